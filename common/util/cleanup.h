@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Scope-bound cleanup for locals. Objects with a life of their own use goto labels instead. */
+#ifndef RD_UTIL_CLEANUP_H
+#define RD_UTIL_CLEANUP_H
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static inline void rd_autofree_cb(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void rd_autoclose_cb(const int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+#define rd_autofree  __attribute__((cleanup(rd_autofree_cb)))
+#define rd_autoclose __attribute__((cleanup(rd_autoclose_cb)))
+
+/* Hand a pointer on without freeing it at the end of the scope. */
+#define rd_steal(p)                          \
+	({                                   \
+		__typeof__(p) stolen_ = (p); \
+		(p) = NULL;                  \
+		stolen_;                     \
+	})
+
+#endif /* RD_UTIL_CLEANUP_H */

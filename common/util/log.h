@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Leveled logging with a threshold per component.
+ *
+ * A log is an object, not a global: every long-lived object keeps a pointer to the one it was
+ * given. A NULL log drops everything, so library code never has to test for one.
+ *
+ * Thread rule: rd_log_write() may be called from any thread; one message is one write(2). Levels
+ * are set before the log is shared.
+ */
+#ifndef RD_UTIL_LOG_H
+#define RD_UTIL_LOG_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum rd_log_level {
+	RD_LOG_ERROR,  /* something asked for did not happen */
+	RD_LOG_WARN,   /* it works, but not as configured or not for long */
+	RD_LOG_NOTICE, /* milestones an operator wants by default: listening, draining */
+	RD_LOG_INFO,   /* one line for each connection and controller */
+	RD_LOG_DEBUG,  /* control path in detail */
+	RD_LOG_TRACE,  /* data path: one line per command; never on by default */
+	RD_LOG_LEVELS,
+};
+
+enum rd_log_comp {
+	RD_LOG_MAIN,
+	RD_LOG_CONFIG,
+	RD_LOG_FABRIC,
+	RD_LOG_TARGET,
+	RD_LOG_CTRL,
+	RD_LOG_QPAIR,
+	RD_LOG_BACKEND,
+	RD_LOG_INIT,
+	RD_LOG_COMPS,
+};
+
+struct rd_log;
+
+/* Receives each finished line, without a newline. @arg is the one given to rd_log_create(). */
+typedef void (*rd_log_sink_fn)(void *arg, enum rd_log_level level, const char *line);
+
+/*
+ * Create a log that writes to file descriptor @fd (not owned), each line starting with @program.
+ * All components start at @level. @sink, when not NULL, is called instead of writing to @fd.
+ * Returns 0 or -ENOMEM.
+ */
+int rd_log_create(const char *program, int fd, enum rd_log_level level, rd_log_sink_fn sink,
+		  void *sink_arg, struct rd_log **out);
+void rd_log_destroy(struct rd_log **log);
+
+void rd_log_set_level(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level);
+
+/*
+ * Apply a specification such as "info", "debug,fabric=trace" or "fabric=debug". A bare level sets
+ * every component. Returns 0, or -EINVAL with *@bad pointing at the word that is neither a level
+ * nor component=level.
+ */
+int rd_log_parse(struct rd_log *log, const char *spec, const char **bad);
+
+/* Comma-separated names of all levels and components, for usage texts. */
+const char *rd_log_level_names(void);
+const char *rd_log_comp_names(void);
+
+bool rd_log_enabled(const struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level);
+void rd_log_write(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
+		  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void rd_log_vwrite(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
+		   const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
+
+#define rd_log(log, comp, level, ...)                                      \
+	do {                                                               \
+		if (rd_log_enabled((log), (comp), (level)))                \
+			rd_log_write((log), (comp), (level), __VA_ARGS__); \
+	} while (0)
+#define rd_err(log, comp, ...)    rd_log(log, comp, RD_LOG_ERROR, __VA_ARGS__)
+#define rd_warn(log, comp, ...)   rd_log(log, comp, RD_LOG_WARN, __VA_ARGS__)
+#define rd_notice(log, comp, ...) rd_log(log, comp, RD_LOG_NOTICE, __VA_ARGS__)
+#define rd_info(log, comp, ...)   rd_log(log, comp, RD_LOG_INFO, __VA_ARGS__)
+#define rd_debug(log, comp, ...)  rd_log(log, comp, RD_LOG_DEBUG, __VA_ARGS__)
+#define rd_trace(log, comp, ...)  rd_log(log, comp, RD_LOG_TRACE, __VA_ARGS__)
+
+/*
+ * Rate limit for messages a peer can provoke at will: at most @burst each @interval.
+ * Zero-initialise and embed it in the object that the messages are about.
+ */
+struct rd_ratelimit {
+	uint64_t window_start; /* ns */
+	uint32_t in_window;
+	uint32_t squashed;
+};
+
+/*
+ * True when a message may be written at @now_ns. *@squashed receives the number of messages that
+ * were held back since the last one that passed.
+ */
+bool rd_ratelimit_pass(struct rd_ratelimit *rl, uint64_t now_ns, uint64_t interval_ns,
+		       uint32_t burst, uint32_t *squashed);
+
+#endif /* RD_UTIL_LOG_H */

@@ -1,0 +1,717 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "util/loop.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EVENTS_MAX 64
+/* Defers run in one turn before descriptors and timers are looked at again. */
+#define DEFER_BUDGET 4096
+/* A clock that is not the kernel's may run at any pace: look at it this often while timers are
+ * armed. */
+#define FOREIGN_CLOCK_SLICE_NS RD_NSEC_PER_MSEC
+#define HEAP_INITIAL           32
+
+TAILQ_HEAD(defer_list, rd_defer);
+TAILQ_HEAD(poller_list, rd_poller);
+STAILQ_HEAD(msg_list, rd_msg);
+
+struct rd_loop {
+	struct rd_log *log;
+	struct rd_clock clock;
+	bool foreign_clock;
+	bool pollable;
+	bool in_turn;
+	bool no_pwait2; /* the kernel or a seccomp filter lacks epoll_pwait2(2) */
+	int epoll_fd;
+	int event_fd;
+	int timer_fd; /* pollable loops only, else -1 */
+	uint64_t now;
+	uint64_t spin_ns;
+	uint64_t last_work;
+	uint64_t timer_fd_deadline; /* UINT64_MAX: disarmed */
+	uint64_t random[4];
+
+	/* The batch being dispatched: rd_io_del() clears entries it must not reach. */
+	struct epoll_event events[EVENTS_MAX];
+	int events_next;
+	int events_count;
+
+	struct rd_timer **heap; /* heap[1] is the earliest */
+	size_t heap_count;
+	size_t heap_size;
+
+	struct defer_list defers[RD_DEFER_PHASES];
+	struct poller_list pollers;
+	struct rd_poller *poller_next; /* of the walk in progress */
+
+	pthread_mutex_t msg_lock;
+	struct msg_list msgs; /* under msg_lock */
+	/* Something was posted, or a wake or stop asked for, since the last turn began. */
+	atomic_bool pending;
+	/* The owner sleeps or is about to: whoever clears this must write event_fd. */
+	atomic_bool asleep;
+	atomic_bool stop;
+};
+
+/* ---- time and random numbers ---- */
+
+static uint64_t monotonic_now(void *arg)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * RD_NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t rd_loop_now_raw(struct rd_loop *loop)
+{
+	return loop->clock.now(loop->clock.arg);
+}
+
+uint64_t rd_loop_now(struct rd_loop *loop)
+{
+	/* Between turns nobody refreshes the cached value. */
+	if (!loop->in_turn)
+		loop->now = rd_loop_now_raw(loop);
+	return loop->now;
+}
+
+/* splitmix64: spreads one word of seed over the generator's state. */
+static uint64_t seed_next(uint64_t *state)
+{
+	uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return z ^ (z >> 31);
+}
+
+static int random_init(struct rd_loop *loop, uint64_t seed)
+{
+	if (!seed && getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		return errno ? -errno : -EIO;
+	for (int i = 0; i < 4; i++)
+		loop->random[i] = seed_next(&seed);
+	return 0;
+}
+
+static uint64_t rotl(uint64_t v, int n)
+{
+	return v << n | v >> (64 - n);
+}
+
+/* xoshiro256**, upper half. */
+uint32_t rd_loop_random32(struct rd_loop *loop)
+{
+	uint64_t *s = loop->random;
+	uint64_t result = rotl(s[1] * 5, 7) * 9;
+	uint64_t t = s[1] << 17;
+
+	s[2] ^= s[0];
+	s[3] ^= s[1];
+	s[1] ^= s[2];
+	s[0] ^= s[3];
+	s[2] ^= t;
+	s[3] = rotl(s[3], 45);
+	return (uint32_t)(result >> 32);
+}
+
+struct rd_log *rd_loop_log(const struct rd_loop *loop)
+{
+	return loop->log;
+}
+
+/* ---- waking from other threads ---- */
+
+static void ring(struct rd_loop *loop)
+{
+	uint64_t one = 1;
+	int saved_errno = errno; /* may run in a signal handler */
+
+	/* Fails only when the counter is full, and then the descriptor is readable anyway. */
+	if (write(loop->event_fd, &one, sizeof(one)) < 0)
+		errno = saved_errno;
+	errno = saved_errno;
+}
+
+/*
+ * The poster sets pending, then looks at asleep; the owner sets asleep, then looks at pending. Both
+ * in sequentially consistent order, so that at least one of the two sees the other.
+ */
+static void kick(struct rd_loop *loop)
+{
+	atomic_store(&loop->pending, true);
+	if (atomic_load(&loop->asleep) && atomic_exchange(&loop->asleep, false))
+		ring(loop);
+}
+
+void rd_loop_wake(struct rd_loop *loop)
+{
+	kick(loop);
+}
+
+void rd_loop_stop(struct rd_loop *loop)
+{
+	atomic_store(&loop->stop, true);
+	kick(loop);
+}
+
+void rd_loop_post(struct rd_loop *loop, struct rd_msg *msg)
+{
+	pthread_mutex_lock(&loop->msg_lock);
+	STAILQ_INSERT_TAIL(&loop->msgs, msg, link);
+	pthread_mutex_unlock(&loop->msg_lock);
+	kick(loop);
+}
+
+static int run_msgs(struct rd_loop *loop)
+{
+	struct msg_list list = STAILQ_HEAD_INITIALIZER(list);
+	struct rd_msg *msg;
+	int count = 0;
+
+	if (!atomic_load(&loop->pending))
+		return 0;
+	atomic_store(&loop->pending, false);
+	pthread_mutex_lock(&loop->msg_lock);
+	STAILQ_CONCAT(&list, &loop->msgs);
+	pthread_mutex_unlock(&loop->msg_lock);
+	while ((msg = STAILQ_FIRST(&list))) {
+		STAILQ_REMOVE_HEAD(&list, link);
+		msg->fn(msg);
+		count++;
+	}
+	return count;
+}
+
+/* ---- file descriptors ---- */
+
+int rd_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
+	      void (*fn)(struct rd_io *io, uint32_t events))
+{
+	struct epoll_event ev = {.events = events, .data.ptr = io};
+
+	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+		return -errno;
+	io->fn = fn;
+	io->fd = fd;
+	io->events = events;
+	io->added = true;
+	return 0;
+}
+
+int rd_io_mod(struct rd_loop *loop, struct rd_io *io, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = io};
+
+	if (!io->added)
+		return -ENOENT;
+	if (io->events == events)
+		return 0;
+	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, io->fd, &ev) < 0)
+		return -errno;
+	io->events = events;
+	return 0;
+}
+
+void rd_io_del(struct rd_loop *loop, struct rd_io *io)
+{
+	if (!io->added)
+		return;
+	/* Fails when the owner closed the descriptor first, which has removed it as well. */
+	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
+	io->added = false;
+	for (int i = loop->events_next; i < loop->events_count; i++) {
+		if (loop->events[i].data.ptr == io)
+			loop->events[i].data.ptr = NULL;
+	}
+}
+
+static void drain_counter(int fd)
+{
+	uint64_t value;
+
+	/* EAGAIN: another turn has drained it. */
+	while (read(fd, &value, sizeof(value)) < 0 && errno == EINTR)
+		;
+}
+
+static int run_ios(struct rd_loop *loop)
+{
+	int count = 0;
+
+	while (loop->events_next < loop->events_count) {
+		const struct epoll_event *ev = &loop->events[loop->events_next++];
+		struct rd_io *io = ev->data.ptr;
+		uint32_t events = ev->events;
+
+		if (ev->data.ptr == &loop->event_fd || ev->data.ptr == &loop->timer_fd) {
+			drain_counter(*(int *)ev->data.ptr);
+			if (ev->data.ptr == &loop->timer_fd)
+				loop->timer_fd_deadline = UINT64_MAX;
+			continue;
+		}
+		if (!io)
+			continue;
+		/* What an earlier callback of this batch stopped asking for. */
+		events &= io->events | EPOLLERR | EPOLLHUP;
+		if (!events)
+			continue;
+		io->fn(io, events);
+		count++;
+	}
+	loop->events_next = loop->events_count = 0;
+	return count;
+}
+
+/* ---- timers ---- */
+
+static void heap_set(struct rd_loop *loop, size_t slot, struct rd_timer *timer)
+{
+	loop->heap[slot] = timer;
+	timer->slot = slot;
+}
+
+static void heap_up(struct rd_loop *loop, size_t slot)
+{
+	struct rd_timer *timer = loop->heap[slot];
+
+	while (slot > 1 && loop->heap[slot / 2]->deadline > timer->deadline) {
+		heap_set(loop, slot, loop->heap[slot / 2]);
+		slot /= 2;
+	}
+	heap_set(loop, slot, timer);
+}
+
+static void heap_down(struct rd_loop *loop, size_t slot)
+{
+	struct rd_timer *timer = loop->heap[slot];
+
+	for (;;) {
+		size_t child = slot * 2;
+
+		if (child > loop->heap_count)
+			break;
+		if (child < loop->heap_count &&
+		    loop->heap[child + 1]->deadline < loop->heap[child]->deadline)
+			child++;
+		if (loop->heap[child]->deadline >= timer->deadline)
+			break;
+		heap_set(loop, slot, loop->heap[child]);
+		slot = child;
+	}
+	heap_set(loop, slot, timer);
+}
+
+static int heap_grow(struct rd_loop *loop)
+{
+	size_t size = loop->heap_size ? loop->heap_size * 2 : HEAP_INITIAL;
+	struct rd_timer **heap = reallocarray(loop->heap, size, sizeof(*heap));
+
+	if (!heap)
+		return -ENOMEM;
+	loop->heap = heap;
+	loop->heap_size = size;
+	return 0;
+}
+
+static uint64_t next_deadline(const struct rd_loop *loop)
+{
+	return loop->heap_count ? loop->heap[1]->deadline : UINT64_MAX;
+}
+
+/* Keep the timerfd of a pollable loop at the earliest deadline. */
+static void mirror_timer(struct rd_loop *loop)
+{
+	uint64_t deadline = next_deadline(loop), delay, now;
+	struct itimerspec its = {0};
+	int flags = TFD_TIMER_ABSTIME;
+
+	if (!loop->pollable || deadline == loop->timer_fd_deadline)
+		return;
+	if (deadline != UINT64_MAX) {
+		uint64_t at = deadline;
+
+		if (loop->foreign_clock) {
+			now = rd_loop_now_raw(loop);
+			delay = deadline > now ? deadline - now : 0;
+			at = delay < FOREIGN_CLOCK_SLICE_NS ? delay : FOREIGN_CLOCK_SLICE_NS;
+			flags = 0;
+		}
+		at = at ? at : 1; /* 0 would disarm */
+		its.it_value.tv_sec = (time_t)(at / RD_NSEC_PER_SEC);
+		its.it_value.tv_nsec = (long)(at % RD_NSEC_PER_SEC);
+	}
+	timerfd_settime(loop->timer_fd, flags, &its, NULL);
+	loop->timer_fd_deadline = deadline;
+}
+
+int rd_timer_start(struct rd_loop *loop, struct rd_timer *timer, uint64_t delay_ns)
+{
+	uint64_t deadline;
+	int rc;
+
+	if (__builtin_add_overflow(rd_loop_now(loop), delay_ns, &deadline))
+		deadline = UINT64_MAX - 1;
+	if (timer->slot) {
+		timer->deadline = deadline;
+		heap_up(loop, timer->slot);
+		heap_down(loop, timer->slot);
+	} else {
+		if (loop->heap_count + 1 >= loop->heap_size) {
+			rc = heap_grow(loop);
+			if (rc)
+				return rc;
+		}
+		timer->deadline = deadline;
+		loop->heap_count++;
+		heap_set(loop, loop->heap_count, timer);
+		heap_up(loop, timer->slot);
+	}
+	if (!loop->in_turn)
+		mirror_timer(loop);
+	return 0;
+}
+
+void rd_timer_stop(struct rd_loop *loop, struct rd_timer *timer)
+{
+	size_t slot = timer->slot;
+	struct rd_timer *last;
+
+	if (!slot)
+		return;
+	last = loop->heap[loop->heap_count--];
+	timer->slot = 0;
+	if (last == timer)
+		return;
+	heap_set(loop, slot, last);
+	heap_up(loop, slot);
+	heap_down(loop, last->slot);
+}
+
+static int run_timers(struct rd_loop *loop)
+{
+	/* A timer that re-arms itself with no delay must not keep the turn. */
+	size_t budget = loop->heap_count;
+	int count = 0;
+
+	while (budget-- && loop->heap_count && loop->heap[1]->deadline <= loop->now) {
+		struct rd_timer *timer = loop->heap[1];
+
+		rd_timer_stop(loop, timer);
+		timer->fn(timer);
+		count++;
+	}
+	return count;
+}
+
+/* ---- deferred work ---- */
+
+void rd_defer(struct rd_loop *loop, struct rd_defer *defer, enum rd_defer_phase phase)
+{
+	if (defer->queued)
+		return;
+	defer->queued = true;
+	defer->phase = (uint8_t)phase;
+	TAILQ_INSERT_TAIL(&loop->defers[phase], defer, link);
+	/* Whoever sleeps on rd_loop_fd() has to learn of it. */
+	if (loop->pollable && !loop->in_turn)
+		kick(loop);
+}
+
+void rd_defer_cancel(struct rd_loop *loop, struct rd_defer *defer)
+{
+	if (!defer->queued)
+		return;
+	defer->queued = false;
+	TAILQ_REMOVE(&loop->defers[defer->phase], defer, link);
+}
+
+static bool defers_queued(const struct rd_loop *loop)
+{
+	return !TAILQ_EMPTY(&loop->defers[RD_DEFER_WORK]) ||
+	       !TAILQ_EMPTY(&loop->defers[RD_DEFER_FLUSH]);
+}
+
+static int run_defers(struct rd_loop *loop)
+{
+	struct rd_defer *defer;
+	int count = 0;
+
+	while (defers_queued(loop) && count < DEFER_BUDGET) {
+		defer = TAILQ_FIRST(&loop->defers[RD_DEFER_WORK]);
+		if (!defer)
+			defer = TAILQ_FIRST(&loop->defers[RD_DEFER_FLUSH]);
+		rd_defer_cancel(loop, defer);
+		defer->fn(defer);
+		count++;
+	}
+	if (count < DEFER_BUDGET)
+		return count;
+	/* Work that makes work without end must not hold back what is batched already. */
+	for (struct rd_defer *last = TAILQ_LAST(&loop->defers[RD_DEFER_FLUSH], defer_list); last;) {
+		bool is_last;
+
+		defer = TAILQ_FIRST(&loop->defers[RD_DEFER_FLUSH]);
+		if (!defer)
+			break;
+		is_last = defer == last;
+		rd_defer_cancel(loop, defer);
+		defer->fn(defer);
+		count++;
+		if (is_last)
+			break;
+	}
+	return count;
+}
+
+/* ---- pollers ---- */
+
+void rd_poller_add(struct rd_loop *loop, struct rd_poller *poller)
+{
+	if (poller->added)
+		return;
+	poller->added = true;
+	TAILQ_INSERT_TAIL(&loop->pollers, poller, link);
+}
+
+void rd_poller_del(struct rd_loop *loop, struct rd_poller *poller)
+{
+	if (!poller->added)
+		return;
+	poller->added = false;
+	if (loop->poller_next == poller)
+		loop->poller_next = TAILQ_NEXT(poller, link);
+	TAILQ_REMOVE(&loop->pollers, poller, link);
+}
+
+static int run_pollers(struct rd_loop *loop)
+{
+	struct rd_poller *poller;
+	int count = 0;
+
+	for (poller = TAILQ_FIRST(&loop->pollers); poller; poller = loop->poller_next) {
+		loop->poller_next = TAILQ_NEXT(poller, link);
+		count += poller->fn(poller);
+	}
+	loop->poller_next = NULL;
+	return count;
+}
+
+/* ---- turns ---- */
+
+static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
+{
+	uint64_t deadline = next_deadline(loop), now;
+
+	if (!timeout_ns || defers_queued(loop))
+		return 0;
+	if (deadline == UINT64_MAX && !loop->spin_ns)
+		return timeout_ns;
+	now = rd_loop_now_raw(loop);
+	if (loop->spin_ns && now - loop->last_work < loop->spin_ns)
+		return 0;
+	if (deadline == UINT64_MAX)
+		return timeout_ns;
+	if (deadline <= now)
+		return 0;
+	if (deadline - now < timeout_ns)
+		timeout_ns = deadline - now;
+	if (loop->foreign_clock && timeout_ns > FOREIGN_CLOCK_SLICE_NS)
+		timeout_ns = FOREIGN_CLOCK_SLICE_NS;
+	return timeout_ns;
+}
+
+static int wait_some(struct rd_loop *loop, uint64_t timeout_ns)
+{
+	struct timespec ts;
+	uint64_t ms;
+	int n;
+
+	if (timeout_ns == 0)
+		return epoll_wait(loop->epoll_fd, loop->events, EVENTS_MAX, 0);
+	/* Further away than any clock reaches, and still inside time_t. */
+	if (timeout_ns == UINT64_MAX)
+		return epoll_wait(loop->epoll_fd, loop->events, EVENTS_MAX, -1);
+	if (!loop->no_pwait2) {
+		ts.tv_sec = (time_t)(timeout_ns / RD_NSEC_PER_SEC);
+		ts.tv_nsec = (long)(timeout_ns % RD_NSEC_PER_SEC);
+		n = epoll_pwait2(loop->epoll_fd, loop->events, EVENTS_MAX, &ts, NULL);
+		if (n >= 0 || (errno != ENOSYS && errno != EPERM))
+			return n;
+		loop->no_pwait2 = true;
+	}
+	/* Rounded up: waking before a deadline would mean spinning until it. */
+	ms = timeout_ns / RD_NSEC_PER_MSEC + !!(timeout_ns % RD_NSEC_PER_MSEC);
+	return epoll_wait(loop->epoll_fd, loop->events, EVENTS_MAX,
+			  ms > INT32_MAX ? INT32_MAX : (int)ms);
+}
+
+/* Fetch the next batch of events, sleeping for at most @timeout_ns. */
+static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
+{
+	int n;
+
+	timeout_ns = sleep_time(loop, timeout_ns);
+	if (timeout_ns) {
+		atomic_store(&loop->asleep, true);
+		if (atomic_load(&loop->pending))
+			timeout_ns = 0;
+	}
+	n = wait_some(loop, timeout_ns);
+	if (n < 0 && errno != EINTR)
+		n = -errno;
+	else if (n < 0)
+		n = 0;
+	atomic_store(&loop->asleep, false);
+	loop->events_next = 0;
+	loop->events_count = n > 0 ? n : 0;
+	loop->now = rd_loop_now_raw(loop);
+	return n < 0 ? n : 0;
+}
+
+/* Leave the descriptor readable exactly when the next turn has something to do. */
+static void leave_pollable(struct rd_loop *loop)
+{
+	mirror_timer(loop);
+	atomic_store(&loop->asleep, true);
+	if ((defers_queued(loop) || atomic_load(&loop->pending)) &&
+	    atomic_exchange(&loop->asleep, false))
+		ring(loop);
+}
+
+int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns)
+{
+	int count, rc;
+
+	if (loop->in_turn)
+		return -EDEADLK; /* from a callback */
+	loop->in_turn = true;
+	rc = fetch_events(loop, timeout_ns);
+	if (rc < 0)
+		goto out;
+	count = run_msgs(loop);
+	count += run_ios(loop);
+	if (count)
+		loop->now = rd_loop_now_raw(loop);
+	count += run_timers(loop);
+	count += run_pollers(loop);
+	count += run_defers(loop);
+	if (count && loop->spin_ns)
+		loop->last_work = rd_loop_now_raw(loop);
+	rc = count;
+out:
+	if (loop->pollable)
+		leave_pollable(loop);
+	loop->in_turn = false;
+	return rc;
+}
+
+int rd_loop_run(struct rd_loop *loop)
+{
+	int rc;
+
+	while (!atomic_load(&loop->stop)) {
+		rc = rd_loop_turn(loop, UINT64_MAX);
+		if (rc < 0)
+			return rc;
+	}
+	atomic_store(&loop->stop, false);
+	return 0;
+}
+
+int rd_loop_fd(const struct rd_loop *loop)
+{
+	return loop->epoll_fd;
+}
+
+/* ---- construction ---- */
+
+static int watch_own(struct rd_loop *loop, int *fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = fd};
+
+	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, *fd, &ev) < 0 ? -errno : 0;
+}
+
+static int open_fds(struct rd_loop *loop)
+{
+	int rc;
+
+	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (loop->epoll_fd < 0)
+		return -errno;
+	loop->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (loop->event_fd < 0)
+		return -errno;
+	rc = watch_own(loop, &loop->event_fd);
+	if (rc || !loop->pollable)
+		return rc;
+	loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (loop->timer_fd < 0)
+		return -errno;
+	return watch_own(loop, &loop->timer_fd);
+}
+
+int rd_loop_create(const struct rd_loop_opts *opts, struct rd_loop **out)
+{
+	struct rd_loop *loop;
+	int rc;
+
+	*out = NULL;
+	loop = calloc(1, sizeof(*loop));
+	if (!loop)
+		return -ENOMEM;
+	loop->epoll_fd = loop->event_fd = loop->timer_fd = -1;
+	loop->timer_fd_deadline = UINT64_MAX;
+	loop->log = opts->log;
+	loop->foreign_clock = opts->clock != NULL;
+	loop->clock = opts->clock ? *opts->clock : (struct rd_clock){.now = monotonic_now};
+	loop->pollable = opts->pollable;
+	loop->spin_ns = opts->spin_ns;
+	TAILQ_INIT(&loop->pollers);
+	for (int i = 0; i < RD_DEFER_PHASES; i++)
+		TAILQ_INIT(&loop->defers[i]);
+	STAILQ_INIT(&loop->msgs);
+	pthread_mutex_init(&loop->msg_lock, NULL);
+	/* Between turns the owner of a pollable loop may always be asleep. */
+	atomic_init(&loop->asleep, opts->pollable);
+	rc = random_init(loop, opts->seed);
+	if (!rc)
+		rc = open_fds(loop);
+	if (rc) {
+		rd_loop_destroy(&loop);
+		return rc;
+	}
+	loop->now = rd_loop_now_raw(loop);
+	*out = loop;
+	return 0;
+}
+
+void rd_loop_destroy(struct rd_loop **loop)
+{
+	struct rd_loop *l = *loop;
+
+	if (!l)
+		return;
+	if (l->timer_fd >= 0)
+		close(l->timer_fd);
+	if (l->event_fd >= 0)
+		close(l->event_fd);
+	if (l->epoll_fd >= 0)
+		close(l->epoll_fd);
+	pthread_mutex_destroy(&l->msg_lock);
+	free(l->heap);
+	free(l);
+	*loop = NULL;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The frame of every unit test program: a table of suites, run by CUnit, TAP on standard output. */
+#ifndef T_MAIN_H
+#define T_MAIN_H
+
+#include <CUnit/CUnit.h>
+#include <stdio.h>
+
+struct t_case {
+	const char *name; /* the behaviour, as a sentence fragment */
+	void (*fn)(void);
+};
+
+struct t_suite {
+	const char *name;
+	int (*setup)(void); /* suite init, or NULL */
+	int (*teardown)(void);
+	const struct t_case *cases; /* ends with a NULL name */
+};
+
+/*
+ * Run @suites (ends with a NULL name). With an argument, only suites whose name starts with it.
+ * Prints TAP (for meson's protocol: 'tap'), so that each case is counted. Returns main()'s status.
+ */
+int t_run(int argc, char **argv, const struct t_suite *suites);
+
+#endif /* T_MAIN_H */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The suites of this program, one for each file. */
+#ifndef T_UTIL_SUITES_H
+#define T_UTIL_SUITES_H
+
+#include "t_main.h"
+
+extern const struct t_case t_buddy_cases[];
+extern const struct t_case t_log_cases[];
+extern const struct t_case t_loop_cases[];
+extern const struct t_case t_parse_cases[];
+extern const struct t_case t_sockaddr_cases[];
+
+#endif /* T_UTIL_SUITES_H */

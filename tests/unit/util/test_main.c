@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "suites.h"
+
+int main(int argc, char **argv)
+{
+	const struct t_suite suites[] = {
+		{.name = "buddy", .cases = t_buddy_cases},
+		{.name = "log", .cases = t_log_cases},
+		{.name = "loop", .cases = t_loop_cases},
+		{.name = "parse", .cases = t_parse_cases},
+		{.name = "sockaddr", .cases = t_sockaddr_cases},
+		{.name = NULL},
+	};
+
+	return t_run(argc, argv, suites);
+}
