@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "nvmf/text.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <nvme/util.h>
+
+#define SCT_CMD_SPECIFIC 1
+#define SCT_VENDOR       7
+
+/*
+ * Command specific codes from 80h on mean one thing for Connect and another for I/O commands, and a
+ * status alone does not tell which: both are named. libnvme needs to be told.
+ */
+static const char *cmd_specific_name(unsigned int sc)
+{
+	switch (sc) {
+	case 0x04:
+		return "Reserved"; /* libnvme makes up "Abort Command Is Missing" */
+	case 0x80:
+		return "Connect Incompatible Format (I/O: Conflicting Attributes)";
+	case 0x81:
+		return "Connect Controller Busy (I/O: Invalid Protection Information)";
+	case 0x82:
+		return "Connect Invalid Parameters (I/O: Attempted Write to Read Only Range)";
+	case 0x83:
+		return "Connect Restart Discovery (I/O: Command Size Limit Exceeded)";
+	case 0x84:
+		return "Connect Invalid Host";
+	case 0x85:
+		return "Invalid Queue Type";
+	case 0x90:
+		return "Discover Restart";
+	case 0x91:
+		return "Authentication Required";
+	default:
+		return NULL;
+	}
+}
+
+const char *nvme_status_text(struct nvme_status st, char *buf)
+{
+	unsigned int sct = (st.v >> 8) & 0x7, sc = st.v & 0xff;
+	const char *dnr = st.v & NVME_STATUS_DNR ? ", DNR" : "";
+	const char *name = NULL;
+	int len;
+
+	if (nvme_status_ok(st))
+		name = "Successful Completion";
+	else if (sct == SCT_CMD_SPECIFIC)
+		name = cmd_specific_name(sc);
+	else if (sct == SCT_VENDOR)
+		name = "Vendor Specific";
+	if (!name)
+		name = nvme_status_to_string((int)(sct << 8 | sc), false);
+	if (!name || strncasecmp(name, "unknown", 7) == 0 || strncasecmp(name, "unrecog", 7) == 0)
+		name = "Unknown Status";
+	/* libnvme's texts are "Name: explanation". Ours have no explanation to cut off. */
+	len = sct == SCT_CMD_SPECIFIC && cmd_specific_name(sc) ? (int)strlen(name)
+							       : (int)strcspn(name, ":");
+	if (len > 90)
+		len = 90;
+	snprintf(buf, NVME_STATUS_TEXT, "%.*s (sct %x, sc 0x%02x%s)", len, name, sct, sc, dnr);
+	return buf;
+}
+
+const char *nvmf_rdma_cm_status_text(unsigned int sts)
+{
+	switch (sts) {
+	case NVMF_RDMA_CM_INVALID_LEN:
+		return "invalid private data length";
+	case NVMF_RDMA_CM_INVALID_RECFMT:
+		return "invalid private data format (recfmt)";
+	case NVMF_RDMA_CM_INVALID_QID:
+		return "invalid queue ID (qid)";
+	case NVMF_RDMA_CM_INVALID_HSQSIZE:
+		return "invalid host send queue size (hsqsize)";
+	case NVMF_RDMA_CM_INVALID_HRQSIZE:
+		return "invalid host receive queue size (hrqsize)";
+	case NVMF_RDMA_CM_NO_RSRC:
+		return "target is out of resources for this queue";
+	case NVMF_RDMA_CM_INVALID_IRD:
+		return "invalid inbound RDMA READ depth (IRD)";
+	case NVMF_RDMA_CM_INVALID_ORD:
+		return "invalid outbound RDMA READ depth (ORD)";
+	default:
+		return "unknown reject status";
+	}
+}
+
+const char *nvme_admin_opcode_text(unsigned int opcode)
+{
+	switch (opcode) {
+	case nvme_admin_delete_sq:
+		return "Delete I/O Submission Queue";
+	case nvme_admin_create_sq:
+		return "Create I/O Submission Queue";
+	case nvme_admin_get_log_page:
+		return "Get Log Page";
+	case nvme_admin_delete_cq:
+		return "Delete I/O Completion Queue";
+	case nvme_admin_create_cq:
+		return "Create I/O Completion Queue";
+	case nvme_admin_identify:
+		return "Identify";
+	case nvme_admin_abort_cmd:
+		return "Abort";
+	case nvme_admin_set_features:
+		return "Set Features";
+	case nvme_admin_get_features:
+		return "Get Features";
+	case nvme_admin_async_event:
+		return "Asynchronous Event Request";
+	case nvme_admin_ns_mgmt:
+		return "Namespace Management";
+	case nvme_admin_fw_commit:
+		return "Firmware Commit";
+	case nvme_admin_fw_download:
+		return "Firmware Image Download";
+	case nvme_admin_dev_self_test:
+		return "Device Self-test";
+	case nvme_admin_ns_attach:
+		return "Namespace Attachment";
+	case nvme_admin_keep_alive:
+		return "Keep Alive";
+	case nvme_admin_directive_send:
+		return "Directive Send";
+	case nvme_admin_directive_recv:
+		return "Directive Receive";
+	case nvme_admin_fabrics:
+		return "Fabrics";
+	case nvme_admin_format_nvm:
+		return "Format NVM";
+	case nvme_admin_security_send:
+		return "Security Send";
+	case nvme_admin_security_recv:
+		return "Security Receive";
+	case nvme_admin_sanitize_nvm:
+		return "Sanitize";
+	case nvme_admin_get_lba_status:
+		return "Get LBA Status";
+	default:
+		return opcode >= 0xc0 ? "Vendor Specific Admin Command" : "Unknown Admin Command";
+	}
+}
+
+const char *nvme_io_opcode_text(unsigned int opcode)
+{
+	switch (opcode) {
+	case nvme_cmd_flush:
+		return "Flush";
+	case nvme_cmd_write:
+		return "Write";
+	case nvme_cmd_read:
+		return "Read";
+	case nvme_cmd_write_uncor:
+		return "Write Uncorrectable";
+	case nvme_cmd_compare:
+		return "Compare";
+	case nvme_cmd_write_zeroes:
+		return "Write Zeroes";
+	case nvme_cmd_dsm:
+		return "Dataset Management";
+	case nvme_cmd_verify:
+		return "Verify";
+	case nvme_cmd_resv_register:
+		return "Reservation Register";
+	case nvme_cmd_resv_report:
+		return "Reservation Report";
+	case nvme_cmd_resv_acquire:
+		return "Reservation Acquire";
+	case nvme_cmd_resv_release:
+		return "Reservation Release";
+	case nvme_cmd_copy:
+		return "Copy";
+	case nvme_cmd_io_mgmt_recv:
+		return "I/O Management Receive";
+	case nvme_cmd_io_mgmt_send:
+		return "I/O Management Send";
+	case nvme_admin_fabrics:
+		return "Fabrics";
+	default:
+		return opcode >= 0x80 ? "Vendor Specific I/O Command" : "Unknown I/O Command";
+	}
+}
+
+const char *nvmf_fctype_text(unsigned int fctype)
+{
+	switch (fctype) {
+	case nvme_fabrics_type_property_set:
+		return "Property Set";
+	case nvme_fabrics_type_connect:
+		return "Connect";
+	case nvme_fabrics_type_property_get:
+		return "Property Get";
+	case nvme_fabrics_type_auth_send:
+		return "Authentication Send";
+	case nvme_fabrics_type_auth_receive:
+		return "Authentication Receive";
+	case nvme_fabrics_type_disconnect:
+		return "Disconnect";
+	default:
+		return "Unknown Fabrics Command";
+	}
+}
+
+/* Bytes of the UTF-8 sequence at @s; 0 when it is none (RFC 3629: no overlong forms, no
+ * surrogates). */
+static size_t utf8_len(const unsigned char *s)
+{
+	unsigned char lo = 0x80, hi = 0xbf;
+	size_t n;
+
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] >= 0xc2 && s[0] <= 0xdf)
+		n = 2;
+	else if ((s[0] & 0xf0) == 0xe0)
+		n = 3;
+	else if (s[0] >= 0xf0 && s[0] <= 0xf4)
+		n = 4;
+	else
+		return 0;
+	if (s[0] == 0xe0)
+		lo = 0xa0;
+	else if (s[0] == 0xed)
+		hi = 0x9f;
+	else if (s[0] == 0xf0)
+		lo = 0x90;
+	else if (s[0] == 0xf4)
+		hi = 0x8f;
+	/* A NUL ends the string and fails each of these. */
+	if (s[1] < lo || s[1] > hi)
+		return 0;
+	for (size_t i = 2; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	return n;
+}
+
+static const char *characters_error(const char *nqn)
+{
+	const unsigned char *s = (const unsigned char *)nqn;
+
+	while (*s) {
+		size_t n = utf8_len(s);
+
+		if (!n)
+			return "is not valid UTF-8";
+		if (*s <= 0x20 || *s == 0x7f)
+			return "contains a space or a control character";
+		s += n;
+	}
+	return NULL;
+}
+
+static bool is_year_month(const char *s)
+{
+	static const char pattern[] = "dddd-dd.";
+	int month;
+
+	for (size_t i = 0; pattern[i]; i++) {
+		if (pattern[i] == 'd' ? !isdigit((unsigned char)s[i]) : s[i] != pattern[i])
+			return false;
+	}
+	month = (s[5] - '0') * 10 + s[6] - '0';
+	return month >= 1 && month <= 12;
+}
+
+/* Labels separated by dots, up to the colon or the end. */
+static bool is_reverse_domain(const char *s)
+{
+	bool in_label = false;
+
+	for (; *s && *s != ':'; s++) {
+		if (*s == '.' && !in_label)
+			return false;
+		in_label = *s != '.';
+	}
+	return in_label;
+}
+
+const char *nvmf_nqn_error(const char *nqn)
+{
+	const char *error;
+	const char *colon;
+
+	if (nqn[0] == '\0')
+		return "is empty";
+	if (strnlen(nqn, NVMF_NQN_MAX + 1) > NVMF_NQN_MAX)
+		return "is longer than 223 bytes";
+	error = characters_error(nqn);
+	if (error)
+		return error;
+	if (strncmp(nqn, "nqn.", 4) != 0)
+		return "does not start with \"nqn.\"";
+	if (!is_year_month(nqn + 4))
+		return "has no date \"yyyy-mm.\" after \"nqn.\"";
+	if (!is_reverse_domain(nqn + 12))
+		return "has no reverse domain name (such as org.example) after the date";
+	colon = strchr(nqn, ':');
+	if (colon && colon[1] == '\0')
+		return "has nothing after the colon";
+	return NULL;
+}

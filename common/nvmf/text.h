@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe-oF names and codes as text, and the rules for NQNs. */
+#ifndef RD_NVMF_TEXT_H
+#define RD_NVMF_TEXT_H
+
+#include <stddef.h>
+
+#include "nvmf/wire.h"
+
+/* "Invalid Namespace or Format (sct 0, sc 0x0b, DNR)". @buf of NVME_STATUS_TEXT bytes; returns it.
+ */
+#define NVME_STATUS_TEXT 128
+const char *nvme_status_text(struct nvme_status st, char *buf);
+
+/* The reason a target gave in its RDMA_CM reject, e.g. "invalid queue size (hsqsize)". Never NULL.
+ */
+const char *nvmf_rdma_cm_status_text(unsigned int sts);
+
+/* "Read", "Identify", "Connect"... for logs. Never NULL. */
+const char *nvme_admin_opcode_text(unsigned int opcode);
+const char *nvme_io_opcode_text(unsigned int opcode);
+const char *nvmf_fctype_text(unsigned int fctype);
+
+/*
+ * Check an NQN (NVMe Base 2.0, 4.5): 1 to 223 bytes of UTF-8, "nqn.yyyy-mm.reverse.domain[:name]".
+ * Returns NULL when it is valid, else what is wrong with it, as text for people.
+ */
+const char *nvmf_nqn_error(const char *nqn);
+
+#endif /* RD_NVMF_TEXT_H */

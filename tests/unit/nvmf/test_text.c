@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "t_main.h"
+
+#include <string.h>
+
+#include "nvmf/text.h"
+
+static const char *text(unsigned int sct, unsigned int sc)
+{
+	static char buf[NVME_STATUS_TEXT];
+
+	return nvme_status_text(nvme_status(sct, sc), buf);
+}
+
+static void names_statuses(void)
+{
+	char buf[NVME_STATUS_TEXT];
+
+	CU_ASSERT_STRING_EQUAL(text(0, 0), "Successful Completion (sct 0, sc 0x00)");
+	CU_ASSERT_STRING_EQUAL(nvme_status_text(nvme_status_dnr(0, 0x0b), buf),
+			       "Invalid Namespace or Format (sct 0, sc 0x0b, DNR)");
+	CU_ASSERT_STRING_EQUAL(text(0, 0x80), "LBA Out of Range (sct 0, sc 0x80)");
+	CU_ASSERT_STRING_EQUAL(text(2, 0x81), "Unrecovered Read Error (sct 2, sc 0x81)");
+	CU_ASSERT_STRING_EQUAL(nvme_status_text(nvme_status_dnr(1, 0x84), buf),
+			       "Connect Invalid Host (sct 1, sc 0x84, DNR)");
+	CU_ASSERT_STRING_EQUAL(text(1, 0x82), "Connect Invalid Parameters (I/O: Attempted Write "
+					      "to Read Only Range) (sct 1, sc 0x82)");
+	CU_ASSERT_STRING_EQUAL(text(1, 0x04), "Reserved (sct 1, sc 0x04)");
+	CU_ASSERT_STRING_EQUAL(text(7, 0x01), "Vendor Specific (sct 7, sc 0x01)");
+	CU_ASSERT_STRING_EQUAL(text(5, 0x01), "Unknown Status (sct 5, sc 0x01)");
+	CU_ASSERT_STRING_EQUAL(text(0, 0x7f), "Unknown Status (sct 0, sc 0x7f)");
+	/* The phase-less wire form keeps its meaning. */
+	CU_ASSERT_STRING_EQUAL(nvme_status_text(nvme_status_from_wire(htole16(0x8004)), buf),
+			       "Invalid Field in Command (sct 0, sc 0x02, DNR)");
+}
+
+/* Every status fits, names itself, and never shows libnvme's placeholder. */
+static void every_status_has_a_text(void)
+{
+	char buf[NVME_STATUS_TEXT], tail[32];
+	bool ok = true;
+
+	for (unsigned int v = 0; v < 0x800; v++) {
+		snprintf(tail, sizeof(tail), "(sct %x, sc 0x%02x, DNR)", v >> 8, v & 0xff);
+		nvme_status_text(nvme_status_dnr(v >> 8, v & 0xff), buf);
+		ok &= strstr(buf, tail) != NULL;
+		ok &= buf[0] >= 'A' && buf[0] <= 'Z';
+		ok &= strstr(buf, "unrecognized") == NULL;
+	}
+	CU_ASSERT_TRUE(ok);
+}
+
+static void names_reject_reasons(void)
+{
+	for (unsigned int i = 1; i <= 8; i++) {
+		CU_ASSERT_STRING_NOT_EQUAL(nvmf_rdma_cm_status_text(i), "unknown reject status");
+		for (unsigned int k = 1; k < i; k++)
+			CU_ASSERT_STRING_NOT_EQUAL(nvmf_rdma_cm_status_text(i),
+						   nvmf_rdma_cm_status_text(k));
+	}
+	CU_ASSERT_STRING_EQUAL(nvmf_rdma_cm_status_text(4),
+			       "invalid host send queue size (hsqsize)");
+	CU_ASSERT_STRING_EQUAL(nvmf_rdma_cm_status_text(0), "unknown reject status");
+	CU_ASSERT_STRING_EQUAL(nvmf_rdma_cm_status_text(9), "unknown reject status");
+}
+
+static void names_opcodes(void)
+{
+	CU_ASSERT_STRING_EQUAL(nvme_admin_opcode_text(0x06), "Identify");
+	CU_ASSERT_STRING_EQUAL(nvme_admin_opcode_text(0x18), "Keep Alive");
+	CU_ASSERT_STRING_EQUAL(nvme_admin_opcode_text(0x03), "Unknown Admin Command");
+	CU_ASSERT_STRING_EQUAL(nvme_admin_opcode_text(0xc1), "Vendor Specific Admin Command");
+	CU_ASSERT_STRING_EQUAL(nvme_io_opcode_text(0x00), "Flush");
+	CU_ASSERT_STRING_EQUAL(nvme_io_opcode_text(0x02), "Read");
+	CU_ASSERT_STRING_EQUAL(nvme_io_opcode_text(0x99), "Vendor Specific I/O Command");
+	CU_ASSERT_STRING_EQUAL(nvmf_fctype_text(0x01), "Connect");
+	CU_ASSERT_STRING_EQUAL(nvmf_fctype_text(0x04), "Property Get");
+	CU_ASSERT_STRING_EQUAL(nvmf_fctype_text(0x7f), "Unknown Fabrics Command");
+}
+
+static void accepts_good_nqns(void)
+{
+	char nqn[NVMF_NQN_MAX + 2];
+
+	CU_ASSERT_PTR_NULL(nvmf_nqn_error("nqn.2026-11.org.example:disk1"));
+	CU_ASSERT_PTR_NULL(nvmf_nqn_error(NVMF_DISC_NQN));
+	CU_ASSERT_PTR_NULL(nvmf_nqn_error("nqn.2014-08.org.nvmexpress:uuid:"
+					  "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"));
+	CU_ASSERT_PTR_NULL(nvmf_nqn_error("nqn.2026-01.org.example:caf\xc3\xa9"));
+	CU_ASSERT_PTR_NULL(nvmf_nqn_error("nqn.2026-01.org.example:\xf0\x9f\x98\x80"));
+	memset(nqn, 'x', sizeof(nqn));
+	memcpy(nqn, "nqn.2026-11.org.example:", 24);
+	nqn[NVMF_NQN_MAX] = '\0';
+	CU_ASSERT_PTR_NULL(nvmf_nqn_error(nqn));
+	nqn[NVMF_NQN_MAX] = 'x';
+	nqn[NVMF_NQN_MAX + 1] = '\0';
+	CU_ASSERT_STRING_EQUAL(nvmf_nqn_error(nqn), "is longer than 223 bytes");
+}
+
+static void says_what_is_wrong_with_an_nqn(void)
+{
+	static const char *const bad[][2] = {
+		{"", "is empty"},
+		{"disk1", "does not start with \"nqn.\""},
+		{"iqn.2026-11.org.example:disk", "does not start with \"nqn.\""},
+		{"nqn.", "has no date \"yyyy-mm.\" after \"nqn.\""},
+		{"nqn.2026-13.org.example", "has no date \"yyyy-mm.\" after \"nqn.\""},
+		{"nqn.2026-00.org.example", "has no date \"yyyy-mm.\" after \"nqn.\""},
+		{"nqn.26-11.org.example", "has no date \"yyyy-mm.\" after \"nqn.\""},
+		{"nqn.2026-11", "has no date \"yyyy-mm.\" after \"nqn.\""},
+		{"nqn.2026-11.", "has no reverse domain name (such as org.example) after the date"},
+		{"nqn.2026-11.:x",
+		 "has no reverse domain name (such as org.example) after the date"},
+		{"nqn.2026-11.org..example",
+		 "has no reverse domain name (such as org.example) after the date"},
+		{"nqn.2026-11.org.example:", "has nothing after the colon"},
+		{"nqn.2026-11.org.example:a b", "contains a space or a control character"},
+		{"nqn.2026-11.org.example:a\n", "contains a space or a control character"},
+		{"nqn.2026-11.org.example:\xff", "is not valid UTF-8"},
+		{"nqn.2026-11.org.example:\xc0\x80", "is not valid UTF-8"},
+		{"nqn.2026-11.org.example:\xe0\x80\x80", "is not valid UTF-8"},
+		{"nqn.2026-11.org.example:\xed\xa0\x80", "is not valid UTF-8"},
+		{"nqn.2026-11.org.example:\xe2\x82", "is not valid UTF-8"},
+		{"nqn.2026-11.org.example:\xf4\x90\x80\x80", "is not valid UTF-8"},
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const char *error = nvmf_nqn_error(bad[i][0]);
+
+		CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+		CU_ASSERT_STRING_EQUAL(error, bad[i][1]);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct t_case cases[] = {
+		{"statuses have names", names_statuses},
+		{"every status value has a text", every_status_has_a_text},
+		{"reject reasons have names", names_reject_reasons},
+		{"opcodes have names", names_opcodes},
+		{"valid NQNs are accepted", accepts_good_nqns},
+		{"what is wrong with an NQN is said", says_what_is_wrong_with_an_nqn},
+		{NULL, NULL},
+	};
+	const struct t_suite suites[] = {{.name = "text", .cases = cases}, {.name = NULL}};
+
+	return t_run(argc, argv, suites);
+}
