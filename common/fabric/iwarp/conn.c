@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections: states, events, queue pairs, and the one way out. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "util/sockaddr.h"
+
+#include "internal.h"
+
+struct rd_iw_conn *rd_iw_conn(struct rd_fab_conn *conn)
+{
+	return rd_container_of(conn, struct rd_iw_conn, base);
+}
+
+static const char *state_name(enum rd_iw_state s)
+{
+	switch (s) {
+	case RD_IW_IDLE:
+		return "idle";
+	case RD_IW_CONNECTING:
+		return "connecting";
+	case RD_IW_HANDSHAKE:
+		return "handshake";
+	case RD_IW_ADOPTED:
+		return "adopted";
+	case RD_IW_OPEN:
+		return "open";
+	case RD_IW_CLOSED:
+		return "closed";
+	}
+	return "?";
+}
+
+void rd_iw_set_state(struct rd_iw_conn *c, enum rd_iw_state state)
+{
+	rd_debug(rd_iw_log(c->fab), RD_LOG_FABRIC, "qp %u: %s -> %s", c->base.qp_num,
+		 state_name(c->state), state_name(state));
+	c->state = state;
+}
+
+/* ---- events ---- */
+
+static void emit(struct rd_iw_conn *c, uint32_t bit)
+{
+	struct rd_fab_event ev = {.status = c->status, .reason = c->reason};
+
+	switch (bit) {
+	case RD_IW_P_RESOLVED:
+		c->base.dev = &c->dev->base;
+		ev.type = RD_FAB_EV_RESOLVED;
+		break;
+	case RD_IW_P_ESTABLISHED:
+		ev.type = RD_FAB_EV_ESTABLISHED;
+		ev.reason = "established";
+		break;
+	case RD_IW_P_REJECTED:
+		ev.type = RD_FAB_EV_REJECTED;
+		break;
+	case RD_IW_P_ERROR:
+		ev.type = RD_FAB_EV_CONNECT_ERROR;
+		break;
+	default:
+		ev.type = RD_FAB_EV_DISCONNECTED;
+		break;
+	}
+	if (bit & (RD_IW_P_RESOLVED | RD_IW_P_ESTABLISHED))
+		ev.status = 0;
+	if ((bit & (RD_IW_P_ESTABLISHED | RD_IW_P_REJECTED)) && c->hs && c->hs->pd_len) {
+		ev.private_data = c->hs->pd;
+		ev.private_len = c->hs->pd_len;
+	}
+	c->base.on_event(&c->base, &ev, c->base.arg);
+}
+
+static void deliver(struct rd_defer *defer)
+{
+	struct rd_iw_conn *c = rd_container_of(defer, struct rd_iw_conn, events);
+	bool gone = false;
+
+	c->gone = &gone;
+	while (!gone && c->pending) {
+		uint32_t bit = c->pending & -c->pending;
+
+		c->pending &= ~bit;
+		emit(c, bit);
+		if (!gone && bit != RD_IW_P_RESOLVED) {
+			free(c->hs);
+			c->hs = NULL;
+		}
+	}
+	if (!gone)
+		c->gone = NULL;
+}
+
+void rd_iw_raise(struct rd_iw_conn *c, enum rd_iw_pending ev)
+{
+	c->pending |= ev;
+	rd_defer(c->fab->base.loop, &c->events, RD_DEFER_WORK);
+}
+
+/* ---- creation ---- */
+
+static void conn_io(struct rd_io *io, uint32_t events)
+{
+	struct rd_iw_conn *c = rd_container_of(io, struct rd_iw_conn, io);
+
+	if (c->state != RD_IW_OPEN) {
+		rd_iw_handshake_io(c, events);
+		return;
+	}
+	/* Reading comes first and never waits for writing: both sides could block for good. */
+	if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
+		rd_iw_rx_run(c);
+	if (c->state == RD_IW_OPEN && (events & EPOLLOUT)) {
+		c->tx.blocked = false;
+		rd_iw_conn_watch(c);
+		rd_iw_tx_kick(c);
+	}
+}
+
+void rd_iw_conn_watch(struct rd_iw_conn *c)
+{
+	uint32_t want = EPOLLIN;
+	int rc = 0;
+
+	if (c->state == RD_IW_CONNECTING ||
+	    (c->state == RD_IW_HANDSHAKE && c->hs->out_off < c->hs->out_len))
+		want = EPOLLOUT;
+	else if (c->tx.blocked)
+		want |= EPOLLOUT;
+	if (!c->io.added)
+		rc = rd_io_add(c->fab->base.loop, &c->io, c->io.fd, want, conn_io);
+	else if (c->io.events != want)
+		rc = rd_io_mod(c->fab->base.loop, &c->io, want);
+	if (rc)
+		rd_iw_conn_end(c, rc, "epoll: %s", strerror(-rc));
+}
+
+static void conn_flush(struct rd_defer *defer)
+{
+	struct rd_iw_conn *c = rd_container_of(defer, struct rd_iw_conn, flush);
+
+	if (c->state == RD_IW_OPEN && !c->tx.blocked)
+		rd_iw_tx_run(c);
+}
+
+static void conn_timeout(struct rd_timer *timer)
+{
+	struct rd_iw_conn *c = rd_container_of(timer, struct rd_iw_conn, timer);
+	const char *what = "connecting";
+
+	if (c->state == RD_IW_HANDSHAKE)
+		what = "waiting for the MPA reply";
+	else if (c->state == RD_IW_OPEN)
+		what = "waiting for the peer's first message";
+	rd_iw_conn_end(c, -ETIMEDOUT, "timed out while %s", what);
+}
+
+static void hold_over(struct rd_timer *timer)
+{
+	rd_iw_tx_release(rd_container_of(timer, struct rd_iw_conn, hold_timer));
+}
+
+int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct rd_iw_conn **out)
+{
+	struct rd_iw_conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->hs = calloc(1, sizeof(*c->hs));
+	if (!c->hs) {
+		free(c);
+		return -ENOMEM;
+	}
+	c->fab = fab;
+	c->dev = &fab->dev;
+	c->base.ops = &rd_iw_ops;
+	c->base.on_event = fn;
+	c->base.arg = arg;
+	c->base.qp_num = fab->dev.next_qpn++;
+	c->io.fd = -1;
+	c->timer.fn = conn_timeout;
+	c->hold_timer.fn = hold_over;
+	c->flush.fn = conn_flush;
+	c->events.fn = deliver;
+	snprintf(c->reason, sizeof(c->reason), "resolved");
+	LIST_INSERT_HEAD(&fab->conns, c, link);
+	fab->stats.conns++;
+	*out = c;
+	return 0;
+}
+
+/* ---- queue pair ---- */
+
+static int check_qp_attr(const struct rd_fab_caps *caps, const struct rd_fab_qp_attr *attr)
+{
+	if (!attr->send_cq || !attr->recv_cq || attr->max_send_wr > caps->max_send_wr ||
+	    attr->max_send_sge > caps->max_send_sge || attr->max_inline > caps->max_inline)
+		return -EINVAL;
+	if (!attr->srq &&
+	    (attr->max_recv_wr > caps->max_recv_wr || attr->max_recv_sge > caps->max_recv_sge))
+		return -EINVAL;
+	return 0;
+}
+
+/* Completions of a shared queue's RECVs fit the first CQ it is used with once and for all. */
+static uint32_t recv_room(const struct rd_iw_conn *c)
+{
+	if (!c->srq)
+		return c->rq.depth;
+	return c->srq->counted == c->rcq ? 0 : c->srq->rq.depth;
+}
+
+static int qp_queues(struct rd_iw_conn *c, const struct rd_fab_qp_attr *attr)
+{
+	uint32_t sges = c->srq ? c->srq->rq.max_sge : attr->max_recv_sge;
+	int rc;
+
+	rc = rd_iw_sq_init(&c->sq, attr->max_send_wr, attr->max_send_sge, attr->max_inline);
+	if (rc == 0 && !c->srq)
+		rc = rd_iw_rq_init(&c->rq, attr->max_recv_wr, attr->max_recv_sge);
+	if (rc == 0) {
+		c->rx.recv = calloc(1, sizeof(*c->rx.recv) + sges * sizeof(struct ibv_sge));
+		rc = c->rx.recv ? 0 : -ENOMEM;
+	}
+	return rc;
+}
+
+static void qp_free(struct rd_iw_conn *c)
+{
+	rd_iw_sq_fini(&c->sq);
+	rd_iw_rq_fini(&c->rq);
+	free(c->rx.recv);
+	c->rx.recv = NULL;
+	free(c->resps);
+	c->resps = NULL;
+}
+
+int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
+{
+	struct rd_iw_conn *c = rd_iw_conn(conn);
+	uint32_t room;
+	int rc;
+
+	if (c->has_qp || !c->base.dev || (c->state != RD_IW_IDLE && c->state != RD_IW_ADOPTED))
+		return -EINVAL;
+	rc = check_qp_attr(&c->dev->base.caps, attr);
+	if (rc)
+		return rc;
+	c->scq = rd_container_of(attr->send_cq, struct rd_iw_cq, base);
+	c->rcq = rd_container_of(attr->recv_cq, struct rd_iw_cq, base);
+	c->srq = attr->srq ? rd_container_of(attr->srq, struct rd_iw_srq, base) : NULL;
+	rc = qp_queues(c, attr);
+	if (rc)
+		goto err_free_queues;
+	rc = rd_iw_cq_reserve(c->scq, c->sq.depth);
+	if (rc)
+		goto err_free_queues;
+	room = recv_room(c);
+	rc = rd_iw_cq_reserve(c->rcq, room);
+	if (rc)
+		goto err_unreserve;
+	if (c->srq && room)
+		c->srq->counted = c->rcq;
+	c->has_qp = true;
+	return 0;
+
+err_unreserve:
+	rd_iw_cq_unreserve(c->scq, c->sq.depth);
+err_free_queues:
+	qp_free(c);
+	return rc;
+}
+
+int rd_iw_conn_open(struct rd_iw_conn *c, const struct rd_iw_depths *eff)
+{
+	uint32_t size = 1;
+
+	while (size < eff->ird)
+		size *= 2;
+	c->resps = calloc(size, sizeof(*c->resps));
+	if (!c->resps)
+		return -ENOMEM;
+	c->resp_mask = size - 1;
+	c->base.ird = eff->ird;
+	c->base.ord = eff->ord;
+	c->tx.cur.send_msn = c->tx.cur.read_msn = 1;
+	c->rx.send_msn = c->rx.read_msn = 1;
+	rd_iw_rx_reset(&c->rx);
+	rd_timer_stop(c->fab->base.loop, &c->timer);
+	rd_iw_set_state(c, RD_IW_OPEN);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+static void flush_recvs(struct rd_iw_conn *c)
+{
+	const struct rd_iw_rwr *r;
+
+	rd_iw_recv_abort(c, IBV_WC_WR_FLUSH_ERR);
+	if (c->srq)
+		return;
+	while ((r = rd_iw_rq_pop(&c->rq))) {
+		struct ibv_wc wc = {
+			.wr_id = r->wr_id,
+			.status = IBV_WC_WR_FLUSH_ERR,
+			.opcode = IBV_WC_RECV,
+			.qp_num = c->base.qp_num,
+		};
+
+		rd_iw_cq_push(c->rcq, &wc);
+	}
+}
+
+/* The socket leaves the connection; what it holds for the peer is still delivered. */
+static void drop_socket(struct rd_iw_conn *c, enum rd_iw_state was)
+{
+	struct rd_loop *loop = c->fab->base.loop;
+	int fd = c->io.fd;
+
+	rd_timer_stop(loop, &c->timer);
+	rd_timer_stop(loop, &c->hold_timer);
+	rd_defer_cancel(loop, &c->flush);
+	if (fd < 0)
+		return;
+	rd_io_del(loop, &c->io);
+	c->io.fd = -1;
+	if (was == RD_IW_OPEN || was == RD_IW_HANDSHAKE)
+		rd_iw_linger_start(c->fab, fd, true);
+	else
+		close(fd);
+}
+
+/* Returns the state it was in; CLOSED when there is nothing to do. */
+static enum rd_iw_state close_conn(struct rd_iw_conn *c)
+{
+	enum rd_iw_state was = c->state;
+
+	if (was != RD_IW_CLOSED) {
+		rd_iw_set_state(c, RD_IW_CLOSED);
+		drop_socket(c, was);
+	}
+	return was;
+}
+
+static void finish(struct rd_iw_conn *c, enum rd_iw_state was, const struct rd_iw_swr *bad,
+		   enum ibv_wc_status status)
+{
+	char addr[RD_ADDR_TEXT];
+
+	if (c->has_qp) {
+		rd_iw_sq_flush(c, bad, status);
+		flush_recvs(c);
+	}
+	rd_log(rd_iw_log(c->fab), RD_LOG_FABRIC, c->status ? RD_LOG_INFO : RD_LOG_DEBUG,
+	       "qp %u: %s: %s", c->base.qp_num,
+	       rd_addr_format((const struct sockaddr *)&c->base.remote, addr), c->reason);
+	if (was == RD_IW_OPEN || was == RD_IW_ADOPTED)
+		rd_iw_raise(c, RD_IW_P_DISCONNECTED);
+	else
+		rd_iw_raise(c, c->status == -ECONNREFUSED && c->hs && c->hs->in_len
+				       ? RD_IW_P_REJECTED
+				       : RD_IW_P_ERROR);
+}
+
+void rd_iw_conn_end(struct rd_iw_conn *c, int status, const char *fmt, ...)
+{
+	enum rd_iw_state was = close_conn(c);
+	va_list ap;
+
+	if (was == RD_IW_CLOSED)
+		return;
+	c->status = status;
+	va_start(ap, fmt);
+	vsnprintf(c->reason, sizeof(c->reason), fmt, ap);
+	va_end(ap);
+	finish(c, was, NULL, IBV_WC_WR_FLUSH_ERR);
+}
+
+void rd_iw_conn_fail_swr(struct rd_iw_conn *c, const struct rd_iw_swr *wr,
+			 enum ibv_wc_status status, const char *what)
+{
+	enum rd_iw_state was = close_conn(c);
+
+	if (was == RD_IW_CLOSED)
+		return;
+	c->status = -EIO;
+	snprintf(c->reason, sizeof(c->reason), "%s", what);
+	finish(c, was, wr, status);
+}
+
+void rd_iw_conn_term(struct rd_iw_conn *c, uint32_t code, bool with_header)
+{
+	rd_iw_tx_term(c, code, with_header ? c->rx.hdr : NULL, c->rx.hdr_len);
+	rd_iw_conn_end(c, -EPROTO, "peer violated the protocol: %s", rd_iw_term_name(code));
+}
+
+void rd_iw_disconnect(struct rd_fab_conn *conn)
+{
+	struct rd_iw_conn *c = rd_iw_conn(conn);
+	enum rd_iw_state was = c->state;
+
+	if (was == RD_IW_CLOSED)
+		return;
+	if (was == RD_IW_OPEN && !c->tx.blocked)
+		rd_iw_tx_run(c); /* may end the connection by itself */
+	rd_iw_conn_end(c, 0, "disconnected");
+	/* Whatever else was to be told is overtaken. */
+	c->pending = RD_IW_P_DISCONNECTED;
+}
+
+void rd_iw_conn_destroy(struct rd_fab_conn *conn)
+{
+	struct rd_iw_conn *c = rd_iw_conn(conn);
+	struct rd_loop *loop = c->fab->base.loop;
+
+	if (c->gone)
+		*c->gone = true;
+	close_conn(c);
+	rd_defer_cancel(loop, &c->events);
+	if (c->has_qp) {
+		rd_iw_cq_purge(c->scq, c->base.qp_num);
+		if (c->rcq != c->scq)
+			rd_iw_cq_purge(c->rcq, c->base.qp_num);
+		rd_iw_cq_unreserve(c->scq, c->sq.depth);
+		if (!c->srq)
+			rd_iw_cq_unreserve(c->rcq, c->rq.depth);
+	}
+	LIST_REMOVE(c, link);
+	c->fab->stats.conns--;
+	qp_free(c);
+	free(c->hs);
+	free(c);
+}

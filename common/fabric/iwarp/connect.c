@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The active side: resolve, TCP connect, MPA request, MPA reply. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include "util/sockaddr.h"
+
+#include "internal.h"
+
+#define CONNECT_TIMEOUT_NS (20 * RD_NSEC_PER_SEC)
+#define REPLY_TIMEOUT_NS   (10 * RD_NSEC_PER_SEC)
+
+/*
+ * siw as a responder sends its reply before it switches its socket to FPDU reception; what arrives
+ * in between is not looked at until something else arrives. So the first message must not be the
+ * only one for long: with the peer-to-peer model the ready-to-receive message leaves at once and
+ * this much later the first work request, a second arrival; without, the pause alone has to do.
+ */
+#define FIRST_WR_NS RD_NSEC_PER_MSEC
+
+int rd_iw_socket_opts(int fd, const struct rd_fab_iwarp_opts *opts)
+{
+	int one = 1;
+
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)))
+		return -errno;
+	if (opts->sndbuf &&
+	    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &opts->sndbuf, sizeof(opts->sndbuf)))
+		return -errno;
+	if (opts->rcvbuf &&
+	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &opts->rcvbuf, sizeof(opts->rcvbuf)))
+		return -errno;
+	if (opts->congestion && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, opts->congestion,
+					   (socklen_t)strlen(opts->congestion)))
+		return -errno;
+	return 0;
+}
+
+int rd_iw_resolve(struct rd_fab *ffab, const struct rd_fab_resolve_attr *attr,
+		  struct rd_fab_conn **out)
+{
+	struct rd_iw_fab *fab = rd_iw_fab(ffab);
+	uint64_t timeout = attr->timeout_ns ? attr->timeout_ns : CONNECT_TIMEOUT_NS;
+	struct rd_iw_conn *c;
+	int rc;
+
+	if (attr->dst->sa_family != AF_INET && attr->dst->sa_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	rc = rd_iw_conn_new(fab, attr->on_event, attr->arg, &c);
+	if (rc)
+		return rc;
+	memcpy(&c->base.remote, attr->dst, rd_addr_len(attr->dst));
+	if (attr->src)
+		memcpy(&c->base.local, attr->src, rd_addr_len(attr->src));
+	c->deadline = rd_loop_now(ffab->loop) + timeout;
+	rc = rd_timer_start(ffab->loop, &c->timer, timeout);
+	if (rc) {
+		rd_iw_conn_destroy(&c->base);
+		return rc;
+	}
+	rd_iw_raise(c, RD_IW_P_RESOLVED);
+	*out = &c->base;
+	return 0;
+}
+
+static uint16_t clamp_depth(uint16_t depth)
+{
+	return depth < RD_IW_MAX_DEPTH ? depth : RD_IW_MAX_DEPTH;
+}
+
+static void fill_request(struct rd_iw_conn *c, const struct rd_fab_conn_param *param)
+{
+	const struct rd_fab_iwarp_opts *opts = &c->fab->opts;
+	struct rd_iw_mpa *m = &c->hs->req;
+
+	m->revision = opts->mpa_revision ? opts->mpa_revision : RD_MPA_REVISION;
+	m->crc = opts->crc;
+	m->enhanced = m->revision >= 2;
+	m->p2p = m->enhanced && !opts->no_peer_to_peer;
+	m->rtr_write = m->rtr_read = m->p2p;
+	m->ird = clamp_depth(param->ird);
+	m->ord = clamp_depth(param->ord);
+	/* To offer a READ as the first message is to ask for a place for it. */
+	if (m->rtr_read && m->ord == 0)
+		m->ord = 1;
+	m->pd = param->private_data;
+	m->pd_len = param->private_len;
+}
+
+static int start_tcp(struct rd_iw_conn *c)
+{
+	const struct sockaddr *dst = (const struct sockaddr *)&c->base.remote;
+	const struct sockaddr *src = (const struct sockaddr *)&c->base.local;
+	int rc;
+
+	c->io.fd = socket(dst->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (c->io.fd < 0)
+		return -errno;
+	rc = rd_iw_socket_opts(c->io.fd, &c->fab->opts);
+	if (rc)
+		return rc;
+	if (src->sa_family != AF_UNSPEC && bind(c->io.fd, src, rd_addr_len(src)))
+		return -errno;
+	if (connect(c->io.fd, dst, rd_addr_len(dst)) && errno != EINPROGRESS)
+		return -errno;
+	return 0;
+}
+
+int rd_iw_connect(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param)
+{
+	struct rd_iw_conn *c = rd_iw_conn(conn);
+	int rc;
+
+	if (c->state != RD_IW_IDLE || !c->has_qp)
+		return -EINVAL;
+	if (param->private_len > RD_IW_MAX_PRIVATE)
+		return -EMSGSIZE;
+	fill_request(c, param);
+	rc = rd_iw_mpa_build(&c->hs->req, c->hs->out);
+	if (rc < 0)
+		return rc;
+	c->hs->out_len = (uint32_t)rc;
+	c->hs->req.pd = NULL;
+	c->hs->req.pd_len = 0;
+	/* What was wanted, not what was offered for the RTR. */
+	c->base.ord = clamp_depth(param->ord);
+	rc = start_tcp(c);
+	if (rc) {
+		rd_iw_conn_end(c, rc, "connect: %s", strerror(-rc));
+		return 0;
+	}
+	rd_iw_set_state(c, RD_IW_CONNECTING);
+	rd_iw_conn_watch(c);
+	return 0;
+}
+
+int rd_iw_handshake_send(struct rd_iw_conn *c)
+{
+	struct rd_iw_handshake *hs = c->hs;
+
+	while (hs->out_off < hs->out_len) {
+		ssize_t n = send(c->io.fd, hs->out + hs->out_off, hs->out_len - hs->out_off,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		hs->out_off += (uint32_t)n;
+	}
+	return 0;
+}
+
+static void request_out(struct rd_iw_conn *c)
+{
+	int rc = rd_iw_handshake_send(c);
+
+	if (rc && rc != -EAGAIN)
+		rd_iw_conn_end(c, rc, "sending the MPA request: %s", strerror(-rc));
+	else
+		rd_iw_conn_watch(c);
+}
+
+static void tcp_connected(struct rd_iw_conn *c)
+{
+	struct rd_loop *loop = c->fab->base.loop;
+	uint64_t now = rd_loop_now(loop), wait = c->fab->opts.reply_timeout_ns;
+	socklen_t len = sizeof(c->base.local);
+	int err = 0;
+	socklen_t err_len = sizeof(err);
+
+	if (getsockopt(c->io.fd, SOL_SOCKET, SO_ERROR, &err, &err_len))
+		err = errno;
+	if (err) {
+		rd_iw_conn_end(c, -err, "connect: %s", strerror(err));
+		return;
+	}
+	if (getsockname(c->io.fd, (struct sockaddr *)&c->base.local, &len)) {
+		rd_iw_conn_end(c, -errno, "getsockname: %s", strerror(errno));
+		return;
+	}
+	if (!wait)
+		wait = REPLY_TIMEOUT_NS;
+	/* Re-arming cannot fail; the earlier of the two limits counts. */
+	if (now + wait < c->deadline)
+		rd_timer_start(loop, &c->timer, wait);
+	rd_iw_set_state(c, RD_IW_HANDSHAKE);
+	request_out(c);
+}
+
+/* Fail, and tell the peer why with a Terminate (RFC 6581 section 8). */
+static void refuse_reply(struct rd_iw_conn *c, uint32_t term, const char *why)
+{
+	rd_iw_tx_term(c, term, NULL, 0);
+	rd_iw_conn_end(c, -EPROTO, "%s", why);
+}
+
+static void establish(struct rd_iw_conn *c, const struct rd_iw_depths *eff, enum rd_iw_rtr rtr)
+{
+	int rc = rd_timer_start(c->fab->base.loop, &c->hold_timer, FIRST_WR_NS);
+
+	if (rc == 0)
+		rc = rd_iw_conn_open(c, eff);
+	if (rc) {
+		rd_iw_conn_end(c, rc, "out of memory");
+		return;
+	}
+	c->tx.hold = true;
+	if (rtr != RD_IW_RTR_NONE) {
+		c->tx.rtr = (uint8_t)rtr;
+		c->tx.cur.src = RD_IW_SRC_RTR;
+	}
+	rd_iw_conn_watch(c);
+	if (c->state == RD_IW_OPEN)
+		rd_iw_tx_run(c);
+	rd_iw_raise(c, RD_IW_P_ESTABLISHED);
+}
+
+static void reply_done(struct rd_iw_conn *c)
+{
+	struct rd_iw_handshake *hs = c->hs;
+	struct rd_iw_depths eff;
+	enum rd_iw_rtr rtr;
+	struct rd_iw_mpa reply;
+	uint16_t wanted = c->base.ord;
+	const char *why;
+	uint32_t term;
+
+	if (rd_iw_mpa_parse(hs->in, hs->in_len, true, &reply, &why)) {
+		refuse_reply(c, RD_TERM_MPA_STARTUP, why);
+		return;
+	}
+	hs->pd = reply.pd;
+	hs->pd_len = reply.pd_len;
+	if (reply.reject) {
+		rd_iw_conn_end(c, -ECONNREFUSED, "rejected by the peer");
+		return;
+	}
+	c->crc = hs->req.crc || reply.crc;
+	if (rd_iw_mpa_check(&hs->req, &reply, &eff, &rtr, &term, &why)) {
+		refuse_reply(c, term, why);
+		return;
+	}
+	if (eff.ord > wanted)
+		eff.ord = wanted;
+	establish(c, &eff, rtr);
+}
+
+/*
+ * Exactly the reply is read, so that whatever follows is left to the FPDU path. Returns 1 when it
+ * is complete, 0 when more is needed, -1 when the connection ended.
+ */
+static int read_reply(struct rd_iw_conn *c)
+{
+	struct rd_iw_handshake *hs = c->hs;
+
+	for (;;) {
+		const char *why;
+		int need = rd_iw_mpa_length(hs->in, hs->in_len, true, &why);
+		ssize_t n;
+
+		if (need < 0) {
+			refuse_reply(c, RD_TERM_MPA_STARTUP, why);
+			return -1;
+		}
+		if ((uint32_t)need == hs->in_len)
+			return 1;
+		n = recv(c->io.fd, hs->in + hs->in_len, (size_t)need - hs->in_len, MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN)
+			return 0;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			rd_iw_conn_end(c, n ? -errno : -ECONNRESET,
+				       "peer closed the connection without an MPA reply "
+				       "(it may not know MPA revision %u)",
+				       hs->req.revision);
+			return -1;
+		}
+		hs->in_len += (uint32_t)n;
+	}
+}
+
+void rd_iw_handshake_io(struct rd_iw_conn *c, uint32_t events)
+{
+	if (c->state == RD_IW_CONNECTING) {
+		tcp_connected(c);
+		return;
+	}
+	if (c->hs->out_off < c->hs->out_len) {
+		request_out(c);
+		return;
+	}
+	if (read_reply(c) > 0)
+		reply_done(c);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ddp.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include <isa-l/crc.h>
+
+static struct rd_ddp_ctrl put_ctrl(enum rd_rdmap_op op, bool tagged, bool last, size_t hdr_len,
+				   uint32_t plen)
+{
+	return (struct rd_ddp_ctrl){
+		.len = rd_put_be16((uint16_t)(hdr_len - RD_MPA_LEN_FIELD + plen)),
+		.ddp = (uint8_t)((tagged ? RD_DDP_TAGGED : 0) | (last ? RD_DDP_LAST : 0) |
+				 RD_DDP_VERSION),
+		.rdmap = (uint8_t)(RD_RDMAP_VERSION | op),
+	};
+}
+
+size_t rd_iw_put_tagged(uint8_t *buf, enum rd_rdmap_op op, bool last, uint32_t stag, uint64_t to,
+			uint32_t plen)
+{
+	struct rd_ddp_tagged h = {
+		.ctrl = put_ctrl(op, true, last, sizeof(h), plen),
+		.stag = rd_put_be32(stag),
+		.to = rd_put_be64(to),
+	};
+
+	memcpy(buf, &h, sizeof(h));
+	return sizeof(h);
+}
+
+size_t rd_iw_put_untagged(uint8_t *buf, enum rd_rdmap_op op, bool last, uint32_t inv_stag,
+			  enum rd_ddp_qn qn, uint32_t msn, uint32_t mo, uint32_t plen)
+{
+	struct rd_ddp_untagged h = {
+		.ctrl = put_ctrl(op, false, last, sizeof(h), plen),
+		.inv_stag = rd_put_be32(inv_stag),
+		.qn = rd_put_be32(qn),
+		.msn = rd_put_be32(msn),
+		.mo = rd_put_be32(mo),
+	};
+
+	memcpy(buf, &h, sizeof(h));
+	return sizeof(h);
+}
+
+size_t rd_iw_put_read_req(uint8_t *buf, uint32_t msn, const struct rd_iw_read *rd)
+{
+	struct rd_rdmap_read_req r = {
+		.sink_stag = rd_put_be32(rd->sink_stag),
+		.sink_to = rd_put_be64(rd->sink_to),
+		.size = rd_put_be32(rd->size),
+		.src_stag = rd_put_be32(rd->src_stag),
+		.src_to = rd_put_be64(rd->src_to),
+	};
+
+	memcpy(buf, &r, sizeof(r));
+	rd_iw_put_untagged(buf, RD_RDMAP_READ_REQ, true, 0, RD_DDP_QN_READ, msn, 0,
+			   sizeof(r) - sizeof(r.ddp));
+	return sizeof(r);
+}
+
+static bool op_is_tagged(uint8_t op)
+{
+	return op == RD_RDMAP_WRITE || op == RD_RDMAP_READ_RESP;
+}
+
+size_t rd_iw_hdr_length(const struct rd_ddp_ctrl *c, uint32_t *term)
+{
+	bool tagged = c->ddp & RD_DDP_TAGGED;
+	uint8_t op = c->rdmap & RD_RDMAP_OPMASK;
+	size_t total = RD_MPA_LEN_FIELD + rd_get_be16(c->len);
+	size_t len = tagged ? sizeof(struct rd_ddp_tagged) : sizeof(struct rd_ddp_untagged);
+
+	/* The control bytes belong to the ULPDU: a shorter one has none to look at. */
+	if (total < sizeof(*c)) {
+		*term = RD_TERM_MPA_LENGTH;
+		return 0;
+	}
+	if ((c->ddp & RD_DDP_VMASK) != RD_DDP_VERSION) {
+		*term = tagged ? RD_TERM_DT_VERSION : RD_TERM_DU_VERSION;
+		return 0;
+	}
+	if ((c->rdmap & RD_RDMAP_VMASK) != RD_RDMAP_VERSION) {
+		*term = RD_TERM_RO_VERSION;
+		return 0;
+	}
+	if (op > RD_RDMAP_TERMINATE || op_is_tagged(op) != tagged) {
+		*term = RD_TERM_RO_OPCODE;
+		return 0;
+	}
+	if (op == RD_RDMAP_READ_REQ)
+		len = sizeof(struct rd_rdmap_read_req);
+	if (total < len) {
+		*term = RD_TERM_MPA_LENGTH;
+		return 0;
+	}
+	if (op == RD_RDMAP_READ_REQ && total > len) {
+		*term = RD_TERM_DU_TOO_LONG;
+		return 0;
+	}
+	return len;
+}
+
+static void parse_read_req(const uint8_t *buf, struct rd_iw_read *rd)
+{
+	struct rd_rdmap_read_req r;
+
+	memcpy(&r, buf, sizeof(r));
+	rd->sink_stag = rd_get_be32(r.sink_stag);
+	rd->sink_to = rd_get_be64(r.sink_to);
+	rd->size = rd_get_be32(r.size);
+	rd->src_stag = rd_get_be32(r.src_stag);
+	rd->src_to = rd_get_be64(r.src_to);
+}
+
+void rd_iw_hdr_parse(const uint8_t *buf, struct rd_iw_hdr *hdr)
+{
+	struct rd_ddp_ctrl c;
+	size_t len;
+
+	memcpy(&c, buf, sizeof(c));
+	hdr->op = c.rdmap & RD_RDMAP_OPMASK;
+	hdr->tagged = c.ddp & RD_DDP_TAGGED;
+	hdr->last = c.ddp & RD_DDP_LAST;
+	if (hdr->tagged) {
+		struct rd_ddp_tagged t;
+
+		memcpy(&t, buf, sizeof(t));
+		hdr->stag = rd_get_be32(t.stag);
+		hdr->to = rd_get_be64(t.to);
+		len = sizeof(t);
+	} else {
+		struct rd_ddp_untagged u;
+
+		memcpy(&u, buf, sizeof(u));
+		hdr->inv_stag = rd_get_be32(u.inv_stag);
+		hdr->qn = rd_get_be32(u.qn);
+		hdr->msn = rd_get_be32(u.msn);
+		hdr->mo = rd_get_be32(u.mo);
+		len = sizeof(u);
+	}
+	if (hdr->op == RD_RDMAP_READ_REQ) {
+		parse_read_req(buf, &hdr->read);
+		len = sizeof(struct rd_rdmap_read_req);
+	}
+	hdr->plen = (uint32_t)(RD_MPA_LEN_FIELD + rd_get_be16(c.len) - len);
+}
+
+uint32_t rd_iw_crc(uint32_t crc, const void *buf, size_t len)
+{
+	/* The library takes an int and a pointer it does not write through. */
+	while (len > INT_MAX) {
+		crc = crc32_iscsi((unsigned char *)(uintptr_t)buf, INT_MAX, crc);
+		buf = (const uint8_t *)buf + INT_MAX;
+		len -= INT_MAX;
+	}
+	return crc32_iscsi((unsigned char *)(uintptr_t)buf, (int)len, crc);
+}
+
+void rd_iw_crc_put(uint32_t crc, uint8_t out[RD_MPA_CRC_LEN])
+{
+	crc = htole32(~crc);
+	memcpy(out, &crc, sizeof(crc));
+}
+
+size_t rd_iw_term_build(uint8_t *buf, uint32_t code, const uint8_t *bad, size_t bad_len)
+{
+	struct rd_rdmap_term t = {
+		.layer_etype = (uint8_t)((code >> 16) << 4 | ((code >> 8) & 0xf)),
+		.code = (uint8_t)code,
+	};
+	size_t len = sizeof(t), ddp_len;
+
+	if (bad && bad_len >= sizeof(struct rd_ddp_ctrl)) {
+		bool tagged = bad[RD_MPA_LEN_FIELD] & RD_DDP_TAGGED;
+
+		ddp_len = tagged ? sizeof(struct rd_ddp_tagged) : sizeof(struct rd_ddp_untagged);
+		if (bad_len >= ddp_len) {
+			/* The length field comes first in the FPDU too: one copy takes both. */
+			t.hdrct = RD_TERM_M | RD_TERM_D;
+			memcpy(buf + len, bad, ddp_len);
+			len += ddp_len;
+		} else {
+			t.hdrct = RD_TERM_M;
+			memcpy(buf + len, bad, RD_MPA_LEN_FIELD);
+			len += RD_MPA_LEN_FIELD;
+		}
+		if (!tagged && bad_len >= sizeof(struct rd_rdmap_read_req)) {
+			t.hdrct |= RD_TERM_R;
+			memcpy(buf + len, bad + ddp_len,
+			       sizeof(struct rd_rdmap_read_req) - ddp_len);
+			len += sizeof(struct rd_rdmap_read_req) - ddp_len;
+		}
+	}
+	memcpy(buf, &t, sizeof(t));
+	rd_iw_put_untagged(buf, RD_RDMAP_TERMINATE, true, 0, RD_DDP_QN_TERM, 1, 0,
+			   (uint32_t)(len - sizeof(struct rd_ddp_untagged)));
+	return len;
+}
+
+static const struct {
+	uint32_t code;
+	const char *name;
+} term_names[] = {
+	{RD_TERM_LOCAL_CATASTROPHIC, "local catastrophic error"},
+	{RD_TERM(0, 0, 0xff), "local catastrophic error"},
+	{RD_TERM_RP_STAG, "READ of an invalid key"},
+	{RD_TERM_RP_BOUNDS, "READ out of bounds"},
+	{RD_TERM_RP_ACCESS, "access rights violation"},
+	{RD_TERM_RP_NOT_ASSOC, "key of another protection domain"},
+	{RD_TERM_RP_WRAP, "address wraps around"},
+	{RD_TERM_RP_CANNOT_INV, "key cannot be invalidated"},
+	{RD_TERM(0, 1, 0xff), "remote protection error"},
+	{RD_TERM_RO_VERSION, "RDMAP version"},
+	{RD_TERM_RO_OPCODE, "unexpected RDMAP opcode"},
+	{RD_TERM_RO_STREAM, "RDMAP stream catastrophic error (too many READs)"},
+	{RD_TERM_RO_GLOBAL, "RDMAP global catastrophic error"},
+	{RD_TERM_RO_CANNOT_INV, "key cannot be invalidated"},
+	{RD_TERM(0, 2, 0xff), "remote operation error"},
+	{RD_TERM_DDP_LOCAL, "DDP local catastrophic error"},
+	{RD_TERM_DT_STAG, "invalid key"},
+	{RD_TERM_DT_BOUNDS, "write out of bounds"},
+	{RD_TERM_DT_NOT_ASSOC, "key of another protection domain"},
+	{RD_TERM_DT_WRAP, "address wraps around"},
+	{RD_TERM_DT_VERSION, "DDP version"},
+	{RD_TERM_DU_QN, "DDP queue number"},
+	{RD_TERM_DU_NO_BUFFER, "SEND without a posted RECV"},
+	{RD_TERM_DU_MSN, "message sequence number"},
+	{RD_TERM_DU_MO, "message offset"},
+	{RD_TERM_DU_TOO_LONG, "SEND longer than the posted RECV"},
+	{RD_TERM_DU_VERSION, "DDP version"},
+	{RD_TERM_MPA_CLOSED, "TCP connection lost"},
+	{RD_TERM_MPA_CRC, "CRC error"},
+	{RD_TERM_MPA_LENGTH, "frame length"},
+	{RD_TERM_MPA_STARTUP, "invalid MPA request or reply"},
+	{RD_TERM_MPA_LOCAL, "MPA local catastrophic error"},
+	{RD_TERM_MPA_IRD, "insufficient IRD"},
+	{RD_TERM_MPA_RTR, "no matching ready-to-receive message"},
+};
+
+static const char *find_name(uint32_t code)
+{
+	for (size_t i = 0; i < sizeof(term_names) / sizeof(term_names[0]); i++) {
+		if (term_names[i].code == code)
+			return term_names[i].name;
+	}
+	return NULL;
+}
+
+const char *rd_iw_term_name(uint32_t code)
+{
+	const char *name = find_name(code);
+
+	return name ? name : "unknown error";
+}
+
+uint32_t rd_iw_term_decode(const uint8_t *payload, size_t len, char text[RD_IW_TERM_TEXT])
+{
+	uint32_t rfc, siw, code;
+	const char *other = NULL;
+
+	if (len < 4) {
+		snprintf(text, RD_IW_TERM_TEXT, "no reason given");
+		return RD_TERM_LOCAL_CATASTROPHIC;
+	}
+	rfc = RD_TERM(payload[0] >> 4, payload[0] & 0xf, payload[1]);
+	siw = RD_TERM(payload[0] & 0xf, payload[0] >> 4, payload[1]);
+	/*
+	 * Linux's siw lays its bit fields out in the wrong order on little-endian machines. The
+	 * header bits tell whose order it is when there are any; else the reading that means
+	 * something wins, and when both do, both are told.
+	 */
+	if (payload[2] & 0x07) {
+		code = siw;
+	} else if (payload[2] & 0xe0) {
+		code = rfc;
+	} else {
+		code = find_name(rfc) || !find_name(siw) ? rfc : siw;
+		if (rfc != siw && code == rfc)
+			other = find_name(siw);
+	}
+	snprintf(text, RD_IW_TERM_TEXT, "%s%s%s (%02x%02x%02x%02x)", rd_iw_term_name(code),
+		 other ? " or " : "", other ? other : "", payload[0], payload[1], payload[2],
+		 payload[3]);
+	return code;
+}

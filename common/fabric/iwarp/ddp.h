@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* DDP segments, the MPA CRC and Terminate messages: pure functions over bytes. */
+#ifndef RD_IW_DDP_H
+#define RD_IW_DDP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire.h"
+
+/* ---- headers: each returns its length; @plen is the payload of this segment ---- */
+
+size_t rd_iw_put_tagged(uint8_t *buf, enum rd_rdmap_op op, bool last, uint32_t stag, uint64_t to,
+			uint32_t plen);
+size_t rd_iw_put_untagged(uint8_t *buf, enum rd_rdmap_op op, bool last, uint32_t inv_stag,
+			  enum rd_ddp_qn qn, uint32_t msn, uint32_t mo, uint32_t plen);
+
+struct rd_iw_read {
+	uint32_t sink_stag;
+	uint32_t size;
+	uint64_t sink_to;
+	uint64_t src_to;
+	uint32_t src_stag;
+};
+
+size_t rd_iw_put_read_req(uint8_t *buf, uint32_t msn, const struct rd_iw_read *rd);
+
+/* A header, parsed. */
+struct rd_iw_hdr {
+	enum rd_rdmap_op op;
+	bool tagged;
+	bool last;
+	uint32_t plen; /* payload that follows the header in this FPDU */
+	/* tagged */
+	uint32_t stag;
+	uint64_t to;
+	/* untagged */
+	uint32_t inv_stag;
+	uint32_t qn;
+	uint32_t msn;
+	uint32_t mo;
+	struct rd_iw_read read; /* RD_RDMAP_READ_REQ */
+};
+
+/*
+ * How long the header that starts with the control bytes @c is, from the length field on; for a
+ * Read Request its payload counts as header. Returns 0 and the Terminate code in *@term when the
+ * frame is unacceptable.
+ */
+size_t rd_iw_hdr_length(const struct rd_ddp_ctrl *c, uint32_t *term);
+/* Parse a header that rd_iw_hdr_length() has accepted. */
+void rd_iw_hdr_parse(const uint8_t *buf, struct rd_iw_hdr *hdr);
+
+static inline uint32_t rd_iw_pad(uint32_t ulpdu_and_len)
+{
+	return -ulpdu_and_len & 3;
+}
+
+/* ---- CRC32C as MPA uses it ---- */
+
+#define RD_IW_CRC_SEED UINT32_C(0xffffffff)
+
+/* Continue @crc over @len bytes; start with RD_IW_CRC_SEED. */
+uint32_t rd_iw_crc(uint32_t crc, const void *buf, size_t len);
+/* The four bytes on the wire for a finished @crc: least significant first (RFC 5044 section 4.4).
+ */
+void rd_iw_crc_put(uint32_t crc, uint8_t out[RD_MPA_CRC_LEN]);
+
+/* ---- Terminate ---- */
+
+/*
+ * Build a whole Terminate FPDU up to but without pad and CRC (@buf holds RD_TERM_MAX_LEN bytes).
+ * @bad is the offending FPDU's header as received (@bad_len bytes from the length field on), or
+ * NULL. Returns the length.
+ */
+size_t rd_iw_term_build(uint8_t *buf, uint32_t code, const uint8_t *bad, size_t bad_len);
+
+/* What a received Terminate says (from its control word on), for people. Returns the code as
+ * RD_TERM(). */
+#define RD_IW_TERM_TEXT 128
+uint32_t rd_iw_term_decode(const uint8_t *payload, size_t len, char text[RD_IW_TERM_TEXT]);
+
+/* The name of a Terminate code. Never NULL. */
+const char *rd_iw_term_name(uint32_t code);
+
+#endif /* RD_IW_DDP_H */

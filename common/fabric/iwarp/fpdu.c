@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a received FPDU means: checks, destinations, completions. */
+#include <errno.h>
+
+#include "internal.h"
+
+static int refuse(struct rd_iw_conn *c, uint32_t code)
+{
+	rd_iw_conn_term(c, code, true);
+	return -1;
+}
+
+/* ---- Sends ---- */
+
+static int take_recv(struct rd_iw_conn *c)
+{
+	const struct rd_iw_rwr *r = rd_iw_rq_pop(c->srq ? &c->srq->rq : &c->rq);
+
+	if (!r)
+		return -ENOENT;
+	memcpy(c->rx.recv, r, sizeof(*r) + (size_t)r->num_sge * sizeof(r->sge[0]));
+	c->rx.recv_active = true;
+	c->rx.recv_off = 0;
+	return 0;
+}
+
+static int begin_send(struct rd_iw_conn *c)
+{
+	struct rd_iw_rx *rx = &c->rx;
+	const struct rd_iw_hdr *h = &rx->h;
+
+	if (h->qn != RD_DDP_QN_SEND)
+		return refuse(c, RD_TERM_DU_QN);
+	if (h->msn != rx->send_msn)
+		return refuse(c, RD_TERM_DU_MSN);
+	if (h->mo != (rx->recv_active ? rx->recv_off : 0))
+		return refuse(c, RD_TERM_DU_MO);
+	if (!rx->recv_active && take_recv(c))
+		return refuse(c, RD_TERM_DU_NO_BUFFER);
+	if (h->plen > rx->recv->total - rx->recv_off) {
+		rd_iw_recv_abort(c, IBV_WC_LOC_LEN_ERR);
+		return refuse(c, RD_TERM_DU_TOO_LONG);
+	}
+	return 0;
+}
+
+static void push_recv(struct rd_iw_conn *c, enum ibv_wc_status status, uint32_t len, uint32_t inv,
+		      unsigned int flags)
+{
+	struct ibv_wc wc = {
+		.wr_id = c->rx.recv->wr_id,
+		.status = status,
+		.opcode = IBV_WC_RECV,
+		.byte_len = len,
+		.qp_num = c->base.qp_num,
+		.wc_flags = flags,
+	};
+
+	if (flags & IBV_WC_WITH_INV)
+		wc.invalidated_rkey = inv;
+	c->rx.recv_active = false;
+	rd_iw_cq_push(c->rcq, &wc);
+}
+
+void rd_iw_recv_abort(struct rd_iw_conn *c, enum ibv_wc_status status)
+{
+	if (c->rx.recv_active)
+		push_recv(c, status, 0, 0, 0);
+}
+
+static int end_send(struct rd_iw_conn *c)
+{
+	struct rd_iw_rx *rx = &c->rx;
+	const struct rd_iw_hdr *h = &rx->h;
+	bool inv = h->op == RD_RDMAP_SEND_INV || h->op == RD_RDMAP_SEND_SE_INV;
+
+	rx->recv_off += h->plen;
+	if (!h->last)
+		return 0;
+	if (inv && rd_iw_mr_invalidate(c->dev, h->inv_stag)) {
+		rd_iw_recv_abort(c, IBV_WC_REM_INV_REQ_ERR);
+		return refuse(c, RD_TERM_RP_CANNOT_INV);
+	}
+	rx->send_msn++;
+	push_recv(c, IBV_WC_SUCCESS, rx->recv_off, h->inv_stag, inv ? IBV_WC_WITH_INV : 0);
+	return 0;
+}
+
+/* ---- Writes ---- */
+
+static int begin_write(struct rd_iw_conn *c)
+{
+	const struct rd_iw_hdr *h = &c->rx.h;
+
+	if (h->plen == 0)
+		return 0; /* a no-op; its key must not be looked at (RFC 5040 section 5.1) */
+	switch (rd_iw_mr_remote(c->dev, h->stag, h->to, h->plen, IBV_ACCESS_REMOTE_WRITE)) {
+	case RD_IW_MR_OK:
+		return 0;
+	case RD_IW_MR_STAG:
+		return refuse(c, RD_TERM_DT_STAG);
+	case RD_IW_MR_ACCESS:
+		return refuse(c, RD_TERM_RP_ACCESS);
+	case RD_IW_MR_WRAP:
+		return refuse(c, RD_TERM_DT_WRAP);
+	case RD_IW_MR_BOUNDS:
+		break;
+	}
+	return refuse(c, RD_TERM_DT_BOUNDS);
+}
+
+static int dest_write(struct rd_iw_conn *c, struct iovec *iov)
+{
+	const struct rd_iw_hdr *h = &c->rx.h;
+	uint64_t to = h->to + (h->plen - c->rx.left);
+
+	/* Again for each piece: the owner may take the key back at any time. */
+	if (rd_iw_mr_remote(c->dev, h->stag, to, c->rx.left, IBV_ACCESS_REMOTE_WRITE))
+		return refuse(c, RD_TERM_DT_STAG);
+	iov->iov_base = (void *)(uintptr_t)to;
+	iov->iov_len = c->rx.left;
+	return 1;
+}
+
+/* ---- Read Responses ---- */
+
+static int bad_response(struct rd_iw_conn *c, struct rd_iw_swr *s, uint32_t code)
+{
+	rd_iw_tx_term(c, code, c->rx.hdr, c->rx.hdr_len);
+	rd_iw_conn_fail_swr(c, s, IBV_WC_BAD_RESP_ERR, "Read Response does not match the READ");
+	return -1;
+}
+
+static int begin_rtr_response(struct rd_iw_conn *c)
+{
+	const struct rd_iw_hdr *h = &c->rx.h;
+
+	return h->plen || !h->last ? refuse(c, RD_TERM_DT_BOUNDS) : 0;
+}
+
+static int begin_response(struct rd_iw_conn *c)
+{
+	const struct rd_iw_hdr *h = &c->rx.h;
+	struct rd_iw_rx *rx = &c->rx;
+	uint32_t stag = 0, left;
+	struct rd_iw_swr *s;
+	uint64_t to = 0;
+
+	if (c->rtr_read)
+		return begin_rtr_response(c);
+	s = rd_iw_sq_reading(c);
+	if (!s)
+		return refuse(c, RD_TERM_RO_OPCODE);
+	if (!rx->read_active) {
+		rx->read_active = true;
+		rx->read_off = 0;
+	}
+	if (s->num_sge) {
+		stag = s->sge[0].lkey;
+		to = s->sge[0].addr;
+	}
+	left = s->total - rx->read_off;
+	if (h->stag != stag)
+		return bad_response(c, s, RD_TERM_DT_STAG);
+	if (h->to != to + rx->read_off || h->plen > left || h->last != (h->plen == left))
+		return bad_response(c, s, RD_TERM_DT_BOUNDS);
+	return 0;
+}
+
+static int dest_response(struct rd_iw_conn *c, struct iovec *iov)
+{
+	struct rd_iw_swr *s = rd_iw_sq_reading(c);
+	struct rd_iw_rx *rx = &c->rx;
+	int n;
+
+	n = rd_iw_sge_iov(c->dev, s->sge, s->num_sge, rx->read_off + (rx->h.plen - rx->left),
+			  rx->left, true, iov);
+	if (n < 0) {
+		rd_iw_tx_term(c, RD_TERM_LOCAL_CATASTROPHIC, NULL, 0);
+		rd_iw_conn_fail_swr(c, s, IBV_WC_LOC_PROT_ERR, "READ into memory not registered");
+	}
+	return n < 0 ? -1 : n;
+}
+
+static void end_response(struct rd_iw_conn *c)
+{
+	struct rd_iw_rx *rx = &c->rx;
+
+	if (c->rtr_read) {
+		c->rtr_read = false;
+	} else {
+		rx->read_off += rx->h.plen;
+		if (!rx->h.last)
+			return;
+		rx->read_active = false;
+		rd_iw_sq_reading(c)->state = RD_IW_SWR_DONE;
+		rd_iw_sq_reap(c);
+	}
+	c->tx.cur.reads_out--;
+	rd_iw_tx_kick(c); /* a READ or a fence may have waited for it */
+}
+
+/* ---- Read Requests ---- */
+
+static int begin_read_req(struct rd_iw_conn *c)
+{
+	const struct rd_iw_hdr *h = &c->rx.h;
+	/* An IRD of 0 still lets a peer use a zero-length READ as its first message. */
+	uint32_t limit = c->base.ird || h->read.size ? c->base.ird : 1;
+
+	if (h->qn != RD_DDP_QN_READ)
+		return refuse(c, RD_TERM_DU_QN);
+	if (h->msn != c->rx.read_msn)
+		return refuse(c, RD_TERM_DU_MSN);
+	if (h->mo != 0 || !h->last)
+		return refuse(c, RD_TERM_DU_MO);
+	if (c->resp_tail - c->resp_head >= limit)
+		return refuse(c, RD_TERM_RO_STREAM);
+	return 0;
+}
+
+static int end_read_req(struct rd_iw_conn *c)
+{
+	const struct rd_iw_read *r = &c->rx.h.read;
+
+	if (r->size) {
+		switch (rd_iw_mr_remote(c->dev, r->src_stag, r->src_to, r->size,
+					IBV_ACCESS_REMOTE_READ)) {
+		case RD_IW_MR_OK:
+			break;
+		case RD_IW_MR_STAG:
+			return refuse(c, RD_TERM_RP_STAG);
+		case RD_IW_MR_ACCESS:
+			return refuse(c, RD_TERM_RP_ACCESS);
+		case RD_IW_MR_WRAP:
+			return refuse(c, RD_TERM_RP_WRAP);
+		case RD_IW_MR_BOUNDS:
+			return refuse(c, RD_TERM_RP_BOUNDS);
+		}
+	}
+	c->rx.read_msn++;
+	c->resps[c->resp_tail++ & c->resp_mask].r = *r;
+	rd_iw_tx_kick(c);
+	return 0;
+}
+
+/* ---- Terminate ---- */
+
+static int end_terminate(struct rd_iw_conn *c)
+{
+	char text[RD_IW_TERM_TEXT];
+
+	rd_iw_term_decode(c->rx.term, c->rx.term_len, text);
+	c->fab->stats.terms_rx++;
+	rd_iw_conn_end(c, -ECONNABORTED, "terminated by the peer: %s", text);
+	return -1;
+}
+
+/* ---- all ---- */
+
+int rd_iw_fpdu_begin(struct rd_iw_conn *c)
+{
+	switch (c->rx.h.op) {
+	case RD_RDMAP_WRITE:
+		return begin_write(c);
+	case RD_RDMAP_READ_REQ:
+		return begin_read_req(c);
+	case RD_RDMAP_READ_RESP:
+		return begin_response(c);
+	case RD_RDMAP_TERMINATE:
+		c->rx.term_len = 0;
+		return 0; /* fatal whatever it holds */
+	default:
+		return begin_send(c);
+	}
+}
+
+int rd_iw_fpdu_dest(struct rd_iw_conn *c, struct iovec *iov)
+{
+	struct rd_iw_rx *rx = &c->rx;
+	int n;
+
+	if (rx->h.op == RD_RDMAP_WRITE)
+		return dest_write(c, iov);
+	if (rx->h.op == RD_RDMAP_READ_RESP)
+		return dest_response(c, iov);
+	n = rd_iw_sge_iov(c->dev, rx->recv->sge, rx->recv->num_sge,
+			  rx->recv_off + (rx->h.plen - rx->left), rx->left, true, iov);
+	if (n < 0) {
+		rd_iw_recv_abort(c, IBV_WC_LOC_PROT_ERR);
+		rd_iw_conn_term(c, RD_TERM_DDP_LOCAL, false);
+		return -1;
+	}
+	return n;
+}
+
+/* The peer has spoken: what waited for that (RFC 5044 section 7.1.2, rule 4 of the responder). */
+static void first_fpdu(struct rd_iw_conn *c)
+{
+	c->rx.got_first = true;
+	if (!c->passive)
+		return;
+	rd_iw_tx_release(c);
+	if (c->est_due) {
+		c->est_due = false;
+		rd_timer_stop(c->fab->base.loop, &c->timer);
+		rd_iw_raise(c, RD_IW_P_ESTABLISHED);
+	}
+}
+
+int rd_iw_fpdu_end(struct rd_iw_conn *c)
+{
+	int rc = 0;
+
+	switch (c->rx.h.op) {
+	case RD_RDMAP_WRITE:
+		break;
+	case RD_RDMAP_READ_REQ:
+		rc = end_read_req(c);
+		break;
+	case RD_RDMAP_READ_RESP:
+		end_response(c);
+		break;
+	case RD_RDMAP_TERMINATE:
+		return end_terminate(c);
+	default:
+		rc = end_send(c);
+		break;
+	}
+	if (rc == 0 && !c->rx.got_first)
+		first_fpdu(c);
+	return rc;
+}

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The iwarp provider: iWARP in userspace over plain TCP sockets.
+ *
+ * One device per fabric, one protection domain per device, one thread per fabric: nothing here
+ * takes a lock but the mailbox for rejected requests (linger.c), which other threads may put
+ * sockets into.
+ *
+ * User callbacks run only from deferred work or from the listener's socket, never from within the
+ * receive or transmit path; so those paths need not fear that a connection vanishes under them.
+ */
+#ifndef RD_IW_INTERNAL_H
+#define RD_IW_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/queue.h>
+#include <sys/uio.h>
+
+#include "fabric/fabric.h"
+#include "util/loop.h"
+
+#include "ddp.h"
+#include "mpa.h"
+
+#define RD_IW_MAX_WR       16384
+#define RD_IW_MAX_SGE      16
+#define RD_IW_MAX_INLINE   512
+#define RD_IW_MAX_MSG      (UINT64_C(1) << 30)
+#define RD_IW_MAX_DEPTH    128 /* IRD and ORD, as siw */
+#define RD_IW_MAX_PRIVATE  251 /* siw keeps the length, with its 4 bytes, in 8 bits */
+
+#define RD_IW_STAGING_SIZE ((size_t)128 * 1024)
+#define RD_IW_REASON       160
+
+struct rd_iw_fab;
+struct rd_iw_conn;
+
+/* Counters and gauges; tests look at them. */
+struct rd_iw_stats {
+	uint64_t sendmsg_calls;
+	uint64_t readv_calls;
+	uint64_t fpdus_tx;
+	uint64_t fpdus_rx;
+	uint64_t terms_tx;
+	uint64_t terms_rx;
+	/* gauges */
+	uint32_t conns;
+	uint32_t listeners;
+	uint32_t half_open;
+	uint32_t lingers;
+	uint32_t mrs;
+	uint32_t cqs;
+	uint32_t srqs;
+};
+
+/* ---- memory regions: mr.c ---- */
+
+struct rd_iw_mr {
+	struct rd_fab_mr base;
+	STAILQ_ENTRY(rd_iw_mr) free_link;
+	int access;
+	bool live;        /* registered; else on the free list */
+	bool invalidated; /* by the peer: no remote access any more */
+};
+
+struct rd_iw_mr_table {
+	struct rd_iw_mr **slots; /* by index; slot 0 stays empty so that no key is zero */
+	uint32_t used;           /* slots ever handed out, with slot 0 */
+	uint32_t size;
+	STAILQ_HEAD(, rd_iw_mr)
+	free; /* oldest first: a key's index rests before it is used again */
+};
+
+/* ---- device ---- */
+
+#define RD_IW_BATCH     64   /* FPDUs per sendmsg */
+#define RD_IW_BATCH_IOV 1024 /* IOV_MAX */
+
+enum rd_iw_src {
+	RD_IW_SRC_NONE, /* between messages */
+	RD_IW_SRC_RTR,
+	RD_IW_SRC_SQ,
+	RD_IW_SRC_RESP,
+};
+
+/* The point in a connection's outgoing messages from which the next FPDU is framed. */
+struct rd_iw_cursor {
+	uint32_t sq;   /* work request, counting from 0 over the connection's life */
+	uint32_t resp; /* inbound READ, likewise */
+	uint32_t off;  /* bytes of the current message already framed */
+	uint32_t send_msn;
+	uint32_t read_msn;
+	uint16_t reads_out; /* READs on the wire or framed for it */
+	uint8_t burst;      /* responses begun since the last work request */
+	uint8_t src;        /* enum rd_iw_src: the message begun and not finished */
+};
+
+/* An FPDU in the making: its bytes are in the arena, its payload where the user has it. */
+struct rd_iw_fpdu {
+	struct rd_iw_cursor from; /* the state before it */
+	uint8_t src;
+	uint8_t hdr_len;
+	uint8_t trail_len;
+	bool last; /* ends its message */
+	uint32_t plen;
+	uint32_t arena_off; /* header; the trailer follows it there */
+};
+
+/* Scratch for one transmission; shared, since no connection keeps anything in it. */
+struct rd_iw_batch {
+	struct rd_iw_fpdu fpdu[RD_IW_BATCH];
+	struct iovec iov[RD_IW_BATCH_IOV];
+	uint8_t arena[RD_IW_BATCH * (RD_IW_MAX_HDR + RD_MPA_MAX_TRAIL)];
+	uint32_t nfpdu;
+	uint32_t niov;
+	uint32_t arena_used;
+	size_t bytes;
+};
+
+struct rd_iw_dev {
+	struct rd_fab_dev base;
+	struct rd_iw_mr_table mrs;
+	uint32_t next_qpn;
+	uint8_t *staging; /* everything read into it is consumed in the same callback */
+	struct rd_iw_batch batch;
+};
+
+struct rd_iw_dev *rd_iw_dev(struct rd_fab_dev *dev);
+
+/* ---- mr.c ---- */
+
+void rd_iw_mr_table_init(struct rd_iw_mr_table *t);
+void rd_iw_mr_table_fini(struct rd_iw_mr_table *t);
+int rd_iw_reg_mr(struct rd_fab_dev *fdev, void *addr, size_t len, int access,
+		 struct rd_fab_mr **out);
+void rd_iw_dereg_mr(struct rd_fab_mr *base);
+/* May the owner use [@addr, @addr + @len) with @lkey (and write to it)? */
+bool rd_iw_mr_local_ok(struct rd_iw_dev *dev, uint32_t lkey, uint64_t addr, uint64_t len,
+		       bool write);
+
+enum rd_iw_mr_fault {
+	RD_IW_MR_OK,
+	RD_IW_MR_STAG, /* unknown, deregistered or invalidated */
+	RD_IW_MR_ACCESS,
+	RD_IW_MR_BOUNDS,
+	RD_IW_MR_WRAP,
+};
+
+/* May a peer use it? @access is IBV_ACCESS_REMOTE_READ or _WRITE. */
+enum rd_iw_mr_fault rd_iw_mr_remote(struct rd_iw_dev *dev, uint32_t stag, uint64_t to, uint32_t len,
+				    int access);
+/* A peer's SEND with Invalidate. Returns 0 or -EACCES. */
+int rd_iw_mr_invalidate(struct rd_iw_dev *dev, uint32_t stag);
+
+/*
+ * The memory of bytes [@off, @off + @len) of a gather list as @iov. Returns the number of entries,
+ * or -EFAULT when a key does not cover it.
+ */
+int rd_iw_sge_iov(struct rd_iw_dev *dev, const struct ibv_sge *sge, int n, uint64_t off,
+		  uint32_t len, bool write, struct iovec *iov);
+
+/* ---- completion queues: cq.c ---- */
+
+struct rd_iw_srq;
+
+struct rd_iw_cq {
+	struct rd_fab_cq base;
+	struct rd_defer notify;
+	struct ibv_wc *ring;
+	uint32_t size; /* a power of two */
+	uint32_t head;
+	uint32_t tail;
+	uint32_t reserved; /* entries promised to queue pairs */
+	bool armed;
+	bool broken; /* an entry was lost */
+	int fd;      /* eventfd, -1 until asked for */
+};
+
+int rd_iw_cq_create(struct rd_fab_dev *dev, uint32_t depth, rd_fab_cq_fn fn, void *arg,
+		    struct rd_fab_cq **out);
+void rd_iw_cq_destroy(struct rd_fab_cq *base);
+int rd_iw_cq_poll(struct rd_fab_cq *base, int n, struct ibv_wc *wc);
+int rd_iw_cq_arm(struct rd_fab_cq *base);
+int rd_iw_cq_fd(struct rd_fab_cq *base);
+int rd_iw_cq_reserve(struct rd_iw_cq *cq, uint32_t n);
+void rd_iw_cq_unreserve(struct rd_iw_cq *cq, uint32_t n);
+void rd_iw_cq_push(struct rd_iw_cq *cq, const struct ibv_wc *wc);
+void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num);
+
+/* ---- receive queues: rq.c ---- */
+
+struct rd_iw_rwr {
+	uint64_t wr_id;
+	uint32_t total; /* bytes */
+	int num_sge;
+	struct ibv_sge sge[];
+};
+
+struct rd_iw_rq {
+	uint8_t *ring;
+	size_t stride;
+	uint32_t max_sge;
+	uint32_t depth;
+	uint32_t mask;
+	uint32_t head;
+	uint32_t tail;
+};
+
+struct rd_iw_srq {
+	struct rd_fab_srq base;
+	struct rd_iw_rq rq;
+	struct rd_iw_cq *counted; /* the CQ that has room for all of it */
+};
+
+int rd_iw_rq_init(struct rd_iw_rq *rq, uint32_t max_wr, uint32_t max_sge);
+void rd_iw_rq_fini(struct rd_iw_rq *rq);
+int rd_iw_rq_post(struct rd_iw_rq *rq, const struct ibv_recv_wr *wr);
+/* The oldest entry, or NULL. Valid until the next post. */
+const struct rd_iw_rwr *rd_iw_rq_pop(struct rd_iw_rq *rq);
+int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
+		     struct rd_fab_srq **out);
+void rd_iw_srq_destroy(struct rd_fab_srq *base);
+int rd_iw_post_srq_recv(struct rd_fab_srq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int rd_iw_post_recv(struct rd_fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* ---- send queue: sq.c ---- */
+
+enum rd_iw_swr_state {
+	RD_IW_SWR_QUEUED, /* to be framed; the transmit path moves it on */
+	RD_IW_SWR_WAIT,   /* a READ on the wire; its response moves it on */
+	RD_IW_SWR_DONE,   /* waits for older ones, so that completions come in order */
+};
+
+struct rd_iw_swr {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint32_t rkey; /* of the peer's memory, or to invalidate */
+	uint32_t total;
+	uint32_t flags; /* IBV_SEND_* */
+	uint8_t opcode; /* enum ibv_wr_opcode */
+	uint8_t state;  /* enum rd_iw_swr_state */
+	int16_t num_sge;
+	union {
+		struct ibv_sge sge[0];
+		uint8_t data[0]; /* with IBV_SEND_INLINE */
+	};
+};
+
+struct rd_iw_sq {
+	uint8_t *ring;
+	size_t stride;
+	uint32_t max_sge;
+	uint32_t max_inline;
+	uint32_t depth;
+	uint32_t mask;
+	uint32_t head; /* oldest not completed */
+	uint32_t tail;
+	uint32_t read; /* no READ before this one waits for its response */
+};
+
+static inline struct rd_iw_swr *rd_iw_sq_at(const struct rd_iw_sq *sq, uint32_t i)
+{
+	return (struct rd_iw_swr *)(void *)(sq->ring + (size_t)(i & sq->mask) * sq->stride);
+}
+
+int rd_iw_sq_init(struct rd_iw_sq *sq, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline);
+void rd_iw_sq_fini(struct rd_iw_sq *sq);
+int rd_iw_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* Complete what is done, in posting order. */
+void rd_iw_sq_reap(struct rd_iw_conn *c);
+/* Complete everything: work request @bad with @status, the others as flushed. */
+void rd_iw_sq_flush(struct rd_iw_conn *c, const struct rd_iw_swr *bad, enum ibv_wc_status status);
+/* The oldest READ that waits for its response, or NULL. */
+struct rd_iw_swr *rd_iw_sq_reading(struct rd_iw_conn *c);
+
+/* ---- connections ---- */
+
+enum rd_iw_state {
+	/* Active, from resolve on. connect() moves it on. */
+	RD_IW_IDLE,
+	/* Active: TCP is connecting. The socket (writable) or the timer moves it on. */
+	RD_IW_CONNECTING,
+	/* Active: the MPA request is being sent, the reply is awaited. Both by the socket; or the
+	   timer. */
+	RD_IW_HANDSHAKE,
+	/* Passive: a request was adopted. accept() or reject() moves it on. */
+	RD_IW_ADOPTED,
+	/* FPDUs flow. An error, the peer or disconnect() moves it on. */
+	RD_IW_OPEN,
+	/* Over: the socket is gone, WRs are flushed as they are posted. Only destroyed from here.
+	 */
+	RD_IW_CLOSED,
+};
+
+/* Events that wait to be delivered; a set, delivered in the order of their values. */
+enum rd_iw_pending {
+	RD_IW_P_RESOLVED = 1 << 0,
+	RD_IW_P_ESTABLISHED = 1 << 1,
+	RD_IW_P_REJECTED = 1 << 2,
+	RD_IW_P_ERROR = 1 << 3,
+	RD_IW_P_DISCONNECTED = 1 << 4,
+};
+
+/* Only while a connection is being made: the outgoing frame, then the incoming one. */
+struct rd_iw_handshake {
+	struct rd_iw_mpa req; /* as sent or received, without private data */
+	uint8_t out[RD_MPA_MAX_LEN];
+	uint32_t out_len;
+	uint32_t out_off;
+	uint8_t in[RD_MPA_MAX_LEN];
+	uint32_t in_len;
+	const void *pd; /* of the peer, for the event */
+	size_t pd_len;
+};
+
+enum rd_iw_rx_state {
+	RD_IW_RX_HEADER,  /* collecting a header; complete: PAYLOAD or TRAILER */
+	RD_IW_RX_PAYLOAD, /* @left bytes to place; none left: TRAILER */
+	RD_IW_RX_TRAILER, /* pad and CRC; complete: act on the FPDU, then HEADER */
+};
+
+struct rd_iw_rx {
+	enum rd_iw_rx_state state;
+	uint8_t hdr[RD_IW_MAX_HDR];
+	uint8_t trail[RD_MPA_MAX_TRAIL + 1];
+	uint8_t have;     /* bytes in hdr or trail */
+	uint8_t need;     /* bytes wanted there */
+	uint8_t hdr_len;  /* of the current FPDU */
+	uint8_t term_len; /* bytes of a Terminate kept in term */
+	bool sized;       /* need is the whole header, not the control bytes */
+	bool got_first;   /* the peer's first FPDU arrived */
+	uint32_t left;
+	uint32_t crc;
+	struct rd_iw_hdr h;
+	uint32_t send_msn; /* expected */
+	uint32_t read_msn;
+	struct rd_iw_rwr *recv; /* the RECV in progress; storage for one */
+	bool recv_active;
+	uint32_t recv_off; /* bytes of the message in whole FPDUs */
+	bool read_active;  /* a Read Response has begun */
+	uint32_t read_off;
+	uint8_t term[RD_TERM_MAX_PAYLOAD];
+};
+
+/* An inbound READ that waits for its response to be sent. */
+struct rd_iw_resp {
+	struct rd_iw_read r;
+};
+
+struct rd_iw_tx {
+	struct rd_iw_cursor cur; /* of the FPDU after the partly sent one */
+	struct rd_iw_fpdu part;  /* partly sent, when part_sent > 0 */
+	uint32_t part_sent;
+	uint8_t part_bytes[RD_IW_MAX_HDR + RD_MPA_MAX_TRAIL + 1];
+	bool blocked;      /* the socket is full: wait for EPOLLOUT */
+	bool hold;         /* nothing may be sent yet */
+	uint8_t rtr;       /* enum rd_iw_rtr: to be sent first */
+	uint16_t max_fpdu; /* with CRC: must fit a TCP segment */
+	uint16_t mss_age;  /* transmissions since it was read */
+};
+
+struct rd_iw_conn {
+	struct rd_fab_conn base;
+	struct rd_iw_fab *fab;
+	struct rd_iw_dev *dev; /* as base.dev, but set from the beginning */
+	LIST_ENTRY(rd_iw_conn) link;
+	enum rd_iw_state state;
+	bool passive;
+	bool crc;
+	bool has_qp;
+	bool accepted; /* the user's accept() was taken */
+	bool est_due;  /* ESTABLISHED is announced with the peer's first FPDU */
+	struct rd_io io;
+	struct rd_timer timer;
+	struct rd_timer hold_timer;
+	struct rd_defer flush;
+	uint64_t deadline; /* active: of the whole attempt */
+
+	struct rd_iw_handshake *hs;
+
+	struct rd_iw_cq *scq;
+	struct rd_iw_cq *rcq;
+	struct rd_iw_srq *srq;
+	struct rd_iw_sq sq;
+	struct rd_iw_rq rq;
+	struct rd_iw_resp *resps; /* ring of inbound READs */
+	uint32_t resp_mask;
+	uint32_t resp_head;
+	uint32_t resp_tail;
+	bool rtr_read; /* our zero-length RTR READ waits for its response */
+	struct rd_iw_tx tx;
+	struct rd_iw_rx rx;
+
+	uint32_t pending; /* enum rd_iw_pending */
+	struct rd_defer events;
+	bool *gone; /* set when the connection is destroyed from its own event */
+	int status;
+	char reason[RD_IW_REASON];
+};
+
+struct rd_iw_conn *rd_iw_conn(struct rd_fab_conn *conn);
+
+/* ---- conn.c ---- */
+
+int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct rd_iw_conn **out);
+void rd_iw_conn_destroy(struct rd_fab_conn *conn);
+void rd_iw_set_state(struct rd_iw_conn *c, enum rd_iw_state state);
+void rd_iw_raise(struct rd_iw_conn *c, enum rd_iw_pending ev);
+int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr);
+/* Both handshakes end here: queues are set up for the depths agreed. Returns 0 or -ENOMEM. */
+int rd_iw_conn_open(struct rd_iw_conn *c, const struct rd_iw_depths *eff);
+void rd_iw_disconnect(struct rd_fab_conn *conn);
+/* Watch the socket for what the connection's state wants. */
+void rd_iw_conn_watch(struct rd_iw_conn *c);
+
+/*
+ * The connection is over: WRs are flushed, the socket is closed gently, the event follows. No-op
+ * when it is over already. @status is 0 for an orderly end.
+ */
+void rd_iw_conn_end(struct rd_iw_conn *c, int status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* As rd_iw_conn_end() for a work request that failed by itself. */
+void rd_iw_conn_fail_swr(struct rd_iw_conn *c, const struct rd_iw_swr *wr,
+			 enum ibv_wc_status status, const char *what);
+/* As rd_iw_conn_end() with -EPROTO, after a Terminate about the FPDU being received. */
+void rd_iw_conn_term(struct rd_iw_conn *c, uint32_t code, bool with_header);
+/* The RECV in progress ends with @status. */
+void rd_iw_recv_abort(struct rd_iw_conn *c, enum ibv_wc_status status);
+
+/* ---- listen.c ---- */
+
+struct rd_iw_mailbox;
+
+struct rd_iw_req {
+	struct rd_fab_req base;
+	struct rd_iw_mailbox *home; /* where the socket goes when it is rejected */
+	STAILQ_ENTRY(rd_iw_req) link;
+	int fd;
+	bool crc; /* the listener's option */
+	struct rd_iw_mpa mpa;
+	uint8_t frame[RD_MPA_MAX_LEN];
+};
+
+int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, rd_fab_listen_fn fn,
+		 void *arg, struct rd_fab_listener **out);
+void rd_iw_unlisten(struct rd_fab_listener *base);
+int rd_iw_req_adopt(struct rd_fab *ffab, struct rd_fab_req *base, rd_fab_event_fn on_event,
+		    void *arg, struct rd_fab_conn **out);
+void rd_iw_req_reject(struct rd_fab_req *base, const void *priv, size_t len);
+int rd_iw_accept(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param);
+int rd_iw_reject(struct rd_fab_conn *conn, const void *priv, size_t len);
+
+/* ---- connect.c ---- */
+
+int rd_iw_resolve(struct rd_fab *ffab, const struct rd_fab_resolve_attr *attr,
+		  struct rd_fab_conn **out);
+int rd_iw_connect(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param);
+void rd_iw_handshake_io(struct rd_iw_conn *c, uint32_t events);
+/* Write what is left of hs->out. Returns 0 (all written), -EAGAIN or -errno. */
+int rd_iw_handshake_send(struct rd_iw_conn *c);
+int rd_iw_socket_opts(int fd, const struct rd_fab_iwarp_opts *opts);
+
+/* ---- tx.c ---- */
+
+/* Ask for transmission at the end of the loop's turn. */
+void rd_iw_tx_kick(struct rd_iw_conn *c);
+/* Transmit what can be transmitted now. May end the connection. */
+void rd_iw_tx_run(struct rd_iw_conn *c);
+/* Best effort: a Terminate, unless an FPDU is partly sent. @bad as in rd_iw_term_build(). */
+void rd_iw_tx_term(struct rd_iw_conn *c, uint32_t code, const uint8_t *bad, size_t bad_len);
+/* The peer spoke, or the time is over: work requests may leave. */
+void rd_iw_tx_release(struct rd_iw_conn *c);
+
+/* ---- rx.c ---- */
+
+void rd_iw_rx_reset(struct rd_iw_rx *rx);
+/* The socket is readable. May end the connection. */
+void rd_iw_rx_run(struct rd_iw_conn *c);
+
+/* ---- fpdu.c: what to do with an FPDU ---- */
+
+/* A header is complete in rx: check it, find its destination. Returns 0, or -1: connection ended.
+ */
+int rd_iw_fpdu_begin(struct rd_iw_conn *c);
+/* Where the next bytes of its payload go, at most rx.left. Returns the count, or -1. */
+int rd_iw_fpdu_dest(struct rd_iw_conn *c, struct iovec *iov);
+/* The whole FPDU is here and its CRC is right. Returns 0 or -1. */
+int rd_iw_fpdu_end(struct rd_iw_conn *c);
+
+/* ---- linger.c: sockets whose connection is over, but whose last bytes must arrive ---- */
+
+struct rd_iw_linger {
+	struct rd_io io;
+	struct rd_timer timer;
+	LIST_ENTRY(rd_iw_linger) link;
+	struct rd_iw_fab *fab;
+};
+
+/* Takes @fd. With @fin the sending side is shut down at once. */
+void rd_iw_linger_start(struct rd_iw_fab *fab, int fd, bool fin);
+void rd_iw_linger_fini(struct rd_iw_fab *fab);
+
+/* Other threads' way to rd_iw_linger_start(). */
+int rd_iw_mailbox_create(struct rd_iw_fab *fab, struct rd_iw_mailbox **out);
+void rd_iw_mailbox_get(struct rd_iw_mailbox *box);
+void rd_iw_mailbox_put(struct rd_iw_mailbox *box);
+/* The fabric goes: close what is in the box, refuse more. */
+void rd_iw_mailbox_close(struct rd_iw_mailbox *box);
+/* Takes the request: its socket lingers, the rest is freed. Any thread. */
+void rd_iw_mailbox_send(struct rd_iw_mailbox *box, struct rd_iw_req *req);
+
+/* ---- fabric: provider.c ---- */
+
+struct rd_iw_fab {
+	struct rd_fab base;
+	struct rd_fab_iwarp_opts opts;
+	char *congestion;
+	struct rd_iw_dev dev;
+	LIST_HEAD(, rd_iw_conn) conns;
+	LIST_HEAD(, rd_iw_linger) lingers;
+	struct rd_iw_mailbox *box; /* made with the first listener */
+	struct rd_iw_stats stats;
+};
+
+struct rd_iw_fab *rd_iw_fab(struct rd_fab *fab);
+extern const struct rd_fab_ops rd_iw_ops;
+
+static inline struct rd_iw_stats *rd_iw_dev_stats(struct rd_iw_dev *dev)
+{
+	return &rd_container_of(dev, struct rd_iw_fab, dev)->stats;
+}
+
+static inline struct rd_log *rd_iw_log(const struct rd_iw_fab *fab)
+{
+	return fab->base.log;
+}
+
+#endif /* RD_IW_INTERNAL_H */

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sockets without a connection. close(2) with unread data sends an RST, which may destroy what the
+ * peer has not read yet: a reject, a Terminate, a last response. So a socket is read dry until the
+ * peer closes as well, for a second at most.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define LINGER_NS RD_NSEC_PER_SEC
+
+static void linger_end(struct rd_iw_linger *l)
+{
+	rd_io_del(l->fab->base.loop, &l->io);
+	rd_timer_stop(l->fab->base.loop, &l->timer);
+	close(l->io.fd);
+	LIST_REMOVE(l, link);
+	l->fab->stats.lingers--;
+	free(l);
+}
+
+static void linger_io(struct rd_io *io, uint32_t events)
+{
+	struct rd_iw_linger *l = rd_container_of(io, struct rd_iw_linger, io);
+	/* MSG_TRUNC: the kernel discards without copying; the buffer only names a length. */
+	ssize_t n = recv(io->fd, l->fab->dev.staging, RD_IW_STAGING_SIZE, MSG_DONTWAIT | MSG_TRUNC);
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		linger_end(l);
+}
+
+static void linger_timeout(struct rd_timer *timer)
+{
+	linger_end(rd_container_of(timer, struct rd_iw_linger, timer));
+}
+
+void rd_iw_linger_start(struct rd_iw_fab *fab, int fd, bool fin)
+{
+	struct rd_iw_linger *l;
+
+	if (fin)
+		shutdown(fd, SHUT_WR);
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		goto err_close;
+	l->fab = fab;
+	l->timer.fn = linger_timeout;
+	if (rd_timer_start(fab->base.loop, &l->timer, LINGER_NS))
+		goto err_free;
+	if (rd_io_add(fab->base.loop, &l->io, fd, EPOLLIN, linger_io))
+		goto err_stop_timer;
+	LIST_INSERT_HEAD(&fab->lingers, l, link);
+	fab->stats.lingers++;
+	return;
+
+err_stop_timer:
+	rd_timer_stop(fab->base.loop, &l->timer);
+err_free:
+	free(l);
+err_close:
+	close(fd);
+}
+
+void rd_iw_linger_fini(struct rd_iw_fab *fab)
+{
+	while (!LIST_EMPTY(&fab->lingers))
+		linger_end(LIST_FIRST(&fab->lingers));
+}
+
+/* ---- mailbox ---- */
+
+struct rd_iw_mailbox {
+	pthread_mutex_t lock; /* a leaf: nothing else is locked while it is held */
+	atomic_uint refs;     /* the fabric, and each request not yet ended */
+	STAILQ_HEAD(, rd_iw_req) reqs;
+	int fd; /* eventfd that tells the fabric's loop */
+	bool closed;
+	struct rd_io io;
+	struct rd_iw_fab *fab; /* on its thread only */
+};
+
+static void mailbox_io(struct rd_io *io, uint32_t events)
+{
+	struct rd_iw_mailbox *box = rd_container_of(io, struct rd_iw_mailbox, io);
+	STAILQ_HEAD(, rd_iw_req) reqs = STAILQ_HEAD_INITIALIZER(reqs);
+	struct rd_iw_req *req;
+	uint64_t n;
+
+	if (read(box->fd, &n, sizeof(n)) < 0)
+		return;
+	pthread_mutex_lock(&box->lock);
+	STAILQ_CONCAT(&reqs, &box->reqs);
+	pthread_mutex_unlock(&box->lock);
+	while ((req = STAILQ_FIRST(&reqs))) {
+		STAILQ_REMOVE_HEAD(&reqs, link);
+		rd_iw_linger_start(box->fab, req->fd, false);
+		rd_iw_mailbox_put(req->home);
+		free(req);
+	}
+}
+
+int rd_iw_mailbox_create(struct rd_iw_fab *fab, struct rd_iw_mailbox **out)
+{
+	struct rd_iw_mailbox *box = calloc(1, sizeof(*box));
+	int rc;
+
+	if (!box)
+		return -ENOMEM;
+	box->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (box->fd < 0) {
+		rc = -errno;
+		goto err_free;
+	}
+	rc = rd_io_add(fab->base.loop, &box->io, box->fd, EPOLLIN, mailbox_io);
+	if (rc)
+		goto err_close;
+	pthread_mutex_init(&box->lock, NULL);
+	STAILQ_INIT(&box->reqs);
+	atomic_init(&box->refs, 1);
+	box->fab = fab;
+	*out = box;
+	return 0;
+
+err_close:
+	close(box->fd);
+err_free:
+	free(box);
+	return rc;
+}
+
+void rd_iw_mailbox_get(struct rd_iw_mailbox *box)
+{
+	atomic_fetch_add(&box->refs, 1);
+}
+
+void rd_iw_mailbox_put(struct rd_iw_mailbox *box)
+{
+	if (atomic_fetch_sub(&box->refs, 1) != 1)
+		return;
+	close(box->fd);
+	pthread_mutex_destroy(&box->lock);
+	free(box);
+}
+
+void rd_iw_mailbox_close(struct rd_iw_mailbox *box)
+{
+	struct rd_iw_req *req;
+
+	rd_io_del(box->fab->base.loop, &box->io);
+	pthread_mutex_lock(&box->lock);
+	box->closed = true;
+	pthread_mutex_unlock(&box->lock);
+	/* Nobody adds any more. */
+	while ((req = STAILQ_FIRST(&box->reqs))) {
+		STAILQ_REMOVE_HEAD(&box->reqs, link);
+		close(req->fd);
+		rd_iw_mailbox_put(req->home);
+		free(req);
+	}
+	rd_iw_mailbox_put(box);
+}
+
+void rd_iw_mailbox_send(struct rd_iw_mailbox *box, struct rd_iw_req *req)
+{
+	uint64_t one = 1;
+	bool closed;
+	ssize_t n = 0;
+
+	pthread_mutex_lock(&box->lock);
+	closed = box->closed;
+	if (!closed) {
+		STAILQ_INSERT_TAIL(&box->reqs, req, link);
+		n = write(box->fd, &one, sizeof(one)); /* full: it is readable already */
+	}
+	pthread_mutex_unlock(&box->lock);
+	(void)n;
+	if (closed) {
+		/* Nobody is left to read it dry: the reject is sent, and the peer owes us nothing.
+		 */
+		close(req->fd);
+		rd_iw_mailbox_put(box);
+		free(req);
+	}
+}

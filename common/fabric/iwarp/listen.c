@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The passive side: listening sockets, MPA requests, adoption, accept and reject. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "util/sockaddr.h"
+
+#include "internal.h"
+
+#define REQUEST_TIMEOUT_NS (5 * RD_NSEC_PER_SEC)
+#define MAX_HALF_OPEN      256 /* sockets without a whole request; more wait in the backlog */
+#define ACCEPT_BURST       16
+/* Out of descriptors or memory: the backlog stays readable, so look away for a while. */
+#define ACCEPT_PAUSE_NS (100 * RD_NSEC_PER_MSEC)
+
+struct half_open {
+	struct rd_io io;
+	struct rd_timer timer;
+	LIST_ENTRY(half_open) link;
+	struct listener *lis;
+	struct rd_iw_req *req; /* being filled */
+	uint32_t len;
+};
+
+struct listener {
+	struct rd_fab_listener base;
+	struct rd_iw_fab *fab;
+	struct rd_io io;
+	struct rd_timer pause;
+	LIST_HEAD(, half_open) halves;
+	uint32_t nhalves;
+	struct rd_ratelimit rl;
+};
+
+static uint64_t request_timeout(const struct rd_iw_fab *fab)
+{
+	uint64_t ns = fab->opts.request_timeout_ns;
+
+	return ns ? ns : REQUEST_TIMEOUT_NS;
+}
+
+/* ---- half-open sockets ---- */
+
+static void watch_listener(struct listener *lis)
+{
+	bool want = lis->nhalves < MAX_HALF_OPEN && !rd_timer_armed(&lis->pause);
+	uint32_t events = want ? EPOLLIN : 0;
+
+	if (lis->io.events != events)
+		rd_io_mod(lis->fab->base.loop, &lis->io, events);
+}
+
+static void req_free(struct rd_iw_req *req)
+{
+	rd_iw_mailbox_put(req->home);
+	free(req);
+}
+
+/* Ends the half-open state; the socket and the request are the caller's. */
+static struct rd_iw_req *half_release(struct half_open *h)
+{
+	struct rd_iw_req *req = h->req;
+
+	rd_io_del(h->lis->fab->base.loop, &h->io);
+	rd_timer_stop(h->lis->fab->base.loop, &h->timer);
+	LIST_REMOVE(h, link);
+	h->lis->nhalves--;
+	h->lis->fab->stats.half_open--;
+	free(h);
+	return req;
+}
+
+static void half_drop(struct half_open *h, const char *why)
+{
+	struct listener *lis = h->lis;
+	char addr[RD_ADDR_TEXT];
+	struct rd_iw_req *req = half_release(h);
+	uint32_t squashed;
+
+	if (rd_ratelimit_pass(&lis->rl, rd_loop_now(lis->fab->base.loop), RD_NSEC_PER_SEC, 5,
+			      &squashed))
+		rd_info(rd_iw_log(lis->fab), RD_LOG_FABRIC, "%s: connection dropped: %s",
+			rd_addr_format((const struct sockaddr *)&req->base.remote, addr), why);
+	close(req->fd);
+	req_free(req);
+	watch_listener(lis);
+}
+
+static void half_timeout(struct rd_timer *timer)
+{
+	half_drop(rd_container_of(timer, struct half_open, timer),
+		  "no complete MPA request in time");
+}
+
+static void half_complete(struct half_open *h)
+{
+	struct listener *lis = h->lis;
+	struct rd_iw_req *req = h->req;
+	struct rd_iw_mpa *m = &req->mpa;
+	const char *why;
+
+	if (rd_iw_mpa_parse(req->frame, h->len, false, m, &why)) {
+		half_drop(h, why);
+		return;
+	}
+	req = half_release(h);
+	watch_listener(lis);
+	req->base.private_data = m->pd_len ? m->pd : NULL;
+	req->base.private_len = m->pd_len;
+	/* Without figures, or with "do not negotiate", the peer leaves it to us. */
+	req->base.peer_ird = req->base.peer_ord = RD_IW_MAX_DEPTH;
+	if (m->enhanced && m->ird != RD_MPA_ENH_NO_NEGO)
+		req->base.peer_ird = m->ird;
+	if (m->enhanced && m->ord != RD_MPA_ENH_NO_NEGO)
+		req->base.peer_ord = m->ord;
+	if (m->markers) {
+		rd_info(rd_iw_log(lis->fab), RD_LOG_FABRIC,
+			"connection refused: peer requires MPA markers");
+		rd_iw_req_reject(&req->base, NULL, 0);
+		return;
+	}
+	lis->base.fn(&lis->base, &req->base, lis->base.arg); /* may unlisten */
+}
+
+static void half_io(struct rd_io *io, uint32_t events)
+{
+	struct half_open *h = rd_container_of(io, struct half_open, io);
+
+	for (;;) {
+		const char *why;
+		int need = rd_iw_mpa_length(h->req->frame, h->len, false, &why);
+		ssize_t n;
+
+		if (need < 0) {
+			half_drop(h, why);
+			return;
+		}
+		if ((uint32_t)need == h->len) {
+			half_complete(h);
+			return;
+		}
+		n = recv(io->fd, h->req->frame + h->len, (size_t)need - h->len, MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			half_drop(h, "closed before a complete MPA request");
+			return;
+		}
+		h->len += (uint32_t)n;
+	}
+}
+
+/* Takes @fd. Returns 0 or -errno, with the socket closed. */
+static int half_start(struct listener *lis, int fd, const struct sockaddr_storage *remote)
+{
+	struct rd_loop *loop = lis->fab->base.loop;
+	uint64_t wait = request_timeout(lis->fab);
+	struct half_open *h = calloc(1, sizeof(*h));
+	struct rd_iw_req *req = calloc(1, sizeof(*req));
+	socklen_t len = sizeof(req->base.local);
+	int rc = -ENOMEM;
+
+	if (!h || !req)
+		goto err_free;
+	req->base.ops = &rd_iw_ops;
+	req->base.remote = *remote;
+	req->fd = fd;
+	req->crc = lis->fab->opts.crc;
+	if (getsockname(fd, (struct sockaddr *)&req->base.local, &len)) {
+		rc = -errno;
+		goto err_free;
+	}
+	rc = rd_iw_socket_opts(fd, &lis->fab->opts);
+	if (rc)
+		goto err_free;
+	h->lis = lis;
+	h->req = req;
+	h->timer.fn = half_timeout;
+	rc = rd_timer_start(loop, &h->timer, wait);
+	if (rc)
+		goto err_free;
+	rc = rd_io_add(loop, &h->io, fd, EPOLLIN, half_io);
+	if (rc)
+		goto err_stop_timer;
+	req->home = lis->fab->box;
+	rd_iw_mailbox_get(req->home);
+	LIST_INSERT_HEAD(&lis->halves, h, link);
+	lis->nhalves++;
+	lis->fab->stats.half_open++;
+	return 0;
+
+err_stop_timer:
+	rd_timer_stop(loop, &h->timer);
+err_free:
+	free(req);
+	free(h);
+	close(fd);
+	return rc;
+}
+
+/* ---- listeners ---- */
+
+static struct listener *to_listener(struct rd_fab_listener *lis)
+{
+	return rd_container_of(lis, struct listener, base);
+}
+
+static void accept_pause(struct listener *lis, int err)
+{
+	rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC, "accept: %s: pausing", strerror(err));
+	rd_timer_start(lis->fab->base.loop, &lis->pause, ACCEPT_PAUSE_NS);
+	watch_listener(lis);
+}
+
+static void pause_over(struct rd_timer *timer)
+{
+	watch_listener(rd_container_of(timer, struct listener, pause));
+}
+
+static void listen_io(struct rd_io *io, uint32_t events)
+{
+	struct listener *lis = rd_container_of(io, struct listener, io);
+
+	for (int i = 0; i < ACCEPT_BURST && lis->nhalves < MAX_HALF_OPEN; i++) {
+		struct sockaddr_storage ss = {0};
+		socklen_t len = sizeof(ss);
+		int fd =
+			accept4(io->fd, (struct sockaddr *)&ss, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			    errno == ENOMEM)
+				accept_pause(lis, errno);
+			/* Anything else is about one connection that is gone already. */
+			if (errno == EINTR || errno == ECONNABORTED)
+				continue;
+			break;
+		}
+		if (half_start(lis, fd, &ss) == -ENOMEM) {
+			accept_pause(lis, ENOMEM);
+			break;
+		}
+	}
+	watch_listener(lis);
+}
+
+static int open_listener(struct listener *lis, const struct sockaddr *addr, int backlog)
+{
+	int one = 1, fd, rc;
+	socklen_t len = sizeof(lis->base.addr);
+
+	fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	/* Buffer sizes are set before listen(2): they decide the window scale. */
+	rc = rd_iw_socket_opts(fd, &lis->fab->opts);
+	if (rc)
+		goto err_close;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    (addr->sa_family == AF_INET6 &&
+	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one))) ||
+	    bind(fd, addr, rd_addr_len(addr)) || listen(fd, backlog > 0 ? backlog : SOMAXCONN) ||
+	    getsockname(fd, (struct sockaddr *)&lis->base.addr, &len)) {
+		rc = -errno;
+		goto err_close;
+	}
+	rc = rd_io_add(lis->fab->base.loop, &lis->io, fd, EPOLLIN, listen_io);
+	if (rc)
+		goto err_close;
+	return 0;
+
+err_close:
+	close(fd);
+	return rc;
+}
+
+int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, rd_fab_listen_fn fn,
+		 void *arg, struct rd_fab_listener **out)
+{
+	struct rd_iw_fab *fab = rd_iw_fab(ffab);
+	struct listener *lis;
+	int rc;
+
+	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	if (!fab->box) {
+		rc = rd_iw_mailbox_create(fab, &fab->box);
+		if (rc)
+			return rc;
+	}
+	lis = calloc(1, sizeof(*lis));
+	if (!lis)
+		return -ENOMEM;
+	lis->base.ops = &rd_iw_ops;
+	lis->base.fab = ffab;
+	lis->base.fn = fn;
+	lis->base.arg = arg;
+	lis->fab = fab;
+	lis->pause.fn = pause_over;
+	rc = open_listener(lis, addr, backlog);
+	if (rc) {
+		free(lis);
+		return rc;
+	}
+	fab->stats.listeners++;
+	*out = &lis->base;
+	return 0;
+}
+
+void rd_iw_unlisten(struct rd_fab_listener *base)
+{
+	struct listener *lis = to_listener(base);
+
+	while (!LIST_EMPTY(&lis->halves)) {
+		struct rd_iw_req *req = half_release(LIST_FIRST(&lis->halves));
+
+		close(req->fd);
+		req_free(req);
+	}
+	rd_timer_stop(lis->fab->base.loop, &lis->pause);
+	rd_io_del(lis->fab->base.loop, &lis->io);
+	close(lis->io.fd);
+	lis->fab->stats.listeners--;
+	free(lis);
+}
+
+/* ---- requests ---- */
+
+static struct rd_iw_req *to_req(struct rd_fab_req *req)
+{
+	return rd_container_of(req, struct rd_iw_req, base);
+}
+
+static int build_reject(const struct rd_iw_mpa *req, const void *priv, size_t len, uint8_t *buf)
+{
+	struct rd_iw_depths none = {0}, eff;
+	struct rd_iw_mpa reply = {.reject = true, .pd = priv, .pd_len = len};
+
+	rd_iw_mpa_answer(req, &none, false, &reply, &eff);
+	return rd_iw_mpa_build(&reply, buf);
+}
+
+/*
+ * A fresh socket's send buffer is empty: a reply always fits, so one send that does not block is
+ * enough. Then the socket waits for the peer to close: siw may miss a reject that comes together
+ * with a FIN.
+ */
+static void send_reject(int fd, const struct rd_iw_mpa *req, const void *priv, size_t len)
+{
+	uint8_t buf[RD_MPA_MAX_LEN];
+	int n;
+
+	if (len > RD_IW_MAX_PRIVATE)
+		len = 0;
+	n = build_reject(req, priv, len, buf);
+	if (n > 0 && send(fd, buf, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return; /* the peer is gone: nobody to tell */
+}
+
+void rd_iw_req_reject(struct rd_fab_req *base, const void *priv, size_t len)
+{
+	struct rd_iw_req *req = to_req(base);
+
+	send_reject(req->fd, &req->mpa, priv, len);
+	rd_iw_mailbox_send(req->home, req);
+}
+
+int rd_iw_req_adopt(struct rd_fab *ffab, struct rd_fab_req *base, rd_fab_event_fn on_event,
+		    void *arg, struct rd_fab_conn **out)
+{
+	struct rd_iw_fab *fab = rd_iw_fab(ffab);
+	struct rd_iw_req *req = to_req(base);
+	struct rd_iw_conn *c;
+	int rc;
+
+	rc = rd_iw_conn_new(fab, on_event, arg, &c);
+	if (rc) {
+		close(req->fd);
+		req_free(req);
+		return rc;
+	}
+	c->passive = true;
+	c->io.fd = req->fd;
+	c->base.dev = &c->dev->base;
+	c->base.local = req->base.local;
+	c->base.remote = req->base.remote;
+	c->crc = req->crc;
+	c->hs->req = req->mpa;
+	c->hs->req.pd = NULL;
+	c->hs->req.pd_len = 0;
+	snprintf(c->reason, sizeof(c->reason), "adopted");
+	rd_iw_set_state(c, RD_IW_ADOPTED);
+	req_free(req);
+	*out = &c->base;
+	return 0;
+}
+
+/* ---- answers ---- */
+
+/* Nothing may follow the request: what does would be lost on a peer that reads frames. */
+static int check_quiet(const struct rd_iw_conn *c)
+{
+	uint8_t byte;
+	ssize_t n = recv(c->io.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	if (n > 0)
+		return -EPROTO;
+	if (n == 0)
+		return -ECONNRESET;
+	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+}
+
+static void open_passive(struct rd_iw_conn *c, const struct rd_iw_depths *eff)
+{
+	int rc;
+
+	rc = check_quiet(c);
+	if (rc) {
+		rd_iw_conn_end(c, rc, "%s",
+			       rc == -EPROTO ? "data behind the MPA request"
+					     : "peer left during the handshake");
+		return;
+	}
+	rc = rd_iw_handshake_send(c);
+	if (rc == 0)
+		rc = rd_iw_conn_open(c, eff);
+	if (rc) {
+		rd_iw_conn_end(c, rc, "sending the MPA reply: %s", strerror(-rc));
+		return;
+	}
+	c->tx.hold = true;
+	c->est_due = c->hs->req.p2p;
+	/* Nobody above knows of it before the first message; so its absence is noticed here. */
+	if (c->est_due)
+		rc = rd_timer_start(c->fab->base.loop, &c->timer, request_timeout(c->fab));
+	if (rc) {
+		rd_iw_conn_end(c, rc, "out of memory");
+		return;
+	}
+	rd_iw_conn_watch(c);
+	if (c->state == RD_IW_OPEN && !c->est_due)
+		rd_iw_raise(c, RD_IW_P_ESTABLISHED);
+}
+
+int rd_iw_accept(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param)
+{
+	struct rd_iw_conn *c = rd_iw_conn(conn);
+	struct rd_iw_mpa reply = {.pd = param->private_data, .pd_len = param->private_len};
+	struct rd_iw_depths eff, want = {.ird = param->ird, .ord = param->ord};
+	int rc;
+
+	if (c->state != RD_IW_ADOPTED || !c->has_qp)
+		return -EINVAL;
+	if (param->private_len > RD_IW_MAX_PRIVATE)
+		return -EMSGSIZE;
+	if (want.ird > RD_IW_MAX_DEPTH)
+		want.ird = RD_IW_MAX_DEPTH;
+	if (want.ord > RD_IW_MAX_DEPTH)
+		want.ord = RD_IW_MAX_DEPTH;
+	rd_iw_mpa_answer(&c->hs->req, &want, c->crc, &reply, &eff);
+	rc = rd_iw_mpa_build(&reply, c->hs->out);
+	if (rc < 0)
+		return rc;
+	c->hs->out_len = (uint32_t)rc;
+	c->crc = reply.crc;
+	open_passive(c, &eff);
+	return 0;
+}
+
+int rd_iw_reject(struct rd_fab_conn *conn, const void *priv, size_t len)
+{
+	struct rd_iw_conn *c = rd_iw_conn(conn);
+	int fd = c->io.fd;
+
+	if (c->state != RD_IW_ADOPTED)
+		return -EINVAL;
+	if (len > RD_IW_MAX_PRIVATE)
+		return -EMSGSIZE;
+	send_reject(fd, &c->hs->req, priv, len);
+	c->io.fd = -1;
+	rd_iw_linger_start(c->fab, fd, false);
+	rd_iw_conn_end(c, -ECONNREFUSED, "rejected");
+	c->pending = 0;
+	return 0;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory keys. lkey and rkey are the same number: a table index and random bits. The random bits
+ * change with each registration, so that a peer can neither guess a key nor use an old one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define MR_GEN_BITS  14
+#define MR_GEN_MASK  ((1u << MR_GEN_BITS) - 1)
+#define MR_MAX_SLOTS (1u << (32 - MR_GEN_BITS))
+#define MR_INIT_SIZE 64
+
+void rd_iw_mr_table_init(struct rd_iw_mr_table *t)
+{
+	STAILQ_INIT(&t->free);
+	t->used = 1;
+}
+
+void rd_iw_mr_table_fini(struct rd_iw_mr_table *t)
+{
+	for (uint32_t i = 1; i < t->used; i++)
+		free(t->slots[i]);
+	free(t->slots);
+	t->slots = NULL;
+	t->used = t->size = 0;
+}
+
+static struct rd_iw_mr *mr_grow(struct rd_iw_mr_table *t)
+{
+	struct rd_iw_mr *mr;
+
+	if (t->used >= t->size) {
+		uint32_t size = t->size ? t->size * 2 : MR_INIT_SIZE;
+		struct rd_iw_mr **slots;
+
+		if (t->used >= MR_MAX_SLOTS)
+			return NULL;
+		slots = realloc(t->slots, size * sizeof(struct rd_iw_mr *));
+		if (!slots)
+			return NULL;
+		slots[0] = NULL;
+		t->slots = slots;
+		t->size = size;
+	}
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return NULL;
+	mr->base.lkey = t->used << MR_GEN_BITS;
+	t->slots[t->used++] = mr;
+	return mr;
+}
+
+int rd_iw_reg_mr(struct rd_fab_dev *fdev, void *addr, size_t len, int access,
+		 struct rd_fab_mr **out)
+{
+	struct rd_iw_dev *dev = rd_iw_dev(fdev);
+	struct rd_iw_mr_table *t = &dev->mrs;
+	struct rd_iw_mr *mr;
+	uint32_t old;
+
+	if (!addr || !len || (uintptr_t)addr + len < len)
+		return -EINVAL;
+	/* As verbs: who lets a peer write must be able to write itself. */
+	if ((access & IBV_ACCESS_REMOTE_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	mr = STAILQ_FIRST(&t->free);
+	if (mr)
+		STAILQ_REMOVE_HEAD(&t->free, free_link);
+	else
+		mr = mr_grow(t);
+	if (!mr)
+		return -ENOMEM;
+	old = mr->base.lkey;
+	do {
+		mr->base.lkey =
+			(old & ~MR_GEN_MASK) | (rd_loop_random32(fdev->fab->loop) & MR_GEN_MASK);
+	} while (mr->base.lkey == old);
+	mr->base.rkey = mr->base.lkey;
+	mr->base.dev = fdev;
+	mr->base.addr = addr;
+	mr->base.length = len;
+	mr->access = access;
+	mr->live = true;
+	mr->invalidated = false;
+	rd_iw_dev_stats(dev)->mrs++;
+	*out = &mr->base;
+	return 0;
+}
+
+void rd_iw_dereg_mr(struct rd_fab_mr *base)
+{
+	struct rd_iw_mr *mr = rd_container_of(base, struct rd_iw_mr, base);
+	struct rd_iw_dev *dev = rd_iw_dev(base->dev);
+
+	mr->live = false;
+	STAILQ_INSERT_TAIL(&dev->mrs.free, mr, free_link);
+	rd_iw_dev_stats(dev)->mrs--;
+}
+
+static struct rd_iw_mr *mr_find(const struct rd_iw_dev *dev, uint32_t key)
+{
+	uint32_t i = key >> MR_GEN_BITS;
+	struct rd_iw_mr *mr;
+
+	if (i == 0 || i >= dev->mrs.used)
+		return NULL;
+	mr = dev->mrs.slots[i];
+	return mr->live && mr->base.lkey == key ? mr : NULL;
+}
+
+static bool mr_covers(const struct rd_iw_mr *mr, uint64_t addr, uint64_t len)
+{
+	uint64_t start = (uintptr_t)mr->base.addr;
+
+	return addr >= start && len <= mr->base.length && addr - start <= mr->base.length - len;
+}
+
+bool rd_iw_mr_local_ok(struct rd_iw_dev *dev, uint32_t lkey, uint64_t addr, uint64_t len,
+		       bool write)
+{
+	const struct rd_iw_mr *mr = mr_find(dev, lkey);
+
+	return mr && mr_covers(mr, addr, len) && (!write || (mr->access & IBV_ACCESS_LOCAL_WRITE));
+}
+
+enum rd_iw_mr_fault rd_iw_mr_remote(struct rd_iw_dev *dev, uint32_t stag, uint64_t to, uint32_t len,
+				    int access)
+{
+	const struct rd_iw_mr *mr = mr_find(dev, stag);
+
+	if (!mr || mr->invalidated)
+		return RD_IW_MR_STAG;
+	if (!(mr->access & access))
+		return RD_IW_MR_ACCESS;
+	if (to + len < to)
+		return RD_IW_MR_WRAP;
+	if (!mr_covers(mr, to, len))
+		return RD_IW_MR_BOUNDS;
+	return RD_IW_MR_OK;
+}
+
+int rd_iw_mr_invalidate(struct rd_iw_dev *dev, uint32_t stag)
+{
+	struct rd_iw_mr *mr = mr_find(dev, stag);
+
+	/* What was never open to the peer is not the peer's to close. */
+	if (!mr || !(mr->access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)))
+		return -EACCES;
+	mr->invalidated = true;
+	return 0;
+}
+
+int rd_iw_sge_iov(struct rd_iw_dev *dev, const struct ibv_sge *sge, int n, uint64_t off,
+		  uint32_t len, bool write, struct iovec *iov)
+{
+	int count = 0;
+
+	for (int i = 0; i < n && len; i++) {
+		uint32_t part;
+
+		if (off >= sge[i].length) {
+			off -= sge[i].length;
+			continue;
+		}
+		part = (uint32_t)(sge[i].length - off);
+		if (part > len)
+			part = len;
+		if (!rd_iw_mr_local_ok(dev, sge[i].lkey, sge[i].addr + off, part, write))
+			return -EFAULT;
+		iov[count].iov_base = (void *)(uintptr_t)(sge[i].addr + off);
+		iov[count++].iov_len = part;
+		len -= part;
+		off = 0;
+	}
+	return len ? -EFAULT : count;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receive queues: a queue pair's own, and shared ones. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+static struct rd_iw_srq *to_srq(struct rd_fab_srq *srq)
+{
+	return rd_container_of(srq, struct rd_iw_srq, base);
+}
+
+int rd_iw_rq_init(struct rd_iw_rq *rq, uint32_t max_wr, uint32_t max_sge)
+{
+	uint32_t size = 1;
+
+	while (size < max_wr)
+		size *= 2;
+	rq->stride = sizeof(struct rd_iw_rwr) + max_sge * sizeof(struct ibv_sge);
+	rq->ring = calloc(size, rq->stride);
+	if (!rq->ring)
+		return -ENOMEM;
+	rq->mask = size - 1;
+	rq->depth = max_wr;
+	rq->max_sge = max_sge;
+	return 0;
+}
+
+void rd_iw_rq_fini(struct rd_iw_rq *rq)
+{
+	free(rq->ring);
+	rq->ring = NULL;
+}
+
+static int recv_total(const struct ibv_recv_wr *wr, uint32_t max_sge, uint32_t *total)
+{
+	uint64_t sum = 0;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge)
+		return -EINVAL;
+	for (int i = 0; i < wr->num_sge; i++)
+		sum += wr->sg_list[i].length;
+	if (sum > RD_IW_MAX_MSG)
+		return -EINVAL;
+	*total = (uint32_t)sum;
+	return 0;
+}
+
+int rd_iw_rq_post(struct rd_iw_rq *rq, const struct ibv_recv_wr *wr)
+{
+	struct rd_iw_rwr *r;
+	uint32_t total;
+	int rc;
+
+	rc = recv_total(wr, rq->max_sge, &total);
+	if (rc)
+		return rc;
+	if (rq->tail - rq->head >= rq->depth)
+		return -ENOMEM;
+	r = (struct rd_iw_rwr *)(void *)(rq->ring + (size_t)(rq->tail & rq->mask) * rq->stride);
+	r->wr_id = wr->wr_id;
+	r->num_sge = wr->num_sge;
+	r->total = total;
+	if (wr->num_sge)
+		memcpy(r->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+	rq->tail++;
+	return 0;
+}
+
+const struct rd_iw_rwr *rd_iw_rq_pop(struct rd_iw_rq *rq)
+{
+	if (rq->head == rq->tail)
+		return NULL;
+	return (struct rd_iw_rwr *)(void *)(rq->ring +
+					    (size_t)(rq->head++ & rq->mask) * rq->stride);
+}
+
+int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
+		     struct rd_fab_srq **out)
+{
+	struct rd_iw_srq *srq;
+	int rc;
+
+	if (!max_wr || max_wr > dev->caps.max_srq_wr || max_sge > dev->caps.max_recv_sge)
+		return -EINVAL;
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return -ENOMEM;
+	rc = rd_iw_rq_init(&srq->rq, max_wr, max_sge);
+	if (rc) {
+		free(srq);
+		return rc;
+	}
+	srq->base.dev = dev;
+	rd_iw_dev_stats(rd_iw_dev(dev))->srqs++;
+	*out = &srq->base;
+	return 0;
+}
+
+void rd_iw_srq_destroy(struct rd_fab_srq *base)
+{
+	struct rd_iw_srq *srq = to_srq(base);
+
+	rd_iw_dev_stats(rd_iw_dev(base->dev))->srqs--;
+	rd_iw_rq_fini(&srq->rq);
+	free(srq);
+}
+
+int rd_iw_post_srq_recv(struct rd_fab_srq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct rd_iw_srq *srq = to_srq(base);
+
+	for (; wr; wr = wr->next) {
+		int rc = rd_iw_rq_post(&srq->rq, wr);
+
+		if (rc) {
+			if (bad)
+				*bad = wr;
+			return rc;
+		}
+	}
+	return 0;
+}
+
+static int post_one(struct rd_iw_conn *c, const struct ibv_recv_wr *wr)
+{
+	uint32_t total;
+	int rc;
+
+	if (!c->has_qp || c->srq)
+		return -EINVAL;
+	if (c->state != RD_IW_CLOSED)
+		return rd_iw_rq_post(&c->rq, wr);
+	rc = recv_total(wr, c->rq.max_sge, &total);
+	if (rc == 0) {
+		struct ibv_wc wc = {
+			.wr_id = wr->wr_id,
+			.status = IBV_WC_WR_FLUSH_ERR,
+			.opcode = IBV_WC_RECV,
+			.qp_num = c->base.qp_num,
+		};
+
+		rd_iw_cq_push(c->rcq, &wc);
+	}
+	return rc;
+}
+
+int rd_iw_post_recv(struct rd_fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct rd_iw_conn *c = rd_iw_conn(conn);
+
+	for (; wr; wr = wr->next) {
+		int rc = post_one(c, wr);
+
+		if (rc) {
+			if (bad)
+				*bad = wr;
+			return rc;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reception: a byte-stream state machine; where TCP cut the stream does not matter. One readv(2)
+ * takes the rest of the payload in progress straight to its destination and what follows into the
+ * device's staging buffer, which is always used up before the callback returns.
+ */
+#include <errno.h>
+
+#include "internal.h"
+
+#define RX_ROUNDS 4 /* readv calls before others get their turn */
+
+/*
+ * Between the segments of a large message, and while a large segment is in progress, another one
+ * usually follows; a short staging part then keeps most of that one out of the staging buffer, from
+ * which it would have to be copied.
+ */
+#define RX_LARGE      16384u
+#define RX_SHORT_TAIL 4096u
+
+void rd_iw_rx_reset(struct rd_iw_rx *rx)
+{
+	rx->state = RD_IW_RX_HEADER;
+	rx->have = 0;
+	rx->need = sizeof(struct rd_ddp_ctrl);
+	rx->sized = false;
+}
+
+static void to_trailer(struct rd_iw_rx *rx)
+{
+	rx->state = RD_IW_RX_TRAILER;
+	rx->have = 0;
+	rx->need = (uint8_t)(rd_iw_pad(rx->hdr_len + rx->h.plen) + RD_MPA_CRC_LEN);
+}
+
+/* Take up to what is missing from @p. Returns the bytes taken. */
+static size_t collect(struct rd_iw_rx *rx, uint8_t *buf, const uint8_t *p, size_t n)
+{
+	size_t want = (size_t)(rx->need - rx->have);
+
+	if (n > want)
+		n = want;
+	memcpy(buf + rx->have, p, n);
+	rx->have += (uint8_t)n;
+	return n;
+}
+
+static int header_done(struct rd_iw_conn *c)
+{
+	struct rd_iw_rx *rx = &c->rx;
+	struct rd_ddp_ctrl ctrl;
+	uint32_t term = 0;
+
+	if (!rx->sized) {
+		memcpy(&ctrl, rx->hdr, sizeof(ctrl));
+		rx->need = (uint8_t)rd_iw_hdr_length(&ctrl, &term);
+		if (!rx->need) {
+			rx->hdr_len = rx->have;
+			rd_iw_conn_term(c, term, term >> 16 != 2);
+			return -1;
+		}
+		rx->sized = true;
+		return 0;
+	}
+	rx->hdr_len = rx->need;
+	rd_iw_hdr_parse(rx->hdr, &rx->h);
+	if (c->crc)
+		rx->crc = rd_iw_crc(RD_IW_CRC_SEED, rx->hdr, rx->hdr_len);
+	if (rd_iw_fpdu_begin(c))
+		return -1;
+	rx->left = rx->h.plen;
+	if (rx->left)
+		rx->state = RD_IW_RX_PAYLOAD;
+	else
+		to_trailer(rx);
+	return 0;
+}
+
+static int trailer_done(struct rd_iw_conn *c)
+{
+	struct rd_iw_rx *rx = &c->rx;
+
+	if (c->crc) {
+		size_t pad = (size_t)rx->need - RD_MPA_CRC_LEN;
+		uint8_t crc[RD_MPA_CRC_LEN];
+
+		rd_iw_crc_put(rd_iw_crc(rx->crc, rx->trail, pad), crc);
+		if (memcmp(crc, rx->trail + pad, sizeof(crc)) != 0) {
+			rd_iw_conn_term(c, RD_TERM_MPA_CRC, false);
+			return -1;
+		}
+	}
+	c->fab->stats.fpdus_rx++;
+	if (rd_iw_fpdu_end(c))
+		return -1;
+	rd_iw_rx_reset(rx);
+	return 0;
+}
+
+/* @n bytes of payload are at @iov, their place. */
+static void payload_placed(struct rd_iw_conn *c, const struct iovec *iov, size_t n)
+{
+	struct rd_iw_rx *rx = &c->rx;
+
+	rx->left -= (uint32_t)n;
+	for (int i = 0; c->crc && n; i++) {
+		size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;
+
+		rx->crc = rd_iw_crc(rx->crc, iov[i].iov_base, part);
+		n -= part;
+	}
+	if (rx->left == 0)
+		to_trailer(rx);
+}
+
+static size_t keep_terminate(struct rd_iw_rx *rx, const uint8_t *p, size_t n)
+{
+	size_t room = sizeof(rx->term) - rx->term_len;
+
+	if (n > rx->left)
+		n = rx->left;
+	memcpy(rx->term + rx->term_len, p, n < room ? n : room);
+	rx->term_len += (uint8_t)(n < room ? n : room);
+	return n;
+}
+
+/* Returns the bytes of @p used, or -1. */
+static ssize_t copy_payload(struct rd_iw_conn *c, const uint8_t *p, size_t n)
+{
+	struct iovec iov[RD_IW_MAX_SGE];
+	size_t done = 0;
+	int count;
+
+	if (c->rx.h.op == RD_RDMAP_TERMINATE) {
+		n = keep_terminate(&c->rx, p, n);
+		iov[0].iov_base = (void *)(uintptr_t)p;
+		iov[0].iov_len = n;
+		payload_placed(c, iov, n);
+		return (ssize_t)n;
+	}
+	count = rd_iw_fpdu_dest(c, iov);
+	if (count < 0)
+		return -1;
+	for (int i = 0; i < count && done < n; i++) {
+		size_t part = iov[i].iov_len < n - done ? iov[i].iov_len : n - done;
+
+		memcpy(iov[i].iov_base, p + done, part);
+		done += part;
+	}
+	payload_placed(c, iov, done);
+	return (ssize_t)done;
+}
+
+static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
+{
+	struct rd_iw_rx *rx = &c->rx;
+
+	while (n) {
+		size_t used = 0;
+		ssize_t rc;
+
+		switch (rx->state) {
+		case RD_IW_RX_HEADER:
+			used = collect(rx, rx->hdr, p, n);
+			if (rx->have == rx->need && header_done(c))
+				return -1;
+			break;
+		case RD_IW_RX_PAYLOAD:
+			rc = copy_payload(c, p, n);
+			if (rc < 0)
+				return -1;
+			used = (size_t)rc;
+			break;
+		case RD_IW_RX_TRAILER:
+			used = collect(rx, rx->trail, p, n);
+			if (rx->have == rx->need && trailer_done(c))
+				return -1;
+			break;
+		}
+		p += used;
+		n -= used;
+	}
+	return 0;
+}
+
+static void peer_closed(struct rd_iw_conn *c)
+{
+	if (c->rx.state == RD_IW_RX_HEADER && c->rx.have == 0)
+		rd_iw_conn_end(c, 0, "closed by the peer");
+	else
+		rd_iw_conn_end(c, -ECONNRESET, "closed by the peer in the middle of a frame");
+}
+
+/* One readv. Returns 1 when there may be more, 0 when not, -1 when the connection ended. */
+static int rx_once(struct rd_iw_conn *c)
+{
+	struct iovec iov[RD_IW_MAX_SGE + 1];
+	struct rd_iw_rx *rx = &c->rx;
+	size_t direct = 0, tail = RD_IW_STAGING_SIZE, got;
+	int n = 0;
+	ssize_t rc;
+
+	if (rx->state == RD_IW_RX_PAYLOAD && rx->h.op != RD_RDMAP_TERMINATE) {
+		n = rd_iw_fpdu_dest(c, iov);
+		if (n < 0)
+			return -1;
+		direct = rx->left;
+	}
+	if (direct >= RX_LARGE || (rx->h.plen >= RX_LARGE && !rx->h.last))
+		tail = RX_SHORT_TAIL;
+	iov[n].iov_base = c->dev->staging;
+	iov[n++].iov_len = tail;
+	rc = readv(c->io.fd, iov, n);
+	c->fab->stats.readv_calls++;
+	if (rc < 0) {
+		if (errno == EAGAIN || errno == EINTR)
+			return 0;
+		rd_iw_conn_end(c, -errno, "receive: %s", strerror(errno));
+		return -1;
+	}
+	if (rc == 0) {
+		peer_closed(c);
+		return -1;
+	}
+	got = (size_t)rc;
+	if (direct) {
+		size_t part = got < direct ? got : direct;
+
+		payload_placed(c, iov, part);
+		got -= part;
+	}
+	if (consume(c, c->dev->staging, got))
+		return -1;
+	return (size_t)rc == direct + tail;
+}
+
+void rd_iw_rx_run(struct rd_iw_conn *c)
+{
+	for (int i = 0; i < RX_ROUNDS; i++) {
+		if (rx_once(c) <= 0)
+			return;
+	}
+}

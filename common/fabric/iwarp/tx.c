@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transmission. Posting only queues; at the end of the loop's turn everything that may leave is
+ * framed and handed to the socket in as few sendmsg(2) as possible, payload straight from the
+ * user's memory.
+ *
+ * Framing works on a cursor, a small value that is simply put back when the socket took less than
+ * was framed. At most one FPDU is partly sent; its header and trailer are kept, its payload is
+ * looked up again (and its keys checked again) when it goes on.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include "internal.h"
+
+#define TX_ROUNDS     8       /* sendmsg calls before others get their turn */
+#define TX_BYTES      524288u /* per sendmsg: more than a socket usually takes */
+#define TX_RESP_BURST 4       /* Read Responses between two work requests, as siw */
+#define TX_MSS_AGE    256     /* transmissions until the MSS is asked for again */
+#define TX_FPDU_IOV   (RD_IW_MAX_SGE + 2)
+
+/* ---- what comes next ---- */
+
+static bool sq_ready(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur)
+{
+	uint16_t ord = c->base.ord ? c->base.ord : 1;
+	const struct rd_iw_swr *s;
+
+	if (c->tx.hold || cur->sq == c->sq.tail)
+		return false;
+	s = rd_iw_sq_at(&c->sq, cur->sq);
+	if ((s->flags & IBV_SEND_FENCE) && cur->reads_out)
+		return false;
+	return s->opcode != IBV_WR_RDMA_READ || cur->reads_out < ord;
+}
+
+/* Begin the next message, if there is one. Responses and work requests take turns. */
+static bool begin_message(const struct rd_iw_conn *c, struct rd_iw_cursor *cur)
+{
+	bool sq = sq_ready(c, cur);
+
+	if (cur->resp != c->resp_tail && (!sq || cur->burst < TX_RESP_BURST)) {
+		cur->src = RD_IW_SRC_RESP;
+		cur->burst++;
+	} else if (sq) {
+		cur->src = RD_IW_SRC_SQ;
+		cur->burst = 0;
+	} else {
+		return false;
+	}
+	cur->off = 0;
+	return true;
+}
+
+/* The largest payload of a segment: a multiple of 4, so that only a message's last one is padded.
+ */
+static uint32_t max_payload(const struct rd_iw_conn *c, size_t hdr_len)
+{
+	size_t room = c->crc ? (size_t)c->tx.max_fpdu - RD_MPA_CRC_LEN
+			     : RD_MPA_LEN_FIELD + RD_MPA_MAX_ULPDU;
+
+	return (uint32_t)(room - hdr_len) & ~3u;
+}
+
+static void refresh_mss(struct rd_iw_conn *c)
+{
+	int mss = 0;
+	socklen_t len = sizeof(mss);
+
+	if (c->tx.max_fpdu && ++c->tx.mss_age < TX_MSS_AGE)
+		return;
+	c->tx.mss_age = 0;
+	if (getsockopt(c->io.fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) || mss < 128)
+		mss = 536; /* RFC 1122's default */
+	if (mss > 65528)
+		mss = 65528;
+	c->tx.max_fpdu = (uint16_t)(mss & ~7);
+}
+
+/* ---- headers ---- */
+
+static bool all_sges_ok(const struct rd_iw_conn *c, const struct rd_iw_swr *s, bool write)
+{
+	for (int i = 0; i < s->num_sge; i++) {
+		if (s->sge[i].length && !rd_iw_mr_local_ok(c->dev, s->sge[i].lkey, s->sge[i].addr,
+							   s->sge[i].length, write))
+			return false;
+	}
+	return true;
+}
+
+static void cut(const struct rd_iw_conn *c, struct rd_iw_fpdu *f, size_t hdr_len, uint32_t left)
+{
+	uint32_t max = max_payload(c, hdr_len);
+
+	f->plen = left < max ? left : max;
+	f->last = f->plen == left;
+}
+
+static size_t put_read(const struct rd_iw_cursor *cur, const struct rd_iw_swr *s, uint8_t *buf)
+{
+	struct rd_iw_read rd = {
+		.size = s->total,
+		.src_stag = s->rkey,
+		.src_to = s->remote_addr,
+	};
+
+	/* The whole sink is one range of tagged offsets that starts at its first piece. */
+	if (s->num_sge) {
+		rd.sink_stag = s->sge[0].lkey;
+		rd.sink_to = s->sge[0].addr;
+	}
+	return rd_iw_put_read_req(buf, cur->read_msn, &rd);
+}
+
+static int put_sq(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, struct rd_iw_fpdu *f,
+		  uint8_t *buf)
+{
+	const struct rd_iw_swr *s = rd_iw_sq_at(&c->sq, cur->sq);
+	bool solicited = s->flags & IBV_SEND_SOLICITED;
+	bool inv = s->opcode == IBV_WR_SEND_WITH_INV;
+	enum rd_rdmap_op op;
+
+	if (cur->off == 0 && !all_sges_ok(c, s, s->opcode == IBV_WR_RDMA_READ))
+		return -EFAULT;
+	switch (s->opcode) {
+	case IBV_WR_RDMA_READ:
+		if (c->base.ord == 0)
+			return -EOPNOTSUPP;
+		f->last = true;
+		return (int)put_read(cur, s, buf);
+	case IBV_WR_RDMA_WRITE:
+		cut(c, f, sizeof(struct rd_ddp_tagged), s->total - cur->off);
+		return (int)rd_iw_put_tagged(buf, RD_RDMAP_WRITE, f->last, s->rkey,
+					     s->remote_addr + cur->off, f->plen);
+	default:
+		op = inv ? (solicited ? RD_RDMAP_SEND_SE_INV : RD_RDMAP_SEND_INV)
+			 : (solicited ? RD_RDMAP_SEND_SE : RD_RDMAP_SEND);
+		cut(c, f, sizeof(struct rd_ddp_untagged), s->total - cur->off);
+		return (int)rd_iw_put_untagged(buf, op, f->last, inv ? s->rkey : 0, RD_DDP_QN_SEND,
+					       cur->send_msn, cur->off, f->plen);
+	}
+}
+
+static int put_resp(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur,
+		    struct rd_iw_fpdu *f, uint8_t *buf)
+{
+	const struct rd_iw_read *r = &c->resps[cur->resp & c->resp_mask].r;
+
+	cut(c, f, sizeof(struct rd_ddp_tagged), r->size - cur->off);
+	return (int)rd_iw_put_tagged(buf, RD_RDMAP_READ_RESP, f->last, r->sink_stag,
+				     r->sink_to + cur->off, f->plen);
+}
+
+static int put_rtr(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, struct rd_iw_fpdu *f,
+		   uint8_t *buf)
+{
+	struct rd_iw_read none = {0};
+
+	f->last = true;
+	if (c->tx.rtr == RD_IW_RTR_READ)
+		return (int)rd_iw_put_read_req(buf, cur->read_msn, &none);
+	return (int)rd_iw_put_tagged(buf, RD_RDMAP_WRITE, true, 0, 0, 0);
+}
+
+static void advance(const struct rd_iw_conn *c, struct rd_iw_cursor *cur,
+		    const struct rd_iw_fpdu *f)
+{
+	bool read = false;
+
+	cur->off += f->plen;
+	if (!f->last)
+		return;
+	switch (f->src) {
+	case RD_IW_SRC_SQ: {
+		uint8_t op = rd_iw_sq_at(&c->sq, cur->sq)->opcode;
+
+		read = op == IBV_WR_RDMA_READ;
+		if (op == IBV_WR_SEND || op == IBV_WR_SEND_WITH_INV)
+			cur->send_msn++;
+		cur->sq++;
+		break;
+	}
+	case RD_IW_SRC_RESP:
+		cur->resp++;
+		break;
+	default:
+		read = c->tx.rtr == RD_IW_RTR_READ;
+		break;
+	}
+	if (read) {
+		cur->read_msn++;
+		cur->reads_out++;
+	}
+	cur->src = RD_IW_SRC_NONE;
+	cur->off = 0;
+}
+
+/* ---- the batch ---- */
+
+/* The memory of @f's payload now. Returns entries, -EFAULT (own key) or -EACCES (peer's READ). */
+static int payload_iov(const struct rd_iw_conn *c, const struct rd_iw_fpdu *f, struct iovec *iov)
+{
+	if (f->plen == 0)
+		return 0;
+	if (f->src == RD_IW_SRC_SQ) {
+		struct rd_iw_swr *s = rd_iw_sq_at(&c->sq, f->from.sq);
+
+		if (s->flags & IBV_SEND_INLINE) {
+			iov->iov_base = s->data + f->from.off;
+			iov->iov_len = f->plen;
+			return 1;
+		}
+		return rd_iw_sge_iov(c->dev, s->sge, s->num_sge, f->from.off, f->plen, false, iov);
+	}
+	/* The key may have been taken back since the request came: look at each piece. */
+	{
+		const struct rd_iw_read *r = &c->resps[f->from.resp & c->resp_mask].r;
+		uint64_t to = r->src_to + f->from.off;
+
+		if (rd_iw_mr_remote(c->dev, r->src_stag, to, f->plen, IBV_ACCESS_REMOTE_READ))
+			return -EACCES;
+		iov->iov_base = (void *)(uintptr_t)to;
+		iov->iov_len = f->plen;
+		return 1;
+	}
+}
+
+/* Add arena bytes; one FPDU's trailer and the next one's header are neighbours and share an entry.
+ */
+static void add_arena(struct rd_iw_batch *b, uint32_t off, uint32_t len)
+{
+	struct iovec *prev = b->niov ? &b->iov[b->niov - 1] : NULL;
+
+	if (prev && (uint8_t *)prev->iov_base + prev->iov_len == b->arena + off) {
+		prev->iov_len += len;
+		return;
+	}
+	b->iov[b->niov].iov_base = b->arena + off;
+	b->iov[b->niov++].iov_len = len;
+}
+
+static void put_trailer(const struct rd_iw_conn *c, struct rd_iw_fpdu *f, uint8_t *hdr,
+			const struct iovec *iov, int niov)
+{
+	uint32_t pad = rd_iw_pad(f->hdr_len + f->plen);
+	uint8_t *trail = hdr + f->hdr_len;
+
+	memset(trail, 0, pad + RD_MPA_CRC_LEN);
+	f->trail_len = (uint8_t)(pad + RD_MPA_CRC_LEN);
+	if (c->crc) {
+		uint32_t crc = rd_iw_crc(RD_IW_CRC_SEED, hdr, f->hdr_len);
+
+		for (int i = 0; i < niov; i++)
+			crc = rd_iw_crc(crc, iov[i].iov_base, iov[i].iov_len);
+		rd_iw_crc_put(rd_iw_crc(crc, trail, pad), trail + pad);
+	}
+}
+
+static void add_fpdu(struct rd_iw_batch *b, const struct rd_iw_fpdu *f, int payload)
+{
+	struct iovec saved[RD_IW_MAX_SGE];
+
+	/* The payload's entries were built where the header's may have to go. */
+	memcpy(saved, &b->iov[b->niov], (size_t)payload * sizeof(saved[0]));
+	add_arena(b, f->arena_off, f->hdr_len);
+	memcpy(&b->iov[b->niov], saved, (size_t)payload * sizeof(saved[0]));
+	b->niov += (uint32_t)payload;
+	add_arena(b, f->arena_off + f->hdr_len, f->trail_len);
+	b->arena_used = f->arena_off + f->hdr_len + f->trail_len;
+	b->bytes += f->hdr_len + f->plen + f->trail_len;
+	b->nfpdu++;
+}
+
+static void skip_sent(struct rd_iw_batch *b, size_t skip)
+{
+	uint32_t i = 0;
+
+	b->bytes -= skip;
+	while (skip && skip >= b->iov[i].iov_len)
+		skip -= b->iov[i++].iov_len;
+	b->niov -= i;
+	memmove(b->iov, b->iov + i, b->niov * sizeof(b->iov[0]));
+	if (skip) {
+		b->iov[0].iov_base = (uint8_t *)b->iov[0].iov_base + skip;
+		b->iov[0].iov_len -= skip;
+	}
+}
+
+/* The FPDU that is partly sent comes first. */
+static int resume_fpdu(struct rd_iw_conn *c, struct rd_iw_batch *b)
+{
+	struct rd_iw_fpdu *f = &b->fpdu[0];
+	int n;
+
+	*f = c->tx.part;
+	f->arena_off = 0;
+	n = payload_iov(c, f, b->iov);
+	if (n < 0)
+		return n;
+	memcpy(b->arena, c->tx.part_bytes, (size_t)f->hdr_len + f->trail_len);
+	add_fpdu(b, f, n);
+	skip_sent(b, c->tx.part_sent);
+	return 0;
+}
+
+/* Returns 1 when an FPDU was added, 0 when nothing may leave, or why the next one cannot. */
+static int frame_next(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
+{
+	struct rd_iw_fpdu *f = &b->fpdu[b->nfpdu];
+	uint8_t *hdr = b->arena + b->arena_used;
+	int n;
+
+	if (cur->src == RD_IW_SRC_NONE && !begin_message(c, cur))
+		return 0;
+	f->from = *cur;
+	f->src = cur->src;
+	f->plen = 0;
+	f->arena_off = b->arena_used;
+	if (f->src == RD_IW_SRC_SQ)
+		n = put_sq(c, cur, f, hdr);
+	else if (f->src == RD_IW_SRC_RESP)
+		n = put_resp(c, cur, f, hdr);
+	else
+		n = put_rtr(c, cur, f, hdr);
+	if (n < 0)
+		return n;
+	f->hdr_len = (uint8_t)n;
+	n = payload_iov(c, f, &b->iov[b->niov]);
+	if (n < 0)
+		return n;
+	put_trailer(c, f, hdr, &b->iov[b->niov], n);
+	add_fpdu(b, f, n);
+	advance(c, cur, f);
+	return 1;
+}
+
+/* Frame as much as one sendmsg takes. Returns 0, or the error the next FPDU met. */
+static int fill(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
+{
+	/*
+	 * With CRC each FPDU leaves by itself and ends its TCP segment: siw misreads a trailer that
+	 * is split over two segments.
+	 */
+	uint32_t max = c->crc ? 1 : RD_IW_BATCH;
+	int rc = 0;
+
+	b->nfpdu = b->niov = b->arena_used = 0;
+	b->bytes = 0;
+	*cur = c->tx.cur;
+	if (c->crc)
+		refresh_mss(c);
+	if (c->tx.part_sent) {
+		rc = resume_fpdu(c, b);
+		if (rc)
+			return rc;
+	}
+	while (b->nfpdu < max && b->niov + TX_FPDU_IOV <= RD_IW_BATCH_IOV && b->bytes < TX_BYTES) {
+		rc = frame_next(c, b, cur);
+		if (rc <= 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- what the socket took ---- */
+
+static void fpdu_sent(struct rd_iw_conn *c, const struct rd_iw_fpdu *f)
+{
+	struct rd_iw_swr *s;
+
+	c->fab->stats.fpdus_tx++;
+	if (!f->last)
+		return;
+	switch (f->src) {
+	case RD_IW_SRC_SQ:
+		s = rd_iw_sq_at(&c->sq, f->from.sq);
+		s->state = s->opcode == IBV_WR_RDMA_READ ? RD_IW_SWR_WAIT : RD_IW_SWR_DONE;
+		break;
+	case RD_IW_SRC_RESP:
+		c->resp_head++;
+		break;
+	default:
+		c->rtr_read = c->tx.rtr == RD_IW_RTR_READ;
+		break;
+	}
+}
+
+/* Account for @sent bytes. Returns true when that was the whole batch. */
+static bool settle(struct rd_iw_conn *c, const struct rd_iw_batch *b,
+		   const struct rd_iw_cursor *end, size_t sent)
+{
+	size_t skipped = c->tx.part_sent;
+
+	c->tx.part_sent = 0;
+	for (uint32_t i = 0; i < b->nfpdu; i++) {
+		const struct rd_iw_fpdu *f = &b->fpdu[i];
+		size_t len = (size_t)f->hdr_len + f->plen + f->trail_len - skipped;
+
+		if (sent < len) {
+			if (sent + skipped) {
+				c->tx.part = *f;
+				c->tx.part_sent = (uint32_t)(sent + skipped);
+				memcpy(c->tx.part_bytes, b->arena + f->arena_off,
+				       (size_t)f->hdr_len + f->trail_len);
+				c->tx.cur = i + 1 < b->nfpdu ? b->fpdu[i + 1].from : *end;
+				/* The next message is begun afresh: what is due may have changed.
+				 */
+			} else {
+				c->tx.cur = f->from;
+			}
+			return false;
+		}
+		sent -= len;
+		skipped = 0;
+		fpdu_sent(c, f);
+	}
+	c->tx.cur = *end;
+	return true;
+}
+
+static void tx_fail(struct rd_iw_conn *c, int rc, const struct rd_iw_cursor *cur)
+{
+	uint32_t sq = c->tx.part_sent ? c->tx.part.from.sq : cur->sq;
+
+	if (rc == -EACCES) {
+		rd_iw_tx_term(c, RD_TERM_RP_STAG, NULL, 0);
+		rd_iw_conn_end(c, -EACCES, "key taken back while the peer was reading");
+		return;
+	}
+	rd_iw_tx_term(c, RD_TERM_LOCAL_CATASTROPHIC, NULL, 0);
+	if (rc == -EOPNOTSUPP)
+		rd_iw_conn_fail_swr(c, rd_iw_sq_at(&c->sq, sq), IBV_WC_LOC_QP_OP_ERR,
+				    "READ posted, but the peer takes none");
+	else
+		rd_iw_conn_fail_swr(c, rd_iw_sq_at(&c->sq, sq), IBV_WC_LOC_PROT_ERR,
+				    "local memory not registered as needed");
+}
+
+static void wait_writable(struct rd_iw_conn *c)
+{
+	c->tx.blocked = true;
+	rd_iw_conn_watch(c);
+}
+
+void rd_iw_tx_run(struct rd_iw_conn *c)
+{
+	struct rd_iw_batch *b = &c->dev->batch;
+
+	for (int round = 0; round < TX_ROUNDS; round++) {
+		struct rd_iw_cursor end;
+		struct msghdr msg = {.msg_iov = b->iov};
+		int rc = fill(c, b, &end);
+		bool all = true;
+		ssize_t n;
+
+		if (b->nfpdu) {
+			msg.msg_iovlen = b->niov;
+			n = sendmsg(c->io.fd, &msg,
+				    MSG_NOSIGNAL | MSG_DONTWAIT | (c->crc ? MSG_EOR : 0));
+			c->fab->stats.sendmsg_calls++;
+			if (n < 0 && errno == EINTR)
+				continue;
+			if (n < 0 && errno != EAGAIN) {
+				rd_iw_conn_end(c, -errno, "send: %s", strerror(errno));
+				return;
+			}
+			all = n >= 0 && settle(c, b, &end, (size_t)n);
+			rd_iw_sq_reap(c);
+		}
+		if (!all) {
+			wait_writable(c);
+			return;
+		}
+		if (rc) {
+			tx_fail(c, rc, &end);
+			return;
+		}
+		if (b->nfpdu == 0)
+			return;
+	}
+	wait_writable(c);
+}
+
+void rd_iw_tx_kick(struct rd_iw_conn *c)
+{
+	if (c->state == RD_IW_OPEN && !c->tx.blocked)
+		rd_defer(c->fab->base.loop, &c->flush, RD_DEFER_FLUSH);
+}
+
+void rd_iw_tx_release(struct rd_iw_conn *c)
+{
+	if (c->tx.hold) {
+		c->tx.hold = false;
+		rd_iw_tx_kick(c);
+	}
+}
+
+void rd_iw_tx_term(struct rd_iw_conn *c, uint32_t code, const uint8_t *bad, size_t bad_len)
+{
+	uint8_t buf[RD_TERM_MAX_LEN + RD_MPA_MAX_TRAIL + 1];
+	struct rd_iw_fpdu f = {0};
+
+	/* In the middle of an FPDU the peer would take it for payload. */
+	if (c->tx.part_sent)
+		return;
+	f.hdr_len = (uint8_t)rd_iw_term_build(buf, code, bad, bad_len);
+	put_trailer(c, &f, buf, NULL, 0);
+	if (send(c->io.fd, buf, (size_t)f.hdr_len + f.trail_len, MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+		c->fab->stats.terms_tx++;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The suites of this program, one for each file. */
+#ifndef T_FABRIC_SUITES_H
+#define T_FABRIC_SUITES_H
+
+#include "t_main.h"
+
+extern const struct t_case t_wire_cases[];
+extern const struct t_case t_ops_cases[];
+extern const struct t_case t_flow_cases[];
+extern const struct t_case t_conn_cases[];
+extern const struct t_case t_abuse_cases[];
+
+#endif /* T_FABRIC_SUITES_H */

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "t_fab.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/sockaddr.h"
+
+uint64_t t_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * RD_NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+int t_count_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+int t_fab_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts, struct rd_fab **out)
+{
+	return rd_fab_iwarp_open(loop, opts, out);
+}
+
+struct rd_iw_stats *t_stats(struct t_end *e)
+{
+	return &rd_iw_fab(e->fab)->stats;
+}
+
+static void collect(struct t_end *e)
+{
+	int n;
+
+	if (!e->cq || e->no_poll)
+		return;
+	do {
+		n = rd_fab_cq_poll(e->cq, 32, e->wc + e->nwc);
+		if (n > 0)
+			e->nwc += n;
+	} while (n == 32 && e->nwc < T_MAX_WC - 32);
+}
+
+void t_turn(struct t_pair *p, uint64_t max_ns)
+{
+	rd_loop_turn(p->loop, max_ns);
+	collect(&p->cl);
+	collect(&p->sv);
+}
+
+static uint32_t max_sges(const struct t_end *e)
+{
+	uint32_t max = e->dev->caps.max_send_sge; /* no device has another figure for RECVs */
+
+	return e->pair->opts.sges < max ? e->pair->opts.sges : max;
+}
+
+static void make_qp(struct t_end *e)
+{
+	const struct t_opts *o = &e->pair->opts;
+	const struct rd_fab_caps *caps = &e->dev->caps;
+	struct rd_fab_qp_attr attr = {
+		.send_cq = e->cq,
+		.recv_cq = e->cq,
+		.srq = e->srq,
+		.max_send_wr = o->depth,
+		.max_recv_wr = o->depth,
+		.max_send_sge = max_sges(e),
+		.max_recv_sge = max_sges(e),
+		.max_inline = caps->max_inline < 256 ? caps->max_inline : 256,
+	};
+
+	CU_ASSERT_EQUAL(rd_fab_qp_create(e->conn, &attr), 0);
+}
+
+static const char *test_addr(const struct t_opts *o)
+{
+	return o->ipv6 ? "::1" : "127.0.0.1";
+}
+
+void t_open_cq(struct t_end *e)
+{
+	e->dev = &rd_iw_fab(e->fab)->dev.base;
+	CU_ASSERT_EQUAL_FATAL(rd_fab_cq_create(e->dev, 0, NULL, NULL, &e->cq), 0);
+	if (e->pair->opts.srq)
+		CU_ASSERT_EQUAL_FATAL(
+			rd_fab_srq_create(e->dev, e->pair->opts.depth, max_sges(e), &e->srq), 0);
+}
+
+static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
+{
+	struct t_end *e = arg;
+
+	e->status = ev->status;
+	CU_ASSERT_PTR_NOT_NULL_FATAL(ev->reason);
+	snprintf(e->reason, sizeof(e->reason), "%s", ev->reason);
+	if (ev->private_data) {
+		CU_ASSERT(ev->private_len <= sizeof(e->pd));
+		memcpy(e->pd, ev->private_data, ev->private_len);
+		e->pd_len = ev->private_len;
+	}
+	switch (ev->type) {
+	case RD_FAB_EV_RESOLVED:
+		e->resolved++;
+		if (!e->destroy || e->destroy_on != ev->type) {
+			make_qp(e);
+			CU_ASSERT_EQUAL(rd_fab_connect(conn, &e->pair->opts.cparam), 0);
+		}
+		break;
+	case RD_FAB_EV_ESTABLISHED:
+		e->established++;
+		break;
+	case RD_FAB_EV_REJECTED:
+		e->rejected++;
+		break;
+	case RD_FAB_EV_CONNECT_ERROR:
+		e->failed++;
+		break;
+	case RD_FAB_EV_DISCONNECTED:
+		e->disconnected++;
+		break;
+	case RD_FAB_EV_DEVICE_REMOVED:
+		break;
+	}
+	if (e->destroy && e->destroy_on == ev->type)
+		rd_fab_conn_destroy(&e->conn);
+}
+
+void t_adopt(struct t_pair *p, struct rd_fab_req *req)
+{
+	CU_ASSERT_EQUAL_FATAL(rd_fab_req_adopt(p->sv.fab, req, on_event, &p->sv, &p->sv.conn), 0);
+	if (p->opts.no_accept)
+		return;
+	make_qp(&p->sv);
+	CU_ASSERT_EQUAL(rd_fab_accept(p->sv.conn, &p->opts.sparam), 0);
+}
+
+static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void *arg)
+{
+	struct t_pair *p = arg;
+
+	p->requests++;
+	p->seen_ird = req->peer_ird;
+	p->seen_ord = req->peer_ord;
+	p->req_pd_len = req->private_len;
+	if (req->private_len)
+		memcpy(p->req_pd, req->private_data, req->private_len);
+	if (p->opts.manual) {
+		p->req = req;
+		return;
+	}
+	if (p->opts.reject) {
+		rd_fab_req_reject(req, p->opts.reject_pd, p->opts.reject_len);
+		return;
+	}
+	t_adopt(p, req);
+}
+
+static void fix_depth(uint16_t *depth)
+{
+	*depth = *depth == 0xffff ? 0 : *depth ? *depth : 16;
+}
+
+void t_pair_open(struct t_pair *p, const struct t_opts *opts)
+{
+	static const struct t_opts none;
+	struct rd_loop_opts lo = {0};
+	struct sockaddr_storage ss;
+	const char *dbg = getenv("T_LOG");
+
+	memset(p, 0, sizeof(*p));
+	p->opts = opts ? *opts : none;
+	if (!p->opts.depth)
+		p->opts.depth = 64;
+	if (!p->opts.sges)
+		p->opts.sges = 16;
+	fix_depth(&p->opts.cparam.ird);
+	fix_depth(&p->opts.cparam.ord);
+	fix_depth(&p->opts.sparam.ird);
+	fix_depth(&p->opts.sparam.ord);
+	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(test_addr(&p->opts), 0, &ss), 0);
+	p->fds = t_count_fds();
+	if (dbg)
+		rd_log_create("t", 2, RD_LOG_DEBUG, NULL, NULL, &p->log);
+	lo.log = p->log;
+	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&lo, &p->loop), 0);
+	p->cl.pair = p->sv.pair = p;
+	p->cl.wc = calloc(T_MAX_WC, sizeof(struct ibv_wc));
+	p->sv.wc = calloc(T_MAX_WC, sizeof(struct ibv_wc));
+	CU_ASSERT_EQUAL_FATAL(t_fab_open(p->loop, &p->opts.client, &p->cl.fab), 0);
+	CU_ASSERT_EQUAL_FATAL(t_fab_open(p->loop, &p->opts.server, &p->sv.fab), 0);
+	t_open_cq(&p->cl);
+	t_open_cq(&p->sv);
+	CU_ASSERT_EQUAL_FATAL(
+		rd_fab_listen(p->sv.fab, (struct sockaddr *)&ss, 16, on_request, p, &p->lis), 0);
+	CU_ASSERT_NOT_EQUAL(rd_addr_port((struct sockaddr *)&p->lis->addr), 0);
+}
+
+void t_pair_start(struct t_pair *p)
+{
+	struct rd_fab_resolve_attr ra = {
+		.dst = (struct sockaddr *)&p->lis->addr,
+		.timeout_ns = p->opts.timeout_ns,
+		.on_event = on_event,
+		.arg = &p->cl,
+	};
+
+	CU_ASSERT_EQUAL_FATAL(rd_fab_resolve(p->cl.fab, &ra, &p->cl.conn), 0);
+}
+
+void t_pair_connect(struct t_pair *p, const struct t_opts *opts)
+{
+	t_pair_open(p, opts);
+	t_pair_start(p);
+	T_UNTIL(p, p->cl.established && p->sv.established);
+	CU_ASSERT_FATAL(p->cl.established && p->sv.established);
+}
+
+static void close_end(struct t_end *e)
+{
+	struct rd_iw_stats *s;
+
+	rd_fab_conn_destroy(&e->conn);
+	rd_fab_cq_destroy(&e->cq);
+	rd_fab_srq_destroy(&e->srq);
+	s = t_stats(e);
+	CU_ASSERT_EQUAL(s->conns, 0);
+	CU_ASSERT_EQUAL(s->mrs, 0);
+	CU_ASSERT_EQUAL(s->cqs, 0);
+	CU_ASSERT_EQUAL(s->srqs, 0);
+}
+
+void t_pair_close(struct t_pair *p)
+{
+	rd_fab_unlisten(&p->lis);
+	close_end(&p->cl);
+	close_end(&p->sv);
+	CU_ASSERT_EQUAL(t_stats(&p->sv)->half_open, 0);
+	CU_ASSERT_EQUAL(t_stats(&p->sv)->listeners, 0);
+	T_UNTIL(p, t_stats(&p->cl)->lingers == 0 && t_stats(&p->sv)->lingers == 0);
+	rd_fab_close(&p->cl.fab);
+	rd_fab_close(&p->sv.fab);
+	rd_loop_destroy(&p->loop);
+	rd_log_destroy(&p->log);
+	CU_ASSERT_EQUAL(t_count_fds(), p->fds);
+	free(p->cl.wc);
+	free(p->sv.wc);
+}
+
+struct rd_fab_mr *t_reg(struct t_end *e, void *buf, size_t len, int access)
+{
+	struct rd_fab_mr *mr = NULL;
+
+	CU_ASSERT_EQUAL_FATAL(rd_fab_reg_mr(e->dev, buf, len, access, &mr), 0);
+	return mr;
+}
+
+static struct ibv_sge sge_of(const struct rd_fab_mr *mr, size_t off, uint32_t len)
+{
+	return (struct ibv_sge){.addr = (uintptr_t)mr->addr + off, .length = len, .lkey = mr->lkey};
+}
+
+int t_send(struct t_end *e, uint64_t id, const struct rd_fab_mr *mr, size_t off, uint32_t len)
+{
+	struct ibv_sge sge = sge_of(mr, off, len);
+	struct ibv_send_wr *bad, wr = {
+					 .wr_id = id,
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_SEND,
+					 .send_flags = IBV_SEND_SIGNALED,
+				 };
+
+	return rd_fab_post_send(e->conn, &wr, &bad);
+}
+
+int t_recv(struct t_end *e, uint64_t id, const struct rd_fab_mr *mr, size_t off, uint32_t len)
+{
+	struct ibv_sge sge = sge_of(mr, off, len);
+	struct ibv_recv_wr *bad, wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1};
+
+	if (e->srq)
+		return rd_fab_post_srq_recv(e->srq, &wr, &bad);
+	return rd_fab_post_recv(e->conn, &wr, &bad);
+}
+
+int t_rdma(struct t_end *e, enum ibv_wr_opcode op, uint64_t id, const struct rd_fab_mr *mr,
+	   size_t off, uint32_t len, uint64_t raddr, uint32_t rkey)
+{
+	struct ibv_sge sge = sge_of(mr, off, len);
+	struct ibv_send_wr *bad, wr = {
+					 .wr_id = id,
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = op,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .wr.rdma = {.remote_addr = raddr, .rkey = rkey},
+				 };
+
+	return rd_fab_post_send(e->conn, &wr, &bad);
+}
+
+static uint8_t pattern(uint32_t seed, size_t i)
+{
+	uint32_t x = (uint32_t)i * 2654435761u + seed * 40503u;
+
+	return (uint8_t)(x ^ (x >> 15));
+}
+
+void t_fill(void *buf, size_t len, uint32_t seed)
+{
+	for (size_t i = 0; i < len; i++)
+		((uint8_t *)buf)[i] = pattern(seed, i);
+}
+
+bool t_filled(const void *buf, size_t len, uint32_t seed)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (((const uint8_t *)buf)[i] != pattern(seed, i))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,784 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How connections come about, and all the ways they end. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "suites.h"
+#include "t_raw.h"
+#include "util/sockaddr.h"
+
+static uint8_t mem[65536];
+
+/* ---- making ---- */
+
+static void private_data(void)
+{
+	uint8_t pd[251];
+
+	t_fill(pd, sizeof(pd), 1);
+	for (size_t n = 0; n <= sizeof(pd); n = n < 4 ? n + 1 : n + 247) {
+		struct t_opts o = {.cparam = {.private_data = pd, .private_len = n},
+				   .sparam = {.private_data = pd, .private_len = n}};
+		struct t_pair p;
+
+		t_pair_connect(&p, &o);
+		CU_ASSERT_EQUAL(p.req_pd_len, n);
+		CU_ASSERT(t_filled(p.req_pd, n, 1));
+		CU_ASSERT_EQUAL(p.cl.pd_len, n);
+		CU_ASSERT(t_filled(p.cl.pd, n, 1));
+		t_pair_close(&p);
+	}
+}
+
+static void too_much_private_data(void)
+{
+	struct rd_fab_conn_param big = {.private_data = mem, .private_len = 252};
+	struct t_opts o = {.no_accept = true};
+	struct t_pair p;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.sv.conn);
+	CU_ASSERT_EQUAL(rd_fab_accept(p.sv.conn, &big), -EINVAL); /* no queue pair yet */
+	CU_ASSERT_EQUAL(rd_fab_reject(p.sv.conn, mem, 252), -EMSGSIZE);
+	CU_ASSERT_EQUAL(rd_fab_connect(p.sv.conn, &big), -EINVAL);
+	CU_ASSERT_EQUAL(rd_fab_reject(p.sv.conn, "no", 2), 0);
+	T_UNTIL(&p, p.cl.rejected);
+	CU_ASSERT_EQUAL(p.cl.pd_len, 2);
+	CU_ASSERT_EQUAL(p.sv.disconnected, 0);
+	t_pair_close(&p);
+}
+
+static void depths(void)
+{
+	static const struct {
+		uint16_t cird, cord, sird, sord;         /* asked for */
+		uint16_t e_cird, e_cord, e_sird, e_sord; /* got */
+	} t[] = {
+		{16, 16, 16, 16, 16, 16, 16, 16}, {128, 0xffff, 0xffff, 200, 128, 0, 1, 128},
+		{4, 8, 2, 100, 4, 2, 2, 4},       {300, 300, 300, 300, 128, 128, 128, 128},
+		{0xffff, 1, 5, 5, 0, 1, 1, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct t_opts o = {.cparam = {.ird = t[i].cird, .ord = t[i].cord},
+				   .sparam = {.ird = t[i].sird, .ord = t[i].sord}};
+		struct t_pair p;
+
+		t_pair_connect(&p, &o);
+		CU_ASSERT_EQUAL(p.cl.conn->ird, t[i].e_cird);
+		CU_ASSERT_EQUAL(p.cl.conn->ord, t[i].e_cord);
+		CU_ASSERT_EQUAL(p.sv.conn->ird, t[i].e_sird);
+		CU_ASSERT_EQUAL(p.sv.conn->ord, t[i].e_sord);
+		t_pair_close(&p);
+	}
+}
+
+static void revisions(void)
+{
+	struct t_opts o = {.client.mpa_revision = 1};
+	struct t_pair p;
+
+	t_pair_connect(&p, &o);
+	CU_ASSERT_EQUAL(p.seen_ird, 128);
+	CU_ASSERT_EQUAL(p.sv.conn->ord, 16); /* what was asked for: no one can tell otherwise */
+	t_pair_close(&p);
+	o = (struct t_opts){.client.no_peer_to_peer = true};
+	t_pair_connect(&p, &o);
+	CU_ASSERT_EQUAL(t_stats(&p.cl)->fpdus_tx, 0);
+	t_pair_close(&p);
+	t_pair_connect(&p, NULL);
+	CU_ASSERT_EQUAL(t_stats(&p.cl)->fpdus_tx, 1); /* the ready-to-receive message */
+	CU_ASSERT_EQUAL(t_stats(&p.sv)->fpdus_rx, 1);
+	t_pair_close(&p);
+}
+
+static void rejected(void)
+{
+	struct t_opts o = {.reject = true, .reject_pd = "\0\0\6\0", .reject_len = 4};
+	struct t_pair p;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.cl.rejected);
+	CU_ASSERT_EQUAL(p.cl.status, -ECONNREFUSED);
+	CU_ASSERT_EQUAL(p.cl.pd_len, 4);
+	CU_ASSERT_EQUAL(p.cl.pd[2], 6);
+	CU_ASSERT_EQUAL(p.cl.failed + p.cl.established + p.cl.disconnected, 0);
+	t_pair_close(&p);
+}
+
+static void *reject_thread(void *arg)
+{
+	rd_fab_req_reject(arg, "abc", 3);
+	return NULL;
+}
+
+static void rejected_elsewhere(void)
+{
+	struct t_opts o = {.manual = true};
+	struct t_pair p;
+	pthread_t t;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req);
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, reject_thread, p.req), 0);
+	pthread_join(t, NULL);
+	T_UNTIL(&p, p.cl.rejected);
+	CU_ASSERT_EQUAL(p.cl.pd_len, 3);
+	t_pair_close(&p);
+	/* The fabric the request came from is gone before it is rejected. */
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req);
+	rd_fab_unlisten(&p.lis);
+	rd_fab_cq_destroy(&p.sv.cq);
+	rd_fab_close(&p.sv.fab);
+	rd_fab_req_reject(p.req, "abc", 3);
+	T_UNTIL(&p, p.cl.rejected);
+	CU_ASSERT_EQUAL(p.cl.pd_len, 3);
+	CU_ASSERT_EQUAL(rd_fab_iwarp_open(p.loop, NULL, &p.sv.fab), 0);
+	t_pair_close(&p);
+}
+
+static void nobody_listens(void)
+{
+	struct t_pair p;
+	struct sockaddr_storage ss;
+
+	t_pair_open(&p, NULL);
+	ss = p.lis->addr;
+	rd_fab_unlisten(&p.lis);
+	{
+		struct rd_fab_listener gone = {.addr = ss};
+
+		p.lis = &gone;
+		t_pair_start(&p);
+		p.lis = NULL;
+	}
+	T_UNTIL(&p, p.cl.failed);
+	CU_ASSERT_EQUAL(p.cl.status, -ECONNREFUSED);
+	CU_ASSERT_EQUAL(p.cl.rejected + p.cl.disconnected, 0);
+	t_pair_close(&p);
+}
+
+static void address_in_use(void)
+{
+	struct rd_fab_listener *second = NULL;
+	struct t_pair p;
+
+	t_pair_open(&p, NULL);
+	CU_ASSERT_EQUAL(
+		rd_fab_listen(p.sv.fab, (struct sockaddr *)&p.lis->addr, 1, p.lis->fn, &p, &second),
+		-EADDRINUSE);
+	CU_ASSERT_PTR_NULL(second);
+	t_pair_close(&p);
+}
+
+static void bad_congestion(void)
+{
+	struct rd_fab_iwarp_opts o = {.congestion = "no-such-thing"};
+	struct rd_fab *fab = NULL;
+	struct rd_loop_opts lo = {0};
+	struct rd_loop *loop;
+
+	rd_loop_create(&lo, &loop);
+	CU_ASSERT_EQUAL(rd_fab_iwarp_open(loop, &o, &fab), -ENOENT);
+	o.congestion = "reno";
+	CU_ASSERT_EQUAL(rd_fab_iwarp_open(loop, &o, &fab), 0);
+	rd_fab_close(&fab);
+	rd_loop_destroy(&loop);
+}
+
+/* ---- handshakes gone wrong ---- */
+
+static void drops(const char *hex)
+{
+	struct t_opts o = {.server.request_timeout_ns = 50 * RD_NSEC_PER_MSEC};
+	struct t_pair p;
+	struct t_raw r;
+
+	t_pair_open(&p, &o);
+	t_raw_connect(&r, &p);
+	t_raw_hex(&r, hex);
+	CU_ASSERT(t_raw_eof(&r) || errno == ECONNRESET);
+	CU_ASSERT_EQUAL(p.requests, 0);
+	t_raw_close(&r);
+	t_pair_close(&p);
+}
+
+static void bad_requests(void)
+{
+	drops("");                                                     /* silence */
+	drops("4d504120494420526571204672");                           /* half a frame */
+	drops("474554202f20485454502f312e310d0a");                     /* another protocol */
+	drops("4d504120494420526570204672616d65 10 02 0004 00000000"); /* a reply */
+	drops("4d504120494420526571204672616d65 10 03 0004 00000000"); /* revision 3 */
+	drops("4d504120494420526571204672616d65 10 02 ffff 00000000"); /* 64 KiB of data */
+	drops("4d504120494420526571204672616d65 10 02 0201 00000000"); /* 513 */
+	drops("4d504120494420526571204672616d65 10 02 0024 00000000"); /* data missing */
+	drops("4d504120494420526571204672616d65 10 02 0003 000000");   /* depths cut off */
+}
+
+static void markers(void)
+{
+	struct t_pair p;
+	uint8_t rep[24];
+	struct t_raw r;
+
+	t_pair_open(&p, NULL);
+	t_raw_connect(&r, &p);
+	t_raw_hex(&r, "4d504120494420526571204672616d65 90 02 0004 00080008");
+	CU_ASSERT(t_raw_recv(&r, rep, 24));
+	CU_ASSERT_EQUAL(rep[16], RD_MPA_F_REJECT | RD_MPA_F_ENHANCED);
+	CU_ASSERT_EQUAL(rep[17], 2);
+	CU_ASSERT_EQUAL(rep[19], 4);
+	CU_ASSERT_EQUAL(p.requests, 0);
+	t_raw_close(&r);
+	t_pair_close(&p);
+}
+
+static void trailing(void)
+{
+	struct t_pair p;
+	struct t_raw r;
+
+	t_pair_open(&p, NULL);
+	t_raw_connect(&r, &p);
+	t_raw_hex(&r, "4d504120494420526571204672616d65 10 02 0004 00080008 00");
+	CU_ASSERT(t_raw_eof(&r) || errno == ECONNRESET);
+	T_UNTIL(&p, p.sv.disconnected);
+	CU_ASSERT_EQUAL(p.sv.status, -EPROTO);
+	CU_ASSERT_EQUAL(p.sv.established, 0);
+	t_raw_close(&r);
+	t_pair_close(&p);
+}
+
+static void large_request(void)
+{
+	uint8_t frame[RD_MPA_MAX_LEN] = {0}, rep[24];
+	struct t_pair p;
+	struct t_raw r;
+
+	t_pair_open(&p, NULL);
+	t_raw_connect(&r, &p);
+	t_unhex("4d504120494420526571204672616d65 10 02 0200 00080008", frame);
+	t_fill(frame + 24, 508, 3);
+	t_raw_send(&r, frame, sizeof(frame));
+	CU_ASSERT(t_raw_recv(&r, rep, 24));
+	CU_ASSERT_EQUAL(p.req_pd_len, 508);
+	CU_ASSERT(t_filled(p.req_pd, 508, 3));
+	t_raw_close(&r);
+	T_UNTIL(&p, p.sv.disconnected);
+	t_pair_close(&p);
+}
+
+/* What the initiator makes of a reply. */
+static void reply(const char *hex, int status, const char *reason, uint32_t term)
+{
+	struct t_opts o = {.client.reply_timeout_ns = 60 * RD_NSEC_PER_MSEC};
+	uint8_t req[24];
+	struct t_pair p;
+	struct t_raw r;
+
+	t_pair_open(&p, &o);
+	t_raw_serve(&r, &p);
+	CU_ASSERT(t_raw_recv(&r, req, 24));
+	CU_ASSERT_EQUAL(memcmp(req, RD_MPA_KEY_REQ, 16), 0);
+	CU_ASSERT_EQUAL(req[16], 0x10);
+	CU_ASSERT_EQUAL(req[20] & 0xc0, 0x80); /* A */
+	CU_ASSERT_EQUAL(req[22] & 0xc0, 0xc0); /* C and D */
+	if (hex)
+		t_raw_hex(&r, hex);
+	else
+		t_raw_close(&r);
+	T_UNTIL(&p, p.cl.failed + p.cl.rejected);
+	CU_ASSERT_EQUAL(p.cl.status, status);
+	CU_ASSERT_PTR_NOT_NULL(strstr(p.cl.reason, reason));
+	if (hex && term)
+		t_raw_expect_term(&r, term);
+	CU_ASSERT_EQUAL(p.cl.established + p.cl.disconnected, 0);
+	t_raw_close(&r);
+	t_pair_close(&p);
+}
+
+#define REP "4d504120494420526570204672616d65"
+
+static void bad_replies(void)
+{
+	reply(NULL, -ECONNRESET, "revision 2", 0);
+	reply("", -ETIMEDOUT, "reply", 0);
+	reply(REP "1002", -ETIMEDOUT, "reply", 0);
+	reply("48545450", -EPROTO, "key", RD_TERM_MPA_STARTUP);
+	reply(REP "10 03 0004 00000000", -EPROTO, "revision", RD_TERM_MPA_STARTUP);
+	reply(REP "90 02 0004 00000000", -EPROTO, "markers", RD_TERM_MPA_STARTUP);
+	reply(REP "00 01 0000", -EPROTO, "depths", RD_TERM_MPA_STARTUP);
+	reply(REP "10 02 0002 0000", -EPROTO, "depths", RD_TERM_MPA_STARTUP);
+	reply(REP "10 02 0004 80048011", -EPROTO, "READs", RD_TERM_MPA_IRD);
+	reply(REP "10 02 0004 80040004", -EPROTO, "ready-to-receive", RD_TERM_MPA_RTR);
+	reply(REP "10 02 0004 80004004", -EPROTO, "ready-to-receive", RD_TERM_MPA_RTR);
+	reply(REP "30 02 0008 00000008 00000200", -ECONNREFUSED, "rejected", 0); /* as siw */
+	reply(REP "20 02 0000", -ECONNREFUSED, "rejected", 0);
+}
+
+/* The RTR message as agreed, and no work request together with it. */
+static void rtr(void)
+{
+	uint8_t buf[64];
+	struct t_pair p;
+	struct t_raw r;
+	struct rd_fab_mr *mr;
+
+	t_pair_open(&p, NULL);
+	t_raw_serve(&r, &p);
+	mr = t_reg(&p.cl, mem, sizeof(mem), IBV_ACCESS_LOCAL_WRITE);
+	CU_ASSERT(t_raw_recv(&r, buf, 24));
+	t_raw_hex(&r, REP "10 02 0004 80048000"); /* C: Write */
+	CU_ASSERT(t_raw_recv(&r, buf, 20));
+	CU_ASSERT_EQUAL(buf[1], 14);
+	CU_ASSERT_EQUAL(buf[3], 0x40);
+	T_UNTIL(&p, p.cl.established);
+	CU_ASSERT_EQUAL(t_send(&p.cl, 1, mr, 0, 4), 0);
+	CU_ASSERT(t_raw_recv(&r, buf, 28));
+	CU_ASSERT_EQUAL(buf[3], 0x43);
+	CU_ASSERT(t_stats(&p.cl)->sendmsg_calls >= 2);
+	t_raw_close(&r);
+	rd_fab_dereg_mr(&mr);
+	T_UNTIL(&p, p.cl.disconnected);
+	t_pair_close(&p);
+
+	t_pair_open(&p, NULL);
+	t_raw_serve(&r, &p);
+	mr = t_reg(&p.cl, mem, sizeof(mem), IBV_ACCESS_LOCAL_WRITE);
+	CU_ASSERT(t_raw_recv(&r, buf, 24));
+	t_raw_hex(&r, REP "10 02 0004 80014000"); /* D: READ, depth 1 */
+	CU_ASSERT(t_raw_recv(&r, buf, 52));
+	CU_ASSERT_EQUAL(buf[3], 0x41);
+	CU_ASSERT_EQUAL(buf[15], 1); /* MSN */
+	CU_ASSERT_EQUAL(buf[35], 0); /* size */
+	T_UNTIL(&p, p.cl.established);
+	/* It takes the only place: our READ waits for its response. */
+	CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_READ, 1, mr, 0, 4, 8, 9), 0);
+	CU_ASSERT(t_raw_quiet(&r, 5 * RD_NSEC_PER_MSEC));
+	t_raw_hex(&r, "000ec142 00000000 0000000000000000 00000000");
+	CU_ASSERT(t_raw_recv(&r, buf, 52));
+	CU_ASSERT_EQUAL(buf[15], 2);
+	CU_ASSERT_EQUAL(buf[35], 4);
+	CU_ASSERT_EQUAL(p.cl.nwc, 0);
+	t_raw_close(&r);
+	T_UNTIL(&p, p.cl.disconnected && p.cl.nwc == 1);
+	rd_fab_dereg_mr(&mr);
+	t_pair_close(&p);
+}
+
+/* The responder is silent until the initiator has spoken, whatever is posted. */
+static void startup_rule(void)
+{
+	for (int p2p = 0; p2p < 2; p2p++) {
+		struct t_pair p;
+		struct rd_fab_mr *mr;
+		uint8_t buf[64];
+		struct t_raw r;
+
+		t_pair_open(&p, NULL);
+		mr = t_reg(&p.sv, mem, sizeof(mem), IBV_ACCESS_LOCAL_WRITE);
+		t_raw_connect(&r, &p);
+		t_raw_hex(&r, p2p ? "4d504120494420526571204672616d65 10 02 0004 8008c008"
+				  : "4d504120494420526571204672616d65 10 02 0004 00080008");
+		CU_ASSERT(t_raw_recv(&r, buf, 24));
+		CU_ASSERT_EQUAL(buf[20] >> 7, p2p);
+		CU_ASSERT_EQUAL(buf[22] >> 6, p2p ? 2 : 0);
+		CU_ASSERT_EQUAL(t_send(&p.sv, 1, mr, 0, 4), 0);
+		CU_ASSERT(t_raw_quiet(&r, 5 * RD_NSEC_PER_MSEC));
+		CU_ASSERT_EQUAL(p.sv.established, !p2p);
+		t_raw_hex(&r, "000ec140 00000001 0000000000000000 00000000");
+		CU_ASSERT(t_raw_recv(&r, buf, 28));
+		CU_ASSERT_EQUAL(buf[3], 0x43);
+		T_UNTIL(&p, p.sv.established && p.sv.nwc == 1);
+		t_raw_close(&r);
+		T_UNTIL(&p, p.sv.disconnected);
+		rd_fab_dereg_mr(&mr);
+		t_pair_close(&p);
+	}
+}
+
+/* A peer-to-peer initiator that never says anything. */
+static void silent_initiator(void)
+{
+	struct t_opts o = {.server.request_timeout_ns = 30 * RD_NSEC_PER_MSEC};
+	uint8_t buf[24];
+	struct t_pair p;
+	struct t_raw r;
+
+	t_pair_open(&p, &o);
+	t_raw_connect(&r, &p);
+	t_raw_hex(&r, "4d504120494420526571204672616d65 10 02 0004 8008c008");
+	CU_ASSERT(t_raw_recv(&r, buf, 24));
+	CU_ASSERT(t_raw_eof(&r));
+	T_UNTIL(&p, p.sv.disconnected);
+	CU_ASSERT_EQUAL(p.sv.status, -ETIMEDOUT);
+	CU_ASSERT_EQUAL(p.sv.established, 0);
+	t_raw_close(&r);
+	t_pair_close(&p);
+}
+
+/* The request changes hands: another fabric than the listener's serves it. */
+static void adopted_elsewhere(void)
+{
+	struct t_opts o = {.manual = true};
+	struct rd_fab *other = NULL;
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req);
+	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(p.loop, NULL, &other), 0);
+	rd_fab_unlisten(&p.lis);
+	rd_fab_cq_destroy(&p.sv.cq);
+	rd_fab_close(&p.sv.fab);
+	p.sv.fab = other;
+	t_open_cq(&p.sv);
+	t_adopt(&p, p.req);
+	T_UNTIL(&p, p.cl.established && p.sv.established);
+	ma = t_reg(&p.cl, mem, 64, IBV_ACCESS_LOCAL_WRITE);
+	mb = t_reg(&p.sv, mem + 64, 64, IBV_ACCESS_LOCAL_WRITE);
+	t_recv(&p.sv, 1, mb, 0, 64);
+	t_send(&p.cl, 1, ma, 0, 64);
+	T_UNTIL(&p, p.sv.nwc == 1);
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+/* ---- ends ---- */
+
+static void flush_order(void)
+{
+	struct ibv_recv_wr rwr = {.wr_id = 90}, *rbad;
+	struct ibv_send_wr *bad, wr = {.wr_id = 91, .opcode = IBV_WR_SEND};
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
+	for (uint64_t i = 0; i < 5; i++)
+		t_recv(&p.cl, 100 + i, ma, 0, 16);
+	/* A wrong local key fails its request; what is behind it is flushed. */
+	CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, 0, 8, (uintptr_t)mem, mb->rkey), 0);
+	CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 2, ma, sizeof(mem) - 4, 8, (uintptr_t)mem,
+			       mb->rkey),
+			0);
+	CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_READ, 3, ma, 0, 8, (uintptr_t)mem, mb->rkey), 0);
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0); /* not signaled */
+	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
+	CU_ASSERT_EQUAL(p.cl.nwc, 9);
+	for (int i = 0; i < 9; i++) {
+		static const uint64_t id[] = {1, 2, 3, 91, 100, 101, 102, 103, 104};
+
+		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, id[i]);
+		CU_ASSERT_EQUAL(p.cl.wc[i].status, i == 0   ? IBV_WC_SUCCESS
+						   : i == 1 ? IBV_WC_LOC_PROT_ERR
+							    : IBV_WC_WR_FLUSH_ERR);
+	}
+	/* Whatever is posted now is flushed as well. */
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
+	CU_ASSERT_EQUAL(rd_fab_post_recv(p.cl.conn, &rwr, &rbad), 0);
+	T_UNTIL(&p, p.cl.nwc == 11);
+	CU_ASSERT_EQUAL(p.cl.wc[9].wr_id, 91);
+	CU_ASSERT_EQUAL(p.cl.wc[9].status, IBV_WC_WR_FLUSH_ERR);
+	CU_ASSERT_EQUAL(p.cl.wc[10].wr_id, 90);
+	rd_fab_disconnect(p.cl.conn);
+	t_turn(&p, 0);
+	CU_ASSERT_EQUAL(p.cl.disconnected, 1);
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+/* The last SEND before disconnect() arrives. */
+static void last_words(void)
+{
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
+	t_recv(&p.cl, 1, ma, 0, 64);
+	t_recv(&p.sv, 1, mb, 0, 64);
+	t_send(&p.cl, 2, ma, 0, 8);
+	T_UNTIL(&p, p.sv.nwc == 1); /* the host has spoken */
+	t_send(&p.sv, 3, mb, 0, 32);
+	rd_fab_disconnect(p.sv.conn);
+	CU_ASSERT_EQUAL(p.sv.disconnected, 0); /* from the loop only */
+	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
+	CU_ASSERT_EQUAL(p.sv.status, 0);
+	CU_ASSERT_EQUAL(p.cl.status, 0);
+	CU_ASSERT_EQUAL(p.cl.nwc, 2);
+	CU_ASSERT_EQUAL(p.cl.wc[1].opcode, IBV_WC_RECV);
+	CU_ASSERT_EQUAL(p.cl.wc[1].byte_len, 32);
+	CU_ASSERT_EQUAL(p.cl.wc[1].status, IBV_WC_SUCCESS);
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+static bool reached(const struct t_pair *p, int step)
+{
+	switch (step) {
+	case 0:
+		return true; /* not even resolved */
+	case 1:
+		return p->cl.resolved;
+	case 2:
+		return p->requests > 0;
+	case 3:
+		return p->cl.established;
+	default:
+		return p->cl.established && p->sv.established;
+	}
+}
+
+static void leave_at_every_state(void)
+{
+	for (int step = 0; step < 5; step++) {
+		for (int how = 0; how < 4; how++) {
+			struct t_opts o = {.no_accept = how >= 2 && step == 2};
+			struct t_pair p;
+
+			t_pair_open(&p, &o);
+			t_pair_start(&p);
+			T_UNTIL(&p, reached(&p, step));
+			if (how == 0) {
+				rd_fab_disconnect(p.cl.conn);
+				rd_fab_disconnect(p.cl.conn);
+				T_UNTIL(&p, p.cl.disconnected);
+				T_UNTIL(&p, !p.sv.conn || p.sv.disconnected);
+				CU_ASSERT_EQUAL(p.cl.failed, 0);
+			} else if (how == 1) {
+				rd_fab_conn_destroy(&p.cl.conn);
+				T_UNTIL(&p, !p.sv.conn || p.sv.disconnected);
+			} else if (how == 2 && p.sv.conn) {
+				rd_fab_disconnect(p.sv.conn);
+				T_UNTIL(&p, p.sv.disconnected);
+				T_UNTIL(&p, p.cl.disconnected || p.cl.failed);
+			} else if (how == 3 && p.sv.conn) {
+				rd_fab_conn_destroy(&p.sv.conn);
+				T_UNTIL(&p, p.cl.disconnected || p.cl.failed);
+			}
+			CU_ASSERT(p.cl.disconnected <= 1 && p.sv.disconnected <= 1);
+			t_pair_close(&p);
+		}
+	}
+}
+
+static void destroyed_in_event(void)
+{
+	static const enum rd_fab_event_type when[] = {RD_FAB_EV_RESOLVED, RD_FAB_EV_ESTABLISHED,
+						      RD_FAB_EV_DISCONNECTED};
+
+	for (int i = 0; i < 3; i++) {
+		struct t_pair p;
+
+		t_pair_open(&p, NULL);
+		p.cl.destroy = true;
+		p.cl.destroy_on = when[i];
+		t_pair_start(&p);
+		T_UNTIL(&p, i == 0 || p.sv.established);
+		if (i == 2)
+			rd_fab_disconnect(p.sv.conn);
+		T_UNTIL(&p, !p.cl.conn);
+		T_UNTIL(&p, i == 0 || p.sv.disconnected);
+		t_pair_close(&p);
+	}
+}
+
+static void cq_destroys(struct rd_fab_cq *cq, void *arg)
+{
+	struct t_pair *p = arg;
+
+	rd_fab_conn_destroy(&p->cl.conn);
+	rd_fab_cq_destroy(&p->cl.cq);
+}
+
+static void destroyed_in_cq_callback(void)
+{
+	struct rd_fab_mr *ma;
+	struct t_pair p;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+	p.cl.no_poll = true;
+	p.cl.cq->fn = cq_destroys;
+	p.cl.cq->arg = &p;
+	CU_ASSERT_EQUAL(rd_fab_cq_arm(p.cl.cq), 0);
+	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, 0, 0, 0, 0);
+	T_UNTIL(&p, !p.cl.cq && p.sv.disconnected);
+	rd_fab_dereg_mr(&ma);
+	t_pair_close(&p);
+}
+
+static void purged(void)
+{
+	struct rd_fab_mr *ma;
+	struct ibv_wc wc[4];
+	struct t_pair p;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+	p.cl.no_poll = true;
+	for (uint64_t i = 0; i < 10; i++)
+		t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, 0, 0, 0, 0);
+	T_UNTIL(&p, t_stats(&p.sv)->fpdus_rx == 11);
+	CU_ASSERT_EQUAL(rd_fab_cq_poll(p.cl.cq, 4, wc), 4);
+	rd_fab_conn_destroy(&p.cl.conn);
+	CU_ASSERT_EQUAL(rd_fab_cq_poll(p.cl.cq, 4, wc), 0);
+	rd_fab_dereg_mr(&ma);
+	t_pair_close(&p);
+}
+
+static void abrupt(void)
+{
+	struct t_pair p;
+	struct t_raw r;
+	struct linger now = {.l_onoff = 1};
+	uint8_t out[64];
+
+	for (int mid = 0; mid < 2; mid++) {
+		t_pair_open(&p, NULL);
+		t_raw_open(&r, &p, 0);
+		if (mid)
+			t_raw_send(&r, out, t_fpdu_send(out, 1, 0, true, mem, 8) - 30);
+		else
+			setsockopt(r.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+		t_raw_close(&r);
+		T_UNTIL(&p, p.sv.disconnected);
+		CU_ASSERT_EQUAL(p.sv.status, -ECONNRESET);
+		t_pair_close(&p);
+	}
+}
+
+static void out_of_descriptors(void)
+{
+	struct rlimit old, low;
+	struct t_pair p;
+	struct t_raw r, second;
+	uint64_t turns = 0, end;
+
+	t_pair_open(&p, NULL);
+	t_raw_connect(&r, &p);
+	getrlimit(RLIMIT_NOFILE, &old);
+	low = old;
+	low.rlim_cur = (rlim_t)r.fd + 1;
+	setrlimit(RLIMIT_NOFILE, &low);
+	end = t_now() + 30 * RD_NSEC_PER_MSEC;
+	while (t_now() < end) {
+		t_turn(&p, 5 * RD_NSEC_PER_MSEC);
+		turns++;
+	}
+	setrlimit(RLIMIT_NOFILE, &old);
+	CU_ASSERT(turns < 20); /* no spinning */
+	CU_ASSERT_EQUAL(t_stats(&p.sv)->half_open, 0);
+	/* Whether the first one outlived it is the kernel's business: valgrind takes it and drops
+	 * it. */
+	t_raw_connect(&second, &p);
+	T_UNTIL(&p, t_stats(&p.sv)->half_open >= 1);
+	t_raw_close(&second);
+	t_raw_close(&r);
+	t_pair_close(&p);
+}
+
+/* More strangers than may be half-open: the rest waits in the backlog, and all of them go. */
+static void half_open_limit(void)
+{
+	enum { COUNT = 300 };
+	struct t_opts o = {.server.request_timeout_ns = 100 * RD_NSEC_PER_MSEC};
+	struct rd_fab_listener *lis = NULL;
+	struct t_raw r[COUNT];
+	struct t_pair p;
+	uint32_t most = 0;
+	uint64_t end;
+
+	t_pair_open(&p, &o);
+	CU_ASSERT_EQUAL_FATAL(
+		rd_fab_listen(p.sv.fab, (struct sockaddr *)&p.lis->addr, 512, p.lis->fn, &p, &lis),
+		-EADDRINUSE);
+	rd_addr_set_port((struct sockaddr *)&p.lis->addr, 0);
+	CU_ASSERT_EQUAL_FATAL(
+		rd_fab_listen(p.sv.fab, (struct sockaddr *)&p.lis->addr, 512, p.lis->fn, &p, &lis),
+		0);
+	rd_fab_unlisten(&p.lis);
+	p.lis = lis;
+	for (int i = 0; i < COUNT; i++)
+		t_raw_connect(&r[i], &p);
+	end = t_now() + T_WAIT;
+	while (t_now() < end && !(most && t_stats(&p.sv)->half_open == 0)) {
+		t_turn(&p, RD_NSEC_PER_MSEC);
+		if (t_stats(&p.sv)->half_open > most)
+			most = t_stats(&p.sv)->half_open;
+	}
+	CU_ASSERT_EQUAL(most, 256);
+	for (int i = 0; i < COUNT; i++) {
+		CU_ASSERT(t_raw_eof(&r[i]));
+		t_raw_close(&r[i]);
+	}
+	t_pair_close(&p);
+}
+
+static void unlisten_midway(void)
+{
+	struct t_opts o = {.manual = true};
+	struct t_pair p;
+	struct t_raw r;
+
+	t_pair_open(&p, &o);
+	t_raw_connect(&r, &p);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req && t_stats(&p.sv)->half_open == 1);
+	rd_fab_unlisten(&p.lis);
+	CU_ASSERT_EQUAL(t_stats(&p.sv)->half_open, 0);
+	CU_ASSERT(t_raw_eof(&r));
+	t_raw_close(&r);
+	rd_fab_req_reject(p.req, NULL, 0);
+	T_UNTIL(&p, p.cl.rejected);
+	t_pair_close(&p);
+}
+
+const struct t_case t_conn_cases[] = {
+	{"private data of all lengths", private_data},
+	{"too much private data, and calls in the wrong state", too_much_private_data},
+	{"IRD and ORD are negotiated", depths},
+	{"MPA revision 1, and without the peer-to-peer model", revisions},
+	{"reject with private data", rejected},
+	{"reject on another thread, and after the fabric is gone", rejected_elsewhere},
+	{"nobody listens", nobody_listens},
+	{"address in use", address_in_use},
+	{"unknown congestion control", bad_congestion},
+	{"bad MPA requests are dropped", bad_requests},
+	{"markers are refused", markers},
+	{"bytes behind the request", trailing},
+	{"512 bytes of private data are read", large_request},
+	{"bad MPA replies", bad_replies},
+	{"the ready-to-receive message", rtr},
+	{"the responder does not speak first", startup_rule},
+	{"an initiator that stays silent", silent_initiator},
+	{"a request adopted by another fabric", adopted_elsewhere},
+	{"flushing keeps the order", flush_order},
+	{"what was posted before a disconnect arrives", last_words},
+	{"either side leaves at every state", leave_at_every_state},
+	{"a connection destroyed in its event", destroyed_in_event},
+	{"a connection and its CQ destroyed in the CQ's callback", destroyed_in_cq_callback},
+	{"completions of a destroyed connection vanish", purged},
+	{"the peer is gone without a word", abrupt},
+	{"out of descriptors: accept pauses", out_of_descriptors},
+	{"half-open connections are bounded", half_open_limit},
+	{"unlisten with handshakes under way", unlisten_midway},
+	{NULL},
+};

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queues, limits, ordering, backpressure, memory keys. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "suites.h"
+#include "t_raw.h"
+
+static uint8_t a[1 << 20], b[1 << 20];
+
+static void pair_with_keys(struct t_pair *p, const struct t_opts *o, struct rd_fab_mr **ma,
+			   struct rd_fab_mr **mb)
+{
+	t_pair_connect(p, o);
+	*ma = t_reg(&p->cl, a, sizeof(a), T_ACCESS_ALL);
+	*mb = t_reg(&p->sv, b, sizeof(b), T_ACCESS_ALL);
+}
+
+static void close_with_keys(struct t_pair *p, struct rd_fab_mr **ma, struct rd_fab_mr **mb)
+{
+	rd_fab_dereg_mr(ma);
+	rd_fab_dereg_mr(mb);
+	t_pair_close(p);
+}
+
+static int all_ok(const struct t_end *e, int from, int n)
+{
+	int ok = 0;
+
+	for (int i = from; i < from + n; i++)
+		ok += e->wc[i].status == IBV_WC_SUCCESS;
+	return ok == n;
+}
+
+static void many_per_sendmsg(void)
+{
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+	uint64_t calls;
+
+	pair_with_keys(&p, NULL, &ma, &mb);
+	/* Let the pause after the handshake pass. */
+	t_recv(&p.sv, 0, mb, 0, 16);
+	t_send(&p.cl, 0, ma, 0, 16);
+	T_UNTIL(&p, p.sv.nwc == 1 && p.cl.nwc == 1);
+	calls = t_stats(&p.cl)->sendmsg_calls;
+	for (uint64_t i = 0; i < 60; i++)
+		CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, 64 * i, 33,
+				       (uintptr_t)b + 64 * i, mb->rkey),
+				0);
+	CU_ASSERT_EQUAL(t_stats(&p.cl)->sendmsg_calls, calls); /* posting alone sends nothing */
+	T_UNTIL(&p, p.cl.nwc == 61);
+	CU_ASSERT_EQUAL(t_stats(&p.cl)->sendmsg_calls, calls + 1);
+	/* READs: all requests in one, all responses in one. */
+	calls = t_stats(&p.sv)->sendmsg_calls;
+	for (uint64_t i = 0; i < 16; i++)
+		t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 64 * i, 33, (uintptr_t)b + 64 * i, mb->rkey);
+	T_UNTIL(&p, p.cl.nwc == 77);
+	CU_ASSERT(t_stats(&p.sv)->sendmsg_calls - calls <= 2);
+	CU_ASSERT(all_ok(&p.cl, 0, 77));
+	close_with_keys(&p, &ma, &mb);
+}
+
+static void gather_scatter(void)
+{
+	struct ibv_sge s[16], d[16];
+	struct ibv_send_wr *bad,
+		wr = {.wr_id = 1, .sg_list = s, .num_sge = 16, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_recv_wr *rbad, rwr = {.wr_id = 2, .sg_list = d, .num_sge = 16};
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+	uint32_t total = 0;
+	uint8_t *flat = malloc(sizeof(a));
+
+	pair_with_keys(&p, NULL, &ma, &mb);
+	t_fill(a, sizeof(a), 1);
+	for (int i = 0; i < 16; i++) {
+		uint32_t len = i == 3 ? 0 : i == 5 ? 60001 : (uint32_t)(i * 1111 + 1);
+
+		s[i] = (struct ibv_sge){(uintptr_t)a + 65000 * (unsigned)i + 3, len, ma->lkey};
+		memcpy(flat + total, a + 65000 * (unsigned)i + 3, len);
+		d[15 - i] = (struct ibv_sge){(uintptr_t)b + 65000 * (unsigned)i, len, mb->lkey};
+		total += len;
+	}
+	/* SEND out of 16 pieces into 16 pieces of other lengths */
+	wr.opcode = IBV_WR_SEND;
+	CU_ASSERT_EQUAL(rd_fab_post_recv(p.sv.conn, &rwr, &rbad), 0);
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
+	T_UNTIL(&p, p.sv.nwc == 1);
+	CU_ASSERT_EQUAL(p.sv.wc[0].byte_len, total);
+	for (int i = 0, at = 0; i < 16; at += (int)d[i++].length)
+		CU_ASSERT_EQUAL(memcmp((void *)(uintptr_t)d[i].addr, flat + at, d[i].length), 0);
+	/* WRITE out of pieces */
+	wr.opcode = IBV_WR_RDMA_WRITE;
+	wr.wr.rdma.remote_addr = (uintptr_t)b;
+	wr.wr.rdma.rkey = mb->rkey;
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
+	T_UNTIL(&p, p.cl.nwc == 2);
+	/* READ into pieces: first clear them */
+	for (int i = 0; i < 16; i++)
+		memset((void *)(uintptr_t)s[i].addr, 0, s[i].length);
+	wr.opcode = IBV_WR_RDMA_READ;
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
+	T_UNTIL(&p, p.cl.nwc == 3);
+	CU_ASSERT_EQUAL(p.cl.wc[2].byte_len, total);
+	CU_ASSERT_EQUAL(memcmp(b, flat, total), 0);
+	for (int i = 0, at = 0; i < 16; at += (int)s[i++].length)
+		CU_ASSERT_EQUAL(memcmp((void *)(uintptr_t)s[i].addr, flat + at, s[i].length), 0);
+	close_with_keys(&p, &ma, &mb);
+	free(flat);
+}
+
+static void inline_sends(void)
+{
+	char text[] = "first";
+	struct ibv_sge s = {.addr = (uintptr_t)text, .length = 5}; /* no key needed */
+	struct ibv_send_wr *bad, wr = {.sg_list = &s,
+				       .num_sge = 1,
+				       .opcode = IBV_WR_SEND,
+				       .send_flags = IBV_SEND_INLINE};
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	pair_with_keys(&p, NULL, &ma, &mb);
+	t_recv(&p.sv, 1, mb, 0, 64);
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
+	memcpy(text, "later", 5); /* copied when posted */
+	T_UNTIL(&p, p.sv.nwc == 1);
+	CU_ASSERT_EQUAL(memcmp(b, "first", 5), 0);
+	t_turn(&p, 0);
+	CU_ASSERT_EQUAL(p.cl.nwc, 0); /* unsignaled */
+	s.addr = (uintptr_t)a;
+	s.length = 257;
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), -EINVAL);
+	CU_ASSERT_PTR_EQUAL(bad, &wr);
+	wr.opcode = IBV_WR_RDMA_READ;
+	s.length = 5;
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), -EINVAL);
+	close_with_keys(&p, &ma, &mb);
+}
+
+static void post_limits(void)
+{
+	struct ibv_send_wr wr[70] = {{0}}, *bad;
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	pair_with_keys(&p, NULL, &ma, &mb);
+	for (int i = 0; i < 70; i++)
+		wr[i] = (struct ibv_send_wr){.wr_id = (uint64_t)i,
+					     .opcode = IBV_WR_RDMA_WRITE,
+					     .next = i < 69 ? &wr[i + 1] : NULL};
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, wr, &bad), -ENOMEM);
+	CU_ASSERT_PTR_EQUAL(bad, &wr[64]);
+	T_UNTIL(&p, t_stats(&p.sv)->fpdus_rx == 65);
+	wr[0].opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, wr, &bad), -EINVAL);
+	for (int i = 0; i < 64; i++)
+		CU_ASSERT_EQUAL(t_recv(&p.sv, 1, mb, 0, 8), 0);
+	CU_ASSERT_EQUAL(t_recv(&p.sv, 1, mb, 0, 8), -ENOMEM);
+	close_with_keys(&p, &ma, &mb);
+}
+
+static void not_connected(void)
+{
+	struct t_opts o = {.no_accept = true};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE}, *bad;
+	struct t_pair p;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), -ENOTCONN);
+	T_UNTIL(&p, p.sv.conn);
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), -ENOTCONN);
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.sv.conn, &wr, &bad), -ENOTCONN);
+	t_pair_close(&p);
+}
+
+/* READs beyond the ORD wait in order, and what is behind them too. */
+static void ord_stalls(void)
+{
+	struct t_opts o = {.cparam.ord = 2, .sparam.ird = 2};
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	pair_with_keys(&p, &o, &ma, &mb);
+	CU_ASSERT_EQUAL(p.cl.conn->ord, 2);
+	t_fill(b, sizeof(b), 3);
+	memset(a, 0, sizeof(a));
+	t_recv(&p.sv, 500, mb, sizeof(b) - 64, 64);
+	for (uint64_t i = 0; i < 20; i++)
+		t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 10000 * i, 10000, (uintptr_t)b + 10000 * i,
+		       mb->rkey);
+	t_send(&p.cl, 20, ma, 0, 8);
+	T_UNTIL(&p, p.cl.nwc == 21 && p.sv.nwc == 1);
+	for (uint64_t i = 0; i < 21; i++)
+		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, i);
+	CU_ASSERT(all_ok(&p.cl, 0, 21));
+	CU_ASSERT(t_filled(a, 200000, 3));
+	CU_ASSERT_EQUAL(p.sv.disconnected, 0); /* its IRD was never exceeded */
+	close_with_keys(&p, &ma, &mb);
+}
+
+static void no_ord(void)
+{
+	struct t_opts o = {.sparam.ird = 0xffff, .client.no_peer_to_peer = true};
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	pair_with_keys(&p, &o, &ma, &mb);
+	CU_ASSERT_EQUAL(p.cl.conn->ord, 0);
+	t_rdma(&p.cl, IBV_WR_RDMA_READ, 1, ma, 0, 8, (uintptr_t)b, mb->rkey);
+	T_UNTIL(&p, p.cl.disconnected);
+	CU_ASSERT_EQUAL(p.cl.wc[0].status, IBV_WC_LOC_QP_OP_ERR);
+	T_UNTIL(&p, p.sv.disconnected);
+	close_with_keys(&p, &ma, &mb);
+}
+
+static void fence(void)
+{
+	struct ibv_sge s;
+	struct ibv_send_wr *bad, wr = {.sg_list = &s,
+				       .num_sge = 1,
+				       .opcode = IBV_WR_RDMA_WRITE,
+				       .send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE};
+	uint8_t buf[128];
+	struct rd_fab_mr *mr;
+	struct t_pair p;
+	struct t_raw r;
+
+	t_pair_open(&p, NULL);
+	t_raw_serve(&r, &p);
+	mr = t_reg(&p.cl, a, sizeof(a), IBV_ACCESS_LOCAL_WRITE);
+	CU_ASSERT(t_raw_recv(&r, buf, 24));
+	t_raw_hex(&r, "4d504120494420526570204672616d65 10 02 0004 00040004");
+	T_UNTIL(&p, p.cl.established);
+	s = (struct ibv_sge){(uintptr_t)a, 4, mr->lkey};
+	t_rdma(&p.cl, IBV_WR_RDMA_READ, 1, mr, 0, 4, 0x10, 0x99);
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
+	CU_ASSERT(t_raw_recv(&r, buf, 52));
+	CU_ASSERT(t_raw_quiet(&r, 3 * RD_NSEC_PER_MSEC));
+	t_raw_send(&r, buf,
+		   t_fpdu_tagged(buf, RD_RDMAP_READ_RESP, mr->lkey, (uintptr_t)a, true, "wxyz", 4));
+	CU_ASSERT(t_raw_recv(&r, buf, 24));
+	/* What is written is what was read. */
+	CU_ASSERT_EQUAL(memcmp(buf + 16, "wxyz", 4), 0);
+	t_raw_close(&r);
+	T_UNTIL(&p, p.cl.disconnected);
+	rd_fab_dereg_mr(&mr);
+	t_pair_close(&p);
+}
+
+static void shared_receive(void)
+{
+	struct t_opts o = {.srq = true};
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	pair_with_keys(&p, &o, &ma, &mb);
+	for (uint64_t i = 0; i < 64; i++)
+		CU_ASSERT_EQUAL(t_recv(&p.sv, 1000 + i, mb, 100 * i, 100), 0);
+	CU_ASSERT_EQUAL(t_recv(&p.sv, 0, mb, 0, 8), -ENOMEM);
+	t_fill(a, 6400, 9);
+	for (uint64_t i = 0; i < 60; i++)
+		t_send(&p.cl, i, ma, 100 * i, 100);
+	T_UNTIL(&p, p.sv.nwc == 60);
+	for (uint64_t i = 0; i < 60; i++)
+		CU_ASSERT_EQUAL(p.sv.wc[i].wr_id, 1000 + i);
+	CU_ASSERT(t_filled(b, 6000, 9));
+	/* What nobody took stays in the shared queue when the connection ends. */
+	rd_fab_disconnect(p.cl.conn);
+	T_UNTIL(&p, p.sv.disconnected);
+	CU_ASSERT_EQUAL(p.sv.nwc, 60);
+	close_with_keys(&p, &ma, &mb);
+}
+
+struct notes {
+	int n;
+};
+
+static void on_cq(struct rd_fab_cq *cq, void *arg)
+{
+	((struct notes *)arg)->n++;
+}
+
+static void notification(void)
+{
+	struct notes n = {0};
+	struct rd_fab_mr *ma, *mb;
+	struct pollfd pfd = {.events = POLLIN};
+	struct ibv_wc wc[8];
+	struct t_pair p;
+	int got = 0;
+
+	pair_with_keys(&p, NULL, &ma, &mb);
+	p.sv.no_poll = true;
+	p.sv.cq->fn = on_cq;
+	p.sv.cq->arg = &n;
+	pfd.fd = rd_fab_cq_fd(p.sv.cq);
+	CU_ASSERT(pfd.fd >= 0);
+	CU_ASSERT_EQUAL(rd_fab_cq_fd(p.sv.cq), pfd.fd);
+	for (int i = 0; i < 5; i++)
+		t_recv(&p.sv, 1, mb, 0, 64);
+	t_send(&p.cl, 1, ma, 0, 8);
+	T_UNTIL(&p, t_stats(&p.sv)->fpdus_rx == 2);
+	CU_ASSERT_EQUAL(n.n, 0); /* not armed */
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0);
+	CU_ASSERT_EQUAL(rd_fab_cq_arm(p.sv.cq), 0);
+	t_turn(&p, 0);
+	CU_ASSERT_EQUAL(n.n, 0); /* what is there already does not count */
+	t_send(&p.cl, 1, ma, 0, 8);
+	t_send(&p.cl, 1, ma, 0, 8);
+	T_UNTIL(&p, t_stats(&p.sv)->fpdus_rx == 4);
+	t_turn(&p, 0);
+	CU_ASSERT_EQUAL(n.n, 1); /* once per arm */
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 1);
+	t_send(&p.cl, 1, ma, 0, 8);
+	T_UNTIL(&p, t_stats(&p.sv)->fpdus_rx == 5);
+	t_turn(&p, 0);
+	CU_ASSERT_EQUAL(n.n, 1); /* not without arming again */
+	got = rd_fab_cq_poll(p.sv.cq, 8, wc);
+	CU_ASSERT_EQUAL(got, 4);
+	CU_ASSERT_EQUAL(rd_fab_cq_arm(p.sv.cq), 0);
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0); /* reset by arming */
+	t_send(&p.cl, 1, ma, 0, 8);
+	T_UNTIL(&p, n.n == 2);
+	close_with_keys(&p, &ma, &mb);
+}
+
+static void invalidation(void)
+{
+	struct ibv_sge s;
+	struct ibv_send_wr *bad, wr = {.sg_list = &s,
+				       .num_sge = 1,
+				       .opcode = IBV_WR_SEND_WITH_INV,
+				       .send_flags = IBV_SEND_SOLICITED};
+	struct rd_fab_mr *ma, *mb, *key;
+	struct t_pair p;
+
+	pair_with_keys(&p, NULL, &ma, &mb);
+	key = t_reg(&p.cl, a, 4096, T_ACCESS_ALL);
+	t_recv(&p.cl, 5, ma, 0, 64);
+	t_recv(&p.sv, 6, mb, 0, 64);
+	t_send(&p.cl, 1, ma, 0, 8);
+	T_UNTIL(&p, p.sv.nwc == 1);
+	s = (struct ibv_sge){(uintptr_t)b, 16, mb->lkey};
+	wr.invalidate_rkey = wr.wr.rdma.rkey = key->rkey;
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.sv.conn, &wr, &bad), 0);
+	T_UNTIL(&p, p.cl.nwc == 2);
+	CU_ASSERT_EQUAL(p.cl.wc[1].wc_flags, IBV_WC_WITH_INV);
+	CU_ASSERT_EQUAL(p.cl.wc[1].invalidated_rkey, key->rkey);
+	/* Local use goes on, remote use ends. */
+	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 2, key, 0, 8, (uintptr_t)b, mb->rkey);
+	T_UNTIL(&p, p.cl.nwc == 3);
+	CU_ASSERT_EQUAL(p.cl.wc[2].status, IBV_WC_SUCCESS);
+	t_rdma(&p.sv, IBV_WR_RDMA_WRITE, 3, mb, 0, 8, (uintptr_t)a, key->rkey);
+	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
+	CU_ASSERT_PTR_NOT_NULL(strstr(p.sv.reason, "terminated by the peer: invalid key"));
+	rd_fab_dereg_mr(&key);
+	close_with_keys(&p, &ma, &mb);
+}
+
+static void keys(void)
+{
+	struct rd_fab_mr *mr[300], *one;
+	struct t_pair p;
+	uint32_t old;
+	int fresh = 0;
+
+	t_pair_open(&p, NULL);
+	CU_ASSERT_EQUAL(rd_fab_reg_mr(p.cl.dev, NULL, 1, 0, &one), -EINVAL);
+	CU_ASSERT_EQUAL(rd_fab_reg_mr(p.cl.dev, a, 0, 0, &one), -EINVAL);
+	CU_ASSERT_EQUAL(rd_fab_reg_mr(p.cl.dev, a, SIZE_MAX, 0, &one), -EINVAL);
+	CU_ASSERT_EQUAL(rd_fab_reg_mr(p.cl.dev, a, 1, IBV_ACCESS_REMOTE_WRITE, &one), -EINVAL);
+	for (int i = 0; i < 300; i++) {
+		mr[i] = t_reg(&p.cl, a, 16, T_ACCESS_ALL);
+		CU_ASSERT(mr[i]->rkey != 0 && mr[i]->lkey == mr[i]->rkey);
+		for (int j = 0; j < i; j++)
+			CU_ASSERT_NOT_EQUAL(mr[j]->rkey, mr[i]->rkey);
+	}
+	/* An old key is not valid again at once, and its index rests. */
+	old = mr[0]->rkey;
+	rd_fab_dereg_mr(&mr[0]);
+	rd_fab_dereg_mr(&mr[1]);
+	mr[1] = t_reg(&p.cl, a, 16, T_ACCESS_ALL);
+	CU_ASSERT_NOT_EQUAL(mr[1]->rkey, old);
+	CU_ASSERT_EQUAL(mr[1]->rkey >> 14, old >> 14);
+	mr[0] = t_reg(&p.cl, a, 16, T_ACCESS_ALL);
+	for (int i = 0; i < 64; i++) {
+		old = mr[0]->rkey;
+		rd_fab_dereg_mr(&mr[0]);
+		mr[0] = t_reg(&p.cl, a, 16, T_ACCESS_ALL);
+		fresh += mr[0]->rkey != old;
+	}
+	CU_ASSERT_EQUAL(fresh, 64);
+	for (int i = 0; i < 300; i++)
+		rd_fab_dereg_mr(&mr[i]);
+	t_pair_close(&p);
+}
+
+/* The peer reads a lot and slowly; the key is taken back while the response is under way. */
+static void revoked_while_read(void)
+{
+	struct t_opts o = {.server.sndbuf = 8192};
+	uint8_t *heap = malloc(4 << 20), out[64], *sink = malloc(4 << 20);
+	struct rd_fab_mr *mr;
+	struct t_pair p;
+	struct t_raw r;
+	ssize_t n;
+
+	t_pair_open(&p, &o);
+	memset(heap, 7, 4 << 20);
+	mr = t_reg(&p.sv, heap, 4 << 20, T_ACCESS_ALL);
+	t_raw_open(&r, &p, 0);
+	t_raw_send(&r, out, t_fpdu_read(out, 1, mr->rkey, (uintptr_t)heap, 4 << 20));
+	T_UNTIL(&p, rd_iw_conn(p.sv.conn)->tx.part_sent > 0 && rd_iw_conn(p.sv.conn)->tx.blocked);
+	rd_fab_dereg_mr(&mr);
+	free(heap); /* under ASan a further access would be the end */
+	do {
+		n = recv(r.fd, sink, 4 << 20, 0);
+		t_turn(&p, RD_NSEC_PER_MSEC);
+	} while (!p.sv.disconnected && (n > 0 || (n < 0 && errno == EAGAIN)));
+	T_UNTIL(&p, p.sv.disconnected);
+	CU_ASSERT_EQUAL(p.sv.status, -EACCES);
+	CU_ASSERT_EQUAL(t_stats(&p.sv)->terms_tx, 0); /* not in the middle of a frame */
+	t_raw_close(&r);
+	t_pair_close(&p);
+	free(sink);
+}
+
+/* Both sides push hard through tiny buffers: neither may wait for the other. */
+static void backpressure(bool crc)
+{
+	struct t_opts o = {.client = {.sndbuf = 4096, .rcvbuf = 4096, .crc = crc},
+			   .server = {.sndbuf = 4096, .rcvbuf = 4096},
+			   .cparam.ird = 16};
+	const uint32_t each = 32768, count = 8;
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	pair_with_keys(&p, &o, &ma, &mb);
+	t_fill(a, sizeof(a) / 2, 21);
+	t_fill(b, sizeof(b) / 2, 22);
+	memset(a + sizeof(a) / 2, 0, sizeof(a) / 2);
+	memset(b + sizeof(b) / 2, 0, sizeof(b) / 2);
+	t_recv(&p.sv, 0, mb, sizeof(b) - 8, 8);
+	t_send(&p.cl, 0, ma, 0, 8);
+	T_UNTIL(&p, p.sv.nwc == 1);
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t to = sizeof(a) / 2 + i * 2 * each;
+
+		/* to the peer by WRITE, from the peer by READ, on both sides */
+		if (i % 2) {
+			t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, to - sizeof(a) / 2, 2 * each,
+			       (uintptr_t)b + to, mb->rkey);
+			t_rdma(&p.sv, IBV_WR_RDMA_WRITE, i, mb, to - sizeof(a) / 2, 2 * each,
+			       (uintptr_t)a + to, ma->rkey);
+		} else {
+			t_rdma(&p.sv, IBV_WR_RDMA_READ, i, mb, to, 2 * each,
+			       (uintptr_t)a + to - sizeof(a) / 2, ma->rkey);
+			t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, to, 2 * each,
+			       (uintptr_t)b + to - sizeof(a) / 2, mb->rkey);
+		}
+	}
+	T_UNTIL(&p, p.cl.nwc == 1 + (int)count && p.sv.nwc == 1 + (int)count);
+	/* Completion of a WRITE is not its delivery: a READ behind it is. */
+	t_rdma(&p.cl, IBV_WR_RDMA_READ, 1, ma, 0, 0, 0, 0);
+	t_rdma(&p.sv, IBV_WR_RDMA_READ, 1, mb, 0, 0, 0, 0);
+	T_UNTIL(&p, p.cl.nwc == 2 + (int)count && p.sv.nwc == 2 + (int)count);
+	CU_ASSERT(all_ok(&p.cl, 0, 2 + (int)count));
+	CU_ASSERT(all_ok(&p.sv, 0, 2 + (int)count));
+	CU_ASSERT(t_filled(a + sizeof(a) / 2, sizeof(a) / 2, 22));
+	CU_ASSERT(t_filled(b + sizeof(b) / 2, sizeof(b) / 2 - 8, 21));
+	close_with_keys(&p, &ma, &mb);
+}
+
+static void backpressure_plain(void)
+{
+	backpressure(false);
+}
+
+static void backpressure_crc(void)
+{
+	backpressure(true);
+}
+
+static uint32_t next(uint32_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 17;
+	*x ^= *x << 5;
+	return *x;
+}
+
+/* Random WRITEs and READs against a model, many in flight. */
+static void random_mix(void)
+{
+	for (int run = 0; run < 4; run++) {
+		struct t_opts o = {.client = {.crc = run == 1, .sndbuf = run == 2 ? 4096 : 0},
+				   .server.rcvbuf = run == 2 ? 4096 : 0,
+				   .cparam.ord = run == 3 ? 1 : 16};
+		uint8_t *model = calloc(1, sizeof(b));
+		uint32_t x = 77 + (uint32_t)run, pos = 0;
+		struct rd_fab_mr *ma, *mb;
+		struct t_pair p;
+		int posted = 0;
+
+		pair_with_keys(&p, &o, &ma, &mb);
+		memset(b, 0, sizeof(b));
+		for (int round = 0; round < 60; round++) {
+			int want;
+
+			pos = 0;
+			for (int i = 0; i < 12; i++) {
+				uint32_t len = next(&x) % (next(&x) % 4 ? 5000 : 80000);
+				uint32_t off = next(&x) % (uint32_t)(sizeof(b) - len);
+
+				if (pos + len > sizeof(a))
+					break;
+				if (next(&x) % 2) {
+					t_fill(a + pos, len, x);
+					memcpy(model + off, a + pos, len);
+					t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, pos, len,
+					       (uintptr_t)b + off, mb->rkey);
+				} else {
+					t_rdma(&p.cl, IBV_WR_RDMA_READ, 2, ma, pos, len,
+					       (uintptr_t)b + off, mb->rkey);
+				}
+				pos += len;
+				posted++;
+			}
+			t_rdma(&p.cl, IBV_WR_RDMA_READ, 3, ma, 0, 0, 0, 0);
+			want = ++posted;
+			T_UNTIL(&p, p.cl.nwc == want);
+			CU_ASSERT_FATAL(p.cl.nwc == want);
+		}
+		CU_ASSERT(all_ok(&p.cl, 0, posted));
+		CU_ASSERT_EQUAL(memcmp(b, model, sizeof(b)), 0);
+		close_with_keys(&p, &ma, &mb);
+		free(model);
+	}
+}
+
+const struct t_case t_flow_cases[] = {
+	{"many operations leave in one sendmsg", many_per_sendmsg},
+	{"gather and scatter lists", gather_scatter},
+	{"inline data is copied when posted", inline_sends},
+	{"full queues and malformed requests", post_limits},
+	{"posting before the connection", not_connected},
+	{"READs beyond the ORD wait in order", ord_stalls},
+	{"READs when the peer takes none", no_ord},
+	{"a fence waits for READs", fence},
+	{"shared receive queue", shared_receive},
+	{"CQ notification and descriptor", notification},
+	{"SEND with Invalidate", invalidation},
+	{"memory keys", keys},
+	{"memory taken back while the peer reads it", revoked_while_read},
+	{"both sides push through tiny buffers", backpressure_plain},
+	{"the same with CRC", backpressure_crc},
+	{"random operations against a model", random_mix},
+	{NULL},
+};

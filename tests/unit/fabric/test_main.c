@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "suites.h"
+#include "t_fab.h"
+
+int main(int argc, char **argv)
+{
+	const struct t_suite suites[] = {
+		{.name = "wire", .cases = t_wire_cases},
+		{.name = "ops", .cases = t_ops_cases},
+		{.name = "abuse", .cases = t_abuse_cases},
+		{.name = "conn", .cases = t_conn_cases},
+		{.name = "flow", .cases = t_flow_cases},
+		{.name = NULL},
+	};
+
+	return t_run(argc, argv, suites);
+}
