@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The backend seam: what stores a namespace's blocks.
+ *
+ * A struct rdt_bdev is opened once and shared by all reactors; a struct rdt_chan is its face on one
+ * reactor, and the only thing the I/O path touches. Everything is asynchronous: a networked
+ * backend, or one that delays or fails on purpose and stacks on another, fits the same table.
+ *
+ * Threads: bdev calls are made from the main thread (before reactors run, or while they are
+ * stopped), chan calls on the reactor that owns it. A backend locks whatever its channels share.
+ */
+#ifndef RDT_BACKEND_H
+#define RDT_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/loop.h"
+
+struct rdt_bdev;
+struct rdt_chan;
+struct rdt_engines; /* a reactor's io_uring and aio contexts, engine.h */
+struct rdt_ns_config;
+
+enum rdt_bio_op {
+	RDT_BIO_READ,
+	RDT_BIO_WRITE,
+	RDT_BIO_FLUSH,
+	RDT_BIO_WRITE_ZEROES,
+	RDT_BIO_DEALLOCATE,
+	RDT_BIO_OPS,
+};
+
+#define RDT_BIO_FUA 0x1u /* WRITE, WRITE_ZEROES: on stable storage before completion */
+
+enum rdt_bio_submit {
+	RDT_BIO_DONE,   /* finished inside submit: bio->result is set, bio->done is not called */
+	RDT_BIO_QUEUED, /* bio->done will be called from the loop, exactly once */
+};
+
+/*
+ * One block I/O. Embedded in the request; owned by the backend from submit until done. offset and
+ * length are multiples of bdev->block_size and within bdev->size: the caller has checked them.
+ */
+struct rdt_bio {
+	uint8_t op;      /* enum rdt_bio_op */
+	uint8_t flags;   /* RDT_BIO_* */
+	uint64_t offset; /* bytes */
+	uint64_t length; /* bytes */
+	void *buf; /* READ, WRITE: length bytes. May be aligned to 8 bytes only (in-capsule data) */
+	int result; /* 0 or -errno */
+	void (*done)(struct rdt_bio *bio);
+	uint64_t scratch[6]; /* the backend's, valid from submit to done */
+	void *link;          /* the backend's, for a queue of its own */
+};
+
+struct rdt_bdev_ops {
+	const char *name;
+	void (*close)(struct rdt_bdev *bdev);
+	int (*chan_open)(struct rdt_bdev *bdev, struct rdt_engines *engines, struct rdt_chan **out);
+	/* No bio may be in flight. */
+	void (*chan_close)(struct rdt_chan *chan);
+	enum rdt_bio_submit (*submit)(struct rdt_chan *chan, struct rdt_bio *bio);
+	/*
+	 * Try to cancel a queued bio. It completes through bio->done in any case, with -ECANCELED
+	 * when cancelling worked. NULL: the backend cannot.
+	 */
+	void (*cancel)(struct rdt_chan *chan, struct rdt_bio *bio);
+};
+
+struct rdt_bdev {
+	const struct rdt_bdev_ops *ops;
+	uint64_t size;       /* bytes; a multiple of block_size */
+	uint32_t block_size; /* bytes: 512 or 4096 */
+	uint32_t ops_mask;   /* 1u << enum rdt_bio_op, what submit() supports */
+	bool volatile_cache; /* FLUSH means something */
+	bool read_only;
+	bool deallocate_zeroes; /* deallocated blocks read as zeroes */
+};
+
+struct rdt_chan {
+	struct rdt_bdev *bdev;
+};
+
+/*
+ * Open the backend that @cfg describes. @err receives a sentence for people: what, which value,
+ * what was expected, what to do. Returns 0 or -errno.
+ */
+int rdt_bdev_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
+		  char *err, size_t err_size);
+
+static inline void rdt_bdev_close(struct rdt_bdev **bdev)
+{
+	if (*bdev)
+		(*bdev)->ops->close(*bdev);
+	*bdev = NULL;
+}
+
+static inline int rdt_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
+				struct rdt_chan **out)
+{
+	return bdev->ops->chan_open(bdev, engines, out);
+}
+
+static inline void rdt_chan_close(struct rdt_chan **chan)
+{
+	if (*chan)
+		(*chan)->bdev->ops->chan_close(*chan);
+	*chan = NULL;
+}
+
+static inline enum rdt_bio_submit rdt_chan_submit(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	return chan->bdev->ops->submit(chan, bio);
+}
+
+#endif /* RDT_BACKEND_H */

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Namespaces in regular files and on block devices: what is found at the path, and channels on an
+ * engine. */
+#include "backend_types.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/cleanup.h"
+#include "util/parse.h"
+
+#include "engine_io.h"
+
+struct file {
+	struct rdt_bdev bdev;
+	struct rd_log *log;
+	char *path;
+	int fd;
+	bool is_block;
+	enum rdt_engine_type engine;
+	bool direct;
+	uint32_t mem_align;
+	enum rdt_zero_how zero_how;
+};
+
+/* Where an error sentence goes. */
+struct explain {
+	char *buf;
+	size_t size;
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(const struct explain *ex, int rc,
+						      const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(ex->buf, ex->size, fmt, ap);
+	va_end(ap);
+	return rc;
+}
+
+static struct file *file_of(struct rdt_bdev *bdev)
+{
+	return rd_container_of(bdev, struct file, bdev);
+}
+
+static struct rdt_fchan *fchan_of(struct rdt_chan *chan)
+{
+	return rd_container_of(chan, struct rdt_fchan, chan);
+}
+
+/* ---- channels ---- */
+
+static void file_close(struct rdt_bdev *bdev)
+{
+	struct file *f = file_of(bdev);
+
+	if (f->fd >= 0)
+		close(f->fd);
+	free(f->path);
+	free(f);
+}
+
+static int file_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, struct rdt_chan **out)
+{
+	struct file *f = file_of(bdev);
+	struct rdt_engine *engine = rdt_engines_get(engines, f->engine);
+	struct rdt_fchan *chan;
+
+	*out = NULL;
+	if (!engine)
+		return -ENODEV;
+	chan = calloc(1, sizeof(*chan));
+	if (!chan)
+		return -ENOMEM;
+	chan->chan.bdev = bdev;
+	chan->engine = engine;
+	chan->path = f->path;
+	chan->fd = f->fd;
+	chan->slot = -1;
+	chan->direct = f->direct;
+	chan->mem_align = f->mem_align;
+	chan->zero_how = f->zero_how;
+	if (engine->ops->add_file)
+		engine->ops->add_file(engine, chan);
+	*out = &chan->chan;
+	return 0;
+}
+
+static void file_chan_close(struct rdt_chan *chan)
+{
+	struct rdt_fchan *fc = fchan_of(chan);
+
+	if (fc->engine->ops->remove_file)
+		fc->engine->ops->remove_file(fc->engine, fc);
+	free(fc);
+}
+
+static enum rdt_bio_submit file_submit(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	if (!(chan->bdev->ops_mask & 1u << bio->op)) {
+		bio->result = -EOPNOTSUPP;
+		return RDT_BIO_DONE;
+	}
+	rdt_engine_submit(fchan_of(chan), bio);
+	return RDT_BIO_QUEUED;
+}
+
+static void file_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	rdt_engine_cancel(fchan_of(chan), bio);
+}
+
+static const struct rdt_bdev_ops file_ops = {
+	.name = "file",
+	.close = file_close,
+	.chan_open = file_chan_open,
+	.chan_close = file_chan_close,
+	.submit = file_submit,
+	.cancel = file_cancel,
+};
+
+static const struct rdt_bdev_ops block_ops = {
+	.name = "block",
+	.close = file_close,
+	.chan_open = file_chan_open,
+	.chan_close = file_chan_close,
+	.submit = file_submit,
+	.cancel = file_cancel,
+};
+
+/* ---- opening ---- */
+
+static int explain_open(const struct explain *ex, const struct rdt_ns_config *cfg, int rc)
+{
+	switch (rc) {
+	case -ENOENT:
+		if (cfg->backend == RDT_BACKEND_BLOCK)
+			return fail(ex, rc, "path %s: no such device", cfg->path);
+		return fail(ex, rc,
+			    "path %s: no such file; create it, or set \"create: true\" with a size",
+			    cfg->path);
+	case -ENOTDIR:
+		return fail(ex, rc, "path %s: a part of it is not a directory", cfg->path);
+	case -EACCES:
+	case -EPERM:
+		return fail(ex, rc,
+			    "path %s: permission denied for user %u; allow %s, or run rdtarget as "
+			    "its owner%s",
+			    cfg->path, (unsigned int)geteuid(),
+			    cfg->read_only ? "reading" : "reading and writing",
+			    cfg->read_only ? "" : ", or set \"read_only: true\"");
+	case -EROFS:
+		return fail(ex, rc, "path %s: read-only file system; set \"read_only: true\"",
+			    cfg->path);
+	case -EBUSY:
+		return fail(ex, rc,
+			    "path %s: the device is in use (mounted, or part of another one)",
+			    cfg->path);
+	default:
+		return fail(ex, rc, "path %s: %s", cfg->path, strerror(-rc));
+	}
+}
+
+static int check_type(const struct explain *ex, const struct rdt_ns_config *cfg,
+		      const struct stat *st)
+{
+	if (S_ISDIR(st->st_mode))
+		return fail(ex, -EISDIR, "path %s: is a directory, expected a %s", cfg->path,
+			    cfg->backend == RDT_BACKEND_BLOCK ? "block device" : "regular file");
+	if (cfg->backend == RDT_BACKEND_FILE && S_ISBLK(st->st_mode))
+		return fail(ex, -EINVAL,
+			    "path %s: is a block device, expected a regular file; use \"backend: "
+			    "block\"",
+			    cfg->path);
+	if (cfg->backend == RDT_BACKEND_FILE && !S_ISREG(st->st_mode))
+		return fail(ex, -EINVAL, "path %s: is not a regular file", cfg->path);
+	if (cfg->backend == RDT_BACKEND_BLOCK && S_ISREG(st->st_mode))
+		return fail(ex, -ENOTBLK,
+			    "path %s: is a regular file, expected a block device; use \"backend: "
+			    "file\"",
+			    cfg->path);
+	if (cfg->backend == RDT_BACKEND_BLOCK && !S_ISBLK(st->st_mode))
+		return fail(ex, -ENOTBLK, "path %s: is not a block device", cfg->path);
+	return 0;
+}
+
+/* Make the file of `create: true`. Somebody else may make it first: then it is theirs, and opened.
+ */
+static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg)
+{
+	char text[RD_SIZE_TEXT];
+	int fd, rc;
+
+	if (!cfg->size_bytes || cfg->size_bytes % cfg->block_size)
+		return fail(ex, -EINVAL, "path %s: cannot be created with a size of %llu bytes",
+			    cfg->path, (unsigned long long)cfg->size_bytes);
+	fd = open(cfg->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 && errno == EEXIST)
+		return 0;
+	if (fd < 0 && errno == ENOENT)
+		return fail(ex, -ENOENT,
+			    "path %s: its directory does not exist; make it, \"create: true\" "
+			    "makes the file only",
+			    cfg->path);
+	if (fd < 0)
+		return explain_open(ex, cfg, -errno);
+	if (ftruncate(fd, (off_t)cfg->size_bytes) < 0) {
+		rc = -errno;
+		unlink(cfg->path);
+		close(fd);
+		return fail(ex, rc, "path %s: cannot be made %s long: %s", cfg->path,
+			    rd_format_size(cfg->size_bytes, text), strerror(-rc));
+	}
+	close(fd);
+	return 0;
+}
+
+/*
+ * Open without O_DIRECT, which is tried later. O_NONBLOCK: a FIFO at the path must not hang the
+ * daemon. O_EXCL on a block device: not while it is mounted.
+ */
+static int open_path(const struct explain *ex, const struct rdt_ns_config *cfg, struct stat *st)
+{
+	int flags = (cfg->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	int fd, rc;
+
+	if (stat(cfg->path, st) < 0) {
+		rc = -errno;
+		if (rc != -ENOENT || !cfg->create || cfg->backend != RDT_BACKEND_FILE)
+			return explain_open(ex, cfg, rc);
+		rc = create_file(ex, cfg);
+		if (rc)
+			return rc;
+		if (stat(cfg->path, st) < 0)
+			return explain_open(ex, cfg, -errno);
+	}
+	rc = check_type(ex, cfg, st);
+	if (rc)
+		return rc;
+	if (S_ISBLK(st->st_mode) && !cfg->read_only)
+		flags |= O_EXCL;
+	fd = open(cfg->path, flags);
+	if (fd < 0)
+		return explain_open(ex, cfg, -errno);
+	/* What was opened counts, not what was looked at. */
+	rc = fstat(fd, st) < 0 ? -errno : 0;
+	rc = rc ? explain_open(ex, cfg, rc) : check_type(ex, cfg, st);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+static int find_size(const struct explain *ex, const struct rdt_ns_config *cfg, int fd,
+		     const struct stat *st, uint64_t *size)
+{
+	char have[RD_SIZE_TEXT], want[RD_SIZE_TEXT];
+
+	*size = (uint64_t)st->st_size;
+	if (S_ISBLK(st->st_mode) && ioctl(fd, BLKGETSIZE64, size) < 0)
+		return fail(ex, -errno, "path %s: size of the device: %s", cfg->path,
+			    strerror(errno));
+	if (*size == 0)
+		return fail(ex, -EINVAL,
+			    "path %s: is empty; make it as large as the namespace shall be "
+			    "(truncate -s), or remove it and set \"create: true\" with a size",
+			    cfg->path);
+	if (cfg->size_bytes && *size != cfg->size_bytes)
+		return fail(ex, -EINVAL,
+			    "path %s: is %s (%llu bytes), but size says %s (%llu bytes); remove "
+			    "the size, or resize the file",
+			    cfg->path, rd_format_size(*size, have), (unsigned long long)*size,
+			    rd_format_size(cfg->size_bytes, want),
+			    (unsigned long long)cfg->size_bytes);
+	if (*size % cfg->block_size)
+		return fail(ex, -EINVAL,
+			    "path %s: its size of %llu bytes is not a multiple of block_size %u; "
+			    "resize it, or use \"block_size: 512\" if that divides it",
+			    cfg->path, (unsigned long long)*size, cfg->block_size);
+	return 0;
+}
+
+/* ---- O_DIRECT ---- */
+
+/* Does a read of one block into memory at @align work? */
+static bool direct_read_works(int fd, uint32_t block_size, uint32_t align)
+{
+	rd_autofree char *buf = aligned_alloc(4096, (size_t)4096 * 2);
+
+	return buf && pread(fd, buf + align % 4096, block_size, 0) == (ssize_t)block_size;
+}
+
+/* @align: what memory must be aligned to. Returns NULL, or why O_DIRECT cannot be used. */
+static const char *find_direct(const struct file *f, uint32_t *align)
+{
+	unsigned int io_align = 0, mem_align = 0;
+	int logical = 0;
+	struct statx stx;
+
+	if (statx(f->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) == 0 &&
+	    (stx.stx_mask & STATX_DIOALIGN)) {
+		io_align = stx.stx_dio_offset_align;
+		mem_align = stx.stx_dio_mem_align;
+		if (!io_align)
+			return "its file system has no direct I/O";
+	} else if (f->is_block && ioctl(f->fd, BLKSSZGET, &logical) == 0 && logical > 0) {
+		io_align = (unsigned int)logical;
+	}
+	if (io_align > f->bdev.block_size)
+		return "block_size is smaller than direct I/O needs there";
+	if (mem_align && (mem_align & (mem_align - 1)))
+		return "it asks for an odd memory alignment";
+	*align = mem_align > 4 ? mem_align : 512;
+	/* The answer above may be missing or optimistic: only a read proves it. */
+	if (direct_read_works(f->fd, f->bdev.block_size, *align))
+		return NULL;
+	*align = 4096;
+	if (direct_read_works(f->fd, f->bdev.block_size, *align))
+		return NULL;
+	return "a direct read of one block does not work there";
+}
+
+static int choose_direct(const struct explain *ex, const struct rdt_ns_config *cfg, struct file *f)
+{
+	int flags = fcntl(f->fd, F_GETFL);
+	const char *why = NULL;
+
+	if (flags < 0)
+		return fail(ex, -errno, "path %s: %s", f->path, strerror(errno));
+	flags &= ~O_NONBLOCK;
+	if (cfg->direct != RDT_DIRECT_OFF) {
+		if (fcntl(f->fd, F_SETFL, flags | O_DIRECT) < 0)
+			why = "its file system has no direct I/O";
+		else
+			why = find_direct(f, &f->mem_align);
+		f->direct = !why;
+	}
+	if (cfg->direct == RDT_DIRECT_ON && why)
+		return fail(ex, -EINVAL,
+			    "path %s: \"direct: on\" is impossible: %s; use \"direct: auto\"%s",
+			    f->path, why, cfg->block_size < 4096 ? " or \"block_size: 4096\"" : "");
+	if (!f->direct && fcntl(f->fd, F_SETFL, flags) < 0)
+		return fail(ex, -errno, "path %s: %s", f->path, strerror(errno));
+	if (f->direct)
+		rd_info(f->log, RD_LOG_BACKEND, "%s: direct I/O", f->path);
+	else
+		rd_info(f->log, RD_LOG_BACKEND, "%s: buffered I/O%s%s", f->path, why ? ": " : "",
+			why ? why : "");
+	if (!f->direct && f->engine == RDT_ENGINE_AIO)
+		rd_info(f->log, RD_LOG_BACKEND,
+			"%s: with engine aio, buffered I/O makes the reactor wait", f->path);
+	return 0;
+}
+
+/* ---- zeroing ---- */
+
+/*
+ * Find out with calls that change nothing: beyond the end of a file, with KEEP_SIZE. Block devices
+ * always zero a range (the kernel writes zeroes if it must), but punching needs discard, which is
+ * left out.
+ */
+static void find_zeroing(struct file *f)
+{
+	off_t end = (off_t)((f->bdev.size + 4095) & ~UINT64_C(4095));
+	int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+
+	if (f->bdev.read_only || f->engine != RDT_ENGINE_IO_URING)
+		return;
+	if (f->is_block) {
+		f->zero_how = RDT_ZERO_RANGE;
+		f->bdev.ops_mask |= 1u << RDT_BIO_WRITE_ZEROES;
+		return;
+	}
+	if (fallocate(f->fd, punch, end, 4096) < 0)
+		return;
+	f->bdev.ops_mask |= 1u << RDT_BIO_DEALLOCATE | 1u << RDT_BIO_WRITE_ZEROES;
+	f->bdev.deallocate_zeroes = true;
+	f->zero_how = RDT_ZERO_PUNCH;
+	if (fallocate(f->fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, end, 4096) == 0) {
+		f->zero_how = RDT_ZERO_RANGE;
+		/* That may have allocated a block behind the end. */
+		fallocate(f->fd, punch, end, 4096);
+	}
+}
+
+int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
+		  char *err, size_t err_size)
+{
+	const struct explain ex = {err, err_size};
+	struct file *f = calloc(1, sizeof(*f));
+	struct stat st;
+	int rc;
+
+	if (!f)
+		return fail(&ex, -ENOMEM, "out of memory");
+	f->fd = -1;
+	f->log = log;
+	f->engine = cfg->engine;
+	f->path = strdup(cfg->path);
+	if (!f->path) {
+		rc = fail(&ex, -ENOMEM, "out of memory");
+		goto err_close;
+	}
+	rc = open_path(&ex, cfg, &st);
+	if (rc < 0)
+		goto err_close;
+	f->fd = rc;
+	f->is_block = S_ISBLK(st.st_mode);
+	f->bdev.ops = f->is_block ? &block_ops : &file_ops;
+	f->bdev.block_size = cfg->block_size;
+	f->bdev.read_only = cfg->read_only;
+	f->bdev.volatile_cache = true;
+	f->bdev.ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH;
+	if (!cfg->read_only)
+		f->bdev.ops_mask |= 1u << RDT_BIO_WRITE;
+	rc = find_size(&ex, cfg, f->fd, &st, &f->bdev.size);
+	if (!rc)
+		rc = choose_direct(&ex, cfg, f);
+	if (rc)
+		goto err_close;
+	find_zeroing(f);
+	*out = &f->bdev;
+	return 0;
+
+err_close:
+	file_close(&f->bdev);
+	return rc;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A namespace in anonymous memory. The mapping is sparse: what was never written costs nothing.
+ * Contents are gone when the daemon ends, so there is no volatile cache to flush.
+ */
+#include "backend_types.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "util/parse.h"
+
+/*
+ * Reactors share the memory. A stripe is copied under its lock, so that a block is never seen half
+ * written; NVMe promises no more than that (AWUN 0). Only one lock is held at a time.
+ */
+#define STRIPE_SIZE  65536u
+#define STRIPE_LOCKS 128u
+
+struct memory {
+	struct rdt_bdev bdev;
+	char *base;
+	size_t page_size;
+	pthread_mutex_t locks[STRIPE_LOCKS];
+};
+
+static struct memory *memory_of(struct rdt_bdev *bdev)
+{
+	return rd_container_of(bdev, struct memory, bdev);
+}
+
+static void memory_close(struct rdt_bdev *bdev)
+{
+	struct memory *m = memory_of(bdev);
+
+	munmap(m->base, m->bdev.size);
+	for (unsigned int i = 0; i < STRIPE_LOCKS; i++)
+		pthread_mutex_destroy(&m->locks[i]);
+	free(m);
+}
+
+static int memory_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
+			    struct rdt_chan **out)
+{
+	*out = calloc(1, sizeof(**out));
+	if (!*out)
+		return -ENOMEM;
+	(*out)->bdev = bdev;
+	return 0;
+}
+
+static void memory_chan_close(struct rdt_chan *chan)
+{
+	free(chan);
+}
+
+/* Zero a piece; whole pages go back to the system. */
+static int zero_piece(struct memory *m, uint64_t offset, size_t len)
+{
+	char *p = m->base + offset;
+	size_t head = (size_t)(-(uintptr_t)p & (m->page_size - 1));
+	size_t pages;
+
+	if (head > len)
+		head = len;
+	pages = (len - head) & ~(m->page_size - 1);
+	memset(p, 0, head);
+	if (pages && madvise(p + head, pages, MADV_DONTNEED) < 0)
+		return -errno;
+	memset(p + head + pages, 0, len - head - pages);
+	return 0;
+}
+
+static int move_piece(struct memory *m, const struct rdt_bio *bio, uint64_t done, size_t len)
+{
+	uint64_t offset = bio->offset + done;
+
+	switch ((enum rdt_bio_op)bio->op) {
+	case RDT_BIO_READ:
+		memcpy((char *)bio->buf + done, m->base + offset, len);
+		return 0;
+	case RDT_BIO_WRITE:
+		memcpy(m->base + offset, (const char *)bio->buf + done, len);
+		return 0;
+	case RDT_BIO_WRITE_ZEROES:
+	case RDT_BIO_DEALLOCATE:
+		return zero_piece(m, offset, len);
+	default:
+		return 0;
+	}
+}
+
+static enum rdt_bio_submit memory_submit(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	struct memory *m = memory_of(chan->bdev);
+	uint64_t length = bio->op == RDT_BIO_FLUSH ? 0 : bio->length;
+
+	bio->result = m->bdev.ops_mask & 1u << bio->op ? 0 : -EOPNOTSUPP;
+	for (uint64_t done = 0; done < length && !bio->result;) {
+		uint64_t offset = bio->offset + done;
+		size_t len = STRIPE_SIZE - offset % STRIPE_SIZE;
+		pthread_mutex_t *lock = &m->locks[offset / STRIPE_SIZE % STRIPE_LOCKS];
+
+		if (len > length - done)
+			len = length - done;
+		pthread_mutex_lock(lock);
+		bio->result = move_piece(m, bio, done, len);
+		pthread_mutex_unlock(lock);
+		done += len;
+	}
+	return RDT_BIO_DONE;
+}
+
+static const struct rdt_bdev_ops memory_ops = {
+	.name = "memory",
+	.close = memory_close,
+	.chan_open = memory_chan_open,
+	.chan_close = memory_chan_close,
+	.submit = memory_submit,
+};
+
+int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
+		    char *err, size_t err_size)
+{
+	struct memory *m = calloc(1, sizeof(*m));
+	char text[RD_SIZE_TEXT];
+	int rc;
+
+	if (!m) {
+		snprintf(err, err_size, "out of memory");
+		return -ENOMEM;
+	}
+	m->base = mmap(NULL, cfg->size_bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (m->base == MAP_FAILED) {
+		rc = -errno;
+		snprintf(err, err_size,
+			 "size: cannot reserve %s of address space (%s); make it smaller",
+			 rd_format_size(cfg->size_bytes, text), strerror(-rc));
+		free(m);
+		return rc;
+	}
+	for (unsigned int i = 0; i < STRIPE_LOCKS; i++)
+		pthread_mutex_init(&m->locks[i], NULL);
+	m->page_size = (size_t)sysconf(_SC_PAGESIZE);
+	m->bdev.ops = &memory_ops;
+	m->bdev.size = cfg->size_bytes;
+	m->bdev.block_size = cfg->block_size;
+	m->bdev.read_only = cfg->read_only;
+	m->bdev.ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH;
+	if (!cfg->read_only)
+		m->bdev.ops_mask |=
+			1u << RDT_BIO_WRITE | 1u << RDT_BIO_WRITE_ZEROES | 1u << RDT_BIO_DEALLOCATE;
+	m->bdev.deallocate_zeroes = true;
+	*out = &m->bdev;
+	return 0;
+}

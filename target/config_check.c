@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranges, relations between keys, and what is used for a key that was not given. */
+#include "config_priv.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uuid/uuid.h>
+
+#include "nvmf/text.h"
+#include "util/parse.h"
+#include "util/sockaddr.h"
+
+#define REACTORS_MAX     64
+#define IO_QUEUES_MAX    1024
+#define ENGINE_DEPTH_MAX 4096
+#define MDTS_MIN         (UINT64_C(4) << 10)
+/* A keyed SGL can describe just below 16 MiB. */
+#define MDTS_MAX       (UINT64_C(8) << 20)
+#define IN_CAPSULE_MAX (UINT64_C(64) << 10)
+#define BUFFER_MAX     (UINT64_C(256) << 30)
+#define NSID_MAX       65535
+#define NS_SIZE_MAX    (UINT64_C(1) << 62)
+#define SERIAL_MAX     20
+#define MODEL_MAX      40
+#define CONGESTION_MAX 15
+#define SPIN_MAX_NS    UINT64_C(1000000000)
+#define DRAIN_MAX_NS   (UINT64_C(3600) * 1000000000)
+#define DEFAULT_PORT   NVMF_RDMA_PORT
+#define DEFAULT_MODEL  "rdtarget"
+#define DEFAULT_BLOCK  512
+
+/* The name space of the UUIDs made here; never to be changed, or namespaces change their identity.
+ */
+static const uuid_t uuid_space = {0x5b, 0x1f, 0x43, 0x9e, 0x0c, 0x6a, 0x4d, 0x27,
+				  0x9d, 0x3e, 0x62, 0x8f, 0xb7, 0x11, 0xa0, 0x54};
+
+static bool is_pow2(uint64_t v)
+{
+	return v && (v & (v - 1)) == 0;
+}
+
+static bool given(struct rdt_config_load *load, const struct rdt_key *parent, const char *name)
+{
+	return rdt_config_child(load, parent, name).node != NULL;
+}
+
+/* ---- single values ---- */
+
+static void check_u32(struct rdt_config_load *load, const struct rdt_key *parent, const char *name,
+		      uint32_t *value, uint32_t min, uint32_t max, uint32_t def)
+{
+	struct rdt_key key = rdt_config_child(load, parent, name);
+
+	if (!key.node)
+		*value = def;
+	else if (*value < min || *value > max)
+		rdt_config_problem(load, &key, "found %u, expected %u to %u", *value, min, max);
+}
+
+/* Fill in @def when @text was not given, so that there is always something to show. */
+static int default_text(const char **text, const char *def)
+{
+	if (*text)
+		return 0;
+	*text = strdup(def);
+	return *text ? 0 : -ENOMEM;
+}
+
+static bool parse_size(struct rdt_config_load *load, const struct rdt_key *key, const char *text,
+		       uint64_t *bytes)
+{
+	if (rd_parse_size(text, bytes) == 0)
+		return true;
+	rdt_config_problem(load, key, "found \"%s\", expected a size such as 4096, 64KiB or 10GiB",
+			   text);
+	return false;
+}
+
+static int size_key(struct rdt_config_load *load, const struct rdt_key *parent, const char *name,
+		    const char **text, const char *def, uint64_t min, uint64_t max, uint64_t *bytes)
+{
+	struct rdt_key key = rdt_config_child(load, parent, name);
+	char lo[RD_SIZE_TEXT], hi[RD_SIZE_TEXT];
+
+	*bytes = 0;
+	if (default_text(text, def))
+		return -ENOMEM;
+	if (!parse_size(load, &key, *text, bytes))
+		return 0;
+	if (*bytes < min || *bytes > max) {
+		rdt_config_problem(load, &key, "found \"%s\", expected %s to %s", *text,
+				   rd_format_size(min, lo), rd_format_size(max, hi));
+		*bytes = 0;
+	}
+	return 0;
+}
+
+static int duration_key(struct rdt_config_load *load, const struct rdt_key *parent,
+			const char *name, const char **text, const char *def, uint64_t max,
+			const char *max_text, uint64_t *ns)
+{
+	struct rdt_key key = rdt_config_child(load, parent, name);
+
+	if (default_text(text, def))
+		return -ENOMEM;
+	if (rd_parse_duration(*text, ns) || *ns > max)
+		rdt_config_problem(
+			load, &key,
+			"found \"%s\", expected a duration such as 20us, 200ms or 5s, at "
+			"most %s",
+			*text, max_text);
+	return 0;
+}
+
+/* ---- target ---- */
+
+static void check_congestion(struct rdt_config_load *load, const struct rdt_key *parent,
+			     const char *name)
+{
+	struct rdt_key key = rdt_config_child(load, parent, "congestion");
+	size_t len;
+
+	if (!name)
+		return;
+	len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+	if (name[len] || len > CONGESTION_MAX)
+		rdt_config_problem(
+			load, &key,
+			"found \"%s\", expected the name of a TCP congestion control; see "
+			"/proc/sys/net/ipv4/tcp_available_congestion_control",
+			name);
+}
+
+static int check_buffers(struct rdt_config_load *load, const struct rdt_key *key,
+			 struct rdt_target_config *t)
+{
+	struct rdt_key mdts = rdt_config_child(load, key, "max_data_size");
+	struct rdt_key capsule = rdt_config_child(load, key, "in_capsule_size");
+	struct rdt_key memory = rdt_config_child(load, key, "buffer_memory");
+	uint64_t mdts_bytes, capsule_bytes;
+
+	if (size_key(load, key, "max_data_size", &t->max_data_size, "1MiB", MDTS_MIN, MDTS_MAX,
+		     &mdts_bytes) ||
+	    size_key(load, key, "in_capsule_size", &t->in_capsule_size, "8KiB", 0, IN_CAPSULE_MAX,
+		     &capsule_bytes) ||
+	    size_key(load, key, "buffer_memory", &t->buffer_memory, "32MiB", MDTS_MIN, BUFFER_MAX,
+		     &t->buffer_bytes))
+		return -ENOMEM;
+	t->max_data_bytes = (uint32_t)mdts_bytes;
+	t->in_capsule_bytes = (uint32_t)capsule_bytes;
+	if (mdts_bytes && !is_pow2(mdts_bytes)) {
+		rdt_config_problem(load, &mdts, "found \"%s\", expected a power of two",
+				   t->max_data_size);
+		return 0;
+	}
+	if (capsule_bytes % 16)
+		rdt_config_problem(load, &capsule, "found \"%s\", expected a multiple of 16 bytes",
+				   t->in_capsule_size);
+	if (!mdts_bytes || !t->buffer_bytes)
+		return 0;
+	if (t->buffer_bytes < 4 * mdts_bytes)
+		rdt_config_problem(load, &memory,
+				   "found \"%s\", expected at least four times max_data_size (%s)",
+				   t->buffer_memory, t->max_data_size);
+	else if (t->buffer_bytes % mdts_bytes)
+		rdt_config_problem(load, &memory,
+				   "found \"%s\", expected a multiple of max_data_size (%s)",
+				   t->buffer_memory, t->max_data_size);
+	return 0;
+}
+
+static int check_target(struct rdt_config_load *load, const struct rdt_key *root,
+			struct rdt_target_config *t)
+{
+	struct rdt_key key = rdt_config_child(load, root, "target");
+
+	check_u32(load, &key, "reactors", &t->reactors, 1, REACTORS_MAX, 2);
+	check_u32(load, &key, "queue_depth", &t->queue_depth, 16, 1024, 128);
+	check_u32(load, &key, "io_queues", &t->io_queues, 1, IO_QUEUES_MAX, 128);
+	check_u32(load, &key, "engine_depth", &t->engine_depth, 1, ENGINE_DEPTH_MAX, 256);
+	check_congestion(load, &key, t->congestion);
+	if (duration_key(load, &key, "spin", &t->spin, "20us", SPIN_MAX_NS, "1s", &t->spin_ns) ||
+	    duration_key(load, &key, "drain_timeout", &t->drain_timeout, "10s", DRAIN_MAX_NS, "1h",
+			 &t->drain_timeout_ns))
+		return -ENOMEM;
+	return check_buffers(load, &key, t);
+}
+
+/* ---- listeners ---- */
+
+/* Would binding both fail? Port 0 is a different one each time. */
+static bool listeners_clash(const struct rdt_listener_config *a,
+			    const struct rdt_listener_config *b)
+{
+	struct sockaddr_storage sa, sb;
+	struct sockaddr *pa = (struct sockaddr *)&sa, *pb = (struct sockaddr *)&sb;
+
+	if (a->port == 0 || rd_addr_parse(a->address, a->port, &sa) ||
+	    rd_addr_parse(b->address, b->port, &sb))
+		return false;
+	if (rd_addr_equal(pa, pb))
+		return true;
+	return a->port == b->port && pa->sa_family == pb->sa_family &&
+	       (rd_addr_is_any(pa) || rd_addr_is_any(pb));
+}
+
+static void check_listener(struct rdt_config_load *load, const struct rdt_key *list,
+			   struct rdt_config *config, unsigned int index)
+{
+	struct rdt_listener_config *l = &config->listeners[index];
+	struct rdt_key key = rdt_config_item(load, list, index);
+	struct rdt_key address = rdt_config_child(load, &key, "address");
+	struct rdt_key provider = rdt_config_child(load, &key, "provider");
+	struct sockaddr_storage ss;
+
+	if (!given(load, &key, "port"))
+		l->port = DEFAULT_PORT;
+	if (l->provider == RDT_PROVIDER_VERBS)
+		rdt_config_problem(load, &provider,
+				   "found \"verbs\", but this version serves without RDMA devices "
+				   "only; use \"iwarp\" or \"auto\"");
+	if (rd_addr_parse(l->address, l->port, &ss)) {
+		rdt_config_problem(load, &address,
+				   "found \"%s\", expected a numeric IPv4 or IPv6 address; 0.0.0.0 "
+				   "or \"::\" for all",
+				   l->address);
+		return;
+	}
+	for (unsigned int i = 0; i < index; i++) {
+		struct rdt_key other = rdt_config_item(load, list, i);
+
+		if (!listeners_clash(&config->listeners[i], l))
+			continue;
+		rdt_config_problem(load, &address,
+				   "%s port %u is already used by the listener in line %lu",
+				   l->address, l->port, other.line);
+		break;
+	}
+}
+
+/* ---- namespaces ---- */
+
+static void only_with(struct rdt_config_load *load, const struct rdt_key *ns, const char *name,
+		      const char *what)
+{
+	struct rdt_key key = rdt_config_child(load, ns, name);
+
+	if (key.node)
+		rdt_config_problem(load, &key, "has a meaning only with %s; remove it", what);
+}
+
+static void check_ns_path(struct rdt_config_load *load, const struct rdt_key *key,
+			  const struct rdt_ns_config *ns)
+{
+	bool on_disk = ns->backend == RDT_BACKEND_FILE || ns->backend == RDT_BACKEND_BLOCK;
+	struct rdt_key path = rdt_config_child(load, key, "path");
+	struct rdt_key create = rdt_config_child(load, key, "create");
+
+	if (on_disk && !ns->path)
+		rdt_config_problem(load, &path, "missing, expected the path of a %s",
+				   ns->backend == RDT_BACKEND_FILE ? "file" : "block device");
+	if (!on_disk) {
+		only_with(load, key, "path", "backend file or block");
+		only_with(load, key, "engine", "backend file or block");
+		only_with(load, key, "direct", "backend file or block");
+	}
+	if (ns->backend != RDT_BACKEND_FILE)
+		only_with(load, key, "create", "backend file");
+	else if (ns->create && ns->read_only)
+		rdt_config_problem(
+			load, &create,
+			"a file that is created cannot be read_only; remove one of them");
+}
+
+static void check_ns_size(struct rdt_config_load *load, const struct rdt_key *key,
+			  struct rdt_ns_config *ns)
+{
+	struct rdt_key size = rdt_config_child(load, key, "size");
+	bool needed = ns->backend == RDT_BACKEND_MEMORY || ns->backend == RDT_BACKEND_NULL ||
+		      (ns->backend == RDT_BACKEND_FILE && ns->create);
+
+	if (ns->backend == RDT_BACKEND_BLOCK) {
+		only_with(load, key, "size", "backend file, memory or null");
+		return;
+	}
+	if (!ns->size) {
+		if (needed)
+			rdt_config_problem(
+				load, &size, "missing, expected a size such as 10GiB%s",
+				ns->backend == RDT_BACKEND_FILE ? " with \"create: true\"" : "");
+		return;
+	}
+	if (!parse_size(load, &size, ns->size, &ns->size_bytes))
+		return;
+	if (ns->size_bytes == 0 || ns->size_bytes > NS_SIZE_MAX)
+		rdt_config_problem(load, &size,
+				   "found \"%s\", expected more than 0 and at most 4 EiB",
+				   ns->size);
+	else if (ns->block_size && ns->size_bytes % ns->block_size)
+		rdt_config_problem(load, &size,
+				   "found \"%s\" (%" PRIu64 " bytes), expected a multiple of "
+				   "block_size (%u)",
+				   ns->size, ns->size_bytes, ns->block_size);
+}
+
+static bool parse_hex(const char *text, uint8_t *bytes, size_t count)
+{
+	if (strlen(text) != 2 * count)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		unsigned int v;
+
+		if (!isxdigit((unsigned char)text[2 * i]) ||
+		    !isxdigit((unsigned char)text[2 * i + 1]) ||
+		    sscanf(text + 2 * i, "%2x", &v) != 1)
+			return false;
+		bytes[i] = (uint8_t)v;
+	}
+	return true;
+}
+
+static bool all_zero(const uint8_t *bytes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (bytes[i])
+			return false;
+	}
+	return true;
+}
+
+static void check_hex_id(struct rdt_config_load *load, const struct rdt_key *parent,
+			 const char *name, const char *text, uint8_t *bytes, size_t count)
+{
+	struct rdt_key key = rdt_config_child(load, parent, name);
+
+	if (text && (!parse_hex(text, bytes, count) || all_zero(bytes, count)))
+		rdt_config_problem(load, &key,
+				   "found \"%s\", expected %zu hexadecimal digits, not all zero",
+				   text, 2 * count);
+}
+
+static int check_ns_ids(struct rdt_config_load *load, const struct rdt_key *key, const char *nqn,
+			struct rdt_ns_config *ns)
+{
+	struct rdt_key uuid = rdt_config_child(load, key, "uuid");
+	char name[NVMF_NQN_MAX + 32], text[UUID_STR_LEN];
+
+	check_hex_id(load, key, "nguid", ns->nguid, ns->nguid_bytes, sizeof(ns->nguid_bytes));
+	check_hex_id(load, key, "eui64", ns->eui64, ns->eui64_bytes, sizeof(ns->eui64_bytes));
+	if (ns->uuid) {
+		if (uuid_parse(ns->uuid, ns->uuid_bytes) || uuid_is_null(ns->uuid_bytes))
+			rdt_config_problem(
+				load, &uuid,
+				"found \"%s\", expected a UUID such as "
+				"f81d4fae-7dec-11d0-a765-00a0c91e6bf6; uuidgen makes one",
+				ns->uuid);
+		return 0;
+	}
+	snprintf(name, sizeof(name), "%.223s/%u", nqn, ns->nsid);
+	uuid_generate_sha1(ns->uuid_bytes, uuid_space, name, strlen(name));
+	uuid_unparse_lower(ns->uuid_bytes, text);
+	return default_text(&ns->uuid, text);
+}
+
+static int check_ns(struct rdt_config_load *load, const struct rdt_key *list,
+		    struct rdt_subsys_config *ss, unsigned int index)
+{
+	struct rdt_ns_config *ns = &ss->namespaces[index];
+	struct rdt_key key = rdt_config_item(load, list, index);
+	struct rdt_key nsid = rdt_config_child(load, &key, "nsid");
+	struct rdt_key block = rdt_config_child(load, &key, "block_size");
+
+	if (ns->nsid < 1 || ns->nsid > NSID_MAX)
+		rdt_config_problem(load, &nsid, "found %u, expected 1 to %u", ns->nsid, NSID_MAX);
+	for (unsigned int i = 0; i < index; i++) {
+		struct rdt_key other = rdt_config_item(load, list, i);
+
+		if (ss->namespaces[i].nsid != ns->nsid)
+			continue;
+		rdt_config_problem(
+			load, &nsid,
+			"%u is already used by the namespace in line %lu; each needs its "
+			"own",
+			ns->nsid, other.line);
+		break;
+	}
+	if (!block.node) {
+		ns->block_size = DEFAULT_BLOCK;
+	} else if (ns->block_size != 512 && ns->block_size != 4096) {
+		rdt_config_problem(load, &block, "found %u, expected 512 or 4096", ns->block_size);
+		ns->block_size = 0;
+	}
+	check_ns_path(load, &key, ns);
+	check_ns_size(load, &key, ns);
+	return check_ns_ids(load, &key, ss->nqn, ns);
+}
+
+/* ---- subsystems ---- */
+
+static void check_ascii(struct rdt_config_load *load, const struct rdt_key *parent,
+			const char *name, const char *text, size_t max)
+{
+	struct rdt_key key = rdt_config_child(load, parent, name);
+	size_t len = text ? strlen(text) : 0;
+	bool printable = true;
+
+	for (size_t i = 0; i < len; i++)
+		printable &= text[i] >= 0x20 && text[i] <= 0x7e;
+	if (text && (!printable || len > max))
+		rdt_config_problem(load, &key,
+				   "found \"%.60s\", expected 1 to %zu printable ASCII characters",
+				   text, max);
+}
+
+static void check_hosts(struct rdt_config_load *load, const struct rdt_key *key,
+			struct rdt_subsys_config *ss)
+{
+	struct rdt_key hosts = rdt_config_child(load, key, "hosts");
+	struct rdt_key any = rdt_config_child(load, key, "allow_any_host");
+
+	if (!any.node)
+		ss->allow_any_host = ss->hosts_count == 0;
+	else if (ss->allow_any_host && ss->hosts_count)
+		rdt_config_problem(load, &any,
+				   "found true together with a list of hosts; remove one of them");
+	else if (!ss->allow_any_host && !ss->hosts_count)
+		rdt_config_problem(load, &any,
+				   "found false without hosts, so that nobody could connect; list "
+				   "host NQNs under \"hosts:\"");
+	for (unsigned int i = 0; i < ss->hosts_count; i++) {
+		struct rdt_key host = rdt_config_item(load, &hosts, i);
+		const char *error = nvmf_nqn_error(ss->hosts[i]);
+
+		if (error)
+			rdt_config_problem(load, &host, "found \"%.80s\", which %s", ss->hosts[i],
+					   error);
+		for (unsigned int k = 0; k < i; k++) {
+			if (strcmp(ss->hosts[k], ss->hosts[i]) == 0) {
+				rdt_config_problem(load, &host, "\"%.80s\" is listed twice",
+						   ss->hosts[i]);
+				break;
+			}
+		}
+	}
+}
+
+static void check_nqn(struct rdt_config_load *load, const struct rdt_key *list,
+		      const struct rdt_key *key, const struct rdt_config *config,
+		      unsigned int index)
+{
+	const char *nqn = config->subsystems[index].nqn;
+	struct rdt_key at = rdt_config_child(load, key, "nqn");
+	const char *error = nvmf_nqn_error(nqn);
+
+	if (error)
+		rdt_config_problem(load, &at,
+				   "found \"%.80s\", which %s; expected a name such as "
+				   "nqn.2026-01.org.example:disk1",
+				   nqn, error);
+	else if (strcmp(nqn, NVMF_DISC_NQN) == 0)
+		rdt_config_problem(load, &at,
+				   "found the discovery NQN, which is always there by itself; "
+				   "choose another name");
+	for (unsigned int i = 0; i < index; i++) {
+		struct rdt_key other = rdt_config_item(load, list, i);
+
+		if (strcmp(config->subsystems[i].nqn, nqn) != 0)
+			continue;
+		rdt_config_problem(load, &at,
+				   "\"%.80s\" is already used by the subsystem in line %lu; each "
+				   "needs its own",
+				   nqn, other.line);
+		break;
+	}
+}
+
+/* Stable across restarts, and different for different subsystems. */
+static int default_serial(struct rdt_subsys_config *ss)
+{
+	char text[SERIAL_MAX + 1];
+	uuid_t hash;
+
+	uuid_generate_sha1(hash, uuid_space, ss->nqn, strlen(ss->nqn));
+	for (size_t i = 0; i < SERIAL_MAX / 2; i++)
+		snprintf(text + 2 * i, 3, "%02X", hash[i]);
+	return default_text(&ss->serial, text);
+}
+
+static int check_subsystem(struct rdt_config_load *load, const struct rdt_key *list,
+			   struct rdt_config *config, unsigned int index)
+{
+	struct rdt_subsys_config *ss = &config->subsystems[index];
+	struct rdt_key key = rdt_config_item(load, list, index);
+	struct rdt_key namespaces = rdt_config_child(load, &key, "namespaces");
+
+	check_nqn(load, list, &key, config, index);
+	check_ascii(load, &key, "serial", ss->serial, SERIAL_MAX);
+	check_ascii(load, &key, "model", ss->model, MODEL_MAX);
+	check_hosts(load, &key, ss);
+	if (default_serial(ss) || default_text(&ss->model, DEFAULT_MODEL))
+		return -ENOMEM;
+	for (unsigned int i = 0; i < ss->namespaces_count; i++) {
+		if (check_ns(load, &namespaces, ss, i))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* ---- identities across subsystems ---- */
+
+enum id_kind { ID_UUID, ID_NGUID, ID_EUI64, ID_KINDS };
+static const char *const id_names[ID_KINDS] = {"uuid", "nguid", "eui64"};
+
+static const uint8_t *ns_id(const struct rdt_ns_config *ns, enum id_kind kind, size_t *len)
+{
+	switch (kind) {
+	case ID_UUID:
+		*len = sizeof(ns->uuid_bytes);
+		return ns->uuid_bytes;
+	case ID_NGUID:
+		*len = sizeof(ns->nguid_bytes);
+		return ns->nguid_bytes;
+	default:
+		*len = sizeof(ns->eui64_bytes);
+		return ns->eui64_bytes;
+	}
+}
+
+static struct rdt_key ns_key(struct rdt_config_load *load, unsigned int subsystem, unsigned int ns)
+{
+	struct rdt_key key = rdt_config_root(load);
+
+	key = rdt_config_child(load, &key, "subsystems");
+	key = rdt_config_item(load, &key, subsystem);
+	key = rdt_config_child(load, &key, "namespaces");
+	return rdt_config_item(load, &key, ns);
+}
+
+/* Does an earlier namespace have the same identity of this kind? Hosts would take both for one
+ * disk. */
+static void check_id_unique(struct rdt_config_load *load, const struct rdt_config *config,
+			    unsigned int s, unsigned int n, enum id_kind kind)
+{
+	size_t len;
+	const uint8_t *id = ns_id(&config->subsystems[s].namespaces[n], kind, &len);
+	struct rdt_key mine = ns_key(load, s, n), other;
+
+	if (all_zero(id, len))
+		return;
+	mine = rdt_config_child(load, &mine, id_names[kind]);
+	for (unsigned int i = 0; i <= s; i++) {
+		const struct rdt_subsys_config *ss = &config->subsystems[i];
+
+		for (unsigned int k = 0; k < (i < s ? ss->namespaces_count : n); k++) {
+			if (memcmp(ns_id(&ss->namespaces[k], kind, &len), id, len) != 0)
+				continue;
+			/* Made from the same NQN and NSID: that was reported already. */
+			if (!mine.node)
+				return;
+			other = ns_key(load, i, k);
+			rdt_config_problem(load, &mine,
+					   "is already used by the namespace in line %lu; each "
+					   "needs its own",
+					   other.line);
+			return;
+		}
+	}
+}
+
+int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
+{
+	struct rdt_key root = rdt_config_root(load);
+	struct rdt_key listeners = rdt_config_child(load, &root, "listeners");
+	struct rdt_key subsystems = rdt_config_child(load, &root, "subsystems");
+
+	if (check_target(load, &root, &config->target))
+		return -ENOMEM;
+	for (unsigned int i = 0; i < config->listeners_count; i++)
+		check_listener(load, &listeners, config, i);
+	for (unsigned int i = 0; i < config->subsystems_count; i++) {
+		if (check_subsystem(load, &subsystems, config, i))
+			return -ENOMEM;
+	}
+	for (unsigned int s = 0; s < config->subsystems_count; s++) {
+		for (unsigned int n = 0; n < config->subsystems[s].namespaces_count; n++) {
+			for (int kind = 0; kind < ID_KINDS; kind++)
+				check_id_unique(load, config, s, n, (enum id_kind)kind);
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The io_uring engine: one ring for each reactor. */
+#include "engine_io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+
+#include <liburing.h>
+
+#include "util/parse.h"
+
+#define FILE_SLOTS     256
+#define REAP_BATCH     64
+#define RING_DEPTH_MIN 8u
+/* The kernel registers at most this much in one buffer. */
+#define FIXED_SHIFT   30
+#define FIXED_BUF_MAX (UINT64_C(1) << FIXED_SHIFT)
+#define RETRY_NS      RD_NSEC_PER_MSEC
+
+struct uring {
+	struct rdt_engine engine;
+	struct io_uring ring;
+	bool ring_ok;
+	struct rd_io io;
+	struct rd_poller poller;
+	struct rd_defer flush;
+	struct rd_timer retry; /* the kernel took less than it was given */
+	char *fixed;           /* registered slab, or NULL */
+	size_t fixed_len;
+	bool files_ok;
+	bool slot_used[FILE_SLOTS];
+};
+
+static struct uring *uring_of(struct rdt_engine *engine)
+{
+	return rd_container_of(engine, struct uring, engine);
+}
+
+/* ---- submission ---- */
+
+static void flush_now(struct uring *u)
+{
+	int rc;
+
+	while (io_uring_sq_ready(&u->ring)) {
+		rc = io_uring_submit(&u->ring);
+		if (rc == -EINTR)
+			continue;
+		if (rc > 0)
+			continue;
+		/* Short of memory or completions to reap: those come first, then it is tried again.
+		 */
+		if (rc < 0 && rc != -EAGAIN && rc != -EBUSY)
+			rd_err(u->engine.log, RD_LOG_BACKEND, "io_uring_enter: %s", strerror(-rc));
+		rd_timer_start(u->engine.loop, &u->retry, RETRY_NS);
+		return;
+	}
+}
+
+static void flush_deferred(struct rd_defer *defer)
+{
+	flush_now(rd_container_of(defer, struct uring, flush));
+}
+
+static void flush_again(struct rd_timer *timer)
+{
+	flush_now(rd_container_of(timer, struct uring, retry));
+}
+
+static struct io_uring_sqe *get_sqe(struct uring *u)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+
+	if (!sqe) {
+		flush_now(u);
+		sqe = io_uring_get_sqe(&u->ring);
+	}
+	if (sqe)
+		rd_defer(u->engine.loop, &u->flush, RD_DEFER_FLUSH);
+	return sqe;
+}
+
+/* Index of the registered buffer that holds all of @buf, or -1. */
+static int fixed_index(const struct uring *u, const char *buf, uint64_t len)
+{
+	uint64_t first, last;
+
+	if (!u->fixed || buf < u->fixed || buf + len > u->fixed + u->fixed_len)
+		return -1;
+	first = (uint64_t)(buf - u->fixed);
+	last = first + len - 1;
+	return first >> FIXED_SHIFT == last >> FIXED_SHIFT ? (int)(first >> FIXED_SHIFT) : -1;
+}
+
+static void prep_transfer(struct uring *u, struct io_uring_sqe *sqe, int fd, struct rdt_bio *bio)
+{
+	struct rdt_fio *fio = rdt_fio(bio);
+	uint64_t offset = bio->offset + fio->moved;
+	unsigned int len = (unsigned int)fio->piece;
+	void *buf = rdt_fio_buf(bio);
+	int index = fixed_index(u, buf, len);
+
+	if (bio->op == RDT_BIO_READ) {
+		if (index >= 0)
+			io_uring_prep_read_fixed(sqe, fd, buf, len, offset, index);
+		else
+			io_uring_prep_read(sqe, fd, buf, len, offset);
+		return;
+	}
+	if (index >= 0)
+		io_uring_prep_write_fixed(sqe, fd, buf, len, offset, index);
+	else
+		io_uring_prep_write(sqe, fd, buf, len, offset);
+	if (rdt_fio_wants_dsync(bio, fio->chan))
+		sqe->rw_flags = RWF_DSYNC;
+}
+
+static void prep_zero(struct io_uring_sqe *sqe, int fd, const struct rdt_bio *bio, bool punch)
+{
+	int mode = (punch ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE) | FALLOC_FL_KEEP_SIZE;
+
+	io_uring_prep_fallocate(sqe, fd, mode, (off_t)bio->offset, (off_t)bio->length);
+}
+
+static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
+{
+	struct uring *u = uring_of(engine);
+	struct rdt_fio *fio = rdt_fio(bio);
+	struct rdt_fchan *chan = fio->chan;
+	int fd = chan->slot >= 0 ? chan->slot : chan->fd;
+	struct io_uring_sqe *sqe = get_sqe(u);
+
+	if (!sqe)
+		return false;
+	if (fio->step == RDT_FIO_SYNC)
+		io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
+	else if (bio->op == RDT_BIO_WRITE_ZEROES)
+		prep_zero(sqe, fd, bio, chan->zero_how == RDT_ZERO_PUNCH);
+	else if (bio->op == RDT_BIO_DEALLOCATE)
+		prep_zero(sqe, fd, bio, true);
+	else
+		prep_transfer(u, sqe, fd, bio);
+	if (chan->slot >= 0)
+		sqe->flags |= IOSQE_FIXED_FILE;
+	io_uring_sqe_set_data(sqe, bio);
+	return true;
+}
+
+static void uring_cancel(struct rdt_engine *engine, struct rdt_bio *bio)
+{
+	struct io_uring_sqe *sqe = get_sqe(uring_of(engine));
+
+	if (!sqe)
+		return; /* it will complete by itself */
+	io_uring_prep_cancel64(sqe, (uint64_t)(uintptr_t)bio, 0);
+	io_uring_sqe_set_data(sqe, NULL);
+}
+
+/* ---- completion ---- */
+
+static bool has_completions(struct uring *u)
+{
+	return io_uring_cq_ready(&u->ring) || (IO_URING_READ_ONCE(*u->ring.sq.kflags) &
+					       (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
+}
+
+static bool reap(struct uring *u)
+{
+	struct io_uring_cqe *cqes[REAP_BATCH];
+	bool found = false;
+	unsigned int n;
+
+	do {
+		n = io_uring_peek_batch_cqe(&u->ring, cqes, REAP_BATCH);
+		for (unsigned int i = 0; i < n; i++) {
+			void *token = io_uring_cqe_get_data(cqes[i]);
+			int res = cqes[i]->res;
+
+			/* Callbacks may submit and so need the ring: give the entry back first. */
+			io_uring_cqe_seen(&u->ring, cqes[i]);
+			if (token)
+				rdt_engine_complete(&u->engine, rdt_bio_of(token), res);
+			found = true;
+		}
+	} while (n == REAP_BATCH);
+	if (found)
+		rdt_engine_pump(&u->engine);
+	return found;
+}
+
+static bool poll_ring(struct rd_poller *poller)
+{
+	struct uring *u = rd_container_of(poller, struct uring, poller);
+
+	return has_completions(u) && reap(u);
+}
+
+static void ring_readable(struct rd_io *io, uint32_t events)
+{
+	struct uring *u = rd_container_of(io, struct uring, io);
+
+	reap(u);
+}
+
+/* ---- registered files ---- */
+
+static void uring_add_file(struct rdt_engine *engine, struct rdt_fchan *chan)
+{
+	struct uring *u = uring_of(engine);
+
+	chan->slot = -1;
+	for (int i = 0; u->files_ok && i < FILE_SLOTS; i++) {
+		if (u->slot_used[i])
+			continue;
+		if (io_uring_register_files_update(&u->ring, (unsigned int)i, &chan->fd, 1) != 1)
+			return;
+		u->slot_used[i] = true;
+		chan->slot = i;
+		return;
+	}
+}
+
+static void uring_remove_file(struct rdt_engine *engine, struct rdt_fchan *chan)
+{
+	struct uring *u = uring_of(engine);
+	int none = -1;
+
+	if (chan->slot < 0)
+		return;
+	io_uring_register_files_update(&u->ring, (unsigned int)chan->slot, &none, 1);
+	u->slot_used[chan->slot] = false;
+	chan->slot = -1;
+}
+
+/* ---- construction ---- */
+
+static void uring_destroy(struct rdt_engine *engine)
+{
+	struct uring *u = uring_of(engine);
+
+	rd_io_del(engine->loop, &u->io);
+	rd_poller_del(engine->loop, &u->poller);
+	rd_defer_cancel(engine->loop, &u->flush);
+	rd_timer_stop(engine->loop, &u->retry);
+	if (u->ring_ok)
+		io_uring_queue_exit(&u->ring);
+	rdt_engine_fini(engine);
+	free(u);
+}
+
+static const struct rdt_engine_ops uring_ops = {
+	.name = "io_uring",
+	.start = uring_start,
+	.cancel = uring_cancel,
+	.add_file = uring_add_file,
+	.remove_file = uring_remove_file,
+	.destroy = uring_destroy,
+};
+
+static int init_ring(struct uring *u, unsigned int entries)
+{
+	/*
+	 * Best first; older kernels answer EINVAL to flags they do not know. Not DEFER_TASKRUN: its
+	 * completions do not wake who sleeps on the ring's descriptor.
+	 */
+	static const unsigned int flags[] = {
+		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+		0,
+	};
+	struct io_uring_params params;
+	int rc = -EINVAL;
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]) && rc == -EINVAL; i++) {
+		memset(&params, 0, sizeof(params));
+		params.flags = flags[i] | IORING_SETUP_CLAMP;
+		rc = io_uring_queue_init_params(entries, &u->ring, &params);
+	}
+	return rc;
+}
+
+static int setup_ring(struct uring *u)
+{
+	unsigned int depth = u->engine.depth;
+	/* Twice the depth: every I/O may have to be cancelled. */
+	int rc = init_ring(u, depth * 2);
+
+	/* Some kernels charge the ring itself to the memlock limit. */
+	while (rc == -ENOMEM && depth > RING_DEPTH_MIN) {
+		depth /= 2;
+		rc = init_ring(u, depth * 2);
+	}
+	if (rc)
+		return rc;
+	u->ring_ok = true;
+	if (depth != u->engine.depth) {
+		rd_info(u->engine.log, RD_LOG_BACKEND,
+			"io_uring: the memlock limit allows only %u I/Os in the kernel at once, "
+			"not "
+			"%u: going on with that; raise ulimit -l for more",
+			depth, u->engine.depth);
+		u->engine.depth = depth;
+	}
+	return 0;
+}
+
+static void register_slab(struct uring *u, void *slab, size_t len)
+{
+	size_t count = (len + FIXED_BUF_MAX - 1) >> FIXED_SHIFT;
+	char size_text[RD_SIZE_TEXT], limit_text[RD_SIZE_TEXT];
+	struct iovec *iov = calloc(count, sizeof(*iov));
+	struct rlimit limit = {0};
+	int rc = -ENOMEM;
+
+	for (size_t i = 0; iov && i < count; i++) {
+		size_t at = i << FIXED_SHIFT;
+
+		iov[i].iov_base = (char *)slab + at;
+		iov[i].iov_len = len - at < FIXED_BUF_MAX ? len - at : FIXED_BUF_MAX;
+	}
+	if (iov)
+		rc = io_uring_register_buffers(&u->ring, iov, (unsigned int)count);
+	free(iov);
+	if (rc == 0) {
+		u->fixed = slab;
+		u->fixed_len = len;
+		return;
+	}
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	rd_info(u->engine.log, RD_LOG_BACKEND,
+		"io_uring: cannot register the %s buffer memory (%s; the memlock limit is %s): "
+		"going on with ordinary buffers",
+		rd_format_size(len, size_text), strerror(-rc),
+		limit.rlim_cur == RLIM_INFINITY ? "none"
+						: rd_format_size(limit.rlim_cur, limit_text));
+}
+
+static void explain_setup(int rc, char *err, size_t err_size)
+{
+	if (rc == -EPERM || rc == -EACCES)
+		snprintf(err, err_size,
+			 "io_uring is forbidden here (%s; see /proc/sys/kernel/io_uring_disabled "
+			 "and the container's seccomp profile); use \"engine: aio\"",
+			 strerror(-rc));
+	else if (rc == -ENOSYS)
+		snprintf(err, err_size, "this kernel has no io_uring; use \"engine: aio\"");
+	else if (rc == -ENOMEM)
+		snprintf(err, err_size,
+			 "io_uring: out of memory or over the memlock limit (ulimit -l); lower "
+			 "engine_depth, raise the limit, or use \"engine: aio\"");
+	else
+		snprintf(err, err_size, "io_uring: %s; use \"engine: aio\"", strerror(-rc));
+}
+
+int rdt_uring_create(const struct rdt_engines_opts *opts, struct rdt_engine **out, char *err,
+		     size_t err_size)
+{
+	struct uring *u = calloc(1, sizeof(*u));
+	int rc = -ENOMEM;
+
+	*out = NULL;
+	if (!u)
+		goto err_explain;
+	u->flush.fn = flush_deferred;
+	u->retry.fn = flush_again;
+	u->poller.fn = poll_ring;
+	rc = rdt_engine_init(&u->engine, &uring_ops, opts);
+	if (rc)
+		goto err_free;
+	rc = setup_ring(u);
+	if (rc)
+		goto err_free;
+	rc = rd_io_add(opts->loop, &u->io, u->ring.ring_fd, EPOLLIN, ring_readable);
+	if (rc)
+		goto err_free;
+	rd_poller_add(opts->loop, &u->poller);
+	/* Fails on old kernels and under a low RLIMIT_NOFILE: plain descriptors work as well. */
+	u->files_ok = io_uring_register_files_sparse(&u->ring, FILE_SLOTS) == 0;
+	if (opts->slab && opts->slab_len)
+		register_slab(u, opts->slab, opts->slab_len);
+	*out = &u->engine;
+	return 0;
+
+err_free:
+	uring_destroy(&u->engine);
+err_explain:
+	explain_setup(rc, err, err_size);
+	return rc;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base_suites.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* /var/tmp is on a disk more often than /tmp, and a tmpfs may know no O_DIRECT. */
+void t_dir_make(char path[64])
+{
+	strcpy(path, "/var/tmp/rdt-test-XXXXXX");
+	if (!mkdtemp(path)) {
+		perror(path);
+		exit(2);
+	}
+}
+
+void t_dir_remove(const char *path)
+{
+	char file[512];
+	struct dirent *entry;
+	DIR *dir = opendir(path);
+
+	while (dir && (entry = readdir(dir))) {
+		snprintf(file, sizeof(file), "%s/%s", path, entry->d_name);
+		unlink(file);
+	}
+	if (dir)
+		closedir(dir);
+	rmdir(path);
+}
+
+int main(int argc, char **argv)
+{
+	const struct t_suite suites[] = {
+		{.name = "config", .cases = t_config_cases},
+		{.name = "backend open", .cases = t_backend_open_cases},
+		{.name = "backend", .cases = t_backend_cases},
+		{.name = NULL},
+	};
+
+	return t_run(argc, argv, suites);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The suites of the configuration and the backends, one for each file. */
+#ifndef T_TARGET_BASE_SUITES_H
+#define T_TARGET_BASE_SUITES_H
+
+#include <stddef.h>
+
+#include "t_main.h"
+
+extern const struct t_case t_config_cases[];
+extern const struct t_case t_backend_cases[];
+extern const struct t_case t_backend_open_cases[];
+
+/* Make an empty directory for the files of one case. Exits when that is impossible. */
+void t_dir_make(char path[64]);
+/* Remove it with the files in it. */
+void t_dir_remove(const char *path);
+
+#endif /* T_TARGET_BASE_SUITES_H */

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What rdt_bdev_open() says about what it finds at a path. */
+#include "base_suites.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "config.h"
+
+static char dir[64];
+static char path[128];
+static char logged[1024];
+
+static void take_line(void *arg, enum rd_log_level level, const char *line)
+{
+	snprintf(logged, sizeof(logged), "%s", line);
+}
+
+static void make_file(off_t size)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	CU_ASSERT_TRUE_FATAL(fd >= 0);
+	CU_ASSERT_EQUAL_FATAL(ftruncate(fd, size), 0);
+	close(fd);
+}
+
+static struct rdt_ns_config file_config(void)
+{
+	return (struct rdt_ns_config){
+		.nsid = 1, .backend = RDT_BACKEND_FILE, .path = path, .block_size = 4096};
+}
+
+/* Open must fail with @rc and say "path PATH: " and @text. */
+static void check_refused(const struct rdt_ns_config *cfg, int rc, const char *text)
+{
+	struct rdt_bdev *bdev = NULL;
+	char err[512] = "", want[512];
+	int got = rdt_bdev_open(cfg, NULL, &bdev, err, sizeof(err));
+
+	snprintf(want, sizeof(want), "path %s: %s", cfg->path, text);
+	if (got != rc || strcmp(err, want) != 0)
+		printf("# %d: %s\n# wanted %d: %s\n", got, err, rc, want);
+	CU_ASSERT_EQUAL(got, rc);
+	CU_ASSERT_STRING_EQUAL(err, want);
+	CU_ASSERT_PTR_NULL(bdev);
+	rdt_bdev_close(&bdev);
+}
+
+static void begin(void)
+{
+	t_dir_make(dir);
+	snprintf(path, sizeof(path), "%s/disk", dir);
+}
+
+static void refuses_with_a_sentence(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	char deep[192];
+
+	begin();
+	check_refused(&cfg, -ENOENT,
+		      "no such file; create it, or set \"create: true\" with a size");
+	make_file(0);
+	check_refused(&cfg, -EINVAL,
+		      "is empty; make it as large as the namespace shall be (truncate -s), or "
+		      "remove it and set \"create: true\" with a size");
+	make_file(8192 + 512);
+	check_refused(&cfg, -EINVAL,
+		      "its size of 8704 bytes is not a multiple of block_size 4096; resize it, or "
+		      "use \"block_size: 512\" if that divides it");
+	make_file(8192);
+	cfg.size_bytes = 1 << 20;
+	cfg.create = true;
+	check_refused(&cfg, -EINVAL,
+		      "is 8.0 KiB (8192 bytes), but size says 1.0 MiB (1048576 bytes); remove the "
+		      "size, or resize the file");
+	cfg.path = dir;
+	check_refused(&cfg, -EISDIR, "is a directory, expected a regular file");
+	cfg.path = "/dev/null";
+	check_refused(&cfg, -EINVAL, "is not a regular file");
+	snprintf(deep, sizeof(deep), "%s/none/disk", dir);
+	cfg.path = deep;
+	check_refused(&cfg, -ENOENT,
+		      "its directory does not exist; make it, \"create: true\" makes the file "
+		      "only");
+	snprintf(deep, sizeof(deep), "%s/disk/disk", dir);
+	check_refused(&cfg, -ENOTDIR, "a part of it is not a directory");
+	cfg.backend = RDT_BACKEND_BLOCK;
+	cfg.path = path;
+	check_refused(&cfg, -ENOTBLK,
+		      "is a regular file, expected a block device; use \"backend: file\"");
+	cfg.path = "/dev/null";
+	check_refused(&cfg, -ENOTBLK, "is not a block device");
+	cfg.path = "/dev/no-such-disk";
+	check_refused(&cfg, -ENOENT, "no such device");
+	unlink(path);
+	CU_ASSERT_EQUAL_FATAL(mkfifo(path, 0600), 0);
+	cfg = file_config();
+	check_refused(&cfg, -EINVAL, "is not a regular file");
+	t_dir_remove(dir);
+}
+
+static void permission_is_named(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	char want[256];
+
+	begin();
+	make_file(8192);
+	chmod(path, 0400);
+	if (geteuid() == 0) {
+		/* Root passes every permission: be somebody else for the attempt. */
+		CU_ASSERT_EQUAL_FATAL(chmod(dir, 0755), 0);
+		CU_ASSERT_EQUAL_FATAL(seteuid(65534), 0);
+	}
+	snprintf(want, sizeof(want),
+		 "permission denied for user %u; allow reading and writing, or run rdtarget as "
+		 "its owner, or set \"read_only: true\"",
+		 (unsigned int)geteuid());
+	check_refused(&cfg, -EACCES, want);
+	if (getuid() == 0)
+		CU_ASSERT_EQUAL_FATAL(seteuid(0), 0);
+	t_dir_remove(dir);
+}
+
+static void creates_when_told(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev;
+	struct stat st;
+	char err[512];
+
+	begin();
+	cfg.create = true;
+	cfg.size_bytes = 1 << 20;
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(bdev->size, 1 << 20);
+	CU_ASSERT_EQUAL(bdev->block_size, 4096);
+	CU_ASSERT_TRUE(bdev->volatile_cache);
+	rdt_bdev_close(&bdev);
+	CU_ASSERT_PTR_NULL(bdev);
+	CU_ASSERT_EQUAL(stat(path, &st), 0);
+	CU_ASSERT_EQUAL(st.st_size, 1 << 20);
+	CU_ASSERT_EQUAL(st.st_mode & 0777, 0600);
+	/* The second time it is there already. Looking for what it can do has not grown it. */
+	CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	rdt_bdev_close(&bdev);
+	CU_ASSERT_EQUAL(stat(path, &st), 0);
+	CU_ASSERT_EQUAL(st.st_size, 1 << 20);
+	/* Too large for the file system: nothing is left behind. */
+	unlink(path);
+	cfg.size_bytes = UINT64_C(1) << 62;
+	CU_ASSERT_NOT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err, "cannot be made 4.0 EiB long"));
+	CU_ASSERT_EQUAL(access(path, F_OK), -1);
+	t_dir_remove(dir);
+}
+
+static void read_only_offers_no_writes(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev;
+	char err[512];
+
+	begin();
+	make_file(8192);
+	cfg.read_only = true;
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_TRUE(bdev->read_only);
+	CU_ASSERT_EQUAL(bdev->ops_mask, 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH);
+	rdt_bdev_close(&bdev);
+	t_dir_remove(dir);
+}
+
+static void direct_policy_is_said(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev;
+	struct rd_log *log;
+	char err[512];
+
+	begin();
+	make_file(8192);
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, take_line, NULL, &log), 0);
+	cfg.direct = RDT_DIRECT_OFF;
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, log, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_PTR_NOT_NULL(strstr(logged, "/disk: buffered I/O"));
+	rdt_bdev_close(&bdev);
+	cfg.direct = RDT_DIRECT_AUTO;
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, log, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_TRUE(strstr(logged, "/disk: direct I/O") || strstr(logged, "buffered I/O: "));
+	rdt_bdev_close(&bdev);
+	rd_log_destroy(&log);
+	t_dir_remove(dir);
+}
+
+const struct t_case t_backend_open_cases[] = {
+	{"what cannot be served is refused with a sentence", refuses_with_a_sentence},
+	{"missing permission names the user and the ways out", permission_is_named},
+	{"create makes a file once", creates_when_told},
+	{"read_only offers no writes", read_only_offers_no_writes},
+	{"says whether I/O is direct or buffered", direct_policy_is_said},
+	{NULL, NULL},
+};

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base_suites.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config.h"
+
+/* Version 5 UUIDs of "nqn.2026-01.org.example:a/3" and, for the serial, of the NQN alone. */
+#define PINNED_UUID   "4deaf42e-3513-52dc-94fa-53ff5092dab9"
+#define PINNED_SERIAL "7F06C9584FA55CB181EB"
+#define LOG_PREFIX    "t: error: config: "
+
+/* All lines logged during one load, with the path shown as FILE. */
+struct said {
+	char text[4096];
+	const char *path;
+};
+
+static void take_line(void *arg, enum rd_log_level level, const char *line)
+{
+	struct said *said = arg;
+	size_t len = strlen(said->text);
+	const char *rest = line;
+
+	if (strncmp(rest, LOG_PREFIX, strlen(LOG_PREFIX)) == 0)
+		rest += strlen(LOG_PREFIX);
+	if (strncmp(rest, said->path, strlen(said->path)) == 0) {
+		rest += strlen(said->path);
+		len += (size_t)snprintf(said->text + len, sizeof(said->text) - len, "FILE");
+	}
+	snprintf(said->text + len, sizeof(said->text) - len, "%s\n", rest);
+}
+
+static int load_path(const char *path, struct said *said, struct rdt_config **config)
+{
+	struct rd_log *log;
+	int rc;
+
+	memset(said, 0, sizeof(*said));
+	said->path = path;
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, take_line, said, &log), 0);
+	rc = rdt_config_load(path, log, config);
+	rd_log_destroy(&log);
+	return rc;
+}
+
+static int load_text(const char *text, size_t len, struct said *said, struct rdt_config **config)
+{
+	char path[] = "/tmp/rdt-config-XXXXXX";
+	int fd = mkstemp(path), rc;
+
+	CU_ASSERT_TRUE_FATAL(fd >= 0);
+	CU_ASSERT_EQUAL_FATAL(write(fd, text, len), (ssize_t)len);
+	close(fd);
+	rc = load_path(path, said, config);
+	unlink(path);
+	return rc;
+}
+
+#define LISTEN "listeners: [{address: 127.0.0.1}]\n" /* line 1 of most samples */
+#define SUBSYS "subsystems:\n  - nqn: nqn.2026-01.org.example:a\n"
+#define NS     "    namespaces:\n      - "
+
+struct bad {
+	const char *text;
+	const char *said;
+};
+
+static void check_bad(const struct bad *bad, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct rdt_config *config = (struct rdt_config *)&bad;
+		struct said said;
+		int rc = load_text(bad[i].text, strlen(bad[i].text), &said, &config);
+
+		CU_ASSERT_EQUAL(rc, -EINVAL);
+		CU_ASSERT_PTR_NULL(config);
+		if (strcmp(said.text, bad[i].said) != 0)
+			printf("# of:\n%s\n# said:\n%s# wanted:\n%s", bad[i].text, said.text,
+			       bad[i].said);
+		CU_ASSERT_STRING_EQUAL(said.text, bad[i].said);
+		if (!rc)
+			rdt_config_free(&config);
+	}
+}
+
+#define CHECK_BAD(table) check_bad(table, sizeof(table) / sizeof((table)[0]))
+
+static void structure_errors(void)
+{
+	static const struct bad bad[] = {
+		{"", "FILE:1: is empty, expected \"listeners:\" and \"subsystems:\"\n"},
+		{"# only a comment\n",
+		 "FILE:1: is empty, expected \"listeners:\" and \"subsystems:\"\n"},
+		{"just text\n",
+		 "FILE:1: found \"just text\", expected a mapping (lines of \"key: value\")\n"},
+		{"a: [1, 2\nb: 3\n", "FILE:2: not YAML: did not find expected ',' or ']' while "
+				     "parsing a flow sequence\n"},
+		{"\tlisteners: []\n", "FILE:1: not YAML: found character that cannot start any "
+				      "token while scanning for the next token\n"},
+		{LISTEN, "FILE:1: subsystems: missing, expected a sequence (lines starting with "
+			 "\"- \")\n"},
+		{"listeners: []\n" SUBSYS, "FILE:1: listeners: is empty, expected at least 1\n"},
+		{"target:\n  reactor: 2\n" LISTEN SUBSYS,
+		 "FILE:2: target.reactor: unknown key; did you mean \"reactors\"?\n"},
+		{LISTEN SUBSYS "    frobnicate: 1\n",
+		 "FILE:4: subsystems[0].frobnicate: unknown key; expected one of nqn, serial, "
+		 "model, allow_any_host, hosts, namespaces\n"},
+		{"target:\n  reactors: many\n" LISTEN SUBSYS,
+		 "FILE:2: target.reactors: found \"many\", expected a whole number from 0 to "
+		 "4294967295\n"},
+		{"target:\n  reactors: -1\n" LISTEN SUBSYS,
+		 "FILE:2: target.reactors: found \"-1\", expected a whole number from 0 to "
+		 "4294967295\n"},
+		{"target:\n  reactors: 010\n" LISTEN SUBSYS,
+		 "FILE:2: target.reactors: found \"010\", expected a whole number from 0 to "
+		 "4294967295\n"},
+		{"target:\n  reactors: [2]\n" LISTEN SUBSYS,
+		 "FILE:2: target.reactors: found a sequence, expected a whole number\n"},
+		{"target: 5\n" LISTEN SUBSYS,
+		 "FILE:1: target: found \"5\", expected a mapping (lines of \"key: value\")\n"},
+		{"target:\n" LISTEN SUBSYS,
+		 "FILE:1: target: found nothing, expected a mapping (lines of \"key: value\")\n"},
+		{"target:\n  spin:\n" LISTEN SUBSYS,
+		 "FILE:2: target.spin: found nothing, expected text\n"},
+		{"target:\n  spin: \"a\\0b\"\n" LISTEN SUBSYS,
+		 "FILE:2: target.spin: contains a NUL character\n"},
+		{"target:\n  reactors: 1\n  reactors: 2\n" LISTEN SUBSYS,
+		 "FILE:3: target.reactors: given twice, first in line 2; remove one\n"},
+		{"listeners:\n  - address: ::1\n    port: 70000\n    crc: off\n" SUBSYS,
+		 "FILE:3: listeners[0].port: found \"70000\", expected a whole number from 0 to "
+		 "65535\n"
+		 "FILE:4: listeners[0].crc: found \"off\", expected true or false\n"},
+		{"listeners:\n  - port: 1\n" SUBSYS,
+		 "FILE:2: listeners[0].address: missing, expected a single value\n"},
+		{"listeners:\n  - address: ::1\n    provider: tcp\n" SUBSYS,
+		 "FILE:3: listeners[0].provider: found \"tcp\", expected auto, iwarp or verbs\n"},
+		{LISTEN SUBSYS NS "nsid: 1\n        backend: zfs\n",
+		 "FILE:6: subsystems[0].namespaces[0].backend: found \"zfs\", expected file, "
+		 "block, memory or null\n"},
+		{LISTEN SUBSYS NS "backend: 1\n        [a, b]: 2\n",
+		 "FILE:6: subsystems[0].namespaces[0].?: a key must be a single word\n"
+		 "FILE:5: subsystems[0].namespaces[0].nsid: missing, expected a whole number\n"
+		 "FILE:5: subsystems[0].namespaces[0].backend: found \"1\", expected file, block, "
+		 "memory or null\n"},
+	};
+
+	CHECK_BAD(bad);
+}
+
+static void target_errors(void)
+{
+	static const struct bad bad[] = {
+		{"target: {reactors: 0}\n" LISTEN SUBSYS,
+		 "FILE:1: target.reactors: found 0, expected 1 to 64\n"},
+		{"target: {reactors: 65}\n" LISTEN SUBSYS,
+		 "FILE:1: target.reactors: found 65, expected 1 to 64\n"},
+		{"target:\n  queue_depth: 15\n  io_queues: 0\n  engine_depth: 5000\n" LISTEN SUBSYS,
+		 "FILE:2: target.queue_depth: found 15, expected 16 to 1024\n"
+		 "FILE:3: target.io_queues: found 0, expected 1 to 1024\n"
+		 "FILE:4: target.engine_depth: found 5000, expected 1 to 4096\n"},
+		{"target: {max_data_size: 1x}\n" LISTEN SUBSYS,
+		 "FILE:1: target.max_data_size: found \"1x\", expected a size such as 4096, 64KiB "
+		 "or 10GiB\n"},
+		{"target: {max_data_size: 2k}\n" LISTEN SUBSYS,
+		 "FILE:1: target.max_data_size: found \"2k\", expected 4.0 KiB to 8.0 MiB\n"},
+		{"target: {max_data_size: 96KiB}\n" LISTEN SUBSYS,
+		 "FILE:1: target.max_data_size: found \"96KiB\", expected a power of two\n"},
+		{"target: {in_capsule_size: 100}\n" LISTEN SUBSYS,
+		 "FILE:1: target.in_capsule_size: found \"100\", expected a multiple of 16 "
+		 "bytes\n"},
+		{"target: {in_capsule_size: 128KiB}\n" LISTEN SUBSYS,
+		 "FILE:1: target.in_capsule_size: found \"128KiB\", expected 0 B to 64.0 KiB\n"},
+		{"target: {buffer_memory: 2MiB}\n" LISTEN SUBSYS,
+		 "FILE:1: target.buffer_memory: found \"2MiB\", expected at least four times "
+		 "max_data_size (1MiB)\n"},
+		{"target: {buffer_memory: 4097KiB}\n" LISTEN SUBSYS,
+		 "FILE:1: target.buffer_memory: found \"4097KiB\", expected a multiple of "
+		 "max_data_size (1MiB)\n"},
+		{"target: {spin: 5}\n" LISTEN SUBSYS,
+		 "FILE:1: target.spin: found \"5\", expected a duration such as 20us, 200ms or "
+		 "5s, at most 1s\n"},
+		{"target: {drain_timeout: 2h}\n" LISTEN SUBSYS,
+		 "FILE:1: target.drain_timeout: found \"2h\", expected a duration such as 20us, "
+		 "200ms or 5s, at most 1h\n"},
+		{"target: {congestion: \"../x\"}\n" LISTEN SUBSYS,
+		 "FILE:1: target.congestion: found \"../x\", expected the name of a TCP congestion "
+		 "control; see /proc/sys/net/ipv4/tcp_available_congestion_control\n"},
+	};
+
+	CHECK_BAD(bad);
+}
+
+static void listener_errors(void)
+{
+	static const struct bad bad[] = {
+		{"listeners:\n- address: localhost\n" SUBSYS,
+		 "FILE:2: listeners[0].address: found \"localhost\", expected a numeric IPv4 or "
+		 "IPv6 address; 0.0.0.0 or \"::\" for all\n"},
+		{"listeners:\n- address: ::1\n  provider: verbs\n" SUBSYS,
+		 "FILE:3: listeners[0].provider: found \"verbs\", but this version serves without "
+		 "RDMA devices only; use \"iwarp\" or \"auto\"\n"},
+		{"listeners:\n- address: ::1\n- address: \"[0:0::1]\"\n  port: 4420\n" SUBSYS,
+		 "FILE:3: listeners[1].address: [0:0::1] port 4420 is already used by the "
+		 "listener in line 2\n"},
+		{"listeners:\n- {address: 0.0.0.0, port: 9}\n- {address: 10.0.0.1, port: "
+		 "9}\n" SUBSYS,
+		 "FILE:3: listeners[1].address: 10.0.0.1 port 9 is already used by the listener "
+		 "in line 2\n"},
+	};
+
+	CHECK_BAD(bad);
+}
+
+static void subsystem_errors(void)
+{
+	static const struct bad bad[] = {
+		{LISTEN "subsystems:\n- nqn: disk\n",
+		 "FILE:3: subsystems[0].nqn: found \"disk\", which does not start with \"nqn.\"; "
+		 "expected a name such as nqn.2026-01.org.example:disk1\n"},
+		{LISTEN "subsystems:\n- nqn: nqn.2014-08.org.nvmexpress.discovery\n",
+		 "FILE:3: subsystems[0].nqn: found the discovery NQN, which is always there by "
+		 "itself; choose another name\n"},
+		{LISTEN SUBSYS "  - nqn: nqn.2026-01.org.example:a\n",
+		 "FILE:4: subsystems[1].nqn: \"nqn.2026-01.org.example:a\" is already used by the "
+		 "subsystem in line 3; each needs its own\n"},
+		{LISTEN SUBSYS "    serial: 123456789012345678901\n    model: caf\xc3\xa9\n",
+		 "FILE:4: subsystems[0].serial: found \"123456789012345678901\", expected 1 to 20 "
+		 "printable ASCII characters\n"
+		 "FILE:5: subsystems[0].model: found \"caf\xc3\xa9\", expected 1 to 40 printable "
+		 "ASCII characters\n"},
+		{LISTEN SUBSYS "    allow_any_host: true\n    hosts: [nqn.2026-01.org.example:h]\n",
+		 "FILE:4: subsystems[0].allow_any_host: found true together with a list of hosts; "
+		 "remove one of them\n"},
+		{LISTEN SUBSYS "    allow_any_host: false\n",
+		 "FILE:4: subsystems[0].allow_any_host: found false without hosts, so that nobody "
+		 "could connect; list host NQNs under \"hosts:\"\n"},
+		{LISTEN SUBSYS "    hosts:\n    - nqn.2026-01.org.example:h\n    - bob\n"
+			       "    - nqn.2026-01.org.example:h\n",
+		 "FILE:6: subsystems[0].hosts[1]: found \"bob\", which does not start with "
+		 "\"nqn.\"\n"
+		 "FILE:7: subsystems[0].hosts[2]: \"nqn.2026-01.org.example:h\" is listed twice\n"},
+	};
+
+	CHECK_BAD(bad);
+}
+
+static void long_nqn(void)
+{
+	char text[600], want[400], nqn[225];
+	struct rdt_config *config;
+	struct said said;
+
+	memset(nqn, 'x', sizeof(nqn));
+	memcpy(nqn, "nqn.2026-01.org.example:", 24);
+	nqn[224] = '\0';
+	snprintf(text, sizeof(text), LISTEN "subsystems:\n- nqn: %s\n", nqn);
+	snprintf(want, sizeof(want),
+		 "FILE:3: subsystems[0].nqn: found \"%.80s\", which is longer than 223 bytes; "
+		 "expected a name such as nqn.2026-01.org.example:disk1\n",
+		 nqn);
+	CU_ASSERT_EQUAL(load_text(text, strlen(text), &said, &config), -EINVAL);
+	CU_ASSERT_STRING_EQUAL(said.text, want);
+	text[strlen(text) - 2] = '\n';
+	CU_ASSERT_EQUAL(load_text(text, strlen(text), &said, &config), 0);
+	CU_ASSERT_STRING_EQUAL(said.text, "");
+	rdt_config_free(&config);
+}
+
+#define NS0 "subsystems[0].namespaces[0]."
+
+static void namespace_errors(void)
+{
+	static const struct bad bad[] = {
+		{LISTEN SUBSYS NS "{nsid: 0, backend: null, size: 1M}\n",
+		 "FILE:5: " NS0 "nsid: found 0, expected 1 to 65535\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M}\n"
+				  "      - {nsid: 1, backend: null, size: 1M}\n",
+		 "FILE:6: subsystems[0].namespaces[1].nsid: 1 is already used by the namespace in "
+		 "line 5; each needs its own\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, block_size: 1024}\n",
+		 "FILE:5: " NS0 "block_size: found 1024, expected 512 or 4096\n"},
+		{LISTEN SUBSYS NS "nsid: 1\n        backend: file\n",
+		 "FILE:5: " NS0 "path: missing, expected the path of a file\n"},
+		{LISTEN SUBSYS NS "nsid: 1\n        backend: block\n        size: 1M\n",
+		 "FILE:5: " NS0 "path: missing, expected the path of a block device\n"
+		 "FILE:7: " NS0 "size: has a meaning only with backend file, memory or null; "
+		 "remove it\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory}\n",
+		 "FILE:5: " NS0 "size: missing, expected a size such as 10GiB\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, create: true}\n",
+		 "FILE:5: " NS0 "size: missing, expected a size such as 10GiB with \"create: "
+		 "true\"\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, path: /x, engine: aio, "
+				  "direct: off, create: true}\n",
+		 "FILE:5: " NS0 "path: has a meaning only with backend file or block; remove it\n"
+		 "FILE:5: " NS0 "engine: has a meaning only with backend file or block; remove it\n"
+		 "FILE:5: " NS0 "direct: has a meaning only with backend file or block; remove it\n"
+		 "FILE:5: " NS0 "create: has a meaning only with backend file; remove it\n"},
+		{LISTEN SUBSYS NS
+		 "{nsid: 1, backend: file, path: /x, create: true, size: 1M, read_only: true}\n",
+		 "FILE:5: " NS0 "create: a file that is created cannot be read_only; remove one of "
+		 "them\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 10 GiB}\n",
+		 "FILE:5: " NS0 "size: found \"10 GiB\", expected a size such as 4096, 64KiB or "
+		 "10GiB\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 0}\n",
+		 "FILE:5: " NS0 "size: found \"0\", expected more than 0 and at most 4 EiB\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 6k, block_size: 4096}\n",
+		 "FILE:5: " NS0 "size: found \"6k\" (6144 bytes), expected a multiple of "
+		 "block_size (4096)\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1000}\n",
+		 "FILE:5: " NS0 "size: found \"1000\" (1000 bytes), expected a multiple of "
+		 "block_size (512)\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, uuid: 1234}\n",
+		 "FILE:5: " NS0 "uuid: found \"1234\", expected a UUID such as "
+		 "f81d4fae-7dec-11d0-a765-00a0c91e6bf6; uuidgen makes one\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, nguid: 12, "
+				  "eui64: 0000000000000000}\n",
+		 "FILE:5: " NS0 "nguid: found \"12\", expected 32 hexadecimal digits, not all "
+		 "zero\n"
+		 "FILE:5: " NS0 "eui64: found \"0000000000000000\", expected 16 hexadecimal "
+		 "digits, not all zero\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, eui64: 0x34567890123456}\n",
+		 "FILE:5: " NS0 "eui64: found \"0x34567890123456\", expected 16 hexadecimal "
+		 "digits, not all zero\n"},
+		{LISTEN SUBSYS NS "nsid: 1\n        backend: null\n        size: 1M\n"
+				  "        uuid: f81d4fae-7dec-11d0-a765-00a0c91e6bf6\n"
+				  "  - nqn: nqn.2026-01.org.example:b\n" NS
+				  "nsid: 1\n        backend: null\n        size: 1M\n"
+				  "        uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6\n",
+		 "FILE:14: subsystems[1].namespaces[0].uuid: is already used by the namespace in "
+		 "line 5; each needs its own\n"},
+	};
+
+	CHECK_BAD(bad);
+}
+
+static void fills_in_defaults(void)
+{
+	static const char text[] = LISTEN SUBSYS NS "{nsid: 3, backend: memory, size: 1GiB}\n";
+	struct rdt_config *a, *b;
+	struct said said;
+
+	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &a), 0);
+	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &b), 0);
+	CU_ASSERT_STRING_EQUAL(said.text, "");
+	CU_ASSERT_EQUAL(a->target.reactors, 2);
+	CU_ASSERT_EQUAL(a->target.queue_depth, 128);
+	CU_ASSERT_EQUAL(a->target.io_queues, 128);
+	CU_ASSERT_EQUAL(a->target.engine_depth, 256);
+	CU_ASSERT_EQUAL(a->target.max_data_bytes, 1 << 20);
+	CU_ASSERT_EQUAL(a->target.in_capsule_bytes, 8192);
+	CU_ASSERT_EQUAL(a->target.buffer_bytes, 32 << 20);
+	CU_ASSERT_EQUAL(a->target.spin_ns, 20000);
+	CU_ASSERT_EQUAL(a->target.drain_timeout_ns, UINT64_C(10000000000));
+	CU_ASSERT_PTR_NULL(a->target.congestion);
+	CU_ASSERT_EQUAL_FATAL(a->listeners_count, 1);
+	CU_ASSERT_EQUAL(a->listeners[0].port, 4420);
+	CU_ASSERT_EQUAL(a->listeners[0].provider, RDT_PROVIDER_AUTO);
+	CU_ASSERT_FALSE(a->listeners[0].crc);
+	CU_ASSERT_EQUAL_FATAL(a->subsystems_count, 1);
+	CU_ASSERT_TRUE(a->subsystems[0].allow_any_host);
+	CU_ASSERT_STRING_EQUAL(a->subsystems[0].model, "rdtarget");
+	CU_ASSERT_EQUAL(strlen(a->subsystems[0].serial), 20);
+	CU_ASSERT_STRING_EQUAL(a->subsystems[0].serial, b->subsystems[0].serial);
+	CU_ASSERT_EQUAL_FATAL(a->subsystems[0].namespaces_count, 1);
+	CU_ASSERT_EQUAL(a->subsystems[0].namespaces[0].block_size, 512);
+	CU_ASSERT_EQUAL(a->subsystems[0].namespaces[0].size_bytes, 1 << 30);
+	/* Pinned: an identity that changes with a release is a lost disk. */
+	CU_ASSERT_STRING_EQUAL(a->subsystems[0].namespaces[0].uuid, PINNED_UUID);
+	CU_ASSERT_STRING_EQUAL(a->subsystems[0].serial, PINNED_SERIAL);
+	rdt_config_free(&a);
+	rdt_config_free(&b);
+	CU_ASSERT_PTR_NULL(a);
+	rdt_config_free(&a);
+}
+
+static void loads_every_key(void)
+{
+	static const char text[] =
+		"target:\n  reactors: 4\n  queue_depth: 0x40\n  io_queues: 8\n"
+		"  max_data_size: 256k\n  in_capsule_size: 0\n  buffer_memory: 1M\n"
+		"  spin: 0\n  congestion: cubic\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
+		"listeners:\n"
+		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes}\n"
+		"  - {address: 0.0.0.0, port: 0}\n"
+		"  - {address: '::', port: 4421}\n"
+		"subsystems:\n"
+		"  - nqn: nqn.2026-01.org.example:a\n    serial: S1\n    model: M 1\n"
+		"    hosts: [nqn.2026-01.org.example:h]\n"
+		"    namespaces:\n"
+		"      - {nsid: 1, backend: file, path: /a, create: true, size: 8k, "
+		"block_size: 4096, engine: aio, direct: on}\n"
+		"      - {nsid: 9, backend: block, path: /dev/b, read_only: true, direct: off,\n"
+		"         uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6,\n"
+		"         nguid: 0123456789abcdef0123456789ABCDEF, eui64: 0123456789abcdef}\n"
+		"  - nqn: nqn.2026-01.org.example:empty\n";
+	static const uint8_t eui[] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
+	const struct rdt_ns_config *ns;
+	struct rdt_config *c;
+	struct said said;
+
+	if (load_text(text, strlen(text), &said, &c)) {
+		printf("# %s", said.text);
+		CU_FAIL_FATAL("good configuration refused");
+	}
+	CU_ASSERT_EQUAL(c->target.reactors, 4);
+	CU_ASSERT_EQUAL(c->target.queue_depth, 64);
+	CU_ASSERT_EQUAL(c->target.max_data_bytes, 262144);
+	CU_ASSERT_EQUAL(c->target.in_capsule_bytes, 0);
+	CU_ASSERT_EQUAL(c->target.buffer_bytes, 1 << 20);
+	CU_ASSERT_EQUAL(c->target.spin_ns, 0);
+	CU_ASSERT_STRING_EQUAL(c->target.congestion, "cubic");
+	CU_ASSERT_EQUAL(c->target.drain_timeout_ns, UINT64_C(1500000000));
+	CU_ASSERT_EQUAL_FATAL(c->listeners_count, 3);
+	CU_ASSERT_EQUAL(c->listeners[0].port, 0);
+	CU_ASSERT_TRUE(c->listeners[0].crc);
+	CU_ASSERT_EQUAL(c->listeners[0].provider, RDT_PROVIDER_IWARP);
+	CU_ASSERT_EQUAL_FATAL(c->subsystems_count, 2);
+	CU_ASSERT_FALSE(c->subsystems[0].allow_any_host);
+	CU_ASSERT_STRING_EQUAL(c->subsystems[0].hosts[0], "nqn.2026-01.org.example:h");
+	ns = c->subsystems[0].namespaces;
+	CU_ASSERT_EQUAL(ns[0].engine, RDT_ENGINE_AIO);
+	CU_ASSERT_EQUAL(ns[0].direct, RDT_DIRECT_ON);
+	CU_ASSERT_TRUE(ns[0].create);
+	CU_ASSERT_EQUAL(ns[0].size_bytes, 8192);
+	CU_ASSERT_EQUAL(ns[1].backend, RDT_BACKEND_BLOCK);
+	CU_ASSERT_TRUE(ns[1].read_only);
+	CU_ASSERT_EQUAL(ns[1].uuid_bytes[0], 0xf8);
+	CU_ASSERT_EQUAL(ns[1].nguid_bytes[15], 0xef);
+	CU_ASSERT_EQUAL(memcmp(ns[1].eui64_bytes, eui, sizeof(eui)), 0);
+	CU_ASSERT_EQUAL(c->subsystems[1].namespaces_count, 0);
+	CU_ASSERT_TRUE(c->subsystems[1].allow_any_host);
+	CU_ASSERT_STRING_NOT_EQUAL(c->subsystems[0].serial, c->subsystems[1].serial);
+	rdt_config_free(&c);
+}
+
+static void unreadable_files(void)
+{
+	struct rdt_config *config;
+	struct said said;
+
+	CU_ASSERT_EQUAL(load_path("/nonexistent/rdtarget.yaml", &said, &config), -ENOENT);
+	CU_ASSERT_STRING_EQUAL(said.text, "FILE: cannot be read: No such file or directory\n");
+	CU_ASSERT_EQUAL(load_path("/tmp", &said, &config), -EISDIR);
+	CU_ASSERT_STRING_EQUAL(said.text, "FILE: is a directory, expected a YAML file\n");
+	CU_ASSERT_EQUAL(load_path("/dev/zero", &said, &config), -EFBIG);
+	CU_ASSERT_STRING_EQUAL(said.text, "FILE: cannot be read: File too large\n");
+}
+
+/* Whatever is in the file: an error or a configuration, never a crash. Each prefix of a good file
+ * is tried. */
+static void every_prefix_is_survived(void)
+{
+	static const char text[] = "target: {reactors: 1}\n" LISTEN SUBSYS NS
+				   "{nsid: 1, backend: file, path: /a, size: 8k, uuid: "
+				   "f81d4fae-7dec-11d0-a765-00a0c91e6bf6}\n";
+	int good = 0;
+
+	for (size_t len = 0; len < sizeof(text); len++) {
+		struct rdt_config *config;
+		struct said said;
+		int rc = load_text(text, len, &said, &config);
+
+		CU_ASSERT_TRUE(rc == 0 || rc == -EINVAL);
+		CU_ASSERT_EQUAL(rc == 0, config != NULL);
+		CU_ASSERT_EQUAL(rc == 0, said.text[0] == '\0');
+		good += rc == 0;
+		rdt_config_free(&config);
+	}
+	CU_ASSERT_TRUE(good >= 2);
+}
+
+const struct t_case t_config_cases[] = {
+	{"mistakes of structure are named with their line", structure_errors},
+	{"mistakes in target", target_errors},
+	{"mistakes in listeners", listener_errors},
+	{"mistakes in subsystems", subsystem_errors},
+	{"an NQN of 224 bytes is refused, 223 are fine", long_nqn},
+	{"mistakes in namespaces", namespace_errors},
+	{"what is not given is filled in, and stays the same", fills_in_defaults},
+	{"every key arrives in its field", loads_every_key},
+	{"files that cannot be read", unreadable_files},
+	{"every prefix of a file is survived", every_prefix_is_survived},
+	{NULL, NULL},
+};
