@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Controllers. All state is touched on ctrl->owner, the reactor of the admin queue; the exceptions
+ * are the reference count, the traffic flag and the error log. I/O queues elsewhere are told to
+ * close by message and say by message that they are gone; a reset, a shutdown and the end of the
+ * association count them.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define RDT_CTRL_MAGIC       0x6c746372u
+
+#define CC_EN                0x1u
+#define CC_SHN(cc)           (((cc) >> 14) & 3)
+#define CSTS_RDY             0x1u
+#define CSTS_CFS             0x2u
+#define CSTS_SHST_PROCESSING (1u << 2)
+#define CSTS_SHST_COMPLETE   (2u << 2)
+
+const char *rdt_ctrl_state_name(unsigned int state)
+{
+	static const char *const names[] = {
+		[RDT_CTRL_DISABLED] = "disabled",   [RDT_CTRL_READY] = "ready",
+		[RDT_CTRL_RESETTING] = "resetting", [RDT_CTRL_SHUTTING] = "shutting-down",
+		[RDT_CTRL_SHUT] = "shut-down",      [RDT_CTRL_DEAD] = "dead",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+static void set_state(struct rdt_ctrl *ctrl, enum rdt_ctrl_state state)
+{
+	rd_debug(ctrl->log, RD_LOG_CTRL, "%s cntlid %u: %s -> %s", ctrl->subsys->nqn, ctrl->cntlid,
+		 rdt_ctrl_state_name(ctrl->state), rdt_ctrl_state_name(state));
+	ctrl->state = (uint8_t)state;
+}
+
+int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
+		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out)
+{
+	struct rdt_ctrl *ctrl = calloc(1, sizeof(*ctrl));
+	int err = -ENOMEM;
+
+	if (!ctrl)
+		return err;
+	ctrl->magic = RDT_CTRL_MAGIC;
+	ctrl->subsys = ss;
+	ctrl->owner = admin->reactor;
+	ctrl->log = admin->log;
+	ctrl->admin = admin;
+	ctrl->state = RDT_CTRL_DISABLED;
+	atomic_init(&ctrl->refs, 1);
+	memcpy(ctrl->hostid, hostid, sizeof(ctrl->hostid));
+	memccpy(ctrl->hostnqn, hostnqn, 0, sizeof(ctrl->hostnqn));
+	pthread_mutex_init(&ctrl->errors.lock, NULL);
+	if (!rdt_subsys_is_disc(ss))
+		ctrl->queues_max = (uint16_t)ss->target->cfg->target.io_queues;
+	ctrl->queues_granted = ctrl->queues_max;
+	ctrl->ioqs = calloc(ctrl->queues_max + 1u, sizeof(*ctrl->ioqs));
+	if (!ctrl->ioqs)
+		goto err_free;
+	rdt_features_reset(ctrl);
+	err = rdt_subsys_add_ctrl(ss, ctrl);
+	if (err)
+		goto err_free;
+	rdt_keep_alive_start(ctrl, kato_ms);
+	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u for %s on reactor %u, keep alive %u ms",
+		ss->nqn, ctrl->cntlid, ctrl->hostnqn, ctrl->owner->index, ctrl->kato_ms);
+	*out = ctrl;
+	return 0;
+
+err_free:
+	pthread_mutex_destroy(&ctrl->errors.lock);
+	free(ctrl->ioqs);
+	free(ctrl);
+	return err;
+}
+
+void rdt_ctrl_put(struct rdt_ctrl *ctrl)
+{
+	struct rdt_subsys *ss = ctrl->subsys;
+	bool last;
+
+	assert(ctrl->magic == RDT_CTRL_MAGIC);
+	/* The lookup takes references under the same lock: nobody finds a controller whose last one
+	 * goes. */
+	pthread_mutex_lock(&ss->lock);
+	last = atomic_fetch_sub(&ctrl->refs, 1) == 1;
+	if (last) {
+		TAILQ_REMOVE(&ss->ctrls, ctrl, link);
+		ss->ctrls_count--;
+	}
+	pthread_mutex_unlock(&ss->lock);
+	if (!last)
+		return;
+	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u of %s is gone", ss->nqn, ctrl->cntlid,
+		ctrl->hostnqn);
+	pthread_mutex_destroy(&ctrl->errors.lock);
+	free(ctrl->ioqs);
+	ctrl->magic = 0;
+	free(ctrl);
+}
+
+/* ---- I/O queues come and go ---- */
+
+static void attach_reply_msg(struct rd_msg *msg)
+{
+	rdt_connect_attached(rd_container_of(msg, struct rdt_attach, msg));
+}
+
+static void attach_reply(struct rdt_attach *at, struct nvme_status st, uint32_t result)
+{
+	rd_timer_stop(at->ctrl->owner->loop, &at->timer);
+	at->status = st;
+	at->result = result;
+	at->msg.fn = attach_reply_msg;
+	rd_loop_post(at->qp->reactor->loop, &at->msg);
+}
+
+static void attach_refuse(struct rdt_attach *at, uint32_t ipo)
+{
+	attach_reply(at, nvme_status_dnr(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_INVALID_PARAM),
+		     ipo);
+}
+
+static void qid_still_taken(struct rd_timer *timer)
+{
+	struct rdt_attach *at = rd_container_of(timer, struct rdt_attach, timer);
+
+	at->ctrl->ioqs[at->qid].waiting = NULL;
+	attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
+}
+
+/* May this queue join the controller? On the owner. The answer goes back by message. */
+void rdt_ctrl_attach(struct rdt_attach *at)
+{
+	struct rdt_ctrl *ctrl = at->ctrl;
+	struct rdt_ioq *ioq;
+
+	if (ctrl->state == RDT_CTRL_DEAD) {
+		attach_refuse(at,
+			      NVMF_CONNECT_IATTR_DATA | offsetof(struct nvmf_connect_data, cntlid));
+		return;
+	}
+	if (strcmp(at->hostnqn, ctrl->hostnqn) != 0) {
+		attach_refuse(at, NVMF_CONNECT_IATTR_DATA |
+					  offsetof(struct nvmf_connect_data, hostnqn));
+		return;
+	}
+	if (memcmp(at->hostid, ctrl->hostid, sizeof(at->hostid)) != 0) {
+		attach_refuse(at,
+			      NVMF_CONNECT_IATTR_DATA | offsetof(struct nvmf_connect_data, hostid));
+		return;
+	}
+	if (at->qid > ctrl->queues_granted) {
+		attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
+		return;
+	}
+	if (ctrl->state != RDT_CTRL_READY) {
+		attach_reply(at, nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR), 0);
+		return;
+	}
+	ioq = &ctrl->ioqs[at->qid];
+	if (ioq->qp) {
+		/*
+		 * A host that reconnects may be faster than the end of its old connection, which
+		 * another reactor handles. Give the old queue a moment to go.
+		 */
+		at->timer.fn = qid_still_taken;
+		if (ioq->waiting || rd_timer_start(ctrl->owner->loop, &at->timer, RDT_QID_WAIT))
+			attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
+		else
+			ioq->waiting = at;
+		return;
+	}
+	ioq->qp = at->qp;
+	ioq->closing = false;
+	ctrl->ioqs_live++;
+	attach_reply(at, NVME_OK, ctrl->cntlid);
+}
+
+static void close_ioqs(struct rdt_ctrl *ctrl)
+{
+	for (unsigned int qid = 1; qid <= ctrl->queues_max; qid++) {
+		struct rdt_ioq *ioq = &ctrl->ioqs[qid];
+
+		if (!ioq->qp || ioq->closing)
+			continue;
+		ioq->closing = true;
+		/* It is alive until it has had our answer to its detach message, which comes after
+		 * this one. */
+		rd_loop_post(ioq->qp->reactor->loop, &ioq->qp->close_msg);
+	}
+}
+
+/* The last I/O queue is gone: finish what waited for it. */
+static void settle(struct rdt_ctrl *ctrl)
+{
+	struct rdt_qpair *admin = ctrl->admin;
+
+	if (ctrl->ioqs_live)
+		return;
+	if (ctrl->state == RDT_CTRL_RESETTING) {
+		set_state(ctrl, RDT_CTRL_DISABLED);
+		ctrl->queues_granted = ctrl->queues_max;
+		if (ctrl->cc & CC_EN)
+			set_state(ctrl, RDT_CTRL_READY);
+	} else if (ctrl->state == RDT_CTRL_SHUTTING) {
+		set_state(ctrl, RDT_CTRL_SHUT);
+	}
+	if (!ctrl->admin_gone) {
+		rdt_qpair_look(admin); /* it may be draining */
+		return;
+	}
+	ctrl->admin = NULL;
+	rdt_ctrl_put(ctrl); /* the admin queue's */
+	rdt_qpair_detached(admin);
+}
+
+static void detached_msg(struct rd_msg *msg)
+{
+	rdt_qpair_detached(rd_container_of(msg, struct rdt_qpair, detach_msg));
+}
+
+/* A drained queue pair leaves. On the owner. */
+void rdt_ctrl_detach(struct rdt_qpair *qp)
+{
+	struct rdt_ctrl *ctrl = qp->ctrl;
+	struct rdt_attach *waiting;
+	struct rdt_ioq *ioq;
+
+	assert(ctrl->magic == RDT_CTRL_MAGIC);
+	if (qp->admin) {
+		rdt_keep_alive_stop(ctrl);
+		if (ctrl->state != RDT_CTRL_DEAD)
+			set_state(ctrl, RDT_CTRL_DEAD);
+		ctrl->admin_gone = true;
+		close_ioqs(ctrl);
+		settle(ctrl);
+		return;
+	}
+	ioq = &ctrl->ioqs[qp->qid];
+	assert(ioq->qp == qp);
+	waiting = ioq->waiting;
+	ioq->qp = NULL;
+	ioq->waiting = NULL;
+	ctrl->ioqs_live--;
+	qp->detach_msg.fn = detached_msg;
+	rd_loop_post(qp->reactor->loop, &qp->detach_msg);
+	if (waiting) {
+		rd_timer_stop(ctrl->owner->loop, &waiting->timer);
+		rdt_ctrl_attach(waiting);
+	}
+	settle(ctrl);
+	rdt_ctrl_put(ctrl); /* the I/O queue's; last, as @ctrl may go with it */
+}
+
+/* ---- properties ---- */
+
+uint64_t rdt_ctrl_cap(const struct rdt_ctrl *ctrl)
+{
+	uint32_t depth = rdt_subsys_is_disc(ctrl->subsys)
+				 ? RDT_ADMIN_DEPTH_MAX
+				 : ctrl->subsys->target->cfg->target.queue_depth;
+
+	return (uint64_t)(depth - 1) | /* MQES */
+	       1ull << 16 |            /* CQR */
+	       30ull << 24 |           /* TO: 15 s, for a reset that waits for I/O in flight */
+	       1ull << 37;             /* CSS: NVM command set; MPSMIN = MPSMAX = 4 KiB */
+}
+
+uint32_t rdt_ctrl_csts(const struct rdt_ctrl *ctrl)
+{
+	switch (ctrl->state) {
+	case RDT_CTRL_READY:
+	case RDT_CTRL_RESETTING:
+		return ctrl->csts_extra | CSTS_RDY;
+	case RDT_CTRL_SHUTTING:
+		return ctrl->csts_extra | CSTS_SHST_PROCESSING | (ctrl->cc & CC_EN ? CSTS_RDY : 0);
+	case RDT_CTRL_SHUT:
+		return ctrl->csts_extra | CSTS_SHST_COMPLETE | (ctrl->cc & CC_EN ? CSTS_RDY : 0);
+	default:
+		return ctrl->csts_extra;
+	}
+}
+
+/* The value has been checked. */
+void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
+{
+	uint32_t old = ctrl->cc;
+
+	if (ctrl->state == RDT_CTRL_DEAD)
+		return;
+	ctrl->cc = cc;
+	if ((old & CC_EN) && !(cc & CC_EN)) {
+		set_state(ctrl, RDT_CTRL_RESETTING);
+		rdt_aer_drop_all(ctrl);
+		rdt_features_reset(ctrl);
+		close_ioqs(ctrl);
+		settle(ctrl);
+	} else if (CC_SHN(cc) && !CC_SHN(old)) {
+		set_state(ctrl, RDT_CTRL_SHUTTING);
+		rdt_aer_drop_all(ctrl);
+		close_ioqs(ctrl);
+		settle(ctrl);
+	} else if (!(old & CC_EN) && (cc & CC_EN) &&
+		   (ctrl->state == RDT_CTRL_DISABLED || ctrl->state == RDT_CTRL_SHUT)) {
+		set_state(ctrl, RDT_CTRL_READY);
+	}
+}
+
+void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why)
+{
+	rd_warn(ctrl->log, RD_LOG_CTRL, "%s: controller %u of %s: %s; ending the association",
+		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn, why);
+	ctrl->csts_extra |= CSTS_CFS;
+	set_state(ctrl, RDT_CTRL_DEAD);
+	close_ioqs(ctrl);
+	rdt_qpair_close(ctrl->admin, why);
+}
+
+/* ---- error log (any reactor) ---- */
+
+void rdt_ctrl_log_error(struct rdt_ctrl *ctrl, const struct rdt_req *req)
+{
+	struct rdt_error_log *log = &ctrl->errors;
+	struct nvme_error_log_page *e;
+
+	pthread_mutex_lock(&log->lock);
+	e = &log->ring[log->count % RDT_ERROR_LOG];
+	log->count++;
+	memset(e, 0, sizeof(*e));
+	e->error_count = htole64(log->count);
+	e->sqid = htole16(req->qp->qid);
+	e->cmdid = req->sqe.cid;
+	e->status_field = nvme_status_to_wire(req->status);
+	e->parm_error_location = htole16(req->err_loc);
+	e->lba = htole64(req->err_lba);
+	if (req->sqe.opcode != NVMF_OPCODE)
+		e->nsid = req->sqe.nsid;
+	e->trtype = NVMF_TRTYPE_RDMA;
+	pthread_mutex_unlock(&log->lock);
+}

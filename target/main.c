@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdtarget: options, signals, and the order of things from start to exit. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "util/cleanup.h"
+#include "util/parse.h"
+#include "util/sockaddr.h"
+#include "internal.h"
+
+#define EXIT_USAGE 2
+/* After the time to drain is over: for connections to close and the last I/O to come back. */
+#define GIVE_UP_AFTER (5 * RD_NSEC_PER_SEC)
+
+struct options {
+	const char *config;
+	const char *log;
+	int ready_fd;
+	bool check;
+	bool exit_with_parent;
+};
+
+struct app {
+	struct options opt;
+	struct rd_log *log;
+	struct rd_loop *loop;
+	struct rdt_config *cfg;
+	struct rdt_target *target;
+	struct rd_io signals;
+	struct rd_timer timer; /* draining */
+	bool draining;
+	bool abandoned;
+	bool failed; /* I/O did not come back */
+};
+
+static const char usage_text[] =
+	"Usage: rdtarget [OPTION]... CONFIG\n"
+	"Export files and block devices as NVMe namespaces over RDMA (NVMe-oF).\n"
+	"\n"
+	"  -c, --config FILE       the configuration (YAML); the same as CONFIG\n"
+	"      --check             check the configuration and exit\n"
+	"      --log SPEC          what to log: LEVEL, COMPONENT=LEVEL, or several with commas\n"
+	"      --exit-with-parent  end when the process that started this one ends\n"
+	"      --ready-fd N        write \"ADDRESS PORT\" of each listener to descriptor N when\n"
+	"                          ready, then close it\n"
+	"  -h, --help              show this help and exit\n"
+	"  -V, --version           show the version and exit\n"
+	"\n"
+	"SIGTERM and SIGINT drain: I/O in flight is finished and answered. A second one does not\n"
+	"wait for it. SIGUSR1 logs the status.\n";
+
+static int usage(FILE *out)
+{
+	fputs(usage_text, out);
+	fprintf(out, "\nLog levels: %s\nLog components: %s\n", rd_log_level_names(),
+		rd_log_comp_names());
+	return out == stdout ? EXIT_SUCCESS : EXIT_USAGE;
+}
+
+static int usage_error(const char *what, const char *value)
+{
+	fprintf(stderr, "rdtarget: %s%s%s\nTry 'rdtarget --help'.\n", what, value ? ": " : "",
+		value ? value : "");
+	return EXIT_USAGE;
+}
+
+/* Returns -1 to go on, else the exit code. */
+static int parse_options(int argc, char **argv, struct options *opt)
+{
+	enum { OPT_CHECK = 256, OPT_LOG, OPT_PARENT, OPT_READY_FD };
+	static const struct option longopts[] = {
+		{"config", required_argument, NULL, 'c'},
+		{"check", no_argument, NULL, OPT_CHECK},
+		{"log", required_argument, NULL, OPT_LOG},
+		{"exit-with-parent", no_argument, NULL, OPT_PARENT},
+		{"ready-fd", required_argument, NULL, OPT_READY_FD},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{0},
+	};
+	uint64_t fd;
+	int c;
+
+	opt->ready_fd = -1;
+	while ((c = getopt_long(argc, argv, "c:hV", longopts, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			opt->config = optarg;
+			break;
+		case OPT_CHECK:
+			opt->check = true;
+			break;
+		case OPT_LOG:
+			opt->log = optarg;
+			break;
+		case OPT_PARENT:
+			opt->exit_with_parent = true;
+			break;
+		case OPT_READY_FD:
+			if (rd_parse_u64(optarg, 3, 65535, &fd))
+				return usage_error("--ready-fd takes a descriptor from 3 on, not",
+						   optarg);
+			opt->ready_fd = (int)fd;
+			break;
+		case 'h':
+			return usage(stdout);
+		case 'V':
+			puts("rdtarget " RDT_VERSION);
+			return EXIT_SUCCESS;
+		default:
+			fputs("Try 'rdtarget --help'.\n", stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc && !opt->config)
+		opt->config = argv[optind++];
+	if (optind < argc)
+		return usage_error("one configuration is enough; this is left over", argv[optind]);
+	return opt->config ? -1 : usage_error("no configuration given", NULL);
+}
+
+static int make_log(struct app *app)
+{
+	const char *bad;
+
+	if (rd_log_create("rdtarget", STDERR_FILENO, RD_LOG_NOTICE, NULL, NULL, &app->log)) {
+		fputs("rdtarget: out of memory\n", stderr);
+		return EXIT_FAILURE;
+	}
+	if (app->opt.log && rd_log_parse(app->log, app->opt.log, &bad)) {
+		fprintf(stderr,
+			"rdtarget: --log: \"%s\" is neither a level (%s) nor COMPONENT=LEVEL "
+			"(%s)\n",
+			bad, rd_log_level_names(), rd_log_comp_names());
+		return EXIT_USAGE;
+	}
+	return -1;
+}
+
+/* Each queue is a connection, and so a descriptor: use what the system allows. */
+static void raise_nofile(struct rd_log *log)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur == lim.rlim_max)
+		return;
+	lim.rlim_cur = lim.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &lim))
+		rd_warn(log, RD_LOG_MAIN, "cannot raise the limit of open files: %s",
+			strerror(errno));
+}
+
+static int die_with_parent(struct rd_log *log)
+{
+	pid_t parent = getppid();
+
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM)) {
+		rd_err(log, RD_LOG_MAIN, "--exit-with-parent: %s", strerror(errno));
+		return -errno;
+	}
+	/* It may have ended before we asked. */
+	if (getppid() != parent)
+		raise(SIGTERM);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+static void drained(struct rdt_target *target)
+{
+	rd_loop_stop(target->loop);
+}
+
+static void give_up(struct rd_timer *timer)
+{
+	struct app *app = rd_container_of(timer, struct app, timer);
+
+	app->failed = true;
+	rd_loop_stop(app->loop);
+}
+
+static void abandon(struct app *app)
+{
+	if (app->abandoned)
+		return;
+	app->abandoned = true;
+	rdt_target_abandon(app->target);
+	app->timer.fn = give_up;
+	rd_timer_start(app->loop, &app->timer, GIVE_UP_AFTER);
+}
+
+static void drain_timeout(struct rd_timer *timer)
+{
+	struct app *app = rd_container_of(timer, struct app, timer);
+
+	rd_warn(app->log, RD_LOG_MAIN, "drain_timeout is over: closing with commands unanswered");
+	abandon(app);
+}
+
+static void terminate(struct app *app, int signo)
+{
+	if (app->draining) {
+		rd_notice(app->log, RD_LOG_MAIN, "%s again: not waiting for I/O in flight",
+			  strsignal(signo));
+		abandon(app);
+		return;
+	}
+	app->draining = true;
+	rd_notice(app->log, RD_LOG_MAIN, "%s: draining", strsignal(signo));
+	app->timer.fn = drain_timeout;
+	rd_timer_start(app->loop, &app->timer, app->cfg->target.drain_timeout_ns);
+	rdt_target_drain(app->target, drained);
+}
+
+static void on_signal(struct rd_io *io, uint32_t events)
+{
+	struct app *app = rd_container_of(io, struct app, signals);
+	struct signalfd_siginfo si;
+
+	while (read(io->fd, &si, sizeof(si)) == sizeof(si)) {
+		if (si.ssi_signo == SIGUSR1)
+			rdt_target_status(app->target);
+		else
+			terminate(app, (int)si.ssi_signo);
+	}
+}
+
+/* Blocked before any thread exists, so that every thread has them blocked. */
+static int block_signals(void)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGUSR1);
+	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
+		return -1;
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void tell_ready(struct app *app)
+{
+	const struct rdt_target *t = app->target;
+	char host[RD_ADDR_TEXT];
+
+	rd_notice(app->log, RD_LOG_MAIN, "ready");
+	if (app->opt.ready_fd < 0)
+		return;
+	for (unsigned int i = 0; i < t->listeners_count; i++) {
+		const struct sockaddr *addr = (const struct sockaddr *)&t->listeners[i].addr;
+
+		dprintf(app->opt.ready_fd, "%s %u\n", rd_addr_format_host(addr, host),
+			rd_addr_port(addr));
+	}
+	close(app->opt.ready_fd);
+}
+
+static int serve(struct app *app)
+{
+	struct rd_loop_opts opts = {.log = app->log};
+	uint64_t reads, writes;
+	int fd = block_signals();
+	int err;
+
+	if (fd < 0) {
+		rd_err(app->log, RD_LOG_MAIN, "signalfd: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	raise_nofile(app->log);
+	err = rd_loop_create(&opts, &app->loop);
+	if (!err)
+		err = rd_io_add(app->loop, &app->signals, fd, EPOLLIN, on_signal);
+	if (!err && app->opt.exit_with_parent)
+		err = die_with_parent(app->log);
+	if (!err)
+		err = rdt_target_create(app->cfg, app->log, app->loop, NULL, &app->target);
+	if (!err)
+		err = rdt_target_start(app->target);
+	if (!err) {
+		tell_ready(app);
+		err = rd_loop_run(app->loop);
+	}
+	if (app->failed) {
+		rd_err(app->log, RD_LOG_MAIN, "giving up: I/O did not come back from a backend");
+		_exit(EXIT_FAILURE); /* it still owns our buffers: nothing can be freed */
+	}
+	if (app->draining) {
+		rdt_target_totals(app->target, &reads, &writes);
+		rd_notice(app->log, RD_LOG_MAIN,
+			  "stopped: %" PRIu64 " reads and %" PRIu64 " writes served%s", reads,
+			  writes, app->abandoned ? "; some commands were left unanswered" : "");
+	}
+	if (err)
+		rd_err(app->log, RD_LOG_MAIN, "not serving: %s", strerror(-err));
+	if (app->loop) {
+		rd_timer_stop(app->loop, &app->timer);
+		rd_io_del(app->loop, &app->signals);
+	}
+	rdt_target_destroy(&app->target);
+	rd_loop_destroy(&app->loop);
+	close(fd);
+	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	struct app app = {0};
+	int code = parse_options(argc, argv, &app.opt);
+
+	if (code >= 0)
+		return code;
+	code = make_log(&app);
+	if (code < 0 && rdt_config_load(app.opt.config, app.log, &app.cfg))
+		code = EXIT_FAILURE; /* it has said why */
+	if (code < 0 && app.opt.check) {
+		printf("%s: OK\n", app.opt.config);
+		code = EXIT_SUCCESS;
+	}
+	if (code < 0)
+		code = serve(&app);
+	rdt_config_free(&app.cfg);
+	rd_log_destroy(&app.log);
+	return code;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of a queue pair, on its reactor. There is one way down, whatever the cause:
+ * rdt_qpair_close(), the transport ends the connection and gives back what it holds, requests come
+ * back from backends and messages, the controller's owner forgets the queue, and only then is it
+ * freed.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "util/sockaddr.h"
+#include "internal.h"
+
+#define RDT_QPAIR_MAGIC 0x72717074u
+
+const char *rdt_qpair_state_name(unsigned int state)
+{
+	static const char *const names[] = {
+		[RDT_QP_NEW] = "new",
+		[RDT_QP_LIVE] = "live",
+		[RDT_QP_DRAINING] = "draining",
+		[RDT_QP_CLOSING] = "closing",
+		[RDT_QP_DETACHING] = "detaching",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+static void set_state(struct rdt_qpair *qp, enum rdt_qp_state state)
+{
+	rd_debug(qp->log, RD_LOG_QPAIR, "qid %u: %s -> %s", qp->qid,
+		 rdt_qpair_state_name(qp->state), rdt_qpair_state_name(state));
+	qp->state = (uint8_t)state;
+}
+
+static void detach_msg(struct rd_msg *msg)
+{
+	struct rdt_qpair *qp = rd_container_of(msg, struct rdt_qpair, detach_msg);
+
+	rdt_ctrl_detach(qp);
+}
+
+static void close_msg(struct rd_msg *msg)
+{
+	struct rdt_qpair *qp = rd_container_of(msg, struct rdt_qpair, close_msg);
+
+	rdt_qpair_close(qp, "controller reset, shut down or lost");
+}
+
+static void free_qpair(struct rdt_qpair *qp)
+{
+	struct rdt_reactor *r = qp->reactor;
+
+	TAILQ_REMOVE(&r->qpairs, qp, link);
+	r->qpairs_count--;
+	atomic_fetch_sub_explicit(&r->load, 1, memory_order_relaxed);
+	qp->ops->destroy(qp);
+	rdt_reactor_check_drained(r);
+}
+
+/* All commands are answered; AERs wait for events, and an admin queue outlives its I/O queues. */
+static bool drained(const struct rdt_qpair *qp)
+{
+	if (qp->used != qp->used_aer || !STAILQ_EMPTY(&qp->capsules))
+		return false;
+	return !qp->admin || qp->ctrl->ioqs_live == 0;
+}
+
+static void check(struct rd_defer *defer)
+{
+	struct rdt_qpair *qp = rd_container_of(defer, struct rdt_qpair, check);
+
+	assert(qp->magic == RDT_QPAIR_MAGIC);
+	if (qp->state == RDT_QP_DRAINING && drained(qp))
+		rdt_qpair_close(qp, "drained");
+	if (qp->state != RDT_QP_CLOSING || !qp->transport_closed || qp->used)
+		return;
+	set_state(qp, RDT_QP_DETACHING);
+	if (!qp->ctrl)
+		free_qpair(qp);
+	else if (qp->ctrl->owner == qp->reactor)
+		rdt_ctrl_detach(qp);
+	else
+		rd_loop_post(qp->ctrl->owner->loop, &qp->detach_msg);
+}
+
+void rdt_qpair_detached(struct rdt_qpair *qp)
+{
+	assert(qp->state == RDT_QP_DETACHING);
+	qp->ctrl = NULL;
+	free_qpair(qp);
+}
+
+void rdt_qpair_look(struct rdt_qpair *qp)
+{
+	if (qp->state >= RDT_QP_DRAINING)
+		rd_defer(qp->reactor->loop, &qp->check, RD_DEFER_WORK);
+}
+
+static void connect_timeout(struct rd_timer *timer)
+{
+	struct rdt_qpair *qp = rd_container_of(timer, struct rdt_qpair, connect_timer);
+
+	rdt_qpair_close(qp, "no Connect within 10 s");
+}
+
+int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt_transport_ops *ops,
+		   uint16_t cm_qid, uint16_t depth)
+{
+	qp->magic = RDT_QPAIR_MAGIC;
+	qp->state = RDT_QP_NEW;
+	qp->reactor = r;
+	qp->log = r->log;
+	qp->ops = ops;
+	qp->admin = cm_qid == 0;
+	qp->cm_qid = cm_qid;
+	qp->qid = cm_qid;
+	qp->depth = depth;
+	qp->in_capsule_max = r->target->cfg->target.in_capsule_bytes;
+	qp->check.fn = check;
+	qp->connect_timer.fn = connect_timeout;
+	qp->close_msg.fn = close_msg;
+	qp->detach_msg.fn = detach_msg;
+	TAILQ_INIT(&qp->free);
+	STAILQ_INIT(&qp->capsules);
+	qp->reqs = calloc(depth, sizeof(*qp->reqs));
+	if (!qp->reqs)
+		return -ENOMEM;
+	for (uint16_t i = 0; i < depth; i++)
+		rdt_req_init(&qp->reqs[i], qp, i);
+	return 0;
+}
+
+void rdt_qpair_fini(struct rdt_qpair *qp)
+{
+	if (!qp->reactor)
+		return;
+	rd_timer_stop(qp->reactor->loop, &qp->connect_timer);
+	rd_defer_cancel(qp->reactor->loop, &qp->check);
+	free(qp->reqs);
+	qp->reqs = NULL;
+}
+
+void rdt_qpair_start(struct rdt_qpair *qp)
+{
+	struct rdt_reactor *r = qp->reactor;
+
+	TAILQ_INSERT_TAIL(&r->qpairs, qp, link);
+	r->qpairs_count++;
+	if (rd_timer_start(r->loop, &qp->connect_timer, RDT_CONNECT_TIMEOUT))
+		rdt_qpair_close(qp, "out of memory");
+}
+
+void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
+			 bool sqflow_off)
+{
+	char addr[RD_ADDR_TEXT];
+
+	rd_timer_stop(qp->reactor->loop, &qp->connect_timer);
+	qp->ctrl = ctrl;
+	qp->qid = qid;
+	qp->sqsize = sqsize;
+	qp->sqflow_off = sqflow_off;
+	if (qp->state != RDT_QP_NEW)
+		return; /* closing already: the reference is given back on the way down */
+	set_state(qp, RDT_QP_LIVE);
+	rd_info(qp->log, RD_LOG_QPAIR, "%s qid %u cntlid %u: connected from %s, %u entries",
+		ctrl->subsys->nqn, qid, ctrl->cntlid,
+		rd_addr_format((struct sockaddr *)&qp->remote, addr), sqsize);
+}
+
+void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap)
+{
+	struct rdt_req *req;
+
+	if (qp->state >= RDT_QP_DRAINING)
+		return;
+	req = TAILQ_FIRST(&qp->free);
+	if (!req || !STAILQ_EMPTY(&qp->capsules)) {
+		STAILQ_INSERT_TAIL(&qp->capsules, cap, link);
+		return;
+	}
+	rdt_req_begin(req, cap);
+}
+
+void rdt_qpair_next(struct rdt_qpair *qp)
+{
+	struct rdt_capsule *cap = STAILQ_FIRST(&qp->capsules);
+	struct rdt_req *req = TAILQ_FIRST(&qp->free);
+
+	if (cap && req && qp->state < RDT_QP_CLOSING) {
+		STAILQ_REMOVE_HEAD(&qp->capsules, link);
+		rdt_req_begin(req, cap);
+	}
+	rdt_qpair_look(qp);
+}
+
+void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
+{
+	char addr[RD_ADDR_TEXT];
+
+	if (qp->state >= RDT_QP_CLOSING)
+		return;
+	rd_info(qp->log, RD_LOG_QPAIR, "qid %u from %s: closing: %s", qp->qid,
+		rd_addr_format((struct sockaddr *)&qp->remote, addr), reason);
+	set_state(qp, RDT_QP_CLOSING);
+	rd_timer_stop(qp->reactor->loop, &qp->connect_timer);
+	STAILQ_INIT(&qp->capsules);
+	qp->ops->close(qp);
+	if (qp->ctrl && qp->admin)
+		rdt_aer_drop_all(qp->ctrl);
+	/* Those in nobody's hands end now; the others when they come back. */
+	for (uint16_t i = 0; i < qp->depth; i++)
+		if (qp->reqs[i].state != RDT_REQ_FREE)
+			rdt_req_process(&qp->reqs[i]);
+	rdt_qpair_look(qp);
+}
+
+void rdt_qpair_lost(struct rdt_qpair *qp, const char *reason)
+{
+	rdt_qpair_close(qp, reason);
+}
+
+void rdt_qpair_transport_closed(struct rdt_qpair *qp)
+{
+	assert(qp->magic == RDT_QPAIR_MAGIC && qp->state >= RDT_QP_CLOSING);
+	qp->transport_closed = true;
+	rdt_qpair_look(qp);
+}
+
+void rdt_qpair_drain(struct rdt_qpair *qp)
+{
+	if (qp->state >= RDT_QP_DRAINING)
+		return;
+	if (qp->state == RDT_QP_NEW) {
+		rdt_qpair_close(qp, "the target is shutting down");
+		return;
+	}
+	set_state(qp, RDT_QP_DRAINING);
+	rdt_qpair_look(qp);
+}
+
+/* Linear, and only for Abort. */
+struct rdt_req *rdt_qpair_find(struct rdt_qpair *qp, uint16_t cid)
+{
+	for (uint16_t i = 0; i < qp->depth; i++) {
+		struct rdt_req *req = &qp->reqs[i];
+
+		if (req->state != RDT_REQ_FREE && rdt_sqe_cid(req) == cid)
+			return req;
+	}
+	return NULL;
+}

@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * NVMe/RDMA below the queue pair: capsules by SEND, host data by READ and WRITE. Everything here
+ * runs on the reactor of the connection.
+ *
+ * Draining is by counting: each posted RECV and each signalled READ and SEND completes exactly
+ * once, and the connection is destroyed when all have. A WRITE is not signalled: it precedes its
+ * SEND.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "rdma.h"
+
+#define RDT_WR_MAGIC 0x72777274u
+#define CQ_DEPTH     4096u
+#define POLL_BATCH   32
+#define POLL_ROUND   512u /* completions before others on the loop get their turn */
+
+static void finish_later(struct rdt_rdma_conn *rc)
+{
+	if (rc->closing)
+		rd_defer(rc->qp.reactor->loop, &rc->finish, RD_DEFER_WORK);
+}
+
+static struct rdt_rdma_conn *to_conn(struct rdt_qpair *qp)
+{
+	return rd_container_of(qp, struct rdt_rdma_conn, qp);
+}
+
+static struct rdt_rdma_req *to_rreq(struct rdt_req *req)
+{
+	return &to_conn(req->qp)->reqs[req->index];
+}
+
+/* A flushed one only follows an end whose own reason comes with DISCONNECTED. */
+static void failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc, const char *what)
+{
+	if (wc->status != IBV_WC_WR_FLUSH_ERR)
+		rdt_qpair_lost(&rc->qp, what);
+}
+
+/* ---- receiving ---- */
+
+static int post_recv(struct rdt_rdma_recv *recv)
+{
+	struct ibv_recv_wr *bad;
+	int err = rd_fab_post_recv(recv->conn->conn, &recv->rwr, &bad);
+
+	if (!err)
+		recv->conn->recvs_out++;
+	return err;
+}
+
+static void capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
+{
+	struct rdt_rdma_conn *rc = to_conn(qp);
+
+	if (rc->closing)
+		return;
+	if (post_recv(rd_container_of(cap, struct rdt_rdma_recv, cap)))
+		rdt_qpair_lost(qp, "cannot post a RECV");
+}
+
+static void recv_done(struct rdt_rdma_recv *recv, const struct ibv_wc *wc)
+{
+	struct rdt_rdma_conn *rc = recv->conn;
+
+	rc->recvs_out--;
+	if (wc->status != IBV_WC_SUCCESS) {
+		failed(rc, wc,
+		       wc->status == IBV_WC_LOC_LEN_ERR ? "a capsule was longer than IOCCSZ"
+							: "a RECV failed");
+		return;
+	}
+	if (wc->byte_len < NVME_SQE_SIZE) {
+		rdt_qpair_lost(&rc->qp, "a capsule was shorter than 64 bytes");
+		return;
+	}
+	recv->cap.data_len = wc->byte_len - NVME_SQE_SIZE;
+	if (!rc->established)
+		STAILQ_INSERT_TAIL(&rc->early, &recv->cap, link);
+	else
+		rdt_qpair_capsule(&rc->qp, &recv->cap);
+}
+
+/* ---- host data to us ---- */
+
+static void lose(struct rdt_rdma_req *rr, const char *what)
+{
+	rr->lost = true;
+	rdt_qpair_lost(&rr->conn->qp, what);
+}
+
+/*
+ * The sink of a READ on iWARP must be open to the peer's tagged writes. Where a registration is
+ * cheap, only this buffer is opened, for as long as the READ takes; else the whole slab has to be.
+ */
+static int sink_key(struct rdt_rdma_req *rr, uint32_t *lkey)
+{
+	struct rdt_rdma_dev *rdev = rr->conn->rdev;
+	int err;
+
+	*lkey = rdev->mr->lkey;
+	if (!rdev->sink_mr)
+		return 0;
+	err = rd_fab_reg_mr(rdev->dev, rr->req->buf, rr->req->data_len,
+			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &rr->sink);
+	if (err)
+		return err;
+	rdev->mrs++;
+	*lkey = rr->sink->lkey;
+	return 0;
+}
+
+static void close_sink(struct rdt_rdma_req *rr)
+{
+	if (!rr->sink)
+		return;
+	rd_fab_dereg_mr(&rr->sink);
+	rr->conn->rdev->mrs--;
+}
+
+static void post_read(struct rdt_rdma_req *rr)
+{
+	struct rdt_rdma_conn *rc = rr->conn;
+	struct rdt_req *req = rr->req;
+	struct ibv_sge sge = {.addr = (uintptr_t)req->buf, .length = req->data_len};
+	struct ibv_send_wr wr = {
+		.wr_id = (uintptr_t)&rr->read,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = req->raddr, .rkey = req->rkey},
+	};
+	struct ibv_send_wr *bad;
+
+	if (sink_key(rr, &sge.lkey)) {
+		lose(rr, "cannot register the buffer of a READ");
+		return;
+	}
+	if (rd_fab_post_send(rc->conn, &wr, &bad)) {
+		close_sink(rr);
+		lose(rr, "cannot post a READ");
+		return;
+	}
+	rc->reads_out++;
+}
+
+/* The provider would queue an excess as well, but what waits here can still be aborted. */
+static void fetch(struct rdt_req *req)
+{
+	struct rdt_rdma_conn *rc = to_conn(req->qp);
+
+	if (rc->reads_out >= rc->conn->ord || !TAILQ_EMPTY(&rc->read_wait))
+		TAILQ_INSERT_TAIL(&rc->read_wait, req, link);
+	else
+		post_read(to_rreq(req));
+}
+
+static bool fetch_cancel(struct rdt_req *req)
+{
+	struct rdt_rdma_conn *rc = to_conn(req->qp);
+	struct rdt_req *r;
+
+	TAILQ_FOREACH (r, &rc->read_wait, link) {
+		if (r != req)
+			continue;
+		TAILQ_REMOVE(&rc->read_wait, req, link);
+		return true;
+	}
+	return false;
+}
+
+static void read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
+{
+	struct rdt_rdma_conn *rc = rr->conn;
+	struct rdt_req *next;
+
+	rc->reads_out--;
+	close_sink(rr);
+	if (wc->status != IBV_WC_SUCCESS)
+		failed(rc, wc, "a READ of the host's memory failed");
+	while (!rc->closing && rc->reads_out < rc->conn->ord &&
+	       (next = TAILQ_FIRST(&rc->read_wait))) {
+		TAILQ_REMOVE(&rc->read_wait, next, link);
+		post_read(to_rreq(next));
+	}
+	rdt_req_fetched(rr->req, wc->status == IBV_WC_SUCCESS ? 0 : -EIO);
+}
+
+/* ---- answers ---- */
+
+static void respond(struct rdt_req *req, bool with_data)
+{
+	struct rdt_rdma_conn *rc = to_conn(req->qp);
+	struct rdt_rdma_req *rr = to_rreq(req);
+	struct ibv_sge data = {
+		.addr = (uintptr_t)req->buf,
+		.length = req->data_len,
+		.lkey = rc->rdev->mr->lkey,
+	};
+	struct ibv_sge cqe = {
+		.addr = (uintptr_t)rr->cqe,
+		.length = NVME_CQE_SIZE,
+		.lkey = rc->mr->lkey,
+	};
+	struct ibv_send_wr send = {
+		.wr_id = (uintptr_t)&rr->send,
+		.sg_list = &cqe,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr write = {
+		.wr_id = (uintptr_t)&rr->write,
+		.next = &send,
+		.sg_list = &data,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.wr.rdma = {.remote_addr = req->raddr, .rkey = req->rkey},
+	};
+	struct ibv_send_wr *bad;
+
+	*rr->cqe = req->cqe;
+	/* Exactly the key of the command, and only when the host asked: anything else makes hosts
+	 * reset. */
+	if (req->invalidate && rc->rdev->dev->caps.send_with_inv) {
+		send.opcode = IBV_WR_SEND_WITH_INV;
+		send.invalidate_rkey = req->rkey;
+		send.wr.rdma.rkey = req->rkey;
+	}
+	if (rd_fab_post_send(rc->conn, with_data ? &write : &send, &bad)) {
+		lose(rr, "cannot post a response");
+		return;
+	}
+	rc->sends_out++;
+}
+
+/* ---- completions ---- */
+
+static void handle_wc(const struct ibv_wc *wc, struct rd_log *log)
+{
+	struct rdt_rdma_wr *wr = (void *)(uintptr_t)wc->wr_id;
+	struct rdt_rdma_conn *rc;
+	struct rdt_rdma_req *rr;
+
+	if (wr->magic != RDT_WR_MAGIC) {
+		rd_err(log, RD_LOG_QPAIR, "a completion carries the unknown wr_id %#llx",
+		       (unsigned long long)wc->wr_id);
+		return;
+	}
+	rr = wr->owner;
+	switch (wr->kind) {
+	case RDT_WR_RECV:
+		rc = ((struct rdt_rdma_recv *)wr->owner)->conn;
+		recv_done(wr->owner, wc);
+		break;
+	case RDT_WR_READ:
+		rc = rr->conn;
+		read_done(rr, wc);
+		break;
+	case RDT_WR_WRITE: /* unsignalled: it failed, and its SEND will complete as well */
+		rc = rr->conn;
+		failed(rc, wc, "a WRITE to the host's memory failed");
+		break;
+	default:
+		rc = rr->conn;
+		rc->sends_out--;
+		if (wc->status != IBV_WC_SUCCESS)
+			failed(rc, wc, "a response could not be sent");
+		rdt_req_responded(rr->req);
+		break;
+	}
+	finish_later(rc);
+}
+
+static void poll_cq(struct rdt_rdma_dev *rdev)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	unsigned int total = 0;
+	bool armed = false;
+
+	while (total < POLL_ROUND) {
+		int n = rd_fab_cq_poll(rdev->cq, POLL_BATCH, wc);
+
+		if (n < 0 || (n == 0 && armed)) {
+			if (n < 0)
+				rd_err(rdev->reactor->log, RD_LOG_QPAIR,
+				       "%s: the completion queue is broken: %s", rdev->dev->name,
+				       strerror(-n));
+			return;
+		}
+		if (n == 0) {
+			rd_fab_cq_arm(rdev->cq);
+			armed = true;
+		}
+		for (int i = 0; i < n; i++)
+			handle_wc(&wc[i], rdev->reactor->log);
+		total += (unsigned int)n;
+	}
+	rd_defer(rdev->reactor->loop, &rdev->again, RD_DEFER_WORK);
+}
+
+static void cq_event(struct rd_fab_cq *cq, void *arg)
+{
+	poll_cq(arg);
+}
+
+static void cq_again(struct rd_defer *defer)
+{
+	poll_cq(rd_container_of(defer, struct rdt_rdma_dev, again));
+}
+
+/* ---- the end of a connection ---- */
+
+static void close_conn(struct rdt_qpair *qp)
+{
+	struct rdt_rdma_conn *rc = to_conn(qp);
+
+	rc->closing = true;
+	rd_fab_disconnect(rc->conn);
+	finish_later(rc);
+}
+
+static void finish(struct rd_defer *defer)
+{
+	struct rdt_rdma_conn *rc = rd_container_of(defer, struct rdt_rdma_conn, finish);
+	struct rdt_req *req;
+
+	while ((req = TAILQ_FIRST(&rc->read_wait))) {
+		TAILQ_REMOVE(&rc->read_wait, req, link);
+		rdt_req_fetched(req, -ECANCELED);
+	}
+	if (!rc->conn || !rc->disconnected || rc->recvs_out || rc->sends_out || rc->reads_out)
+		return;
+	rd_fab_conn_destroy(&rc->conn);
+	/* A WRITE may have been posted whose SEND was not: only now is its buffer free. */
+	for (uint16_t i = 0; i < rc->qp.depth; i++) {
+		struct rdt_rdma_req *rr = &rc->reqs[i];
+
+		if (!rr->lost)
+			continue;
+		rr->lost = false;
+		if (rr->req->state == RDT_REQ_FETCHING)
+			rdt_req_fetched(rr->req, -EIO);
+		else
+			rdt_req_responded(rr->req);
+	}
+	rdt_qpair_transport_closed(&rc->qp);
+}
+
+void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
+{
+	struct rdt_rdma_conn *rc = arg;
+	struct rdt_capsule *cap;
+
+	switch (ev->type) {
+	case RD_FAB_EV_ESTABLISHED:
+		rc->established = true;
+		while ((cap = STAILQ_FIRST(&rc->early))) {
+			STAILQ_REMOVE_HEAD(&rc->early, link);
+			rdt_qpair_capsule(&rc->qp, cap);
+		}
+		break;
+	case RD_FAB_EV_DISCONNECTED:
+		rc->disconnected = true;
+		rdt_qpair_lost(&rc->qp, ev->reason);
+		finish_later(rc);
+		break;
+	case RD_FAB_EV_DEVICE_REMOVED:
+		rdt_qpair_lost(&rc->qp, "the RDMA device is gone");
+		break;
+	default:
+		break;
+	}
+}
+
+static void destroy(struct rdt_qpair *qp)
+{
+	rdt_rdma_conn_free(to_conn(qp));
+}
+
+const struct rdt_transport_ops rdt_rdma_ops = {
+	.name = "rdma",
+	.fetch = fetch,
+	.fetch_cancel = fetch_cancel,
+	.respond = respond,
+	.capsule_done = capsule_done,
+	.close = close_conn,
+	.destroy = destroy,
+};
+
+/* ---- making a connection's memory and queue pair ---- */
+
+int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t qid,
+		       uint16_t depth)
+{
+	int err = rdt_qpair_init(&rc->qp, r, &rdt_rdma_ops, qid, depth);
+
+	TAILQ_INIT(&rc->read_wait);
+	STAILQ_INIT(&rc->early);
+	rc->finish.fn = finish;
+	if (err)
+		return err;
+	rc->recvs = calloc(depth, sizeof(*rc->recvs));
+	rc->reqs = calloc(depth, sizeof(*rc->reqs));
+	return rc->recvs && rc->reqs ? 0 : -ENOMEM;
+}
+
+static size_t in_capsule_stride(const struct rdt_rdma_conn *rc)
+{
+	/* Whole pages, so that O_DIRECT can write from them. */
+	return (rc->qp.in_capsule_max + (size_t)RDT_BUFFER_UNIT - 1) &
+	       ~((size_t)RDT_BUFFER_UNIT - 1);
+}
+
+static int map_region(struct rdt_rdma_conn *rc)
+{
+	size_t per_entry = in_capsule_stride(rc) + NVME_SQE_SIZE + NVME_CQE_SIZE;
+	int err;
+
+	rc->region_len = per_entry * rc->qp.depth;
+	rc->region = mmap(NULL, rc->region_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
+	if (rc->region == MAP_FAILED) {
+		rc->region = NULL;
+		return -ENOMEM;
+	}
+	err = rd_fab_reg_mr(rc->rdev->dev, rc->region, rc->region_len, IBV_ACCESS_LOCAL_WRITE,
+			    &rc->mr);
+	if (!err)
+		rc->rdev->mrs++;
+	return err;
+}
+
+static void init_wr(struct rdt_rdma_wr *wr, enum rdt_rdma_wr_kind kind, void *owner)
+{
+	wr->magic = RDT_WR_MAGIC;
+	wr->kind = (uint8_t)kind;
+	wr->owner = owner;
+}
+
+static void init_entry(struct rdt_rdma_conn *rc, uint16_t i)
+{
+	size_t stride = in_capsule_stride(rc);
+	uint8_t *sqes = rc->region + stride * rc->qp.depth;
+	uint8_t *cqes = sqes + (size_t)NVME_SQE_SIZE * rc->qp.depth;
+	struct rdt_rdma_recv *recv = &rc->recvs[i];
+	struct rdt_rdma_req *rr = &rc->reqs[i];
+
+	init_wr(&recv->wr, RDT_WR_RECV, recv);
+	recv->conn = rc;
+	recv->cap.sqe = (void *)(sqes + (size_t)NVME_SQE_SIZE * i);
+	recv->cap.data = rc->region + stride * i;
+	recv->sge[0] = (struct ibv_sge){(uintptr_t)recv->cap.sqe, NVME_SQE_SIZE, rc->mr->lkey};
+	recv->sge[1] =
+		(struct ibv_sge){(uintptr_t)recv->cap.data, rc->qp.in_capsule_max, rc->mr->lkey};
+	recv->rwr.wr_id = (uintptr_t)&recv->wr;
+	recv->rwr.sg_list = recv->sge;
+	recv->rwr.num_sge = rc->qp.in_capsule_max ? 2 : 1;
+
+	init_wr(&rr->read, RDT_WR_READ, rr);
+	init_wr(&rr->write, RDT_WR_WRITE, rr);
+	init_wr(&rr->send, RDT_WR_SEND, rr);
+	rr->req = &rc->qp.reqs[i];
+	rr->conn = rc;
+	rr->cqe = (void *)(cqes + (size_t)NVME_CQE_SIZE * i);
+}
+
+int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
+{
+	struct rd_fab_qp_attr attr = {
+		.max_send_wr = 3u * rc->qp.depth, /* READ, WRITE and SEND for each request */
+		.max_recv_wr = rc->qp.depth,
+		.max_send_sge = 1,
+		.max_recv_sge = 2,
+	};
+	int err;
+
+	rc->rdev = rdt_rdma_dev_get(rc->qp.reactor, rc->conn->dev);
+	if (!rc->rdev)
+		return -ENOMEM;
+	err = map_region(rc);
+	if (err)
+		return err;
+	attr.send_cq = rc->rdev->cq;
+	attr.recv_cq = rc->rdev->cq;
+	err = rd_fab_qp_create(rc->conn, &attr);
+	if (err)
+		return err;
+	for (uint16_t i = 0; i < rc->qp.depth; i++) {
+		init_entry(rc, i);
+		err = post_recv(&rc->recvs[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void rdt_rdma_conn_free(struct rdt_rdma_conn *rc)
+{
+	rd_defer_cancel(rc->qp.reactor->loop, &rc->finish);
+	rd_fab_conn_destroy(&rc->conn);
+	if (rc->mr) {
+		rd_fab_dereg_mr(&rc->mr);
+		rc->rdev->mrs--;
+	}
+	if (rc->region)
+		munmap(rc->region, rc->region_len);
+	rdt_qpair_fini(&rc->qp);
+	free(rc->recvs);
+	free(rc->reqs);
+	free(rc);
+}
+
+/* ---- devices ---- */
+
+struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *dev)
+{
+	struct rdt_rdma_dev *rdev = dev->user;
+	int access = IBV_ACCESS_LOCAL_WRITE;
+
+	if (rdev)
+		return rdev;
+	rdev = calloc(1, sizeof(*rdev));
+	if (!rdev)
+		return NULL;
+	rdev->reactor = r;
+	rdev->dev = dev;
+	rdev->again.fn = cq_again;
+	rdev->sink_mr = dev->caps.read_sink_remote_write && dev->caps.cheap_mr;
+	if (dev->caps.read_sink_remote_write && !dev->caps.cheap_mr)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	if (rd_fab_cq_create(dev, CQ_DEPTH, cq_event, rdev, &rdev->cq))
+		goto err_free;
+	if (rd_fab_reg_mr(dev, r->slab, r->map_len, access, &rdev->mr))
+		goto err_cq;
+	if (rd_fab_cq_arm(rdev->cq))
+		goto err_mr;
+	rdev->mrs = 1;
+	dev->user = rdev;
+	SLIST_INSERT_HEAD(&r->rdma->devs, rdev, link);
+	return rdev;
+
+err_mr:
+	rd_fab_dereg_mr(&rdev->mr);
+err_cq:
+	rd_fab_cq_destroy(&rdev->cq);
+err_free:
+	free(rdev);
+	return NULL;
+}
+
+int rdt_rdma_init(struct rdt_reactor *r)
+{
+	r->rdma = calloc(1, sizeof(*r->rdma));
+	if (!r->rdma)
+		return -ENOMEM;
+	SLIST_INIT(&r->rdma->devs);
+	return rdt_rdma_open_fabs(r->target, r->loop, r->rdma->fabs);
+}
+
+void rdt_rdma_fini(struct rdt_reactor *r)
+{
+	struct rdt_rdma *rdma = r->rdma;
+	struct rdt_rdma_dev *rdev;
+
+	if (!rdma)
+		return;
+	while ((rdev = SLIST_FIRST(&rdma->devs))) {
+		SLIST_REMOVE_HEAD(&rdma->devs, link);
+		assert(rdev->mrs == 1);
+		rd_defer_cancel(r->loop, &rdev->again);
+		rd_fab_dereg_mr(&rdev->mr);
+		rd_fab_cq_destroy(&rdev->cq);
+		rdev->dev->user = NULL;
+		free(rdev);
+	}
+	for (int i = 0; i < RDT_RDMA_FABS; i++)
+		rd_fab_close(&rdma->fabs[i]);
+	free(rdma);
+	r->rdma = NULL;
+}
+
+unsigned int rdt_rdma_mrs(const struct rdt_reactor *r)
+{
+	const struct rdt_rdma_dev *rdev;
+	unsigned int n = 0;
+
+	SLIST_FOREACH (rdev, &r->rdma->devs, link)
+		n += rdev->mrs;
+	return n;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The RDMA transport's own objects, shared by rdma.c (data path) and rdma_cm.c (connections). */
+#ifndef RDT_RDMA_H
+#define RDT_RDMA_H
+
+#include "fabric/fabric.h"
+#include "internal.h"
+
+#define RDT_RDMA_FABS 2 /* indexed by "ask for CRC" */
+
+/* What a wr_id points to. */
+struct rdt_rdma_wr {
+	uint32_t magic;
+	uint8_t kind; /* enum rdt_rdma_wr_kind */
+	void *owner;  /* RECV: struct rdt_rdma_recv; else struct rdt_rdma_req */
+};
+
+enum rdt_rdma_wr_kind { RDT_WR_RECV, RDT_WR_READ, RDT_WR_WRITE, RDT_WR_SEND };
+
+/* One device on one reactor: completion queue and the registration of the reactor's buffers. */
+struct rdt_rdma_dev {
+	struct rdt_reactor *reactor;
+	struct rd_fab_dev *dev;
+	struct rd_fab_cq *cq;
+	struct rd_fab_mr *mr;  /* slab and reserve */
+	struct rd_defer again; /* the CQ had more than one round's worth */
+	unsigned int mrs;      /* registered now */
+	bool sink_mr;          /* register the sink of each READ: see sink_access() */
+	SLIST_ENTRY(rdt_rdma_dev) link;
+};
+
+struct rdt_rdma {
+	struct rd_fab *fabs[RDT_RDMA_FABS];
+	SLIST_HEAD(, rdt_rdma_dev) devs;
+};
+
+struct rdt_rdma_recv {
+	struct rdt_rdma_wr wr;
+	struct rdt_rdma_conn *conn;
+	struct rdt_capsule cap;
+	struct ibv_sge sge[2]; /* SQE slot, in-capsule area */
+	struct ibv_recv_wr rwr;
+};
+
+/* The transport's half of a request; rc->reqs[req->index]. */
+struct rdt_rdma_req {
+	struct rdt_rdma_wr read;
+	struct rdt_rdma_wr write;
+	struct rdt_rdma_wr send;
+	struct rdt_req *req;
+	struct rdt_rdma_conn *conn;
+	struct rd_fab_mr *sink;
+	struct nvme_cqe *cqe; /* in registered memory */
+	bool lost; /* could not be posted: comes back when the connection has been destroyed */
+};
+
+struct rdt_rdma_conn {
+	struct rdt_qpair qp;
+	struct rd_fab_conn *conn;
+	struct rdt_rdma_dev *rdev;
+	uint8_t *region; /* in-capsule areas, SQE slots, CQE slots */
+	size_t region_len;
+	struct rd_fab_mr *mr;
+	struct rdt_rdma_recv *recvs;      /* [depth] */
+	struct rdt_rdma_req *reqs;        /* [depth] */
+	struct rdt_req_list read_wait;    /* beyond the READ depth, in order */
+	STAILQ_HEAD(, rdt_capsule) early; /* came before ESTABLISHED */
+	uint32_t reads_out;
+	uint32_t sends_out;
+	uint32_t recvs_out;
+	bool established;
+	bool disconnected;
+	bool closing;
+	struct rd_defer finish;
+};
+
+extern const struct rdt_transport_ops rdt_rdma_ops;
+
+/* rdma.c */
+struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *dev);
+int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t qid,
+		       uint16_t depth);
+int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc); /* conn is there: memory, queue pair, RECVs */
+void rdt_rdma_conn_free(
+	struct rdt_rdma_conn *rc); /* any stage; the connection is destroyed here at the latest */
+void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg);
+
+/* rdma_cm.c */
+int rdt_rdma_open_fabs(const struct rdt_target *target, struct rd_loop *loop,
+		       struct rd_fab *fabs[RDT_RDMA_FABS]);
+
+#endif /* RDT_RDMA_H */

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections of the RDMA transport: the listeners on the main loop, the checks of a request's
+ * private data (NVMe/RDMA 1.0, RDMA_CM private data), the choice of a reactor, and the way in on
+ * that reactor.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/sockaddr.h"
+#include "rdma.h"
+
+#define BACKLOG 128
+#define ORD_WANTED                                                                    \
+	128u /* READs in flight on one queue; soft-iWARP and most NICs hold that many \
+	      */
+
+struct handoff { /* a checked request on its way to a reactor, which frees it */
+	struct rd_msg msg;
+	struct rdt_reactor *reactor;
+	struct rd_fab_req *req;
+	bool crc;
+	uint16_t qid;
+	uint16_t depth;
+};
+
+static void reject(struct rd_fab_req *req, enum nvmf_rdma_cm_status sts)
+{
+	struct nvmf_rdma_cm_rej rej = {.sts = htole16((uint16_t)sts)};
+
+	rd_fab_req_reject(req, &rej, sizeof(rej));
+}
+
+/* ---- on the reactor ---- */
+
+static int accept_conn(struct rdt_rdma_conn *rc, uint16_t peer_ord)
+{
+	struct nvmf_rdma_cm_rep rep = {.crqsize = htole16(rc->qp.depth)};
+	struct rd_fab_conn_param param = {
+		.private_data = &rep,
+		.private_len = sizeof(rep),
+		/* Hosts READ nothing from a target, but an RTR by READ needs room for one. */
+		.ird = peer_ord ? peer_ord : 1,
+		.ord = (uint16_t)(rc->qp.depth < ORD_WANTED ? rc->qp.depth : ORD_WANTED),
+	};
+
+	return rd_fab_accept(rc->conn, &param);
+}
+
+static void adopt(struct handoff *h)
+{
+	struct nvmf_rdma_cm_rej rej = {.sts = htole16(NVMF_RDMA_CM_NO_RSRC)};
+	struct rdt_reactor *r = h->reactor;
+	uint16_t peer_ord = h->req->peer_ord;
+	struct rdt_rdma_conn *rc;
+	int err;
+
+	rc = r->draining ? NULL : calloc(1, sizeof(*rc));
+	if (!rc) {
+		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
+		goto err_load;
+	}
+	err = rdt_rdma_conn_init(rc, r, h->qid, h->depth);
+	if (err) {
+		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
+		goto err_free;
+	}
+	rc->qp.local = h->req->local;
+	rc->qp.remote = h->req->remote;
+	err = rd_fab_req_adopt(r->rdma->fabs[h->crc], h->req, rdt_rdma_conn_event, rc, &rc->conn);
+	if (err)
+		goto err_free;
+	err = rdt_rdma_conn_setup(rc);
+	if (!err)
+		err = accept_conn(rc, peer_ord);
+	if (err) {
+		rd_err(r->log, RD_LOG_QPAIR, "cannot set up a connection: %s", strerror(-err));
+		rd_fab_reject(rc->conn, &rej, sizeof(rej));
+		goto err_free;
+	}
+	rdt_qpair_start(&rc->qp);
+	return;
+
+err_free:
+	if (rc)
+		rdt_rdma_conn_free(rc);
+err_load:
+	atomic_fetch_sub_explicit(&r->load, 1, memory_order_relaxed);
+}
+
+static void handoff_msg(struct rd_msg *msg)
+{
+	struct handoff *h = rd_container_of(msg, struct handoff, msg);
+
+	adopt(h);
+	free(h);
+}
+
+/* ---- on the main loop ---- */
+
+/* 0, or why the request must be rejected. */
+static unsigned int check_request(const struct rdt_target *t, const struct rd_fab_req *req,
+				  uint16_t *qid, uint16_t *depth)
+{
+	struct nvmf_rdma_cm_req cm;
+	uint32_t max = t->cfg->target.queue_depth;
+	uint32_t hsqsize;
+
+	if (req->private_len < sizeof(cm))
+		return NVMF_RDMA_CM_INVALID_LEN;
+	memcpy(&cm, req->private_data, sizeof(cm));
+	if (cm.recfmt)
+		return NVMF_RDMA_CM_INVALID_RECFMT;
+	*qid = le16toh(cm.qid);
+	if (*qid > t->cfg->target.io_queues)
+		return NVMF_RDMA_CM_INVALID_QID;
+	if (*qid == 0)
+		max = RDT_ADMIN_DEPTH_MAX;
+	/* hsqsize is 0's based, hrqsize is not: the host must be able to hold the answer to all it
+	 * may send. */
+	hsqsize = le16toh(cm.hsqsize);
+	if (hsqsize == 0 || hsqsize + 1 > max)
+		return NVMF_RDMA_CM_INVALID_HSQSIZE;
+	if (le16toh(cm.hrqsize) < hsqsize)
+		return NVMF_RDMA_CM_INVALID_HRQSIZE;
+	/* Without inbound READs at the host no data could ever be fetched from it. */
+	if (req->peer_ird == 0)
+		return NVMF_RDMA_CM_INVALID_IRD;
+	*depth = (uint16_t)(hsqsize + 1);
+	return 0;
+}
+
+/* Kernel hosts never show the reason: this line is where it can be found. */
+static void report_reject(struct rdt_target *t, const struct rd_fab_req *req, unsigned int sts)
+{
+	char addr[RD_ADDR_TEXT];
+	char more[RDT_SQUASHED_TEXT];
+	uint32_t squashed;
+
+	if (rd_ratelimit_pass(&t->reject_limit, rd_loop_now(t->loop), RD_NSEC_PER_SEC, 5,
+			      &squashed))
+		rd_warn(t->log, RD_LOG_QPAIR, "rejected a connection from %s: %s%s",
+			rd_addr_format((const struct sockaddr *)&req->remote, addr),
+			nvmf_rdma_cm_status_text(sts), rdt_squashed(squashed, more));
+}
+
+static struct rdt_reactor *least_loaded(struct rdt_target *t)
+{
+	struct rdt_reactor *best = &t->reactors[0];
+
+	for (unsigned int i = 1; i < t->reactors_count; i++)
+		if (atomic_load_explicit(&t->reactors[i].load, memory_order_relaxed) <
+		    atomic_load_explicit(&best->load, memory_order_relaxed))
+			best = &t->reactors[i];
+	return best;
+}
+
+static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void *arg)
+{
+	struct rdt_listener *l = arg;
+	struct rdt_target *t = l->target;
+	struct handoff *h;
+	uint16_t qid, depth;
+	unsigned int sts = check_request(t, req, &qid, &depth);
+
+	h = sts ? NULL : calloc(1, sizeof(*h));
+	if (!h) {
+		sts = sts ? sts : NVMF_RDMA_CM_NO_RSRC;
+		report_reject(t, req, sts);
+		reject(req, sts);
+		return;
+	}
+	h->msg.fn = handoff_msg;
+	h->reactor = least_loaded(t);
+	h->req = req;
+	h->crc = l->cfg->crc;
+	h->qid = qid;
+	h->depth = depth;
+	atomic_fetch_add_explicit(&h->reactor->load, 1, memory_order_relaxed);
+	rd_loop_post(h->reactor->loop, &h->msg);
+}
+
+/* One fabric for listeners that ask for CRC and one for those that do not, where there are such. */
+int rdt_rdma_open_fabs(const struct rdt_target *target, struct rd_loop *loop,
+		       struct rd_fab *fabs[RDT_RDMA_FABS])
+{
+	const struct rdt_config *cfg = target->cfg;
+
+	for (unsigned int i = 0; i < cfg->listeners_count; i++) {
+		bool crc = cfg->listeners[i].crc;
+		struct rd_fab_iwarp_opts opts = {
+			.crc = crc,
+			.congestion = cfg->target.congestion,
+		};
+		int err;
+
+		if (fabs[crc])
+			continue;
+		err = rd_fab_iwarp_open(loop, &opts, &fabs[crc]);
+		if (err == -ENOENT)
+			rd_err(target->log, RD_LOG_TARGET,
+			       "congestion: this kernel has no TCP congestion control named %s "
+			       "(see "
+			       "/proc/sys/net/ipv4/tcp_available_congestion_control)",
+			       cfg->target.congestion);
+		else if (err)
+			rd_err(target->log, RD_LOG_TARGET, "cannot open the iwarp provider: %s",
+			       strerror(-err));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int listen_one(struct rdt_target *t, const struct rdt_listener_config *cfg)
+{
+	struct rdt_listener *l = &t->listeners[t->listeners_count];
+	struct sockaddr_storage addr;
+	char text[RD_ADDR_TEXT];
+	int err;
+
+	l->target = t;
+	l->cfg = cfg;
+	l->prtype = "iwarp";
+	l->portid = (uint16_t)(t->listeners_count + 1);
+	if (cfg->provider == RDT_PROVIDER_VERBS) {
+		rd_err(t->log, RD_LOG_TARGET,
+		       "listener %s: this build has no verbs provider; use provider iwarp",
+		       cfg->address);
+		return -EOPNOTSUPP;
+	}
+	err = rd_addr_parse(cfg->address, cfg->port, &addr);
+	if (!err)
+		err = rd_fab_listen(t->fabs[cfg->crc], (struct sockaddr *)&addr, BACKLOG,
+				    on_request, l, &l->lis);
+	if (err) {
+		rd_err(t->log, RD_LOG_TARGET, "cannot listen on %s port %u: %s%s", cfg->address,
+		       cfg->port, strerror(-err),
+		       err == -EADDRINUSE
+			       ? "; stop the program that uses it (ss -tlnp shows it), or choose "
+				 "another port"
+		       : err == -EADDRNOTAVAIL
+			       ? "; no interface of this machine has that address (ip addr)"
+			       : "");
+		return err;
+	}
+	l->addr = l->lis->addr;
+	t->listeners_count++;
+	rd_notice(t->log, RD_LOG_MAIN, "listening on %s (%s)",
+		  rd_addr_format((struct sockaddr *)&l->addr, text), l->prtype);
+	return 0;
+}
+
+int rdt_rdma_listen(struct rdt_target *t)
+{
+	int err = rdt_rdma_open_fabs(t, t->loop, t->fabs);
+
+	for (unsigned int i = 0; i < t->cfg->listeners_count && !err; i++)
+		err = listen_one(t, &t->cfg->listeners[i]);
+	return err;
+}
+
+void rdt_rdma_unlisten(struct rdt_target *t)
+{
+	for (unsigned int i = 0; t->listeners && i < t->cfg->listeners_count; i++)
+		rd_fab_unlisten(&t->listeners[i].lis);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A reactor: a thread with a loop, its buffers, its channels to the backends and its RDMA
+ * resources. */
+#include <assert.h>
+#include <errno.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+
+static void check_drained_msg(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, drained_msg);
+	struct rdt_target *t = r->target;
+
+	if (--t->reactors_left == 0 && t->drained)
+		t->drained(t);
+}
+
+void rdt_reactor_check_drained(struct rdt_reactor *r)
+{
+	if (!r->draining || r->drained_sent || r->qpairs_count)
+		return;
+	r->drained_sent = true;
+	rd_loop_post(r->target->loop, &r->drained_msg);
+}
+
+static void drain_msg(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, drain_msg);
+	struct rdt_qpair *qp, *next;
+
+	r->draining = true;
+	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
+		next = TAILQ_NEXT(qp, link);
+		rdt_qpair_drain(qp);
+	}
+	rdt_reactor_check_drained(r);
+}
+
+static void abandon_msg(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, abandon_msg);
+	struct rdt_qpair *qp, *next;
+
+	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
+		next = TAILQ_NEXT(qp, link);
+		rdt_qpair_close(qp, "the time to drain is over");
+	}
+}
+
+static uint64_t pool_used(const struct rdt_pool *pool)
+{
+	return rd_buddy_total_bytes(pool->buddy) - rd_buddy_free_bytes(pool->buddy);
+}
+
+static void status_report(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, status_msg);
+	const struct rdt_status_line *s = &r->status;
+	struct rdt_target *t = r->target;
+
+	rd_notice(t->log, RD_LOG_MAIN,
+		  "status: reactor=%u admin_queues=%u io_queues=%u requests=%u waiting=%u "
+		  "slab_used=%llu reserve_used=%llu mrs=%u",
+		  r->index, s->admin_qpairs, s->io_qpairs, s->requests, s->waiting,
+		  (unsigned long long)s->slab_used, (unsigned long long)s->reserve_used, s->mrs);
+	if (--t->status_left == 0)
+		rd_notice(t->log, RD_LOG_MAIN, "status: end");
+}
+
+static void status_collect(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, status_msg);
+	struct rdt_status_line *s = &r->status;
+	const struct rdt_qpair *qp;
+	const struct rdt_req *req;
+
+	memset(s, 0, sizeof(*s));
+	TAILQ_FOREACH (qp, &r->qpairs, link) {
+		s->admin_qpairs += qp->admin;
+		s->io_qpairs += !qp->admin;
+		s->requests += qp->used;
+	}
+	for (int i = 0; i < RDT_POOLS; i++)
+		TAILQ_FOREACH (req, &r->pools[i].waiting, link)
+			s->waiting++;
+	s->slab_used = pool_used(&r->pools[RDT_POOL_IO]);
+	s->reserve_used = pool_used(&r->pools[RDT_POOL_RESERVE]);
+	s->mrs = rdt_rdma_mrs(r);
+	r->status_msg.fn = status_report;
+	rd_loop_post(r->target->loop, &r->status_msg);
+}
+
+void rdt_reactor_ask_status(struct rdt_reactor *r)
+{
+	r->status_msg.fn = status_collect;
+	rd_loop_post(r->loop, &r->status_msg);
+}
+
+static int init_buffers(struct rdt_reactor *r)
+{
+	const struct rdt_target_config *cfg = &r->target->cfg->target;
+	size_t max = cfg->max_data_bytes;
+	int err;
+
+	r->slab_len = cfg->buffer_bytes / max * max;
+	if (r->slab_len == 0)
+		r->slab_len = max;
+	r->map_len = r->slab_len + RDT_RESERVE_BYTES;
+	r->slab =
+		mmap(NULL, r->map_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (r->slab == MAP_FAILED) {
+		r->slab = NULL;
+		err = -errno;
+		rd_err(r->log, RD_LOG_TARGET,
+		       "cannot allocate %zu bytes of buffers for reactor %u: %s; lower "
+		       "buffer_memory",
+		       r->map_len, r->index, strerror(errno));
+		return err;
+	}
+	err = rdt_pool_init(&r->pools[RDT_POOL_IO], r, r->slab, r->slab_len, max);
+	if (err)
+		return err;
+	return rdt_pool_init(&r->pools[RDT_POOL_RESERVE], r, r->slab + r->slab_len,
+			     RDT_RESERVE_BYTES, RDT_RESERVE_MAX);
+}
+
+int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned int index)
+{
+	struct rd_loop_opts opts = {
+		.log = target->log,
+		.clock = target->clock,
+		.spin_ns = target->cfg->target.spin_ns,
+	};
+	int err;
+
+	r->target = target;
+	r->log = target->log;
+	r->index = index;
+	TAILQ_INIT(&r->qpairs);
+	r->drain_msg.fn = drain_msg;
+	r->abandon_msg.fn = abandon_msg;
+	r->drained_msg.fn = check_drained_msg;
+	err = rd_loop_create(&opts, &r->loop);
+	if (err)
+		return err;
+	r->chans = calloc(target->ns_count + 1, sizeof(*r->chans));
+	/* A reactor's counters share no cache line with another's. */
+	r->counters = aligned_alloc(64, ((target->subsys_count + 1) * sizeof(*r->counters) + 63) &
+						~(size_t)63);
+	if (!r->chans || !r->counters)
+		return -ENOMEM;
+	for (unsigned int i = 0; i <= target->subsys_count; i++)
+		memset(&r->counters[i], 0, sizeof(r->counters[i]));
+	return init_buffers(r);
+}
+
+static void needed_engines(const struct rdt_target *t, struct rdt_engines_opts *opts)
+{
+	for (unsigned int i = 0; i < t->cfg->subsystems_count; i++) {
+		const struct rdt_subsys_config *ss = &t->cfg->subsystems[i];
+
+		for (unsigned int j = 0; j < ss->namespaces_count; j++) {
+			const struct rdt_ns_config *ns = &ss->namespaces[j];
+
+			if (ns->backend != RDT_BACKEND_FILE && ns->backend != RDT_BACKEND_BLOCK)
+				continue;
+			if (ns->engine == RDT_ENGINE_AIO)
+				opts->need_aio = true;
+			else
+				opts->need_uring = true;
+		}
+	}
+}
+
+int rdt_reactor_setup(struct rdt_reactor *r)
+{
+	struct rdt_target *t = r->target;
+	struct rdt_engines_opts opts = {
+		.loop = r->loop,
+		.depth = t->cfg->target.engine_depth,
+		.slab = r->slab,
+		.slab_len = r->slab_len,
+	};
+	char text[256] = "";
+	int err;
+
+	needed_engines(t, &opts);
+	err = rdt_engines_create(&opts, &r->engines, text, sizeof(text));
+	if (err) {
+		rd_err(r->log, RD_LOG_TARGET, "reactor %u: %s", r->index,
+		       text[0] ? text : strerror(-err));
+		return err;
+	}
+	for (unsigned int i = 0; i < t->subsys_count; i++) {
+		struct rdt_subsys *ss = &t->subsys[i];
+
+		for (unsigned int j = 0; j < ss->ns_count; j++) {
+			struct rdt_ns *ns = &ss->ns[j];
+
+			err = rdt_chan_open(ns->bdev, r->engines, &r->chans[ns->index]);
+			if (err) {
+				rd_err(r->log, RD_LOG_TARGET, "%s namespace %u on reactor %u: %s",
+				       ss->nqn, ns->cfg->nsid, r->index, strerror(-err));
+				return err;
+			}
+		}
+	}
+	return rdt_rdma_init(r);
+}
+
+void rdt_reactor_teardown(struct rdt_reactor *r)
+{
+	assert(TAILQ_EMPTY(&r->qpairs));
+	rdt_rdma_fini(r);
+	for (unsigned int i = 0; r->chans && i < r->target->ns_count; i++)
+		rdt_chan_close(&r->chans[i]);
+	rdt_engines_destroy(&r->engines);
+}
+
+struct start {
+	struct rdt_reactor *r;
+	sem_t ready;
+	int err;
+};
+
+static void *reactor_thread(void *arg)
+{
+	struct start *start = arg;
+	struct rdt_reactor *r = start->r;
+	int err = rdt_reactor_setup(r);
+
+	start->err = err;
+	sem_post(&start->ready); /* @start is gone after this */
+	if (!err) {
+		err = rd_loop_run(r->loop);
+		if (err)
+			rd_err(r->log, RD_LOG_TARGET, "reactor %u stopped: %s", r->index,
+			       strerror(-err));
+	}
+	rdt_reactor_teardown(r);
+	return NULL;
+}
+
+int rdt_reactor_start(struct rdt_reactor *r)
+{
+	struct start start = {.r = r};
+	char name[16];
+	int err;
+
+	sem_init(&start.ready, 0, 0);
+	err = pthread_create(&r->thread, NULL, reactor_thread, &start);
+	if (err) {
+		sem_destroy(&start.ready);
+		rd_err(r->log, RD_LOG_TARGET, "cannot start the thread of reactor %u: %s", r->index,
+		       strerror(err));
+		return -err;
+	}
+	while (sem_wait(&start.ready) && errno == EINTR)
+		;
+	sem_destroy(&start.ready);
+	if (start.err) {
+		pthread_join(r->thread, NULL);
+		return start.err;
+	}
+	snprintf(name, sizeof(name), "reactor-%u", r->index % 1000);
+	pthread_setname_np(r->thread, name);
+	r->running = true;
+	return 0;
+}
+
+void rdt_reactor_stop(struct rdt_reactor *r)
+{
+	if (!r->running)
+		return;
+	rd_loop_stop(r->loop);
+	pthread_join(r->thread, NULL);
+	r->running = false;
+}
+
+void rdt_reactor_fini(struct rdt_reactor *r)
+{
+	if (!r->target)
+		return;
+	for (int i = 0; i < RDT_POOLS; i++)
+		rdt_pool_fini(&r->pools[i]);
+	if (r->slab)
+		munmap(r->slab, r->map_len);
+	free(r->chans);
+	free(r->counters);
+	rd_loop_destroy(&r->loop);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One command's way through the target: parse, buffer, fetch, execute, respond. The states and who
+ * moves a request out of each are at enum rdt_req_state.
+ */
+#include <assert.h>
+
+#include "internal.h"
+
+#define RDT_REQ_MAGIC 0x71657274u
+
+const char *rdt_req_state_name(unsigned int state)
+{
+	static const char *const names[RDT_REQ_STATES] = {
+		[RDT_REQ_FREE] = "free",
+		[RDT_REQ_NEW] = "new",
+		[RDT_REQ_NEED_BUFFER] = "need-buffer",
+		[RDT_REQ_FETCH] = "fetch",
+		[RDT_REQ_FETCHING] = "fetching",
+		[RDT_REQ_READY] = "ready",
+		[RDT_REQ_EXECUTING] = "executing",
+		[RDT_REQ_EXECUTED] = "executed",
+		[RDT_REQ_RESPONDING] = "responding",
+		[RDT_REQ_DONE] = "done",
+	};
+
+	return state < RDT_REQ_STATES ? names[state] : "?";
+}
+
+static void set_state(struct rdt_req *req, enum rdt_req_state state)
+{
+	rd_trace(req->qp->log, RD_LOG_QPAIR, "qid %u cid %#x: %s -> %s", req->qp->qid,
+		 rdt_sqe_cid(req), rdt_req_state_name(req->state), rdt_req_state_name(state));
+	req->state = (uint8_t)state;
+}
+
+struct nvme_status rdt_req_fail(struct rdt_req *req, unsigned int sct, unsigned int sc,
+				unsigned int loc)
+{
+	req->err_loc = (uint16_t)loc;
+	return nvme_status_dnr(sct, sc);
+}
+
+void rdt_req_init(struct rdt_req *req, struct rdt_qpair *qp, uint16_t index)
+{
+	req->magic = RDT_REQ_MAGIC;
+	req->qp = qp;
+	req->index = index;
+	req->state = RDT_REQ_FREE;
+	TAILQ_INSERT_TAIL(&qp->free, req, link);
+}
+
+static void release_capsule(struct rdt_req *req)
+{
+	if (req->cap)
+		req->qp->ops->capsule_done(req->qp, req->cap);
+	req->cap = NULL;
+}
+
+/* Which command is this, and may it be sent here and now? */
+static struct nvme_status find_command(struct rdt_req *req)
+{
+	const struct rdt_qpair *qp = req->qp;
+	const struct rdt_cmd *cmd;
+	bool fabrics = req->sqe.opcode == NVMF_OPCODE;
+	uint8_t code = fabrics ? req->sqe.fctype : req->sqe.opcode;
+
+	req->dir = code & 3;
+	if (!qp->ctrl && !(fabrics && code == nvme_fabrics_type_connect))
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
+	if (fabrics)
+		cmd = &rdt_fabrics_cmds[code];
+	else
+		cmd = qp->admin ? &rdt_admin_cmds[code] : &rdt_io_cmds[code];
+	if (!cmd->exec)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, fabrics ? 4 : 0);
+	req->cmd = cmd;
+	if (fabrics)
+		return NVME_OK;
+	if (qp->admin && rdt_subsys_is_disc(qp->ctrl->subsys) && !(cmd->flags & RDT_CMD_DISC))
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, 0);
+	/* The controller's state is its owner's. I/O queues exist only while it is ready, and are
+	 * closed after. */
+	if (qp->admin && qp->ctrl->state != RDT_CTRL_READY)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
+	return NVME_OK;
+}
+
+static void state_new(struct rdt_req *req)
+{
+	struct nvme_status sgl = rdt_sgl_parse(req);
+	uint16_t sgl_loc = req->err_loc;
+	struct nvme_status st = find_command(req);
+
+	if (nvme_status_ok(st)) {
+		st = sgl;
+		req->err_loc = sgl_loc;
+	}
+	if (nvme_status_ok(st) && req->cmd->check)
+		st = req->cmd->check(req);
+	if (nvme_status_ok(st))
+		st = rdt_sgl_match(req);
+	if (!nvme_status_ok(st)) {
+		req->status = st;
+		set_state(req, RDT_REQ_EXECUTED);
+		return;
+	}
+	if (req->data_len && req->sgl_type == NVME_SGL_IN_CAPSULE) {
+		req->buf = req->cap->data + req->raddr;
+		set_state(req, RDT_REQ_READY);
+		return;
+	}
+	release_capsule(req);
+	set_state(req, req->data_len ? RDT_REQ_NEED_BUFFER : RDT_REQ_READY);
+}
+
+static void state_need_buffer(struct rdt_req *req)
+{
+	bool reserve = req->qp->admin || req->sqe.opcode == NVMF_OPCODE;
+
+	if (req->waiting)
+		return;
+	if (!req->buf) {
+		req->pool = &req->qp->reactor->pools[reserve && req->data_len <= RDT_RESERVE_MAX
+							     ? RDT_POOL_RESERVE
+							     : RDT_POOL_IO];
+		req->buf = rdt_pool_get(req->pool, req);
+	}
+	if (req->buf)
+		set_state(req, req->dir == RDT_DIR_H2C ? RDT_REQ_FETCH : RDT_REQ_READY);
+}
+
+void rdt_req_buffer(struct rdt_req *req, void *buf)
+{
+	assert(req->state == RDT_REQ_NEED_BUFFER);
+	req->buf = buf;
+	rdt_req_process(req);
+}
+
+static void state_fetch(struct rdt_req *req)
+{
+	set_state(req, RDT_REQ_FETCHING);
+	req->qp->ops->fetch(req);
+}
+
+void rdt_req_fetched(struct rdt_req *req, int err)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_FETCHING);
+	if (err) {
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_DATA_XFER_ERROR);
+		set_state(req, RDT_REQ_EXECUTED);
+	} else {
+		set_state(req, RDT_REQ_READY);
+	}
+	rdt_req_process(req);
+}
+
+static void state_ready(struct rdt_req *req)
+{
+	set_state(req, RDT_REQ_EXECUTING);
+	if (req->cmd->exec(req) == RDT_EXEC_DONE)
+		set_state(req, RDT_REQ_EXECUTED);
+}
+
+void rdt_req_complete(struct rdt_req *req)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_EXECUTING);
+	set_state(req, RDT_REQ_EXECUTED);
+	rdt_req_process(req);
+}
+
+void rdt_req_drop(struct rdt_req *req)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_EXECUTING);
+	req->dropped = true;
+	set_state(req, RDT_REQ_DONE);
+	rdt_req_process(req);
+}
+
+/* Say what failed, at a rate the peer cannot choose. */
+static void report_failure(struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+	char text[NVME_STATUS_TEXT];
+	char more[RDT_SQUASHED_TEXT];
+	uint32_t squashed;
+
+	if (qp->ctrl)
+		rdt_ctrl_log_error(qp->ctrl, req);
+	if (!rd_log_enabled(qp->log, RD_LOG_QPAIR, RD_LOG_INFO) ||
+	    !rd_ratelimit_pass(&qp->fail_limit, rd_loop_now(qp->reactor->loop), RD_NSEC_PER_SEC, 10,
+			       &squashed))
+		return;
+	rd_info(qp->log, RD_LOG_QPAIR, "qid %u cid %#x opcode %#x%s%s: %s%s", qp->qid,
+		rdt_sqe_cid(req), req->sqe.opcode, req->cmd ? " " : "",
+		req->cmd ? req->cmd->name : "", nvme_status_text(req->status, text),
+		rdt_squashed(squashed, more));
+}
+
+static void state_executed(struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+	bool ok = nvme_status_ok(req->status);
+
+	if (req->aborter)
+		rdt_abort_victim_done(req);
+	/* No RNR on iWARP: the RECV is posted again before the host may count on it. */
+	release_capsule(req);
+	if (!ok)
+		report_failure(req);
+	if (qp->sqflow_off) {
+		req->cqe.sqhd = htole16(0xffff);
+	} else {
+		if (qp->sqsize)
+			qp->sqhd = (uint16_t)((qp->sqhd + 1) % qp->sqsize);
+		req->cqe.sqhd = htole16(qp->sqhd);
+	}
+	req->cqe.sqid = htole16(qp->qid);
+	req->cqe.cid = req->sqe.cid;
+	req->cqe.status = nvme_status_to_wire(req->status);
+	set_state(req, RDT_REQ_RESPONDING);
+	qp->ops->respond(req, ok && req->dir == RDT_DIR_C2H && req->data_len);
+}
+
+void rdt_req_responded(struct rdt_req *req)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_RESPONDING);
+	set_state(req, RDT_REQ_DONE);
+	rdt_req_process(req);
+}
+
+/* Give everything back. The request may be in use again on return. */
+static void finish(struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+
+	if (req->aborter)
+		rdt_abort_victim_done(req);
+	if (req->waiting)
+		rdt_pool_unwait(req->pool, req);
+	release_capsule(req);
+	if (req->buf && req->pool)
+		rdt_pool_put(req->pool, req->buf, req->data_len);
+	req->buf = NULL;
+	req->pool = NULL;
+	set_state(req, RDT_REQ_FREE);
+	/* First out is first in: what was just used is still in the cache. */
+	TAILQ_INSERT_HEAD(&qp->free, req, link);
+	qp->used--;
+	rdt_qpair_next(qp);
+}
+
+/* In these states nobody else holds the request, so a closing queue can end it on the spot. */
+static bool droppable(const struct rdt_req *req)
+{
+	switch (req->state) {
+	case RDT_REQ_NEW:
+	case RDT_REQ_NEED_BUFFER:
+	case RDT_REQ_FETCH:
+	case RDT_REQ_READY:
+	case RDT_REQ_EXECUTED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void rdt_req_process(struct rdt_req *req)
+{
+	static void (*const fns[RDT_REQ_STATES])(struct rdt_req *) = {
+		[RDT_REQ_NEW] = state_new,           [RDT_REQ_NEED_BUFFER] = state_need_buffer,
+		[RDT_REQ_FETCH] = state_fetch,       [RDT_REQ_READY] = state_ready,
+		[RDT_REQ_EXECUTED] = state_executed,
+	};
+	uint8_t before;
+
+	do {
+		if (req->qp->state >= RDT_QP_CLOSING && droppable(req)) {
+			req->dropped = true;
+			set_state(req, RDT_REQ_DONE);
+		}
+		if (req->state == RDT_REQ_DONE) {
+			finish(req);
+			return;
+		}
+		before = req->state;
+		if (fns[before])
+			fns[before](req);
+	} while (req->state != before);
+}
+
+void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap)
+{
+	struct rdt_qpair *qp = req->qp;
+
+	TAILQ_REMOVE(&qp->free, req, link);
+	qp->used++;
+	req->cap = cap;
+	req->sqe = *cap->sqe;
+	memset(&req->cqe, 0, sizeof(req->cqe));
+	req->cmd = NULL;
+	req->status = NVME_OK;
+	req->err_loc = RDT_LOC_NONE;
+	req->err_lba = 0;
+	req->data_len = 0;
+	req->buf = NULL;
+	req->pool = NULL;
+	req->ns = NULL;
+	req->dropped = false;
+	req->in_bio = false;
+	req->aborter = NULL;
+	if (qp->ctrl)
+		rdt_keep_alive_traffic(qp->ctrl);
+	set_state(req, RDT_REQ_NEW);
+	rdt_req_process(req);
+}
+
+/* Answer @req, which nobody else holds any more, with Command Abort Requested. */
+static enum rdt_abort_result abort_now(struct rdt_req *req)
+{
+	req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
+	set_state(req, RDT_REQ_EXECUTED);
+	rdt_req_process(req);
+	return RDT_ABORT_YES;
+}
+
+enum rdt_abort_result rdt_req_abort(struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+	struct rdt_chan *chan;
+
+	switch (req->state) {
+	case RDT_REQ_NEED_BUFFER:
+		rdt_pool_unwait(req->pool, req);
+		return abort_now(req);
+	case RDT_REQ_FETCHING:
+		return qp->ops->fetch_cancel(req) ? abort_now(req) : RDT_ABORT_NO;
+	case RDT_REQ_EXECUTING:
+		if (qp->admin && rdt_aer_remove(qp->ctrl, req))
+			return abort_now(req);
+		if (!req->in_bio)
+			return RDT_ABORT_NO;
+		chan = qp->reactor->chans[req->ns->index];
+		if (!chan->bdev->ops->cancel)
+			return RDT_ABORT_NO;
+		chan->bdev->ops->cancel(chan, &req->bio);
+		return RDT_ABORT_LATER;
+	default:
+		return RDT_ABORT_NO;
+	}
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a backend's error means to a host, and how failures are told. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "internal.h"
+
+struct nvme_status rdt_status_from_errno(int err, unsigned int bio_op)
+{
+	switch (-err) {
+	case 0:
+		return NVME_OK;
+	case ECANCELED:
+		return nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_CAP_EXCEEDED);
+	case EROFS:
+	case EPERM:
+	case EACCES:
+		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_NS_WRITE_PROTECTED);
+	case EOPNOTSUPP:
+		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE);
+	case EAGAIN:
+	case ENOMEM:
+	case EINTR: /* may work when tried again: no DNR */
+		return nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
+	case ENODEV:
+	case ENXIO:
+		return nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
+	case EIO:
+	case EREMOTEIO:
+	case EILSEQ:
+	case EBADMSG:
+	case ENODATA:
+		return nvme_status(NVME_SCT_MEDIA, bio_op == RDT_BIO_READ ? NVME_SC_READ_ERROR
+									  : NVME_SC_WRITE_FAULT);
+	default:
+		return nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
+	}
+}
+
+const char *rdt_squashed(uint32_t n, char buf[RDT_SQUASHED_TEXT])
+{
+	buf[0] = 0;
+	if (n)
+		snprintf(buf, RDT_SQUASHED_TEXT, " (%u more like it)", n);
+	return buf;
+}

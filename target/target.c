@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The whole target: built from the configuration, drained, torn down. Main thread only. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fabric/fabric.h"
+#include "internal.h"
+
+static uint64_t clock_now(const struct rdt_target *t)
+{
+	return rd_loop_now_raw(t->loop);
+}
+
+int rdt_target_create(const struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
+		      const struct rd_clock *clock, struct rdt_target **out)
+{
+	struct rdt_target *t = calloc(1, sizeof(*t));
+	int err = -ENOMEM;
+
+	if (!t)
+		return err;
+	t->cfg = cfg;
+	t->log = log;
+	t->loop = loop;
+	t->clock = clock;
+	t->started_ns = clock_now(t);
+	t->subsys = calloc(cfg->subsystems_count + 1, sizeof(*t->subsys));
+	t->reactors = calloc(cfg->target.reactors, sizeof(*t->reactors));
+	t->listeners = calloc(cfg->listeners_count + 1, sizeof(*t->listeners));
+	if (!t->subsys || !t->reactors || !t->listeners)
+		goto err_destroy;
+	err = rdt_subsys_init(&t->disc, t, NULL, cfg->subsystems_count);
+	for (unsigned int i = 0; i < cfg->subsystems_count && !err; i++) {
+		t->subsys_count = i + 1;
+		err = rdt_subsys_init(&t->subsys[i], t, &cfg->subsystems[i], i);
+	}
+	for (unsigned int i = 0; i < cfg->target.reactors && !err; i++) {
+		t->reactors_count = i + 1;
+		err = rdt_reactor_init(&t->reactors[i], t, i);
+	}
+	if (err)
+		goto err_destroy;
+	*out = t;
+	return 0;
+
+err_destroy:
+	rdt_target_destroy(&t);
+	return err;
+}
+
+int rdt_target_start(struct rdt_target *t)
+{
+	for (unsigned int i = 0; i < t->reactors_count; i++) {
+		int err = rdt_reactor_start(&t->reactors[i]);
+
+		if (err)
+			return err;
+	}
+	return rdt_rdma_listen(t);
+}
+
+void rdt_target_drain(struct rdt_target *t, void (*drained)(struct rdt_target *target))
+{
+	rdt_rdma_unlisten(t);
+	t->drained = drained;
+	t->reactors_left = t->reactors_count;
+	/* Connections that were handed over before this come before it: messages keep their order.
+	 */
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rd_loop_post(t->reactors[i].loop, &t->reactors[i].drain_msg);
+}
+
+void rdt_target_abandon(struct rdt_target *t)
+{
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rd_loop_post(t->reactors[i].loop, &t->reactors[i].abandon_msg);
+}
+
+static void status_subsys(struct rdt_target *t, struct rdt_subsys *ss)
+{
+	unsigned int ctrls;
+
+	pthread_mutex_lock(&ss->lock);
+	ctrls = ss->ctrls_count;
+	pthread_mutex_unlock(&ss->lock);
+	rd_notice(t->log, RD_LOG_MAIN, "status: subsystem=%s controllers=%u namespaces=%u", ss->nqn,
+		  ctrls, ss->ns_count);
+}
+
+/* One line for each thing, the last one "status: end". Reactors answer by message. */
+void rdt_target_status(struct rdt_target *t)
+{
+	if (t->status_left)
+		return; /* the last question is still being answered */
+	status_subsys(t, &t->disc);
+	for (unsigned int i = 0; i < t->subsys_count; i++)
+		status_subsys(t, &t->subsys[i]);
+	t->status_left = t->reactors_count;
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rdt_reactor_ask_status(&t->reactors[i]);
+}
+
+void rdt_target_totals(const struct rdt_target *t, uint64_t *reads, uint64_t *writes)
+{
+	*reads = 0;
+	*writes = 0;
+	for (unsigned int i = 0; i < t->reactors_count; i++) {
+		for (unsigned int j = 0; j < t->subsys_count; j++) {
+			*reads += atomic_load(&t->reactors[i].counters[j].reads);
+			*writes += atomic_load(&t->reactors[i].counters[j].writes);
+		}
+	}
+}
+
+/* Reactors must be without queue pairs: never started, or drained. */
+void rdt_target_destroy(struct rdt_target **target)
+{
+	struct rdt_target *t = *target;
+
+	if (!t)
+		return;
+	rdt_rdma_unlisten(t);
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rdt_reactor_stop(&t->reactors[i]);
+	for (int i = 0; i < 2; i++)
+		rd_fab_close(&t->fabs[i]);
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rdt_reactor_fini(&t->reactors[i]);
+	for (unsigned int i = 0; i < t->subsys_count; i++)
+		rdt_subsys_fini(&t->subsys[i]);
+	rdt_subsys_fini(&t->disc);
+	free(t->reactors);
+	free(t->subsys);
+	free(t->listeners);
+	free(t);
+	*target = NULL;
+}

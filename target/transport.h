@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What lies below a queue pair: the seam between commands and the wire. Commands know no RDMA; a
+ * unit test puts a fake here.
+ *
+ * A transport embeds struct rdt_qpair in its own connection object. It hands in capsules with
+ * rdt_qpair_capsule(), and answers each fetch with rdt_req_fetched() and each respond with
+ * rdt_req_responded(), exactly once, also when the connection broke. All of it happens on the
+ * reactor of the queue pair.
+ */
+#ifndef RDT_TRANSPORT_H
+#define RDT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "nvmf/wire.h"
+
+struct rdt_qpair;
+struct rdt_req;
+
+/* A received command capsule. It belongs to the queue pair from rdt_qpair_capsule() to
+ * capsule_done(). */
+struct rdt_capsule {
+	const struct nvme_sqe *sqe;
+	uint8_t *data;     /* in-capsule data: whatever followed the SQE */
+	uint32_t data_len; /* bytes received there */
+	STAILQ_ENTRY(rdt_capsule) link;
+};
+
+struct rdt_transport_ops {
+	const char *name;
+
+	/*
+	 * Move req->data_len bytes from the host (req->raddr, req->rkey) to req->buf. Starts in
+	 * order; waits while the wire's limit of outstanding fetches is reached. rdt_req_fetched()
+	 * follows, never from inside.
+	 */
+	void (*fetch)(struct rdt_req *req);
+	/* Take back a fetch that has not started. True: rdt_req_fetched() will not be called. */
+	bool (*fetch_cancel)(struct rdt_req *req);
+	/*
+	 * With @with_data, move req->data_len bytes of req->buf to the host; then send req->cqe.
+	 * rdt_req_responded() follows, never from inside.
+	 */
+	void (*respond)(struct rdt_req *req, bool with_data);
+	/* The capsule's memory may receive the next command. */
+	void (*capsule_done)(struct rdt_qpair *qp, struct rdt_capsule *cap);
+	/*
+	 * End the connection. rdt_qpair_transport_closed() follows, never from inside, once nothing
+	 * of this queue pair is left in the transport's hands. Called once.
+	 */
+	void (*close)(struct rdt_qpair *qp);
+	/* Free the object that embeds @qp. After rdt_qpair_transport_closed(); the last call. */
+	void (*destroy)(struct rdt_qpair *qp);
+};
+
+/* ---- what a transport calls ---- */
+
+/* A command has arrived. Dropped without an answer when the queue pair no longer takes commands. */
+void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap);
+/* The connection is lost, or the peer broke the transport's rules. Idempotent. */
+void rdt_qpair_lost(struct rdt_qpair *qp, const char *reason);
+void rdt_qpair_transport_closed(struct rdt_qpair *qp);
+void rdt_req_fetched(struct rdt_req *req, int err); /* 0 or -errno */
+void rdt_req_responded(struct rdt_req *req);
+
+#endif /* RDT_TRANSPORT_H */

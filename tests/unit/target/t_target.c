@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <netinet/in.h>
+
+#include "util/sockaddr.h"
+#include "t_target.h"
+
+#define must(cond) CU_ASSERT_FATAL(cond)
+
+/* ---- the backend ---- */
+
+struct t_chan {
+	struct rdt_chan chan;
+};
+
+static struct t_disk *to_disk(struct rdt_bdev *bdev)
+{
+	return rd_container_of(bdev, struct t_disk, bdev);
+}
+
+static void disk_close(struct rdt_bdev *bdev)
+{
+	struct t_disk *d = to_disk(bdev);
+
+	CU_ASSERT_EQUAL(d->channels, 0);
+	free(d->data);
+	d->data = NULL;
+}
+
+static int disk_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, struct rdt_chan **out)
+{
+	struct t_chan *c = calloc(1, sizeof(*c));
+
+	must(c != NULL);
+	c->chan.bdev = bdev;
+	to_disk(bdev)->channels++;
+	*out = &c->chan;
+	return 0;
+}
+
+static void disk_chan_close(struct rdt_chan *chan)
+{
+	to_disk(chan->bdev)->channels--;
+	free(chan);
+}
+
+static void disk_do(struct t_disk *d, struct rdt_bio *bio, int result)
+{
+	bio->result = result;
+	if (result)
+		return;
+	switch (bio->op) {
+	case RDT_BIO_READ:
+		memcpy(bio->buf, d->data + bio->offset, bio->length);
+		break;
+	case RDT_BIO_WRITE:
+		memcpy(d->data + bio->offset, bio->buf, bio->length);
+		break;
+	case RDT_BIO_WRITE_ZEROES:
+	case RDT_BIO_DEALLOCATE:
+		memset(d->data + bio->offset, 0, bio->length);
+		break;
+	}
+}
+
+static enum rdt_bio_submit disk_submit(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	struct t_disk *d = to_disk(chan->bdev);
+
+	d->submitted++;
+	d->last = *bio;
+	if (d->sync) {
+		disk_do(d, bio, d->fail);
+		return RDT_BIO_DONE;
+	}
+	must(d->held_count < 64);
+	d->held[d->held_count++] = bio;
+	return RDT_BIO_QUEUED;
+}
+
+static void disk_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	to_disk(chan->bdev)->cancelled++;
+}
+
+static const struct rdt_bdev_ops disk_ops = {
+	"fake", disk_close, disk_chan_open, disk_chan_close, disk_submit, NULL,
+};
+static const struct rdt_bdev_ops disk_ops_cancel = {
+	"fake", disk_close, disk_chan_open, disk_chan_close, disk_submit, disk_cancel,
+};
+
+void t_disk_finish(struct t_disk *d, unsigned int i, int result)
+{
+	struct rdt_bio *bio = d->held[i];
+
+	must(i < d->held_count);
+	d->held_count--;
+	memmove(&d->held[i], &d->held[i + 1], (d->held_count - i) * sizeof(d->held[0]));
+	disk_do(d, bio, result);
+	bio->done(bio);
+}
+
+static bool disk_pump(struct t_disk *d)
+{
+	bool moved = false;
+
+	d->bdev.ops = d->can_cancel ? &disk_ops_cancel : &disk_ops;
+	while (!d->hold && d->held_count) {
+		t_disk_finish(d, 0, d->fail);
+		moved = true;
+	}
+	return moved;
+}
+
+/* ---- the transport ---- */
+
+static struct t_conn *to_conn(struct rdt_qpair *qp)
+{
+	return rd_container_of(qp, struct t_conn, qp);
+}
+
+static void fetch(struct rdt_req *req)
+{
+	struct t_conn *c = to_conn(req->qp);
+
+	must(c->fetches_count < 256);
+	c->fetches[c->fetches_count++] = req;
+}
+
+static bool fetch_cancel(struct rdt_req *req)
+{
+	struct t_conn *c = to_conn(req->qp);
+
+	/* As with a READ depth of one: all but the first are still ours. */
+	for (unsigned int i = 1; i < c->fetches_count; i++) {
+		if (c->fetches[i] != req)
+			continue;
+		memmove(&c->fetches[i], &c->fetches[i + 1],
+			(--c->fetches_count - i) * sizeof(c->fetches[0]));
+		return true;
+	}
+	return false;
+}
+
+static void respond(struct rdt_req *req, bool with_data)
+{
+	struct t_conn *c = to_conn(req->qp);
+	struct t_answer *a = &c->answers[c->answers_count];
+
+	must(c->answers_count < 256 && c->responds_count < 256);
+	must(!c->closing);
+	c->answers_count++;
+	a->cqe = req->cqe;
+	a->with_data = with_data;
+	a->invalidate = req->invalidate;
+	a->key = req->rkey;
+	if (with_data)
+		memcpy((void *)(uintptr_t)req->raddr, req->buf, req->data_len);
+	c->caps_out_at_answer = c->caps_out;
+	c->responds[c->responds_count++] = req;
+}
+
+static void capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
+{
+	struct t_conn *c = to_conn(qp);
+
+	must(c->caps_out > 0);
+	c->caps_out--;
+	/* Nobody may look at it any more. */
+	memset(cap->data, 0xdb, T_INCAPSULE);
+	cap->data_len = UINT32_MAX; /* free */
+}
+
+static void close_conn(struct rdt_qpair *qp)
+{
+	struct t_conn *c = to_conn(qp);
+
+	CU_ASSERT_FALSE(c->closing);
+	c->closing = true;
+}
+
+static void destroy(struct rdt_qpair *qp)
+{
+	struct t_conn *c = to_conn(qp);
+
+	CU_ASSERT_TRUE(c->closed);
+	if (c->gone)
+		*c->gone = true;
+	rdt_qpair_fini(&c->qp);
+	free(c->caps);
+	free(c->mem);
+	free(c);
+}
+
+static const struct rdt_transport_ops fake_ops = {
+	"fake", fetch, fetch_cancel, respond, capsule_done, close_conn, destroy,
+};
+
+static bool conn_pump(struct t_conn *c)
+{
+	bool moved = false;
+
+	while (c->fetches_count && (!c->hold_fetch || c->closing)) {
+		struct rdt_req *req = c->fetches[0];
+
+		memmove(&c->fetches[0], &c->fetches[1], --c->fetches_count * sizeof(c->fetches[0]));
+		if (!c->closing)
+			memcpy(req->buf, (void *)(uintptr_t)req->raddr, req->data_len);
+		rdt_req_fetched(req, c->closing ? -ECANCELED : 0);
+		moved = true;
+	}
+	while (c->responds_count && (!c->hold_respond || c->closing)) {
+		struct rdt_req *req = c->responds[0];
+
+		memmove(&c->responds[0], &c->responds[1],
+			--c->responds_count * sizeof(c->responds[0]));
+		rdt_req_responded(req);
+		moved = true;
+	}
+	if (c->closing && !c->closed) {
+		c->closed = true;
+		rdt_qpair_transport_closed(&c->qp);
+		moved = true;
+	}
+	return moved;
+}
+
+struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_qid, uint16_t depth)
+{
+	struct rdt_reactor *r = &env->t->reactors[reactor];
+	struct t_conn *c = calloc(1, sizeof(*c));
+	size_t each = NVME_SQE_SIZE + T_INCAPSULE;
+
+	must(c != NULL);
+	c->env = env;
+	must(rdt_qpair_init(&c->qp, r, &fake_ops, cm_qid, depth) == 0);
+	rd_addr_parse("192.0.2.1", 4420, &c->qp.local);
+	rd_addr_parse("192.0.2.2", 1024, &c->qp.remote);
+	c->caps = calloc(depth, sizeof(*c->caps));
+	c->mem = calloc(depth, each);
+	must(c->caps && c->mem);
+	for (unsigned int i = 0; i < depth; i++) {
+		c->caps[i].sqe = (void *)(c->mem + i * each);
+		c->caps[i].data = c->mem + i * each + NVME_SQE_SIZE;
+		c->caps[i].data_len = UINT32_MAX;
+	}
+	c->next_cid = 0x1000;
+	atomic_fetch_add(&r->load, 1);
+	rdt_qpair_start(&c->qp);
+	return c;
+}
+
+void t_conn_cut(struct t_conn *c)
+{
+	rdt_qpair_lost(&c->qp, "cut by the test");
+}
+
+/* ---- the environment ---- */
+
+static uint64_t fake_now(void *arg)
+{
+	return ((struct t_env *)arg)->now;
+}
+
+static void make_config(struct t_env *env)
+{
+	struct rdt_target_config *tc = &env->cfg.target;
+
+	tc->reactors = 2;
+	tc->queue_depth = 64;
+	tc->io_queues = 4;
+	tc->engine_depth = 16;
+	tc->max_data_bytes = T_MDTS;
+	tc->in_capsule_bytes = T_INCAPSULE;
+	tc->buffer_bytes = 4 * T_MDTS;
+	env->cfg.listeners = env->listeners;
+	env->cfg.subsystems = env->subsys;
+	env->cfg.subsystems_count = 2;
+	env->hosts[0] = T_HOST2;
+	env->subsys[0] = (struct rdt_subsys_config){
+		.nqn = T_NQN,
+		.serial = "SERIAL0",
+		.model = "model zero",
+		.allow_any_host = true,
+		.namespaces = env->ns,
+		.namespaces_count = 2,
+	};
+	env->subsys[1] = (struct rdt_subsys_config){
+		.nqn = T_NQN2,
+		.serial = "SERIAL1",
+		.model = "model one",
+		.hosts = env->hosts,
+		.hosts_count = 1,
+		.namespaces = &env->ns[2],
+		.namespaces_count = 1,
+	};
+	for (unsigned int i = 0; i < 3; i++) {
+		env->ns[i] = (struct rdt_ns_config){
+			.nsid = i == 0 ? 5 : 1, /* out of order on purpose */
+			.backend = RDT_BACKEND_MEMORY,
+			.block_size = 512,
+			.size_bytes = T_BLOCKS * 512,
+			.uuid = "u",
+		};
+		memset(env->ns[i].uuid_bytes, 0x10 + (int)i, 16);
+	}
+}
+
+/* Put our disk where the configured memory was. */
+static void swap_disk(struct t_env *env, struct rdt_ns *ns)
+{
+	struct t_disk *d = &env->disk[ns->index];
+
+	d->bdev = (struct rdt_bdev){
+		.ops = &disk_ops,
+		.size = (uint64_t)T_BLOCKS * 512,
+		.block_size = 512,
+		.ops_mask = (1u << RDT_BIO_OPS) - 1,
+		.volatile_cache = true,
+	};
+	d->data = calloc(T_BLOCKS, 512);
+	must(d->data != NULL);
+	rdt_bdev_close(&ns->bdev);
+	ns->bdev = &d->bdev;
+	ns->subsys->ops_mask = d->bdev.ops_mask;
+	ns->subsys->volatile_cache = true;
+}
+
+struct t_env *t_env_new(void)
+{
+	struct t_env *env = calloc(1, sizeof(*env));
+	struct rd_loop_opts opts = {.seed = 1};
+
+	must(env != NULL);
+	env->now = 1000 * RD_NSEC_PER_SEC;
+	env->clock = (struct rd_clock){fake_now, env};
+	opts.clock = &env->clock;
+	if (getenv("T_LOG"))
+		rd_log_create("test", 2, RD_LOG_TRACE, NULL, NULL, &env->log);
+	make_config(env);
+	must(rd_loop_create(&opts, &env->loop) == 0);
+	must(rdt_target_create(&env->cfg, env->log, env->loop, &env->clock, &env->t) == 0);
+	for (unsigned int i = 0; i < env->t->subsys_count; i++)
+		for (unsigned int j = 0; j < env->t->subsys[i].ns_count; j++)
+			swap_disk(env, &env->t->subsys[i].ns[j]);
+	for (unsigned int i = 0; i < env->t->reactors_count; i++)
+		must(rdt_reactor_setup(&env->t->reactors[i]) == 0);
+	return env;
+}
+
+static bool pump(struct t_env *env)
+{
+	bool moved = false;
+
+	for (unsigned int i = 0; i < 3; i++)
+		moved |= disk_pump(&env->disk[i]);
+	for (unsigned int i = 0; i < env->t->reactors_count; i++) {
+		struct rdt_qpair *qp, *next;
+
+		for (qp = TAILQ_FIRST(&env->t->reactors[i].qpairs); qp; qp = next) {
+			next = TAILQ_NEXT(qp, link);
+			moved |= conn_pump(to_conn(qp));
+		}
+		moved |= rd_loop_turn(env->t->reactors[i].loop, 0) > 0;
+	}
+	return moved | (rd_loop_turn(env->loop, 0) > 0);
+}
+
+void t_turn(struct t_env *env)
+{
+	for (unsigned int i = 0; pump(env); i++)
+		must(i < 10000);
+}
+
+void t_advance(struct t_env *env, uint64_t ns)
+{
+	env->now += ns;
+	t_turn(env);
+}
+
+static struct t_env *drained_env;
+
+static void on_drained(struct rdt_target *t)
+{
+	drained_env->drained++;
+}
+
+void t_env_free(struct t_env *env)
+{
+	drained_env = env;
+	for (unsigned int i = 0; i < 3; i++)
+		env->disk[i].hold = false;
+	rdt_target_drain(env->t, on_drained);
+	rdt_target_abandon(env->t);
+	t_turn(env);
+	CU_ASSERT_EQUAL(env->drained, 1);
+	for (unsigned int i = 0; i < env->t->reactors_count; i++) {
+		struct rdt_reactor *r = &env->t->reactors[i];
+
+		CU_ASSERT_EQUAL(r->qpairs_count, 0);
+		CU_ASSERT_EQUAL(atomic_load(&r->load), 0);
+		for (int j = 0; j < RDT_POOLS; j++)
+			CU_ASSERT_EQUAL(rd_buddy_free_bytes(r->pools[j].buddy),
+					rd_buddy_total_bytes(r->pools[j].buddy));
+		rdt_reactor_teardown(r);
+	}
+	for (unsigned int i = 0; i < env->t->subsys_count; i++)
+		CU_ASSERT_EQUAL(env->t->subsys[i].ctrls_count, 0);
+	CU_ASSERT_EQUAL(env->t->disc.ctrls_count, 0);
+	rdt_target_destroy(&env->t);
+	rd_loop_destroy(&env->loop);
+	rd_log_destroy(&env->log);
+	free(env);
+}
+
+/* ---- the host ---- */
+
+void t_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t opcode, void *data, uint32_t len)
+{
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = opcode;
+	sqe->flags = NVME_CMD_PSDT_SGL;
+	sqe->cid = htole16(c->next_cid++);
+	if (len)
+		nvme_sgl_set_keyed(&sqe->sgl, (uintptr_t)data, len, T_KEY,
+				   NVME_SGL_KEYED_INVALIDATE);
+	else
+		nvme_sgl_set_keyed(&sqe->sgl, 0, 0, 0, NVME_SGL_KEYED_ADDRESS);
+}
+
+void t_send(struct t_conn *c, const struct nvme_sqe *sqe, const void *in_capsule, uint32_t len)
+{
+	struct rdt_capsule *cap = NULL;
+
+	for (unsigned int i = 0; i < c->qp.depth && !cap; i++)
+		if (c->caps[i].data_len == UINT32_MAX)
+			cap = &c->caps[i];
+	must(cap != NULL); /* else the host has overrun the RECVs */
+	memcpy((void *)(uintptr_t)cap->sqe, sqe, sizeof(*sqe));
+	if (len)
+		memcpy(cap->data, in_capsule, len);
+	cap->data_len = len;
+	c->caps_out++;
+	rdt_qpair_capsule(&c->qp, cap);
+}
+
+unsigned int t_answers(const struct t_conn *c)
+{
+	return c->answers_count - c->answers_read;
+}
+
+struct t_answer t_answer(struct t_conn *c)
+{
+	struct t_answer a;
+
+	must(t_answers(c) > 0);
+	a = c->answers[c->answers_read++];
+	if (c->answers_read == c->answers_count)
+		c->answers_read = c->answers_count = 0;
+	return a;
+}
+
+struct t_answer t_exec(struct t_conn *c, const struct nvme_sqe *sqe)
+{
+	struct t_answer a;
+
+	t_send(c, sqe, NULL, 0);
+	t_turn(c->env);
+	a = t_answer(c);
+	CU_ASSERT_EQUAL(a.cqe.cid, sqe->cid);
+	return a;
+}
+
+uint16_t t_status(const struct t_answer *a)
+{
+	CU_ASSERT_EQUAL(le16toh(a->cqe.status) & 1, 0); /* no phase over fabrics */
+	return nvme_status_from_wire(a->cqe.status).v & 0x7ff;
+}
+
+bool t_dnr(const struct t_answer *a)
+{
+	return nvme_status_from_wire(a->cqe.status).v & NVME_STATUS_DNR;
+}
+
+void t_connect_sqe(struct t_conn *c, struct nvme_sqe *sqe, struct nvmf_connect_data *data,
+		   uint16_t cntlid)
+{
+	struct nvmf_connect_sqe *con = (void *)sqe;
+
+	memset(data, 0, sizeof(*data));
+	memset(data->hostid, 0x11, sizeof(data->hostid));
+	data->cntlid = htole16(cntlid);
+	strcpy(data->subsysnqn, T_NQN);
+	strcpy(data->hostnqn, T_HOST);
+	t_sqe(c, sqe, NVMF_OPCODE, data, sizeof(*data));
+	con->fctype = nvme_fabrics_type_connect;
+	con->qid = htole16(c->qp.cm_qid);
+	con->sqsize = htole16(c->qp.depth - 1);
+}
+
+uint16_t t_connect(struct t_conn *c, uint16_t cntlid)
+{
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_connect_sqe(c, &sqe, &data, cntlid);
+	a = t_exec(c, &sqe);
+	must(t_status(&a) == 0);
+	return (uint16_t)le32toh(a.cqe.result);
+}
+
+uint64_t t_get_property(struct t_conn *admin, uint32_t offset, bool eight)
+{
+	struct nvme_sqe sqe;
+	struct nvmf_property_sqe *p = (void *)&sqe;
+	struct t_answer a;
+
+	t_sqe(admin, &sqe, NVMF_OPCODE, NULL, 0);
+	p->fctype = nvme_fabrics_type_property_get;
+	p->attrib = eight;
+	p->offset = htole32(offset);
+	a = t_exec(admin, &sqe);
+	must(t_status(&a) == 0);
+	return le64toh(a.cqe.result64);
+}
+
+struct t_answer t_set_property(struct t_conn *admin, uint32_t offset, uint64_t value)
+{
+	struct nvme_sqe sqe;
+	struct nvmf_property_sqe *p = (void *)&sqe;
+
+	t_sqe(admin, &sqe, NVMF_OPCODE, NULL, 0);
+	p->fctype = nvme_fabrics_type_property_set;
+	p->offset = htole32(offset);
+	p->value = htole64(value);
+	return t_exec(admin, &sqe);
+}
+
+void t_enable(struct t_conn *admin)
+{
+	struct t_answer a = t_set_property(admin, NVME_REG_CC, 0x00460001);
+
+	must(t_status(&a) == 0);
+	must(t_get_property(admin, NVME_REG_CSTS, false) == 1);
+}
+
+struct t_pair t_pair_new(void)
+{
+	struct t_pair p = {.env = t_env_new()};
+
+	p.admin = t_conn_new(p.env, 0, 0, 32);
+	p.cntlid = t_connect(p.admin, NVMF_CNTLID_DYNAMIC);
+	t_enable(p.admin);
+	p.io = t_conn_new(p.env, 1, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(p.io, p.cntlid), p.cntlid);
+	return p;
+}
+
+void t_pair_free(struct t_pair *p)
+{
+	t_env_free(p->env);
+}
+
+void t_rw_sqe(struct t_conn *c, struct nvme_sqe *sqe, bool write, uint64_t lba, uint32_t blocks,
+	      void *data)
+{
+	t_sqe(c, sqe, write ? nvme_cmd_write : nvme_cmd_read, data, blocks * 512);
+	sqe->nsid = htole32(1);
+	sqe->cdw10 = htole32((uint32_t)lba);
+	sqe->cdw11 = htole32((uint32_t)(lba >> 32));
+	sqe->cdw12 = htole32(blocks - 1);
+}

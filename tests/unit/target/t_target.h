@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A target without threads, wire or disks: reactors whose loops the test turns, a clock the test
+ * sets, a transport that plays the host, and a backend that does what the test says.
+ */
+#ifndef T_TARGET_H
+#define T_TARGET_H
+
+#include "t_main.h"
+#include "internal.h"
+
+#define T_NQN       "nqn.2026-11.io.rdnvme:one"
+#define T_NQN2      "nqn.2026-11.io.rdnvme:closed" /* allows T_HOST2 only */
+#define T_HOST      "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-1111-1111-111111111111"
+#define T_HOST2     "nqn.2014-08.org.nvmexpress:uuid:22222222-2222-2222-2222-222222222222"
+#define T_BLOCKS    4096u /* of 512 bytes, namespace 1 */
+#define T_MDTS      (64u << 10)
+#define T_INCAPSULE 8192u
+#define T_KEY       0x3e42a001u
+
+extern const struct t_case t_connect_cases[];
+extern const struct t_case t_property_cases[];
+extern const struct t_case t_admin_cases[];
+extern const struct t_case t_log_page_cases[];
+extern const struct t_case t_io_cases[];
+extern const struct t_case t_flow_cases[];
+extern const struct t_case t_teardown_cases[];
+extern const struct t_case t_rdma_cases[];
+
+/* The fake backend of all namespaces. */
+struct t_disk {
+	struct rdt_bdev bdev;
+	uint8_t *data;
+	bool hold; /* keep bios instead of finishing them */
+	bool sync; /* finish inside submit */
+	bool can_cancel;
+	int fail; /* -errno for the next bios */
+	struct rdt_bio *held[64];
+	unsigned int held_count;
+	unsigned int submitted;
+	unsigned int cancelled;
+	unsigned int channels;
+	struct rdt_bio last; /* a copy of the last one submitted */
+};
+
+struct t_env {
+	uint64_t now;
+	struct rd_clock clock;
+	struct rd_loop *loop;
+	struct rd_log *log;
+	struct rdt_config cfg;
+	struct rdt_subsys_config subsys[2];
+	struct rdt_ns_config ns[3];
+	struct rdt_listener_config listeners[2];
+	const char *hosts[1];
+	struct rdt_target *t;
+	struct t_disk disk[3]; /* by ns->index */
+	unsigned int drained;
+};
+
+struct t_answer {
+	struct nvme_cqe cqe;
+	bool with_data;
+	bool invalidate;
+	uint32_t key;
+};
+
+/* A connection, with the host at its other end. */
+struct t_conn {
+	struct rdt_qpair qp;
+	struct t_env *env;
+	struct rdt_capsule *caps; /* [depth] */
+	uint8_t *mem;             /* of the capsules */
+	unsigned int caps_out;    /* with the queue pair */
+	struct rdt_req *fetches[256];
+	unsigned int fetches_count;
+	struct rdt_req *responds[256];
+	unsigned int responds_count;
+	struct t_answer answers[256];
+	unsigned int answers_count;
+	unsigned int answers_read;
+	unsigned int caps_out_at_answer; /* when the last answer was posted */
+	bool hold_fetch;
+	bool hold_respond;
+	bool closing;
+	bool closed;
+	bool *gone; /* set when destroyed */
+	uint16_t next_cid;
+};
+
+struct t_env *t_env_new(void);
+void t_env_free(struct t_env *env); /* drains, and checks that everything came back */
+void t_turn(struct t_env *env);     /* until nothing moves any more */
+void t_advance(struct t_env *env, uint64_t ns);
+
+struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_qid, uint16_t depth);
+void t_conn_cut(struct t_conn *c); /* the peer is gone */
+
+/* A command with its SGL: keyed with remote invalidation when @len, else null. Gives it a CID. */
+void t_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t opcode, void *data, uint32_t len);
+void t_send(struct t_conn *c, const struct nvme_sqe *sqe, const void *in_capsule, uint32_t len);
+/* The next answer; fails the test when there is none. */
+struct t_answer t_answer(struct t_conn *c);
+unsigned int t_answers(const struct t_conn *c); /* not yet read */
+/* Send, turn, and return the answer. */
+struct t_answer t_exec(struct t_conn *c, const struct nvme_sqe *sqe);
+uint16_t t_status(const struct t_answer *a); /* without DNR */
+bool t_dnr(const struct t_answer *a);
+
+void t_connect_sqe(struct t_conn *c, struct nvme_sqe *sqe, struct nvmf_connect_data *data,
+		   uint16_t cntlid);
+/* Connect; returns the CNTLID. */
+uint16_t t_connect(struct t_conn *c, uint16_t cntlid);
+void t_enable(struct t_conn *admin);
+uint64_t t_get_property(struct t_conn *admin, uint32_t offset, bool eight);
+struct t_answer t_set_property(struct t_conn *admin, uint32_t offset, uint64_t value);
+
+/* An enabled controller on reactor 0 and one I/O queue on reactor 1. */
+struct t_pair {
+	struct t_env *env;
+	struct t_conn *admin;
+	struct t_conn *io;
+	uint16_t cntlid;
+};
+struct t_pair t_pair_new(void);
+void t_pair_free(struct t_pair *p);
+
+void t_rw_sqe(struct t_conn *c, struct nvme_sqe *sqe, bool write, uint64_t lba, uint32_t blocks,
+	      void *data);
+void t_disk_finish(struct t_disk *d, unsigned int i, int result); /* a held bio */
+
+#endif /* T_TARGET_H */

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "t_target.h"
+
+int main(int argc, char **argv)
+{
+	const struct t_suite suites[] = {
+		{.name = "connect", .cases = t_connect_cases},
+		{.name = "property", .cases = t_property_cases},
+		{.name = "admin", .cases = t_admin_cases},
+		{.name = "log_page", .cases = t_log_page_cases},
+		{.name = "io", .cases = t_io_cases},
+		{.name = "flow", .cases = t_flow_cases},
+		{.name = "teardown", .cases = t_teardown_cases},
+		{.name = "rdma", .cases = t_rdma_cases},
+		{.name = NULL},
+	};
+
+	return t_run(argc, argv, suites);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What waits, waits in order; what is given back is given back in time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "t_target.h"
+
+/* More commands than requests: the rest waits in its capsules, and is served in order. */
+static void requests_in_order(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	static uint8_t buf[32][512];
+	struct nvme_sqe sqe[17];
+
+	d->hold = true;
+	p.io->hold_respond = true; /* answered, but the host's view of the queue is ahead of ours */
+	for (unsigned int i = 0; i < 16; i++) {
+		t_rw_sqe(p.io, &sqe[i], false, i, 1, buf[i]);
+		t_send(p.io, &sqe[i], NULL, 0);
+	}
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 16);
+	t_rw_sqe(p.io, &sqe[16], false, 16, 1, buf[16]);
+	t_send(p.io, &sqe[16], NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 16);
+	t_disk_finish(d, 3, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 15); /* its SEND is not complete yet */
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 16);
+	CU_ASSERT_EQUAL(d->last.offset, 16 * 512);
+	t_pair_free(&p);
+}
+
+/* A large command that waits for a buffer is not overtaken by small ones, on whichever queue. */
+static void buffers_in_order(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *io2 = t_conn_new(p.env, 1, 2, 16);
+	struct t_disk *d = &p.env->disk[0];
+	uint8_t *buf = malloc(T_MDTS);
+	struct nvme_sqe sqe;
+	uint64_t want[] = {100, 200, 300};
+
+	t_connect(io2, p.cntlid);
+	d->hold = true;
+	/* The slab holds four transfers of MDTS. */
+	for (unsigned int i = 0; i < 4; i++) {
+		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	t_rw_sqe(p.io, &sqe, false, want[0], T_MDTS / 512, buf);
+	t_send(p.io, &sqe, NULL, 0);
+	t_rw_sqe(io2, &sqe, false, want[1], 1, buf);
+	t_send(io2, &sqe, NULL, 0);
+	t_rw_sqe(p.io, &sqe, false, want[2], 1, buf);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 4);
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 4);
+	CU_ASSERT_EQUAL(d->held[3]->offset, want[0] * 512);
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 5); /* both small ones */
+	CU_ASSERT_EQUAL(d->held[3]->offset, want[1] * 512);
+	CU_ASSERT_EQUAL(d->held[4]->offset, want[2] * 512);
+	t_pair_free(&p);
+	free(buf);
+}
+
+/* With the slab used up by a slow disk, a Connect and admin commands still get through. */
+static void reserve(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other;
+	uint8_t *buf = malloc(T_MDTS);
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	p.env->disk[0].hold = true;
+	for (unsigned int i = 0; i < 8; i++) {
+		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(rd_buddy_free_bytes(p.env->t->reactors[1].pools[RDT_POOL_IO].buddy), 0);
+	other = t_conn_new(p.env, 1, 2, 16);
+	CU_ASSERT_EQUAL(t_connect(other, p.cntlid), p.cntlid);
+	other = t_conn_new(p.env, 1, 0, 32);
+	t_connect(other, NVMF_CNTLID_DYNAMIC);
+	t_enable(other);
+	t_sqe(other, &sqe, nvme_admin_identify, buf, 4096);
+	sqe.cdw10 = htole32(1);
+	a = t_exec(other, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_pair_free(&p);
+	free(buf);
+}
+
+static void abort_waiting(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	uint8_t *buf = malloc(T_MDTS);
+	struct nvme_sqe big, small, sqe;
+	struct t_answer a;
+
+	d->hold = true;
+	for (unsigned int i = 0; i < 3; i++) {
+		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	t_rw_sqe(p.io, &sqe, false, 9, 1, buf); /* breaks the fourth block up */
+	t_send(p.io, &sqe, NULL, 0);
+	t_rw_sqe(p.io, &big, false, 10, T_MDTS / 512, buf);
+	t_send(p.io, &big, NULL, 0);
+	t_rw_sqe(p.io, &small, false, 11, 1, buf);
+	t_send(p.io, &small, NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 4);
+	t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
+	sqe.cdw10 = htole32(1 | (uint32_t)le16toh(big.cid) << 16);
+	a = t_exec(p.admin, &sqe);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(a.cqe.cid, big.cid);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
+	/* The one behind it goes on at once. */
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 5);
+	CU_ASSERT_EQUAL(d->held[4]->offset, 11 * 512);
+	t_pair_free(&p);
+	free(buf);
+}
+
+static void abort_fetching(void)
+{
+	struct t_pair p = t_pair_new();
+	static uint8_t buf[2][16384];
+	struct nvme_sqe w[2], sqe;
+	struct t_answer a;
+
+	p.io->hold_fetch = true;
+	for (unsigned int i = 0; i < 2; i++) {
+		t_rw_sqe(p.io, &w[i], true, i * 32, 32, buf[i]);
+		t_send(p.io, &w[i], NULL, 0);
+	}
+	t_turn(p.env);
+	for (unsigned int i = 0; i < 2; i++) {
+		t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
+		sqe.cdw10 = htole32(1 | (uint32_t)le16toh(w[i].cid) << 16);
+		a = t_exec(p.admin, &sqe);
+		/* The first READ is on the wire and cannot be called back; the second waits. */
+		CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 1 - i);
+	}
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(a.cqe.cid, w[1].cid);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
+	p.io->hold_fetch = false;
+	t_turn(p.env);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(a.cqe.cid, w[0].cid);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_pair_free(&p);
+}
+
+/* iWARP has no RNR: the RECV is back before the host can know that its command is done. */
+static void recv_before_answer(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	uint8_t data[1024] = {1, 2, 3};
+	struct nvme_sqe sqe;
+
+	d->hold = true;
+	t_rw_sqe(p.io, &sqe, true, 0, 2, data);
+	t_send(p.io, &sqe, NULL, 0);
+	CU_ASSERT_EQUAL(p.io->caps_out, 0); /* keyed: the capsule has served its purpose */
+	t_rw_sqe(p.io, &sqe, true, 8, 2, NULL);
+	memset(&sqe.sgl, 0, sizeof(sqe.sgl));
+	sqe.sgl.data.length = htole32(1024);
+	sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
+	t_send(p.io, &sqe, data, 1024);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 2);
+	CU_ASSERT_EQUAL(p.io->caps_out, 1); /* the backend is still reading from it */
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 2);
+	CU_ASSERT_EQUAL(p.io->caps_out_at_answer, 0);
+	CU_ASSERT_EQUAL(memcmp(d->data + 8 * 512, data, 1024), 0);
+	t_pair_free(&p);
+}
+
+/* SIGTERM: no new commands, but those that came are done and answered, and only then the end. */
+static void drain(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_target *t = p.env->t;
+	struct t_disk *d = &p.env->disk[0];
+	bool io_gone = false;
+	bool admin_gone = false;
+	uint8_t data[512] = {42};
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	p.io->gone = &io_gone;
+	p.admin->gone = &admin_gone;
+	d->hold = true;
+	t_sqe(p.admin, &sqe, nvme_admin_async_event, NULL, 0);
+	t_send(p.admin, &sqe, NULL, 0);
+	t_rw_sqe(p.io, &sqe, true, 7, 1, data);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	rdt_target_drain(t, NULL);
+	t_turn(p.env);
+	/* The admin queue stays as long as its I/O queues: its end would be theirs. */
+	CU_ASSERT_FALSE(io_gone);
+	CU_ASSERT_FALSE(admin_gone);
+	t_send(p.io, &sqe, NULL, 0); /* too late */
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->submitted, 1);
+	p.io->hold_respond = true;
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_FALSE(io_gone);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(d->data[7 * 512], 42);
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_TRUE(io_gone);
+	CU_ASSERT_TRUE(admin_gone);
+	CU_ASSERT_EQUAL(t->reactors_left, 0);
+	for (unsigned int i = 0; i < 2; i++)
+		t->reactors[i].drained_sent = false; /* t_env_free() drains as well */
+	t_pair_free(&p);
+}
+
+const struct t_case t_flow_cases[] = {
+	{"commands beyond the requests wait in order", requests_in_order},
+	{"commands without a buffer wait in order", buffers_in_order},
+	{"a slow disk does not block Connect and admin commands", reserve},
+	{"Abort takes a command out of the wait for a buffer", abort_waiting},
+	{"Abort takes back a READ that has not started", abort_fetching},
+	{"the RECV is posted before the answer", recv_before_answer},
+	{"draining finishes and answers what was begun", drain},
+	{NULL, NULL},
+};

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Log pages: contents, windows, and the discovery log. */
+#include <string.h>
+
+#include "util/sockaddr.h"
+#include "t_target.h"
+
+static struct t_answer get_log(struct t_conn *c, uint8_t lid, uint64_t offset, void *buf,
+			       uint32_t len)
+{
+	struct nvme_sqe sqe;
+	uint32_t numd = len / 4 - 1;
+
+	memset(buf, 0xee, len);
+	t_sqe(c, &sqe, nvme_admin_get_log_page, buf, len);
+	sqe.nsid = htole32(NVME_NSID_ALL);
+	sqe.cdw10 = htole32(lid | numd << 16);
+	sqe.cdw11 = htole32(numd >> 16);
+	sqe.cdw12 = htole32((uint32_t)offset);
+	sqe.cdw13 = htole32((uint32_t)(offset >> 32));
+	return t_exec(c, &sqe);
+}
+
+static void error_log(void)
+{
+	struct t_pair p = t_pair_new();
+	struct nvme_error_log_page log[RDT_ERROR_LOG];
+	struct nvme_sqe sqe;
+	uint8_t buf[512];
+	struct t_answer a;
+
+	a = get_log(p.admin, NVME_LOG_LID_ERROR, 0, log, sizeof(log));
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(le64toh(log[0].error_count), 0);
+	for (unsigned int i = 0; i < RDT_ERROR_LOG + 6; i++) {
+		t_rw_sqe(p.io, &sqe, false, T_BLOCKS + i, 1, buf);
+		a = t_exec(p.io, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), NVME_SC_LBA_RANGE);
+	}
+	a = get_log(p.admin, NVME_LOG_LID_ERROR, 0, log, sizeof(log));
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	/* The newest first, and the oldest ones overwritten. */
+	CU_ASSERT_EQUAL(le64toh(log[0].error_count), RDT_ERROR_LOG + 6);
+	CU_ASSERT_EQUAL(le64toh(log[0].lba), T_BLOCKS + RDT_ERROR_LOG + 5);
+	CU_ASSERT_EQUAL(log[0].cmdid, sqe.cid);
+	CU_ASSERT_EQUAL(le16toh(log[0].sqid), 1);
+	CU_ASSERT_EQUAL(le32toh(log[0].nsid), 1);
+	CU_ASSERT_EQUAL(nvme_status_from_wire(log[0].status_field).v & 0x7ff, NVME_SC_LBA_RANGE);
+	CU_ASSERT_EQUAL(le16toh(log[0].parm_error_location), 40);
+	CU_ASSERT_EQUAL(le64toh(log[RDT_ERROR_LOG - 1].error_count), 7);
+	/* A window from the middle of one entry into the next. */
+	a = get_log(p.admin, NVME_LOG_LID_ERROR, 32, log, 64);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(le64toh(*(__le64 *)((uint8_t *)log + 32)), RDT_ERROR_LOG + 5);
+	t_pair_free(&p);
+}
+
+static uint64_t low64(const __u8 *v)
+{
+	__le64 le;
+
+	memcpy(&le, v, sizeof(le));
+	return le64toh(le);
+}
+
+static void smart_log(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *io2 = t_conn_new(p.env, 0, 2, 16); /* on the other reactor */
+	struct nvme_smart_log log;
+	static uint8_t buf[T_MDTS];
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_connect(io2, p.cntlid);
+	for (int i = 0; i < 10; i++) {
+		t_rw_sqe(i & 1 ? p.io : io2, &sqe, true, 0, 128, buf);
+		t_exec(i & 1 ? p.io : io2, &sqe);
+	}
+	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
+	t_exec(p.io, &sqe);
+	p.env->disk[0].fail = -5;
+	t_exec(p.io, &sqe);
+	t_advance(p.env, 2 * 3600 * RD_NSEC_PER_SEC);
+	a = get_log(p.admin, NVME_LOG_LID_SMART, 0, &log, sizeof(log));
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(low64(log.host_writes), 10);
+	CU_ASSERT_EQUAL(low64(log.data_units_written),
+			2); /* 1280 blocks, in thousands, rounded up */
+	CU_ASSERT_EQUAL(low64(log.host_reads), 1);
+	CU_ASSERT_EQUAL(low64(log.data_units_read), 1);
+	CU_ASSERT_EQUAL(low64(log.media_errors), 1);
+	CU_ASSERT_EQUAL(low64(log.num_err_log_entries), 1);
+	CU_ASSERT_EQUAL(low64(log.power_on_hours), 2);
+	CU_ASSERT_EQUAL(log.avail_spare, 100);
+	t_sqe(p.admin, &sqe, nvme_admin_get_log_page, &log, 512);
+	sqe.nsid = htole32(1); /* LPA says: not for each namespace */
+	sqe.cdw10 = htole32(NVME_LOG_LID_SMART | 127 << 16);
+	a = t_exec(p.admin, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	t_pair_free(&p);
+}
+
+static void effects_log(void)
+{
+	struct t_pair p = t_pair_new();
+	struct nvme_cmd_effects_log log;
+	struct t_answer a = get_log(p.admin, NVME_LOG_LID_CMD_EFFECTS, 0, &log, sizeof(log));
+
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	for (unsigned int op = 0; op < 256; op++) {
+		struct nvme_sqe sqe;
+		bool shown = le32toh(log.iocs[op]) & NVME_CMD_EFFECTS_CSUPP;
+
+		if (op == NVMF_OPCODE)
+			continue;
+		/* What is said to be supported is known to the queue, and the other way round. */
+		t_sqe(p.io, &sqe, (uint8_t)op, NULL, 0);
+		a = t_exec(p.io, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a) != NVME_SC_INVALID_OPCODE, shown);
+	}
+	CU_ASSERT_TRUE(le32toh(log.acs[nvme_admin_identify]) & NVME_CMD_EFFECTS_CSUPP);
+	CU_ASSERT_EQUAL(log.acs[nvme_admin_get_lba_status], 0);
+	CU_ASSERT_TRUE(le32toh(log.iocs[nvme_cmd_write]) & NVME_CMD_EFFECTS_LBCC);
+	CU_ASSERT_FALSE(le32toh(log.iocs[nvme_cmd_read]) & NVME_CMD_EFFECTS_LBCC);
+	t_pair_free(&p);
+}
+
+static void bad_windows(void)
+{
+	struct t_pair p = t_pair_new();
+	static uint8_t buf[2 * T_MDTS];
+	struct t_answer a = get_log(p.admin, 0x55, 0, buf, 512);
+
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_INVALID_LOG_PAGE);
+	a = get_log(p.admin, NVME_LOG_LID_DISCOVER, 0, buf, 512);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_INVALID_LOG_PAGE);
+	a = get_log(p.admin, NVME_LOG_LID_SMART, 2, buf, 512);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	a = get_log(p.admin, NVME_LOG_LID_SMART, 516, buf, 512);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	a = get_log(p.admin, NVME_LOG_LID_SMART, UINT64_MAX - 3, buf, 512);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	a = get_log(p.admin, NVME_LOG_LID_SMART, 0, buf, T_MDTS + 4);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	/* Longer than the page: zeroes behind it. Larger than the reserve's buffers: from the slab.
+	 */
+	a = get_log(p.admin, NVME_LOG_LID_FW_SLOT, 0, buf, T_MDTS);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(buf[0], 1);
+	CU_ASSERT_EQUAL(buf[512], 0);
+	CU_ASSERT_EQUAL(buf[T_MDTS - 1], 0);
+	t_pair_free(&p);
+}
+
+static struct t_conn *discovery(struct t_env *env, const char *host)
+{
+	struct t_conn *c = t_conn_new(env, 1, 0, 32);
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+	strcpy(data.subsysnqn, NVMF_DISC_NQN);
+	memset(data.hostnqn, 0, sizeof(data.hostnqn));
+	strcpy(data.hostnqn, host);
+	a = t_exec(c, &sqe);
+	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
+	t_enable(c);
+	return c;
+}
+
+static void discovery_log(void)
+{
+	struct t_env *env = t_env_new();
+	struct rdt_listener listeners[3] = {0};
+	struct rdt_listener *saved = env->t->listeners;
+	static uint8_t page[8 * 1024];
+	struct nvmf_discovery_log *log = (void *)page;
+	uint8_t part[8];
+	struct t_conn *c;
+	struct t_answer a;
+
+	rd_addr_parse("198.51.100.7", 4420, &listeners[0].addr);
+	rd_addr_parse("0.0.0.0", 4421, &listeners[1].addr);
+	rd_addr_parse("::", 4422, &listeners[2].addr);
+	for (unsigned int i = 0; i < 3; i++)
+		listeners[i].portid = (uint16_t)(i + 1);
+	env->t->listeners = listeners;
+	env->t->listeners_count = 3;
+
+	/* T_HOST may use one of the two subsystems. It came by IPv4: the IPv6 wildcard has no
+	 * address. */
+	c = discovery(env, T_HOST);
+	a = get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(le64toh(log->numrec), 2);
+	CU_ASSERT_EQUAL(le16toh(log->recfmt), 0);
+	CU_ASSERT_NOT_EQUAL(log->genctr, 0);
+	CU_ASSERT_STRING_EQUAL(log->entries[0].subnqn, T_NQN);
+	CU_ASSERT_STRING_EQUAL(log->entries[0].traddr, "198.51.100.7");
+	CU_ASSERT_STRING_EQUAL(log->entries[0].trsvcid, "4420");
+	CU_ASSERT_STRING_EQUAL(log->entries[1].traddr, "192.0.2.1"); /* where the host reached us */
+	CU_ASSERT_STRING_EQUAL(log->entries[1].trsvcid, "4421");
+	CU_ASSERT_EQUAL(log->entries[1].trtype, NVMF_TRTYPE_RDMA);
+	CU_ASSERT_EQUAL(log->entries[1].adrfam, NVMF_ADDR_FAMILY_IP4);
+	CU_ASSERT_EQUAL(log->entries[1].subtype, NVME_NQN_NVME);
+	CU_ASSERT_EQUAL(le16toh(log->entries[1].cntlid), 0xffff);
+	CU_ASSERT_EQUAL(log->entries[1].tsas.rdma.prtype, NVMF_RDMA_PRTYPE_IWARP);
+	CU_ASSERT_EQUAL(log->entries[1].tsas.rdma.cms, NVMF_RDMA_CMS_RDMA_CM);
+	/* As nvme-cli reads it: in pieces. */
+	a = get_log(c, NVME_LOG_LID_DISCOVER, 2048 + 256, part, sizeof(part));
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(memcmp(part, T_NQN, sizeof(part)), 0);
+	a = get_log(c, NVME_LOG_LID_DISCOVER, 3 * 1024 + 4, part, sizeof(part));
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+
+	c = discovery(env, T_HOST2);
+	a = get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
+	CU_ASSERT_EQUAL(le64toh(log->numrec), 4);
+	CU_ASSERT_STRING_EQUAL(log->entries[2].subnqn, T_NQN2);
+	env->t->listeners = saved;
+	env->t->listeners_count = 0;
+	t_env_free(env);
+}
+
+const struct t_case t_log_page_cases[] = {
+	{"failed commands fill the error log", error_log},
+	{"the SMART log counts on all reactors", smart_log},
+	{"the effects log agrees with the commands", effects_log},
+	{"unknown pages and bad windows", bad_windows},
+	{"the discovery log, whole and in pieces", discovery_log},
+	{NULL, NULL},
+};

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The RDMA transport with everything real: reactor threads, sockets, and a host made of the fabric
+ * seam. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/sockaddr.h"
+#include "fabric/fabric.h"
+#include "t_target.h"
+
+#define DEPTH    32u
+#define PATIENCE (10 * RD_NSEC_PER_SEC)
+#define CAPSULE  (NVME_SQE_SIZE + T_INCAPSULE)
+
+struct server {
+	struct rd_loop *loop;
+	struct rdt_config cfg;
+	struct rdt_listener_config listener;
+	struct rdt_subsys_config subsys;
+	struct rdt_ns_config ns;
+	struct rdt_target *t;
+	struct rd_fab *fab; /* the host's */
+	bool drained;
+};
+
+struct host {
+	struct server *srv;
+	struct rd_fab_conn *conn;
+	struct rd_fab_cq *cq;
+	struct rd_fab_mr *mr; /* of mem */
+	uint8_t *mem;         /* DEPTH answers, a capsule, then data */
+	uint8_t *data;
+	size_t len;
+	struct nvmf_rdma_cm_req cm;
+	size_t cm_len;
+	uint16_t ird;
+	int event; /* the last one's type; -1: none yet */
+	uint8_t priv[64];
+	size_t priv_len;
+	unsigned int answers;
+	struct nvme_cqe last;
+	unsigned int ok; /* of the answers */
+};
+
+static void on_drained(struct rdt_target *t)
+{
+	rd_loop_stop(t->loop);
+}
+
+static void server_start(struct server *s)
+{
+	struct rd_loop_opts opts = {.seed = 1};
+
+	memset(s, 0, sizeof(*s));
+	s->cfg.target = (struct rdt_target_config){
+		.reactors = 2,
+		.queue_depth = 64,
+		.io_queues = 4,
+		.engine_depth = 16,
+		.max_data_bytes = T_MDTS,
+		.in_capsule_bytes = T_INCAPSULE,
+		.buffer_bytes = 4 * T_MDTS,
+	};
+	s->listener = (struct rdt_listener_config){.address = "127.0.0.1"};
+	s->ns = (struct rdt_ns_config){
+		.nsid = 1,
+		.backend = RDT_BACKEND_MEMORY,
+		.block_size = 512,
+		.size_bytes = (uint64_t)T_BLOCKS * 512,
+		.uuid = "u",
+	};
+	s->subsys = (struct rdt_subsys_config){
+		.nqn = T_NQN,
+		.serial = "S",
+		.model = "M",
+		.allow_any_host = true,
+		.namespaces = &s->ns,
+		.namespaces_count = 1,
+	};
+	s->cfg.listeners = &s->listener;
+	s->cfg.listeners_count = 1;
+	s->cfg.subsystems = &s->subsys;
+	s->cfg.subsystems_count = 1;
+	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &s->loop), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_target_create(&s->cfg, NULL, s->loop, NULL, &s->t), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_target_start(s->t), 0);
+	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(s->loop, NULL, &s->fab), 0);
+}
+
+static void server_stop(struct server *s)
+{
+	rdt_target_drain(s->t, on_drained);
+	CU_ASSERT_EQUAL(rd_loop_run(s->loop), 0);
+	rdt_target_destroy(&s->t);
+	rd_fab_close(&s->fab);
+	rd_loop_destroy(&s->loop);
+}
+
+/* Turn the loop until @cond or patience ends. */
+#define wait_for(s, cond)                                               \
+	do {                                                            \
+		uint64_t end_ = rd_loop_now_raw((s)->loop) + PATIENCE;  \
+		while (!(cond) && rd_loop_now_raw((s)->loop) < end_)    \
+			rd_loop_turn((s)->loop, 10 * RD_NSEC_PER_MSEC); \
+		CU_ASSERT_TRUE(cond);                                   \
+	} while (0)
+
+static void post_answer_recv(struct host *h, unsigned int i)
+{
+	struct ibv_sge sge = {(uintptr_t)h->mem + i * NVME_CQE_SIZE, NVME_CQE_SIZE, h->mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1};
+	struct ibv_recv_wr *bad;
+
+	CU_ASSERT_EQUAL(rd_fab_post_recv(h->conn, &wr, &bad), 0);
+}
+
+static void poll_answers(struct host *h)
+{
+	struct ibv_wc wc[16];
+	int n;
+
+	while ((n = rd_fab_cq_poll(h->cq, 16, wc)) > 0) {
+		for (int i = 0; i < n; i++) {
+			if (wc[i].wr_id >= DEPTH || wc[i].status != IBV_WC_SUCCESS)
+				continue; /* a SEND, or flushed */
+			CU_ASSERT_EQUAL(wc[i].byte_len, NVME_CQE_SIZE);
+			memcpy(&h->last, h->mem + wc[i].wr_id * NVME_CQE_SIZE, sizeof(h->last));
+			h->answers++;
+			h->ok += nvme_status_ok(nvme_status_from_wire(h->last.status));
+			post_answer_recv(h, (unsigned int)wc[i].wr_id);
+		}
+	}
+}
+
+static void on_cq(struct rd_fab_cq *cq, void *arg)
+{
+	rd_fab_cq_arm(cq);
+	poll_answers(arg);
+}
+
+static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
+{
+	struct host *h = arg;
+	struct rd_fab_conn_param param = {&h->cm, h->cm_len, h->ird, 0};
+	struct rd_fab_qp_attr attr = {
+		.max_send_wr = DEPTH,
+		.max_recv_wr = DEPTH,
+		.max_send_sge = 1,
+		.max_recv_sge = 1,
+	};
+
+	if (ev->type == RD_FAB_EV_RESOLVED) {
+		CU_ASSERT_EQUAL_FATAL(rd_fab_cq_create(conn->dev, 4 * DEPTH, on_cq, h, &h->cq), 0);
+		CU_ASSERT_EQUAL_FATAL(rd_fab_reg_mr(conn->dev, h->mem, h->len,
+						    IBV_ACCESS_LOCAL_WRITE |
+							    IBV_ACCESS_REMOTE_READ |
+							    IBV_ACCESS_REMOTE_WRITE,
+						    &h->mr),
+				      0);
+		attr.send_cq = attr.recv_cq = h->cq;
+		CU_ASSERT_EQUAL_FATAL(rd_fab_qp_create(conn, &attr), 0);
+		for (unsigned int i = 0; i < DEPTH; i++)
+			post_answer_recv(h, i);
+		rd_fab_cq_arm(h->cq);
+		CU_ASSERT_EQUAL_FATAL(rd_fab_connect(conn, &param), 0);
+		return;
+	}
+	h->event = (int)ev->type;
+	if (!ev->private_data)
+		return;
+	h->priv_len = ev->private_len < sizeof(h->priv) ? ev->private_len : sizeof(h->priv);
+	memcpy(h->priv, ev->private_data, h->priv_len);
+}
+
+static void host_init(struct host *h, struct server *s, uint16_t qid)
+{
+	memset(h, 0, sizeof(*h));
+	h->srv = s;
+	h->event = -1;
+	h->ird = 16;
+	h->cm.qid = htole16(qid);
+	h->cm.hrqsize = htole16(DEPTH);
+	h->cm.hsqsize = htole16(DEPTH - 1);
+	h->cm_len = sizeof(h->cm);
+	h->len = DEPTH * NVME_CQE_SIZE + 2 * CAPSULE + 16 * T_MDTS;
+	h->mem = calloc(1, h->len);
+	CU_ASSERT_FATAL(h->mem != NULL);
+	h->data = h->mem + DEPTH * NVME_CQE_SIZE + 2 * CAPSULE;
+}
+
+static void host_open(struct host *h)
+{
+	struct rd_fab_resolve_attr attr = {
+		.dst = (struct sockaddr *)&h->srv->t->listeners[0].addr,
+		.on_event = on_event,
+		.arg = h,
+	};
+
+	CU_ASSERT_EQUAL_FATAL(rd_fab_resolve(h->srv->fab, &attr, &h->conn), 0);
+	wait_for(h->srv, h->event >= 0);
+}
+
+static void host_close(struct host *h)
+{
+	rd_fab_conn_destroy(&h->conn);
+	rd_fab_dereg_mr(&h->mr);
+	rd_fab_cq_destroy(&h->cq);
+	free(h->mem);
+}
+
+static void host_send(struct host *h, const struct nvme_sqe *sqe, uint32_t len)
+{
+	uint8_t *capsule = h->mem + DEPTH * NVME_CQE_SIZE;
+	struct ibv_sge sge = {(uintptr_t)capsule, len, h->mr->lkey};
+	struct ibv_send_wr wr = {
+		.wr_id = DEPTH,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr *bad;
+
+	memcpy(capsule, sqe, sizeof(*sqe));
+	CU_ASSERT_EQUAL(rd_fab_post_send(h->conn, &wr, &bad), 0);
+	/* The capsule's memory is used again by the next command: let this one leave. */
+	rd_loop_turn(h->srv->loop, 0);
+}
+
+static void command(struct host *h, struct nvme_sqe *sqe, uint8_t opcode, uint8_t *data,
+		    uint32_t len)
+{
+	static uint16_t cid;
+
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = opcode;
+	sqe->flags = NVME_CMD_PSDT_SGL;
+	sqe->cid = htole16(cid++);
+	nvme_sgl_set_keyed(&sqe->sgl, len ? (uintptr_t)data : 0, len, len ? h->mr->rkey : 0,
+			   NVME_SGL_KEYED_ADDRESS);
+}
+
+static uint16_t answer(struct host *h, const struct nvme_sqe *sqe)
+{
+	unsigned int before = h->answers;
+
+	host_send(h, sqe, NVME_SQE_SIZE);
+	wait_for(h->srv, h->answers > before);
+	CU_ASSERT_EQUAL(h->last.cid, sqe->cid);
+	return nvme_status_from_wire(h->last.status).v & 0x7ff;
+}
+
+static uint16_t connect_queue(struct host *h, uint16_t cntlid)
+{
+	struct nvmf_connect_data *data = (void *)h->data;
+	struct nvme_sqe sqe;
+	struct nvmf_connect_sqe *con = (void *)&sqe;
+
+	memset(data, 0, sizeof(*data));
+	data->cntlid = htole16(cntlid);
+	strcpy(data->subsysnqn, T_NQN);
+	strcpy(data->hostnqn, T_HOST);
+	command(h, &sqe, NVMF_OPCODE, h->data, sizeof(*data));
+	con->fctype = nvme_fabrics_type_connect;
+	con->qid = h->cm.qid;
+	con->sqsize = h->cm.hsqsize;
+	CU_ASSERT_EQUAL_FATAL(answer(h, &sqe), 0);
+	return (uint16_t)le32toh(h->last.result);
+}
+
+static void enable(struct host *h)
+{
+	struct nvme_sqe sqe;
+	struct nvmf_property_sqe *p = (void *)&sqe;
+
+	command(h, &sqe, NVMF_OPCODE, NULL, 0);
+	p->fctype = nvme_fabrics_type_property_set;
+	p->offset = htole32(NVME_REG_CC);
+	p->value = htole64(0x00460001);
+	CU_ASSERT_EQUAL_FATAL(answer(h, &sqe), 0);
+}
+
+static void rejects(void)
+{
+	static const struct {
+		uint16_t len;
+		uint16_t recfmt;
+		uint16_t qid;
+		uint16_t hrqsize;
+		uint16_t hsqsize;
+		uint16_t ird;
+		uint16_t sts;
+	} cases[] = {
+		{31, 0, 0, 32, 31, 16, NVMF_RDMA_CM_INVALID_LEN},
+		{0, 0, 0, 32, 31, 16, NVMF_RDMA_CM_INVALID_LEN},
+		{32, 1, 0, 32, 31, 16, NVMF_RDMA_CM_INVALID_RECFMT},
+		{32, 0, 5, 32, 31, 16, NVMF_RDMA_CM_INVALID_QID},
+		{32, 0, 0, 32, 0, 16, NVMF_RDMA_CM_INVALID_HSQSIZE},
+		{32, 0, 0, 256, 128, 16, NVMF_RDMA_CM_INVALID_HSQSIZE},
+		{32, 0, 1, 256, 64, 16, NVMF_RDMA_CM_INVALID_HSQSIZE},
+		{32, 0, 1, 65535, 65535, 16, NVMF_RDMA_CM_INVALID_HSQSIZE},
+		{32, 0, 0, 30, 31, 16, NVMF_RDMA_CM_INVALID_HRQSIZE},
+		{32, 0, 0, 32, 31, 0, NVMF_RDMA_CM_INVALID_IRD},
+	};
+	struct server s;
+
+	server_start(&s);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct nvmf_rdma_cm_rej rej = {0};
+		struct host h;
+
+		host_init(&h, &s, cases[i].qid);
+		h.cm_len = cases[i].len;
+		h.cm.recfmt = htole16(cases[i].recfmt);
+		h.cm.hrqsize = htole16(cases[i].hrqsize);
+		h.cm.hsqsize = htole16(cases[i].hsqsize);
+		h.ird = cases[i].ird;
+		host_open(&h);
+		CU_ASSERT_EQUAL(h.event, RD_FAB_EV_REJECTED);
+		CU_ASSERT_TRUE(h.priv_len >= sizeof(rej));
+		memcpy(&rej, h.priv, sizeof(rej));
+		CU_ASSERT_EQUAL(le16toh(rej.recfmt), 0);
+		CU_ASSERT_EQUAL(le16toh(rej.sts), cases[i].sts);
+		host_close(&h);
+	}
+	server_stop(&s);
+}
+
+static void accepts(void)
+{
+	struct nvmf_rdma_cm_rep rep;
+	struct server s;
+	struct host h;
+
+	server_start(&s);
+	host_init(&h, &s, 1);
+	h.cm.hsqsize = htole16(17);
+	host_open(&h);
+	CU_ASSERT_EQUAL(h.event, RD_FAB_EV_ESTABLISHED);
+	CU_ASSERT_TRUE_FATAL(h.priv_len >= sizeof(rep));
+	memcpy(&rep, h.priv, sizeof(rep));
+	CU_ASSERT_EQUAL(le16toh(rep.recfmt), 0);
+	CU_ASSERT_EQUAL(le16toh(rep.crqsize), 18);
+	host_close(&h);
+	server_stop(&s);
+}
+
+/* Breaking the transport's own rules ends the connection; others do not notice. */
+static void bad_capsules(void)
+{
+	static const uint32_t lens[] = {1, 63, CAPSULE + 1};
+	struct server s;
+	struct host good;
+	struct nvme_sqe sqe;
+
+	server_start(&s);
+	host_init(&good, &s, 0);
+	host_open(&good);
+	connect_queue(&good, NVMF_CNTLID_DYNAMIC);
+	enable(&good);
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		struct host h;
+
+		host_init(&h, &s, 0);
+		host_open(&h);
+		CU_ASSERT_EQUAL(h.event, RD_FAB_EV_ESTABLISHED);
+		command(&h, &sqe, nvme_admin_keep_alive, NULL, 0);
+		host_send(&h, &sqe, lens[i]);
+		wait_for(&s, h.event == RD_FAB_EV_DISCONNECTED);
+		CU_ASSERT_EQUAL(h.answers, 0);
+		host_close(&h);
+		command(&good, &sqe, nvme_admin_keep_alive, NULL, 0);
+		CU_ASSERT_EQUAL(answer(&good, &sqe), 0);
+	}
+	host_close(&good);
+	server_stop(&s);
+}
+
+struct assoc {
+	struct server s;
+	struct host admin;
+	struct host io;
+};
+
+static void assoc_open(struct assoc *a, uint16_t ird)
+{
+	uint16_t cntlid;
+
+	server_start(&a->s);
+	host_init(&a->admin, &a->s, 0);
+	host_open(&a->admin);
+	cntlid = connect_queue(&a->admin, NVMF_CNTLID_DYNAMIC);
+	enable(&a->admin);
+	host_init(&a->io, &a->s, 1);
+	a->io.ird = ird;
+	host_open(&a->io);
+	connect_queue(&a->io, cntlid);
+}
+
+static void assoc_close(struct assoc *a)
+{
+	host_close(&a->io);
+	host_close(&a->admin);
+	server_stop(&a->s);
+}
+
+/* Sixteen writes of MDTS at once, more than the slab and more than the host's READ depth can take.
+ */
+static void read_depth(void)
+{
+	static const uint16_t irds[] = {1, 2, 16};
+
+	for (size_t k = 0; k < sizeof(irds) / sizeof(irds[0]); k++) {
+		struct assoc a;
+		struct nvme_sqe sqe;
+		unsigned int before;
+
+		assoc_open(&a, irds[k]);
+		before = a.io.answers;
+		for (size_t i = 0; i < 16 * T_MDTS; i++)
+			a.io.data[i] = (uint8_t)(i * 31 + (i >> 9) + k);
+		for (unsigned int i = 0; i < 16; i++) {
+			command(&a.io, &sqe, nvme_cmd_write, a.io.data + i * T_MDTS, T_MDTS);
+			sqe.nsid = htole32(1);
+			sqe.cdw10 = htole32(i * (T_MDTS / 512));
+			sqe.cdw12 = htole32(T_MDTS / 512 - 1);
+			host_send(&a.io, &sqe, NVME_SQE_SIZE);
+		}
+		wait_for(&a.s, a.io.answers == before + 16);
+		CU_ASSERT_EQUAL(a.io.ok, a.io.answers);
+		memset(a.io.data, 0, 16 * T_MDTS);
+		for (unsigned int i = 0; i < 16; i++) {
+			command(&a.io, &sqe, nvme_cmd_read, a.io.data + i * T_MDTS, T_MDTS);
+			sqe.nsid = htole32(1);
+			sqe.cdw10 = htole32(i * (T_MDTS / 512));
+			sqe.cdw12 = htole32(T_MDTS / 512 - 1);
+			host_send(&a.io, &sqe, NVME_SQE_SIZE);
+		}
+		wait_for(&a.s, a.io.answers == before + 32);
+		for (size_t i = 0; i < 16 * T_MDTS; i++)
+			if (a.io.data[i] != (uint8_t)(i * 31 + (i >> 9) + k))
+				CU_FAIL_FATAL("the data differs");
+		assoc_close(&a);
+	}
+}
+
+/* A key that is not the host's: its end of the wire breaks the connection, ours gets everything
+ * back. */
+static void wrong_key(void)
+{
+	static const uint8_t ops[] = {nvme_cmd_write, nvme_cmd_read};
+
+	for (size_t i = 0; i < sizeof(ops); i++) {
+		struct assoc a;
+		struct nvme_sqe sqe;
+
+		assoc_open(&a, 16);
+		command(&a.io, &sqe, ops[i], a.io.data, 4096);
+		nvme_sgl_set_keyed(&sqe.sgl, (uintptr_t)a.io.data, 4096, a.io.mr->rkey ^ 0x5a00,
+				   NVME_SGL_KEYED_ADDRESS);
+		sqe.nsid = htole32(1);
+		sqe.cdw12 = htole32(7);
+		host_send(&a.io, &sqe, NVME_SQE_SIZE);
+		wait_for(&a.s, a.io.event == RD_FAB_EV_DISCONNECTED);
+		command(&a.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
+		CU_ASSERT_EQUAL(answer(&a.admin, &sqe), 0);
+		assoc_close(&a);
+	}
+}
+
+const struct t_case t_rdma_cases[] = {
+	{"bad private data is rejected with its code", rejects},
+	{"the accept tells the size of our receive queue", accepts},
+	{"capsules of impossible length end the connection", bad_capsules},
+	{"READs beyond the host's depth and the slab wait", read_depth},
+	{"a wrong key costs the host its connection only", wrong_key},
+	{NULL, NULL},
+};
