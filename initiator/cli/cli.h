@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The rdinit program. It uses the public header alone, and common/util for numbers with units. */
+#ifndef RDI_CLI_H
+#define RDI_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "rdinit.h"
+
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_FAILED = 1, /* one line on standard error says why */
+	CLI_USAGE = 2,  /* the command line was wrong */
+};
+
+enum cli_format {
+	CLI_NORMAL,
+	CLI_JSON,
+};
+
+/* ---- options.c ---- */
+
+/* Which of the options a verb takes, beside those for reaching a controller. */
+#define CLI_TAKES_NSID     0x01u
+#define CLI_TAKES_TRANSFER 0x02u /* read and write: nvme-cli's -s -c -z -d */
+#define CLI_TAKES_WRITE    0x04u
+
+struct cli_options {
+	struct rdinit_ctrl_opts ctrl;
+	struct rdinit_qpair_opts qpair;
+	struct rdinit_uri uri; /* ctrl points into it when a URI was given */
+	uint32_t nsid;         /* 0: not given */
+	enum cli_format format;
+	unsigned int verbose;
+
+	/* read and write */
+	const char *data; /* file, or "-"; NULL: standard input or output */
+	bool has_start, has_count, has_size, has_offset;
+	uint64_t start_block;
+	uint64_t block_count; /* 0's based, as in nvme-cli */
+	uint64_t data_size;
+	uint64_t offset;
+	bool no_progress;
+	bool no_flush;
+	bool fua;
+};
+
+struct cli_verb {
+	const char *name;
+	const char *summary;
+	unsigned int takes; /* CLI_TAKES_* */
+	bool discovery;     /* the NQN defaults to the discovery controller's */
+	int (*run)(const struct cli_options *opts);
+};
+
+/*
+ * Parse the arguments after the verb. Returns true to go on; else *@status is the program's exit
+ * status (after --help or a usage error, which has been printed).
+ */
+bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_options *opts,
+		       int *status);
+
+/* "rdinit: ..." on standard error. Returns CLI_FAILED or CLI_USAGE. */
+int cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+int cli_usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The library's last error, without the name of the function. Returns CLI_FAILED. */
+int cli_lib_error(void);
+const char *cli_lib_text(void);
+/* Print and free @json. Returns CLI_OK, or CLI_FAILED when standard output takes no more. */
+int cli_print_json(json_t *json, FILE *out);
+int cli_finish_output(void);
+
+/* ---- session.c ---- */
+
+#define CLI_QUEUES_MAX 64
+
+struct cli_session {
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_ctrl_info info;
+	struct rdinit_ns ns;
+	struct rdinit_qpair *qp[CLI_QUEUES_MAX];
+	unsigned int n_qp;
+};
+
+/* Connect to the controller. Returns CLI_OK, or CLI_FAILED after printing why. */
+int cli_session_open(struct cli_session *s, const struct cli_options *opts);
+/* Open the namespace and the I/O queues. The controller stays alive meanwhile. */
+int cli_session_open_io(struct cli_session *s, const struct cli_options *opts);
+/* Orderly: queues first, then the controller. */
+void cli_session_close(struct cli_session *s);
+
+/* ---- progress.c ---- */
+
+struct cli_progress {
+	bool on;
+	uint64_t total; /* 0: not known */
+	uint64_t start_ns;
+	uint64_t last_ns;
+};
+
+uint64_t cli_now_ns(void);
+void cli_progress_start(struct cli_progress *p, bool wanted, uint64_t total);
+void cli_progress_update(struct cli_progress *p, uint64_t done);
+void cli_progress_end(struct cli_progress *p, uint64_t done);
+
+/* ---- transfer.c ---- */
+
+/* One run of `read` or `write`. Positions are bytes of the namespace. */
+struct cli_transfer {
+	struct cli_session *session;
+	bool write;
+	int fd;              /* the file; not owned */
+	const char *name;    /* for messages */
+	bool regular;        /* the file can be written or read at any position */
+	uint64_t file_start; /* its position, when regular */
+	uint64_t start;
+	uint64_t length; /* UINT64_MAX: until the input ends (write) */
+	uint64_t limit;  /* bytes there are from start to the end of the namespace */
+	bool exact;      /* input shorter than length is an error */
+	unsigned int flags;
+	struct cli_progress *progress;
+	uint64_t done; /* result: bytes transferred */
+	uint64_t ios;  /* result: commands */
+};
+
+/* Returns CLI_OK, or CLI_FAILED after printing why. */
+int cli_transfer_run(struct cli_transfer *t);
+
+/* ---- edge.c ---- */
+
+/*
+ * How a byte range falls on blocks: the next piece from @pos, at most @max bytes (a multiple of
+ * @bs), that is either whole blocks or inside one block.
+ */
+struct cli_piece {
+	uint64_t lba;
+	uint32_t nblocks;
+	uint32_t skip;  /* bytes of the first block before the range */
+	uint32_t bytes; /* of the range */
+	bool partial;   /* inside one block: needs what else is in it */
+};
+
+void cli_piece_next(uint64_t pos, uint64_t left, uint32_t bs, uint32_t max, struct cli_piece *out);
+
+/* ---- verbs ---- */
+
+int cli_discover(const struct cli_options *opts); /* discover.c */
+int cli_id_ctrl(const struct cli_options *opts);  /* identify.c */
+int cli_id_ns(const struct cli_options *opts);
+int cli_list_ns(const struct cli_options *opts);
+int cli_read(const struct cli_options *opts); /* io.c */
+int cli_write(const struct cli_options *opts);
+int cli_flush(const struct cli_options *opts);
+
+#endif /* RDI_CLI_H */

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * id-ctrl, id-ns and list-ns. Field names and their order are nvme-cli's; the JSON keys as well, so
+ * that scripts work with both. One table for each structure feeds the text and the JSON.
+ */
+#include <endian.h>
+#include <inttypes.h>
+#include <linux/types.h>
+#include <nvme/types.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "cli.h"
+
+enum kind {
+	KIND_DEC,    /* unsigned, 1 to 8 bytes */
+	KIND_HEX,    /* the same, hexadecimal in text */
+	KIND_STR,    /* fixed-length, padded */
+	KIND_U128,   /* 16 bytes */
+	KIND_HEXSTR, /* bytes, hexadecimal, most significant first as stored */
+	KIND_UUID,
+};
+
+struct field {
+	const char *name;
+	size_t offset;
+	size_t len;
+	enum kind kind;
+};
+
+#define CTRL(member, k)                                               \
+	{                                                             \
+#member, offsetof(struct nvme_id_ctrl, member),       \
+			sizeof(((struct nvme_id_ctrl *)0)->member), k \
+	}
+#define NS(member, k)                                               \
+	{                                                           \
+#member, offsetof(struct nvme_id_ns, member),       \
+			sizeof(((struct nvme_id_ns *)0)->member), k \
+	}
+
+static const struct field ctrl_fields[] = {
+	CTRL(vid, KIND_HEX),       CTRL(ssvid, KIND_HEX),     CTRL(sn, KIND_STR),
+	CTRL(mn, KIND_STR),        CTRL(fr, KIND_STR),        CTRL(rab, KIND_DEC),
+	CTRL(ieee, KIND_HEX),      CTRL(cmic, KIND_HEX),      CTRL(mdts, KIND_DEC),
+	CTRL(cntlid, KIND_HEX),    CTRL(ver, KIND_HEX),       CTRL(rtd3r, KIND_HEX),
+	CTRL(rtd3e, KIND_HEX),     CTRL(oaes, KIND_HEX),      CTRL(ctratt, KIND_HEX),
+	CTRL(rrls, KIND_HEX),      CTRL(cntrltype, KIND_DEC), CTRL(fguid, KIND_UUID),
+	CTRL(crdt1, KIND_DEC),     CTRL(crdt2, KIND_DEC),     CTRL(crdt3, KIND_DEC),
+	CTRL(nvmsr, KIND_DEC),     CTRL(vwci, KIND_DEC),      CTRL(mec, KIND_DEC),
+	CTRL(oacs, KIND_HEX),      CTRL(acl, KIND_DEC),       CTRL(aerl, KIND_DEC),
+	CTRL(frmw, KIND_HEX),      CTRL(lpa, KIND_HEX),       CTRL(elpe, KIND_DEC),
+	CTRL(npss, KIND_DEC),      CTRL(avscc, KIND_HEX),     CTRL(apsta, KIND_HEX),
+	CTRL(wctemp, KIND_DEC),    CTRL(cctemp, KIND_DEC),    CTRL(mtfa, KIND_DEC),
+	CTRL(hmpre, KIND_DEC),     CTRL(hmmin, KIND_DEC),     CTRL(tnvmcap, KIND_U128),
+	CTRL(unvmcap, KIND_U128),  CTRL(rpmbs, KIND_HEX),     CTRL(edstt, KIND_DEC),
+	CTRL(dsto, KIND_DEC),      CTRL(fwug, KIND_DEC),      CTRL(kas, KIND_DEC),
+	CTRL(hctma, KIND_HEX),     CTRL(mntmt, KIND_DEC),     CTRL(mxtmt, KIND_DEC),
+	CTRL(sanicap, KIND_HEX),   CTRL(hmminds, KIND_DEC),   CTRL(hmmaxd, KIND_DEC),
+	CTRL(nsetidmax, KIND_DEC), CTRL(endgidmax, KIND_DEC), CTRL(anatt, KIND_DEC),
+	CTRL(anacap, KIND_DEC),    CTRL(anagrpmax, KIND_DEC), CTRL(nanagrpid, KIND_DEC),
+	CTRL(pels, KIND_DEC),      CTRL(domainid, KIND_DEC),  CTRL(megcap, KIND_U128),
+	CTRL(sqes, KIND_HEX),      CTRL(cqes, KIND_HEX),      CTRL(maxcmd, KIND_DEC),
+	CTRL(nn, KIND_DEC),        CTRL(oncs, KIND_HEX),      CTRL(fuses, KIND_HEX),
+	CTRL(fna, KIND_HEX),       CTRL(vwc, KIND_HEX),       CTRL(awun, KIND_DEC),
+	CTRL(awupf, KIND_DEC),     CTRL(icsvscc, KIND_DEC),   CTRL(nwpc, KIND_DEC),
+	CTRL(acwu, KIND_DEC),      CTRL(ocfs, KIND_HEX),      CTRL(sgls, KIND_HEX),
+	CTRL(mnan, KIND_DEC),      CTRL(maxdna, KIND_U128),   CTRL(maxcna, KIND_DEC),
+	CTRL(subnqn, KIND_STR),    CTRL(ioccsz, KIND_DEC),    CTRL(iorcsz, KIND_DEC),
+	CTRL(icdoff, KIND_DEC),    CTRL(fcatt, KIND_HEX),     CTRL(msdbd, KIND_DEC),
+	CTRL(ofcs, KIND_DEC),
+};
+
+static const struct field ns_fields[] = {
+	NS(nsze, KIND_HEX),     NS(ncap, KIND_HEX),     NS(nuse, KIND_HEX),
+	NS(nsfeat, KIND_HEX),   NS(nlbaf, KIND_DEC),    NS(flbas, KIND_HEX),
+	NS(mc, KIND_HEX),       NS(dpc, KIND_HEX),      NS(dps, KIND_HEX),
+	NS(nmic, KIND_HEX),     NS(rescap, KIND_HEX),   NS(fpi, KIND_HEX),
+	NS(dlfeat, KIND_DEC),   NS(nawun, KIND_DEC),    NS(nawupf, KIND_DEC),
+	NS(nacwu, KIND_DEC),    NS(nabsn, KIND_DEC),    NS(nabo, KIND_DEC),
+	NS(nabspf, KIND_DEC),   NS(noiob, KIND_DEC),    NS(nvmcap, KIND_U128),
+	NS(npwg, KIND_DEC),     NS(npwa, KIND_DEC),     NS(npdg, KIND_DEC),
+	NS(npda, KIND_DEC),     NS(nows, KIND_DEC),     NS(mssrl, KIND_DEC),
+	NS(mcl, KIND_DEC),      NS(msrc, KIND_DEC),     NS(nulbaf, KIND_DEC),
+	NS(anagrpid, KIND_DEC), NS(nsattr, KIND_DEC),   NS(nvmsetid, KIND_DEC),
+	NS(endgid, KIND_DEC),   NS(nguid, KIND_HEXSTR), NS(eui64, KIND_HEXSTR),
+};
+
+#define N(a) (sizeof(a) / sizeof((a)[0]))
+
+static uint64_t value(const unsigned char *p, size_t len)
+{
+	uint64_t v = 0;
+
+	while (len--)
+		v = v << 8 | p[len];
+	return v;
+}
+
+/* A 128-bit number in decimal, into @buf of 40 bytes. */
+static const char *u128_text(const unsigned char *p, char *buf)
+{
+	unsigned __int128 v = (unsigned __int128)value(p + 8, 8) << 64 | value(p, 8);
+	char *q = buf + 39;
+
+	*q = '\0';
+	do {
+		*--q = (char)('0' + (int)(v % 10));
+		v /= 10;
+	} while (v);
+	return q;
+}
+
+/* The text of a field that is not a number; into @buf of 300 bytes. */
+static const char *field_text(const struct field *f, const unsigned char *p, char *buf)
+{
+	size_t i, n = strnlen((const char *)p, f->len);
+
+	switch (f->kind) {
+	case KIND_STR:
+		memcpy(buf, p, n);
+		buf[n] = '\0';
+		/* what a controller says goes to a terminal */
+		for (i = 0; i < n; i++) {
+			if ((unsigned char)buf[i] < 0x20 || buf[i] == 0x7f)
+				buf[i] = '?';
+		}
+		return buf;
+	case KIND_U128:
+		return u128_text(p, buf);
+	case KIND_UUID:
+		uuid_unparse_lower(p, buf);
+		return buf;
+	default:
+		for (i = 0; i < f->len; i++)
+			snprintf(buf + 2 * i, 3, "%02x", p[i]);
+		return buf;
+	}
+}
+
+static void print_fields(const struct field *f, size_t n, const unsigned char *data)
+{
+	char buf[300];
+
+	for (; n--; f++) {
+		const unsigned char *p = data + f->offset;
+
+		if (f->kind == KIND_DEC)
+			printf("%-9s : %" PRIu64 "\n", f->name, value(p, f->len));
+		else if (f->kind == KIND_HEX)
+			printf("%-9s : %#" PRIx64 "\n", f->name, value(p, f->len));
+		else
+			printf("%-9s : %s\n", f->name, field_text(f, p, buf));
+	}
+}
+
+static json_t *json_fields(const struct field *f, size_t n, const unsigned char *data)
+{
+	json_t *obj = json_object();
+	char buf[300];
+
+	for (; n--; f++) {
+		const unsigned char *p = data + f->offset;
+		json_t *v;
+
+		if (f->kind == KIND_DEC || f->kind == KIND_HEX)
+			v = json_integer((json_int_t)value(p, f->len));
+		else
+			v = json_string(field_text(f, p, buf));
+		/* a name that is not UTF-8 cannot be JSON; the rest still can */
+		json_object_set_new(obj, f->name, v ? v : json_null());
+	}
+	return obj;
+}
+
+/* ---- id-ctrl ---- */
+
+int cli_id_ctrl(const struct cli_options *opts)
+{
+	struct cli_session s;
+	struct nvme_id_ctrl id;
+	int rc;
+
+	rc = cli_session_open(&s, opts);
+	if (rc)
+		return rc;
+	rc = rdinit_identify_ctrl(s.ctrl, &id) ? cli_lib_error() : CLI_OK;
+	cli_session_close(&s);
+	if (rc)
+		return rc;
+	if (opts->format == CLI_JSON)
+		return cli_print_json(json_fields(ctrl_fields, N(ctrl_fields), (void *)&id),
+				      stdout);
+	printf("NVME Identify Controller:\n");
+	print_fields(ctrl_fields, N(ctrl_fields), (void *)&id);
+	return cli_finish_output();
+}
+
+/* ---- id-ns ---- */
+
+static unsigned int lba_formats(const struct nvme_id_ns *id)
+{
+	unsigned int n = id->nlbaf + 1u;
+
+	return n > N(id->lbaf) ? N(id->lbaf) : n;
+}
+
+static unsigned int lba_in_use(const struct nvme_id_ns *id)
+{
+	return (id->flbas & 0xf) | (id->nlbaf >= 16 ? (id->flbas >> 5 & 3u) << 4 : 0);
+}
+
+/*
+ * The UUID of the namespace's descriptor list (CNS 03h) as text, or "". A controller may have none;
+ * nvme-cli shows it in ns-descs.
+ */
+static void get_uuid(struct rdinit_ctrl *ctrl, uint32_t nsid, char *text)
+{
+	unsigned char list[RDINIT_IDENTIFY_SIZE];
+	size_t at = 0;
+
+	text[0] = '\0';
+	if (rdinit_identify(ctrl, NVME_IDENTIFY_CNS_NS_DESC_LIST, nsid, list))
+		return;
+	while (at + 4 + 16 <= sizeof(list) && list[at + 1]) { /* NIDL 0 ends the list */
+		if (list[at] == NVME_NIDT_UUID && list[at + 1] == 16) {
+			uuid_unparse_lower(&list[at + 4], text);
+			return;
+		}
+		at += 4u + list[at + 1];
+	}
+}
+
+static int print_id_ns(const struct nvme_id_ns *id, uint32_t nsid, const char *uuid)
+{
+	unsigned int i;
+
+	printf("NVME Identify Namespace %u:\n", nsid);
+	print_fields(ns_fields, N(ns_fields), (const void *)id);
+	if (uuid[0])
+		printf("%-9s : %s\n", "uuid", uuid);
+	for (i = 0; i < lba_formats(id); i++)
+		printf("lbaf %2u : ms:%-3u lbads:%-2u rp:%#x%s\n", i, le16toh(id->lbaf[i].ms),
+		       id->lbaf[i].ds, id->lbaf[i].rp & 3, i == lba_in_use(id) ? " (in use)" : "");
+	return cli_finish_output();
+}
+
+static int json_id_ns(const struct nvme_id_ns *id, const char *uuid)
+{
+	json_t *obj = json_fields(ns_fields, N(ns_fields), (const void *)id);
+	json_t *list = json_array();
+	unsigned int i;
+
+	for (i = 0; i < lba_formats(id); i++)
+		json_array_append_new(
+			list, json_pack("{s:i, s:i, s:i}", "ms", (int)le16toh(id->lbaf[i].ms), "ds",
+					(int)id->lbaf[i].ds, "rp", (int)(id->lbaf[i].rp & 3)));
+	json_object_set_new(obj, "lbafs", list);
+	if (uuid[0])
+		json_object_set_new(obj, "uuid", json_string(uuid));
+	return cli_print_json(obj, stdout);
+}
+
+int cli_id_ns(const struct cli_options *opts)
+{
+	uint32_t nsid = opts->nsid ? opts->nsid : 1;
+	struct nvme_id_ns id;
+	struct cli_session s;
+	char uuid[UUID_STR_LEN];
+	int rc;
+
+	rc = cli_session_open(&s, opts);
+	if (rc)
+		return rc;
+	if (rdinit_identify_ns(s.ctrl, nsid, &id))
+		rc = cli_lib_error();
+	else if (id.ncap == 0)
+		rc = cli_error("%s: there is no namespace %u", s.info.address, nsid);
+	else
+		get_uuid(s.ctrl, nsid, uuid);
+	cli_session_close(&s);
+	if (rc)
+		return rc;
+	return opts->format == CLI_JSON ? json_id_ns(&id, uuid) : print_id_ns(&id, nsid, uuid);
+}
+
+/* ---- list-ns ---- */
+
+int cli_list_ns(const struct cli_options *opts)
+{
+	uint32_t nsids[RDINIT_NS_LIST_MAX], after = 0;
+	json_t *list = json_array();
+	unsigned int count, i, n = 0;
+	struct cli_session s;
+	int rc;
+
+	rc = cli_session_open(&s, opts);
+	if (rc) {
+		json_decref(list);
+		return rc;
+	}
+	do {
+		if (rdinit_list_ns(s.ctrl, after, nsids, &count)) {
+			rc = cli_lib_error();
+			break;
+		}
+		for (i = 0; i < count; i++, n++) {
+			if (opts->format == CLI_JSON)
+				json_array_append_new(
+					list, json_pack("{s:I}", "nsid", (json_int_t)nsids[i]));
+			else
+				printf("[%4u]:%#x\n", n, nsids[i]);
+		}
+		if (count && nsids[count - 1] <= after) {
+			rc = cli_error("%s: the namespace list does not ascend", s.info.address);
+			break;
+		}
+		after = count ? nsids[count - 1] : after;
+	} while (count == RDINIT_NS_LIST_MAX);
+	cli_session_close(&s);
+	if (rc) {
+		json_decref(list);
+		return rc;
+	}
+	if (opts->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:o}", "nsid_list", list), stdout);
+	json_decref(list);
+	return cli_finish_output();
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs read, write and flush: which bytes of what, checked before the first command. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* The file of a transfer. */
+struct file {
+	int fd;
+	const char *name;
+	bool own;     /* opened by us */
+	bool regular; /* may be used at any position, never blocks */
+	bool has_size;
+	uint64_t start; /* current position */
+	uint64_t size;  /* bytes from there to the end */
+};
+
+static bool is_std(const char *name)
+{
+	return !name || strcmp(name, "-") == 0;
+}
+
+static int inspect(struct file *f, bool write)
+{
+	struct stat st;
+	off_t at, end;
+
+	if (fstat(f->fd, &st))
+		return cli_error("%s: %s", f->name, strerror(errno));
+	if (S_ISDIR(st.st_mode))
+		return cli_error("%s: %s", f->name, strerror(EISDIR));
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+		return CLI_OK;
+	/* Appending ignores positions: a stream, for us. */
+	if (!write && (fcntl(f->fd, F_GETFL) & O_APPEND))
+		return CLI_OK;
+	at = lseek(f->fd, 0, SEEK_CUR);
+	end = S_ISREG(st.st_mode) ? st.st_size : lseek(f->fd, 0, SEEK_END);
+	if (at < 0 || end < 0 || lseek(f->fd, at, SEEK_SET) < 0)
+		return CLI_OK;
+	f->regular = true;
+	f->has_size = true;
+	f->start = (uint64_t)at;
+	f->size = end > at ? (uint64_t)(end - at) : 0;
+	return CLI_OK;
+}
+
+static int open_input(struct file *f, const char *name)
+{
+	*f = (struct file){.fd = STDIN_FILENO, .name = "standard input"};
+	if (!is_std(name)) {
+		f->name = name;
+		f->fd = open(name, O_RDONLY | O_CLOEXEC);
+		if (f->fd < 0)
+			return cli_error("%s: %s", name, strerror(errno));
+		f->own = true;
+	}
+	return inspect(f, true);
+}
+
+static int open_output(struct file *f, const char *name)
+{
+	*f = (struct file){.fd = STDOUT_FILENO, .name = "standard output"};
+	if (!is_std(name)) {
+		f->name = name;
+		f->fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		if (f->fd < 0)
+			return cli_error("%s: %s", name, strerror(errno));
+		f->own = true;
+	}
+	return inspect(f, false);
+}
+
+/* Returns CLI_FAILED when the file system reports a late error. */
+static int close_file(struct file *f)
+{
+	int fd = f->fd;
+
+	if (!f->own)
+		return CLI_OK;
+	f->own = false;
+	return close(fd) ? cli_error("%s: %s", f->name, strerror(errno)) : CLI_OK;
+}
+
+/* Where the range starts and how much the options ask for (UINT64_MAX: they do not say). */
+static int range(const struct cli_options *o, const struct rdinit_ns *ns, struct cli_transfer *t)
+{
+	uint64_t size;
+
+	if (__builtin_mul_overflow(ns->blocks, (uint64_t)ns->block_size, &size))
+		return cli_error("namespace %u is larger than 2^64 bytes", ns->nsid);
+	t->start = o->offset;
+	if (o->has_start &&
+	    __builtin_mul_overflow(o->start_block, (uint64_t)ns->block_size, &t->start))
+		t->start = UINT64_MAX;
+	if (t->start > size || (t->start == size && !t->write))
+		return cli_error(
+			"the start is beyond the end of namespace %u (%llu blocks of %u bytes)",
+			ns->nsid, (unsigned long long)ns->blocks, ns->block_size);
+	t->limit = size - t->start;
+	t->length = UINT64_MAX;
+	if (o->has_count &&
+	    __builtin_mul_overflow(o->block_count + 1, (uint64_t)ns->block_size, &t->length))
+		t->length = UINT64_MAX - 1;
+	/* Both together: nvme-cli needs the bytes as well as the blocks. */
+	if (o->has_size && o->data_size > t->length)
+		return cli_error("--data-size is more than the bytes of --block-count (%llu)",
+				 (unsigned long long)t->length);
+	if (o->has_size)
+		t->length = o->data_size;
+	if (t->length != UINT64_MAX && t->length > t->limit)
+		return cli_error(
+			"%llu bytes do not fit between the start and the end of namespace %u "
+			"(%llu bytes)",
+			(unsigned long long)t->length, ns->nsid, (unsigned long long)t->limit);
+	t->exact = t->length != UINT64_MAX;
+	return CLI_OK;
+}
+
+/* The input against the range, before anything is written. */
+static int check_input(struct cli_transfer *t, const struct file *f)
+{
+	if (!f->has_size)
+		return CLI_OK;
+	if (t->length == UINT64_MAX)
+		t->length = f->size;
+	if (t->length > f->size)
+		return cli_error("%s: the input has %llu bytes, %llu are asked for", f->name,
+				 (unsigned long long)f->size, (unsigned long long)t->length);
+	if (t->length > t->limit)
+		return cli_error("%s: %llu bytes do not fit between the start and the end of the "
+				 "namespace (%llu bytes)",
+				 f->name, (unsigned long long)t->length,
+				 (unsigned long long)t->limit);
+	t->exact = true;
+	return CLI_OK;
+}
+
+static int summary(const struct cli_options *o, const struct cli_transfer *t, uint64_t ns,
+		   FILE *out)
+{
+	double secs = (double)ns / 1e9;
+	double mib = secs > 0 ? (double)t->done / 1048576.0 / secs : 0;
+	double iops = secs > 0 ? (double)t->ios / secs : 0;
+
+	if (o->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:s, s:I, s:I, s:f, s:f, s:f}", "operation",
+						t->write ? "write" : "read", "bytes",
+						(json_int_t)t->done, "commands", (json_int_t)t->ios,
+						"seconds", secs, "mib_per_second", mib, "iops",
+						iops),
+				      out);
+	if (o->verbose)
+		fprintf(stderr, "rdinit: %llu bytes in %.3f s, %.1f MiB/s, %.0f IOPS\n",
+			(unsigned long long)t->done, secs, mib, iops);
+	return CLI_OK;
+}
+
+static int copy(const struct cli_options *o, struct cli_transfer *t)
+{
+	struct cli_progress progress;
+	uint64_t start, ns;
+	int rc;
+
+	t->progress = &progress;
+	cli_progress_start(&progress, !o->no_progress, t->length == UINT64_MAX ? 0 : t->length);
+	start = cli_now_ns();
+	rc = cli_transfer_run(t);
+	if (!rc && t->write && !o->no_flush) {
+		rc = rdinit_flush(t->session->qp[0], &t->session->ns);
+		if (rc) {
+			cli_progress_end(&progress, t->done);
+			return cli_error("flush: %s", cli_lib_text());
+		}
+	}
+	ns = cli_now_ns() - start;
+	cli_progress_end(&progress, t->done);
+	/* Not between the data when that goes to standard output. */
+	return rc ? rc : summary(o, t, ns, !t->write && t->fd == STDOUT_FILENO ? stderr : stdout);
+}
+
+int cli_read(const struct cli_options *o)
+{
+	struct cli_session s;
+	struct cli_transfer t = {.session = &s, .flags = o->fua ? RDINIT_IO_FUA : 0};
+	struct file f = {.fd = -1};
+	int rc, rc2;
+
+	rc = cli_session_open(&s, o);
+	if (rc)
+		return rc;
+	rc = cli_session_open_io(&s, o);
+	if (!rc)
+		rc = range(o, &s.ns, &t);
+	if (!rc)
+		rc = open_output(&f, o->data);
+	if (!rc) {
+		if (t.length == UINT64_MAX)
+			t.length = t.limit;
+		t.fd = f.fd;
+		t.name = f.name;
+		t.regular = f.regular;
+		t.file_start = f.start;
+		rc = copy(o, &t);
+	}
+	/* Whoever shares our standard output goes on behind the data. */
+	if (!rc && f.regular && !f.own && lseek(f.fd, (off_t)(f.start + t.done), SEEK_SET) < 0)
+		rc = cli_error("%s: %s", f.name, strerror(errno));
+	rc2 = close_file(&f);
+	cli_session_close(&s);
+	return rc ? rc : rc2;
+}
+
+int cli_write(const struct cli_options *o)
+{
+	struct cli_session s;
+	struct cli_transfer t = {
+		.session = &s,
+		.write = true,
+		.flags = o->fua ? RDINIT_IO_FUA : 0,
+	};
+	struct file f;
+	int rc;
+
+	rc = open_input(&f, o->data);
+	if (rc)
+		return rc;
+	rc = cli_session_open(&s, o);
+	if (rc) {
+		close_file(&f);
+		return rc;
+	}
+	rc = cli_session_open_io(&s, o);
+	if (!rc)
+		rc = range(o, &s.ns, &t);
+	if (!rc)
+		rc = check_input(&t, &f);
+	if (!rc) {
+		t.fd = f.fd;
+		t.name = f.name;
+		t.regular = f.regular;
+		rc = copy(o, &t);
+	}
+	close_file(&f);
+	cli_session_close(&s);
+	return rc;
+}
+
+int cli_flush(const struct cli_options *o)
+{
+	struct cli_session s;
+	int rc;
+
+	rc = cli_session_open(&s, o);
+	if (rc)
+		return rc;
+	rc = cli_session_open_io(&s, o);
+	if (!rc && rdinit_flush(s.qp[0], &s.ns))
+		rc = cli_lib_error();
+	if (!rc && o->format == CLI_JSON)
+		rc = cli_print_json(json_pack("{s:s, s:I}", "operation", "flush", "nsid",
+					      (json_int_t)s.ns.nsid),
+				    stdout);
+	else if (!rc)
+		printf("flush: success\n");
+	cli_session_close(&s);
+	return rc ? rc : cli_finish_output();
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdinit: an NVMe over Fabrics initiator on the command line. */
+#include <signal.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const struct cli_verb verbs[] = {
+	{"discover", "Print the discovery log of a target", 0, true, cli_discover},
+	{"id-ctrl", "Print the Identify Controller data", 0, false, cli_id_ctrl},
+	{"id-ns", "Print the Identify Namespace data", CLI_TAKES_NSID, false, cli_id_ns},
+	{"list-ns", "Print the ids of the active namespaces", 0, false, cli_list_ns},
+	{"read", "Copy from a namespace to a file or standard output",
+	 CLI_TAKES_NSID | CLI_TAKES_TRANSFER, false, cli_read},
+	{"write", "Copy a file or standard input to a namespace",
+	 CLI_TAKES_NSID | CLI_TAKES_TRANSFER | CLI_TAKES_WRITE, false, cli_write},
+	{"flush", "Commit what was written to non-volatile media", CLI_TAKES_NSID, false,
+	 cli_flush},
+};
+
+#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+static void help(FILE *out)
+{
+	size_t i;
+
+	fprintf(out, "Usage: rdinit VERB [URI] [OPTION...]\n"
+		     "NVMe over Fabrics (RDMA) initiator; needs no RDMA device.\n\n"
+		     "  URI  nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]\n\nVerbs:\n");
+	for (i = 0; i < N_VERBS; i++)
+		fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].summary);
+	fprintf(out, "\n  --help     This text; after a verb, its options\n"
+		     "  --version  The version of librdinit\n\n"
+		     "Exit status: 0 success, 1 failure, 2 wrong usage.\n");
+}
+
+int main(int argc, char **argv)
+{
+	struct cli_options opts;
+	int status;
+	size_t i;
+
+	signal(SIGPIPE, SIG_IGN); /* a closed output is an error message, not a silent end */
+	if (argc < 2) {
+		help(stderr);
+		return CLI_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+	    strcmp(argv[1], "help") == 0) {
+		help(stdout);
+		return cli_finish_output();
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
+		printf("rdinit %s\n", rdinit_version());
+		return cli_finish_output();
+	}
+	for (i = 0; i < N_VERBS; i++) {
+		if (strcmp(argv[1], verbs[i].name) != 0)
+			continue;
+		if (!cli_options_parse(&verbs[i], argc - 1, argv + 1, &opts, &status))
+			return status;
+		return verbs[i].run(&opts);
+	}
+	return cli_usage_error("\"%s\" is not a verb; try rdinit --help", argv[1]);
+}

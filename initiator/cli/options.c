@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Options, usage texts, messages. Names and letters follow nvme-cli; see the README for the
+ * exceptions. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "util/parse.h"
+
+enum {
+	OPT_TRSVCID = 256,
+	OPT_START_BLOCK,
+	OPT_CONNECT_TIMEOUT,
+	OPT_TIMEOUT,
+	OPT_CRC,
+	OPT_PROVIDER,
+	OPT_MPA_REVISION,
+	OPT_NO_P2P,
+	OPT_CONGESTION,
+	OPT_OFFSET,
+	OPT_NO_PROGRESS,
+	OPT_NO_FLUSH,
+};
+
+/* An option: its letter where it has one, the verbs that take it (0: all), its help. */
+struct opt_def {
+	const char *name;
+	int val;
+	bool arg;
+	unsigned int takes;
+	const char *help;
+};
+
+static const struct opt_def defs[] = {
+	{"transport", 't', true, 0, "TYPE  rdma, the only one there is"},
+	{"traddr", 'a', true, 0, "HOST  address or name of the target"},
+	{"trsvcid", OPT_TRSVCID, true, 0, "PORT  its port (default 4420)"},
+	{"nqn", 'n', true, 0, "NQN  the subsystem"},
+	{"hostnqn", 'q', true, 0, "NQN  our host NQN (default: /etc/nvme/hostnqn, or derived)"},
+	{"hostid", 'I', true, 0,
+	 "UUID  our host identifier (default: /etc/nvme/hostid, or derived)"},
+	{"host-traddr", 'w', true, 0, "ADDR  local address to connect from"},
+	{"nr-io-queues", 'i', true, 0, "N  I/O queues (default 1; read and write: 2)"},
+	{"queue-size", 'Q', true, 0, "N  entries of each I/O queue (default 128)"},
+	{"keep-alive-tmo", 'k', true, 0, "SECONDS  keep-alive timeout (default 5; 0: none)"},
+	{"timeout", OPT_TIMEOUT, true, 0,
+	 "MS  for each command, or with a unit (default 60s admin, 30s I/O)"},
+	{"connect-timeout", OPT_CONNECT_TIMEOUT, true, 0, "MS  for each connection (default 10s)"},
+	{"provider", OPT_PROVIDER, true, 0, "NAME  auto or iwarp"},
+	{"crc", OPT_CRC, false, 0, "  iwarp: ask for CRC32C"},
+	{"mpa-revision", OPT_MPA_REVISION, true, 0, "1|2  iwarp: handshake (default 2)"},
+	{"no-p2p", OPT_NO_P2P, false, 0, "  iwarp: do not offer the peer-to-peer model"},
+	{"congestion", OPT_CONGESTION, true, 0, "NAME  iwarp: TCP congestion control"},
+	{"namespace-id", 'N', true, CLI_TAKES_NSID,
+	 "NSID  the namespace (default: the URI's, else 1)"},
+	{"start-block", OPT_START_BLOCK, true, CLI_TAKES_TRANSFER, "LBA  first block (default 0)"},
+	{"offset", OPT_OFFSET, true, CLI_TAKES_TRANSFER,
+	 "BYTES  first byte, instead of --start-block; need not be a multiple of the block"},
+	{"block-count", 'c', true, CLI_TAKES_TRANSFER, "N  blocks, 0's based as in nvme-cli"},
+	{"data-size", 'z', true, CLI_TAKES_TRANSFER,
+	 "BYTES  how much (default: the whole input, or to the end of the namespace)"},
+	{"data", 'd', true, CLI_TAKES_TRANSFER, "FILE  - or none: standard input or output"},
+	{"force-unit-access", 'f', false, CLI_TAKES_TRANSFER,
+	 "  commands complete when data is on the media"},
+	{"fua", 'f', false, CLI_TAKES_TRANSFER, "  the same"},
+	{"no-progress", OPT_NO_PROGRESS, false, CLI_TAKES_TRANSFER, "  no progress bar"},
+	{"no-flush", OPT_NO_FLUSH, false, CLI_TAKES_WRITE, "  do not flush at the end"},
+	{"output-format", 'o', true, 0, "FORMAT  normal or json"},
+	{"verbose", 'v', false, 0, "  say more; twice: trace the library"},
+	{"help", 'h', false, 0, "  this text"},
+};
+
+#define N_DEFS (sizeof(defs) / sizeof(defs[0]))
+
+static bool taken(const struct cli_verb *verb, const struct opt_def *def)
+{
+	return def->takes == 0 || (def->takes & verb->takes);
+}
+
+/* -s is the port for the fabrics verbs and the start block for read and write. */
+static char letter(const struct cli_verb *verb, const struct opt_def *def)
+{
+	if (def->val < 256)
+		return (char)def->val;
+	if (def->val == (verb->takes & CLI_TAKES_TRANSFER ? OPT_START_BLOCK : OPT_TRSVCID))
+		return 's';
+	return 0;
+}
+
+static void help(const struct cli_verb *verb)
+{
+	size_t i;
+
+	printf("Usage: rdinit %s [URI] [OPTION...]\n%s.\n\n"
+	       "  URI  nvme+rdma://HOST[:PORT]/SUBNQN%s\n\n",
+	       verb->name, verb->summary, verb->takes & CLI_TAKES_NSID ? "[/NSID]" : "");
+	for (i = 0; i < N_DEFS; i++) {
+		const char *text = defs[i].help, *gap = strstr(text, "  ");
+		char c = letter(verb, &defs[i]);
+		char left[64];
+
+		if (!taken(verb, &defs[i]))
+			continue;
+		snprintf(left, sizeof(left), "--%s%s%.*s", defs[i].name, defs[i].arg ? "=" : "",
+			 (int)(gap - text), text);
+		printf("  %c%c%c %-28s %s\n", c ? '-' : ' ', c ? c : ' ', c ? ',' : ' ', left,
+		       gap + 2);
+	}
+}
+
+/* ---- messages ---- */
+
+static void say(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
+
+static void say(const char *fmt, va_list ap)
+{
+	fputs("rdinit: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
+int cli_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+	return CLI_FAILED;
+}
+
+int cli_usage_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+	return CLI_USAGE;
+}
+
+const char *cli_lib_text(void)
+{
+	const char *text = rdinit_get_error(), *colon = strstr(text, ": ");
+
+	/* The function that failed helps a programmer, not a user of this program. */
+	return strncmp(text, "rdinit_", 7) == 0 && colon ? colon + 2 : text;
+}
+
+int cli_lib_error(void)
+{
+	return cli_error("%s", cli_lib_text());
+}
+
+int cli_finish_output(void)
+{
+	if (fflush(stdout) || ferror(stdout))
+		return cli_error("standard output: %s", strerror(errno ? errno : EIO));
+	return CLI_OK;
+}
+
+int cli_print_json(json_t *json, FILE *out)
+{
+	int rc = json ? json_dumpf(json, out, JSON_INDENT(2)) : -1;
+
+	json_decref(json);
+	if (rc || fputc('\n', out) == EOF || fflush(out))
+		return cli_error("cannot write the output: %s", strerror(errno ? errno : ENOMEM));
+	return CLI_OK;
+}
+
+/* ---- values ---- */
+
+static bool get_u64(const char *name, const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+	int rc = rd_parse_u64(text, min, max, out);
+
+	if (rc == -ERANGE)
+		cli_error("--%s: %s is not from %llu to %llu", name, text, (unsigned long long)min,
+			  (unsigned long long)max);
+	else if (rc)
+		cli_error("--%s: \"%s\" is not a number", name, text);
+	return rc == 0;
+}
+
+static bool get_u32(const char *name, const char *text, uint64_t min, uint64_t max, uint32_t *out)
+{
+	uint64_t v;
+
+	if (!get_u64(name, text, min, max, &v))
+		return false;
+	*out = (uint32_t)v;
+	return true;
+}
+
+static bool get_u16(const char *name, const char *text, uint64_t min, uint64_t max, uint16_t *out)
+{
+	uint64_t v;
+
+	if (!get_u64(name, text, min, max, &v))
+		return false;
+	*out = (uint16_t)v;
+	return true;
+}
+
+static bool get_size(const char *name, const char *text, uint64_t *out)
+{
+	int rc = rd_parse_size(text, out);
+
+	if (rc)
+		cli_error("--%s: \"%s\" is not a size (4096, 4k, 1.5GiB)", name, text);
+	return rc == 0;
+}
+
+/* Milliseconds as nvme-cli has them, or a duration with its unit. */
+static bool get_ms(const char *name, const char *text, uint32_t *out)
+{
+	uint64_t v;
+
+	if (rd_parse_u64(text, 1, UINT32_MAX, &v) == 0) {
+		*out = (uint32_t)v;
+		return true;
+	}
+	if (rd_parse_duration(text, &v) == 0 && v >= 1000000 && v / 1000000 <= UINT32_MAX) {
+		*out = (uint32_t)(v / 1000000);
+		return true;
+	}
+	cli_error("--%s: \"%s\" is not a time of at least 1 ms (500, 500ms, 5s)", name, text);
+	return false;
+}
+
+static bool get_format(const char *text, enum cli_format *out)
+{
+	if (strcmp(text, "normal") == 0)
+		*out = CLI_NORMAL;
+	else if (strcmp(text, "json") == 0)
+		*out = CLI_JSON;
+	else
+		return cli_error("--output-format: \"%s\" is neither normal nor json", text), false;
+	return true;
+}
+
+/* ---- parsing ---- */
+
+static bool take_transfer(struct cli_options *o, const struct opt_def *def, const char *arg)
+{
+	switch (def->val) {
+	case OPT_START_BLOCK:
+		o->has_start = true;
+		return get_u64(def->name, arg, 0, UINT64_MAX, &o->start_block);
+	case OPT_OFFSET:
+		o->has_offset = true;
+		return get_size(def->name, arg, &o->offset);
+	case 'c':
+		o->has_count = true;
+		return get_u64(def->name, arg, 0, UINT64_MAX - 1, &o->block_count);
+	case 'z':
+		o->has_size = true;
+		return get_size(def->name, arg, &o->data_size);
+	case 'd':
+		o->data = arg;
+		return true;
+	case 'f':
+		o->fua = true;
+		return true;
+	case OPT_NO_PROGRESS:
+		o->no_progress = true;
+		return true;
+	case OPT_NO_FLUSH:
+		o->no_flush = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool take_fabric(struct cli_options *o, const struct opt_def *def, const char *arg)
+{
+	uint32_t v;
+
+	switch (def->val) {
+	case OPT_CRC:
+		o->ctrl.crc = true;
+		return true;
+	case OPT_NO_P2P:
+		o->ctrl.no_peer_to_peer = true;
+		return true;
+	case OPT_PROVIDER:
+		o->ctrl.provider = arg;
+		return true;
+	case OPT_CONGESTION:
+		o->ctrl.congestion = arg;
+		return true;
+	case OPT_MPA_REVISION:
+		if (!get_u32(def->name, arg, 1, 2, &v))
+			return false;
+		o->ctrl.mpa_revision = (uint8_t)v;
+		return true;
+	case OPT_TIMEOUT:
+		if (!get_ms(def->name, arg, &v))
+			return false;
+		o->ctrl.admin_timeout_ms = v;
+		o->qpair.io_timeout_ms = v;
+		return true;
+	case OPT_CONNECT_TIMEOUT:
+		return get_ms(def->name, arg, &o->ctrl.connect_timeout_ms);
+	default:
+		return take_transfer(o, def, arg);
+	}
+}
+
+static bool take(struct cli_options *o, const struct opt_def *def, const char *arg)
+{
+	uint32_t v;
+
+	switch (def->val) {
+	case 't':
+		if (strcmp(arg, "rdma") != 0)
+			return cli_error("--transport: \"%s\" is not rdma", arg), false;
+		return true;
+	case 'a':
+		o->ctrl.traddr = arg;
+		return true;
+	case OPT_TRSVCID:
+		o->ctrl.trsvcid = arg;
+		return true;
+	case 'n':
+		o->ctrl.subnqn = arg;
+		return true;
+	case 'q':
+		o->ctrl.hostnqn = arg;
+		return true;
+	case 'I':
+		o->ctrl.hostid = arg;
+		return true;
+	case 'w':
+		o->ctrl.host_traddr = arg;
+		return true;
+	case 'i':
+		return get_u16(def->name, arg, 1, CLI_QUEUES_MAX, &o->ctrl.nr_io_queues);
+	case 'Q':
+		return get_u16(def->name, arg, 2, 1024, &o->qpair.queue_size);
+	case 'k':
+		if (!get_u32(def->name, arg, 0, 4000000, &v))
+			return false;
+		o->ctrl.keep_alive_tmo_ms = v * 1000;
+		return true;
+	case 'N':
+		return get_u32(def->name, arg, 1, UINT32_MAX - 1, &o->nsid);
+	case 'o':
+		return get_format(arg, &o->format);
+	case 'v':
+		o->verbose++;
+		return true;
+	default:
+		return take_fabric(o, def, arg);
+	}
+}
+
+static bool take_uri(struct cli_options *o, int n, char **args)
+{
+	if (n > 1)
+		return cli_error("\"%s\" is one argument too many", args[1]), false;
+	if (n == 0)
+		return true;
+	rdinit_uri_init(&o->uri);
+	if (rdinit_uri_parse(args[0], &o->uri))
+		return cli_lib_error(), false;
+	if (o->ctrl.traddr || o->ctrl.trsvcid)
+		return cli_error("a URI and --traddr or --trsvcid exclude each other"), false;
+	if (o->ctrl.subnqn && o->uri.subnqn[0])
+		return cli_error("the NQN is given both in the URI and by --nqn"), false;
+	if (o->nsid && o->uri.nsid)
+		return cli_error("the namespace is given both in the URI and by --namespace-id"),
+		       false;
+	o->ctrl.traddr = o->uri.traddr;
+	o->ctrl.trsvcid = o->uri.trsvcid;
+	if (o->uri.subnqn[0])
+		o->ctrl.subnqn = o->uri.subnqn;
+	if (o->uri.nsid)
+		o->nsid = o->uri.nsid;
+	return true;
+}
+
+static bool check(const struct cli_verb *verb, struct cli_options *o)
+{
+	if (!o->ctrl.traddr)
+		return cli_error("no target: give a URI, or --traddr and --nqn"), false;
+	if (!o->ctrl.subnqn && !verb->discovery)
+		return cli_error("no subsystem: give it in the URI or by --nqn"), false;
+	if (o->has_start && o->has_offset)
+		return cli_error("--start-block and --offset exclude each other"), false;
+	if (o->verbose >= 2)
+		o->ctrl.log_spec = o->verbose > 2 ? "trace" : "debug";
+	return true;
+}
+
+bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_options *o,
+		       int *status)
+{
+	struct option longs[N_DEFS + 1] = {0};
+	char shorts[3 * N_DEFS + 2] = ":";
+	size_t i, n = 0, s = 1;
+	int c;
+
+	memset(o, 0, sizeof(*o));
+	rdinit_ctrl_opts_init(&o->ctrl);
+	rdinit_qpair_opts_init(&o->qpair);
+	if (verb->takes & CLI_TAKES_TRANSFER)
+		o->ctrl.nr_io_queues = 2;
+	for (i = 0; i < N_DEFS; i++) {
+		if (!taken(verb, &defs[i]))
+			continue;
+		/* getopt hands the position in defs back, whatever the letter means here */
+		longs[n++] =
+			(struct option){defs[i].name, defs[i].arg ? required_argument : no_argument,
+					NULL, (int)(1000 + i)};
+		if (letter(verb, &defs[i])) {
+			shorts[s++] = letter(verb, &defs[i]);
+			if (defs[i].arg)
+				shorts[s++] = ':';
+		}
+	}
+	shorts[s] = '\0';
+	*status = CLI_USAGE;
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+		const struct opt_def *def = c >= 1000 ? &defs[c - 1000] : NULL;
+
+		if (c == '?' || c == ':') {
+			cli_error(c == ':' ? "%s needs a value; try rdinit %s --help"
+					   : "\"%s\" is not an option; try rdinit %s --help",
+				  argv[optind - 1], verb->name);
+			return false;
+		}
+		for (i = 0; !def && i < N_DEFS; i++) {
+			if (taken(verb, &defs[i]) && letter(verb, &defs[i]) == c)
+				def = &defs[i];
+		}
+		if (def && def->val == 'h') {
+			help(verb);
+			*status = cli_finish_output();
+			return false;
+		}
+		if (!def || !take(o, def, optarg))
+			return false;
+	}
+	return take_uri(o, argc - optind, argv + optind) && check(verb, o);
+}

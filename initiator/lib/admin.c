@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Admin commands on behalf of the application. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "internal.h"
+
+#define NS_BLOCK_SHIFT_MIN 9
+#define NS_BLOCK_SHIFT_MAX 16
+
+static int submit(struct rdinit_ctrl *ctrl, const char *func, const struct rdi_cmd *cmd)
+{
+	int rc;
+
+	if (ctrl->state != RDI_CTRL_READY)
+		return rdi_fail(func, -ENOTCONN, "%s",
+				ctrl->q.text[0] ? ctrl->q.text : "the controller is not connected");
+	rc = rdi_queue_submit(&ctrl->q, cmd);
+	return rc ? rdi_fail(func, rc, "%s", rdi_queue_why(&ctrl->q, rc)) : 0;
+}
+
+static int identify_async(struct rdinit_ctrl *ctrl, const char *func, uint8_t cns, uint32_t nsid,
+			  void *data, rdinit_complete_fn fn, void *user)
+{
+	struct rdi_cmd cmd = {
+		.sqe =
+			{
+				.opcode = nvme_admin_identify,
+				.nsid = htole32(nsid),
+				.cdw10 = htole32(cns),
+			},
+		.data = data,
+		.len = RDINIT_IDENTIFY_SIZE,
+		.dir = RDI_IN,
+		.fn = fn,
+		.user = user,
+	};
+
+	if (!data || !fn)
+		return rdi_fail(func, -EINVAL, "data or fn is NULL");
+	return submit(ctrl, func, &cmd);
+}
+
+int rdinit_identify_async(struct rdinit_ctrl *ctrl, uint8_t cns, uint32_t nsid, void *data,
+			  rdinit_complete_fn fn, void *user)
+{
+	return identify_async(ctrl, __func__, cns, nsid, data, fn, user);
+}
+
+int rdi_identify(struct rdinit_ctrl *ctrl, const char *func, uint8_t cns, uint32_t nsid, void *data)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc;
+
+	if (ctrl->h.in_turn)
+		return rdi_fail(func, -EDEADLK, "called from a callback of the same handle");
+	rc = identify_async(ctrl, func, cns, nsid, data, rdi_sync_done, &sync);
+	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, func);
+}
+
+int rdinit_identify(struct rdinit_ctrl *ctrl, uint8_t cns, uint32_t nsid, void *data)
+{
+	return rdi_identify(ctrl, __func__, cns, nsid, data);
+}
+
+int rdinit_identify_ctrl(struct rdinit_ctrl *ctrl, void *data)
+{
+	return rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_CTRL, 0, data);
+}
+
+int rdinit_identify_ns(struct rdinit_ctrl *ctrl, uint32_t nsid, void *data)
+{
+	return rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_NS, nsid, data);
+}
+
+int rdinit_list_ns(struct rdinit_ctrl *ctrl, uint32_t after, uint32_t *nsids, unsigned int *count)
+{
+	__le32 list[RDINIT_NS_LIST_MAX];
+	unsigned int i;
+	int rc;
+
+	rc = rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, after, list);
+	if (rc)
+		return rc;
+	for (i = 0; i < RDINIT_NS_LIST_MAX && list[i]; i++)
+		nsids[i] = le32toh(list[i]);
+	*count = i;
+	return 0;
+}
+
+/* ---- log pages ---- */
+
+int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint8_t lid, uint32_t nsid,
+		uint64_t offset, void *data, uint32_t len, rdinit_complete_fn fn, void *user)
+{
+	uint32_t numd = len / 4 - 1; /* 0's based dwords */
+	struct rdi_cmd cmd = {
+		.sqe =
+			{
+				.opcode = nvme_admin_get_log_page,
+				.nsid = htole32(nsid),
+				.cdw10 = htole32(lid | (numd & 0xffff) << 16),
+				.cdw11 = htole32(numd >> 16),
+				.cdw12 = htole32((uint32_t)offset),
+				.cdw13 = htole32((uint32_t)(offset >> 32)),
+			},
+		.data = data,
+		.len = len,
+		.dir = RDI_IN,
+		.fn = fn,
+		.user = user,
+	};
+
+	if (!data || !fn)
+		return rdi_fail(func, -EINVAL, "data or fn is NULL");
+	if (len == 0 || len % 4 || offset % 4)
+		return rdi_fail(func, -EINVAL, "offset or length is not a multiple of 4");
+	if (ctrl->state == RDI_CTRL_READY && len > ctrl->max_transfer)
+		return rdi_fail(func, -EINVAL, "more than the controller transfers at once (%u)",
+				ctrl->max_transfer);
+	return submit(ctrl, func, &cmd);
+}
+
+int rdinit_get_log_async(struct rdinit_ctrl *ctrl, uint8_t lid, uint32_t nsid, uint64_t offset,
+			 void *data, uint32_t len, rdinit_complete_fn fn, void *user)
+{
+	return rdi_get_log(ctrl, __func__, lid, nsid, offset, data, len, fn, user);
+}
+
+int rdinit_get_log(struct rdinit_ctrl *ctrl, uint8_t lid, uint32_t nsid, uint64_t offset,
+		   void *data, uint32_t len)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc;
+
+	if (ctrl->h.in_turn)
+		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdi_get_log(ctrl, __func__, lid, nsid, offset, data, len, rdi_sync_done, &sync);
+	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
+}
+
+/* ---- namespaces ---- */
+
+void rdinit_ns_init(struct rdinit_ns *ns)
+{
+	memset(ns, 0, sizeof(*ns));
+	ns->size = sizeof(*ns);
+}
+
+/* The format in use: FLBAS bits 3:0, and above 16 formats bits 6:5 as the upper ones. */
+static const struct nvme_lbaf *lba_format(const struct nvme_id_ns *id)
+{
+	unsigned int i = id->flbas & 0xf;
+
+	if (id->nlbaf >= 16)
+		i |= (id->flbas >> 5 & 3u) << 4;
+	return &id->lbaf[i];
+}
+
+int rdinit_ns_open(struct rdinit_ctrl *ctrl, uint32_t nsid, struct rdinit_ns *ns)
+{
+	const struct nvme_lbaf *fmt;
+	struct nvme_id_ns id;
+	int rc;
+
+	if (!ns || ns->size < sizeof(*ns))
+		return rdi_fail(__func__, -EINVAL, "ns is not initialised");
+	rc = rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_NS, nsid, &id);
+	if (rc)
+		return rc;
+	if (id.ncap == 0)
+		return rdi_fail(__func__, -ENODEV, "%s: there is no namespace %u", ctrl->q.remote,
+				nsid);
+	fmt = lba_format(&id);
+	if (le16toh(fmt->ms) != 0)
+		return rdi_fail(__func__, -ENOTSUP,
+				"namespace %u has %u bytes of metadata per block", nsid,
+				le16toh(fmt->ms));
+	if (fmt->ds < NS_BLOCK_SHIFT_MIN || fmt->ds > NS_BLOCK_SHIFT_MAX)
+		return rdi_fail(__func__, -ENOTSUP, "namespace %u has blocks of 2^%u bytes", nsid,
+				fmt->ds);
+	ns->nsid = nsid;
+	ns->block_size = 1u << fmt->ds;
+	ns->blocks = le64toh(id.nsze);
+	return 0;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Controller handles: options, life, processing. Its steps to readiness are ctrl_connect.c. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* Entries of the admin queue kept for keep-alive, events and the shutdown. */
+#define ADMIN_RESERVED      3
+#define ADMIN_QUEUE_MIN     8
+#define ADMIN_QUEUE_MAX     4096
+#define KATO_DEFAULT_MS     5000
+#define CONNECT_TIMEOUT_MS  10000
+#define ADMIN_TIMEOUT_MS    60000
+#define ADMIN_QUEUE_DEFAULT 32
+
+const char *rdi_ctrl_state_name(enum rdi_ctrl_state state)
+{
+	static const char *const names[] = {
+		[RDI_CTRL_NEW] = "new",
+		[RDI_CTRL_TRANSPORT] = "transport",
+		[RDI_CTRL_CONNECT] = "connect",
+		[RDI_CTRL_GET_CAP] = "get-cap",
+		[RDI_CTRL_GET_VS] = "get-vs",
+		[RDI_CTRL_GET_CC] = "get-cc",
+		[RDI_CTRL_DISABLE] = "disable",
+		[RDI_CTRL_WAIT_DISABLED] = "wait-disabled",
+		[RDI_CTRL_ENABLE] = "enable",
+		[RDI_CTRL_WAIT_READY] = "wait-ready",
+		[RDI_CTRL_IDENTIFY] = "identify",
+		[RDI_CTRL_SET_QUEUES] = "set-queues",
+		[RDI_CTRL_AEN_CONFIG] = "aen-config",
+		[RDI_CTRL_READY] = "ready",
+		[RDI_CTRL_SHUTDOWN] = "shutdown",
+		[RDI_CTRL_WAIT_SHUTDOWN] = "wait-shutdown",
+		[RDI_CTRL_CLOSING] = "closing",
+		[RDI_CTRL_CLOSED] = "closed",
+	};
+
+	return (size_t)state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+void rdi_ctrl_set_state(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state)
+{
+	if (ctrl->state == state)
+		return;
+	rd_debug(ctrl->h.log, RD_LOG_INIT, "controller: %s -> %s", rdi_ctrl_state_name(ctrl->state),
+		 rdi_ctrl_state_name(state));
+	ctrl->state = state;
+}
+
+/* ---- options ---- */
+
+void rdinit_ctrl_opts_init(struct rdinit_ctrl_opts *opts)
+{
+	*opts = (struct rdinit_ctrl_opts){
+		.size = sizeof(*opts),
+		.keep_alive_tmo_ms = UINT32_MAX,
+		.connect_timeout_ms = CONNECT_TIMEOUT_MS,
+		.admin_timeout_ms = ADMIN_TIMEOUT_MS,
+		.admin_queue_size = ADMIN_QUEUE_DEFAULT,
+		.nr_io_queues = 1,
+		.mpa_revision = 2,
+		.log_fd = STDERR_FILENO,
+	};
+}
+
+void rdinit_ctrl_opts_set_uri(struct rdinit_ctrl_opts *opts, const struct rdinit_uri *uri)
+{
+	opts->traddr = uri->traddr;
+	opts->trsvcid = uri->trsvcid;
+	opts->subnqn = uri->subnqn[0] ? uri->subnqn : NULL;
+}
+
+/* Returns NULL or what is wrong. */
+static const char *check_opts(const struct rdinit_ctrl_opts *o)
+{
+	if (!o->traddr || !o->traddr[0])
+		return "traddr, the address of the target, is missing";
+	if (o->provider && strcmp(o->provider, "auto") != 0 && strcmp(o->provider, "iwarp") != 0)
+		return "the provider is neither auto nor iwarp";
+	if (o->connect_timeout_ms == 0 || o->admin_timeout_ms == 0)
+		return "a timeout is 0";
+	if (o->admin_queue_size < ADMIN_QUEUE_MIN || o->admin_queue_size > ADMIN_QUEUE_MAX)
+		return "the admin queue size is not from 8 to 4096";
+	if (o->nr_io_queues < 1 || o->nr_io_queues > 1024)
+		return "the number of I/O queues is not from 1 to 1024";
+	if (o->mpa_revision != 1 && o->mpa_revision != 2)
+		return "the MPA revision is neither 1 nor 2";
+	if (o->keep_alive_tmo_ms > 0 && o->keep_alive_tmo_ms < 100)
+		return "the keep-alive timeout is less than 100 ms";
+	return NULL;
+}
+
+/* Everything that is copied from the options. Returns 0, -EINVAL with *@why set, or -ENOMEM. */
+static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o, const char **why)
+{
+	const char *spec = o->log_spec ? o->log_spec : getenv("RDINIT_DEBUG");
+	int rc;
+
+	ctrl->traddr = strdup(o->traddr);
+	ctrl->trsvcid = strdup(o->trsvcid ? o->trsvcid : "4420");
+	if (spec && *spec)
+		ctrl->log_cfg.spec = strdup(spec);
+	if (o->congestion)
+		ctrl->fab_cfg.congestion = strdup(o->congestion);
+	if (!ctrl->traddr || !ctrl->trsvcid || (spec && *spec && !ctrl->log_cfg.spec) ||
+	    (o->congestion && !ctrl->fab_cfg.congestion))
+		return -ENOMEM;
+	snprintf(ctrl->subnqn, sizeof(ctrl->subnqn), "%s",
+		 o->subnqn ? o->subnqn : RDINIT_DISCOVERY_NQN);
+	ctrl->discovery = strcmp(ctrl->subnqn, RDINIT_DISCOVERY_NQN) == 0;
+	ctrl->kato_ms = o->keep_alive_tmo_ms;
+	if (ctrl->kato_ms == UINT32_MAX)
+		ctrl->kato_ms = ctrl->discovery ? 0 : KATO_DEFAULT_MS;
+	ctrl->connect_timeout_ms = o->connect_timeout_ms;
+	ctrl->admin_timeout_ms = o->admin_timeout_ms;
+	ctrl->admin_queue_size = o->admin_queue_size;
+	ctrl->want_queues = o->nr_io_queues;
+	ctrl->event_fn = o->event_fn;
+	ctrl->event_user = o->event_user;
+	ctrl->log_cfg.fd = o->log_fd;
+	ctrl->log_cfg.fn = o->log_fn;
+	ctrl->log_cfg.user = o->log_user;
+	ctrl->fab_cfg.iwarp.crc = o->crc;
+	ctrl->fab_cfg.iwarp.no_peer_to_peer = o->no_peer_to_peer;
+	ctrl->fab_cfg.iwarp.mpa_revision = o->mpa_revision;
+	ctrl->fab_cfg.iwarp.congestion = ctrl->fab_cfg.congestion;
+	if (o->host_traddr) {
+		rc = rd_addr_parse(o->host_traddr, 0, &ctrl->src);
+		if (rc) {
+			*why = "host_traddr is not a numeric address";
+			return -EINVAL;
+		}
+		ctrl->has_src = true;
+	}
+	return rdi_host_init(&ctrl->host, o->hostnqn, o->hostid, ctrl->env->host_files, why);
+}
+
+/* ---- life ---- */
+
+/* The admin queue is at its end: no request is left. */
+static void on_closed(struct rdi_queue *q)
+{
+	struct rdinit_ctrl *ctrl = rd_container_of(q, struct rdinit_ctrl, q);
+	struct rdinit_completion c = {.err = q->err, .status = ctrl->fail_status, .text = q->text};
+	rdinit_complete_fn connect_fn = ctrl->connect_fn, disconnect_fn = ctrl->disconnect_fn;
+
+	rd_timer_stop(ctrl->h.loop, &ctrl->poll_timer);
+	rd_timer_stop(ctrl->h.loop, &ctrl->keep_alive);
+	rdi_ctrl_set_state(ctrl, RDI_CTRL_CLOSED);
+	ctrl->connect_fn = NULL;
+	ctrl->disconnect_fn = NULL;
+	if (connect_fn) {
+		q->callbacks++;
+		connect_fn(ctrl->connect_user, &c);
+	}
+	if (disconnect_fn) {
+		/* -ENOTCONN is how our own close ends the queue: what was asked for. */
+		c.err = ctrl->shutdown_err ? ctrl->shutdown_err : q->err;
+		c.status = 0;
+		if (c.err == -ENOTCONN)
+			c = (struct rdinit_completion){.text = ""};
+		q->callbacks++;
+		disconnect_fn(ctrl->disconnect_user, &c);
+	}
+}
+
+static void destroy(struct rdinit_ctrl *ctrl)
+{
+	if (ctrl->h.loop) {
+		rd_timer_stop(ctrl->h.loop, &ctrl->poll_timer);
+		rd_timer_stop(ctrl->h.loop, &ctrl->keep_alive);
+		ctrl->h.in_turn = true; /* callbacks from here must not wait */
+		rdi_queue_fini(&ctrl->q);
+		if (ctrl->q.loop)
+			on_closed(&ctrl->q);
+	}
+	rdi_handle_close(&ctrl->h);
+	free(ctrl->traddr);
+	free(ctrl->trsvcid);
+	free(ctrl->log_cfg.spec);
+	free(ctrl->fab_cfg.congestion);
+	free(ctrl);
+}
+
+int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_env *env,
+			struct rdinit_ctrl **out)
+{
+	static const char func[] = "rdinit_ctrl_create";
+	const char *why = NULL;
+	struct rdinit_ctrl *ctrl;
+	int rc;
+
+	if (!out)
+		return rdi_fail(func, -EINVAL, "out is NULL");
+	*out = NULL;
+	if (!opts || opts->size < sizeof(*opts))
+		return rdi_fail(func, -EINVAL, "the options are not initialised");
+	why = check_opts(opts);
+	if (why)
+		return rdi_fail(func, -EINVAL, "%s", why);
+	why = opts->subnqn ? nvmf_nqn_error(opts->subnqn) : NULL;
+	if (why)
+		return rdi_fail(func, -EINVAL, "the subsystem NQN \"%s\" %s", opts->subnqn, why);
+	why = opts->hostnqn ? nvmf_nqn_error(opts->hostnqn) : NULL;
+	if (why)
+		return rdi_fail(func, -EINVAL, "the host NQN \"%s\" %s", opts->hostnqn, why);
+	ctrl = calloc(1, sizeof(*ctrl));
+	if (!ctrl)
+		return rdi_fail(func, -ENOMEM, "out of memory");
+	ctrl->env = env;
+	ctrl->next_qid = 1;
+	ctrl->poll_timer.fn = rdi_ctrl_poll_timer;
+	ctrl->keep_alive.fn = rdi_ctrl_keep_alive;
+	rc = take_opts(ctrl, opts, &why);
+	if (!rc)
+		rc = rdi_handle_open(&ctrl->h, env, &ctrl->log_cfg, &ctrl->fab_cfg, &why);
+	if (rc) {
+		rdi_fail(func, rc, "%s", why ? why : strerror(-rc));
+		destroy(ctrl);
+		return rc;
+	}
+	*out = ctrl;
+	return 0;
+}
+
+int rdinit_ctrl_create(const struct rdinit_ctrl_opts *opts, struct rdinit_ctrl **out)
+{
+	return rdi_ctrl_create_env(opts, &rdi_env_default, out);
+}
+
+void rdinit_ctrl_free(struct rdinit_ctrl **ctrl)
+{
+	struct rdinit_ctrl *c;
+
+	if (!ctrl || !*ctrl)
+		return;
+	c = *ctrl;
+	*ctrl = NULL;
+	if (c->h.in_turn) {
+		c->h.free_later = true; /* we are in one of its callbacks */
+		return;
+	}
+	destroy(c);
+}
+
+/* ---- connecting and disconnecting ---- */
+
+int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, void *user)
+{
+	struct rdi_queue_cfg cfg = {
+		.label = "admin",
+		.depth = ctrl->admin_queue_size,
+		.reserved = ADMIN_RESERVED,
+		.connect_timeout_ns = ctrl->connect_timeout_ms * RD_NSEC_PER_MSEC,
+		.cmd_timeout_ns = ctrl->admin_timeout_ms * RD_NSEC_PER_MSEC,
+		.bounce_bytes = 1 << 20,
+		.max_data = 1 << 18,
+		.src = ctrl->has_src ? (const struct sockaddr *)&ctrl->src : NULL,
+	};
+	char why[256];
+	int rc;
+
+	if (ctrl->state != RDI_CTRL_NEW)
+		return rdi_fail("rdinit_ctrl_connect", -EINVAL,
+				"the handle is not new (it is %s); make another to connect again",
+				rdi_ctrl_state_name(ctrl->state));
+	rc = rdi_resolve(ctrl->traddr, ctrl->trsvcid, &cfg.addrs, why, sizeof(why));
+	if (rc)
+		return rdi_fail("rdinit_ctrl_connect", rc, "%s", why);
+	rdi_queue_init(&ctrl->q, ctrl->h.loop, ctrl->h.fab, &cfg);
+	ctrl->q.established = rdi_ctrl_established;
+	ctrl->q.closed = on_closed;
+	ctrl->connect_fn = fn;
+	ctrl->connect_user = user;
+	rdi_ctrl_set_state(ctrl, RDI_CTRL_TRANSPORT);
+	rc = rdi_queue_connect(&ctrl->q);
+	if (rc) {
+		rdi_ctrl_set_state(ctrl, RDI_CTRL_CLOSED);
+		ctrl->connect_fn = NULL;
+		rdi_fail("rdinit_ctrl_connect", rc, "%s", ctrl->q.text);
+	}
+	return rc;
+}
+
+int rdinit_ctrl_connect(struct rdinit_ctrl *ctrl)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc;
+
+	if (ctrl->h.in_turn)
+		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdinit_ctrl_connect_async(ctrl, rdi_sync_done, &sync);
+	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
+}
+
+int rdinit_ctrl_disconnect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, void *user)
+{
+	if (ctrl->state >= RDI_CTRL_SHUTDOWN || ctrl->state == RDI_CTRL_NEW)
+		return rdi_fail("rdinit_ctrl_disconnect", -EALREADY, "the handle is %s",
+				rdi_ctrl_state_name(ctrl->state));
+	ctrl->disconnect_fn = fn;
+	ctrl->disconnect_user = user;
+	if (ctrl->state == RDI_CTRL_READY && ctrl->q.state == RDI_Q_LIVE) {
+		rdi_ctrl_shutdown_start(ctrl);
+		return 0;
+	}
+	rdi_ctrl_set_state(ctrl, RDI_CTRL_CLOSING);
+	rdi_queue_fail(&ctrl->q, -ENOTCONN, "%s: disconnected", ctrl->q.remote);
+	return 0;
+}
+
+int rdinit_ctrl_disconnect(struct rdinit_ctrl *ctrl)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc;
+
+	if (ctrl->h.in_turn)
+		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdinit_ctrl_disconnect_async(ctrl, rdi_sync_done, &sync);
+	if (rc == -EALREADY)
+		return 0;
+	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
+}
+
+/* ---- processing ---- */
+
+int rdinit_ctrl_fd(const struct rdinit_ctrl *ctrl)
+{
+	return rd_loop_fd(ctrl->h.loop);
+}
+
+int rdinit_ctrl_process(struct rdinit_ctrl *ctrl, int timeout_ms)
+{
+	int rc;
+
+	if (ctrl->h.in_turn)
+		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	if (ctrl->state == RDI_CTRL_CLOSED)
+		return rdi_fail(__func__, ctrl->q.err, "%s", ctrl->q.text);
+	if (ctrl->state == RDI_CTRL_NEW)
+		return rdi_fail(__func__, -ENOTCONN, "not connected");
+	ctrl->q.callbacks = 0;
+	rc = rdi_handle_turn(&ctrl->h, timeout_ms);
+	if (ctrl->h.free_later) {
+		destroy(ctrl);
+		return rdi_fail(__func__, -ENOTCONN, "the handle was freed in a callback");
+	}
+	if (rc)
+		return rdi_fail(__func__, rc, "%s", strerror(-rc));
+	if (ctrl->q.callbacks == 0 && ctrl->state == RDI_CTRL_CLOSED)
+		return rdi_fail(__func__, ctrl->q.err, "%s", ctrl->q.text);
+	return (int)ctrl->q.callbacks;
+}
+
+void rdinit_ctrl_info_init(struct rdinit_ctrl_info *info)
+{
+	memset(info, 0, sizeof(*info));
+	info->size = sizeof(*info);
+}
+
+int rdinit_ctrl_get_info(const struct rdinit_ctrl *ctrl, struct rdinit_ctrl_info *info)
+{
+	if (info->size < sizeof(*info))
+		return rdi_fail(__func__, -EINVAL, "info is not initialised");
+	if (ctrl->state != RDI_CTRL_READY)
+		return rdi_fail(__func__, -ENOTCONN, "the controller is %s, not ready",
+				rdi_ctrl_state_name(ctrl->state));
+	info->cap = ctrl->cap;
+	info->vs = ctrl->vs;
+	info->nn = le32toh(ctrl->id.nn);
+	info->cntlid = ctrl->cntlid;
+	info->io_queues = ctrl->io_queues;
+	info->max_transfer = ctrl->max_transfer;
+	info->in_capsule = ctrl->in_capsule;
+	info->max_queue_size = ctrl->max_queue_size;
+	info->discovery = ctrl->discovery;
+	info->volatile_cache = ctrl->id.vwc & NVME_CTRL_VWC_PRESENT;
+	info->address = ctrl->q.remote;
+	info->provider = ctrl->h.fab->ops->name;
+	info->hostnqn = ctrl->host.nqn;
+	return 0;
+}

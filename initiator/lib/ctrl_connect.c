@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The way of a controller from an established admin queue to ready, and back through its shutdown:
+ * one command for each state, one function for each answer (Fabrics 2.2, Base 3.5 and 3.6).
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "internal.h"
+
+#define POLL_FIRST_NS   (1 * RD_NSEC_PER_MSEC)
+#define POLL_MAX_NS     (64 * RD_NSEC_PER_MSEC)
+#define SHUTDOWN_MIN_NS (5 * RD_NSEC_PER_SEC)
+#define SHUTDOWN_MAX_NS (60 * RD_NSEC_PER_SEC)
+#define CAP_TO_UNIT_NS  (500 * RD_NSEC_PER_MSEC)
+#define CC_ENTRY_SIZES  (6u << NVME_CC_IOSQES_SHIFT | 4u << NVME_CC_IOCQES_SHIFT)
+#define CC_SHN_NORMAL   (1u << NVME_CC_SHN_SHIFT)
+/* Namespace attributes, firmware, ANA, discovery log (Base 5.27.1.8). */
+#define AEN_WANTED        (1u << 8 | 1u << 9 | 1u << 11 | 1u << 31)
+#define CONNECT_AUTH_ATR  (1u << 17)
+#define CONNECT_AUTH_ASCR (1u << 18)
+
+static void on_answer(void *user, const struct rdinit_completion *c);
+
+/* Connecting has failed: what the controller said (status may be 0), and the end of the queue. */
+static void fail(struct rdinit_ctrl *ctrl, int err, uint16_t status, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static void fail(struct rdinit_ctrl *ctrl, int err, uint16_t status, const char *fmt, ...)
+{
+	char what[RDI_TEXT - RD_ADDR_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	ctrl->fail_status = status;
+	rdi_queue_fail(&ctrl->q, err, "%s: %s", ctrl->q.remote, what);
+}
+
+/* The command of a state could not be sent. */
+static void sent(struct rdinit_ctrl *ctrl, int rc)
+{
+	if (!rc)
+		return;
+	if (ctrl->state >= RDI_CTRL_SHUTDOWN && !ctrl->shutdown_err)
+		ctrl->shutdown_err = rc;
+	if (ctrl->state >= RDI_CTRL_SHUTDOWN)
+		rdi_queue_fail(&ctrl->q, -ENOTCONN, "%s: disconnected", ctrl->q.remote);
+	else
+		fail(ctrl, rc, 0, "%s", rdi_queue_why(&ctrl->q, rc));
+}
+
+static int submit_admin(struct rdinit_ctrl *ctrl, const struct nvme_sqe *sqe, void *data,
+			uint32_t len, rdinit_complete_fn fn)
+{
+	struct rdi_cmd cmd = {
+		.sqe = *sqe,
+		.data = data,
+		.len = len,
+		.dir = len ? RDI_IN : RDI_NONE,
+		.internal = true,
+		.fn = fn,
+		.user = ctrl,
+	};
+
+	return rdi_queue_submit(&ctrl->q, &cmd);
+}
+
+static void set_feature(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state, uint8_t fid,
+			uint32_t value)
+{
+	struct nvme_sqe sqe = {
+		.opcode = nvme_admin_set_features,
+		.cdw10 = htole32(fid),
+		.cdw11 = htole32(value),
+	};
+
+	rdi_ctrl_set_state(ctrl, state);
+	sent(ctrl, submit_admin(ctrl, &sqe, NULL, 0, on_answer));
+}
+
+static void get_property(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state, uint32_t offset,
+			 bool wide)
+{
+	rdi_ctrl_set_state(ctrl, state);
+	sent(ctrl, rdi_property_get(&ctrl->q, offset, wide, on_answer, ctrl));
+}
+
+static void set_cc(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state, uint32_t cc)
+{
+	rdi_ctrl_set_state(ctrl, state);
+	ctrl->cc = cc;
+	sent(ctrl, rdi_property_set(&ctrl->q, NVME_REG_CC, cc, on_answer, ctrl));
+}
+
+/* ---- asynchronous events and keep-alive ---- */
+
+static void aer_submit(struct rdinit_ctrl *ctrl);
+
+static void aer_done(void *user, const struct rdinit_completion *c)
+{
+	struct rdinit_ctrl *ctrl = user;
+
+	ctrl->aer_out = false;
+	if (c->err) {
+		rd_debug(ctrl->h.log, RD_LOG_INIT, "no further asynchronous events: %s", c->text);
+		return;
+	}
+	ctrl->q.callbacks++;
+	ctrl->event_fn(ctrl->event_user, (uint32_t)c->result);
+	if (ctrl->state == RDI_CTRL_READY)
+		aer_submit(ctrl);
+}
+
+static void aer_submit(struct rdinit_ctrl *ctrl)
+{
+	struct rdi_cmd cmd = {
+		.sqe = {.opcode = nvme_admin_async_event},
+		.timeout_ns = UINT64_MAX, /* pending until there is an event */
+		.internal = true,
+		.fn = aer_done,
+		.user = ctrl,
+	};
+
+	if (!ctrl->aer_out && rdi_queue_submit(&ctrl->q, &cmd) == 0)
+		ctrl->aer_out = true;
+}
+
+static void keep_alive_done(void *user, const struct rdinit_completion *c)
+{
+	struct rdinit_ctrl *ctrl = user;
+
+	ctrl->keep_alive_out = false;
+	if (c->err == -EIO)
+		rd_warn(ctrl->h.log, RD_LOG_INIT, "%s: %s", ctrl->q.remote, c->text);
+}
+
+void rdi_ctrl_keep_alive(struct rd_timer *timer)
+{
+	struct rdinit_ctrl *ctrl = rd_container_of(timer, struct rdinit_ctrl, keep_alive);
+	uint64_t kato = ctrl->kato_ms * RD_NSEC_PER_MSEC;
+	struct rdi_cmd cmd = {
+		.sqe = {.opcode = nvme_admin_keep_alive},
+		.timeout_ns = 2 * kato,
+		.internal = true,
+		.fn = keep_alive_done,
+		.user = ctrl,
+	};
+
+	if (ctrl->q.state >= RDI_Q_CLOSING)
+		return;
+	rd_timer_start(ctrl->h.loop, timer, kato / 2); /* cannot fail: its slot was just freed */
+	/* Not before the controller is enabled: it refuses admin commands until then. */
+	if (ctrl->keep_alive_out || ctrl->state < RDI_CTRL_IDENTIFY)
+		return;
+	if (cmd.timeout_ns > ctrl->q.cfg.cmd_timeout_ns)
+		cmd.timeout_ns = ctrl->q.cfg.cmd_timeout_ns;
+	if (rdi_queue_submit(&ctrl->q, &cmd) == 0)
+		ctrl->keep_alive_out = true;
+}
+
+/* ---- the states, in order ---- */
+
+void rdi_ctrl_established(struct rdi_queue *q)
+{
+	struct rdinit_ctrl *ctrl = rd_container_of(q, struct rdinit_ctrl, q);
+	struct rdi_connect_arg arg = {
+		.sqsize = (uint16_t)(q->depth - 1),
+		.cntlid = NVMF_CNTLID_DYNAMIC,
+		.kato_ms = ctrl->kato_ms,
+		.timeout_ns = ctrl->connect_timeout_ms * RD_NSEC_PER_MSEC,
+		.host = &ctrl->host,
+		.subnqn = ctrl->subnqn,
+	};
+
+	ctrl->remote = q->conn->remote;
+	rdi_ctrl_set_state(ctrl, RDI_CTRL_CONNECT);
+	sent(ctrl, rdi_fabrics_connect(q, &arg, &ctrl->connect_data, on_answer, ctrl));
+}
+
+static void connect_answered(struct rdinit_ctrl *ctrl, const struct rdinit_completion *c)
+{
+	uint32_t result = (uint32_t)c->result;
+
+	if (result & (CONNECT_AUTH_ATR | CONNECT_AUTH_ASCR)) {
+		fail(ctrl, -EACCES, 0, "the target demands authentication, which is not supported");
+		return;
+	}
+	ctrl->cntlid = (uint16_t)result;
+	if (ctrl->kato_ms &&
+	    rd_timer_start(ctrl->h.loop, &ctrl->keep_alive, ctrl->kato_ms * RD_NSEC_PER_MSEC / 2)) {
+		fail(ctrl, -ENOMEM, 0, "no memory for the keep-alive timer");
+		return;
+	}
+	get_property(ctrl, RDI_CTRL_GET_CAP, NVME_REG_CAP, true);
+}
+
+static void wait_csts(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state, uint64_t limit_ns)
+{
+	ctrl->wait_until = rd_loop_now(ctrl->h.loop) + limit_ns;
+	ctrl->poll_delay = POLL_FIRST_NS;
+	get_property(ctrl, state, NVME_REG_CSTS, false);
+}
+
+static uint64_t ready_timeout(const struct rdinit_ctrl *ctrl)
+{
+	uint64_t to = NVME_CAP_TO(ctrl->cap);
+
+	return (to ? to : 1) * CAP_TO_UNIT_NS;
+}
+
+static void enable(struct rdinit_ctrl *ctrl)
+{
+	uint32_t css = NVME_CC_CSS_NVM;
+	uint32_t mps = (uint32_t)NVME_CAP_MPSMIN(ctrl->cap);
+
+	if (!(NVME_CAP_CSS(ctrl->cap) & NVME_CAP_CSS_NVM)) {
+		if (NVME_CAP_CSS(ctrl->cap) & NVME_CAP_CSS_CSI)
+			css = NVME_CC_CSS_CSI;
+		else if (NVME_CAP_CSS(ctrl->cap) & NVME_CAP_CSS_ADMIN)
+			css = NVME_CC_CSS_ADMIN;
+	}
+	set_cc(ctrl, RDI_CTRL_ENABLE,
+	       CC_ENTRY_SIZES | css << NVME_CC_CSS_SHIFT | mps << NVME_CC_MPS_SHIFT | 1u);
+}
+
+static void cc_read(struct rdinit_ctrl *ctrl, uint32_t cc)
+{
+	if (NVME_CC_EN(cc))
+		set_cc(ctrl, RDI_CTRL_DISABLE, cc & ~1u);
+	else
+		enable(ctrl);
+}
+
+/* CSTS of one of the WAIT_ states: on, wait and look again, or the end. */
+static void csts_read(struct rdinit_ctrl *ctrl, uint32_t csts)
+{
+	bool there = false;
+
+	switch (ctrl->state) {
+	case RDI_CTRL_WAIT_DISABLED:
+		there = !NVME_CSTS_RDY(csts);
+		break;
+	case RDI_CTRL_WAIT_READY:
+		there = NVME_CSTS_RDY(csts);
+		if (NVME_CSTS_CFS(csts)) {
+			fail(ctrl, -EIO, 0, "the controller reports a fatal error (CSTS.CFS)");
+			return;
+		}
+		break;
+	default:
+		there = NVME_CSTS_SHST(csts) == NVME_CSTS_SHST_CMPLT;
+		break;
+	}
+	if (there && ctrl->state == RDI_CTRL_WAIT_DISABLED) {
+		enable(ctrl);
+	} else if (there && ctrl->state == RDI_CTRL_WAIT_READY) {
+		struct nvme_sqe sqe = {
+			.opcode = nvme_admin_identify,
+			.cdw10 = htole32(NVME_IDENTIFY_CNS_CTRL),
+		};
+
+		rdi_queue_live(&ctrl->q);
+		rdi_ctrl_set_state(ctrl, RDI_CTRL_IDENTIFY);
+		sent(ctrl, submit_admin(ctrl, &sqe, &ctrl->id, sizeof(ctrl->id), on_answer));
+	} else if (there) {
+		rdi_queue_fail(&ctrl->q, -ENOTCONN, "%s: disconnected", ctrl->q.remote);
+	} else if (rd_loop_now(ctrl->h.loop) >= ctrl->wait_until) {
+		if (ctrl->state == RDI_CTRL_WAIT_SHUTDOWN) {
+			ctrl->shutdown_err = -ETIMEDOUT;
+			rdi_queue_fail(&ctrl->q, -ENOTCONN,
+				       "%s: the controller did not finish its shutdown in time",
+				       ctrl->q.remote);
+		} else {
+			fail(ctrl, -ETIMEDOUT, 0,
+			     "the controller did not become %s within CAP.TO (%u ms)",
+			     ctrl->state == RDI_CTRL_WAIT_READY ? "ready" : "disabled",
+			     (unsigned int)(ready_timeout(ctrl) / RD_NSEC_PER_MSEC));
+		}
+	} else {
+		sent(ctrl, rd_timer_start(ctrl->h.loop, &ctrl->poll_timer, ctrl->poll_delay));
+		if (ctrl->poll_delay < POLL_MAX_NS)
+			ctrl->poll_delay *= 2;
+	}
+}
+
+void rdi_ctrl_poll_timer(struct rd_timer *timer)
+{
+	struct rdinit_ctrl *ctrl = rd_container_of(timer, struct rdinit_ctrl, poll_timer);
+
+	if (ctrl->q.state >= RDI_Q_CLOSING)
+		return;
+	get_property(ctrl, ctrl->state, NVME_REG_CSTS, false);
+}
+
+/* What one command may carry: MDTS in units of the smallest page, and what a keyed SGL can say. */
+static uint32_t max_transfer(const struct rdinit_ctrl *ctrl)
+{
+	const uint32_t limit = 0xff0000; /* 24 bits of length, in whole 64 KiB */
+	unsigned int shift = 12 + (unsigned int)NVME_CAP_MPSMIN(ctrl->cap) + ctrl->id.mdts;
+	uint64_t max = limit;
+
+	if (ctrl->id.mdts && shift < 24)
+		max = UINT64_C(1) << shift;
+	if (ctrl->q.dev->caps.max_msg && max > ctrl->q.dev->caps.max_msg)
+		max = ctrl->q.dev->caps.max_msg;
+	return (uint32_t)max;
+}
+
+static void ready(struct rdinit_ctrl *ctrl)
+{
+	struct rdinit_completion c = {.text = ""};
+	rdinit_complete_fn fn = ctrl->connect_fn;
+
+	rdi_ctrl_set_state(ctrl, RDI_CTRL_READY);
+	if (ctrl->event_fn)
+		aer_submit(ctrl);
+	ctrl->connect_fn = NULL;
+	ctrl->q.callbacks++;
+	if (fn)
+		fn(ctrl->connect_user, &c);
+}
+
+static void after_queues(struct rdinit_ctrl *ctrl)
+{
+	uint32_t mask = le32toh(ctrl->id.oaes) & AEN_WANTED;
+
+	if (ctrl->event_fn && mask)
+		set_feature(ctrl, RDI_CTRL_AEN_CONFIG, NVME_FEAT_FID_ASYNC_EVENT, mask);
+	else
+		ready(ctrl);
+}
+
+static void identified(struct rdinit_ctrl *ctrl)
+{
+	const struct nvme_id_ctrl *id = &ctrl->id;
+	uint32_t sgls = le32toh(id->sgls), capsule = le32toh(id->ioccsz);
+	uint32_t maxcmd = le16toh(id->maxcmd), size = (uint32_t)NVME_CAP_MQES(ctrl->cap) + 1;
+
+	if (le16toh(id->cntlid) != ctrl->cntlid) {
+		fail(ctrl, -EPROTO, 0,
+		     "the controller says its id is %u in Connect and %u in Identify", ctrl->cntlid,
+		     le16toh(id->cntlid));
+		return;
+	}
+	if (!(sgls & NVME_CTRL_SGLS_KEYED)) {
+		fail(ctrl, -ENOTSUP, 0, "the controller does not support keyed SGLs (SGLS 0x%08x)",
+		     sgls);
+		return;
+	}
+	/* Linux refuses these as well, so targets that want to be used do not have them. */
+	if (le16toh(id->icdoff) != 0) {
+		fail(ctrl, -ENOTSUP, 0, "in-capsule data at an offset (ICDOFF %u) is not supported",
+		     le16toh(id->icdoff));
+		return;
+	}
+	if (capsule && capsule < NVME_SQE_SIZE / 16) {
+		fail(ctrl, -EPROTO, 0, "I/O command capsules of %u bytes (IOCCSZ) hold no command",
+		     capsule * 16);
+		return;
+	}
+	if (id->cntrltype == NVME_CTRL_CNTRLTYPE_DISCOVERY)
+		ctrl->discovery = true;
+	ctrl->max_transfer = max_transfer(ctrl);
+	/* In-capsule data needs offset descriptors (SGLS bit 20). */
+	if ((sgls & NVME_CTRL_SGLS_OFFSET) && capsule > NVME_SQE_SIZE / 16 &&
+	    capsule < (1u << 20) / 16)
+		ctrl->in_capsule = capsule * 16 - NVME_SQE_SIZE;
+	ctrl->max_queue_size = (uint16_t)(size > 4096 ? 4096 : size);
+	if (maxcmd && maxcmd < ctrl->max_queue_size)
+		ctrl->max_queue_size = (uint16_t)maxcmd;
+	if (ctrl->discovery || id->cntrltype == NVME_CTRL_CNTRLTYPE_ADMIN)
+		after_queues(ctrl);
+	else
+		set_feature(ctrl, RDI_CTRL_SET_QUEUES, NVME_FEAT_FID_NUM_QUEUES,
+			    (uint32_t)(ctrl->want_queues - 1) << 16 | (ctrl->want_queues - 1u));
+}
+
+static void queues_granted(struct rdinit_ctrl *ctrl, uint32_t result)
+{
+	uint32_t n = ctrl->want_queues, sq = (result & 0xffff) + 1, cq = (result >> 16) + 1;
+
+	if (n > sq)
+		n = sq;
+	if (n > cq)
+		n = cq;
+	ctrl->io_queues = (uint16_t)n;
+	after_queues(ctrl);
+}
+
+/* ---- shutdown ---- */
+
+static uint64_t shutdown_timeout(const struct rdinit_ctrl *ctrl)
+{
+	uint64_t ns = le32toh(ctrl->id.rtd3e) * RD_NSEC_PER_USEC;
+
+	if (ns < SHUTDOWN_MIN_NS)
+		return SHUTDOWN_MIN_NS;
+	return ns > SHUTDOWN_MAX_NS ? SHUTDOWN_MAX_NS : ns;
+}
+
+void rdi_ctrl_shutdown_start(struct rdinit_ctrl *ctrl)
+{
+	rd_timer_stop(ctrl->h.loop, &ctrl->keep_alive);
+	set_cc(ctrl, RDI_CTRL_SHUTDOWN, ctrl->cc | CC_SHN_NORMAL);
+}
+
+/* ---- all answers ---- */
+
+static void answer_failed(struct rdinit_ctrl *ctrl, const struct rdinit_completion *c)
+{
+	char text[RDI_TEXT / 2];
+
+	if (c->err != -EIO)
+		return; /* the queue is at its end already and reports it */
+	switch (ctrl->state) {
+	case RDI_CTRL_CONNECT:
+		fail(ctrl, -EIO, c->status, "%s", rdi_connect_error_text(c, text, sizeof(text)));
+		break;
+	case RDI_CTRL_AEN_CONFIG:
+		rd_warn(ctrl->h.log, RD_LOG_INIT, "%s: no asynchronous events: %s", ctrl->q.remote,
+			c->text);
+		ready(ctrl);
+		break;
+	case RDI_CTRL_SHUTDOWN:
+	case RDI_CTRL_WAIT_SHUTDOWN:
+		ctrl->shutdown_err = -EIO;
+		rdi_queue_fail(&ctrl->q, -ENOTCONN, "%s: shutdown: %s", ctrl->q.remote, c->text);
+		break;
+	default:
+		fail(ctrl, -EIO, c->status, "%s", c->text);
+		break;
+	}
+}
+
+static void on_answer(void *user, const struct rdinit_completion *c)
+{
+	struct rdinit_ctrl *ctrl = user;
+	uint32_t result = (uint32_t)c->result;
+
+	if (c->err) {
+		answer_failed(ctrl, c);
+		return;
+	}
+	switch (ctrl->state) {
+	case RDI_CTRL_CONNECT:
+		connect_answered(ctrl, c);
+		break;
+	case RDI_CTRL_GET_CAP:
+		ctrl->cap = c->result;
+		get_property(ctrl, RDI_CTRL_GET_VS, NVME_REG_VS, false);
+		break;
+	case RDI_CTRL_GET_VS:
+		ctrl->vs = result;
+		get_property(ctrl, RDI_CTRL_GET_CC, NVME_REG_CC, false);
+		break;
+	case RDI_CTRL_GET_CC:
+		cc_read(ctrl, result);
+		break;
+	case RDI_CTRL_DISABLE:
+		wait_csts(ctrl, RDI_CTRL_WAIT_DISABLED, ready_timeout(ctrl));
+		break;
+	case RDI_CTRL_ENABLE:
+		wait_csts(ctrl, RDI_CTRL_WAIT_READY, ready_timeout(ctrl));
+		break;
+	case RDI_CTRL_WAIT_DISABLED:
+	case RDI_CTRL_WAIT_READY:
+	case RDI_CTRL_WAIT_SHUTDOWN:
+		csts_read(ctrl, result);
+		break;
+	case RDI_CTRL_IDENTIFY:
+		identified(ctrl);
+		break;
+	case RDI_CTRL_SET_QUEUES:
+		queues_granted(ctrl, result);
+		break;
+	case RDI_CTRL_AEN_CONFIG:
+		ready(ctrl);
+		break;
+	case RDI_CTRL_SHUTDOWN:
+		wait_csts(ctrl, RDI_CTRL_WAIT_SHUTDOWN, shutdown_timeout(ctrl));
+		break;
+	case RDI_CTRL_NEW:
+	case RDI_CTRL_TRANSPORT:
+	case RDI_CTRL_READY:
+	case RDI_CTRL_CLOSING:
+	case RDI_CTRL_CLOSED:
+		break; /* an answer to a step that a disconnect has overtaken */
+	}
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The reason of the last failure, for each thread. The library's only state outside handles. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "internal.h"
+
+static _Thread_local char last_text[RDI_TEXT];
+static _Thread_local uint16_t last_status;
+
+int rdi_fail(const char *func, int err, const char *fmt, ...)
+{
+	char what[RDI_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	/* Formatted apart: an argument may be the old text itself. */
+	if (snprintf(last_text, sizeof(last_text), "%s: %s", func, what) >= (int)sizeof(last_text))
+		memcpy(last_text + sizeof(last_text) - 4, "...", 4);
+	last_status = 0;
+	return err;
+}
+
+int rdi_fail_completion(const char *func, const struct rdinit_completion *c)
+{
+	rdi_fail(func, c->err, "%s", c->text);
+	last_status = c->status;
+	return c->err;
+}
+
+const char *rdinit_get_error(void)
+{
+	return last_text;
+}
+
+uint16_t rdinit_last_status(void)
+{
+	return last_status;
+}
+
+const char *rdinit_status_text(uint16_t status, char *buf)
+{
+	_Static_assert(RDINIT_STATUS_TEXT_SIZE >= NVME_STATUS_TEXT, "status text buffer");
+	return nvme_status_text((struct nvme_status){status}, buf);
+}
+
+const char *rdinit_version(void)
+{
+#define STR_(x) #x
+#define STR(x)  STR_(x)
+	return STR(RDINIT_VERSION_MAJOR) "." STR(RDINIT_VERSION_MINOR) "." STR(
+		RDINIT_VERSION_PATCH);
+}

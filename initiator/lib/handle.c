@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What controller and queue pair have in common: loop, fabric, log, and waiting. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+const struct rdi_env rdi_env_default = {
+	.fab_open = rd_fab_iwarp_open,
+	.host_files = &rdi_host_files,
+};
+
+static void log_sink(void *arg, enum rd_log_level level, const char *line)
+{
+	const struct rdi_log_cfg *cfg = arg;
+
+	cfg->fn(cfg->user, (int)level, line);
+}
+
+static int open_log(struct rdi_handle *h, const struct rdi_log_cfg *cfg, const char **why)
+{
+	const char *bad;
+	int rc;
+
+	if (!cfg->spec)
+		return 0; /* a NULL log drops everything */
+	rc = rd_log_create("librdinit", cfg->fd, RD_LOG_WARN, cfg->fn ? log_sink : NULL,
+			   (void *)(uintptr_t)cfg, &h->log);
+	if (rc)
+		return rc;
+	if (rd_log_parse(h->log, cfg->spec, &bad)) {
+		*why = "the log specification (RDINIT_DEBUG) has an unknown level or component";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struct rdi_log_cfg *log,
+		    const struct rdi_fab_cfg *fab, const char **why)
+{
+	struct rd_loop_opts opts = {.clock = env->clock, .seed = env->seed, .pollable = true};
+	int rc;
+
+	*why = NULL;
+	rc = open_log(h, log, why);
+	if (rc)
+		goto err_close;
+	opts.log = h->log;
+	rc = rd_loop_create(&opts, &h->loop);
+	if (rc)
+		goto err_close;
+	rc = env->fab_open(h->loop, &fab->iwarp, &h->fab);
+	if (rc) {
+		if (rc == -ENOENT)
+			*why = "this system does not know the congestion control asked for";
+		goto err_close;
+	}
+	return 0;
+
+err_close:
+	if (!*why)
+		*why = strerror(-rc);
+	rdi_handle_close(h);
+	return rc;
+}
+
+void rdi_handle_close(struct rdi_handle *h)
+{
+	rd_fab_close(&h->fab);
+	rd_loop_destroy(&h->loop);
+	rd_log_destroy(&h->log);
+}
+
+int rdi_handle_turn(struct rdi_handle *h, int timeout_ms)
+{
+	uint64_t ns = timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * RD_NSEC_PER_MSEC;
+	int rc;
+
+	if (h->in_turn)
+		return -EDEADLK;
+	h->in_turn = true;
+	rc = rd_loop_turn(h->loop, ns);
+	h->in_turn = false;
+	return rc < 0 && rc != -EINTR ? rc : 0;
+}
+
+void rdi_sync_done(void *user, const struct rdinit_completion *c)
+{
+	struct rdi_sync *sync = user;
+
+	sync->c = *c;
+	snprintf(sync->text, sizeof(sync->text), "%s", c->text);
+	sync->c.text = sync->text;
+	sync->done = true;
+}
+
+int rdi_sync_wait(struct rdi_handle *h, struct rdi_sync *sync, const char *func)
+{
+	int rc;
+
+	/* Ends: every operation has a timeout, and a broken queue completes all it holds. */
+	while (!sync->done) {
+		rc = rdi_handle_turn(h, -1);
+		if (rc)
+			return rdi_fail(func, rc, "%s", strerror(-rc));
+	}
+	return sync->c.err ? rdi_fail_completion(func, &sync->c) : 0;
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The inside of librdinit. Prototypes stand under the name of the file that has the bodies. */
+#ifndef RDI_INTERNAL_H
+#define RDI_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "fabric/fabric.h"
+#include "nvmf/text.h"
+#include "nvmf/wire.h"
+#include "rdinit.h"
+#include "util/buddy.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "util/sockaddr.h"
+
+#define RDI_TEXT 512 /* bytes of an error text */
+
+/* ---- error.c ---- */
+
+/* Remember @fmt as the reason of @err for this thread, prefixed with @func. Returns @err. */
+int rdi_fail(const char *func, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* As rdi_fail() for the outcome of an operation: keeps its NVMe status as well. */
+int rdi_fail_completion(const char *func, const struct rdinit_completion *c);
+
+/* ---- host.c ---- */
+
+/* Our identity on the fabric. */
+struct rdi_host {
+	char nqn[RDINIT_NQN_SIZE];
+	uint8_t id[16];
+};
+
+/* Where the defaults come from; a test points them elsewhere. */
+struct rdi_host_files {
+	const char *hostnqn;
+	const char *hostid;
+	const char *machine_id;
+};
+extern const struct rdi_host_files rdi_host_files;
+
+/* NULL @nqn or @id: the default. Returns 0 or -EINVAL with *@why set to static text. */
+int rdi_host_init(struct rdi_host *host, const char *nqn, const char *id,
+		  const struct rdi_host_files *files, const char **why);
+
+/* ---- resolve.c ---- */
+
+#define RDI_ADDRS_MAX 16
+
+struct rdi_addrs {
+	unsigned int n;
+	struct sockaddr_storage ss[RDI_ADDRS_MAX];
+};
+
+/* Numeric first, then getaddrinfo(3). Returns 0, -EINVAL (port) or -EADDRNOTAVAIL; @why as text. */
+int rdi_resolve(const char *host, const char *port, struct rdi_addrs *out, char *why,
+		size_t why_len);
+
+/* ---- queue.c: a queue pair of either kind, from its connection to its end ---- */
+
+struct rdi_queue;
+struct rdi_req;
+
+enum rdi_queue_state {
+	RDI_Q_NEW,       /* rdi_queue_connect() moves it out */
+	RDI_Q_RESOLVING, /* RESOLVED moves it on; CONNECT_ERROR to the next address or to CLOSING */
+	RDI_Q_CONNECTING,  /* ESTABLISHED moves it on; REJECTED, CONNECT_ERROR as above */
+	RDI_Q_ESTABLISHED, /* fabrics commands only; rdi_queue_live() moves it out */
+	RDI_Q_LIVE,        /* all commands; rdi_queue_fail() moves it out */
+	RDI_Q_CLOSING,     /* disconnected, waits for the flushed work requests; the teardown
+			      or its timer moves it out */
+	RDI_Q_CLOSED,      /* final: no connection, no request in flight */
+};
+
+/* What a work request's wr_id points at. */
+struct rdi_wr {
+	uint32_t magic;
+	void (*done)(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc);
+};
+#define RDI_WR_MAGIC 0x52445752u
+
+enum rdi_dir {
+	RDI_NONE, /* no data */
+	RDI_OUT,  /* host to controller */
+	RDI_IN,   /* controller to host */
+};
+
+/* How a request's data is open to the device and the peer. */
+enum rdi_map_kind {
+	RDI_MAP_NONE,
+	RDI_MAP_OWN,    /* registered for this request, deregistered at its end */
+	RDI_MAP_REGION, /* within a rdinit_mem_register() region */
+	RDI_MAP_BOUNCE, /* copied through the bounce slab */
+};
+
+struct rdi_region;
+
+struct rdi_map {
+	enum rdi_map_kind kind;
+	struct rd_fab_mr *mr; /* RDI_MAP_OWN */
+	struct rdi_region *region;
+	void *addr; /* what the device sees; the caller's buffer or bounce memory */
+	uint32_t lkey;
+	uint32_t rkey;
+};
+
+/* What rdi_queue_submit() needs to know of a command. */
+struct rdi_cmd {
+	struct nvme_sqe sqe; /* flags, cid and SGL are filled in by the queue */
+	void *data;
+	uint32_t len;
+	enum rdi_dir dir;
+	uint64_t timeout_ns; /* 0: the queue's; UINT64_MAX: none */
+	bool fabrics;        /* allowed before RDI_Q_LIVE */
+	bool internal;       /* the library's own: may use the reserved entries, not counted */
+	bool keyed;          /* never in the capsule */
+	rdinit_complete_fn fn;
+	void *user;
+};
+
+struct rdi_req {
+	struct rdi_wr send; /* first: the SEND's wr_id */
+	TAILQ_ENTRY(rdi_req) link;
+	struct nvme_sqe *sqe; /* in the queue's registered capsule memory */
+	struct rdi_map map;
+	void *data;
+	uint32_t len;
+	enum rdi_dir dir;
+	uint16_t index;
+	uint8_t gen;       /* top bits of the cid: tells a late response from the current one */
+	bool busy;         /* between submit and callback */
+	bool send_posted;  /* the device may still read the capsule */
+	bool responded;    /* cqe is valid */
+	bool inv_asked;    /* SGL type 4Fh: the response may invalidate the key */
+	bool internal;     /* not part of q->user_inflight */
+	uint64_t deadline; /* ns; UINT64_MAX: none */
+	struct nvme_cqe cqe;
+	rdinit_complete_fn fn;
+	void *user;
+};
+
+struct rdi_recv {
+	struct rdi_wr wr;
+	struct nvme_cqe *cqe; /* in the queue's registered response memory */
+};
+
+struct rdi_region {
+	void *addr;
+	size_t len;
+	struct rd_fab_mr *mr; /* NULL where registration is cheap: only a note */
+	unsigned int users;
+};
+
+TAILQ_HEAD(rdi_req_list, rdi_req);
+
+/* What a queue is made of; strings must outlive it. */
+struct rdi_queue_cfg {
+	const char *label; /* "admin" or "io 1", for texts and logs */
+	uint16_t qid;
+	uint16_t depth;      /* entries asked for */
+	uint16_t reserved;   /* commands in flight that only internal ones may use */
+	uint32_t in_capsule; /* payload bytes a capsule may carry; 0: none */
+	uint64_t connect_timeout_ns;
+	uint64_t cmd_timeout_ns;
+	size_t bounce_bytes;
+	size_t max_data; /* largest payload of a command; the bounce slab serves it */
+	struct rdi_addrs addrs;
+	const struct sockaddr *src; /* NULL: any */
+};
+
+struct rdi_queue {
+	struct rdi_queue_cfg cfg;
+	struct rd_loop *loop;
+	struct rd_fab *fab;
+	struct rd_log *log;
+	enum rdi_queue_state state;
+	unsigned int addr_next;
+	char remote[RD_ADDR_TEXT];
+	struct rd_fab_conn *conn;
+	struct rd_fab_cq *cq;
+	struct rd_fab_dev *dev; /* once resolved */
+	uint16_t depth;         /* entries agreed on; valid from ESTABLISHED on */
+	uint16_t limit;         /* commands that may be in flight */
+
+	struct rdi_req *reqs; /* cfg.depth of them */
+	struct nvme_sqe *sqes;
+	struct rd_fab_mr *sqe_mr;
+	struct rdi_req_list free;
+	struct rdi_req_list busy;   /* in order of submission */
+	unsigned int inflight;      /* busy requests */
+	unsigned int user_inflight; /* of which the caller knows */
+
+	struct rdi_recv *recvs; /* cfg.depth of them */
+	struct nvme_cqe *cqes;
+	struct rd_fab_mr *cqe_mr;
+
+	unsigned int posted; /* work requests whose completion is due */
+
+	void *bounce; /* only where registration is expensive */
+	struct rd_fab_mr *bounce_mr;
+	struct rd_buddy *buddy;
+	struct rdi_region **regions; /* sorted by address */
+	size_t n_regions;
+
+	struct rd_timer watchdog; /* runs while requests with a deadline are in flight */
+	uint64_t watchdog_last;
+	struct rd_timer drain_timer;
+	struct rd_defer teardown;
+	bool conn_over; /* DISCONNECTED or an event that ends the attempt has been seen */
+
+	int err; /* why it failed; 0 while it has not */
+	char text[RDI_TEXT];
+	unsigned int callbacks; /* run in this turn, for the return value of process */
+
+	/* The owner's hooks. established: 0 goes on, -errno fails the queue. closed: all requests
+	 * have been completed; last call. */
+	void (*established)(struct rdi_queue *q);
+	void (*closed)(struct rdi_queue *q);
+};
+
+const char *rdi_queue_state_name(enum rdi_queue_state state);
+void rdi_queue_init(struct rdi_queue *q, struct rd_loop *loop, struct rd_fab *fab,
+		    const struct rdi_queue_cfg *cfg);
+/* Allocates; connects. Returns 0, -ENOMEM or -errno. Then established() or closed() is called. */
+int rdi_queue_connect(struct rdi_queue *q);
+void rdi_queue_live(struct rdi_queue *q);
+/*
+ * End the queue for the reason @err. The connection is closed; when nothing of ours can be touched
+ * by the peer any more, all requests complete with @err, then closed() is called. The first reason
+ * wins.
+ */
+void rdi_queue_fail(struct rdi_queue *q, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Drop everything at once; requests complete with -ECANCELED. Then only rdi_queue_init() may
+ * follow. */
+void rdi_queue_fini(struct rdi_queue *q);
+/*
+ * Send a command. Returns 0 (the callback will run), -ENOTCONN, -EAGAIN (limit reached, or no
+ * bounce memory), -EINVAL, -ENOMEM; rdi_queue_why() then tells more.
+ */
+int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd);
+/* Take completions out of the CQ now; for the watchdog and tests. */
+void rdi_queue_poll(struct rdi_queue *q);
+/* Why rdi_queue_submit() returned @err. */
+const char *rdi_queue_why(const struct rdi_queue *q, int err);
+
+/* ---- request.c: requests of a queue, from submit to callback ---- */
+
+int rdi_req_alloc(struct rdi_queue *q);
+void rdi_req_release(struct rdi_queue *q);
+void rdi_recv_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc);
+int rdi_recv_post(struct rdi_queue *q, struct rdi_recv *recv);
+/* Complete every request that is in flight with @err. */
+void rdi_req_abort_all(struct rdi_queue *q, int err, const char *text);
+void rdi_req_watchdog(struct rd_timer *timer);
+
+/* ---- map.c: data buffers ---- */
+
+/*
+ * Make [@data, @data + @len) usable for a command in direction @dir. Copies into bounce memory when
+ * that is how it goes. Returns 0, -EAGAIN (no bounce memory now), -EMSGSIZE (larger than all of
+ * it), -ENOMEM.
+ */
+int rdi_map(struct rdi_queue *q, void *data, uint32_t len, enum rdi_dir dir, bool remote,
+	    struct rdi_map *map);
+/* The peer can no longer reach the data; copies out of bounce memory when @copy_in. Idempotent. */
+void rdi_unmap(struct rdi_queue *q, struct rdi_map *map, void *data, uint32_t len, bool copy_in);
+int rdi_bounce_create(struct rdi_queue *q);
+void rdi_bounce_destroy(struct rdi_queue *q);
+int rdi_region_add(struct rdi_queue *q, void *addr, size_t len);
+int rdi_region_del(struct rdi_queue *q, void *addr);
+void rdi_region_clear(struct rdi_queue *q);
+
+/* ---- handle.c: what controller and queue pair have in common ---- */
+
+/* How to open the fabric; tests put a scripted one here. */
+struct rdi_env {
+	int (*fab_open)(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
+			struct rd_fab **out);
+	const struct rd_clock *clock;
+	uint64_t seed;
+	const struct rdi_host_files *host_files;
+};
+extern const struct rdi_env rdi_env_default;
+
+/* Loop, fabric and log of one handle. */
+struct rdi_handle {
+	struct rd_loop *loop;
+	struct rd_fab *fab;
+	struct rd_log *log; /* owned */
+	bool in_turn;       /* a turn of the loop is running: we are in a callback */
+	bool free_later;
+};
+
+/* Log settings that a controller hands on to its queue pairs. */
+struct rdi_log_cfg {
+	char *spec;
+	int fd;
+	rdinit_log_fn fn;
+	void *user;
+};
+
+struct rdi_fab_cfg {
+	struct rd_fab_iwarp_opts iwarp;
+	char *congestion; /* owned; iwarp.congestion points here */
+};
+
+int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struct rdi_log_cfg *log,
+		    const struct rdi_fab_cfg *fab, const char **why);
+void rdi_handle_close(struct rdi_handle *h);
+/* One turn. Returns 0, -EDEADLK from a callback, or -errno of the loop. */
+int rdi_handle_turn(struct rdi_handle *h, int timeout_ms);
+
+/* A synchronous call: its completion, kept. */
+struct rdi_sync {
+	bool done;
+	struct rdinit_completion c;
+	char text[RDI_TEXT];
+};
+void rdi_sync_done(void *user, const struct rdinit_completion *c);
+/* Run turns until @sync is done. Returns its error with the thread's text and status set. */
+int rdi_sync_wait(struct rdi_handle *h, struct rdi_sync *sync, const char *func);
+
+/* ---- fabrics.c: commands both queue kinds send ---- */
+
+struct rdi_connect_arg {
+	uint16_t qid;
+	uint16_t sqsize; /* 0's based */
+	uint16_t cntlid;
+	uint32_t kato_ms;
+	uint64_t timeout_ns;
+	const struct rdi_host *host;
+	const char *subnqn;
+};
+
+/* @data must live until the callback. */
+int rdi_fabrics_connect(struct rdi_queue *q, const struct rdi_connect_arg *arg,
+			struct nvmf_connect_data *data, rdinit_complete_fn fn, void *user);
+int rdi_property_get(struct rdi_queue *q, uint32_t offset, bool wide, rdinit_complete_fn fn,
+		     void *user);
+int rdi_property_set(struct rdi_queue *q, uint32_t offset, uint32_t value, rdinit_complete_fn fn,
+		     void *user);
+/* "host NQN not allowed or unknown..." for a failed Connect. Returns @buf. */
+const char *rdi_connect_error_text(const struct rdinit_completion *c, char *buf, size_t len);
+
+/* ---- ctrl.c, ctrl_connect.c ---- */
+
+enum rdi_ctrl_state {
+	RDI_CTRL_NEW,       /* rdinit_ctrl_connect() moves it out */
+	RDI_CTRL_TRANSPORT, /* until the queue is established */
+	RDI_CTRL_CONNECT,   /* each of the following until its command is answered */
+	RDI_CTRL_GET_CAP,
+	RDI_CTRL_GET_VS,
+	RDI_CTRL_GET_CC,
+	RDI_CTRL_DISABLE,
+	RDI_CTRL_WAIT_DISABLED, /* polls CSTS until RDY is 0 or CAP.TO is over */
+	RDI_CTRL_ENABLE,
+	RDI_CTRL_WAIT_READY, /* polls CSTS until RDY is 1 or CAP.TO is over */
+	RDI_CTRL_IDENTIFY,
+	RDI_CTRL_SET_QUEUES,
+	RDI_CTRL_AEN_CONFIG,
+	RDI_CTRL_READY,         /* rdinit_ctrl_disconnect() or a failure of the queue */
+	RDI_CTRL_SHUTDOWN,      /* CC.SHN has been written */
+	RDI_CTRL_WAIT_SHUTDOWN, /* polls CSTS until SHST says complete or RTD3E is over */
+	RDI_CTRL_CLOSING,       /* until the queue is closed */
+	RDI_CTRL_CLOSED,        /* final */
+};
+
+struct rdinit_ctrl {
+	struct rdi_handle h;
+	struct rdi_queue q;
+	enum rdi_ctrl_state state;
+	const struct rdi_env *env;
+	struct rdi_log_cfg log_cfg;
+	struct rdi_fab_cfg fab_cfg;
+	struct rdi_host host;
+	char *traddr;
+	char *trsvcid;
+	char subnqn[RDINIT_NQN_SIZE];
+	struct sockaddr_storage src;
+	bool has_src;
+	bool discovery;
+	uint32_t kato_ms;
+	uint32_t connect_timeout_ms;
+	uint32_t admin_timeout_ms;
+	uint16_t admin_queue_size;
+	uint16_t want_queues;
+	rdinit_event_fn event_fn;
+	void *event_user;
+
+	/* learned while connecting */
+	uint64_t cap;
+	uint32_t vs;
+	uint32_t cc;
+	uint16_t cntlid;
+	uint16_t io_queues;
+	uint16_t next_qid;
+	uint32_t max_transfer;
+	uint32_t in_capsule;
+	uint16_t max_queue_size;
+	struct sockaddr_storage remote;
+	char remote_text[RD_ADDR_TEXT];
+
+	struct nvmf_connect_data connect_data;
+	struct nvme_id_ctrl id;
+	uint64_t wait_until; /* of the WAIT_ states */
+	uint64_t poll_delay; /* ns until the next look at CSTS; grows */
+	struct rd_timer poll_timer;
+	struct rd_timer keep_alive;
+	bool keep_alive_out;
+	bool aer_out;
+
+	uint16_t fail_status;          /* the NVMe status that ended connecting, or 0 */
+	rdinit_complete_fn connect_fn; /* NULL once called */
+	void *connect_user;
+	rdinit_complete_fn disconnect_fn; /* NULL once called */
+	void *disconnect_user;
+	int shutdown_err;
+};
+
+const char *rdi_ctrl_state_name(enum rdi_ctrl_state state);
+void rdi_ctrl_set_state(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state);
+/* The public create, with the environment of a test. */
+int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_env *env,
+			struct rdinit_ctrl **out);
+/* The steps of RDI_CTRL_TRANSPORT to RDI_CTRL_READY and of the shutdown. */
+void rdi_ctrl_established(struct rdi_queue *q);
+void rdi_ctrl_poll_timer(struct rd_timer *timer);
+void rdi_ctrl_keep_alive(struct rd_timer *timer);
+void rdi_ctrl_shutdown_start(struct rdinit_ctrl *ctrl);
+
+/* ---- admin.c ---- */
+
+/* The calls below with the name that error texts start with. */
+int rdi_identify(struct rdinit_ctrl *ctrl, const char *func, uint8_t cns, uint32_t nsid,
+		 void *data);
+int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint8_t lid, uint32_t nsid,
+		uint64_t offset, void *data, uint32_t len, rdinit_complete_fn fn, void *user);
+
+/* ---- discover.c ---- */
+
+/* One record without its padding. */
+void rdi_discover_parse(const struct nvmf_disc_log_entry *e, struct rdinit_discovery_record *rec);
+
+/* ---- qpair.c ---- */
+
+/* Bounce memory serves commands up to this size; larger ones need a registered buffer. */
+#define BOUNCE_MAX_DATA (1u << 20)
+
+struct rdinit_qpair {
+	struct rdi_handle h;
+	struct rdi_queue q;
+	struct rdi_host host;
+	char subnqn[RDINIT_NQN_SIZE];
+	char label[16];
+	struct sockaddr_storage src;
+	uint16_t cntlid;
+	uint32_t max_transfer;
+	struct nvmf_connect_data connect_data;
+	struct rdi_log_cfg log_cfg;
+	struct rdi_fab_cfg fab_cfg;
+	uint16_t fail_status;          /* the NVMe status that ended connecting, or 0 */
+	rdinit_complete_fn connect_fn; /* NULL once called */
+	void *connect_user;
+};
+
+#endif /* RDI_INTERNAL_H */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads, writes and flushes (NVM Command Set 3.2), and the memory they use. */
+#include <errno.h>
+
+#include "internal.h"
+
+#define NLB_MAX   65536u
+#define CDW12_FUA (1u << 30)
+
+static int submit(struct rdinit_qpair *qp, const char *func, const struct rdi_cmd *cmd)
+{
+	int rc = rdi_queue_submit(&qp->q, cmd);
+
+	return rc ? rdi_fail(func, rc, "%s", rdi_queue_why(&qp->q, rc)) : 0;
+}
+
+static int check_rw(const struct rdinit_qpair *qp, const char *func, const struct rdinit_ns *ns,
+		    uint64_t lba, uint32_t nblocks, const void *buf, unsigned int flags)
+{
+	if (!ns || ns->size < sizeof(*ns) || ns->block_size == 0 || !buf)
+		return rdi_fail(func, -EINVAL, "ns is not open, or the buffer is NULL");
+	if (flags & ~RDINIT_IO_FUA)
+		return rdi_fail(func, -EINVAL, "unknown flag 0x%x", flags);
+	if (nblocks == 0 || nblocks > NLB_MAX)
+		return rdi_fail(func, -EINVAL, "%u blocks: not from 1 to %u", nblocks, NLB_MAX);
+	if ((uint64_t)nblocks * ns->block_size > qp->max_transfer)
+		return rdi_fail(
+			func, -EINVAL,
+			"%u blocks are more than the controller transfers at once (%u bytes)",
+			nblocks, qp->max_transfer);
+	if (!ns->unchecked && (lba >= ns->blocks || nblocks > ns->blocks - lba))
+		return rdi_fail(
+			func, -EINVAL,
+			"blocks %llu to %llu are beyond the end of namespace %u (%llu blocks)",
+			(unsigned long long)lba, (unsigned long long)lba + nblocks - 1, ns->nsid,
+			(unsigned long long)ns->blocks);
+	return 0;
+}
+
+static int rw(struct rdinit_qpair *qp, const char *func, uint8_t opcode, const struct rdinit_ns *ns,
+	      uint64_t lba, uint32_t nblocks, void *buf, unsigned int flags, rdinit_complete_fn fn,
+	      void *user)
+{
+	struct rdi_cmd cmd = {
+		.sqe = {.opcode = opcode},
+		.data = buf,
+		.dir = opcode == nvme_cmd_read ? RDI_IN : RDI_OUT,
+		.fn = fn,
+		.user = user,
+	};
+	int rc = check_rw(qp, func, ns, lba, nblocks, buf, flags);
+
+	if (rc)
+		return rc;
+	cmd.sqe.nsid = htole32(ns->nsid);
+	cmd.sqe.cdw10 = htole32((uint32_t)lba);
+	cmd.sqe.cdw11 = htole32((uint32_t)(lba >> 32));
+	cmd.sqe.cdw12 = htole32((nblocks - 1) | (flags & RDINIT_IO_FUA ? CDW12_FUA : 0));
+	cmd.len = nblocks * ns->block_size;
+	return submit(qp, func, &cmd);
+}
+
+static int rw_sync(struct rdinit_qpair *qp, const char *func, uint8_t opcode,
+		   const struct rdinit_ns *ns, uint64_t lba, uint32_t nblocks, void *buf,
+		   unsigned int flags)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc;
+
+	if (qp->h.in_turn)
+		return rdi_fail(func, -EDEADLK, "called from a callback of the same handle");
+	rc = rw(qp, func, opcode, ns, lba, nblocks, buf, flags, rdi_sync_done, &sync);
+	return rc ? rc : rdi_sync_wait(&qp->h, &sync, func);
+}
+
+int rdinit_read_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, uint64_t lba,
+		      uint32_t nblocks, void *buf, unsigned int flags, rdinit_complete_fn fn,
+		      void *user)
+{
+	return rw(qp, __func__, nvme_cmd_read, ns, lba, nblocks, buf, flags, fn, user);
+}
+
+int rdinit_read(struct rdinit_qpair *qp, const struct rdinit_ns *ns, uint64_t lba, uint32_t nblocks,
+		void *buf, unsigned int flags)
+{
+	return rw_sync(qp, __func__, nvme_cmd_read, ns, lba, nblocks, buf, flags);
+}
+
+/* The library only reads from the buffer of a write; the device's entries know no const. */
+static void *unconst(const void *p)
+{
+	return (void *)(uintptr_t)p;
+}
+
+int rdinit_write_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, uint64_t lba,
+		       uint32_t nblocks, const void *buf, unsigned int flags, rdinit_complete_fn fn,
+		       void *user)
+{
+	return rw(qp, __func__, nvme_cmd_write, ns, lba, nblocks, unconst(buf), flags, fn, user);
+}
+
+int rdinit_write(struct rdinit_qpair *qp, const struct rdinit_ns *ns, uint64_t lba,
+		 uint32_t nblocks, const void *buf, unsigned int flags)
+{
+	return rw_sync(qp, __func__, nvme_cmd_write, ns, lba, nblocks, unconst(buf), flags);
+}
+
+int rdinit_flush_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, rdinit_complete_fn fn,
+		       void *user)
+{
+	struct rdi_cmd cmd = {.sqe = {.opcode = nvme_cmd_flush}, .fn = fn, .user = user};
+
+	if (!ns || ns->size < sizeof(*ns))
+		return rdi_fail(__func__, -EINVAL, "ns is not open");
+	cmd.sqe.nsid = htole32(ns->nsid);
+	return submit(qp, __func__, &cmd);
+}
+
+int rdinit_flush(struct rdinit_qpair *qp, const struct rdinit_ns *ns)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc;
+
+	if (qp->h.in_turn)
+		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdinit_flush_async(qp, ns, rdi_sync_done, &sync);
+	return rc ? rc : rdi_sync_wait(&qp->h, &sync, __func__);
+}
+
+/* ---- memory ---- */
+
+int rdinit_mem_register(struct rdinit_qpair *qp, void *addr, size_t len)
+{
+	int rc;
+
+	if (qp->q.state != RDI_Q_LIVE)
+		return rdi_fail(__func__, -ENOTCONN, "%s", rdi_queue_why(&qp->q, -ENOTCONN));
+	rc = rdi_region_add(&qp->q, addr, len);
+	if (rc == -EINVAL)
+		return rdi_fail(__func__, rc, "the buffer is empty or overlaps a registered one");
+	return rc ? rdi_fail(__func__, rc, "%s", strerror(-rc)) : 0;
+}
+
+int rdinit_mem_unregister(struct rdinit_qpair *qp, void *addr)
+{
+	int rc = rdi_region_del(&qp->q, addr);
+
+	if (rc == -ENOENT)
+		return rdi_fail(__func__, rc, "no buffer at that address is registered");
+	return rc ? rdi_fail(__func__, rc, "%s", strerror(-rc)) : 0;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* I/O queue pairs: options, life, connecting. What runs on them is io.c. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define QUEUE_SIZE_DEFAULT 128
+#define QUEUE_SIZE_MAX     1024
+#define IO_TIMEOUT_MS      30000
+#define BOUNCE_DEFAULT     (8u << 20)
+#define CONNECT_AUTH_ATR   (1u << 17)
+
+void rdinit_qpair_opts_init(struct rdinit_qpair_opts *opts)
+{
+	*opts = (struct rdinit_qpair_opts){
+		.size = sizeof(*opts),
+		.queue_size = QUEUE_SIZE_DEFAULT,
+		.io_timeout_ms = IO_TIMEOUT_MS,
+		.bounce_bytes = BOUNCE_DEFAULT,
+	};
+}
+
+/* ---- connecting ---- */
+
+static void report_connect(struct rdinit_qpair *qp, const struct rdinit_completion *c)
+{
+	rdinit_complete_fn fn = qp->connect_fn;
+
+	qp->connect_fn = NULL;
+	if (!fn)
+		return;
+	qp->q.callbacks++;
+	fn(qp->connect_user, c);
+}
+
+static void on_closed(struct rdi_queue *q)
+{
+	struct rdinit_qpair *qp = rd_container_of(q, struct rdinit_qpair, q);
+	struct rdinit_completion c = {.err = q->err, .status = qp->fail_status, .text = q->text};
+
+	report_connect(qp, &c);
+}
+
+static void on_connected(void *user, const struct rdinit_completion *c)
+{
+	struct rdinit_qpair *qp = user;
+	char text[RDI_TEXT / 2];
+
+	if (c->err == -EIO) {
+		qp->fail_status = c->status;
+		rdi_queue_fail(&qp->q, -EIO, "%s: queue %u: %s", qp->q.remote, qp->q.cfg.qid,
+			       rdi_connect_error_text(c, text, sizeof(text)));
+		return;
+	}
+	if (c->err)
+		return; /* on_closed() reports it */
+	if (c->result & CONNECT_AUTH_ATR) {
+		rdi_queue_fail(&qp->q, -EACCES,
+			       "%s: queue %u: the target demands authentication, which is not "
+			       "supported",
+			       qp->q.remote, qp->q.cfg.qid);
+		return;
+	}
+	rdi_queue_live(&qp->q);
+	report_connect(qp, c);
+}
+
+static void on_established(struct rdi_queue *q)
+{
+	struct rdinit_qpair *qp = rd_container_of(q, struct rdinit_qpair, q);
+	struct rdi_connect_arg arg = {
+		.qid = q->cfg.qid,
+		.sqsize = (uint16_t)(q->depth - 1),
+		.cntlid = qp->cntlid,
+		.timeout_ns = q->cfg.connect_timeout_ns,
+		.host = &qp->host,
+		.subnqn = qp->subnqn,
+	};
+	int rc = rdi_fabrics_connect(q, &arg, &qp->connect_data, on_connected, qp);
+
+	if (rc)
+		rdi_queue_fail(q, rc, "%s: %s", q->remote, rdi_queue_why(q, rc));
+}
+
+int rdinit_qpair_connect_async(struct rdinit_qpair *qp, rdinit_complete_fn fn, void *user)
+{
+	int rc;
+
+	if (qp->q.state != RDI_Q_NEW)
+		return rdi_fail("rdinit_qpair_connect", -EINVAL,
+				"the handle is not new (it is %s); make another to connect again",
+				rdi_queue_state_name(qp->q.state));
+	qp->connect_fn = fn;
+	qp->connect_user = user;
+	rc = rdi_queue_connect(&qp->q);
+	if (rc) {
+		qp->connect_fn = NULL;
+		rdi_fail("rdinit_qpair_connect", rc, "%s", qp->q.text);
+	}
+	return rc;
+}
+
+int rdinit_qpair_connect(struct rdinit_qpair *qp)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc;
+
+	if (qp->h.in_turn)
+		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdinit_qpair_connect_async(qp, rdi_sync_done, &sync);
+	return rc ? rc : rdi_sync_wait(&qp->h, &sync, __func__);
+}
+
+/* ---- life ---- */
+
+static void destroy(struct rdinit_qpair *qp)
+{
+	struct rdinit_completion c = {.err = -ECANCELED, .text = "the handle was freed"};
+
+	if (qp->h.loop) {
+		qp->h.in_turn = true; /* callbacks from here must not wait */
+		rdi_queue_fini(&qp->q);
+		report_connect(qp, &c);
+	}
+	rdi_handle_close(&qp->h);
+	free(qp->log_cfg.spec);
+	free(qp->fab_cfg.congestion);
+	free(qp);
+}
+
+static const char *check_opts(const struct rdinit_qpair_opts *o, const struct rdinit_ctrl *ctrl)
+{
+	if (o->size < sizeof(*o))
+		return "the options are not initialised";
+	if (o->queue_size < 2 || o->queue_size > QUEUE_SIZE_MAX)
+		return "the queue size is not from 2 to 1024";
+	if (o->io_timeout_ms == 0)
+		return "the I/O timeout is 0";
+	if (ctrl->discovery)
+		return "a discovery controller has no I/O queues";
+	if (o->qid > ctrl->io_queues)
+		return "the queue id is larger than the number of queues the controller granted";
+	return NULL;
+}
+
+static int copy_ctrl(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl)
+{
+	qp->host = ctrl->host;
+	memcpy(qp->subnqn, ctrl->subnqn, sizeof(qp->subnqn));
+	qp->src = ctrl->src;
+	qp->cntlid = ctrl->cntlid;
+	qp->max_transfer = ctrl->max_transfer;
+	qp->log_cfg = ctrl->log_cfg;
+	qp->log_cfg.spec = NULL;
+	qp->fab_cfg = ctrl->fab_cfg;
+	qp->fab_cfg.congestion = NULL;
+	if (ctrl->log_cfg.spec) {
+		qp->log_cfg.spec = strdup(ctrl->log_cfg.spec);
+		if (!qp->log_cfg.spec)
+			return -ENOMEM;
+	}
+	if (ctrl->fab_cfg.congestion) {
+		qp->fab_cfg.congestion = strdup(ctrl->fab_cfg.congestion);
+		if (!qp->fab_cfg.congestion)
+			return -ENOMEM;
+	}
+	qp->fab_cfg.iwarp.congestion = qp->fab_cfg.congestion;
+	return 0;
+}
+
+static void init_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl,
+		       const struct rdinit_qpair_opts *opts, uint16_t qid)
+{
+	struct rdi_queue_cfg cfg = {
+		.label = qp->label,
+		.qid = qid,
+		.depth = opts->queue_size,
+		.in_capsule = ctrl->in_capsule,
+		.connect_timeout_ns = (opts->connect_timeout_ms ? opts->connect_timeout_ms
+								: ctrl->connect_timeout_ms) *
+				      RD_NSEC_PER_MSEC,
+		.cmd_timeout_ns = opts->io_timeout_ms * RD_NSEC_PER_MSEC,
+		.bounce_bytes = opts->bounce_bytes,
+		.max_data =
+			ctrl->max_transfer > BOUNCE_MAX_DATA ? BOUNCE_MAX_DATA : ctrl->max_transfer,
+		.src = ctrl->has_src ? (const struct sockaddr *)&qp->src : NULL,
+	};
+
+	if (cfg.depth > ctrl->max_queue_size)
+		cfg.depth = ctrl->max_queue_size;
+	if (cfg.depth < 2)
+		cfg.depth = 2;
+	/* The address that worked for the controller; no second name resolution. */
+	cfg.addrs.n = 1;
+	cfg.addrs.ss[0] = ctrl->remote;
+	snprintf(qp->label, sizeof(qp->label), "io %u", qid);
+	rdi_queue_init(&qp->q, qp->h.loop, qp->h.fab, &cfg);
+	qp->q.established = on_established;
+	qp->q.closed = on_closed;
+}
+
+int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts *opts,
+			struct rdinit_qpair **out)
+{
+	struct rdinit_qpair_opts defaults;
+	struct rdinit_qpair *qp;
+	const char *why;
+	uint16_t qid;
+	int rc;
+
+	*out = NULL;
+	if (!opts) {
+		rdinit_qpair_opts_init(&defaults);
+		opts = &defaults;
+	}
+	if (ctrl->state != RDI_CTRL_READY)
+		return rdi_fail(__func__, -ENOTCONN, "the controller is %s, not ready",
+				rdi_ctrl_state_name(ctrl->state));
+	why = check_opts(opts, ctrl);
+	if (why)
+		return rdi_fail(__func__, -EINVAL, "%s", why);
+	qid = opts->qid ? opts->qid : ctrl->next_qid;
+	if (qid > ctrl->io_queues)
+		return rdi_fail(__func__, -ENOSPC, "the controller granted %u I/O queues",
+				ctrl->io_queues);
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return rdi_fail(__func__, -ENOMEM, "out of memory");
+	rc = copy_ctrl(qp, ctrl);
+	if (!rc)
+		rc = rdi_handle_open(&qp->h, ctrl->env, &qp->log_cfg, &qp->fab_cfg, &why);
+	if (rc) {
+		rdi_fail(__func__, rc, "%s", why ? why : strerror(-rc));
+		destroy(qp);
+		return rc;
+	}
+	init_queue(qp, ctrl, opts, qid);
+	if (!opts->qid)
+		ctrl->next_qid++;
+	*out = qp;
+	return 0;
+}
+
+int rdinit_qpair_disconnect(struct rdinit_qpair *qp)
+{
+	int rc;
+
+	if (qp->h.in_turn)
+		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	if (qp->q.state == RDI_Q_NEW)
+		return 0;
+	rdi_queue_fail(&qp->q, -ENOTCONN, "%s: disconnected", qp->q.remote);
+	while (qp->q.state != RDI_Q_CLOSED) {
+		rc = rdi_handle_turn(&qp->h, -1); /* bounded by the queue's drain timer */
+		if (rc)
+			return rdi_fail(__func__, rc, "%s", strerror(-rc));
+	}
+	return 0;
+}
+
+void rdinit_qpair_free(struct rdinit_qpair **qpair)
+{
+	struct rdinit_qpair *qp;
+
+	if (!qpair || !*qpair)
+		return;
+	qp = *qpair;
+	*qpair = NULL;
+	if (qp->h.in_turn) {
+		qp->h.free_later = true; /* we are in one of its callbacks */
+		return;
+	}
+	destroy(qp);
+}
+
+/* ---- processing ---- */
+
+int rdinit_qpair_fd(const struct rdinit_qpair *qp)
+{
+	return rd_loop_fd(qp->h.loop);
+}
+
+int rdinit_qpair_process(struct rdinit_qpair *qp, int timeout_ms)
+{
+	int rc;
+
+	if (qp->h.in_turn)
+		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	if (qp->q.state == RDI_Q_CLOSED)
+		return rdi_fail(__func__, qp->q.err, "%s", qp->q.text);
+	if (qp->q.state == RDI_Q_NEW)
+		return rdi_fail(__func__, -ENOTCONN, "not connected");
+	qp->q.callbacks = 0;
+	rc = rdi_handle_turn(&qp->h, timeout_ms);
+	if (qp->h.free_later) {
+		destroy(qp);
+		return rdi_fail(__func__, -ENOTCONN, "the handle was freed in a callback");
+	}
+	if (rc)
+		return rdi_fail(__func__, rc, "%s", strerror(-rc));
+	if (qp->q.callbacks == 0 && qp->q.state == RDI_Q_CLOSED)
+		return rdi_fail(__func__, qp->q.err, "%s", qp->q.text);
+	return (int)qp->q.callbacks;
+}
+
+unsigned int rdinit_qpair_depth(const struct rdinit_qpair *qp)
+{
+	return qp->q.state == RDI_Q_LIVE ? qp->q.limit : 0;
+}
+
+unsigned int rdinit_qpair_inflight(const struct rdinit_qpair *qp)
+{
+	return qp->q.user_inflight;
+}
+
+uint16_t rdinit_qpair_id(const struct rdinit_qpair *qp)
+{
+	return qp->q.cfg.qid;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]] */
+#include <errno.h>
+#include <stdio.h>
+#include <strings.h>
+
+#include "internal.h"
+#include "util/parse.h"
+
+#define SCHEME "nvme+rdma://"
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* Decode [@in, @in + @n) into @out. Returns NULL or what is wrong. */
+static const char *decode(const char *in, size_t n, char *out, size_t out_len)
+{
+	size_t i, o = 0;
+
+	for (i = 0; i < n; i++) {
+		int c = (unsigned char)in[i];
+
+		if (c == '%') {
+			if (i + 2 >= n || hex(in[i + 1]) < 0 || hex(in[i + 2]) < 0)
+				return "has a % that two hexadecimal digits do not follow";
+			c = hex(in[i + 1]) << 4 | hex(in[i + 2]);
+			i += 2;
+			if (c == 0)
+				return "contains %00";
+		}
+		if (o + 1 >= out_len)
+			return "is too long";
+		out[o++] = (char)c;
+	}
+	out[o] = '\0';
+	return NULL;
+}
+
+/* An IPv6 scope may be written as "%25eth0" (RFC 6874) or plainly as "%eth0". */
+static const char *decode_v6(const char *in, size_t n, char *out, size_t out_len)
+{
+	const char *pct = memchr(in, '%', n);
+	size_t head = pct ? (size_t)(pct - in) : n;
+	size_t skip = head;
+
+	if (pct && n - head >= 3 && memcmp(pct, "%25", 3) == 0)
+		skip += 2; /* the rest starts at the 5's place, replaced by % below */
+	if (n >= out_len)
+		return "is too long";
+	memcpy(out, in, head);
+	memcpy(out + head, in + skip, n - skip);
+	if (pct)
+		out[head] = '%';
+	out[head + n - skip] = '\0';
+	return NULL;
+}
+
+/* HOST[:PORT] in [@p, @end). Returns NULL or what is wrong. */
+static const char *parse_authority(const char *p, const char *end, struct rdinit_uri *uri)
+{
+	const char *host = p, *host_end, *rest, *bad;
+	struct sockaddr_storage ss;
+	uint64_t port;
+
+	if (memchr(p, '@', (size_t)(end - p)))
+		return "the host must not have a user name";
+	if (p < end && *p == '[') {
+		host = p + 1;
+		host_end = memchr(host, ']', (size_t)(end - host));
+		if (!host_end)
+			return "the host has a [ without ]";
+		bad = decode_v6(host, (size_t)(host_end - host), uri->traddr, sizeof(uri->traddr));
+		if (!bad && (!strchr(uri->traddr, ':') || rd_addr_parse(uri->traddr, 1, &ss)))
+			return "the host in brackets is not an IPv6 address";
+		rest = host_end + 1;
+	} else {
+		host_end = memchr(p, ':', (size_t)(end - p));
+		if (!host_end)
+			host_end = end;
+		bad = decode(host, (size_t)(host_end - host), uri->traddr, sizeof(uri->traddr));
+		rest = host_end;
+	}
+	if (bad)
+		return bad;
+	if (uri->traddr[0] == '\0')
+		return "the host is missing";
+	snprintf(uri->trsvcid, sizeof(uri->trsvcid), "%d", NVMF_RDMA_PORT);
+	if (rest == end)
+		return NULL;
+	if (*rest != ':')
+		return "after the host comes neither a port nor a /";
+	if (memchr(rest + 1, ':', (size_t)(end - rest - 1)))
+		return "an IPv6 address must be in brackets";
+	if ((size_t)(end - rest - 1) >= sizeof(uri->trsvcid))
+		return "the port is not a number from 1 to 65535";
+	memcpy(uri->trsvcid, rest + 1, (size_t)(end - rest - 1));
+	uri->trsvcid[end - rest - 1] = '\0';
+	if (rd_parse_u64(uri->trsvcid, 1, 65535, &port))
+		return "the port is not a number from 1 to 65535";
+	snprintf(uri->trsvcid, sizeof(uri->trsvcid), "%u", (unsigned int)port);
+	return NULL;
+}
+
+/* SUBNQN[/NSID] at @p. Returns NULL or what is wrong with *@what. */
+static const char *parse_path(const char *p, struct rdinit_uri *uri, const char **what)
+{
+	const char *slash = strchr(p, '/');
+	const char *end = slash ? slash : p + strlen(p);
+	const char *bad;
+	uint64_t nsid;
+
+	if (p == end)
+		return slash ? "the subsystem NQN is missing" : NULL;
+	bad = decode(p, (size_t)(end - p), uri->subnqn, sizeof(uri->subnqn));
+	if (bad)
+		return "the subsystem NQN is too long or has a malformed % escape";
+	*what = "the subsystem NQN ";
+	bad = nvmf_nqn_error(uri->subnqn);
+	if (bad)
+		return bad;
+	*what = "";
+	if (!slash || slash[1] == '\0')
+		return NULL;
+	if (rd_parse_u64(slash + 1, 1, NVME_NSID_ALL - 1, &nsid))
+		return "the namespace id is not a number from 1 to 4294967294";
+	uri->nsid = (uint32_t)nsid;
+	return NULL;
+}
+
+void rdinit_uri_init(struct rdinit_uri *uri)
+{
+	memset(uri, 0, sizeof(*uri));
+	uri->size = sizeof(*uri);
+}
+
+int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
+{
+	struct rdinit_uri u;
+	const char *p, *end, *bad, *what = "";
+
+	if (!text || !uri || uri->size < sizeof(*uri))
+		return rdi_fail(__func__, -EINVAL, "text or uri is NULL or not initialised");
+	rdinit_uri_init(&u);
+	if (strncasecmp(text, SCHEME, strlen(SCHEME)))
+		return rdi_fail(__func__, -EINVAL, "\"%s\" does not start with %s", text, SCHEME);
+	p = text + strlen(SCHEME);
+	if (strpbrk(p, "?#"))
+		return rdi_fail(__func__, -EINVAL,
+				"\"%s\": a query (?) or fragment (#) has no meaning here", text);
+	end = p + strcspn(p, "/");
+	bad = parse_authority(p, end, &u);
+	if (!bad && *end)
+		bad = parse_path(end + 1, &u, &what);
+	if (bad)
+		return rdi_fail(__func__, -EINVAL, "\"%s\": %s%s", text, what, bad);
+	u.size = uri->size;
+	*uri = u;
+	return 0;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The suites of this program, one for each file. */
+#ifndef T_INITIATOR_SUITES_H
+#define T_INITIATOR_SUITES_H
+
+#include "t_main.h"
+
+extern const struct t_case t_uri_cases[];
+extern const struct t_case t_host_cases[];
+extern const struct t_case t_edge_cases[];
+extern const struct t_case t_connect_cases[];
+extern const struct t_case t_data_cases[];
+extern const struct t_case t_fault_cases[];
+extern const struct t_case t_admin_cases[];
+
+#endif /* T_INITIATOR_SUITES_H */

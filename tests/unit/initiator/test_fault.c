@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Peers that lie, fall silent or vanish: every command ends, with a reason, and nothing stays open.
+ */
+#include <CUnit/CUnit.h>
+#include <errno.h>
+
+#include "suites.h"
+#include "t_fake.h"
+
+static unsigned char buf[1 << 16];
+
+/* What the target does with the next I/O commands. */
+enum trick {
+	SILENT,
+	UNKNOWN_CID,
+	OLD_GENERATION,
+	DUPLICATE,
+	SHORT,
+	LONG,
+	WRONG_INVALIDATE,
+	UNASKED_INVALIDATE,
+	INDEX_BEYOND,
+};
+
+static enum trick trick;
+
+static bool play(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+		 const void *data, size_t len)
+{
+	struct nvme_cqe cqe = {.cid = sqe->cid};
+	uint16_t cid = le16toh(sqe->cid);
+
+	if (sqe->opcode == NVMF_OPCODE || !f->hook_arg)
+		return false;
+	switch (trick) {
+	case SILENT:
+		break;
+	case UNKNOWN_CID:
+		cqe.cid = htole16(cid ^ 1);
+		t_send(conn, &cqe, sizeof(cqe), 0);
+		break;
+	case INDEX_BEYOND:
+		cqe.cid = htole16(cid | 0xfff);
+		t_send(conn, &cqe, sizeof(cqe), 0);
+		break;
+	case OLD_GENERATION:
+		cqe.cid = htole16((uint16_t)(cid - 0x1000));
+		t_send(conn, &cqe, sizeof(cqe), 0);
+		break;
+	case DUPLICATE:
+		t_send(conn, &cqe, sizeof(cqe), 0);
+		t_send(conn, &cqe, sizeof(cqe), 0);
+		break;
+	case SHORT:
+		t_send(conn, &cqe, 15, 0);
+		break;
+	case LONG: {
+		unsigned char more[17] = {0};
+
+		t_send(conn, more, sizeof(more), 0);
+		break;
+	}
+	case WRONG_INVALIDATE:
+		t_send(conn, &cqe, sizeof(cqe), 0xdeadbeef);
+		break;
+	case UNASKED_INVALIDATE:
+		t_send(conn, &cqe, sizeof(cqe), 0x1234565a);
+		break;
+	}
+	return true;
+}
+
+/* A queue pair whose target plays @t from now on. */
+static struct rdinit_qpair *setup(struct rdinit_ctrl **ctrl, enum trick t)
+{
+	struct rdinit_qpair *qp;
+
+	t_fake_reset();
+	t_fake.hook = play;
+	trick = t;
+	*ctrl = t_ctrl(1);
+	qp = t_qpair(*ctrl, 16);
+	t_fake.hook_arg = &t_fake;
+	return qp;
+}
+
+static void turns(struct rdinit_qpair *qp, unsigned int n)
+{
+	while (n--)
+		rdinit_qpair_process(qp, 0);
+}
+
+static void liar(enum trick t, const char *word)
+{
+	struct t_done read = {0}, flush = {0};
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
+
+	CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, 0, 4, buf, 0, t_done_fn, &read), 0);
+	trick = t;
+	CU_ASSERT_EQUAL(rdinit_flush_async(qp, &t_ns, t_done_fn, &flush), 0);
+	turns(qp, 4);
+	CU_ASSERT_EQUAL(read.calls, 1);
+	CU_ASSERT_EQUAL(read.err, -EPROTO);
+	CU_ASSERT_EQUAL(flush.calls, 1);
+	CU_ASSERT_TRUE(flush.err == -EPROTO || (t == DUPLICATE && flush.err == 0));
+	CU_ASSERT_PTR_NOT_NULL(strstr(read.text, word));
+	if (!strstr(read.text, word))
+		printf("# %s: %s\n", word, read.text);
+	CU_ASSERT_EQUAL(rdinit_qpair_process(qp, 0), -EPROTO);
+	CU_ASSERT_EQUAL(rdinit_qpair_process(qp, -1), -EPROTO); /* does not wait for ever */
+	CU_ASSERT_EQUAL(rdinit_read(qp, &t_ns, 0, 1, buf, 0), -ENOTCONN);
+	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), word));
+	CU_ASSERT_EQUAL(rdinit_qpair_depth(qp), 0);
+	rdinit_qpair_free(&qp);
+	rdinit_ctrl_free(&ctrl);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+}
+
+static void liars(void)
+{
+	liar(UNKNOWN_CID, "not in flight");
+	liar(INDEX_BEYOND, "not in flight");
+	liar(OLD_GENERATION, "not in flight");
+	liar(DUPLICATE, "not in flight");
+	liar(SHORT, "15 bytes");
+	liar(LONG, "longer than 16");
+	liar(WRONG_INVALIDATE, "invalidated");
+	liar(UNASKED_INVALIDATE, "invalidated");
+}
+
+static void silence(void)
+{
+	struct t_done done[2] = {0};
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
+	unsigned int s;
+
+	CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, 0, 4, buf, 0, t_done_fn, &done[0]), 0);
+	for (s = 0; s < 290; s++) {
+		t_advance(&t_fake, 100);
+		CU_ASSERT_EQUAL(rdinit_qpair_process(qp, 0), 0);
+	}
+	CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, 0, 4, buf, 0, t_done_fn, &done[1]), 0);
+	for (s = 0; s < 20 && !done[0].calls; s++) {
+		t_advance(&t_fake, 100);
+		rdinit_qpair_process(qp, 0);
+	}
+	CU_ASSERT_EQUAL(done[0].err, -ETIMEDOUT);
+	CU_ASSERT_EQUAL(done[1].calls, 1);
+	CU_ASSERT_EQUAL(done[1].err, -ETIMEDOUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(done[0].text, "Read"));
+	rdinit_qpair_free(&qp);
+	rdinit_ctrl_free(&ctrl);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+}
+
+/* An application that was away longer than the timeout is not the target's fault. */
+static void away(void)
+{
+	struct t_done done = {0};
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
+	struct nvme_sqe sqe;
+
+	CU_ASSERT_EQUAL(rdinit_flush_async(qp, &t_ns, t_done_fn, &done), 0);
+	sqe = t_fake.log[t_fake.n_log - 1];
+	turns(qp, 1);
+	t_advance(&t_fake, 100000);
+	turns(qp, 1); /* the answer may be in a socket that was not looked at yet */
+	CU_ASSERT_EQUAL(done.calls, 0);
+	t_answer(t_fake.last_conn[1], &sqe, 0, 0);
+	turns(qp, 1);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, 0);
+	rdinit_qpair_free(&qp);
+	rdinit_ctrl_free(&ctrl);
+}
+
+static void death(void)
+{
+	struct t_done done[3] = {0};
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, i, 1, buf, 0, t_done_fn, &done[i]), 0);
+	/* an answer that came before the end counts, also when the end is seen first */
+	turns(qp, 1);
+	t_fake.mute = true;
+	t_answer(t_fake.last_conn[1], &t_fake.log[t_fake.n_log - 1], 0, 0);
+	t_break(t_fake.last_conn[1], -ECONNRESET);
+	turns(qp, 4);
+	t_fake.mute = false;
+	CU_ASSERT_EQUAL(done[0].err, -ECONNRESET);
+	CU_ASSERT_EQUAL(done[1].err, -ECONNRESET);
+	CU_ASSERT_EQUAL(done[2].err, 0);
+	CU_ASSERT_EQUAL(done[0].calls + done[1].calls + done[2].calls, 3);
+	CU_ASSERT_PTR_NOT_NULL(strstr(done[0].text, "connection lost"));
+	rdinit_qpair_free(&qp);
+	/* and in an orderly way, which an initiator did not ask for either */
+	qp = NULL;
+	t_break(t_fake.last_conn[0], 0);
+	for (i = 0; i < 4; i++)
+		rdinit_ctrl_process(ctrl, 0);
+	CU_ASSERT_EQUAL(rdinit_ctrl_process(ctrl, -1), -ECONNRESET);
+	CU_ASSERT_EQUAL(rdinit_identify_ctrl(ctrl, buf), -ENOTCONN);
+	rdinit_ctrl_free(&ctrl);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+}
+
+struct nested {
+	struct rdinit_qpair **qp;
+	struct t_done done;
+	int sync, process;
+};
+
+static void nested_fn(void *user, const struct rdinit_completion *c)
+{
+	struct nested *n = user;
+
+	t_done_fn(&n->done, c);
+	n->sync = rdinit_flush(*n->qp, &t_ns);
+	n->process = rdinit_qpair_process(*n->qp, 0);
+	rdinit_qpair_free(n->qp);
+}
+
+static void in_callbacks(void)
+{
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp = setup(&ctrl, SILENT), *moved = qp;
+	struct nested n = {.qp = &moved};
+	struct t_done other = {0};
+
+	t_fake.hook_arg = NULL; /* behave */
+	CU_ASSERT_EQUAL(rdinit_flush_async(qp, &t_ns, nested_fn, &n), 0);
+	t_fake.hook_arg = &t_fake;
+	CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, 0, 1, buf, 0, t_done_fn, &other), 0);
+	CU_ASSERT_EQUAL(rdinit_qpair_process(qp, 0), -ENOTCONN); /* freed on the way */
+	CU_ASSERT_PTR_NULL(moved);
+	CU_ASSERT_EQUAL(n.done.calls, 1);
+	CU_ASSERT_EQUAL(n.done.err, 0);
+	CU_ASSERT_EQUAL(n.sync, -EDEADLK);
+	CU_ASSERT_EQUAL(n.process, -EDEADLK);
+	CU_ASSERT_EQUAL(other.calls, 1);
+	CU_ASSERT_EQUAL(other.err, -ECANCELED);
+	rdinit_ctrl_free(&ctrl);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+}
+
+static void closing(void)
+{
+	struct t_done done = {0};
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
+
+	CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, 0, 1, buf, 0, t_done_fn, &done), 0);
+	CU_ASSERT_EQUAL(rdinit_qpair_disconnect(qp), 0);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -ENOTCONN);
+	CU_ASSERT_EQUAL(rdinit_qpair_disconnect(qp), 0);
+	rdinit_qpair_free(&qp);
+	rdinit_ctrl_free(&ctrl);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+}
+
+const struct t_case t_fault_cases[] = {
+	{"a target that breaks the protocol loses the connection", liars},
+	{"a target that falls silent times out", silence},
+	{"an application that was away gets its answers first", away},
+	{"a target that dies ends every command once", death},
+	{"callbacks may free the handle and must not wait on it", in_callbacks},
+	{"disconnecting ends what is in flight", closing},
+	{NULL, NULL},
+};

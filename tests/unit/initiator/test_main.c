@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "suites.h"
+#include "t_fake.h"
+
+static int teardown(void)
+{
+	t_fake_free();
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct t_suite suites[] = {
+		{.name = "uri", .cases = t_uri_cases},
+		{.name = "host", .cases = t_host_cases},
+		{.name = "edge", .cases = t_edge_cases},
+		{.name = "connect", .teardown = teardown, .cases = t_connect_cases},
+		{.name = "data", .teardown = teardown, .cases = t_data_cases},
+		{.name = "fault", .teardown = teardown, .cases = t_fault_cases},
+		{.name = "admin", .teardown = teardown, .cases = t_admin_cases},
+		{.name = NULL},
+	};
+
+	return t_run(argc, argv, suites);
+}

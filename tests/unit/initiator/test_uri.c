@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <CUnit/CUnit.h>
+#include <errno.h>
+#include <string.h>
+
+#include "rdinit.h"
+#include "suites.h"
+
+#define NQN "nqn.2024-01.test:x"
+
+static void good(void)
+{
+	static const struct {
+		const char *text, *host, *port, *nqn;
+		uint32_t nsid;
+	} rows[] = {
+		{"nvme+rdma://192.0.2.1/" NQN, "192.0.2.1", "4420", NQN, 0},
+		{"nvme+rdma://192.0.2.1/" NQN "/7", "192.0.2.1", "4420", NQN, 7},
+		{"nvme+rdma://192.0.2.1:1/" NQN "/", "192.0.2.1", "1", NQN, 0},
+		{"NVMe+RDMA://a.example:65535/" NQN, "a.example", "65535", NQN, 0},
+		{"nvme+rdma://[2001:db8::1]:4421/" NQN "/4294967294", "2001:db8::1", "4421", NQN,
+		 4294967294u},
+		{"nvme+rdma://[fe80::1%25lo]/" NQN, "fe80::1%lo", "4420", NQN, 0},
+		{"nvme+rdma://[fe80::1%lo]/" NQN, "fe80::1%lo", "4420", NQN, 0},
+		{"nvme+rdma://h", "h", "4420", "", 0},
+		{"nvme+rdma://h/", "h", "4420", "", 0},
+		{"nvme+rdma://h/nqn.2024-01.test%3Ax%2fy", "h", "4420", NQN "/y", 0},
+		{"nvme+rdma://%61/" NQN, "a", "4420", NQN, 0},
+	};
+	struct rdinit_uri u;
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		rdinit_uri_init(&u);
+		CU_ASSERT_EQUAL(rdinit_uri_parse(rows[i].text, &u), 0);
+		CU_ASSERT_STRING_EQUAL(u.traddr, rows[i].host);
+		CU_ASSERT_STRING_EQUAL(u.trsvcid, rows[i].port);
+		CU_ASSERT_STRING_EQUAL(u.subnqn, rows[i].nqn);
+		CU_ASSERT_EQUAL(u.nsid, rows[i].nsid);
+	}
+}
+
+static void bad(void)
+{
+	/* the text, and a word the reason must have */
+	static const char *const rows[][2] = {
+		{"", "nvme+rdma"},
+		{"nvme+tcp://h/" NQN, "nvme+rdma"},
+		{"nvme+rdma:/h/" NQN, "nvme+rdma"},
+		{"nvme+rdma:///" NQN, "host"},
+		{"nvme+rdma://:4420/" NQN, "host"},
+		{"nvme+rdma://u@h/" NQN, "user"},
+		{"nvme+rdma://h:/" NQN, "port"},
+		{"nvme+rdma://h:0/" NQN, "port"},
+		{"nvme+rdma://h:65536/" NQN, "port"},
+		{"nvme+rdma://h:44a/" NQN, "port"},
+		{"nvme+rdma://h:123456789/" NQN, "port"},
+		{"nvme+rdma://2001:db8::1/" NQN, "bracket"},
+		{"nvme+rdma://[2001:db8::1/" NQN, "]"},
+		{"nvme+rdma://[192.0.2.1]/" NQN, "IPv6"},
+		{"nvme+rdma://[::1]x/" NQN, "port"},
+		{"nvme+rdma://h%4/" NQN, "%"},
+		{"nvme+rdma://h%00/" NQN, "%00"},
+		{"nvme+rdma://h//1", "NQN"},
+		{"nvme+rdma://h/nqn.2024-01.test:%zz", "%"},
+		{"nvme+rdma://h/disk", "NQN"},
+		{"nvme+rdma://h/" NQN "/0", "namespace"},
+		{"nvme+rdma://h/" NQN "/4294967295", "namespace"},
+		{"nvme+rdma://h/" NQN "/1/2", "namespace"},
+		{"nvme+rdma://h/" NQN "/-1", "namespace"},
+		{"nvme+rdma://h/" NQN "?a=b", "?"},
+	};
+	struct rdinit_uri u;
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		rdinit_uri_init(&u);
+		u.nsid = 99;
+		CU_ASSERT_EQUAL(rdinit_uri_parse(rows[i][0], &u), -EINVAL);
+		CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), rows[i][1]));
+		if (!strstr(rdinit_get_error(), rows[i][1]))
+			printf("# \"%s\": %s\n", rows[i][0], rdinit_get_error());
+		CU_ASSERT_EQUAL(u.nsid, 99); /* unchanged on failure */
+	}
+}
+
+static void too_long(void)
+{
+	char text[700] = "nvme+rdma://h/nqn.2024-01.test:";
+	struct rdinit_uri u;
+
+	memset(text + strlen(text), 'a', 223 - strlen("nqn.2024-01.test:"));
+	rdinit_uri_init(&u);
+	CU_ASSERT_EQUAL(rdinit_uri_parse(text, &u), 0);
+	CU_ASSERT_EQUAL(strlen(u.subnqn), 223);
+	strcat(text, "a");
+	CU_ASSERT_EQUAL(rdinit_uri_parse(text, &u), -EINVAL);
+	memset(text + strlen("nvme+rdma://"), 'h', 300);
+	CU_ASSERT_EQUAL(rdinit_uri_parse(text, &u), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_uri_parse(NULL, &u), -EINVAL);
+}
+
+const struct t_case t_uri_cases[] = {
+	{"well-formed addresses give their parts", good},
+	{"malformed addresses are refused with the part that is wrong", bad},
+	{"an NQN of 223 bytes fits, one of 224 does not", too_long},
+	{NULL, NULL},
+};
