@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# Shared by tools/quickstart and tools/check: packages, building. Source it from the top of the tree.
+
+# shellcheck disable=SC2034 # used by those that source this
+{
+packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev liburing-dev libaio-dev
+	libisal-dev libnvme-dev libjson-c-dev libssl-dev libcyaml-dev libyaml-dev libjansson-dev
+	uuid-dev)
+packages_test=(libcunit1-dev python3 clang clang-format libclang-rt-dev valgrind tshark groff-base man-db
+	shellcheck git)
+}
+
+step()
+{
+	printf '\n==> %s\n' "$*"
+}
+
+warn()
+{
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+}
+
+die()
+{
+	warn "$@"
+	exit 1
+}
+
+is_debian_like()
+{
+	command -v apt-get >/dev/null && command -v dpkg-query >/dev/null
+}
+
+# missing_packages PACKAGE...: those that are not installed, one on each line.
+missing_packages()
+{
+	local package
+
+	for package in "$@"; do
+		dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null |
+			grep -q '^install ok installed$' || echo "$package"
+	done
+}
+
+# need_packages PURPOSE PACKAGE...: install what is missing, with sudo when not root.
+need_packages()
+{
+	local purpose=$1 missing
+	local -a as_root=()
+
+	shift
+	if ! is_debian_like; then
+		warn "not a Debian-like system, so nothing is installed; $purpose needs the equivalents of:"
+		warn "  $*"
+		return 0
+	fi
+	mapfile -t missing < <(missing_packages "$@")
+	[ ${#missing[@]} -gt 0 ] || return 0
+	step "Installing what is missing to $purpose: ${missing[*]}"
+	if [ "$(id -u)" -ne 0 ]; then
+		command -v sudo >/dev/null ||
+			die "no sudo here; as root, run: apt-get install ${missing[*]}"
+		as_root=(sudo)
+		echo "(sudo is used for apt-get and for nothing else)"
+	fi
+	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q update
+	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+		apt-get -q install -y --no-install-recommends "${missing[@]}"
+}
+
+# configure DIR OPTION...: set up a build directory, or bring one up to date. Meson's words are shown when it fails.
+configure()
+{
+	local dir=$1 log
+
+	shift
+	mkdir -p "$dir"
+	log=$dir/setup.log
+	if [ -f "$dir/build.ninja" ]; then
+		meson setup --reconfigure "$dir" "$@" >"$log" 2>&1 && return 0
+		# Made by another meson, or on another machine.
+		meson setup --wipe "$dir" "$@" >"$log" 2>&1 && return 0
+	else
+		meson setup "$dir" "$@" >"$log" 2>&1 && return 0
+	fi
+	cat "$log" >&2
+	return 1
+}
+
+compile()
+{
+	ninja -C "$1"
+}
