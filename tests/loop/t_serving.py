@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What abuse tests share: after whatever a peer did, the daemon serves others and keeps nothing."""
+
+import os
+
+import nvmf_peer as nv
+from t_loop import NQN, Failure, wait_for
+
+# Figures of the status line that only ever grow; all others have to return to where they were.
+TOTALS = ('reads', 'writes')
+
+
+def host(target, nqn=NQN, **kw):
+    return nv.Host(target.addr, target.port, nqn, **kw)
+
+
+def exercise(target, nqn=NQN, nsid=1, block=512, **kw):
+    """A well-behaved host from connect to shutdown, with data that is compared."""
+    with host(target, nqn, **kw) as h:
+        h.enable()
+        queue = h.add_io()
+        data = os.urandom(8 * block)
+        nv.expect(queue.write_blocks(nsid, 3, data, block))
+        cqe, got = queue.read_blocks(nsid, 3, 8, block, sgl_type=0x4F)
+        nv.expect(cqe)
+        if got != data:
+            raise Failure('the well-behaved host read other data than it wrote')
+        h.shutdown()
+
+
+def gauges(target):
+    return {key: value for key, value in target.counters().items() if key not in TOTALS}
+
+
+class Baseline:
+    """With Baseline(target): ... abuse ...; at the end the target has to serve and hold nothing."""
+
+    def __init__(self, target, nsid=1):
+        self.target, self.nsid = target, nsid
+
+    def __enter__(self):
+        exercise(self.target, nsid=self.nsid)  # warm: what is allocated once has been
+        self.before = self._settled()
+        self.files = self.target.open_files()
+        return self
+
+    def _settled(self):
+        """The figures once the last connection's end has been digested."""
+        return wait_for(lambda: self._if_idle(gauges(self.target)), 'the target to be idle')
+
+    @staticmethod
+    def _if_idle(now):
+        return now if not any(now.get(key) for key in ('admin_queues', 'io_queues', 'controllers')) else None
+
+    def check(self):
+        exercise(self.target, nsid=self.nsid)
+        last = {}
+
+        def same():
+            last.clear()
+            last.update(gauges(self.target))
+            return last == self.before
+        try:
+            wait_for(same, 'counters to return')
+        except Failure:
+            raise Failure(f'counters were {self.before}, are {last}') from None
+        wait_for(lambda: self.target.open_files() <= self.files,
+                 f'descriptors to return from {self.target.open_files()} to {self.files}')
+
+    def __exit__(self, kind, *exc):
+        if kind is None:
+            self.check()

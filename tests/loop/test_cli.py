@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rdinit's verbs, its two ways to name a target, its JSON, and what it says when it cannot."""
+
+import json
+import re
+import socket
+import sys
+
+from t_loop import NQN, each, main, requires_ipv6, test
+
+UUID = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
+
+
+def two_namespaces(t, **kw):
+    return t.target([t.namespace(1, backend='memory', uuid=UUID),
+                     t.namespace(7, backend='memory', size='32MiB', block_size=4096)],
+                    subsystem={'serial': 'SN0042', 'model': 'loop test disk'}, **kw)
+
+
+def options(target, nqn=NQN):
+    """The address as nvme-cli's options."""
+    return ['-t', 'rdma', '-a', target.addr, '-s', str(target.port), *(['-n', nqn] if nqn else [])]
+
+
+def as_json(res):
+    return json.loads(res.text)
+
+
+@each(('by URI', '127.0.0.1', True), ('by options', '127.0.0.1', False), ('by URI, IPv6', '::1', True),
+      ('by options, IPv6', '::1', False))
+def every_query_works(t, addr, by_uri):
+    if ':' in addr:
+        requires_ipv6()
+    target = two_namespaces(t, addr=addr)
+    where = [target.uri(None)] if by_uri else options(target)
+    with_ns = [target.uri(7)] if by_uri else [*options(target), '--namespace-id', '7']
+    ctrl = as_json(t.rdinit('id-ctrl', *where, '-o', 'json'))
+    t.eq(ctrl['sn'].strip(), 'SN0042')
+    t.eq(ctrl['mn'].strip(), 'loop test disk')
+    t.eq(ctrl['subnqn'], NQN)
+    listed = as_json(t.rdinit('list-ns', *where, '-o', 'json'))
+    t.eq([row['nsid'] for row in listed['nsid_list']], [1, 7])
+    ns = as_json(t.rdinit('id-ns', *with_ns, '-o', 'json'))
+    t.eq(ns['nsze'], 8192, 'nsze')
+    t.eq(ns['lbafs'][ns['flbas'] & 0xF]['ds'], 12, 'data size of the LBA format')
+    where = [target.uri(None, None)] if by_uri else options(target, None)
+    log = as_json(t.rdinit('discover', *where, '-o', 'json'))
+    rows = [row for row in log['records'] if row['subnqn'] == NQN]
+    t.eq([(r['trtype'], r['traddr'], r['trsvcid']) for r in rows],
+         [('rdma', addr, str(target.port))])
+    t.rdinit('flush', *with_ns)
+
+
+@each(('discover', None, None), ('id-ctrl', NQN, None), ('list-ns', NQN, None), ('id-ns', NQN, 1))
+def prints_text_for_people(t, nqn, nsid):
+    verb = t.name.rsplit(': ', 1)[1]
+    target = two_namespaces(t)
+    text = t.rdinit(verb, target.uri(nsid, nqn)).text
+    t.match({'discover': re.escape(NQN), 'id-ctrl': r'sn\s*:\s*SN0042', 'list-ns': r'(?m)\b0x7\b|\b7$',
+             'id-ns': r'nsze\s*:\s*0x8000'}[verb], text)
+
+
+@test
+def id_ns_shows_the_identifiers(t):
+    nguid, eui64 = '0123456789abcdef0123456789abcdef', '0123456789abcdef'
+    target = t.target([t.namespace(backend='memory', nguid=nguid, eui64=eui64)])
+    ns = as_json(t.rdinit('id-ns', target.uri(1), '-o', 'json'))
+    t.eq((ns['nguid'], ns['eui64']), (nguid, eui64))
+
+
+@test
+def json_is_all_that_is_on_standard_output(t):
+    target = two_namespaces(t)
+    for verb, uri in (('discover', target.uri(None, None)), ('id-ctrl', target.uri(None)),
+                      ('list-ns', target.uri(None)), ('id-ns', target.uri(1))):
+        t.ok(isinstance(as_json(t.rdinit(verb, uri, '-o', 'json')), dict), verb)
+
+
+# ---- what it says when it cannot ----
+
+@each(('no scheme', 'localhost:4420/nqn.2024-01.test:disk/1'),
+      ('another scheme', 'nvme+tcp://127.0.0.1/nqn.2024-01.test:disk/1'),
+      ('no host', 'nvme+rdma:///nqn.2024-01.test:disk/1'),
+      ('an open bracket', 'nvme+rdma://[::1/nqn.2024-01.test:disk/1'),
+      ('port 99999', 'nvme+rdma://127.0.0.1:99999/nqn.2024-01.test:disk/1'),
+      ('port "abc"', 'nvme+rdma://127.0.0.1:abc/nqn.2024-01.test:disk/1'),
+      ('not an NQN', 'nvme+rdma://127.0.0.1/disk/1'),
+      ('an NQN of 224 bytes', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:' + 'n' * 208 + '/1'),
+      ('NSID 0', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:disk/0'),
+      ('NSID "x"', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:disk/x'),
+      ('something behind the NSID', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:disk/1/2'))
+def bad_uri(t, uri):
+    res = t.rdinit('id-ns', uri, rc=2)
+    t.match(r'^rdinit: \S', res.err)
+    t.ok(len(res.err.splitlines()) <= 4, f'a long answer:\n{res.err}')
+
+
+@each(('nothing', []), ('an unknown verb', ['format']), ('an unknown option', ['id-ctrl', '--frobnicate']),
+      ('no address', ['id-ctrl']), ('an unknown output format', ['id-ctrl', 'nvme+rdma://h/nqn.2024-01.a:b',
+                                                                 '-o', 'xml']),
+      ('a URI and an address', ['id-ctrl', f'nvme+rdma://127.0.0.1/{NQN}', '-a', '127.0.0.1']),
+      ('two URIs', ['id-ctrl', f'nvme+rdma://127.0.0.1/{NQN}', f'nvme+rdma://127.0.0.1/{NQN}']),
+      ('another transport', ['id-ctrl', '-t', 'tcp', '-a', '127.0.0.1', '-n', NQN]),
+      ('a size that is none', ['read', f'nvme+rdma://127.0.0.1/{NQN}/1', '--data', '-', '--data-size',
+                               'many']))
+def usage_error(t, args):
+    res = t.rdinit(*args, rc=2)
+    t.ok(res.err.strip(), 'nothing was said')
+    t.eq(res.out, b'', 'standard output')
+
+
+@test
+def help_goes_to_standard_output(t):
+    t.match('id-ctrl', t.rdinit('--help').text)
+    for verb in ('discover', 'id-ctrl', 'id-ns', 'list-ns', 'read', 'write', 'flush'):
+        res = t.rdinit(verb, '--help')
+        t.match('--transport', res.text)
+
+
+@test
+def version_is_printed(t):
+    t.match(r'\d+\.\d+', t.rdinit('--version').text)
+
+
+@test
+def refused_connection(t):
+    with socket.socket() as sock:  # bound, not listening: nobody else gets the port
+        sock.bind(('127.0.0.1', 0))
+        port = sock.getsockname()[1]
+        res = t.rdinit('id-ctrl', f'nvme+rdma://127.0.0.1:{port}/{NQN}', rc=1)
+    t.match(rf'127\.0\.0\.1:{port}.*[Cc]onnection refused', res.err)
+
+
+@test
+def a_host_name_that_does_not_exist(t):
+    res = t.rdinit('id-ctrl', f'nvme+rdma://no-such-host.invalid/{NQN}', rc=1)
+    t.match(r'no-such-host\.invalid', res.err)
+
+
+@test
+def a_host_name_works(t):
+    target = two_namespaces(t)
+    t.rdinit('id-ctrl', f'nvme+rdma://localhost:{target.port}/{NQN}')
+
+
+@test
+def an_unknown_nqn(t):
+    target = two_namespaces(t)
+    res = t.rdinit('id-ctrl', target.uri(None, 'nqn.2024-01.test:none'), rc=1)
+    t.match('(?i)subsystem NQN|subnqn', res.err)
+
+
+@each(('id-ns', []), ('read', ['--data', '-', '--data-size', '512']), ('write', ['--data', '-']),
+      ('flush', []))
+def an_unknown_nsid(t, args):
+    verb = t.name.rsplit(': ', 1)[1]
+    target = two_namespaces(t)
+    res = t.rdinit(verb, target.uri(3), *args, rc=1, input=bytes(512))
+    t.match('(?i)namespace', res.err)
+    t.match(r'\b3\b', res.err)
+
+
+@test
+def a_host_that_is_not_allowed(t):
+    target = t.target([t.namespace(backend='memory')],
+                      subsystem={'allow_any_host': False, 'hosts': ['nqn.2024-01.test:somebody']})
+    res = t.rdinit('id-ctrl', target.uri(None), rc=1)
+    t.match('(?i)host', res.err)
+    t.rdinit('id-ctrl', target.uri(None), '--hostnqn', 'nqn.2024-01.test:somebody')
+
+
+@test
+def a_read_only_namespace(t):
+    target = t.target([t.namespace(backend='memory', read_only=True)])
+    t.rdinit('read', target.uri(1), '--data', '-', '--data-size', '512')
+    res = t.rdinit('write', target.uri(1), '--data', '-', input=bytes(512), rc=1)
+    t.match('(?i)read.only|write.protected', res.err)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rdinit against targets that refuse, lie, fall silent or die: a clear message, exit status 1, no hang."""
+
+import struct
+import sys
+
+import iwarp_peer as iw
+import nvmf_peer as nv
+from t_loop import each, main, program, test
+
+# The time-outs asked for, where one has to run out.
+LIMITS = ('--timeout', '1s', '--connect-timeout', '1s')
+
+
+def fake(t, cls=nv.FakeTarget, **kw):
+    target = cls(**kw)
+    t.cleanup(target.close)
+    return target
+
+
+def uri(target, nsid=1):
+    host = f'[{target.addr}]' if ':' in target.addr else target.addr
+    return f'nvme+rdma://{host}:{target.port}/{target.subnqn}' + (f'/{nsid}' if nsid else '')
+
+
+def write(t, target, *args, rc=1, data=bytes(65536)):
+    return t.rdinit('write', uri(target), '--data', t.file('in', data), *args, rc=rc)
+
+
+def read(t, target, *args, rc=1, size=65536):
+    return t.rdinit('read', uri(target), '--data', t.path('out'), '--data-size', str(size), *args,
+                    rc=rc)
+
+
+def says(t, res, pattern='.'):
+    """One clear reason: short, from rdinit, and no crash."""
+    t.match(r'(?m)^rdinit: ', res.err, 'standard error')
+    t.match(f'(?i){pattern}', res.err, 'standard error')
+    t.ok(len(res.err.splitlines()) <= 8, f'a long answer:\n{res.err}')
+
+
+# ---- that the stage is right: a well-behaved fake ----
+
+@each(('IPv4', {}), ('IPv6', {'addr': '::1'}), ('CRC', {'crc': True}), ('MDTS 8 KiB', {'mdts': 1}),
+      ('no MDTS', {'mdts': 0}), ('no in-capsule data', {'in_capsule': 0}))
+def works_with_an_independent_target(t, kw):
+    target = fake(t, **kw)
+    data = bytes(range(256)) * 1000 + b'tail'
+    write(t, target, rc=0, data=data)
+    t.same(bytes(target.disk[:len(data)]), data, 'the disk')
+    read(t, target, rc=0, size=len(data))
+    with open(t.path('out'), 'rb') as f:
+        t.same(f.read(), data)
+    t.rdinit('id-ctrl', uri(target))
+    t.rdinit('flush', uri(target))
+    t.eq(target.errors, [])
+
+
+@test
+def offers_what_irdma_cxgb4_and_siw_want(t):
+    target = fake(t)
+    t.rdinit('id-ctrl', uri(target, None))
+    req = target.requests[0]
+    t.eq((req.rev, req.enhanced, req.crc, bool(req.flags & iw.MPA_M)), (2, True, False, False))
+    t.eq(req.p2p, 'ACD')
+    t.ok(1 <= req.ird <= 128, f'IRD {req.ird}')
+    t.eq(len(req.private), 32)
+    t.eq(struct.unpack_from('<HHHH', req.private), (0, 0, 32, 31), 'recfmt, QID, HRQSIZE, HSQSIZE')
+
+
+@test
+def never_sends_admin_data_in_the_capsule(t):
+    class Strict(nv.FakeTarget):
+        def on_command(self, queue, cmd):
+            if queue.qid == 0 and cmd.extra:
+                raise iw.PeerError('an admin capsule of more than 64 bytes')
+            super().on_command(queue, cmd)
+    target = fake(t, Strict)
+    write(t, target, rc=0)
+    t.eq(target.errors, [])
+
+
+@test
+def shuts_the_controller_down(t):
+    target = fake(t)
+    write(t, target, rc=0)
+    t.eq(target.cc >> 14 & 3, 1, 'CC.SHN at the end')
+
+
+@test
+def uses_no_more_read_depth_than_it_offers(t):
+    """Every READ is one Read Request, so the fake's own check of the answers is what counts."""
+    target = fake(t, mdts=0)
+    data = bytes(range(251)) * 4000
+    write(t, target, rc=0, data=data)
+    t.eq(target.errors, [])
+
+
+# ---- refusals ----
+
+@each(*((nv.CM_STATUS[sts], sts, text) for sts, text in (
+    (1, 'length'), (2, 'recfmt|record format'), (3, 'qid|queue id'), (4, 'hsqsize|queue size'),
+    (5, 'hrqsize|queue size'), (6, 'resource'), (7, 'ird|responder|read'), (8, 'ord|initiator|read'))))
+def rejected(t, sts, text):
+    class Rejecting(nv.FakeTarget):
+        def on_mpa(self, conn):
+            req = conn.recv_mpa(iw.REQ_KEY)
+            conn.send_raw(iw.mpa_frame(iw.REP_KEY, nv.cm_reject(sts), ird=0, ord=8, reject=True))
+            conn.wait_closed()
+            self.requests.append(req)
+            raise nv.Stop
+    res = t.rdinit('id-ctrl', uri(fake(t, Rejecting)), rc=1)
+    says(t, res, 'reject')
+    says(t, res, text)
+
+
+@test
+def rejected_without_a_reason(t):
+    class Rejecting(nv.FakeTarget):
+        def on_mpa(self, conn):
+            conn.recv_mpa(iw.REQ_KEY)
+            conn.send_raw(iw.mpa_frame(iw.REP_KEY, b'', ird=0, ord=8, reject=True))
+            conn.wait_closed()
+            raise nv.Stop
+    says(t, t.rdinit('id-ctrl', uri(fake(t, Rejecting)), rc=1), 'reject')
+
+
+def frame(**kw):
+    return iw.mpa_frame(iw.REP_KEY, nv.cm_accept(32), **{'ord': 8, 'p2p': 'AC', **kw})
+
+
+@each(('garbage', bytes(range(1, 200))), ('an HTTP answer', b'HTTP/1.1 400 Bad Request\r\n\r\n' * 4),
+      ('the request key', iw.mpa_frame(iw.REQ_KEY, nv.cm_accept(32), ord=8)),
+      ('revision 9', frame(rev=9)), ('markers', frame(markers=True)),
+      ('private data of 65535 bytes', frame(pd_length=65535) + bytes(70000)),
+      ('an enhanced reply without its bytes', frame(pd_length=2)[:22]),
+      ('half a reply', frame()[:30]), ('nothing', b''))
+def a_reply_that_is(t, reply):
+    class Odd(nv.FakeTarget):
+        def on_mpa(self, conn):
+            conn.recv_mpa(iw.REQ_KEY)
+            conn.send_raw(reply)
+            conn.sock.shutdown(1)
+            conn.wait_closed()
+            raise nv.Stop
+    says(t, t.rdinit('id-ctrl', uri(fake(t, Odd)), rc=1))
+
+
+def connect_status(status, dw0):
+    class Refusing(nv.FakeTarget):
+        def do_connect(self, queue, cmd):
+            self.fetch(queue, cmd)
+            self.respond(queue, cmd, status, dw0)
+    return Refusing
+
+
+@each(('incompatible format', nv.CONNECT_FORMAT, 0, 'format'),
+      ('controller busy', nv.CONNECT_BUSY, 0, 'busy'),
+      ('subsystem NQN', nv.CONNECT_PARAM, 0x00010100, 'subnqn|subsystem'),
+      ('host NQN', nv.CONNECT_PARAM, 0x00010200, 'hostnqn|host nqn'),
+      ('CNTLID', nv.CONNECT_PARAM, 0x00010010, 'cntlid|controller id'),
+      ('QID', nv.CONNECT_PARAM, 0x2A, 'qid|queue id'),
+      ('SQSIZE', nv.CONNECT_PARAM, 0x2C, 'sqsize|queue size'),
+      ('invalid host', nv.CONNECT_HOST, 0x00010200, 'host'),
+      ('authentication required', 0x191, 0, 'auth'))
+def connect_refused(t, status, dw0, text):
+    res = t.rdinit('id-ctrl', uri(fake(t, connect_status(status, dw0))), rc=1)
+    says(t, res, text)
+
+
+# ---- silence ----
+
+class Silent(nv.FakeTarget):
+    """Answers nothing from the step named by .silent on."""
+    silent = None
+
+    def on_mpa(self, conn):
+        if self.silent == 'MPA request':
+            conn.wait_closed()
+            raise nv.Stop
+        return super().on_mpa(conn)
+
+    def on_command(self, queue, cmd):
+        if self.step(queue, cmd) == self.silent:
+            return
+        super().on_command(queue, cmd)
+
+    @staticmethod
+    def step(queue, cmd):
+        if cmd.opcode == nv.FABRICS:
+            name = {nv.CONNECT: 'Connect', nv.PROPERTY_GET: 'Property Get',
+                    nv.PROPERTY_SET: 'Property Set'}.get(cmd.fctype)
+            return name if queue.qid == 0 else f'I/O {name}'
+        if queue.qid:
+            return {nv.NVM_READ: 'Read', nv.NVM_WRITE: 'Write', nv.FLUSH: 'Flush'}.get(cmd.opcode)
+        return {nv.IDENTIFY: 'Identify', nv.SET_FEATURES: 'Set Features'}.get(cmd.opcode)
+
+
+STEPS = ('MPA request', 'Connect', 'Property Get', 'Property Set', 'Identify', 'I/O Connect', 'Write')
+
+
+@each(*((step, step) for step in STEPS))
+def silence_at(t, step):
+    cls = type('SilentAt', (Silent,), {'silent': step})
+    target = fake(t, cls)
+    res = write(t, target, *LIMITS)
+    says(t, res, 'time|respon')
+
+
+@test
+def silence_at_flush(t):
+    cls = type('SilentAt', (Silent,), {'silent': 'Flush'})
+    res = t.rdinit('flush', uri(fake(t, cls)), *LIMITS, rc=1)
+    says(t, res, 'time|respon')
+
+
+@test
+def a_controller_that_never_gets_ready(t):
+    class Never(nv.FakeTarget):
+        cap_to = 1
+
+        def csts(self):
+            return 0
+    says(t, t.rdinit('id-ctrl', uri(fake(t, Never)), *LIMITS, rc=1), 'ready|rdy')
+
+
+@test
+def a_controller_with_a_fatal_status(t):
+    class Fatal(nv.FakeTarget):
+        def csts(self):
+            return 2
+    says(t, t.rdinit('id-ctrl', uri(fake(t, Fatal)), *LIMITS, rc=1), 'fatal|cfs|ready')
+
+
+# ---- death ----
+
+class Dying(Silent):
+    """Ends the connection at the step named by .silent."""
+
+    def on_mpa(self, conn):
+        if self.silent == 'TCP':
+            raise nv.Stop
+        if self.silent == 'MPA request':
+            conn.recv_mpa(iw.REQ_KEY)
+            raise nv.Stop
+        queue = super().on_mpa(conn)
+        if self.silent == 'MPA reply':
+            raise nv.Stop
+        return queue
+
+    def on_command(self, queue, cmd):
+        if self.step(queue, cmd) == self.silent:
+            if self.reset:
+                queue.conn.close(reset=True)
+            raise nv.Stop
+        super().on_command(queue, cmd)
+
+
+@each(*((f'{step}, {end}', step, end == 'RST')
+        for step in ('TCP', 'MPA request', 'MPA reply', 'Connect', 'Property Get', 'Property Set',
+                     'Identify', 'I/O Connect', 'Write')
+        for end in ('FIN', 'RST')))
+def death_at(t, step, reset):
+    cls = type('DyingAt', (Dying,), {'silent': step, 'reset': reset})
+    says(t, write(t, fake(t, cls)))
+
+
+@each(('FIN', False), ('RST', True))
+def death_in_the_middle_of_reading(t, reset):
+    class Half(nv.FakeTarget):
+        def do_read(self, queue, cmd):
+            queue.conn.send_ulpdu(iw.tagged_segment(iw.WRITE, cmd.key, cmd.addr, bytes(512),
+                                                    last=False))
+            queue.conn.close(reset=reset)
+            raise nv.Stop
+    says(t, read(t, fake(t, Half)))
+
+
+@test
+def a_terminate(t):
+    class Terminating(nv.FakeTarget):
+        def do_write(self, queue, cmd):
+            queue.conn.terminate(1, 1, 1)
+            raise nv.Stop
+    says(t, write(t, fake(t, Terminating)))
+
+
+# ---- lies ----
+
+def lying(**steps):
+    return type('Lying', (nv.FakeTarget,), steps)
+
+
+def cqe(queue, cmd, **kw):
+    fields = {'result': 0, 'sqhd': 0, 'sqid': queue.qid, 'cid': cmd.cid, 'status_field': 0, **kw}
+    return nv.Cqe(**fields).pack()
+
+
+def write_other_key(self, queue, cmd):
+    queue.conn.write(cmd.key ^ 0x100, cmd.addr, bytes(512))
+
+
+def write_beyond(self, queue, cmd):
+    queue.conn.write(cmd.key, cmd.addr + cmd.length, bytes(512))
+
+
+def write_before(self, queue, cmd):
+    queue.conn.write(cmd.key, cmd.addr - 4, bytes(512))
+
+
+def read_beyond(self, queue, cmd):
+    queue.conn.read(cmd.key, cmd.addr, cmd.length + 4096)
+
+
+@each(('a response of 15 bytes', 'do_write', lambda s, q, c: q.conn.send(cqe(q, c)[:15])),
+      ('a response of 17 bytes', 'do_write', lambda s, q, c: q.conn.send(cqe(q, c) + b'x')),
+      ('an empty response', 'do_write', lambda s, q, c: q.conn.send(b'')),
+      ('an unknown command ID', 'do_write', lambda s, q, c: q.conn.send(cqe(q, c, cid=0x7777))),
+      ('a command ID out of range', 'do_write', lambda s, q, c: q.conn.send(cqe(q, c, cid=0xFFFF))),
+      ('an unknown key to invalidate', 'do_write',
+       lambda s, q, c: q.conn.send(cqe(q, c), inv_stag=0x12345678)),
+      ('a READ beyond the buffer', 'do_write', read_beyond),
+      ('a WRITE with another key', 'do_read', write_other_key),
+      ('a WRITE behind the buffer', 'do_read', write_beyond),
+      ('a WRITE before the buffer', 'do_read', write_before),
+      ('a WRITE into a buffer to be written', 'do_write',
+       lambda s, q, c: q.conn.write(c.key, c.addr, bytes(512))),
+      ('an unknown opcode', 'do_write',
+       lambda s, q, c: q.conn.send_ulpdu(iw.untagged_segment(9, 0, 5, 0, bytes(16)))))
+def lie(t, step, action):
+    target = fake(t, lying(**{step: lambda self, queue, cmd: action(self, queue, cmd)}), in_capsule=0)
+    args = LIMITS
+    says(t, write(t, target, *args) if step == 'do_write' else read(t, target, *args))
+
+
+@test
+def a_response_twice(t):
+    class Twice(nv.FakeTarget):
+        def do_write(self, queue, cmd):
+            self.fetch(queue, cmd)
+            self.respond(queue, cmd)
+            self.respond(queue, cmd)
+    res = t.run([program('rdinit'), 'write', uri(fake(t, Twice, in_capsule=0)),
+                 '--data', t.file('in', bytes(1 << 20)), *LIMITS])
+    t.ok(res.rc in (0, 1), f'exit {res.rc}\n{res.err}')
+
+
+@test
+def a_failed_write_is_not_success(t):
+    class Failing(nv.FakeTarget):
+        def do_write(self, queue, cmd):
+            if cmd.cdw10 < 64:
+                return super().do_write(queue, cmd)
+            return self.respond(queue, cmd, 0x280)  # Write Fault
+    says(t, write(t, fake(t, Failing), data=bytes(1 << 20)), 'write fault')
+
+
+@test
+def a_failed_read_leaves_no_success(t):
+    class Failing(nv.FakeTarget):
+        def do_read(self, queue, cmd):
+            return self.respond(queue, cmd, 0x281)  # Unrecovered Read Error
+    says(t, read(t, fake(t, Failing)), 'read error')
+
+
+@each(('no keyed SGLs', 536, struct.pack('<I', 0), 'sgl'),
+      ('ICDOFF 4', 1800, struct.pack('<H', 4), 'icdoff'),
+      ('I/O capsules of 16 bytes', 1792, struct.pack('<I', 1), 'ioccsz|capsule'))
+def a_controller_with(t, offset, value, text):
+    class Odd(nv.FakeTarget):
+        def identify_ctrl(self):
+            page = bytearray(super().identify_ctrl())
+            page[offset:offset + len(value)] = value
+            return bytes(page)
+    says(t, write(t, fake(t, Odd)), text)
+
+
+def odd_namespace(offset, value):
+    class Odd(nv.FakeTarget):
+        def identify_ns(self):
+            page = bytearray(super().identify_ns())
+            page[offset:offset + len(value)] = value
+            return bytes(page)
+    return Odd
+
+
+@each(('blocks of 1 byte', 130, b'\0'), ('blocks of 2^63 bytes', 130, b'\x3F'),
+      ('no blocks', 0, bytes(24)), ('a size that overflows', 0, b'\xFF' * 24),
+      ('metadata', 128, b'\x08\0'))
+def a_namespace_with(t, offset, value):
+    says(t, write(t, fake(t, odd_namespace(offset, value))))
+
+
+@test
+def short_identify_data(t):
+    """Success, but nothing was written: the page is all zeroes."""
+    target = fake(t, lying(identify_ctrl=lambda self: b'', identify_ns=lambda self: b''))
+    says(t, write(t, target))
+
+
+@test
+def list_ns_that_never_ends(t):
+    class Endless(nv.FakeTarget):
+        def do_identify(self, queue, cmd):
+            if cmd.cdw10 & 0xFF == 2:
+                return self.put(queue, cmd, struct.pack('<1024I', *([1] * 1024)))
+            return super().do_identify(queue, cmd)
+    res = t.run([program('rdinit'), 'list-ns', uri(fake(t, Endless), None)])
+    t.ok(res.rc in (0, 1), f'exit {res.rc}')
+
+
+@each(('a count that overflows', struct.pack('<QQH', 1, 1 << 60, 0)),
+      ('another record format', struct.pack('<QQH', 1, 1, 9)),
+      ('a generation that keeps changing', None))
+def a_discovery_log_with(t, header):
+    class Odd(nv.FakeTarget):
+        subnqn = nv.DISCOVERY_NQN
+        gen = 0
+
+        def do_get_log(self, queue, cmd):
+            self.gen += 1
+            page = (header or struct.pack('<QQH', self.gen, 1, 0)).ljust(2048, b'\0')
+            offset = cmd.cdw12 | cmd.cdw13 << 32
+            return self.put(queue, cmd, page[offset:offset + cmd.length].ljust(cmd.length, b'\0'))
+    target = fake(t, Odd)
+    res = t.rdinit('discover', f'nvme+rdma://127.0.0.1:{target.port}', '--timeout', '5s', rc=1)
+    says(t, res)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

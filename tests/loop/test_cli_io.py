@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rdinit read and write: whole files and parts of them, over every backend; nothing outside is touched."""
+
+import os
+import random
+import stat
+import sys
+
+from t_loop import (ENGINE, NQN, Skip, each, main, program, requires_disk, requires_engine,
+                    requires_root, test)
+
+SIZE = 16 << 20
+BACKENDS = (('file, io_uring, 512', {'engine': 'io_uring'}),
+            ('file, io_uring, 4096', {'engine': 'io_uring', 'block_size': 4096}),
+            ('file, aio, 512', {'engine': 'aio'}),
+            ('file, aio, 4096', {'engine': 'aio', 'block_size': 4096}),
+            ('file, buffered', {'direct': 'off'}),
+            ('memory, 512', {'backend': 'memory'}),
+            ('memory, 4096', {'backend': 'memory', 'block_size': 4096}))
+
+
+def serve(t, keys, **kw):
+    if 'engine' in keys:
+        requires_engine(keys['engine'])
+    return t.target([t.namespace(size=SIZE, **keys)], **kw)
+
+
+def pattern(n, seed):
+    return random.Random(seed).randbytes(n)
+
+
+def read_all(t, target, **kw):
+    return t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(SIZE), **kw).out
+
+
+@each(*BACKENDS)
+def a_whole_namespace(t, keys):
+    target = serve(t, keys)
+    data = pattern(SIZE, 1)
+    t.rdinit('write', target.uri(), '--data', t.file('in', data))
+    t.rdinit('read', target.uri(), '--data', t.path('out'), '--data-size', str(SIZE))
+    with open(t.path('out'), 'rb') as f:
+        t.same(f.read(), data)
+
+
+@each(*BACKENDS)
+def lengths_and_places_leave_their_neighbours_alone(t, keys):
+    target = serve(t, keys, target={'max_data_size': '64KiB'})
+    block = keys.get('block_size', 512)
+    model = bytearray(pattern(SIZE, 2))
+    t.rdinit('write', target.uri(), '--data', '-', input=bytes(model))
+    rng = random.Random(3)
+    lengths = [1, block - 1, block, block + 1, 3 * block + 7, 65535, 65536, 65537, 200001, 1 << 20]
+    for length in lengths:
+        slba = rng.randrange((SIZE - length) // block)
+        data = rng.randbytes(length)
+        t.rdinit('write', target.uri(), '--start-block', str(slba), '--data', '-', input=data)
+        model[slba * block:slba * block + length] = data
+        back = t.rdinit('read', target.uri(), '--start-block', str(slba), '--data-size', str(length),
+                        '--data', '-').out
+        t.same(back, data, f'{length} bytes at block {slba}')
+    t.same(read_all(t, target), bytes(model), 'the whole namespace')
+
+
+@each(*BACKENDS)
+def byte_offsets_leave_their_neighbours_alone(t, keys):
+    target = serve(t, keys, target={'max_data_size': '64KiB'})
+    model = bytearray(pattern(SIZE, 20))
+    t.rdinit('write', target.uri(), '--data', '-', input=bytes(model))
+    rng = random.Random(21)
+    for length in (1, 5, 511, 512, 513, 4095, 4097, 65536, 70001, 300000):
+        offset = rng.randrange(SIZE - length)
+        data = rng.randbytes(length)
+        t.rdinit('write', target.uri(), '--offset', str(offset), '--data', '-', input=data)
+        model[offset:offset + length] = data
+        back = t.rdinit('read', target.uri(), '--offset', str(offset), '--data-size', str(length),
+                        '--data', '-').out
+        t.same(back, data, f'{length} bytes at byte {offset}')
+    t.same(read_all(t, target), bytes(model), 'the whole namespace')
+
+
+@test
+def a_null_namespace_takes_everything_and_gives_zeroes(t):
+    target = serve(t, {'backend': 'null'})
+    t.rdinit('write', target.uri(), '--data', '-', input=pattern(100000, 4))
+    t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', '100000').out, bytes(100000))
+
+
+@test
+def data_lands_in_the_file(t):
+    target = t.target([t.namespace(size=SIZE)])
+    data = pattern(70000, 5)
+    t.rdinit('write', target.uri(), '--start-block', '3', '--data', '-', input=data)
+    t.rdinit('flush', target.uri())
+    with open(t.path('ns1.img'), 'rb') as f:
+        f.seek(3 * 512)
+        t.same(f.read(len(data)), data)
+
+
+@each(('a quarter of MDTS', 16384), ('MDTS', 65536), ('MDTS and a block', 66048), ('16 times MDTS', 1 << 20),
+      ('more than that', (1 << 20) + 4608))
+def lengths_around_mdts(t, length):
+    target = serve(t, {'backend': 'memory'}, target={'max_data_size': '64KiB'})
+    for slba in (0, 1, 127, 129):
+        data = pattern(length, slba)
+        t.rdinit('write', target.uri(), '--start-block', str(slba), '--data', '-', input=data)
+        got = t.rdinit('read', target.uri(), '--start-block', str(slba), '--data-size', str(length),
+                       '--data', '-').out
+        t.same(got, data, f'block {slba}')
+
+
+@each(('0 queues is refused', 0, 2), ('1 queue', 1, 0), ('2 queues', 2, 0), ('7 queues', 7, 0))
+def several_queues(t, queues, rc):
+    target = serve(t, {'backend': 'memory'})
+    data = pattern(SIZE, 6)
+    t.rdinit('write', target.uri(), '--nr-io-queues', str(queues), '--data', t.file('in', data), rc=rc)
+    if rc == 0:
+        got = t.rdinit('read', target.uri(), '--nr-io-queues', str(queues), '--data', '-',
+                       '--data-size', str(SIZE)).out
+        t.same(got, data)
+
+
+@each(('queue size 2', 2), ('queue size 16', 16), ('queue size 128', 128))
+def queue_sizes(t, depth):
+    target = serve(t, {'backend': 'memory'})
+    data = pattern(4 << 20, 7)
+    t.rdinit('write', target.uri(), '--queue-size', str(depth), '--data', '-', input=data)
+    got = t.rdinit('read', target.uri(), '--queue-size', str(depth), '--data', '-', '--data-size',
+                   str(len(data))).out
+    t.same(got, data)
+
+
+@test
+def block_count_is_nvme_clis_and_counts_from_zero(t):
+    target = serve(t, {'backend': 'memory'})
+    data = pattern(4096, 8)
+    t.rdinit('write', target.uri(), '--start-block', '8', '--block-count', '7', '--data-size', '4096',
+             '--data', '-', input=data)
+    got = t.rdinit('read', target.uri(), '--start-block', '8', '--block-count', '7', '--data', '-').out
+    t.same(got, data)
+
+
+@test
+def nvme_cli_options_name_the_place(t):
+    target = serve(t, {'backend': 'memory'})
+    where = ['-t', 'rdma', '-a', target.addr, '--trsvcid', str(target.port), '-n', NQN,
+             '--namespace-id', '1']
+    data = pattern(5000, 9)
+    t.rdinit('write', *where, '--data', '-', input=data)
+    t.same(t.rdinit('read', *where, '--data', '-', '--data-size', '5000').out, data)
+
+
+@each(('CRC off', {}), ('CRC on', {'crc': True}))
+def bytes_arrive_over_ipv6(t, listener):
+    target = serve(t, {'backend': 'memory'}, addr='::1', listener=listener)
+    data = pattern(3 << 20, 10)
+    t.rdinit('write', target.uri(), '--data', '-', input=data)
+    t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(len(data))).out, data)
+
+
+@test
+def crc_asked_for_by_the_initiator(t):
+    target = serve(t, {'backend': 'memory'})
+    data = pattern(1 << 20, 11)
+    t.rdinit('write', target.uri(), '--crc', '--data', '-', input=data)
+    t.same(t.rdinit('read', target.uri(), '--crc', '--data', '-', '--data-size', str(1 << 20)).out, data)
+
+
+@test
+def a_pipe_on_both_sides(t):
+    """Standard input and output that cannot be sought in."""
+    target = serve(t, {'backend': 'memory'})
+    data = pattern(5 << 20, 12)
+    source = t.spawn('cat', ['cat', t.file('in', data)], stdout=-1, wrap=False)
+    t.rdinit('write', target.uri(), '--data', '-', stdin=source.popen.stdout)
+    source.popen.stdout.close()
+    t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(len(data))).out, data)
+
+
+@test
+def an_empty_file_writes_nothing(t):
+    target = serve(t, {'backend': 'memory'})
+    before = pattern(4096, 13)
+    t.rdinit('write', target.uri(), '--data', '-', input=before)
+    res = t.run([program('rdinit'), 'write', target.uri(), '--data', t.file('empty', b'')])
+    t.ok(res.rc in (0, 1, 2) and (res.rc == 0 or res.err.strip()), f'exit {res.rc}: {res.err}')
+    t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', '4096').out, before)
+
+
+# ---- errors ----
+
+@test
+def writing_past_the_end(t):
+    target = serve(t, {'backend': 'memory'})
+    before = pattern(SIZE, 14)
+    t.rdinit('write', target.uri(), '--data', '-', input=before)
+    res = t.rdinit('write', target.uri(), '--start-block', str(SIZE // 512 - 1), '--data',
+                   t.file('in', bytes(1024)), rc=1)
+    t.match('(?i)end|beyond|past|larger|range|size', res.err)
+    res = t.rdinit('write', target.uri(), '--start-block', str(SIZE // 512), '--data', '-',
+                   input=bytes(512), rc=1)
+    t.match('(?i)end|beyond|past|larger|range|size', res.err)
+    t.same(read_all(t, target)[:-512], before[:-512], 'what lies before')
+
+
+@test
+def a_file_larger_than_the_namespace(t):
+    target = serve(t, {'backend': 'memory'})
+    res = t.rdinit('write', target.uri(), '--data', t.file('in', bytes(SIZE + 1)), rc=1)
+    t.match('(?i)end|beyond|past|larger|range|size', res.err)
+
+
+@test
+def reading_past_the_end(t):
+    target = serve(t, {'backend': 'memory'})
+    res = t.rdinit('read', target.uri(), '--start-block', str(SIZE // 512 - 1), '--data-size', '1024',
+                   '--data', '-', rc=1)
+    t.match('(?i)end|beyond|past|larger|range|size', res.err)
+
+
+@test
+def a_missing_input_file(t):
+    target = serve(t, {'backend': 'memory'})
+    res = t.rdinit('write', target.uri(), '--data', t.path('missing'), rc=1)
+    t.match('missing.*No such file', res.err)
+
+
+@test
+def an_output_file_that_cannot_be_made(t):
+    target = serve(t, {'backend': 'memory'})
+    res = t.rdinit('read', target.uri(), '--data', t.path('no/such/folder'), '--data-size', '512', rc=1)
+    t.match('no/such/folder.*No such file', res.err)
+
+
+@test
+def a_read_only_output_file(t):
+    target = serve(t, {'backend': 'memory'})
+    path = t.file('out', b'kept')
+    os.chmod(path, stat.S_IRUSR)
+    if os.geteuid() == 0:
+        # Root writes where it likes; a directory is what even root cannot write to.
+        path = t.dir
+    res = t.rdinit('read', target.uri(), '--data', path, '--data-size', '512', rc=1)
+    t.match('(?i)permission denied|is a directory', res.err)
+
+
+@test
+def a_full_output_file(t):
+    target = serve(t, {'backend': 'memory'})
+    res = t.rdinit('read', target.uri(), '--data', '/dev/full', '--data-size', '65536', rc=1)
+    t.match('No space left', res.err)
+    with open('/dev/full', 'wb') as full:
+        res = t.rdinit('read', target.uri(), '--data', '-', '--data-size', '65536', rc=1, stdout=full)
+    t.match('No space left', res.err)
+
+
+@test
+def a_closed_pipe_as_output(t):
+    target = serve(t, {'backend': 'memory'})
+    r, w = os.pipe()
+    os.close(r)
+    res = t.run([program('rdinit'), 'read', target.uri(), '--data', '-', '--data-size', '65536'],
+                stdout=w)
+    os.close(w)
+    t.ok(res.rc != 0, 'it went well')
+
+
+@test
+def a_short_input(t):
+    target = serve(t, {'backend': 'memory'})
+    res = t.rdinit('write', target.uri(), '--data-size', '8192', '--data', t.file('in', bytes(1000)),
+                   rc=1)
+    t.match('(?i)1000|short|ended', res.err)
+
+
+@test
+def a_block_device(t):
+    requires_root()
+    requires_disk(t.dir, 64 << 20)
+    with open(t.path('disk'), 'wb') as f:
+        f.truncate(SIZE)
+    res = t.run(['losetup', '--find', '--show', t.path('disk')], wrap=False)
+    if res.rc:
+        raise Skip(f'no loop device can be made: {res.err.strip()}')
+    device = res.text.strip()
+    t.cleanup(t.run, ['losetup', '--detach', device], wrap=False)
+    target = t.target([t.namespace(backend='block', size=None, path=device, engine=ENGINE)])
+    data = pattern(SIZE, 15)
+    t.rdinit('write', target.uri(), '--data', '-', input=data)
+    t.rdinit('flush', target.uri())
+    t.same(read_all(t, target), data)
+    with open(t.path('disk'), 'rb') as f:
+        t.same(f.read(), data, 'the file below the device')
+
+
+if __name__ == '__main__':
+    sys.exit(main())

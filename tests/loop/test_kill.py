@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""kill -9 under load: of rdinit, many times, and the target keeps nothing; of rdtarget, and rdinit says so."""
+
+import os
+import random
+import signal
+import sys
+
+import nvmf_peer as nv
+from t_loop import LONG, SANITIZED, VALGRIND, each, main, program, test, wait_for
+from t_serving import Baseline, exercise, host
+
+KILLS = int(os.environ.get('RD_TEST_KILLS', 200 if LONG else 20))
+if VALGRIND or SANITIZED:
+    KILLS = min(KILLS, 5)
+
+
+def null_and_memory(t):
+    """Namespace 1 for endless load, namespace 2 to compare data."""
+    return t.target([t.namespace(1, backend='null', size='8GiB'), t.namespace(2, backend='memory')])
+
+
+def rdinit(t, verb, target, *args):
+    return t.spawn('rdinit', [program('rdinit'), verb, target.uri(), *args], wrap=False)
+
+
+def moves(t, proc, count):
+    """Wait until an rdinit has moved so many more bytes of its file: load is really on."""
+    def done():
+        if not proc.running:
+            t.ok(False, f'rdinit ended early: {proc.text()}')
+        return proc.bytes_moved() >= goal
+    goal = proc.bytes_moved() + count
+    wait_for(done, 'rdinit to move data')
+
+
+def load(t, target, number, *args):
+    """An rdinit in the middle of moving data: both directions in turn, with one queue or several."""
+    queues = ['--nr-io-queues', str(1 + number % 4)]
+    if number % 2:
+        proc = rdinit(t, 'read', target, '--data', '/dev/null', '--data-size', str(1 << 33), *queues,
+                      *args)
+    else:
+        proc = rdinit(t, 'write', target, '--data', '/dev/zero', '--data-size', str(1 << 33), *queues,
+                      *args)
+    moves(t, proc, 16 << 20)
+    return proc
+
+
+@each(('null', {'backend': 'null'}), ('file', {'backend': 'file'}))
+def rdinit_is_killed_under_load(t, keys):
+    target = t.target([t.namespace(1, size='8GiB', **keys), t.namespace(2, backend='memory')])
+    rng = random.Random(KILLS)
+    with Baseline(target, nsid=2):
+        rss = None
+        for number in range(KILLS):
+            proc = load(t, target, number)
+            moves(t, proc, rng.randrange(32 << 20))  # never at the same place
+            proc.kill()
+            if number == KILLS // 4:
+                rss = target.rss()
+        if not (VALGRIND or SANITIZED):
+            grown = target.rss() - rss
+            t.note(f'{KILLS} kills: resident memory {grown >> 10:+d} KiB since the first quarter')
+            t.ok(grown < 2 << 20, f'resident memory grew by {grown >> 10} KiB')
+
+
+@test
+def others_are_served_while_rdinit_is_killed(t):
+    target = null_and_memory(t)
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        data = bytes(range(256)) * 32
+        for number in range(4):
+            proc = load(t, target, number)
+            nv.expect(queue.write_blocks(2, number * 16, data))
+            proc.kill()
+            t.same(queue.read_blocks(2, number * 16, 16)[1], data)
+        h.shutdown()
+
+
+@each(('read', 1), ('write', 0), ('write with 4 queues', 3))
+def the_target_is_killed_under_load(t, number):
+    target = t.target([t.namespace(size='8GiB')])
+    proc = load(t, target, number + 4 * (number == 0))
+    target.kill()
+    t.eq(proc.wait(), 1, 'exit status of rdinit')
+    t.match(r'(?m)^rdinit: .*(?i:clos|lost|reset|gone|disconnect|end)', proc.text(), 'its words')
+
+
+@test
+def the_target_is_stopped_and_does_not_answer(t):
+    """SIGSTOP: the connection stays, nothing comes. The time-out is what ends it."""
+    target = null_and_memory(t)
+    t.cleanup(target.signal, signal.SIGCONT)
+    proc = load(t, target, 1, '--timeout', '1s')
+    target.signal(signal.SIGSTOP)
+    t.eq(proc.wait(), 1, 'exit status of rdinit')
+    t.match(r'(?mi)^rdinit: .*time', proc.text(), 'its words')
+    target.signal(signal.SIGCONT)
+    exercise(target, nsid=2)
+
+
+@each(('SIGINT', signal.SIGINT), ('SIGTERM', signal.SIGTERM))
+def rdinit_interrupted(t, sig):
+    target = null_and_memory(t)
+    with Baseline(target, nsid=2):
+        proc = load(t, target, 0)
+        proc.signal(sig)
+        t.ok(proc.wait() != 0, 'rdinit says all went well')
+
+
+@test
+def rdinit_stopped_does_not_stop_others(t):
+    """A host that takes no data: its queue is stuck, no other is."""
+    target = null_and_memory(t)
+    with Baseline(target, nsid=2):
+        proc = load(t, target, 1)
+        proc.signal(signal.SIGSTOP)
+        exercise(target, nsid=2)
+        proc.signal(signal.SIGCONT)
+        moves(t, proc, 16 << 20)
+        proc.kill()
+
+
+@test
+def the_status_tells_what_is_going_on(t):
+    target = t.target([t.namespace(backend='memory')])
+    idle = target.counters()
+    with host(target) as h:
+        h.enable()
+        queues = [h.add_io() for _ in range(3)]
+        for queue in queues:
+            nv.expect(queue.read_blocks(1, 0, 1)[0])
+        busy = target.counters()
+        t.eq((busy['controllers'], busy['admin_queues'], busy['io_queues']), (1, 1, 3), 'figures')
+        t.eq(idle['io_queues'], 0, 'I/O queues before')
+        h.shutdown()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rdtarget's life: start, restart, stop under load, as an ordinary user, idle, on all its reactors."""
+
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import nvmf_peer as nv
+from t_loop import (ENGINE, Skip, each, main, program, requires_engine, requires_native, test,
+                    wait_for)
+from t_serving import Baseline, exercise, host
+
+SIZE = 16 << 20
+
+
+def ns_uuid(target):
+    with host(target) as h:
+        h.enable()
+        cqe, desc = h.admin.identify(3, 1)
+        nv.expect(cqe)
+        h.shutdown()
+    return desc[4:20]
+
+
+@test
+def data_and_identity_survive_a_restart(t):
+    config = t.config()
+    data = random.Random(1).randbytes(1 << 20)
+    first = t.target(config=config)
+    with host(first) as h:
+        h.enable()
+        serial = h.admin.identify(1)[1][4:24]
+        h.shutdown()
+    t.rdinit('write', first.uri(), '--data', '-', input=data)
+    uuid = ns_uuid(first)
+    t.ok(any(uuid), 'the UUID is zero')
+    first.stop()
+    second = t.target(config=config, name='rdtarget-2')
+    t.eq(ns_uuid(second), uuid, 'UUID')
+    with host(second) as h:
+        h.enable()
+        t.eq(h.admin.identify(1)[1][4:24], serial, 'serial number')
+        h.shutdown()
+    t.same(t.rdinit('read', second.uri(), '--data', '-', '--data-size', str(len(data))).out, data)
+
+
+@test
+def a_file_is_made_with_the_size_asked_for(t):
+    t.target([t.namespace(size='24MiB')])
+    t.eq(os.path.getsize(t.path('ns1.img')), 24 << 20)
+
+
+@test
+def an_existing_file_is_not_made_again(t):
+    data = random.Random(2).randbytes(1 << 20)
+    path = t.file('ns1.img', data)
+    target = t.target([t.namespace(size='1MiB', path=path)])
+    t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', '1048576').out, data)
+
+
+@test
+def a_given_uuid_is_used(t):
+    text = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
+    target = t.target([t.namespace(backend='memory', uuid=text)])
+    t.eq(ns_uuid(target).hex(), text.replace('-', ''))
+
+
+@each(('SIGTERM', signal.SIGTERM), ('SIGINT', signal.SIGINT))
+def ends_well_on(t, sig):
+    target = t.target([t.namespace(backend='memory')])
+    exercise(target)
+    target.signal(sig)
+    t.eq(target.wait(), 0, 'exit status')
+
+
+@test
+def ends_well_with_hosts_connected(t):
+    target = t.target([t.namespace(backend='memory')])
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        for i in range(4):
+            h.admin.post(nv.sqe(nv.AER, i))
+        target.signal(signal.SIGTERM)
+        h.admin.conn.wait_closed()
+        queue.conn.wait_closed()
+    t.eq(target.wait(), 0, 'exit status')
+
+
+@test
+def drains_under_load(t):
+    """Every write that was answered before the end is in the file."""
+    target = t.target()
+    blocks = SIZE // 4096
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io(depth=32)
+        region = queue.conn.register(random.Random(3).randbytes(4096 * 31), write=False)
+        answered, sent = {}, {}
+
+        def post(cid):
+            lba = (len(sent) * 7) % blocks * 8
+            sent[cid] = sent.get(cid, 0) + 1
+            at = cid * 4096
+            queue.post(nv.sqe(nv.NVM_WRITE, cid, nsid=1, cdw10=lba, cdw12=7,
+                              sgl=nv.keyed_sgl(region.base + at, 4096, region.stag)))
+            return lba
+        where = {cid: post(cid) for cid in range(31)}
+        count = 0
+        try:
+            while True:
+                cqe = queue.wait_any()
+                if cqe.status:
+                    continue
+                answered[where[cqe.cid]] = cqe.cid
+                count += 1
+                if count == 500:
+                    target.signal(signal.SIGTERM)
+                where[cqe.cid] = post(cqe.cid)
+        except nv.iw.PeerError:
+            pass
+        t.ok(count >= 500, f'only {count} answers')
+    t.eq(target.wait(), 0, 'exit status')
+    in_flight = set(where.values())
+    with open(t.path('ns1.img'), 'rb') as f:
+        for lba, cid in answered.items():
+            if lba in in_flight:
+                continue
+            f.seek(lba * 512)
+            t.same(f.read(4096), bytes(region.data[cid * 4096:(cid + 1) * 4096]), f'block {lba}')
+
+
+@test
+def a_second_sigterm_ends_it_at_once(t):
+    target = t.target([t.namespace(backend='memory')], target={'drain_timeout': '1h'})
+    with host(target) as h:
+        h.enable()
+        target.signal(signal.SIGTERM)
+        target.signal(signal.SIGTERM)
+        target.wait()
+
+
+@test
+def it_dies_with_its_parent(t):
+    config = t.config([t.namespace(backend='memory')])
+    shell = t.spawn('shell', ['sh', '-c', '"$0" --exit-with-parent -c "$1" & echo "pid $!" >&2; wait',
+                              program('rdtarget'), config], wrap=False)
+    pid = int(shell.expect(r'pid (\d+)')[1])
+    shell.expect('ready')
+    shell.popen.kill()
+
+    def gone():
+        try:
+            with open(f'/proc/{pid}/stat', encoding='ascii') as f:
+                return f.read().rsplit(')', 1)[1].split()[0] == 'Z'
+        except OSError:
+            return True
+    wait_for(gone, 'rdtarget to end with its parent')
+
+
+@test
+def two_reactors_are_used(t):
+    """Queues are spread: with load on several, more than one thread works on connections."""
+    target = t.target([t.namespace(backend='memory')], target={'reactors': 2})
+    with host(target) as h:
+        h.enable()
+        queues = [h.add_io() for _ in range(8)]
+
+        def ticks():
+            times = {}
+            for tid in os.listdir(f'/proc/{target.pid}/task'):
+                status = target.proc(f'task/{tid}/status')
+                times[tid] = sum(int(n) for n in re.findall(r'ctxt_switches:\s+(\d+)', status))
+            return times
+        before = ticks()
+        for _ in range(50):
+            for queue in queues:
+                nv.expect(queue.read_blocks(1, 0, 8)[0])
+        after = ticks()
+        busy = [tid for tid in after if after[tid] - before.get(tid, 0) > 20]
+        t.note(f'context switches of each thread: {[after[x] - before.get(x, 0) for x in after]}')
+        t.ok(len(busy) >= 2, f'{len(busy)} threads worked')
+        h.shutdown()
+
+
+# ---- limits ----
+
+def as_user():
+    """The uid and gid to run as: an ordinary user's."""
+    if os.geteuid() != 0:
+        return None
+    return 65534
+
+
+def limited(memlock_kib):
+    uid = as_user()
+
+    def prepare():
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (memlock_kib << 10, memlock_kib << 10))
+        if uid is not None:
+            os.setgroups([])
+            os.setgid(uid)
+            os.setuid(uid)
+    return prepare
+
+
+@each(('64 KiB, io_uring', 64, 'io_uring'), ('8 MiB, io_uring', 8192, 'io_uring'),
+      ('64 KiB, aio', 64, 'aio'))
+def an_ordinary_user_with_a_memlock_limit_of(t, memlock, engine):
+    requires_engine(engine)
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    if limit != resource.RLIM_INFINITY and limit < memlock << 10:
+        raise Skip(f'the hard memlock limit is {limit >> 10} KiB')
+    binary = program('rdtarget')
+    if as_user() is not None:
+        os.chmod(t.dir, 0o777)
+        # A build below a private home directory is out of an ordinary user's reach.
+        probe = subprocess.run([binary, '--version'], preexec_fn=limited(memlock), check=False,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if probe.returncode:
+            raise Skip('an ordinary user cannot run the program where it was built')
+    target = t.target([t.namespace(engine=engine)], preexec_fn=limited(memlock),
+                      target={'buffer_memory': '32MiB'})
+    uid = int(re.search(r'^Uid:\s+(\d+)', target.proc('status'), re.M)[1])
+    t.ok(uid != 0, 'runs as root')
+    data = random.Random(4).randbytes(4 << 20)
+    t.rdinit('write', target.uri(), '--data', '-', input=data)
+    t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(len(data))).out, data)
+    said = [line for line in target.text().splitlines() if re.search('(?i)memlock', line)]
+    t.ok(len(said) <= 4, f'said {len(said)} times')
+    t.note(f'said about the limit: {said[:1]}')
+
+
+@test
+def a_small_slab_makes_requests_wait(t):
+    """Far more data in flight than buffers: everything is served, in the end."""
+    target = t.target([t.namespace()], target={'buffer_memory': '2MiB', 'max_data_size': '128KiB'})
+    data = random.Random(5).randbytes(SIZE)
+    with Baseline(target):
+        t.rdinit('write', target.uri(), '--nr-io-queues', '4', '--data', '-', input=data)
+        got = t.rdinit('read', target.uri(), '--nr-io-queues', '4', '--data', '-', '--data-size',
+                       str(SIZE)).out
+        t.same(got, data)
+
+
+# ---- idle ----
+
+@test
+def sixty_four_idle_queues_cost_next_to_nothing(t):
+    requires_native()
+    target = t.target([t.namespace(engine=ENGINE)])
+    with host(target) as h:
+        h.enable()
+        for _ in range(64):
+            h.add_io(depth=16)
+        for queue in h.io:
+            nv.expect(queue.read_blocks(1, 0, 1)[0])
+        seconds = 5
+        before = target.context_switches(), target.cpu_ticks()
+        # The one place where time has to pass: it is what is measured.
+        time.sleep(seconds)
+        switches = target.context_switches() - before[0]
+        ticks = target.cpu_ticks() - before[1]
+        share = 100 * ticks / os.sysconf('SC_CLK_TCK') / seconds
+        t.note(f'64 idle queues, {seconds} s: {switches / seconds:.1f} context switches/s, '
+               f'{share:.2f} % of a core')
+        # A poller would make thousands; timers of two reactors and the main thread a few.
+        t.ok(switches < 100 * seconds, f'{switches} context switches in {seconds} s')
+        h.shutdown()
+
+
+@test
+def memory_and_descriptors_do_not_grow_with_use(t):
+    requires_native()
+    target = t.target([t.namespace(backend='memory')])
+    for _ in range(20):
+        exercise(target)
+    before, files = target.rss(), target.open_files()
+    for _ in range(200):
+        exercise(target)
+    grown = target.rss() - before
+    t.note(f'resident memory after 200 associations: {grown >> 10:+d} KiB')
+    t.ok(grown < 2 << 20, f'resident memory grew by {grown >> 10} KiB')
+    wait_for(lambda: target.open_files() <= files, 'descriptors to return')
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tree's own rules: who may include whom, sizes, and that programs, manual pages and samples agree."""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from t_loop import SOURCE_ROOT, Failure, Skip, each, main, program, requires_program, test
+
+C_FOLDERS = ('common', 'target', 'initiator', 'include', 'tests', 'tools')
+
+# folder: what it may include of the project, beside files of its own folder
+LAYERS = {
+    'include': (),
+    'common/util': ('common/util',),
+    'common/nvmf': ('common/util', 'common/nvmf'),
+    'common/fabric': ('common/util', 'common/fabric'),
+    'initiator': ('common', 'include', 'initiator'),
+    'target': ('common', 'target'),
+    'tools': ('include', 'tools'),
+}
+# The command line is a user of the library, like any other program.
+STRICTER = {'initiator/cli': ('include', 'initiator/cli', 'common/util')}
+VERBS = ('discover', 'id-ctrl', 'id-ns', 'list-ns', 'read', 'write', 'flush')
+
+
+def sources(*folders, ext=('.c', '.h')):
+    for folder in folders:
+        for where, _, names in os.walk(os.path.join(SOURCE_ROOT, folder)):
+            for name in sorted(names):
+                if name.endswith(ext):
+                    yield os.path.relpath(os.path.join(where, name), SOURCE_ROOT)
+
+
+def read(path):
+    with open(os.path.join(SOURCE_ROOT, path), encoding='utf-8') as f:
+        return f.read()
+
+
+def resolve(path, included):
+    """The project's file that an include means, or None when it is not ours."""
+    for base in (os.path.dirname(path), 'common', 'include', 'initiator', 'target'):
+        candidate = os.path.normpath(os.path.join(base, included))
+        if os.path.exists(os.path.join(SOURCE_ROOT, candidate)):
+            return candidate
+    return None
+
+
+def below(path, folders):
+    return any(path == f or path.startswith(f + '/') for f in folders)
+
+
+def layering_errors(folder, allowed):
+    for path in sources(folder):
+        for number, line in enumerate(read(path).splitlines(), 1):
+            found = re.match(r'\s*#\s*include\s+["<]([^">]+)[">]', line)
+            target = found and resolve(path, found[1])
+            if target and not below(target, allowed):
+                yield f'{path}:{number} includes {target}'
+
+
+def no_errors(errors):
+    errors = list(errors)
+    if errors:
+        raise Failure('\n'.join(errors))
+
+
+@each(*((folder, folder, allowed) for folder, allowed in {**LAYERS, **STRICTER}.items()))
+def includes_point_downwards(t, folder, allowed):
+    if not os.path.isdir(os.path.join(SOURCE_ROOT, folder)):
+        raise Skip('no such folder yet')
+    no_errors(layering_errors(folder, allowed))
+
+
+@test
+def the_layering_check_finds_a_violation(t):
+    """A test that cannot fail is none: the rule of one folder, held against another's sources."""
+    t.ok(list(layering_errors('target', ('common/util',))), 'nothing was found')
+
+
+@test
+def c_files_have_a_licence_and_stay_small(t):
+    def errors():
+        for path in sources(*C_FOLDERS):
+            text = read(path)
+            if not text.startswith('/* SPDX-License-Identifier: BSD-3-Clause */\n'):
+                yield f'{path} does not start with its SPDX line'
+            if text.count('\n') >= 1000:
+                yield f'{path} has {text.count(chr(10))} lines'
+    no_errors(errors())
+
+
+@test
+def scripts_have_a_licence(t):
+    def errors():
+        tools = [os.path.join('tools', name) for name in os.listdir(os.path.join(SOURCE_ROOT, 'tools'))]
+        for path in [*sources('tests', ext=('.py',)), *tools]:
+            if os.path.isfile(os.path.join(SOURCE_ROOT, path)):
+                if 'SPDX-License-Identifier: BSD-3-Clause' not in read(path)[:200]:
+                    yield f'{path} has no SPDX line'
+    no_errors(errors())
+
+
+# ---- manual pages ----
+
+def man_source(name):
+    return read(f'docs/man/{name}').replace('\\-', '-').replace('\\(aq', "'")
+
+
+def options_of(text):
+    return set(re.findall(r'(?<![\w-])--[a-z][a-z0-9-]+', text))
+
+
+def help_of(argv):
+    res = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if res.returncode:
+        raise Failure(f'{" ".join(argv)}: exit {res.returncode}\n{res.stderr}')
+    return res.stdout
+
+
+def agree(what, program_has, manual_has):
+    missing, extra = program_has - manual_has, manual_has - program_has
+    if missing or extra:
+        raise Failure(f'{what}: missing in the manual page {sorted(missing)}; '
+                      f'only in the manual page {sorted(extra)}')
+
+
+@test
+def rdinits_options_are_in_its_manual_page(t):
+    binary = program('rdinit')
+    shown = options_of(help_of([binary, '--help']))
+    for verb in VERBS:
+        shown |= options_of(help_of([binary, verb, '--help']))
+    agree('rdinit', shown, options_of(man_source('rdinit.1')))
+
+
+@test
+def rdinits_verbs_are_in_its_manual_page(t):
+    text, usage = man_source('rdinit.1'), help_of([program('rdinit'), '--help'])
+    for verb in VERBS:
+        t.match(rf'(?m)^\.(B|SS) "?{verb}\b', text, 'rdinit.1')
+        t.match(rf'\b{verb}\b', usage, 'rdinit --help')
+
+
+@test
+def rdtargets_options_are_in_its_manual_page(t):
+    agree('rdtarget', options_of(help_of([program('rdtarget'), '--help'])),
+          options_of(man_source('rdtarget.1')))
+
+
+def schema_keys():
+    keys = set()
+    for path in sources('target'):
+        keys |= set(re.findall(r'CYAML_FIELD_(?!END|IGNORE)\w+\(\s*"(\w+)"', read(path)))
+    if not keys:
+        raise Failure('no keys were found in the schema')
+    return keys
+
+
+@test
+def configuration_keys_are_in_the_manual_page_and_the_example(t):
+    keys = schema_keys()
+    agree('rdtarget.yaml', keys, set(re.findall(r'(?m)^\.BR? (\w+) *"? ?[:(]?',
+                                                man_source('rdtarget.yaml.5'))) & keys
+          | set(re.findall(r'(?m)^\.TP\n\.BR? (\w+)', man_source('rdtarget.yaml.5'))))
+    example = set(re.findall(r'(?m)^[\s#-]*(\w+):', read('configs/example.yaml')))
+    t.eq(sorted(keys - example), [], 'keys missing in configs/example.yaml')
+
+
+@test
+def public_functions_are_in_the_library_manual_page(t):
+    header = re.sub(r'/\*.*?\*/', '', read('include/rdinit.h'), flags=re.S)
+    functions = set(re.findall(r'\b(rdinit_\w+)\s*\(', header))
+    t.ok(functions, 'no functions in rdinit.h')
+    manual = set(re.findall(r'\brdinit_\w+', man_source('librdinit.3')))
+    t.eq(sorted(functions - manual), [], 'functions missing in librdinit.3')
+
+
+@each(*((os.path.basename(p), p) for p in sorted(glob.glob(f'{SOURCE_ROOT}/docs/man/*.[0-9]'))))
+def manual_page_has_no_warnings(t, path):
+    groff = requires_program('groff')
+    if not os.path.isdir('/usr/share/groff') and not shutil.which('man'):
+        raise Skip('groff has no macros here')
+    res = subprocess.run([groff, '-man', '-Tutf8', '-ww', '-z', '-rHY=0', path], capture_output=True,
+                         text=True, check=False)
+    if 'an.tmac' in res.stderr and "can't" in res.stderr.lower():
+        raise Skip('the man macros are not installed')
+    t.eq(res.stderr, '', 'warnings')
+    t.eq(res.returncode, 0, 'exit status')
+
+
+@each(*((name, name) for name in ('quickstart', 'check', 'lib.sh')))
+def shellcheck_is_content(t, name):
+    res = subprocess.run([requires_program('shellcheck'), '-x', '-P', SOURCE_ROOT,
+                          os.path.join(SOURCE_ROOT, 'tools', name)], capture_output=True, text=True,
+                         check=False)
+    t.eq(res.returncode, 0, f'exit status\n{res.stdout}')
+
+
+if __name__ == '__main__':
+    sys.exit(main())
