@@ -471,6 +471,7 @@ struct rd_fab_iwarp_opts {
 		*congestion; /* TCP_CONGESTION; NULL: the host's default. Must outlive the fabric */
 	uint64_t request_timeout_ns; /* passive: from TCP accept to a whole request; 0: 5 s */
 	uint64_t reply_timeout_ns;   /* active: from request to reply; 0: 10 s */
+	uint64_t poke_ns;            /* active: until a peer that stays silent is poked; 0: 5 ms */
 	bool no_peer_to_peer; /* active: do not offer the peer-to-peer model (A with C and D) */
 	uint8_t mpa_revision; /* active: 2, or 1 for peers that know no other; 0: 2 */
 };

@@ -250,7 +250,7 @@ static const char *characters_error(const char *nqn)
 
 		if (!n)
 			return "is not valid UTF-8";
-		if (*s <= 0x20 || *s == 0x7f)
+		if (*s <= 0x20 || *s == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0))
 			return "contains a space or a control character";
 		s += n;
 	}

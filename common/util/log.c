@@ -149,6 +149,9 @@ static void mask_control(char *text, size_t len)
 
 		if (c < 0x20 || c == 0x7f)
 			text[i] = c == '\t' || c == '\n' ? ' ' : '?';
+		/* The second set, U+0080 to U+009F: terminals obey it as well. */
+		else if (c == 0xc2 && i + 1 < len && ((unsigned char)text[i + 1] & 0xe0) == 0x80)
+			text[i] = text[i + 1] = '?';
 	}
 }
 

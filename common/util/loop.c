@@ -446,7 +446,7 @@ static bool defers_queued(const struct rd_loop *loop)
 static int run_defers(struct rd_loop *loop)
 {
 	struct rd_defer *defer;
-	int count = 0;
+	int count = 0, waiting = 0;
 
 	while (defers_queued(loop) && count < DEFER_BUDGET) {
 		defer = TAILQ_FIRST(&loop->defers[RD_DEFER_WORK]);
@@ -459,18 +459,13 @@ static int run_defers(struct rd_loop *loop)
 	if (count < DEFER_BUDGET)
 		return count;
 	/* Work that makes work without end must not hold back what is batched already. */
-	for (struct rd_defer *last = TAILQ_LAST(&loop->defers[RD_DEFER_FLUSH], defer_list); last;) {
-		bool is_last;
-
-		defer = TAILQ_FIRST(&loop->defers[RD_DEFER_FLUSH]);
-		if (!defer)
-			break;
-		is_last = defer == last;
+	TAILQ_FOREACH (defer, &loop->defers[RD_DEFER_FLUSH], link)
+		waiting++;
+	/* Not until the last one of now has run: another one's callback may have cancelled it. */
+	while (waiting-- && (defer = TAILQ_FIRST(&loop->defers[RD_DEFER_FLUSH]))) {
 		rd_defer_cancel(loop, defer);
 		defer->fn(defer);
 		count++;
-		if (is_last)
-			break;
 	}
 	return count;
 }

@@ -10,6 +10,11 @@
 
 #include "internal.h"
 
+#define ENDS_PER_SEC 20
+
+#define POKE_NS      (5 * RD_NSEC_PER_MSEC)
+#define POKE_MAX_NS  (500 * RD_NSEC_PER_MSEC)
+
 struct rd_iw_conn *rd_iw_conn(struct rd_fab_conn *conn)
 {
 	return rd_container_of(conn, struct rd_iw_conn, base);
@@ -159,9 +164,24 @@ static void conn_timeout(struct rd_timer *timer)
 	rd_iw_conn_end(c, -ETIMEDOUT, "timed out while %s", what);
 }
 
-static void hold_over(struct rd_timer *timer)
+/*
+ * Active side. siw as a responder sends its reply before it looks at its socket as one of FPDUs; it
+ * sees what came in between only when more comes. So as long as it says nothing, it is poked.
+ */
+static void first_over(struct rd_timer *timer)
 {
-	rd_iw_tx_release(rd_container_of(timer, struct rd_iw_conn, hold_timer));
+	struct rd_iw_conn *c = rd_container_of(timer, struct rd_iw_conn, first_timer);
+
+	if (c->tx.hold) {
+		rd_iw_tx_release(c);
+		c->tx.poke_ns = c->fab->opts.poke_ns ? c->fab->opts.poke_ns : POKE_NS;
+	} else {
+		rd_iw_tx_poke(c);
+		if (c->tx.poke_ns < POKE_MAX_NS)
+			c->tx.poke_ns *= 2;
+	}
+	/* Cannot fail: the place it has just left is free. */
+	rd_timer_start(c->fab->base.loop, timer, c->tx.poke_ns);
 }
 
 int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct rd_iw_conn **out)
@@ -183,7 +203,7 @@ int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 	c->base.qp_num = fab->dev.next_qpn++;
 	c->io.fd = -1;
 	c->timer.fn = conn_timeout;
-	c->hold_timer.fn = hold_over;
+	c->first_timer.fn = first_over;
 	c->flush.fn = conn_flush;
 	c->events.fn = deliver;
 	snprintf(c->reason, sizeof(c->reason), "resolved");
@@ -206,12 +226,18 @@ static int check_qp_attr(const struct rd_fab_caps *caps, const struct rd_fab_qp_
 	return 0;
 }
 
-/* Completions of a shared queue's RECVs fit the first CQ it is used with once and for all. */
+/* The connections that use a shared queue with the same CQ reserve room for its RECVs together. */
 static uint32_t recv_room(const struct rd_iw_conn *c)
 {
+	const struct rd_iw_conn *other;
+
 	if (!c->srq)
 		return c->rq.depth;
-	return c->srq->counted == c->rcq ? 0 : c->srq->rq.depth;
+	LIST_FOREACH (other, &c->fab->conns, link) {
+		if (other != c && other->has_qp && other->srq == c->srq && other->rcq == c->rcq)
+			return 0;
+	}
+	return c->srq->rq.depth;
 }
 
 static int qp_queues(struct rd_iw_conn *c, const struct rd_fab_qp_attr *attr)
@@ -242,7 +268,6 @@ static void qp_free(struct rd_iw_conn *c)
 int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 {
 	struct rd_iw_conn *c = rd_iw_conn(conn);
-	uint32_t room;
 	int rc;
 
 	if (c->has_qp || !c->base.dev || (c->state != RD_IW_IDLE && c->state != RD_IW_ADOPTED))
@@ -259,12 +284,9 @@ int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 	rc = rd_iw_cq_reserve(c->scq, c->sq.depth);
 	if (rc)
 		goto err_free_queues;
-	room = recv_room(c);
-	rc = rd_iw_cq_reserve(c->rcq, room);
+	rc = rd_iw_cq_reserve(c->rcq, recv_room(c));
 	if (rc)
 		goto err_unreserve;
-	if (c->srq && room)
-		c->srq->counted = c->rcq;
 	c->has_qp = true;
 	return 0;
 
@@ -323,7 +345,7 @@ static void drop_socket(struct rd_iw_conn *c, enum rd_iw_state was)
 	int fd = c->io.fd;
 
 	rd_timer_stop(loop, &c->timer);
-	rd_timer_stop(loop, &c->hold_timer);
+	rd_timer_stop(loop, &c->first_timer);
 	rd_defer_cancel(loop, &c->flush);
 	if (fd < 0)
 		return;
@@ -351,14 +373,18 @@ static void finish(struct rd_iw_conn *c, enum rd_iw_state was, const struct rd_i
 		   enum ibv_wc_status status)
 {
 	char addr[RD_ADDR_TEXT];
+	uint32_t held;
 
 	if (c->has_qp) {
 		rd_iw_sq_flush(c, bad, status);
 		flush_recvs(c);
 	}
-	rd_log(rd_iw_log(c->fab), RD_LOG_FABRIC, c->status ? RD_LOG_INFO : RD_LOG_DEBUG,
-	       "qp %u: %s: %s", c->base.qp_num,
-	       rd_addr_format((const struct sockaddr *)&c->base.remote, addr), c->reason);
+	/* Strangers can make connections fail as fast as they connect. */
+	if (!c->status || rd_ratelimit_pass(&c->fab->ends, rd_loop_now(c->fab->base.loop),
+					    RD_NSEC_PER_SEC, ENDS_PER_SEC, &held))
+		rd_log(rd_iw_log(c->fab), RD_LOG_FABRIC, c->status ? RD_LOG_INFO : RD_LOG_DEBUG,
+		       "qp %u: %s: %s", c->base.qp_num,
+		       rd_addr_format((const struct sockaddr *)&c->base.remote, addr), c->reason);
 	if (was == RD_IW_OPEN || was == RD_IW_ADOPTED)
 		rd_iw_raise(c, RD_IW_P_DISCONNECTED);
 	else
@@ -427,8 +453,7 @@ void rd_iw_conn_destroy(struct rd_fab_conn *conn)
 		if (c->rcq != c->scq)
 			rd_iw_cq_purge(c->rcq, c->base.qp_num);
 		rd_iw_cq_unreserve(c->scq, c->sq.depth);
-		if (!c->srq)
-			rd_iw_cq_unreserve(c->rcq, c->rq.depth);
+		rd_iw_cq_unreserve(c->rcq, recv_room(c));
 	}
 	LIST_REMOVE(c, link);
 	c->fab->stats.conns--;

@@ -16,7 +16,8 @@
  * siw as a responder sends its reply before it switches its socket to FPDU reception; what arrives
  * in between is not looked at until something else arrives. So the first message must not be the
  * only one for long: with the peer-to-peer model the ready-to-receive message leaves at once and
- * this much later the first work request, a second arrival; without, the pause alone has to do.
+ * this much later the first work request, a second arrival; without, the pause has to do. Where
+ * neither helps, because siw was held up for longer, pokes do (conn.c).
  */
 #define FIRST_WR_NS RD_NSEC_PER_MSEC
 
@@ -199,7 +200,7 @@ static void refuse_reply(struct rd_iw_conn *c, uint32_t term, const char *why)
 
 static void establish(struct rd_iw_conn *c, const struct rd_iw_depths *eff, enum rd_iw_rtr rtr)
 {
-	int rc = rd_timer_start(c->fab->base.loop, &c->hold_timer, FIRST_WR_NS);
+	int rc = rd_timer_start(c->fab->base.loop, &c->first_timer, FIRST_WR_NS);
 
 	if (rc == 0)
 		rc = rd_iw_conn_open(c, eff);

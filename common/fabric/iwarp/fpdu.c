@@ -294,12 +294,14 @@ int rd_iw_fpdu_dest(struct rd_iw_conn *c, struct iovec *iov)
 	return n;
 }
 
-/* The peer has spoken: what waited for that (RFC 5044 section 7.1.2, rule 4 of the responder). */
+/*
+ * The peer has spoken: what waited for that. A responder must (RFC 5044 section 7.1.2, rule 4), an
+ * initiator does so for siw's sake.
+ */
 static void first_fpdu(struct rd_iw_conn *c)
 {
 	c->rx.got_first = true;
-	if (!c->passive)
-		return;
+	rd_timer_stop(c->fab->base.loop, &c->first_timer);
 	rd_iw_tx_release(c);
 	if (c->est_due) {
 		c->est_due = false;

@@ -81,6 +81,7 @@ struct rd_iw_mr_table {
 enum rd_iw_src {
 	RD_IW_SRC_NONE, /* between messages */
 	RD_IW_SRC_RTR,
+	RD_IW_SRC_POKE,
 	RD_IW_SRC_SQ,
 	RD_IW_SRC_RESP,
 };
@@ -95,6 +96,7 @@ struct rd_iw_cursor {
 	uint16_t reads_out; /* READs on the wire or framed for it */
 	uint8_t burst;      /* responses begun since the last work request */
 	uint8_t src;        /* enum rd_iw_src: the message begun and not finished */
+	bool poke;          /* an empty Write is due */
 };
 
 /* An FPDU in the making: its bytes are in the arena, its payload where the user has it. */
@@ -211,7 +213,6 @@ struct rd_iw_rq {
 struct rd_iw_srq {
 	struct rd_fab_srq base;
 	struct rd_iw_rq rq;
-	struct rd_iw_cq *counted; /* the CQ that has room for all of it */
 };
 
 int rd_iw_rq_init(struct rd_iw_rq *rq, uint32_t max_wr, uint32_t max_sge);
@@ -257,7 +258,7 @@ struct rd_iw_sq {
 	uint32_t mask;
 	uint32_t head; /* oldest not completed */
 	uint32_t tail;
-	uint32_t read; /* no READ before this one waits for its response */
+	uint32_t read; /* no READ before this one waits for its response; never before head */
 };
 
 static inline struct rd_iw_swr *rd_iw_sq_at(const struct rd_iw_sq *sq, uint32_t i)
@@ -359,6 +360,7 @@ struct rd_iw_tx {
 	uint8_t rtr;       /* enum rd_iw_rtr: to be sent first */
 	uint16_t max_fpdu; /* with CRC: must fit a TCP segment */
 	uint16_t mss_age;  /* transmissions since it was read */
+	uint64_t poke_ns;  /* until the next poke */
 };
 
 struct rd_iw_conn {
@@ -370,11 +372,10 @@ struct rd_iw_conn {
 	bool passive;
 	bool crc;
 	bool has_qp;
-	bool accepted; /* the user's accept() was taken */
-	bool est_due;  /* ESTABLISHED is announced with the peer's first FPDU */
+	bool est_due; /* ESTABLISHED is announced with the peer's first FPDU */
 	struct rd_io io;
 	struct rd_timer timer;
-	struct rd_timer hold_timer;
+	struct rd_timer first_timer; /* active: end of the hold, then pokes */
 	struct rd_defer flush;
 	uint64_t deadline; /* active: of the whole attempt */
 
@@ -472,6 +473,8 @@ void rd_iw_tx_run(struct rd_iw_conn *c);
 void rd_iw_tx_term(struct rd_iw_conn *c, uint32_t code, const uint8_t *bad, size_t bad_len);
 /* The peer spoke, or the time is over: work requests may leave. */
 void rd_iw_tx_release(struct rd_iw_conn *c);
+/* Send an empty Write, which any peer takes and ignores. */
+void rd_iw_tx_poke(struct rd_iw_conn *c);
 
 /* ---- rx.c ---- */
 
@@ -494,11 +497,14 @@ int rd_iw_fpdu_end(struct rd_iw_conn *c);
 struct rd_iw_linger {
 	struct rd_io io;
 	struct rd_timer timer;
-	LIST_ENTRY(rd_iw_linger) link;
+	TAILQ_ENTRY(rd_iw_linger) link;
 	struct rd_iw_fab *fab;
 };
 
-/* Takes @fd. With @fin the sending side is shut down at once. */
+#define RD_IW_MAX_LINGERS 256
+
+/* Takes @fd. With @fin the sending side is shut down at once. The oldest makes room when there
+ * are too many. */
 void rd_iw_linger_start(struct rd_iw_fab *fab, int fd, bool fin);
 void rd_iw_linger_fini(struct rd_iw_fab *fab);
 
@@ -519,8 +525,9 @@ struct rd_iw_fab {
 	char *congestion;
 	struct rd_iw_dev dev;
 	LIST_HEAD(, rd_iw_conn) conns;
-	LIST_HEAD(, rd_iw_linger) lingers;
-	struct rd_iw_mailbox *box; /* made with the first listener */
+	TAILQ_HEAD(, rd_iw_linger) lingers; /* oldest first */
+	struct rd_ratelimit ends;           /* of messages about connections that failed */
+	struct rd_iw_mailbox *box;          /* made with the first listener */
 	struct rd_iw_stats stats;
 };
 

@@ -18,7 +18,7 @@ static void linger_end(struct rd_iw_linger *l)
 	rd_io_del(l->fab->base.loop, &l->io);
 	rd_timer_stop(l->fab->base.loop, &l->timer);
 	close(l->io.fd);
-	LIST_REMOVE(l, link);
+	TAILQ_REMOVE(&l->fab->lingers, l, link);
 	l->fab->stats.lingers--;
 	free(l);
 }
@@ -53,8 +53,10 @@ void rd_iw_linger_start(struct rd_iw_fab *fab, int fd, bool fin)
 		goto err_free;
 	if (rd_io_add(fab->base.loop, &l->io, fd, EPOLLIN, linger_io))
 		goto err_stop_timer;
-	LIST_INSERT_HEAD(&fab->lingers, l, link);
-	fab->stats.lingers++;
+	TAILQ_INSERT_TAIL(&fab->lingers, l, link);
+	/* Whoever connects to be refused, again and again, must not use up the descriptors. */
+	if (++fab->stats.lingers > RD_IW_MAX_LINGERS)
+		linger_end(TAILQ_FIRST(&fab->lingers));
 	return;
 
 err_stop_timer:
@@ -67,8 +69,8 @@ err_close:
 
 void rd_iw_linger_fini(struct rd_iw_fab *fab)
 {
-	while (!LIST_EMPTY(&fab->lingers))
-		linger_end(LIST_FIRST(&fab->lingers));
+	while (!TAILQ_EMPTY(&fab->lingers))
+		linger_end(TAILQ_FIRST(&fab->lingers));
 }
 
 /* ---- mailbox ---- */

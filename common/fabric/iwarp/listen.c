@@ -32,7 +32,8 @@ struct listener {
 	struct rd_timer pause;
 	LIST_HEAD(, half_open) halves;
 	uint32_t nhalves;
-	struct rd_ratelimit rl;
+	struct rd_ratelimit rl;       /* of messages about peers */
+	struct rd_ratelimit pause_rl; /* of those about our own limits */
 };
 
 static uint64_t request_timeout(const struct rd_iw_fab *fab)
@@ -101,6 +102,7 @@ static void half_complete(struct half_open *h)
 	struct rd_iw_req *req = h->req;
 	struct rd_iw_mpa *m = &req->mpa;
 	const char *why;
+	uint32_t held;
 
 	if (rd_iw_mpa_parse(req->frame, h->len, false, m, &why)) {
 		half_drop(h, why);
@@ -117,8 +119,10 @@ static void half_complete(struct half_open *h)
 	if (m->enhanced && m->ord != RD_MPA_ENH_NO_NEGO)
 		req->base.peer_ord = m->ord;
 	if (m->markers) {
-		rd_info(rd_iw_log(lis->fab), RD_LOG_FABRIC,
-			"connection refused: peer requires MPA markers");
+		if (rd_ratelimit_pass(&lis->rl, rd_loop_now(lis->fab->base.loop), RD_NSEC_PER_SEC,
+				      5, &held))
+			rd_info(rd_iw_log(lis->fab), RD_LOG_FABRIC,
+				"connection refused: peer requires MPA markers");
 		rd_iw_req_reject(&req->base, NULL, 0);
 		return;
 	}
@@ -212,7 +216,11 @@ static struct listener *to_listener(struct rd_fab_listener *lis)
 
 static void accept_pause(struct listener *lis, int err)
 {
-	rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC, "accept: %s: pausing", strerror(err));
+	uint32_t held;
+
+	if (rd_ratelimit_pass(&lis->pause_rl, rd_loop_now(lis->fab->base.loop),
+			      10 * RD_NSEC_PER_SEC, 1, &held))
+		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC, "accept: %s: pausing", strerror(err));
 	rd_timer_start(lis->fab->base.loop, &lis->pause, ACCEPT_PAUSE_NS);
 	watch_listener(lis);
 }

@@ -151,6 +151,14 @@ int rd_iw_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv
 	return rc;
 }
 
+/* The oldest work request is completed; the search for READs must not fall behind it. */
+static void retire(struct rd_iw_sq *sq)
+{
+	if (sq->read == sq->head)
+		sq->read++;
+	sq->head++;
+}
+
 void rd_iw_sq_reap(struct rd_iw_conn *c)
 {
 	struct rd_iw_sq *sq = &c->sq;
@@ -162,7 +170,7 @@ void rd_iw_sq_reap(struct rd_iw_conn *c)
 			break;
 		if (s->flags & IBV_SEND_SIGNALED)
 			push_wc(c, s->wr_id, s->opcode, s->total, IBV_WC_SUCCESS);
-		sq->head++;
+		retire(sq);
 	}
 }
 
@@ -170,7 +178,7 @@ void rd_iw_sq_flush(struct rd_iw_conn *c, const struct rd_iw_swr *bad, enum ibv_
 {
 	struct rd_iw_sq *sq = &c->sq;
 
-	for (; sq->head != sq->tail; sq->head++) {
+	for (; sq->head != sq->tail; retire(sq)) {
 		const struct rd_iw_swr *s = rd_iw_sq_at(sq, sq->head);
 
 		push_wc(c, s->wr_id, s->opcode, 0, s == bad ? status : IBV_WC_WR_FLUSH_ERR);
@@ -182,8 +190,6 @@ struct rd_iw_swr *rd_iw_sq_reading(struct rd_iw_conn *c)
 	struct rd_iw_sq *sq = &c->sq;
 
 	/* Only what was handed to the socket can be answered; beyond it nothing is in WAIT. */
-	if ((int32_t)(sq->read - sq->head) < 0)
-		sq->read = sq->head;
 	for (; sq->read != c->tx.cur.sq; sq->read++) {
 		struct rd_iw_swr *s = rd_iw_sq_at(sq, sq->read);
 

@@ -40,7 +40,10 @@ static bool begin_message(const struct rd_iw_conn *c, struct rd_iw_cursor *cur)
 {
 	bool sq = sq_ready(c, cur);
 
-	if (cur->resp != c->resp_tail && (!sq || cur->burst < TX_RESP_BURST)) {
+	if (cur->poke) {
+		cur->src = RD_IW_SRC_POKE;
+		cur->poke = false;
+	} else if (cur->resp != c->resp_tail && (!sq || cur->burst < TX_RESP_BURST)) {
 		cur->src = RD_IW_SRC_RESP;
 		cur->burst++;
 	} else if (sq) {
@@ -159,7 +162,7 @@ static int put_rtr(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, s
 	struct rd_iw_read none = {0};
 
 	f->last = true;
-	if (c->tx.rtr == RD_IW_RTR_READ)
+	if (f->src == RD_IW_SRC_RTR && c->tx.rtr == RD_IW_RTR_READ)
 		return (int)rd_iw_put_read_req(buf, cur->read_msn, &none);
 	return (int)rd_iw_put_tagged(buf, RD_RDMAP_WRITE, true, 0, 0, 0);
 }
@@ -185,8 +188,10 @@ static void advance(const struct rd_iw_conn *c, struct rd_iw_cursor *cur,
 	case RD_IW_SRC_RESP:
 		cur->resp++;
 		break;
-	default:
+	case RD_IW_SRC_RTR:
 		read = c->tx.rtr == RD_IW_RTR_READ;
+		break;
+	default:
 		break;
 	}
 	if (read) {
@@ -381,8 +386,10 @@ static void fpdu_sent(struct rd_iw_conn *c, const struct rd_iw_fpdu *f)
 	case RD_IW_SRC_RESP:
 		c->resp_head++;
 		break;
-	default:
+	case RD_IW_SRC_RTR:
 		c->rtr_read = c->tx.rtr == RD_IW_RTR_READ;
+		break;
+	default:
 		break;
 	}
 }
@@ -405,8 +412,6 @@ static bool settle(struct rd_iw_conn *c, const struct rd_iw_batch *b,
 				memcpy(c->tx.part_bytes, b->arena + f->arena_off,
 				       (size_t)f->hdr_len + f->trail_len);
 				c->tx.cur = i + 1 < b->nfpdu ? b->fpdu[i + 1].from : *end;
-				/* The next message is begun afresh: what is due may have changed.
-				 */
 			} else {
 				c->tx.cur = f->from;
 			}
@@ -448,7 +453,10 @@ void rd_iw_tx_run(struct rd_iw_conn *c)
 {
 	struct rd_iw_batch *b = &c->dev->batch;
 
-	for (int round = 0; round < TX_ROUNDS; round++) {
+	/* With CRC a round is one FPDU. */
+	int rounds = c->crc ? RD_IW_BATCH : TX_ROUNDS;
+
+	for (int round = 0; round < rounds; round++) {
 		struct rd_iw_cursor end;
 		struct msghdr msg = {.msg_iov = b->iov};
 		int rc = fill(c, b, &end);
@@ -495,6 +503,12 @@ void rd_iw_tx_release(struct rd_iw_conn *c)
 		c->tx.hold = false;
 		rd_iw_tx_kick(c);
 	}
+}
+
+void rd_iw_tx_poke(struct rd_iw_conn *c)
+{
+	c->tx.cur.poke = true;
+	rd_iw_tx_kick(c);
 }
 
 void rd_iw_tx_term(struct rd_iw_conn *c, uint32_t code, const uint8_t *bad, size_t bad_len)

@@ -140,6 +140,7 @@ void t_raw_serve(struct t_raw *r, struct t_pair *p)
 	int lfd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
 	r->p = p;
+	rd_iw_fab(p->cl.fab)->opts.poke_ns = T_NO_POKES;
 	CU_ASSERT_FATAL(lfd >= 0);
 	rd_addr_parse("127.0.0.1", 0, &ss);
 	CU_ASSERT_EQUAL_FATAL(bind(lfd, (struct sockaddr *)&ss, sizeof(struct sockaddr_in)), 0);

@@ -5,6 +5,9 @@
 
 #include "t_fab.h"
 
+/* A client opened with it does not poke: its FPDUs are counted, or are those posted. */
+#define T_NO_POKES UINT64_MAX
+
 struct t_raw {
 	struct t_pair *p;
 	int fd;
@@ -15,7 +18,7 @@ void t_raw_connect(struct t_raw *r, struct t_pair *p);
 /* Connect, send an enhanced MPA request, read the reply; the server side is then established. */
 void t_raw_open(struct t_raw *r, struct t_pair *p, uint8_t flags);
 /* Listen with a plain socket and let the pair's client connect to it; the MPA request is left
- * unread. */
+ * unread. No pokes. */
 void t_raw_serve(struct t_raw *r, struct t_pair *p);
 void t_raw_send(struct t_raw *r, const void *buf, size_t len);
 void t_raw_hex(struct t_raw *r, const char *hex);

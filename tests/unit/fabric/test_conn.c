@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How connections come about, and all the ways they end. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,11 +88,12 @@ static void revisions(void)
 	CU_ASSERT_EQUAL(p.seen_ird, 128);
 	CU_ASSERT_EQUAL(p.sv.conn->ord, 16); /* what was asked for: no one can tell otherwise */
 	t_pair_close(&p);
-	o = (struct t_opts){.client.no_peer_to_peer = true};
+	o = (struct t_opts){.client.no_peer_to_peer = true, .client.poke_ns = T_NO_POKES};
 	t_pair_connect(&p, &o);
 	CU_ASSERT_EQUAL(t_stats(&p.cl)->fpdus_tx, 0);
 	t_pair_close(&p);
-	t_pair_connect(&p, NULL);
+	o.client.no_peer_to_peer = false;
+	t_pair_connect(&p, &o);
 	CU_ASSERT_EQUAL(t_stats(&p.cl)->fpdus_tx, 1); /* the ready-to-receive message */
 	CU_ASSERT_EQUAL(t_stats(&p.sv)->fpdus_rx, 1);
 	t_pair_close(&p);
@@ -456,6 +458,140 @@ static void adopted_elsewhere(void)
 	t_pair_close(&p);
 }
 
+/* A peer that says nothing is given something to look at, until it speaks. */
+static void pokes(void)
+{
+	struct t_opts o = {.client = {.no_peer_to_peer = true, .poke_ns = RD_NSEC_PER_MSEC}};
+	uint8_t buf[64];
+	struct t_pair p;
+	struct t_raw r;
+
+	t_pair_open(&p, &o);
+	t_raw_serve(&r, &p);
+	rd_iw_fab(p.cl.fab)->opts.poke_ns = o.client.poke_ns;
+	CU_ASSERT(t_raw_recv(&r, buf, 24));
+	t_raw_hex(&r, REP "10 02 0004 00040000");
+	for (int i = 0; i < 4; i++) {
+		static const uint8_t empty_write[20] = {0, 14, 0xc1, 0x40};
+
+		CU_ASSERT(t_raw_recv(&r, buf, 20));
+		CU_ASSERT_EQUAL(memcmp(buf, empty_write, 20), 0);
+	}
+	CU_ASSERT_EQUAL(p.cl.established, 1);
+	/* Now it speaks. What was on its way comes still, and then silence. */
+	t_raw_hex(&r, "000ec140 00000000 0000000000000000 00000000");
+	T_UNTIL(&p, rd_iw_conn(p.cl.conn)->rx.got_first);
+	while (recv(r.fd, buf, sizeof(buf), 0) > 0)
+		;
+	CU_ASSERT(!rd_timer_armed(&rd_iw_conn(p.cl.conn)->first_timer));
+	CU_ASSERT(t_raw_quiet(&r, 5 * RD_NSEC_PER_MSEC));
+	CU_ASSERT_EQUAL(p.cl.disconnected, 0);
+	t_raw_close(&r);
+	T_UNTIL(&p, p.cl.disconnected);
+	t_pair_close(&p);
+}
+
+/* A poke that falls due while an FPDU is partly sent comes behind it, not into it. */
+static void poke_waits_its_turn(void)
+{
+	struct t_opts o = {.client = {.no_peer_to_peer = true, .sndbuf = 16384}};
+	uint8_t hdr[16], *sink = malloc(1 << 16);
+	size_t payload = 0, empty = 0;
+	struct rd_fab_mr *mr;
+	struct rd_iw_conn *c;
+	struct t_pair p;
+	struct t_raw r;
+
+	t_pair_open(&p, &o);
+	t_raw_serve(&r, &p);
+	rd_iw_fab(p.cl.fab)->opts.poke_ns = RD_NSEC_PER_MSEC;
+	mr = t_reg(&p.cl, mem, sizeof(mem), IBV_ACCESS_LOCAL_WRITE);
+	CU_ASSERT(t_raw_recv(&r, sink, 24));
+	t_raw_hex(&r, REP "10 02 0004 00040000");
+	T_UNTIL(&p, p.cl.established);
+	for (int i = 0; i < 20; i++)
+		CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, mr, 0, 65000, 8, 9), 0);
+	c = rd_iw_conn(p.cl.conn);
+	T_UNTIL(&p, c->tx.blocked && c->tx.part_sent && c->tx.cur.poke);
+	CU_ASSERT(c->tx.blocked);
+	while (payload < 20 * 65000) {
+		uint32_t plen;
+
+		CU_ASSERT_FATAL(t_raw_recv(&r, hdr, sizeof(hdr)));
+		plen = ((uint32_t)hdr[0] << 8 | hdr[1]) - 14;
+		CU_ASSERT_EQUAL_FATAL(hdr[3], 0x40);
+		CU_ASSERT_FATAL(plen == 0 || plen == 65000);
+		CU_ASSERT_FATAL(t_raw_recv(&r, sink, plen + rd_iw_pad(16 + plen) + 4));
+		payload += plen;
+		empty += plen == 0;
+	}
+	CU_ASSERT(empty >= 1);
+	t_raw_close(&r);
+	T_UNTIL(&p, p.cl.disconnected);
+	rd_fab_dereg_mr(&mr);
+	t_pair_close(&p);
+	free(sink);
+}
+
+/* A listener on every address, of IPv6 alone; the request names the address that was reached. */
+static void wildcard_v6(void)
+{
+	struct t_opts o = {.ipv6 = true, .manual = true};
+	struct sockaddr_storage any, v4;
+	struct rd_fab_listener *lis;
+	char text[RD_ADDR_TEXT];
+	struct t_pair p;
+	uint16_t port;
+	int fd;
+
+	t_pair_open(&p, &o);
+	rd_addr_parse("::", 0, &any);
+	CU_ASSERT_EQUAL_FATAL(
+		rd_fab_listen(p.sv.fab, (struct sockaddr *)&any, 16, p.lis->fn, &p, &lis), 0);
+	port = rd_addr_port((struct sockaddr *)&lis->addr);
+	CU_ASSERT(rd_addr_is_any((struct sockaddr *)&lis->addr));
+	rd_addr_set_port((struct sockaddr *)&p.lis->addr, port); /* where the client goes */
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req);
+	CU_ASSERT_STRING_EQUAL(rd_addr_format_host((struct sockaddr *)&p.req->local, text), "::1");
+	CU_ASSERT_EQUAL(rd_addr_port((struct sockaddr *)&p.req->local), port);
+	t_adopt(&p, p.req);
+	T_UNTIL(&p, p.cl.established && p.sv.established);
+	/* IPv4 does not come in through it. */
+	rd_addr_parse("127.0.0.1", port, &v4);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CU_ASSERT(fd >= 0);
+	CU_ASSERT(connect(fd, (struct sockaddr *)&v4, sizeof(struct sockaddr_in)) < 0);
+	CU_ASSERT_EQUAL(errno, ECONNREFUSED);
+	close(fd);
+	rd_fab_unlisten(&lis);
+	t_pair_close(&p);
+}
+
+/* Connecting only to be refused: sockets that linger are bounded. */
+static void linger_limit(void)
+{
+	enum { COUNT = RD_IW_MAX_LINGERS + 40 };
+	struct t_opts o = {.reject = true};
+	struct t_raw *r = calloc(COUNT, sizeof(*r));
+	uint8_t rep[24];
+	struct t_pair p;
+
+	t_pair_open(&p, &o);
+	for (int i = 0; i < COUNT; i++) {
+		t_raw_connect(&r[i], &p);
+		t_raw_hex(&r[i], "4d504120494420526571204672616d65 10 02 0004 00080008");
+		CU_ASSERT(t_raw_recv(&r[i], rep, sizeof(rep)));
+		CU_ASSERT_EQUAL(rep[16], 0x30);
+		CU_ASSERT(t_stats(&p.sv)->lingers <= RD_IW_MAX_LINGERS);
+	}
+	CU_ASSERT_EQUAL(p.requests, COUNT);
+	for (int i = 0; i < COUNT; i++)
+		t_raw_close(&r[i]);
+	t_pair_close(&p);
+	free(r);
+}
+
 /* ---- ends ---- */
 
 static void flush_order(void)
@@ -627,11 +763,12 @@ static void destroyed_in_cq_callback(void)
 
 static void purged(void)
 {
+	struct t_opts o = {.client.poke_ns = T_NO_POKES};
 	struct rd_fab_mr *ma;
 	struct ibv_wc wc[4];
 	struct t_pair p;
 
-	t_pair_connect(&p, NULL);
+	t_pair_connect(&p, &o);
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
 	p.cl.no_poll = true;
 	for (uint64_t i = 0; i < 10; i++)
@@ -770,6 +907,10 @@ const struct t_case t_conn_cases[] = {
 	{"the responder does not speak first", startup_rule},
 	{"an initiator that stays silent", silent_initiator},
 	{"a request adopted by another fabric", adopted_elsewhere},
+	{"a listener on all IPv6 addresses", wildcard_v6},
+	{"a silent responder is poked", pokes},
+	{"a poke waits for the frame before it", poke_waits_its_turn},
+	{"sockets that linger are bounded", linger_limit},
 	{"flushing keeps the order", flush_order},
 	{"what was posted before a disconnect arrives", last_words},
 	{"either side leaves at every state", leave_at_every_state},

@@ -14,7 +14,10 @@ static uint8_t a[1 << 20], b[1 << 20];
 static void pair_with_keys(struct t_pair *p, const struct t_opts *o, struct rd_fab_mr **ma,
 			   struct rd_fab_mr **mb)
 {
-	t_pair_connect(p, o);
+	struct t_opts quiet = o ? *o : (struct t_opts){0};
+
+	quiet.client.poke_ns = T_NO_POKES;
+	t_pair_connect(p, &quiet);
 	*ma = t_reg(&p->cl, a, sizeof(a), T_ACCESS_ALL);
 	*mb = t_reg(&p->sv, b, sizeof(b), T_ACCESS_ALL);
 }
@@ -431,6 +434,136 @@ static void revoked_while_read(void)
 	free(sink);
 }
 
+/* Every counter of a connection starts just before it wraps around; work goes on across it. */
+static void wrap_conn(struct t_end *e)
+{
+	const uint32_t near = UINT32_MAX - 20;
+	struct rd_iw_conn *c = rd_iw_conn(e->conn);
+	struct rd_iw_cq *cq = rd_container_of(e->cq, struct rd_iw_cq, base);
+
+	CU_ASSERT_EQUAL(c->sq.head, c->sq.tail);
+	CU_ASSERT_EQUAL(c->rq.head, c->rq.tail);
+	CU_ASSERT_EQUAL(cq->head, cq->tail);
+	c->sq.head = c->sq.tail = c->sq.read = c->tx.cur.sq = near;
+	c->rq.head = c->rq.tail = near;
+	cq->head = cq->tail = near;
+	c->resp_head = c->resp_tail = c->tx.cur.resp = near;
+	c->tx.cur.send_msn = c->tx.cur.read_msn = near;
+	c->rx.send_msn = c->rx.read_msn = near;
+}
+
+static void counters_wrap(void)
+{
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+	uint64_t done = 0;
+
+	pair_with_keys(&p, NULL, &ma, &mb);
+	wrap_conn(&p.cl);
+	wrap_conn(&p.sv);
+	t_fill(a, 4096, 21);
+	t_fill(b + 65536, 4096, 22);
+	for (uint64_t i = 0; i < 60; i++) {
+		uint64_t off = 64 * i;
+
+		t_recv(&p.sv, i, mb, off, 64);
+		t_recv(&p.cl, i, ma, 8192, 64);
+		t_send(&p.cl, 1000 + i, ma, off, 64);
+		t_rdma(&p.cl, IBV_WR_RDMA_READ, 2000 + i, ma, 65536 + off, 64,
+		       (uintptr_t)b + 65536 + off, mb->rkey);
+		t_send(&p.sv, 3000 + i, mb, 0, 8);
+		done += 3;
+		if (i % 4 == 3) /* the send queue holds 64 */
+			T_UNTIL(&p, p.cl.nwc == (int)done);
+	}
+	T_UNTIL(&p, p.cl.nwc == 180 && p.sv.nwc == 120);
+	CU_ASSERT(all_ok(&p.cl, 0, 180));
+	CU_ASSERT(all_ok(&p.sv, 0, 120));
+	CU_ASSERT(t_filled(b, 60 * 64, 21));
+	CU_ASSERT(t_filled(a + 65536, 60 * 64, 22));
+	CU_ASSERT(rd_iw_conn(p.cl.conn)->sq.head < 1000);
+	CU_ASSERT(rd_iw_conn(p.sv.conn)->rx.send_msn < 1000);
+	close_with_keys(&p, &ma, &mb);
+}
+
+/*
+ * A connection that never READs: what looks for a READ to answer must keep up with the queue, or,
+ * 2^31 work requests later, a peer's stray response would start a search through all of them.
+ */
+static void reads_keep_up(void)
+{
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	pair_with_keys(&p, NULL, &ma, &mb);
+	for (uint64_t i = 0; i < 40; i++)
+		t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, 0, 8, (uintptr_t)b, mb->rkey);
+	T_UNTIL(&p, p.cl.nwc == 40);
+	CU_ASSERT_EQUAL(rd_iw_conn(p.cl.conn)->sq.head, 40);
+	CU_ASSERT_EQUAL(rd_iw_conn(p.cl.conn)->sq.read, 40);
+	close_with_keys(&p, &ma, &mb);
+}
+
+/* A shared queue's room in a CQ is reserved once, and given back with its last user. */
+static void shared_room(void)
+{
+	struct t_opts o = {.srq = true};
+	struct t_pair p;
+	uint32_t with;
+
+	t_pair_connect(&p, &o);
+	with = rd_container_of(p.sv.cq, struct rd_iw_cq, base)->reserved;
+	CU_ASSERT_EQUAL(with, 64 + 64);
+	for (int i = 0; i < 5; i++) {
+		rd_fab_conn_destroy(&p.sv.conn);
+		CU_ASSERT_EQUAL(rd_container_of(p.sv.cq, struct rd_iw_cq, base)->reserved, 0);
+		rd_fab_conn_destroy(&p.cl.conn);
+		p.cl.established = p.sv.established = 0;
+		t_pair_start(&p);
+		T_UNTIL(&p, p.cl.established && p.sv.established);
+		CU_ASSERT_EQUAL(rd_container_of(p.sv.cq, struct rd_iw_cq, base)->reserved, with);
+	}
+	t_pair_close(&p);
+}
+
+/*
+ * A key is taken back and its place in the table given to another's memory while a Write with it is
+ * under way: the rest of the Write lands nowhere.
+ */
+static void key_reused_midway(void)
+{
+	static uint8_t first[4096], second[4096];
+	struct rd_fab_mr *mr, *next;
+	uint8_t out[5000], ones[4096];
+	struct t_pair p;
+	struct t_raw r;
+	uint32_t old;
+	size_t n;
+
+	memset(first, 0, sizeof(first));
+	memset(second, 0, sizeof(second));
+	memset(ones, 1, sizeof(ones));
+	t_pair_open(&p, NULL);
+	mr = t_reg(&p.sv, first, sizeof(first), T_ACCESS_ALL);
+	old = mr->rkey;
+	t_raw_open(&r, &p, 0);
+	n = t_fpdu_tagged(out, RD_RDMAP_WRITE, old, (uintptr_t)first, true, ones, sizeof(ones));
+	t_raw_send(&r, out, 16 + 2000);
+	T_UNTIL(&p, first[1999] == 1);
+	rd_fab_dereg_mr(&mr);
+	next = t_reg(&p.sv, second, sizeof(second), T_ACCESS_ALL);
+	CU_ASSERT_EQUAL(next->rkey >> 14, old >> 14); /* the same place ... */
+	CU_ASSERT_NOT_EQUAL(next->rkey, old);         /* ... and another key */
+	t_raw_send(&r, out + 16 + 2000, n - 16 - 2000);
+	t_raw_expect_term(&r, RD_TERM_DT_STAG);
+	CU_ASSERT_EQUAL(first[2000], 0);
+	for (size_t i = 0; i < sizeof(second); i++)
+		CU_ASSERT_FATAL(second[i] == 0);
+	t_raw_close(&r);
+	rd_fab_dereg_mr(&next);
+	t_pair_close(&p);
+}
+
 /* Both sides push hard through tiny buffers: neither may wait for the other. */
 static void backpressure(bool crc)
 {
@@ -558,6 +691,10 @@ const struct t_case t_flow_cases[] = {
 	{"SEND with Invalidate", invalidation},
 	{"memory keys", keys},
 	{"memory taken back while the peer reads it", revoked_while_read},
+	{"memory given to another while the peer writes it", key_reused_midway},
+	{"counters wrap around", counters_wrap},
+	{"the search for READs keeps up", reads_keep_up},
+	{"room for a shared receive queue", shared_room},
 	{"both sides push through tiny buffers", backpressure_plain},
 	{"the same with CRC", backpressure_crc},
 	{"random operations against a model", random_mix},

@@ -10,6 +10,7 @@ int main(int argc, char **argv)
 		{.name = "abuse", .cases = t_abuse_cases},
 		{.name = "conn", .cases = t_conn_cases},
 		{.name = "flow", .cases = t_flow_cases},
+		{.name = "threads", .cases = t_threads_cases},
 		{.name = NULL},
 	};
 

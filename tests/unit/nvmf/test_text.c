@@ -116,6 +116,7 @@ static void says_what_is_wrong_with_an_nqn(void)
 		{"nqn.2026-11.org.example:", "has nothing after the colon"},
 		{"nqn.2026-11.org.example:a b", "contains a space or a control character"},
 		{"nqn.2026-11.org.example:a\n", "contains a space or a control character"},
+		{"nqn.2026-11.org.example:\xc2\x9b", "contains a space or a control character"},
 		{"nqn.2026-11.org.example:\xff", "is not valid UTF-8"},
 		{"nqn.2026-11.org.example:\xc0\x80", "is not valid UTF-8"},
 		{"nqn.2026-11.org.example:\xe0\x80\x80", "is not valid UTF-8"},

@@ -108,6 +108,10 @@ static void foreign_text_is_tamed(void)
 		"a\nb\033[31m\x7f"
 		"\xc3\xa9");
 	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: host a b?[31m?\xc3\xa9");
+	rd_info(log, RD_LOG_CTRL, "host %s",
+		"\xc2\x9b"
+		"31m \xc2\xa9");
+	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: host ??31m \xc2\xa9");
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	errno = ENOENT;

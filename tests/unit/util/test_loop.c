@@ -271,6 +271,7 @@ struct t_defer {
 	struct t_defer *next; /* queued by the callback */
 	enum rd_defer_phase next_phase;
 	int again;
+	int ran;
 };
 
 static void defer_ran(struct rd_defer *defer)
@@ -326,6 +327,35 @@ static void endless_work_does_not_hold_back_flushes(void)
 	rd_defer_cancel(loop, &w.defer);
 	rd_defer_cancel(loop, &f.defer);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
+	rd_loop_destroy(&loop);
+}
+
+/* Runs again and again, up to a bound only a hang reaches, and cancels @next at its first run. */
+static void cancel_next(struct rd_defer *defer)
+{
+	struct t_defer *t = rd_container_of(defer, struct t_defer, defer);
+
+	rd_defer_cancel(t->loop, &t->next->defer);
+	t->ran++;
+	if (t->ran < 1000000)
+		rd_defer(t->loop, defer, RD_DEFER_FLUSH);
+}
+
+static void flush_cancels_another(void)
+{
+	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct t_defer w = {.defer.fn = defer_ran, .loop = loop, .tag = 'w', .again = 1 << 30};
+	struct t_defer last = {.defer.fn = defer_ran, .loop = loop, .tag = 'l'};
+	struct t_defer f = {.defer.fn = cancel_next, .loop = loop, .next = &last};
+
+	rd_defer(loop, &w.defer, RD_DEFER_WORK);
+	rd_defer(loop, &f.defer, RD_DEFER_FLUSH);
+	rd_defer(loop, &last.defer, RD_DEFER_FLUSH);
+	CU_ASSERT_TRUE(rd_loop_turn(loop, 0) > 0);
+	CU_ASSERT_TRUE(f.ran >= 1 && f.ran < 10);
+	CU_ASSERT_FALSE(last.defer.queued);
+	rd_defer_cancel(loop, &w.defer);
+	rd_defer_cancel(loop, &f.defer);
 	rd_loop_destroy(&loop);
 }
 
@@ -583,6 +613,7 @@ const struct t_case t_loop_cases[] = {
 	{"events of a removed descriptor are dropped", removed_events_are_dropped},
 	{"work comes before flush, and again after it", work_comes_before_flush},
 	{"endless work does not hold back flushes", endless_work_does_not_hold_back_flushes},
+	{"a flush may cancel another one under endless work", flush_cancels_another},
 	{"pollers run in each turn and may be removed", pollers_run_each_turn},
 	{"spins after work, then sleeps", spins_after_work_then_sleeps},
 	{"a callback cannot run the loop", a_callback_cannot_run_the_loop},

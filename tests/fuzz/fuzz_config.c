@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdtarget's configuration file. */
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "fuzz.h"
+
+static void count_line(void *arg, enum rd_log_level level, const char *line)
+{
+	*(int *)arg += level == RD_LOG_ERROR;
+}
+
+/* What loading promises about a configuration it has accepted. */
+static void check(const struct rdt_config *c)
+{
+	FUZZ_CHECK(c->target.reactors >= 1);
+	FUZZ_CHECK(c->target.queue_depth >= 16 && c->target.queue_depth <= 1024);
+	FUZZ_CHECK(c->target.max_data_bytes >= 4096);
+	FUZZ_CHECK((c->target.max_data_bytes & (c->target.max_data_bytes - 1)) == 0);
+	FUZZ_CHECK(c->target.in_capsule_bytes <= 65536 && c->target.in_capsule_bytes % 16 == 0);
+	for (uint32_t i = 0; i < c->listeners_count; i++)
+		FUZZ_CHECK(c->listeners[i].address);
+	for (uint32_t i = 0; i < c->subsystems_count; i++) {
+		const struct rdt_subsys_config *s = &c->subsystems[i];
+
+		FUZZ_CHECK(s->nqn && strlen(s->nqn) <= 223);
+		FUZZ_CHECK(s->serial && strlen(s->serial) <= 20);
+		FUZZ_CHECK(s->model && strlen(s->model) <= 40);
+		for (uint32_t n = 0; n < s->namespaces_count; n++) {
+			const struct rdt_ns_config *ns = &s->namespaces[n];
+
+			FUZZ_CHECK(ns->nsid >= 1 && ns->nsid != UINT32_MAX && ns->uuid);
+			FUZZ_CHECK(ns->block_size == 512 || ns->block_size == 4096);
+			FUZZ_CHECK(ns->size_bytes % ns->block_size == 0);
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct rdt_config *config = NULL;
+	struct rd_log *log = NULL;
+	char path[64];
+	int fd, rc, errors = 0;
+
+	fd = memfd_create("config", MFD_CLOEXEC);
+	FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	FUZZ_CHECK(!rd_log_create("fuzz", -1, RD_LOG_TRACE, count_line, &errors, &log));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	rc = rdt_config_load(path, log, &config);
+	/* It is refused with a reason, or it is good. */
+	FUZZ_CHECK(rc <= 0 && (rc == 0) == (config != NULL));
+	FUZZ_CHECK(rc == 0 || errors > 0);
+	if (config)
+		check(config);
+	rdt_config_free(&config);
+	rd_log_destroy(&log);
+	close(fd);
+	return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Entries of a discovery log page, as a target sends them. */
+#include "fuzz.h"
+#include "internal.h"
+
+/* No NUL, or the padding of the peer's choice: a string all the same, without trailing spaces. */
+static void check_text(const char *text, size_t size)
+{
+	size_t n = strnlen(text, size);
+
+	FUZZ_CHECK(n < size && (n == 0 || text[n - 1] != ' '));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct nvmf_disc_log_entry *e = calloc(1, sizeof(*e));
+	struct rdinit_discovery_record rec;
+
+	FUZZ_CHECK(e);
+	memcpy(e, data, size < sizeof(*e) ? size : sizeof(*e));
+	rdi_discover_parse(e, &rec);
+	check_text(rec.trsvcid, sizeof(rec.trsvcid));
+	check_text(rec.subnqn, sizeof(rec.subnqn));
+	check_text(rec.traddr, sizeof(rec.traddr));
+	FUZZ_CHECK(rec.trtype == e->trtype && rec.portid == le16toh(e->portid));
+	free(e);
+	return 0;
+}

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write the corpora' first files: well-formed inputs and typical violations, by name.
+
+Inputs that a fuzzer found are added by hand, as found-*. Keys and addresses of fuzz_fpdu.c are those of its
+fixed seed and mapping; it says so when they change (corpus - fpdu then finds no key, and its Writes no memory).
+"""
+import pathlib
+import struct
+
+HERE = pathlib.Path(__file__).parent / "corpus"
+OPEN, READ_ONLY, LOCAL = (0x6f6d, 0x200000001000), (0x9596, 0x200000003000), (0xd756, 0x200000005000)
+CRC, P2P, BYTES, POSTS, REVOKE, SRQ = 1, 2, 4, 8, 16, 32
+
+
+def put(corpus, name, data):
+    path = HERE / corpus / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def fpdu(ulpdu):
+    frame = struct.pack(">H", len(ulpdu)) + ulpdu
+    return frame + bytes(-len(frame) % 4) + bytes(4)
+
+
+def tagged(op, key, to, payload=b"", last=True):
+    return fpdu(struct.pack(">BBIQ", 0xc1 if last else 0x81, 0x40 | op, key, to) + payload)
+
+
+def untagged(op, qn, msn, mo=0, payload=b"", last=True, inv=0):
+    return fpdu(struct.pack(">BBIIII", 0x41 if last else 0x01, 0x40 | op, inv, qn, msn, mo) + payload)
+
+
+def read(msn, key, to, size):
+    return untagged(1, 1, msn, payload=struct.pack(">IQIIQ", 0x1234, 0x1000, size, key, to))
+
+
+def fpdus():
+    send = untagged(3, 0, 1, payload=b"x" * 64)
+    halves = untagged(3, 0, 1, 0, b"a" * 100, False) + untagged(3, 0, 1, 100, b"b" * 156)
+    write = tagged(0, *OPEN, b"w" * 77)
+    key, at = LOCAL
+    answers = (tagged(2, key, at, b"r" * 40, False) + tagged(2, key, at + 40, b"r" * 60)
+               + tagged(2, key, at + 200, b"R" * 1000) + tagged(2, key, at + 1300))
+    capsule = bytes.fromhex(
+        "00524143000000000000000000000001000000007f4000000100000000000000000000000000000000000000"
+        "001808068088ffff000400016c23414f000000001f0000008813000000000000000000000000000000000000")
+    return {
+        "send": (0, send),
+        "send-crc": (CRC, send + untagged(3, 0, 2, payload=b"y")),
+        "send-inv": (0, untagged(4, 0, 1, payload=b"z" * 16, inv=OPEN[0]) + write),
+        "send-inv-local": (0, untagged(4, 0, 1, payload=b"z" * 16, inv=LOCAL[0])),
+        "send-halves-bytes": (BYTES | SRQ, halves + untagged(5, 0, 2)),
+        "send-nine": (SRQ, b"".join(untagged(3, 0, i + 1, payload=b"n") for i in range(9))),
+        "send-too-long": (0, untagged(3, 0, 1, payload=b"l" * 257)),
+        "interleaved": (0, untagged(3, 0, 1, 0, b"a" * 4, False) + tagged(0, *OPEN, b"w" * 8, False)
+                        + untagged(3, 0, 1, 4, b"b" * 4) + tagged(0, OPEN[0], OPEN[1] + 8, b"w")),
+        "write-all": (CRC | BYTES, tagged(0, *OPEN, b"w" * 4096)),
+        "write-beyond": (0, tagged(0, OPEN[0], OPEN[1] + 4090, b"w" * 8)),
+        "write-read-only": (0, tagged(0, *READ_ONLY, b"w")),
+        "write-local": (0, tagged(0, *LOCAL, b"w")),
+        "write-empty": (P2P, tagged(0, 0, 0)),
+        "write-revoked": (REVOKE | BYTES, tagged(0, *OPEN, b"w" * 3000)),
+        "read": (0, read(1, *OPEN, 4096) + read(2, *READ_ONLY, 1) + read(3, 0, 0, 0)),
+        "read-crc": (CRC, read(1, *READ_ONLY, 4096)),
+        "read-revoked": (REVOKE, read(1, *OPEN, 4096) + read(2, *OPEN, 8)),
+        "read-beyond": (0, read(1, OPEN[0], OPEN[1] + 1, 4096)),
+        "read-five": (0, b"".join(read(i + 1, *OPEN, 4096) for i in range(5))),
+        "answers": (POSTS, send + answers),
+        "answers-crc-bytes": (POSTS | CRC | BYTES, send + answers),
+        "answer-short": (POSTS, send + tagged(2, key, at, b"r" * 99)),
+        "answer-elsewhere": (POSTS, send + tagged(2, key, at + 1, b"r" * 100)),
+        "answer-none-asked": (0, tagged(2, *OPEN, b"r")),
+        "terminate-rfc": (0, untagged(7, 2, 1, payload=bytes.fromhex("1203c000"))),
+        "terminate-siw": (0, bytes.fromhex(
+            "00464147000000000000000200000001000000001000070000004141000000000000000100000040000000001"
+            "2345601000000700000000000000040deadbe01000000000000000000000000")),
+        "opcode-8": (0, untagged(8, 0, 1, payload=bytes(8))),
+        "length-0": (0, bytes(8)),
+        "nvme-connect": (0, capsule),
+    }
+
+
+def frame(key, flags, revision, body):
+    return key + struct.pack(">BBH", flags, revision, len(body)) + body
+
+
+def mpas():
+    req, rep = b"MPA ID Req Frame", b"MPA ID Rep Frame"
+    cm = bytes.fromhex("0000000020001f00") + bytes(24)
+    return {
+        "request-siw": frame(req, 0x10, 2, bytes.fromhex("00800000") + cm),
+        "request-p2p": frame(req, 0x10, 2, bytes.fromhex("8008c001") + cm),
+        "request-p2p-send": frame(req, 0x50, 2, bytes.fromhex("c0080001")),
+        "request-no-negotiation": frame(req, 0x10, 2, bytes.fromhex("3fff3fff")),
+        "request-rev1": frame(req, 0x40, 1, cm),
+        "request-markers": frame(req, 0x90, 2, bytes(4)),
+        "request-short-block": frame(req, 0x10, 2, bytes(2)),
+        "request-longest": frame(req, 0x10, 2, bytes(512)),
+        "request-too-long": frame(req, 0x10, 2, bytes(513)),
+        "reply-siw": frame(rep, 0x10, 2, bytes.fromhex("00000080") + cm),
+        "reply-p2p": frame(rep, 0x10, 2, bytes.fromhex("80018008")),
+        "reply-p2p-read": frame(rep, 0x10, 2, bytes.fromhex("80014000")),
+        "reply-no-negotiation": frame(rep, 0x10, 2, bytes.fromhex("3fff3fff")),
+        "reply-reject": frame(rep, 0x30, 2, bytes.fromhex("0000000800000200")),
+        "reply-rev1": frame(rep, 0x00, 1, b""),
+        "revision-3": frame(req, 0x10, 3, bytes(4)),
+        "http": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    }
+
+
+NQN = "nqn.2024-01.test:x"
+URIS = {
+    "plain": "nvme+rdma://192.0.2.1/" + NQN, "nsid": "nvme+rdma://h:4420/" + NQN + "/7",
+    "v6": "nvme+rdma://[2001:db8::1]:4421/" + NQN, "scope": "nvme+rdma://[fe80::1%25lo]/" + NQN,
+    "scope-plain": "nvme+rdma://[fe80::1%lo]/" + NQN, "host": "nvme+rdma://h",
+    "escaped": "nvme+rdma://%61/nqn.2024-01.test%3Ax%2fy", "no-host": "nvme+rdma://:4420/" + NQN,
+    "user": "nvme+rdma://u@h/" + NQN, "port-0": "nvme+rdma://h:0/" + NQN, "nul": "nvme+rdma://h%00/" + NQN,
+    "bracket": "nvme+rdma://[::1/" + NQN, "percent": "nvme+rdma://h%4/" + NQN,
+    "nsid-all": "nvme+rdma://h/" + NQN + "/4294967295", "other": "nvme+tcp://h/" + NQN,
+    "long-host": "nvme+rdma://" + "h" * 256, "long-nqn": "nvme+rdma://h/" + NQN + "n" * 206,
+}
+
+
+def entry(trtype, pad, nqn, addr, port):
+    text = (lambda s, n: s[:n].ljust(n, pad))
+    return (struct.pack("<BBBBHHHH", trtype, 1, 2, 0, 1, 0xffff, 32, 0).ljust(32, b"\0") + text(port, 32)
+            + bytes(192) + text(nqn, 256) + text(addr, 256) + bytes([1, 5, 1]).ljust(256, b"\0"))
+
+
+CONFIG = """target: {reactors: 1, spin: 0us, max_data_size: 128KiB, in_capsule_size: 0}
+listeners:
+  - {address: "::1", port: 0, provider: iwarp, crc: true}
+subsystems:
+  - nqn: nqn.2024-01.test:x
+    allow_any_host: false
+    hosts: [nqn.2024-01.test:h]
+    namespaces:
+      - {nsid: 1, backend: memory, size: 1MiB, block_size: 512, nguid: 0123456789abcdef0123456789abcdef}
+      - {nsid: 2, backend: "null", size: 1GiB, eui64: 0123456789abcdef}
+      - {nsid: 3, backend: file, path: /nowhere, create: true, size: 4096, engine: aio, direct: "on"}
+"""
+
+
+def main():
+    for name, (flags, stream) in fpdus().items():
+        put("fpdu", name, bytes([flags]) + stream)
+    for name, data in mpas().items():
+        put("mpa", name, data)
+    for name, text in URIS.items():
+        put("uri", name, text)
+    put("discovery", "nul-padded", entry(1, b"\0", b"nqn.2014-08.test", b"192.0.2.1", b"4420"))
+    put("discovery", "space-padded", entry(1, b" ", b"nqn.2014-08.test", b"fe80::1", b"4420"))
+    put("discovery", "unterminated", entry(3, b"x", b"n" * 256, b"a" * 256, b"9" * 32))
+    put("discovery", "spaces-only", entry(1, b" ", b"", b"", b""))
+    put("config", "good", CONFIG)
+    put("config", "unknown-key", CONFIG.replace("crc", "crcc"))
+    put("config", "wrong-type", CONFIG.replace("port: 0", "port: [x]"))
+    put("config", "duplicate-nsid", CONFIG.replace("nsid: 2", "nsid: 1"))
+    put("config", "anchors", "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n")
+    put("config", "huge-size", CONFIG.replace("1GiB", "99999999999999999999GiB"))
+    put("config", "not-utf8", b"target: {congestion: \"\xff\xfe\"}\n")
+    put("config", "tabs", "target:\n\treactors: 1\n")
+    put("config", "nested", "[" * 100)
+    put("config", "empty", "\n")
+
+
+main()
