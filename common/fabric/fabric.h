@@ -189,6 +189,7 @@ struct rd_fab_listener {
 	const struct rd_fab_ops *ops;
 	struct rd_fab *fab;
 	struct sockaddr_storage addr; /* as bound: the real port when port 0 was asked for */
+	const char *prtype; /* as in rd_fab_caps; NULL when it depends on the connection */
 	rd_fab_listen_fn fn;
 	void *arg;
 };
@@ -479,5 +480,26 @@ struct rd_fab_iwarp_opts {
 /* Returns 0, -ENOMEM, or -ENOENT when opts->congestion is unknown here. NULL @opts: defaults. */
 int rd_fab_iwarp_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
 		      struct rd_fab **out);
+
+struct rd_fab_verbs_opts {
+	bool no_send_with_inv; /* for devices that claim it and cannot: caps.send_with_inv is off */
+	bool no_inline;        /* caps.max_inline is 0 */
+};
+
+/*
+ * RDMA devices of the kernel, through librdmacm and libibverbs. All of them: which one a connection
+ * uses follows from its addresses. Returns 0, -ENOMEM, -ENODEV where there is no RDMA device or no
+ * connection manager (the rdma_ucm module), or the errno of opening /dev/infiniband/rdma_cm. NULL
+ * @opts: defaults.
+ */
+int rd_fab_verbs_open(struct rd_loop *loop, const struct rd_fab_verbs_opts *opts,
+		      struct rd_fab **out);
+
+/*
+ * Is @addr reached through an RDMA device: as a local address of one, or, for a remote address, by
+ * the route to it? A wildcard is, when any address of its family is. Sends nothing. For choosing a
+ * provider.
+ */
+bool rd_fab_verbs_has_addr(const struct sockaddr *addr);
 
 #endif /* RD_FABRIC_FABRIC_H */

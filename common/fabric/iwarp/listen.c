@@ -308,6 +308,7 @@ int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, 
 	lis->base.fab = ffab;
 	lis->base.fn = fn;
 	lis->base.arg = arg;
+	lis->base.prtype = "iwarp";
 	lis->fab = fab;
 	lis->pause.fn = pause_over;
 	rc = open_listener(lis, addr, backlog);

@@ -3,11 +3,13 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "fabric/verbs/internal.h"
 #include "util/sockaddr.h"
 
 uint64_t t_now(void)
@@ -30,13 +32,30 @@ int t_count_fds(void)
 	return n;
 }
 
+bool t_verbs(void)
+{
+	const char *name = getenv("RD_TEST_FABRIC");
+
+	return name && strcmp(name, "verbs") == 0;
+}
+
 int t_fab_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts, struct rd_fab **out)
 {
-	return rd_fab_iwarp_open(loop, opts, out);
+	return t_verbs() ? rd_fab_verbs_open(loop, NULL, out) : rd_fab_iwarp_open(loop, opts, out);
 }
 
 struct rd_iw_stats *t_stats(struct t_end *e)
 {
+	if (t_verbs()) {
+		const struct rd_vb_stats *s = &rd_vb_fab(e->fab)->stats;
+
+		e->stats = (struct rd_iw_stats){.conns = s->conns,
+						.listeners = s->listeners,
+						.mrs = s->mrs,
+						.cqs = s->cqs,
+						.srqs = s->srqs};
+		return &e->stats;
+	}
 	return &rd_iw_fab(e->fab)->stats;
 }
 
@@ -67,7 +86,7 @@ static uint32_t max_sges(const struct t_end *e)
 	return e->pair->opts.sges < max ? e->pair->opts.sges : max;
 }
 
-static void make_qp(struct t_end *e)
+static int make_qp(struct t_end *e)
 {
 	const struct t_opts *o = &e->pair->opts;
 	const struct rd_fab_caps *caps = &e->dev->caps;
@@ -82,17 +101,49 @@ static void make_qp(struct t_end *e)
 		.max_inline = caps->max_inline < 256 ? caps->max_inline : 256,
 	};
 
-	CU_ASSERT_EQUAL(rd_fab_qp_create(e->conn, &attr), 0);
+	return rd_fab_qp_create(e->conn, &attr);
+}
+
+static void found_device(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
+{
+	struct t_end *e = arg;
+
+	CU_ASSERT_EQUAL_FATAL(ev->type, RD_FAB_EV_RESOLVED);
+	e->dev = conn->dev;
 }
 
 static const char *test_addr(const struct t_opts *o)
 {
-	return o->ipv6 ? "::1" : "127.0.0.1";
+	const char *addr = getenv(o->ipv6 ? "RD_TEST_ADDR6" : "RD_TEST_ADDR");
+
+	if (t_verbs() && !addr)
+		fprintf(stderr, "RD_TEST_FABRIC=verbs wants RD_TEST_ADDR and RD_TEST_ADDR6\n");
+	return t_verbs() ? addr : o->ipv6 ? "::1" : "127.0.0.1";
+}
+
+/* A device of verbs is met with the first connection that uses it. */
+static void find_device(struct t_end *e)
+{
+	struct rd_fab_resolve_attr ra = {.on_event = found_device, .arg = e};
+	struct sockaddr_storage ss;
+	struct rd_fab_conn *conn;
+
+	if (!t_verbs()) {
+		e->dev = &rd_iw_fab(e->fab)->dev.base;
+		return;
+	}
+	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(test_addr(&e->pair->opts), 1, &ss), 0);
+	ra.dst = (struct sockaddr *)&ss;
+	CU_ASSERT_EQUAL_FATAL(rd_fab_resolve(e->fab, &ra, &conn), 0);
+	T_UNTIL(e->pair, e->dev);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(e->dev);
+	rd_fab_conn_destroy(&conn);
 }
 
 void t_open_cq(struct t_end *e)
 {
-	e->dev = &rd_iw_fab(e->fab)->dev.base;
+	e->dev = NULL;
+	find_device(e);
 	CU_ASSERT_EQUAL_FATAL(rd_fab_cq_create(e->dev, 0, NULL, NULL, &e->cq), 0);
 	if (e->pair->opts.srq)
 		CU_ASSERT_EQUAL_FATAL(
@@ -115,7 +166,7 @@ static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, vo
 	case RD_FAB_EV_RESOLVED:
 		e->resolved++;
 		if (!e->destroy || e->destroy_on != ev->type) {
-			make_qp(e);
+			CU_ASSERT_EQUAL(make_qp(e), 0);
 			CU_ASSERT_EQUAL(rd_fab_connect(conn, &e->pair->opts.cparam), 0);
 		}
 		break;
@@ -140,10 +191,17 @@ static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, vo
 
 void t_adopt(struct t_pair *p, struct rd_fab_req *req)
 {
+	int rc;
+
 	CU_ASSERT_EQUAL_FATAL(rd_fab_req_adopt(p->sv.fab, req, on_event, &p->sv, &p->sv.conn), 0);
 	if (p->opts.no_accept)
 		return;
-	make_qp(&p->sv);
+	rc = make_qp(&p->sv);
+	if (t_verbs() && rc == -ECONNRESET) { /* the initiator has gone already */
+		rd_fab_conn_destroy(&p->sv.conn);
+		return;
+	}
+	CU_ASSERT_EQUAL(rc, 0);
 	CU_ASSERT_EQUAL(rd_fab_accept(p->sv.conn, &p->opts.sparam), 0);
 }
 
@@ -191,6 +249,8 @@ void t_pair_open(struct t_pair *p, const struct t_opts *opts)
 	fix_depth(&p->opts.sparam.ird);
 	fix_depth(&p->opts.sparam.ord);
 	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(test_addr(&p->opts), 0, &ss), 0);
+	if (t_verbs()) /* librdmacm opens the device for good at the first use */
+		CU_ASSERT_FATAL(rd_fab_verbs_has_addr((struct sockaddr *)&ss));
 	p->fds = t_count_fds();
 	if (dbg)
 		rd_log_create("t", 2, RD_LOG_DEBUG, NULL, NULL, &p->log);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two fabrics on one loop, joined by real loopback sockets: the stage of the provider tests.
+ * Two fabrics on one loop: the stage of the provider tests. Of iwarp, joined by real loopback
+ * sockets; or, with RD_TEST_FABRIC=verbs, of verbs on the RDMA device that has the addresses
+ * RD_TEST_ADDR and RD_TEST_ADDR6.
  */
 #ifndef T_FAB_H
 #define T_FAB_H
@@ -78,7 +80,7 @@ void t_pair_close(struct t_pair *p);
 void t_turn(struct t_pair *p, uint64_t max_ns);
 
 /* The tests poll; the completions of a device that is not armed wake nobody. */
-#define T_NAP (RD_NSEC_PER_MSEC * 20)
+#define T_NAP (RD_NSEC_PER_MSEC * (t_verbs() ? 1 : 20))
 
 #define T_UNTIL(p, cond)                            \
 	do {                                        \
@@ -92,6 +94,7 @@ void t_turn(struct t_pair *p, uint64_t max_ns);
 void t_adopt(struct t_pair *p, struct rd_fab_req *req);
 void t_open_cq(struct t_end *e);
 
+bool t_verbs(void);
 /* A fabric of the provider under test; @opts are for iwarp. */
 int t_fab_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts, struct rd_fab **out);
 

@@ -11,8 +11,16 @@ int main(int argc, char **argv)
 		{.name = "conn", .cases = t_conn_cases},
 		{.name = "flow", .cases = t_flow_cases},
 		{.name = "threads", .cases = t_threads_cases},
+		{.name = "no device", .cases = t_no_device_cases},
 		{.name = NULL},
 	};
 
-	return t_run(argc, argv, suites);
+	/* What does not look at iWARP's bytes or counters. */
+	const struct t_suite verbs[] = {
+		{.name = "ops", .cases = t_ops_cases},
+		{.name = "verbs", .cases = t_verbs_cases},
+		{.name = NULL},
+	};
+
+	return t_run(argc, argv, t_verbs() ? verbs : suites);
 }

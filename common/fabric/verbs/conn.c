@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections: states, events, and the one way out. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "util/sockaddr.h"
+
+#include "internal.h"
+
+/*
+ * How long rdma_cm may take to tell why a queue pair has failed. On iWARP it always does, and at
+ * once; on InfiniBand only when the peer ended the connection.
+ */
+#define REASON_NS (1 * RD_NSEC_PER_SEC)
+/* How long the last messages may take when we end a connection; the peer may be gone. */
+#define LAST_NS (200 * RD_NSEC_PER_MSEC)
+
+struct rd_vb_conn *rd_vb_conn(struct rd_fab_conn *conn)
+{
+	return rd_container_of(conn, struct rd_vb_conn, base);
+}
+
+static const char *state_name(enum rd_vb_state s)
+{
+	switch (s) {
+	case RD_VB_RESOLVING:
+		return "resolving";
+	case RD_VB_RESOLVED:
+		return "resolved";
+	case RD_VB_CONNECTING:
+		return "connecting";
+	case RD_VB_ADOPTED:
+		return "adopted";
+	case RD_VB_ACCEPTED:
+		return "accepted";
+	case RD_VB_OPEN:
+		return "open";
+	case RD_VB_CLOSING:
+		return "closing";
+	case RD_VB_CLOSED:
+		return "closed";
+	}
+	return "?";
+}
+
+void rd_vb_set_state(struct rd_vb_conn *c, enum rd_vb_state state)
+{
+	rd_debug(rd_vb_log(c->fab), RD_LOG_FABRIC, "qp %u: %s -> %s", c->base.qp_num,
+		 state_name(c->state), state_name(state));
+	c->state = state;
+}
+
+/* ---- events ---- */
+
+static void emit(struct rd_vb_conn *c, uint32_t bit)
+{
+	struct rd_fab_event ev = {.status = c->status, .reason = c->reason};
+
+	switch (bit) {
+	case RD_VB_P_RESOLVED:
+		c->base.dev = &c->dev->base;
+		ev.type = RD_FAB_EV_RESOLVED;
+		ev.reason = "resolved";
+		break;
+	case RD_VB_P_ESTABLISHED:
+		ev.type = RD_FAB_EV_ESTABLISHED;
+		ev.reason = "established";
+		break;
+	case RD_VB_P_REJECTED:
+		ev.type = RD_FAB_EV_REJECTED;
+		break;
+	case RD_VB_P_ERROR:
+		ev.type = RD_FAB_EV_CONNECT_ERROR;
+		break;
+	case RD_VB_P_REMOVED:
+		ev.type = RD_FAB_EV_DEVICE_REMOVED;
+		break;
+	default:
+		ev.type = RD_FAB_EV_DISCONNECTED;
+		break;
+	}
+	if (bit & (RD_VB_P_RESOLVED | RD_VB_P_ESTABLISHED))
+		ev.status = 0;
+	if ((bit & (RD_VB_P_ESTABLISHED | RD_VB_P_REJECTED)) && c->pd_len) {
+		ev.private_data = c->pd;
+		ev.private_len = c->pd_len;
+	}
+	c->base.on_event(&c->base, &ev, c->base.arg);
+}
+
+static void deliver(struct rd_defer *defer)
+{
+	struct rd_vb_conn *c = rd_container_of(defer, struct rd_vb_conn, events);
+	bool gone = false;
+
+	c->gone = &gone;
+	while (c->pending) {
+		uint32_t bit = c->pending & -c->pending;
+
+		c->pending &= ~bit;
+		emit(c, bit);
+		if (gone)
+			return;
+	}
+	c->gone = NULL;
+}
+
+void rd_vb_raise(struct rd_vb_conn *c, enum rd_vb_pending ev)
+{
+	c->pending |= ev;
+	rd_defer(c->fab->base.loop, &c->events, RD_DEFER_WORK);
+}
+
+/* What rdma_cm says of a connection that is up, or being accepted. */
+static void open_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
+{
+	switch (ev->type) {
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (c->state != RD_VB_ACCEPTED)
+			break;
+		rd_vb_set_state(c, RD_VB_OPEN);
+		rd_vb_raise(c, RD_VB_P_ESTABLISHED);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		rd_vb_conn_end(c, c->state == RD_VB_OPEN ? 0 : -ECONNRESET,
+			       "disconnected by the peer");
+		break;
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+		/* The network interface below has another hardware address, as after a failover
+		   of a bond; the path of this connection leads nowhere. */
+		rd_vb_conn_end(c, -ENETRESET, "the local address moved");
+		break;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		break;
+	default:
+		rd_vb_conn_end(c, ev->status < 0 ? ev->status : -ECONNRESET,
+			       "the handshake failed (%s, status %d)", rdma_event_str(ev->type),
+			       ev->status);
+		break;
+	}
+}
+
+void rd_vb_conn_cm_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
+{
+	struct rd_vb_dev *dev = c->dev;
+
+	if (ev->type == RDMA_CM_EVENT_DEVICE_REMOVAL && dev) {
+		rd_vb_dev_removed(dev);
+		if (c->state == RD_VB_CLOSED)
+			return;
+	}
+	switch (c->state) {
+	case RD_VB_RESOLVING:
+	case RD_VB_RESOLVED:
+	case RD_VB_CONNECTING:
+		rd_vb_connect_event(c, ev);
+		break;
+	case RD_VB_ADOPTED:
+	case RD_VB_ACCEPTED:
+	case RD_VB_OPEN:
+		open_event(c, ev);
+		break;
+	case RD_VB_CLOSING:
+		if (ev->type != RDMA_CM_EVENT_TIMEWAIT_EXIT)
+			rd_vb_conn_end(c, 0, "disconnected");
+		break;
+	case RD_VB_CLOSED:
+		break;
+	}
+}
+
+static void timeout(struct rd_timer *timer)
+{
+	struct rd_vb_conn *c = rd_container_of(timer, struct rd_vb_conn, timer);
+
+	switch (c->state) {
+	case RD_VB_RESOLVING:
+		rd_vb_conn_end(c, -ETIMEDOUT, "timed out while resolving the address");
+		break;
+	case RD_VB_RESOLVED:
+	case RD_VB_CONNECTING:
+		rd_vb_conn_end(c, -ETIMEDOUT, "timed out while connecting");
+		break;
+	case RD_VB_CLOSING:
+		rd_vb_conn_end(c, 0, "disconnected");
+		break;
+	default:
+		rd_vb_conn_end(c, -EIO, "the queue pair failed");
+		break;
+	}
+}
+
+static void wr_failed(struct rd_defer *defer)
+{
+	struct rd_vb_conn *c = rd_container_of(defer, struct rd_vb_conn, failed);
+
+	if (c->state == RD_VB_CLOSING)
+		rd_vb_conn_end(c, 0, "disconnected");
+	else
+		rd_vb_conn_end(c, -EIO, "a work request failed: %s",
+			       ibv_wc_status_str((enum ibv_wc_status)c->fail_status));
+}
+
+void rd_vb_conn_sent_all(struct rd_vb_conn *c)
+{
+	rd_defer(c->fab->base.loop, &c->failed, RD_DEFER_WORK);
+}
+
+void rd_vb_conn_wc_failed(struct rd_vb_conn *c, enum ibv_wc_status status)
+{
+	struct rd_loop *loop = c->fab->base.loop;
+
+	if (c->state == RD_VB_CLOSING)
+		rd_vb_conn_sent_all(c); /* or never will */
+	if (c->state != RD_VB_OPEN && c->state != RD_VB_ACCEPTED)
+		return;
+	/* Whatever the error, a reliable queue pair is in the error state with it. */
+	c->stalled = true;
+	if (status == IBV_WC_WR_FLUSH_ERR) {
+		/* A consequence: the cause is on its way. */
+		if (rd_timer_armed(&c->timer) || rd_timer_start(loop, &c->timer, REASON_NS) == 0)
+			return;
+	}
+	c->fail_status = status;
+	rd_defer(loop, &c->failed, RD_DEFER_WORK);
+}
+
+/* ---- creation ---- */
+
+int rd_vb_conn_new(struct rd_vb_fab *fab, rd_fab_event_fn fn, void *arg, struct rd_vb_conn **out)
+{
+	struct rd_vb_conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->fab = fab;
+	c->base.ops = &rd_vb_ops;
+	c->base.on_event = fn;
+	c->base.arg = arg;
+	c->timer.fn = timeout;
+	c->events.fn = deliver;
+	c->failed.fn = wr_failed;
+	LIST_INSERT_HEAD(&fab->conns, c, link);
+	fab->stats.conns++;
+	*out = c;
+	return 0;
+}
+
+void rd_vb_copy_addrs(struct rd_vb_conn *c)
+{
+	const struct sockaddr *local = rdma_get_local_addr(c->id->cm);
+	const struct sockaddr *remote = rdma_get_peer_addr(c->id->cm);
+
+	memcpy(&c->base.local, local, rd_addr_len(local));
+	memcpy(&c->base.remote, remote, rd_addr_len(remote));
+}
+
+int rd_vb_conn_param(struct rd_vb_conn *c, const struct rd_fab_conn_param *param,
+		     struct rdma_conn_param *out)
+{
+	const struct rd_fab_caps *caps = &c->dev->base.caps;
+
+	if (param->private_len > caps->max_private_data)
+		return -EMSGSIZE;
+	c->base.ird = param->ird < caps->max_ird ? param->ird : caps->max_ird;
+	c->base.ord = param->ord < caps->max_ord ? param->ord : caps->max_ord;
+	*out = (struct rdma_conn_param){
+		.private_data = param->private_len ? param->private_data : NULL,
+		.private_data_len = (uint8_t)param->private_len,
+		.responder_resources = (uint8_t)c->base.ird,
+		.initiator_depth = (uint8_t)c->base.ord,
+		.retry_count = 7,
+		.rnr_retry_count = 7, /* without end: a RECV will be posted */
+		.srq = c->srq != NULL,
+		.qp_num = c->qp->qp_num,
+	};
+	return 0;
+}
+
+/* ---- the end ---- */
+
+/* Returns the state it was in; CLOSED when there is nothing to do. */
+static enum rd_vb_state close_conn(struct rd_vb_conn *c)
+{
+	enum rd_vb_state was = c->state;
+
+	if (was == RD_VB_CLOSED)
+		return was;
+	rd_timer_stop(c->fab->base.loop, &c->timer);
+	rd_defer_cancel(c->fab->base.loop, &c->failed);
+	rd_vb_set_state(c, RD_VB_CLOSED);
+	/* Fails when the peer or a failed queue pair was first: no matter. */
+	if ((was == RD_VB_OPEN || was == RD_VB_CLOSING || was == RD_VB_ACCEPTED ||
+	     was == RD_VB_CONNECTING) &&
+	    c->id)
+		rdma_disconnect(c->id->cm);
+	rd_vb_qp_down(c);
+	/* Before there is a connection, the peer only hears of its end when the identifier goes. */
+	if (was == RD_VB_CONNECTING || was == RD_VB_ADOPTED || was == RD_VB_ACCEPTED) {
+		rd_vb_id_destroy(c->id);
+		c->id = NULL;
+	}
+	return was;
+}
+
+static void finish(struct rd_vb_conn *c, enum rd_vb_state was)
+{
+	char addr[RD_ADDR_TEXT];
+
+	rd_log(rd_vb_log(c->fab), RD_LOG_FABRIC, c->status ? RD_LOG_INFO : RD_LOG_DEBUG,
+	       "qp %u: %s: %s", c->base.qp_num,
+	       rd_addr_format((const struct sockaddr *)&c->base.remote, addr), c->reason);
+	if (was == RD_VB_OPEN || was == RD_VB_CLOSING || was == RD_VB_ADOPTED ||
+	    was == RD_VB_ACCEPTED)
+		rd_vb_raise(c, RD_VB_P_DISCONNECTED);
+	else if (!(c->pending & RD_VB_P_REJECTED))
+		rd_vb_raise(c, RD_VB_P_ERROR);
+}
+
+void rd_vb_conn_end(struct rd_vb_conn *c, int status, const char *fmt, ...)
+{
+	enum rd_vb_state was = close_conn(c);
+	va_list ap;
+
+	if (was == RD_VB_CLOSED)
+		return;
+	c->status = status;
+	va_start(ap, fmt);
+	vsnprintf(c->reason, sizeof(c->reason), fmt, ap);
+	va_end(ap);
+	finish(c, was);
+}
+
+void rd_vb_disconnect(struct rd_fab_conn *conn)
+{
+	struct rd_vb_conn *c = rd_vb_conn(conn);
+
+	if (c->state == RD_VB_CLOSED || c->state == RD_VB_CLOSING)
+		return;
+	if (c->state == RD_VB_OPEN && !c->stalled && c->sq.head != c->sq.tail &&
+	    rd_timer_start(c->fab->base.loop, &c->timer, LAST_NS) == 0) {
+		c->stalled = true;
+		c->sq_end = c->sq.tail;
+		rd_vb_set_state(c, RD_VB_CLOSING);
+		return;
+	}
+	rd_vb_conn_end(c, 0, "disconnected");
+	/* Whatever else was to be told is overtaken. */
+	c->pending = RD_VB_P_DISCONNECTED;
+}
+
+/*
+ * With siw (Linux 6.1) this waits for the end of a connection attempt that is under way, at most 10
+ * s: the kernel's iWARP connection manager cannot cancel one.
+ */
+void rd_vb_conn_destroy(struct rd_fab_conn *conn)
+{
+	struct rd_vb_conn *c = rd_vb_conn(conn);
+
+	if (c->gone)
+		*c->gone = true;
+	close_conn(c);
+	rd_defer_cancel(c->fab->base.loop, &c->events);
+	rd_vb_qp_free(c);
+	rd_vb_id_destroy(c->id);
+	LIST_REMOVE(c, link);
+	c->fab->stats.conns--;
+	free(c);
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion queues. A notification is asked for from the device at the end of the loop's turn, and
+ * then the device is looked at once more; so a turn that handles many completions arms once, and a
+ * completion that came in between is not slept through.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define RING_MAX  (1u << 22)
+#define SEG_MIN   256u
+#define SWEEP     32
+#define ACK_BATCH 64u
+
+struct rd_vb_cq *rd_vb_cq(struct rd_fab_cq *cq)
+{
+	return rd_container_of(cq, struct rd_vb_cq, base);
+}
+
+/* ---- the ring ---- */
+
+static int ring_grow(struct rd_vb_cq *cq)
+{
+	uint32_t size = cq->size ? cq->size * 2 : SEG_MIN;
+	struct ibv_wc *ring;
+
+	if (size > RING_MAX)
+		return -ENOSPC;
+	ring = calloc(size, sizeof(*ring));
+	if (!ring)
+		return -ENOMEM;
+	for (uint32_t i = cq->head; i != cq->tail; i++)
+		ring[i & (size - 1)] = cq->ring[i & (cq->size - 1)];
+	free(cq->ring);
+	cq->ring = ring;
+	cq->size = size;
+	return 0;
+}
+
+/* The user waits, and there is something. */
+static void wake(struct rd_vb_cq *cq)
+{
+	uint64_t one = 1;
+
+	if (!cq->armed)
+		return;
+	cq->armed = false;
+	rd_defer_cancel(cq->dev->fab->base.loop, &cq->arm);
+	/* Can fail only when the counter is full: then it is readable already. */
+	if (cq->fd >= 0 && write(cq->fd, &one, sizeof(one)) < 0)
+		return;
+	if (cq->base.fn)
+		rd_defer(cq->dev->fab->base.loop, &cq->notify, RD_DEFER_WORK);
+}
+
+void rd_vb_cq_push(struct rd_vb_cq *cq, const struct ibv_wc *wc, bool notify)
+{
+	if (cq->tail - cq->head >= cq->size && ring_grow(cq))
+		cq->broken = true;
+	else
+		cq->ring[cq->tail++ & (cq->size - 1)] = *wc;
+	if (notify)
+		wake(cq);
+}
+
+/* Take a batch from one segment. Returns whether there may be more. */
+static bool seg_take(struct rd_vb_seg *seg)
+{
+	struct ibv_wc wc[SWEEP];
+	int n = seg->hw ? ibv_poll_cq(seg->hw, SWEEP, wc) : 0;
+
+	if (n < 0)
+		rd_vb_cq_failed(seg->cq);
+	for (int i = 0; i < n; i++)
+		rd_vb_wc_done(seg->cq->dev, seg->cq, &wc[i]);
+	return n == SWEEP;
+}
+
+/* Returns whether the ring holds something. */
+static bool sweep_some(struct rd_vb_cq *cq)
+{
+	for (uint32_t s = 0; s < cq->nsegs; s++)
+		seg_take(cq->segs[s]);
+	return cq->head != cq->tail;
+}
+
+void rd_vb_cq_sweep(struct rd_vb_cq *cq)
+{
+	for (uint32_t s = 0; s < cq->nsegs; s++)
+		while (seg_take(cq->segs[s]))
+			;
+	if (cq->head != cq->tail)
+		wake(cq);
+}
+
+void rd_vb_cq_purge(struct rd_vb_cq *cq, uint32_t qp_num)
+{
+	uint32_t to = cq->head;
+
+	for (uint32_t i = cq->head; i != cq->tail; i++) {
+		const struct ibv_wc *wc = &cq->ring[i & (cq->size - 1)];
+
+		if (wc->qp_num != qp_num)
+			cq->ring[to++ & (cq->size - 1)] = *wc;
+	}
+	cq->tail = to;
+}
+
+int rd_vb_cq_poll(struct rd_fab_cq *base, int n, struct ibv_wc *wc)
+{
+	struct rd_vb_cq *cq = rd_vb_cq(base);
+	int i = 0;
+
+	do {
+		while (i < n && cq->head != cq->tail)
+			wc[i++] = cq->ring[cq->head++ & (cq->size - 1)];
+	} while (i < n && sweep_some(cq));
+	if (i == 0 && cq->broken)
+		return -EIO;
+	return i;
+}
+
+/* ---- notification ---- */
+
+static void cq_notify(struct rd_defer *defer)
+{
+	struct rd_vb_cq *cq = rd_container_of(defer, struct rd_vb_cq, notify);
+
+	cq->base.fn(&cq->base, cq->base.arg); /* may destroy the CQ */
+}
+
+static void arm_device(struct rd_defer *defer)
+{
+	struct rd_vb_cq *cq = rd_container_of(defer, struct rd_vb_cq, arm);
+
+	for (uint32_t s = 0; s < cq->nsegs; s++) {
+		struct rd_vb_seg *seg = cq->segs[s];
+
+		if (seg->armed || !seg->hw)
+			continue;
+		if (ibv_req_notify_cq(seg->hw, 0))
+			rd_vb_cq_failed(cq);
+		seg->armed = true;
+	}
+	if (sweep_some(cq))
+		wake(cq);
+}
+
+int rd_vb_cq_arm(struct rd_fab_cq *base)
+{
+	struct rd_vb_cq *cq = rd_vb_cq(base);
+	uint64_t n;
+
+	cq->armed = true;
+	if (cq->fd >= 0 && read(cq->fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
+		return -errno;
+	rd_defer(cq->dev->fab->base.loop, &cq->arm, RD_DEFER_FLUSH);
+	return 0;
+}
+
+static void channel_io(struct rd_io *io, uint32_t events)
+{
+	struct rd_vb_cq *cq = rd_container_of(io, struct rd_vb_cq, io);
+	struct ibv_cq *hw;
+	void *ctx;
+
+	while (ibv_get_cq_event(cq->ch, &hw, &ctx) == 0) {
+		struct rd_vb_seg *seg = ctx;
+
+		seg->armed = false;
+		if (++seg->unacked >= ACK_BATCH) {
+			ibv_ack_cq_events(hw, seg->unacked);
+			seg->unacked = 0;
+		}
+	}
+	if (!cq->armed)
+		return;
+	/* The poller may have been first, and what this event was about is done long ago. */
+	if (sweep_some(cq))
+		wake(cq);
+	else
+		rd_defer(cq->dev->fab->base.loop, &cq->arm, RD_DEFER_FLUSH);
+}
+
+/* While the loop spins, completions are found without an interrupt. */
+static bool poll_device(struct rd_poller *poller)
+{
+	struct rd_vb_cq *cq = rd_container_of(poller, struct rd_vb_cq, poller);
+
+	if (!cq->armed || !sweep_some(cq))
+		return false;
+	wake(cq);
+	return true;
+}
+
+int rd_vb_cq_fd(struct rd_fab_cq *base)
+{
+	struct rd_vb_cq *cq = rd_vb_cq(base);
+
+	if (cq->fd < 0)
+		cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return cq->fd >= 0 ? cq->fd : -errno;
+}
+
+void rd_vb_cq_failed(struct rd_vb_cq *cq)
+{
+	if (!cq->broken)
+		rd_err(rd_vb_log(cq->dev->fab), RD_LOG_FABRIC, "%s: a completion queue failed",
+		       cq->dev->name);
+	cq->broken = true;
+	wake(cq);
+}
+
+/* ---- segments ---- */
+
+static int seg_add(struct rd_vb_cq *cq, uint32_t size)
+{
+	struct rd_vb_seg *seg;
+	int rc;
+
+	if (!cq->dev->ctx)
+		return -ENODEV;
+	if (cq->nsegs == RD_VB_SEGS || size > cq->dev->max_cqe)
+		return -ENOSPC;
+	seg = calloc(1, sizeof(*seg));
+	if (!seg)
+		return -ENOMEM;
+	errno = 0;
+	seg->hw = ibv_create_cq(cq->dev->ctx, (int)size, seg, cq->ch, 0);
+	if (!seg->hw) {
+		rc = rd_vb_errno();
+		free(seg);
+		return rc;
+	}
+	seg->cq = cq;
+	seg->size = (uint32_t)seg->hw->cqe;
+	cq->segs[cq->nsegs++] = seg;
+	if (cq->armed)
+		rd_defer(cq->dev->fab->base.loop, &cq->arm, RD_DEFER_FLUSH);
+	return 0;
+}
+
+int rd_vb_cq_reserve(struct rd_vb_cq *cq, uint32_t n, struct rd_vb_seg **out)
+{
+	uint32_t want;
+	int rc;
+
+	for (uint32_t s = 0; s < cq->nsegs; s++) {
+		struct rd_vb_seg *seg = cq->segs[s];
+
+		if (n > seg->size - seg->reserved)
+			continue;
+		seg->reserved += n;
+		*out = seg;
+		return 0;
+	}
+	/* Each one as large as all before it. */
+	want = cq->nsegs ? cq->segs[cq->nsegs - 1]->size * 2 : SEG_MIN;
+	if (want > cq->dev->max_cqe)
+		want = cq->dev->max_cqe;
+	rc = seg_add(cq, want > n ? want : n);
+	if (rc)
+		return rc == -EINVAL ? -ENOSPC : rc;
+	*out = cq->segs[cq->nsegs - 1];
+	(*out)->reserved = n;
+	return 0;
+}
+
+static void seg_close(struct rd_vb_seg *seg)
+{
+	int rc;
+
+	if (!seg->hw)
+		return;
+	/* What was read must be acknowledged, or the destruction waits for ever. */
+	if (seg->unacked)
+		ibv_ack_cq_events(seg->hw, seg->unacked);
+	seg->unacked = 0;
+	rc = rd_vb_err(ibv_destroy_cq(seg->hw));
+	if (rc)
+		rd_err(rd_vb_log(seg->cq->dev->fab), RD_LOG_FABRIC,
+		       "%s: a completion queue cannot be destroyed: %s", seg->cq->dev->name,
+		       strerror(-rc));
+	seg->hw = NULL;
+}
+
+static void cq_close(struct rd_vb_cq *cq)
+{
+	struct rd_loop *loop = cq->dev->fab->base.loop;
+
+	rd_poller_del(loop, &cq->poller);
+	rd_io_del(loop, &cq->io);
+	rd_defer_cancel(loop, &cq->arm);
+	for (uint32_t s = 0; s < cq->nsegs; s++)
+		seg_close(cq->segs[s]);
+	if (cq->ch)
+		ibv_destroy_comp_channel(cq->ch);
+	cq->ch = NULL;
+}
+
+void rd_vb_cq_removed(struct rd_vb_cq *cq)
+{
+	rd_vb_cq_sweep(cq);
+	cq_close(cq);
+}
+
+/* ---- coming and going ---- */
+
+static int open_channel(struct rd_vb_cq *cq)
+{
+	int flags;
+
+	errno = 0;
+	cq->ch = ibv_create_comp_channel(cq->dev->ctx);
+	if (!cq->ch)
+		return rd_vb_errno();
+	flags = fcntl(cq->ch->fd, F_GETFL);
+	if (flags < 0 || fcntl(cq->ch->fd, F_SETFL, flags | O_NONBLOCK))
+		return -errno;
+	return rd_io_add(cq->dev->fab->base.loop, &cq->io, cq->ch->fd, EPOLLIN, channel_io);
+}
+
+int rd_vb_cq_create(struct rd_fab_dev *base, uint32_t depth, rd_fab_cq_fn fn, void *arg,
+		    struct rd_fab_cq **out)
+{
+	struct rd_vb_dev *dev = rd_vb_dev(base);
+	struct rd_vb_cq *cq;
+	int rc;
+
+	if (!dev->ctx)
+		return -ENODEV;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	cq->dev = dev;
+	cq->base.dev = base;
+	cq->base.fn = fn;
+	cq->base.arg = arg;
+	cq->notify.fn = cq_notify;
+	cq->arm.fn = arm_device;
+	cq->poller.fn = poll_device;
+	cq->fd = -1;
+	rc = open_channel(cq);
+	if (rc == 0 && depth)
+		rc = seg_add(cq, depth);
+	if (rc) {
+		cq_close(cq);
+		free(cq);
+		return rc;
+	}
+	rd_poller_add(dev->fab->base.loop, &cq->poller);
+	LIST_INSERT_HEAD(&dev->cqs, cq, link);
+	dev->fab->stats.cqs++;
+	*out = &cq->base;
+	return 0;
+}
+
+void rd_vb_cq_destroy(struct rd_fab_cq *base)
+{
+	struct rd_vb_cq *cq = rd_vb_cq(base);
+
+	rd_defer_cancel(cq->dev->fab->base.loop, &cq->notify);
+	cq_close(cq);
+	for (uint32_t s = 0; s < cq->nsegs; s++)
+		free(cq->segs[s]);
+	if (cq->fd >= 0)
+		close(cq->fd);
+	LIST_REMOVE(cq, link);
+	cq->dev->fab->stats.cqs--;
+	free(cq->ring);
+	free(cq);
+}

@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs provider: connections and their ends on a real device; and what it does without one. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/verbs/internal.h"
+#include "suites.h"
+#include "t_fab.h"
+#include "util/sockaddr.h"
+
+static uint8_t mem[65536];
+
+/* ---- anywhere ---- */
+
+static void errors(void)
+{
+	CU_ASSERT_EQUAL(rd_vb_err(0), 0);
+	CU_ASSERT_EQUAL(rd_vb_err(EINVAL), -EINVAL); /* ibv_post_send() and its kind */
+	errno = ENOMEM;
+	CU_ASSERT_EQUAL(rd_vb_err(-1), -ENOMEM); /* rdma_cm */
+	CU_ASSERT_EQUAL(rd_vb_err(-EAGAIN), -EAGAIN);
+	errno = 0;
+	CU_ASSERT_EQUAL(rd_vb_err(-1), -EIO); /* never success */
+}
+
+static void reject_texts(void)
+{
+	struct rd_vb_cm_event ev = {.type = RDMA_CM_EVENT_REJECTED, .status = 28, .pd_len = 148};
+	bool by_peer;
+	int status;
+
+	rd_vb_reject_text(false, &ev, &status, &by_peer);
+	CU_ASSERT(by_peer && status == -ECONNREFUSED);
+	ev.status = 8; /* the CM of the peer's host; its padding is no private data */
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(rd_vb_reject_text(false, &ev, &status, &by_peer), "nobody listens"));
+	CU_ASSERT(!by_peer && status == -ECONNREFUSED);
+	ev.status = 10;
+	rd_vb_reject_text(false, &ev, &status, &by_peer);
+	CU_ASSERT(!by_peer && status == -ECONNRESET);
+	ev.status = 9999;
+	CU_ASSERT_PTR_NOT_NULL(rd_vb_reject_text(false, &ev, &status, &by_peer));
+	CU_ASSERT(!by_peer && status == -ECONNREFUSED);
+	/* iWARP: an errno, and what came along */
+	ev = (struct rd_vb_cm_event){.status = -ECONNRESET, .pd_len = 4};
+	rd_vb_reject_text(true, &ev, &status, &by_peer);
+	CU_ASSERT(by_peer && status == -ECONNREFUSED);
+	ev.pd_len = 0;
+	rd_vb_reject_text(true, &ev, &status, &by_peer);
+	CU_ASSERT(!by_peer && status == -ECONNRESET);
+}
+
+/* On a machine that has one the device suite says more. */
+static void no_device(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	bool none = !list || !list[0];
+	struct rd_loop_opts lo = {0};
+	struct sockaddr_storage ss;
+	struct rd_fab *fab = NULL;
+	struct rd_loop *loop;
+	int fds = t_count_fds();
+
+	if (list)
+		ibv_free_device_list(list);
+	if (!none)
+		return;
+	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&lo, &loop), 0);
+	CU_ASSERT_EQUAL(rd_fab_verbs_open(loop, NULL, &fab), -ENODEV);
+	CU_ASSERT_PTR_NULL(fab);
+	rd_loop_destroy(&loop);
+	rd_addr_parse("127.0.0.1", 4420, &ss);
+	CU_ASSERT(!rd_fab_verbs_has_addr((struct sockaddr *)&ss));
+	rd_addr_parse("::", 0, &ss);
+	CU_ASSERT(!rd_fab_verbs_has_addr((struct sockaddr *)&ss));
+	CU_ASSERT_EQUAL(t_count_fds(), fds);
+}
+
+/* ---- on a device ---- */
+
+static void whose_address(void)
+{
+	struct sockaddr_storage ss;
+
+	rd_addr_parse(getenv("RD_TEST_ADDR"), 4420, &ss);
+	CU_ASSERT(rd_fab_verbs_has_addr((struct sockaddr *)&ss));
+	rd_addr_parse(getenv("RD_TEST_ADDR6"), 0, &ss);
+	CU_ASSERT(rd_fab_verbs_has_addr((struct sockaddr *)&ss));
+	rd_addr_parse("0.0.0.0", 4420, &ss);
+	CU_ASSERT(rd_fab_verbs_has_addr((struct sockaddr *)&ss));
+	rd_addr_parse("127.0.0.1", 4420, &ss);
+	CU_ASSERT(!rd_fab_verbs_has_addr((struct sockaddr *)&ss));
+}
+
+static void private_data(void)
+{
+	static const size_t lens[] = {0, 1, 32, 56};
+	uint8_t pd[56];
+
+	t_fill(pd, sizeof(pd), 1);
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		struct t_opts o = {.cparam = {.private_data = pd, .private_len = lens[i]},
+				   .sparam = {.private_data = pd, .private_len = lens[i]}};
+		struct t_pair p;
+
+		t_pair_connect(&p, &o);
+		CU_ASSERT(p.req_pd_len >= lens[i]);
+		CU_ASSERT(t_filled(p.req_pd, lens[i], 1));
+		CU_ASSERT(p.cl.pd_len >= lens[i]);
+		CU_ASSERT(t_filled(p.cl.pd, lens[i], 1));
+		CU_ASSERT_EQUAL(p.cl.conn->ord, 16);
+		CU_ASSERT_EQUAL(p.sv.conn->ord, 16);
+		CU_ASSERT_EQUAL(p.seen_ird, 16);
+		CU_ASSERT(rd_addr_port((struct sockaddr *)&p.sv.conn->local) ==
+			  rd_addr_port((struct sockaddr *)&p.lis->addr));
+		t_pair_close(&p);
+	}
+}
+
+static void wrong_states(void)
+{
+	struct t_opts o = {.no_accept = true};
+	struct rd_fab_conn_param big = {.private_data = mem};
+	struct t_pair p;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.sv.conn);
+	CU_ASSERT_FATAL(p.sv.conn != NULL);
+	big.private_len = p.sv.dev->caps.max_private_data + 1u;
+	CU_ASSERT_EQUAL(rd_fab_accept(p.sv.conn, &big), -EINVAL); /* no queue pair yet */
+	CU_ASSERT_EQUAL(rd_fab_reject(p.sv.conn, mem, big.private_len), -EMSGSIZE);
+	CU_ASSERT_EQUAL(rd_fab_connect(p.sv.conn, &big), -EINVAL);
+	CU_ASSERT_EQUAL(rd_fab_reject(p.sv.conn, "\0\0\6\0", 4), 0);
+	T_UNTIL(&p, p.cl.rejected);
+	CU_ASSERT_EQUAL(p.cl.status, -ECONNREFUSED);
+	CU_ASSERT(p.cl.pd_len >= 4);
+	CU_ASSERT_EQUAL(p.cl.pd[2], 6);
+	CU_ASSERT_EQUAL(p.sv.disconnected, 0);
+	t_pair_close(&p);
+}
+
+static void *reject_thread(void *arg)
+{
+	rd_fab_req_reject(arg, "abc", 3);
+	return NULL;
+}
+
+static void rejected_elsewhere(void)
+{
+	struct t_opts o = {.manual = true};
+	struct t_pair p;
+	pthread_t t;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req);
+	CU_ASSERT_FATAL(p.req != NULL);
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, reject_thread, p.req), 0);
+	pthread_join(t, NULL);
+	T_UNTIL(&p, p.cl.rejected);
+	CU_ASSERT_EQUAL(p.cl.pd[2], 'c');
+	t_pair_close(&p);
+	/* The fabric the request came from is gone before it is rejected. */
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req);
+	CU_ASSERT_FATAL(p.req != NULL);
+	rd_fab_unlisten(&p.lis);
+	rd_fab_cq_destroy(&p.sv.cq);
+	rd_fab_close(&p.sv.fab);
+	rd_fab_req_reject(p.req, "abc", 3);
+	T_UNTIL(&p, p.cl.rejected);
+	CU_ASSERT_EQUAL(t_fab_open(p.loop, NULL, &p.sv.fab), 0);
+	t_pair_close(&p);
+}
+
+/* The request changes hands: another fabric, on another event channel, serves it. */
+static void adopted_elsewhere(void)
+{
+	struct t_opts o = {.manual = true};
+	struct rd_fab_mr *ma, *mb;
+	struct rd_fab *other = NULL;
+	struct t_pair p;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req);
+	CU_ASSERT_FATAL(p.req != NULL);
+	CU_ASSERT_EQUAL_FATAL(t_fab_open(p.loop, NULL, &other), 0);
+	rd_fab_unlisten(&p.lis);
+	rd_fab_cq_destroy(&p.sv.cq);
+	rd_fab_close(&p.sv.fab);
+	p.sv.fab = other;
+	t_open_cq(&p.sv);
+	t_adopt(&p, p.req);
+	T_UNTIL(&p, p.cl.established && p.sv.established);
+	ma = t_reg(&p.cl, mem, 64, IBV_ACCESS_LOCAL_WRITE);
+	mb = t_reg(&p.sv, mem + 64, 64, IBV_ACCESS_LOCAL_WRITE);
+	t_recv(&p.sv, 1, mb, 0, 64);
+	t_send(&p.cl, 1, ma, 0, 64);
+	T_UNTIL(&p, p.sv.nwc == 1);
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+/* The peer leaves while its request is on its way to another loop. */
+static void void_request(void)
+{
+	struct t_opts o = {.manual = true};
+	struct t_pair p;
+	uint64_t end;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req);
+	CU_ASSERT_FATAL(p.req != NULL);
+	rd_fab_disconnect(p.cl.conn);
+	T_UNTIL(&p, p.cl.disconnected);
+	/* Whether the news is here already or not: it ends. */
+	end = t_now() + 20 * RD_NSEC_PER_MSEC;
+	while (t_now() < end)
+		t_turn(&p, RD_NSEC_PER_MSEC);
+	t_adopt(&p, p.req);
+	rd_fab_conn_destroy(&p.cl.conn);
+	T_UNTIL(&p, !p.sv.conn || p.sv.disconnected);
+	t_pair_close(&p);
+}
+
+static void nobody_listens(void)
+{
+	struct rd_fab_listener gone = {0};
+	struct t_pair p;
+
+	t_pair_open(&p, NULL);
+	gone.addr = p.lis->addr;
+	rd_fab_unlisten(&p.lis);
+	p.lis = &gone;
+	t_pair_start(&p);
+	p.lis = NULL;
+	T_UNTIL(&p, p.cl.failed);
+	CU_ASSERT_EQUAL(p.cl.status, -ECONNREFUSED);
+	CU_ASSERT_EQUAL(p.cl.rejected + p.cl.disconnected, 0);
+	t_pair_close(&p);
+}
+
+static void bad_addresses(void)
+{
+	struct rd_fab_listener *second = NULL;
+	struct sockaddr_storage ss;
+	struct t_pair p;
+
+	t_pair_open(&p, NULL);
+	CU_ASSERT_EQUAL(
+		rd_fab_listen(p.sv.fab, (struct sockaddr *)&p.lis->addr, 1, p.lis->fn, &p, &second),
+		-EADDRINUSE);
+	rd_addr_parse("127.0.0.1", 0, &ss);
+	CU_ASSERT(rd_fab_listen(p.sv.fab, (struct sockaddr *)&ss, 1, p.lis->fn, &p, &second) < 0);
+	CU_ASSERT_PTR_NULL(second);
+	rd_addr_parse("0.0.0.0", 0, &ss);
+	CU_ASSERT_EQUAL(rd_fab_listen(p.sv.fab, (struct sockaddr *)&ss, 1, p.lis->fn, &p, &second),
+			0);
+	CU_ASSERT_NOT_EQUAL(rd_addr_port((struct sockaddr *)&second->addr), 0);
+	rd_fab_unlisten(&second);
+	t_pair_close(&p);
+}
+
+/* ---- ends ---- */
+
+static void flush(int who)
+{
+	struct ibv_recv_wr rwr = {.wr_id = 90}, *rbad;
+	struct ibv_send_wr *bad, wr = {.wr_id = 91, .opcode = IBV_WR_SEND};
+	struct rd_fab_mr *ma;
+	struct t_pair p;
+	int n;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+	for (uint64_t i = 0; i < 5; i++)
+		t_recv(&p.cl, 100 + i, ma, 0, 16);
+	if (who == 0)
+		rd_fab_disconnect(p.cl.conn);
+	else if (who == 1)
+		rd_fab_disconnect(p.sv.conn);
+	else if (who == 2)
+		rd_fab_conn_destroy(&p.sv.conn);
+	else /* no such key at the peer */
+		t_rdma(&p.cl, IBV_WR_RDMA_READ, 7, ma, 0, 8, 8, 9);
+	T_UNTIL(&p, p.cl.disconnected && (!p.sv.conn || p.sv.disconnected));
+	n = who == 3 ? 6 : 5;
+	T_UNTIL(&p, p.cl.nwc == n);
+	for (int i = 0, next = 100; i < n; i++) {
+		CU_ASSERT_NOT_EQUAL(p.cl.wc[i].status, IBV_WC_SUCCESS);
+		CU_ASSERT_EQUAL(p.cl.wc[i].qp_num, p.cl.conn->qp_num);
+		if (p.cl.wc[i].wr_id == 7) {
+			CU_ASSERT_EQUAL(p.cl.wc[i].opcode, IBV_WC_RDMA_READ);
+		} else {
+			CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, (uint64_t)next);
+			next++;
+		}
+	}
+	/* Whatever is posted now is flushed as well. */
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
+	CU_ASSERT_EQUAL(rd_fab_post_recv(p.cl.conn, &rwr, &rbad), 0);
+	T_UNTIL(&p, p.cl.nwc == n + 2);
+	CU_ASSERT_EQUAL(p.cl.wc[n].wr_id, 91);
+	CU_ASSERT_EQUAL(p.cl.wc[n].status, IBV_WC_WR_FLUSH_ERR);
+	CU_ASSERT_EQUAL(p.cl.wc[n + 1].wr_id, 90);
+	rd_fab_disconnect(p.cl.conn);
+	t_turn(&p, 0);
+	CU_ASSERT_EQUAL(p.cl.disconnected, 1);
+	CU_ASSERT(who > 1 || p.cl.status == 0);
+	rd_fab_dereg_mr(&ma);
+	t_pair_close(&p);
+}
+
+static void flushes(void)
+{
+	for (int who = 0; who < 4; who++)
+		flush(who);
+}
+
+/* Every request that was taken comes back, also those posted while the queue pair fails. */
+static void end_under_load(void)
+{
+	for (int round = 0; round < 10; round++) {
+		struct rd_fab_mr *ma, *mb;
+		struct t_pair p;
+		int posted = 0;
+		uint64_t end;
+
+		t_pair_connect(&p, NULL);
+		ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+		mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
+		end = t_now() + (uint64_t)(5 + round) * RD_NSEC_PER_MSEC;
+		while (!p.cl.disconnected && t_now() < end + T_WAIT) {
+			while (posted < T_MAX_WC / 2 &&
+			       t_rdma(&p.cl, posted & 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+				      (uint64_t)posted, ma, 0, 4096, (uintptr_t)mem, mb->rkey) == 0)
+				if (++posted % 8 == 0)
+					break;
+			if (t_now() > end && p.sv.conn)
+				rd_fab_conn_destroy(&p.sv.conn);
+			t_turn(&p, 0);
+		}
+		T_UNTIL(&p, p.cl.nwc == posted);
+		for (int i = 0; i < p.cl.nwc; i++)
+			CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, (uint64_t)i);
+		CU_ASSERT_EQUAL(p.cl.disconnected, 1);
+		rd_fab_dereg_mr(&ma);
+		rd_fab_dereg_mr(&mb);
+		t_pair_close(&p);
+	}
+}
+
+/* The last SEND before disconnect() arrives. */
+static void last_words(void)
+{
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
+	t_recv(&p.cl, 1, ma, 0, 64);
+	t_recv(&p.sv, 1, mb, 0, 64);
+	t_send(&p.cl, 2, ma, 0, 8);
+	T_UNTIL(&p, p.sv.nwc == 1); /* the host has spoken */
+	t_send(&p.sv, 3, mb, 0, 32);
+	rd_fab_disconnect(p.sv.conn);
+	CU_ASSERT_EQUAL(p.sv.disconnected, 0); /* from the loop only */
+	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
+	CU_ASSERT_EQUAL(p.sv.status, 0);
+	CU_ASSERT_EQUAL(p.cl.nwc, 2);
+	CU_ASSERT_EQUAL(p.cl.wc[1].opcode, IBV_WC_RECV);
+	CU_ASSERT_EQUAL(p.cl.wc[1].byte_len, 32);
+	CU_ASSERT_EQUAL(p.cl.wc[1].status, IBV_WC_SUCCESS);
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+static bool reached(const struct t_pair *p, int step)
+{
+	switch (step) {
+	case 0:
+		return true; /* not even resolved */
+	case 1:
+		return p->cl.resolved;
+	case 2:
+		return p->requests > 0;
+	case 3:
+		return p->cl.established;
+	default:
+		return p->cl.established && p->sv.established;
+	}
+}
+
+static void leave(int step, int how)
+{
+	struct t_opts o = {.no_accept = how >= 2 && step == 2};
+	struct t_pair p;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, reached(&p, step));
+	if (how == 0) {
+		rd_fab_disconnect(p.cl.conn);
+		rd_fab_disconnect(p.cl.conn);
+		T_UNTIL(&p, p.cl.disconnected);
+		T_UNTIL(&p, !p.sv.conn || p.sv.disconnected);
+		CU_ASSERT_EQUAL(p.cl.failed, 0);
+	} else if (how == 1) {
+		rd_fab_conn_destroy(&p.cl.conn);
+		T_UNTIL(&p, !p.sv.conn || p.sv.disconnected);
+	} else if (how == 2 && p.sv.conn) {
+		rd_fab_disconnect(p.sv.conn);
+		T_UNTIL(&p, p.sv.disconnected);
+		rd_fab_conn_destroy(&p.sv.conn);
+		T_UNTIL(&p, p.cl.disconnected || p.cl.failed || p.cl.rejected);
+	} else if (how == 3 && p.sv.conn) {
+		rd_fab_conn_destroy(&p.sv.conn);
+		T_UNTIL(&p, p.cl.disconnected || p.cl.failed || p.cl.rejected);
+	}
+	CU_ASSERT(p.cl.disconnected <= 1 && p.sv.disconnected <= 1);
+	t_pair_close(&p);
+}
+
+static void leave_at_every_state(void)
+{
+	for (int step = 0; step < 5; step++)
+		for (int how = 0; how < 4; how++)
+			leave(step, how);
+}
+
+static void destroyed_in_event(void)
+{
+	static const enum rd_fab_event_type when[] = {RD_FAB_EV_RESOLVED, RD_FAB_EV_ESTABLISHED,
+						      RD_FAB_EV_DISCONNECTED};
+
+	for (int i = 0; i < 3; i++) {
+		struct t_pair p;
+
+		t_pair_open(&p, NULL);
+		p.cl.destroy = true;
+		p.cl.destroy_on = when[i];
+		t_pair_start(&p);
+		T_UNTIL(&p, i == 0 || p.sv.established);
+		if (i == 2)
+			rd_fab_disconnect(p.sv.conn);
+		T_UNTIL(&p, !p.cl.conn);
+		T_UNTIL(&p, i == 0 || p.sv.disconnected);
+		t_pair_close(&p);
+	}
+}
+
+/* ---- completions ---- */
+
+static void count_notify(struct rd_fab_cq *cq, void *arg)
+{
+	(*(int *)arg)++;
+}
+
+static void notification(void)
+{
+	struct rd_fab_mr *ma, *mb;
+	int notified = 0;
+	struct t_pair p;
+	uint64_t end;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, 64, T_ACCESS_ALL);
+	mb = t_reg(&p.sv, mem, 64, T_ACCESS_ALL);
+	p.sv.no_poll = true;
+	p.sv.cq->fn = count_notify;
+	p.sv.cq->arg = &notified;
+	for (int i = 0; i < 4; i++)
+		t_recv(&p.sv, 1, mb, 0, 64);
+	for (int i = 1; i <= 2; i++) {
+		CU_ASSERT_EQUAL(rd_fab_cq_arm(p.sv.cq), 0);
+		t_turn(&p, 0);
+		t_send(&p.cl, 1, ma, 0, 8);
+		T_UNTIL(&p, notified == i);
+		t_send(&p.cl, 1, ma, 0, 8); /* not armed: silent */
+		T_UNTIL(&p, p.cl.nwc == 2 * i);
+		end = t_now() + 5 * RD_NSEC_PER_MSEC;
+		while (t_now() < end)
+			t_turn(&p, RD_NSEC_PER_MSEC);
+		CU_ASSERT_EQUAL(notified, i);
+		p.sv.no_poll = false;
+		T_UNTIL(&p, p.sv.nwc == 2 * i);
+		p.sv.no_poll = true;
+	}
+	p.sv.cq->fn = NULL;
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+static void purged(void)
+{
+	struct rd_fab_mr *ma, *mb;
+	struct ibv_wc wc[4];
+	struct t_pair p;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
+	p.cl.no_poll = true;
+	for (uint64_t i = 0; i < 10; i++) {
+		t_recv(&p.sv, i, mb, 0, 8);
+		t_send(&p.cl, i, ma, 0, 8);
+	}
+	T_UNTIL(&p, p.sv.nwc == 10);
+	CU_ASSERT_EQUAL(rd_fab_cq_poll(p.cl.cq, 4, wc), 4);
+	rd_fab_conn_destroy(&p.cl.conn);
+	CU_ASSERT_EQUAL(rd_fab_cq_poll(p.cl.cq, 4, wc), 0);
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+/* More READs than the device may have out: they wait in order. And more than the queue holds:
+ * refused. */
+static void read_depth(void)
+{
+	struct t_opts o = {.cparam = {.ord = 2}, .sparam = {.ird = 2}};
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	t_pair_connect(&p, &o);
+	CU_ASSERT_EQUAL(p.cl.conn->ord, 2);
+	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
+	for (uint64_t i = 0; i < 64; i++)
+		CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 0, 512,
+				       (uintptr_t)mem + 4096, mb->rkey),
+				0);
+	CU_ASSERT_EQUAL(t_send(&p.cl, 64, ma, 0, 4), -ENOMEM);
+	T_UNTIL(&p, p.cl.nwc == 64);
+	for (int i = 0; i < p.cl.nwc; i++) {
+		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, (uint64_t)i);
+		CU_ASSERT_EQUAL(p.cl.wc[i].status, IBV_WC_SUCCESS);
+	}
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+static void gather_and_inline(void)
+{
+	struct rd_fab_mr *ma, *mb;
+	struct ibv_sge sge[2];
+	struct ibv_send_wr *bad, wr = {.wr_id = 5,
+				       .sg_list = sge,
+				       .num_sge = 2,
+				       .opcode = IBV_WR_SEND,
+				       .send_flags = IBV_SEND_SIGNALED};
+	struct t_pair p;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, 32768, T_ACCESS_ALL);
+	mb = t_reg(&p.sv, mem + 32768, 32768, T_ACCESS_ALL);
+	t_fill(mem, 32, 9);
+	sge[0] = (struct ibv_sge){(uintptr_t)mem, 10, ma->lkey};
+	sge[1] = (struct ibv_sge){(uintptr_t)mem + 10, 22, ma->lkey};
+	for (int i = 0; i < 2; i++) {
+		if (i && p.cl.dev->caps.max_inline < 32)
+			break;
+		memset(mem + 32768, 0, 64);
+		t_recv(&p.sv, 1, mb, 0, 64);
+		wr.send_flags |= i ? IBV_SEND_INLINE : 0;
+		CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
+		T_UNTIL(&p, p.sv.nwc == i + 1 && p.cl.nwc == i + 1);
+		CU_ASSERT_EQUAL(p.sv.wc[i].byte_len, 32);
+		CU_ASSERT(t_filled(mem + 32768, 32, 9));
+	}
+	wr.num_sge = 99;
+	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), -EINVAL);
+	CU_ASSERT_PTR_EQUAL(bad, &wr);
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+static void shared_receive_queue(void)
+{
+	struct t_opts o = {.srq = true};
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	t_pair_connect(&p, &o);
+	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
+	for (int round = 0; round < 3; round++) {
+		p.cl.nwc = p.sv.nwc = 0;
+		for (uint64_t i = 0; i < 64; i++)
+			CU_ASSERT_EQUAL(t_recv(&p.sv, 1000 + i, mb, 0, 16), 0);
+		CU_ASSERT_EQUAL(t_recv(&p.sv, 1, mb, 0, 16), -ENOMEM);
+		for (uint64_t i = 0; i < 64; i++)
+			CU_ASSERT_EQUAL(t_send(&p.cl, i, ma, 0, 8), 0);
+		T_UNTIL(&p, p.cl.nwc == 64 && p.sv.nwc == 64);
+		for (int i = 0; i < p.sv.nwc; i++) {
+			CU_ASSERT_EQUAL(p.sv.wc[i].wr_id, 1000u + (uint64_t)i);
+			CU_ASSERT_EQUAL(p.sv.wc[i].qp_num, p.sv.conn->qp_num);
+		}
+	}
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+/* No CQ of a device is large enough for all queue pairs that come to use it. */
+static void many_on_one_cq(void)
+{
+	enum { N = 24 };
+	struct rd_fab_conn *first[N] = {NULL};
+	struct t_opts o = {.depth = 256};
+	struct t_pair p;
+
+	t_pair_connect(&p, &o);
+	for (int i = 0; i < N; i++) {
+		first[i] = p.cl.conn;
+		p.cl.conn = NULL;
+		p.cl.established = p.sv.established = 0;
+		rd_fab_conn_destroy(&p.sv.conn);
+		p.cl.disconnected = 0;
+		t_pair_start(&p);
+		T_UNTIL(&p, p.cl.established && p.sv.established);
+	}
+	CU_ASSERT(rd_vb_cq(p.cl.cq)->nsegs > 1);
+	for (int i = 0; i < N; i++)
+		rd_fab_conn_destroy(&first[i]);
+	t_pair_close(&p);
+}
+
+const struct t_case t_no_device_cases[] = {
+	{"errors of all conventions become -errno", errors},
+	{"reasons of a reject", reject_texts},
+	{"opening verbs fails cleanly", no_device},
+	{NULL},
+};
+
+const struct t_case t_verbs_cases[] = {
+	{"errors of all conventions become -errno", errors},
+	{"reasons of a reject", reject_texts},
+	{"whose address it is", whose_address},
+	{"private data and depths", private_data},
+	{"reject with private data, and calls in the wrong state", wrong_states},
+	{"reject on another thread, and after the fabric is gone", rejected_elsewhere},
+	{"a request adopted by another fabric", adopted_elsewhere},
+	{"a request whose sender left", void_request},
+	{"nobody listens", nobody_listens},
+	{"addresses in use, of no device, and of all", bad_addresses},
+	{"everything posted is flushed in order, whoever ends it", flushes},
+	{"an end under load loses no work request", end_under_load},
+	{"what was posted before a disconnect arrives", last_words},
+	{"either side leaves at every state", leave_at_every_state},
+	{"a connection destroyed in its event", destroyed_in_event},
+	{"arm, one notification", notification},
+	{"completions of a destroyed connection vanish", purged},
+	{"READs beyond the depth wait, sends beyond the queue are refused", read_depth},
+	{"several scatter/gather entries, and inline", gather_and_inline},
+	{"a shared receive queue", shared_receive_queue},
+	{"more queue pairs than one CQ holds", many_on_one_cq},
+	{NULL},
+};
