@@ -178,7 +178,7 @@ void rdt_ctrl_attach(struct rdt_attach *at)
 		return;
 	}
 	ioq->qp = at->qp;
-	ioq->closing = false;
+	ioq->closing = ioq->drained = false;
 	ctrl->ioqs_live++;
 	attach_reply(at, NVME_OK, ctrl->cntlid);
 }
@@ -202,6 +202,8 @@ static void settle(struct rdt_ctrl *ctrl)
 {
 	struct rdt_qpair *admin = ctrl->admin;
 
+	if (!ctrl->admin_gone)
+		rdt_qpair_look(admin); /* it may be draining */
 	if (ctrl->ioqs_live)
 		return;
 	if (ctrl->state == RDT_CTRL_RESETTING) {
@@ -212,10 +214,8 @@ static void settle(struct rdt_ctrl *ctrl)
 	} else if (ctrl->state == RDT_CTRL_SHUTTING) {
 		set_state(ctrl, RDT_CTRL_SHUT);
 	}
-	if (!ctrl->admin_gone) {
-		rdt_qpair_look(admin); /* it may be draining */
+	if (!ctrl->admin_gone)
 		return;
-	}
 	ctrl->admin = NULL;
 	rdt_ctrl_put(ctrl); /* the admin queue's */
 	rdt_qpair_detached(admin);
@@ -224,6 +224,17 @@ static void settle(struct rdt_ctrl *ctrl)
 static void detached_msg(struct rd_msg *msg)
 {
 	rdt_qpair_detached(rd_container_of(msg, struct rdt_qpair, detach_msg));
+}
+
+/* An I/O queue has answered its last command. On the owner. */
+void rdt_ctrl_drained(struct rdt_qpair *qp)
+{
+	struct rdt_ctrl *ctrl = qp->ctrl;
+
+	assert(ctrl->magic == RDT_CTRL_MAGIC && ctrl->ioqs[qp->qid].qp == qp);
+	ctrl->ioqs[qp->qid].drained = true;
+	ctrl->ioqs_drained++;
+	settle(ctrl);
 }
 
 /* A drained queue pair leaves. On the owner. */
@@ -239,7 +250,9 @@ void rdt_ctrl_detach(struct rdt_qpair *qp)
 		if (ctrl->state != RDT_CTRL_DEAD)
 			set_state(ctrl, RDT_CTRL_DEAD);
 		ctrl->admin_gone = true;
-		close_ioqs(ctrl);
+		/* Draining, each leaves by itself: see RDT_QP_DRAINED. */
+		if (!ctrl->owner->draining)
+			close_ioqs(ctrl);
 		settle(ctrl);
 		return;
 	}
@@ -249,6 +262,7 @@ void rdt_ctrl_detach(struct rdt_qpair *qp)
 	ioq->qp = NULL;
 	ioq->waiting = NULL;
 	ctrl->ioqs_live--;
+	ctrl->ioqs_drained -= ioq->drained;
 	qp->detach_msg.fn = detached_msg;
 	rd_loop_post(qp->reactor->loop, &qp->detach_msg);
 	if (waiting) {

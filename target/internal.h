@@ -38,7 +38,8 @@
 #define RDT_ERROR_LOG       64u /* entries */
 #define RDT_KAS_MS          100u
 #define RDT_DISC_KATO_MS    120000u
-#define RDT_CONNECT_TIMEOUT (10 * RD_NSEC_PER_SEC) /* from accept to a finished Connect */
+#define RDT_CONNECT_TIMEOUT (10 * RD_NSEC_PER_SEC)   /* from accept to a finished Connect */
+#define RDT_LEAVE_WAIT      (500 * RD_NSEC_PER_MSEC) /* for a host that lost its admin queue */
 #define RDT_QID_WAIT        (500 * RD_NSEC_PER_MSEC)
 #define RDT_ABORT_TIMEOUT   (1 * RD_NSEC_PER_SEC)
 #define RDT_BUFFER_UNIT     4096u
@@ -198,6 +199,7 @@ struct rdt_attach {
 struct rdt_ioq {
 	struct rdt_qpair *qp;       /* owned by its reactor; valid until its detach message */
 	bool closing;               /* told to close */
+	bool drained;               /* all its commands are answered, and it takes no more */
 	struct rdt_attach *waiting; /* a reconnecting host's Connect, until the old queue is gone */
 };
 
@@ -225,6 +227,7 @@ struct rdt_ctrl {
 	struct rdt_ioq *ioqs; /* [queues_max + 1], by QID; 0 unused */
 	uint16_t queues_max;
 	uint16_t ioqs_live;
+	uint16_t ioqs_drained; /* of these */
 	uint32_t features[RDT_FEATS];
 	struct rdt_req *aers[RDT_AER_MAX];
 	unsigned int aers_count;
@@ -237,7 +240,9 @@ struct rdt_ctrl {
 enum rdt_qp_state {
 	RDT_QP_NEW,       /* accepted; the first command must be Connect -> LIVE */
 	RDT_QP_LIVE,      /* belongs to a controller */
-	RDT_QP_DRAINING,  /* takes no new commands; the last one answered -> CLOSING */
+	RDT_QP_DRAINING,  /* takes no new commands; the last one answered -> DRAINED, admin CLOSING
+			   */
+	RDT_QP_DRAINED,   /* I/O queues: the host, or the timer, ends the connection -> CLOSING */
 	RDT_QP_CLOSING,   /* connection ending; transport and all requests back -> DETACHING */
 	RDT_QP_DETACHING, /* waits for the controller's owner to forget it -> freed */
 };
@@ -350,11 +355,12 @@ struct rdt_qpair {
 	uint32_t in_capsule_max;
 	STAILQ_HEAD(, rdt_capsule) capsules; /* commands that found no free request, in order */
 	struct rd_defer check;               /* look whether a state can be left */
-	struct rd_timer connect_timer;
+	struct rd_timer timer; /* NEW: until Connect. DRAINED: until the host has left by itself */
 	struct rd_ratelimit fail_limit;
 	struct rdt_attach attach;
-	struct rd_msg close_msg;  /* controller's owner -> reactor */
-	struct rd_msg detach_msg; /* reactor -> owner -> reactor */
+	struct rd_msg close_msg;   /* controller's owner -> reactor */
+	struct rd_msg drained_msg; /* reactor -> owner */
+	struct rd_msg detach_msg;  /* reactor -> owner -> reactor */
 };
 
 /* ---- target ---- */
@@ -437,6 +443,7 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out);
 void rdt_ctrl_put(struct rdt_ctrl *ctrl); /* any thread */
 void rdt_ctrl_attach(struct rdt_attach *at);
+void rdt_ctrl_drained(struct rdt_qpair *qp);
 void rdt_ctrl_detach(struct rdt_qpair *qp);
 void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc);
 uint32_t rdt_ctrl_csts(const struct rdt_ctrl *ctrl);

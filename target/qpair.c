@@ -17,11 +17,9 @@
 const char *rdt_qpair_state_name(unsigned int state)
 {
 	static const char *const names[] = {
-		[RDT_QP_NEW] = "new",
-		[RDT_QP_LIVE] = "live",
-		[RDT_QP_DRAINING] = "draining",
-		[RDT_QP_CLOSING] = "closing",
-		[RDT_QP_DETACHING] = "detaching",
+		[RDT_QP_NEW] = "new",           [RDT_QP_LIVE] = "live",
+		[RDT_QP_DRAINING] = "draining", [RDT_QP_DRAINED] = "drained",
+		[RDT_QP_CLOSING] = "closing",   [RDT_QP_DETACHING] = "detaching",
 	};
 
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
@@ -59,12 +57,40 @@ static void free_qpair(struct rdt_qpair *qp)
 	rdt_reactor_check_drained(r);
 }
 
-/* All commands are answered; AERs wait for events, and an admin queue outlives its I/O queues. */
+/*
+ * All commands are answered; AERs wait for events. The admin queue goes first of all queues, when
+ * the I/O queues have nothing left to answer: a host that loses it stops its I/O queues before it
+ * does anything else. Linux 6.1 fails I/O for good that it submits at the moment an I/O queue's own
+ * connection ends.
+ */
 static bool drained(const struct rdt_qpair *qp)
 {
 	if (qp->used != qp->used_aer || !STAILQ_EMPTY(&qp->capsules))
 		return false;
-	return !qp->admin || qp->ctrl->ioqs_live == 0;
+	return !qp->admin || qp->ctrl->ioqs_live == qp->ctrl->ioqs_drained;
+}
+
+static void drained_msg(struct rd_msg *msg)
+{
+	rdt_ctrl_drained(rd_container_of(msg, struct rdt_qpair, drained_msg));
+}
+
+static void leave_timeout(struct rd_timer *timer)
+{
+	rdt_qpair_close(rd_container_of(timer, struct rdt_qpair, timer), "drained");
+}
+
+static void leave_draining(struct rdt_qpair *qp)
+{
+	if (qp->admin || !qp->reactor->draining) { /* the latter: a Disconnect command */
+		rdt_qpair_close(qp, "drained");
+		return;
+	}
+	set_state(qp, RDT_QP_DRAINED);
+	qp->timer.fn = leave_timeout;
+	if (rd_timer_start(qp->reactor->loop, &qp->timer, RDT_LEAVE_WAIT))
+		rdt_qpair_close(qp, "drained");
+	rd_loop_post(qp->ctrl->owner->loop, &qp->drained_msg);
 }
 
 static void check(struct rd_defer *defer)
@@ -73,15 +99,15 @@ static void check(struct rd_defer *defer)
 
 	assert(qp->magic == RDT_QPAIR_MAGIC);
 	if (qp->state == RDT_QP_DRAINING && drained(qp))
-		rdt_qpair_close(qp, "drained");
+		leave_draining(qp);
 	if (qp->state != RDT_QP_CLOSING || !qp->transport_closed || qp->used)
 		return;
 	set_state(qp, RDT_QP_DETACHING);
 	if (!qp->ctrl)
 		free_qpair(qp);
-	else if (qp->ctrl->owner == qp->reactor)
+	else if (qp->admin)
 		rdt_ctrl_detach(qp);
-	else
+	else /* also to our own loop: no message may be overtaken */
 		rd_loop_post(qp->ctrl->owner->loop, &qp->detach_msg);
 }
 
@@ -100,7 +126,7 @@ void rdt_qpair_look(struct rdt_qpair *qp)
 
 static void connect_timeout(struct rd_timer *timer)
 {
-	struct rdt_qpair *qp = rd_container_of(timer, struct rdt_qpair, connect_timer);
+	struct rdt_qpair *qp = rd_container_of(timer, struct rdt_qpair, timer);
 
 	rdt_qpair_close(qp, "no Connect within 10 s");
 }
@@ -119,8 +145,9 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->depth = depth;
 	qp->in_capsule_max = r->target->cfg->target.in_capsule_bytes;
 	qp->check.fn = check;
-	qp->connect_timer.fn = connect_timeout;
+	qp->timer.fn = connect_timeout;
 	qp->close_msg.fn = close_msg;
+	qp->drained_msg.fn = drained_msg;
 	qp->detach_msg.fn = detach_msg;
 	TAILQ_INIT(&qp->free);
 	STAILQ_INIT(&qp->capsules);
@@ -136,7 +163,7 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 {
 	if (!qp->reactor)
 		return;
-	rd_timer_stop(qp->reactor->loop, &qp->connect_timer);
+	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	rd_defer_cancel(qp->reactor->loop, &qp->check);
 	free(qp->reqs);
 	qp->reqs = NULL;
@@ -148,7 +175,7 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 
 	TAILQ_INSERT_TAIL(&r->qpairs, qp, link);
 	r->qpairs_count++;
-	if (rd_timer_start(r->loop, &qp->connect_timer, RDT_CONNECT_TIMEOUT))
+	if (rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
 		rdt_qpair_close(qp, "out of memory");
 }
 
@@ -157,7 +184,7 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 {
 	char addr[RD_ADDR_TEXT];
 
-	rd_timer_stop(qp->reactor->loop, &qp->connect_timer);
+	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	qp->ctrl = ctrl;
 	qp->qid = qid;
 	qp->sqsize = sqsize;
@@ -205,7 +232,7 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 	rd_info(qp->log, RD_LOG_QPAIR, "qid %u from %s: closing: %s", qp->qid,
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), reason);
 	set_state(qp, RDT_QP_CLOSING);
-	rd_timer_stop(qp->reactor->loop, &qp->connect_timer);
+	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	STAILQ_INIT(&qp->capsules);
 	qp->ops->close(qp);
 	if (qp->ctrl && qp->admin)

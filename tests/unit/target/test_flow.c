@@ -196,7 +196,10 @@ static void recv_before_answer(void)
 	t_pair_free(&p);
 }
 
-/* SIGTERM: no new commands, but those that came are done and answered, and only then the end. */
+/*
+ * SIGTERM: no new commands, but those that came are done and answered. Then the admin queue's
+ * connection ends, and the host has a moment to leave its I/O queues by itself.
+ */
 static void drain(void)
 {
 	struct t_pair p = t_pair_new();
@@ -218,9 +221,9 @@ static void drain(void)
 	t_turn(p.env);
 	rdt_target_drain(t, NULL);
 	t_turn(p.env);
-	/* The admin queue stays as long as its I/O queues: its end would be theirs. */
+	/* The admin queue stays as long as an I/O queue has something to answer. */
 	CU_ASSERT_FALSE(io_gone);
-	CU_ASSERT_FALSE(admin_gone);
+	CU_ASSERT_FALSE(p.admin->closing);
 	t_send(p.io, &sqe, NULL, 0); /* too late */
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(d->submitted, 1);
@@ -231,10 +234,35 @@ static void drain(void)
 	a = t_answer(p.io);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(d->data[7 * 512], 42);
+	CU_ASSERT_FALSE(p.admin->closing);
 	p.io->hold_respond = false;
 	t_turn(p.env);
+	CU_ASSERT_TRUE(p.admin->closing);
+	CU_ASSERT_FALSE(p.io->closing);
+	t_advance(p.env, RDT_LEAVE_WAIT);
 	CU_ASSERT_TRUE(io_gone);
 	CU_ASSERT_TRUE(admin_gone);
+	CU_ASSERT_EQUAL(t->reactors_left, 0);
+	for (unsigned int i = 0; i < 2; i++)
+		t->reactors[i].drained_sent = false; /* t_env_free() drains as well */
+	t_pair_free(&p);
+}
+
+/* As above with a host that leaves when its admin queue is gone: nothing waits for the time. */
+static void drain_host_leaves(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_target *t = p.env->t;
+	bool io_gone = false;
+
+	p.io->gone = &io_gone;
+	rdt_target_drain(t, NULL);
+	t_turn(p.env);
+	CU_ASSERT_TRUE(p.admin->closing);
+	CU_ASSERT_FALSE(p.io->closing);
+	rdt_qpair_lost(&p.io->qp, "the host has left");
+	t_turn(p.env);
+	CU_ASSERT_TRUE(io_gone);
 	CU_ASSERT_EQUAL(t->reactors_left, 0);
 	for (unsigned int i = 0; i < 2; i++)
 		t->reactors[i].drained_sent = false; /* t_env_free() drains as well */
@@ -248,6 +276,7 @@ const struct t_case t_flow_cases[] = {
 	{"Abort takes a command out of the wait for a buffer", abort_waiting},
 	{"Abort takes back a READ that has not started", abort_fetching},
 	{"the RECV is posted before the answer", recv_before_answer},
-	{"draining finishes and answers what was begun", drain},
+	{"draining finishes and answers what was begun, and ends the admin queue first", drain},
+	{"draining is over when the host has left", drain_host_leaves},
 	{NULL, NULL},
 };
