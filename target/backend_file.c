@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <stdarg.h>
@@ -195,6 +196,23 @@ static int check_type(const struct explain *ex, const struct rdt_ns_config *cfg,
 	return 0;
 }
 
+/* The folder of @path: a new file is there after a power failure only when its entry is. */
+static int sync_folder(const char *path)
+{
+	rd_autofree char *copy = strdup(path);
+	int fd, rc;
+
+	if (!copy)
+		return -ENOMEM;
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	rc = fsync(fd) < 0 ? -errno : 0;
+	close(fd);
+	/* Some file systems cannot, and then need not. */
+	return rc == -EINVAL || rc == -ENOTSUP ? 0 : rc;
+}
+
 /* Make the file of `create: true`. Somebody else may make it first: then it is theirs, and opened.
  */
 static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg)
@@ -215,8 +233,9 @@ static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg
 			    cfg->path);
 	if (fd < 0)
 		return explain_open(ex, cfg, -errno);
-	if (ftruncate(fd, (off_t)cfg->size_bytes) < 0) {
-		rc = -errno;
+	rc = ftruncate(fd, (off_t)cfg->size_bytes) < 0 || fsync(fd) < 0 ? -errno
+									: sync_folder(cfg->path);
+	if (rc) {
 		unlink(cfg->path);
 		close(fd);
 		return fail(ex, rc, "path %s: cannot be made %s long: %s", cfg->path,
@@ -224,6 +243,30 @@ static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg
 	}
 	close(fd);
 	return 0;
+}
+
+/*
+ * Two daemons on one file would destroy its contents: lock it, as qemu does with its images. The
+ * lock is the process's and ends with it, however that ends. Block devices have O_EXCL.
+ */
+static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, int fd)
+{
+	struct flock lock = {
+		.l_type = cfg->read_only ? F_RDLCK : F_WRLCK,
+		.l_whence = SEEK_SET,
+	};
+	char pid[32] = "";
+
+	if (fcntl(fd, F_SETLK, &lock) == 0)
+		return 0;
+	if (errno != EAGAIN && errno != EACCES)
+		return 0; /* this file system has no locks */
+	if (fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0)
+		snprintf(pid, sizeof(pid), " (process %d)", (int)lock.l_pid);
+	return fail(ex, -EBUSY,
+		    "path %s: another program uses it%s; stop that one first, two writers would "
+		    "destroy the data",
+		    cfg->path, pid);
 }
 
 /*
@@ -256,6 +299,8 @@ static int open_path(const struct explain *ex, const struct rdt_ns_config *cfg, 
 	/* What was opened counts, not what was looked at. */
 	rc = fstat(fd, st) < 0 ? -errno : 0;
 	rc = rc ? explain_open(ex, cfg, rc) : check_type(ex, cfg, st);
+	if (!rc && S_ISREG(st->st_mode))
+		rc = lock_file(ex, cfg, fd);
 	if (rc) {
 		close(fd);
 		return rc;
@@ -375,10 +420,14 @@ static void find_zeroing(struct file *f)
 {
 	off_t end = (off_t)((f->bdev.size + 4095) & ~UINT64_C(4095));
 	int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+	int logical = 0;
 
 	if (f->bdev.read_only || f->engine != RDT_ENGINE_IO_URING)
 		return;
 	if (f->is_block) {
+		/* The kernel zeroes whole blocks of the device only. */
+		if (ioctl(f->fd, BLKSSZGET, &logical) < 0 || logical > (int)f->bdev.block_size)
+			return;
 		f->zero_how = RDT_ZERO_RANGE;
 		f->bdev.ops_mask |= 1u << RDT_BIO_WRITE_ZEROES;
 		return;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <uuid/uuid.h>
 
@@ -215,15 +216,10 @@ static void check_listener(struct rdt_config_load *load, const struct rdt_key *l
 	struct rdt_listener_config *l = &config->listeners[index];
 	struct rdt_key key = rdt_config_item(load, list, index);
 	struct rdt_key address = rdt_config_child(load, &key, "address");
-	struct rdt_key provider = rdt_config_child(load, &key, "provider");
 	struct sockaddr_storage ss;
 
 	if (!given(load, &key, "port"))
 		l->port = DEFAULT_PORT;
-	if (l->provider == RDT_PROVIDER_VERBS)
-		rdt_config_problem(load, &provider,
-				   "found \"verbs\", but this version serves without RDMA devices "
-				   "only; use \"iwarp\" or \"auto\"");
 	if (rd_addr_parse(l->address, l->port, &ss)) {
 		rdt_config_problem(load, &address,
 				   "found \"%s\", expected a numeric IPv4 or IPv6 address; 0.0.0.0 "
@@ -257,14 +253,14 @@ static void only_with(struct rdt_config_load *load, const struct rdt_key *ns, co
 static void check_ns_path(struct rdt_config_load *load, const struct rdt_key *key,
 			  const struct rdt_ns_config *ns)
 {
-	bool on_disk = ns->backend == RDT_BACKEND_FILE || ns->backend == RDT_BACKEND_BLOCK;
+	bool disk = ns->backend == RDT_BACKEND_FILE || ns->backend == RDT_BACKEND_BLOCK;
 	struct rdt_key path = rdt_config_child(load, key, "path");
 	struct rdt_key create = rdt_config_child(load, key, "create");
 
-	if (on_disk && !ns->path)
+	if (disk && !ns->path)
 		rdt_config_problem(load, &path, "missing, expected the path of a %s",
 				   ns->backend == RDT_BACKEND_FILE ? "file" : "block device");
-	if (!on_disk) {
+	if (!disk) {
 		only_with(load, key, "path", "backend file or block");
 		only_with(load, key, "engine", "backend file or block");
 		only_with(load, key, "direct", "backend file or block");
@@ -572,6 +568,55 @@ static void check_id_unique(struct rdt_config_load *load, const struct rdt_confi
 	}
 }
 
+/* ---- files across namespaces ---- */
+
+static bool on_disk(const struct rdt_ns_config *ns)
+{
+	return (ns->backend == RDT_BACKEND_FILE || ns->backend == RDT_BACKEND_BLOCK) && ns->path;
+}
+
+/* By whatever name: links lead to the same file as well. */
+static bool same_file(const char *a, const char *b)
+{
+	struct stat sa, sb;
+
+	if (strcmp(a, b) == 0)
+		return true;
+	if (stat(a, &sa) || stat(b, &sb))
+		return false;
+	if (S_ISBLK(sa.st_mode) && S_ISBLK(sb.st_mode))
+		return sa.st_rdev == sb.st_rdev;
+	return sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+/* Hosts would take one file for two disks, and each would destroy what the other wrote. */
+static void check_file_unique(struct rdt_config_load *load, const struct rdt_config *config,
+			      unsigned int s, unsigned int n)
+{
+	const struct rdt_ns_config *mine = &config->subsystems[s].namespaces[n];
+	struct rdt_key key = ns_key(load, s, n);
+
+	if (!on_disk(mine))
+		return;
+	key = rdt_config_child(load, &key, "path");
+	for (unsigned int i = 0; i <= s; i++) {
+		const struct rdt_subsys_config *ss = &config->subsystems[i];
+
+		for (unsigned int k = 0; k < (i < s ? ss->namespaces_count : n); k++) {
+			const struct rdt_ns_config *other = &ss->namespaces[k];
+
+			if (!on_disk(other) || !same_file(other->path, mine->path) ||
+			    (other->read_only && mine->read_only))
+				continue;
+			rdt_config_problem(load, &key,
+					   "%s is already served by the namespace in line %lu; use "
+					   "another file, or set \"read_only: true\" for both",
+					   mine->path, ns_key(load, i, k).line);
+			return;
+		}
+	}
+}
+
 int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 {
 	struct rdt_key root = rdt_config_root(load);
@@ -590,6 +635,7 @@ int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 		for (unsigned int n = 0; n < config->subsystems[s].namespaces_count; n++) {
 			for (int kind = 0; kind < ID_KINDS; kind++)
 				check_id_unique(load, config, s, n, (enum id_kind)kind);
+			check_file_unique(load, config, s, n);
 		}
 	}
 	return 0;

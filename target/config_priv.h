@@ -46,11 +46,11 @@ void rdt_config_doc_close(struct rdt_config_load *load);
 void rdt_config_doc_check(struct rdt_config_load *load, const cyaml_schema_value_t *schema);
 
 struct rdt_key rdt_config_root(struct rdt_config_load *load);
-/* The value of @name in the mapping @key; the mapping's own line when it is not there. */
-struct rdt_key rdt_config_child(struct rdt_config_load *load, const struct rdt_key *key,
+/* The value of @name in the mapping @parent; the mapping's own line when it is not there. */
+struct rdt_key rdt_config_child(struct rdt_config_load *load, const struct rdt_key *parent,
 				const char *name);
-/* Element @index of the sequence @key. */
-struct rdt_key rdt_config_item(struct rdt_config_load *load, const struct rdt_key *key,
+/* Element @index of the sequence @parent. */
+struct rdt_key rdt_config_item(struct rdt_config_load *load, const struct rdt_key *parent,
 			       unsigned int index);
 
 /* ---- config_check.c ---- */

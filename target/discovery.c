@@ -19,6 +19,17 @@ static bool shown(const struct rdt_qpair *qp, const struct rdt_listener *l)
 	       l->addr.ss_family == qp->local.ss_family;
 }
 
+static uint8_t prtype(const struct rdt_listener *l)
+{
+	if (l->fab != RDT_FAB_VERBS)
+		return NVMF_RDMA_PRTYPE_IWARP;
+	if (!l->prtype)
+		return NVMF_RDMA_PRTYPE_NOT_SPECIFIED;
+	if (strcmp(l->prtype, "iwarp") == 0)
+		return NVMF_RDMA_PRTYPE_IWARP;
+	return strcmp(l->prtype, "ib") == 0 ? NVMF_RDMA_PRTYPE_IB : NVMF_RDMA_PRTYPE_ROCEV2;
+}
+
 static void fill(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp,
 		 const struct rdt_listener *l, const struct rdt_subsys *ss)
 {
@@ -39,7 +50,7 @@ static void fill(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp,
 	memccpy(e->traddr, host, 0, sizeof(e->traddr));
 	memccpy(e->subnqn, ss->nqn, 0, sizeof(e->subnqn));
 	e->tsas.rdma.qptype = NVMF_RDMA_QPTYPE_CONNECTED;
-	e->tsas.rdma.prtype = NVMF_RDMA_PRTYPE_IWARP;
+	e->tsas.rdma.prtype = prtype(l);
 	e->tsas.rdma.cms = NVMF_RDMA_CMS_RDMA_CM;
 }
 

@@ -91,6 +91,8 @@ struct rdt_status_line { /* a reactor's answer to SIGUSR1 */
 	uint64_t reserve_used;
 	unsigned int waiting;
 	unsigned int mrs;
+	uint64_t reads; /* served since the start, as writes */
+	uint64_t writes;
 };
 
 struct rdt_reactor {
@@ -365,12 +367,17 @@ struct rdt_qpair {
 
 /* ---- target ---- */
 
+/* What serves a listener: a provider with its settings. Main loop and reactors each have one of a
+ * kind. */
+enum rdt_fab_kind { RDT_FAB_IWARP, RDT_FAB_IWARP_CRC, RDT_FAB_VERBS, RDT_FABS };
+
 struct rdt_listener {
 	struct rdt_target *target;
 	const struct rdt_listener_config *cfg;
 	struct rd_fab_listener *lis;
 	struct sockaddr_storage addr; /* as bound */
-	const char *prtype;
+	enum rdt_fab_kind fab;        /* chosen before the reactors start */
+	const char *prtype;           /* NULL: not known */
 	uint16_t portid;
 };
 
@@ -387,7 +394,7 @@ struct rdt_target {
 	unsigned int ns_count;
 	struct rdt_listener *listeners;
 	unsigned int listeners_count;
-	struct rd_fab *fabs[2]; /* the listeners', by crc */
+	struct rd_fab *fabs[RDT_FABS]; /* the listeners' */
 	uint64_t started_ns;
 	struct rd_ratelimit reject_limit;
 	/* draining */
@@ -557,6 +564,8 @@ bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode);
 int rdt_rdma_init(struct rdt_reactor *r);
 void rdt_rdma_fini(struct rdt_reactor *r);
 unsigned int rdt_rdma_mrs(const struct rdt_reactor *r);
+void rdt_rdma_choose(
+	struct rdt_target *target); /* each listener's provider, before reactors start */
 int rdt_rdma_listen(struct rdt_target *target); /* all configured listeners */
 void rdt_rdma_unlisten(struct rdt_target *target);
 

@@ -19,6 +19,7 @@
 #define CQ_DEPTH     4096u
 #define POLL_BATCH   32
 #define POLL_ROUND   512u /* completions before others on the loop get their turn */
+#define STALL_LOOK   (30 * RD_NSEC_PER_SEC)
 
 static void finish_later(struct rdt_rdma_conn *rc)
 {
@@ -41,6 +42,37 @@ static void failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc, const char
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR)
 		rdt_qpair_lost(&rc->qp, what);
+}
+
+/* ---- a host that moves no data ---- */
+
+/*
+ * READs it does not answer and data it does not take hold buffers that all connections of the
+ * reactor share. No keep-alive has to notice that, so it ends here, after one to two looks.
+ */
+static void stalled(struct rd_timer *timer)
+{
+	struct rdt_rdma_conn *rc = rd_container_of(timer, struct rdt_rdma_conn, stall);
+
+	if (rc->closing || (!rc->reads_out && !rc->sends_out))
+		return; /* the next READ or SEND starts it again */
+	if (!rc->moved) {
+		rdt_qpair_lost(&rc->qp, "the host has moved no data for 30 s");
+		return;
+	}
+	rc->moved = false;
+	/* Cannot fail: the loop keeps the room of a timer that fires. */
+	rd_timer_start(rc->qp.reactor->loop, timer, STALL_LOOK);
+}
+
+static void watch(struct rdt_rdma_conn *rc)
+{
+	if (rd_timer_armed(&rc->stall))
+		return;
+	rc->moved = false;
+	if (rd_timer_start(rc->qp.reactor->loop, &rc->stall, STALL_LOOK))
+		rd_err(rc->qp.log, RD_LOG_QPAIR, "qid %u: no memory to watch for a stall",
+		       rc->qp.qid);
 }
 
 /* ---- receiving ---- */
@@ -149,6 +181,7 @@ static void post_read(struct rdt_rdma_req *rr)
 		return;
 	}
 	rc->reads_out++;
+	watch(rc);
 }
 
 /* The provider would queue an excess as well, but what waits here can still be aborted. */
@@ -182,6 +215,7 @@ static void read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 	struct rdt_req *next;
 
 	rc->reads_out--;
+	rc->moved = true;
 	close_sink(rr);
 	if (wc->status != IBV_WC_SUCCESS)
 		failed(rc, wc, "a READ of the host's memory failed");
@@ -239,6 +273,7 @@ static void respond(struct rdt_req *req, bool with_data)
 		return;
 	}
 	rc->sends_out++;
+	watch(rc);
 }
 
 /* ---- completions ---- */
@@ -271,6 +306,7 @@ static void handle_wc(const struct ibv_wc *wc, struct rd_log *log)
 	default:
 		rc = rr->conn;
 		rc->sends_out--;
+		rc->moved = true;
 		if (wc->status != IBV_WC_SUCCESS)
 			failed(rc, wc, "a response could not be sent");
 		rdt_req_responded(rr->req);
@@ -405,6 +441,7 @@ int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t
 	TAILQ_INIT(&rc->read_wait);
 	STAILQ_INIT(&rc->early);
 	rc->finish.fn = finish;
+	rc->stall.fn = stalled;
 	if (err)
 		return err;
 	rc->recvs = calloc(depth, sizeof(*rc->recvs));
@@ -505,6 +542,7 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 void rdt_rdma_conn_free(struct rdt_rdma_conn *rc)
 {
 	rd_defer_cancel(rc->qp.reactor->loop, &rc->finish);
+	rd_timer_stop(rc->qp.reactor->loop, &rc->stall);
 	rd_fab_conn_destroy(&rc->conn);
 	if (rc->mr) {
 		rd_fab_dereg_mr(&rc->mr);
@@ -534,8 +572,14 @@ struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *
 	rdev->dev = dev;
 	rdev->again.fn = cq_again;
 	rdev->sink_mr = dev->caps.read_sink_remote_write && dev->caps.cheap_mr;
-	if (dev->caps.read_sink_remote_write && !dev->caps.cheap_mr)
+	if (dev->caps.read_sink_remote_write && !dev->caps.cheap_mr) {
 		access |= IBV_ACCESS_REMOTE_WRITE;
+		rd_info(r->log, RD_LOG_TARGET,
+			"%s: reactor %u: READs need buffers that hosts may write to (iWARP): hosts "
+			"must "
+			"be trusted with each other's data",
+			dev->name, r->index);
+	}
 	if (rd_fab_cq_create(dev, CQ_DEPTH, cq_event, rdev, &rdev->cq))
 		goto err_free;
 	if (rd_fab_reg_mr(dev, r->slab, r->map_len, access, &rdev->mr))
@@ -581,7 +625,7 @@ void rdt_rdma_fini(struct rdt_reactor *r)
 		rdev->dev->user = NULL;
 		free(rdev);
 	}
-	for (int i = 0; i < RDT_RDMA_FABS; i++)
+	for (int i = 0; i < RDT_FABS; i++)
 		rd_fab_close(&rdma->fabs[i]);
 	free(rdma);
 	r->rdma = NULL;

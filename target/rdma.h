@@ -6,8 +6,6 @@
 #include "fabric/fabric.h"
 #include "internal.h"
 
-#define RDT_RDMA_FABS 2 /* indexed by "ask for CRC" */
-
 /* What a wr_id points to. */
 struct rdt_rdma_wr {
 	uint32_t magic;
@@ -30,7 +28,7 @@ struct rdt_rdma_dev {
 };
 
 struct rdt_rdma {
-	struct rd_fab *fabs[RDT_RDMA_FABS];
+	struct rd_fab *fabs[RDT_FABS];
 	SLIST_HEAD(, rdt_rdma_dev) devs;
 };
 
@@ -71,7 +69,9 @@ struct rdt_rdma_conn {
 	bool established;
 	bool disconnected;
 	bool closing;
+	bool moved; /* a READ or SEND has completed since the stall timer last looked */
 	struct rd_defer finish;
+	struct rd_timer stall;
 };
 
 extern const struct rdt_transport_ops rdt_rdma_ops;
@@ -87,6 +87,6 @@ void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev
 
 /* rdma_cm.c */
 int rdt_rdma_open_fabs(const struct rdt_target *target, struct rd_loop *loop,
-		       struct rd_fab *fabs[RDT_RDMA_FABS]);
+		       struct rd_fab *fabs[RDT_FABS]);
 
 #endif /* RDT_RDMA_H */

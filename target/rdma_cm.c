@@ -20,7 +20,7 @@ struct handoff { /* a checked request on its way to a reactor, which frees it */
 	struct rd_msg msg;
 	struct rdt_reactor *reactor;
 	struct rd_fab_req *req;
-	bool crc;
+	enum rdt_fab_kind fab;
 	uint16_t qid;
 	uint16_t depth;
 };
@@ -68,7 +68,7 @@ static void adopt(struct handoff *h)
 	}
 	rc->qp.local = h->req->local;
 	rc->qp.remote = h->req->remote;
-	err = rd_fab_req_adopt(r->rdma->fabs[h->crc], h->req, rdt_rdma_conn_event, rc, &rc->conn);
+	err = rd_fab_req_adopt(r->rdma->fabs[h->fab], h->req, rdt_rdma_conn_event, rc, &rc->conn);
 	if (err)
 		goto err_free;
 	err = rdt_rdma_conn_setup(rc);
@@ -174,39 +174,71 @@ static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void
 	h->msg.fn = handoff_msg;
 	h->reactor = least_loaded(t);
 	h->req = req;
-	h->crc = l->cfg->crc;
+	h->fab = l->fab;
 	h->qid = qid;
 	h->depth = depth;
 	atomic_fetch_add_explicit(&h->reactor->load, 1, memory_order_relaxed);
 	rd_loop_post(h->reactor->loop, &h->msg);
 }
 
-/* One fabric for listeners that ask for CRC and one for those that do not, where there are such. */
-int rdt_rdma_open_fabs(const struct rdt_target *target, struct rd_loop *loop,
-		       struct rd_fab *fabs[RDT_RDMA_FABS])
+static enum rdt_fab_kind choose(const struct rdt_target *t, const struct rdt_listener_config *cfg)
 {
-	const struct rdt_config *cfg = target->cfg;
+	struct sockaddr_storage addr;
+	bool rdma;
 
-	for (unsigned int i = 0; i < cfg->listeners_count; i++) {
-		bool crc = cfg->listeners[i].crc;
-		struct rd_fab_iwarp_opts opts = {
-			.crc = crc,
-			.congestion = cfg->target.congestion,
-		};
+	if (cfg->provider == RDT_PROVIDER_VERBS)
+		return RDT_FAB_VERBS;
+	if (cfg->provider == RDT_PROVIDER_AUTO && !rd_addr_parse(cfg->address, cfg->port, &addr)) {
+		rdma = rd_fab_verbs_has_addr((struct sockaddr *)&addr);
+		rd_info(t->log, RD_LOG_MAIN,
+			"%s port %u: provider %s (%s RDMA device has the address)", cfg->address,
+			cfg->port, rdma ? "verbs" : "iwarp", rdma ? "an" : "no");
+		if (rdma)
+			return RDT_FAB_VERBS;
+	}
+	return cfg->crc ? RDT_FAB_IWARP_CRC : RDT_FAB_IWARP;
+}
+
+/* Once for all: what main loop and reactors open has to agree. */
+void rdt_rdma_choose(struct rdt_target *t)
+{
+	for (unsigned int i = 0; i < t->cfg->listeners_count; i++)
+		t->listeners[i].fab = choose(t, &t->cfg->listeners[i]);
+}
+
+static int open_fab(const struct rdt_target *t, struct rd_loop *loop, enum rdt_fab_kind kind,
+		    struct rd_fab **out)
+{
+	struct rd_fab_iwarp_opts opts = {
+		.crc = kind == RDT_FAB_IWARP_CRC,
+		.congestion = t->cfg->target.congestion,
+	};
+
+	if (kind == RDT_FAB_VERBS)
+		return rd_fab_verbs_open(loop, NULL, out);
+	return rd_fab_iwarp_open(loop, &opts, out);
+}
+
+/* One fabric of each kind that a listener needs. */
+int rdt_rdma_open_fabs(const struct rdt_target *target, struct rd_loop *loop,
+		       struct rd_fab *fabs[RDT_FABS])
+{
+	for (unsigned int i = 0; i < target->cfg->listeners_count; i++) {
+		enum rdt_fab_kind kind = target->listeners[i].fab;
 		int err;
 
-		if (fabs[crc])
+		if (fabs[kind])
 			continue;
-		err = rd_fab_iwarp_open(loop, &opts, &fabs[crc]);
+		err = open_fab(target, loop, kind, &fabs[kind]);
 		if (err == -ENOENT)
 			rd_err(target->log, RD_LOG_TARGET,
 			       "congestion: this kernel has no TCP congestion control named %s "
 			       "(see "
 			       "/proc/sys/net/ipv4/tcp_available_congestion_control)",
-			       cfg->target.congestion);
+			       target->cfg->target.congestion);
 		else if (err)
-			rd_err(target->log, RD_LOG_TARGET, "cannot open the iwarp provider: %s",
-			       strerror(-err));
+			rd_err(target->log, RD_LOG_TARGET, "cannot open the %s provider: %s",
+			       kind == RDT_FAB_VERBS ? "verbs" : "iwarp", strerror(-err));
 		if (err)
 			return err;
 	}
@@ -222,18 +254,11 @@ static int listen_one(struct rdt_target *t, const struct rdt_listener_config *cf
 
 	l->target = t;
 	l->cfg = cfg;
-	l->prtype = "iwarp";
 	l->portid = (uint16_t)(t->listeners_count + 1);
-	if (cfg->provider == RDT_PROVIDER_VERBS) {
-		rd_err(t->log, RD_LOG_TARGET,
-		       "listener %s: this build has no verbs provider; use provider iwarp",
-		       cfg->address);
-		return -EOPNOTSUPP;
-	}
 	err = rd_addr_parse(cfg->address, cfg->port, &addr);
 	if (!err)
-		err = rd_fab_listen(t->fabs[cfg->crc], (struct sockaddr *)&addr, BACKLOG,
-				    on_request, l, &l->lis);
+		err = rd_fab_listen(t->fabs[l->fab], (struct sockaddr *)&addr, BACKLOG, on_request,
+				    l, &l->lis);
 	if (err) {
 		rd_err(t->log, RD_LOG_TARGET, "cannot listen on %s port %u: %s%s", cfg->address,
 		       cfg->port, strerror(-err),
@@ -242,13 +267,16 @@ static int listen_one(struct rdt_target *t, const struct rdt_listener_config *cf
 				 "another port"
 		       : err == -EADDRNOTAVAIL
 			       ? "; no interface of this machine has that address (ip addr)"
-			       : "");
+		       : err == -ENODEV ? "; no RDMA device has that address (rdma link), use "
+					  "provider iwarp"
+					: "");
 		return err;
 	}
 	l->addr = l->lis->addr;
+	l->prtype = l->lis->prtype;
 	t->listeners_count++;
 	rd_notice(t->log, RD_LOG_MAIN, "listening on %s (%s)",
-		  rd_addr_format((struct sockaddr *)&l->addr, text), l->prtype);
+		  rd_addr_format((struct sockaddr *)&l->addr, text), t->fabs[l->fab]->ops->name);
 	return 0;
 }
 

@@ -65,9 +65,10 @@ static void status_report(struct rd_msg *msg)
 
 	rd_notice(t->log, RD_LOG_MAIN,
 		  "status: reactor=%u admin_queues=%u io_queues=%u requests=%u waiting=%u "
-		  "slab_used=%llu reserve_used=%llu mrs=%u",
+		  "slab_used=%llu reserve_used=%llu mrs=%u reads=%llu writes=%llu",
 		  r->index, s->admin_qpairs, s->io_qpairs, s->requests, s->waiting,
-		  (unsigned long long)s->slab_used, (unsigned long long)s->reserve_used, s->mrs);
+		  (unsigned long long)s->slab_used, (unsigned long long)s->reserve_used, s->mrs,
+		  (unsigned long long)s->reads, (unsigned long long)s->writes);
 	if (--t->status_left == 0)
 		rd_notice(t->log, RD_LOG_MAIN, "status: end");
 }
@@ -91,6 +92,10 @@ static void status_collect(struct rd_msg *msg)
 	s->slab_used = pool_used(&r->pools[RDT_POOL_IO]);
 	s->reserve_used = pool_used(&r->pools[RDT_POOL_RESERVE]);
 	s->mrs = rdt_rdma_mrs(r);
+	for (unsigned int i = 0; i < r->target->subsys_count; i++) {
+		s->reads += atomic_load(&r->counters[i].reads);
+		s->writes += atomic_load(&r->counters[i].writes);
+	}
 	r->status_msg.fn = status_report;
 	rd_loop_post(r->target->loop, &r->status_msg);
 }

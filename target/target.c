@@ -50,6 +50,7 @@ err_destroy:
 
 int rdt_target_start(struct rdt_target *t)
 {
+	rdt_rdma_choose(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++) {
 		int err = rdt_reactor_start(&t->reactors[i]);
 
@@ -122,7 +123,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	rdt_rdma_unlisten(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_stop(&t->reactors[i]);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < RDT_FABS; i++)
 		rd_fab_close(&t->fabs[i]);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_fini(&t->reactors[i]);

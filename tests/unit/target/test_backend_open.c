@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "backend.h"
@@ -200,10 +201,58 @@ static void direct_policy_is_said(void)
 	t_dir_remove(dir);
 }
 
+/* Another process has the file: a writer excludes all, readers only a writer. */
+static void a_file_in_use_is_refused(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev = NULL;
+	int ready[2], end[2], status;
+	char text[512] = "", want[64], c;
+	pid_t pid;
+
+	for (int reader = 0; reader < 2; reader++) {
+		begin();
+		make_file(8192);
+		CU_ASSERT_EQUAL_FATAL(pipe(ready), 0);
+		CU_ASSERT_EQUAL_FATAL(pipe(end), 0);
+		pid = fork();
+		CU_ASSERT_TRUE_FATAL(pid >= 0);
+		if (pid == 0) {
+			close(end[1]);
+			cfg.read_only = reader;
+			c = rdt_bdev_open(&cfg, NULL, &bdev, text, sizeof(text)) ? 'n' : 'y';
+			_exit(write(ready[1], &c, 1) != 1 || read(end[0], &c, 1) != 0);
+		}
+		CU_ASSERT_EQUAL_FATAL(read(ready[0], &c, 1), 1);
+		CU_ASSERT_EQUAL(c, 'y');
+		snprintf(want, sizeof(want),
+			 "another program uses it (process %d); stop that one first, ", (int)pid);
+		snprintf(text, sizeof(text), "%stwo writers would destroy the data", want);
+		cfg.read_only = false;
+		check_refused(&cfg, -EBUSY, text);
+		cfg.read_only = true;
+		if (reader)
+			CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, text, sizeof(text)), 0);
+		rdt_bdev_close(&bdev);
+		close(end[0]);
+		close(end[1]);
+		waitpid(pid, &status, 0);
+		CU_ASSERT_EQUAL(status, 0);
+		/* However it ended: the lock went with it. */
+		cfg.read_only = false;
+		CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, text, sizeof(text)), 0);
+		rdt_bdev_close(&bdev);
+		close(ready[0]);
+		close(ready[1]);
+		t_dir_remove(dir);
+	}
+}
+
 const struct t_case t_backend_open_cases[] = {
 	{"what cannot be served is refused with a sentence", refuses_with_a_sentence},
 	{"missing permission names the user and the ways out", permission_is_named},
 	{"create makes a file once", creates_when_told},
+	{"a file that another process uses is refused", a_file_in_use_is_refused},
 	{"read_only offers no writes", read_only_offers_no_writes},
 	{"says whether I/O is direct or buffered", direct_policy_is_said},
 	{NULL, NULL},

@@ -201,9 +201,6 @@ static void listener_errors(void)
 		{"listeners:\n- address: localhost\n" SUBSYS,
 		 "FILE:2: listeners[0].address: found \"localhost\", expected a numeric IPv4 or "
 		 "IPv6 address; 0.0.0.0 or \"::\" for all\n"},
-		{"listeners:\n- address: ::1\n  provider: verbs\n" SUBSYS,
-		 "FILE:3: listeners[0].provider: found \"verbs\", but this version serves without "
-		 "RDMA devices only; use \"iwarp\" or \"auto\"\n"},
 		{"listeners:\n- address: ::1\n- address: \"[0:0::1]\"\n  port: 4420\n" SUBSYS,
 		 "FILE:3: listeners[1].address: [0:0::1] port 4420 is already used by the "
 		 "listener in line 2\n"},
@@ -282,6 +279,16 @@ static void namespace_errors(void)
 				  "      - {nsid: 1, backend: null, size: 1M}\n",
 		 "FILE:6: subsystems[0].namespaces[1].nsid: 1 is already used by the namespace in "
 		 "line 5; each needs its own\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, read_only: true}\n"
+				  "      - {nsid: 2, backend: file, path: /x}\n",
+		 "FILE:6: subsystems[0].namespaces[1].path: /x is already served by the namespace "
+		 "in line 5; use another file, or set \"read_only: true\" for both\n"},
+		/* One file under two names. */
+		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /dev/null}\n"
+				  "      - {nsid: 2, backend: file, path: /dev/../dev/null}\n",
+		 "FILE:6: subsystems[0].namespaces[1].path: /dev/../dev/null is already served by "
+		 "the namespace in line 5; use another file, or set \"read_only: true\" for "
+		 "both\n"},
 		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, block_size: 1024}\n",
 		 "FILE:5: " NS0 "block_size: found 1024, expected 512 or 4096\n"},
 		{LISTEN SUBSYS NS "nsid: 1\n        backend: file\n",

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "util/sockaddr.h"
 #include "fabric/fabric.h"
@@ -20,9 +21,23 @@ struct server {
 	struct rdt_subsys_config subsys;
 	struct rdt_ns_config ns;
 	struct rdt_target *t;
-	struct rd_fab *fab; /* the host's */
+	struct rd_fab *fab;        /* the host's */
+	struct rd_loop *host_loop; /* its loop, where that is not `loop` */
 	bool drained;
 };
+
+/* The reactors' time: the real one, and what a test skips. */
+static _Atomic uint64_t skipped_ns;
+
+static uint64_t skipping_now(void *arg)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * RD_NSEC_PER_SEC + (uint64_t)ts.tv_nsec + skipped_ns;
+}
+
+static const struct rd_clock skipping_clock = {skipping_now, NULL};
 
 struct host {
 	struct server *srv;
@@ -83,7 +98,7 @@ static void server_start(struct server *s)
 	s->cfg.subsystems = &s->subsys;
 	s->cfg.subsystems_count = 1;
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &s->loop), 0);
-	CU_ASSERT_EQUAL_FATAL(rdt_target_create(&s->cfg, NULL, s->loop, NULL, &s->t), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_target_create(&s->cfg, NULL, s->loop, &skipping_clock, &s->t), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_target_start(s->t), 0);
 	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(s->loop, NULL, &s->fab), 0);
 }
@@ -97,13 +112,20 @@ static void server_stop(struct server *s)
 	rd_loop_destroy(&s->loop);
 }
 
+static void turn(struct server *s)
+{
+	if (s->host_loop)
+		rd_loop_turn(s->host_loop, RD_NSEC_PER_MSEC);
+	rd_loop_turn(s->loop, s->host_loop ? 0 : 10 * RD_NSEC_PER_MSEC);
+}
+
 /* Turn the loop until @cond or patience ends. */
-#define wait_for(s, cond)                                               \
-	do {                                                            \
-		uint64_t end_ = rd_loop_now_raw((s)->loop) + PATIENCE;  \
-		while (!(cond) && rd_loop_now_raw((s)->loop) < end_)    \
-			rd_loop_turn((s)->loop, 10 * RD_NSEC_PER_MSEC); \
-		CU_ASSERT_TRUE(cond);                                   \
+#define wait_for(s, cond)                                              \
+	do {                                                           \
+		uint64_t end_ = rd_loop_now_raw((s)->loop) + PATIENCE; \
+		while (!(cond) && rd_loop_now_raw((s)->loop) < end_)   \
+			turn(s);                                       \
+		CU_ASSERT_TRUE(cond);                                  \
 	} while (0)
 
 static void post_answer_recv(struct host *h, unsigned int i)
@@ -445,6 +467,81 @@ static void read_depth(void)
 	}
 }
 
+struct in_use {
+	unsigned int io_qpairs;
+	uint64_t slab_used;
+};
+
+/* Ask the reactors; the host's loop stands still meanwhile. */
+static struct in_use look(struct server *s)
+{
+	struct in_use sum = {0};
+
+	rdt_target_status(s->t);
+	while (s->t->status_left)
+		rd_loop_turn(s->loop, RD_NSEC_PER_MSEC);
+	for (unsigned int i = 0; i < s->t->reactors_count; i++) {
+		sum.io_qpairs += s->t->reactors[i].status.io_qpairs;
+		sum.slab_used += s->t->reactors[i].status.slab_used;
+	}
+	return sum;
+}
+
+#define look_until(s, cond)                                                         \
+	do {                                                                        \
+		uint64_t end_ = rd_loop_now_raw((s)->loop) + PATIENCE;              \
+		struct in_use now;                                                  \
+		while (now = look(s), !(cond) && rd_loop_now_raw((s)->loop) < end_) \
+			;                                                           \
+		CU_ASSERT_TRUE(cond);                                               \
+	} while (0)
+
+/* A host that answers no READ holds buffers that others need: not for ever. */
+static void stalled_host(void)
+{
+	struct assoc a;
+	struct server *s = &a.s;
+	struct nvme_sqe sqe;
+	struct rd_loop_opts opts = {.seed = 2};
+	uint16_t cntlid;
+
+	server_start(s);
+	rd_fab_close(&s->fab);
+	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &s->host_loop), 0);
+	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(s->host_loop, NULL, &s->fab), 0);
+	host_init(&a.admin, s, 0);
+	host_open(&a.admin);
+	cntlid = connect_queue(&a.admin, NVMF_CNTLID_DYNAMIC);
+	enable(&a.admin);
+	host_init(&a.io, s, 1);
+	host_open(&a.io);
+	connect_queue(&a.io, cntlid);
+
+	command(&a.io, &sqe, nvme_cmd_write, a.io.data, T_MDTS);
+	sqe.nsid = htole32(1);
+	sqe.cdw12 = htole32(T_MDTS / 512 - 1);
+	host_send(&a.io, &sqe, NVME_SQE_SIZE);
+	rd_loop_turn(s->host_loop, 0); /* the capsule leaves; what comes back is not looked at */
+	look_until(s, now.slab_used == T_MDTS);
+	skipped_ns += 29 * RD_NSEC_PER_SEC;
+	look_until(s, now.slab_used == T_MDTS && now.io_qpairs == 1);
+	for (int i = 0; i < 2; i++) {
+		skipped_ns += 31 * RD_NSEC_PER_SEC;
+		look(s);
+	}
+	look_until(s, now.slab_used == 0 && now.io_qpairs == 0);
+	/* The admin queue has nothing outstanding: it stays. */
+	command(&a.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
+	cntlid = (uint16_t)a.admin.answers;
+	host_send(&a.admin, &sqe, NVME_SQE_SIZE);
+	wait_for(s, a.admin.answers == cntlid + 1u);
+	host_close(&a.io);
+	host_close(&a.admin);
+	rd_fab_close(&s->fab);
+	rd_loop_destroy(&s->host_loop);
+	server_stop(s);
+}
+
 /* A key that is not the host's: its end of the wire breaks the connection, ours gets everything
  * back. */
 static void wrong_key(void)
@@ -474,6 +571,7 @@ const struct t_case t_rdma_cases[] = {
 	{"the accept tells the size of our receive queue", accepts},
 	{"capsules of impossible length end the connection", bad_capsules},
 	{"READs beyond the host's depth and the slab wait", read_depth},
+	{"a host that moves no data loses its connection", stalled_host},
 	{"a wrong key costs the host its connection only", wrong_key},
 	{NULL, NULL},
 };
