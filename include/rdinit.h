@@ -211,7 +211,10 @@ struct rdinit_ctrl_opts {
 	const char *hostid;
 	/** Local address (numeric) to connect from; NULL: any. */
 	const char *host_traddr;
-	/** "iwarp" (userspace iWARP over TCP) or "auto"; NULL: "auto". */
+	/**
+	 * "iwarp" (userspace iWARP over TCP), "verbs" (an RDMA device) or "auto": verbs where an
+	 * RDMA device leads to the target, else iwarp. NULL: "auto".
+	 */
 	const char *provider;
 
 	/**
@@ -219,9 +222,13 @@ struct rdinit_ctrl_opts {
 	 * controllers. The library sends a Keep Alive every half of it (Base 5.18).
 	 */
 	uint32_t keep_alive_tmo_ms;
-	uint32_t connect_timeout_ms; /**< for the transport connection of each address; default
-					10000 */
-	uint32_t admin_timeout_ms;   /**< for each admin or fabrics command; default 60000 */
+	/**
+	 * For the transport connection to each address, and again for the Connect command on it;
+	 * default 10000.
+	 */
+	uint32_t connect_timeout_ms;
+	/** For each admin or fabrics command but Connect; default 60000. */
+	uint32_t admin_timeout_ms;
 	/** Entries of the admin queue, 8..4096; default 32, which every target accepts. */
 	uint16_t admin_queue_size;
 	/** I/O queues to ask the controller for (Base 5.27.1.5), 1..1024; default 1. */
@@ -331,7 +338,7 @@ struct rdinit_ctrl_info {
 	bool discovery;          /**< it is a discovery controller */
 	bool volatile_cache;     /**< VWC: it has a volatile write cache, flush matters */
 	const char *address;     /**< "192.0.2.1:4420" as connected; lives as long as the handle */
-	const char *provider;    /**< "iwarp" */
+	const char *provider;    /**< "iwarp" or "verbs" */
 	const char *hostnqn;     /**< as used; lives as long as the handle */
 };
 

@@ -4,6 +4,7 @@
 #define RDI_CLI_H
 
 #include <jansson.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -104,7 +105,23 @@ struct cli_progress {
 uint64_t cli_now_ns(void);
 void cli_progress_start(struct cli_progress *p, bool wanted, uint64_t total);
 void cli_progress_update(struct cli_progress *p, uint64_t done);
+void cli_progress_clear(struct cli_progress *p); /* before a message, so that it has its own line */
 void cli_progress_end(struct cli_progress *p, uint64_t done);
+
+/* ---- interrupt.c ---- */
+
+struct cli_interrupt {
+	int fd;       /* readable after a signal; -1: not watching */
+	int signo;    /* the one that came, or 0 */
+	sigset_t old; /* mask before */
+};
+
+void cli_interrupt_start(struct cli_interrupt *in);
+/* True once, for the first signal; another one ends the program. */
+bool cli_interrupt_check(struct cli_interrupt *in);
+void cli_interrupt_end(struct cli_interrupt *in);
+/* End as the signal that came would have ended us, so that shells and make see it. */
+void cli_interrupt_die(const struct cli_interrupt *in);
 
 /* ---- transfer.c ---- */
 
@@ -122,8 +139,9 @@ struct cli_transfer {
 	bool exact;      /* input shorter than length is an error */
 	unsigned int flags;
 	struct cli_progress *progress;
-	uint64_t done; /* result: bytes transferred */
-	uint64_t ios;  /* result: commands */
+	struct cli_interrupt interrupt; /* what came meanwhile, for cli_interrupt_die() */
+	uint64_t done;                  /* result: bytes transferred */
+	uint64_t ios;                   /* result: commands */
 };
 
 /* Returns CLI_OK, or CLI_FAILED after printing why. */

@@ -16,6 +16,7 @@
 enum kind {
 	KIND_DEC,    /* unsigned, 1 to 8 bytes */
 	KIND_HEX,    /* the same, hexadecimal in text */
+	KIND_OUI,    /* the same, six digits */
 	KIND_STR,    /* fixed-length, padded */
 	KIND_U128,   /* 16 bytes */
 	KIND_HEXSTR, /* bytes, hexadecimal, most significant first as stored */
@@ -43,7 +44,7 @@ struct field {
 static const struct field ctrl_fields[] = {
 	CTRL(vid, KIND_HEX),       CTRL(ssvid, KIND_HEX),     CTRL(sn, KIND_STR),
 	CTRL(mn, KIND_STR),        CTRL(fr, KIND_STR),        CTRL(rab, KIND_DEC),
-	CTRL(ieee, KIND_HEX),      CTRL(cmic, KIND_HEX),      CTRL(mdts, KIND_DEC),
+	CTRL(ieee, KIND_OUI),      CTRL(cmic, KIND_HEX),      CTRL(mdts, KIND_DEC),
 	CTRL(cntlid, KIND_HEX),    CTRL(ver, KIND_HEX),       CTRL(rtd3r, KIND_HEX),
 	CTRL(rtd3e, KIND_HEX),     CTRL(oaes, KIND_HEX),      CTRL(ctratt, KIND_HEX),
 	CTRL(rrls, KIND_HEX),      CTRL(cntrltype, KIND_DEC), CTRL(fguid, KIND_UUID),
@@ -150,6 +151,8 @@ static void print_fields(const struct field *f, size_t n, const unsigned char *d
 			printf("%-9s : %" PRIu64 "\n", f->name, value(p, f->len));
 		else if (f->kind == KIND_HEX)
 			printf("%-9s : %#" PRIx64 "\n", f->name, value(p, f->len));
+		else if (f->kind == KIND_OUI)
+			printf("%-9s : %06" PRIx64 "\n", f->name, value(p, f->len));
 		else
 			printf("%-9s : %s\n", f->name, field_text(f, p, buf));
 	}
@@ -164,7 +167,7 @@ static json_t *json_fields(const struct field *f, size_t n, const unsigned char 
 		const unsigned char *p = data + f->offset;
 		json_t *v;
 
-		if (f->kind == KIND_DEC || f->kind == KIND_HEX)
+		if (f->kind == KIND_DEC || f->kind == KIND_HEX || f->kind == KIND_OUI)
 			v = json_integer((json_int_t)value(p, f->len));
 		else
 			v = json_string(field_text(f, p, buf));

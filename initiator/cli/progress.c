@@ -58,6 +58,12 @@ void cli_progress_update(struct cli_progress *p, uint64_t done)
 	draw(p, done, now);
 }
 
+void cli_progress_clear(struct cli_progress *p)
+{
+	if (p->on)
+		fputs("\r\033[K", stderr);
+}
+
 void cli_progress_end(struct cli_progress *p, uint64_t done)
 {
 	if (!p->on)

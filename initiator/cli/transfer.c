@@ -68,6 +68,14 @@ static void failed(struct engine *e)
 	e->status = CLI_FAILED;
 }
 
+/* Say it, below no half-drawn bar, and end the transfer. */
+#define fail(e, ...)                                  \
+	do {                                          \
+		cli_progress_clear((e)->t->progress); \
+		cli_error(__VA_ARGS__);               \
+		failed(e);                            \
+	} while (0)
+
 static bool in_use(const struct engine *e)
 {
 	unsigned int i;
@@ -108,15 +116,14 @@ static void on_complete(void *user, const struct rdinit_completion *c)
 	e->moved = true;
 	if (c->err) {
 		if (!e->status)
-			cli_error("%s of blocks %llu to %llu: %s%s",
-				  e->t->write && !s->merging ? "write" : "read",
-				  (unsigned long long)s->piece.lba,
-				  (unsigned long long)(s->piece.lba + s->piece.nblocks - 1),
-				  c->err == -EIO && (c->status & 0x7ff) == STATUS_WRITE_PROTECTED
-					  ? "the namespace is read-only: "
-					  : "",
-				  c->text);
-		failed(e);
+			fail(e, "%s of blocks %llu to %llu: %s%s",
+			     e->t->write && !s->merging ? "write" : "read",
+			     (unsigned long long)s->piece.lba,
+			     (unsigned long long)(s->piece.lba + s->piece.nblocks - 1),
+			     c->err == -EIO && (c->status & 0x7ff) == STATUS_WRITE_PROTECTED
+				     ? "the namespace is read-only: "
+				     : "",
+			     c->text);
 		s->state = SLOT_FREE;
 		return;
 	}
@@ -167,8 +174,7 @@ static bool submit(struct engine *e, struct slot *s)
 		return false;
 	e->moved = true;
 	if (rc) {
-		cli_lib_error();
-		failed(e);
+		fail(e, "%s", cli_lib_text());
 		s->state = SLOT_FREE;
 		return true;
 	}
@@ -240,8 +246,7 @@ static ssize_t input(struct engine *e, void *buf, size_t len)
 		return -EAGAIN;
 	}
 	if (n < 0) {
-		cli_error("%s: %s", t->name, strerror(errno));
-		failed(e);
+		fail(e, "%s: %s", t->name, strerror(errno));
 		return -EIO;
 	}
 	/* One read(2) for one readiness: the next could block. */
@@ -278,11 +283,9 @@ static void end_of_input(struct engine *e, struct slot *s)
 
 static void check_exact(struct engine *e)
 {
-	if (e->t->exact && e->length < e->t->length && !e->status) {
-		cli_error("%s: the input ended after %llu of %llu bytes", e->t->name,
-			  (unsigned long long)e->length, (unsigned long long)e->t->length);
-		failed(e);
-	}
+	if (e->t->exact && e->length < e->t->length && !e->status)
+		fail(e, "%s: the input ended after %llu of %llu bytes", e->t->name,
+		     (unsigned long long)e->length, (unsigned long long)e->t->length);
 }
 
 /* Bring input into the slot that waits for it. Returns false when there is none now. */
@@ -324,13 +327,11 @@ static void check_excess(struct engine *e)
 	if (n == -EAGAIN)
 		return;
 	e->eof = true;
-	if (n > 0) {
-		cli_error(
-			"%s: the input is longer than the %llu bytes to the end of the namespace, "
-			"which are written",
-			e->t->name, (unsigned long long)e->t->limit);
-		failed(e);
-	}
+	if (n > 0)
+		fail(e,
+		     "%s: the input is longer than the %llu bytes to the end of the namespace, "
+		     "which are written",
+		     e->t->name, (unsigned long long)e->t->limit);
 	e->length = e->issued;
 }
 
@@ -384,8 +385,7 @@ static bool output(struct engine *e, struct slot *s)
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n <= 0) {
-			cli_error("%s: %s", t->name, strerror(n < 0 ? errno : EIO));
-			failed(e);
+			fail(e, "%s: %s", t->name, strerror(n < 0 ? errno : EIO));
 			s->state = SLOT_FREE;
 			return false;
 		}
@@ -429,6 +429,15 @@ static bool finished(const struct engine *e)
 	return e->issued >= end && !in_use(e);
 }
 
+/* What is in flight is answered first: it may not be known later whether it was done. */
+static void interrupted(struct engine *e)
+{
+	if (!e->status)
+		fail(e, "%s after %llu bytes%s; a second one does not wait for commands in flight",
+		     strsignal(e->t->interrupt.signo), (unsigned long long)e->t->done,
+		     e->t->write ? ", which are not flushed" : "");
+}
+
 static void process(struct engine *e)
 {
 	struct cli_session *sess = e->t->session;
@@ -438,11 +447,8 @@ static void process(struct engine *e)
 
 	for (i = 0; i < sess->n_qp; i++) {
 		rc = rdinit_qpair_process(sess->qp[i], 0);
-		if (rc < 0) {
-			if (!e->status)
-				cli_lib_error();
-			failed(e);
-		}
+		if (rc < 0 && !e->status)
+			fail(e, "%s", cli_lib_text());
 		e->moved |= rc > 0;
 	}
 	now = cli_now_ns();
@@ -450,23 +456,24 @@ static void process(struct engine *e)
 		return;
 	e->ctrl_last = now;
 	rc = rdinit_ctrl_process(sess->ctrl, 0);
-	if (rc < 0 && !e->status) {
-		cli_lib_error();
-		failed(e);
-	}
+	if (rc < 0 && !e->status)
+		fail(e, "%s", cli_lib_text());
+	if (cli_interrupt_check(&e->t->interrupt))
+		interrupted(e);
 }
 
 /* Sleep until a queue, the controller or the file has something for us. */
 static void wait_for_work(struct engine *e)
 {
 	struct cli_session *sess = e->t->session;
-	struct pollfd fds[CLI_QUEUES_MAX + 2];
+	struct pollfd fds[CLI_QUEUES_MAX + 3];
 	unsigned int n = 0, i;
 	int rc;
 
 	for (i = 0; i < sess->n_qp; i++)
 		fds[n++] = (struct pollfd){.fd = rdinit_qpair_fd(sess->qp[i]), .events = POLLIN};
 	fds[n++] = (struct pollfd){.fd = rdinit_ctrl_fd(sess->ctrl), .events = POLLIN};
+	fds[n++] = (struct pollfd){.fd = e->t->interrupt.fd, .events = POLLIN};
 	/* Last, and only while it is waited for: a file nobody reads must not wake us. */
 	if (e->file_wait && !e->status)
 		fds[n++] =
@@ -475,8 +482,7 @@ static void wait_for_work(struct engine *e)
 		rc = poll(fds, n, -1);
 	} while (rc < 0 && errno == EINTR);
 	if (rc < 0) {
-		cli_error("poll: %s", strerror(errno));
-		failed(e);
+		fail(e, "poll: %s", strerror(errno));
 	} else if (e->file_wait && !e->status && fds[n - 1].revents) {
 		e->file_ready = true; /* also at its end or after an error: read(2) tells */
 		e->file_wait = false;
@@ -557,8 +563,11 @@ int cli_transfer_run(struct cli_transfer *t)
 	t->done = 0;
 	t->ios = 0;
 	e.status = setup(&e);
-	if (!e.status)
+	if (!e.status) {
+		cli_interrupt_start(&t->interrupt);
 		run(&e);
+		cli_interrupt_end(&t->interrupt);
+	}
 	if (e.memory != MAP_FAILED)
 		munmap(e.memory, e.memory_len);
 	free(e.carry);

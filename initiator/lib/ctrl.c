@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Controller handles: options, life, processing. Its steps to readiness are ctrl_connect.c. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -79,8 +80,9 @@ static const char *check_opts(const struct rdinit_ctrl_opts *o)
 {
 	if (!o->traddr || !o->traddr[0])
 		return "traddr, the address of the target, is missing";
-	if (o->provider && strcmp(o->provider, "auto") != 0 && strcmp(o->provider, "iwarp") != 0)
-		return "the provider is neither auto nor iwarp";
+	if (o->provider && strcmp(o->provider, "auto") != 0 && strcmp(o->provider, "iwarp") != 0 &&
+	    strcmp(o->provider, "verbs") != 0)
+		return "the provider is none of auto, iwarp and verbs";
 	if (o->connect_timeout_ms == 0 || o->admin_timeout_ms == 0)
 		return "a timeout is 0";
 	if (o->admin_queue_size < ADMIN_QUEUE_MIN || o->admin_queue_size > ADMIN_QUEUE_MAX)
@@ -92,6 +94,29 @@ static const char *check_opts(const struct rdinit_ctrl_opts *o)
 	if (o->keep_alive_tmo_ms > 0 && o->keep_alive_tmo_ms < 100)
 		return "the keep-alive timeout is less than 100 ms";
 	return NULL;
+}
+
+/* Is the target reached through an RDMA device? A name is only looked up where there may be one. */
+static bool on_rdma(const struct rdinit_ctrl *ctrl)
+{
+	const struct sockaddr_in any4 = {.sin_family = AF_INET};
+	const struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
+	struct rdi_addrs addrs;
+	char why[RDI_TEXT];
+
+	if (!rd_fab_verbs_has_addr((const struct sockaddr *)&any4) &&
+	    !rd_fab_verbs_has_addr((const struct sockaddr *)&any6))
+		return false;
+	if (rdi_resolve(ctrl->traddr, ctrl->trsvcid, &addrs, why, sizeof(why)))
+		return false;
+	return rd_fab_verbs_has_addr((const struct sockaddr *)&addrs.ss[0]);
+}
+
+static bool choose_verbs(const struct rdinit_ctrl *ctrl, const char *provider)
+{
+	if (!ctrl->env->verbs_open || (provider && strcmp(provider, "iwarp") == 0))
+		return false;
+	return (provider && strcmp(provider, "verbs") == 0) || on_rdma(ctrl);
 }
 
 /* Everything that is copied from the options. Returns 0, -EINVAL with *@why set, or -ENOMEM. */
@@ -124,6 +149,7 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 	ctrl->log_cfg.fd = o->log_fd;
 	ctrl->log_cfg.fn = o->log_fn;
 	ctrl->log_cfg.user = o->log_user;
+	ctrl->fab_cfg.verbs = choose_verbs(ctrl, o->provider);
 	ctrl->fab_cfg.iwarp.crc = o->crc;
 	ctrl->fab_cfg.iwarp.no_peer_to_peer = o->no_peer_to_peer;
 	ctrl->fab_cfg.iwarp.mpa_revision = o->mpa_revision;

@@ -8,6 +8,7 @@
 
 const struct rdi_env rdi_env_default = {
 	.fab_open = rd_fab_iwarp_open,
+	.verbs_open = rd_fab_verbs_open,
 	.host_files = &rdi_host_files,
 };
 
@@ -50,10 +51,14 @@ int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struc
 	rc = rd_loop_create(&opts, &h->loop);
 	if (rc)
 		goto err_close;
-	rc = env->fab_open(h->loop, &fab->iwarp, &h->fab);
+	rc = fab->verbs ? env->verbs_open(h->loop, NULL, &h->fab)
+			: env->fab_open(h->loop, &fab->iwarp, &h->fab);
 	if (rc) {
 		if (rc == -ENOENT)
 			*why = "this system does not know the congestion control asked for";
+		else if (rc == -ENODEV)
+			*why = "no RDMA device, or no rdma_ucm module: the verbs provider cannot "
+			       "be used here";
 		goto err_close;
 	}
 	return 0;

@@ -279,6 +279,9 @@ void rdi_region_clear(struct rdi_queue *q);
 struct rdi_env {
 	int (*fab_open)(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
 			struct rd_fab **out);
+	/* NULL: there are no RDMA devices */
+	int (*verbs_open)(struct rd_loop *loop, const struct rd_fab_verbs_opts *opts,
+			  struct rd_fab **out);
 	const struct rd_clock *clock;
 	uint64_t seed;
 	const struct rdi_host_files *host_files;
@@ -303,6 +306,7 @@ struct rdi_log_cfg {
 };
 
 struct rdi_fab_cfg {
+	bool verbs; /* by an RDMA device; else iwarp */
 	struct rd_fab_iwarp_opts iwarp;
 	char *congestion; /* owned; iwarp.congestion points here */
 };

@@ -167,6 +167,9 @@ static int attach_data(struct rdi_queue *q, struct rdi_req *req, const struct rd
 	rc = rdi_map(q, cmd->data, cmd->len, cmd->dir, !in_capsule, &req->map);
 	if (rc)
 		return rc;
+	/* A target that writes less of a page than was asked for leaves zeroes, not old memory. */
+	if (cmd->dir == RDI_IN && q->cfg.qid == 0)
+		memset(req->map.addr, 0, cmd->len);
 	if (in_capsule) {
 		memset(sgl, 0,
 		       sizeof(*sgl)); /* offset 0: ICDOFF is 0 or nothing goes in capsules */

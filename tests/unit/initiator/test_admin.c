@@ -29,6 +29,37 @@ static void namespaces(void)
 	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
+static bool says_success_only(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			      const void *data, size_t len)
+{
+	if (sqe->opcode != nvme_admin_identify)
+		return false;
+	t_answer(conn, sqe, 0, 0);
+	return true;
+}
+
+/* Nothing of what was in our memory may pass for the controller's answer. */
+static void unwritten_pages(void)
+{
+	unsigned char page[RDINIT_IDENTIFY_SIZE], zero[RDINIT_IDENTIFY_SIZE] = {0};
+	uint32_t nsids[RDINIT_NS_LIST_MAX];
+	struct rdinit_ctrl *ctrl;
+	unsigned int count = 1;
+
+	for (int i = 0; i < 2; i++) {
+		t_fake_reset();
+		t_fake.caps.cheap_mr = i == 0;
+		ctrl = t_ctrl(1);
+		t_fake.hook = says_success_only;
+		memset(page, 0xaa, sizeof(page));
+		CU_ASSERT_EQUAL(rdinit_identify_ctrl(ctrl, page), 0);
+		CU_ASSERT_EQUAL(memcmp(page, zero, sizeof(page)), 0);
+		CU_ASSERT_EQUAL(rdinit_list_ns(ctrl, 0, nsids, &count), 0);
+		CU_ASSERT_EQUAL(count, 0);
+		rdinit_ctrl_free(&ctrl);
+	}
+}
+
 static unsigned int count_opcode(uint8_t opcode)
 {
 	unsigned int i, n = 0;
@@ -281,6 +312,7 @@ static void log_errors(void)
 
 const struct t_case t_admin_cases[] = {
 	{"namespaces are listed and opened", namespaces},
+	{"a page the target did not write reads as zeroes", unwritten_pages},
 	{"keep-alives go out every half of the timeout", keep_alive},
 	{"a target that does not answer keep-alives is given up", keep_alive_lost},
 	{"events are passed on, and asked for again", asynchronous_events},

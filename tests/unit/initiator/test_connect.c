@@ -343,7 +343,7 @@ static void bad_options(void)
 	REFUSED(opts.hostnqn = "me");
 	REFUSED(opts.hostid = "me");
 	REFUSED(opts.host_traddr = "localhost");
-	REFUSED(opts.provider = "verbs");
+	REFUSED(opts.provider = "tcp");
 	REFUSED(opts.nr_io_queues = 0);
 	REFUSED(opts.admin_queue_size = 1);
 	REFUSED(opts.mpa_revision = 3);
