@@ -69,12 +69,13 @@ def connect_data_refused(t, length):
 
 
 @test
-def admin_connect_with_data_in_the_capsule_works_or_is_refused_cleanly(t):
+def admin_connect_with_data_in_the_capsule_works(t):
+    """No host needs it, but our RECVs are large enough for all."""
     target = memory_target(t)
     with Baseline(target):
         with nv.Queue.dial(target.addr, target.port) as queue:
             cqe = queue.fabrics_connect(nv.connect_data(NQN), in_capsule=True)
-            t.ok(cqe.status in (nv.SUCCESS, nv.INVALID_FIELD, nv.SGL_TYPE), f'{cqe.status:#x}')
+            nv.expect(cqe)
 
 
 @test
@@ -117,7 +118,8 @@ def io_connect_to_a_controller_of_another_host_is_refused(t):
             other.enable()
             with nv.Queue.dial(target.addr, target.port, 1) as queue:
                 data = nv.connect_data(NQN, OTHER_HOST, cntlid=h.cntlid)
-                t.ok(queue.fabrics_connect(data, in_capsule=True).status != nv.SUCCESS, 'accepted')
+                check(t, queue.fabrics_connect(data, in_capsule=True), nv.CONNECT_PARAM, 0x00010200,
+                      True)
 
 
 @test
@@ -140,8 +142,7 @@ def a_qid_in_use_is_refused(t):
             h.add_io(qid=1)
             with nv.Queue.dial(target.addr, target.port, 1) as queue:
                 cqe = queue.fabrics_connect(h.data(cntlid=h.cntlid), in_capsule=True)
-                t.ok(cqe.status in (nv.SEQUENCE_ERROR, nv.CONNECT_PARAM, nv.CONNECT_BUSY),
-                     f'status {cqe.status:#x}')
+                check(t, cqe, nv.CONNECT_PARAM, 0x0000002A, True)
             nv.expect(h.io[0].read_blocks(1, 0, 1)[0])
             h.shutdown()
 
@@ -156,7 +157,7 @@ def refused_before_connect(t, capsule):
     with Baseline(target):
         with nv.Queue.dial(target.addr, target.port) as queue:
             cqe = queue.call(capsule)
-            t.ok(cqe.status in (nv.INVALID_OPCODE, nv.SEQUENCE_ERROR), f'status {cqe.status:#x}')
+            check(t, cqe, nv.SEQUENCE_ERROR, dnr=True)
             nv.expect(queue.fabrics_connect(nv.connect_data(NQN)))
 
 
@@ -166,7 +167,7 @@ def io_commands_are_refused_before_connect(t):
     with Baseline(target):
         with nv.Queue.dial(target.addr, target.port, 1) as queue:
             cqe, _ = queue.read_blocks(1, 0, 1)
-            t.ok(cqe.status in (nv.INVALID_OPCODE, nv.SEQUENCE_ERROR), f'status {cqe.status:#x}')
+            check(t, cqe, nv.SEQUENCE_ERROR, dnr=True)
 
 
 @test
@@ -187,11 +188,13 @@ def io_commands_are_refused_after_disable(t):
             h.enable()
             queue = h.add_io()
             nv.expect(h.admin.property_set(nv.CC, 0x00460000))
-            try:
+            while nv.expect(h.admin.property_get(nv.CSTS)).dw0 & 1:
+                pass
+            try:  # a reset has taken its I/O queues with it
                 cqe, _ = queue.read_blocks(1, 0, 1)
             except iw.PeerClosed:
-                return  # a controller reset may take its I/O queues with it
-            t.ok(cqe.status != nv.SUCCESS, 'served')
+                return
+            t.ok(False, f'answered, status {cqe.status:#x}')
 
 
 # ---- I/O commands ----
@@ -250,20 +253,17 @@ def flags_refused(t, flags, status):
     io(t, memory_target(t), fn)
 
 
-@each(('a plain data block', 0x00, (nv.SGL_TYPE, nv.INVALID_FIELD)),
-      ('a bit bucket', 0x10, (nv.SGL_TYPE,)),
-      ('a segment', 0x20, (nv.SGL_TYPE,)),
-      ('a last segment by address', 0x30, (nv.SGL_TYPE,)),
-      ('a keyed one of subtype 1', 0x41, (nv.INVALID_FIELD, nv.SGL_TYPE)),
-      ('a transport one', 0x50, (nv.SGL_TYPE,)),
-      ('type F', 0xF0, (nv.SGL_TYPE,)))
-def sgl_descriptor_refused(t, sgl_type, statuses):
+@each(('a plain data block', 0x00, nv.INVALID_FIELD), ('a bit bucket', 0x10, nv.SGL_TYPE),
+      ('a segment', 0x20, nv.SGL_TYPE), ('a last segment by address', 0x30, nv.SGL_TYPE),
+      ('a keyed one of subtype 1', 0x41, nv.INVALID_FIELD), ('a transport one', 0x50, nv.SGL_TYPE),
+      ('type F', 0xF0, nv.SGL_TYPE))
+def sgl_descriptor_refused(t, sgl_type, status):
     def fn(queue):
         region = queue.conn.register(bytes(512))
         for opcode in (nv.NVM_READ, nv.NVM_WRITE):
             cqe = read_with(queue, nv.keyed_sgl(region.base, 512, region.stag, sgl_type),
                             opcode=opcode)
-            t.ok(cqe.status in statuses, f'status {cqe.status:#x} for opcode {opcode}')
+            check(t, cqe, status, dnr=True)
         t.eq(region.written, 0, 'bytes written')
     io(t, memory_target(t), fn)
 
@@ -272,25 +272,25 @@ def sgl_descriptor_refused(t, sgl_type, statuses):
 def in_capsule_data_for_a_read_is_refused(t):
     def fn(queue):
         cqe = read_with(queue, nv.offset_sgl(0, 512), extra=bytes(512))
-        t.ok(cqe.status in (nv.SGL_TYPE, nv.INVALID_FIELD), f'status {cqe.status:#x}')
+        check(t, cqe, nv.INVALID_FIELD, dnr=True)
     io(t, memory_target(t), fn)
 
 
-@each(('an offset behind the capsule', 16384, 512, 512, (nv.SGL_OFFSET,)),
-      ('an offset near 2^64', (1 << 64) - 512, 512, 512, (nv.SGL_OFFSET,)),
-      ('a length behind the capsule', 0, 16384, 8192, (nv.SGL_DATA_LENGTH, nv.SGL_OFFSET)),
+@each(('an offset behind the capsule', 16384, 512, 512, nv.SGL_OFFSET),
+      ('an offset near 2^64', (1 << 64) - 512, 512, 512, nv.SGL_OFFSET),
+      ('a length behind the capsule', 0, 16384, 8192, nv.SGL_DATA_LENGTH),
       ('offset and length across the end', 8192 - 512, 1024, 8192,
-       (nv.SGL_DATA_LENGTH, nv.SGL_OFFSET)),
-      ('more data than was sent', 0, 4096, 512, (nv.SGL_DATA_LENGTH, nv.SGL_OFFSET)),
-      ('no data sent at all', 0, 4096, 0, (nv.SGL_DATA_LENGTH, nv.SGL_OFFSET)))
-def in_capsule_data_refused(t, offset, length, sent, statuses):
+       nv.SGL_DATA_LENGTH),
+      ('more data than was sent', 0, 4096, 512, nv.SGL_DATA_LENGTH),
+      ('no data sent at all', 0, 4096, 0, nv.SGL_DATA_LENGTH))
+def in_capsule_data_refused(t, offset, length, sent, status):
     def fn(queue):
         marker = b'\xA5' * length if length <= 8192 else None
         if marker:
             nv.expect(queue.write_blocks(1, 0, marker))
         cqe = read_with(queue, nv.offset_sgl(offset, length), opcode=nv.NVM_WRITE,
                         extra=bytes(sent), nlb=length // 512 - 1)
-        t.ok(cqe.status in statuses, f'status {cqe.status:#x}')
+        check(t, cqe, status, dnr=True)
         if marker:
             t.same(queue.read_blocks(1, 0, length // 512)[1], marker)
     io(t, memory_target(t), fn)
@@ -339,7 +339,7 @@ def unknown_admin_and_fabrics_commands_are_refused(t):
                 check(t, cqe, nv.INVALID_OPCODE, dnr=True)
             for fctype in (2, 3, 9, 0xFF):
                 cqe = h.admin.call(nv.fabrics_sqe(fctype, h.admin.next_cid(), b''))
-                t.ok(cqe.status in (nv.INVALID_OPCODE, nv.INVALID_FIELD), f'{cqe.status:#x}')
+                check(t, cqe, nv.INVALID_OPCODE, dnr=True)
             h.shutdown()
 
 
@@ -380,15 +380,11 @@ def property_rules(t):
         with host(target) as h:
             h.enable()
             for offset, size in ((0x04, 4), (0x30, 4), (0xFFFF0, 4), (nv.CC, 8), (nv.CAP, 4)):
-                cqe = h.admin.property_get(offset, size)
-                t.ok(cqe.status in (nv.INVALID_FIELD, nv.CONNECT_PARAM), f'{offset:#x}/{size}: '
-                     f'{cqe.status:#x}')
+                check(t, h.admin.property_get(offset, size), nv.INVALID_FIELD, dnr=True)
             for offset in (nv.CAP, nv.VS, nv.CSTS, 0x30):
-                cqe = h.admin.property_set(offset, 1)
-                t.ok(cqe.status in (nv.INVALID_FIELD, nv.CONNECT_PARAM), f'set {offset:#x}: '
-                     f'{cqe.status:#x}')
+                check(t, h.admin.property_set(offset, 1), nv.INVALID_FIELD, dnr=True)
             queue = h.add_io()
-            t.ok(queue.property_get(nv.CSTS).status != nv.SUCCESS, 'a property over an I/O queue')
+            check(t, queue.property_get(nv.CSTS), nv.INVALID_OPCODE, dnr=True)
             t.eq(nv.expect(h.admin.property_get(nv.CC)).dw0, 0x00460001, 'CC')
             h.shutdown()
 

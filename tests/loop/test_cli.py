@@ -61,6 +61,20 @@ def prints_text_for_people(t, nqn, nsid):
 
 
 @test
+def id_ctrl_has_nvme_clis_forms(t):
+    """Scripts cut it apart: names, widths, decimal and hexadecimal as nvme-cli prints them."""
+    target = two_namespaces(t)
+    lines = t.rdinit('id-ctrl', target.uri(None)).text.splitlines()
+    t.eq(lines[0], 'NVME Identify Controller:', 'heading')
+    for line in ('vid       : 0', 'sn        : SN0042              ', 'ieee      : 000000',
+                 'cmic      : 0x3', 'mdts      : 8', 'cntlid    : 0x1', 'ver       : 0x10400',
+                 'rtd3e     : 0', 'ctratt    : 0x41', 'cntrltype : 1', 'acl       : 3',
+                 'lpa       : 0x6', 'kas       : 1', 'sqes      : 0x66', 'cqes      : 0x44',
+                 'maxcmd    : 128', 'sgls      : 0x100005', 'ioccsz    : 516', 'msdbd     : 1'):
+        t.ok(line in lines, f'no line "{line}" in\n' + '\n'.join(lines))
+
+
+@test
 def id_ns_shows_the_identifiers(t):
     nguid, eui64 = '0123456789abcdef0123456789abcdef', '0123456789abcdef'
     target = t.target([t.namespace(backend='memory', nguid=nguid, eui64=eui64)])

@@ -2,8 +2,11 @@
 """rdinit read and write: whole files and parts of them, over every backend; nothing outside is touched."""
 
 import os
+import pty
 import random
+import re
 import stat
+import subprocess
 import sys
 
 from t_loop import (ENGINE, NQN, Skip, each, main, program, requires_disk, requires_engine,
@@ -252,6 +255,79 @@ def a_full_output_file(t):
     with open('/dev/full', 'wb') as full:
         res = t.rdinit('read', target.uri(), '--data', '-', '--data-size', '65536', rc=1, stdout=full)
     t.match('No space left', res.err)
+
+
+@test
+def a_larger_output_file_is_cut(t):
+    """--data FILE is what was read and nothing else; what the shell opened keeps what is behind."""
+    target = t.target([t.namespace(backend='memory', size='1MiB')])
+    data = pattern(5000, 21)
+    t.rdinit('write', target.uri(), '--data', '-', input=data)
+    path = t.file('out', b'old' * 10000)
+    t.rdinit('read', target.uri(), '--data', path, '--data-size', '5000')
+    with open(path, 'rb') as f:
+        t.same(f.read(), data)
+    old = b'old' * 10000
+    path = t.file('out2', old)
+    with open(path, 'r+b') as f:
+        f.seek(1000)
+        t.rdinit('read', target.uri(), '--data', '-', '--data-size', '5000', stdout=f)
+        f.flush()
+        t.eq(os.lseek(f.fileno(), 0, os.SEEK_CUR), 6000, 'position of the shared output')
+    with open(path, 'rb') as f:
+        t.same(f.read(), old[:1000] + data + old[6000:])
+
+
+@test
+def standard_input_longer_than_the_namespace(t):
+    """What fits is written, and it is a failure; up to the last byte it is none."""
+    target = t.target([t.namespace(backend='memory', size='1MiB')])
+    data = pattern((1 << 20) + 1, 22)
+    t.rdinit('write', target.uri(), '--data', '-', input=data[:-1])
+    res = t.rdinit('write', target.uri(), '--data', '-', rc=1, input=data)
+    t.match(r'rdinit: standard input: the input is longer than the 1048576 bytes to the end', res.err)
+    t.same(t.rdinit('read', target.uri(), '--data', '-').out, data[:-1])
+    res = t.rdinit('write', target.uri(), '--offset', '1048570', '--data', '-', rc=1, input=b'seven__')
+    t.match(r'longer than the 6 bytes', res.err)
+
+
+class Terminal:
+    """Standard error of a program on a pseudo-terminal."""
+
+    def __init__(self, t, argv, **kw):
+        master, slave = pty.openpty()
+        self.popen = subprocess.Popen(argv, stderr=slave, **kw)
+        os.close(slave)
+        self.shown = b''
+        t.cleanup(self.popen.wait)
+        try:
+            while True:
+                self.shown += os.read(master, 65536)
+        except OSError:  # EIO: the last writer is gone
+            pass
+        os.close(master)
+        self.rc = self.popen.wait()
+
+
+@test
+def a_progress_bar_on_a_terminal(t):
+    """Drawn in place, complete at the end, and gone from a line that tells an error."""
+    target = t.target([t.namespace(1, backend='null', size='4GiB'), t.namespace(2, backend='memory')])
+    argv = [program('rdinit'), 'write', target.uri(1), '--data', '/dev/zero', '--data-size', '2GiB']
+    end = rb'\r\[#{30}\] 100% 2\.0 GiB, [\d.]+ \w+/s\x1b\[K\r\n$'
+    term = Terminal(t, argv)
+    t.eq(term.rc, 0, 'exit status')
+    t.ok(re.search(end, term.shown), f'{term.shown[-200:]}')
+    shares = [int(n) for n in re.findall(rb'\] +(\d+)%', term.shown)]
+    t.eq(shares, sorted(shares), 'percentages')
+    t.eq(Terminal(t, argv + ['--no-progress']).shown, b'', 'with --no-progress')
+    # The end of standard input is not known: no bar, but figures.
+    argv = [program('rdinit'), 'write', target.uri(2), '--data', '-']
+    with open('/dev/zero', 'rb') as zero:
+        term = Terminal(t, argv, stdin=zero)
+    t.eq(term.rc, 1, 'exit status')
+    t.ok(re.search(rb'(^|\n|\r\x1b\[K)rdinit: standard input: the input is longer', term.shown),
+         f'an error on a line with something else: {term.shown[-300:]}')
 
 
 @test

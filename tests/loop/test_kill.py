@@ -102,13 +102,44 @@ def the_target_is_stopped_and_does_not_answer(t):
     exercise(target, nsid=2)
 
 
-@each(('SIGINT', signal.SIGINT), ('SIGTERM', signal.SIGTERM))
+@each(('SIGINT', signal.SIGINT), ('SIGTERM', signal.SIGTERM), ('SIGHUP', signal.SIGHUP))
 def rdinit_interrupted(t, sig):
+    """It ends as shells expect of an interrupted program, but not without a word to the controller."""
     target = null_and_memory(t)
     with Baseline(target, nsid=2):
-        proc = load(t, target, 0)
-        proc.signal(sig)
-        t.ok(proc.wait() != 0, 'rdinit says all went well')
+        for number in range(2):
+            since = target.mark()
+            proc = load(t, target, number)
+            proc.signal(sig)
+            t.eq(proc.wait(), -sig, 'exit status of rdinit')
+            t.match(r'(?m)^rdinit: .* after \d+ bytes' + ('' if number else ', which are not flushed'),
+                    proc.text())
+            target.expect('-> shutting-down', since=since)
+
+
+@test
+def rdinit_interrupted_twice_does_not_wait(t):
+    """The target answers nothing any more: the first signal waits for commands in flight."""
+    target = null_and_memory(t)
+    t.cleanup(target.signal, signal.SIGCONT)
+    proc = load(t, target, 0)
+    target.signal(signal.SIGSTOP)
+    proc.signal(signal.SIGINT)
+    proc.expect('a second one does not wait')
+    proc.signal(signal.SIGINT)
+    t.eq(proc.wait(), -signal.SIGINT, 'exit status of rdinit')
+
+
+@test
+def rdinit_ignores_what_it_was_started_to_ignore(t):
+    """As under nohup."""
+    target = null_and_memory(t)
+    proc = t.spawn('rdinit', [program('rdinit'), 'read', target.uri(), '--data', '/dev/null'],
+                   wrap=False, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    moves(t, proc, 16 << 20)
+    proc.signal(signal.SIGHUP)
+    moves(t, proc, 64 << 20)
+    proc.kill()
 
 
 @test
@@ -133,7 +164,9 @@ def the_status_tells_what_is_going_on(t):
         queues = [h.add_io() for _ in range(3)]
         for queue in queues:
             nv.expect(queue.read_blocks(1, 0, 1)[0])
+        nv.expect(queues[0].write_blocks(1, 0, bytes(512)))
         busy = target.counters()
+        t.eq((busy['reads'] - idle['reads'], busy['writes'] - idle['writes']), (3, 1), 'totals')
         t.eq((busy['controllers'], busy['admin_queues'], busy['io_queues']), (1, 1, 3), 'figures')
         t.eq(idle['io_queues'], 0, 'I/O queues before')
         h.shutdown()

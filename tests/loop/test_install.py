@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `meson install` puts where, and a program of somebody else that uses it through pkg-config.
+
+BUILD_ROOT is the build directory; it must have been built.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+from t_loop import SANITIZED, Skip, each, main, requires_program, test
+
+PROGRAM = r'''
+#include <rdinit.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+	struct rdinit_ctrl_opts opts;
+	struct rdinit_ctrl_info info;
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_uri uri;
+
+	rdinit_uri_init(&uri);
+	rdinit_ctrl_opts_init(&opts);
+	if (argc != 2 || rdinit_uri_parse(argv[1], &uri))
+		return 2;
+	rdinit_ctrl_opts_set_uri(&opts, &uri);
+	if (rdinit_ctrl_create(&opts, &ctrl) || rdinit_ctrl_connect(ctrl)) {
+		fprintf(stderr, "%s\n", rdinit_get_error());
+		return 1;
+	}
+	rdinit_ctrl_info_init(&info);
+	rdinit_ctrl_get_info(ctrl, &info);
+	printf("librdinit %s: %u namespaces at most\n", rdinit_version(), info.nn);
+	rdinit_ctrl_disconnect(ctrl);
+	rdinit_ctrl_free(&ctrl);
+	return 0;
+}
+'''
+
+
+def installed(t):
+    """Install below the test's directory; returns the paths of all files there, without it."""
+    build = os.environ.get('BUILD_ROOT')
+    if not build:
+        raise Skip('BUILD_ROOT is not set')
+    if SANITIZED:
+        raise Skip('another program would have to be built with the sanitizer as well')
+    meson = shlex.split(os.environ.get('MESON', requires_program('meson')))
+    root = t.path('root')
+    res = t.run([*meson, 'install', '-C', build, '--no-rebuild', '--destdir', root], wrap=False)
+    t.eq(res.rc, 0, f'meson install: {res.text}{res.err}')
+    return root, sorted(os.path.join(folder, name)[len(root):]
+                        for folder, _, names in os.walk(root) for name in names)
+
+
+@test
+def the_right_files_are_installed(t):
+    """Programs, one header, the library in both forms, its pkg-config file, manual pages; nothing else."""
+    _, files = installed(t)
+    for pattern in (r'/bin/rdtarget$', r'/bin/rdinit$', r'/include/rdinit\.h$', r'/librdinit\.so$',
+                    r'/librdinit\.so\.0$', r'/librdinit\.a$', r'/pkgconfig/librdinit\.pc$',
+                    r'/man1/rdtarget\.1$', r'/man1/rdinit\.1$', r'/man3/librdinit\.3$',
+                    r'/man5/rdtarget\.yaml\.5$'):
+        t.ok(any(re.search(pattern, path) for path in files), f'no {pattern} among {files}')
+    t.eq([path for path in files if path.endswith('.h') and not path.endswith('/rdinit.h')], [],
+         'headers that are no business of others')
+    t.eq([path for path in files if '/bin/' in path and not re.search(r'/bin/rd(target|init)$', path)], [],
+         'other programs')
+
+
+@each(('shared', []), ('static', ['--static']))
+def another_program_can_use_the_library(t, how):
+    root, files = installed(t)
+    pc = os.path.dirname(next(path for path in files if path.endswith('.pc')))
+    lib = os.path.dirname(next(path for path in files if path.endswith('/librdinit.so')))
+    env = dict(os.environ, PKG_CONFIG_PATH=root + pc, PKG_CONFIG_SYSROOT_DIR=root)
+    if how:  # the other libraries may be linked as the system has them
+        os.unlink(root + lib + '/librdinit.so')
+    res = t.run([requires_program('pkg-config'), *how, '--cflags', '--libs', 'librdinit'], env=env,
+                wrap=False)
+    t.eq(res.rc, 0, f'pkg-config: {res.err}')
+    # The sysroot goes before every path; what is not ours is not below it.
+    flags = [flag for flag in res.text.split()
+             if not flag.startswith(('-I', '-L')) or os.path.isdir(flag[2:])]
+    t.file('user.c', PROGRAM.encode())
+    res = t.run([requires_program('cc'), '-Wall', '-Werror', '-o', t.path('user'), t.path('user.c'),
+                 *flags], wrap=False)
+    t.eq(res.rc, 0, f'cc: {res.err}')
+    needed = subprocess.run(['readelf', '-d', t.path('user')], capture_output=True, check=True).stdout
+    t.eq(b'librdinit.so.0' in needed, not how, 'the shared library is needed')
+    target = t.target([t.namespace(3, backend='memory')])
+    env = dict(os.environ, LD_LIBRARY_PATH='' if how else root + lib)
+    res = t.run([t.path('user'), target.uri(None)], env=env)
+    t.eq(res.rc, 0, f'exit status: {res.err}')
+    t.match(r'^librdinit \d+\.\d+\.\d+: 3 namespaces at most$', res.text)
+    res = t.run([t.path('user'), target.uri(None, 'nqn.2024-01.test:none')], env=env)
+    t.eq(res.rc, 1, 'exit status without a subsystem')
+    t.match('rdinit_ctrl_connect: .*subsystem', res.err)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

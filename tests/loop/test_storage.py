@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What becomes of the data when the storage below is full, short, stuck, shared or 4096-byte."""
+
+import os
+import random
+import signal
+import struct
+import sys
+
+import nvmf_peer as nv
+from t_loop import (ENGINE, LONG, Skip, Target, each, main, requires_engine, requires_program,
+                    requires_root, test, wait_for)
+from t_serving import exercise, host
+
+MIB = 1 << 20
+CAPACITY_EXCEEDED, UNRECOVERED_READ = 0x081, 0x281
+DNR = 0x8000
+WRITE_ZEROES = 8
+
+
+def pattern(seed, size):
+    return random.Random(seed).randbytes(size)
+
+
+def as_root(t, *argv):
+    """Run a tool that may not work in a container; then the test cannot either."""
+    requires_root()
+    requires_program(argv[0])
+    res = t.run(argv, wrap=False)
+    if res.rc:
+        raise Skip(f'{" ".join(argv)}: {res.err.strip()}')
+    return res.text.strip()
+
+
+def mount(t, *args):
+    where = t.path('mnt')
+    os.mkdir(where)
+    as_root(t, 'mount', *args, where)
+    t.cleanup(t.run, ['umount', '--lazy', where], wrap=False)
+    return where
+
+
+def loop_device(t, size=16 * MIB, sector=512, name='disk'):
+    with open(t.path(name), 'wb') as f:
+        f.truncate(size)
+    device = as_root(t, 'losetup', '--find', '--show', '--sector-size', str(sector), t.path(name))
+    t.cleanup(t.run, ['losetup', '--detach', device], wrap=False)
+    return device
+
+
+def flushes(device):
+    """Flush requests the kernel has sent to a block device."""
+    with open(f'/sys/block/{os.path.basename(device)}/stat', encoding='ascii') as f:
+        return int(f.read().split()[15])
+
+
+# ---- full, short ----
+
+@each(('io_uring', 'io_uring'), ('aio', 'aio'))
+def a_full_file_system_is_capacity_exceeded(t, engine):
+    """A sparse file larger than its file system: what fits is kept, what does not is refused."""
+    where = mount(t, '-t', 'tmpfs', '-o', 'size=4M', 'none')
+    target = t.target([t.namespace(path=f'{where}/ns1.img', size='16MiB', engine=engine)])
+    kept = pattern(1, MIB)
+    t.rdinit('write', target.uri(), '--data', '-', input=kept)
+    res = t.rdinit('write', target.uri(), '--start-block', '4096', '--data', '-', rc=1,
+                   input=pattern(2, 8 * MIB))
+    t.match(r'(?m)^rdinit: write of blocks \d+ to \d+: .*[Cc]apacity', res.err)
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        cqe = queue.write_blocks(1, 30000, bytes(65536))
+        t.eq(cqe.status, CAPACITY_EXCEEDED, 'status of a write')
+        t.ok(cqe.status_field & DNR, 'DNR is not set')
+        page = nv.expect(h.admin.get_log(1, 64)[0]) and h.admin.get_log(1, 64)[1]
+        count, sqid, cid, field, _, lba, nsid = struct.unpack_from('<QHHHHQI', page)
+        t.ok(count >= 1, 'no entry in the error log')
+        t.eq((sqid, field >> 1 & 0x7FF, lba, nsid), (1, CAPACITY_EXCEEDED, 30000, 1),
+             'SQID, status, LBA and NSID in the error log')
+        t.ok(cid, 'no command ID in the error log')
+        h.shutdown()
+    t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(MIB)).out, kept)
+    target.expect(r'Write of \d+ bytes at \d+ failed: No space left on device')
+
+
+@each(('io_uring', 'io_uring'), ('aio', 'aio'))
+def a_file_that_was_cut_gives_read_errors(t, engine):
+    """Never old memory, never zeroes: the blocks behind the new end are lost, and it is said."""
+    target = t.target([t.namespace(size='16MiB', engine=engine)])
+    data = pattern(3, 16 * MIB)
+    t.rdinit('write', target.uri(), '--data', '-', input=data)
+    os.truncate(t.path('ns1.img'), 8 * MIB)
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        t.eq(queue.read_blocks(1, 16384, 8)[0].status, UNRECOVERED_READ, 'behind the end')
+        cqe, got = queue.read_blocks(1, 16380, 8)
+        t.eq(cqe.status, UNRECOVERED_READ, 'across the end')
+        t.eq(got, bytes(8 * 512), 'what a failed read brought')
+        cqe, got = queue.read_blocks(1, 16376, 8)
+        nv.expect(cqe)
+        t.same(got, data[16376 * 512:16384 * 512])
+        h.shutdown()
+
+
+# ---- durable ----
+
+@each(('io_uring, Flush', 'io_uring', False), ('io_uring, FUA', 'io_uring', True),
+      ('aio, Flush', 'aio', False), ('aio, FUA', 'aio', True))
+def acknowledged_data_survives_kill_9(t, engine, fua):
+    """Writes of many sizes in flight when the target dies: those answered before are there."""
+    config = t.config([t.namespace(engine=engine)])
+    target = t.target(config=config)
+    rng = random.Random(engine)
+    answered = []
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        lba = 0
+        for number in range(40 if LONG else 15):
+            data = rng.randbytes(512 * rng.choice((1, 3, 8, 16, 31, 256)))
+            nv.expect(queue.write_blocks(1, lba, data, fua=fua, in_capsule=len(data) <= 8192))
+            answered.append((lba, data))
+            lba += len(data) // 512
+        if not fua:
+            nv.expect(flush(queue, 1))
+        for number in range(8):  # on its way when the end comes
+            region = queue.conn.register(bytes(65536), write=False)
+            queue.post(nv.sqe(nv.NVM_WRITE, queue.next_cid(), nsid=1, cdw10=lba + 128 * number,
+                              cdw12=127, sgl=nv.keyed_sgl(region.base, 65536, region.stag)))
+        target.kill()
+    second = t.target(config=config, name='rdtarget-2')
+    with host(second) as h:
+        h.enable()
+        queue = h.add_io()
+        for lba, data in answered:
+            cqe, got = queue.read_blocks(1, lba, len(data) // 512)
+            nv.expect(cqe)
+            t.same(got, data, f'blocks from {lba}')
+        h.shutdown()
+
+
+@each(('io_uring', 'io_uring'), ('aio', 'aio'))
+def flush_and_fua_reach_the_device(t, engine):
+    """Counted by the kernel at the block device."""
+    requires_engine(engine)
+    device = loop_device(t)
+    target = t.target([t.namespace(backend='block', size=None, path=device, engine=engine)])
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        page = h.admin.identify(1)[1]
+        t.ok(page[525] & 1, 'VWC: no volatile cache')
+        before = flushes(device)
+        nv.expect(queue.write_blocks(1, 0, bytes(8192)))
+        t.eq(flushes(device), before, 'flushes by a plain write')
+        nv.expect(flush(queue, 1))
+        t.eq(flushes(device), before + 1, 'flushes by a Flush')
+        nv.expect(queue.write_blocks(1, 16, bytes(8192), fua=True))
+        t.eq(flushes(device), before + 2, 'flushes by a FUA write')
+        h.shutdown()
+
+
+# ---- block devices ----
+
+@each(('512 on 512, io_uring', 512, 512, 'io_uring'), ('4096 on 512, aio', 4096, 512, 'aio'),
+      ('4096 on 4096, io_uring', 4096, 4096, 'io_uring'), ('512 on 4096, io_uring', 512, 4096, 'io_uring'),
+      ('512 on 4096, aio', 512, 4096, 'aio'))
+def a_block_device_with_blocks_of(t, block, sector, engine):
+    """512 on 4096 cannot go direct; it has to work all the same, and promise no Write Zeroes."""
+    requires_engine(engine)
+    device = loop_device(t, sector=sector)
+    target = t.target([t.namespace(backend='block', size=None, path=device, engine=engine,
+                                   block_size=block)])
+    target.expect('direct I/O' if block >= sector else 'buffered I/O: block_size is smaller',
+                  deadline=1)
+    data = bytearray(pattern(4, 16 * MIB))
+    t.rdinit('write', target.uri(), '--data', '-', input=bytes(data))
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        zeroes = struct.unpack_from('<H', h.admin.identify(1)[1], 520)[0] & 8
+        t.eq(bool(zeroes), engine == 'io_uring' and block >= sector, 'Write Zeroes is offered')
+        lba, count = 3, 5
+        cqe = queue.call(nv.sqe(WRITE_ZEROES, queue.next_cid(), nsid=1, cdw10=lba, cdw12=count - 1))
+        if zeroes:
+            nv.expect(cqe)
+            data[lba * block:(lba + count) * block] = bytes(count * block)
+        else:
+            nv.expect(cqe, nv.INVALID_OPCODE)
+        one = pattern(5, block)
+        nv.expect(queue.write_blocks(1, 16 * MIB // block - 1, one, block))
+        data[-block:] = one
+        h.shutdown()
+    t.rdinit('flush', target.uri())
+    t.same(t.rdinit('read', target.uri(), '--data', '-').out, bytes(data))
+    with open(t.path('disk'), 'rb') as f:
+        t.same(f.read(), bytes(data), 'the file below the device')
+
+
+@test
+def a_block_device_in_use_is_refused(t):
+    device = loop_device(t)
+    config = t.config([t.namespace(backend='block', size=None, path=device, engine=ENGINE)])
+    t.target(config=config)
+    refused(t, config, r'in use')
+
+
+# ---- shared ----
+
+def refused(t, config, pattern_):
+    second = t.spawn('rdtarget-2', [os.environ['RDTARGET'], '-c', config])
+    t.eq(second.wait(), 1, 'exit status of the second daemon')
+    t.match(pattern_, second.text())
+
+
+@test
+def two_daemons_on_one_file_are_refused(t):
+    config = t.config()
+    first = t.target(config=config)
+    refused(t, config, rf'{t.path("ns1.img")}: another program uses it \(process {first.pid}\)')
+    exercise(first)
+
+
+@test
+def two_namespaces_on_one_file_are_refused(t):
+    """Through a symbolic link as well; all readers is fine."""
+    t.file('disk', bytes(MIB))
+    os.symlink('disk', t.path('link'))
+    spaces = [t.namespace(1, path=t.path('disk'), create=False, size=None),
+              t.namespace(2, path=t.path('link'), create=False, size=None)]
+    config = t.config(spaces)
+    with open(config, encoding='utf-8') as f:
+        lines = f.read().splitlines()
+    mine = next(i for i, line in enumerate(lines, 1) if line.endswith('/link'))
+    other = next(i for i, line in enumerate(lines, 1) if 'nsid: 1' in line)
+    res = t.run([os.environ['RDTARGET'], '--check', config])
+    t.eq(res.rc, 1, 'exit status')
+    t.match(rf':{mine}: .*path: {t.path("link")} is already served by the namespace in line {other}; '
+            r'use another file', res.err)
+    for space in spaces:
+        space['read_only'] = True
+    exercise_reads(t.target(spaces))
+
+
+def exercise_reads(target):
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        for nsid in (1, 2):
+            nv.expect(queue.read_blocks(nsid, 0, 8)[0])
+        h.shutdown()
+
+
+# ---- stuck ----
+
+class Frozen:
+    """A file system of its own that takes writes, and can be frozen: they hang until it is thawed."""
+
+    def __init__(self, t):
+        requires_root()
+        requires_program('mkfs.ext4')
+        requires_program('fsfreeze')
+        with open(t.path('fs'), 'wb') as f:
+            f.truncate(64 * MIB)
+        as_root(t, 'mkfs.ext4', '-q', t.path('fs'))
+        self.t = t
+        self.where = mount(t, '-o', 'loop', t.path('fs'))
+        self.frozen = False
+        t.cleanup(self.thaw)
+
+    def freeze(self):
+        as_root(self.t, 'fsfreeze', '--freeze', self.where)
+        self.frozen = True
+
+    def thaw(self):
+        if self.frozen:
+            self.frozen = False
+            self.t.run(['fsfreeze', '--unfreeze', self.where], wrap=False)
+
+
+def hang_writes(h, target, count, fetched=None, size=65536):
+    """So many writes that do not come back. Returns the queue and the command ids, once the target has
+    the data of `fetched` of them."""
+    queue = h.add_io(depth=64)
+    cids = []
+    goal = queue.conn.stats.reads + (fetched or count)
+    for number in range(count):
+        region = queue.conn.register(bytes([number + 1]) * size, write=False)
+        cids.append(queue.next_cid())
+        queue.post(nv.sqe(nv.NVM_WRITE, cids[-1], nsid=1, cdw10=number * size // 512,
+                          cdw12=size // 512 - 1, sgl=nv.keyed_sgl(region.base, size, region.stag)))
+    # Our side answers READs while it waits for something else.
+    wait_for(lambda: nv.expect(flush(queue, 2)) and queue.conn.stats.reads >= goal,
+             'the target to fetch the data')
+    return queue, cids
+
+
+def flush(queue, nsid):
+    return queue.call(nv.sqe(nv.FLUSH, queue.next_cid(), nsid=nsid))
+
+
+@test
+def a_backend_that_hangs_stops_nobody_else(t):
+    """Writes stuck in the kernel until all buffers are gone: Connect, Identify, Keep Alive, Abort and
+    another namespace's small commands are answered meanwhile, and afterwards the writes are."""
+    requires_engine('io_uring')
+    fs = Frozen(t)
+    target = t.target([t.namespace(1, path=f'{fs.where}/ns1.img', size='32MiB', engine='io_uring'),
+                       t.namespace(2, backend='memory')],
+                      target={'reactors': 1, 'buffer_memory': '1MiB', 'max_data_size': '128KiB'})
+    with host(target) as h:
+        h.enable()
+        fs.freeze()
+        queue, cids = hang_writes(h, target, 24, fetched=16)  # 1.5 MiB of 1 MiB
+        t.eq(target.counters()['waiting'], 8, 'commands that wait for a buffer')
+        nv.expect(h.admin.identify(1)[0])
+        nv.expect(h.admin.call(nv.sqe(nv.KEEP_ALIVE, h.admin.next_cid())))
+        # The last one waits for a buffer: Abort takes it out. The first is in the kernel for good.
+        cqe = nv.expect(h.admin.call(nv.sqe(nv.ABORT, h.admin.next_cid(),
+                                            cdw10=1 | cids[-1] << 16)))
+        t.eq(cqe.dw0 & 1, 0, 'a waiting command: not aborted')
+        t.eq(queue.wait(cids[-1]).status, nv.ABORTED_BY_REQUEST, 'its status')
+        cqe = nv.expect(h.admin.call(nv.sqe(nv.ABORT, h.admin.next_cid(), cdw10=1 | cids[0] << 16)))
+        t.eq(cqe.dw0 & 1, 1, 'a command in the kernel: not aborted')
+        with host(target) as other:  # all of Connect, with a READ for its data
+            other.enable()
+            second = other.add_io()
+            nv.expect(second.write_blocks(2, 0, pattern(6, 4096), in_capsule=True))
+            other.shutdown()
+        fs.thaw()
+        for cid in cids[:-1]:
+            nv.expect(queue.wait(cid))
+        cqe, got = queue.read_blocks(1, 22 * 128, 128)
+        nv.expect(cqe)
+        t.same(got, bytes([23]) * 65536, 'the last write that was not aborted')
+        h.shutdown()
+    wait_for(lambda: not target.counters()['slab_used'], 'all buffers to come back')
+
+
+@test
+def a_host_that_goes_while_its_backend_hangs_is_cleared_away_later(t):
+    """Keep-alive expiry with stuck I/O on another reactor: the association ends, its memory waits."""
+    requires_engine('io_uring')
+    fs = Frozen(t)
+    target = t.target([t.namespace(1, path=f'{fs.where}/ns1.img', size='32MiB', engine='io_uring'),
+                       t.namespace(2, backend='memory')])
+    h = host(target, kato=1000)
+    t.cleanup(h.close)
+    h.enable()
+    fs.freeze()
+    queue, _ = hang_writes(h, target, 4)
+    target.expect('keep alive timed out')
+    queue.conn.wait_closed()
+    t.ok(target.counters()['controllers'] >= 1, 'the controller of stuck commands was freed')
+    exercise(target, nsid=2)
+    fs.thaw()
+    wait_for(lambda: not any(target.counters()[key] for key in
+                             ('controllers', 'io_queues', 'requests', 'slab_used')),
+             'the association to be cleared away')
+
+
+@test
+def a_drain_that_takes_too_long_is_given_up(t):
+    """SIGTERM with a backend that does not answer: an end, an exit status and a reason."""
+    requires_engine('io_uring')
+    fs = Frozen(t)
+    config = t.config([t.namespace(1, path=f'{fs.where}/ns1.img', size='32MiB', engine='io_uring'),
+                       t.namespace(2, backend='memory')],
+                      target={'drain_timeout': '100ms'})
+    target = Target(t, config)
+    t.cleanup(target.kill)
+    with host(target) as h:
+        h.enable()
+        fs.freeze()
+        hang_writes(h, target, 2)
+        target.signal(signal.SIGTERM)
+        target.expect('drain_timeout is over')
+        target.expect('giving up: I/O did not come back from a backend')
+        fs.thaw()  # the kernel ends no process that waits for a frozen file system
+        t.eq(target.wait(), 1, 'exit status')
+
+
+if __name__ == '__main__':
+    sys.exit(main())
