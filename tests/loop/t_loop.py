@@ -288,9 +288,9 @@ class Proc:
 class Target(Proc):
     """rdtarget, serving."""
 
-    def __init__(self, t, config_path, *, name='rdtarget', args=(), **kw):
-        super().__init__(t, name, [program('rdtarget'), '-c', config_path, '--exit-with-parent',
-                                   '--log', 'debug', *args], **kw)
+    def __init__(self, t, config_path, *, name='rdtarget', binary=None, args=(), **kw):
+        super().__init__(t, name, [binary or program('rdtarget'), '-c', config_path,
+                                   '--exit-with-parent', '--log', 'debug', *args], **kw)
         self.expect(r'\bready$')
         self.listeners = []
         for line in self.text().splitlines():
@@ -424,11 +424,12 @@ class T:
             f.write(to_yaml(doc) + '\n')
         return self.path(name)
 
-    def target(self, namespaces=None, *, config=None, name='rdtarget', args=(), env=None,
+    def target(self, namespaces=None, *, config=None, name='rdtarget', binary=None, args=(), env=None,
                preexec_fn=None, **kw):
         """Start a daemon; it is stopped, and has to end well, at the test's end."""
         config = config or self.config(namespaces, **kw)
-        target = Target(self, config, name=name, args=args, env=env, preexec_fn=preexec_fn)
+        target = Target(self, config, name=name, binary=binary, args=args, env=env,
+                        preexec_fn=preexec_fn)
         self._procs.append(target)
         self.cleanup(self._end, target)
         return target
