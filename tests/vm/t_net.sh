@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
+# In the guest: the network, siw, our programs, the kernel's host and target. Sourced by t_vm.sh.
+#
+# The kernel speaks NVMe/RDMA from the initial network namespace, through siw on v0; our programs have
+# no RDMA and live in the namespace "user" behind v1:
+#
+#   nvme-rdma or nvmet-rdma - siw0 on v0 (192.168.78.1, fd00::1) === v1 (.2, ::2) - rdtarget or rdinit
+
+readonly kernel4=192.168.78.1 kernel6=fd00::1 user4=192.168.78.2 user6=fd00::2
+readonly nqn=nqn.2024-01.io.rdnvme:vm
+
+t_network()
+{
+	ip netns add user
+	ip link add v0 type veth peer name v1 netns user
+	ip addr add $kernel4/24 dev v0
+	ip addr add $kernel6/64 dev v0 nodad
+	ip -n user addr add $user4/24 dev v1
+	ip -n user addr add $user6/64 dev v1 nodad
+	ip link set v0 up
+	ip -n user link set lo up
+	ip -n user link set v1 up
+	t_until 10 grep -qx up /sys/class/net/v0/operstate
+}
+
+in_user()
+{
+	ip netns exec user "$@"
+}
+
+# t_siw [PARAMETER=VALUE...]: load siw anew with these settings.
+t_siw()
+{
+	if [ -d /sys/module/siw ]; then
+		rdma link delete siw0
+		modprobe -r siw
+	fi
+	modprobe siw "$@"
+	rdma link add siw0 type siw netdev v0
+}
+
+# t_memory_disk NAME MIB: a block device of memory, with blocks of 512 bytes. (6.1 names it for its folder.)
+t_memory_disk()
+{
+	local dir=/sys/kernel/config/nullb/$1
+
+	modprobe null_blk nr_devices=0
+	mkdir "$dir"
+	echo 1 >"$dir/memory_backed"
+	echo 512 >"$dir/blocksize"
+	echo "$2" >"$dir/size"
+	echo 1 >"$dir/power"
+	t_until 10 test -b "/dev/$1"
+}
+
+# ---- rdtarget ----
+
+# t_target_start CONFIGURATION: until it is ready; its log is /run/t/target.log.
+t_target_start()
+{
+	local before
+
+	touch /run/t/target.log
+	before=$(wc -l </run/t/target.log)
+	rm -f /run/t/target.pid /run/t/target.status
+	(
+		status=0
+		# shellcheck disable=SC2016
+		in_user sh -c 'echo $$ >/run/t/target.pid; exec "$0" -c "$1"' "$RDTARGET" "$1" \
+			</dev/null >>/run/t/target.log 2>&1 || status=$?
+		echo $status >/run/t/target.status
+	) >/dev/null 2>&1 &
+	t_until 30 t_target_ready $((before + 1))
+}
+
+t_target_ready()
+{
+	[ ! -f /run/t/target.status ] || t_fail "rdtarget ended: $(tail -n 3 /run/t/target.log)"
+	tail -n +"$1" /run/t/target.log | grep -q ': ready$'
+}
+
+t_target_signal()
+{
+	kill -"$1" "$(cat /run/t/target.pid)"
+}
+
+# The end on a signal; the status is in /run/t/target.status.
+t_target_end()
+{
+	t_target_signal "$1"
+	t_until 60 test -s /run/t/target.status
+}
+
+# t_target_figure KEY: summed over the lines of one SIGUSR1.
+t_target_figure()
+{
+	local before
+
+	before=$(wc -l </run/t/target.log)
+	t_target_signal USR1
+	t_until 10 t_target_told $((before + 1)) || return
+	tail -n +$((before + 1)) /run/t/target.log |
+		sed -n "s/.*status: reactor=.* $1=\([0-9]*\).*/\1/p" |
+		awk '{ sum += $1; n++ } END { if (n) print sum; else exit 1 }'
+}
+
+t_target_told()
+{
+	tail -n +"$1" /run/t/target.log | grep -q 'status: end$'
+}
+
+# No queue, no request, no buffer in use: what an idle target has to come back to.
+t_target_is_idle()
+{
+	local key
+
+	for key in admin_queues io_queues requests waiting slab_used reserve_used; do
+		[ "$(t_target_figure $key)" = 0 ] || return 1
+	done
+}
+
+# SIGTERM with nobody connected: exit status 0, at once.
+t_target_ends_cleanly()
+{
+	t_target_end TERM
+	[ "$(cat /run/t/target.status)" -eq 0 ]
+	t_expect 'stopped: [0-9]+ reads and [0-9]+ writes served$' /run/t/target.log
+}
+
+# ---- the kernel as host ----
+
+nvme_fabric()
+{
+	local verb=$1 address=$2 port=$3
+
+	shift 3
+	timeout 100 nvme "$verb" -t rdma -a "$address" -s "$port" "$@"
+}
+
+# block_device [NSID [NQN]]: by what sysfs says and not by guessing its number.
+block_device()
+{
+	local dir
+
+	for dir in /sys/block/nvme*; do
+		if grep -qsx "${2:-$nqn}" "$dir/device/subsysnqn" && grep -qsx "${1:-1}" "$dir/nsid" &&
+			[ -b "/dev/${dir##*/}" ]; then
+			echo "/dev/${dir##*/}"
+			return 0
+		fi
+	done
+	return 1
+}
+
+has_block_device()
+{
+	block_device "$@" >/dev/null
+}
+
+controller()
+{
+	local dir
+
+	for dir in /sys/class/nvme/nvme*; do
+		if grep -qsx "${1:-$nqn}" "$dir/subsysnqn"; then
+			echo "${dir##*/}"
+			return 0
+		fi
+	done
+	return 1
+}
+
+controller_is()
+{
+	grep -qsx "$1" "/sys/class/nvme/$(controller)/state"
+}
+
+no_controller()
+{
+	! controller "$@" >/dev/null
+}
+
+# connect_kernel ADDRESS PORT [OPTION...]: sets device and ctrl.
+connect_kernel()
+{
+	local address=$1 port=$2
+
+	shift 2
+	no_controller || disconnect_kernel
+	nvme_fabric connect "$address" "$port" -n $nqn --nr-io-queues=2 "$@"
+	t_until 30 has_block_device
+	device=$(block_device)
+	ctrl=/dev/$(controller)
+}
+
+disconnect_kernel()
+{
+	timeout 100 nvme disconnect -n $nqn
+	t_until 30 no_controller
+}
+
+# verified_io DEVICE [OPTION...]: fio writes, reads back and checks every block.
+verified_io()
+{
+	local dev=$1
+
+	shift
+	[ -b "$dev" ] || t_fail "$dev is no block device"
+	timeout 300 fio --name=verified --filename="$dev" --direct=1 --ioengine=libaio \
+		--verify=crc32c --verify_fatal=1 --verify_state_save=0 --output-format=terse "$@" |
+		awk -F';' 'NF > 40 { print "fio: error " $5 ", read " $6 " KiB, written " $47 " KiB" }'
+}
+
+# ---- the wire ----
+
+# t_capture_start NAME: until it captures.
+t_capture_start()
+{
+	[ ! -f /run/t/tcpdump.pid ] || kill -KILL "$(cat /run/t/tcpdump.pid)" || true
+	tcpdump -Z root -i v0 -s 0 -B 65536 -U -w "/run/t/$1.pcap" tcp </dev/null \
+		2>/run/t/tcpdump.log &
+	echo $! >/run/t/tcpdump.pid
+	t_until 20 t_has 'listening on' /run/t/tcpdump.log
+}
+
+# The file goes to the share; a capture that lost packets proves nothing.
+t_capture_stop()
+{
+	kill -INT "$(cat /run/t/tcpdump.pid)"
+	rm /run/t/tcpdump.pid
+	t_until 20 t_has 'dropped by kernel' /run/t/tcpdump.log
+	t_expect '^0 packets dropped by kernel' /run/t/tcpdump.log
+	cp "/run/t/$1.pcap" "$t_share/"
+}

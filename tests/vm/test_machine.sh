@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The virtual machine itself: what tests/vm/run promises. Each case is a machine of its own.
+set -uo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/rdvm-machine.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+number=0 failed=0
+
+# machine STATUS OUTPUT-REGEX ERROR-REGEX OPTION... -- COMMAND...: output without its last line ends.
+machine()
+{
+	local status=$1 out=$2 err=$3 rc=0
+
+	shift 3
+	"$here/run" --dmesg "$scratch/dmesg" "$@" >"$scratch/out" 2>"$scratch/err" || rc=$?
+	if [ "$rc" -eq "$status" ] && [[ $(<"$scratch/out") =~ $out ]] && [[ $(<"$scratch/err") =~ $err ]]; then
+		return 0
+	fi
+	echo "status $rc, expected $status; or no /$out/ in the output, or no /$err/ in the errors"
+	cat "$scratch/out" "$scratch/err"
+	return 1
+}
+
+result()
+{
+	local what=$1
+
+	shift
+	number=$((number + 1))
+	if "$@" >"$scratch/log" 2>&1; then
+		echo "ok $number - $what"
+	else
+		echo "not ok $number - $what"
+		failed=$((failed + 1))
+		sed 's/^/# /' "$scratch/log"
+	fi
+}
+
+streams()
+{
+	# shellcheck disable=SC2016
+	machine 7 $'^out 1\nout 2\n/[^\n]*\nsecret words$' '^err$' -- \
+		sh -c 'echo out 1; echo err >&2; echo out 2 >/dev/stdout; pwd; echo "$SECRET"; exit 7'
+	grep -q 'Linux version 6.1' "$scratch/dmesg"
+}
+
+much_output()
+{
+	"$here/run" -- seq 1 200000 >"$scratch/out"
+	seq 1 200000 | cmp - "$scratch/out"
+}
+
+share_is_written()
+{
+	mkdir "$scratch/share"
+	echo from the host >"$scratch/share/in"
+	machine 0 '^from the host' '' --share "$scratch/share" -- \
+		sh -c "cat '$scratch/share/in' && seq 100000 >'$scratch/share/out'; echo x >'$here/never'"
+	seq 100000 | cmp - "$scratch/share/out"
+	[ ! -e "$here/never" ]
+}
+
+devices()
+{
+	# shellcheck disable=SC2016
+	machine 0 'siw0.*rxe0|rxe0.*siw0' '' -- sh -ec 'modprobe -a siw rdma_rxe dummy nvme-rdma nvmet-rdma
+		for name in siw rxe; do
+			ip link add d-$name type dummy; ip link set d-$name up
+			rdma link add ${name}0 type $name netdev d-$name
+		done
+		ibv_devices'
+}
+
+if ! "$here/run" --prepare; then
+	echo "1..0 # SKIP no virtual machine can be had here"
+	exit 0
+fi
+export SECRET="secret words"
+result "status, output, errors, directory, environment" streams
+result "a lot of output is complete" much_output
+result "a shared directory is written, the rest is not" share_is_written
+result "siw and rxe devices" devices
+result "a command that takes too long" machine 124 '^begin' 'timed out' --timeout 3 -- \
+	sh -c 'echo begin; sleep 1000'
+result "a machine that panics" machine 123 '^begin' 'sysrq triggered crash' -- \
+	sh -c 'echo begin; echo c >/proc/sysrq-trigger'
+result "a command that does not exist" machine 127 '' 'No such file' -- /no/such/command
+echo "1..$number"
+[ "$failed" -eq 0 ]
