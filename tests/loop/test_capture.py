@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A third opinion on the wire format: Wireshark's MPA, DDP and RDMAP dissectors read what we send."""
 
+import os
 import re
 import signal
 import subprocess
@@ -22,7 +23,9 @@ def capture(t, port):
     return proc, path
 
 
-def finish(t, proc):
+def finish(t, proc, path, size):
+    """End the capture when @size bytes of it are on file: dumpcap drops what it has not read yet."""
+    wait_for(lambda: os.path.getsize(path) >= size, f'{size} bytes of packets')
     proc.signal(signal.SIGINT)
     proc.wait()
     dropped = re.search(r"packets dropped.*?: \d+/(\d+)|dropped on interface '.*?': \d+/(\d+)",
@@ -50,7 +53,7 @@ def wireshark_reads_our_frames(t, addr, crc):
     t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(len(data))).out, data)
     # The daemon's end closes its connections, so the last packets are on the wire by then.
     target.stop()
-    finish(t, proc)
+    finish(t, proc, path, 2 * len(data))
     summary = tshark(t, path)
     for what in ('MPA Request Frame', 'MPA Reply Frame'):
         t.ok(what in summary, f'tshark shows no {what}')
