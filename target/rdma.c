@@ -127,40 +127,15 @@ static void lose(struct rdt_rdma_req *rr, const char *what)
 	rdt_qpair_lost(&rr->conn->qp, what);
 }
 
-/*
- * The sink of a READ on iWARP must be open to the peer's tagged writes. Where a registration is
- * cheap, only this buffer is opened, for as long as the READ takes; else the whole slab has to be.
- */
-static int sink_key(struct rdt_rdma_req *rr, uint32_t *lkey)
-{
-	struct rdt_rdma_dev *rdev = rr->conn->rdev;
-	int err;
-
-	*lkey = rdev->mr->lkey;
-	if (!rdev->sink_mr)
-		return 0;
-	err = rd_fab_reg_mr(rdev->dev, rr->req->buf, rr->req->data_len,
-			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &rr->sink);
-	if (err)
-		return err;
-	rdev->mrs++;
-	*lkey = rr->sink->lkey;
-	return 0;
-}
-
-static void close_sink(struct rdt_rdma_req *rr)
-{
-	if (!rr->sink)
-		return;
-	rd_fab_dereg_mr(&rr->sink);
-	rr->conn->rdev->mrs--;
-}
-
 static void post_read(struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_conn *rc = rr->conn;
 	struct rdt_req *req = rr->req;
-	struct ibv_sge sge = {.addr = (uintptr_t)req->buf, .length = req->data_len};
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)req->buf,
+		.length = req->data_len,
+		.lkey = rc->rdev->mr->lkey,
+	};
 	struct ibv_send_wr wr = {
 		.wr_id = (uintptr_t)&rr->read,
 		.sg_list = &sge,
@@ -171,12 +146,7 @@ static void post_read(struct rdt_rdma_req *rr)
 	};
 	struct ibv_send_wr *bad;
 
-	if (sink_key(rr, &sge.lkey)) {
-		lose(rr, "cannot register the buffer of a READ");
-		return;
-	}
 	if (rd_fab_post_send(rc->conn, &wr, &bad)) {
-		close_sink(rr);
 		lose(rr, "cannot post a READ");
 		return;
 	}
@@ -216,7 +186,6 @@ static void read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 
 	rc->reads_out--;
 	rc->moved = true;
-	close_sink(rr);
 	if (wc->status != IBV_WC_SUCCESS)
 		failed(rc, wc, "a READ of the host's memory failed");
 	while (!rc->closing && rc->reads_out < rc->conn->ord &&
@@ -571,8 +540,7 @@ struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *
 	rdev->reactor = r;
 	rdev->dev = dev;
 	rdev->again.fn = cq_again;
-	rdev->sink_mr = dev->caps.read_sink_remote_write && dev->caps.cheap_mr;
-	if (dev->caps.read_sink_remote_write && !dev->caps.cheap_mr) {
+	if (dev->caps.read_sink_remote_write) {
 		access |= IBV_ACCESS_REMOTE_WRITE;
 		rd_info(r->log, RD_LOG_TARGET,
 			"%s: reactor %u: READs need buffers that hosts may write to (iWARP): hosts "

@@ -23,7 +23,6 @@ struct rdt_rdma_dev {
 	struct rd_fab_mr *mr;  /* slab and reserve */
 	struct rd_defer again; /* the CQ had more than one round's worth */
 	unsigned int mrs;      /* registered now */
-	bool sink_mr;          /* register the sink of each READ: see sink_access() */
 	SLIST_ENTRY(rdt_rdma_dev) link;
 };
 
@@ -47,7 +46,6 @@ struct rdt_rdma_req {
 	struct rdt_rdma_wr send;
 	struct rdt_req *req;
 	struct rdt_rdma_conn *conn;
-	struct rd_fab_mr *sink;
 	struct nvme_cqe *cqe; /* in registered memory */
 	bool lost; /* could not be posted: comes back when the connection has been destroyed */
 };
