@@ -503,6 +503,21 @@ static int run_pollers(struct rd_loop *loop)
 	return count;
 }
 
+/* Returns whether all is quiet. */
+static bool arm_pollers(struct rd_loop *loop)
+{
+	struct rd_poller *poller;
+	bool quiet = true;
+
+	for (poller = TAILQ_FIRST(&loop->pollers); poller; poller = loop->poller_next) {
+		loop->poller_next = TAILQ_NEXT(poller, link);
+		if (poller->arm && poller->arm(poller))
+			quiet = false;
+	}
+	loop->poller_next = NULL;
+	return quiet;
+}
+
 /* ---- turns ---- */
 
 static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
@@ -555,15 +570,18 @@ static int wait_some(struct rd_loop *loop, uint64_t timeout_ns)
 /* Fetch the next batch of events, sleeping for at most @timeout_ns. */
 static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 {
+	uint64_t sleep_ns = sleep_time(loop, timeout_ns);
 	int n;
 
-	timeout_ns = sleep_time(loop, timeout_ns);
-	if (timeout_ns) {
+	/* Arming may have started a timer or found work. */
+	if (sleep_ns)
+		sleep_ns = arm_pollers(loop) ? sleep_time(loop, timeout_ns) : 0;
+	if (sleep_ns) {
 		atomic_store(&loop->asleep, true);
 		if (atomic_load(&loop->pending))
-			timeout_ns = 0;
+			sleep_ns = 0;
 	}
-	n = wait_some(loop, timeout_ns);
+	n = wait_some(loop, sleep_ns);
 	if (n < 0 && errno != EINTR)
 		n = -errno;
 	else if (n < 0)
@@ -578,9 +596,11 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 /* Leave the descriptor readable exactly when the next turn has something to do. */
 static void leave_pollable(struct rd_loop *loop)
 {
+	bool quiet = arm_pollers(loop);
+
 	mirror_timer(loop);
 	atomic_store(&loop->asleep, true);
-	if ((defers_queued(loop) || atomic_load(&loop->pending)) &&
+	if ((!quiet || defers_queued(loop) || atomic_load(&loop->pending)) &&
 	    atomic_exchange(&loop->asleep, false))
 		ring(loop);
 }

@@ -132,13 +132,19 @@ void rd_defer_cancel(struct rd_loop *loop, struct rd_defer *defer); /* idempoten
 
 struct rd_poller {
 	bool (*fn)(struct rd_poller *poller); /* true: it found work, keep spinning */
+	/*
+	 * May be NULL. Called before the loop's owner may sleep: have the source wake the
+	 * descriptor, then look once more. True: there is work, do not sleep.
+	 */
+	bool (*arm)(struct rd_poller *poller);
 	TAILQ_ENTRY(rd_poller) link;
 	bool added;
 };
 
 /*
  * Call poller->fn in every turn, spinning or not. For rings that can be looked at without a system
- * call; a poller's source must also have a descriptor in the loop, or it will be slept through.
+ * call; a poller's source must also have a descriptor in the loop, or it will be slept through. A
+ * loop that spins does not ask for what it would not use: see @arm.
  */
 void rd_poller_add(struct rd_loop *loop, struct rd_poller *poller);
 void rd_poller_del(struct rd_loop *loop, struct rd_poller *poller); /* idempotent */

@@ -364,8 +364,21 @@ struct t_poller {
 	struct rd_loop *loop;
 	struct t_poller *victim;
 	int calls;
+	int arms;
 	bool found;
+	bool found_late;        /* by the look after arming */
+	struct rd_timer *timer; /* started by arming */
 };
+
+static bool poller_armed(struct rd_poller *poller)
+{
+	struct t_poller *t = rd_container_of(poller, struct t_poller, poller);
+
+	t->arms++;
+	if (t->timer)
+		rd_timer_start(t->loop, t->timer, RD_NSEC_PER_MSEC);
+	return t->found_late;
+}
 
 static bool poller_called(struct rd_poller *poller)
 {
@@ -419,6 +432,67 @@ static void spins_after_work_then_sleeps(void)
 	start = real_now();
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 5 * RD_NSEC_PER_MSEC), 0);
 	CU_ASSERT_TRUE(real_now() - start >= 5 * RD_NSEC_PER_MSEC);
+	rd_loop_destroy(&loop);
+}
+
+static void timer_nothing(struct rd_timer *timer)
+{
+}
+
+static void pollers_are_armed_before_a_sleep(void)
+{
+	struct rd_loop *loop =
+		make_loop((struct rd_loop_opts){.clock = &fake_clock, .spin_ns = 1000});
+	struct t_poller p = {
+		.poller = {.fn = poller_called, .arm = poller_armed}, .loop = loop, .found = true};
+	struct rd_timer timer = {.fn = timer_nothing};
+	uint64_t start;
+
+	fake_now = 100000;
+	rd_poller_add(loop, &p.poller);
+	for (int i = 0; i < 5; i++) /* there is work in each turn */
+		CU_ASSERT_EQUAL(rd_loop_turn(loop, i ? UINT64_MAX : 0), 1);
+	p.found = false;
+	fake_now += 999;
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 0);
+	fake_now += 1000;
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
+	CU_ASSERT_EQUAL(p.arms, 0);
+	start = real_now();
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, 5 * RD_NSEC_PER_MSEC), 0);
+	CU_ASSERT_TRUE(real_now() - start >= 5 * RD_NSEC_PER_MSEC);
+	CU_ASSERT_EQUAL(p.arms, 1);
+	p.found_late = true; /* nothing else would end this sleep */
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 0);
+	CU_ASSERT_EQUAL(p.arms, 2);
+	rd_poller_del(loop, &p.poller);
+	rd_loop_destroy(&loop);
+
+	loop = make_loop((struct rd_loop_opts){0});
+	p = (struct t_poller){.poller = {.fn = poller_called, .arm = poller_armed},
+			      .loop = loop,
+			      .timer = &timer};
+	rd_poller_add(loop, &p.poller);
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 1);
+	CU_ASSERT_EQUAL(p.arms, 1);
+	rd_poller_del(loop, &p.poller);
+	rd_loop_destroy(&loop);
+}
+
+static void pollable_loops_arm_in_each_turn(void)
+{
+	struct rd_loop *loop = make_loop((struct rd_loop_opts){.pollable = true});
+	struct t_poller p = {.poller = {.fn = poller_called, .arm = poller_armed}, .loop = loop};
+
+	rd_poller_add(loop, &p.poller);
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
+	CU_ASSERT_EQUAL(p.arms, 1);
+	CU_ASSERT_FALSE(readable(rd_loop_fd(loop), 0));
+	p.found_late = true;
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
+	CU_ASSERT_EQUAL(p.arms, 2);
+	CU_ASSERT_TRUE(readable(rd_loop_fd(loop), 0));
+	rd_poller_del(loop, &p.poller);
 	rd_loop_destroy(&loop);
 }
 
@@ -616,6 +690,8 @@ const struct t_case t_loop_cases[] = {
 	{"a flush may cancel another one under endless work", flush_cancels_another},
 	{"pollers run in each turn and may be removed", pollers_run_each_turn},
 	{"spins after work, then sleeps", spins_after_work_then_sleeps},
+	{"pollers are armed before a sleep only", pollers_are_armed_before_a_sleep},
+	{"pollers of pollable loops are armed in each turn", pollable_loops_arm_in_each_turn},
 	{"a callback cannot run the loop", a_callback_cannot_run_the_loop},
 	{"messages from threads arrive in order", messages_from_threads_arrive_in_order},
 	{"wake ends a sleep, also one not yet begun", wake_ends_a_sleep},
