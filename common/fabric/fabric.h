@@ -18,7 +18,8 @@
  * Byte order: host order everywhere; providers convert.
  *
  * Lifetime: fabric > device > { CQ, SRQ, MR } > connection. A connection is destroyed before the
- * CQs and the SRQ it uses; a device lives until its fabric is closed.
+ * CQs and the SRQ it uses; a device lives until its fabric is closed, or until it was removed and
+ * nobody uses it (struct rd_fab_dev).
  */
 #ifndef RD_FABRIC_FABRIC_H
 #define RD_FABRIC_FABRIC_H
@@ -53,6 +54,7 @@ struct rd_fab_caps {
 	uint16_t max_ord;            /* outbound READs issued at once */
 	uint16_t max_private_data;   /* bytes, in connect, accept and reject */
 	bool send_with_inv;          /* IBV_WR_SEND_WITH_INV can be posted */
+	bool inline_with_inv;        /* ... with IBV_SEND_INLINE too */
 	bool reports_inv;            /* inbound invalidations show as IBV_WC_WITH_INV */
 	bool read_sink_remote_write; /* a READ's local buffer must have IBV_ACCESS_REMOTE_WRITE */
 	bool cheap_mr;      /* registration is a table entry: one registration per I/O is fine */
@@ -64,7 +66,8 @@ struct rd_fab_dev {
 	struct rd_fab *fab;
 	struct rd_fab_caps caps;
 	const char *name; /* for logs */
-	void *user;       /* the layer above's per-device state; the provider never reads it */
+	bool gone;        /* removed; it lives while something of it does, or @user is set */
+	void *user;       /* the layer above's per-device state, or NULL */
 };
 
 struct rd_fab {

@@ -7,33 +7,9 @@
 
 #include "internal.h"
 
-#define CQ_MAX (1u << 22)
-
 static struct rd_iw_cq *to_cq(struct rd_fab_cq *cq)
 {
 	return rd_container_of(cq, struct rd_iw_cq, base);
-}
-
-static int cq_resize(struct rd_iw_cq *cq, uint32_t want)
-{
-	uint32_t size = cq->size ? cq->size : 16;
-	struct ibv_wc *ring;
-
-	if (want > CQ_MAX)
-		return -ENOSPC;
-	while (size < want)
-		size *= 2;
-	if (size == cq->size)
-		return 0;
-	ring = calloc(size, sizeof(*ring));
-	if (!ring)
-		return -ENOMEM;
-	for (uint32_t i = cq->head; i != cq->tail; i++)
-		ring[i & (size - 1)] = cq->ring[i & (cq->size - 1)];
-	free(cq->ring);
-	cq->ring = ring;
-	cq->size = size;
-	return 0;
 }
 
 static void cq_notify(struct rd_defer *defer)
@@ -51,7 +27,7 @@ int rd_iw_cq_create(struct rd_fab_dev *dev, uint32_t depth, rd_fab_cq_fn fn, voi
 
 	if (!cq)
 		return -ENOMEM;
-	rc = cq_resize(cq, depth);
+	rc = rd_wc_ring_grow(&cq->ring, depth);
 	if (rc) {
 		free(cq);
 		return rc;
@@ -74,17 +50,15 @@ void rd_iw_cq_destroy(struct rd_fab_cq *base)
 	if (cq->fd >= 0)
 		close(cq->fd);
 	rd_iw_dev_stats(rd_iw_dev(base->dev))->cqs--;
-	free(cq->ring);
+	rd_wc_ring_free(&cq->ring);
 	free(cq);
 }
 
 int rd_iw_cq_poll(struct rd_fab_cq *base, int n, struct ibv_wc *wc)
 {
 	struct rd_iw_cq *cq = to_cq(base);
-	int i = 0;
+	int i = rd_wc_ring_take(&cq->ring, n, wc);
 
-	while (i < n && cq->head != cq->tail)
-		wc[i++] = cq->ring[cq->head++ & (cq->size - 1)];
 	if (i == 0 && cq->broken)
 		return -EOVERFLOW;
 	return i;
@@ -114,9 +88,9 @@ int rd_iw_cq_reserve(struct rd_iw_cq *cq, uint32_t n)
 {
 	int rc;
 
-	if (n > CQ_MAX - cq->reserved)
+	if (n > RD_WC_RING_MAX - cq->reserved)
 		return -ENOSPC;
-	rc = cq_resize(cq, cq->reserved + n);
+	rc = rd_wc_ring_grow(&cq->ring, cq->reserved + n);
 	if (rc == 0)
 		cq->reserved += n;
 	return rc;
@@ -143,24 +117,15 @@ void rd_iw_cq_push(struct rd_iw_cq *cq, const struct ibv_wc *wc)
 {
 	/* Room is reserved for all that can be posted; only posting to a dead connection goes
 	 * beyond. */
-	if (cq->tail - cq->head >= cq->size && cq_resize(cq, cq->size * 2)) {
+	if (rd_wc_ring_push(&cq->ring, wc)) {
 		cq->broken = true;
 		return;
 	}
-	cq->ring[cq->tail++ & (cq->size - 1)] = *wc;
 	if (cq->armed)
 		cq_wake(cq);
 }
 
 void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num)
 {
-	uint32_t to = cq->head;
-
-	for (uint32_t i = cq->head; i != cq->tail; i++) {
-		const struct ibv_wc *wc = &cq->ring[i & (cq->size - 1)];
-
-		if (wc->qp_num != qp_num)
-			cq->ring[to++ & (cq->size - 1)] = *wc;
-	}
-	cq->tail = to;
+	rd_wc_ring_purge(&cq->ring, qp_num);
 }

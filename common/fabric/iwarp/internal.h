@@ -19,6 +19,7 @@
 #include <sys/uio.h>
 
 #include "fabric/fabric.h"
+#include "fabric/wc_ring.h"
 #include "util/loop.h"
 
 #include "ddp.h"
@@ -170,10 +171,7 @@ struct rd_iw_srq;
 struct rd_iw_cq {
 	struct rd_fab_cq base;
 	struct rd_defer notify;
-	struct ibv_wc *ring;
-	uint32_t size; /* a power of two */
-	uint32_t head;
-	uint32_t tail;
+	struct rd_wc_ring ring;
 	uint32_t reserved; /* entries promised to queue pairs */
 	bool armed;
 	bool broken; /* an entry was lost */

@@ -83,6 +83,7 @@ static void init_device(struct rd_iw_fab *fab)
 		.max_ord = RD_IW_MAX_DEPTH,
 		.max_private_data = RD_IW_MAX_PRIVATE,
 		.send_with_inv = true,
+		.inline_with_inv = true,
 		.reports_inv = true,
 		.read_sink_remote_write = false,
 		.cheap_mr = true,

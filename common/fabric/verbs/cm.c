@@ -117,7 +117,7 @@ static void copy_event(const struct rdma_cm_event *from, struct rd_vb_cm_event *
 	}
 }
 
-static void dispatch(struct rd_vb_id *id, const struct rd_vb_cm_event *ev)
+static void dispatch(struct rd_vb_fab *fab, struct rd_vb_id *id, const struct rd_vb_cm_event *ev)
 {
 	switch (id->kind) {
 	case RD_VB_ID_CONN:
@@ -128,7 +128,7 @@ static void dispatch(struct rd_vb_id *id, const struct rd_vb_cm_event *ev)
 		break;
 	case RD_VB_ID_ANCHOR:
 		if (ev->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-			rd_vb_dev_removed(id->obj);
+			rd_vb_anchor_lost(fab, id->obj);
 		break;
 	case RD_VB_ID_REQUEST: /* has no owner and does not come here */
 		break;
@@ -147,6 +147,8 @@ static void handle(struct rd_vb_fab *fab, struct rdma_cm_event *cev)
 
 		id = wrap_request(fab, cm);
 		rdma_ack_cm_event(cev);
+		/* Also for those that are refused, or adopted by another loop. */
+		rd_vb_meet(fab, cm);
 		if (id)
 			rd_vb_listener_request(lis->obj, id, &ev);
 		else
@@ -163,7 +165,7 @@ static void handle(struct rd_vb_fab *fab, struct rdma_cm_event *cev)
 	}
 	/* Acknowledged first: destroying an identifier waits for that. */
 	rdma_ack_cm_event(cev);
-	dispatch(id, &ev);
+	dispatch(fab, id, &ev);
 }
 
 static void chan_io(struct rd_io *io, uint32_t events)

@@ -290,6 +290,7 @@ static enum rd_vb_state close_conn(struct rd_vb_conn *c)
 		return was;
 	rd_timer_stop(c->fab->base.loop, &c->timer);
 	rd_defer_cancel(c->fab->base.loop, &c->failed);
+	rd_vb_attempt_stop(c);
 	rd_vb_set_state(c, RD_VB_CLOSED);
 	/* Fails when the peer or a failed queue pair was first: no matter. */
 	if ((was == RD_VB_OPEN || was == RD_VB_CLOSING || was == RD_VB_ACCEPTED ||
@@ -352,8 +353,8 @@ void rd_vb_disconnect(struct rd_fab_conn *conn)
 }
 
 /*
- * With siw (Linux 6.1) this waits for the end of a connection attempt that is under way, at most 10
- * s: the kernel's iWARP connection manager cannot cancel one.
+ * With siw (Linux 6.1) this waits for the answer to a connection request that is out, at most 10 s:
+ * the kernel's iWARP connection manager cannot cancel one.
  */
 void rd_vb_conn_destroy(struct rd_fab_conn *conn)
 {

@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The active side: address, route, request, reply. */
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "util/sockaddr.h"
 
 #include "internal.h"
 
 #define CONNECT_TIMEOUT_NS (20 * RD_NSEC_PER_SEC)
+
+/*
+ * The kernel asks the neighbour and looks again when it hears of an answer, or at the end of the
+ * time given. An answer that comes before it has begun to listen is lost (seen with Linux 6.1, and
+ * with a neighbour on the same machine every time): so that end comes soon, and the question again.
+ */
+#define RESOLVE_STEP_MS 500
 
 /* What is left for the attempt, as rdma_cm takes it. */
 static int ms_left(const struct rd_vb_conn *c)
@@ -15,6 +27,16 @@ static int ms_left(const struct rd_vb_conn *c)
 	uint64_t ms = c->deadline > now ? (c->deadline - now) / RD_NSEC_PER_MSEC : 0;
 
 	return ms < 1 ? 1 : ms > 60000 ? 60000 : (int)ms;
+}
+
+static int resolve_addr(struct rd_vb_conn *c)
+{
+	struct sockaddr *local = (struct sockaddr *)&c->base.local;
+	int left = ms_left(c);
+
+	return rd_vb_err(rdma_resolve_addr(c->id->cm, local->sa_family ? local : NULL,
+					   (struct sockaddr *)&c->base.remote,
+					   left < RESOLVE_STEP_MS ? left : RESOLVE_STEP_MS));
 }
 
 int rd_vb_resolve(struct rd_fab *ffab, const struct rd_fab_resolve_attr *attr,
@@ -40,9 +62,7 @@ int rd_vb_resolve(struct rd_fab *ffab, const struct rd_fab_resolve_attr *attr,
 	rc = rd_vb_id_create(fab, RD_VB_ID_CONN, c, &c->id);
 	if (rc)
 		goto err_destroy;
-	rc = rd_vb_err(rdma_resolve_addr(c->id->cm,
-					 attr->src ? (struct sockaddr *)&c->base.local : NULL,
-					 (struct sockaddr *)&c->base.remote, ms_left(c)));
+	rc = resolve_addr(c);
 	if (rc)
 		rd_vb_conn_end(c, rc,
 			       rc == -ENODEV ? "no RDMA device leads there"
@@ -83,17 +103,30 @@ static void rejected(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 	rd_vb_conn_end(c, status, "%s", text);
 }
 
+/*
+ * InfiniBand's reply says what the peer sends, which we hold, and what it holds, which we send
+ * (Linux' target names only the first). siw's says what came of it for our side (siw_cm_upcall() of
+ * Linux 6.1). Should an iWARP adapter have it as InfiniBand does, our depths come out too low
+ * there, which only matters to one that READs from the side that connects, as nobody here does.
+ */
+static void take_depths(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
+{
+	uint16_t ird = c->dev->iwarp ? ev->peer_ird : ev->peer_ord;
+	uint16_t ord = c->dev->iwarp ? ev->peer_ord : ev->peer_ird;
+
+	if (ird < c->base.ird)
+		c->base.ird = ird;
+	if (ord < c->base.ord)
+		c->base.ord = ord;
+}
+
 /* The reply is here. On iWARP the queue pair is connected already; elsewhere the last word is ours.
  */
 static void replied(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 {
 	int rc = 0;
 
-	/* Seen from here: what the peer may send us, and what it can hold of ours. */
-	if (ev->peer_ird < c->base.ird)
-		c->base.ird = ev->peer_ird;
-	if (ev->peer_ord < c->base.ord)
-		c->base.ord = ev->peer_ord;
+	take_depths(c, ev);
 	if (ev->type == RDMA_CM_EVENT_CONNECT_RESPONSE) {
 		rc = rd_vb_qp_connect(c);
 		if (rc == 0)
@@ -129,6 +162,10 @@ void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 		rd_vb_raise(c, RD_VB_P_RESOLVED);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
+		/* Our own timer ends the attempts. */
+		if (ev->status == -ETIMEDOUT && resolve_addr(c) == 0)
+			break;
+		__attribute__((fallthrough));
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		status = failure(ev, -EHOSTUNREACH);
 		rd_vb_conn_end(c, status,
@@ -164,10 +201,110 @@ void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 	}
 }
 
+/* ---- a connect that may block ---- */
+
 /*
- * siw (Linux 6.1) connects its TCP socket within this call and so blocks it for as long as the
- * peer's host does not answer at all.
+ * siw (Linux 6.1: kernel_bindconnect()) connects its TCP socket within rdma_connect(), which so
+ * takes as long as TCP does to give up when nothing comes back: two minutes, in which neither the
+ * identifier nor the queue pair can be destroyed. A thread of its own bears that, and is cancelled:
+ * the kernel ends the attempt for the signal that this is.
  */
+struct rd_vb_attempt {
+	struct rd_vb_conn *conn;
+	struct rdma_cm_id *cm;
+	struct rdma_conn_param param;
+	pthread_t thread;
+	struct rd_io done; /* an eventfd */
+	int rc;
+	uint8_t pd[RD_VB_MAX_PRIVATE];
+};
+
+static void *attempt_thread(void *arg)
+{
+	struct rd_vb_attempt *a = arg;
+	uint64_t one = 1;
+
+	a->rc = rd_vb_err(rdma_connect(a->cm, &a->param));
+	/* Cannot fail: nothing has been written to it. */
+	if (write(a->done.fd, &one, sizeof(one)) < 0)
+		a->rc = rd_vb_errno();
+	return NULL;
+}
+
+static void attempt_done(struct rd_io *io, uint32_t events)
+{
+	struct rd_vb_attempt *a = rd_container_of(io, struct rd_vb_attempt, done);
+	struct rd_vb_conn *c = a->conn;
+	int rc;
+
+	/* Joined first: it is what makes a->rc ours. */
+	pthread_join(a->thread, NULL);
+	rc = a->rc;
+	rd_io_del(c->fab->base.loop, &a->done);
+	close(a->done.fd);
+	free(a);
+	c->attempt = NULL;
+	if (rc)
+		rd_vb_conn_end(c, rc, "connect: %s", strerror(-rc));
+}
+
+void rd_vb_attempt_stop(struct rd_vb_conn *c)
+{
+	struct rd_vb_attempt *a = c->attempt;
+
+	if (!a)
+		return;
+	pthread_cancel(a->thread);
+	pthread_join(a->thread, NULL);
+	rd_io_del(c->fab->base.loop, &a->done);
+	close(a->done.fd);
+	free(a);
+	c->attempt = NULL;
+}
+
+/* The program's signals are for its own threads. */
+static int start_thread(struct rd_vb_attempt *a)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = rd_vb_err(pthread_create(&a->thread, NULL, attempt_thread, a));
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+static int attempt_start(struct rd_vb_conn *c, const struct rdma_conn_param *param)
+{
+	struct rd_vb_attempt *a = calloc(1, sizeof(*a));
+	int rc;
+
+	if (!a)
+		return -ENOMEM;
+	a->conn = c;
+	a->cm = c->id->cm;
+	a->param = *param;
+	if (param->private_data_len)
+		memcpy(a->pd, param->private_data, param->private_data_len);
+	a->param.private_data = param->private_data_len ? a->pd : NULL;
+	a->done.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	rc = a->done.fd < 0
+		     ? -errno
+		     : rd_io_add(c->fab->base.loop, &a->done, a->done.fd, EPOLLIN, attempt_done);
+	if (rc == 0)
+		rc = start_thread(a);
+	if (rc == 0) {
+		c->attempt = a;
+		return 0;
+	}
+	rd_io_del(c->fab->base.loop, &a->done);
+	if (a->done.fd >= 0)
+		close(a->done.fd);
+	free(a);
+	return rc;
+}
+
 int rd_vb_connect(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param)
 {
 	struct rd_vb_conn *c = rd_vb_conn(conn);
@@ -180,7 +317,7 @@ int rd_vb_connect(struct rd_fab_conn *conn, const struct rd_fab_conn_param *para
 	if (rc)
 		return rc;
 	rd_vb_set_state(c, RD_VB_CONNECTING);
-	rc = rd_vb_err(rdma_connect(c->id->cm, &p));
+	rc = c->dev->iwarp ? attempt_start(c, &p) : rd_vb_err(rdma_connect(c->id->cm, &p));
 	if (rc)
 		rd_vb_conn_end(c, rc, "connect: %s", strerror(-rc));
 	return 0;

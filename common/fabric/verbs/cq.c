@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues. A notification is asked for from the device at the end of the loop's turn, and
- * then the device is looked at once more; so a turn that handles many completions arms once, and a
- * completion that came in between is not slept through.
+ * Completion queues. A notification is asked for from the device only before the loop sleeps, and
+ * then the device is looked at once more, so that a completion that came in between is not slept
+ * through. While the loop spins it costs nothing: neither the request nor the event to be read.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,6 @@
 
 #include "internal.h"
 
-#define RING_MAX  (1u << 22)
 #define SEG_MIN   256u
 #define SWEEP     32
 #define ACK_BATCH 64u
@@ -22,25 +21,7 @@ struct rd_vb_cq *rd_vb_cq(struct rd_fab_cq *cq)
 	return rd_container_of(cq, struct rd_vb_cq, base);
 }
 
-/* ---- the ring ---- */
-
-static int ring_grow(struct rd_vb_cq *cq)
-{
-	uint32_t size = cq->size ? cq->size * 2 : SEG_MIN;
-	struct ibv_wc *ring;
-
-	if (size > RING_MAX)
-		return -ENOSPC;
-	ring = calloc(size, sizeof(*ring));
-	if (!ring)
-		return -ENOMEM;
-	for (uint32_t i = cq->head; i != cq->tail; i++)
-		ring[i & (size - 1)] = cq->ring[i & (cq->size - 1)];
-	free(cq->ring);
-	cq->ring = ring;
-	cq->size = size;
-	return 0;
-}
+/* ---- what waits for the user ---- */
 
 /* The user waits, and there is something. */
 static void wake(struct rd_vb_cq *cq)
@@ -50,7 +31,6 @@ static void wake(struct rd_vb_cq *cq)
 	if (!cq->armed)
 		return;
 	cq->armed = false;
-	rd_defer_cancel(cq->dev->fab->base.loop, &cq->arm);
 	/* Can fail only when the counter is full: then it is readable already. */
 	if (cq->fd >= 0 && write(cq->fd, &one, sizeof(one)) < 0)
 		return;
@@ -60,10 +40,8 @@ static void wake(struct rd_vb_cq *cq)
 
 void rd_vb_cq_push(struct rd_vb_cq *cq, const struct ibv_wc *wc, bool notify)
 {
-	if (cq->tail - cq->head >= cq->size && ring_grow(cq))
+	if (rd_wc_ring_push(&cq->ring, wc))
 		cq->broken = true;
-	else
-		cq->ring[cq->tail++ & (cq->size - 1)] = *wc;
 	if (notify)
 		wake(cq);
 }
@@ -86,7 +64,7 @@ static bool sweep_some(struct rd_vb_cq *cq)
 {
 	for (uint32_t s = 0; s < cq->nsegs; s++)
 		seg_take(cq->segs[s]);
-	return cq->head != cq->tail;
+	return !rd_wc_ring_empty(&cq->ring);
 }
 
 void rd_vb_cq_sweep(struct rd_vb_cq *cq)
@@ -94,21 +72,13 @@ void rd_vb_cq_sweep(struct rd_vb_cq *cq)
 	for (uint32_t s = 0; s < cq->nsegs; s++)
 		while (seg_take(cq->segs[s]))
 			;
-	if (cq->head != cq->tail)
+	if (!rd_wc_ring_empty(&cq->ring))
 		wake(cq);
 }
 
 void rd_vb_cq_purge(struct rd_vb_cq *cq, uint32_t qp_num)
 {
-	uint32_t to = cq->head;
-
-	for (uint32_t i = cq->head; i != cq->tail; i++) {
-		const struct ibv_wc *wc = &cq->ring[i & (cq->size - 1)];
-
-		if (wc->qp_num != qp_num)
-			cq->ring[to++ & (cq->size - 1)] = *wc;
-	}
-	cq->tail = to;
+	rd_wc_ring_purge(&cq->ring, qp_num);
 }
 
 int rd_vb_cq_poll(struct rd_fab_cq *base, int n, struct ibv_wc *wc)
@@ -116,10 +86,9 @@ int rd_vb_cq_poll(struct rd_fab_cq *base, int n, struct ibv_wc *wc)
 	struct rd_vb_cq *cq = rd_vb_cq(base);
 	int i = 0;
 
-	do {
-		while (i < n && cq->head != cq->tail)
-			wc[i++] = cq->ring[cq->head++ & (cq->size - 1)];
-	} while (i < n && sweep_some(cq));
+	do
+		i += rd_wc_ring_take(&cq->ring, n - i, wc + i);
+	while (i < n && sweep_some(cq));
 	if (i == 0 && cq->broken)
 		return -EIO;
 	return i;
@@ -134,10 +103,24 @@ static void cq_notify(struct rd_defer *defer)
 	cq->base.fn(&cq->base, cq->base.arg); /* may destroy the CQ */
 }
 
-static void arm_device(struct rd_defer *defer)
+/* While the loop spins, completions are found without an interrupt. */
+static bool poll_device(struct rd_poller *poller)
 {
-	struct rd_vb_cq *cq = rd_container_of(defer, struct rd_vb_cq, arm);
+	struct rd_vb_cq *cq = rd_container_of(poller, struct rd_vb_cq, poller);
 
+	if (!cq->armed || !sweep_some(cq))
+		return false;
+	wake(cq);
+	return true;
+}
+
+/* The loop is about to sleep. */
+static bool arm_device(struct rd_poller *poller)
+{
+	struct rd_vb_cq *cq = rd_container_of(poller, struct rd_vb_cq, poller);
+
+	if (!cq->armed)
+		return false;
 	for (uint32_t s = 0; s < cq->nsegs; s++) {
 		struct rd_vb_seg *seg = cq->segs[s];
 
@@ -146,9 +129,13 @@ static void arm_device(struct rd_defer *defer)
 		if (ibv_req_notify_cq(seg->hw, 0))
 			rd_vb_cq_failed(cq);
 		seg->armed = true;
+		cq->dev->fab->stats.arms++;
 	}
-	if (sweep_some(cq))
-		wake(cq);
+	return poll_device(poller) || !cq->armed;
+}
+
+static void take_a_turn(struct rd_defer *defer)
+{
 }
 
 int rd_vb_cq_arm(struct rd_fab_cq *base)
@@ -159,7 +146,8 @@ int rd_vb_cq_arm(struct rd_fab_cq *base)
 	cq->armed = true;
 	if (cq->fd >= 0 && read(cq->fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
 		return -errno;
-	rd_defer(cq->dev->fab->base.loop, &cq->arm, RD_DEFER_FLUSH);
+	/* From outside of a turn it takes one: the loop's owner may be about to sleep. */
+	rd_defer(cq->dev->fab->base.loop, &cq->turn, RD_DEFER_FLUSH);
 	return 0;
 }
 
@@ -178,24 +166,7 @@ static void channel_io(struct rd_io *io, uint32_t events)
 			seg->unacked = 0;
 		}
 	}
-	if (!cq->armed)
-		return;
-	/* The poller may have been first, and what this event was about is done long ago. */
-	if (sweep_some(cq))
-		wake(cq);
-	else
-		rd_defer(cq->dev->fab->base.loop, &cq->arm, RD_DEFER_FLUSH);
-}
-
-/* While the loop spins, completions are found without an interrupt. */
-static bool poll_device(struct rd_poller *poller)
-{
-	struct rd_vb_cq *cq = rd_container_of(poller, struct rd_vb_cq, poller);
-
-	if (!cq->armed || !sweep_some(cq))
-		return false;
-	wake(cq);
-	return true;
+	/* What this event was about may be done long ago: the poller looks. */
 }
 
 int rd_vb_cq_fd(struct rd_fab_cq *base)
@@ -241,7 +212,7 @@ static int seg_add(struct rd_vb_cq *cq, uint32_t size)
 	seg->size = (uint32_t)seg->hw->cqe;
 	cq->segs[cq->nsegs++] = seg;
 	if (cq->armed)
-		rd_defer(cq->dev->fab->base.loop, &cq->arm, RD_DEFER_FLUSH);
+		rd_defer(cq->dev->fab->base.loop, &cq->turn, RD_DEFER_FLUSH);
 	return 0;
 }
 
@@ -295,7 +266,7 @@ static void cq_close(struct rd_vb_cq *cq)
 
 	rd_poller_del(loop, &cq->poller);
 	rd_io_del(loop, &cq->io);
-	rd_defer_cancel(loop, &cq->arm);
+	rd_defer_cancel(loop, &cq->turn);
 	for (uint32_t s = 0; s < cq->nsegs; s++)
 		seg_close(cq->segs[s]);
 	if (cq->ch)
@@ -342,8 +313,9 @@ int rd_vb_cq_create(struct rd_fab_dev *base, uint32_t depth, rd_fab_cq_fn fn, vo
 	cq->base.fn = fn;
 	cq->base.arg = arg;
 	cq->notify.fn = cq_notify;
-	cq->arm.fn = arm_device;
+	cq->turn.fn = take_a_turn;
 	cq->poller.fn = poll_device;
+	cq->poller.arm = arm_device;
 	cq->fd = -1;
 	rc = open_channel(cq);
 	if (rc == 0 && depth)
@@ -372,6 +344,6 @@ void rd_vb_cq_destroy(struct rd_fab_cq *base)
 		close(cq->fd);
 	LIST_REMOVE(cq, link);
 	cq->dev->fab->stats.cqs--;
-	free(cq->ring);
+	rd_wc_ring_free(&cq->ring);
 	free(cq);
 }

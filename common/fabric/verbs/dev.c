@@ -13,7 +13,6 @@
 #define MAX_INLINE_TRY 512
 #define MAX_MSG        (UINT64_C(1) << 30)
 #define SLOTS_MIN      64
-#define RESCAN_NS      (1 * RD_NSEC_PER_SEC) /* the kernel has taken it from the list by then */
 
 struct rd_vb_dev *rd_vb_dev(struct rd_fab_dev *dev)
 {
@@ -143,6 +142,9 @@ static int query(struct rd_vb_dev *dev, const char *kind)
 		.max_private_data = dev->iwarp ? RD_VB_IWARP_PRIVATE : RD_VB_IB_PRIVATE,
 		.send_with_inv = !dev->fab->opts.no_send_with_inv &&
 				 (a.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS),
+		/* siw_activate_tx() of Linux 6.1 fails a SEND with Invalidate that is inline,
+		   silently. */
+		.inline_with_inv = !dev->iwarp,
 		/* A peer can invalidate fast-registered memory and windows; user space has neither
 		   through this seam. */
 		.reports_inv = false,
@@ -237,38 +239,12 @@ static int watch_async(struct rd_vb_dev *dev)
 
 /* ---- coming and going ---- */
 
-/*
- * rdma_cm tells identifiers when their device goes. This one is bound to the device as long as we
- * use it; connections come and go. Without it only the asynchronous events tell.
- */
-static void bind_anchor(struct rd_vb_dev *dev, struct rd_vb_id *id)
-{
-	struct sockaddr_storage addr;
-	const struct sockaddr *local = rdma_get_local_addr(id->cm);
-	int rc;
-
-	memset(&addr, 0, sizeof(addr));
-	memcpy(&addr, local, rd_addr_len(local));
-	rd_addr_set_port((struct sockaddr *)&addr, 0);
-	rc = rd_vb_id_create(dev->fab, RD_VB_ID_ANCHOR, dev, &dev->anchor);
-	if (rc == 0)
-		rc = rd_vb_err(rdma_bind_addr(dev->anchor->cm, (struct sockaddr *)&addr));
-	if (rc == 0)
-		return;
-	rd_debug(rd_vb_log(dev->fab), RD_LOG_FABRIC, "%s: its removal may go unnoticed: %s",
-		 dev->name, strerror(-rc));
-	rd_vb_id_destroy(dev->anchor);
-	dev->anchor = NULL;
-}
-
 /* What the kernel holds for us. Everything made from the device has been given back. */
 static void close_device(struct rd_vb_dev *dev)
 {
 	if (!dev->ctx)
 		return;
 	rd_io_del(dev->fab->base.loop, &dev->async);
-	rd_vb_id_destroy(dev->anchor);
-	dev->anchor = NULL;
 	if (dev->pd)
 		ibv_dealloc_pd(dev->pd);
 	dev->pd = NULL;
@@ -303,7 +279,7 @@ static int dev_open(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev
 		rc = watch_async(dev);
 	if (rc)
 		goto err_close;
-	bind_anchor(dev, id);
+	rd_vb_meet(fab, id->cm);
 	LIST_INSERT_HEAD(&fab->devs, dev, link);
 	fab->stats.devs++;
 	caps = &dev->base.caps;
@@ -324,6 +300,29 @@ err_free:
 	return rc;
 }
 
+static bool in_use(const struct rd_vb_dev *dev)
+{
+	const struct rd_vb_conn *c;
+
+	LIST_FOREACH (c, &dev->fab->conns, link)
+		if (c->dev == dev)
+			return true;
+	return dev->base.user || !LIST_EMPTY(&dev->cqs) || !LIST_EMPTY(&dev->srqs) ||
+	       !LIST_EMPTY(&dev->mrs);
+}
+
+/* Devices may come and go any number of times. */
+static void reap(struct rd_vb_fab *fab)
+{
+	struct rd_vb_dev *dev, *next;
+
+	for (dev = LIST_FIRST(&fab->devs); dev; dev = next) {
+		next = LIST_NEXT(dev, link);
+		if (dev->base.gone && !in_use(dev))
+			rd_vb_dev_free(dev);
+	}
+}
+
 int rd_vb_dev_get(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev **out)
 {
 	struct rd_vb_dev *dev;
@@ -337,21 +336,8 @@ int rd_vb_dev_get(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev *
 			return 0;
 		}
 	}
+	reap(fab);
 	return dev_open(fab, id, out);
-}
-
-/*
- * librdmacm keeps every device it has met open, until it looks at the list of devices and misses
- * it. Drivers that cannot take a device away from its users (rxe and siw of Linux 6.1) wait with
- * its removal for that. It does not look when the list is empty (rdma-core 44): the removal of the
- * last device then lasts until another comes or the process ends.
- */
-void rd_vb_rescan(struct rd_timer *timer)
-{
-	struct ibv_context **list = rdma_get_devices(NULL);
-
-	if (list)
-		rdma_free_devices(list);
 }
 
 void rd_vb_dev_removed(struct rd_vb_dev *dev)
@@ -360,9 +346,11 @@ void rd_vb_dev_removed(struct rd_vb_dev *dev)
 	struct rd_vb_cq *cq;
 	struct rd_vb_srq *srq;
 	struct rd_vb_mr *mr;
+	const struct ibv_device *ibdev = dev->ibdev;
 
 	if (!dev->ctx)
 		return;
+	dev->base.gone = true;
 	rd_warn(rd_vb_log(dev->fab), RD_LOG_FABRIC, "%s: the RDMA device was removed", dev->name);
 	/* The kernel waits with the removal until nothing is left: identifiers as well. */
 	LIST_FOREACH (c, &dev->fab->conns, link) {
@@ -384,8 +372,7 @@ void rd_vb_dev_removed(struct rd_vb_dev *dev)
 		mr->mr = NULL;
 	}
 	close_device(dev);
-	/* Without memory for a timer the next device that comes does it. */
-	rd_timer_start(dev->fab->base.loop, &dev->fab->rescan, RESCAN_NS);
+	rd_vb_forget(dev->fab, ibdev);
 }
 
 void rd_vb_dev_free(struct rd_vb_dev *dev)

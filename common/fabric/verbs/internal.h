@@ -28,6 +28,7 @@
 #include <sys/queue.h>
 
 #include "fabric/fabric.h"
+#include "fabric/wc_ring.h"
 #include "util/loop.h"
 
 #define RD_VB_REASON      160
@@ -41,6 +42,7 @@
 struct rd_vb_fab;
 struct rd_vb_dev;
 struct rd_vb_conn;
+struct rd_vb_attempt;
 
 /* ---- errors: provider.c ---- */
 
@@ -123,7 +125,6 @@ struct rd_vb_dev {
 	struct ibv_context *ctx; /* ours; NULL once the device was removed */
 	struct ibv_device *ibdev;
 	struct ibv_pd *pd;
-	struct rd_vb_id *anchor;
 	struct rd_io async;
 	uint8_t port;
 	bool iwarp;
@@ -155,12 +156,29 @@ int rd_vb_dev_get(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev *
 /* End its connections and give back all that it has of the kernel's; the objects stay. */
 void rd_vb_dev_removed(struct rd_vb_dev *dev);
 void rd_vb_dev_free(struct rd_vb_dev *dev);
-void rd_vb_rescan(struct rd_timer *timer);
 int rd_vb_slot_get(struct rd_vb_dev *dev, void *obj, uint32_t *slot);
 void rd_vb_slot_put(struct rd_vb_dev *dev, uint32_t slot);
 int rd_vb_reg_mr(struct rd_fab_dev *dev, void *addr, size_t len, int access,
 		 struct rd_fab_mr **out);
 void rd_vb_dereg_mr(struct rd_fab_mr *mr);
+
+/* ---- devices that leave: hotplug.c ---- */
+
+struct rd_vb_anchor {
+	LIST_ENTRY(rd_vb_anchor) link;
+	struct rd_vb_id *id; /* bound to the device */
+};
+
+void rd_vb_hotplug_start(struct rd_vb_fab *fab);
+void rd_vb_hotplug_stop(struct rd_vb_fab *fab);
+/* librdmacm has opened the device that @cm is bound to, if any: hear of its removal. */
+void rd_vb_meet(struct rd_vb_fab *fab, struct rdma_cm_id *cm);
+/* The device was removed and has no object here any more: librdmacm lets go of it as well. */
+void rd_vb_forget(struct rd_vb_fab *fab, const struct ibv_device *ibdev);
+/* The device of @anchor was removed; the anchor goes. */
+void rd_vb_anchor_lost(struct rd_vb_fab *fab, struct rd_vb_anchor *anchor);
+/* One of the kernel's uevents; NULL: some were lost. */
+void rd_vb_uevent(struct rd_vb_fab *fab, const char *event);
 
 /* ---- completion queues: cq.c ---- */
 
@@ -187,14 +205,11 @@ struct rd_vb_cq {
 	struct rd_io io;
 	struct rd_poller poller;
 	struct rd_defer notify;
-	struct rd_defer arm;
+	struct rd_defer turn;
 	struct rd_vb_seg *segs[RD_VB_SEGS];
 	uint32_t nsegs;
 	/* Completions taken from the device ahead of the user, and those made here. */
-	struct ibv_wc *ring;
-	uint32_t size; /* a power of two */
-	uint32_t head;
-	uint32_t tail;
+	struct rd_wc_ring ring;
 	bool armed; /* the user waits for a notification */
 	bool broken;
 	int fd; /* eventfd, -1 until asked for */
@@ -342,7 +357,8 @@ struct rd_vb_conn {
 	enum rd_vb_state state;
 	struct rd_vb_id *id; /* NULL once its device was removed, or it never came to be */
 	struct rd_timer timer;
-	uint64_t deadline; /* active: of the whole attempt */
+	uint64_t deadline;             /* active: of the whole attempt */
+	struct rd_vb_attempt *attempt; /* rdma_connect() in a thread; NULL when there is none */
 
 	struct ibv_qp *qp; /* NULL when CLOSED */
 	LIST_ENTRY(rd_vb_conn) by_qpn;
@@ -402,6 +418,8 @@ int rd_vb_conn_param(struct rd_vb_conn *c, const struct rd_fab_conn_param *param
 int rd_vb_resolve(struct rd_fab *fab, const struct rd_fab_resolve_attr *attr,
 		  struct rd_fab_conn **out);
 int rd_vb_connect(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param);
+/* Afterwards rdma_connect() is not running. */
+void rd_vb_attempt_stop(struct rd_vb_conn *c);
 /* Events of a connection on its way up. */
 void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev);
 
@@ -437,6 +455,7 @@ struct rd_vb_stats {
 	uint32_t cqs;
 	uint32_t srqs;
 	uint32_t devs;
+	uint64_t arms; /* a counter: notifications asked for */
 };
 
 struct rd_vb_fab {
@@ -444,7 +463,8 @@ struct rd_vb_fab {
 	struct rd_fab_verbs_opts opts;
 	struct rd_vb_chan *chan;
 	struct rd_io io;
-	struct rd_timer rescan; /* after a removal */
+	struct rd_io uevents;
+	LIST_HEAD(, rd_vb_anchor) anchors;
 	LIST_HEAD(, rd_vb_dev) devs;
 	LIST_HEAD(, rd_vb_conn) conns;
 	struct rd_vb_stats stats;

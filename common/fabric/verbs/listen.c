@@ -44,6 +44,7 @@ static int open_listener(struct rd_vb_listener *lis)
 	if (rc == 0) {
 		rd_addr_set_port(addr, be16toh(rdma_get_src_port(cm)));
 		lis->base.prtype = rd_vb_prtype(cm);
+		rd_vb_meet(lis->fab, cm);
 		return 0;
 	}
 	rd_vb_id_destroy(lis->id);

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The provider as the layers above see it: opening, closing, and the table of operations. */
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <stdlib.h>
-#include <unistd.h>
-
-#include "util/sockaddr.h"
 
 #include "internal.h"
 
@@ -40,7 +35,7 @@ static void vb_close(struct rd_fab *base)
 		       fab->stats.conns, fab->stats.listeners, fab->stats.mrs);
 	while ((dev = LIST_FIRST(&fab->devs)))
 		rd_vb_dev_free(dev);
-	rd_timer_stop(base->loop, &fab->rescan);
+	rd_vb_hotplug_stop(fab);
 	rd_vb_cm_stop(fab);
 	free(fab);
 }
@@ -86,9 +81,9 @@ int rd_fab_verbs_open(struct rd_loop *loop, const struct rd_fab_verbs_opts *opts
 	fab->base.log = rd_loop_log(loop);
 	if (opts)
 		fab->opts = *opts;
-	fab->rescan.fn = rd_vb_rescan;
 	LIST_INIT(&fab->devs);
 	LIST_INIT(&fab->conns);
+	LIST_INIT(&fab->anchors);
 	rc = rd_vb_chan_create(&fab->chan);
 	if (rc) {
 		rd_err(fab->base.log, RD_LOG_FABRIC,
@@ -101,6 +96,7 @@ int rd_fab_verbs_open(struct rd_loop *loop, const struct rd_fab_verbs_opts *opts
 	rc = rd_vb_cm_start(fab);
 	if (rc)
 		goto err_chan;
+	rd_vb_hotplug_start(fab);
 	*out = &fab->base;
 	return 0;
 
@@ -109,81 +105,4 @@ err_chan:
 err_free:
 	free(fab);
 	return rc;
-}
-
-/* ---- whose address is it? ---- */
-
-static bool any_device(void)
-{
-	int n = 0;
-	struct ibv_device **list = ibv_get_device_list(&n);
-
-	if (!list)
-		return false;
-	ibv_free_device_list(list);
-	return n > 0;
-}
-
-/* The local address that traffic to @addr would have: itself, when it is one of ours. */
-static int local_for(const struct sockaddr *addr, struct sockaddr_storage *local)
-{
-	int fd = socket(addr->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_storage dst;
-	socklen_t len = sizeof(*local);
-	int rc = 0;
-
-	if (fd < 0)
-		return -errno;
-	memset(&dst, 0, sizeof(dst));
-	memcpy(&dst, addr, rd_addr_len(addr));
-	if (rd_addr_port((struct sockaddr *)&dst) == 0)
-		rd_addr_set_port((struct sockaddr *)&dst, 1); /* connect(2) wants one */
-	/* Sends nothing: it only looks up the route. */
-	if (connect(fd, (struct sockaddr *)&dst, rd_addr_len(addr)) ||
-	    getsockname(fd, (struct sockaddr *)local, &len))
-		rc = -errno;
-	close(fd);
-	return rc;
-}
-
-static bool of_device(const struct sockaddr *local)
-{
-	struct sockaddr_storage addr;
-	struct rdma_cm_id *id;
-	bool found;
-
-	memset(&addr, 0, sizeof(addr));
-	memcpy(&addr, local, rd_addr_len(local));
-	rd_addr_set_port((struct sockaddr *)&addr, 0);
-	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP))
-		return false;
-	found = rdma_bind_addr(id, (struct sockaddr *)&addr) == 0 && id->verbs;
-	rdma_destroy_id(id);
-	return found;
-}
-
-static bool any_of_device(sa_family_t family)
-{
-	struct ifaddrs *list;
-	bool found = false;
-
-	if (getifaddrs(&list))
-		return false;
-	for (const struct ifaddrs *i = list; i && !found; i = i->ifa_next)
-		if (i->ifa_addr && i->ifa_addr->sa_family == family &&
-		    !(i->ifa_flags & IFF_LOOPBACK))
-			found = of_device(i->ifa_addr);
-	freeifaddrs(list);
-	return found;
-}
-
-bool rd_fab_verbs_has_addr(const struct sockaddr *addr)
-{
-	struct sockaddr_storage local;
-
-	if (!any_device())
-		return false;
-	if (rd_addr_is_any(addr))
-		return any_of_device(addr->sa_family);
-	return local_for(addr, &local) == 0 && of_device((struct sockaddr *)&local);
 }

@@ -458,8 +458,11 @@ static int check_send(const struct rd_vb_conn *c, const struct ibv_send_wr *wr, 
 	uint64_t sum = 0;
 
 	switch (wr->opcode) {
-	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_INV:
+		if (wr->send_flags & IBV_SEND_INLINE && !caps->inline_with_inv)
+			return -EINVAL;
+		break;
+	case IBV_WR_SEND:
 	case IBV_WR_RDMA_WRITE:
 		break;
 	case IBV_WR_RDMA_READ:

@@ -7,9 +7,13 @@
 
 extern const struct t_case t_wire_cases[];
 extern const struct t_case t_ops_cases[];
+extern const struct t_case t_ends_cases[];
 extern const struct t_case t_flow_cases[];
 extern const struct t_case t_no_device_cases[];
+extern const struct t_case t_verbs_first_cases[];
 extern const struct t_case t_verbs_cases[];
+extern const struct t_case t_silent_cases[];
+extern const struct t_case t_hotplug_cases[];
 extern const struct t_case t_conn_cases[];
 extern const struct t_case t_abuse_cases[];
 extern const struct t_case t_threads_cases[];

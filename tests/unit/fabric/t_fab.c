@@ -183,6 +183,7 @@ static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, vo
 		e->disconnected++;
 		break;
 	case RD_FAB_EV_DEVICE_REMOVED:
+		e->removed++;
 		break;
 	}
 	if (e->destroy && e->destroy_on == ev->type)
@@ -231,6 +232,17 @@ static void fix_depth(uint16_t *depth)
 	*depth = *depth == 0xffff ? 0 : *depth ? *depth : 16;
 }
 
+/* librdmacm opens a device for good when it first meets it; that is no leak of ours. */
+static void warm_up(const struct sockaddr_storage *addr)
+{
+	struct rdma_cm_id *id;
+
+	CU_ASSERT_FATAL(rd_fab_verbs_has_addr((const struct sockaddr *)addr));
+	CU_ASSERT_EQUAL_FATAL(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	CU_ASSERT_EQUAL(rdma_bind_addr(id, (struct sockaddr *)addr), 0);
+	rdma_destroy_id(id);
+}
+
 void t_pair_open(struct t_pair *p, const struct t_opts *opts)
 {
 	static const struct t_opts none;
@@ -249,8 +261,8 @@ void t_pair_open(struct t_pair *p, const struct t_opts *opts)
 	fix_depth(&p->opts.sparam.ird);
 	fix_depth(&p->opts.sparam.ord);
 	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(test_addr(&p->opts), 0, &ss), 0);
-	if (t_verbs()) /* librdmacm opens the device for good at the first use */
-		CU_ASSERT_FATAL(rd_fab_verbs_has_addr((struct sockaddr *)&ss));
+	if (t_verbs())
+		warm_up(&ss);
 	p->fds = t_count_fds();
 	if (dbg)
 		rd_log_create("t", 2, RD_LOG_DEBUG, NULL, NULL, &p->log);
@@ -314,7 +326,7 @@ void t_pair_close(struct t_pair *p)
 	rd_fab_close(&p->sv.fab);
 	rd_loop_destroy(&p->loop);
 	rd_log_destroy(&p->log);
-	CU_ASSERT_EQUAL(t_count_fds(), p->fds);
+	CU_ASSERT(!p->fds || t_count_fds() == p->fds);
 	free(p->cl.wc);
 	free(p->sv.wc);
 }

@@ -2,7 +2,8 @@
 /*
  * Two fabrics on one loop: the stage of the provider tests. Of iwarp, joined by real loopback
  * sockets; or, with RD_TEST_FABRIC=verbs, of verbs on the RDMA device that has the addresses
- * RD_TEST_ADDR and RD_TEST_ADDR6.
+ * RD_TEST_ADDR and RD_TEST_ADDR6. Where RD_TEST_SILENT is an address that the device reaches and
+ * that never answers, and RD_TEST_LINK the device itself (test_hotplug.c), they are used as well.
  */
 #ifndef T_FAB_H
 #define T_FAB_H
@@ -29,7 +30,7 @@ struct t_end {
 	struct ibv_wc *wc; /* every completion so far */
 	int nwc;
 	bool no_poll; /* leave completions in the CQ */
-	int resolved, established, rejected, failed, disconnected;
+	int resolved, established, rejected, failed, disconnected, removed;
 	int status;
 	char reason[256];
 	uint8_t pd[RD_MPA_MAX_PD];
@@ -61,7 +62,7 @@ struct t_pair {
 	struct t_end cl, sv;
 	struct rd_fab_listener *lis;
 	struct rd_fab_req *req;
-	int fds;                     /* open before */
+	int fds;                     /* open before; 0: not to be compared */
 	uint16_t seen_ird, seen_ord; /* of the last request */
 	uint8_t req_pd[RD_MPA_MAX_PD];
 	size_t req_pd_len;

@@ -443,10 +443,10 @@ static void wrap_conn(struct t_end *e)
 
 	CU_ASSERT_EQUAL(c->sq.head, c->sq.tail);
 	CU_ASSERT_EQUAL(c->rq.head, c->rq.tail);
-	CU_ASSERT_EQUAL(cq->head, cq->tail);
+	CU_ASSERT_EQUAL(cq->ring.head, cq->ring.tail);
 	c->sq.head = c->sq.tail = c->sq.read = c->tx.cur.sq = near;
 	c->rq.head = c->rq.tail = near;
-	cq->head = cq->tail = near;
+	cq->ring.head = cq->ring.tail = near;
 	c->resp_head = c->resp_tail = c->tx.cur.resp = near;
 	c->tx.cur.send_msn = c->tx.cur.read_msn = near;
 	c->rx.send_msn = c->rx.read_msn = near;

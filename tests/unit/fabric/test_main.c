@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
+
 #include "suites.h"
 #include "t_fab.h"
+
+static const struct t_case none[] = {{NULL}};
 
 int main(int argc, char **argv)
 {
@@ -9,6 +13,7 @@ int main(int argc, char **argv)
 		{.name = "ops", .cases = t_ops_cases},
 		{.name = "abuse", .cases = t_abuse_cases},
 		{.name = "conn", .cases = t_conn_cases},
+		{.name = "ends", .cases = t_ends_cases},
 		{.name = "flow", .cases = t_flow_cases},
 		{.name = "threads", .cases = t_threads_cases},
 		{.name = "no device", .cases = t_no_device_cases},
@@ -17,8 +22,12 @@ int main(int argc, char **argv)
 
 	/* What does not look at iWARP's bytes or counters. */
 	const struct t_suite verbs[] = {
+		{.name = "addresses", .cases = t_verbs_first_cases},
 		{.name = "ops", .cases = t_ops_cases},
+		{.name = "ends", .cases = t_ends_cases},
 		{.name = "verbs", .cases = t_verbs_cases},
+		{.name = "silence", .cases = getenv("RD_TEST_SILENT") ? t_silent_cases : none},
+		{.name = "hotplug", .cases = getenv("RD_TEST_LINK") ? t_hotplug_cases : none},
 		{.name = NULL},
 	};
 

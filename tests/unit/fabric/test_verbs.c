@@ -83,6 +83,7 @@ static void no_device(void)
 static void whose_address(void)
 {
 	struct sockaddr_storage ss;
+	int fds = t_count_fds();
 
 	rd_addr_parse(getenv("RD_TEST_ADDR"), 4420, &ss);
 	CU_ASSERT(rd_fab_verbs_has_addr((struct sockaddr *)&ss));
@@ -92,6 +93,8 @@ static void whose_address(void)
 	CU_ASSERT(rd_fab_verbs_has_addr((struct sockaddr *)&ss));
 	rd_addr_parse("127.0.0.1", 4420, &ss);
 	CU_ASSERT(!rd_fab_verbs_has_addr((struct sockaddr *)&ss));
+	/* To ask opens no device: nobody would hear of its removal. */
+	CU_ASSERT_EQUAL(t_count_fds(), fds);
 }
 
 static void private_data(void)
@@ -117,6 +120,28 @@ static void private_data(void)
 			  rd_addr_port((struct sockaddr *)&p.lis->addr));
 		t_pair_close(&p);
 	}
+}
+
+/* Each side's limit is the other's, and none of the limits is used for the other direction. */
+static void different_depths(void)
+{
+	struct t_opts o = {.cparam = {.ird = 5, .ord = 9}, .sparam = {.ird = 2, .ord = 8}};
+	struct t_pair p;
+
+	t_pair_connect(&p, &o);
+	CU_ASSERT_EQUAL(p.sv.conn->ord, 5);
+	CU_ASSERT_EQUAL(p.cl.conn->ird, 5);
+	/* siw holds as many as it was asked for after all (relaxed_ird_negotiation of Linux 6.1).
+	 */
+	CU_ASSERT(p.cl.conn->ord == 2 || (p.cl.conn->ord == 9 && rd_vb_dev(p.cl.dev)->iwarp));
+	t_pair_close(&p);
+	/* One that reads nothing of ours has nothing to say about what it holds. */
+	o.cparam = (struct rd_fab_conn_param){.ird = 4, .ord = 1};
+	o.sparam = (struct rd_fab_conn_param){.ird = 0xffff, .ord = 16};
+	t_pair_connect(&p, &o);
+	CU_ASSERT_EQUAL(p.cl.conn->ird, 4);
+	CU_ASSERT_EQUAL(p.sv.conn->ord, 4);
+	t_pair_close(&p);
 }
 
 static void wrong_states(void)
@@ -384,80 +409,6 @@ static void last_words(void)
 	t_pair_close(&p);
 }
 
-static bool reached(const struct t_pair *p, int step)
-{
-	switch (step) {
-	case 0:
-		return true; /* not even resolved */
-	case 1:
-		return p->cl.resolved;
-	case 2:
-		return p->requests > 0;
-	case 3:
-		return p->cl.established;
-	default:
-		return p->cl.established && p->sv.established;
-	}
-}
-
-static void leave(int step, int how)
-{
-	struct t_opts o = {.no_accept = how >= 2 && step == 2};
-	struct t_pair p;
-
-	t_pair_open(&p, &o);
-	t_pair_start(&p);
-	T_UNTIL(&p, reached(&p, step));
-	if (how == 0) {
-		rd_fab_disconnect(p.cl.conn);
-		rd_fab_disconnect(p.cl.conn);
-		T_UNTIL(&p, p.cl.disconnected);
-		T_UNTIL(&p, !p.sv.conn || p.sv.disconnected);
-		CU_ASSERT_EQUAL(p.cl.failed, 0);
-	} else if (how == 1) {
-		rd_fab_conn_destroy(&p.cl.conn);
-		T_UNTIL(&p, !p.sv.conn || p.sv.disconnected);
-	} else if (how == 2 && p.sv.conn) {
-		rd_fab_disconnect(p.sv.conn);
-		T_UNTIL(&p, p.sv.disconnected);
-		rd_fab_conn_destroy(&p.sv.conn);
-		T_UNTIL(&p, p.cl.disconnected || p.cl.failed || p.cl.rejected);
-	} else if (how == 3 && p.sv.conn) {
-		rd_fab_conn_destroy(&p.sv.conn);
-		T_UNTIL(&p, p.cl.disconnected || p.cl.failed || p.cl.rejected);
-	}
-	CU_ASSERT(p.cl.disconnected <= 1 && p.sv.disconnected <= 1);
-	t_pair_close(&p);
-}
-
-static void leave_at_every_state(void)
-{
-	for (int step = 0; step < 5; step++)
-		for (int how = 0; how < 4; how++)
-			leave(step, how);
-}
-
-static void destroyed_in_event(void)
-{
-	static const enum rd_fab_event_type when[] = {RD_FAB_EV_RESOLVED, RD_FAB_EV_ESTABLISHED,
-						      RD_FAB_EV_DISCONNECTED};
-
-	for (int i = 0; i < 3; i++) {
-		struct t_pair p;
-
-		t_pair_open(&p, NULL);
-		p.cl.destroy = true;
-		p.cl.destroy_on = when[i];
-		t_pair_start(&p);
-		T_UNTIL(&p, i == 0 || p.sv.established);
-		if (i == 2)
-			rd_fab_disconnect(p.sv.conn);
-		T_UNTIL(&p, !p.cl.conn);
-		T_UNTIL(&p, i == 0 || p.sv.disconnected);
-		t_pair_close(&p);
-	}
-}
-
 /* ---- completions ---- */
 
 static void count_notify(struct rd_fab_cq *cq, void *arg)
@@ -494,6 +445,67 @@ static void notification(void)
 		p.sv.no_poll = false;
 		T_UNTIL(&p, p.sv.nwc == 2 * i);
 		p.sv.no_poll = true;
+	}
+	p.sv.cq->fn = NULL;
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+struct served {
+	struct ibv_wc wc[4];
+	int n;
+};
+
+static void serve(struct rd_fab_cq *cq, void *arg)
+{
+	struct served *s = arg;
+	int n;
+
+	while ((n = rd_fab_cq_poll(cq, 4, s->wc)) > 0)
+		s->n += n;
+	CU_ASSERT_EQUAL(rd_fab_cq_arm(cq), 0);
+}
+
+/* A loop that spins asks for no notification; one that sleeps is woken by it. */
+static void armed_before_sleep(void)
+{
+	struct served served = {.n = 0};
+	const uint64_t *arms;
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+	uint64_t before, end;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, 64, T_ACCESS_ALL);
+	mb = t_reg(&p.sv, mem, 64, T_ACCESS_ALL);
+	arms = &rd_vb_fab(p.sv.fab)->stats.arms;
+	p.sv.no_poll = true;
+	p.sv.cq->fn = serve;
+	p.sv.cq->arg = &served;
+	CU_ASSERT_EQUAL(rd_fab_cq_arm(p.sv.cq), 0);
+	before = *arms;
+	end = t_now() + T_WAIT;
+	for (int i = 1; i <= 50; i++) {
+		t_recv(&p.sv, 1, mb, 0, 64);
+		t_send(&p.cl, 1, ma, 0, 8);
+		while (served.n < i && t_now() < end)
+			t_turn(&p, 0);
+	}
+	CU_ASSERT_EQUAL(served.n, 50);
+	CU_ASSERT_EQUAL(*arms, before);
+	for (int i = 51; i <= 53; i++) {
+		t_recv(&p.sv, 1, mb, 0, 64);
+		t_turn(&p, RD_NSEC_PER_MSEC);
+		CU_ASSERT(*arms > before);
+		before = *arms;
+		t_send(&p.cl, 1, ma, 0, 8);
+		/* Without the notification it would sleep through the whole of it. */
+		end = t_now() + T_WAIT / 2;
+		while (served.n < i && t_now() < end)
+			t_turn(&p, T_WAIT);
+		CU_ASSERT_EQUAL(served.n, i);
+		CU_ASSERT(t_now() < end);
 	}
 	p.sv.cq->fn = NULL;
 	rd_fab_dereg_mr(&ma);
@@ -579,6 +591,12 @@ static void gather_and_inline(void)
 		CU_ASSERT_EQUAL(p.sv.wc[i].byte_len, 32);
 		CU_ASSERT(t_filled(mem + 32768, 32, 9));
 	}
+	/* What would get lost is refused. */
+	if (p.cl.dev->caps.max_inline && !p.cl.dev->caps.inline_with_inv) {
+		wr.opcode = IBV_WR_SEND_WITH_INV;
+		CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), -EINVAL);
+		wr.opcode = IBV_WR_SEND;
+	}
 	wr.num_sge = 99;
 	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), -EINVAL);
 	CU_ASSERT_PTR_EQUAL(bad, &wr);
@@ -645,11 +663,80 @@ const struct t_case t_no_device_cases[] = {
 	{NULL},
 };
 
+/* ---- nobody answers ---- */
+
+/* Behind an interface that asks no neighbour and loses everything: siw's rdma_connect() waits. */
+static void start_in_vain(struct t_pair *p, struct rd_fab_listener *silent)
+{
+	struct sockaddr_storage ss;
+
+	t_pair_open(p, NULL);
+	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(getenv("RD_TEST_SILENT"), 4420, &ss), 0);
+	silent->addr = ss;
+	rd_fab_unlisten(&p->lis);
+	p->opts.timeout_ns = RD_NSEC_PER_SEC;
+	p->lis = silent;
+	t_pair_start(p);
+	p->lis = NULL;
+}
+
+static void silence_times_out(void)
+{
+	struct rd_fab_listener silent = {0};
+	uint64_t longest = 0, start = t_now();
+	struct t_pair p;
+
+	start_in_vain(&p, &silent);
+	while (!p.cl.failed && t_now() - start < T_WAIT) {
+		uint64_t before = t_now();
+
+		t_turn(&p, RD_NSEC_PER_MSEC);
+		if (t_now() - before > longest)
+			longest = t_now() - before;
+	}
+	CU_ASSERT_EQUAL(p.cl.resolved, 1);
+	CU_ASSERT_EQUAL(p.cl.failed, 1);
+	CU_ASSERT_EQUAL(p.cl.status, -ETIMEDOUT);
+	/* No turn of the loop had to bear it. */
+	CU_ASSERT(longest < 500 * RD_NSEC_PER_MSEC);
+	t_pair_close(&p);
+}
+
+static void silence_destroyed(void)
+{
+	struct rd_fab_listener silent = {0};
+	struct t_pair p;
+	uint64_t start;
+
+	for (int i = 0; i < 2; i++) {
+		start_in_vain(&p, &silent);
+		T_UNTIL(&p, p.cl.resolved);
+		for (start = t_now(); i && t_now() - start < 100 * RD_NSEC_PER_MSEC;)
+			t_turn(&p, RD_NSEC_PER_MSEC);
+		start = t_now();
+		rd_fab_conn_destroy(&p.cl.conn);
+		CU_ASSERT(t_now() - start < T_WAIT / 5);
+		t_pair_close(&p);
+	}
+}
+
+const struct t_case t_silent_cases[] = {
+	{"a peer that does not answer: a timeout, and the loop goes on", silence_times_out},
+	{"a connection to one is destroyed at once", silence_destroyed},
+	{NULL},
+};
+
+/* Before librdmacm has met a device. */
+const struct t_case t_verbs_first_cases[] = {
+	{"whose address it is", whose_address},
+	{NULL},
+};
+
 const struct t_case t_verbs_cases[] = {
 	{"errors of all conventions become -errno", errors},
 	{"reasons of a reject", reject_texts},
-	{"whose address it is", whose_address},
 	{"private data and depths", private_data},
+	{"depths that differ", different_depths},
 	{"reject with private data, and calls in the wrong state", wrong_states},
 	{"reject on another thread, and after the fabric is gone", rejected_elsewhere},
 	{"a request adopted by another fabric", adopted_elsewhere},
@@ -659,9 +746,8 @@ const struct t_case t_verbs_cases[] = {
 	{"everything posted is flushed in order, whoever ends it", flushes},
 	{"an end under load loses no work request", end_under_load},
 	{"what was posted before a disconnect arrives", last_words},
-	{"either side leaves at every state", leave_at_every_state},
-	{"a connection destroyed in its event", destroyed_in_event},
 	{"arm, one notification", notification},
+	{"armed before a sleep, and only then", armed_before_sleep},
 	{"completions of a destroyed connection vanish", purged},
 	{"READs beyond the depth wait, sends beyond the queue are refused", read_depth},
 	{"several scatter/gather entries, and inline", gather_and_inline},

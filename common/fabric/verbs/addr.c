@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whose address is it? Asked before any provider is opened, also by programs that then never use
+ * verbs. librdmacm would open the device for the answer and keep it open (see hotplug.c); so the
+ * kernel is asked directly.
+ */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <rdma/rdma_cma_abi.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "util/sockaddr.h"
+
+#include "internal.h"
+
+/* ---- the kernel's rdma_cm ---- */
+
+#define BODY(cmd) (sizeof(cmd) - sizeof(struct ucma_abi_cmd_hdr)) /* as .in has it */
+
+static bool command(int fd, const void *cmd, size_t len)
+{
+	return write(fd, cmd, len) == (ssize_t)len;
+}
+
+/* Bind an identifier to @local and look whether it got a device. Closing @fd destroys it. */
+static bool binds(int fd, const struct sockaddr *local)
+{
+	struct ucma_abi_create_id_resp id = {0};
+	struct ucma_abi_query_addr_resp addr = {0};
+	struct ucma_abi_create_id create = {
+		.cmd = UCMA_CMD_CREATE_ID,
+		.in = BODY(create),
+		.out = sizeof(id),
+		.response = (uintptr_t)&id,
+		.ps = RDMA_PS_TCP,
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ucma_abi_bind bind = {
+		.cmd = UCMA_CMD_BIND,
+		.in = BODY(bind),
+		.addr_size = (uint16_t)rd_addr_len(local),
+	};
+	struct ucma_abi_query query = {
+		.cmd = UCMA_CMD_QUERY,
+		.in = BODY(query),
+		.out = sizeof(addr),
+		.response = (uintptr_t)&addr,
+		.option = UCMA_QUERY_ADDR,
+	};
+
+	if (!command(fd, &create, sizeof(create)))
+		return false;
+	bind.id = query.id = id.id;
+	memcpy(&bind.addr, local, rd_addr_len(local));
+	return command(fd, &bind, sizeof(bind)) && command(fd, &query, sizeof(query)) &&
+	       addr.node_guid != 0;
+}
+
+static bool of_device(const struct sockaddr *local)
+{
+	/* librdmacm knows where the file is, and has its module loaded. */
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct sockaddr_storage addr;
+	bool found;
+
+	if (!ch)
+		return false;
+	memset(&addr, 0, sizeof(addr));
+	memcpy(&addr, local, rd_addr_len(local));
+	rd_addr_set_port((struct sockaddr *)&addr, 0);
+	found = binds(ch->fd, (struct sockaddr *)&addr);
+	rdma_destroy_event_channel(ch);
+	return found;
+}
+
+/* ---- addresses ---- */
+
+static bool any_device(void)
+{
+	int n = 0;
+	struct ibv_device **list = ibv_get_device_list(&n);
+
+	if (!list)
+		return false;
+	ibv_free_device_list(list);
+	return n > 0;
+}
+
+/* The local address that traffic to @addr would have: itself, when it is one of ours. */
+static int local_for(const struct sockaddr *addr, struct sockaddr_storage *local)
+{
+	int fd = socket(addr->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage dst;
+	socklen_t len = sizeof(*local);
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	memset(&dst, 0, sizeof(dst));
+	memcpy(&dst, addr, rd_addr_len(addr));
+	if (rd_addr_port((struct sockaddr *)&dst) == 0)
+		rd_addr_set_port((struct sockaddr *)&dst, 1); /* connect(2) wants one */
+	/* Sends nothing: it only looks up the route. */
+	if (connect(fd, (struct sockaddr *)&dst, rd_addr_len(addr)) ||
+	    getsockname(fd, (struct sockaddr *)local, &len))
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static bool any_of_device(sa_family_t family)
+{
+	struct ifaddrs *list;
+	bool found = false;
+
+	if (getifaddrs(&list))
+		return false;
+	for (const struct ifaddrs *i = list; i && !found; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_addr->sa_family == family &&
+		    !(i->ifa_flags & IFF_LOOPBACK))
+			found = of_device(i->ifa_addr);
+	freeifaddrs(list);
+	return found;
+}
+
+bool rd_fab_verbs_has_addr(const struct sockaddr *addr)
+{
+	struct sockaddr_storage local;
+
+	if (!any_device())
+		return false;
+	if (rd_addr_is_any(addr))
+		return any_of_device(addr->sa_family);
+	return local_for(addr, &local) == 0 && of_device((struct sockaddr *)&local);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completions waiting for their user: the inside of the providers' completion queues. */
+#ifndef RD_FABRIC_WC_RING_H
+#define RD_FABRIC_WC_RING_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RD_WC_RING_MAX (1u << 22)
+
+/* All zero is an empty ring without room. */
+struct rd_wc_ring {
+	struct ibv_wc *wc;
+	uint32_t size; /* 0 or a power of two */
+	uint32_t head;
+	uint32_t tail;
+};
+
+/* Room for @want in all. Returns 0, -ENOSPC (more than RD_WC_RING_MAX) or -ENOMEM. */
+int rd_wc_ring_grow(struct rd_wc_ring *ring, uint32_t want);
+void rd_wc_ring_free(struct rd_wc_ring *ring);
+/* Drop those with this qp_num. */
+void rd_wc_ring_purge(struct rd_wc_ring *ring, uint32_t qp_num);
+
+static inline bool rd_wc_ring_empty(const struct rd_wc_ring *ring)
+{
+	return ring->head == ring->tail;
+}
+
+/* Grows when full. Returns 0, or -errno: then the completion is lost. */
+static inline int rd_wc_ring_push(struct rd_wc_ring *ring, const struct ibv_wc *wc)
+{
+	if (ring->tail - ring->head >= ring->size) {
+		int rc = rd_wc_ring_grow(ring, ring->size + 1);
+
+		if (rc)
+			return rc;
+	}
+	ring->wc[ring->tail++ & (ring->size - 1)] = *wc;
+	return 0;
+}
+
+/* Move up to @n to @wc. Returns how many. */
+static inline int rd_wc_ring_take(struct rd_wc_ring *ring, int n, struct ibv_wc *wc)
+{
+	int i = 0;
+
+	while (i < n && !rd_wc_ring_empty(ring))
+		wc[i++] = ring->wc[ring->head++ & (ring->size - 1)];
+	return i;
+}
+
+#endif /* RD_FABRIC_WC_RING_H */
