@@ -695,7 +695,8 @@ int rdinit_mem_unregister(struct rdinit_qpair *qpair, void *addr);
  * @param buf     Receives nblocks * ns->block_size bytes. No alignment is required.
  * @param flags   0 or RDINIT_IO_FUA.
  * @return 0; -EINVAL (beyond the end of the namespace, too long, unknown flag), -EAGAIN (as many
- *         commands in flight as the queue allows: process and try again), -ENOTCONN, -EDEADLK,
+ *         commands in flight as the queue or, see bounce_bytes, its memory allows: process and try
+ *         again), -ENOTCONN, -EDEADLK,
  * -ENOMEM; or as struct rdinit_completion's err.
  */
 int rdinit_read(struct rdinit_qpair *qpair, const struct rdinit_ns *ns, uint64_t lba,

@@ -187,6 +187,7 @@ struct rdi_queue {
 	struct rdi_req *reqs; /* cfg.depth of them */
 	struct nvme_sqe *sqes;
 	struct rd_fab_mr *sqe_mr;
+	bool inline_sqe; /* the device takes commands with the request to send them */
 	struct rdi_req_list free;
 	struct rdi_req_list busy;   /* in order of submission */
 	unsigned int inflight;      /* busy requests */

@@ -52,7 +52,7 @@ static void set_state(struct rdi_queue *q, enum rdi_queue_state state)
 const char *rdi_queue_why(const struct rdi_queue *q, int err)
 {
 	if (err == -EAGAIN)
-		return "as many commands are in flight as the queue allows";
+		return "as many commands are in flight as the queue or its bounce memory allows";
 	if (err == -ENOTCONN && q->state >= RDI_Q_CLOSING && q->text[0])
 		return q->text;
 	if (err == -ENOTCONN)
@@ -260,6 +260,9 @@ static int on_resolved(struct rdi_queue *q)
 		rc = rd_fab_cq_arm(q->cq);
 	if (rc)
 		return rc;
+	/* Where registered memory is read by the processor it gains nothing. */
+	q->inline_sqe = !q->dev->caps.cheap_mr && q->dev->caps.max_inline >= sizeof(*q->sqes);
+	qp.max_inline = q->inline_sqe ? sizeof(*q->sqes) : 0;
 	qp.send_cq = q->cq;
 	qp.recv_cq = q->cq;
 	rc = rd_fab_qp_create(q->conn, &qp);

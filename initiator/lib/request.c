@@ -252,6 +252,8 @@ int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd)
 		return rc;
 	sge[0] = (struct ibv_sge){(uintptr_t)req->sqe, sizeof(*req->sqe), q->sqe_mr->lkey};
 	wr.wr_id = (uintptr_t)&req->send;
+	if (q->inline_sqe && wr.num_sge == 1)
+		wr.send_flags |= IBV_SEND_INLINE;
 	rc = rd_fab_post_send(q->conn, &wr, &bad);
 	if (rc) {
 		rdi_unmap(q, &req->map, req->data, req->len, false);

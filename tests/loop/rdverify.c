@@ -5,12 +5,15 @@
  *   rdverify URI [--seconds N] [--range BYTES] [--seed N] [--queues N] [--depth N] [--crc]
  *
  * Commands in flight never overlap, so that every read has exactly one right answer. The same seed
- * on a namespace of the same size gives the same choices for the same completion order. Exits 1 at
+ * on a namespace of the same size gives the same choices for the same completion order. On SIGINT
+ * it is as if the time was up. Exits 1 at
  * the first difference, with its offset and both bytes; 2 on wrong usage.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +168,8 @@ static int submit(struct run *r, struct op *op)
 		memset(op->buf, 0xa5, len); /* a read that leaves bytes out must show */
 		rc = rdinit_read_async(qp, &r->ns, op->lba, op->nblocks, op->buf, 0, on_done, op);
 	}
+	if (rc == -EAGAIN && rdinit_qpair_inflight(qp) > 0)
+		return 0; /* those in flight have all of the queue's bounce memory */
 	if (rc)
 		return fail_lib(r, "submit");
 	memset(r->locked + op->lba, 1, op->nblocks);
@@ -202,9 +207,16 @@ static void wait_for_work(struct run *r, int timeout_ms)
 	poll(fds, r->n_qp + 1, timeout_ms);
 }
 
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signo)
+{
+	interrupted = 1;
+}
+
 static void run_until(struct run *r, uint64_t end_ns)
 {
-	while (!r->failed && now_ns() < end_ns) {
+	while (!r->failed && !interrupted && now_ns() < end_ns) {
 		unsigned int i, tries = 0;
 
 		for (i = 0; i < r->depth && !r->failed; i++) {
@@ -373,6 +385,7 @@ int main(int argc, char **argv)
 	rdinit_ctrl_opts_set_uri(&opts, &uri);
 	if (connect_all(&r, &opts, uri.nsid ? uri.nsid : 1) || prepare(&r, range))
 		r.failed = 1;
+	signal(SIGINT, interrupt);
 	if (!r.failed && sweep(&r, OP_WRITE) == 0) {
 		run_until(&r, now_ns() + seconds * 1000000000u);
 		drain(&r);
