@@ -268,5 +268,6 @@ const struct rdt_cmd rdt_io_cmds[256] = {
 	[nvme_cmd_write] = {"Write", 0, rw_check, rw_exec},
 	[nvme_cmd_read] = {"Read", 0, rw_check, rw_exec},
 	[nvme_cmd_write_zeroes] = {"Write Zeroes", 0, opt_write_zeroes_check, write_zeroes_exec},
-	[nvme_cmd_dsm] = {"Dataset Management", 0, opt_dsm_check, dsm_exec},
+	/* Linux (nvme_setup_discard, 6.1) always describes room for 256 ranges. */
+	[nvme_cmd_dsm] = {"Dataset Management", RDT_CMD_LONGER_SGL, opt_dsm_check, dsm_exec},
 };

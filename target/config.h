@@ -21,7 +21,9 @@ struct rdt_listener_config {
 	const char *address; /* numeric, or 0.0.0.0 or :: */
 	uint16_t port;       /* default 4420; 0: any free one, logged */
 	enum rdt_provider provider;
-	bool crc; /* iwarp: ask peers for CRC32C */
+	bool crc;           /* iwarp: ask peers for CRC32C */
+	bool send_with_inv; /* verbs: where the device can; default true */
+	bool inline_sends;  /* verbs: where the device can; default true */
 };
 
 struct rdt_ns_config {

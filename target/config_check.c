@@ -50,6 +50,15 @@ static bool given(struct rdt_config_load *load, const struct rdt_key *parent, co
 	return rdt_config_child(load, parent, name).node != NULL;
 }
 
+static void only_with(struct rdt_config_load *load, const struct rdt_key *parent, const char *name,
+		      const char *what)
+{
+	struct rdt_key key = rdt_config_child(load, parent, name);
+
+	if (key.node)
+		rdt_config_problem(load, &key, "has a meaning only with %s; remove it", what);
+}
+
 /* ---- single values ---- */
 
 static void check_u32(struct rdt_config_load *load, const struct rdt_key *parent, const char *name,
@@ -220,6 +229,14 @@ static void check_listener(struct rdt_config_load *load, const struct rdt_key *l
 
 	if (!given(load, &key, "port"))
 		l->port = DEFAULT_PORT;
+	if (!given(load, &key, "send_with_inv"))
+		l->send_with_inv = true;
+	if (!given(load, &key, "inline_sends"))
+		l->inline_sends = true;
+	if (l->provider == RDT_PROVIDER_IWARP) {
+		only_with(load, &key, "send_with_inv", "provider verbs or auto");
+		only_with(load, &key, "inline_sends", "provider verbs or auto");
+	}
 	if (rd_addr_parse(l->address, l->port, &ss)) {
 		rdt_config_problem(load, &address,
 				   "found \"%s\", expected a numeric IPv4 or IPv6 address; 0.0.0.0 "
@@ -240,15 +257,6 @@ static void check_listener(struct rdt_config_load *load, const struct rdt_key *l
 }
 
 /* ---- namespaces ---- */
-
-static void only_with(struct rdt_config_load *load, const struct rdt_key *ns, const char *name,
-		      const char *what)
-{
-	struct rdt_key key = rdt_config_child(load, ns, name);
-
-	if (key.node)
-		rdt_config_problem(load, &key, "has a meaning only with %s; remove it", what);
-}
 
 static void check_ns_path(struct rdt_config_load *load, const struct rdt_key *key,
 			  const struct rdt_ns_config *ns)

@@ -57,6 +57,8 @@ static const cyaml_schema_field_t listener_fields[] = {
 	CYAML_FIELD_ENUM("provider", STRICT, struct rdt_listener_config, provider, providers,
 			 COUNT(providers)),
 	CYAML_FIELD_BOOL("crc", OPT, struct rdt_listener_config, crc),
+	CYAML_FIELD_BOOL("send_with_inv", OPT, struct rdt_listener_config, send_with_inv),
+	CYAML_FIELD_BOOL("inline_sends", OPT, struct rdt_listener_config, inline_sends),
 	CYAML_FIELD_END,
 };
 

@@ -21,7 +21,7 @@ static bool shown(const struct rdt_qpair *qp, const struct rdt_listener *l)
 
 static uint8_t prtype(const struct rdt_listener *l)
 {
-	if (l->fab != RDT_FAB_VERBS)
+	if (l->fab < RDT_FAB_VERBS)
 		return NVMF_RDMA_PRTYPE_IWARP;
 	if (!l->prtype)
 		return NVMF_RDMA_PRTYPE_NOT_SPECIFIED;

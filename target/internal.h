@@ -277,7 +277,8 @@ enum rdt_exec {
 	RDT_EXEC_PENDING, /* rdt_req_complete() will follow, from the loop */
 };
 
-#define RDT_CMD_DISC 0x01u /* a discovery controller has it too */
+#define RDT_CMD_DISC       0x01u /* a discovery controller has it too */
+#define RDT_CMD_LONGER_SGL 0x02u /* the data descriptor may describe more than is used */
 
 struct rdt_cmd {
 	const char *name;
@@ -369,7 +370,16 @@ struct rdt_qpair {
 
 /* What serves a listener: a provider with its settings. Main loop and reactors each have one of a
  * kind. */
-enum rdt_fab_kind { RDT_FAB_IWARP, RDT_FAB_IWARP_CRC, RDT_FAB_VERBS, RDT_FABS };
+enum rdt_fab_kind {
+	RDT_FAB_IWARP,
+	RDT_FAB_IWARP_CRC,
+	/* From here on verbs, and which of the options below are set. */
+	RDT_FAB_VERBS,
+	RDT_FABS = RDT_FAB_VERBS + 4,
+};
+
+#define RDT_FAB_NO_INV    1
+#define RDT_FAB_NO_INLINE 2
 
 struct rdt_listener {
 	struct rdt_target *target;

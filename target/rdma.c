@@ -237,6 +237,8 @@ static void respond(struct rdt_req *req, bool with_data)
 		send.invalidate_rkey = req->rkey;
 		send.wr.rdma.rkey = req->rkey;
 	}
+	if (rc->inline_cqe && (send.opcode == IBV_WR_SEND || rc->rdev->dev->caps.inline_with_inv))
+		send.send_flags |= IBV_SEND_INLINE;
 	if (rd_fab_post_send(rc->conn, with_data ? &write : &send, &bad)) {
 		lose(rr, "cannot post a response");
 		return;
@@ -319,6 +321,30 @@ static void cq_event(struct rd_fab_cq *cq, void *arg)
 static void cq_again(struct rd_defer *defer)
 {
 	poll_cq(rd_container_of(defer, struct rdt_rdma_dev, again));
+}
+
+static void dev_free(struct rdt_rdma_dev *rdev)
+{
+	struct rdt_reactor *r = rdev->reactor;
+
+	SLIST_REMOVE(&r->rdma->devs, rdev, rdt_rdma_dev, link);
+	rd_defer_cancel(r->loop, &rdev->again);
+	rd_fab_dereg_mr(&rdev->mr);
+	rd_fab_cq_destroy(&rdev->cq);
+	rdev->dev->user = NULL;
+	free(rdev);
+}
+
+/* What is left of devices that were removed: objects without anything behind them. */
+static void free_gone(struct rdt_rdma *rdma)
+{
+	struct rdt_rdma_dev *rdev, *next;
+
+	for (rdev = SLIST_FIRST(&rdma->devs); rdev; rdev = next) {
+		next = SLIST_NEXT(rdev, link);
+		if (rdev->dev->gone && rdev->mrs == 1)
+			dev_free(rdev);
+	}
 }
 
 /* ---- the end of a connection ---- */
@@ -494,6 +520,10 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 	err = map_region(rc);
 	if (err)
 		return err;
+	/* Where registered memory is read by the processor it gains nothing. */
+	rc->inline_cqe =
+		!rc->rdev->dev->caps.cheap_mr && rc->rdev->dev->caps.max_inline >= NVME_CQE_SIZE;
+	attr.max_inline = rc->inline_cqe ? NVME_CQE_SIZE : 0;
 	attr.send_cq = rc->rdev->cq;
 	attr.recv_cq = rc->rdev->cq;
 	err = rd_fab_qp_create(rc->conn, &attr);
@@ -534,6 +564,7 @@ struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *
 
 	if (rdev)
 		return rdev;
+	free_gone(r->rdma);
 	rdev = calloc(1, sizeof(*rdev));
 	if (!rdev)
 		return NULL;
@@ -585,13 +616,8 @@ void rdt_rdma_fini(struct rdt_reactor *r)
 	if (!rdma)
 		return;
 	while ((rdev = SLIST_FIRST(&rdma->devs))) {
-		SLIST_REMOVE_HEAD(&rdma->devs, link);
 		assert(rdev->mrs == 1);
-		rd_defer_cancel(r->loop, &rdev->again);
-		rd_fab_dereg_mr(&rdev->mr);
-		rd_fab_cq_destroy(&rdev->cq);
-		rdev->dev->user = NULL;
-		free(rdev);
+		dev_free(rdev);
 	}
 	for (int i = 0; i < RDT_FABS; i++)
 		rd_fab_close(&rdma->fabs[i]);

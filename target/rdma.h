@@ -64,6 +64,7 @@ struct rdt_rdma_conn {
 	uint32_t reads_out;
 	uint32_t sends_out;
 	uint32_t recvs_out;
+	bool inline_cqe; /* the device takes responses with the request to send them */
 	bool established;
 	bool disconnected;
 	bool closing;

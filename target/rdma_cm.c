@@ -181,20 +181,26 @@ static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void
 	rd_loop_post(h->reactor->loop, &h->msg);
 }
 
+static enum rdt_fab_kind verbs_kind(const struct rdt_listener_config *cfg)
+{
+	return (enum rdt_fab_kind)(RDT_FAB_VERBS + (cfg->send_with_inv ? 0 : RDT_FAB_NO_INV) +
+				   (cfg->inline_sends ? 0 : RDT_FAB_NO_INLINE));
+}
+
 static enum rdt_fab_kind choose(const struct rdt_target *t, const struct rdt_listener_config *cfg)
 {
 	struct sockaddr_storage addr;
 	bool rdma;
 
 	if (cfg->provider == RDT_PROVIDER_VERBS)
-		return RDT_FAB_VERBS;
+		return verbs_kind(cfg);
 	if (cfg->provider == RDT_PROVIDER_AUTO && !rd_addr_parse(cfg->address, cfg->port, &addr)) {
 		rdma = rd_fab_verbs_has_addr((struct sockaddr *)&addr);
 		rd_info(t->log, RD_LOG_MAIN,
 			"%s port %u: provider %s (%s RDMA device has the address)", cfg->address,
 			cfg->port, rdma ? "verbs" : "iwarp", rdma ? "an" : "no");
 		if (rdma)
-			return RDT_FAB_VERBS;
+			return verbs_kind(cfg);
 	}
 	return cfg->crc ? RDT_FAB_IWARP_CRC : RDT_FAB_IWARP;
 }
@@ -214,8 +220,14 @@ static int open_fab(const struct rdt_target *t, struct rd_loop *loop, enum rdt_f
 		.congestion = t->cfg->target.congestion,
 	};
 
-	if (kind == RDT_FAB_VERBS)
-		return rd_fab_verbs_open(loop, NULL, out);
+	if (kind >= RDT_FAB_VERBS) {
+		struct rd_fab_verbs_opts verbs = {
+			.no_send_with_inv = (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INV,
+			.no_inline = (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INLINE,
+		};
+
+		return rd_fab_verbs_open(loop, &verbs, out);
+	}
 	return rd_fab_iwarp_open(loop, &opts, out);
 }
 
@@ -238,7 +250,7 @@ int rdt_rdma_open_fabs(const struct rdt_target *target, struct rd_loop *loop,
 			       target->cfg->target.congestion);
 		else if (err)
 			rd_err(target->log, RD_LOG_TARGET, "cannot open the %s provider: %s",
-			       kind == RDT_FAB_VERBS ? "verbs" : "iwarp", strerror(-err));
+			       kind >= RDT_FAB_VERBS ? "verbs" : "iwarp", strerror(-err));
 		if (err)
 			return err;
 	}

@@ -42,10 +42,13 @@ struct nvme_status rdt_sgl_parse(struct rdt_req *req)
 	}
 }
 
-/* The command knows its length now: does the descriptor describe exactly that? */
+/* The command knows its length now: does the descriptor describe exactly that, or more where it
+ * may? */
 struct nvme_status rdt_sgl_match(struct rdt_req *req)
 {
-	if (req->sgl_len != req->data_len)
+	bool longer = req->sgl_len > req->data_len && req->cmd->flags & RDT_CMD_LONGER_SGL;
+
+	if (req->sgl_len != req->data_len && !longer)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_SGL_INVALID_DATA, LOC_SGL + 8);
 	if (req->sgl_type != NVME_SGL_IN_CAPSULE || req->data_len == 0)
 		return NVME_OK;
@@ -54,8 +57,8 @@ struct nvme_status rdt_sgl_match(struct rdt_req *req)
 	if (req->raddr > req->qp->in_capsule_max)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_SGL_INVALID_OFFSET, LOC_SGL);
 	/* Both what a capsule may hold and what this one held. */
-	if (req->data_len > req->qp->in_capsule_max - req->raddr ||
-	    req->raddr + req->data_len > req->cap->data_len)
+	if (req->sgl_len > req->qp->in_capsule_max - req->raddr ||
+	    req->raddr + req->sgl_len > req->cap->data_len)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_SGL_INVALID_DATA, LOC_SGL + 8);
 	return NVME_OK;
 }

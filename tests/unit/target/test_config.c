@@ -139,6 +139,12 @@ static void structure_errors(void)
 		 "FILE:2: listeners[0].address: missing, expected a single value\n"},
 		{"listeners:\n  - address: ::1\n    provider: tcp\n" SUBSYS,
 		 "FILE:3: listeners[0].provider: found \"tcp\", expected auto, iwarp or verbs\n"},
+		{"listeners:\n  - address: ::1\n    provider: iwarp\n    send_with_inv: false\n"
+		 "    inline_sends: true\n" SUBSYS,
+		 "FILE:4: listeners[0].send_with_inv: has a meaning only with provider verbs or "
+		 "auto; remove it\n"
+		 "FILE:5: listeners[0].inline_sends: has a meaning only with provider verbs or "
+		 "auto; remove it\n"},
 		{LISTEN SUBSYS NS "nsid: 1\n        backend: zfs\n",
 		 "FILE:6: subsystems[0].namespaces[0].backend: found \"zfs\", expected file, "
 		 "block, memory or null\n"},
@@ -370,6 +376,8 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL(a->listeners[0].port, 4420);
 	CU_ASSERT_EQUAL(a->listeners[0].provider, RDT_PROVIDER_AUTO);
 	CU_ASSERT_FALSE(a->listeners[0].crc);
+	CU_ASSERT_TRUE(a->listeners[0].send_with_inv);
+	CU_ASSERT_TRUE(a->listeners[0].inline_sends);
 	CU_ASSERT_EQUAL_FATAL(a->subsystems_count, 1);
 	CU_ASSERT_TRUE(a->subsystems[0].allow_any_host);
 	CU_ASSERT_STRING_EQUAL(a->subsystems[0].model, "rdtarget");
@@ -395,8 +403,9 @@ static void loads_every_key(void)
 		"  spin: 0\n  congestion: cubic\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
 		"listeners:\n"
 		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes}\n"
-		"  - {address: 0.0.0.0, port: 0}\n"
-		"  - {address: '::', port: 4421}\n"
+		"  - {address: 0.0.0.0, port: 0, send_with_inv: false}\n"
+		"  - {address: '::', port: 4421, provider: verbs, send_with_inv: true, "
+		"inline_sends: no}\n"
 		"subsystems:\n"
 		"  - nqn: nqn.2026-01.org.example:a\n    serial: S1\n    model: M 1\n"
 		"    hosts: [nqn.2026-01.org.example:h]\n"
@@ -428,6 +437,10 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->listeners[0].port, 0);
 	CU_ASSERT_TRUE(c->listeners[0].crc);
 	CU_ASSERT_EQUAL(c->listeners[0].provider, RDT_PROVIDER_IWARP);
+	CU_ASSERT_FALSE(c->listeners[1].send_with_inv);
+	CU_ASSERT_TRUE(c->listeners[1].inline_sends);
+	CU_ASSERT_TRUE(c->listeners[2].send_with_inv);
+	CU_ASSERT_FALSE(c->listeners[2].inline_sends);
 	CU_ASSERT_EQUAL_FATAL(c->subsystems_count, 2);
 	CU_ASSERT_FALSE(c->subsystems[0].allow_any_host);
 	CU_ASSERT_STRING_EQUAL(c->subsystems[0].hosts[0], "nqn.2026-01.org.example:h");

@@ -331,6 +331,45 @@ static void deallocate(void)
 	t_pair_free(&p);
 }
 
+/* Linux describes a page whatever the number of ranges, by a key or in the capsule. */
+static void deallocate_with_room(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	struct nvme_dsm_range r[256] = {{0, htole32(1), htole64(4)}, {0, htole32(1), htole64(6)}};
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	memset(d->data, 0xff, 8192);
+	t_sqe(p.io, &sqe, nvme_cmd_dsm, r, sizeof(r));
+	sqe.nsid = htole32(1);
+	sqe.cdw11 = htole32(4);
+	a = t_exec(p.io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(d->submitted, 1);
+	CU_ASSERT_EQUAL(d->data[4 * 512], 0);
+	CU_ASSERT_EQUAL(d->data[6 * 512], 0xff);
+	/* Too little is still wrong. */
+	nvme_sgl_set_keyed(&sqe.sgl, (uintptr_t)r, 31, T_KEY, NVME_SGL_KEYED_INVALIDATE);
+	sqe.cdw10 = htole32(1);
+	a = t_exec(p.io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_SGL_INVALID_DATA);
+	/* In the capsule all of it has to be there. */
+	sqe.sgl.data.offset = 0;
+	sqe.sgl.data.length = htole32(64);
+	sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
+	for (uint32_t sent = 63; sent <= 64; sent++) {
+		d->submitted = 0;
+		t_send(p.io, &sqe, r, sent);
+		t_turn(p.env);
+		a = t_answer(p.io);
+		CU_ASSERT_EQUAL(t_status(&a), sent < 64 ? NVME_SC_SGL_INVALID_DATA : 0);
+		CU_ASSERT_EQUAL(d->submitted, sent < 64 ? 0 : 2);
+	}
+	CU_ASSERT_EQUAL(d->data[6 * 512], 0);
+	t_pair_free(&p);
+}
+
 static void backend_errors(void)
 {
 	static const struct {
@@ -401,6 +440,7 @@ const struct t_case t_io_cases[] = {
 	{"FUA and Flush reach the backend", fua_and_flush},
 	{"Write Zeroes", write_zeroes},
 	{"Dataset Management deallocates range by range", deallocate},
+	{"Dataset Management takes a descriptor of more than its ranges", deallocate_with_room},
 	{"errors of a backend become status codes", backend_errors},
 	{"unknown opcodes are answered", unknown_opcodes},
 	{NULL, NULL},
