@@ -225,6 +225,27 @@ class Queue:
         return self.data_in(NVM_READ, count * block, nsid=nsid, cdw10=slba & 0xFFFFFFFF,
                             cdw11=slba >> 32, cdw12=count - 1, **kw)
 
+    # -- the names of lib_host.py's Queue, for tests that run with either --
+
+    def post_io(self, opcode, nsid, slba, data, block, fua=False):
+        region, cid = self.conn.register(data), self.next_cid()
+        self.post(sqe(opcode, cid, nsid=nsid, cdw10=slba & 0xFFFFFFFF, cdw11=slba >> 32,
+                      cdw12=(len(data) // block - 1) | (1 << 30 if fua else 0),
+                      sgl=keyed_sgl(region.base, len(data), region.stag)))
+        return Pending(self, cid, region)
+
+    def post_read(self, nsid, slba, count, block=512):
+        return self.post_io(NVM_READ, nsid, slba, bytes(count * block), block)
+
+    def post_write(self, nsid, slba, data, block=512, *, fua=False):
+        return self.post_io(NVM_WRITE, nsid, slba, data, block, fua)
+
+    def flush(self, nsid):
+        return self.call(sqe(FLUSH, self.next_cid(), nsid=nsid))
+
+    def wait_closed(self):
+        self.conn.wait_closed()
+
     def write_blocks(self, nsid, slba, data, block=512, *, fua=False, **kw):
         return self.data_out(NVM_WRITE, data, nsid=nsid, cdw10=slba & 0xFFFFFFFF, cdw11=slba >> 32,
                              cdw12=(len(data) // block - 1) | (1 << 30 if fua else 0), **kw)
@@ -242,6 +263,22 @@ class Queue:
 
     def get_features(self, fid):
         return self.call(sqe(GET_FEATURES, self.next_cid(), cdw10=fid))
+
+
+class Pending:
+    """A command on its way, and its data."""
+
+    def __init__(self, queue, cid, region):
+        self.queue, self.cid, self.region = queue, cid, region
+
+    def wait(self):
+        cqe = self.queue.wait(self.cid)
+        self.queue.conn.deregister(self.region)
+        return cqe
+
+    @property
+    def data(self):
+        return bytes(self.region.data)
 
 
 class Rejected(iw.PeerError):

@@ -8,7 +8,12 @@ only a hang can reach.
 
 Environment (meson sets the first two):
   RDTARGET, RDINIT, RDVERIFY  the programs
-  RD_TEST_FABRIC              which fabric to run over; "iwarp" is the one there is
+  RD_TEST_FABRIC              the provider to run over, "iwarp" or "verbs"
+  RD_TEST_ADDR, RD_TEST_ADDR6 this machine's addresses to serve at; default: the loopback's. With
+                              "verbs" they have to be an RDMA device's
+  RD_TEST_NAME                a name of RD_TEST_ADDR; default localhost
+  LIBRDINIT                   with "verbs": the shared library, through which the tests are a host
+  RD_TEST_SCALE=N             counts and amounts of data divided by N, for a slow machine
   RD_TEST_VALGRIND=1          run the programs under valgrind
   RD_TEST_LONG=1              the long counts and durations
   RD_TEST_KEEP=1              keep every test's directory, not only those of failures
@@ -33,9 +38,16 @@ VALGRIND = os.environ.get('RD_TEST_VALGRIND', '') not in ('', '0')
 LONG = os.environ.get('RD_TEST_LONG', '') not in ('', '0')
 KEEP = os.environ.get('RD_TEST_KEEP', '') not in ('', '0')
 SANITIZED = os.environ.get('RD_TEST_SANITIZED', '') not in ('', '0')
+ADDR = os.environ.get('RD_TEST_ADDR', '127.0.0.1')
+ADDR6 = os.environ.get('RD_TEST_ADDR6', '::1')
+HOST_NAME = os.environ.get('RD_TEST_NAME', 'localhost')
+SCALE = int(os.environ.get('RD_TEST_SCALE', '1'))
 
 # Reached only by a hang: generous, and more so where the programs run slowly.
-DEADLINE = 60 * (10 if VALGRIND else 3 if SANITIZED else 1)
+DEADLINE = 60 * (10 if VALGRIND else 3 if SANITIZED or SCALE > 1 else 1)
+
+# For rdinit, where both ends may stand still for seconds.
+PATIENCE = ('--keep-alive-tmo', '120') if SCALE > 1 else ()
 
 NQN = 'nqn.2024-01.test:disk'
 SOURCE_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -47,6 +59,11 @@ class Skip(Exception):
 
 class Failure(AssertionError):
     pass
+
+
+def scaled(count, least=1):
+    """A count or an amount that may be smaller on a slow machine."""
+    return max(least, count // SCALE)
 
 
 # ---- what a test may need ----
@@ -73,9 +90,9 @@ def requires_root():
 def requires_ipv6():
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as sock:
-            sock.bind(('::1', 0))
+            sock.bind((ADDR6, 0))
     except OSError as e:
-        raise Skip(f'no IPv6 loopback: {e.strerror}') from e
+        raise Skip(f'no IPv6 address {ADDR6}: {e.strerror}') from e
 
 
 def requires_native():
@@ -297,6 +314,8 @@ class Target(Proc):
             found = re.search(r'listening on (\S+):(\d+) \((\w+)\)', line)
             if found:
                 self.listeners.append((found[1].strip('[]'), int(found[2])))
+                if found[3] != FABRIC:
+                    raise Failure(f'rdtarget listens with {found[3]}, not with {FABRIC}')
         if not self.listeners:
             raise Failure('rdtarget is ready but listens nowhere')
         self.addr, self.port = self.listeners[0]
@@ -409,7 +428,7 @@ class T:
         ns.update(keys)
         return ns
 
-    def config(self, namespaces=None, *, addr='127.0.0.1', target=None, listener=None,
+    def config(self, namespaces=None, *, addr=ADDR, target=None, listener=None,
                subsystem=None, subsystems=None, name='rdtarget.yaml'):
         """Write a configuration with port 0. Returns its path."""
         if ':' in addr:
@@ -468,7 +487,8 @@ class T:
 
     def rdinit(self, *args, rc=0, **kw):
         """Run rdinit and check its exit status."""
-        res = self.run([program('rdinit'), *args], **kw)
+        res = self.run([program('rdinit'), *args, *(PATIENCE if args and args[0][0] != '-' else ())],
+                       **kw)
         if res.rc != rc:
             raise Failure(f'{" ".join(res.argv)}: exit {res.rc}, expected {rc}\n{res.err}'
                           f'{res.text if len(res.out) < 2000 else ""}')
@@ -516,8 +536,13 @@ class T:
 _tests = []
 
 
+def _add(name, fn, args=()):
+    if FABRIC in getattr(fn, 'fabrics', (FABRIC,)):
+        _tests.append((name, fn, args))
+
+
 def test(fn):
-    _tests.append((fn.__name__.replace('_', ' '), fn, ()))
+    _add(fn.__name__.replace('_', ' '), fn)
     return fn
 
 
@@ -525,9 +550,34 @@ def each(*rows):
     """Make one test of each row: (label, *arguments)."""
     def mark(fn):
         for label, *args in rows:
-            _tests.append((f'{fn.__name__.replace("_", " ")}: {label}', fn, tuple(args)))
+            _add(f'{fn.__name__.replace("_", " ")}: {label}', fn, tuple(args))
         return fn
     return mark
+
+
+def iwarp_only(fn):
+    """Below @test or @each: the Python peer or bytes of iWARP are part of it, so it is about no other
+    fabric and not among their tests."""
+    fn.fabrics = ('iwarp',)
+    return fn
+
+
+def no_fabric(fn):
+    """Below @test or @each: nothing connects to anything, so one fabric is enough."""
+    fn.fabrics = ('iwarp',)
+    return fn
+
+
+def with_library(fn):
+    """Below @test or @each: librdinit is loaded into Python, which sanitizers and valgrind do not allow."""
+    if SANITIZED or VALGRIND:
+        fn.fabrics = ()
+    return fn
+
+
+def iwarp_rows(*rows):
+    """Rows of @each that mean something for iWARP only."""
+    return rows if FABRIC == 'iwarp' else ()
 
 
 def _diag(text, out=None):
@@ -578,14 +628,15 @@ def _run_one(number, name, fn, args):
     return not error
 
 
-def main():
-    """Run all tests of the calling file, or those whose name contains an argument."""
+def main(fabrics=('iwarp', 'verbs')):
+    """Run all tests of the calling file, or those whose name contains an argument. A file whose tests
+    mean nothing to this fabric has none."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    if FABRIC != 'iwarp':
-        print(f'1..0 # SKIP fabric {FABRIC} is not supported by these tests')
-        return 0
-    wanted = [row for row in _tests
-              if len(sys.argv) < 2 or any(arg in row[0] for arg in sys.argv[1:])]
+    if FABRIC not in ('iwarp', 'verbs'):
+        print(f'Bail out! RD_TEST_FABRIC is {FABRIC}, expected iwarp or verbs')
+        return 1
+    wanted = [row for row in _tests if FABRIC in fabrics and
+              (len(sys.argv) < 2 or any(arg in row[0] for arg in sys.argv[1:]))]
     print(f'1..{len(wanted)}')
     good = True
     for number, (name, fn, args) in enumerate(wanted, 1):

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What abuse tests share: after whatever a peer did, the daemon serves others and keeps nothing."""
+"""What tests share that are hosts themselves: after whatever a peer did, the daemon serves others and
+keeps nothing. Over iWARP the host is the Python peer, over anything else librdinit."""
 
 import os
 
+import lib_host
 import nvmf_peer as nv
-from t_loop import NQN, Failure, wait_for
+from t_loop import FABRIC, NQN, Failure, wait_for
+
+Peer = nv.Host if FABRIC == 'iwarp' else lib_host.Host
+# What a command ends with when the target goes away.
+LOST = (nv.iw.PeerError, lib_host.Lost)
 
 # Figures of the status line that only ever grow; all others have to return to where they were.
 TOTALS = ('reads', 'writes')
 
 
 def host(target, nqn=NQN, **kw):
-    return nv.Host(target.addr, target.port, nqn, **kw)
+    return Peer(target.addr, target.port, nqn, **kw)
 
 
 def exercise(target, nqn=NQN, nsid=1, block=512, **kw):
@@ -21,7 +27,9 @@ def exercise(target, nqn=NQN, nsid=1, block=512, **kw):
         queue = h.add_io()
         data = os.urandom(8 * block)
         nv.expect(queue.write_blocks(nsid, 3, data, block))
-        cqe, got = queue.read_blocks(nsid, 3, 8, block, sgl_type=0x4F)
+        # The peer lets the target invalidate its key.
+        keyed = {'sgl_type': 0x4F} if FABRIC == 'iwarp' else {}
+        cqe, got = queue.read_blocks(nsid, 3, 8, block, **keyed)
         nv.expect(cqe)
         if got != data:
             raise Failure('the well-behaved host read other data than it wrote')

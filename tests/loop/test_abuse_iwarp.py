@@ -385,4 +385,4 @@ def many_fpdus_in_one_segment_are_fine(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))

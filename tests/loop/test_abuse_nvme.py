@@ -413,4 +413,4 @@ def the_hosts_own_protection_ends_only_its_queue(t, sgl):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))

@@ -71,4 +71,4 @@ def wireshark_reads_our_frames(t, addr, crc):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))

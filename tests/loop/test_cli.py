@@ -6,7 +6,8 @@ import re
 import socket
 import sys
 
-from t_loop import NQN, Skip, each, main, requires_ipv6, test
+from t_loop import (ADDR, ADDR6, FABRIC, HOST_NAME, NQN, Skip, each, main, no_fabric,
+                    requires_ipv6, test)
 
 UUID = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
 
@@ -26,8 +27,8 @@ def as_json(res):
     return json.loads(res.text)
 
 
-@each(('by URI', '127.0.0.1', True), ('by options', '127.0.0.1', False), ('by URI, IPv6', '::1', True),
-      ('by options, IPv6', '::1', False))
+@each(('by URI', ADDR, True), ('by options', ADDR, False), ('by URI, IPv6', ADDR6, True),
+      ('by options, IPv6', ADDR6, False))
 def every_query_works(t, addr, by_uri):
     if ':' in addr:
         requires_ipv6()
@@ -103,6 +104,7 @@ def json_is_all_that_is_on_standard_output(t):
       ('NSID 0', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:disk/0'),
       ('NSID "x"', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:disk/x'),
       ('something behind the NSID', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:disk/1/2'))
+@no_fabric
 def bad_uri(t, uri):
     res = t.rdinit('id-ns', uri, rc=2)
     t.match(r'^rdinit: \S', res.err)
@@ -117,6 +119,7 @@ def bad_uri(t, uri):
       ('another transport', ['id-ctrl', '-t', 'tcp', '-a', '127.0.0.1', '-n', NQN]),
       ('a size that is none', ['read', f'nvme+rdma://127.0.0.1/{NQN}/1', '--data', '-', '--data-size',
                                'many']))
+@no_fabric
 def usage_error(t, args):
     res = t.rdinit(*args, rc=2)
     t.ok(res.err.strip(), 'nothing was said')
@@ -124,6 +127,7 @@ def usage_error(t, args):
 
 
 @test
+@no_fabric
 def help_goes_to_standard_output(t):
     t.match('id-ctrl', t.rdinit('--help').text)
     for verb in ('discover', 'id-ctrl', 'id-ns', 'list-ns', 'read', 'write', 'flush'):
@@ -132,6 +136,7 @@ def help_goes_to_standard_output(t):
 
 
 @test
+@no_fabric
 def version_is_printed(t):
     t.match(r'\d+\.\d+', t.rdinit('--version').text)
 
@@ -139,10 +144,10 @@ def version_is_printed(t):
 @test
 def refused_connection(t):
     with socket.socket() as sock:  # bound, not listening: nobody else gets the port
-        sock.bind(('127.0.0.1', 0))
+        sock.bind((ADDR, 0))
         port = sock.getsockname()[1]
-        res = t.rdinit('id-ctrl', f'nvme+rdma://127.0.0.1:{port}/{NQN}', rc=1)
-    t.match(rf'127\.0\.0\.1:{port}.*[Cc]onnection refused', res.err)
+        res = t.rdinit('id-ctrl', f'nvme+rdma://{ADDR}:{port}/{NQN}', rc=1)
+    t.match(rf'{re.escape(ADDR)}:{port}.*[Cc]onnection refused', res.err)
 
 
 @test
@@ -154,11 +159,19 @@ def a_host_name_that_does_not_exist(t):
 @test
 def a_host_name_works(t):
     try:
-        socket.getaddrinfo('localhost', 0, socket.AF_INET)
+        socket.getaddrinfo(HOST_NAME, 0, socket.AF_INET)
     except socket.gaierror as e:
-        raise Skip(f'no name resolves here, not even localhost: {e.strerror}') from e
+        raise Skip(f'{HOST_NAME} does not resolve here: {e.strerror}') from e
     target = two_namespaces(t)
-    t.rdinit('id-ctrl', f'nvme+rdma://localhost:{target.port}/{NQN}')
+    t.rdinit('id-ctrl', f'nvme+rdma://{HOST_NAME}:{target.port}/{NQN}')
+
+
+@each(('chosen by itself', []), ('asked for', ['--provider', FABRIC]))
+def the_fabric_is_the_one_under_test(t, args):
+    """Or all other tests would be about something else."""
+    target = two_namespaces(t)
+    res = t.rdinit('id-ctrl', target.uri(None), '--verbose', *args)
+    t.match(rf'(?m)^rdinit: .*\b{FABRIC}\b', res.err)
 
 
 @test

@@ -9,10 +9,11 @@ import stat
 import subprocess
 import sys
 
-from t_loop import (ENGINE, NQN, Skip, each, main, program, requires_disk, requires_engine,
-                    requires_root, test)
+from t_loop import (ADDR6, ENGINE, NQN, SCALE, Skip, each, iwarp_only, iwarp_rows, main, program,
+                    requires_disk, requires_engine, requires_root, scaled, test)
 
-SIZE = 16 << 20
+SIZE = scaled(16 << 20, 2 << 20)
+FEWER = 1 if SCALE == 1 else 3
 BACKENDS = (('file, io_uring, 512', {'engine': 'io_uring'}),
             ('file, io_uring, 4096', {'engine': 'io_uring', 'block_size': 4096}),
             ('file, aio, 512', {'engine': 'aio'}),
@@ -54,7 +55,7 @@ def lengths_and_places_leave_their_neighbours_alone(t, keys):
     t.rdinit('write', target.uri(), '--data', '-', input=bytes(model))
     rng = random.Random(3)
     lengths = [1, block - 1, block, block + 1, 3 * block + 7, 65535, 65536, 65537, 200001, 1 << 20]
-    for length in lengths:
+    for length in lengths[::FEWER]:
         slba = rng.randrange((SIZE - length) // block)
         data = rng.randbytes(length)
         t.rdinit('write', target.uri(), '--start-block', str(slba), '--data', '-', input=data)
@@ -71,7 +72,7 @@ def byte_offsets_leave_their_neighbours_alone(t, keys):
     model = bytearray(pattern(SIZE, 20))
     t.rdinit('write', target.uri(), '--data', '-', input=bytes(model))
     rng = random.Random(21)
-    for length in (1, 5, 511, 512, 513, 4095, 4097, 65536, 70001, 300000):
+    for length in (1, 5, 511, 512, 513, 4095, 4097, 65536, 70001, 300000)[::FEWER]:
         offset = rng.randrange(SIZE - length)
         data = rng.randbytes(length)
         t.rdinit('write', target.uri(), '--offset', str(offset), '--data', '-', input=data)
@@ -126,7 +127,7 @@ def several_queues(t, queues, rc):
 @each(('queue size 2', 2), ('queue size 16', 16), ('queue size 128', 128))
 def queue_sizes(t, depth):
     target = serve(t, {'backend': 'memory'})
-    data = pattern(4 << 20, 7)
+    data = pattern(SIZE // 4, 7)
     t.rdinit('write', target.uri(), '--queue-size', str(depth), '--data', '-', input=data)
     got = t.rdinit('read', target.uri(), '--queue-size', str(depth), '--data', '-', '--data-size',
                    str(len(data))).out
@@ -153,15 +154,16 @@ def nvme_cli_options_name_the_place(t):
     t.same(t.rdinit('read', *where, '--data', '-', '--data-size', '5000').out, data)
 
 
-@each(('CRC off', {}), ('CRC on', {'crc': True}))
+@each(('CRC off', {}), *iwarp_rows(('CRC on', {'crc': True})))
 def bytes_arrive_over_ipv6(t, listener):
-    target = serve(t, {'backend': 'memory'}, addr='::1', listener=listener)
-    data = pattern(3 << 20, 10)
+    target = serve(t, {'backend': 'memory'}, addr=ADDR6, listener=listener)
+    data = pattern(SIZE // 16 * 3, 10)
     t.rdinit('write', target.uri(), '--data', '-', input=data)
     t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(len(data))).out, data)
 
 
 @test
+@iwarp_only
 def crc_asked_for_by_the_initiator(t):
     target = serve(t, {'backend': 'memory'})
     data = pattern(1 << 20, 11)
@@ -173,7 +175,7 @@ def crc_asked_for_by_the_initiator(t):
 def a_pipe_on_both_sides(t):
     """Standard input and output that cannot be sought in."""
     target = serve(t, {'backend': 'memory'})
-    data = pattern(5 << 20, 12)
+    data = pattern(SIZE // 16 * 5, 12)
     source = t.spawn('cat', ['cat', t.file('in', data)], stdout=-1, wrap=False)
     t.rdinit('write', target.uri(), '--data', '-', stdin=source.popen.stdout)
     source.popen.stdout.close()
@@ -313,8 +315,10 @@ class Terminal:
 def a_progress_bar_on_a_terminal(t):
     """Drawn in place, complete at the end, and gone from a line that tells an error."""
     target = t.target([t.namespace(1, backend='null', size='4GiB'), t.namespace(2, backend='memory')])
-    argv = [program('rdinit'), 'write', target.uri(1), '--data', '/dev/zero', '--data-size', '2GiB']
-    end = rb'\r\[#{30}\] 100% 2\.0 GiB, [\d.]+ \w+/s\x1b\[K\r\n$'
+    mib = 2048 if SCALE == 1 else 256
+    argv = [program('rdinit'), 'write', target.uri(1), '--data', '/dev/zero', '--data-size', f'{mib}MiB']
+    size = rb'2\.0 GiB' if mib == 2048 else rb'256\.0 MiB'
+    end = rb'\r\[#{30}\] 100% ' + size + rb', [\d.]+ \w+/s\x1b\[K\r\n$'
     term = Terminal(t, argv)
     t.eq(term.rc, 0, 'exit status')
     t.ok(re.search(end, term.shown), f'{term.shown[-200:]}')

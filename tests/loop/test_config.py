@@ -2,17 +2,18 @@
 """rdtarget --check, and what a bad configuration is told: file, line, key, what was expected."""
 
 import os
+import re
 import sys
 
-from t_loop import ENGINE, NQN, SOURCE_ROOT, each, main, program, test
+from t_loop import ADDR, ENGINE, FABRIC, NQN, SOURCE_ROOT, each, main, no_fabric, program, test
 
 GOOD = f'''\
 target:
   reactors: 2
 listeners:
-  - address: 127.0.0.1
+  - address: {ADDR}
     port: 0
-    provider: iwarp
+    provider: {FABRIC}
 subsystems:
   - nqn: {NQN}
     allow_any_host: true
@@ -31,11 +32,13 @@ def check(t, text, *, rc):
 
 
 @test
+@no_fabric
 def a_good_configuration(t):
     check(t, GOOD, rc=0)
 
 
 @test
+@no_fabric
 def check_does_not_serve_and_makes_no_file(t):
     path = t.path('disk.img')
     text = GOOD.replace('backend: memory', f'backend: file\n        path: {path}\n        create: true')
@@ -44,6 +47,7 @@ def check_does_not_serve_and_makes_no_file(t):
 
 
 @each(('quickstart.yaml', 'quickstart.yaml'), ('example.yaml', 'example.yaml'))
+@no_fabric
 def shipped_configuration_is_good(t, name):
     path = os.path.join(SOURCE_ROOT, 'configs', name)
     res = t.run([program('rdtarget'), '--check', '-c', path])
@@ -65,12 +69,12 @@ SECOND_NS = GOOD + '''\
         size: 16MiB
 '''
 SECOND_SUBSYS = GOOD + GOOD[GOOD.index('  - nqn'):]
-SECOND_LISTENER = edited('    provider: iwarp\n', '''\
-    provider: iwarp
-  - address: 127.0.0.1
+SECOND_LISTENER = edited(f'    provider: {FABRIC}\n', f'''\
+    provider: {FABRIC}
+  - address: {ADDR}
     port: 4420
-    provider: iwarp
-  - address: 127.0.0.1
+    provider: {FABRIC}
+  - address: {ADDR}
     port: 4420
 ''')
 LONG_NQN = 'nqn.2024-01.test:' + 'n' * (224 - len('nqn.2024-01.test:'))
@@ -86,8 +90,8 @@ BAD = (
      'allow_any_host'),
     ('port 65536', edited('port: 0', 'port: 65536'), 'port', 'port'),
     ('port -1', edited('port: 0', 'port: -1'), 'port', 'port'),
-    ('a host name as address', edited('127.0.0.1', 'localhost'), 'localhost', 'address'),
-    ('an unknown provider', edited('iwarp', 'pigeon'), 'pigeon', 'provider'),
+    ('a host name as address', edited(ADDR, 'localhost'), 'localhost', 'address'),
+    ('an unknown provider', edited(FABRIC, 'pigeon'), 'pigeon', 'provider'),
     ('an unknown backend', edited('memory', 'papyrus'), 'papyrus', 'backend'),
     ('an unknown engine', edited('size: 16MiB', 'size: 16MiB\n        engine: steam'), 'steam',
      'engine'),
@@ -131,6 +135,7 @@ BAD = (
 
 
 @each(*BAD)
+@no_fabric
 def bad(t, text, where, says):
     res = check(t, text, rc=1)
     t.match(f'(?i){says}', res.err, 'the message')
@@ -142,6 +147,7 @@ def bad(t, text, where, says):
 
 
 @test
+@no_fabric
 def every_mistake_is_named_in_one_run(t):
     text = edited('reactors: 2', 'reactors: 0').replace('16MiB', '1000000')
     res = check(t, text, rc=1)
@@ -150,6 +156,7 @@ def every_mistake_is_named_in_one_run(t):
 
 
 @test
+@no_fabric
 def a_missing_configuration_file(t):
     res = t.run([program('rdtarget'), '--check', '-c', t.path('none.yaml')])
     t.eq(res.rc, 1, 'exit status')
@@ -157,6 +164,7 @@ def a_missing_configuration_file(t):
 
 
 @test
+@no_fabric
 def no_configuration_named(t):
     res = t.run([program('rdtarget')])
     t.ok(res.rc in (1, 2), f'exit {res.rc}')
@@ -164,6 +172,7 @@ def no_configuration_named(t):
 
 
 @test
+@no_fabric
 def an_unknown_option(t):
     res = t.run([program('rdtarget'), '--frobnicate'])
     t.ok(res.rc in (1, 2), f'exit {res.rc}')
@@ -171,6 +180,7 @@ def an_unknown_option(t):
 
 
 @each(('--help', '--check'), ('--version', r'\d+\.\d+'))
+@no_fabric
 def prints(t, pattern):
     option = t.name.rsplit(': ', 1)[1]
     res = t.run([program('rdtarget'), option])
@@ -195,15 +205,16 @@ FILE = edited('backend: memory', f'backend: file\n        engine: {ENGINE}\n    
 def port_in_use(t):
     first = t.target([t.namespace(backend='memory')])
     serve_fails(t, edited('port: 0', f'port: {first.port}'), '(?i)address already in use',
-                rf'127\.0\.0\.1.*{first.port}')
+                rf'{re.escape(ADDR)}.*{first.port}')
 
 
 @test
 def an_address_of_another_machine(t):
-    serve_fails(t, edited('127.0.0.1', '192.0.2.77'), r'192\.0\.2\.77', '(?i)cannot assign')
+    serve_fails(t, edited(ADDR, '192.0.2.77'), r'192\.0\.2\.77', '(?i)cannot assign')
 
 
 @test
+@no_fabric
 def a_missing_file(t):
     path = t.path('none.img')
     text = FILE.replace('PATH', path).replace('        size: 16MiB\n', '')
@@ -212,18 +223,21 @@ def a_missing_file(t):
 
 
 @test
+@no_fabric
 def a_file_in_a_missing_folder(t):
     text = FILE.replace('PATH', t.path('no/folder/x.img') + '\n        create: true')
     serve_fails(t, text, 'no/folder', 'No such file')
 
 
 @test
+@no_fabric
 def a_folder_as_file(t):
     serve_fails(t, FILE.replace('PATH', t.dir).replace('        size: 16MiB\n', ''),
                 '(?i)directory|regular')
 
 
 @test
+@no_fabric
 def a_file_that_is_no_multiple_of_the_block(t):
     path = t.file('odd.img', bytes(100000))
     serve_fails(t, FILE.replace('PATH', path).replace('        size: 16MiB\n', ''), 'odd.img',
@@ -231,6 +245,7 @@ def a_file_that_is_no_multiple_of_the_block(t):
 
 
 @test
+@no_fabric
 def an_empty_file(t):
     path = t.file('empty.img', b'')
     serve_fails(t, FILE.replace('PATH', path).replace('        size: 16MiB\n', ''), 'empty.img',
@@ -238,6 +253,7 @@ def an_empty_file(t):
 
 
 @test
+@no_fabric
 def a_file_as_block_device(t):
     path = t.file('plain.img', bytes(1 << 20))
     text = FILE.replace('PATH', path).replace('backend: file', 'backend: block')

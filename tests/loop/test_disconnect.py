@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host that goes away, in every state there is, by FIN and by RST."""
+"""A host that goes away, in every state there is: by FIN and by RST, and as a program that is killed."""
 
 import sys
 
 import iwarp_peer as iw
+import lib_host
 import nvmf_peer as nv
-from t_loop import NQN, each, main, test
+from t_loop import NQN, each, iwarp_only, main, scaled, test, with_library
 from t_serving import Baseline, host
 
 BOTH = (('FIN', False), ('RST', True))
@@ -24,6 +25,7 @@ def mid_handshake(target, where):
 
 
 @each(*states('nothing sent', 'mid key', 'mid header', 'mid private data', 'request sent'))
+@iwarp_only
 def during_the_handshake(t, where, reset):
     target = t.target([t.namespace(backend='memory')])
     with Baseline(target):
@@ -39,6 +41,7 @@ def connect_capsule(queue):
 
 @each(*states('after MPA', 'mid capsule', 'Connect sent', 'READ of Connect data unanswered',
               'READ of Connect data half answered', 'Connect answered'))
+@iwarp_only
 def during_connect(t, where, reset):
     target = t.target([t.namespace(backend='memory')])
     with Baseline(target):
@@ -72,6 +75,7 @@ def several_segments(conn, req, count):
               'READ unanswered', 'READ half answered', 'mid segment of a READ response',
               'writes outstanding', 'reads outstanding, none read', 'AER pending',
               'shutdown asked for', 'after shutdown', 'only the I/O queue', 'only the admin queue'))
+@iwarp_only
 def of_a_controller(t, where, reset):
     target = t.target()  # a file: I/O is really in flight
     with Baseline(target):
@@ -132,11 +136,25 @@ def with_io(h, queue, where):
         conn.recv_segment()  # the answers are on their way
 
 
+@each(*((state, state) for state in lib_host.STATES))
+@with_library
+def a_program_is_killed(t, state):
+    """Not by its own code, so in the order in which the kernel clears its things away."""
+    target = t.target()
+    with Baseline(target):
+        for _ in range(scaled(3)):
+            proc = t.spawn('host', [sys.executable, lib_host.__file__, target.addr, str(target.port), NQN,
+                                    state], stdin=-1, wrap=False)
+            proc.expect('^ready$')
+            proc.kill()
+            proc.popen.stdin.close()
+
+
 @test
-def two_hundred_connections_in_a_row(t):
+def many_connections_in_a_row(t):
     target = t.target([t.namespace(backend='memory')])
     with Baseline(target):
-        for i in range(200):
+        for i in range(scaled(200, 40)):
             h = host(target)
             if i % 3:
                 h.connect()

@@ -471,4 +471,4 @@ def a_read_only_namespace_refuses_writes(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))

@@ -104,4 +104,4 @@ def another_program_can_use_the_library(t, how):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))

@@ -7,10 +7,12 @@ import signal
 import sys
 
 import nvmf_peer as nv
-from t_loop import LONG, SANITIZED, VALGRIND, each, main, program, test, wait_for
+from t_loop import (LONG, SANITIZED, SCALE, VALGRIND, each, main, program, scaled, test,
+                    wait_for)
 from t_serving import Baseline, exercise, host
 
-KILLS = int(os.environ.get('RD_TEST_KILLS', 200 if LONG else 20))
+KILLS = int(os.environ.get('RD_TEST_KILLS', 200 if LONG else scaled(20, 8)))
+SOME = scaled(16 << 20, 2 << 20)  # bytes
 if VALGRIND or SANITIZED:
     KILLS = min(KILLS, 5)
 
@@ -43,7 +45,7 @@ def load(t, target, number, *args):
     else:
         proc = rdinit(t, 'write', target, '--data', '/dev/zero', '--data-size', str(1 << 33), *queues,
                       *args)
-    moves(t, proc, 16 << 20)
+    moves(t, proc, SOME)
     return proc
 
 
@@ -55,13 +57,13 @@ def rdinit_is_killed_under_load(t, keys):
         rss = None
         for number in range(KILLS):
             proc = load(t, target, number)
-            moves(t, proc, rng.randrange(32 << 20))  # never at the same place
+            moves(t, proc, rng.randrange(2 * SOME))  # never at the same place
             proc.kill()
-            if number == KILLS // 4:
+            if number == max(KILLS // 4, min(4, KILLS - 1)):  # each number of queues has been there
                 rss = target.rss()
         if not (VALGRIND or SANITIZED):
             grown = target.rss() - rss
-            t.note(f'{KILLS} kills: resident memory {grown >> 10:+d} KiB since the first quarter')
+            t.note(f'{KILLS} kills: resident memory {grown >> 10:+d} KiB since the first ones')
             t.ok(grown < 2 << 20, f'resident memory grew by {grown >> 10} KiB')
 
 
@@ -94,10 +96,22 @@ def the_target_is_stopped_and_does_not_answer(t):
     """SIGSTOP: the connection stays, nothing comes. The time-out is what ends it."""
     target = null_and_memory(t)
     t.cleanup(target.signal, signal.SIGCONT)
-    proc = load(t, target, 1, '--timeout', '1s')
+    proc = load(t, target, 1, '--timeout', '1s' if SCALE == 1 else '8s')
     target.signal(signal.SIGSTOP)
     t.eq(proc.wait(), 1, 'exit status of rdinit')
     t.match(r'(?mi)^rdinit: .*time', proc.text(), 'its words')
+    target.signal(signal.SIGCONT)
+    exercise(target, nsid=2)
+
+
+@test
+def a_target_that_is_stopped_is_not_waited_for(t):
+    """Nothing answers the connection request."""
+    target = null_and_memory(t)
+    t.cleanup(target.signal, signal.SIGCONT)
+    target.signal(signal.SIGSTOP)
+    res = t.rdinit('id-ctrl', target.uri(None), '--connect-timeout', '1s', rc=1)
+    t.match(r'(?mi)^rdinit: .*(time|respon)', res.err, 'its words')
     target.signal(signal.SIGCONT)
     exercise(target, nsid=2)
 
@@ -136,9 +150,9 @@ def rdinit_ignores_what_it_was_started_to_ignore(t):
     target = null_and_memory(t)
     proc = t.spawn('rdinit', [program('rdinit'), 'read', target.uri(), '--data', '/dev/null'],
                    wrap=False, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-    moves(t, proc, 16 << 20)
+    moves(t, proc, SOME)
     proc.signal(signal.SIGHUP)
-    moves(t, proc, 64 << 20)
+    moves(t, proc, 4 * SOME)
     proc.kill()
 
 
@@ -151,7 +165,7 @@ def rdinit_stopped_does_not_stop_others(t):
         proc.signal(signal.SIGSTOP)
         exercise(target, nsid=2)
         proc.signal(signal.SIGCONT)
-        moves(t, proc, 16 << 20)
+        moves(t, proc, SOME)
         proc.kill()
 
 

@@ -4,11 +4,11 @@
 import subprocess
 import sys
 
-from t_loop import (DEADLINE, LONG, SANITIZED, VALGRIND, Failure, each, main, program, requires_disk,
-                    requires_engine, requires_ipv6, test)
+from t_loop import (ADDR, ADDR6, DEADLINE, FABRIC, LONG, PATIENCE, SANITIZED, VALGRIND, Failure, each, main,
+                    program, requires_disk, requires_engine, requires_ipv6, scaled, test)
 
 MIB = 1 << 20
-TOTAL = (1024 if LONG else 16 if VALGRIND or SANITIZED else 256) * MIB
+TOTAL = (1024 if LONG else 16 if VALGRIND or SANITIZED else scaled(256, 16)) * MIB
 WRITERS = 4
 
 
@@ -21,7 +21,7 @@ def random_file(path, size):
 
 
 def start(t, name, *args):
-    return t.spawn(name, [program('rdinit'), *args])
+    return t.spawn(name, [program('rdinit'), *args, *PATIENCE])
 
 
 def join(procs):
@@ -71,7 +71,7 @@ def parallel_writers_and_readers(t, block, engine):
 @test
 def readers_see_whole_blocks_of_writers(t):
     """Two write the same range over and over, in different values; a reader finds no third one."""
-    size = 4 * MIB
+    size = scaled(4, 2) * MIB
     target = t.target([t.namespace(backend='memory', size=size)])
     paths = [t.file('a', b'\xAA' * size), t.file('b', b'\x55' * size)]
     t.rdinit('write', target.uri(), '--data', paths[0])
@@ -89,15 +89,19 @@ BACKENDS = (('memory', {'backend': 'memory'}), ('io_uring', {'engine': 'io_uring
             ('aio', {'engine': 'aio'}))
 
 
-@each(*((f'{name}, {addr}, CRC {"on" if crc else "off"}', keys, addr, crc)
-        for name, keys in BACKENDS for addr in ('127.0.0.1', '::1') for crc in (False, True)
-        if LONG or (crc == (addr == '::1'))))
+CRC = (False, True) if FABRIC == 'iwarp' else (False,)
+
+
+@each(*((f'{name}, {addr}' + (f', CRC {"on" if crc else "off"}' if FABRIC == 'iwarp' else ''), keys,
+         addr, crc)
+        for i, (name, keys) in enumerate(BACKENDS) for addr in (ADDR, ADDR6) for crc in CRC
+        if LONG or (crc if FABRIC == 'iwarp' else i % 2 == 1) == (addr == ADDR6)))
 def verified_random_io(t, keys, addr, crc):
     if 'engine' in keys:
         requires_engine(keys['engine'])
     if ':' in addr:
         requires_ipv6()
-    target = t.target([t.namespace(size=64 * MIB, **keys)], addr=addr, listener={'crc': crc})
+    target = t.target([t.namespace(size=scaled(64, 16) * MIB, **keys)], addr=addr, listener={'crc': crc})
     seconds = 120 if LONG else 3
     res = t.run([program('rdverify'), target.uri(), '--seconds', seconds, '--queues', '2'],
                 deadline=DEADLINE + 10 * seconds)

@@ -13,12 +13,13 @@ import time
 
 import iwarp_peer as iw
 import nvmf_peer as nv
-from t_loop import DEADLINE, LONG, SANITIZED, VALGRIND, Failure, each, main
+import lib_host
+from t_loop import DEADLINE, FABRIC, LONG, SANITIZED, VALGRIND, Failure, each, main, scaled
 from t_serving import Baseline, host
 
 SEED = int(os.environ.get('RD_TEST_SEED', random.SystemRandom().randrange(1 << 32)))
 SECONDS = float(os.environ.get('RD_TEST_SECONDS', 60 if LONG else 4))
-HOSTS = 8
+HOSTS = scaled(8, 3)
 SHORT_KATO = 200  # ms; the association may end between any two steps
 BLOCKS = 32768
 
@@ -155,6 +156,66 @@ class Guest:
             self.rng.choice(h.io).close(reset=True)
 
 
+class LibGuest(Guest):
+    """The same with librdinit, as far as it goes: it resets and aborts nothing."""
+
+    def live(self):
+        h = host(self.target, kato=self.rng.choice((0, 0, SHORT_KATO, 5000)), queues=8)
+        try:
+            h.enable()
+            for _ in range(self.rng.randrange(4)):
+                h.add_io(depth=16)
+            for _ in range(self.rng.randrange(1, 6)):
+                self.rng.choice((self.load, self.load, self.drain, self.requeue, self.ask))(h)
+            self.leave(h)
+        except lib_host.Lost:
+            if h.kato != SHORT_KATO:
+                raise
+        finally:
+            h.close()
+
+    def load(self, h):
+        for queue in h.io:
+            for _ in range(self.rng.randrange(8)):
+                if len(queue.pending) >= 6:
+                    break
+                self.post(queue, self.rng.choice((1, 2)),
+                          self.rng.choice((queue.post_read, queue.post_write, queue.post_flush)))
+
+    def post(self, queue, nsid, how, in_capsule=False):
+        count = self.rng.choice((1, 8, 16, 100, 256))
+        slba = self.rng.randrange(BLOCKS - count)
+        if how == queue.post_flush:
+            how(nsid)
+        elif how == queue.post_read:
+            how(nsid, slba, count)
+        else:
+            how(nsid, slba, bytes(count * 512))
+
+    def drain(self, h):
+        for queue in h.io:
+            for pending in list(queue.pending):
+                self.check(pending.wait())
+
+    def ask(self, h):
+        self.check(h.admin.identify(1)[0])
+
+    def requeue(self, h):
+        """A queue ends with its commands in flight, and another takes its place."""
+        if h.io:
+            h.io.pop().close()
+            h.add_io(depth=16)
+
+    def leave(self, h):
+        how = self.rng.randrange(4)
+        if how < 2:
+            self.drain(h)
+        if how in (1, 2):
+            h.shutdown()
+        elif how == 3:
+            h.admin.close()
+
+
 @each(('io_uring and memory', 'io_uring'), ('aio and memory', 'aio'))
 def hosts_that_come_and_go_at_random(t, engine):
     target = t.target([t.namespace(1, engine=engine), t.namespace(2, backend='memory')],
@@ -166,7 +227,8 @@ def hosts_that_come_and_go_at_random(t, engine):
             h.add_io()
         h.shutdown()
     with Baseline(target, nsid=2):
-        guests = [Guest(target, number) for number in range(4 if SANITIZED or VALGRIND else HOSTS)]
+        kind = Guest if FABRIC == 'iwarp' else LibGuest
+        guests = [kind(target, number) for number in range(4 if SANITIZED or VALGRIND else HOSTS)]
         end = time.monotonic() + SECONDS
         threads = [threading.Thread(target=guest.run, args=(end,)) for guest in guests]
         for thread in threads:
