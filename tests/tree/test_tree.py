@@ -2,6 +2,7 @@
 """The tree's own rules: who may include whom, sizes, and that programs, manual pages and samples agree."""
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -190,6 +191,67 @@ def manual_page_has_no_warnings(t, path):
         raise Skip('the man macros are not installed')
     t.eq(res.stderr, '', 'warnings')
     t.eq(res.returncode, 0, 'exit status')
+
+
+def interop(*args, top=SOURCE_ROOT):
+    return subprocess.run([sys.executable, os.path.join(top, 'tools', 'interop'), *args],
+                          capture_output=True, text=True, check=False)
+
+
+@test
+def docs_interop_is_about_the_tests_that_there_are(t):
+    res = interop('--check')
+    t.eq(res.returncode, 0, f'exit status\n{res.stderr}')
+
+
+def interop_tree(t):
+    """A tree with one script of two pairs, and meson's log of it."""
+    for folder in ('docs', 'tools', 'tests/vm'):
+        os.makedirs(t.path(folder))
+    shutil.copy(os.path.join(SOURCE_ROOT, 'tools', 'interop'), t.path('tools'))
+    t.file('tests/vm/meson.build', b"rxe_verbs = ['rxe', 'verbs']\nsiw_verbs = ['siw', 'verbs']\n"
+           b"vm_tests += {'talk': [rxe_verbs, siw_verbs]}\n")
+    t.file('tests/vm/test_talk.sh', b'# Interop: this -> that\nt_case "both work" f\n')
+    lines = [json.dumps({'name': f'rdnvme:vm / vm - talk, {device}, verbs', 'result': 'OK',
+                         'stdout': '# kernel 6.1.0\nok 1 - both work\nok 2 - in: size: 1\n'
+                                   'ok 3 - in: size: 2\nok 4 - x # SKIP no y\n'})
+             for device in ('rxe', 'siw')]
+    return lines
+
+
+def write_page(t, lines, rc=0):
+    res = interop(t.file('log.json', '\n'.join(lines).encode()), top=t.dir)
+    t.eq(res.returncode, rc, f'exit status\n{res.stderr}')
+    t.file('docs/interop.md', res.stdout.encode())
+    return res
+
+
+@test
+def docs_interop_comes_from_results(t):
+    lines = interop_tree(t)
+    text = write_page(t, lines).stdout
+    for part in ('Kernel: 6.1.0\n', '| this | that | rxe | verbs | talk | 3 |\n', '- both work\n',
+                 '- in: size (2)\n'):
+        t.ok(part in text, f'no {part!r} in\n{text}')
+    t.match('siw, verbs: not in the logs', write_page(t, lines[:1], rc=1).stderr)
+    bad = lines[1].replace('ok 1 -', 'not ok 1 -')
+    t.match('siw, verbs: failed: both work', write_page(t, [lines[0], bad], rc=1).stderr)
+
+
+@each(('a pair more', 'tests/vm/meson.build', '[rxe_verbs', "[siw_verbs, rxe_verbs, rxe_iwarp", None),
+      ('a script less', 'tests/vm/meson.build', 'rxe_verbs, siw', 'siw', 'talk over rxe with verbs is in'),
+      ('another case', 'tests/vm/test_talk.sh', 'both work', 'it works', 'the case "it works" is not'),
+      ('other peers', 'tests/vm/test_talk.sh', 'this ->', 'these ->', 'does not say that talk is these'),
+      ('a script of no peer', 'tests/vm/test_talk.sh', '# Interop', '# Internet', 'test_talk.sh: no line'))
+def docs_interop_is_stale_after(t, path, old, new, says):
+    write_page(t, interop_tree(t))
+    t.eq(interop('--check', top=t.dir).returncode, 0, 'exit status of a fresh page')
+    with open(t.path(path), encoding='utf-8') as f:
+        text = f.read()
+    t.file(path, text.replace(old, new).encode())
+    res = interop('--check', top=t.dir)
+    t.eq(res.returncode, 1, 'exit status')
+    t.match(says or 'rxe_iwarp is no pair', res.stderr)
 
 
 @each(*((name, name) for name in ('quickstart', 'check', 'lib.sh')))

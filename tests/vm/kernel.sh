@@ -123,6 +123,23 @@ make_parameters()
 		grep -q "^module_param($name," "$dir/siw_main.c" ||
 			die "siw_main.c has no $name any more"
 	done
+	make_send_status "$dir"
+}
+
+# siw_post_send() gives -ENOTCONN while another thread ends the connection. nvme-rdma (6.1, nvme_rdma_queue_rq)
+# takes any error but -EIO for the disk's and not the path's, and fails the I/O for good, whatever the target does.
+# The parameter lost_send_status names another error, for queue pairs of the kernel; without it, siw does as ever.
+make_send_status()
+{
+	local dir=$1 made
+
+	sed -i '/^int siw_post_send(/,/^}/s/rv = -ENOTCONN;/rv = rdma_is_kernel_res(\&base_qp->res) ? lost_send_status : -ENOTCONN;/' \
+		"$dir/siw_verbs.c"
+	sed -i '/^module_param(zcopy_tx,/a int lost_send_status = -ENOTCONN;\nmodule_param(lost_send_status, int, 0444);' \
+		"$dir/siw_main.c"
+	sed -i '/^extern bool zcopy_tx;/a extern int lost_send_status;' "$dir/siw.h"
+	made=$(cat "$dir/siw_verbs.c" "$dir/siw_main.c" "$dir/siw.h" | grep -c lost_send_status)
+	[ "$made" -eq 5 ] || die "siw is not what it was: $made places with lost_send_status, not 5"
 }
 
 build_siw()

@@ -1,43 +1,142 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
-# In the guest: the network, siw, our programs, the kernel's host and target. Sourced by t_vm.sh.
+# In the guest: the network, the RDMA devices, our programs, the kernel's host and target. Sourced by t_vm.sh.
 #
-# The kernel speaks NVMe/RDMA from the initial network namespace, through siw on v0; our programs have
-# no RDMA and live in the namespace "user" behind v1:
+#   nvme-rdma or nvmet-rdma - siw0 or rxe0 on v0 (192.168.78.1, fd00::1) === v1 (.2, ::2) - rdtarget or rdinit
 #
-#   nvme-rdma or nvmet-rdma - siw0 on v0 (192.168.78.1, fd00::1) === v1 (.2, ::2) - rdtarget or rdinit
+# The kernel speaks NVMe/RDMA from the initial network namespace. With the iwarp provider our programs live
+# behind v1 in the namespace "user", where no RDMA is. With verbs they need a device: siw1 or rxe1 on v1.
+# Neither driver of 6.1 works outside of the initial namespace, so v1 stays in it, and rules send what goes from
+# one address to the other over the wire and not through lo or, as rxe does with one device, through nothing.
 
 readonly kernel4=192.168.78.1 kernel6=fd00::1 user4=192.168.78.2 user6=fd00::2
 readonly nqn=nqn.2024-01.io.rdnvme:vm
 
 t_network()
 {
-	ip netns add user
-	ip link add v0 type veth peer name v1 netns user
-	ip addr add $kernel4/24 dev v0
-	ip addr add $kernel6/64 dev v0 nodad
-	ip -n user addr add $user4/24 dev v1
-	ip -n user addr add $user6/64 dev v1 nodad
-	ip link set v0 up
-	ip -n user link set lo up
-	ip -n user link set v1 up
+	if [ "$provider" = iwarp ]; then
+		ip netns add user
+		ip link add v0 type veth peer name v1 netns user
+		user_ip link set lo up
+	else
+		ip link add v0 type veth peer name v1
+		one_namespace
+	fi
+	[ "$device_type" != rxe ] || for_rxe
+	ip -batch - <<-END
+		addr add $kernel4/24 dev v0
+		addr add $kernel6/64 dev v0 nodad
+		link set v0 up
+	END
+	user_ip -batch - <<-END
+		addr add $user4/24 dev v1
+		addr add $user6/64 dev v1 nodad
+		link set v1 up
+	END
 	t_until 10 grep -qx up /sys/class/net/v0/operstate
+	t_until 10 in_user grep -qx up /sys/class/net/v1/operstate
+	[ "$provider" = iwarp ] || routes_over_the_wire
 }
 
+# ip where v1 is.
+user_ip()
+{
+	if [ "$provider" = iwarp ]; then
+		ip -n user "$@"
+	else
+		ip "$@"
+	fi
+}
+
+for_rxe()
+{
+	local end
+
+	# What a veth delivers on two processors overtakes itself. rxe then asks for it again, and the sender's rxe
+	# (6.1: rxe_requester) repeats the local operations in its queue too: "rxe_reg_fast_mr: not free", and the
+	# connection is lost. So one processor receives it all, in order.
+	for end in v0 v1; do
+		# RoCE cuts its messages at 4096 bytes then, and at 1024 with the usual 1500.
+		ip link set $end mtu 4200
+		echo 1 >/sys/class/net/$end/queues/rx-0/rps_cpus
+	done
+}
+
+one_namespace()
+{
+	local end
+
+	for end in all v0 v1; do
+		echo 0 >/proc/sys/net/ipv4/conf/$end/rp_filter
+		echo 1 >/proc/sys/net/ipv4/conf/$end/accept_local
+		echo 1 >/proc/sys/net/ipv4/conf/$end/arp_ignore
+	done
+}
+
+# What comes in is local, as ever; what goes out to the other address is not.
+routes_over_the_wire()
+{
+	wires 4 $kernel4 $user4
+	wires 6 $kernel6 $user6
+}
+
+# wires FAMILY KERNEL USER
+wires()
+{
+	ip -"$1" -batch - <<-END
+		rule add pref 10 iif v0 lookup local
+		rule add pref 10 iif v1 lookup local
+		route add $3 dev v0 src $2 table 20
+		rule add pref 20 to $3 lookup 20
+		route add $2 dev v1 src $3 table 21
+		rule add pref 21 to $2 lookup 21
+		rule add pref 40 lookup local
+		rule del pref 0
+	END
+}
+
+# Where our programs run.
 in_user()
 {
-	ip netns exec user "$@"
+	if [ "$provider" = iwarp ]; then
+		ip netns exec user "$@"
+	else
+		"$@"
+	fi
 }
 
-# t_siw [PARAMETER=VALUE...]: load siw anew with these settings.
-t_siw()
+# t_rdma [PARAMETER=VALUE...]: make the devices, with the driver loaded anew with these settings.
+t_rdma()
 {
-	if [ -d /sys/module/siw ]; then
-		rdma link delete siw0
-		modprobe -r siw
+	local module=siw
+
+	[ "$device_type" = siw ] || module=rdma_rxe
+	if [ -d /sys/module/$module ]; then
+		rdma link delete "$device_type"0
+		[ "$provider" = iwarp ] || rdma link delete "$device_type"1
+		modprobe -r $module
 	fi
-	modprobe siw "$@"
-	rdma link add siw0 type siw netdev v0
+	modprobe $module "$@"
+	rdma link add "$device_type"0 type "$device_type" netdev v0
+	if [ "$provider" = verbs ]; then
+		rdma link add "$device_type"1 type "$device_type" netdev v1
+		modprobe rdma_ucm
+		t_until 10 test -c /dev/infiniband/rdma_cm
+	fi
+}
+
+# All packets are lost, both ways, while interfaces and addresses stay as they are; and the end of it.
+t_wire_cut()
+{
+	modprobe sch_netem
+	tc qdisc add dev v0 root netem loss 100%
+	in_user tc qdisc add dev v1 root netem loss 100%
+}
+
+t_wire_mend()
+{
+	in_user tc qdisc del dev v1 root
+	tc qdisc del dev v0 root
 }
 
 # t_memory_disk NAME MIB: a block device of memory, with blocks of 512 bytes. (6.1 names it for its folder.)
@@ -218,7 +317,7 @@ verified_io()
 t_capture_start()
 {
 	[ ! -f /run/t/tcpdump.pid ] || kill -KILL "$(cat /run/t/tcpdump.pid)" || true
-	tcpdump -Z root -i v0 -s 0 -B 65536 -U -w "/run/t/$1.pcap" tcp </dev/null \
+	tcpdump -Z root -i v0 -s 0 -B 65536 -U -w "/run/t/$1.pcap" "tcp or udp port 4791" </dev/null \
 		2>/run/t/tcpdump.log &
 	echo $! >/run/t/tcpdump.pid
 	t_until 20 t_has 'listening on' /run/t/tcpdump.log

@@ -6,6 +6,9 @@
 # part goes on behind it (t_guest is false there) with what the machine left in $t_share. Cases are
 # numbered across both.
 #
+# RD_VM_DEVICE (siw or rxe; $device_type here) is the driver, RD_VM_PROVIDER (iwarp or verbs; $provider) what our
+# programs use: the same script runs once for each pair that makes sense to it.
+#
 #   t_programs=(RDTARGET)    # variables with the paths of the programs that it needs
 #   . "$(dirname "$0")/t_vm.sh"
 #   if t_guest; then
@@ -22,6 +25,16 @@ t_name=$(basename "$0" .sh)
 t_number=0
 t_failed=0
 t_log="" # of the current case
+exec {t_never}<> <(:) # there is never anything to read
+readonly device_type=${RD_VM_DEVICE:-siw} provider=${RD_VM_PROVIDER:-iwarp}
+
+case "$device_type $provider" in
+"siw iwarp" | "siw verbs" | "rxe verbs") ;;
+*)
+	echo "Bail out! RD_VM_DEVICE=$device_type RD_VM_PROVIDER=$provider: expected siw iwarp, siw verbs or rxe verbs"
+	exit 1
+	;;
+esac
 
 t_guest()
 {
@@ -67,7 +80,7 @@ t_explain()
 # regular expression, selects cases by name.
 t_case()
 {
-	local what=$1 rc
+	local what=$1 rc since=$SECONDS
 
 	shift
 	[[ -z ${RD_VM_CASES:-} || $what =~ $RD_VM_CASES || -n ${t_always:-} ]] || return 0
@@ -82,6 +95,7 @@ t_case()
 	if [ "$rc" -eq 0 ]; then
 		t_result ok "$what"
 		sed -n 's/^note: /# /p' "$t_log"
+		[ -z "${RD_TEST_TIMES:-}" ] || t_note "$((SECONDS - since)) s"
 	else
 		t_result "not ok" "$what"
 		t_explain
@@ -95,6 +109,12 @@ t_first_case()
 	[ "$t_failed" -eq 0 ] || t_guest_done early
 }
 
+# t_pause SECONDS: sleep without a process, of which an emulated machine makes few in a second.
+t_pause()
+{
+	read -r -t "$1" -u "$t_never" || true
+}
+
 # t_until SECONDS COMMAND...: wait for the command to succeed.
 t_until()
 {
@@ -106,7 +126,7 @@ t_until()
 			echo "waited in vain for: $*"
 			return 1
 		fi
-		sleep 0.05
+		t_pause 0.1
 	done
 }
 
@@ -132,6 +152,28 @@ t_refuted()
 	"$@" || rc=$?
 	if [ "$rc" -lt 1 ] || [ "$rc" -ge 124 ]; then
 		t_fail "status $rc of: $*"
+	fi
+}
+
+# t_take_tap TAP STDERR STATUS [PREFIX]: the cases of another test program become ours.
+t_take_tap()
+{
+	local line planned="none" seen=0
+
+	while read -r line; do
+		case $line in
+		1..*) planned=${line#1..} ;;
+		"ok "* | "not ok "*)
+			seen=$((seen + 1))
+			t_result "${line%% [0-9]*}" "${4:-}${line#* - }"
+			;;
+		"#"*) printf '%s\n' "$line" ;;
+		esac
+	done <"$1"
+	[ "$3" -eq 0 ] || sed 's/^\(# \)\?/# /' "$2"
+	# One that died has not said so itself.
+	if [ "$seen" != "$planned" ] || { [ "$3" -ne 0 ] && ! grep -q '^not ok' "$1"; }; then
+		t_result "not ok" "${4:-}$seen of $planned cases, exit status $3"
 	fi
 }
 
@@ -167,7 +209,7 @@ t_dmesg_is_clean()
 # Seen with 6.1 whatever the peer: nobody runs iwpmd; siw on an interface without a speed, not built by
 # Debian; an emulated processor that had to wait.
 harmless='iwpm_register_pid: Unable to send|speed is unknown|loading out-of-tree module taints'
-harmless+='|module verification failed|hrtimer: interrupt took|clocksource'
+harmless+='|module verification failed|hrtimer: interrupt took|clocksource|long keepalive RTT'
 
 # ---- captures, read by Wireshark on the host ----
 
@@ -180,7 +222,7 @@ t_tshark()
 }
 
 # t_wire_cases CAPTURE...: what a third implementation says about the frames. The name of a capture
-# ends in "crc" where CRC is on.
+# ends in "crc" where MPA's CRC is on.
 t_wire_cases()
 {
 	local capture
@@ -192,14 +234,29 @@ t_wire_cases()
 
 t_wire_is_sound()
 {
+	if [ "$device_type" = rxe ]; then
+		t_roce_is_sound "$1"
+	else
+		t_iwarp_is_sound "$1"
+	fi
+}
+
+# t_none_are CAPTURE FILTER WHAT
+t_none_are()
+{
+	t_tshark "$1" -Y "$2" >"$t_scratch/$1.bad"
+	[ ! -s "$t_scratch/$1.bad" ] || {
+		head -n 20 "$t_scratch/$1.bad"
+		t_fail "$3"
+	}
+}
+
+t_iwarp_is_sound()
+{
 	local out=$t_scratch/$1 what good frames
 
 	t_tshark "$1" -O iwarp_mpa,iwarp_ddp_rdmap >"$out.text"
-	t_tshark "$1" -Y '_ws.malformed || iwarp_mpa.bad_length || iwarp_mpa.marker_flag == 1' >"$out.bad"
-	[ ! -s "$out.bad" ] || {
-		head -n 20 "$out.bad"
-		t_fail "malformed frames"
-	}
+	t_none_are "$1" '_ws.malformed || iwarp_mpa.bad_length || iwarp_mpa.marker_flag == 1' "malformed frames"
 	! grep 'Bad CRC' "$out.text" || t_fail "wrong CRCs"
 	# Or all this would be about nothing.
 	for what in 'Request frame header' 'Reply frame header' 'OpCode: Write' 'OpCode: Read Request' \
@@ -214,6 +271,21 @@ t_wire_is_sound()
 		[ "$good" -eq 0 ] || t_fail "$good CRCs that nobody asked for"
 	fi
 	echo "note: $frames frames, $good with a CRC, which is right"
+}
+
+# RoCE v2. Nothing is lost on a veth, so nothing may be asked for again either (AETH syndromes of 32 and more).
+t_roce_is_sound()
+{
+	local out=$t_scratch/$1 what
+
+	t_none_are "$1" '_ws.malformed' "malformed frames"
+	t_none_are "$1" 'infiniband.aeth.syndrome >= 32' "frames that are not acknowledged"
+	t_tshark "$1" -T fields -e infiniband.bth.opcode >"$out.opcodes"
+	# SEND, WRITE, READ request and response, SEND with invalidate: some of each, whole or first or last.
+	for what in '[04]' '(6|10)' 12 '1[3-6]' 23; do
+		grep -qxE "$what" "$out.opcodes" || t_fail "no opcode $what among the frames"
+	done
+	echo "note: $(grep -cE '^[0-9]' "$out.opcodes") frames"
 }
 
 t_done()
@@ -268,6 +340,7 @@ if t_guest; then
 	t_scratch=/run/t
 	mkdir -p "$t_scratch"
 	echo "<6>$t_name: begin" >/dev/kmsg
+	t_note "kernel $(uname -r)"
 	# shellcheck source=tests/vm/t_net.sh
 	. "$t_dir/t_net.sh"
 else

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
-# The Linux kernel's host (nvme-rdma over siw) on rdtarget's iwarp provider: everything a user does.
+# The Linux kernel's host (nvme-rdma) on rdtarget: everything a user does.
+# Interop: Linux nvme-rdma -> rdtarget
 t_programs=(RDTARGET)
 # shellcheck source=tests/vm/t_vm.sh
 . "$(dirname "$0")/t_vm.sh"
@@ -14,9 +15,9 @@ configuration()
 	target:
 	  reactors: 2
 	listeners:
-	  - { address: $user4, port: $port_plain, provider: iwarp }
-	  - { address: "$user6", port: $port_plain, provider: iwarp }
-	  - { address: $user4, port: $port_crc, provider: iwarp, crc: true }
+	  - { address: $user4, port: $port_plain, provider: $provider }
+	  - { address: "$user6", port: $port_plain, provider: $provider }
+		$([ "$provider" = verbs ] || echo "  - { address: $user4, port: $port_crc, provider: iwarp, crc: true }")
 	subsystems:
 	  - nqn: $nqn
 	    serial: VM0001
@@ -24,15 +25,18 @@ configuration()
 	    allow_any_host: true
 	    namespaces:
 	      - { nsid: 1, backend: file, path: /run/disk, create: true, size: 96MiB, block_size: 512 }
-	      - { nsid: 3, backend: block, path: /dev/nullb0 }
 	      - { nsid: 7, backend: memory, size: 8MiB }
+	  - nqn: $nqn:block
+	    allow_any_host: true
+	    namespaces:
+	      - { nsid: 3, backend: block, path: /dev/nullb0 }
 	END
 }
 
 start()
 {
 	t_network
-	t_siw
+	t_rdma
 	modprobe nvme-rdma
 	t_memory_disk nullb0 64
 	configuration >/run/t/target.yaml
@@ -60,7 +64,6 @@ identify()
 	t_expect 'lbads:9 .*in use' /run/t/out
 	timeout 60 nvme list-ns "$ctrl" >/run/t/out
 	t_expect '0x1$' /run/t/out
-	t_expect '0x3$' /run/t/out
 	t_expect '0x7$' /run/t/out
 	timeout 60 nvme list >/run/t/out
 	t_expect "^$device .*VM0001 .*rdtarget in a vm" /run/t/out
@@ -80,12 +83,12 @@ mixed_io()
 	local device
 
 	device=$(block_device)
-	verified_io "$device" --rw=randwrite --iodepth=32 --size=24m \
+	verified_io "$device" --rw=randwrite --iodepth=32 --size=10m \
 		--bssplit=512/10:4k/40:12k/10:16k/20:64k/10:1m/10
-	verified_io "$device" --rw=write --iodepth=1 --size=4m --bs=8k --offset=32m
-	verified_io "$device" --rw=randwrite --iodepth=8 --numjobs=4 --size=2m --offset_increment=4m \
+	verified_io "$device" --rw=write --iodepth=1 --size=1m --bs=8k --offset=32m
+	verified_io "$device" --rw=randwrite --iodepth=8 --numjobs=4 --size=1m --offset_increment=4m \
 		--offset=40m --bsrange=512-256k
-	verified_io "$device" --rw=write --iodepth=4 --size=16m --bs=1m --offset=60m
+	verified_io "$device" --rw=write --iodepth=4 --size=12m --bs=1m --offset=60m
 }
 
 file_system()
@@ -96,8 +99,8 @@ file_system()
 	mkfs.ext4 -q "$device"
 	mkdir -p /run/t/mount
 	mount "$device" /run/t/mount
-	cp -r "$t_dir" "$t_dir"/../../common /run/t/mount/
-	dd if=/dev/urandom of=/run/t/mount/random bs=1M count=16 status=none
+	cp -r "$t_dir" "$t_dir"/../../common/fabric /run/t/mount/
+	dd if=/dev/urandom of=/run/t/mount/random bs=1M count=8 status=none
 	(cd /run/t/mount && find . -type f -exec sha256sum {} +) >/run/t/sums
 	timeout 120 umount /run/t/mount
 	echo 3 >/proc/sys/vm/drop_caches
@@ -112,13 +115,61 @@ flush()
 	timeout 60 nvme flush "$(block_device)" -n 1
 }
 
-another_backend()
+# some_io DEVICE: enough for a backend.
+some_io()
 {
-	local nsid=$1
+	verified_io "$1" --rw=randwrite --iodepth=16 --size=4m --bsrange=4k-128k --blockalign=4k
+}
 
-	t_until 10 has_block_device "$nsid"
-	verified_io "$(block_device "$nsid")" --rw=randwrite --iodepth=16 --size=8m --bsrange=4k-128k \
-		--blockalign=4k
+block_backend()
+{
+	nvme_fabric connect "$user4" "$port_plain" -n "$nqn":block --nr-io-queues=2
+	t_until 30 has_block_device 3 "$nqn":block
+	some_io "$(block_device 3 "$nqn":block)"
+	timeout 60 nvme disconnect -n "$nqn":block
+}
+
+memory_backend()
+{
+	t_until 10 has_block_device 7
+	some_io "$(block_device 7)"
+}
+
+# zeroed NSID RANGES COMMAND...: random data, in which the command (DEVICE follows it, OPTION... behind that) has to
+# make zeroes of the ranges (first block:blocks ...) and of nothing else.
+zeroed()
+{
+	local nsid=$1 ranges=$2 range device
+
+	shift 2
+	device=$(block_device "$nsid")
+	head -c 1M /dev/urandom >/run/t/expected
+	dd if=/run/t/expected of="$device" bs=128k oflag=direct status=none
+	for range in $ranges; do
+		dd if=/dev/zero of=/run/t/expected bs=512 seek="${range%:*}" count="${range#*:}" \
+			conv=notrunc status=none
+	done
+	timeout 60 "${@/DEVICE/$device}"
+	dd if="$device" of=/run/t/back bs=128k count=8 iflag=direct status=none
+	cmp /run/t/expected /run/t/back
+}
+
+deallocate()
+{
+	zeroed 1 "101:37 1000:600" nvme dsm DEVICE -d -s 101,1000 -b 37,600
+	zeroed 7 "101:37 1000:600" nvme dsm DEVICE -d -s 101,1000 -b 37,600
+	# Without the attribute it is a hint and changes nothing.
+	zeroed 1 "" nvme dsm DEVICE -w -s 8 -b 64
+	# The kernel's own: a page of ranges, whatever their number.
+	zeroed 1 "256:1024" blkdiscard -o 131072 -l 524288 DEVICE
+}
+
+write_zeroes()
+{
+	zeroed 1 "101:37" nvme write-zeroes DEVICE -s 101 -c 36
+	zeroed 7 "101:37" nvme write-zeroes DEVICE -s 101 -c 36
+	zeroed 1 "301:1000" nvme write-zeroes DEVICE -s 301 -c 999 -d
+	zeroed 1 "256:1024" blkdiscard -z -o 131072 -l 524288 DEVICE
 }
 
 nothing_is_left()
@@ -139,7 +190,7 @@ several_hosts()
 	done
 	t_until 30 has_block_device
 	[ "$(grep -lx "$nqn" /sys/class/nvme/nvme*/subsysnqn | wc -l)" -eq 2 ]
-	verified_io "$(block_device)" --rw=randwrite --iodepth=16 --size=4m --bs=16k
+	verified_io "$(block_device)" --rw=randwrite --iodepth=16 --size=2m --bs=16k
 	disconnect_kernel
 }
 
@@ -163,7 +214,7 @@ without_registration_of_everything()
 	modprobe nvme-rdma register_always=N
 	grep -qx N /sys/module/nvme_rdma/parameters/register_always
 	connect_kernel "$user4" "$port_plain"
-	verified_io "$device" --rw=randwrite --iodepth=32 --size=8m --bssplit=512/20:4k/60:64k/20
+	verified_io "$device" --rw=randwrite --iodepth=32 --size=4m --bssplit=512/20:4k/60:64k/20
 	disconnect_kernel
 }
 
@@ -176,27 +227,31 @@ refused()
 }
 
 if t_guest; then
-	t_first_case "rdtarget starts behind a veth" start
+	t_first_case "rdtarget starts" start
 	t_case "nvme discover, IPv4" discovery "$user4" ipv4
 	t_case "nvme discover, IPv6" discovery "$user6" ipv6
 	t_case "connect, id-ctrl, id-ns, list-ns, list, smart-log" connect_and_identify
 	t_case "verified I/O of mixed sizes and depths" mixed_io
 	t_case "ext4: make, fill, check, compare" file_system
 	t_case "nvme flush" flush
-	t_case "a block device as the backend" another_backend 3
-	t_case "memory as the backend" another_backend 7
+	t_case "nvme dsm, discard" deallocate
+	t_case "nvme write-zeroes" write_zeroes
+	t_case "a block device as the backend" block_backend
+	t_case "memory as the backend" memory_backend
 	t_case "disconnect leaves no connection at the target" nothing_is_left
 	t_case "a subsystem that does not exist is refused" refused
 	t_case "two hosts at a time" several_hosts
 	t_case "verified I/O, IPv4, captured" captured_io "$user4" $port_plain ipv4
 	t_case "verified I/O, IPv6, captured" captured_io "$user6" $port_plain ipv6
-	t_case "verified I/O with CRC at the target's wish, captured" captured_io "$user4" $port_crc crc
+	[ "$provider" = verbs ] ||
+		t_case "verified I/O with CRC at the target's wish, captured" captured_io "$user4" $port_crc crc
 	t_case "register_always=N" without_registration_of_everything
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done
 fi
 
-t_wire_cases ipv4 ipv6 crc
+t_wire_cases ipv4 ipv6
+[ "$provider" = verbs ] || t_wire_cases crc
 # Of the connection that is refused on purpose, and of register_always=N.
 t_dmesg_case 'Connect Invalid Data Parameter|enabling unsafe global rkey'
 t_done

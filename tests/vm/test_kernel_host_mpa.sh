@@ -3,6 +3,7 @@
 # shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
 # The Linux kernel's host on rdtarget, with the ways in which siw can open a connection: CRC, the
 # peer-to-peer model and MPA revision 1. What was really on the wire is read from captures.
+# Interop: Linux nvme-rdma -> rdtarget
 t_programs=(RDTARGET)
 # shellcheck source=tests/vm/t_vm.sh
 . "$(dirname "$0")/t_vm.sh"
@@ -34,10 +35,10 @@ through_siw()
 	local name=$1 device
 
 	shift
-	t_siw "$@"
+	t_rdma "$@"
 	t_capture_start "$name"
 	connect_kernel "$user4" 4420
-	verified_io "$device" --rw=randwrite --iodepth=16 --size=4m --bssplit=4k/60:20k/20:256k/20
+	verified_io "$device" --rw=randwrite --iodepth=16 --size=2m --bssplit=4k/60:20k/20:256k/20
 	disconnect_kernel
 	t_capture_stop "$name"
 	t_until 20 t_target_is_idle
@@ -60,7 +61,7 @@ handshake()
 }
 
 if t_guest; then
-	t_first_case "rdtarget starts behind a veth" start
+	t_first_case "rdtarget starts" start
 	t_case "siw as it is" through_siw plain
 	t_case "siw requires CRC" through_siw crc mpa_crc_required=1
 	t_case "siw requires CRC, strictly" through_siw strict_crc mpa_crc_required=1 mpa_crc_strict=1

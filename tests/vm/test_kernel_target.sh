@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
-# rdinit and librdinit over the iwarp provider on the Linux kernel's target (nvmet-rdma over siw).
+# rdinit and librdinit, over either provider, on the Linux kernel's target (nvmet-rdma over siw or rxe).
+# Interop: rdinit, librdinit -> Linux nvmet-rdma
 t_programs=(RDINIT RDVERIFY RDBEYOND)
 # shellcheck source=tests/vm/t_vm.sh
 . "$(dirname "$0")/t_vm.sh"
@@ -52,17 +53,25 @@ nvmet_stop()
 start()
 {
 	t_network
-	t_siw
+	t_rdma
 	modprobe nvmet-rdma
 	t_memory_disk nullb0 "$disk_mib"
 	nvmet_start
 	head -c 3000001 /dev/urandom >/run/t/data
 }
 
-# In the namespace that knows no RDMA.
 user_rdinit()
 {
-	in_user timeout 100 "$RDINIT" "$@"
+	in_user timeout 100 "$RDINIT" "$@" --provider "$provider"
+}
+
+# Or all this would be about another provider.
+right_provider()
+{
+	user_rdinit id-ctrl "$uri4/$nqn" --verbose >/run/t/out 2>&1
+	t_expect "^rdinit: .*\\($provider\\): controller" /run/t/out
+	in_user timeout 100 "$RDINIT" id-ctrl "$uri4/$nqn" --verbose >/run/t/out 2>&1
+	t_expect "^rdinit: .*\\($provider\\): controller" /run/t/out
 }
 
 discovery()
@@ -161,7 +170,7 @@ through_siw()
 
 	shift
 	nvmet_stop
-	t_siw "$@"
+	t_rdma "$@"
 	nvmet_port 1 ipv4 "$kernel4"
 	nvmet_port 2 ipv6 "$kernel6"
 	t_until 20 nvmet_listens
@@ -215,35 +224,43 @@ enable_namespace()
 }
 
 if t_guest; then
-	t_first_case "nvmet starts over siw" start
+	t_first_case "nvmet starts" start
+	t_case "rdinit takes the right provider" right_provider
 	t_case "discover, IPv4" discovery $uri4 ipv4 "$kernel4"
 	t_case "discover, IPv6" discovery "$uri6" ipv6 "$kernel6"
 	t_case "id-ctrl, id-ns, list-ns, IPv4" identify $uri4
 	t_case "id-ctrl, id-ns, list-ns, IPv6" identify "$uri6"
 	t_case "write, read, flush" round_trip $uri4
 	t_case "write, read, flush, IPv6" round_trip "$uri6"
-	t_case "write, read, flush with CRC" round_trip $uri4 --crc
-	t_case "write, read, flush without the peer-to-peer model" round_trip $uri4 --no-p2p
+	[ "$provider" = verbs ] || {
+		t_case "write, read, flush with CRC" round_trip $uri4 --crc
+		t_case "write, read, flush without the peer-to-peer model" round_trip $uri4 --no-p2p
+	}
 	t_case "verified random I/O" verified 8 $uri4 --queues 2
 	t_case "verified random I/O at depth 128" verified 5 $uri4 --queues 4 --depth 128
-	t_case "verified random I/O with CRC" verified 5 $uri4 --crc
-	t_case "captured, IPv4" captured ipv4 $uri4
-	t_case "captured, IPv6" captured ipv6 "$uri6"
-	t_case "captured, CRC" captured crc $uri4 --crc
+	[ "$provider" = verbs ] || {
+		t_case "verified random I/O with CRC" verified 5 $uri4 --crc
+		t_case "captured, IPv4" captured ipv4 $uri4
+		t_case "captured, IPv6" captured ipv6 "$uri6"
+		t_case "captured, CRC" captured crc $uri4 --crc
+	}
 	t_case "a read beyond the end gets the target's status" beyond_the_end
 	t_case "a subsystem that does not exist" no_such_subsystem
 	t_case "a port where nobody listens" nobody_listens
-	t_case "siw requires CRC" through_siw siw_crc mpa_crc_required=1 mpa_crc_strict=1
-	t_case "siw is a peer and requires CRC" through_siw siw_peer_crc peer_to_peer=1 mpa_crc_required=1
+	[ "$provider" = verbs ] || {
+		t_case "siw requires CRC" through_siw siw_crc mpa_crc_required=1 mpa_crc_strict=1
+		t_case "siw is a peer and requires CRC" \
+			through_siw siw_peer_crc peer_to_peer=1 mpa_crc_required=1
+	}
 	t_case "the namespace is disabled under I/O" torn_down disable_namespace
 	t_case "the namespace is back" enable_namespace
 	t_case "... and works" verified 2 $uri4
-	t_case "MPA revision 1 fails with an error" revision_1
+	[ "$provider" = verbs ] || t_case "MPA revision 1 fails with an error" revision_1
 	t_case "the target is torn down under I/O" torn_down drop_the_subsystem
 	t_guest_done
 fi
 
-t_wire_cases ipv4 ipv6 crc siw_crc siw_peer_crc
+[ "$provider" = verbs ] || t_wire_cases ipv4 ipv6 crc siw_crc siw_peer_crc
 # Of the read beyond the end, of the subsystem that does not exist, and of requests in flight when the
 # namespace and the subsystem went.
 expected='attempt to access beyond end of device|nullb0: rw=0|ctrl [0-9]+ (keep-alive|fatal error)'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The virtual machine itself: what tests/vm/run promises. Each case is a machine of its own.
+# Interop: none
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
+# What the fabric seam promises to the layers above it, kept by the verbs provider: the unit tests of
+# common/fabric, on a device.
+# Interop: none
+t_programs=(TEST_FABRIC)
+# shellcheck source=tests/vm/t_vm.sh
+. "$(dirname "$0")/t_vm.sh"
+
+start()
+{
+	t_network
+	t_rdma
+}
+
+if t_guest; then
+	t_first_case "a device" start
+	status=0
+	RD_TEST_FABRIC=$provider RD_TEST_ADDR=$kernel4 RD_TEST_ADDR6=$kernel6 "$TEST_FABRIC" \
+		>/run/t/fabric.tap 2>/run/t/fabric.err || status=$?
+	t_take_tap /run/t/fabric.tap /run/t/fabric.err "$status"
+	t_guest_done
+fi
+
+t_dmesg_case
+t_done
