@@ -7,7 +7,7 @@ that always run. Nothing waits for time to pass: everything waits for a conditio
 only a hang can reach.
 
 Environment (meson sets the first two):
-  RDTARGET, RDINIT, RDVERIFY  the programs
+  RDTARGET, RDINIT, RDVERIFY, RDCONFORM  the programs
   RD_TEST_FABRIC              which fabric to run over; "iwarp" is the one there is
   RD_TEST_VALGRIND=1          run the programs under valgrind
   RD_TEST_LONG=1              the long counts and durations
