@@ -758,6 +758,106 @@ int rdinit_flush(struct rdinit_qpair *qpair, const struct rdinit_ns *ns);
 int rdinit_flush_async(struct rdinit_qpair *qpair, const struct rdinit_ns *ns,
 		       rdinit_complete_fn fn, void *user);
 
+/* ---------------------------------------------------------------------------------------------
+ * Any other command
+ */
+
+/** The data goes to the controller; otherwise it comes from there. */
+#define RDINIT_PASSTHRU_WRITE 0x1u
+/** The data is never sent in the command capsule, however small it is. */
+#define RDINIT_PASSTHRU_KEYED 0x2u
+/**
+ * Send byte 1 (FUSE, PSDT) and the SGL (bytes 24 to 39) as they are in @c sqe; only the command id
+ * is filled in. There is no data then: @c data is NULL.
+ */
+#define RDINIT_PASSTHRU_AS_IS 0x4u
+
+/**
+ * @brief A command as the caller made it.
+ *
+ * The library fills in the command id, PSDT and the SGL, and sends the rest as it is: what the
+ * command means, and whether it is allowed, is between the caller and the controller. Nothing is
+ * checked but that the data can be described.
+ */
+struct rdinit_passthru {
+	size_t size; /**< set by rdinit_passthru_init() */
+	/** The submission queue entry as on the wire: little-endian (Base 3.3.3.1). */
+	uint8_t sqe[64];
+	void *data;          /**< NULL: the command has none; else the library's until the end */
+	uint32_t len;        /**< bytes of @c data, 1 to 16777215; 0 when there is none */
+	uint32_t flags;      /**< RDINIT_PASSTHRU_* */
+	uint32_t timeout_ms; /**< 0: the handle's; UINT32_MAX: none, e.g. for event requests */
+};
+
+/**
+ * @brief Initialise a struct rdinit_passthru: no data, a command of zeroes.
+ * @param cmd The caller's structure. Any thread.
+ */
+void rdinit_passthru_init(struct rdinit_passthru *cmd);
+
+/**
+ * @brief Send an admin or fabrics command and wait for its end.
+ * @param ctrl   A connected handle.
+ * @param cmd    The command. With RDINIT_PASSTHRU_WRITE its data is not changed.
+ * @param result Receives dwords 0 and 1 of the completion, also with -EIO; NULL: not wanted.
+ * @return 0; -EIO with rdinit_last_status() when the controller answered with an error; -EINVAL
+ * (not initialised, unknown flag, impossible length), -ENOTCONN, -EDEADLK, -EAGAIN, -EMSGSIZE
+ * (more than bounce memory holds), -ENOMEM; or as struct rdinit_completion's err.
+ */
+int rdinit_admin_passthru(struct rdinit_ctrl *ctrl, const struct rdinit_passthru *cmd,
+			  uint64_t *result);
+
+/**
+ * @brief rdinit_admin_passthru(), asynchronously.
+ * @param ctrl As there.
+ * @param cmd  As there, not used after return.
+ * @param cid  Receives the command id, by which Abort names the command; NULL: not wanted. Valid
+ *             until the callback.
+ * @param fn   Called once with the outcome when 0 is returned.
+ * @param user Passed to @p fn.
+ * @return 0, -EINVAL, -ENOTCONN, -EAGAIN, -EMSGSIZE, -ENOMEM.
+ */
+int rdinit_admin_passthru_async(struct rdinit_ctrl *ctrl, const struct rdinit_passthru *cmd,
+				uint16_t *cid, rdinit_complete_fn fn, void *user);
+
+/**
+ * @brief Send an I/O command and wait for its end.
+ * @param qpair  A connected handle.
+ * @param cmd    As rdinit_admin_passthru().
+ * @param result As there.
+ * @return As rdinit_admin_passthru().
+ */
+int rdinit_io_passthru(struct rdinit_qpair *qpair, const struct rdinit_passthru *cmd,
+		       uint64_t *result);
+
+/**
+ * @brief rdinit_io_passthru(), asynchronously.
+ * @param qpair As there. @param cmd As there, not used after return.
+ * @param cid   As rdinit_admin_passthru_async().
+ * @param fn    Called once with the outcome when 0 is returned.
+ * @param user  Passed to @p fn.
+ * @return As rdinit_admin_passthru_async().
+ */
+int rdinit_io_passthru_async(struct rdinit_qpair *qpair, const struct rdinit_passthru *cmd,
+			     uint16_t *cid, rdinit_complete_fn fn, void *user);
+
+/**
+ * @brief Send two I/O commands, one directly behind the other: a fused operation (Base 3.4.2).
+ *
+ * Both are sent or none is. Each has its own callback. FUSE is set to "first" and "second".
+ *
+ * @param qpair  As rdinit_io_passthru_async().
+ * @param first  The first command, not used after return.
+ * @param second The second command, not used after return.
+ * @param fn     Called once for each command when 0 is returned.
+ * @param user1  Passed to @p fn for the first.
+ * @param user2  Passed to @p fn for the second.
+ * @return As rdinit_io_passthru_async(); -EAGAIN when there is no room for both.
+ */
+int rdinit_io_passthru_fused_async(struct rdinit_qpair *qpair, const struct rdinit_passthru *first,
+				   const struct rdinit_passthru *second, rdinit_complete_fn fn,
+				   void *user1, void *user2);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

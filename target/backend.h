@@ -6,8 +6,8 @@
  * reactor, and the only thing the I/O path touches. Everything is asynchronous: a networked
  * backend, or one that delays or fails on purpose and stacks on another, fits the same table.
  *
- * Threads: bdev calls are made from the main thread (before reactors run, or while they are
- * stopped), chan calls on the reactor that owns it. A backend locks whatever its channels share.
+ * Threads: bdev calls are made from the main thread, also while reactors run, chan calls on the
+ * reactor that owns it. A backend locks whatever its channels share.
  */
 #ifndef RDT_BACKEND_H
 #define RDT_BACKEND_H
@@ -32,7 +32,10 @@ enum rdt_bio_op {
 	RDT_BIO_OPS,
 };
 
-#define RDT_BIO_FUA 0x1u /* WRITE, WRITE_ZEROES: on stable storage before completion */
+/* In ops_mask: contents end with the daemon, so blocks may be marked as bad beside them. */
+#define RDT_OPS_MARKS (1u << 31)
+
+#define RDT_BIO_FUA   0x1u /* WRITE, WRITE_ZEROES: on stable storage before completion */
 
 enum rdt_bio_submit {
 	RDT_BIO_DONE,   /* finished inside submit: bio->result is set, bio->done is not called */
@@ -49,7 +52,8 @@ struct rdt_bio {
 	uint64_t offset; /* bytes */
 	uint64_t length; /* bytes */
 	void *buf; /* READ, WRITE: length bytes. May be aligned to 8 bytes only (in-capsule data) */
-	int result; /* 0 or -errno */
+	int result;      /* 0 or -errno */
+	uint16_t status; /* of a failure: SCT << 8 | SC to be told instead of what result means */
 	void (*done)(struct rdt_bio *bio);
 	uint64_t scratch[6]; /* the backend's, valid from submit to done */
 	void *link;          /* the backend's, for a queue of its own */
@@ -67,11 +71,18 @@ struct rdt_bdev_ops {
 	 * when cancelling worked. NULL: the backend cannot.
 	 */
 	void (*cancel)(struct rdt_chan *chan, struct rdt_bio *bio);
+	/*
+	 * While channels are in use: @size is what the configuration says, 0 for nothing. Files and
+	 * devices look what they have now. Sets bdev->size; bios that were submitted before, for
+	 * blocks that are no more, do no harm. NULL: the size is fixed.
+	 */
+	int (*resize)(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 };
 
 struct rdt_bdev {
 	const struct rdt_bdev_ops *ops;
-	uint64_t size;       /* bytes; a multiple of block_size */
+	uint64_t size;       /* bytes; a multiple of block_size. The main thread's: I/O looks at
+				ns->blocks */
 	uint32_t block_size; /* bytes: 512 or 4096 */
 	uint32_t ops_mask;   /* 1u << enum rdt_bio_op, what submit() supports */
 	bool volatile_cache; /* FLUSH means something */
@@ -96,6 +107,9 @@ static inline void rdt_bdev_close(struct rdt_bdev **bdev)
 		(*bdev)->ops->close(*bdev);
 	*bdev = NULL;
 }
+
+/* Returns 0 or -errno with a sentence; the size is unchanged then. */
+int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 
 static inline int rdt_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
 				struct rdt_chan **out)

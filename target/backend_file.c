@@ -19,6 +19,7 @@
 #include "util/cleanup.h"
 #include "util/parse.h"
 
+#include "discard.h"
 #include "engine_io.h"
 
 struct file {
@@ -31,6 +32,7 @@ struct file {
 	bool direct;
 	uint32_t mem_align;
 	enum rdt_zero_how zero_how;
+	struct rdt_discard *discard; /* deallocates; NULL: the engine does */
 };
 
 /* Where an error sentence goes. */
@@ -66,6 +68,7 @@ static void file_close(struct rdt_bdev *bdev)
 {
 	struct file *f = file_of(bdev);
 
+	rdt_discard_stop(&f->discard);
 	if (f->fd >= 0)
 		close(f->fd);
 	free(f->path);
@@ -107,20 +110,33 @@ static void file_chan_close(struct rdt_chan *chan)
 	free(fc);
 }
 
+static bool discards(const struct rdt_chan *chan, const struct rdt_bio *bio)
+{
+	return bio->op == RDT_BIO_DEALLOCATE && file_of(chan->bdev)->discard;
+}
+
 static enum rdt_bio_submit file_submit(struct rdt_chan *chan, struct rdt_bio *bio)
 {
 	if (!(chan->bdev->ops_mask & 1u << bio->op)) {
 		bio->result = -EOPNOTSUPP;
 		return RDT_BIO_DONE;
 	}
-	rdt_engine_submit(fchan_of(chan), bio);
+	if (discards(chan, bio))
+		rdt_discard_submit(file_of(chan->bdev)->discard, fchan_of(chan)->engine->loop, bio);
+	else
+		rdt_engine_submit(fchan_of(chan), bio);
 	return RDT_BIO_QUEUED;
 }
 
 static void file_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 {
-	rdt_engine_cancel(fchan_of(chan), bio);
+	if (discards(chan, bio))
+		rdt_discard_cancel(bio);
+	else
+		rdt_engine_cancel(fchan_of(chan), bio);
 }
+
+static int file_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 
 static const struct rdt_bdev_ops file_ops = {
 	.name = "file",
@@ -129,6 +145,7 @@ static const struct rdt_bdev_ops file_ops = {
 	.chan_close = file_chan_close,
 	.submit = file_submit,
 	.cancel = file_cancel,
+	.resize = file_resize,
 };
 
 static const struct rdt_bdev_ops block_ops = {
@@ -138,6 +155,7 @@ static const struct rdt_bdev_ops block_ops = {
 	.chan_close = file_chan_close,
 	.submit = file_submit,
 	.cancel = file_cancel,
+	.resize = file_resize,
 };
 
 /* ---- opening ---- */
@@ -337,6 +355,27 @@ static int find_size(const struct explain *ex, const struct rdt_ns_config *cfg, 
 	return 0;
 }
 
+static int file_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+{
+	const struct explain ex = {err, err_size};
+	const struct file *f = file_of(bdev);
+	const struct rdt_ns_config cfg = {
+		.path = f->path,
+		.size_bytes = size,
+		.block_size = bdev->block_size,
+	};
+	uint64_t found;
+	struct stat st;
+	int rc;
+
+	if (fstat(f->fd, &st) < 0)
+		return explain_open(&ex, &cfg, -errno);
+	rc = find_size(&ex, &cfg, f->fd, &st, &found);
+	if (!rc)
+		bdev->size = found;
+	return rc;
+}
+
 /* ---- O_DIRECT ---- */
 
 /* Does a read of one block into memory at @align work? */
@@ -412,26 +451,69 @@ static int choose_direct(const struct explain *ex, const struct rdt_ns_config *c
 /* ---- zeroing ---- */
 
 /*
- * Find out with calls that change nothing: beyond the end of a file, with KEEP_SIZE. Block devices
- * always zero a range (the kernel writes zeroes if it must), but punching needs discard, which is
- * left out.
+ * How a block device gives blocks back. Zeroing without allocation is asked of the kernel by
+ * punching, which it refuses where the device cannot; blocks then read as zeroes. A device that
+ * only discards promises nothing about what is read afterwards.
  */
+static int find_deallocate(const struct explain *ex, const struct rdt_ns_config *cfg,
+			   struct file *f)
+{
+	static const char *const names[] = {"auto", "zero", "discard", "off"};
+	enum rdt_deallocate how = cfg->deallocate;
+	struct rdt_discard_caps caps;
+	int rc;
+
+	rdt_discard_caps(f->fd, &caps);
+	if ((how == RDT_DEALLOCATE_ZERO && !(caps.write_zeroes && caps.discard)) ||
+	    (how == RDT_DEALLOCATE_DISCARD && !caps.discard))
+		return fail(ex, -EOPNOTSUPP,
+			    "path %s: \"deallocate: %s\" is impossible: the device cannot %s; use "
+			    "\"deallocate: auto\"",
+			    f->path, names[how],
+			    how == RDT_DEALLOCATE_ZERO ? "zero blocks by itself"
+						       : "discard blocks");
+	if (how == RDT_DEALLOCATE_OFF || !caps.discard)
+		return 0;
+	if (how != RDT_DEALLOCATE_DISCARD && caps.write_zeroes &&
+	    f->engine == RDT_ENGINE_IO_URING) {
+		f->bdev.deallocate_zeroes = true;
+	} else {
+		rc = rdt_discard_start(f->fd, f->log, &f->discard);
+		if (rc)
+			return fail(ex, rc, "path %s: a thread for discards: %s", f->path,
+				    strerror(-rc));
+	}
+	f->bdev.ops_mask |= 1u << RDT_BIO_DEALLOCATE;
+	rd_info(f->log, RD_LOG_BACKEND, "%s: deallocate %s", f->path,
+		f->discard ? "discards" : "zeroes without allocation");
+	return 0;
+}
+
+/* The kernel zeroes and discards whole blocks of the device only. */
+static int find_block_zeroing(const struct explain *ex, const struct rdt_ns_config *cfg,
+			      struct file *f)
+{
+	int logical = 0;
+
+	if (f->bdev.read_only || ioctl(f->fd, BLKSSZGET, &logical) < 0 ||
+	    logical > (int)f->bdev.block_size)
+		return 0;
+	if (f->engine == RDT_ENGINE_IO_URING) {
+		/* Always works: the kernel writes zeroes if it must. */
+		f->zero_how = RDT_ZERO_RANGE;
+		f->bdev.ops_mask |= 1u << RDT_BIO_WRITE_ZEROES;
+	}
+	return find_deallocate(ex, cfg, f);
+}
+
+/* Find out with calls that change nothing: beyond the end of a file, with KEEP_SIZE. */
 static void find_zeroing(struct file *f)
 {
 	off_t end = (off_t)((f->bdev.size + 4095) & ~UINT64_C(4095));
 	int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-	int logical = 0;
 
 	if (f->bdev.read_only || f->engine != RDT_ENGINE_IO_URING)
 		return;
-	if (f->is_block) {
-		/* The kernel zeroes whole blocks of the device only. */
-		if (ioctl(f->fd, BLKSSZGET, &logical) < 0 || logical > (int)f->bdev.block_size)
-			return;
-		f->zero_how = RDT_ZERO_RANGE;
-		f->bdev.ops_mask |= 1u << RDT_BIO_WRITE_ZEROES;
-		return;
-	}
 	if (fallocate(f->fd, punch, end, 4096) < 0)
 		return;
 	f->bdev.ops_mask |= 1u << RDT_BIO_DEALLOCATE | 1u << RDT_BIO_WRITE_ZEROES;
@@ -479,7 +561,12 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 		rc = choose_direct(&ex, cfg, f);
 	if (rc)
 		goto err_close;
-	find_zeroing(f);
+	if (f->is_block)
+		rc = find_block_zeroing(&ex, cfg, f);
+	else
+		find_zeroing(f);
+	if (rc)
+		goto err_close;
 	*out = &f->bdev;
 	return 0;
 

@@ -22,9 +22,14 @@
 #define STRIPE_SIZE  65536u
 #define STRIPE_LOCKS 128u
 
+/* Address space kept free behind the namespace, so that it can grow where it is. */
+#define RESERVE_FACTOR 16u
+
 struct memory {
 	struct rdt_bdev bdev;
 	char *base;
+	size_t reserved; /* bytes of address space from base on */
+	uint64_t usable; /* of these, what has ever been in use: I/O may still go there */
 	size_t page_size;
 	pthread_mutex_t locks[STRIPE_LOCKS];
 };
@@ -38,7 +43,7 @@ static void memory_close(struct rdt_bdev *bdev)
 {
 	struct memory *m = memory_of(bdev);
 
-	munmap(m->base, m->bdev.size);
+	munmap(m->base, m->reserved);
 	for (unsigned int i = 0; i < STRIPE_LOCKS; i++)
 		pthread_mutex_destroy(&m->locks[i]);
 	free(m);
@@ -116,12 +121,76 @@ static enum rdt_bio_submit memory_submit(struct rdt_chan *chan, struct rdt_bio *
 	return RDT_BIO_DONE;
 }
 
+/* Address space for @size and growth, all of it out of bounds. */
+static int reserve(struct memory *m, uint64_t size)
+{
+	for (uint64_t factor = RESERVE_FACTOR; factor; factor /= 2) {
+		if (size > SIZE_MAX / factor)
+			continue;
+		m->reserved = (size_t)(size * factor);
+		m->base = mmap(NULL, m->reserved, PROT_NONE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (m->base != MAP_FAILED)
+			return 0;
+	}
+	return -ENOMEM;
+}
+
+static int open_up(struct memory *m, uint64_t size)
+{
+	if (mprotect(m->base, size, PROT_READ | PROT_WRITE) < 0)
+		return -errno;
+	m->usable = size;
+	return 0;
+}
+
+/*
+ * What is cut off stays mapped, for I/O that was let in before, and is empty when it comes back.
+ */
+static int memory_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+{
+	struct memory *m = memory_of(bdev);
+	uint64_t used = size < m->usable ? size : m->usable; /* the rest was never written */
+	char text[RD_SIZE_TEXT];
+	int rc = 0;
+
+	if (!size || size == bdev->size)
+		return 0;
+	if (size > m->reserved)
+		rc = -ENOMEM;
+	else if (size > m->usable)
+		rc = open_up(m, size);
+	if (rc) {
+		snprintf(err, err_size,
+			 "size: cannot grow to %s while it is in use (%s); remove the namespace "
+			 "and add it again",
+			 rd_format_size(size, text), strerror(-rc));
+		return rc;
+	}
+	for (uint64_t at = bdev->size; at < used; at += STRIPE_SIZE - at % STRIPE_SIZE) {
+		uint64_t len = STRIPE_SIZE - at % STRIPE_SIZE;
+		pthread_mutex_t *lock = &m->locks[at / STRIPE_SIZE % STRIPE_LOCKS];
+
+		pthread_mutex_lock(lock);
+		rc = zero_piece(m, at, (size_t)(len < used - at ? len : used - at));
+		pthread_mutex_unlock(lock);
+		if (rc)
+			break;
+	}
+	if (!rc)
+		bdev->size = size;
+	else
+		snprintf(err, err_size, "size: cannot clear the new part: %s", strerror(-rc));
+	return rc;
+}
+
 static const struct rdt_bdev_ops memory_ops = {
 	.name = "memory",
 	.close = memory_close,
 	.chan_open = memory_chan_open,
 	.chan_close = memory_chan_close,
 	.submit = memory_submit,
+	.resize = memory_resize,
 };
 
 int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
@@ -135,10 +204,13 @@ int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct 
 		snprintf(err, err_size, "out of memory");
 		return -ENOMEM;
 	}
-	m->base = mmap(NULL, cfg->size_bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (m->base == MAP_FAILED) {
-		rc = -errno;
+	rc = reserve(m, cfg->size_bytes);
+	if (!rc) {
+		rc = open_up(m, cfg->size_bytes);
+		if (rc)
+			munmap(m->base, m->reserved);
+	}
+	if (rc) {
 		snprintf(err, err_size,
 			 "size: cannot reserve %s of address space (%s); make it smaller",
 			 rd_format_size(cfg->size_bytes, text), strerror(-rc));
@@ -154,8 +226,8 @@ int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct 
 	m->bdev.read_only = cfg->read_only;
 	m->bdev.ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH;
 	if (!cfg->read_only)
-		m->bdev.ops_mask |=
-			1u << RDT_BIO_WRITE | 1u << RDT_BIO_WRITE_ZEROES | 1u << RDT_BIO_DEALLOCATE;
+		m->bdev.ops_mask |= 1u << RDT_BIO_WRITE | 1u << RDT_BIO_WRITE_ZEROES |
+				    1u << RDT_BIO_DEALLOCATE | RDT_OPS_MARKS;
 	m->bdev.deallocate_zeroes = true;
 	*out = &m->bdev;
 	return 0;

@@ -35,12 +35,20 @@ static enum rdt_bio_submit null_submit(struct rdt_chan *chan, struct rdt_bio *bi
 	return RDT_BIO_DONE;
 }
 
+static int null_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+{
+	if (size)
+		bdev->size = size;
+	return 0;
+}
+
 static const struct rdt_bdev_ops null_ops = {
 	.name = "null",
 	.close = null_close,
 	.chan_open = null_chan_open,
 	.chan_close = null_chan_close,
 	.submit = null_submit,
+	.resize = null_resize,
 };
 
 int rdt_null_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
@@ -58,8 +66,8 @@ int rdt_null_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 	bdev->read_only = cfg->read_only;
 	bdev->ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH;
 	if (!cfg->read_only)
-		bdev->ops_mask |=
-			1u << RDT_BIO_WRITE | 1u << RDT_BIO_WRITE_ZEROES | 1u << RDT_BIO_DEALLOCATE;
+		bdev->ops_mask |= 1u << RDT_BIO_WRITE | 1u << RDT_BIO_WRITE_ZEROES |
+				  1u << RDT_BIO_DEALLOCATE | RDT_OPS_MARKS;
 	bdev->deallocate_zeroes = true;
 	*out = bdev;
 	return 0;

@@ -116,18 +116,26 @@ int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **ou
 		rc = rdt_config_check(&load, config);
 	if (!rc && load.problems)
 		rc = -EINVAL;
+	if (config)
+		config->refs = 1;
 	if (rc)
-		rdt_config_free(&config);
+		rdt_config_put(&config);
 	*out = config;
 out_close:
 	rdt_config_doc_close(&load);
 	return rc;
 }
 
-void rdt_config_free(struct rdt_config **config)
+struct rdt_config *rdt_config_get(struct rdt_config *config)
 {
-	if (!*config)
-		return;
-	cyaml_free(&cyaml_plain, &rdt_config_schema, *config, 0);
+	if (config && config->refs)
+		config->refs++;
+	return config;
+}
+
+void rdt_config_put(struct rdt_config **config)
+{
+	if (*config && (*config)->refs && --(*config)->refs == 0)
+		cyaml_free(&cyaml_plain, &rdt_config_schema, *config, 0);
 	*config = NULL;
 }

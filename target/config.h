@@ -15,15 +15,93 @@
 enum rdt_provider { RDT_PROVIDER_AUTO, RDT_PROVIDER_IWARP, RDT_PROVIDER_VERBS };
 enum rdt_backend_type { RDT_BACKEND_FILE, RDT_BACKEND_BLOCK, RDT_BACKEND_MEMORY, RDT_BACKEND_NULL };
 enum rdt_engine_type { RDT_ENGINE_IO_URING, RDT_ENGINE_AIO };
+enum rdt_deallocate {
+	RDT_DEALLOCATE_AUTO,
+	RDT_DEALLOCATE_ZERO,    /* zeroes that the device need not store */
+	RDT_DEALLOCATE_DISCARD, /* contents are not defined afterwards */
+	RDT_DEALLOCATE_OFF,
+};
 enum rdt_direct { RDT_DIRECT_AUTO, RDT_DIRECT_ON, RDT_DIRECT_OFF };
+
+/* Values of enum nvme_ana_state, and with the same meaning. */
+enum rdt_ana_state_config {
+	RDT_ANA_OPTIMIZED = 0x1,
+	RDT_ANA_NON_OPTIMIZED = 0x2,
+	RDT_ANA_INACCESSIBLE = 0x3,
+	RDT_ANA_PERSISTENT_LOSS = 0x4,
+	RDT_ANA_CHANGE = 0xf,
+};
+
+struct rdt_ana_config { /* of one group, on one listener */
+	uint32_t group;
+	enum rdt_ana_state_config state;
+};
 
 struct rdt_listener_config {
 	const char *address; /* numeric, or 0.0.0.0 or :: */
 	uint16_t port;       /* default 4420; 0: any free one, logged */
 	enum rdt_provider provider;
-	bool crc;           /* iwarp: ask peers for CRC32C */
-	bool send_with_inv; /* verbs: where the device can; default true */
-	bool inline_sends;  /* verbs: where the device can; default true */
+	bool crc;                   /* iwarp: ask peers for CRC32C */
+	bool send_with_inv;         /* verbs: where the device can; default true */
+	bool inline_sends;          /* verbs: where the device can; default true */
+	struct rdt_ana_config *ana; /* groups that are not listed are optimized */
+	uint32_t ana_count;
+};
+
+enum rdt_qos_limit {
+	RDT_QOS_IOPS,
+	RDT_QOS_READ_IOPS,
+	RDT_QOS_WRITE_IOPS,
+	RDT_QOS_BYTES,
+	RDT_QOS_READ_BYTES,
+	RDT_QOS_WRITE_BYTES,
+	RDT_QOS_LIMITS,
+};
+
+struct rdt_qos_config { /* per second; what is not given is not limited */
+	uint64_t iops;
+	uint64_t read_iops;
+	uint64_t write_iops;
+	const char *bandwidth; /* sizes */
+	const char *read_bandwidth;
+	const char *write_bandwidth;
+
+	/* filled by rdt_config_load() */
+	uint64_t limits[RDT_QOS_LIMITS]; /* 0: none */
+};
+
+struct rdt_host_qos_config {
+	const char *host;
+	struct rdt_qos_config limits;
+};
+
+enum rdt_layer_type { RDT_LAYER_DELAY, RDT_LAYER_ERROR };
+
+struct rdt_layer_config {
+	enum rdt_layer_type type;
+	/* delay: durations */
+	const char *read;
+	const char *write;
+	const char *flush;
+	const char *write_zeroes;
+	const char *deallocate;
+	/* error */
+	int *ops; /* enum rdt_bio_op; none: all */
+	uint32_t ops_count;
+	const char *rate;     /* percent; default 100% */
+	uint32_t skip;        /* so many go well first */
+	uint32_t count;       /* so many fail; 0: no limit */
+	const char *error;    /* name of an errno; default EIO */
+	uint32_t status;      /* or the NVMe status, SCT << 8 | SC; 0: what the errno means */
+	const char *trigger;  /* only while this file exists */
+	uint64_t first_block; /* only these blocks */
+	uint64_t blocks;      /* 0: all */
+
+	/* filled by rdt_config_load() */
+	uint64_t delay_ns[5]; /* by enum rdt_bio_op */
+	uint32_t ops_mask;
+	uint64_t rate_of_2_32;
+	int errno_value;
 };
 
 struct rdt_ns_config {
@@ -35,11 +113,18 @@ struct rdt_ns_config {
 	uint32_t block_size; /* 512 or 4096 */
 	enum rdt_engine_type engine;
 	enum rdt_direct direct;
+	enum rdt_deallocate deallocate; /* block */
 	bool read_only;
 	const char
 		*uuid; /* text; never NULL after loading: made from NQN and NSID when not given */
-	const char *nguid; /* 32 hexadecimal digits, or NULL */
-	const char *eui64; /* 16 hexadecimal digits, or NULL */
+	const char *nguid;               /* 32 hexadecimal digits, or NULL */
+	const char *eui64;               /* 16 hexadecimal digits, or NULL */
+	struct rdt_qos_config *qos;      /* NULL: no limits */
+	struct rdt_layer_config *layers; /* the first one is met first */
+	uint32_t layers_count;
+	uint32_t ana_group; /* default 1 */
+	const char **hosts; /* NQNs that see it; none: all that may use the subsystem */
+	uint32_t hosts_count;
 
 	/* filled by rdt_config_load() */
 	uint64_t size_bytes; /* 0: the file's or device's own */
@@ -47,6 +132,9 @@ struct rdt_ns_config {
 	uint8_t nguid_bytes[16];
 	uint8_t eui64_bytes[8];
 };
+
+/* When a host makes another controller through the same listener. */
+enum rdt_duplicate_host { RDT_DUPLICATE_ALLOW, RDT_DUPLICATE_REPLACE, RDT_DUPLICATE_REFUSE };
 
 struct rdt_subsys_config {
 	const char *nqn;
@@ -56,8 +144,18 @@ struct rdt_subsys_config {
 	bool allow_any_host;
 	const char **hosts; /* NQNs allowed when allow_any_host is false */
 	uint32_t hosts_count;
+	uint32_t cntlid_min; /* controllers get IDs of this range; default 1 to 65519 */
+	uint32_t cntlid_max;
+	enum rdt_duplicate_host duplicate_host;
+	struct rdt_host_qos_config *host_qos;
+	uint32_t host_qos_count;
 	struct rdt_ns_config *namespaces;
 	uint32_t namespaces_count;
+};
+
+struct rdt_referral_config { /* another discovery service */
+	const char *address;
+	uint16_t port; /* default 4420 */
 };
 
 struct rdt_target_config {
@@ -70,7 +168,9 @@ struct rdt_target_config {
 	const char *spin;            /* busy polling after work; default 20us */
 	const char *congestion;      /* TCP congestion control of iwarp sockets, or NULL */
 	const char *drain_timeout;   /* how long SIGTERM waits for I/O in flight; default 10s */
+	uint32_t sgl_descriptors;    /* keyed descriptors of a command, 1..64; default 16 */
 	uint32_t engine_depth;       /* I/Os in the kernel per reactor; default 256 */
+	const char *state_dir;       /* what outlives the daemon, or NULL */
 
 	/* filled by rdt_config_load() */
 	uint32_t max_data_bytes;
@@ -86,14 +186,23 @@ struct rdt_config {
 	uint32_t listeners_count;
 	struct rdt_subsys_config *subsystems;
 	uint32_t subsystems_count;
+	struct rdt_referral_config *referrals;
+	uint32_t referrals_count;
+
+	/* Objects keep what they were made from. 0: not loaded, and never freed. */
+	unsigned int refs;
 };
 
 /*
  * Load and check @path. Every problem is logged as "file:line: key: what was found, what was
  * expected"; loading goes on after the first one where that is possible. Opens no namespace.
- * Returns 0 or -errno (-EINVAL: the file's contents).
+ * Returns 0, with a reference in @out, or -errno (-EINVAL: the
+ * file's contents).
  */
 int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **out);
-void rdt_config_free(struct rdt_config **config);
+bool rdt_config_same_file(const char *a, const char *b);
+/* References, taken and put by one thread; the last one frees. NULL is fine. */
+struct rdt_config *rdt_config_get(struct rdt_config *config);
+void rdt_config_put(struct rdt_config **config);
 
 #endif /* RDT_CONFIG_H */

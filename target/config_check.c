@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranges, relations between keys, and what is used for a key that was not given. */
 #include "config_priv.h"
+#include "tgt_limits.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -184,6 +185,19 @@ static int check_buffers(struct rdt_config_load *load, const struct rdt_key *key
 	return 0;
 }
 
+static void check_state_dir(struct rdt_config_load *load, const struct rdt_key *parent,
+			    const char *dir)
+{
+	struct rdt_key key = rdt_config_child(load, parent, "state_dir");
+
+	/* A daemon may be started anywhere: its state must be found again. */
+	if (dir && dir[0] != '/')
+		rdt_config_problem(load, &key,
+				   "found \"%s\", expected an absolute path such as "
+				   "/var/lib/rdtarget",
+				   dir);
+}
+
 static int check_target(struct rdt_config_load *load, const struct rdt_key *root,
 			struct rdt_target_config *t)
 {
@@ -192,8 +206,11 @@ static int check_target(struct rdt_config_load *load, const struct rdt_key *root
 	check_u32(load, &key, "reactors", &t->reactors, 1, REACTORS_MAX, 2);
 	check_u32(load, &key, "queue_depth", &t->queue_depth, 16, 1024, 128);
 	check_u32(load, &key, "io_queues", &t->io_queues, 1, IO_QUEUES_MAX, 128);
+	check_u32(load, &key, "sgl_descriptors", &t->sgl_descriptors, 1, RDT_MSDBD_MAX,
+		  RDT_MSDBD_DEFAULT);
 	check_u32(load, &key, "engine_depth", &t->engine_depth, 1, ENGINE_DEPTH_MAX, 256);
 	check_congestion(load, &key, t->congestion);
+	check_state_dir(load, &key, t->state_dir);
 	if (duration_key(load, &key, "spin", &t->spin, "20us", SPIN_MAX_NS, "1s", &t->spin_ns) ||
 	    duration_key(load, &key, "drain_timeout", &t->drain_timeout, "10s", DRAIN_MAX_NS, "1h",
 			 &t->drain_timeout_ns))
@@ -244,6 +261,7 @@ static void check_listener(struct rdt_config_load *load, const struct rdt_key *l
 				   l->address);
 		return;
 	}
+	rdt_config_check_listener_ana(load, &key, l);
 	for (unsigned int i = 0; i < index; i++) {
 		struct rdt_key other = rdt_config_item(load, list, i);
 
@@ -273,6 +291,8 @@ static void check_ns_path(struct rdt_config_load *load, const struct rdt_key *ke
 		only_with(load, key, "engine", "backend file or block");
 		only_with(load, key, "direct", "backend file or block");
 	}
+	if (ns->backend != RDT_BACKEND_BLOCK)
+		only_with(load, key, "deallocate", "backend block");
 	if (ns->backend != RDT_BACKEND_FILE)
 		only_with(load, key, "create", "backend file");
 	else if (ns->create && ns->read_only)
@@ -401,6 +421,9 @@ static int check_ns(struct rdt_config_load *load, const struct rdt_key *list,
 	}
 	check_ns_path(load, &key, ns);
 	check_ns_size(load, &key, ns);
+	rdt_config_check_ns_hosts(load, &key, ss, ns);
+	rdt_config_check_layers(load, &key, ns);
+	rdt_config_check_ns_qos(load, &key, ns);
 	return check_ns_ids(load, &key, ss->nqn, ns);
 }
 
@@ -436,21 +459,7 @@ static void check_hosts(struct rdt_config_load *load, const struct rdt_key *key,
 		rdt_config_problem(load, &any,
 				   "found false without hosts, so that nobody could connect; list "
 				   "host NQNs under \"hosts:\"");
-	for (unsigned int i = 0; i < ss->hosts_count; i++) {
-		struct rdt_key host = rdt_config_item(load, &hosts, i);
-		const char *error = nvmf_nqn_error(ss->hosts[i]);
-
-		if (error)
-			rdt_config_problem(load, &host, "found \"%.80s\", which %s", ss->hosts[i],
-					   error);
-		for (unsigned int k = 0; k < i; k++) {
-			if (strcmp(ss->hosts[k], ss->hosts[i]) == 0) {
-				rdt_config_problem(load, &host, "\"%.80s\" is listed twice",
-						   ss->hosts[i]);
-				break;
-			}
-		}
-	}
+	rdt_config_check_nqns(load, &hosts, ss->hosts, ss->hosts_count);
 }
 
 static void check_nqn(struct rdt_config_load *load, const struct rdt_key *list,
@@ -506,6 +515,8 @@ static int check_subsystem(struct rdt_config_load *load, const struct rdt_key *l
 	check_ascii(load, &key, "serial", ss->serial, SERIAL_MAX);
 	check_ascii(load, &key, "model", ss->model, MODEL_MAX);
 	check_hosts(load, &key, ss);
+	rdt_config_check_cntlids(load, &key, ss);
+	rdt_config_check_host_qos(load, &key, ss);
 	if (default_serial(ss) || default_text(&ss->model, DEFAULT_MODEL))
 		return -ENOMEM;
 	for (unsigned int i = 0; i < ss->namespaces_count; i++) {
@@ -584,7 +595,7 @@ static bool on_disk(const struct rdt_ns_config *ns)
 }
 
 /* By whatever name: links lead to the same file as well. */
-static bool same_file(const char *a, const char *b)
+bool rdt_config_same_file(const char *a, const char *b)
 {
 	struct stat sa, sb;
 
@@ -613,7 +624,7 @@ static void check_file_unique(struct rdt_config_load *load, const struct rdt_con
 		for (unsigned int k = 0; k < (i < s ? ss->namespaces_count : n); k++) {
 			const struct rdt_ns_config *other = &ss->namespaces[k];
 
-			if (!on_disk(other) || !same_file(other->path, mine->path) ||
+			if (!on_disk(other) || !rdt_config_same_file(other->path, mine->path) ||
 			    (other->read_only && mine->read_only))
 				continue;
 			rdt_config_problem(load, &key,
@@ -639,6 +650,7 @@ int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 		if (check_subsystem(load, &subsystems, config, i))
 			return -ENOMEM;
 	}
+	rdt_config_check_referrals(load, config);
 	for (unsigned int s = 0; s < config->subsystems_count; s++) {
 		for (unsigned int n = 0; n < config->subsystems[s].namespaces_count; n++) {
 			for (int kind = 0; kind < ID_KINDS; kind++)

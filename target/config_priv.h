@@ -59,4 +59,25 @@ struct rdt_key rdt_config_item(struct rdt_config_load *load, const struct rdt_ke
  */
 int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config);
 
+/* ---- config_hosts.c: who may see what, and by which way ---- */
+
+void rdt_config_check_nqns(struct rdt_config_load *load, const struct rdt_key *hosts,
+			   const char *const *nqns, uint32_t count);
+void rdt_config_check_listener_ana(struct rdt_config_load *load, const struct rdt_key *listener,
+				   const struct rdt_listener_config *l);
+void rdt_config_check_ns_hosts(struct rdt_config_load *load, const struct rdt_key *ns_key,
+			       const struct rdt_subsys_config *ss, struct rdt_ns_config *ns);
+void rdt_config_check_cntlids(struct rdt_config_load *load, const struct rdt_key *subsystem,
+			      struct rdt_subsys_config *ss);
+void rdt_config_check_referrals(struct rdt_config_load *load, struct rdt_config *config);
+
+/* ---- config_layers.c, config_qos.c ---- */
+
+void rdt_config_check_ns_qos(struct rdt_config_load *load, const struct rdt_key *ns_key,
+			     struct rdt_ns_config *ns);
+void rdt_config_check_host_qos(struct rdt_config_load *load, const struct rdt_key *subsystem,
+			       struct rdt_subsys_config *ss);
+void rdt_config_check_layers(struct rdt_config_load *load, const struct rdt_key *ns_key,
+			     struct rdt_ns_config *ns);
+
 #endif /* RDT_CONFIG_PRIV_H */

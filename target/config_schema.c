@@ -3,6 +3,8 @@
  * config_check.c. */
 #include "config_priv.h"
 
+#include "backend.h"
+
 #define OPT          CYAML_FLAG_OPTIONAL
 #define STRICT       (CYAML_FLAG_OPTIONAL | CYAML_FLAG_STRICT)
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -31,6 +33,13 @@ static const cyaml_strval_t direct[] = {
 	{"off", RDT_DIRECT_OFF},
 };
 
+static const cyaml_strval_t deallocate[] = {
+	{"auto", RDT_DEALLOCATE_AUTO},
+	{"zero", RDT_DEALLOCATE_ZERO},
+	{"discard", RDT_DEALLOCATE_DISCARD},
+	{"off", RDT_DEALLOCATE_OFF},
+};
+
 static const cyaml_schema_field_t target_fields[] = {
 	CYAML_FIELD_UINT("reactors", OPT, struct rdt_target_config, reactors),
 	CYAML_FIELD_UINT("queue_depth", OPT, struct rdt_target_config, queue_depth),
@@ -46,8 +55,40 @@ static const cyaml_schema_field_t target_fields[] = {
 			       CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("drain_timeout", OPT, struct rdt_target_config, drain_timeout, 0,
 			       CYAML_UNLIMITED),
+	CYAML_FIELD_UINT("sgl_descriptors", OPT, struct rdt_target_config, sgl_descriptors),
 	CYAML_FIELD_UINT("engine_depth", OPT, struct rdt_target_config, engine_depth),
+	CYAML_FIELD_STRING_PTR("state_dir", OPT, struct rdt_target_config, state_dir, 0,
+			       CYAML_UNLIMITED),
 	CYAML_FIELD_END,
+};
+
+static const cyaml_strval_t ana_states[] = {
+	{"optimized", RDT_ANA_OPTIMIZED},
+	{"non-optimized", RDT_ANA_NON_OPTIMIZED},
+	{"inaccessible", RDT_ANA_INACCESSIBLE},
+	{"persistent-loss", RDT_ANA_PERSISTENT_LOSS},
+	{"change", RDT_ANA_CHANGE},
+};
+
+static const cyaml_strval_t duplicates[] = {
+	{"allow", RDT_DUPLICATE_ALLOW},
+	{"replace", RDT_DUPLICATE_REPLACE},
+	{"refuse", RDT_DUPLICATE_REFUSE},
+};
+
+static const cyaml_schema_field_t ana_fields[] = {
+	CYAML_FIELD_UINT("group", CYAML_FLAG_DEFAULT, struct rdt_ana_config, group),
+	CYAML_FIELD_ENUM("state", CYAML_FLAG_STRICT, struct rdt_ana_config, state, ana_states,
+			 COUNT(ana_states)),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t ana_schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_ana_config, ana_fields),
+};
+
+static const cyaml_schema_value_t host_schema = {
+	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, const char *, 0, CYAML_UNLIMITED),
 };
 
 static const cyaml_schema_field_t listener_fields[] = {
@@ -59,7 +100,80 @@ static const cyaml_schema_field_t listener_fields[] = {
 	CYAML_FIELD_BOOL("crc", OPT, struct rdt_listener_config, crc),
 	CYAML_FIELD_BOOL("send_with_inv", OPT, struct rdt_listener_config, send_with_inv),
 	CYAML_FIELD_BOOL("inline_sends", OPT, struct rdt_listener_config, inline_sends),
+	CYAML_FIELD_SEQUENCE("ana", OPT | CYAML_FLAG_POINTER, struct rdt_listener_config, ana,
+			     &ana_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_END,
+};
+
+#define QOS_FIELDS(type, at)                                                                      \
+	CYAML_FIELD_UINT("iops", OPT, type, at iops),                                             \
+		CYAML_FIELD_UINT("read_iops", OPT, type, at read_iops),                           \
+		CYAML_FIELD_UINT("write_iops", OPT, type, at write_iops),                         \
+		CYAML_FIELD_STRING_PTR("bandwidth", OPT, type, at bandwidth, 0, CYAML_UNLIMITED), \
+		CYAML_FIELD_STRING_PTR("read_bandwidth", OPT, type, at read_bandwidth, 0,         \
+				       CYAML_UNLIMITED),                                          \
+		CYAML_FIELD_STRING_PTR("write_bandwidth", OPT, type, at write_bandwidth, 0,       \
+				       CYAML_UNLIMITED)
+
+static const cyaml_schema_field_t qos_fields[] = {
+	QOS_FIELDS(struct rdt_qos_config, ),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t host_qos_fields[] = {
+	CYAML_FIELD_STRING_PTR("host", CYAML_FLAG_DEFAULT, struct rdt_host_qos_config, host, 0,
+			       CYAML_UNLIMITED),
+	QOS_FIELDS(struct rdt_host_qos_config, limits.),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t host_qos_schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_host_qos_config, host_qos_fields),
+};
+
+static const cyaml_strval_t layer_types[] = {
+	{"delay", RDT_LAYER_DELAY},
+	{"error", RDT_LAYER_ERROR},
+};
+
+static const cyaml_strval_t bio_ops[] = {
+	{"read", RDT_BIO_READ},
+	{"write", RDT_BIO_WRITE},
+	{"flush", RDT_BIO_FLUSH},
+	{"write_zeroes", RDT_BIO_WRITE_ZEROES},
+	{"deallocate", RDT_BIO_DEALLOCATE},
+};
+
+static const cyaml_schema_value_t bio_op_schema = {
+	CYAML_VALUE_ENUM(CYAML_FLAG_STRICT, int, bio_ops, COUNT(bio_ops)),
+};
+
+static const cyaml_schema_field_t layer_fields[] = {
+	CYAML_FIELD_ENUM("type", CYAML_FLAG_STRICT, struct rdt_layer_config, type, layer_types,
+			 COUNT(layer_types)),
+	CYAML_FIELD_STRING_PTR("read", OPT, struct rdt_layer_config, read, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("write", OPT, struct rdt_layer_config, write, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("flush", OPT, struct rdt_layer_config, flush, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("write_zeroes", OPT, struct rdt_layer_config, write_zeroes, 0,
+			       CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("deallocate", OPT, struct rdt_layer_config, deallocate, 0,
+			       CYAML_UNLIMITED),
+	CYAML_FIELD_SEQUENCE("ops", OPT | CYAML_FLAG_POINTER, struct rdt_layer_config, ops,
+			     &bio_op_schema, 1, CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("rate", OPT, struct rdt_layer_config, rate, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_UINT("skip", OPT, struct rdt_layer_config, skip),
+	CYAML_FIELD_UINT("count", OPT, struct rdt_layer_config, count),
+	CYAML_FIELD_STRING_PTR("error", OPT, struct rdt_layer_config, error, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_UINT("status", OPT, struct rdt_layer_config, status),
+	CYAML_FIELD_STRING_PTR("trigger", OPT, struct rdt_layer_config, trigger, 0,
+			       CYAML_UNLIMITED),
+	CYAML_FIELD_UINT("first_block", OPT, struct rdt_layer_config, first_block),
+	CYAML_FIELD_UINT("blocks", OPT, struct rdt_layer_config, blocks),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t layer_schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_layer_config, layer_fields),
 };
 
 static const cyaml_schema_field_t namespace_fields[] = {
@@ -72,10 +186,18 @@ static const cyaml_schema_field_t namespace_fields[] = {
 	CYAML_FIELD_UINT("block_size", OPT, struct rdt_ns_config, block_size),
 	CYAML_FIELD_ENUM("engine", STRICT, struct rdt_ns_config, engine, engines, COUNT(engines)),
 	CYAML_FIELD_ENUM("direct", STRICT, struct rdt_ns_config, direct, direct, COUNT(direct)),
+	CYAML_FIELD_ENUM("deallocate", STRICT, struct rdt_ns_config, deallocate, deallocate,
+			 COUNT(deallocate)),
 	CYAML_FIELD_BOOL("read_only", OPT, struct rdt_ns_config, read_only),
 	CYAML_FIELD_STRING_PTR("uuid", OPT, struct rdt_ns_config, uuid, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("nguid", OPT, struct rdt_ns_config, nguid, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("eui64", OPT, struct rdt_ns_config, eui64, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_MAPPING_PTR("qos", OPT, struct rdt_ns_config, qos, qos_fields),
+	CYAML_FIELD_SEQUENCE("layers", OPT | CYAML_FLAG_POINTER, struct rdt_ns_config, layers,
+			     &layer_schema, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_UINT("ana_group", OPT, struct rdt_ns_config, ana_group),
+	CYAML_FIELD_SEQUENCE("hosts", OPT | CYAML_FLAG_POINTER, struct rdt_ns_config, hosts,
+			     &host_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_END,
 };
 
@@ -87,10 +209,6 @@ static const cyaml_schema_value_t namespace_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_ns_config, namespace_fields),
 };
 
-static const cyaml_schema_value_t host_schema = {
-	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, const char *, 0, CYAML_UNLIMITED),
-};
-
 static const cyaml_schema_field_t subsystem_fields[] = {
 	CYAML_FIELD_STRING_PTR("nqn", CYAML_FLAG_DEFAULT, struct rdt_subsys_config, nqn, 0,
 			       CYAML_UNLIMITED),
@@ -99,6 +217,12 @@ static const cyaml_schema_field_t subsystem_fields[] = {
 	CYAML_FIELD_BOOL("allow_any_host", OPT, struct rdt_subsys_config, allow_any_host),
 	CYAML_FIELD_SEQUENCE("hosts", OPT | CYAML_FLAG_POINTER, struct rdt_subsys_config, hosts,
 			     &host_schema, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_UINT("cntlid_min", OPT, struct rdt_subsys_config, cntlid_min),
+	CYAML_FIELD_UINT("cntlid_max", OPT, struct rdt_subsys_config, cntlid_max),
+	CYAML_FIELD_ENUM("duplicate_host", STRICT, struct rdt_subsys_config, duplicate_host,
+			 duplicates, COUNT(duplicates)),
+	CYAML_FIELD_SEQUENCE("host_qos", OPT | CYAML_FLAG_POINTER, struct rdt_subsys_config,
+			     host_qos, &host_qos_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("namespaces", OPT | CYAML_FLAG_POINTER, struct rdt_subsys_config,
 			     namespaces, &namespace_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_END,
@@ -108,12 +232,25 @@ static const cyaml_schema_value_t subsystem_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_subsys_config, subsystem_fields),
 };
 
+static const cyaml_schema_field_t referral_fields[] = {
+	CYAML_FIELD_STRING_PTR("address", CYAML_FLAG_DEFAULT, struct rdt_referral_config, address,
+			       0, CYAML_UNLIMITED),
+	CYAML_FIELD_UINT("port", OPT, struct rdt_referral_config, port),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t referral_schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_referral_config, referral_fields),
+};
+
 static const cyaml_schema_field_t config_fields[] = {
 	CYAML_FIELD_MAPPING("target", OPT, struct rdt_config, target, target_fields),
 	CYAML_FIELD_SEQUENCE("listeners", CYAML_FLAG_POINTER, struct rdt_config, listeners,
 			     &listener_schema, 1, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("subsystems", CYAML_FLAG_POINTER, struct rdt_config, subsystems,
 			     &subsystem_schema, 1, CYAML_UNLIMITED),
+	CYAML_FIELD_SEQUENCE("referrals", OPT | CYAML_FLAG_POINTER, struct rdt_config, referrals,
+			     &referral_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_END,
 };
 

@@ -4,6 +4,7 @@
  * controller. A refusal names the parameter in dword 0: its offset, and whether that is in the data
  * (wire: 6.1).
  */
+#include <errno.h>
 #include <string.h>
 
 #include "util/log.h"
@@ -52,15 +53,33 @@ static bool nqn_terminated(const char nqn[NVME_NQN_LENGTH])
 	return nqn[0] && memchr(nqn, 0, NVMF_NQN_MAX + 1);
 }
 
+static struct nvme_status invalid_host(struct rdt_req *req, const struct rdt_subsys *ss,
+				       const char *hostnqn)
+{
+	rd_info(req->qp->log, RD_LOG_CTRL, "%s: host %s is not in its list of hosts", ss->nqn,
+		hostnqn);
+	req->cqe.result = htole32(IN_DATA(hostnqn));
+	return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_INVALID_HOST, RDT_LOC(sgl));
+}
+
 static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *ss,
 					const struct nvmf_connect_data *data)
 {
 	const struct nvmf_connect_sqe *sqe = connect_sqe(req);
 	struct rdt_ctrl *ctrl;
+	int err;
 
 	if (le16toh(data->cntlid) != NVMF_CNTLID_DYNAMIC)
 		return invalid_param(req, IN_DATA(cntlid));
-	if (rdt_ctrl_create(ss, req->qp, data->hostnqn, data->hostid, le32toh(sqe->kato), &ctrl))
+	err = rdt_ctrl_create(ss, req->qp, data->hostnqn, data->hostid, le32toh(sqe->kato), &ctrl);
+	if (err == -EACCES)
+		return invalid_host(req, ss, data->hostnqn);
+	if (err == -EEXIST)
+		rd_info(req->qp->log, RD_LOG_CTRL,
+			"%s: host %s has a controller by this listener already, and "
+			"duplicate_host is refuse",
+			ss->nqn, data->hostnqn);
+	if (err)
 		return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
 	rdt_qpair_connected(req->qp, ctrl, 0, (uint16_t)(le16toh(sqe->sqsize) + 1),
 			    sqe->cattr & NVMF_CATTR_DISABLE_SQFLOW);
@@ -127,11 +146,7 @@ enum rdt_exec rdt_connect_exec(struct rdt_req *req)
 	} else if (!nqn_terminated(data->hostnqn)) {
 		req->status = invalid_param(req, IN_DATA(hostnqn));
 	} else if (!rdt_subsys_allows(ss, data->hostnqn)) {
-		rd_info(req->qp->log, RD_LOG_CTRL, "%s: host %s is not in its list of hosts",
-			ss->nqn, data->hostnqn);
-		req->cqe.result = htole32(IN_DATA(hostnqn));
-		req->status = rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_INVALID_HOST,
-					   RDT_LOC(sgl));
+		req->status = invalid_host(req, ss, data->hostnqn);
 	} else if (req->qp->admin) {
 		req->status = connect_admin(req, ss, data);
 	} else {

@@ -14,6 +14,7 @@
 
 #define RDT_CTRL_MAGIC       0x6c746372u
 
+#define NO_COMMAND           0xffffu /* in the error log: not of a command */
 #define CC_EN                0x1u
 #define CC_SHN(cc)           (((cc) >> 14) & 3)
 #define CSTS_RDY             0x1u
@@ -39,6 +40,26 @@ static void set_state(struct rdt_ctrl *ctrl, enum rdt_ctrl_state state)
 	ctrl->state = (uint8_t)state;
 }
 
+/* ---- the end, asked for by another thread ---- */
+
+static void end_msg(struct rd_msg *msg)
+{
+	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, end_msg);
+
+	if (ctrl->state != RDT_CTRL_DEAD)
+		rdt_ctrl_fatal(ctrl, ctrl->end_why);
+	rdt_ctrl_put(ctrl);
+}
+
+void rdt_ctrl_end(struct rdt_ctrl *ctrl, const char *why)
+{
+	if (atomic_exchange(&ctrl->ending, true))
+		return;
+	ctrl->end_why = why;
+	atomic_fetch_add(&ctrl->refs, 1);
+	rd_loop_post(ctrl->owner->loop, &ctrl->end_msg);
+}
+
 int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out)
 {
@@ -52,11 +73,15 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 	ctrl->owner = admin->reactor;
 	ctrl->log = admin->log;
 	ctrl->admin = admin;
+	ctrl->listener = admin->listener;
+	ctrl->end_msg.fn = end_msg;
 	ctrl->state = RDT_CTRL_DISABLED;
 	atomic_init(&ctrl->refs, 1);
 	memcpy(ctrl->hostid, hostid, sizeof(ctrl->hostid));
 	memccpy(ctrl->hostnqn, hostnqn, 0, sizeof(ctrl->hostnqn));
 	pthread_mutex_init(&ctrl->errors.lock, NULL);
+	rdt_events_init(ctrl);
+	rdt_resv_log_init(&ctrl->resv_log);
 	if (!rdt_subsys_is_disc(ss))
 		ctrl->queues_max = (uint16_t)ss->target->cfg->target.io_queues;
 	ctrl->queues_granted = ctrl->queues_max;
@@ -64,6 +89,9 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 	if (!ctrl->ioqs)
 		goto err_free;
 	rdt_features_reset(ctrl);
+	err = rdt_qos_join(ctrl);
+	if (err)
+		goto err_free;
 	err = rdt_subsys_add_ctrl(ss, ctrl);
 	if (err)
 		goto err_free;
@@ -74,6 +102,9 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 	return 0;
 
 err_free:
+	rdt_qos_leave(ctrl);
+	rdt_resv_log_fini(&ctrl->resv_log);
+	rdt_events_fini(ctrl);
 	pthread_mutex_destroy(&ctrl->errors.lock);
 	free(ctrl->ioqs);
 	free(ctrl);
@@ -97,8 +128,11 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	pthread_mutex_unlock(&ss->lock);
 	if (!last)
 		return;
+	rdt_qos_leave(ctrl);
 	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u of %s is gone", ss->nqn, ctrl->cntlid,
 		ctrl->hostnqn);
+	rdt_resv_log_fini(&ctrl->resv_log);
+	rdt_events_fini(ctrl);
 	pthread_mutex_destroy(&ctrl->errors.lock);
 	free(ctrl->ioqs);
 	ctrl->magic = 0;
@@ -283,8 +317,9 @@ uint64_t rdt_ctrl_cap(const struct rdt_ctrl *ctrl)
 
 	return (uint64_t)(depth - 1) | /* MQES */
 	       1ull << 16 |            /* CQR */
-	       30ull << 24 |           /* TO: 15 s, for a reset that waits for I/O in flight */
-	       1ull << 37;             /* CSS: NVM command set; MPSMIN = MPSMAX = 4 KiB */
+	       (uint64_t)RDT_READY_TIMEOUT << 24 |
+	       (uint64_t)(NVME_CAP_CSS_NVM | NVME_CAP_CSS_CSI) << NVME_CAP_CSS_SHIFT |
+	       1ull << NVME_CAP_CRMS_SHIFT; /* CRWMS; MPSMIN = MPSMAX = 4 KiB */
 }
 
 uint32_t rdt_ctrl_csts(const struct rdt_ctrl *ctrl)
@@ -313,6 +348,7 @@ void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 	if ((old & CC_EN) && !(cc & CC_EN)) {
 		set_state(ctrl, RDT_CTRL_RESETTING);
 		rdt_aer_drop_all(ctrl);
+		rdt_events_reset(ctrl);
 		rdt_features_reset(ctrl);
 		close_ioqs(ctrl);
 		settle(ctrl);
@@ -339,16 +375,40 @@ void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why)
 
 /* ---- error log (any reactor) ---- */
 
+/* The next entry, under the log's lock. */
+static struct nvme_error_log_page *next_entry(struct rdt_error_log *log)
+{
+	struct nvme_error_log_page *e = &log->ring[log->count % RDT_ERROR_LOG];
+
+	log->count++;
+	memset(e, 0, sizeof(*e));
+	e->error_count = htole64(log->count);
+	e->trtype = NVMF_TRTYPE_RDMA;
+	return e;
+}
+
+void rdt_ctrl_log_internal(struct rdt_ctrl *ctrl, uint32_t nsid)
+{
+	struct rdt_error_log *log = &ctrl->errors;
+	struct nvme_error_log_page *e;
+
+	pthread_mutex_lock(&log->lock);
+	e = next_entry(log);
+	e->sqid = htole16(NO_COMMAND);
+	e->cmdid = htole16(NO_COMMAND);
+	e->status_field = nvme_status_to_wire(nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
+	e->parm_error_location = htole16(RDT_LOC_NONE);
+	e->nsid = htole32(nsid);
+	pthread_mutex_unlock(&log->lock);
+}
+
 void rdt_ctrl_log_error(struct rdt_ctrl *ctrl, const struct rdt_req *req)
 {
 	struct rdt_error_log *log = &ctrl->errors;
 	struct nvme_error_log_page *e;
 
 	pthread_mutex_lock(&log->lock);
-	e = &log->ring[log->count % RDT_ERROR_LOG];
-	log->count++;
-	memset(e, 0, sizeof(*e));
-	e->error_count = htole64(log->count);
+	e = next_entry(log);
 	e->sqid = htole16(req->qp->qid);
 	e->cmdid = req->sqe.cid;
 	e->status_field = nvme_status_to_wire(req->status);
@@ -356,6 +416,5 @@ void rdt_ctrl_log_error(struct rdt_ctrl *ctrl, const struct rdt_req *req)
 	e->lba = htole64(req->err_lba);
 	if (req->sqe.opcode != NVMF_OPCODE)
 		e->nsid = req->sqe.nsid;
-	e->trtype = NVMF_TRTYPE_RDMA;
 	pthread_mutex_unlock(&log->lock);
 }

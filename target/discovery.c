@@ -3,14 +3,13 @@
  * The discovery log page (70h): one entry for each subsystem the host may use, on each listener. A
  * wildcard listener is shown with the address at which this host reached us.
  */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "util/sockaddr.h"
 #include "internal.h"
-
-/* The configuration does not change while we run, so neither does the page. */
-#define GENCTR 1
 
 /* A wildcard of the family the host did not come by has no address that we know to be good. */
 static bool shown(const struct rdt_qpair *qp, const struct rdt_listener *l)
@@ -30,34 +29,82 @@ static uint8_t prtype(const struct rdt_listener *l)
 	return strcmp(l->prtype, "ib") == 0 ? NVMF_RDMA_PRTYPE_IB : NVMF_RDMA_PRTYPE_ROCEV2;
 }
 
+void rdt_discovery_changed(struct rdt_target *t)
+{
+	atomic_fetch_add(&t->genctr, 1);
+	rdt_event_subsys(&t->disc, RDT_EV_DISC_LOG, 0);
+}
+
+int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *list,
+		      unsigned int count)
+{
+	struct rdt_referral *next = calloc(count + 1, sizeof(*next));
+	struct rdt_referral *old;
+	bool same;
+
+	if (!next)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < count; i++) /* checked with the configuration */
+		rd_addr_parse(list[i].address, list[i].port, &next[i].addr);
+	pthread_mutex_lock(&t->disc.lock);
+	same = count == t->referrals_count;
+	for (unsigned int i = 0; i < count && same; i++)
+		same = rd_addr_equal((const struct sockaddr *)&next[i].addr,
+				     (const struct sockaddr *)&t->referrals[i].addr);
+	old = t->referrals;
+	t->referrals = next;
+	t->referrals_count = count;
+	pthread_mutex_unlock(&t->disc.lock);
+	free(old);
+	if (!same)
+		rdt_discovery_changed(t);
+	return 0;
+}
+
+static void fill_addr(struct nvmf_disc_log_entry *e, const struct sockaddr *bound,
+		      const struct sockaddr *shown_addr)
+{
+	char host[RD_ADDR_TEXT];
+
+	e->trtype = NVMF_TRTYPE_RDMA;
+	e->adrfam = bound->sa_family == AF_INET6 ? NVMF_ADDR_FAMILY_IP6 : NVMF_ADDR_FAMILY_IP4;
+	e->cntlid = htole16(NVMF_CNTLID_DYNAMIC);
+	e->asqsz = htole16(32);
+	snprintf(e->trsvcid, sizeof(e->trsvcid), "%u", rd_addr_port(bound));
+	rd_addr_format_host(shown_addr, host);
+	memccpy(e->traddr, host, 0, sizeof(e->traddr));
+	e->tsas.rdma.qptype = NVMF_RDMA_QPTYPE_CONNECTED;
+	e->tsas.rdma.cms = NVMF_RDMA_CMS_RDMA_CM;
+}
+
+static void fill_referral(struct nvmf_disc_log_entry *e, const struct rdt_referral *r)
+{
+	memset(e, 0, sizeof(*e));
+	fill_addr(e, (const struct sockaddr *)&r->addr, (const struct sockaddr *)&r->addr);
+	e->subtype = NVME_NQN_DISC;
+	e->treq = NVMF_TREQ_NOT_SPECIFIED;
+	memccpy(e->subnqn, NVMF_DISC_NQN, 0, sizeof(e->subnqn));
+	e->tsas.rdma.prtype = NVMF_RDMA_PRTYPE_NOT_SPECIFIED;
+}
+
 static void fill(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp,
 		 const struct rdt_listener *l, const struct rdt_subsys *ss)
 {
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
-	char host[RD_ADDR_TEXT];
 
 	memset(e, 0, sizeof(*e));
-	e->trtype = NVMF_TRTYPE_RDMA;
-	e->adrfam = addr->sa_family == AF_INET6 ? NVMF_ADDR_FAMILY_IP6 : NVMF_ADDR_FAMILY_IP4;
+	fill_addr(e, addr, rd_addr_is_any(addr) ? (const struct sockaddr *)&qp->local : addr);
 	e->subtype = NVME_NQN_NVME;
 	e->treq = NVMF_TREQ_NOT_SPECIFIED | NVMF_TREQ_DISABLE_SQFLOW;
 	e->portid = htole16(l->portid);
-	e->cntlid = htole16(NVMF_CNTLID_DYNAMIC);
-	e->asqsz = htole16(32);
-	snprintf(e->trsvcid, sizeof(e->trsvcid), "%u", rd_addr_port(addr));
-	rd_addr_format_host(rd_addr_is_any(addr) ? (const struct sockaddr *)&qp->local : addr,
-			    host);
-	memccpy(e->traddr, host, 0, sizeof(e->traddr));
 	memccpy(e->subnqn, ss->nqn, 0, sizeof(e->subnqn));
-	e->tsas.rdma.qptype = NVMF_RDMA_QPTYPE_CONNECTED;
 	e->tsas.rdma.prtype = prtype(l);
-	e->tsas.rdma.cms = NVMF_RDMA_CMS_RDMA_CM;
 }
 
 /* Write the entries to @out, when there is one. Returns their number. */
 static uint64_t walk(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 {
-	const struct rdt_target *t = qp->reactor->target;
+	struct rdt_target *t = qp->reactor->target;
 	struct nvmf_disc_log_entry e;
 	uint64_t n = 0;
 
@@ -74,6 +121,14 @@ static uint64_t walk(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 			n++;
 		}
 	}
+	pthread_mutex_lock(&t->disc.lock);
+	for (unsigned int i = 0; i < t->referrals_count; i++, n++) {
+		if (!out)
+			continue;
+		fill_referral(&e, &t->referrals[i]);
+		rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, &e, sizeof(e));
+	}
+	pthread_mutex_unlock(&t->disc.lock);
 	return n;
 }
 
@@ -85,9 +140,11 @@ uint64_t rdt_discovery_log_size(const struct rdt_qpair *qp)
 void rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 {
 	struct nvmf_discovery_log head = {
-		.genctr = htole64(GENCTR),
-		.numrec = htole64(walk(qp, out)),
+		/* First: a change from here on makes the host read again. */
+		.genctr = htole64(atomic_load(&qp->reactor->target->genctr)),
 	};
+
+	head.numrec = htole64(walk(qp, out));
 
 	rdt_log_put(out, 0, &head, sizeof(head));
 }

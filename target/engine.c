@@ -9,7 +9,16 @@
 
 struct rdt_engines {
 	struct rdt_engine *by_type[RDT_ENGINE_AIO + 1];
+	struct rdt_engines_opts opts;
 };
+
+static int create_engine(struct rdt_engines *engines, enum rdt_engine_type type, char *err,
+			 size_t err_size)
+{
+	return type == RDT_ENGINE_AIO
+		       ? rdt_aio_create(&engines->opts, &engines->by_type[type], err, err_size)
+		       : rdt_uring_create(&engines->opts, &engines->by_type[type], err, err_size);
+}
 
 int rdt_engines_create(const struct rdt_engines_opts *opts, struct rdt_engines **out, char *err,
 		       size_t err_size)
@@ -27,10 +36,11 @@ int rdt_engines_create(const struct rdt_engines_opts *opts, struct rdt_engines *
 		snprintf(err, err_size, "out of memory");
 		return -ENOMEM;
 	}
+	engines->opts = *opts;
 	if (opts->need_uring)
-		rc = rdt_uring_create(opts, &engines->by_type[RDT_ENGINE_IO_URING], err, err_size);
+		rc = create_engine(engines, RDT_ENGINE_IO_URING, err, err_size);
 	if (!rc && opts->need_aio)
-		rc = rdt_aio_create(opts, &engines->by_type[RDT_ENGINE_AIO], err, err_size);
+		rc = create_engine(engines, RDT_ENGINE_AIO, err, err_size);
 	if (rc) {
 		rdt_engines_destroy(&engines);
 		return rc;
@@ -53,7 +63,19 @@ void rdt_engines_destroy(struct rdt_engines **engines)
 	*engines = NULL;
 }
 
+struct rd_loop *rdt_engines_loop(const struct rdt_engines *engines)
+{
+	return engines->opts.loop;
+}
+
+/* One that was not needed at the start is made when a namespace added later asks for it. */
 struct rdt_engine *rdt_engines_get(struct rdt_engines *engines, enum rdt_engine_type type)
 {
-	return engines ? engines->by_type[type] : NULL;
+	char text[256] = "";
+
+	if (!engines)
+		return NULL;
+	if (!engines->by_type[type] && create_engine(engines, type, text, sizeof(text)))
+		rd_err(rd_loop_log(engines->opts.loop), RD_LOG_BACKEND, "%s", text);
+	return engines->by_type[type];
 }

@@ -32,5 +32,6 @@ struct rdt_engines_opts {
 int rdt_engines_create(const struct rdt_engines_opts *opts, struct rdt_engines **out, char *err,
 		       size_t err_size);
 void rdt_engines_destroy(struct rdt_engines **engines);
+struct rd_loop *rdt_engines_loop(const struct rdt_engines *engines);
 
 #endif /* RDT_ENGINE_H */

@@ -57,7 +57,8 @@ static const char usage_text[] =
 	"  -V, --version           show the version and exit\n"
 	"\n"
 	"SIGTERM and SIGINT drain: I/O in flight is finished and answered. A second one does not\n"
-	"wait for it. SIGUSR1 logs the status.\n";
+	"wait for it. SIGHUP reads CONFIG again and applies what has changed. SIGUSR1 logs the\n"
+	"status.\n";
 
 static int usage(FILE *out)
 {
@@ -222,6 +223,22 @@ static void terminate(struct app *app, int signo)
 	rdt_target_drain(app->target, drained);
 }
 
+static void reload(struct app *app)
+{
+	struct rdt_config *next;
+
+	if (app->draining)
+		return;
+	rd_notice(app->log, RD_LOG_MAIN, "SIGHUP: reading %s again", app->opt.config);
+	if (rdt_config_load(app->opt.config, app->log, &next)) {
+		rd_err(app->log, RD_LOG_MAIN, "not reloaded: %s has problems; nothing was changed",
+		       app->opt.config);
+		return;
+	}
+	rdt_reload(app->target, next);
+	rdt_config_put(&next);
+}
+
 static void on_signal(struct rd_io *io, uint32_t events)
 {
 	struct app *app = rd_container_of(io, struct app, signals);
@@ -230,6 +247,8 @@ static void on_signal(struct rd_io *io, uint32_t events)
 	while (read(io->fd, &si, sizeof(si)) == sizeof(si)) {
 		if (si.ssi_signo == SIGUSR1)
 			rdt_target_status(app->target);
+		else if (si.ssi_signo == SIGHUP)
+			reload(app);
 		else
 			terminate(app, (int)si.ssi_signo);
 	}
@@ -245,6 +264,7 @@ static int block_signals(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGHUP);
 	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
 		return -1;
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -330,7 +350,7 @@ int main(int argc, char **argv)
 	}
 	if (code < 0)
 		code = serve(&app);
-	rdt_config_free(&app.cfg);
+	rdt_config_put(&app.cfg);
 	rd_log_destroy(&app.log);
 	return code;
 }

@@ -2,7 +2,12 @@
 /* A reactor's data buffers, and the requests that wait for one, in order. */
 #include <errno.h>
 
-#include "internal.h"
+#include "io.h"
+
+static size_t need(const struct rdt_pool *pool, const struct rdt_req *req)
+{
+	return pool->piece ? pool->piece : req->pool_len;
+}
 
 /* Only the head advances: a large request is not starved by small ones behind it. */
 static void pool_serve(struct rd_defer *defer)
@@ -11,13 +16,16 @@ static void pool_serve(struct rd_defer *defer)
 	struct rdt_req *req;
 
 	while ((req = TAILQ_FIRST(&pool->waiting))) {
-		void *buf = rd_buddy_alloc(pool->buddy, req->data_len);
+		void *buf = rd_buddy_alloc(pool->buddy, need(pool, req));
 
 		if (!buf)
 			break;
 		TAILQ_REMOVE(&pool->waiting, req, link);
 		req->waiting = false;
-		rdt_req_buffer(req, buf);
+		if (pool->piece)
+			rdt_io_scratch(req, buf);
+		else
+			rdt_req_buffer(req, buf);
 	}
 }
 
@@ -41,7 +49,7 @@ void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req)
 	void *buf = NULL;
 
 	if (TAILQ_EMPTY(&pool->waiting))
-		buf = rd_buddy_alloc(pool->buddy, req->data_len);
+		buf = rd_buddy_alloc(pool->buddy, need(pool, req));
 	if (!buf) {
 		TAILQ_INSERT_TAIL(&pool->waiting, req, link);
 		req->waiting = true;

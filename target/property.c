@@ -4,6 +4,8 @@
 
 #define CC_EN         0x1u
 #define CC_CSS(cc)    (((cc) >> 4) & 7)
+#define CSS_NVM       0u
+#define CSS_ALL       6u /* all command sets there are: the same one */
 #define CC_MPS(cc)    (((cc) >> 7) & 0xf)
 #define CC_AMS(cc)    (((cc) >> 11) & 7)
 #define CC_IOSQES(cc) (((cc) >> 16) & 0xf)
@@ -38,6 +40,7 @@ struct nvme_status rdt_property_get_check(struct rdt_req *req)
 	case NVME_REG_VS:
 	case NVME_REG_CC:
 	case NVME_REG_CSTS:
+	case NVME_REG_CRTO:
 		want = NVMF_PROP_SIZE_4;
 		break;
 	default:
@@ -66,6 +69,9 @@ enum rdt_exec rdt_property_get(struct rdt_req *req)
 	case NVME_REG_CSTS:
 		value = rdt_ctrl_csts(ctrl);
 		break;
+	case NVME_REG_CRTO:
+		value = RDT_READY_TIMEOUT; /* CRWMT */
+		break;
 	}
 	req->cqe.result64 = htole64(value);
 	return RDT_EXEC_DONE;
@@ -76,7 +82,7 @@ static bool cc_valid(const struct rdt_ctrl *ctrl, uint32_t cc)
 {
 	if (!(cc & CC_EN))
 		return true;
-	if (CC_CSS(cc) || CC_MPS(cc) || CC_AMS(cc))
+	if ((CC_CSS(cc) != CSS_NVM && CC_CSS(cc) != CSS_ALL) || CC_MPS(cc) || CC_AMS(cc))
 		return false;
 	/* A discovery controller has no I/O queues; hosts may leave their entry sizes 0. */
 	return rdt_subsys_is_disc(ctrl->subsys) || (CC_IOSQES(cc) == 6 && CC_IOCQES(cc) == 4);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "util/sockaddr.h"
-#include "internal.h"
+#include "io.h"
 
 #define RDT_QPAIR_MAGIC 0x72717074u
 
@@ -144,6 +144,7 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->qid = cm_qid;
 	qp->depth = depth;
 	qp->in_capsule_max = r->target->cfg->target.in_capsule_bytes;
+	qp->msdbd = rdt_msdbd(&r->target->cfg->target);
 	qp->check.fn = check;
 	qp->timer.fn = connect_timeout;
 	qp->close_msg.fn = close_msg;
@@ -165,6 +166,8 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 		return;
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	rd_defer_cancel(qp->reactor->loop, &qp->check);
+	free(qp->sgl_lists);
+	qp->sgl_lists = NULL;
 	free(qp->reqs);
 	qp->reqs = NULL;
 }
@@ -265,6 +268,7 @@ void rdt_qpair_drain(struct rdt_qpair *qp)
 		return;
 	}
 	set_state(qp, RDT_QP_DRAINING);
+	rdt_fused_orphan(qp);
 	rdt_qpair_look(qp);
 }
 

@@ -127,13 +127,12 @@ static void lose(struct rdt_rdma_req *rr, const char *what)
 	rdt_qpair_lost(&rr->conn->qp, what);
 }
 
-static void post_read(struct rdt_rdma_req *rr)
+static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sgl_desc *from)
 {
 	struct rdt_rdma_conn *rc = rr->conn;
-	struct rdt_req *req = rr->req;
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)req->buf,
-		.length = req->data_len,
+		.addr = (uintptr_t)rr->req->buf + pos,
+		.length = from->len,
 		.lkey = rc->rdev->mr->lkey,
 	};
 	struct ibv_send_wr wr = {
@@ -142,27 +141,67 @@ static void post_read(struct rdt_rdma_req *rr)
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_READ,
 		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = req->raddr, .rkey = req->rkey},
+		.wr.rdma = {.remote_addr = from->addr, .rkey = from->key},
 	};
 	struct ibv_send_wr *bad;
 
 	if (rd_fab_post_send(rc->conn, &wr, &bad)) {
 		lose(rr, "cannot post a READ");
-		return;
+		return false;
 	}
 	rc->reads_out++;
 	watch(rc);
+	return true;
 }
 
-/* The provider would queue an excess as well, but what waits here can still be aborted. */
+/* READs of a list, as far as the depth goes. False: some of them wait. */
+static bool post_list(struct rdt_rdma_req *rr)
+{
+	struct rdt_rdma_conn *rc = rr->conn;
+	const struct rdt_sgl_desc *list = rdt_req_sgl(rr->req);
+
+	while (rr->read_next < rr->req->descs) {
+		const struct rdt_sgl_desc *d = &list[rr->read_next];
+
+		if (rc->reads_out >= rc->conn->ord)
+			return false;
+		if (!post_read(rr, rr->read_pos, d))
+			return true;
+		rr->read_next++;
+		rr->reads_out++;
+		rr->read_pos += d->len;
+	}
+	return true;
+}
+
+/* False: it has more for later. There is room for at least one READ. */
+static bool post_reads(struct rdt_rdma_req *rr)
+{
+	const struct rdt_req *req = rr->req;
+	struct rdt_sgl_desc one = {req->raddr, req->rkey, req->data_len};
+
+	if (req->descs)
+		return post_list(rr);
+	post_read(rr, 0, &one);
+	return true;
+}
+
+/*
+ * The provider would queue an excess as well, but what waits here can still be aborted. A list may
+ * have more READs than the depth: it stays at the head until the last is posted.
+ */
 static void fetch(struct rdt_req *req)
 {
 	struct rdt_rdma_conn *rc = to_conn(req->qp);
+	struct rdt_rdma_req *rr = to_rreq(req);
 
-	if (rc->reads_out >= rc->conn->ord || !TAILQ_EMPTY(&rc->read_wait))
+	if (req->descs) {
+		rr->read_pos = 0;
+		rr->read_next = rr->reads_out = 0;
+		rr->read_bad = false;
+	}
+	if (rc->reads_out >= rc->conn->ord || !TAILQ_EMPTY(&rc->read_wait) || !post_reads(rr))
 		TAILQ_INSERT_TAIL(&rc->read_wait, req, link);
-	else
-		post_read(to_rreq(req));
 }
 
 static bool fetch_cancel(struct rdt_req *req)
@@ -173,30 +212,134 @@ static bool fetch_cancel(struct rdt_req *req)
 	TAILQ_FOREACH (r, &rc->read_wait, link) {
 		if (r != req)
 			continue;
+		if (req->descs && to_rreq(req)->read_next)
+			return false;
 		TAILQ_REMOVE(&rc->read_wait, req, link);
 		return true;
 	}
 	return false;
 }
 
+static void serve_reads(struct rdt_rdma_conn *rc)
+{
+	struct rdt_req *next;
+
+	while (!rc->closing && rc->reads_out < rc->conn->ord &&
+	       (next = TAILQ_FIRST(&rc->read_wait))) {
+		if (!post_reads(to_rreq(next)))
+			return;
+		TAILQ_REMOVE(&rc->read_wait, next, link);
+	}
+}
+
+/* A READ of a list is back. True: it was the last that will come. */
+static bool list_done(struct rdt_rdma_req *rr, bool ok)
+{
+	rr->reads_out--;
+	rr->read_bad |= !ok;
+	if (rr->reads_out || rr->lost)
+		return false;
+	/* A part still waits: for its turn, or, on a connection that ends, for finish(). */
+	return rr->read_next == rr->req->descs;
+}
+
 static void read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 {
 	struct rdt_rdma_conn *rc = rr->conn;
-	struct rdt_req *next;
+	bool ok = wc->status == IBV_WC_SUCCESS;
 
 	rc->reads_out--;
 	rc->moved = true;
-	if (wc->status != IBV_WC_SUCCESS)
+	if (!ok)
 		failed(rc, wc, "a READ of the host's memory failed");
-	while (!rc->closing && rc->reads_out < rc->conn->ord &&
-	       (next = TAILQ_FIRST(&rc->read_wait))) {
-		TAILQ_REMOVE(&rc->read_wait, next, link);
-		post_read(to_rreq(next));
+	serve_reads(rc);
+	if (rr->req->descs) {
+		if (!list_done(rr, ok))
+			return;
+		ok = !rr->read_bad;
 	}
-	rdt_req_fetched(rr->req, wc->status == IBV_WC_SUCCESS ? 0 : -EIO);
+	rdt_req_fetched(rr->req, ok ? 0 : -EIO);
 }
 
 /* ---- answers ---- */
+
+/* The SEND with the CQE. */
+static void fill_send(struct rdt_rdma_req *rr, struct ibv_send_wr *send, struct ibv_sge *cqe)
+{
+	struct rdt_rdma_conn *rc = rr->conn;
+	const struct rdt_req *req = rr->req;
+
+	*cqe = (struct ibv_sge){(uintptr_t)rr->cqe, NVME_CQE_SIZE, rc->mr->lkey};
+	*send = (struct ibv_send_wr){
+		.wr_id = (uintptr_t)&rr->send,
+		.sg_list = cqe,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	*rr->cqe = req->cqe;
+	/* Exactly the key of the command, and only when the host asked: anything else makes hosts
+	 * reset. */
+	if (req->invalidate && rc->rdev->dev->caps.send_with_inv) {
+		send->opcode = IBV_WR_SEND_WITH_INV;
+		send->invalidate_rkey = req->rkey;
+		send->wr.rdma.rkey = req->rkey;
+	}
+	if (rc->inline_cqe && (send->opcode == IBV_WR_SEND || rc->rdev->dev->caps.inline_with_inv))
+		send->send_flags |= IBV_SEND_INLINE;
+}
+
+static void post_answer(struct rdt_rdma_req *rr, struct ibv_send_wr *first)
+{
+	struct ibv_send_wr *bad;
+
+	if (rd_fab_post_send(rr->conn->conn, first, &bad)) {
+		lose(rr, "cannot post a response");
+		return;
+	}
+	rr->conn->sends_out++;
+	watch(rr->conn);
+}
+
+/* A WRITE for each descriptor, then the SEND. The SQ has room. */
+static void respond_list(struct rdt_rdma_req *rr)
+{
+	struct rdt_rdma_conn *rc = rr->conn;
+	const struct rdt_req *req = rr->req;
+	const struct rdt_sgl_desc *list = rdt_req_sgl(req);
+	struct ibv_send_wr wr[RDT_MSDBD_MAX + 1];
+	struct ibv_sge sge[RDT_MSDBD_MAX + 1];
+	uint32_t pos = 0;
+
+	for (unsigned int i = 0; i < req->descs; i++) {
+		sge[i] = (struct ibv_sge){(uintptr_t)req->buf + pos, list[i].len,
+					  rc->rdev->mr->lkey};
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = (uintptr_t)&rr->write,
+			.next = &wr[i + 1],
+			.sg_list = &sge[i],
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.wr.rdma = {.remote_addr = list[i].addr, .rkey = list[i].key},
+		};
+		pos += list[i].len;
+	}
+	fill_send(rr, &wr[req->descs], &sge[req->descs]);
+	rr->extra = req->descs - 1u;
+	rc->extra_free -= rr->extra;
+	post_answer(rr, wr);
+}
+
+static void serve_writes(struct rdt_rdma_conn *rc)
+{
+	struct rdt_req *req;
+
+	while (!rc->closing && (req = TAILQ_FIRST(&rc->write_wait)) &&
+	       rc->extra_free >= req->descs - 1u) {
+		TAILQ_REMOVE(&rc->write_wait, req, link);
+		respond_list(to_rreq(req));
+	}
+}
 
 static void respond(struct rdt_req *req, bool with_data)
 {
@@ -207,18 +350,8 @@ static void respond(struct rdt_req *req, bool with_data)
 		.length = req->data_len,
 		.lkey = rc->rdev->mr->lkey,
 	};
-	struct ibv_sge cqe = {
-		.addr = (uintptr_t)rr->cqe,
-		.length = NVME_CQE_SIZE,
-		.lkey = rc->mr->lkey,
-	};
-	struct ibv_send_wr send = {
-		.wr_id = (uintptr_t)&rr->send,
-		.sg_list = &cqe,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
+	struct ibv_sge cqe;
+	struct ibv_send_wr send;
 	struct ibv_send_wr write = {
 		.wr_id = (uintptr_t)&rr->write,
 		.next = &send,
@@ -227,24 +360,14 @@ static void respond(struct rdt_req *req, bool with_data)
 		.opcode = IBV_WR_RDMA_WRITE,
 		.wr.rdma = {.remote_addr = req->raddr, .rkey = req->rkey},
 	};
-	struct ibv_send_wr *bad;
 
-	*rr->cqe = req->cqe;
-	/* Exactly the key of the command, and only when the host asked: anything else makes hosts
-	 * reset. */
-	if (req->invalidate && rc->rdev->dev->caps.send_with_inv) {
-		send.opcode = IBV_WR_SEND_WITH_INV;
-		send.invalidate_rkey = req->rkey;
-		send.wr.rdma.rkey = req->rkey;
-	}
-	if (rc->inline_cqe && (send.opcode == IBV_WR_SEND || rc->rdev->dev->caps.inline_with_inv))
-		send.send_flags |= IBV_SEND_INLINE;
-	if (rd_fab_post_send(rc->conn, with_data ? &write : &send, &bad)) {
-		lose(rr, "cannot post a response");
+	if (with_data && req->descs) {
+		TAILQ_INSERT_TAIL(&rc->write_wait, req, link);
+		serve_writes(rc);
 		return;
 	}
-	rc->sends_out++;
-	watch(rc);
+	fill_send(rr, &send, &cqe);
+	post_answer(rr, with_data ? &write : &send);
 }
 
 /* ---- completions ---- */
@@ -278,6 +401,11 @@ static void handle_wc(const struct ibv_wc *wc, struct rd_log *log)
 		rc = rr->conn;
 		rc->sends_out--;
 		rc->moved = true;
+		if (rr->extra) {
+			rc->extra_free += rr->extra;
+			rr->extra = 0;
+			serve_writes(rc);
+		}
 		if (wc->status != IBV_WC_SUCCESS)
 			failed(rc, wc, "a response could not be sent");
 		rdt_req_responded(rr->req);
@@ -364,8 +492,14 @@ static void finish(struct rd_defer *defer)
 	struct rdt_req *req;
 
 	while ((req = TAILQ_FIRST(&rc->read_wait))) {
+		if (req->descs && to_rreq(req)->reads_out)
+			break; /* comes here again when these are back */
 		TAILQ_REMOVE(&rc->read_wait, req, link);
 		rdt_req_fetched(req, -ECANCELED);
+	}
+	while ((req = TAILQ_FIRST(&rc->write_wait))) {
+		TAILQ_REMOVE(&rc->write_wait, req, link);
+		rdt_req_responded(req);
 	}
 	if (!rc->conn || !rc->disconnected || rc->recvs_out || rc->sends_out || rc->reads_out)
 		return;
@@ -434,6 +568,7 @@ int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t
 	int err = rdt_qpair_init(&rc->qp, r, &rdt_rdma_ops, qid, depth);
 
 	TAILQ_INIT(&rc->read_wait);
+	TAILQ_INIT(&rc->write_wait);
 	STAILQ_INIT(&rc->early);
 	rc->finish.fn = finish;
 	rc->stall.fn = stalled;
@@ -506,8 +641,10 @@ static void init_entry(struct rdt_rdma_conn *rc, uint16_t i)
 
 int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 {
+	/* READ, WRITE and SEND for each request, and four whole lists at once. */
+	uint32_t extra = 4u * (rc->qp.msdbd - 1u);
 	struct rd_fab_qp_attr attr = {
-		.max_send_wr = 3u * rc->qp.depth, /* READ, WRITE and SEND for each request */
+		.max_send_wr = 3u * rc->qp.depth + extra,
 		.max_recv_wr = rc->qp.depth,
 		.max_send_sge = 1,
 		.max_recv_sge = 2,
@@ -524,6 +661,7 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 	rc->inline_cqe =
 		!rc->rdev->dev->caps.cheap_mr && rc->rdev->dev->caps.max_inline >= NVME_CQE_SIZE;
 	attr.max_inline = rc->inline_cqe ? NVME_CQE_SIZE : 0;
+	rc->extra_free = extra;
 	attr.send_cq = rc->rdev->cq;
 	attr.recv_cq = rc->rdev->cq;
 	err = rd_fab_qp_create(rc->conn, &attr);

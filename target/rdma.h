@@ -47,6 +47,11 @@ struct rdt_rdma_req {
 	struct rdt_req *req;
 	struct rdt_rdma_conn *conn;
 	struct nvme_cqe *cqe; /* in registered memory */
+	uint32_t read_pos;    /* bytes of a list that READs were posted for */
+	uint16_t read_next;   /* descriptor of a list that comes next */
+	uint16_t reads_out;   /* of a list */
+	bool read_bad;        /* one of them failed */
+	uint16_t extra;       /* WRs of a list's answer beyond two */
 	bool lost; /* could not be posted: comes back when the connection has been destroyed */
 };
 
@@ -60,6 +65,8 @@ struct rdt_rdma_conn {
 	struct rdt_rdma_recv *recvs;      /* [depth] */
 	struct rdt_rdma_req *reqs;        /* [depth] */
 	struct rdt_req_list read_wait;    /* beyond the READ depth, in order */
+	struct rdt_req_list write_wait;   /* answers with lists, beyond what the SQ has room for */
+	uint32_t extra_free;              /* WRs of the SQ beyond those of plain commands */
 	STAILQ_HEAD(, rdt_capsule) early; /* came before ESTABLISHED */
 	uint32_t reads_out;
 	uint32_t sends_out;

@@ -20,7 +20,7 @@ struct handoff { /* a checked request on its way to a reactor, which frees it */
 	struct rd_msg msg;
 	struct rdt_reactor *reactor;
 	struct rd_fab_req *req;
-	enum rdt_fab_kind fab;
+	struct rdt_listener *listener;
 	uint16_t qid;
 	uint16_t depth;
 };
@@ -66,9 +66,11 @@ static void adopt(struct handoff *h)
 		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
 		goto err_free;
 	}
+	rc->qp.listener = h->listener;
 	rc->qp.local = h->req->local;
 	rc->qp.remote = h->req->remote;
-	err = rd_fab_req_adopt(r->rdma->fabs[h->fab], h->req, rdt_rdma_conn_event, rc, &rc->conn);
+	err = rd_fab_req_adopt(r->rdma->fabs[h->listener->fab], h->req, rdt_rdma_conn_event, rc,
+			       &rc->conn);
 	if (err)
 		goto err_free;
 	err = rdt_rdma_conn_setup(rc);
@@ -174,7 +176,7 @@ static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void
 	h->msg.fn = handoff_msg;
 	h->reactor = least_loaded(t);
 	h->req = req;
-	h->fab = l->fab;
+	h->listener = l;
 	h->qid = qid;
 	h->depth = depth;
 	atomic_fetch_add_explicit(&h->reactor->load, 1, memory_order_relaxed);
@@ -267,6 +269,7 @@ static int listen_one(struct rdt_target *t, const struct rdt_listener_config *cf
 	l->target = t;
 	l->cfg = cfg;
 	l->portid = (uint16_t)(t->listeners_count + 1);
+	rdt_ana_init(l);
 	err = rd_addr_parse(cfg->address, cfg->port, &addr);
 	if (!err)
 		err = rd_fab_listen(t->fabs[l->fab], (struct sockaddr *)&addr, BACKLOG, on_request,

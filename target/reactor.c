@@ -63,12 +63,14 @@ static void status_report(struct rd_msg *msg)
 	const struct rdt_status_line *s = &r->status;
 	struct rdt_target *t = r->target;
 
-	rd_notice(t->log, RD_LOG_MAIN,
-		  "status: reactor=%u admin_queues=%u io_queues=%u requests=%u waiting=%u "
-		  "slab_used=%llu reserve_used=%llu mrs=%u reads=%llu writes=%llu",
-		  r->index, s->admin_qpairs, s->io_qpairs, s->requests, s->waiting,
-		  (unsigned long long)s->slab_used, (unsigned long long)s->reserve_used, s->mrs,
-		  (unsigned long long)s->reads, (unsigned long long)s->writes);
+	rd_notice(
+		t->log, RD_LOG_MAIN,
+		"status: reactor=%u admin_queues=%u io_queues=%u requests=%u waiting=%u limited=%u "
+		"slab_used=%llu reserve_used=%llu scratch_used=%llu mrs=%u reads=%llu writes=%llu",
+		r->index, s->admin_qpairs, s->io_qpairs, s->requests, s->waiting, s->limited,
+		(unsigned long long)s->slab_used, (unsigned long long)s->reserve_used,
+		(unsigned long long)s->scratch_used, s->mrs, (unsigned long long)s->reads,
+		(unsigned long long)s->writes);
 	if (--t->status_left == 0)
 		rd_notice(t->log, RD_LOG_MAIN, "status: end");
 }
@@ -91,6 +93,8 @@ static void status_collect(struct rd_msg *msg)
 			s->waiting++;
 	s->slab_used = pool_used(&r->pools[RDT_POOL_IO]);
 	s->reserve_used = pool_used(&r->pools[RDT_POOL_RESERVE]);
+	s->scratch_used = pool_used(&r->pools[RDT_POOL_SCRATCH]);
+	s->limited = r->limited;
 	s->mrs = rdt_rdma_mrs(r);
 	for (unsigned int i = 0; i < r->target->subsys_count; i++) {
 		s->reads += atomic_load(&r->counters[i].reads);
@@ -115,7 +119,7 @@ static int init_buffers(struct rdt_reactor *r)
 	r->slab_len = cfg->buffer_bytes / max * max;
 	if (r->slab_len == 0)
 		r->slab_len = max;
-	r->map_len = r->slab_len + RDT_RESERVE_BYTES;
+	r->map_len = r->slab_len + RDT_RESERVE_BYTES + RDT_SCRATCH_BYTES;
 	r->slab =
 		mmap(NULL, r->map_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (r->slab == MAP_FAILED) {
@@ -130,8 +134,14 @@ static int init_buffers(struct rdt_reactor *r)
 	err = rdt_pool_init(&r->pools[RDT_POOL_IO], r, r->slab, r->slab_len, max);
 	if (err)
 		return err;
-	return rdt_pool_init(&r->pools[RDT_POOL_RESERVE], r, r->slab + r->slab_len,
-			     RDT_RESERVE_BYTES, RDT_RESERVE_MAX);
+	err = rdt_pool_init(&r->pools[RDT_POOL_RESERVE], r, r->slab + r->slab_len,
+			    RDT_RESERVE_BYTES, RDT_RESERVE_MAX);
+	if (err)
+		return err;
+	r->pools[RDT_POOL_SCRATCH].piece = RDT_SCRATCH_PIECE;
+	return rdt_pool_init(&r->pools[RDT_POOL_SCRATCH], r,
+			     r->slab + r->slab_len + RDT_RESERVE_BYTES, RDT_SCRATCH_BYTES,
+			     RDT_SCRATCH_PIECE);
 }
 
 int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned int index)
@@ -153,13 +163,15 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	err = rd_loop_create(&opts, &r->loop);
 	if (err)
 		return err;
-	r->chans = calloc(target->ns_count + 1, sizeof(*r->chans));
+	err = rdt_view_init(r);
+	if (err)
+		return err;
 	/* A reactor's counters share no cache line with another's. */
-	r->counters = aligned_alloc(64, ((target->subsys_count + 1) * sizeof(*r->counters) + 63) &
+	r->counters = aligned_alloc(64, ((target->subsys_max + 1) * sizeof(*r->counters) + 63) &
 						~(size_t)63);
-	if (!r->chans || !r->counters)
+	if (!r->counters)
 		return -ENOMEM;
-	for (unsigned int i = 0; i <= target->subsys_count; i++)
+	for (unsigned int i = 0; i <= target->subsys_max; i++)
 		memset(&r->counters[i], 0, sizeof(r->counters[i]));
 	return init_buffers(r);
 }
@@ -201,19 +213,13 @@ int rdt_reactor_setup(struct rdt_reactor *r)
 		       text[0] ? text : strerror(-err));
 		return err;
 	}
-	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		struct rdt_subsys *ss = &t->subsys[i];
-
-		for (unsigned int j = 0; j < ss->ns_count; j++) {
-			struct rdt_ns *ns = &ss->ns[j];
-
-			err = rdt_chan_open(ns->bdev, r->engines, &r->chans[ns->index]);
-			if (err) {
-				rd_err(r->log, RD_LOG_TARGET, "%s namespace %u on reactor %u: %s",
-				       ss->nqn, ns->cfg->nsid, r->index, strerror(-err));
-				return err;
-			}
-		}
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
+		if (!t->ns[i])
+			continue;
+		err = rdt_view_open(r, t->ns[i]);
+		if (err)
+			return err;
+		rdt_view_show(r, t->ns[i]);
 	}
 	return rdt_rdma_init(r);
 }
@@ -222,8 +228,7 @@ void rdt_reactor_teardown(struct rdt_reactor *r)
 {
 	assert(TAILQ_EMPTY(&r->qpairs));
 	rdt_rdma_fini(r);
-	for (unsigned int i = 0; r->chans && i < r->target->ns_count; i++)
-		rdt_chan_close(&r->chans[i]);
+	rdt_view_close_all(r);
 	rdt_engines_destroy(&r->engines);
 }
 
@@ -246,6 +251,8 @@ static void *reactor_thread(void *arg)
 		if (err)
 			rd_err(r->log, RD_LOG_TARGET, "reactor %u stopped: %s", r->index,
 			       strerror(-err));
+		/* A message that came just before the stop may hold a reference. */
+		rd_loop_turn(r->loop, 0);
 	}
 	rdt_reactor_teardown(r);
 	return NULL;
@@ -295,7 +302,7 @@ void rdt_reactor_fini(struct rdt_reactor *r)
 		rdt_pool_fini(&r->pools[i]);
 	if (r->slab)
 		munmap(r->slab, r->map_len);
-	free(r->chans);
+	rdt_view_fini(r);
 	free(r->counters);
 	rd_loop_destroy(&r->loop);
 }

@@ -5,7 +5,7 @@
  */
 #include <assert.h>
 
-#include "internal.h"
+#include "io.h"
 
 #define RDT_REQ_MAGIC 0x71657274u
 
@@ -14,6 +14,8 @@ const char *rdt_req_state_name(unsigned int state)
 	static const char *const names[RDT_REQ_STATES] = {
 		[RDT_REQ_FREE] = "free",
 		[RDT_REQ_NEW] = "new",
+		[RDT_REQ_FUSED] = "fused",
+		[RDT_REQ_LIMITED] = "limited",
 		[RDT_REQ_NEED_BUFFER] = "need-buffer",
 		[RDT_REQ_FETCH] = "fetch",
 		[RDT_REQ_FETCHING] = "fetching",
@@ -86,7 +88,20 @@ static struct nvme_status find_command(struct rdt_req *req)
 	return NVME_OK;
 }
 
-static void state_new(struct rdt_req *req)
+void rdt_req_set_state(struct rdt_req *req, enum rdt_req_state state)
+{
+	set_state(req, state);
+}
+
+void rdt_req_parsed(struct rdt_req *req)
+{
+	if (req->data_len && req->sgl_type == NVME_SGL_IN_CAPSULE)
+		req->buf = req->cap->data + req->raddr;
+	else
+		release_capsule(req);
+}
+
+static struct nvme_status parse(struct rdt_req *req)
 {
 	struct nvme_status sgl = rdt_sgl_parse(req);
 	uint16_t sgl_loc = req->err_loc;
@@ -96,22 +111,53 @@ static void state_new(struct rdt_req *req)
 		st = sgl;
 		req->err_loc = sgl_loc;
 	}
+	if (nvme_status_ok(st) && req->sqe.flags & NVME_CMD_FUSE_MASK)
+		st = rdt_fused_check(req);
 	if (nvme_status_ok(st) && req->cmd->check)
 		st = req->cmd->check(req);
 	if (nvme_status_ok(st))
 		st = rdt_sgl_match(req);
+	return st;
+}
+
+/* After NEW and LIMITED. */
+static enum rdt_req_state next_state(const struct rdt_req *req)
+{
+	return req->data_len && !req->buf ? RDT_REQ_NEED_BUFFER : RDT_REQ_READY;
+}
+
+static void state_new(struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+	struct nvme_status st = parse(req);
+
+	if (req->sqe.flags & NVME_CMD_FUSE_MASK || qp->fused || qp->fuse_failed)
+		st = rdt_fused_arrived(req, st);
 	if (!nvme_status_ok(st)) {
 		req->status = st;
 		set_state(req, RDT_REQ_EXECUTED);
 		return;
 	}
-	if (req->data_len && req->sgl_type == NVME_SGL_IN_CAPSULE) {
-		req->buf = req->cap->data + req->raddr;
-		set_state(req, RDT_REQ_READY);
+	rdt_req_parsed(req);
+	if (req->mate || qp->fused == req) {
+		/* A half that waited would hold up the order of its queue. */
+		rdt_qos_charge(req);
+		set_state(req, RDT_REQ_FUSED);
+		if (req->mate)
+			rdt_fused_parsed(req);
 		return;
 	}
-	release_capsule(req);
-	set_state(req, req->data_len ? RDT_REQ_NEED_BUFFER : RDT_REQ_READY);
+	req->pool_len = req->data_len;
+	if (!qp->admin && req->ns && rdt_qos_limited(req))
+		set_state(req, RDT_REQ_LIMITED);
+	else
+		set_state(req, next_state(req));
+}
+
+static void state_limited(struct rdt_req *req)
+{
+	if (rdt_qos_admit(req))
+		set_state(req, next_state(req));
 }
 
 static void state_need_buffer(struct rdt_req *req)
@@ -120,20 +166,26 @@ static void state_need_buffer(struct rdt_req *req)
 
 	if (req->waiting)
 		return;
-	if (!req->buf) {
+	if (!req->pool_buf) {
 		req->pool = &req->qp->reactor->pools[reserve && req->data_len <= RDT_RESERVE_MAX
 							     ? RDT_POOL_RESERVE
 							     : RDT_POOL_IO];
-		req->buf = rdt_pool_get(req->pool, req);
+		req->pool_buf = rdt_pool_get(req->pool, req);
 	}
-	if (req->buf)
-		set_state(req, req->dir == RDT_DIR_H2C ? RDT_REQ_FETCH : RDT_REQ_READY);
+	if (!req->pool_buf)
+		return;
+	if (req->mate) {
+		rdt_fused_buffer(req);
+		return;
+	}
+	req->buf = req->pool_buf;
+	set_state(req, req->dir == RDT_DIR_H2C ? RDT_REQ_FETCH : RDT_REQ_READY);
 }
 
 void rdt_req_buffer(struct rdt_req *req, void *buf)
 {
 	assert(req->state == RDT_REQ_NEED_BUFFER);
-	req->buf = buf;
+	req->pool_buf = buf;
 	rdt_req_process(req);
 }
 
@@ -148,15 +200,45 @@ void rdt_req_fetched(struct rdt_req *req, int err)
 	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_FETCHING);
 	if (err) {
 		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_DATA_XFER_ERROR);
-		set_state(req, RDT_REQ_EXECUTED);
+		set_state(req, req->mate ? RDT_REQ_READY : RDT_REQ_EXECUTED);
 	} else {
 		set_state(req, RDT_REQ_READY);
 	}
 	rdt_req_process(req);
 }
 
+/* The answer to a command whose namespace was removed: what the next one gets at once. */
+static void set_ns_gone(struct rdt_req *req)
+{
+	req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
+}
+
+/* A reservation may have come while the command waited for its buffer or its data. */
+static bool still_allowed(struct rdt_req *req)
+{
+	if (!req->ns || req->qp->admin || !nvme_status_ok(req->status))
+		return nvme_status_ok(req->status);
+	if (req->fenced)
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
+	else
+		req->status = rdt_resv_check(req);
+	return nvme_status_ok(req->status);
+}
+
 static void state_ready(struct rdt_req *req)
 {
+	bool go = !req->ns_gone && still_allowed(req);
+
+	if (req->ns_gone)
+		set_ns_gone(req);
+	if (req->mate) {
+		rdt_fused_ready(req);
+		return;
+	}
+	if (!go) {
+		set_state(req, RDT_REQ_EXECUTED);
+		return;
+	}
 	set_state(req, RDT_REQ_EXECUTING);
 	if (req->cmd->exec(req) == RDT_EXEC_DONE)
 		set_state(req, RDT_REQ_EXECUTED);
@@ -165,6 +247,9 @@ static void state_ready(struct rdt_req *req)
 void rdt_req_complete(struct rdt_req *req)
 {
 	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_EXECUTING);
+	/* What we cancelled ourselves was not aborted by the host. */
+	if (req->ns_gone && !req->aborter && !nvme_status_ok(req->status))
+		set_ns_gone(req);
 	set_state(req, RDT_REQ_EXECUTED);
 	rdt_req_process(req);
 }
@@ -204,10 +289,16 @@ static void state_executed(struct rdt_req *req)
 
 	if (req->aborter)
 		rdt_abort_victim_done(req);
+	if (req->fence)
+		rdt_resv_req_left(req);
+	if (req->fenced && (req->status.v & 0x7ff) == NVME_SC_ABORT_REQ)
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_ABORTED_PREMEPT);
 	/* No RNR on iWARP: the RECV is posted again before the host may count on it. */
 	release_capsule(req);
 	if (!ok)
 		report_failure(req);
+	if (!ok && qp->ctrl)
+		req->status = rdt_retry_delay(qp->ctrl, req->status);
 	if (qp->sqflow_off) {
 		req->cqe.sqhd = htole16(0xffff);
 	} else {
@@ -229,6 +320,24 @@ void rdt_req_responded(struct rdt_req *req)
 	rdt_req_process(req);
 }
 
+/* The last half of a fused pair to end gives the buffer back: a READ may still fill its part. */
+static void part(struct rdt_req *req)
+{
+	struct rdt_req *mate = req->mate;
+
+	if (req->qp->fused == req)
+		req->qp->fused = NULL;
+	if (!mate)
+		return;
+	mate->mate = req->mate = NULL;
+	if (!req->pool_buf)
+		return;
+	mate->pool = req->pool;
+	mate->pool_buf = req->pool_buf;
+	mate->pool_len = req->pool_len;
+	req->pool_buf = NULL;
+}
+
 /* Give everything back. The request may be in use again on return. */
 static void finish(struct rdt_req *req)
 {
@@ -236,13 +345,22 @@ static void finish(struct rdt_req *req)
 
 	if (req->aborter)
 		rdt_abort_victim_done(req);
+	if (req->fence)
+		rdt_resv_req_left(req);
 	if (req->waiting)
 		rdt_pool_unwait(req->pool, req);
+	if (req->lane)
+		rdt_qos_unwait(req);
 	release_capsule(req);
-	if (req->buf && req->pool)
-		rdt_pool_put(req->pool, req->buf, req->data_len);
+	if (req->mate || qp->fused == req)
+		part(req);
+	if (req->pool_buf)
+		rdt_pool_put(req->pool, req->pool_buf, req->pool_len);
 	req->buf = NULL;
+	req->pool_buf = NULL;
 	req->pool = NULL;
+	if (req->ns)
+		rdt_ns_release(req);
 	set_state(req, RDT_REQ_FREE);
 	/* First out is first in: what was just used is still in the cache. */
 	TAILQ_INSERT_HEAD(&qp->free, req, link);
@@ -255,6 +373,8 @@ static bool droppable(const struct rdt_req *req)
 {
 	switch (req->state) {
 	case RDT_REQ_NEW:
+	case RDT_REQ_FUSED:
+	case RDT_REQ_LIMITED:
 	case RDT_REQ_NEED_BUFFER:
 	case RDT_REQ_FETCH:
 	case RDT_REQ_READY:
@@ -268,8 +388,11 @@ static bool droppable(const struct rdt_req *req)
 void rdt_req_process(struct rdt_req *req)
 {
 	static void (*const fns[RDT_REQ_STATES])(struct rdt_req *) = {
-		[RDT_REQ_NEW] = state_new,           [RDT_REQ_NEED_BUFFER] = state_need_buffer,
-		[RDT_REQ_FETCH] = state_fetch,       [RDT_REQ_READY] = state_ready,
+		[RDT_REQ_NEW] = state_new,
+		[RDT_REQ_LIMITED] = state_limited,
+		[RDT_REQ_NEED_BUFFER] = state_need_buffer,
+		[RDT_REQ_FETCH] = state_fetch,
+		[RDT_REQ_READY] = state_ready,
 		[RDT_REQ_EXECUTED] = state_executed,
 	};
 	uint8_t before;
@@ -305,7 +428,14 @@ void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap)
 	req->data_len = 0;
 	req->buf = NULL;
 	req->pool = NULL;
-	req->ns = NULL;
+	req->pool_buf = NULL;
+	req->mate = NULL;
+	req->work.step = NULL;
+	req->work.stop = false;
+	req->hold.state = RDT_HOLD_NONE;
+	req->ns_gone = false;
+	req->fenced = false;
+	req->gates_passed = 0;
 	req->dropped = false;
 	req->in_bio = false;
 	req->aborter = NULL;
@@ -315,37 +445,52 @@ void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap)
 	rdt_req_process(req);
 }
 
-/* Answer @req, which nobody else holds any more, with Command Abort Requested. */
-static enum rdt_abort_result abort_now(struct rdt_req *req)
+/* Answer @req, which nobody else holds any more, with @st. Of a fused pair both halves end. */
+static enum rdt_abort_result end_now(struct rdt_req *req, struct nvme_status st)
 {
-	req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
-	set_state(req, RDT_REQ_EXECUTED);
+	bool pair = req->mate;
+
+	req->status = st;
+	set_state(req, pair ? RDT_REQ_READY : RDT_REQ_EXECUTED);
 	rdt_req_process(req);
-	return RDT_ABORT_YES;
+	return pair ? RDT_ABORT_LATER : RDT_ABORT_YES;
+}
+
+/* As end_now(), wherever @req is. */
+static enum rdt_abort_result end_early(struct rdt_req *req, struct nvme_status st)
+{
+	struct rdt_qpair *qp = req->qp;
+
+	switch (req->state) {
+	case RDT_REQ_FUSED:
+		if (req->mate)
+			return RDT_ABORT_NO;
+		rdt_fused_abort(req, st);
+		return RDT_ABORT_YES;
+	case RDT_REQ_LIMITED:
+		rdt_qos_unwait(req);
+		return end_now(req, st);
+	case RDT_REQ_NEED_BUFFER:
+		rdt_pool_unwait(req->pool, req);
+		return end_now(req, st);
+	case RDT_REQ_FETCHING:
+		return qp->ops->fetch_cancel(req) ? end_now(req, st) : RDT_ABORT_NO;
+	case RDT_REQ_EXECUTING:
+		if (qp->admin && rdt_aer_remove(qp->ctrl, req))
+			return end_now(req, st);
+		return req->ns && rdt_io_cancel(req) ? RDT_ABORT_LATER : RDT_ABORT_NO;
+	default:
+		return RDT_ABORT_NO;
+	}
+}
+
+void rdt_req_ns_gone(struct rdt_req *req)
+{
+	req->ns_gone = true;
+	end_early(req, rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid)));
 }
 
 enum rdt_abort_result rdt_req_abort(struct rdt_req *req)
 {
-	struct rdt_qpair *qp = req->qp;
-	struct rdt_chan *chan;
-
-	switch (req->state) {
-	case RDT_REQ_NEED_BUFFER:
-		rdt_pool_unwait(req->pool, req);
-		return abort_now(req);
-	case RDT_REQ_FETCHING:
-		return qp->ops->fetch_cancel(req) ? abort_now(req) : RDT_ABORT_NO;
-	case RDT_REQ_EXECUTING:
-		if (qp->admin && rdt_aer_remove(qp->ctrl, req))
-			return abort_now(req);
-		if (!req->in_bio)
-			return RDT_ABORT_NO;
-		chan = qp->reactor->chans[req->ns->index];
-		if (!chan->bdev->ops->cancel)
-			return RDT_ABORT_NO;
-		chan->bdev->ops->cancel(chan, &req->bio);
-		return RDT_ABORT_LATER;
-	default:
-		return RDT_ABORT_NO;
-	}
+	return end_early(req, nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Subsystems: who may connect, which namespaces there are, and the registry of controllers. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,76 +15,106 @@ static int by_nsid(const void *a, const void *b)
 	return ((*x)->nsid > (*y)->nsid) - ((*x)->nsid < (*y)->nsid);
 }
 
-static int open_namespaces(struct rdt_subsys *ss)
+static int open_namespace(struct rdt_subsys *ss, const struct rdt_ns_config *cfg)
+{
+	struct rdt_bdev *bdev;
+	struct rdt_ns *ns;
+	char text[512] = "";
+	int err = rdt_bdev_open(cfg, ss->target->log, &bdev, text, sizeof(text));
+
+	if (!err) {
+		err = rdt_ns_create(ss, cfg, ss->cfg_of, bdev, &ns);
+		if (!err) {
+			ns->state = RDT_NS_LIVE;
+			return 0;
+		}
+		rdt_bdev_close(&bdev);
+	}
+	if (err == -ENOSPC)
+		snprintf(text, sizeof(text), "the target can have %u namespaces at most",
+			 RDT_NS_SLOTS);
+	rd_err(ss->target->log, RD_LOG_TARGET, "%s namespace %u: %s", ss->nqn, cfg->nsid,
+	       text[0] ? text : strerror(-err));
+	return err;
+}
+
+int rdt_subsys_open(struct rdt_subsys *ss)
 {
 	const struct rdt_subsys_config *cfg = ss->cfg;
-	const struct rdt_ns_config **order;
+	const struct rdt_ns_config **order = calloc(cfg->namespaces_count + 1, sizeof(*order));
 	int err = 0;
 
-	ss->ops_mask = UINT32_MAX;
-	ss->ns = calloc(cfg->namespaces_count + 1, sizeof(*ss->ns));
-	order = calloc(cfg->namespaces_count + 1, sizeof(*order));
-	if (!ss->ns || !order) {
-		free(order);
+	if (!order)
 		return -ENOMEM;
-	}
 	for (unsigned int i = 0; i < cfg->namespaces_count; i++)
 		order[i] = &cfg->namespaces[i];
 	qsort(order, cfg->namespaces_count, sizeof(*order), by_nsid);
-	for (unsigned int i = 0; i < cfg->namespaces_count && !err; i++) {
-		err = rdt_ns_open(&ss->ns[i], ss, order[i], ss->target->ns_count);
-		if (err)
-			break;
-		ss->target->ns_count++;
-		ss->ns_count++;
-		ss->ops_mask &= ss->ns[i].bdev->ops_mask;
-		ss->volatile_cache |= ss->ns[i].bdev->volatile_cache;
-	}
+	for (unsigned int i = 0; i < cfg->namespaces_count && !err; i++)
+		err = open_namespace(ss, order[i]);
 	free(order);
+	rdt_subsys_sum(ss);
 	return err;
 }
 
 int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
-		    const struct rdt_subsys_config *cfg, unsigned int index)
+		    const struct rdt_subsys_config *cfg, struct rdt_config *cfg_of,
+		    unsigned int index)
 {
+	int err;
+
 	ss->target = target;
 	ss->cfg = cfg;
+	ss->cfg_of = rdt_config_get(cfg_of);
+	ss->now = cfg;
+	ss->now_of = rdt_config_get(cfg_of);
 	ss->nqn = cfg ? cfg->nqn : NVMF_DISC_NQN;
 	ss->index = index;
-	ss->next_cntlid = NVMF_CNTLID_MIN;
+	ss->cntlid_min = cfg ? (uint16_t)cfg->cntlid_min : NVMF_CNTLID_MIN;
+	ss->cntlid_max = cfg ? (uint16_t)cfg->cntlid_max : NVMF_CNTLID_MAX;
+	ss->next_cntlid = ss->cntlid_min;
 	TAILQ_INIT(&ss->ctrls);
+	TAILQ_INIT(&ss->namespaces);
+	TAILQ_INIT(&ss->gates);
 	pthread_mutex_init(&ss->lock, NULL);
-	return cfg ? open_namespaces(ss) : 0;
+	err = rdt_mask_init(ss);
+	if (!err)
+		err = rdt_qos_init(ss);
+	return err;
 }
 
 void rdt_subsys_fini(struct rdt_subsys *ss)
 {
+	struct rdt_ns *ns;
+
 	if (!ss->target)
 		return;
-	for (unsigned int i = 0; i < ss->ns_count; i++)
-		rdt_ns_close(&ss->ns[i]);
-	free(ss->ns);
+	while ((ns = TAILQ_FIRST(&ss->namespaces))) {
+		ns->posts_left = 0; /* the reactors have ended: there is nobody to answer */
+		rdt_ns_free(ns);
+	}
+	rdt_qos_fini(ss);
+	rdt_mask_fini(ss);
+	rdt_config_put(&ss->cfg_of);
+	rdt_config_put(&ss->now_of);
 	pthread_mutex_destroy(&ss->lock);
 }
 
 struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn)
 {
+	struct rdt_subsys *ss;
+
 	if (strcmp(nqn, NVMF_DISC_NQN) == 0)
 		return &target->disc;
+	ss = rdt_subsys_slot(target, nqn);
+	return ss && !atomic_load(&ss->gone) ? ss : NULL;
+}
+
+struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn)
+{
 	for (unsigned int i = 0; i < target->subsys_count; i++)
 		if (strcmp(target->subsys[i].nqn, nqn) == 0)
 			return &target->subsys[i];
 	return NULL;
-}
-
-bool rdt_subsys_allows(const struct rdt_subsys *ss, const char *hostnqn)
-{
-	if (rdt_subsys_is_disc(ss) || ss->cfg->allow_any_host)
-		return true;
-	for (uint32_t i = 0; i < ss->cfg->hosts_count; i++)
-		if (strcmp(ss->cfg->hosts[i], hostnqn) == 0)
-			return true;
-	return false;
 }
 
 static struct rdt_ctrl *find_locked(struct rdt_subsys *ss, uint16_t cntlid)
@@ -96,24 +127,57 @@ static struct rdt_ctrl *find_locked(struct rdt_subsys *ss, uint16_t cntlid)
 	return NULL;
 }
 
+/*
+ * What to do with the controllers that @ctrl's host has by the same listener already. By another
+ * one they are another path, and welcome.
+ */
+static int meet_duplicates(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+{
+	struct rdt_ctrl *other;
+
+	if (ss->duplicate_host == RDT_DUPLICATE_ALLOW)
+		return 0;
+	TAILQ_FOREACH (other, &ss->ctrls, link) {
+		if (other->listener != ctrl->listener || atomic_load(&other->ending) ||
+		    strcmp(other->hostnqn, ctrl->hostnqn) != 0 ||
+		    memcmp(other->hostid, ctrl->hostid, sizeof(ctrl->hostid)) != 0)
+			continue;
+		if (ss->duplicate_host == RDT_DUPLICATE_REFUSE)
+			return -EEXIST;
+		rdt_ctrl_end(other, "its host has made a new controller");
+	}
+	return 0;
+}
+
 /* An ID is not used again soon: a host that still believes in an old one must not find a new
  * controller. */
-int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
+static int give_cntlid(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
-	int err = -EBUSY;
-
-	pthread_mutex_lock(&ss->lock);
-	for (unsigned int i = 0; i < NVMF_CNTLID_MAX; i++) {
+	for (unsigned int i = ss->cntlid_min; i <= ss->cntlid_max; i++) {
 		uint16_t cntlid = ss->next_cntlid;
 
-		ss->next_cntlid = cntlid == NVMF_CNTLID_MAX ? NVMF_CNTLID_MIN : cntlid + 1;
+		ss->next_cntlid = cntlid == ss->cntlid_max ? ss->cntlid_min : cntlid + 1;
 		if (find_locked(ss, cntlid))
 			continue;
 		ctrl->cntlid = cntlid;
+		return 0;
+	}
+	return -EBUSY;
+}
+
+int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
+{
+	int err = -EACCES;
+
+	pthread_mutex_lock(&ss->lock);
+	if (rdt_mask_allows(ss, ctrl->hostnqn))
+		err = meet_duplicates(ss, ctrl);
+	if (!err)
+		err = give_cntlid(ss, ctrl);
+	if (!err) {
+		rdt_mask_ctrl(ctrl);
 		TAILQ_INSERT_TAIL(&ss->ctrls, ctrl, link);
 		ss->ctrls_count++;
-		err = 0;
-		break;
 	}
 	pthread_mutex_unlock(&ss->lock);
 	return err;

@@ -11,7 +11,7 @@ static uint64_t clock_now(const struct rdt_target *t)
 	return rd_loop_now_raw(t->loop);
 }
 
-int rdt_target_create(const struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
+int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
 		      const struct rd_clock *clock, struct rdt_target **out)
 {
 	struct rdt_target *t = calloc(1, sizeof(*t));
@@ -19,20 +19,32 @@ int rdt_target_create(const struct rdt_config *cfg, struct rd_log *log, struct r
 
 	if (!t)
 		return err;
-	t->cfg = cfg;
+	t->cfg = rdt_config_get(cfg);
+	t->now = rdt_config_get(cfg);
 	t->log = log;
 	t->loop = loop;
 	t->clock = clock;
 	t->started_ns = clock_now(t);
-	t->subsys = calloc(cfg->subsystems_count + 1, sizeof(*t->subsys));
+	atomic_init(&t->genctr, 1);
+	t->subsys_max = cfg->subsystems_count + RDT_SUBSYS_SPARE;
+	t->subsys = calloc(t->subsys_max, sizeof(*t->subsys));
 	t->reactors = calloc(cfg->target.reactors, sizeof(*t->reactors));
 	t->listeners = calloc(cfg->listeners_count + 1, sizeof(*t->listeners));
 	if (!t->subsys || !t->reactors || !t->listeners)
 		goto err_destroy;
-	err = rdt_subsys_init(&t->disc, t, NULL, cfg->subsystems_count);
+	if (cfg->target.state_dir) {
+		err = rdt_state_open(cfg->target.state_dir, log, loop, &t->state);
+		if (err)
+			goto err_destroy;
+	}
+	err = rdt_subsys_init(&t->disc, t, NULL, NULL, t->subsys_max);
+	if (!err)
+		err = rdt_referrals_set(t, cfg->referrals, cfg->referrals_count);
 	for (unsigned int i = 0; i < cfg->subsystems_count && !err; i++) {
 		t->subsys_count = i + 1;
-		err = rdt_subsys_init(&t->subsys[i], t, &cfg->subsystems[i], i);
+		err = rdt_subsys_init(&t->subsys[i], t, &cfg->subsystems[i], cfg, i);
+		if (!err)
+			err = rdt_subsys_open(&t->subsys[i]);
 	}
 	for (unsigned int i = 0; i < cfg->target.reactors && !err; i++) {
 		t->reactors_count = i + 1;
@@ -50,10 +62,13 @@ err_destroy:
 
 int rdt_target_start(struct rdt_target *t)
 {
+	int err = t->state ? rdt_state_start(t->state) : 0;
+
+	if (err)
+		return err;
 	rdt_rdma_choose(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++) {
-		int err = rdt_reactor_start(&t->reactors[i]);
-
+		err = rdt_reactor_start(&t->reactors[i]);
 		if (err)
 			return err;
 	}
@@ -81,11 +96,13 @@ static void status_subsys(struct rdt_target *t, struct rdt_subsys *ss)
 {
 	unsigned int ctrls;
 
+	if (atomic_load(&ss->gone))
+		return;
 	pthread_mutex_lock(&ss->lock);
 	ctrls = ss->ctrls_count;
 	pthread_mutex_unlock(&ss->lock);
 	rd_notice(t->log, RD_LOG_MAIN, "status: subsystem=%s controllers=%u namespaces=%u", ss->nqn,
-		  ctrls, ss->ns_count);
+		  ctrls, atomic_load(&ss->ns_count));
 }
 
 /* One line for each thing, the last one "status: end". Reactors answer by message. */
@@ -123,6 +140,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	rdt_rdma_unlisten(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_stop(&t->reactors[i]);
+	rdt_reload_fini(t);
 	for (int i = 0; i < RDT_FABS; i++)
 		rd_fab_close(&t->fabs[i]);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
@@ -130,9 +148,12 @@ void rdt_target_destroy(struct rdt_target **target)
 	for (unsigned int i = 0; i < t->subsys_count; i++)
 		rdt_subsys_fini(&t->subsys[i]);
 	rdt_subsys_fini(&t->disc);
+	rdt_state_close(&t->state);
+	free(t->referrals);
 	free(t->reactors);
 	free(t->subsys);
 	free(t->listeners);
+	rdt_config_put(&t->cfg);
 	free(t);
 	*target = NULL;
 }

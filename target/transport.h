@@ -33,12 +33,14 @@ struct rdt_transport_ops {
 	const char *name;
 
 	/*
-	 * Move req->data_len bytes from the host (req->raddr, req->rkey) to req->buf. Starts in
-	 * order; waits while the wire's limit of outstanding fetches is reached. rdt_req_fetched()
-	 * follows, never from inside.
+	 * Move req->data_len bytes from the host (req->raddr, req->rkey; with req->descs the parts
+	 * of rdt_req_sgl(), one behind the other) to req->buf. Starts in order; waits while the
+	 * wire's limit of outstanding fetches is reached. rdt_req_fetched() follows, never from
+	 * inside.
 	 */
 	void (*fetch)(struct rdt_req *req);
-	/* Take back a fetch that has not started. True: rdt_req_fetched() will not be called. */
+	/* Take back a fetch of which nothing has started. True: rdt_req_fetched() will not be
+	 * called. */
 	bool (*fetch_cancel)(struct rdt_req *req);
 	/*
 	 * With @with_data, move req->data_len bytes of req->buf to the host; then send req->cqe.

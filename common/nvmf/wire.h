@@ -30,9 +30,11 @@
 #define NVME_MPS_MIN        4096 /* the unit of MDTS with CAP.MPSMIN = 0 */
 
 /* SQE flags (byte 1) */
-#define NVME_CMD_FUSE_MASK 0x03
-#define NVME_CMD_PSDT_MASK 0xc0
-#define NVME_CMD_PSDT_SGL  0x40 /* SGLs, MPTR a contiguous buffer: the only form fabrics allow */
+#define NVME_CMD_FUSE_MASK   0x03
+#define NVME_CMD_FUSE_FIRST  0x01
+#define NVME_CMD_FUSE_SECOND 0x02
+#define NVME_CMD_PSDT_MASK   0xc0
+#define NVME_CMD_PSDT_SGL    0x40 /* SGLs, MPTR a contiguous buffer: the only form fabrics allow */
 
 /* SGL descriptor type (bits 7:4) and subtype (bits 3:0) */
 #define NVME_SGL_DATA_BLOCK      0x0
@@ -192,7 +194,11 @@ struct nvme_status {
 	uint16_t v;
 };
 
-#define NVME_STATUS_DNR 0x4000
+#define NVME_STATUS_DNR  0x4000
+#define NVME_STATUS_CRD1 0x0800 /* retry after CRDT1 */
+
+/* Command specific status that libnvme lacks: a Copy overwrites its own source. */
+#define NVME_SC_OVERLAPPING_IO 0x87
 
 /* @code is an enum nvme_status_field value with its type, e.g. NVME_SCT_CMD_SPECIFIC << 8 | ... */
 static inline struct nvme_status nvme_status(unsigned int sct, unsigned int sc)

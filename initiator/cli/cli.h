@@ -28,12 +28,16 @@ enum cli_format {
 #define CLI_TAKES_NSID     0x01u
 #define CLI_TAKES_TRANSFER 0x02u /* read and write: nvme-cli's -s -c -z -d */
 #define CLI_TAKES_WRITE    0x04u
+#define CLI_TAKES_PASSTHRU 0x08u
+
+#define CLI_CDWS           16 /* dwords of a command */
 
 struct cli_options {
 	struct rdinit_ctrl_opts ctrl;
 	struct rdinit_qpair_opts qpair;
 	struct rdinit_uri uri; /* ctrl points into it when a URI was given */
 	uint32_t nsid;         /* 0: not given */
+	bool any_nsid;         /* 0 and 0xffffffff are values like others */
 	enum cli_format format;
 	unsigned int verbose;
 
@@ -47,6 +51,15 @@ struct cli_options {
 	bool no_progress;
 	bool no_flush;
 	bool fua;
+
+	/* admin-passthru and io-passthru */
+	bool has_opcode;
+	uint8_t opcode, flags, prefill;
+	uint16_t rsvd;
+	uint32_t cdw[CLI_CDWS]; /* 2, 3 and 10 to 15 are used */
+	uint32_t data_len;
+	const char *input_file;
+	bool raw_binary, show_command, dry_run, pt_read, pt_write;
 };
 
 struct cli_verb {
@@ -90,6 +103,8 @@ struct cli_session {
 int cli_session_open(struct cli_session *s, const struct cli_options *opts);
 /* Open the namespace and the I/O queues. The controller stays alive meanwhile. */
 int cli_session_open_io(struct cli_session *s, const struct cli_options *opts);
+/* The I/O queues alone, for commands that look at no namespace. */
+int cli_session_open_queues(struct cli_session *s, const struct cli_options *opts);
 /* Orderly: queues first, then the controller. */
 void cli_session_close(struct cli_session *s);
 
@@ -172,5 +187,7 @@ int cli_list_ns(const struct cli_options *opts);
 int cli_read(const struct cli_options *opts); /* io.c */
 int cli_write(const struct cli_options *opts);
 int cli_flush(const struct cli_options *opts);
+int cli_admin_passthru(const struct cli_options *opts); /* passthru.c */
+int cli_io_passthru(const struct cli_options *opts);
 
 #endif /* RDI_CLI_H */

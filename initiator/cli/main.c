@@ -16,6 +16,10 @@ static const struct cli_verb verbs[] = {
 	 CLI_TAKES_NSID | CLI_TAKES_TRANSFER | CLI_TAKES_WRITE, false, cli_write},
 	{"flush", "Commit what was written to non-volatile media", CLI_TAKES_NSID, false,
 	 cli_flush},
+	{"admin-passthru", "Send any admin command", CLI_TAKES_NSID | CLI_TAKES_PASSTHRU, false,
+	 cli_admin_passthru},
+	{"io-passthru", "Send any I/O command", CLI_TAKES_NSID | CLI_TAKES_PASSTHRU, false,
+	 cli_io_passthru},
 };
 
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
@@ -28,7 +32,7 @@ static void help(FILE *out)
 		     "NVMe over Fabrics (RDMA) initiator; needs no RDMA device.\n\n"
 		     "  URI  nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]\n\nVerbs:\n");
 	for (i = 0; i < N_VERBS; i++)
-		fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].summary);
+		fprintf(out, "  %-14s %s\n", verbs[i].name, verbs[i].summary);
 	fprintf(out, "\n  --help     This text; after a verb, its options\n"
 		     "  --version  The version of librdinit\n\n"
 		     "Exit status: 0 success, 1 failure, 2 wrong usage.\n");

@@ -23,6 +23,17 @@ enum {
 	OPT_OFFSET,
 	OPT_NO_PROGRESS,
 	OPT_NO_FLUSH,
+	OPT_OPCODE,
+	OPT_FLAGS,
+	OPT_PREFILL,
+	OPT_DATA_LEN,
+	OPT_INPUT_FILE,
+	OPT_RAW_BINARY,
+	OPT_SHOW_COMMAND,
+	OPT_DRY_RUN,
+	OPT_READ,
+	OPT_WRITE,
+	OPT_CDW0, /* and CLI_CDWS values from here */
 };
 
 /* An option: its letter where it has one, the verbs that take it (0: all), its help. */
@@ -69,6 +80,28 @@ static const struct opt_def defs[] = {
 	{"fua", 'f', false, CLI_TAKES_TRANSFER, "  the same"},
 	{"no-progress", OPT_NO_PROGRESS, false, CLI_TAKES_TRANSFER, "  no progress bar"},
 	{"no-flush", OPT_NO_FLUSH, false, CLI_TAKES_WRITE, "  do not flush at the end"},
+	{"opcode", OPT_OPCODE, true, CLI_TAKES_PASSTHRU, "N  opcode of the command; required"},
+	{"flags", OPT_FLAGS, true, CLI_TAKES_PASSTHRU, "N  byte 1: FUSE; PSDT is set to SGL"},
+	{"cdw2", OPT_CDW0 + 2, true, CLI_TAKES_PASSTHRU, "N  command dword 2"},
+	{"cdw3", OPT_CDW0 + 3, true, CLI_TAKES_PASSTHRU, "N  command dword 3"},
+	{"cdw10", OPT_CDW0 + 10, true, CLI_TAKES_PASSTHRU, "N  command dword 10"},
+	{"cdw11", OPT_CDW0 + 11, true, CLI_TAKES_PASSTHRU, "N  command dword 11"},
+	{"cdw12", OPT_CDW0 + 12, true, CLI_TAKES_PASSTHRU, "N  command dword 12"},
+	{"cdw13", OPT_CDW0 + 13, true, CLI_TAKES_PASSTHRU, "N  command dword 13"},
+	{"cdw14", OPT_CDW0 + 14, true, CLI_TAKES_PASSTHRU, "N  command dword 14"},
+	{"cdw15", OPT_CDW0 + 15, true, CLI_TAKES_PASSTHRU, "N  command dword 15"},
+	{"data-len", OPT_DATA_LEN, true, CLI_TAKES_PASSTHRU, "BYTES  of data (default 0: none)"},
+	{"input-file", OPT_INPUT_FILE, true, CLI_TAKES_PASSTHRU,
+	 "FILE  with --write the data's source (default: standard input), with --read where it "
+	 "goes"},
+	{"read", OPT_READ, false, CLI_TAKES_PASSTHRU, "  the data comes from the controller"},
+	{"write", OPT_WRITE, false, CLI_TAKES_PASSTHRU, "  the data goes to the controller"},
+	{"prefill", OPT_PREFILL, true, CLI_TAKES_PASSTHRU,
+	 "N  byte that the buffer of --read holds before (default 0)"},
+	{"raw-binary", OPT_RAW_BINARY, false, CLI_TAKES_PASSTHRU,
+	 "  print the data as it is, and nothing else"},
+	{"show-command", OPT_SHOW_COMMAND, false, CLI_TAKES_PASSTHRU, "  print the command first"},
+	{"dry-run", OPT_DRY_RUN, false, CLI_TAKES_PASSTHRU, "  print the command, do not send it"},
 	{"output-format", 'o', true, 0, "FORMAT  normal or json"},
 	{"verbose", 'v', false, 0, "  say more; twice: trace the library"},
 	{"help", 'h', false, 0, "  this text"},
@@ -84,8 +117,25 @@ static bool taken(const struct cli_verb *verb, const struct opt_def *def)
 /* -s is the port for the fabrics verbs and the start block for read and write. */
 static char letter(const struct cli_verb *verb, const struct opt_def *def)
 {
+	/* Those of nvme-cli that mean nothing else here. */
+	static const struct {
+		int val;
+		char c;
+	} others[] = {
+		{OPT_FLAGS, 'f'},      {OPT_DATA_LEN, 'l'},  {OPT_READ, 'r'},
+		{OPT_RAW_BINARY, 'b'}, {OPT_PREFILL, 'p'},   {OPT_CDW0 + 2, '2'},
+		{OPT_CDW0 + 3, '3'},   {OPT_CDW0 + 10, '4'}, {OPT_CDW0 + 11, '5'},
+		{OPT_CDW0 + 12, '6'},  {OPT_CDW0 + 13, '7'}, {OPT_CDW0 + 14, '8'},
+		{OPT_CDW0 + 15, '9'},
+	};
+	size_t i;
+
 	if (def->val < 256)
 		return (char)def->val;
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (others[i].val == def->val)
+			return others[i].c;
+	}
 	if (def->val == (verb->takes & CLI_TAKES_TRANSFER ? OPT_START_BLOCK : OPT_TRSVCID))
 		return 's';
 	return 0;
@@ -246,6 +296,53 @@ static bool get_format(const char *text, enum cli_format *out)
 
 /* ---- parsing ---- */
 
+static bool get_u8(const char *name, const char *text, uint8_t *out)
+{
+	uint64_t v;
+
+	if (!get_u64(name, text, 0, UINT8_MAX, &v))
+		return false;
+	*out = (uint8_t)v;
+	return true;
+}
+
+static bool take_passthru(struct cli_options *o, const struct opt_def *def, const char *arg)
+{
+	switch (def->val) {
+	case OPT_OPCODE:
+		o->has_opcode = true;
+		return get_u8(def->name, arg, &o->opcode);
+	case OPT_FLAGS:
+		return get_u8(def->name, arg, &o->flags);
+	case OPT_PREFILL:
+		return get_u8(def->name, arg, &o->prefill);
+	case OPT_DATA_LEN:
+		return get_u32(def->name, arg, 0, 0xffffff, &o->data_len);
+	case OPT_INPUT_FILE:
+		o->input_file = arg;
+		return true;
+	case OPT_RAW_BINARY:
+		o->raw_binary = true;
+		return true;
+	case OPT_SHOW_COMMAND:
+		o->show_command = true;
+		return true;
+	case OPT_DRY_RUN:
+		o->show_command = o->dry_run = true;
+		return true;
+	case OPT_READ:
+		o->pt_read = true;
+		return true;
+	case OPT_WRITE:
+		o->pt_write = true;
+		return true;
+	default:
+		if (def->val < OPT_CDW0 || def->val >= OPT_CDW0 + CLI_CDWS)
+			return false;
+		return get_u32(def->name, arg, 0, UINT32_MAX, &o->cdw[def->val - OPT_CDW0]);
+	}
+}
+
 static bool take_transfer(struct cli_options *o, const struct opt_def *def, const char *arg)
 {
 	switch (def->val) {
@@ -274,7 +371,7 @@ static bool take_transfer(struct cli_options *o, const struct opt_def *def, cons
 		o->no_flush = true;
 		return true;
 	default:
-		return false;
+		return take_passthru(o, def, arg);
 	}
 }
 
@@ -350,7 +447,8 @@ static bool take(struct cli_options *o, const struct opt_def *def, const char *a
 		o->ctrl.keep_alive_tmo_ms = v * 1000;
 		return true;
 	case 'N':
-		return get_u32(def->name, arg, 1, UINT32_MAX - 1, &o->nsid);
+		return get_u32(def->name, arg, o->any_nsid ? 0 : 1,
+			       o->any_nsid ? UINT32_MAX : UINT32_MAX - 1, &o->nsid);
 	case 'o':
 		return get_format(arg, &o->format);
 	case 'v':
@@ -386,8 +484,23 @@ static bool take_uri(struct cli_options *o, int n, char **args)
 	return true;
 }
 
+static bool check_passthru(const struct cli_options *o)
+{
+	if (!o->has_opcode)
+		return cli_error("--opcode is missing"), false;
+	if (o->pt_read && o->pt_write)
+		return cli_error("--read and --write exclude each other"), false;
+	if (o->data_len && !o->pt_read && !o->pt_write)
+		return cli_error("--data-len needs --read or --write"), false;
+	if (!o->data_len && (o->pt_read || o->pt_write))
+		return cli_error("--read and --write need --data-len"), false;
+	return true;
+}
+
 static bool check(const struct cli_verb *verb, struct cli_options *o)
 {
+	if ((verb->takes & CLI_TAKES_PASSTHRU) && !check_passthru(o))
+		return false;
 	if (!o->ctrl.traddr)
 		return cli_error("no target: give a URI, or --traddr and --nqn"), false;
 	if (!o->ctrl.subnqn && !verb->discovery)
@@ -412,6 +525,7 @@ bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struc
 	rdinit_qpair_opts_init(&o->qpair);
 	if (verb->takes & CLI_TAKES_TRANSFER)
 		o->ctrl.nr_io_queues = 2;
+	o->any_nsid = verb->takes & CLI_TAKES_PASSTHRU;
 	for (i = 0; i < N_DEFS; i++) {
 		if (!taken(verb, &defs[i]))
 			continue;

@@ -37,10 +37,15 @@ int cli_session_open(struct cli_session *s, const struct cli_options *opts)
 
 int cli_session_open_io(struct cli_session *s, const struct cli_options *opts)
 {
-	unsigned int want = opts->ctrl.nr_io_queues;
-
 	if (rdinit_ns_open(s->ctrl, opts->nsid ? opts->nsid : 1, &s->ns))
 		return cli_lib_error();
+	return cli_session_open_queues(s, opts);
+}
+
+int cli_session_open_queues(struct cli_session *s, const struct cli_options *opts)
+{
+	unsigned int want = opts->ctrl.nr_io_queues;
+
 	if (s->info.io_queues == 0)
 		return cli_error("%s: the controller has no I/O queues", s->info.address);
 	if (want > s->info.io_queues)

@@ -108,7 +108,7 @@ struct rdi_map {
 
 /* What rdi_queue_submit() needs to know of a command. */
 struct rdi_cmd {
-	struct nvme_sqe sqe; /* flags, cid and SGL are filled in by the queue */
+	struct nvme_sqe sqe; /* PSDT, cid and SGL are filled in by the queue */
 	void *data;
 	uint32_t len;
 	enum rdi_dir dir;
@@ -116,6 +116,7 @@ struct rdi_cmd {
 	bool fabrics;        /* allowed before RDI_Q_LIVE */
 	bool internal;       /* the library's own: may use the reserved entries, not counted */
 	bool keyed;          /* never in the capsule */
+	bool as_is;          /* flags and SGL are the caller's; no data */
 	rdinit_complete_fn fn;
 	void *user;
 };
@@ -242,6 +243,14 @@ void rdi_queue_fini(struct rdi_queue *q);
  * bounce memory), -EINVAL, -ENOMEM; rdi_queue_why() then tells more.
  */
 int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd);
+/*
+ * Send two commands in a row, or none. Returns as rdi_queue_submit(). A failure of the connection
+ * between the two completes both with its error.
+ */
+int rdi_queue_submit_pair(struct rdi_queue *q, const struct rdi_cmd *first,
+			  const struct rdi_cmd *second);
+/* The command id of what was submitted last. */
+uint16_t rdi_queue_last_cid(const struct rdi_queue *q);
 /* Take completions out of the CQ now; for the watchdog and tests. */
 void rdi_queue_poll(struct rdi_queue *q);
 /* Why rdi_queue_submit() returned @err. */

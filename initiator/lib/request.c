@@ -157,6 +157,8 @@ static int attach_data(struct rdi_queue *q, struct rdi_req *req, const struct rd
 	uint8_t type = NVME_SGL_KEYED_ADDRESS;
 	int rc;
 
+	if (cmd->as_is)
+		return 0;
 	if (cmd->dir == RDI_NONE) {
 		/* No data is a keyed descriptor with nothing in it; targets refuse other forms. */
 		nvme_sgl_set_keyed(sgl, 0, 0, 0, NVME_SGL_KEYED_ADDRESS);
@@ -205,37 +207,33 @@ static void start_watchdog(struct rdi_queue *q)
 			q->cfg.label);
 }
 
-static int check_submit(const struct rdi_queue *q, const struct rdi_cmd *cmd)
+/* May @n commands like @cmd be sent now? */
+static int check_submit(const struct rdi_queue *q, const struct rdi_cmd *cmd, unsigned int n)
 {
 	if (q->state != RDI_Q_LIVE && !(q->state == RDI_Q_ESTABLISHED && cmd->fabrics))
 		return -ENOTCONN;
-	if (q->inflight >= q->limit)
+	if (q->inflight + n > q->limit)
 		return -EAGAIN;
-	if (!cmd->internal && q->inflight + q->cfg.reserved >= q->limit)
+	if (!cmd->internal && q->inflight + q->cfg.reserved + n > q->limit)
 		return -EAGAIN;
 	return 0;
 }
 
-int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd)
-{
-	struct rdi_req *req = TAILQ_FIRST(&q->free);
+/* A SEND in the making: its work request and entries, of which the second is in-capsule data. */
+struct send {
+	struct ibv_send_wr wr;
 	struct ibv_sge sge[2];
-	struct ibv_send_wr wr = {
-		.sg_list = sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
-	struct ibv_send_wr *bad;
-	uint64_t timeout = cmd->timeout_ns ? cmd->timeout_ns : q->cfg.cmd_timeout_ns;
-	int rc = check_submit(q, cmd);
+};
 
-	if (rc)
-		return rc;
-	if (!req)
-		return -EAGAIN;
+/* Fill @req and @send for @cmd. Nothing is posted; only the data is mapped. */
+static int prepare(struct rdi_queue *q, struct rdi_req *req, const struct rdi_cmd *cmd,
+		   struct send *send)
+{
+	int rc;
+
 	*req->sqe = cmd->sqe;
-	req->sqe->flags = NVME_CMD_PSDT_SGL;
+	if (!cmd->as_is)
+		req->sqe->flags = (cmd->sqe.flags & ~NVME_CMD_PSDT_MASK) | NVME_CMD_PSDT_SGL;
 	req->gen = (req->gen + 1) & CID_GEN_MASK;
 	req->sqe->cid = htole16((uint16_t)(req->gen << CID_INDEX_BITS | req->index));
 	req->map = (struct rdi_map){.kind = RDI_MAP_NONE};
@@ -247,18 +245,30 @@ int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd)
 	req->internal = cmd->internal;
 	req->fn = cmd->fn;
 	req->user = cmd->user;
-	rc = attach_data(q, req, cmd, &sge[1], &wr.num_sge);
-	if (rc)
-		return rc;
-	sge[0] = (struct ibv_sge){(uintptr_t)req->sqe, sizeof(*req->sqe), q->sqe_mr->lkey};
-	wr.wr_id = (uintptr_t)&req->send;
-	if (q->inline_sqe && wr.num_sge == 1)
-		wr.send_flags |= IBV_SEND_INLINE;
-	rc = rd_fab_post_send(q->conn, &wr, &bad);
-	if (rc) {
-		rdi_unmap(q, &req->map, req->data, req->len, false);
-		return rc;
-	}
+	send->wr = (struct ibv_send_wr){
+		.wr_id = (uintptr_t)&req->send,
+		.sg_list = send->sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	rc = attach_data(q, req, cmd, &send->sge[1], &send->wr.num_sge);
+	send->sge[0] = (struct ibv_sge){(uintptr_t)req->sqe, sizeof(*req->sqe), q->sqe_mr->lkey};
+	if (q->inline_sqe && send->wr.num_sge == 1)
+		send->wr.send_flags |= IBV_SEND_INLINE;
+	return rc;
+}
+
+static void unprepare(struct rdi_queue *q, struct rdi_req *req)
+{
+	rdi_unmap(q, &req->map, req->data, req->len, false);
+}
+
+/* The command is in flight from here on. */
+static void started(struct rdi_queue *q, struct rdi_req *req, uint64_t timeout)
+{
+	if (!timeout)
+		timeout = q->cfg.cmd_timeout_ns;
 	q->posted++;
 	req->send_posted = true;
 	req->busy = true;
@@ -274,8 +284,75 @@ int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd)
 		start_watchdog(q);
 	}
 	rd_trace(q->log, RD_LOG_INIT, "%s queue: cid %u %s, %u bytes", q->cfg.label,
-		 le16toh(req->sqe->cid), opcode_text(q, req->sqe), cmd->len);
+		 le16toh(req->sqe->cid), opcode_text(q, req->sqe), req->len);
+}
+
+int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd)
+{
+	struct rdi_req *req = TAILQ_FIRST(&q->free);
+	struct ibv_send_wr *bad;
+	struct send send;
+	int rc = check_submit(q, cmd, 1);
+
+	if (rc)
+		return rc;
+	if (!req)
+		return -EAGAIN;
+	rc = prepare(q, req, cmd, &send);
+	if (rc)
+		return rc;
+	rc = rd_fab_post_send(q->conn, &send.wr, &bad);
+	if (rc) {
+		unprepare(q, req);
+		return rc;
+	}
+	started(q, req, cmd->timeout_ns);
 	return 0;
+}
+
+int rdi_queue_submit_pair(struct rdi_queue *q, const struct rdi_cmd *first,
+			  const struct rdi_cmd *second)
+{
+	struct rdi_req *r1 = TAILQ_FIRST(&q->free), *r2 = r1 ? TAILQ_NEXT(r1, link) : NULL;
+	struct ibv_send_wr *bad = NULL;
+	struct send s1, s2;
+	int rc = check_submit(q, first, 2);
+
+	if (rc)
+		return rc;
+	if (!r2)
+		return -EAGAIN;
+	rc = prepare(q, r1, first, &s1);
+	if (rc)
+		return rc;
+	rc = prepare(q, r2, second, &s2);
+	if (rc) {
+		unprepare(q, r1);
+		return rc;
+	}
+	s1.wr.next = &s2.wr;
+	rc = rd_fab_post_send(q->conn, &s1.wr, &bad);
+	if (rc && bad != &s2.wr) {
+		unprepare(q, r1);
+		unprepare(q, r2);
+		return rc;
+	}
+	started(q, r1, first->timeout_ns);
+	started(q, r2, second->timeout_ns);
+	if (rc) {
+		/* Half a pair is on its way and cannot be called back. */
+		q->posted--;
+		r2->send_posted = false;
+		rdi_queue_fail(q, rc, "%s: cannot send: %s", q->remote, strerror(-rc));
+	}
+	return 0;
+}
+
+uint16_t rdi_queue_last_cid(const struct rdi_queue *q)
+{
+	const struct rdi_req *req = TAILQ_LAST(&q->busy, rdi_req_list);
+
+	return req ? le16toh(req->sqe->cid) : 0;
 }
 
 /* ---- timeouts ---- */

@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(rc == 0 || errors > 0);
 	if (config)
 		check(config);
-	rdt_config_free(&config);
+	rdt_config_put(&config);
 	rd_log_destroy(&log);
 	close(fd);
 	return 0;

@@ -413,8 +413,9 @@ class Conn:
 
     def register(self, data, **rights):
         region = Region(data, **rights)
-        self._next_index += 1 + os.urandom(1)[0]
-        region.stag = self._next_index << 8 | os.urandom(1)[0]
+        while not region.stag or region.stag in self.regions:  # an index has 24 bits
+            self._next_index = (self._next_index + 1 + os.urandom(1)[0]) & 0xFFFFFF
+            region.stag = self._next_index << 8 | os.urandom(1)[0]
         self.regions[region.stag] = region
         return region
 

@@ -295,6 +295,12 @@ def expect(cqe, status=SUCCESS):
     return cqe
 
 
+def expect_data(answer, status=SUCCESS):
+    """Of (Cqe, bytes), as data_in() returns them."""
+    expect(answer[0], status)
+    return answer[1]
+
+
 class Host:
     """A controller's worth of queues, made as the Linux host makes them."""
 

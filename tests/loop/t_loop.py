@@ -7,7 +7,7 @@ that always run. Nothing waits for time to pass: everything waits for a conditio
 only a hang can reach.
 
 Environment (meson sets the first two):
-  RDTARGET, RDINIT, RDVERIFY  the programs
+  RDTARGET, RDINIT, RDVERIFY, RDCONFORM  the programs
   RD_TEST_FABRIC              the provider to run over, "iwarp" or "verbs"
   RD_TEST_ADDR, RD_TEST_ADDR6 this machine's addresses to serve at; default: the loopback's. With
                               "verbs" they have to be an RDMA device's

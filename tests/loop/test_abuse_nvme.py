@@ -243,7 +243,8 @@ def read_with(queue, sgl, *, flags=nv.PSDT, extra=b'', opcode=nv.NVM_READ, nlb=0
 
 
 @each(('PSDT 0, PRPs', 0x00, nv.INVALID_FIELD), ('PSDT 3', 0xC0, nv.INVALID_FIELD),
-      ('fused first', 0x41, nv.INVALID_FIELD), ('fused second', 0x42, nv.INVALID_FIELD))
+      ('fused first', 0x41, nv.INVALID_FIELD), ('fused second', 0x42, nv.INVALID_FIELD),
+      ('fused, both', 0x43, nv.INVALID_FIELD))
 def flags_refused(t, flags, status):
     def fn(queue):
         region = queue.conn.register(bytes(512))

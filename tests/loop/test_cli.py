@@ -68,10 +68,10 @@ def id_ctrl_has_nvme_clis_forms(t):
     lines = t.rdinit('id-ctrl', target.uri(None)).text.splitlines()
     t.eq(lines[0], 'NVME Identify Controller:', 'heading')
     for line in ('vid       : 0', 'sn        : SN0042              ', 'ieee      : 000000',
-                 'cmic      : 0x3', 'mdts      : 8', 'cntlid    : 0x1', 'ver       : 0x10400',
+                 'cmic      : 0xb', 'mdts      : 8', 'cntlid    : 0x1', 'ver       : 0x20000',
                  'rtd3e     : 0', 'ctratt    : 0x41', 'cntrltype : 1', 'acl       : 3',
-                 'lpa       : 0x6', 'kas       : 1', 'sqes      : 0x66', 'cqes      : 0x44',
-                 'maxcmd    : 128', 'sgls      : 0x100005', 'ioccsz    : 516', 'msdbd     : 1'):
+                 'lpa       : 0x26', 'kas       : 1', 'sqes      : 0x66', 'cqes      : 0x44',
+                 'maxcmd    : 128', 'sgls      : 0x100005', 'ioccsz    : 516', 'msdbd     : 16'):
         t.ok(line in lines, f'no line "{line}" in\n' + '\n'.join(lines))
 
 

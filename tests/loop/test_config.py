@@ -46,7 +46,9 @@ def check_does_not_serve_and_makes_no_file(t):
     t.ok(not os.path.exists(path), f'--check made {path}')
 
 
-@each(('quickstart.yaml', 'quickstart.yaml'), ('example.yaml', 'example.yaml'))
+@each(('quickstart.yaml', 'quickstart.yaml'), ('example.yaml', 'example.yaml'),
+      ('multipath.yaml', 'multipath.yaml'), ('reservations.yaml', 'reservations.yaml'),
+      ('qos.yaml', 'qos.yaml'), ('faults.yaml', 'faults.yaml'))
 @no_fabric
 def shipped_configuration_is_good(t, name):
     path = os.path.join(SOURCE_ROOT, 'configs', name)

@@ -69,7 +69,7 @@ def the_right_files_are_installed(t):
         t.ok(any(re.search(pattern, path) for path in files), f'no {pattern} among {files}')
     t.eq([path for path in files if path.endswith('.h') and not path.endswith('/rdinit.h')], [],
          'headers that are no business of others')
-    t.eq([path for path in files if '/bin/' in path and not re.search(r'/bin/rd(target|init)$', path)], [],
+    t.eq([path for path in files if '/bin/' in path and not re.search(r'/bin/rd(target|init|conform)$', path)], [],
          'other programs')
 
 
@@ -97,7 +97,7 @@ def another_program_can_use_the_library(t, how):
     env = dict(os.environ, LD_LIBRARY_PATH='' if how else root + lib)
     res = t.run([t.path('user'), target.uri(None)], env=env)
     t.eq(res.rc, 0, f'exit status: {res.err}')
-    t.match(r'^librdinit \d+\.\d+\.\d+: 3 namespaces at most$', res.text)
+    t.match(r'^librdinit \d+\.\d+\.\d+: [1-9]\d* namespaces at most$', res.text)
     res = t.run([t.path('user'), target.uri(None, 'nqn.2024-01.test:none')], env=env)
     t.eq(res.rc, 1, 'exit status without a subsystem')
     t.match('rdinit_ctrl_connect: .*subsystem', res.err)

@@ -11,41 +11,11 @@ import nvmf_peer as nv
 from t_loop import (ENGINE, FABRIC, LONG, Skip, Target, each, main, requires_engine, requires_program,
                     requires_root, test, wait_for)
 from t_serving import exercise, host
+from t_storage import MIB, as_root, loop_device, mount, pattern
 
-MIB = 1 << 20
 CAPACITY_EXCEEDED, UNRECOVERED_READ = 0x081, 0x281
 DNR = 0x8000
 WRITE_ZEROES = 8
-
-
-def pattern(seed, size):
-    return random.Random(seed).randbytes(size)
-
-
-def as_root(t, *argv):
-    """Run a tool that may not work in a container; then the test cannot either."""
-    requires_root()
-    requires_program(argv[0])
-    res = t.run(argv, wrap=False)
-    if res.rc:
-        raise Skip(f'{" ".join(argv)}: {res.err.strip()}')
-    return res.text.strip()
-
-
-def mount(t, *args):
-    where = t.path('mnt')
-    os.mkdir(where)
-    as_root(t, 'mount', *args, where)
-    t.cleanup(t.run, ['umount', '--lazy', where], wrap=False)
-    return where
-
-
-def loop_device(t, size=16 * MIB, sector=512, name='disk'):
-    with open(t.path(name), 'wb') as f:
-        f.truncate(size)
-    device = as_root(t, 'losetup', '--find', '--show', '--sector-size', str(sector), t.path(name))
-    t.cleanup(t.run, ['losetup', '--detach', device], wrap=False)
-    return device
 
 
 def flushes(device):

@@ -21,11 +21,12 @@ LAYERS = {
     'common/fabric': ('common/util', 'common/fabric'),
     'initiator': ('common', 'include', 'initiator'),
     'target': ('common', 'target'),
-    'tools': ('include', 'tools'),
+    'tools': ('common', 'include', 'tools'),
 }
 # The command line is a user of the library, like any other program.
 STRICTER = {'initiator/cli': ('include', 'initiator/cli', 'common/util')}
-VERBS = ('discover', 'id-ctrl', 'id-ns', 'list-ns', 'read', 'write', 'flush')
+VERBS = ('discover', 'id-ctrl', 'id-ns', 'list-ns', 'read', 'write', 'flush',
+         'admin-passthru', 'io-passthru')
 
 
 def sources(*folders, ext=('.c', '.h')):
@@ -150,6 +151,12 @@ def rdinits_verbs_are_in_its_manual_page(t):
 def rdtargets_options_are_in_its_manual_page(t):
     agree('rdtarget', options_of(help_of([program('rdtarget'), '--help'])),
           options_of(man_source('rdtarget.1')))
+
+
+@test
+def rdconforms_options_are_in_its_manual_page(t):
+    agree('rdconform', options_of(help_of([program('rdconform'), '--help'])),
+          options_of(man_source('rdconform.1')))
 
 
 def schema_keys():

@@ -12,5 +12,6 @@ extern const struct t_case t_connect_cases[];
 extern const struct t_case t_data_cases[];
 extern const struct t_case t_fault_cases[];
 extern const struct t_case t_admin_cases[];
+extern const struct t_case t_passthru_cases[];
 
 #endif /* T_INITIATOR_SUITES_H */

@@ -373,9 +373,8 @@ void t_default(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe
 
 /* ---- the ops ---- */
 
-static int post_send(struct rd_fab_conn *c, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+static void post_one(struct t_conn *conn, struct ibv_send_wr *wr)
 {
-	struct t_conn *conn = (struct t_conn *)c;
 	struct t_fake *f = conn->f;
 	struct nvme_sqe sqe;
 	const void *data = NULL;
@@ -383,7 +382,7 @@ static int post_send(struct rd_fab_conn *c, struct ibv_send_wr *wr, struct ibv_s
 
 	if (conn->dead) {
 		send_completion(conn, wr->wr_id, IBV_WC_WR_FLUSH_ERR);
-		return 0;
+		return;
 	}
 	CU_ASSERT_EQUAL(wr->opcode, IBV_WR_SEND);
 	CU_ASSERT_EQUAL(wr->sg_list[0].length, sizeof(sqe));
@@ -400,6 +399,19 @@ static int post_send(struct rd_fab_conn *c, struct ibv_send_wr *wr, struct ibv_s
 		send_completion(conn, wr->wr_id, IBV_WC_SUCCESS);
 	if (!f->hook || !f->hook(f, conn, &sqe, data, len))
 		t_default(f, conn, &sqe, data, len);
+}
+
+static int post_send(struct rd_fab_conn *c, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct t_conn *conn = (struct t_conn *)c;
+
+	for (; wr; wr = wr->next) {
+		if (conn->f->full_after && --conn->f->full_after == 0) {
+			*bad = wr;
+			return -ENOMEM;
+		}
+		post_one(conn, wr);
+	}
 	return 0;
 }
 

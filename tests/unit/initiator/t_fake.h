@@ -25,11 +25,12 @@ struct t_fake {
 	struct rd_fab_caps caps;
 	t_hook_fn hook;
 	void *hook_arg;
-	int connect_err;  /* CONNECT_ERROR with this status */
-	int reject_sts;   /* REJECTED with this NVMe/RDMA status */
-	uint16_t crqsize; /* in the accept; 0: what was asked for */
-	bool hold_sends;  /* SEND completions wait for t_release_sends() */
-	bool mute;        /* completions do not notify: only looking finds them */
+	int connect_err;         /* CONNECT_ERROR with this status */
+	int reject_sts;          /* REJECTED with this NVMe/RDMA status */
+	uint16_t crqsize;        /* in the accept; 0: what was asked for */
+	unsigned int full_after; /* the n-th SEND from now on is not taken; 0: all are */
+	bool hold_sends;         /* SEND completions wait for t_release_sends() */
+	bool mute;               /* completions do not notify: only looking finds them */
 	struct nvme_id_ctrl id;
 	uint64_t cap;
 	uint32_t csts;

@@ -38,6 +38,10 @@ int main(int argc, char **argv)
 		{.name = "config", .cases = t_config_cases},
 		{.name = "backend open", .cases = t_backend_open_cases},
 		{.name = "backend", .cases = t_backend_cases},
+		{.name = "layers", .cases = t_layer_cases},
+		{.name = "qos", .cases = t_qos_cases},
+		{.name = "reservation", .cases = t_reservation_cases},
+		{.name = "state", .cases = t_state_cases},
 		{.name = NULL},
 	};
 

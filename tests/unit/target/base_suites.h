@@ -10,6 +10,10 @@
 extern const struct t_case t_config_cases[];
 extern const struct t_case t_backend_cases[];
 extern const struct t_case t_backend_open_cases[];
+extern const struct t_case t_layer_cases[];
+extern const struct t_case t_qos_cases[];
+extern const struct t_case t_reservation_cases[];
+extern const struct t_case t_state_cases[];
 
 /* Make an empty directory for the files of one case. Exits when that is impossible. */
 void t_dir_make(char path[64]);

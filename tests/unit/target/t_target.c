@@ -25,14 +25,19 @@ static void disk_close(struct rdt_bdev *bdev)
 	struct t_disk *d = to_disk(bdev);
 
 	CU_ASSERT_EQUAL(d->channels, 0);
+	CU_ASSERT_EQUAL(d->held_count, 0);
 	free(d->data);
 	d->data = NULL;
+	d->closed = true;
 }
 
 static int disk_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, struct rdt_chan **out)
 {
-	struct t_chan *c = calloc(1, sizeof(*c));
+	struct t_chan *c;
 
+	if (to_disk(bdev)->chan_open_fails && --to_disk(bdev)->chan_open_fails == 0)
+		return -EIO;
+	c = calloc(1, sizeof(*c));
 	must(c != NULL);
 	c->chan.bdev = bdev;
 	to_disk(bdev)->channels++;
@@ -85,11 +90,31 @@ static void disk_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 	to_disk(chan->bdev)->cancelled++;
 }
 
+static int disk_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+{
+	if (size > (uint64_t)T_BLOCKS * 512)
+		return -ENOMEM;
+	if (size)
+		bdev->size = size;
+	return 0;
+}
+
 static const struct rdt_bdev_ops disk_ops = {
-	"fake", disk_close, disk_chan_open, disk_chan_close, disk_submit, NULL,
+	.name = "fake",
+	.close = disk_close,
+	.chan_open = disk_chan_open,
+	.chan_close = disk_chan_close,
+	.submit = disk_submit,
+	.resize = disk_resize,
 };
 static const struct rdt_bdev_ops disk_ops_cancel = {
-	"fake", disk_close, disk_chan_open, disk_chan_close, disk_submit, disk_cancel,
+	.name = "fake",
+	.close = disk_close,
+	.chan_open = disk_chan_open,
+	.chan_close = disk_chan_close,
+	.submit = disk_submit,
+	.cancel = disk_cancel,
+	.resize = disk_resize,
 };
 
 void t_disk_finish(struct t_disk *d, unsigned int i, int result)
@@ -120,6 +145,25 @@ static bool disk_pump(struct t_disk *d)
 static struct t_conn *to_conn(struct rdt_qpair *qp)
 {
 	return rd_container_of(qp, struct t_conn, qp);
+}
+
+/* Between the host's memory, which its data pointer says, and ours. */
+static void move(struct rdt_req *req, bool to_host)
+{
+	const struct rdt_sgl_desc one = {req->raddr, req->rkey, req->data_len};
+	const struct rdt_sgl_desc *d = req->descs ? rdt_req_sgl(req) : &one;
+	uint8_t *buf = req->buf;
+
+	for (unsigned int i = 0; i < (req->descs ? req->descs : 1u); i++) {
+		void *host = (void *)(uintptr_t)d[i].addr;
+
+		if (to_host)
+			memcpy(host, buf, d[i].len);
+		else
+			memcpy(buf, host, d[i].len);
+		buf += d[i].len;
+	}
+	CU_ASSERT_EQUAL(buf, (uint8_t *)req->buf + req->data_len);
 }
 
 static void fetch(struct rdt_req *req)
@@ -158,7 +202,7 @@ static void respond(struct rdt_req *req, bool with_data)
 	a->invalidate = req->invalidate;
 	a->key = req->rkey;
 	if (with_data)
-		memcpy((void *)(uintptr_t)req->raddr, req->buf, req->data_len);
+		move(req, true);
 	c->caps_out_at_answer = c->caps_out;
 	c->responds[c->responds_count++] = req;
 }
@@ -208,7 +252,7 @@ static bool conn_pump(struct t_conn *c)
 
 		memmove(&c->fetches[0], &c->fetches[1], --c->fetches_count * sizeof(c->fetches[0]));
 		if (!c->closing)
-			memcpy(req->buf, (void *)(uintptr_t)req->raddr, req->data_len);
+			move(req, false);
 		rdt_req_fetched(req, c->closing ? -ECANCELED : 0);
 		moved = true;
 	}
@@ -273,6 +317,7 @@ static void make_config(struct t_env *env)
 	tc->queue_depth = 64;
 	tc->io_queues = 4;
 	tc->engine_depth = 16;
+	tc->sgl_descriptors = 16;
 	tc->max_data_bytes = T_MDTS;
 	tc->in_capsule_bytes = T_INCAPSULE;
 	tc->buffer_bytes = 4 * T_MDTS;
@@ -285,6 +330,8 @@ static void make_config(struct t_env *env)
 		.serial = "SERIAL0",
 		.model = "model zero",
 		.allow_any_host = true,
+		.cntlid_min = 1,
+		.cntlid_max = 0xffef,
 		.namespaces = env->ns,
 		.namespaces_count = 2,
 	};
@@ -294,6 +341,8 @@ static void make_config(struct t_env *env)
 		.model = "model one",
 		.hosts = env->hosts,
 		.hosts_count = 1,
+		.cntlid_min = 1,
+		.cntlid_max = 0xffef,
 		.namespaces = &env->ns[2],
 		.namespaces_count = 1,
 	};
@@ -304,32 +353,57 @@ static void make_config(struct t_env *env)
 			.block_size = 512,
 			.size_bytes = T_BLOCKS * 512,
 			.uuid = "u",
+			.ana_group = 1,
 		};
 		memset(env->ns[i].uuid_bytes, 0x10 + (int)i, 16);
 	}
 }
 
-/* Put our disk where the configured memory was. */
-static void swap_disk(struct t_env *env, struct rdt_ns *ns)
+static void make_disk(struct t_disk *d)
 {
-	struct t_disk *d = &env->disk[ns->index];
-
 	d->bdev = (struct rdt_bdev){
 		.ops = &disk_ops,
 		.size = (uint64_t)T_BLOCKS * 512,
 		.block_size = 512,
-		.ops_mask = (1u << RDT_BIO_OPS) - 1,
+		.ops_mask = ((1u << RDT_BIO_OPS) - 1) | RDT_OPS_MARKS,
 		.volatile_cache = true,
 	};
 	d->data = calloc(T_BLOCKS, 512);
 	must(d->data != NULL);
+	d->closed = false;
+}
+
+static struct t_env *the_env;
+
+/* For namespaces that are added to the running target. */
+static int open_disk(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out)
+{
+	struct t_disk *d = &the_env->disk[the_env->disk_next];
+
+	if (!the_env->disk_next)
+		return -ENOENT;
+	make_disk(d);
+	*out = &d->bdev;
+	return 0;
+}
+
+/* Put our disk where the configured memory was. */
+static void swap_disk(struct t_env *env, struct rdt_ns *ns)
+{
+	struct t_disk *d = &env->disk[ns->slot];
+
+	make_disk(d);
 	rdt_bdev_close(&ns->bdev);
 	ns->bdev = &d->bdev;
-	ns->subsys->ops_mask = d->bdev.ops_mask;
-	ns->subsys->volatile_cache = true;
+	rdt_subsys_sum(ns->subsys);
 }
 
 struct t_env *t_env_new(void)
+{
+	return t_env_new_state(NULL);
+}
+
+struct t_env *t_env_new_state(const char *dir)
 {
 	struct t_env *env = calloc(1, sizeof(*env));
 	struct rd_loop_opts opts = {.seed = 1};
@@ -341,11 +415,14 @@ struct t_env *t_env_new(void)
 	if (getenv("T_LOG"))
 		rd_log_create("test", 2, RD_LOG_TRACE, NULL, NULL, &env->log);
 	make_config(env);
+	env->cfg.target.state_dir = dir;
+	the_env = env;
 	must(rd_loop_create(&opts, &env->loop) == 0);
 	must(rdt_target_create(&env->cfg, env->log, env->loop, &env->clock, &env->t) == 0);
-	for (unsigned int i = 0; i < env->t->subsys_count; i++)
-		for (unsigned int j = 0; j < env->t->subsys[i].ns_count; j++)
-			swap_disk(env, &env->t->subsys[i].ns[j]);
+	env->t->bdev_open = open_disk;
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
+		if (env->t->ns[i])
+			swap_disk(env, env->t->ns[i]);
 	for (unsigned int i = 0; i < env->t->reactors_count; i++)
 		must(rdt_reactor_setup(&env->t->reactors[i]) == 0);
 	return env;
@@ -355,7 +432,7 @@ static bool pump(struct t_env *env)
 {
 	bool moved = false;
 
-	for (unsigned int i = 0; i < 3; i++)
+	for (unsigned int i = 0; i < T_DISKS; i++)
 		moved |= disk_pump(&env->disk[i]);
 	for (unsigned int i = 0; i < env->t->reactors_count; i++) {
 		struct rdt_qpair *qp, *next;
@@ -366,6 +443,8 @@ static bool pump(struct t_env *env)
 		}
 		moved |= rd_loop_turn(env->t->reactors[i].loop, 0) > 0;
 	}
+	if (env->t->state)
+		moved |= rd_loop_turn(rdt_state_loop(env->t->state), 0) > 0;
 	return moved | (rd_loop_turn(env->loop, 0) > 0);
 }
 
@@ -381,17 +460,15 @@ void t_advance(struct t_env *env, uint64_t ns)
 	t_turn(env);
 }
 
-static struct t_env *drained_env;
-
 static void on_drained(struct rdt_target *t)
 {
-	drained_env->drained++;
+	the_env->drained++;
 }
 
 void t_env_free(struct t_env *env)
 {
-	drained_env = env;
-	for (unsigned int i = 0; i < 3; i++)
+	the_env = env;
+	for (unsigned int i = 0; i < T_DISKS; i++)
 		env->disk[i].hold = false;
 	rdt_target_drain(env->t, on_drained);
 	rdt_target_abandon(env->t);
@@ -550,7 +627,12 @@ void t_enable(struct t_conn *admin)
 
 struct t_pair t_pair_new(void)
 {
-	struct t_pair p = {.env = t_env_new()};
+	return t_pair_new_in(t_env_new());
+}
+
+struct t_pair t_pair_new_in(struct t_env *env)
+{
+	struct t_pair p = {.env = env};
 
 	p.admin = t_conn_new(p.env, 0, 0, 32);
 	p.cntlid = t_connect(p.admin, NVMF_CNTLID_DYNAMIC);

@@ -23,9 +23,19 @@ extern const struct t_case t_property_cases[];
 extern const struct t_case t_admin_cases[];
 extern const struct t_case t_log_page_cases[];
 extern const struct t_case t_io_cases[];
+extern const struct t_case t_io_commands_cases[];
+extern const struct t_case t_fused_cases[];
+extern const struct t_case t_sgl_list_cases[];
 extern const struct t_case t_flow_cases[];
 extern const struct t_case t_teardown_cases[];
 extern const struct t_case t_rdma_cases[];
+extern const struct t_case t_events_cases[];
+extern const struct t_case t_multihost_cases[];
+extern const struct t_case t_resv_cases[];
+extern const struct t_case t_limit_cases[];
+extern const struct t_case t_control_cases[];
+
+#define T_DISKS 5u
 
 /* The fake backend of all namespaces. */
 struct t_disk {
@@ -40,6 +50,8 @@ struct t_disk {
 	unsigned int submitted;
 	unsigned int cancelled;
 	unsigned int channels;
+	unsigned int chan_open_fails; /* the n-th one from now, with -EIO; 0: none */
+	bool closed;
 	struct rdt_bio last; /* a copy of the last one submitted */
 };
 
@@ -54,7 +66,9 @@ struct t_env {
 	struct rdt_listener_config listeners[2];
 	const char *hosts[1];
 	struct rdt_target *t;
-	struct t_disk disk[3]; /* by ns->index */
+	struct t_disk
+		disk[T_DISKS];  /* by ns->slot; those from 3 on are for namespaces added later */
+	unsigned int disk_next; /* the one that the next added namespace gets; 0: none */
 	unsigned int drained;
 };
 
@@ -89,8 +103,9 @@ struct t_conn {
 };
 
 struct t_env *t_env_new(void);
-void t_env_free(struct t_env *env); /* drains, and checks that everything came back */
-void t_turn(struct t_env *env);     /* until nothing moves any more */
+struct t_env *t_env_new_state(const char *dir); /* with target.state_dir */
+void t_env_free(struct t_env *env);             /* drains, and checks that everything came back */
+void t_turn(struct t_env *env);                 /* until nothing moves any more */
 void t_advance(struct t_env *env, uint64_t ns);
 
 struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_qid, uint16_t depth);
@@ -123,6 +138,7 @@ struct t_pair {
 	uint16_t cntlid;
 };
 struct t_pair t_pair_new(void);
+struct t_pair t_pair_new_in(struct t_env *env);
 void t_pair_free(struct t_pair *p);
 
 void t_rw_sqe(struct t_conn *c, struct nvme_sqe *sqe, bool write, uint64_t lba, uint32_t blocks,

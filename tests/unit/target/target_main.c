@@ -9,9 +9,17 @@ int main(int argc, char **argv)
 		{.name = "admin", .cases = t_admin_cases},
 		{.name = "log_page", .cases = t_log_page_cases},
 		{.name = "io", .cases = t_io_cases},
+		{.name = "io_commands", .cases = t_io_commands_cases},
+		{.name = "fused", .cases = t_fused_cases},
+		{.name = "sgl_list", .cases = t_sgl_list_cases},
 		{.name = "flow", .cases = t_flow_cases},
 		{.name = "teardown", .cases = t_teardown_cases},
 		{.name = "rdma", .cases = t_rdma_cases},
+		{.name = "events", .cases = t_events_cases},
+		{.name = "multihost", .cases = t_multihost_cases},
+		{.name = "resv", .cases = t_resv_cases},
+		{.name = "limits", .cases = t_limit_cases},
+		{.name = "control", .cases = t_control_cases},
 		{.name = NULL},
 	};
 

@@ -5,8 +5,9 @@
 
 #include "t_target.h"
 
-#define INVALID_FIELD NVME_SC_INVALID_FIELD
-#define CMD(sc)       (NVME_SCT_CMD_SPECIFIC << 8 | (sc))
+#define INVALID_FIELD  NVME_SC_INVALID_FIELD
+#define SPACE_COMMANDS (NVME_CTRL_ONCS_DSM | NVME_CTRL_ONCS_WRITE_ZEROES)
+#define CMD(sc)        (NVME_SCT_CMD_SPECIFIC << 8 | (sc))
 
 static struct t_answer identify(struct t_conn *c, uint8_t cns, uint32_t nsid, void *buf)
 {
@@ -38,24 +39,32 @@ static void identify_controller(void)
 	CU_ASSERT_EQUAL(le32toh(id.ioccsz), (64 + T_INCAPSULE) / 16);
 	CU_ASSERT_EQUAL(le32toh(id.iorcsz), 1);
 	CU_ASSERT_EQUAL(4096u << id.mdts, T_MDTS);
-	CU_ASSERT_EQUAL(le32toh(id.ver), 0x00010400);
+	CU_ASSERT_EQUAL(le32toh(id.ver), 0x00020000);
 	CU_ASSERT_EQUAL(memcmp(id.sn, "SERIAL0             ", 20), 0);
 	CU_ASSERT_EQUAL(memcmp(id.mn, "model zero                              ", 40), 0);
-	CU_ASSERT_EQUAL(le32toh(id.nn), 5); /* the highest NSID */
-	CU_ASSERT_EQUAL(le32toh(id.mnan), 2);
+	CU_ASSERT_EQUAL(le32toh(id.nn), RDT_NSID_MAX);
+	CU_ASSERT_EQUAL(le32toh(id.mnan), RDT_NS_SLOTS);
+	/* Linux refuses ANA without these, or when the log page is longer than MDTS. */
+	CU_ASSERT_TRUE(id.cmic & NVME_CTRL_CMIC_MULTI_ANA_REPORTING);
+	CU_ASSERT_TRUE(le32toh(id.mnan) <= le32toh(id.nn));
+	CU_ASSERT_EQUAL(le32toh(id.nanagrpid), le32toh(id.anagrpmax));
+	CU_ASSERT_TRUE(le32toh(id.nanagrpid) * 32 + le32toh(id.mnan) * 4 + 16 <= T_MDTS);
+	CU_ASSERT_NOT_EQUAL(id.anatt, 0);
+	CU_ASSERT_EQUAL(le32toh(id.oaes), NVME_CTRL_OAES_NA | NVME_CTRL_OAES_ANA);
+	CU_ASSERT_EQUAL(id.nwpc, 0); /* there is no folder to keep it in */
 	CU_ASSERT_EQUAL(id.sqes, 0x66);
 	CU_ASSERT_EQUAL(id.cqes, 0x44);
 	CU_ASSERT_EQUAL(id.aerl, RDT_AER_MAX - 1);
 	CU_ASSERT_EQUAL(id.acl, RDT_ABORT_MAX - 1);
-	CU_ASSERT_EQUAL(id.msdbd, 1);
+	CU_ASSERT_EQUAL(id.msdbd, rdt_msdbd(&p.env->cfg.target));
 	CU_ASSERT_TRUE(id.vwc & 1);
 	CU_ASSERT_TRUE(le32toh(id.ctratt) & NVME_CTRL_CTRATT_TBKAS);
-	CU_ASSERT_EQUAL(le16toh(id.oncs), NVME_CTRL_ONCS_DSM | NVME_CTRL_ONCS_WRITE_ZEROES);
+	CU_ASSERT_EQUAL(le16toh(id.oncs) & SPACE_COMMANDS, SPACE_COMMANDS);
 	/* Nothing is told that is not there. */
 	p.env->t->subsys[0].ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_WRITE;
 	p.env->t->subsys[0].volatile_cache = false;
 	identify(p.admin, NVME_IDENTIFY_CNS_CTRL, 0, &id);
-	CU_ASSERT_EQUAL(le16toh(id.oncs), 0);
+	CU_ASSERT_EQUAL(le16toh(id.oncs) & SPACE_COMMANDS, 0);
 	CU_ASSERT_EQUAL(id.vwc & 1, 0);
 	t_pair_free(&p);
 }
@@ -77,7 +86,7 @@ static void identify_namespace(void)
 	a = identify(p.admin, NVME_IDENTIFY_CNS_NS, 3, &id); /* inactive */
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(memcmp(&id, zero, 4096), 0);
-	a = identify(p.admin, NVME_IDENTIFY_CNS_NS, 6, &id);
+	a = identify(p.admin, NVME_IDENTIFY_CNS_NS, RDT_NSID_MAX + 1, &id);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_NS);
 	a = identify(p.admin, NVME_IDENTIFY_CNS_NS, 0, &id);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_NS);
@@ -107,10 +116,12 @@ static void identify_lists(void)
 	CU_ASSERT_EQUAL(desc[0], NVME_NIDT_UUID);
 	CU_ASSERT_EQUAL(desc[1], 16);
 	CU_ASSERT_EQUAL(desc[4], 0x11);
-	CU_ASSERT_EQUAL(desc[20], 0); /* the end */
+	CU_ASSERT_EQUAL(desc[20], NVME_NIDT_CSI);
+	CU_ASSERT_EQUAL(desc[24], NVME_CSI_NVM);
+	CU_ASSERT_EQUAL(desc[25], 0); /* the end */
 	a = identify(p.admin, NVME_IDENTIFY_CNS_NS_DESC_LIST, 3, desc);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_NS);
-	a = identify(p.admin, 0x1c, 0, desc);
+	a = identify(p.admin, NVME_IDENTIFY_CNS_NVMSET_LIST, 0, desc);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
 	t_pair_free(&p);
 }
@@ -173,7 +184,7 @@ static void feature_rules(void)
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 4);
 	a = feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT | 4 << 8, 0);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
-	a = feature(p.admin, true, NVME_FEAT_FID_ASYNC_EVENT, 0x100); /* not in OAES */
+	a = feature(p.admin, true, NVME_FEAT_FID_ASYNC_EVENT, 0x200); /* not in OAES */
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
 	a = feature(p.admin, true, NVME_FEAT_FID_ASYNC_EVENT | 1u << 31, 0);
 	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_FEATURE_NOT_SAVEABLE));

@@ -248,12 +248,63 @@ static void a_file_in_use_is_refused(void)
 	}
 }
 
+static void check_resize(struct rdt_bdev *bdev, uint64_t size, int rc, const char *text,
+			 uint64_t now)
+{
+	char err[512] = "";
+
+	CU_ASSERT_EQUAL(rdt_bdev_resize(bdev, size, err, sizeof(err)), rc);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err, text));
+	CU_ASSERT_EQUAL(bdev->size, now);
+}
+
+static void a_file_gets_the_size_it_has_now(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev;
+	char err[512];
+
+	begin();
+	make_file(8192);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	check_resize(bdev, 0, 0, "", 8192);
+	CU_ASSERT_EQUAL(truncate(path, 65536), 0);
+	check_resize(bdev, 8192, -EINVAL, "is 64.0 KiB (65536 bytes), but size says 8.0 KiB", 8192);
+	check_resize(bdev, 0, 0, "", 65536);
+	CU_ASSERT_EQUAL(truncate(path, 4096 + 512), 0);
+	check_resize(bdev, 0, -EINVAL, "is not a multiple of block_size", 65536);
+	CU_ASSERT_EQUAL(truncate(path, 0), 0);
+	check_resize(bdev, 0, -EINVAL, "is empty", 65536);
+	CU_ASSERT_EQUAL(truncate(path, 4096), 0);
+	check_resize(bdev, 4096, 0, "", 4096);
+	rdt_bdev_close(&bdev);
+	t_dir_remove(dir);
+}
+
+static void memory_grows_into_what_it_reserved(void)
+{
+	struct rdt_ns_config cfg = {
+		.backend = RDT_BACKEND_MEMORY, .block_size = 4096, .size_bytes = 1 << 20};
+	struct rdt_bdev *bdev;
+	char err[512];
+
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	check_resize(bdev, 0, 0, "", 1 << 20);
+	check_resize(bdev, 5 << 20, 0, "", 5 << 20);
+	check_resize(bdev, 4096, 0, "", 4096);
+	check_resize(bdev, UINT64_C(1) << 45, -ENOMEM, "cannot grow to 32.0 TiB", 4096);
+	check_resize(bdev, 16 << 20, 0, "", 16 << 20);
+	rdt_bdev_close(&bdev);
+}
+
 const struct t_case t_backend_open_cases[] = {
 	{"what cannot be served is refused with a sentence", refuses_with_a_sentence},
 	{"missing permission names the user and the ways out", permission_is_named},
 	{"create makes a file once", creates_when_told},
 	{"a file that another process uses is refused", a_file_in_use_is_refused},
 	{"read_only offers no writes", read_only_offers_no_writes},
+	{"a file gets the size that it has now", a_file_gets_the_size_it_has_now},
+	{"memory grows into the addresses it has reserved", memory_grows_into_what_it_reserved},
 	{"says whether I/O is direct or buffered", direct_policy_is_said},
 	{NULL, NULL},
 };

@@ -84,7 +84,7 @@ static void check_bad(const struct bad *bad, size_t count)
 			       bad[i].said);
 		CU_ASSERT_STRING_EQUAL(said.text, bad[i].said);
 		if (!rc)
-			rdt_config_free(&config);
+			rdt_config_put(&config);
 	}
 }
 
@@ -109,7 +109,8 @@ static void structure_errors(void)
 		 "FILE:2: target.reactor: unknown key; did you mean \"reactors\"?\n"},
 		{LISTEN SUBSYS "    frobnicate: 1\n",
 		 "FILE:4: subsystems[0].frobnicate: unknown key; expected one of nqn, serial, "
-		 "model, allow_any_host, hosts, namespaces\n"},
+		 "model, allow_any_host, hosts, cntlid_min, cntlid_max, duplicate_host, host_qos, "
+		 "namespaces\n"},
 		{"target:\n  reactors: many\n" LISTEN SUBSYS,
 		 "FILE:2: target.reactors: found \"many\", expected a whole number from 0 to "
 		 "4294967295\n"},
@@ -169,6 +170,10 @@ static void target_errors(void)
 		 "FILE:2: target.queue_depth: found 15, expected 16 to 1024\n"
 		 "FILE:3: target.io_queues: found 0, expected 1 to 1024\n"
 		 "FILE:4: target.engine_depth: found 5000, expected 1 to 4096\n"},
+		{"target:\n  sgl_descriptors: 0\n" LISTEN SUBSYS,
+		 "FILE:2: target.sgl_descriptors: found 0, expected 1 to 64\n"},
+		{"target: {sgl_descriptors: 65}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sgl_descriptors: found 65, expected 1 to 64\n"},
 		{"target: {max_data_size: 1x}\n" LISTEN SUBSYS,
 		 "FILE:1: target.max_data_size: found \"1x\", expected a size such as 4096, 64KiB "
 		 "or 10GiB\n"},
@@ -252,6 +257,76 @@ static void subsystem_errors(void)
 	CHECK_BAD(bad);
 }
 
+static void path_errors(void)
+{
+	static const struct bad bad[] = {
+		{"listeners:\n- address: ::1\n  ana:\n  - {group: 0, state: change}\n"
+		 "  - {group: 65, state: optimized}\n  - {group: 2, state: optimized}\n"
+		 "  - {group: 2, state: inaccessible}\n" SUBSYS,
+		 "FILE:4: listeners[0].ana[0].group: found 0, expected an ANA group of 1 to 64\n"
+		 "FILE:5: listeners[0].ana[1].group: found 65, expected an ANA group of 1 to 64\n"
+		 "FILE:7: listeners[0].ana[3].group: group 2 is listed twice; a listener has one "
+		 "state for each group\n"},
+		{"listeners:\n- address: ::1\n  ana: [{group: 1, state: up}]\n" SUBSYS,
+		 "FILE:3: listeners[0].ana[0].state: found \"up\", expected optimized, "
+		 "non-optimized, "
+		 "inaccessible, persistent-loss or change\n"},
+		{LISTEN SUBSYS "    cntlid_min: 0\n", "FILE:4: subsystems[0].cntlid_min: found 0, "
+						      "expected 1 to 65519\n"},
+		{LISTEN SUBSYS "    cntlid_min: 9\n    cntlid_max: 8\n",
+		 "FILE:5: subsystems[0].cntlid_max: found 8, expected 9 (cntlid_min) to 65519\n"},
+		{LISTEN SUBSYS "    duplicate_host: kick\n",
+		 "FILE:4: subsystems[0].duplicate_host: found \"kick\", expected allow, replace or "
+		 "refuse\n"},
+		{LISTEN SUBSYS "    hosts: [nqn.2026-01.org.example:h]\n" NS
+			       "{nsid: 1, backend: memory, size: 1M, ana_group: 99,\n"
+			       "hosts: [nqn.2026-01.org.example:i]}\n",
+		 "FILE:6: subsystems[0].namespaces[0].ana_group: found 99, expected an ANA group "
+		 "of "
+		 "1 to 64\n"
+		 "FILE:7: subsystems[0].namespaces[0].hosts[0]: \"nqn.2026-01.org.example:i\" is "
+		 "not "
+		 "among the subsystem's hosts, and so could never see the namespace; add it there "
+		 "or remove it here\n"},
+		{LISTEN SUBSYS "referrals:\n- {address: 0.0.0.0}\n- {address: 10.0.0.1, port: 0}\n",
+		 "FILE:5: referrals[0].address: found \"0.0.0.0\", expected the numeric IPv4 or "
+		 "IPv6 "
+		 "address of a discovery service\n"
+		 "FILE:6: referrals[1].port: found 0, expected 1 to 65535\n"},
+	};
+
+	check_bad(bad, sizeof(bad) / sizeof(bad[0]));
+}
+
+static void paths_are_loaded(void)
+{
+	static const char text[] = "listeners:\n- address: ::1\n"
+				   "  ana: [{group: 3, state: inaccessible}]\n" SUBSYS
+				   "    cntlid_min: 5\n    duplicate_host: replace\n" NS
+				   "{nsid: 1, backend: memory, size: 1M}\n      - "
+				   "{nsid: 2, backend: memory, size: 1M, ana_group: 3,\n"
+				   "hosts: [nqn.2026-01.org.example:i]}\n"
+				   "referrals:\n- {address: 10.0.0.1}\n";
+	struct rdt_config *config;
+	struct said said;
+
+	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &config), 0);
+	CU_ASSERT_EQUAL(config->listeners[0].ana_count, 1);
+	CU_ASSERT_EQUAL(config->listeners[0].ana[0].group, 3);
+	CU_ASSERT_EQUAL(config->listeners[0].ana[0].state, RDT_ANA_INACCESSIBLE);
+	CU_ASSERT_EQUAL(config->subsystems[0].cntlid_min, 5);
+	CU_ASSERT_EQUAL(config->subsystems[0].cntlid_max, 65519);
+	CU_ASSERT_EQUAL(config->subsystems[0].duplicate_host, RDT_DUPLICATE_REPLACE);
+	CU_ASSERT_EQUAL(config->subsystems[0].namespaces[0].ana_group, 1);
+	CU_ASSERT_EQUAL(config->subsystems[0].namespaces[0].hosts_count, 0);
+	CU_ASSERT_EQUAL(config->subsystems[0].namespaces[1].ana_group, 3);
+	CU_ASSERT_STRING_EQUAL(config->subsystems[0].namespaces[1].hosts[0],
+			       "nqn.2026-01.org.example:i");
+	CU_ASSERT_EQUAL(config->referrals_count, 1);
+	CU_ASSERT_EQUAL(config->referrals[0].port, 4420);
+	rdt_config_put(&config);
+}
+
 static void long_nqn(void)
 {
 	char text[600], want[400], nqn[225];
@@ -271,7 +346,7 @@ static void long_nqn(void)
 	text[strlen(text) - 2] = '\n';
 	CU_ASSERT_EQUAL(load_text(text, strlen(text), &said, &config), 0);
 	CU_ASSERT_STRING_EQUAL(said.text, "");
-	rdt_config_free(&config);
+	rdt_config_put(&config);
 }
 
 #define NS0 "subsystems[0].namespaces[0]."
@@ -366,6 +441,7 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL(a->target.queue_depth, 128);
 	CU_ASSERT_EQUAL(a->target.io_queues, 128);
 	CU_ASSERT_EQUAL(a->target.engine_depth, 256);
+	CU_ASSERT_EQUAL(a->target.sgl_descriptors, 16);
 	CU_ASSERT_EQUAL(a->target.max_data_bytes, 1 << 20);
 	CU_ASSERT_EQUAL(a->target.in_capsule_bytes, 8192);
 	CU_ASSERT_EQUAL(a->target.buffer_bytes, 32 << 20);
@@ -389,10 +465,10 @@ static void fills_in_defaults(void)
 	/* Pinned: an identity that changes with a release is a lost disk. */
 	CU_ASSERT_STRING_EQUAL(a->subsystems[0].namespaces[0].uuid, PINNED_UUID);
 	CU_ASSERT_STRING_EQUAL(a->subsystems[0].serial, PINNED_SERIAL);
-	rdt_config_free(&a);
-	rdt_config_free(&b);
+	rdt_config_put(&a);
+	rdt_config_put(&b);
 	CU_ASSERT_PTR_NULL(a);
-	rdt_config_free(&a);
+	rdt_config_put(&a);
 }
 
 static void loads_every_key(void)
@@ -401,6 +477,7 @@ static void loads_every_key(void)
 		"target:\n  reactors: 4\n  queue_depth: 0x40\n  io_queues: 8\n"
 		"  max_data_size: 256k\n  in_capsule_size: 0\n  buffer_memory: 1M\n"
 		"  spin: 0\n  congestion: cubic\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
+		"  sgl_descriptors: 4\n"
 		"listeners:\n"
 		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes}\n"
 		"  - {address: 0.0.0.0, port: 0, send_with_inv: false}\n"
@@ -432,6 +509,7 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->target.buffer_bytes, 1 << 20);
 	CU_ASSERT_EQUAL(c->target.spin_ns, 0);
 	CU_ASSERT_STRING_EQUAL(c->target.congestion, "cubic");
+	CU_ASSERT_EQUAL(c->target.sgl_descriptors, 4);
 	CU_ASSERT_EQUAL(c->target.drain_timeout_ns, UINT64_C(1500000000));
 	CU_ASSERT_EQUAL_FATAL(c->listeners_count, 3);
 	CU_ASSERT_EQUAL(c->listeners[0].port, 0);
@@ -457,7 +535,7 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->subsystems[1].namespaces_count, 0);
 	CU_ASSERT_TRUE(c->subsystems[1].allow_any_host);
 	CU_ASSERT_STRING_NOT_EQUAL(c->subsystems[0].serial, c->subsystems[1].serial);
-	rdt_config_free(&c);
+	rdt_config_put(&c);
 }
 
 static void unreadable_files(void)
@@ -491,7 +569,7 @@ static void every_prefix_is_survived(void)
 		CU_ASSERT_EQUAL(rc == 0, config != NULL);
 		CU_ASSERT_EQUAL(rc == 0, said.text[0] == '\0');
 		good += rc == 0;
-		rdt_config_free(&config);
+		rdt_config_put(&config);
 	}
 	CU_ASSERT_TRUE(good >= 2);
 }
@@ -501,9 +579,11 @@ const struct t_case t_config_cases[] = {
 	{"mistakes in target", target_errors},
 	{"mistakes in listeners", listener_errors},
 	{"mistakes in subsystems", subsystem_errors},
+	{"mistakes in paths and host lists", path_errors},
 	{"an NQN of 224 bytes is refused, 223 are fine", long_nqn},
 	{"mistakes in namespaces", namespace_errors},
 	{"what is not given is filled in, and stays the same", fills_in_defaults},
+	{"paths and host lists arrive", paths_are_loaded},
 	{"every key arrives in its field", loads_every_key},
 	{"files that cannot be read", unreadable_files},
 	{"every prefix of a file is survived", every_prefix_is_survived},

@@ -12,9 +12,12 @@ static void capabilities(void)
 	CU_ASSERT_EQUAL(cap & 0xffff, 63); /* MQES of queue_depth 64 */
 	CU_ASSERT_EQUAL(cap >> 16 & 1, 1); /* CQR */
 	CU_ASSERT_TRUE((cap >> 24 & 0xff) > 0);
-	CU_ASSERT_EQUAL(cap >> 37 & 0xff, 1); /* the NVM command set only */
+	/* The NVM command set, by itself and as one of those that Identify lists. */
+	CU_ASSERT_EQUAL(cap >> 37 & 0xff, 0x41);
+	CU_ASSERT_EQUAL(cap >> 59 & 3, 1); /* CRMS: ready with media */
+	CU_ASSERT_EQUAL(t_get_property(p.admin, NVME_REG_CRTO, false), cap >> 24 & 0xff);
 	CU_ASSERT_EQUAL(cap >> 48 & 0xff, 0); /* 4 KiB pages */
-	CU_ASSERT_EQUAL(t_get_property(p.admin, NVME_REG_VS, false), 0x00010400);
+	CU_ASSERT_EQUAL(t_get_property(p.admin, NVME_REG_VS, false), 0x00020000);
 	CU_ASSERT_EQUAL(t_get_property(p.admin, NVME_REG_CC, false), 0x00460001);
 	t_pair_free(&p);
 }
@@ -46,6 +49,7 @@ static void bad_access(void)
 	refuse(p.admin, get, 1, NVME_REG_CSTS, 0, NVME_SC_INVALID_FIELD);
 	refuse(p.admin, get, 0, NVME_REG_AQA, 0, NVME_SC_INVALID_FIELD);
 	refuse(p.admin, get, 0, 2, 0, NVME_SC_INVALID_FIELD);
+	refuse(p.admin, get, 1, NVME_REG_CRTO, 0, NVME_SC_INVALID_FIELD);
 	refuse(p.admin, set, 0, NVME_REG_VS, 1, NVME_SC_INVALID_FIELD);
 	refuse(p.admin, set, 1, NVME_REG_CC, 0x00460001, NVME_SC_INVALID_FIELD);
 	refuse(p.io, get, 0, NVME_REG_VS, 0, NVME_SC_INVALID_OPCODE);
@@ -59,7 +63,7 @@ static void bad_configuration(void)
 	const uint8_t set = nvme_fabrics_type_property_set;
 
 	t_connect(c, NVMF_CNTLID_DYNAMIC);
-	refuse(c, set, 0, NVME_REG_CC, 0x00460061, NVME_SC_INVALID_FIELD); /* CSS 6 */
+	refuse(c, set, 0, NVME_REG_CC, 0x00460011, NVME_SC_INVALID_FIELD); /* CSS 1 */
 	refuse(c, set, 0, NVME_REG_CC, 0x00460081, NVME_SC_INVALID_FIELD); /* 8 KiB pages */
 	refuse(c, set, 0, NVME_REG_CC, 0x00460801, NVME_SC_INVALID_FIELD); /* AMS */
 	refuse(c, set, 0, NVME_REG_CC, 0x00450001, NVME_SC_INVALID_FIELD); /* IOSQES */

@@ -73,6 +73,7 @@ static void server_start(struct server *s)
 		.queue_depth = 64,
 		.io_queues = 4,
 		.engine_depth = 16,
+		.sgl_descriptors = 16,
 		.max_data_bytes = T_MDTS,
 		.in_capsule_bytes = T_INCAPSULE,
 		.buffer_bytes = 4 * T_MDTS,
@@ -467,6 +468,89 @@ static void read_depth(void)
 	}
 }
 
+/* A command of MDTS whose data is in sixteen parts, backwards in the host's memory. */
+static void send_list(struct host *h, uint8_t opcode, unsigned int i, bool good)
+{
+	uint8_t *list = h->mem + DEPTH * NVME_CQE_SIZE + NVME_SQE_SIZE;
+	uint32_t part = T_MDTS / 16;
+	struct nvme_sqe sqe;
+
+	command(h, &sqe, opcode, NULL, 0);
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(i * (T_MDTS / 512));
+	sqe.cdw12 = htole32(T_MDTS / 512 - 1);
+	memset(&sqe.sgl, 0, sizeof(sqe.sgl));
+	sqe.sgl.data.length = htole32(16 * 16);
+	sqe.sgl.data.type = NVME_SGL_LAST_IN_CAPSULE;
+	for (unsigned int k = 0; k < 16; k++) {
+		union nvme_sgl d;
+
+		nvme_sgl_set_keyed(&d, (uintptr_t)h->data + i * T_MDTS + (15 - k) * part, part,
+				   good || k < 9 ? h->mr->rkey : h->mr->rkey ^ 0x5a00,
+				   NVME_SGL_KEYED_ADDRESS);
+		memcpy(list + k * sizeof(d), &d, sizeof(d));
+	}
+	host_send(h, &sqe, NVME_SQE_SIZE + 16 * 16);
+}
+
+/* Descriptors beyond the READ depth, several such commands at once, and plain ones between. */
+static void lists(void)
+{
+	static const uint16_t irds[] = {1, 3, 32};
+
+	for (size_t k = 0; k < sizeof(irds) / sizeof(irds[0]); k++) {
+		struct nvme_sqe sqe;
+		struct assoc a;
+		unsigned int before;
+
+		assoc_open(&a, irds[k]);
+		before = a.io.answers;
+		for (size_t i = 0; i < 16 * T_MDTS; i++)
+			a.io.data[i] = (uint8_t)(i * 29 + (i >> 11) + k);
+		for (unsigned int pass = 0; pass < 2; pass++) {
+			for (unsigned int i = 0; i < 16; i++)
+				send_list(&a.io, pass ? nvme_cmd_read : nvme_cmd_write, i, true);
+			command(&a.io, &sqe, nvme_cmd_flush, NULL, 0);
+			sqe.nsid = htole32(1);
+			host_send(&a.io, &sqe, NVME_SQE_SIZE);
+			wait_for(&a.s, a.io.answers == before + (pass + 1) * 17);
+			CU_ASSERT_EQUAL(a.io.ok, a.io.answers);
+			if (!pass)
+				memset(a.io.data, 0, 16 * T_MDTS);
+		}
+		for (size_t i = 0; i < 16 * T_MDTS; i++)
+			if (a.io.data[i] != (uint8_t)(i * 29 + (i >> 11) + k))
+				CU_FAIL_FATAL("the data differs");
+		/* The parts are where they belong, not only back where they came from. */
+		command(&a.io, &sqe, nvme_cmd_read, a.io.data + 16, 512);
+		sqe.nsid = htole32(1);
+		CU_ASSERT_EQUAL(answer(&a.io, &sqe), 0);
+		CU_ASSERT_EQUAL(memcmp(a.io.data + 16, a.io.data + 15 * (T_MDTS / 16), 512), 0);
+		assoc_close(&a);
+	}
+}
+
+/* The tenth key of sixteen is wrong: the connection ends, and everything comes back. */
+static void list_wrong_key(void)
+{
+	static const uint8_t ops[] = {nvme_cmd_write, nvme_cmd_read};
+	static const uint16_t irds[] = {1, 4, 32};
+
+	for (size_t i = 0; i < 6; i++) {
+		struct nvme_sqe sqe;
+		struct assoc a;
+
+		assoc_open(&a, irds[i / 2]);
+		send_list(&a.io, ops[i % 2], 0, true);
+		send_list(&a.io, ops[i % 2], 1, false);
+		send_list(&a.io, ops[i % 2], 2, true);
+		wait_for(&a.s, a.io.event == RD_FAB_EV_DISCONNECTED);
+		command(&a.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
+		CU_ASSERT_EQUAL(answer(&a.admin, &sqe), 0);
+		assoc_close(&a);
+	}
+}
+
 struct in_use {
 	unsigned int io_qpairs;
 	uint64_t slab_used;
@@ -575,6 +659,8 @@ const struct t_case t_rdma_cases[] = {
 	{"capsules of impossible length end the connection", bad_capsules},
 	{"READs beyond the host's depth and the slab wait", read_depth},
 	{"a host that moves no data loses its connection", stalled_host},
+	{"lists of descriptors beyond the READ depth", lists},
+	{"a wrong key in a list", list_wrong_key},
 	{"a wrong key costs the host its connection only", wrong_key},
 	{NULL, NULL},
 };

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Commands as the application made them, on either kind of queue. */
+#include <errno.h>
+
+#include "internal.h"
+
+#define FLAGS_ALL   (RDINIT_PASSTHRU_WRITE | RDINIT_PASSTHRU_KEYED | RDINIT_PASSTHRU_AS_IS)
+#define FUSE_FIRST  0x01
+#define FUSE_SECOND 0x02
+
+void rdinit_passthru_init(struct rdinit_passthru *cmd)
+{
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->size = sizeof(*cmd);
+}
+
+/* Returns 0 or -EINVAL: only what the library itself could not deal with is refused. */
+static int make_cmd(const char *func, const struct rdinit_passthru *pt, rdinit_complete_fn fn,
+		    void *user, struct rdi_cmd *cmd)
+{
+	_Static_assert(sizeof(cmd->sqe) == sizeof(pt->sqe), "submission queue entry");
+
+	if (!pt || pt->size < sizeof(*pt) || !fn)
+		return rdi_fail(func, -EINVAL, "cmd is not initialised, or fn is NULL");
+	if (pt->flags & ~FLAGS_ALL)
+		return rdi_fail(func, -EINVAL, "unknown flag 0x%x", pt->flags & ~FLAGS_ALL);
+	if (!pt->data != !pt->len || pt->len > NVME_SGL_KEYED_LEN_MAX)
+		return rdi_fail(
+			func, -EINVAL,
+			"data and len (%u) do not fit each other: NULL and 0, or 1 to %u bytes",
+			pt->len, NVME_SGL_KEYED_LEN_MAX);
+	if ((pt->flags & RDINIT_PASSTHRU_AS_IS) && pt->data)
+		return rdi_fail(func, -EINVAL, "RDINIT_PASSTHRU_AS_IS and data exclude each other");
+	memset(cmd, 0, sizeof(*cmd));
+	memcpy(&cmd->sqe, pt->sqe, sizeof(cmd->sqe));
+	cmd->data = pt->data;
+	cmd->len = pt->len;
+	if (pt->data)
+		cmd->dir = pt->flags & RDINIT_PASSTHRU_WRITE ? RDI_OUT : RDI_IN;
+	cmd->keyed = pt->flags & RDINIT_PASSTHRU_KEYED;
+	cmd->as_is = pt->flags & RDINIT_PASSTHRU_AS_IS;
+	cmd->timeout_ns = pt->timeout_ms * RD_NSEC_PER_MSEC;
+	if (pt->timeout_ms == UINT32_MAX)
+		cmd->timeout_ns = UINT64_MAX;
+	cmd->fn = fn;
+	cmd->user = user;
+	return 0;
+}
+
+static int submit(struct rdi_queue *q, const char *func, const struct rdinit_passthru *pt,
+		  uint16_t *cid, rdinit_complete_fn fn, void *user)
+{
+	struct rdi_cmd cmd;
+	int rc = make_cmd(func, pt, fn, user, &cmd);
+
+	if (rc)
+		return rc;
+	rc = rdi_queue_submit(q, &cmd);
+	if (rc)
+		return rdi_fail(func, rc, "%s", rdi_queue_why(q, rc));
+	if (cid)
+		*cid = rdi_queue_last_cid(q);
+	return 0;
+}
+
+static int finish(struct rdi_handle *h, struct rdi_sync *sync, const char *func, uint64_t *result)
+{
+	int rc = rdi_sync_wait(h, sync, func);
+
+	if (result && sync->done)
+		*result = sync->c.result;
+	return rc;
+}
+
+/* ---- admin ---- */
+
+static int admin(struct rdinit_ctrl *ctrl, const char *func, const struct rdinit_passthru *pt,
+		 uint16_t *cid, rdinit_complete_fn fn, void *user)
+{
+	if (ctrl->state != RDI_CTRL_READY)
+		return rdi_fail(func, -ENOTCONN, "%s",
+				ctrl->q.text[0] ? ctrl->q.text : "the controller is not connected");
+	return submit(&ctrl->q, func, pt, cid, fn, user);
+}
+
+int rdinit_admin_passthru_async(struct rdinit_ctrl *ctrl, const struct rdinit_passthru *cmd,
+				uint16_t *cid, rdinit_complete_fn fn, void *user)
+{
+	return admin(ctrl, __func__, cmd, cid, fn, user);
+}
+
+int rdinit_admin_passthru(struct rdinit_ctrl *ctrl, const struct rdinit_passthru *cmd,
+			  uint64_t *result)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc;
+
+	if (ctrl->h.in_turn)
+		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = admin(ctrl, __func__, cmd, NULL, rdi_sync_done, &sync);
+	return rc ? rc : finish(&ctrl->h, &sync, __func__, result);
+}
+
+/* ---- I/O ---- */
+
+int rdinit_io_passthru_async(struct rdinit_qpair *qp, const struct rdinit_passthru *cmd,
+			     uint16_t *cid, rdinit_complete_fn fn, void *user)
+{
+	return submit(&qp->q, __func__, cmd, cid, fn, user);
+}
+
+int rdinit_io_passthru(struct rdinit_qpair *qp, const struct rdinit_passthru *cmd, uint64_t *result)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc;
+
+	if (qp->h.in_turn)
+		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = submit(&qp->q, __func__, cmd, NULL, rdi_sync_done, &sync);
+	return rc ? rc : finish(&qp->h, &sync, __func__, result);
+}
+
+int rdinit_io_passthru_fused_async(struct rdinit_qpair *qp, const struct rdinit_passthru *first,
+				   const struct rdinit_passthru *second, rdinit_complete_fn fn,
+				   void *user1, void *user2)
+{
+	struct rdi_cmd c1, c2;
+	int rc = make_cmd(__func__, first, fn, user1, &c1);
+
+	if (!rc)
+		rc = make_cmd(__func__, second, fn, user2, &c2);
+	if (rc)
+		return rc;
+	c1.sqe.flags = (c1.sqe.flags & ~NVME_CMD_FUSE_MASK) | FUSE_FIRST;
+	c2.sqe.flags = (c2.sqe.flags & ~NVME_CMD_FUSE_MASK) | FUSE_SECOND;
+	rc = rdi_queue_submit_pair(&qp->q, &c1, &c2);
+	return rc ? rdi_fail(__func__, rc, "%s", rdi_queue_why(&qp->q, rc)) : 0;
+}

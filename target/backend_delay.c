@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A layer that lets time pass before an I/O goes on to the backend below: a slow disk. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layer.h"
+
+struct delay {
+	struct rdt_layer layer;
+	uint64_t ns[RDT_BIO_OPS];
+};
+
+struct delay_chan {
+	struct rdt_layer_chan lc;
+	TAILQ_HEAD(, delay_bio) held;
+};
+
+/* In rdt_bio.scratch while we hold it; below us it is another's. */
+struct delay_bio {
+	struct rd_timer timer;
+	struct delay_chan *chan;
+	TAILQ_ENTRY(delay_bio) link;
+};
+_Static_assert(sizeof(struct delay_bio) <= sizeof(((struct rdt_bio *)0)->scratch), "delay state");
+
+static struct rdt_bio *bio_of(struct delay_bio *db)
+{
+	return rd_container_of(db, struct rdt_bio, scratch);
+}
+
+static void delay_close(struct rdt_bdev *bdev)
+{
+	struct rdt_layer *layer = rdt_layer_of(bdev);
+
+	rdt_bdev_close(&layer->lower);
+	free(rd_container_of(layer, struct delay, layer));
+}
+
+static int delay_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
+			   struct rdt_chan **out)
+{
+	struct delay_chan *dc = calloc(1, sizeof(*dc));
+	int rc;
+
+	*out = NULL;
+	if (!dc)
+		return -ENOMEM;
+	TAILQ_INIT(&dc->held);
+	rc = rdt_layer_chan_init(&dc->lc, bdev, engines);
+	if (rc) {
+		free(dc);
+		return rc;
+	}
+	*out = &dc->lc.chan;
+	return 0;
+}
+
+static struct delay_chan *dchan_of(struct rdt_chan *chan)
+{
+	return rd_container_of(rdt_layer_chan_of(chan), struct delay_chan, lc);
+}
+
+static void delay_chan_close(struct rdt_chan *chan)
+{
+	struct delay_chan *dc = dchan_of(chan);
+
+	rdt_chan_close(&dc->lc.lower);
+	free(dc);
+}
+
+static void over(struct rd_timer *timer)
+{
+	struct delay_bio *db = rd_container_of(timer, struct delay_bio, timer);
+	struct rdt_chan *lower = db->chan->lc.lower;
+	struct rdt_bio *bio = bio_of(db);
+
+	TAILQ_REMOVE(&db->chan->held, db, link);
+	if (rdt_chan_submit(lower, bio) == RDT_BIO_DONE)
+		bio->done(bio);
+}
+
+static void canceled(struct rd_timer *timer)
+{
+	struct delay_bio *db = rd_container_of(timer, struct delay_bio, timer);
+	struct rdt_bio *bio = bio_of(db);
+
+	TAILQ_REMOVE(&db->chan->held, db, link);
+	bio->result = -ECANCELED;
+	bio->done(bio);
+}
+
+static enum rdt_bio_submit delay_submit(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	const struct delay *d = rd_container_of(rdt_layer_of(chan->bdev), struct delay, layer);
+	struct delay_chan *dc = dchan_of(chan);
+	struct delay_bio *db = (void *)bio->scratch;
+
+	if (!d->ns[bio->op])
+		return rdt_chan_submit(dc->lc.lower, bio);
+	memset(db, 0, sizeof(*db));
+	db->chan = dc;
+	db->timer.fn = over;
+	if (rd_timer_start(dc->lc.loop, &db->timer, d->ns[bio->op])) {
+		bio->result = -ENOMEM;
+		return RDT_BIO_DONE;
+	}
+	TAILQ_INSERT_TAIL(&dc->held, db, link);
+	return RDT_BIO_QUEUED;
+}
+
+static void delay_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	struct delay_chan *dc = dchan_of(chan);
+	struct delay_bio *db;
+
+	TAILQ_FOREACH (db, &dc->held, link) {
+		if (bio_of(db) != bio)
+			continue;
+		db->timer.fn = canceled;
+		rd_timer_start(dc->lc.loop, &db->timer, 0); /* armed already: cannot fail */
+		return;
+	}
+	rdt_layer_cancel(chan, bio);
+}
+
+static const struct rdt_bdev_ops delay_ops = {
+	.name = "delay",
+	.close = delay_close,
+	.chan_open = delay_chan_open,
+	.chan_close = delay_chan_close,
+	.submit = delay_submit,
+	.cancel = delay_cancel,
+	.resize = rdt_layer_resize,
+};
+
+int rdt_delay_open(const struct rdt_layer_config *cfg, struct rdt_bdev *lower,
+		   struct rdt_bdev **out)
+{
+	struct delay *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return -ENOMEM;
+	memcpy(d->ns, cfg->delay_ns, sizeof(d->ns));
+	rdt_layer_init(&d->layer, &delay_ops, lower);
+	*out = &d->layer.bdev;
+	return 0;
+}

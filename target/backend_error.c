@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A layer that fails I/O on purpose: which, where, how often and for how long is configured. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "layer.h"
+
+struct error {
+	struct rdt_layer layer;
+	uint32_t ops;  /* 1u << enum rdt_bio_op */
+	uint64_t from; /* bytes; [from, to) */
+	uint64_t to;
+	bool everywhere; /* commands without blocks too */
+	uint64_t rate;   /* of 2^32 */
+	uint32_t skip;
+	uint32_t count; /* 0: no limit */
+	int err;
+	uint16_t status;
+	char *trigger;
+	/* by all reactors */
+	atomic_uint met;
+	atomic_uint failed;
+};
+
+static struct error *error_of(struct rdt_bdev *bdev)
+{
+	return rd_container_of(rdt_layer_of(bdev), struct error, layer);
+}
+
+static void error_close(struct rdt_bdev *bdev)
+{
+	struct error *e = error_of(bdev);
+
+	rdt_bdev_close(&e->layer.lower);
+	free(e->trigger);
+	free(e);
+}
+
+static int error_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
+			   struct rdt_chan **out)
+{
+	struct rdt_layer_chan *lc = calloc(1, sizeof(*lc));
+	int rc;
+
+	*out = NULL;
+	if (!lc)
+		return -ENOMEM;
+	rc = rdt_layer_chan_init(lc, bdev, engines);
+	if (rc) {
+		free(lc);
+		return rc;
+	}
+	*out = &lc->chan;
+	return 0;
+}
+
+static void error_chan_close(struct rdt_chan *chan)
+{
+	struct rdt_layer_chan *lc = rdt_layer_chan_of(chan);
+
+	rdt_chan_close(&lc->lower);
+	free(lc);
+}
+
+/* Add one unless it is @max already; the value before. */
+static unsigned int count_up(atomic_uint *counter, unsigned int max)
+{
+	unsigned int n = atomic_load(counter);
+
+	while (n < max && !atomic_compare_exchange_weak(counter, &n, n + 1))
+		;
+	return n;
+}
+
+static bool concerns(const struct error *e, const struct rdt_bio *bio)
+{
+	if (!(e->ops & 1u << bio->op))
+		return false;
+	if (e->everywhere)
+		return true;
+	return bio->length && bio->offset < e->to && bio->offset + bio->length > e->from;
+}
+
+static bool fails(struct error *e, struct rd_loop *loop, const struct rdt_bio *bio)
+{
+	if (!concerns(e, bio) || (e->trigger && access(e->trigger, F_OK)))
+		return false;
+	if (e->rate <= UINT32_MAX && rd_loop_random32(loop) >= e->rate)
+		return false;
+	if (count_up(&e->met, e->skip) < e->skip)
+		return false;
+	return !e->count || count_up(&e->failed, e->count) < e->count;
+}
+
+static enum rdt_bio_submit error_submit(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	struct rdt_layer_chan *lc = rdt_layer_chan_of(chan);
+	struct error *e = error_of(chan->bdev);
+
+	if (!fails(e, lc->loop, bio))
+		return rdt_chan_submit(lc->lower, bio);
+	bio->result = -e->err;
+	bio->status = e->status;
+	return RDT_BIO_DONE;
+}
+
+static const struct rdt_bdev_ops error_ops = {
+	.name = "error",
+	.close = error_close,
+	.chan_open = error_chan_open,
+	.chan_close = error_chan_close,
+	.submit = error_submit,
+	.cancel = rdt_layer_cancel,
+	.resize = rdt_layer_resize,
+};
+
+int rdt_error_open(const struct rdt_layer_config *cfg, struct rdt_bdev *lower,
+		   struct rdt_bdev **out)
+{
+	struct error *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return -ENOMEM;
+	if (cfg->trigger) {
+		e->trigger = strdup(cfg->trigger);
+		if (!e->trigger) {
+			free(e);
+			return -ENOMEM;
+		}
+	}
+	e->ops = cfg->ops_mask;
+	e->everywhere = !cfg->blocks;
+	e->from = cfg->first_block * lower->block_size;
+	e->to = e->from + cfg->blocks * lower->block_size;
+	e->rate = cfg->rate_of_2_32;
+	e->skip = cfg->skip;
+	e->count = cfg->count;
+	e->err = cfg->errno_value;
+	e->status = (uint16_t)cfg->status;
+	rdt_layer_init(&e->layer, &error_ops, lower);
+	*out = &e->layer.bdev;
+	return 0;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The configuration of limits per second. */
+#include "config_priv.h"
+
+#include <string.h>
+
+#include "nvmf/text.h"
+#include "util/parse.h"
+
+#define IOPS_MAX  UINT64_C(1000000000)
+#define BYTES_MIN (UINT64_C(64) << 10)
+#define BYTES_MAX (UINT64_C(1) << 40)
+
+static void check_iops(struct rdt_config_load *load, const struct rdt_key *parent, const char *name,
+		       uint64_t value)
+{
+	struct rdt_key key = rdt_config_child(load, parent, name);
+
+	if (key.node && (value == 0 || value > IOPS_MAX))
+		rdt_config_problem(load, &key,
+				   "found %llu, expected 1 to 1000000000 commands a second; remove "
+				   "the key for no limit",
+				   (unsigned long long)value);
+}
+
+static void check_bytes(struct rdt_config_load *load, const struct rdt_key *parent,
+			const char *name, const char *text, uint64_t *value)
+{
+	struct rdt_key key = rdt_config_child(load, parent, name);
+
+	if (text && (rd_parse_size(text, value) || *value < BYTES_MIN || *value > BYTES_MAX))
+		rdt_config_problem(load, &key,
+				   "found \"%s\", expected the bytes a second as a size such as "
+				   "100MiB, 64KiB to 1TiB",
+				   text);
+}
+
+/* A limit for reads or writes above the one for both has no effect: a slip of the pen. */
+static void check_order(struct rdt_config_load *load, const struct rdt_key *parent,
+			const char *name, uint64_t own, uint64_t all)
+{
+	struct rdt_key key = rdt_config_child(load, parent, name);
+
+	if (own && all && own > all)
+		rdt_config_problem(load, &key, "is above the limit for reads and writes together");
+}
+
+static void check_limits(struct rdt_config_load *load, const struct rdt_key *key,
+			 struct rdt_qos_config *q)
+{
+	uint64_t *l = q->limits;
+
+	check_iops(load, key, "iops", q->iops);
+	check_iops(load, key, "read_iops", q->read_iops);
+	check_iops(load, key, "write_iops", q->write_iops);
+	l[RDT_QOS_IOPS] = q->iops;
+	l[RDT_QOS_READ_IOPS] = q->read_iops;
+	l[RDT_QOS_WRITE_IOPS] = q->write_iops;
+	check_bytes(load, key, "bandwidth", q->bandwidth, &l[RDT_QOS_BYTES]);
+	check_bytes(load, key, "read_bandwidth", q->read_bandwidth, &l[RDT_QOS_READ_BYTES]);
+	check_bytes(load, key, "write_bandwidth", q->write_bandwidth, &l[RDT_QOS_WRITE_BYTES]);
+	check_order(load, key, "read_iops", l[RDT_QOS_READ_IOPS], l[RDT_QOS_IOPS]);
+	check_order(load, key, "write_iops", l[RDT_QOS_WRITE_IOPS], l[RDT_QOS_IOPS]);
+	check_order(load, key, "read_bandwidth", l[RDT_QOS_READ_BYTES], l[RDT_QOS_BYTES]);
+	check_order(load, key, "write_bandwidth", l[RDT_QOS_WRITE_BYTES], l[RDT_QOS_BYTES]);
+	for (int i = 0; i < RDT_QOS_LIMITS; i++)
+		if (l[i])
+			return;
+	rdt_config_problem(load, key,
+			   "limits nothing, expected at least one of iops, read_iops, write_iops, "
+			   "bandwidth, read_bandwidth, write_bandwidth");
+}
+
+void rdt_config_check_ns_qos(struct rdt_config_load *load, const struct rdt_key *ns_key,
+			     struct rdt_ns_config *ns)
+{
+	struct rdt_key key = rdt_config_child(load, ns_key, "qos");
+
+	if (ns->qos)
+		check_limits(load, &key, ns->qos);
+}
+
+void rdt_config_check_host_qos(struct rdt_config_load *load, const struct rdt_key *subsystem,
+			       struct rdt_subsys_config *ss)
+{
+	struct rdt_key list = rdt_config_child(load, subsystem, "host_qos");
+
+	for (uint32_t i = 0; i < ss->host_qos_count; i++) {
+		struct rdt_key item = rdt_config_item(load, &list, i);
+		struct rdt_key host = rdt_config_child(load, &item, "host");
+		const char *nqn = ss->host_qos[i].host;
+		const char *error = nvmf_nqn_error(nqn);
+
+		if (error)
+			rdt_config_problem(load, &host, "found \"%.80s\", which %s", nqn, error);
+		for (uint32_t k = 0; k < i; k++)
+			if (strcmp(ss->host_qos[k].host, nqn) == 0)
+				rdt_config_problem(load, &host, "\"%.80s\" is listed twice", nqn);
+		check_limits(load, &item, &ss->host_qos[i].limits);
+	}
+}

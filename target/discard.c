@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "discard.h"
+
+#include <errno.h>
+#include <linux/fs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+struct rdt_discard {
+	int fd;
+	struct rd_log *log;
+	struct rd_loop *loop; /* the thread's */
+	pthread_t thread;
+};
+
+/* In rdt_bio.scratch. */
+struct discard_bio {
+	struct rd_msg msg; /* to the thread, and back */
+	struct rdt_discard *discard;
+	struct rd_loop *home;
+	atomic_bool canceled;
+};
+_Static_assert(sizeof(struct discard_bio) <= sizeof(((struct rdt_bio *)0)->scratch), "discard");
+
+static struct rdt_bio *bio_of(struct rd_msg *msg)
+{
+	struct discard_bio *db = rd_container_of(msg, struct discard_bio, msg);
+
+	return rd_container_of(db, struct rdt_bio, scratch);
+}
+
+static void back_msg(struct rd_msg *msg)
+{
+	struct rdt_bio *bio = bio_of(msg);
+
+	bio->done(bio);
+}
+
+static void discard_msg(struct rd_msg *msg)
+{
+	struct discard_bio *db = rd_container_of(msg, struct discard_bio, msg);
+	struct rdt_bio *bio = bio_of(msg);
+	uint64_t range[2] = {bio->offset, bio->length};
+
+	bio->result = 0;
+	if (atomic_load(&db->canceled))
+		bio->result = -ECANCELED;
+	else if (ioctl(db->discard->fd, BLKDISCARD, range) < 0)
+		bio->result = -errno;
+	db->msg.fn = back_msg;
+	rd_loop_post(db->home, &db->msg);
+}
+
+void rdt_discard_submit(struct rdt_discard *d, struct rd_loop *loop, struct rdt_bio *bio)
+{
+	struct discard_bio *db = (void *)bio->scratch;
+
+	db->msg.fn = discard_msg;
+	db->discard = d;
+	db->home = loop;
+	atomic_init(&db->canceled, false);
+	rd_loop_post(d->loop, &db->msg);
+}
+
+void rdt_discard_cancel(struct rdt_bio *bio)
+{
+	struct discard_bio *db = (void *)bio->scratch;
+
+	atomic_store(&db->canceled, true);
+}
+
+static void *discarder(void *arg)
+{
+	struct rdt_discard *d = arg;
+	int err = rd_loop_run(d->loop);
+
+	if (err)
+		rd_err(d->log, RD_LOG_BACKEND, "the thread that discards stopped: %s",
+		       strerror(-err));
+	return NULL;
+}
+
+int rdt_discard_start(int fd, struct rd_log *log, struct rdt_discard **out)
+{
+	const struct rd_loop_opts opts = {.log = log};
+	struct rdt_discard *d = calloc(1, sizeof(*d));
+	int rc;
+
+	*out = NULL;
+	if (!d)
+		return -ENOMEM;
+	d->fd = fd;
+	d->log = log;
+	rc = rd_loop_create(&opts, &d->loop);
+	if (rc)
+		goto err_free;
+	rc = -pthread_create(&d->thread, NULL, discarder, d);
+	if (rc)
+		goto err_loop;
+	pthread_setname_np(d->thread, "discard");
+	*out = d;
+	return 0;
+
+err_loop:
+	rd_loop_destroy(&d->loop);
+err_free:
+	free(d);
+	return rc;
+}
+
+void rdt_discard_stop(struct rdt_discard **discard)
+{
+	struct rdt_discard *d = *discard;
+
+	if (!d)
+		return;
+	rd_loop_stop(d->loop);
+	pthread_join(d->thread, NULL);
+	rd_loop_destroy(&d->loop);
+	free(d);
+	*discard = NULL;
+}
+
+/* ---- what a device can do ---- */
+
+/* A number of the device's queue, from sysfs; a partition has its disk's. */
+static bool not_zero(dev_t dev, const char *name)
+{
+	unsigned long long value = 0;
+	char path[128];
+
+	for (int i = 0; i < 2; i++) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u%s/queue/%s", major(dev),
+			 minor(dev), i ? "/.." : "", name);
+		f = fopen(path, "re");
+		if (!f)
+			continue;
+		if (fscanf(f, "%llu", &value) != 1)
+			value = 0;
+		fclose(f);
+		break;
+	}
+	return value != 0;
+}
+
+void rdt_discard_caps(int fd, struct rdt_discard_caps *caps)
+{
+	struct stat st;
+
+	*caps = (struct rdt_discard_caps){0};
+	if (fstat(fd, &st) < 0 || !S_ISBLK(st.st_mode))
+		return;
+	caps->discard = not_zero(st.st_rdev, "discard_max_bytes");
+	caps->write_zeroes = not_zero(st.st_rdev, "write_zeroes_max_bytes");
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Write Zeroes, and Dataset Management with deallocation: what changes blocks without data. */
+#include <string.h>
+
+#include "io.h"
+
+#define CDW12_DEAC      (1u << 25)
+#define DSM_AD          (1u << 2)
+#define DSM_RANGES(req) ((le32toh((req)->sqe.cdw10) & 0xff) + 1)
+
+/* ---- Write Zeroes ---- */
+
+/* CDW12 bits 23:20 ask for what is not offered (a directive, the whole namespace). */
+struct nvme_status rdt_write_zeroes_check(struct rdt_req *req)
+{
+	struct nvme_status st = rdt_io_admit(req, RDT_IO_WRITES);
+
+	if (nvme_status_ok(st))
+		st = rdt_io_check_dtype(req);
+	return nvme_status_ok(st) ? rdt_io_check_blocks(req, RDT_POWER(RDT_WZSL)) : st;
+}
+
+static enum rdt_step zero_step(struct rdt_req *req)
+{
+	enum { LOCK, ZERO, END };
+	const struct rdt_bdev *bdev = req->ns->bdev;
+	struct rdt_span span = {rdt_io_slba(req), rdt_io_slba(req) + rdt_io_nlb(req), true};
+	bool dealloc;
+
+	switch (req->work.phase++) {
+	case LOCK:
+		return rdt_io_step_lock(req, &span, 1);
+	case ZERO:
+		/* DEAC only allows deallocation; with it as without, blocks must read as zeroes. */
+		dealloc = rdt_io_cdw12(req) & CDW12_DEAC && bdev->deallocate_zeroes &&
+			  bdev->ops_mask & 1u << RDT_BIO_DEALLOCATE &&
+			  !(rdt_io_cdw12(req) & RDT_IO_FUA);
+		rdt_io_fill(req, dealloc ? RDT_BIO_DEALLOCATE : RDT_BIO_WRITE_ZEROES,
+			    rdt_io_slba(req), rdt_io_nlb(req), NULL);
+		return rdt_io_step_bio(req);
+	default:
+		return RDT_STEP_DONE;
+	}
+}
+
+enum rdt_exec rdt_write_zeroes_exec(struct rdt_req *req)
+{
+	return rdt_io_run(req, zero_step);
+}
+
+/* ---- Dataset Management ---- */
+
+struct nvme_status rdt_dsm_check(struct rdt_req *req)
+{
+	bool ad = le32toh(req->sqe.cdw11) & DSM_AD;
+	struct nvme_status st = rdt_io_admit(req, ad ? RDT_IO_WRITES : RDT_IO_NEITHER);
+
+	if (!nvme_status_ok(st))
+		return st;
+	if (DSM_RANGES(req) > RDT_DMRL)
+		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_CMD_SIZE_LIMIT_EXCEEDED,
+				    RDT_LOC(cdw10));
+	req->data_len = DSM_RANGES(req) * (uint32_t)sizeof(struct nvme_dsm_range);
+	return st;
+}
+
+static struct nvme_dsm_range get_range(const struct rdt_req *req, unsigned int i)
+{
+	struct nvme_dsm_range r;
+
+	memcpy(&r, (const uint8_t *)req->buf + i * sizeof(r), sizeof(r));
+	return r;
+}
+
+/* Range after range; the first failure ends it. */
+static enum rdt_step dsm_step(struct rdt_req *req)
+{
+	enum { LOCK, FREE };
+	struct rdt_work *w = &req->work;
+	struct nvme_dsm_range r;
+	struct rdt_span span;
+
+	if (w->phase == FREE) {
+		w->phase = LOCK;
+		rdt_io_fill(req, RDT_BIO_DEALLOCATE, w->lba, w->blocks, NULL);
+		return rdt_io_step_bio(req);
+	}
+	rdt_range_end(req);
+	if (w->index == DSM_RANGES(req))
+		return RDT_STEP_DONE;
+	r = get_range(req, w->index++);
+	w->lba = le64toh(r.slba);
+	w->blocks = le32toh(r.nlb);
+	if (!w->blocks)
+		return RDT_STEP_AGAIN;
+	w->phase = FREE;
+	span = (struct rdt_span){w->lba, w->lba + w->blocks, true};
+	return rdt_io_step_lock(req, &span, 1);
+}
+
+/* All ranges are looked at before the first is touched. */
+static struct nvme_status check_ranges(struct rdt_req *req)
+{
+	struct nvme_status st = NVME_OK;
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < DSM_RANGES(req); i++) {
+		uint32_t n = le32toh(get_range(req, i).nlb);
+
+		sum += n;
+		if (n > RDT_DMRSL || sum > RDT_DMSL)
+			return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC,
+					    NVME_SC_CMD_SIZE_LIMIT_EXCEEDED, RDT_LOC_NONE);
+	}
+	for (unsigned int i = 0; i < DSM_RANGES(req) && nvme_status_ok(st); i++) {
+		struct nvme_dsm_range r = get_range(req, i);
+
+		if (r.nlb)
+			st = rdt_io_check_range(req, le64toh(r.slba), le32toh(r.nlb));
+	}
+	return st;
+}
+
+/* Hints alone are accepted and ignored. */
+enum rdt_exec rdt_dsm_exec(struct rdt_req *req)
+{
+	req->status = check_ranges(req);
+	if (!nvme_status_ok(req->status) || !(le32toh(req->sqe.cdw11) & DSM_AD))
+		return RDT_EXEC_DONE;
+	return rdt_io_run(req, dsm_step);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Part of internal.h: where commands wait for limits, and who sets them. */
+#ifndef RDT_GATE_H
+#define RDT_GATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "qos.h"
+
+struct rdt_ctrl;
+struct rdt_ns;
+struct rdt_qos_gate;
+struct rdt_req;
+struct rdt_subsys;
+struct rdt_target;
+
+int rdt_qos_gate_new(struct rdt_target *t, struct rdt_qos_gate **out);
+void rdt_qos_gate_free(struct rdt_qos_gate **gate);
+struct rdt_qos *rdt_qos_gate_limits(struct rdt_qos_gate *gate);
+int rdt_qos_init(struct rdt_subsys *ss);
+void rdt_qos_fini(struct rdt_subsys *ss);
+int rdt_qos_join(struct rdt_ctrl *ctrl); /* any thread, as leaving */
+void rdt_qos_leave(struct rdt_ctrl *ctrl);
+/* At run time, any thread. NULL: no limits. */
+void rdt_qos_set_ns(struct rdt_ns *ns, const struct rdt_qos_config *limits);
+int rdt_qos_set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos_config *limits);
+bool rdt_qos_limited(const struct rdt_req *req); /* has it to ask at all? */
+bool rdt_qos_admit(
+	struct rdt_req *req); /* false: rdt_req_process() is called when it is its turn */
+void rdt_qos_unwait(struct rdt_req *req);
+/* Pay for what was not known, or could not wait, when the command came. */
+void rdt_qos_debit(const struct rdt_req *req, bool write, uint32_t ops, uint64_t bytes);
+void rdt_qos_charge(const struct rdt_req *req); /* the same for all of a command */
+
+#endif /* RDT_GATE_H */

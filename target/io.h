@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the I/O commands share. A simple command hands one bio to its backend. A
+ * command of several steps has a step function, which is called until it must wait or is done;
+ * whatever it waited for (bio, scratch buffer, range of blocks) calls it again.
+ *
+ * What a request may hold is taken in one order, so that none can wait in a circle: buffer of the
+ * slab, the host's data, range of blocks, scratch buffer, backend. A range and a scratch buffer are
+ * given back before another range is waited for.
+ */
+#ifndef RDT_IO_H
+#define RDT_IO_H
+
+#include "internal.h"
+
+#define RDT_IO_FUA   (1u << 30) /* CDW12 of all commands that have it */
+#define RDT_IO_DTYPE 0xf00000u  /* CDW12: directive type. None is supported */
+
+enum rdt_io_access { RDT_IO_READS, RDT_IO_WRITES, RDT_IO_NEITHER };
+
+enum rdt_step {
+	RDT_STEP_AGAIN, /* go on */
+	RDT_STEP_WAIT,  /* rdt_io_resume() will follow */
+	RDT_STEP_DONE,  /* req->status is set */
+};
+
+static inline uint32_t rdt_io_cdw12(const struct rdt_req *req)
+{
+	return le32toh(req->sqe.cdw12);
+}
+
+static inline uint64_t rdt_io_slba(const struct rdt_req *req)
+{
+	return (uint64_t)le32toh(req->sqe.cdw11) << 32 | le32toh(req->sqe.cdw10);
+}
+
+static inline uint32_t rdt_io_nlb(const struct rdt_req *req)
+{
+	return (rdt_io_cdw12(req) & 0xffff) + 1;
+}
+
+static inline struct rdt_ns_view *rdt_io_view(const struct rdt_req *req)
+{
+	return &req->qp->reactor->views[req->ns->slot];
+}
+
+/* io_check.c */
+/*
+ * May this command of this host touch the namespace at all? Sets req->ns, and comes before a
+ * command's own limits and its range.
+ */
+struct nvme_status rdt_io_admit(struct rdt_req *req, enum rdt_io_access access);
+struct nvme_status rdt_io_check_range(struct rdt_req *req, uint64_t lba, uint64_t blocks);
+struct nvme_status rdt_io_check_dtype(struct rdt_req *req);
+/* SLBA and NLB of CDW10 to 12; @limit is in bytes, 0: none. */
+struct nvme_status rdt_io_check_blocks(struct rdt_req *req, uint64_t limit);
+
+/* io_step.c */
+void rdt_io_fill(struct rdt_req *req, enum rdt_bio_op op, uint64_t lba, uint64_t blocks, void *buf);
+/* The bio is done, with success or not: req->status, counters, marks of uncorrectable blocks. */
+void rdt_io_result(struct rdt_req *req);
+enum rdt_step rdt_io_step_bio(struct rdt_req *req);     /* submit req->bio */
+enum rdt_step rdt_io_step_scratch(struct rdt_req *req); /* get req->work.scratch */
+/* Take, or wait for, these blocks. At most two spans. */
+enum rdt_step rdt_io_step_lock(struct rdt_req *req, const struct rdt_span *spans,
+			       unsigned int count);
+void rdt_io_put_scratch(struct rdt_req *req);
+enum rdt_exec rdt_io_run(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req));
+void rdt_io_resume(struct rdt_req *req);
+/* Before reading: blocks marked by Write Uncorrectable fail. */
+bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t blocks);
+/* FUA of a command that reads: commit what a volatile cache holds first. */
+bool rdt_io_fua_read(const struct rdt_req *req);
+
+void rdt_io_scratch(struct rdt_req *req, void *buf); /* from the pool: its turn has come */
+bool rdt_io_cancel(struct rdt_req *req);
+
+/* fused.c */
+struct nvme_status rdt_fused_check(struct rdt_req *req); /* the FUSE bits of a parsed command */
+/*
+ * A command arrived on a queue where fused ones are: pair it with the one before. @st: how its
+ * parsing went; returns how it goes on. A first half of which nothing is known yet waits.
+ */
+struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st);
+void rdt_fused_parsed(struct rdt_req *second); /* the pair is complete: buffers */
+void rdt_fused_buffer(struct rdt_req *first);
+void rdt_fused_ready(struct rdt_req *req); /* one half is READY, with success or not */
+void rdt_fused_complete(
+	struct rdt_req *req);                /* an I/O command, with its other half if it has one */
+void rdt_fused_orphan(struct rdt_qpair *qp); /* no second half will come */
+void rdt_fused_abort(struct rdt_req *first, struct nvme_status st); /* FUSED, and alone */
+
+/* range_lock.c */
+/*
+ * Commands that write keep others off their blocks, and commands that read keep writers off: only
+ * on a namespace where a fused command was seen; before, they are counted, on their reactor.
+ * False: it waits, and rdt_io_resume() follows. A fused pair turns counting into locking, and
+ * waits until what was only counted has ended on every reactor.
+ */
+bool rdt_range_lock(struct rdt_req *req);
+void rdt_range_unlock(struct rdt_req *req);
+bool rdt_range_unwait(struct rdt_req *req);       /* false: too late */
+void rdt_range_drained(struct rdt_ns_view *view); /* the last counted one of a reactor has ended */
+
+static inline bool rdt_range_begin(struct rdt_req *req, uint64_t lba, uint64_t blocks, bool excl)
+{
+	struct rdt_ns_view *view = rdt_io_view(req);
+
+	if (!view->ranged) {
+		view->unranged++;
+		req->hold.state = RDT_HOLD_COUNTED;
+		return true;
+	}
+	req->hold.spans[0] = (struct rdt_span){lba, lba + blocks, excl};
+	req->hold.count = 1;
+	return rdt_range_lock(req);
+}
+
+static inline void rdt_range_end(struct rdt_req *req)
+{
+	struct rdt_ns_view *view;
+
+	switch (req->hold.state) {
+	case RDT_HOLD_NONE:
+		return;
+	case RDT_HOLD_COUNTED:
+		view = rdt_io_view(req);
+		req->hold.state = RDT_HOLD_NONE;
+		if (--view->unranged == 0 && view->ranged)
+			rdt_range_drained(view);
+		return;
+	default:
+		rdt_range_unlock(req);
+	}
+}
+
+/* uncorrectable.c */
+bool rdt_uncor_find(struct rdt_ns *ns, uint64_t lba, uint64_t blocks, uint64_t *bad);
+void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks);
+struct nvme_status rdt_write_uncor_check(struct rdt_req *req);
+enum rdt_exec rdt_write_uncor_exec(struct rdt_req *req);
+
+/* compare.c, verify.c, dsm.c, copy.c */
+struct nvme_status rdt_compare_check(struct rdt_req *req);
+enum rdt_exec rdt_compare_exec(struct rdt_req *req);
+enum rdt_step rdt_compare_write_step(struct rdt_req *req); /* a fused pair; of its first half */
+struct nvme_status rdt_verify_check(struct rdt_req *req);
+enum rdt_exec rdt_verify_exec(struct rdt_req *req);
+struct nvme_status rdt_write_zeroes_check(struct rdt_req *req);
+enum rdt_exec rdt_write_zeroes_exec(struct rdt_req *req);
+struct nvme_status rdt_dsm_check(struct rdt_req *req);
+enum rdt_exec rdt_dsm_exec(struct rdt_req *req);
+struct nvme_status rdt_copy_check(struct rdt_req *req);
+enum rdt_exec rdt_copy_exec(struct rdt_req *req);
+
+#endif /* RDT_IO_H */

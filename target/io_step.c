@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How an I/O command goes on: bios and their results, and commands of several steps. */
+#include <errno.h>
+#include <string.h>
+
+#include "io.h"
+
+static void count(_Atomic uint64_t *counter, uint64_t n)
+{
+	/* Only this reactor writes it, so that no locked instruction is needed. */
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+/* Says in words what the status code cannot. */
+static void explain(struct rdt_req *req)
+{
+	const struct rdt_bio *bio = &req->bio;
+	struct rdt_qpair *qp = req->qp;
+	char more[RDT_SQUASHED_TEXT];
+	uint32_t squashed;
+
+	if (rd_ratelimit_pass(&qp->fail_limit, rd_loop_now(qp->reactor->loop), RD_NSEC_PER_SEC, 10,
+			      &squashed))
+		rd_err(qp->log, RD_LOG_BACKEND,
+		       "%s namespace %u: %s of %llu bytes at %llu failed: %s%s",
+		       req->ns->subsys->nqn, req->ns->nsid, req->cmd->name,
+		       (unsigned long long)bio->length, (unsigned long long)bio->offset,
+		       strerror(-bio->result), rdt_squashed(squashed, more));
+}
+
+void rdt_io_result(struct rdt_req *req)
+{
+	const struct rdt_bio *bio = &req->bio;
+	struct rdt_counters *c = &req->qp->reactor->counters[req->ns->subsys->index];
+
+	req->in_bio = false;
+	if (bio->result) {
+		req->status = bio->status ? nvme_status(bio->status >> 8, bio->status & 0xff)
+					  : rdt_status_from_errno(bio->result, bio->op);
+		if (bio->result == -ECANCELED)
+			return;
+		req->err_lba = bio->offset >> req->ns->lbads;
+		count(&c->media_errors, 1);
+		explain(req);
+		return;
+	}
+	switch (bio->op) {
+	case RDT_BIO_READ:
+		count(&c->reads, 1);
+		count(&c->blocks_read, bio->length >> 9);
+		return;
+	case RDT_BIO_FLUSH:
+		return;
+	case RDT_BIO_WRITE:
+		count(&c->writes, 1);
+		count(&c->blocks_written, bio->length >> 9);
+		break;
+	}
+	if (atomic_load_explicit(&req->ns->uncor.count, memory_order_acquire))
+		rdt_uncor_clear(req->ns, bio->offset >> req->ns->lbads,
+				bio->length >> req->ns->lbads);
+}
+
+void rdt_io_fill(struct rdt_req *req, enum rdt_bio_op op, uint64_t lba, uint64_t blocks, void *buf)
+{
+	struct rdt_bio *bio = &req->bio;
+	bool fua = rdt_io_cdw12(req) & RDT_IO_FUA &&
+		   (op == RDT_BIO_WRITE || op == RDT_BIO_WRITE_ZEROES);
+
+	bio->op = (uint8_t)op;
+	bio->flags = fua ? RDT_BIO_FUA : 0;
+	bio->offset = lba << req->ns->lbads;
+	bio->length = blocks << req->ns->lbads;
+	bio->buf = buf;
+	bio->result = 0;
+	bio->status = 0;
+}
+
+bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t blocks)
+{
+	uint64_t bad;
+
+	if (!atomic_load_explicit(&req->ns->uncor.count, memory_order_acquire) ||
+	    !rdt_uncor_find(req->ns, lba, blocks, &bad))
+		return true;
+	req->status = nvme_status_dnr(NVME_SCT_MEDIA, NVME_SC_READ_ERROR);
+	req->err_lba = bad;
+	return false;
+}
+
+bool rdt_io_fua_read(const struct rdt_req *req)
+{
+	const struct rdt_bdev *bdev = req->ns->bdev;
+
+	return rdt_io_cdw12(req) & RDT_IO_FUA && bdev->volatile_cache &&
+	       bdev->ops_mask & 1u << RDT_BIO_FLUSH;
+}
+
+/* ---- steps ---- */
+
+static void step_bio_done(struct rdt_bio *bio)
+{
+	struct rdt_req *req = rd_container_of(bio, struct rdt_req, bio);
+
+	rdt_io_result(req);
+	rdt_io_resume(req);
+}
+
+enum rdt_step rdt_io_step_bio(struct rdt_req *req)
+{
+	req->in_bio = true;
+	req->bio.done = step_bio_done;
+	if (rdt_chan_submit(rdt_ns_chan(req->qp->reactor, req->ns), &req->bio) == RDT_BIO_QUEUED)
+		return RDT_STEP_WAIT;
+	rdt_io_result(req);
+	return RDT_STEP_AGAIN;
+}
+
+enum rdt_step rdt_io_step_scratch(struct rdt_req *req)
+{
+	req->work.scratch = rdt_pool_get(&req->qp->reactor->pools[RDT_POOL_SCRATCH], req);
+	return req->work.scratch ? RDT_STEP_AGAIN : RDT_STEP_WAIT;
+}
+
+void rdt_io_scratch(struct rdt_req *req, void *buf)
+{
+	req->work.scratch = buf;
+	rdt_io_resume(req);
+}
+
+void rdt_io_put_scratch(struct rdt_req *req)
+{
+	if (req->work.scratch)
+		rdt_pool_put(&req->qp->reactor->pools[RDT_POOL_SCRATCH], req->work.scratch,
+			     RDT_SCRATCH_PIECE);
+	req->work.scratch = NULL;
+}
+
+enum rdt_step rdt_io_step_lock(struct rdt_req *req, const struct rdt_span *spans, unsigned int n)
+{
+	struct rdt_ns_view *view = rdt_io_view(req);
+
+	if (!view->ranged && !req->mate) {
+		view->unranged++;
+		req->hold.state = RDT_HOLD_COUNTED;
+		return RDT_STEP_AGAIN;
+	}
+	memcpy(req->hold.spans, spans, n * sizeof(*spans));
+	req->hold.count = (uint8_t)n;
+	return rdt_range_lock(req) ? RDT_STEP_AGAIN : RDT_STEP_WAIT;
+}
+
+/* It ends early: it failed, was aborted, its namespace is leaving, or nobody waits for it. */
+static bool stopped(struct rdt_req *req)
+{
+	if (!nvme_status_ok(req->status))
+		return true;
+	if (!req->work.stop && req->qp->state < RDT_QP_CLOSING)
+		return false;
+	req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
+	return true;
+}
+
+static enum rdt_exec go_on(struct rdt_req *req)
+{
+	enum rdt_step s;
+
+	do
+		s = stopped(req) ? RDT_STEP_DONE : req->work.step(req);
+	while (s == RDT_STEP_AGAIN);
+	if (s == RDT_STEP_WAIT)
+		return RDT_EXEC_PENDING;
+	rdt_io_put_scratch(req);
+	rdt_range_end(req);
+	return RDT_EXEC_DONE;
+}
+
+enum rdt_exec rdt_io_run(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req))
+{
+	memset(&req->work, 0, sizeof(req->work));
+	req->work.step = step;
+	return go_on(req);
+}
+
+void rdt_io_resume(struct rdt_req *req)
+{
+	if (go_on(req) == RDT_EXEC_DONE)
+		rdt_fused_complete(req);
+}
+
+/*
+ * Let @req, which is executing, end early. It completes by itself, perhaps at once. False: it is
+ * where nothing can be done.
+ */
+bool rdt_io_cancel(struct rdt_req *req)
+{
+	struct rdt_chan *chan;
+
+	req->work.stop = true;
+	if (req->in_bio) {
+		chan = rdt_ns_chan(req->qp->reactor, req->ns);
+		if (chan->bdev->ops->cancel)
+			chan->bdev->ops->cancel(chan, &req->bio);
+		return chan->bdev->ops->cancel || req->work.step;
+	}
+	if (req->waiting)
+		rdt_pool_unwait(&req->qp->reactor->pools[RDT_POOL_SCRATCH], req);
+	else if (req->hold.state != RDT_HOLD_WAITING)
+		return false;
+	else if (!rdt_range_unwait(req))
+		return true; /* a message is on its way, and stops it */
+	rdt_io_resume(req);
+	return true;
+}

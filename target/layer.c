@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "layer.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "engine.h"
+
+void rdt_layer_init(struct rdt_layer *layer, const struct rdt_bdev_ops *ops, struct rdt_bdev *lower)
+{
+	layer->bdev = *lower;
+	layer->bdev.ops = ops;
+	layer->lower = lower;
+}
+
+int rdt_layer_chan_init(struct rdt_layer_chan *lc, struct rdt_bdev *bdev,
+			struct rdt_engines *engines)
+{
+	lc->chan.bdev = bdev;
+	lc->loop = rdt_engines_loop(engines);
+	return rdt_chan_open(rdt_layer_of(bdev)->lower, engines, &lc->lower);
+}
+
+int rdt_layer_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+{
+	struct rdt_bdev *lower = rdt_layer_of(bdev)->lower;
+	int rc = rdt_bdev_resize(lower, size, err, err_size);
+
+	bdev->size = lower->size;
+	return rc;
+}
+
+void rdt_layer_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	struct rdt_chan *lower = rdt_layer_chan_of(chan)->lower;
+
+	if (lower->bdev->ops->cancel)
+		lower->bdev->ops->cancel(lower, bio);
+}
+
+/* The first one in the list is met first: it is put on last. */
+int rdt_layers_open(const struct rdt_ns_config *cfg, struct rdt_bdev **bdev)
+{
+	struct rdt_bdev *top = *bdev;
+	int rc = 0;
+
+	for (uint32_t i = cfg->layers_count; i-- > 0 && !rc;) {
+		const struct rdt_layer_config *layer = &cfg->layers[i];
+
+		if (layer->type == RDT_LAYER_DELAY)
+			rc = rdt_delay_open(layer, top, &top);
+		else
+			rc = rdt_error_open(layer, top, &top);
+	}
+	*bdev = top; /* on failure whoever closes it closes all that is below */
+	return rc;
+}
+
+static bool same_layer(const struct rdt_layer_config *a, const struct rdt_layer_config *b)
+{
+	return a->type == b->type && memcmp(a->delay_ns, b->delay_ns, sizeof(a->delay_ns)) == 0 &&
+	       a->ops_mask == b->ops_mask && a->rate_of_2_32 == b->rate_of_2_32 &&
+	       a->skip == b->skip && a->count == b->count && a->errno_value == b->errno_value &&
+	       a->status == b->status && a->first_block == b->first_block &&
+	       a->blocks == b->blocks &&
+	       (a->trigger && b->trigger ? strcmp(a->trigger, b->trigger) == 0
+					 : a->trigger == b->trigger);
+}
+
+bool rdt_layers_same(const struct rdt_ns_config *a, const struct rdt_ns_config *b)
+{
+	if (a->layers_count != b->layers_count)
+		return false;
+	for (uint32_t i = 0; i < a->layers_count; i++)
+		if (!same_layer(&a->layers[i], &b->layers[i]))
+			return false;
+	return true;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which hosts may connect to a subsystem, and which see a namespace. The lists are the main
+ * thread's to change; everything here is under subsys->lock. What a controller's host does not see
+ * is in ctrl->hidden, by slot, so that a command looks at one bit.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static void list_fini(struct rdt_host_list *list)
+{
+	for (unsigned int i = 0; i < list->count; i++)
+		free(list->nqns[i]);
+	free(list->nqns);
+	*list = (struct rdt_host_list){.any = true};
+}
+
+static int list_init(struct rdt_host_list *list, bool any, const char *const *nqns,
+		     unsigned int count)
+{
+	*list = (struct rdt_host_list){.any = any};
+	if (any)
+		return 0;
+	list->nqns = calloc(count + 1, sizeof(*list->nqns));
+	if (!list->nqns)
+		return -ENOMEM;
+	while (list->count < count) {
+		list->nqns[list->count] = strdup(nqns[list->count]);
+		if (!list->nqns[list->count]) {
+			list_fini(list);
+			return -ENOMEM;
+		}
+		list->count++;
+	}
+	return 0;
+}
+
+static bool list_has(const struct rdt_host_list *list, const char *nqn)
+{
+	if (list->any)
+		return true;
+	for (unsigned int i = 0; i < list->count; i++)
+		if (strcmp(list->nqns[i], nqn) == 0)
+			return true;
+	return false;
+}
+
+static bool list_equal(const struct rdt_host_list *a, const struct rdt_host_list *b)
+{
+	if (a->any != b->any || a->count != b->count)
+		return false;
+	for (unsigned int i = 0; i < a->count; i++)
+		if (!list_has(b, a->nqns[i]))
+			return false;
+	return true;
+}
+
+static void list_swap(struct rdt_host_list *a, struct rdt_host_list *b)
+{
+	struct rdt_host_list tmp = *a;
+
+	*a = *b;
+	*b = tmp;
+}
+
+int rdt_mask_init(struct rdt_subsys *ss)
+{
+	const struct rdt_subsys_config *cfg = ss->cfg;
+
+	ss->hosts.any = true;
+	if (!cfg)
+		return 0;
+	ss->duplicate_host = (uint8_t)cfg->duplicate_host;
+	ss->ns_hosts = calloc(RDT_NS_SLOTS, sizeof(*ss->ns_hosts));
+	if (!ss->ns_hosts)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
+		ss->ns_hosts[i].any = true;
+	return list_init(&ss->hosts, cfg->allow_any_host, cfg->hosts, cfg->hosts_count);
+}
+
+void rdt_mask_fini(struct rdt_subsys *ss)
+{
+	for (unsigned int i = 0; ss->ns_hosts && i < RDT_NS_SLOTS; i++)
+		list_fini(&ss->ns_hosts[i]);
+	free(ss->ns_hosts);
+	ss->ns_hosts = NULL;
+	list_fini(&ss->hosts);
+}
+
+/* ---- subsystems ---- */
+
+bool rdt_mask_allows(const struct rdt_subsys *ss, const char *hostnqn)
+{
+	return !atomic_load(&ss->gone) && list_has(&ss->hosts, hostnqn);
+}
+
+bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn)
+{
+	bool allowed;
+
+	pthread_mutex_lock(&ss->lock);
+	allowed = rdt_mask_allows(ss, hostnqn);
+	pthread_mutex_unlock(&ss->lock);
+	return allowed;
+}
+
+int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqns,
+			 unsigned int count)
+{
+	struct rdt_host_list next;
+	struct rdt_ctrl *ctrl;
+	int err = list_init(&next, any, nqns, count);
+	bool same;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&ss->lock);
+	same = list_equal(&ss->hosts, &next);
+	list_swap(&ss->hosts, &next);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		if (!rdt_mask_allows(ss, ctrl->hostnqn))
+			rdt_ctrl_end(ctrl, "its host is not allowed any more");
+	pthread_mutex_unlock(&ss->lock);
+	list_fini(&next);
+	if (!same)
+		rdt_discovery_changed(ss->target);
+	return 0;
+}
+
+/* ---- namespaces ---- */
+
+static bool set_hidden(struct rdt_ctrl *ctrl, unsigned int slot, bool hidden)
+{
+	uint64_t bit = UINT64_C(1) << slot % 64;
+	uint64_t old = hidden ? atomic_fetch_or(&ctrl->hidden[slot / 64], bit)
+			      : atomic_fetch_and(&ctrl->hidden[slot / 64], ~bit);
+
+	return !!(old & bit) != hidden;
+}
+
+void rdt_mask_ctrl(struct rdt_ctrl *ctrl)
+{
+	const struct rdt_subsys *ss = ctrl->subsys;
+
+	for (unsigned int i = 0; ss->ns_hosts && i < RDT_NS_SLOTS; i++)
+		set_hidden(ctrl, i, !list_has(&ss->ns_hosts[i], ctrl->hostnqn));
+}
+
+/* Under subsys->lock. */
+static void apply(struct rdt_ns *ns, bool tell)
+{
+	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_ctrl *ctrl;
+
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
+		bool hidden = !list_has(&ss->ns_hosts[ns->slot], ctrl->hostnqn);
+
+		if (set_hidden(ctrl, ns->slot, hidden) && tell)
+			rdt_event_post(ctrl, RDT_EV_NS_ATTR, ns->nsid);
+	}
+}
+
+static void count_change(struct rdt_ns *ns)
+{
+	atomic_fetch_add(&ns->subsys->ana_changes[ns->cfg->ana_group], 1);
+	atomic_fetch_add(&ns->subsys->ana_changes[0], 1);
+}
+
+static int set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count, bool tell)
+{
+	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_host_list next;
+	int err = list_init(&next, count == 0, nqns, count);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&ss->lock);
+	if (tell && !list_equal(&ss->ns_hosts[ns->slot], &next))
+		count_change(ns);
+	list_swap(&ss->ns_hosts[ns->slot], &next);
+	apply(ns, tell);
+	pthread_mutex_unlock(&ss->lock);
+	list_fini(&next);
+	return 0;
+}
+
+int rdt_ns_set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count)
+{
+	return set_hosts(ns, nqns, count, true);
+}
+
+int rdt_mask_ns(struct rdt_ns *ns)
+{
+	return set_hosts(ns, ns->cfg->hosts, ns->cfg->hosts_count, false);
+}
+
+void rdt_unmask_ns(struct rdt_ns *ns)
+{
+	struct rdt_subsys *ss = ns->subsys;
+
+	pthread_mutex_lock(&ss->lock);
+	list_fini(&ss->ns_hosts[ns->slot]);
+	apply(ns, false);
+	pthread_mutex_unlock(&ss->lock);
+}
+
+void rdt_event_ns(struct rdt_ns *ns, enum rdt_event event)
+{
+	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_ctrl *ctrl;
+
+	pthread_mutex_lock(&ss->lock);
+	if (event == RDT_EV_NS_ATTR)
+		count_change(ns);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		if (rdt_ns_visible(ctrl, ns))
+			rdt_event_post(ctrl, event, ns->nsid);
+	pthread_mutex_unlock(&ss->lock);
+}

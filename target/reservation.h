@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reservations of one namespace as pure logic: what each action does to the registrants and the
+ * holder, who is to be told, and which commands conflict (NVMe Base 2.0, 8.19). No threads, no
+ * messages, no files: reservation commands are in resv_cmd.c, the file format in resv_file.c.
+ */
+#ifndef RDT_RESERVATION_H
+#define RDT_RESERVATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nvmf/text.h"
+#include "nvmf/wire.h"
+
+#define RDT_RESV_HOST        16   /* bytes of a Host Identifier; fabrics know the long one only */
+#define RDT_RESV_REGISTRANTS 128u /* of a namespace */
+
+struct rdt_registrant {
+	uint8_t host[RDT_RESV_HOST];
+	uint64_t key;
+	bool holder; /* not used with the All Registrants types: there all of them are */
+};
+
+struct rdt_resv_state {
+	uint32_t gen;
+	uint8_t rtype; /* enum nvme_resv_rtype; 0: no reservation is held */
+	bool ptpl;     /* persists through power loss */
+	unsigned int count;
+	struct rdt_registrant reg[RDT_RESV_REGISTRANTS];
+};
+
+enum rdt_resv_action {
+	RDT_RESV_REGISTER,
+	RDT_RESV_UNREGISTER,
+	RDT_RESV_REPLACE,
+	RDT_RESV_ACQUIRE,
+	RDT_RESV_PREEMPT,
+	RDT_RESV_PREEMPT_ABORT,
+	RDT_RESV_RELEASE,
+	RDT_RESV_CLEAR,
+	RDT_RESV_PERSIST, /* Set Features: change the persistence alone */
+};
+
+struct rdt_resv_op {
+	uint8_t action; /* enum rdt_resv_action */
+	uint8_t host[RDT_RESV_HOST];
+	uint8_t rtype; /* ACQUIRE, PREEMPT*, RELEASE */
+	uint8_t cptpl; /* REGISTER, UNREGISTER, REPLACE, PERSIST: enum nvme_resv_cptpl */
+	bool iekey;    /* UNREGISTER, REPLACE: whatever the current key is */
+	uint64_t crkey;
+	uint64_t other_key; /* NRKEY of REGISTER and REPLACE, PRKEY of PREEMPT* */
+};
+
+/* What an action means to others. */
+struct rdt_resv_note {
+	uint8_t host[RDT_RESV_HOST];
+	uint8_t type; /* enum nvme_resv_notify_rnlpt */
+};
+
+struct rdt_resv_effects {
+	unsigned int notes_count;
+	struct rdt_resv_note notes[RDT_RESV_REGISTRANTS];
+	unsigned int victims_count; /* PREEMPT_ABORT: whose commands are to be aborted */
+	uint8_t victims[RDT_RESV_REGISTRANTS][RDT_RESV_HOST];
+};
+
+/*
+ * Do @op to @s. On a status other than success @s is as before, and there are no effects. The
+ * caller has checked what needs no state: reserved values in the command.
+ */
+struct nvme_status rdt_resv_apply(struct rdt_resv_state *s, const struct rdt_resv_op *op,
+				  struct rdt_resv_effects *fx);
+
+const struct rdt_registrant *rdt_resv_find(const struct rdt_resv_state *s, const uint8_t *host);
+bool rdt_resv_type_valid(unsigned int rtype);
+
+/* ---- who may do what ---- */
+
+enum rdt_resv_role {
+	RDT_RESV_STRANGER, /* not a registrant */
+	RDT_RESV_REGISTRANT,
+	RDT_RESV_HOLDER,
+};
+
+enum rdt_resv_role rdt_resv_role(const struct rdt_resv_state *s, const uint8_t *host);
+
+enum rdt_resv_group {
+	RDT_RESV_FREE,   /* never in conflict here: reservation commands have rules of their own */
+	RDT_RESV_READS,  /* Read, Compare, Verify */
+	RDT_RESV_WRITES, /* Write, Flush, Copy, Dataset Management, ... */
+};
+
+enum rdt_resv_group rdt_resv_group(uint8_t io_opcode);
+bool rdt_resv_allows(unsigned int rtype, enum rdt_resv_role role, enum rdt_resv_group group);
+
+/*
+ * What reactors look at: immutable, exists only while a reservation is held. Who is not in it is a
+ * stranger.
+ */
+struct rdt_resv_snap {
+	uint8_t rtype;
+	unsigned int count;
+	struct rdt_resv_seat {
+		uint8_t host[RDT_RESV_HOST];
+		uint8_t role;
+	} seats[]; /* by host, ascending */
+};
+
+/* @out: NULL when nothing is held. free(3) it. Returns 0 or -ENOMEM. */
+int rdt_resv_snap(const struct rdt_resv_state *s, struct rdt_resv_snap **out);
+enum rdt_resv_role rdt_resv_snap_role(const struct rdt_resv_snap *snap, const uint8_t *host);
+
+/*
+ * The data of Reservation Report, extended form, cut at @len bytes. @buf is overwritten.
+ */
+void rdt_resv_report(const struct rdt_resv_state *s, void *buf, size_t len);
+
+/* ---- resv_file.c: the state as JSON ---- */
+
+/* @text: free(3) it. Returns 0 or -ENOMEM. */
+int rdt_resv_to_json(const struct rdt_resv_state *s, const uint8_t uuid[16], char **text);
+/* @why: a sentence for people. Returns 0, -ENOMEM or -EINVAL. */
+int rdt_resv_from_json(const char *text, size_t len, const uint8_t uuid[16],
+		       struct rdt_resv_state *s, char *why, size_t why_size);
+
+#endif /* RDT_RESERVATION_H */

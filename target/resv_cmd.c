@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reservation commands. The main thread owns the state of every namespace: a command travels there,
+ * is applied to a copy, made durable where the state persists, published to every reactor and only
+ * then answered. So the state has one writer, and when a command is answered all reactors enforce
+ * what it did. Commands on one namespace are done one after the other.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uuid/uuid.h>
+
+#include "io.h"
+#include "util/cleanup.h"
+
+#define ACTION(req) (le32toh((req)->sqe.cdw10) & 7)
+#define IEKEY(req)  (le32toh((req)->sqe.cdw10) >> 3 & 1)
+#define RTYPE(req)  (le32toh((req)->sqe.cdw10) >> 8 & 0xff)
+#define CPTPL(req)  (le32toh((req)->sqe.cdw10) >> 30)
+#define EDS(req)    (le32toh((req)->sqe.cdw11) & 1)
+#define NUMD(req)   le32toh((req)->sqe.cdw10)
+
+struct rdt_resv_work;
+
+/* What one reactor has to do for a change. */
+struct rdt_resv_part {
+	struct rd_msg msg;
+	struct rdt_resv_work *work;
+	struct rdt_reactor *reactor;
+	unsigned int left; /* requests to end, and one until all have been looked at */
+};
+
+/* A change on its way. The main thread's; reactors read it while parts are out. */
+struct rdt_resv_work {
+	struct rdt_resv *resv;
+	struct rdt_resv_state next;
+	struct rdt_resv_effects fx;
+	struct rdt_resv_snap *snap; /* of next */
+	struct rdt_state_job job;
+	unsigned int parts_left;
+	struct rdt_resv_part parts[];
+};
+
+/* Of one namespace. The main thread's, except where noted. */
+struct rdt_resv {
+	struct rdt_ns *ns;
+	struct rdt_resv_state now;
+	STAILQ_HEAD(, rdt_resv_cmd) cmds; /* the head is the one that runs */
+	struct rdt_resv_work *work;       /* its change */
+	struct rdt_resv_snap *first;      /* what views begin with; any thread, never changes */
+	struct rdt_resv_snap *snap;       /* what reactors have now; may be @first */
+	bool stale;                       /* a write failed: the file may not be @now */
+	atomic_bool ptpl;                 /* any thread */
+	char file[UUID_STR_LEN + sizeof(".resv.json")];
+};
+
+static void run(struct rdt_resv *resv);
+
+static struct rdt_req *req_of(struct rdt_resv_cmd *cmd)
+{
+	return rd_container_of(cmd, struct rdt_req, resv);
+}
+
+static struct rdt_target *target_of(const struct rdt_resv *resv)
+{
+	return resv->ns->subsys->target;
+}
+
+/* ---- the answer ---- */
+
+static void answer_msg(struct rd_msg *msg)
+{
+	struct rdt_resv_cmd *cmd = rd_container_of(msg, struct rdt_resv_cmd, msg);
+	struct rdt_req *req = req_of(cmd);
+
+	req->status = cmd->status;
+	rdt_req_complete(req);
+}
+
+static void answer(struct rdt_resv *resv, struct nvme_status status)
+{
+	struct rdt_resv_cmd *cmd = STAILQ_FIRST(&resv->cmds);
+
+	STAILQ_REMOVE_HEAD(&resv->cmds, link);
+	cmd->status = status;
+	cmd->msg.fn = answer_msg;
+	rd_loop_post(req_of(cmd)->qp->reactor->loop, &cmd->msg);
+}
+
+static void drop_work(struct rdt_resv *resv)
+{
+	if (resv->work)
+		free(resv->work->snap);
+	free(resv->work);
+	resv->work = NULL;
+}
+
+/* ---- notifications ---- */
+
+static void notify_ctrl(struct rdt_ctrl *ctrl, const struct rdt_ns *ns,
+			const struct rdt_resv_effects *fx)
+{
+	for (unsigned int i = 0; i < fx->notes_count; i++) {
+		if (memcmp(fx->notes[i].host, ctrl->hostid, RDT_RESV_HOST) != 0)
+			continue;
+		if (rdt_resv_log_add(ctrl, ns, fx->notes[i].type))
+			rdt_event_post(ctrl, RDT_EV_RESV_LOG, ns->nsid);
+	}
+}
+
+static void notify(const struct rdt_ns *ns, const struct rdt_resv_effects *fx)
+{
+	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_ctrl *ctrl;
+
+	if (!fx->notes_count)
+		return;
+	pthread_mutex_lock(&ss->lock);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		notify_ctrl(ctrl, ns, fx);
+	pthread_mutex_unlock(&ss->lock);
+}
+
+/* ---- publishing ---- */
+
+static void finish(struct rdt_resv *resv)
+{
+	struct rdt_resv_work *work = resv->work;
+
+	notify(resv->ns, &work->fx);
+	answer(resv, NVME_OK);
+	drop_work(resv);
+	run(resv);
+}
+
+static void part_back_msg(struct rd_msg *msg)
+{
+	struct rdt_resv_part *part = rd_container_of(msg, struct rdt_resv_part, msg);
+	struct rdt_resv_work *work = part->work;
+	struct rdt_resv *resv = work->resv;
+
+	if (--work->parts_left)
+		return;
+	/* No reactor has the old one any more. */
+	if (resv->snap != resv->first)
+		free(resv->snap);
+	resv->snap = rd_steal(work->snap);
+	finish(resv);
+}
+
+static void part_put(struct rdt_resv_part *part)
+{
+	if (--part->left)
+		return;
+	part->msg.fn = part_back_msg;
+	rd_loop_post(part->reactor->target->loop, &part->msg);
+}
+
+void rdt_resv_req_left(struct rdt_req *req)
+{
+	struct rdt_resv_part *part = req->fence;
+
+	req->fence = NULL;
+	part_put(part);
+}
+
+/*
+ * Preempt and Abort: what has not begun never will, what is in the backend is cancelled, and the
+ * command that asked for it waits for that. Data on its way to the host is let go.
+ */
+static void fence_req(struct rdt_resv_part *part, struct rdt_req *req)
+{
+	if (rdt_resv_group(req->sqe.opcode) == RDT_RESV_FREE || req->fence)
+		return;
+	req->fenced = true;
+	if (req->state == RDT_REQ_EXECUTING) {
+		req->fence = part;
+		part->left++;
+	}
+	rdt_req_abort(req);
+}
+
+static bool is_victim(const struct rdt_resv_effects *fx, const uint8_t *host)
+{
+	for (unsigned int i = 0; i < fx->victims_count; i++)
+		if (memcmp(fx->victims[i], host, RDT_RESV_HOST) == 0)
+			return true;
+	return false;
+}
+
+static void fence_all(struct rdt_resv_part *part)
+{
+	const struct rdt_resv_work *work = part->work;
+	struct rdt_qpair *qp, *next;
+
+	for (qp = TAILQ_FIRST(&part->reactor->qpairs); qp; qp = next) {
+		next = TAILQ_NEXT(qp, link);
+		if (qp->admin || !qp->ctrl || !is_victim(&work->fx, qp->ctrl->hostid))
+			continue;
+		for (unsigned int i = 0; i < qp->depth; i++)
+			if (qp->reqs[i].state != RDT_REQ_FREE && qp->reqs[i].ns == work->resv->ns)
+				fence_req(part, &qp->reqs[i]);
+	}
+}
+
+/* On the reactor. */
+static void part_msg(struct rd_msg *msg)
+{
+	struct rdt_resv_part *part = rd_container_of(msg, struct rdt_resv_part, msg);
+	const struct rdt_resv_work *work = part->work;
+	struct rdt_ns_view *view = &part->reactor->views[work->resv->ns->slot];
+
+	part->left = 1;
+	if (view->ns == work->resv->ns) {
+		view->resv = work->snap;
+		if (work->fx.victims_count)
+			fence_all(part);
+	}
+	part_put(part);
+}
+
+static void publish(struct rdt_resv *resv)
+{
+	struct rdt_target *t = target_of(resv);
+	struct rdt_resv_work *work = resv->work;
+	bool seen = resv->now.rtype || work->next.rtype || work->fx.victims_count;
+
+	resv->now = work->next;
+	atomic_store(&resv->ptpl, resv->now.ptpl);
+	if (!seen) {
+		finish(resv);
+		return;
+	}
+	work->parts_left = t->reactors_count;
+	for (unsigned int i = 0; i < t->reactors_count; i++) {
+		struct rdt_resv_part *part = &work->parts[i];
+
+		part->work = work;
+		part->reactor = &t->reactors[i];
+		part->msg.fn = part_msg;
+		rd_loop_post(part->reactor->loop, &part->msg);
+	}
+}
+
+/* ---- durability ---- */
+
+static void written(struct rdt_state_job *job)
+{
+	struct rdt_resv_work *work = rd_container_of(job, struct rdt_resv_work, job);
+	struct rdt_resv *resv = work->resv;
+
+	resv->stale = job->err != 0;
+	if (!job->err) {
+		publish(resv);
+		return;
+	}
+	rdt_event_subsys(resv->ns->subsys, RDT_EV_ERROR, resv->ns->nsid);
+	answer(resv, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
+	drop_work(resv);
+	run(resv);
+}
+
+/* Returns 0 or -ENOMEM. */
+static int start_write(struct rdt_resv *resv)
+{
+	struct rdt_resv_work *work = resv->work;
+	struct rdt_state_job *job = &work->job;
+
+	if (work->next.ptpl && rdt_resv_to_json(&work->next, resv->ns->cfg->uuid_bytes, &job->text))
+		return -ENOMEM;
+	job->len = job->text ? strlen(job->text) : 0;
+	memccpy(job->name, resv->file, 0, sizeof(job->name));
+	job->done = written;
+	rdt_state_write(target_of(resv)->state, job);
+	return 0;
+}
+
+/* ---- commands on the main thread ---- */
+
+static bool same_state(const struct rdt_resv_state *a, const struct rdt_resv_state *b)
+{
+	return a->gen == b->gen && a->rtype == b->rtype && a->ptpl == b->ptpl &&
+	       a->count == b->count && memcmp(a->reg, b->reg, a->count * sizeof(a->reg[0])) == 0;
+}
+
+static int prepare(struct rdt_resv *resv)
+{
+	unsigned int reactors = target_of(resv)->reactors_count;
+
+	resv->work = calloc(1, sizeof(*resv->work) + reactors * sizeof(resv->work->parts[0]));
+	if (!resv->work)
+		return -ENOMEM;
+	resv->work->resv = resv;
+	resv->work->next = resv->now;
+	return 0;
+}
+
+/* Apply the head. True when it is answered, false when it is on its way. */
+static bool step(struct rdt_resv *resv)
+{
+	struct rdt_resv_cmd *cmd = STAILQ_FIRST(&resv->cmds);
+	struct nvme_status no_memory = nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
+	struct rdt_resv_work *work;
+	struct nvme_status st;
+
+	if (cmd->report) {
+		rdt_resv_report(&resv->now, req_of(cmd)->buf, req_of(cmd)->data_len);
+		answer(resv, NVME_OK);
+		return true;
+	}
+	if (prepare(resv)) {
+		answer(resv, no_memory);
+		return true;
+	}
+	work = resv->work;
+	st = rdt_resv_apply(&work->next, &cmd->op, &work->fx);
+	if (!nvme_status_ok(st) || same_state(&work->next, &resv->now)) {
+		answer(resv, st);
+		drop_work(resv);
+		return true;
+	}
+	if (rdt_resv_snap(&work->next, &work->snap) ||
+	    ((work->next.ptpl || resv->now.ptpl || resv->stale) && start_write(resv))) {
+		answer(resv, no_memory);
+		drop_work(resv);
+		return true;
+	}
+	if (!(work->next.ptpl || resv->now.ptpl || resv->stale))
+		publish(resv);
+	return false;
+}
+
+static void run(struct rdt_resv *resv)
+{
+	while (!resv->work && !STAILQ_EMPTY(&resv->cmds))
+		step(resv);
+}
+
+static void begin_msg(struct rd_msg *msg)
+{
+	struct rdt_resv_cmd *cmd = rd_container_of(msg, struct rdt_resv_cmd, msg);
+	struct rdt_resv *resv = req_of(cmd)->ns->resv;
+
+	STAILQ_INSERT_TAIL(&resv->cmds, cmd, link);
+	run(resv);
+}
+
+static enum rdt_exec send_cmd(struct rdt_req *req, enum rdt_resv_action action)
+{
+	struct rdt_resv_cmd *cmd = &req->resv;
+
+	cmd->op.action = (uint8_t)action;
+	memcpy(cmd->op.host, req->qp->ctrl->hostid, RDT_RESV_HOST);
+	cmd->msg.fn = begin_msg;
+	rd_loop_post(rdt_req_target(req)->loop, &cmd->msg);
+	return RDT_EXEC_PENDING;
+}
+
+/* ---- the commands ---- */
+
+static struct nvme_status bad_field(struct rdt_req *req, unsigned int loc)
+{
+	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, loc);
+}
+
+static uint64_t data_key(const struct rdt_req *req, unsigned int index)
+{
+	__le64 key;
+
+	memcpy(&key, (const char *)req->buf + index * sizeof(key), sizeof(key));
+	return le64toh(key);
+}
+
+struct nvme_status rdt_resv_register_check(struct rdt_req *req)
+{
+	struct nvme_status st = rdt_io_admit(req, RDT_IO_NEITHER);
+
+	req->data_len = 2 * sizeof(uint64_t);
+	if (!nvme_status_ok(st))
+		return st;
+	if (ACTION(req) > NVME_RESERVATION_RREGA_REPLACE_KEY || CPTPL(req) == 1 ||
+	    (CPTPL(req) == NVME_RESERVATION_CPTPL_PERSIST && !rdt_req_target(req)->state))
+		return bad_field(req, RDT_LOC(cdw10));
+	return NVME_OK;
+}
+
+enum rdt_exec rdt_resv_register_exec(struct rdt_req *req)
+{
+	static const uint8_t actions[] = {RDT_RESV_REGISTER, RDT_RESV_UNREGISTER, RDT_RESV_REPLACE};
+
+	req->resv = (struct rdt_resv_cmd){
+		.op = {.iekey = IEKEY(req),
+		       .cptpl = (uint8_t)CPTPL(req),
+		       .crkey = data_key(req, 0),
+		       .other_key = data_key(req, 1)},
+	};
+	return send_cmd(req, actions[ACTION(req)]);
+}
+
+/* A host has to show its key with these two: the bit that says otherwise is refused since 1.3. */
+struct nvme_status rdt_resv_acquire_check(struct rdt_req *req)
+{
+	struct nvme_status st = rdt_io_admit(req, RDT_IO_NEITHER);
+
+	req->data_len = 2 * sizeof(uint64_t);
+	if (!nvme_status_ok(st))
+		return st;
+	if (ACTION(req) > NVME_RESERVATION_RACQA_PREEMPT_AND_ABORT || IEKEY(req) ||
+	    !rdt_resv_type_valid(RTYPE(req)))
+		return bad_field(req, RDT_LOC(cdw10));
+	return NVME_OK;
+}
+
+enum rdt_exec rdt_resv_acquire_exec(struct rdt_req *req)
+{
+	static const uint8_t actions[] = {RDT_RESV_ACQUIRE, RDT_RESV_PREEMPT,
+					  RDT_RESV_PREEMPT_ABORT};
+
+	req->resv = (struct rdt_resv_cmd){
+		.op = {.rtype = (uint8_t)RTYPE(req),
+		       .crkey = data_key(req, 0),
+		       .other_key = data_key(req, 1)},
+	};
+	return send_cmd(req, actions[ACTION(req)]);
+}
+
+struct nvme_status rdt_resv_release_check(struct rdt_req *req)
+{
+	struct nvme_status st = rdt_io_admit(req, RDT_IO_NEITHER);
+
+	req->data_len = sizeof(uint64_t);
+	if (!nvme_status_ok(st))
+		return st;
+	if (ACTION(req) > NVME_RESERVATION_RRELA_CLEAR || IEKEY(req))
+		return bad_field(req, RDT_LOC(cdw10));
+	return NVME_OK;
+}
+
+enum rdt_exec rdt_resv_release_exec(struct rdt_req *req)
+{
+	req->resv = (struct rdt_resv_cmd){
+		.op = {.rtype = (uint8_t)RTYPE(req), .crkey = data_key(req, 0)},
+	};
+	return send_cmd(req, ACTION(req) == NVME_RESERVATION_RRELA_CLEAR ? RDT_RESV_CLEAR
+									 : RDT_RESV_RELEASE);
+}
+
+/* Fabrics hosts have 128-bit identifiers, which only the extended structure can show. */
+struct nvme_status rdt_resv_report_check(struct rdt_req *req)
+{
+	struct nvme_status st = rdt_io_admit(req, RDT_IO_NEITHER);
+	uint64_t len = ((uint64_t)NUMD(req) + 1) * 4;
+
+	if (!nvme_status_ok(st))
+		return st;
+	if (!EDS(req))
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_HOSTID_FORMAT, RDT_LOC(cdw11));
+	if (len > rdt_req_target(req)->cfg->target.max_data_bytes)
+		return bad_field(req, RDT_LOC(cdw10));
+	req->data_len = (uint32_t)len;
+	return NVME_OK;
+}
+
+enum rdt_exec rdt_resv_report_exec(struct rdt_req *req)
+{
+	req->resv = (struct rdt_resv_cmd){.report = true};
+	return send_cmd(req, RDT_RESV_PERSIST);
+}
+
+/* ---- admission ---- */
+
+struct nvme_status rdt_resv_check(struct rdt_req *req)
+{
+	const struct rdt_resv_snap *snap = req->qp->reactor->views[req->ns->slot].resv;
+	enum rdt_resv_group group;
+
+	if (!snap)
+		return NVME_OK;
+	group = rdt_resv_group(req->sqe.opcode);
+	if (rdt_resv_allows(snap->rtype, rdt_resv_snap_role(snap, req->qp->ctrl->hostid), group))
+		return NVME_OK;
+	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_RESERVATION_CONFLICT, RDT_LOC_NONE);
+}
+
+const struct rdt_resv_snap *rdt_resv_first(const struct rdt_ns *ns)
+{
+	return ns->resv->first;
+}
+
+/* ---- features ---- */
+
+uint8_t rdt_resv_rescap(const struct rdt_ns *ns)
+{
+	return NVME_NS_RESCAP_WE | NVME_NS_RESCAP_EA | NVME_NS_RESCAP_WERO | NVME_NS_RESCAP_EARO |
+	       NVME_NS_RESCAP_WEAR | NVME_NS_RESCAP_EAAR | NVME_NS_RESCAP_IEK_13 |
+	       (ns->subsys->target->state ? NVME_NS_RESCAP_PTPL : 0);
+}
+
+bool rdt_resv_ptpl(const struct rdt_ns *ns)
+{
+	return atomic_load(&ns->resv->ptpl);
+}
+
+enum rdt_exec rdt_resv_ptpl_set(struct rdt_req *req, bool on)
+{
+	if (on && !rdt_req_target(req)->state) {
+		req->status = bad_field(req, RDT_LOC(cdw11));
+		return RDT_EXEC_DONE;
+	}
+	req->resv = (struct rdt_resv_cmd){
+		.op.cptpl = on ? NVME_RESERVATION_CPTPL_PERSIST : NVME_RESERVATION_CPTPL_CLEAR,
+	};
+	return send_cmd(req, RDT_RESV_PERSIST);
+}
+
+/* ---- namespaces come and go ---- */
+
+static int load(struct rdt_resv *resv)
+{
+	struct rdt_target *t = target_of(resv);
+	char why[160];
+	size_t len;
+	char *text;
+	int err;
+
+	err = rdt_state_read(t->state, resv->file, &text, &len);
+	if (err == -ENOENT)
+		return 0;
+	if (!err)
+		err = rdt_resv_from_json(text, len, resv->ns->cfg->uuid_bytes, &resv->now, why,
+					 sizeof(why));
+	else
+		snprintf(why, sizeof(why), "%s", strerror(-err));
+	free(text);
+	if (err)
+		rd_err(t->log, RD_LOG_TARGET,
+		       "%s namespace %u: reservations in %s/%s: %s; restore the file, or remove it "
+		       "to forget all reservations of this namespace",
+		       resv->ns->subsys->nqn, resv->ns->nsid, rdt_state_dir(t->state), resv->file,
+		       why);
+	else
+		rd_info(t->log, RD_LOG_TARGET,
+			"%s namespace %u: %u registrants and reservation type %u restored",
+			resv->ns->subsys->nqn, resv->ns->nsid, resv->now.count, resv->now.rtype);
+	return err;
+}
+
+int rdt_resv_open(struct rdt_ns *ns)
+{
+	struct rdt_resv *resv = calloc(1, sizeof(*resv));
+	char uuid[UUID_STR_LEN];
+	int err = 0;
+
+	if (!resv)
+		return -ENOMEM;
+	ns->resv = resv;
+	resv->ns = ns;
+	STAILQ_INIT(&resv->cmds);
+	uuid_unparse_lower(ns->cfg->uuid_bytes, uuid);
+	snprintf(resv->file, sizeof(resv->file), "%s.resv.json", uuid);
+	if (ns->subsys->target->state)
+		err = load(resv);
+	if (!err)
+		err = rdt_resv_snap(&resv->now, &resv->first);
+	resv->snap = resv->first;
+	atomic_init(&resv->ptpl, resv->now.ptpl);
+	rdt_resv_masks_reset(ns);
+	if (err)
+		rdt_resv_close(ns);
+	return err;
+}
+
+void rdt_resv_close(struct rdt_ns *ns)
+{
+	struct rdt_resv *resv = ns->resv;
+
+	if (!resv)
+		return;
+	drop_work(resv);
+	if (resv->snap != resv->first)
+		free(resv->snap);
+	free(resv->first);
+	free(resv);
+	ns->resv = NULL;
+}

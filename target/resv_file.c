@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A namespace's reservation state as JSON. Keys are text: JSON has no unsigned 64-bit numbers. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "reservation.h"
+
+#define VERSION 1
+
+static void to_hex(const uint8_t *bytes, size_t n, char *text)
+{
+	for (size_t i = 0; i < n; i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static bool from_hex(const char *text, uint8_t *bytes, size_t n)
+{
+	if (strlen(text) != 2 * n || strspn(text, "0123456789abcdef") != 2 * n)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		char pair[3] = {text[2 * i], text[2 * i + 1], 0};
+
+		bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
+	}
+	return true;
+}
+
+static bool parse_key(const char *text, uint64_t *key)
+{
+	char *end;
+
+	if (strncmp(text, "0x", 2) || strspn(text + 2, "0123456789abcdef") != strlen(text + 2) ||
+	    strlen(text) < 3 || strlen(text) > 18)
+		return false;
+	*key = strtoull(text, &end, 16);
+	return *key != 0;
+}
+
+static json_t *registrant_to_json(const struct rdt_registrant *r)
+{
+	char host[2 * RDT_RESV_HOST + 1], key[24];
+
+	to_hex(r->host, RDT_RESV_HOST, host);
+	snprintf(key, sizeof(key), "0x%" PRIx64, r->key);
+	return json_pack("{s:s, s:s, s:b}", "host", host, "key", key, "holder", r->holder);
+}
+
+int rdt_resv_to_json(const struct rdt_resv_state *s, const uint8_t uuid[16], char **text)
+{
+	json_t *list = json_array();
+	char id[33];
+	json_t *root;
+
+	*text = NULL;
+	for (unsigned int i = 0; list && i < s->count; i++)
+		if (json_array_append_new(list, registrant_to_json(&s->reg[i]))) {
+			json_decref(list);
+			return -ENOMEM;
+		}
+	to_hex(uuid, 16, id);
+	/* "o" takes @list, also when it fails. */
+	root = json_pack("{s:i, s:s, s:I, s:i, s:b, s:o}", "version", VERSION, "namespace", id,
+			 "generation", (json_int_t)s->gen, "type", (int)s->rtype, "persist",
+			 s->ptpl, "registrants", list);
+	if (!root)
+		return -ENOMEM;
+	*text = json_dumps(root, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+	json_decref(root);
+	return *text ? 0 : -ENOMEM;
+}
+
+__attribute__((format(printf, 3, 4))) static int bad(char *why, size_t size, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, size, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+static int read_registrants(json_t *list, struct rdt_resv_state *s, char *why, size_t size)
+{
+	size_t n = json_array_size(list);
+
+	if (n > RDT_RESV_REGISTRANTS)
+		return bad(why, size, "%zu registrants, expected at most %u", n,
+			   RDT_RESV_REGISTRANTS);
+	for (size_t i = 0; i < n; i++) {
+		struct rdt_registrant *r = &s->reg[i];
+		const char *host, *key;
+		int holder;
+
+		if (json_unpack(json_array_get(list, i), "{s:s, s:s, s:b}", "host", &host, "key",
+				&key, "holder", &holder))
+			return bad(why, size,
+				   "registrant %zu lacks one of \"host\", \"key\" and \"holder\"",
+				   i);
+		if (!from_hex(host, r->host, RDT_RESV_HOST))
+			return bad(why, size,
+				   "registrant %zu: host \"%.40s\", expected 32 hexadecimal digits",
+				   i, host);
+		if (rdt_resv_find(s, r->host))
+			return bad(why, size, "host %.40s is registered twice", host);
+		if (!parse_key(key, &r->key))
+			return bad(why, size,
+				   "registrant %zu: key \"%.40s\", expected a number other than 0 "
+				   "such as 0x1234",
+				   i, key);
+		r->holder = holder;
+		s->count++;
+	}
+	return 0;
+}
+
+/* What no sequence of commands can lead to was not written by us. */
+static int check_holders(const struct rdt_resv_state *s, char *why, size_t size)
+{
+	bool all = s->rtype >= NVME_RESERVATION_RTYPE_WEAR;
+	unsigned int holders = 0;
+
+	for (unsigned int i = 0; i < s->count; i++)
+		holders += s->reg[i].holder;
+	if (s->rtype && !s->count)
+		return bad(why, size, "a reservation of type %u without registrants", s->rtype);
+	if (holders != (s->rtype && !all))
+		return bad(why, size, "%u holders of a reservation of type %u", holders, s->rtype);
+	return 0;
+}
+
+static int from_root(json_t *root, const uint8_t uuid[16], struct rdt_resv_state *s, char *why,
+		     size_t size)
+{
+	int version, rtype, persist, rc;
+	json_int_t gen;
+	const char *id;
+	uint8_t have[16];
+	json_t *list;
+	json_error_t err;
+
+	if (json_unpack_ex(root, &err, 0, "{s:i, s:s, s:I, s:i, s:b, s:o}", "version", &version,
+			   "namespace", &id, "generation", &gen, "type", &rtype, "persist",
+			   &persist, "registrants", &list))
+		return bad(why, size, "%s", err.text);
+	if (version != VERSION)
+		return bad(why, size, "version %d, expected %d", version, VERSION);
+	if (!from_hex(id, have, sizeof(have)) || memcmp(have, uuid, sizeof(have)) != 0)
+		return bad(why, size, "it is about namespace \"%.40s\"", id);
+	if (gen < 0 || gen > UINT32_MAX)
+		return bad(why, size, "generation %lld, expected 0 to 4294967295", (long long)gen);
+	if (rtype && !rdt_resv_type_valid((unsigned int)rtype))
+		return bad(why, size, "type %d, expected 0 to 6", rtype);
+	if (!json_is_array(list))
+		return bad(why, size, "\"registrants\" is not a list");
+	s->gen = (uint32_t)gen;
+	s->rtype = (uint8_t)rtype;
+	s->ptpl = persist;
+	rc = read_registrants(list, s, why, size);
+	return rc ? rc : check_holders(s, why, size);
+}
+
+int rdt_resv_from_json(const char *text, size_t len, const uint8_t uuid[16],
+		       struct rdt_resv_state *s, char *why, size_t why_size)
+{
+	json_error_t err;
+	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &err);
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	if (!root)
+		return bad(why, why_size, "line %d: %s", err.line, err.text);
+	rc = from_root(root, uuid, s, why, why_size);
+	json_decref(root);
+	if (rc)
+		memset(s, 0, sizeof(*s));
+	return rc;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a controller is told about reservations: log page 80h, and feature 82h, which masks. */
+#include <string.h>
+
+#include "internal.h"
+
+#define MASK_BITS \
+	(NVME_FEAT_RESV_NOTIFY_REGPRE | NVME_FEAT_RESV_NOTIFY_RESREL | NVME_FEAT_RESV_NOTIFY_RESPRE)
+#define CDW11(req) le32toh((req)->sqe.cdw11)
+
+void rdt_resv_log_init(struct rdt_resv_log *log)
+{
+	pthread_mutex_init(&log->lock, NULL);
+}
+
+void rdt_resv_log_fini(struct rdt_resv_log *log)
+{
+	pthread_mutex_destroy(&log->lock);
+}
+
+/*
+ * When the ring is full the newest are lost; the count tells the host. The mask's bit of a type is
+ * its number. Returns whether there is something new to read.
+ */
+bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned int type)
+{
+	struct rdt_resv_log *log = &ctrl->resv_log;
+	bool added = false;
+
+	pthread_mutex_lock(&log->lock);
+	if (!(log->mask[ns->slot] & 1u << type)) {
+		if (++log->counter == 0)
+			log->counter = 1; /* 0 says that a page is empty */
+		if (log->used < RDT_RESV_LOG) {
+			struct rdt_resv_entry *e =
+				&log->ring[(log->head + log->used++) % RDT_RESV_LOG];
+
+			*e = (struct rdt_resv_entry){log->counter, ns->nsid, (uint8_t)type};
+		}
+		added = true;
+	}
+	pthread_mutex_unlock(&log->lock);
+	return added;
+}
+
+bool rdt_resv_log_take(struct rdt_ctrl *ctrl, struct nvme_resv_notification_log *page, bool take)
+{
+	struct rdt_resv_log *log = &ctrl->resv_log;
+	bool found;
+
+	memset(page, 0, sizeof(*page));
+	pthread_mutex_lock(&log->lock);
+	found = log->used > 0;
+	if (found) {
+		const struct rdt_resv_entry *e = &log->ring[log->head];
+
+		page->lpc = htole64(e->count);
+		page->rnlpt = e->type;
+		page->nalp = (uint8_t)(log->used - 1);
+		page->nsid = htole32(e->nsid);
+		if (take) {
+			log->head = (log->head + 1) % RDT_RESV_LOG;
+			log->used--;
+		}
+	}
+	pthread_mutex_unlock(&log->lock);
+	return found;
+}
+
+/* A slot has a new namespace: nothing is masked there. */
+void rdt_resv_masks_reset(const struct rdt_ns *ns)
+{
+	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_ctrl *ctrl;
+
+	pthread_mutex_lock(&ss->lock);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
+		pthread_mutex_lock(&ctrl->resv_log.lock);
+		ctrl->resv_log.mask[ns->slot] = 0;
+		pthread_mutex_unlock(&ctrl->resv_log.lock);
+	}
+	pthread_mutex_unlock(&ss->lock);
+}
+
+/* ---- features 82h and 83h, of a namespace ---- */
+
+static struct nvme_status no_ns(struct rdt_req *req)
+{
+	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
+}
+
+static const struct rdt_ns *find(const struct rdt_req *req, uint32_t nsid)
+{
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+	const struct rdt_ns *ns = rdt_ns_find(req->qp->reactor, ctrl->subsys, nsid);
+
+	return ns && rdt_ns_visible(ctrl, ns) ? ns : NULL;
+}
+
+struct nvme_status rdt_resv_feature_get(struct rdt_req *req, uint32_t *value)
+{
+	struct rdt_resv_log *log = &req->qp->ctrl->resv_log;
+	const struct rdt_ns *ns = find(req, le32toh(req->sqe.nsid));
+
+	if (!ns)
+		return no_ns(req);
+	if ((le32toh(req->sqe.cdw10) & 0xff) == NVME_FEAT_FID_RESV_PERSIST) {
+		*value = rdt_resv_ptpl(ns);
+		return NVME_OK;
+	}
+	pthread_mutex_lock(&log->lock);
+	*value = log->mask[ns->slot];
+	pthread_mutex_unlock(&log->lock);
+	return NVME_OK;
+}
+
+static struct nvme_status set_mask(struct rdt_req *req)
+{
+	struct rdt_ctrl *ctrl = req->qp->ctrl;
+	uint32_t nsid = le32toh(req->sqe.nsid);
+	bool all = nsid == NVME_NSID_ALL;
+	const struct rdt_ns *ns = all ? NULL : find(req, nsid);
+
+	if (!all && !ns)
+		return no_ns(req);
+	if (CDW11(req) & ~(uint32_t)MASK_BITS)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw11));
+	pthread_mutex_lock(&ctrl->resv_log.lock);
+	if (all)
+		memset(ctrl->resv_log.mask, (int)CDW11(req), sizeof(ctrl->resv_log.mask));
+	else
+		ctrl->resv_log.mask[ns->slot] = (uint8_t)CDW11(req);
+	pthread_mutex_unlock(&ctrl->resv_log.lock);
+	return NVME_OK;
+}
+
+enum rdt_exec rdt_resv_feature_set(struct rdt_req *req)
+{
+	uint32_t nsid = le32toh(req->sqe.nsid);
+
+	if ((le32toh(req->sqe.cdw10) & 0xff) == NVME_FEAT_FID_RESV_MASK) {
+		req->status = set_mask(req);
+		return RDT_EXEC_DONE;
+	}
+	if (!find(req, nsid) || !rdt_ns_take(req, nsid)) {
+		req->status = no_ns(req);
+		return RDT_EXEC_DONE;
+	}
+	if (CDW11(req) & ~1u) {
+		req->status =
+			rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw11));
+		return RDT_EXEC_DONE;
+	}
+	return rdt_resv_ptpl_set(req, CDW11(req));
+}

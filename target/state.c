@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/cleanup.h"
+
+#define SUFFIX   ".new"
+#define TEXT_MAX (1u << 20)
+
+struct rdt_state {
+	char *dir;
+	int fd; /* of the folder, locked */
+	struct rd_log *log;
+	struct rd_loop *main;
+	struct rd_loop *loop; /* the writer's */
+	pthread_t thread;
+	bool running;
+};
+
+/* ---- files ---- */
+
+static int write_all(int fd, const char *text, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, text, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		text += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int write_new(const struct rdt_state *s, const char *tmp, const char *text, size_t len)
+{
+	int fd = openat(s->fd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = write_all(fd, text, len);
+	/* Before the rename: a name must never lead to text that is not on the disk yet. */
+	if (!rc && fsync(fd) < 0)
+		rc = -errno;
+	if (close(fd) < 0 && !rc)
+		rc = -errno;
+	return rc;
+}
+
+static int sync_dir(const struct rdt_state *s)
+{
+	if (fsync(s->fd) == 0)
+		return 0;
+	/* Some file systems cannot, and then need not. */
+	return errno == EINVAL || errno == ENOTSUP ? 0 : -errno;
+}
+
+static int replace(const struct rdt_state *s, const char *name, const char *text, size_t len)
+{
+	char tmp[sizeof(((struct rdt_state_job *)0)->name) + sizeof(SUFFIX)];
+	int rc;
+
+	snprintf(tmp, sizeof(tmp), "%s" SUFFIX, name);
+	rc = write_new(s, tmp, text, len);
+	if (!rc && renameat(s->fd, tmp, s->fd, name) < 0)
+		rc = -errno;
+	if (rc)
+		unlinkat(s->fd, tmp, 0);
+	return rc ? rc : sync_dir(s);
+}
+
+static int remove_file(const struct rdt_state *s, const char *name)
+{
+	if (unlinkat(s->fd, name, 0) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return sync_dir(s);
+}
+
+int rdt_state_read(const struct rdt_state *s, const char *name, char **text, size_t *len)
+{
+	rd_autoclose int fd = openat(s->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	rd_autofree char *buf = NULL;
+	ssize_t n = 1;
+
+	*text = NULL;
+	*len = 0;
+	if (fd < 0)
+		return -errno;
+	buf = malloc(TEXT_MAX + 1);
+	if (!buf)
+		return -ENOMEM;
+	while (*len < TEXT_MAX && n) {
+		n = read(fd, buf + *len, TEXT_MAX - *len);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0)
+			*len += (size_t)n;
+	}
+	if (n)
+		return -EFBIG;
+	buf[*len] = 0;
+	*text = rd_steal(buf);
+	return 0;
+}
+
+/* ---- the writer ---- */
+
+static void answer_msg(struct rd_msg *msg)
+{
+	struct rdt_state_job *job = rd_container_of(msg, struct rdt_state_job, msg);
+
+	job->done(job);
+}
+
+static void write_msg(struct rd_msg *msg)
+{
+	struct rdt_state_job *job = rd_container_of(msg, struct rdt_state_job, msg);
+	const struct rdt_state *s = job->state;
+
+	job->err =
+		job->text ? replace(s, job->name, job->text, job->len) : remove_file(s, job->name);
+	free(job->text);
+	job->text = NULL;
+	if (job->err)
+		rd_err(s->log, RD_LOG_TARGET, "%s/%s: cannot be %s: %s", s->dir, job->name,
+		       job->len ? "written" : "removed", strerror(-job->err));
+	job->msg.fn = answer_msg;
+	rd_loop_post(s->main, &job->msg);
+}
+
+void rdt_state_write(struct rdt_state *s, struct rdt_state_job *job)
+{
+	job->state = s;
+	job->err = 0;
+	job->msg.fn = write_msg;
+	rd_loop_post(s->loop, &job->msg);
+}
+
+static void *writer(void *arg)
+{
+	struct rdt_state *s = arg;
+	int err = rd_loop_run(s->loop);
+
+	if (err)
+		rd_err(s->log, RD_LOG_TARGET, "%s: the writer stopped: %s", s->dir, strerror(-err));
+	return NULL;
+}
+
+int rdt_state_start(struct rdt_state *s)
+{
+	int err = pthread_create(&s->thread, NULL, writer, s);
+
+	if (err) {
+		rd_err(s->log, RD_LOG_TARGET, "cannot start the thread that writes %s: %s", s->dir,
+		       strerror(err));
+		return -err;
+	}
+	pthread_setname_np(s->thread, "state");
+	s->running = true;
+	return 0;
+}
+
+struct rd_loop *rdt_state_loop(struct rdt_state *s)
+{
+	return s->loop;
+}
+
+const char *rdt_state_dir(const struct rdt_state *s)
+{
+	return s->dir;
+}
+
+/* ---- construction ---- */
+
+static int open_dir(struct rdt_state *s)
+{
+	if (mkdir(s->dir, 0700) < 0 && errno != EEXIST) {
+		rd_err(s->log, RD_LOG_TARGET, "state_dir %s: cannot be made: %s%s", s->dir,
+		       strerror(errno), errno == ENOENT ? "; make its parent directory" : "");
+		return -errno;
+	}
+	s->fd = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->fd < 0 || faccessat(s->fd, ".", W_OK | X_OK, AT_EACCESS) < 0) {
+		int rc = -errno;
+
+		rd_err(s->log, RD_LOG_TARGET,
+		       "state_dir %s: %s; expected a directory that user %u may write to", s->dir,
+		       strerror(-rc), (unsigned int)geteuid());
+		return rc;
+	}
+	if (flock(s->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+		rd_err(s->log, RD_LOG_TARGET,
+		       "state_dir %s: another rdtarget uses it; each needs its own", s->dir);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+int rdt_state_open(const char *dir, struct rd_log *log, struct rd_loop *main,
+		   struct rdt_state **out)
+{
+	struct rd_loop_opts opts = {.log = log};
+	struct rdt_state *s = calloc(1, sizeof(*s));
+	int rc = -ENOMEM;
+
+	*out = NULL;
+	if (!s)
+		return rc;
+	s->fd = -1;
+	s->log = log;
+	s->main = main;
+	s->dir = strdup(dir);
+	if (!s->dir)
+		goto err_close;
+	rc = open_dir(s);
+	if (!rc)
+		rc = rd_loop_create(&opts, &s->loop);
+	if (rc)
+		goto err_close;
+	*out = s;
+	return 0;
+
+err_close:
+	rdt_state_close(&s);
+	return rc;
+}
+
+void rdt_state_close(struct rdt_state **state)
+{
+	struct rdt_state *s = *state;
+
+	if (!s)
+		return;
+	if (s->running) {
+		rd_loop_stop(s->loop);
+		pthread_join(s->thread, NULL);
+	}
+	rd_loop_destroy(&s->loop);
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s->dir);
+	free(s);
+	*state = NULL;
+}

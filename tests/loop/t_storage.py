@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What tests of storage share: file systems and block devices of their own, where root may make them."""
+
+import os
+import random
+
+from t_loop import Skip, requires_program, requires_root
+
+MIB = 1 << 20
+
+
+def pattern(seed, size):
+    return random.Random(seed).randbytes(size)
+
+
+def as_root(t, *argv):
+    """Run a tool that may not work in a container; then the test cannot either."""
+    requires_root()
+    requires_program(argv[0])
+    res = t.run(argv, wrap=False)
+    if res.rc:
+        raise Skip(f'{" ".join(argv)}: {res.err.strip()}')
+    return res.text.strip()
+
+
+def mount(t, *args):
+    where = t.path('mnt')
+    os.mkdir(where)
+    as_root(t, 'mount', *args, where)
+    t.cleanup(t.run, ['umount', '--lazy', where], wrap=False)
+    return where
+
+
+def loop_device(t, size=16 * MIB, sector=512, name='disk'):
+    with open(t.path(name), 'wb') as f:
+        f.truncate(size)
+    device = as_root(t, 'losetup', '--find', '--show', '--sector-size', str(sector), t.path(name))
+    t.cleanup(t.run, ['losetup', '--detach', device], wrap=False)
+    return device

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rdconform on rdtarget: nothing fails, nothing that is there is passed over; and rdconform itself."""
+
+import os
+import re
+import signal
+import socket
+import sys
+import xml.etree.ElementTree
+
+from t_loop import DEADLINE, NQN, Failure, each, main, program, test, wait_for
+
+FAMILIES = ('fabrics', 'admin', 'io', 'reservation', 'discovery', 'rdma', 'abuse')
+LINE = re.compile(r'^(\w+\.\w+\.\w+): (ok|FAILED|not supported|skipped)\b')
+COUNT = re.compile(r'^(\d+) tests: (\d+) ok, (\d+) failed, (\d+) not supported, (\d+) skipped$', re.M)
+# Each command may take a while where the programs run slowly.
+TIMEOUT = str(DEADLINE * 1000 // 4)
+
+# What rdtarget may answer with "not supported": tests of what happens without a feature that it has, or of a
+# limit that it does not have. Everything else has to be there.
+WITHOUT = {
+    'fabrics.order.disconnect_unsupported', 'admin.feature.sv_without_select', 'io.fused.unsupported',
+    'io.opcode.compare', 'io.opcode.copy', 'io.opcode.dataset_management', 'io.opcode.reservations',
+    'io.opcode.verify', 'io.opcode.write_uncorrectable', 'io.opcode.write_zeroes',
+    'io.dsm.range_limit',  # DMRSL is more than these namespaces have
+    'io.fused.too_long',  # ACWU is more than is tried
+    'abuse.capsule.host_read',  # rdtarget holds no READs of hosts
+}
+
+# Blocks of a file cannot be made unreadable.
+UNCORRECTABLE = [f'io.uncorrectable.{name}' for name in ('read', 'others', 'verify', 'behind')]
+
+
+def full(t, **ns):
+    """Everything that can be configured and changes what a host sees."""
+    os.makedirs(t.path('state'), exist_ok=True)
+    ns = {'backend': 'memory', 'size': '40MiB', **ns}
+    return t.target(namespaces=[t.namespace(1, **ns), t.namespace(5, backend='memory', ana_group=2)],
+                    target={'state_dir': t.path('state'), 'sgl_descriptors': 16, 'buffer_memory': '32MiB'},
+                    listener={'ana': [{'group': 2, 'state': 'non-optimized'}]})
+
+
+def conform(t, target, *args, rc=None, dataloss=True):
+    argv = [program('rdconform'), target.uri(1), '--timeout', TIMEOUT, *args]
+    return run(t, argv + (['--dataloss'] if dataloss else []), rc)
+
+
+def run(t, argv, rc=None, **kw):
+    res = t.run(argv, deadline=8 * DEADLINE, **kw)
+    with open(t.path('conform.log'), 'a', encoding='utf-8') as log:
+        log.write(res.text)
+    if rc is not None and res.rc != rc:
+        raise Failure(f'rdconform ended with {res.rc}, expected {rc}\n{failures(res.text)}{res.err}')
+    return res
+
+
+def failures(text):
+    return ''.join(re.findall(r'(?m)^.*: FAILED\n.*\n.*\n', text))
+
+
+def verdicts(text):
+    return dict(found.groups() for found in map(LINE.match, text.splitlines()) if found)
+
+
+def check(t, res, without=()):
+    seen = verdicts(res.text)
+    count = [int(n) for n in COUNT.search(res.text).groups()]
+    t.eq(len(seen), count[0], 'tests with a verdict')
+    t.note(COUNT.search(res.text)[0])
+    t.eq(failures(res.text), '', 'failures')
+    missing = {name for name, what in seen.items() if what == 'not supported'} - WITHOUT - set(without)
+    t.eq(sorted(missing), [], '"not supported"')
+    return count
+
+
+@each(*((family, family) for family in FAMILIES))
+def rdtarget_conforms(t, family):
+    target = full(t)
+    check(t, conform(t, target, '-t', family, rc=0))
+    target.stop()
+
+
+@each(('a file', {'backend': 'file'}, UNCORRECTABLE), ('blocks of 4096 bytes', {'block_size': 4096}, ()))
+def rdtarget_conforms_with(t, ns, without):
+    target = full(t, **ns)
+    check(t, conform(t, target, '-t', 'io', '-t', 'rdma', rc=0), without)
+
+
+@test
+def without_dataloss_nothing_is_written(t):
+    image = t.file('ns1.img', os.urandom(40 << 20))
+    target = full(t, backend='file', path=image, size=None, create=False)
+    with open(image, 'rb') as f:
+        before = f.read()
+    count = check(t, conform(t, target, rc=0, dataloss=False))
+    t.ok(count[4] > 100, f'{count[4]} tests were skipped')
+    target.stop()
+    with open(image, 'rb') as f:
+        t.same(f.read(), before, 'the namespace')
+
+
+@test
+def a_namespace_that_cannot_be_written(t):
+    """What a target does not do fails, and the program says so."""
+    target = t.target([t.namespace(1, backend='memory', read_only=True)])
+    res = conform(t, target, '-t', 'io.write', rc=1)
+    t.match(r'io\.write\.sizes: FAILED\n    wanted: .* \[NVM 3\.2\.6\]\n    seen:   Write: got .*\(cmds\.c:\d+\)',
+            res.text)
+    t.ok(int(COUNT.search(res.text)[3]) >= 8, 'most of them have to fail')
+
+
+@test
+def the_list(t):
+    """Every test once, with the section it checks."""
+    rows = run(t, [program('rdconform'), '--list'], rc=0).text.splitlines()
+    t.ok(len(rows) >= 200, f'{len(rows)} tests')
+    names = [re.match(r'(\w+\.\w+\.\w+): .+ \[(Base|NVM|RDMA) \d[\d.]*\]( \(--dataloss\))?$', row) for row in rows]
+    t.eq([row for row, name in zip(rows, names) if not name], [], 'lines of another form')
+    names = [name[1] for name in names]
+    t.eq(sorted(set(names)), sorted(names), 'names, each once')
+    t.eq({name.split('.')[0] for name in names}, set(FAMILIES))
+    some = run(t, [program('rdconform'), '-l', '-t', 'io.read', '-t', '*.*.nsid_zero'], rc=0).text
+    t.ok({row.split(':')[0].rsplit('.', 1)[0] for row in some.splitlines()} > {'io.read', 'io.copy'}, some)
+
+
+@test
+def junit(t):
+    target = full(t)
+    res = conform(t, target, '-t', 'fabrics', '-t', 'io.opcode', '--junit', t.path('out.xml'), rc=0)
+    count = [int(n) for n in COUNT.search(res.text).groups()]
+    suites = xml.etree.ElementTree.parse(t.path('out.xml')).getroot().findall('testsuite')
+    t.eq(sum(int(s.get('tests')) for s in suites), count[0], 'tests')
+    t.eq(sum(int(s.get('failures')) for s in suites), 0, 'failures')
+    t.eq(sum(int(s.get('skipped')) for s in suites), count[3] + count[4], 'skipped')
+    cases = {f'{c.get("classname")}.{c.get("name")}' for s in suites for c in s.findall('testcase')}
+    t.eq(cases, set(verdicts(res.text)), 'test cases')
+
+
+@test
+def wrong_usage(t):
+    rdconform = program('rdconform')
+    for args, says in ((['nvme+rdma://127.0.0.1'], 'names no subsystem'), ([], 'no target'),
+                       (['http://x/y'], 'nvme\\+rdma'), (['-l', '-t', 'nothing'], 'there is no test "nothing"'),
+                       (['--timeout', '1', 'nvme+rdma://127.0.0.1/x'], '--timeout')):
+        t.match(says, run(t, [rdconform, *args], rc=2).err)
+    res = run(t, [rdconform, f'nvme+rdma://127.0.0.1:1/{NQN}'], rc=1)
+    t.match('^rdconform: .*refused', res.err)
+
+
+@test
+def a_target_that_is_silent(t):
+    with socket.socket() as sock:
+        sock.bind(('127.0.0.1', 0))
+        sock.listen(8)
+        res = run(t, [program('rdconform'), f'nvme+rdma://127.0.0.1:{sock.getsockname()[1]}/{NQN}', '--timeout',
+                      '500'], rc=1)
+    t.match(r'^rdconform: .*(timed? ?out|no answer|in time)', res.err)
+
+
+@each(('is killed', signal.SIGKILL), ('hangs', signal.SIGSTOP))
+def a_target_that(t, sig):
+    """Failures from there on, and an end: not one time limit for each of hundreds of tests."""
+    target = full(t)
+    log = t.path('out')
+    with open(log, 'wb') as out:
+        proc = t.spawn('rdconform', [program('rdconform'), target.uri(1), '--timeout', '1000', '--dataloss'],
+                       stdout=out)
+
+        def got_so_far():
+            with open(log, encoding='utf-8') as f:
+                return len(f.readlines()) > 40
+        wait_for(got_so_far, 'rdconform to get going')
+        target.signal(sig)
+        try:
+            t.eq(proc.wait(8 * DEADLINE), 1, 'exit status')
+        finally:
+            if sig == signal.SIGSTOP:
+                target.signal(signal.SIGCONT)
+            else:
+                target.wait()
+    with open(log, encoding='utf-8') as f:
+        text = f.read()
+    count = [int(n) for n in COUNT.search(text).groups()]
+    t.ok(count[2] > 300, f'{count[2]} failures')
+    t.match(r'seen:   not run: the target is gone since ', text)
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))

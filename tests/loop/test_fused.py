@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compare-and-write against all other hosts: increments of one counter, none of them lost."""
+
+import re
+import signal
+import sys
+
+from t_loop import DEADLINE, LONG, each, main, program, requires_engine, test
+
+MEMORY = {'backend': 'memory', 'size': '16MiB'}
+URING = {'engine': 'io_uring', 'size': '16MiB'}
+
+
+def io_queues(target):
+    """Of each reactor."""
+    since = target.mark()
+    target.signal(signal.SIGUSR1)
+    target.expect(r'status: end$', since=since)
+    return [int(n) for n in re.findall(r'status: reactor=\d+ .*io_queues=(\d+)', target.text(since))]
+
+
+def race(t, namespace, *args, rc=0):
+    if 'engine' in namespace:
+        requires_engine(namespace['engine'])
+    seconds = 60 if LONG else 3
+    target = t.target([t.namespace(**namespace)], target={'reactors': 2})
+    proc = t.spawn('rdfused', [program('rdfused'), target.uri(), '--seconds', seconds, *args])
+    proc.expect(r'rdfused: running')
+    queues = io_queues(target)
+    t.eq(proc.wait(DEADLINE + 10 * seconds), rc, f'exit status of rdfused: {proc.text()[-300:]}')
+    t.eq(sum(queues), 16, 'I/O queues')
+    t.ok(min(queues) > 0, f'I/O queues of the reactors: {queues}')
+    t.note(proc.text().strip().splitlines()[-1])
+    counters = target.counters()
+    for what in 'slab_used', 'scratch_used', 'waiting':
+        t.eq(counters[what], 0, what)
+    target.stop()
+    return target
+
+
+@each(('memory', MEMORY, 1), ('memory, 16 blocks', MEMORY, 16), ('io_uring', URING, 1),
+      ('io_uring, 16 blocks', URING, 16), ('io_uring, 4096', {**URING, 'block_size': 4096}, 2))
+def no_lost_update(t, namespace, blocks):
+    """Eight hosts on two reactors, beside plain writes of neighbouring blocks."""
+    target = race(t, namespace, '--blocks', blocks)
+    t.match(r'a host uses compare-and-write', target.text(), 'log')
+
+
+@test
+def the_test_can_fail(t):
+    """Comparison and write as two commands: updates are lost, and that is noticed."""
+    target = race(t, MEMORY, '--unfused', rc=1)
+    t.ok('compare-and-write' not in target.text(), 'ordering was turned on without need')
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))

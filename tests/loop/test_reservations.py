@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reservations with two hosts: conflicts, preemption, notifications, and what a kill leaves of them."""
+
+import os
+import random
+import signal
+import struct
+import sys
+import threading
+
+import iwarp_peer as iw
+import nvmf_peer as nv
+from t_loop import LONG, NQN, SANITIZED, VALGRIND, Skip, each, main, test, wait_for
+
+REGISTER, REPORT, ACQUIRE, RELEASE = 0x0D, 0x0E, 0x11, 0x15
+WE, EA, WE_RO, EA_RO, WE_AR, EA_AR = range(1, 7)
+CONFLICT, ABORTED_PREEMPT = 0x083, 0x01B
+CPTPL_CLEAR, CPTPL_PERSIST = 2 << 30, 3 << 30
+PREEMPT, PREEMPT_ABORT = 1, 2
+LOG_RESERVATION, FEAT_MASK, FEAT_PERSIST = 0x80, 0x82, 0x83
+REG_PREEMPTED, RESV_RELEASED, RESV_PREEMPTED = 1, 2, 3
+
+KILLS = 50 if LONG else 12
+if VALGRIND or SANITIZED:
+    KILLS = 5
+
+
+class Owner(nv.Host):
+    """A host with an identity of its own and one I/O queue."""
+
+    def __init__(self, target, number, **kw):
+        self.number = number
+        self.key = 0xC0FFEE0000000000 + number
+        self.hostid = bytes([number]) * 16
+        super().__init__(target.addr, target.port, NQN,
+                         hostnqn=f'nqn.2014-08.org.nvmexpress:uuid:{number:08}-0000-4000-8000-'
+                                 '000000000000', **kw)
+        self.enable()
+        self.q = self.add_io()
+
+    def data(self, **kw):
+        return nv.connect_data(self.subnqn, self.hostnqn, hostid=self.hostid, **kw)
+
+    def register(self, action=0, *, cptpl=0, key=None, new=None):
+        keys = struct.pack('<QQ', self.key if key is None else key, self.key if new is None else new)
+        return self.q.data_out(REGISTER, keys, nsid=1, cdw10=action | cptpl)
+
+    def acquire(self, rtype, action=0, prkey=0):
+        return self.q.data_out(ACQUIRE, struct.pack('<QQ', self.key, prkey), nsid=1,
+                               cdw10=action | rtype << 8)
+
+    def release(self, rtype, action=0):
+        return self.q.data_out(RELEASE, struct.pack('<Q', self.key), nsid=1, cdw10=action | rtype << 8)
+
+    def report(self):
+        """(generation, type, persists, {host number: (key, holder)})"""
+        cqe, page = self.q.data_in(REPORT, 4096, nsid=1, cdw10=1023, cdw11=1)
+        nv.expect(cqe)
+        gen, rtype, count, persists = struct.unpack_from('<IBHxxB', page)
+        hosts = {}
+        for i in range(count):
+            cntlid, status, key, host = struct.unpack_from('<HB5xQ16s', page, 64 + 64 * i)
+            assert cntlid == 0xFFFF, cntlid
+            hosts[host[0]] = (key, bool(status & 1))
+        return gen, rtype, bool(persists), hosts
+
+    def notification(self):
+        """(count, type, left, nsid) of log page 80h"""
+        cqe, page = self.admin.get_log(LOG_RESERVATION, 64, nsid=0)
+        nv.expect(cqe)
+        return struct.unpack_from('<QBBxxI', page)
+
+    def write(self, lba=0, blocks=1):
+        return self.q.write_blocks(1, lba, bytes([self.number]) * 512 * blocks).status
+
+    def read(self, lba=0):
+        return self.q.read_blocks(1, lba, 1)[0].status
+
+
+def serve(t, **kw):
+    state = t.path('state')
+    return t.target([t.namespace(backend='memory')], target={'state_dir': state}, **kw)
+
+
+def config(t):
+    return t.config([t.namespace(backend='memory')], target={'state_dir': t.path('state')})
+
+
+# ---- live ----
+
+@each(('Write Exclusive', WE, True, False, True, False),
+      ('Exclusive Access', EA, False, False, False, False),
+      ('Write Exclusive - Registrants Only', WE_RO, True, False, True, True),
+      ('Exclusive Access - Registrants Only', EA_RO, False, False, True, True),
+      ('Write Exclusive - All Registrants', WE_AR, True, False, True, True),
+      ('Exclusive Access - All Registrants', EA_AR, False, False, True, True))
+def others_are_kept_off(t, rtype, stranger_reads, stranger_writes, member_reads, member_writes):
+    target = serve(t)
+    with Owner(target, 1) as one, Owner(target, 2) as two, Owner(target, 3) as three:
+        nv.expect(one.register())
+        nv.expect(two.register())
+        nv.expect(one.acquire(rtype))
+        for host, reads, writes in ((one, True, True), (two, member_reads, member_writes),
+                                    (three, stranger_reads, stranger_writes)):
+            t.eq(host.read(), 0 if reads else CONFLICT, f'read of host {host.number}')
+            t.eq(host.write(), 0 if writes else CONFLICT, f'write of host {host.number}')
+            flush = host.q.call(nv.sqe(nv.FLUSH, host.q.next_cid(), nsid=1)).status
+            t.eq(flush, 0 if writes else CONFLICT, f'flush of host {host.number}')
+        gen, have, persists, hosts = three.report()
+        everybody = rtype in (WE_AR, EA_AR)
+        t.eq((gen, have, persists), (2, rtype, False))
+        t.eq(hosts, {1: (one.key, True), 2: (two.key, everybody)})
+        nv.expect(one.release(rtype))
+        t.eq([h.write() for h in (one, two, three)], [0, 0, 0])
+
+
+@test
+def identify_tells_what_there_is(t):
+    for state_dir, ptpl in ((True, 1), (False, 0)):
+        target = t.target([t.namespace(backend='memory')], name=f'rdtarget-{ptpl}',
+                          target={'state_dir': t.path('state')} if state_dir else {})
+        with Owner(target, 1) as one:
+            page = nv.expect(one.admin.identify(1)[0]) and one.admin.identify(1)[1]
+            t.ok(struct.unpack_from('<H', page, 520)[0] & 1 << 5, 'ONCS has no reservations')
+            page = nv.expect(one.admin.identify(0, 1)[0]) and one.admin.identify(0, 1)[1]
+            t.eq(page[31], 0xFE | ptpl, 'RESCAP')
+        target.stop()
+
+
+@test
+def preempt_and_abort_ends_commands_of_the_other_host(t):
+    """Writes that take 60 s in the backend: the preempting host does not wait for them."""
+    ns = t.namespace(backend='memory')
+    ns['layers'] = [{'type': 'delay', 'write': '60s'}]
+    target = t.target([ns])
+    with Owner(target, 1) as one, Owner(target, 2) as two:
+        nv.expect(one.register())
+        nv.expect(two.register())
+        nv.expect(two.acquire(WE))
+        region = two.q.conn.register(bytes(512), write=False)
+        cids = [two.q.next_cid() for _ in range(8)]
+        for cid in cids:
+            two.q.post(nv.sqe(nv.NVM_WRITE, cid, nsid=1, cdw10=cid & 0xFF,
+                              sgl=nv.keyed_sgl(region.base, 512, region.stag)))
+        nv.expect(two.q.read_blocks(1, 0, 1)[0])  # by now the writes are there
+        nv.expect(one.acquire(EA, PREEMPT_ABORT, two.key))
+        for cid in cids:
+            t.eq(two.q.wait(cid).status, ABORTED_PREEMPT, 'status of an aborted write')
+        t.eq(two.read(), CONFLICT)
+        t.eq(two.register(action=1).status, CONFLICT)  # it is no registrant any more
+        t.eq(one.report()[1:], (EA, False, {1: (one.key, True)}))
+
+
+@test
+def the_other_host_is_notified(t):
+    target = serve(t)
+    with Owner(target, 1) as one, Owner(target, 2) as two:
+        nv.expect(one.register())
+        nv.expect(two.register())
+        nv.expect(two.acquire(WE_RO))
+        t.eq(two.notification(), (0, 0, 0, 0))
+        aer = two.admin.next_cid()
+        two.admin.post(nv.sqe(nv.AER, aer))
+        nv.expect(one.acquire(WE, PREEMPT, two.key))
+        event = nv.expect(two.admin.wait(aer)).dw0
+        t.eq(event & 0xFFFFFF, 0x800006, 'type 6, information 0, log page 80h')
+        t.eq(two.notification(), (1, REG_PREEMPTED, 0, 1))
+        t.eq(two.notification(), (0, 0, 0, 0))
+        t.eq(one.notification(), (0, 0, 0, 0))
+        # Masked: neither an entry nor an event.
+        nv.expect(two.register())
+        nv.expect(two.admin.call(nv.sqe(nv.SET_FEATURES, two.admin.next_cid(), nsid=1,
+                                        cdw10=FEAT_MASK, cdw11=1 << RESV_PREEMPTED)))
+        got = nv.expect(two.admin.call(nv.sqe(nv.GET_FEATURES, two.admin.next_cid(), nsid=1,
+                                              cdw10=FEAT_MASK)))
+        t.eq(got.dw0, 1 << RESV_PREEMPTED)
+        nv.expect(one.release(WE, action=1))
+        t.eq(two.notification(), (0, 0, 0, 0))
+
+
+# ---- persistence ----
+
+def restart(t, target, number, **kw):
+    target.kill()
+    return t.target(config=config(t), name=f'rdtarget-{number}', **kw)
+
+
+@test
+def what_persists_survives_kill_9(t):
+    target = serve(t)
+    with Owner(target, 1) as one, Owner(target, 2) as two:
+        nv.expect(one.register(cptpl=CPTPL_PERSIST))
+        nv.expect(two.register())
+        nv.expect(one.acquire(EA))
+        before = one.report()
+    target = restart(t, target, 1)
+    with Owner(target, 3) as three:
+        t.eq(three.read(), CONFLICT, 'a read right after the restart')
+        t.eq(three.report(), before)
+    with Owner(target, 1) as one:
+        t.eq(one.write(), 0)
+        nv.expect(one.admin.call(nv.sqe(nv.SET_FEATURES, one.admin.next_cid(), nsid=1,
+                                        cdw10=FEAT_PERSIST, cdw11=0)))
+        got = nv.expect(one.admin.call(nv.sqe(nv.GET_FEATURES, one.admin.next_cid(), nsid=1,
+                                              cdw10=FEAT_PERSIST)))
+        t.eq(got.dw0, 0)
+        t.eq(os.listdir(t.path('state')), [], 'files in the state directory')
+    target = restart(t, target, 2)
+    with Owner(target, 3) as three:
+        t.eq(three.read(), 0)
+        t.eq(three.report(), (0, 0, False, {}))
+
+
+def killer_env(at=None, log=None):
+    lib = os.environ.get('KILLAT')
+    if not lib:
+        raise Skip('killat is not built (set KILLAT)')
+    if VALGRIND or SANITIZED:
+        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
+    env = dict(os.environ, LD_PRELOAD=lib)
+    if at is not None:
+        env['KILL_AT'] = str(at)
+    if log:
+        env['KILL_LOG'] = log
+    return env
+
+
+@test
+def the_order_of_an_update_is_safe_for_a_power_failure(t):
+    """The new text is on the disk before it has the name, and the name before the answer."""
+    log = t.path('operations')
+    target = serve(t, env=killer_env(log=log))
+    with Owner(target, 1) as one:
+        nv.expect(one.register(cptpl=CPTPL_PERSIST))
+        with open(log, encoding='ascii') as f:
+            t.eq(f.read().split('\n'), ['open', 'write', 'fsync', 'rename', 'fsync folder', ''])
+        os.unlink(log)
+        nv.expect(one.register(cptpl=CPTPL_CLEAR))
+        with open(log, encoding='ascii') as f:
+            t.eq(f.read().split('\n'), ['unlink', 'fsync folder', ''])
+
+
+def change(t, target, act):
+    """Host 1 does something; whether it was answered before the target died."""
+    host = Owner(target, 1)
+    try:
+        nv.expect(act(host))
+        answered = True
+    except (iw.PeerError, OSError):
+        answered = False
+    try:
+        host.close()
+    except (iw.PeerError, OSError):
+        pass
+    return answered
+
+
+@each(('a new text', lambda h: h.acquire(WE), 5),
+      ('a removal', lambda h: h.register(cptpl=CPTPL_CLEAR), 2))
+def a_kill_at_any_step_leaves_old_or_new(t, act, steps):
+    target = serve(t)
+    with Owner(target, 1) as one:
+        nv.expect(one.register(cptpl=CPTPL_PERSIST))
+        old = one.report()
+    seen = []
+    for at in range(steps + 1):
+        target = restart(t, target, f'{at}a', env=killer_env(at=at))
+        answered = change(t, target, act)
+        t.eq(answered, at == steps, f'answered with a kill at step {at}')
+        if not answered:
+            t.eq(target.wait(), -signal.SIGKILL, 'end of the target')
+        target = restart(t, target, f'{at}b')
+        with Owner(target, 1) as one:
+            now = one.report()
+            changed = now[1:] != old[1:]
+            seen.append(changed)
+            t.ok(changed or not answered, f'step {at}: an answered command was lost')
+            if changed and now[3]:
+                t.eq(now, (old[0], WE, True, {1: (one.key, True)}))
+                nv.expect(one.release(WE))
+            elif changed:
+                t.eq(now, (0, 0, False, {}))
+                nv.expect(one.register(cptpl=CPTPL_PERSIST))
+        with Owner(target, 1) as one:
+            t.eq(one.report()[1:], old[1:], 'the state to begin again with')
+            old = one.report()
+    t.eq(seen, sorted(seen), 'old states come before new ones')
+    t.ok(not seen[0] and seen[-1], f'steps: {seen}')
+    t.note(f'changed after a kill before step 0..{steps}: {seen}')
+
+
+@test
+def random_kills_lose_nothing_that_was_answered(t):
+    """One host replaces its key as fast as it can; the kill comes from outside, anywhere."""
+    rng = random.Random(KILLS)
+    target = serve(t)
+    with Owner(target, 1) as one:
+        nv.expect(one.register(cptpl=CPTPL_PERSIST))
+        key = one.key
+    total = 0
+    for number in range(KILLS):
+        one = Owner(target, 1)
+        first = nv.expect(one.register(2, key=key, new=key + 1))
+        t.eq(first.status, 0)
+        key += 1
+        timer = threading.Timer(rng.random() * 0.05, target.signal, (signal.SIGKILL,))
+        timer.start()
+        try:
+            while True:
+                nv.expect(one.register(2, key=key, new=key + 1))
+                key += 1
+                total += 1
+        except (iw.PeerError, OSError):
+            pass
+        timer.join()
+        try:
+            one.close()
+        except (iw.PeerError, OSError):
+            pass
+        target = restart(t, target, number)
+        with Owner(target, 1) as one:
+            hosts = one.report()[3]
+            t.ok(hosts.get(1) in ((key, False), (key + 1, False)),
+                 f'kill {number}: {hosts}, expected key {key:#x} or the one that was asked for next')
+            key = hosts[1][0]
+    t.note(f'{KILLS} kills during {total} answered changes')
+
+
+@test
+def a_damaged_file_stops_the_start_with_the_reason(t):
+    target = serve(t)
+    with Owner(target, 1) as one:
+        nv.expect(one.register(cptpl=CPTPL_PERSIST))
+    target.kill()
+    name = os.listdir(t.path('state'))[0]
+    with open(os.path.join(t.path('state'), name), 'r+', encoding='ascii') as f:
+        f.truncate(20)
+    res = t.run([os.environ['RDTARGET'], '-c', config(t)])
+    t.eq(res.rc, 1)
+    t.match(rf'reservations in .*/{name}: line \d+: .*remove it to forget', res.err)
+
+
+@test
+def two_daemons_do_not_share_a_state_directory(t):
+    serve(t)
+    res = t.run([os.environ['RDTARGET'], '-c', config(t)])
+    t.eq(res.rc, 1)
+    t.match(r'state_dir .*another rdtarget uses it', res.err)
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Namespaces that come, go and change their size under hosts with commands in flight on both
+ * reactors. t_env_free() checks that all buffers came back; the fake disk checks that it is closed
+ * without a channel and without a bio.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "t_target.h"
+
+#define NEW_DISK 3u
+
+struct outcome {
+	unsigned int calls;
+	int err;
+	char text[256];
+};
+
+static void on_done(void *arg, int err, const char *text)
+{
+	struct outcome *o = arg;
+
+	o->calls++;
+	o->err = err;
+	strncpy(o->text, text, sizeof(o->text) - 1);
+}
+
+/* A second I/O queue, on the other reactor. */
+static struct t_conn *second_queue(struct t_pair *p)
+{
+	struct t_conn *c = t_conn_new(p->env, 0, 2, 16);
+
+	CU_ASSERT_EQUAL(t_connect(c, p->cntlid), p->cntlid);
+	return c;
+}
+
+static struct rdt_ns_config new_config(uint32_t nsid)
+{
+	struct rdt_ns_config cfg = {
+		.nsid = nsid,
+		.backend = RDT_BACKEND_MEMORY,
+		.block_size = 512,
+		.size_bytes = T_BLOCKS * 512,
+		.uuid = "u",
+		.ana_group = 1,
+	};
+
+	memset(cfg.uuid_bytes, 0x77, sizeof(cfg.uuid_bytes));
+	return cfg;
+}
+
+static struct rdt_ns *the_ns(struct t_pair *p, uint32_t nsid)
+{
+	return rdt_ns_of(&p->env->t->subsys[0], nsid);
+}
+
+static void add(struct t_pair *p, const struct rdt_ns_config *cfg, struct outcome *o)
+{
+	memset(o, 0, sizeof(*o));
+	p->env->disk_next = NEW_DISK;
+	rdt_control_ns_add(&p->env->t->subsys[0], cfg, NULL, NULL, on_done, o);
+}
+
+static void remove_ns(struct t_pair *p, uint32_t nsid, struct outcome *o)
+{
+	memset(o, 0, sizeof(*o));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(the_ns(p, nsid));
+	rdt_control_ns_remove(the_ns(p, nsid), on_done, o);
+}
+
+static void send_rw(struct t_conn *c, bool write, uint32_t nsid, uint64_t lba, uint32_t blocks,
+		    void *buf)
+{
+	struct nvme_sqe sqe;
+
+	t_rw_sqe(c, &sqe, write, lba, blocks, buf);
+	sqe.nsid = htole32(nsid);
+	t_send(c, &sqe, NULL, 0);
+}
+
+static uint16_t rw(struct t_conn *c, bool write, uint32_t nsid, uint64_t lba, uint32_t blocks,
+		   void *buf)
+{
+	struct t_answer a;
+
+	send_rw(c, write, nsid, lba, blocks, buf);
+	t_turn(c->env);
+	a = t_answer(c);
+	return t_status(&a);
+}
+
+static uint16_t next_status(struct t_conn *c)
+{
+	struct t_answer a = t_answer(c);
+
+	return t_status(&a);
+}
+
+/* An Asynchronous Event Request that waits for a changed namespace attribute. */
+static void ask_for_event(struct t_pair *p)
+{
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_sqe(p->admin, &sqe, nvme_admin_set_features, NULL, 0);
+	sqe.cdw10 = htole32(NVME_FEAT_FID_ASYNC_EVENT);
+	sqe.cdw11 = htole32(1u << 8);
+	a = t_exec(p->admin, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_sqe(p->admin, &sqe, nvme_admin_async_event, NULL, 0);
+	t_send(p->admin, &sqe, NULL, 0);
+	t_turn(p->env);
+	CU_ASSERT_EQUAL_FATAL(t_answers(p->admin), 0);
+}
+
+static void expect_event(struct t_pair *p)
+{
+	struct t_answer a = t_answer(p->admin);
+
+	/* Type notice, namespace attribute changed, log page 04h. */
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 4u << 16 | 0u << 8 | 2u);
+}
+
+static void added_is_served(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = second_queue(&p);
+	struct rdt_ns_config cfg = new_config(9);
+	static uint8_t buf[4096], back[4096];
+	struct outcome o;
+
+	ask_for_event(&p);
+	CU_ASSERT_EQUAL(rw(p.io, true, 9, 0, 8, buf), NVME_SC_INVALID_NS);
+	add(&p, &cfg, &o);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(o.calls, 1);
+	CU_ASSERT_EQUAL(o.err, 0);
+	expect_event(&p);
+	memset(buf, 0x5a, sizeof(buf));
+	CU_ASSERT_EQUAL(rw(p.io, true, 9, 40, 8, buf), 0);
+	CU_ASSERT_EQUAL(rw(other, false, 9, 40, 8, back), 0);
+	CU_ASSERT_EQUAL(memcmp(buf, back, sizeof(buf)), 0);
+	CU_ASSERT_EQUAL(p.env->disk[NEW_DISK].channels, 2);
+	CU_ASSERT_EQUAL(atomic_load(&p.env->t->subsys[0].ns_count), 3);
+	t_pair_free(&p);
+}
+
+/* Nobody finds it before all can use it, and nothing of it stays. */
+static void add_that_fails(void)
+{
+	for (unsigned int nth = 1; nth <= 2; nth++) {
+		struct t_pair p = t_pair_new();
+		struct rdt_ns_config cfg = new_config(9);
+		static uint8_t buf[512];
+		struct outcome o;
+
+		p.env->disk[NEW_DISK].chan_open_fails = nth;
+		add(&p, &cfg, &o);
+		t_turn(p.env);
+		CU_ASSERT_EQUAL(o.calls, 1);
+		CU_ASSERT_EQUAL(o.err, -EIO);
+		CU_ASSERT_PTR_NOT_NULL(strstr(o.text, "a reactor cannot use its backend"));
+		CU_ASSERT_TRUE(p.env->disk[NEW_DISK].closed);
+		CU_ASSERT_EQUAL(rw(p.io, false, 9, 0, 1, buf), NVME_SC_INVALID_NS);
+		CU_ASSERT_EQUAL(atomic_load(&p.env->t->subsys[0].ns_count), 2);
+		add(&p, &cfg, &o); /* and now it can */
+		t_turn(p.env);
+		CU_ASSERT_EQUAL(o.err, 0);
+		CU_ASSERT_EQUAL(rw(p.io, false, 9, 0, 1, buf), 0);
+		t_pair_free(&p);
+	}
+}
+
+static void wrong_calls(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ns_config cfg = new_config(1);
+	static uint8_t buf[512];
+	struct outcome o, o2;
+
+	add(&p, &cfg, &o);
+	CU_ASSERT_EQUAL(o.err, -EEXIST);
+	cfg.nsid = 9;
+	p.env->disk_next = 0;
+	memset(&o, 0, sizeof(o));
+	rdt_control_ns_add(&p.env->t->subsys[0], &cfg, NULL, NULL, on_done, &o);
+	CU_ASSERT_EQUAL(o.err, -ENOENT);
+	add(&p, &cfg, &o);
+	rdt_control_ns_remove(the_ns(&p, 9), on_done, &o2);
+	CU_ASSERT_EQUAL(o2.err, -EBUSY); /* it is still coming */
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(o.err, 0);
+	p.env->disk[NEW_DISK].hold = true;
+	send_rw(p.io, false, 9, 0, 1, buf);
+	t_turn(p.env);
+	remove_ns(&p, 9, &o);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(o.calls, 0);
+	memset(&o2, 0, sizeof(o2));
+	rdt_control_ns_add(&p.env->t->subsys[0], &cfg, NULL, NULL, on_done, &o2);
+	CU_ASSERT_EQUAL(o2.err, -EBUSY); /* the old one is still going */
+	p.env->disk[NEW_DISK].hold = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(o.calls, 1);
+	add(&p, &cfg, &o);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(o.err, 0);
+	t_pair_free(&p);
+}
+
+static void removed_with_io_in_the_backend(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = second_queue(&p);
+	struct t_disk *d = &p.env->disk[0];
+	static uint8_t buf[4096];
+	struct outcome o;
+
+	ask_for_event(&p);
+	d->hold = true;
+	for (unsigned int i = 0; i < 4; i++) {
+		send_rw(p.io, i & 1, 1, i * 8, 8, buf);
+		send_rw(other, i & 1, 1, 64 + i * 8, 8, buf);
+	}
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 8);
+	remove_ns(&p, 1, &o);
+	t_turn(p.env);
+	expect_event(&p);
+	/* Later commands are refused at once; the others are waited for. */
+	CU_ASSERT_EQUAL(rw(p.io, false, 1, 0, 1, buf), NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(rw(other, false, 1, 0, 1, buf), NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(rw(p.io, false, 5, 0, 1, buf), 0); /* namespace 5 is another matter */
+	CU_ASSERT_EQUAL(o.calls, 0);
+	CU_ASSERT_FALSE(d->closed);
+	CU_ASSERT_EQUAL(d->channels, 2);
+	for (unsigned int i = 0; i < 8; i++) {
+		CU_ASSERT_FALSE(d->closed);
+		t_disk_finish(d, 0, 0);
+		t_turn(p.env);
+	}
+	CU_ASSERT_EQUAL(o.calls, 1);
+	CU_ASSERT_EQUAL(o.err, 0);
+	CU_ASSERT_TRUE(d->closed);
+	CU_ASSERT_EQUAL(t_answers(p.io), 4);
+	CU_ASSERT_EQUAL(t_answers(other), 4);
+	for (unsigned int i = 0; i < 4; i++) { /* what the backend did is success */
+		CU_ASSERT_EQUAL(next_status(p.io), 0);
+		CU_ASSERT_EQUAL(next_status(other), 0);
+	}
+	CU_ASSERT_PTR_NULL(the_ns(&p, 1));
+	t_pair_free(&p);
+}
+
+static void removed_cancels_where_it_can(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	static uint8_t buf[4096];
+	struct outcome o;
+
+	d->can_cancel = true;
+	t_turn(p.env);
+	d->hold = true;
+	send_rw(p.io, false, 1, 0, 8, buf);
+	send_rw(p.io, true, 1, 8, 8, buf);
+	t_turn(p.env);
+	remove_ns(&p, 1, &o);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->cancelled, 2);
+	CU_ASSERT_EQUAL(o.calls, 0);
+	t_disk_finish(d, 0, -ECANCELED);
+	t_disk_finish(d, 0, 0); /* too late for this one */
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(o.calls, 1);
+	CU_ASSERT_EQUAL(next_status(p.io), NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(next_status(p.io), 0);
+	t_pair_free(&p);
+}
+
+static void removed_with_io_before_the_backend(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = second_queue(&p);
+	struct t_disk *d = &p.env->disk[0];
+	static uint8_t buf[T_MDTS];
+	struct outcome o;
+
+	/* Reactor 1: four commands take all buffers, two wait for one. */
+	d->hold = true;
+	for (unsigned int i = 0; i < 6; i++)
+		send_rw(p.io, false, 1, 0, T_MDTS / 512, buf);
+	/* Reactor 0: one READ has started, one waits for it. */
+	other->hold_fetch = true;
+	send_rw(other, true, 1, 0, 8, buf);
+	send_rw(other, true, 1, 8, 8, buf);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 4);
+	CU_ASSERT_EQUAL(other->fetches_count, 2);
+	remove_ns(&p, 1, &o);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 2);
+	CU_ASSERT_EQUAL(next_status(p.io), NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(next_status(p.io), NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(t_answers(other), 1);
+	CU_ASSERT_EQUAL(next_status(other), NVME_SC_INVALID_NS);
+	other->hold_fetch = false;
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(next_status(other), NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(d->submitted, 4); /* the write whose data came later was not begun */
+	CU_ASSERT_EQUAL(t_answers(p.io), 4);
+	CU_ASSERT_EQUAL(o.calls, 1);
+	CU_ASSERT_TRUE(d->closed);
+	t_pair_free(&p);
+}
+
+/* The connection, or the whole association, ends while its commands hold a leaving namespace. */
+static void removed_while_the_host_leaves(void)
+{
+	for (int admin = 0; admin < 2; admin++) {
+		struct t_pair p = t_pair_new();
+		struct t_disk *d = &p.env->disk[0];
+		static uint8_t buf[512];
+		struct outcome o;
+		bool gone = false;
+
+		p.io->gone = &gone;
+		d->hold = true;
+		send_rw(p.io, true, 1, 0, 1, buf);
+		send_rw(p.io, false, 1, 0, 1, buf);
+		t_turn(p.env);
+		remove_ns(&p, 1, &o);
+		t_conn_cut(admin ? p.admin : p.io);
+		t_turn(p.env);
+		CU_ASSERT_EQUAL(o.calls, 0);
+		CU_ASSERT_FALSE(gone);
+		d->hold = false;
+		t_turn(p.env);
+		CU_ASSERT_EQUAL(o.calls, 1);
+		CU_ASSERT_TRUE(gone);
+		t_pair_free(&p);
+	}
+}
+
+/* SIGTERM while a namespace comes or goes: the change is forgotten, and nothing is left behind. */
+static void change_at_the_end(void)
+{
+	for (int turns = 0; turns < 2; turns++) {
+		struct t_pair p = t_pair_new();
+		struct rdt_ns_config cfg = new_config(9);
+		static uint8_t buf[512];
+		struct outcome o, o2;
+
+		p.env->disk[0].hold = true;
+		send_rw(p.io, false, 1, 0, 1, buf);
+		t_turn(p.env);
+		remove_ns(&p, 1, &o);
+		add(&p, &cfg, &o2);
+		if (turns)
+			t_turn(p.env);
+		t_pair_free(&p);
+		CU_ASSERT_TRUE(o.calls <= 1);
+	}
+}
+
+static void resize(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ns *ns = the_ns(&p, 1);
+	struct t_disk *d = &p.env->disk[0];
+	static uint8_t buf[4096];
+	char text[256];
+
+	ask_for_event(&p);
+	d->hold = true;
+	send_rw(p.io, true, 1, T_BLOCKS - 8, 8, buf);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(rdt_control_ns_resize(ns, 1024 * 512, text, sizeof(text)), 0);
+	t_turn(p.env);
+	expect_event(&p);
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(next_status(p.io), 0); /* let in before */
+	CU_ASSERT_EQUAL(rw(p.io, false, 1, 1016, 8, buf), 0);
+	CU_ASSERT_EQUAL(rw(p.io, false, 1, 1017, 8, buf), NVME_SC_LBA_RANGE);
+	CU_ASSERT_EQUAL(rw(p.io, false, 1, T_BLOCKS - 8, 8, buf), NVME_SC_LBA_RANGE);
+	CU_ASSERT_EQUAL(rdt_control_ns_resize(ns, 2048 * 512, text, sizeof(text)), 0);
+	CU_ASSERT_EQUAL(rw(p.io, true, 1, 2040, 8, buf), 0);
+	/* One that fails leaves what there is. */
+	CU_ASSERT_EQUAL(rdt_control_ns_resize(ns, UINT64_C(1) << 40, text, sizeof(text)), -ENOMEM);
+	CU_ASSERT_EQUAL(rw(p.io, true, 1, 2040, 8, buf), 0);
+	CU_ASSERT_EQUAL(rw(p.io, true, 1, 2041, 8, buf), NVME_SC_LBA_RANGE);
+	t_pair_free(&p);
+}
+
+/* Many rounds with commands in flight on both reactors; slots and NSIDs are used again and again.
+ */
+static void rounds(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = second_queue(&p);
+	struct t_disk *d = &p.env->disk[NEW_DISK];
+	static uint8_t buf[4096];
+	unsigned int good = 0;
+
+	for (unsigned int round = 0; round < 200; round++) {
+		struct rdt_ns_config cfg = new_config(2 + round % 5 * 100);
+		struct outcome o;
+
+		if (cfg.nsid == 5)
+			continue;
+		add(&p, &cfg, &o);
+		send_rw(p.io, true, cfg.nsid, 0, 8, buf); /* before, or after: both are right */
+		t_turn(p.env);
+		CU_ASSERT_EQUAL_FATAL(o.err, 0);
+		good += next_status(p.io) == 0;
+		d->hold = round & 1;
+		for (unsigned int i = 0; i < 5; i++) {
+			send_rw(p.io, i & 1, cfg.nsid, i, 8, buf);
+			send_rw(other, !(i & 1), cfg.nsid, i, 8, buf);
+		}
+		if (round & 2)
+			t_turn(p.env);
+		remove_ns(&p, cfg.nsid, &o);
+		for (unsigned int i = 0; i < 3; i++) {
+			send_rw(p.io, i & 1, cfg.nsid, i, 8, buf);
+			send_rw(other, !(i & 1), cfg.nsid, i, 8, buf);
+		}
+		t_turn(p.env);
+		d->hold = false;
+		t_turn(p.env);
+		CU_ASSERT_EQUAL_FATAL(o.calls, 1);
+		CU_ASSERT_TRUE(d->closed);
+		CU_ASSERT_EQUAL_FATAL(t_answers(p.io), 8);
+		CU_ASSERT_EQUAL_FATAL(t_answers(other), 8);
+		for (unsigned int i = 0; i < 8; i++) {
+			uint16_t a = next_status(p.io);
+			uint16_t b = next_status(other);
+
+			CU_ASSERT_TRUE(a == 0 || a == NVME_SC_INVALID_NS);
+			CU_ASSERT_TRUE(b == 0 || b == NVME_SC_INVALID_NS);
+		}
+	}
+	CU_ASSERT_EQUAL(rw(p.io, true, 1, 0, 8, buf), 0);
+	CU_ASSERT_EQUAL(rw(p.io, true, 5, 0, 8, buf), 0);
+	t_pair_free(&p);
+}
+
+const struct t_case t_control_cases[] = {
+	{"an added namespace is served by all reactors, and hosts are told", added_is_served},
+	{"a namespace that a reactor cannot use is not added", add_that_fails},
+	{"what cannot be added or removed is refused with a reason", wrong_calls},
+	{"a removed namespace waits for its I/O and closes after it",
+	 removed_with_io_in_the_backend},
+	{"a removal cancels what the backend can cancel", removed_cancels_where_it_can},
+	{"a removal ends what has not reached the backend", removed_with_io_before_the_backend},
+	{"a removal while the host leaves", removed_while_the_host_leaves},
+	{"the end of the target during a change", change_at_the_end},
+	{"a namespace grows and shrinks under I/O", resize},
+	{"two hundred rounds of add and remove", rounds},
+	{NULL, NULL},
+};

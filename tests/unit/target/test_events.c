@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asynchronous events: when they are told, when held back, and what clears them. */
+#include <string.h>
+
+#include "t_target.h"
+
+#define NS_CHANGED   0x00040002u
+#define ANA_CHANGED  0x000c0302u
+#define DISC_CHANGED 0x0070f002u
+#define RESV_LOG     0x00800006u
+#define ERROR_EVENT  0x00010400u
+
+static struct rdt_subsys *subsys(const struct t_pair *p)
+{
+	return &p->env->t->subsys[0];
+}
+
+static void enable_events(struct t_conn *c, uint32_t bits)
+{
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_sqe(c, &sqe, nvme_admin_set_features, NULL, 0);
+	sqe.cdw10 = htole32(NVME_FEAT_FID_ASYNC_EVENT);
+	sqe.cdw11 = htole32(bits);
+	a = t_exec(c, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+}
+
+static void post_aer(struct t_conn *c)
+{
+	struct nvme_sqe sqe;
+
+	t_sqe(c, &sqe, nvme_admin_async_event, NULL, 0);
+	t_send(c, &sqe, NULL, 0);
+	t_turn(c->env);
+}
+
+/* The event that an AER was answered with; 0: none was. */
+static uint32_t event(struct t_conn *c)
+{
+	struct t_answer a;
+
+	t_turn(c->env);
+	if (!t_answers(c))
+		return 0;
+	a = t_answer(c);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	return le32toh(a.cqe.result);
+}
+
+static void read_log(struct t_conn *c, uint8_t lid, uint32_t offset, bool rae, void *buf,
+		     uint32_t len)
+{
+	struct nvme_sqe sqe;
+
+	memset(buf, 0xee, len);
+	t_sqe(c, &sqe, nvme_admin_get_log_page, buf, len);
+	sqe.cdw10 = htole32(lid | (rae ? 1u << 15 : 0) | (len / 4 - 1) << 16);
+	sqe.cdw12 = htole32(offset);
+	t_send(c, &sqe, NULL, 0);
+	t_turn(c->env);
+}
+
+/* Read it, and take its answer, which comes before or after that of an AER. */
+static void read_quietly(struct t_conn *c, uint8_t lid, uint32_t offset, bool rae, void *buf,
+			 uint32_t len)
+{
+	struct t_answer a;
+
+	read_log(c, lid, offset, rae, buf, len);
+	CU_ASSERT_EQUAL(t_answers(c), 1);
+	a = t_answer(c);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+}
+
+static void changed_namespaces(void)
+{
+	struct t_pair p = t_pair_new();
+	struct nvme_ns_list list;
+
+	enable_events(p.admin, NVME_CTRL_OAES_NA);
+	post_aer(p.admin);
+	post_aer(p.admin);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
+	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED);
+	/* Once, until the list has been read. */
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 1);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, true, &list, sizeof(list));
+	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 1);
+	CU_ASSERT_EQUAL(le32toh(list.ns[1]), 5);
+	CU_ASSERT_EQUAL(list.ns[2], 0);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 3);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	/* With RAE the list stays as well. */
+	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, false, &list, sizeof(list));
+	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 1);
+	CU_ASSERT_EQUAL(le32toh(list.ns[1]), 3);
+	CU_ASSERT_EQUAL(le32toh(list.ns[2]), 5);
+	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, false, &list, sizeof(list));
+	CU_ASSERT_EQUAL(list.ns[0], 0);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 1);
+	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED);
+	t_pair_free(&p);
+}
+
+/* A change while the host reads in pieces is told after the last piece: it may not have seen it. */
+static void change_between_pieces(void)
+{
+	struct t_pair p = t_pair_new();
+	uint8_t part[2048];
+
+	enable_events(p.admin, NVME_CTRL_OAES_NA);
+	post_aer(p.admin);
+	post_aer(p.admin);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 1);
+	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED);
+	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, true, part, sizeof(part));
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 2);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	read_log(p.admin, NVME_LOG_LID_CHANGED_NS, 2048, false, part, sizeof(part));
+	CU_ASSERT_EQUAL_FATAL(t_answers(p.admin), 2);
+	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED); /* the AER is answered first */
+	CU_ASSERT_EQUAL(event(p.admin), 0);          /* the log page */
+	t_pair_free(&p);
+}
+
+static void masked(void)
+{
+	struct t_pair p = t_pair_new();
+	struct nvme_ns_list list;
+
+	post_aer(p.admin);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	/* What happened while it was off is not told later, but is in the list. */
+	enable_events(p.admin, NVME_CTRL_OAES_NA);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, false, &list, sizeof(list));
+	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 5);
+	/* Each has a bit of its own. */
+	rdt_event_subsys(subsys(&p), RDT_EV_ANA, 0);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
+	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED);
+	t_pair_free(&p);
+}
+
+static void waits_for_a_request(void)
+{
+	struct t_pair p = t_pair_new();
+	struct nvme_error_log_page entry;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	enable_events(p.admin, NVME_CTRL_OAES_NA | NVME_CTRL_OAES_ANA);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
+	rdt_event_subsys(subsys(&p), RDT_EV_ANA, 0);
+	rdt_event_subsys(subsys(&p), RDT_EV_ERROR, 5);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	post_aer(p.admin);
+	CU_ASSERT_EQUAL(event(p.admin), ERROR_EVENT);
+	/* What is not of a command is in the error log, too. */
+	read_quietly(p.admin, NVME_LOG_LID_ERROR, 0, true, &entry, sizeof(entry));
+	CU_ASSERT_EQUAL(le64toh(entry.error_count), 1);
+	CU_ASSERT_EQUAL(le16toh(entry.sqid), 0xffff);
+	CU_ASSERT_EQUAL(le32toh(entry.nsid), 5);
+	post_aer(p.admin);
+	CU_ASSERT_EQUAL(event(p.admin), ANA_CHANGED);
+	post_aer(p.admin);
+	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED);
+	/* The limit counts those that wait, and only those. */
+	for (unsigned int i = 0; i < RDT_AER_MAX; i++)
+		post_aer(p.admin);
+	CU_ASSERT_EQUAL(t_answers(p.admin), 0);
+	t_sqe(p.admin, &sqe, nvme_admin_async_event, NULL, 0);
+	a = t_exec(p.admin, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_ASYNC_LIMIT);
+	rdt_event_subsys(subsys(&p), RDT_EV_RESV_LOG, 1); /* feature 82h is its only mask */
+	CU_ASSERT_EQUAL(event(p.admin), RESV_LOG);
+	post_aer(p.admin);
+	CU_ASSERT_EQUAL(t_answers(p.admin), 0);
+	t_pair_free(&p);
+}
+
+static void overflow(void)
+{
+	struct t_pair p = t_pair_new();
+	struct nvme_ns_list list;
+
+	for (uint32_t i = 0; i <= NVME_ID_NS_LIST_MAX; i++)
+		rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 2 * (NVME_ID_NS_LIST_MAX + 1 - i));
+	t_turn(p.env);
+	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, false, &list, sizeof(list));
+	CU_ASSERT_EQUAL(le32toh(list.ns[0]), NVME_NSID_ALL);
+	CU_ASSERT_EQUAL(list.ns[1], 0);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 7);
+	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, false, &list, sizeof(list));
+	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 7);
+	t_pair_free(&p);
+}
+
+static void reset_forgets(void)
+{
+	struct t_pair p = t_pair_new();
+	struct nvme_ns_list list;
+
+	enable_events(p.admin, NVME_CTRL_OAES_NA);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
+	t_turn(p.env);
+	t_set_property(p.admin, NVME_REG_CC, 0x00460000);
+	t_turn(p.env);
+	t_set_property(p.admin, NVME_REG_CC, 0x00460001);
+	t_turn(p.env);
+	enable_events(p.admin, NVME_CTRL_OAES_NA);
+	post_aer(p.admin);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, false, &list, sizeof(list));
+	CU_ASSERT_EQUAL(list.ns[0], 0);
+	t_pair_free(&p);
+}
+
+/* A message that is on its way keeps the controller, and gives it back. */
+static void outlives_the_queue(void)
+{
+	struct t_pair p = t_pair_new();
+
+	enable_events(p.admin, NVME_CTRL_OAES_NA);
+	post_aer(p.admin);
+	t_conn_cut(p.admin);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(subsys(&p)->ctrls_count, 0);
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5); /* to nobody */
+	t_turn(p.env);
+	t_pair_free(&p);
+}
+
+static void discovery(void)
+{
+	struct t_env *env = t_env_new();
+	struct t_conn *c = t_conn_new(env, 1, 0, 32);
+	struct nvmf_connect_data data;
+	struct nvmf_discovery_log head;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+	uint64_t before;
+
+	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+	strcpy(data.subsysnqn, NVMF_DISC_NQN);
+	a = t_exec(c, &sqe);
+	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
+	t_enable(c);
+	enable_events(c, (uint32_t)NVME_CTRL_OAES_DL);
+	post_aer(c);
+	read_quietly(c, NVME_LOG_LID_DISCOVER, 0, false, &head, sizeof(head));
+	before = le64toh(head.genctr);
+	rdt_discovery_changed(env->t);
+	CU_ASSERT_EQUAL(event(c), DISC_CHANGED);
+	read_quietly(c, NVME_LOG_LID_DISCOVER, 0, false, &head, sizeof(head));
+	CU_ASSERT_EQUAL(le64toh(head.genctr), before + 1);
+	t_env_free(env);
+}
+
+const struct t_case t_events_cases[] = {
+	{"changed namespaces: told once, listed until read", changed_namespaces},
+	{"a change while the log is read in pieces is not lost", change_between_pieces},
+	{"events that are turned off", masked},
+	{"events wait for a request, requests for an event", waits_for_a_request},
+	{"more changed namespaces than the list holds", overflow},
+	{"a reset forgets", reset_forgets},
+	{"an event on its way to a controller that ends", outlives_the_queue},
+	{"the discovery log changes", discovery},
+	{NULL, NULL},
+};

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Commands that wait for the limits of their namespace and their host. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "t_target.h"
+
+#define MSEC RD_NSEC_PER_MSEC
+/* More than what was saved up: from here on every command waits. */
+#define EAGER 4u
+
+static struct rdt_qos_config limit(enum rdt_qos_limit which, uint64_t rate)
+{
+	struct rdt_qos_config cfg = {0};
+
+	cfg.limits[which] = rate;
+	return cfg;
+}
+
+static uint8_t data[T_MDTS];
+
+static uint16_t send_rw(struct t_conn *c, bool write, uint64_t lba, uint32_t blocks)
+{
+	struct nvme_sqe sqe;
+
+	t_rw_sqe(c, &sqe, write, lba, blocks, data);
+	t_send(c, &sqe, NULL, 0);
+	return le16toh(sqe.cid);
+}
+
+/* Use up what was saved at 100 commands a second; one more goes at once. */
+static void use_up(struct t_pair *p)
+{
+	for (unsigned int i = 0; i <= RDT_QOS_BURST / (10 * MSEC); i++) {
+		send_rw(p->io, false, 0, 1);
+		t_turn(p->env);
+		CU_ASSERT_EQUAL_FATAL(t_answers(p->io), 1);
+		t_answer(p->io);
+	}
+}
+
+static struct rdt_ns *ns_of(struct t_env *env, unsigned int slot)
+{
+	return env->t->ns[slot];
+}
+
+static void commands_go_in_order_as_time_allows(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 100);
+	uint16_t cid[8];
+
+	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
+	use_up(&p);
+	for (unsigned int i = 0; i < 8; i++)
+		cid[i] = send_rw(p.io, false, i, 1);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 0);
+	CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, 8);
+	/* They hold no data buffer meanwhile. */
+	CU_ASSERT_EQUAL(rd_buddy_free_bytes(p.env->t->reactors[1].pools[RDT_POOL_IO].buddy),
+			rd_buddy_total_bytes(p.env->t->reactors[1].pools[RDT_POOL_IO].buddy));
+	for (unsigned int i = 0; i < 8; i++) {
+		struct t_answer a;
+
+		t_advance(p.env, 10 * MSEC - 1);
+		CU_ASSERT_EQUAL(t_answers(p.io), 0);
+		t_advance(p.env, 1);
+		CU_ASSERT_EQUAL_FATAL(t_answers(p.io), 1);
+		a = t_answer(p.io);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+		CU_ASSERT_EQUAL(le16toh(a.cqe.cid), cid[i]);
+	}
+	CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, 0);
+	t_pair_free(&p);
+}
+
+static void others_are_not_held_up(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_qos_config cfg = limit(RDT_QOS_READ_IOPS, 100);
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
+	use_up(&p);
+	send_rw(p.io, false, 0, 1);
+	/* A write, a Flush, and the other namespace. */
+	t_rw_sqe(p.io, &sqe, true, 0, 1, data);
+	a = t_exec(p.io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_sqe(p.io, &sqe, nvme_cmd_flush, NULL, 0);
+	sqe.nsid = htole32(1);
+	a = t_exec(p.io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_rw_sqe(p.io, &sqe, false, 0, 1, data);
+	sqe.nsid = htole32(5);
+	a = t_exec(p.io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(t_answers(p.io), 0);
+	t_advance(p.env, 10 * MSEC);
+	CU_ASSERT_EQUAL(t_answers(p.io), 1);
+	t_pair_free(&p);
+}
+
+static void bandwidth_counts_what_moves(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_qos_config cfg = limit(RDT_QOS_WRITE_BYTES, 640 << 10); /* 64 KiB in 100 ms */
+	unsigned int went = 0;
+
+	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
+	for (unsigned int i = 0; i < 4; i++)
+		send_rw(p.io, true, 0, T_MDTS / 512);
+	t_turn(p.env);
+	went = t_answers(p.io);
+	CU_ASSERT_EQUAL(went, 1);
+	t_advance(p.env, 99 * MSEC - RDT_QOS_BURST); /* that much was saved up */
+	CU_ASSERT_EQUAL(t_answers(p.io), 1);
+	t_advance(p.env, 1 * MSEC);
+	CU_ASSERT_EQUAL(t_answers(p.io), 2);
+	t_advance(p.env, 200 * MSEC);
+	CU_ASSERT_EQUAL(t_answers(p.io), 4);
+	t_pair_free(&p);
+}
+
+/* Two queues on two reactors: both get on, and together they get what there is. */
+static void reactors_share_one_limit(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 100);
+	struct t_conn *other = t_conn_new(p.env, 0, 2, 16);
+	unsigned int one, two;
+
+	t_connect(other, p.cntlid);
+	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
+	use_up(&p);
+	for (unsigned int i = 0; i < 12; i++) {
+		send_rw(p.io, false, 0, 1);
+		send_rw(other, false, 0, 1);
+	}
+	t_turn(p.env);
+	for (unsigned int i = 0; i < 10; i++)
+		t_advance(p.env, 10 * MSEC);
+	one = t_answers(p.io);
+	two = t_answers(other);
+	CU_ASSERT_EQUAL(one + two, 10);
+	CU_ASSERT_TRUE(one >= 4 && two >= 4);
+	for (unsigned int i = 0; i < 14; i++)
+		t_advance(p.env, 10 * MSEC);
+	CU_ASSERT_EQUAL(t_answers(p.io) + t_answers(other), 24);
+	t_pair_free(&p);
+}
+
+static void a_hosts_limit_is_for_all_its_namespaces(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 100), slower = limit(RDT_QOS_IOPS, 50);
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	CU_ASSERT_EQUAL(rdt_qos_set_host(&p.env->t->subsys[0], T_HOST, &cfg), 0);
+	CU_ASSERT_EQUAL(rdt_qos_set_host(&p.env->t->subsys[0], T_HOST2, &slower), 0);
+	use_up(&p);
+	t_rw_sqe(p.io, &sqe, false, 0, 1, data);
+	sqe.nsid = htole32(5);
+	t_send(p.io, &sqe, NULL, 0);
+	send_rw(p.io, false, 0, 1);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 0);
+	t_advance(p.env, 10 * MSEC);
+	CU_ASSERT_EQUAL(t_answers(p.io), 1);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+	t_advance(p.env, 10 * MSEC);
+	CU_ASSERT_EQUAL(t_answers(p.io), 1);
+	t_answer(p.io);
+	/* And the namespace's own after it. */
+	rdt_qos_set_ns(ns_of(p.env, 0), &slower);
+	for (unsigned int i = 0; i < EAGER; i++)
+		send_rw(p.io, false, 0, 1);
+	for (unsigned int i = 0; i < 10; i++)
+		t_advance(p.env, 10 * MSEC);
+	CU_ASSERT_EQUAL(t_answers(p.io), EAGER);
+	CU_ASSERT_EQUAL(rdt_qos_set_host(&p.env->t->subsys[0], T_HOST2, NULL), 0);
+	CU_ASSERT_EQUAL(rdt_qos_set_host(&p.env->t->subsys[0], "nqn.2026-01.org.e:no", NULL), 0);
+	t_pair_free(&p);
+}
+
+static void new_limits_reach_those_who_wait(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 1);
+
+	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
+	send_rw(p.io, false, 0, 1);
+	for (unsigned int i = 0; i < EAGER; i++)
+		send_rw(p.io, false, 0, 1);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 1);
+	t_answer(p.io);
+	rdt_qos_set_ns(ns_of(p.env, 0), NULL);
+	t_advance(p.env, 100 * MSEC);
+	CU_ASSERT_EQUAL(t_answers(p.io), EAGER);
+	t_pair_free(&p);
+}
+
+static void what_waits_can_be_aborted(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 100);
+	uint16_t cid, next;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
+	use_up(&p);
+	cid = send_rw(p.io, false, 0, 1);
+	next = send_rw(p.io, false, 0, 1);
+	t_turn(p.env);
+	t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
+	sqe.cdw10 = htole32((uint32_t)cid << 16 | 1);
+	a = t_exec(p.admin, &sqe);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
+	/* Its turn is not lost: the next one goes then. */
+	t_advance(p.env, 10 * MSEC);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(le16toh(a.cqe.cid), next);
+	t_pair_free(&p);
+}
+
+static void a_connection_may_end_while_it_waits(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 1);
+	struct t_conn *other = t_conn_new(p.env, 1, 2, 16);
+
+	t_connect(other, p.cntlid);
+	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
+	send_rw(p.io, false, 0, 1);
+	for (unsigned int i = 0; i < EAGER; i++)
+		send_rw(p.io, false, 0, 1);
+	send_rw(other, false, 0, 1);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, EAGER + 1);
+	t_conn_cut(p.io);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, 1);
+	for (unsigned int i = 0; i < 11; i++)
+		t_advance(p.env, 100 * MSEC);
+	CU_ASSERT_EQUAL(t_answers(other), 1); /* the dead queue's turns were not taken */
+	t_pair_free(&p);
+}
+
+const struct t_case t_limit_cases[] = {
+	{"commands go in order as time allows", commands_go_in_order_as_time_allows},
+	{"others are not held up", others_are_not_held_up},
+	{"bandwidth counts what moves", bandwidth_counts_what_moves},
+	{"reactors share one limit", reactors_share_one_limit},
+	{"a host's limit is for all its namespaces", a_hosts_limit_is_for_all_its_namespaces},
+	{"new limits reach those who wait", new_limits_reach_those_who_wait},
+	{"what waits can be aborted", what_waits_can_be_aborted},
+	{"a connection may end while it waits", a_connection_may_end_while_it_waits},
+	{NULL, NULL},
+};

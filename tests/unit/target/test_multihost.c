@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Several hosts and several paths: who may connect, who sees what, and by which way. */
+#include <errno.h>
+#include <string.h>
+
+#include "util/sockaddr.h"
+#include "t_target.h"
+
+#define CMD(sc)  (NVME_SCT_CMD_SPECIFIC << 8 | (sc))
+#define PATH(sc) (NVME_SCT_PATH << 8 | (sc))
+
+/* Connect @host to the first subsystem through @l, and enable. NULL: refused, with *status. */
+static struct t_conn *join(struct t_env *env, struct rdt_listener *l, const char *host,
+			   uint16_t *status, uint16_t *cntlid)
+{
+	struct t_conn *c = t_conn_new(env, 0, 0, 32);
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	c->qp.listener = l;
+	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+	memset(data.hostnqn, 0, sizeof(data.hostnqn));
+	strcpy(data.hostnqn, host);
+	memset(data.hostid, host[strlen(host) - 1], sizeof(data.hostid));
+	a = t_exec(c, &sqe);
+	if (status)
+		*status = t_status(&a);
+	if (t_status(&a))
+		return NULL;
+	if (cntlid)
+		*cntlid = (uint16_t)le32toh(a.cqe.result);
+	t_enable(c);
+	return c;
+}
+
+static uint16_t join_status(struct t_env *env, struct rdt_listener *l, const char *host)
+{
+	uint16_t status;
+
+	join(env, l, host, &status, NULL);
+	return status;
+}
+
+static struct t_answer identify(struct t_conn *c, uint32_t cns, uint32_t nsid, void *buf)
+{
+	struct nvme_sqe sqe;
+
+	memset(buf, 0xee, 4096);
+	t_sqe(c, &sqe, nvme_admin_identify, buf, 4096);
+	sqe.nsid = htole32(nsid);
+	sqe.cdw10 = htole32(cns);
+	return t_exec(c, &sqe);
+}
+
+static struct t_answer get_log(struct t_conn *c, uint32_t lid_lsp, uint32_t offset, void *buf,
+			       uint32_t len)
+{
+	struct nvme_sqe sqe;
+
+	memset(buf, 0xee, len);
+	t_sqe(c, &sqe, nvme_admin_get_log_page, buf, len);
+	sqe.cdw10 = htole32(lid_lsp | (len / 4 - 1) << 16);
+	sqe.cdw12 = htole32(offset);
+	return t_exec(c, &sqe);
+}
+
+static struct t_answer feature(struct t_conn *c, bool set, uint32_t cdw10, uint32_t cdw11,
+			       uint32_t nsid, void *buf, uint32_t len)
+{
+	struct nvme_sqe sqe;
+
+	t_sqe(c, &sqe, set ? nvme_admin_set_features : nvme_admin_get_features, buf, len);
+	sqe.cdw10 = htole32(cdw10);
+	sqe.cdw11 = htole32(cdw11);
+	sqe.nsid = htole32(nsid);
+	return t_exec(c, &sqe);
+}
+
+static uint16_t read_block(struct t_conn *io, uint32_t nsid)
+{
+	struct nvme_sqe sqe;
+	uint8_t buf[512];
+	struct t_answer a;
+
+	t_rw_sqe(io, &sqe, false, 0, 1, buf);
+	sqe.nsid = htole32(nsid);
+	a = t_exec(io, &sqe);
+	return t_status(&a);
+}
+
+/* ---- what a host sees ---- */
+
+static void masked_namespace(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_subsys *ss = &p.env->t->subsys[0];
+	const char *one[] = {T_HOST}, *two[] = {T_HOST2};
+	struct nvme_ns_list list;
+	struct t_conn *other, *later;
+	uint8_t buf[4096], zero[4096] = {0};
+	struct t_answer a;
+
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(ss, 5), two, 1), 0);
+	other = join(p.env, NULL, T_HOST2, NULL, NULL);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(other);
+	/* T_HOST: as if it were not there. */
+	identify(p.admin, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
+	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 1);
+	CU_ASSERT_EQUAL(list.ns[1], 0);
+	identify(p.admin, NVME_IDENTIFY_CNS_ALLOCATED_NS_LIST, 0, &list);
+	CU_ASSERT_EQUAL(list.ns[1], 0);
+	a = identify(p.admin, NVME_IDENTIFY_CNS_NS, 5, buf);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(memcmp(buf, zero, sizeof(buf)), 0);
+	a = identify(p.admin, NVME_IDENTIFY_CNS_ALLOCATED_NS, 5, buf);
+	CU_ASSERT_EQUAL(memcmp(buf, zero, sizeof(buf)), 0);
+	a = identify(p.admin, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 5, buf);
+	CU_ASSERT_EQUAL(memcmp(buf, zero, sizeof(buf)), 0);
+	a = identify(p.admin, NVME_IDENTIFY_CNS_NS_DESC_LIST, 5, buf);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_NS);
+	a = identify(p.admin, NVME_IDENTIFY_CNS_NS_CTRL_LIST, 5, buf);
+	CU_ASSERT_EQUAL(memcmp(buf, zero, sizeof(buf)), 0);
+	CU_ASSERT_EQUAL(read_block(p.io, 5), NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(read_block(p.io, 1), 0);
+	/* So it is for a controller that comes later. */
+	later = join(p.env, NULL, T_HOST, NULL, NULL);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(later);
+	identify(later, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
+	CU_ASSERT_EQUAL(list.ns[1], 0);
+	/* The other host sees both. */
+	identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
+	CU_ASSERT_EQUAL(le32toh(list.ns[1]), 5);
+	/* Turned round while both are connected: each is told of what changed for it. */
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(ss, 5), one, 1), 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(read_block(p.io, 5), 0);
+	get_log(p.admin, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
+	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 5);
+	get_log(other, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
+	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 5);
+	identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
+	CU_ASSERT_EQUAL(list.ns[1], 0);
+	/* An empty list is everybody; who saw it already is not told. */
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(ss, 5), NULL, 0), 0);
+	get_log(p.admin, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
+	CU_ASSERT_EQUAL(list.ns[0], 0);
+	t_pair_free(&p);
+}
+
+static void controller_lists(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_subsys *ss = &p.env->t->subsys[0];
+	const char *one[] = {T_HOST};
+	struct nvme_ctrl_list list;
+	uint16_t cntlid = 0;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(join(p.env, NULL, T_HOST2, NULL, &cntlid));
+	rdt_ns_set_hosts(rdt_ns_of(ss, 5), one, 1);
+	identify(p.admin, NVME_IDENTIFY_CNS_CTRL_LIST, 0, &list);
+	CU_ASSERT_EQUAL(le16toh(list.num), 2);
+	CU_ASSERT_EQUAL(le16toh(list.identifier[0]), p.cntlid);
+	CU_ASSERT_EQUAL(le16toh(list.identifier[1]), cntlid);
+	identify(p.admin, NVME_IDENTIFY_CNS_CTRL_LIST | (uint32_t)cntlid << 16, 0, &list);
+	CU_ASSERT_EQUAL(le16toh(list.num), 1);
+	CU_ASSERT_EQUAL(le16toh(list.identifier[0]), cntlid);
+	identify(p.admin, NVME_IDENTIFY_CNS_NS_CTRL_LIST, 5, &list);
+	CU_ASSERT_EQUAL(le16toh(list.num), 1);
+	CU_ASSERT_EQUAL(le16toh(list.identifier[0]), p.cntlid);
+	identify(p.admin, NVME_IDENTIFY_CNS_NS_CTRL_LIST, 1, &list);
+	CU_ASSERT_EQUAL(le16toh(list.num), 2);
+	t_pair_free(&p);
+}
+
+static void other_identify_structures(void)
+{
+	struct t_pair p = t_pair_new();
+	static const uint8_t not_here[] = {NVME_IDENTIFY_CNS_NVMSET_LIST,
+					   NVME_IDENTIFY_CNS_PRIMARY_CTRL_CAP,
+					   NVME_IDENTIFY_CNS_SECONDARY_CTRL_LIST,
+					   NVME_IDENTIFY_CNS_NS_GRANULARITY,
+					   NVME_IDENTIFY_CNS_UUID_LIST,
+					   0x1d,
+					   0xff};
+	static const uint8_t of_a_set[] = {NVME_IDENTIFY_CNS_CSI_NS, NVME_IDENTIFY_CNS_CSI_CTRL,
+					   NVME_IDENTIFY_CNS_CSI_NS_ACTIVE_LIST};
+	struct nvme_id_ctrl_nvm nvm;
+	struct nvme_id_iocs iocs;
+	struct nvme_id_independent_id_ns ind;
+	struct nvme_sqe sqe;
+	uint8_t buf[4096];
+	struct t_answer a;
+
+	for (size_t i = 0; i < sizeof(not_here); i++) {
+		a = identify(p.admin, not_here[i], 1, buf);
+		CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	}
+	identify(p.admin, NVME_IDENTIFY_CNS_CSI_CTRL, 0, &nvm);
+	CU_ASSERT_EQUAL(nvm.wzsl, RDT_WZSL);
+	CU_ASSERT_EQUAL(nvm.vsl, RDT_VSL);
+	CU_ASSERT_EQUAL(nvm.dmrl, RDT_DMRL);
+	CU_ASSERT_EQUAL(le32toh(nvm.dmrsl), RDT_DMRSL);
+	CU_ASSERT_EQUAL(le64toh(nvm.dmsl), RDT_DMSL);
+	for (size_t i = 0; i < sizeof(of_a_set); i++) { /* zoned namespaces */
+		t_sqe(p.admin, &sqe, nvme_admin_identify, buf, 4096);
+		sqe.nsid = htole32(1);
+		sqe.cdw10 = htole32(of_a_set[i]);
+		sqe.cdw11 = htole32((uint32_t)NVME_CSI_ZNS << 24);
+		a = t_exec(p.admin, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	}
+	identify(p.admin, NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE | 0xffffu << 16, 0, &iocs);
+	CU_ASSERT_EQUAL(le64toh(iocs.iocsc[0]), 1);
+	CU_ASSERT_EQUAL(iocs.iocsc[1], 0);
+	identify(p.admin, NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE, 0, &iocs);
+	CU_ASSERT_EQUAL(le64toh(iocs.iocsc[0]), 1);
+	a = identify(p.admin, NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE | 0x7777u << 16, 0, &iocs);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	identify(p.admin, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 1, &ind);
+	CU_ASSERT_EQUAL(ind.nstat, 1);
+	CU_ASSERT_EQUAL(ind.nmic, 1);
+	CU_ASSERT_EQUAL(le32toh(ind.anagrpid), 1);
+	t_pair_free(&p);
+}
+
+/* ---- who may connect ---- */
+
+static void hosts_change(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_subsys *ss = &p.env->t->subsys[0];
+	const char *two[] = {T_HOST2};
+	bool gone = false, io_gone = false, other_gone = false;
+	uint64_t genctr = atomic_load(&p.env->t->genctr);
+	struct t_conn *other = join(p.env, NULL, T_HOST2, NULL, NULL);
+
+	p.admin->gone = &gone;
+	p.io->gone = &io_gone;
+	other->gone = &other_gone;
+	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, false, two, 1), 0);
+	t_turn(p.env);
+	CU_ASSERT_TRUE(gone);
+	CU_ASSERT_TRUE(io_gone);
+	CU_ASSERT_FALSE(other_gone);
+	CU_ASSERT_EQUAL(ss->ctrls_count, 1);
+	CU_ASSERT_EQUAL(atomic_load(&p.env->t->genctr), genctr + 1);
+	CU_ASSERT_EQUAL(join_status(p.env, NULL, T_HOST), CMD(NVME_SC_CONNECT_INVALID_HOST));
+	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, false, two, 1), 0); /* no change, no news */
+	CU_ASSERT_EQUAL(atomic_load(&p.env->t->genctr), genctr + 1);
+	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, true, NULL, 0), 0);
+	CU_ASSERT_EQUAL(join_status(p.env, NULL, T_HOST), 0);
+	other->gone = NULL;
+	t_pair_free(&p);
+}
+
+static void duplicates(void)
+{
+	struct t_env *env = t_env_new();
+	struct rdt_subsys *ss = &env->t->subsys[0];
+	struct rdt_listener l[2] = {0};
+	bool gone = false, path_gone = false;
+	struct t_conn *first = join(env, &l[0], T_HOST, NULL, NULL);
+	struct t_conn *path = join(env, &l[1], T_HOST, NULL, NULL);
+
+	first->gone = &gone;
+	path->gone = &path_gone;
+	CU_ASSERT_EQUAL(join_status(env, &l[0], T_HOST), 0); /* allowed unless said otherwise */
+	ss->duplicate_host = RDT_DUPLICATE_REFUSE;
+	CU_ASSERT_EQUAL(join_status(env, &l[0], T_HOST), CMD(NVME_SC_CONNECT_CTRL_BUSY));
+	CU_ASSERT_EQUAL(join_status(env, &l[0], T_HOST2), 0);
+	CU_ASSERT_EQUAL(ss->ctrls_count, 4);
+	ss->duplicate_host = RDT_DUPLICATE_REPLACE;
+	CU_ASSERT_EQUAL(join_status(env, &l[0], T_HOST), 0);
+	t_turn(env);
+	/* Both of the first listener went, the other path and the other host stay. */
+	CU_ASSERT_TRUE(gone);
+	CU_ASSERT_FALSE(path_gone);
+	CU_ASSERT_EQUAL(ss->ctrls_count, 3);
+	path->gone = NULL;
+	t_env_free(env);
+}
+
+static void cntlid_range(void)
+{
+	struct t_env *env = t_env_new();
+	struct rdt_subsys *ss = &env->t->subsys[0];
+	uint16_t id[3] = {0};
+	struct t_conn *c;
+
+	ss->cntlid_min = ss->next_cntlid = 700;
+	ss->cntlid_max = 701;
+	c = join(env, NULL, T_HOST, NULL, &id[0]);
+	join(env, NULL, T_HOST, NULL, &id[1]);
+	CU_ASSERT_EQUAL(id[0], 700);
+	CU_ASSERT_EQUAL(id[1], 701);
+	CU_ASSERT_EQUAL(join_status(env, NULL, T_HOST), CMD(NVME_SC_CONNECT_CTRL_BUSY));
+	t_conn_cut(c);
+	t_turn(env);
+	join(env, NULL, T_HOST, NULL, &id[2]);
+	CU_ASSERT_EQUAL(id[2], 700);
+	t_env_free(env);
+}
+
+/* ---- paths ---- */
+
+struct ana_env {
+	struct t_env *env;
+	struct rdt_listener l[2];
+	struct rdt_listener_config cfg;
+	struct t_conn *admin[2]; /* of one host, by each listener */
+	struct t_conn *io[2];
+};
+
+/* join() made the Host ID of the NQN's last character. */
+static struct t_conn *join_io(struct t_env *env, uint16_t cntlid)
+{
+	struct t_conn *c = t_conn_new(env, 1, 1, 16);
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_connect_sqe(c, &sqe, &data, cntlid);
+	memset(data.hostid, '1', sizeof(data.hostid));
+	a = t_exec(c, &sqe);
+	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
+	return c;
+}
+
+static void ana_new(struct ana_env *e)
+{
+	memset(e, 0, sizeof(*e));
+	e->env = t_env_new();
+	for (unsigned int i = 0; i < 2; i++) {
+		uint16_t cntlid;
+
+		e->l[i].cfg = &e->cfg;
+		rdt_ana_init(&e->l[i]);
+		e->admin[i] = join(e->env, &e->l[i], T_HOST, NULL, &cntlid);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(e->admin[i]);
+		e->io[i] = join_io(e->env, cntlid);
+	}
+}
+
+static void ana_states(void)
+{
+	static const struct {
+		enum nvme_ana_state state;
+		uint16_t status;
+		bool nuse;
+	} rows[] = {
+		{NVME_ANA_STATE_NONOPTIMIZED, 0, true},
+		{NVME_ANA_STATE_INACCESSIBLE, PATH(NVME_SC_ANA_INACCESSIBLE), false},
+		{NVME_ANA_STATE_PERSISTENT_LOSS, PATH(NVME_SC_ANA_PERSISTENT_LOSS), false},
+		{NVME_ANA_STATE_CHANGE, PATH(NVME_SC_ANA_TRANSITION), true},
+		{NVME_ANA_STATE_OPTIMIZED, 0, true},
+	};
+	struct ana_env e;
+	struct nvme_id_ns id;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+	uint8_t buf[512];
+
+	ana_new(&e);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CU_ASSERT_EQUAL(rdt_ana_set(e.env->t, &e.l[0], 1, rows[i].state), 0);
+		CU_ASSERT_EQUAL(read_block(e.io[0], 1), rows[i].status);
+		CU_ASSERT_EQUAL(read_block(e.io[1], 1), 0); /* the other path works on */
+		t_rw_sqe(e.io[0], &sqe, true, 0, 1, buf);
+		a = t_exec(e.io[0], &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), rows[i].status);
+		CU_ASSERT_FALSE(t_dnr(&a)); /* or the host would not try elsewhere */
+		t_sqe(e.io[0], &sqe, nvme_cmd_flush, NULL, 0);
+		sqe.nsid = htole32(1);
+		a = t_exec(e.io[0], &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), rows[i].status);
+		/* Features of a namespace go the same way, Identify does not. */
+		a = feature(e.admin[0], false, NVME_FEAT_FID_RESV_MASK, 0, 1, NULL, 0);
+		CU_ASSERT_EQUAL(t_status(&a), rows[i].status);
+		a = identify(e.admin[0], NVME_IDENTIFY_CNS_NS, 1, &id);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+		CU_ASSERT_EQUAL(le64toh(id.nsze), T_BLOCKS);
+		CU_ASSERT_EQUAL(id.nuse != 0, rows[i].nuse);
+		CU_ASSERT_EQUAL(le32toh(id.anagrpid), 1);
+	}
+	CU_ASSERT_EQUAL(rdt_ana_set(e.env->t, &e.l[0], 0, NVME_ANA_STATE_OPTIMIZED), -EINVAL);
+	CU_ASSERT_EQUAL(
+		rdt_ana_set(e.env->t, &e.l[0], RDT_ANA_GROUPS + 1, NVME_ANA_STATE_OPTIMIZED),
+		-EINVAL);
+	t_env_free(e.env);
+}
+
+/* A group of the page, which need not be aligned. Returns the position of the next one. */
+static size_t group_at(const uint8_t *page, size_t pos, struct nvme_ana_group_desc *d,
+		       uint32_t *first)
+{
+	memcpy(d, page + pos, sizeof(*d));
+	if (d->nnsids)
+		memcpy(first, page + pos + sizeof(*d), sizeof(*first));
+	return pos + sizeof(*d) + 4 * le32toh(d->nnsids);
+}
+
+static void ana_log(void)
+{
+	struct ana_env e;
+	uint8_t page[512];
+	struct nvme_ana_log log;
+	struct nvme_ana_group_desc d;
+	uint64_t head, group;
+	uint32_t nsid = 0;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+	size_t pos;
+
+	ana_new(&e);
+	e.env->ns[0].ana_group = 3; /* NSID 5 */
+	a = get_log(e.admin[0], NVME_LOG_LID_ANA, 0, page, sizeof(page));
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	memcpy(&log, page, sizeof(log));
+	CU_ASSERT_EQUAL(le16toh(log.ngrps), 2);
+	pos = group_at(page, sizeof(log), &d, &nsid);
+	CU_ASSERT_EQUAL(le32toh(d.grpid), 1);
+	CU_ASSERT_EQUAL(le32toh(d.nnsids), 1);
+	CU_ASSERT_EQUAL(le32toh(nsid), 1);
+	CU_ASSERT_EQUAL(d.state, NVME_ANA_STATE_OPTIMIZED);
+	group = le64toh(d.chgcnt);
+	group_at(page, pos, &d, &nsid);
+	CU_ASSERT_EQUAL(le32toh(d.grpid), 3);
+	CU_ASSERT_EQUAL(le32toh(nsid), 5);
+	head = le64toh(log.chgcnt);
+	CU_ASSERT_NOT_EQUAL(head, 0);
+	/* A change counts once, for its group and for the page, on its listener. */
+	rdt_ana_set(e.env->t, &e.l[0], 1, NVME_ANA_STATE_INACCESSIBLE);
+	rdt_ana_set(e.env->t, &e.l[0], 1, NVME_ANA_STATE_INACCESSIBLE);
+	get_log(e.admin[0], NVME_LOG_LID_ANA | NVME_LOG_ANA_LSP_RGO_GROUPS_ONLY << 8, 0, page,
+		sizeof(page));
+	memcpy(&log, page, sizeof(log));
+	CU_ASSERT_EQUAL(le64toh(log.chgcnt), head + 1);
+	pos = group_at(page, sizeof(log), &d, &nsid);
+	CU_ASSERT_EQUAL(le64toh(d.chgcnt), group + 1);
+	CU_ASSERT_EQUAL(d.state, NVME_ANA_STATE_INACCESSIBLE);
+	CU_ASSERT_EQUAL(d.nnsids, 0); /* groups only */
+	group_at(page, pos, &d, &nsid);
+	CU_ASSERT_EQUAL(le32toh(d.grpid), 3);
+	get_log(e.admin[1], NVME_LOG_LID_ANA, 0, page, sizeof(page));
+	memcpy(&log, page, sizeof(log));
+	group_at(page, sizeof(log), &d, &nsid);
+	CU_ASSERT_EQUAL(le64toh(log.chgcnt), head);
+	CU_ASSERT_EQUAL(d.state, NVME_ANA_STATE_OPTIMIZED);
+	/* A window, and one past the end. */
+	get_log(e.admin[0], NVME_LOG_LID_ANA, 16 + 32, page, 4);
+	CU_ASSERT_EQUAL(page[0], 1);
+	t_sqe(e.admin[0], &sqe, nvme_admin_get_log_page, page, 4);
+	sqe.cdw10 = htole32(NVME_LOG_LID_ANA);
+	sqe.cdw12 = htole32(16 + 36 + 36 + 4);
+	a = t_exec(e.admin[0], &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	t_env_free(e.env);
+}
+
+static void ana_event(void)
+{
+	struct ana_env e;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	ana_new(&e);
+	for (unsigned int i = 0; i < 2; i++) {
+		a = feature(e.admin[i], true, NVME_FEAT_FID_ASYNC_EVENT, NVME_CTRL_OAES_ANA, 0,
+			    NULL, 0);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+		t_sqe(e.admin[i], &sqe, nvme_admin_async_event, NULL, 0);
+		t_send(e.admin[i], &sqe, NULL, 0);
+	}
+	t_turn(e.env);
+	rdt_ana_set(e.env->t, &e.l[0], 2, NVME_ANA_STATE_INACCESSIBLE); /* without namespaces */
+	t_turn(e.env);
+	CU_ASSERT_EQUAL(t_answers(e.admin[0]), 0);
+	rdt_ana_set(e.env->t, &e.l[0], 1, NVME_ANA_STATE_INACCESSIBLE);
+	t_turn(e.env);
+	CU_ASSERT_EQUAL_FATAL(t_answers(e.admin[0]), 1);
+	a = t_answer(e.admin[0]);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 0x000c0302);
+	CU_ASSERT_EQUAL(t_answers(e.admin[1]), 0);
+	t_env_free(e.env);
+}
+
+/* ---- discovery ---- */
+
+static void referrals(void)
+{
+	struct t_env *env = t_env_new();
+	struct rdt_referral_config list[2] = {{"192.0.2.44", 4420}, {"2001:db8::5", 8009}};
+	struct t_conn *c = t_conn_new(env, 1, 0, 32);
+	static uint8_t page[4096];
+	struct nvmf_discovery_log *log = (void *)page;
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+	uint64_t genctr;
+
+	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+	strcpy(data.subsysnqn, NVMF_DISC_NQN);
+	a = t_exec(c, &sqe);
+	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
+	t_enable(c);
+	get_log(c, NVME_LOG_LID_DISCOVER, 0, page, 1024);
+	genctr = le64toh(log->genctr);
+	CU_ASSERT_EQUAL(log->numrec, 0); /* no listeners here */
+	CU_ASSERT_EQUAL(rdt_referrals_set(env->t, list, 2), 0);
+	get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
+	CU_ASSERT_EQUAL(le64toh(log->genctr), genctr + 1);
+	CU_ASSERT_EQUAL(le64toh(log->numrec), 2);
+	CU_ASSERT_EQUAL(log->entries[0].subtype, NVME_NQN_DISC);
+	CU_ASSERT_STRING_EQUAL(log->entries[0].subnqn, NVMF_DISC_NQN);
+	CU_ASSERT_STRING_EQUAL(log->entries[0].traddr, "192.0.2.44");
+	CU_ASSERT_STRING_EQUAL(log->entries[0].trsvcid, "4420");
+	CU_ASSERT_EQUAL(log->entries[1].adrfam, NVMF_ADDR_FAMILY_IP6);
+	CU_ASSERT_STRING_EQUAL(log->entries[1].traddr, "2001:db8::5");
+	CU_ASSERT_STRING_EQUAL(log->entries[1].trsvcid, "8009");
+	CU_ASSERT_EQUAL(rdt_referrals_set(env->t, list, 2), 0);
+	CU_ASSERT_EQUAL(atomic_load(&env->t->genctr), genctr + 1);
+	CU_ASSERT_EQUAL(rdt_referrals_set(env->t, NULL, 0), 0);
+	CU_ASSERT_EQUAL(atomic_load(&env->t->genctr), genctr + 2);
+	t_env_free(env);
+}
+
+/* ---- features with data ---- */
+
+static void data_features(void)
+{
+	struct t_pair p = t_pair_new();
+	struct nvme_feat_host_behavior hb = {.acre = 1};
+	struct nvme_timestamp ts = {.timestamp = {0x10, 0x27}}; /* 10000 ms */
+	uint8_t hostid[16], want[16];
+	struct nvme_sqe sqe;
+	uint8_t buf[512];
+	struct t_answer a;
+
+	memset(want, 0x11, sizeof(want));
+	a = feature(p.admin, false, NVME_FEAT_FID_HOST_ID, 1, 0, hostid, 16);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(memcmp(hostid, want, 16), 0);
+	a = feature(p.admin, false, NVME_FEAT_FID_HOST_ID, 0, 0, hostid, 8);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	a = feature(p.admin, true, NVME_FEAT_FID_HOST_ID, 1, 0, hostid, 16);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_CMD_SEQ_ERROR);
+
+	a = feature(p.admin, true, NVME_FEAT_FID_TIMESTAMP, 0, 0, &ts, 8);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_advance(p.env, 2 * RD_NSEC_PER_SEC);
+	memset(&ts, 0xee, sizeof(ts));
+	a = feature(p.admin, false, NVME_FEAT_FID_TIMESTAMP, 0, 0, &ts, 8);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(ts.timestamp[0] | ts.timestamp[1] << 8, 12000);
+	CU_ASSERT_EQUAL(ts.attr, 1 << 1); /* set by the host */
+
+	/* Retry delays only for who asked for them. */
+	p.env->disk[0].fail = -EINTR;
+	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
+	a = t_exec(p.io, &sqe);
+	CU_ASSERT_EQUAL(le16toh(a.cqe.status) >> 1, NVME_SC_CMD_INTERRUPTED);
+	a = feature(p.admin, true, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, &hb, sizeof(hb));
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	hb.acre = 0;
+	a = feature(p.admin, false, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, &hb, sizeof(hb));
+	CU_ASSERT_EQUAL(hb.acre, 1);
+	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
+	a = t_exec(p.io, &sqe);
+	CU_ASSERT_EQUAL(le16toh(a.cqe.status) >> 1, NVME_SC_CMD_INTERRUPTED | 1 << 11);
+	hb.rsvd1[1] = 1; /* extended LBA formats */
+	a = feature(p.admin, true, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, &hb, sizeof(hb));
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	p.env->disk[0].fail = 0;
+	/* Capabilities come without data. */
+	a = feature(p.admin, false, NVME_FEAT_FID_HOST_BEHAVIOR | 3 << 8, 0, 0, NULL, 0);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 4);
+	a = feature(p.admin, true, NVME_FEAT_FID_IOCS_PROFILE, 1, 0, NULL, 0);
+	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_IOCS_COMBINATION_REJECTED));
+	/* There is no folder for it. */
+	a = feature(p.admin, true, NVME_FEAT_FID_WRITE_PROTECT, 1, 1, NULL, 0);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	t_pair_free(&p);
+}
+
+/* Pages 00h and 12h, held against what the commands really answer. */
+static void support_logs(void)
+{
+	struct t_pair p = t_pair_new();
+	struct nvme_supported_log_pages pages;
+	struct nvme_fid_supported_effects_log fids;
+	uint8_t buf[512];
+	struct t_answer a;
+
+	a = get_log(p.admin, NVME_LOG_LID_SUPPORTED_LOG_PAGES, 0, &pages, sizeof(pages));
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	a = get_log(p.admin, NVME_LOG_LID_FID_SUPPORTED_EFFECTS, 0, &fids, sizeof(fids));
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	for (uint32_t i = 0; i < 256; i++) {
+		a = get_log(p.admin, i, 0, buf, 4);
+		CU_ASSERT_EQUAL(t_status(&a) != CMD(NVME_SC_INVALID_LOG_PAGE),
+				le32toh(pages.lid_support[i]) & 1);
+		a = feature(p.admin, false, i | 3 << 8, 0, 0, NULL, 0);
+		CU_ASSERT_EQUAL(t_status(&a) == 0, le32toh(fids.fid_support[i]) & 1);
+	}
+	t_pair_free(&p);
+}
+
+const struct t_case t_multihost_cases[] = {
+	{"a namespace that only some hosts see", masked_namespace},
+	{"lists of controllers", controller_lists},
+	{"Identify structures of command sets, and those that are not here",
+	 other_identify_structures},
+	{"the list of hosts changes", hosts_change},
+	{"a host that connects twice", duplicates},
+	{"controller IDs of a range", cntlid_range},
+	{"ANA states and what they do to commands", ana_states},
+	{"the ANA log page and its counts", ana_log},
+	{"an ANA change is told on its path only", ana_event},
+	{"referrals", referrals},
+	{"features with data", data_features},
+	{"supported log pages and features are what is answered", support_logs},
+	{NULL, NULL},
+};

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdconform: options, the list of tests, exit status. */
+#include "rdconform.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/parse.h"
+
+enum {
+	EXIT_GOOD = 0,
+	EXIT_BAD = 1, /* a test failed, or there is no target */
+	EXIT_WRONG = 2,
+};
+
+enum {
+	OPT_DATALOSS = 256,
+	OPT_JUNIT,
+	OPT_HOST2_NQN,
+	OPT_HOST2_ID,
+	OPT_PROVIDER,
+	OPT_TIMEOUT,
+	OPT_VERSION,
+	OPT_EXCEPT,
+};
+
+#define DEFAULT_HOST1 "5d6a8c1e-3a0f-4f57-9d0a-7c1be1a40001"
+#define DEFAULT_HOST2 "5d6a8c1e-3a0f-4f57-9d0a-7c1be1a40002"
+#define UUID_NQN      "nqn.2014-08.org.nvmexpress:uuid:"
+#define DEFAULT_MS    10000
+
+static void usage(FILE *out)
+{
+	fputs("Usage: rdconform URI [OPTION...]\n"
+	      "Check an NVMe/RDMA target against the NVMe specifications.\n\n"
+	      "  URI  nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]; without NSID: the first namespace\n\n"
+	      "  -t, --test=FAMILY[.SUITE[.TEST]]  only these; * and ? work; may be repeated\n"
+	      "      --except=FAMILY[.SUITE[.TEST]] not these; may be repeated\n"
+	      "  -l, --list                        print the tests, run none\n"
+	      "      --dataloss                    run the tests that write to the namespace, too\n"
+	      "      --junit=FILE                  write the results as JUnit's XML\n"
+	      "  -q, --hostnqn=NQN                 host NQN of the first host\n"
+	      "  -I, --hostid=UUID                 its host identifier\n"
+	      "      --host2-nqn=NQN               those of the second host\n"
+	      "      --host2-id=UUID\n"
+	      "        (default: " UUID_NQN DEFAULT_HOST1 ",\n"
+	      "         " UUID_NQN DEFAULT_HOST2 ")\n"
+	      "      --provider=NAME               auto, iwarp or verbs\n"
+	      "      --timeout=MS                  for each command, or with a unit (default 10s)\n"
+	      "  -v, --verbose                     trace the library\n"
+	      "      --version\n"
+	      "  -h, --help\n\n"
+	      "Exit status: 0 nothing failed, 1 something did, 2 wrong usage.\n",
+	      out);
+}
+
+static int wrong(const char *what, const char *value)
+{
+	fprintf(stderr, "rdconform: %s%s; try rdconform --help\n", what, value);
+	return EXIT_WRONG;
+}
+
+static bool take_timeout(struct rdc_config *cfg, const char *text)
+{
+	uint64_t v;
+
+	if (rd_parse_u64(text, 100, 3600000, &v) == 0) {
+		cfg->timeout_ms = (unsigned int)v;
+		return true;
+	}
+	if (rd_parse_duration(text, &v) || v / 1000000 < 100 || v / 1000000 > 3600000)
+		return false;
+	cfg->timeout_ms = (unsigned int)(v / 1000000);
+	return true;
+}
+
+/* Returns EXIT_GOOD to go on, else the exit status; *@stop when there is nothing more to do. */
+static int take_option(struct rdc_config *cfg, int c, bool *stop)
+{
+	switch (c) {
+	case 't':
+		cfg->select[cfg->n_select++] = optarg;
+		return EXIT_GOOD;
+	case OPT_EXCEPT:
+		cfg->except[cfg->n_except++] = optarg;
+		return EXIT_GOOD;
+	case 'l':
+		cfg->list = true;
+		return EXIT_GOOD;
+	case 'q':
+		cfg->hostnqn[0] = optarg;
+		return EXIT_GOOD;
+	case 'I':
+		cfg->hostid[0] = optarg;
+		return EXIT_GOOD;
+	case OPT_HOST2_NQN:
+		cfg->hostnqn[1] = optarg;
+		return EXIT_GOOD;
+	case OPT_HOST2_ID:
+		cfg->hostid[1] = optarg;
+		return EXIT_GOOD;
+	case OPT_DATALOSS:
+		cfg->dataloss = true;
+		return EXIT_GOOD;
+	case OPT_JUNIT:
+		cfg->junit = optarg;
+		return EXIT_GOOD;
+	case OPT_PROVIDER:
+		cfg->provider = optarg;
+		return EXIT_GOOD;
+	case OPT_TIMEOUT:
+		return take_timeout(cfg, optarg)
+			       ? EXIT_GOOD
+			       : wrong("--timeout is not from 100 ms to 1 h: ", optarg);
+	case 'v':
+		cfg->verbose = true;
+		return EXIT_GOOD;
+	case OPT_VERSION:
+		printf("rdconform %s\n", rdinit_version());
+		*stop = true;
+		return EXIT_GOOD;
+	case 'h':
+		usage(stdout);
+		*stop = true;
+		return EXIT_GOOD;
+	default:
+		return EXIT_WRONG;
+	}
+}
+
+static int parse(struct rdc_config *cfg, int argc, char **argv, bool *stop)
+{
+	static const struct option longs[] = {
+		{"test", required_argument, NULL, 't'},
+		{"except", required_argument, NULL, OPT_EXCEPT},
+		{"list", no_argument, NULL, 'l'},
+		{"dataloss", no_argument, NULL, OPT_DATALOSS},
+		{"junit", required_argument, NULL, OPT_JUNIT},
+		{"hostnqn", required_argument, NULL, 'q'},
+		{"hostid", required_argument, NULL, 'I'},
+		{"host2-nqn", required_argument, NULL, OPT_HOST2_NQN},
+		{"host2-id", required_argument, NULL, OPT_HOST2_ID},
+		{"provider", required_argument, NULL, OPT_PROVIDER},
+		{"timeout", required_argument, NULL, OPT_TIMEOUT},
+		{"verbose", no_argument, NULL, 'v'},
+		{"version", no_argument, NULL, OPT_VERSION},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, "t:lq:I:vh", longs, NULL)) != -1) {
+		rc = take_option(cfg, c, stop);
+		if (rc || *stop)
+			return rc;
+	}
+	if (cfg->list && optind == argc)
+		return EXIT_GOOD;
+	if (argc - optind != 1)
+		return wrong(argc == optind ? "no target: give a URI" : "one URI only, not ",
+			     argc == optind ? "" : argv[optind + 1]);
+	rdinit_uri_init(&cfg->uri);
+	if (rdinit_uri_parse(argv[optind], &cfg->uri))
+		return wrong(rdinit_get_error(), "");
+	if (!cfg->uri.subnqn[0])
+		return wrong("the URI names no subsystem: ", argv[optind]);
+	return EXIT_GOOD;
+}
+
+/* Is there a test by each of the patterns? */
+static bool check_patterns(const char **patterns, unsigned int n)
+{
+	struct rdc_config one = {.n_select = 1};
+	const struct rdc_suite *suite;
+	const struct rdc_test *test;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		bool found = false;
+
+		one.select = &patterns[i];
+		for (suite = rdc_suites; suite->name; suite++) {
+			for (test = suite->tests; test->name; test++)
+				found |= rdc_selected(&one, suite, test);
+		}
+		if (!found) {
+			fprintf(stderr,
+				"rdconform: there is no test \"%s\"; rdconform --list shows all\n",
+				patterns[i]);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void list(const struct rdc_config *cfg)
+{
+	const struct rdc_suite *suite;
+	const struct rdc_test *test;
+
+	for (suite = rdc_suites; suite->name; suite++) {
+		for (test = suite->tests; test->name; test++) {
+			if (rdc_selected(cfg, suite, test))
+				rdc_report_list(suite, test);
+		}
+	}
+}
+
+static int run(const struct rdc_config *cfg)
+{
+	struct rdc t = {.cfg = cfg};
+	char why[512];
+	int rc;
+
+	/* Before the first of hundreds of tests. */
+	if (rdc_probe(&t, why, sizeof(why))) {
+		fprintf(stderr, "rdconform: %s\n", why);
+		return EXIT_BAD;
+	}
+	rc = rdc_run(&t);
+	if (rc) {
+		fprintf(stderr, "rdconform: %s\n", strerror(-rc));
+		return EXIT_BAD;
+	}
+	rdc_report_summary(&t.report);
+	if (cfg->junit) {
+		rc = rdc_report_junit(&t.report, cfg->junit);
+		if (rc)
+			fprintf(stderr, "rdconform: %s: %s\n", cfg->junit, strerror(-rc));
+	}
+	if (t.report.count[RDC_FAILED])
+		rc = 1;
+	rdc_report_free(&t.report);
+	return rc ? EXIT_BAD : EXIT_GOOD;
+}
+
+int main(int argc, char **argv)
+{
+	struct rdc_config cfg = {
+		.hostnqn = {UUID_NQN DEFAULT_HOST1, UUID_NQN DEFAULT_HOST2},
+		.hostid = {DEFAULT_HOST1, DEFAULT_HOST2},
+		.timeout_ms = DEFAULT_MS,
+	};
+	bool stop = false;
+	int rc;
+
+	signal(SIGPIPE, SIG_IGN);
+	/* As many as arguments, at most. */
+	cfg.select = calloc(2 * (size_t)argc, sizeof(*cfg.select));
+	if (!cfg.select)
+		return EXIT_BAD;
+	cfg.except = cfg.select + argc;
+	rc = parse(&cfg, argc, argv, &stop);
+	if (!rc && !stop &&
+	    (!check_patterns(cfg.select, cfg.n_select) ||
+	     !check_patterns(cfg.except, cfg.n_except)))
+		rc = EXIT_WRONG;
+	if (!rc && !stop) {
+		if (cfg.list)
+			list(&cfg);
+		else
+			rc = run(&cfg);
+	}
+	free(cfg.select);
+	return rc;
+}

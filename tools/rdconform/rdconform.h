@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdconform: does a target keep to the NVMe specifications? What tests are written with. Prototypes
+ * stand under the name of the file that has the bodies.
+ *
+ * A test is a function that takes a struct rdc and returns when all went well. Anything else leaves
+ * it through rdc_fail_at() or rdc_not_supported(), which do not return; what it holds (hosts,
+ * connections, buffers) belongs to the struct rdc and is freed behind it.
+ */
+#ifndef RDCONFORM_H
+#define RDCONFORM_H
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/queue.h>
+
+#include "fabric/fabric.h"
+#include "nvmf/text.h"
+#include "nvmf/wire.h"
+#include "rdinit.h"
+
+/* ---- the tables of tests ---- */
+
+struct rdc;
+
+#define RDC_LOSS  0x1u /* writes to the namespace: only with --dataloss */
+#define RDC_ALIVE 0x2u /* afterwards another host must still be served */
+
+struct rdc_test {
+	const char *name;
+	const char *spec; /* the section that it checks */
+	const char *what; /* the behaviour, as a sentence fragment */
+	void (*fn)(struct rdc *t);
+	unsigned int flags;
+	unsigned int arg; /* for functions that several tests share */
+};
+
+struct rdc_suite {
+	const char *family;
+	const char *name;
+	const struct rdc_test *tests; /* ends with a NULL name */
+};
+
+/* All suites, in order; ends with a NULL name. suites.c */
+extern const struct rdc_suite rdc_suites[];
+
+/* ---- what the user asked for (main.c) ---- */
+
+struct rdc_config {
+	struct rdinit_uri uri;
+	const char *provider;
+	const char *hostnqn[2];
+	const char *hostid[2];
+	unsigned int timeout_ms; /* for each command and each connection */
+	bool dataloss;
+	bool list;
+	bool verbose;
+	const char *junit;
+	const char **select; /* FAMILY[.SUITE[.TEST]] patterns; n_select of them, none: all */
+	unsigned int n_select;
+	const char **except; /* patterns likewise: those that are left out */
+	unsigned int n_except;
+};
+
+/* ---- report.c ---- */
+
+enum rdc_verdict {
+	RDC_PASSED,
+	RDC_FAILED,
+	RDC_NOT_SUPPORTED, /* the target says that it does not do this, and may */
+	RDC_SKIPPED,       /* not asked for */
+};
+
+struct rdc_result {
+	const struct rdc_suite *suite;
+	const struct rdc_test *test;
+	enum rdc_verdict verdict;
+	double seconds;
+	char *why; /* owned; NULL for a pass */
+};
+
+struct rdc_report {
+	struct rdc_result *results;
+	size_t n, room;
+	unsigned int count[4]; /* by verdict */
+};
+
+void rdc_report_list(const struct rdc_suite *suite, const struct rdc_test *test);
+/* Prints the line of the test as well. Returns 0 or -ENOMEM. */
+int rdc_report_add(struct rdc_report *report, const struct rdc_result *result);
+void rdc_report_summary(const struct rdc_report *report);
+/* Returns 0 or -errno. */
+int rdc_report_junit(const struct rdc_report *report, const char *path);
+void rdc_report_free(struct rdc_report *report);
+
+/* ---- run.c ---- */
+
+#define RDC_WHY 1024
+
+struct rdc_mem;
+struct rdc_raw;
+struct rdc_host;
+struct rdc_buf;
+
+struct rdc {
+	const struct rdc_config *cfg;
+	const struct rdc_suite *suite;
+	const struct rdc_test *test;
+	unsigned int arg; /* of the test */
+	struct rdc_report report;
+	char gone[256]; /* why the target is given up; "" while it is not */
+
+	jmp_buf out; /* of the running test */
+	enum rdc_verdict verdict;
+	char why[RDC_WHY];
+
+	struct rdc_host *kept[2]; /* host.c: those that tests share */
+	LIST_HEAD(, rdc_host) hosts;
+	LIST_HEAD(, rdc_buf) bufs;
+	LIST_HEAD(, rdc_raw) raws; /* raw.c */
+	LIST_HEAD(, rdc_mem) mems;
+	struct rd_loop *loop;
+	struct rd_fab *fab;
+};
+
+/* Run all tests that are selected. Returns 0, or -errno when the suites could not be set up. */
+int rdc_run(struct rdc *t);
+bool rdc_selected(const struct rdc_config *cfg, const struct rdc_suite *suite,
+		  const struct rdc_test *test);
+
+void rdc_fail_at(struct rdc *t, const char *file, int line, const char *fmt, ...)
+	__attribute__((noreturn, format(printf, 4, 5)));
+void rdc_not_supported(struct rdc *t, const char *fmt, ...)
+	__attribute__((noreturn, format(printf, 2, 3)));
+/* Zeroed memory that is freed behind the test. */
+void *rdc_buf(struct rdc *t, size_t len);
+/* Bytes that differ from those of another seed in every block. */
+void rdc_fill(void *buf, size_t len, unsigned int seed);
+uint64_t rdc_now_ms(void);
+
+#define RDC_FAIL(t, ...) rdc_fail_at(t, __FILE__, __LINE__, __VA_ARGS__)
+#define RDC_CHECK(t, cond, ...)                   \
+	do {                                      \
+		if (!(cond))                      \
+			RDC_FAIL(t, __VA_ARGS__); \
+	} while (0)
+
+/* ---- host.c: a host by librdinit ---- */
+
+struct rdc_host {
+	LIST_ENTRY(rdc_host) link;
+	struct rdc *t;
+	unsigned int who; /* 0 or 1 */
+	bool kept;        /* for all tests */
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp;
+	struct rdinit_ctrl_info info;
+	struct nvme_id_ctrl id;
+	struct nvme_id_ns ns; /* of the namespace under test */
+	uint32_t nsid;
+	uint32_t bs;
+	uint64_t blocks;
+};
+
+struct rdc_host_opts {
+	uint32_t kato_ms; /* 0: 120 s, so that tests need not care */
+	uint16_t queue_size;
+	bool no_io;     /* no I/O queue, no look at the namespace */
+	bool discovery; /* the discovery controller */
+};
+
+/* The first and the second host, connected, with the namespace under test. Shared by all tests. */
+struct rdc_host *rdc_main(struct rdc *t);
+struct rdc_host *rdc_second(struct rdc *t);
+/* A host of the test's own. @opts NULL: as the others. */
+struct rdc_host *rdc_host_open(struct rdc *t, unsigned int who, const struct rdc_host_opts *opts);
+/* Orderly, or (@abrupt) as if its machine had lost power. */
+void rdc_host_close(struct rdc_host *h, bool abrupt);
+/* Can a new host connect, identify the controller and read? NULL, or why not; static text. */
+const char *rdc_probe(struct rdc *t, char *why, size_t len);
+void rdc_hosts_drop(struct rdc *t, bool kept_too);
+
+/* A command in host byte order. */
+struct rdc_cmd {
+	uint8_t opcode;
+	uint8_t flags; /* byte 1; PSDT is filled in unless as_is */
+	uint32_t nsid;
+	uint32_t cdw2, cdw3;
+	uint32_t cdw10, cdw11, cdw12, cdw13, cdw14, cdw15;
+	void *data;
+	uint32_t len;
+	bool write;    /* data goes to the controller */
+	bool keyed;    /* never in the capsule */
+	bool patience; /* no time limit: an event request */
+};
+
+struct rdc_reply {
+	int err;         /* 0, -EIO with @status, or why there is no answer */
+	uint16_t status; /* SCT and SC, and DNR; 0: success */
+	uint64_t result;
+	char text[160]; /* when err is not 0 */
+};
+
+struct rdc_async {
+	bool done;
+	uint16_t cid;
+	struct rdc_reply r;
+};
+
+/* Send and wait. No answer at all fails the test, but not with the _try variants. */
+struct rdc_reply rdc_admin_at(struct rdc_host *h, const struct rdc_cmd *cmd, const char *file,
+			      int line);
+struct rdc_reply rdc_io_at(struct rdc_host *h, const struct rdc_cmd *cmd, const char *file,
+			   int line);
+struct rdc_reply rdc_admin_try(struct rdc_host *h, const struct rdc_cmd *cmd);
+struct rdc_reply rdc_io_try(struct rdc_host *h, const struct rdc_cmd *cmd);
+#define rdc_admin(h, ...) rdc_admin_at(h, &(struct rdc_cmd){__VA_ARGS__}, __FILE__, __LINE__)
+#define rdc_io(h, ...)    rdc_io_at(h, &(struct rdc_cmd){__VA_ARGS__}, __FILE__, __LINE__)
+
+void rdc_admin_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a);
+void rdc_io_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a);
+/* Returns what librdinit does: -EAGAIN when there is no room. */
+int rdc_io_start_try(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a);
+void rdc_io_start_fused(struct rdc_host *h, const struct rdc_cmd *first,
+			const struct rdc_cmd *second, struct rdc_async a[2]);
+/* Process both queues until @a is done or the time is over. Returns whether it is. */
+bool rdc_wait_ms(struct rdc_host *h, struct rdc_async *a, unsigned int ms);
+/* With the configured time limit; fails the test. */
+struct rdc_reply rdc_wait_at(struct rdc_host *h, struct rdc_async *a, const char *file, int line);
+#define rdc_wait(h, a) rdc_wait_at(h, a, __FILE__, __LINE__)
+
+/* Expectations. @codes end with RDC_END. */
+#define RDC_END     0xffff
+#define RDC_CS(sc)  (NVME_SCT_CMD_SPECIFIC << 8 | (sc))
+#define RDC_ME(sc)  (NVME_SCT_MEDIA << 8 | (sc))
+#define RDC_CODE(r) ((r).status & 0x7ffu)
+
+void rdc_expect_at(struct rdc *t, const struct rdc_reply *r, const char *what,
+		   const uint16_t *codes, const char *file, int line);
+#define RDC_STATUS(t, r, what, ...) \
+	rdc_expect_at(t, &(r), what, (const uint16_t[]){__VA_ARGS__, RDC_END}, __FILE__, __LINE__)
+#define RDC_OK(t, r, what)      RDC_STATUS(t, r, what, 0)
+#define RDC_REFUSED(t, r, what) rdc_expect_at(t, &(r), what, NULL, __FILE__, __LINE__)
+
+/* ---- cmds.c: the commands that many tests send ---- */
+
+struct rdc_reply rdc_identify(struct rdc_host *h, uint8_t cns, uint32_t nsid, uint32_t cdw11,
+			      void *data);
+struct rdc_reply rdc_get_log(struct rdc_host *h, uint8_t lid, uint32_t nsid, uint64_t offset,
+			     void *data, uint32_t len);
+struct rdc_reply rdc_get_feature(struct rdc_host *h, uint8_t fid, unsigned int sel, uint32_t nsid,
+				 uint32_t cdw11, void *data, uint32_t len);
+struct rdc_reply rdc_set_feature(struct rdc_host *h, uint32_t cdw10, uint32_t nsid, uint32_t cdw11,
+				 void *data, uint32_t len);
+/* A Read or Write of @n blocks; the opcode says which. */
+struct rdc_cmd rdc_rw(struct rdc_host *h, uint8_t opcode, uint64_t lba, uint32_t n, void *data);
+struct rdc_reply rdc_read(struct rdc_host *h, uint64_t lba, uint32_t n, void *data);
+struct rdc_reply rdc_write(struct rdc_host *h, uint64_t lba, uint32_t n, void *data);
+/* They have to go well; the data read has to be @want. */
+void rdc_must_write(struct rdc_host *h, uint64_t lba, uint32_t n, void *data);
+void rdc_must_hold(struct rdc_host *h, uint64_t lba, uint32_t n, const void *want);
+/* The test needs these blocks from the start of the namespace. */
+void rdc_need_blocks(struct rdc_host *h, uint64_t n);
+/* A bit of ONCS, with its name. */
+void rdc_need_oncs(struct rdc_host *h, uint16_t bit, const char *name);
+/* An NSID that no namespace has although NN allows it; 0 when there is none. */
+uint32_t rdc_inactive_nsid(struct rdc_host *h);
+/* Largest number of blocks of one command: MDTS and what Read can say. */
+uint32_t rdc_max_blocks(const struct rdc_host *h);
+
+/* ---- raw.c: a connection and its capsules, byte by byte ---- */
+
+struct rdc_raw {
+	LIST_ENTRY(rdc_raw) link;
+	struct rdc *t;
+	struct rd_fab_conn *conn;
+	struct rd_fab_cq *cq;
+	bool resolved, up, over; /* over: the connection has ended, or never came about */
+	bool rejected;
+	uint16_t reject_sts; /* 0: the reject had none, or the device hides it */
+	uint16_t crqsize;
+	int err;
+	uint16_t qid, depth, cntlid;
+	uint16_t next_cid;
+	struct rdc_mem *capsules; /* of @slots, RDC_CAPSULE bytes each */
+	unsigned int slots, next_slot;
+	struct rdc_mem *answers;
+	/* Answers that came and were not taken yet. */
+	struct rdc_answer {
+		struct nvme_cqe cqe;
+		uint32_t len;
+		bool inv;
+		uint32_t inv_key;
+	} * got;
+	unsigned int n_got, max_got;
+};
+
+#define RDC_CAPSULE 20480
+
+struct rdc_mem {
+	LIST_ENTRY(rdc_mem) link;
+	void *p;
+	size_t len;
+	struct rd_fab_mr *mr;
+};
+
+struct rdc_dial {
+	uint16_t qid;
+	uint16_t depth; /* 0: 32; HRQSIZE, HSQSIZE + 1 and our receives unless set below */
+	const void *priv;
+	size_t priv_len;
+	bool has_priv; /* use priv and priv_len, even when 0 */
+	uint16_t ird;  /* 0: 32 */
+	bool no_ird;   /* really 0 */
+};
+
+/* Connect the transport. The outcome is in ->up, ->rejected; only a hang fails the test. */
+struct rdc_raw *rdc_raw_dial(struct rdc *t, const struct rdc_dial *d);
+struct rdc_raw *rdc_raw_must_dial(struct rdc *t, const struct rdc_dial *d);
+void rdc_raw_close(struct rdc_raw *raw);
+/* Memory that the target may reach with @access (IBV_ACCESS_*). */
+struct rdc_mem *rdc_raw_mem(struct rdc_raw *raw, size_t len, int access);
+void rdc_raw_mem_dereg(struct rdc_mem *mem);
+/* One SEND of these bytes. */
+void rdc_raw_send(struct rdc_raw *raw, const void *capsule, size_t len);
+/* Send a work request as it is. */
+void rdc_raw_post(struct rdc_raw *raw, struct ibv_send_wr *wr);
+/* Wait for an answer: 1 when there is one, 0 when the connection is over, -1 when time is up. */
+int rdc_raw_answer(struct rdc_raw *raw, struct rdc_answer *out, unsigned int ms);
+/* Wait for the end of the connection. */
+bool rdc_raw_ended(struct rdc_raw *raw, unsigned int ms);
+
+struct rdc_raw_reply {
+	bool answered; /* else the connection is over */
+	struct rdc_answer a;
+	struct rdc_reply r;
+};
+
+/* Fill in the command id and PSDT, send, wait for its answer. A hang fails the test. */
+struct rdc_raw_reply rdc_raw_cmd(struct rdc_raw *raw, struct nvme_sqe *sqe);
+/* As it is, with @extra bytes behind it; the command id in it is looked for. */
+struct rdc_raw_reply rdc_raw_cmd_as_is(struct rdc_raw *raw, const struct nvme_sqe *sqe,
+				       const void *extra, size_t len);
+void rdc_sgl_none(struct nvme_sqe *sqe);
+void rdc_sgl_keyed(struct nvme_sqe *sqe, const struct rdc_mem *mem, uint32_t len, uint8_t type);
+
+/* ---- rawconn.c: NVMe-oF associations on raw connections ---- */
+
+struct rdc_connect {
+	uint16_t recfmt, qid, sqsize, cntlid;
+	uint8_t cattr;
+	uint32_t kato;
+	struct nvmf_connect_data data;
+};
+
+/* What a correct host sends. */
+void rdc_connect_init(struct rdc *t, struct rdc_connect *c, unsigned int who,
+		      const struct rdc_raw *raw);
+struct rdc_raw_reply rdc_raw_connect(struct rdc_raw *raw, const struct rdc_connect *c);
+struct rdc_raw_reply rdc_raw_prop_get(struct rdc_raw *raw, uint32_t offset, uint8_t attrib);
+struct rdc_raw_reply rdc_raw_prop_set(struct rdc_raw *raw, uint32_t offset, uint64_t value,
+				      uint8_t attrib);
+/* Property Set CC, and wait for CSTS.RDY. */
+void rdc_raw_enable(struct rdc_raw *raw, bool on);
+/* An admin queue, connected, not enabled. */
+struct rdc_raw *rdc_raw_admin_new(struct rdc *t, unsigned int who, uint32_t kato_ms);
+/* An admin queue, connected and enabled, and queues asked for. */
+struct rdc_raw *rdc_raw_admin(struct rdc *t, unsigned int who);
+/* An I/O queue of it. */
+struct rdc_raw *rdc_raw_io(struct rdc_raw *admin, uint16_t qid, uint16_t depth);
+/* A Read or Write by key of @n blocks. */
+void rdc_raw_rw(struct nvme_sqe *sqe, const struct rdc_host *h, uint8_t opcode, uint64_t lba,
+		uint32_t n, const struct rdc_mem *mem, uint8_t type);
+
+#endif /* RDCONFORM_H */

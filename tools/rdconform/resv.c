@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the tests of reservations share. */
+#include <string.h>
+
+#include "resv.h"
+
+struct rdc_reply resv_register(struct rdc_host *h, uint32_t action, uint64_t crkey, uint64_t nrkey)
+{
+	__le64 *keys = rdc_buf(h->t, 16);
+
+	keys[0] = htole64(crkey);
+	keys[1] = htole64(nrkey);
+	return rdc_io(h, .opcode = nvme_cmd_resv_register, .nsid = h->nsid, .cdw10 = action,
+		      .data = keys, .len = 16, .write = true);
+}
+
+struct rdc_reply resv_acquire(struct rdc_host *h, uint32_t action, unsigned int type,
+			      uint64_t crkey, uint64_t prkey)
+{
+	__le64 *keys = rdc_buf(h->t, 16);
+
+	keys[0] = htole64(crkey);
+	keys[1] = htole64(prkey);
+	return rdc_io(h, .opcode = nvme_cmd_resv_acquire, .nsid = h->nsid,
+		      .cdw10 = action | type << 8, .data = keys, .len = 16, .write = true);
+}
+
+struct rdc_reply resv_release(struct rdc_host *h, uint32_t action, unsigned int type,
+			      uint64_t crkey)
+{
+	__le64 *key = rdc_buf(h->t, 8);
+
+	key[0] = htole64(crkey);
+	return rdc_io(h, .opcode = nvme_cmd_resv_release, .nsid = h->nsid,
+		      .cdw10 = action | type << 8, .data = key, .len = 8, .write = true);
+}
+
+struct rdc_reply resv_report(struct rdc_host *h, void *data, uint32_t len, bool eds)
+{
+	return rdc_io(h, .opcode = nvme_cmd_resv_report, .nsid = h->nsid, .cdw10 = len / 4 - 1,
+		      .cdw11 = eds, .data = data, .len = len);
+}
+
+const struct nvme_resv_status *resv_status(struct rdc_host *h)
+{
+	void *data = rdc_buf(h->t, 4096);
+	struct rdc_reply r = resv_report(h, data, 4096, true);
+
+	RDC_OK(h->t, r, "Reservation Report");
+	return data;
+}
+
+unsigned int resv_count(const struct nvme_resv_status *s)
+{
+	return s->regctl[0] | (unsigned int)s->regctl[1] << 8;
+}
+
+const struct nvme_registered_ctrl_ext *resv_find(const struct nvme_resv_status *s, uint64_t key)
+{
+	unsigned int i, n = resv_count(s);
+
+	if (n > (4096 - 64) / 64)
+		n = (4096 - 64) / 64;
+	for (i = 0; i < n; i++) {
+		if (le64toh(s->regctl_eds[i].rkey) == key)
+			return &s->regctl_eds[i];
+	}
+	return NULL;
+}
+
+void resv_clear(struct resv *rv)
+{
+	/* Whoever is registered may clear; a key that is not known is ignored by IEKEY. */
+	resv_register(rv->a, RREGA_REPLACE | IEKEY, 0, KEY1);
+	resv_register(rv->a, RREGA_REGISTER, 0, KEY1);
+	resv_release(rv->a, RRELA_CLEAR, 0, KEY1);
+}
+
+void resv_begin(struct rdc *t, struct resv *rv)
+{
+	const struct nvme_resv_status *s;
+
+	rv->t = t;
+	rv->a = rdc_main(t);
+	rdc_need_oncs(rv->a, NVME_CTRL_ONCS_RESERVATIONS, "reservations");
+	if (!rv->a->ns.rescap)
+		rdc_not_supported(t, "RESCAP of namespace %u is 0", rv->a->nsid);
+	rv->b = rdc_second(t);
+	resv_clear(rv);
+	s = resv_status(rv->a);
+	RDC_CHECK(t, resv_count(s) == 0 && s->rtype == 0,
+		  "after Clear there are %u registrants and a reservation of type %u",
+		  resv_count(s), s->rtype);
+}
+
+void resv_both(struct resv *rv)
+{
+	struct rdc_reply r = resv_register(rv->a, RREGA_REGISTER, 0, KEY1);
+
+	RDC_OK(rv->t, r, "Reservation Register");
+	r = resv_register(rv->b, RREGA_REGISTER, 0, KEY2);
+	RDC_OK(rv->t, r, "Reservation Register by the second host");
+}
+
+void resv_must_acquire(struct rdc_host *h, unsigned int type, uint64_t key)
+{
+	struct rdc_reply r = resv_acquire(h, RACQA_ACQUIRE, type, key, 0);
+
+	RDC_OK(h->t, r, "Reservation Acquire");
+}
+
+void resv_need_type(struct resv *rv, unsigned int type)
+{
+	if (!(rv->a->ns.rescap & 1u << type))
+		rdc_not_supported(rv->t, "RESCAP 0x%02x: no reservations of type %u",
+				  rv->a->ns.rescap, type);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the tests of reservations share. */
+#ifndef RDC_RESV_H
+#define RDC_RESV_H
+
+#include "rdconform.h"
+
+#define KEY1 UINT64_C(0x1111222233334444)
+#define KEY2 UINT64_C(0x5555666677778888)
+
+enum { RREGA_REGISTER, RREGA_UNREGISTER, RREGA_REPLACE };
+enum { RACQA_ACQUIRE, RACQA_PREEMPT, RACQA_PREEMPT_ABORT };
+enum { RRELA_RELEASE, RRELA_CLEAR };
+#define IEKEY 8u
+
+/* Two hosts, nobody registered, no reservation; the tests need writing allowed to be sure of it. */
+struct resv {
+	struct rdc *t;
+	struct rdc_host *a, *b;
+};
+
+void resv_begin(struct rdc *t, struct resv *rv);
+/* Drop everything, as far as that is possible. Called by resv_begin() and at the end of tests. */
+void resv_clear(struct resv *rv);
+struct rdc_reply resv_register(struct rdc_host *h, uint32_t action, uint64_t crkey, uint64_t nrkey);
+struct rdc_reply resv_acquire(struct rdc_host *h, uint32_t action, unsigned int type,
+			      uint64_t crkey, uint64_t prkey);
+struct rdc_reply resv_release(struct rdc_host *h, uint32_t action, unsigned int type,
+			      uint64_t crkey);
+struct rdc_reply resv_report(struct rdc_host *h, void *data, uint32_t len, bool eds);
+/* The extended report; has to go well. */
+const struct nvme_resv_status *resv_status(struct rdc_host *h);
+unsigned int resv_count(const struct nvme_resv_status *s);
+/* The registrant with @key, or NULL. */
+const struct nvme_registered_ctrl_ext *resv_find(const struct nvme_resv_status *s, uint64_t key);
+/* Both are registered, with their keys. */
+void resv_both(struct resv *rv);
+void resv_must_acquire(struct rdc_host *h, unsigned int type, uint64_t key);
+/* RESCAP allows the type? Else the test is "not supported". */
+void resv_need_type(struct resv *rv, unsigned int type);
+
+#endif /* RDC_RESV_H */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The tables of tests, under the files that have them. */
+#ifndef RDC_SUITES_H
+#define RDC_SUITES_H
+
+#include "rdconform.h"
+
+extern const struct rdc_test rdc_t_connect[];
+extern const struct rdc_test rdc_t_order[];
+extern const struct rdc_test rdc_t_property[];
+extern const struct rdc_test rdc_t_identify[];
+extern const struct rdc_test rdc_t_log[];
+extern const struct rdc_test rdc_t_feature[];
+extern const struct rdc_test rdc_t_opcode[];
+extern const struct rdc_test rdc_t_event[];
+extern const struct rdc_test rdc_t_abort[];
+extern const struct rdc_test rdc_t_keepalive[];
+extern const struct rdc_test rdc_t_read[];
+extern const struct rdc_test rdc_t_write[];
+extern const struct rdc_test rdc_t_flush[];
+extern const struct rdc_test rdc_t_io_opcode[];
+extern const struct rdc_test rdc_t_compare[];
+extern const struct rdc_test rdc_t_fused[];
+extern const struct rdc_test rdc_t_zeroes[];
+extern const struct rdc_test rdc_t_dsm[];
+extern const struct rdc_test rdc_t_verify[];
+extern const struct rdc_test rdc_t_copy[];
+extern const struct rdc_test rdc_t_uncorrectable[];
+extern const struct rdc_test rdc_t_protect[];
+extern const struct rdc_test rdc_t_register[];
+extern const struct rdc_test rdc_t_acquire[];
+extern const struct rdc_test rdc_t_release[];
+extern const struct rdc_test rdc_t_report[];
+extern const struct rdc_test rdc_t_access[];
+extern const struct rdc_test rdc_t_preempt[];
+extern const struct rdc_test rdc_t_notify[];
+extern const struct rdc_test rdc_t_disc_log[];
+extern const struct rdc_test rdc_t_disc_ctrl[];
+extern const struct rdc_test rdc_t_cm[];
+extern const struct rdc_test rdc_t_capsule[];
+extern const struct rdc_test rdc_t_psdt[];
+extern const struct rdc_test rdc_t_sgl[];
+extern const struct rdc_test rdc_t_key[];
+extern const struct rdc_test rdc_t_abuse_conn[];
+extern const struct rdc_test rdc_t_abuse_capsule[];
+extern const struct rdc_test rdc_t_abuse_queue[];
+
+#endif /* RDC_SUITES_H */

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * abuse: traffic that a correct host never sends. What the target does with the host that sends it
+ * is its affair; all of these are followed by a correct host, who must be served (RDC_ALIVE).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "suites.h"
+
+#define RW_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+#define SURVIVES  "Base 3.3.2"
+
+/* Take what comes for a while; whether the connection ends is not the point. */
+static void listen_for(struct rdc_raw *raw, unsigned int ms)
+{
+	struct rdc_answer a;
+
+	while (rdc_raw_answer(raw, &a, ms) == 1)
+		;
+}
+
+/* ---- connections ---- */
+
+static void dial_and_drop(struct rdc *t)
+{
+	unsigned int i;
+
+	for (i = 0; i < 50; i++)
+		rdc_raw_close(rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 0, .depth = 32}));
+}
+
+static void dial_and_idle(struct rdc *t)
+{
+	const char *bad;
+	char why[200];
+	unsigned int i;
+
+	for (i = 0; i < 16; i++)
+		rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 0, .depth = 32});
+	bad = rdc_probe(t, why, sizeof(why));
+	RDC_CHECK(t, !bad, "with 16 silent connections open: %s", why);
+}
+
+static void dial_io_first(struct rdc *t)
+{
+	struct rdc_raw *raw = rdc_raw_dial(t, &(struct rdc_dial){.qid = 7, .depth = 128});
+	struct rdc_connect c;
+	struct rdc_raw_reply rr;
+
+	if (!raw->up)
+		return;
+	raw->cntlid = 0x1234;
+	rdc_connect_init(t, &c, 0, raw);
+	rr = rdc_raw_connect(raw, &c);
+	RDC_CHECK(t, !rr.answered || rr.r.err, "an I/O queue without a controller");
+}
+
+static void connect_and_drop(struct rdc *t)
+{
+	unsigned int i;
+
+	for (i = 0; i < 20; i++) {
+		struct rdc_raw *admin = rdc_raw_admin(t, 0);
+
+		rdc_raw_io(admin, 1, 16);
+		rdc_raw_io(admin, 2, 16);
+		while (!LIST_EMPTY(&t->raws))
+			rdc_raw_close(LIST_FIRST(&t->raws));
+	}
+}
+
+static void many_hosts(struct rdc *t)
+{
+	const struct rdc_host_opts opts = {.no_io = true};
+	struct rdc_reply r;
+	unsigned int i;
+
+	for (i = 0; i < 16; i++) {
+		struct rdc_host *h = rdc_host_open(t, i & 1, &opts);
+
+		r = rdc_identify(h, NVME_IDENTIFY_CNS_CTRL, 0, 0, rdc_buf(t, 4096));
+		RDC_OK(t, r, "Identify");
+	}
+}
+
+/* ---- capsules ---- */
+
+static void garbage(struct rdc *t)
+{
+	unsigned int round, seed = t->arg;
+
+	for (round = 0; round < 8; round++) {
+		struct rdc_raw *raw = rdc_raw_admin(t, 0);
+		unsigned int i;
+
+		if (seed & 1)
+			raw = rdc_raw_io(raw, 1, 16);
+		for (i = 0; i < 8 && !raw->over; i++) {
+			struct nvme_sqe sqe;
+
+			rdc_fill(&sqe, sizeof(sqe), seed + 16 * round + i);
+			/* Not a command that would change something. */
+			sqe.opcode = (uint8_t)(0xc0 | (sqe.opcode & 0x3f));
+			rdc_raw_send(raw, &sqe, sizeof(sqe));
+			listen_for(raw, 20);
+		}
+		while (!LIST_EMPTY(&t->raws))
+			rdc_raw_close(LIST_FIRST(&t->raws));
+	}
+}
+
+static void all_ones(struct rdc *t)
+{
+	struct rdc_raw *raw = rdc_raw_admin(t, 0);
+	struct nvme_sqe sqe;
+
+	memset(&sqe, 0xff, sizeof(sqe));
+	rdc_raw_send(raw, &sqe, sizeof(sqe));
+	listen_for(raw, 200);
+}
+
+static void empty_send(struct rdc *t)
+{
+	struct rdc_raw *raw = rdc_raw_admin(t, 0);
+
+	rdc_raw_send(raw, NULL, 0);
+	listen_for(raw, 200);
+}
+
+static void before_connect(struct rdc *t)
+{
+	struct rdc_raw *raw = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 0});
+	unsigned char garbage_bytes[64];
+	unsigned int i;
+
+	for (i = 0; i < 8 && !raw->over; i++) {
+		rdc_fill(garbage_bytes, sizeof(garbage_bytes), i);
+		rdc_raw_send(raw, garbage_bytes, sizeof(garbage_bytes));
+	}
+	listen_for(raw, 200);
+}
+
+static void connect_data_gone(struct rdc *t)
+{
+	struct rdc_raw *raw = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 0});
+	struct nvmf_connect_sqe c = {
+		.opcode = NVMF_OPCODE,
+		.flags = NVME_CMD_PSDT_SGL,
+		.cid = htole16(1),
+		.fctype = nvme_fabrics_type_connect,
+		.sqsize = htole16(31),
+	};
+	struct nvme_sqe sqe;
+
+	memcpy(&sqe, &c, sizeof(sqe));
+	nvme_sgl_set_keyed(&sqe.sgl, 0x1000, 1024, 0xdeadbe00, NVME_SGL_KEYED_ADDRESS);
+	rdc_raw_send(raw, &sqe, sizeof(sqe));
+	listen_for(raw, 500);
+}
+
+/* ---- queues ---- */
+
+/* Four times as many commands as the queue has entries, at once. */
+static void overrun(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_raw *io = rdc_raw_io(rdc_raw_admin(t, 0), 1, 8);
+	struct rdc_mem *mem = rdc_raw_mem(io, h->bs, RW_ACCESS);
+	struct nvme_sqe sqe;
+	unsigned int i;
+
+	for (i = 0; i < 32; i++) {
+		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+		sqe.cid = htole16((uint16_t)i);
+		rdc_raw_send(io, &sqe, sizeof(sqe));
+	}
+	listen_for(io, 300);
+}
+
+static void same_cid(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_raw *io = rdc_raw_io(rdc_raw_admin(t, 0), 1, 16);
+	struct rdc_mem *mem = rdc_raw_mem(io, h->bs, RW_ACCESS);
+	struct nvme_sqe sqe;
+	struct rdc_answer a;
+	unsigned int i, n = 0;
+
+	for (i = 0; i < 8; i++) {
+		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+		sqe.cid = htole16(42);
+		rdc_raw_send(io, &sqe, sizeof(sqe));
+	}
+	while (rdc_raw_answer(io, &a, 300) == 1)
+		n += le16toh(a.cqe.cid) == 42;
+	RDC_CHECK(t, n == 8 || io->over, "%u answers to eight commands of one id", n);
+}
+
+static void events_overrun(struct rdc *t)
+{
+	struct rdc_raw *raw = rdc_raw_admin(t, 0);
+	struct nvme_sqe sqe = {.opcode = nvme_admin_async_event, .flags = NVME_CMD_PSDT_SGL};
+	unsigned int i;
+
+	rdc_sgl_none(&sqe);
+	for (i = 0; i < 60; i++) {
+		sqe.cid = htole16((uint16_t)i);
+		rdc_raw_send(raw, &sqe, sizeof(sqe));
+	}
+	listen_for(raw, 300);
+}
+
+static void aborts(struct rdc *t)
+{
+	struct rdc_raw *raw = rdc_raw_admin(t, 0);
+	struct nvme_sqe sqe = {.opcode = nvme_admin_abort_cmd, .flags = NVME_CMD_PSDT_SGL};
+	unsigned int i;
+
+	rdc_sgl_none(&sqe);
+	for (i = 0; i < 31; i++) {
+		sqe.cid = htole16((uint16_t)i);
+		sqe.cdw10 = htole32(i << 16); /* itself */
+		rdc_raw_send(raw, &sqe, sizeof(sqe));
+	}
+	listen_for(raw, 300);
+}
+
+static void lone_halves(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_raw *io = rdc_raw_io(rdc_raw_admin(t, 0), 1, 16);
+	struct rdc_mem *mem = rdc_raw_mem(io, h->bs, IBV_ACCESS_REMOTE_READ);
+	struct nvme_sqe sqe;
+	unsigned int i;
+
+	for (i = 0; i < 15; i++) {
+		rdc_raw_rw(&sqe, h, nvme_cmd_compare, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+		sqe.flags |= 1;
+		sqe.cid = htole16((uint16_t)i);
+		rdc_raw_send(io, &sqe, sizeof(sqe));
+	}
+	listen_for(io, 200);
+	/* The last half waits for its partner; the connection goes under it. */
+	rdc_raw_close(io);
+}
+
+/* ---- the end in the middle ---- */
+
+static void drop_under_io(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	uint8_t op = (uint8_t)t->arg;
+	uint32_t n = h->blocks < 256 ? 1 : 256;
+	unsigned int round, i;
+
+	if (n > rdc_max_blocks(h))
+		n = rdc_max_blocks(h);
+	for (round = 0; round < 10; round++) {
+		struct rdc_raw *admin = rdc_raw_admin(t, 0), *io = rdc_raw_io(admin, 1, 32);
+		struct rdc_mem *mem = rdc_raw_mem(io, (size_t)n * h->bs,
+						  op & 1 ? IBV_ACCESS_REMOTE_READ : RW_ACCESS);
+		struct nvme_sqe sqe;
+
+		for (i = 0; i < 31; i++) {
+			rdc_raw_rw(&sqe, h, op, 0, n, mem, NVME_SGL_KEYED_ADDRESS);
+			sqe.cid = htole16((uint16_t)i);
+			rdc_raw_send(io, &sqe, sizeof(sqe));
+		}
+		if (round & 1)
+			rdc_raw_close(admin); /* the I/O queue has to follow */
+		rdc_raw_close(io);
+		while (!LIST_EMPTY(&t->raws))
+			rdc_raw_close(LIST_FIRST(&t->raws));
+	}
+}
+
+static void keys_go_under_io(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_raw *io = rdc_raw_io(rdc_raw_admin(t, 0), 1, 32);
+	struct rdc_mem *mem[31];
+	struct nvme_sqe sqe;
+	unsigned int i;
+
+	for (i = 0; i < 31; i++) {
+		mem[i] = rdc_raw_mem(io, h->bs, RW_ACCESS);
+		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem[i], NVME_SGL_KEYED_ADDRESS);
+		sqe.cid = htole16((uint16_t)i);
+		rdc_raw_send(io, &sqe, sizeof(sqe));
+	}
+	for (i = 0; i < 31; i++)
+		rdc_raw_mem_dereg(mem[i]);
+	listen_for(io, 300);
+}
+
+static void disable_under_io(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_raw *admin = rdc_raw_admin(t, 0), *io = rdc_raw_io(admin, 1, 32);
+	struct rdc_mem *mem = rdc_raw_mem(io, h->bs, RW_ACCESS);
+	struct nvme_sqe sqe;
+	unsigned int i;
+
+	for (i = 0; i < 31; i++) {
+		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+		sqe.cid = htole16((uint16_t)i);
+		rdc_raw_send(io, &sqe, sizeof(sqe));
+	}
+	rdc_raw_enable(admin, false);
+	listen_for(io, 200);
+}
+
+static void cc_storm(struct rdc *t)
+{
+	static const uint32_t values[] = {0xffffffff, 0x00460001, 0, 0x00460071,
+					  0x00ff0001, 1,          0, 0x0000c001,
+					  0x00468001, 0x00460001};
+	struct rdc_raw *raw = rdc_raw_admin_new(t, 0, 0);
+	unsigned int i;
+
+	for (i = 0; i < 40; i++) {
+		struct rdc_raw_reply rr =
+			rdc_raw_prop_set(raw, NVME_REG_CC, values[i % 10], NVMF_PROP_SIZE_4);
+
+		if (!rr.answered)
+			return;
+	}
+}
+
+static void dead_with_events(struct rdc *t)
+{
+	struct rdc_host *h = rdc_host_open(t, 0, NULL);
+	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
+	struct rdc_async *a = rdc_buf(t, sizeof(*a));
+
+	rdc_admin_start(h, &aer, a);
+	rdc_wait_ms(h, a, 20);
+	rdc_host_close(h, true);
+}
+
+/* ---- lengths ---- */
+
+static void huge_read(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_raw *io = rdc_raw_io(rdc_raw_admin(t, 0), 1, 16);
+	struct rdc_mem *mem = rdc_raw_mem(io, h->bs, RW_ACCESS);
+	struct rdc_raw_reply rr;
+	struct nvme_sqe sqe;
+
+	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 65536, mem, NVME_SGL_KEYED_ADDRESS);
+	nvme_sgl_set_keyed(&sqe.sgl, (uintptr_t)mem->p, NVME_SGL_KEYED_LEN_MAX, mem->mr->rkey,
+			   NVME_SGL_KEYED_ADDRESS);
+	sqe.cid = htole16(1);
+	rr = rdc_raw_cmd_as_is(io, &sqe, NULL, 0);
+	RDC_CHECK(t, !rr.answered || rr.r.err, "Read of 65536 blocks into one: success");
+}
+
+static void log_beyond(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_reply r = rdc_admin(h, .opcode = nvme_admin_get_log_page, .nsid = NVME_NSID_ALL,
+				       .cdw10 = 0x03 | 0xffffu << 16, .cdw11 = 0xffff,
+				       .data = rdc_buf(t, 4096), .len = 4096);
+
+	/* 16 GiB were asked for, 4096 bytes can be taken. */
+	RDC_REFUSED(t, r, "Get Log Page of 16 GiB into 4096 bytes");
+}
+
+static void dsm_short(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_reply r;
+
+	rdc_need_oncs(h, NVME_CTRL_ONCS_DSM, "Dataset Management");
+	r = rdc_io(h, .opcode = nvme_cmd_dsm, .nsid = h->nsid, .cdw10 = 255, .cdw11 = 1,
+		   .data = rdc_buf(t, 16), .len = 16, .write = true);
+	RDC_REFUSED(t, r, "256 ranges in 16 bytes");
+}
+
+static void resv_short(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_reply r;
+
+	rdc_need_oncs(h, NVME_CTRL_ONCS_RESERVATIONS, "reservations");
+	r = rdc_io(h, .opcode = nvme_cmd_resv_register, .nsid = h->nsid, .data = rdc_buf(t, 8),
+		   .len = 8, .write = true);
+	RDC_REFUSED(t, r, "Reservation Register with half of its data");
+}
+
+/* ---- RDMA from the wrong side ---- */
+
+static void host_rdma(struct rdc *t)
+{
+	struct rdc_raw *raw = rdc_raw_admin(t, 0);
+	struct rdc_mem *mem = rdc_raw_mem(raw, 4096, RW_ACCESS);
+	struct ibv_sge sge = {.addr = (uintptr_t)mem->p, .length = 64, .lkey = mem->mr->lkey};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = t->arg ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = 0x1000, .rkey = 0x00badc00},
+	};
+
+	if (!t->arg && raw->conn->ord == 0)
+		rdc_not_supported(t, "this connection lets the host READ nothing");
+	rdc_raw_post(raw, &wr);
+	RDC_CHECK(t, rdc_raw_ended(raw, t->cfg->timeout_ms),
+		  "the host used a key nobody gave it, and is still connected");
+}
+
+const struct rdc_test rdc_t_abuse_conn[] = {
+	{"dial_and_drop", SURVIVES, "50 connections without a command", dial_and_drop, RDC_ALIVE},
+	{"dial_and_idle", SURVIVES, "16 connections that say nothing", dial_and_idle, RDC_ALIVE},
+	{"io_first", SURVIVES, "an I/O queue of a controller that never was", dial_io_first,
+	 RDC_ALIVE},
+	{"connect_and_drop", SURVIVES, "20 controllers with two queues each, dropped",
+	 connect_and_drop, RDC_ALIVE},
+	{"many_hosts", SURVIVES, "16 controllers at a time", many_hosts, RDC_ALIVE},
+	{"dead_with_events", SURVIVES, "a host that dies with an event request out",
+	 dead_with_events, RDC_ALIVE},
+	{NULL},
+};
+
+const struct rdc_test rdc_t_abuse_capsule[] = {
+	{"garbage_admin", SURVIVES, "random bytes for admin commands", garbage, RDC_ALIVE, 1000},
+	{"garbage_io", SURVIVES, "random bytes for I/O commands", garbage, RDC_ALIVE, 2001},
+	{"all_ones", SURVIVES, "a capsule of FFh", all_ones, RDC_ALIVE},
+	{"empty", SURVIVES, "a SEND of nothing", empty_send, RDC_ALIVE},
+	{"before_connect", SURVIVES, "random bytes for the first command", before_connect,
+	 RDC_ALIVE},
+	{"connect_data_gone", SURVIVES, "a Connect whose data cannot be read", connect_data_gone,
+	 RDC_ALIVE},
+	{"huge_read", SURVIVES, "65536 blocks into memory for one", huge_read, RDC_ALIVE},
+	{"log_beyond", SURVIVES, "a log page of 16 GiB", log_beyond, RDC_ALIVE},
+	{"dsm_short", SURVIVES, "256 ranges in 16 bytes", dsm_short, RDC_ALIVE},
+	{"reservation_short", SURVIVES, "half of a Reservation Register's data", resv_short,
+	 RDC_ALIVE},
+	{"host_read", SURVIVES, "a host that READs by a key it was not given", host_rdma, RDC_ALIVE,
+	 0},
+	{"host_write", SURVIVES, "a host that WRITEs by a key it was not given", host_rdma,
+	 RDC_ALIVE, 1},
+	{NULL},
+};
+
+const struct rdc_test rdc_t_abuse_queue[] = {
+	{"overrun", SURVIVES, "more commands than the queue has entries", overrun, RDC_ALIVE},
+	{"same_cid", SURVIVES, "eight commands with one id", same_cid, RDC_ALIVE},
+	{"events_overrun", SURVIVES, "60 event requests on a queue of 32", events_overrun,
+	 RDC_ALIVE},
+	{"aborts", SURVIVES, "31 Aborts that name themselves", aborts, RDC_ALIVE},
+	{"lone_halves", SURVIVES, "first halves of fused operations, and the end", lone_halves,
+	 RDC_ALIVE},
+	{"drop_under_reads", SURVIVES, "connections that end under reads", drop_under_io, RDC_ALIVE,
+	 nvme_cmd_read},
+	{"drop_under_writes", SURVIVES, "connections that end under writes", drop_under_io,
+	 RDC_ALIVE | RDC_LOSS, nvme_cmd_write},
+	{"keys_go", SURVIVES, "keys that go under reads", keys_go_under_io, RDC_ALIVE},
+	{"disable_under_reads", SURVIVES, "a controller disabled under reads", disable_under_io,
+	 RDC_ALIVE},
+	{"cc_storm", SURVIVES, "40 impossible values of CC", cc_storm, RDC_ALIVE},
+	{NULL},
+};

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* admin.opcode, admin.event, admin.abort, admin.keepalive. */
+#include <string.h>
+
+#include "suites.h"
+
+/* ---- opcodes ---- */
+
+/* Opcode in bits 7:0 of the argument; above it the OACS bit plus 1 that makes it lawful, or 0. */
+static void opcode(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	unsigned int bit = t->arg >> 8;
+	struct rdc_reply r;
+
+	if (bit && (le16toh(h->id.oacs) & 1u << (bit - 1)))
+		rdc_not_supported(t, "OACS 0x%04x: the command is supported", le16toh(h->id.oacs));
+	r = rdc_admin(h, .opcode = (uint8_t)t->arg);
+	RDC_STATUS(t, r, "an opcode that is not supported", NVME_SC_INVALID_OPCODE);
+}
+
+static void vendor(struct rdc *t)
+{
+	struct rdc_reply r = rdc_admin(rdc_main(t), .opcode = 0xfe);
+
+	RDC_STATUS(t, r, "opcode FEh, a vendor's", NVME_SC_INVALID_OPCODE);
+}
+
+#define OACS(op, bit) ((op) | ((bit) + 1) << 8)
+
+const struct rdc_test rdc_t_opcode[] = {
+	{"delete_sq", "Base 3.1.2.1.1", "Delete I/O SQ is not for fabrics", opcode, 0, 0x00},
+	{"create_sq", "Base 3.1.2.1.1", "Create I/O SQ is not for fabrics", opcode, 0, 0x01},
+	{"delete_cq", "Base 3.1.2.1.1", "Delete I/O CQ is not for fabrics", opcode, 0, 0x04},
+	{"create_cq", "Base 3.1.2.1.1", "Create I/O CQ is not for fabrics", opcode, 0, 0x05},
+	{"ns_management", "Base 5.17.2.1", "OACS bit 3 tells the truth (0Dh)", opcode, 0,
+	 OACS(0x0d, 3)},
+	{"ns_attachment", "Base 5.17.2.1", "OACS bit 3 tells the truth (15h)", opcode, 0,
+	 OACS(0x15, 3)},
+	{"firmware_commit", "Base 5.17.2.1", "OACS bit 2 tells the truth (10h)", opcode, 0,
+	 OACS(0x10, 2)},
+	{"self_test", "Base 5.17.2.1", "OACS bit 4 tells the truth (14h)", opcode, 0,
+	 OACS(0x14, 4)},
+	{"directives", "Base 5.17.2.1", "OACS bit 5 tells the truth (19h)", opcode, 0,
+	 OACS(0x19, 5)},
+	{"virtualization", "Base 5.17.2.1", "OACS bit 7 tells the truth (1Ch)", opcode, 0,
+	 OACS(0x1c, 7)},
+	{"format", "Base 5.17.2.1", "OACS bit 1 tells the truth (80h)", opcode, RDC_LOSS,
+	 OACS(0x80, 1)},
+	{"security", "Base 5.17.2.1", "OACS bit 0 tells the truth (82h)", opcode, 0, OACS(0x82, 0)},
+	{"reserved_3f", "Base 5", "opcode 3Fh, reserved, is Invalid Opcode", opcode, 0, 0x3f},
+	{"vendor_fe", "Base 5", "an unknown vendor's opcode is Invalid Opcode", vendor},
+	{NULL},
+};
+
+/* ---- events ---- */
+
+static void event_limit(struct rdc *t)
+{
+	struct rdc_host *h = rdc_host_open(t, 0, &(struct rdc_host_opts){.no_io = true});
+	unsigned int i, n = h->id.aerl + 1u;
+	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
+	struct rdc_async *a;
+	struct rdc_reply r;
+
+	if (n > 20)
+		rdc_not_supported(t, "AERL %u: more than fit this program's admin queue", n - 1);
+	a = rdc_buf(t, (n + 1) * sizeof(*a));
+	for (i = 0; i < n; i++)
+		rdc_admin_start(h, &aer, &a[i]);
+	rdc_admin_start(h, &aer, &a[n]);
+	r = rdc_wait(h, &a[n]);
+	RDC_STATUS(t, r, "one event request more than AERL allows", RDC_CS(NVME_SC_ASYNC_LIMIT));
+	for (i = 0; i < n; i++)
+		RDC_CHECK(t, !a[i].done, "event request %u of %u was answered with 0x%03x", i + 1,
+			  n, RDC_CODE(a[i].r));
+	rdc_host_close(h, false); /* their callbacks are about memory that goes now */
+}
+
+static void event_outstanding(struct rdc *t)
+{
+	struct rdc_host *h = rdc_host_open(t, 0, &(struct rdc_host_opts){.no_io = true});
+	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
+	struct rdc_async *a = rdc_buf(t, sizeof(*a));
+	struct rdc_reply r;
+
+	rdc_admin_start(h, &aer, a);
+	r = rdc_identify(h, NVME_IDENTIFY_CNS_CTRL, 0, 0, rdc_buf(t, 4096));
+	RDC_OK(t, r, "Identify behind an event request");
+	RDC_CHECK(t, !rdc_wait_ms(h, a, 300),
+		  "an event nobody caused: result 0x%llx, status 0x%03x",
+		  (unsigned long long)a->r.result, RDC_CODE(a->r));
+	rdc_host_close(h, false);
+}
+
+/* Event requests do not take part in a controller reset: they end with it. */
+static void event_shutdown(struct rdc *t)
+{
+	struct rdc_host *h = rdc_host_open(t, 0, &(struct rdc_host_opts){.no_io = true});
+	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
+	struct rdc_async *a = rdc_buf(t, sizeof(*a));
+
+	rdc_admin_start(h, &aer, a);
+	rdc_wait_ms(h, a, 50);
+	RDC_CHECK(t, rdinit_ctrl_disconnect(h->ctrl) == 0, "shutdown with an event request out: %s",
+		  rdinit_get_error());
+	rdc_host_close(h, true);
+}
+
+static void protect_event(struct rdc *t)
+{
+	struct rdc_host *h = rdc_host_open(t, 1, &(struct rdc_host_opts){.no_io = true});
+	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
+	struct rdc_host *other = rdc_main(t);
+	struct rdc_async *a = rdc_buf(t, sizeof(*a));
+	__le32 *list = rdc_buf(t, 4096);
+	struct rdc_reply r;
+
+	if (!(h->id.nwpc & 1))
+		rdc_not_supported(t, "NWPC 0x%02x: no write protection", h->id.nwpc);
+	if (!(le32toh(h->id.oaes) & NVME_CTRL_OAES_NA))
+		rdc_not_supported(t, "OAES 0x%08x: no namespace attribute events",
+				  le32toh(h->id.oaes));
+	r = rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, 0, NVME_CTRL_OAES_NA, NULL, 0);
+	RDC_OK(t, r, "Asynchronous Event Configuration");
+	rdc_admin_start(h, &aer, a);
+	r = rdc_set_feature(other, NVME_FEAT_FID_WRITE_PROTECT, other->nsid, 1, NULL, 0);
+	RDC_OK(t, r, "Namespace Write Protection");
+	rdc_wait_ms(h, a, t->cfg->timeout_ms);
+	r = rdc_set_feature(other, NVME_FEAT_FID_WRITE_PROTECT, other->nsid, 0, NULL, 0);
+	RDC_OK(t, r, "Namespace Write Protection, off");
+	RDC_CHECK(t, a->done, "no event after a change of write protection");
+	RDC_OK(t, a->r, "the event request");
+	RDC_CHECK(t, (a->r.result & 0xffffff) == 0x040002,
+		  "event 0x%06llx, expected 0x040002: namespace attribute changed, page 04h",
+		  (unsigned long long)a->r.result & 0xffffff);
+	r = rdc_get_log(h, NVME_LOG_LID_CHANGED_NS, NVME_NSID_ALL, 0, list, 4096);
+	RDC_OK(t, r, "Get Log Page 04h");
+	RDC_CHECK(t, le32toh(list[0]) == other->nsid, "page 04h lists %u", le32toh(list[0]));
+	r = rdc_get_log(h, NVME_LOG_LID_CHANGED_NS, NVME_NSID_ALL, 0, list, 4096);
+	RDC_OK(t, r, "Get Log Page 04h, again");
+	RDC_CHECK(t, le32toh(list[0]) == 0, "page 04h still lists %u after it was read",
+		  le32toh(list[0]));
+}
+
+const struct rdc_test rdc_t_event[] = {
+	{"limit", "Base 5.2",
+	 "AERL + 1 requests stay out, one more is Event Request Limit Exceeded", event_limit},
+	{"outstanding", "Base 5.2", "a request stays out while other commands go on",
+	 event_outstanding},
+	{"shutdown", "Base 3.6.2", "a shutdown completes with a request out", event_shutdown},
+	{"protect", "Base 5.16.1.5", "a changed namespace attribute is told once, by page 04h",
+	 protect_event, RDC_LOSS},
+	{NULL},
+};
+
+/* ---- abort ---- */
+
+static struct rdc_reply abort_cmd(struct rdc_host *h, uint16_t sqid, uint16_t cid)
+{
+	return rdc_admin(h, .opcode = nvme_admin_abort_cmd, .cdw10 = (uint32_t)cid << 16 | sqid);
+}
+
+static void abort_none(struct rdc *t)
+{
+	struct rdc_reply r = abort_cmd(rdc_main(t), 0, 0xfffe);
+
+	RDC_OK(t, r, "Abort of a command that is not there");
+	RDC_CHECK(t, r.result & 1, "dword 0 says that a command that is not there was aborted");
+}
+
+static void abort_sqid(struct rdc *t)
+{
+	struct rdc_reply r = abort_cmd(rdc_main(t), 60000, 1);
+
+	RDC_STATUS(t, r, "Abort on a queue that is not there", 0, NVME_SC_INVALID_FIELD);
+	RDC_CHECK(t, r.err || (r.result & 1),
+		  "dword 0 says that a command on queue 60000 was aborted");
+}
+
+static void abort_event(struct rdc *t)
+{
+	struct rdc_host *h = rdc_host_open(t, 0, &(struct rdc_host_opts){.no_io = true});
+	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
+	struct rdc_async *a = rdc_buf(t, sizeof(*a));
+	struct rdc_reply r;
+
+	rdc_admin_start(h, &aer, a);
+	rdc_wait_ms(h, a, 50);
+	r = abort_cmd(h, 0, a->cid);
+	RDC_OK(t, r, "Abort of an event request");
+	if (r.result & 1) {
+		RDC_CHECK(t, !rdc_wait_ms(h, a, 200), "\"not aborted\", and yet it is over");
+		rdc_host_close(h, false);
+		rdc_not_supported(t, "Abort answers \"not aborted\", which is always lawful");
+	}
+	r = rdc_wait(h, a);
+	RDC_STATUS(t, r, "the aborted event request", NVME_SC_ABORT_REQ);
+	rdc_host_close(h, false);
+}
+
+static void abort_done(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	const struct rdc_cmd id = {
+		.opcode = nvme_admin_identify, .cdw10 = 1, .data = rdc_buf(t, 4096), .len = 4096};
+	struct rdc_async *a = rdc_buf(t, sizeof(*a));
+	struct rdc_reply r;
+
+	rdc_admin_start(h, &id, a);
+	r = rdc_wait(h, a);
+	RDC_OK(t, r, "Identify");
+	r = abort_cmd(h, 0, a->cid);
+	RDC_OK(t, r, "Abort of a command that is complete");
+	RDC_CHECK(t, r.result & 1, "dword 0 says that a complete command was aborted");
+}
+
+/* Under reads in flight: each of them and each Abort is answered once, whatever the outcome. */
+static void abort_io(struct rdc *t)
+{
+	enum { N = 32 };
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_async *a = rdc_buf(t, N * sizeof(*a));
+	unsigned int i, aborted = 0, n = rdc_max_blocks(h);
+	struct rdc_reply r;
+
+	if (n > 64)
+		n = 64;
+	rdc_need_blocks(h, n);
+	for (i = 0; i < N; i++) {
+		struct rdc_cmd c = rdc_rw(h, nvme_cmd_read, 0, n, rdc_buf(t, n * h->bs));
+
+		rdc_io_start(h, &c, &a[i]);
+	}
+	rdinit_qpair_process(h->qp, 0);
+	for (i = 0; i < 4; i++) {
+		r = abort_cmd(h, rdinit_qpair_id(h->qp), a[N - 1 - i].cid);
+		RDC_STATUS(t, r, "Abort", 0, RDC_CS(NVME_SC_ABORT_LIMIT));
+		if (!r.err && !(r.result & 1)) {
+			aborted++;
+			r = rdc_wait(h, &a[N - 1 - i]);
+			RDC_STATUS(t, r, "an aborted Read", NVME_SC_ABORT_REQ, 0);
+		}
+	}
+	for (i = 0; i < N; i++) {
+		r = rdc_wait(h, &a[i]);
+		RDC_STATUS(t, r, "Read", 0, NVME_SC_ABORT_REQ);
+	}
+}
+
+const struct rdc_test rdc_t_abort[] = {
+	{"none", "Base 5.1", "a command that is not there is \"not aborted\"", abort_none},
+	{"sqid", "Base 5.1", "a queue that is not there has nothing to abort", abort_sqid},
+	{"event", "Base 5.1", "an event request can be aborted, or \"not aborted\"", abort_event},
+	{"done", "Base 5.1", "a complete command is \"not aborted\"", abort_done},
+	{"io", "Base 5.1", "reads and the Aborts of them are answered once each", abort_io},
+	{NULL},
+};
+
+/* ---- keep-alive ---- */
+
+static void ka_command(struct rdc *t)
+{
+	struct rdc_reply r = rdc_admin(rdc_main(t), .opcode = nvme_admin_keep_alive);
+
+	RDC_OK(t, r, "Keep Alive");
+}
+
+/* As the controller rounds it, with time for a second look (traffic-based) and a slow machine. */
+static unsigned int patience(struct rdc *t, unsigned int kato)
+{
+	unsigned int kas = le16toh(rdc_main(t)->id.kas) * 100u;
+
+	if (kas)
+		kato = (kato + kas - 1) / kas * kas;
+	return 3 * kato + 5000;
+}
+
+static void ka_expiry(struct rdc *t)
+{
+	unsigned int ms = patience(t, 1000);
+	struct rdc_raw *raw;
+
+	if (ms > 70000)
+		rdc_not_supported(t, "KAS %u: the timer is too coarse to wait for",
+				  le16toh(rdc_main(t)->id.kas));
+	raw = rdc_raw_admin_new(t, 0, 1000);
+	rdc_raw_enable(raw, true);
+	RDC_CHECK(t, rdc_raw_ended(raw, ms), "a silent host is still connected after %u ms", ms);
+}
+
+static void ka_expiry_io(struct rdc *t)
+{
+	unsigned int ms = patience(t, 1000);
+	struct rdc_raw *admin, *io;
+
+	if (ms > 70000)
+		rdc_not_supported(t, "KAS %u: the timer is too coarse to wait for",
+				  le16toh(rdc_main(t)->id.kas));
+	admin = rdc_raw_admin_new(t, 0, 1000);
+	rdc_raw_enable(admin, true);
+	io = rdc_raw_io(admin, 1, 16);
+	RDC_CHECK(t, rdc_raw_ended(io, ms),
+		  "the I/O queue of a silent host is still connected "
+		  "after %u ms",
+		  ms);
+}
+
+/* Longer than the timer by far. */
+static void ka_keeps(struct rdc *t)
+{
+	unsigned int kas = le16toh(rdc_main(t)->id.kas) * 100u, kato = kas > 2000 ? kas : 2000;
+	struct rdc_raw *raw;
+	uint64_t end;
+
+	if (kato > 10000)
+		rdc_not_supported(t, "KAS %u ms: too coarse to wait for", kas);
+	raw = rdc_raw_admin_new(t, 0, kato);
+	rdc_raw_enable(raw, true);
+	end = rdc_now_ms() + 2 * kato;
+	while (rdc_now_ms() < end) {
+		struct nvme_sqe sqe = {.opcode = nvme_admin_keep_alive};
+		struct rdc_raw_reply rr;
+
+		rdc_sgl_none(&sqe);
+		rr = rdc_raw_cmd(raw, &sqe);
+		RDC_OK(t, rr.r, "Keep Alive");
+		RDC_CHECK(t, !rdc_raw_ended(raw, kato / 4),
+			  "the connection ended in spite of "
+			  "Keep Alive commands");
+	}
+}
+
+static void ka_traffic(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	unsigned int kas = le16toh(h->id.kas) * 100u, kato = kas > 2000 ? kas : 2000;
+	struct rdc_raw *admin, *io;
+	struct rdc_mem *mem;
+	uint64_t end;
+
+	if (!(le32toh(h->id.ctratt) & NVME_CTRL_CTRATT_TBKAS))
+		rdc_not_supported(t, "CTRATT 0x%08x: no traffic-based keep-alive",
+				  le32toh(h->id.ctratt));
+	if (kato > 10000)
+		rdc_not_supported(t, "KAS %u ms: too coarse to wait for", kas);
+	admin = rdc_raw_admin_new(t, 0, kato);
+	rdc_raw_enable(admin, true);
+	io = rdc_raw_io(admin, 1, 16);
+	mem = rdc_raw_mem(io, h->bs, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	end = rdc_now_ms() + 5 * kato / 2;
+	while (rdc_now_ms() < end) {
+		struct rdc_raw_reply rr;
+		struct nvme_sqe sqe;
+
+		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+		rr = rdc_raw_cmd(io, &sqe);
+		RDC_OK(t, rr.r, "Read");
+		RDC_CHECK(t, !rdc_raw_ended(io, kato / 4),
+			  "the connection ended in spite of traffic");
+	}
+}
+
+const struct rdc_test rdc_t_keepalive[] = {
+	{"command", "Base 5.18", "Keep Alive is answered", ka_command},
+	{"keeps", "Base 3.9", "Keep Alive commands keep the association", ka_keeps},
+	{"traffic", "Base 3.9.2", "with TBKAS, I/O keeps it as well", ka_traffic},
+	{"expiry", "Base 3.9", "a silent host's admin queue ends", ka_expiry},
+	{"expiry_io", "Base 3.9", "a silent host's I/O queues end", ka_expiry_io},
+	{NULL},
+};

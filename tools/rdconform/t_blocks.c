@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* io.zeroes, io.dsm, io.verify, io.uncorrectable, io.protect: commands about blocks without data.
+ */
+#include <string.h>
+
+#include "suites.h"
+
+#define CDW12_DEAC (1u << 25)
+#define CDW12_FUA  (1u << 30)
+#define DSM_AD     4u
+#define DSM_IDW    2u
+#define DSM_IDR    1u
+
+static struct rdc_reply range(struct rdc_host *h, uint8_t opcode, uint64_t lba, uint32_t n,
+			      uint32_t cdw12)
+{
+	struct rdc_cmd c = rdc_rw(h, opcode, lba, n, NULL);
+
+	c.cdw12 |= cdw12;
+	return rdc_io_at(h, &c, __FILE__, __LINE__);
+}
+
+static unsigned char *prepared(struct rdc_host *h, uint64_t lba, uint32_t n, unsigned int seed)
+{
+	unsigned char *data = rdc_buf(h->t, (size_t)n * h->bs);
+
+	rdc_fill(data, (size_t)n * h->bs, seed);
+	rdc_must_write(h, lba, n, data);
+	return data;
+}
+
+/* Limits that only CNS 06h has; zeroes where it is not there. */
+static const struct nvme_id_ctrl_nvm *limits(struct rdc_host *h)
+{
+	struct nvme_id_ctrl_nvm *nvm = rdc_buf(h->t, 4096);
+
+	rdc_identify(h, NVME_IDENTIFY_CNS_CSI_CTRL, 0, 0, nvm);
+	return nvm;
+}
+
+/* Blocks that a limit of 2^@v smallest pages allows; 0: no limit that 16 bits can exceed. */
+static uint32_t limit_blocks(const struct rdc_host *h, uint8_t v)
+{
+	uint64_t bytes = v && v < 32 ? (4096ull << NVME_CAP_MPSMIN(h->info.cap)) << v : 0;
+
+	return bytes / h->bs < 65536 ? (uint32_t)(bytes / h->bs) : 0;
+}
+
+/* ---- Write Zeroes ---- */
+
+static struct rdc_host *need_wz(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+
+	rdc_need_oncs(h, NVME_CTRL_ONCS_WRITE_ZEROES, "Write Zeroes");
+	rdc_need_blocks(h, 64);
+	return h;
+}
+
+static void wz(struct rdc *t)
+{
+	struct rdc_host *h = need_wz(t);
+	unsigned char *data = prepared(h, 0, 16, 300);
+	struct rdc_reply r = range(h, nvme_cmd_write_zeroes, 4, 8, t->arg);
+
+	RDC_OK(t, r, "Write Zeroes");
+	memset(data + 4 * h->bs, 0, 8 * h->bs);
+	rdc_must_hold(h, 0, 16, data);
+}
+
+static void wz_behind(struct rdc *t)
+{
+	struct rdc_host *h = need_wz(t);
+	struct rdc_reply r = range(h, nvme_cmd_write_zeroes, h->blocks - 1, 2, 0);
+
+	RDC_STATUS(t, r, "Write Zeroes across the end", NVME_SC_LBA_RANGE);
+}
+
+static void wz_keeps(struct rdc *t)
+{
+	struct rdc_host *h = need_wz(t);
+	unsigned char *last = prepared(h, h->blocks - 1, 1, 301);
+	struct rdc_reply r = range(h, nvme_cmd_write_zeroes, h->blocks - 1, 2, 0);
+
+	RDC_REFUSED(t, r, "Write Zeroes across the end");
+	rdc_must_hold(h, h->blocks - 1, 1, last);
+}
+
+static void wz_limit(struct rdc *t)
+{
+	struct rdc_host *h = need_wz(t);
+	uint32_t n = limit_blocks(h, limits(h)->wzsl);
+	struct rdc_reply r;
+
+	if (!n)
+		rdc_not_supported(t, "WZSL sets no limit that a command can exceed");
+	rdc_need_blocks(h, n + 1);
+	r = range(h, nvme_cmd_write_zeroes, 0, n + 1, 0);
+	RDC_STATUS(t, r, "one block more than WZSL", NVME_SC_INVALID_FIELD,
+		   RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED));
+	r = range(h, nvme_cmd_write_zeroes, 0, n, 0);
+	RDC_OK(t, r, "as many blocks as WZSL allows");
+}
+
+static void nsid(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	uint8_t op = (uint8_t)t->arg;
+	struct rdc_reply r;
+
+	rdc_need_oncs(h, (uint16_t)(t->arg >> 8), "such command");
+	r = rdc_io(h, .opcode = op, .nsid = 0);
+	RDC_STATUS(t, r, "NSID 0", NVME_SC_INVALID_NS);
+}
+
+#define NS(op, bit) ((op) | (bit) << 8)
+#define N_WZ        "NVM 3.2.8"
+
+const struct rdc_test rdc_t_zeroes[] = {
+	{"plain", N_WZ, "the blocks read as zeroes, those beside are as before", wz, RDC_LOSS, 0},
+	{"deallocate", N_WZ, "the same with DEAC", wz, RDC_LOSS, CDW12_DEAC},
+	{"fua", N_WZ, "the same with FUA", wz, RDC_LOSS, CDW12_FUA},
+	{"behind", N_WZ, "a range across the end is LBA Out of Range", wz_behind, RDC_LOSS},
+	{"keeps", N_WZ, "a refused command changes nothing", wz_keeps, RDC_LOSS},
+	{"limit", "NVM 4.1.5.3", "WZSL is enforced, and reached", wz_limit, RDC_LOSS},
+	{"nsid_zero", "Base 3.2.1.2", "NSID 0 is Invalid Namespace", nsid, 0,
+	 NS(nvme_cmd_write_zeroes, NVME_CTRL_ONCS_WRITE_ZEROES)},
+	{NULL},
+};
+
+/* ---- Dataset Management ---- */
+
+static struct rdc_host *need_dsm(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+
+	rdc_need_oncs(h, NVME_CTRL_ONCS_DSM, "Dataset Management");
+	rdc_need_blocks(h, 600);
+	return h;
+}
+
+static struct rdc_reply dsm(struct rdc_host *h, const struct nvme_dsm_range *r, unsigned int n,
+			    uint32_t attrs)
+{
+	struct nvme_dsm_range *data = rdc_buf(h->t, 4096);
+
+	memcpy(data, r, n * sizeof(*r));
+	return rdc_io(h, .opcode = nvme_cmd_dsm, .nsid = h->nsid, .cdw10 = n - 1, .cdw11 = attrs,
+		      .data = data, .len = (uint32_t)(n * sizeof(*r)), .write = true);
+}
+
+static struct nvme_dsm_range one(uint64_t lba, uint32_t n)
+{
+	return (struct nvme_dsm_range){.slba = htole64(lba), .nlb = htole32(n)};
+}
+
+/* What a deallocated block reads as, where DLFEAT says; else NULL. */
+static unsigned char *dealloc_value(struct rdc_host *h, uint32_t n)
+{
+	unsigned char *v = rdc_buf(h->t, (size_t)n * h->bs);
+
+	if ((h->ns.dlfeat & 7) == 1)
+		return v;
+	if ((h->ns.dlfeat & 7) == 2)
+		return memset(v, 0xff, (size_t)n * h->bs);
+	return NULL;
+}
+
+static void dsm_deallocate(struct rdc *t)
+{
+	struct rdc_host *h = need_dsm(t);
+	struct nvme_dsm_range r = one(4, 8);
+	unsigned char *data = prepared(h, 0, 16, 310), *value = dealloc_value(h, 8);
+	struct rdc_reply rep = dsm(h, &r, 1, DSM_AD), rd;
+	unsigned char *got = rdc_buf(t, 8 * h->bs);
+	size_t i, len = 8 * (size_t)h->bs;
+
+	RDC_OK(t, rep, "Dataset Management, deallocate");
+	rdc_must_hold(h, 0, 4, data);
+	rdc_must_hold(h, 12, 4, data + 12 * h->bs);
+	rd = rdc_read(h, 4, 8, got);
+	RDC_OK(t, rd, "Read of deallocated blocks");
+	/* Deallocation is advice: each block holds the old data or what DLFEAT says. */
+	for (i = 0; value && i < len; i += h->bs)
+		RDC_CHECK(t,
+			  memcmp(got + i, value + i, h->bs) == 0 ||
+				  memcmp(got + i, data + 4 * h->bs + i, h->bs) == 0,
+			  "block %zu holds neither the old data nor what DLFEAT says",
+			  4 + i / h->bs);
+}
+
+static void dsm_stable(struct rdc *t)
+{
+	struct rdc_host *h = need_dsm(t);
+	struct nvme_dsm_range r = one(0, 8);
+	void *got = rdc_buf(t, 8 * h->bs);
+	struct rdc_reply rep;
+
+	prepared(h, 0, 8, 311);
+	rep = dsm(h, &r, 1, DSM_AD);
+	RDC_OK(t, rep, "Dataset Management, deallocate");
+	rep = rdc_read(h, 0, 8, got);
+	RDC_OK(t, rep, "Read");
+	rdc_must_hold(h, 0, 8, got);
+}
+
+static void dsm_rewrite(struct rdc *t)
+{
+	struct rdc_host *h = need_dsm(t);
+	struct nvme_dsm_range r = one(0, 8);
+	struct rdc_reply rep;
+	unsigned char *data;
+
+	prepared(h, 0, 8, 312);
+	rep = dsm(h, &r, 1, DSM_AD);
+	RDC_OK(t, rep, "Dataset Management, deallocate");
+	data = prepared(h, 0, 8, 313);
+	rdc_must_hold(h, 0, 8, data);
+}
+
+static void dsm_hints(struct rdc *t)
+{
+	struct rdc_host *h = need_dsm(t);
+	struct nvme_dsm_range r = one(0, 8);
+	unsigned char *data = prepared(h, 0, 8, 314);
+	struct rdc_reply rep = dsm(h, &r, 1, t->arg);
+
+	RDC_OK(t, rep, "Dataset Management with a hint");
+	rdc_must_hold(h, 0, 8, data);
+}
+
+static void dsm_many(struct rdc *t)
+{
+	struct rdc_host *h = need_dsm(t);
+	struct nvme_dsm_range *r = rdc_buf(t, 256 * sizeof(*r));
+	unsigned int i, n = limits(h)->dmrl;
+	struct rdc_reply rep;
+
+	if (!n)
+		n = 256;
+	for (i = 0; i < n; i++)
+		r[i] = one(2 * i, 1);
+	rep = dsm(h, r, n, DSM_AD);
+	RDC_OK(t, rep, "as many ranges as are allowed");
+	rep = rdc_read(h, 0, 1, rdc_buf(t, h->bs));
+	RDC_OK(t, rep, "Read");
+}
+
+static void dsm_dmrl(struct rdc *t)
+{
+	struct rdc_host *h = need_dsm(t);
+	struct nvme_dsm_range *r = rdc_buf(t, 256 * sizeof(*r));
+	unsigned int i, n = limits(h)->dmrl + 1u;
+	struct rdc_reply rep;
+
+	if (n == 1 || n > 256)
+		rdc_not_supported(t, "DMRL %u: a command cannot exceed it", n - 1);
+	for (i = 0; i < n; i++)
+		r[i] = one(2 * i, 1);
+	rep = dsm(h, r, n, DSM_AD);
+	RDC_STATUS(t, rep, "one range more than DMRL", RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED),
+		   NVME_SC_INVALID_FIELD);
+}
+
+static void dsm_dmrsl(struct rdc *t)
+{
+	struct rdc_host *h = need_dsm(t);
+	uint32_t n = le32toh(limits(h)->dmrsl);
+	struct nvme_dsm_range r;
+	struct rdc_reply rep;
+
+	if (!n || n >= h->blocks)
+		rdc_not_supported(t, "DMRSL %u: no range of the namespace exceeds it", n);
+	r = one(0, n + 1);
+	rep = dsm(h, &r, 1, DSM_AD);
+	RDC_STATUS(t, rep, "a range of one block more than DMRSL",
+		   RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED), NVME_SC_INVALID_FIELD);
+}
+
+static void dsm_behind(struct rdc *t)
+{
+	struct rdc_host *h = need_dsm(t);
+	struct nvme_dsm_range r = one(h->blocks, 1);
+	unsigned char *last = prepared(h, h->blocks - 1, 1, 315);
+	struct rdc_reply rep = dsm(h, &r, 1, DSM_AD);
+
+	RDC_STATUS(t, rep, "a range behind the end", NVME_SC_LBA_RANGE);
+	rdc_must_hold(h, h->blocks - 1, 1, last);
+}
+
+static void dsm_wraps(struct rdc *t)
+{
+	struct rdc_host *h = need_dsm(t);
+	struct nvme_dsm_range r = one(UINT64_MAX, 2);
+	unsigned char *first = prepared(h, 0, 1, 316);
+	struct rdc_reply rep = dsm(h, &r, 1, DSM_AD);
+
+	RDC_STATUS(t, rep, "a range that wraps to 0", NVME_SC_LBA_RANGE);
+	rdc_must_hold(h, 0, 1, first);
+}
+
+#define N_DSM "NVM 3.2.3"
+
+const struct rdc_test rdc_t_dsm[] = {
+	{"deallocate", N_DSM, "deallocated blocks hold old data or what DLFEAT says, others theirs",
+	 dsm_deallocate, RDC_LOSS},
+	{"stable", "NVM 3.2.3.2", "a deallocated block reads the same each time", dsm_stable,
+	 RDC_LOSS},
+	{"rewrite", N_DSM, "a deallocated block can be written again", dsm_rewrite, RDC_LOSS},
+	{"read_hint", N_DSM, "Integral Dataset for Read changes nothing", dsm_hints, RDC_LOSS,
+	 DSM_IDR},
+	{"write_hint", N_DSM, "Integral Dataset for Write changes nothing", dsm_hints, RDC_LOSS,
+	 DSM_IDW},
+	{"many", N_DSM, "as many ranges as are allowed", dsm_many, RDC_LOSS},
+	{"ranges_limit", "NVM 4.1.5.3", "DMRL is enforced", dsm_dmrl, RDC_LOSS},
+	{"range_limit", "NVM 4.1.5.3", "DMRSL is enforced", dsm_dmrsl, RDC_LOSS},
+	{"behind", N_DSM, "a range behind the end is LBA Out of Range", dsm_behind, RDC_LOSS},
+	{"wraps", N_DSM, "a range that wraps to 0 is LBA Out of Range", dsm_wraps, RDC_LOSS},
+	{NULL},
+};
+
+/* ---- Verify ---- */
+
+static struct rdc_host *need_verify(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+
+	rdc_need_oncs(h, NVME_CTRL_ONCS_VERIFY, "Verify");
+	return h;
+}
+
+static void verify(struct rdc *t)
+{
+	struct rdc_host *h = need_verify(t);
+	struct rdc_reply r = range(h, nvme_cmd_verify, h->blocks - 1, 1, 0);
+
+	RDC_OK(t, r, "Verify of the last block");
+}
+
+static void verify_behind(struct rdc *t)
+{
+	struct rdc_host *h = need_verify(t);
+	struct rdc_reply r = range(h, nvme_cmd_verify, h->blocks - 1, 2, 0);
+
+	RDC_STATUS(t, r, "Verify across the end", NVME_SC_LBA_RANGE);
+}
+
+static void verify_limit(struct rdc *t)
+{
+	struct rdc_host *h = need_verify(t);
+	uint32_t n = limit_blocks(h, limits(h)->vsl);
+	struct rdc_reply r;
+
+	if (!n)
+		rdc_not_supported(t, "VSL sets no limit that a command can exceed");
+	rdc_need_blocks(h, n + 1);
+	r = range(h, nvme_cmd_verify, 0, n + 1, 0);
+	RDC_STATUS(t, r, "one block more than VSL", NVME_SC_INVALID_FIELD,
+		   RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED));
+	r = range(h, nvme_cmd_verify, 0, n, 0);
+	RDC_OK(t, r, "as many blocks as VSL allows");
+}
+
+const struct rdc_test rdc_t_verify[] = {
+	{"plain", "NVM 3.2.5", "what can be read can be verified", verify},
+	{"behind", "NVM 3.2.5", "a range across the end is LBA Out of Range", verify_behind},
+	{"limit", "NVM 4.1.5.3", "VSL is enforced, and reached", verify_limit},
+	{"nsid_zero", "Base 3.2.1.2", "NSID 0 is Invalid Namespace", nsid, 0,
+	 NS(nvme_cmd_verify, NVME_CTRL_ONCS_VERIFY)},
+	{NULL},
+};
+
+/* ---- Write Uncorrectable ---- */
+
+static struct rdc_host *need_uncor(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+
+	rdc_need_oncs(h, NVME_CTRL_ONCS_WRITE_UNCORRECTABLE, "Write Uncorrectable");
+	rdc_need_blocks(h, 64);
+	return h;
+}
+
+static void uncor_read(struct rdc *t)
+{
+	struct rdc_host *h = need_uncor(t);
+	unsigned char *data = prepared(h, 40, 8, 320);
+	struct rdc_reply r = range(h, nvme_cmd_write_uncor, 42, 2, 0), read, ok;
+
+	RDC_OK(t, r, "Write Uncorrectable");
+	read = rdc_read(h, 40, 4, rdc_buf(t, 4 * h->bs));
+	/* The blocks shall be good again, whatever the outcome. */
+	ok = rdc_write(h, 42, 2, data + 2 * h->bs);
+	RDC_STATUS(t, read, "Read of an uncorrectable block", RDC_ME(NVME_SC_READ_ERROR));
+	RDC_OK(t, ok, "Write over an uncorrectable block");
+	rdc_must_hold(h, 40, 8, data);
+}
+
+static void uncor_others(struct rdc *t)
+{
+	struct rdc_host *h = need_uncor(t);
+	unsigned char *data = prepared(h, 40, 8, 321);
+	struct rdc_reply r = range(h, nvme_cmd_write_uncor, 42, 2, 0), before, behind, ok;
+
+	RDC_OK(t, r, "Write Uncorrectable");
+	before = rdc_read(h, 40, 2, rdc_buf(t, 2 * h->bs));
+	behind = rdc_read(h, 44, 4, rdc_buf(t, 4 * h->bs));
+	ok = rdc_write(h, 42, 2, data);
+	RDC_OK(t, before, "Read of the blocks before");
+	RDC_OK(t, behind, "Read of the blocks behind");
+	RDC_OK(t, ok, "Write over an uncorrectable block");
+}
+
+static void uncor_verify(struct rdc *t)
+{
+	struct rdc_host *h = need_uncor(t);
+	unsigned char *data = prepared(h, 40, 2, 322);
+	struct rdc_reply r, v, ok;
+
+	rdc_need_oncs(h, NVME_CTRL_ONCS_VERIFY, "Verify");
+	r = range(h, nvme_cmd_write_uncor, 41, 1, 0);
+	RDC_OK(t, r, "Write Uncorrectable");
+	v = range(h, nvme_cmd_verify, 40, 2, 0);
+	ok = rdc_write(h, 40, 2, data);
+	RDC_STATUS(t, v, "Verify of an uncorrectable block", RDC_ME(NVME_SC_READ_ERROR));
+	RDC_OK(t, ok, "Write over an uncorrectable block");
+}
+
+static void uncor_behind(struct rdc *t)
+{
+	struct rdc_host *h = need_uncor(t);
+	struct rdc_reply r = range(h, nvme_cmd_write_uncor, h->blocks, 1, 0);
+
+	RDC_STATUS(t, r, "Write Uncorrectable behind the end", NVME_SC_LBA_RANGE);
+}
+
+const struct rdc_test rdc_t_uncorrectable[] = {
+	{"read", "NVM 3.2.7", "the block cannot be read until it is written", uncor_read, RDC_LOSS},
+	{"others", "NVM 3.2.7", "the blocks beside can be read", uncor_others, RDC_LOSS},
+	{"verify", "NVM 3.2.5", "Verify finds the block", uncor_verify, RDC_LOSS},
+	{"behind", "NVM 3.2.7", "a block behind the end is LBA Out of Range", uncor_behind,
+	 RDC_LOSS},
+	{NULL},
+};
+
+/* ---- write protection ---- */
+
+static struct rdc_host *need_protect(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+
+	if (!(h->id.nwpc & 1))
+		rdc_not_supported(t, "NWPC 0x%02x: no write protection", h->id.nwpc);
+	rdc_need_blocks(h, 64);
+	return h;
+}
+
+static struct rdc_reply protect(struct rdc_host *h, uint32_t state)
+{
+	return rdc_set_feature(h, NVME_FEAT_FID_WRITE_PROTECT, h->nsid, state, NULL, 0);
+}
+
+/* A writing command while protected; then off again before anything is judged. */
+static void protect_refuses(struct rdc *t)
+{
+	struct rdc_host *h = need_protect(t), *other = rdc_second(t);
+	unsigned char *data = prepared(h, 0, 8, 330);
+	struct nvme_dsm_range r = one(0, 8);
+	struct rdc_reply on, w, off;
+
+	if (t->arg == nvme_cmd_dsm)
+		rdc_need_oncs(h, NVME_CTRL_ONCS_DSM, "Dataset Management");
+	if (t->arg == nvme_cmd_write_zeroes)
+		rdc_need_oncs(h, NVME_CTRL_ONCS_WRITE_ZEROES, "Write Zeroes");
+	on = protect(h, 1);
+	RDC_OK(t, on, "Namespace Write Protection, on");
+	if (t->arg == nvme_cmd_dsm)
+		w = dsm(other, &r, 1, DSM_AD);
+	else if (t->arg == nvme_cmd_write)
+		w = rdc_write(other, 0, 8, rdc_buf(t, 8 * h->bs));
+	else
+		w = range(other, (uint8_t)t->arg, 0, 8, 0);
+	off = protect(h, 0);
+	RDC_OK(t, off, "Namespace Write Protection, off");
+	RDC_STATUS(t, w, "a writing command on a protected namespace", NVME_SC_NS_WRITE_PROTECTED);
+	rdc_must_hold(h, 0, 8, data);
+}
+
+static void protect_reads(struct rdc *t)
+{
+	struct rdc_host *h = need_protect(t);
+	struct rdc_reply on = protect(h, 1), rd, fl, get, off;
+
+	RDC_OK(t, on, "Namespace Write Protection, on");
+	rd = rdc_read(h, 0, 1, rdc_buf(t, h->bs));
+	fl = rdc_io(h, .opcode = nvme_cmd_flush, .nsid = h->nsid);
+	get = rdc_get_feature(h, NVME_FEAT_FID_WRITE_PROTECT, 0, h->nsid, 0, NULL, 0);
+	off = protect(h, 0);
+	RDC_OK(t, off, "Namespace Write Protection, off");
+	RDC_OK(t, rd, "Read of a protected namespace");
+	RDC_OK(t, fl, "Flush of a protected namespace");
+	RDC_OK(t, get, "Get Features of a protected namespace");
+	RDC_CHECK(t, (get.result & 7) == 1, "the state reads as %u", (unsigned int)get.result & 7);
+}
+
+static void protect_reserved(struct rdc *t)
+{
+	struct rdc_host *h = need_protect(t);
+	struct rdc_reply r = protect(h, 7);
+
+	RDC_STATUS(t, r, "write protection state 7", NVME_SC_INVALID_FIELD);
+}
+
+static void protect_identify(struct rdc *t)
+{
+	struct rdc_host *h = need_protect(t);
+	struct nvme_id_ns *ns = rdc_buf(t, 4096);
+	struct rdc_reply on = protect(h, 1), id, off;
+
+	RDC_OK(t, on, "Namespace Write Protection, on");
+	id = rdc_identify(h, NVME_IDENTIFY_CNS_NS, h->nsid, 0, ns);
+	off = protect(h, 0);
+	RDC_OK(t, off, "Namespace Write Protection, off");
+	RDC_OK(t, id, "Identify Namespace");
+	RDC_CHECK(t, ns->nsattr & 1, "NSATTR 0x%02x of a protected namespace", ns->nsattr);
+}
+
+const struct rdc_test rdc_t_protect[] = {
+	{"write", "Base 8.12", "a protected namespace refuses Write", protect_refuses, RDC_LOSS,
+	 nvme_cmd_write},
+	{"write_zeroes", "Base 8.12", "a protected namespace refuses Write Zeroes", protect_refuses,
+	 RDC_LOSS, nvme_cmd_write_zeroes},
+	{"dsm", "Base 8.12", "a protected namespace refuses to deallocate", protect_refuses,
+	 RDC_LOSS, nvme_cmd_dsm},
+	{"reads", "Base 8.12", "a protected namespace can be read and flushed, and says what it is",
+	 protect_reads, RDC_LOSS},
+	{"reserved", "Base 5.27.1.28", "a reserved state is Invalid Field", protect_reserved,
+	 RDC_LOSS},
+	{"identify", "Base 5.17.2.8", "NSATTR bit 0 says it is protected", protect_identify,
+	 RDC_LOSS},
+	{NULL},
+};

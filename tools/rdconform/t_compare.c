@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* io.compare and io.fused. */
+#include <string.h>
+
+#include "suites.h"
+
+#define N_COMPARE "NVM 3.2.1"
+#define FUSED     "Base 3.4.2"
+
+static struct rdc_reply compare(struct rdc_host *h, uint64_t lba, uint32_t n, void *data)
+{
+	struct rdc_cmd c = rdc_rw(h, nvme_cmd_compare, lba, n, data);
+
+	return rdc_io_at(h, &c, __FILE__, __LINE__);
+}
+
+static struct rdc_host *need(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+
+	rdc_need_oncs(h, NVME_CTRL_ONCS_COMPARE, "Compare");
+	rdc_need_blocks(h, 64);
+	return h;
+}
+
+/* Blocks 0 and on hold @seed. */
+static unsigned char *prepared(struct rdc_host *h, uint32_t n, unsigned int seed)
+{
+	unsigned char *data = rdc_buf(h->t, (size_t)n * h->bs);
+
+	rdc_fill(data, (size_t)n * h->bs, seed);
+	rdc_must_write(h, 0, n, data);
+	return data;
+}
+
+static void equal(struct rdc *t)
+{
+	struct rdc_host *h = need(t);
+	uint32_t n = t->arg;
+	struct rdc_reply r = compare(h, 0, n, prepared(h, n, 200));
+
+	RDC_OK(t, r, "Compare of equal data");
+}
+
+static void differs(struct rdc *t)
+{
+	struct rdc_host *h = need(t);
+	unsigned char *data = prepared(h, 16, 201);
+	struct rdc_reply r;
+
+	data[t->arg ? 16 * h->bs - 1 : 0] ^= 1;
+	r = compare(h, 0, 16, data);
+	RDC_STATUS(t, r, "Compare of data with one bit changed", RDC_ME(NVME_SC_COMPARE_FAILED));
+}
+
+static void keeps(struct rdc *t)
+{
+	struct rdc_host *h = need(t);
+	unsigned char *data = prepared(h, 4, 202), *other = rdc_buf(t, 4 * h->bs);
+	struct rdc_reply r = compare(h, 0, 4, other);
+
+	RDC_STATUS(t, r, "Compare with zeroes", RDC_ME(NVME_SC_COMPARE_FAILED));
+	rdc_must_hold(h, 0, 4, data);
+}
+
+static void behind(struct rdc *t)
+{
+	struct rdc_host *h = need(t);
+	struct rdc_reply r = compare(h, h->blocks, 1, rdc_buf(t, h->bs));
+
+	RDC_STATUS(t, r, "Compare behind the end", NVME_SC_LBA_RANGE);
+}
+
+static void nsid(struct rdc *t)
+{
+	struct rdc_host *h = need(t);
+	struct rdc_cmd c = rdc_rw(h, nvme_cmd_compare, 0, 1, rdc_buf(t, h->bs));
+	struct rdc_reply r;
+
+	c.nsid = 0;
+	r = rdc_io_at(h, &c, __FILE__, __LINE__);
+	RDC_STATUS(t, r, "Compare of NSID 0", NVME_SC_INVALID_NS);
+}
+
+const struct rdc_test rdc_t_compare[] = {
+	{"equal", N_COMPARE, "equal data is success", equal, RDC_LOSS, 1},
+	{"equal_large", N_COMPARE, "equal data by key is success", equal, RDC_LOSS, 64},
+	{"first_byte", N_COMPARE, "a difference in the first byte is Compare Failure", differs,
+	 RDC_LOSS, 0},
+	{"last_byte", N_COMPARE, "a difference in the last byte is Compare Failure", differs,
+	 RDC_LOSS, 1},
+	{"keeps", N_COMPARE, "Compare changes nothing", keeps, RDC_LOSS},
+	{"behind", N_COMPARE, "a block behind the end is LBA Out of Range", behind},
+	{"nsid_zero", "Base 3.2.1.2", "NSID 0 is Invalid Namespace", nsid},
+	{NULL},
+};
+
+/* ---- fused ---- */
+
+static struct rdc_host *need_fused(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+
+	if (!(le16toh(h->id.fuses) & NVME_CTRL_FUSES_COMPARE_AND_WRITE))
+		rdc_not_supported(t, "FUSES 0x%04x: no Compare and Write", le16toh(h->id.fuses));
+	rdc_need_blocks(h, 64);
+	return h;
+}
+
+struct pair {
+	struct rdc_reply compare, write;
+};
+
+static struct pair fused(struct rdc_host *h, uint64_t lba, uint32_t n, void *want, void *data,
+			 uint64_t write_lba)
+{
+	struct rdc_cmd c = rdc_rw(h, nvme_cmd_compare, lba, n, want);
+	struct rdc_cmd w = rdc_rw(h, nvme_cmd_write, write_lba, n, data);
+	struct rdc_async *a = rdc_buf(h->t, 2 * sizeof(*a));
+	struct pair p;
+
+	rdc_io_start_fused(h, &c, &w, a);
+	p.compare = rdc_wait(h, &a[0]);
+	p.write = rdc_wait(h, &a[1]);
+	return p;
+}
+
+static void fused_match(struct rdc *t)
+{
+	struct rdc_host *h = need_fused(t);
+	unsigned char *old = prepared(h, 1, 210), *now = rdc_buf(t, h->bs);
+	struct pair p;
+
+	rdc_fill(now, h->bs, 211);
+	p = fused(h, 0, 1, old, now, 0);
+	RDC_OK(t, p.compare, "the Compare of a fused operation");
+	RDC_OK(t, p.write, "the Write of a fused operation");
+	rdc_must_hold(h, 0, 1, now);
+}
+
+static void fused_mismatch(struct rdc *t)
+{
+	struct rdc_host *h = need_fused(t);
+	unsigned char *old = prepared(h, 1, 212), *now = rdc_buf(t, h->bs);
+	struct pair p = fused(h, 0, 1, now, now, 0);
+
+	RDC_STATUS(t, p.compare, "the Compare of a fused operation",
+		   RDC_ME(NVME_SC_COMPARE_FAILED));
+	RDC_STATUS(t, p.write, "the Write behind a failed Compare", NVME_SC_FUSED_FAIL);
+	rdc_must_hold(h, 0, 1, old);
+}
+
+static void fused_ranges(struct rdc *t)
+{
+	struct rdc_host *h = need_fused(t);
+	unsigned char *old = prepared(h, 2, 213), *now = rdc_buf(t, h->bs);
+	struct pair p = fused(h, 0, 1, old, now, 1);
+
+	RDC_REFUSED(t, p.write, "a fused Write to other blocks than were compared");
+	rdc_must_hold(h, 1, 1, old + h->bs);
+}
+
+static void fused_too_long(struct rdc *t)
+{
+	struct rdc_host *h = need_fused(t);
+	uint32_t n = le16toh(h->id.acwu) + 2u;
+	unsigned char *old, *now;
+	struct pair p;
+
+	if (n > rdc_max_blocks(h) || n > 64)
+		rdc_not_supported(t, "ACWU %u: a longer operation cannot be sent",
+				  le16toh(h->id.acwu));
+	old = prepared(h, n, 214);
+	now = rdc_buf(t, (size_t)n * h->bs);
+	p = fused(h, 0, n, old, now, 0);
+	RDC_STATUS(t, p.compare, "a fused operation longer than ACWU", NVME_SC_AWU_EXCEEDED,
+		   NVME_SC_INVALID_FIELD, NVME_SC_FUSED_FAIL);
+	RDC_REFUSED(t, p.write, "the Write of a fused operation longer than ACWU");
+	rdc_must_hold(h, 0, n, old);
+}
+
+/* One half and then an ordinary command. */
+static void fused_lone(struct rdc *t)
+{
+	struct rdc_host *h = need_fused(t);
+	unsigned char *old = prepared(h, 1, 215);
+	struct rdc_cmd half = rdc_rw(h, t->arg == 1 ? nvme_cmd_compare : nvme_cmd_write, 0, 1,
+				     t->arg == 1 ? old : rdc_buf(t, h->bs));
+	struct rdc_cmd rd = rdc_rw(h, nvme_cmd_read, 0, 1, rdc_buf(t, h->bs));
+	struct rdc_async *a = rdc_buf(t, 2 * sizeof(*a));
+	struct rdc_reply r;
+
+	half.flags = (uint8_t)t->arg;
+	rdc_io_start(h, &half, &a[0]);
+	rdc_io_start(h, &rd, &a[1]);
+	r = rdc_wait(h, &a[0]);
+	RDC_STATUS(t, r, "half of a fused operation", NVME_SC_FUSED_MISSING);
+	r = rdc_wait(h, &a[1]);
+	RDC_OK(t, r, "the Read behind it");
+	rdc_must_hold(h, 0, 1, old);
+}
+
+static void fused_first_error(struct rdc *t)
+{
+	struct rdc_host *h = need_fused(t);
+	void *data = rdc_buf(t, h->bs);
+	struct pair p = fused(h, h->blocks, 1, data, data, h->blocks);
+
+	RDC_STATUS(t, p.compare, "a fused Compare behind the end", NVME_SC_LBA_RANGE,
+		   NVME_SC_FUSED_FAIL);
+	RDC_STATUS(t, p.write, "a fused Write behind the end", NVME_SC_LBA_RANGE,
+		   NVME_SC_FUSED_FAIL);
+}
+
+/* Two hosts count in the same block; nothing that one of them has counted may get lost. */
+static void fused_atomic(struct rdc *t)
+{
+	enum { EACH = 100 };
+	struct rdc_host *h[2] = {need_fused(t), rdc_second(t)};
+	unsigned int done[2] = {0}, tries = 0, i;
+	unsigned char *old[2], *now[2];
+	struct rdc_async *a[2];
+	uint32_t count;
+
+	prepared(h[0], 1, 216);
+	for (i = 0; i < 2; i++) {
+		old[i] = rdc_buf(t, h[0]->bs);
+		now[i] = rdc_buf(t, h[0]->bs);
+		a[i] = rdc_buf(t, 2 * sizeof(**a));
+	}
+	rdc_must_write(h[0], 0, 1, now[0]);
+	while (done[0] + done[1] < 2 * EACH) {
+		RDC_CHECK(t, tries++ < 100 * EACH, "%u of %u increments after %u rounds",
+			  done[0] + done[1], 2 * EACH, tries);
+		/* Both read, then both try: at most one of each round may win. */
+		for (i = 0; i < 2; i++) {
+			struct rdc_reply r = rdc_read(h[i], 0, 1, old[i]);
+
+			RDC_OK(t, r, "Read");
+			memcpy(now[i], old[i], h[0]->bs);
+			memcpy(&count, old[i], sizeof(count));
+			count++;
+			memcpy(now[i], &count, sizeof(count));
+		}
+		for (i = 0; i < 2; i++) {
+			struct rdc_cmd c = rdc_rw(h[i], nvme_cmd_compare, 0, 1, old[i]);
+			struct rdc_cmd w = rdc_rw(h[i], nvme_cmd_write, 0, 1, now[i]);
+
+			rdc_io_start_fused(h[i], &c, &w, a[i]);
+			rdinit_qpair_process(h[i]->qp, 0);
+		}
+		for (i = 0; i < 2; i++) {
+			struct rdc_reply c = rdc_wait(h[i], &a[i][0]), w = rdc_wait(h[i], &a[i][1]);
+
+			RDC_STATUS(t, c, "Compare", 0, RDC_ME(NVME_SC_COMPARE_FAILED));
+			RDC_CHECK(t, !c.err == !w.err, "Compare 0x%03x, but Write 0x%03x",
+				  RDC_CODE(c), RDC_CODE(w));
+			done[i] += !w.err;
+		}
+	}
+	rdc_read(h[0], 0, 1, old[0]);
+	memcpy(&count, old[0], sizeof(count));
+	RDC_CHECK(t, count == done[0] + done[1], "%u increments succeeded, the block says %u",
+		  done[0] + done[1], count);
+}
+
+static void fused_unsupported(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_cmd c = rdc_rw(h, nvme_cmd_read, 0, 1, rdc_buf(t, h->bs));
+	struct rdc_reply r;
+
+	if (h->id.fuses)
+		rdc_not_supported(t, "FUSES 0x%04x: there are fused operations",
+				  le16toh(h->id.fuses));
+	c.flags = 1;
+	r = rdc_io_at(h, &c, __FILE__, __LINE__);
+	RDC_STATUS(t, r, "FUSE 01b, which FUSES says is not supported", NVME_SC_INVALID_FIELD);
+}
+
+static void fused_reserved(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_cmd c = rdc_rw(h, nvme_cmd_read, 0, 1, rdc_buf(t, h->bs));
+	struct rdc_reply r;
+
+	c.flags = 3;
+	r = rdc_io_at(h, &c, __FILE__, __LINE__);
+	RDC_STATUS(t, r, "FUSE 11b, reserved", NVME_SC_INVALID_FIELD, NVME_SC_FUSED_MISSING);
+}
+
+const struct rdc_test rdc_t_fused[] = {
+	{"match", FUSED, "Compare and Write of equal data writes", fused_match, RDC_LOSS},
+	{"mismatch", FUSED, "Compare and Write of other data writes nothing", fused_mismatch,
+	 RDC_LOSS},
+	{"ranges", "NVM 2.1.3", "both commands have to be about the same blocks", fused_ranges,
+	 RDC_LOSS},
+	{"too_long", "NVM 4.1.5.2", "more than ACWU is refused", fused_too_long, RDC_LOSS},
+	{"lone_first", FUSED, "a first command alone is Aborted due to Missing Fused Command",
+	 fused_lone, RDC_LOSS, 1},
+	{"lone_second", FUSED, "a second command alone is Aborted due to Missing Fused Command",
+	 fused_lone, RDC_LOSS, 2},
+	{"first_error", FUSED, "an error of the first command ends both", fused_first_error},
+	{"atomic", "NVM 2.1.4", "Compare and Write of two hosts is atomic", fused_atomic, RDC_LOSS},
+	{"unsupported", "Base 5.17.2.1", "FUSES tells the truth", fused_unsupported},
+	{"reserved", "Base 3.3.3.1", "FUSE 11b is refused", fused_reserved},
+	{NULL},
+};

@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* reservation.register, .acquire, .release, .report, .preempt. */
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "resv.h"
+#include "suites.h"
+
+#define R_REG    "Base 7.3"
+#define R_ACQ    "Base 7.2"
+#define R_REL    "Base 7.4"
+#define R_REP    "Base 7.5"
+#define CONFLICT NVME_SC_RESERVATION_CONFLICT
+
+/* ---- register ---- */
+
+static void reg_new(struct rdc *t)
+{
+	const struct nvme_registered_ctrl_ext *c;
+	const struct nvme_resv_status *s;
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	r = resv_register(rv.a, RREGA_REGISTER, 0, KEY1);
+	RDC_OK(t, r, "Reservation Register");
+	s = resv_status(rv.b);
+	c = resv_find(s, KEY1);
+	RDC_CHECK(t, resv_count(s) == 1 && c, "%u registrants, ours is %s", resv_count(s),
+		  c ? "there" : "missing");
+	RDC_CHECK(t, !(c->rcsts & 1), "a registrant holds a reservation nobody acquired");
+	resv_clear(&rv);
+}
+
+static void reg_twice(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	r = resv_register(rv.a, RREGA_REGISTER, 0, KEY1);
+	RDC_OK(t, r, "Reservation Register");
+	r = resv_register(rv.a, RREGA_REGISTER, 0, t->arg ? KEY2 : KEY1);
+	if (t->arg)
+		RDC_STATUS(t, r, "Register again with another key", CONFLICT);
+	else
+		RDC_OK(t, r, "Register again with the same key");
+	RDC_CHECK(t, resv_find(resv_status(rv.a), KEY1), "the first key is gone");
+	resv_clear(&rv);
+}
+
+static void reg_replace(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_both(&rv);
+	r = resv_register(rv.a, RREGA_REPLACE, KEY1, KEY1 + 1);
+	RDC_OK(t, r, "Replace");
+	RDC_CHECK(t, resv_find(resv_status(rv.a), KEY1 + 1), "the new key is not in the report");
+	r = resv_register(rv.a, RREGA_REPLACE, KEY1, KEY1 + 2);
+	RDC_STATUS(t, r, "Replace with a wrong current key", CONFLICT);
+	r = resv_register(rv.a, RREGA_REPLACE | IEKEY, 0, KEY1 + 3);
+	RDC_OK(t, r, "Replace with IEKEY");
+	RDC_CHECK(t, resv_count(resv_status(rv.a)) == 2, "the number of registrants has changed");
+	resv_clear(&rv);
+}
+
+static void reg_replace_stranger(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	r = resv_register(rv.a, RREGA_REPLACE, KEY1, KEY2);
+	RDC_STATUS(t, r, "Replace by a host that is not registered", CONFLICT);
+}
+
+static void reg_unregister(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_both(&rv);
+	r = resv_register(rv.b, RREGA_UNREGISTER, KEY1, 0);
+	RDC_STATUS(t, r, "Unregister with a wrong key", CONFLICT);
+	r = resv_register(rv.b, RREGA_UNREGISTER, KEY2, 0);
+	RDC_OK(t, r, "Unregister");
+	RDC_CHECK(t, resv_count(resv_status(rv.a)) == 1, "the registrant is still there");
+	r = resv_register(rv.b, RREGA_UNREGISTER, KEY2, 0);
+	RDC_STATUS(t, r, "Unregister by a host that is not registered", CONFLICT);
+	resv_clear(&rv);
+}
+
+static void reg_unregister_holder(struct rdc *t)
+{
+	const struct nvme_resv_status *s;
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_register(rv.a, RREGA_UNREGISTER, KEY1, 0);
+	RDC_OK(t, r, "Unregister by the holder");
+	s = resv_status(rv.b);
+	RDC_CHECK(t, s->rtype == 0, "the reservation of type %u outlived its holder's registration",
+		  s->rtype);
+	resv_clear(&rv);
+}
+
+static void reg_reserved(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	r = resv_register(rv.a, 7, 0, KEY1);
+	RDC_STATUS(t, r, "RREGA 7", NVME_SC_INVALID_FIELD);
+	resv_clear(&rv);
+}
+
+static void reg_generation(struct rdc *t)
+{
+	struct resv rv;
+	uint32_t before, after;
+
+	resv_begin(t, &rv);
+	before = le32toh(resv_status(rv.a)->gen);
+	resv_both(&rv);
+	after = le32toh(resv_status(rv.a)->gen);
+	RDC_CHECK(t, after == before + 2, "two registrations took GEN from %u to %u", before,
+		  after);
+	resv_clear(&rv);
+}
+
+static void reg_ptpl(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r, get;
+	unsigned int on = t->arg;
+
+	resv_begin(t, &rv);
+	r = resv_register(rv.a, RREGA_REGISTER | (on ? 3u : 2u) << 30, 0, KEY1);
+	if (!(rv.a->ns.rescap & 1)) {
+		if (on)
+			RDC_REFUSED(t, r, "CPTPL 11b, which RESCAP bit 0 says is not supported");
+		resv_clear(&rv);
+		rdc_not_supported(t, "RESCAP 0x%02x: nothing persists", rv.a->ns.rescap);
+	}
+	RDC_OK(t, r, "Register with a change of persistence");
+	get = rdc_get_feature(rv.a, NVME_FEAT_FID_RESV_PERSIST, 0, rv.a->nsid, 0, NULL, 0);
+	RDC_OK(t, get, "Get Features, Reservation Persistence");
+	RDC_CHECK(t, (get.result & 1) == on, "the feature says %u", (unsigned int)get.result & 1);
+	RDC_CHECK(t, resv_status(rv.a)->ptpls == on, "PTPLS of the report differs");
+	resv_register(rv.a, RREGA_REPLACE | IEKEY | 2u << 30, 0, KEY1);
+	resv_clear(&rv);
+}
+
+static void reg_survives(struct rdc *t)
+{
+	const struct nvme_registered_ctrl_ext *c;
+	struct rdc_host *own;
+	struct rdc_reply r;
+	struct resv rv;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	rdc_host_close(rv.b, false);
+	own = rdc_host_open(t, 1, NULL);
+	rv.b = own;
+	resv_both(&rv);
+	resv_must_acquire(own, 1, KEY2);
+	rdc_host_close(own, t->arg);
+	c = resv_find(resv_status(rv.a), KEY2);
+	RDC_CHECK(t, c && (c->rcsts & 1), "the holder has disconnected, and is %s",
+		  c ? "no holder any more" : "not registered any more");
+	r = rdc_write(rv.a, 0, 1, rdc_buf(t, rv.a->bs));
+	RDC_STATUS(t, r, "Write while the holder is away", CONFLICT);
+	rv.b = rdc_second(t);
+	r = rdc_write(rv.b, 0, 1, rdc_buf(t, rv.b->bs));
+	RDC_OK(t, r, "Write by the holder after it has connected again");
+	resv_clear(&rv);
+}
+
+const struct rdc_test rdc_t_register[] = {
+	{"new", R_REG, "a registrant is in every host's report", reg_new, RDC_LOSS},
+	{"same_key", R_REG, "registering the same key again is success", reg_twice, RDC_LOSS, 0},
+	{"other_key", R_REG, "registering another key is a conflict", reg_twice, RDC_LOSS, 1},
+	{"replace", R_REG, "a key is replaced by who knows it, or ignores it", reg_replace,
+	 RDC_LOSS},
+	{"replace_stranger", R_REG, "a host that is not registered has nothing to replace",
+	 reg_replace_stranger, RDC_LOSS},
+	{"unregister", R_REG, "a registration ends by its key", reg_unregister, RDC_LOSS},
+	{"unregister_holder", "Base 8.19.4", "the holder's reservation ends with its registration",
+	 reg_unregister_holder, RDC_LOSS},
+	{"reserved", R_REG, "a reserved action is Invalid Field", reg_reserved, RDC_LOSS},
+	{"generation", R_REP, "GEN counts registrations", reg_generation, RDC_LOSS},
+	{"ptpl_on", "Base 5.27.1.27", "CPTPL 11b persists through power loss, if RESCAP says so",
+	 reg_ptpl, RDC_LOSS, 1},
+	{"ptpl_off", "Base 5.27.1.27", "CPTPL 10b does not", reg_ptpl, RDC_LOSS, 0},
+	{"survives", "Base 8.19", "a holder that disconnects still holds", reg_survives, RDC_LOSS,
+	 0},
+	{"survives_loss", "Base 8.19", "a holder whose connection is lost still holds",
+	 reg_survives, RDC_LOSS, 1},
+	{NULL},
+};
+
+/* ---- acquire ---- */
+
+static void acq_type(struct rdc *t)
+{
+	const struct nvme_registered_ctrl_ext *c;
+	const struct nvme_resv_status *s;
+	struct resv rv;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, t->arg);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, t->arg, KEY1);
+	s = resv_status(rv.b);
+	c = resv_find(s, KEY1);
+	RDC_CHECK(t, s->rtype == t->arg, "type %u was acquired, the report says %u", t->arg,
+		  s->rtype);
+	RDC_CHECK(t, c && (c->rcsts & 1), "the report does not show who holds it");
+	resv_clear(&rv);
+}
+
+static void acq_bad_type(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_both(&rv);
+	r = resv_acquire(rv.a, RACQA_ACQUIRE, t->arg, KEY1, 0);
+	RDC_STATUS(t, r, "a type that does not exist", NVME_SC_INVALID_FIELD);
+	resv_clear(&rv);
+}
+
+static void acq_stranger(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	r = resv_acquire(rv.a, RACQA_ACQUIRE, 1, KEY1, 0);
+	RDC_STATUS(t, r, "Acquire by a host that is not registered", CONFLICT);
+}
+
+static void acq_key(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_both(&rv);
+	r = resv_acquire(rv.a, RACQA_ACQUIRE, 1, KEY2, 0);
+	RDC_STATUS(t, r, "Acquire with another's key", CONFLICT);
+	resv_clear(&rv);
+}
+
+static void acq_again(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_need_type(&rv, 2);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_acquire(rv.a, RACQA_ACQUIRE, 1, KEY1, 0);
+	RDC_OK(t, r, "Acquire of what one holds");
+	r = resv_acquire(rv.a, RACQA_ACQUIRE, 2, KEY1, 0);
+	RDC_STATUS(t, r, "Acquire of another type by the holder", CONFLICT);
+	r = resv_acquire(rv.b, RACQA_ACQUIRE, 1, KEY2, 0);
+	RDC_STATUS(t, r, "Acquire of what another holds", CONFLICT);
+	resv_clear(&rv);
+}
+
+static void acq_all_registrants(struct rdc *t)
+{
+	const struct nvme_registered_ctrl_ext *a, *b;
+	const struct nvme_resv_status *s;
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, t->arg);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, t->arg, KEY1);
+	s = resv_status(rv.a);
+	a = resv_find(s, KEY1);
+	b = resv_find(s, KEY2);
+	RDC_CHECK(t, a && b && (a->rcsts & 1) && (b->rcsts & 1), "not every registrant holds it");
+	r = resv_acquire(rv.b, RACQA_ACQUIRE, t->arg, KEY2, 0);
+	RDC_OK(t, r, "Acquire by another registrant, who holds it as well");
+	r = resv_register(rv.a, RREGA_UNREGISTER, KEY1, 0);
+	RDC_OK(t, r, "Unregister");
+	RDC_CHECK(t, resv_status(rv.b)->rtype == t->arg,
+		  "the reservation ended before its last registrant");
+	resv_clear(&rv);
+}
+
+static void acq_reserved(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_both(&rv);
+	r = resv_acquire(rv.a, 7, 1, KEY1, 0);
+	RDC_STATUS(t, r, "RACQA 7", NVME_SC_INVALID_FIELD);
+	resv_clear(&rv);
+}
+
+const struct rdc_test rdc_t_acquire[] = {
+	{"write_exclusive", R_ACQ, "Write Exclusive is acquired", acq_type, RDC_LOSS, 1},
+	{"exclusive_access", R_ACQ, "Exclusive Access is acquired", acq_type, RDC_LOSS, 2},
+	{"write_exclusive_ro", R_ACQ, "Write Exclusive - Registrants Only is acquired", acq_type,
+	 RDC_LOSS, 3},
+	{"exclusive_access_ro", R_ACQ, "Exclusive Access - Registrants Only is acquired", acq_type,
+	 RDC_LOSS, 4},
+	{"write_exclusive_ar", R_ACQ, "Write Exclusive - All Registrants is acquired", acq_type,
+	 RDC_LOSS, 5},
+	{"exclusive_access_ar", R_ACQ, "Exclusive Access - All Registrants is acquired", acq_type,
+	 RDC_LOSS, 6},
+	{"type_0", R_ACQ, "type 0 is Invalid Field", acq_bad_type, RDC_LOSS, 0},
+	{"type_7", R_ACQ, "type 7 is Invalid Field", acq_bad_type, RDC_LOSS, 7},
+	{"stranger", R_ACQ, "a host that is not registered gets a conflict", acq_stranger,
+	 RDC_LOSS},
+	{"wrong_key", R_ACQ, "a wrong key is a conflict", acq_key, RDC_LOSS},
+	{"again", R_ACQ, "the same again is success, anything else a conflict", acq_again,
+	 RDC_LOSS},
+	{"all_we", "Base 8.19.1", "all registrants hold type 5, to the last", acq_all_registrants,
+	 RDC_LOSS, 5},
+	{"all_ea", "Base 8.19.1", "all registrants hold type 6, to the last", acq_all_registrants,
+	 RDC_LOSS, 6},
+	{"reserved", R_ACQ, "a reserved action is Invalid Field", acq_reserved, RDC_LOSS},
+	{NULL},
+};
+
+/* ---- release ---- */
+
+static void rel_holder(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_release(rv.a, RRELA_RELEASE, 1, KEY1);
+	RDC_OK(t, r, "Release");
+	RDC_CHECK(t, resv_status(rv.b)->rtype == 0, "it is still reserved");
+	RDC_CHECK(t, resv_count(resv_status(rv.b)) == 2,
+		  "a registration went with the reservation");
+	resv_clear(&rv);
+}
+
+static void rel_other(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_release(rv.b, RRELA_RELEASE, 1, KEY2);
+	RDC_OK(t, r, "Release by a registrant who does not hold it");
+	RDC_CHECK(t, resv_status(rv.b)->rtype == 1, "and yet it is released");
+	resv_clear(&rv);
+}
+
+static void rel_type(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_release(rv.a, RRELA_RELEASE, 2, KEY1);
+	RDC_STATUS(t, r, "Release of another type than is held", NVME_SC_INVALID_FIELD);
+	RDC_CHECK(t, resv_status(rv.b)->rtype == 1, "and yet it is released");
+	resv_clear(&rv);
+}
+
+static void rel_key(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_release(rv.a, RRELA_RELEASE, 1, KEY2);
+	RDC_STATUS(t, r, "Release with a wrong key", CONFLICT);
+	resv_clear(&rv);
+}
+
+static void rel_stranger(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	r = resv_release(rv.a, t->arg, 1, KEY1);
+	RDC_STATUS(t, r, "a host that is not registered", CONFLICT);
+}
+
+static void rel_none(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_both(&rv);
+	r = resv_release(rv.a, RRELA_RELEASE, 1, KEY1);
+	RDC_OK(t, r, "Release of nothing");
+	resv_clear(&rv);
+}
+
+static void rel_clear(struct rdc *t)
+{
+	const struct nvme_resv_status *s;
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_release(rv.b, RRELA_CLEAR, 0, KEY2);
+	RDC_OK(t, r, "Clear by a registrant who does not hold it");
+	s = resv_status(rv.a);
+	RDC_CHECK(t, s->rtype == 0 && resv_count(s) == 0,
+		  "after Clear there are %u registrants and a reservation of type %u",
+		  resv_count(s), s->rtype);
+}
+
+const struct rdc_test rdc_t_release[] = {
+	{"holder", R_REL, "the holder releases; all stay registered", rel_holder, RDC_LOSS},
+	{"other", R_REL, "another registrant's Release is success and does nothing", rel_other,
+	 RDC_LOSS},
+	{"type", R_REL, "another type than is held is Invalid Field", rel_type, RDC_LOSS},
+	{"wrong_key", R_REL, "a wrong key is a conflict", rel_key, RDC_LOSS},
+	{"stranger", R_REL, "Release by a host that is not registered is a conflict", rel_stranger,
+	 RDC_LOSS, RRELA_RELEASE},
+	{"clear_stranger", R_REL, "Clear by a host that is not registered is a conflict",
+	 rel_stranger, RDC_LOSS, RRELA_CLEAR},
+	{"none", R_REL, "Release of nothing is success", rel_none, RDC_LOSS},
+	{"clear", R_REL, "any registrant clears everything", rel_clear, RDC_LOSS},
+	{NULL},
+};
+
+/* ---- report ---- */
+
+static void rep_empty(struct rdc *t)
+{
+	struct resv rv;
+
+	resv_begin(t, &rv); /* checks it */
+}
+
+static void rep_short_id(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	r = resv_report(rv.a, rdc_buf(t, 4096), 4096, false);
+	RDC_STATUS(t, r, "a report with 64-bit host identifiers", NVME_SC_HOSTID_FORMAT);
+}
+
+static void rep_partial(struct rdc *t)
+{
+	struct nvme_resv_status *part = rdc_buf(t, 64);
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_both(&rv);
+	r = resv_report(rv.a, part, 64, true);
+	RDC_OK(t, r, "a report of 64 bytes");
+	RDC_CHECK(t, resv_count(part) == 2, "its header counts %u registrants", resv_count(part));
+	resv_clear(&rv);
+}
+
+static void rep_hostid(struct rdc *t)
+{
+	const struct nvme_registered_ctrl_ext *c;
+	struct resv rv;
+	uuid_t want;
+
+	resv_begin(t, &rv);
+	resv_both(&rv);
+	c = resv_find(resv_status(rv.a), KEY2);
+	RDC_CHECK(t, c && uuid_parse(t->cfg->hostid[1], want) == 0, "the second host is not there");
+	RDC_CHECK(t, memcmp(c->hostid, want, 16) == 0, "its host identifier is another one");
+	/* In the dynamic controller model the id says nothing and may be FFFFh. */
+	RDC_CHECK(t,
+		  le16toh(c->cntlid) == rv.b->info.cntlid ||
+			  le16toh(c->cntlid) == NVMF_CNTLID_DYNAMIC,
+		  "its controller is %u, not %u", le16toh(c->cntlid), rv.b->info.cntlid);
+	resv_clear(&rv);
+}
+
+const struct rdc_test rdc_t_report[] = {
+	{"empty", R_REP, "after Clear nobody is registered", rep_empty, RDC_LOSS},
+	{"short_id", R_REP, "without EDS it is Host Identifier Inconsistent Format", rep_short_id,
+	 RDC_LOSS},
+	{"partial", R_REP, "the header can be read alone", rep_partial, RDC_LOSS},
+	{"hostid", R_REP, "registrants are shown by host identifier and controller", rep_hostid,
+	 RDC_LOSS},
+	{NULL},
+};
+
+/* ---- preempt ---- */
+
+static void pre_holder(struct rdc *t)
+{
+	const struct nvme_registered_ctrl_ext *c;
+	const struct nvme_resv_status *s;
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_need_type(&rv, 3);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_acquire(rv.b, t->arg, 3, KEY2, KEY1);
+	RDC_OK(t, r, "Preempt of the holder");
+	s = resv_status(rv.b);
+	c = resv_find(s, KEY2);
+	RDC_CHECK(t, s->rtype == 3 && c && (c->rcsts & 1),
+		  "the preempting host does not hold type 3");
+	RDC_CHECK(t, !resv_find(s, KEY1), "the preempted host is still registered");
+	r = rdc_write(rv.a, 0, 1, rdc_buf(t, rv.a->bs));
+	RDC_STATUS(t, r, "Write by the preempted host", CONFLICT);
+	resv_clear(&rv);
+	r = resv_release(rv.b, RRELA_CLEAR, 0, KEY2);
+}
+
+static void pre_registrant(struct rdc *t)
+{
+	const struct nvme_resv_status *s;
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_acquire(rv.a, RACQA_PREEMPT, 1, KEY1, KEY2);
+	RDC_OK(t, r, "Preempt of a registrant who does not hold it");
+	s = resv_status(rv.a);
+	RDC_CHECK(t, s->rtype == 1 && resv_find(s, KEY1), "the holder has lost something");
+	RDC_CHECK(t, !resv_find(s, KEY2), "the preempted host is still registered");
+	resv_clear(&rv);
+}
+
+static void pre_no_reservation(struct rdc *t)
+{
+	const struct nvme_resv_status *s;
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_both(&rv);
+	r = resv_acquire(rv.a, RACQA_PREEMPT, 1, KEY1, KEY2);
+	RDC_OK(t, r, "Preempt of a registrant where nothing is reserved");
+	s = resv_status(rv.a);
+	RDC_CHECK(t, s->rtype == 0, "that made a reservation of type %u", s->rtype);
+	RDC_CHECK(t, !resv_find(s, KEY2), "the preempted host is still registered");
+	resv_clear(&rv);
+}
+
+static void pre_unknown_key(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_acquire(rv.b, RACQA_PREEMPT, 1, KEY2, KEY2 + 99);
+	RDC_STATUS(t, r, "Preempt of a key nobody has", CONFLICT);
+	resv_clear(&rv);
+}
+
+static void pre_zero(struct rdc *t)
+{
+	const struct nvme_resv_status *s;
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, t->arg);
+	resv_both(&rv);
+	resv_must_acquire(rv.a, t->arg, KEY1);
+	r = resv_acquire(rv.b, RACQA_PREEMPT, t->arg, KEY2, 0);
+	if (t->arg < 5) {
+		RDC_STATUS(t, r, "Preempt of key 0", NVME_SC_INVALID_FIELD);
+	} else {
+		RDC_OK(t, r, "Preempt of key 0 where all registrants hold");
+		s = resv_status(rv.b);
+		RDC_CHECK(t, resv_count(s) == 1 && resv_find(s, KEY2),
+			  "others than the preempting host are registered");
+		RDC_CHECK(t, s->rtype == t->arg, "it is reserved as type %u", s->rtype);
+		resv_release(rv.b, RRELA_CLEAR, 0, KEY2);
+	}
+	resv_clear(&rv);
+}
+
+static void pre_stranger(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, 1);
+	r = resv_register(rv.a, RREGA_REGISTER, 0, KEY1);
+	RDC_OK(t, r, "Reservation Register");
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_acquire(rv.b, RACQA_PREEMPT, 1, KEY2, KEY1);
+	RDC_STATUS(t, r, "Preempt by a host that is not registered", CONFLICT);
+	resv_clear(&rv);
+}
+
+const struct rdc_test rdc_t_preempt[] = {
+	{"holder", "Base 8.19.7", "the holder is replaced and unregistered", pre_holder, RDC_LOSS,
+	 RACQA_PREEMPT},
+	{"abort", "Base 8.19.7", "the same with Preempt and Abort", pre_holder, RDC_LOSS,
+	 RACQA_PREEMPT_ABORT},
+	{"registrant", "Base 8.19.7", "a registrant is unregistered, the holder stays",
+	 pre_registrant, RDC_LOSS},
+	{"no_reservation", "Base 8.19.7", "without a reservation, it unregisters only",
+	 pre_no_reservation, RDC_LOSS},
+	{"unknown_key", "Base 8.19.7", "a key nobody has is a conflict", pre_unknown_key, RDC_LOSS},
+	{"zero", "Base 8.19.7", "key 0 is Invalid Field", pre_zero, RDC_LOSS, 1},
+	{"zero_all", "Base 8.19.7", "key 0 of an all-registrants type removes all others", pre_zero,
+	 RDC_LOSS, 6},
+	{"stranger", "Base 8.19.7", "a host that is not registered gets a conflict", pre_stranger,
+	 RDC_LOSS},
+	{NULL},
+};

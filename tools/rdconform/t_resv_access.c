@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* reservation.access: who may do what under which type; reservation.notify: who is told. */
+#include <string.h>
+
+#include "resv.h"
+#include "suites.h"
+
+#define CONFLICT NVME_SC_RESERVATION_CONFLICT
+
+/* Who sends the command: the holder, another registrant, a host that is not registered. */
+enum { HOLDER, REGISTRANT, STRANGER };
+/* Type in bits 3:0, who in 7:4, opcode in 15:8. */
+#define ACCESS(type, who, op) ((type) | (who) << 4 | (op) << 8)
+
+static bool is_write(uint8_t op)
+{
+	return op != nvme_cmd_read && op != nvme_cmd_compare && op != nvme_cmd_verify;
+}
+
+/* Base 8.19.1, the table of types. */
+static bool allowed(unsigned int type, unsigned int who, bool write)
+{
+	if (who == HOLDER)
+		return true;
+	if (who == REGISTRANT && type >= 3)
+		return true;
+	/* Write Exclusive of any kind lets everybody read. */
+	return !write && type % 2 == 1;
+}
+
+static void need_command(struct rdc_host *h, uint8_t op)
+{
+	switch (op) {
+	case nvme_cmd_compare:
+		rdc_need_oncs(h, NVME_CTRL_ONCS_COMPARE, "Compare");
+		break;
+	case nvme_cmd_write_zeroes:
+		rdc_need_oncs(h, NVME_CTRL_ONCS_WRITE_ZEROES, "Write Zeroes");
+		break;
+	case nvme_cmd_dsm:
+		rdc_need_oncs(h, NVME_CTRL_ONCS_DSM, "Dataset Management");
+		break;
+	case nvme_cmd_verify:
+		rdc_need_oncs(h, NVME_CTRL_ONCS_VERIFY, "Verify");
+		break;
+	default:
+		break;
+	}
+}
+
+static struct rdc_reply send_cmd(struct rdc_host *h, uint8_t op)
+{
+	struct nvme_dsm_range *range = rdc_buf(h->t, sizeof(*range));
+	struct rdc_cmd c;
+
+	if (op == nvme_cmd_dsm) {
+		range->nlb = htole32(1);
+		return rdc_io(h, .opcode = op, .nsid = h->nsid, .cdw11 = 4, .data = range,
+			      .len = sizeof(*range), .write = true);
+	}
+	c = rdc_rw(h, op, 0, 1,
+		   op == nvme_cmd_write_zeroes || op == nvme_cmd_verify ? NULL
+									: rdc_buf(h->t, h->bs));
+	return rdc_io_at(h, &c, __FILE__, __LINE__);
+}
+
+static void access_rule(struct rdc *t)
+{
+	unsigned int type = t->arg & 0xf, who = t->arg >> 4 & 0xf;
+	uint8_t op = (uint8_t)(t->arg >> 8);
+	struct rdc_host *h;
+	struct rdc_reply r;
+	struct resv rv;
+
+	resv_begin(t, &rv);
+	resv_need_type(&rv, type);
+	need_command(rv.a, op);
+	/* The data that Compare compares with. */
+	rdc_must_write(rv.a, 0, 1, rdc_buf(t, rv.a->bs));
+	r = resv_register(rv.a, RREGA_REGISTER, 0, KEY1);
+	RDC_OK(t, r, "Reservation Register");
+	if (who == REGISTRANT) {
+		r = resv_register(rv.b, RREGA_REGISTER, 0, KEY2);
+		RDC_OK(t, r, "Reservation Register by the second host");
+	}
+	resv_must_acquire(rv.a, type, KEY1);
+	h = who == HOLDER ? rv.a : rv.b;
+	r = send_cmd(h, op);
+	resv_clear(&rv);
+	if (allowed(type, who, is_write(op)))
+		RDC_OK(t, r, "a command that the type allows");
+	else
+		RDC_STATUS(t, r, "a command that the type forbids", CONFLICT);
+}
+
+#define RW(name, text, type, who)                                                    \
+	{name "_read", "Base 8.19.1", text ": Read",                                 \
+	 access_rule,  RDC_LOSS,      ACCESS(type, who, nvme_cmd_read)},             \
+	{                                                                            \
+		name "_write", "Base 8.19.1", text ": Write", access_rule, RDC_LOSS, \
+			ACCESS(type, who, nvme_cmd_write)                            \
+	}
+#define ROLES(name, text, type)                                                        \
+	RW(name "_holder", text ", its holder", type, HOLDER),                         \
+		RW(name "_registrant", text ", another registrant", type, REGISTRANT), \
+		RW(name "_stranger", text ", a host not registered", type, STRANGER)
+
+const struct rdc_test rdc_t_access[] = {
+	ROLES("we", "Write Exclusive", 1),
+	ROLES("ea", "Exclusive Access", 2),
+	ROLES("wero", "Write Exclusive - Registrants Only", 3),
+	ROLES("earo", "Exclusive Access - Registrants Only", 4),
+	ROLES("wear", "Write Exclusive - All Registrants", 5),
+	ROLES("eaar", "Exclusive Access - All Registrants", 6),
+	{"we_compare", "Base 8.19", "Write Exclusive lets strangers compare", access_rule, RDC_LOSS,
+	 ACCESS(1, STRANGER, nvme_cmd_compare)},
+	{"ea_compare", "Base 8.19", "Exclusive Access does not", access_rule, RDC_LOSS,
+	 ACCESS(2, STRANGER, nvme_cmd_compare)},
+	{"we_verify", "Base 8.19", "Write Exclusive lets strangers verify", access_rule, RDC_LOSS,
+	 ACCESS(1, STRANGER, nvme_cmd_verify)},
+	{"we_zeroes", "Base 8.19", "Write Zeroes is a write", access_rule, RDC_LOSS,
+	 ACCESS(1, STRANGER, nvme_cmd_write_zeroes)},
+	{"we_dsm", "Base 8.19", "Dataset Management is a write", access_rule, RDC_LOSS,
+	 ACCESS(1, STRANGER, nvme_cmd_dsm)},
+	{NULL},
+};
+
+/* ---- notifications ---- */
+
+enum { REGISTRATION_PREEMPTED = 1, RESERVATION_RELEASED = 2, RESERVATION_PREEMPTED = 3 };
+
+/* A host that waits for what happens to others' reservations. */
+struct watcher {
+	struct rdc_host *h;
+	struct rdc_async *aer;
+};
+
+static void watch(struct rdc *t, unsigned int who, struct watcher *w)
+{
+	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
+
+	w->h = who ? rdc_second(t) : rdc_main(t);
+	rdc_host_close(w->h, false);
+	w->h = rdc_host_open(t, who, NULL);
+	w->aer = rdc_buf(t, sizeof(*w->aer));
+	rdc_admin_start(w->h, &aer, w->aer);
+}
+
+static void told(struct rdc *t, struct watcher *w, unsigned int type)
+{
+	struct nvme_resv_notification_log *log = rdc_buf(t, sizeof(*log));
+	struct rdc_reply r;
+
+	RDC_CHECK(t, rdc_wait_ms(w->h, w->aer, t->cfg->timeout_ms), "no event");
+	RDC_OK(t, w->aer->r, "the event request");
+	RDC_CHECK(t, (w->aer->r.result & 7) == 6 && (w->aer->r.result >> 16 & 0xff) == 0x80,
+		  "event 0x%06llx, expected type 6, page 80h",
+		  (unsigned long long)w->aer->r.result & 0xffffff);
+	r = rdc_get_log(w->h, NVME_LOG_LID_RESERVATION, 0, 0, log, sizeof(*log));
+	RDC_OK(t, r, "Get Log Page 80h");
+	RDC_CHECK(t, log->rnlpt == type, "the notification has type %u, expected %u", log->rnlpt,
+		  type);
+	RDC_CHECK(t, le32toh(log->nsid) == w->h->nsid, "it is about namespace %u",
+		  le32toh(log->nsid));
+	r = rdc_get_log(w->h, NVME_LOG_LID_RESERVATION, 0, 0, log, sizeof(*log));
+	RDC_OK(t, r, "Get Log Page 80h, again");
+	RDC_CHECK(t, log->rnlpt == 0, "the notification is still there after it was read");
+}
+
+/* The second host is the one that is told. */
+static void notify_begin(struct rdc *t, struct resv *rv, struct watcher *w, unsigned int type)
+{
+	resv_begin(t, rv);
+	resv_need_type(rv, type);
+	watch(t, 1, w);
+	rv->b = w->h;
+	resv_both(rv);
+}
+
+static void notify_registration(struct rdc *t)
+{
+	struct watcher w;
+	struct rdc_reply r;
+	struct resv rv;
+
+	notify_begin(t, &rv, &w, 1);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_acquire(rv.a, RACQA_PREEMPT, 1, KEY1, KEY2);
+	RDC_OK(t, r, "Preempt of a registrant");
+	told(t, &w, REGISTRATION_PREEMPTED);
+	resv_clear(&rv);
+}
+
+static void notify_released(struct rdc *t)
+{
+	struct watcher w;
+	struct rdc_reply r;
+	struct resv rv;
+
+	notify_begin(t, &rv, &w, 3);
+	resv_must_acquire(rv.a, 3, KEY1);
+	r = resv_release(rv.a, RRELA_RELEASE, 3, KEY1);
+	RDC_OK(t, r, "Release");
+	told(t, &w, RESERVATION_RELEASED);
+	resv_clear(&rv);
+}
+
+static void notify_preempted(struct rdc *t)
+{
+	struct watcher w;
+	struct rdc_reply r;
+	struct resv rv;
+
+	notify_begin(t, &rv, &w, 1);
+	resv_must_acquire(rv.b, 1, KEY2);
+	r = resv_acquire(rv.a, RACQA_PREEMPT, 1, KEY1, KEY2);
+	RDC_OK(t, r, "Preempt of the holder");
+	told(t, &w, REGISTRATION_PREEMPTED);
+	resv_clear(&rv);
+}
+
+static void notify_cleared(struct rdc *t)
+{
+	struct watcher w;
+	struct rdc_reply r;
+	struct resv rv;
+
+	notify_begin(t, &rv, &w, 1);
+	resv_must_acquire(rv.a, 1, KEY1);
+	r = resv_release(rv.a, RRELA_CLEAR, 0, KEY1);
+	RDC_OK(t, r, "Clear");
+	told(t, &w, RESERVATION_PREEMPTED);
+}
+
+static void notify_masked(struct rdc *t)
+{
+	struct watcher w;
+	struct rdc_reply r;
+	struct resv rv;
+	bool came;
+
+	notify_begin(t, &rv, &w, 3);
+	r = rdc_set_feature(w.h, NVME_FEAT_FID_RESV_MASK, w.h->nsid, 0xe, NULL, 0);
+	RDC_OK(t, r, "Set Features, Reservation Notification Mask");
+	r = rdc_get_feature(w.h, NVME_FEAT_FID_RESV_MASK, 0, w.h->nsid, 0, NULL, 0);
+	RDC_OK(t, r, "Get Features, Reservation Notification Mask");
+	RDC_CHECK(t, (r.result & 0xe) == 0xe, "the mask reads as 0x%llx",
+		  (unsigned long long)r.result);
+	resv_must_acquire(rv.a, 3, KEY1);
+	r = resv_release(rv.a, RRELA_RELEASE, 3, KEY1);
+	RDC_OK(t, r, "Release");
+	came = rdc_wait_ms(w.h, w.aer, 300);
+	rdc_set_feature(w.h, NVME_FEAT_FID_RESV_MASK, w.h->nsid, 0, NULL, 0);
+	RDC_CHECK(t, !came, "an event in spite of the mask");
+	resv_clear(&rv);
+}
+
+static void notify_not_actor(struct rdc *t)
+{
+	struct watcher w;
+	struct rdc_reply r;
+	struct resv rv;
+
+	notify_begin(t, &rv, &w, 3);
+	resv_must_acquire(rv.b, 3, KEY2);
+	r = resv_release(rv.b, RRELA_RELEASE, 3, KEY2);
+	RDC_OK(t, r, "Release");
+	RDC_CHECK(t, !rdc_wait_ms(w.h, w.aer, 300), "the host that released is told of it");
+	resv_clear(&rv);
+}
+
+const struct rdc_test rdc_t_notify[] = {
+	{"registration", "Base 8.19.2", "a registrant is told that it was unregistered",
+	 notify_registration, RDC_LOSS},
+	{"released", "Base 8.19.2", "registrants are told of a release", notify_released, RDC_LOSS},
+	{"preempted", "Base 8.19.2", "the holder is told that it was preempted", notify_preempted,
+	 RDC_LOSS},
+	{"cleared", "Base 8.19.2", "registrants are told of a Clear", notify_cleared, RDC_LOSS},
+	{"masked", "Base 5.27.1.26", "feature 82h keeps notifications away", notify_masked,
+	 RDC_LOSS},
+	{"not_actor", "Base 8.19.2", "who released is not told", notify_not_actor, RDC_LOSS},
+	{NULL},
+};
