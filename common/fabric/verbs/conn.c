@@ -121,6 +121,7 @@ static void open_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 		if (c->state != RD_VB_ACCEPTED)
 			break;
 		rd_vb_set_state(c, RD_VB_OPEN);
+		rd_vb_poke_start(c, false);
 		rd_vb_raise(c, RD_VB_P_ESTABLISHED);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
@@ -289,6 +290,7 @@ static enum rd_vb_state close_conn(struct rd_vb_conn *c)
 	if (was == RD_VB_CLOSED)
 		return was;
 	rd_timer_stop(c->fab->base.loop, &c->timer);
+	rd_vb_poke_stop(c);
 	rd_defer_cancel(c->fab->base.loop, &c->failed);
 	rd_vb_attempt_stop(c);
 	rd_vb_set_state(c, RD_VB_CLOSED);
@@ -340,7 +342,8 @@ void rd_vb_disconnect(struct rd_fab_conn *conn)
 
 	if (c->state == RD_VB_CLOSED || c->state == RD_VB_CLOSING)
 		return;
-	if (c->state == RD_VB_OPEN && !c->stalled && c->sq.head != c->sq.tail &&
+	rd_vb_poke_stop(c);
+	if (c->state == RD_VB_OPEN && !c->stalled && rd_vb_sends_out(c) &&
 	    rd_timer_start(c->fab->base.loop, &c->timer, LAST_NS) == 0) {
 		c->stalled = true;
 		c->sq_end = c->sq.tail;

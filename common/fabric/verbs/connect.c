@@ -140,6 +140,7 @@ static void replied(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 	c->pd_len = ev->pd_len;
 	rd_timer_stop(c->fab->base.loop, &c->timer);
 	rd_vb_set_state(c, RD_VB_OPEN);
+	rd_vb_poke_start(c, true);
 	rd_vb_raise(c, RD_VB_P_ESTABLISHED);
 }
 

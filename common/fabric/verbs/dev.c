@@ -13,6 +13,7 @@
 #define MAX_INLINE_TRY 512
 #define MAX_MSG        (UINT64_C(1) << 30)
 #define SLOTS_MIN      64
+#define SIW_VENDOR     0x626d74u /* ibv_device_attr.vendor_id of siw, whatever the device's name */
 
 struct rd_vb_dev *rd_vb_dev(struct rd_fab_dev *dev)
 {
@@ -127,9 +128,10 @@ static int query(struct rd_vb_dev *dev, const char *kind)
 	if (rc)
 		return rc;
 	dev->iwarp = dev->ibdev->transport_type == IBV_TRANSPORT_IWARP;
+	dev->siw = dev->iwarp && a.vendor_id == SIW_VENDOR;
 	dev->max_cqe = (uint32_t)a.max_cqe;
 	*caps = (struct rd_fab_caps){
-		.max_send_wr = lesser((uint32_t)a.max_qp_wr, RD_VB_MAX_WR),
+		.max_send_wr = lesser((uint32_t)a.max_qp_wr - dev->siw, RD_VB_MAX_WR),
 		.max_recv_wr = lesser((uint32_t)a.max_qp_wr, RD_VB_MAX_WR),
 		.max_srq_wr = lesser((uint32_t)a.max_srq_wr, RD_VB_MAX_WR),
 		.max_send_sge = (uint32_t)a.max_sge,

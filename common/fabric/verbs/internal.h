@@ -128,6 +128,7 @@ struct rd_vb_dev {
 	struct rd_io async;
 	uint8_t port;
 	bool iwarp;
+	bool siw;        /* Linux' soft iWARP: see poke.c */
 	bool inv_worked; /* a SEND with Invalidate has been seen to succeed */
 	bool inv_broken; /* the device promised it and failed: plain SENDs from now on */
 	bool memlock_said;
@@ -290,6 +291,7 @@ struct rd_vb_wr {
 	uint8_t status; /* with done: enum ibv_wc_status */
 	bool signaled;
 	bool with_inv; /* a SEND with Invalidate */
+	bool poke;     /* none of the user's: its completion goes nowhere */
 	bool done;     /* the device has completed it */
 };
 
@@ -312,6 +314,10 @@ int rd_vb_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv
 int rd_vb_post_recv(struct rd_fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* To the states in which the CM lets messages flow, with the depths in conn->base. */
 int rd_vb_qp_connect(struct rd_vb_conn *c);
+/* Post what c->poke says, unless the last one is still out. */
+void rd_vb_post_poke(struct rd_vb_conn *c);
+/* Work requests of the user that have not completed. */
+uint32_t rd_vb_sends_out(const struct rd_vb_conn *c);
 /* The queue pair is destroyed, and everything posted completes. The queues stay for late posts. */
 void rd_vb_qp_down(struct rd_vb_conn *c);
 /* Give back room and memory; the connection goes. */
@@ -374,6 +380,14 @@ struct rd_vb_conn {
 	uint32_t rroom;
 	struct rd_vb_wq sq;
 	struct rd_vb_wq rq;
+	struct {
+		uint32_t room; /* entries that are kept for it in the send queue: 1, or 0 */
+		bool out;      /* one is in the send queue */
+		bool heard;    /* the peer's first message is here */
+		enum ibv_wr_opcode opcode;
+		uint64_t pause_ns;
+		struct rd_timer timer;
+	} poke;
 	uint32_t sq_end; /* CLOSING: the device was given nothing from here on */
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
@@ -412,6 +426,14 @@ void rd_vb_copy_addrs(struct rd_vb_conn *c);
 /* rdma_cm's form of @param, with the depths lowered to what the device can do. */
 int rd_vb_conn_param(struct rd_vb_conn *c, const struct rd_fab_conn_param *param,
 		     struct rdma_conn_param *out);
+
+/* ---- the peer's first message, and what siw makes of it: poke.c ---- */
+
+/* The connection is established. */
+void rd_vb_poke_start(struct rd_vb_conn *c, bool initiator);
+/* A RECV has completed. Safe while completions are being polled. */
+void rd_vb_poke_heard(struct rd_vb_conn *c);
+void rd_vb_poke_stop(struct rd_vb_conn *c);
 
 /* ---- connect.c ---- */
 
@@ -455,7 +477,8 @@ struct rd_vb_stats {
 	uint32_t cqs;
 	uint32_t srqs;
 	uint32_t devs;
-	uint64_t arms; /* a counter: notifications asked for */
+	uint64_t arms;  /* a counter: notifications asked for */
+	uint64_t pokes; /* a counter */
 };
 
 struct rd_vb_fab {

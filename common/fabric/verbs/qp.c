@@ -79,6 +79,16 @@ static void judge_inv(struct rd_vb_dev *dev, enum ibv_wc_status status)
 		ibv_wc_status_str(status));
 }
 
+/* One that leaves its queue. */
+static void retire(struct rd_vb_conn *c, struct rd_vb_cq *cq, const struct rd_vb_wr *w,
+		   enum ibv_wc_status status, bool notify)
+{
+	if (w->poke)
+		c->poke.out = false;
+	else
+		push(c, cq, w, status, notify);
+}
+
 /* Complete what is done, in posting order. */
 static void reap(struct rd_vb_conn *c, struct rd_vb_wq *wq, struct rd_vb_cq *cq)
 {
@@ -86,7 +96,7 @@ static void reap(struct rd_vb_conn *c, struct rd_vb_wq *wq, struct rd_vb_cq *cq)
 		const struct rd_vb_wr *w = wq_at(wq, wq->head);
 
 		if (w->done)
-			push(c, cq, w, (enum ibv_wc_status)w->status, false);
+			retire(c, cq, w, (enum ibv_wc_status)w->status, false);
 		else if (w->signaled || (int32_t)(wq->known - wq->head) <= 0)
 			break; /* an unsignaled one is told by the success of one behind it */
 	}
@@ -128,6 +138,8 @@ static void recv_done(struct rd_vb_conn *c, uint32_t index, const struct ibv_wc 
 		return;
 	w->len = wc->byte_len;
 	reap(c, &c->rq, c->rcq);
+	if (wc->status == IBV_WC_SUCCESS)
+		rd_vb_poke_heard(c);
 }
 
 static struct rd_vb_conn *by_qpn(struct rd_vb_dev *dev, uint32_t qpn)
@@ -151,6 +163,8 @@ static struct rd_vb_conn *srq_recv_done(struct rd_vb_dev *dev, struct rd_vb_cq *
 	wc->wc_flags = 0;
 	wc->qp_num = c->base.qp_num;
 	rd_vb_cq_push(cq, wc, false);
+	if (wc->status == IBV_WC_SUCCESS)
+		rd_vb_poke_heard(c);
 	return c;
 }
 
@@ -280,7 +294,7 @@ static int make_qp(struct rd_vb_conn *c, const struct rd_fab_qp_attr *attr)
 		.send_cq = c->sseg->hw,
 		.recv_cq = c->rseg->hw,
 		.srq = c->srq ? c->srq->hw : NULL,
-		.cap = {.max_send_wr = attr->max_send_wr,
+		.cap = {.max_send_wr = c->sq.depth,
 			.max_recv_wr = c->srq ? 0 : attr->max_recv_wr,
 			.max_send_sge = attr->max_send_sge,
 			.max_recv_sge = c->srq ? 0 : attr->max_recv_sge,
@@ -311,7 +325,10 @@ static void wq_fini(struct rd_vb_conn *c)
 
 static int make_queues(struct rd_vb_conn *c, const struct rd_fab_qp_attr *attr)
 {
-	int rc = wq_init(&c->sq, attr->max_send_wr);
+	int rc;
+
+	c->poke.room = c->dev->siw;
+	rc = wq_init(&c->sq, attr->max_send_wr + c->poke.room);
 
 	if (rc == 0 && !c->srq)
 		rc = wq_init(&c->rq, attr->max_recv_wr);
@@ -406,7 +423,8 @@ static void flush_wq(struct rd_vb_conn *c, struct rd_vb_wq *wq, struct rd_vb_cq 
 	for (; wq->head != wq->tail; wq->head++) {
 		const struct rd_vb_wr *w = wq_at(wq, wq->head);
 
-		push(c, cq, w, w->done ? (enum ibv_wc_status)w->status : IBV_WC_WR_FLUSH_ERR, true);
+		retire(c, cq, w, w->done ? (enum ibv_wc_status)w->status : IBV_WC_WR_FLUSH_ERR,
+		       true);
 	}
 	wq->known = wq->tail;
 }
@@ -450,6 +468,16 @@ void rd_vb_qp_free(struct rd_vb_conn *c)
 }
 
 /* ---- posting ---- */
+
+uint32_t rd_vb_sends_out(const struct rd_vb_conn *c)
+{
+	return c->sq.tail - c->sq.head - c->poke.out;
+}
+
+static bool sq_full(const struct rd_vb_conn *c)
+{
+	return rd_vb_sends_out(c) >= c->sq.depth - c->poke.room;
+}
 
 static int check_send(const struct rd_vb_conn *c, const struct ibv_send_wr *wr, uint32_t *total)
 {
@@ -551,6 +579,29 @@ static void give_sends(struct rd_vb_conn *c, struct ibv_send_wr *chain, uint32_t
 	}
 }
 
+void rd_vb_post_poke(struct rd_vb_conn *c)
+{
+	/* One entry, of length 0: siw takes a READ's length from its first, set or not. */
+	struct ibv_sge none = {0};
+	struct ibv_send_wr out, wr = {
+					.sg_list = &none,
+					.num_sge = 1,
+					.opcode = c->poke.opcode,
+					.send_flags = IBV_SEND_SIGNALED,
+				};
+	struct rd_vb_wr *w = wq_at(&c->sq, c->sq.tail);
+
+	if (c->poke.out)
+		return;
+	note_send(c, &wr, 0, &out);
+	w->poke = true;
+	c->poke.out = true;
+	c->fab->stats.pokes++;
+	rd_debug(rd_vb_log(c->fab), RD_LOG_FABRIC, "qp %u: no message yet: an empty %s",
+		 c->base.qp_num, wr.opcode == IBV_WR_RDMA_READ ? "READ" : "WRITE");
+	give_sends(c, &out, 1);
+}
+
 /* Returns 0 or -errno; *@wr is then the first not taken. */
 static int post_sends(struct rd_vb_conn *c, struct ibv_send_wr **wr)
 {
@@ -560,7 +611,7 @@ static int post_sends(struct rd_vb_conn *c, struct ibv_send_wr **wr)
 
 	for (; *wr && n < CHAIN; *wr = (*wr)->next) {
 		rc = check_send(c, *wr, &total);
-		if (rc == 0 && c->state != RD_VB_CLOSED && wq_full(&c->sq))
+		if (rc == 0 && c->state != RD_VB_CLOSED && sq_full(c))
 			rc = -ENOMEM;
 		if (rc)
 			break;

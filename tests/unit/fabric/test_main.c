@@ -26,6 +26,7 @@ int main(int argc, char **argv)
 		{.name = "ops", .cases = t_ops_cases},
 		{.name = "ends", .cases = t_ends_cases},
 		{.name = "verbs", .cases = t_verbs_cases},
+		{.name = "poke", .cases = t_poke_cases},
 		{.name = "silence", .cases = getenv("RD_TEST_SILENT") ? t_silent_cases : none},
 		{.name = "hotplug", .cases = getenv("RD_TEST_LINK") ? t_hotplug_cases : none},
 		{.name = NULL},
