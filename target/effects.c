@@ -39,5 +39,7 @@ uint32_t rdt_io_effects(const struct rdt_subsys *ss, unsigned int opcode)
 {
 	if (rdt_subsys_is_disc(ss) || !rdt_io_supported(ss, opcode))
 		return 0;
-	return SUPPORTED | SCOPE_NS | io[opcode];
+	/* Without a scope: Linux (nvme_command_effects, 6.1) warns of every other bit as unusual.
+	 */
+	return SUPPORTED | io[opcode];
 }
