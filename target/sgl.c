@@ -145,8 +145,8 @@ struct nvme_status rdt_sgl_parse(struct rdt_req *req)
  * may? */
 struct nvme_status rdt_sgl_match(struct rdt_req *req)
 {
-	bool longer = req->sgl_len > req->data_len && !req->descs &&
-		      req->cmd->flags & RDT_CMD_LONGER_SGL;
+	bool longer =
+		req->sgl_len > req->data_len && !req->descs && req->cmd->flags & RDT_CMD_LONGER_SGL;
 
 	if (req->sgl_len != req->data_len && !longer)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_SGL_INVALID_DATA, LOC_SGL_LEN);
