@@ -296,6 +296,16 @@ static void feature_effects(struct rdc *t)
 
 /* ---- ANA ---- */
 
+static unsigned int in_its_group(struct rdc *t, const struct rdc_host *h,
+				 const struct nvme_ana_group_desc *d)
+{
+	RDC_CHECK(t, d->grpid == h->ns.anagrpid, "namespace %u is in group %u, Identify says %u",
+		  h->nsid, le32toh(d->grpid), le32toh(h->ns.anagrpid));
+	RDC_CHECK(t, (d->state & 0xf) == 1 || (d->state & 0xf) == 2,
+		  "state %u of a group whose namespace was read", d->state & 0xf);
+	return 1;
+}
+
 static void ana(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
@@ -308,25 +318,25 @@ static void ana(struct rdc *t)
 	log = optional(t, h, NVME_LOG_LID_ANA, 0, 16384);
 	p = (const unsigned char *)log->descs;
 	for (g = 0; g < le16toh(log->ngrps); g++) {
-		const struct nvme_ana_group_desc *d = (const void *)p;
 		size_t left = (size_t)((const unsigned char *)log + 16384 - p);
+		struct nvme_ana_group_desc d; /* a copy: they are aligned to 4 bytes only */
 
-		RDC_CHECK(t, left >= sizeof(*d) && le32toh(d->nnsids) <= (left - sizeof(*d)) / 4,
+		RDC_CHECK(t, left >= sizeof(d), "group %u of %u does not fit the log", g,
+			  le16toh(log->ngrps));
+		memcpy(&d, p, sizeof(d));
+		RDC_CHECK(t, le32toh(d.nnsids) <= (left - sizeof(d)) / 4,
 			  "group %u of %u does not fit the log", g, le16toh(log->ngrps));
-		RDC_CHECK(t, d->grpid && le32toh(d->grpid) <= le32toh(h->id.anagrpmax),
-			  "ANA group id %u, ANAGRPMAX %u", le32toh(d->grpid),
+		RDC_CHECK(t, d.grpid && le32toh(d.grpid) <= le32toh(h->id.anagrpmax),
+			  "ANA group id %u, ANAGRPMAX %u", le32toh(d.grpid),
 			  le32toh(h->id.anagrpmax));
-		for (i = 0; i < le32toh(d->nnsids); i++) {
-			if (le32toh(d->nsids[i]) != h->nsid)
-				continue;
-			seen++;
-			RDC_CHECK(t, d->grpid == h->ns.anagrpid,
-				  "namespace %u is in group %u, Identify says %u", h->nsid,
-				  le32toh(d->grpid), le32toh(h->ns.anagrpid));
-			RDC_CHECK(t, (d->state & 0xf) == 1 || (d->state & 0xf) == 2,
-				  "state %u of a group whose namespace was read", d->state & 0xf);
+		for (i = 0; i < le32toh(d.nnsids); i++) {
+			uint32_t nsid;
+
+			memcpy(&nsid, p + sizeof(d) + 4 * (size_t)i, sizeof(nsid));
+			if (le32toh(nsid) == h->nsid)
+				seen += in_its_group(t, h, &d);
 		}
-		p += sizeof(*d) + 4 * (size_t)le32toh(d->nnsids);
+		p += sizeof(d) + 4 * (size_t)le32toh(d.nnsids);
 	}
 	RDC_CHECK(t, seen == 1, "namespace %u is in %u groups", h->nsid, seen);
 }
