@@ -518,7 +518,9 @@ static void memory_is_sparse(void)
 	CU_ASSERT_EQUAL(bio.result, 0);
 	CU_ASSERT_EQUAL(buf[0], 0x5a);
 	CU_ASSERT_EQUAL(buf[4095], 0x5a);
-	CU_ASSERT_TRUE(resident_pages() - before < 1024);
+	/* valgrind's own records of the address range are resident as well. */
+	if (!getenv("RD_TEST_VALGRIND"))
+		CU_ASSERT_TRUE(resident_pages() - before < 1024);
 	rdt_chan_close(&chan);
 	rdt_bdev_close(&bdev);
 }
