@@ -635,10 +635,10 @@ if t_guest; then
 	t_guest_done
 fi
 
-# Of what is meant to be refused, of two hosts in one kernel, and of the controller of the one that may not come
-# back.
+# Of what is meant to be refused, of two hosts in one kernel, of the controller of the one that may not come back,
+# and of a scan that meets a namespace which is just leaving.
 allowed='I/O Cmd.*sct 0x0 / sc 0x83|critical nexus error|no usable path'
 allowed+='|nvme_ns_head_submit_bio: .* suppressed|Found shared namespace|Support for shared namespaces|starting error recovery|Property Set error: 880'
-allowed+='|is not allowed, hostnqn|failed to connect queue|Failed reconnect'
+allowed+='|is not allowed, hostnqn|failed to connect queue|Failed reconnect|Identify Descriptors failed \(nsid=4, status=0x400b\)'
 t_dmesg_case "$allowed"
 t_done
