@@ -258,7 +258,9 @@ t_iwarp_is_sound()
 	local out=$t_scratch/$1 what good frames
 
 	t_tshark "$1" -O iwarp_mpa,iwarp_ddp_rdmap >"$out.text"
-	t_none_are "$1" '_ws.malformed || iwarp_mpa.bad_length || iwarp_mpa.marker_flag == 1' "malformed frames"
+	# Bytes that TCP sent again are looked at where they came first; the copy is an error of reassembly.
+	t_none_are "$1" '(_ws.malformed || iwarp_mpa.bad_length || iwarp_mpa.marker_flag == 1) &&
+		!tcp.analysis.retransmission && !tcp.analysis.out_of_order' "malformed frames"
 	! grep 'Bad CRC' "$out.text" || t_fail "wrong CRCs"
 	# Or all this would be about nothing.
 	for what in 'Request frame header' 'Reply frame header' 'OpCode: Write' 'OpCode: Read Request' \
