@@ -265,5 +265,6 @@ fi
 # namespace and the subsystem went.
 expected='attempt to access beyond end of device|nullb0: rw=0|ctrl [0-9]+ (keep-alive|fatal error)'
 expected+='|connect request for invalid subsystem|received IB QP event: (send queue drained|QP fatal error)|could not find controller'
+expected+='|nvmet_rdma: (post_recv cmd|sending cmd response) failed'
 t_dmesg_case "$expected"
 t_done
