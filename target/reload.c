@@ -126,6 +126,7 @@ static void check_target(struct rdt_reload *rl, const struct rdt_target_config *
 static bool same_listener(const struct rdt_listener_config *a, const struct rdt_listener_config *b)
 {
 	return a->port == b->port && a->provider == b->provider && a->crc == b->crc &&
+	       a->send_with_inv == b->send_with_inv && a->inline_sends == b->inline_sends &&
 	       strcmp(a->address, b->address) == 0;
 }
 

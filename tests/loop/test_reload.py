@@ -261,6 +261,15 @@ def what_needs_a_restart_is_said_and_the_rest_applied(t):
     reload(target, 'reloaded: 4 changes that need a restart$')  # it stays true
 
 
+@each(('send_with_inv', 'send_with_inv'), ('inline_sends', 'inline_sends'))
+def an_option_of_a_listener_needs_a_restart(t, key):
+    target = t.target(config=t.config([memory(t, 1)], listener={'provider': 'auto'}))
+    t.config([memory(t, 1)], listener={'provider': 'auto', key: False})
+    since = target.mark()
+    reload(target, 'reloaded: 1 changes that need a restart$')
+    target.expect('reload: listeners: a change needs a restart', since=since)
+
+
 def may_connect(target, hostnqn):
     with host(target, hostnqn=hostnqn) as h:
         return h.admin.fabrics_connect(h.data()).status
