@@ -183,15 +183,6 @@ void rdt_changed_ns_read(struct rdt_ctrl *ctrl, struct nvme_ns_list *list, bool 
 	pthread_mutex_unlock(&c->lock);
 }
 
-void rdt_event_ctrl(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid)
-{
-	if (event == RDT_EV_NS_ATTR)
-		note_changed(ctrl, nsid);
-	if (event == RDT_EV_ERROR)
-		rdt_ctrl_log_internal(ctrl, nsid);
-	raise_events(ctrl, 1u << event);
-}
-
 void rdt_event_log_read(struct rdt_ctrl *ctrl, unsigned int lid, uint64_t offset, bool rae)
 {
 	struct rdt_events *ev = &ctrl->events;
@@ -221,8 +212,7 @@ static void events_msg(struct rd_msg *msg)
 	rdt_ctrl_put(ctrl);
 }
 
-/* Under subsys->lock, which keeps @ctrl. */
-static void post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid)
+void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid)
 {
 	if (event == RDT_EV_NS_ATTR)
 		note_changed(ctrl, nsid);
@@ -240,13 +230,8 @@ void rdt_event_subsys(struct rdt_subsys *ss, enum rdt_event event, uint32_t nsid
 
 	pthread_mutex_lock(&ss->lock);
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
-		post(ctrl, event, nsid);
+		rdt_event_post(ctrl, event, nsid);
 	pthread_mutex_unlock(&ss->lock);
-}
-
-void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid)
-{
-	post(ctrl, event, nsid);
 }
 
 /* ---- life ---- */

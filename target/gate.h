@@ -18,7 +18,6 @@ struct rdt_target;
 
 int rdt_qos_gate_new(struct rdt_target *t, struct rdt_qos_gate **out);
 void rdt_qos_gate_free(struct rdt_qos_gate **gate);
-struct rdt_qos *rdt_qos_gate_limits(struct rdt_qos_gate *gate);
 int rdt_qos_init(struct rdt_subsys *ss);
 void rdt_qos_fini(struct rdt_subsys *ss);
 int rdt_qos_join(struct rdt_ctrl *ctrl); /* any thread, as leaving */

@@ -185,13 +185,12 @@ struct rdt_uncor {
 	struct rdt_span *spans;
 };
 
-enum rdt_ns_state {             /* the main thread's */
-		    RDT_NS_NEW, /* no reactor knows it. rdt_ns_join() -> JOINING; setup of a reactor
-				   -> LIVE */
-		    RDT_NS_JOINING, /* reactors open their channels. All have -> LIVE, one cannot ->
-				       LEAVING */
-		    RDT_NS_LIVE,    /* rdt_ns_leave() -> LEAVING */
-		    RDT_NS_LEAVING, /* no new commands; the last reactor has let go -> freed */
+/* The main thread's. */
+enum rdt_ns_state {
+	RDT_NS_NEW,     /* no reactor knows it. Setup of the reactors -> LIVE, add -> JOINING */
+	RDT_NS_JOINING, /* reactors open their channels. All have -> LIVE, one cannot -> LEAVING */
+	RDT_NS_LIVE,    /* rdt_control_ns_remove() -> LEAVING */
+	RDT_NS_LEAVING, /* no new commands; the last reactor has let go -> freed */
 };
 
 /* A change of a namespace on its way to one reactor and back. */
@@ -822,7 +821,6 @@ void rdt_events_init(struct rdt_ctrl *ctrl);
 void rdt_events_reset(struct rdt_ctrl *ctrl);
 void rdt_events_fini(struct rdt_ctrl *ctrl);
 uint32_t rdt_event_oaes(const struct rdt_subsys *ss); /* also what feature 0Bh can turn on */
-void rdt_event_ctrl(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid); /* owner */
 /* Any thread, holding subsys->lock or a reference. */
 void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid);
 void rdt_event_subsys(struct rdt_subsys *ss, enum rdt_event event, uint32_t nsid); /* any thread */

@@ -64,11 +64,6 @@ void rdt_qos_gate_free(struct rdt_qos_gate **gate)
 	*gate = NULL;
 }
 
-struct rdt_qos *rdt_qos_gate_limits(struct rdt_qos_gate *gate)
-{
-	return &gate->qos;
-}
-
 /* ---- what commands cost ---- */
 
 static struct rdt_qos_price price_of(const struct rdt_req *req)

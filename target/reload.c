@@ -571,11 +571,6 @@ void rdt_reload(struct rdt_target *t, struct rdt_config *next)
 	remove_all(rl);
 }
 
-bool rdt_reload_runs(const struct rdt_target *t)
-{
-	return t->reload != NULL;
-}
-
 void rdt_reload_fini(struct rdt_target *t)
 {
 	if (t->reload)

@@ -22,7 +22,6 @@ struct rdt_target;
  * reload runs, the last one asked for waits for it.
  */
 void rdt_reload(struct rdt_target *t, struct rdt_config *next);
-bool rdt_reload_runs(const struct rdt_target *t);
 void rdt_reload_fini(struct rdt_target *t);
 
 /*

@@ -297,39 +297,39 @@ static int prepare(struct rdt_resv *resv)
 	return 0;
 }
 
-/* Apply the head. True when it is answered, false when it is on its way. */
-static bool step(struct rdt_resv *resv)
+/* Apply the head: it is answered, or resv->work is on its way. */
+static void step(struct rdt_resv *resv)
 {
 	struct rdt_resv_cmd *cmd = STAILQ_FIRST(&resv->cmds);
 	struct nvme_status no_memory = nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
 	struct rdt_resv_work *work;
 	struct nvme_status st;
+	bool durable;
 
 	if (cmd->report) {
 		rdt_resv_report(&resv->now, req_of(cmd)->buf, req_of(cmd)->data_len);
 		answer(resv, NVME_OK);
-		return true;
+		return;
 	}
 	if (prepare(resv)) {
 		answer(resv, no_memory);
-		return true;
+		return;
 	}
 	work = resv->work;
 	st = rdt_resv_apply(&work->next, &cmd->op, &work->fx);
 	if (!nvme_status_ok(st) || same_state(&work->next, &resv->now)) {
 		answer(resv, st);
 		drop_work(resv);
-		return true;
+		return;
 	}
-	if (rdt_resv_snap(&work->next, &work->snap) ||
-	    ((work->next.ptpl || resv->now.ptpl || resv->stale) && start_write(resv))) {
+	durable = work->next.ptpl || resv->now.ptpl || resv->stale;
+	if (rdt_resv_snap(&work->next, &work->snap) || (durable && start_write(resv))) {
 		answer(resv, no_memory);
 		drop_work(resv);
-		return true;
+		return;
 	}
-	if (!(work->next.ptpl || resv->now.ptpl || resv->stale))
+	if (!durable)
 		publish(resv);
-	return false;
 }
 
 static void run(struct rdt_resv *resv)
