@@ -29,7 +29,7 @@ const char *rdt_req_state_name(unsigned int state)
 	return state < RDT_REQ_STATES ? names[state] : "?";
 }
 
-static void set_state(struct rdt_req *req, enum rdt_req_state state)
+void rdt_req_set_state(struct rdt_req *req, enum rdt_req_state state)
 {
 	rd_trace(req->qp->log, RD_LOG_QPAIR, "qid %u cid %#x: %s -> %s", req->qp->qid,
 		 rdt_sqe_cid(req), rdt_req_state_name(req->state), rdt_req_state_name(state));
@@ -88,11 +88,6 @@ static struct nvme_status find_command(struct rdt_req *req)
 	return NVME_OK;
 }
 
-void rdt_req_set_state(struct rdt_req *req, enum rdt_req_state state)
-{
-	set_state(req, state);
-}
-
 void rdt_req_parsed(struct rdt_req *req)
 {
 	if (req->data_len && req->sgl_type == NVME_SGL_IN_CAPSULE)
@@ -135,29 +130,29 @@ static void state_new(struct rdt_req *req)
 		st = rdt_fused_arrived(req, st);
 	if (!nvme_status_ok(st)) {
 		req->status = st;
-		set_state(req, RDT_REQ_EXECUTED);
+		rdt_req_set_state(req, RDT_REQ_EXECUTED);
 		return;
 	}
 	rdt_req_parsed(req);
 	if (req->mate || qp->fused == req) {
 		/* A half that waited would hold up the order of its queue. */
 		rdt_qos_charge(req);
-		set_state(req, RDT_REQ_FUSED);
+		rdt_req_set_state(req, RDT_REQ_FUSED);
 		if (req->mate)
 			rdt_fused_parsed(req);
 		return;
 	}
 	req->pool_len = req->data_len;
 	if (!qp->admin && req->ns && rdt_qos_limited(req))
-		set_state(req, RDT_REQ_LIMITED);
+		rdt_req_set_state(req, RDT_REQ_LIMITED);
 	else
-		set_state(req, next_state(req));
+		rdt_req_set_state(req, next_state(req));
 }
 
 static void state_limited(struct rdt_req *req)
 {
 	if (rdt_qos_admit(req))
-		set_state(req, next_state(req));
+		rdt_req_set_state(req, next_state(req));
 }
 
 static void state_need_buffer(struct rdt_req *req)
@@ -179,7 +174,7 @@ static void state_need_buffer(struct rdt_req *req)
 		return;
 	}
 	req->buf = req->pool_buf;
-	set_state(req, req->dir == RDT_DIR_H2C ? RDT_REQ_FETCH : RDT_REQ_READY);
+	rdt_req_set_state(req, req->dir == RDT_DIR_H2C ? RDT_REQ_FETCH : RDT_REQ_READY);
 }
 
 void rdt_req_buffer(struct rdt_req *req, void *buf)
@@ -191,7 +186,7 @@ void rdt_req_buffer(struct rdt_req *req, void *buf)
 
 static void state_fetch(struct rdt_req *req)
 {
-	set_state(req, RDT_REQ_FETCHING);
+	rdt_req_set_state(req, RDT_REQ_FETCHING);
 	req->qp->ops->fetch(req);
 }
 
@@ -200,9 +195,9 @@ void rdt_req_fetched(struct rdt_req *req, int err)
 	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_FETCHING);
 	if (err) {
 		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_DATA_XFER_ERROR);
-		set_state(req, req->mate ? RDT_REQ_READY : RDT_REQ_EXECUTED);
+		rdt_req_set_state(req, req->mate ? RDT_REQ_READY : RDT_REQ_EXECUTED);
 	} else {
-		set_state(req, RDT_REQ_READY);
+		rdt_req_set_state(req, RDT_REQ_READY);
 	}
 	rdt_req_process(req);
 }
@@ -236,12 +231,12 @@ static void state_ready(struct rdt_req *req)
 		return;
 	}
 	if (!go) {
-		set_state(req, RDT_REQ_EXECUTED);
+		rdt_req_set_state(req, RDT_REQ_EXECUTED);
 		return;
 	}
-	set_state(req, RDT_REQ_EXECUTING);
+	rdt_req_set_state(req, RDT_REQ_EXECUTING);
 	if (req->cmd->exec(req) == RDT_EXEC_DONE)
-		set_state(req, RDT_REQ_EXECUTED);
+		rdt_req_set_state(req, RDT_REQ_EXECUTED);
 }
 
 void rdt_req_complete(struct rdt_req *req)
@@ -250,7 +245,7 @@ void rdt_req_complete(struct rdt_req *req)
 	/* What we cancelled ourselves was not aborted by the host. */
 	if (req->ns_gone && !req->aborter && !nvme_status_ok(req->status))
 		set_ns_gone(req);
-	set_state(req, RDT_REQ_EXECUTED);
+	rdt_req_set_state(req, RDT_REQ_EXECUTED);
 	rdt_req_process(req);
 }
 
@@ -258,7 +253,7 @@ void rdt_req_drop(struct rdt_req *req)
 {
 	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_EXECUTING);
 	req->dropped = true;
-	set_state(req, RDT_REQ_DONE);
+	rdt_req_set_state(req, RDT_REQ_DONE);
 	rdt_req_process(req);
 }
 
@@ -309,14 +304,14 @@ static void state_executed(struct rdt_req *req)
 	req->cqe.sqid = htole16(qp->qid);
 	req->cqe.cid = req->sqe.cid;
 	req->cqe.status = nvme_status_to_wire(req->status);
-	set_state(req, RDT_REQ_RESPONDING);
+	rdt_req_set_state(req, RDT_REQ_RESPONDING);
 	qp->ops->respond(req, ok && req->dir == RDT_DIR_C2H && req->data_len);
 }
 
 void rdt_req_responded(struct rdt_req *req)
 {
 	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_RESPONDING);
-	set_state(req, RDT_REQ_DONE);
+	rdt_req_set_state(req, RDT_REQ_DONE);
 	rdt_req_process(req);
 }
 
@@ -361,7 +356,7 @@ static void finish(struct rdt_req *req)
 	req->pool = NULL;
 	if (req->ns)
 		rdt_ns_release(req);
-	set_state(req, RDT_REQ_FREE);
+	rdt_req_set_state(req, RDT_REQ_FREE);
 	/* First out is first in: what was just used is still in the cache. */
 	TAILQ_INSERT_HEAD(&qp->free, req, link);
 	qp->used--;
@@ -400,7 +395,7 @@ void rdt_req_process(struct rdt_req *req)
 	do {
 		if (req->qp->state >= RDT_QP_CLOSING && droppable(req)) {
 			req->dropped = true;
-			set_state(req, RDT_REQ_DONE);
+			rdt_req_set_state(req, RDT_REQ_DONE);
 		}
 		if (req->state == RDT_REQ_DONE) {
 			finish(req);
@@ -441,7 +436,7 @@ void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap)
 	req->aborter = NULL;
 	if (qp->ctrl)
 		rdt_keep_alive_traffic(qp->ctrl);
-	set_state(req, RDT_REQ_NEW);
+	rdt_req_set_state(req, RDT_REQ_NEW);
 	rdt_req_process(req);
 }
 
@@ -451,7 +446,7 @@ static enum rdt_abort_result end_now(struct rdt_req *req, struct nvme_status st)
 	bool pair = req->mate;
 
 	req->status = st;
-	set_state(req, pair ? RDT_REQ_READY : RDT_REQ_EXECUTED);
+	rdt_req_set_state(req, pair ? RDT_REQ_READY : RDT_REQ_EXECUTED);
 	rdt_req_process(req);
 	return pair ? RDT_ABORT_LATER : RDT_ABORT_YES;
 }
