@@ -8,17 +8,10 @@ static struct nvme_status rw_check(struct rdt_req *req)
 {
 	bool write = req->sqe.opcode == nvme_cmd_write;
 	struct nvme_status st = rdt_io_admit(req, write ? RDT_IO_WRITES : RDT_IO_READS);
-	uint64_t len;
 
 	if (nvme_status_ok(st) && write)
 		st = rdt_io_check_dtype(req);
-	if (!nvme_status_ok(st))
-		return st;
-	len = (uint64_t)rdt_io_nlb(req) << req->ns->lbads;
-	if (len > rdt_req_target(req)->cfg->target.max_data_bytes)
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw12));
-	req->data_len = (uint32_t)len;
-	return rdt_io_check_range(req, rdt_io_slba(req), rdt_io_nlb(req));
+	return nvme_status_ok(st) ? rdt_io_check_data(req) : st;
 }
 
 static void fill_rw(struct rdt_req *req)
@@ -35,11 +28,7 @@ static enum rdt_step rw_step(struct rdt_req *req)
 	switch (req->work.phase) {
 	case SYNC:
 		req->work.phase = MOVE;
-		if (req->sqe.opcode == nvme_cmd_read && rdt_io_fua_read(req)) {
-			rdt_io_fill(req, RDT_BIO_FLUSH, 0, 0, NULL);
-			return rdt_io_step_bio(req);
-		}
-		return RDT_STEP_AGAIN;
+		return req->sqe.opcode == nvme_cmd_read ? rdt_io_step_sync(req) : RDT_STEP_AGAIN;
 	case MOVE:
 		req->work.phase = END;
 		if (req->sqe.opcode == nvme_cmd_read &&
@@ -81,9 +70,7 @@ static enum rdt_exec rw_exec(struct rdt_req *req)
 		}
 	}
 	fill_rw(req);
-	req->bio.done = rw_done;
-	req->in_bio = true;
-	if (rdt_chan_submit(rdt_ns_chan(req->qp->reactor, req->ns), &req->bio) == RDT_BIO_QUEUED)
+	if (rdt_io_submit(req, rw_done) == RDT_BIO_QUEUED)
 		return RDT_EXEC_PENDING;
 	rdt_io_result(req);
 	rdt_range_end(req);
@@ -115,7 +102,6 @@ static bool next_ns(struct rdt_req *req, uint32_t nsid)
 static enum rdt_step flush_step(struct rdt_req *req)
 {
 	bool all = le32toh(req->sqe.nsid) == NVME_NSID_ALL;
-	const struct rdt_bdev *bdev;
 
 	if (all ? !next_ns(req, req->work.nsid) : req->work.nsid)
 		return RDT_STEP_DONE;
@@ -127,11 +113,7 @@ static enum rdt_step flush_step(struct rdt_req *req)
 		if (!nvme_status_ok(req->status))
 			return RDT_STEP_DONE;
 	}
-	bdev = req->ns->bdev;
-	if (!bdev->volatile_cache || !(bdev->ops_mask & 1u << RDT_BIO_FLUSH))
-		return RDT_STEP_AGAIN; /* what was completed is where it belongs already */
-	rdt_io_fill(req, RDT_BIO_FLUSH, 0, 0, NULL);
-	return rdt_io_step_bio(req);
+	return rdt_io_step_flush(req);
 }
 
 static enum rdt_exec flush_exec(struct rdt_req *req)

@@ -10,15 +10,8 @@
 struct nvme_status rdt_compare_check(struct rdt_req *req)
 {
 	struct nvme_status st = rdt_io_admit(req, RDT_IO_READS);
-	uint64_t len;
 
-	if (!nvme_status_ok(st))
-		return st;
-	len = (uint64_t)rdt_io_nlb(req) << req->ns->lbads;
-	if (len > rdt_req_target(req)->cfg->target.max_data_bytes)
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw12));
-	req->data_len = (uint32_t)len;
-	return rdt_io_check_range(req, rdt_io_slba(req), rdt_io_nlb(req));
+	return nvme_status_ok(st) ? rdt_io_check_data(req) : st;
 }
 
 enum phase { LOCK, SYNC, BUFFER, READ, COMPARE, WRITE, END };
@@ -39,25 +32,6 @@ static bool equal(struct rdt_req *req)
 	return true;
 }
 
-static enum rdt_step read_piece(struct rdt_req *req)
-{
-	struct rdt_work *w = &req->work;
-	uint64_t left = rdt_io_slba(req) + rdt_io_nlb(req) - w->lba;
-	uint32_t most = RDT_SCRATCH_PIECE >> req->ns->lbads;
-
-	w->blocks = left < most ? (uint32_t)left : most;
-	rdt_io_fill(req, RDT_BIO_READ, w->lba, w->blocks, w->scratch);
-	return rdt_io_step_bio(req);
-}
-
-static enum rdt_step lock(struct rdt_req *req, bool excl)
-{
-	uint64_t lba = rdt_io_slba(req);
-	struct rdt_span span = {lba, lba + rdt_io_nlb(req), excl};
-
-	return rdt_io_step_lock(req, &span, 1);
-}
-
 /* The steps up to the end of the comparison; then the phase is WRITE. */
 static enum rdt_step compare(struct rdt_req *req, bool excl)
 {
@@ -66,18 +40,15 @@ static enum rdt_step compare(struct rdt_req *req, bool excl)
 	switch (w->phase++) {
 	case LOCK:
 		w->lba = rdt_io_slba(req);
-		return lock(req, excl);
+		return rdt_io_step_lock_blocks(req, excl);
 	case SYNC:
-		if (!rdt_io_fua_read(req))
-			return RDT_STEP_AGAIN;
-		rdt_io_fill(req, RDT_BIO_FLUSH, 0, 0, NULL);
-		return rdt_io_step_bio(req);
+		return rdt_io_step_sync(req);
 	case BUFFER:
 		if (!rdt_io_readable(req, w->lba, rdt_io_nlb(req)))
 			return RDT_STEP_DONE;
 		return rdt_io_step_scratch(req);
 	case READ:
-		return read_piece(req);
+		return rdt_io_step_read(req);
 	default:
 		if (!equal(req))
 			return RDT_STEP_DONE;
@@ -109,12 +80,8 @@ static void written(struct rdt_bio *bio)
 
 static enum rdt_step write_second(struct rdt_req *second)
 {
-	struct rdt_chan *chan = rdt_ns_chan(second->qp->reactor, second->ns);
-
 	rdt_io_fill(second, RDT_BIO_WRITE, rdt_io_slba(second), rdt_io_nlb(second), second->buf);
-	second->bio.done = written;
-	second->in_bio = true;
-	if (rdt_chan_submit(chan, &second->bio) == RDT_BIO_QUEUED)
+	if (rdt_io_submit(second, written) == RDT_BIO_QUEUED)
 		return RDT_STEP_WAIT;
 	rdt_io_result(second);
 	return RDT_STEP_AGAIN;

@@ -24,12 +24,11 @@ static enum rdt_step zero_step(struct rdt_req *req)
 {
 	enum { LOCK, ZERO, END };
 	const struct rdt_bdev *bdev = req->ns->bdev;
-	struct rdt_span span = {rdt_io_slba(req), rdt_io_slba(req) + rdt_io_nlb(req), true};
 	bool dealloc;
 
 	switch (req->work.phase++) {
 	case LOCK:
-		return rdt_io_step_lock(req, &span, 1);
+		return rdt_io_step_lock_blocks(req, true);
 	case ZERO:
 		/* DEAC only allows deallocation; with it as without, blocks must read as zeroes. */
 		dealloc = rdt_io_cdw12(req) & CDW12_DEAC && bdev->deallocate_zeroes &&

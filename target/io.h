@@ -54,16 +54,23 @@ struct nvme_status rdt_io_check_range(struct rdt_req *req, uint64_t lba, uint64_
 struct nvme_status rdt_io_check_dtype(struct rdt_req *req);
 /* SLBA and NLB of CDW10 to 12; @limit is in bytes, 0: none. */
 struct nvme_status rdt_io_check_blocks(struct rdt_req *req, uint64_t limit);
+/* The same of a command that moves them, and what that makes in bytes: req->data_len. */
+struct nvme_status rdt_io_check_data(struct rdt_req *req);
 
 /* io_step.c */
 void rdt_io_fill(struct rdt_req *req, enum rdt_bio_op op, uint64_t lba, uint64_t blocks, void *buf);
 /* The bio is done, with success or not: req->status, counters, marks of uncorrectable blocks. */
 void rdt_io_result(struct rdt_req *req);
 enum rdt_step rdt_io_step_bio(struct rdt_req *req);     /* submit req->bio */
+enum rdt_step rdt_io_step_flush(struct rdt_req *req);   /* where there is a volatile cache */
+enum rdt_step rdt_io_step_sync(struct rdt_req *req);    /* the same, for FUA of a read */
 enum rdt_step rdt_io_step_scratch(struct rdt_req *req); /* get req->work.scratch */
+/* Read work.blocks from work.lba on into it: what is left of the command, as far as it fits. */
+enum rdt_step rdt_io_step_read(struct rdt_req *req);
 /* Take, or wait for, these blocks. At most two spans. */
 enum rdt_step rdt_io_step_lock(struct rdt_req *req, const struct rdt_span *spans,
 			       unsigned int count);
+enum rdt_step rdt_io_step_lock_blocks(struct rdt_req *req, bool excl); /* all of the command's */
 void rdt_io_put_scratch(struct rdt_req *req);
 enum rdt_exec rdt_io_run(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req));
 void rdt_io_resume(struct rdt_req *req);
@@ -71,6 +78,15 @@ void rdt_io_resume(struct rdt_req *req);
 bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t blocks);
 /* FUA of a command that reads: commit what a volatile cache holds first. */
 bool rdt_io_fua_read(const struct rdt_req *req);
+
+/* req->bio is filled. @done comes later, or rdt_io_result() is the caller's to call. */
+static inline enum rdt_bio_submit rdt_io_submit(struct rdt_req *req,
+						void (*done)(struct rdt_bio *bio))
+{
+	req->bio.done = done;
+	req->in_bio = true;
+	return rdt_chan_submit(rdt_ns_chan(req->qp->reactor, req->ns), &req->bio);
+}
 
 void rdt_io_scratch(struct rdt_req *req, void *buf); /* from the pool: its turn has come */
 bool rdt_io_cancel(struct rdt_req *req);
@@ -102,15 +118,22 @@ void rdt_range_unlock(struct rdt_req *req);
 bool rdt_range_unwait(struct rdt_req *req);       /* false: too late */
 void rdt_range_drained(struct rdt_ns_view *view); /* the last counted one of a reactor has ended */
 
-static inline bool rdt_range_begin(struct rdt_req *req, uint64_t lba, uint64_t blocks, bool excl)
+/* False: on this namespace they are locked. */
+static inline bool rdt_range_count(struct rdt_req *req)
 {
 	struct rdt_ns_view *view = rdt_io_view(req);
 
-	if (!view->ranged) {
-		view->unranged++;
-		req->hold.state = RDT_HOLD_COUNTED;
+	if (view->ranged)
+		return false;
+	view->unranged++;
+	req->hold.state = RDT_HOLD_COUNTED;
+	return true;
+}
+
+static inline bool rdt_range_begin(struct rdt_req *req, uint64_t lba, uint64_t blocks, bool excl)
+{
+	if (rdt_range_count(req))
 		return true;
-	}
 	req->hold.spans[0] = (struct rdt_span){lba, lba + blocks, excl};
 	req->hold.count = 1;
 	return rdt_range_lock(req);

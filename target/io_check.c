@@ -43,6 +43,17 @@ struct nvme_status rdt_io_check_blocks(struct rdt_req *req, uint64_t limit)
 	return rdt_io_check_range(req, rdt_io_slba(req), rdt_io_nlb(req));
 }
 
+struct nvme_status rdt_io_check_data(struct rdt_req *req)
+{
+	uint64_t len = (uint64_t)rdt_io_nlb(req) << req->ns->lbads;
+	struct nvme_status st =
+		rdt_io_check_blocks(req, rdt_req_target(req)->cfg->target.max_data_bytes);
+
+	if (nvme_status_ok(st))
+		req->data_len = (uint32_t)len;
+	return st;
+}
+
 /* Optional commands need every namespace of the subsystem: ONCS speaks for the controller. */
 bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode)
 {

@@ -89,12 +89,15 @@ bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t blocks)
 	return false;
 }
 
+/* Else what was completed is where it belongs already. */
+static bool has_cache(const struct rdt_bdev *bdev)
+{
+	return bdev->volatile_cache && bdev->ops_mask & 1u << RDT_BIO_FLUSH;
+}
+
 bool rdt_io_fua_read(const struct rdt_req *req)
 {
-	const struct rdt_bdev *bdev = req->ns->bdev;
-
-	return rdt_io_cdw12(req) & RDT_IO_FUA && bdev->volatile_cache &&
-	       bdev->ops_mask & 1u << RDT_BIO_FLUSH;
+	return rdt_io_cdw12(req) & RDT_IO_FUA && has_cache(req->ns->bdev);
 }
 
 /* ---- steps ---- */
@@ -109,12 +112,34 @@ static void step_bio_done(struct rdt_bio *bio)
 
 enum rdt_step rdt_io_step_bio(struct rdt_req *req)
 {
-	req->in_bio = true;
-	req->bio.done = step_bio_done;
-	if (rdt_chan_submit(rdt_ns_chan(req->qp->reactor, req->ns), &req->bio) == RDT_BIO_QUEUED)
+	if (rdt_io_submit(req, step_bio_done) == RDT_BIO_QUEUED)
 		return RDT_STEP_WAIT;
 	rdt_io_result(req);
 	return RDT_STEP_AGAIN;
+}
+
+enum rdt_step rdt_io_step_flush(struct rdt_req *req)
+{
+	if (!has_cache(req->ns->bdev))
+		return RDT_STEP_AGAIN;
+	rdt_io_fill(req, RDT_BIO_FLUSH, 0, 0, NULL);
+	return rdt_io_step_bio(req);
+}
+
+enum rdt_step rdt_io_step_sync(struct rdt_req *req)
+{
+	return rdt_io_fua_read(req) ? rdt_io_step_flush(req) : RDT_STEP_AGAIN;
+}
+
+enum rdt_step rdt_io_step_read(struct rdt_req *req)
+{
+	struct rdt_work *w = &req->work;
+	uint64_t left = rdt_io_slba(req) + rdt_io_nlb(req) - w->lba;
+	uint32_t most = RDT_SCRATCH_PIECE >> req->ns->lbads;
+
+	w->blocks = left < most ? (uint32_t)left : most;
+	rdt_io_fill(req, RDT_BIO_READ, w->lba, w->blocks, w->scratch);
+	return rdt_io_step_bio(req);
 }
 
 enum rdt_step rdt_io_step_scratch(struct rdt_req *req)
@@ -139,16 +164,18 @@ void rdt_io_put_scratch(struct rdt_req *req)
 
 enum rdt_step rdt_io_step_lock(struct rdt_req *req, const struct rdt_span *spans, unsigned int n)
 {
-	struct rdt_ns_view *view = rdt_io_view(req);
-
-	if (!view->ranged && !req->mate) {
-		view->unranged++;
-		req->hold.state = RDT_HOLD_COUNTED;
+	if (!req->mate && rdt_range_count(req))
 		return RDT_STEP_AGAIN;
-	}
 	memcpy(req->hold.spans, spans, n * sizeof(*spans));
 	req->hold.count = (uint8_t)n;
 	return rdt_range_lock(req) ? RDT_STEP_AGAIN : RDT_STEP_WAIT;
+}
+
+enum rdt_step rdt_io_step_lock_blocks(struct rdt_req *req, bool excl)
+{
+	struct rdt_span span = {rdt_io_slba(req), rdt_io_slba(req) + rdt_io_nlb(req), excl};
+
+	return rdt_io_step_lock(req, &span, 1);
 }
 
 /* It ends early: it failed, was aborted, its namespace is leaving, or nobody waits for it. */

@@ -147,11 +147,10 @@ struct nvme_status rdt_write_uncor_check(struct rdt_req *req)
 static enum rdt_step mark_step(struct rdt_req *req)
 {
 	enum { LOCK, MARK };
-	struct rdt_span span = {rdt_io_slba(req), rdt_io_slba(req) + rdt_io_nlb(req), true};
 	int err;
 
 	if (req->work.phase++ == LOCK)
-		return rdt_io_step_lock(req, &span, 1);
+		return rdt_io_step_lock_blocks(req, true);
 	err = mark(req->ns, rdt_io_slba(req), rdt_io_nlb(req));
 	if (err)
 		req->status = err == -ENOSPC

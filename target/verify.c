@@ -20,29 +20,22 @@ static enum rdt_step verify_step(struct rdt_req *req)
 {
 	enum { SYNC, BUFFER, READ };
 	struct rdt_work *w = &req->work;
-	uint64_t end = rdt_io_slba(req) + rdt_io_nlb(req);
-	uint32_t most = RDT_SCRATCH_PIECE >> req->ns->lbads;
 
 	switch (w->phase) {
 	case SYNC:
 		w->phase = BUFFER;
 		w->lba = rdt_io_slba(req);
-		if (!rdt_io_fua_read(req))
-			return RDT_STEP_AGAIN;
-		rdt_io_fill(req, RDT_BIO_FLUSH, 0, 0, NULL);
-		return rdt_io_step_bio(req);
+		return rdt_io_step_sync(req);
 	case BUFFER:
 		w->phase = READ;
 		if (!rdt_io_readable(req, w->lba, rdt_io_nlb(req)))
 			return RDT_STEP_DONE;
 		return rdt_io_step_scratch(req);
 	default:
-		if (w->lba == end)
+		w->lba += w->blocks; /* of the piece before; none at first */
+		if (w->lba == rdt_io_slba(req) + rdt_io_nlb(req))
 			return RDT_STEP_DONE;
-		w->blocks = end - w->lba < most ? (uint32_t)(end - w->lba) : most;
-		rdt_io_fill(req, RDT_BIO_READ, w->lba, w->blocks, w->scratch);
-		w->lba += w->blocks;
-		return rdt_io_step_bio(req);
+		return rdt_io_step_read(req);
 	}
 }
 
