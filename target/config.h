@@ -201,6 +201,10 @@ struct rdt_config {
  */
 int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **out);
 bool rdt_config_same_file(const char *a, const char *b);
+bool rdt_config_same_text(const char *a, const char *b); /* NULL is a value too */
+bool rdt_config_listed(const char *const *list, uint32_t count, const char *text);
+bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *const *b,
+			  uint32_t b_count); /* order does not matter */
 /* References, taken and put by one thread; the last one frees. NULL is fine. */
 struct rdt_config *rdt_config_get(struct rdt_config *config);
 void rdt_config_put(struct rdt_config **config);

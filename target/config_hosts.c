@@ -19,13 +19,8 @@ void rdt_config_check_nqns(struct rdt_config_load *load, const struct rdt_key *h
 		if (error)
 			rdt_config_problem(load, &host, "found \"%.80s\", which %s", nqns[i],
 					   error);
-		for (uint32_t k = 0; k < i; k++) {
-			if (strcmp(nqns[k], nqns[i]) == 0) {
-				rdt_config_problem(load, &host, "\"%.80s\" is listed twice",
-						   nqns[i]);
-				break;
-			}
-		}
+		if (rdt_config_listed(nqns, i, nqns[i]))
+			rdt_config_problem(load, &host, "\"%.80s\" is listed twice", nqns[i]);
 	}
 }
 
@@ -60,14 +55,6 @@ void rdt_config_check_listener_ana(struct rdt_config_load *load, const struct rd
 	}
 }
 
-static bool listed(const char *const *nqns, uint32_t count, const char *nqn)
-{
-	for (uint32_t i = 0; i < count; i++)
-		if (strcmp(nqns[i], nqn) == 0)
-			return true;
-	return false;
-}
-
 void rdt_config_check_ns_hosts(struct rdt_config_load *load, const struct rdt_key *ns_key,
 			       const struct rdt_subsys_config *ss, struct rdt_ns_config *ns)
 {
@@ -82,7 +69,7 @@ void rdt_config_check_ns_hosts(struct rdt_config_load *load, const struct rdt_ke
 	for (uint32_t i = 0; i < ns->hosts_count && !ss->allow_any_host; i++) {
 		struct rdt_key host = rdt_config_item(load, &hosts, i);
 
-		if (!listed(ss->hosts, ss->hosts_count, ns->hosts[i]))
+		if (!rdt_config_listed(ss->hosts, ss->hosts_count, ns->hosts[i]))
 			rdt_config_problem(
 				load, &host,
 				"\"%.80s\" is not among the subsystem's hosts, and so "

@@ -263,8 +263,8 @@ int rdt_control_ns_resize(struct rdt_ns *ns, uint64_t size, char *text, size_t t
 /* What a controller may have been told cannot become something else under the same NQN. */
 static bool same_identity(const struct rdt_subsys_config *a, const struct rdt_subsys_config *b)
 {
-	return rdt_reload_same_text(a->serial, b->serial) &&
-	       rdt_reload_same_text(a->model, b->model) && a->cntlid_min == b->cntlid_min &&
+	return rdt_config_same_text(a->serial, b->serial) &&
+	       rdt_config_same_text(a->model, b->model) && a->cntlid_min == b->cntlid_min &&
 	       a->cntlid_max == b->cntlid_max;
 }
 

@@ -62,9 +62,7 @@ static bool same_layer(const struct rdt_layer_config *a, const struct rdt_layer_
 	       a->ops_mask == b->ops_mask && a->rate_of_2_32 == b->rate_of_2_32 &&
 	       a->skip == b->skip && a->count == b->count && a->errno_value == b->errno_value &&
 	       a->status == b->status && a->first_block == b->first_block &&
-	       a->blocks == b->blocks &&
-	       (a->trigger && b->trigger ? strcmp(a->trigger, b->trigger) == 0
-					 : a->trigger == b->trigger);
+	       a->blocks == b->blocks && rdt_config_same_text(a->trigger, b->trigger);
 }
 
 bool rdt_layers_same(const struct rdt_ns_config *a, const struct rdt_ns_config *b)

@@ -40,22 +40,13 @@ static int list_init(struct rdt_host_list *list, bool any, const char *const *nq
 
 static bool list_has(const struct rdt_host_list *list, const char *nqn)
 {
-	if (list->any)
-		return true;
-	for (unsigned int i = 0; i < list->count; i++)
-		if (strcmp(list->nqns[i], nqn) == 0)
-			return true;
-	return false;
+	return list->any || rdt_config_listed((const char *const *)list->nqns, list->count, nqn);
 }
 
 static bool list_equal(const struct rdt_host_list *a, const struct rdt_host_list *b)
 {
-	if (a->any != b->any || a->count != b->count)
-		return false;
-	for (unsigned int i = 0; i < a->count; i++)
-		if (!list_has(b, a->nqns[i]))
-			return false;
-	return true;
+	return a->any == b->any && rdt_config_same_list((const char *const *)a->nqns, a->count,
+							(const char *const *)b->nqns, b->count);
 }
 
 static void list_swap(struct rdt_host_list *a, struct rdt_host_list *b)

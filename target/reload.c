@@ -67,31 +67,6 @@ void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *ke
 		where[0] ? " " : "", key);
 }
 
-bool rdt_reload_same_text(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
-static bool contains(const char *const *list, unsigned int count, const char *text)
-{
-	for (unsigned int i = 0; i < count; i++)
-		if (strcmp(list[i], text) == 0)
-			return true;
-	return false;
-}
-
-bool rdt_reload_same_list(const char *const *a, unsigned int a_count, const char *const *b,
-			  unsigned int b_count)
-{
-	for (unsigned int i = 0; i < a_count; i++)
-		if (!contains(b, b_count, a[i]))
-			return false;
-	for (unsigned int i = 0; i < b_count; i++)
-		if (!contains(a, a_count, b[i]))
-			return false;
-	return true;
-}
-
 /* ---- what needs a restart ---- */
 
 static void check_target(struct rdt_reload *rl, const struct rdt_target_config *now,
@@ -117,9 +92,9 @@ static void check_target(struct rdt_reload *rl, const struct rdt_target_config *
 	for (unsigned int i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		if (numbers[i].now != numbers[i].next)
 			rdt_reload_restart(rl, "target:", numbers[i].key);
-	if (!rdt_reload_same_text(now->congestion, next->congestion))
+	if (!rdt_config_same_text(now->congestion, next->congestion))
 		rdt_reload_restart(rl, "target:", "congestion");
-	if (!rdt_reload_same_text(now->state_dir, next->state_dir))
+	if (!rdt_config_same_text(now->state_dir, next->state_dir))
 		rdt_reload_restart(rl, "target:", "state_dir");
 }
 
@@ -145,9 +120,9 @@ static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 			const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
 {
 	/* Not @now: the warning comes until the restart. */
-	if (!rdt_reload_same_text(ss->cfg->serial, next->serial))
+	if (!rdt_config_same_text(ss->cfg->serial, next->serial))
 		rdt_reload_restart(rl, ss->nqn, "serial");
-	if (!rdt_reload_same_text(ss->cfg->model, next->model))
+	if (!rdt_config_same_text(ss->cfg->model, next->model))
 		rdt_reload_restart(rl, ss->nqn, "model");
 	return 0;
 }
@@ -160,7 +135,7 @@ static int set_hosts(struct rdt_reload *rl, struct rdt_subsys *ss,
 	int err;
 
 	if (now->allow_any_host == next->allow_any_host &&
-	    rdt_reload_same_list(now->hosts, now->hosts_count, next->hosts, next->hosts_count))
+	    rdt_config_same_list(now->hosts, now->hosts_count, next->hosts, next->hosts_count))
 		return 0;
 	err = rdt_subsys_set_hosts(ss, next->allow_any_host, next->hosts, next->hosts_count);
 	if (err)
@@ -187,7 +162,7 @@ static int set_ns_hosts(struct rdt_reload *rl, struct rdt_ns *ns, const struct r
 {
 	int err;
 
-	if (rdt_reload_same_list(now->hosts, now->hosts_count, next->hosts, next->hosts_count))
+	if (rdt_config_same_list(now->hosts, now->hosts_count, next->hosts, next->hosts_count))
 		return 0;
 	err = rdt_ns_set_hosts(ns, next->hosts, next->hosts_count);
 	if (err)
@@ -240,9 +215,9 @@ static bool same_namespace(const struct rdt_ns_config *a, const struct rdt_ns_co
 	return a->backend == b->backend && a->block_size == b->block_size &&
 	       a->engine == b->engine && a->direct == b->direct && a->deallocate == b->deallocate &&
 	       a->read_only == b->read_only && a->ana_group == b->ana_group &&
-	       rdt_layers_same(a, b) && rdt_reload_same_text(a->path, b->path) &&
-	       rdt_reload_same_text(a->nguid, b->nguid) &&
-	       rdt_reload_same_text(a->eui64, b->eui64) &&
+	       rdt_layers_same(a, b) && rdt_config_same_text(a->path, b->path) &&
+	       rdt_config_same_text(a->nguid, b->nguid) &&
+	       rdt_config_same_text(a->eui64, b->eui64) &&
 	       memcmp(a->uuid_bytes, b->uuid_bytes, sizeof(a->uuid_bytes)) == 0;
 }
 

@@ -43,9 +43,6 @@ __attribute__((format(printf, 2, 3))) void rdt_reload_problem(struct rdt_reload 
 							      const char *fmt, ...);
 /* Logs that @key needs a restart; the old value stays. */
 void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *key);
-bool rdt_reload_same_text(const char *a, const char *b); /* NULL is a value too */
-bool rdt_reload_same_list(const char *const *a, unsigned int a_count, const char *const *b,
-			  unsigned int b_count); /* order does not matter */
 
 /* reload_paths.c */
 int rdt_reload_ana(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
