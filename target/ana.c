@@ -100,11 +100,10 @@ static __le64 changes(const struct rdt_ctrl *ctrl, unsigned int group)
 /* The next namespace of @group after @nsid that the host sees. */
 static const struct rdt_ns *next_of(const struct rdt_req *req, uint32_t group, uint32_t nsid)
 {
-	const struct rdt_ctrl *ctrl = req->qp->ctrl;
-	const struct rdt_ns *ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, nsid);
+	const struct rdt_ns *ns = rdt_ns_seen_next(req, nsid);
 
-	while (ns && (ns->cfg->ana_group != group || !rdt_ns_visible(ctrl, ns)))
-		ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, ns->nsid);
+	while (ns && ns->cfg->ana_group != group)
+		ns = rdt_ns_seen_next(req, ns->nsid);
 	return ns;
 }
 

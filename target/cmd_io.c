@@ -89,11 +89,8 @@ static struct nvme_status flush_check(struct rdt_req *req)
 
 static bool next_ns(struct rdt_req *req, uint32_t nsid)
 {
-	const struct rdt_ctrl *ctrl = req->qp->ctrl;
-	struct rdt_ns *ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, nsid);
+	const struct rdt_ns *ns = rdt_ns_seen_next(req, nsid);
 
-	while (ns && !rdt_ns_visible(ctrl, ns))
-		ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, ns->nsid);
 	if (req->ns)
 		rdt_ns_release(req);
 	return ns && rdt_ns_take(req, ns->nsid);

@@ -119,16 +119,15 @@ static struct nvme_status invalid_field(struct rdt_req *req, unsigned int loc)
 /* A feature of a namespace is out of reach where the namespace is. */
 static struct nvme_status check_path(struct rdt_req *req, const struct feature *f)
 {
-	const struct rdt_ctrl *ctrl = req->qp->ctrl;
 	const struct rdt_ns *ns;
 
 	if (!(f->caps & CAP_NAMESPACE) || NSID(req) == NVME_NSID_ALL)
 		return NVME_OK;
-	ns = rdt_ns_find(req->qp->reactor, ctrl->subsys, NSID(req));
-	if (!ns || !rdt_ns_visible(ctrl, ns))
+	ns = rdt_ns_seen(req, NSID(req));
+	if (!ns)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
 	req->err_loc = RDT_LOC(nsid);
-	return rdt_ana_status(ctrl, ns);
+	return rdt_ana_status(req->qp->ctrl, ns);
 }
 
 struct nvme_status rdt_get_features_check(struct rdt_req *req)
@@ -217,7 +216,7 @@ static void get_data(const struct rdt_req *req, const struct feature *f)
 /* It belongs to the namespace; of all together there is no value. */
 static struct nvme_status get_err_recovery(struct rdt_req *req, uint32_t *value)
 {
-	struct rdt_ns *ns = rdt_ns_find(req->qp->reactor, req->qp->ctrl->subsys, NSID(req));
+	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
 
 	if (!ns)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
@@ -351,19 +350,12 @@ static struct nvme_status set_host_behavior(struct rdt_req *req)
 
 static struct nvme_status set_err_recovery(struct rdt_req *req)
 {
-	const struct rdt_ctrl *ctrl = req->qp->ctrl;
-	uint32_t nsid = NSID(req) == NVME_NSID_ALL ? 0 : NSID(req) - 1;
-	struct rdt_ns *ns;
+	bool all = NSID(req) == NVME_NSID_ALL;
+	struct rdt_ns *ns = all ? rdt_ns_seen_next(req, 0) : rdt_ns_seen(req, NSID(req));
 
-	do {
-		ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, nsid);
-		if (!ns)
-			break;
-		nsid = ns->nsid;
-		if (rdt_ns_visible(ctrl, ns))
-			atomic_store_explicit(&ns->err_recovery, (uint16_t)CDW11(req),
-					      memory_order_relaxed);
-	} while (NSID(req) == NVME_NSID_ALL);
+	for (; ns; ns = all ? rdt_ns_seen_next(req, ns->nsid) : NULL)
+		atomic_store_explicit(&ns->err_recovery, (uint16_t)CDW11(req),
+				      memory_order_relaxed);
 	return NVME_OK;
 }
 

@@ -25,24 +25,6 @@ void rdt_put_ascii(char *dst, size_t len, const char *src)
 		dst[i] = *src ? *src++ : ' ';
 }
 
-static const struct rdt_ns *find_ns(const struct rdt_req *req)
-{
-	const struct rdt_ctrl *ctrl = req->qp->ctrl;
-	const struct rdt_ns *ns = rdt_ns_find(req->qp->reactor, ctrl->subsys, NSID(req));
-
-	return ns && rdt_ns_visible(ctrl, ns) ? ns : NULL;
-}
-
-static const struct rdt_ns *next_ns(const struct rdt_req *req, uint32_t nsid)
-{
-	const struct rdt_ctrl *ctrl = req->qp->ctrl;
-	const struct rdt_ns *ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, nsid);
-
-	while (ns && !rdt_ns_visible(ctrl, ns))
-		ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, ns->nsid);
-	return ns;
-}
-
 /* ---- controllers ---- */
 
 static uint16_t optional_commands(const struct rdt_subsys *ss)
@@ -204,7 +186,7 @@ static enum rdt_exec identify_ctrls(struct rdt_req *req)
 
 static enum rdt_exec identify_ns_ctrls(struct rdt_req *req)
 {
-	const struct rdt_ns *ns = find_ns(req);
+	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
 
 	if (ns)
 		put_ctrls(req, ns);
@@ -253,7 +235,7 @@ static void fill_copy_limits(struct nvme_id_ns *id, const struct rdt_subsys *ss)
 
 static enum rdt_exec identify_ns(struct rdt_req *req)
 {
-	const struct rdt_ns *ns = find_ns(req);
+	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
 	struct nvme_id_ns *id = req->buf;
 	enum nvme_ana_state state;
 	uint64_t blocks;
@@ -284,7 +266,7 @@ static enum rdt_exec identify_ns(struct rdt_req *req)
 static enum rdt_exec identify_independent_ns(struct rdt_req *req)
 {
 	struct nvme_id_independent_id_ns *id = req->buf;
-	const struct rdt_ns *ns = find_ns(req);
+	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
 
 	if (!ns)
 		return RDT_EXEC_DONE;
@@ -298,11 +280,11 @@ static enum rdt_exec identify_independent_ns(struct rdt_req *req)
 
 static enum rdt_exec identify_list(struct rdt_req *req)
 {
-	const struct rdt_ns *ns = next_ns(req, NSID(req));
+	const struct rdt_ns *ns = rdt_ns_seen_next(req, NSID(req));
 	struct nvme_ns_list *list = req->buf;
 	unsigned int n = 0;
 
-	for (; ns && n < NVME_ID_NS_LIST_MAX; ns = next_ns(req, ns->nsid))
+	for (; ns && n < NVME_ID_NS_LIST_MAX; ns = rdt_ns_seen_next(req, ns->nsid))
 		list->ns[n++] = htole32(ns->nsid);
 	return RDT_EXEC_DONE;
 }
@@ -320,7 +302,7 @@ static uint8_t *put_desc(uint8_t *p, uint8_t nidt, const void *id, uint8_t len)
 static enum rdt_exec identify_desc(struct rdt_req *req)
 {
 	static const uint8_t csi = NVME_CSI_NVM;
-	const struct rdt_ns *ns = find_ns(req);
+	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
 	uint8_t *p = req->buf;
 
 	if (!ns) { /* removed while the command waited for a buffer */
@@ -393,7 +375,7 @@ static bool nsid_valid(const struct rdt_req *req, enum nsid_rule rule)
 	case NSID_VALID: /* no namespace management: FFFFFFFFh has no meaning */
 		return NSID(req) >= 1 && NSID(req) <= RDT_NSID_MAX;
 	case NSID_ACTIVE:
-		return find_ns(req) != NULL;
+		return rdt_ns_seen(req, NSID(req)) != NULL;
 	case NSID_AFTER:
 		return NSID(req) < NVME_NSID_ALL - 1;
 	default:

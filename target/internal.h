@@ -742,6 +742,9 @@ void rdt_ns_answer(struct rdt_ns_post *post, int err);
 struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid);
 /* The next one by NSID after @nsid (0: the first), or NULL. */
 struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid);
+/* The same for the host of @req: what it does not see is not there. */
+struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid);
+struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid);
 /* Find it for a command: sets req->ns and holds it until the request is finished. */
 bool rdt_ns_take(struct rdt_req *req, uint32_t nsid);
 void rdt_ns_release(struct rdt_req *req);

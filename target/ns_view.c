@@ -58,6 +58,24 @@ struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, u
 	return r->ns_keys[pos].view->ns;
 }
 
+struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid)
+{
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+	struct rdt_ns *ns = rdt_ns_find(req->qp->reactor, ctrl->subsys, nsid);
+
+	return ns && rdt_ns_visible(ctrl, ns) ? ns : NULL;
+}
+
+struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid)
+{
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+	struct rdt_ns *ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, nsid);
+
+	while (ns && !rdt_ns_visible(ctrl, ns))
+		ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, ns->nsid);
+	return ns;
+}
+
 bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 {
 	struct rdt_ns_view *view = find(req->qp->reactor, req->qp->ctrl->subsys, nsid);

@@ -89,18 +89,10 @@ static struct nvme_status no_ns(struct rdt_req *req)
 	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
 }
 
-static const struct rdt_ns *find(const struct rdt_req *req, uint32_t nsid)
-{
-	const struct rdt_ctrl *ctrl = req->qp->ctrl;
-	const struct rdt_ns *ns = rdt_ns_find(req->qp->reactor, ctrl->subsys, nsid);
-
-	return ns && rdt_ns_visible(ctrl, ns) ? ns : NULL;
-}
-
 struct nvme_status rdt_resv_feature_get(struct rdt_req *req, uint32_t *value)
 {
 	struct rdt_resv_log *log = &req->qp->ctrl->resv_log;
-	const struct rdt_ns *ns = find(req, le32toh(req->sqe.nsid));
+	const struct rdt_ns *ns = rdt_ns_seen(req, le32toh(req->sqe.nsid));
 
 	if (!ns)
 		return no_ns(req);
@@ -119,7 +111,7 @@ static struct nvme_status set_mask(struct rdt_req *req)
 	struct rdt_ctrl *ctrl = req->qp->ctrl;
 	uint32_t nsid = le32toh(req->sqe.nsid);
 	bool all = nsid == NVME_NSID_ALL;
-	const struct rdt_ns *ns = all ? NULL : find(req, nsid);
+	const struct rdt_ns *ns = all ? NULL : rdt_ns_seen(req, nsid);
 
 	if (!all && !ns)
 		return no_ns(req);
@@ -142,7 +134,7 @@ enum rdt_exec rdt_resv_feature_set(struct rdt_req *req)
 		req->status = set_mask(req);
 		return RDT_EXEC_DONE;
 	}
-	if (!find(req, nsid) || !rdt_ns_take(req, nsid)) {
+	if (!rdt_ns_seen(req, nsid) || !rdt_ns_take(req, nsid)) {
 		req->status = no_ns(req);
 		return RDT_EXEC_DONE;
 	}

@@ -76,11 +76,9 @@ int rdt_write_protect_open(struct rdt_ns *ns)
 
 struct nvme_status rdt_write_protect_get(struct rdt_req *req, uint32_t *value)
 {
-	const struct rdt_ctrl *ctrl = req->qp->ctrl;
-	const struct rdt_ns *ns =
-		rdt_ns_find(req->qp->reactor, ctrl->subsys, le32toh(req->sqe.nsid));
+	const struct rdt_ns *ns = rdt_ns_seen(req, le32toh(req->sqe.nsid));
 
-	if (!ns || !rdt_ns_visible(ctrl, ns))
+	if (!ns)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
 	*value = atomic_load(&ns->wp);
 	return NVME_OK;
