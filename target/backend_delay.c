@@ -12,7 +12,7 @@ struct delay {
 };
 
 struct delay_chan {
-	struct rdt_layer_chan lc;
+	struct rdt_layer_chan lc; /* first */
 	TAILQ_HEAD(, delay_bio) held;
 };
 
@@ -29,6 +29,11 @@ static struct rdt_bio *bio_of(struct delay_bio *db)
 	return rd_container_of(db, struct rdt_bio, scratch);
 }
 
+static struct delay_chan *dchan_of(struct rdt_chan *chan)
+{
+	return rd_container_of(rdt_layer_chan_of(chan), struct delay_chan, lc);
+}
+
 static void delay_close(struct rdt_bdev *bdev)
 {
 	struct rdt_layer *layer = rdt_layer_of(bdev);
@@ -40,33 +45,11 @@ static void delay_close(struct rdt_bdev *bdev)
 static int delay_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
 			   struct rdt_chan **out)
 {
-	struct delay_chan *dc = calloc(1, sizeof(*dc));
-	int rc;
+	int rc = rdt_layer_chan_open(bdev, engines, sizeof(struct delay_chan), out);
 
-	*out = NULL;
-	if (!dc)
-		return -ENOMEM;
-	TAILQ_INIT(&dc->held);
-	rc = rdt_layer_chan_init(&dc->lc, bdev, engines);
-	if (rc) {
-		free(dc);
-		return rc;
-	}
-	*out = &dc->lc.chan;
-	return 0;
-}
-
-static struct delay_chan *dchan_of(struct rdt_chan *chan)
-{
-	return rd_container_of(rdt_layer_chan_of(chan), struct delay_chan, lc);
-}
-
-static void delay_chan_close(struct rdt_chan *chan)
-{
-	struct delay_chan *dc = dchan_of(chan);
-
-	rdt_chan_close(&dc->lc.lower);
-	free(dc);
+	if (!rc)
+		TAILQ_INIT(&dchan_of(*out)->held);
+	return rc;
 }
 
 static void over(struct rd_timer *timer)
@@ -128,7 +111,7 @@ static const struct rdt_bdev_ops delay_ops = {
 	.name = "delay",
 	.close = delay_close,
 	.chan_open = delay_chan_open,
-	.chan_close = delay_chan_close,
+	.chan_close = rdt_layer_chan_close,
 	.submit = delay_submit,
 	.cancel = delay_cancel,
 	.resize = rdt_layer_resize,

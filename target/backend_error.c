@@ -42,27 +42,7 @@ static void error_close(struct rdt_bdev *bdev)
 static int error_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
 			   struct rdt_chan **out)
 {
-	struct rdt_layer_chan *lc = calloc(1, sizeof(*lc));
-	int rc;
-
-	*out = NULL;
-	if (!lc)
-		return -ENOMEM;
-	rc = rdt_layer_chan_init(lc, bdev, engines);
-	if (rc) {
-		free(lc);
-		return rc;
-	}
-	*out = &lc->chan;
-	return 0;
-}
-
-static void error_chan_close(struct rdt_chan *chan)
-{
-	struct rdt_layer_chan *lc = rdt_layer_chan_of(chan);
-
-	rdt_chan_close(&lc->lower);
-	free(lc);
+	return rdt_layer_chan_open(bdev, engines, sizeof(struct rdt_layer_chan), out);
 }
 
 /* Add one unless it is @max already; the value before. */
@@ -111,7 +91,7 @@ static const struct rdt_bdev_ops error_ops = {
 	.name = "error",
 	.close = error_close,
 	.chan_open = error_chan_open,
-	.chan_close = error_chan_close,
+	.chan_close = rdt_layer_chan_close,
 	.submit = error_submit,
 	.cancel = rdt_layer_cancel,
 	.resize = rdt_layer_resize,

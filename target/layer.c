@@ -2,6 +2,7 @@
 #include "layer.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine.h"
@@ -13,12 +14,31 @@ void rdt_layer_init(struct rdt_layer *layer, const struct rdt_bdev_ops *ops, str
 	layer->lower = lower;
 }
 
-int rdt_layer_chan_init(struct rdt_layer_chan *lc, struct rdt_bdev *bdev,
-			struct rdt_engines *engines)
+int rdt_layer_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, size_t size,
+			struct rdt_chan **out)
 {
+	struct rdt_layer_chan *lc = calloc(1, size);
+	int rc;
+
+	*out = NULL;
+	if (!lc)
+		return -ENOMEM;
 	lc->chan.bdev = bdev;
 	lc->loop = rdt_engines_loop(engines);
-	return rdt_chan_open(rdt_layer_of(bdev)->lower, engines, &lc->lower);
+	rc = rdt_chan_open(rdt_layer_of(bdev)->lower, engines, &lc->lower);
+	if (rc)
+		free(lc);
+	else
+		*out = &lc->chan;
+	return rc;
+}
+
+void rdt_layer_chan_close(struct rdt_chan *chan)
+{
+	struct rdt_layer_chan *lc = rdt_layer_chan_of(chan);
+
+	rdt_chan_close(&lc->lower);
+	free(lc);
 }
 
 int rdt_layer_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)

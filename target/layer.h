@@ -31,9 +31,10 @@ static inline struct rdt_layer_chan *rdt_layer_chan_of(struct rdt_chan *chan)
 /* Look like what is below. */
 void rdt_layer_init(struct rdt_layer *layer, const struct rdt_bdev_ops *ops,
 		    struct rdt_bdev *lower);
-/* Returns 0 or -errno; @lc is the caller's, in its own structure. */
-int rdt_layer_chan_init(struct rdt_layer_chan *lc, struct rdt_bdev *bdev,
-			struct rdt_engines *engines);
+/* As chan_open and chan_close: @size bytes, zeroed, with a struct rdt_layer_chan at their start. */
+int rdt_layer_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, size_t size,
+			struct rdt_chan **out);
+void rdt_layer_chan_close(struct rdt_chan *chan);
 int rdt_layer_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 void rdt_layer_cancel(struct rdt_chan *chan, struct rdt_bio *bio); /* passes it down */
 

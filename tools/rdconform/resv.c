@@ -115,3 +115,11 @@ void resv_need_type(struct resv *rv, unsigned int type)
 		rdc_not_supported(rv->t, "RESCAP 0x%02x: no reservations of type %u",
 				  rv->a->ns.rescap, type);
 }
+
+void resv_held(struct rdc *t, struct resv *rv, unsigned int type)
+{
+	resv_begin(t, rv);
+	resv_need_type(rv, type);
+	resv_both(rv);
+	resv_must_acquire(rv->a, type, KEY1);
+}

@@ -38,5 +38,7 @@ void resv_both(struct resv *rv);
 void resv_must_acquire(struct rdc_host *h, unsigned int type, uint64_t key);
 /* RESCAP allows the type? Else the test is "not supported". */
 void resv_need_type(struct resv *rv, unsigned int type);
+/* All of it: two registrants, and the first holds a reservation of @type. */
+void resv_held(struct rdc *t, struct resv *rv, unsigned int type);
 
 #endif /* RDC_RESV_H */

@@ -100,10 +100,7 @@ static void reg_unregister_holder(struct rdc *t)
 	struct resv rv;
 	struct rdc_reply r;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, 1);
-	resv_both(&rv);
-	resv_must_acquire(rv.a, 1, KEY1);
+	resv_held(t, &rv, 1);
 	r = resv_register(rv.a, RREGA_UNREGISTER, KEY1, 0);
 	RDC_OK(t, r, "Unregister by the holder");
 	s = resv_status(rv.b);
@@ -217,10 +214,7 @@ static void acq_type(struct rdc *t)
 	const struct nvme_resv_status *s;
 	struct resv rv;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, t->arg);
-	resv_both(&rv);
-	resv_must_acquire(rv.a, t->arg, KEY1);
+	resv_held(t, &rv, t->arg);
 	s = resv_status(rv.b);
 	c = resv_find(s, KEY1);
 	RDC_CHECK(t, s->rtype == t->arg, "type %u was acquired, the report says %u", t->arg,
@@ -291,10 +285,7 @@ static void acq_all_registrants(struct rdc *t)
 	struct resv rv;
 	struct rdc_reply r;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, t->arg);
-	resv_both(&rv);
-	resv_must_acquire(rv.a, t->arg, KEY1);
+	resv_held(t, &rv, t->arg);
 	s = resv_status(rv.a);
 	a = resv_find(s, KEY1);
 	b = resv_find(s, KEY2);
@@ -354,10 +345,7 @@ static void rel_holder(struct rdc *t)
 	struct resv rv;
 	struct rdc_reply r;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, 1);
-	resv_both(&rv);
-	resv_must_acquire(rv.a, 1, KEY1);
+	resv_held(t, &rv, 1);
 	r = resv_release(rv.a, RRELA_RELEASE, 1, KEY1);
 	RDC_OK(t, r, "Release");
 	RDC_CHECK(t, resv_status(rv.b)->rtype == 0, "it is still reserved");
@@ -371,10 +359,7 @@ static void rel_other(struct rdc *t)
 	struct resv rv;
 	struct rdc_reply r;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, 1);
-	resv_both(&rv);
-	resv_must_acquire(rv.a, 1, KEY1);
+	resv_held(t, &rv, 1);
 	r = resv_release(rv.b, RRELA_RELEASE, 1, KEY2);
 	RDC_OK(t, r, "Release by a registrant who does not hold it");
 	RDC_CHECK(t, resv_status(rv.b)->rtype == 1, "and yet it is released");
@@ -386,10 +371,7 @@ static void rel_type(struct rdc *t)
 	struct resv rv;
 	struct rdc_reply r;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, 1);
-	resv_both(&rv);
-	resv_must_acquire(rv.a, 1, KEY1);
+	resv_held(t, &rv, 1);
 	r = resv_release(rv.a, RRELA_RELEASE, 2, KEY1);
 	RDC_STATUS(t, r, "Release of another type than is held", NVME_SC_INVALID_FIELD);
 	RDC_CHECK(t, resv_status(rv.b)->rtype == 1, "and yet it is released");
@@ -401,10 +383,7 @@ static void rel_key(struct rdc *t)
 	struct resv rv;
 	struct rdc_reply r;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, 1);
-	resv_both(&rv);
-	resv_must_acquire(rv.a, 1, KEY1);
+	resv_held(t, &rv, 1);
 	r = resv_release(rv.a, RRELA_RELEASE, 1, KEY2);
 	RDC_STATUS(t, r, "Release with a wrong key", CONFLICT);
 	resv_clear(&rv);
@@ -438,10 +417,7 @@ static void rel_clear(struct rdc *t)
 	struct resv rv;
 	struct rdc_reply r;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, 1);
-	resv_both(&rv);
-	resv_must_acquire(rv.a, 1, KEY1);
+	resv_held(t, &rv, 1);
 	r = resv_release(rv.b, RRELA_CLEAR, 0, KEY2);
 	RDC_OK(t, r, "Clear by a registrant who does not hold it");
 	s = resv_status(rv.a);
@@ -560,10 +536,7 @@ static void pre_registrant(struct rdc *t)
 	struct resv rv;
 	struct rdc_reply r;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, 1);
-	resv_both(&rv);
-	resv_must_acquire(rv.a, 1, KEY1);
+	resv_held(t, &rv, 1);
 	r = resv_acquire(rv.a, RACQA_PREEMPT, 1, KEY1, KEY2);
 	RDC_OK(t, r, "Preempt of a registrant who does not hold it");
 	s = resv_status(rv.a);
@@ -594,10 +567,7 @@ static void pre_unknown_key(struct rdc *t)
 	struct resv rv;
 	struct rdc_reply r;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, 1);
-	resv_both(&rv);
-	resv_must_acquire(rv.a, 1, KEY1);
+	resv_held(t, &rv, 1);
 	r = resv_acquire(rv.b, RACQA_PREEMPT, 1, KEY2, KEY2 + 99);
 	RDC_STATUS(t, r, "Preempt of a key nobody has", CONFLICT);
 	resv_clear(&rv);
@@ -609,10 +579,7 @@ static void pre_zero(struct rdc *t)
 	struct resv rv;
 	struct rdc_reply r;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, t->arg);
-	resv_both(&rv);
-	resv_must_acquire(rv.a, t->arg, KEY1);
+	resv_held(t, &rv, t->arg);
 	r = resv_acquire(rv.b, RACQA_PREEMPT, t->arg, KEY2, 0);
 	if (t->arg < 5) {
 		RDC_STATUS(t, r, "Preempt of key 0", NVME_SC_INVALID_FIELD);
