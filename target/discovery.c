@@ -101,32 +101,37 @@ static void fill(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp,
 	e->tsas.rdma.prtype = prtype(l);
 }
 
+/* Entry @n, when there is a page to write it to. */
+static void put(const struct rdt_log_out *out, uint64_t n, const struct nvmf_disc_log_entry *e)
+{
+	if (out)
+		rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, e, sizeof(*e));
+}
+
 /* Write the entries to @out, when there is one. Returns their number. */
 static uint64_t walk(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 {
 	struct rdt_target *t = qp->reactor->target;
+	const struct rdt_listener *l;
 	struct nvmf_disc_log_entry e;
 	uint64_t n = 0;
 
 	for (unsigned int i = 0; i < t->subsys_count; i++) {
 		if (!rdt_subsys_allows(&t->subsys[i], qp->ctrl->hostnqn))
 			continue;
-		for (unsigned int j = 0; j < t->listeners_count; j++) {
-			if (!shown(qp, &t->listeners[j]))
+		pthread_mutex_lock(&t->disc.lock);
+		TAILQ_FOREACH (l, &t->listeners, link) {
+			if (!shown(qp, l))
 				continue;
-			if (out) {
-				fill(&e, qp, &t->listeners[j], &t->subsys[i]);
-				rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, &e, sizeof(e));
-			}
-			n++;
+			fill(&e, qp, l, &t->subsys[i]);
+			put(out, n++, &e);
 		}
+		pthread_mutex_unlock(&t->disc.lock);
 	}
 	pthread_mutex_lock(&t->disc.lock);
-	for (unsigned int i = 0; i < t->referrals_count; i++, n++) {
-		if (!out)
-			continue;
+	for (unsigned int i = 0; i < t->referrals_count; i++) {
 		fill_referral(&e, &t->referrals[i]);
-		rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, &e, sizeof(e));
+		put(out, n++, &e);
 	}
 	pthread_mutex_unlock(&t->disc.lock);
 	return n;

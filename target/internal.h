@@ -32,6 +32,7 @@
 #include "config.h"
 #include "control.h"
 #include "engine.h"
+#include "listener.h"
 #include "reload.h"
 #include "tgt_limits.h"
 #include "qos.h"
@@ -616,32 +617,6 @@ struct rdt_qpair {
 
 /* ---- target ---- */
 
-/* What serves a listener: a provider with its settings. Main loop and reactors each have one of a
- * kind. */
-enum rdt_fab_kind {
-	RDT_FAB_IWARP,
-	RDT_FAB_IWARP_CRC,
-	/* From here on verbs, and which of the options below are set. */
-	RDT_FAB_VERBS,
-	RDT_FABS = RDT_FAB_VERBS + 4,
-};
-
-#define RDT_FAB_NO_INV    1
-#define RDT_FAB_NO_INLINE 2
-
-struct rdt_listener {
-	struct rdt_target *target;
-	const struct rdt_listener_config *cfg;
-	struct rd_fab_listener *lis;
-	struct sockaddr_storage addr; /* as bound */
-	enum rdt_fab_kind fab;        /* chosen before the reactors start */
-	const char *prtype;           /* NULL: not known */
-	uint16_t portid;
-	/* By group; written by the main thread. [0] of the changes: all of them. */
-	_Atomic uint8_t ana[RDT_ANA_GROUPS + 1]; /* enum nvme_ana_state; 0: optimized */
-	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1];
-};
-
 struct rdt_referral {
 	struct sockaddr_storage addr;
 };
@@ -660,8 +635,9 @@ struct rdt_target {
 	atomic_uint subsys_count; /* only grows */
 	unsigned int subsys_max;
 	struct rdt_ns *ns[RDT_NS_SLOTS]; /* by slot; main thread only, as is what makes them */
-	struct rdt_listener *listeners;
-	unsigned int listeners_count;
+	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners; /* shown: changed under disc.lock */
+	struct rdt_listener_list old_listeners;                /* removed */
+	uint16_t portids;
 	struct rd_fab *fabs[RDT_FABS];  /* the listeners' */
 	struct rdt_state *state;        /* NULL: nothing persists */
 	struct rdt_referral *referrals; /* under disc.lock */
@@ -960,10 +936,6 @@ void rdt_uncor_fini(struct rdt_ns *ns);
 int rdt_rdma_init(struct rdt_reactor *r);
 void rdt_rdma_fini(struct rdt_reactor *r);
 unsigned int rdt_rdma_mrs(const struct rdt_reactor *r);
-void rdt_rdma_choose(
-	struct rdt_target *target); /* each listener's provider, before reactors start */
-int rdt_rdma_listen(struct rdt_target *target); /* all configured listeners */
-void rdt_rdma_unlisten(struct rdt_target *target);
 
 static inline uint16_t rdt_sqe_cid(const struct rdt_req *req)
 {

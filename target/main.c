@@ -273,13 +273,14 @@ static int block_signals(void)
 static void tell_ready(struct app *app)
 {
 	const struct rdt_target *t = app->target;
+	const struct rdt_listener *l;
 	char host[RD_ADDR_TEXT];
 
 	rd_notice(app->log, RD_LOG_MAIN, "ready");
 	if (app->opt.ready_fd < 0)
 		return;
-	for (unsigned int i = 0; i < t->listeners_count; i++) {
-		const struct sockaddr *addr = (const struct sockaddr *)&t->listeners[i].addr;
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 
 		dprintf(app->opt.ready_fd, "%s %u\n", rd_addr_format_host(addr, host),
 			rd_addr_port(addr));

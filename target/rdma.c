@@ -743,7 +743,7 @@ int rdt_rdma_init(struct rdt_reactor *r)
 	if (!r->rdma)
 		return -ENOMEM;
 	SLIST_INIT(&r->rdma->devs);
-	return rdt_rdma_open_fabs(r->target, r->loop, r->rdma->fabs);
+	return rdt_rdma_open_fabs(r);
 }
 
 void rdt_rdma_fini(struct rdt_reactor *r)

@@ -92,7 +92,9 @@ void rdt_rdma_conn_free(
 void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg);
 
 /* rdma_cm.c */
-int rdt_rdma_open_fabs(const struct rdt_target *target, struct rd_loop *loop,
-		       struct rd_fab *fabs[RDT_FABS]);
+/* The one of @kind, unless it is open. Returns 0, or -errno with the reason logged. */
+int rdt_rdma_open_fab(const struct rdt_target *target, struct rd_loop *loop, enum rdt_fab_kind kind,
+		      struct rd_fab *fabs[RDT_FABS]);
+int rdt_rdma_open_fabs(struct rdt_reactor *r);
 
 #endif /* RDT_RDMA_H */

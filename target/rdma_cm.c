@@ -5,6 +5,7 @@
  * that reactor.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ struct handoff { /* a checked request on its way to a reactor, which frees it */
 	struct rdt_reactor *reactor;
 	struct rd_fab_req *req;
 	struct rdt_listener *listener;
+	enum rdt_fab_kind fab;
 	uint16_t qid;
 	uint16_t depth;
 };
@@ -69,8 +71,13 @@ static void adopt(struct handoff *h)
 	rc->qp.listener = h->listener;
 	rc->qp.local = h->req->local;
 	rc->qp.remote = h->req->remote;
-	err = rd_fab_req_adopt(r->rdma->fabs[h->listener->fab], h->req, rdt_rdma_conn_event, rc,
-			       &rc->conn);
+	/* A listener that came with a reload may be the first of its kind. */
+	err = rdt_rdma_open_fab(r->target, r->loop, h->fab, r->rdma->fabs);
+	if (err) {
+		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
+		goto err_free;
+	}
+	err = rd_fab_req_adopt(r->rdma->fabs[h->fab], h->req, rdt_rdma_conn_event, rc, &rc->conn);
 	if (err)
 		goto err_free;
 	err = rdt_rdma_conn_setup(rc);
@@ -177,6 +184,7 @@ static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void
 	h->reactor = least_loaded(t);
 	h->req = req;
 	h->listener = l;
+	h->fab = l->fab;
 	h->qid = qid;
 	h->depth = depth;
 	atomic_fetch_add_explicit(&h->reactor->load, 1, memory_order_relaxed);
@@ -208,14 +216,13 @@ static enum rdt_fab_kind choose(const struct rdt_target *t, const struct rdt_lis
 }
 
 /* Once for all: what main loop and reactors open has to agree. */
-void rdt_rdma_choose(struct rdt_target *t)
+void rdt_rdma_choose(struct rdt_listener *l)
 {
-	for (unsigned int i = 0; i < t->cfg->listeners_count; i++)
-		t->listeners[i].fab = choose(t, &t->cfg->listeners[i]);
+	l->fab = choose(l->target, l->cfg);
 }
 
-static int open_fab(const struct rdt_target *t, struct rd_loop *loop, enum rdt_fab_kind kind,
-		    struct rd_fab **out)
+static int open_kind(const struct rdt_target *t, struct rd_loop *loop, enum rdt_fab_kind kind,
+		     struct rd_fab **out)
 {
 	struct rd_fab_iwarp_opts opts = {
 		.crc = kind == RDT_FAB_IWARP_CRC,
@@ -233,79 +240,77 @@ static int open_fab(const struct rdt_target *t, struct rd_loop *loop, enum rdt_f
 	return rd_fab_iwarp_open(loop, &opts, out);
 }
 
-/* One fabric of each kind that a listener needs. */
-int rdt_rdma_open_fabs(const struct rdt_target *target, struct rd_loop *loop,
-		       struct rd_fab *fabs[RDT_FABS])
+int rdt_rdma_open_fab(const struct rdt_target *target, struct rd_loop *loop, enum rdt_fab_kind kind,
+		      struct rd_fab *fabs[RDT_FABS])
 {
-	for (unsigned int i = 0; i < target->cfg->listeners_count; i++) {
-		enum rdt_fab_kind kind = target->listeners[i].fab;
-		int err;
+	int err = fabs[kind] ? 0 : open_kind(target, loop, kind, &fabs[kind]);
 
-		if (fabs[kind])
-			continue;
-		err = open_fab(target, loop, kind, &fabs[kind]);
-		if (err == -ENOENT)
-			rd_err(target->log, RD_LOG_TARGET,
-			       "congestion: this kernel has no TCP congestion control named %s "
-			       "(see "
-			       "/proc/sys/net/ipv4/tcp_available_congestion_control)",
-			       target->cfg->target.congestion);
-		else if (err)
-			rd_err(target->log, RD_LOG_TARGET, "cannot open the %s provider: %s",
-			       kind >= RDT_FAB_VERBS ? "verbs" : "iwarp", strerror(-err));
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
-static int listen_one(struct rdt_target *t, const struct rdt_listener_config *cfg)
-{
-	struct rdt_listener *l = &t->listeners[t->listeners_count];
-	struct sockaddr_storage addr;
-	char text[RD_ADDR_TEXT];
-	int err;
-
-	l->target = t;
-	l->cfg = cfg;
-	l->portid = (uint16_t)(t->listeners_count + 1);
-	rdt_ana_init(l);
-	err = rd_addr_parse(cfg->address, cfg->port, &addr);
-	if (!err)
-		err = rd_fab_listen(t->fabs[l->fab], (struct sockaddr *)&addr, BACKLOG, on_request,
-				    l, &l->lis);
-	if (err) {
-		rd_err(t->log, RD_LOG_TARGET, "cannot listen on %s port %u: %s%s", cfg->address,
-		       cfg->port, strerror(-err),
-		       err == -EADDRINUSE
-			       ? "; stop the program that uses it (ss -tlnp shows it), or choose "
-				 "another port"
-		       : err == -EADDRNOTAVAIL
-			       ? "; no interface of this machine has that address (ip addr)"
-		       : err == -ENODEV ? "; no RDMA device has that address (rdma link), use "
-					  "provider iwarp"
-					: "");
-		return err;
-	}
-	l->addr = l->lis->addr;
-	l->prtype = l->lis->prtype;
-	t->listeners_count++;
-	rd_notice(t->log, RD_LOG_MAIN, "listening on %s (%s)",
-		  rd_addr_format((struct sockaddr *)&l->addr, text), t->fabs[l->fab]->ops->name);
-	return 0;
-}
-
-int rdt_rdma_listen(struct rdt_target *t)
-{
-	int err = rdt_rdma_open_fabs(t, t->loop, t->fabs);
-
-	for (unsigned int i = 0; i < t->cfg->listeners_count && !err; i++)
-		err = listen_one(t, &t->cfg->listeners[i]);
+	if (err == -ENOENT)
+		rd_err(target->log, RD_LOG_TARGET,
+		       "congestion: this kernel has no TCP congestion control named %s (see "
+		       "/proc/sys/net/ipv4/tcp_available_congestion_control)",
+		       target->cfg->target.congestion);
+	else if (err)
+		rd_err(target->log, RD_LOG_TARGET, "cannot open the %s provider: %s",
+		       kind >= RDT_FAB_VERBS ? "verbs" : "iwarp", strerror(-err));
 	return err;
 }
 
-void rdt_rdma_unlisten(struct rdt_target *t)
+/* Those that the configuration needs, so that a start does not go half-way without one. */
+int rdt_rdma_open_fabs(struct rdt_reactor *r)
 {
-	for (unsigned int i = 0; t->listeners && i < t->cfg->listeners_count; i++)
-		rd_fab_unlisten(&t->listeners[i].lis);
+	const struct rdt_listener *l;
+	int err = 0;
+
+	TAILQ_FOREACH (l, &r->target->listeners, link)
+		if (!err)
+			err = rdt_rdma_open_fab(r->target, r->loop, l->fab, r->rdma->fabs);
+	return err;
+}
+
+static const char *advice(int err)
+{
+	switch (err) {
+	case -EADDRINUSE:
+		return "; stop the program that uses it (ss -tlnp shows it), or choose another "
+		       "port";
+	case -EADDRNOTAVAIL:
+		return "; no interface of this machine has that address (ip addr)";
+	case -ENODEV:
+		return "; no RDMA device has that address (rdma link), use provider iwarp";
+	default:
+		return "";
+	}
+}
+
+int rdt_rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size)
+{
+	const struct rdt_listener_config *cfg = l->cfg;
+	struct rdt_target *t = l->target;
+	struct sockaddr_storage own;
+	char shown[RD_ADDR_TEXT];
+	int err = rdt_rdma_open_fab(t, t->loop, l->fab, t->fabs);
+
+	if (!err && !addr)
+		err = rd_addr_parse(cfg->address, cfg->port, &own);
+	if (!err)
+		err = rd_fab_listen(t->fabs[l->fab], addr ? addr : (struct sockaddr *)&own, BACKLOG,
+				    on_request, l, &l->lis);
+	if (err) {
+		snprintf(text, size, "cannot listen on %s port %u: %s%s", cfg->address, cfg->port,
+			 strerror(-err), advice(err));
+		return err;
+	}
+	pthread_mutex_lock(&t->disc.lock); /* it may be shown */
+	l->addr = l->lis->addr;
+	l->prtype = l->lis->prtype;
+	pthread_mutex_unlock(&t->disc.lock);
+	rd_notice(t->log, RD_LOG_MAIN, "listening on %s (%s)",
+		  rd_addr_format((struct sockaddr *)&l->addr, shown), t->fabs[l->fab]->ops->name);
+	return 0;
+}
+
+void rdt_rdma_unlisten(struct rdt_listener *l)
+{
+	rd_fab_unlisten(&l->lis);
 }

@@ -2,7 +2,8 @@
 /*
  * SIGHUP: the difference between the running configuration and a new one, applied in this order:
  *
- *   1. backends of new namespaces are opened; if one cannot be, nothing at all is changed
+ *   1. backends of new namespaces are opened, and new listeners listen; if one cannot, nothing at
+ *      all is changed. Listeners that are gone are removed
  *   2. settings that change at once: host lists, sizes, and what the other parts have hooked in
  *   3. namespaces are removed, and those to be replaced; waits for their I/O in flight
  *   4. namespaces are added
@@ -42,6 +43,7 @@ struct rdt_reload {
 	unsigned int resized;
 	unsigned int subsys_added;
 	unsigned int subsys_removed;
+	struct rdt_reload_listeners listeners;
 	unsigned int settings;
 	unsigned int problems;
 	unsigned int restarts;
@@ -96,24 +98,6 @@ static void check_target(struct rdt_reload *rl, const struct rdt_target_config *
 		rdt_reload_restart(rl, "target:", "congestion");
 	if (!rdt_config_same_text(now->state_dir, next->state_dir))
 		rdt_reload_restart(rl, "target:", "state_dir");
-}
-
-static bool same_listener(const struct rdt_listener_config *a, const struct rdt_listener_config *b)
-{
-	return a->port == b->port && a->provider == b->provider && a->crc == b->crc &&
-	       a->send_with_inv == b->send_with_inv && a->inline_sends == b->inline_sends &&
-	       strcmp(a->address, b->address) == 0;
-}
-
-static void check_listeners(struct rdt_reload *rl, const struct rdt_config *now,
-			    const struct rdt_config *next)
-{
-	bool same = now->listeners_count == next->listeners_count;
-
-	for (unsigned int i = 0; same && i < now->listeners_count; i++)
-		same = same_listener(&now->listeners[i], &next->listeners[i]);
-	if (!same)
-		rdt_reload_restart(rl, "", "listeners");
 }
 
 static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
@@ -173,7 +157,6 @@ static int set_ns_hosts(struct rdt_reload *rl, struct rdt_ns *ns, const struct r
 
 /* The lines of the other parts: see reload.h. */
 static const rdt_reload_target_fn target_fns[] = {
-	rdt_reload_ana,
 	rdt_reload_referrals,
 	NULL,
 };
@@ -395,7 +378,7 @@ static void over(struct rdt_reload *rl)
 	rl->after = NULL;
 	t->reload = NULL;
 	release(rl);
-	if (after)
+	if (after && !t->drained)
 		rdt_reload(t, after);
 	rdt_config_put(&after);
 }
@@ -421,7 +404,10 @@ static void summary(struct rdt_reload *rl)
 	len = part(text, sizeof(text), len, rl->resized, "resized");
 	len = part(text, sizeof(text), len, rl->subsys_added, "subsystems added");
 	len = part(text, sizeof(text), len, rl->subsys_removed, "subsystems removed");
-	len = part(text, sizeof(text), len, rl->settings, "settings changed");
+	len = part(text, sizeof(text), len, rl->listeners.added, "listeners added");
+	len = part(text, sizeof(text), len, rl->listeners.removed, "listeners removed");
+	len = part(text, sizeof(text), len, rl->settings + rl->listeners.settings,
+		   "settings changed");
 	len = part(text, sizeof(text), len, rl->restarts, "changes that need a restart");
 	if (rl->problems)
 		rd_err(rl->t->log, RD_LOG_MAIN,
@@ -534,6 +520,8 @@ void rdt_reload(struct rdt_target *t, struct rdt_config *next)
 	err = make_plan(rl);
 	if (!err)
 		err = open_backends(rl);
+	if (!err)
+		err = rdt_reload_listen(rl, t, rl->next, &rl->listeners);
 	if (err) {
 		rd_err(t->log, RD_LOG_MAIN, "not reloaded: %s; nothing was changed",
 		       rl->problems ? "see above" : strerror(-err));
@@ -541,7 +529,6 @@ void rdt_reload(struct rdt_target *t, struct rdt_config *next)
 		return;
 	}
 	check_target(rl, &t->cfg->target, &next->target);
-	check_listeners(rl, t->cfg, next);
 	apply_settings(rl);
 	remove_all(rl);
 }

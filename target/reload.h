@@ -44,9 +44,17 @@ __attribute__((format(printf, 2, 3))) void rdt_reload_problem(struct rdt_reload 
 /* Logs that @key needs a restart; the old value stays. */
 void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *key);
 
+/* reload_listen.c */
+struct rdt_reload_listeners { /* what was done */
+	unsigned int added;
+	unsigned int removed;
+	unsigned int settings;
+};
+/* Returns 0, or -errno after it has said why and undone everything. */
+int rdt_reload_listen(struct rdt_reload *rl, struct rdt_target *t, struct rdt_config *next,
+		      struct rdt_reload_listeners *done);
+
 /* reload_paths.c */
-int rdt_reload_ana(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
-		   const struct rdt_config *next);
 int rdt_reload_referrals(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
 			 const struct rdt_config *next);
 int rdt_reload_ctrls(struct rdt_reload *rl, struct rdt_subsys *ss,

@@ -29,8 +29,9 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->subsys_max = cfg->subsystems_count + RDT_SUBSYS_SPARE;
 	t->subsys = calloc(t->subsys_max, sizeof(*t->subsys));
 	t->reactors = calloc(cfg->target.reactors, sizeof(*t->reactors));
-	t->listeners = calloc(cfg->listeners_count + 1, sizeof(*t->listeners));
-	if (!t->subsys || !t->reactors || !t->listeners)
+	TAILQ_INIT(&t->listeners);
+	TAILQ_INIT(&t->old_listeners);
+	if (!t->subsys || !t->reactors)
 		goto err_destroy;
 	if (cfg->target.state_dir) {
 		err = rdt_state_open(cfg->target.state_dir, log, loop, &t->state);
@@ -66,18 +67,20 @@ int rdt_target_start(struct rdt_target *t)
 
 	if (err)
 		return err;
-	rdt_rdma_choose(t);
+	err = rdt_listeners_start(t);
+	if (err)
+		return err;
 	for (unsigned int i = 0; i < t->reactors_count; i++) {
 		err = rdt_reactor_start(&t->reactors[i]);
 		if (err)
 			return err;
 	}
-	return rdt_rdma_listen(t);
+	return rdt_listeners_open(t);
 }
 
 void rdt_target_drain(struct rdt_target *t, void (*drained)(struct rdt_target *target))
 {
-	rdt_rdma_unlisten(t);
+	rdt_listeners_close(t);
 	t->drained = drained;
 	t->reactors_left = t->reactors_count;
 	/* Connections that were handed over before this come before it: messages keep their order.
@@ -137,7 +140,7 @@ void rdt_target_destroy(struct rdt_target **target)
 
 	if (!t)
 		return;
-	rdt_rdma_unlisten(t);
+	rdt_listeners_close(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_stop(&t->reactors[i]);
 	rdt_reload_fini(t);
@@ -152,7 +155,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	free(t->referrals);
 	free(t->reactors);
 	free(t->subsys);
-	free(t->listeners);
+	rdt_listeners_free(t);
 	rdt_config_put(&t->cfg);
 	free(t);
 	*target = NULL;

@@ -428,16 +428,17 @@ class T:
         ns.update(keys)
         return ns
 
-    def config(self, namespaces=None, *, addr=ADDR, target=None, listener=None,
+    def config(self, namespaces=None, *, addr=ADDR, target=None, listener=None, listeners=None,
                subsystem=None, subsystems=None, name='rdtarget.yaml'):
-        """Write a configuration with port 0. Returns its path."""
+        """Write a configuration with port 0, for one listener or each of @listeners. Returns its path."""
         if ':' in addr:
             requires_ipv6()
         if subsystems is None:
             subsystems = [{'nqn': NQN, 'allow_any_host': True, **(subsystem or {}),
                            'namespaces': namespaces or [self.namespace()]}]
         doc = {'target': {'buffer_memory': '8MiB', **(target or {})},
-               'listeners': [{'address': addr, 'port': 0, 'provider': FABRIC, **(listener or {})}],
+               'listeners': [{'address': addr, 'port': 0, 'provider': FABRIC, **one}
+                             for one in listeners or [listener or {}]],
                'subsystems': subsystems}
         with open(self.path(name), 'w', encoding='utf-8') as f:
             f.write(to_yaml(doc) + '\n')

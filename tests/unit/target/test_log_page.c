@@ -174,7 +174,6 @@ static void discovery_log(void)
 {
 	struct t_env *env = t_env_new();
 	struct rdt_listener listeners[3] = {0};
-	struct rdt_listener *saved = env->t->listeners;
 	static uint8_t page[8 * 1024];
 	struct nvmf_discovery_log *log = (void *)page;
 	uint8_t part[8];
@@ -184,10 +183,10 @@ static void discovery_log(void)
 	rd_addr_parse("198.51.100.7", 4420, &listeners[0].addr);
 	rd_addr_parse("0.0.0.0", 4421, &listeners[1].addr);
 	rd_addr_parse("::", 4422, &listeners[2].addr);
-	for (unsigned int i = 0; i < 3; i++)
+	for (unsigned int i = 0; i < 3; i++) {
 		listeners[i].portid = (uint16_t)(i + 1);
-	env->t->listeners = listeners;
-	env->t->listeners_count = 3;
+		TAILQ_INSERT_TAIL(&env->t->listeners, &listeners[i], link);
+	}
 
 	/* T_HOST may use one of the two subsystems. It came by IPv4: the IPv6 wildcard has no
 	 * address. */
@@ -219,8 +218,7 @@ static void discovery_log(void)
 	a = get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
 	CU_ASSERT_EQUAL(le64toh(log->numrec), 4);
 	CU_ASSERT_STRING_EQUAL(log->entries[2].subnqn, T_NQN2);
-	env->t->listeners = saved;
-	env->t->listeners_count = 0;
+	TAILQ_INIT(&env->t->listeners); /* they are not the target's to free */
 	t_env_free(env);
 }
 

@@ -215,7 +215,7 @@ static void host_init(struct host *h, struct server *s, uint16_t qid)
 static void host_open(struct host *h)
 {
 	struct rd_fab_resolve_attr attr = {
-		.dst = (struct sockaddr *)&h->srv->t->listeners[0].addr,
+		.dst = (struct sockaddr *)&TAILQ_FIRST(&h->srv->t->listeners)->addr,
 		.on_event = on_event,
 		.arg = h,
 	};

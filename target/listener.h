@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Part of internal.h: the addresses at which the target listens. */
+#ifndef RDT_LISTENER_H
+#define RDT_LISTENER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#include "config.h"
+#include "tgt_limits.h"
+
+struct rd_fab_listener;
+struct rdt_listener_leave;
+struct rdt_target;
+
+/* What serves a listener: a provider with its settings. Main loop and reactors each have one of a
+ * kind. */
+enum rdt_fab_kind {
+	RDT_FAB_IWARP,
+	RDT_FAB_IWARP_CRC,
+	/* From here on verbs, and which of the options below are set. */
+	RDT_FAB_VERBS,
+	RDT_FABS = RDT_FAB_VERBS + 4,
+};
+
+#define RDT_FAB_NO_INV    1
+#define RDT_FAB_NO_INLINE 2
+
+/* Made and freed by the main thread, and not freed before the target ends: controllers and queue
+ * pairs point to it. While it is shown, reactors read what the discovery log needs. */
+struct rdt_listener {
+	struct rdt_target *target;
+	TAILQ_ENTRY(rdt_listener) link; /* target->listeners, or old_listeners */
+	const struct rdt_listener_config *cfg;
+	struct rdt_config *cfg_of;    /* the configuration @cfg is in, with a reference */
+	struct rd_fab_listener *lis;  /* NULL: it does not listen */
+	struct sockaddr_storage addr; /* as bound */
+	enum rdt_fab_kind fab;
+	const char *prtype; /* NULL: not known */
+	uint16_t portid;
+	bool matched;                     /* by the configuration that a reload looks at */
+	struct rdt_listener_leave *leave; /* its removal is being prepared */
+	/* By group; written by the main thread. [0] of the changes: all of them. */
+	_Atomic uint8_t ana[RDT_ANA_GROUPS + 1]; /* enum nvme_ana_state; 0: optimized */
+	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1];
+};
+
+/* rdma_cm.c */
+void rdt_rdma_choose(struct rdt_listener *l); /* its provider */
+/* At its configured address, or at @addr when that is not NULL. Returns 0, or -errno and says why.
+ */
+int rdt_rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);
+void rdt_rdma_unlisten(struct rdt_listener *l);
+
+/* listener.c: main thread */
+/* As configured, with its provider chosen; it does not listen, and is not shown. */
+struct rdt_listener *rdt_listener_new(struct rdt_target *t, const struct rdt_listener_config *cfg,
+				      struct rdt_config *cfg_of);
+void rdt_listener_keep(struct rdt_listener *l); /* it never was shown, and will not be */
+void rdt_listener_show(struct rdt_listener *l); /* in the discovery log */
+/* Not shown any more, and its connections end; after rdt_listener_prepare_leave(), which may fail
+ * and can be undone. */
+int rdt_listener_prepare_leave(struct rdt_listener *l);
+void rdt_listener_stay(struct rdt_listener *l);
+void rdt_listener_leave(struct rdt_listener *l);
+bool rdt_listener_same_place(const struct rdt_listener_config *a,
+			     const struct rdt_listener_config *b);
+int rdt_listeners_start(struct rdt_target *t); /* all configured: made and shown */
+int rdt_listeners_open(struct rdt_target *t);  /* they listen */
+void rdt_listeners_close(struct rdt_target *t);
+void rdt_listeners_free(struct rdt_target *t);
+
+#endif /* RDT_LISTENER_H */

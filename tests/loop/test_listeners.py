@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Listeners added, removed and changed by SIGHUP, while hosts by the others go on. An address that cannot
+be used changes nothing."""
+
+import json
+import re
+import signal
+import socket
+import sys
+
+import iwarp_peer as iw
+import nvmf_peer as nv
+from t_loop import LONG, NQN, Failure, each, main, program, requires_ipv6, test, wait_for
+from t_serving import Baseline, warm
+
+ROUNDS = 200 if LONG else 30
+DISC_CHANGED = 0x0070F002
+OPTIMIZED, INACCESSIBLE = 1, 3
+
+
+def configure(t, *listeners, extra=(), **target):
+    return t.config([t.namespace(1, backend='memory', size='8MiB'), *extra], listeners=listeners, target=target)
+
+
+def reload(target, expect=r'reloaded: '):
+    """Returns (address, port) of each listener that began."""
+    since = target.mark()
+    target.signal(signal.SIGHUP)
+    target.expect(expect, since=since)
+    return [(host.strip('[]'), int(port))
+            for host, port in re.findall(r'listening on (\S+):(\d+) \(iwarp\)', target.text(since))]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+
+def join(at, nqn=NQN, **kw):
+    h = nv.Host(*at, nqn, **kw)
+    h.enable()
+    return h
+
+
+def read(queue):
+    nv.expect(queue.read_blocks(1, 0, 1)[0])
+
+
+def refuses(at):
+    try:
+        with socket.create_connection(at, timeout=5):
+            return False
+    except ConnectionRefusedError:
+        return True
+
+
+def has_ended(queue):
+    try:
+        queue.property_get(nv.CSTS)
+    except (OSError, iw.PeerError):
+        return True
+    return False
+
+
+def discovered(t, target):
+    """The ports at which discovery shows the subsystem."""
+    text = t.rdinit('discover', target.uri(None, None), '-o', 'json').text
+    return sorted(int(entry['trsvcid']) for entry in json.loads(text)['records'] if entry['subnqn'] == NQN)
+
+
+def ana_state(h):
+    cqe, page = h.admin.get_log(0x0C, 4096)
+    nv.expect(cqe)
+    return page[16 + 16] & 0xF
+
+
+class Verified:
+    """rdverify by the first listener, from here to the end of the block."""
+
+    def __init__(self, t, target, seconds=3):
+        self.t = t
+        self.proc = t.spawn('rdverify', [program('rdverify'), target.uri(1), '--seconds', seconds, '--queues', '3',
+                                         '--range', 2 << 20])
+
+    def __enter__(self):
+        return self.proc
+
+    def __exit__(self, kind, *exc):
+        if kind is None:
+            self.t.eq(self.proc.wait(), 0, f'exit status of rdverify ({self.proc.text()[-500:]})')
+
+
+@test
+def a_listener_is_added_and_removed_while_others_serve(t):
+    target = t.target(config=configure(t, {}))
+    other = {'ana': [{'group': 1, 'state': 'inaccessible'}]}
+    with Verified(t, target) as verify:
+        configure(t, {}, other)
+        at, = reload(target, 'reloaded: 1 listeners added$')
+        t.eq(discovered(t, target), sorted([target.port, at[1]]), 'ports in the discovery log')
+        with join((target.addr, target.port)) as stays, join(at) as goes:
+            t.eq((ana_state(stays), ana_state(goes)), (OPTIMIZED, INACCESSIBLE), 'ANA states')
+            configure(t, {}, {})
+            reload(target, 'reloaded: 1 settings changed$')
+            t.eq(ana_state(goes), OPTIMIZED, 'ANA state')
+            by_first, by_second = stays.add_io(), goes.add_io()
+            read(by_second)
+            configure(t, {})
+            reload(target, 'reloaded: 1 listeners removed$')
+            wait_for(lambda: has_ended(goes.admin), 'the controller of the removed listener to end')
+            by_second.wait_closed()
+            read(by_first)
+        t.ok(refuses(at), 'a removed listener took a connection')
+        t.eq(discovered(t, target), [target.port], 'ports in the discovery log')
+        t.ok(verify.running, 'rdverify ended early')
+    target.stop()
+
+
+@test
+def connections_without_a_controller_end_too(t):
+    """And an I/O queue that came by another listener than its admin queue."""
+    target = t.target(config=configure(t, {}, {}))
+    first, second = target.listeners
+    with join(first) as h:
+        stray = nv.Queue.dial(*second, 1)
+        nv.expect(stray.fabrics_connect(h.data(cntlid=h.cntlid)))
+        read(stray)
+        silent = nv.Queue.dial(*second, 0)
+        configure(t, {})
+        reload(target, 'reloaded: 1 listeners removed$')
+        for queue in (stray, silent):
+            queue.wait_closed()
+        read(h.add_io(qid=2))
+
+
+@test
+def a_persistent_discovery_controller_is_told(t):
+    target = t.target(config=configure(t, {}))
+    with join((target.addr, target.port), nv.DISCOVERY_NQN, kato=60000) as h:
+        nv.expect(h.admin.set_features(0x0B, 1 << 31))
+        for listeners in (({}, {}), ({},)):
+            cid = h.admin.next_cid()
+            h.admin.post(nv.sqe(nv.AER, cid))
+            configure(t, *listeners)
+            reload(target)
+            t.eq(nv.expect(h.admin.wait(cid)).dw0, DISC_CHANGED, 'event')
+            nv.expect(h.admin.get_log(0x70, 1024)[0])
+
+
+@test
+def a_removed_address_comes_back(t):
+    port = free_port()
+    target = t.target(config=configure(t, {}))
+    for _ in range(3):
+        configure(t, {}, {'port': port})
+        t.eq(reload(target, 'reloaded: 1 listeners added$'), [('127.0.0.1', port)], 'listens')
+        with join(('127.0.0.1', port)) as h:
+            read(h.add_io())
+            configure(t, {})
+            reload(target, 'reloaded: 1 listeners removed$')
+            wait_for(lambda: has_ended(h.admin), 'the controller to end')
+
+
+@test
+def an_address_in_use_changes_nothing(t):
+    target = t.target(config=configure(t, {}))
+    with socket.socket() as taken:
+        taken.bind(('127.0.0.1', 0))
+        taken.listen()
+        # It would also change an option of the first, add a good one and a namespace.
+        port = free_port()
+        configure(t, {'crc': True}, {'port': port}, {'port': taken.getsockname()[1]},
+                  extra=[t.namespace(2, backend='memory')])
+        with join((target.addr, target.port)) as h:
+            queue = h.add_io()
+            since = target.mark()
+            reload(target, 'not reloaded: see above; nothing was changed$')
+            target.expect(r'reload: cannot listen on 127\.0\.0\.1 port \d+: Address already in use; stop the program',
+                          since=since)
+            read(queue)
+            cqe, page = h.admin.identify(2)
+            nv.expect(cqe)
+            t.eq(page[:8], bytes([1, 0, 0, 0, 0, 0, 0, 0]), 'the list of namespaces')
+        t.ok(refuses(('127.0.0.1', port)), 'the good one listens')
+        t.eq(discovered(t, target), [target.port], 'ports in the discovery log')
+        with join((target.addr, target.port)) as h:  # it listens again where it did
+            read(h.add_io())
+    reload(target, 'reloaded: 1 namespaces added, 3 listeners added, 1 listeners removed$')
+    t.eq(len(discovered(t, target)), 3, 'listeners in the discovery log')
+
+
+@each(('crc', 'crc', True), ('send_with_inv', 'send_with_inv', False), ('inline_sends', 'inline_sends', False))
+def a_changed_option_is_a_new_listener_at_the_same_port(t, key, value):
+    provider = {} if key == 'crc' else {'provider': 'auto'}
+    target = t.target(config=configure(t, provider))
+    with join((target.addr, target.port)) as h:
+        configure(t, {**provider, key: value})
+        t.eq(reload(target, 'reloaded: 1 listeners added, 1 listeners removed$'), [(target.addr, target.port)],
+             'listens')
+        wait_for(lambda: has_ended(h.admin), 'the controller of the old listener to end')
+    t.rdinit('read', target.uri(1), '--data', '-', '--data-size', '512')
+    reload(target, 'reloaded: nothing has changed$')
+
+
+@test
+def a_wildcard_takes_the_place_of_an_address(t):
+    port = free_port()
+    target = t.target(config=configure(t, {'port': port}))
+    for address in ('0.0.0.0', '127.0.0.1'):
+        configure(t, {'address': address, 'port': port})
+        t.eq(reload(target, 'reloaded: 1 listeners added, 1 listeners removed$'), [(address, port)], 'listens')
+        with join(('127.0.0.1', port)) as h:
+            read(h.add_io())
+
+
+@test
+def an_ipv6_listener_is_added(t):
+    requires_ipv6()
+    target = t.target(config=configure(t, {}))
+    configure(t, {}, {'address': '::1'})
+    at, = reload(target, 'reloaded: 1 listeners added$')
+    t.rdinit('read', f'nvme+rdma://[::1]:{at[1]}/{NQN}/1', '--data', '-', '--data-size', '512')
+
+
+@test
+def rounds_leave_nothing(t):
+    """The listener that comes and goes has hosts; one of them is verified by the other."""
+    target = t.target(config=configure(t, {}, reactors=2))
+    warm(target)
+
+    def round_trip():
+        configure(t, {}, {'crc': True}, reactors=2)
+        at, = reload(target, 'reloaded: 1 listeners added$')
+        t.rdinit('read', f'nvme+rdma://{at[0]}:{at[1]}/{NQN}/1', '--data', '-', '--data-size', '512')
+        h = nv.Queue.dial(*at, 0)
+        configure(t, {}, reactors=2)
+        reload(target, 'reloaded: 1 listeners removed$')
+        h.wait_closed()
+
+    round_trip()
+    with Baseline(target), Verified(t, target, seconds=5):
+        for _ in range(ROUNDS):
+            round_trip()
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))
