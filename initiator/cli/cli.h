@@ -29,8 +29,33 @@ enum cli_format {
 #define CLI_TAKES_TRANSFER 0x02u /* read and write: nvme-cli's -s -c -z -d */
 #define CLI_TAKES_WRITE    0x04u
 #define CLI_TAKES_PASSTHRU 0x08u
+#define CLI_TAKES_BENCH    0x10u
 
 #define CLI_CDWS           16 /* dwords of a command */
+
+#define CLI_BENCH_DEPTH    1023u /* one less than the entries of the largest queue */
+#define CLI_BENCH_CPUS     1024u /* as many as a cpu_set_t has */
+
+struct cli_bench_options {
+	const char *rw; /* name of the mode */
+	bool random;
+	bool mixed;
+	uint32_t read_percent; /* 100 and 0 in modes that are not mixed */
+	bool has_percent;
+	uint32_t percent; /* as given */
+	bool dataloss;
+	uint64_t block_size;
+	uint32_t depth;
+	uint32_t threads;
+	uint16_t cpus[CLI_BENCH_CPUS];
+	unsigned int n_cpus;
+	uint64_t spin_ns; /* before sleeping; UINT64_MAX: never sleep */
+	uint64_t run_ns;  /* UINT64_MAX: until @io_count is reached */
+	bool has_run;
+	uint64_t ramp_ns;
+	uint64_t io_count; /* 0: no limit */
+	uint64_t seed;
+};
 
 struct cli_options {
 	struct rdinit_ctrl_opts ctrl;
@@ -60,6 +85,8 @@ struct cli_options {
 	uint32_t data_len;
 	const char *input_file;
 	bool raw_binary, show_command, dry_run, pt_read, pt_write;
+
+	struct cli_bench_options bench;
 };
 
 struct cli_verb {
@@ -87,9 +114,20 @@ const char *cli_lib_text(void);
 int cli_print_json(json_t *json, FILE *out);
 int cli_finish_output(void);
 
+/* ---- bench_options.c ---- */
+
+void cli_bench_defaults(struct cli_bench_options *o);
+/* Take a value, or say what is wrong with it and return false. */
+bool cli_bench_rw(struct cli_bench_options *o, const char *text);
+bool cli_bench_poll(struct cli_bench_options *o, const char *text);
+bool cli_bench_cpus(struct cli_bench_options *o, const char *list);
+bool cli_bench_time(const char *name, const char *text, uint64_t *ns);
+/* Check the options against each other, and fill in those that follow from others. */
+bool cli_bench_check(struct cli_options *o);
+
 /* ---- session.c ---- */
 
-#define CLI_QUEUES_MAX 64
+#define CLI_QUEUES_MAX 1024 /* what the library asks for at most */
 
 struct cli_session {
 	struct rdinit_ctrl *ctrl;
@@ -189,5 +227,6 @@ int cli_write(const struct cli_options *opts);
 int cli_flush(const struct cli_options *opts);
 int cli_admin_passthru(const struct cli_options *opts); /* passthru.c */
 int cli_io_passthru(const struct cli_options *opts);
+int cli_bench(const struct cli_options *opts); /* bench.c */
 
 #endif /* RDI_CLI_H */

@@ -20,6 +20,8 @@ static const struct cli_verb verbs[] = {
 	 cli_admin_passthru},
 	{"io-passthru", "Send any I/O command", CLI_TAKES_NSID | CLI_TAKES_PASSTHRU, false,
 	 cli_io_passthru},
+	{"bench", "Load a namespace with I/O and measure", CLI_TAKES_NSID | CLI_TAKES_BENCH, false,
+	 cli_bench},
 };
 
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))

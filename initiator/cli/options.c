@@ -33,6 +33,19 @@ enum {
 	OPT_DRY_RUN,
 	OPT_READ,
 	OPT_WRITE,
+	OPT_RW,
+	OPT_READ_PERCENT,
+	OPT_DATALOSS,
+	OPT_BLOCK_SIZE,
+	OPT_DEPTH,
+	OPT_QUEUES,
+	OPT_THREADS,
+	OPT_CPUS,
+	OPT_POLL,
+	OPT_RUN_TIME,
+	OPT_RAMP_TIME,
+	OPT_IO_COUNT,
+	OPT_SEED,
 	OPT_CDW0, /* and CLI_CDWS values from here */
 };
 
@@ -54,7 +67,8 @@ static const struct opt_def defs[] = {
 	{"hostid", 'I', true, 0,
 	 "UUID  our host identifier (default: /etc/nvme/hostid, or derived)"},
 	{"host-traddr", 'w', true, 0, "ADDR  local address to connect from"},
-	{"nr-io-queues", 'i', true, 0, "N  I/O queues (default 1; read and write: 2)"},
+	{"nr-io-queues", 'i', true, 0,
+	 "N  I/O queues (default 1; read and write: 2; bench: as many as --threads)"},
 	{"queue-size", 'Q', true, 0, "N  entries of each I/O queue (default 128)"},
 	{"keep-alive-tmo", 'k', true, 0, "SECONDS  keep-alive timeout (default 5; 0: none)"},
 	{"timeout", OPT_TIMEOUT, true, 0,
@@ -68,18 +82,42 @@ static const struct opt_def defs[] = {
 	{"congestion", OPT_CONGESTION, true, 0, "NAME  iwarp: TCP congestion control"},
 	{"namespace-id", 'N', true, CLI_TAKES_NSID,
 	 "NSID  the namespace (default: the URI's, else 1)"},
-	{"start-block", OPT_START_BLOCK, true, CLI_TAKES_TRANSFER, "LBA  first block (default 0)"},
+	{"start-block", OPT_START_BLOCK, true, CLI_TAKES_TRANSFER | CLI_TAKES_BENCH,
+	 "LBA  first block (default 0)"},
+	{"offset", OPT_OFFSET, true, CLI_TAKES_BENCH,
+	 "BYTES  first byte, instead of --start-block"},
 	{"offset", OPT_OFFSET, true, CLI_TAKES_TRANSFER,
 	 "BYTES  first byte, instead of --start-block; need not be a multiple of the block"},
 	{"block-count", 'c', true, CLI_TAKES_TRANSFER, "N  blocks, 0's based as in nvme-cli"},
 	{"data-size", 'z', true, CLI_TAKES_TRANSFER,
 	 "BYTES  how much (default: the whole input, or to the end of the namespace)"},
+	{"data-size", 'z', true, CLI_TAKES_BENCH,
+	 "BYTES  how much of the namespace to use (default: to its end)"},
 	{"data", 'd', true, CLI_TAKES_TRANSFER, "FILE  - or none: standard input or output"},
 	{"force-unit-access", 'f', false, CLI_TAKES_TRANSFER,
 	 "  commands complete when data is on the media"},
 	{"fua", 'f', false, CLI_TAKES_TRANSFER, "  the same"},
-	{"no-progress", OPT_NO_PROGRESS, false, CLI_TAKES_TRANSFER, "  no progress bar"},
+	{"no-progress", OPT_NO_PROGRESS, false, CLI_TAKES_TRANSFER | CLI_TAKES_BENCH,
+	 "  no progress bar"},
 	{"no-flush", OPT_NO_FLUSH, false, CLI_TAKES_WRITE, "  do not flush at the end"},
+	{"rw", OPT_RW, true, CLI_TAKES_BENCH,
+	 "MODE  read, write, rw, randread (default), randwrite or randrw"},
+	{"read-percent", OPT_READ_PERCENT, true, CLI_TAKES_BENCH,
+	 "N  how many of 100 I/Os are reads, in rw and randrw (default 50)"},
+	{"dataloss", OPT_DATALOSS, false, CLI_TAKES_BENCH, "  allow modes that write"},
+	{"block-size", OPT_BLOCK_SIZE, true, CLI_TAKES_BENCH, "BYTES  of one I/O (default 4k)"},
+	{"depth", OPT_DEPTH, true, CLI_TAKES_BENCH, "N  I/Os in flight on each queue (default 32)"},
+	{"queues", OPT_QUEUES, true, CLI_TAKES_BENCH, "N  the same as --nr-io-queues"},
+	{"threads", OPT_THREADS, true, CLI_TAKES_BENCH,
+	 "N  threads that share the queues out (default 1)"},
+	{"cpus", OPT_CPUS, true, CLI_TAKES_BENCH, "LIST  a CPU for each thread, in turn (0,2-3)"},
+	{"poll", OPT_POLL, true, CLI_TAKES_BENCH,
+	 "WHEN  always (default), never (sleep), or how long before sleeping (50us)"},
+	{"run-time", OPT_RUN_TIME, true, CLI_TAKES_BENCH, "TIME  to measure (default 10s)"},
+	{"ramp-time", OPT_RAMP_TIME, true, CLI_TAKES_BENCH,
+	 "TIME  of load before that, not measured (default 0)"},
+	{"io-count", OPT_IO_COUNT, true, CLI_TAKES_BENCH, "N  I/Os in all, instead of a time"},
+	{"seed", OPT_SEED, true, CLI_TAKES_BENCH, "N  of positions and data (default 1)"},
 	{"opcode", OPT_OPCODE, true, CLI_TAKES_PASSTHRU, "N  opcode of the command; required"},
 	{"flags", OPT_FLAGS, true, CLI_TAKES_PASSTHRU, "N  byte 1: FUSE; PSDT is set to SGL"},
 	{"cdw2", OPT_CDW0 + 2, true, CLI_TAKES_PASSTHRU, "N  command dword 2"},
@@ -122,11 +160,11 @@ static char letter(const struct cli_verb *verb, const struct opt_def *def)
 		int val;
 		char c;
 	} others[] = {
-		{OPT_FLAGS, 'f'},      {OPT_DATA_LEN, 'l'},  {OPT_READ, 'r'},
-		{OPT_RAW_BINARY, 'b'}, {OPT_PREFILL, 'p'},   {OPT_CDW0 + 2, '2'},
-		{OPT_CDW0 + 3, '3'},   {OPT_CDW0 + 10, '4'}, {OPT_CDW0 + 11, '5'},
-		{OPT_CDW0 + 12, '6'},  {OPT_CDW0 + 13, '7'}, {OPT_CDW0 + 14, '8'},
-		{OPT_CDW0 + 15, '9'},
+		{OPT_FLAGS, 'f'},      {OPT_DATA_LEN, 'l'},   {OPT_READ, 'r'},
+		{OPT_RAW_BINARY, 'b'}, {OPT_PREFILL, 'p'},    {OPT_CDW0 + 2, '2'},
+		{OPT_CDW0 + 3, '3'},   {OPT_CDW0 + 10, '4'},  {OPT_CDW0 + 11, '5'},
+		{OPT_CDW0 + 12, '6'},  {OPT_CDW0 + 13, '7'},  {OPT_CDW0 + 14, '8'},
+		{OPT_CDW0 + 15, '9'},  {OPT_BLOCK_SIZE, 'b'},
 	};
 	size_t i;
 
@@ -375,6 +413,43 @@ static bool take_transfer(struct cli_options *o, const struct opt_def *def, cons
 	}
 }
 
+static bool take_bench(struct cli_options *o, const struct opt_def *def, const char *arg)
+{
+	struct cli_bench_options *b = &o->bench;
+
+	switch (def->val) {
+	case OPT_RW:
+		return cli_bench_rw(b, arg);
+	case OPT_READ_PERCENT:
+		b->has_percent = true;
+		return get_u32(def->name, arg, 0, 100, &b->percent);
+	case OPT_DATALOSS:
+		b->dataloss = true;
+		return true;
+	case OPT_BLOCK_SIZE:
+		return get_size(def->name, arg, &b->block_size);
+	case OPT_DEPTH:
+		return get_u32(def->name, arg, 1, CLI_BENCH_DEPTH, &b->depth);
+	case OPT_THREADS:
+		return get_u32(def->name, arg, 1, CLI_QUEUES_MAX, &b->threads);
+	case OPT_CPUS:
+		return cli_bench_cpus(b, arg);
+	case OPT_POLL:
+		return cli_bench_poll(b, arg);
+	case OPT_RUN_TIME:
+		b->has_run = true;
+		return cli_bench_time(def->name, arg, &b->run_ns);
+	case OPT_RAMP_TIME:
+		return cli_bench_time(def->name, arg, &b->ramp_ns);
+	case OPT_IO_COUNT:
+		return get_u64(def->name, arg, 1, INT64_MAX, &b->io_count);
+	case OPT_SEED:
+		return get_u64(def->name, arg, 0, INT64_MAX, &b->seed);
+	default:
+		return take_transfer(o, def, arg);
+	}
+}
+
 static bool take_fabric(struct cli_options *o, const struct opt_def *def, const char *arg)
 {
 	uint32_t v;
@@ -406,7 +481,7 @@ static bool take_fabric(struct cli_options *o, const struct opt_def *def, const 
 	case OPT_CONNECT_TIMEOUT:
 		return get_ms(def->name, arg, &o->ctrl.connect_timeout_ms);
 	default:
-		return take_transfer(o, def, arg);
+		return take_bench(o, def, arg);
 	}
 }
 
@@ -438,6 +513,7 @@ static bool take(struct cli_options *o, const struct opt_def *def, const char *a
 		o->ctrl.host_traddr = arg;
 		return true;
 	case 'i':
+	case OPT_QUEUES:
 		return get_u16(def->name, arg, 1, CLI_QUEUES_MAX, &o->ctrl.nr_io_queues);
 	case 'Q':
 		return get_u16(def->name, arg, 2, 1024, &o->qpair.queue_size);
@@ -507,6 +583,8 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 		return cli_error("no subsystem: give it in the URI or by --nqn"), false;
 	if (o->has_start && o->has_offset)
 		return cli_error("--start-block and --offset exclude each other"), false;
+	if ((verb->takes & CLI_TAKES_BENCH) && !cli_bench_check(o))
+		return false;
 	if (o->verbose >= 2)
 		o->ctrl.log_spec = o->verbose > 2 ? "trace" : "debug";
 	return true;
@@ -525,6 +603,9 @@ bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struc
 	rdinit_qpair_opts_init(&o->qpair);
 	if (verb->takes & CLI_TAKES_TRANSFER)
 		o->ctrl.nr_io_queues = 2;
+	if (verb->takes & CLI_TAKES_BENCH)
+		o->ctrl.nr_io_queues = 0; /* not given: as many as threads */
+	cli_bench_defaults(&o->bench);
 	o->any_nsid = verb->takes & CLI_TAKES_PASSTHRU;
 	for (i = 0; i < N_DEFS; i++) {
 		if (!taken(verb, &defs[i]))

@@ -26,7 +26,7 @@ LAYERS = {
 # The command line is a user of the library, like any other program.
 STRICTER = {'initiator/cli': ('include', 'initiator/cli', 'common/util')}
 VERBS = ('discover', 'id-ctrl', 'id-ns', 'list-ns', 'read', 'write', 'flush',
-         'admin-passthru', 'io-passthru')
+         'admin-passthru', 'io-passthru', 'bench')
 
 
 def sources(*folders, ext=('.c', '.h')):

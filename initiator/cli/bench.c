@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verb bench: load on a namespace, and how it was answered. This file sets the threads up and
+ * waits for them; what they do is bench_run.c. The main thread looks after the controller, so that
+ * its keep-alives are sent, and after signals.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define PROGRESS_MS 100
+
+/* ---- what to do where ---- */
+
+static int choose_region(struct bench *b)
+{
+	const struct rdinit_ns *ns = &b->session.ns;
+	const struct cli_options *o = b->o;
+	uint64_t bs = ns->block_size, first = o->start_block, blocks;
+
+	if (o->bench.block_size % bs || o->bench.block_size > b->session.info.max_transfer)
+		return cli_error("--block-size: %llu bytes are not a multiple of the namespace's "
+				 "block (%u bytes) of at most %u bytes",
+				 (unsigned long long)o->bench.block_size, ns->block_size,
+				 b->session.info.max_transfer);
+	if (o->offset % bs || (o->has_size && o->data_size % bs))
+		return cli_error("--offset and --data-size have to be multiples of the namespace's "
+				 "block, %u bytes",
+				 ns->block_size);
+	if (o->has_offset)
+		first = o->offset / bs;
+	blocks = first < ns->blocks ? ns->blocks - first : 0;
+	if (o->has_size && o->data_size / bs > blocks)
+		return cli_error("%llu bytes do not fit between the start and the end of namespace "
+				 "%u (%llu blocks of %u bytes)",
+				 (unsigned long long)o->data_size, ns->nsid,
+				 (unsigned long long)ns->blocks, ns->block_size);
+	if (o->has_size)
+		blocks = o->data_size / bs;
+	b->nlb = (uint32_t)(o->bench.block_size / bs);
+	b->start = first;
+	b->units = blocks / b->nlb;
+	if (!b->units)
+		return cli_error("the region has no room for one I/O of %llu bytes (namespace %u: "
+				 "%llu blocks of %u bytes)",
+				 (unsigned long long)o->bench.block_size, ns->nsid,
+				 (unsigned long long)ns->blocks, ns->block_size);
+	return CLI_OK;
+}
+
+/* Something else than was asked for must not be measured in silence. */
+static int check_session(const struct bench *b)
+{
+	const struct cli_session *s = &b->session;
+	unsigned int i;
+
+	if (s->n_qp < b->o->ctrl.nr_io_queues)
+		return cli_error("%s: the controller grants %u I/O queues, not %u", s->info.address,
+				 s->n_qp, b->o->ctrl.nr_io_queues);
+	for (i = 0; i < s->n_qp; i++) {
+		if (rdinit_qpair_depth(s->qp[i]) < b->o->bench.depth)
+			return cli_error("%s: queue %u takes %u commands at a time, --depth asks "
+					 "for %u",
+					 s->info.address, rdinit_qpair_id(s->qp[i]),
+					 rdinit_qpair_depth(s->qp[i]), b->o->bench.depth);
+	}
+	return CLI_OK;
+}
+
+/* Where the part of the region begins that queue @number walks through. */
+static uint64_t part_start(const struct bench *b, unsigned int number)
+{
+	return (uint64_t)((unsigned __int128)b->units * number / b->session.n_qp);
+}
+
+static void init_queue(struct bench *b, struct bench_thread *t, unsigned int number)
+{
+	const struct cli_bench_options *o = &b->o->bench;
+	struct bench_queue *q = &b->queues[number];
+	uint64_t n = b->session.n_qp;
+	unsigned int i;
+
+	q->t = t;
+	q->qp = b->session.qp[number];
+	q->random = o->seed * UINT64_C(0xd1342543de82ef95) + number;
+	q->left = UINT64_MAX;
+	if (o->io_count)
+		q->left = o->io_count / n + (number < o->io_count % n);
+	q->first = part_start(b, number);
+	q->end = part_start(b, number + 1);
+	if (q->first == q->end) { /* fewer I/Os than queues */
+		q->first = 0;
+		q->end = b->units;
+	}
+	q->next = q->first;
+	q->slots = &b->slots[(size_t)number * o->depth];
+	for (i = 0; i < o->depth; i++) {
+		q->slots[i].q = q;
+		q->slots[i].buf = b->data + ((size_t)number * o->depth + i) * o->block_size;
+	}
+}
+
+/* Queues for each thread, as evenly as they go. */
+static int init_threads(struct bench *b)
+{
+	const struct cli_bench_options *o = &b->o->bench;
+	unsigned int n = b->session.n_qp, i, next = 0;
+	size_t slots = (size_t)n * o->depth;
+
+	b->n_threads = o->threads;
+	b->threads = calloc(b->n_threads, sizeof(*b->threads));
+	b->queues = calloc(n, sizeof(*b->queues));
+	b->slots = calloc(slots, sizeof(*b->slots));
+	b->data_len = slots * o->block_size;
+	b->data =
+		mmap(NULL, b->data_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!b->threads || !b->queues || !b->slots || b->data == MAP_FAILED)
+		return cli_error("no memory for %zu I/Os of %llu bytes", slots,
+				 (unsigned long long)o->block_size);
+	for (i = 0; i < b->n_threads; i++) {
+		struct bench_thread *t = &b->threads[i];
+
+		*t = (struct bench_thread){.b = b, .number = i, .epoll_fd = -1};
+		t->queues = &b->queues[next];
+		t->n_queues = n / b->n_threads + (i < n % b->n_threads);
+		while (next < (unsigned int)(t->queues - b->queues) + t->n_queues)
+			init_queue(b, t, next++);
+	}
+	return CLI_OK;
+}
+
+static int init(struct bench *b)
+{
+	b->stop_fd = eventfd(0, EFD_CLOEXEC);
+	b->over_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (b->stop_fd < 0 || b->over_fd < 0)
+		return cli_error("eventfd: %s", strerror(errno));
+	return init_threads(b);
+}
+
+static void fini(struct bench *b)
+{
+	if (b->data && b->data != MAP_FAILED)
+		munmap(b->data, b->data_len);
+	free(b->slots);
+	free(b->queues);
+	free(b->threads);
+	if (b->stop_fd >= 0)
+		close(b->stop_fd);
+	if (b->over_fd >= 0)
+		close(b->over_fd);
+}
+
+/* ---- running it ---- */
+
+/* Let all threads go, or none when one could not be prepared. */
+static void open_gate(struct bench *b, unsigned int started)
+{
+	struct bench_gate *g = &b->gate;
+
+	pthread_mutex_lock(&g->lock);
+	while (g->ready < started)
+		pthread_cond_wait(&g->changed, &g->lock);
+	g->state = atomic_load(&b->stop) ? BENCH_CANCEL : BENCH_GO;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
+static uint64_t bytes_done(const struct bench *b)
+{
+	uint64_t ios = 0;
+	unsigned int i;
+
+	for (i = 0; i < b->n_threads; i++)
+		ios += atomic_load_explicit(&b->threads[i].done, memory_order_relaxed);
+	return ios * b->o->bench.block_size;
+}
+
+/* Keep the controller alive until all threads are over. */
+static int watch_over(struct bench *b, struct cli_progress *progress)
+{
+	struct pollfd fds[] = {
+		{.fd = rdinit_ctrl_fd(b->session.ctrl), .events = POLLIN},
+		{.fd = b->interrupt.fd, .events = POLLIN},
+		{.fd = b->over_fd, .events = POLLIN},
+	};
+	uint64_t over;
+	int rc = CLI_OK;
+
+	while (atomic_load(&b->running)) {
+		if (rc == CLI_OK && rdinit_ctrl_process(b->session.ctrl, 0) < 0) {
+			cli_progress_clear(progress);
+			rc = cli_lib_error();
+			bench_stop(b);
+			fds[0].fd = -1;
+		}
+		if (cli_interrupt_check(&b->interrupt)) {
+			bench_stop(b);
+			fds[1].fd = -1;
+		}
+		cli_progress_update(progress, bytes_done(b));
+		if (poll(fds, sizeof(fds) / sizeof(fds[0]), progress->on ? PROGRESS_MS : -1) < 0 &&
+		    errno != EINTR) {
+			rc = cli_error("poll: %s", strerror(errno));
+			bench_stop(b);
+			break;
+		}
+		if (read(b->over_fd, &over, sizeof(over)) < 0)
+			continue; /* it only wakes us: @running says how many there are */
+	}
+	return rc;
+}
+
+/* One line is enough: when a target goes away, every thread notices. */
+static int first_error(const struct bench *b)
+{
+	unsigned int i;
+
+	for (i = 0; i < b->n_threads; i++) {
+		if (b->threads[i].error[0])
+			return cli_error("%s", b->threads[i].error);
+	}
+	return CLI_OK;
+}
+
+static int run(struct bench *b)
+{
+	struct cli_progress progress;
+	unsigned int i;
+	int rc = CLI_OK, err;
+
+	pthread_mutex_init(&b->gate.lock, NULL);
+	pthread_cond_init(&b->gate.changed, NULL);
+	cli_interrupt_start(&b->interrupt);
+	cli_progress_start(&progress, !b->o->no_progress, 0);
+	for (i = 0; i < b->n_threads; i++) {
+		atomic_fetch_add(&b->running, 1);
+		err = pthread_create(&b->threads[i].id, NULL, bench_thread_main, &b->threads[i]);
+		if (!err)
+			continue;
+		rc = cli_error("thread %u: %s", i, strerror(err));
+		atomic_fetch_sub(&b->running, 1);
+		bench_stop(b);
+		break;
+	}
+	open_gate(b, i);
+	if (rc == CLI_OK)
+		rc = watch_over(b, &progress);
+	while (i > 0)
+		pthread_join(b->threads[--i].id, NULL);
+	cli_progress_clear(&progress);
+	cli_interrupt_end(&b->interrupt);
+	pthread_cond_destroy(&b->gate.changed);
+	pthread_mutex_destroy(&b->gate.lock);
+	return rc ? rc : first_error(b);
+}
+
+/* Each queue has descriptors: use what the system allows. */
+static void raise_nofile(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < lim.rlim_max) {
+		lim.rlim_cur = lim.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &lim);
+	}
+}
+
+int cli_bench(const struct cli_options *o)
+{
+	struct bench b = {.o = o, .stop_fd = -1, .over_fd = -1};
+	int rc;
+
+	raise_nofile();
+	rc = cli_session_open(&b.session, o);
+	if (rc)
+		return rc;
+	rc = cli_session_open_io(&b.session, o);
+	if (!rc)
+		rc = check_session(&b);
+	if (!rc)
+		rc = choose_region(&b);
+	if (!rc)
+		rc = init(&b);
+	if (!rc)
+		rc = run(&b);
+	if (!rc)
+		rc = bench_report(&b);
+	cli_session_close(&b.session);
+	fini(&b);
+	cli_interrupt_die(&b.interrupt);
+	return rc;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The load generator of `rdinit bench`: its threads, what they share, what they measure. */
+#ifndef RDI_CLI_BENCH_H
+#define RDI_CLI_BENCH_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+
+#include "cli.h"
+#include "util/hist.h"
+
+struct bench_queue;
+
+struct bench_slot {
+	struct bench_queue *q;
+	unsigned char *buf;
+	uint64_t start; /* when it was submitted */
+	uint64_t lba;
+	bool write;
+};
+
+/* One queue pair, used by one thread. Positions count I/Os from the start of the region. */
+struct bench_queue {
+	struct bench_thread *t;
+	struct rdinit_qpair *qp;
+	uint64_t left; /* I/Os it may still submit */
+	uint64_t random;
+	uint64_t first, next, end; /* sequential: its part of the region */
+	struct bench_slot *slots;
+	bool broken; /* its connection is over and all its callbacks have run */
+};
+
+struct bench_thread {
+	struct bench *b;
+	pthread_t id;
+	unsigned int number;
+	unsigned int n_queues;
+	struct bench_queue *queues;
+	int epoll_fd; /* its queues, and the descriptor that stops all */
+	uint64_t busy;
+	uint64_t now;  /* clock of this batch of completions; 0: not read yet */
+	uint64_t last; /* of the last batch */
+	uint64_t batches;
+	struct rd_hist *hist[2]; /* where reads and writes are counted now: below */
+	_Atomic uint64_t done;   /* I/Os so far, for the progress bar */
+	char error[384];         /* "": all went well */
+
+	/* results */
+	struct rd_hist measured[2]; /* reads, writes */
+	struct rd_hist discard;     /* of the ramp, and of what was in flight at the end */
+	uint64_t started, ended;
+	struct rusage usage[2]; /* of this thread, then */
+};
+
+/* All threads start together, when each is prepared. */
+struct bench_gate {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	unsigned int ready;
+	enum {
+		BENCH_WAIT,
+		BENCH_GO,
+		BENCH_CANCEL,
+	} state;
+};
+
+struct bench {
+	const struct cli_options *o;
+	struct cli_session session;
+	uint32_t nlb;   /* blocks of one I/O */
+	uint64_t start; /* first block of the region */
+	uint64_t units; /* I/Os that fit into it */
+	unsigned int n_threads;
+	struct bench_thread *threads;
+	struct bench_queue *queues; /* of all threads, those of a thread side by side */
+	struct bench_slot *slots;
+	unsigned char *data;
+	size_t data_len;
+	struct bench_gate gate;
+	atomic_bool stop;
+	int stop_fd; /* readable when @stop is set */
+	int over_fd; /* written by each thread at its end */
+	atomic_uint running;
+	struct cli_interrupt interrupt;
+};
+
+/* ---- bench_run.c: what a thread does ---- */
+
+void *bench_thread_main(void *arg);
+void bench_stop(struct bench *b);
+
+/* ---- bench_report.c ---- */
+
+/* Returns CLI_OK, or CLI_FAILED when standard output takes no more. */
+int bench_report(const struct bench *b);
+
+#endif /* RDI_CLI_BENCH_H */

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The values of rdinit bench's own options. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "util/parse.h"
+
+void cli_bench_defaults(struct cli_bench_options *o)
+{
+	*o = (struct cli_bench_options){
+		.rw = "randread",
+		.random = true,
+		.read_percent = 100,
+		.block_size = 4096,
+		.depth = 32,
+		.spin_ns = UINT64_MAX,
+		.run_ns = UINT64_C(10000000000),
+		.seed = 1,
+	};
+}
+
+bool cli_bench_rw(struct cli_bench_options *o, const char *text)
+{
+	static const struct {
+		const char *name;
+		bool random;
+		uint8_t percent;
+		bool mixed;
+	} modes[] = {
+		{"read", false, 100, false},   {"write", false, 0, false},
+		{"rw", false, 50, true},       {"randread", true, 100, false},
+		{"randwrite", true, 0, false}, {"randrw", true, 50, true},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		if (strcmp(text, modes[i].name) != 0)
+			continue;
+		o->rw = modes[i].name;
+		o->random = modes[i].random;
+		o->mixed = modes[i].mixed;
+		o->read_percent = modes[i].percent;
+		return true;
+	}
+	cli_error("--rw: \"%s\" is none of read, write, rw, randread, randwrite, randrw", text);
+	return false;
+}
+
+bool cli_bench_poll(struct cli_bench_options *o, const char *text)
+{
+	if (strcmp(text, "always") == 0)
+		o->spin_ns = UINT64_MAX;
+	else if (strcmp(text, "never") == 0)
+		o->spin_ns = 0;
+	else if (rd_parse_duration(text, &o->spin_ns))
+		return cli_error("--poll: \"%s\" is neither always nor never nor a time (50us)",
+				 text),
+		       false;
+	return true;
+}
+
+bool cli_bench_time(const char *name, const char *text, uint64_t *ns)
+{
+	uint64_t seconds;
+
+	if (rd_parse_u64(text, 0, UINT32_MAX, &seconds) == 0) {
+		*ns = seconds * 1000000000;
+		return true;
+	}
+	if (rd_parse_duration(text, ns) == 0)
+		return true;
+	cli_error("--%s: \"%s\" is not a time (10, 10s, 500ms)", name, text);
+	return false;
+}
+
+/* A number at *@text, which moves behind it. */
+static bool take_cpu(const char **text, unsigned long *cpu)
+{
+	char *end;
+
+	if (**text < '0' || **text > '9')
+		return false;
+	errno = 0;
+	*cpu = strtoul(*text, &end, 10);
+	*text = end;
+	return errno == 0 && *cpu < CLI_BENCH_CPUS;
+}
+
+bool cli_bench_cpus(struct cli_bench_options *o, const char *list)
+{
+	const char *text = list;
+	unsigned long from, to;
+
+	o->n_cpus = 0;
+	do {
+		if (!take_cpu(&text, &from))
+			goto bad;
+		to = from;
+		if (*text == '-' && (text++, !take_cpu(&text, &to) || to < from))
+			goto bad;
+		for (; from <= to; from++) {
+			if (o->n_cpus == CLI_BENCH_CPUS)
+				goto bad;
+			o->cpus[o->n_cpus++] = (uint16_t)from;
+		}
+	} while (*text == ',' && *++text);
+	if (*text == '\0' && text[-1] != ',')
+		return true;
+bad:
+	cli_error("--cpus: \"%s\" is not a list of CPUs (0,2-3) below %u", list, CLI_BENCH_CPUS);
+	return false;
+}
+
+/* What the options mean together. */
+bool cli_bench_check(struct cli_options *o)
+{
+	struct cli_bench_options *b = &o->bench;
+	bool ok = false;
+
+	if (b->has_percent && !b->mixed)
+		cli_error("--read-percent: %s has no mix; give --rw=rw or --rw=randrw", b->rw);
+	else if ((b->mixed || b->read_percent == 0) && !b->dataloss)
+		cli_error("--rw=%s overwrites what the namespace holds; allow it by --dataloss",
+			  b->rw);
+	else if (b->io_count && b->ramp_ns)
+		cli_error("--io-count and --ramp-time exclude each other");
+	else if (b->run_ns == 0)
+		cli_error("--run-time: there is nothing to measure in no time");
+	else if (b->threads && o->ctrl.nr_io_queues && b->threads > o->ctrl.nr_io_queues)
+		cli_error("--threads: %u threads have no use for %u queues", b->threads,
+			  o->ctrl.nr_io_queues);
+	else
+		ok = true;
+	if (b->has_percent)
+		b->read_percent = b->percent;
+	if (b->io_count && !b->has_run)
+		b->run_ns = UINT64_MAX;
+	if (!o->ctrl.nr_io_queues)
+		o->ctrl.nr_io_queues = (uint16_t)(b->threads ? b->threads : 1);
+	if (!b->threads)
+		b->threads = 1;
+	if (o->qpair.queue_size <= b->depth)
+		o->qpair.queue_size = (uint16_t)(b->depth + 1);
+	return ok;
+}
