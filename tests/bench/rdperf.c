@@ -2,8 +2,11 @@
 /*
  * rdperf URI [SECONDS]: 4 KiB and 128 KiB reads and writes through librdinit at several depths on
  * one I/O queue, each beside a bare TCP program that moves the same bytes (64-byte request, data,
- * 16-byte answer) over the same loopback in the same run. Prints one line each and the ratio. A
- * measurement, not a test.
+ * 16-byte answer) over the same loopback in the same run. The two take turns in short slices, and
+ * what is printed is the median slice of each and the ratio of these. A measurement, not a test.
+ *
+ * Pin rdperf to one processor and the target to another: the bare program's far end then runs on
+ * any but our own.
  *
  * DESTROYS the first blocks of the namespace.
  */
@@ -12,6 +15,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,11 +33,7 @@
 #define RESPONSE    16u
 #define DEPTH_MAX   128u
 #define RANGE_BYTES (64u << 20)
-
-struct result {
-	double ops_s;
-	double us; /* mean time of one operation */
-};
+#define SLICES      15
 
 static double now_s(void)
 {
@@ -117,44 +117,88 @@ static int floor_pair(int *server)
 	return fd;
 }
 
-static struct result run_floor(size_t data, bool write, unsigned int depth, double seconds)
+/* A program that is pinned has the processor to itself. */
+static void leave_our_cpu(void)
 {
-	struct shape s = {REQUEST + (write ? data : 0), RESPONSE + (write ? 0 : data)};
-	size_t size = DEPTH_MAX * (s.in > s.out ? s.in : s.out), have = 0;
-	uint8_t *buf = calloc(1, size);
-	uint64_t done = 0;
-	int server, fd = floor_pair(&server);
-	double start, end;
-	pid_t pid;
+	cpu_set_t ours, others;
 
-	if (!buf)
+	if (sched_getaffinity(0, sizeof(ours), &ours) || CPU_COUNT(&ours) != 1)
+		return;
+	CPU_ZERO(&others);
+	for (int i = 0; i < sysconf(_SC_NPROCESSORS_ONLN); i++)
+		if (!CPU_ISSET(i, &ours))
+			CPU_SET(i, &others);
+	if (CPU_COUNT(&others))
+		sched_setaffinity(0, sizeof(others), &others);
+}
+
+struct bare {
+	struct shape s;
+	uint8_t *buf;
+	size_t size;
+	int fd;
+	pid_t pid; /* the far end; stopped between slices */
+};
+
+static void bare_start(struct bare *f, size_t data, bool write)
+{
+	int server;
+
+	f->s = (struct shape){REQUEST + (write ? data : 0), RESPONSE + (write ? 0 : data)};
+	f->size = DEPTH_MAX * (f->s.in > f->s.out ? f->s.in : f->s.out);
+	f->buf = calloc(1, f->size);
+	if (!f->buf)
 		die("memory");
-	pid = fork();
-	if (pid == 0) {
+	f->fd = floor_pair(&server);
+	f->pid = fork();
+	if (f->pid < 0)
+		die("fork");
+	if (f->pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(fd);
-		floor_server(server, &s, buf, size);
+		leave_our_cpu();
+		close(f->fd);
+		floor_server(server, &f->s, f->buf, f->size);
 	}
 	close(server);
+	kill(f->pid, SIGSTOP);
+}
+
+static void bare_end(struct bare *f)
+{
+	kill(f->pid, SIGKILL);
+	waitpid(f->pid, NULL, 0);
+	close(f->fd);
+	free(f->buf);
+}
+
+/* Operations per second. */
+static double bare_slice(struct bare *f, unsigned int depth, double seconds)
+{
+	const struct shape *s = &f->s;
+	uint64_t sent = depth, done = 0;
+	double start, end, rate = 0;
+	size_t have = 0;
+
+	kill(f->pid, SIGCONT);
 	start = now_s();
-	send_all(fd, buf, s.in * depth);
-	do {
+	send_all(f->fd, f->buf, s->in * depth);
+	while (done < sent) {
 		size_t whole;
 
-		have += recv_some(fd, buf, size);
-		whole = have / s.out;
-		have %= s.out;
+		have += recv_some(f->fd, f->buf, f->size);
+		whole = have / s->out;
+		have %= s->out;
 		done += whole;
 		end = now_s();
-		if (whole)
-			send_all(fd, buf, s.in * whole);
-	} while (end - start < seconds);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	close(fd);
-	free(buf);
-	return (struct result){(double)done / (end - start),
-			       (end - start) * 1e6 * depth / (double)done};
+		if (end - start < seconds && whole) {
+			send_all(f->fd, f->buf, s->in * whole);
+			sent += whole;
+		} else if (rate == 0 && end - start >= seconds) {
+			rate = (double)done / (end - start);
+		}
+	}
+	kill(f->pid, SIGSTOP);
+	return rate;
 }
 
 /* ---- the same through librdinit ---- */
@@ -211,49 +255,65 @@ static void slot_done(void *user, const struct rdinit_completion *c)
 		slot_submit(slot);
 }
 
-static struct result run_rdma(struct job *j, size_t data, bool write, unsigned int depth,
-			      double seconds)
+static double rdma_slice(struct job *j, struct slot *slots, unsigned int depth, double seconds)
 {
-	struct slot slots[DEPTH_MAX];
-	double start = now_s(), end = start;
-	uint64_t done;
+	double start = now_s(), end = start, rate;
 
+	j->stop = false;
+	j->done = 0;
+	for (unsigned int i = 0; i < depth; i++)
+		slot_submit(&slots[i]);
+	while (end - start < seconds) {
+		if (rdinit_qpair_process(j->qp, 0) < 0)
+			die(rdinit_get_error());
+		end = now_s();
+	}
+	rate = (double)j->done / (end - start);
+	j->stop = true;
+	while (j->busy)
+		rdinit_qpair_process(j->qp, 100);
+	return rate;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void compare(struct job *j, size_t data, bool write, unsigned int depth, double seconds)
+{
+	double ours[SLICES], bare[SLICES], r, b;
+	struct slot slots[DEPTH_MAX];
+	struct bare f;
+
+	bare_start(&f, data, write);
 	j->nlb = (uint32_t)(data / j->ns.block_size);
 	j->write = write;
-	j->stop = false;
-	j->done = j->next = 0;
+	j->next = 0;
 	for (unsigned int i = 0; i < depth; i++) {
 		slots[i].job = j;
 		slots[i].buf = aligned_alloc(4096, data);
 		if (!slots[i].buf)
 			die("memory");
 		memset(slots[i].buf, (int)i, data);
-		slot_submit(&slots[i]);
 	}
-	while (end - start < seconds) {
-		if (rdinit_qpair_process(j->qp, 0) < 0)
-			die(rdinit_get_error());
-		end = now_s();
+	for (int i = 0; i < SLICES; i++) {
+		bare[i] = bare_slice(&f, depth, seconds / SLICES);
+		ours[i] = rdma_slice(j, slots, depth, seconds / SLICES);
 	}
-	done = j->done;
-	j->stop = true;
-	while (j->busy)
-		rdinit_qpair_process(j->qp, 100);
 	for (unsigned int i = 0; i < depth; i++)
 		free(slots[i].buf);
-	return (struct result){(double)done / (end - start),
-			       (end - start) * 1e6 * depth / (double)done};
-}
-
-static void compare(struct job *j, size_t data, bool write, unsigned int depth, double seconds)
-{
-	struct result f = run_floor(data, write, depth, seconds);
-	struct result r = run_rdma(j, data, write, depth, seconds);
-
+	bare_end(&f);
+	qsort(ours, SLICES, sizeof(ours[0]), by_value);
+	qsort(bare, SLICES, sizeof(bare[0]), by_value);
+	r = ours[SLICES / 2];
+	b = bare[SLICES / 2];
 	printf("%-5s %4zu KiB depth %3u: rdtarget %9.0f/s %7.1f us %8.1f MiB/s   bare TCP %9.0f/s "
 	       "%7.1f us   ratio %.2f\n",
-	       write ? "write" : "read", data >> 10, depth, r.ops_s, r.us,
-	       r.ops_s * (double)data / 1048576, f.ops_s, f.us, r.ops_s / f.ops_s);
+	       write ? "write" : "read", data >> 10, depth, r, 1e6 * depth / r,
+	       r * (double)data / 1048576, b, 1e6 * depth / b, r / b);
 	fflush(stdout);
 }
 
