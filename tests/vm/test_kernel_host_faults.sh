@@ -7,7 +7,7 @@ t_programs=(RDTARGET)
 # shellcheck source=tests/vm/t_vm.sh
 . "$(dirname "$0")/t_vm.sh"
 
-readonly io_size=6291456
+readonly io_size=2097152
 readonly io_options=(--rw=randwrite --bs=4k --size="$io_size" --iodepth=16)
 
 configuration()
@@ -19,7 +19,7 @@ configuration()
 	  - nqn: $nqn
 	    allow_any_host: true
 	    namespaces:
-	      - { nsid: 1, backend: file, path: /run/disk, create: true, size: 6MiB, block_size: 512 }
+	      - { nsid: 1, backend: file, path: /run/disk, create: true, size: 2MiB, block_size: 512 }
 	END
 }
 
@@ -190,11 +190,9 @@ if t_guest; then
 	t_guest_done
 fi
 
-# What the host says of a lost connection, and of commands that it will send again.
-lost='starting error recovery|Reconnecting in|Failed reconnect attempt|rdma connection establishment failed'
-lost+='|I/O [0-9]+ .*timeout|failed nvme_keep_alive_end_io|Connect (command failed|rejected)|Removing controller'
-lost+='|rdma_resolve|RECV for CQE .* failed|SEND for CQE .* failed|reconnect|host path error|no usable path'
-lost+='|resetting controller|Property Set error: 880|rdma_connect_locked failed|callbacks suppressed|nvme_rdma_post_send failed'
+# Connections are lost here on purpose, and what nvme-rdma says of one depends on what it was just doing with it. What
+# must not come is an error above it: of a block device or a file system.
+lost='nvme nvme[0-9]+: |block nvme[0-9a-z]+: no usable path|: [0-9]+ callbacks suppressed'
 # rxe's when it sends again what the network lost: README.md.
 [ "$device_type" != rxe ] || lost+='|rxe_reg_fast_mr: .* not free'
 t_dmesg_case "$lost"
