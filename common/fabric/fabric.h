@@ -57,7 +57,8 @@ struct rd_fab_caps {
 	bool inline_with_inv;        /* ... with IBV_SEND_INLINE too */
 	bool reports_inv;            /* inbound invalidations show as IBV_WC_WITH_INV */
 	bool read_sink_remote_write; /* a READ's local buffer must have IBV_ACCESS_REMOTE_WRITE */
-	bool cheap_mr;      /* registration is a table entry: one registration per I/O is fine */
+	bool srq_waits; /* what finds a shared receive queue empty waits: see rd_fab_srq_create() */
+	bool cheap_mr;  /* registration is a table entry: one registration per I/O is fine */
 	const char *prtype; /* "iwarp", "roce", "ib": for logs and the discovery log page */
 };
 
@@ -348,7 +349,8 @@ static inline void rd_fab_disconnect(struct rd_fab_conn *conn)
 /*
  * Free the connection and its queue pair in any state; no event and no completion of it is
  * delivered afterwards (completions still in a CQ are dropped). Users drain by counting before they
- * come here.
+ * come here. With caps.srq_waits, RECVs of a shared queue are not lost that way: they complete,
+ * with the qp_num of a connection that is no more.
  */
 static inline void rd_fab_conn_destroy(struct rd_fab_conn **conn)
 {
@@ -420,6 +422,20 @@ static inline int rd_fab_cq_fd(struct rd_fab_cq *cq)
 
 /* ---- shared receive queues ---- */
 
+/*
+ * A queue of @max_wr RECVs for any number of connections. Which RECV a message takes is not
+ * promised, nor how they are shared out; qp_num in the completion says whose message it is. A
+ * connection's end flushes only a RECV that a message of its own has begun to fill.
+ *
+ * With caps.srq_waits a message that finds the queue empty waits for a RECV and nothing is lost:
+ * its connection receives nothing more until then (so neither READs nor their responses), its peer
+ * is held back by flow control, and sending goes on. Connections that wait are served in the order
+ * they came, each with an equal part of what is posted, and none that comes later overtakes them.
+ * The user's part is to post RECVs again without waiting for more to arrive on such a connection.
+ *
+ * Without, it depends on the device what happens then: a queue pair's own RECVs are the safe
+ * choice.
+ */
 static inline int rd_fab_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 				    struct rd_fab_srq **out)
 {
@@ -459,6 +475,7 @@ static inline int rd_fab_post_recv(struct rd_fab_conn *conn, struct ibv_recv_wr 
 	return conn->ops->post_recv(conn, wr, bad);
 }
 
+/* As rd_fab_post_recv(), at any time. -ENOMEM: @max_wr are posted. */
 static inline int rd_fab_post_srq_recv(struct rd_fab_srq *srq, struct ibv_recv_wr *wr,
 				       struct ibv_recv_wr **bad)
 {

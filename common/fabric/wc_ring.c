@@ -34,14 +34,14 @@ void rd_wc_ring_free(struct rd_wc_ring *ring)
 	*ring = (struct rd_wc_ring){0};
 }
 
-void rd_wc_ring_purge(struct rd_wc_ring *ring, uint32_t qp_num)
+void rd_wc_ring_purge(struct rd_wc_ring *ring, uint32_t qp_num, bool keep_recvs)
 {
 	uint32_t to = ring->head;
 
 	for (uint32_t i = ring->head; i != ring->tail; i++) {
 		const struct ibv_wc *wc = &ring->wc[i & (ring->size - 1)];
 
-		if (wc->qp_num != qp_num)
+		if (wc->qp_num != qp_num || (keep_recvs && wc->opcode == IBV_WC_RECV))
 			ring->wc[to++ & (ring->size - 1)] = *wc;
 	}
 	ring->tail = to;

@@ -20,8 +20,8 @@ struct rd_wc_ring {
 /* Room for @want in all. Returns 0, -ENOSPC (more than RD_WC_RING_MAX) or -ENOMEM. */
 int rd_wc_ring_grow(struct rd_wc_ring *ring, uint32_t want);
 void rd_wc_ring_free(struct rd_wc_ring *ring);
-/* Drop those with this qp_num. */
-void rd_wc_ring_purge(struct rd_wc_ring *ring, uint32_t qp_num);
+/* Drop those with this qp_num; with @keep_recvs not those of RECVs. */
+void rd_wc_ring_purge(struct rd_wc_ring *ring, uint32_t qp_num, bool keep_recvs);
 
 static inline bool rd_wc_ring_empty(const struct rd_wc_ring *ring)
 {
@@ -48,6 +48,10 @@ static inline int rd_wc_ring_take(struct rd_wc_ring *ring, int n, struct ibv_wc 
 
 	while (i < n && !rd_wc_ring_empty(ring))
 		wc[i++] = ring->wc[ring->head++ & (ring->size - 1)];
+	/* There is room for the worst case of each queue pair: use no more memory than is needed.
+	 */
+	if (rd_wc_ring_empty(ring))
+		ring->head = ring->tail = 0;
 	return i;
 }
 

@@ -108,6 +108,19 @@ void rd_iw_raise(struct rd_iw_conn *c, enum rd_iw_pending ev)
 
 /* ---- creation ---- */
 
+/* Nothing is read while a message waits for a RECV; a broken socket is noticed nevertheless. */
+static void look_for_error(struct rd_iw_conn *c, uint32_t events)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	if (!(events & (EPOLLERR | EPOLLHUP)))
+		return;
+	if (getsockopt(c->io.fd, SOL_SOCKET, SO_ERROR, &err, &len) || !err)
+		err = ECONNRESET;
+	rd_iw_conn_end(c, -err, "receive: %s", strerror(err));
+}
+
 static void conn_io(struct rd_io *io, uint32_t events)
 {
 	struct rd_iw_conn *c = rd_container_of(io, struct rd_iw_conn, io);
@@ -117,7 +130,9 @@ static void conn_io(struct rd_io *io, uint32_t events)
 		return;
 	}
 	/* Reading comes first and never waits for writing: both sides could block for good. */
-	if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
+	if (c->rx.waits)
+		look_for_error(c, events);
+	else if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
 		rd_iw_rx_run(c);
 	if (c->state == RD_IW_OPEN && (events & EPOLLOUT)) {
 		c->tx.blocked = false;
@@ -128,7 +143,7 @@ static void conn_io(struct rd_io *io, uint32_t events)
 
 void rd_iw_conn_watch(struct rd_iw_conn *c)
 {
-	uint32_t want = EPOLLIN;
+	uint32_t want = c->rx.waits ? 0 : EPOLLIN;
 	int rc = 0;
 
 	if (c->state == RD_IW_CONNECTING ||
@@ -364,6 +379,7 @@ static enum rd_iw_state close_conn(struct rd_iw_conn *c)
 
 	if (was != RD_IW_CLOSED) {
 		rd_iw_set_state(c, RD_IW_CLOSED);
+		rd_iw_rx_drop(c);
 		drop_socket(c, was);
 	}
 	return was;
@@ -449,9 +465,12 @@ void rd_iw_conn_destroy(struct rd_fab_conn *conn)
 	close_conn(c);
 	rd_defer_cancel(loop, &c->events);
 	if (c->has_qp) {
-		rd_iw_cq_purge(c->scq, c->base.qp_num);
+		/* Others have a use for a shared RECV. */
+		if (c->srq)
+			rd_iw_recv_abort(c, IBV_WC_WR_FLUSH_ERR);
+		rd_iw_cq_purge(c->scq, c->base.qp_num, c->srq);
 		if (c->rcq != c->scq)
-			rd_iw_cq_purge(c->rcq, c->base.qp_num);
+			rd_iw_cq_purge(c->rcq, c->base.qp_num, c->srq);
 		rd_iw_cq_unreserve(c->scq, c->sq.depth);
 		rd_iw_cq_unreserve(c->rcq, recv_room(c));
 	}

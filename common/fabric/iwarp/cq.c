@@ -125,7 +125,7 @@ void rd_iw_cq_push(struct rd_iw_cq *cq, const struct ibv_wc *wc)
 		cq_wake(cq);
 }
 
-void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num)
+void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num, bool keep_recvs)
 {
-	rd_wc_ring_purge(&cq->ring, qp_num);
+	rd_wc_ring_purge(&cq->ring, qp_num, keep_recvs);
 }

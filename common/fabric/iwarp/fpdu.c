@@ -12,12 +12,13 @@ static int refuse(struct rd_iw_conn *c, uint32_t code)
 
 /* ---- Sends ---- */
 
+/* Returns 0, 1 (it has to wait) or -1 (the connection ended). */
 static int take_recv(struct rd_iw_conn *c)
 {
-	const struct rd_iw_rwr *r = rd_iw_rq_pop(c->srq ? &c->srq->rq : &c->rq);
+	const struct rd_iw_rwr *r = c->srq ? rd_iw_srq_take(c) : rd_iw_rq_pop(&c->rq);
 
 	if (!r)
-		return -ENOENT;
+		return c->srq ? 1 : refuse(c, RD_TERM_DU_NO_BUFFER);
 	memcpy(c->rx.recv, r, sizeof(*r) + (size_t)r->num_sge * sizeof(r->sge[0]));
 	c->rx.recv_active = true;
 	c->rx.recv_off = 0;
@@ -28,6 +29,7 @@ static int begin_send(struct rd_iw_conn *c)
 {
 	struct rd_iw_rx *rx = &c->rx;
 	const struct rd_iw_hdr *h = &rx->h;
+	int rc;
 
 	if (h->qn != RD_DDP_QN_SEND)
 		return refuse(c, RD_TERM_DU_QN);
@@ -35,8 +37,9 @@ static int begin_send(struct rd_iw_conn *c)
 		return refuse(c, RD_TERM_DU_MSN);
 	if (h->mo != (rx->recv_active ? rx->recv_off : 0))
 		return refuse(c, RD_TERM_DU_MO);
-	if (!rx->recv_active && take_recv(c))
-		return refuse(c, RD_TERM_DU_NO_BUFFER);
+	rc = rx->recv_active ? 0 : take_recv(c);
+	if (rc)
+		return rc;
 	if (h->plen > rx->recv->total - rx->recv_off) {
 		rd_iw_recv_abort(c, IBV_WC_LOC_LEN_ERR);
 		return refuse(c, RD_TERM_DU_TOO_LONG);

@@ -187,7 +187,7 @@ int rd_iw_cq_fd(struct rd_fab_cq *base);
 int rd_iw_cq_reserve(struct rd_iw_cq *cq, uint32_t n);
 void rd_iw_cq_unreserve(struct rd_iw_cq *cq, uint32_t n);
 void rd_iw_cq_push(struct rd_iw_cq *cq, const struct ibv_wc *wc);
-void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num);
+void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num, bool keep_recvs);
 
 /* ---- receive queues: rq.c ---- */
 
@@ -210,7 +210,10 @@ struct rd_iw_rq {
 
 struct rd_iw_srq {
 	struct rd_fab_srq base;
-	struct rd_iw_rq rq;
+	struct rd_iw_rq rq; /* used as a stack: what was used last is still in the cache */
+	TAILQ_HEAD(, rd_iw_conn) waiting; /* connections whose next message has no RECV, in order */
+	uint32_t nwaiting;
+	struct rd_defer feed;
 };
 
 int rd_iw_rq_init(struct rd_iw_rq *rq, uint32_t max_wr, uint32_t max_sge);
@@ -218,6 +221,16 @@ void rd_iw_rq_fini(struct rd_iw_rq *rq);
 int rd_iw_rq_post(struct rd_iw_rq *rq, const struct ibv_recv_wr *wr);
 /* The oldest entry, or NULL. Valid until the next post. */
 const struct rd_iw_rwr *rd_iw_rq_pop(struct rd_iw_rq *rq);
+static inline uint32_t rd_iw_rq_count(const struct rd_iw_rq *rq)
+{
+	return rq->tail - rq->head;
+}
+/*
+ * A RECV of @c's shared queue, or NULL: none is left, or others have waited for longer. Then @c
+ * waits, and rd_iw_rx_resume() follows.
+ */
+const struct rd_iw_rwr *rd_iw_srq_take(struct rd_iw_conn *c);
+void rd_iw_srq_unwait(struct rd_iw_conn *c); /* idempotent */
 int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 		     struct rd_fab_srq **out);
 void rd_iw_srq_destroy(struct rd_fab_srq *base);
@@ -336,6 +349,12 @@ struct rd_iw_rx {
 	uint32_t send_msn; /* expected */
 	uint32_t read_msn;
 	struct rd_iw_rwr *recv; /* the RECV in progress; storage for one */
+	bool waits;     /* on srq->waiting, with a whole header: nothing is read meanwhile */
+	uint32_t grant; /* RECVs of the shared queue that it may take while others wait */
+	uint8_t *held;  /* what had been read behind that header, or NULL */
+	uint32_t held_off;
+	uint32_t held_len;
+	TAILQ_ENTRY(rd_iw_conn) wait_link;
 	bool recv_active;
 	uint32_t recv_off; /* bytes of the message in whole FPDUs */
 	bool read_active;  /* a Read Response has begun */
@@ -479,10 +498,16 @@ void rd_iw_tx_poke(struct rd_iw_conn *c);
 void rd_iw_rx_reset(struct rd_iw_rx *rx);
 /* The socket is readable. May end the connection. */
 void rd_iw_rx_run(struct rd_iw_conn *c);
+/* It waited for a RECV, and there is one: go on. May end the connection, or wait again. */
+void rd_iw_rx_resume(struct rd_iw_conn *c);
+/* The connection ends: it waits no more, and what it holds back is dropped. */
+void rd_iw_rx_drop(struct rd_iw_conn *c);
 
 /* ---- fpdu.c: what to do with an FPDU ---- */
 
-/* A header is complete in rx: check it, find its destination. Returns 0, or -1: connection ended.
+/*
+ * A header is complete in rx: check it, find its destination. Returns 0, 1 when it has to wait for
+ * a RECV (then it is called again), or -1: connection ended.
  */
 int rd_iw_fpdu_begin(struct rd_iw_conn *c);
 /* Where the next bytes of its payload go, at most rx.left. Returns the count, or -1. */

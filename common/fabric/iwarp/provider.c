@@ -86,6 +86,7 @@ static void init_device(struct rd_iw_fab *fab)
 		.inline_with_inv = true,
 		.reports_inv = true,
 		.read_sink_remote_write = false,
+		.srq_waits = true,
 		.cheap_mr = true,
 		.prtype = "iwarp",
 	};

@@ -32,6 +32,11 @@ void rd_iw_rq_fini(struct rd_iw_rq *rq)
 	rq->ring = NULL;
 }
 
+static struct rd_iw_rwr *rq_at(const struct rd_iw_rq *rq, uint32_t i)
+{
+	return (struct rd_iw_rwr *)(void *)(rq->ring + (size_t)(i & rq->mask) * rq->stride);
+}
+
 static int recv_total(const struct ibv_recv_wr *wr, uint32_t max_sge, uint32_t *total)
 {
 	uint64_t sum = 0;
@@ -55,9 +60,9 @@ int rd_iw_rq_post(struct rd_iw_rq *rq, const struct ibv_recv_wr *wr)
 	rc = recv_total(wr, rq->max_sge, &total);
 	if (rc)
 		return rc;
-	if (rq->tail - rq->head >= rq->depth)
+	if (rd_iw_rq_count(rq) >= rq->depth)
 		return -ENOMEM;
-	r = (struct rd_iw_rwr *)(void *)(rq->ring + (size_t)(rq->tail & rq->mask) * rq->stride);
+	r = rq_at(rq, rq->tail);
 	r->wr_id = wr->wr_id;
 	r->num_sge = wr->num_sge;
 	r->total = total;
@@ -71,8 +76,66 @@ const struct rd_iw_rwr *rd_iw_rq_pop(struct rd_iw_rq *rq)
 {
 	if (rq->head == rq->tail)
 		return NULL;
-	return (struct rd_iw_rwr *)(void *)(rq->ring +
-					    (size_t)(rq->head++ & rq->mask) * rq->stride);
+	return rq_at(rq, rq->head++);
+}
+
+/* ---- shared ones ---- */
+
+static void wait_for_recv(struct rd_iw_conn *c)
+{
+	c->rx.waits = true;
+	TAILQ_INSERT_TAIL(&c->srq->waiting, c, rx.wait_link);
+	c->srq->nwaiting++;
+	/* The peer has spoken, even if its message has no place yet. */
+	if (c->est_due)
+		rd_timer_stop(c->fab->base.loop, &c->timer);
+}
+
+const struct rd_iw_rwr *rd_iw_srq_take(struct rd_iw_conn *c)
+{
+	struct rd_iw_srq *srq = c->srq;
+	struct rd_iw_rq *rq = &srq->rq;
+
+	if (!rd_iw_rq_count(rq) || (srq->nwaiting && !c->rx.grant)) {
+		wait_for_recv(c);
+		return NULL;
+	}
+	if (c->rx.grant)
+		c->rx.grant--;
+	return rq_at(rq, --rq->tail);
+}
+
+void rd_iw_srq_unwait(struct rd_iw_conn *c)
+{
+	if (!c->rx.waits)
+		return;
+	c->rx.waits = false;
+	TAILQ_REMOVE(&c->srq->waiting, c, rx.wait_link);
+	c->srq->nwaiting--;
+}
+
+/* One round: each may take an equal part, and who has more then waits at the end of the line. */
+static void feed_round(struct rd_iw_srq *srq)
+{
+	uint32_t n = srq->nwaiting, part = rd_iw_rq_count(&srq->rq) / n;
+
+	for (; n && rd_iw_rq_count(&srq->rq); n--) {
+		struct rd_iw_conn *c = TAILQ_FIRST(&srq->waiting);
+
+		rd_iw_srq_unwait(c);
+		c->rx.grant = part ? part : 1;
+		rd_iw_rx_resume(c);
+		c->rx.grant = 0;
+	}
+}
+
+static void srq_feed(struct rd_defer *defer)
+{
+	struct rd_iw_srq *srq = rd_container_of(defer, struct rd_iw_srq, feed);
+
+	/* Each that waits takes one at least, so this ends. */
+	while (rd_iw_rq_count(&srq->rq) && srq->nwaiting)
+		feed_round(srq);
 }
 
 int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
@@ -91,6 +154,8 @@ int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 		free(srq);
 		return rc;
 	}
+	TAILQ_INIT(&srq->waiting);
+	srq->feed.fn = srq_feed;
 	srq->base.dev = dev;
 	rd_iw_dev_stats(rd_iw_dev(dev))->srqs++;
 	*out = &srq->base;
@@ -101,6 +166,7 @@ void rd_iw_srq_destroy(struct rd_fab_srq *base)
 {
 	struct rd_iw_srq *srq = to_srq(base);
 
+	rd_defer_cancel(base->dev->fab->loop, &srq->feed);
 	rd_iw_dev_stats(rd_iw_dev(base->dev))->srqs--;
 	rd_iw_rq_fini(&srq->rq);
 	free(srq);
@@ -109,18 +175,18 @@ void rd_iw_srq_destroy(struct rd_fab_srq *base)
 int rd_iw_post_srq_recv(struct rd_fab_srq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct rd_iw_srq *srq = to_srq(base);
+	int rc = 0;
 
-	for (; wr; wr = wr->next) {
-		int rc = rd_iw_rq_post(&srq->rq, wr);
-
-		if (rc) {
-			if (bad)
-				*bad = wr;
-			return rc;
-		}
-	}
-	return 0;
+	for (; wr && !rc; wr = rc ? wr : wr->next)
+		rc = rd_iw_rq_post(&srq->rq, wr);
+	if (rc && bad)
+		*bad = wr;
+	if (srq->nwaiting)
+		rd_defer(base->dev->fab->loop, &srq->feed, RD_DEFER_WORK);
+	return rc;
 }
+
+/* ---- posting to a queue pair's own ---- */
 
 static int post_one(struct rd_iw_conn *c, const struct ibv_recv_wr *wr)
 {

@@ -5,6 +5,7 @@
  * device's staging buffer, which is always used up before the callback returns.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "internal.h"
 
@@ -15,8 +16,11 @@
  * usually follows; a short staging part then keeps most of that one out of the staging buffer, from
  * which it would have to be copied.
  */
-#define RX_LARGE      16384u
-#define RX_SHORT_TAIL 4096u
+#define RX_LARGE 16384u
+#define RX_SHORT 4096u
+
+/* Fewer RECVs than this are left in a shared queue: read no more than may have to be held back. */
+#define RX_SCARCE 16u
 
 void rd_iw_rx_reset(struct rd_iw_rx *rx)
 {
@@ -45,6 +49,22 @@ static size_t collect(struct rd_iw_rx *rx, uint8_t *buf, const uint8_t *p, size_
 	return n;
 }
 
+/* The header is whole. Returns 0, 1 when it has to wait for a RECV, or -1. */
+static int begin(struct rd_iw_conn *c)
+{
+	struct rd_iw_rx *rx = &c->rx;
+	int rc = rd_iw_fpdu_begin(c);
+
+	if (rc)
+		return rc;
+	rx->left = rx->h.plen;
+	if (rx->left)
+		rx->state = RD_IW_RX_PAYLOAD;
+	else
+		to_trailer(rx);
+	return 0;
+}
+
 static int header_done(struct rd_iw_conn *c)
 {
 	struct rd_iw_rx *rx = &c->rx;
@@ -66,14 +86,7 @@ static int header_done(struct rd_iw_conn *c)
 	rd_iw_hdr_parse(rx->hdr, &rx->h);
 	if (c->crc)
 		rx->crc = rd_iw_crc(RD_IW_CRC_SEED, rx->hdr, rx->hdr_len);
-	if (rd_iw_fpdu_begin(c))
-		return -1;
-	rx->left = rx->h.plen;
-	if (rx->left)
-		rx->state = RD_IW_RX_PAYLOAD;
-	else
-		to_trailer(rx);
-	return 0;
+	return begin(c);
 }
 
 static int trailer_done(struct rd_iw_conn *c)
@@ -151,19 +164,43 @@ static ssize_t copy_payload(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	return (ssize_t)done;
 }
 
+/* Keep the @n bytes at @p, which came behind a message that waits. Returns 1 or -1. */
+static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
+{
+	struct rd_iw_rx *rx = &c->rx;
+
+	if (rx->held) { /* they are there already */
+		rx->held_off = rx->held_len - (uint32_t)n;
+	} else if (n) {
+		rx->held = malloc(n);
+		if (!rx->held) {
+			rd_iw_conn_end(c, -ENOMEM, "out of memory");
+			return -1;
+		}
+		memcpy(rx->held, p, n);
+		rx->held_off = 0;
+		rx->held_len = (uint32_t)n;
+	}
+	rd_iw_conn_watch(c);
+	return c->state == RD_IW_OPEN ? 1 : -1;
+}
+
+/* Returns 0 when all of it is used, 1 when a message waits and the rest is held back, or -1. */
 static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
 	struct rd_iw_rx *rx = &c->rx;
 
 	while (n) {
 		size_t used = 0;
-		ssize_t rc;
+		ssize_t rc = 0;
 
 		switch (rx->state) {
 		case RD_IW_RX_HEADER:
 			used = collect(rx, rx->hdr, p, n);
-			if (rx->have == rx->need && header_done(c))
-				return -1;
+			if (rx->have == rx->need)
+				rc = header_done(c);
+			if (rc)
+				return rc < 0 ? -1 : hold_back(c, p + used, n - used);
 			break;
 		case RD_IW_RX_PAYLOAD:
 			rc = copy_payload(c, p, n);
@@ -191,12 +228,19 @@ static void peer_closed(struct rd_iw_conn *c)
 		rd_iw_conn_end(c, -ECONNRESET, "closed by the peer in the middle of a frame");
 }
 
+static size_t staging_room(const struct rd_iw_conn *c)
+{
+	bool scarce = c->srq && (c->srq->nwaiting || rd_iw_rq_count(&c->srq->rq) < RX_SCARCE);
+
+	return scarce ? RX_SHORT : RD_IW_STAGING_SIZE;
+}
+
 /* One readv. Returns 1 when there may be more, 0 when not, -1 when the connection ended. */
 static int rx_once(struct rd_iw_conn *c)
 {
 	struct iovec iov[RD_IW_MAX_SGE + 1];
 	struct rd_iw_rx *rx = &c->rx;
-	size_t direct = 0, tail = RD_IW_STAGING_SIZE, got;
+	size_t direct = 0, tail = staging_room(c), got;
 	int n = 0;
 	ssize_t rc;
 
@@ -207,7 +251,7 @@ static int rx_once(struct rd_iw_conn *c)
 		direct = rx->left;
 	}
 	if (direct >= RX_LARGE || (rx->h.plen >= RX_LARGE && !rx->h.last))
-		tail = RX_SHORT_TAIL;
+		tail = RX_SHORT;
 	iov[n].iov_base = c->dev->staging;
 	iov[n++].iov_len = tail;
 	rc = readv(c->io.fd, iov, n);
@@ -240,4 +284,24 @@ void rd_iw_rx_run(struct rd_iw_conn *c)
 		if (rx_once(c) <= 0)
 			return;
 	}
+}
+
+void rd_iw_rx_resume(struct rd_iw_conn *c)
+{
+	struct rd_iw_rx *rx = &c->rx;
+	int rc = begin(c);
+
+	if (rc == 0 && rx->held)
+		rc = consume(c, rx->held + rx->held_off, rx->held_len - rx->held_off);
+	if (rc)
+		return;
+	rd_iw_rx_drop(c);
+	rd_iw_conn_watch(c);
+}
+
+void rd_iw_rx_drop(struct rd_iw_conn *c)
+{
+	rd_iw_srq_unwait(c);
+	free(c->rx.held);
+	c->rx.held = NULL;
 }

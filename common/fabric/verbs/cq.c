@@ -78,7 +78,7 @@ void rd_vb_cq_sweep(struct rd_vb_cq *cq)
 
 void rd_vb_cq_purge(struct rd_vb_cq *cq, uint32_t qp_num)
 {
-	rd_wc_ring_purge(&cq->ring, qp_num);
+	rd_wc_ring_purge(&cq->ring, qp_num, false);
 }
 
 int rd_vb_cq_poll(struct rd_fab_cq *base, int n, struct ibv_wc *wc)

@@ -9,6 +9,7 @@ extern const struct t_case t_wire_cases[];
 extern const struct t_case t_ops_cases[];
 extern const struct t_case t_ends_cases[];
 extern const struct t_case t_flow_cases[];
+extern const struct t_case t_srq_cases[];
 extern const struct t_case t_no_device_cases[];
 extern const struct t_case t_verbs_first_cases[];
 extern const struct t_case t_verbs_cases[];

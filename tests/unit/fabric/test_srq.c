@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared receive queues that run dry: who waits, who is served, and what comes back in the end. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "suites.h"
+#include "t_raw.h"
+
+#define LEN   100u
+#define CONNS 3
+#define CHURN 6
+
+static uint8_t a[1 << 20], b[1 << 20];
+
+/* Several connections between the two ends; p.cl.conn and p.sv.conn are not used. */
+struct many {
+	struct t_pair p;
+	struct rd_fab_conn *cl[CHURN], *sv[CHURN];
+	int n;
+	struct rd_fab_mr *ma, *mb;
+};
+
+static void more(struct many *m)
+{
+	struct t_pair *p = &m->p;
+
+	p->cl.established = p->sv.established = 0;
+	t_pair_start(p);
+	T_UNTIL(p, p->cl.established && p->sv.established);
+	m->cl[m->n] = p->cl.conn;
+	m->sv[m->n++] = p->sv.conn;
+	p->cl.conn = p->sv.conn = NULL;
+}
+
+static void many_open(struct many *m, int n, uint32_t depth)
+{
+	struct t_opts o = {.srq = true, .depth = depth, .client.poke_ns = T_NO_POKES};
+
+	memset(m, 0, sizeof(*m));
+	t_pair_open(&m->p, &o);
+	m->ma = t_reg(&m->p.cl, a, sizeof(a), T_ACCESS_ALL);
+	m->mb = t_reg(&m->p.sv, b, sizeof(b), T_ACCESS_ALL);
+	t_fill(a, sizeof(a), 7);
+	memset(b, 0, sizeof(b));
+	while (m->n < n)
+		more(m);
+}
+
+static void many_close(struct many *m)
+{
+	for (int i = 0; i < m->n; i++) {
+		rd_fab_conn_destroy(&m->cl[i]);
+		rd_fab_conn_destroy(&m->sv[i]);
+	}
+	rd_fab_dereg_mr(&m->ma);
+	rd_fab_dereg_mr(&m->mb);
+	t_pair_close(&m->p);
+}
+
+/* Message @msg of connection @i: LEN bytes of a. */
+static void say(struct many *m, int i, unsigned int msg)
+{
+	m->p.cl.conn = m->cl[i];
+	CU_ASSERT_EQUAL(t_send(&m->p.cl, msg, m->ma, LEN * (1000u * (unsigned int)i + msg), LEN),
+			0);
+	m->p.cl.conn = NULL;
+}
+
+/* RECV @id has a place of its own in b. */
+static void hear(struct many *m, uint64_t id)
+{
+	CU_ASSERT_EQUAL(t_recv(&m->p.sv, id, m->mb, LEN * id, LEN), 0);
+}
+
+/* Give the loop every chance to do what it must not. */
+static void settle(struct t_pair *p)
+{
+	for (int quiet = 0; quiet < 10;)
+		quiet = rd_loop_turn(p->loop, RD_NSEC_PER_MSEC) ? 0 : quiet + 1;
+	t_turn(p, 0);
+}
+
+/* How many messages of connection @i were received; each must be the next one, and intact. */
+static unsigned int heard(struct many *m, int i)
+{
+	const struct t_end *e = &m->p.sv;
+	unsigned int n = 0;
+
+	for (int k = 0; k < e->nwc; k++) {
+		const struct ibv_wc *wc = &e->wc[k];
+
+		if (wc->qp_num != m->sv[i]->qp_num || wc->opcode != IBV_WC_RECV)
+			continue;
+		CU_ASSERT_EQUAL(wc->status, IBV_WC_SUCCESS);
+		CU_ASSERT_EQUAL(wc->byte_len, LEN);
+		CU_ASSERT_EQUAL(
+			memcmp(b + LEN * wc->wr_id, a + LEN * (1000u * (unsigned int)i + n), LEN),
+			0);
+		n++;
+	}
+	return n;
+}
+
+static void dry_queue_waits(void)
+{
+	struct many m;
+
+	many_open(&m, 1, 64);
+	for (uint64_t id = 0; id < 4; id++)
+		hear(&m, id);
+	for (unsigned int i = 0; i < 40; i++)
+		say(&m, 0, i);
+	T_UNTIL(&m.p, m.p.cl.nwc == 40); /* the socket takes them */
+	settle(&m.p);
+	CU_ASSERT_EQUAL(heard(&m, 0), 4);
+	hear(&m, 4);
+	settle(&m.p);
+	CU_ASSERT_EQUAL(heard(&m, 0), 5);
+	for (uint64_t id = 5; id < 64; id++)
+		hear(&m, id);
+	T_UNTIL(&m.p, heard(&m, 0) == 40);
+	CU_ASSERT_EQUAL(m.p.sv.disconnected, 0);
+	for (unsigned int i = 40; i < 60; i++) /* as if nothing had been */
+		say(&m, 0, i);
+	T_UNTIL(&m.p, heard(&m, 0) == 60);
+	many_close(&m);
+}
+
+/* All of a connection's messages wait for the one without a RECV; what it sends does not. */
+static void one_message_holds_up_its_connection(void)
+{
+	struct many m;
+
+	many_open(&m, 2, 64);
+	say(&m, 0, 0);
+	m.p.cl.conn = m.cl[0];
+	CU_ASSERT_EQUAL(t_rdma(&m.p.cl, IBV_WR_RDMA_WRITE, 90, m.ma, 0, 8, (uintptr_t)b + 80000,
+			       m.mb->rkey),
+			0);
+	m.p.cl.conn = NULL;
+	T_UNTIL(&m.p, m.p.cl.nwc == 2);
+	settle(&m.p);
+	CU_ASSERT_EQUAL(b[80000] | b[80003] | b[80007], 0);
+	/* A READ and a WRITE of the side that waits: the WRITE arrives, the READ waits as well. */
+	m.p.sv.conn = m.sv[0];
+	CU_ASSERT_EQUAL(t_rdma(&m.p.sv, IBV_WR_RDMA_READ, 91, m.mb, 81000, 64, (uintptr_t)a + 512,
+			       m.ma->rkey),
+			0);
+	CU_ASSERT_EQUAL(t_rdma(&m.p.sv, IBV_WR_RDMA_WRITE, 92, m.mb, 0, 0, 0, 0), 0);
+	m.p.sv.conn = NULL;
+	settle(&m.p);
+	CU_ASSERT_EQUAL(m.p.sv.nwc, 0); /* in posting order, and the READ is not back */
+	m.p.cl.conn = m.cl[1];          /* another connection is not concerned */
+	CU_ASSERT_EQUAL(t_rdma(&m.p.cl, IBV_WR_RDMA_WRITE, 93, m.ma, 0, 8, (uintptr_t)b + 82000,
+			       m.mb->rkey),
+			0);
+	m.p.cl.conn = NULL;
+	T_UNTIL(&m.p, memcmp(b + 82000, a, 8) == 0);
+	hear(&m, 0);
+	T_UNTIL(&m.p, m.p.sv.nwc == 3);
+	CU_ASSERT_EQUAL(heard(&m, 0), 1);
+	CU_ASSERT_EQUAL(memcmp(b + 80000, a, 8), 0);
+	CU_ASSERT_EQUAL(memcmp(b + 81000, a + 512, 64), 0);
+	many_close(&m);
+}
+
+static void served_in_turn(void)
+{
+	struct many m;
+
+	many_open(&m, CONNS, 64);
+	for (int i = 0; i < CONNS; i++) {
+		for (unsigned int k = 0; k < 20; k++)
+			say(&m, i, k);
+		settle(&m.p); /* so that they wait in this order */
+	}
+	CU_ASSERT_EQUAL(m.p.sv.nwc, 0);
+	hear(&m, 0);
+	settle(&m.p);
+	CU_ASSERT_EQUAL(heard(&m, 0), 1);
+	hear(&m, 1);
+	hear(&m, 2);
+	settle(&m.p);
+	for (int i = 0; i < CONNS; i++)
+		CU_ASSERT_EQUAL(heard(&m, i), 1);
+	for (uint64_t id = 3; id < 9; id++)
+		hear(&m, id);
+	settle(&m.p);
+	for (int i = 0; i < CONNS; i++)
+		CU_ASSERT_EQUAL(heard(&m, i), 3);
+	many_close(&m);
+}
+
+/* A RECV that is posted is there for those who wait, whoever's message comes first. */
+static void newcomers_queue_up(void)
+{
+	struct many m;
+
+	many_open(&m, 2, 64);
+	say(&m, 0, 0);
+	say(&m, 0, 1);
+	settle(&m.p);
+	say(&m, 1, 0);
+	T_UNTIL(&m.p, m.p.cl.nwc == 3);
+	hear(&m, 0); /* before the message of the second was looked at */
+	settle(&m.p);
+	CU_ASSERT_EQUAL(heard(&m, 0), 1);
+	CU_ASSERT_EQUAL(heard(&m, 1), 0);
+	hear(&m, 1); /* the first one went to the end of the line */
+	settle(&m.p);
+	CU_ASSERT_EQUAL(heard(&m, 0), 1);
+	CU_ASSERT_EQUAL(heard(&m, 1), 1);
+	many_close(&m);
+}
+
+static void ends_while_waiting(void)
+{
+	struct linger now = {.l_onoff = 1};
+	uint8_t out[256];
+	struct t_raw r;
+	struct many m;
+	size_t n;
+
+	many_open(&m, 2, 64);
+	for (int i = 0; i < 2; i++)
+		for (unsigned int k = 0; k < 30; k++)
+			say(&m, i, k);
+	T_UNTIL(&m.p, m.p.cl.nwc == 60);
+	settle(&m.p);
+	rd_fab_disconnect(m.sv[0]); /* by us */
+	T_UNTIL(&m.p, m.p.sv.disconnected == 1);
+	rd_fab_conn_destroy(&m.sv[1]); /* from one moment to the next */
+	t_raw_open(&r, &m.p, 0);
+	n = t_fpdu_send(out, 1, 0, true, a, LEN);
+	t_raw_send(&r, out, n);
+	t_raw_send(&r, out, 7); /* something behind it */
+	settle(&m.p);
+	setsockopt(r.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	t_raw_close(&r); /* by a reset, which is noticed although nothing is read */
+	T_UNTIL(&m.p, m.p.sv.disconnected == 2);
+	CU_ASSERT_NOT_EQUAL(m.p.sv.status, 0);
+	CU_ASSERT_EQUAL(m.p.sv.nwc, 0);
+	/* None of them has taken a RECV along. */
+	rd_fab_conn_destroy(&m.p.sv.conn);
+	m.n = 1;
+	rd_fab_conn_destroy(&m.cl[1]);
+	more(&m);
+	for (uint64_t id = 0; id < 64; id++)
+		hear(&m, id);
+	for (unsigned int k = 0; k < 60; k++)
+		say(&m, 1, k);
+	T_UNTIL(&m.p, heard(&m, 1) == 60);
+	many_close(&m);
+}
+
+/* The peer says goodbye behind its messages: all of them are received first. */
+static void goodbye_waits_too(void)
+{
+	struct many m;
+
+	many_open(&m, 1, 64);
+	for (unsigned int k = 0; k < 10; k++)
+		say(&m, 0, k);
+	T_UNTIL(&m.p, m.p.cl.nwc == 10);
+	rd_fab_disconnect(m.cl[0]);
+	settle(&m.p);
+	CU_ASSERT_EQUAL(m.p.sv.disconnected, 0);
+	for (uint64_t id = 0; id < 10; id++)
+		hear(&m, id);
+	T_UNTIL(&m.p, m.p.sv.disconnected == 1);
+	CU_ASSERT_EQUAL(heard(&m, 0), 10);
+	CU_ASSERT_EQUAL(m.p.sv.status, 0);
+	many_close(&m);
+}
+
+/* What a connection had taken from the shared queue comes back although the connection is gone. */
+static void recvs_outlive_connections(void)
+{
+	uint8_t out[256];
+	struct t_raw r;
+	struct many m;
+	uint32_t qpn;
+
+	many_open(&m, 1, 64);
+	hear(&m, 5);
+	hear(&m, 6);
+	m.p.sv.no_poll = true;
+	say(&m, 0, 0);
+	T_UNTIL(&m.p, m.p.cl.nwc == 1);
+	settle(&m.p);
+	qpn = m.sv[0]->qp_num;
+	rd_fab_conn_destroy(&m.sv[0]); /* with a completion that nobody has seen */
+	t_raw_open(&r, &m.p, 0);
+	t_fpdu_send(out, 1, 0, true, a, LEN);
+	t_raw_send(&r, out, 60); /* and with half a message */
+	settle(&m.p);
+	rd_fab_conn_destroy(&m.p.sv.conn);
+	m.p.sv.no_poll = false;
+	t_turn(&m.p, 0);
+	CU_ASSERT_EQUAL_FATAL(m.p.sv.nwc, 2);
+	CU_ASSERT_EQUAL(m.p.sv.wc[0].status, IBV_WC_SUCCESS);
+	CU_ASSERT_EQUAL(m.p.sv.wc[0].qp_num, qpn);
+	CU_ASSERT_EQUAL(m.p.sv.wc[1].status, IBV_WC_WR_FLUSH_ERR);
+	CU_ASSERT_EQUAL(m.p.sv.wc[0].wr_id + m.p.sv.wc[1].wr_id, 11);
+	t_raw_close(&r);
+	many_close(&m);
+}
+
+/* Messages of all sizes, RECVs few and at random: every connection hears its own, in order. */
+static void churn(void)
+{
+	enum { MSGS = 400, RECVS = 24, MAX = 6000 };
+	static uint8_t in[RECVS][MAX];
+	unsigned int sent[CHURN] = {0}, got[CHURN] = {0}, total = 0;
+	struct rd_fab_mr *mr;
+	struct many m;
+	int seen = 0, acked = 0, out = 0;
+
+	many_open(&m, CHURN, 64);
+	mr = t_reg(&m.p.sv, in, sizeof(in), IBV_ACCESS_LOCAL_WRITE);
+	for (uint64_t id = 0; id < RECVS; id++)
+		CU_ASSERT_EQUAL(t_recv(&m.p.sv, id, mr, id * MAX, MAX), 0);
+	while (total < CHURN * MSGS) {
+		for (int i = 0; i < CHURN; i++) {
+			m.p.cl.conn = m.cl[i];
+			while (sent[i] < MSGS && out < 60) {
+				uint32_t len = 1 + (sent[i] * 2654435761u >> 16) % (MAX - 1);
+
+				if (t_send(&m.p.cl, 0, m.ma, 13u * sent[i] + (unsigned int)i, len))
+					break;
+				sent[i]++;
+				out++;
+			}
+		}
+		m.p.cl.conn = NULL;
+		t_turn(&m.p, T_WAIT);
+		out -= m.p.cl.nwc - acked;
+		acked = m.p.cl.nwc;
+		for (; seen < m.p.sv.nwc; seen++, total++) {
+			const struct ibv_wc *wc = &m.p.sv.wc[seen];
+			int i = 0;
+
+			while (i < CHURN - 1 && m.sv[i]->qp_num != wc->qp_num)
+				i++;
+			CU_ASSERT_EQUAL_FATAL(wc->status, IBV_WC_SUCCESS);
+			CU_ASSERT_EQUAL(wc->byte_len, 1 + (got[i] * 2654435761u >> 16) % (MAX - 1));
+			CU_ASSERT_EQUAL_FATAL(memcmp(in[wc->wr_id],
+						     a + 13u * got[i] + (unsigned int)i,
+						     wc->byte_len),
+					      0);
+			got[i]++;
+			CU_ASSERT_EQUAL(t_recv(&m.p.sv, wc->wr_id, mr, wc->wr_id * MAX, MAX), 0);
+		}
+		if (m.p.sv.nwc > T_MAX_WC / 2) {
+			m.p.sv.nwc = seen = 0;
+			m.p.cl.nwc = acked = 0;
+		}
+	}
+	for (int i = 0; i < CHURN; i++)
+		CU_ASSERT_EQUAL(got[i], MSGS);
+	rd_fab_dereg_mr(&mr);
+	many_close(&m);
+}
+
+const struct t_case t_srq_cases[] = {
+	{"a message that finds the shared queue empty waits", dry_queue_waits},
+	{"what came behind it waits, other connections do not",
+	 one_message_holds_up_its_connection},
+	{"connections that wait share what is posted", served_in_turn},
+	{"newcomers queue up behind those who wait", newcomers_queue_up},
+	{"a connection may end while it waits", ends_while_waiting},
+	{"an orderly end comes after what was said before it", goodbye_waits_too},
+	{"shared RECVs outlive the connections that took them", recvs_outlive_connections},
+	{"many connections, few RECVs", churn},
+	{NULL},
+};
