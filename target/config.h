@@ -165,6 +165,7 @@ struct rdt_target_config {
 	const char *max_data_size;   /* MDTS, power of two >= 4 KiB; default 1MiB */
 	const char *in_capsule_size; /* default 8KiB; 0 to 64KiB, multiple of 16 */
 	const char *buffer_memory;   /* slab of each reactor; default 32MiB */
+	const char *capsule_memory;  /* where commands arrive, of each reactor; default 32MiB */
 	const char *spin;            /* busy polling after work; default 20us */
 	const char *congestion;      /* TCP congestion control of iwarp sockets, or NULL */
 	const char *drain_timeout;   /* how long SIGTERM waits for I/O in flight; default 10s */
@@ -176,6 +177,7 @@ struct rdt_target_config {
 	uint32_t max_data_bytes;
 	uint32_t in_capsule_bytes;
 	uint64_t buffer_bytes;
+	uint64_t capsule_bytes;
 	uint64_t spin_ns;
 	uint64_t drain_timeout_ns;
 };

@@ -25,6 +25,7 @@
 #define MDTS_MAX       (UINT64_C(8) << 20)
 #define IN_CAPSULE_MAX (UINT64_C(64) << 10)
 #define BUFFER_MAX     (UINT64_C(256) << 30)
+#define CAPSULES_MIN   (UINT64_C(1) << 20)
 #define NSID_MAX       65535
 #define NS_SIZE_MAX    (UINT64_C(1) << 62)
 #define SERIAL_MAX     20
@@ -160,7 +161,9 @@ static int check_buffers(struct rdt_config_load *load, const struct rdt_key *key
 	    size_key(load, key, "in_capsule_size", &t->in_capsule_size, "8KiB", 0, IN_CAPSULE_MAX,
 		     &capsule_bytes) ||
 	    size_key(load, key, "buffer_memory", &t->buffer_memory, "32MiB", MDTS_MIN, BUFFER_MAX,
-		     &t->buffer_bytes))
+		     &t->buffer_bytes) ||
+	    size_key(load, key, "capsule_memory", &t->capsule_memory, "32MiB", CAPSULES_MIN,
+		     BUFFER_MAX, &t->capsule_bytes))
 		return -ENOMEM;
 	t->max_data_bytes = (uint32_t)mdts_bytes;
 	t->in_capsule_bytes = (uint32_t)capsule_bytes;

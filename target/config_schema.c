@@ -50,6 +50,8 @@ static const cyaml_schema_field_t target_fields[] = {
 			       CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("buffer_memory", OPT, struct rdt_target_config, buffer_memory, 0,
 			       CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("capsule_memory", OPT, struct rdt_target_config, capsule_memory, 0,
+			       CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("spin", OPT, struct rdt_target_config, spin, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("congestion", OPT, struct rdt_target_config, congestion, 0,
 			       CYAML_UNLIMITED),

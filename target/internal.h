@@ -104,7 +104,8 @@ struct rdt_status_line { /* a reactor's answer to SIGUSR1 */
 	unsigned int waiting;
 	unsigned int limited;
 	unsigned int mrs;
-	uint64_t reads; /* served since the start, as writes */
+	unsigned int capsules; /* RECVs of pools that hold commands */
+	uint64_t reads;        /* served since the start, as writes */
 	uint64_t writes;
 };
 
@@ -936,6 +937,7 @@ void rdt_uncor_fini(struct rdt_ns *ns);
 int rdt_rdma_init(struct rdt_reactor *r);
 void rdt_rdma_fini(struct rdt_reactor *r);
 unsigned int rdt_rdma_mrs(const struct rdt_reactor *r);
+unsigned int rdt_rdma_capsules(const struct rdt_reactor *r); /* in RECVs of pools */
 
 static inline uint16_t rdt_sqe_cid(const struct rdt_req *req)
 {

@@ -11,15 +11,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "rdma.h"
 
-#define RDT_WR_MAGIC 0x72777274u
-#define CQ_DEPTH     4096u
-#define POLL_BATCH   32
-#define POLL_ROUND   512u /* completions before others on the loop get their turn */
-#define STALL_LOOK   (30 * RD_NSEC_PER_SEC)
+#define CQ_DEPTH   4096u
+#define POLL_BATCH 32
+#define POLL_ROUND 512u /* completions before others on the loop get their turn */
+#define STALL_LOOK (30 * RD_NSEC_PER_SEC)
 
 static void finish_later(struct rdt_rdma_conn *rc)
 {
@@ -77,46 +75,45 @@ static void watch(struct rdt_rdma_conn *rc)
 
 /* ---- receiving ---- */
 
-static int post_recv(struct rdt_rdma_recv *recv)
-{
-	struct ibv_recv_wr *bad;
-	int err = rd_fab_post_recv(recv->conn->conn, &recv->rwr, &bad);
-
-	if (!err)
-		recv->conn->recvs_out++;
-	return err;
-}
-
 static void capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
 {
-	struct rdt_rdma_conn *rc = to_conn(qp);
-
-	if (rc->closing)
-		return;
-	if (post_recv(rd_container_of(cap, struct rdt_rdma_recv, cap)))
+	if (rdt_rdma_recv_again(rd_container_of(cap, struct rdt_rdma_recv, cap)))
 		rdt_qpair_lost(qp, "cannot post a RECV");
 }
 
-static void recv_done(struct rdt_rdma_recv *recv, const struct ibv_wc *wc)
+static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, uint32_t len)
 {
-	struct rdt_rdma_conn *rc = recv->conn;
-
-	rc->recvs_out--;
-	if (wc->status != IBV_WC_SUCCESS) {
-		failed(rc, wc,
-		       wc->status == IBV_WC_LOC_LEN_ERR ? "a capsule was longer than IOCCSZ"
-							: "a RECV failed");
+	/* With RECVs of its own it could not have come. */
+	if (rc->recvs_held > rc->qp.depth) {
+		rdt_qpair_lost(&rc->qp, "the host sent more commands than its queue has entries");
 		return;
 	}
-	if (wc->byte_len < NVME_SQE_SIZE) {
+	if (len < NVME_SQE_SIZE) {
 		rdt_qpair_lost(&rc->qp, "a capsule was shorter than 64 bytes");
 		return;
 	}
-	recv->cap.data_len = wc->byte_len - NVME_SQE_SIZE;
+	recv->cap.data_len = len - NVME_SQE_SIZE;
 	if (!rc->established)
 		STAILQ_INSERT_TAIL(&rc->early, &recv->cap, link);
 	else
 		rdt_qpair_capsule(&rc->qp, &recv->cap);
+}
+
+/* Returns the connection, or NULL: it is gone. */
+static struct rdt_rdma_conn *recv_done(struct rdt_rdma_dev *rdev, struct rdt_rdma_recv *recv,
+				       const struct ibv_wc *wc)
+{
+	struct rdt_rdma_conn *rc = rdt_rdma_recv_owner(rdev, recv, wc);
+
+	if (!rc)
+		return NULL;
+	if (wc->status != IBV_WC_SUCCESS)
+		failed(rc, wc,
+		       wc->status == IBV_WC_LOC_LEN_ERR ? "a capsule was longer than IOCCSZ"
+							: "a RECV failed");
+	else if (!rc->closing)
+		got_capsule(rc, recv, wc->byte_len);
+	return rc;
 }
 
 /* ---- host data to us ---- */
@@ -269,7 +266,7 @@ static void fill_send(struct rdt_rdma_req *rr, struct ibv_send_wr *send, struct 
 	struct rdt_rdma_conn *rc = rr->conn;
 	const struct rdt_req *req = rr->req;
 
-	*cqe = (struct ibv_sge){(uintptr_t)rr->cqe, NVME_CQE_SIZE, rc->mr->lkey};
+	*cqe = (struct ibv_sge){(uintptr_t)rr->cqe, NVME_CQE_SIZE, rc->area->mr->lkey};
 	*send = (struct ibv_send_wr){
 		.wr_id = (uintptr_t)&rr->send,
 		.sg_list = cqe,
@@ -372,22 +369,24 @@ static void respond(struct rdt_req *req, bool with_data)
 
 /* ---- completions ---- */
 
-static void handle_wc(const struct ibv_wc *wc, struct rd_log *log)
+static void handle_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
 {
 	struct rdt_rdma_wr *wr = (void *)(uintptr_t)wc->wr_id;
 	struct rdt_rdma_conn *rc;
 	struct rdt_rdma_req *rr;
 
 	if (wr->magic != RDT_WR_MAGIC) {
-		rd_err(log, RD_LOG_QPAIR, "a completion carries the unknown wr_id %#llx",
+		rd_err(rdev->reactor->log, RD_LOG_QPAIR,
+		       "a completion carries the unknown wr_id %#llx",
 		       (unsigned long long)wc->wr_id);
 		return;
 	}
 	rr = wr->owner;
 	switch (wr->kind) {
 	case RDT_WR_RECV:
-		rc = ((struct rdt_rdma_recv *)wr->owner)->conn;
-		recv_done(wr->owner, wc);
+		rc = recv_done(rdev, wr->owner, wc);
+		if (!rc)
+			return;
 		break;
 	case RDT_WR_READ:
 		rc = rr->conn;
@@ -435,7 +434,7 @@ static void poll_cq(struct rdt_rdma_dev *rdev)
 			armed = true;
 		}
 		for (int i = 0; i < n; i++)
-			handle_wc(&wc[i], rdev->reactor->log);
+			handle_wc(rdev, &wc[i]);
 		total += (unsigned int)n;
 	}
 	rd_defer(rdev->reactor->loop, &rdev->again, RD_DEFER_WORK);
@@ -457,6 +456,7 @@ static void dev_free(struct rdt_rdma_dev *rdev)
 
 	SLIST_REMOVE(&r->rdma->devs, rdev, rdt_rdma_dev, link);
 	rd_defer_cancel(r->loop, &rdev->again);
+	rdt_rdma_pools_free(rdev);
 	rd_fab_dereg_mr(&rdev->mr);
 	rd_fab_cq_destroy(&rdev->cq);
 	rdev->dev->user = NULL;
@@ -503,6 +503,7 @@ static void finish(struct rd_defer *defer)
 	}
 	if (!rc->conn || !rc->disconnected || rc->recvs_out || rc->sends_out || rc->reads_out)
 		return;
+	rdt_rdma_recvs_stop(rc);
 	rd_fab_conn_destroy(&rc->conn);
 	/* A WRITE may have been posted whose SEND was not: only now is its buffer free. */
 	for (uint16_t i = 0; i < rc->qp.depth; i++) {
@@ -570,73 +571,25 @@ int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t
 	TAILQ_INIT(&rc->read_wait);
 	TAILQ_INIT(&rc->write_wait);
 	STAILQ_INIT(&rc->early);
+	LIST_INIT(&rc->held);
 	rc->finish.fn = finish;
 	rc->stall.fn = stalled;
 	if (err)
 		return err;
-	rc->recvs = calloc(depth, sizeof(*rc->recvs));
 	rc->reqs = calloc(depth, sizeof(*rc->reqs));
-	return rc->recvs && rc->reqs ? 0 : -ENOMEM;
+	return rc->reqs ? 0 : -ENOMEM;
 }
 
-static size_t in_capsule_stride(const struct rdt_rdma_conn *rc)
+static void init_rreq(struct rdt_rdma_conn *rc, uint16_t i)
 {
-	/* Whole pages, so that O_DIRECT can write from them. */
-	return (rc->qp.in_capsule_max + (size_t)RDT_BUFFER_UNIT - 1) &
-	       ~((size_t)RDT_BUFFER_UNIT - 1);
-}
-
-static int map_region(struct rdt_rdma_conn *rc)
-{
-	size_t per_entry = in_capsule_stride(rc) + NVME_SQE_SIZE + NVME_CQE_SIZE;
-	int err;
-
-	rc->region_len = per_entry * rc->qp.depth;
-	rc->region = mmap(NULL, rc->region_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
-	if (rc->region == MAP_FAILED) {
-		rc->region = NULL;
-		return -ENOMEM;
-	}
-	err = rd_fab_reg_mr(rc->rdev->dev, rc->region, rc->region_len, IBV_ACCESS_LOCAL_WRITE,
-			    &rc->mr);
-	if (!err)
-		rc->rdev->mrs++;
-	return err;
-}
-
-static void init_wr(struct rdt_rdma_wr *wr, enum rdt_rdma_wr_kind kind, void *owner)
-{
-	wr->magic = RDT_WR_MAGIC;
-	wr->kind = (uint8_t)kind;
-	wr->owner = owner;
-}
-
-static void init_entry(struct rdt_rdma_conn *rc, uint16_t i)
-{
-	size_t stride = in_capsule_stride(rc);
-	uint8_t *sqes = rc->region + stride * rc->qp.depth;
-	uint8_t *cqes = sqes + (size_t)NVME_SQE_SIZE * rc->qp.depth;
-	struct rdt_rdma_recv *recv = &rc->recvs[i];
 	struct rdt_rdma_req *rr = &rc->reqs[i];
 
-	init_wr(&recv->wr, RDT_WR_RECV, recv);
-	recv->conn = rc;
-	recv->cap.sqe = (void *)(sqes + (size_t)NVME_SQE_SIZE * i);
-	recv->cap.data = rc->region + stride * i;
-	recv->sge[0] = (struct ibv_sge){(uintptr_t)recv->cap.sqe, NVME_SQE_SIZE, rc->mr->lkey};
-	recv->sge[1] =
-		(struct ibv_sge){(uintptr_t)recv->cap.data, rc->qp.in_capsule_max, rc->mr->lkey};
-	recv->rwr.wr_id = (uintptr_t)&recv->wr;
-	recv->rwr.sg_list = recv->sge;
-	recv->rwr.num_sge = rc->qp.in_capsule_max ? 2 : 1;
-
-	init_wr(&rr->read, RDT_WR_READ, rr);
-	init_wr(&rr->write, RDT_WR_WRITE, rr);
-	init_wr(&rr->send, RDT_WR_SEND, rr);
+	rdt_rdma_wr_init(&rr->read, RDT_WR_READ, rr);
+	rdt_rdma_wr_init(&rr->write, RDT_WR_WRITE, rr);
+	rdt_rdma_wr_init(&rr->send, RDT_WR_SEND, rr);
 	rr->req = &rc->qp.reqs[i];
 	rr->conn = rc;
-	rr->cqe = (void *)(cqes + (size_t)NVME_CQE_SIZE * i);
+	rr->cqe = (void *)(rc->area->extra + (size_t)NVME_CQE_SIZE * i);
 }
 
 int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
@@ -654,9 +607,12 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 	rc->rdev = rdt_rdma_dev_get(rc->qp.reactor, rc->conn->dev);
 	if (!rc->rdev)
 		return -ENOMEM;
-	err = map_region(rc);
+	err = rdt_rdma_recvs_create(rc);
 	if (err)
 		return err;
+	rc->rdev->mrs++;
+	for (uint16_t i = 0; i < rc->qp.depth; i++)
+		init_rreq(rc, i);
 	/* Where registered memory is read by the processor it gains nothing. */
 	rc->inline_cqe =
 		!rc->rdev->dev->caps.cheap_mr && rc->rdev->dev->caps.max_inline >= NVME_CQE_SIZE;
@@ -664,31 +620,21 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 	rc->extra_free = extra;
 	attr.send_cq = rc->rdev->cq;
 	attr.recv_cq = rc->rdev->cq;
+	attr.srq = rc->pool ? rc->pool->srq : NULL;
 	err = rd_fab_qp_create(rc->conn, &attr);
-	if (err)
-		return err;
-	for (uint16_t i = 0; i < rc->qp.depth; i++) {
-		init_entry(rc, i);
-		err = post_recv(&rc->recvs[i]);
-		if (err)
-			return err;
-	}
-	return 0;
+	return err ? err : rdt_rdma_recvs_start(rc);
 }
 
 void rdt_rdma_conn_free(struct rdt_rdma_conn *rc)
 {
 	rd_defer_cancel(rc->qp.reactor->loop, &rc->finish);
 	rd_timer_stop(rc->qp.reactor->loop, &rc->stall);
+	rdt_rdma_recvs_stop(rc);
 	rd_fab_conn_destroy(&rc->conn);
-	if (rc->mr) {
-		rd_fab_dereg_mr(&rc->mr);
-		rc->rdev->mrs--;
-	}
-	if (rc->region)
-		munmap(rc->region, rc->region_len);
 	rdt_qpair_fini(&rc->qp);
-	free(rc->recvs);
+	if (rc->area)
+		rc->rdev->mrs--;
+	rdt_rdma_recvs_free(rc);
 	free(rc->reqs);
 	free(rc);
 }
@@ -721,13 +667,17 @@ struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *
 		goto err_free;
 	if (rd_fab_reg_mr(dev, r->slab, r->map_len, access, &rdev->mr))
 		goto err_cq;
-	if (rd_fab_cq_arm(rdev->cq))
+	if (rdt_rdma_pools_create(rdev))
 		goto err_mr;
+	if (rd_fab_cq_arm(rdev->cq))
+		goto err_pools;
 	rdev->mrs = 1;
 	dev->user = rdev;
 	SLIST_INSERT_HEAD(&r->rdma->devs, rdev, link);
 	return rdev;
 
+err_pools:
+	rdt_rdma_pools_free(rdev);
 err_mr:
 	rd_fab_dereg_mr(&rdev->mr);
 err_cq:

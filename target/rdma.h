@@ -6,6 +6,8 @@
 #include "fabric/fabric.h"
 #include "internal.h"
 
+#define RDT_WR_MAGIC 0x72777274u
+
 /* What a wr_id points to. */
 struct rdt_rdma_wr {
 	uint32_t magic;
@@ -15,14 +17,33 @@ struct rdt_rdma_wr {
 
 enum rdt_rdma_wr_kind { RDT_WR_RECV, RDT_WR_READ, RDT_WR_WRITE, RDT_WR_SEND };
 
+/* RECVs that the queues of a reactor share. */
+struct rdt_recv_pool {
+	struct rd_fab_dev *dev;
+	struct rd_log *log;
+	struct rd_fab_srq *srq;
+	SLIST_HEAD(, rdt_rdma_area) areas;
+	uint32_t in_capsule_max;
+	uint32_t total;
+	uint32_t posted;
+	uint32_t max;
+	bool no_memory; /* it could not grow, and does not try again */
+};
+
+LIST_HEAD(rdt_rdma_conn_list, rdt_rdma_conn);
+
+#define RDT_QPN_BUCKETS 4096u
+
 /* One device on one reactor: completion queue and the registration of the reactor's buffers. */
 struct rdt_rdma_dev {
 	struct rdt_reactor *reactor;
 	struct rd_fab_dev *dev;
 	struct rd_fab_cq *cq;
-	struct rd_fab_mr *mr;  /* slab and reserve */
-	struct rd_defer again; /* the CQ had more than one round's worth */
-	unsigned int mrs;      /* registered now */
+	struct rd_fab_mr *mr;           /* slab and reserve */
+	struct rd_defer again;          /* the CQ had more than one round's worth */
+	unsigned int mrs;               /* registered now; not those of the pools */
+	struct rdt_recv_pool *pools[2]; /* of I/O and admin queues; NULL: each has its own RECVs */
+	struct rdt_rdma_conn_list by_qpn[RDT_QPN_BUCKETS]; /* those that use a pool */
 	SLIST_ENTRY(rdt_rdma_dev) link;
 };
 
@@ -33,10 +54,24 @@ struct rdt_rdma {
 
 struct rdt_rdma_recv {
 	struct rdt_rdma_wr wr;
-	struct rdt_rdma_conn *conn;
+	struct rdt_rdma_conn
+		*conn; /* whose capsule it holds; of an own one always its connection */
+	struct rdt_recv_pool *pool;     /* NULL: the connection's own */
+	LIST_ENTRY(rdt_rdma_recv) link; /* conn->held */
 	struct rdt_capsule cap;
 	struct ibv_sge sge[2]; /* SQE slot, in-capsule area */
 	struct ibv_recv_wr rwr;
+};
+
+/* Registered memory for RECVs and, of a connection, for the answers. */
+struct rdt_rdma_area {
+	uint8_t *mem; /* in-capsule areas, SQE slots, extra */
+	size_t len;
+	uint8_t *extra;
+	struct rd_fab_mr *mr;
+	struct rdt_rdma_recv *recvs; /* [count] */
+	uint32_t count;
+	SLIST_ENTRY(rdt_rdma_area) link;
 };
 
 /* The transport's half of a request; rc->reqs[req->index]. */
@@ -59,10 +94,11 @@ struct rdt_rdma_conn {
 	struct rdt_qpair qp;
 	struct rd_fab_conn *conn;
 	struct rdt_rdma_dev *rdev;
-	uint8_t *region; /* in-capsule areas, SQE slots, CQE slots */
-	size_t region_len;
-	struct rd_fab_mr *mr;
-	struct rdt_rdma_recv *recvs;      /* [depth] */
+	struct rdt_rdma_area *area;       /* RECVs, unless it uses a pool; CQE slots */
+	struct rdt_recv_pool *pool;       /* NULL: it has RECVs of its own */
+	LIST_ENTRY(rdt_rdma_conn) by_qpn; /* with a pool */
+	LIST_HEAD(, rdt_rdma_recv) held;  /* of the pool, with capsules */
+	uint32_t recvs_held;
 	struct rdt_rdma_req *reqs;        /* [depth] */
 	struct rdt_req_list read_wait;    /* beyond the READ depth, in order */
 	struct rdt_req_list write_wait;   /* answers with lists, beyond what the SQ has room for */
@@ -70,12 +106,13 @@ struct rdt_rdma_conn {
 	STAILQ_HEAD(, rdt_capsule) early; /* came before ESTABLISHED */
 	uint32_t reads_out;
 	uint32_t sends_out;
-	uint32_t recvs_out;
-	bool inline_cqe; /* the device takes responses with the request to send them */
+	uint32_t recvs_out; /* of its own, posted */
+	bool inline_cqe;    /* the device takes responses with the request to send them */
 	bool established;
 	bool disconnected;
 	bool closing;
-	bool moved; /* a READ or SEND has completed since the stall timer last looked */
+	bool listed; /* in rdev->by_qpn */
+	bool moved;  /* a READ or SEND has completed since the stall timer last looked */
 	struct rd_defer finish;
 	struct rd_timer stall;
 };
@@ -90,6 +127,29 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc); /* conn is there: memory, que
 void rdt_rdma_conn_free(
 	struct rdt_rdma_conn *rc); /* any stage; the connection is destroyed here at the latest */
 void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg);
+
+static inline void rdt_rdma_wr_init(struct rdt_rdma_wr *wr, enum rdt_rdma_wr_kind kind, void *owner)
+{
+	wr->magic = RDT_WR_MAGIC;
+	wr->kind = (uint8_t)kind;
+	wr->owner = owner;
+}
+
+/* rdma_recv.c */
+int rdt_rdma_pools_create(struct rdt_rdma_dev *rdev);
+void rdt_rdma_pools_free(struct rdt_rdma_dev *rdev); /* no connection is left */
+/* A connection's memory; then, with its queue pair there, its RECVs. */
+int rdt_rdma_recvs_create(struct rdt_rdma_conn *rc);
+int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc);
+void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc); /* before rc->conn is destroyed. Idempotent */
+void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc);
+/*
+ * A RECV has completed: whose message is it? NULL: of a connection that is gone. Without success,
+ * or on a connection that closes, a shared one is posted again already.
+ */
+struct rdt_rdma_conn *rdt_rdma_recv_owner(struct rdt_rdma_dev *rdev, struct rdt_rdma_recv *recv,
+					  const struct ibv_wc *wc);
+int rdt_rdma_recv_again(struct rdt_rdma_recv *recv); /* its capsule is done. Returns 0 or -errno */
 
 /* rdma_cm.c */
 /* The one of @kind, unless it is open. Returns 0, or -errno with the reason logged. */

@@ -66,11 +66,12 @@ static void status_report(struct rd_msg *msg)
 	rd_notice(
 		t->log, RD_LOG_MAIN,
 		"status: reactor=%u admin_queues=%u io_queues=%u requests=%u waiting=%u limited=%u "
-		"slab_used=%llu reserve_used=%llu scratch_used=%llu mrs=%u reads=%llu writes=%llu",
+		"slab_used=%llu reserve_used=%llu scratch_used=%llu mrs=%u capsules=%u reads=%llu "
+		"writes=%llu",
 		r->index, s->admin_qpairs, s->io_qpairs, s->requests, s->waiting, s->limited,
 		(unsigned long long)s->slab_used, (unsigned long long)s->reserve_used,
-		(unsigned long long)s->scratch_used, s->mrs, (unsigned long long)s->reads,
-		(unsigned long long)s->writes);
+		(unsigned long long)s->scratch_used, s->mrs, s->capsules,
+		(unsigned long long)s->reads, (unsigned long long)s->writes);
 	if (--t->status_left == 0)
 		rd_notice(t->log, RD_LOG_MAIN, "status: end");
 }
@@ -96,6 +97,7 @@ static void status_collect(struct rd_msg *msg)
 	s->scratch_used = pool_used(&r->pools[RDT_POOL_SCRATCH]);
 	s->limited = r->limited;
 	s->mrs = rdt_rdma_mrs(r);
+	s->capsules = rdt_rdma_capsules(r);
 	for (unsigned int i = 0; i < r->target->subsys_count; i++) {
 		s->reads += atomic_load(&r->counters[i].reads);
 		s->writes += atomic_load(&r->counters[i].writes);

@@ -85,6 +85,7 @@ static void check_target(struct rdt_reload *rl, const struct rdt_target_config *
 		{"max_data_size", now->max_data_bytes, next->max_data_bytes},
 		{"in_capsule_size", now->in_capsule_bytes, next->in_capsule_bytes},
 		{"buffer_memory", now->buffer_bytes, next->buffer_bytes},
+		{"capsule_memory", now->capsule_bytes, next->capsule_bytes},
 		{"spin", now->spin_ns, next->spin_ns},
 		{"drain_timeout", now->drain_timeout_ns, next->drain_timeout_ns},
 		{"sgl_descriptors", now->sgl_descriptors, next->sgl_descriptors},

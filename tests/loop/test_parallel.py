@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from t_loop import (ADDR, ADDR6, DEADLINE, FABRIC, LONG, PATIENCE, SANITIZED, VALGRIND, Failure, each, main,
-                    program, requires_disk, requires_engine, requires_ipv6, scaled, test)
+                    program, requires_disk, requires_engine, requires_ipv6, scaled, test, wait_for)
 
 MIB = 1 << 20
 TOTAL = (1024 if LONG else 16 if VALGRIND or SANITIZED else scaled(256, 16)) * MIB
@@ -107,6 +107,21 @@ def verified_random_io(t, keys, addr, crc):
                 deadline=DEADLINE + 10 * seconds)
     t.eq(res.rc, 0, f'exit status of rdverify ({res.err.strip()[-500:]})')
     t.note((res.text.strip() or res.err.strip()).splitlines()[-1])
+
+
+@test
+def few_capsules_for_many_queues(t):
+    """16 places for 4 x 128 commands with their data: hosts wait, and nothing is lost or mixed up."""
+    keys = {'in_capsule_size': '64KiB', 'capsule_memory': '1MiB', 'reactors': 1}
+    size = scaled(64, 16) * MIB
+    target = t.target([t.namespace(1, backend='memory', size=size)] +
+                      [t.namespace(n, size=size) for n in (2, 3, 4)], target=keys)
+    seconds = 60 if LONG else 3
+    procs = [t.spawn(f'rdverify{nsid}', [program('rdverify'), target.uri(nsid), '--seconds', seconds,
+                                         '--queues', '4', '--depth', '128'])
+             for nsid in (1, 2, 3, 4)]
+    join(procs)
+    wait_for(lambda: target.counters()['capsules'] == 0, 'all capsules to come back')
 
 
 if __name__ == '__main__':

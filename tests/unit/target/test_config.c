@@ -189,6 +189,8 @@ static void target_errors(void)
 		{"target: {buffer_memory: 2MiB}\n" LISTEN SUBSYS,
 		 "FILE:1: target.buffer_memory: found \"2MiB\", expected at least four times "
 		 "max_data_size (1MiB)\n"},
+		{"target: {capsule_memory: 64k}\n" LISTEN SUBSYS,
+		 "FILE:1: target.capsule_memory: found \"64k\", expected 1.0 MiB to 256.0 GiB\n"},
 		{"target: {buffer_memory: 4097KiB}\n" LISTEN SUBSYS,
 		 "FILE:1: target.buffer_memory: found \"4097KiB\", expected a multiple of "
 		 "max_data_size (1MiB)\n"},
@@ -445,6 +447,7 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL(a->target.max_data_bytes, 1 << 20);
 	CU_ASSERT_EQUAL(a->target.in_capsule_bytes, 8192);
 	CU_ASSERT_EQUAL(a->target.buffer_bytes, 32 << 20);
+	CU_ASSERT_EQUAL(a->target.capsule_bytes, 32 << 20);
 	CU_ASSERT_EQUAL(a->target.spin_ns, 20000);
 	CU_ASSERT_EQUAL(a->target.drain_timeout_ns, UINT64_C(10000000000));
 	CU_ASSERT_PTR_NULL(a->target.congestion);
@@ -476,6 +479,7 @@ static void loads_every_key(void)
 	static const char text[] =
 		"target:\n  reactors: 4\n  queue_depth: 0x40\n  io_queues: 8\n"
 		"  max_data_size: 256k\n  in_capsule_size: 0\n  buffer_memory: 1M\n"
+		"  capsule_memory: 2M\n"
 		"  spin: 0\n  congestion: cubic\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
 		"  sgl_descriptors: 4\n"
 		"listeners:\n"
@@ -507,6 +511,7 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->target.max_data_bytes, 262144);
 	CU_ASSERT_EQUAL(c->target.in_capsule_bytes, 0);
 	CU_ASSERT_EQUAL(c->target.buffer_bytes, 1 << 20);
+	CU_ASSERT_EQUAL(c->target.capsule_bytes, 2 << 20);
 	CU_ASSERT_EQUAL(c->target.spin_ns, 0);
 	CU_ASSERT_STRING_EQUAL(c->target.congestion, "cubic");
 	CU_ASSERT_EQUAL(c->target.sgl_descriptors, 4);
