@@ -76,8 +76,9 @@ struct rd_iw_mr_table {
 
 /* ---- device ---- */
 
-#define RD_IW_BATCH     64   /* FPDUs per sendmsg */
-#define RD_IW_BATCH_IOV 1024 /* IOV_MAX */
+#define RD_IW_BATCH      512  /* FPDUs per sendmsg */
+#define RD_IW_BATCH_IOV  1024 /* IOV_MAX */
+#define RD_IW_BATCH_COPY 128  /* payload up to here is copied: cheaper than an entry of its own */
 
 enum rd_iw_src {
 	RD_IW_SRC_NONE, /* between messages */
@@ -100,22 +101,25 @@ struct rd_iw_cursor {
 	bool poke;          /* an empty Write is due */
 };
 
-/* An FPDU in the making: its bytes are in the arena, its payload where the user has it. */
+/* An FPDU in the making: its bytes are in the arena, its payload where the user has it; or there,
+   between header and trailer, when it is short. */
 struct rd_iw_fpdu {
 	struct rd_iw_cursor from; /* the state before it */
 	uint8_t src;
 	uint8_t hdr_len;
 	uint8_t trail_len;
-	bool last; /* ends its message */
+	uint8_t copied; /* bytes of payload in the arena: all or none */
+	bool last;      /* ends its message */
 	uint32_t plen;
-	uint32_t arena_off; /* header; the trailer follows it there */
+	uint32_t arena_off; /* header; what else of it is in the arena follows */
 };
 
 /* Scratch for one transmission; shared, since no connection keeps anything in it. */
 struct rd_iw_batch {
 	struct rd_iw_fpdu fpdu[RD_IW_BATCH];
 	struct iovec iov[RD_IW_BATCH_IOV];
-	uint8_t arena[RD_IW_BATCH * (RD_IW_MAX_HDR + RD_MPA_MAX_TRAIL)];
+	uint8_t arena[RD_IW_BATCH * (RD_IW_MAX_HDR + RD_IW_BATCH_COPY + RD_MPA_MAX_TRAIL) +
+		      sizeof(uint64_t)];
 	uint32_t nfpdu;
 	uint32_t niov;
 	uint32_t arena_used;

@@ -14,10 +14,11 @@
 
 #include "internal.h"
 
-#define TX_ROUNDS     8       /* sendmsg calls before others get their turn */
-#define TX_BYTES      524288u /* per sendmsg: more than a socket usually takes */
-#define TX_RESP_BURST 4       /* Read Responses between two work requests, as siw */
-#define TX_MSS_AGE    256     /* transmissions until the MSS is asked for again */
+#define TX_ROUNDS     8 /* sendmsg calls before others get their turn */
+#define TX_CRC_ROUNDS 64
+#define TX_BYTES      1048576u /* per sendmsg: more than a socket usually takes */
+#define TX_RESP_BURST 4        /* Read Responses between two work requests, as siw */
+#define TX_MSS_AGE    256      /* transmissions until the MSS is asked for again */
 #define TX_FPDU_IOV   (RD_IW_MAX_SGE + 2)
 
 /* ---- what comes next ---- */
@@ -124,26 +125,34 @@ static int put_sq(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, st
 	bool solicited = s->flags & IBV_SEND_SOLICITED;
 	bool inv = s->opcode == IBV_WR_SEND_WITH_INV;
 	enum rd_rdmap_op op;
+	size_t n;
 
-	if (cur->off == 0 && !all_sges_ok(c, s, s->opcode == IBV_WR_RDMA_READ))
-		return -EFAULT;
 	switch (s->opcode) {
 	case IBV_WR_RDMA_READ:
+		if (!all_sges_ok(c, s, true))
+			return -EFAULT;
 		if (c->base.ord == 0)
 			return -EOPNOTSUPP;
 		f->last = true;
 		return (int)put_read(cur, s, buf);
 	case IBV_WR_RDMA_WRITE:
 		cut(c, f, sizeof(struct rd_ddp_tagged), s->total - cur->off);
-		return (int)rd_iw_put_tagged(buf, RD_RDMAP_WRITE, f->last, s->rkey,
-					     s->remote_addr + cur->off, f->plen);
+		n = rd_iw_put_tagged(buf, RD_RDMAP_WRITE, f->last, s->rkey,
+				     s->remote_addr + cur->off, f->plen);
+		break;
 	default:
 		op = inv ? (solicited ? RD_RDMAP_SEND_SE_INV : RD_RDMAP_SEND_INV)
 			 : (solicited ? RD_RDMAP_SEND_SE : RD_RDMAP_SEND);
 		cut(c, f, sizeof(struct rd_ddp_untagged), s->total - cur->off);
-		return (int)rd_iw_put_untagged(buf, op, f->last, inv ? s->rkey : 0, RD_DDP_QN_SEND,
-					       cur->send_msn, cur->off, f->plen);
+		n = rd_iw_put_untagged(buf, op, f->last, inv ? s->rkey : 0, RD_DDP_QN_SEND,
+				       cur->send_msn, cur->off, f->plen);
+		break;
 	}
+	/* Not a piece of a message leaves whose rest cannot; one FPDU's keys are looked at anyway.
+	 */
+	if (cur->off == 0 && !f->last && !all_sges_ok(c, s, false))
+		return -EFAULT;
+	return (int)n;
 }
 
 static int put_resp(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur,
@@ -232,27 +241,35 @@ static int payload_iov(const struct rd_iw_conn *c, const struct rd_iw_fpdu *f, s
 	}
 }
 
-/* Add arena bytes; one FPDU's trailer and the next one's header are neighbours and share an entry.
- */
+/* Does the arena's next byte follow the last entry? One FPDU's trailer and the next one's header
+ * are neighbours and share an entry. */
+static bool joins(const struct rd_iw_batch *b, uint32_t off)
+{
+	const struct iovec *prev;
+
+	if (!b->niov)
+		return false;
+	prev = &b->iov[b->niov - 1];
+	return (uint8_t *)prev->iov_base + prev->iov_len == b->arena + off;
+}
+
 static void add_arena(struct rd_iw_batch *b, uint32_t off, uint32_t len)
 {
-	struct iovec *prev = b->niov ? &b->iov[b->niov - 1] : NULL;
-
-	if (prev && (uint8_t *)prev->iov_base + prev->iov_len == b->arena + off) {
-		prev->iov_len += len;
+	if (joins(b, off)) {
+		b->iov[b->niov - 1].iov_len += len;
 		return;
 	}
 	b->iov[b->niov].iov_base = b->arena + off;
 	b->iov[b->niov++].iov_len = len;
 }
 
-static void put_trailer(const struct rd_iw_conn *c, struct rd_iw_fpdu *f, uint8_t *hdr,
-			const struct iovec *iov, int niov)
+/* Pad and CRC to @trail, which has room for eight bytes. The payload is at @iov. */
+static void put_trailer(const struct rd_iw_conn *c, struct rd_iw_fpdu *f, const uint8_t *hdr,
+			const struct iovec *iov, int niov, uint8_t *trail)
 {
 	uint32_t pad = rd_iw_pad(f->hdr_len + f->plen);
-	uint8_t *trail = hdr + f->hdr_len;
 
-	memset(trail, 0, pad + RD_MPA_CRC_LEN);
+	memset(trail, 0, sizeof(uint64_t));
 	f->trail_len = (uint8_t)(pad + RD_MPA_CRC_LEN);
 	if (c->crc) {
 		uint32_t crc = rd_iw_crc(RD_IW_CRC_SEED, hdr, f->hdr_len);
@@ -263,17 +280,24 @@ static void put_trailer(const struct rd_iw_conn *c, struct rd_iw_fpdu *f, uint8_
 	}
 }
 
-static void add_fpdu(struct rd_iw_batch *b, const struct rd_iw_fpdu *f, int payload)
+static void copy_payload(const struct iovec *iov, int niov, uint8_t *to)
 {
-	struct iovec saved[RD_IW_MAX_SGE];
+	for (int i = 0; i < niov; i++) {
+		memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		to += iov[i].iov_len;
+	}
+}
 
-	/* The payload's entries were built where the header's may have to go. */
-	memcpy(saved, &b->iov[b->niov], (size_t)payload * sizeof(saved[0]));
-	add_arena(b, f->arena_off, f->hdr_len);
-	memcpy(&b->iov[b->niov], saved, (size_t)payload * sizeof(saved[0]));
-	b->niov += (uint32_t)payload;
-	add_arena(b, f->arena_off + f->hdr_len, f->trail_len);
-	b->arena_used = f->arena_off + f->hdr_len + f->trail_len;
+/* Add @f, whose payload's @niov entries are where they belong if the header's are counted. */
+static void add_fpdu(struct rd_iw_batch *b, const struct rd_iw_fpdu *f, int niov)
+{
+	uint32_t front = (uint32_t)f->hdr_len + f->copied;
+
+	add_arena(b, f->arena_off, front);
+	if (!f->copied)
+		b->niov += (uint32_t)niov;
+	add_arena(b, f->arena_off + front, f->trail_len);
+	b->arena_used = f->arena_off + front + f->trail_len;
 	b->bytes += f->hdr_len + f->plen + f->trail_len;
 	b->nfpdu++;
 }
@@ -301,7 +325,8 @@ static int resume_fpdu(struct rd_iw_conn *c, struct rd_iw_batch *b)
 
 	*f = c->tx.part;
 	f->arena_off = 0;
-	n = payload_iov(c, f, b->iov);
+	f->copied = 0;
+	n = payload_iov(c, f, b->iov + 1);
 	if (n < 0)
 		return n;
 	memcpy(b->arena, c->tx.part_bytes, (size_t)f->hdr_len + f->trail_len);
@@ -310,11 +335,22 @@ static int resume_fpdu(struct rd_iw_conn *c, struct rd_iw_batch *b)
 	return 0;
 }
 
+static int put_header(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur,
+		      struct rd_iw_fpdu *f, uint8_t *hdr)
+{
+	if (f->src == RD_IW_SRC_SQ)
+		return put_sq(c, cur, f, hdr);
+	if (f->src == RD_IW_SRC_RESP)
+		return put_resp(c, cur, f, hdr);
+	return put_rtr(c, cur, f, hdr);
+}
+
 /* Returns 1 when an FPDU was added, 0 when nothing may leave, or why the next one cannot. */
 static int frame_next(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
 {
 	struct rd_iw_fpdu *f = &b->fpdu[b->nfpdu];
 	uint8_t *hdr = b->arena + b->arena_used;
+	struct iovec *iov;
 	int n;
 
 	if (cur->src == RD_IW_SRC_NONE && !begin_message(c, cur))
@@ -322,20 +358,21 @@ static int frame_next(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_
 	f->from = *cur;
 	f->src = cur->src;
 	f->plen = 0;
+	f->copied = 0;
 	f->arena_off = b->arena_used;
-	if (f->src == RD_IW_SRC_SQ)
-		n = put_sq(c, cur, f, hdr);
-	else if (f->src == RD_IW_SRC_RESP)
-		n = put_resp(c, cur, f, hdr);
-	else
-		n = put_rtr(c, cur, f, hdr);
+	n = put_header(c, cur, f, hdr);
 	if (n < 0)
 		return n;
 	f->hdr_len = (uint8_t)n;
-	n = payload_iov(c, f, &b->iov[b->niov]);
+	iov = &b->iov[b->niov + !joins(b, f->arena_off)];
+	n = payload_iov(c, f, iov);
 	if (n < 0)
 		return n;
-	put_trailer(c, f, hdr, &b->iov[b->niov], n);
+	if (f->plen <= RD_IW_BATCH_COPY) {
+		copy_payload(iov, n, hdr + f->hdr_len);
+		f->copied = (uint8_t)f->plen;
+	}
+	put_trailer(c, f, hdr, iov, n, hdr + f->hdr_len + f->copied);
 	add_fpdu(b, f, n);
 	advance(c, cur, f);
 	return 1;
@@ -394,6 +431,13 @@ static void fpdu_sent(struct rd_iw_conn *c, const struct rd_iw_fpdu *f)
 	}
 }
 
+/* Header and trailer of the FPDU that is partly sent; they are not made twice. */
+static void keep_part(struct rd_iw_conn *c, const uint8_t *bytes, const struct rd_iw_fpdu *f)
+{
+	memcpy(c->tx.part_bytes, bytes, f->hdr_len);
+	memcpy(c->tx.part_bytes + f->hdr_len, bytes + f->hdr_len + f->copied, f->trail_len);
+}
+
 /* Account for @sent bytes. Returns true when that was the whole batch. */
 static bool settle(struct rd_iw_conn *c, const struct rd_iw_batch *b,
 		   const struct rd_iw_cursor *end, size_t sent)
@@ -409,8 +453,7 @@ static bool settle(struct rd_iw_conn *c, const struct rd_iw_batch *b,
 			if (sent + skipped) {
 				c->tx.part = *f;
 				c->tx.part_sent = (uint32_t)(sent + skipped);
-				memcpy(c->tx.part_bytes, b->arena + f->arena_off,
-				       (size_t)f->hdr_len + f->trail_len);
+				keep_part(c, b->arena + f->arena_off, f);
 				c->tx.cur = i + 1 < b->nfpdu ? b->fpdu[i + 1].from : *end;
 			} else {
 				c->tx.cur = f->from;
@@ -454,7 +497,7 @@ void rd_iw_tx_run(struct rd_iw_conn *c)
 	struct rd_iw_batch *b = &c->dev->batch;
 
 	/* With CRC a round is one FPDU. */
-	int rounds = c->crc ? RD_IW_BATCH : TX_ROUNDS;
+	int rounds = c->crc ? TX_CRC_ROUNDS : TX_ROUNDS;
 
 	for (int round = 0; round < rounds; round++) {
 		struct rd_iw_cursor end;
@@ -513,14 +556,14 @@ void rd_iw_tx_poke(struct rd_iw_conn *c)
 
 void rd_iw_tx_term(struct rd_iw_conn *c, uint32_t code, const uint8_t *bad, size_t bad_len)
 {
-	uint8_t buf[RD_TERM_MAX_LEN + RD_MPA_MAX_TRAIL + 1];
+	uint8_t buf[RD_TERM_MAX_LEN + sizeof(uint64_t)];
 	struct rd_iw_fpdu f = {0};
 
 	/* In the middle of an FPDU the peer would take it for payload. */
 	if (c->tx.part_sent)
 		return;
 	f.hdr_len = (uint8_t)rd_iw_term_build(buf, code, bad, bad_len);
-	put_trailer(c, &f, buf, NULL, 0);
+	put_trailer(c, &f, buf, NULL, 0, buf + f.hdr_len);
 	if (send(c->io.fd, buf, (size_t)f.hdr_len + f.trail_len, MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
 		c->fab->stats.terms_tx++;
 }
