@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The discovery log page (70h): one entry for each subsystem the host may use, on each listener. A
- * wildcard listener is shown with the address at which this host reached us.
+ * The discovery log page (70h): one entry for each subsystem the host may use, on each listener;
+ * the discovery subsystem itself is the first. A wildcard listener is shown with the address at
+ * which this host reached us.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -87,6 +88,20 @@ static void fill_referral(struct nvmf_disc_log_entry *e, const struct rdt_referr
 	e->tsas.rdma.prtype = NVMF_RDMA_PRTYPE_NOT_SPECIFIED;
 }
 
+/*
+ * Persistent connections to it are welcome, and by each listener it says the same; but for the
+ * addresses of a wildcard, which depend on the one that was reached.
+ */
+static uint16_t disc_eflags(const struct rdt_target *t)
+{
+	const struct rdt_listener *l;
+
+	TAILQ_FOREACH (l, &t->listeners, link)
+		if (rd_addr_is_any((const struct sockaddr *)&l->addr))
+			return NVMF_DISC_EFLAGS_EPCSD;
+	return NVMF_DISC_EFLAGS_BOTH;
+}
+
 static void fill(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp,
 		 const struct rdt_listener *l, const struct rdt_subsys *ss)
 {
@@ -95,6 +110,10 @@ static void fill(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp,
 	memset(e, 0, sizeof(*e));
 	fill_addr(e, addr, rd_addr_is_any(addr) ? (const struct sockaddr *)&qp->local : addr);
 	e->subtype = NVME_NQN_NVME;
+	if (rdt_subsys_is_disc(ss)) {
+		e->subtype = NVME_NQN_CURR;
+		e->eflags = htole16(disc_eflags(ss->target));
+	}
 	e->treq = NVMF_TREQ_NOT_SPECIFIED | NVMF_TREQ_DISABLE_SQFLOW;
 	e->portid = htole16(l->portid);
 	memccpy(e->subnqn, ss->nqn, 0, sizeof(e->subnqn));
@@ -108,26 +127,35 @@ static void put(const struct rdt_log_out *out, uint64_t n, const struct nvmf_dis
 		rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, e, sizeof(*e));
 }
 
-/* Write the entries to @out, when there is one. Returns their number. */
-static uint64_t walk(const struct rdt_qpair *qp, const struct rdt_log_out *out)
+/* @ss on each listener, from entry @n on. Returns the next entry's number. */
+static uint64_t put_subsys(const struct rdt_qpair *qp, const struct rdt_subsys *ss, uint64_t n,
+			   const struct rdt_log_out *out)
 {
 	struct rdt_target *t = qp->reactor->target;
 	const struct rdt_listener *l;
 	struct nvmf_disc_log_entry e;
-	uint64_t n = 0;
 
-	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		if (!rdt_subsys_allows(&t->subsys[i], qp->ctrl->hostnqn))
+	pthread_mutex_lock(&t->disc.lock);
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (!shown(qp, l))
 			continue;
-		pthread_mutex_lock(&t->disc.lock);
-		TAILQ_FOREACH (l, &t->listeners, link) {
-			if (!shown(qp, l))
-				continue;
-			fill(&e, qp, l, &t->subsys[i]);
-			put(out, n++, &e);
-		}
-		pthread_mutex_unlock(&t->disc.lock);
+		fill(&e, qp, l, ss);
+		put(out, n++, &e);
 	}
+	pthread_mutex_unlock(&t->disc.lock);
+	return n;
+}
+
+/* Write the entries to @out, when there is one. Returns their number. */
+static uint64_t walk(const struct rdt_qpair *qp, const struct rdt_log_out *out)
+{
+	struct rdt_target *t = qp->reactor->target;
+	uint64_t n = put_subsys(qp, &t->disc, 0, out);
+	struct nvmf_disc_log_entry e;
+
+	for (unsigned int i = 0; i < t->subsys_count; i++)
+		if (rdt_subsys_allows(&t->subsys[i], qp->ctrl->hostnqn))
+			n = put_subsys(qp, &t->subsys[i], n, out);
 	pthread_mutex_lock(&t->disc.lock);
 	for (unsigned int i = 0; i < t->referrals_count; i++) {
 		fill_referral(&e, &t->referrals[i]);

@@ -312,18 +312,19 @@ def a_persistent_discovery_controller_is_told_of_changes(t):
         t.eq(struct.unpack_from('<I', page, 92)[0], 1 << 31, 'OAES')
         aer = want_events(h, 1 << 31)
         genctr, entries = discovery_log(h)
-        t.eq(entries, [], 'entries for a host that may use nothing')
+        here = [(3, addr, nv.DISCOVERY_NQN, str(port)) for addr, port in target.listeners]
+        t.eq(entries, here, 'for a host that may use nothing, only the discovery subsystem')
         reload(t, target, subsystem={'hosts': HOSTS[:1]}, **referral)
         t.eq(nv.expect(h.admin.wait(aer)).dw0, DISC_CHANGED, 'event')
         now, entries = discovery_log(h)
         t.eq(now, genctr + 1, 'GENCTR')
-        t.eq(entries, [(1, '192.0.2.9', nv.DISCOVERY_NQN, '8009')], 'the referral')
+        t.eq(entries, here + [(1, '192.0.2.9', nv.DISCOVERY_NQN, '8009')], 'the referral')
         aer = post_aer(h)
         reload(t, target, subsystem={'hosts': HOSTS[:2]}, **referral)
         t.eq(nv.expect(h.admin.wait(aer)).dw0, DISC_CHANGED, 'event')
         now, entries = discovery_log(h)
         t.eq(now, genctr + 2, 'GENCTR')
-        t.eq(sorted(e[0] for e in entries), [1, 2, 2], 'a referral, and the subsystem by two listeners')
+        t.eq(sorted(e[0] for e in entries), [1, 2, 2, 3, 3], 'a referral, and subsystems by two listeners')
 
 
 @test
@@ -333,7 +334,8 @@ def discovery_shows_the_address_the_host_reached(t):
     for addr in ('127.0.0.1', '127.0.0.3'):
         with nv.Host(addr, port, nv.DISCOVERY_NQN) as h:
             h.enable()
-            t.eq(discovery_log(h)[1], [(2, addr, NQN, str(port))], 'entry')
+            t.eq(discovery_log(h)[1], [(3, addr, nv.DISCOVERY_NQN, str(port)), (2, addr, NQN, str(port))],
+                 'entries')
 
 
 if __name__ == '__main__':

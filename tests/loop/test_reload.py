@@ -285,7 +285,8 @@ def subsystem(nqn, *namespaces, **keys):
 
 def discovered(t, target):
     text = t.rdinit('discover', target.uri(None, None), '-o', 'json').text
-    return sorted(entry['subnqn'] for entry in json.loads(text)['records'])
+    return sorted(entry['subnqn'] for entry in json.loads(text)['records']
+                  if entry['subnqn'] != nv.DISCOVERY_NQN)
 
 
 def has_ended(queue):

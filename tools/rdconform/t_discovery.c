@@ -115,6 +115,35 @@ static void entry_fields(struct rdc *t)
 	RDC_CHECK(t, e->tsas.rdma.cms == 1, "RDMA_CMS %u, not RDMA_IP_CM", e->tsas.rdma.cms);
 }
 
+/* A record of the discovery subsystem itself. */
+static void current(struct rdc *t)
+{
+	struct rdc_host *h = disc(t);
+	const struct nvmf_discovery_log *log;
+	bool reached = false;
+	char nqn[260], port[40];
+	uint64_t i, n, found = 0;
+
+	log = read_log(t, h, &n);
+	for (i = 0; i < n; i++) {
+		const struct nvmf_disc_log_entry *e = &log->entries[i];
+
+		if (e->subtype != NVME_NQN_CURR)
+			continue;
+		found++;
+		text(nqn, sizeof(nqn), e->subnqn, sizeof(e->subnqn));
+		text(port, sizeof(port), e->trsvcid, sizeof(e->trsvcid));
+		RDC_CHECK(t, strncmp(nqn, h->id.subnqn, sizeof(h->id.subnqn)) == 0,
+			  "record %llu names %s, Identify says %.223s", (unsigned long long)i, nqn,
+			  h->id.subnqn);
+		reached |= strcmp(port, t->cfg->uri.trsvcid) == 0;
+	}
+	if (!found)
+		rdc_not_supported(t, "no record has SUBTYPE 3");
+	RDC_CHECK(t, reached, "none of %llu records has port %s, which was reached",
+		  (unsigned long long)found, t->cfg->uri.trsvcid);
+}
+
 static void offset(struct rdc *t)
 {
 	struct rdc_host *h = disc(t);
@@ -178,6 +207,7 @@ const struct rdc_test rdc_t_disc_log[] = {
 	{"generation", DISC_LOG, "GENCTR stays while the log does", generation},
 	{"entry", DISC_LOG, "the subsystem is there, at the address that was reached", entry},
 	{"entry_fields", "RDMA 4.1", "its record is one of RDMA, complete", entry_fields},
+	{"current", DISC_LOG, "the discovery subsystem itself is there, by its own name", current},
 	{"offset", DISC_LOG, "the log can be read from a record on", offset},
 	{"short_header", DISC_LOG, "the header can be read alone", short_header},
 	{"strings", "Base 4.5", "every SUBNQN is an NQN", strings},

@@ -193,31 +193,45 @@ static void discovery_log(void)
 	c = discovery(env, T_HOST);
 	a = get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
 	CU_ASSERT_EQUAL(t_status(&a), 0);
-	CU_ASSERT_EQUAL(le64toh(log->numrec), 2);
+	CU_ASSERT_EQUAL(le64toh(log->numrec), 4);
 	CU_ASSERT_EQUAL(le16toh(log->recfmt), 0);
 	CU_ASSERT_NOT_EQUAL(log->genctr, 0);
-	CU_ASSERT_STRING_EQUAL(log->entries[0].subnqn, T_NQN);
-	CU_ASSERT_STRING_EQUAL(log->entries[0].traddr, "198.51.100.7");
-	CU_ASSERT_STRING_EQUAL(log->entries[0].trsvcid, "4420");
-	CU_ASSERT_STRING_EQUAL(log->entries[1].traddr, "192.0.2.1"); /* where the host reached us */
-	CU_ASSERT_STRING_EQUAL(log->entries[1].trsvcid, "4421");
-	CU_ASSERT_EQUAL(log->entries[1].trtype, NVMF_TRTYPE_RDMA);
-	CU_ASSERT_EQUAL(log->entries[1].adrfam, NVMF_ADDR_FAMILY_IP4);
-	CU_ASSERT_EQUAL(log->entries[1].subtype, NVME_NQN_NVME);
-	CU_ASSERT_EQUAL(le16toh(log->entries[1].cntlid), 0xffff);
-	CU_ASSERT_EQUAL(log->entries[1].tsas.rdma.prtype, NVMF_RDMA_PRTYPE_IWARP);
-	CU_ASSERT_EQUAL(log->entries[1].tsas.rdma.cms, NVMF_RDMA_CMS_RDMA_CM);
+	/* The discovery subsystem itself, then the one. */
+	for (unsigned int i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL(log->entries[i].subtype, NVME_NQN_CURR);
+		CU_ASSERT_STRING_EQUAL(log->entries[i].subnqn, NVMF_DISC_NQN);
+		/* With a wildcard, the log is not the same by each listener. */
+		CU_ASSERT_EQUAL(le16toh(log->entries[i].eflags), NVMF_DISC_EFLAGS_EPCSD);
+		CU_ASSERT_EQUAL(le16toh(log->entries[i].portid), i + 1);
+	}
+	CU_ASSERT_STRING_EQUAL(log->entries[2].subnqn, T_NQN);
+	CU_ASSERT_STRING_EQUAL(log->entries[2].traddr, "198.51.100.7");
+	CU_ASSERT_STRING_EQUAL(log->entries[2].trsvcid, "4420");
+	CU_ASSERT_STRING_EQUAL(log->entries[3].traddr, "192.0.2.1"); /* where the host reached us */
+	CU_ASSERT_STRING_EQUAL(log->entries[3].trsvcid, "4421");
+	CU_ASSERT_EQUAL(log->entries[3].trtype, NVMF_TRTYPE_RDMA);
+	CU_ASSERT_EQUAL(log->entries[3].adrfam, NVMF_ADDR_FAMILY_IP4);
+	CU_ASSERT_EQUAL(log->entries[3].subtype, NVME_NQN_NVME);
+	CU_ASSERT_EQUAL(log->entries[3].eflags, 0);
+	CU_ASSERT_EQUAL(le16toh(log->entries[3].cntlid), 0xffff);
+	CU_ASSERT_EQUAL(log->entries[3].tsas.rdma.prtype, NVMF_RDMA_PRTYPE_IWARP);
+	CU_ASSERT_EQUAL(log->entries[3].tsas.rdma.cms, NVMF_RDMA_CMS_RDMA_CM);
 	/* As nvme-cli reads it: in pieces. */
-	a = get_log(c, NVME_LOG_LID_DISCOVER, 2048 + 256, part, sizeof(part));
+	a = get_log(c, NVME_LOG_LID_DISCOVER, 4096 + 256, part, sizeof(part));
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(memcmp(part, T_NQN, sizeof(part)), 0);
-	a = get_log(c, NVME_LOG_LID_DISCOVER, 3 * 1024 + 4, part, sizeof(part));
+	a = get_log(c, NVME_LOG_LID_DISCOVER, 5 * 1024 + 4, part, sizeof(part));
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
 
 	c = discovery(env, T_HOST2);
 	a = get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
-	CU_ASSERT_EQUAL(le64toh(log->numrec), 4);
-	CU_ASSERT_STRING_EQUAL(log->entries[2].subnqn, T_NQN2);
+	CU_ASSERT_EQUAL(le64toh(log->numrec), 6);
+	CU_ASSERT_STRING_EQUAL(log->entries[4].subnqn, T_NQN2);
+	TAILQ_REMOVE(&env->t->listeners, &listeners[1], link);
+	TAILQ_REMOVE(&env->t->listeners, &listeners[2], link);
+	a = get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
+	CU_ASSERT_EQUAL(le64toh(log->numrec), 3);
+	CU_ASSERT_EQUAL(le16toh(log->entries[0].eflags), NVMF_DISC_EFLAGS_BOTH);
 	TAILQ_INIT(&env->t->listeners); /* they are not the target's to free */
 	t_env_free(env);
 }
