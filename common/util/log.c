@@ -12,11 +12,11 @@
 #define LINE_SIZE 1024
 
 struct rd_log {
+	struct rd_log_head head; /* first */
 	char *program;
 	int fd;
 	rd_log_sink_fn sink;
 	void *sink_arg;
-	uint8_t levels[RD_LOG_COMPS];
 };
 
 static const char *const level_names[RD_LOG_LEVELS] = {
@@ -57,7 +57,7 @@ int rd_log_create(const char *program, int fd, enum rd_log_level level, rd_log_s
 	log->fd = fd;
 	log->sink = sink;
 	log->sink_arg = sink_arg;
-	memset(log->levels, level, sizeof(log->levels));
+	memset(log->head.levels, level, sizeof(log->head.levels));
 	*out = log;
 	return 0;
 }
@@ -74,7 +74,7 @@ void rd_log_destroy(struct rd_log **log)
 void rd_log_set_level(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level)
 {
 	if (log)
-		log->levels[comp] = (uint8_t)level;
+		log->head.levels[comp] = (uint8_t)level;
 }
 
 static int find_name(const char *const *names, int count, const char *word, size_t len)
@@ -120,7 +120,7 @@ int rd_log_parse(struct rd_log *log, const char *spec, const char **bad)
 	const char *word = spec;
 
 	*bad = NULL;
-	memcpy(levels, log->levels, sizeof(levels));
+	memcpy(levels, log->head.levels, sizeof(levels));
 	for (;;) {
 		size_t len = strcspn(word, ",");
 
@@ -132,13 +132,8 @@ int rd_log_parse(struct rd_log *log, const char *spec, const char **bad)
 			break;
 		word += len + 1;
 	}
-	memcpy(log->levels, levels, sizeof(levels));
+	memcpy(log->head.levels, levels, sizeof(levels));
 	return 0;
-}
-
-bool rd_log_enabled(const struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level)
-{
-	return log && level <= log->levels[comp];
 }
 
 /* Names and texts come from peers too: they must not forge lines or drive a terminal. */

@@ -101,7 +101,7 @@ void rd_iw_cq_unreserve(struct rd_iw_cq *cq, uint32_t n)
 	cq->reserved -= n;
 }
 
-static void cq_wake(struct rd_iw_cq *cq)
+void rd_iw_cq_wake(struct rd_iw_cq *cq)
 {
 	uint64_t one = 1;
 
@@ -111,18 +111,6 @@ static void cq_wake(struct rd_iw_cq *cq)
 		return;
 	if (cq->base.fn)
 		rd_defer(cq->base.dev->fab->loop, &cq->notify, RD_DEFER_WORK);
-}
-
-void rd_iw_cq_push(struct rd_iw_cq *cq, const struct ibv_wc *wc)
-{
-	/* Room is reserved for all that can be posted; only posting to a dead connection goes
-	 * beyond. */
-	if (rd_wc_ring_push(&cq->ring, wc)) {
-		cq->broken = true;
-		return;
-	}
-	if (cq->armed)
-		cq_wake(cq);
 }
 
 void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num, bool keep_recvs)

@@ -190,8 +190,20 @@ int rd_iw_cq_arm(struct rd_fab_cq *base);
 int rd_iw_cq_fd(struct rd_fab_cq *base);
 int rd_iw_cq_reserve(struct rd_iw_cq *cq, uint32_t n);
 void rd_iw_cq_unreserve(struct rd_iw_cq *cq, uint32_t n);
-void rd_iw_cq_push(struct rd_iw_cq *cq, const struct ibv_wc *wc);
+void rd_iw_cq_wake(struct rd_iw_cq *cq);
 void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num, bool keep_recvs);
+
+static inline void rd_iw_cq_push(struct rd_iw_cq *cq, const struct ibv_wc *wc)
+{
+	/* Room is reserved for all that can be posted; only posting to a dead connection goes
+	 * beyond. */
+	if (rd_wc_ring_push(&cq->ring, wc)) {
+		cq->broken = true;
+		return;
+	}
+	if (cq->armed)
+		rd_iw_cq_wake(cq);
+}
 
 /* ---- receive queues: rq.c ---- */
 

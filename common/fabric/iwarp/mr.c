@@ -153,8 +153,9 @@ int rd_iw_mr_invalidate(struct rd_iw_dev *dev, uint32_t stag)
 	return 0;
 }
 
-int rd_iw_sge_iov(struct rd_iw_dev *dev, const struct ibv_sge *sge, int n, uint64_t off,
-		  uint32_t len, bool write, struct iovec *iov)
+static __attribute__((noinline)) int gather(struct rd_iw_dev *dev, const struct ibv_sge *sge, int n,
+					    uint64_t off, uint32_t len, bool write,
+					    struct iovec *iov)
 {
 	int count = 0;
 
@@ -176,4 +177,17 @@ int rd_iw_sge_iov(struct rd_iw_dev *dev, const struct ibv_sge *sge, int n, uint6
 		off = 0;
 	}
 	return len ? -EFAULT : count;
+}
+
+int rd_iw_sge_iov(struct rd_iw_dev *dev, const struct ibv_sge *sge, int n, uint64_t off,
+		  uint32_t len, bool write, struct iovec *iov)
+{
+	/* Nearly always it is all in the first entry. */
+	if (n <= 0 || !len || off >= sge->length || len > sge->length - off)
+		return gather(dev, sge, n, off, len, write, iov);
+	if (!rd_iw_mr_local_ok(dev, sge->lkey, sge->addr + off, len, write))
+		return -EFAULT;
+	iov->iov_base = (void *)(uintptr_t)(sge->addr + off);
+	iov->iov_len = len;
+	return 1;
 }

@@ -137,11 +137,25 @@ static size_t keep_terminate(struct rd_iw_rx *rx, const uint8_t *p, size_t n)
 	return n;
 }
 
+/* Returns how many of the @n bytes there was room for. */
+static size_t scatter(const struct iovec *iov, int count, const uint8_t *p, size_t n)
+{
+	size_t done = 0;
+
+	for (int i = 0; i < count && done < n; i++) {
+		size_t part = iov[i].iov_len < n - done ? iov[i].iov_len : n - done;
+
+		memcpy(iov[i].iov_base, p + done, part);
+		done += part;
+	}
+	return done;
+}
+
 /* Returns the bytes of @p used, or -1. */
 static ssize_t copy_payload(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
 	struct iovec iov[RD_IW_MAX_SGE];
-	size_t done = 0;
+	size_t done;
 	int count;
 
 	if (c->rx.h.op == RD_RDMAP_TERMINATE) {
@@ -154,12 +168,7 @@ static ssize_t copy_payload(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	count = rd_iw_fpdu_dest(c, iov);
 	if (count < 0)
 		return -1;
-	for (int i = 0; i < count && done < n; i++) {
-		size_t part = iov[i].iov_len < n - done ? iov[i].iov_len : n - done;
-
-		memcpy(iov[i].iov_base, p + done, part);
-		done += part;
-	}
+	done = scatter(iov, count, p, n);
 	payload_placed(c, iov, done);
 	return (ssize_t)done;
 }
@@ -185,6 +194,53 @@ static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	return c->state == RD_IW_OPEN ? 1 : -1;
 }
 
+/*
+ * The usual case of a batch: all of an FPDU is at @p, and needs no state between its parts. Returns
+ * the bytes used, 0 when it is for the state machine after all, or -1. When it has to wait for a
+ * RECV, that is rx->waits, its header is used.
+ */
+static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
+{
+	struct rd_iw_rx *rx = &c->rx;
+	size_t total, ulpdu;
+	struct iovec iov[RD_IW_MAX_SGE];
+	struct rd_ddp_ctrl ctrl;
+	uint32_t term;
+	int count, rc;
+
+	if (c->crc || n < sizeof(ctrl))
+		return 0;
+	memcpy(&ctrl, p, sizeof(ctrl));
+	ulpdu = RD_MPA_LEN_FIELD + rd_get_be16(ctrl.len);
+	total = ulpdu + rd_iw_pad((uint32_t)ulpdu) + RD_MPA_CRC_LEN;
+	rx->hdr_len = total <= n ? (uint8_t)rd_iw_hdr_length(&ctrl, &term) : 0;
+	if (!rx->hdr_len || (ctrl.rdmap & RD_RDMAP_OPMASK) == RD_RDMAP_TERMINATE)
+		return 0;
+	/* No FPDU is shorter, and no header but a Read Request's longer. */
+	memcpy(rx->hdr, p, sizeof(struct rd_ddp_untagged));
+	if (rx->hdr_len > sizeof(struct rd_ddp_untagged))
+		memcpy(rx->hdr, p, rx->hdr_len);
+	rd_iw_hdr_parse(rx->hdr, &rx->h);
+	rc = rd_iw_fpdu_begin(c);
+	if (rc > 0) { /* as if the header had come alone */
+		rx->have = rx->need = rx->hdr_len;
+		rx->sized = true;
+		return rx->hdr_len;
+	}
+	if (rc)
+		return -1;
+	rx->left = rx->h.plen;
+	if (rx->left) {
+		count = rd_iw_fpdu_dest(c, iov);
+		if (count < 0)
+			return -1;
+		scatter(iov, count, p + rx->hdr_len, rx->left);
+		rx->left = 0;
+	}
+	c->fab->stats.fpdus_rx++;
+	return rd_iw_fpdu_end(c) ? -1 : (ssize_t)total;
+}
+
 /* Returns 0 when all of it is used, 1 when a message waits and the rest is held back, or -1. */
 static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
@@ -196,6 +252,14 @@ static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 
 		switch (rx->state) {
 		case RD_IW_RX_HEADER:
+			rc = rx->have ? 0 : whole_fpdu(c, p, n);
+			if (rc < 0)
+				return -1;
+			used = (size_t)rc;
+			if (rx->waits)
+				return hold_back(c, p + used, n - used);
+			if (used)
+				break;
 			used = collect(rx, rx->hdr, p, n);
 			if (rx->have == rx->need)
 				rc = header_done(c);

@@ -82,6 +82,9 @@ static void copy_wr(struct rd_iw_swr *s, const struct ibv_send_wr *wr, uint32_t 
 			memcpy(to, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
 			to += wr->sg_list[i].length;
 		}
+	} else if (wr->num_sge == 1) {
+		s->num_sge = 1;
+		s->sge[0] = wr->sg_list[0];
 	} else if (wr->num_sge) {
 		s->num_sge = (int16_t)wr->num_sge;
 		memcpy(s->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));

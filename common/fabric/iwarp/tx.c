@@ -19,6 +19,7 @@
 #define TX_BYTES      1048576u /* per sendmsg: more than a socket usually takes */
 #define TX_RESP_BURST 4        /* Read Responses between two work requests, as siw */
 #define TX_MSS_AGE    256      /* transmissions until the MSS is asked for again */
+#define TX_PLAIN      32768u   /* a payload that fits any FPDU without CRC */
 #define TX_FPDU_IOV   (RD_IW_MAX_SGE + 2)
 
 /* ---- what comes next ---- */
@@ -118,41 +119,47 @@ static size_t put_read(const struct rd_iw_cursor *cur, const struct rd_iw_swr *s
 	return rd_iw_put_read_req(buf, cur->read_msn, &rd);
 }
 
+static enum rd_rdmap_op send_op(const struct rd_iw_swr *s)
+{
+	if (s->flags & IBV_SEND_SOLICITED)
+		return s->opcode == IBV_WR_SEND_WITH_INV ? RD_RDMAP_SEND_SE_INV : RD_RDMAP_SEND_SE;
+	return s->opcode == IBV_WR_SEND_WITH_INV ? RD_RDMAP_SEND_INV : RD_RDMAP_SEND;
+}
+
+/* @plen bytes of a WRITE or SEND from @cur on. */
+static size_t put_piece(const struct rd_iw_cursor *cur, const struct rd_iw_swr *s, bool last,
+			uint32_t plen, uint8_t *buf)
+{
+	if (s->opcode == IBV_WR_RDMA_WRITE)
+		return rd_iw_put_tagged(buf, RD_RDMAP_WRITE, last, s->rkey,
+					s->remote_addr + cur->off, plen);
+	return rd_iw_put_untagged(buf, send_op(s), last,
+				  s->opcode == IBV_WR_SEND_WITH_INV ? s->rkey : 0, RD_DDP_QN_SEND,
+				  cur->send_msn, cur->off, plen);
+}
+
 static int put_sq(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, struct rd_iw_fpdu *f,
 		  uint8_t *buf)
 {
 	const struct rd_iw_swr *s = rd_iw_sq_at(&c->sq, cur->sq);
-	bool solicited = s->flags & IBV_SEND_SOLICITED;
-	bool inv = s->opcode == IBV_WR_SEND_WITH_INV;
-	enum rd_rdmap_op op;
-	size_t n;
 
-	switch (s->opcode) {
-	case IBV_WR_RDMA_READ:
+	if (s->opcode == IBV_WR_RDMA_READ) {
 		if (!all_sges_ok(c, s, true))
 			return -EFAULT;
 		if (c->base.ord == 0)
 			return -EOPNOTSUPP;
 		f->last = true;
 		return (int)put_read(cur, s, buf);
-	case IBV_WR_RDMA_WRITE:
-		cut(c, f, sizeof(struct rd_ddp_tagged), s->total - cur->off);
-		n = rd_iw_put_tagged(buf, RD_RDMAP_WRITE, f->last, s->rkey,
-				     s->remote_addr + cur->off, f->plen);
-		break;
-	default:
-		op = inv ? (solicited ? RD_RDMAP_SEND_SE_INV : RD_RDMAP_SEND_INV)
-			 : (solicited ? RD_RDMAP_SEND_SE : RD_RDMAP_SEND);
-		cut(c, f, sizeof(struct rd_ddp_untagged), s->total - cur->off);
-		n = rd_iw_put_untagged(buf, op, f->last, inv ? s->rkey : 0, RD_DDP_QN_SEND,
-				       cur->send_msn, cur->off, f->plen);
-		break;
 	}
+	cut(c, f,
+	    s->opcode == IBV_WR_RDMA_WRITE ? sizeof(struct rd_ddp_tagged)
+					   : sizeof(struct rd_ddp_untagged),
+	    s->total - cur->off);
 	/* Not a piece of a message leaves whose rest cannot; one FPDU's keys are looked at anyway.
 	 */
 	if (cur->off == 0 && !f->last && !all_sges_ok(c, s, false))
 		return -EFAULT;
-	return (int)n;
+	return (int)put_piece(cur, s, f->last, f->plen, buf);
 }
 
 static int put_resp(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur,
@@ -378,6 +385,72 @@ static int frame_next(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_
 	return 1;
 }
 
+/* A work request like most: nothing else may come first, and all of it goes in one FPDU. */
+static bool plain(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur,
+		  const struct rd_iw_swr *s)
+{
+	return s->total <= TX_PLAIN && s->num_sge <= 1 && s->opcode != IBV_WR_RDMA_READ &&
+	       !(s->flags & IBV_SEND_FENCE) && cur->src == RD_IW_SRC_NONE && !cur->poke &&
+	       cur->resp == c->resp_tail && !c->crc;
+}
+
+/* frame_next() for these, without asking what was asked already. Returns 1 or -EFAULT. */
+static int frame_plain(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur,
+		       struct rd_iw_swr *s)
+{
+	struct rd_iw_fpdu *f = &b->fpdu[b->nfpdu];
+	uint8_t *start = b->arena + b->arena_used, *end = start;
+	const uint8_t *data = s->data;
+	bool sge = s->num_sge && s->total;
+
+	if (sge) {
+		data = (const uint8_t *)(uintptr_t)s->sge[0].addr;
+		if (!rd_iw_mr_local_ok(c->dev, s->sge[0].lkey, s->sge[0].addr, s->total, false))
+			return -EFAULT;
+	}
+	cur->burst = 0;
+	f->from = *cur;
+	f->from.src = f->src = RD_IW_SRC_SQ;
+	f->from.off = 0;
+	f->last = true;
+	f->plen = s->total;
+	f->arena_off = b->arena_used;
+	end += put_piece(&f->from, s, true, s->total, end);
+	f->hdr_len = (uint8_t)(end - start);
+	f->copied = 0;
+	if (s->total <= RD_IW_BATCH_COPY) {
+		f->copied = (uint8_t)s->total;
+		memcpy(end, data, s->total);
+		end += s->total;
+	} else {
+		add_arena(b, b->arena_used, f->hdr_len);
+		b->iov[b->niov].iov_base = (void *)(uintptr_t)data;
+		b->iov[b->niov++].iov_len = s->total;
+		b->arena_used += f->hdr_len;
+		start = end;
+	}
+	f->trail_len = (uint8_t)(rd_iw_pad(f->hdr_len + s->total) + RD_MPA_CRC_LEN);
+	memset(end, 0, sizeof(uint64_t));
+	end += f->trail_len;
+	add_arena(b, b->arena_used, (uint32_t)(end - start));
+	b->arena_used += (uint32_t)(end - start);
+	b->bytes += f->hdr_len + s->total + f->trail_len;
+	b->nfpdu++;
+	cur->send_msn += s->opcode != IBV_WR_RDMA_WRITE;
+	cur->sq++;
+	cur->off = 0;
+	return 1;
+}
+
+static int frame_some(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
+{
+	struct rd_iw_swr *s = rd_iw_sq_at(&c->sq, cur->sq);
+
+	if (cur->sq != c->sq.tail && !c->tx.hold && plain(c, cur, s))
+		return frame_plain(c, b, cur, s);
+	return frame_next(c, b, cur);
+}
+
 /* Frame as much as one sendmsg takes. Returns 0, or the error the next FPDU met. */
 static int fill(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
 {
@@ -399,7 +472,7 @@ static int fill(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor
 			return rc;
 	}
 	while (b->nfpdu < max && b->niov + TX_FPDU_IOV <= RD_IW_BATCH_IOV && b->bytes < TX_BYTES) {
-		rc = frame_next(c, b, cur);
+		rc = frame_some(c, b, cur);
 		if (rc <= 0)
 			return rc;
 	}
@@ -445,6 +518,12 @@ static bool settle(struct rd_iw_conn *c, const struct rd_iw_batch *b,
 	size_t skipped = c->tx.part_sent;
 
 	c->tx.part_sent = 0;
+	if (sent == b->bytes) {
+		for (uint32_t i = 0; i < b->nfpdu; i++)
+			fpdu_sent(c, &b->fpdu[i]);
+		c->tx.cur = *end;
+		return true;
+	}
 	for (uint32_t i = 0; i < b->nfpdu; i++) {
 		const struct rd_iw_fpdu *f = &b->fpdu[i];
 		size_t len = (size_t)f->hdr_len + f->plen + f->trail_len - skipped;
