@@ -172,6 +172,8 @@ struct rdt_target_config {
 	uint32_t sgl_descriptors;    /* keyed descriptors of a command, 1..64; default 16 */
 	uint32_t engine_depth;       /* I/Os in the kernel per reactor; default 256 */
 	const char *state_dir;       /* what outlives the daemon, or NULL */
+	uint32_t state_times;        /* one I/O command of so many is timed; 0: none; default 64 */
+	bool state_times_at_exit;    /* log the times at the end */
 
 	/* filled by rdt_config_load() */
 	uint32_t max_data_bytes;

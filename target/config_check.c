@@ -19,6 +19,7 @@
 
 #define REACTORS_MAX     64
 #define IO_QUEUES_MAX    1024
+#define STATE_TIMES_MAX  1000000
 #define ENGINE_DEPTH_MAX 4096
 #define MDTS_MIN         (UINT64_C(4) << 10)
 /* A keyed SGL can describe just below 16 MiB. */
@@ -212,6 +213,7 @@ static int check_target(struct rdt_config_load *load, const struct rdt_key *root
 	check_u32(load, &key, "sgl_descriptors", &t->sgl_descriptors, 1, RDT_MSDBD_MAX,
 		  RDT_MSDBD_DEFAULT);
 	check_u32(load, &key, "engine_depth", &t->engine_depth, 1, ENGINE_DEPTH_MAX, 256);
+	check_u32(load, &key, "state_times", &t->state_times, 0, STATE_TIMES_MAX, 64);
 	check_congestion(load, &key, t->congestion);
 	check_state_dir(load, &key, t->state_dir);
 	if (duration_key(load, &key, "spin", &t->spin, "20us", SPIN_MAX_NS, "1s", &t->spin_ns) ||

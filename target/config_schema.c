@@ -61,6 +61,8 @@ static const cyaml_schema_field_t target_fields[] = {
 	CYAML_FIELD_UINT("engine_depth", OPT, struct rdt_target_config, engine_depth),
 	CYAML_FIELD_STRING_PTR("state_dir", OPT, struct rdt_target_config, state_dir, 0,
 			       CYAML_UNLIMITED),
+	CYAML_FIELD_UINT("state_times", OPT, struct rdt_target_config, state_times),
+	CYAML_FIELD_BOOL("state_times_at_exit", OPT, struct rdt_target_config, state_times_at_exit),
 	CYAML_FIELD_END,
 };
 

@@ -38,6 +38,7 @@
 #include "qos.h"
 #include "reservation.h"
 #include "state.h"
+#include "state_time.h"
 #include "transport.h"
 
 #define RDT_CONNECT_TIMEOUT (10 * RD_NSEC_PER_SEC)   /* from accept to a finished Connect */
@@ -133,6 +134,7 @@ struct rdt_reactor {
 	TAILQ_HEAD(, rdt_qpair) qpairs;
 	unsigned int qpairs_count;
 	unsigned int limited; /* requests that wait for a limit */
+	struct rdt_timing timing;
 	bool draining;
 	bool drained_sent;
 	struct rd_msg drain_msg;   /* main -> reactor: finish what runs, close */
@@ -542,6 +544,7 @@ struct rdt_req {
 	bool dropped;    /* no answer is due: reset, or the connection is gone */
 	bool in_bio;     /* EXECUTING in the backend */
 	bool invalidate; /* the host asked for remote invalidation of rkey */
+	bool timed;      /* for the times in each state */
 	uint8_t descs;   /* keyed descriptors in rdt_req_sgl(); 0: one, and raddr and rkey say it */
 	struct rdt_qpair *qp;
 	struct rdt_capsule *cap; /* held until its in-capsule data has been used */
@@ -576,6 +579,7 @@ struct rdt_req {
 	struct rdt_req *mate; /* the other half of a fused pair */
 	struct rdt_abort *aborter;
 	struct rdt_abort abort; /* of an Abort command */
+	uint64_t began, since;  /* timed: when it became NEW, and what it is now */
 };
 
 struct rdt_qpair {
@@ -653,6 +657,7 @@ struct rdt_target {
 	unsigned int reactors_left;
 	void (*drained)(struct rdt_target *target);
 	unsigned int status_left;
+	struct rdt_timing_query *status_times;
 };
 
 /* target.c */
@@ -662,6 +667,7 @@ int rdt_target_start(struct rdt_target *target); /* reactor threads, then listen
 void rdt_target_drain(struct rdt_target *target, void (*drained)(struct rdt_target *target));
 void rdt_target_abandon(struct rdt_target *target); /* after drain: do not wait for I/O */
 void rdt_target_status(struct rdt_target *target);
+void rdt_target_status_part(struct rdt_target *target); /* one of its answers was logged */
 void rdt_target_totals(const struct rdt_target *target, uint64_t *reads, uint64_t *writes);
 void rdt_target_destroy(struct rdt_target **target);
 

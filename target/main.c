@@ -322,6 +322,8 @@ static int serve(struct app *app)
 		rd_notice(app->log, RD_LOG_MAIN,
 			  "stopped: %" PRIu64 " reads and %" PRIu64 " writes served%s", reads,
 			  writes, app->abandoned ? "; some commands were left unanswered" : "");
+		if (app->cfg->target.state_times_at_exit)
+			rdt_timing_log_drained(app->target);
 	}
 	if (err)
 		rd_err(app->log, RD_LOG_MAIN, "not serving: %s", strerror(-err));

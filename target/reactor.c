@@ -72,8 +72,7 @@ static void status_report(struct rd_msg *msg)
 		(unsigned long long)s->slab_used, (unsigned long long)s->reserve_used,
 		(unsigned long long)s->scratch_used, s->mrs, s->capsules,
 		(unsigned long long)s->reads, (unsigned long long)s->writes);
-	if (--t->status_left == 0)
-		rd_notice(t->log, RD_LOG_MAIN, "status: end");
+	rdt_target_status_part(t);
 }
 
 static void status_collect(struct rd_msg *msg)
@@ -175,7 +174,8 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 		return -ENOMEM;
 	for (unsigned int i = 0; i <= target->subsys_max; i++)
 		memset(&r->counters[i], 0, sizeof(r->counters[i]));
-	return init_buffers(r);
+	err = rdt_timing_init(r, target->cfg->target.state_times);
+	return err ? err : init_buffers(r);
 }
 
 static void needed_engines(const struct rdt_target *t, struct rdt_engines_opts *opts)
@@ -305,6 +305,7 @@ void rdt_reactor_fini(struct rdt_reactor *r)
 	if (r->slab)
 		munmap(r->slab, r->map_len);
 	rdt_view_fini(r);
+	rdt_timing_fini(r);
 	free(r->counters);
 	rd_loop_destroy(&r->loop);
 }

@@ -90,6 +90,8 @@ static void check_target(struct rdt_reload *rl, const struct rdt_target_config *
 		{"drain_timeout", now->drain_timeout_ns, next->drain_timeout_ns},
 		{"sgl_descriptors", now->sgl_descriptors, next->sgl_descriptors},
 		{"engine_depth", now->engine_depth, next->engine_depth},
+		{"state_times", now->state_times, next->state_times},
+		{"state_times_at_exit", now->state_times_at_exit, next->state_times_at_exit},
 	};
 
 	for (unsigned int i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)

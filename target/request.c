@@ -33,6 +33,8 @@ void rdt_req_set_state(struct rdt_req *req, enum rdt_req_state state)
 {
 	rd_trace(req->qp->log, RD_LOG_QPAIR, "qid %u cid %#x: %s -> %s", req->qp->qid,
 		 rdt_sqe_cid(req), rdt_req_state_name(req->state), rdt_req_state_name(state));
+	if (__builtin_expect(req->timed, 0))
+		rdt_timing_leave(req);
 	req->state = (uint8_t)state;
 }
 
@@ -437,6 +439,9 @@ void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap)
 	if (qp->ctrl)
 		rdt_keep_alive_traffic(qp->ctrl);
 	rdt_req_set_state(req, RDT_REQ_NEW);
+	/* An AER would wait for hours: the times are of I/O commands, after Connect. */
+	if (!qp->admin && qp->ctrl && --qp->reactor->timing.left == 0)
+		rdt_timing_begin(req);
 	rdt_req_process(req);
 }
 

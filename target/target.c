@@ -11,6 +11,8 @@ static uint64_t clock_now(const struct rdt_target *t)
 	return rd_loop_now_raw(t->loop);
 }
 
+static void status_times(struct rdt_timing_query *query);
+
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
 		      const struct rd_clock *clock, struct rdt_target **out)
 {
@@ -31,8 +33,10 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->reactors = calloc(cfg->target.reactors, sizeof(*t->reactors));
 	TAILQ_INIT(&t->listeners);
 	TAILQ_INIT(&t->old_listeners);
-	if (!t->subsys || !t->reactors)
+	t->status_times = rdt_timing_query_new(t);
+	if (!t->subsys || !t->reactors || !t->status_times)
 		goto err_destroy;
+	t->status_times->done = status_times;
 	if (cfg->target.state_dir) {
 		err = rdt_state_open(cfg->target.state_dir, log, loop, &t->state);
 		if (err)
@@ -108,6 +112,18 @@ static void status_subsys(struct rdt_target *t, struct rdt_subsys *ss)
 		  ctrls, atomic_load(&ss->ns_count));
 }
 
+void rdt_target_status_part(struct rdt_target *t)
+{
+	if (--t->status_left == 0)
+		rd_notice(t->log, RD_LOG_MAIN, "status: end");
+}
+
+static void status_times(struct rdt_timing_query *query)
+{
+	rdt_timing_log(query->sum, query->target->log);
+	rdt_target_status_part(query->target);
+}
+
 /* One line for each thing, the last one "status: end". Reactors answer by message. */
 void rdt_target_status(struct rdt_target *t)
 {
@@ -116,7 +132,8 @@ void rdt_target_status(struct rdt_target *t)
 	status_subsys(t, &t->disc);
 	for (unsigned int i = 0; i < t->subsys_count; i++)
 		status_subsys(t, &t->subsys[i]);
-	t->status_left = t->reactors_count;
+	t->status_left = t->reactors_count + 1;
+	rdt_timing_ask(t->status_times);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_ask_status(&t->reactors[i]);
 }
@@ -152,6 +169,7 @@ void rdt_target_destroy(struct rdt_target **target)
 		rdt_subsys_fini(&t->subsys[i]);
 	rdt_subsys_fini(&t->disc);
 	rdt_state_close(&t->state);
+	rdt_timing_query_free(&t->status_times);
 	free(t->referrals);
 	free(t->reactors);
 	free(t->subsys);

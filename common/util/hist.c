@@ -5,6 +5,8 @@ void rd_hist_merge(struct rd_hist *h, const struct rd_hist *from)
 {
 	unsigned int i;
 
+	if (!from->count)
+		return;
 	h->count += from->count;
 	h->sum += from->sum;
 	h->sum2 += from->sum2;

@@ -27,6 +27,7 @@ extern const struct t_case t_io_commands_cases[];
 extern const struct t_case t_fused_cases[];
 extern const struct t_case t_sgl_list_cases[];
 extern const struct t_case t_flow_cases[];
+extern const struct t_case t_state_time_cases[];
 extern const struct t_case t_teardown_cases[];
 extern const struct t_case t_rdma_cases[];
 extern const struct t_case t_events_cases[];

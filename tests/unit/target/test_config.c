@@ -444,6 +444,8 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL(a->target.io_queues, 128);
 	CU_ASSERT_EQUAL(a->target.engine_depth, 256);
 	CU_ASSERT_EQUAL(a->target.sgl_descriptors, 16);
+	CU_ASSERT_EQUAL(a->target.state_times, 64);
+	CU_ASSERT_FALSE(a->target.state_times_at_exit);
 	CU_ASSERT_EQUAL(a->target.max_data_bytes, 1 << 20);
 	CU_ASSERT_EQUAL(a->target.in_capsule_bytes, 8192);
 	CU_ASSERT_EQUAL(a->target.buffer_bytes, 32 << 20);
@@ -481,7 +483,7 @@ static void loads_every_key(void)
 		"  max_data_size: 256k\n  in_capsule_size: 0\n  buffer_memory: 1M\n"
 		"  capsule_memory: 2M\n"
 		"  spin: 0\n  congestion: cubic\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
-		"  sgl_descriptors: 4\n"
+		"  sgl_descriptors: 4\n  state_times: 0\n  state_times_at_exit: yes\n"
 		"listeners:\n"
 		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes}\n"
 		"  - {address: 0.0.0.0, port: 0, send_with_inv: false}\n"
@@ -515,6 +517,8 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->target.spin_ns, 0);
 	CU_ASSERT_STRING_EQUAL(c->target.congestion, "cubic");
 	CU_ASSERT_EQUAL(c->target.sgl_descriptors, 4);
+	CU_ASSERT_EQUAL(c->target.state_times, 0);
+	CU_ASSERT_TRUE(c->target.state_times_at_exit);
 	CU_ASSERT_EQUAL(c->target.drain_timeout_ns, UINT64_C(1500000000));
 	CU_ASSERT_EQUAL_FATAL(c->listeners_count, 3);
 	CU_ASSERT_EQUAL(c->listeners[0].port, 0);

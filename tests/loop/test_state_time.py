@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How long commands stay in each state: what SIGUSR1 tells, and what the end does where it is asked for."""
+
+import re
+import signal
+import sys
+
+from t_loop import each, main, scaled, test
+
+COUNT = scaled(600, 60)
+
+
+def serve(t, every=None, at_exit=False, reactors=1, subsystem=None, **keys):
+    keys = {'backend': 'null', 'size': '64MiB', **keys}
+    settings = {'reactors': reactors, 'state_times_at_exit': at_exit}
+    if every is not None:
+        settings['state_times'] = every
+    return t.target([t.namespace(**keys)], target=settings, subsystem=subsystem)
+
+
+def bench(t, target, count, *args):
+    t.rdinit('bench', target.uri(), '--io-count', str(count), '--dataloss', *args)
+
+
+def parse(text):
+    rows = {}
+    for line in text.splitlines():
+        found = re.search(r'status: state=(\S+) +count=(\d+) +mean_us=([\d.]+) +p50_us=([\d.]+) +'
+                          r'p99_us=([\d.]+) +max_us=([\d.]+)$', line)
+        if found:
+            rows[found[1]] = dict(zip(('count', 'mean', 'p50', 'p99', 'max'),
+                                      (int(found[2]), *map(float, found.groups()[2:]))))
+    return rows
+
+
+def times(target):
+    since = target.mark()
+    target.signal(signal.SIGUSR1)
+    target.expect(r'status: end$', since=since)
+    return parse(target.text(since))
+
+
+def consistent(t, rows):
+    total = rows.pop('total')
+    for name, row in rows.items():
+        t.ok(row['p50'] <= row['p99'] <= row['max'] and row['mean'] <= row['max'], f'{name}: {row}')
+        t.ok(row['count'] <= total['count'], f'{name}: more commands than there were: {row}')
+    parts = sum(row['count'] * row['mean'] for row in rows.values())
+    # Each mean is rounded to a tenth.
+    t.ok(abs(parts - total['count'] * total['mean']) <= 0.06 * total['count'] * (len(rows) + 1),
+         f'the states come to {parts} us, the whole way to {total["count"] * total["mean"]} us')
+
+
+@each(('one reactor', 1, 1), ('two reactors', 2, 4))
+def reads_go_through_their_states(t, reactors, queues):
+    target = serve(t, 1, reactors=reactors)
+    t.eq(times(target), {}, 'times before the first command')
+    bench(t, target, COUNT, '--queues', str(queues))
+    rows = times(target)
+    for name in ('new', 'need-buffer', 'ready', 'executing', 'executed', 'responding', 'done', 'total'):
+        t.eq(rows[name]['count'], COUNT, f'commands that were {name}')
+    t.eq(sorted(set(rows) & {'free', 'fused', 'limited', 'fetch', 'fetching'}), [], 'other states')
+    consistent(t, rows)
+
+
+@test
+def large_writes_fetch_their_data(t):
+    target = serve(t, 1)
+    bench(t, target, COUNT, '--rw', 'write', '-b', '64k')
+    rows = times(target)
+    t.eq((rows['fetching']['count'], rows['fetch']['count']), (COUNT, COUNT), 'commands that fetched')
+    consistent(t, rows)
+
+
+@test
+def slow_storage_is_seen_where_it_is(t):
+    target = serve(t, 1, layers=[{'type': 'delay', 'read': '20ms'}])
+    bench(t, target, 40, '--depth', '8')
+    rows = times(target)
+    t.ok(rows['executing']['p50'] >= 20000, f'20 ms in the backend: {rows}')
+    t.ok(rows['total']['p50'] >= 20000, f'20 ms in the backend: {rows}')
+    consistent(t, rows)
+
+
+@test
+def waiting_for_a_limit_is_seen_where_it_is(t):
+    target = serve(t, 1, qos={'iops': 200})
+    bench(t, target, 40, '--depth', '16')
+    rows = times(target)
+    # The last of 16 in flight waits for its 15 predecessors; up to 50 ms of turns may have been saved up.
+    t.ok(rows['limited']['max'] >= 20000, f'a limit of 200 per second: {rows}')
+    consistent(t, rows)
+
+
+@test
+def one_of_64_is_timed_unless_told_otherwise(t):
+    target = serve(t)
+    bench(t, target, 6400)
+    count = times(target)['total']['count']
+    t.ok(70 <= count <= 130, f'{count} of 6400 commands were timed')
+
+
+@test
+def nothing_is_timed_when_it_is_off(t):
+    target = serve(t, 0, at_exit=True)
+    bench(t, target, COUNT)
+    t.eq(times(target), {}, 'times')
+    since = target.mark()
+    target.stop()
+    t.eq(parse(target.text(since)), {}, 'times at the end')
+
+
+@each(('when asked for', True), ('not otherwise', False))
+def the_end_tells_the_times(t, asked):
+    target = serve(t, 1, at_exit=asked, reactors=2)
+    bench(t, target, COUNT, '--queues', '3')
+    since = target.mark()
+    target.stop()
+    rows = parse(target.text(since))
+    t.eq(rows.get('total', {}).get('count'), COUNT if asked else None, 'commands at the end')
+    if asked:
+        consistent(t, rows)
+
+
+@test
+def many_questions_at_once_have_one_answer_each_time(t):
+    """They come while commands run, and while the last question is on its way."""
+    target = serve(t, 1, reactors=2)
+    since = target.mark()
+    for _ in range(20):
+        target.signal(signal.SIGUSR1)
+        bench(t, target, 20, '--queues', '2')
+    t.eq(times(target)['total']['count'], 400, 'commands')
+    t.ok('status: end' in target.text(since), 'no answer')
+
+
+if __name__ == '__main__':
+    sys.exit(main())

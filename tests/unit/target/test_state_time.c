@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The times that commands spend in each state, by a clock of the test's own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "t_target.h"
+
+#define US RD_NSEC_PER_USEC
+
+static void time_every(struct t_env *env, uint32_t every)
+{
+	for (unsigned int i = 0; i < env->t->reactors_count; i++) {
+		rdt_timing_fini(&env->t->reactors[i]);
+		CU_ASSERT_EQUAL_FATAL(rdt_timing_init(&env->t->reactors[i], every), 0);
+	}
+}
+
+static void answered(struct rdt_timing_query *query)
+{
+	*(bool *)query->arg = true;
+}
+
+/* Asks as SIGUSR1 does; to be freed. */
+static struct rdt_timing_query *ask(struct t_env *env)
+{
+	struct rdt_timing_query *query = rdt_timing_query_new(env->t);
+	bool done = false;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(query);
+	query->done = answered;
+	query->arg = &done;
+	rdt_timing_ask(query);
+	t_turn(env);
+	CU_ASSERT_TRUE(done);
+	return query;
+}
+
+/* One command was in @state, and for @ns. */
+static void was_in(const struct rdt_timing_query *query, unsigned int state, uint64_t ns)
+{
+	const struct rd_hist *h = rdt_timing_hist(query->sum, state);
+
+	CU_ASSERT_EQUAL(h->count, 1);
+	CU_ASSERT_EQUAL(h->sum, ns);
+}
+
+static void never_in(const struct rdt_timing_query *query, unsigned int state)
+{
+	CU_ASSERT_EQUAL(rdt_timing_hist(query->sum, state)->count, 0);
+}
+
+static void a_write_is_timed_in_each_state(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_timing_query *query;
+	static uint8_t buf[T_MDTS];
+	struct nvme_sqe sqe;
+
+	time_every(p.env, 1);
+	p.env->disk[0].hold = true;
+	p.io->hold_fetch = p.io->hold_respond = true;
+	t_rw_sqe(p.io, &sqe, true, 0, 32, buf);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	t_advance(p.env, 10 * US);
+	p.io->hold_fetch = false;
+	t_turn(p.env);
+	t_advance(p.env, 20 * US);
+	t_disk_finish(&p.env->disk[0], 0, 0);
+	t_turn(p.env);
+	t_advance(p.env, 30 * US);
+	query = ask(p.env);
+	never_in(query, RDT_REQ_RESPONDING); /* it still is */
+	rdt_timing_query_free(&query);
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	query = ask(p.env);
+	was_in(query, RDT_REQ_NEW, 0);
+	was_in(query, RDT_REQ_NEED_BUFFER, 0);
+	was_in(query, RDT_REQ_FETCH, 0);
+	was_in(query, RDT_REQ_FETCHING, 10 * US);
+	was_in(query, RDT_REQ_READY, 0);
+	was_in(query, RDT_REQ_EXECUTING, 20 * US);
+	was_in(query, RDT_REQ_EXECUTED, 0);
+	was_in(query, RDT_REQ_RESPONDING, 30 * US);
+	was_in(query, RDT_REQ_DONE, 0);
+	was_in(query, RDT_REQ_STATES, 60 * US);
+	never_in(query, RDT_REQ_FREE);
+	never_in(query, RDT_REQ_LIMITED);
+	never_in(query, RDT_REQ_FUSED);
+	rdt_timing_query_free(&query);
+	t_pair_free(&p);
+}
+
+static void waiting_for_a_buffer_is_seen(void)
+{
+	struct t_pair p = t_pair_new();
+	static uint8_t buf[T_MDTS];
+	struct rdt_timing_query *query;
+	const struct rd_hist *h;
+	struct nvme_sqe sqe;
+
+	time_every(p.env, 1);
+	p.env->disk[0].hold = true;
+	for (unsigned int i = 0; i < 5; i++) { /* one more than the slab holds */
+		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	t_turn(p.env);
+	t_advance(p.env, 70 * US);
+	p.env->disk[0].hold = false;
+	while (p.env->disk[0].held_count)
+		t_disk_finish(&p.env->disk[0], 0, 0);
+	t_turn(p.env);
+	query = ask(p.env);
+	h = rdt_timing_hist(query->sum, RDT_REQ_NEED_BUFFER);
+	CU_ASSERT_EQUAL(h->count, 5);
+	CU_ASSERT_EQUAL(h->sum, 70 * US);
+	CU_ASSERT_EQUAL(h->max, 70 * US);
+	rdt_timing_query_free(&query);
+	t_pair_free(&p);
+}
+
+/* Of @every commands one on average, and not in step with them. */
+static void some_commands_are_timed(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_timing_query *query;
+	unsigned int together = 0;
+	uint64_t last = 0, count;
+	struct nvme_sqe sqe;
+	uint8_t buf[512];
+
+	time_every(p.env, 8);
+	for (unsigned int i = 0; i < 4000; i++) {
+		t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
+		t_exec(p.io, &sqe);
+		if (i % 8 != 7)
+			continue;
+		query = ask(p.env);
+		count = rdt_timing_hist(query->sum, RDT_REQ_STATES)->count;
+		together += count - last != 1;
+		last = count;
+		rdt_timing_query_free(&query);
+	}
+	CU_ASSERT_TRUE(last > 450 && last < 550);
+	CU_ASSERT_TRUE(together > 100); /* in step, each eight would have one */
+	t_pair_free(&p);
+}
+
+static void nothing_is_timed_when_it_is_off(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_timing_query *query;
+	struct nvme_sqe sqe;
+	uint8_t buf[512];
+
+	time_every(p.env, 0);
+	CU_ASSERT_PTR_NULL(p.env->t->reactors[1].timing.times);
+	for (unsigned int i = 0; i < 10; i++) {
+		p.env->t->reactors[1].timing.left = 1 + i % 2; /* as after 2^32 commands */
+		t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
+		t_exec(p.io, &sqe);
+	}
+	query = ask(p.env);
+	never_in(query, RDT_REQ_STATES);
+	rdt_timing_query_free(&query);
+	t_pair_free(&p);
+}
+
+static void admin_commands_are_not_timed(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_timing_query *query;
+
+	time_every(p.env, 1);
+	t_get_property(p.admin, 0, true);
+	query = ask(p.env);
+	never_in(query, RDT_REQ_STATES);
+	rdt_timing_query_free(&query);
+	t_pair_free(&p);
+}
+
+static void reactors_are_added_up(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = t_conn_new(p.env, 0, 2, 16);
+	struct rdt_timing_query *query;
+	struct nvme_sqe sqe;
+	uint8_t buf[512];
+
+	t_connect(other, p.cntlid);
+	time_every(p.env, 1);
+	for (unsigned int i = 0; i < 7; i++) {
+		t_rw_sqe(i < 3 ? p.io : other, &sqe, false, 0, 1, buf);
+		t_exec(i < 3 ? p.io : other, &sqe);
+	}
+	query = ask(p.env);
+	CU_ASSERT_EQUAL(rdt_timing_hist(query->sum, RDT_REQ_STATES)->count, 7);
+	rdt_timing_ask(query); /* again: it begins from nothing */
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(rdt_timing_hist(query->sum, RDT_REQ_STATES)->count, 7);
+	rdt_timing_query_free(&query);
+	t_pair_free(&p);
+}
+
+/* Without an answer: it is not RESPONDING. */
+static void a_lost_connection_ends_what_is_timed(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_timing_query *query;
+	static uint8_t buf[512];
+	struct nvme_sqe sqe;
+
+	time_every(p.env, 1);
+	p.env->disk[0].hold = true;
+	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	t_conn_cut(p.io);
+	t_turn(p.env);
+	t_advance(p.env, 5 * US);
+	t_disk_finish(&p.env->disk[0], 0, 0);
+	t_turn(p.env);
+	query = ask(p.env);
+	was_in(query, RDT_REQ_EXECUTING, 5 * US);
+	was_in(query, RDT_REQ_STATES, 5 * US);
+	never_in(query, RDT_REQ_RESPONDING);
+	rdt_timing_query_free(&query);
+	p.io = NULL;
+	t_pair_free(&p);
+}
+
+const struct t_case t_state_time_cases[] = {
+	{"a write is timed in each state", a_write_is_timed_in_each_state},
+	{"waiting for a buffer is seen", waiting_for_a_buffer_is_seen},
+	{"some commands are timed", some_commands_are_timed},
+	{"nothing is timed when it is off", nothing_is_timed_when_it_is_off},
+	{"admin commands are not timed", admin_commands_are_not_timed},
+	{"reactors are added up", reactors_are_added_up},
+	{"a lost connection ends what is timed", a_lost_connection_ends_what_is_timed},
+	{NULL, NULL},
+};
