@@ -138,7 +138,8 @@ static void on_done(void *user, const struct rdinit_completion *c)
 		io_failed(s, c);
 		return;
 	}
-	if (!t->now)
+	/* One that was sent in this batch and is back already began a new one. */
+	if (!t->now || t->now == s->start)
 		t->now = cli_now_ns();
 	rd_hist_add(t->hist[s->write], t->now - s->start);
 	if (q->left)
