@@ -75,13 +75,30 @@ enum rdt_pool_id {
 
 TAILQ_HEAD(rdt_req_list, rdt_req);
 
+/* Who holds buffers of a pool, and waits for them. */
+struct rdt_account {
+	size_t held;
+	struct rdt_req_list waiting;   /* without a buffer, in order; only the head advances */
+	TAILQ_ENTRY(rdt_account) link; /* pool->turns, while somebody waits */
+};
+
 struct rdt_pool {
 	struct rdt_reactor *reactor;
 	struct rd_buddy *buddy;
 	size_t piece; /* SCRATCH: the size of every buffer; else 0, and req->pool_len counts */
-	struct rdt_req_list
-		waiting; /* requests without a buffer, in order; only the head advances */
+	TAILQ_HEAD(, rdt_account) turns;
+	unsigned int waiting;      /* requests */
+	bool tight;                /* one that may have a block finds none: nobody overtakes it */
+	struct rdt_account common; /* SCRATCH: of all hosts, and without a limit */
 	struct rd_defer serve;
+};
+
+/* A host on one reactor. */
+struct rdt_share {
+	TAILQ_ENTRY(rdt_share) link;
+	unsigned int qpairs;
+	struct rdt_account accounts[RDT_POOL_SCRATCH]; /* of the pools before it */
+	char hostnqn[NVMF_NQN_MAX + 1];
 };
 
 /* ---- reactors ---- */
@@ -123,6 +140,8 @@ struct rdt_reactor {
 	size_t slab_len;
 	size_t map_len;
 	struct rdt_pool pools[RDT_POOLS];
+	TAILQ_HEAD(, rdt_share) shares; /* of connected hosts */
+	struct rdt_share strangers;     /* before Connect; all together */
 	struct rdt_engines *engines;
 	struct rdt_ns_view *views;     /* [RDT_NS_SLOTS], by ns->slot */
 	struct rdt_ns_key *ns_keys;    /* [RDT_NS_SLOTS], the first ns_count in order */
@@ -456,7 +475,8 @@ enum rdt_req_state {
 	RDT_REQ_FUSED,   /* first half: waits for the second -> NEED_BUFFER or READY. Second half:
 			  * waits for the first one's buffer -> FETCH or READY */
 	RDT_REQ_LIMITED, /* on a lane of a limit, unless it is its turn -> NEED_BUFFER or READY */
-	RDT_REQ_NEED_BUFFER, /* on pool->waiting, unless a buffer is there at once -> FETCH or READY
+	RDT_REQ_NEED_BUFFER, /* in an account's queue, unless a buffer is there at once -> FETCH or
+			      * READY
 			      */
 	RDT_REQ_FETCH,       /* has a buffer that the host's data must fill -> FETCHING */
 	RDT_REQ_FETCHING,    /* the transport's. rdt_req_fetched() -> READY, or EXECUTED on error */
@@ -540,7 +560,7 @@ struct rdt_req {
 	uint16_t index;  /* in qp->reqs */
 	uint8_t state;   /* enum rdt_req_state */
 	uint8_t dir;     /* enum rdt_dir */
-	bool waiting;    /* on pool->waiting */
+	bool waiting;    /* for a buffer, in an account */
 	bool dropped;    /* no answer is due: reset, or the connection is gone */
 	bool in_bio;     /* EXECUTING in the backend */
 	bool invalidate; /* the host asked for remote invalidation of rkey */
@@ -562,9 +582,10 @@ struct rdt_req {
 	uint32_t data_len;
 	void *buf;
 	struct rdt_pool *pool; /* of pool_buf */
-	void *pool_buf;        /* given back in the end; NULL for in-capsule data. buf is in it */
+	struct rdt_account *payer;
+	void *pool_buf; /* given back in the end; NULL for in-capsule data. buf is in it */
 	uint32_t pool_len;
-	TAILQ_ENTRY(rdt_req) link; /* qp->free, pool->waiting or the transport's fetch queue */
+	TAILQ_ENTRY(rdt_req) link; /* qp->free, account->waiting or the transport's fetch queue */
 
 	struct rdt_ns *ns;         /* held from rdt_ns_take() until the request is finished */
 	bool ns_gone;              /* @ns was removed meanwhile */
@@ -598,6 +619,7 @@ struct rdt_qpair {
 	struct rd_log *log;
 	TAILQ_ENTRY(rdt_qpair) link;
 	struct rdt_ctrl *ctrl;         /* with a reference; NULL before Connect */
+	struct rdt_share *share;       /* its host's */
 	struct rdt_listener *listener; /* NULL in tests */
 	struct sockaddr_storage local;
 	struct sockaddr_storage remote;
@@ -685,8 +707,12 @@ void rdt_reactor_ask_status(struct rdt_reactor *r);
 int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, void *base, size_t len, size_t max);
 void rdt_pool_fini(struct rdt_pool *pool);
 void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req); /* NULL: it waits now */
-void rdt_pool_put(struct rdt_pool *pool, void *buf, size_t len);
+/* @payer: req->payer; NULL for a pool of pieces. */
+void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, size_t len);
 void rdt_pool_unwait(struct rdt_pool *pool, struct rdt_req *req);
+void rdt_shares_init(struct rdt_reactor *r);
+void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn);
+void rdt_share_leave(struct rdt_qpair *qp);
 
 /* subsys.c */
 int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,

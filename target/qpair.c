@@ -139,6 +139,7 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->reactor = r;
 	qp->log = r->log;
 	qp->ops = ops;
+	qp->share = &r->strangers;
 	qp->admin = cm_qid == 0;
 	qp->cm_qid = cm_qid;
 	qp->qid = cm_qid;
@@ -166,6 +167,7 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 		return;
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	rd_defer_cancel(qp->reactor->loop, &qp->check);
+	rdt_share_leave(qp);
 	free(qp->sgl_lists);
 	qp->sgl_lists = NULL;
 	free(qp->reqs);
@@ -194,6 +196,7 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 	qp->sqflow_off = sqflow_off;
 	if (qp->state != RDT_QP_NEW)
 		return; /* closing already: the reference is given back on the way down */
+	rdt_share_join(qp, ctrl->hostnqn);
 	set_state(qp, RDT_QP_LIVE);
 	rd_info(qp->log, RD_LOG_QPAIR, "%s qid %u cntlid %u: connected from %s, %u entries",
 		ctrl->subsys->nqn, qid, ctrl->cntlid,

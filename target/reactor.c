@@ -80,7 +80,6 @@ static void status_collect(struct rd_msg *msg)
 	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, status_msg);
 	struct rdt_status_line *s = &r->status;
 	const struct rdt_qpair *qp;
-	const struct rdt_req *req;
 
 	memset(s, 0, sizeof(*s));
 	TAILQ_FOREACH (qp, &r->qpairs, link) {
@@ -89,8 +88,7 @@ static void status_collect(struct rd_msg *msg)
 		s->requests += qp->used;
 	}
 	for (int i = 0; i < RDT_POOLS; i++)
-		TAILQ_FOREACH (req, &r->pools[i].waiting, link)
-			s->waiting++;
+		s->waiting += r->pools[i].waiting;
 	s->slab_used = pool_used(&r->pools[RDT_POOL_IO]);
 	s->reserve_used = pool_used(&r->pools[RDT_POOL_RESERVE]);
 	s->scratch_used = pool_used(&r->pools[RDT_POOL_SCRATCH]);
@@ -132,6 +130,7 @@ static int init_buffers(struct rdt_reactor *r)
 		       r->map_len, r->index, strerror(errno));
 		return err;
 	}
+	rdt_shares_init(r);
 	err = rdt_pool_init(&r->pools[RDT_POOL_IO], r, r->slab, r->slab_len, max);
 	if (err)
 		return err;

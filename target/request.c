@@ -330,6 +330,7 @@ static void part(struct rdt_req *req)
 	if (!req->pool_buf)
 		return;
 	mate->pool = req->pool;
+	mate->payer = req->payer;
 	mate->pool_buf = req->pool_buf;
 	mate->pool_len = req->pool_len;
 	req->pool_buf = NULL;
@@ -352,7 +353,7 @@ static void finish(struct rdt_req *req)
 	if (req->mate || qp->fused == req)
 		part(req);
 	if (req->pool_buf)
-		rdt_pool_put(req->pool, req->pool_buf, req->pool_len);
+		rdt_pool_put(req->pool, req->payer, req->pool_buf, req->pool_len);
 	req->buf = NULL;
 	req->pool_buf = NULL;
 	req->pool = NULL;

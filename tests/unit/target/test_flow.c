@@ -47,8 +47,8 @@ static void buffers_in_order(void)
 
 	t_connect(io2, p.cntlid);
 	d->hold = true;
-	/* The slab holds four transfers of MDTS. */
-	for (unsigned int i = 0; i < 4; i++) {
+	/* The slab holds four transfers of MDTS, and one host gets three. */
+	for (unsigned int i = 0; i < 3; i++) {
 		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
 		t_send(p.io, &sqe, NULL, 0);
 	}
@@ -59,16 +59,108 @@ static void buffers_in_order(void)
 	t_rw_sqe(p.io, &sqe, false, want[2], 1, buf);
 	t_send(p.io, &sqe, NULL, 0);
 	t_turn(p.env);
-	CU_ASSERT_EQUAL(d->held_count, 4);
+	CU_ASSERT_EQUAL(d->held_count, 3);
 	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 3);
+	CU_ASSERT_EQUAL(d->held[2]->offset, want[0] * 512);
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 4); /* both small ones */
+	CU_ASSERT_EQUAL(d->held[2]->offset, want[1] * 512);
+	CU_ASSERT_EQUAL(d->held[3]->offset, want[2] * 512);
+	t_pair_free(&p);
+	free(buf);
+}
+
+/* Another host, with an I/O queue of its own on reactor 1. */
+static struct t_conn *second_host(struct t_env *env)
+{
+	struct t_conn *c[2] = {t_conn_new(env, 0, 0, 32), t_conn_new(env, 1, 1, 16)};
+	uint16_t cntlid = NVMF_CNTLID_DYNAMIC;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct nvmf_connect_data data;
+		struct nvme_sqe sqe;
+		struct t_answer a;
+
+		t_connect_sqe(c[i], &sqe, &data, cntlid);
+		memset(data.hostnqn, 0, sizeof(data.hostnqn));
+		strcpy(data.hostnqn, T_HOST2);
+		memset(data.hostid, 2, sizeof(data.hostid));
+		a = t_exec(c[i], &sqe);
+		CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
+		cntlid = (uint16_t)le32toh(a.cqe.result);
+		if (i == 0)
+			t_enable(c[0]);
+	}
+	return c[1];
+}
+
+/* A host that takes no data keeps no more than its share, and those of others go on. */
+static void one_host_has_a_share(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rd_buddy *slab = p.env->t->reactors[1].pools[RDT_POOL_IO].buddy;
+	struct t_conn *other = second_host(p.env);
+	uint8_t *buf = malloc(T_MDTS);
+	struct nvme_sqe sqe;
+
+	p.io->hold_respond = true;
+	for (unsigned int i = 0; i < 6; i++) {
+		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(p.io->responds_count, 3);
+	CU_ASSERT_EQUAL(rd_buddy_free_bytes(slab), T_MDTS);
+	for (unsigned int i = 0; i < 20; i++) {
+		struct t_answer a;
+
+		t_rw_sqe(other, &sqe, i & 1, i, i & 2 ? T_MDTS / 512 : 40, buf);
+		a = t_exec(other, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+	CU_ASSERT_EQUAL(p.io->responds_count, 3);
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 6);
+	CU_ASSERT_EQUAL(rd_buddy_free_bytes(slab), rd_buddy_total_bytes(slab));
+	t_pair_free(&p);
+	free(buf);
+}
+
+/* Who may have no more is passed; who may and finds no block is next. */
+static void hosts_that_wait(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = second_host(p.env);
+	struct t_disk *d = &p.env->disk[0];
+	uint8_t *buf = malloc(T_MDTS);
+	struct nvme_sqe sqe;
+
+	d->hold = true;
+	for (unsigned int i = 0; i < 5; i++) { /* 3 begin */
+		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	for (unsigned int i = 0; i < 2; i++) { /* 1 begins */
+		t_rw_sqe(other, &sqe, false, 100 + i, T_MDTS / 512, buf);
+		t_send(other, &sqe, NULL, 0);
+	}
 	t_turn(p.env);
 	CU_ASSERT_EQUAL_FATAL(d->held_count, 4);
-	CU_ASSERT_EQUAL(d->held[3]->offset, want[0] * 512);
-	t_disk_finish(d, 0, 0);
+	CU_ASSERT_EQUAL(d->held[3]->offset, 100 * 512);
+	t_disk_finish(d, 3, 0); /* the first host has waited longer, but has three already */
 	t_turn(p.env);
-	CU_ASSERT_EQUAL_FATAL(d->held_count, 5); /* both small ones */
-	CU_ASSERT_EQUAL(d->held[3]->offset, want[1] * 512);
-	CU_ASSERT_EQUAL(d->held[4]->offset, want[2] * 512);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 4);
+	CU_ASSERT_EQUAL(d->held[3]->offset, 101 * 512);
+	for (unsigned int i = 0; i < 3; i++)
+		t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 3);
+	CU_ASSERT_EQUAL(d->held[1]->offset, 3 * 512);
+	CU_ASSERT_EQUAL(d->held[2]->offset, 4 * 512);
 	t_pair_free(&p);
 	free(buf);
 }
@@ -78,9 +170,11 @@ static void reserve(void)
 {
 	struct t_pair p = t_pair_new();
 	struct t_conn *other;
+	struct rd_buddy *slab = p.env->t->reactors[1].pools[RDT_POOL_IO].buddy;
 	uint8_t *buf = malloc(T_MDTS);
 	struct nvme_sqe sqe;
 	struct t_answer a;
+	void *rest;
 
 	p.env->disk[0].hold = true;
 	for (unsigned int i = 0; i < 8; i++) {
@@ -88,7 +182,8 @@ static void reserve(void)
 		t_send(p.io, &sqe, NULL, 0);
 	}
 	t_turn(p.env);
-	CU_ASSERT_EQUAL(rd_buddy_free_bytes(p.env->t->reactors[1].pools[RDT_POOL_IO].buddy), 0);
+	rest = rd_buddy_alloc(slab, T_MDTS); /* beyond the host's share */
+	CU_ASSERT_EQUAL(rd_buddy_free_bytes(slab), 0);
 	other = t_conn_new(p.env, 1, 2, 16);
 	CU_ASSERT_EQUAL(t_connect(other, p.cntlid), p.cntlid);
 	other = t_conn_new(p.env, 1, 0, 32);
@@ -98,6 +193,7 @@ static void reserve(void)
 	sqe.cdw10 = htole32(1);
 	a = t_exec(other, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
+	rd_buddy_free(slab, rest, T_MDTS);
 	t_pair_free(&p);
 	free(buf);
 }
@@ -111,18 +207,18 @@ static void abort_waiting(void)
 	struct t_answer a;
 
 	d->hold = true;
-	for (unsigned int i = 0; i < 3; i++) {
+	for (unsigned int i = 0; i < 2; i++) {
 		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
 		t_send(p.io, &sqe, NULL, 0);
 	}
-	t_rw_sqe(p.io, &sqe, false, 9, 1, buf); /* breaks the fourth block up */
+	t_rw_sqe(p.io, &sqe, false, 9, 1, buf); /* a third large one is more than its share now */
 	t_send(p.io, &sqe, NULL, 0);
 	t_rw_sqe(p.io, &big, false, 10, T_MDTS / 512, buf);
 	t_send(p.io, &big, NULL, 0);
 	t_rw_sqe(p.io, &small, false, 11, 1, buf);
 	t_send(p.io, &small, NULL, 0);
 	t_turn(p.env);
-	CU_ASSERT_EQUAL(d->held_count, 4);
+	CU_ASSERT_EQUAL(d->held_count, 3);
 	t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
 	sqe.cdw10 = htole32(1 | (uint32_t)le16toh(big.cid) << 16);
 	a = t_exec(p.admin, &sqe);
@@ -131,8 +227,8 @@ static void abort_waiting(void)
 	CU_ASSERT_EQUAL(a.cqe.cid, big.cid);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
 	/* The one behind it goes on at once. */
-	CU_ASSERT_EQUAL_FATAL(d->held_count, 5);
-	CU_ASSERT_EQUAL(d->held[4]->offset, 11 * 512);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 4);
+	CU_ASSERT_EQUAL(d->held[3]->offset, 11 * 512);
 	t_pair_free(&p);
 	free(buf);
 }
@@ -272,6 +368,8 @@ static void drain_host_leaves(void)
 const struct t_case t_flow_cases[] = {
 	{"commands beyond the requests wait in order", requests_in_order},
 	{"commands without a buffer wait in order", buffers_in_order},
+	{"a host has its share of the buffers, and others go on", one_host_has_a_share},
+	{"who has its share is passed by others that wait", hosts_that_wait},
 	{"a slow disk does not block Connect and admin commands", reserve},
 	{"Abort takes a command out of the wait for a buffer", abort_waiting},
 	{"Abort takes back a READ that has not started", abort_fetching},

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hosts that share a reactor's buffers: one that stops, and so gives nothing back, does not stop others."""
+
+import os
+import sys
+
+import nvmf_peer as nv
+from t_loop import each, main, test, wait_for
+from t_serving import Baseline, host
+
+BLOCKS = 2048  # 1 MiB, the largest transfer; the buffers hold eight
+
+
+@each(('reads', nv.Queue.post_read), ('writes', nv.Queue.post_write))
+def a_host_that_stops_keeps_its_share_only(t, post):
+    """It has much more outstanding than there are buffers, and neither reads nor answers anything."""
+    target = t.target([t.namespace(1, backend='memory', size='32MiB')], target={'reactors': 1})
+    data = os.urandom(BLOCKS * 512)
+    with Baseline(target):
+        with host(target) as stopped, host(target, hostnqn='nqn.2024-01.test:other') as other:
+            for h in (stopped, other):
+                h.enable()
+            queues = [stopped.add_io(depth=32) for _ in range(2)]
+            mine = other.add_io()
+            for queue in queues:
+                for n in range(24):
+                    post(queue, 1, n * BLOCKS, BLOCKS if post is nv.Queue.post_read else data)
+            wait_for(lambda: target.counters()['slab_used'] >= 6 << 20, 'the stopped host to have its share')
+            for n in range(20):
+                nv.expect(mine.write_blocks(1, 60000, data[:4096 << n % 8]))
+                t.same(nv.expect_data(mine.read_blocks(1, 60000, 8 << n % 8)), data[:4096 << n % 8])
+            wait_for(lambda: target.counters()['slab_used'] == 6 << 20, 'three quarters to be held, and no more')
+            t.ok(target.counters()['waiting'], 'nothing waits')
+
+
+@test
+def a_host_that_stops_on_its_admin_queues_keeps_nobody_from_connecting(t):
+    """Its commands bring data, which it then does not hand out."""
+    target = t.target([t.namespace(1, backend='memory')], target={'reactors': 1})
+    with Baseline(target), host(target, depth=128) as one, host(target, depth=128) as two:
+        for h in (one, two):
+            h.enable()
+            for _ in range(120):
+                region = h.admin.conn.register(bytes(8))
+                h.admin.post(nv.sqe(nv.SET_FEATURES, h.admin.next_cid(), cdw10=0x0E,
+                                    sgl=nv.keyed_sgl(region.base, 8, region.stag)))
+        wait_for(lambda: target.counters()['reserve_used'] >= 384 << 10, 'the stopped host to have its share')
+        for _ in range(5):
+            with host(target, hostnqn='nqn.2024-01.test:other') as h:
+                h.enable()
+                nv.expect(h.admin.identify(1)[0])
+                h.shutdown()
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))
