@@ -623,7 +623,8 @@ struct rdt_qpair {
 	struct rdt_listener *listener; /* NULL in tests */
 	struct sockaddr_storage local;
 	struct sockaddr_storage remote;
-	struct rdt_req *reqs; /* [depth] */
+	struct rdt_req *reqs; /* [depth], of which reqs_made have ever been used */
+	uint16_t reqs_made;
 	struct rdt_req_list free;
 	unsigned int used;     /* requests not FREE */
 	unsigned int used_aer; /* of these, AERs that wait for an event */

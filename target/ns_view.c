@@ -177,7 +177,7 @@ static void end_requests(struct rdt_reactor *r, const struct rdt_ns *ns)
 	struct rdt_qpair *qp;
 
 	TAILQ_FOREACH (qp, &r->qpairs, link)
-		for (unsigned int i = 0; i < qp->depth; i++)
+		for (unsigned int i = 0; i < qp->reqs_made; i++)
 			if (qp->reqs[i].ns == ns && qp->reqs[i].state != RDT_REQ_FREE)
 				rdt_req_ns_gone(&qp->reqs[i]);
 }

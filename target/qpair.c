@@ -153,11 +153,10 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->detach_msg.fn = detach_msg;
 	TAILQ_INIT(&qp->free);
 	STAILQ_INIT(&qp->capsules);
+	/* All zero is FREE; memory that no burst has needed is never touched. */
 	qp->reqs = calloc(depth, sizeof(*qp->reqs));
 	if (!qp->reqs)
 		return -ENOMEM;
-	for (uint16_t i = 0; i < depth; i++)
-		rdt_req_init(&qp->reqs[i], qp, i);
 	return 0;
 }
 
@@ -203,13 +202,22 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), sqsize);
 }
 
+static struct rdt_req *free_req(struct rdt_qpair *qp)
+{
+	if (TAILQ_EMPTY(&qp->free) && qp->reqs_made < qp->depth) {
+		rdt_req_init(&qp->reqs[qp->reqs_made], qp, qp->reqs_made);
+		qp->reqs_made++;
+	}
+	return TAILQ_FIRST(&qp->free);
+}
+
 void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap)
 {
 	struct rdt_req *req;
 
 	if (qp->state >= RDT_QP_DRAINING)
 		return;
-	req = TAILQ_FIRST(&qp->free);
+	req = free_req(qp);
 	if (!req || !STAILQ_EMPTY(&qp->capsules)) {
 		STAILQ_INSERT_TAIL(&qp->capsules, cap, link);
 		return;
@@ -220,7 +228,7 @@ void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap)
 void rdt_qpair_next(struct rdt_qpair *qp)
 {
 	struct rdt_capsule *cap = STAILQ_FIRST(&qp->capsules);
-	struct rdt_req *req = TAILQ_FIRST(&qp->free);
+	struct rdt_req *req = free_req(qp);
 
 	if (cap && req && qp->state < RDT_QP_CLOSING) {
 		STAILQ_REMOVE_HEAD(&qp->capsules, link);
@@ -244,7 +252,7 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 	if (qp->ctrl && qp->admin)
 		rdt_aer_drop_all(qp->ctrl);
 	/* Those in nobody's hands end now; the others when they come back. */
-	for (uint16_t i = 0; i < qp->depth; i++)
+	for (uint16_t i = 0; i < qp->reqs_made; i++)
 		if (qp->reqs[i].state != RDT_REQ_FREE)
 			rdt_req_process(&qp->reqs[i]);
 	rdt_qpair_look(qp);
@@ -278,7 +286,7 @@ void rdt_qpair_drain(struct rdt_qpair *qp)
 /* Linear, and only for Abort. */
 struct rdt_req *rdt_qpair_find(struct rdt_qpair *qp, uint16_t cid)
 {
-	for (uint16_t i = 0; i < qp->depth; i++) {
+	for (uint16_t i = 0; i < qp->reqs_made; i++) {
 		struct rdt_req *req = &qp->reqs[i];
 
 		if (req->state != RDT_REQ_FREE && rdt_sqe_cid(req) == cid)

@@ -199,7 +199,7 @@ static void fence_all(struct rdt_resv_part *part)
 		next = TAILQ_NEXT(qp, link);
 		if (qp->admin || !qp->ctrl || !is_victim(&work->fx, qp->ctrl->hostid))
 			continue;
-		for (unsigned int i = 0; i < qp->depth; i++)
+		for (unsigned int i = 0; i < qp->reqs_made; i++)
 			if (qp->reqs[i].state != RDT_REQ_FREE && qp->reqs[i].ns == work->resv->ns)
 				fence_req(part, &qp->reqs[i]);
 	}
