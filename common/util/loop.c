@@ -14,6 +14,15 @@
 #include <unistd.h>
 
 #define EVENTS_MAX 64
+/*
+ * Descriptors that are tried without asking epoll: so many, for so many turns until epoll is asked
+ * about the others, and so often in vain until they are no longer busy. When more are busy than
+ * that, one epoll_wait(2) for all of them is the cheaper way, for so many turns.
+ */
+#define BUSY_MAX   2
+#define BUSY_TURNS 8
+#define BUSY_TRIES 512
+#define CROWDED    1024
 /* Defers run in one turn before descriptors and timers are looked at again. */
 #define DEFER_BUDGET 4096
 /* A clock that is not the kernel's may run at any pace: look at it this often while timers are
@@ -23,6 +32,7 @@
 
 TAILQ_HEAD(defer_list, rd_defer);
 TAILQ_HEAD(poller_list, rd_poller);
+TAILQ_HEAD(io_list, rd_io);
 STAILQ_HEAD(msg_list, rd_msg);
 
 struct rd_loop {
@@ -38,6 +48,9 @@ struct rd_loop {
 	uint64_t now;
 	uint64_t spin_ns;
 	uint64_t last_work;
+	bool skipped;               /* this turn has not asked epoll */
+	bool worked;                /* in the turn before */
+	bool looked;                /* at the clock, for @now, in this turn */
 	uint64_t timer_fd_deadline; /* UINT64_MAX: disarmed */
 	uint64_t random[4];
 
@@ -45,6 +58,12 @@ struct rd_loop {
 	struct epoll_event events[EVENTS_MAX];
 	int events_next;
 	int events_count;
+
+	struct io_list busy;
+	struct rd_io *busy_next; /* of the walk in progress */
+	unsigned int busy_count;
+	unsigned int busy_turns; /* since epoll was asked */
+	unsigned int crowded;    /* turns left in which nothing becomes busy */
 
 	struct rd_timer **heap; /* heap[1] is the earliest */
 	size_t heap_count;
@@ -196,6 +215,51 @@ static int run_msgs(struct rd_loop *loop)
 
 /* ---- file descriptors ---- */
 
+static void set_idle(struct rd_loop *loop, struct rd_io *io)
+{
+	if (!io->busy)
+		return;
+	io->busy = false;
+	if (loop->busy_next == io)
+		loop->busy_next = TAILQ_NEXT(io, link);
+	TAILQ_REMOVE(&loop->busy, io, link);
+	loop->busy_count--;
+}
+
+static void set_busy(struct rd_loop *loop, struct rd_io *io)
+{
+	io->tries = 0;
+	if (io->busy || loop->crowded)
+		return;
+	if (loop->busy_count < BUSY_MAX) {
+		io->busy = true;
+		TAILQ_INSERT_TAIL(&loop->busy, io, link);
+		loop->busy_count++;
+		return;
+	}
+	while ((io = TAILQ_FIRST(&loop->busy)))
+		set_idle(loop, io);
+	loop->crowded = CROWDED;
+}
+
+static int run_busy(struct rd_loop *loop)
+{
+	struct rd_io *io;
+	int count = 0;
+
+	for (io = TAILQ_FIRST(&loop->busy); io; io = loop->busy_next) {
+		loop->busy_next = TAILQ_NEXT(io, link);
+		if (++io->tries > BUSY_TRIES) {
+			set_idle(loop, io);
+		} else if (io->try_read(io)) {
+			io->tries = 0;
+			count++;
+		}
+	}
+	loop->busy_next = NULL;
+	return count;
+}
+
 int rd_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
 	      void (*fn)(struct rd_io *io, uint32_t events))
 {
@@ -207,6 +271,7 @@ int rd_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
 	io->fd = fd;
 	io->events = events;
 	io->added = true;
+	io->busy = false;
 	return 0;
 }
 
@@ -221,6 +286,9 @@ int rd_io_mod(struct rd_loop *loop, struct rd_io *io, uint32_t events)
 	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, io->fd, &ev) < 0)
 		return -errno;
 	io->events = events;
+	/* Room to write is something only epoll tells. */
+	if (events != EPOLLIN)
+		set_idle(loop, io);
 	return 0;
 }
 
@@ -231,6 +299,7 @@ void rd_io_del(struct rd_loop *loop, struct rd_io *io)
 	/* Fails when the owner closed the descriptor first, which has removed it as well. */
 	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
 	io->added = false;
+	set_idle(loop, io);
 	for (int i = loop->events_next; i < loop->events_count; i++) {
 		if (loop->events[i].data.ptr == io)
 			loop->events[i].data.ptr = NULL;
@@ -267,6 +336,8 @@ static int run_ios(struct rd_loop *loop)
 		events &= io->events | EPOLLERR | EPOLLHUP;
 		if (!events)
 			continue;
+		if (io->try_read && io->events == EPOLLIN)
+			set_busy(loop, io);
 		io->fn(io, events);
 		count++;
 	}
@@ -528,7 +599,10 @@ static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
 		return 0;
 	if (deadline == UINT64_MAX && !loop->spin_ns)
 		return timeout_ns;
-	now = rd_loop_now_raw(loop);
+	if (loop->spin_ns && loop->worked)
+		return 0;
+	now = loop->now = rd_loop_now_raw(loop);
+	loop->looked = true;
 	if (loop->spin_ns && now - loop->last_work < loop->spin_ns)
 		return 0;
 	if (deadline == UINT64_MAX)
@@ -567,12 +641,29 @@ static int wait_some(struct rd_loop *loop, uint64_t timeout_ns)
 			  ms > INT32_MAX ? INT32_MAX : (int)ms);
 }
 
+/* May this turn, which will not sleep, do without epoll? */
+static bool skip_epoll(struct rd_loop *loop)
+{
+	if (loop->crowded)
+		loop->crowded--;
+	if (!loop->busy_count || ++loop->busy_turns >= BUSY_TURNS) {
+		loop->busy_turns = 0;
+		return false;
+	}
+	return true;
+}
+
 /* Fetch the next batch of events, sleeping for at most @timeout_ns. */
 static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 {
-	uint64_t sleep_ns = sleep_time(loop, timeout_ns);
-	int n;
+	uint64_t sleep_ns;
+	int n = 0;
 
+	loop->looked = false;
+	sleep_ns = sleep_time(loop, timeout_ns);
+	loop->worked = false;
+
+	loop->events_next = loop->events_count = 0;
 	/* Arming may have started a timer or found work. */
 	if (sleep_ns)
 		sleep_ns = arm_pollers(loop) ? sleep_time(loop, timeout_ns) : 0;
@@ -581,15 +672,18 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 		if (atomic_load(&loop->pending))
 			sleep_ns = 0;
 	}
-	n = wait_some(loop, sleep_ns);
+	loop->skipped = !sleep_ns && skip_epoll(loop);
+	if (!loop->skipped)
+		n = wait_some(loop, sleep_ns);
 	if (n < 0 && errno != EINTR)
 		n = -errno;
 	else if (n < 0)
 		n = 0;
-	atomic_store(&loop->asleep, false);
-	loop->events_next = 0;
+	/* Whoever sees it late writes a descriptor that nobody waits for. */
+	atomic_store_explicit(&loop->asleep, false, memory_order_relaxed);
 	loop->events_count = n > 0 ? n : 0;
-	loop->now = rd_loop_now_raw(loop);
+	if (sleep_ns || !loop->looked)
+		loop->now = rd_loop_now_raw(loop);
 	return n < 0 ? n : 0;
 }
 
@@ -616,14 +710,16 @@ int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns)
 	if (rc < 0)
 		goto out;
 	count = run_msgs(loop);
-	count += run_ios(loop);
+	count += loop->skipped ? run_busy(loop) : run_ios(loop);
 	if (count)
 		loop->now = rd_loop_now_raw(loop);
 	count += run_timers(loop);
 	count += run_pollers(loop);
 	count += run_defers(loop);
-	if (count && loop->spin_ns)
+	if (count && loop->spin_ns) {
 		loop->last_work = rd_loop_now_raw(loop);
+		loop->worked = true;
+	}
 	rc = count;
 out:
 	if (loop->pollable)
@@ -695,6 +791,7 @@ int rd_loop_create(const struct rd_loop_opts *opts, struct rd_loop **out)
 	loop->pollable = opts->pollable;
 	loop->spin_ns = opts->spin_ns;
 	TAILQ_INIT(&loop->pollers);
+	TAILQ_INIT(&loop->busy);
 	for (int i = 0; i < RD_DEFER_PHASES; i++)
 		TAILQ_INIT(&loop->defers[i]);
 	STAILQ_INIT(&loop->msgs);

@@ -78,9 +78,18 @@ struct rd_log *rd_loop_log(const struct rd_loop *loop);
 struct rd_io {
 	void (*fn)(struct rd_io *io,
 		   uint32_t events); /* EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP */
+	/*
+	 * May be NULL; set it before rd_io_add(). Read what there is without having been told of
+	 * it; true when there was something. A loop that does not sleep asks its few busy
+	 * descriptors so, and epoll only now and then.
+	 */
+	bool (*try_read)(struct rd_io *io);
 	int fd;
 	uint32_t events;
+	uint16_t tries; /* without success since it became busy */
 	bool added;
+	bool busy;
+	TAILQ_ENTRY(rd_io) link; /* of the busy ones */
 };
 
 /* Watch io->fd for io->events, level-triggered. Returns 0 or -errno of epoll_ctl(2). */

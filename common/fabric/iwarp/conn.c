@@ -141,6 +141,13 @@ static void conn_io(struct rd_io *io, uint32_t events)
 	}
 }
 
+static bool conn_try(struct rd_io *io)
+{
+	struct rd_iw_conn *c = rd_container_of(io, struct rd_iw_conn, io);
+
+	return c->state == RD_IW_OPEN && !c->rx.waits && rd_iw_rx_run(c);
+}
+
 void rd_iw_conn_watch(struct rd_iw_conn *c)
 {
 	uint32_t want = c->rx.waits ? 0 : EPOLLIN;
@@ -217,6 +224,7 @@ int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 	c->base.arg = arg;
 	c->base.qp_num = fab->dev.next_qpn++;
 	c->io.fd = -1;
+	c->io.try_read = conn_try;
 	c->timer.fn = conn_timeout;
 	c->first_timer.fn = first_over;
 	c->flush.fn = conn_flush;

@@ -512,8 +512,8 @@ void rd_iw_tx_poke(struct rd_iw_conn *c);
 /* ---- rx.c ---- */
 
 void rd_iw_rx_reset(struct rd_iw_rx *rx);
-/* The socket is readable. May end the connection. */
-void rd_iw_rx_run(struct rd_iw_conn *c);
+/* Read what the socket has. May end the connection. Returns whether anything happened. */
+bool rd_iw_rx_run(struct rd_iw_conn *c);
 /* It waited for a RECV, and there is one: go on. May end the connection, or wait again. */
 void rd_iw_rx_resume(struct rd_iw_conn *c);
 /* The connection ends: it waits no more, and what it holds back is dropped. */

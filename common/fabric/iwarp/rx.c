@@ -299,8 +299,10 @@ static size_t staging_room(const struct rd_iw_conn *c)
 	return scarce ? RX_SHORT : RD_IW_STAGING_SIZE;
 }
 
-/* One readv. Returns 1 when there may be more, 0 when not, -1 when the connection ended. */
-static int rx_once(struct rd_iw_conn *c)
+enum rx { RX_ENDED, RX_NOTHING, RX_ALL, RX_MORE };
+
+/* One readv; RX_MORE: there may be more. */
+static enum rx rx_once(struct rd_iw_conn *c)
 {
 	struct iovec iov[RD_IW_MAX_SGE + 1];
 	struct rd_iw_rx *rx = &c->rx;
@@ -311,7 +313,7 @@ static int rx_once(struct rd_iw_conn *c)
 	if (rx->state == RD_IW_RX_PAYLOAD && rx->h.op != RD_RDMAP_TERMINATE) {
 		n = rd_iw_fpdu_dest(c, iov);
 		if (n < 0)
-			return -1;
+			return RX_ENDED;
 		direct = rx->left;
 	}
 	if (direct >= RX_LARGE || (rx->h.plen >= RX_LARGE && !rx->h.last))
@@ -322,13 +324,13 @@ static int rx_once(struct rd_iw_conn *c)
 	c->fab->stats.readv_calls++;
 	if (rc < 0) {
 		if (errno == EAGAIN || errno == EINTR)
-			return 0;
+			return RX_NOTHING;
 		rd_iw_conn_end(c, -errno, "receive: %s", strerror(errno));
-		return -1;
+		return RX_ENDED;
 	}
 	if (rc == 0) {
 		peer_closed(c);
-		return -1;
+		return RX_ENDED;
 	}
 	got = (size_t)rc;
 	if (direct) {
@@ -338,16 +340,18 @@ static int rx_once(struct rd_iw_conn *c)
 		got -= part;
 	}
 	if (consume(c, c->dev->staging, got))
-		return -1;
-	return (size_t)rc == direct + tail;
+		return RX_ENDED;
+	return (size_t)rc == direct + tail ? RX_MORE : RX_ALL;
 }
 
-void rd_iw_rx_run(struct rd_iw_conn *c)
+bool rd_iw_rx_run(struct rd_iw_conn *c)
 {
-	for (int i = 0; i < RX_ROUNDS; i++) {
-		if (rx_once(c) <= 0)
-			return;
-	}
+	enum rx rx = rx_once(c);
+	bool any = rx != RX_NOTHING;
+
+	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS; i++)
+		rx = rx_once(c);
+	return any;
 }
 
 void rd_iw_rx_resume(struct rd_iw_conn *c)

@@ -202,6 +202,138 @@ static void io_called(struct rd_io *io, uint32_t events)
 		rd_io_del(t->loop, &t->victim->io);
 }
 
+/* One that can be tried: reads a byte, by whichever way. */
+struct t_try {
+	struct rd_io io;
+	struct rd_loop *loop;
+	int peer;
+	int told;
+	int tried;
+	int bytes;
+	bool leave; /* with the next byte */
+};
+
+static bool take_byte(struct t_try *t)
+{
+	char c;
+
+	if (recv(t->io.fd, &c, 1, MSG_DONTWAIT) != 1)
+		return false;
+	t->bytes++;
+	if (t->leave)
+		rd_io_del(t->loop, &t->io);
+	return true;
+}
+
+static void try_told(struct rd_io *io, uint32_t events)
+{
+	struct t_try *t = rd_container_of(io, struct t_try, io);
+
+	t->told++;
+	take_byte(t);
+}
+
+static bool try_tried(struct rd_io *io)
+{
+	struct t_try *t = rd_container_of(io, struct t_try, io);
+
+	t->tried++;
+	return take_byte(t);
+}
+
+static void try_open(struct rd_loop *loop, struct t_try *t)
+{
+	int fds[2];
+
+	CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	*t = (struct t_try){.io.try_read = try_tried, .loop = loop, .peer = fds[1]};
+	CU_ASSERT_EQUAL(rd_io_add(loop, &t->io, fds[0], EPOLLIN, try_told), 0);
+}
+
+static void try_close(struct t_try *t)
+{
+	rd_io_del(t->loop, &t->io);
+	close(t->io.fd);
+	close(t->peer);
+}
+
+/* Turns that do not sleep until @t has one more byte. */
+static int turns_until_byte(struct t_try *t)
+{
+	int before = t->bytes, turns = 0;
+
+	CU_ASSERT_EQUAL(write(t->peer, "x", 1), 1);
+	while (t->bytes == before && turns < 10000) {
+		CU_ASSERT_TRUE(rd_loop_turn(t->loop, 0) >= 0);
+		turns++;
+	}
+	return turns;
+}
+
+static void busy_descriptors_are_tried(void)
+{
+	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct t_try a, b;
+
+	try_open(loop, &a);
+	try_open(loop, &b);
+	CU_ASSERT_EQUAL(turns_until_byte(&a), 1);
+	CU_ASSERT_EQUAL(a.told, 1);
+	CU_ASSERT_EQUAL(turns_until_byte(&a), 1);
+	CU_ASSERT_EQUAL(a.told, 1);
+	CU_ASSERT_EQUAL(a.tried, 1);
+	/* The other one is not forgotten. */
+	CU_ASSERT_TRUE(turns_until_byte(&b) < 100);
+	CU_ASSERT_EQUAL(b.told, 1);
+	/* One that has had nothing for long is left to epoll. */
+	for (int i = 0; i < 5000; i++)
+		CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
+	a.tried = a.told = 0;
+	CU_ASSERT_EQUAL(turns_until_byte(&a), 1);
+	CU_ASSERT_EQUAL(a.tried, 0);
+	CU_ASSERT_EQUAL(a.told, 1);
+	/* A sleep ends for it as for any. */
+	CU_ASSERT_EQUAL(write(a.peer, "x", 1), 1);
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 1);
+	/* It may leave from its own callback. */
+	a.leave = true;
+	CU_ASSERT_EQUAL(turns_until_byte(&a), 1);
+	a.tried = a.told = 0;
+	CU_ASSERT_EQUAL(write(a.peer, "x", 1), 1);
+	for (int i = 0; i < 20; i++)
+		CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
+	CU_ASSERT_EQUAL(a.tried + a.told, 0);
+	/* While room to write is awaited only epoll can tell. */
+	CU_ASSERT_TRUE(turns_until_byte(&b) < 100);
+	CU_ASSERT_EQUAL(rd_io_mod(loop, &b.io, EPOLLIN | EPOLLOUT), 0);
+	b.tried = b.told = 0;
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 1);
+	CU_ASSERT_EQUAL(b.tried, 0);
+	CU_ASSERT_EQUAL(b.told, 1);
+	try_close(&a);
+	try_close(&b);
+	rd_loop_destroy(&loop);
+}
+
+static void many_busy_descriptors_share_epoll(void)
+{
+	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct t_try t[8];
+	int n = 8;
+
+	for (int i = 0; i < n; i++)
+		try_open(loop, &t[i]);
+	for (int i = 0; i < n; i++)
+		CU_ASSERT_TRUE(turns_until_byte(&t[i]) < 100);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < n; i++)
+			CU_ASSERT_EQUAL(turns_until_byte(&t[i]), 1);
+	}
+	for (int i = 0; i < n; i++)
+		try_close(&t[i]);
+	rd_loop_destroy(&loop);
+}
+
 static void events_are_level_triggered(void)
 {
 	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
@@ -684,6 +816,8 @@ const struct t_case t_loop_cases[] = {
 	{"a timer started between turns counts from now", timer_between_turns_counts_from_now},
 	{"a clock that is not the kernel's is not slept past", foreign_clock_is_not_slept_past},
 	{"descriptors are level-triggered", events_are_level_triggered},
+	{"busy descriptors are tried without epoll", busy_descriptors_are_tried},
+	{"many busy descriptors share one epoll", many_busy_descriptors_share_epoll},
 	{"events of a removed descriptor are dropped", removed_events_are_dropped},
 	{"work comes before flush, and again after it", work_comes_before_flush},
 	{"endless work does not hold back flushes", endless_work_does_not_hold_back_flushes},
