@@ -36,6 +36,7 @@ enum rdt_bio_op {
 #define RDT_OPS_MARKS (1u << 31)
 
 #define RDT_BIO_FUA   0x1u /* WRITE, WRITE_ZEROES: on stable storage before completion */
+#define RDT_BIO_BLANK 0x2u /* READ: the buffer is all zero, and may not be written to */
 
 enum rdt_bio_submit {
 	RDT_BIO_DONE,   /* finished inside submit: bio->result is set, bio->done is not called */
@@ -88,6 +89,7 @@ struct rdt_bdev {
 	bool volatile_cache; /* FLUSH means something */
 	bool read_only;
 	bool deallocate_zeroes; /* deallocated blocks read as zeroes */
+	bool reads_zeroes;      /* all blocks do, always: reads may come with RDT_BIO_BLANK */
 };
 
 struct rdt_chan {

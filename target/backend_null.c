@@ -29,7 +29,7 @@ static void null_chan_close(struct rdt_chan *chan)
 
 static enum rdt_bio_submit null_submit(struct rdt_chan *chan, struct rdt_bio *bio)
 {
-	if (bio->op == RDT_BIO_READ)
+	if (bio->op == RDT_BIO_READ && !(bio->flags & RDT_BIO_BLANK))
 		memset(bio->buf, 0, bio->length);
 	bio->result = chan->bdev->ops_mask & 1u << bio->op ? 0 : -EOPNOTSUPP;
 	return RDT_BIO_DONE;
@@ -69,6 +69,7 @@ int rdt_null_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 		bdev->ops_mask |= 1u << RDT_BIO_WRITE | 1u << RDT_BIO_WRITE_ZEROES |
 				  1u << RDT_BIO_DEALLOCATE | RDT_OPS_MARKS;
 	bdev->deallocate_zeroes = true;
+	bdev->reads_zeroes = true;
 	*out = bdev;
 	return 0;
 }

@@ -11,13 +11,19 @@ static struct nvme_status rw_check(struct rdt_req *req)
 
 	if (nvme_status_ok(st) && write)
 		st = rdt_io_check_dtype(req);
-	return nvme_status_ok(st) ? rdt_io_check_data(req) : st;
+	if (nvme_status_ok(st))
+		st = rdt_io_check_data(req);
+	if (nvme_status_ok(st) && !write && req->ns->bdev->reads_zeroes)
+		req->buf = req->qp->reactor->zeroes;
+	return st;
 }
 
 static void fill_rw(struct rdt_req *req)
 {
 	rdt_io_fill(req, req->sqe.opcode == nvme_cmd_read ? RDT_BIO_READ : RDT_BIO_WRITE,
 		    rdt_io_slba(req), rdt_io_nlb(req), req->buf);
+	if (req->buf == req->qp->reactor->zeroes)
+		req->bio.flags |= RDT_BIO_BLANK;
 }
 
 /* Those that had to wait for their blocks, or for a flush. */

@@ -136,7 +136,8 @@ struct rdt_reactor {
 	bool running;     /* the thread exists; main thread only */
 	atomic_uint load; /* connections handed to it */
 
-	uint8_t *slab; /* I/O slab, then reserve: one mapping, one memory region */
+	uint8_t *slab;   /* I/O slab, reserve, scratch, zeroes: one mapping, one memory region */
+	uint8_t *zeroes; /* never written to: the data of reads from what holds nothing */
 	size_t slab_len;
 	size_t map_len;
 	struct rdt_pool pools[RDT_POOLS];

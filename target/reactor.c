@@ -118,7 +118,7 @@ static int init_buffers(struct rdt_reactor *r)
 	r->slab_len = cfg->buffer_bytes / max * max;
 	if (r->slab_len == 0)
 		r->slab_len = max;
-	r->map_len = r->slab_len + RDT_RESERVE_BYTES + RDT_SCRATCH_BYTES;
+	r->map_len = r->slab_len + RDT_RESERVE_BYTES + RDT_SCRATCH_BYTES + max;
 	r->slab =
 		mmap(NULL, r->map_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (r->slab == MAP_FAILED) {
@@ -131,6 +131,7 @@ static int init_buffers(struct rdt_reactor *r)
 		return err;
 	}
 	rdt_shares_init(r);
+	r->zeroes = r->slab + r->map_len - max;
 	err = rdt_pool_init(&r->pools[RDT_POOL_IO], r, r->slab, r->slab_len, max);
 	if (err)
 		return err;

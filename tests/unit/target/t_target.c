@@ -58,7 +58,8 @@ static void disk_do(struct t_disk *d, struct rdt_bio *bio, int result)
 		return;
 	switch (bio->op) {
 	case RDT_BIO_READ:
-		memcpy(bio->buf, d->data + bio->offset, bio->length);
+		if (!(bio->flags & RDT_BIO_BLANK))
+			memcpy(bio->buf, d->data + bio->offset, bio->length);
 		break;
 	case RDT_BIO_WRITE:
 		memcpy(d->data + bio->offset, bio->buf, bio->length);

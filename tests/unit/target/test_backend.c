@@ -328,6 +328,14 @@ static void null_stores_nothing(void)
 	CU_ASSERT_EQUAL(
 		run(&b, (struct rdt_bio){.op = RDT_BIO_READ, .length = 4096, .buf = b.slab}), 0);
 	CU_ASSERT_EQUAL(memcmp(b.slab, zero, 4096), 0);
+	CU_ASSERT_TRUE(b.bdev->reads_zeroes);
+	memset(b.slab, 0x55, 1);
+	CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+						 .flags = RDT_BIO_BLANK,
+						 .length = 4096,
+						 .buf = b.slab}),
+			0);
+	CU_ASSERT_EQUAL(*(uint8_t *)b.slab, 0x55);
 	CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_FLUSH}), 0);
 	bench_close(&b);
 	free(zero);

@@ -47,6 +47,40 @@ static void write_and_read(void)
 	free(in);
 }
 
+/* What holds nothing answers reads without a buffer. */
+static void reads_of_nothing(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_reactor *r = p.io->qp.reactor;
+	struct t_disk *d = &p.env->disk[0];
+	uint8_t *in = malloc(T_MDTS), *zero = calloc(1, T_MDTS);
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	d->bdev.reads_zeroes = true;
+	for (uint32_t blocks = 1; blocks <= T_MDTS / 512; blocks *= 2) {
+		memset(in, 0xff, T_MDTS);
+		memset(r->slab, 0xff, T_MDTS);
+		t_rw_sqe(p.io, &sqe, false, 17, blocks, in);
+		a = t_exec(p.io, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+		CU_ASSERT_TRUE(a.with_data);
+		CU_ASSERT_EQUAL(d->last.flags, RDT_BIO_BLANK);
+		CU_ASSERT_PTR_EQUAL(d->last.buf, r->zeroes);
+		CU_ASSERT_EQUAL(memcmp(in, zero, blocks * 512), 0);
+	}
+	/* Writes have data as ever. */
+	memset(in, 0x5a, 512);
+	t_rw_sqe(p.io, &sqe, true, 17, 1, in);
+	a = t_exec(p.io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(d->last.flags, 0);
+	CU_ASSERT_EQUAL(memcmp(d->data + 17 * 512, in, 512), 0);
+	t_pair_free(&p);
+	free(in);
+	free(zero);
+}
+
 static void send_in_capsule(struct t_pair *p, uint64_t offset, uint32_t len, const uint8_t *data,
 			    uint32_t sent, uint16_t want)
 {
@@ -432,6 +466,7 @@ static void unknown_opcodes(void)
 
 const struct t_case t_io_cases[] = {
 	{"what is written is read back, up to MDTS", write_and_read},
+	{"what holds nothing is read without a buffer", reads_of_nothing},
 	{"in-capsule data and its bounds", in_capsule_data},
 	{"in-capsule data is for writes only", in_capsule_read},
 	{"bad data pointers get the right status", bad_descriptors},
