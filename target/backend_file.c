@@ -263,24 +263,53 @@ static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg
 	return 0;
 }
 
+/* The last byte that a lock can have. */
+#define LOCK_WHO (INT64_MAX - 1)
+
+/* Which process has the file: only a lock of the old kind says it. 0: not known. */
+static int lock_owner(int fd)
+{
+	const struct flock asked[] = {
+		{.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_WHO, .l_len = 1},
+		{.l_type = F_WRLCK, .l_whence = SEEK_SET}, /* another program's, anywhere */
+	};
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct flock lock = asked[i];
+
+		if (fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0)
+			return (int)lock.l_pid;
+	}
+	return 0;
+}
+
 /*
  * Two daemons on one file would destroy its contents: lock it, as qemu does with its images. The
- * lock is the process's and ends with it, however that ends. Block devices have O_EXCL.
+ * lock belongs to what was opened, and ends with it, however that ends; so that of two namespaces
+ * that read one file each has its own. A lock of the process on one byte behind it only tells
+ * others whose it is: it is gone when any of ours closes the file. Block devices have O_EXCL.
  */
 static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, int fd)
 {
 	struct flock lock = {
 		.l_type = cfg->read_only ? F_RDLCK : F_WRLCK,
 		.l_whence = SEEK_SET,
+		.l_len = LOCK_WHO,
 	};
+	struct flock who = {
+		.l_type = lock.l_type, .l_whence = SEEK_SET, .l_start = LOCK_WHO, .l_len = 1};
 	char pid[32] = "";
+	int owner;
 
-	if (fcntl(fd, F_SETLK, &lock) == 0)
+	if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+		fcntl(fd, F_SETLK, &who);
 		return 0;
+	}
 	if (errno != EAGAIN && errno != EACCES)
 		return 0; /* this file system has no locks */
-	if (fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0)
-		snprintf(pid, sizeof(pid), " (process %d)", (int)lock.l_pid);
+	owner = lock_owner(fd);
+	if (owner)
+		snprintf(pid, sizeof(pid), " (process %d)", owner);
 	return fail(ex, -EBUSY,
 		    "path %s: another program uses it%s; stop that one first, two writers would "
 		    "destroy the data",

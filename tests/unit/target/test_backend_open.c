@@ -248,6 +248,29 @@ static void a_file_in_use_is_refused(void)
 	}
 }
 
+/* Two namespaces read one file, and one of them goes: the other still keeps writers off. */
+static void a_file_read_twice_stays_locked(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev[2] = {NULL}, *writer = NULL;
+	char text[512] = "";
+
+	begin();
+	make_file(8192);
+	cfg.read_only = true;
+	for (int i = 0; i < 2; i++)
+		CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev[i], text, sizeof(text)), 0);
+	cfg.read_only = false;
+	for (int i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &writer, text, sizeof(text)), -EBUSY);
+		CU_ASSERT_PTR_NOT_NULL(strstr(text, "another program uses it"));
+		rdt_bdev_close(&bdev[i]);
+	}
+	CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &writer, text, sizeof(text)), 0);
+	rdt_bdev_close(&writer);
+	t_dir_remove(dir);
+}
+
 static void check_resize(struct rdt_bdev *bdev, uint64_t size, int rc, const char *text,
 			 uint64_t now)
 {
@@ -302,6 +325,8 @@ const struct t_case t_backend_open_cases[] = {
 	{"missing permission names the user and the ways out", permission_is_named},
 	{"create makes a file once", creates_when_told},
 	{"a file that another process uses is refused", a_file_in_use_is_refused},
+	{"a file that two namespaces read stays locked when one goes",
+	 a_file_read_twice_stays_locked},
 	{"read_only offers no writes", read_only_offers_no_writes},
 	{"a file gets the size that it has now", a_file_gets_the_size_it_has_now},
 	{"memory grows into the addresses it has reserved", memory_grows_into_what_it_reserved},
