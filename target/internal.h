@@ -860,6 +860,8 @@ const char *rdt_qpair_state_name(unsigned int state);
 /* request.c */
 /* Its namespace was removed: it ends now where nobody else holds it, else as soon as it is back. */
 void rdt_req_ns_gone(struct rdt_req *req);
+/* Its connection ends: so does it, as soon as nobody else holds it. */
+void rdt_req_hang_up(struct rdt_req *req);
 void rdt_req_init(struct rdt_req *req, struct rdt_qpair *qp, uint16_t index);
 void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap);
 void rdt_req_process(struct rdt_req *req);

@@ -254,7 +254,7 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 	/* Those in nobody's hands end now; the others when they come back. */
 	for (uint16_t i = 0; i < qp->reqs_made; i++)
 		if (qp->reqs[i].state != RDT_REQ_FREE)
-			rdt_req_process(&qp->reqs[i]);
+			rdt_req_hang_up(&qp->reqs[i]);
 	rdt_qpair_look(qp);
 }
 

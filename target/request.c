@@ -485,6 +485,15 @@ static enum rdt_abort_result end_early(struct rdt_req *req, struct nvme_status s
 	}
 }
 
+void rdt_req_hang_up(struct rdt_req *req)
+{
+	rdt_req_process(req);
+	/* What it began may go on for long, in a slow backend or a layer, and nobody waits for it.
+	 */
+	if (req->state == RDT_REQ_EXECUTING && req->ns && !req->qp->admin)
+		rdt_io_cancel(req);
+}
+
 void rdt_req_ns_gone(struct rdt_req *req)
 {
 	req->ns_gone = true;

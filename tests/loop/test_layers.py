@@ -7,7 +7,7 @@ import sys
 import time
 
 import nvmf_peer as nv
-from t_loop import ENGINE, each, main, requires_engine, test
+from t_loop import ENGINE, each, main, requires_engine, test, wait_for
 from t_serving import host
 from t_storage import MIB, as_root, loop_device, pattern
 
@@ -124,6 +124,24 @@ def abort_reaches_through_the_layers(t):
             t.eq(cqe.dw0 & 1, 0, 'the command was not aborted')
             t.eq(queue.wait(cid).status, nv.ABORTED_BY_REQUEST)
         h.shutdown()
+
+
+@each(('of the I/O queue', 'io', False), ('of the admin queue', 'admin', False), ('by a reset', 'io', True))
+def the_end_of_a_connection_ends_slow_commands(t, which, reset):
+    target = serve(t, {'type': 'delay', 'write': '1h', 'read': '1h'})
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        for n in range(8):
+            region = queue.conn.register(bytes(512), read=False)
+            sgl, data = ((nv.offset_sgl(0, 512), bytes(512)) if n & 1 else
+                         (nv.keyed_sgl(region.base, 512, region.stag), b''))
+            queue.post(nv.sqe(nv.NVM_WRITE if n & 1 else nv.NVM_READ, queue.next_cid(), nsid=1, sgl=sgl) + data)
+        nv.expect(queue.read_blocks(2, 0, 1)[0])  # by now they are in the backend
+        t.ok(target.counters()['requests'] >= 8, 'the slow commands are gone already')
+        (queue if which == 'io' else h.admin).close(reset=reset)
+        wait_for(lambda: not target.counters()['io_queues'], 'the queue to be let go')
+        t.eq(target.counters()['slab_used'], 0, 'bytes of buffers in use')
 
 
 # ---- block devices ----

@@ -53,6 +53,37 @@ static void in_every_state(void)
 	}
 }
 
+/* A backend that can cancel is asked to, however the connection ends. */
+static void backend_io_is_cancelled(void)
+{
+	for (int admin = 0; admin < 2; admin++) {
+		struct t_pair p = t_pair_new();
+		struct t_disk *d = &p.env->disk[0];
+		static uint8_t buf[3][512];
+		struct nvme_sqe sqe;
+		bool gone = false;
+
+		p.io->gone = &gone;
+		d->hold = true;
+		d->can_cancel = true;
+		for (unsigned int i = 0; i < 3; i++) {
+			t_rw_sqe(p.io, &sqe, i & 1, i, 1, buf[i]);
+			t_send(p.io, &sqe, NULL, 0);
+		}
+		t_turn(p.env);
+		CU_ASSERT_EQUAL_FATAL(d->held_count, 3);
+		t_conn_cut(admin ? p.admin : p.io);
+		t_turn(p.env);
+		CU_ASSERT_EQUAL(d->cancelled, 3);
+		CU_ASSERT_FALSE(gone); /* a backend gives back what it has, in its own time */
+		while (d->held_count)
+			t_disk_finish(d, 0, -ECANCELED);
+		t_turn(p.env);
+		CU_ASSERT_TRUE(gone);
+		t_pair_free(&p);
+	}
+}
+
 static void admin_connection(void)
 {
 	struct t_pair p = t_pair_new();
@@ -236,6 +267,7 @@ static void many_times(void)
 
 const struct t_case t_teardown_cases[] = {
 	{"an I/O connection lost in every state", in_every_state},
+	{"I/O in a backend is cancelled when its connection ends", backend_io_is_cancelled},
 	{"the admin connection takes the association down", admin_connection},
 	{"admin and I/O connection lost at once", both_at_once},
 	{"a connection lost during Connect", during_connect},
