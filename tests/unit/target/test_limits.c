@@ -232,6 +232,71 @@ static void what_waits_can_be_aborted(void)
 	t_pair_free(&p);
 }
 
+/* When its time has come and nobody has looked yet, the head still is the first. */
+static void newcomers_do_not_overtake(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 100);
+	uint16_t cid[3];
+
+	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
+	use_up(&p);
+	cid[0] = send_rw(p.io, false, 0, 1);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 0);
+	p.env->now += 10 * MSEC; /* no timer has run */
+	cid[1] = send_rw(p.io, false, 0, 1);
+	cid[2] = send_rw(p.io, false, 0, 1);
+	for (unsigned int i = 0; i < 3; i++) {
+		struct t_answer a;
+
+		t_turn(p.env);
+		CU_ASSERT_EQUAL_FATAL(t_answers(p.io), 1);
+		a = t_answer(p.io);
+		CU_ASSERT_EQUAL(le16toh(a.cqe.cid), cid[i]);
+		p.env->now += 10 * MSEC;
+	}
+	t_pair_free(&p);
+}
+
+/* Nobody is woken for a lane where nobody waits: its gate may be gone by then. */
+static void an_empty_lane_is_not_looked_at(void)
+{
+	for (int end = 0; end < 3; end++) {
+		struct t_pair p = t_pair_new();
+		struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 1);
+		struct rd_loop *loop = p.env->t->reactors[1].loop;
+		struct nvme_sqe sqe;
+		uint16_t cid;
+
+		rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
+		send_rw(p.io, false, 0, 1);
+		cid = send_rw(p.io, false, 0, 1);
+		t_turn(p.env);
+		CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, 1);
+		p.env->now += 50 * MSEC;
+		CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
+		switch (end) {
+		case 0:
+			t_conn_cut(p.io);
+			break;
+		case 1:
+			t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
+			sqe.cdw10 = htole32((uint32_t)cid << 16 | 1);
+			t_send(p.admin, &sqe, NULL, 0);
+			break;
+		default:
+			rdt_control_ns_remove(ns_of(p.env, 0), NULL, NULL);
+			break;
+		}
+		t_turn(p.env);
+		CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, 0);
+		p.env->now += 100 * MSEC;
+		CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
+		t_pair_free(&p);
+	}
+}
+
 static void a_connection_may_end_while_it_waits(void)
 {
 	struct t_pair p = t_pair_new();
@@ -263,6 +328,8 @@ const struct t_case t_limit_cases[] = {
 	{"a host's limit is for all its namespaces", a_hosts_limit_is_for_all_its_namespaces},
 	{"new limits reach those who wait", new_limits_reach_those_who_wait},
 	{"what waits can be aborted", what_waits_can_be_aborted},
+	{"newcomers do not overtake", newcomers_do_not_overtake},
+	{"an empty lane is not looked at", an_empty_lane_is_not_looked_at},
 	{"a connection may end while it waits", a_connection_may_end_while_it_waits},
 	{NULL, NULL},
 };
