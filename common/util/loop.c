@@ -48,9 +48,12 @@ struct rd_loop {
 	uint64_t now;
 	uint64_t spin_ns;
 	uint64_t last_work;
-	bool skipped;               /* this turn has not asked epoll */
-	bool worked;                /* in the turn before */
-	bool looked;                /* at the clock, for @now, in this turn */
+	bool skipped;        /* this turn has not asked epoll */
+	bool worked;         /* in the turn before */
+	bool looked;         /* at the clock, for @now, in this turn */
+	unsigned int misses; /* long gaps in a row, up to RD_LOOP_SPIN_MISSES */
+	bool idled;          /* a sleep, or a turn in vain, since last_work */
+	_Atomic uint64_t busy_ns;
 	uint64_t timer_fd_deadline; /* UINT64_MAX: disarmed */
 	uint64_t random[4];
 
@@ -591,19 +594,49 @@ static bool arm_pollers(struct rd_loop *loop)
 
 /* ---- turns ---- */
 
+static bool spins(const struct rd_loop *loop)
+{
+	return loop->spin_ns && loop->misses < RD_LOOP_SPIN_MISSES;
+}
+
+/* The turn that began at @start has found work. */
+static void note_work(struct rd_loop *loop, uint64_t start)
+{
+	uint64_t gap = start - loop->last_work, now = rd_loop_now_raw(loop);
+	/* Under load the look for more is part of the work. */
+	uint64_t from = loop->idled ? start : loop->last_work;
+
+	if (gap <= loop->spin_ns + RD_LOOP_WAKE_NS)
+		loop->misses = 0;
+	else if (loop->misses < RD_LOOP_SPIN_MISSES)
+		loop->misses++;
+	atomic_store_explicit(&loop->busy_ns,
+			      atomic_load_explicit(&loop->busy_ns, memory_order_relaxed) + now -
+				      from,
+			      memory_order_relaxed);
+	loop->last_work = now;
+	loop->idled = false;
+	loop->worked = true;
+}
+
+uint64_t rd_loop_busy(const struct rd_loop *loop)
+{
+	return atomic_load_explicit(&loop->busy_ns, memory_order_relaxed);
+}
+
 static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
 {
 	uint64_t deadline = next_deadline(loop), now;
 
 	if (!timeout_ns || defers_queued(loop))
 		return 0;
-	if (deadline == UINT64_MAX && !loop->spin_ns)
+	if (deadline == UINT64_MAX && !spins(loop))
 		return timeout_ns;
-	if (loop->spin_ns && loop->worked)
+	if (spins(loop) && loop->worked)
 		return 0;
 	now = loop->now = rd_loop_now_raw(loop);
 	loop->looked = true;
-	if (loop->spin_ns && now - loop->last_work < loop->spin_ns)
+	if (spins(loop) && now - loop->last_work < loop->spin_ns)
 		return 0;
 	if (deadline == UINT64_MAX)
 		return timeout_ns;
@@ -672,6 +705,8 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 		if (atomic_load(&loop->pending))
 			sleep_ns = 0;
 	}
+	if (sleep_ns)
+		loop->idled = true;
 	loop->skipped = !sleep_ns && skip_epoll(loop);
 	if (!loop->skipped)
 		n = wait_some(loop, sleep_ns);
@@ -701,6 +736,7 @@ static void leave_pollable(struct rd_loop *loop)
 
 int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns)
 {
+	uint64_t start;
 	int count, rc;
 
 	if (loop->in_turn)
@@ -709,6 +745,7 @@ int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns)
 	rc = fetch_events(loop, timeout_ns);
 	if (rc < 0)
 		goto out;
+	start = loop->now;
 	count = run_msgs(loop);
 	count += loop->skipped ? run_busy(loop) : run_ios(loop);
 	if (count)
@@ -716,10 +753,10 @@ int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns)
 	count += run_timers(loop);
 	count += run_pollers(loop);
 	count += run_defers(loop);
-	if (count && loop->spin_ns) {
-		loop->last_work = rd_loop_now_raw(loop);
-		loop->worked = true;
-	}
+	if (!count)
+		loop->idled = true;
+	else if (!loop->pollable)
+		note_work(loop, start);
 	rc = count;
 out:
 	if (loop->pollable)

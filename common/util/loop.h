@@ -43,9 +43,20 @@ struct rd_loop_opts {
 	struct rd_log *log;
 	const struct rd_clock *clock; /* NULL: CLOCK_MONOTONIC; must outlive the loop */
 	uint64_t seed;                /* 0: seeded from getrandom(2) */
-	uint64_t spin_ns; /* keep polling this long after the last work before sleeping */
-	bool pollable; /* someone else sleeps on rd_loop_fd(): timers are mirrored to a timerfd */
+	uint64_t
+		spin_ns; /* poll this long after work before sleeping, while that pays: see below */
+	bool pollable;   /* someone else sleeps on rd_loop_fd(): timers are mirrored to a timerfd */
 };
+
+/*
+ * Spinning is adaptive. A gap is the time from the end of a turn with work to the next one, and it
+ * is short when it is at most spin_ns and RD_LOOP_WAKE_NS, which being woken takes. After
+ * RD_LOOP_SPIN_MISSES long gaps in a row the loop sleeps at once when it has nothing to do; after
+ * one short gap it spins again. So a trickle of work costs no spinning, and steady work is found
+ * without a wake-up.
+ */
+#define RD_LOOP_WAKE_NS     (100 * RD_NSEC_PER_USEC)
+#define RD_LOOP_SPIN_MISSES 4
 
 /* Returns 0, -ENOMEM, or the errno of epoll_create1(2), eventfd(2) or timerfd_create(2). */
 int rd_loop_create(const struct rd_loop_opts *opts, struct rd_loop **out);
@@ -70,6 +81,9 @@ int rd_loop_fd(const struct rd_loop *loop);
 
 uint64_t rd_loop_now(struct rd_loop *loop);     /* ns, cached at the start of each turn phase */
 uint64_t rd_loop_now_raw(struct rd_loop *loop); /* ns, read from the clock now */
+/* ns spent in turns that found work, so far; spinning in vain and sleeping are not counted. Also
+ * for other threads, which may see it a turn late. */
+uint64_t rd_loop_busy(const struct rd_loop *loop);
 uint32_t rd_loop_random32(struct rd_loop *loop);
 struct rd_log *rd_loop_log(const struct rd_loop *loop);
 

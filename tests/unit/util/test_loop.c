@@ -404,6 +404,7 @@ struct t_defer {
 	enum rd_defer_phase next_phase;
 	int again;
 	int ran;
+	uint64_t takes; /* on the fake clock */
 };
 
 static void defer_ran(struct rd_defer *defer)
@@ -411,6 +412,7 @@ static void defer_ran(struct rd_defer *defer)
 	struct t_defer *t = rd_container_of(defer, struct t_defer, defer);
 	size_t len = strlen(trace);
 
+	fake_now += t->takes;
 	if (len + 1 < sizeof(trace))
 		trace[len] = t->tag;
 	if (t->next) {
@@ -564,6 +566,71 @@ static void spins_after_work_then_sleeps(void)
 	start = real_now();
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 5 * RD_NSEC_PER_MSEC), 0);
 	CU_ASSERT_TRUE(real_now() - start >= 5 * RD_NSEC_PER_MSEC);
+	rd_loop_destroy(&loop);
+}
+
+/* One turn with work that takes @ns, @gap after the last one. */
+static void work_after(struct rd_loop *loop, uint64_t gap, uint64_t ns)
+{
+	struct t_defer d = {.defer.fn = defer_ran, .loop = loop, .tag = 'd', .takes = ns};
+
+	fake_now += gap;
+	rd_defer(loop, &d.defer, RD_DEFER_WORK);
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 1);
+}
+
+static bool sleeps(struct rd_loop *loop)
+{
+	uint64_t start = real_now();
+
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, 2 * RD_NSEC_PER_MSEC), 0);
+	return real_now() - start >= 2 * RD_NSEC_PER_MSEC;
+}
+
+static void spins_while_it_pays(void)
+{
+	enum { SPIN = 20000, SHORT = SPIN + RD_LOOP_WAKE_NS, LONG = SHORT + 1 };
+	struct rd_loop *loop =
+		make_loop((struct rd_loop_opts){.clock = &fake_clock, .spin_ns = SPIN});
+
+	fake_now = 1000 * RD_NSEC_PER_SEC;
+	work_after(loop, 0, 0);
+	work_after(loop, SHORT, 0);
+	for (int i = 1; i < RD_LOOP_SPIN_MISSES; i++)
+		work_after(loop, LONG, 0);
+	CU_ASSERT_FALSE(sleeps(loop));
+	work_after(loop, SHORT, 0); /* begins to count anew */
+	for (int i = 0; i < RD_LOOP_SPIN_MISSES; i++) {
+		CU_ASSERT_FALSE(sleeps(loop));
+		work_after(loop, LONG, 0);
+	}
+	CU_ASSERT_TRUE(sleeps(loop));
+	work_after(loop, 1000 * RD_NSEC_PER_SEC, 0);
+	CU_ASSERT_TRUE(sleeps(loop));
+	work_after(loop, SHORT, 0); /* as when it was woken for steady work */
+	CU_ASSERT_FALSE(sleeps(loop));
+	fake_now += SPIN; /* and no longer than it should */
+	CU_ASSERT_TRUE(sleeps(loop));
+	rd_loop_destroy(&loop);
+}
+
+static void busy_time_is_that_of_work(void)
+{
+	struct rd_loop *loop =
+		make_loop((struct rd_loop_opts){.clock = &fake_clock, .spin_ns = 1000});
+
+	fake_now = 1000 * RD_NSEC_PER_SEC;
+	CU_ASSERT_EQUAL(rd_loop_busy(loop), 0);
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
+	work_after(loop, 500, 7);
+	CU_ASSERT_EQUAL(rd_loop_busy(loop), 7);
+	fake_now += 300; /* in vain */
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
+	work_after(loop, 0, 9);
+	CU_ASSERT_EQUAL(rd_loop_busy(loop), 16);
+	/* From one work straight to the next: what lies between is the price of looking. */
+	work_after(loop, 4, 10);
+	CU_ASSERT_EQUAL(rd_loop_busy(loop), 30);
 	rd_loop_destroy(&loop);
 }
 
@@ -824,6 +891,8 @@ const struct t_case t_loop_cases[] = {
 	{"a flush may cancel another one under endless work", flush_cancels_another},
 	{"pollers run in each turn and may be removed", pollers_run_each_turn},
 	{"spins after work, then sleeps", spins_after_work_then_sleeps},
+	{"spins only while gaps are short", spins_while_it_pays},
+	{"the time of work is counted", busy_time_is_that_of_work},
 	{"pollers are armed before a sleep only", pollers_are_armed_before_a_sleep},
 	{"pollers of pollable loops are armed in each turn", pollable_loops_arm_in_each_turn},
 	{"a callback cannot run the loop", a_callback_cannot_run_the_loop},
