@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "util/sockaddr.h"
@@ -216,11 +217,22 @@ static struct listener *to_listener(struct rd_fab_listener *lis)
 
 static void accept_pause(struct listener *lis, int err)
 {
+	struct rlimit files = {0};
 	uint32_t held;
 
-	if (rd_ratelimit_pass(&lis->pause_rl, rd_loop_now(lis->fab->base.loop),
-			      10 * RD_NSEC_PER_SEC, 1, &held))
-		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC, "accept: %s: pausing", strerror(err));
+	if (!rd_ratelimit_pass(&lis->pause_rl, rd_loop_now(lis->fab->base.loop),
+			       10 * RD_NSEC_PER_SEC, 1, &held))
+		goto out;
+	if (err == EMFILE && !getrlimit(RLIMIT_NOFILE, &files))
+		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC,
+			"accept: all %llu file descriptors are in use, and each connection takes "
+			"one: "
+			"new ones wait; raise the limit (ulimit -n, or LimitNOFILE= of a service)",
+			(unsigned long long)files.rlim_cur);
+	else
+		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC, "accept: %s: new connections wait",
+			strerror(err));
+out:
 	rd_timer_start(lis->fab->base.loop, &lis->pause, ACCEPT_PAUSE_NS);
 	watch_listener(lis);
 }
