@@ -159,7 +159,9 @@ struct rdt_referral_config { /* another discovery service */
 };
 
 struct rdt_target_config {
-	uint32_t reactors;           /* >= 1; default 2 */
+	uint32_t reactors; /* >= 1; default 2 */
+	uint32_t *cpus;    /* of each reactor; none: where the kernel puts it */
+	uint32_t cpus_count;
 	uint32_t queue_depth;        /* entries of an I/O queue, 16..1024; default 128 */
 	uint32_t io_queues;          /* I/O queues for each controller; default 128 */
 	const char *max_data_size;   /* MDTS, power of two >= 4 KiB; default 1MiB */

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,6 @@
 #include "util/parse.h"
 #include "util/sockaddr.h"
 
-#define REACTORS_MAX     64
 #define IO_QUEUES_MAX    1024
 #define STATE_TIMES_MAX  1000000
 #define ENGINE_DEPTH_MAX 4096
@@ -202,12 +202,34 @@ static void check_state_dir(struct rdt_config_load *load, const struct rdt_key *
 				   dir);
 }
 
+static void check_reactors(struct rdt_config_load *load, const struct rdt_key *parent,
+			   struct rdt_target_config *t)
+{
+	struct rdt_key cpus = rdt_config_child(load, parent, "cpus");
+
+	check_u32(load, parent, "reactors", &t->reactors, 1, RDT_REACTORS_MAX,
+		  cpus.node ? t->cpus_count : 2);
+	if (!cpus.node)
+		return;
+	if (t->cpus_count != t->reactors || t->cpus_count > RDT_REACTORS_MAX)
+		rdt_config_problem(load, &cpus,
+				   "found %u CPUs for %u reactors, expected one for each, up to %u",
+				   t->cpus_count, t->reactors, RDT_REACTORS_MAX);
+	for (unsigned int i = 0; i < t->cpus_count; i++) {
+		struct rdt_key cpu = rdt_config_item(load, &cpus, i);
+
+		if (t->cpus[i] >= CPU_SETSIZE)
+			rdt_config_problem(load, &cpu, "found %u, expected 0 to %u", t->cpus[i],
+					   CPU_SETSIZE - 1);
+	}
+}
+
 static int check_target(struct rdt_config_load *load, const struct rdt_key *root,
 			struct rdt_target_config *t)
 {
 	struct rdt_key key = rdt_config_child(load, root, "target");
 
-	check_u32(load, &key, "reactors", &t->reactors, 1, REACTORS_MAX, 2);
+	check_reactors(load, &key, t);
 	check_u32(load, &key, "queue_depth", &t->queue_depth, 16, 1024, 128);
 	check_u32(load, &key, "io_queues", &t->io_queues, 1, IO_QUEUES_MAX, 128);
 	check_u32(load, &key, "sgl_descriptors", &t->sgl_descriptors, 1, RDT_MSDBD_MAX,

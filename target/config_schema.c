@@ -40,8 +40,14 @@ static const cyaml_strval_t deallocate[] = {
 	{"off", RDT_DEALLOCATE_OFF},
 };
 
+static const cyaml_schema_value_t cpu_schema = {
+	CYAML_VALUE_UINT(CYAML_FLAG_DEFAULT, uint32_t),
+};
+
 static const cyaml_schema_field_t target_fields[] = {
 	CYAML_FIELD_UINT("reactors", OPT, struct rdt_target_config, reactors),
+	CYAML_FIELD_SEQUENCE("cpus", OPT | CYAML_FLAG_POINTER, struct rdt_target_config, cpus,
+			     &cpu_schema, 1, CYAML_UNLIMITED),
 	CYAML_FIELD_UINT("queue_depth", OPT, struct rdt_target_config, queue_depth),
 	CYAML_FIELD_UINT("io_queues", OPT, struct rdt_target_config, io_queues),
 	CYAML_FIELD_STRING_PTR("max_data_size", OPT, struct rdt_target_config, max_data_size, 0,

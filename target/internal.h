@@ -133,8 +133,16 @@ struct rdt_reactor {
 	struct rd_loop *loop;
 	unsigned int index;
 	pthread_t thread;
-	bool running;     /* the thread exists; main thread only */
-	atomic_uint load; /* connections handed to it */
+	bool running; /* the thread exists; main thread only */
+	/* placement.c */
+	atomic_uint load;          /* connections handed to it */
+	atomic_uint io_load;       /* of these, I/O queues */
+	atomic_uint share;         /* of its time that it worked, per mille, in the last window */
+	_Atomic uint64_t share_at; /* the end of that window */
+	struct rd_poller share_poller;
+	uint64_t window_start;
+	uint64_t window_busy;
+	struct rd_ratelimit uneven_limit;
 
 	uint8_t *slab;   /* I/O slab, reserve, scratch, zeroes: one mapping, one memory region */
 	uint8_t *zeroes; /* never written to: the data of reads from what holds nothing */

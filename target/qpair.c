@@ -11,6 +11,7 @@
 
 #include "util/sockaddr.h"
 #include "io.h"
+#include "placement.h"
 
 #define RDT_QPAIR_MAGIC 0x72717074u
 
@@ -52,7 +53,7 @@ static void free_qpair(struct rdt_qpair *qp)
 
 	TAILQ_REMOVE(&r->qpairs, qp, link);
 	r->qpairs_count--;
-	atomic_fetch_sub_explicit(&r->load, 1, memory_order_relaxed);
+	rdt_unplace(r, qp->admin);
 	qp->ops->destroy(qp);
 	rdt_reactor_check_drained(r);
 }

@@ -10,9 +10,10 @@
 #include <string.h>
 
 #include "util/sockaddr.h"
+#include "placement.h"
 #include "rdma.h"
 
-#define BACKLOG 128
+#define BACKLOG 1024 /* hosts connect all their queues at once */
 #define ORD_WANTED                                                                    \
 	128u /* READs in flight on one queue; soft-iWARP and most NICs hold that many \
 	      */
@@ -95,7 +96,7 @@ err_free:
 	if (rc)
 		rdt_rdma_conn_free(rc);
 err_load:
-	atomic_fetch_sub_explicit(&r->load, 1, memory_order_relaxed);
+	rdt_unplace(r, h->qid == 0);
 }
 
 static void handoff_msg(struct rd_msg *msg)
@@ -154,17 +155,6 @@ static void report_reject(struct rdt_target *t, const struct rd_fab_req *req, un
 			nvmf_rdma_cm_status_text(sts), rdt_squashed(squashed, more));
 }
 
-static struct rdt_reactor *least_loaded(struct rdt_target *t)
-{
-	struct rdt_reactor *best = &t->reactors[0];
-
-	for (unsigned int i = 1; i < t->reactors_count; i++)
-		if (atomic_load_explicit(&t->reactors[i].load, memory_order_relaxed) <
-		    atomic_load_explicit(&best->load, memory_order_relaxed))
-			best = &t->reactors[i];
-	return best;
-}
-
 static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void *arg)
 {
 	struct rdt_listener *l = arg;
@@ -181,13 +171,12 @@ static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void
 		return;
 	}
 	h->msg.fn = handoff_msg;
-	h->reactor = least_loaded(t);
+	h->reactor = rdt_place(t, qid == 0);
 	h->req = req;
 	h->listener = l;
 	h->fab = l->fab;
 	h->qid = qid;
 	h->depth = depth;
-	atomic_fetch_add_explicit(&h->reactor->load, 1, memory_order_relaxed);
 	rd_loop_post(h->reactor->loop, &h->msg);
 }
 

@@ -3,6 +3,7 @@
  * resources. */
 #include <assert.h>
 #include <errno.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "internal.h"
+#include "placement.h"
 
 static void check_drained_msg(struct rd_msg *msg)
 {
@@ -223,12 +225,14 @@ int rdt_reactor_setup(struct rdt_reactor *r)
 			return err;
 		rdt_view_show(r, t->ns[i]);
 	}
+	rdt_place_watch(r);
 	return rdt_rdma_init(r);
 }
 
 void rdt_reactor_teardown(struct rdt_reactor *r)
 {
 	assert(TAILQ_EMPTY(&r->qpairs));
+	rdt_place_unwatch(r);
 	rdt_rdma_fini(r);
 	rdt_view_close_all(r);
 	rdt_engines_destroy(&r->engines);
@@ -240,12 +244,34 @@ struct start {
 	int err;
 };
 
+/* Before it touches its memory, which is then near. */
+static int pin(const struct rdt_reactor *r)
+{
+	const struct rdt_target_config *cfg = &r->target->cfg->target;
+	cpu_set_t set;
+	int err;
+
+	if (!cfg->cpus_count)
+		return 0;
+	CPU_ZERO(&set);
+	CPU_SET(cfg->cpus[r->index], &set);
+	err = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+	if (err)
+		rd_err(r->log, RD_LOG_TARGET,
+		       "cpus: reactor %u cannot run on CPU %u: %s; Cpus_allowed_list in "
+		       "/proc/self/status shows those there are for rdtarget",
+		       r->index, cfg->cpus[r->index], strerror(err));
+	return -err;
+}
+
 static void *reactor_thread(void *arg)
 {
 	struct start *start = arg;
 	struct rdt_reactor *r = start->r;
-	int err = rdt_reactor_setup(r);
+	int err = pin(r);
 
+	if (!err)
+		err = rdt_reactor_setup(r);
 	start->err = err;
 	sem_post(&start->ready); /* @start is gone after this */
 	if (!err) {

@@ -97,6 +97,10 @@ static void check_target(struct rdt_reload *rl, const struct rdt_target_config *
 	for (unsigned int i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		if (numbers[i].now != numbers[i].next)
 			rdt_reload_restart(rl, "target:", numbers[i].key);
+	if (now->cpus_count != next->cpus_count ||
+	    (now->cpus_count &&
+	     memcmp(now->cpus, next->cpus, now->cpus_count * sizeof(*now->cpus)) != 0))
+		rdt_reload_restart(rl, "target:", "cpus");
 	if (!rdt_config_same_text(now->congestion, next->congestion))
 		rdt_reload_restart(rl, "target:", "congestion");
 	if (!rdt_config_same_text(now->state_dir, next->state_dir))

@@ -9,7 +9,9 @@
 
 #include <stdint.h>
 
-#define RDT_VS 0x00020000u /* NVMe 2.0 */
+#define RDT_VS           0x00020000u /* NVMe 2.0 */
+
+#define RDT_REACTORS_MAX 64u
 
 /* controllers */
 #define RDT_ADMIN_DEPTH_MAX 128u /* entries of an admin queue */

@@ -294,6 +294,7 @@ struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_q
 	}
 	c->next_cid = 0x1000;
 	atomic_fetch_add(&r->load, 1);
+	atomic_fetch_add(&r->io_load, cm_qid ? 1 : 0);
 	rdt_qpair_start(&c->qp);
 	return c;
 }

@@ -35,6 +35,7 @@ extern const struct t_case t_multihost_cases[];
 extern const struct t_case t_resv_cases[];
 extern const struct t_case t_limit_cases[];
 extern const struct t_case t_control_cases[];
+extern const struct t_case t_placement_cases[];
 
 #define T_DISKS 5u
 

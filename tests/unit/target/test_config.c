@@ -189,6 +189,11 @@ static void target_errors(void)
 		{"target: {buffer_memory: 2MiB}\n" LISTEN SUBSYS,
 		 "FILE:1: target.buffer_memory: found \"2MiB\", expected at least four times "
 		 "max_data_size (1MiB)\n"},
+		{"target: {reactors: 3, cpus: [0, 1]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.cpus: found 2 CPUs for 3 reactors, expected one for each, up to "
+		 "64\n"},
+		{"target: {cpus: [0, 1024]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.cpus[1]: found 1024, expected 0 to 1023\n"},
 		{"target: {capsule_memory: 64k}\n" LISTEN SUBSYS,
 		 "FILE:1: target.capsule_memory: found \"64k\", expected 1.0 MiB to 256.0 GiB\n"},
 		{"target: {buffer_memory: 4097KiB}\n" LISTEN SUBSYS,
@@ -479,7 +484,8 @@ static void fills_in_defaults(void)
 static void loads_every_key(void)
 {
 	static const char text[] =
-		"target:\n  reactors: 4\n  queue_depth: 0x40\n  io_queues: 8\n"
+		"target:\n  reactors: 4\n  cpus: [3, 2, 1, 0]\n  queue_depth: 0x40\n  io_queues: "
+		"8\n"
 		"  max_data_size: 256k\n  in_capsule_size: 0\n  buffer_memory: 1M\n"
 		"  capsule_memory: 2M\n"
 		"  spin: 0\n  congestion: cubic\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
@@ -514,6 +520,9 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->target.in_capsule_bytes, 0);
 	CU_ASSERT_EQUAL(c->target.buffer_bytes, 1 << 20);
 	CU_ASSERT_EQUAL(c->target.capsule_bytes, 2 << 20);
+	CU_ASSERT_EQUAL_FATAL(c->target.cpus_count, 4);
+	CU_ASSERT_EQUAL(c->target.cpus[0], 3);
+	CU_ASSERT_EQUAL(c->target.cpus[3], 0);
 	CU_ASSERT_EQUAL(c->target.spin_ns, 0);
 	CU_ASSERT_STRING_EQUAL(c->target.congestion, "cubic");
 	CU_ASSERT_EQUAL(c->target.sgl_descriptors, 4);

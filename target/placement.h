@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Placement of connections on reactors by load. */
+#ifndef RDT_PLACEMENT_H
+#define RDT_PLACEMENT_H
+
+#include "internal.h"
+
+struct rdt_load {
+	unsigned int share;  /* of its time that a reactor has worked lately, per mille */
+	unsigned int queues; /* I/O queues on it */
+	unsigned int conns;  /* these and admin queues */
+};
+
+/*
+ * The best of @count: least of the share it works, in tenths, and of the part it has of all I/O
+ * queues, added up. So a burst of connections spreads although shares are known only later, and a
+ * busy queue weighs more than idle ones. Equal ones: the one with the fewest connections.
+ */
+unsigned int rdt_place_choose(const struct rdt_load *loads, unsigned int count);
+/* Is @mine saturated, with queues that @other could have served while it was idle? */
+bool rdt_place_uneven(const struct rdt_load *mine, const struct rdt_load *other);
+
+struct rdt_reactor *rdt_place(struct rdt_target *t, bool admin); /* main thread; counts it there */
+void rdt_unplace(struct rdt_reactor *r, bool admin);             /* it has gone. Any thread */
+/* Publish how busy @r is, and report when that is uneven. On its thread. */
+void rdt_place_watch(struct rdt_reactor *r);
+void rdt_place_unwatch(struct rdt_reactor *r);
+
+#endif /* RDT_PLACEMENT_H */

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Many connections: what idle ones cost, how much memory each takes, when descriptors run out; and where
+the threads that serve them run."""
+
+import contextlib
+import os
+import re
+import resource
+import socket
+import sys
+import time
+
+from t_loop import SANITIZED, VALGRIND, Skip, main, program, requires_native, test, wait_for
+from t_serving import exercise, host
+
+QUEUES = 32  # of each host
+KIB = 1024
+
+
+def requires_files(count):
+    """Raise our own limit; the daemon raises its own."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise Skip(f'needs {count} open files, {hard} are allowed')
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+
+
+def connect(target, stack, count):
+    """@count queues, with those of administration."""
+    hosts = []
+    while count:
+        h = stack.enter_context(host(target))
+        h.enable()
+        for _ in range(min(count - 1, QUEUES)):
+            h.add_io()
+        count -= 1 + min(count - 1, QUEUES)
+        hosts.append(h)
+    return hosts
+
+
+def effort(target):
+    return target.context_switches(), target.cpu_ticks()
+
+
+@test
+def idle_connections_wake_nobody(t):
+    """Not once in two seconds does any thread run, and so no processor time is used."""
+    requires_native()
+    requires_files(600)
+    target = t.target([t.namespace(backend='null')], args=('--log', 'notice'))
+    with contextlib.ExitStack() as stack:
+        for h in connect(target, stack, 256):
+            h.io[0].read_blocks(1, 0, 8)
+
+        def quiet():
+            before = effort(target)
+            time.sleep(2)  # what is looked for is what happens in this time
+            return effort(target) == before
+        wait_for(quiet, 'two seconds in which no thread of rdtarget runs')
+
+
+@test
+def a_thousand_queue_pairs_on_one_reactor(t):
+    """All of them work, and none takes more than 256 KiB."""
+    count = 1000 if not (SANITIZED or VALGRIND) else 100
+    requires_files(2 * count + 500)
+    target = t.target([t.namespace(backend='memory')], target={'reactors': 1, 'queue_depth': 128})
+    exercise(target)
+    before = target.rss()
+    with contextlib.ExitStack() as stack:
+        queues = [q for h in connect(target, stack, count) for q in h.io]
+        pending = [q.post_write(1, 8 * i, bytes([i % 251]) * 4096) for i, q in enumerate(queues)]
+        for p in pending:
+            t.eq(p.wait().status, 0, 'status of a write')
+        pending = [q.post_read(1, 8 * i, 8) for i, q in enumerate(queues)]
+        for i, p in enumerate(pending):
+            t.eq(p.wait().status, 0, 'status of a read')
+            t.same(p.data, bytes([i % 251]) * 4096)
+        each = (target.rss() - before) / count
+        t.note(f'{count} connections: {each / KIB:.1f} KiB of memory each')
+        if not (SANITIZED or VALGRIND):
+            t.ok(each <= 256 * KIB, f'{each / KIB:.1f} KiB of memory for each')
+    wait_for(lambda: target.counters()['io_queues'] == 0, 'the queues to end')
+
+
+@test
+def out_of_descriptors_is_said(t):
+    """New connections wait until there are some again; those that are there are served."""
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    if VALGRIND:
+        raise Skip('valgrind needs descriptors of its own')
+    requires_files(400)
+    target = t.target([t.namespace(backend='memory')], preexec_fn=few)
+    with contextlib.ExitStack() as stack:
+        h = connect(target, stack, 2)[0]
+        with contextlib.ExitStack() as crowd:
+            for _ in range(80):
+                crowd.enter_context(socket.create_connection((target.addr, target.port)))
+            target.expect(r'accept: all 64 file descriptors are in use')
+            t.eq(h.io[0].write_blocks(1, 0, bytes(4096)).status, 0, 'status of a write')
+        exercise(target)
+
+
+def affinity(target):
+    cpus = {}
+    for tid in os.listdir(f'/proc/{target.pid}/task'):
+        status = target.proc(f'task/{tid}/status')
+        name = re.search(r'^Name:\s+(\S+)', status, re.M).group(1)
+        cpus[name] = re.search(r'^Cpus_allowed_list:\s+(\S+)', status, re.M).group(1)
+    return cpus
+
+
+@test
+def reactors_run_where_they_are_told(t):
+    if VALGRIND:
+        raise Skip('valgrind runs all threads in its own way')
+    cpus = sorted(os.sched_getaffinity(0))
+    told = [cpus[-1], cpus[0], cpus[-1]]
+    target = t.target([t.namespace(backend='memory')], target={'cpus': told})
+    found = wait_for(lambda: (lambda c: c if 'reactor-2' in c else None)(affinity(target)), 'reactors')
+    t.eq([found[f'reactor-{i}'] for i in range(3)], [str(c) for c in told], 'CPUs')
+    exercise(target)
+
+
+@test
+def a_cpu_that_is_not_there_is_named(t):
+    missing = 1023
+    if missing in os.sched_getaffinity(0):
+        raise Skip('this machine has CPU 1023')
+    config = t.config([t.namespace(backend='memory')], target={'cpus': [missing]})
+    res = t.run([program('rdtarget'), config])
+    t.eq(res.rc, 1, 'exit status')
+    t.match(r'cpus: reactor 0 cannot run on CPU 1023: .*Cpus_allowed_list', res.err)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
