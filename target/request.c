@@ -299,8 +299,8 @@ static void state_executed(struct rdt_req *req)
 	if (qp->sqflow_off) {
 		req->cqe.sqhd = htole16(0xffff);
 	} else {
-		if (qp->sqsize)
-			qp->sqhd = (uint16_t)((qp->sqhd + 1) % qp->sqsize);
+		if (qp->sqsize && ++qp->sqhd >= qp->sqsize)
+			qp->sqhd = 0;
 		req->cqe.sqhd = htole16(qp->sqhd);
 	}
 	req->cqe.sqid = htole16(qp->qid);

@@ -48,8 +48,8 @@ static inline int rd_wc_ring_take(struct rd_wc_ring *ring, int n, struct ibv_wc 
 
 	while (i < n && !rd_wc_ring_empty(ring))
 		wc[i++] = ring->wc[ring->head++ & (ring->size - 1)];
-	/* There is room for the worst case of each queue pair: use no more memory than is needed.
-	 */
+	/* There is room for the worst case of each queue pair: the same few entries again and again
+	 * use no more memory than is needed, and stay in the cache. */
 	if (rd_wc_ring_empty(ring))
 		ring->head = ring->tail = 0;
 	return i;
