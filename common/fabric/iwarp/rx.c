@@ -230,7 +230,11 @@ static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	if (rc)
 		return -1;
 	rx->left = rx->h.plen;
-	if (rx->left) {
+	if (rx->left && rx->h.op == RD_RDMAP_WRITE) {
+		/* Where it goes was found good just now. */
+		memcpy((void *)(uintptr_t)rx->h.to, p + rx->hdr_len, rx->left);
+		rx->left = 0;
+	} else if (rx->left) {
 		count = rd_iw_fpdu_dest(c, iov);
 		if (count < 0)
 			return -1;
