@@ -8,7 +8,7 @@ packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdm
 	libisal-dev libnvme-dev libjson-c-dev libssl-dev libcyaml-dev libyaml-dev libjansson-dev
 	uuid-dev)
 packages_test=(libcunit1-dev python3 clang clang-format libclang-rt-dev valgrind tshark groff-base man-db
-	shellcheck git)
+	shellcheck git fio dpkg-dev)
 }
 
 step()

@@ -24,7 +24,7 @@ LAYERS = {
     'tools': ('common', 'include', 'tools'),
 }
 # The command line is a user of the library, like any other program.
-STRICTER = {'initiator/cli': ('include', 'initiator/cli', 'common/util')}
+STRICTER = {'initiator/cli': ('include', 'initiator/cli', 'common/util'), 'tools/fio': ('include', 'tools/fio')}
 VERBS = ('discover', 'id-ctrl', 'id-ns', 'list-ns', 'read', 'write', 'flush',
          'admin-passthru', 'io-passthru', 'bench')
 
@@ -98,7 +98,8 @@ def c_files_have_a_licence_and_stay_small(t):
 @test
 def scripts_have_a_licence(t):
     def errors():
-        tools = [os.path.join('tools', name) for name in os.listdir(os.path.join(SOURCE_ROOT, 'tools'))]
+        tools = [os.path.join(folder, name) for folder in ('tools', 'tools/fio')
+                 for name in os.listdir(os.path.join(SOURCE_ROOT, folder)) if not name.endswith('.md')]
         for path in [*sources('tests', ext=('.py',)), *tools]:
             if os.path.isfile(os.path.join(SOURCE_ROOT, path)):
                 if 'SPDX-License-Identifier: BSD-3-Clause' not in read(path)[:200]:
@@ -261,7 +262,7 @@ def docs_interop_is_stale_after(t, path, old, new, says):
     t.match(says or 'rxe_iwarp is no pair', res.stderr)
 
 
-@each(*((name, name) for name in ('quickstart', 'check', 'lib.sh')))
+@each(*((name, name) for name in ('quickstart', 'check', 'lib.sh', 'fio/build')))
 def shellcheck_is_content(t, name):
     res = subprocess.run([requires_program('shellcheck'), '-x', '-P', SOURCE_ROOT,
                           os.path.join(SOURCE_ROOT, 'tools', name)], capture_output=True, text=True,

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""fio on librdinit: the engine of tools/fio, built for the fio that is installed, drives rdtarget.
+
+BUILD_ROOT is the build directory; it must have been built.
+"""
+
+import glob
+import json
+import os
+import re
+import signal
+import sys
+
+from t_loop import (NQN, SANITIZED, SOURCE_ROOT, VALGRIND, Skip, each, main, no_fabric, requires_program, test,
+                    wait_for)
+
+MIB = 1 << 20
+FOLDER = os.path.join(SOURCE_ROOT, 'tools', 'fio')
+BUILD = os.path.join(FOLDER, 'build')
+SAMPLES = sorted(name for name in os.listdir(FOLDER) if name.endswith('.fio'))
+_built = {}
+
+
+def build_root():
+    root = os.environ.get('BUILD_ROOT')
+    if not root:
+        raise Skip('BUILD_ROOT is not set')
+    if SANITIZED or VALGRIND:
+        raise Skip('fio itself would have to be built with the sanitizer, or be fit for valgrind')
+    return root
+
+
+def build(t, *args, env=None):
+    return t.run([BUILD, *args], env=env, wrap=False, deadline=300)
+
+
+def engine(t):
+    """The engine, built once for this file's tests. Only headers that nobody here has are no failure."""
+    root = build_root()
+    if not _built:
+        res = build(t, '--build', root, env=dict(os.environ, CFLAGS='-O2 -g -Werror'))
+        last = res.err.strip().splitlines()[-1] if res.err.strip() else ''
+        _built['path'] = os.path.join(root, 'tools', 'fio', 'rdinit.so')
+        _built['skip'] = last if res.rc == 77 else None
+        _built['error'] = None if res.rc in (0, 77) else f'tools/fio/build: exit {res.rc}\n{res.err}'
+    if _built['skip']:
+        raise Skip(_built['skip'])
+    t.ok(not _built['error'], _built['error'])
+    return _built['path']
+
+
+def command(t, *args, name='fio'):
+    """fio's command line; what it reports goes to a file."""
+    return [requires_program('fio'), '--output-format=json', f'--output={t.path(name + ".json")}',
+            f'--aux-path={t.dir}', *args]
+
+
+def job(t, uri, *args):
+    return ['--name=job', f'--ioengine=external:{engine(t)}', *([f'--uri={uri}'] if uri else []), *args]
+
+
+def report(t, name='fio'):
+    with open(t.path(name + '.json'), encoding='utf-8', errors='replace') as f:
+        text = f.read()
+    return json.loads(text[text.index('\n{\n') if not text.startswith('{') else 0:]), text
+
+
+def fio(t, *args, rc=0):
+    """Run fio to its end; returns its jobs, or its words when it is to fail."""
+    res = t.run(command(t, *args), wrap=False)
+    words = f'{res.err}{res.text}'
+    t.eq(res.rc != 0, rc != 0, f'fio failed (exit {res.rc})\n{words}')  # it is the number of failed jobs
+    if rc:
+        return words
+    jobs, text = report(t)
+    t.eq([j['error'] for j in jobs['jobs'] if j['error']], [], f'errors of jobs\n{words}{text}')
+    return jobs['jobs']
+
+
+# ---- data ----
+
+@each(('file', {}), ('memory, 4096', {'backend': 'memory', 'block_size': 4096}))
+def random_blocks_are_verified(t, keys):
+    target = t.target([t.namespace(size='32MiB', **keys)])
+    for options in (['--hipri=1'], ['--crc=1', '--sync=1', '--size=4M']):
+        jobs = fio(t, *job(t, target.uri(), '--rw=randwrite', '--bsrange=4k-128k', '--iodepth=32',
+                           '--verify=crc32c', '--verify_fatal=1', '--fsync=16', *options))
+        t.eq(jobs[0]['read']['io_bytes'], jobs[0]['write']['io_bytes'], 'bytes verified')
+        t.ok(jobs[0]['sync']['total_ios'] > 0, 'no flushes')
+
+
+@test
+def a_changed_block_is_found(t):
+    target = t.target([t.namespace(backend='memory')])
+    args = job(t, target.uri(), '--rw=write', '--bs=4k', '--iodepth=8', '--verify=crc32c',
+               '--verify_fatal=1')
+    fio(t, *args, '--do_verify=0')
+    fio(t, *args, '--verify_only=1')
+    t.rdinit('write', target.uri(), '--start-block', '1000', '--data', t.file('other', bytes(512)))
+    t.match('verify', fio(t, *args, '--verify_only=1', rc=1))
+
+
+@test
+def all_of_the_namespace_is_used_and_no_more(t):
+    target = t.target([t.namespace(backend='memory', size='16MiB')])
+    before = target.counters()
+    jobs = fio(t, *job(t, target.uri(), '--rw=write', '--bs=64k', '--iodepth=4'))
+    t.eq(jobs[0]['write']['io_bytes'], 16 * MIB, 'bytes written')
+    after = target.counters()
+    t.eq(after['writes'] - before['writes'], 256, 'write commands')
+
+
+@test
+def trim_deallocates(t):
+    target = t.target([t.namespace(backend='memory', size='16MiB')])
+    fio(t, *job(t, target.uri(), '--rw=write', '--bs=64k', '--iodepth=4'))
+    half = t.rdinit('read', target.uri(), '--data-size', str(8 * MIB)).out
+    t.ok(half.count(0) < len(half) // 2, 'nothing but zeroes was written')
+    jobs = fio(t, *job(t, target.uri(), '--rw=randtrim', '--bs=32k', '--iodepth=16', '--offset=8M'))
+    t.eq(jobs[0]['trim']['io_bytes'], 8 * MIB, 'bytes trimmed')
+    t.same(t.rdinit('read', target.uri(), '--data-size', str(16 * MIB)).out, half + bytes(8 * MIB))
+
+
+@each(('processes', []), ('threads', ['--thread=1']), ('set up by each job', ['--create_serialize=0']))
+def several_jobs(t, how):
+    """Each job in a part of its own, verified; a controller and a queue for each."""
+    target = t.target([t.namespace(size='32MiB')])
+    jobs = fio(t, *job(t, target.uri(), '--rw=randrw', '--bs=8k', '--iodepth=16', '--numjobs=4',
+                       '--size=8M', '--offset_increment=8M', '--verify=crc32c', '--verify_fatal=1', *how))
+    t.eq(len(jobs), 4, 'jobs')
+    made = set(re.findall(r': controller (\d+) for', target.text()))
+    t.ok(len(made) >= 4, f'controllers: {made}')
+
+
+@test
+def the_address_in_parts(t):
+    target = t.target([t.namespace(3, backend='memory')])
+    fio(t, *job(t, None, f'--traddr={target.addr}', f'--trsvcid={target.port}', f'--subnqn={NQN}',
+                '--nsid=3', '--provider=iwarp', '--hostnqn=nqn.2024-01.test:fio', '--rw=read', '--bs=1M'))
+    t.match('nqn.2024-01.test:fio', target.text(), "the target's log")
+
+
+@test
+def more_depth_than_the_queue_has(t):
+    target = t.target([t.namespace(backend='memory')])
+    res = t.run(command(t, *job(t, target.uri(), '--rw=randwrite', '--bs=512', '--iodepth=3000',
+                                '--io_size=4M', '--verify=crc32c')), wrap=False)
+    t.eq(res.rc, 0, f'exit status of fio\n{res.err}')
+    t.eq(report(t)[0]['jobs'][0]['write']['io_bytes'], 4 * MIB, 'bytes written')
+    t.match(r'iodepth=3000, but the queue takes \d+ commands at once', res.err)
+
+
+@test
+def a_job_that_sleeps_keeps_its_controller(t):
+    """Longer than the target waits for a keep-alive, while nothing is in flight."""
+    target = t.target([t.namespace(backend='memory')])
+    jobs = fio(t, *job(t, target.uri(), '--rw=read', '--bs=4k', '--number_ios=3', '--thinktime=1500ms',
+                       '--keep_alive_tmo=500'))
+    t.eq(jobs[0]['read']['total_ios'], 3, 'reads')
+
+
+@each(*((name, name) for name in SAMPLES))
+def sample(t, name):
+    """As it is, but for shorter."""
+    target = t.target([t.namespace(size='16MiB')])
+    with open(os.path.join(FOLDER, name), encoding='utf-8') as f:
+        text = re.sub(r'(?m)^(runtime|ramp_time)=\d+$', r'\1=1', f.read())
+    env = dict(os.environ, ENGINE=engine(t), URI=target.uri())
+    res = t.run(command(t, t.file(name, text.encode())), env=env, wrap=False)
+    t.eq(res.rc, 0, f'exit status of fio\n{res.err}')
+    jobs = report(t)[0]['jobs']
+    t.eq({j['jobname'] for j in jobs} | {'global'}, set(re.findall(r'(?m)^\[([\w-]+)\]', text)), 'jobs')
+    for j in jobs:
+        t.eq(j['error'], 0, f'error of {j["jobname"]}')
+        t.ok(sum(j[kind]['io_bytes'] for kind in ('read', 'write', 'trim')) > 0, f'{j["jobname"]} did nothing')
+
+
+# ---- what goes wrong ----
+
+@each(('no target', [], 'no target: give uri='),
+      ('no URI', ['--uri=somewhere'], 'uri=somewhere: .*expected nvme\\+rdma://'),
+      ('no subsystem in the URI', ['--uri=nvme+rdma://HOST:PORT'], 'names no subsystem'),
+      ('both ways', ['--uri=URI/1', '--traddr=HOST'], 'traddr= as well'),
+      ('two namespaces', ['--uri=URI/1', '--nsid=2'], 'names namespace 1, but nsid=2'),
+      ('traddr alone', ['--traddr=HOST'], 'subnqn= is missing'),
+      ('no namespace', ['--uri=URI'], 'no namespace.*it has|has: 1'),
+      ('another namespace', ['--uri=URI/7'], r'no namespace 7 \(it has: 1\)'),
+      ('another subsystem', ['--uri=nvme+rdma://HOST:PORT/nqn.2024-01.test:none/1'], '(?i)subsystem'),
+      ('another provider', ['--uri=URI/1', '--provider=pigeon'], 'auto, iwarp and verbs'),
+      ('a port where nobody listens', ['--uri=nvme+rdma://HOST:1/nqn.2024-01.test:disk/1'], 'refused'),
+      ('a small block', ['--uri=URI/1', '--bs=2k'], "bs=2048 is not a multiple.*bs=4096"),
+      ('a large block', ['--uri=URI/1', '--bs=64M'], 'bs=67108864 is more than the target transfers'),
+      ('small ones among large ones', ['--uri=URI/1', '--bsrange=4k-64k', '--bs_unaligned=1'],
+       r"not multiples of the namespace's block size \(4096\)"),
+      ('an offset', ['--uri=URI/1', '--offset=1000'], 'offset=1000 is not a multiple'),
+      ('beyond the end', ['--uri=URI/1', '--size=1G'], 'beyond the end of the namespace'),
+      ('across the end', ['--uri=URI/1', '--offset=12M', '--size=8M'], 'beyond the end of the namespace'),
+      ('two files', ['--uri=URI/1', '--nrfiles=2'], 'a job has one namespace'),
+      ('another memory', ['--uri=URI/1', '--mem=shm'], 'mem'),
+      ('offload', ['--uri=URI/1', '--io_submit_mode=offload'], 'offload'))
+def fio_says_what_is_wrong_with(t, args, says):
+    target = t.target([t.namespace(backend='memory', block_size=4096)])
+    args = [a.replace('URI', target.uri(None)).replace('HOST', target.host).replace('PORT', str(target.port))
+            for a in args]
+    words = fio(t, *job(t, None, '--rw=randread', '--iodepth=4', '--bs=4k', *args), rc=1)
+    with open(t.path('fio.json'), encoding='utf-8') as f:
+        t.match(says, words + f.read(), 'what fio says')
+
+
+def endless(t, target, *args):
+    """fio in the middle of verified I/O."""
+    proc = t.spawn('fio', command(t, *job(t, target.uri(), '--rw=randrw', '--bs=16k', '--iodepth=16',
+                                          '--time_based', '--runtime=3600', *args)), wrap=False)
+    before = target.counters()['reads']
+
+    def goes():
+        t.ok(proc.running, f'fio ended early: {proc.text()}')
+        return target.counters()['reads'] > before + 1000
+    wait_for(goes, 'fio to read')
+    return proc
+
+
+@each(('sleeping', []), ('spinning', ['--hipri=1']), ('2 processes', ['--numjobs=2']),
+      ('2 threads', ['--numjobs=2', '--thread=1']), ('in spite of errors', ['--continue_on_error=io']))
+def the_target_is_killed(t, args):
+    target = t.target([t.namespace(size='64MiB')])
+    proc = endless(t, target, *args)
+    target.kill()
+    t.ok(proc.wait() in (1, 2), f'exit status of fio: {proc.popen.returncode}')
+    t.match(r'(?i)clos|lost|reset|gone|disconnect', proc.text(), 'its words')
+
+
+@test
+def the_target_is_stopped_and_does_not_answer(t):
+    target = t.target([t.namespace(size='64MiB')])
+    t.cleanup(target.signal, signal.SIGCONT)
+    proc = endless(t, target, '--io_timeout=1000')
+    target.signal(signal.SIGSTOP)
+    t.eq(proc.wait(), 1, 'exit status of fio')
+    t.match('no answer to .* in time', proc.text(), 'its words')
+    target.signal(signal.SIGCONT)
+
+
+@test
+def the_controller_answers_with_errors(t):
+    """Storage that fails: fio has the reason in words, and goes on when told to."""
+    target = t.target([t.namespace(backend='memory', layers=[{'type': 'error', 'rate': '10%'}])])
+    args = job(t, target.uri(), '--rw=randread', '--bs=4k', '--iodepth=8', '--io_size=4M')
+    t.match(r'(?i)read failed: .*\(', fio(t, *args, rc=1))
+    res = t.run(command(t, *args, '--continue_on_error=io', '--error_dump=0'), wrap=False)
+    done = report(t)[0]['jobs'][0]
+    t.eq(res.rc, 0, f'exit status of fio\n{res.err}')
+    t.ok(done['total_err'] > 0, 'no errors')
+    t.eq(done['read']['io_bytes'] // 4096 + done['total_err'], 1024, 'reads and errors')
+
+
+@test
+def fio_is_interrupted(t):
+    target = t.target([t.namespace(size='64MiB')])
+    proc = endless(t, target, '--numjobs=2')
+    proc.signal(signal.SIGINT)
+    t.ok(proc.wait() in (0, 128, -signal.SIGINT), f'exit status {proc.popen.returncode}\n{proc.text()}')
+    t.eq(target.counters()['controllers'], 0, 'controllers left at the target')
+
+
+# ---- building ----
+
+def fake(t, name, text):
+    os.makedirs(t.path('bin'), exist_ok=True)
+    path = t.file(f'bin/{name}', f'#!/bin/sh\n{text}\n'.encode())
+    os.chmod(path, 0o755)
+    return dict(os.environ, PATH=f'{t.path("bin")}:{os.environ["PATH"]}', RD_FIO_CACHE=t.path('cache'))
+
+
+@test
+@no_fabric
+def build_says_that_there_is_no_source_of_this_version(t):
+    root = build_root()
+    requires_program('fio')
+    requires_program('apt-config')
+    env = fake(t, 'apt-get', 'echo "E: no such version" >&2\nexit 100')
+    res = build(t, '--build', root, '-o', t.path('rdinit.so'), env=env)
+    t.eq(res.rc, 77, f'exit status\n{res.err}')
+    t.match(r"(?s)E: no such version.*no source package of fio \S+ .*--source", res.err)
+    t.eq(os.listdir(t.path('cache')), ['lock'], 'what is left in the cache')
+
+
+@each(('fio', 'fio', 'echo fio-9.99', 'of no package'), ('a fio that fails', 'fio', 'exit 3', 'failed'),
+      ('nonsense', 'fio', 'echo hello', 'says "hello"'))
+@no_fabric
+def build_looks_at(t, name, script, says):
+    res = build(t, '--build', build_root(), '-o', t.path('rdinit.so'), env=fake(t, name, script))
+    t.ok(res.rc in (1, 77), f'exit status {res.rc}\n{res.err}')
+    t.match(says, res.err)
+
+
+@each(('no build directory', ['--build', '/nonexistent'], 'no /nonexistent/initiator/librdinit.a'),
+      ('no source tree', ['--source', '/nonexistent'], 'is no source tree of fio'),
+      ('a missing value', ['--build'], '--build needs a value'))
+@no_fabric
+def build_refuses(t, args, says):
+    requires_program('fio')
+    root = build_root()
+    res = build(t, *([] if '--build' in args else ['--build', root]), *args)
+    t.eq(res.rc, 1, f'exit status\n{res.err}')
+    t.match(says, res.err)
+
+
+@test
+@no_fabric
+def an_engine_for_another_fio_says_so(t):
+    """Compiled for a fio that calls itself otherwise."""
+    root = build_root()
+    engine(t)
+    env = fake(t, 'fio', 'echo fio-9.99')
+    caches = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
+    cache = os.environ.get('RD_FIO_CACHE') or os.path.join(caches, 'rdnvme-fio')
+    headers = os.path.dirname(max(glob.glob(f'{cache}/*/complete'), key=os.path.getmtime))
+    res = build(t, '--build', root, '--source', headers, '-o', t.path('other.so'), env=env)
+    t.eq(res.rc, 0, f'exit status\n{res.err}')
+    words = t.run(command(t, '--name=job', f'--ioengine=external:{t.path("other.so")}', '--rw=read'), wrap=False)
+    t.eq(words.rc, 1, 'exit status of fio')
+    t.match('built for fio-9.99, but this is fio-', words.err + words.text)
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))

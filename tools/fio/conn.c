@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connecting a fio job: options to addresses, the namespace, the queue, keep-alives. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "conn.h"
+
+__attribute__((format(printf, 3, 4))) static int fail(struct rdf_conn *conn, int err,
+						      const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(conn->why, sizeof(conn->why), fmt, ap);
+	va_end(ap);
+	return err;
+}
+
+/* The library's last error, in the library's words. */
+static int fail_lib(struct rdf_conn *conn, int err)
+{
+	return fail(conn, err, "%s", rdinit_get_error());
+}
+
+/* ---- where to ---- */
+
+static int address_from_uri(struct rdf_conn *conn, const struct rdf_opts *o, struct rdinit_uri *uri)
+{
+	if (o->traddr || o->trsvcid || o->subnqn)
+		return fail(conn, -EINVAL,
+			    "uri=%s is given, and %s as well: either the one or the others", o->uri,
+			    o->traddr    ? "traddr="
+			    : o->trsvcid ? "trsvcid="
+					 : "subnqn=");
+	if (rdinit_uri_parse(o->uri, uri))
+		return fail(conn, -EINVAL,
+			    "uri=%s: %s (expected nvme+rdma://HOST[:PORT]/SUBNQN/NSID)", o->uri,
+			    rdinit_get_error());
+	if (!uri->subnqn[0])
+		return fail(
+			conn, -EINVAL,
+			"uri=%s names no subsystem (expected nvme+rdma://HOST[:PORT]/SUBNQN/NSID)",
+			o->uri);
+	if (uri->nsid && o->nsid && uri->nsid != o->nsid)
+		return fail(conn, -EINVAL,
+			    "uri=%s names namespace %u, but nsid=%u: leave out one of them", o->uri,
+			    uri->nsid, o->nsid);
+	return 0;
+}
+
+/* @uri has to live as long as @out is used. */
+static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdinit_uri *uri,
+		   struct rdinit_ctrl_opts *out)
+{
+	int rc;
+
+	if (!o->uri && (!o->traddr || !o->subnqn))
+		return fail(conn, -EINVAL,
+			    "no target: give uri=nvme+rdma://HOST[:PORT]/SUBNQN/NSID, or traddr=, "
+			    "subnqn= and nsid= (%s= is missing)",
+			    o->traddr   ? "subnqn"
+			    : o->subnqn ? "traddr"
+					: "uri");
+	rdinit_uri_init(uri);
+	uri->nsid = 0;
+	if (o->uri) {
+		rc = address_from_uri(conn, o, uri);
+		if (rc)
+			return rc;
+		rdinit_ctrl_opts_set_uri(out, uri);
+	} else {
+		out->traddr = o->traddr;
+		out->trsvcid = o->trsvcid;
+		out->subnqn = o->subnqn;
+	}
+	if (!uri->nsid)
+		uri->nsid = o->nsid;
+	out->hostnqn = o->hostnqn;
+	out->hostid = o->hostid;
+	out->host_traddr = o->host_traddr;
+	out->provider = o->provider;
+	out->congestion = o->congestion;
+	out->crc = o->crc;
+	out->keep_alive_tmo_ms = o->keep_alive_tmo_ms;
+	out->connect_timeout_ms = o->connect_timeout_ms;
+	return 0;
+}
+
+/* ---- the namespace ---- */
+
+/* "1, 2, 3": for the one who forgot to say which, or asked for another. */
+static const char *list_ns(struct rdinit_ctrl *ctrl, char *buf, size_t size)
+{
+	uint32_t nsids[RDINIT_NS_LIST_MAX];
+	unsigned int i, n = 0;
+	size_t used = 0;
+
+	buf[0] = '\0';
+	if (rdinit_list_ns(ctrl, 0, nsids, &n) || n == 0)
+		return "none";
+	for (i = 0; i < n && used + 16 < size; i++)
+		used += (size_t)snprintf(buf + used, size - used, "%s%u", i ? ", " : "", nsids[i]);
+	if (i < n)
+		snprintf(buf + used, size - used, ", ...");
+	return buf;
+}
+
+static int open_ns(struct rdf_conn *conn, const char *subnqn, uint32_t nsid)
+{
+	char active[128];
+	int rc;
+
+	rdinit_ns_init(&conn->ns);
+	if (nsid == 0)
+		return fail(conn, -EINVAL,
+			    "no namespace: end the uri= with /NSID, or give nsid= (subsystem %s "
+			    "has: %s)",
+			    subnqn, list_ns(conn->ctrl, active, sizeof(active)));
+	rc = rdinit_ns_open(conn->ctrl, nsid, &conn->ns);
+	if (rc == -ENODEV)
+		return fail(conn, rc, "subsystem %s has no namespace %u (it has: %s)", subnqn, nsid,
+			    list_ns(conn->ctrl, active, sizeof(active)));
+	return rc ? fail_lib(conn, rc) : 0;
+}
+
+int rdf_conn_probe(struct rdf_conn *conn, const struct rdf_opts *o)
+{
+	struct rdinit_ctrl_info info;
+	struct rdinit_ctrl_opts opts;
+	struct rdinit_uri uri;
+	int rc;
+
+	memset(conn, 0, sizeof(*conn));
+	rdinit_ctrl_opts_init(&opts);
+	rc = address(conn, o, &uri, &opts);
+	if (rc)
+		return rc;
+	rc = rdinit_ctrl_create(&opts, &conn->ctrl);
+	if (rc)
+		return fail_lib(conn, rc);
+	rc = rdinit_ctrl_connect(conn->ctrl);
+	if (rc) {
+		fail_lib(conn, rc);
+		goto err;
+	}
+	rc = open_ns(conn, opts.subnqn, uri.nsid);
+	if (rc)
+		goto err;
+	rdinit_ctrl_info_init(&info);
+	rc = rdinit_ctrl_get_info(conn->ctrl, &info);
+	if (rc) {
+		fail_lib(conn, rc);
+		goto err;
+	}
+	conn->max_transfer = info.max_transfer;
+	return 0;
+
+err:
+	rdf_conn_close(conn);
+	return rc;
+}
+
+/* ---- keep-alives ---- */
+
+/*
+ * Jobs sleep (thinktime=, rate=, startdelay=) for longer than a target waits for a sign of life, so
+ * the controller, which no I/O needs any more, lives on a thread of its own. When its connection
+ * is lost the thread ends; the I/O queue's connection tells the job.
+ */
+static void *keep_alive(void *arg)
+{
+	struct rdf_conn *conn = arg;
+	struct pollfd fds[2] = {
+		{.fd = rdinit_ctrl_fd(conn->ctrl), .events = POLLIN},
+		{.fd = conn->keeper_stop - 1, .events = POLLIN},
+	};
+
+	do {
+		if (rdinit_ctrl_process(conn->ctrl, 0) < 0)
+			break;
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			break;
+	} while (!fds[1].revents);
+	return NULL;
+}
+
+static int start_keeper(struct rdf_conn *conn)
+{
+	sigset_t all, before;
+	int fd, rc;
+
+	fd = eventfd(0, EFD_CLOEXEC);
+	if (fd < 0)
+		return fail(conn, -errno, "no eventfd for keep-alives: %s", strerror(errno));
+	conn->keeper_stop = fd + 1;
+	/* Signals are fio's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&conn->keeper, NULL, keep_alive, conn);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc) {
+		conn->keeper_stop = 0;
+		close(fd);
+		return fail(conn, -rc, "no thread for keep-alives: %s", strerror(rc));
+	}
+	return 0;
+}
+
+static void stop_keeper(struct rdf_conn *conn)
+{
+	if (!conn->keeper_stop)
+		return;
+	eventfd_write(conn->keeper_stop - 1, 1);
+	pthread_join(conn->keeper, NULL);
+	close(conn->keeper_stop - 1);
+	conn->keeper_stop = 0;
+}
+
+/* ---- the queue ---- */
+
+int rdf_conn_open(struct rdf_conn *conn, const struct rdf_opts *o, unsigned int depth)
+{
+	struct rdinit_qpair_opts opts;
+	int rc = rdf_conn_probe(conn, o);
+
+	if (rc)
+		return rc;
+	rdinit_qpair_opts_init(&opts);
+	opts.queue_size = (uint16_t)((depth < RDF_DEPTH_MAX ? depth : RDF_DEPTH_MAX) + 1);
+	opts.io_timeout_ms = o->io_timeout_ms;
+	rc = rdinit_qpair_create(conn->ctrl, &opts, &conn->qp);
+	if (!rc)
+		rc = rdinit_qpair_connect(conn->qp);
+	if (rc) {
+		fail_lib(conn, rc);
+		goto err;
+	}
+	conn->depth = rdinit_qpair_depth(conn->qp);
+	rc = start_keeper(conn);
+	if (rc)
+		goto err;
+	return 0;
+
+err:
+	rdf_conn_close(conn);
+	return rc;
+}
+
+void rdf_conn_close(struct rdf_conn *conn)
+{
+	stop_keeper(conn);
+	if (conn->qp && !conn->lost)
+		rdinit_qpair_disconnect(conn->qp);
+	rdinit_qpair_free(&conn->qp);
+	/* A controller that does not answer would be waited for. */
+	if (conn->ctrl && !conn->lost)
+		rdinit_ctrl_disconnect(conn->ctrl);
+	rdinit_ctrl_free(&conn->ctrl);
+}

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdinit, an external ioengine of fio: namespaces through librdinit, from fio's own buffers.
+ *
+ * Licence: this file is ours, under the BSD licence above, and holds nothing of fio. It is compiled
+ * against fio's headers and runs inside fio, and those are under the GNU General Public License,
+ * version 2: what tools/fio/build makes of it is, as a whole, to be passed on under that licence.
+ *
+ * Each job has a controller and a queue of its own (conn.c). fio calls queue() once for each I/O
+ * and then commit(), unless told otherwise (iodepth_batch=), and fetches results one at a time.
+ * Here commands gather until there is reason to send them, so that one system call carries many,
+ * and results that are there already are handed out without looking at the network.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "fio.h"
+#include "optgroup.h"
+
+#include "conn.h"
+
+#ifndef RDF_FIO_VERSION
+#error "tools/fio/build compiles this, and says against which fio"
+#endif
+
+/* What may wait in commit() for more to come: then it is sent, so that the target has work. */
+#define BATCH_COMMANDS 16u
+#define BATCH_BYTES    (64u << 10)
+
+#define OPCODE_DSM     0x09 /* Dataset Management (NVM Command Set 3.2.3) */
+#define DSM_DEALLOCATE 0x04 /* AD, in dword 11 */
+
+struct options {
+	void *td; /* fio's */
+	char *uri;
+	char *traddr;
+	char *trsvcid;
+	char *subnqn;
+	char *hostnqn;
+	char *hostid;
+	char *host_traddr;
+	char *provider;
+	char *congestion;
+	unsigned int nsid;
+	unsigned int crc;
+	unsigned int hipri;
+	unsigned int keep_alive_tmo;
+	unsigned int connect_timeout;
+	unsigned int io_timeout;
+};
+
+/* One range of Dataset Management, as on the wire. */
+struct dsm_range {
+	uint32_t attributes;
+	uint32_t blocks; /* little-endian, as is lba */
+	uint64_t lba;
+};
+
+/* What belongs to one I/O unit of fio. */
+struct slot {
+	struct job *job;
+	struct io_u *io_u;
+	struct dsm_range range; /* the library's while a trim is in flight */
+	char *why;              /* why it failed; NULL when it did not */
+};
+
+struct job {
+	struct rdf_conn conn;
+	unsigned int shift; /* log2 of the block size */
+	bool spin;
+	bool complained; /* of an I/O that was not submitted; the first one has to do */
+	unsigned int fua;
+	struct slot *slots; /* by the I/O unit's index */
+	unsigned int n_slots;
+	struct io_u **queued; /* since the last commit() */
+	unsigned int n_queued;
+	unsigned int unsent; /* commands that wait for a turn of the queue */
+	uint64_t unsent_bytes;
+	struct io_u **done; /* a ring: results that fio has not fetched */
+	unsigned int done_mask;
+	unsigned int done_head; /* the next one to fetch */
+	unsigned int done_tail; /* where the next result goes */
+	unsigned int fetched;   /* where the last getevents() began */
+	void *mem;
+	size_t mem_len;
+};
+
+/* The one symbol that fio looks for. */
+__attribute__((visibility("default"))) struct ioengine_ops ioengine;
+
+/* ---- results ---- */
+
+static void set_why(struct slot *slot, int err, const char *text)
+{
+	free(slot->why);
+	slot->why = strdup(text);
+	slot->io_u->error = (unsigned int)-err;
+}
+
+static void done(void *user, const struct rdinit_completion *c)
+{
+	struct slot *slot = user;
+	struct job *job = slot->job;
+
+	if (c->err) {
+		set_why(slot, c->err, c->text);
+		job->conn.lost |= c->err != -EIO;
+	}
+	job->done[job->done_tail++ & job->done_mask] = slot->io_u;
+}
+
+/* Send what waits, receive, run callbacks; 0, or -errno when the connection is gone. */
+static int turn(struct job *job, int timeout_ms)
+{
+	int rc = rdinit_qpair_process(job->conn.qp, timeout_ms);
+
+	job->unsent = 0;
+	job->unsent_bytes = 0;
+	if (rc < 0)
+		job->conn.lost = true;
+	return rc < 0 ? rc : 0;
+}
+
+static int timeout_ms(const struct job *job, const struct timespec *ts)
+{
+	if (ts)
+		return (int)(ts->tv_sec * 1000 + ts->tv_nsec / 1000000);
+	return job->spin ? 0 : -1;
+}
+
+static int rdf_getevents(struct thread_data *td, unsigned int min, unsigned int max,
+			 const struct timespec *ts)
+{
+	struct job *job = td->io_ops_data;
+	unsigned int n = job->done_tail - job->done_head;
+	int rc = 0;
+
+	while (n < min || (n == 0 && min == 0)) {
+		rc = turn(job, min ? timeout_ms(job, ts) : 0);
+		n = job->done_tail - job->done_head;
+		if (rc || min == 0 || ts)
+			break;
+	}
+	/* All that was in flight has ended by then; fio must not wait for what cannot come. */
+	if (rc && n == 0 && min)
+		return rc;
+	if (n > max)
+		n = max;
+	job->fetched = job->done_head;
+	job->done_head += n;
+	return (int)n;
+}
+
+static struct io_u *rdf_event(struct thread_data *td, int event)
+{
+	struct job *job = td->io_ops_data;
+
+	return job->done[(job->fetched + (unsigned int)event) & job->done_mask];
+}
+
+static char *rdf_errdetails(struct io_u *io_u)
+{
+	struct slot *slot = io_u->engine_data;
+
+	return strdup(slot && slot->why ? slot->why : strerror((int)io_u->error));
+}
+
+/* ---- submission ---- */
+
+static int submit_trim(struct job *job, struct slot *slot, uint64_t lba, uint64_t blocks)
+{
+	struct rdinit_passthru cmd;
+	uint32_t nsid = htole32(job->conn.ns.nsid), dword11 = htole32(DSM_DEALLOCATE);
+
+	rdinit_passthru_init(&cmd);
+	slot->range = (struct dsm_range){.blocks = htole32((uint32_t)blocks), .lba = htole64(lba)};
+	cmd.sqe[0] = OPCODE_DSM;
+	memcpy(&cmd.sqe[4], &nsid, sizeof(nsid));
+	memcpy(&cmd.sqe[44], &dword11, sizeof(dword11)); /* dword 10: one range, as 0 */
+	cmd.data = &slot->range;
+	cmd.len = sizeof(slot->range);
+	cmd.flags = RDINIT_PASSTHRU_WRITE;
+	return rdinit_io_passthru_async(job->conn.qp, &cmd, NULL, done, slot);
+}
+
+static int submit(struct job *job, struct slot *slot)
+{
+	struct io_u *io_u = slot->io_u;
+	struct rdf_conn *conn = &job->conn;
+	uint64_t lba = io_u->offset >> job->shift, blocks = io_u->xfer_buflen >> job->shift;
+
+	if (ddir_sync(io_u->ddir))
+		return rdinit_flush_async(conn->qp, &conn->ns, done, slot);
+	if ((io_u->offset | io_u->xfer_buflen) & (conn->ns.block_size - 1) || blocks > UINT32_MAX)
+		return -EINVAL;
+	switch (io_u->ddir) {
+	case DDIR_READ:
+		return rdinit_read_async(conn->qp, &conn->ns, lba, (uint32_t)blocks, io_u->xfer_buf,
+					 0, done, slot);
+	case DDIR_WRITE:
+		return rdinit_write_async(conn->qp, &conn->ns, lba, (uint32_t)blocks,
+					  io_u->xfer_buf, job->fua, done, slot);
+	case DDIR_TRIM:
+		return submit_trim(job, slot, lba, blocks);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+/* Not submitted. fio asks for details of errors that come by event() only, so they are told here.
+ */
+static enum fio_q_status refused(struct job *job, struct slot *slot, int rc)
+{
+	struct io_u *io_u = slot->io_u;
+	char text[160];
+
+	if (rc == -EAGAIN)
+		return FIO_Q_BUSY;
+	if (!ddir_sync(io_u->ddir) &&
+	    (io_u->offset | io_u->xfer_buflen) & (job->conn.ns.block_size - 1)) {
+		snprintf(text, sizeof(text),
+			 "offset %llu, length %llu: not multiples of the namespace's block size "
+			 "(%u)",
+			 io_u->offset, io_u->xfer_buflen, job->conn.ns.block_size);
+		set_why(slot, -EINVAL, text);
+	} else if (rc == -EOPNOTSUPP) {
+		set_why(slot, rc, "an operation that NVMe has not");
+	} else {
+		set_why(slot, rc, rdinit_get_error());
+	}
+	if (!job->complained)
+		log_err("rdinit: %s\n", slot->why ? slot->why : strerror(-rc));
+	job->complained = true;
+	return FIO_Q_COMPLETED;
+}
+
+static enum fio_q_status rdf_queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct job *job = td->io_ops_data;
+	struct slot *slot = io_u->engine_data;
+	int rc;
+
+	fio_ro_check(td, io_u);
+	rc = submit(job, slot);
+	if (rc)
+		return refused(job, slot, rc);
+	job->queued[job->n_queued++] = io_u;
+	job->unsent++;
+	job->unsent_bytes += ddir_sync(io_u->ddir) ? 0 : io_u->xfer_buflen;
+	return FIO_Q_QUEUED;
+}
+
+/* The time of submission is taken once for all that was queued since. */
+static void note_queued(struct thread_data *td, struct job *job)
+{
+	struct timespec now;
+	unsigned int i;
+
+	io_u_mark_submit(td, job->n_queued);
+	if (fio_fill_issue_time(td)) {
+		fio_gettime(&now, NULL);
+		for (i = 0; i < job->n_queued; i++) {
+			job->queued[i]->issue_time = now;
+			io_u_queued(td, job->queued[i]);
+		}
+		if (td->o.read_iolog_file)
+			td->last_issue = now;
+	}
+	job->n_queued = 0;
+}
+
+/*
+ * fio calls this behind every I/O when iodepth_batch is 1 (its default), and before each
+ * getevents(). What may wait is sent by the turn that getevents() takes at the latest.
+ */
+static int rdf_commit(struct thread_data *td)
+{
+	struct job *job = td->io_ops_data;
+
+	if (job->n_queued)
+		note_queued(td, job);
+	if (job->unsent >= BATCH_COMMANDS || job->unsent_bytes >= BATCH_BYTES)
+		turn(job, 0); /* a lost connection shows in the results */
+	return 0;
+}
+
+/* ---- a job's life ---- */
+
+static void get_opts(const struct options *o, struct rdf_opts *out)
+{
+	*out = (struct rdf_opts){
+		.uri = o->uri,
+		.traddr = o->traddr,
+		.trsvcid = o->trsvcid,
+		.subnqn = o->subnqn,
+		.nsid = o->nsid,
+		.hostnqn = o->hostnqn,
+		.hostid = o->hostid,
+		.host_traddr = o->host_traddr,
+		.provider = o->provider,
+		.congestion = o->congestion,
+		.crc = o->crc,
+		.keep_alive_tmo_ms = o->keep_alive_tmo,
+		.connect_timeout_ms = o->connect_timeout,
+		.io_timeout_ms = o->io_timeout,
+	};
+}
+
+/* Say why, and remember it: fio's own report has the error number only. */
+static int give_up(struct thread_data *td, int err, const char *why)
+{
+	log_err("rdinit: %s: %s\n", td->o.name ? td->o.name : "job", why);
+	td_vmsg(td, -err, strerror(-err), "rdinit");
+	return -err;
+}
+
+/* This code reads fio's structures as another fio had them. */
+static int check_fio(struct thread_data *td)
+{
+	char text[160];
+
+	if (!strcmp(fio_version_string, RDF_FIO_VERSION) && td->io_ops == &ioengine)
+		return 0;
+	snprintf(text, sizeof(text), "built for %s, but this is %s: run tools/fio/build again",
+		 RDF_FIO_VERSION, fio_version_string);
+	log_err("rdinit: %s\n", text);
+	return ENOEXEC;
+}
+
+static bool does(const struct thread_data *td, enum fio_ddir ddir)
+{
+	return ddir == DDIR_READ ? td_read(td) : ddir == DDIR_WRITE ? td_write(td) : td_trim(td);
+}
+
+static int check_sizes(struct thread_data *td, const struct rdf_conn *conn)
+{
+	const struct thread_options *o = &td->o;
+	unsigned int bs = conn->ns.block_size;
+	char text[256];
+	int i;
+
+	for (i = 0; i < DDIR_RWDIR_CNT; i++) {
+		if (!does(td, (enum fio_ddir)i))
+			continue;
+		if (o->min_bs[i] & (bs - 1) || o->max_bs[i] & (bs - 1)) {
+			snprintf(text, sizeof(text),
+				 "bs=%llu is not a multiple of namespace %u's block size: use "
+				 "bs=%u or a multiple of it",
+				 o->min_bs[i] & (bs - 1) ? o->min_bs[i] : o->max_bs[i],
+				 conn->ns.nsid, bs);
+			return give_up(td, -EINVAL, text);
+		}
+		if (i != DDIR_TRIM && o->max_bs[i] > conn->max_transfer) {
+			snprintf(text, sizeof(text),
+				 "bs=%llu is more than the target transfers at once: use bs=%u or "
+				 "less",
+				 o->max_bs[i], conn->max_transfer);
+			return give_up(td, -EINVAL, text);
+		}
+	}
+	if (o->start_offset & (bs - 1) || o->size & (bs - 1)) {
+		snprintf(text, sizeof(text),
+			 "%s=%llu is not a multiple of namespace %u's block size (%u)",
+			 o->start_offset & (bs - 1) ? "offset" : "size",
+			 o->start_offset & (bs - 1) ? o->start_offset : o->size, conn->ns.nsid, bs);
+		return give_up(td, -EINVAL, text);
+	}
+	return 0;
+}
+
+/*
+ * How large is the namespace? fio asks in the process that starts the jobs: what is open there
+ * would not survive the fork, so the connection is for this question only.
+ */
+static int rdf_setup(struct thread_data *td)
+{
+	struct rdf_conn probe;
+	struct rdf_opts opts;
+	struct fio_file *f;
+	int rc = check_fio(td);
+
+	if (rc)
+		return rc;
+	if (!td->files_index) {
+		add_file(td, "rdinit", 0, 0);
+		td->o.nr_files = td->o.nr_files ? td->o.nr_files : 1;
+		td->o.open_files++;
+	}
+	if (td->files_index > 1)
+		return give_up(td, -EINVAL,
+			       "a job has one namespace: no nrfiles=, one filename= at "
+			       "most");
+	get_opts(td->eo, &opts);
+	rc = rdf_conn_probe(&probe, &opts);
+	if (rc)
+		return give_up(td, rc, probe.why);
+	f = td->files[0];
+	f->filetype = FIO_TYPE_BLOCK;
+	f->real_file_size = probe.ns.blocks * probe.ns.block_size;
+	rc = check_sizes(td, &probe);
+	rdf_conn_close(&probe);
+	return rc;
+}
+
+static int alloc_job(struct job *job, unsigned int depth)
+{
+	unsigned int size = 1;
+
+	while (size < depth)
+		size *= 2;
+	job->done_mask = size - 1;
+	job->n_slots = depth;
+	job->slots = calloc(depth, sizeof(*job->slots));
+	job->queued = calloc(depth, sizeof(*job->queued));
+	job->done = calloc(size, sizeof(*job->done));
+	return job->slots && job->queued && job->done ? 0 : -ENOMEM;
+}
+
+static void free_job(struct job *job)
+{
+	unsigned int i;
+
+	for (i = 0; job->slots && i < job->n_slots; i++)
+		free(job->slots[i].why);
+	free(job->slots);
+	free(job->queued);
+	free(job->done);
+	free(job);
+}
+
+static int rdf_init(struct thread_data *td)
+{
+	const struct options *o = td->eo;
+	struct rdf_opts opts;
+	struct job *job;
+	int rc = check_fio(td);
+
+	if (rc)
+		return rc;
+	job = calloc(1, sizeof(*job));
+	if (!job || alloc_job(job, td->o.iodepth)) {
+		rc = give_up(td, -ENOMEM, "no memory for the job's state");
+		goto err;
+	}
+	get_opts(o, &opts);
+	rc = rdf_conn_open(&job->conn, &opts, td->o.iodepth);
+	if (rc) {
+		rc = give_up(td, rc, job->conn.why);
+		goto err;
+	}
+	if (job->conn.depth < td->o.iodepth)
+		log_err("rdinit: %s: iodepth=%u, but the queue takes %u commands at once\n",
+			td->o.name, td->o.iodepth, job->conn.depth);
+	job->shift = (unsigned int)__builtin_ctz(job->conn.ns.block_size);
+	job->spin = o->hipri;
+	job->fua = td->o.sync_io ? RDINIT_IO_FUA : 0;
+	td->io_ops_data = job;
+	return 0;
+
+err:
+	if (job)
+		free_job(job);
+	return rc;
+}
+
+static void rdf_cleanup(struct thread_data *td)
+{
+	struct job *job = td->io_ops_data;
+
+	if (!job)
+		return;
+	rdf_conn_close(&job->conn);
+	free_job(job);
+	td->io_ops_data = NULL;
+}
+
+static int rdf_io_u_init(struct thread_data *td, struct io_u *io_u)
+{
+	struct job *job = td->io_ops_data;
+	struct slot *slot = &job->slots[io_u->index];
+
+	slot->job = job;
+	slot->io_u = io_u;
+	io_u->engine_data = slot;
+	return 0;
+}
+
+static void rdf_io_u_free(struct thread_data *td, struct io_u *io_u)
+{
+	io_u->engine_data = NULL;
+}
+
+/* fio's buffers: one piece, registered once, so that no command has to copy or register. */
+static int rdf_iomem_alloc(struct thread_data *td, size_t size)
+{
+	struct job *job = td->io_ops_data;
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int rc;
+
+	if (p == MAP_FAILED)
+		return give_up(td, -ENOMEM, "no memory for the buffers");
+	rc = rdinit_mem_register(job->conn.qp, p, size);
+	if (rc) {
+		munmap(p, size);
+		return give_up(td, rc, rdinit_get_error());
+	}
+	job->mem = p;
+	job->mem_len = size;
+	td->orig_buffer = p;
+	return 0;
+}
+
+static void rdf_iomem_free(struct thread_data *td)
+{
+	struct job *job = td->io_ops_data;
+
+	if (!job || !job->mem)
+		return;
+	/* fio waits for what is in flight. If it ever did not: the target must not reach this. */
+	if (rdinit_qpair_inflight(job->conn.qp))
+		rdinit_qpair_disconnect(job->conn.qp);
+	rdinit_mem_unregister(job->conn.qp, job->mem);
+	munmap(job->mem, job->mem_len);
+	job->mem = NULL;
+}
+
+/* Sizes are final now, whichever of fio's options they came from. */
+static int rdf_open_file(struct thread_data *td, struct fio_file *f)
+{
+	char text[256];
+
+	if (f->file_offset <= f->real_file_size && f->io_size <= f->real_file_size - f->file_offset)
+		return 0;
+	snprintf(text, sizeof(text),
+		 "%llu bytes from offset %llu are beyond the end of the namespace (%llu bytes): "
+		 "without size= all of it is used",
+		 (unsigned long long)f->io_size, (unsigned long long)f->file_offset,
+		 (unsigned long long)f->real_file_size);
+	return give_up(td, -EINVAL, text);
+}
+
+static int rdf_close_file(struct thread_data *td, struct fio_file *f)
+{
+	return 0;
+}
+
+/* There is no cache on this side. */
+static int rdf_invalidate(struct thread_data *td, struct fio_file *f)
+{
+	return 0;
+}
+
+/* ---- options ---- */
+
+#define OPTION(option, long_name, option_type, text)                                          \
+	.name = #option, .lname = long_name, .type = option_type,                             \
+	.off1 = offsetof(struct options, option), .help = text, .category = FIO_OPT_C_ENGINE, \
+	.group = FIO_OPT_G_INVALID
+
+static struct fio_option options[] = {
+	{OPTION(uri, "Namespace", FIO_OPT_STR_STORE, "nvme+rdma://HOST[:PORT]/SUBNQN/NSID")},
+	{OPTION(traddr, "Target", FIO_OPT_STR_STORE, "Host name or address of the target")},
+	{OPTION(trsvcid, "Target's port", FIO_OPT_STR_STORE, "Port of the target (4420)")},
+	{OPTION(subnqn, "Subsystem", FIO_OPT_STR_STORE, "NQN of the subsystem")},
+	{OPTION(nsid, "Namespace ID", FIO_OPT_INT, "Namespace ID")},
+	{OPTION(hostnqn, "Host NQN", FIO_OPT_STR_STORE, "Who we are (/etc/nvme/hostnqn)")},
+	{OPTION(hostid, "Host identifier", FIO_OPT_STR_STORE, "A UUID (/etc/nvme/hostid)")},
+	{OPTION(host_traddr, "Own address", FIO_OPT_STR_STORE, "Address to connect from")},
+	{OPTION(provider, "Provider", FIO_OPT_STR_STORE, "auto, iwarp or verbs (auto)")},
+	{OPTION(congestion, "Congestion control", FIO_OPT_STR_STORE,
+		"TCP congestion control of iwarp (the system's)")},
+	{OPTION(crc, "CRC", FIO_OPT_BOOL, "Ask for CRC32C on every frame of iwarp"), .def = "0"},
+	{OPTION(hipri, "Spin", FIO_OPT_BOOL, "Spin for results instead of sleeping"), .def = "0"},
+	{OPTION(keep_alive_tmo, "Keep-alive timeout", FIO_OPT_INT,
+		"Keep-alive timeout in ms; 0: none"),
+	 .def = "5000"},
+	{OPTION(connect_timeout, "Connect timeout", FIO_OPT_INT, "Timeout of connecting, in ms"),
+	 .def = "10000", .minval = 1},
+	{OPTION(io_timeout, "I/O timeout", FIO_OPT_INT, "Timeout of each command, in ms"),
+	 .def = "30000", .minval = 1},
+	{.name = NULL},
+};
+
+struct ioengine_ops ioengine = {
+	.name = "rdinit",
+	.version = FIO_IOOPS_VERSION,
+	.flags = FIO_DISKLESSIO | FIO_NOEXTEND | FIO_NO_OFFLOAD | FIO_ASYNCIO_SETS_ISSUE_TIME,
+	.setup = rdf_setup,
+	.init = rdf_init,
+	.queue = rdf_queue,
+	.commit = rdf_commit,
+	.getevents = rdf_getevents,
+	.event = rdf_event,
+	.errdetails = rdf_errdetails,
+	.cleanup = rdf_cleanup,
+	.open_file = rdf_open_file,
+	.close_file = rdf_close_file,
+	.invalidate = rdf_invalidate,
+	.iomem_alloc = rdf_iomem_alloc,
+	.iomem_free = rdf_iomem_free,
+	.io_u_init = rdf_io_u_init,
+	.io_u_free = rdf_io_u_free,
+	.options = options,
+	.option_struct_size = sizeof(struct options),
+};
