@@ -53,7 +53,7 @@ def consistent(t, rows):
 
 @each(('one reactor', 1, 1), ('two reactors', 2, 4))
 def reads_go_through_their_states(t, reactors, queues):
-    target = serve(t, 1, reactors=reactors)
+    target = serve(t, 1, reactors=reactors, backend='memory')
     t.eq(times(target), {}, 'times before the first command')
     bench(t, target, COUNT, '--queues', str(queues))
     rows = times(target)
