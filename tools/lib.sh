@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Shared by tools/quickstart and tools/check: packages, building. Source it from the top of the tree.
+# Shared by tools/quickstart, tools/check and tools/bench: packages, building. Source it from the top of the tree.
 
 # shellcheck disable=SC2034 # used by those that source this
 {
@@ -8,7 +8,9 @@ packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdm
 	libisal-dev libnvme-dev libjson-c-dev libssl-dev libcyaml-dev libyaml-dev libjansson-dev
 	uuid-dev)
 packages_test=(libcunit1-dev python3 clang clang-format libclang-rt-dev valgrind tshark groff-base man-db
-	shellcheck git fio dpkg-dev)
+	shellcheck git fio dpkg-dev python3-matplotlib)
+# For tools/bench; tgt is unpacked by it, not installed, since its package starts a daemon.
+packages_bench=(fio dpkg-dev nbdkit libiscsi-bin libiscsi-dev python3-matplotlib util-linux)
 }
 
 step()

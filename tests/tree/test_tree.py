@@ -100,7 +100,7 @@ def scripts_have_a_licence(t):
     def errors():
         tools = [os.path.join(folder, name) for folder in ('tools', 'tools/fio')
                  for name in os.listdir(os.path.join(SOURCE_ROOT, folder)) if not name.endswith('.md')]
-        for path in [*sources('tests', ext=('.py',)), *tools]:
+        for path in [*sources('tests', 'tools', ext=('.py',)), *tools]:
             if os.path.isfile(os.path.join(SOURCE_ROOT, path)):
                 if 'SPDX-License-Identifier: BSD-3-Clause' not in read(path)[:200]:
                     yield f'{path} has no SPDX line'
@@ -262,7 +262,8 @@ def docs_interop_is_stale_after(t, path, old, new, says):
     t.match(says or 'rxe_iwarp is no pair', res.stderr)
 
 
-@each(*((name, name) for name in ('quickstart', 'check', 'lib.sh', 'fio/build')))
+@each(*((name, name) for name in ('quickstart', 'check', 'bench', 'lib.sh', 'fio/build',
+                                 'benchmark/vm_machine.sh')))
 def shellcheck_is_content(t, name):
     res = subprocess.run([requires_program('shellcheck'), '-x', '-P', SOURCE_ROOT,
                           os.path.join(SOURCE_ROOT, 'tools', name)], capture_output=True, text=True,

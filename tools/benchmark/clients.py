@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The load generators. Each is a function (setup, row, point, server) -> sample: a dict of
+
+  iops, lat_us {mean, p50, p99, p99.9}, client_cpu_us, server_cpu_us (both for one I/O; None: not known)
+"""
+
+import json
+import os
+import re
+import shlex
+
+from procs import Failed, run
+
+PERCENTILES = ('50', '99', '99.9')
+
+
+def sample(iops, mean_us=None, percentiles=None, client_cpu_us=None, server_cpu_us=None):
+    lat = {'mean': mean_us}
+    lat.update({f'p{name}': value for name, value in (percentiles or {}).items()})
+    return {'iops': iops, 'lat_us': lat, 'client_cpu_us': client_cpu_us, 'server_cpu_us': server_cpu_us}
+
+
+def parse(name, text):
+    """The JSON object in a program's output, which may have words around it."""
+    start, end = text.find('{'), text.rfind('}')
+    try:
+        return json.loads(text[start:end + 1])
+    except ValueError:
+        raise Failed(f'{name}: its output is no JSON: {text.strip()[:200]!r}') from None
+
+
+def charged(server, call):
+    """Run call() -> (sample, I/Os of the whole run), and charge the server's time to the I/Os."""
+    before = server.process.cpu_us() if server else 0
+    result, ios = call()
+    if server:
+        server.process.check()
+        result['server_cpu_us'] = (server.process.cpu_us() - before) / max(1, ios)
+    return result
+
+
+# ---- the floor ----
+
+def floor(setup, _row, point, _server):
+    out = run('rdfloor', [setup.program('tools/benchmark/rdfloor'), '--rw', point.kind, '--size', point.size,
+                          '--depth', point.depth, '--connections', point.connections, '--seconds', setup.seconds,
+                          '--client-cpu', setup.client_cpu, '--server-cpu', setup.server_cpu], None, setup.seconds)
+    got = parse('rdfloor', out.out)
+    lat = got['lat_us']
+    return sample(got['iops'], lat['mean'], {p: lat[f'p{p}'] for p in PERCENTILES},
+                  got['cpu_us_per_io']['client'], got['cpu_us_per_io']['server'])
+
+
+# ---- rdinit bench ----
+
+def rdinit(setup, row, point, server):
+    uri = server.uri(row.kind)
+    argv = [setup.program('initiator/rdinit'), 'bench', uri, '--rw', point.rw, '--block-size', point.size,
+            '--depth', point.depth, '--nr-io-queues', point.connections, '--run-time', f'{setup.ms}ms',
+            '--ramp-time', f'{setup.ramp_ms}ms', '--data-size', setup.span(row.kind), '--no-progress', '-o', 'json']
+    if point.kind == 'write':
+        argv.append('--dataloss')
+
+    def call():
+        got = parse('rdinit bench', run('rdinit bench', argv, setup.client_cpu, setup.seconds).out)
+        lat = got['latency_ns']
+        ios = got['ios'] * (1 + setup.ramp_ms / setup.ms)
+        return sample(got['iops'], lat['mean'] / 1e3, {p: lat['percentiles'][p] / 1e3 for p in PERCENTILES},
+                      got['cpu']['ns_per_io'] / 1e3), ios
+    return charged(server, call)
+
+
+# ---- fio ----
+
+def _fio_argv(setup, point, engine):
+    # Results that come in bunches are taken in bunches, whatever the engine: without that it is fio that is measured.
+    argv = [setup.tool('fio'), '--name=bench', f'--rw={point.rw}', f'--bs={point.size}', f'--iodepth={point.depth}',
+            f'--iodepth_batch_complete_max={point.depth}',
+            f'--runtime={setup.ms}ms', '--time_based', '--thread', '--norandommap', '--randrepeat=0',
+            '--group_reporting', '--output-format=json', f'--cpus_allowed={setup.client_cpu}', *engine]
+    if point.connections > 1:
+        argv.append(f'--numjobs={point.connections}')
+    if setup.ramp_ms:
+        argv.append(f'--ramp_time={setup.ramp_ms}ms')
+    return argv
+
+
+def _fio_sample(got, kind):
+    job = got['jobs'][0]
+    if job.get('error'):
+        raise Failed(f'fio: {os.strerror(job["error"])}')
+    side = job[kind]
+    lat = side['lat_ns'] if side['lat_ns']['N'] else side['clat_ns']
+    percentiles = side['clat_ns'].get('percentile') or {}
+    ms = max(1, side['runtime'])
+    cpu_us = (job['usr_cpu'] + job['sys_cpu']) / 100 * job['job_runtime'] * 1e3
+    picked = {p: percentiles[f'{float(p):.6f}'] / 1e3 for p in PERCENTILES if f'{float(p):.6f}' in percentiles}
+    result = sample(side['total_ios'] * 1e3 / ms, lat['mean'] / 1e3, picked, cpu_us / max(1, side['total_ios']))
+    return result, side['total_ios']
+
+
+def _fio(setup, point, engine, server):
+    def call():
+        # fio looks for the processor itself: its own start-up is not what is measured.
+        out = run('fio', _fio_argv(setup, point, engine), setup.client_cpu, setup.seconds, cwd=setup.work)
+        result, ios = _fio_sample(parse('fio', out.out), point.kind)
+        return result, ios * (1 + setup.ramp_ms / setup.ms)
+    return charged(server, call)
+
+
+def fio_rdinit(setup, row, point, server):
+    return _fio(setup, point, [f'--ioengine=external:{setup.fio_engine()}', f'--uri={server.uri(row.kind)}',
+                               '--hipri=1', f'--size={setup.span(row.kind)}'], server)
+
+
+def fio_nbd(setup, row, point, server):
+    return _fio(setup, point, ['--ioengine=nbd', f'--uri={server.uri()}', f'--size={setup.span(row.kind)}'], server)
+
+
+def fio_iscsi(setup, row, point, server):
+    name = server.uri().replace(':', '\\:')
+    return _fio(setup, point, [f'--ioengine={setup.iscsi_engine()}', f'--filename={name}',
+                               f'--size={setup.span(row.kind)}'], server)
+
+
+def fio_file(setup, row, point, _server):
+    """The same file without any server: the page cache is left out, as rdtarget does."""
+    return _fio(setup, point, ['--ioengine=io_uring', f'--filename={setup.file(row.kind)}', '--direct=1',
+                               f'--size={setup.span(row.kind)}'], None)
+
+
+# ---- iscsi-perf, where fio has no libiscsi engine ----
+
+def iscsi_perf(setup, _row, point, server):
+    if point.kind == 'write':
+        raise Failed('iscsi-perf only reads')
+    argv = [setup.tool('iscsi-perf'), '-m', point.depth, '-b', max(1, point.size // 512), '-t',
+            max(1, round(setup.seconds))]
+    if point.rw.startswith('rand'):
+        argv.append('-r')
+
+    def call():
+        out = run('iscsi-perf', [*argv, server.uri()], setup.client_cpu, setup.seconds)
+        found = re.findall(r'iops average (\d+)', out.out)
+        if not found:
+            raise Failed(f'iscsi-perf: no result in its output: {out.out.strip()[-200:]!r}')
+        iops = float(found[-1])
+        ios = iops * max(1, round(setup.seconds))
+        return sample(iops, point.depth * 1e6 / max(1.0, iops), None, out.cpu_us / max(1, ios)), ios
+    return charged(server, call)
+
+
+# ---- another peer ----
+
+def other(setup, row, point, _server):
+    """--vs: see the help text. The last line of its output is a number or a JSON object."""
+    values = {'rw': point.rw, 'size': point.size, 'depth': point.depth, 'connections': point.connections,
+              'seconds': setup.seconds, 'server_cpu': setup.server_cpu, 'client_cpu': setup.client_cpu}
+    line = re.sub(r'\{(\w+)\}', lambda m: shlex.quote(str(values[m[1]])) if m[1] in values else m[0],
+                  row.command)
+    env = {f'RD_BENCH_{key.upper()}': str(value) for key, value in values.items()}
+    out = run('--vs', ['/bin/sh', '-c', line], None, setup.seconds, env=env, cwd=os.getcwd())
+    lines = out.out.strip().splitlines()
+    if not lines:
+        raise Failed('--vs: the command printed nothing')
+    try:
+        got = json.loads(lines[-1])
+        if not isinstance(got, dict):
+            got = {'iops': float(got)}
+        iops = float(got['iops'])
+    except (ValueError, TypeError, KeyError):
+        raise Failed(f'--vs: the last line is neither a number nor JSON with "iops": {lines[-1][:200]!r}') from None
+    if iops <= 0:
+        raise Failed(f'--vs: {iops:g} I/Os per second')
+    lat = got.get('lat_us') or {}
+    mean = lat.get('mean', point.depth * point.connections * 1e6 / iops)
+    cpu = got.get('cpu_us_per_io') or {}
+    return sample(iops, mean, {p: lat[f'p{p}'] for p in PERCENTILES if f'p{p}' in lat}, cpu.get('client'),
+                  cpu.get('server'))

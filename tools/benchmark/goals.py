@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What this project means to reach, and how far a run came. Nothing fails because of a figure."""
+
+import plan
+
+# The least (or most) of each, and what it is a ratio of.
+FLOOR_SMALL, FLOOR_LARGE = 0.75, 0.95
+FIO_TO_OURS, FIO_TO_PEERS = 0.5, 3.0
+FILE_TO_LOCAL = 0.95
+MANY_TO_BEST = 0.7
+IDLE_WAKEUPS, IDLE_CPU_PERCENT = 0.0, 0.2
+MEMORY_KIB = 256
+
+
+class Goal:
+    """One line: what, the value (None: not measured), its range or '', the goal, and whether it was met."""
+
+    def __init__(self, what, value, goal, *, spread='', most=False, unit=''):
+        self.what, self.value, self.goal, self.spread, self.unit = what, value, goal, spread, unit
+        self.most = most
+
+    @property
+    def met(self):
+        if self.value is None:
+            return None
+        return self.value <= self.goal if self.most else self.value >= self.goal
+
+    @property
+    def verdict(self):
+        return {None: 'not measured', True: 'met', False: '**not met**'}[self.met]
+
+
+def describe(point):
+    words = {'randread': 'random read', 'randwrite': 'random write', 'read': 'sequential read',
+             'write': 'sequential write'}[point.rw]
+    return f'{point.size // 1024} KiB {words}, depth {point.depth}'
+
+
+def _ratio(results, title, row, base, point, goal):
+    found = results.ratio(row, base, point)
+    what = f'{title}: {describe(point)}'
+    if not found:
+        return Goal(what, None, goal)
+    return Goal(what, found[0], goal, spread=f'{found[1]:.2f} to {found[2]:.2f}')
+
+
+def _ratios(results):
+    deep = [p for p in plan.CORE if p.depth > 1]
+    for point in plan.CORE:
+        yield _ratio(results, 'rdtarget null / bare TCP', 'null', 'floor', point, FLOOR_SMALL)
+    for point in plan.LARGE:
+        yield _ratio(results, 'rdtarget null / bare TCP', 'null', 'floor', point, FLOOR_LARGE)
+    for point in deep:
+        yield _ratio(results, 'fio rdinit / rdinit bench', 'null-fio', 'null', point, FIO_TO_OURS)
+    for point in deep:
+        yield _ratio(results, 'rdtarget / nbdkit, by fio', 'null-fio', 'nbdkit-null', point, FIO_TO_PEERS)
+    for point in deep:
+        yield _ratio(results, 'rdtarget / tgt, by fio', 'null-fio', 'tgt-null', point, FIO_TO_PEERS)
+    for point in deep + plan.LARGE:
+        yield _ratio(results, 'file: rdtarget / local fio', 'file', 'local', point, FILE_TO_LOCAL)
+
+
+def _many(results):
+    points = [p for p in results.points() if p in plan.over_connections(plan.CONNECTIONS)]
+    measured = [(results.iops('null', p), p) for p in points if results.iops('null', p)]
+    last = next((p for _, p in measured if p.connections >= 1000), None)
+    what = f'IOPS at {last.connections if last else 1000} connections / at the best number of them'
+    if not last:
+        return Goal(what, None, MANY_TO_BEST)
+    best = max(measured, key=lambda pair: pair[0])[1]
+    found = results.ratio('null', 'null', last, best)
+    return Goal(f'{what} ({best.connections})', found[0], MANY_TO_BEST, spread=f'{found[1]:.2f} to {found[2]:.2f}')
+
+
+def _idle(results):
+    idle = results.data.get('idle') or {}
+    silent, alive = idle.get('silent') or {}, idle.get('kept_alive') or {}
+    n = idle.get('connections', 256)
+    yield Goal(f'Wake-ups with {n} idle connections, without keep-alive', silent.get('wakeups_s'), IDLE_WAKEUPS,
+               most=True, unit='/s')
+    yield Goal(f'CPU with {n} idle connections, with keep-alive', alive.get('cpu_percent'), IDLE_CPU_PERCENT,
+               most=True, unit=' %')
+    yield Goal('Memory for each connection, idle', idle.get('memory_kib'), MEMORY_KIB, most=True, unit=' KiB')
+    used = results.data.get('memory_in_use') or {}
+    yield Goal('Memory for each connection, after depth 127 on all', used.get('kib'), MEMORY_KIB, most=True,
+               unit=' KiB')
+
+
+def of(results):
+    yield from _ratios(results)
+    yield _many(results)
+    yield from _idle(results)

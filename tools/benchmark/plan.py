@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is measured: rows (a server and a client), points (a load), and how long each takes."""
+
+import dataclasses
+
+import clients
+import servers
+
+KIB = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    rw: str         # fio's names: randread, randwrite, read, write
+    size: int
+    depth: int      # in flight on each connection
+    connections: int = 1
+
+    @property
+    def kind(self):
+        return 'write' if self.rw.endswith('write') else 'read'
+
+    @property
+    def name(self):
+        return f'{self.rw}-{self.size}-{self.depth}-{self.connections}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    title: str
+    server: str     # which server it needs, or ''
+    kind: str       # what of it: null, memory, io_uring, aio
+    client: str
+    group: str      # null, memory or file: what can be compared
+    note: str = ''
+    command: str = ''   # of --vs
+
+
+CLIENTS = {'floor': clients.floor, 'rdinit': clients.rdinit, 'fio-rdinit': clients.fio_rdinit,
+           'fio-nbd': clients.fio_nbd, 'fio-iscsi': clients.fio_iscsi, 'iscsi-perf': clients.iscsi_perf,
+           'fio-file': clients.fio_file, 'vs': clients.other}
+
+ROWS = [
+    Row('floor', 'bare TCP program', '', '', 'floor', 'null'),
+    Row('null', 'rdtarget null, rdinit bench', 'rdtarget', 'null', 'rdinit', 'null'),
+    Row('null-fio', 'rdtarget null, fio rdinit', 'rdtarget', 'null', 'fio-rdinit', 'null'),
+    Row('nbdkit-null', 'nbdkit null, fio nbd', 'nbdkit-null', 'null', 'fio-nbd', 'null'),
+    Row('tgt-null', 'tgt null, fio libiscsi', 'tgt', 'null', 'fio-iscsi', 'null'),
+    Row('memory', 'rdtarget memory, rdinit bench', 'rdtarget', 'memory', 'rdinit', 'memory'),
+    Row('memory-fio', 'rdtarget memory, fio rdinit', 'rdtarget', 'memory', 'fio-rdinit', 'memory'),
+    Row('nbdkit-memory', 'nbdkit memory, fio nbd', 'nbdkit-memory', 'memory', 'fio-nbd', 'memory'),
+    Row('local', 'local file, fio io_uring', '', 'io_uring', 'fio-file', 'file'),
+    Row('file', 'rdtarget file (io_uring), rdinit bench', 'rdtarget-file', 'io_uring', 'rdinit', 'file'),
+    Row('file-fio', 'rdtarget file (io_uring), fio rdinit', 'rdtarget-file', 'io_uring', 'fio-rdinit', 'file'),
+    Row('file-aio', 'rdtarget file (aio), rdinit bench', 'rdtarget-aio', 'aio', 'rdinit', 'file'),
+    Row('nbdkit-file', 'nbdkit file (page cache), fio nbd', 'nbdkit-file', 'io_uring', 'fio-nbd', 'file',
+        'nbdkit reads and writes through the page cache: not the disk\'s speed'),
+]
+NAMES = [row.name for row in ROWS]
+
+SERVERS = {
+    'rdtarget': lambda s: servers.Rdtarget(s, 'rdtarget'),
+    'rdtarget-file': lambda s: servers.Rdtarget(s, 'rdtarget-file', 'io_uring'),
+    'rdtarget-aio': lambda s: servers.Rdtarget(s, 'rdtarget-aio', 'aio'),
+    'rdtarget-many': lambda s: servers.Rdtarget(s, 'rdtarget-many', queue_depth=160, io_queues=1024),
+    'rdtarget-idle': lambda s: servers.Rdtarget(s, 'rdtarget-idle', queue_depth=128, io_queues=1024),
+    'nbdkit-null': lambda s: servers.Nbdkit(s, 'null'),
+    'nbdkit-memory': lambda s: servers.Nbdkit(s, 'memory'),
+    'nbdkit-file': lambda s: servers.Nbdkit(s, 'file', s.file('nbdkit')),
+    'tgt': servers.Tgt,
+}
+
+DEPTHS = (1, 32, 128)
+CORE = [Point(rw, 4 * KIB, depth) for depth in DEPTHS for rw in ('randread', 'randwrite')]
+LARGE = [Point(rw, 128 * KIB, 32) for rw in ('read', 'write')]
+# Between those of CORE, for the plot.
+CURVE = [Point(rw, 4 * KIB, depth) for depth in (2, 4, 8, 16, 64) for rw in ('randread', 'randwrite')]
+CURVE_ROWS = ('floor', 'null', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'file')
+
+# In flight over all connections; with more connections than that, one on each.
+IN_FLIGHT = 128
+CONNECTIONS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
+MANY_ROWS = {'floor': None, 'null': 'rdtarget-many', 'nbdkit-null': 'nbdkit-null'}
+# fio has a thread for each connection.
+MANY_MOST = {'nbdkit-null': 64}
+
+
+def over_connections(counts):
+    return [Point('randread', 4 * KIB, max(1, IN_FLIGHT // n), n) for n in counts]
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    name: str
+    seconds: float      # of one measurement
+    ramp: float         # before it, not counted
+    repetitions: int
+    repetitions_curve: int  # of what is between the points of the table: curves
+    points: tuple
+    curve: tuple        # measured for CURVE_ROWS only
+    connections: tuple
+    rows: tuple
+    file_mib: int
+    idle_seconds: float
+    quiet_seconds: float
+    idle_connections: int = 256
+
+
+PROFILES = {
+    'full': Profile('full', 0.6, 0.1, 7, 3, tuple(CORE + LARGE), tuple(CURVE), CONNECTIONS, tuple(NAMES), 1024, 30, 2),
+    'quick': Profile('quick', 0.3, 0.05, 2, 1, tuple(CORE + LARGE), (), (1, 16, 256, 1000),
+                     ('floor', 'null', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'file'), 256, 5, 1),
+    # For the test of this program: everything once, nothing that could be called a figure.
+    'smoke': Profile('smoke', 0.05, 0, 1, 1, (CORE[0], CORE[3]), (), (1, 3), ('floor', 'null', 'file'), 4, 0.2, 0.1, 16),
+}
+
+# A client's start and end, beside the time it measures. fio takes longer.
+OVERHEAD = {'fio': 0.75, 'other': 0.15}
+
+
+def overhead(row):
+    return OVERHEAD['fio' if row.client.startswith('fio') else 'other']
+
+
+def main_jobs(profile, rows):
+    """[(row, point, server name)] of one repetition of the table. Rows take turns at each point."""
+    return [(row, point, row.server) for point in profile.points for row in rows]
+
+
+def curve_jobs(profile, rows):
+    """The same for what is in the plots only."""
+    by_name = {row.name: row for row in rows}
+    todo = [(row, point, row.server) for point in profile.curve for row in rows
+            if row.name in CURVE_ROWS or row.client == 'vs']
+    for point in over_connections(profile.connections):
+        if point in profile.points:
+            continue
+        for name, server in MANY_ROWS.items():
+            if name in by_name and point.connections <= MANY_MOST.get(name, point.connections):
+                todo.append((by_name[name], point, server or ''))
+    return todo
+
+
+def all_jobs(profile, rows):
+    """[(row, point, server name, repetition)], in the order of the run."""
+    for repetition in range(max(profile.repetitions, profile.repetitions_curve)):
+        if repetition < profile.repetitions:
+            yield from ((*job, repetition) for job in main_jobs(profile, rows))
+        if repetition < profile.repetitions_curve:
+            yield from ((*job, repetition) for job in curve_jobs(profile, rows))
+
+
+def seconds_needed(profile, rows):
+    """An estimate: how long a run takes."""
+    each = profile.seconds + profile.ramp
+    total = sum(each + overhead(row) for row, *_ in all_jobs(profile, rows))
+    return total + profile.idle_seconds * 2 + profile.quiet_seconds * 2 + 10

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Samples of a run made into figures: medians, spread, and ratios of what was measured side by side."""
+
+import statistics
+
+import plan
+
+FORMAT = 1
+
+
+class Results:
+    """What results.json holds, for asking."""
+
+    def __init__(self, data):
+        if data.get('format') != FORMAT:
+            raise ValueError(f'format {data.get("format")!r}, expected {FORMAT}')
+        self.data = data
+        self._good = {}
+        self._errors = {}
+        for entry in data['samples']:
+            key = entry['row'], entry['point']
+            if 'error' in entry:
+                self._errors.setdefault(key, entry['error'])
+            else:
+                self._good.setdefault(key, {})[entry['repetition']] = entry
+
+    @property
+    def rows(self):
+        return self.data['rows']
+
+    def points(self):
+        """All points that anything was measured at, as plan.Point, in the order of the run."""
+        names = dict.fromkeys(entry['point'] for entry in self.data['samples'])
+        return [point_of(name) for name in names]
+
+    def of(self, row, point):
+        return list(self._good.get((row, point.name), {}).values())
+
+    def error(self, row, point=None):
+        """Why there is nothing; the first reason of the row when no point is given."""
+        if point is not None:
+            return self._errors.get((row, point.name))
+        return next((text for (name, _), text in self._errors.items() if name == row), None)
+
+    def figure(self, row, point, *path):
+        """(median, half of the range in parts of the median), or None."""
+        values = [value for entry in self.of(row, point) if (value := _dig(entry, path)) is not None]
+        return median_and_spread(values)
+
+    def iops(self, row, point):
+        found = self.figure(row, point, 'iops')
+        return found[0] if found else None
+
+    def ratio(self, row, base, point, base_point=None):
+        """(median, least, most) of row to base, repetition by repetition; None when one is missing."""
+        ours = self._good.get((row, point.name), {})
+        theirs = self._good.get((base, (base_point or point).name), {})
+        values = [ours[n]['iops'] / theirs[n]['iops'] for n in ours if n in theirs and theirs[n]['iops']]
+        return (statistics.median(values), min(values), max(values)) if values else None
+
+
+def _dig(entry, path):
+    for key in path:
+        entry = (entry or {}).get(key)
+    return entry
+
+
+def median_and_spread(values):
+    if not values:
+        return None
+    middle = statistics.median(values)
+    return middle, (max(values) - min(values)) / 2 / middle if middle else 0.0
+
+
+def point_of(name):
+    rw, size, depth, connections = name.split('-')
+    return plan.Point(rw, int(size), int(depth), int(connections))
