@@ -42,10 +42,17 @@ struct rdt_listener_config {
 	uint16_t port;       /* default 4420; 0: any free one, logged */
 	enum rdt_provider provider;
 	bool crc;                   /* iwarp: ask peers for CRC32C */
+	const char *congestion;     /* iwarp: TCP congestion control; NULL: the target's */
+	const char *send_buffer;    /* iwarp: SO_SNDBUF; NULL: the kernel's choice */
+	const char *receive_buffer; /* iwarp: SO_RCVBUF; NULL: the kernel's choice */
 	bool send_with_inv;         /* verbs: where the device can; default true */
 	bool inline_sends;          /* verbs: where the device can; default true */
 	struct rdt_ana_config *ana; /* groups that are not listed are optimized */
 	uint32_t ana_count;
+
+	/* filled by rdt_config_load(); 0: not given */
+	uint32_t send_buffer_bytes;
+	uint32_t receive_buffer_bytes;
 };
 
 enum rdt_qos_limit {

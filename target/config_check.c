@@ -23,20 +23,22 @@
 #define ENGINE_DEPTH_MAX 4096
 #define MDTS_MIN         (UINT64_C(4) << 10)
 /* A keyed SGL can describe just below 16 MiB. */
-#define MDTS_MAX       (UINT64_C(8) << 20)
-#define IN_CAPSULE_MAX (UINT64_C(64) << 10)
-#define BUFFER_MAX     (UINT64_C(256) << 30)
-#define CAPSULES_MIN   (UINT64_C(1) << 20)
-#define NSID_MAX       65535
-#define NS_SIZE_MAX    (UINT64_C(1) << 62)
-#define SERIAL_MAX     20
-#define MODEL_MAX      40
-#define CONGESTION_MAX 15
-#define SPIN_MAX_NS    UINT64_C(1000000000)
-#define DRAIN_MAX_NS   (UINT64_C(3600) * 1000000000)
-#define DEFAULT_PORT   NVMF_RDMA_PORT
-#define DEFAULT_MODEL  "rdtarget"
-#define DEFAULT_BLOCK  512
+#define MDTS_MAX          (UINT64_C(8) << 20)
+#define IN_CAPSULE_MAX    (UINT64_C(64) << 10)
+#define BUFFER_MAX        (UINT64_C(256) << 30)
+#define CAPSULES_MIN      (UINT64_C(1) << 20)
+#define NSID_MAX          65535
+#define NS_SIZE_MAX       (UINT64_C(1) << 62)
+#define SERIAL_MAX        20
+#define MODEL_MAX         40
+#define CONGESTION_MAX    15
+#define SOCKET_BUFFER_MIN (UINT64_C(16) << 10)
+#define SOCKET_BUFFER_MAX (UINT64_C(1) << 30)
+#define SPIN_MAX_NS       UINT64_C(1000000000)
+#define DRAIN_MAX_NS      (UINT64_C(3600) * 1000000000)
+#define DEFAULT_PORT      NVMF_RDMA_PORT
+#define DEFAULT_MODEL     "rdtarget"
+#define DEFAULT_BLOCK     512
 
 /* The name space of the UUIDs made here; never to be changed, or namespaces change their identity.
  */
@@ -263,6 +265,37 @@ static bool listeners_clash(const struct rdt_listener_config *a,
 	       (rd_addr_is_any(pa) || rd_addr_is_any(pb));
 }
 
+static void check_socket_buffer(struct rdt_config_load *load, const struct rdt_key *parent,
+				const char *name, const char *text, uint32_t *bytes)
+{
+	struct rdt_key key = rdt_config_child(load, parent, name);
+	char lo[RD_SIZE_TEXT], hi[RD_SIZE_TEXT];
+	uint64_t v;
+
+	if (!text || !parse_size(load, &key, text, &v))
+		return;
+	if (v < SOCKET_BUFFER_MIN || v > SOCKET_BUFFER_MAX)
+		rdt_config_problem(load, &key, "found \"%s\", expected %s to %s", text,
+				   rd_format_size(SOCKET_BUFFER_MIN, lo),
+				   rd_format_size(SOCKET_BUFFER_MAX, hi));
+	else
+		*bytes = (uint32_t)v;
+}
+
+static void check_sockets(struct rdt_config_load *load, const struct rdt_key *key,
+			  struct rdt_listener_config *l)
+{
+	check_congestion(load, key, l->congestion);
+	check_socket_buffer(load, key, "send_buffer", l->send_buffer, &l->send_buffer_bytes);
+	check_socket_buffer(load, key, "receive_buffer", l->receive_buffer,
+			    &l->receive_buffer_bytes);
+	if (l->provider != RDT_PROVIDER_VERBS)
+		return;
+	only_with(load, key, "congestion", "provider iwarp or auto");
+	only_with(load, key, "send_buffer", "provider iwarp or auto");
+	only_with(load, key, "receive_buffer", "provider iwarp or auto");
+}
+
 static void check_listener(struct rdt_config_load *load, const struct rdt_key *list,
 			   struct rdt_config *config, unsigned int index)
 {
@@ -281,6 +314,7 @@ static void check_listener(struct rdt_config_load *load, const struct rdt_key *l
 		only_with(load, &key, "send_with_inv", "provider verbs or auto");
 		only_with(load, &key, "inline_sends", "provider verbs or auto");
 	}
+	check_sockets(load, &key, l);
 	if (rd_addr_parse(l->address, l->port, &ss)) {
 		rdt_config_problem(load, &address,
 				   "found \"%s\", expected a numeric IPv4 or IPv6 address; 0.0.0.0 "

@@ -675,9 +675,10 @@ struct rdt_target {
 	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners; /* shown: changed under disc.lock */
 	struct rdt_listener_list old_listeners;                /* removed */
 	uint16_t portids;
-	struct rd_fab *fabs[RDT_FABS];  /* the listeners' */
-	struct rdt_state *state;        /* NULL: nothing persists */
-	struct rdt_referral *referrals; /* under disc.lock */
+	struct rd_fab *fabs[RDT_FABS];          /* the listeners'; not iwarp */
+	SLIST_HEAD(, rdt_iwarp_fab) iwarp_fabs; /* theirs of iwarp */
+	struct rdt_state *state;                /* NULL: nothing persists */
+	struct rdt_referral *referrals;         /* under disc.lock */
 	unsigned int referrals_count;
 	_Atomic uint64_t genctr; /* of the discovery log */
 	uint64_t started_ns;

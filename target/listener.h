@@ -13,15 +13,15 @@
 #include "config.h"
 #include "tgt_limits.h"
 
+struct rd_fab;
 struct rd_fab_listener;
 struct rdt_listener_leave;
 struct rdt_target;
 
-/* What serves a listener: a provider with its settings. Main loop and reactors each have one of a
- * kind. */
+/* What serves a listener. Reactors have one of a kind, as the main loop has of verbs; of iwarp it
+ * has one for each set of options, which the sockets of a listener keep when they are accepted. */
 enum rdt_fab_kind {
 	RDT_FAB_IWARP,
-	RDT_FAB_IWARP_CRC,
 	/* From here on verbs, and which of the options below are set. */
 	RDT_FAB_VERBS,
 	RDT_FABS = RDT_FAB_VERBS + 4,
@@ -29,6 +29,16 @@ enum rdt_fab_kind {
 
 #define RDT_FAB_NO_INV    1
 #define RDT_FAB_NO_INLINE 2
+
+/* Of the main loop, and closed at the end: a reload may change a listener's options at any time. */
+struct rdt_iwarp_fab {
+	SLIST_ENTRY(rdt_iwarp_fab) link;
+	struct rd_fab *fab;
+	char *congestion; /* or NULL */
+	uint32_t sndbuf;
+	uint32_t rcvbuf;
+	bool crc;
+};
 
 /* Made and freed by the main thread, and not freed before the target ends: controllers and queue
  * pairs point to it. While it is shown, reactors read what the discovery log needs. */
@@ -55,6 +65,7 @@ void rdt_rdma_choose(struct rdt_listener *l); /* its provider */
  */
 int rdt_rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);
 void rdt_rdma_unlisten(struct rdt_listener *l);
+void rdt_rdma_close(struct rdt_target *t); /* the main loop's fabrics; nobody listens */
 
 /* listener.c: main thread */
 /* As configured, with its provider chosen; it does not listen, and is not shown. */

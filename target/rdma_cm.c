@@ -201,7 +201,7 @@ static enum rdt_fab_kind choose(const struct rdt_target *t, const struct rdt_lis
 		if (rdma)
 			return verbs_kind(cfg);
 	}
-	return cfg->crc ? RDT_FAB_IWARP_CRC : RDT_FAB_IWARP;
+	return RDT_FAB_IWARP;
 }
 
 /* Once for all: what main loop and reactors open has to agree. */
@@ -210,39 +210,27 @@ void rdt_rdma_choose(struct rdt_listener *l)
 	l->fab = choose(l->target, l->cfg);
 }
 
-static int open_kind(const struct rdt_target *t, struct rd_loop *loop, enum rdt_fab_kind kind,
-		     struct rd_fab **out)
+static int cannot_open(const struct rdt_target *t, const char *provider, int err)
 {
-	struct rd_fab_iwarp_opts opts = {
-		.crc = kind == RDT_FAB_IWARP_CRC,
-		.congestion = t->cfg->target.congestion,
-	};
-
-	if (kind >= RDT_FAB_VERBS) {
-		struct rd_fab_verbs_opts verbs = {
-			.no_send_with_inv = (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INV,
-			.no_inline = (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INLINE,
-		};
-
-		return rd_fab_verbs_open(loop, &verbs, out);
-	}
-	return rd_fab_iwarp_open(loop, &opts, out);
+	rd_err(t->log, RD_LOG_TARGET, "cannot open the %s provider: %s", provider, strerror(-err));
+	return err;
 }
 
 int rdt_rdma_open_fab(const struct rdt_target *target, struct rd_loop *loop, enum rdt_fab_kind kind,
 		      struct rd_fab *fabs[RDT_FABS])
 {
-	int err = fabs[kind] ? 0 : open_kind(target, loop, kind, &fabs[kind]);
+	bool verbs = kind >= RDT_FAB_VERBS;
+	struct rd_fab_verbs_opts opts = {
+		.no_send_with_inv = verbs && (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INV,
+		.no_inline = verbs && (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INLINE,
+	};
+	int err;
 
-	if (err == -ENOENT)
-		rd_err(target->log, RD_LOG_TARGET,
-		       "congestion: this kernel has no TCP congestion control named %s (see "
-		       "/proc/sys/net/ipv4/tcp_available_congestion_control)",
-		       target->cfg->target.congestion);
-	else if (err)
-		rd_err(target->log, RD_LOG_TARGET, "cannot open the %s provider: %s",
-		       kind >= RDT_FAB_VERBS ? "verbs" : "iwarp", strerror(-err));
-	return err;
+	if (fabs[kind])
+		return 0;
+	err = verbs ? rd_fab_verbs_open(loop, &opts, &fabs[kind])
+		    : rd_fab_iwarp_open(loop, NULL, &fabs[kind]);
+	return err ? cannot_open(target, verbs ? "verbs" : "iwarp", err) : 0;
 }
 
 /* Those that the configuration needs, so that a start does not go half-way without one. */
@@ -254,6 +242,80 @@ int rdt_rdma_open_fabs(struct rdt_reactor *r)
 	TAILQ_FOREACH (l, &r->target->listeners, link)
 		if (!err)
 			err = rdt_rdma_open_fab(r->target, r->loop, l->fab, r->rdma->fabs);
+	return err;
+}
+
+/* ---- listeners ---- */
+
+static int open_iwarp(const struct rdt_target *t, struct rdt_iwarp_fab *own)
+{
+	struct rd_fab_iwarp_opts opts = {
+		.crc = own->crc,
+		.congestion = own->congestion,
+		.sndbuf = own->sndbuf,
+		.rcvbuf = own->rcvbuf,
+	};
+	int err = rd_fab_iwarp_open(t->loop, &opts, &own->fab);
+
+	if (err == -ENOENT)
+		rd_err(t->log, RD_LOG_TARGET,
+		       "congestion: this kernel has no TCP congestion control named %s (see "
+		       "/proc/sys/net/ipv4/tcp_available_congestion_control)",
+		       own->congestion);
+	else if (err == -EPERM)
+		rd_err(t->log, RD_LOG_TARGET,
+		       "congestion: %s is not for every user of this machine (see "
+		       "/proc/sys/net/ipv4/tcp_allowed_congestion_control)",
+		       own->congestion);
+	else if (err)
+		cannot_open(t, "iwarp", err);
+	return err;
+}
+
+static int iwarp_fab(struct rdt_target *t, const struct rdt_listener_config *cfg,
+		     struct rd_fab **out)
+{
+	const char *congestion = cfg->congestion ? cfg->congestion : t->cfg->target.congestion;
+	struct rdt_iwarp_fab *own;
+	int err = -ENOMEM;
+
+	SLIST_FOREACH (own, &t->iwarp_fabs, link) {
+		*out = own->fab;
+		if (own->crc == cfg->crc && own->sndbuf == cfg->send_buffer_bytes &&
+		    own->rcvbuf == cfg->receive_buffer_bytes &&
+		    rdt_config_same_text(own->congestion, congestion))
+			return 0;
+	}
+	own = calloc(1, sizeof(*own));
+	if (!own)
+		return -ENOMEM;
+	own->crc = cfg->crc;
+	own->sndbuf = cfg->send_buffer_bytes;
+	own->rcvbuf = cfg->receive_buffer_bytes;
+	if (congestion && !(own->congestion = strdup(congestion)))
+		goto err_free;
+	err = open_iwarp(t, own);
+	if (err)
+		goto err_free;
+	SLIST_INSERT_HEAD(&t->iwarp_fabs, own, link);
+	*out = own->fab;
+	return 0;
+
+err_free:
+	free(own->congestion);
+	free(own);
+	return err;
+}
+
+static int main_fab(struct rdt_listener *l, struct rd_fab **out)
+{
+	struct rdt_target *t = l->target;
+	int err;
+
+	if (l->fab == RDT_FAB_IWARP)
+		return iwarp_fab(t, l->cfg, out);
+	err = rdt_rdma_open_fab(t, t->loop, l->fab, t->fabs);
+	*out = t->fabs[l->fab];
 	return err;
 }
 
@@ -278,13 +340,14 @@ int rdt_rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *t
 	struct rdt_target *t = l->target;
 	struct sockaddr_storage own;
 	char shown[RD_ADDR_TEXT];
-	int err = rdt_rdma_open_fab(t, t->loop, l->fab, t->fabs);
+	struct rd_fab *fab;
+	int err = main_fab(l, &fab);
 
 	if (!err && !addr)
 		err = rd_addr_parse(cfg->address, cfg->port, &own);
 	if (!err)
-		err = rd_fab_listen(t->fabs[l->fab], addr ? addr : (struct sockaddr *)&own, BACKLOG,
-				    on_request, l, &l->lis);
+		err = rd_fab_listen(fab, addr ? addr : (struct sockaddr *)&own, BACKLOG, on_request,
+				    l, &l->lis);
 	if (err) {
 		snprintf(text, size, "cannot listen on %s port %u: %s%s", cfg->address, cfg->port,
 			 strerror(-err), advice(err));
@@ -295,11 +358,25 @@ int rdt_rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *t
 	l->prtype = l->lis->prtype;
 	pthread_mutex_unlock(&t->disc.lock);
 	rd_notice(t->log, RD_LOG_MAIN, "listening on %s (%s)",
-		  rd_addr_format((struct sockaddr *)&l->addr, shown), t->fabs[l->fab]->ops->name);
+		  rd_addr_format((struct sockaddr *)&l->addr, shown), fab->ops->name);
 	return 0;
 }
 
 void rdt_rdma_unlisten(struct rdt_listener *l)
 {
 	rd_fab_unlisten(&l->lis);
+}
+
+void rdt_rdma_close(struct rdt_target *t)
+{
+	struct rdt_iwarp_fab *own;
+
+	while ((own = SLIST_FIRST(&t->iwarp_fabs))) {
+		SLIST_REMOVE_HEAD(&t->iwarp_fabs, link);
+		rd_fab_close(&own->fab);
+		free(own->congestion);
+		free(own);
+	}
+	for (int i = 0; i < RDT_FABS; i++)
+		rd_fab_close(&t->fabs[i]);
 }

@@ -29,6 +29,9 @@ struct plan {
 static bool same_options(const struct rdt_listener_config *a, const struct rdt_listener_config *b)
 {
 	return a->provider == b->provider && a->crc == b->crc &&
+	       a->send_buffer_bytes == b->send_buffer_bytes &&
+	       a->receive_buffer_bytes == b->receive_buffer_bytes &&
+	       rdt_config_same_text(a->congestion, b->congestion) &&
 	       a->send_with_inv == b->send_with_inv && a->inline_sends == b->inline_sends;
 }
 

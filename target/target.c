@@ -161,8 +161,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_stop(&t->reactors[i]);
 	rdt_reload_fini(t);
-	for (int i = 0; i < RDT_FABS; i++)
-		rd_fab_close(&t->fabs[i]);
+	rdt_rdma_close(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_fini(&t->reactors[i]);
 	for (unsigned int i = 0; i < t->subsys_count; i++)

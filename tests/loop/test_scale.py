@@ -7,11 +7,13 @@ import os
 import re
 import resource
 import socket
+import subprocess
 import sys
 import time
 
-from t_loop import SANITIZED, VALGRIND, Skip, main, program, requires_native, test, wait_for
-from t_serving import exercise, host
+from t_loop import (ADDR, FABRIC, NQN, SANITIZED, VALGRIND, Skip, main, program, requires_native,
+                    requires_program, test, to_yaml, wait_for)
+from t_serving import Peer, exercise, host
 
 QUEUES = 32  # of each host
 KIB = 1024
@@ -101,6 +103,41 @@ def out_of_descriptors_is_said(t):
             target.expect(r'accept: all 64 file descriptors are in use')
             t.eq(h.io[0].write_blocks(1, 0, bytes(4096)).status, 0, 'status of a write')
         exercise(target)
+
+
+@test
+def sockets_are_as_their_listener_says(t):
+    with open('/proc/sys/net/ipv4/tcp_available_congestion_control', encoding='ascii') as names:
+        known = names.read().split()
+    if FABRIC != 'iwarp' or len(known) < 2:
+        raise Skip('needs iwarp and two congestion controls')
+    requires_program('ss')
+    listeners = [{'congestion': known[1], 'send_buffer': '64KiB', 'receive_buffer': '32KiB'}, {}]
+    config = t.path('listeners.yaml')
+    with open(config, 'w', encoding='utf-8') as f:
+        f.write(to_yaml({
+            'target': {'congestion': known[0]},
+            'listeners': [{'address': ADDR, 'port': 0, 'provider': FABRIC, **keys} for keys in listeners],
+            'subsystems': [{'nqn': NQN, 'namespaces': [t.namespace(backend='memory')]}]}) + '\n')
+    target = t.target(config=config)
+    for (addr, port), name, keys in zip(target.listeners, (known[1], known[0]), listeners):
+        with Peer(addr, port, NQN) as h:
+            h.enable()
+            ss = subprocess.run(['ss', '-tinmH', 'state', 'established', 'sport', '=', f':{port}'],
+                                capture_output=True, text=True, check=True).stdout
+            t.match(rf'\b{name}\b', ss, 'congestion control')
+            # The kernel doubles what it is told, for its own needs.
+            t.eq('rb65536,' in ss and 'tb131072,' in ss, bool(keys), f'buffer sizes in {ss}')
+
+
+@test
+def an_unknown_congestion_control_is_named(t):
+    if FABRIC != 'iwarp':
+        raise Skip('of iwarp')
+    config = t.config([t.namespace(backend='memory')], listener={'congestion': 'no-such'})
+    res = t.run([program('rdtarget'), config])
+    t.eq(res.rc, 1, 'exit status')
+    t.match(r'congestion: this kernel has no TCP congestion control named no-such', res.err)
 
 
 def affinity(target):

@@ -189,6 +189,14 @@ static void target_errors(void)
 		{"target: {buffer_memory: 2MiB}\n" LISTEN SUBSYS,
 		 "FILE:1: target.buffer_memory: found \"2MiB\", expected at least four times "
 		 "max_data_size (1MiB)\n"},
+		{"listeners: [{address: 127.0.0.1, send_buffer: 1k}]\n" SUBSYS,
+		 "FILE:1: listeners[0].send_buffer: found \"1k\", expected 16.0 KiB to 1.0 GiB\n"},
+		{"listeners: [{address: 127.0.0.1, receive_buffer: 2GiB}]\n" SUBSYS,
+		 "FILE:1: listeners[0].receive_buffer: found \"2GiB\", expected 16.0 KiB to 1.0 "
+		 "GiB\n"},
+		{"listeners: [{address: 127.0.0.1, provider: verbs, congestion: reno}]\n" SUBSYS,
+		 "FILE:1: listeners[0].congestion: has a meaning only with provider iwarp or auto; "
+		 "remove it\n"},
 		{"target: {reactors: 3, cpus: [0, 1]}\n" LISTEN SUBSYS,
 		 "FILE:1: target.cpus: found 2 CPUs for 3 reactors, expected one for each, up to "
 		 "64\n"},
@@ -491,7 +499,8 @@ static void loads_every_key(void)
 		"  spin: 0\n  congestion: cubic\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
 		"  sgl_descriptors: 4\n  state_times: 0\n  state_times_at_exit: yes\n"
 		"listeners:\n"
-		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes}\n"
+		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes, congestion: reno,\n"
+		"     send_buffer: 1M, receive_buffer: 256k}\n"
 		"  - {address: 0.0.0.0, port: 0, send_with_inv: false}\n"
 		"  - {address: '::', port: 4421, provider: verbs, send_with_inv: true, "
 		"inline_sends: no}\n"
@@ -531,6 +540,11 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->target.drain_timeout_ns, UINT64_C(1500000000));
 	CU_ASSERT_EQUAL_FATAL(c->listeners_count, 3);
 	CU_ASSERT_EQUAL(c->listeners[0].port, 0);
+	CU_ASSERT_STRING_EQUAL(c->listeners[0].congestion, "reno");
+	CU_ASSERT_EQUAL(c->listeners[0].send_buffer_bytes, 1 << 20);
+	CU_ASSERT_EQUAL(c->listeners[0].receive_buffer_bytes, 256 << 10);
+	CU_ASSERT_PTR_NULL(c->listeners[1].congestion);
+	CU_ASSERT_EQUAL(c->listeners[1].send_buffer_bytes, 0);
 	CU_ASSERT_TRUE(c->listeners[0].crc);
 	CU_ASSERT_EQUAL(c->listeners[0].provider, RDT_PROVIDER_IWARP);
 	CU_ASSERT_FALSE(c->listeners[1].send_with_inv);
