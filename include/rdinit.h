@@ -238,6 +238,12 @@ struct rdinit_ctrl_opts {
 	bool no_peer_to_peer;   /**< iwarp: do not offer the peer-to-peer model; default false */
 	uint8_t mpa_revision;   /**< iwarp: 2 (default) or 1 (RFC 6581 or RFC 5044 handshake) */
 	const char *congestion; /**< iwarp: TCP congestion control; NULL: the host's default */
+	/**
+	 * iwarp: size of the sockets' buffers in bytes, up to 1 GiB; 0 (default): the kernel finds
+	 * it by itself. It allows no more than net.core.wmem_max and net.core.rmem_max.
+	 */
+	uint32_t send_buffer;
+	uint32_t receive_buffer;
 
 	rdinit_event_fn
 		event_fn; /**< asynchronous events wanted; NULL (default): none are asked for */

@@ -20,6 +20,8 @@ enum {
 	OPT_MPA_REVISION,
 	OPT_NO_P2P,
 	OPT_CONGESTION,
+	OPT_SEND_BUFFER,
+	OPT_RECEIVE_BUFFER,
 	OPT_OFFSET,
 	OPT_NO_PROGRESS,
 	OPT_NO_FLUSH,
@@ -80,6 +82,8 @@ static const struct opt_def defs[] = {
 	{"mpa-revision", OPT_MPA_REVISION, true, 0, "1|2  iwarp: handshake (default 2)"},
 	{"no-p2p", OPT_NO_P2P, false, 0, "  iwarp: do not offer the peer-to-peer model"},
 	{"congestion", OPT_CONGESTION, true, 0, "NAME  iwarp: TCP congestion control"},
+	{"send-buffer", OPT_SEND_BUFFER, true, 0, "SIZE  iwarp: of each socket"},
+	{"receive-buffer", OPT_RECEIVE_BUFFER, true, 0, "SIZE  iwarp: of each socket"},
 	{"namespace-id", 'N', true, CLI_TAKES_NSID,
 	 "NSID  the namespace (default: the URI's, else 1)"},
 	{"start-block", OPT_START_BLOCK, true, CLI_TAKES_TRANSFER | CLI_TAKES_BENCH,
@@ -304,6 +308,20 @@ static bool get_size(const char *name, const char *text, uint64_t *out)
 	return rc == 0;
 }
 
+static bool get_buffer(const char *name, const char *text, uint32_t *out)
+{
+	uint64_t v;
+
+	if (!get_size(name, text, &v))
+		return false;
+	if (v > 1u << 30) {
+		cli_error("--%s: \"%s\" is more than 1GiB", name, text);
+		return false;
+	}
+	*out = (uint32_t)v;
+	return true;
+}
+
 /* Milliseconds as nvme-cli has them, or a duration with its unit. */
 static bool get_ms(const char *name, const char *text, uint32_t *out)
 {
@@ -467,6 +485,10 @@ static bool take_fabric(struct cli_options *o, const struct opt_def *def, const 
 	case OPT_CONGESTION:
 		o->ctrl.congestion = arg;
 		return true;
+	case OPT_SEND_BUFFER:
+		return get_buffer(def->name, arg, &o->ctrl.send_buffer);
+	case OPT_RECEIVE_BUFFER:
+		return get_buffer(def->name, arg, &o->ctrl.receive_buffer);
 	case OPT_MPA_REVISION:
 		if (!get_u32(def->name, arg, 1, 2, &v))
 			return false;

@@ -15,6 +15,7 @@
 #define KATO_DEFAULT_MS     5000
 #define CONNECT_TIMEOUT_MS  10000
 #define ADMIN_TIMEOUT_MS    60000
+#define SOCKET_BUFFER_MAX   (1u << 30)
 #define ADMIN_QUEUE_DEFAULT 32
 
 const char *rdi_ctrl_state_name(enum rdi_ctrl_state state)
@@ -91,6 +92,8 @@ static const char *check_opts(const struct rdinit_ctrl_opts *o)
 		return "the number of I/O queues is not from 1 to 1024";
 	if (o->mpa_revision != 1 && o->mpa_revision != 2)
 		return "the MPA revision is neither 1 nor 2";
+	if (o->send_buffer > SOCKET_BUFFER_MAX || o->receive_buffer > SOCKET_BUFFER_MAX)
+		return "a socket buffer is more than 1 GiB";
 	if (o->keep_alive_tmo_ms > 0 && o->keep_alive_tmo_ms < 100)
 		return "the keep-alive timeout is less than 100 ms";
 	return NULL;
@@ -154,6 +157,8 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 	ctrl->fab_cfg.iwarp.no_peer_to_peer = o->no_peer_to_peer;
 	ctrl->fab_cfg.iwarp.mpa_revision = o->mpa_revision;
 	ctrl->fab_cfg.iwarp.congestion = ctrl->fab_cfg.congestion;
+	ctrl->fab_cfg.iwarp.sndbuf = o->send_buffer;
+	ctrl->fab_cfg.iwarp.rcvbuf = o->receive_buffer;
 	if (o->host_traddr) {
 		rc = rd_addr_parse(o->host_traddr, 0, &ctrl->src);
 		if (rc) {

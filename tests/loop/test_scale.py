@@ -131,6 +131,25 @@ def sockets_are_as_their_listener_says(t):
 
 
 @test
+def sockets_of_a_host_are_as_it_says(t):
+    if FABRIC != 'iwarp':
+        raise Skip('of iwarp')
+    requires_program('ss')
+    target = t.target([t.namespace(backend='memory', layers=[{'type': 'delay', 'read': '1s'}])])
+    reader = t.spawn('reader', [program('rdinit'), 'read', target.uri(), '--data-size', '4096',
+                                '--congestion', 'reno', '--send-buffer', '64k', '--receive-buffer', '32k'])
+
+    def seen():
+        ss = subprocess.run(['ss', '-tinmH', 'state', 'established', 'dport', '=', f':{target.port}'],
+                            capture_output=True, text=True, check=True).stdout
+        return 'reno' in ss and 'rb65536,' in ss and 'tb131072,' in ss
+    wait_for(seen, 'a socket as rdinit was told')
+    t.eq(reader.wait(), 0, 'exit status of rdinit')
+    res = t.rdinit('read', target.uri(), '--send-buffer', '2GiB', rc=2)
+    t.match(r'--send-buffer: "2GiB" is more than 1GiB', res.err)
+
+
+@test
 def an_unknown_congestion_control_is_named(t):
     if FABRIC != 'iwarp':
         raise Skip('of iwarp')
