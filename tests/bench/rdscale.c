@@ -354,11 +354,11 @@ static void show_memory(struct bench *b, const char *when)
 
 static void quiesce(struct bench *b)
 {
-	for (uint32_t i = 1; i < b->nqueues; i++) {
+	for (uint32_t i = 1; i < b->nqueues; i++)
 		b->queues[i].wanted = 0;
+	for (uint32_t i = 1; i < b->nqueues; i++)
 		while (b->queues[i].out)
 			turn(b);
-	}
 }
 
 static double measure(struct bench *b, uint32_t busy, double seconds, double *cpu)
