@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util/cleanup.h"
@@ -263,6 +264,9 @@ static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg
 	return 0;
 }
 
+#define RELEASE_PAUSE_NS 10000000
+#define RELEASE_TRIES    300u
+
 /* The last byte that a lock can have. */
 #define LOCK_WHO (INT64_MAX - 1)
 
@@ -284,6 +288,21 @@ static int lock_owner(int fd)
 }
 
 /*
+ * Of a process that was killed, the kernel finishes what its io_uring has in flight, and only then
+ * closes the file: for some moments it is in use and nobody has it. That is waited for, not least
+ * because those are writes.
+ */
+static bool try_again(unsigned int *tries)
+{
+	const struct timespec pause = {.tv_nsec = RELEASE_PAUSE_NS};
+
+	if (++*tries > RELEASE_TRIES)
+		return false;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
+/*
  * Two daemons on one file would destroy its contents: lock it, as qemu does with its images. The
  * lock belongs to what was opened, and ends with it, however that ends; so that of two namespaces
  * that read one file each has its own. A lock of the process on one byte behind it only tells
@@ -298,16 +317,19 @@ static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, 
 	};
 	struct flock who = {
 		.l_type = lock.l_type, .l_whence = SEEK_SET, .l_start = LOCK_WHO, .l_len = 1};
+	unsigned int tries = 0;
 	char pid[32] = "";
 	int owner;
 
-	if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
-		fcntl(fd, F_SETLK, &who);
-		return 0;
-	}
-	if (errno != EAGAIN && errno != EACCES)
-		return 0; /* this file system has no locks */
-	owner = lock_owner(fd);
+	do {
+		if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+			fcntl(fd, F_SETLK, &who);
+			return 0;
+		}
+		if (errno != EAGAIN && errno != EACCES)
+			return 0; /* this file system has no locks */
+		owner = lock_owner(fd);
+	} while (!owner && try_again(&tries));
 	if (owner)
 		snprintf(pid, sizeof(pid), " (process %d)", owner);
 	return fail(ex, -EBUSY,
@@ -323,6 +345,7 @@ static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, 
 static int open_path(const struct explain *ex, const struct rdt_ns_config *cfg, struct stat *st)
 {
 	int flags = (cfg->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	unsigned int tries = 0;
 	int fd, rc;
 
 	if (stat(cfg->path, st) < 0) {
@@ -340,7 +363,9 @@ static int open_path(const struct explain *ex, const struct rdt_ns_config *cfg, 
 		return rc;
 	if (S_ISBLK(st->st_mode) && !cfg->read_only)
 		flags |= O_EXCL;
-	fd = open(cfg->path, flags);
+	do
+		fd = open(cfg->path, flags);
+	while (fd < 0 && errno == EBUSY && try_again(&tries));
 	if (fd < 0)
 		return explain_open(ex, cfg, -errno);
 	/* What was opened counts, not what was looked at. */
