@@ -192,4 +192,4 @@ def a_cpu_that_is_not_there_is_named(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))
