@@ -290,4 +290,4 @@ def nvme_clis_way_to_name_the_target(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))
