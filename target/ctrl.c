@@ -251,8 +251,7 @@ static void settle(struct rdt_ctrl *ctrl)
 	if (!ctrl->admin_gone)
 		return;
 	ctrl->admin = NULL;
-	rdt_ctrl_put(ctrl); /* the admin queue's */
-	rdt_qpair_detached(admin);
+	rdt_qpair_detached(admin); /* last, as @ctrl may go with it */
 }
 
 static void detached_msg(struct rd_msg *msg)
@@ -297,14 +296,13 @@ void rdt_ctrl_detach(struct rdt_qpair *qp)
 	ioq->waiting = NULL;
 	ctrl->ioqs_live--;
 	ctrl->ioqs_drained -= ioq->drained;
-	qp->detach_msg.fn = detached_msg;
-	rd_loop_post(qp->reactor->loop, &qp->detach_msg);
 	if (waiting) {
 		rd_timer_stop(ctrl->owner->loop, &waiting->timer);
 		rdt_ctrl_attach(waiting);
 	}
 	settle(ctrl);
-	rdt_ctrl_put(ctrl); /* the I/O queue's; last, as @ctrl may go with it */
+	qp->detach_msg.fn = detached_msg;
+	rd_loop_post(qp->reactor->loop, &qp->detach_msg); /* last, as @ctrl may go with it */
 }
 
 /* ---- properties ---- */

@@ -627,8 +627,8 @@ struct rdt_qpair {
 	struct rdt_reactor *reactor;
 	struct rd_log *log;
 	TAILQ_ENTRY(rdt_qpair) link;
-	struct rdt_ctrl *ctrl;         /* with a reference; NULL before Connect */
-	struct rdt_share *share;       /* its host's */
+	struct rdt_ctrl *ctrl;   /* with a reference, given back with it; NULL before Connect */
+	struct rdt_share *share; /* its host's */
 	struct rdt_listener *listener; /* NULL in tests */
 	struct sockaddr_storage local;
 	struct sockaddr_storage remote;

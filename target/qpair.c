@@ -114,8 +114,11 @@ static void check(struct rd_defer *defer)
 
 void rdt_qpair_detached(struct rdt_qpair *qp)
 {
+	struct rdt_ctrl *ctrl = qp->ctrl;
+
 	assert(qp->state == RDT_QP_DETACHING);
 	qp->ctrl = NULL;
+	rdt_ctrl_put(ctrl);
 	free_qpair(qp);
 }
 

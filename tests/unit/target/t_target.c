@@ -430,6 +430,32 @@ struct t_env *t_env_new_state(const char *dir)
 	return env;
 }
 
+static bool is_alive(const struct rdt_ctrl *ctrl, const struct rdt_subsys *ss)
+{
+	const struct rdt_ctrl *c;
+
+	TAILQ_FOREACH (c, &ss->ctrls, link)
+		if (c == ctrl)
+			return true;
+	return false;
+}
+
+/* Whoever looks at a reactor's queue pairs may look at their controllers too. */
+static void look_at_ctrls(struct t_env *env)
+{
+	for (unsigned int i = 0; i < env->t->reactors_count; i++) {
+		const struct rdt_qpair *qp;
+
+		TAILQ_FOREACH (qp, &env->t->reactors[i].qpairs, link) {
+			bool alive = !qp->ctrl || is_alive(qp->ctrl, &env->t->disc);
+
+			for (unsigned int k = 0; k < env->t->subsys_count; k++)
+				alive |= is_alive(qp->ctrl, &env->t->subsys[k]);
+			CU_ASSERT_TRUE(alive);
+		}
+	}
+}
+
 static bool pump(struct t_env *env)
 {
 	bool moved = false;
@@ -444,6 +470,7 @@ static bool pump(struct t_env *env)
 			moved |= conn_pump(to_conn(qp));
 		}
 		moved |= rd_loop_turn(env->t->reactors[i].loop, 0) > 0;
+		look_at_ctrls(env);
 	}
 	if (env->t->state)
 		moved |= rd_loop_turn(rdt_state_loop(env->t->state), 0) > 0;
