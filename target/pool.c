@@ -19,18 +19,11 @@ static size_t need(const struct rdt_pool *pool, const struct rdt_req *req)
 	return pool->piece ? pool->piece : req->pool_len;
 }
 
-/* What a buffer takes away from the others. */
-static size_t block_size(size_t len)
-{
-	return len <= RDT_BUFFER_UNIT ? RDT_BUFFER_UNIT
-				      : (size_t)1 << (64 - __builtin_clzll(len - 1));
-}
-
 /* Within its share? A host that has nothing gets what it needs as soon as that is there. */
 static bool may_have(const struct rdt_pool *pool, const struct rdt_account *acc, size_t len)
 {
 	size_t left = rd_buddy_free_bytes(pool->buddy);
-	size_t size = block_size(len);
+	size_t size = rd_buddy_block(pool->buddy, len);
 
 	if (acc == &pool->common || !acc->held)
 		return true;
@@ -42,7 +35,7 @@ static void *take(struct rdt_pool *pool, struct rdt_account *acc, size_t len)
 	void *buf = rd_buddy_alloc(pool->buddy, len);
 
 	if (buf)
-		acc->held += block_size(len);
+		acc->held += rd_buddy_block(pool->buddy, len);
 	return buf;
 }
 
@@ -146,7 +139,7 @@ static void look_again(struct rdt_pool *pool)
 void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, size_t len)
 {
 	rd_buddy_free(pool->buddy, buf, len);
-	(payer ? payer : &pool->common)->held -= block_size(len);
+	(payer ? payer : &pool->common)->held -= rd_buddy_block(pool->buddy, len);
 	look_again(pool);
 }
 

@@ -115,6 +115,11 @@ static unsigned int order_for(const struct rd_buddy *b, size_t len)
 	return order;
 }
 
+size_t rd_buddy_block(const struct rd_buddy *b, size_t len)
+{
+	return (size_t)1 << (order_for(b, len) + b->unit_shift);
+}
+
 void *rd_buddy_alloc(struct rd_buddy *b, size_t len)
 {
 	unsigned int want, order;

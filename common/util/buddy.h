@@ -29,6 +29,8 @@ void *rd_buddy_alloc(struct rd_buddy *buddy, size_t len);
 /* Free what rd_buddy_alloc() returned for the same @len. NULL is fine. */
 void rd_buddy_free(struct rd_buddy *buddy, void *ptr, size_t len);
 
+/* What an allocation of @len bytes (up to @max, not 0) takes of the free ones. */
+size_t rd_buddy_block(const struct rd_buddy *buddy, size_t len);
 bool rd_buddy_owns(const struct rd_buddy *buddy, const void *ptr);
 size_t rd_buddy_free_bytes(const struct rd_buddy *buddy);
 size_t rd_buddy_total_bytes(const struct rd_buddy *buddy);

@@ -46,6 +46,10 @@ static void sizes_are_rounded_and_bounded(void)
 	rd_buddy_free(b, p, UNIT + 1);
 	rd_buddy_free(b, NULL, UNIT);
 	CU_ASSERT_EQUAL(rd_buddy_free_bytes(b), REGION);
+	CU_ASSERT_EQUAL(rd_buddy_block(b, 1), UNIT);
+	CU_ASSERT_EQUAL(rd_buddy_block(b, UNIT), UNIT);
+	CU_ASSERT_EQUAL(rd_buddy_block(b, UNIT + 1), 2 * UNIT);
+	CU_ASSERT_EQUAL(rd_buddy_block(b, MAX), MAX);
 	CU_ASSERT_TRUE(rd_buddy_owns(b, fake_base));
 	CU_ASSERT_TRUE(rd_buddy_owns(b, fake_base + REGION - 1));
 	CU_ASSERT_FALSE(rd_buddy_owns(b, fake_base + REGION));
