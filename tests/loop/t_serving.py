@@ -36,6 +36,15 @@ def exercise(target, nqn=NQN, nsid=1, block=512, **kw):
         h.shutdown()
 
 
+def has_ended(queue):
+    """Has the target closed the Python peer's queue?"""
+    try:
+        queue.property_get(nv.CSTS)
+    except (OSError, nv.iw.PeerError):
+        return True
+    return False
+
+
 def warm(target, queues=5):
     """What each reactor allocates once is not for Baseline to find."""
     with host(target) as h:

@@ -3,15 +3,15 @@
 be used changes nothing."""
 
 import json
+import random
 import re
 import signal
 import socket
 import sys
 
-import iwarp_peer as iw
 import nvmf_peer as nv
 from t_loop import LONG, NQN, Failure, each, main, program, requires_ipv6, test, wait_for
-from t_serving import Baseline, warm
+from t_serving import Baseline, has_ended, warm
 
 ROUNDS = 200 if LONG else 30
 DISC_CHANGED = 0x0070F002
@@ -32,9 +32,18 @@ def reload(target, expect=r'reloaded: '):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
+    """One that nobody is given unasked: what the kernel chooses for a listener or a connection of another test that
+    runs beside this one could come between two listeners here."""
+    with open('/proc/sys/net/ipv4/ip_local_port_range', encoding='ascii') as f:
+        low, high = map(int, f.read().split())
+    while True:
+        port = random.choice([*range(1024, low), *range(high + 1, 65536)] or range(1024, 65536))
+        with socket.socket() as s:
+            try:
+                s.bind(('', port))
+                return port
+            except OSError:
+                continue
 
 
 def join(at, nqn=NQN, **kw):
@@ -53,14 +62,6 @@ def refuses(at):
             return False
     except ConnectionRefusedError:
         return True
-
-
-def has_ended(queue):
-    try:
-        queue.property_get(nv.CSTS)
-    except (OSError, iw.PeerError):
-        return True
-    return False
 
 
 def discovered(t, target):

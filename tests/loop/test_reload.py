@@ -9,10 +9,9 @@ import struct
 import sys
 import threading
 
-import iwarp_peer as iw
 import nvmf_peer as nv
 from t_loop import LONG, NQN, Failure, each, main, program, requires_native, test, wait_for
-from t_serving import Baseline, host, warm
+from t_serving import Baseline, has_ended, host, warm
 
 INVALID_NS = 0x00B
 LBA_RANGE = 0x080
@@ -287,14 +286,6 @@ def discovered(t, target):
     text = t.rdinit('discover', target.uri(None, None), '-o', 'json').text
     return sorted(entry['subnqn'] for entry in json.loads(text)['records']
                   if entry['subnqn'] != nv.DISCOVERY_NQN)
-
-
-def has_ended(queue):
-    try:
-        queue.property_get(nv.CSTS)
-    except (OSError, iw.PeerError):
-        return True
-    return False
 
 
 @test
