@@ -54,8 +54,7 @@ struct rdt_rdma {
 
 struct rdt_rdma_recv {
 	struct rdt_rdma_wr wr;
-	struct rdt_rdma_conn
-		*conn; /* whose capsule it holds; of an own one always its connection */
+	struct rdt_rdma_conn *conn;     /* whose capsule it holds, or whose own it is */
 	struct rdt_recv_pool *pool;     /* NULL: the connection's own */
 	LIST_ENTRY(rdt_rdma_recv) link; /* conn->held */
 	struct rdt_capsule cap;

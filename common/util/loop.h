@@ -43,9 +43,8 @@ struct rd_loop_opts {
 	struct rd_log *log;
 	const struct rd_clock *clock; /* NULL: CLOCK_MONOTONIC; must outlive the loop */
 	uint64_t seed;                /* 0: seeded from getrandom(2) */
-	uint64_t
-		spin_ns; /* poll this long after work before sleeping, while that pays: see below */
-	bool pollable;   /* someone else sleeps on rd_loop_fd(): timers are mirrored to a timerfd */
+	uint64_t spin_ns;             /* poll so long after work before sleeping: see below */
+	bool pollable; /* someone else sleeps on rd_loop_fd(): timers are mirrored to a timerfd */
 };
 
 /*

@@ -102,7 +102,7 @@ struct rd_iw_cursor {
 };
 
 /* An FPDU in the making: its bytes are in the arena, its payload where the user has it; or there,
-   between header and trailer, when it is short. */
+ * between header and trailer, when it is short. */
 struct rd_iw_fpdu {
 	struct rd_iw_cursor from; /* the state before it */
 	uint8_t src;

@@ -226,8 +226,8 @@ static void accept_pause(struct listener *lis, int err)
 	if (err == EMFILE && !getrlimit(RLIMIT_NOFILE, &files))
 		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC,
 			"accept: all %llu file descriptors are in use, and each connection takes "
-			"one: "
-			"new ones wait; raise the limit (ulimit -n, or LimitNOFILE= of a service)",
+			"one: new ones wait; raise the limit (ulimit -n, or LimitNOFILE= of a "
+			"service)",
 			(unsigned long long)files.rlim_cur);
 	else
 		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC, "accept: %s: new connections wait",

