@@ -17,8 +17,8 @@ start()
 if t_guest; then
 	t_first_case "a device" start
 	status=0
-	RD_TEST_FABRIC=$provider RD_TEST_ADDR=$kernel4 RD_TEST_ADDR6=$kernel6 "$TEST_FABRIC" \
-		>/run/t/fabric.tap 2>/run/t/fabric.err || status=$?
+	RD_TEST_FABRIC=$provider RD_TEST_ADDR=$kernel4 RD_TEST_ADDR6=$kernel6 RD_TEST_PEER=$user4 RD_TEST_PEER6=$user6 \
+		"$TEST_FABRIC" >/run/t/fabric.tap 2>/run/t/fabric.err || status=$?
 	t_take_tap /run/t/fabric.tap /run/t/fabric.err "$status"
 	t_guest_done
 fi

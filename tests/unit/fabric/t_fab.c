@@ -121,6 +121,20 @@ static const char *test_addr(const struct t_opts *o)
 	return t_verbs() ? addr : o->ipv6 ? "::1" : "127.0.0.1";
 }
 
+/* An address of the initiator's device, where that is not the target's. */
+static const char *peer_addr(const struct t_opts *o)
+{
+	return getenv(o->ipv6 ? "RD_TEST_PEER6" : "RD_TEST_PEER");
+}
+
+/* A connection there goes out by the device that @e is to use. */
+static const char *towards(const struct t_end *e)
+{
+	const struct t_opts *o = &e->pair->opts;
+
+	return e == &e->pair->sv && peer_addr(o) ? peer_addr(o) : test_addr(o);
+}
+
 /* A device of verbs is met with the first connection that uses it. */
 static void find_device(struct t_end *e)
 {
@@ -132,7 +146,7 @@ static void find_device(struct t_end *e)
 		e->dev = &rd_iw_fab(e->fab)->dev.base;
 		return;
 	}
-	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(test_addr(&e->pair->opts), 1, &ss), 0);
+	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(towards(e), 1, &ss), 0);
 	ra.dst = (struct sockaddr *)&ss;
 	CU_ASSERT_EQUAL_FATAL(rd_fab_resolve(e->fab, &ra, &conn), 0);
 	T_UNTIL(e->pair, e->dev);
@@ -233,13 +247,15 @@ static void fix_depth(uint16_t *depth)
 }
 
 /* librdmacm opens a device for good when it first meets it; that is no leak of ours. */
-static void warm_up(const struct sockaddr_storage *addr)
+static void warm_up(const char *addr)
 {
+	struct sockaddr_storage ss;
 	struct rdma_cm_id *id;
 
-	CU_ASSERT_FATAL(rd_fab_verbs_has_addr((const struct sockaddr *)addr));
+	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(addr, 0, &ss), 0);
+	CU_ASSERT_FATAL(rd_fab_verbs_has_addr((struct sockaddr *)&ss));
 	CU_ASSERT_EQUAL_FATAL(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
-	CU_ASSERT_EQUAL(rdma_bind_addr(id, (struct sockaddr *)addr), 0);
+	CU_ASSERT_EQUAL(rdma_bind_addr(id, (struct sockaddr *)&ss), 0);
 	rdma_destroy_id(id);
 }
 
@@ -262,7 +278,9 @@ void t_pair_open(struct t_pair *p, const struct t_opts *opts)
 	fix_depth(&p->opts.sparam.ord);
 	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(test_addr(&p->opts), 0, &ss), 0);
 	if (t_verbs())
-		warm_up(&ss);
+		warm_up(test_addr(&p->opts));
+	if (t_verbs() && peer_addr(&p->opts))
+		warm_up(peer_addr(&p->opts));
 	p->fds = t_count_fds();
 	if (dbg)
 		rd_log_create("t", 2, RD_LOG_DEBUG, NULL, NULL, &p->log);

@@ -2,7 +2,8 @@
 /*
  * Two fabrics on one loop: the stage of the provider tests. Of iwarp, joined by real loopback
  * sockets; or, with RD_TEST_FABRIC=verbs, of verbs on the RDMA device that has the addresses
- * RD_TEST_ADDR and RD_TEST_ADDR6. Where RD_TEST_SILENT is an address that the device reaches and
+ * RD_TEST_ADDR and RD_TEST_ADDR6; connections to these may go out by another one, which then has
+ * RD_TEST_PEER and RD_TEST_PEER6. Where RD_TEST_SILENT is an address that the device reaches and
  * that never answers, and RD_TEST_LINK the device itself (test_hotplug.c), they are used as well.
  */
 #ifndef T_FAB_H
