@@ -241,12 +241,33 @@ static int watch_async(struct rd_vb_dev *dev)
 
 /* ---- coming and going ---- */
 
+/*
+ * libsiw (rdma-core 44, and its header ever since) takes the offset 0x90000 of a queue's mapping
+ * for an error: a completion queue or queue pair that happens to begin there cannot be made, with
+ * errno 0, nor any other until the queues below it change (siw of Linux 6.1; some dozen connections
+ * are enough). The kernel gives the lowest offsets that are free: so the first thing on the device
+ * is a CQ for nothing, whose mapping, of 32 bytes an entry, goes beyond.
+ */
+static int guard_siw(struct rd_vb_dev *dev)
+{
+	int entries = 0x90000 / 32 + 1;
+
+	if (!dev->siw)
+		return 0;
+	errno = 0;
+	dev->siw_guard = ibv_create_cq(dev->ctx, entries, NULL, NULL, 0);
+	return dev->siw_guard ? 0 : rd_vb_errno();
+}
+
 /* What the kernel holds for us. Everything made from the device has been given back. */
 static void close_device(struct rd_vb_dev *dev)
 {
 	if (!dev->ctx)
 		return;
 	rd_io_del(dev->fab->base.loop, &dev->async);
+	if (dev->siw_guard)
+		ibv_destroy_cq(dev->siw_guard);
+	dev->siw_guard = NULL;
 	if (dev->pd)
 		ibv_dealloc_pd(dev->pd);
 	dev->pd = NULL;
@@ -277,6 +298,8 @@ static int dev_open(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev
 	}
 	dev->pd = ibv_alloc_pd(dev->ctx);
 	rc = dev->pd ? query(dev, rd_vb_prtype(id->cm)) : rd_vb_errno();
+	if (rc == 0)
+		rc = guard_siw(dev);
 	if (rc == 0)
 		rc = watch_async(dev);
 	if (rc)

@@ -125,6 +125,7 @@ struct rd_vb_dev {
 	struct ibv_context *ctx; /* ours; NULL once the device was removed */
 	struct ibv_device *ibdev;
 	struct ibv_pd *pd;
+	struct ibv_cq *siw_guard; /* see guard_siw() */
 	struct rd_io async;
 	uint8_t port;
 	bool iwarp;
