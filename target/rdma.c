@@ -448,7 +448,7 @@ static void poll_cq(struct rdt_rdma_dev *rdev)
 			handle_wc(rdev, &wc[i]);
 		total += (unsigned int)n;
 	}
-	rd_defer(rdev->reactor->loop, &rdev->again, RD_DEFER_WORK);
+	rd_defer(rdev->reactor->loop, &rdev->again, RD_DEFER_NEXT);
 }
 
 static void cq_event(struct rd_fab_cq *cq, void *arg)

@@ -511,10 +511,26 @@ void rd_defer_cancel(struct rd_loop *loop, struct rd_defer *defer)
 	TAILQ_REMOVE(&loop->defers[defer->phase], defer, link);
 }
 
-static bool defers_queued(const struct rd_loop *loop)
+static bool defers_of_turn(const struct rd_loop *loop)
 {
 	return !TAILQ_EMPTY(&loop->defers[RD_DEFER_WORK]) ||
 	       !TAILQ_EMPTY(&loop->defers[RD_DEFER_FLUSH]);
+}
+
+static bool defers_queued(const struct rd_loop *loop)
+{
+	return defers_of_turn(loop) || !TAILQ_EMPTY(&loop->defers[RD_DEFER_NEXT]);
+}
+
+/* What was left for this turn is work like any other. */
+static void take_over_defers(struct rd_loop *loop)
+{
+	struct rd_defer *defer;
+
+	while ((defer = TAILQ_FIRST(&loop->defers[RD_DEFER_NEXT]))) {
+		rd_defer_cancel(loop, defer);
+		rd_defer(loop, defer, RD_DEFER_WORK);
+	}
 }
 
 static int run_defers(struct rd_loop *loop)
@@ -522,7 +538,7 @@ static int run_defers(struct rd_loop *loop)
 	struct rd_defer *defer;
 	int count = 0, waiting = 0;
 
-	while (defers_queued(loop) && count < DEFER_BUDGET) {
+	while (defers_of_turn(loop) && count < DEFER_BUDGET) {
 		defer = TAILQ_FIRST(&loop->defers[RD_DEFER_WORK]);
 		if (!defer)
 			defer = TAILQ_FIRST(&loop->defers[RD_DEFER_FLUSH]);
@@ -746,6 +762,7 @@ int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns)
 	if (rc < 0)
 		goto out;
 	start = loop->now;
+	take_over_defers(loop);
 	count = run_msgs(loop);
 	count += loop->skipped ? run_busy(loop) : run_ios(loop);
 	if (count)

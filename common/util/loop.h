@@ -136,6 +136,7 @@ static inline bool rd_timer_armed(const struct rd_timer *timer)
 enum rd_defer_phase {
 	RD_DEFER_WORK,  /* completions to look at, requests to move on */
 	RD_DEFER_FLUSH, /* submit what the turn has batched: sendmsg, io_uring_enter */
+	RD_DEFER_NEXT,  /* work that lets others have their turn: see rd_defer() */
 	RD_DEFER_PHASES,
 };
 
@@ -146,7 +147,11 @@ struct rd_defer {
 	uint8_t phase;
 };
 
-/* Run defer->fn once later in this turn (or in the next one). No-op when already queued. */
+/*
+ * Run defer->fn once: later in this turn, or in the next one when none is running. With
+ * RD_DEFER_NEXT in the next one in any case, after its messages and timers; the loop does not sleep
+ * before. No-op when already queued.
+ */
 void rd_defer(struct rd_loop *loop, struct rd_defer *defer, enum rd_defer_phase phase);
 void rd_defer_cancel(struct rd_loop *loop, struct rd_defer *defer); /* idempotent */
 

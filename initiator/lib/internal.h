@@ -210,7 +210,8 @@ struct rdi_queue {
 	uint64_t watchdog_last;
 	struct rd_timer drain_timer;
 	struct rd_defer teardown;
-	bool conn_over; /* DISCONNECTED or an event that ends the attempt has been seen */
+	struct rd_defer again; /* more completions than one turn should handle */
+	bool conn_over;        /* DISCONNECTED or an event that ends the attempt has been seen */
 
 	int err; /* why it failed; 0 while it has not */
 	char text[RDI_TEXT];

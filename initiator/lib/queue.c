@@ -68,6 +68,7 @@ const char *rdi_queue_why(const struct rdi_queue *q, int err)
  */
 static void drop_connection(struct rdi_queue *q)
 {
+	rd_defer_cancel(q->loop, &q->again);
 	rd_fab_conn_destroy(&q->conn);
 	rd_fab_cq_destroy(&q->cq);
 	rd_fab_dereg_mr(&q->sqe_mr);
@@ -192,20 +193,32 @@ static void dispatch(struct rdi_queue *q, const struct ibv_wc *wc)
 	wr->done(q, wr, wc);
 }
 
-void rdi_queue_poll(struct rdi_queue *q)
+/*
+ * All that is there now. What callbacks submit meanwhile can be done as fast as it is submitted:
+ * with that alone the loop would never get to its timers. Returns false when there may be more.
+ */
+static bool poll_now(struct rdi_queue *q)
 {
+	unsigned int left = 2u * q->cfg.depth; /* a command's SEND, and the RECV of its answer */
 	struct ibv_wc wc[32];
-	int i, n;
+	int i, n = 0;
 
-	if (!q->cq)
-		return;
-	do {
-		n = rd_fab_cq_poll(q->cq, 32, wc);
+	while (q->cq && (n = rd_fab_cq_poll(q->cq, 32, wc)) > 0) {
 		for (i = 0; i < n; i++)
 			dispatch(q, &wc[i]);
-	} while (n > 0);
+		if (left <= (unsigned int)n)
+			return false;
+		left -= (unsigned int)n;
+	}
 	if (n < 0)
 		rdi_queue_fail(q, n, "%s: completion queue: %s", q->remote, strerror(-n));
+	return true;
+}
+
+void rdi_queue_poll(struct rdi_queue *q)
+{
+	if (!poll_now(q))
+		rd_defer(q->loop, &q->again, RD_DEFER_NEXT);
 }
 
 static void on_cq(struct rd_fab_cq *cq, void *arg)
@@ -213,11 +226,21 @@ static void on_cq(struct rd_fab_cq *cq, void *arg)
 	struct rdi_queue *q = arg;
 	int rc;
 
-	rdi_queue_poll(q);
+	if (!poll_now(q)) {
+		rd_defer(q->loop, &q->again, RD_DEFER_NEXT);
+		return;
+	}
 	rc = rd_fab_cq_arm(cq);
 	if (rc)
 		rdi_queue_fail(q, rc, "%s: completion queue: %s", q->remote, strerror(-rc));
 	rdi_queue_poll(q); /* what came before arming does not notify */
+}
+
+static void poll_again(struct rd_defer *defer)
+{
+	struct rdi_queue *q = rd_container_of(defer, struct rdi_queue, again);
+
+	on_cq(q->cq, q);
 }
 
 /* ---- the way up ---- */
@@ -431,6 +454,7 @@ void rdi_queue_init(struct rdi_queue *q, struct rd_loop *loop, struct rd_fab *fa
 	q->drain_timer.fn = drain_timeout;
 	q->watchdog.fn = rdi_req_watchdog;
 	q->teardown.fn = teardown_cb;
+	q->again.fn = poll_again;
 	TAILQ_INIT(&q->free);
 	TAILQ_INIT(&q->busy);
 }

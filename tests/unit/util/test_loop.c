@@ -464,6 +464,33 @@ static void endless_work_does_not_hold_back_flushes(void)
 	rd_loop_destroy(&loop);
 }
 
+static void note_message(struct rd_msg *msg)
+{
+	strcat(trace, "m");
+}
+
+/* A completion queue that never runs dry, as on a device whose work is done inside of its calls. */
+static void work_of_the_next_turn_lets_messages_pass(void)
+{
+	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct t_defer n = {.defer.fn = defer_ran, .loop = loop, .tag = 'n'};
+	struct rd_msg msg = {.fn = note_message};
+
+	memset(trace, 0, sizeof(trace));
+	n.next = &n;
+	n.next_phase = RD_DEFER_NEXT;
+	rd_defer(loop, &n.defer, RD_DEFER_WORK);
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 1);
+	CU_ASSERT_STRING_EQUAL(trace, "n");
+	rd_loop_post(loop, &msg);
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 2);
+	CU_ASSERT_STRING_EQUAL(trace, "nmn");
+	rd_defer(loop, &n.defer, RD_DEFER_NEXT);
+	rd_defer_cancel(loop, &n.defer);
+	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
+	rd_loop_destroy(&loop);
+}
+
 /* Runs again and again, up to a bound only a hang reaches, and cancels @next at its first run. */
 static void cancel_next(struct rd_defer *defer)
 {
@@ -888,6 +915,7 @@ const struct t_case t_loop_cases[] = {
 	{"events of a removed descriptor are dropped", removed_events_are_dropped},
 	{"work comes before flush, and again after it", work_comes_before_flush},
 	{"endless work does not hold back flushes", endless_work_does_not_hold_back_flushes},
+	{"work of the next turn lets messages pass", work_of_the_next_turn_lets_messages_pass},
 	{"a flush may cancel another one under endless work", flush_cancels_another},
 	{"pollers run in each turn and may be removed", pollers_run_each_turn},
 	{"spins after work, then sleeps", spins_after_work_then_sleeps},
