@@ -72,8 +72,22 @@ t_explain()
 			[ "$log" != "$t_log" ] || continue
 			[ ! -s "$log" ] || grep -v ' status: ' "$log" | tail -n 12 | sed "s|^|# ${log##*/}: |"
 		done
+		t_where_threads_are
 		dmesg | sed -n "/$t_name: case $t_number\$/,\$p" | tail -n 30 | sed 's/^/# dmesg: /'
 	fi
+}
+
+# Those of our programs: their state, processor time, and what they are doing in the kernel.
+t_where_threads_are()
+{
+	local pid task
+
+	for pid in $(pidof rdtarget rdinit rdverify); do
+		for task in "/proc/$pid/task"/*; do
+			echo "# $(cat "$task/comm") ${task##*/}: $(cut -d ' ' -f 3,14,15 "$task/stat")"
+			sed 's/^\[<0>\] /#   /' "$task/stack"
+		done
+	done
 }
 
 # t_case NAME FUNCTION [ARGUMENT...]: the function runs in a shell of its own with -e. RD_VM_CASES, a
