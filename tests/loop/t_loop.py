@@ -512,9 +512,11 @@ class T:
         for name in sorted(os.listdir(self.dir)):
             if name.endswith('.log') and os.path.getsize(self.path(name)):
                 with open(self.path(name), encoding='utf-8', errors='replace') as f:
-                    tail = f.read().splitlines()[-lines:]
+                    text = f.read().splitlines()
                 yield f'---- {name}'
-                yield from (line[:400] for line in tail)
+                # What came first is often the cause of what came last.
+                grave = [line for line in text[:-lines] if re.search(r': (error|warning): |the queue pair failed', line)]
+                yield from (line[:400] for line in grave[:lines // 2] + text[-lines:])
 
     def discard(self, failed):
         if KEEP:
