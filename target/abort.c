@@ -4,7 +4,13 @@
  * once; what is in a backend only where the backend can cancel, and the answer then waits for the
  * outcome, but no longer than RDT_ABORT_TIMEOUT.
  */
-#include "internal.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "ctrl.h"
+#include "qpair.h"
+#include "request.h"
+#include "tgt_limits.h"
 
 static void reply_msg(struct rd_msg *msg)
 {

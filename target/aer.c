@@ -9,7 +9,14 @@
  */
 #include <string.h>
 
-#include "internal.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "ctrl.h"
+#include "events.h"
+#include "qpair.h"
+#include "request.h"
+#include "subsys.h"
+#include "tgt_limits.h"
 
 /* How an event is told, and the bit of feature 0Bh and of OAES that says whether. */
 static const struct event_kind {

@@ -4,10 +4,21 @@
  * each group, which the main thread sets. A controller's states are those of the listener that its
  * admin queue came by.
  */
+#include "ana.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "internal.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "ctrl.h"
+#include "events.h"
+#include "listener.h"
+#include "ns.h"
+#include "request.h"
+#include "subsys.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 void rdt_ana_init(struct rdt_listener *l)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The admin commands, by opcode. */
-#include "internal.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "events.h"
+#include "request.h"
 
 static enum rdt_exec keep_alive_exec(struct rdt_req *req)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The fabrics commands, by fctype. */
-#include "internal.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "qpair.h"
+#include "request.h"
 
 static struct nvme_status disconnect_check(struct rdt_req *req)
 {

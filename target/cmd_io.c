@@ -2,7 +2,15 @@
 /* The I/O commands by opcode; Read, Write and Flush are here. */
 #include <errno.h>
 
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "ana.h"
+#include "backend.h"
+#include "ctrl.h"
 #include "io.h"
+#include "ns.h"
+#include "request.h"
+#include "resv.h"
 
 static struct nvme_status rw_check(struct rdt_req *req)
 {

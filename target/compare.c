@@ -5,7 +5,11 @@
  */
 #include <string.h>
 
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "backend.h"
 #include "io.h"
+#include "request.h"
 
 struct nvme_status rdt_compare_check(struct rdt_req *req)
 {

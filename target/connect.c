@@ -8,7 +8,14 @@
 #include <string.h>
 
 #include "util/log.h"
-#include "internal.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "ctrl.h"
+#include "mask.h"
+#include "qpair.h"
+#include "request.h"
+#include "subsys.h"
 
 static const struct nvmf_connect_sqe *connect_sqe(const struct rdt_req *req)
 {

@@ -14,7 +14,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "internal.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "admin.h"
+#include "backend.h"
+#include "config.h"
+#include "ctrl.h"
+#include "events.h"
+#include "mask.h"
+#include "ns.h"
+#include "subsys.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 #define LEAVE_WARN (10 * RD_NSEC_PER_SEC)
 

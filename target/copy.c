@@ -6,7 +6,14 @@
  */
 #include <string.h>
 
+#include "nvmf/wire.h"
+#include "backend.h"
+#include "gate.h"
 #include "io.h"
+#include "pool.h"
+#include "range_lock.h"
+#include "request.h"
+#include "tgt_limits.h"
 
 #define RANGES(req) ((rdt_io_cdw12(req) & 0xff) + 1)
 #define FORMAT(req) (rdt_io_cdw12(req) >> 8 & 0xf)

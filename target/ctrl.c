@@ -5,12 +5,25 @@
  * close by message and say by message that they are gone; a reset, a shutdown and the end of the
  * association count them.
  */
+#include "ctrl.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "events.h"
+#include "gate.h"
+#include "qpair.h"
+#include "request.h"
+#include "resv.h"
+#include "subsys.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 #define RDT_CTRL_MAGIC       0x6c746372u
 

@@ -10,7 +10,13 @@
 #include <string.h>
 
 #include "util/sockaddr.h"
-#include "internal.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "events.h"
+#include "listener.h"
+#include "mask.h"
+#include "subsys.h"
+#include "target.h"
 
 /* A wildcard of the family the host did not come by has no address that we know to be good. */
 static bool shown(const struct rdt_qpair *qp, const struct rdt_listener *l)

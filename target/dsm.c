@@ -2,7 +2,12 @@
 /* Write Zeroes, and Dataset Management with deallocation: what changes blocks without data. */
 #include <string.h>
 
+#include "nvmf/wire.h"
+#include "backend.h"
 #include "io.h"
+#include "range_lock.h"
+#include "request.h"
+#include "tgt_limits.h"
 
 #define CDW12_DEAC      (1u << 25)
 #define DSM_AD          (1u << 2)

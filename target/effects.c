@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What each command does besides answering (log page 05h), for the commands that there are. */
-#include "internal.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "io.h"
+#include "request.h"
+#include "subsys.h"
 
 #define SCOPE_SHIFT  20
 #define SCOPE_NS     (1u << SCOPE_SHIFT)

@@ -5,7 +5,16 @@
  */
 #include <string.h>
 
-#include "internal.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "ana.h"
+#include "ctrl.h"
+#include "events.h"
+#include "ns.h"
+#include "request.h"
+#include "resv.h"
+#include "subsys.h"
 
 #define FID(req)          (le32toh((req)->sqe.cdw10) & 0xff)
 #define SEL(req)          (le32toh((req)->sqe.cdw10) >> 8 & 7)

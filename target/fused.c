@@ -5,7 +5,13 @@
  * that no half ever waits for a buffer while another half holds one; then both fetch their data,
  * and when both are READY the pair executes as the first half. A half that fails ends the pair.
  */
+#include "nvmf/wire.h"
+#include "ctrl.h"
 #include "io.h"
+#include "pool.h"
+#include "request.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 #define FUSE(req)     ((req)->sqe.flags & NVME_CMD_FUSE_MASK)
 #define LOC_FUSE      (offsetof(struct nvme_sqe, flags))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Part of internal.h: where commands wait for limits, and who sets them. */
+/* Where commands wait for limits, and who sets them. */
 #ifndef RDT_GATE_H
 #define RDT_GATE_H
 

@@ -5,8 +5,19 @@
  */
 #include <string.h>
 
-#include "internal.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "ana.h"
+#include "ctrl.h"
+#include "events.h"
 #include "io.h"
+#include "mask.h"
+#include "ns.h"
+#include "request.h"
+#include "resv.h"
+#include "subsys.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 #define CNS(req)        (le32toh((req)->sqe.cdw10) & 0xff)
 #define CNTID(req)      (le32toh((req)->sqe.cdw10) >> 16)

@@ -11,7 +11,19 @@
 #ifndef RDT_IO_H
 #define RDT_IO_H
 
-#include "internal.h"
+#include <endian.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "nvmf/text.h"
+#include "backend.h"
+#include "ns.h"
+#include "qpair.h"
+#include "range_lock.h"
+#include "reactor.h"
+#include "request.h"
+
+struct rdt_subsys;
 
 #define RDT_IO_FUA   (1u << 30) /* CDW12 of all commands that have it */
 #define RDT_IO_DTYPE 0xf00000u  /* CDW12: directive type. None is supported */
@@ -43,6 +55,11 @@ static inline struct rdt_ns_view *rdt_io_view(const struct rdt_req *req)
 {
 	return &req->qp->reactor->views[req->ns->slot];
 }
+
+/* cmd_io.c */
+extern const struct rdt_cmd rdt_io_cmds[256];
+bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode);
+bool rdt_fused_supported(const struct rdt_subsys *ss);
 
 /* io_check.c */
 /*

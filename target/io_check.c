@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What every I/O command is asked before anything of it is done: whose blocks, and may it? */
+#include "nvmf/wire.h"
+#include "ana.h"
+#include "backend.h"
 #include "io.h"
+#include "mask.h"
+#include "ns.h"
+#include "request.h"
+#include "resv.h"
+#include "subsys.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 struct nvme_status rdt_io_admit(struct rdt_req *req, enum rdt_io_access access)
 {

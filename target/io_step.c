@@ -3,7 +3,18 @@
 #include <errno.h>
 #include <string.h>
 
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "backend.h"
 #include "io.h"
+#include "ns.h"
+#include "pool.h"
+#include "qpair.h"
+#include "range_lock.h"
+#include "request.h"
+#include "status.h"
+#include "subsys.h"
 
 static void count(_Atomic uint64_t *counter, uint64_t n)
 {

@@ -4,7 +4,11 @@
  * on if any command, on any queue, came in during the interval. A dead host is noticed between one
  * and two intervals after its last command.
  */
-#include "internal.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "ctrl.h"
+#include "subsys.h"
+#include "tgt_limits.h"
 
 static void expired(struct rd_timer *timer)
 {

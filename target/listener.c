@@ -4,12 +4,20 @@
  * controllers point to it, and is used again for the same address. Reactors find those that are
  * shown, under disc.lock.
  */
+#include "listener.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/log.h"
+#include "util/loop.h"
 #include "util/sockaddr.h"
-#include "internal.h"
+#include "ana.h"
+#include "config.h"
+#include "ctrl.h"
+#include "qpair.h"
+#include "target.h"
 
 struct leave_post { /* to one reactor */
 	struct rd_msg msg;

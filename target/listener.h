@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Part of internal.h: the addresses at which the target listens. */
+/* The addresses at which the target listens. */
 #ifndef RDT_LISTENER_H
 #define RDT_LISTENER_H
 

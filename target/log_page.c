@@ -2,7 +2,17 @@
 /* Get Log Page: any window of a page, without making the page. Past its end there are zeroes. */
 #include <string.h>
 
-#include "internal.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "ana.h"
+#include "ctrl.h"
+#include "events.h"
+#include "request.h"
+#include "resv.h"
+#include "subsys.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 #define LID(req)     (le32toh((req)->sqe.cdw10) & 0xff)
 #define RAE(req)     (le32toh((req)->sqe.cdw10) >> 15 & 1)

@@ -14,9 +14,14 @@
 #include <unistd.h>
 
 #include "util/cleanup.h"
+#include "util/log.h"
+#include "util/loop.h"
 #include "util/parse.h"
 #include "util/sockaddr.h"
-#include "internal.h"
+#include "config.h"
+#include "reload.h"
+#include "state_time.h"
+#include "target.h"
 
 #define EXIT_USAGE 2
 /* After the time to drain is over: for connections to close and the last I/O to come back. */

@@ -4,11 +4,18 @@
  * thread's to change; everything here is under subsys->lock. What a controller's host does not see
  * is in ctrl->hidden, by slot, so that a command looks at one bit.
  */
+#include "mask.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "admin.h"
+#include "config.h"
+#include "ctrl.h"
+#include "events.h"
+#include "subsys.h"
+#include "tgt_limits.h"
 
 static void list_fini(struct rdt_host_list *list)
 {

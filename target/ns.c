@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Namespaces: a backend with an NSID and a block size. The main thread's side. */
+#include "ns.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "util/loop.h"
+#include "admin.h"
+#include "backend.h"
+#include "config.h"
+#include "gate.h"
+#include "mask.h"
+#include "range_lock.h"
+#include "resv.h"
+#include "subsys.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 static void insert(struct rdt_subsys *ss, struct rdt_ns *ns)
 {

@@ -9,7 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "backend.h"
+#include "mask.h"
+#include "ns.h"
+#include "reactor.h"
+#include "request.h"
+#include "resv.h"
+#include "subsys.h"
+#include "tgt_limits.h"
 
 static uint64_t make_key(const struct rdt_subsys *ss, uint32_t nsid)
 {

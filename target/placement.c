@@ -6,6 +6,12 @@
  */
 #include "placement.h"
 
+#include "util/log.h"
+#include "util/loop.h"
+#include "reactor.h"
+#include "target.h"
+#include "tgt_limits.h"
+
 #define WINDOW RD_NSEC_PER_SEC
 #define STALE  (2 * WINDOW)
 #define STEP   100u /* of a share: less than that is noise */

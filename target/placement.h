@@ -3,7 +3,10 @@
 #ifndef RDT_PLACEMENT_H
 #define RDT_PLACEMENT_H
 
-#include "internal.h"
+#include <stdbool.h>
+
+struct rdt_reactor;
+struct rdt_target;
 
 struct rdt_load {
 	unsigned int share;  /* of its time that a reactor has worked lately, per mille */

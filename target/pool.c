@@ -6,11 +6,16 @@
  * one gets; there is always something left for the next. Hosts that wait take turns, the requests
  * of one host go in order.
  */
+#include "pool.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/buddy.h"
+#include "util/loop.h"
 #include "io.h"
+#include "request.h"
 
 #define SHARE 3u
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Property Get and Set: the controller's registers. */
-#include "internal.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "ctrl.h"
+#include "request.h"
+#include "subsys.h"
+#include "tgt_limits.h"
 
 #define CC_EN         0x1u
 #define CC_CSS(cc)    (((cc) >> 4) & 7)

@@ -9,8 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "config.h"
+#include "ctrl.h"
+#include "gate.h"
 #include "io.h"
+#include "pool.h"
+#include "qos.h"
 #include "reload.h"
+#include "request.h"
+#include "reservation.h"
+#include "subsys.h"
+#include "target.h"
 
 /* A change of limits is seen by those who wait after this time at the latest. */
 #define LOOK_AGAIN (100 * RD_NSEC_PER_MSEC)

@@ -5,13 +5,25 @@
  * back from backends and messages, the controller's owner forgets the queue, and only then is it
  * freed.
  */
+#include "qpair.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
+#include "util/log.h"
+#include "util/loop.h"
 #include "util/sockaddr.h"
+#include "ctrl.h"
+#include "events.h"
 #include "io.h"
 #include "placement.h"
+#include "pool.h"
+#include "reactor.h"
+#include "request.h"
+#include "subsys.h"
+#include "target.h"
+#include "transport.h"
 
 #define RDT_QPAIR_MAGIC 0x72717074u
 

@@ -8,10 +8,18 @@
  * The table is under a mutex that is held for short scans only: commands in progress, and those
  * that wait, in order. One that waits keeps off later ones that overlap it, so nobody starves.
  */
+#include "range_lock.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
 #include "io.h"
+#include "request.h"
+#include "subsys.h"
+#include "target.h"
 
 struct rdt_range_post {
 	struct rd_msg msg;

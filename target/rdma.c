@@ -7,12 +7,23 @@
  * once, and the connection is destroyed when all have. A WRITE is not signalled: it precedes its
  * SEND.
  */
+#include "rdma.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdma.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "fabric/fabric.h"
+#include "listener.h"
+#include "qpair.h"
+#include "reactor.h"
+#include "request.h"
+#include "tgt_limits.h"
+#include "transport.h"
 
 #define CQ_DEPTH   4096u
 #define POLL_BATCH 32

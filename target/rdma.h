@@ -3,8 +3,22 @@
 #ifndef RDT_RDMA_H
 #define RDT_RDMA_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
 #include "fabric/fabric.h"
-#include "internal.h"
+#include "listener.h"
+#include "pool.h"
+#include "qpair.h"
+#include "reactor.h"
+#include "transport.h"
+
+struct rdt_target;
 
 #define RDT_WR_MAGIC 0x72777274u
 

@@ -9,9 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/log.h"
+#include "util/loop.h"
 #include "util/sockaddr.h"
+#include "nvmf/text.h"
+#include "nvmf/wire.h"
+#include "fabric/fabric.h"
+#include "config.h"
+#include "listener.h"
 #include "placement.h"
+#include "qpair.h"
 #include "rdma.h"
+#include "status.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 #define BACKLOG 1024 /* hosts connect all their queues at once */
 #define ORD_WANTED                                                                    \

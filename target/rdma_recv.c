@@ -11,7 +11,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "util/log.h"
+#include "nvmf/wire.h"
+#include "fabric/fabric.h"
+#include "pool.h"
 #include "rdma.h"
+#include "reactor.h"
+#include "target.h"
 
 #define POOL_FIRST 64u   /* RECVs to begin with; doubled each time */
 #define POOL_ADMIN 1024u /* limit of the admin queues' pool */

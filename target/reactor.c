@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A reactor: a thread with a loop, its buffers, its channels to the backends and its RDMA
  * resources. */
+#include "reactor.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
@@ -10,8 +12,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "internal.h"
+#include "util/buddy.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "config.h"
+#include "engine.h"
+#include "ns.h"
 #include "placement.h"
+#include "pool.h"
+#include "qpair.h"
+#include "state_time.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 static void check_drained_msg(struct rd_msg *msg)
 {

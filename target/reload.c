@@ -17,8 +17,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "util/log.h"
+#include "backend.h"
+#include "config.h"
+#include "control.h"
 #include "layer.h"
+#include "mask.h"
+#include "ns.h"
+#include "subsys.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 /* A namespace to remove (@ns), to add (@cfg), or to replace (both). */
 struct change {

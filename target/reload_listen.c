@@ -9,8 +9,14 @@
 #include <string.h>
 
 #include "util/sockaddr.h"
-#include "internal.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "ana.h"
+#include "config.h"
+#include "listener.h"
 #include "reload.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 /* A listener of the new configuration. */
 struct item {

@@ -3,8 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "internal.h"
+#include "admin.h"
 #include "reload.h"
+#include "subsys.h"
 
 int rdt_reload_referrals(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
 			 const struct rdt_config *next)

@@ -3,9 +3,28 @@
  * One command's way through the target: parse, buffer, fetch, execute, respond. The states and who
  * moves a request out of each are at enum rdt_req_state.
  */
+#include "request.h"
+
 #include <assert.h>
 
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/text.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "ctrl.h"
+#include "events.h"
+#include "gate.h"
 #include "io.h"
+#include "ns.h"
+#include "pool.h"
+#include "qpair.h"
+#include "range_lock.h"
+#include "resv.h"
+#include "state_time.h"
+#include "status.h"
+#include "subsys.h"
+#include "transport.h"
 
 #define RDT_REQ_MAGIC 0x71657274u
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Part of internal.h, which includes it behind its types: reservations of a running target. */
+/* Reservations of a running target: the commands, and what reactors and hosts learn of them. */
 #ifndef RDT_RESV_H
 #define RDT_RESV_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "reservation.h"
-#include "transport.h"
+#include "nvmf/text.h"
+#include "nvmf/wire.h"
+#include "request.h"
 
 struct rdt_ctrl;
 struct rdt_ns;

@@ -9,11 +9,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <uuid/uuid.h>
 
-#include "io.h"
 #include "util/cleanup.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "ctrl.h"
+#include "events.h"
+#include "io.h"
+#include "request.h"
+#include "reservation.h"
+#include "resv.h"
+#include "state.h"
+#include "subsys.h"
+#include "target.h"
 
 #define ACTION(req) (le32toh((req)->sqe.cdw10) & 7)
 #define IEKEY(req)  (le32toh((req)->sqe.cdw10) >> 3 & 1)

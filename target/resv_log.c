@@ -2,7 +2,13 @@
 /* What a controller is told about reservations: log page 80h, and feature 82h, which masks. */
 #include <string.h>
 
-#include "internal.h"
+#include "nvmf/wire.h"
+#include "ctrl.h"
+#include "ns.h"
+#include "request.h"
+#include "resv.h"
+#include "subsys.h"
+#include "tgt_limits.h"
 
 #define MASK_BITS \
 	(NVME_FEAT_RESV_NOTIFY_REGPRE | NVME_FEAT_RESV_NOTIFY_RESREL | NVME_FEAT_RESV_NOTIFY_RESPRE)

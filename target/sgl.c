@@ -5,7 +5,9 @@
  */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "nvmf/wire.h"
+#include "config.h"
+#include "request.h"
 
 #define LOC_SGL      RDT_LOC(sgl)
 #define LOC_SGL_TYPE (LOC_SGL + 15)

@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "util/hist.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "request.h"
+#include "target.h"
 
 struct rdt_state_times {
 	struct rd_hist hist[RDT_REQ_STATES + 1]; /* the last one: from NEW to the end */

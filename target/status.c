@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a backend's error means to a host, and how failures are told. */
+#include "status.h"
+
 #include <errno.h>
 #include <stdio.h>
 
-#include "internal.h"
+#include "nvmf/wire.h"
+#include "backend.h"
 
 struct nvme_status rdt_status_from_errno(int err, unsigned int bio_op)
 {

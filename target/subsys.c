@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Subsystems: who may connect, which namespaces there are, and the registry of controllers. */
+#include "subsys.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "util/log.h"
+#include "nvmf/wire.h"
+#include "backend.h"
+#include "config.h"
+#include "ctrl.h"
+#include "gate.h"
+#include "mask.h"
+#include "ns.h"
+#include "target.h"
+#include "tgt_limits.h"
 
 static int by_nsid(const void *a, const void *b)
 {

@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The whole target: built from the configuration, drained, torn down. Main thread only. */
+#include "target.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "fabric/fabric.h"
-#include "internal.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "admin.h"
+#include "config.h"
+#include "listener.h"
+#include "reactor.h"
+#include "reload.h"
+#include "state.h"
+#include "state_time.h"
+#include "subsys.h"
 
 static uint64_t clock_now(const struct rdt_target *t)
 {

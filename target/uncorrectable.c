@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvmf/wire.h"
 #include "io.h"
+#include "range_lock.h"
+#include "request.h"
+#include "tgt_limits.h"
 
 #define SPANS_MAX 4096u
 

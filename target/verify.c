@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Verify: read the blocks, piece by piece, and keep nothing but whether that worked. */
+#include "nvmf/wire.h"
 #include "io.h"
+#include "request.h"
+#include "tgt_limits.h"
 
 #define PRACT (1u << 29)
 

@@ -8,11 +8,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <uuid/uuid.h>
 
-#include "internal.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "events.h"
+#include "mask.h"
+#include "ns.h"
+#include "request.h"
 #include "state.h"
+#include "subsys.h"
+#include "target.h"
 
 #define TEXT_PROTECT   "write-protect\n"
 #define TEXT_PERMANENT "permanent-write-protect\n"

@@ -7,7 +7,32 @@
 #define T_TARGET_H
 
 #include "t_main.h"
-#include "internal.h"
+
+/* The tests of all files: they look into every object. */
+#include "admin.h"
+#include "ana.h"
+#include "backend.h"
+#include "config.h"
+#include "control.h"
+#include "ctrl.h"
+#include "events.h"
+#include "gate.h"
+#include "listener.h"
+#include "mask.h"
+#include "ns.h"
+#include "pool.h"
+#include "qpair.h"
+#include "reactor.h"
+#include "reload.h"
+#include "request.h"
+#include "resv.h"
+#include "state.h"
+#include "state_time.h"
+#include "status.h"
+#include "subsys.h"
+#include "target.h"
+#include "tgt_limits.h"
+#include "transport.h"
 
 #define T_NQN       "nqn.2026-11.io.rdnvme:one"
 #define T_NQN2      "nqn.2026-11.io.rdnvme:closed" /* allows T_HOST2 only */

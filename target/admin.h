@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of fabrics and admin commands share, as io.h is for those of I/O commands. */
+#ifndef RDT_ADMIN_H
+#define RDT_ADMIN_H
+
+#include <stdint.h>
+
+#include "nvmf/wire.h"
+#include "request.h"
+
+struct rdt_attach;
+struct rdt_ctrl;
+struct rdt_ns;
+struct rdt_qpair;
+struct rdt_referral_config;
+struct rdt_subsys;
+struct rdt_target;
+
+#define RDT_ABORT_TIMEOUT (1 * RD_NSEC_PER_SEC)
+
+/* cmd_fabrics.c, connect.c, property.c */
+extern const struct rdt_cmd rdt_fabrics_cmds[256];
+struct nvme_status rdt_connect_check(struct rdt_req *req);
+enum rdt_exec rdt_connect_exec(struct rdt_req *req);
+void rdt_connect_attached(struct rdt_attach *at); /* the owner's answer is here */
+struct nvme_status rdt_property_get_check(struct rdt_req *req);
+enum rdt_exec rdt_property_get(struct rdt_req *req);
+struct nvme_status rdt_property_set_check(struct rdt_req *req);
+enum rdt_exec rdt_property_set(struct rdt_req *req);
+
+/* cmd_admin.c, abort.c */
+extern const struct rdt_cmd rdt_admin_cmds[256];
+struct nvme_status rdt_abort_check(struct rdt_req *req);
+enum rdt_exec rdt_abort_exec(struct rdt_req *req);
+void rdt_abort_victim_done(struct rdt_req *victim);
+
+/* identify.c, features.c */
+void rdt_put_ascii(char *dst, size_t len, const char *src);
+struct nvme_status rdt_identify_check(struct rdt_req *req);
+enum rdt_exec rdt_identify_exec(struct rdt_req *req);
+void rdt_features_reset(struct rdt_ctrl *ctrl);
+struct nvme_status rdt_get_features_check(struct rdt_req *req);
+struct nvme_status rdt_set_features_check(struct rdt_req *req);
+enum rdt_exec rdt_get_features_exec(struct rdt_req *req);
+enum rdt_exec rdt_set_features_exec(struct rdt_req *req);
+uint32_t rdt_feature_effects(const struct rdt_subsys *ss, unsigned int fid); /* log page 12h */
+/* With what feature 16h adds to it. Any thread. */
+struct nvme_status rdt_retry_delay(const struct rdt_ctrl *ctrl, struct nvme_status st);
+
+/* effects.c: what log page 05h says of an opcode; 0: not supported */
+uint32_t rdt_admin_effects(const struct rdt_subsys *ss, unsigned int opcode);
+uint32_t rdt_io_effects(const struct rdt_subsys *ss, unsigned int opcode);
+
+/* write_protect.c: feature 84h */
+uint8_t rdt_write_protect_caps(const struct rdt_target *target); /* NWPC */
+int rdt_write_protect_open(struct rdt_ns *ns); /* main thread; logs why it cannot */
+struct nvme_status rdt_write_protect_get(struct rdt_req *req, uint32_t *value);
+enum rdt_exec rdt_write_protect_set(struct rdt_req *req);
+
+/* log_page.c, discovery.c */
+struct rdt_log_out { /* the window of a log page that the host asked for, zeroed */
+	uint8_t *dst;
+	uint64_t offset;
+	uint32_t len;
+};
+void rdt_log_put(const struct rdt_log_out *out, uint64_t pos, const void *src, size_t len);
+struct nvme_status rdt_get_log_check(struct rdt_req *req);
+enum rdt_exec rdt_get_log_exec(struct rdt_req *req);
+uint64_t rdt_discovery_log_size(const struct rdt_qpair *qp);
+void rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out);
+/* Something in the log is different now, for some host. Any thread, not under disc.lock. */
+void rdt_discovery_changed(struct rdt_target *target);
+int rdt_referrals_set(struct rdt_target *target, const struct rdt_referral_config *list,
+		      unsigned int count); /* main thread */
+
+#endif /* RDT_ADMIN_H */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asynchronous events of a controller, and the requests that wait for them. */
+#ifndef RDT_EVENTS_H
+#define RDT_EVENTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "request.h"
+
+struct rdt_ctrl;
+struct rdt_subsys;
+
+enum rdt_event {
+	RDT_EV_NS_ATTR,
+	RDT_EV_ANA,
+	RDT_EV_DISC_LOG,
+	RDT_EV_RESV_LOG,
+	RDT_EV_ERROR,
+	RDT_EVENTS,
+};
+
+struct rdt_changed_ns { /* the Changed Namespace List, ascending */
+	pthread_mutex_t lock;
+	unsigned int count;
+	bool overflow; /* there were more */
+	uint32_t nsid[NVME_ID_NS_LIST_MAX];
+};
+
+struct rdt_events {
+	_Atomic uint32_t posted; /* by other threads; 0 -> non-zero posts @msg with a reference */
+	struct rd_msg msg;
+	struct rdt_changed_ns changed;
+	/* bits by enum rdt_event, the owner's */
+	uint32_t fresh;    /* changed since the host began to read the log page */
+	uint32_t due;      /* to be reported */
+	uint32_t reported; /* and not cleared by reading the log page */
+};
+
+struct nvme_status rdt_aer_check(struct rdt_req *req);
+enum rdt_exec rdt_aer_exec(struct rdt_req *req);
+void rdt_aer_drop_all(struct rdt_ctrl *ctrl);
+bool rdt_aer_remove(struct rdt_ctrl *ctrl, struct rdt_req *req);
+void rdt_events_init(struct rdt_ctrl *ctrl);
+void rdt_events_reset(struct rdt_ctrl *ctrl);
+void rdt_events_fini(struct rdt_ctrl *ctrl);
+uint32_t rdt_event_oaes(const struct rdt_subsys *ss); /* also what feature 0Bh can turn on */
+/* Any thread, holding subsys->lock or a reference. */
+void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid);
+void rdt_event_subsys(struct rdt_subsys *ss, enum rdt_event event, uint32_t nsid); /* any thread */
+/* The host reads the event's log page. Owner. */
+void rdt_event_log_read(struct rdt_ctrl *ctrl, unsigned int lid, uint64_t offset, bool rae);
+void rdt_changed_ns_read(struct rdt_ctrl *ctrl, struct nvme_ns_list *list, bool clear);
+
+#endif /* RDT_EVENTS_H */

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which hosts may connect to a subsystem, and which see a namespace. */
+#ifndef RDT_MASK_H
+#define RDT_MASK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "ctrl.h"
+#include "events.h"
+#include "ns.h"
+
+struct rdt_subsys;
+
+int rdt_mask_init(struct rdt_subsys *ss);
+void rdt_mask_fini(struct rdt_subsys *ss);
+bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn); /* any thread */
+/* Main thread. The lists are copied; controllers of hosts that fell out of them are ended, and
+ * those that see more or fewer namespaces are told. */
+int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqns,
+			 unsigned int count);
+int rdt_ns_set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count);
+int rdt_mask_ns(struct rdt_ns *ns);        /* a new namespace, before any reactor shows it */
+void rdt_unmask_ns(struct rdt_ns *ns);     /* it is going to be freed */
+void rdt_mask_ctrl(struct rdt_ctrl *ctrl); /* a new controller, under subsys->lock */
+bool rdt_mask_allows(const struct rdt_subsys *ss, const char *hostnqn); /* under subsys->lock */
+void rdt_event_ns(struct rdt_ns *ns, enum rdt_event event); /* to those that see it. Main thread */
+
+static inline bool rdt_ns_visible(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
+{
+	return !(atomic_load_explicit(&ctrl->hidden[ns->slot / 64], memory_order_relaxed) >>
+			 ns->slot % 64 &
+		 1);
+}
+
+#endif /* RDT_MASK_H */

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Namespaces: the main thread's objects, and what each reactor knows of them. */
+#ifndef RDT_NS_H
+#define RDT_NS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "util/loop.h"
+#include "backend.h"
+#include "config.h"
+#include "control.h"
+#include "range_lock.h"
+#include "reactor.h"
+
+struct rdt_qos_gate;
+struct rdt_req;
+struct rdt_resv;
+struct rdt_resv_snap;
+struct rdt_subsys;
+
+/* The main thread's. */
+enum rdt_ns_state {
+	RDT_NS_NEW,     /* no reactor knows it. Setup of the reactors -> LIVE, add -> JOINING */
+	RDT_NS_JOINING, /* reactors open their channels. All have -> LIVE, one cannot -> LEAVING */
+	RDT_NS_LIVE,    /* rdt_control_ns_remove() -> LEAVING */
+	RDT_NS_LEAVING, /* no new commands; the last reactor has let go -> freed */
+};
+
+/* A change of a namespace on its way to one reactor and back. */
+struct rdt_ns_post {
+	struct rd_msg msg;
+	struct rdt_ns *ns;
+	struct rdt_reactor *reactor;
+	int err; /* the answer */
+};
+
+/*
+ * On the heap, made and freed by the main thread; it lives until every reactor has let go of it.
+ * A reactor reaches it through its own view, without a lock. What is not atomic does not change
+ * between the first reactor's look and the last.
+ */
+struct rdt_ns {
+	const struct rdt_ns_config *cfg;
+	struct rdt_config *cfg_of; /* the configuration @cfg is in, with a reference */
+	struct rdt_subsys *subsys;
+	TAILQ_ENTRY(rdt_ns) link; /* subsys->namespaces */
+	struct rdt_bdev *bdev;
+	struct rdt_qos_gate *gate; /* never NULL */
+	struct rdt_resv *resv; /* the main thread's; made before any reactor knows the namespace */
+	_Atomic uint8_t wp;    /* enum nvme_ns_write_protect_cfg: feature 84h */
+	_Atomic uint16_t err_recovery; /* feature 05h: kept for hosts, means nothing to us */
+	bool wp_busy;                  /* a change of it is being written; the main thread's */
+	uint32_t nsid;
+	unsigned int slot;       /* among all namespaces of the target; stable while it lives */
+	uint8_t lbads;           /* log2 of the block size */
+	_Atomic uint64_t blocks; /* changes by resize: load it once for one decision */
+
+	struct rdt_range_lock range;
+	struct rdt_uncor uncor;
+
+	/* below: the main thread's */
+	enum rdt_ns_state state;
+	unsigned int posts_left;          /* reactors that have not answered */
+	int err;                          /* the first failure among the answers */
+	void (*moved)(struct rdt_ns *ns); /* all have answered; called once, may free @ns */
+	rdt_control_done done;            /* of the change that runs: control.c */
+	void *done_arg;
+	int join_err;
+	struct rd_timer leave_timer;
+	/* The configuration last applied, for the next reload; reactors use @cfg. */
+	const struct rdt_ns_config *now;
+	struct rdt_config *now_of;
+	struct rdt_ns_post posts[]; /* by reactor->index */
+};
+
+/* A reactor's own face of a namespace. */
+struct rdt_ns_view {
+	struct rdt_ns *ns; /* NULL: the slot is free here */
+	struct rdt_chan *chan;
+	uint32_t unranged; /* I/Os that are only counted, not in the table */
+	bool ranged;       /* I/Os take their blocks in ns->range */
+	bool range_due;    /* to be told when unranged is 0 */
+	uint32_t inflight; /* requests whose req->ns it is */
+	bool leaving;      /* not found any more; its last request closes the channel */
+	const struct rdt_resv_snap *resv; /* the reservation that is held, or NULL */
+};
+
+/* For the search: subsystem's index << 32 | NSID. */
+struct rdt_ns_key {
+	uint64_t key;
+	struct rdt_ns_view *view;
+};
+
+static inline bool rdt_ns_write_protected(const struct rdt_ns *ns)
+{
+	return ns->bdev->read_only || atomic_load_explicit(&ns->wp, memory_order_relaxed);
+}
+
+/* ns.c: the main thread's side */
+int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
+		  struct rdt_bdev *bdev, struct rdt_ns **out); /* takes @bdev over when it works */
+void rdt_ns_free(struct rdt_ns *ns);                           /* no reactor knows it any more */
+struct rdt_ns *rdt_ns_of(const struct rdt_subsys *ss, uint32_t nsid); /* not a leaving one */
+void rdt_subsys_sum(struct rdt_subsys *ss); /* ns_count, ops_mask, volatile_cache */
+/* Send @fn to every reactor; each answers with rdt_ns_answer(), the last answer calls @moved. */
+void rdt_ns_post(struct rdt_ns *ns, void (*fn)(struct rd_msg *msg),
+		 void (*moved)(struct rdt_ns *ns));
+
+/* ns_view.c: a reactor's side, on its thread */
+int rdt_view_init(struct rdt_reactor *r);
+void rdt_view_fini(struct rdt_reactor *r);
+int rdt_view_open(struct rdt_reactor *r, struct rdt_ns *ns);  /* a channel; not found yet */
+void rdt_view_show(struct rdt_reactor *r, struct rdt_ns *ns); /* commands find it from here on */
+void rdt_view_close(struct rdt_reactor *r, struct rdt_ns *ns);
+void rdt_view_close_all(struct rdt_reactor *r);
+void rdt_view_hide(struct rdt_reactor *r, struct rdt_ns *ns); /* not found any more */
+/* Once hidden: what is in flight completes or is cut short. Answers when that is over. */
+void rdt_view_leave(struct rdt_reactor *r, struct rdt_ns *ns);
+void rdt_ns_answer(struct rdt_ns_post *post, int err);
+struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid);
+/* The next one by NSID after @nsid (0: the first), or NULL. */
+struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid);
+/* The same for the host of @req: what it does not see is not there. */
+struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid);
+struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid);
+/* Find it for a command: sets req->ns and holds it until the request is finished. */
+bool rdt_ns_take(struct rdt_req *req, uint32_t nsid);
+void rdt_ns_release(struct rdt_req *req);
+
+static inline struct rdt_chan *rdt_ns_chan(const struct rdt_reactor *r, const struct rdt_ns *ns)
+{
+	return r->views[ns->slot].chan;
+}
+
+#endif /* RDT_NS_H */

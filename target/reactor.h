@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reactors: threads with a loop, and what each has for itself. */
+#ifndef RDT_REACTOR_H
+#define RDT_REACTOR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "pool.h"
+#include "state_time.h"
+
+struct rdt_engines;
+struct rdt_ns_key;
+struct rdt_ns_view;
+struct rdt_qpair;
+struct rdt_rdma;
+struct rdt_target;
+
+/* What a reactor has done for one subsystem. Written by the reactor, read by any (SMART log). */
+struct rdt_counters {
+	_Atomic uint64_t reads;
+	_Atomic uint64_t writes;
+	_Atomic uint64_t blocks_read; /* of 512 bytes */
+	_Atomic uint64_t blocks_written;
+	_Atomic uint64_t media_errors;
+};
+
+struct rdt_status_line { /* a reactor's answer to SIGUSR1 */
+	unsigned int admin_qpairs;
+	unsigned int io_qpairs;
+	unsigned int requests;
+	uint64_t slab_used;
+	uint64_t reserve_used;
+	uint64_t scratch_used;
+	unsigned int waiting;
+	unsigned int limited;
+	unsigned int mrs;
+	unsigned int capsules; /* RECVs of pools that hold commands */
+	uint64_t reads;        /* served since the start, as writes */
+	uint64_t writes;
+};
+
+struct rdt_reactor {
+	struct rdt_target *target;
+	struct rd_log *log;
+	struct rd_loop *loop;
+	unsigned int index;
+	pthread_t thread;
+	bool running; /* the thread exists; main thread only */
+	/* placement.c */
+	atomic_uint load;          /* connections handed to it */
+	atomic_uint io_load;       /* of these, I/O queues */
+	atomic_uint share;         /* of its time that it worked, per mille, in the last window */
+	_Atomic uint64_t share_at; /* the end of that window */
+	struct rd_poller share_poller;
+	uint64_t window_start;
+	uint64_t window_busy;
+	struct rd_ratelimit uneven_limit;
+
+	uint8_t *slab;   /* I/O slab, reserve, scratch, zeroes: one mapping, one memory region */
+	uint8_t *zeroes; /* never written to: the data of reads from what holds nothing */
+	size_t slab_len;
+	size_t map_len;
+	struct rdt_pool pools[RDT_POOLS];
+	TAILQ_HEAD(, rdt_share) shares; /* of connected hosts */
+	struct rdt_share strangers;     /* before Connect; all together */
+	struct rdt_engines *engines;
+	struct rdt_ns_view *views;     /* [RDT_NS_SLOTS], by ns->slot */
+	struct rdt_ns_key *ns_keys;    /* [RDT_NS_SLOTS], the first ns_count in order */
+	unsigned int ns_count;         /* namespaces that commands find here */
+	struct rd_defer ns_leave;      /* look whether a leaving namespace is let go */
+	struct rdt_counters *counters; /* by subsys->index */
+	struct rdt_rdma *rdma;
+
+	TAILQ_HEAD(, rdt_qpair) qpairs;
+	unsigned int qpairs_count;
+	unsigned int limited; /* requests that wait for a limit */
+	struct rdt_timing timing;
+	bool draining;
+	bool drained_sent;
+	struct rd_msg drain_msg;   /* main -> reactor: finish what runs, close */
+	struct rd_msg abandon_msg; /* main -> reactor: close now */
+	struct rd_msg drained_msg; /* reactor -> main: no queue pair is left */
+	struct rd_msg status_msg;  /* main -> reactor -> main */
+	struct rdt_status_line status;
+};
+
+/* reactor.c */
+int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned int index);
+int rdt_reactor_setup(struct rdt_reactor *r); /* on its own thread: engines, channels, fabrics */
+void rdt_reactor_teardown(struct rdt_reactor *r); /* likewise */
+int rdt_reactor_start(struct rdt_reactor *r);
+void rdt_reactor_stop(struct rdt_reactor *r);
+void rdt_reactor_fini(struct rdt_reactor *r);
+void rdt_reactor_check_drained(struct rdt_reactor *r);
+void rdt_reactor_ask_status(struct rdt_reactor *r);
+
+/* rdma.c, rdma_recv.c: its part of the transport */
+int rdt_rdma_init(struct rdt_reactor *r);
+void rdt_rdma_fini(struct rdt_reactor *r);
+unsigned int rdt_rdma_mrs(const struct rdt_reactor *r);
+unsigned int rdt_rdma_capsules(const struct rdt_reactor *r); /* in RECVs of pools */
+
+#endif /* RDT_REACTOR_H */

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests: one command on its way from its capsule to its answer. */
+#ifndef RDT_REQUEST_H
+#define RDT_REQUEST_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "util/loop.h"
+#include "nvmf/text.h"
+#include "nvmf/wire.h"
+#include "backend.h"
+#include "pool.h"
+#include "qpair.h"
+#include "range_lock.h"
+#include "reactor.h"
+#include "reservation.h"
+#include "transport.h"
+
+struct rdt_ns;
+struct rdt_qos_lane;
+struct rdt_resv_part;
+struct rdt_target;
+struct rdt_target_config;
+
+enum rdt_req_state {
+	RDT_REQ_FREE,    /* on qp->free. A capsule takes it -> NEW */
+	RDT_REQ_NEW,     /* just taken; parsing decides */
+	RDT_REQ_FUSED,   /* first half: waits for the second -> NEED_BUFFER or READY. Second half:
+			  * waits for the first one's buffer -> FETCH or READY */
+	RDT_REQ_LIMITED, /* on a lane of a limit, unless it is its turn -> NEED_BUFFER or READY */
+	RDT_REQ_NEED_BUFFER, /* in an account's queue, unless a buffer is there at once -> FETCH or
+			      * READY
+			      */
+	RDT_REQ_FETCH,       /* has a buffer that the host's data must fill -> FETCHING */
+	RDT_REQ_FETCHING,    /* the transport's. rdt_req_fetched() -> READY, or EXECUTED on error */
+	RDT_REQ_READY,       /* everything is here -> EXECUTING */
+	RDT_REQ_EXECUTING,   /* the command's: backend, message, AER. rdt_req_complete() -> EXECUTED
+			      */
+	RDT_REQ_EXECUTED,    /* status is known -> RESPONDING */
+	RDT_REQ_RESPONDING,  /* the transport's. rdt_req_responded() -> DONE */
+	RDT_REQ_DONE,        /* gives back what it holds -> FREE */
+	RDT_REQ_STATES,
+};
+
+enum rdt_dir { /* opcode bits 1:0, data direction */
+	       RDT_DIR_NONE = 0,
+	       RDT_DIR_H2C = 1,
+	       RDT_DIR_C2H = 2,
+	       RDT_DIR_BIDI = 3,
+};
+
+enum rdt_exec {
+	RDT_EXEC_DONE,    /* req->status is set */
+	RDT_EXEC_PENDING, /* rdt_req_complete() will follow, from the loop */
+};
+
+#define RDT_CMD_DISC       0x01u /* a discovery controller has it too */
+#define RDT_CMD_LONGER_SGL 0x02u /* the data descriptor may describe more than is used */
+
+struct rdt_cmd {
+	const char *name;
+	uint8_t flags;
+	/* Parse: refuse, or set req->data_len. Before any buffer is taken or data moved. */
+	struct nvme_status (*check)(struct rdt_req *req);
+	enum rdt_exec (*exec)(struct rdt_req *req);
+};
+
+/* An Abort on its way to the reactor of the queue it names, and back. */
+struct rdt_abort {
+	struct rd_msg msg;
+	struct rdt_qpair *qp; /* where to look */
+	struct rdt_req *req;  /* the Abort command itself */
+	struct rdt_req *victim;
+	struct rd_timer timer; /* on the victim's loop */
+	uint16_t cid;
+	bool aborted; /* the answer */
+};
+
+/* A reservation command on its way to the main thread and back. */
+struct rdt_resv_cmd {
+	struct rd_msg msg;
+	STAILQ_ENTRY(rdt_resv_cmd) link;
+	bool report;
+	struct rdt_resv_op op;
+	struct nvme_status status; /* the answer */
+};
+
+enum rdt_step;
+
+/* Where an I/O command of several steps is (io_step.c). */
+struct rdt_work {
+	enum rdt_step (*step)(struct rdt_req *req); /* NULL: it has none */
+	uint8_t phase;
+	bool stop;       /* it shall end early */
+	uint16_t index;  /* range of a list, */
+	uint32_t nsid;   /* namespace, */
+	uint64_t lba;    /* and block that come next */
+	uint64_t dst;    /* Copy: where to */
+	uint32_t left;   /* Copy: blocks of the range */
+	uint32_t blocks; /* of the piece in progress */
+	void *scratch;
+};
+
+/* A keyed descriptor of a list. */
+struct rdt_sgl_desc {
+	uint64_t addr;
+	uint32_t key;
+	uint32_t len; /* not 0 */
+};
+
+struct rdt_req {
+	uint32_t magic;
+	uint16_t index;  /* in qp->reqs */
+	uint8_t state;   /* enum rdt_req_state */
+	uint8_t dir;     /* enum rdt_dir */
+	bool waiting;    /* for a buffer, in an account */
+	bool dropped;    /* no answer is due: reset, or the connection is gone */
+	bool in_bio;     /* EXECUTING in the backend */
+	bool invalidate; /* the host asked for remote invalidation of rkey */
+	bool timed;      /* for the times in each state */
+	uint8_t descs;   /* keyed descriptors in rdt_req_sgl(); 0: one, and raddr and rkey say it */
+	struct rdt_qpair *qp;
+	struct rdt_capsule *cap; /* held until its in-capsule data has been used */
+	const struct rdt_cmd *cmd;
+	struct nvme_sqe sqe;
+	struct nvme_cqe cqe;
+	struct nvme_status status;
+	uint16_t err_loc; /* parameter error location: byte, bit << 8; 0xffff: none */
+	uint64_t err_lba;
+
+	uint8_t sgl_type;
+	uint64_t raddr; /* keyed: host address; in-capsule: offset */
+	uint32_t rkey;
+	uint32_t sgl_len;
+	uint32_t data_len;
+	void *buf;
+	struct rdt_pool *pool; /* of pool_buf */
+	struct rdt_account *payer;
+	void *pool_buf; /* given back in the end; NULL for in-capsule data. buf is in it */
+	uint32_t pool_len;
+	TAILQ_ENTRY(rdt_req) link; /* qp->free, account->waiting or the transport's fetch queue */
+
+	struct rdt_ns *ns;         /* held from rdt_ns_take() until the request is finished */
+	bool ns_gone;              /* @ns was removed meanwhile */
+	uint8_t gates_passed;      /* of limits: its host's, its namespace's */
+	struct rdt_qos_lane *lane; /* LIMITED: where it waits */
+	bool fenced; /* Preempt and Abort: ends as soon as it can, undone if it has not begun */
+	struct rdt_resv_part *fence; /* who waits for its end */
+	struct rdt_resv_cmd resv;    /* of a reservation command */
+	struct rdt_bio bio;
+	struct rdt_work work;
+	struct rdt_hold hold;
+	struct rdt_req *mate; /* the other half of a fused pair */
+	struct rdt_abort *aborter;
+	struct rdt_abort abort; /* of an Abort command */
+	uint64_t began, since;  /* timed: when it became NEW, and what it is now */
+};
+
+static inline uint16_t rdt_sqe_cid(const struct rdt_req *req)
+{
+	return le16toh(req->sqe.cid);
+}
+
+static inline struct rdt_target *rdt_req_target(const struct rdt_req *req)
+{
+	return req->qp->reactor->target;
+}
+
+/* request.c */
+/* Its namespace was removed: it ends now where nobody else holds it, else as soon as it is back. */
+void rdt_req_ns_gone(struct rdt_req *req);
+/* Its connection ends: so does it, as soon as nobody else holds it. */
+void rdt_req_hang_up(struct rdt_req *req);
+void rdt_req_init(struct rdt_req *req, struct rdt_qpair *qp, uint16_t index);
+void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap);
+void rdt_req_process(struct rdt_req *req);
+void rdt_req_buffer(struct rdt_req *req, void *buf); /* from the pool: its turn has come */
+void rdt_req_complete(struct rdt_req *req);          /* req->status is set */
+void rdt_req_set_state(struct rdt_req *req, enum rdt_req_state state);
+/* It has its data or needs none: buffers are next. Keyed data needs one, the capsule is not. */
+void rdt_req_parsed(struct rdt_req *req);
+void rdt_req_drop(struct rdt_req *req); /* EXECUTING, and nobody else holds it */
+enum rdt_abort_result {
+	RDT_ABORT_NO,   /* out of reach, or too late */
+	RDT_ABORT_YES,  /* it completes with Command Abort Requested */
+	RDT_ABORT_LATER /* the backend was asked; the command's completion tells */
+};
+enum rdt_abort_result rdt_req_abort(struct rdt_req *req);
+const char *rdt_req_state_name(unsigned int state);
+struct nvme_status rdt_req_fail(struct rdt_req *req, unsigned int sct, unsigned int sc,
+				unsigned int loc);
+#define RDT_LOC_NONE   0xffffu
+#define RDT_LOC(field) ((unsigned int)offsetof(struct nvme_sqe, field))
+
+/* sgl.c */
+struct nvme_status rdt_sgl_parse(struct rdt_req *req);
+struct nvme_status rdt_sgl_match(struct rdt_req *req);
+/* Keyed descriptors of a command: as configured, and as a list that fits into a capsule has. */
+uint8_t rdt_msdbd(const struct rdt_target_config *cfg);
+static inline const struct rdt_sgl_desc *rdt_req_sgl(const struct rdt_req *req)
+{
+	return &req->qp->sgl_lists[req->index * req->qp->msdbd];
+}
+
+#endif /* RDT_REQUEST_H */

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Subsystems: their hosts, controllers and namespaces. */
+#ifndef RDT_SUBSYS_H
+#define RDT_SUBSYS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "config.h"
+#include "tgt_limits.h"
+
+struct rdt_ctrl;
+struct rdt_ns;
+struct rdt_qos_gate;
+struct rdt_target;
+
+struct rdt_host_list { /* of NQNs, sorted as given */
+	bool any;
+	unsigned int count;
+	char **nqns;
+};
+
+struct rdt_subsys {
+	struct rdt_target *target;
+	const struct rdt_subsys_config *cfg; /* NULL: the discovery subsystem */
+	struct rdt_config *cfg_of;           /* the configuration @cfg is in, with a reference */
+	/* The configuration last applied, for the next reload; reactors use @cfg. */
+	const struct rdt_subsys_config *now;
+	struct rdt_config *now_of;
+	atomic_bool
+		gone; /* removed, or not there yet: set under @lock, for hosts it does not exist */
+	const char *nqn;
+	unsigned int index;
+	/* Over all namespaces; written by the main thread as these come and go. */
+	atomic_uint ns_count;
+	_Atomic uint32_t ops_mask; /* what every namespace's backend can do */
+	atomic_bool volatile_cache;
+
+	/* ctrls, next_cntlid, namespaces (changed by the main thread only), and the step of
+	 * ctrl->refs from 1 to 0 */
+	pthread_mutex_t lock;
+	TAILQ_HEAD(, rdt_ns) namespaces; /* by NSID, leaving ones too */
+	TAILQ_HEAD(, rdt_ctrl) ctrls;
+	TAILQ_HEAD(, rdt_qos_gate) gates; /* of hosts, under @lock */
+	uint16_t next_cntlid;
+	unsigned int ctrls_count;
+	struct rdt_host_list hosts;     /* that may connect */
+	struct rdt_host_list *ns_hosts; /* [RDT_NS_SLOTS], by ns->slot: that see a namespace */
+	uint8_t duplicate_host;         /* enum rdt_duplicate_host */
+	uint16_t cntlid_min;
+	uint16_t cntlid_max;
+	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1]; /* a group's namespaces; 0: of them all */
+};
+
+static inline bool rdt_subsys_is_disc(const struct rdt_subsys *ss)
+{
+	return !ss->cfg;
+}
+
+int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
+		    const struct rdt_subsys_config *cfg, struct rdt_config *cfg_of,
+		    unsigned int index);
+void rdt_subsys_fini(struct rdt_subsys *ss);
+int rdt_subsys_open(struct rdt_subsys *ss); /* its namespaces, at the start */
+struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn); /* a gone one too */
+struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn);
+/* Gives it a CNTLID. -EACCES: the host is not allowed; -EEXIST: it has one, and must not have two;
+ * -EBUSY: no ID is free. */
+int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
+struct rdt_ctrl *rdt_subsys_get_ctrl(struct rdt_subsys *ss, uint16_t cntlid); /* + reference */
+
+#endif /* RDT_SUBSYS_H */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The target: everything built from the configuration.
+ *
+ * Threads. The main thread owns struct rdt_target, the listeners and signals. Each reactor is a
+ * thread with a loop; a queue pair and its requests are touched by their reactor alone. A
+ * controller belongs to the reactor of its admin queue (ctrl->owner): I/O queues on other reactors
+ * reach it by messages. The only lock on the way is subsys->lock (Connect and the end of a
+ * controller; host lists and who sees which namespace); an error log and a list of changed
+ * namespaces have one each of their own.
+ *
+ * Lock order: none is ever taken inside another, but for those of a controller's lists (errors,
+ * changed namespaces, notifications), inside subsys->lock.
+ */
+#ifndef RDT_TARGET_H
+#define RDT_TARGET_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "config.h"
+#include "listener.h"
+#include "subsys.h"
+#include "tgt_limits.h"
+
+struct rdt_bdev;
+struct rdt_ns;
+struct rdt_reactor;
+struct rdt_reload;
+struct rdt_state;
+struct rdt_timing_query;
+
+#define RDT_SUBSYS_SPARE 64u /* subsystems that can be added to a running target */
+
+struct rdt_referral {
+	struct sockaddr_storage addr;
+};
+
+struct rdt_target {
+	struct rdt_config *cfg;    /* of the start, with a reference */
+	struct rdt_config *now;    /* the last one applied, with a reference; main thread only */
+	struct rdt_reload *reload; /* the one that runs, or NULL */
+	struct rd_log *log;
+	struct rd_loop *loop;         /* the main thread's */
+	const struct rd_clock *clock; /* NULL: the real one */
+	struct rdt_reactor *reactors;
+	unsigned int reactors_count;
+	struct rdt_subsys disc;
+	struct rdt_subsys *subsys;
+	atomic_uint subsys_count; /* only grows */
+	unsigned int subsys_max;
+	struct rdt_ns *ns[RDT_NS_SLOTS]; /* by slot; main thread only, as is what makes them */
+	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners; /* shown: changed under disc.lock */
+	struct rdt_listener_list old_listeners;                /* removed */
+	uint16_t portids;
+	struct rd_fab *fabs[RDT_FABS];          /* the listeners'; not iwarp */
+	SLIST_HEAD(, rdt_iwarp_fab) iwarp_fabs; /* theirs of iwarp */
+	struct rdt_state *state;                /* NULL: nothing persists */
+	struct rdt_referral *referrals;         /* under disc.lock */
+	unsigned int referrals_count;
+	_Atomic uint64_t genctr; /* of the discovery log */
+	uint64_t started_ns;
+	struct rd_ratelimit reject_limit;
+	/* Opens the backends of namespaces that are added. NULL: rdt_bdev_open(). */
+	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,
+			 struct rdt_bdev **out);
+	/* draining */
+	unsigned int reactors_left;
+	void (*drained)(struct rdt_target *target);
+	unsigned int status_left;
+	struct rdt_timing_query *status_times;
+};
+
+int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
+		      const struct rd_clock *clock, struct rdt_target **out);
+int rdt_target_start(struct rdt_target *target); /* reactor threads, then listeners */
+void rdt_target_drain(struct rdt_target *target, void (*drained)(struct rdt_target *target));
+void rdt_target_abandon(struct rdt_target *target); /* after drain: do not wait for I/O */
+void rdt_target_status(struct rdt_target *target);
+void rdt_target_status_part(struct rdt_target *target); /* one of its answers was logged */
+void rdt_target_totals(const struct rdt_target *target, uint64_t *reads, uint64_t *writes);
+void rdt_target_destroy(struct rdt_target **target);
+
+#endif /* RDT_TARGET_H */
