@@ -65,7 +65,8 @@ static void stalled(struct rd_timer *timer)
 
 	if (rc->closing || (!rc->reads_out && !rc->sends_out))
 		return; /* the next READ or SEND starts it again */
-	if (!rc->moved) {
+	/* What is behind a command that we do not take yet is no fault of the host's. */
+	if (!rc->moved && (rc->sends_out || !rc->conn->waits)) {
 		rdt_qpair_lost(&rc->qp, "the host has moved no data for 30 s");
 		return;
 	}

@@ -148,6 +148,7 @@ struct rd_fab_conn {
 	uint16_t ird;    /* negotiated, valid from ESTABLISHED on */
 	uint16_t ord;    /* negotiated, valid from ESTABLISHED on; the caller may have that many
 			    READs outstanding, the provider queues any excess in order */
+	bool waits;      /* its next message waits for a RECV of a shared queue */
 };
 
 struct rd_fab_qp_attr {

@@ -130,7 +130,7 @@ static void conn_io(struct rd_io *io, uint32_t events)
 		return;
 	}
 	/* Reading comes first and never waits for writing: both sides could block for good. */
-	if (c->rx.waits)
+	if (c->base.waits)
 		look_for_error(c, events);
 	else if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
 		rd_iw_rx_run(c);
@@ -145,12 +145,12 @@ static bool conn_try(struct rd_io *io)
 {
 	struct rd_iw_conn *c = rd_container_of(io, struct rd_iw_conn, io);
 
-	return c->state == RD_IW_OPEN && !c->rx.waits && rd_iw_rx_run(c);
+	return c->state == RD_IW_OPEN && !c->base.waits && rd_iw_rx_run(c);
 }
 
 void rd_iw_conn_watch(struct rd_iw_conn *c)
 {
-	uint32_t want = c->rx.waits ? 0 : EPOLLIN;
+	uint32_t want = c->base.waits ? 0 : EPOLLIN;
 	int rc = 0;
 
 	if (c->state == RD_IW_CONNECTING ||

@@ -365,9 +365,9 @@ struct rd_iw_rx {
 	uint32_t send_msn; /* expected */
 	uint32_t read_msn;
 	struct rd_iw_rwr *recv; /* the RECV in progress; storage for one */
-	bool waits;     /* on srq->waiting, with a whole header: nothing is read meanwhile */
-	uint32_t grant; /* RECVs of the shared queue that it may take while others wait */
-	uint8_t *held;  /* what had been read behind that header, or NULL */
+	uint32_t grant;         /* RECVs of the shared queue that it may take while others wait */
+	/* While it waits for one, with a whole header: what had been read behind that, or NULL */
+	uint8_t *held;
 	uint32_t held_off;
 	uint32_t held_len;
 	TAILQ_ENTRY(rd_iw_conn) wait_link;

@@ -83,7 +83,7 @@ const struct rd_iw_rwr *rd_iw_rq_pop(struct rd_iw_rq *rq)
 
 static void wait_for_recv(struct rd_iw_conn *c)
 {
-	c->rx.waits = true;
+	c->base.waits = true;
 	TAILQ_INSERT_TAIL(&c->srq->waiting, c, rx.wait_link);
 	c->srq->nwaiting++;
 	/* The peer has spoken, even if its message has no place yet. */
@@ -107,9 +107,9 @@ const struct rd_iw_rwr *rd_iw_srq_take(struct rd_iw_conn *c)
 
 void rd_iw_srq_unwait(struct rd_iw_conn *c)
 {
-	if (!c->rx.waits)
+	if (!c->base.waits)
 		return;
-	c->rx.waits = false;
+	c->base.waits = false;
 	TAILQ_REMOVE(&c->srq->waiting, c, rx.wait_link);
 	c->srq->nwaiting--;
 }

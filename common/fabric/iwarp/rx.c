@@ -197,7 +197,7 @@ static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 /*
  * The usual case of a batch: all of an FPDU is at @p, and needs no state between its parts. Returns
  * the bytes used, 0 when it is for the state machine after all, or -1. When it has to wait for a
- * RECV, that is rx->waits, its header is used.
+ * RECV, that is base.waits, its header is used.
  */
 static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
@@ -260,7 +260,7 @@ static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 			if (rc < 0)
 				return -1;
 			used = (size_t)rc;
-			if (rx->waits)
+			if (c->base.waits)
 				return hold_back(c, p + used, n - used);
 			if (used)
 				break;

@@ -19,7 +19,8 @@ struct server {
 	struct rdt_config cfg;
 	struct rdt_listener_config listener;
 	struct rdt_subsys_config subsys;
-	struct rdt_ns_config ns;
+	struct rdt_ns_config ns[2]; /* the second one lets writes wait for an hour */
+	struct rdt_layer_config layer;
 	struct rdt_target *t;
 	struct rd_fab *fab;        /* the host's */
 	struct rd_loop *host_loop; /* its loop, where that is not `loop` */
@@ -44,11 +45,13 @@ struct host {
 	struct rd_fab_conn *conn;
 	struct rd_fab_cq *cq;
 	struct rd_fab_mr *mr; /* of mem */
-	uint8_t *mem;         /* DEPTH answers, a capsule, then data */
+	uint8_t *mem;         /* DEPTH answers, two capsules, then data */
+	uint8_t *capsule;     /* the one for the next command */
 	uint8_t *data;
 	size_t len;
 	struct nvmf_rdma_cm_req cm;
 	size_t cm_len;
+	const char *nqn;
 	uint16_t ird;
 	int event; /* the last one's type; -1: none yet */
 	uint8_t priv[64];
@@ -63,13 +66,30 @@ static void on_drained(struct rdt_target *t)
 	rd_loop_stop(t->loop);
 }
 
-static void server_start(struct server *s)
+static void namespaces(struct server *s)
+{
+	s->layer = (struct rdt_layer_config){.type = RDT_LAYER_DELAY};
+	s->layer.delay_ns[RDT_BIO_WRITE] = 3600 * RD_NSEC_PER_SEC;
+	for (uint32_t i = 0; i < 2; i++)
+		s->ns[i] = (struct rdt_ns_config){
+			.nsid = i + 1,
+			.backend = RDT_BACKEND_MEMORY,
+			.block_size = 512,
+			.size_bytes = (uint64_t)T_BLOCKS * 512,
+			.uuid = "u",
+			.layers = &s->layer,
+			.layers_count = i,
+		};
+}
+
+static void server_start_with(struct server *s, uint32_t reactors)
 {
 	struct rd_loop_opts opts = {.seed = 1};
 
 	memset(s, 0, sizeof(*s));
+	namespaces(s);
 	s->cfg.target = (struct rdt_target_config){
-		.reactors = 2,
+		.reactors = reactors,
 		.queue_depth = 64,
 		.io_queues = 4,
 		.engine_depth = 16,
@@ -79,20 +99,15 @@ static void server_start(struct server *s)
 		.buffer_bytes = 4 * T_MDTS,
 	};
 	s->listener = (struct rdt_listener_config){.address = "127.0.0.1"};
-	s->ns = (struct rdt_ns_config){
-		.nsid = 1,
-		.backend = RDT_BACKEND_MEMORY,
-		.block_size = 512,
-		.size_bytes = (uint64_t)T_BLOCKS * 512,
-		.uuid = "u",
-	};
 	s->subsys = (struct rdt_subsys_config){
 		.nqn = T_NQN,
 		.serial = "S",
 		.model = "M",
 		.allow_any_host = true,
-		.namespaces = &s->ns,
-		.namespaces_count = 1,
+		.cntlid_min = 1,
+		.cntlid_max = 8,
+		.namespaces = s->ns,
+		.namespaces_count = 2,
 	};
 	s->cfg.listeners = &s->listener;
 	s->cfg.listeners_count = 1;
@@ -102,6 +117,11 @@ static void server_start(struct server *s)
 	CU_ASSERT_EQUAL_FATAL(rdt_target_create(&s->cfg, NULL, s->loop, &skipping_clock, &s->t), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_target_start(s->t), 0);
 	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(s->loop, NULL, &s->fab), 0);
+}
+
+static void server_start(struct server *s)
+{
+	server_start_with(s, 2);
 }
 
 static void server_stop(struct server *s)
@@ -201,6 +221,7 @@ static void host_init(struct host *h, struct server *s, uint16_t qid)
 	memset(h, 0, sizeof(*h));
 	h->srv = s;
 	h->event = -1;
+	h->nqn = T_HOST;
 	h->ird = 16;
 	h->cm.qid = htole16(qid);
 	h->cm.hrqsize = htole16(DEPTH);
@@ -209,7 +230,8 @@ static void host_init(struct host *h, struct server *s, uint16_t qid)
 	h->len = DEPTH * NVME_CQE_SIZE + 2 * CAPSULE + 16 * T_MDTS;
 	h->mem = calloc(1, h->len);
 	CU_ASSERT_FATAL(h->mem != NULL);
-	h->data = h->mem + DEPTH * NVME_CQE_SIZE + 2 * CAPSULE;
+	h->capsule = h->mem + DEPTH * NVME_CQE_SIZE;
+	h->data = h->capsule + 2 * CAPSULE;
 }
 
 static void host_open(struct host *h)
@@ -234,8 +256,7 @@ static void host_close(struct host *h)
 
 static void host_send(struct host *h, const struct nvme_sqe *sqe, uint32_t len)
 {
-	uint8_t *capsule = h->mem + DEPTH * NVME_CQE_SIZE;
-	struct ibv_sge sge = {(uintptr_t)capsule, len, h->mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)h->capsule, len, h->mr->lkey};
 	struct ibv_send_wr wr = {
 		.wr_id = DEPTH,
 		.sg_list = &sge,
@@ -245,7 +266,7 @@ static void host_send(struct host *h, const struct nvme_sqe *sqe, uint32_t len)
 	};
 	struct ibv_send_wr *bad;
 
-	memcpy(capsule, sqe, sizeof(*sqe));
+	memcpy(h->capsule, sqe, sizeof(*sqe));
 	CU_ASSERT_EQUAL(rd_fab_post_send(h->conn, &wr, &bad), 0);
 	/* The capsule's memory is used again by the next command: let this one leave. */
 	rd_loop_turn(h->srv->loop, 0);
@@ -270,7 +291,7 @@ static uint16_t answer(struct host *h, const struct nvme_sqe *sqe)
 
 	host_send(h, sqe, NVME_SQE_SIZE);
 	wait_for(h->srv, h->answers > before);
-	CU_ASSERT_EQUAL(h->last.cid, sqe->cid);
+	CU_ASSERT_EQUAL_FATAL(h->last.cid, sqe->cid);
 	return nvme_status_from_wire(h->last.status).v & 0x7ff;
 }
 
@@ -283,7 +304,7 @@ static uint16_t connect_queue(struct host *h, uint16_t cntlid)
 	memset(data, 0, sizeof(*data));
 	data->cntlid = htole16(cntlid);
 	strcpy(data->subsysnqn, T_NQN);
-	strcpy(data->hostnqn, T_HOST);
+	strcpy(data->hostnqn, h->nqn);
 	command(h, &sqe, NVMF_OPCODE, h->data, sizeof(*data));
 	con->fctype = nvme_fabrics_type_connect;
 	con->qid = h->cm.qid;
@@ -471,7 +492,7 @@ static void read_depth(void)
 /* A command of MDTS whose data is in sixteen parts, backwards in the host's memory. */
 static void send_list(struct host *h, uint8_t opcode, unsigned int i, bool good)
 {
-	uint8_t *list = h->mem + DEPTH * NVME_CQE_SIZE + NVME_SQE_SIZE;
+	uint8_t *list = h->capsule + NVME_SQE_SIZE;
 	uint32_t part = T_MDTS / 16;
 	struct nvme_sqe sqe;
 
@@ -551,8 +572,40 @@ static void list_wrong_key(void)
 	}
 }
 
+/* ---- capsules that wait ---- */
+
+#define POOL 16u /* RECVs of I/O queues: the fewest that there can be */
+
+static void host_start(struct host *h, struct server *s, const char *nqn, uint16_t qid,
+		       uint16_t *cntlid)
+{
+	host_init(h, s, qid);
+	h->nqn = nqn;
+	host_open(h);
+	if (qid) {
+		connect_queue(h, *cntlid);
+		return;
+	}
+	*cntlid = connect_queue(h, NVMF_CNTLID_DYNAMIC);
+	enable(h);
+}
+
+/* A write with its data, which will wait. */
+static void send_slow_write(struct host *h)
+{
+	struct nvme_sqe sqe;
+
+	command(h, &sqe, nvme_cmd_write, NULL, 0);
+	sqe.nsid = htole32(2);
+	memset(&sqe.sgl, 0, sizeof(sqe.sgl));
+	sqe.sgl.data.length = htole32(512);
+	sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
+	host_send(h, &sqe, NVME_SQE_SIZE + 512);
+}
+
 struct in_use {
 	unsigned int io_qpairs;
+	unsigned int capsules;
 	uint64_t slab_used;
 };
 
@@ -566,6 +619,7 @@ static struct in_use look(struct server *s)
 		rd_loop_turn(s->loop, RD_NSEC_PER_MSEC);
 	for (unsigned int i = 0; i < s->t->reactors_count; i++) {
 		sum.io_qpairs += s->t->reactors[i].status.io_qpairs;
+		sum.capsules += s->t->reactors[i].status.capsules;
 		sum.slab_used += s->t->reactors[i].status.slab_used;
 	}
 	return sum;
@@ -580,35 +634,47 @@ static struct in_use look(struct server *s)
 		CU_ASSERT_TRUE(cond);                                               \
 	} while (0)
 
-/* A host that answers no READ holds buffers that others need: not for ever. */
-static void stalled_host(void)
+/* As assoc_open(), and the host's loop turns only when the test says so. */
+static void assoc_open_apart(struct assoc *a)
 {
-	struct assoc a;
-	struct server *s = &a.s;
-	struct nvme_sqe sqe;
 	struct rd_loop_opts opts = {.seed = 2};
+	struct server *s = &a->s;
 	uint16_t cntlid;
 
 	server_start(s);
 	rd_fab_close(&s->fab);
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &s->host_loop), 0);
 	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(s->host_loop, NULL, &s->fab), 0);
-	host_init(&a.admin, s, 0);
-	host_open(&a.admin);
-	cntlid = connect_queue(&a.admin, NVMF_CNTLID_DYNAMIC);
-	enable(&a.admin);
-	host_init(&a.io, s, 1);
-	host_open(&a.io);
-	connect_queue(&a.io, cntlid);
+	host_start(&a->admin, s, T_HOST, 0, &cntlid);
+	host_start(&a->io, s, T_HOST, 1, &cntlid);
+}
 
-	command(&a.io, &sqe, nvme_cmd_write, a.io.data, T_MDTS);
+static void assoc_close_apart(struct assoc *a)
+{
+	struct server *s = &a->s;
+
+	host_close(&a->io);
+	host_close(&a->admin);
+	look_until(s, now.io_qpairs == 0); /* a drain would wait for its slow writes */
+	rd_fab_close(&s->fab);
+	rd_loop_destroy(&s->host_loop);
+	server_stop(s);
+}
+
+/* A write of MDTS to namespace 1; its capsule leaves with the next turn of the host's loop. */
+static void send_write(struct host *h)
+{
+	struct nvme_sqe sqe;
+
+	command(h, &sqe, nvme_cmd_write, h->data, T_MDTS);
 	sqe.nsid = htole32(1);
 	sqe.cdw12 = htole32(T_MDTS / 512 - 1);
-	host_send(&a.io, &sqe, NVME_SQE_SIZE);
-	rd_loop_turn(s->host_loop, 0); /* the capsule leaves; what comes back is not looked at */
-	look_until(s, now.slab_used == T_MDTS);
-	skipped_ns += 29 * RD_NSEC_PER_SEC;
-	look_until(s, now.slab_used == T_MDTS && now.io_qpairs == 1);
+	host_send(h, &sqe, NVME_SQE_SIZE);
+}
+
+/* So long that who has moved no data loses its connection. */
+static void stall(struct server *s)
+{
 	for (int i = 0; i < 2; i++) {
 		skipped_ns += 31 * RD_NSEC_PER_SEC;
 		/* A reactor answers before it looks at its timers: it has, when it answers again.
@@ -616,17 +682,51 @@ static void stalled_host(void)
 		look(s);
 		look(s);
 	}
+}
+
+/* A host that answers no READ holds buffers that others need: not for ever. */
+static void stalled_host(void)
+{
+	struct nvme_sqe sqe;
+	struct assoc a;
+	struct server *s = &a.s;
+	unsigned int before;
+
+	assoc_open_apart(&a);
+	send_write(&a.io);
+	rd_loop_turn(s->host_loop, 0); /* what comes back is not looked at */
+	look_until(s, now.slab_used == T_MDTS);
+	skipped_ns += 29 * RD_NSEC_PER_SEC;
+	look_until(s, now.slab_used == T_MDTS && now.io_qpairs == 1);
+	stall(s);
 	look_until(s, now.slab_used == 0 && now.io_qpairs == 0);
 	/* The admin queue has nothing outstanding: it stays. */
 	command(&a.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
-	cntlid = (uint16_t)a.admin.answers;
+	before = a.admin.answers;
 	host_send(&a.admin, &sqe, NVME_SQE_SIZE);
-	wait_for(s, a.admin.answers == cntlid + 1u);
-	host_close(&a.io);
-	host_close(&a.admin);
-	rd_fab_close(&s->fab);
-	rd_loop_destroy(&s->host_loop);
-	server_stop(s);
+	wait_for(s, a.admin.answers == before + 1);
+	assoc_close_apart(&a);
+}
+
+/* It has answered, but behind commands that we do not take yet. */
+static void held_back_host(void)
+{
+	struct assoc a;
+	struct server *s = &a.s;
+
+	assoc_open_apart(&a);
+	send_write(&a.io);
+	a.io.capsule += CAPSULE;
+	for (unsigned int i = 0; i <= POOL; i++)
+		send_slow_write(&a.io); /* all alike */
+	rd_loop_turn(s->host_loop, 0);
+	look_until(s, now.capsules == POOL && now.slab_used == T_MDTS);
+	for (unsigned int i = 0; i < 10; i++)
+		rd_loop_turn(s->host_loop, RD_NSEC_PER_MSEC);
+	stall(s);
+	CU_ASSERT_EQUAL(look(s).io_qpairs, 1);
+	CU_ASSERT_EQUAL(look(s).slab_used, T_MDTS);
+	assoc_close_apart(&a);
 }
 
 /* A key that is not the host's: its end of the wire breaks the connection, ours gets everything
@@ -659,6 +759,7 @@ const struct t_case t_rdma_cases[] = {
 	{"capsules of impossible length end the connection", bad_capsules},
 	{"READs beyond the host's depth and the slab wait", read_depth},
 	{"a host that moves no data loses its connection", stalled_host},
+	{"a host that is held back does not lose its connection", held_back_host},
 	{"lists of descriptors beyond the READ depth", lists},
 	{"a wrong key in a list", list_wrong_key},
 	{"a wrong key costs the host its connection only", wrong_key},
