@@ -17,9 +17,9 @@
  *
  * Byte order: host order everywhere; providers convert.
  *
- * Lifetime: fabric > device > { CQ, SRQ, MR } > connection. A connection is destroyed before the
- * CQs and the SRQ it uses; a device lives until its fabric is closed, or until it was removed and
- * nobody uses it (struct rd_fab_dev).
+ * Lifetime: fabric > device > { CQ, SRQ > share, MR } > connection. A connection is destroyed
+ * before the CQs, the SRQ and the share it uses; a device lives until its fabric is closed, or
+ * until it was removed and nobody uses it (struct rd_fab_dev).
  */
 #ifndef RD_FABRIC_FABRIC_H
 #define RD_FABRIC_FABRIC_H
@@ -36,6 +36,7 @@ struct rd_fab;          /* a provider, opened on a loop */
 struct rd_fab_dev;      /* one RDMA device with one protection domain */
 struct rd_fab_cq;       /* completion queue */
 struct rd_fab_srq;      /* shared receive queue */
+struct rd_fab_share;    /* connections that are limited together on such a queue */
 struct rd_fab_listener; /* a listening address */
 struct rd_fab_req;      /* an incoming connection, not yet adopted by a loop */
 struct rd_fab_conn;     /* a connection with its queue pair */
@@ -149,6 +150,7 @@ struct rd_fab_conn {
 	uint16_t ord;    /* negotiated, valid from ESTABLISHED on; the caller may have that many
 			    READs outstanding, the provider queues any excess in order */
 	bool waits;      /* its next message waits for a RECV of a shared queue */
+	uint32_t held;   /* of share->held, the part of its own messages */
 };
 
 struct rd_fab_qp_attr {
@@ -188,6 +190,11 @@ struct rd_fab_cq {
 
 struct rd_fab_srq {
 	struct rd_fab_dev *dev;
+};
+
+struct rd_fab_share {
+	struct rd_fab_srq *srq;
+	uint32_t held; /* RECVs that messages of its connections took, less those given back */
 };
 
 struct rd_fab_listener {
@@ -233,6 +240,10 @@ struct rd_fab_ops {
 	int (*srq_create)(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 			  struct rd_fab_srq **out);
 	void (*srq_destroy)(struct rd_fab_srq *srq);
+	/* With caps.srq_waits only. */
+	int (*share_create)(struct rd_fab_srq *srq, struct rd_fab_share **out);
+	void (*share_destroy)(struct rd_fab_share *share);
+	void (*share_join)(struct rd_fab_conn *conn, struct rd_fab_share *share);
 
 	int (*post_send)(struct rd_fab_conn *conn, struct ibv_send_wr *wr,
 			 struct ibv_send_wr **bad);
@@ -431,7 +442,8 @@ static inline int rd_fab_cq_fd(struct rd_fab_cq *cq)
  * With caps.srq_waits a message that finds the queue empty waits for a RECV and nothing is lost:
  * its connection receives nothing more until then (so neither READs nor their responses), its peer
  * is held back by flow control, and sending goes on. Connections that wait are served in the order
- * they came, each with an equal part of what is posted, and none that comes later overtakes them.
+ * they came, each with an equal part of what is posted, and none that comes later overtakes them;
+ * but shares (below) take turns, and those that hold too much are passed by.
  * The user's part is to post RECVs again without waiting for more to arrive on such a connection.
  *
  * Without, it depends on the device what happens then: a queue pair's own RECVs are the safe
@@ -448,6 +460,47 @@ static inline void rd_fab_srq_destroy(struct rd_fab_srq **srq)
 	if (*srq)
 		(*srq)->dev->ops->srq_destroy(*srq);
 	*srq = NULL;
+}
+
+/*
+ * With caps.srq_waits: connections that are limited together, so that they leave something for all
+ * others. While a share holds anything, it takes another RECV only as long as it will not hold more
+ * than three times what is then left posted; its connections wait as if the queue were empty, and
+ * go on when enough has been posted again. Returns 0 or -ENOMEM.
+ */
+static inline int rd_fab_share_create(struct rd_fab_srq *srq, struct rd_fab_share **out)
+{
+	return srq->dev->ops->share_create(srq, out);
+}
+
+static inline void rd_fab_share_destroy(struct rd_fab_share **share)
+{
+	if (*share)
+		(*share)->srq->dev->ops->share_destroy(*share);
+	*share = NULL;
+}
+
+/*
+ * From now on @conn, which has a queue pair with the queue of @share, is one of it; what it holds
+ * changes over from the share it was in. The first time before it receives anything: a connection
+ * in none has no limit, and nothing is counted.
+ */
+static inline void rd_fab_share_join(struct rd_fab_conn *conn, struct rd_fab_share *share)
+{
+	conn->ops->share_join(conn, share);
+}
+
+/*
+ * @n RECVs that messages of @conn took, the user's part of the count: before they are posted again,
+ * or when @conn is about to be destroyed and their completions were not seen. @conn: NULL when it
+ * has been destroyed since.
+ */
+static inline void rd_fab_share_give(struct rd_fab_share *share, struct rd_fab_conn *conn,
+				     uint32_t n)
+{
+	share->held -= n;
+	if (conn)
+		conn->held -= n;
 }
 
 /* ---- posting ---- */

@@ -301,6 +301,7 @@ int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 	c->scq = rd_container_of(attr->send_cq, struct rd_iw_cq, base);
 	c->rcq = rd_container_of(attr->recv_cq, struct rd_iw_cq, base);
 	c->srq = attr->srq ? rd_container_of(attr->srq, struct rd_iw_srq, base) : NULL;
+	c->share = c->srq ? &c->srq->common : NULL;
 	rc = qp_queues(c, attr);
 	if (rc)
 		goto err_free_queues;

@@ -224,11 +224,19 @@ struct rd_iw_rq {
 	uint32_t tail;
 };
 
+struct rd_iw_share {
+	struct rd_fab_share base;
+	TAILQ_HEAD(, rd_iw_conn) waiting; /* those whose next message has no RECV, in order */
+	TAILQ_ENTRY(rd_iw_share) link;    /* srq->turns, while one waits */
+};
+
 struct rd_iw_srq {
 	struct rd_fab_srq base;
-	struct rd_iw_rq rq; /* used as a stack: what was used last is still in the cache */
-	TAILQ_HEAD(, rd_iw_conn) waiting; /* connections whose next message has no RECV, in order */
-	uint32_t nwaiting;
+	struct rd_iw_rq rq;        /* used as a stack: what was used last is still in the cache */
+	struct rd_iw_share common; /* of connections that have joined none: without a limit */
+	TAILQ_HEAD(, rd_iw_share) turns;
+	uint32_t nwaiting; /* connections */
+	bool tight;        /* one that may have a RECV finds none: nobody overtakes it */
 	struct rd_defer feed;
 };
 
@@ -242,14 +250,18 @@ static inline uint32_t rd_iw_rq_count(const struct rd_iw_rq *rq)
 	return rq->tail - rq->head;
 }
 /*
- * A RECV of @c's shared queue, or NULL: none is left, or others have waited for longer. Then @c
- * waits, and rd_iw_rx_resume() follows.
+ * A RECV of @c's shared queue, or NULL: none is left, its share has its part, or others have waited
+ * for longer. Then @c waits, and rd_iw_rx_resume() follows.
  */
 const struct rd_iw_rwr *rd_iw_srq_take(struct rd_iw_conn *c);
-void rd_iw_srq_unwait(struct rd_iw_conn *c); /* idempotent */
+bool rd_iw_srq_scarce(const struct rd_iw_conn *c); /* few are left that it may take */
+void rd_iw_srq_unwait(struct rd_iw_conn *c);       /* idempotent */
 int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 		     struct rd_fab_srq **out);
 void rd_iw_srq_destroy(struct rd_fab_srq *base);
+int rd_iw_share_create(struct rd_fab_srq *srq, struct rd_fab_share **out);
+void rd_iw_share_destroy(struct rd_fab_share *share);
+void rd_iw_share_join(struct rd_fab_conn *conn, struct rd_fab_share *share);
 int rd_iw_post_srq_recv(struct rd_fab_srq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int rd_iw_post_recv(struct rd_fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
@@ -417,6 +429,7 @@ struct rd_iw_conn {
 	struct rd_iw_cq *scq;
 	struct rd_iw_cq *rcq;
 	struct rd_iw_srq *srq;
+	struct rd_iw_share *share; /* with @srq, never NULL */
 	struct rd_iw_sq sq;
 	struct rd_iw_rq rq;
 	struct rd_iw_resp *resps; /* ring of inbound READs */

@@ -10,6 +10,11 @@ static struct rd_iw_srq *to_srq(struct rd_fab_srq *srq)
 	return rd_container_of(srq, struct rd_iw_srq, base);
 }
 
+static struct rd_iw_share *to_share(struct rd_fab_share *share)
+{
+	return rd_container_of(share, struct rd_iw_share, base);
+}
+
 int rd_iw_rq_init(struct rd_iw_rq *rq, uint32_t max_wr, uint32_t max_sge)
 {
 	uint32_t size = 1;
@@ -81,61 +86,143 @@ const struct rd_iw_rwr *rd_iw_rq_pop(struct rd_iw_rq *rq)
 
 /* ---- shared ones ---- */
 
+/* What a share may hold is so many times what is left: see rd_fab_share_create(). */
+#define SHARE 3u
+/* Fewer than this are few. */
+#define SCARCE 16u
+
+/* May it take one more of @posted? Also when none is left, where that alone is the reason. */
+static bool may_take(const struct rd_iw_share *s, uint32_t posted)
+{
+	return s->base.held + 1 + SHARE <= SHARE * posted || !s->base.held;
+}
+
 static void wait_for_recv(struct rd_iw_conn *c)
 {
+	struct rd_iw_srq *srq = c->srq;
+	struct rd_iw_share *s = c->share;
+	uint32_t posted = rd_iw_rq_count(&srq->rq);
+
+	if (TAILQ_EMPTY(&s->waiting))
+		TAILQ_INSERT_TAIL(&srq->turns, s, link);
+	TAILQ_INSERT_TAIL(&s->waiting, c, rx.wait_link);
 	c->base.waits = true;
-	TAILQ_INSERT_TAIL(&c->srq->waiting, c, rx.wait_link);
-	c->srq->nwaiting++;
+	srq->nwaiting++;
+	if (!posted && may_take(s, posted))
+		srq->tight = true;
 	/* The peer has spoken, even if its message has no place yet. */
 	if (c->est_due)
 		rd_timer_stop(c->fab->base.loop, &c->timer);
 }
 
+/* Are there others to be served before a newcomer? */
+static bool queue_up(const struct rd_iw_conn *c)
+{
+	return !c->rx.grant && (c->srq->tight || !TAILQ_EMPTY(&c->share->waiting));
+}
+
 const struct rd_iw_rwr *rd_iw_srq_take(struct rd_iw_conn *c)
 {
 	struct rd_iw_srq *srq = c->srq;
+	struct rd_iw_share *s = c->share;
 	struct rd_iw_rq *rq = &srq->rq;
+	uint32_t posted = rd_iw_rq_count(rq);
 
-	if (!rd_iw_rq_count(rq) || (srq->nwaiting && !c->rx.grant)) {
+	if (!posted || !may_take(s, posted) || (srq->nwaiting && queue_up(c))) {
 		wait_for_recv(c);
 		return NULL;
 	}
 	if (c->rx.grant)
 		c->rx.grant--;
+	if (s != &srq->common) { /* which never holds any */
+		s->base.held++;
+		c->base.held++;
+	}
 	return rq_at(rq, --rq->tail);
+}
+
+bool rd_iw_srq_scarce(const struct rd_iw_conn *c)
+{
+	const struct rd_iw_srq *srq = c->srq;
+	uint32_t posted = rd_iw_rq_count(&srq->rq);
+
+	return srq->tight || posted < SCARCE ||
+	       c->share->base.held + SCARCE > SHARE * (posted - SCARCE);
 }
 
 void rd_iw_srq_unwait(struct rd_iw_conn *c)
 {
+	struct rd_iw_srq *srq = c->srq;
+	struct rd_iw_share *s = c->share;
+
 	if (!c->base.waits)
 		return;
 	c->base.waits = false;
-	TAILQ_REMOVE(&c->srq->waiting, c, rx.wait_link);
-	c->srq->nwaiting--;
+	TAILQ_REMOVE(&s->waiting, c, rx.wait_link);
+	if (--srq->nwaiting == 0)
+		srq->tight = false;
+	if (TAILQ_EMPTY(&s->waiting))
+		TAILQ_REMOVE(&srq->turns, s, link);
 }
 
-/* One round: each may take an equal part, and who has more then waits at the end of the line. */
+/* The first share that may take one, or NULL. */
+static struct rd_iw_share *next_turn(const struct rd_iw_srq *srq)
+{
+	uint32_t posted = rd_iw_rq_count(&srq->rq);
+	struct rd_iw_share *s;
+
+	TAILQ_FOREACH (s, &srq->turns, link)
+		if (may_take(s, posted))
+			return s;
+	return NULL;
+}
+
+/* Its first connection may take @part; if it has more then, it waits behind the others. */
+static void feed_share(struct rd_iw_srq *srq, struct rd_iw_share *s, uint32_t part)
+{
+	struct rd_iw_conn *c = TAILQ_FIRST(&s->waiting);
+
+	rd_iw_srq_unwait(c);
+	if (!TAILQ_EMPTY(&s->waiting)) {
+		TAILQ_REMOVE(&srq->turns, s, link);
+		TAILQ_INSERT_TAIL(&srq->turns, s, link);
+	}
+	c->rx.grant = part;
+	rd_iw_rx_resume(c);
+	c->rx.grant = 0;
+}
+
+/* One round: as many turns as there are connections, each for an equal part. */
 static void feed_round(struct rd_iw_srq *srq)
 {
 	uint32_t n = srq->nwaiting, part = rd_iw_rq_count(&srq->rq) / n;
+	struct rd_iw_share *s;
 
-	for (; n && rd_iw_rq_count(&srq->rq); n--) {
-		struct rd_iw_conn *c = TAILQ_FIRST(&srq->waiting);
-
-		rd_iw_srq_unwait(c);
-		c->rx.grant = part ? part : 1;
-		rd_iw_rx_resume(c);
-		c->rx.grant = 0;
-	}
+	for (; n && rd_iw_rq_count(&srq->rq) && (s = next_turn(srq)); n--)
+		feed_share(srq, s, part ? part : 1);
 }
 
 static void srq_feed(struct rd_defer *defer)
 {
 	struct rd_iw_srq *srq = rd_container_of(defer, struct rd_iw_srq, feed);
 
-	/* Each that waits takes one at least, so this ends. */
-	while (rd_iw_rq_count(&srq->rq) && srq->nwaiting)
+	srq->tight = true; /* none takes more than its part */
+	/* Each that is fed takes one at least, so this ends. */
+	while (rd_iw_rq_count(&srq->rq) && next_turn(srq))
 		feed_round(srq);
+	srq->tight = next_turn(srq);
+}
+
+static void feed_later(struct rd_iw_srq *srq)
+{
+	if (srq->nwaiting)
+		rd_defer(srq->base.dev->fab->loop, &srq->feed, RD_DEFER_WORK);
+}
+
+static void share_init(struct rd_iw_share *s, struct rd_fab_srq *srq)
+{
+	s->base.srq = srq;
+	TAILQ_INIT(&s->waiting);
 }
 
 int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
@@ -154,9 +241,10 @@ int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 		free(srq);
 		return rc;
 	}
-	TAILQ_INIT(&srq->waiting);
+	TAILQ_INIT(&srq->turns);
 	srq->feed.fn = srq_feed;
 	srq->base.dev = dev;
+	share_init(&srq->common, &srq->base);
 	rd_iw_dev_stats(rd_iw_dev(dev))->srqs++;
 	*out = &srq->base;
 	return 0;
@@ -172,6 +260,37 @@ void rd_iw_srq_destroy(struct rd_fab_srq *base)
 	free(srq);
 }
 
+int rd_iw_share_create(struct rd_fab_srq *srq, struct rd_fab_share **out)
+{
+	struct rd_iw_share *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	share_init(s, srq);
+	*out = &s->base;
+	return 0;
+}
+
+void rd_iw_share_destroy(struct rd_fab_share *share)
+{
+	free(to_share(share));
+}
+
+void rd_iw_share_join(struct rd_fab_conn *conn, struct rd_fab_share *share)
+{
+	struct rd_iw_conn *c = rd_iw_conn(conn);
+	bool waits = c->base.waits;
+
+	rd_iw_srq_unwait(c);
+	c->share->base.held -= conn->held;
+	c->share = to_share(share);
+	c->share->base.held += conn->held;
+	if (waits)
+		wait_for_recv(c);
+	/* The share that it was in holds less now, and its own may have room for it. */
+	feed_later(c->srq);
+}
+
 int rd_iw_post_srq_recv(struct rd_fab_srq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct rd_iw_srq *srq = to_srq(base);
@@ -181,8 +300,7 @@ int rd_iw_post_srq_recv(struct rd_fab_srq *base, struct ibv_recv_wr *wr, struct 
 		rc = rd_iw_rq_post(&srq->rq, wr);
 	if (rc && bad)
 		*bad = wr;
-	if (srq->nwaiting)
-		rd_defer(base->dev->fab->loop, &srq->feed, RD_DEFER_WORK);
+	feed_later(srq);
 	return rc;
 }
 

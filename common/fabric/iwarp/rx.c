@@ -19,9 +19,6 @@
 #define RX_LARGE 16384u
 #define RX_SHORT 4096u
 
-/* Fewer RECVs than this are left in a shared queue: read no more than may have to be held back. */
-#define RX_SCARCE 16u
-
 void rd_iw_rx_reset(struct rd_iw_rx *rx)
 {
 	rx->state = RD_IW_RX_HEADER;
@@ -298,9 +295,8 @@ static void peer_closed(struct rd_iw_conn *c)
 
 static size_t staging_room(const struct rd_iw_conn *c)
 {
-	bool scarce = c->srq && (c->srq->nwaiting || rd_iw_rq_count(&c->srq->rq) < RX_SCARCE);
-
-	return scarce ? RX_SHORT : RD_IW_STAGING_SIZE;
+	/* No more than may have to be held back. */
+	return c->srq && rd_iw_srq_scarce(c) ? RX_SHORT : RD_IW_STAGING_SIZE;
 }
 
 enum rx { RX_ENDED, RX_NOTHING, RX_ALL, RX_MORE };

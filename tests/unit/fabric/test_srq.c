@@ -308,6 +308,194 @@ static void recvs_outlive_connections(void)
 	many_close(&m);
 }
 
+/* ---- shares ---- */
+
+#define SHARED CHURN
+
+/* Connections with shares, 16 RECVs, and what was said. */
+struct shared {
+	struct many m;
+	struct rd_fab_share *of[SHARED];
+	unsigned int said[SHARED];
+	uint64_t next; /* RECV */
+};
+
+static void post(struct shared *s, uint32_t n)
+{
+	while (n--)
+		hear(&s->m, s->next++);
+}
+
+/* Connection i is of share @of[i]. */
+static void shared_open(struct shared *s, const int of[SHARED])
+{
+	memset(s, 0, sizeof(*s));
+	many_open(&s->m, SHARED, 64);
+	for (int i = 0; i < SHARED; i++)
+		CU_ASSERT_EQUAL_FATAL(rd_fab_share_create(s->m.p.sv.srq, &s->of[i]), 0);
+	for (int i = 0; i < SHARED; i++)
+		rd_fab_share_join(s->m.sv[i], s->of[of[i]]);
+	post(s, 16);
+}
+
+static void shared_close(struct shared *s)
+{
+	for (int i = 0; i < SHARED; i++)
+		rd_fab_conn_destroy(&s->m.sv[i]);
+	for (int i = 0; i < SHARED; i++)
+		rd_fab_share_destroy(&s->of[i]);
+	many_close(&s->m);
+}
+
+static void talk(struct shared *s, int i, unsigned int n)
+{
+	while (n--)
+		say(&s->m, i, s->said[i]++);
+	settle(&s->m.p);
+}
+
+/* @n of what connection @i of share @of has taken come back. */
+static void give(struct shared *s, int of, int i, uint32_t n)
+{
+	rd_fab_share_give(s->of[of], s->m.sv[i], n);
+	post(s, n);
+	settle(&s->m.p);
+}
+
+static void a_share_leaves_a_quarter(void)
+{
+	struct shared s;
+
+	shared_open(&s, (const int[SHARED]){0, 0, 1, 2});
+	talk(&s, 0, 20);
+	talk(&s, 1, 20);
+	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
+	CU_ASSERT_EQUAL(heard(&s.m, 1), 0);
+	CU_ASSERT_EQUAL(s.of[0]->held, 12);
+	/* Whoever gives back what it takes goes on for as long as it likes, */
+	for (unsigned int k = 1; k <= 10; k++) {
+		talk(&s, 2, 1);
+		CU_ASSERT_EQUAL(heard(&s.m, 2), k);
+		give(&s, 1, 2, 1);
+	}
+	/* and may hold a part of what is left. */
+	talk(&s, 2, 10);
+	CU_ASSERT_EQUAL(heard(&s.m, 2), 13);
+	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
+	give(&s, 1, 2, 3);
+	CU_ASSERT_EQUAL(heard(&s.m, 2), 16);
+	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
+	give(&s, 0, 0, 12);
+	CU_ASSERT_EQUAL(heard(&s.m, 2), 20);
+	CU_ASSERT_TRUE(heard(&s.m, 0) > 12 && heard(&s.m, 1) > 0);
+	CU_ASSERT_EQUAL(s.of[0]->held, heard(&s.m, 0) + heard(&s.m, 1) - 12);
+	CU_ASSERT_EQUAL(s.of[1]->held, 20 - 13);
+	shared_close(&s);
+}
+
+static void turns_within_a_share(void)
+{
+	struct shared s;
+
+	shared_open(&s, (const int[SHARED]){0, 0, 1, 2});
+	talk(&s, 0, 20);
+	talk(&s, 1, 20);
+	for (unsigned int k = 1; k <= 6; k++) {
+		give(&s, 0, 0, 1);
+		CU_ASSERT_EQUAL(heard(&s.m, 0), 12 + (k + 1) / 2);
+		CU_ASSERT_EQUAL(heard(&s.m, 1), k / 2);
+	}
+	shared_close(&s);
+}
+
+/* The last one is taken: those that come back are for shares that hold nothing, in order, whoever
+ * else waited before them. */
+static void nothing_held_comes_first(void)
+{
+	static const unsigned int want[SHARED] = {12, 3, 1, 1, 1, 0};
+	struct shared s;
+	int acked;
+
+	shared_open(&s, (const int[SHARED]){0, 1, 2, 3, 4, 5});
+	for (int i = 0; i < 5; i++)
+		talk(&s, i, i < 3 ? 20 : 1);
+	for (int i = 0; i < 5; i++)
+		CU_ASSERT_EQUAL(heard(&s.m, i), i < 3 ? want[i] : 0);
+	give(&s, 0, 0, 1);
+	CU_ASSERT_EQUAL(heard(&s.m, 3), 1);
+	CU_ASSERT_EQUAL(heard(&s.m, 4), 0);
+	acked = s.m.p.cl.nwc;
+	say(&s.m, 5, 0);
+	T_UNTIL(&s.m.p, s.m.p.cl.nwc > acked);
+	give(&s, 0, 0, 1); /* before its message was looked at */
+	for (int i = 0; i < SHARED; i++)
+		CU_ASSERT_EQUAL(heard(&s.m, i), want[i]);
+	shared_close(&s);
+}
+
+static void a_connection_changes_its_share(void)
+{
+	struct shared s;
+
+	shared_open(&s, (const int[SHARED]){0, 0, 1, 2});
+	talk(&s, 0, 20);
+	talk(&s, 1, 20);
+	CU_ASSERT_EQUAL(heard(&s.m, 1), 0);
+	rd_fab_share_join(s.m.sv[1], s.of[1]); /* waiting */
+	settle(&s.m.p);
+	CU_ASSERT_EQUAL(heard(&s.m, 1), 3);
+	CU_ASSERT_EQUAL(s.of[0]->held, 12);
+	CU_ASSERT_EQUAL(s.of[1]->held, 3);
+	rd_fab_share_join(s.m.sv[0], s.of[2]); /* with what it holds */
+	settle(&s.m.p);
+	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
+	CU_ASSERT_EQUAL(s.of[0]->held, 0);
+	CU_ASSERT_EQUAL(s.of[2]->held, 12);
+	give(&s, 2, 0, 12);
+	CU_ASSERT_TRUE(heard(&s.m, 0) > 12);
+	shared_close(&s);
+}
+
+/* What a connection held counts until it is given back, also when it is gone by then. */
+static void a_share_outlives_a_connection(void)
+{
+	struct shared s;
+
+	shared_open(&s, (const int[SHARED]){0, 0, 1, 2});
+	talk(&s, 0, 20);
+	talk(&s, 1, 20);
+	rd_fab_conn_destroy(&s.m.sv[0]);
+	settle(&s.m.p);
+	CU_ASSERT_EQUAL(s.of[0]->held, 12);
+	CU_ASSERT_EQUAL(heard(&s.m, 1), 0);
+	rd_fab_share_give(s.of[0], NULL, 12);
+	post(&s, 12);
+	settle(&s.m.p);
+	CU_ASSERT_EQUAL(heard(&s.m, 1), 12);
+	shared_close(&s);
+}
+
+/* Its claim to the next RECV goes with it. */
+static void nothing_held_and_gone(void)
+{
+	struct shared s;
+
+	shared_open(&s, (const int[SHARED]){0, 1, 2, 3});
+	talk(&s, 0, 12);
+	talk(&s, 1, 3);
+	talk(&s, 2, 1);
+	CU_ASSERT_EQUAL(s.of[0]->held + s.of[1]->held + s.of[2]->held, 16);
+	talk(&s, 3, 1);
+	rd_fab_conn_destroy(&s.m.sv[3]);
+	give(&s, 1, 1, 3);
+	give(&s, 2, 2, 1);
+	talk(&s, 0, 1); /* beyond its share: it waits */
+	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
+	talk(&s, 1, 1);
+	CU_ASSERT_EQUAL(heard(&s.m, 1), 4);
+	shared_close(&s);
+}
+
 /* Messages of all sizes, RECVs few and at random: every connection hears its own, in order. */
 static void churn(void)
 {
@@ -373,6 +561,12 @@ const struct t_case t_srq_cases[] = {
 	{"a connection may end while it waits", ends_while_waiting},
 	{"an orderly end comes after what was said before it", goodbye_waits_too},
 	{"shared RECVs outlive the connections that took them", recvs_outlive_connections},
+	{"a share leaves a quarter for others", a_share_leaves_a_quarter},
+	{"connections of a share take turns", turns_within_a_share},
+	{"a share that holds nothing comes first", nothing_held_comes_first},
+	{"a share that held nothing has gone", nothing_held_and_gone},
+	{"a connection changes its share", a_connection_changes_its_share},
+	{"a share outlives a connection", a_share_outlives_a_connection},
 	{"many connections, few RECVs", churn},
 	{NULL},
 };
