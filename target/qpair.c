@@ -212,6 +212,7 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 	if (qp->state != RDT_QP_NEW)
 		return; /* closing already: the reference is given back on the way down */
 	rdt_share_join(qp, ctrl->hostnqn);
+	qp->ops->joined(qp);
 	set_state(qp, RDT_QP_LIVE);
 	rd_info(qp->log, RD_LOG_QPAIR, "%s qid %u cntlid %u: connected from %s, %u entries",
 		ctrl->subsys->nqn, qid, ctrl->cntlid,

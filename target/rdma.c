@@ -93,10 +93,15 @@ static void capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
 		rdt_qpair_lost(qp, "cannot post a RECV");
 }
 
+static void joined(struct rdt_qpair *qp)
+{
+	rdt_rdma_recvs_joined(to_conn(qp));
+}
+
 static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, uint32_t len)
 {
 	/* With RECVs of its own it could not have come. */
-	if (rc->recvs_held > rc->qp.depth) {
+	if (rc->conn->held > rc->qp.depth) {
 		rdt_qpair_lost(&rc->qp, "the host sent more commands than its queue has entries");
 		return;
 	}
@@ -579,6 +584,7 @@ const struct rdt_transport_ops rdt_rdma_ops = {
 	.fetch = fetch,
 	.fetch_cancel = fetch_cancel,
 	.respond = respond,
+	.joined = joined,
 	.capsule_done = capsule_done,
 	.close = close_conn,
 	.destroy = destroy,
@@ -654,10 +660,10 @@ void rdt_rdma_conn_free(struct rdt_rdma_conn *rc)
 	rd_timer_stop(rc->qp.reactor->loop, &rc->stall);
 	rdt_rdma_recvs_stop(rc);
 	rd_fab_conn_destroy(&rc->conn);
-	rdt_qpair_fini(&rc->qp);
 	if (rc->area)
 		rc->rdev->mrs--;
-	rdt_rdma_recvs_free(rc);
+	rdt_rdma_recvs_free(rc); /* while its host is known */
+	rdt_qpair_fini(&rc->qp);
 	free(rc->reqs);
 	free(rc);
 }

@@ -31,12 +31,22 @@ struct rdt_rdma_wr {
 
 enum rdt_rdma_wr_kind { RDT_WR_RECV, RDT_WR_READ, RDT_WR_WRITE, RDT_WR_SEND };
 
+/* A host's part of a pool. */
+struct rdt_recv_share {
+	struct rd_fab_share *share;
+	const struct rdt_share *host;
+	unsigned int conns;
+	LIST_ENTRY(rdt_recv_share) link; /* pool->shares */
+};
+
 /* RECVs that the queues of a reactor share. */
 struct rdt_recv_pool {
 	struct rd_fab_dev *dev;
 	struct rd_log *log;
 	struct rd_fab_srq *srq;
 	SLIST_HEAD(, rdt_rdma_area) areas;
+	LIST_HEAD(, rdt_recv_share) shares;
+	struct rdt_recv_share *strangers; /* before Connect; all together */
 	uint32_t in_capsule_max;
 	uint32_t total;
 	uint32_t posted;
@@ -109,9 +119,9 @@ struct rdt_rdma_conn {
 	struct rdt_rdma_dev *rdev;
 	struct rdt_rdma_area *area;       /* RECVs, unless it uses a pool; CQE slots */
 	struct rdt_recv_pool *pool;       /* NULL: it has RECVs of its own */
+	struct rdt_recv_share *share;     /* of @pool */
 	LIST_ENTRY(rdt_rdma_conn) by_qpn; /* with a pool */
 	LIST_HEAD(, rdt_rdma_recv) held;  /* of the pool, with capsules */
-	uint32_t recvs_held;
 	struct rdt_rdma_req *reqs;        /* [depth] */
 	struct rdt_req_list read_wait;    /* beyond the READ depth, in order */
 	struct rdt_req_list write_wait;   /* answers with lists, beyond what the SQ has room for */
@@ -154,7 +164,8 @@ void rdt_rdma_pools_free(struct rdt_rdma_dev *rdev); /* no connection is left */
 /* A connection's memory; then, with its queue pair there, its RECVs. */
 int rdt_rdma_recvs_create(struct rdt_rdma_conn *rc);
 int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc);
-void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc); /* before rc->conn is destroyed. Idempotent */
+void rdt_rdma_recvs_joined(struct rdt_rdma_conn *rc); /* qp.share is its host's now */
+void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc);   /* before rc->conn is destroyed. Idempotent */
 void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc);
 /*
  * A RECV has completed: whose message is it? NULL: of a connection that is gone. Without success,

@@ -3,8 +3,9 @@
  * Where capsules arrive: RECVs with a slot for the SQE and an area for in-capsule data. Where the
  * device lets a message wait for a RECV (caps.srq_waits), all I/O queues of a reactor share one
  * pool of them, and all admin queues another, so that I/O in slow backends holds up no admin
- * command. A pool grows when it gets short, up to its limit; beyond, hosts wait. Elsewhere each
- * queue has RECVs of its own.
+ * command. A pool grows when it gets short, up to its limit; beyond, hosts wait. The queues of a
+ * host have one share of it, as of the data buffers (pool.c), so that a host whose commands hold
+ * theirs for long leaves something for the others. Elsewhere each queue has RECVs of its own.
  */
 #include <assert.h>
 #include <errno.h>
@@ -135,7 +136,8 @@ static int pool_grow(struct rdt_recv_pool *pool)
 static void pool_taken(struct rdt_recv_pool *pool)
 {
 	pool->posted--;
-	if (pool->posted >= pool->total / 4 || pool->total == pool->max || pool->no_memory)
+	/* A host alone has its share when three quarters are in use: grow before it has to wait. */
+	if (pool->posted > pool->total / 4 || pool->total == pool->max || pool->no_memory)
 		return;
 	if (pool_grow(pool) == 0)
 		return;
@@ -158,6 +160,48 @@ static uint32_t pool_limit(const struct rdt_reactor *r, const struct rd_fab_dev 
 	return max < dev->caps.max_srq_wr ? (uint32_t)max : dev->caps.max_srq_wr;
 }
 
+static int share_create(struct rdt_recv_pool *pool, const struct rdt_share *host,
+			struct rdt_recv_share **out)
+{
+	struct rdt_recv_share *share = calloc(1, sizeof(*share));
+	int err;
+
+	if (!share)
+		return -ENOMEM;
+	err = rd_fab_share_create(pool->srq, &share->share);
+	if (err) {
+		free(share);
+		return err;
+	}
+	share->host = host;
+	LIST_INSERT_HEAD(&pool->shares, share, link);
+	*out = share;
+	return 0;
+}
+
+static void share_free(struct rdt_recv_share **sharep)
+{
+	struct rdt_recv_share *share = *sharep;
+
+	if (!share)
+		return;
+	LIST_REMOVE(share, link);
+	rd_fab_share_destroy(&share->share);
+	free(share);
+	*sharep = NULL;
+}
+
+/* With the strangers it is served as well, without memory for one of its own. */
+static struct rdt_recv_share *share_of(struct rdt_recv_pool *pool, const struct rdt_share *host)
+{
+	struct rdt_recv_share *share;
+
+	LIST_FOREACH (share, &pool->shares, link)
+		if (share->host == host)
+			return share;
+	return share_create(pool, host, &share) ? pool->strangers : share;
+}
+
 static void pool_free(struct rdt_recv_pool **poolp)
 {
 	struct rdt_recv_pool *pool = *poolp;
@@ -165,6 +209,7 @@ static void pool_free(struct rdt_recv_pool **poolp)
 
 	if (!pool)
 		return;
+	share_free(&pool->strangers);
 	rd_fab_srq_destroy(&pool->srq);
 	while ((area = SLIST_FIRST(&pool->areas))) {
 		SLIST_REMOVE_HEAD(&pool->areas, link);
@@ -183,11 +228,14 @@ static int pool_create(struct rdt_rdma_dev *rdev, bool admin, struct rdt_recv_po
 	if (!pool)
 		return -ENOMEM;
 	SLIST_INIT(&pool->areas);
+	LIST_INIT(&pool->shares);
 	pool->dev = rdev->dev;
 	pool->log = r->log;
 	pool->in_capsule_max = r->target->cfg->target.in_capsule_bytes;
 	pool->max = pool_limit(r, rdev->dev, admin);
 	err = rd_fab_srq_create(rdev->dev, pool->max, 2, &pool->srq);
+	if (!err)
+		err = share_create(pool, &r->strangers, &pool->strangers);
 	if (!err)
 		err = pool_grow(pool);
 	if (err)
@@ -261,6 +309,29 @@ static int post_own(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv)
 	return err;
 }
 
+static void leave(struct rdt_rdma_conn *rc)
+{
+	struct rdt_recv_share *share = rc->share;
+
+	rc->share = NULL;
+	if (share && --share->conns == 0 && share != rc->pool->strangers)
+		share_free(&share);
+}
+
+static void join(struct rdt_rdma_conn *rc, struct rdt_recv_share *share)
+{
+	rd_fab_share_join(rc->conn, share->share);
+	share->conns++;
+	leave(rc);
+	rc->share = share;
+}
+
+void rdt_rdma_recvs_joined(struct rdt_rdma_conn *rc)
+{
+	if (rc->pool)
+		join(rc, share_of(rc->pool, rc->qp.share));
+}
+
 int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc)
 {
 	int err = 0;
@@ -268,6 +339,7 @@ int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc)
 	if (rc->pool) {
 		LIST_INSERT_HEAD(bucket(rc->rdev, rc->conn->qp_num), rc, by_qpn);
 		rc->listed = true;
+		join(rc, rc->pool->strangers);
 	}
 	for (uint32_t i = 0; i < rc->area->count && !err; i++) {
 		rc->area->recvs[i].conn = rc;
@@ -283,7 +355,7 @@ int rdt_rdma_recv_again(struct rdt_rdma_recv *recv)
 	if (!recv->pool)
 		return rc->closing ? 0 : post_own(rc, recv);
 	LIST_REMOVE(recv, link);
-	rc->recvs_held--;
+	rd_fab_share_give(rc->share->share, rc->conn, 1);
 	pool_post(recv->pool, recv);
 	return 0;
 }
@@ -300,21 +372,30 @@ struct rdt_rdma_conn *rdt_rdma_recv_owner(struct rdt_rdma_dev *rdev, struct rdt_
 	pool_taken(recv->pool);
 	rc = conn_of(rdev, wc->qp_num);
 	if (!rc || rc->closing || wc->status != IBV_WC_SUCCESS) {
+		if (rc)
+			rd_fab_share_give(rc->share->share, rc->conn, 1);
 		pool_post(recv->pool, recv);
 		return rc;
 	}
 	recv->conn = rc;
 	LIST_INSERT_HEAD(&rc->held, recv, link);
-	rc->recvs_held++;
 	return rc;
 }
 
 void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc)
 {
+	const struct rdt_rdma_recv *recv;
+	uint32_t unseen;
+
 	if (!rc->listed)
 		return;
 	LIST_REMOVE(rc, by_qpn);
 	rc->listed = false;
+	/* Completions that are still to come will be nobody's. What requests hold stays counted. */
+	unseen = rc->conn->held;
+	LIST_FOREACH (recv, &rc->held, link)
+		unseen--;
+	rd_fab_share_give(rc->share->share, rc->conn, unseen);
 }
 
 /* What is held now are capsules that were dropped: all others were given back with their requests.
@@ -325,5 +406,6 @@ void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc)
 
 	while ((recv = LIST_FIRST(&rc->held)))
 		rdt_rdma_recv_again(recv);
+	leave(rc);
 	area_free(&rc->area);
 }

@@ -47,6 +47,8 @@ struct rdt_transport_ops {
 	 * rdt_req_responded() follows, never from inside.
 	 */
 	void (*respond)(struct rdt_req *req, bool with_data);
+	/* It is known whose connection this is: qp->share. Once, after Connect. */
+	void (*joined)(struct rdt_qpair *qp);
 	/* The capsule's memory may receive the next command. */
 	void (*capsule_done)(struct rdt_qpair *qp, struct rdt_capsule *cap);
 	/*

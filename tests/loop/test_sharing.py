@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that share a reactor's buffers: one that stops, and so gives nothing back, does not stop others."""
+"""Hosts that share a reactor's memory: one whose commands hold theirs for long does not stop others."""
 
 import os
 import sys
@@ -50,6 +50,31 @@ def a_host_that_stops_on_its_admin_queues_keeps_nobody_from_connecting(t):
                 h.enable()
                 nv.expect(h.admin.identify(1)[0])
                 h.shutdown()
+
+
+@each(('for a slow disk', {'layers': [{'type': 'delay', 'write': '1h'}]}),
+      ('for a limit', {'qos': {'write_iops': 1}}))
+def a_host_whose_writes_wait_keeps_its_share_only(t, keys):
+    """They bring their data in the capsule, on several queues; 1 MiB is room for 127 of them."""
+    most = 95
+    target = t.target([t.namespace(1, backend='memory'), t.namespace(2, backend='memory', **keys)],
+                      target={'reactors': 1, 'capsule_memory': '1MiB'})
+    data = os.urandom(8192)
+    with Baseline(target):
+        with host(target) as slow, host(target, hostnqn='nqn.2024-01.test:other') as other:
+            slow.enable()
+            for queue in [slow.add_io(depth=64) for _ in range(4)]:
+                for n in range(60):
+                    queue.post(nv.sqe(nv.NVM_WRITE, queue.next_cid(), nsid=2, cdw10=16 * n, cdw12=15,
+                                      sgl=nv.offset_sgl(0, len(data))) + data)
+            wait_for(lambda: target.counters()['capsules'] >= most, 'the slow host to have its share')
+            other.enable()
+            mine = other.add_io()
+            for n in range(200):
+                nv.expect(mine.write_blocks(1, 16 * n, data, in_capsule=True))
+                t.same(nv.expect_data(mine.read_blocks(1, 16 * n, 16)), data)
+            t.ok(target.counters()['capsules'] <= most, 'the slow host holds more than its share')
+            slow.add_io()  # it can still connect
 
 
 if __name__ == '__main__':

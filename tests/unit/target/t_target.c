@@ -208,6 +208,10 @@ static void respond(struct rdt_req *req, bool with_data)
 	c->responds[c->responds_count++] = req;
 }
 
+static void joined(struct rdt_qpair *qp)
+{
+}
+
 static void capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
 {
 	struct t_conn *c = to_conn(qp);
@@ -241,7 +245,7 @@ static void destroy(struct rdt_qpair *qp)
 }
 
 static const struct rdt_transport_ops fake_ops = {
-	"fake", fetch, fetch_cancel, respond, capsule_done, close_conn, destroy,
+	"fake", fetch, fetch_cancel, respond, joined, capsule_done, close_conn, destroy,
 };
 
 static bool conn_pump(struct t_conn *c)
