@@ -4,7 +4,13 @@
  * are paired in that order before either begins. The pair takes one buffer for the data of both, so
  * that no half ever waits for a buffer while another half holds one; then both fetch their data,
  * and when both are READY the pair executes as the first half. A half that fails ends the pair.
+ *
+ * No half keeps a capsule while it waits for something that the host has to bring, since that may
+ * be waiting for a capsule, behind another command.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "nvmf/wire.h"
 #include "ctrl.h"
 #include "io.h"
@@ -30,8 +36,38 @@ struct nvme_status rdt_fused_check(struct rdt_req *req)
 	return NVME_OK;
 }
 
+/* Its data leaves the capsule, for a place that each queue has one of. The next one leaves its own
+ * when the pair before it is done with that. */
+void rdt_fused_waits(struct rdt_req *first)
+{
+	struct rdt_qpair *qp = first->qp;
+
+	if (!first->cap || qp->aside)
+		return;
+	if (!qp->aside_data)
+		qp->aside_data = malloc(qp->in_capsule_max);
+	if (!qp->aside_data)
+		return;
+	memcpy(qp->aside_data, first->buf, first->data_len);
+	first->buf = qp->aside_data;
+	qp->aside = first;
+	rdt_req_release_capsule(first);
+}
+
+static void leave_aside(struct rdt_req *first)
+{
+	struct rdt_qpair *qp = first->qp;
+
+	if (qp->aside != first)
+		return;
+	qp->aside = NULL;
+	if (qp->fused)
+		rdt_fused_waits(qp->fused);
+}
+
 static void end(struct rdt_req *req, struct nvme_status st)
 {
+	leave_aside(req);
 	req->status = st;
 	rdt_req_set_state(req, RDT_REQ_EXECUTED);
 	rdt_req_process(req);
@@ -85,22 +121,22 @@ void rdt_fused_parsed(struct rdt_req *second)
 {
 	struct rdt_req *first = second->mate;
 
-	first->pool_len = (first->buf ? 0 : first->data_len) + (second->buf ? 0 : second->data_len);
-	if (!first->pool_len) {
+	if (first->buf && second->buf) {
 		rdt_req_set_state(first, RDT_REQ_READY);
 		rdt_req_set_state(second, RDT_REQ_READY);
 		return;
 	}
+	first->pool_len = first->data_len + second->data_len;
 	rdt_req_set_state(first, RDT_REQ_NEED_BUFFER);
 	rdt_req_process(first);
 }
 
-/* Its part of the buffer; data that came in the capsule stays there. */
+/* Its part of the buffer; data that came in a capsule moves there. */
 static void place(struct rdt_req *req, uint8_t **next)
 {
 	rdt_req_set_state(req, req->buf ? RDT_REQ_READY : RDT_REQ_FETCH);
 	if (req->buf)
-		return;
+		memcpy(*next, req->buf, req->data_len);
 	req->buf = *next;
 	*next += req->data_len;
 }
@@ -112,6 +148,9 @@ void rdt_fused_buffer(struct rdt_req *first)
 
 	place(first, &next);
 	place(second, &next);
+	leave_aside(first);
+	rdt_req_release_capsule(first);
+	rdt_req_release_capsule(second);
 	rdt_req_process(second);
 }
 
@@ -141,6 +180,8 @@ void rdt_fused_complete(struct rdt_req *req)
 {
 	struct rdt_req *second = req->mate;
 
+	if (second)
+		leave_aside(req);
 	if (second && !nvme_status_ok(req->status) && nvme_status_ok(second->status))
 		second->status = SC_GENERIC(NVME_SC_FUSED_FAIL);
 	rdt_req_complete(req);

@@ -115,6 +115,7 @@ struct nvme_status rdt_fused_check(struct rdt_req *req); /* the FUSE bits of a p
  * parsing went; returns how it goes on. A first half of which nothing is known yet waits.
  */
 struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st);
+void rdt_fused_waits(struct rdt_req *first);   /* for the second */
 void rdt_fused_parsed(struct rdt_req *second); /* the pair is complete: buffers */
 void rdt_fused_buffer(struct rdt_req *first);
 void rdt_fused_ready(struct rdt_req *req); /* one half is READY, with success or not */

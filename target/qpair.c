@@ -183,6 +183,8 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	rd_defer_cancel(qp->reactor->loop, &qp->check);
 	rdt_share_leave(qp);
+	free(qp->aside_data);
+	qp->aside_data = NULL;
 	free(qp->sgl_lists);
 	qp->sgl_lists = NULL;
 	free(qp->reqs);

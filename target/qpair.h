@@ -77,6 +77,8 @@ struct rdt_qpair {
 	struct rdt_sgl_desc *sgl_lists;      /* [depth * msdbd], made when the first list comes */
 	struct rdt_req *fused;               /* a first half that waits for the next command */
 	bool fuse_failed;                    /* the last command was a first half, and failed */
+	struct rdt_req *aside;               /* a first half whose data is in @aside_data */
+	uint8_t *aside_data;                 /* [in_capsule_max], made when the first one comes */
 	STAILQ_HEAD(, rdt_capsule) capsules; /* commands that found no free request, in order */
 	struct rd_defer check;               /* look whether a state can be left */
 	struct rd_timer timer; /* NEW: until Connect. DRAINED: until the host has left by itself */

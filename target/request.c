@@ -73,7 +73,7 @@ void rdt_req_init(struct rdt_req *req, struct rdt_qpair *qp, uint16_t index)
 	TAILQ_INSERT_TAIL(&qp->free, req, link);
 }
 
-static void release_capsule(struct rdt_req *req)
+void rdt_req_release_capsule(struct rdt_req *req)
 {
 	if (req->cap)
 		req->qp->ops->capsule_done(req->qp, req->cap);
@@ -114,7 +114,7 @@ void rdt_req_parsed(struct rdt_req *req)
 	if (req->data_len && req->sgl_type == NVME_SGL_IN_CAPSULE)
 		req->buf = req->cap->data + req->raddr;
 	else
-		release_capsule(req);
+		rdt_req_release_capsule(req);
 }
 
 static struct nvme_status parse(struct rdt_req *req)
@@ -161,6 +161,8 @@ static void state_new(struct rdt_req *req)
 		rdt_req_set_state(req, RDT_REQ_FUSED);
 		if (req->mate)
 			rdt_fused_parsed(req);
+		else
+			rdt_fused_waits(req);
 		return;
 	}
 	req->pool_len = req->data_len;
@@ -310,7 +312,7 @@ static void state_executed(struct rdt_req *req)
 	if (req->fenced && (req->status.v & 0x7ff) == NVME_SC_ABORT_REQ)
 		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_ABORTED_PREMEPT);
 	/* No RNR on iWARP: the RECV is posted again before the host may count on it. */
-	release_capsule(req);
+	rdt_req_release_capsule(req);
 	if (!ok)
 		report_failure(req);
 	if (!ok && qp->ctrl)
@@ -368,7 +370,7 @@ static void finish(struct rdt_req *req)
 		rdt_pool_unwait(req->pool, req);
 	if (req->lane)
 		rdt_qos_unwait(req);
-	release_capsule(req);
+	rdt_req_release_capsule(req);
 	if (req->mate || qp->fused == req)
 		part(req);
 	if (req->pool_buf)

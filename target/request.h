@@ -183,7 +183,8 @@ void rdt_req_complete(struct rdt_req *req);          /* req->status is set */
 void rdt_req_set_state(struct rdt_req *req, enum rdt_req_state state);
 /* It has its data or needs none: buffers are next. Keyed data needs one, the capsule is not. */
 void rdt_req_parsed(struct rdt_req *req);
-void rdt_req_drop(struct rdt_req *req); /* EXECUTING, and nobody else holds it */
+void rdt_req_release_capsule(struct rdt_req *req); /* its data is not needed, or elsewhere */
+void rdt_req_drop(struct rdt_req *req);            /* EXECUTING, and nobody else holds it */
 enum rdt_abort_result {
 	RDT_ABORT_NO,   /* out of reach, or too late */
 	RDT_ABORT_YES,  /* it completes with Command Abort Requested */

@@ -19,20 +19,21 @@ def io_queues(target):
     return [int(n) for n in re.findall(r'status: reactor=\d+ .*io_queues=(\d+)', target.text(since))]
 
 
-def race(t, namespace, *args, rc=0):
+def race(t, namespace, *args, rc=0, writers=8, **keys):
     if 'engine' in namespace:
         requires_engine(namespace['engine'])
     seconds = 60 if LONG else 3
-    target = t.target([t.namespace(**namespace)], target={'reactors': 2})
-    proc = t.spawn('rdfused', [program('rdfused'), target.uri(), '--seconds', seconds, *args])
+    target = t.target([t.namespace(**namespace)], target={'reactors': 2, **keys})
+    proc = t.spawn('rdfused', [program('rdfused'), target.uri(), '--seconds', seconds,
+                               '--writers', writers, *args])
     proc.expect(r'rdfused: running')
     queues = io_queues(target)
     t.eq(proc.wait(DEADLINE + 10 * seconds), rc, f'exit status of rdfused: {proc.text()[-300:]}')
-    t.eq(sum(queues), 16, 'I/O queues')
+    t.eq(sum(queues), 2 * writers, 'I/O queues')
     t.ok(min(queues) > 0, f'I/O queues of the reactors: {queues}')
     t.note(proc.text().strip().splitlines()[-1])
     counters = target.counters()
-    for what in 'slab_used', 'scratch_used', 'waiting':
+    for what in 'slab_used', 'scratch_used', 'waiting', 'capsules':
         t.eq(counters[what], 0, what)
     target.stop()
     return target
@@ -44,6 +45,12 @@ def no_lost_update(t, namespace, blocks):
     """Eight hosts on two reactors, beside plain writes of neighbouring blocks."""
     target = race(t, namespace, '--blocks', blocks)
     t.match(r'a host uses compare-and-write', target.text(), 'log')
+
+
+@test
+def few_capsules_for_many_pairs(t):
+    """16 places for the halves of 64 pairs: no first half keeps the place that its second one needs."""
+    race(t, MEMORY, writers=64, reactors=1, in_capsule_size='64KiB', capsule_memory='1MiB')
 
 
 @test

@@ -78,6 +78,19 @@ static void swaps(void)
 	free(new);
 }
 
+/* Of block 0. */
+static void send_half(struct t_conn *c, struct nvme_sqe *sqe, bool second, uint8_t data[512],
+		      bool in_capsule)
+{
+	half(c, sqe, second, 0, 1, data);
+	if (in_capsule) {
+		memset(&sqe->sgl, 0, sizeof(sqe->sgl));
+		sqe->sgl.data.length = htole32(512);
+		sqe->sgl.data.type = NVME_SGL_IN_CAPSULE;
+	}
+	t_send(c, sqe, data, in_capsule ? 512 : 0);
+}
+
 /* Data of one half or both in the capsule. */
 static void in_capsule(void)
 {
@@ -89,19 +102,66 @@ static void in_capsule(void)
 	for (unsigned int bits = 0; bits < 4; bits++) {
 		memcpy(data[0], d->data, 512);
 		memset(data[1], 0x40 + (int)bits, 512);
-		for (unsigned int i = 0; i < 2; i++) {
-			half(p.io, &sqe[i], i, 0, 1, data[i]);
-			if (bits >> i & 1) {
-				memset(&sqe[i].sgl, 0, sizeof(sqe[i].sgl));
-				sqe[i].sgl.data.length = htole32(512);
-				sqe[i].sgl.data.type = NVME_SGL_IN_CAPSULE;
-			}
-			t_send(p.io, &sqe[i], data[i], bits >> i & 1 ? 512 : 0);
-		}
+		for (unsigned int i = 0; i < 2; i++)
+			send_half(p.io, &sqe[i], i, data[i], bits >> i & 1);
 		t_turn(p.env);
 		check_pair(p.io, sqe, 0, 0);
 		CU_ASSERT_EQUAL(memcmp(d->data, data[1], 512), 0);
 	}
+	t_pair_free(&p);
+}
+
+/* What waits for the second half, or for data, keeps no capsule from those that bring it. */
+static void waits_without_capsule(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	uint8_t old[512], new[2][512];
+	struct nvme_sqe sqe[4];
+
+	memcpy(old, d->data, 512);
+	memset(new[0], 0x61, 512);
+	memset(new[1], 0x62, 512);
+	d->hold = true;
+	send_half(p.io, &sqe[0], false, old, true);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(p.io->caps_out, 0);
+	send_half(p.io, &sqe[1], true, new[0], true);
+	/* One behind a pair that executes has to wait for that. */
+	send_half(p.io, &sqe[2], false, new[0], true);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(p.io->caps_out, 2);
+	d->hold = false;
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	check_pair(p.io, sqe, 0, 0);
+	CU_ASSERT_EQUAL(p.io->caps_out, 0);
+	p.io->hold_fetch = true;
+	send_half(p.io, &sqe[3], true, new[1], false);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(p.io->fetches_count, 1);
+	/* The place is free again: its data is in the pair's buffer. */
+	send_half(p.io, &sqe[0], false, new[1], true);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(p.io->caps_out, 0);
+	p.io->hold_fetch = false;
+	t_turn(p.env);
+	check_pair(p.io, &sqe[2], 0, 0);
+	CU_ASSERT_EQUAL(memcmp(d->data, new[1], 512), 0);
+	/* One that stays alone leaves it too. */
+	send_half(p.io, &sqe[2], false, new[1], false);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(next(p.io, &sqe[0]), MISSING);
+	p.io->hold_fetch = true;
+	send_half(p.io, &sqe[3], true, old, true);
+	send_half(p.io, &sqe[0], false, old, true);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(p.io->fetches_count, 1);
+	CU_ASSERT_EQUAL(p.io->caps_out, 0);
+	p.io->hold_fetch = false;
+	t_turn(p.env);
+	check_pair(p.io, &sqe[2], 0, 0);
+	CU_ASSERT_EQUAL(memcmp(d->data, old, 512), 0);
 	t_pair_free(&p);
 }
 
@@ -525,6 +585,7 @@ static void second_fails(void)
 const struct t_case t_fused_cases[] = {
 	{"Compare and Write, up to ACWU", swaps},
 	{"its data may come in capsules", in_capsule},
+	{"a half that waits keeps no capsule", waits_without_capsule},
 	{"a half without its partner", missing},
 	{"a bad half ends the other", bad_halves},
 	{"fused bits are for I/O queues", not_on_admin},
