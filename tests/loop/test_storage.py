@@ -3,6 +3,7 @@
 
 import os
 import random
+import re
 import signal
 import struct
 import sys
@@ -266,13 +267,27 @@ def hang_writes(h, target, count, fetched=None, size=65536):
     return queue, writes
 
 
-def abort_first_and_last(t, h, writes):
-    """The last one waits for a buffer: Abort takes it out. The first is in the kernel for good."""
+def workers_that_hang(target):
+    """Of io_uring's threads, those that the kernel has put to sleep for good. Their work they take in order."""
+    hang = 0
+    for task in os.scandir(f'/proc/{target.popen.pid}/task'):
+        try:
+            with open(f'{task.path}/stat', encoding='ascii') as f:
+                comm, state = re.search(r'\((.*)\) (\S)', f.read()).groups()
+        except OSError:
+            continue  # it has ended
+        hang += comm.startswith('iou-wrk') and state == 'D'
+    return hang
+
+
+def abort_first_and_last(t, h, target, writes):
+    """The last one waits for a buffer: Abort takes it out. The first is in the kernel for good, once it has begun."""
     nv.expect(h.admin.call(nv.sqe(nv.KEEP_ALIVE, h.admin.next_cid())))
     last = writes.pop()
     cqe = nv.expect(h.admin.call(nv.sqe(nv.ABORT, h.admin.next_cid(), cdw10=1 | last.cid << 16)))
     t.eq(cqe.dw0 & 1, 0, 'a waiting command: not aborted')
     t.eq(last.wait().status, nv.ABORTED_BY_REQUEST, 'its status')
+    wait_for(lambda: workers_that_hang(target), 'the first write to begin')
     cqe = nv.expect(h.admin.call(nv.sqe(nv.ABORT, h.admin.next_cid(),
                                         cdw10=1 | writes[0].cid << 16)))
     t.eq(cqe.dw0 & 1, 1, 'a command in the kernel: not aborted')
@@ -294,7 +309,7 @@ def a_backend_that_hangs_stops_nobody_else(t):
         t.eq(target.counters()['waiting'], 4, 'commands that wait for a buffer')
         nv.expect(h.admin.identify(1)[0])
         if FABRIC == 'iwarp':  # librdinit aborts nothing
-            abort_first_and_last(t, h, writes)
+            abort_first_and_last(t, h, target, writes)
         with host(target) as other:  # all of Connect, with a READ for its data
             other.enable()
             second = other.add_io()
