@@ -341,6 +341,13 @@ class Target(Proc):
                 sums[key] = sums.get(key, 0) + int(value)
         return sums
 
+    def reload(self, expect=r'reloaded: '):
+        """SIGHUP, until a line matches; returns what it said since."""
+        since = self.mark()
+        self.signal(signal.SIGHUP)
+        self.expect(expect, since=since)
+        return self.text(since)
+
     def stop(self):
         """SIGTERM, and all has to go well to the end."""
         self.signal(signal.SIGTERM)

@@ -40,9 +40,7 @@ def serve(t, *args, **kw):
 
 def reload(t, target, *args, **kw):
     configure(t, *args, **kw)
-    since = target.mark()
-    target.signal(signal.SIGHUP)
-    target.expect(r'reloaded: ', since=since)
+    target.reload()
 
 
 def host(target, path=0, number=0, nqn=NQN, **kw):

@@ -127,14 +127,10 @@ def limits_change_while_commands_wait(t):
         wait_for(lambda: target.counters()['limited'] >= DEPTH - 2, 'commands that wait')
         before = load.done
         config(None)
-        since = target.mark()
-        target.signal(signal.SIGHUP)
-        target.expect('reloaded', since=since)
+        target.reload('reloaded')
         wait_for(lambda: load.done > before + 10 * DEPTH, 'commands without a limit')
         config({'read_iops': 1})
-        since = target.mark()
-        target.signal(signal.SIGHUP)
-        target.expect('reloaded', since=since)
+        target.reload('reloaded')
         wait_for(lambda: target.counters()['limited'] >= DEPTH - 2, 'commands that wait again')
         config(None)
         target.signal(signal.SIGHUP)
@@ -152,9 +148,7 @@ def a_hosts_limits_come_and_go(t):
 
     def reload(rows):
         config(rows)
-        since = target.mark()
-        target.signal(signal.SIGHUP)
-        target.expect('reloaded', since=since)
+        target.reload('reloaded')
 
     target = t.target(config=config(None))
     with host(target) as h:

@@ -2,7 +2,6 @@
 """Listeners that come and go by SIGHUP, with any provider: test_listeners.py has what a host sees of it in detail."""
 
 import re
-import signal
 import sys
 
 from t_loop import ADDR, NQN, main, program, scaled, test
@@ -10,13 +9,6 @@ from t_loop import ADDR, NQN, main, program, scaled, test
 
 def configure(t, *listeners):
     return t.config([t.namespace(nsid, backend='memory', size='8MiB') for nsid in (1, 2)], listeners=listeners)
-
-
-def reload(target, expect):
-    since = target.mark()
-    target.signal(signal.SIGHUP)
-    target.expect(expect, since=since)
-    return target.text(since)
 
 
 def uri(port):
@@ -34,14 +26,14 @@ def a_listener_comes_and_goes(t):
     stays = verify(t, 'stays', target.uri(1), seconds=scaled(60, 20))
     for _ in range(2):
         configure(t, {}, {})
-        text = reload(target, 'reloaded: 1 listeners added$')
+        text = target.reload('reloaded: 1 listeners added$')
         port = int(re.search(r'listening on \S+:(\d+) \(', text)[1])
         since = target.mark()
         goes = verify(t, 'goes', uri(port), seconds=600)
         target.expect(r': controller \d+ for ', since=since)
         t.rdinit('read', uri(port), '--data', '-', '--data-size', '512')
         configure(t, {})
-        reload(target, 'reloaded: 1 listeners removed$')
+        target.reload('reloaded: 1 listeners removed$')
         t.ok(goes.wait() != 0, 'rdverify at the removed listener went on')
         t.rdinit('read', uri(port), '--data', '-', '--data-size', '512', rc=1)
         t.ok(stays.running, f'rdverify at the other listener ended ({stays.text()[-500:]})')
@@ -53,7 +45,7 @@ def a_listener_comes_and_goes(t):
 def a_changed_option_is_a_new_listener_at_the_same_port(t):
     target = t.target(config=configure(t, {'provider': 'auto', 'send_with_inv': True}))
     configure(t, {'provider': 'auto', 'send_with_inv': False})
-    reload(target, 'reloaded: 1 listeners added, 1 listeners removed$')
+    target.reload('reloaded: 1 listeners added, 1 listeners removed$')
     t.rdinit('read', target.uri(1), '--data', '-', '--data-size', '512')
     target.stop()
 
