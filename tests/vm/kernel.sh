@@ -124,6 +124,7 @@ make_parameters()
 			die "siw_main.c has no $name any more"
 	done
 	make_send_status "$dir"
+	make_keep_listener "$dir"
 }
 
 # siw_post_send() gives -ENOTCONN while another thread ends the connection. nvme-rdma (6.1, nvme_rdma_queue_rq)
@@ -140,6 +141,23 @@ make_send_status()
 	sed -i '/^extern bool zcopy_tx;/a extern int lost_send_status;' "$dir/siw.h"
 	made=$(cat "$dir/siw_verbs.c" "$dir/siw_main.c" "$dir/siw.h" | grep -c lost_send_status)
 	[ "$made" -eq 5 ] || die "siw is not what it was: $made places with lost_send_status, not 5"
+}
+
+# A connection belongs to siw's listener until siw has accepted it. When its peer closes it before, siw
+# (siw_cm_llp_state_change) takes that for the listener's end: it closes the listening socket and frees what
+# siw_destroy_listen() then takes from a list, a panic sooner or later. One TCP connection that is closed at once
+# does it. With the parameter keep_listener such connections end by themselves; without it, siw does as ever.
+make_keep_listener()
+{
+	local dir=$1 made
+
+	sed -i -e '/^static void siw_cm_llp_state_change(struct sock \*sk)$/,/^}/s/^\t\tif (cep->qp)$/\t\tif (keep_listener \&\& cep->state == SIW_EPSTATE_LISTENING)\n\t\t\tbreak;\n&/' \
+		-e '/^static void siw_accept_newconn/,/^}/s/^\tnew_cep->state = SIW_EPSTATE_AWAIT_MPAREQ;$/&\n\tif (keep_listener \&\& new_s->sk->sk_state != TCP_ESTABLISHED)\n\t\tgoto error;/' \
+		"$dir/siw_cm.c"
+	sed -i '/^module_param(zcopy_tx,/a bool keep_listener;\nmodule_param(keep_listener, bool, 0444);' "$dir/siw_main.c"
+	sed -i '/^extern bool zcopy_tx;/a extern bool keep_listener;' "$dir/siw.h"
+	made=$(cat "$dir/siw_cm.c" "$dir/siw_main.c" "$dir/siw.h" | grep -c keep_listener)
+	[ "$made" -eq 5 ] || die "siw is not what it was: $made places with keep_listener, not 5"
 }
 
 build_siw()

@@ -112,7 +112,11 @@ t_rdma()
 {
 	local module=siw
 
-	[ "$device_type" = siw ] || module=rdma_rxe
+	if [ "$device_type" = siw ]; then
+		set -- keep_listener=1 "$@" # see kernel.sh
+	else
+		module=rdma_rxe
+	fi
 	if [ -d /sys/module/$module ]; then
 		rdma link delete "$device_type"0
 		[ "$provider" = iwarp ] || rdma link delete "$device_type"1

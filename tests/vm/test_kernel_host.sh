@@ -178,6 +178,18 @@ nothing_is_left()
 	t_until 20 t_target_is_idle
 }
 
+# A look for open ports, say. The listener is rdtarget's, or the kernel's on its behalf.
+closed_at_once()
+{
+	local fd i
+
+	for ((i = 0; i < 50; i++)); do
+		exec {fd}<>"/dev/tcp/$user4/$port_plain"
+		exec {fd}>&-
+	done
+	discovery "$user4" ipv4
+}
+
 # Straight to the kernel: nvme-cli 2.4 takes the second for the first, whatever their names.
 several_hosts()
 {
@@ -240,6 +252,9 @@ if t_guest; then
 	t_case "memory as the backend" memory_backend
 	t_case "disconnect leaves no connection at the target" nothing_is_left
 	t_case "a subsystem that does not exist is refused" refused
+	if [ "$device_type" = siw ]; then
+		t_case "TCP connections that are closed at once" closed_at_once
+	fi
 	t_case "two hosts at a time" several_hosts
 	t_case "verified I/O, IPv4, captured" captured_io "$user4" $port_plain ipv4
 	t_case "verified I/O, IPv6, captured" captured_io "$user6" $port_plain ipv6

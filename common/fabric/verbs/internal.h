@@ -153,6 +153,8 @@ struct rd_vb_mr {
 struct rd_vb_dev *rd_vb_dev(struct rd_fab_dev *dev);
 /* The kind of network of what @cm is bound to; NULL when it is not bound to a device. */
 const char *rd_vb_prtype(const struct rdma_cm_id *cm);
+/* Linux's soft iWARP, whatever the device's name. */
+bool rd_vb_is_siw(struct ibv_context *ctx);
 /* The device object for what @id is bound to, made at need. */
 int rd_vb_dev_get(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev **out);
 /* End its connections and give back all that it has of the kernel's; the objects stay. */

@@ -65,6 +65,24 @@ static void relisten(struct rd_timer *timer)
 			  rd_addr_format((struct sockaddr *)&lis->base.addr, text));
 }
 
+/*
+ * siw (Linux 6.1: siw_cm_llp_state_change()) takes the close of a connection that it has not
+ * accepted yet for the listener's: nobody can connect any more, and nothing says so.
+ */
+static void warn_of_siw(const struct rd_vb_listener *lis)
+{
+	struct ibv_context *ctx = lis->id->cm->verbs; /* NULL: all addresses, and devices to come */
+	char text[RD_ADDR_TEXT];
+
+	if (ctx && rd_vb_is_siw(ctx))
+		rd_warn(rd_vb_log(lis->fab), RD_LOG_FABRIC,
+			"%s: %s is siw, whose listeners end when a TCP connection is closed at "
+			"once, as by a port scan (seen in Linux 6.1): provider iwarp serves the "
+			"same hosts without it",
+			rd_addr_format((const struct sockaddr *)&lis->base.addr, text),
+			ibv_get_device_name(ctx->device));
+}
+
 int rd_vb_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, rd_fab_listen_fn fn,
 		 void *arg, struct rd_fab_listener **out)
 {
@@ -90,6 +108,7 @@ int rd_vb_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, 
 		free(lis);
 		return rc;
 	}
+	warn_of_siw(lis);
 	fab->stats.listeners++;
 	*out = &lis->base;
 	return 0;
