@@ -60,11 +60,11 @@ def _ratios(results):
         yield _ratio(results, 'file: rdtarget / local fio', 'file', 'local', point, FILE_TO_LOCAL)
 
 
-def _many(results):
-    points = [p for p in results.points() if p in plan.over_connections(plan.CONNECTIONS)]
+def _many(results, sweep):
+    points = [p for p in results.points() if sweep.has(p)]
     measured = [(results.iops('null', p), p) for p in points if results.iops('null', p)]
     last = next((p for _, p in measured if p.connections >= 1000), None)
-    what = f'IOPS at {last.connections if last else 1000} connections / at the best number of them'
+    what = f'IOPS at {last.connections if last else 1000} connections / at the best number of them, {sweep.text}'
     if not last:
         return Goal(what, None, MANY_TO_BEST)
     best = max(measured, key=lambda pair: pair[0])[1]
@@ -88,5 +88,5 @@ def _idle(results):
 
 def of(results):
     yield from _ratios(results)
-    yield _many(results)
+    yield from (_many(results, sweep) for sweep in plan.SWEEPS)
     yield from _idle(results)

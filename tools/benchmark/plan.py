@@ -78,16 +78,29 @@ LARGE = [Point(rw, 128 * KIB, 32) for rw in ('read', 'write')]
 CURVE = [Point(rw, 4 * KIB, depth) for depth in (2, 4, 8, 16, 64) for rw in ('randread', 'randwrite')]
 CURVE_ROWS = ('floor', 'null', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'file')
 
-# In flight over all connections; with more connections than that, one on each.
-IN_FLIGHT = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """One of the ways to go from one connection to many."""
+    name: str
+    text: str
+    in_all: int = 0     # in flight over all connections; with more connections than that, one on each
+    on_each: int = 0    # in flight on each connection, however many there are
+
+    def point(self, connections):
+        return Point('randread', 4 * KIB, self.on_each or max(1, self.in_all // connections), connections)
+
+    def has(self, point):
+        return point == self.point(point.connections)
+
+
+SWEEPS = (Sweep('in-all', '128 in flight in all, one on each connection at least', in_all=128),
+          Sweep('on-each', '32 in flight on each connection', on_each=32))
 CONNECTIONS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 MANY_ROWS = {'floor': None, 'null': 'rdtarget-many', 'nbdkit-null': 'nbdkit-null'}
 # fio has a thread for each connection.
 MANY_MOST = {'nbdkit-null': 64}
-
-
-def over_connections(counts):
-    return [Point('randread', 4 * KIB, max(1, IN_FLIGHT // n), n) for n in counts]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +146,8 @@ def curve_jobs(profile, rows):
     by_name = {row.name: row for row in rows}
     todo = [(row, point, row.server) for point in profile.curve for row in rows
             if row.name in CURVE_ROWS or row.client == 'vs']
-    for point in over_connections(profile.connections):
+    points = [sweep.point(n) for n in profile.connections for sweep in SWEEPS]
+    for point in dict.fromkeys(points):
         if point in profile.points:
             continue
         for name, server in MANY_ROWS.items():

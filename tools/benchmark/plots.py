@@ -69,17 +69,16 @@ def _depth(plt, results, folder):
 
 
 def _connections(plt, results, folder):
-    figure, panels = plt.subplots(1, 2, figsize=(11, 5))
-    points = [p for p in results.points() if p.rw == 'randread' and p.size == 4096
-              and p.depth == max(1, plan.IN_FLIGHT // p.connections)]
-    chosen = sorted((p.connections, p) for p in set(points))
-    chosen = [pair for pair in chosen if any(results.of(name, pair[1]) for name in plan.MANY_ROWS)]
-    _panel(panels[0], results, chosen, ('iops',), '4 KiB randread', 'I/Os per second')
-    _panel(panels[1], results, chosen, ('lat_us', 'mean'), '4 KiB randread', 'mean latency, µs')
-    for axes in panels:
-        axes.set_xlabel(f'connections ({plan.IN_FLIGHT} in flight in all, one on each at least)')
-    _legend(figure, panels)
-    figure.tight_layout(rect=(0, 0.12, 1, 1))
+    figure, panels = plt.subplots(2, 2, figsize=(11, 9))
+    for sweep, (left, right) in zip(plan.SWEEPS, panels):
+        chosen = sorted((p.connections, p) for p in set(results.points()) if sweep.has(p))
+        chosen = [pair for pair in chosen if any(results.of(name, pair[1]) for name in plan.MANY_ROWS)]
+        _panel(left, results, chosen, ('iops',), '4 KiB randread', 'I/Os per second')
+        _panel(right, results, chosen, ('lat_us', 'mean'), '4 KiB randread', 'mean latency, µs')
+        for axes in left, right:
+            axes.set_xlabel(f'connections ({sweep.text})')
+    _legend(figure, panels.flat)
+    figure.tight_layout(rect=(0, 0.07, 1, 1))
     return _save(figure, folder, 'connections')
 
 

@@ -94,16 +94,15 @@ def details(results, points):
                              ([row['title'], *_latency_cells(results, row['name'], point)] for row in rows))
 
 
-def connections(results):
-    points = [p for p in results.points() if p in plan.over_connections(plan.CONNECTIONS + (3,))
-              and any(results.of(row, p) for row in plan.MANY_ROWS)]
+def connections(results, sweep):
+    points = [p for p in results.points() if sweep.has(p) and any(results.of(row, p) for row in plan.MANY_ROWS)]
     points = sorted({p for p in points}, key=lambda p: p.connections)
     rows = [row for row in results.rows if row['name'] in plan.MANY_ROWS
             and any(results.of(row['name'], p) for p in points)]
     if not points:
         return
-    yield 'Random reads of 4 KiB over so many connections to one reactor (' + \
-        f'{plan.IN_FLIGHT} in flight in all, one on each connection at least); I/Os per second and mean latency in µs:'
+    yield (f'Random reads of 4 KiB over so many connections to one reactor ({sweep.text}); I/Os per second and mean '
+           'latency in µs:')
     yield ''
 
     def cells(row):
@@ -160,7 +159,8 @@ def body(results):
     yield from throughput(results, points)
     yield '### Connections'
     yield ''
-    yield from connections(results)
+    for sweep in plan.SWEEPS:
+        yield from connections(results, sweep)
     yield from idle(results.data)
     yield '### Latency and processor time'
     yield ''
