@@ -99,6 +99,7 @@ struct rdt_ctrl {
 	uint32_t csts_extra; /* CFS */
 	uint32_t kato_ms;
 	struct rd_timer ka_timer;
+	bool ka_late; /* an interval was given because this target was late */
 	uint16_t queues_granted;
 	struct rdt_ioq *ioqs; /* [queues_max + 1], by QID; 0 unused */
 	uint16_t queues_max;

@@ -251,6 +251,28 @@ static void keep_alive_expires(void)
 	t_pair_free(&p);
 }
 
+/* Whoever was not looking cannot say that nothing came; but not twice. */
+static void keep_alive_of_a_late_target(void)
+{
+	bool gone = false;
+	struct t_pair p = with_kato(1000, &gone);
+	struct nvme_sqe sqe;
+
+	for (int i = 0; i < 2; i++) {
+		t_advance(p.env, 5 * RD_NSEC_PER_SEC);
+		CU_ASSERT_FALSE_FATAL(gone);
+		t_sqe(p.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
+		t_exec(p.admin, &sqe);
+		t_advance(p.env, RD_NSEC_PER_SEC);
+		CU_ASSERT_FALSE_FATAL(gone);
+	}
+	t_advance(p.env, 5 * RD_NSEC_PER_SEC);
+	CU_ASSERT_FALSE(gone);
+	t_advance(p.env, 5 * RD_NSEC_PER_SEC);
+	CU_ASSERT_TRUE(gone);
+	t_pair_free(&p);
+}
+
 /* Traffic on an I/O queue of another reactor keeps the association alive too (TBKAS). */
 static void keep_alive_by_traffic(void)
 {
@@ -497,6 +519,7 @@ const struct t_case t_admin_cases[] = {
 	{"the number of queues is granted and enforced", number_of_queues},
 	{"features: selectors, defaults and errors", feature_rules},
 	{"keep alive expires after an interval of silence", keep_alive_expires},
+	{"a target that was held up looks again, once", keep_alive_of_a_late_target},
 	{"I/O on another reactor is traffic", keep_alive_by_traffic},
 	{"KATO 0 turns keep alive off", keep_alive_off},
 	{"a discovery controller lives 120 s without KATO", discovery_kato},
