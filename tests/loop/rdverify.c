@@ -329,7 +329,7 @@ static void cleanup(struct run *r)
 static int usage(void)
 {
 	fprintf(stderr, "usage: rdverify URI [--seconds N] [--range BYTES] [--seed N] [--queues N] "
-			"[--depth N] [--crc]\n");
+			"[--depth N] [--crc] [--keep-alive-tmo SECONDS]\n");
 	return 2;
 }
 
@@ -342,6 +342,7 @@ int main(int argc, char **argv)
 		{"queues", required_argument, NULL, 'q'},
 		{"depth", required_argument, NULL, 'd'},
 		{"crc", no_argument, NULL, 'c'},
+		{"keep-alive-tmo", required_argument, NULL, 'k'},
 		{NULL, 0, NULL, 0},
 	};
 	static struct run r = {.depth = 32};
@@ -370,6 +371,8 @@ int main(int argc, char **argv)
 			r.depth = (unsigned int)v;
 		else if (c == 'c')
 			opts.crc = true;
+		else if (c == 'k' && v <= UINT32_MAX / 1000)
+			opts.keep_alive_tmo_ms = (uint32_t)v * 1000;
 		else
 			return usage();
 	}

@@ -9,7 +9,7 @@ import socket
 import sys
 
 import nvmf_peer as nv
-from t_loop import LONG, NQN, Failure, each, main, program, requires_ipv6, test, wait_for
+from t_loop import LONG, NQN, PATIENCE, Failure, each, main, program, requires_ipv6, test, wait_for
 from t_serving import Baseline, has_ended, warm
 
 ROUNDS = 200 if LONG else 30
@@ -78,7 +78,7 @@ class Verified:
     def __init__(self, t, target, seconds=3):
         self.t = t
         self.proc = t.spawn('rdverify', [program('rdverify'), target.uri(1), '--seconds', seconds, '--queues', '3',
-                                         '--range', 2 << 20])
+                                         '--range', 2 << 20, *PATIENCE])
 
     def __enter__(self):
         return self.proc

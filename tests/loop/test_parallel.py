@@ -103,7 +103,7 @@ def verified_random_io(t, keys, addr, crc):
         requires_ipv6()
     target = t.target([t.namespace(size=scaled(64, 16) * MIB, **keys)], addr=addr, listener={'crc': crc})
     seconds = 120 if LONG else 3
-    res = t.run([program('rdverify'), target.uri(), '--seconds', seconds, '--queues', '2'],
+    res = t.run([program('rdverify'), target.uri(), '--seconds', seconds, '--queues', '2', *PATIENCE],
                 deadline=DEADLINE + 10 * seconds)
     t.eq(res.rc, 0, f'exit status of rdverify ({res.err.strip()[-500:]})')
     t.note((res.text.strip() or res.err.strip()).splitlines()[-1])
@@ -118,7 +118,7 @@ def few_capsules_for_many_queues(t):
                       [t.namespace(n, size=size) for n in (2, 3, 4)], target=keys)
     seconds = 60 if LONG else 3
     procs = [t.spawn(f'rdverify{nsid}', [program('rdverify'), target.uri(nsid), '--seconds', seconds,
-                                         '--queues', '4', '--depth', '128'])
+                                         '--queues', '4', '--depth', '128', *PATIENCE])
              for nsid in (1, 2, 3, 4)]
     join(procs)
     wait_for(lambda: target.counters()['capsules'] == 0, 'all capsules to come back')

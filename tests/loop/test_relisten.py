@@ -4,7 +4,7 @@
 import re
 import sys
 
-from t_loop import ADDR, NQN, main, program, scaled, test
+from t_loop import ADDR, NQN, PATIENCE, main, program, scaled, test
 
 
 def configure(t, *listeners):
@@ -16,7 +16,8 @@ def uri(port):
 
 
 def verify(t, name, at, seconds=3):
-    return t.spawn(name, [program('rdverify'), at, '--seconds', seconds, '--queues', '2', '--range', 2 << 20])
+    return t.spawn(name, [program('rdverify'), at, '--seconds', seconds, '--queues', '2', '--range', 2 << 20,
+                         *PATIENCE])
 
 
 @test

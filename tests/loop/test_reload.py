@@ -11,7 +11,7 @@ import sys
 import threading
 
 import nvmf_peer as nv
-from t_loop import LONG, NQN, Failure, each, main, program, requires_native, test, wait_for
+from t_loop import LONG, NQN, PATIENCE, Failure, each, main, program, requires_native, test, wait_for
 from t_serving import Baseline, has_ended, host, warm
 
 INVALID_NS = 0x00B
@@ -54,7 +54,7 @@ class Verified:
     def __init__(self, t, target, nsid=1, seconds=3):
         self.t = t
         self.proc = t.spawn('rdverify', [program('rdverify'), target.uri(nsid), '--seconds', seconds,
-                                         '--queues', '3', '--range', 4 << 20])
+                                         '--queues', '3', '--range', 4 << 20, *PATIENCE])
 
     def __enter__(self):
         return self.proc
