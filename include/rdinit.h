@@ -245,6 +245,14 @@ struct rdinit_ctrl_opts {
 	uint32_t send_buffer;
 	uint32_t receive_buffer;
 
+	/**
+	 * How long a call that waits keeps looking before it sleeps, in microseconds, on the handle
+	 * of the controller and on those of its queues; default 20, 0: not at all. When what is
+	 * waited for takes longer four times in a row, calls sleep at once, until something comes
+	 * soon again.
+	 */
+	uint32_t spin_us;
+
 	rdinit_event_fn
 		event_fn; /**< asynchronous events wanted; NULL (default): none are asked for */
 	void *event_user;

@@ -13,6 +13,7 @@
 #define ADMIN_QUEUE_MIN     8
 #define ADMIN_QUEUE_MAX     4096
 #define KATO_DEFAULT_MS     5000
+#define SPIN_DEFAULT_US     20
 #define CONNECT_TIMEOUT_MS  10000
 #define ADMIN_TIMEOUT_MS    60000
 #define SOCKET_BUFFER_MAX   (1u << 30)
@@ -65,6 +66,7 @@ void rdinit_ctrl_opts_init(struct rdinit_ctrl_opts *opts)
 		.admin_queue_size = ADMIN_QUEUE_DEFAULT,
 		.nr_io_queues = 1,
 		.mpa_revision = 2,
+		.spin_us = SPIN_DEFAULT_US,
 		.log_fd = STDERR_FILENO,
 	};
 }
@@ -254,6 +256,8 @@ int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_en
 		destroy(ctrl);
 		return rc;
 	}
+	/* A clock that is somebody else's may not move while we look. */
+	ctrl->h.spin_ns = env->clock ? 0 : (uint64_t)opts->spin_us * RD_NSEC_PER_USEC;
 	*out = ctrl;
 	return 0;
 }

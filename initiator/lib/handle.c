@@ -77,6 +77,28 @@ void rdi_handle_close(struct rdi_handle *h)
 	rd_log_destroy(&h->log);
 }
 
+/*
+ * Look for @h->spin_ns, then sleep. The policy is that of a loop's own spinning (util/loop.h),
+ * which is not for loops that an application may sleep on.
+ */
+static int wait_turn(struct rdi_handle *h, uint64_t ns)
+{
+	uint64_t start = rd_loop_now_raw(h->loop);
+	int rc = 0;
+
+	if (h->misses < RD_LOOP_SPIN_MISSES)
+		do
+			rc = rd_loop_turn(h->loop, 0);
+		while (rc == 0 && rd_loop_now_raw(h->loop) - start < h->spin_ns);
+	if (rc == 0)
+		rc = rd_loop_turn(h->loop, ns);
+	if (rd_loop_now_raw(h->loop) - start <= h->spin_ns + RD_LOOP_WAKE_NS)
+		h->misses = 0;
+	else if (h->misses < RD_LOOP_SPIN_MISSES)
+		h->misses++;
+	return rc;
+}
+
 int rdi_handle_turn(struct rdi_handle *h, int timeout_ms)
 {
 	uint64_t ns = timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * RD_NSEC_PER_MSEC;
@@ -85,7 +107,7 @@ int rdi_handle_turn(struct rdi_handle *h, int timeout_ms)
 	if (h->in_turn)
 		return -EDEADLK;
 	h->in_turn = true;
-	rc = rd_loop_turn(h->loop, ns);
+	rc = ns && h->spin_ns ? wait_turn(h, ns) : rd_loop_turn(h->loop, ns);
 	h->in_turn = false;
 	return rc < 0 && rc != -EINTR ? rc : 0;
 }

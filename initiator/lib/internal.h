@@ -306,6 +306,8 @@ struct rdi_handle {
 	struct rd_log *log; /* owned */
 	bool in_turn;       /* a turn of the loop is running: we are in a callback */
 	bool free_later;
+	uint64_t spin_ns;    /* 0: turns that wait sleep at once */
+	unsigned int misses; /* waits in a row that lasted longer */
 };
 
 /* Log settings that a controller hands on to its queue pairs. */
@@ -325,7 +327,10 @@ struct rdi_fab_cfg {
 int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struct rdi_log_cfg *log,
 		    const struct rdi_fab_cfg *fab, const char **why);
 void rdi_handle_close(struct rdi_handle *h);
-/* One turn. Returns 0, -EDEADLK from a callback, or -errno of the loop. */
+/*
+ * One turn; one that waits (@timeout_ms is not 0) may begin with several that do not. Returns 0,
+ * -EDEADLK from a callback, or -errno of the loop.
+ */
 int rdi_handle_turn(struct rdi_handle *h, int timeout_ms);
 
 /* A synchronous call: its completion, kept. */

@@ -27,7 +27,8 @@ class CtrlOpts(c.Structure):
                 ('admin_timeout_ms', c.c_uint32), ('admin_queue_size', c.c_uint16),
                 ('nr_io_queues', c.c_uint16), ('crc', c.c_bool), ('no_peer_to_peer', c.c_bool),
                 ('mpa_revision', c.c_uint8), ('congestion', c.c_char_p),
-                ('send_buffer', c.c_uint32), ('receive_buffer', c.c_uint32), ('event_fn', c.c_void_p),
+                ('send_buffer', c.c_uint32), ('receive_buffer', c.c_uint32), ('spin_us', c.c_uint32),
+                ('event_fn', c.c_void_p),
                 ('event_user', c.c_void_p), ('log_spec', c.c_char_p), ('log_fd', c.c_int),
                 ('log_fn', c.c_void_p), ('log_user', c.c_void_p)]
 

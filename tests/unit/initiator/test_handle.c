@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Waiting: how long a handle looks before it sleeps. */
+#include <CUnit/CUnit.h>
+
+#include "internal.h"
+#include "suites.h"
+
+#define SPIN_US 20
+
+/* A clock that goes on whenever it is asked: by a microsecond, and from .sleep on by more. */
+struct ticking {
+	struct rd_clock clock;
+	uint64_t now, sleep;
+	unsigned int asked;
+};
+
+static uint64_t tick(void *arg)
+{
+	struct ticking *t = arg;
+
+	t->asked++;
+	return t->now += t->now > t->sleep ? RD_NSEC_PER_MSEC : RD_NSEC_PER_USEC;
+}
+
+static void open_handle(struct rdi_handle *h, struct ticking *t)
+{
+	struct rdi_env env = {.fab_open = rd_fab_iwarp_open, .clock = &t->clock};
+	struct rdi_log_cfg log = {.fd = 2};
+	struct rdi_fab_cfg fab = {.verbs = false};
+	const char *why;
+
+	*t = (struct ticking){.clock = {.now = tick, .arg = t}, .sleep = UINT64_MAX};
+	*h = (struct rdi_handle){.spin_ns = 0};
+	CU_ASSERT_EQUAL_FATAL(rdi_handle_open(h, &env, &log, &fab, &why), 0);
+	h->spin_ns = SPIN_US * RD_NSEC_PER_USEC;
+}
+
+/* How often the clock was asked in a wait that ends without anything. */
+static unsigned int wait_in_vain(struct rdi_handle *h, struct ticking *t)
+{
+	t->asked = 0;
+	t->sleep = t->now + SPIN_US * RD_NSEC_PER_USEC;
+	CU_ASSERT_EQUAL(rdi_handle_turn(h, 1), 0);
+	t->sleep = UINT64_MAX;
+	return t->asked;
+}
+
+static void nothing(struct rd_defer *defer)
+{
+}
+
+static void looks_before_it_sleeps(void)
+{
+	struct rd_defer soon = {.fn = nothing};
+	struct rdi_handle h;
+	struct ticking t;
+	unsigned int asked, misses = 0;
+
+	open_handle(&h, &t);
+	/* Without an end in sight it does so a few times only. */
+	while ((asked = wait_in_vain(&h, &t)) >= SPIN_US / 2 && misses < 100)
+		misses++;
+	CU_ASSERT_EQUAL(misses, RD_LOOP_SPIN_MISSES);
+	CU_ASSERT(asked > 0);
+	/* What comes soon is waited for again. */
+	rd_defer(h.loop, &soon, RD_DEFER_WORK);
+	CU_ASSERT_EQUAL(rdi_handle_turn(&h, 1), 0);
+	CU_ASSERT(wait_in_vain(&h, &t) >= SPIN_US / 2);
+	rdi_handle_close(&h);
+}
+
+static void does_not_where_told_so(void)
+{
+	struct rdi_handle h;
+	struct ticking t;
+
+	open_handle(&h, &t);
+	h.spin_ns = 0;
+	CU_ASSERT(wait_in_vain(&h, &t) < SPIN_US / 2);
+	/* Nor does a turn that waits for nothing. */
+	h.spin_ns = SPIN_US * RD_NSEC_PER_USEC;
+	t.asked = 0;
+	CU_ASSERT_EQUAL(rdi_handle_turn(&h, 0), 0);
+	CU_ASSERT(t.asked < SPIN_US / 2);
+	rdi_handle_close(&h);
+}
+
+const struct t_case t_handle_cases[] = {
+	{"a wait looks before it sleeps, while that pays", looks_before_it_sleeps},
+	{"a wait sleeps at once where that was asked for", does_not_where_told_so},
+	{NULL},
+};
