@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "util/buddy.h"
+#include "util/iomem.h"
 #include "util/log.h"
 #include "util/loop.h"
 #include "config.h"
@@ -133,10 +133,8 @@ static int init_buffers(struct rdt_reactor *r)
 	if (r->slab_len == 0)
 		r->slab_len = max;
 	r->map_len = r->slab_len + RDT_RESERVE_BYTES + RDT_SCRATCH_BYTES + max;
-	r->slab =
-		mmap(NULL, r->map_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (r->slab == MAP_FAILED) {
-		r->slab = NULL;
+	r->slab = rd_iomem_map(r->map_len);
+	if (!r->slab) {
 		err = -errno;
 		rd_err(r->log, RD_LOG_TARGET,
 		       "cannot allocate %zu bytes of buffers for reactor %u: %s; lower "
@@ -146,6 +144,8 @@ static int init_buffers(struct rdt_reactor *r)
 	}
 	rdt_shares_init(r);
 	r->zeroes = r->slab + r->map_len - max;
+	rd_iomem_keep_small(r->zeroes, max);
+	rd_iomem_populate(r->slab, r->map_len - max);
 	err = rdt_pool_init(&r->pools[RDT_POOL_IO], r, r->slab, r->slab_len, max);
 	if (err)
 		return err;
@@ -340,8 +340,7 @@ void rdt_reactor_fini(struct rdt_reactor *r)
 		return;
 	for (int i = 0; i < RDT_POOLS; i++)
 		rdt_pool_fini(&r->pools[i]);
-	if (r->slab)
-		munmap(r->slab, r->map_len);
+	rd_iomem_unmap(r->slab, r->map_len);
 	rdt_view_fini(r);
 	rdt_timing_fini(r);
 	free(r->counters);

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "util/iomem.h"
 #include "bench.h"
 
 #define PROGRESS_MS 100
@@ -119,9 +119,8 @@ static int init_threads(struct bench *b)
 	b->queues = calloc(n, sizeof(*b->queues));
 	b->slots = calloc(slots, sizeof(*b->slots));
 	b->data_len = slots * o->block_size;
-	b->data =
-		mmap(NULL, b->data_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (!b->threads || !b->queues || !b->slots || b->data == MAP_FAILED)
+	b->data = rd_iomem_map(b->data_len);
+	if (!b->threads || !b->queues || !b->slots || !b->data)
 		return cli_error("no memory for %zu I/Os of %llu bytes", slots,
 				 (unsigned long long)o->block_size);
 	for (i = 0; i < b->n_threads; i++) {
@@ -147,8 +146,7 @@ static int init(struct bench *b)
 
 static void fini(struct bench *b)
 {
-	if (b->data && b->data != MAP_FAILED)
-		munmap(b->data, b->data_len);
+	rd_iomem_unmap(b->data, b->data_len);
 	free(b->slots);
 	free(b->queues);
 	free(b->threads);

@@ -11,9 +11,9 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "util/iomem.h"
 #include "cli.h"
 
 #define CHUNK_MAX              (1u << 20)  /* larger commands gain nothing and use memory */
@@ -539,9 +539,8 @@ static int setup(struct engine *e)
 	e->memory_len = each * e->n_slots;
 	e->slots = calloc(e->n_slots, sizeof(*e->slots));
 	e->carry = malloc(e->bs);
-	e->memory = mmap(NULL, e->memory_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			 -1, 0);
-	if (!e->slots || !e->carry || e->memory == MAP_FAILED)
+	e->memory = rd_iomem_map(e->memory_len);
+	if (!e->slots || !e->carry || !e->memory)
 		return cli_error("out of memory");
 	for (i = 0; i < e->n_slots; i++) {
 		e->slots[i].e = e;
@@ -557,7 +556,6 @@ int cli_transfer_run(struct cli_transfer *t)
 		.ns = &t->session->ns,
 		.bs = t->session->ns.block_size,
 		.length = t->length,
-		.memory = MAP_FAILED,
 	};
 
 	t->done = 0;
@@ -568,8 +566,7 @@ int cli_transfer_run(struct cli_transfer *t)
 		run(&e);
 		cli_interrupt_end(&t->interrupt);
 	}
-	if (e.memory != MAP_FAILED)
-		munmap(e.memory, e.memory_len);
+	rd_iomem_unmap(e.memory, e.memory_len);
 	free(e.carry);
 	free(e.slots);
 	return e.status;

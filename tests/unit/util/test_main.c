@@ -6,6 +6,7 @@ int main(int argc, char **argv)
 	const struct t_suite suites[] = {
 		{.name = "buddy", .cases = t_buddy_cases},
 		{.name = "hist", .cases = t_hist_cases},
+		{.name = "iomem", .cases = t_iomem_cases},
 		{.name = "log", .cases = t_log_cases},
 		{.name = "loop", .cases = t_loop_cases},
 		{.name = "parse", .cases = t_parse_cases},
