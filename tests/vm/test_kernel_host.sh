@@ -178,16 +178,27 @@ nothing_is_left()
 	t_until 20 t_target_is_idle
 }
 
+ports_that_wait()
+{
+	ss -Htan state time-wait dst "$user4:$port_plain" | wc -l
+}
+
 # A look for open ports, say. The listener is rdtarget's, or the kernel's on its behalf.
 closed_at_once()
 {
-	local fd i
+	local buckets=/proc/sys/net/ipv4/tcp_max_tw_buckets before fd i most
 
+	before=$(ports_that_wait)
+	# No port may stay taken: rdma_cm chooses among all of them, and siw then cannot bind it.
+	read -r most <$buckets
+	echo 0 >$buckets
 	for ((i = 0; i < 50; i++)); do
 		exec {fd}<>"/dev/tcp/$user4/$port_plain"
 		exec {fd}>&-
 	done
 	discovery "$user4" ipv4
+	echo "$most" >$buckets
+	[ "$(ports_that_wait)" -le "$before" ]
 }
 
 # Straight to the kernel: nvme-cli 2.4 takes the second for the first, whatever their names.
