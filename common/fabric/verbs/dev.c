@@ -115,12 +115,16 @@ const char *rd_vb_prtype(const struct rdma_cm_id *cm)
 	return port.link_layer == IBV_LINK_LAYER_ETHERNET ? "roce" : "ib";
 }
 
+static bool is_siw(const struct ibv_device *device, const struct ibv_device_attr *a)
+{
+	return device->transport_type == IBV_TRANSPORT_IWARP && a->vendor_id == SIW_VENDOR;
+}
+
 bool rd_vb_is_siw(struct ibv_context *ctx)
 {
 	struct ibv_device_attr a;
 
-	return ctx->device->transport_type == IBV_TRANSPORT_IWARP &&
-	       ibv_query_device(ctx, &a) == 0 && a.vendor_id == SIW_VENDOR;
+	return ibv_query_device(ctx, &a) == 0 && is_siw(ctx->device, &a);
 }
 
 static int query(struct rd_vb_dev *dev, const char *kind)
@@ -136,7 +140,7 @@ static int query(struct rd_vb_dev *dev, const char *kind)
 	if (rc)
 		return rc;
 	dev->iwarp = dev->ibdev->transport_type == IBV_TRANSPORT_IWARP;
-	dev->siw = rd_vb_is_siw(dev->ctx);
+	dev->siw = is_siw(dev->ibdev, &a);
 	dev->max_cqe = (uint32_t)a.max_cqe;
 	*caps = (struct rd_fab_caps){
 		.max_send_wr = lesser((uint32_t)a.max_qp_wr - dev->siw, RD_VB_MAX_WR),
