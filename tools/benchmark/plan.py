@@ -79,11 +79,9 @@ CURVE = [Point(rw, 4 * KIB, depth) for depth in (2, 4, 8, 16, 64) for rw in ('ra
 CURVE_ROWS = ('floor', 'null', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'file')
 
 
-
 @dataclasses.dataclass(frozen=True)
 class Sweep:
     """One of the ways to go from one connection to many."""
-    name: str
     text: str
     in_all: int = 0     # in flight over all connections; with more connections than that, one on each
     on_each: int = 0    # in flight on each connection, however many there are
@@ -95,8 +93,8 @@ class Sweep:
         return point == self.point(point.connections)
 
 
-SWEEPS = (Sweep('in-all', '128 in flight in all, one on each connection at least', in_all=128),
-          Sweep('on-each', '32 in flight on each connection', on_each=32))
+SWEEPS = (Sweep('128 in flight in all, one on each connection at least', in_all=128),
+          Sweep('32 in flight on each connection', on_each=32))
 CONNECTIONS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 MANY_ROWS = {'floor': None, 'null': 'rdtarget-many', 'nbdkit-null': 'nbdkit-null'}
 # fio has a thread for each connection.
