@@ -12,6 +12,13 @@
 readonly kernel4=192.168.78.1 kernel6=fd00::1 user4=192.168.78.2 user6=fd00::2
 readonly nqn=nqn.2024-01.io.rdnvme:vm
 
+# The module of $device_type, and what it is always loaded with.
+if [ "$device_type" = siw ]; then
+	readonly driver=siw driver_options=(keep_listener=1) # see kernel.sh
+else
+	readonly driver=rdma_rxe driver_options=()
+fi
+
 t_network()
 {
 	if [ "$provider" = iwarp ]; then
@@ -120,20 +127,13 @@ two_drivers()
 # t_rdma [PARAMETER=VALUE...]: make the devices, with the driver loaded anew with these settings.
 t_rdma()
 {
-	local module=siw
-
 	two_drivers
-	if [ "$device_type" = siw ]; then
-		set -- keep_listener=1 "$@" # see kernel.sh
-	else
-		module=rdma_rxe
-	fi
-	if [ -d /sys/module/$module ]; then
+	if [ -d "/sys/module/$driver" ]; then
 		rdma link delete "$device_type"0
 		[ "$provider" = iwarp ] || rdma link delete "$device_type"1
-		modprobe -r $module
+		modprobe -r "$driver"
 	fi
-	modprobe $module "$@"
+	modprobe "$driver" "${driver_options[@]}" "$@"
 	rdma link add "$device_type"0 type "$device_type" netdev v0
 	if [ "$provider" = verbs ]; then
 		rdma link add "$device_type"1 type "$device_type" netdev v1

@@ -8,11 +8,6 @@ t_programs=(RDTARGET RDINIT RDVERIFY TEST_FABRIC)
 # shellcheck source=tests/vm/t_vm.sh
 . "$(dirname "$0")/t_vm.sh"
 
-if [ "$device_type" = siw ]; then
-	driver=siw driver_options=(keep_listener=1) # see kernel.sh
-else
-	driver=rdma_rxe driver_options=()
-fi
 readonly wildcards=/run/t/wildcards.yaml single=/run/t/single.yaml
 
 # 6.1 waits with a removal for those who have the device open; nobody may keep it waiting.
