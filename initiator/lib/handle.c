@@ -78,18 +78,22 @@ void rdi_handle_close(struct rdi_handle *h)
 }
 
 /*
- * Look for @h->spin_ns, then sleep. The policy is that of a loop's own spinning (util/loop.h),
- * which is not for loops that an application may sleep on.
+ * Look for @h->spin_ns, then sleep, and wait no longer than @ns in all. The policy is that of a
+ * loop's own spinning (util/loop.h), which is not for loops that an application may sleep on.
  */
 static int wait_turn(struct rdi_handle *h, uint64_t ns)
 {
 	uint64_t start = rd_loop_now_raw(h->loop);
+	uint64_t look = h->spin_ns < ns ? h->spin_ns : ns;
 	int rc = 0;
 
-	if (h->misses < RD_LOOP_SPIN_MISSES)
-		do
+	if (h->misses < RD_LOOP_SPIN_MISSES) {
+		do {
 			rc = rd_loop_turn(h->loop, 0);
-		while (rc == 0 && rd_loop_now_raw(h->loop) - start < h->spin_ns);
+		} while (rc == 0 && rd_loop_now_raw(h->loop) - start < look);
+		if (ns != UINT64_MAX)
+			ns -= look;
+	}
 	if (rc == 0)
 		rc = rd_loop_turn(h->loop, ns);
 	if (rd_loop_now_raw(h->loop) - start <= h->spin_ns + RD_LOOP_WAKE_NS)

@@ -69,6 +69,48 @@ static void looks_before_it_sleeps(void)
 	rdi_handle_close(&h);
 }
 
+/* However long it may look, the caller's time is up first. */
+static void no_longer_than_it_may_wait(void)
+{
+	struct rdi_handle h;
+	struct ticking t;
+	uint64_t start;
+
+	open_handle(&h, &t);
+	h.spin_ns = RD_NSEC_PER_SEC;
+	start = t.now;
+	CU_ASSERT_EQUAL(rdi_handle_turn(&h, 10), 0);
+	CU_ASSERT(t.now - start >= 10 * RD_NSEC_PER_MSEC);
+	CU_ASSERT(t.now - start < 20 * RD_NSEC_PER_MSEC);
+	rdi_handle_close(&h);
+}
+
+static uint64_t spin_of(const uint32_t *spin_us)
+{
+	struct rdinit_ctrl_opts opts;
+	struct rdinit_ctrl *ctrl = NULL;
+	uint64_t ns;
+
+	rdinit_ctrl_opts_init(&opts);
+	opts.traddr = "127.0.0.1";
+	opts.provider = "iwarp";
+	if (spin_us)
+		opts.spin_us = *spin_us;
+	CU_ASSERT_EQUAL_FATAL(rdinit_ctrl_create(&opts, &ctrl), 0);
+	ns = ctrl->h.spin_ns;
+	rdinit_ctrl_free(&ctrl);
+	return ns;
+}
+
+static void as_the_options_say(void)
+{
+	const uint32_t none = 0, most = UINT32_MAX;
+
+	CU_ASSERT_EQUAL(spin_of(NULL), 20 * RD_NSEC_PER_USEC);
+	CU_ASSERT_EQUAL(spin_of(&none), 0);
+	CU_ASSERT_EQUAL(spin_of(&most), UINT32_MAX * RD_NSEC_PER_USEC);
+}
+
 static void does_not_where_told_so(void)
 {
 	struct rdi_handle h;
@@ -88,5 +130,7 @@ static void does_not_where_told_so(void)
 const struct t_case t_handle_cases[] = {
 	{"a wait looks before it sleeps, while that pays", looks_before_it_sleeps},
 	{"a wait sleeps at once where that was asked for", does_not_where_told_so},
+	{"a wait that looks ends when its time is up", no_longer_than_it_may_wait},
+	{"how long it looks is an option", as_the_options_say},
 	{NULL},
 };
