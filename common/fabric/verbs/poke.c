@@ -8,23 +8,27 @@
  * The active side sends empty RDMA WRITEs. An empty WRITE would help a passive side nothing, since
  * only a TCP acknowledgement comes back; an empty RDMA READ is answered. That the passive side so
  * speaks first is against MPA, but siw does not mind, and where the wake-up was lost the peer has
- * spoken. It begins much later: the peer may be a siw that is just sending its first message, and
- * siw (6.1: siw_activate_tx()) answers an empty READ that it has to queue behind another message
- * with that message's length, which ends the connection. A host that has anything to say has said
- * it within milliseconds, and one that pokes by itself is done.
+ * spoken. It begins much later, for two reasons. The peer may be a siw that is just sending its
+ * first message, and siw (6.1: siw_activate_tx()) answers an empty READ that it has to queue behind
+ * another message with that message's length, which ends the connection. Or a siw that has not
+ * looked at our reply yet, being busy, or the reply being lost and sent again by TCP, some 200 ms
+ * later at the earliest: siw (6.1: siw_recv_mpa_rr()) takes a reply with anything behind it for a
+ * broken one. A host that has anything to say has said it within milliseconds, and one that pokes
+ * by itself is done.
  *
  * Only on siw: both ends of one are mostly siw, and no adapter is known to need it or to take it.
  */
 #include "internal.h"
 
 struct schedule {
-	uint64_t first_ns; /* until the first poke; each pause is four times as long */
+	uint64_t first_ns; /* until the first poke */
+	uint64_t factor;   /* by which each pause is longer than the one before */
 	uint64_t last_ns;  /* no pause is longer: then it is left alone */
 };
 
-static const struct schedule active = {5 * RD_NSEC_PER_MSEC, 1280 * RD_NSEC_PER_MSEC};
-/* The last one is 8.5 s after the beginning, before a target gives up waiting. */
-static const struct schedule passive = {100 * RD_NSEC_PER_MSEC, 6400 * RD_NSEC_PER_MSEC};
+static const struct schedule active = {5 * RD_NSEC_PER_MSEC, 4, 1280 * RD_NSEC_PER_MSEC};
+/* The last one is 7 s after the beginning, before a target gives up waiting. */
+static const struct schedule passive = {RD_NSEC_PER_SEC, 2, 4 * RD_NSEC_PER_SEC};
 
 static const struct schedule *schedule_of(const struct rd_vb_conn *c)
 {
@@ -40,7 +44,7 @@ static void poke(struct rd_timer *timer)
 	if (c->poke.heard || c->state != RD_VB_OPEN || c->stalled)
 		return;
 	rd_vb_post_poke(c);
-	c->poke.pause_ns *= 4;
+	c->poke.pause_ns *= schedule_of(c)->factor;
 	if (c->poke.pause_ns <= schedule_of(c)->last_ns)
 		/* Cannot fail: the place it has just left is free. */
 		rd_timer_start(c->fab->base.loop, timer, c->poke.pause_ns);

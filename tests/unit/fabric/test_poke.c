@@ -209,6 +209,29 @@ static void lost_message(void)
 	t_pair_close(&p);
 }
 
+/* A host may get our reply late, and with it what we sent behind it, which is not for siw. */
+static void reply_stays_alone(void)
+{
+	uint8_t buf[64], rep[24];
+	struct t_pair p;
+	struct t_raw r;
+	uint64_t start;
+
+	t_pair_open(&p, NULL);
+	if (!rd_vb_dev(p.sv.dev)->siw) {
+		t_pair_close(&p);
+		return;
+	}
+	t_raw_connect(&r, &p);
+	start = t_now();
+	t_raw_hex(&r, "4d504120494420526571204672616d65 10 02 0004 0080 0080");
+	CU_ASSERT(t_raw_recv(&r, rep, sizeof(rep)));
+	CU_ASSERT(t_raw_recv(&r, buf, READ_LEN));
+	CU_ASSERT(t_now() - start >= 900 * RD_NSEC_PER_MSEC);
+	t_raw_close(&r);
+	t_pair_close(&p);
+}
+
 /* A plain socket that the pair's client takes for its target; the MPA request is read. */
 static void serve_raw(struct t_raw *r, struct t_pair *p)
 {
@@ -274,6 +297,7 @@ const struct t_case t_poke_cases[] = {
 	{"an end with a poke on its way", ends_with_poke},
 	{"no READ depth, no poke", no_depth_no_poke},
 	{"a first message that siw overlooked", lost_message},
+	{"nothing follows a reply for a while", reply_stays_alone},
 	{"a target that says nothing", silent_target},
 	{NULL},
 };
