@@ -538,6 +538,20 @@ static inline int rd_fab_post_srq_recv(struct rd_fab_srq *srq, struct ibv_recv_w
 
 /* ---- providers ---- */
 
+/*
+ * Memory that the iwarp provider needs during a call only. A thread with many fabrics has them
+ * share one, so that what they use is in the processor's cache and not there once for each of them.
+ * Fabrics of different threads may share it too. Reference counted: whoever creates it has one
+ * reference, each fabric that was opened with it another.
+ */
+struct rd_fab_iwarp_scratch;
+
+/* Returns 0 or -ENOMEM. Any thread may call all three. */
+int rd_fab_iwarp_scratch_create(struct rd_fab_iwarp_scratch **out);
+/* Returns @scratch, which may be NULL. */
+struct rd_fab_iwarp_scratch *rd_fab_iwarp_scratch_ref(struct rd_fab_iwarp_scratch *scratch);
+void rd_fab_iwarp_scratch_unref(struct rd_fab_iwarp_scratch **scratch);
+
 struct rd_fab_iwarp_opts {
 	bool crc;        /* ask for CRC32C; the peer's wish is honoured either way */
 	uint32_t sndbuf; /* SO_SNDBUF in bytes; 0: the kernel's default (autotuned) */
@@ -549,6 +563,7 @@ struct rd_fab_iwarp_opts {
 	uint64_t poke_ns;            /* active: until a peer that stays silent is poked; 0: 5 ms */
 	bool no_peer_to_peer; /* active: do not offer the peer-to-peer model (A with C and D) */
 	uint8_t mpa_revision; /* active: 2, or 1 for peers that know no other; 0: 2 */
+	struct rd_fab_iwarp_scratch *scratch; /* NULL: the fabric's own */
 };
 
 /* Returns 0, -ENOMEM, or -ENOENT when opts->congestion is unknown here. NULL @opts: defaults. */

@@ -136,6 +136,9 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 		ctrl->log_cfg.spec = strdup(spec);
 	if (o->congestion)
 		ctrl->fab_cfg.congestion = strdup(o->congestion);
+	rc = rd_fab_iwarp_scratch_create(&ctrl->fab_cfg.iwarp.scratch);
+	if (rc)
+		return rc;
 	if (!ctrl->traddr || !ctrl->trsvcid || (spec && *spec && !ctrl->log_cfg.spec) ||
 	    (o->congestion && !ctrl->fab_cfg.congestion))
 		return -ENOMEM;
@@ -216,6 +219,7 @@ static void destroy(struct rdinit_ctrl *ctrl)
 	free(ctrl->trsvcid);
 	free(ctrl->log_cfg.spec);
 	free(ctrl->fab_cfg.congestion);
+	rd_fab_iwarp_scratch_unref(&ctrl->fab_cfg.iwarp.scratch);
 	free(ctrl);
 }
 

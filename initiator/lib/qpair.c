@@ -127,6 +127,7 @@ static void destroy(struct rdinit_qpair *qp)
 	rdi_handle_close(&qp->h);
 	free(qp->log_cfg.spec);
 	free(qp->fab_cfg.congestion);
+	rd_fab_iwarp_scratch_unref(&qp->fab_cfg.iwarp.scratch);
 	free(qp);
 }
 
@@ -156,6 +157,7 @@ static int copy_ctrl(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl)
 	qp->log_cfg.spec = NULL;
 	qp->fab_cfg = ctrl->fab_cfg;
 	qp->fab_cfg.congestion = NULL;
+	rd_fab_iwarp_scratch_ref(qp->fab_cfg.iwarp.scratch);
 	if (ctrl->log_cfg.spec) {
 		qp->log_cfg.spec = strdup(ctrl->log_cfg.spec);
 		if (!qp->log_cfg.spec)

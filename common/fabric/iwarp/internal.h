@@ -4,7 +4,7 @@
  *
  * One device per fabric, one protection domain per device, one thread per fabric: nothing here
  * takes a lock but the mailbox for rejected requests (linger.c), which other threads may put
- * sockets into.
+ * sockets into, and scratch memory that fabrics of several threads share (scratch.c).
  *
  * User callbacks run only from deferred work or from the listener's socket, never from within the
  * receive or transmit path; so those paths need not fear that a connection vanishes under them.
@@ -114,7 +114,7 @@ struct rd_iw_fpdu {
 	uint32_t arena_off; /* header; what else of it is in the arena follows */
 };
 
-/* Scratch for one transmission; shared, since no connection keeps anything in it. */
+/* One transmission in the making; no connection keeps anything in it. */
 struct rd_iw_batch {
 	struct rd_iw_fpdu fpdu[RD_IW_BATCH];
 	struct iovec iov[RD_IW_BATCH_IOV];
@@ -126,12 +126,45 @@ struct rd_iw_batch {
 	size_t bytes;
 };
 
+/* ---- scratch memory: scratch.c ---- */
+
+struct rd_iw_scratch {
+	SLIST_ENTRY(rd_iw_scratch) link;
+	struct rd_iw_batch batch;
+	uint8_t staging[RD_IW_STAGING_SIZE]; /* what is read into it is consumed in the same
+						callback */
+};
+
+struct rd_fab_iwarp_scratch {
+	_Atomic(struct rd_iw_scratch *) hot; /* what was used last; NULL while it is in use */
+	atomic_uint refs;
+	pthread_mutex_t lock;
+	SLIST_HEAD(, rd_iw_scratch) idle; /* what more threads have used at the same time */
+};
+
+struct rd_iw_scratch *rd_iw_scratch_more(struct rd_fab_iwarp_scratch *pool);
+void rd_iw_scratch_keep(struct rd_fab_iwarp_scratch *pool, struct rd_iw_scratch *s);
+
+/* A piece for this callback, or NULL without memory. rd_iw_scratch_put() gives it back. */
+static inline struct rd_iw_scratch *rd_iw_scratch_get(struct rd_fab_iwarp_scratch *pool)
+{
+	struct rd_iw_scratch *s = atomic_exchange_explicit(&pool->hot, NULL, memory_order_acquire);
+
+	return s ? s : rd_iw_scratch_more(pool);
+}
+
+static inline void rd_iw_scratch_put(struct rd_fab_iwarp_scratch *pool, struct rd_iw_scratch *s)
+{
+	s = atomic_exchange_explicit(&pool->hot, s, memory_order_acq_rel);
+	if (s)
+		rd_iw_scratch_keep(pool, s);
+}
+
 struct rd_iw_dev {
 	struct rd_fab_dev base;
 	struct rd_iw_mr_table mrs;
 	uint32_t next_qpn;
-	uint8_t *staging; /* everything read into it is consumed in the same callback */
-	struct rd_iw_batch batch;
+	struct rd_fab_iwarp_scratch *scratch; /* a reference */
 };
 
 struct rd_iw_dev *rd_iw_dev(struct rd_fab_dev *dev);

@@ -26,9 +26,16 @@ static void linger_end(struct rd_iw_linger *l)
 static void linger_io(struct rd_io *io, uint32_t events)
 {
 	struct rd_iw_linger *l = rd_container_of(io, struct rd_iw_linger, io);
-	/* MSG_TRUNC: the kernel discards without copying; the buffer only names a length. */
-	ssize_t n = recv(io->fd, l->fab->dev.staging, RD_IW_STAGING_SIZE, MSG_DONTWAIT | MSG_TRUNC);
+	struct rd_fab_iwarp_scratch *pool = l->fab->dev.scratch;
+	struct rd_iw_scratch *s = rd_iw_scratch_get(pool);
+	ssize_t n = 0;
 
+	if (s) {
+		/* MSG_TRUNC: the kernel discards without copying; the buffer only names a length.
+		 */
+		n = recv(io->fd, s->staging, sizeof(s->staging), MSG_DONTWAIT | MSG_TRUNC);
+		rd_iw_scratch_put(pool, s);
+	}
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		linger_end(l);
 }

@@ -30,7 +30,7 @@ static void iw_close(struct rd_fab *base)
 		rd_iw_mailbox_close(fab->box);
 	rd_iw_linger_fini(fab);
 	rd_iw_mr_table_fini(&fab->dev.mrs);
-	free(fab->dev.staging);
+	rd_fab_iwarp_scratch_unref(&fab->dev.scratch);
 	free(fab->congestion);
 	free(fab);
 }
@@ -120,8 +120,8 @@ int rd_fab_iwarp_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts
 		return -ENOMEM;
 	if (opts)
 		fab->opts = *opts;
-	fab->dev.staging = malloc(RD_IW_STAGING_SIZE);
-	if (!fab->dev.staging)
+	fab->dev.scratch = rd_fab_iwarp_scratch_ref(fab->opts.scratch);
+	if (!fab->dev.scratch && rd_fab_iwarp_scratch_create(&fab->dev.scratch))
 		goto err_free;
 	if (fab->opts.congestion) {
 		fab->congestion = strdup(fab->opts.congestion);
@@ -143,7 +143,7 @@ int rd_fab_iwarp_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts
 
 err_free:
 	free(fab->congestion);
-	free(fab->dev.staging);
+	rd_fab_iwarp_scratch_unref(&fab->dev.scratch);
 	free(fab);
 	return rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reception: a byte-stream state machine; where TCP cut the stream does not matter. One readv(2)
- * takes the rest of the payload in progress straight to its destination and what follows into the
- * device's staging buffer, which is always used up before the callback returns.
+ * takes the rest of the payload in progress straight to its destination and what follows into a
+ * staging buffer, which is always used up before the callback returns.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -302,7 +302,7 @@ static size_t staging_room(const struct rd_iw_conn *c)
 enum rx { RX_ENDED, RX_NOTHING, RX_ALL, RX_MORE };
 
 /* One readv; RX_MORE: there may be more. */
-static enum rx rx_once(struct rd_iw_conn *c)
+static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 {
 	struct iovec iov[RD_IW_MAX_SGE + 1];
 	struct rd_iw_rx *rx = &c->rx;
@@ -318,7 +318,7 @@ static enum rx rx_once(struct rd_iw_conn *c)
 	}
 	if (direct >= RX_LARGE || (rx->h.plen >= RX_LARGE && !rx->h.last))
 		tail = RX_SHORT;
-	iov[n].iov_base = c->dev->staging;
+	iov[n].iov_base = staging;
 	iov[n++].iov_len = tail;
 	rc = readv(c->io.fd, iov, n);
 	c->fab->stats.readv_calls++;
@@ -339,18 +339,27 @@ static enum rx rx_once(struct rd_iw_conn *c)
 		payload_placed(c, iov, part);
 		got -= part;
 	}
-	if (consume(c, c->dev->staging, got))
+	if (consume(c, staging, got))
 		return RX_ENDED;
 	return (size_t)rc == direct + tail ? RX_MORE : RX_ALL;
 }
 
 bool rd_iw_rx_run(struct rd_iw_conn *c)
 {
-	enum rx rx = rx_once(c);
-	bool any = rx != RX_NOTHING;
+	struct rd_fab_iwarp_scratch *pool = c->dev->scratch;
+	struct rd_iw_scratch *s = rd_iw_scratch_get(pool);
+	enum rx rx;
+	bool any;
 
+	if (!s) {
+		rd_iw_conn_end(c, -ENOMEM, "out of memory");
+		return true;
+	}
+	rx = rx_once(c, s->staging);
+	any = rx != RX_NOTHING;
 	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS; i++)
-		rx = rx_once(c);
+		rx = rx_once(c, s->staging);
+	rd_iw_scratch_put(pool, s);
 	return any;
 }
 

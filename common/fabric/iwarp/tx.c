@@ -575,10 +575,8 @@ static void wait_writable(struct rd_iw_conn *c)
 	rd_iw_conn_watch(c);
 }
 
-void rd_iw_tx_run(struct rd_iw_conn *c)
+static void run(struct rd_iw_conn *c, struct rd_iw_batch *b)
 {
-	struct rd_iw_batch *b = &c->dev->batch;
-
 	/* With CRC a round is one FPDU. */
 	int rounds = c->crc ? TX_CRC_ROUNDS : TX_ROUNDS;
 
@@ -615,6 +613,19 @@ void rd_iw_tx_run(struct rd_iw_conn *c)
 			return;
 	}
 	wait_writable(c);
+}
+
+void rd_iw_tx_run(struct rd_iw_conn *c)
+{
+	struct rd_fab_iwarp_scratch *pool = c->dev->scratch;
+	struct rd_iw_scratch *s = rd_iw_scratch_get(pool);
+
+	if (!s) {
+		rd_iw_conn_end(c, -ENOMEM, "out of memory");
+		return;
+	}
+	run(c, &s->batch);
+	rd_iw_scratch_put(pool, s);
 }
 
 void rd_iw_tx_kick(struct rd_iw_conn *c)

@@ -82,12 +82,13 @@ static void *worker_main(void *arg)
 	return (void *)(intptr_t)rd_loop_run(w->loop);
 }
 
-static void worker_open(struct worker *w)
+static void worker_open(struct worker *w, struct rd_fab_iwarp_scratch *scratch)
 {
+	struct rd_fab_iwarp_opts opts = {.scratch = scratch};
 	struct rd_loop_opts lo = {0};
 
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&lo, &w->loop), 0);
-	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(w->loop, NULL, &w->fab), 0);
+	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(w->loop, &opts, &w->fab), 0);
 	CU_ASSERT_EQUAL_FATAL(
 		rd_fab_cq_create(&rd_iw_fab(w->fab)->dev.base, 0, worker_cq, w, &w->cq), 0);
 	rd_fab_cq_arm(w->cq);
@@ -131,9 +132,9 @@ static void serve_one(struct t_pair *p, struct worker *w, struct rd_fab_mr *mr, 
 	T_UNTIL(p, atomic_load(&w->served) == i + 1); /* it has one at a time */
 }
 
-static void two_threads(void)
+static void two_threads(struct rd_fab_iwarp_scratch *scratch)
 {
-	struct t_opts o = {.manual = true};
+	struct t_opts o = {.manual = true, .client.scratch = scratch, .server.scratch = scratch};
 	struct worker w = {.loop = NULL};
 	struct rd_fab_mr *mr;
 	void *rc = NULL;
@@ -141,7 +142,7 @@ static void two_threads(void)
 	pthread_t t;
 
 	t_pair_open(&p, &o);
-	worker_open(&w);
+	worker_open(&w, scratch);
 	mr = t_reg(&p.cl, mem, 128, IBV_ACCESS_LOCAL_WRITE);
 	CU_ASSERT_EQUAL_FATAL(pthread_create(&t, NULL, worker_main, &w), 0);
 	for (int i = 0; i < 12; i++)
@@ -156,7 +157,48 @@ static void two_threads(void)
 	t_pair_close(&p);
 }
 
+static void each_its_scratch(void)
+{
+	two_threads(NULL);
+}
+
+static void shared_scratch(void)
+{
+	struct rd_fab_iwarp_scratch *scratch = NULL;
+
+	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_scratch_create(&scratch), 0);
+	two_threads(scratch);
+	CU_ASSERT_EQUAL(scratch->refs, 1);
+	rd_fab_iwarp_scratch_unref(&scratch);
+	CU_ASSERT_PTR_NULL(scratch);
+	rd_fab_iwarp_scratch_unref(&scratch);
+}
+
+/* Two at a time are two pieces; one at a time is the one that was used last. */
+static void scratch_is_used_again(void)
+{
+	struct rd_fab_iwarp_scratch *pool;
+	struct rd_iw_scratch *a, *b, *c;
+
+	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_scratch_create(&pool), 0);
+	a = rd_iw_scratch_get(pool);
+	b = rd_iw_scratch_get(pool);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(a);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(b);
+	CU_ASSERT_PTR_NOT_EQUAL(a, b);
+	rd_iw_scratch_put(pool, a);
+	rd_iw_scratch_put(pool, b);
+	c = rd_iw_scratch_get(pool);
+	CU_ASSERT_PTR_EQUAL(c, b);
+	CU_ASSERT_PTR_EQUAL(rd_iw_scratch_get(pool), a);
+	rd_iw_scratch_put(pool, a);
+	rd_iw_scratch_put(pool, c);
+	rd_fab_iwarp_scratch_unref(&pool);
+}
+
 const struct t_case t_threads_cases[] = {
-	{"requests adopted and refused by another thread", two_threads},
+	{"requests adopted and refused by another thread", each_its_scratch},
+	{"threads share scratch memory", shared_scratch},
+	{"scratch memory is used again", scratch_is_used_again},
 	{NULL},
 };
