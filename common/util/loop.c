@@ -73,6 +73,7 @@ struct rd_loop {
 	size_t heap_size;
 
 	struct defer_list defers[RD_DEFER_PHASES];
+	unsigned int defers_left; /* that this turn runs, whatever comes */
 	struct poller_list pollers;
 	struct rd_poller *poller_next; /* of the walk in progress */
 
@@ -216,6 +217,114 @@ static int run_msgs(struct rd_loop *loop)
 	return count;
 }
 
+/* ---- deferred work ---- */
+
+void rd_defer(struct rd_loop *loop, struct rd_defer *defer, enum rd_defer_phase phase)
+{
+	if (defer->queued)
+		return;
+	defer->queued = true;
+	defer->phase = (uint8_t)phase;
+	TAILQ_INSERT_TAIL(&loop->defers[phase], defer, link);
+	/* Whoever sleeps on rd_loop_fd() has to learn of it. */
+	if (loop->pollable && !loop->in_turn)
+		kick(loop);
+}
+
+void rd_defer_cancel(struct rd_loop *loop, struct rd_defer *defer)
+{
+	if (!defer->queued)
+		return;
+	defer->queued = false;
+	TAILQ_REMOVE(&loop->defers[defer->phase], defer, link);
+}
+
+static struct rd_defer *next_defer(const struct rd_loop *loop, enum rd_defer_phase last)
+{
+	struct rd_defer *defer = NULL;
+
+	for (int phase = RD_DEFER_WORK; !defer && phase <= (int)last; phase++)
+		defer = TAILQ_FIRST(&loop->defers[phase]);
+	return defer;
+}
+
+/* What is deferred to phases up to @last, until none is left or the turn has had its share. */
+static int run_defers_to(struct rd_loop *loop, enum rd_defer_phase last)
+{
+	struct rd_defer *defer;
+	int count = 0;
+
+	while (loop->defers_left && (defer = next_defer(loop, last))) {
+		rd_defer_cancel(loop, defer);
+		defer->fn(defer);
+		loop->defers_left--;
+		count++;
+	}
+	return count;
+}
+
+/*
+ * After the callback of a descriptor, the @nth of this turn: what it began goes on while it is in
+ * the cache, and what it used up is there again for the next one.
+ */
+static int finish_callback(struct rd_loop *loop, int nth)
+{
+	if (!next_defer(loop, RD_DEFER_SEND))
+		return 0;
+	if (nth > 1)
+		loop->now = rd_loop_now_raw(loop);
+	return run_defers_to(loop, RD_DEFER_SEND);
+}
+
+static bool defers_of_turn(const struct rd_loop *loop)
+{
+	return next_defer(loop, RD_DEFER_FLUSH) != NULL;
+}
+
+static bool defers_queued(const struct rd_loop *loop)
+{
+	return defers_of_turn(loop) || !TAILQ_EMPTY(&loop->defers[RD_DEFER_NEXT]);
+}
+
+/* What was left for this turn is work like any other. */
+static void take_over_defers(struct rd_loop *loop)
+{
+	struct rd_defer *defer;
+
+	while ((defer = TAILQ_FIRST(&loop->defers[RD_DEFER_NEXT]))) {
+		rd_defer_cancel(loop, defer);
+		rd_defer(loop, defer, RD_DEFER_WORK);
+	}
+}
+
+/* As many of @phase as there are now. */
+static int run_batched(struct rd_loop *loop, enum rd_defer_phase phase)
+{
+	struct rd_defer *defer;
+	int count = 0, waiting = 0;
+
+	TAILQ_FOREACH (defer, &loop->defers[phase], link)
+		waiting++;
+	/* Not until the last one of now has run: another one's callback may have cancelled it. */
+	while (waiting-- && (defer = TAILQ_FIRST(&loop->defers[phase]))) {
+		rd_defer_cancel(loop, defer);
+		defer->fn(defer);
+		count++;
+	}
+	return count;
+}
+
+static int run_defers(struct rd_loop *loop)
+{
+	int count = run_defers_to(loop, RD_DEFER_FLUSH);
+
+	if (loop->defers_left)
+		return count;
+	/* Work that makes work without end must not hold back what is batched already. */
+	count += run_batched(loop, RD_DEFER_SEND);
+	return count + run_batched(loop, RD_DEFER_FLUSH);
+}
+
 /* ---- file descriptors ---- */
 
 static void set_idle(struct rd_loop *loop, struct rd_io *io)
@@ -248,7 +357,7 @@ static void set_busy(struct rd_loop *loop, struct rd_io *io)
 static int run_busy(struct rd_loop *loop)
 {
 	struct rd_io *io;
-	int count = 0;
+	int count = 0, defers = 0;
 
 	for (io = TAILQ_FIRST(&loop->busy); io; io = loop->busy_next) {
 		loop->busy_next = TAILQ_NEXT(io, link);
@@ -256,11 +365,11 @@ static int run_busy(struct rd_loop *loop)
 			set_idle(loop, io);
 		} else if (io->try_read(io)) {
 			io->tries = 0;
-			count++;
+			defers += finish_callback(loop, ++count);
 		}
 	}
 	loop->busy_next = NULL;
-	return count;
+	return count + defers;
 }
 
 int rd_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
@@ -320,7 +429,7 @@ static void drain_counter(int fd)
 
 static int run_ios(struct rd_loop *loop)
 {
-	int count = 0;
+	int count = 0, defers = 0;
 
 	while (loop->events_next < loop->events_count) {
 		const struct epoll_event *ev = &loop->events[loop->events_next++];
@@ -342,10 +451,10 @@ static int run_ios(struct rd_loop *loop)
 		if (io->try_read && io->events == EPOLLIN)
 			set_busy(loop, io);
 		io->fn(io, events);
-		count++;
+		defers += finish_callback(loop, ++count);
 	}
 	loop->events_next = loop->events_count = 0;
-	return count;
+	return count + defers;
 }
 
 /* ---- timers ---- */
@@ -484,77 +593,6 @@ static int run_timers(struct rd_loop *loop)
 
 		rd_timer_stop(loop, timer);
 		timer->fn(timer);
-		count++;
-	}
-	return count;
-}
-
-/* ---- deferred work ---- */
-
-void rd_defer(struct rd_loop *loop, struct rd_defer *defer, enum rd_defer_phase phase)
-{
-	if (defer->queued)
-		return;
-	defer->queued = true;
-	defer->phase = (uint8_t)phase;
-	TAILQ_INSERT_TAIL(&loop->defers[phase], defer, link);
-	/* Whoever sleeps on rd_loop_fd() has to learn of it. */
-	if (loop->pollable && !loop->in_turn)
-		kick(loop);
-}
-
-void rd_defer_cancel(struct rd_loop *loop, struct rd_defer *defer)
-{
-	if (!defer->queued)
-		return;
-	defer->queued = false;
-	TAILQ_REMOVE(&loop->defers[defer->phase], defer, link);
-}
-
-static bool defers_of_turn(const struct rd_loop *loop)
-{
-	return !TAILQ_EMPTY(&loop->defers[RD_DEFER_WORK]) ||
-	       !TAILQ_EMPTY(&loop->defers[RD_DEFER_FLUSH]);
-}
-
-static bool defers_queued(const struct rd_loop *loop)
-{
-	return defers_of_turn(loop) || !TAILQ_EMPTY(&loop->defers[RD_DEFER_NEXT]);
-}
-
-/* What was left for this turn is work like any other. */
-static void take_over_defers(struct rd_loop *loop)
-{
-	struct rd_defer *defer;
-
-	while ((defer = TAILQ_FIRST(&loop->defers[RD_DEFER_NEXT]))) {
-		rd_defer_cancel(loop, defer);
-		rd_defer(loop, defer, RD_DEFER_WORK);
-	}
-}
-
-static int run_defers(struct rd_loop *loop)
-{
-	struct rd_defer *defer;
-	int count = 0, waiting = 0;
-
-	while (defers_of_turn(loop) && count < DEFER_BUDGET) {
-		defer = TAILQ_FIRST(&loop->defers[RD_DEFER_WORK]);
-		if (!defer)
-			defer = TAILQ_FIRST(&loop->defers[RD_DEFER_FLUSH]);
-		rd_defer_cancel(loop, defer);
-		defer->fn(defer);
-		count++;
-	}
-	if (count < DEFER_BUDGET)
-		return count;
-	/* Work that makes work without end must not hold back what is batched already. */
-	TAILQ_FOREACH (defer, &loop->defers[RD_DEFER_FLUSH], link)
-		waiting++;
-	/* Not until the last one of now has run: another one's callback may have cancelled it. */
-	while (waiting-- && (defer = TAILQ_FIRST(&loop->defers[RD_DEFER_FLUSH]))) {
-		rd_defer_cancel(loop, defer);
-		defer->fn(defer);
 		count++;
 	}
 	return count;
@@ -762,6 +800,7 @@ int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns)
 	if (rc < 0)
 		goto out;
 	start = loop->now;
+	loop->defers_left = DEFER_BUDGET;
 	take_over_defers(loop);
 	count = run_msgs(loop);
 	count += loop->skipped ? run_busy(loop) : run_ios(loop);

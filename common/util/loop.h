@@ -11,8 +11,9 @@
  * rd_loop_post(), rd_loop_stop() and rd_loop_wake(), which any thread may call.
  *
  * One turn: messages, file descriptors, timers, pollers, then WORK defers until none is left, then
- * FLUSH defers; and again while those made new work. Callbacks may add and remove any node,
- * including their own.
+ * SEND defers, then FLUSH defers; and again while those made new work. WORK and SEND defers run
+ * after each file descriptor's callback as well. Callbacks may add and remove any node, including
+ * their own.
  */
 #ifndef RD_UTIL_LOOP_H
 #define RD_UTIL_LOOP_H
@@ -135,7 +136,8 @@ static inline bool rd_timer_armed(const struct rd_timer *timer)
 
 enum rd_defer_phase {
 	RD_DEFER_WORK,  /* completions to look at, requests to move on */
-	RD_DEFER_FLUSH, /* submit what the turn has batched: sendmsg, io_uring_enter */
+	RD_DEFER_SEND,  /* send what one connection has batched: sendmsg */
+	RD_DEFER_FLUSH, /* submit what the whole turn has batched: io_uring_enter */
 	RD_DEFER_NEXT,  /* work that lets others have their turn: see rd_defer() */
 	RD_DEFER_PHASES,
 };

@@ -631,7 +631,7 @@ void rd_iw_tx_run(struct rd_iw_conn *c)
 void rd_iw_tx_kick(struct rd_iw_conn *c)
 {
 	if (c->state == RD_IW_OPEN && !c->tx.blocked)
-		rd_defer(c->fab->base.loop, &c->flush, RD_DEFER_FLUSH);
+		rd_defer(c->fab->base.loop, &c->flush, RD_DEFER_SEND);
 }
 
 void rd_iw_tx_release(struct rd_iw_conn *c)

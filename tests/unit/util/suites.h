@@ -6,6 +6,7 @@
 #include "t_main.h"
 
 extern const struct t_case t_buddy_cases[];
+extern const struct t_case t_defer_cases[];
 extern const struct t_case t_hist_cases[];
 extern const struct t_case t_iomem_cases[];
 extern const struct t_case t_log_cases[];
