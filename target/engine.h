@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A reactor's kernel I/O contexts: one io_uring and, where asked for, one libaio context, shared by
- * all channels of the reactor. SQEs gathered during a turn of the loop are submitted once, at its
- * end.
+ * all channels of the reactor. What a turn of the loop gathers is submitted in small batches, the
+ * last one at its end.
  */
 #ifndef RDT_ENGINE_H
 #define RDT_ENGINE_H

@@ -18,6 +18,7 @@
 
 #define FILE_SLOTS     256
 #define REAP_BATCH     64
+#define SUBMIT_BATCH   4u /* more do not wait for the end of the turn: see uring_start() */
 #define RING_DEPTH_MIN 8u
 /* The kernel registers at most this much in one buffer. */
 #define FIXED_SHIFT   30
@@ -150,6 +151,13 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	if (chan->slot >= 0)
 		sqe->flags |= IOSQE_FIXED_FILE;
 	io_uring_sqe_set_data(sqe, bio);
+	/*
+	 * The disk begins with the first ones while the turn makes more. All of a turn's at once
+	 * cost a virtio disk at depth 32 a tenth of its reads and a fifth of its writes; without a
+	 * disk to wait for, a file in memory, batches of 4 are no slower than that (both measured).
+	 */
+	if (io_uring_sq_ready(&u->ring) >= SUBMIT_BATCH && !rd_timer_armed(&u->retry))
+		flush_now(u);
 	return true;
 }
 
