@@ -267,22 +267,21 @@ static void unprepare(struct rdi_queue *q, struct rdi_req *req)
 /* The command is in flight from here on. */
 static void started(struct rdi_queue *q, struct rdi_req *req, uint64_t timeout)
 {
-	if (!timeout)
-		timeout = q->cfg.cmd_timeout_ns;
 	q->posted++;
 	req->send_posted = true;
 	req->busy = true;
+	req->undated = !timeout;
 	req->deadline = UINT64_MAX;
 	TAILQ_REMOVE(&q->free, req, link);
 	TAILQ_INSERT_TAIL(&q->busy, req, link);
 	q->inflight++;
 	if (!req->internal)
 		q->user_inflight++;
-	if (timeout != UINT64_MAX) {
-		/* The cached time may be as old as the application's last call. */
+	/* The cached time may be as old as the application's last call. */
+	if (timeout && timeout != UINT64_MAX)
 		req->deadline = rd_loop_now_raw(q->loop) + timeout;
+	if (timeout != UINT64_MAX)
 		start_watchdog(q);
-	}
 	rd_trace(q->log, RD_LOG_INIT, "%s queue: cid %u %s, %u bytes", q->cfg.label,
 		 le16toh(req->sqe->cid), opcode_text(q, req->sqe), req->len);
 }
@@ -358,9 +357,19 @@ uint16_t rdi_queue_last_cid(const struct rdi_queue *q)
 /* ---- timeouts ---- */
 
 /*
- * One timer for the whole queue instead of one for each request: submitting must not touch a heap.
- * It runs while something is in flight, and late by one period at most.
+ * One timer for the whole queue instead of one for each request: submitting must neither touch a
+ * heap nor, with the queue's own time limit, ask for the time. It runs while something is in
+ * flight. That limit so begins at the first look at a request, and what is over is seen at the next
+ * one: late by two periods at most.
  */
+static bool too_late(const struct rdi_queue *q, struct rdi_req *req, uint64_t now)
+{
+	if (req->undated)
+		req->deadline = now + q->cfg.cmd_timeout_ns;
+	req->undated = false;
+	return req->deadline <= now;
+}
+
 void rdi_req_watchdog(struct rd_timer *timer)
 {
 	struct rdi_queue *q = rd_container_of(timer, struct rdi_queue, watchdog);
@@ -382,7 +391,7 @@ void rdi_req_watchdog(struct rd_timer *timer)
 	if (away > 2 * period)
 		return;
 	TAILQ_FOREACH (req, &q->busy, link) {
-		if (req->deadline <= now) {
+		if (too_late(q, req, now)) {
 			rdi_queue_fail(q, -ETIMEDOUT,
 				       "%s: no answer to %s in time (is the target still alive?)",
 				       q->remote, opcode_text(q, req->sqe));
