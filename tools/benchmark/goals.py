@@ -60,16 +60,24 @@ def _ratios(results):
         yield _ratio(results, 'file: rdtarget / local fio', 'file', 'local', point, FILE_TO_LOCAL)
 
 
-def _many(results, sweep):
-    points = [p for p in results.points() if sweep.has(p)]
-    measured = [(results.iops('null', p), p) for p in points if results.iops('null', p)]
+def _most_to_best(results, row, sweep):
+    """The ratio of a row's IOPS at 1000 connections and at the best number of them, and that number; or (None, None)."""
+    measured = [(results.iops(row, p), p) for p in results.points() if sweep.has(p) and results.iops(row, p)]
     last = next((p for _, p in measured if p.connections >= 1000), None)
-    what = f'IOPS at {last.connections if last else 1000} connections / at the best number of them, {sweep.text}'
     if not last:
-        return Goal(what, None, MANY_TO_BEST)
+        return None, None
     best = max(measured, key=lambda pair: pair[0])[1]
-    found = results.ratio('null', 'null', last, best)
-    return Goal(f'{what} ({best.connections})', found[0], MANY_TO_BEST, spread=f'{found[1]:.2f} to {found[2]:.2f}')
+    return results.ratio(row, row, last, best), best.connections
+
+
+def _many(results, sweep):
+    what = f'IOPS at 1000 connections / at the best number of them, {sweep.text}'
+    found, best = _most_to_best(results, 'null', sweep)
+    if not found:
+        return Goal(what, None, MANY_TO_BEST)
+    bare, bare_best = _most_to_best(results, 'floor', sweep)
+    beside = f'; bare TCP: {bare[0]:.2f} ({bare_best})' if bare else ''
+    return Goal(f'{what} ({best}{beside})', found[0], MANY_TO_BEST, spread=f'{found[1]:.2f} to {found[2]:.2f}')
 
 
 def _idle(results):
