@@ -345,6 +345,7 @@ void rd_vb_disconnect(struct rd_fab_conn *conn)
 	rd_vb_poke_stop(c);
 	if (c->state == RD_VB_OPEN && !c->stalled && rd_vb_sends_out(c) &&
 	    rd_timer_start(c->fab->base.loop, &c->timer, LAST_NS) == 0) {
+		rd_vb_batch_give(c);
 		c->stalled = true;
 		c->sq_end = c->sq.tail;
 		rd_vb_set_state(c, RD_VB_CLOSING);

@@ -480,9 +480,33 @@ struct rd_vb_stats {
 	uint32_t cqs;
 	uint32_t srqs;
 	uint32_t devs;
-	uint64_t arms;  /* a counter: notifications asked for */
-	uint64_t pokes; /* a counter */
+	uint64_t arms;    /* a counter: notifications asked for */
+	uint64_t pokes;   /* a counter */
+	uint64_t batches; /* a counter: times that a batch was given to a device */
 };
+
+/* ---- work requests on their way to the device: batch.c ---- */
+
+#define RD_VB_BATCH        64
+#define RD_VB_BATCH_SGES   4  /* of one; those with more go by themselves */
+#define RD_VB_BATCH_INLINE 64 /* bytes of one; likewise */
+
+struct rd_vb_batch {
+	struct rd_vb_conn *conn; /* whose they are, or NULL */
+	uint32_t n;
+	struct rd_defer flush;
+	struct ibv_send_wr wrs[RD_VB_BATCH];
+	struct ibv_sge sges[RD_VB_BATCH][RD_VB_BATCH_SGES];
+	uint8_t data[RD_VB_BATCH][RD_VB_BATCH_INLINE];
+};
+
+void rd_vb_batch_init(struct rd_vb_batch *b);
+/* @wr is written down in c->sq and given to the device at the end of this turn at the latest. */
+void rd_vb_batch_add(struct rd_vb_conn *c, struct ibv_send_wr *wr, uint32_t total);
+void rd_vb_batch_give(struct rd_vb_conn *c); /* what there is of @c's, now */
+void rd_vb_batch_drop(struct rd_vb_conn *c); /* never: the queue pair is over */
+/* Give @n requests to the device; they are chained here. What it refuses ends the connection. */
+void rd_vb_give(struct rd_vb_conn *c, struct ibv_send_wr *chain, uint32_t n);
 
 struct rd_vb_fab {
 	struct rd_fab base;
@@ -494,6 +518,7 @@ struct rd_vb_fab {
 	LIST_HEAD(, rd_vb_dev) devs;
 	LIST_HEAD(, rd_vb_conn) conns;
 	struct rd_vb_stats stats;
+	struct rd_vb_batch batch;
 };
 
 struct rd_vb_fab *rd_vb_fab(struct rd_fab *fab);

@@ -33,6 +33,7 @@ static void vb_close(struct rd_fab *base)
 		rd_err(base->log, RD_LOG_FABRIC,
 		       "verbs closed with %u connections, %u listeners, %u memory regions in use",
 		       fab->stats.conns, fab->stats.listeners, fab->stats.mrs);
+	rd_defer_cancel(base->loop, &fab->batch.flush);
 	while ((dev = LIST_FIRST(&fab->devs)))
 		rd_vb_dev_free(dev);
 	rd_vb_hotplug_stop(fab);
@@ -84,6 +85,7 @@ int rd_fab_verbs_open(struct rd_loop *loop, const struct rd_fab_verbs_opts *opts
 	LIST_INIT(&fab->devs);
 	LIST_INIT(&fab->conns);
 	LIST_INIT(&fab->anchors);
+	rd_vb_batch_init(&fab->batch);
 	rc = rd_vb_chan_create(&fab->chan);
 	if (rc) {
 		rd_err(fab->base.log, RD_LOG_FABRIC,

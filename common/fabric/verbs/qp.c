@@ -5,8 +5,6 @@
 
 #include "internal.h"
 
-#define CHAIN 16 /* work requests handed to the device at once */
-
 /* ---- what was posted ---- */
 
 static int wq_init(struct rd_vb_wq *wq, uint32_t depth)
@@ -434,6 +432,7 @@ void rd_vb_qp_down(struct rd_vb_conn *c)
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	int rc;
 
+	rd_vb_batch_drop(c);
 	if (!c->qp)
 		return;
 	/* Stop it, take what is done (some devices clear a CQ of a queue pair they destroy),
@@ -539,46 +538,6 @@ static void note_send(struct rd_vb_conn *c, const struct ibv_send_wr *wr, uint32
 	c->sq.tail++;
 }
 
-/*
- * The device refused @bad of a chain whose requests are well-formed and for which there is room.
- * Returns the request to go on with, when only its kind was at fault.
- */
-static struct ibv_send_wr *refused(struct rd_vb_conn *c, struct ibv_send_wr *bad, int rc)
-{
-	struct rd_vb_dev *dev = c->dev;
-
-	if (bad && bad->opcode == IBV_WR_SEND_WITH_INV && !dev->inv_worked &&
-	    (rc == -EINVAL || rc == -EOPNOTSUPP || rc == -ENOSYS)) {
-		dev->inv_broken = true;
-		rd_warn(rd_vb_log(dev->fab), RD_LOG_FABRIC,
-			"%s refuses SEND with Invalidate (%s): plain SENDs from now on", dev->name,
-			strerror(-rc));
-		for (struct ibv_send_wr *wr = bad; wr; wr = wr->next)
-			if (wr->opcode == IBV_WR_SEND_WITH_INV)
-				wr->opcode = IBV_WR_SEND;
-		return bad;
-	}
-	rd_debug(rd_vb_log(dev->fab), RD_LOG_FABRIC, "qp %u: posting refused: %s", c->base.qp_num,
-		 strerror(-rc));
-	/* The queue pair failed. What it did not take is flushed with the rest. */
-	rd_vb_conn_wc_failed(c, IBV_WC_WR_FLUSH_ERR);
-	return NULL;
-}
-
-static void give_sends(struct rd_vb_conn *c, struct ibv_send_wr *chain, uint32_t n)
-{
-	struct ibv_send_wr *wr = chain;
-
-	for (uint32_t i = 0; i + 1 < n; i++)
-		chain[i].next = &chain[i + 1];
-	while (wr) {
-		struct ibv_send_wr *bad = NULL;
-		int rc = rd_vb_err(ibv_post_send(c->qp, wr, &bad));
-
-		wr = rc ? refused(c, bad, rc) : NULL;
-	}
-}
-
 void rd_vb_post_poke(struct rd_vb_conn *c)
 {
 	/* One entry, of length 0: siw takes a READ's length from its first, set or not. */
@@ -593,39 +552,37 @@ void rd_vb_post_poke(struct rd_vb_conn *c)
 
 	if (c->poke.out)
 		return;
+	rd_vb_batch_give(c); /* it is behind what was posted before */
 	note_send(c, &wr, 0, &out);
 	w->poke = true;
 	c->poke.out = true;
 	c->fab->stats.pokes++;
 	rd_debug(rd_vb_log(c->fab), RD_LOG_FABRIC, "qp %u: no message yet: an empty %s",
 		 c->base.qp_num, wr.opcode == IBV_WR_RDMA_READ ? "READ" : "WRITE");
-	give_sends(c, &out, 1);
+	rd_vb_give(c, &out, 1);
 }
 
-/* Returns 0 or -errno; *@wr is then the first not taken. */
-static int post_sends(struct rd_vb_conn *c, struct ibv_send_wr **wr)
+static int post_one(struct rd_vb_conn *c, const struct ibv_send_wr *wr)
 {
-	struct ibv_send_wr chain[CHAIN];
-	uint32_t n = 0, total;
-	int rc = 0;
+	struct ibv_send_wr out;
+	uint32_t total;
+	int rc = check_send(c, wr, &total);
 
-	for (; *wr && n < CHAIN; *wr = (*wr)->next) {
-		rc = check_send(c, *wr, &total);
-		if (rc == 0 && c->state != RD_VB_CLOSED && sq_full(c))
-			rc = -ENOMEM;
-		if (rc)
-			break;
-		if (c->state == RD_VB_CLOSED)
-			push(c, c->scq,
-			     &(struct rd_vb_wr){.wr_id = (*wr)->wr_id,
-						.opcode = (uint8_t)wc_opcode((*wr)->opcode)},
-			     IBV_WC_WR_FLUSH_ERR, true);
-		else
-			note_send(c, *wr, total, &chain[n++]);
+	if (rc)
+		return rc;
+	if (c->state == RD_VB_CLOSED) {
+		push(c, c->scq,
+		     &(struct rd_vb_wr){.wr_id = wr->wr_id,
+					.opcode = (uint8_t)wc_opcode(wr->opcode)},
+		     IBV_WC_WR_FLUSH_ERR, true);
+		return 0;
 	}
-	if (n && !c->stalled)
-		give_sends(c, chain, n);
-	return rc;
+	if (sq_full(c))
+		return -ENOMEM;
+	note_send(c, wr, total, &out);
+	if (!c->stalled)
+		rd_vb_batch_add(c, &out, total);
+	return 0;
 }
 
 int rd_vb_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -635,8 +592,11 @@ int rd_vb_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv
 
 	if (!c->has_qp || c->state < RD_VB_OPEN)
 		rc = -ENOTCONN;
-	while (wr && rc == 0)
-		rc = post_sends(c, &wr);
+	while (wr && rc == 0) {
+		rc = post_one(c, wr);
+		if (rc == 0)
+			wr = wr->next;
+	}
 	if (rc && bad)
 		*bad = wr;
 	return rc;

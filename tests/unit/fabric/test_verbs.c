@@ -605,6 +605,51 @@ static void gather_and_inline(void)
 	t_pair_close(&p);
 }
 
+/* What a turn posts goes together, and of the caller's lists nothing is needed after the call. */
+static void one_batch_for_a_turn(void)
+{
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+	uint64_t before;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, 4096, IBV_ACCESS_LOCAL_WRITE);
+	mb = t_reg(&p.sv, mem + 4096, 4096, IBV_ACCESS_LOCAL_WRITE);
+	for (unsigned int i = 0; i < 20; i++)
+		t_recv(&p.sv, i, mb, (size_t)16 * i, 16);
+	before = rd_vb_fab(p.cl.fab)->stats.batches;
+	for (unsigned int i = 0; i < 20; i++) {
+		uint8_t word[8] = {(uint8_t)i, 1, 2, 3, 4, 5, 6, 7};
+		struct ibv_sge sge = {(uintptr_t)word, sizeof(word), 0};
+		struct ibv_send_wr *bad, wr = {.wr_id = i,
+					       .sg_list = &sge,
+					       .num_sge = 1,
+					       .opcode = IBV_WR_SEND,
+					       .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE};
+
+		if (i % 2 || rd_vb_conn(p.cl.conn)->max_inline < sizeof(word)) {
+			memcpy(mem + (size_t)16 * i, word, sizeof(word));
+			sge = (struct ibv_sge){(uintptr_t)mem + (size_t)16 * i, sizeof(word),
+					       ma->lkey};
+			wr.send_flags = IBV_SEND_SIGNALED;
+		}
+		CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
+		memset(word, 0xee, sizeof(word));
+		sge = (struct ibv_sge){0};
+	}
+	CU_ASSERT_EQUAL(rd_vb_fab(p.cl.fab)->stats.batches, before);
+	T_UNTIL(&p, p.cl.nwc == 20 && p.sv.nwc == 20);
+	CU_ASSERT_EQUAL(rd_vb_fab(p.cl.fab)->stats.batches, before + 1);
+	for (unsigned int i = 0; i < 20; i++) {
+		CU_ASSERT(p.cl.wc[i].wr_id == i && p.cl.wc[i].status == IBV_WC_SUCCESS);
+		CU_ASSERT(p.sv.wc[i].wr_id == i && p.sv.wc[i].byte_len == 8);
+		CU_ASSERT(mem[4096 + 16 * i] == i && mem[4096 + 16 * i + 7] == 7);
+	}
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
 static void shared_receive_queue(void)
 {
 	struct t_opts o = {.srq = true};
@@ -751,6 +796,7 @@ const struct t_case t_verbs_cases[] = {
 	{"completions of a destroyed connection vanish", purged},
 	{"READs beyond the depth wait, sends beyond the queue are refused", read_depth},
 	{"several scatter/gather entries, and inline", gather_and_inline},
+	{"what a turn posts is given to the device together", one_batch_for_a_turn},
 	{"a shared receive queue", shared_receive_queue},
 	{"more queue pairs than one CQ holds", many_on_one_cq},
 	{NULL},
