@@ -127,6 +127,9 @@ def a_target_that_is_stopped_is_not_waited_for(t):
 @each(('SIGINT', signal.SIGINT), ('SIGTERM', signal.SIGTERM), ('SIGHUP', signal.SIGHUP))
 def rdinit_interrupted(t, sig):
     """It ends as shells expect of an interrupted program, but not without a word to the controller."""
+    if signal.getsignal(sig) == signal.SIG_IGN:     # these tests under nohup; rdinit would inherit it
+        signal.signal(sig, signal.SIG_DFL)
+        t.cleanup(signal.signal, sig, signal.SIG_IGN)
     target = null_and_memory(t)
     with Baseline(target, nsid=2):
         for number in range(2):
