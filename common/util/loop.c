@@ -276,14 +276,9 @@ static int finish_callback(struct rd_loop *loop, int nth)
 	return run_defers_to(loop, RD_DEFER_SEND);
 }
 
-static bool defers_of_turn(const struct rd_loop *loop)
-{
-	return next_defer(loop, RD_DEFER_FLUSH) != NULL;
-}
-
 static bool defers_queued(const struct rd_loop *loop)
 {
-	return defers_of_turn(loop) || !TAILQ_EMPTY(&loop->defers[RD_DEFER_NEXT]);
+	return next_defer(loop, RD_DEFER_NEXT) != NULL;
 }
 
 /* What was left for this turn is work like any other. */
