@@ -136,8 +136,7 @@ struct rdi_req {
 	bool responded;    /* cqe is valid */
 	bool inv_asked;    /* SGL type 4Fh: the response may invalidate the key */
 	bool internal;     /* not part of q->user_inflight */
-	bool undated;      /* the watchdog has not set its deadline yet */
-	uint64_t deadline; /* ns; UINT64_MAX: none */
+	uint64_t deadline; /* ns; UINT64_MAX: none; 0: the watchdog is to set it */
 	struct nvme_cqe cqe;
 	rdinit_complete_fn fn;
 	void *user;

@@ -270,8 +270,7 @@ static void started(struct rdi_queue *q, struct rdi_req *req, uint64_t timeout)
 	q->posted++;
 	req->send_posted = true;
 	req->busy = true;
-	req->undated = !timeout;
-	req->deadline = UINT64_MAX;
+	req->deadline = timeout; /* UINT64_MAX and 0 mean there what they mean here */
 	TAILQ_REMOVE(&q->free, req, link);
 	TAILQ_INSERT_TAIL(&q->busy, req, link);
 	q->inflight++;
@@ -279,7 +278,7 @@ static void started(struct rdi_queue *q, struct rdi_req *req, uint64_t timeout)
 		q->user_inflight++;
 	/* The cached time may be as old as the application's last call. */
 	if (timeout && timeout != UINT64_MAX)
-		req->deadline = rd_loop_now_raw(q->loop) + timeout;
+		req->deadline += rd_loop_now_raw(q->loop);
 	if (timeout != UINT64_MAX)
 		start_watchdog(q);
 	rd_trace(q->log, RD_LOG_INIT, "%s queue: cid %u %s, %u bytes", q->cfg.label,
@@ -364,9 +363,8 @@ uint16_t rdi_queue_last_cid(const struct rdi_queue *q)
  */
 static bool too_late(const struct rdi_queue *q, struct rdi_req *req, uint64_t now)
 {
-	if (req->undated)
+	if (!req->deadline)
 		req->deadline = now + q->cfg.cmd_timeout_ns;
-	req->undated = false;
 	return req->deadline <= now;
 }
 
