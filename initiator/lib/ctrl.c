@@ -136,9 +136,6 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 		ctrl->log_cfg.spec = strdup(spec);
 	if (o->congestion)
 		ctrl->fab_cfg.congestion = strdup(o->congestion);
-	rc = rd_fab_iwarp_scratch_create(&ctrl->fab_cfg.iwarp.scratch);
-	if (rc)
-		return rc;
 	if (!ctrl->traddr || !ctrl->trsvcid || (spec && *spec && !ctrl->log_cfg.spec) ||
 	    (o->congestion && !ctrl->fab_cfg.congestion))
 		return -ENOMEM;
@@ -158,6 +155,8 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 	ctrl->log_cfg.fn = o->log_fn;
 	ctrl->log_cfg.user = o->log_user;
 	ctrl->fab_cfg.verbs = choose_verbs(ctrl, o->provider);
+	if (!ctrl->fab_cfg.verbs && rd_fab_iwarp_scratch_create(&ctrl->fab_cfg.iwarp.scratch))
+		return -ENOMEM;
 	ctrl->fab_cfg.iwarp.crc = o->crc;
 	ctrl->fab_cfg.iwarp.no_peer_to_peer = o->no_peer_to_peer;
 	ctrl->fab_cfg.iwarp.mpa_revision = o->mpa_revision;
