@@ -37,15 +37,20 @@ static struct ibv_send_wr *refused(struct rd_vb_conn *c, struct ibv_send_wr *bad
 void rd_vb_give(struct rd_vb_conn *c, struct ibv_send_wr *chain, uint32_t n)
 {
 	struct ibv_send_wr *wr = chain;
+	struct rd_vb_sigpipe sigpipe;
 
 	for (uint32_t i = 0; i + 1 < n; i++)
 		chain[i].next = &chain[i + 1];
+	if (c->dev->siw)
+		rd_vb_sigpipe_hold(&sigpipe);
 	while (wr) {
 		struct ibv_send_wr *bad = NULL;
 		int rc = rd_vb_err(ibv_post_send(c->qp, wr, &bad));
 
 		wr = rc ? refused(c, bad, rc) : NULL;
 	}
+	if (c->dev->siw)
+		rd_vb_sigpipe_release(&sigpipe);
 }
 
 /* ---- the batch ---- */

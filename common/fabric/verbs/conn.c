@@ -286,6 +286,7 @@ int rd_vb_conn_param(struct rd_vb_conn *c, const struct rd_fab_conn_param *param
 static enum rd_vb_state close_conn(struct rd_vb_conn *c)
 {
 	enum rd_vb_state was = c->state;
+	struct rd_vb_sigpipe sigpipe;
 
 	if (was == RD_VB_CLOSED)
 		return was;
@@ -294,6 +295,7 @@ static enum rd_vb_state close_conn(struct rd_vb_conn *c)
 	rd_defer_cancel(c->fab->base.loop, &c->failed);
 	rd_vb_attempt_stop(c);
 	rd_vb_set_state(c, RD_VB_CLOSED);
+	rd_vb_sigpipe_hold(&sigpipe);
 	/* Fails when the peer or a failed queue pair was first: no matter. */
 	if ((was == RD_VB_OPEN || was == RD_VB_CLOSING || was == RD_VB_ACCEPTED ||
 	     was == RD_VB_CONNECTING) &&
@@ -305,6 +307,7 @@ static enum rd_vb_state close_conn(struct rd_vb_conn *c)
 		rd_vb_id_destroy(c->id);
 		c->id = NULL;
 	}
+	rd_vb_sigpipe_release(&sigpipe);
 	return was;
 }
 

@@ -22,6 +22,7 @@
 #define RD_VB_INTERNAL_H
 
 #include <rdma/rdma_cma.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -53,6 +54,18 @@ struct rd_vb_attempt;
 int rd_vb_err(int rc);
 /* The same for calls that return NULL and set errno. Never 0. */
 int rd_vb_errno(void);
+
+/* ---- no SIGPIPE from siw: sigpipe.c ---- */
+
+struct rd_vb_sigpipe {
+	sigset_t old;
+	bool held;
+};
+
+/* Around a call that makes siw send, on one thread and not nested. The signal's action and mask are
+ * the program's own again afterwards, and so is one that was pending before. */
+void rd_vb_sigpipe_hold(struct rd_vb_sigpipe *s);
+void rd_vb_sigpipe_release(struct rd_vb_sigpipe *s);
 
 /* ---- event channels and identifiers: cm.c ---- */
 

@@ -142,6 +142,16 @@ void rd_vb_listener_event(struct rd_vb_listener *lis, const struct rd_vb_cm_even
 
 /* ---- requests ---- */
 
+static void reject_id(struct rd_vb_id *id, const void *priv, size_t len)
+{
+	struct rd_vb_sigpipe sigpipe;
+
+	rd_vb_sigpipe_hold(&sigpipe);
+	/* Fails when the peer has left: nobody to tell. */
+	rdma_reject(id->cm, priv, (uint8_t)len);
+	rd_vb_sigpipe_release(&sigpipe);
+}
+
 static struct rd_vb_req *to_req(struct rd_fab_req *req)
 {
 	return rd_container_of(req, struct rd_vb_req, base);
@@ -155,7 +165,7 @@ void rd_vb_listener_request(struct rd_vb_listener *lis, struct rd_vb_id *id,
 	const struct sockaddr *remote = rdma_get_peer_addr(id->cm);
 
 	if (!req) {
-		rdma_reject(id->cm, NULL, 0);
+		reject_id(id, NULL, 0);
 		rd_vb_id_destroy(id);
 		return;
 	}
@@ -177,8 +187,7 @@ void rd_vb_req_reject(struct rd_fab_req *base, const void *priv, size_t len)
 
 	if (len > RD_VB_IB_PRIVATE)
 		len = 0;
-	/* Fails when the peer has left: nobody to tell. */
-	rdma_reject(req->id->cm, priv, (uint8_t)len);
+	reject_id(req->id, priv, len);
 	rd_vb_id_destroy(req->id);
 	free(req);
 }
@@ -242,6 +251,7 @@ err_reject:
 int rd_vb_accept(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param)
 {
 	struct rd_vb_conn *c = rd_vb_conn(conn);
+	struct rd_vb_sigpipe sigpipe;
 	struct rdma_conn_param p;
 	int rc;
 
@@ -255,8 +265,11 @@ int rd_vb_accept(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param
 	p.initiator_depth = (uint8_t)c->base.ord;
 	rd_vb_set_state(c, RD_VB_ACCEPTED);
 	rc = rd_vb_qp_connect(c);
-	if (rc == 0)
+	if (rc == 0) {
+		rd_vb_sigpipe_hold(&sigpipe);
 		rc = rd_vb_err(rdma_accept(c->id->cm, &p));
+		rd_vb_sigpipe_release(&sigpipe);
+	}
 	if (rc)
 		rd_vb_conn_end(c, rc, "accept: %s", strerror(-rc));
 	return 0;
@@ -270,7 +283,7 @@ int rd_vb_reject(struct rd_fab_conn *conn, const void *priv, size_t len)
 		return -EINVAL;
 	if (len > c->dev->base.caps.max_private_data)
 		return -EMSGSIZE;
-	rdma_reject(c->id->cm, priv, (uint8_t)len);
+	reject_id(c->id, priv, len);
 	rd_vb_conn_end(c, -ECONNREFUSED, "rejected");
 	c->pending = 0;
 	return 0;

@@ -14,6 +14,8 @@ extern const struct t_case t_no_device_cases[];
 extern const struct t_case t_verbs_first_cases[];
 extern const struct t_case t_verbs_cases[];
 extern const struct t_case t_poke_cases[];
+extern const struct t_case t_sigpipe_cases[];
+extern const struct t_case t_siw_sigpipe_cases[];
 extern const struct t_case t_silent_cases[];
 extern const struct t_case t_hotplug_cases[];
 extern const struct t_case t_conn_cases[];

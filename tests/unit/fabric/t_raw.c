@@ -135,15 +135,16 @@ void t_raw_open(struct t_raw *r, struct t_pair *p, uint8_t flags)
 
 void t_raw_serve(struct t_raw *r, struct t_pair *p)
 {
-	struct sockaddr_storage ss, real = p->lis->addr;
-	socklen_t len = sizeof(ss);
-	int lfd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+	struct sockaddr_storage ss = p->lis->addr, real = ss;
+	socklen_t len = rd_addr_len((struct sockaddr *)&ss);
+	int lfd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
 	r->p = p;
-	rd_iw_fab(p->cl.fab)->opts.poke_ns = T_NO_POKES;
+	if (!t_verbs())
+		rd_iw_fab(p->cl.fab)->opts.poke_ns = T_NO_POKES;
 	CU_ASSERT_FATAL(lfd >= 0);
-	rd_addr_parse("127.0.0.1", 0, &ss);
-	CU_ASSERT_EQUAL_FATAL(bind(lfd, (struct sockaddr *)&ss, sizeof(struct sockaddr_in)), 0);
+	rd_addr_set_port((struct sockaddr *)&ss, 0);
+	CU_ASSERT_EQUAL_FATAL(bind(lfd, (struct sockaddr *)&ss, len), 0);
 	CU_ASSERT_EQUAL_FATAL(listen(lfd, 1), 0);
 	getsockname(lfd, (struct sockaddr *)&ss, &len);
 	p->lis->addr = ss;

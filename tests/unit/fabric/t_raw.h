@@ -18,7 +18,7 @@ void t_raw_connect(struct t_raw *r, struct t_pair *p);
 /* Connect, send an enhanced MPA request, read the reply; the server side is then established. */
 void t_raw_open(struct t_raw *r, struct t_pair *p, uint8_t flags);
 /* Listen with a plain socket and let the pair's client connect to it; the MPA request is left
- * unread. No pokes. */
+ * unread. No pokes; verbs on siw makes them all the same. */
 void t_raw_serve(struct t_raw *r, struct t_pair *p);
 void t_raw_send(struct t_raw *r, const void *buf, size_t len);
 void t_raw_hex(struct t_raw *r, const char *hex);

@@ -18,6 +18,7 @@ int main(int argc, char **argv)
 		{.name = "shared receive queues", .cases = t_srq_cases},
 		{.name = "threads", .cases = t_threads_cases},
 		{.name = "no device", .cases = t_no_device_cases},
+		{.name = "sigpipe", .cases = t_sigpipe_cases},
 		{.name = NULL},
 	};
 
@@ -28,6 +29,7 @@ int main(int argc, char **argv)
 		{.name = "ends", .cases = t_ends_cases},
 		{.name = "verbs", .cases = t_verbs_cases},
 		{.name = "poke", .cases = t_poke_cases},
+		{.name = "sigpipe", .cases = t_siw_sigpipe_cases},
 		{.name = "silence", .cases = getenv("RD_TEST_SILENT") ? t_silent_cases : none},
 		{.name = "hotplug", .cases = getenv("RD_TEST_LINK") ? t_hotplug_cases : none},
 		{.name = NULL},

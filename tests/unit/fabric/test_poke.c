@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs provider on siw: empty WRITEs and READs while the peer's first message is missing. */
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "fabric/verbs/internal.h"
 #include "suites.h"
 #include "t_raw.h"
-#include "util/sockaddr.h"
 
 /* Without payload, with the length before and the CRC field behind. */
 #define READ_LEN  52
@@ -232,38 +227,13 @@ static void reply_stays_alone(void)
 	t_pair_close(&p);
 }
 
-/* A plain socket that the pair's client takes for its target; the MPA request is read. */
-static void serve_raw(struct t_raw *r, struct t_pair *p)
-{
-	struct sockaddr_storage ss = p->lis->addr, real = ss;
-	socklen_t len = sizeof(ss);
-	int lfd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	uint8_t req[24];
-
-	CU_ASSERT_FATAL(lfd >= 0);
-	rd_addr_set_port((struct sockaddr *)&ss, 0);
-	CU_ASSERT_EQUAL_FATAL(bind(lfd, (struct sockaddr *)&ss, sizeof(struct sockaddr_in)), 0);
-	CU_ASSERT_EQUAL_FATAL(listen(lfd, 1), 0);
-	getsockname(lfd, (struct sockaddr *)&ss, &len);
-	p->lis->addr = ss;
-	t_pair_start(p);
-	p->lis->addr = real;
-	T_UNTIL(p, p->cl.resolved);
-	r->p = p;
-	r->fd = accept(lfd, NULL, NULL);
-	CU_ASSERT_FATAL(r->fd >= 0);
-	fcntl(r->fd, F_SETFL, O_NONBLOCK);
-	close(lfd);
-	CU_ASSERT_FATAL(t_raw_recv(r, req, sizeof(req)));
-}
-
 /* To a peer that says nothing empty WRITEs go, until it does. */
 static void silent_target(void)
 {
 	struct rd_fab_mr *ma;
 	struct t_pair p;
+	uint8_t buf[128], req[24];
 	struct t_raw r;
-	uint8_t buf[128];
 
 	t_pair_open(&p, NULL);
 	if (!rd_vb_dev(p.cl.dev)->siw) {
@@ -271,7 +241,8 @@ static void silent_target(void)
 		return;
 	}
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
-	serve_raw(&r, &p);
+	t_raw_serve(&r, &p);
+	CU_ASSERT_FATAL(t_raw_recv(&r, req, sizeof(req)));
 	t_raw_hex(&r, "4d504120494420526570204672616d65 10 02 0004 0080 0080");
 	T_UNTIL(&p, p.cl.established);
 	t_recv(&p.cl, 9, ma, 0, 64);
