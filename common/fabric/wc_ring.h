@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define RD_WC_RING_MAX (1u << 22)
@@ -28,17 +29,15 @@ static inline bool rd_wc_ring_empty(const struct rd_wc_ring *ring)
 	return ring->head == ring->tail;
 }
 
-/* Grows when full. Returns 0, or -errno: then the completion is lost. */
-static inline int rd_wc_ring_push(struct rd_wc_ring *ring, const struct ibv_wc *wc)
+/*
+ * The place of one more completion, which the caller fills at once, or NULL: it is lost. Filled
+ * where it stays: copying what was just written, field by field, waits for the store buffer.
+ */
+static inline struct ibv_wc *rd_wc_ring_add(struct rd_wc_ring *ring)
 {
-	if (ring->tail - ring->head >= ring->size) {
-		int rc = rd_wc_ring_grow(ring, ring->size + 1);
-
-		if (rc)
-			return rc;
-	}
-	ring->wc[ring->tail++ & (ring->size - 1)] = *wc;
-	return 0;
+	if (ring->tail - ring->head >= ring->size && rd_wc_ring_grow(ring, ring->size + 1))
+		return NULL;
+	return &ring->wc[ring->tail++ & (ring->size - 1)];
 }
 
 /* Move up to @n to @wc. Returns how many. */

@@ -350,16 +350,8 @@ static void flush_recvs(struct rd_iw_conn *c)
 	rd_iw_recv_abort(c, IBV_WC_WR_FLUSH_ERR);
 	if (c->srq)
 		return;
-	while ((r = rd_iw_rq_pop(&c->rq))) {
-		struct ibv_wc wc = {
-			.wr_id = r->wr_id,
-			.status = IBV_WC_WR_FLUSH_ERR,
-			.opcode = IBV_WC_RECV,
-			.qp_num = c->base.qp_num,
-		};
-
-		rd_iw_cq_push(c->rcq, &wc);
-	}
+	while ((r = rd_iw_rq_pop(&c->rq)))
+		rd_iw_cq_push_flushed(c->rcq, &c->base, r->wr_id);
 }
 
 /* The socket leaves the connection; what it holds for the peer is still delivered. */

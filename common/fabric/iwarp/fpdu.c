@@ -50,19 +50,8 @@ static int begin_send(struct rd_iw_conn *c)
 static void push_recv(struct rd_iw_conn *c, enum ibv_wc_status status, uint32_t len, uint32_t inv,
 		      unsigned int flags)
 {
-	struct ibv_wc wc = {
-		.wr_id = c->rx.recv->wr_id,
-		.status = status,
-		.opcode = IBV_WC_RECV,
-		.byte_len = len,
-		.qp_num = c->base.qp_num,
-		.wc_flags = flags,
-	};
-
-	if (flags & IBV_WC_WITH_INV)
-		wc.invalidated_rkey = inv;
 	c->rx.recv_active = false;
-	rd_iw_cq_push(c->rcq, &wc);
+	rd_iw_cq_push(c->rcq, &c->base, c->rx.recv->wr_id, IBV_WC_RECV, status, len, flags, inv);
 }
 
 void rd_iw_recv_abort(struct rd_iw_conn *c, enum ibv_wc_status status)
@@ -85,7 +74,8 @@ static int end_send(struct rd_iw_conn *c)
 		return refuse(c, RD_TERM_RP_CANNOT_INV);
 	}
 	rx->send_msn++;
-	push_recv(c, IBV_WC_SUCCESS, rx->recv_off, h->inv_stag, inv ? IBV_WC_WITH_INV : 0);
+	push_recv(c, IBV_WC_SUCCESS, rx->recv_off, inv ? h->inv_stag : 0,
+		  inv ? IBV_WC_WITH_INV : 0);
 	return 0;
 }
 

@@ -110,17 +110,20 @@ struct rd_iw_fpdu {
 	uint8_t trail_len;
 	uint8_t copied; /* bytes of payload in the arena: all or none */
 	bool last;      /* ends its message */
+	uint16_t run; /* not 0: so many plain ones (tx.c), of which only @from is set, of the first
+		       */
 	uint32_t plen;
 	uint32_t arena_off; /* header; what else of it is in the arena follows */
 };
 
 /* One transmission in the making; no connection keeps anything in it. */
 struct rd_iw_batch {
-	struct rd_iw_fpdu fpdu[RD_IW_BATCH];
+	struct rd_iw_fpdu fpdu[RD_IW_BATCH]; /* in order; a run of plain ones is one entry */
 	struct iovec iov[RD_IW_BATCH_IOV];
 	uint8_t arena[RD_IW_BATCH * (RD_IW_MAX_HDR + RD_IW_BATCH_COPY + RD_MPA_MAX_TRAIL) +
 		      sizeof(uint64_t)];
-	uint32_t nfpdu;
+	uint32_t entries; /* of @fpdu */
+	uint32_t nfpdu;   /* FPDUs */
 	uint32_t niov;
 	uint32_t arena_used;
 	size_t bytes;
@@ -226,16 +229,39 @@ void rd_iw_cq_unreserve(struct rd_iw_cq *cq, uint32_t n);
 void rd_iw_cq_wake(struct rd_iw_cq *cq);
 void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num, bool keep_recvs);
 
-static inline void rd_iw_cq_push(struct rd_iw_cq *cq, const struct ibv_wc *wc)
+/* One more completion. @inv: the key that a SEND with Invalidate has closed, with IBV_WC_WITH_INV.
+ */
+static inline void rd_iw_cq_push(struct rd_iw_cq *cq, const struct rd_fab_conn *conn,
+				 uint64_t wr_id, enum ibv_wc_opcode opcode,
+				 enum ibv_wc_status status, uint32_t len, unsigned int flags,
+				 uint32_t inv)
 {
+	struct ibv_wc *wc = rd_wc_ring_add(&cq->ring);
+
 	/* Room is reserved for all that can be posted; only posting to a dead connection goes
 	 * beyond. */
-	if (rd_wc_ring_push(&cq->ring, wc)) {
+	if (!wc) {
 		cq->broken = true;
 		return;
 	}
+	*wc = (struct ibv_wc){
+		.wr_id = wr_id,
+		.status = status,
+		.opcode = opcode,
+		.byte_len = len,
+		.invalidated_rkey = inv,
+		.qp_num = conn->qp_num,
+		.wc_flags = flags,
+	};
 	if (cq->armed)
 		rd_iw_cq_wake(cq);
+}
+
+/* A RECV that no message came for. */
+static inline void rd_iw_cq_push_flushed(struct rd_iw_cq *cq, const struct rd_fab_conn *conn,
+					 uint64_t wr_id)
+{
+	rd_iw_cq_push(cq, conn, wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0, 0, 0);
 }
 
 /* ---- receive queues: rq.c ---- */
@@ -287,6 +313,12 @@ static inline uint32_t rd_iw_rq_count(const struct rd_iw_rq *rq)
  * for longer. Then @c waits, and rd_iw_rx_resume() follows.
  */
 const struct rd_iw_rwr *rd_iw_srq_take(struct rd_iw_conn *c);
+/*
+ * The RECV that @c's next message gets, from whichever queue, or NULL: none, or not without asking
+ * rd_iw_srq_take(). rd_iw_recv_use() takes that one.
+ */
+const struct rd_iw_rwr *rd_iw_recv_next(const struct rd_iw_conn *c);
+void rd_iw_recv_use(struct rd_iw_conn *c);
 bool rd_iw_srq_scarce(const struct rd_iw_conn *c); /* few are left that it may take */
 void rd_iw_srq_unwait(struct rd_iw_conn *c);       /* idempotent */
 int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
@@ -576,6 +608,15 @@ int rd_iw_fpdu_begin(struct rd_iw_conn *c);
 int rd_iw_fpdu_dest(struct rd_iw_conn *c, struct iovec *iov);
 /* The whole FPDU is here and its CRC is right. Returns 0 or -1. */
 int rd_iw_fpdu_end(struct rd_iw_conn *c);
+
+/* ---- whole.c ---- */
+
+/*
+ * All of an FPDU is at @p, @ulpdu bytes from its length field on without pad and CRC, of a
+ * connection without CRC and between two FPDUs. True: it was of a usual kind, and is done. False:
+ * nothing has changed.
+ */
+bool rd_iw_whole(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu);
 
 /* ---- linger.c: sockets whose connection is over, but whose last bytes must arrive ---- */
 

@@ -71,8 +71,8 @@ int rd_iw_rq_post(struct rd_iw_rq *rq, const struct ibv_recv_wr *wr)
 	r->wr_id = wr->wr_id;
 	r->num_sge = wr->num_sge;
 	r->total = total;
-	if (wr->num_sge)
-		memcpy(r->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+	for (int i = 0; i < wr->num_sge; i++)
+		r->sge[i] = wr->sg_list[i];
 	rq->tail++;
 	return 0;
 }
@@ -121,24 +121,52 @@ static bool queue_up(const struct rd_iw_conn *c)
 	return !c->rx.grant && (c->srq->tight || !TAILQ_EMPTY(&c->share->waiting));
 }
 
-const struct rd_iw_rwr *rd_iw_srq_take(struct rd_iw_conn *c)
+/* The next RECV of its shared queue, if it may have one now. */
+static const struct rd_iw_rwr *srq_next(const struct rd_iw_conn *c)
 {
-	struct rd_iw_srq *srq = c->srq;
-	struct rd_iw_share *s = c->share;
-	struct rd_iw_rq *rq = &srq->rq;
-	uint32_t posted = rd_iw_rq_count(rq);
+	const struct rd_iw_srq *srq = c->srq;
+	uint32_t posted = rd_iw_rq_count(&srq->rq);
 
-	if (!posted || !may_take(s, posted) || (srq->nwaiting && queue_up(c))) {
-		wait_for_recv(c);
+	if (!posted || !may_take(c->share, posted) || (srq->nwaiting && queue_up(c)))
 		return NULL;
-	}
+	return rq_at(&srq->rq, srq->rq.tail - 1);
+}
+
+static void srq_use(struct rd_iw_conn *c)
+{
 	if (c->rx.grant)
 		c->rx.grant--;
-	if (s != &srq->common) { /* which never holds any */
-		s->base.held++;
+	if (c->share != &c->srq->common) { /* which never holds any */
+		c->share->base.held++;
 		c->base.held++;
 	}
-	return rq_at(rq, --rq->tail);
+	c->srq->rq.tail--;
+}
+
+const struct rd_iw_rwr *rd_iw_srq_take(struct rd_iw_conn *c)
+{
+	const struct rd_iw_rwr *r = srq_next(c);
+
+	if (r)
+		srq_use(c);
+	else
+		wait_for_recv(c);
+	return r;
+}
+
+const struct rd_iw_rwr *rd_iw_recv_next(const struct rd_iw_conn *c)
+{
+	if (c->srq)
+		return srq_next(c);
+	return rd_iw_rq_count(&c->rq) ? rq_at(&c->rq, c->rq.head) : NULL;
+}
+
+void rd_iw_recv_use(struct rd_iw_conn *c)
+{
+	if (c->srq)
+		srq_use(c);
+	else
+		c->rq.head++;
 }
 
 bool rd_iw_srq_scarce(const struct rd_iw_conn *c)
@@ -316,16 +344,8 @@ static int post_one(struct rd_iw_conn *c, const struct ibv_recv_wr *wr)
 	if (c->state != RD_IW_CLOSED)
 		return rd_iw_rq_post(&c->rq, wr);
 	rc = recv_total(wr, c->rq.max_sge, &total);
-	if (rc == 0) {
-		struct ibv_wc wc = {
-			.wr_id = wr->wr_id,
-			.status = IBV_WC_WR_FLUSH_ERR,
-			.opcode = IBV_WC_RECV,
-			.qp_num = c->base.qp_num,
-		};
-
-		rd_iw_cq_push(c->rcq, &wc);
-	}
+	if (rc == 0)
+		rd_iw_cq_push_flushed(c->rcq, &c->base, wr->wr_id);
 	return rc;
 }
 

@@ -210,6 +210,8 @@ static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	memcpy(&ctrl, p, sizeof(ctrl));
 	ulpdu = RD_MPA_LEN_FIELD + rd_get_be16(ctrl.len);
 	total = ulpdu + rd_iw_pad((uint32_t)ulpdu) + RD_MPA_CRC_LEN;
+	if (total <= n && rd_iw_whole(c, p, (uint32_t)ulpdu))
+		return (ssize_t)total;
 	rx->hdr_len = total <= n ? (uint8_t)rd_iw_hdr_length(&ctrl, &term) : 0;
 	if (!rx->hdr_len || (ctrl.rdmap & RD_RDMAP_OPMASK) == RD_RDMAP_TERMINATE)
 		return 0;
@@ -227,11 +229,7 @@ static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	if (rc)
 		return -1;
 	rx->left = rx->h.plen;
-	if (rx->left && rx->h.op == RD_RDMAP_WRITE) {
-		/* Where it goes was found good just now. */
-		memcpy((void *)(uintptr_t)rx->h.to, p + rx->hdr_len, rx->left);
-		rx->left = 0;
-	} else if (rx->left) {
+	if (rx->left) {
 		count = rd_iw_fpdu_dest(c, iov);
 		if (count < 0)
 			return -1;

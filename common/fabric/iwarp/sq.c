@@ -106,15 +106,7 @@ static enum ibv_wc_opcode wc_opcode(uint8_t opcode)
 static void push_wc(struct rd_iw_conn *c, uint64_t wr_id, uint8_t opcode, uint32_t len,
 		    enum ibv_wc_status status)
 {
-	struct ibv_wc wc = {
-		.wr_id = wr_id,
-		.status = status,
-		.opcode = wc_opcode(opcode),
-		.byte_len = len,
-		.qp_num = c->base.qp_num,
-	};
-
-	rd_iw_cq_push(c->scq, &wc);
+	rd_iw_cq_push(c->scq, &c->base, wr_id, wc_opcode(opcode), status, len, 0, 0);
 }
 
 static int post_one(struct rd_iw_conn *c, const struct ibv_send_wr *wr)

@@ -40,7 +40,11 @@ static void wake(struct rd_vb_cq *cq)
 
 void rd_vb_cq_push(struct rd_vb_cq *cq, const struct ibv_wc *wc, bool notify)
 {
-	if (rd_wc_ring_push(&cq->ring, wc))
+	struct ibv_wc *place = rd_wc_ring_add(&cq->ring);
+
+	if (place)
+		*place = *wc;
+	else
 		cq->broken = true;
 	if (notify)
 		wake(cq);

@@ -683,8 +683,55 @@ static void random_mix(void)
 	}
 }
 
+/*
+ * Nothing but WRITEs and SENDs, which are framed in runs, through a small socket that takes them in
+ * parts: wherever one is cut, what follows fits.
+ */
+static void runs_in_parts(void)
+{
+	struct t_opts o = {.client.sndbuf = 4096, .server.rcvbuf = 4096};
+	static const uint32_t lens[] = {0, 1, 16, 64, 127, 128, 129, 131, 512, 4096, 5001};
+	const int rounds = 60, each = 30;
+	uint32_t x = 4711, pos = 0, sends = 0;
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	pair_with_keys(&p, &o, &ma, &mb);
+	for (int round = 1; round <= rounds; round++) {
+		t_fill(a, sizeof(a) / 2, (uint32_t)round);
+		memset(b, 0, sizeof(b) / 2);
+		for (int i = pos = 0; i < each; i++) {
+			uint32_t len = lens[next(&x) % 11];
+
+			if (next(&x) % 3) {
+				t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, pos, len,
+				       (uintptr_t)b + pos, mb->rkey);
+			} else {
+				t_recv(&p.sv, 2, mb, pos, len);
+				t_send(&p.cl, 2, ma, pos, len);
+				sends++;
+			}
+			pos += len;
+		}
+		T_UNTIL(&p, p.cl.nwc == each && p.sv.nwc == (int)sends);
+		/* WRITEs at the end are there once something behind them is. */
+		t_recv(&p.sv, 3, mb, 0, 0);
+		t_send(&p.cl, 3, ma, 0, 0);
+		sends++;
+		T_UNTIL(&p, p.sv.nwc == (int)sends && p.cl.nwc == each + 1);
+		CU_ASSERT_FATAL(all_ok(&p.cl, 0, p.cl.nwc) && all_ok(&p.sv, 0, p.sv.nwc));
+		CU_ASSERT_FATAL(t_filled(b, pos, (uint32_t)round));
+		p.cl.nwc = p.sv.nwc = 0;
+		sends = 0;
+	}
+	/* More system calls than rounds: they were cut. */
+	CU_ASSERT(rd_iw_conn(p.cl.conn)->fab->stats.sendmsg_calls > 4 * (uint64_t)rounds);
+	close_with_keys(&p, &ma, &mb);
+}
+
 const struct t_case t_flow_cases[] = {
 	{"many operations leave in one sendmsg", many_per_sendmsg},
+	{"runs of them that the socket takes in parts", runs_in_parts},
 	{"gather and scatter lists", gather_scatter},
 	{"inline data is copied when posted", inline_sends},
 	{"full queues and malformed requests", post_limits},

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What most FPDUs are, done in one step: a WRITE, or a message that is one SEND, all of which has
+ * been received. Whatever is unusual or wrong about one is left alone, with nothing changed, for
+ * the way that all others take (rx.c, fpdu.c) and that knows what to answer.
+ */
+#include "internal.h"
+
+/* Copy to @r's memory. False: some of it is not registered; then it is not looked at either. */
+static bool place(struct rd_iw_conn *c, const struct rd_iw_rwr *r, const uint8_t *p, uint32_t len)
+{
+	for (const struct ibv_sge *sge = r->sge; len; sge++) {
+		uint32_t part = len < sge->length ? len : sge->length;
+
+		if (part && !rd_iw_mr_local_ok(c->dev, sge->lkey, sge->addr, part, true))
+			return false;
+		memcpy((void *)(uintptr_t)sge->addr, p, part);
+		p += part;
+		len -= part;
+	}
+	return true;
+}
+
+/* Returns whether it was one to be done here. */
+static bool whole_send(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
+{
+	struct rd_iw_rx *rx = &c->rx;
+	const struct rd_iw_rwr *r;
+	struct rd_ddp_untagged h;
+	uint32_t len, stag = 0;
+	uint8_t op;
+	bool inv;
+
+	if (ulpdu < sizeof(h))
+		return false;
+	memcpy(&h, p, sizeof(h));
+	op = h.ctrl.rdmap & RD_RDMAP_OPMASK;
+	if (h.ctrl.ddp != (RD_DDP_LAST | RD_DDP_VERSION) ||
+	    (h.ctrl.rdmap & RD_RDMAP_VMASK) != RD_RDMAP_VERSION || op < RD_RDMAP_SEND ||
+	    op > RD_RDMAP_SEND_SE_INV || rd_get_be32(h.qn) != RD_DDP_QN_SEND ||
+	    rd_get_be32(h.msn) != rx->send_msn || rd_get_be32(h.mo) || rx->recv_active)
+		return false;
+	len = ulpdu - (uint32_t)sizeof(h);
+	r = rd_iw_recv_next(c);
+	if (!r || len > r->total || !place(c, r, p + sizeof(h), len))
+		return false;
+	inv = op == RD_RDMAP_SEND_INV || op == RD_RDMAP_SEND_SE_INV;
+	if (inv) {
+		stag = rd_get_be32(h.inv_stag);
+		if (rd_iw_mr_invalidate(c->dev, stag))
+			return false;
+	}
+	rx->send_msn++;
+	rd_iw_recv_use(c);
+	rd_iw_cq_push(c->rcq, &c->base, r->wr_id, IBV_WC_RECV, IBV_WC_SUCCESS, len,
+		      inv ? IBV_WC_WITH_INV : 0, stag);
+	return true;
+}
+
+static bool whole_write(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
+{
+	struct rd_ddp_tagged h;
+	uint32_t len;
+	uint64_t to;
+
+	if (ulpdu <= sizeof(h))
+		return false;
+	memcpy(&h, p, sizeof(h));
+	if (h.ctrl.rdmap != (RD_RDMAP_VERSION | RD_RDMAP_WRITE) ||
+	    (h.ctrl.ddp | RD_DDP_LAST) != (RD_DDP_TAGGED | RD_DDP_LAST | RD_DDP_VERSION))
+		return false;
+	len = ulpdu - (uint32_t)sizeof(h);
+	to = rd_get_be64(h.to);
+	if (rd_iw_mr_remote(c->dev, rd_get_be32(h.stag), to, len, IBV_ACCESS_REMOTE_WRITE))
+		return false;
+	memcpy((void *)(uintptr_t)to, p + sizeof(h), len);
+	return true;
+}
+
+bool rd_iw_whole(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
+{
+	const struct rd_ddp_ctrl *ctrl = (const void *)p;
+	bool tagged = ctrl->ddp & RD_DDP_TAGGED;
+
+	if (!c->rx.got_first || !(tagged ? whole_write : whole_send)(c, p, ulpdu))
+		return false;
+	c->fab->stats.fpdus_rx++;
+	return true;
+}
