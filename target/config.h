@@ -175,7 +175,7 @@ struct rdt_target_config {
 	const char *in_capsule_size; /* default 8KiB; 0 to 64KiB, multiple of 16 */
 	const char *buffer_memory;   /* slab of each reactor; default 32MiB */
 	const char *capsule_memory;  /* where commands arrive, of each reactor; default 32MiB */
-	const char *spin;            /* busy polling after work; default 20us */
+	const char *spin;            /* busy polling after work; default 50us */
 	const char *congestion;      /* TCP congestion control of iwarp sockets, or NULL */
 	const char *drain_timeout;   /* how long SIGTERM waits for I/O in flight; default 10s */
 	uint32_t sgl_descriptors;    /* keyed descriptors of a command, 1..64; default 16 */

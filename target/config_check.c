@@ -240,7 +240,7 @@ static int check_target(struct rdt_config_load *load, const struct rdt_key *root
 	check_u32(load, &key, "state_times", &t->state_times, 0, STATE_TIMES_MAX, 64);
 	check_congestion(load, &key, t->congestion);
 	check_state_dir(load, &key, t->state_dir);
-	if (duration_key(load, &key, "spin", &t->spin, "20us", SPIN_MAX_NS, "1s", &t->spin_ns) ||
+	if (duration_key(load, &key, "spin", &t->spin, "50us", SPIN_MAX_NS, "1s", &t->spin_ns) ||
 	    duration_key(load, &key, "drain_timeout", &t->drain_timeout, "10s", DRAIN_MAX_NS, "1h",
 			 &t->drain_timeout_ns))
 		return -ENOMEM;

@@ -13,7 +13,7 @@
 #define ADMIN_QUEUE_MIN     8
 #define ADMIN_QUEUE_MAX     4096
 #define KATO_DEFAULT_MS     5000
-#define SPIN_DEFAULT_US     20
+#define SPIN_DEFAULT_US     50
 #define CONNECT_TIMEOUT_MS  10000
 #define ADMIN_TIMEOUT_MS    60000
 #define SOCKET_BUFFER_MAX   (1u << 30)

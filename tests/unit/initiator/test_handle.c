@@ -106,7 +106,7 @@ static void as_the_options_say(void)
 {
 	const uint32_t none = 0, most = UINT32_MAX;
 
-	CU_ASSERT_EQUAL(spin_of(NULL), 20 * RD_NSEC_PER_USEC);
+	CU_ASSERT_EQUAL(spin_of(NULL), 50 * RD_NSEC_PER_USEC);
 	CU_ASSERT_EQUAL(spin_of(&none), 0);
 	CU_ASSERT_EQUAL(spin_of(&most), UINT32_MAX * RD_NSEC_PER_USEC);
 }

@@ -463,7 +463,7 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL(a->target.in_capsule_bytes, 8192);
 	CU_ASSERT_EQUAL(a->target.buffer_bytes, 32 << 20);
 	CU_ASSERT_EQUAL(a->target.capsule_bytes, 32 << 20);
-	CU_ASSERT_EQUAL(a->target.spin_ns, 20000);
+	CU_ASSERT_EQUAL(a->target.spin_ns, 50000);
 	CU_ASSERT_EQUAL(a->target.drain_timeout_ns, UINT64_C(10000000000));
 	CU_ASSERT_PTR_NULL(a->target.congestion);
 	CU_ASSERT_EQUAL_FATAL(a->listeners_count, 1);
