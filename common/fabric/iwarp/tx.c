@@ -396,7 +396,7 @@ static int frame_next(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_
  */
 static bool plain(const struct rd_iw_swr *s)
 {
-	return s->total <= TX_PLAIN && s->num_sge <= 1 && s->opcode != IBV_WR_RDMA_READ &&
+	return s->total <= TX_PLAIN && s->opcode != IBV_WR_RDMA_READ &&
 	       !(s->flags & IBV_SEND_FENCE);
 }
 
@@ -415,16 +415,6 @@ static void step_plain(struct rd_iw_cursor *cur, const struct rd_iw_swr *s)
 static uint32_t plain_trail(uint32_t hdr_and_payload)
 {
 	return rd_iw_pad(hdr_and_payload) + RD_MPA_CRC_LEN;
-}
-
-/* NULL: its memory is not registered. */
-static const uint8_t *plain_data(const struct rd_iw_conn *c, const struct rd_iw_swr *s)
-{
-	if (!s->num_sge || !s->total)
-		return s->data;
-	if (!rd_iw_mr_local_ok(c->dev, s->sge[0].lkey, s->sge[0].addr, s->total, false))
-		return NULL;
-	return (const uint8_t *)(uintptr_t)s->sge[0].addr;
 }
 
 /* Returns the end of the copy. */
@@ -449,22 +439,46 @@ static void add_iov(struct rd_iw_batch *b, const uint8_t *start, size_t len)
 	b->iov[b->niov++].iov_len = len;
 }
 
-/* Frame @s at @at. What is in the arena from *@start on has no iovec entry yet. Returns the end. */
+/*
+ * One piece of a payload: by an entry of its own, or, when it is short, at @at; what is in the
+ * arena from *@start on has no entry yet. @room is what may still be copied for this FPDU. Returns
+ * the end.
+ */
+static uint8_t *plain_piece(struct rd_iw_batch *b, const void *data, uint32_t len, uint8_t *at,
+			    uint8_t **start, uint32_t *room)
+{
+	if (len <= *room) {
+		*room -= len;
+		return copy_short(at, data, len);
+	}
+	if (at != *start)
+		add_iov(b, *start, (size_t)(at - *start));
+	add_iov(b, data, len);
+	*start = at;
+	return at;
+}
+
+static uint8_t *plain_payload(struct rd_iw_batch *b, const struct rd_iw_swr *s, uint8_t *at,
+			      uint8_t **start)
+{
+	uint32_t room = RD_IW_BATCH_COPY;
+
+	if (s->flags & IBV_SEND_INLINE)
+		return plain_piece(b, s->data, s->total, at, start, &room);
+	for (int i = 0; i < s->num_sge; i++)
+		at = plain_piece(b, (const void *)(uintptr_t)s->sge[i].addr, s->sge[i].length, at,
+				 start, &room);
+	return at;
+}
+
+/* Frame @s at @at. Returns the end. */
 static uint8_t *frame_plain(struct rd_iw_batch *b, const struct rd_iw_cursor *cur,
-			    const struct rd_iw_swr *s, const uint8_t *data, uint8_t *at,
-			    uint8_t **start)
+			    const struct rd_iw_swr *s, uint8_t *at, uint8_t **start)
 {
 	uint32_t hdr_len = (uint32_t)put_piece(cur, s, true, s->total, at);
 	uint32_t trail_len = plain_trail(hdr_len + s->total);
 
-	at += hdr_len;
-	if (s->total > RD_IW_BATCH_COPY) {
-		add_iov(b, *start, (size_t)(at - *start));
-		add_iov(b, data, s->total);
-		*start = at;
-	} else {
-		at = copy_short(at, data, s->total);
-	}
+	at = plain_payload(b, s, at + hdr_len, start);
 	memset(at, 0, sizeof(uint64_t));
 	b->bytes += hdr_len + s->total + trail_len;
 	return at + trail_len;
@@ -487,16 +501,14 @@ static int frame_run(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_c
 	run->from = *cur;
 	while (cur->sq != c->sq.tail && batch_has_room(b, RD_IW_BATCH)) {
 		const struct rd_iw_swr *s = rd_iw_sq_at(&c->sq, cur->sq);
-		const uint8_t *data;
 
 		if (!plain(s))
 			break;
-		data = plain_data(c, s);
-		if (!data) {
+		if (!all_sges_ok(c, s, false)) {
 			rc = -EFAULT;
 			break;
 		}
-		at = frame_plain(b, cur, s, data, at, &start);
+		at = frame_plain(b, cur, s, at, &start);
 		step_plain(cur, s);
 		b->nfpdu++;
 	}

@@ -683,6 +683,29 @@ static void random_mix(void)
 	}
 }
 
+/* A SEND out of @n pieces that lie one behind the other, the first ones shorter. */
+static void send_pieces(struct t_end *e, const struct rd_fab_mr *mr, uint32_t pos, uint32_t len,
+			uint32_t n, unsigned int flags)
+{
+	struct ibv_sge sge[16];
+	struct ibv_send_wr *bad, wr = {
+					 .wr_id = 2,
+					 .sg_list = sge,
+					 .num_sge = (int)n,
+					 .opcode = IBV_WR_SEND,
+					 .send_flags = IBV_SEND_SIGNALED | flags,
+				 };
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t part = i + 1 < n ? len / (n - i) / 2 * (1 + i % 2) : len;
+
+		sge[i] = (struct ibv_sge){(uintptr_t)mr->addr + pos, part, mr->lkey};
+		pos += part;
+		len -= part;
+	}
+	CU_ASSERT_EQUAL(rd_fab_post_send(e->conn, &wr, &bad), 0);
+}
+
 /*
  * Nothing but WRITEs and SENDs, which are framed in runs, through a small socket that takes them in
  * parts: wherever one is cut, what follows fits.
@@ -708,7 +731,8 @@ static void runs_in_parts(void)
 				       (uintptr_t)b + pos, mb->rkey);
 			} else {
 				t_recv(&p.sv, 2, mb, pos, len);
-				t_send(&p.cl, 2, ma, pos, len);
+				send_pieces(&p.cl, ma, pos, len, 1 + next(&x) % 16,
+					    len <= 256 && next(&x) % 2 ? IBV_SEND_INLINE : 0);
 				sends++;
 			}
 			pos += len;
