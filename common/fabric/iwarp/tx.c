@@ -433,55 +433,62 @@ static uint8_t *copy_short(uint8_t *to, const uint8_t *data, uint32_t len)
 	return to + len;
 }
 
-static void add_iov(struct rd_iw_batch *b, const uint8_t *start, size_t len)
+/* A run in the making. */
+struct run {
+	struct rd_iw_batch *b;
+	uint8_t *at;    /* end of what is in the arena */
+	uint8_t *start; /* from here on it has no iovec entry yet */
+};
+
+static void add_iov(struct rd_iw_batch *b, const void *start, size_t len)
 {
 	b->iov[b->niov].iov_base = (void *)(uintptr_t)start;
 	b->iov[b->niov++].iov_len = len;
 }
 
-/*
- * One piece of a payload: by an entry of its own, or, when it is short, at @at; what is in the
- * arena from *@start on has no entry yet. @room is what may still be copied for this FPDU. Returns
- * the end.
- */
-static uint8_t *plain_piece(struct rd_iw_batch *b, const void *data, uint32_t len, uint8_t *at,
-			    uint8_t **start, uint32_t *room)
+static void close_iov(struct run *r)
+{
+	if (r->at != r->start)
+		add_iov(r->b, r->start, (size_t)(r->at - r->start));
+	r->start = r->at;
+}
+
+/* One piece of a payload: copied, when it is short, or by an entry of its own. @room is what may
+ * still be copied for this FPDU. */
+static void plain_piece(struct run *r, const void *data, uint32_t len, uint32_t *room)
 {
 	if (len <= *room) {
 		*room -= len;
-		return copy_short(at, data, len);
+		r->at = copy_short(r->at, data, len);
+		return;
 	}
-	if (at != *start)
-		add_iov(b, *start, (size_t)(at - *start));
-	add_iov(b, data, len);
-	*start = at;
-	return at;
+	close_iov(r);
+	add_iov(r->b, data, len);
 }
 
-static uint8_t *plain_payload(struct rd_iw_batch *b, const struct rd_iw_swr *s, uint8_t *at,
-			      uint8_t **start)
+static void plain_payload(struct run *r, const struct rd_iw_swr *s)
 {
 	uint32_t room = RD_IW_BATCH_COPY;
 
-	if (s->flags & IBV_SEND_INLINE)
-		return plain_piece(b, s->data, s->total, at, start, &room);
+	if (s->flags & IBV_SEND_INLINE) {
+		plain_piece(r, s->data, s->total, &room);
+		return;
+	}
 	for (int i = 0; i < s->num_sge; i++)
-		at = plain_piece(b, (const void *)(uintptr_t)s->sge[i].addr, s->sge[i].length, at,
-				 start, &room);
-	return at;
+		plain_piece(r, (const void *)(uintptr_t)s->sge[i].addr, s->sge[i].length, &room);
 }
 
-/* Frame @s at @at. Returns the end. */
-static uint8_t *frame_plain(struct rd_iw_batch *b, const struct rd_iw_cursor *cur,
-			    const struct rd_iw_swr *s, uint8_t *at, uint8_t **start)
+static void frame_plain(struct run *r, const struct rd_iw_cursor *cur, const struct rd_iw_swr *s)
 {
-	uint32_t hdr_len = (uint32_t)put_piece(cur, s, true, s->total, at);
+	uint32_t hdr_len = (uint32_t)put_piece(cur, s, true, s->total, r->at);
 	uint32_t trail_len = plain_trail(hdr_len + s->total);
 
-	at = plain_payload(b, s, at + hdr_len, start);
-	memset(at, 0, sizeof(uint64_t));
-	b->bytes += hdr_len + s->total + trail_len;
-	return at + trail_len;
+	r->at += hdr_len;
+	plain_payload(r, s);
+	memset(r->at, 0, sizeof(uint64_t));
+	r->at += trail_len;
+	r->b->bytes += hdr_len + s->total + trail_len;
+	r->b->nfpdu++;
 }
 
 static bool batch_has_room(const struct rd_iw_batch *b, uint32_t max)
@@ -492,13 +499,13 @@ static bool batch_has_room(const struct rd_iw_batch *b, uint32_t max)
 /* Returns 1, or -EFAULT: the one at @cur cannot be sent. */
 static int frame_run(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
 {
-	struct rd_iw_fpdu *run = &b->fpdu[b->entries];
-	uint8_t *at = b->arena + b->arena_used, *start = at;
+	struct run r = {b, b->arena + b->arena_used, b->arena + b->arena_used};
+	struct rd_iw_fpdu *f = &b->fpdu[b->entries];
 	uint32_t first = cur->sq;
 	int rc = 1;
 
 	cur->burst = 0;
-	run->from = *cur;
+	f->from = *cur;
 	while (cur->sq != c->sq.tail && batch_has_room(b, RD_IW_BATCH)) {
 		const struct rd_iw_swr *s = rd_iw_sq_at(&c->sq, cur->sq);
 
@@ -508,15 +515,13 @@ static int frame_run(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_c
 			rc = -EFAULT;
 			break;
 		}
-		at = frame_plain(b, cur, s, at, &start);
+		frame_plain(&r, cur, s);
 		step_plain(cur, s);
-		b->nfpdu++;
 	}
-	if (at != start)
-		add_iov(b, start, (size_t)(at - start));
-	b->arena_used = (uint32_t)(at - b->arena);
-	run->run = (uint16_t)(cur->sq - first);
-	b->entries += run->run != 0;
+	close_iov(&r);
+	b->arena_used = (uint32_t)(r.at - b->arena);
+	f->run = (uint16_t)(cur->sq - first);
+	b->entries += f->run != 0;
 	return rc;
 }
 
