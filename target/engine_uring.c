@@ -18,6 +18,7 @@
 
 #define FILE_SLOTS     256
 #define REAP_BATCH     64
+#define REAP_IDLE      4u /* see batch_limit() */
 #define SUBMIT_BATCH   4u /* more do not wait for the end of the turn: see uring_start() */
 #define RING_DEPTH_MIN 8u
 /* The kernel registers at most this much in one buffer. */
@@ -36,6 +37,7 @@ struct uring {
 	char *fixed;           /* registered slab, or NULL */
 	size_t fixed_len;
 	bool files_ok;
+	bool waited; /* since I/Os were last submitted it was looked for results in vain */
 	bool slot_used[FILE_SLOTS];
 };
 
@@ -51,6 +53,7 @@ static void flush_now(struct uring *u)
 	int rc;
 
 	while (io_uring_sq_ready(&u->ring)) {
+		u->waited = false;
 		rc = io_uring_submit(&u->ring);
 		if (rc == -EINTR)
 			continue;
@@ -179,6 +182,19 @@ static bool has_completions(struct uring *u)
 					       (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
 }
 
+/*
+ * A disk that has answered everything at once, as virtio disks do, has nothing to do until the next
+ * request is there. So the first few answers leave before the others are looked at, and bring it
+ * some. Where answers are there as soon as they are asked for, a file in memory, nothing is gained
+ * by smaller batches.
+ */
+static unsigned int batch_limit(const struct uring *u)
+{
+	bool idle = u->waited && io_uring_cq_ready(&u->ring) >= u->engine.in_kernel;
+
+	return idle ? REAP_IDLE : REAP_BATCH;
+}
+
 static bool reap(struct uring *u)
 {
 	struct io_uring_cqe *cqes[REAP_BATCH];
@@ -186,7 +202,7 @@ static bool reap(struct uring *u)
 	unsigned int n;
 
 	do {
-		n = io_uring_peek_batch_cqe(&u->ring, cqes, REAP_BATCH);
+		n = io_uring_peek_batch_cqe(&u->ring, cqes, batch_limit(u));
 		for (unsigned int i = 0; i < n; i++) {
 			void *token = io_uring_cqe_get_data(cqes[i]);
 			int res = cqes[i]->res;
@@ -207,7 +223,10 @@ static bool poll_ring(struct rd_poller *poller)
 {
 	struct uring *u = rd_container_of(poller, struct uring, poller);
 
-	return has_completions(u) && reap(u);
+	if (has_completions(u))
+		return reap(u);
+	u->waited = u->engine.in_kernel;
+	return false;
 }
 
 static void ring_readable(struct rd_io *io, uint32_t events)
