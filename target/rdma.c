@@ -57,32 +57,53 @@ static void failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc, const char
 
 /*
  * READs it does not answer and data it does not take hold buffers that all connections of the
- * reactor share. No keep-alive has to notice that, so it ends here, after one to two looks.
+ * reactor share. No keep-alive has to notice that, so it ends here, after one to two looks. Returns
+ * whether it moved something, or has until the next look.
  */
-static void stalled(struct rd_timer *timer)
+static bool moves(struct rdt_rdma_conn *rc)
 {
-	struct rdt_rdma_conn *rc = rd_container_of(timer, struct rdt_rdma_conn, stall);
-
-	if (rc->closing || (!rc->reads_out && !rc->sends_out))
-		return; /* the next READ or SEND starts it again */
-	/* What is behind a command that we do not take yet is no fault of the host's. */
-	if (!rc->moved && (rc->sends_out || !rc->conn->waits)) {
-		rdt_qpair_lost(&rc->qp, "the host has moved no data for 30 s");
-		return;
+	if (rc->closing || (!rc->reads_out && !rc->sends_out)) {
+		rc->looked = false;
+		return true;
 	}
+	/* What is behind a command that we do not take yet is no fault of the host's. */
+	if (rc->looked && !rc->moved && (rc->sends_out || !rc->conn->waits))
+		return false;
+	rc->looked = true;
 	rc->moved = false;
-	/* Cannot fail: the loop keeps the room of a timer that fires. */
-	rd_timer_start(rc->qp.reactor->loop, timer, STALL_LOOK);
+	return true;
 }
 
-static void watch(struct rdt_rdma_conn *rc)
+static void look_for_stalls(struct rd_timer *timer)
 {
-	if (rd_timer_armed(&rc->stall))
-		return;
-	rc->moved = false;
-	if (rd_timer_start(rc->qp.reactor->loop, &rc->stall, STALL_LOOK))
+	struct rdt_rdma *rdma = rd_container_of(timer, struct rdt_rdma, stall);
+	struct rdt_reactor *r = rdma->reactor;
+	struct rdt_qpair *qp;
+
+	TAILQ_FOREACH (qp, &r->qpairs, link)
+		if (!moves(to_conn(qp)))
+			rdt_qpair_lost(qp, "the host has moved no data for 30 s");
+	/* Cannot fail: the loop keeps the room of a timer that fires. */
+	rd_timer_start(r->loop, timer, STALL_LOOK);
+}
+
+/* A READ or SEND was posted. The timer runs only while one is out: an idle reactor is not woken. */
+static void went_out(struct rdt_rdma_conn *rc)
+{
+	struct rdt_reactor *r = rc->qp.reactor;
+
+	if (r->rdma->out++ == 0 && rd_timer_start(r->loop, &r->rdma->stall, STALL_LOOK))
 		rd_err(rc->qp.log, RD_LOG_QPAIR, "qid %u: no memory to watch for a stall",
 		       rc->qp.qid);
+}
+
+static void came_back(struct rdt_rdma_conn *rc)
+{
+	struct rdt_reactor *r = rc->qp.reactor;
+
+	rc->moved = true;
+	if (--r->rdma->out == 0)
+		rd_timer_stop(r->loop, &r->rdma->stall);
 }
 
 /* ---- receiving ---- */
@@ -164,7 +185,7 @@ static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sg
 		return false;
 	}
 	rc->reads_out++;
-	watch(rc);
+	went_out(rc);
 	return true;
 }
 
@@ -263,7 +284,7 @@ static void read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 	bool ok = wc->status == IBV_WC_SUCCESS;
 
 	rc->reads_out--;
-	rc->moved = true;
+	came_back(rc);
 	if (!ok)
 		failed(rc, wc, "a READ of the host's memory failed");
 	serve_reads(rc);
@@ -312,7 +333,7 @@ static void post_answer(struct rdt_rdma_req *rr, struct ibv_send_wr *first)
 		return;
 	}
 	rr->conn->sends_out++;
-	watch(rr->conn);
+	went_out(rr->conn);
 }
 
 /* A WRITE for each descriptor, then the SEND. The SQ has room. */
@@ -416,7 +437,7 @@ static void handle_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
 	default:
 		rc = rr->conn;
 		rc->sends_out--;
-		rc->moved = true;
+		came_back(rc);
 		if (rr->extra) {
 			rc->extra_free += rr->extra;
 			rr->extra = 0;
@@ -602,7 +623,6 @@ int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t
 	STAILQ_INIT(&rc->early);
 	LIST_INIT(&rc->held);
 	rc->finish.fn = finish;
-	rc->stall.fn = stalled;
 	if (err)
 		return err;
 	rc->reqs = calloc(depth, sizeof(*rc->reqs));
@@ -657,7 +677,6 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 void rdt_rdma_conn_free(struct rdt_rdma_conn *rc)
 {
 	rd_defer_cancel(rc->qp.reactor->loop, &rc->finish);
-	rd_timer_stop(rc->qp.reactor->loop, &rc->stall);
 	rdt_rdma_recvs_stop(rc);
 	rd_fab_conn_destroy(&rc->conn);
 	if (rc->area)
@@ -721,6 +740,8 @@ int rdt_rdma_init(struct rdt_reactor *r)
 	r->rdma = calloc(1, sizeof(*r->rdma));
 	if (!r->rdma)
 		return -ENOMEM;
+	r->rdma->reactor = r;
+	r->rdma->stall.fn = look_for_stalls;
 	SLIST_INIT(&r->rdma->devs);
 	return rdt_rdma_open_fabs(r);
 }
@@ -736,6 +757,7 @@ void rdt_rdma_fini(struct rdt_reactor *r)
 		assert(rdev->mrs == 1);
 		dev_free(rdev);
 	}
+	rd_timer_stop(r->loop, &rdma->stall);
 	for (int i = 0; i < RDT_FABS; i++)
 		rd_fab_close(&rdma->fabs[i]);
 	free(rdma);

@@ -72,8 +72,11 @@ struct rdt_rdma_dev {
 };
 
 struct rdt_rdma {
+	struct rdt_reactor *reactor;
 	struct rd_fab *fabs[RDT_FABS];
 	SLIST_HEAD(, rdt_rdma_dev) devs;
+	unsigned int out;      /* READs and SENDs of all connections that have not completed */
+	struct rd_timer stall; /* armed while there are some */
 };
 
 struct rdt_rdma_recv {
@@ -135,9 +138,9 @@ struct rdt_rdma_conn {
 	bool disconnected;
 	bool closing;
 	bool listed; /* in rdev->by_qpn */
-	bool moved;  /* a READ or SEND has completed since the stall timer last looked */
+	bool looked; /* had a READ or SEND out when the stall timer last looked */
+	bool moved;  /* one has completed since */
 	struct rd_defer finish;
-	struct rd_timer stall;
 };
 
 extern const struct rdt_transport_ops rdt_rdma_ops;

@@ -8,6 +8,7 @@
 
 #include "util/sockaddr.h"
 #include "fabric/fabric.h"
+#include "rdma.h"
 #include "t_target.h"
 
 #define DEPTH    32u
@@ -708,6 +709,40 @@ static void stalled_host(void)
 	assoc_close_apart(&a);
 }
 
+/* How many reactors watch what is outstanding there. */
+static unsigned int watching(const struct server *s)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < s->t->reactors_count; i++) {
+		const struct rdt_rdma *rdma = s->t->reactors[i].rdma;
+
+		CU_ASSERT_EQUAL(rdma->out != 0, rd_timer_armed(&rdma->stall));
+		n += rd_timer_armed(&rdma->stall);
+	}
+	return n;
+}
+
+/* What is done needs no look for who has moved nothing: an idle reactor is not woken for it. */
+static void idle_is_not_watched(void)
+{
+	struct assoc a;
+	struct server *s = &a.s;
+	unsigned int before;
+
+	assoc_open_apart(&a);
+	before = a.io.answers;
+	send_write(&a.io);
+	rd_loop_turn(s->host_loop, 0);
+	look_until(s, now.slab_used == T_MDTS);
+	CU_ASSERT_EQUAL(watching(s), 1);
+	wait_for(s, a.io.answers == before + 1);
+	look_until(s, now.slab_used == 0);
+	look(s);
+	CU_ASSERT_EQUAL(watching(s), 0);
+	assoc_close_apart(&a);
+}
+
 /* It has answered, but behind commands that we do not take yet. */
 static void held_back_host(void)
 {
@@ -799,6 +834,7 @@ const struct t_case t_rdma_cases[] = {
 	{"capsules of impossible length end the connection", bad_capsules},
 	{"READs beyond the host's depth and the slab wait", read_depth},
 	{"a host that moves no data loses its connection", stalled_host},
+	{"who has nothing outstanding is not watched", idle_is_not_watched},
 	{"a host that is held back does not lose its connection", held_back_host},
 	{"lists of descriptors beyond the READ depth", lists},
 	{"a wrong key in a list", list_wrong_key},
