@@ -437,6 +437,20 @@ class Conn:
                 return msg
         return self._inbox.popleft()
 
+    def serve(self):
+        """One segment, which has begun to arrive: READs are answered, a Send is kept for recv_message()."""
+        msg = self._handle(self.recv_segment())
+        if msg:
+            self._inbox.append(msg)
+
+    def arriving(self):
+        """There are bytes of a segment that were received with an earlier one."""
+        return bool(self._rx)
+
+    def has_message(self):
+        """recv_message() will not wait."""
+        return bool(self._inbox)
+
     def recv_read_request(self):
         """The next Read Request, not answered. auto_read must be off."""
         while not self.read_requests:

@@ -5,6 +5,7 @@ wants, and a small target whose every step can be replaced.
 Independent of our C code, like iwarp_peer; offsets are those of the NVMe and NVMe-oF specifications.
 """
 
+import select
 import struct
 import threading
 from dataclasses import dataclass
@@ -162,6 +163,24 @@ class Queue:
         while cid not in self._stash:
             cqe = Cqe.parse(self.conn.recv_message())
             self._stash[cqe.cid] = cqe
+        return self._stash.pop(cid)
+
+    def wait_among(self, cid, queues):
+        """As wait(), and what arrives at @queues, of which this is one, is served meanwhile, as RDMA hardware does: a
+        READ that nobody answers there may hold the very buffer that this command waits for."""
+        while cid not in self._stash:
+            if self.conn.has_message():
+                cqe = Cqe.parse(self.conn.recv_message())
+                self._stash[cqe.cid] = cqe
+                continue
+            ready = [q.conn for q in queues if q.conn.arriving()]
+            if not ready:
+                socks = {q.conn.sock: q.conn for q in queues}
+                ready = [socks[s] for s in select.select(list(socks), [], [], self.conn.sock.gettimeout())[0]]
+            if not ready:
+                raise TimeoutError(f'queue {self.qid}: no answer to command {cid:#x}')
+            for conn in ready:
+                conn.serve()
         return self._stash.pop(cid)
 
     def wait_any(self):

@@ -113,7 +113,7 @@ class Guest:
     def drain(self, h):
         for queue in h.io:
             for cid in getattr(queue, 'pending', ()):
-                self.check(queue.wait(cid))
+                self.check(queue.wait_among(cid, h.io))
             queue.pending = []
 
     def check(self, cqe):
