@@ -15,10 +15,15 @@ static int refuse(struct rd_iw_conn *c, uint32_t code)
 /* Returns 0, 1 (it has to wait) or -1 (the connection ended). */
 static int take_recv(struct rd_iw_conn *c)
 {
-	const struct rd_iw_rwr *r = c->srq ? rd_iw_srq_take(c) : rd_iw_rq_pop(&c->rq);
+	const struct rd_iw_rwr *r = rd_iw_recv_next(c);
 
-	if (!r)
-		return c->srq ? 1 : refuse(c, RD_TERM_DU_NO_BUFFER);
+	if (!r && !c->srq)
+		return refuse(c, RD_TERM_DU_NO_BUFFER);
+	if (!r) {
+		rd_iw_srq_wait(c);
+		return 1;
+	}
+	rd_iw_recv_use(c);
 	memcpy(c->rx.recv, r, sizeof(*r) + (size_t)r->num_sge * sizeof(r->sge[0]));
 	c->rx.recv_active = true;
 	c->rx.recv_off = 0;

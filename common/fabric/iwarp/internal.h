@@ -110,8 +110,7 @@ struct rd_iw_fpdu {
 	uint8_t trail_len;
 	uint8_t copied; /* bytes of payload in the arena: all or none */
 	bool last;      /* ends its message */
-	uint16_t run; /* not 0: so many plain ones (tx.c), of which only @from is set, of the first
-		       */
+	uint16_t run;   /* not 0: so many plain ones; only @from is set, the first one's */
 	uint32_t plen;
 	uint32_t arena_off; /* header; what else of it is in the arena follows */
 };
@@ -309,16 +308,13 @@ static inline uint32_t rd_iw_rq_count(const struct rd_iw_rq *rq)
 	return rq->tail - rq->head;
 }
 /*
- * A RECV of @c's shared queue, or NULL: none is left, its share has its part, or others have waited
- * for longer. Then @c waits, and rd_iw_rx_resume() follows.
- */
-const struct rd_iw_rwr *rd_iw_srq_take(struct rd_iw_conn *c);
-/*
- * The RECV that @c's next message gets, from whichever queue, or NULL: none, or not without asking
- * rd_iw_srq_take(). rd_iw_recv_use() takes that one.
+ * The RECV that @c's next message gets, of its own queue or the shared one, or NULL: none is left,
+ * or, of the shared one, its share has its part or others have waited for longer. Valid until the
+ * next post. rd_iw_recv_use() takes it.
  */
 const struct rd_iw_rwr *rd_iw_recv_next(const struct rd_iw_conn *c);
 void rd_iw_recv_use(struct rd_iw_conn *c);
+void rd_iw_srq_wait(struct rd_iw_conn *c); /* there is none now; rd_iw_rx_resume() follows */
 bool rd_iw_srq_scarce(const struct rd_iw_conn *c); /* few are left that it may take */
 void rd_iw_srq_unwait(struct rd_iw_conn *c);       /* idempotent */
 int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,

@@ -97,7 +97,7 @@ static bool may_take(const struct rd_iw_share *s, uint32_t posted)
 	return s->base.held + 1 + SHARE <= SHARE * posted || !s->base.held;
 }
 
-static void wait_for_recv(struct rd_iw_conn *c)
+void rd_iw_srq_wait(struct rd_iw_conn *c)
 {
 	struct rd_iw_srq *srq = c->srq;
 	struct rd_iw_share *s = c->share;
@@ -141,17 +141,6 @@ static void srq_use(struct rd_iw_conn *c)
 		c->base.held++;
 	}
 	c->srq->rq.tail--;
-}
-
-const struct rd_iw_rwr *rd_iw_srq_take(struct rd_iw_conn *c)
-{
-	const struct rd_iw_rwr *r = srq_next(c);
-
-	if (r)
-		srq_use(c);
-	else
-		wait_for_recv(c);
-	return r;
 }
 
 const struct rd_iw_rwr *rd_iw_recv_next(const struct rd_iw_conn *c)
@@ -314,7 +303,7 @@ void rd_iw_share_join(struct rd_fab_conn *conn, struct rd_fab_share *share)
 	c->share = to_share(share);
 	c->share->base.held += conn->held;
 	if (waits)
-		wait_for_recv(c);
+		rd_iw_srq_wait(c);
 	/* The share that it was in holds less now, and its own may have room for it. */
 	feed_later(c->srq);
 }

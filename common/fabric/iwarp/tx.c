@@ -260,14 +260,18 @@ static bool joins(const struct rd_iw_batch *b, uint32_t off)
 	return (uint8_t *)prev->iov_base + prev->iov_len == b->arena + off;
 }
 
+static void add_iov(struct rd_iw_batch *b, const void *start, size_t len)
+{
+	b->iov[b->niov].iov_base = (void *)(uintptr_t)start;
+	b->iov[b->niov++].iov_len = len;
+}
+
 static void add_arena(struct rd_iw_batch *b, uint32_t off, uint32_t len)
 {
-	if (joins(b, off)) {
+	if (joins(b, off))
 		b->iov[b->niov - 1].iov_len += len;
-		return;
-	}
-	b->iov[b->niov].iov_base = b->arena + off;
-	b->iov[b->niov++].iov_len = len;
+	else
+		add_iov(b, b->arena + off, len);
 }
 
 /* Pad and CRC to @trail, which has room for eight bytes. The payload is at @iov. */
@@ -440,12 +444,6 @@ struct run {
 	uint8_t *start; /* from here on it has no iovec entry yet */
 };
 
-static void add_iov(struct rd_iw_batch *b, const void *start, size_t len)
-{
-	b->iov[b->niov].iov_base = (void *)(uintptr_t)start;
-	b->iov[b->niov++].iov_len = len;
-}
-
 static void close_iov(struct run *r)
 {
 	if (r->at != r->start)
@@ -598,14 +596,17 @@ static void keep_part(struct rd_iw_conn *c, const struct rd_iw_fpdu *f, const ui
 	memcpy(c->tx.part_bytes + f->hdr_len, trail, f->trail_len);
 }
 
-/* Fewer than @run's bytes have left: only now are its FPDUs told apart. */
-static void settle_run(struct rd_iw_conn *c, const struct rd_iw_fpdu *run, size_t sent)
+/*
+ * Account for @run in a batch of which not all has left: only now are its FPDUs told apart. Takes
+ * its part off *@sent. Returns true when all of it has left.
+ */
+static bool settle_run(struct rd_iw_conn *c, const struct rd_iw_fpdu *run, size_t *sent)
 {
 	static const uint8_t trail[RD_MPA_MAX_TRAIL];
 	uint8_t hdr[RD_IW_MAX_HDR];
-	struct rd_iw_fpdu f = {.from = run->from, .src = RD_IW_SRC_SQ, .last = true, .run = 0};
+	struct rd_iw_fpdu f = {.from = run->from, .src = RD_IW_SRC_SQ, .last = true};
 
-	for (;; step_plain(&f.from, rd_iw_sq_at(&c->sq, f.from.sq))) {
+	for (uint32_t i = 0; i < run->run; i++) {
 		const struct rd_iw_swr *s = rd_iw_sq_at(&c->sq, f.from.sq);
 		size_t len;
 
@@ -613,33 +614,19 @@ static void settle_run(struct rd_iw_conn *c, const struct rd_iw_fpdu *run, size_
 		f.plen = s->total;
 		f.trail_len = (uint8_t)plain_trail(f.hdr_len + f.plen);
 		len = (size_t)f.hdr_len + f.plen + f.trail_len;
-		if (sent < len)
-			break;
-		sent -= len;
+		if (*sent < len) {
+			c->tx.cur = f.from;
+			if (*sent) {
+				step_plain(&c->tx.cur, s);
+				keep_part(c, &f, hdr, trail, *sent);
+			}
+			return false;
+		}
+		*sent -= len;
 		entry_sent(c, &f);
+		step_plain(&f.from, s);
 	}
-	c->tx.cur = f.from;
-	if (sent) {
-		step_plain(&c->tx.cur, rd_iw_sq_at(&c->sq, f.from.sq));
-		keep_part(c, &f, hdr, trail, sent);
-	}
-}
-
-static size_t entry_length(const struct rd_iw_conn *c, const struct rd_iw_fpdu *f)
-{
-	size_t sum = 0;
-
-	if (!f->run)
-		return (size_t)f->hdr_len + f->plen + f->trail_len;
-	for (uint32_t i = 0; i < f->run; i++) {
-		const struct rd_iw_swr *s = rd_iw_sq_at(&c->sq, f->from.sq + i);
-		uint32_t hdr_len =
-			(uint32_t)(s->opcode == IBV_WR_RDMA_WRITE ? sizeof(struct rd_ddp_tagged)
-								  : sizeof(struct rd_ddp_untagged));
-
-		sum += (size_t)hdr_len + s->total + plain_trail(hdr_len + s->total);
-	}
-	return sum;
+	return true;
 }
 
 /* Account for @sent bytes. Returns true when that was the whole batch. */
@@ -657,14 +644,17 @@ static bool settle(struct rd_iw_conn *c, const struct rd_iw_batch *b,
 	}
 	for (uint32_t i = 0; i < b->entries; i++) {
 		const struct rd_iw_fpdu *f = &b->fpdu[i];
-		size_t len = entry_length(c, f) - skipped;
-		const uint8_t *bytes = b->arena + f->arena_off;
+		size_t len;
 
-		if (sent < len && f->run) {
-			settle_run(c, f, sent);
-			return false;
+		if (f->run) { /* never first when an FPDU was partly sent */
+			if (!settle_run(c, f, &sent))
+				return false;
+			continue;
 		}
+		len = (size_t)f->hdr_len + f->plen + f->trail_len - skipped;
 		if (sent < len) {
+			const uint8_t *bytes = b->arena + f->arena_off;
+
 			c->tx.cur = f->from;
 			if (sent + skipped) {
 				keep_part(c, f, bytes, bytes + f->hdr_len + f->copied,
