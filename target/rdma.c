@@ -92,7 +92,9 @@ static void went_out(struct rdt_rdma_conn *rc)
 {
 	struct rdt_reactor *r = rc->qp.reactor;
 
-	if (r->rdma->out++ == 0 && rd_timer_start(r->loop, &r->rdma->stall, STALL_LOOK))
+	r->rdma->out++;
+	if (!rd_timer_armed(&r->rdma->stall) &&
+	    rd_timer_start(r->loop, &r->rdma->stall, STALL_LOOK))
 		rd_err(rc->qp.log, RD_LOG_QPAIR, "qid %u: no memory to watch for a stall",
 		       rc->qp.qid);
 }
