@@ -438,7 +438,7 @@ class Conn:
         return self._inbox.popleft()
 
     def serve(self):
-        """One segment, which has begun to arrive: READs are answered, a Send is kept for recv_message()."""
+        """One segment: a READ is answered or kept, a Send is kept for recv_message()."""
         msg = self._handle(self.recv_segment())
         if msg:
             self._inbox.append(msg)
@@ -454,9 +454,7 @@ class Conn:
     def recv_read_request(self):
         """The next Read Request, not answered. auto_read must be off."""
         while not self.read_requests:
-            msg = self._handle(self.recv_segment())
-            if msg:
-                self._inbox.append(msg)
+            self.serve()
         return self.read_requests.popleft()
 
     def _handle(self, seg):

@@ -161,17 +161,19 @@ class Queue:
     def wait(self, cid):
         """The response to cid; others that come first are kept for their own wait()."""
         while cid not in self._stash:
-            cqe = Cqe.parse(self.conn.recv_message())
-            self._stash[cqe.cid] = cqe
+            self._keep_next()
         return self._stash.pop(cid)
+
+    def _keep_next(self):
+        cqe = Cqe.parse(self.conn.recv_message())
+        self._stash[cqe.cid] = cqe
 
     def wait_among(self, cid, queues):
         """As wait(), and what arrives at @queues, of which this is one, is served meanwhile, as RDMA hardware does: a
         READ that nobody answers there may hold the very buffer that this command waits for."""
         while cid not in self._stash:
             if self.conn.has_message():
-                cqe = Cqe.parse(self.conn.recv_message())
-                self._stash[cqe.cid] = cqe
+                self._keep_next()
                 continue
             ready = [q.conn for q in queues if q.conn.arriving()]
             if not ready:
