@@ -192,7 +192,8 @@ static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 }
 
 /*
- * The usual case of a batch: all of an FPDU is at @p, and needs no state between its parts. Returns
+ * All of an FPDU is at @p, as most are in a batch, and needs no state between its parts: usual ones
+ * are for rd_iw_whole(), segments, Read Requests and those with anything wrong for here. Returns
  * the bytes used, 0 when it is for the state machine after all, or -1. When it has to wait for a
  * RECV, that is base.waits, its header is used.
  */

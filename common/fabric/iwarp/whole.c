@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What most FPDUs are, done in one step: a WRITE, or a message that is one SEND, all of which has
- * been received. Whatever is unusual or wrong about one is left alone, with nothing changed, for
- * the way that all others take (rx.c, fpdu.c) and that knows what to answer.
+ * been received. Whatever is unusual or wrong about one is left, with nothing changed but perhaps
+ * the memory of the RECV that it would get, to the way that all others take (rx.c, fpdu.c) and that
+ * knows what to answer.
  */
 #include "internal.h"
 
-/* Copy to @r's memory. False: some of it is not registered; then it is not looked at either. */
+/* Copy to @r's memory. False: some of that is not registered. */
 static bool place(struct rd_iw_conn *c, const struct rd_iw_rwr *r, const uint8_t *p, uint32_t len)
 {
 	for (const struct ibv_sge *sge = r->sge; len; sge++) {
