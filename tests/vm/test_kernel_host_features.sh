@@ -337,7 +337,9 @@ io_until_told()
 		verified_io "$1" --rw=randwrite --iodepth=16 --bsrange=4k-64k --blockalign=4k --size=1m >/run/t/fio
 		t_expect '^fio: error 0, read [1-9][0-9]* KiB, written [1-9]' /run/t/fio
 		rounds=$((rounds + 1))
-		echo "$rounds" >/run/t/rounds
+		# Never empty for whoever reads it meanwhile.
+		echo "$rounds" >/run/t/rounds.next
+		mv /run/t/rounds.next /run/t/rounds
 	done
 }
 
