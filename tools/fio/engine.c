@@ -24,8 +24,8 @@
 #endif
 
 /* What may wait in commit() for more to come: then it is sent, so that the target has work. */
-#define BATCH_COMMANDS 16u
-#define BATCH_BYTES    (64u << 10)
+#define BATCH_COMMANDS 64u
+#define BATCH_BYTES    (256u << 10)
 
 #define OPCODE_DSM     0x09 /* Dataset Management (NVM Command Set 3.2.3) */
 #define DSM_DEALLOCATE 0x04 /* AD, in dword 11 */
