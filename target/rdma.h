@@ -51,7 +51,10 @@ struct rdt_recv_pool {
 	uint32_t total;
 	uint32_t posted;
 	uint32_t max;
-	bool no_memory; /* it could not grow, and does not try again */
+	bool no_memory;            /* it could not grow, and does not try again */
+	struct ibv_recv_wr *again; /* to be posted together, by @post */
+	uint32_t again_count;
+	struct rd_defer post;
 };
 
 LIST_HEAD(rdt_rdma_conn_list, rdt_rdma_conn);

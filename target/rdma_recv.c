@@ -100,15 +100,38 @@ err_free:
 
 /* ---- pools ---- */
 
-static void pool_post(struct rdt_recv_pool *pool, struct rdt_rdma_recv *recv)
+static void post(struct rdt_recv_pool *pool, struct ibv_recv_wr *chain, uint32_t n)
 {
 	struct ibv_recv_wr *bad;
 	/* Cannot fail: the queue has room for all of the pool. */
-	int err = rd_fab_post_srq_recv(pool->srq, &recv->rwr, &bad);
+	int err = rd_fab_post_srq_recv(pool->srq, chain, &bad);
 
 	assert(!err);
+	(void)err;
+	pool->posted += n;
+}
+
+static void post_again(struct rd_defer *defer)
+{
+	struct rdt_recv_pool *pool = rd_container_of(defer, struct rdt_recv_pool, post);
+
+	post(pool, pool->again, pool->again_count);
+	pool->again = NULL;
+	pool->again_count = 0;
+}
+
+/*
+ * What a turn gives back is posted together behind its completions. Until then it does not count as
+ * posted either: only so @posted gets as low as it has been for the device, and the pool is made
+ * larger when that was too few.
+ */
+static void pool_post(struct rdt_recv_pool *pool, struct rdt_rdma_recv *recv)
+{
 	recv->conn = NULL;
-	pool->posted += !err;
+	recv->rwr.next = pool->again;
+	pool->again = &recv->rwr;
+	pool->again_count++;
+	rd_defer(pool->dev->fab->loop, &pool->post, RD_DEFER_WORK);
 }
 
 static int pool_grow(struct rdt_recv_pool *pool)
@@ -125,10 +148,11 @@ static int pool_grow(struct rdt_recv_pool *pool)
 	SLIST_INSERT_HEAD(&pool->areas, area, link);
 	pool->total += n;
 	/* The first one is used first. */
-	for (uint32_t i = n; i-- > 0;) {
+	for (uint32_t i = 0; i < n; i++) {
 		area->recvs[i].pool = pool;
-		pool_post(pool, &area->recvs[i]);
+		area->recvs[i].rwr.next = i ? &area->recvs[i - 1].rwr : NULL;
 	}
+	post(pool, &area->recvs[n - 1].rwr, n);
 	return 0;
 }
 
@@ -209,6 +233,7 @@ static void pool_free(struct rdt_recv_pool **poolp)
 
 	if (!pool)
 		return;
+	rd_defer_cancel(pool->dev->fab->loop, &pool->post);
 	share_free(&pool->strangers);
 	rd_fab_srq_destroy(&pool->srq);
 	while ((area = SLIST_FIRST(&pool->areas))) {
@@ -229,6 +254,7 @@ static int pool_create(struct rdt_rdma_dev *rdev, bool admin, struct rdt_recv_po
 		return -ENOMEM;
 	SLIST_INIT(&pool->areas);
 	LIST_INIT(&pool->shares);
+	pool->post.fn = post_again;
 	pool->dev = rdev->dev;
 	pool->log = r->log;
 	pool->in_capsule_max = r->target->cfg->target.in_capsule_bytes;

@@ -11,7 +11,7 @@
 #include "rdma.h"
 #include "t_target.h"
 
-#define DEPTH    32u
+#define DEPTH    64u
 #define PATIENCE (10 * RD_NSEC_PER_SEC)
 #define CAPSULE  (NVME_SQE_SIZE + T_INCAPSULE)
 
@@ -83,7 +83,8 @@ static void namespaces(struct server *s)
 		};
 }
 
-static void server_start_with(struct server *s, uint32_t reactors)
+/* @recvs: most that the I/O queues of a reactor may share; 0: the fewest there can be */
+static void server_start_with(struct server *s, uint32_t reactors, uint32_t recvs)
 {
 	struct rd_loop_opts opts = {.seed = 1};
 
@@ -97,6 +98,7 @@ static void server_start_with(struct server *s, uint32_t reactors)
 		.sgl_descriptors = 16,
 		.max_data_bytes = T_MDTS,
 		.in_capsule_bytes = T_INCAPSULE,
+		.capsule_bytes = (uint64_t)recvs * CAPSULE,
 		.buffer_bytes = 4 * T_MDTS,
 	};
 	s->listener = (struct rdt_listener_config){.address = "127.0.0.1"};
@@ -122,7 +124,7 @@ static void server_start_with(struct server *s, uint32_t reactors)
 
 static void server_start(struct server *s)
 {
-	server_start_with(s, 2);
+	server_start_with(s, 2, 0);
 }
 
 static void server_stop(struct server *s)
@@ -636,13 +638,13 @@ static struct in_use look(struct server *s)
 	} while (0)
 
 /* As assoc_open(), and the host's loop turns only when the test says so. */
-static void assoc_open_apart(struct assoc *a)
+static void assoc_open_apart(struct assoc *a, uint32_t recvs)
 {
 	struct rd_loop_opts opts = {.seed = 2};
 	struct server *s = &a->s;
 	uint16_t cntlid;
 
-	server_start(s);
+	server_start_with(s, 2, recvs);
 	rd_fab_close(&s->fab);
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &s->host_loop), 0);
 	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(s->host_loop, NULL, &s->fab), 0);
@@ -693,7 +695,7 @@ static void stalled_host(void)
 	struct server *s = &a.s;
 	unsigned int before;
 
-	assoc_open_apart(&a);
+	assoc_open_apart(&a, 0);
 	send_write(&a.io);
 	rd_loop_turn(s->host_loop, 0); /* what comes back is not looked at */
 	look_until(s, now.slab_used == T_MDTS);
@@ -730,7 +732,7 @@ static void idle_is_not_watched(void)
 	struct server *s = &a.s;
 	unsigned int before;
 
-	assoc_open_apart(&a);
+	assoc_open_apart(&a, 0);
 	before = a.io.answers;
 	send_write(&a.io);
 	rd_loop_turn(s->host_loop, 0);
@@ -749,7 +751,7 @@ static void held_back_host(void)
 	struct assoc a;
 	struct server *s = &a.s;
 
-	assoc_open_apart(&a);
+	assoc_open_apart(&a, 0);
 	send_write(&a.io);
 	a.io.capsule += CAPSULE;
 	for (unsigned int i = 0; i <= POOL; i++)
@@ -781,7 +783,7 @@ static void capsules_are_shared(void)
 	struct server s;
 	uint16_t cntlid;
 
-	server_start_with(&s, 1);
+	server_start_with(&s, 1, 0);
 	for (unsigned int pass = 0; pass < 2; pass++) {
 		for (uint16_t i = 0; i < 3; i++)
 			host_start(&slow[i], &s, T_HOST, i, &cntlid);
@@ -802,6 +804,42 @@ static void capsules_are_shared(void)
 		look_until(&s, now.io_qpairs == 0 && now.capsules == 0);
 	}
 	server_stop(&s);
+}
+
+/* The RECVs that I/O queues share: on the reactor that has the one I/O queue. */
+static uint32_t io_recvs(const struct server *s)
+{
+	uint32_t n = 0;
+
+	for (unsigned int i = 0; i < s->t->reactors_count; i++) {
+		const struct rdt_rdma_dev *rdev = SLIST_FIRST(&s->t->reactors[i].rdma->devs);
+
+		if (rdev && rdev->pools[0]->total > n)
+			n = rdev->pools[0]->total;
+	}
+	return n;
+}
+
+/* As many commands at once as the queue has entries, however soon each of them is done: there are
+ * RECVs for all of them from the next time on. */
+static void capsules_of_a_burst(void)
+{
+	struct nvme_sqe sqe;
+	struct assoc a;
+	struct server *s = &a.s;
+	unsigned int before;
+
+	assoc_open_apart(&a, 2 * DEPTH);
+	CU_ASSERT_EQUAL(io_recvs(s), DEPTH);
+	before = a.io.answers;
+	command(&a.io, &sqe, nvme_cmd_flush, NULL, 0);
+	sqe.nsid = htole32(1);
+	for (unsigned int i = 0; i < DEPTH - 1; i++)
+		host_send(&a.io, &sqe, NVME_SQE_SIZE); /* all alike; they leave together */
+	wait_for(s, a.io.answers == before + DEPTH - 1);
+	look(s);
+	CU_ASSERT_EQUAL(io_recvs(s), 2 * DEPTH);
+	assoc_close_apart(&a);
 }
 
 /* A key that is not the host's: its end of the wire breaks the connection, ours gets everything
@@ -840,5 +878,6 @@ const struct t_case t_rdma_cases[] = {
 	{"a wrong key in a list", list_wrong_key},
 	{"a wrong key costs the host its connection only", wrong_key},
 	{"commands that wait leave capsules for other hosts", capsules_are_shared},
+	{"a queue full of commands at once gets RECVs for all", capsules_of_a_burst},
 	{NULL, NULL},
 };
