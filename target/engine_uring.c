@@ -9,36 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/uio.h>
 
-#include <liburing.h>
+#include "ring.h"
 
-#include "util/parse.h"
-
-#define FILE_SLOTS     256
-#define REAP_BATCH     64
-#define REAP_IDLE      4u /* see batch_limit() */
-#define SUBMIT_BATCH   4u /* more do not wait for the end of the turn: see uring_start() */
-#define RING_DEPTH_MIN 8u
-/* The kernel registers at most this much in one buffer. */
-#define FIXED_SHIFT   30
-#define FIXED_BUF_MAX (UINT64_C(1) << FIXED_SHIFT)
-#define RETRY_NS      RD_NSEC_PER_MSEC
+#define REAP_BATCH   64
+#define REAP_IDLE    4u /* see batch_limit() */
+#define SUBMIT_BATCH 4u /* more do not wait for the end of the turn: see uring_start() */
+#define RETRY_NS     RD_NSEC_PER_MSEC
 
 struct uring {
 	struct rdt_engine engine;
-	struct io_uring ring;
-	bool ring_ok;
+	struct rdt_ring ring;
 	struct rd_io io;
 	struct rd_poller poller;
 	struct rd_defer flush;
 	struct rd_timer retry; /* the kernel took less than it was given */
-	char *fixed;           /* registered slab, or NULL */
-	size_t fixed_len;
-	bool files_ok;
 	bool waited; /* since I/Os were last submitted it was looked for results in vain */
-	bool slot_used[FILE_SLOTS];
 };
 
 static struct uring *uring_of(struct rdt_engine *engine)
@@ -52,9 +38,9 @@ static void flush_now(struct uring *u)
 {
 	int rc;
 
-	while (io_uring_sq_ready(&u->ring)) {
+	while (io_uring_sq_ready(&u->ring.io)) {
 		u->waited = false;
-		rc = io_uring_submit(&u->ring);
+		rc = io_uring_submit(&u->ring.io);
 		if (rc == -EINTR)
 			continue;
 		if (rc > 0)
@@ -80,27 +66,15 @@ static void flush_again(struct rd_timer *timer)
 
 static struct io_uring_sqe *get_sqe(struct uring *u)
 {
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring.io);
 
 	if (!sqe) {
 		flush_now(u);
-		sqe = io_uring_get_sqe(&u->ring);
+		sqe = io_uring_get_sqe(&u->ring.io);
 	}
 	if (sqe)
 		rd_defer(u->engine.loop, &u->flush, RD_DEFER_FLUSH);
 	return sqe;
-}
-
-/* Index of the registered buffer that holds all of @buf, or -1. */
-static int fixed_index(const struct uring *u, const char *buf, uint64_t len)
-{
-	uint64_t first, last;
-
-	if (!u->fixed || buf < u->fixed || buf + len > u->fixed + u->fixed_len)
-		return -1;
-	first = (uint64_t)(buf - u->fixed);
-	last = first + len - 1;
-	return first >> FIXED_SHIFT == last >> FIXED_SHIFT ? (int)(first >> FIXED_SHIFT) : -1;
 }
 
 static void prep_transfer(struct uring *u, struct io_uring_sqe *sqe, int fd, struct rdt_bio *bio)
@@ -109,7 +83,7 @@ static void prep_transfer(struct uring *u, struct io_uring_sqe *sqe, int fd, str
 	uint64_t offset = bio->offset + fio->moved;
 	unsigned int len = (unsigned int)fio->piece;
 	void *buf = rdt_fio_buf(bio);
-	int index = fixed_index(u, buf, len);
+	int index = rdt_ring_buffer(&u->ring, buf, len);
 
 	if (bio->op == RDT_BIO_READ) {
 		if (index >= 0)
@@ -159,7 +133,7 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	 * cost a virtio disk at depth 32 a tenth of its reads and a fifth of its writes; without a
 	 * disk to wait for, a file in memory, batches of 4 are no slower than that (both measured).
 	 */
-	if (io_uring_sq_ready(&u->ring) >= SUBMIT_BATCH && !rd_timer_armed(&u->retry))
+	if (io_uring_sq_ready(&u->ring.io) >= SUBMIT_BATCH && !rd_timer_armed(&u->retry))
 		flush_now(u);
 	return true;
 }
@@ -178,8 +152,8 @@ static void uring_cancel(struct rdt_engine *engine, struct rdt_bio *bio)
 
 static bool has_completions(struct uring *u)
 {
-	return io_uring_cq_ready(&u->ring) || (IO_URING_READ_ONCE(*u->ring.sq.kflags) &
-					       (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
+	return io_uring_cq_ready(&u->ring.io) || (IO_URING_READ_ONCE(*u->ring.io.sq.kflags) &
+						  (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
 }
 
 /*
@@ -190,7 +164,7 @@ static bool has_completions(struct uring *u)
  */
 static unsigned int batch_limit(const struct uring *u)
 {
-	bool idle = u->waited && io_uring_cq_ready(&u->ring) >= u->engine.in_kernel;
+	bool idle = u->waited && io_uring_cq_ready(&u->ring.io) >= u->engine.in_kernel;
 
 	return idle ? REAP_IDLE : REAP_BATCH;
 }
@@ -202,13 +176,13 @@ static bool reap(struct uring *u)
 	unsigned int n;
 
 	do {
-		n = io_uring_peek_batch_cqe(&u->ring, cqes, batch_limit(u));
+		n = io_uring_peek_batch_cqe(&u->ring.io, cqes, batch_limit(u));
 		for (unsigned int i = 0; i < n; i++) {
 			void *token = io_uring_cqe_get_data(cqes[i]);
 			int res = cqes[i]->res;
 
 			/* Callbacks may submit and so need the ring: give the entry back first. */
-			io_uring_cqe_seen(&u->ring, cqes[i]);
+			io_uring_cqe_seen(&u->ring.io, cqes[i]);
 			if (token)
 				rdt_engine_complete(&u->engine, rdt_bio_of(token), res);
 			found = true;
@@ -240,29 +214,12 @@ static void ring_readable(struct rd_io *io, uint32_t events)
 
 static void uring_add_file(struct rdt_engine *engine, struct rdt_fchan *chan)
 {
-	struct uring *u = uring_of(engine);
-
-	chan->slot = -1;
-	for (int i = 0; u->files_ok && i < FILE_SLOTS; i++) {
-		if (u->slot_used[i])
-			continue;
-		if (io_uring_register_files_update(&u->ring, (unsigned int)i, &chan->fd, 1) != 1)
-			return;
-		u->slot_used[i] = true;
-		chan->slot = i;
-		return;
-	}
+	chan->slot = rdt_ring_add_file(&uring_of(engine)->ring, chan->fd);
 }
 
 static void uring_remove_file(struct rdt_engine *engine, struct rdt_fchan *chan)
 {
-	struct uring *u = uring_of(engine);
-	int none = -1;
-
-	if (chan->slot < 0)
-		return;
-	io_uring_register_files_update(&u->ring, (unsigned int)chan->slot, &none, 1);
-	u->slot_used[chan->slot] = false;
+	rdt_ring_remove_file(&uring_of(engine)->ring, chan->slot);
 	chan->slot = -1;
 }
 
@@ -276,8 +233,7 @@ static void uring_destroy(struct rdt_engine *engine)
 	rd_poller_del(engine->loop, &u->poller);
 	rd_defer_cancel(engine->loop, &u->flush);
 	rd_timer_stop(engine->loop, &u->retry);
-	if (u->ring_ok)
-		io_uring_queue_exit(&u->ring);
+	rdt_ring_fini(&u->ring);
 	rdt_engine_fini(engine);
 	free(u);
 }
@@ -290,84 +246,6 @@ static const struct rdt_engine_ops uring_ops = {
 	.remove_file = uring_remove_file,
 	.destroy = uring_destroy,
 };
-
-static int init_ring(struct uring *u, unsigned int entries)
-{
-	/*
-	 * Best first; older kernels answer EINVAL to flags they do not know. Not DEFER_TASKRUN: its
-	 * completions do not wake who sleeps on the ring's descriptor.
-	 */
-	static const unsigned int flags[] = {
-		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
-		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
-		0,
-	};
-	struct io_uring_params params;
-	int rc = -EINVAL;
-
-	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]) && rc == -EINVAL; i++) {
-		memset(&params, 0, sizeof(params));
-		params.flags = flags[i] | IORING_SETUP_CLAMP;
-		rc = io_uring_queue_init_params(entries, &u->ring, &params);
-	}
-	return rc;
-}
-
-static int setup_ring(struct uring *u)
-{
-	unsigned int depth = u->engine.depth;
-	/* Twice the depth: every I/O may have to be cancelled. */
-	int rc = init_ring(u, depth * 2);
-
-	/* Some kernels charge the ring itself to the memlock limit. */
-	while (rc == -ENOMEM && depth > RING_DEPTH_MIN) {
-		depth /= 2;
-		rc = init_ring(u, depth * 2);
-	}
-	if (rc)
-		return rc;
-	u->ring_ok = true;
-	if (depth != u->engine.depth) {
-		rd_info(u->engine.log, RD_LOG_BACKEND,
-			"io_uring: the memlock limit allows only %u I/Os in the kernel at once, "
-			"not "
-			"%u: going on with that; raise ulimit -l for more",
-			depth, u->engine.depth);
-		u->engine.depth = depth;
-	}
-	return 0;
-}
-
-static void register_slab(struct uring *u, void *slab, size_t len)
-{
-	size_t count = (len + FIXED_BUF_MAX - 1) >> FIXED_SHIFT;
-	char size_text[RD_SIZE_TEXT], limit_text[RD_SIZE_TEXT];
-	struct iovec *iov = calloc(count, sizeof(*iov));
-	struct rlimit limit = {0};
-	int rc = -ENOMEM;
-
-	for (size_t i = 0; iov && i < count; i++) {
-		size_t at = i << FIXED_SHIFT;
-
-		iov[i].iov_base = (char *)slab + at;
-		iov[i].iov_len = len - at < FIXED_BUF_MAX ? len - at : FIXED_BUF_MAX;
-	}
-	if (iov)
-		rc = io_uring_register_buffers(&u->ring, iov, (unsigned int)count);
-	free(iov);
-	if (rc == 0) {
-		u->fixed = slab;
-		u->fixed_len = len;
-		return;
-	}
-	getrlimit(RLIMIT_MEMLOCK, &limit);
-	rd_info(u->engine.log, RD_LOG_BACKEND,
-		"io_uring: cannot register the %s buffer memory (%s; the memlock limit is %s): "
-		"going on with ordinary buffers",
-		rd_format_size(len, size_text), strerror(-rc),
-		limit.rlim_cur == RLIM_INFINITY ? "none"
-						: rd_format_size(limit.rlim_cur, limit_text));
-}
 
 static void explain_setup(int rc, char *err, size_t err_size)
 {
@@ -401,17 +279,15 @@ int rdt_uring_create(const struct rdt_engines_opts *opts, struct rdt_engine **ou
 	rc = rdt_engine_init(&u->engine, &uring_ops, opts);
 	if (rc)
 		goto err_free;
-	rc = setup_ring(u);
+	rc = rdt_ring_init(&u->ring, u->engine.log, &u->engine.depth);
 	if (rc)
 		goto err_free;
-	rc = rd_io_add(opts->loop, &u->io, u->ring.ring_fd, EPOLLIN, ring_readable);
+	rc = rd_io_add(opts->loop, &u->io, u->ring.io.ring_fd, EPOLLIN, ring_readable);
 	if (rc)
 		goto err_free;
 	rd_poller_add(opts->loop, &u->poller);
-	/* Fails on old kernels and under a low RLIMIT_NOFILE: plain descriptors work as well. */
-	u->files_ok = io_uring_register_files_sparse(&u->ring, FILE_SLOTS) == 0;
 	if (opts->slab && opts->slab_len)
-		register_slab(u, opts->slab, opts->slab_len);
+		rdt_ring_add_memory(&u->ring, opts->slab, opts->slab_len);
 	*out = &u->engine;
 	return 0;
 

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One io_uring: how it is made from what the kernel has, and what is registered with it. Of the
+ * thread that makes it. The engine (engine_uring.c) queues and reaps.
+ */
+#ifndef RDT_RING_H
+#define RDT_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <liburing.h>
+
+#include "util/log.h"
+
+#define RDT_RING_FILES 256
+
+struct rdt_ring {
+	struct io_uring io;
+	struct rd_log *log;
+	bool made;
+	char *memory; /* registered, or NULL */
+	size_t memory_len;
+	bool files_ok;
+	bool file_used[RDT_RING_FILES];
+};
+
+/*
+ * Make a ring for @depth I/Os, each of which may have to be cancelled. Where the memlock limit does
+ * not allow so many, @depth becomes what it does allow, and that is said. Returns 0, or -errno with
+ * nothing made: -EPERM, -EACCES or -ENOSYS where there is no io_uring, -ENOMEM.
+ */
+int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, unsigned int *depth);
+/* A zeroed one, or one that could not be made, is fine. */
+void rdt_ring_fini(struct rdt_ring *ring);
+
+/* Register @len bytes at @mem. Where that cannot be it is said: I/O goes on without. */
+void rdt_ring_add_memory(struct rdt_ring *ring, void *mem, size_t len);
+/* Index of the registered buffer that holds all of @len bytes at @buf, or -1. */
+int rdt_ring_buffer(const struct rdt_ring *ring, const char *buf, size_t len);
+
+/* Returns the place of the registered descriptor, or -1: the plain one works as well. */
+int rdt_ring_add_file(struct rdt_ring *ring, int fd);
+void rdt_ring_remove_file(struct rdt_ring *ring, int place); /* -1 is fine */
+
+#endif /* RDT_RING_H */
