@@ -58,6 +58,8 @@ int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, unsigned int *depth
 			"io_uring: the memlock limit allows only %u I/Os in the kernel at once, "
 			"not %u: going on with that; raise ulimit -l for more",
 			*depth, asked);
+	/* Without it, before Linux 5.18, the kernel looks the descriptor up in each call. */
+	io_uring_register_ring_fd(&ring->io);
 	/* Fails on old kernels and under a low RLIMIT_NOFILE. */
 	ring->files_ok = io_uring_register_files_sparse(&ring->io, RDT_RING_FILES) == 0;
 	return 0;
