@@ -180,9 +180,12 @@ struct rdt_target_config {
 	const char *drain_timeout;   /* how long SIGTERM waits for I/O in flight; default 10s */
 	uint32_t sgl_descriptors;    /* keyed descriptors of a command, 1..64; default 16 */
 	uint32_t engine_depth;       /* I/Os in the kernel per reactor; default 256 */
-	const char *state_dir;       /* what outlives the daemon, or NULL */
-	uint32_t state_times;        /* one I/O command of so many is timed; 0: none; default 64 */
-	bool state_times_at_exit;    /* log the times at the end */
+	const char *sqpoll;          /* a kernel thread submits, and polls so long; default 0 */
+	uint32_t *sqpoll_cpus;       /* of each reactor's; none: where the kernel puts it */
+	uint32_t sqpoll_cpus_count;
+	const char *state_dir;    /* what outlives the daemon, or NULL */
+	uint32_t state_times;     /* one I/O command of so many is timed; 0: none; default 64 */
+	bool state_times_at_exit; /* log the times at the end */
 
 	/* filled by rdt_config_load() */
 	uint32_t max_data_bytes;
@@ -190,6 +193,7 @@ struct rdt_target_config {
 	uint64_t buffer_bytes;
 	uint64_t capsule_bytes;
 	uint64_t spin_ns;
+	uint64_t sqpoll_ns; /* whole ms; 0: no such thread */
 	uint64_t drain_timeout_ns;
 };
 

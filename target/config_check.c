@@ -35,6 +35,7 @@
 #define SOCKET_BUFFER_MIN (UINT64_C(16) << 10)
 #define SOCKET_BUFFER_MAX (UINT64_C(1) << 30)
 #define SPIN_MAX_NS       UINT64_C(1000000000)
+#define SQPOLL_MAX_NS     UINT64_C(10000000000)
 #define DRAIN_MAX_NS      (UINT64_C(3600) * 1000000000)
 #define DEFAULT_PORT      NVMF_RDMA_PORT
 #define DEFAULT_MODEL     "rdtarget"
@@ -204,6 +205,23 @@ static void check_state_dir(struct rdt_config_load *load, const struct rdt_key *
 				   dir);
 }
 
+/* A list with the CPU of each reactor, or of what each has. */
+static void check_cpus(struct rdt_config_load *load, const struct rdt_key *cpus,
+		       const uint32_t *list, uint32_t count, uint32_t reactors)
+{
+	if (count != reactors || count > RDT_REACTORS_MAX)
+		rdt_config_problem(load, cpus,
+				   "found %u CPUs for %u reactors, expected one for each, up to %u",
+				   count, reactors, RDT_REACTORS_MAX);
+	for (unsigned int i = 0; i < count; i++) {
+		struct rdt_key cpu = rdt_config_item(load, cpus, i);
+
+		if (list[i] >= CPU_SETSIZE)
+			rdt_config_problem(load, &cpu, "found %u, expected 0 to %u", list[i],
+					   CPU_SETSIZE - 1);
+	}
+}
+
 static void check_reactors(struct rdt_config_load *load, const struct rdt_key *parent,
 			   struct rdt_target_config *t)
 {
@@ -211,19 +229,62 @@ static void check_reactors(struct rdt_config_load *load, const struct rdt_key *p
 
 	check_u32(load, parent, "reactors", &t->reactors, 1, RDT_REACTORS_MAX,
 		  cpus.node ? t->cpus_count : 2);
-	if (!cpus.node)
+	if (cpus.node)
+		check_cpus(load, &cpus, t->cpus, t->cpus_count, t->reactors);
+}
+
+static bool has_cpu(const uint32_t *list, uint32_t count, uint32_t cpu)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (list[i] == cpu)
+			return true;
+	return false;
+}
+
+/* The kernel's threads for submission poll as the reactors do: on one CPU both would stand still
+ * most of the time. */
+static void check_sqpoll_cpus(struct rdt_config_load *load, const struct rdt_key *parent,
+			      const struct rdt_target_config *t)
+{
+	struct rdt_key cpus = rdt_config_child(load, parent, "sqpoll_cpus");
+
+	if (!cpus.node) {
+		if (t->sqpoll_ns && t->cpus_count)
+			rdt_config_problem(load, &cpus,
+					   "missing, expected a CPU for each reactor's thread of "
+					   "sqpoll, since cpus gives the reactors theirs");
 		return;
-	if (t->cpus_count != t->reactors || t->cpus_count > RDT_REACTORS_MAX)
+	}
+	if (!t->sqpoll_ns)
 		rdt_config_problem(load, &cpus,
-				   "found %u CPUs for %u reactors, expected one for each, up to %u",
-				   t->cpus_count, t->reactors, RDT_REACTORS_MAX);
-	for (unsigned int i = 0; i < t->cpus_count; i++) {
+				   "has a meaning only with sqpoll; add that, such as \"sqpoll: "
+				   "10ms\", or remove this");
+	check_cpus(load, &cpus, t->sqpoll_cpus, t->sqpoll_cpus_count, t->reactors);
+	for (unsigned int i = 0; i < t->sqpoll_cpus_count; i++) {
 		struct rdt_key cpu = rdt_config_item(load, &cpus, i);
 
-		if (t->cpus[i] >= CPU_SETSIZE)
-			rdt_config_problem(load, &cpu, "found %u, expected 0 to %u", t->cpus[i],
-					   CPU_SETSIZE - 1);
+		if (has_cpu(t->cpus, t->cpus_count, t->sqpoll_cpus[i]))
+			rdt_config_problem(load, &cpu,
+					   "found %u, which cpus gives to a reactor; expected a "
+					   "CPU that none has",
+					   t->sqpoll_cpus[i]);
 	}
+}
+
+static int check_sqpoll(struct rdt_config_load *load, const struct rdt_key *parent,
+			struct rdt_target_config *t)
+{
+	struct rdt_key key = rdt_config_child(load, parent, "sqpoll");
+
+	if (duration_key(load, parent, "sqpoll", &t->sqpoll, "0", SQPOLL_MAX_NS, "10s",
+			 &t->sqpoll_ns))
+		return -ENOMEM;
+	if (t->sqpoll_ns % 1000000)
+		rdt_config_problem(load, &key,
+				   "found \"%s\", expected whole milliseconds, such as 10ms",
+				   t->sqpoll);
+	check_sqpoll_cpus(load, parent, t);
+	return 0;
 }
 
 static int check_target(struct rdt_config_load *load, const struct rdt_key *root,
@@ -242,7 +303,8 @@ static int check_target(struct rdt_config_load *load, const struct rdt_key *root
 	check_state_dir(load, &key, t->state_dir);
 	if (duration_key(load, &key, "spin", &t->spin, "50us", SPIN_MAX_NS, "1s", &t->spin_ns) ||
 	    duration_key(load, &key, "drain_timeout", &t->drain_timeout, "10s", DRAIN_MAX_NS, "1h",
-			 &t->drain_timeout_ns))
+			 &t->drain_timeout_ns) ||
+	    check_sqpoll(load, &key, t))
 		return -ENOMEM;
 	return check_buffers(load, &key, t);
 }

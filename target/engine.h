@@ -13,6 +13,8 @@
 
 #include "util/loop.h"
 
+#include "ring.h"
+
 struct rdt_engines;
 
 struct rdt_engines_opts {
@@ -20,6 +22,7 @@ struct rdt_engines_opts {
 	uint32_t depth; /* I/Os in the kernel at once, per engine; more wait in order */
 	void *slab;     /* registered as io_uring fixed buffers; NULL: none */
 	size_t slab_len;
+	struct rdt_ring_opts ring;
 	bool need_uring; /* some namespace uses engine io_uring */
 	bool need_aio;   /* some namespace uses engine aio */
 };

@@ -38,20 +38,16 @@ static void flush_now(struct uring *u)
 {
 	int rc;
 
-	while (io_uring_sq_ready(&u->ring.io)) {
-		u->waited = false;
-		rc = io_uring_submit(&u->ring.io);
-		if (rc == -EINTR)
-			continue;
-		if (rc > 0)
-			continue;
-		/* Short of memory or completions to reap: those come first, then it is tried again.
-		 */
-		if (rc < 0 && rc != -EAGAIN && rc != -EBUSY)
-			rd_err(u->engine.log, RD_LOG_BACKEND, "io_uring_enter: %s", strerror(-rc));
-		rd_timer_start(u->engine.loop, &u->retry, RETRY_NS);
+	if (!io_uring_sq_ready(&u->ring.io))
 		return;
-	}
+	u->waited = false;
+	rc = rdt_ring_submit(&u->ring);
+	if (rc == 0)
+		return;
+	/* Short of memory or completions to reap: those come first, then it is tried again. */
+	if (rc != -EAGAIN && rc != -EBUSY)
+		rd_err(u->engine.log, RD_LOG_BACKEND, "io_uring_enter: %s", strerror(-rc));
+	rd_timer_start(u->engine.loop, &u->retry, RETRY_NS);
 }
 
 static void flush_deferred(struct rd_defer *defer)
@@ -133,7 +129,8 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	 * cost a virtio disk at depth 32 a tenth of its reads and a fifth of its writes; without a
 	 * disk to wait for, a file in memory, batches of 4 are no slower than that (both measured).
 	 */
-	if (io_uring_sq_ready(&u->ring.io) >= SUBMIT_BATCH && !rd_timer_armed(&u->retry))
+	if ((u->ring.sqpoll || io_uring_sq_ready(&u->ring.io) >= SUBMIT_BATCH) &&
+	    !rd_timer_armed(&u->retry))
 		flush_now(u);
 	return true;
 }
@@ -279,7 +276,7 @@ int rdt_uring_create(const struct rdt_engines_opts *opts, struct rdt_engine **ou
 	rc = rdt_engine_init(&u->engine, &uring_ops, opts);
 	if (rc)
 		goto err_free;
-	rc = rdt_ring_init(&u->ring, u->engine.log, &u->engine.depth);
+	rc = rdt_ring_init(&u->ring, u->engine.log, &opts->ring, &u->engine.depth);
 	if (rc)
 		goto err_free;
 	rc = rd_io_add(opts->loop, &u->io, u->ring.io.ring_fd, EPOLLIN, ring_readable);

@@ -210,6 +210,16 @@ static void needed_engines(const struct rdt_target *t, struct rdt_engines_opts *
 	}
 }
 
+static struct rdt_ring_opts ring_opts(const struct rdt_reactor *r)
+{
+	const struct rdt_target_config *cfg = &r->target->cfg->target;
+
+	return (struct rdt_ring_opts){
+		.sqpoll_ms = (unsigned int)(cfg->sqpoll_ns / RD_NSEC_PER_MSEC),
+		.sqpoll_cpu = cfg->sqpoll_cpus_count ? (int)cfg->sqpoll_cpus[r->index] : -1,
+	};
+}
+
 int rdt_reactor_setup(struct rdt_reactor *r)
 {
 	struct rdt_target *t = r->target;
@@ -218,6 +228,7 @@ int rdt_reactor_setup(struct rdt_reactor *r)
 		.depth = t->cfg->target.engine_depth,
 		.slab = r->slab,
 		.slab_len = r->slab_len,
+		.ring = ring_opts(r),
 	};
 	char text[256] = "";
 	int err;

@@ -79,6 +79,11 @@ void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *ke
 
 /* ---- what needs a restart ---- */
 
+static bool same_cpus(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count)
+{
+	return a_count == b_count && (!a_count || memcmp(a, b, a_count * sizeof(*a)) == 0);
+}
+
 static void check_target(struct rdt_reload *rl, const struct rdt_target_config *now,
 			 const struct rdt_target_config *next)
 {
@@ -98,6 +103,7 @@ static void check_target(struct rdt_reload *rl, const struct rdt_target_config *
 		{"drain_timeout", now->drain_timeout_ns, next->drain_timeout_ns},
 		{"sgl_descriptors", now->sgl_descriptors, next->sgl_descriptors},
 		{"engine_depth", now->engine_depth, next->engine_depth},
+		{"sqpoll", now->sqpoll_ns, next->sqpoll_ns},
 		{"state_times", now->state_times, next->state_times},
 		{"state_times_at_exit", now->state_times_at_exit, next->state_times_at_exit},
 	};
@@ -105,10 +111,11 @@ static void check_target(struct rdt_reload *rl, const struct rdt_target_config *
 	for (unsigned int i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		if (numbers[i].now != numbers[i].next)
 			rdt_reload_restart(rl, "target:", numbers[i].key);
-	if (now->cpus_count != next->cpus_count ||
-	    (now->cpus_count &&
-	     memcmp(now->cpus, next->cpus, now->cpus_count * sizeof(*now->cpus)) != 0))
+	if (!same_cpus(now->cpus, now->cpus_count, next->cpus, next->cpus_count))
 		rdt_reload_restart(rl, "target:", "cpus");
+	if (!same_cpus(now->sqpoll_cpus, now->sqpoll_cpus_count, next->sqpoll_cpus,
+		       next->sqpoll_cpus_count))
+		rdt_reload_restart(rl, "target:", "sqpoll_cpus");
 	if (!rdt_config_same_text(now->congestion, next->congestion))
 		rdt_reload_restart(rl, "target:", "congestion");
 	if (!rdt_config_same_text(now->state_dir, next->state_dir))

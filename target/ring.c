@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,38 +18,100 @@
 
 /* ---- making ---- */
 
-static int make(struct rdt_ring *ring, unsigned int entries)
+static int make(struct rdt_ring *ring, unsigned int entries, unsigned int flags,
+		const struct rdt_ring_opts *opts)
 {
-	/*
-	 * Best first; older kernels answer EINVAL to flags they do not know. Not DEFER_TASKRUN: its
-	 * completions do not wake who sleeps on the ring's descriptor.
-	 */
+	struct io_uring_params params = {.flags = flags | IORING_SETUP_CLAMP};
+
+	if (flags & IORING_SETUP_SQPOLL)
+		params.sq_thread_idle = opts->sqpoll_ms;
+	if (flags & IORING_SETUP_SQ_AFF)
+		params.sq_thread_cpu = (uint32_t)opts->sqpoll_cpu;
+	return io_uring_queue_init_params(entries, &ring->io, &params);
+}
+
+/* With the best of @flags, the last of which is 0; older kernels answer EINVAL to those they do not
+ * know. */
+static int make_best(struct rdt_ring *ring, unsigned int entries, const unsigned int *flags,
+		     unsigned int always, const struct rdt_ring_opts *opts)
+{
+	int rc;
+
+	do
+		rc = make(ring, entries, *flags | always, opts);
+	while (rc == -EINVAL && *flags++);
+	return rc;
+}
+
+/* The thread does the work that COOP_TASKRUN is about. */
+static int make_with_thread(struct rdt_ring *ring, unsigned int entries,
+			    const struct rdt_ring_opts *opts)
+{
+	static const unsigned int flags[] = {IORING_SETUP_SINGLE_ISSUER, 0};
+	unsigned int always = IORING_SETUP_SQPOLL;
+	int rc;
+
+	if (opts->sqpoll_cpu >= 0)
+		always |= IORING_SETUP_SQ_AFF;
+	rc = make_best(ring, entries, flags, always, opts);
+	ring->sqpoll = rc == 0;
+	return rc;
+}
+
+static int make_plain(struct rdt_ring *ring, unsigned int entries, const struct rdt_ring_opts *opts)
+{
+	/* Not DEFER_TASKRUN: its completions do not wake who sleeps on the ring's descriptor. */
 	static const unsigned int flags[] = {
 		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
 		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
 		0,
 	};
-	struct io_uring_params params;
-	int rc = -EINVAL;
 
-	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]) && rc == -EINVAL; i++) {
-		memset(&params, 0, sizeof(params));
-		params.flags = flags[i] | IORING_SETUP_CLAMP;
-		rc = io_uring_queue_init_params(entries, &ring->io, &params);
+	return make_best(ring, entries, flags, 0, opts);
+}
+
+/* For @depth I/Os, or as many as the memlock limit allows: some kernels charge the ring to it. */
+static int make_for(struct rdt_ring *ring, unsigned int *depth, const struct rdt_ring_opts *opts,
+		    int (*how)(struct rdt_ring *ring, unsigned int entries,
+			       const struct rdt_ring_opts *opts))
+{
+	unsigned int n = *depth;
+	int rc = how(ring, n * 2, opts);
+
+	while (rc == -ENOMEM && n > DEPTH_MIN) {
+		n /= 2;
+		rc = how(ring, n * 2, opts);
 	}
+	if (rc == 0)
+		*depth = n;
 	return rc;
 }
 
-int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, unsigned int *depth)
+static void explain_no_thread(struct rd_log *log, const struct rdt_ring_opts *opts, int rc)
+{
+	char where[32] = "";
+
+	if (opts->sqpoll_cpu >= 0)
+		snprintf(where, sizeof(where), " on CPU %d", opts->sqpoll_cpu);
+	rd_warn(log, RD_LOG_BACKEND,
+		"sqpoll: the kernel makes no thread for submission%s: %s: going on with system "
+		"calls; it needs Linux 5.11, and a CPU that is there and that rdtarget may use",
+		where, strerror(-rc));
+}
+
+int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, const struct rdt_ring_opts *opts,
+		  unsigned int *depth)
 {
 	unsigned int asked = *depth;
-	int rc = make(ring, asked * 2);
+	int rc = -ENOTSUP;
 
-	/* Some kernels charge the ring itself to the memlock limit. */
-	while (rc == -ENOMEM && *depth > DEPTH_MIN) {
-		*depth /= 2;
-		rc = make(ring, *depth * 2);
+	if (opts->sqpoll_ms) {
+		rc = make_for(ring, depth, opts, make_with_thread);
+		if (rc)
+			explain_no_thread(log, opts, rc);
 	}
+	if (rc)
+		rc = make_for(ring, depth, opts, make_plain);
 	if (rc)
 		return rc;
 	ring->made = true;
@@ -70,6 +133,27 @@ void rdt_ring_fini(struct rdt_ring *ring)
 	if (ring->made)
 		io_uring_queue_exit(&ring->io);
 	ring->made = false;
+}
+
+int rdt_ring_submit(struct rdt_ring *ring)
+{
+	int rc = 0;
+
+	/* What the thread has not taken yet is its business. */
+	if (ring->sqpoll) {
+		do
+			rc = io_uring_submit(&ring->io);
+		while (rc == -EINTR);
+		return rc < 0 ? rc : 0;
+	}
+	while (rc >= 0 && io_uring_sq_ready(&ring->io)) {
+		rc = io_uring_submit(&ring->io);
+		if (rc == -EINTR)
+			rc = 0;
+		else if (rc == 0)
+			rc = -EAGAIN;
+	}
+	return rc < 0 ? rc : 0;
 }
 
 /* ---- memory ---- */

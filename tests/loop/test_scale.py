@@ -11,8 +11,8 @@ import subprocess
 import sys
 import time
 
-from t_loop import (ADDR, FABRIC, NQN, SANITIZED, VALGRIND, Skip, main, program, requires_native,
-                    requires_program, test, to_yaml, wait_for)
+from t_loop import (ADDR, FABRIC, NQN, SANITIZED, VALGRIND, Skip, main, program, requires_engine,
+                    requires_native, requires_program, test, to_yaml, wait_for)
 from t_serving import Peer, exercise, host
 
 QUEUES = 32  # of each host
@@ -178,6 +178,54 @@ def reactors_run_where_they_are_told(t):
     found = wait_for(lambda: (lambda c: c if 'reactor-2' in c else None)(affinity(target)), 'reactors')
     t.eq([found[f'reactor-{i}'] for i in range(3)], [str(c) for c in told], 'CPUs')
     exercise(target)
+
+
+def sqpoll_thread(target):
+    """The kernel's thread of the one reactor: its CPUs and whether it sleeps; None while there is none."""
+    for tid in os.listdir(f'/proc/{target.pid}/task'):
+        status = target.proc(f'task/{tid}/status')
+        if 'iou-sqp' in status.splitlines()[0]:
+            return (re.search(r'^Cpus_allowed_list:\s+(\S+)', status, re.M).group(1),
+                    re.search(r'^State:\s+(\S)', status, re.M).group(1) == 'S')
+    return None
+
+
+def write_and_compare(t, target, data):
+    t.rdinit('write', target.uri(), '--data', t.file('in', data))
+    t.rdinit('read', target.uri(), '--data', t.path('out'), '--data-size', str(len(data)))
+    with open(t.path('out'), 'rb') as f:
+        t.same(f.read(), data)
+
+
+@test
+def the_kernel_submits_where_it_is_told(t):
+    requires_engine('io_uring')
+    if VALGRIND:
+        raise Skip('valgrind runs all threads in its own way')
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        raise Skip('needs two CPUs')
+    target = t.target([t.namespace(engine='io_uring', size='4MiB')],
+                      target={'cpus': cpus[:1], 'sqpoll': '10ms', 'sqpoll_cpus': cpus[-1:]})
+    if 'sqpoll: the kernel makes no thread' in '\n'.join(target.lines):
+        raise Skip('the kernel makes no threads for submission')
+    for i in range(2):
+        write_and_compare(t, target, os.urandom(4 << 20))
+        t.eq(sqpoll_thread(target)[0], str(cpus[-1]), 'CPUs of the thread')
+        # Idle, it costs nothing; and what comes next wakes it.
+        wait_for(lambda: sqpoll_thread(target)[1], 'the thread to sleep')
+
+
+@test
+def no_place_for_the_kernel_to_submit(t):
+    requires_engine('io_uring')
+    missing = 1023
+    if missing in os.sched_getaffinity(0):
+        raise Skip('this machine has CPU 1023')
+    target = t.target([t.namespace(engine='io_uring', size='1MiB')],
+                      target={'reactors': 1, 'sqpoll': '1ms', 'sqpoll_cpus': [missing]})
+    t.match(r'sqpoll: the kernel makes no thread for submission on CPU 1023: .*going on', '\n'.join(target.lines))
+    write_and_compare(t, target, os.urandom(1 << 20))
 
 
 @test

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,12 +33,14 @@ struct bench {
 };
 
 /* False, with a reason printed, when this machine cannot do it. */
-static bool bench_open(struct bench *b, struct rdt_ns_config cfg, uint32_t depth)
+static bool bench_open_with(struct bench *b, struct rdt_ns_config cfg, uint32_t depth,
+			    struct rdt_ring_opts ring)
 {
 	struct rd_loop_opts loop_opts = {.seed = 11};
 	struct rdt_engines_opts opts = {
 		.depth = depth,
 		.slab_len = SLAB_SIZE,
+		.ring = ring,
 		.need_uring = cfg.engine == RDT_ENGINE_IO_URING,
 		.need_aio = cfg.engine == RDT_ENGINE_AIO,
 	};
@@ -65,6 +68,11 @@ static bool bench_open(struct bench *b, struct rdt_ns_config cfg, uint32_t depth
 	if (rc)
 		printf("# skipped: %s\n", err);
 	return rc == 0;
+}
+
+static bool bench_open(struct bench *b, struct rdt_ns_config cfg, uint32_t depth)
+{
+	return bench_open_with(b, cfg, depth, (struct rdt_ring_opts){0});
 }
 
 static void bench_close(struct bench *b)
@@ -246,11 +254,11 @@ static void soak_compare(struct soak *s)
 	free(all);
 }
 
-static void soak(struct rdt_ns_config cfg, unsigned int rounds)
+static void soak_with(struct rdt_ns_config cfg, struct rdt_ring_opts ring, unsigned int rounds)
 {
 	struct soak *s = calloc(1, sizeof(*s));
 
-	if (bench_open(&s->b, cfg, DEPTH)) {
+	if (bench_open_with(&s->b, cfg, DEPTH, ring)) {
 		s->model = calloc(1, DISK_SIZE);
 		s->outside = aligned_alloc(4096, (size_t)SLOTS * SLOT_SIZE);
 		soak_run(s, rounds);
@@ -264,6 +272,11 @@ static void soak(struct rdt_ns_config cfg, unsigned int rounds)
 	}
 	bench_close(&s->b);
 	free(s);
+}
+
+static void soak(struct rdt_ns_config cfg, unsigned int rounds)
+{
+	soak_with(cfg, (struct rdt_ring_opts){0}, rounds);
 }
 
 static void soak_file(enum rdt_engine_type engine, enum rdt_direct direct, uint32_t block_size)
@@ -288,6 +301,24 @@ static void uring_direct_4096(void)
 static void uring_buffered(void)
 {
 	soak_file(RDT_ENGINE_IO_URING, RDT_DIRECT_OFF, 512);
+}
+
+/* A thread of the kernel's submits. It sleeps after a millisecond, and must be woken. */
+static void uring_sqpoll(void)
+{
+	struct rdt_ring_opts rings[] = {{.sqpoll_ms = 1, .sqpoll_cpu = -1}, {.sqpoll_ms = 50}};
+	struct rdt_ns_config cfg = {.backend = RDT_BACKEND_FILE, .block_size = 512};
+
+	rings[1].sqpoll_cpu = sched_getcpu();
+	for (unsigned int i = 0; i < 2; i++)
+		soak_with(cfg, rings[i], 150);
+}
+
+/* A CPU that is not there: then without such a thread. */
+static void uring_sqpoll_nowhere(void)
+{
+	soak_with((struct rdt_ns_config){.backend = RDT_BACKEND_FILE, .block_size = 512},
+		  (struct rdt_ring_opts){.sqpoll_ms = 1, .sqpoll_cpu = 1023}, 150);
 }
 
 static void aio_direct_512(void)
@@ -537,6 +568,8 @@ const struct t_case t_backend_cases[] = {
 	{"io_uring, direct, 512", uring_direct_512},
 	{"io_uring, direct, 4096", uring_direct_4096},
 	{"io_uring, buffered, 512", uring_buffered},
+	{"io_uring, sqpoll", uring_sqpoll},
+	{"io_uring, sqpoll where it cannot be", uring_sqpoll_nowhere},
 	{"aio, direct, 512", aio_direct_512},
 	{"aio, direct, 4096", aio_direct_4096},
 	{"aio, buffered, 4096", aio_buffered},

@@ -202,6 +202,24 @@ static void target_errors(void)
 		 "64\n"},
 		{"target: {cpus: [0, 1024]}\n" LISTEN SUBSYS,
 		 "FILE:1: target.cpus[1]: found 1024, expected 0 to 1023\n"},
+		{"target: {sqpoll: 1500us}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll: found \"1500us\", expected whole milliseconds, such as "
+		 "10ms\n"},
+		{"target: {sqpoll: 11s}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll: found \"11s\", expected a duration such as 20us, 200ms or "
+		 "5s, at most 10s\n"},
+		{"target: {sqpoll_cpus: [1, 1]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll_cpus: has a meaning only with sqpoll; add that, such as "
+		 "\"sqpoll: 10ms\", or remove this\n"},
+		{"target: {sqpoll: 1ms, cpus: [0, 1]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll_cpus: missing, expected a CPU for each reactor's thread of "
+		 "sqpoll, since cpus gives the reactors theirs\n"},
+		{"target: {sqpoll: 1ms, cpus: [0, 1], sqpoll_cpus: [2, 1]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll_cpus[1]: found 1, which cpus gives to a reactor; expected "
+		 "a CPU that none has\n"},
+		{"target: {sqpoll: 1ms, sqpoll_cpus: [2]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll_cpus: found 1 CPUs for 2 reactors, expected one for each, "
+		 "up to 64\n"},
 		{"target: {capsule_memory: 64k}\n" LISTEN SUBSYS,
 		 "FILE:1: target.capsule_memory: found \"64k\", expected 1.0 MiB to 256.0 GiB\n"},
 		{"target: {buffer_memory: 4097KiB}\n" LISTEN SUBSYS,
@@ -464,6 +482,7 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL(a->target.buffer_bytes, 32 << 20);
 	CU_ASSERT_EQUAL(a->target.capsule_bytes, 32 << 20);
 	CU_ASSERT_EQUAL(a->target.spin_ns, 50000);
+	CU_ASSERT_EQUAL(a->target.sqpoll_ns, 0);
 	CU_ASSERT_EQUAL(a->target.drain_timeout_ns, UINT64_C(10000000000));
 	CU_ASSERT_PTR_NULL(a->target.congestion);
 	CU_ASSERT_EQUAL_FATAL(a->listeners_count, 1);
@@ -496,7 +515,8 @@ static void loads_every_key(void)
 		"8\n"
 		"  max_data_size: 256k\n  in_capsule_size: 0\n  buffer_memory: 1M\n"
 		"  capsule_memory: 2M\n"
-		"  spin: 0\n  congestion: cubic\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
+		"  spin: 0\n  sqpoll: 2ms\n  sqpoll_cpus: [7, 6, 5, 4]\n  congestion: cubic\n  "
+		"drain_timeout: 1.5s\n  engine_depth: 32\n"
 		"  sgl_descriptors: 4\n  state_times: 0\n  state_times_at_exit: yes\n"
 		"listeners:\n"
 		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes, congestion: reno,\n"
@@ -533,6 +553,9 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->target.cpus[0], 3);
 	CU_ASSERT_EQUAL(c->target.cpus[3], 0);
 	CU_ASSERT_EQUAL(c->target.spin_ns, 0);
+	CU_ASSERT_EQUAL(c->target.sqpoll_ns, 2000000);
+	CU_ASSERT_EQUAL_FATAL(c->target.sqpoll_cpus_count, 4);
+	CU_ASSERT_EQUAL(c->target.sqpoll_cpus[0], 7);
 	CU_ASSERT_STRING_EQUAL(c->target.congestion, "cubic");
 	CU_ASSERT_EQUAL(c->target.sgl_descriptors, 4);
 	CU_ASSERT_EQUAL(c->target.state_times, 0);
