@@ -21,6 +21,7 @@
 #include "util/parse.h"
 
 #include "discard.h"
+#include "disk.h"
 #include "engine_io.h"
 
 struct file {
@@ -29,8 +30,10 @@ struct file {
 	char *path;
 	int fd;
 	bool is_block;
+	dev_t dev; /* it, or what its file system is on */
 	enum rdt_engine_type engine;
 	bool direct;
+	uint32_t poll_max; /* bytes of a transfer whose result may be looked for; 0: none */
 	uint32_t mem_align;
 	enum rdt_zero_how zero_how;
 	struct rdt_discard *discard; /* deallocates; NULL: the engine does */
@@ -92,8 +95,9 @@ static int file_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, st
 	chan->engine = engine;
 	chan->path = f->path;
 	chan->fd = f->fd;
-	chan->slot = -1;
+	chan->slot = chan->polled_slot = -1;
 	chan->direct = f->direct;
+	chan->poll_max = f->poll_max;
 	chan->mem_align = f->mem_align;
 	chan->zero_how = f->zero_how;
 	if (engine->ops->add_file)
@@ -502,6 +506,29 @@ static int choose_direct(const struct explain *ex, const struct rdt_ns_config *c
 	return 0;
 }
 
+/* ---- looking for results ---- */
+
+static void choose_polling(struct file *f)
+{
+	const char *why = NULL;
+	struct rdt_disk_caps caps;
+
+	rdt_disk_caps(f->dev, &caps);
+	if (!f->direct)
+		why = "only direct I/O can be polled for";
+	else if (!caps.poll_max)
+		why = "the device has no queues to poll (queue/io_poll in sysfs; for NVMe, load "
+		      "nvme with poll_queues=), or splits I/O at boundaries (queue/chunk_sectors)";
+	f->poll_max = why ? 0 : caps.poll_max;
+	if (why)
+		rd_warn(f->log, RD_LOG_BACKEND,
+			"%s: iopoll: %s: waiting for the device's interrupts", f->path, why);
+	else
+		rd_info(f->log, RD_LOG_BACKEND,
+			"%s: the device is polled for results of up to %u bytes", f->path,
+			f->poll_max);
+}
+
 /* ---- zeroing ---- */
 
 /*
@@ -514,10 +541,10 @@ static int find_deallocate(const struct explain *ex, const struct rdt_ns_config 
 {
 	static const char *const names[] = {"auto", "zero", "discard", "off"};
 	enum rdt_deallocate how = cfg->deallocate;
-	struct rdt_discard_caps caps;
+	struct rdt_disk_caps caps;
 	int rc;
 
-	rdt_discard_caps(f->fd, &caps);
+	rdt_disk_caps(f->dev, &caps);
 	if ((how == RDT_DEALLOCATE_ZERO && !(caps.write_zeroes && caps.discard)) ||
 	    (how == RDT_DEALLOCATE_DISCARD && !caps.discard))
 		return fail(ex, -EOPNOTSUPP,
@@ -603,6 +630,7 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 		goto err_close;
 	f->fd = rc;
 	f->is_block = S_ISBLK(st.st_mode);
+	f->dev = f->is_block ? st.st_rdev : st.st_dev;
 	f->bdev.ops = f->is_block ? &block_ops : &file_ops;
 	f->bdev.block_size = cfg->block_size;
 	f->bdev.read_only = cfg->read_only;
@@ -615,6 +643,8 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 		rc = choose_direct(&ex, cfg, f);
 	if (rc)
 		goto err_close;
+	if (cfg->iopoll)
+		choose_polling(f);
 	if (f->is_block)
 		rc = find_block_zeroing(&ex, cfg, f);
 	else

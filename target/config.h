@@ -120,6 +120,7 @@ struct rdt_ns_config {
 	uint32_t block_size; /* 512 or 4096 */
 	enum rdt_engine_type engine;
 	enum rdt_direct direct;
+	bool iopoll; /* file, block with io_uring: look for results, where the device lets us */
 	enum rdt_deallocate deallocate; /* block */
 	bool read_only;
 	const char

@@ -205,6 +205,7 @@ static const cyaml_schema_field_t namespace_fields[] = {
 	CYAML_FIELD_UINT("block_size", OPT, struct rdt_ns_config, block_size),
 	CYAML_FIELD_ENUM("engine", STRICT, struct rdt_ns_config, engine, engines, COUNT(engines)),
 	CYAML_FIELD_ENUM("direct", STRICT, struct rdt_ns_config, direct, direct, COUNT(direct)),
+	CYAML_FIELD_BOOL("iopoll", OPT, struct rdt_ns_config, iopoll),
 	CYAML_FIELD_ENUM("deallocate", STRICT, struct rdt_ns_config, deallocate, deallocate,
 			 COUNT(deallocate)),
 	CYAML_FIELD_BOOL("read_only", OPT, struct rdt_ns_config, read_only),

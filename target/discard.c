@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 struct rdt_discard {
 	int fd;
@@ -125,39 +123,4 @@ void rdt_discard_stop(struct rdt_discard **discard)
 	rd_loop_destroy(&d->loop);
 	free(d);
 	*discard = NULL;
-}
-
-/* ---- what a device can do ---- */
-
-/* A number of the device's queue, from sysfs; a partition has its disk's. */
-static bool not_zero(dev_t dev, const char *name)
-{
-	unsigned long long value = 0;
-	char path[128];
-
-	for (int i = 0; i < 2; i++) {
-		FILE *f;
-
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u%s/queue/%s", major(dev),
-			 minor(dev), i ? "/.." : "", name);
-		f = fopen(path, "re");
-		if (!f)
-			continue;
-		if (fscanf(f, "%llu", &value) != 1)
-			value = 0;
-		fclose(f);
-		break;
-	}
-	return value != 0;
-}
-
-void rdt_discard_caps(int fd, struct rdt_discard_caps *caps)
-{
-	struct stat st;
-
-	*caps = (struct rdt_discard_caps){0};
-	if (fstat(fd, &st) < 0 || !S_ISBLK(st.st_mode))
-		return;
-	caps->discard = not_zero(st.st_rdev, "discard_max_bytes");
-	caps->write_zeroes = not_zero(st.st_rdev, "write_zeroes_max_bytes");
 }

@@ -17,11 +17,4 @@ void rdt_discard_stop(struct rdt_discard **discard); /* no bio is under way; NUL
 void rdt_discard_submit(struct rdt_discard *discard, struct rd_loop *loop, struct rdt_bio *bio);
 void rdt_discard_cancel(struct rdt_bio *bio); /* what has not begun never will */
 
-/* What @fd, a block device, can do by itself. */
-struct rdt_discard_caps {
-	bool discard;
-	bool write_zeroes;
-};
-void rdt_discard_caps(int fd, struct rdt_discard_caps *caps);
-
 #endif /* RDT_DISCARD_H */

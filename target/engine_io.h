@@ -37,6 +37,8 @@ struct rdt_fchan {
 	const char *path;   /* for messages; the bdev's */
 	int fd;             /* the bdev's */
 	int slot;           /* io_uring registered file, or -1 */
+	uint32_t poll_max;  /* transfers up to so many bytes go to the ring that is looked at */
+	int polled_slot;    /* as @slot, there */
 	bool direct;        /* O_DIRECT: buffers must be aligned to mem_align, others bounce */
 	uint32_t mem_align; /* power of two */
 	bool no_dsync;      /* RWF_DSYNC was refused: FUA is write, then fdatasync */

@@ -20,6 +20,8 @@
 struct uring {
 	struct rdt_engine engine;
 	struct rdt_ring ring;
+	struct rdt_ring polled; /* made when the first namespace asks for it */
+	uint32_t polled_out;    /* I/Os there */
 	struct rd_io io;
 	struct rd_poller poller;
 	struct rd_defer flush;
@@ -34,20 +36,27 @@ static struct uring *uring_of(struct rdt_engine *engine)
 
 /* ---- submission ---- */
 
-static void flush_now(struct uring *u)
+static void flush_ring(struct uring *u, struct rdt_ring *ring)
 {
 	int rc;
 
-	if (!io_uring_sq_ready(&u->ring.io))
+	if (!io_uring_sq_ready(&ring->io))
 		return;
 	u->waited = false;
-	rc = rdt_ring_submit(&u->ring);
+	rc = rdt_ring_submit(ring);
 	if (rc == 0)
 		return;
 	/* Short of memory or completions to reap: those come first, then it is tried again. */
 	if (rc != -EAGAIN && rc != -EBUSY)
 		rd_err(u->engine.log, RD_LOG_BACKEND, "io_uring_enter: %s", strerror(-rc));
 	rd_timer_start(u->engine.loop, &u->retry, RETRY_NS);
+}
+
+static void flush_now(struct uring *u)
+{
+	flush_ring(u, &u->ring);
+	if (u->polled.made)
+		flush_ring(u, &u->polled);
 }
 
 static void flush_deferred(struct rd_defer *defer)
@@ -60,26 +69,27 @@ static void flush_again(struct rd_timer *timer)
 	flush_now(rd_container_of(timer, struct uring, retry));
 }
 
-static struct io_uring_sqe *get_sqe(struct uring *u)
+static struct io_uring_sqe *get_sqe(struct uring *u, struct rdt_ring *ring)
 {
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring.io);
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->io);
 
 	if (!sqe) {
-		flush_now(u);
-		sqe = io_uring_get_sqe(&u->ring.io);
+		flush_ring(u, ring);
+		sqe = io_uring_get_sqe(&ring->io);
 	}
 	if (sqe)
 		rd_defer(u->engine.loop, &u->flush, RD_DEFER_FLUSH);
 	return sqe;
 }
 
-static void prep_transfer(struct uring *u, struct io_uring_sqe *sqe, int fd, struct rdt_bio *bio)
+static void prep_transfer(const struct rdt_ring *ring, struct io_uring_sqe *sqe, int fd,
+			  struct rdt_bio *bio)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
 	uint64_t offset = bio->offset + fio->moved;
 	unsigned int len = (unsigned int)fio->piece;
 	void *buf = rdt_fio_buf(bio);
-	int index = rdt_ring_buffer(&u->ring, buf, len);
+	int index = rdt_ring_buffer(ring, buf, len);
 
 	if (bio->op == RDT_BIO_READ) {
 		if (index >= 0)
@@ -103,16 +113,29 @@ static void prep_zero(struct io_uring_sqe *sqe, int fd, const struct rdt_bio *bi
 	io_uring_prep_fallocate(sqe, fd, mode, (off_t)bio->offset, (off_t)bio->length);
 }
 
+/* Reads and writes; a write that is to be durable may have work behind it that nobody polls for. */
+static bool goes_polled(const struct rdt_bio *bio, const struct rdt_fio *fio)
+{
+	return fio->piece <= fio->chan->poll_max && fio->step == RDT_FIO_TRANSFER &&
+	       (bio->op == RDT_BIO_READ || bio->op == RDT_BIO_WRITE) &&
+	       !rdt_fio_wants_dsync(bio, fio->chan);
+}
+
 static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 {
 	struct uring *u = uring_of(engine);
 	struct rdt_fio *fio = rdt_fio(bio);
 	struct rdt_fchan *chan = fio->chan;
-	int fd = chan->slot >= 0 ? chan->slot : chan->fd;
-	struct io_uring_sqe *sqe = get_sqe(u);
+	bool polled = goes_polled(bio, fio);
+	struct rdt_ring *ring = polled ? &u->polled : &u->ring;
+	int slot = polled ? chan->polled_slot : chan->slot;
+	int fd = slot >= 0 ? slot : chan->fd;
+	struct io_uring_sqe *sqe = get_sqe(u, ring);
 
 	if (!sqe)
 		return false;
+	fio->slot = polled;
+	u->polled_out += polled;
 	if (fio->step == RDT_FIO_SYNC)
 		io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
 	else if (bio->op == RDT_BIO_WRITE_ZEROES)
@@ -120,8 +143,8 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	else if (bio->op == RDT_BIO_DEALLOCATE)
 		prep_zero(sqe, fd, bio, true);
 	else
-		prep_transfer(u, sqe, fd, bio);
-	if (chan->slot >= 0)
+		prep_transfer(ring, sqe, fd, bio);
+	if (slot >= 0)
 		sqe->flags |= IOSQE_FIXED_FILE;
 	io_uring_sqe_set_data(sqe, bio);
 	/*
@@ -129,15 +152,17 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	 * cost a virtio disk at depth 32 a tenth of its reads and a fifth of its writes; without a
 	 * disk to wait for, a file in memory, batches of 4 are no slower than that (both measured).
 	 */
-	if ((u->ring.sqpoll || io_uring_sq_ready(&u->ring.io) >= SUBMIT_BATCH) &&
+	if ((ring->sqpoll || io_uring_sq_ready(&ring->io) >= SUBMIT_BATCH) &&
 	    !rd_timer_armed(&u->retry))
-		flush_now(u);
+		flush_ring(u, ring);
 	return true;
 }
 
 static void uring_cancel(struct rdt_engine *engine, struct rdt_bio *bio)
 {
-	struct io_uring_sqe *sqe = get_sqe(uring_of(engine));
+	struct uring *u = uring_of(engine);
+	/* Polled ones cannot be, and are soon done. */
+	struct io_uring_sqe *sqe = rdt_fio(bio)->slot ? NULL : get_sqe(u, &u->ring);
 
 	if (!sqe)
 		return; /* it will complete by itself */
@@ -166,22 +191,23 @@ static unsigned int batch_limit(const struct uring *u)
 	return idle ? REAP_IDLE : REAP_BATCH;
 }
 
-static bool reap(struct uring *u)
+static bool reap_ring(struct uring *u, struct rdt_ring *ring, unsigned int limit,
+		      void (*complete)(struct uring *u, struct rdt_bio *bio, int res))
 {
 	struct io_uring_cqe *cqes[REAP_BATCH];
 	bool found = false;
 	unsigned int n;
 
 	do {
-		n = io_uring_peek_batch_cqe(&u->ring.io, cqes, batch_limit(u));
+		n = io_uring_peek_batch_cqe(&ring->io, cqes, limit);
 		for (unsigned int i = 0; i < n; i++) {
 			void *token = io_uring_cqe_get_data(cqes[i]);
 			int res = cqes[i]->res;
 
 			/* Callbacks may submit and so need the ring: give the entry back first. */
-			io_uring_cqe_seen(&u->ring.io, cqes[i]);
+			io_uring_cqe_seen(&ring->io, cqes[i]);
 			if (token)
-				rdt_engine_complete(&u->engine, rdt_bio_of(token), res);
+				complete(u, rdt_bio_of(token), res);
 			found = true;
 		}
 	} while (n == REAP_BATCH);
@@ -190,14 +216,60 @@ static bool reap(struct uring *u)
 	return found;
 }
 
+static void complete(struct uring *u, struct rdt_bio *bio, int res)
+{
+	rdt_engine_complete(&u->engine, bio, res);
+}
+
+static bool reap(struct uring *u)
+{
+	return reap_ring(u, &u->ring, batch_limit(u), complete);
+}
+
+/* ---- results that are looked for ---- */
+
+static void complete_polled(struct uring *u, struct rdt_bio *bio, int res)
+{
+	struct rdt_fchan *chan = rdt_fio(bio)->chan;
+
+	u->polled_out--;
+	if (res == -EOPNOTSUPP) {
+		if (chan->poll_max)
+			rd_warn(u->engine.log, RD_LOG_BACKEND,
+				"%s: iopoll: its file system cannot be polled: waiting for the "
+				"device's interrupts",
+				chan->path);
+		chan->poll_max = 0;
+		res = -EINTR; /* once more, on the other ring */
+	}
+	rdt_engine_complete(&u->engine, bio, res);
+}
+
+static bool look_for_polled(struct uring *u)
+{
+	if (!u->polled_out)
+		return false;
+	rdt_ring_look(&u->polled);
+	return reap_ring(u, &u->polled, REAP_BATCH, complete_polled);
+}
+
+/* ---- in each turn ---- */
+
 static bool poll_ring(struct rd_poller *poller)
 {
 	struct uring *u = rd_container_of(poller, struct uring, poller);
+	bool found = look_for_polled(u);
 
 	if (has_completions(u))
-		return reap(u);
+		return reap(u) || found;
 	u->waited = u->engine.in_kernel;
-	return false;
+	return found;
+}
+
+/* Nothing wakes who sleeps while these are under way. */
+static bool must_look(struct rd_poller *poller)
+{
+	return rd_container_of(poller, struct uring, poller)->polled_out;
 }
 
 static void ring_readable(struct rd_io *io, uint32_t events)
@@ -209,15 +281,44 @@ static void ring_readable(struct rd_io *io, uint32_t events)
 
 /* ---- registered files ---- */
 
+/* The ring for namespaces with iopoll. */
+static int make_polled(struct uring *u)
+{
+	const struct rdt_ring_opts opts = {.iopoll = true};
+	unsigned int depth = u->engine.depth;
+	int rc;
+
+	if (u->polled.made)
+		return 0;
+	rc = rdt_ring_init(&u->polled, u->engine.log, &opts, &depth);
+	if (!rc && u->ring.memory)
+		rdt_ring_add_memory(&u->polled, u->ring.memory, u->ring.memory_len);
+	return rc;
+}
+
 static void uring_add_file(struct rdt_engine *engine, struct rdt_fchan *chan)
 {
-	chan->slot = rdt_ring_add_file(&uring_of(engine)->ring, chan->fd);
+	struct uring *u = uring_of(engine);
+	int rc = chan->poll_max ? make_polled(u) : 0;
+
+	chan->slot = rdt_ring_add_file(&u->ring, chan->fd);
+	if (chan->poll_max && rc == 0)
+		chan->polled_slot = rdt_ring_add_file(&u->polled, chan->fd);
+	if (rc == 0)
+		return;
+	rd_warn(engine->log, RD_LOG_BACKEND,
+		"%s: iopoll: no ring to poll: %s: waiting for the device's interrupts", chan->path,
+		strerror(-rc));
+	chan->poll_max = 0;
 }
 
 static void uring_remove_file(struct rdt_engine *engine, struct rdt_fchan *chan)
 {
-	rdt_ring_remove_file(&uring_of(engine)->ring, chan->slot);
-	chan->slot = -1;
+	struct uring *u = uring_of(engine);
+
+	rdt_ring_remove_file(&u->ring, chan->slot);
+	rdt_ring_remove_file(&u->polled, chan->polled_slot);
+	chan->slot = chan->polled_slot = -1;
 }
 
 /* ---- construction ---- */
@@ -231,6 +332,7 @@ static void uring_destroy(struct rdt_engine *engine)
 	rd_defer_cancel(engine->loop, &u->flush);
 	rd_timer_stop(engine->loop, &u->retry);
 	rdt_ring_fini(&u->ring);
+	rdt_ring_fini(&u->polled);
 	rdt_engine_fini(engine);
 	free(u);
 }
@@ -273,6 +375,7 @@ int rdt_uring_create(const struct rdt_engines_opts *opts, struct rdt_engine **ou
 	u->flush.fn = flush_deferred;
 	u->retry.fn = flush_again;
 	u->poller.fn = poll_ring;
+	u->poller.arm = must_look;
 	rc = rdt_engine_init(&u->engine, &uring_ops, opts);
 	if (rc)
 		goto err_free;

@@ -219,9 +219,9 @@ static bool same_namespace(const struct rdt_ns_config *a, const struct rdt_ns_co
 {
 	return a->backend == b->backend && a->block_size == b->block_size &&
 	       a->engine == b->engine && a->direct == b->direct && a->deallocate == b->deallocate &&
-	       a->read_only == b->read_only && a->ana_group == b->ana_group &&
-	       rdt_layers_same(a, b) && rdt_config_same_text(a->path, b->path) &&
-	       rdt_config_same_text(a->nguid, b->nguid) &&
+	       a->iopoll == b->iopoll && a->read_only == b->read_only &&
+	       a->ana_group == b->ana_group && rdt_layers_same(a, b) &&
+	       rdt_config_same_text(a->path, b->path) && rdt_config_same_text(a->nguid, b->nguid) &&
 	       rdt_config_same_text(a->eui64, b->eui64) &&
 	       memcmp(a->uuid_bytes, b->uuid_bytes, sizeof(a->uuid_bytes)) == 0;
 }

@@ -58,6 +58,14 @@ static int make_with_thread(struct rdt_ring *ring, unsigned int entries,
 	return rc;
 }
 
+static int make_polled(struct rdt_ring *ring, unsigned int entries,
+		       const struct rdt_ring_opts *opts)
+{
+	static const unsigned int flags[] = {IORING_SETUP_SINGLE_ISSUER, 0};
+
+	return make_best(ring, entries, flags, IORING_SETUP_IOPOLL, opts);
+}
+
 static int make_plain(struct rdt_ring *ring, unsigned int entries, const struct rdt_ring_opts *opts)
 {
 	/* Not DEFER_TASKRUN: its completions do not wake who sleeps on the ring's descriptor. */
@@ -111,7 +119,7 @@ int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, const struct rdt_ri
 			explain_no_thread(log, opts, rc);
 	}
 	if (rc)
-		rc = make_for(ring, depth, opts, make_plain);
+		rc = make_for(ring, depth, opts, opts->iopoll ? make_polled : make_plain);
 	if (rc)
 		return rc;
 	ring->made = true;
@@ -154,6 +162,12 @@ int rdt_ring_submit(struct rdt_ring *ring)
 			rc = -EAGAIN;
 	}
 	return rc < 0 ? rc : 0;
+}
+
+void rdt_ring_look(struct rdt_ring *ring)
+{
+	/* What goes wrong here goes wrong for an I/O, which says so. */
+	io_uring_get_events(&ring->io);
 }
 
 /* ---- memory ---- */

@@ -18,6 +18,7 @@
 struct rdt_ring_opts {
 	unsigned int sqpoll_ms; /* a kernel thread submits, and polls so long for more; 0: none */
 	int sqpoll_cpu;         /* -1: where the kernel puts it */
+	bool iopoll; /* for reads and writes with O_DIRECT only: rdt_ring_look() finds results */
 };
 
 struct rdt_ring {
@@ -47,6 +48,9 @@ void rdt_ring_fini(struct rdt_ring *ring);
  * taken, and it is to be tried again.
  */
 int rdt_ring_submit(struct rdt_ring *ring);
+
+/* Ask the devices of a ring with iopoll, once, what has been done. */
+void rdt_ring_look(struct rdt_ring *ring);
 
 /* Register @len bytes at @mem. Where that cannot be it is said: I/O goes on without. */
 void rdt_ring_add_memory(struct rdt_ring *ring, void *mem, size_t len);

@@ -156,16 +156,20 @@ t_wire_mend()
 	tc qdisc del dev v0 root
 }
 
-# t_memory_disk NAME MIB: a block device of memory, with blocks of 512 bytes. (6.1 names it for its folder.)
+# t_memory_disk NAME MIB [ATTRIBUTE=VALUE...]: a block device of memory, with blocks of 512 bytes. (6.1 names it for its
+# folder.)
 t_memory_disk()
 {
-	local dir=/sys/kernel/config/nullb/$1
+	local dir=/sys/kernel/config/nullb/$1 more
 
 	modprobe null_blk nr_devices=0
 	mkdir "$dir"
 	echo 1 >"$dir/memory_backed"
 	echo 512 >"$dir/blocksize"
 	echo "$2" >"$dir/size"
+	for more in "${@:3}"; do
+		echo "${more#*=}" >"$dir/${more%%=*}"
+	done
 	echo 1 >"$dir/power"
 	t_until 10 test -b "/dev/$1"
 }

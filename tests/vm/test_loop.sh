@@ -87,6 +87,33 @@ unknown_neighbour()
 	t_target_ends_cleanly
 }
 
+# A device that can be polled for results is: it takes a second for each I/O by itself, and none for those. And it holds
+# what was written, with what is too large for that.
+polled_device()
+{
+	local uri=nvme+rdma://$kernel4/$nqn/1
+
+	t_memory_disk nullb1 64 poll_queues=1 irqmode=2 completion_nsec=1000000000
+	cat >/run/t/target.yaml <<-END
+	listeners:
+	  - { address: $kernel4, port: 4420, provider: $provider }
+	subsystems:
+	  - nqn: $nqn
+	    allow_any_host: true
+	    namespaces:
+	      - { nsid: 1, backend: block, path: /dev/nullb1, iopoll: true }
+	END
+	t_target_start /run/t/target.yaml
+	head -c 4M /dev/urandom >/run/t/in
+	timeout 60 "$RDINIT" write "$uri" --data /run/t/in
+	timeout 60 "$RDINIT" bench "$uri" --rw randread --depth 1 --io-count 100 --no-progress
+	timeout 60 "$RDINIT" bench "$uri" --rw randread --depth 127 --io-count 2000 --no-progress
+	timeout 60 "$RDINIT" read "$uri" --data /run/t/out --data-size 4MiB
+	cmp /run/t/in /run/t/out
+	t_target_ends_cleanly
+	! grep iopoll /run/t/target.log || t_fail "it was not polled"
+}
+
 no_queue_pair()
 {
 	! rdma resource show qp | grep -v -e ' type GSI ' -e ' type SMI '
@@ -116,6 +143,7 @@ if t_guest; then
 	done
 	wait
 	t_case "a neighbour that was not known" unknown_neighbour
+	t_case "a device that is polled for results" polled_device
 	t_case "no queue pair is left" t_until 20 no_queue_pair
 	t_guest_done
 fi

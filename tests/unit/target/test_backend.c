@@ -13,7 +13,7 @@
 
 #include "backend.h"
 #include "config.h"
-#include "engine.h"
+#include "engine_io.h"
 
 #define DISK_SIZE (2u << 20)
 #define SLAB_SIZE (1u << 20)
@@ -254,11 +254,23 @@ static void soak_compare(struct soak *s)
 	free(all);
 }
 
+/* As iopoll, whatever the device has: without queues to poll its interrupts do their part of it. */
+static void look_for_results(struct bench *b)
+{
+	struct rdt_fchan *chan = rd_container_of(b->chan, struct rdt_fchan, chan);
+
+	chan->engine->ops->remove_file(chan->engine, chan);
+	chan->poll_max = SLOT_SIZE / 2;
+	chan->engine->ops->add_file(chan->engine, chan);
+}
+
 static void soak_with(struct rdt_ns_config cfg, struct rdt_ring_opts ring, unsigned int rounds)
 {
 	struct soak *s = calloc(1, sizeof(*s));
 
 	if (bench_open_with(&s->b, cfg, DEPTH, ring)) {
+		if (cfg.iopoll)
+			look_for_results(&s->b);
 		s->model = calloc(1, DISK_SIZE);
 		s->outside = aligned_alloc(4096, (size_t)SLOTS * SLOT_SIZE);
 		soak_run(s, rounds);
@@ -319,6 +331,40 @@ static void uring_sqpoll_nowhere(void)
 {
 	soak_with((struct rdt_ns_config){.backend = RDT_BACKEND_FILE, .block_size = 512},
 		  (struct rdt_ring_opts){.sqpoll_ms = 1, .sqpoll_cpu = 1023}, 150);
+}
+
+static void uring_polled(void)
+{
+	soak((struct rdt_ns_config){.backend = RDT_BACKEND_FILE,
+				    .direct = RDT_DIRECT_ON,
+				    .iopoll = true,
+				    .block_size = 512},
+	     150);
+}
+
+/* Pages of the cache cannot be polled for: each file finds that out once. */
+static void uring_polled_in_vain(void)
+{
+	struct rdt_ns_config cfg = {.backend = RDT_BACKEND_FILE,
+				    .direct = RDT_DIRECT_OFF,
+				    .iopoll = true,
+				    .block_size = 512};
+	struct bench b;
+
+	soak(cfg, 150);
+	if (bench_open(&b, cfg, DEPTH)) {
+		struct rdt_fchan *chan = rd_container_of(b.chan, struct rdt_fchan, chan);
+
+		CU_ASSERT_EQUAL(chan->poll_max, 0);
+		look_for_results(&b);
+		CU_ASSERT_NOT_EQUAL(chan->poll_max, 0);
+		CU_ASSERT_EQUAL(
+			run(&b,
+			    (struct rdt_bio){.op = RDT_BIO_READ, .length = 4096, .buf = b.slab}),
+			0);
+		CU_ASSERT_EQUAL(chan->poll_max, 0);
+	}
+	bench_close(&b);
 }
 
 static void aio_direct_512(void)
@@ -570,6 +616,8 @@ const struct t_case t_backend_cases[] = {
 	{"io_uring, buffered, 512", uring_buffered},
 	{"io_uring, sqpoll", uring_sqpoll},
 	{"io_uring, sqpoll where it cannot be", uring_sqpoll_nowhere},
+	{"io_uring, results looked for", uring_polled},
+	{"io_uring, results that cannot be looked for", uring_polled_in_vain},
 	{"aio, direct, 512", aio_direct_512},
 	{"aio, direct, 4096", aio_direct_4096},
 	{"aio, buffered, 4096", aio_buffered},

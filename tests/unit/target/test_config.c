@@ -422,6 +422,8 @@ static void namespace_errors(void)
 		 "FILE:5: " NS0 "engine: has a meaning only with backend file or block; remove it\n"
 		 "FILE:5: " NS0 "direct: has a meaning only with backend file or block; remove it\n"
 		 "FILE:5: " NS0 "create: has a meaning only with backend file; remove it\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, engine: aio, iopoll: true}\n",
+		 "FILE:5: " NS0 "iopoll: has a meaning only with engine io_uring; remove it\n"},
 		{LISTEN SUBSYS NS
 		 "{nsid: 1, backend: file, path: /x, create: true, size: 1M, read_only: true}\n",
 		 "FILE:5: " NS0 "create: a file that is created cannot be read_only; remove one of "
@@ -530,7 +532,9 @@ static void loads_every_key(void)
 		"    namespaces:\n"
 		"      - {nsid: 1, backend: file, path: /a, create: true, size: 8k, "
 		"block_size: 4096, engine: aio, direct: on}\n"
+
 		"      - {nsid: 9, backend: block, path: /dev/b, read_only: true, direct: off,\n"
+		"         iopoll: true,\n"
 		"         uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6,\n"
 		"         nguid: 0123456789abcdef0123456789ABCDEF, eui64: 0123456789abcdef}\n"
 		"  - nqn: nqn.2026-01.org.example:empty\n";
@@ -580,6 +584,8 @@ static void loads_every_key(void)
 	ns = c->subsystems[0].namespaces;
 	CU_ASSERT_EQUAL(ns[0].engine, RDT_ENGINE_AIO);
 	CU_ASSERT_EQUAL(ns[0].direct, RDT_DIRECT_ON);
+	CU_ASSERT_FALSE(ns[0].iopoll);
+	CU_ASSERT_TRUE(ns[1].iopoll);
 	CU_ASSERT_TRUE(ns[0].create);
 	CU_ASSERT_EQUAL(ns[0].size_bytes, 8192);
 	CU_ASSERT_EQUAL(ns[1].backend, RDT_BACKEND_BLOCK);
