@@ -134,7 +134,7 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 
 	if (!sqe)
 		return false;
-	fio->slot = polled;
+	fio->slot = polled; /* which of the rings */
 	u->polled_out += polled;
 	if (fio->step == RDT_FIO_SYNC)
 		io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
@@ -191,8 +191,32 @@ static unsigned int batch_limit(const struct uring *u)
 	return idle ? REAP_IDLE : REAP_BATCH;
 }
 
-static bool reap_ring(struct uring *u, struct rdt_ring *ring, unsigned int limit,
-		      void (*complete)(struct uring *u, struct rdt_bio *bio, int res))
+/* One on the ring whose results are looked for is done. Returns @res, or that it is to be tried on
+ * the other one. */
+static int polled_done(struct uring *u, struct rdt_fchan *chan, int res)
+{
+	u->polled_out--;
+	if (res != -EOPNOTSUPP)
+		return res;
+	if (chan->poll_max)
+		rd_warn(u->engine.log, RD_LOG_BACKEND,
+			"%s: iopoll: its file system cannot be polled: waiting for the device's "
+			"interrupts",
+			chan->path);
+	chan->poll_max = 0;
+	return -EINTR;
+}
+
+static void complete(struct uring *u, struct rdt_bio *bio, int res)
+{
+	const struct rdt_fio *fio = rdt_fio(bio);
+
+	if (fio->slot)
+		res = polled_done(u, fio->chan, res);
+	rdt_engine_complete(&u->engine, bio, res);
+}
+
+static bool reap_ring(struct uring *u, struct rdt_ring *ring, unsigned int limit)
 {
 	struct io_uring_cqe *cqes[REAP_BATCH];
 	bool found = false;
@@ -216,41 +240,19 @@ static bool reap_ring(struct uring *u, struct rdt_ring *ring, unsigned int limit
 	return found;
 }
 
-static void complete(struct uring *u, struct rdt_bio *bio, int res)
-{
-	rdt_engine_complete(&u->engine, bio, res);
-}
-
 static bool reap(struct uring *u)
 {
-	return reap_ring(u, &u->ring, batch_limit(u), complete);
+	return reap_ring(u, &u->ring, batch_limit(u));
 }
 
 /* ---- results that are looked for ---- */
-
-static void complete_polled(struct uring *u, struct rdt_bio *bio, int res)
-{
-	struct rdt_fchan *chan = rdt_fio(bio)->chan;
-
-	u->polled_out--;
-	if (res == -EOPNOTSUPP) {
-		if (chan->poll_max)
-			rd_warn(u->engine.log, RD_LOG_BACKEND,
-				"%s: iopoll: its file system cannot be polled: waiting for the "
-				"device's interrupts",
-				chan->path);
-		chan->poll_max = 0;
-		res = -EINTR; /* once more, on the other ring */
-	}
-	rdt_engine_complete(&u->engine, bio, res);
-}
 
 static bool look_for_polled(struct uring *u)
 {
 	if (!u->polled_out)
 		return false;
 	rdt_ring_look(&u->polled);
-	return reap_ring(u, &u->polled, REAP_BATCH, complete_polled);
+	return reap_ring(u, &u->polled, REAP_BATCH);
 }
 
 /* ---- in each turn ---- */
@@ -299,13 +301,16 @@ static int make_polled(struct uring *u)
 static void uring_add_file(struct rdt_engine *engine, struct rdt_fchan *chan)
 {
 	struct uring *u = uring_of(engine);
-	int rc = chan->poll_max ? make_polled(u) : 0;
+	int rc;
 
 	chan->slot = rdt_ring_add_file(&u->ring, chan->fd);
-	if (chan->poll_max && rc == 0)
-		chan->polled_slot = rdt_ring_add_file(&u->polled, chan->fd);
-	if (rc == 0)
+	if (!chan->poll_max)
 		return;
+	rc = make_polled(u);
+	if (rc == 0) {
+		chan->polled_slot = rdt_ring_add_file(&u->polled, chan->fd);
+		return;
+	}
 	rd_warn(engine->log, RD_LOG_BACKEND,
 		"%s: iopoll: no ring to poll: %s: waiting for the device's interrupts", chan->path,
 		strerror(-rc));

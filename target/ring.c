@@ -43,30 +43,24 @@ static int make_best(struct rdt_ring *ring, unsigned int entries, const unsigned
 	return rc;
 }
 
-/* The thread does the work that COOP_TASKRUN is about. */
-static int make_with_thread(struct rdt_ring *ring, unsigned int entries,
-			    const struct rdt_ring_opts *opts)
+/* For @depth I/Os, or as many as the memlock limit allows: some kernels charge the ring to it. */
+static int make_for(struct rdt_ring *ring, unsigned int *depth, const unsigned int *flags,
+		    unsigned int always, const struct rdt_ring_opts *opts)
 {
-	static const unsigned int flags[] = {IORING_SETUP_SINGLE_ISSUER, 0};
-	unsigned int always = IORING_SETUP_SQPOLL;
-	int rc;
+	unsigned int n = *depth;
+	int rc = make_best(ring, n * 2, flags, always, opts);
 
-	if (opts->sqpoll_cpu >= 0)
-		always |= IORING_SETUP_SQ_AFF;
-	rc = make_best(ring, entries, flags, always, opts);
-	ring->sqpoll = rc == 0;
+	while (rc == -ENOMEM && n > DEPTH_MIN) {
+		n /= 2;
+		rc = make_best(ring, n * 2, flags, always, opts);
+	}
+	if (rc == 0)
+		*depth = n;
 	return rc;
 }
 
-static int make_polled(struct rdt_ring *ring, unsigned int entries,
-		       const struct rdt_ring_opts *opts)
-{
-	static const unsigned int flags[] = {IORING_SETUP_SINGLE_ISSUER, 0};
-
-	return make_best(ring, entries, flags, IORING_SETUP_IOPOLL, opts);
-}
-
-static int make_plain(struct rdt_ring *ring, unsigned int entries, const struct rdt_ring_opts *opts)
+/* Whose completions are work of the thread that submits. */
+static int make_plain(struct rdt_ring *ring, unsigned int *depth, const struct rdt_ring_opts *opts)
 {
 	/* Not DEFER_TASKRUN: its completions do not wake who sleeps on the ring's descriptor. */
 	static const unsigned int flags[] = {
@@ -75,24 +69,26 @@ static int make_plain(struct rdt_ring *ring, unsigned int entries, const struct 
 		0,
 	};
 
-	return make_best(ring, entries, flags, 0, opts);
+	return make_for(ring, depth, flags, 0, opts);
 }
 
-/* For @depth I/Os, or as many as the memlock limit allows: some kernels charge the ring to it. */
-static int make_for(struct rdt_ring *ring, unsigned int *depth, const struct rdt_ring_opts *opts,
-		    int (*how)(struct rdt_ring *ring, unsigned int entries,
-			       const struct rdt_ring_opts *opts))
+/* @kind: SQPOLL or IOPOLL, whose completions are not. */
+static int make_other(struct rdt_ring *ring, unsigned int *depth, unsigned int kind,
+		      const struct rdt_ring_opts *opts)
 {
-	unsigned int n = *depth;
-	int rc = how(ring, n * 2, opts);
+	static const unsigned int flags[] = {IORING_SETUP_SINGLE_ISSUER, 0};
 
-	while (rc == -ENOMEM && n > DEPTH_MIN) {
-		n /= 2;
-		rc = how(ring, n * 2, opts);
-	}
-	if (rc == 0)
-		*depth = n;
-	return rc;
+	return make_for(ring, depth, flags, kind, opts);
+}
+
+static int make_with_thread(struct rdt_ring *ring, unsigned int *depth,
+			    const struct rdt_ring_opts *opts)
+{
+	unsigned int kind = IORING_SETUP_SQPOLL;
+
+	if (opts->sqpoll_cpu >= 0)
+		kind |= IORING_SETUP_SQ_AFF;
+	return make_other(ring, depth, kind, opts);
 }
 
 static void explain_no_thread(struct rd_log *log, const struct rdt_ring_opts *opts, int rc)
@@ -114,12 +110,14 @@ int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, const struct rdt_ri
 	int rc = -ENOTSUP;
 
 	if (opts->sqpoll_ms) {
-		rc = make_for(ring, depth, opts, make_with_thread);
+		rc = make_with_thread(ring, depth, opts);
+		ring->sqpoll = rc == 0;
 		if (rc)
 			explain_no_thread(log, opts, rc);
 	}
 	if (rc)
-		rc = make_for(ring, depth, opts, opts->iopoll ? make_polled : make_plain);
+		rc = opts->iopoll ? make_other(ring, depth, IORING_SETUP_IOPOLL, opts)
+				  : make_plain(ring, depth, opts);
 	if (rc)
 		return rc;
 	ring->made = true;
@@ -129,7 +127,7 @@ int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, const struct rdt_ri
 			"io_uring: the memlock limit allows only %u I/Os in the kernel at once, "
 			"not %u: going on with that; raise ulimit -l for more",
 			*depth, asked);
-	/* Without it, before Linux 5.18, the kernel looks the descriptor up in each call. */
+	/* From Linux 5.18 on; without it the kernel looks the descriptor up in each call. */
 	io_uring_register_ring_fd(&ring->io);
 	/* Fails on old kernels and under a low RLIMIT_NOFILE. */
 	ring->files_ok = io_uring_register_files_sparse(&ring->io, RDT_RING_FILES) == 0;
@@ -145,23 +143,17 @@ void rdt_ring_fini(struct rdt_ring *ring)
 
 int rdt_ring_submit(struct rdt_ring *ring)
 {
-	int rc = 0;
+	bool left;
+	int rc;
 
-	/* What the thread has not taken yet is its business. */
-	if (ring->sqpoll) {
-		do
-			rc = io_uring_submit(&ring->io);
-		while (rc == -EINTR);
-		return rc < 0 ? rc : 0;
-	}
-	while (rc >= 0 && io_uring_sq_ready(&ring->io)) {
+	do {
 		rc = io_uring_submit(&ring->io);
-		if (rc == -EINTR)
-			rc = 0;
-		else if (rc == 0)
-			rc = -EAGAIN;
-	}
-	return rc < 0 ? rc : 0;
+		/* What the thread has not taken yet is its business. */
+		left = !ring->sqpoll && io_uring_sq_ready(&ring->io);
+	} while (rc == -EINTR || (rc > 0 && left));
+	if (rc < 0)
+		return rc;
+	return left ? -EAGAIN : 0;
 }
 
 void rdt_ring_look(struct rdt_ring *ring)

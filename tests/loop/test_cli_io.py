@@ -60,9 +60,13 @@ def can_be_polled(path):
 @test
 def results_that_are_looked_for(t):
     """Where the device lets us (tests/vm/test_loop.sh has one); elsewhere that is said, and it works as well."""
-    target = serve(t, {'engine': 'io_uring', 'iopoll': True})
+    requires_engine('io_uring')
+    target = t.target([t.namespace(size=SIZE, engine='io_uring', iopoll=True),
+                       t.namespace(2, size=SIZE, engine='io_uring', iopoll=True, direct='off')])
+    said = '\n'.join(target.lines)
     if not can_be_polled(t.dir):
-        t.match(r'ns1.img: iopoll: .*: waiting for the device.s interrupts', '\n'.join(target.lines))
+        t.match(r'ns1.img: iopoll: the device has no queues.*: waiting for the device.s interrupts', said)
+    t.match(r'ns2.img: iopoll: only direct I/O.*: waiting for the device.s interrupts', said)
     data = pattern(SIZE, 1)
     t.rdinit('write', target.uri(), '--data', t.file('in', data))
     t.same(read_all(t, target), data)

@@ -250,14 +250,15 @@ def a_configuration_that_is_gone_changes_nothing(t):
 @test
 def what_needs_a_restart_is_said_and_the_rest_applied(t):
     target = t.target([memory(t, 1)])
-    t.config([memory(t, 1), memory(t, 2)], target={'queue_depth': 64, 'reactors': 5},
+    t.config([memory(t, 1), memory(t, 2)],
+             target={'queue_depth': 64, 'reactors': 5, 'sqpoll': '1ms', 'sqpoll_cpus': [0] * 5},
              subsystem={'model': 'another'})
     since = target.mark()
-    target.reload('reloaded: 1 namespaces added, 3 changes that need a restart$')
-    for what in ('target: queue_depth', 'target: reactors', f'{NQN} model'):
+    target.reload('reloaded: 1 namespaces added, 5 changes that need a restart$')
+    for what in ('target: queue_depth', 'target: reactors', 'target: sqpoll', 'target: sqpoll_cpus', f'{NQN} model'):
         target.expect(f'reload: {what}: a change needs a restart', since=since)
     t.eq(active(t, target), [1, 2], 'namespaces')
-    target.reload('reloaded: 3 changes that need a restart$')  # it stays true
+    target.reload('reloaded: 5 changes that need a restart$')  # it stays true
 
 
 def may_connect(target, hostnqn):

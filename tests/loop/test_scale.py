@@ -216,12 +216,16 @@ def the_kernel_submits_where_it_is_told(t):
         wait_for(lambda: sqpoll_thread(target)[1], 'the thread to sleep')
 
 
+def missing_cpu():
+    if 1023 in os.sched_getaffinity(0):
+        raise Skip('this machine has CPU 1023')
+    return 1023
+
+
 @test
 def no_place_for_the_kernel_to_submit(t):
     requires_engine('io_uring')
-    missing = 1023
-    if missing in os.sched_getaffinity(0):
-        raise Skip('this machine has CPU 1023')
+    missing = missing_cpu()
     target = t.target([t.namespace(engine='io_uring', size='1MiB')],
                       target={'reactors': 1, 'sqpoll': '1ms', 'sqpoll_cpus': [missing]})
     t.match(r'sqpoll: the kernel makes no thread for submission on CPU 1023: .*going on', '\n'.join(target.lines))
@@ -230,9 +234,7 @@ def no_place_for_the_kernel_to_submit(t):
 
 @test
 def a_cpu_that_is_not_there_is_named(t):
-    missing = 1023
-    if missing in os.sched_getaffinity(0):
-        raise Skip('this machine has CPU 1023')
+    missing = missing_cpu()
     config = t.config([t.namespace(backend='memory')], target={'cpus': [missing]})
     res = t.run([program('rdtarget'), config])
     t.eq(res.rc, 1, 'exit status')

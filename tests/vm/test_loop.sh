@@ -65,11 +65,9 @@ take_over()
 	t_note "$1: done after $at s"
 }
 
-# The kernel's address resolution can miss the answer of a neighbour as near as this one.
-unknown_neighbour()
+# serve NAMESPACE: rdtarget with this one.
+serve()
 {
-	local i
-
 	cat >/run/t/target.yaml <<-END
 	listeners:
 	  - { address: $kernel4, port: 4420, provider: $provider }
@@ -77,9 +75,17 @@ unknown_neighbour()
 	  - nqn: $nqn
 	    allow_any_host: true
 	    namespaces:
-	      - { nsid: 1, backend: memory, size: 16MiB }
+	      - { nsid: 1, $1 }
 	END
 	t_target_start /run/t/target.yaml
+}
+
+# The kernel's address resolution can miss the answer of a neighbour as near as this one.
+unknown_neighbour()
+{
+	local i
+
+	serve "backend: memory, size: 16MiB"
 	for ((i = 0; i < 5; i++)); do
 		ip neigh flush all
 		timeout 60 "$RDINIT" id-ctrl "nvme+rdma://$kernel4/$nqn" --connect-timeout 8s >/dev/null
@@ -94,16 +100,7 @@ polled_device()
 	local uri=nvme+rdma://$kernel4/$nqn/1
 
 	t_memory_disk nullb1 64 poll_queues=1 irqmode=2 completion_nsec=1000000000
-	cat >/run/t/target.yaml <<-END
-	listeners:
-	  - { address: $kernel4, port: 4420, provider: $provider }
-	subsystems:
-	  - nqn: $nqn
-	    allow_any_host: true
-	    namespaces:
-	      - { nsid: 1, backend: block, path: /dev/nullb1, iopoll: true }
-	END
-	t_target_start /run/t/target.yaml
+	serve "backend: block, path: /dev/nullb1, iopoll: true"
 	head -c 4M /dev/urandom >/run/t/in
 	timeout 60 "$RDINIT" write "$uri" --data /run/t/in
 	timeout 60 "$RDINIT" bench "$uri" --rw randread --depth 1 --io-count 100 --no-progress

@@ -422,6 +422,9 @@ static void namespace_errors(void)
 		 "FILE:5: " NS0 "engine: has a meaning only with backend file or block; remove it\n"
 		 "FILE:5: " NS0 "direct: has a meaning only with backend file or block; remove it\n"
 		 "FILE:5: " NS0 "create: has a meaning only with backend file; remove it\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, iopoll: true}\n",
+		 "FILE:5: " NS0
+		 "iopoll: has a meaning only with backend file or block; remove it\n"},
 		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, engine: aio, iopoll: true}\n",
 		 "FILE:5: " NS0 "iopoll: has a meaning only with engine io_uring; remove it\n"},
 		{LISTEN SUBSYS NS
@@ -532,7 +535,6 @@ static void loads_every_key(void)
 		"    namespaces:\n"
 		"      - {nsid: 1, backend: file, path: /a, create: true, size: 8k, "
 		"block_size: 4096, engine: aio, direct: on}\n"
-
 		"      - {nsid: 9, backend: block, path: /dev/b, read_only: true, direct: off,\n"
 		"         iopoll: true,\n"
 		"         uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6,\n"
