@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -759,6 +760,9 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 	loop->skipped = !sleep_ns && skip_epoll(loop);
 	if (!loop->skipped)
 		n = wait_some(loop, sleep_ns);
+	/* Spinning in vain: what we spin for may need this processor to happen. */
+	if (!loop->skipped && n == 0 && !sleep_ns && timeout_ns && loop->idled)
+		sched_yield();
 	if (n < 0 && errno != EINTR)
 		n = -errno;
 	else if (n < 0)

@@ -53,7 +53,8 @@ struct rd_loop_opts {
  * is short when it is at most spin_ns and RD_LOOP_WAKE_NS, which being woken takes. After
  * RD_LOOP_SPIN_MISSES long gaps in a row the loop sleeps at once when it has nothing to do; after
  * one short gap it spins again. So a trickle of work costs no spinning, and steady work is found
- * without a wake-up.
+ * without a wake-up. Between two looks in vain the processor goes to whoever else wants it: the
+ * peer may be on the same one, or a kernel's thread that brings the next work.
  */
 #define RD_LOOP_WAKE_NS     (100 * RD_NSEC_PER_USEC)
 #define RD_LOOP_SPIN_MISSES 4

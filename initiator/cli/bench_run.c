@@ -202,8 +202,10 @@ static void sleep_if_idle(struct bench_thread *t, uint64_t now, uint64_t deadlin
 {
 	uint64_t spin = t->b->o->bench.spin_ns, ms;
 
-	if (spin == UINT64_MAX || now - t->last < spin)
+	if (spin == UINT64_MAX || now - t->last < spin) {
+		sched_yield(); /* the target may need this processor to answer */
 		return;
+	}
 	ms = deadline > now ? (deadline - now) / 1000000 + 1 : 0;
 	look_at_ready(t, deadline == UINT64_MAX ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What controller and queue pair have in common: loop, fabric, log, and waiting. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -79,7 +80,8 @@ void rdi_handle_close(struct rdi_handle *h)
 
 /*
  * Look for @h->spin_ns, then sleep, and wait no longer than @ns in all. The policy is that of a
- * loop's own spinning (util/loop.h), which is not for loops that an application may sleep on.
+ * loop's own spinning (util/loop.h), which is not for loops that an application may sleep on: the
+ * processor goes to others between two looks as well.
  */
 static int wait_turn(struct rdi_handle *h, uint64_t ns)
 {
@@ -88,9 +90,11 @@ static int wait_turn(struct rdi_handle *h, uint64_t ns)
 	int rc = 0;
 
 	if (h->misses < RD_LOOP_SPIN_MISSES) {
-		do {
+		rc = rd_loop_turn(h->loop, 0);
+		while (rc == 0 && rd_loop_now_raw(h->loop) - start < look) {
+			sched_yield();
 			rc = rd_loop_turn(h->loop, 0);
-		} while (rc == 0 && rd_loop_now_raw(h->loop) - start < look);
+		}
 		if (ns != UINT64_MAX)
 			ns -= look;
 	}

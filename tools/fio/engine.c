@@ -11,6 +11,7 @@
  * Here commands gather until there is reason to send them, so that one system call carries many,
  * and results that are there already are handed out without looking at the network.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -140,6 +141,8 @@ static int rdf_getevents(struct thread_data *td, unsigned int min, unsigned int 
 		n = job->done_tail - job->done_head;
 		if (rc || min == 0 || ts)
 			break;
+		if (n == 0 && job->spin)
+			sched_yield(); /* the target may need this processor to answer */
 	}
 	/* All that was in flight has ended by then; fio must not wait for what cannot come. */
 	if (rc && n == 0 && min)

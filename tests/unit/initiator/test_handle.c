@@ -4,6 +4,7 @@
 
 #include "internal.h"
 #include "suites.h"
+#include "t_shared_cpu.h"
 
 #define SPIN_US 20
 
@@ -85,6 +86,22 @@ static void no_longer_than_it_may_wait(void)
 	rdi_handle_close(&h);
 }
 
+static int one_turn(void *arg)
+{
+	return rdi_handle_turn(arg, -1);
+}
+
+static void lets_others_run_while_it_looks(void)
+{
+	struct rdi_handle h;
+	struct ticking t;
+
+	open_handle(&h, &t);
+	h.spin_ns = UINT32_MAX * RD_NSEC_PER_USEC; /* by a clock that is a microsecond a look */
+	CU_ASSERT(t_shares_its_cpu(h.loop, one_turn, &h));
+	rdi_handle_close(&h);
+}
+
 static uint64_t spin_of(const uint32_t *spin_us)
 {
 	struct rdinit_ctrl_opts opts;
@@ -131,6 +148,7 @@ const struct t_case t_handle_cases[] = {
 	{"a wait looks before it sleeps, while that pays", looks_before_it_sleeps},
 	{"a wait sleeps at once where that was asked for", does_not_where_told_so},
 	{"a wait that looks ends when its time is up", no_longer_than_it_may_wait},
+	{"a wait that looks lets others have the processor", lets_others_run_while_it_looks},
 	{"how long it looks is an option", as_the_options_say},
 	{NULL},
 };

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "t_loop.h"
+#include "t_shared_cpu.h"
 
 /* ---- defers ---- */
 
@@ -300,6 +301,19 @@ static void spins_while_it_pays(void)
 	rd_loop_destroy(&loop);
 }
 
+static int one_turn(void *arg)
+{
+	return rd_loop_turn(arg, UINT64_MAX);
+}
+
+static void lets_others_run_while_it_spins(void)
+{
+	struct rd_loop *loop = make_loop((struct rd_loop_opts){.spin_ns = 10 * RD_NSEC_PER_SEC});
+
+	CU_ASSERT(t_shares_its_cpu(loop, one_turn, loop));
+	rd_loop_destroy(&loop);
+}
+
 static void busy_time_is_that_of_work(void)
 {
 	struct rd_loop *loop =
@@ -412,6 +426,7 @@ const struct t_case t_defer_cases[] = {
 	{"pollers run in each turn and may be removed", pollers_run_each_turn},
 	{"spins after work, then sleeps", spins_after_work_then_sleeps},
 	{"spins only while gaps are short", spins_while_it_pays},
+	{"lets others have the processor while it spins", lets_others_run_while_it_spins},
 	{"the time of work is counted", busy_time_is_that_of_work},
 	{"pollers are armed before a sleep only", pollers_are_armed_before_a_sleep},
 	{"pollers of pollable loops are armed in each turn", pollable_loops_arm_in_each_turn},
