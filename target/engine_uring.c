@@ -186,7 +186,8 @@ static bool has_completions(struct uring *u)
  */
 static unsigned int batch_limit(const struct uring *u)
 {
-	bool idle = u->waited && io_uring_cq_ready(&u->ring.io) >= u->engine.in_kernel;
+	bool idle =
+		u->waited && io_uring_cq_ready(&u->ring.io) + u->polled_out >= u->engine.in_kernel;
 
 	return idle ? REAP_IDLE : REAP_BATCH;
 }
