@@ -740,10 +740,12 @@ static bool skip_epoll(struct rd_loop *loop)
 static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 {
 	uint64_t sleep_ns;
+	bool in_vain;
 	int n = 0;
 
 	loop->looked = false;
 	sleep_ns = sleep_time(loop, timeout_ns);
+	in_vain = !sleep_ns && timeout_ns && spins(loop) && loop->idled && !defers_queued(loop);
 	loop->worked = false;
 
 	loop->events_next = loop->events_count = 0;
@@ -760,8 +762,8 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 	loop->skipped = !sleep_ns && skip_epoll(loop);
 	if (!loop->skipped)
 		n = wait_some(loop, sleep_ns);
-	/* Spinning in vain: what we spin for may need this processor to happen. */
-	if (!loop->skipped && n == 0 && !sleep_ns && timeout_ns && loop->idled)
+	/* What we spin for may need this processor to happen. */
+	if (in_vain && !loop->skipped && n == 0)
 		sched_yield();
 	if (n < 0 && errno != EINTR)
 		n = -errno;
