@@ -40,8 +40,8 @@ nvmet_start()
 	ln -s "$subsystem" "$port/subsystems/$kernel_nqn"
 }
 
-# The kernel chooses where its own work is done. A reactor has the second processor to spin on, for as long as being woken
-# takes on one that is a program: forty times the default.
+# The kernel chooses where its own work is done. The reactor has the second processor to spin on, for a few times what an
+# I/O takes on processors that are programs.
 rdtarget_start()
 {
 	cat >/run/t/target.yaml <<-END
