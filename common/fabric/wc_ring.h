@@ -29,24 +29,30 @@ static inline bool rd_wc_ring_empty(const struct rd_wc_ring *ring)
 	return ring->head == ring->tail;
 }
 
+static inline bool rd_wc_ring_full(const struct rd_wc_ring *ring)
+{
+	return ring->tail - ring->head >= ring->size;
+}
+
 /*
- * The place of one more completion, which the caller fills at once, or NULL: it is lost. Filled
- * where it stays: copying what was just written, field by field, waits for the store buffer.
+ * The place of one more completion in a ring that is not full, which the caller fills at once.
+ * Filled where it stays: copying what was just written, field by field, waits for the store buffer.
  */
 static inline struct ibv_wc *rd_wc_ring_add(struct rd_wc_ring *ring)
 {
-	if (ring->tail - ring->head >= ring->size && rd_wc_ring_grow(ring, ring->size + 1))
-		return NULL;
 	return &ring->wc[ring->tail++ & (ring->size - 1)];
 }
 
 /* Move up to @n to @wc. Returns how many. */
 static inline int rd_wc_ring_take(struct rd_wc_ring *ring, int n, struct ibv_wc *wc)
 {
+	uint32_t head = ring->head, tail = ring->tail, mask = ring->size - 1;
+	const struct ibv_wc *from = ring->wc;
 	int i = 0;
 
-	while (i < n && !rd_wc_ring_empty(ring))
-		wc[i++] = ring->wc[ring->head++ & (ring->size - 1)];
+	for (; i < n && head != tail; head++)
+		wc[i++] = from[head & mask];
+	ring->head = head;
 	/* There is room for the worst case of each queue pair: the same few entries again and again
 	 * use no more memory than is needed, and stay in the cache. */
 	if (rd_wc_ring_empty(ring))

@@ -113,6 +113,18 @@ void rd_iw_cq_wake(struct rd_iw_cq *cq)
 		rd_defer(cq->base.dev->fab->loop, &cq->notify, RD_DEFER_WORK);
 }
 
+void rd_iw_cq_push_full(struct rd_iw_cq *cq, const struct rd_fab_conn *conn, uint64_t wr_id,
+			enum ibv_wc_opcode opcode, enum ibv_wc_status status, uint32_t len,
+			unsigned int flags, uint32_t inv)
+{
+	/* Room is reserved for all that queue pairs can post; those of a shared receive queue and
+	 * what is posted to a dead connection may go beyond. */
+	if (rd_wc_ring_grow(&cq->ring, cq->ring.size + 1))
+		cq->broken = true;
+	else
+		rd_iw_cq_push(cq, conn, wr_id, opcode, status, len, flags, inv);
+}
+
 void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num, bool keep_recvs)
 {
 	rd_wc_ring_purge(&cq->ring, qp_num, keep_recvs);

@@ -228,6 +228,11 @@ void rd_iw_cq_unreserve(struct rd_iw_cq *cq, uint32_t n);
 void rd_iw_cq_wake(struct rd_iw_cq *cq);
 void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num, bool keep_recvs);
 
+/* As rd_iw_cq_push() when the ring is full. */
+void rd_iw_cq_push_full(struct rd_iw_cq *cq, const struct rd_fab_conn *conn, uint64_t wr_id,
+			enum ibv_wc_opcode opcode, enum ibv_wc_status status, uint32_t len,
+			unsigned int flags, uint32_t inv);
+
 /* One more completion. @inv: the key that a SEND with Invalidate has closed, with IBV_WC_WITH_INV.
  */
 static inline void rd_iw_cq_push(struct rd_iw_cq *cq, const struct rd_fab_conn *conn,
@@ -235,14 +240,13 @@ static inline void rd_iw_cq_push(struct rd_iw_cq *cq, const struct rd_fab_conn *
 				 enum ibv_wc_status status, uint32_t len, unsigned int flags,
 				 uint32_t inv)
 {
-	struct ibv_wc *wc = rd_wc_ring_add(&cq->ring);
+	struct ibv_wc *wc;
 
-	/* Room is reserved for all that can be posted; only posting to a dead connection goes
-	 * beyond. */
-	if (!wc) {
-		cq->broken = true;
+	if (rd_wc_ring_full(&cq->ring)) {
+		rd_iw_cq_push_full(cq, conn, wr_id, opcode, status, len, flags, inv);
 		return;
 	}
+	wc = rd_wc_ring_add(&cq->ring);
 	*wc = (struct ibv_wc){
 		.wr_id = wr_id,
 		.status = status,

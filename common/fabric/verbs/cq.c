@@ -40,12 +40,10 @@ static void wake(struct rd_vb_cq *cq)
 
 void rd_vb_cq_push(struct rd_vb_cq *cq, const struct ibv_wc *wc, bool notify)
 {
-	struct ibv_wc *place = rd_wc_ring_add(&cq->ring);
-
-	if (place)
-		*place = *wc;
-	else
+	if (rd_wc_ring_full(&cq->ring) && rd_wc_ring_grow(&cq->ring, cq->ring.size + 1))
 		cq->broken = true;
+	else
+		*rd_wc_ring_add(&cq->ring) = *wc;
 	if (notify)
 		wake(cq);
 }
