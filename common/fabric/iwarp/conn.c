@@ -15,11 +15,6 @@
 #define POKE_NS      (5 * RD_NSEC_PER_MSEC)
 #define POKE_MAX_NS  (500 * RD_NSEC_PER_MSEC)
 
-struct rd_iw_conn *rd_iw_conn(struct rd_fab_conn *conn)
-{
-	return rd_container_of(conn, struct rd_iw_conn, base);
-}
-
 static const char *state_name(enum rd_iw_state s)
 {
 	switch (s) {

@@ -169,7 +169,10 @@ struct rd_iw_dev {
 	struct rd_fab_iwarp_scratch *scratch; /* a reference */
 };
 
-struct rd_iw_dev *rd_iw_dev(struct rd_fab_dev *dev);
+static inline struct rd_iw_dev *rd_iw_dev(struct rd_fab_dev *dev)
+{
+	return rd_container_of(dev, struct rd_iw_dev, base);
+}
 
 /* ---- mr.c ---- */
 
@@ -178,9 +181,37 @@ void rd_iw_mr_table_fini(struct rd_iw_mr_table *t);
 int rd_iw_reg_mr(struct rd_fab_dev *fdev, void *addr, size_t len, int access,
 		 struct rd_fab_mr **out);
 void rd_iw_dereg_mr(struct rd_fab_mr *base);
+
+#define RD_IW_MR_GEN_BITS 14
+
+/* The region of @key, or NULL. */
+static inline struct rd_iw_mr *rd_iw_mr_find(const struct rd_iw_dev *dev, uint32_t key)
+{
+	uint32_t i = key >> RD_IW_MR_GEN_BITS;
+	struct rd_iw_mr *mr;
+
+	if (i - 1 >= dev->mrs.used - 1) /* slot 0 is nobody's */
+		return NULL;
+	mr = dev->mrs.slots[i];
+	return mr->live && mr->base.lkey == key ? mr : NULL;
+}
+
+static inline bool rd_iw_mr_covers(const struct rd_iw_mr *mr, uint64_t addr, uint64_t len)
+{
+	uint64_t off = addr - (uintptr_t)mr->base.addr; /* beyond its length when it is before it */
+
+	return off <= mr->base.length && len <= mr->base.length - off;
+}
+
 /* May the owner use [@addr, @addr + @len) with @lkey (and write to it)? */
-bool rd_iw_mr_local_ok(struct rd_iw_dev *dev, uint32_t lkey, uint64_t addr, uint64_t len,
-		       bool write);
+static inline bool rd_iw_mr_local_ok(const struct rd_iw_dev *dev, uint32_t lkey, uint64_t addr,
+				     uint64_t len, bool write)
+{
+	const struct rd_iw_mr *mr = rd_iw_mr_find(dev, lkey);
+
+	return mr && rd_iw_mr_covers(mr, addr, len) &&
+	       (!write || (mr->access & IBV_ACCESS_LOCAL_WRITE));
+}
 
 enum rd_iw_mr_fault {
 	RD_IW_MR_OK,
@@ -512,7 +543,10 @@ struct rd_iw_conn {
 	char reason[RD_IW_REASON];
 };
 
-struct rd_iw_conn *rd_iw_conn(struct rd_fab_conn *conn);
+static inline struct rd_iw_conn *rd_iw_conn(struct rd_fab_conn *conn)
+{
+	return rd_container_of(conn, struct rd_iw_conn, base);
+}
 
 /* ---- conn.c ---- */
 

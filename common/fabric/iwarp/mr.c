@@ -8,9 +8,8 @@
 
 #include "internal.h"
 
-#define MR_GEN_BITS  14
-#define MR_GEN_MASK  ((1u << MR_GEN_BITS) - 1)
-#define MR_MAX_SLOTS (1u << (32 - MR_GEN_BITS))
+#define MR_GEN_MASK  ((1u << RD_IW_MR_GEN_BITS) - 1)
+#define MR_MAX_SLOTS (1u << (32 - RD_IW_MR_GEN_BITS))
 #define MR_INIT_SIZE 64
 
 void rd_iw_mr_table_init(struct rd_iw_mr_table *t)
@@ -48,7 +47,7 @@ static struct rd_iw_mr *mr_grow(struct rd_iw_mr_table *t)
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return NULL;
-	mr->base.lkey = t->used << MR_GEN_BITS;
+	mr->base.lkey = t->used << RD_IW_MR_GEN_BITS;
 	t->slots[t->used++] = mr;
 	return mr;
 }
@@ -100,36 +99,10 @@ void rd_iw_dereg_mr(struct rd_fab_mr *base)
 	rd_iw_dev_stats(dev)->mrs--;
 }
 
-static struct rd_iw_mr *mr_find(const struct rd_iw_dev *dev, uint32_t key)
-{
-	uint32_t i = key >> MR_GEN_BITS;
-	struct rd_iw_mr *mr;
-
-	if (i == 0 || i >= dev->mrs.used)
-		return NULL;
-	mr = dev->mrs.slots[i];
-	return mr->live && mr->base.lkey == key ? mr : NULL;
-}
-
-static bool mr_covers(const struct rd_iw_mr *mr, uint64_t addr, uint64_t len)
-{
-	uint64_t start = (uintptr_t)mr->base.addr;
-
-	return addr >= start && len <= mr->base.length && addr - start <= mr->base.length - len;
-}
-
-bool rd_iw_mr_local_ok(struct rd_iw_dev *dev, uint32_t lkey, uint64_t addr, uint64_t len,
-		       bool write)
-{
-	const struct rd_iw_mr *mr = mr_find(dev, lkey);
-
-	return mr && mr_covers(mr, addr, len) && (!write || (mr->access & IBV_ACCESS_LOCAL_WRITE));
-}
-
 enum rd_iw_mr_fault rd_iw_mr_remote(struct rd_iw_dev *dev, uint32_t stag, uint64_t to, uint32_t len,
 				    int access)
 {
-	const struct rd_iw_mr *mr = mr_find(dev, stag);
+	const struct rd_iw_mr *mr = rd_iw_mr_find(dev, stag);
 
 	if (!mr || mr->invalidated)
 		return RD_IW_MR_STAG;
@@ -137,14 +110,14 @@ enum rd_iw_mr_fault rd_iw_mr_remote(struct rd_iw_dev *dev, uint32_t stag, uint64
 		return RD_IW_MR_ACCESS;
 	if (to + len < to)
 		return RD_IW_MR_WRAP;
-	if (!mr_covers(mr, to, len))
+	if (!rd_iw_mr_covers(mr, to, len))
 		return RD_IW_MR_BOUNDS;
 	return RD_IW_MR_OK;
 }
 
 int rd_iw_mr_invalidate(struct rd_iw_dev *dev, uint32_t stag)
 {
-	struct rd_iw_mr *mr = mr_find(dev, stag);
+	struct rd_iw_mr *mr = rd_iw_mr_find(dev, stag);
 
 	/* What was never open to the peer is not the peer's to close. */
 	if (!mr || !(mr->access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)))

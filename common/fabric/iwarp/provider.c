@@ -13,11 +13,6 @@ struct rd_iw_fab *rd_iw_fab(struct rd_fab *fab)
 	return rd_container_of(fab, struct rd_iw_fab, base);
 }
 
-struct rd_iw_dev *rd_iw_dev(struct rd_fab_dev *dev)
-{
-	return rd_container_of(dev, struct rd_iw_dev, base);
-}
-
 static void iw_close(struct rd_fab *base)
 {
 	struct rd_iw_fab *fab = rd_iw_fab(base);
