@@ -6,45 +6,6 @@
 
 #include <isa-l/crc.h>
 
-static struct rd_ddp_ctrl put_ctrl(enum rd_rdmap_op op, bool tagged, bool last, size_t hdr_len,
-				   uint32_t plen)
-{
-	return (struct rd_ddp_ctrl){
-		.len = rd_put_be16((uint16_t)(hdr_len - RD_MPA_LEN_FIELD + plen)),
-		.ddp = (uint8_t)((tagged ? RD_DDP_TAGGED : 0) | (last ? RD_DDP_LAST : 0) |
-				 RD_DDP_VERSION),
-		.rdmap = (uint8_t)(RD_RDMAP_VERSION | op),
-	};
-}
-
-size_t rd_iw_put_tagged(uint8_t *buf, enum rd_rdmap_op op, bool last, uint32_t stag, uint64_t to,
-			uint32_t plen)
-{
-	struct rd_ddp_tagged h = {
-		.ctrl = put_ctrl(op, true, last, sizeof(h), plen),
-		.stag = rd_put_be32(stag),
-		.to = rd_put_be64(to),
-	};
-
-	memcpy(buf, &h, sizeof(h));
-	return sizeof(h);
-}
-
-size_t rd_iw_put_untagged(uint8_t *buf, enum rd_rdmap_op op, bool last, uint32_t inv_stag,
-			  enum rd_ddp_qn qn, uint32_t msn, uint32_t mo, uint32_t plen)
-{
-	struct rd_ddp_untagged h = {
-		.ctrl = put_ctrl(op, false, last, sizeof(h), plen),
-		.inv_stag = rd_put_be32(inv_stag),
-		.qn = rd_put_be32(qn),
-		.msn = rd_put_be32(msn),
-		.mo = rd_put_be32(mo),
-	};
-
-	memcpy(buf, &h, sizeof(h));
-	return sizeof(h);
-}
-
 size_t rd_iw_put_read_req(uint8_t *buf, uint32_t msn, const struct rd_iw_read *rd)
 {
 	struct rd_rdmap_read_req r = {

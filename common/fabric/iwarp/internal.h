@@ -56,6 +56,21 @@ struct rd_iw_stats {
 	uint32_t srqs;
 };
 
+/* Copy what is mostly a command or a completion: these without a call. */
+static inline void rd_iw_copy(void *to, const void *from, size_t len)
+{
+	switch (len) {
+	case 16:
+		memcpy(to, from, 16);
+		break;
+	case 64:
+		memcpy(to, from, 64);
+		break;
+	default:
+		memcpy(to, from, len);
+	}
+}
+
 /* ---- memory regions: mr.c ---- */
 
 struct rd_iw_mr {
@@ -406,6 +421,8 @@ void rd_iw_sq_fini(struct rd_iw_sq *sq);
 int rd_iw_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 /* Complete what is done, in posting order. */
 void rd_iw_sq_reap(struct rd_iw_conn *c);
+/* @n work requests from @first on, no READs, have left. */
+void rd_iw_sq_done(struct rd_iw_conn *c, uint32_t first, uint32_t n);
 /* Complete everything: work request @bad with @status, the others as flushed. */
 void rd_iw_sq_flush(struct rd_iw_conn *c, const struct rd_iw_swr *bad, enum ibv_wc_status status);
 /* The oldest READ that waits for its response, or NULL. */

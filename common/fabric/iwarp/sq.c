@@ -31,34 +31,48 @@ void rd_iw_sq_fini(struct rd_iw_sq *sq)
 	sq->ring = NULL;
 }
 
-static int check_wr(const struct rd_iw_conn *c, const struct ibv_send_wr *wr, uint32_t *total)
+static uint64_t wr_length(const struct ibv_send_wr *wr)
 {
 	uint64_t sum = 0;
 
-	switch (wr->opcode) {
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_RDMA_WRITE:
-		break;
-	case IBV_WR_RDMA_READ:
-		if (wr->send_flags & IBV_SEND_INLINE)
-			return -EINVAL;
-		break;
-	default:
-		return -EINVAL;
-	}
-	if (wr->num_sge < 0)
-		return -EINVAL;
+	if (wr->num_sge == 1)
+		return wr->sg_list->length;
 	for (int i = 0; i < wr->num_sge; i++)
 		sum += wr->sg_list[i].length;
+	return sum;
+}
+
+/* A bit for each kind that is taken. */
+#define SENDS (1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_INV)
+#define RDMAS (1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_READ)
+
+static bool is_one_of(enum ibv_wr_opcode opcode, uint32_t kinds)
+{
+	return opcode < 32 && (kinds >> opcode & 1);
+}
+
+static int check_wr(const struct rd_iw_sq *sq, const struct ibv_send_wr *wr, uint32_t *total)
+{
+	uint64_t sum = wr_length(wr);
+
+	if (!is_one_of(wr->opcode, SENDS | RDMAS))
+		return -EINVAL;
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (sum > c->sq.max_inline)
+		if (wr->opcode == IBV_WR_RDMA_READ || wr->num_sge < 0 || sum > sq->max_inline)
 			return -EINVAL;
-	} else if ((uint32_t)wr->num_sge > c->sq.max_sge || sum > RD_IW_MAX_MSG) {
+	} else if ((uint32_t)wr->num_sge > sq->max_sge || sum > RD_IW_MAX_MSG) {
 		return -EINVAL;
 	}
 	*total = (uint32_t)sum;
 	return 0;
+}
+
+static void copy_inline(uint8_t *to, const struct ibv_send_wr *wr)
+{
+	for (int i = 0; i < wr->num_sge; i++) {
+		memcpy(to, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+		to += wr->sg_list[i].length;
+	}
 }
 
 static void copy_wr(struct rd_iw_swr *s, const struct ibv_send_wr *wr, uint32_t total)
@@ -68,25 +82,19 @@ static void copy_wr(struct rd_iw_swr *s, const struct ibv_send_wr *wr, uint32_t 
 	s->flags = wr->send_flags;
 	s->state = RD_IW_SWR_QUEUED;
 	s->total = total;
-	s->num_sge = 0;
-	if (wr->opcode == IBV_WR_SEND_WITH_INV) {
-		s->rkey = wr->invalidate_rkey;
-	} else if (wr->opcode != IBV_WR_SEND) {
+	if (is_one_of(wr->opcode, RDMAS)) {
 		s->rkey = wr->wr.rdma.rkey;
 		s->remote_addr = wr->wr.rdma.remote_addr;
+	} else {
+		s->rkey = wr->invalidate_rkey;
 	}
+	s->num_sge = (int16_t)wr->num_sge;
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		uint8_t *to = s->data;
-
-		for (int i = 0; i < wr->num_sge; i++) {
-			memcpy(to, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
-			to += wr->sg_list[i].length;
-		}
+		s->num_sge = 0;
+		copy_inline(s->data, wr);
 	} else if (wr->num_sge == 1) {
-		s->num_sge = 1;
 		s->sge[0] = wr->sg_list[0];
 	} else if (wr->num_sge) {
-		s->num_sge = (int16_t)wr->num_sge;
 		memcpy(s->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
 	}
 }
@@ -109,37 +117,50 @@ static void push_wc(struct rd_iw_conn *c, uint64_t wr_id, uint8_t opcode, uint32
 	rd_iw_cq_push(c->scq, &c->base, wr_id, wc_opcode(opcode), status, len, 0, 0);
 }
 
-static int post_one(struct rd_iw_conn *c, const struct ibv_send_wr *wr)
+/* Queue those of @wr that are right. Returns why @wr, which is the first that is not, is not. */
+static int post_open(struct rd_iw_sq *sq, struct ibv_send_wr **wr)
+{
+	uint32_t tail = sq->tail, end = sq->head + sq->depth, total;
+	struct ibv_send_wr *w = *wr;
+	int rc = 0;
+
+	for (; w; w = w->next) {
+		rc = check_wr(sq, w, &total);
+		if (rc == 0 && tail == end)
+			rc = -ENOMEM;
+		if (rc)
+			break;
+		copy_wr(rd_iw_sq_at(sq, tail++), w, total);
+	}
+	sq->tail = tail;
+	*wr = w;
+	return rc;
+}
+
+/* The same after the end of the connection. */
+static int post_closed(struct rd_iw_conn *c, struct ibv_send_wr **wr)
 {
 	uint32_t total;
 	int rc;
 
-	rc = check_wr(c, wr, &total);
-	if (rc)
-		return rc;
-	if (c->state == RD_IW_CLOSED) {
-		push_wc(c, wr->wr_id, (uint8_t)wr->opcode, 0, IBV_WC_WR_FLUSH_ERR);
-		return 0;
+	for (; *wr; *wr = (*wr)->next) {
+		rc = check_wr(&c->sq, *wr, &total);
+		if (rc)
+			return rc;
+		push_wc(c, (*wr)->wr_id, (uint8_t)(*wr)->opcode, 0, IBV_WC_WR_FLUSH_ERR);
 	}
-	if (c->sq.tail - c->sq.head >= c->sq.depth)
-		return -ENOMEM;
-	copy_wr(rd_iw_sq_at(&c->sq, c->sq.tail), wr, total);
-	c->sq.tail++;
 	return 0;
 }
 
 int rd_iw_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct rd_iw_conn *c = rd_iw_conn(conn);
-	int rc = 0;
+	int rc = -ENOTCONN;
 
-	if (!c->has_qp || (c->state != RD_IW_OPEN && c->state != RD_IW_CLOSED))
-		rc = -ENOTCONN;
-	while (rc == 0 && wr) {
-		rc = post_one(c, wr);
-		if (rc == 0)
-			wr = wr->next;
-	}
+	if (c->has_qp && c->state == RD_IW_OPEN)
+		rc = post_open(&c->sq, &wr);
+	else if (c->has_qp && c->state == RD_IW_CLOSED)
+		rc = post_closed(c, &wr);
 	if (rc && bad)
 		*bad = wr;
 	rd_iw_tx_kick(c);
@@ -154,19 +175,40 @@ static void retire(struct rd_iw_sq *sq)
 	sq->head++;
 }
 
+static void complete(struct rd_iw_conn *c, const struct rd_iw_swr *s)
+{
+	if (s->flags & IBV_SEND_SIGNALED)
+		push_wc(c, s->wr_id, s->opcode, s->total, IBV_WC_SUCCESS);
+}
+
 void rd_iw_sq_reap(struct rd_iw_conn *c)
 {
 	struct rd_iw_sq *sq = &c->sq;
 
-	while (sq->head != sq->tail) {
+	for (; sq->head != sq->tail; retire(sq)) {
 		const struct rd_iw_swr *s = rd_iw_sq_at(sq, sq->head);
 
 		if (s->state != RD_IW_SWR_DONE)
 			break;
-		if (s->flags & IBV_SEND_SIGNALED)
-			push_wc(c, s->wr_id, s->opcode, s->total, IBV_WC_SUCCESS);
-		retire(sq);
+		complete(c, s);
 	}
+}
+
+void rd_iw_sq_done(struct rd_iw_conn *c, uint32_t first, uint32_t n)
+{
+	struct rd_iw_sq *sq = &c->sq;
+	uint32_t end = first + n;
+
+	if (first != sq->head) { /* an older one is in their way: a READ */
+		for (; first != end; first++)
+			rd_iw_sq_at(sq, first)->state = RD_IW_SWR_DONE;
+		return;
+	}
+	for (; first != end; first++)
+		complete(c, rd_iw_sq_at(sq, first));
+	if (sq->read - sq->head < n)
+		sq->read = end;
+	sq->head = end;
 }
 
 void rd_iw_sq_flush(struct rd_iw_conn *c, const struct rd_iw_swr *bad, enum ibv_wc_status status)

@@ -85,11 +85,15 @@ static void refresh_mss(struct rd_iw_conn *c)
 
 /* ---- headers ---- */
 
+static bool sge_ok(const struct rd_iw_conn *c, const struct ibv_sge *sge, bool write)
+{
+	return !sge->length || rd_iw_mr_local_ok(c->dev, sge->lkey, sge->addr, sge->length, write);
+}
+
 static bool all_sges_ok(const struct rd_iw_conn *c, const struct rd_iw_swr *s, bool write)
 {
 	for (int i = 0; i < s->num_sge; i++) {
-		if (s->sge[i].length && !rd_iw_mr_local_ok(c->dev, s->sge[i].lkey, s->sge[i].addr,
-							   s->sge[i].length, write))
+		if (!sge_ok(c, &s->sge[i], write))
 			return false;
 	}
 	return true;
@@ -126,6 +130,14 @@ static enum rd_rdmap_op send_op(const struct rd_iw_swr *s)
 	return s->opcode == IBV_WR_SEND_WITH_INV ? RD_RDMAP_SEND_INV : RD_RDMAP_SEND;
 }
 
+static inline size_t put_send(const struct rd_iw_swr *s, bool last, uint32_t msn, uint32_t off,
+			      uint32_t plen, uint8_t *buf)
+{
+	return rd_iw_put_untagged(buf, send_op(s), last,
+				  s->opcode == IBV_WR_SEND_WITH_INV ? s->rkey : 0, RD_DDP_QN_SEND,
+				  msn, off, plen);
+}
+
 /* @plen bytes of a WRITE or SEND from @cur on. */
 static size_t put_piece(const struct rd_iw_cursor *cur, const struct rd_iw_swr *s, bool last,
 			uint32_t plen, uint8_t *buf)
@@ -133,9 +145,7 @@ static size_t put_piece(const struct rd_iw_cursor *cur, const struct rd_iw_swr *
 	if (s->opcode == IBV_WR_RDMA_WRITE)
 		return rd_iw_put_tagged(buf, RD_RDMAP_WRITE, last, s->rkey,
 					s->remote_addr + cur->off, plen);
-	return rd_iw_put_untagged(buf, send_op(s), last,
-				  s->opcode == IBV_WR_SEND_WITH_INV ? s->rkey : 0, RD_DDP_QN_SEND,
-				  cur->send_msn, cur->off, plen);
+	return put_send(s, last, cur->send_msn, cur->off, plen, buf);
 }
 
 static int put_sq(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, struct rd_iw_fpdu *f,
@@ -421,72 +431,70 @@ static uint32_t plain_trail(uint32_t hdr_and_payload)
 	return rd_iw_pad(hdr_and_payload) + RD_MPA_CRC_LEN;
 }
 
-/* Returns the end of the copy. */
-static uint8_t *copy_short(uint8_t *to, const uint8_t *data, uint32_t len)
-{
-	switch (len) { /* the usual ones without a call */
-	case 16:
-		memcpy(to, data, 16);
-		break;
-	case 64:
-		memcpy(to, data, 64);
-		break;
-	default:
-		memcpy(to, data, len);
-	}
-	return to + len;
-}
-
-/* A run in the making. */
+/* A run in the making: counted here, and in the batch when it ends. */
 struct run {
-	struct rd_iw_batch *b;
-	uint8_t *at;    /* end of what is in the arena */
-	uint8_t *start; /* from here on it has no iovec entry yet */
+	uint8_t *at;       /* end of what is in the arena */
+	uint8_t *start;    /* from here on it has no iovec entry yet */
+	struct iovec *iov; /* the next entry */
+	size_t bytes;
+	uint32_t send_msn;
 };
 
-static void close_iov(struct run *r)
+static inline void close_iov(struct run *r)
 {
-	if (r->at != r->start)
-		add_iov(r->b, r->start, (size_t)(r->at - r->start));
+	if (r->at == r->start)
+		return;
+	r->iov->iov_base = r->start;
+	r->iov++->iov_len = (size_t)(r->at - r->start);
 	r->start = r->at;
 }
 
-/* One piece of a payload: copied, when it is short, or by an entry of its own. @room is what may
- * still be copied for this FPDU. */
-static void plain_piece(struct run *r, const void *data, uint32_t len, uint32_t *room)
+/* One piece of a payload: copied, when it is short, or by an entry of its own. Returns what may
+ * still be copied for this FPDU, of @room. */
+static inline uint32_t plain_piece(struct run *r, const void *data, uint32_t len, uint32_t room)
 {
-	if (len <= *room) {
-		*room -= len;
-		r->at = copy_short(r->at, data, len);
-		return;
+	if (len > room) {
+		close_iov(r);
+		r->iov->iov_base = (void *)(uintptr_t)data;
+		r->iov++->iov_len = len;
+		return room;
 	}
-	close_iov(r);
-	add_iov(r->b, data, len);
+	rd_iw_copy(r->at, data, len);
+	r->at += len;
+	return room - len;
 }
 
-static void plain_payload(struct run *r, const struct rd_iw_swr *s)
+static __attribute__((noinline)) void plain_pieces(struct run *r, const struct rd_iw_swr *s)
 {
 	uint32_t room = RD_IW_BATCH_COPY;
 
 	if (s->flags & IBV_SEND_INLINE) {
-		plain_piece(r, s->data, s->total, &room);
+		plain_piece(r, s->data, s->total, room);
 		return;
 	}
 	for (int i = 0; i < s->num_sge; i++)
-		plain_piece(r, (const void *)(uintptr_t)s->sge[i].addr, s->sge[i].length, &room);
+		room = plain_piece(r, (const void *)(uintptr_t)s->sge[i].addr, s->sge[i].length,
+				   room);
 }
 
-static void frame_plain(struct run *r, const struct rd_iw_cursor *cur, const struct rd_iw_swr *s)
+static inline void frame_plain(struct run *r, const struct rd_iw_swr *s)
 {
-	uint32_t hdr_len = (uint32_t)put_piece(cur, s, true, s->total, r->at);
-	uint32_t trail_len = plain_trail(hdr_len + s->total);
+	uint32_t hdr_len, trail_len;
 
+	if (s->opcode == IBV_WR_RDMA_WRITE)
+		hdr_len = (uint32_t)rd_iw_put_tagged(r->at, RD_RDMAP_WRITE, true, s->rkey,
+						     s->remote_addr, s->total);
+	else
+		hdr_len = (uint32_t)put_send(s, true, r->send_msn++, 0, s->total, r->at);
 	r->at += hdr_len;
-	plain_payload(r, s);
+	if (s->num_sge == 1) /* as nearly all have */
+		plain_piece(r, (const void *)(uintptr_t)s->sge->addr, s->total, RD_IW_BATCH_COPY);
+	else
+		plain_pieces(r, s);
 	memset(r->at, 0, sizeof(uint64_t));
+	trail_len = plain_trail(hdr_len + s->total);
 	r->at += trail_len;
-	r->b->bytes += hdr_len + s->total + trail_len;
-	r->b->nfpdu++;
+	r->bytes += hdr_len + s->total + trail_len;
 }
 
 static bool batch_has_room(const struct rd_iw_batch *b, uint32_t max)
@@ -494,33 +502,58 @@ static bool batch_has_room(const struct rd_iw_batch *b, uint32_t max)
 	return b->nfpdu < max && b->niov + TX_FPDU_IOV <= RD_IW_BATCH_IOV && b->bytes < TX_BYTES;
 }
 
-/* Returns 1, or -EFAULT: the one at @cur cannot be sent. */
-static int frame_run(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
+/* The end of the plain ones from @first on, at most @max; *@rc is 1, or -EFAULT: the memory of the
+ * one there is not registered. */
+static uint32_t plain_end(const struct rd_iw_conn *c, uint32_t first, uint32_t max, int *rc)
 {
-	struct run r = {b, b->arena + b->arena_used, b->arena + b->arena_used};
-	struct rd_iw_fpdu *f = &b->fpdu[b->entries];
-	uint32_t first = cur->sq;
-	int rc = 1;
+	uint32_t end = c->sq.tail;
 
-	cur->burst = 0;
-	f->from = *cur;
-	while (cur->sq != c->sq.tail && batch_has_room(b, RD_IW_BATCH)) {
-		const struct rd_iw_swr *s = rd_iw_sq_at(&c->sq, cur->sq);
+	*rc = 1;
+	if (end - first > max)
+		end = first + max;
+	for (; first != end; first++) {
+		const struct rd_iw_swr *s = rd_iw_sq_at(&c->sq, first);
 
 		if (!plain(s))
 			break;
-		if (!all_sges_ok(c, s, false)) {
-			rc = -EFAULT;
+		if (s->num_sge == 1 ? !sge_ok(c, s->sge, false) : !all_sges_ok(c, s, false)) {
+			*rc = -EFAULT;
 			break;
 		}
-		frame_plain(&r, cur, s);
-		step_plain(cur, s);
 	}
+	return first;
+}
+
+/* Returns 1, or -EFAULT: the one at @cur cannot be sent. */
+static int frame_run(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
+{
+	const struct iovec *full = b->iov + RD_IW_BATCH_IOV - TX_FPDU_IOV;
+	struct run r = {
+		.at = b->arena + b->arena_used,
+		.start = b->arena + b->arena_used,
+		.iov = b->iov + b->niov,
+		.bytes = b->bytes,
+		.send_msn = cur->send_msn,
+	};
+	struct rd_iw_fpdu *f = &b->fpdu[b->entries];
+	uint32_t sq = cur->sq, end;
+	int rc;
+
+	cur->burst = 0;
+	f->from = *cur;
+	end = plain_end(c, sq, RD_IW_BATCH - b->nfpdu, &rc);
+	for (; sq != end && r.iov <= full && r.bytes < TX_BYTES; sq++)
+		frame_plain(&r, rd_iw_sq_at(&c->sq, sq));
 	close_iov(&r);
+	f->run = (uint16_t)(sq - cur->sq);
 	b->arena_used = (uint32_t)(r.at - b->arena);
-	f->run = (uint16_t)(cur->sq - first);
+	b->niov = (uint32_t)(r.iov - b->iov);
+	b->bytes = r.bytes;
+	b->nfpdu += f->run;
 	b->entries += f->run != 0;
-	return rc;
+	cur->sq = sq;
+	cur->send_msn = r.send_msn;
+	return sq == end ? rc : 1;
 }
 
 /* ---- a batch ---- */
@@ -566,8 +599,8 @@ static void entry_sent(struct rd_iw_conn *c, const struct rd_iw_fpdu *f)
 	struct rd_iw_swr *s;
 
 	c->fab->stats.fpdus_tx += f->run ? f->run : 1;
-	for (uint32_t i = 0; i < f->run; i++)
-		rd_iw_sq_at(&c->sq, f->from.sq + i)->state = RD_IW_SWR_DONE;
+	if (f->run)
+		rd_iw_sq_done(c, f->from.sq, f->run);
 	if (f->run || !f->last)
 		return;
 	switch (f->src) {
