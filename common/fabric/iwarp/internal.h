@@ -663,11 +663,10 @@ int rd_iw_fpdu_end(struct rd_iw_conn *c);
 /* ---- whole.c ---- */
 
 /*
- * All of an FPDU is at @p, @ulpdu bytes from its length field on without pad and CRC, of a
- * connection without CRC and between two FPDUs. True: it was of a usual kind, and is done. False:
- * nothing has changed.
+ * Between two FPDUs, @n bytes are at @p: do those FPDUs that are there as a whole and of a usual
+ * kind. Returns the bytes used; for what follows, nothing has changed.
  */
-bool rd_iw_whole(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu);
+size_t rd_iw_whole(struct rd_iw_conn *c, const uint8_t *p, size_t n);
 
 /* ---- linger.c: sockets whose connection is over, but whose last bytes must arrive ---- */
 

@@ -192,10 +192,10 @@ static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 }
 
 /*
- * All of an FPDU is at @p, as most are in a batch, and needs no state between its parts: usual ones
- * are for rd_iw_whole(), segments, Read Requests and those with anything wrong for here. Returns
- * the bytes used, 0 when it is for the state machine after all, or -1. When it has to wait for a
- * RECV, that is base.waits, its header is used.
+ * All of an FPDU is at @p, and needs no state between its parts. Usual ones were for rd_iw_whole():
+ * this is for segments, Read Requests and those with anything wrong. Returns the bytes used, 0 when
+ * it is for the state machine after all, or -1. When it has to wait for a RECV, that is base.waits,
+ * its header is used.
  */
 static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
@@ -211,8 +211,6 @@ static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	memcpy(&ctrl, p, sizeof(ctrl));
 	ulpdu = RD_MPA_LEN_FIELD + rd_get_be16(ctrl.len);
 	total = ulpdu + rd_iw_pad((uint32_t)ulpdu) + RD_MPA_CRC_LEN;
-	if (total <= n && rd_iw_whole(c, p, (uint32_t)ulpdu))
-		return (ssize_t)total;
 	rx->hdr_len = total <= n ? (uint8_t)rd_iw_hdr_length(&ctrl, &term) : 0;
 	if (!rx->hdr_len || (ctrl.rdmap & RD_RDMAP_OPMASK) == RD_RDMAP_TERMINATE)
 		return 0;
@@ -252,7 +250,12 @@ static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 
 		switch (rx->state) {
 		case RD_IW_RX_HEADER:
-			rc = rx->have ? 0 : whole_fpdu(c, p, n);
+			if (!rx->have) {
+				used = rd_iw_whole(c, p, n);
+				if (used)
+					break;
+				rc = whole_fpdu(c, p, n);
+			}
 			if (rc < 0)
 				return -1;
 			used = (size_t)rc;

@@ -15,7 +15,7 @@ static bool place(struct rd_iw_conn *c, const struct rd_iw_rwr *r, const uint8_t
 
 		if (part && !rd_iw_mr_local_ok(c->dev, sge->lkey, sge->addr, part, true))
 			return false;
-		memcpy((void *)(uintptr_t)sge->addr, p, part);
+		rd_iw_copy((void *)(uintptr_t)sge->addr, p, part);
 		p += part;
 		len -= part;
 	}
@@ -35,9 +35,8 @@ static bool whole_send(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
 	if (ulpdu < sizeof(h))
 		return false;
 	memcpy(&h, p, sizeof(h));
-	op = h.ctrl.rdmap & RD_RDMAP_OPMASK;
-	if (h.ctrl.ddp != (RD_DDP_LAST | RD_DDP_VERSION) ||
-	    (h.ctrl.rdmap & RD_RDMAP_VMASK) != RD_RDMAP_VERSION || op < RD_RDMAP_SEND ||
+	op = h.ctrl.rdmap ^ RD_RDMAP_VERSION;
+	if (h.ctrl.ddp != (RD_DDP_LAST | RD_DDP_VERSION) || op < RD_RDMAP_SEND ||
 	    op > RD_RDMAP_SEND_SE_INV || rd_get_be32(h.qn) != RD_DDP_QN_SEND ||
 	    rd_get_be32(h.msn) != rx->send_msn || rd_get_be32(h.mo) || rx->recv_active)
 		return false;
@@ -78,13 +77,26 @@ static bool whole_write(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
 	return true;
 }
 
-bool rd_iw_whole(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
+size_t rd_iw_whole(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
-	const struct rd_ddp_ctrl *ctrl = (const void *)p;
-	bool tagged = ctrl->ddp & RD_DDP_TAGGED;
+	const uint8_t *end = p + n, *at = p;
+	struct rd_ddp_ctrl ctrl;
 
-	if (!c->rx.got_first || !(tagged ? whole_write : whole_send)(c, p, ulpdu))
-		return false;
-	c->fab->stats.fpdus_rx++;
-	return true;
+	if (!c->rx.got_first || c->crc)
+		return 0;
+	while ((size_t)(end - at) >= sizeof(ctrl)) {
+		uint32_t ulpdu, total;
+
+		memcpy(&ctrl, at, sizeof(ctrl));
+		ulpdu = RD_MPA_LEN_FIELD + rd_get_be16(ctrl.len);
+		total = ulpdu + rd_iw_pad(ulpdu) + RD_MPA_CRC_LEN;
+		if (total > (size_t)(end - at))
+			break;
+		if (!(ctrl.ddp & RD_DDP_TAGGED ? whole_write(c, at, ulpdu)
+					       : whole_send(c, at, ulpdu)))
+			break;
+		at += total;
+		c->fab->stats.fpdus_rx++;
+	}
+	return (size_t)(at - p);
 }
