@@ -42,14 +42,18 @@ static struct rd_iw_rwr *rq_at(const struct rd_iw_rq *rq, uint32_t i)
 	return (struct rd_iw_rwr *)(void *)(rq->ring + (size_t)(i & rq->mask) * rq->stride);
 }
 
-static int recv_total(const struct ibv_recv_wr *wr, uint32_t max_sge, uint32_t *total)
+/* Copy @wr's memory to @sge and add up its bytes. */
+static int take_sges(const struct ibv_recv_wr *wr, uint32_t max_sge, struct ibv_sge *sge,
+		     uint32_t *total)
 {
 	uint64_t sum = 0;
 
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge)
+	if ((uint32_t)wr->num_sge > max_sge) /* or below 0 */
 		return -EINVAL;
-	for (int i = 0; i < wr->num_sge; i++)
-		sum += wr->sg_list[i].length;
+	for (int i = 0; i < wr->num_sge; i++) {
+		sge[i] = wr->sg_list[i];
+		sum += sge[i].length;
+	}
 	if (sum > RD_IW_MAX_MSG)
 		return -EINVAL;
 	*total = (uint32_t)sum;
@@ -59,20 +63,16 @@ static int recv_total(const struct ibv_recv_wr *wr, uint32_t max_sge, uint32_t *
 int rd_iw_rq_post(struct rd_iw_rq *rq, const struct ibv_recv_wr *wr)
 {
 	struct rd_iw_rwr *r;
-	uint32_t total;
 	int rc;
 
-	rc = recv_total(wr, rq->max_sge, &total);
-	if (rc)
-		return rc;
 	if (rd_iw_rq_count(rq) >= rq->depth)
 		return -ENOMEM;
 	r = rq_at(rq, rq->tail);
+	rc = take_sges(wr, rq->max_sge, r->sge, &r->total);
+	if (rc)
+		return rc;
 	r->wr_id = wr->wr_id;
 	r->num_sge = wr->num_sge;
-	r->total = total;
-	for (int i = 0; i < wr->num_sge; i++)
-		r->sge[i] = wr->sg_list[i];
 	rq->tail++;
 	return 0;
 }
@@ -323,16 +323,13 @@ int rd_iw_post_srq_recv(struct rd_fab_srq *base, struct ibv_recv_wr *wr, struct 
 
 /* ---- posting to a queue pair's own ---- */
 
-static int post_one(struct rd_iw_conn *c, const struct ibv_recv_wr *wr)
+/* After the end of the connection. */
+static int post_closed(struct rd_iw_conn *c, const struct ibv_recv_wr *wr)
 {
+	struct ibv_sge sge[RD_IW_MAX_SGE];
 	uint32_t total;
-	int rc;
+	int rc = take_sges(wr, c->rq.max_sge, sge, &total);
 
-	if (!c->has_qp || c->srq)
-		return -EINVAL;
-	if (c->state != RD_IW_CLOSED)
-		return rd_iw_rq_post(&c->rq, wr);
-	rc = recv_total(wr, c->rq.max_sge, &total);
 	if (rc == 0)
 		rd_iw_cq_push_flushed(c->rcq, &c->base, wr->wr_id);
 	return rc;
@@ -341,15 +338,11 @@ static int post_one(struct rd_iw_conn *c, const struct ibv_recv_wr *wr)
 int rd_iw_post_recv(struct rd_fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct rd_iw_conn *c = rd_iw_conn(conn);
+	int rc = c->has_qp && !c->srq ? 0 : -EINVAL;
 
-	for (; wr; wr = wr->next) {
-		int rc = post_one(c, wr);
-
-		if (rc) {
-			if (bad)
-				*bad = wr;
-			return rc;
-		}
-	}
-	return 0;
+	for (; wr && !rc; wr = rc ? wr : wr->next)
+		rc = c->state == RD_IW_CLOSED ? post_closed(c, wr) : rd_iw_rq_post(&c->rq, wr);
+	if (rc && bad)
+		*bad = wr;
+	return rc;
 }
