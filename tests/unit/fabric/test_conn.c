@@ -638,6 +638,57 @@ static void flush_order(void)
 	t_pair_close(&p);
 }
 
+/* More is queued than one transmission takes, and one behind that is wrong. */
+static void wrong_behind_a_batch(void)
+{
+	enum { COUNT = 400, WRONG = 300, LEN = 4096 }; /* 256 of them leave at once */
+	struct t_opts o = {.depth = 512};
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	t_pair_connect(&p, &o);
+	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
+	for (uint64_t i = 0; i < COUNT; i++)
+		CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma,
+				       i == WRONG ? sizeof(mem) - 4 : 0, LEN, (uintptr_t)mem,
+				       mb->rkey),
+				0);
+	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
+	CU_ASSERT_EQUAL(p.cl.nwc, COUNT);
+	for (int i = 0; i < p.cl.nwc; i++) {
+		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, i);
+		CU_ASSERT_EQUAL(p.cl.wc[i].status, i < WRONG    ? IBV_WC_SUCCESS
+						   : i == WRONG ? IBV_WC_LOC_PROT_ERR
+								: IBV_WC_WR_FLUSH_ERR);
+	}
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+/* What is posted to a dead connection may be more than its queues ever held. */
+static void flushed_beyond_depth(void)
+{
+	enum { COUNT = 1000 };
+	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND};
+	struct t_pair p;
+
+	t_pair_connect(&p, NULL);
+	rd_fab_disconnect(p.cl.conn);
+	T_UNTIL(&p, p.cl.disconnected);
+	p.cl.no_poll = true;
+	for (wr.wr_id = 0; wr.wr_id < COUNT; wr.wr_id++)
+		CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
+	p.cl.no_poll = false;
+	T_UNTIL(&p, p.cl.nwc == COUNT);
+	for (int i = 0; i < p.cl.nwc; i++) {
+		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, i);
+		CU_ASSERT_EQUAL(p.cl.wc[i].status, IBV_WC_WR_FLUSH_ERR);
+	}
+	t_pair_close(&p);
+}
+
 /* The last SEND before disconnect() arrives. */
 static void last_words(void)
 {
@@ -817,6 +868,8 @@ const struct t_case t_conn_cases[] = {
 	{"a poke waits for the frame before it", poke_waits_its_turn},
 	{"sockets that linger are bounded", linger_limit},
 	{"flushing keeps the order", flush_order},
+	{"a wrong work request behind more than one transmission", wrong_behind_a_batch},
+	{"more is flushed than the queues held", flushed_beyond_depth},
 	{"what was posted before a disconnect arrives", last_words},
 	{"completions of a destroyed connection vanish", purged},
 	{"the peer is gone without a word", abrupt},
