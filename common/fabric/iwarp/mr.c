@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory keys. lkey and rkey are the same number: a table index and random bits. The random bits
- * change with each registration, so that a peer can neither guess a key nor use an old one.
+ * Memory keys. lkey and rkey are the same number: a table index and random bits. These change with
+ * each registration, so that a peer can neither guess a key nor use an old one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -52,13 +52,25 @@ static struct rd_iw_mr *mr_grow(struct rd_iw_mr_table *t)
 	return mr;
 }
 
+/* The next key of the slot of @old. Only a peer could guess one. */
+static uint32_t next_key(struct rd_loop *loop, uint32_t old, int access)
+{
+	uint32_t slot = old & ~MR_GEN_MASK, key;
+
+	if (!(access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)))
+		return slot | ((old + 1) & MR_GEN_MASK);
+	do {
+		key = slot | (rd_loop_random32(loop) & MR_GEN_MASK);
+	} while (key == old);
+	return key;
+}
+
 int rd_iw_reg_mr(struct rd_fab_dev *fdev, void *addr, size_t len, int access,
 		 struct rd_fab_mr **out)
 {
 	struct rd_iw_dev *dev = rd_iw_dev(fdev);
 	struct rd_iw_mr_table *t = &dev->mrs;
 	struct rd_iw_mr *mr;
-	uint32_t old;
 
 	if (!addr || !len || (uintptr_t)addr + len < len)
 		return -EINVAL;
@@ -72,11 +84,7 @@ int rd_iw_reg_mr(struct rd_fab_dev *fdev, void *addr, size_t len, int access,
 		mr = mr_grow(t);
 	if (!mr)
 		return -ENOMEM;
-	old = mr->base.lkey;
-	do {
-		mr->base.lkey =
-			(old & ~MR_GEN_MASK) | (rd_loop_random32(fdev->fab->loop) & MR_GEN_MASK);
-	} while (mr->base.lkey == old);
+	mr->base.lkey = next_key(fdev->fab->loop, mr->base.lkey, access);
 	mr->base.rkey = mr->base.lkey;
 	mr->base.dev = fdev;
 	mr->base.addr = addr;
