@@ -60,7 +60,7 @@ static int submit_admin(struct rdinit_ctrl *ctrl, const struct nvme_sqe *sqe, vo
 		.data = data,
 		.len = len,
 		.dir = len ? RDI_IN : RDI_NONE,
-		.internal = true,
+		.how = RDI_INTERNAL,
 		.fn = fn,
 		.user = ctrl,
 	};
@@ -119,7 +119,7 @@ static void aer_submit(struct rdinit_ctrl *ctrl)
 	struct rdi_cmd cmd = {
 		.sqe = {.opcode = nvme_admin_async_event},
 		.timeout_ns = UINT64_MAX, /* pending until there is an event */
-		.internal = true,
+		.how = RDI_INTERNAL,
 		.fn = aer_done,
 		.user = ctrl,
 	};
@@ -144,7 +144,7 @@ void rdi_ctrl_keep_alive(struct rd_timer *timer)
 	struct rdi_cmd cmd = {
 		.sqe = {.opcode = nvme_admin_keep_alive},
 		.timeout_ns = 2 * kato,
-		.internal = true,
+		.how = RDI_INTERNAL,
 		.fn = keep_alive_done,
 		.user = ctrl,
 	};

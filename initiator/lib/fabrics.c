@@ -12,8 +12,7 @@ int rdi_fabrics_connect(struct rdi_queue *q, const struct rdi_connect_arg *arg,
 		.len = sizeof(*data),
 		.dir = RDI_OUT,
 		.timeout_ns = arg->timeout_ns,
-		.fabrics = true,
-		.internal = true,
+		.how = RDI_FABRICS | RDI_INTERNAL,
 		.fn = fn,
 		.user = user,
 	};
@@ -37,7 +36,7 @@ int rdi_fabrics_connect(struct rdi_queue *q, const struct rdi_connect_arg *arg,
 static int property(struct rdi_queue *q, const struct nvmf_property_sqe *sqe, rdinit_complete_fn fn,
 		    void *user)
 {
-	struct rdi_cmd cmd = {.fabrics = true, .internal = true, .fn = fn, .user = user};
+	struct rdi_cmd cmd = {.how = RDI_FABRICS | RDI_INTERNAL, .fn = fn, .user = user};
 
 	memcpy(&cmd.sqe, sqe, sizeof(cmd.sqe));
 	return rdi_queue_submit(q, &cmd);

@@ -3,6 +3,7 @@
 #ifndef RDI_INTERNAL_H
 #define RDI_INTERNAL_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -21,7 +22,8 @@
 /* ---- error.c ---- */
 
 /* Remember @fmt as the reason of @err for this thread, prefixed with @func. Returns @err. */
-int rdi_fail(const char *func, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int rdi_fail(const char *func, int err, const char *fmt, ...)
+	__attribute__((cold, format(printf, 3, 4)));
 /* As rdi_fail() for the outcome of an operation: keeps its NVMe status as well. */
 int rdi_fail_completion(const char *func, const struct rdinit_completion *c);
 
@@ -98,12 +100,18 @@ enum rdi_map_kind {
 struct rdi_region;
 
 struct rdi_map {
-	enum rdi_map_kind kind;
-	struct rd_fab_mr *mr; /* RDI_MAP_OWN */
+	enum rdi_map_kind kind; /* RDI_MAP_NONE while the request is free */
+	struct rd_fab_mr *mr;   /* that holds the data */
 	struct rdi_region *region;
 	void *addr; /* what the device sees; the caller's buffer or bounce memory */
-	uint32_t lkey;
-	uint32_t rkey;
+};
+
+/* How a command is not a plain one. */
+enum rdi_how {
+	RDI_FABRICS = 1,  /* allowed before RDI_Q_LIVE */
+	RDI_INTERNAL = 2, /* the library's own: may use the reserved entries, not counted */
+	RDI_KEYED = 4,    /* data never goes in the capsule */
+	RDI_AS_IS = 8,    /* flags and SGL are the caller's; no data */
 };
 
 /* What rdi_queue_submit() needs to know of a command. */
@@ -113,33 +121,38 @@ struct rdi_cmd {
 	uint32_t len;
 	enum rdi_dir dir;
 	uint64_t timeout_ns; /* 0: the queue's; UINT64_MAX: none */
-	bool fabrics;        /* allowed before RDI_Q_LIVE */
-	bool internal;       /* the library's own: may use the reserved entries, not counted */
-	bool keyed;          /* never in the capsule */
-	bool as_is;          /* flags and SGL are the caller's; no data */
+	unsigned int how;    /* enum rdi_how */
 	rdinit_complete_fn fn;
 	void *user;
 };
 
+/* What a request waits for. It is busy, that is between submit and callback, while one is due. */
+#define RDI_DUE_SEND   1 /* the device may still read the capsule */
+#define RDI_DUE_ANSWER 2 /* cqe is not valid yet */
+
 struct rdi_req {
 	struct rdi_wr send; /* first: the SEND's wr_id */
 	TAILQ_ENTRY(rdi_req) link;
+	SLIST_ENTRY(rdi_req) free_link;
 	struct nvme_sqe *sqe; /* in the queue's registered capsule memory */
 	struct rdi_map map;
 	void *data;
 	uint32_t len;
 	enum rdi_dir dir;
-	uint16_t index;
-	uint8_t gen;       /* top bits of the cid: tells a late response from the current one */
-	bool busy;         /* between submit and callback */
-	bool send_posted;  /* the device may still read the capsule */
-	bool responded;    /* cqe is valid */
+	uint16_t cid;      /* of this command, or of the last one: see request.c */
+	uint8_t due;       /* RDI_DUE_*; 0: it is free */
 	bool inv_asked;    /* SGL type 4Fh: the response may invalidate the key */
-	bool internal;     /* not part of q->user_inflight */
+	bool internal;     /* part of q->internal_inflight */
 	uint64_t deadline; /* ns; UINT64_MAX: none; 0: the watchdog is to set it */
 	struct nvme_cqe cqe;
 	rdinit_complete_fn fn;
 	void *user;
+};
+
+/* A SEND, of which all but what changes with each command is prepared. */
+struct rdi_send {
+	struct ibv_send_wr wr;
+	struct ibv_sge sge[2]; /* the command; data in the capsule */
 };
 
 struct rdi_recv {
@@ -155,6 +168,7 @@ struct rdi_region {
 };
 
 TAILQ_HEAD(rdi_req_list, rdi_req);
+SLIST_HEAD(rdi_req_stack, rdi_req);
 
 /* What a queue is made of; strings must outlive it. */
 struct rdi_queue_cfg {
@@ -181,22 +195,27 @@ struct rdi_queue {
 	char remote[RD_ADDR_TEXT];
 	struct rd_fab_conn *conn;
 	struct rd_fab_cq *cq;
-	struct rd_fab_dev *dev; /* once resolved */
-	uint16_t depth;         /* entries agreed on; valid from ESTABLISHED on */
-	uint16_t limit;         /* commands that may be in flight */
+	struct rd_fab_dev *dev;  /* once resolved */
+	uint16_t depth;          /* entries agreed on; valid from ESTABLISHED on */
+	unsigned int limit;      /* commands that may be in flight, all in all */
+	unsigned int user_limit; /* ... before one of the caller's is sent */
 
 	struct rdi_req *reqs; /* cfg.depth of them */
 	struct nvme_sqe *sqes;
 	struct rd_fab_mr *sqe_mr;
-	bool inline_sqe; /* the device takes commands with the request to send them */
-	struct rdi_req_list free;
-	struct rdi_req_list busy;   /* in order of submission */
-	unsigned int inflight;      /* busy requests */
-	unsigned int user_inflight; /* of which the caller knows */
+	struct rdi_send send[2]; /* a command, and the second one of a pair */
+	unsigned int bare_flags; /* of a SEND without data; IBV_SEND_INLINE where it pays */
+	uint8_t keyed_type;      /* SGL descriptor type of data that is not in the capsule */
+	struct rdi_req_stack free;
+	struct rdi_req_list busy;       /* in order of submission */
+	unsigned int inflight;          /* busy requests */
+	unsigned int internal_inflight; /* of which the caller knows nothing */
 
 	struct rdi_recv *recvs; /* cfg.depth of them */
 	struct nvme_cqe *cqes;
 	struct rd_fab_mr *cqe_mr;
+	struct ibv_recv_wr recv_wr; /* prepared, but for what it receives into */
+	struct ibv_sge recv_sge;
 
 	unsigned int posted; /* work requests whose completion is due */
 
@@ -235,7 +254,7 @@ void rdi_queue_live(struct rdi_queue *q);
  * wins.
  */
 void rdi_queue_fail(struct rdi_queue *q, int err, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+	__attribute__((cold, format(printf, 3, 4)));
 /* Drop everything at once; requests complete with -ECANCELED. Then only rdi_queue_init() may
  * follow. */
 void rdi_queue_fini(struct rdi_queue *q);
@@ -244,6 +263,24 @@ void rdi_queue_fini(struct rdi_queue *q);
  * bounce memory), -EINVAL, -ENOMEM; rdi_queue_why() then tells more.
  */
 int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd);
+
+/* May @n commands of the kind @how be sent now? Returns 0, -ENOTCONN or -EAGAIN. */
+static inline int rdi_queue_check(const struct rdi_queue *q, unsigned int how, unsigned int n)
+{
+	if (q->state != RDI_Q_LIVE && !(q->state == RDI_Q_ESTABLISHED && how & RDI_FABRICS))
+		return -ENOTCONN;
+	if (q->inflight + n > (how & RDI_INTERNAL ? q->limit : q->user_limit))
+		return -EAGAIN;
+	return 0;
+}
+
+/* The request that the next command takes. Only after rdi_queue_check(): then there is one, since
+ * there are more requests than the limit allows. */
+static inline struct rdi_req *rdi_queue_next(const struct rdi_queue *q)
+{
+	return SLIST_FIRST(&q->free);
+}
+
 /*
  * Send two commands in a row, or none. Returns as rdi_queue_submit(). A failure of the connection
  * between the two completes both with its error.
@@ -261,6 +298,8 @@ const char *rdi_queue_why(const struct rdi_queue *q, int err);
 
 int rdi_req_alloc(struct rdi_queue *q);
 void rdi_req_release(struct rdi_queue *q);
+/* The capsules are registered: prepare what is the same for all requests on this device. */
+void rdi_req_prepare(struct rdi_queue *q);
 void rdi_recv_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc);
 int rdi_recv_post(struct rdi_queue *q, struct rdi_recv *recv);
 /* Complete every request that is in flight with @err. */
@@ -269,20 +308,46 @@ void rdi_req_watchdog(struct rd_timer *timer);
 
 /* ---- map.c: data buffers ---- */
 
-/*
- * Make [@data, @data + @len) usable for a command in direction @dir. Copies into bounce memory when
- * that is how it goes. Returns 0, -EAGAIN (no bounce memory now), -EMSGSIZE (larger than all of
- * it), -ENOMEM.
- */
-int rdi_map(struct rdi_queue *q, void *data, uint32_t len, enum rdi_dir dir, bool remote,
-	    struct rdi_map *map);
-/* The peer can no longer reach the data; copies out of bounce memory when @copy_in. Idempotent. */
-void rdi_unmap(struct rdi_queue *q, struct rdi_map *map, void *data, uint32_t len, bool copy_in);
 int rdi_bounce_create(struct rdi_queue *q);
 void rdi_bounce_destroy(struct rdi_queue *q);
 int rdi_region_add(struct rdi_queue *q, void *addr, size_t len);
 int rdi_region_del(struct rdi_queue *q, void *addr);
 void rdi_region_clear(struct rdi_queue *q);
+/* As the two below, where registration is expensive. */
+int rdi_map_shared(struct rdi_queue *q, struct rdi_req *req);
+void rdi_unmap_shared(struct rdi_queue *q, struct rdi_req *req, bool done);
+
+/*
+ * Make the data of @req usable for its command; where each command has a key of its own, with
+ * @access. Copies into bounce memory when that is how it goes. Returns 0, -EAGAIN (no bounce memory
+ * now), -EMSGSIZE (larger than all of it), -ENOMEM.
+ */
+static inline int rdi_map(struct rdi_queue *q, struct rdi_req *req, int access)
+{
+	int rc;
+
+	if (!q->dev->caps.cheap_mr)
+		return rdi_map_shared(q, req);
+	rc = rd_fab_reg_mr(q->dev, req->data, req->len, access, &req->map.mr);
+	if (rc)
+		return rc;
+	req->map.kind = RDI_MAP_OWN;
+	req->map.addr = req->data;
+	return 0;
+}
+
+/*
+ * The peer can no longer reach the data; when the command is @done, what it brought is copied out
+ * of bounce memory. Idempotent.
+ */
+static inline void rdi_unmap(struct rdi_queue *q, struct rdi_req *req, bool done)
+{
+	if (req->map.kind == RDI_MAP_OWN)
+		rd_fab_dereg_mr(&req->map.mr);
+	else
+		rdi_unmap_shared(q, req, done);
+	req->map.kind = RDI_MAP_NONE;
+}
 
 /* ---- handle.c: what controller and queue pair have in common ---- */
 

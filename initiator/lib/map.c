@@ -35,81 +35,48 @@ static struct rdi_region *find_region(struct rdi_queue *q, const void *data, siz
 	return NULL;
 }
 
-static int map_own(struct rdi_queue *q, void *data, uint32_t len, enum rdi_dir dir, bool remote,
-		   struct rdi_map *map)
-{
-	int access = 0, rc;
-
-	if (dir == RDI_IN)
-		access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-	else if (remote)
-		access = IBV_ACCESS_REMOTE_READ;
-	rc = rd_fab_reg_mr(q->dev, data, len, access, &map->mr);
-	if (rc)
-		return rc;
-	map->kind = RDI_MAP_OWN;
-	map->addr = data;
-	map->lkey = map->mr->lkey;
-	map->rkey = map->mr->rkey;
-	return 0;
-}
-
-static int map_bounce(struct rdi_queue *q, void *data, uint32_t len, enum rdi_dir dir,
-		      struct rdi_map *map)
+static int map_bounce(struct rdi_queue *q, struct rdi_req *req)
 {
 	void *p;
 
-	if (!q->buddy || len > q->cfg.max_data)
+	if (!q->buddy || req->len > q->cfg.max_data)
 		return -EMSGSIZE;
-	p = rd_buddy_alloc(q->buddy, len);
+	p = rd_buddy_alloc(q->buddy, req->len);
 	if (!p)
 		return -EAGAIN;
-	if (dir == RDI_OUT)
-		memcpy(p, data, len);
-	map->kind = RDI_MAP_BOUNCE;
-	map->addr = p;
-	map->lkey = q->bounce_mr->lkey;
-	map->rkey = q->bounce_mr->rkey;
+	if (req->dir == RDI_OUT)
+		memcpy(p, req->data, req->len);
+	req->map = (struct rdi_map){.kind = RDI_MAP_BOUNCE, .mr = q->bounce_mr, .addr = p};
 	return 0;
 }
 
-int rdi_map(struct rdi_queue *q, void *data, uint32_t len, enum rdi_dir dir, bool remote,
-	    struct rdi_map *map)
+int rdi_map_shared(struct rdi_queue *q, struct rdi_req *req)
 {
-	struct rdi_region *region;
+	struct rdi_region *region = find_region(q, req->data, req->len);
 
-	if (q->dev->caps.cheap_mr)
-		return map_own(q, data, len, dir, remote, map);
-	region = find_region(q, data, len);
 	if (!region || !region->mr)
-		return map_bounce(q, data, len, dir, map);
+		return map_bounce(q, req);
 	region->users++;
-	map->kind = RDI_MAP_REGION;
-	map->region = region;
-	map->addr = data;
-	map->lkey = region->mr->lkey;
-	map->rkey = region->mr->rkey;
+	req->map = (struct rdi_map){
+		.kind = RDI_MAP_REGION, .mr = region->mr, .region = region, .addr = req->data};
 	return 0;
 }
 
-void rdi_unmap(struct rdi_queue *q, struct rdi_map *map, void *data, uint32_t len, bool copy_in)
+void rdi_unmap_shared(struct rdi_queue *q, struct rdi_req *req, bool done)
 {
-	switch (map->kind) {
+	switch (req->map.kind) {
 	case RDI_MAP_NONE:
-		break;
 	case RDI_MAP_OWN:
-		rd_fab_dereg_mr(&map->mr);
 		break;
 	case RDI_MAP_REGION:
-		map->region->users--;
+		req->map.region->users--;
 		break;
 	case RDI_MAP_BOUNCE:
-		if (copy_in)
-			memcpy(data, map->addr, len);
-		rd_buddy_free(q->buddy, map->addr, len);
+		if (done && req->dir == RDI_IN)
+			memcpy(req->data, req->map.addr, req->len);
+		rd_buddy_free(q->buddy, req->map.addr, req->len);
 		break;
 	}
-	map->kind = RDI_MAP_NONE;
 }
 
 /* ---- bounce memory ---- */

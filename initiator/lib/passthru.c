@@ -37,8 +37,10 @@ static int make_cmd(const char *func, const struct rdinit_passthru *pt, rdinit_c
 	cmd->len = pt->len;
 	if (pt->data)
 		cmd->dir = pt->flags & RDINIT_PASSTHRU_WRITE ? RDI_OUT : RDI_IN;
-	cmd->keyed = pt->flags & RDINIT_PASSTHRU_KEYED;
-	cmd->as_is = pt->flags & RDINIT_PASSTHRU_AS_IS;
+	if (pt->flags & RDINIT_PASSTHRU_KEYED)
+		cmd->how |= RDI_KEYED;
+	if (pt->flags & RDINIT_PASSTHRU_AS_IS)
+		cmd->how |= RDI_AS_IS;
 	cmd->timeout_ns = pt->timeout_ms * RD_NSEC_PER_MSEC;
 	if (pt->timeout_ms == UINT32_MAX)
 		cmd->timeout_ns = UINT64_MAX;

@@ -315,7 +315,7 @@ unsigned int rdinit_qpair_depth(const struct rdinit_qpair *qp)
 
 unsigned int rdinit_qpair_inflight(const struct rdinit_qpair *qp)
 {
-	return qp->q.user_inflight;
+	return qp->q.inflight - qp->q.internal_inflight;
 }
 
 uint16_t rdinit_qpair_id(const struct rdinit_qpair *qp)

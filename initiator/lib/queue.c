@@ -168,6 +168,21 @@ static const char *wc_text(enum ibv_wc_status status)
 	}
 }
 
+/* A work request that failed, or that nobody waits for any more. */
+static __attribute__((noinline)) void not_done(struct rdi_queue *q, const struct ibv_wc *wc)
+{
+	if (q->state == RDI_Q_CLOSING) {
+		if (q->posted == 0)
+			rd_defer(q->loop, &q->teardown, RD_DEFER_WORK);
+		return;
+	}
+	/* A flush is a consequence; DISCONNECTED follows and brings the cause. */
+	if (wc->status == IBV_WC_WR_FLUSH_ERR)
+		return;
+	rdi_queue_fail(q, -EPROTO, "%s: %s (work completion status %d)", q->remote,
+		       wc_text(wc->status), wc->status);
+}
+
 static void dispatch(struct rdi_queue *q, const struct ibv_wc *wc)
 {
 	struct rdi_wr *wr = (struct rdi_wr *)(uintptr_t)wc->wr_id;
@@ -177,20 +192,10 @@ static void dispatch(struct rdi_queue *q, const struct ibv_wc *wc)
 		return;
 	}
 	q->posted--;
-	if (q->state == RDI_Q_CLOSING) {
-		if (q->posted == 0)
-			rd_defer(q->loop, &q->teardown, RD_DEFER_WORK);
-		return;
-	}
-	/* A flush is a consequence; DISCONNECTED follows and brings the cause. */
-	if (wc->status == IBV_WC_WR_FLUSH_ERR)
-		return;
-	if (wc->status != IBV_WC_SUCCESS) {
-		rdi_queue_fail(q, -EPROTO, "%s: %s (work completion status %d)", q->remote,
-			       wc_text(wc->status), wc->status);
-		return;
-	}
-	wr->done(q, wr, wc);
+	if (__builtin_expect(wc->status == IBV_WC_SUCCESS && q->state != RDI_Q_CLOSING, 1))
+		wr->done(q, wr, wc);
+	else
+		not_done(q, wc);
 }
 
 /*
@@ -283,9 +288,8 @@ static int on_resolved(struct rdi_queue *q)
 		rc = rd_fab_cq_arm(q->cq);
 	if (rc)
 		return rc;
-	/* Where registered memory is read by the processor it gains nothing. */
-	q->inline_sqe = !q->dev->caps.cheap_mr && q->dev->caps.max_inline >= sizeof(*q->sqes);
-	qp.max_inline = q->inline_sqe ? sizeof(*q->sqes) : 0;
+	rdi_req_prepare(q);
+	qp.max_inline = q->bare_flags & IBV_SEND_INLINE ? sizeof(*q->sqes) : 0;
 	qp.send_cq = q->cq;
 	qp.recv_cq = q->cq;
 	rc = rd_fab_qp_create(q->conn, &qp);
@@ -315,7 +319,8 @@ static void on_established(struct rdi_queue *q, const struct rd_fab_event *ev)
 	if (q->depth < 2)
 		q->depth = 2;
 	/* A submission queue is full with one entry left (Base 3.3.1.5). */
-	q->limit = (uint16_t)(q->depth - 1);
+	q->limit = q->depth - 1u;
+	q->user_limit = q->limit > q->cfg.reserved ? q->limit - q->cfg.reserved : 0;
 	q->err = 0; /* of an earlier address */
 	q->text[0] = '\0';
 	set_state(q, RDI_Q_ESTABLISHED);
@@ -455,7 +460,7 @@ void rdi_queue_init(struct rdi_queue *q, struct rd_loop *loop, struct rd_fab *fa
 	q->watchdog.fn = rdi_req_watchdog;
 	q->teardown.fn = teardown_cb;
 	q->again.fn = poll_again;
-	TAILQ_INIT(&q->free);
+	SLIST_INIT(&q->free);
 	TAILQ_INIT(&q->busy);
 }
 

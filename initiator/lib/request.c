@@ -10,7 +10,7 @@
  */
 #define CID_INDEX_BITS  12
 #define CID_INDEX_MASK  ((1u << CID_INDEX_BITS) - 1)
-#define CID_GEN_MASK    0xfu
+#define CID_GEN_ONE     (1u << CID_INDEX_BITS)
 
 #define WATCHDOG_MIN_NS (5 * RD_NSEC_PER_MSEC)
 #define WATCHDOG_MAX_NS (500 * RD_NSEC_PER_MSEC)
@@ -34,61 +34,62 @@ static const char *opcode_text(const struct rdi_queue *q, const struct nvme_sqe 
 /* Take @req out of service and call back. */
 static void complete(struct rdi_queue *q, struct rdi_req *req, struct rdinit_completion *c)
 {
-	rdi_unmap(q, &req->map, req->data, req->len, req->dir == RDI_IN && c->err == 0);
+	rdi_unmap(q, req, c->err == 0);
 	TAILQ_REMOVE(&q->busy, req, link);
-	TAILQ_INSERT_HEAD(&q->free, req, link);
-	req->busy = false;
+	SLIST_INSERT_HEAD(&q->free, req, free_link);
 	q->inflight--;
-	if (!req->internal) {
-		q->user_inflight--;
+	if (__builtin_expect(req->internal, 0))
+		q->internal_inflight--;
+	else
 		q->callbacks++;
-	}
 	rd_trace(q->log, RD_LOG_INIT, "%s queue: cid %u done, err %d, status 0x%04x", q->cfg.label,
-		 le16toh(req->sqe->cid), c->err, c->status);
+		 req->cid, c->err, c->status);
 	req->fn(req->user, c);
+}
+
+static __attribute__((noinline)) void complete_failed(struct rdi_queue *q, struct rdi_req *req,
+						      struct rdinit_completion *c)
+{
+	struct nvme_status st = nvme_status_from_wire(req->cqe.status);
+	char status[NVME_STATUS_TEXT], text[RDI_TEXT];
+
+	c->err = -EIO;
+	c->status = st.v;
+	snprintf(text, sizeof(text), "%s failed: %s", opcode_text(q, req->sqe),
+		 nvme_status_text(st, status));
+	c->text = text;
+	complete(q, req, c);
 }
 
 /* Both halves are in: the SEND's completion and the response. */
 static void complete_answered(struct rdi_queue *q, struct rdi_req *req)
 {
-	struct nvme_status st = nvme_status_from_wire(req->cqe.status);
 	struct rdinit_completion c = {.result = le64toh(req->cqe.result64), .text = ""};
-	char status[NVME_STATUS_TEXT], text[RDI_TEXT];
 
-	if (!nvme_status_ok(st)) {
-		c.err = -EIO;
-		c.status = st.v;
-		snprintf(text, sizeof(text), "%s failed: %s", opcode_text(q, req->sqe),
-			 nvme_status_text(st, status));
-		c.text = text;
-	}
-	complete(q, req, &c);
+	if (__builtin_expect(nvme_status_ok(nvme_status_from_wire(req->cqe.status)), 1))
+		complete(q, req, &c);
+	else
+		complete_failed(q, req, &c);
 }
 
 static void send_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc)
 {
 	struct rdi_req *req = rd_container_of(wr, struct rdi_req, send);
+	bool last = req->due == RDI_DUE_SEND;
 
-	req->send_posted = false;
-	if (req->busy && req->responded)
+	req->due &= (uint8_t)~RDI_DUE_SEND;
+	if (last)
 		complete_answered(q, req);
 }
 
 int rdi_recv_post(struct rdi_queue *q, struct rdi_recv *recv)
 {
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)recv->cqe,
-		.length = sizeof(*recv->cqe),
-		.lkey = q->cqe_mr->lkey,
-	};
-	struct ibv_recv_wr wr = {
-		.wr_id = (uintptr_t)&recv->wr,
-		.sg_list = &sge,
-		.num_sge = 1,
-	};
 	struct ibv_recv_wr *bad;
-	int rc = rd_fab_post_recv(q->conn, &wr, &bad);
+	int rc;
 
+	q->recv_wr.wr_id = (uintptr_t)&recv->wr;
+	q->recv_sge.addr = (uintptr_t)recv->cqe;
+	rc = rd_fab_post_recv(q->conn, &q->recv_wr, &bad);
 	if (!rc)
 		q->posted++;
 	return rc;
@@ -103,236 +104,210 @@ static struct rdi_req *find_req(struct rdi_queue *q, uint16_t cid)
 	if (index >= q->cfg.depth)
 		return NULL;
 	req = &q->reqs[index];
-	if (!req->busy || req->responded || req->gen != cid >> CID_INDEX_BITS)
-		return NULL;
-	return req;
+	return req->cid == cid && req->due & RDI_DUE_ANSWER ? req : NULL;
 }
 
 void rdi_recv_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc)
 {
 	struct rdi_recv *recv = rd_container_of(wr, struct rdi_recv, wr);
-	struct nvme_cqe cqe = *recv->cqe;
 	struct rdi_req *req;
 	int rc;
 
-	if (wc->byte_len != sizeof(cqe)) {
+	if (wc->byte_len != sizeof(*recv->cqe)) {
 		rdi_queue_fail(q, -EPROTO, "%s: a response of %u bytes instead of %zu", q->remote,
-			       wc->byte_len, sizeof(cqe));
+			       wc->byte_len, sizeof(*recv->cqe));
 		return;
 	}
+	req = find_req(q, le16toh(recv->cqe->cid));
+	if (!req) {
+		rdi_queue_fail(q, -EPROTO,
+			       "%s: a response for command id 0x%04x, which is not in flight",
+			       q->remote, le16toh(recv->cqe->cid));
+		return;
+	}
+	if ((wc->wc_flags & IBV_WC_WITH_INV) &&
+	    (!req->inv_asked || wc->invalidated_rkey != req->map.mr->rkey)) {
+		rdi_queue_fail(q, -EPROTO,
+			       "%s: the target invalidated key 0x%08x, which was not offered to it",
+			       q->remote, wc->invalidated_rkey);
+		return;
+	}
+	req->cqe = *recv->cqe;
 	/* Before the callback: it may send the next command, whose answer needs this entry. */
 	rc = rdi_recv_post(q, recv);
 	if (rc) {
 		rdi_queue_fail(q, rc, "%s: cannot post a receive: %s", q->remote, strerror(-rc));
 		return;
 	}
-	req = find_req(q, le16toh(cqe.cid));
-	if (!req) {
-		rdi_queue_fail(q, -EPROTO,
-			       "%s: a response for command id 0x%04x, which is not in flight",
-			       q->remote, le16toh(cqe.cid));
-		return;
-	}
-	if ((wc->wc_flags & IBV_WC_WITH_INV) &&
-	    (!req->inv_asked || wc->invalidated_rkey != req->map.rkey)) {
-		rdi_queue_fail(q, -EPROTO,
-			       "%s: the target invalidated key 0x%08x, which was not offered to it",
-			       q->remote, wc->invalidated_rkey);
-		return;
-	}
-	req->cqe = cqe;
-	req->responded = true;
-	if (!req->send_posted)
+	req->due &= (uint8_t)~RDI_DUE_ANSWER;
+	if (!req->due)
 		complete_answered(q, req);
 }
 
 /* ---- submission ---- */
 
-/* The data part of the command: descriptor in the capsule, and the SEND's second entry. */
-static int attach_data(struct rdi_queue *q, struct rdi_req *req, const struct rdi_cmd *cmd,
-		       struct ibv_sge *sge, int *n_sge)
+/* The data goes with the command, as the SEND's second entry. */
+static inline int attach_in_capsule(struct rdi_queue *q, struct rdi_req *req, struct rdi_send *send)
 {
-	bool in_capsule = cmd->dir == RDI_OUT && !cmd->keyed && cmd->len <= q->cfg.in_capsule;
-	union nvme_sgl *sgl = &req->sqe->sgl;
-	uint8_t type = NVME_SGL_KEYED_ADDRESS;
-	int rc;
+	int rc = rdi_map(q, req, 0);
 
-	if (cmd->as_is)
+	if (rc)
+		return rc;
+	/* Offset 0: ICDOFF is 0 or nothing goes in capsules. */
+	req->sqe->sgl.data =
+		(struct nvme_data_sgl){.length = htole32(req->len), .type = NVME_SGL_IN_CAPSULE};
+	send->sge[1].addr = (uintptr_t)req->map.addr;
+	send->sge[1].length = req->len;
+	send->sge[1].lkey = req->map.mr->lkey;
+	send->wr.num_sge = 2;
+	send->wr.send_flags = IBV_SEND_SIGNALED;
+	return 0;
+}
+
+/* The peer fetches or brings the data. */
+static inline int attach_keyed(struct rdi_queue *q, struct rdi_req *req, int access)
+{
+	int rc = rdi_map(q, req, access);
+
+	if (rc)
+		return rc;
+	req->inv_asked = q->keyed_type == NVME_SGL_KEYED_INVALIDATE;
+	nvme_sgl_set_keyed(&req->sqe->sgl, (uintptr_t)req->map.addr, req->len, req->map.mr->rkey,
+			   q->keyed_type);
+	return 0;
+}
+
+static inline int attach_data(struct rdi_queue *q, struct rdi_req *req, unsigned int how,
+			      struct rdi_send *send)
+{
+	if (how & RDI_AS_IS)
 		return 0;
-	if (cmd->dir == RDI_NONE) {
+	if (req->dir == RDI_NONE) {
 		/* No data is a keyed descriptor with nothing in it; targets refuse other forms. */
-		nvme_sgl_set_keyed(sgl, 0, 0, 0, NVME_SGL_KEYED_ADDRESS);
+		nvme_sgl_set_keyed(&req->sqe->sgl, 0, 0, 0, NVME_SGL_KEYED_ADDRESS);
 		return 0;
 	}
-	if (cmd->len == 0 || cmd->len > NVME_SGL_KEYED_LEN_MAX)
+	if (req->len == 0 || req->len > NVME_SGL_KEYED_LEN_MAX)
 		return -EINVAL;
-	rc = rdi_map(q, cmd->data, cmd->len, cmd->dir, !in_capsule, &req->map);
+	if (req->dir == RDI_IN)
+		return attach_keyed(q, req, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (req->len <= q->cfg.in_capsule && !(how & RDI_KEYED))
+		return attach_in_capsule(q, req, send);
+	return attach_keyed(q, req, IBV_ACCESS_REMOTE_READ);
+}
+
+static __attribute__((noinline)) void start_watchdog(struct rdi_queue *q)
+{
+	q->watchdog_last = rd_loop_now_raw(q->loop);
+	if (rd_timer_start(q->loop, &q->watchdog, watchdog_period(q)))
+		rd_warn(q->log, RD_LOG_INIT, "%s queue: no memory for a timer: no timeouts",
+			q->cfg.label);
+}
+
+/* Give @req its next id and @send its command. Nothing is posted; only the data is mapped. */
+static inline int prepare(struct rdi_queue *q, struct rdi_req *req, unsigned int how,
+			  struct rdi_send *send)
+{
+	req->cid = (uint16_t)(req->cid + CID_GEN_ONE);
+	req->sqe->cid = htole16(req->cid);
+	req->inv_asked = false;
+	req->internal = how & RDI_INTERNAL;
+	send->wr.wr_id = (uintptr_t)&req->send;
+	send->wr.num_sge = 1;
+	send->wr.send_flags = q->bare_flags;
+	send->sge[0].addr = (uintptr_t)req->sqe;
+	return attach_data(q, req, how, send);
+}
+
+/* The command is in flight from here on. */
+static inline void started(struct rdi_queue *q, struct rdi_req *req, uint64_t timeout)
+{
+	q->posted++;
+	req->due = RDI_DUE_SEND | RDI_DUE_ANSWER;
+	req->deadline = timeout; /* UINT64_MAX and 0 mean there what they mean here */
+	SLIST_REMOVE_HEAD(&q->free, free_link);
+	TAILQ_INSERT_TAIL(&q->busy, req, link);
+	q->inflight++;
+	if (__builtin_expect(req->internal, 0))
+		q->internal_inflight++;
+	/* The cached time may be as old as the application's last call. */
+	if (timeout && timeout != UINT64_MAX)
+		req->deadline += rd_loop_now_raw(q->loop);
+	if (timeout != UINT64_MAX && !rd_timer_armed(&q->watchdog))
+		start_watchdog(q);
+	rd_trace(q->log, RD_LOG_INIT, "%s queue: cid %u %s, %u bytes", q->cfg.label, req->cid,
+		 opcode_text(q, req->sqe), req->len);
+}
+
+static inline int post(struct rdi_queue *q, struct rdi_req *req, uint64_t timeout)
+{
+	struct ibv_send_wr *bad;
+	int rc = rd_fab_post_send(q->conn, &q->send[0].wr, &bad);
+
+	if (rc) {
+		rdi_unmap(q, req, false);
+		return rc;
+	}
+	started(q, req, timeout);
+	return 0;
+}
+
+static int prepare_cmd(struct rdi_queue *q, struct rdi_req *req, const struct rdi_cmd *cmd,
+		       struct rdi_send *send)
+{
+	*req->sqe = cmd->sqe;
+	if (!(cmd->how & RDI_AS_IS))
+		req->sqe->flags = (cmd->sqe.flags & ~NVME_CMD_PSDT_MASK) | NVME_CMD_PSDT_SGL;
+	req->data = cmd->data;
+	req->len = cmd->len;
+	req->dir = cmd->dir;
+	req->fn = cmd->fn;
+	req->user = cmd->user;
+	return prepare(q, req, cmd->how, send);
+}
+
+int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd)
+{
+	int rc = rdi_queue_check(q, cmd->how, 1);
+	struct rdi_req *req;
+
+	if (rc)
+		return rc;
+	req = rdi_queue_next(q);
+	rc = prepare_cmd(q, req, cmd, &q->send[0]);
 	if (rc)
 		return rc;
 	/* A target that writes less of a page than was asked for leaves zeroes, not old memory. */
 	if (cmd->dir == RDI_IN && q->cfg.qid == 0)
 		memset(req->map.addr, 0, cmd->len);
-	if (in_capsule) {
-		memset(sgl, 0,
-		       sizeof(*sgl)); /* offset 0: ICDOFF is 0 or nothing goes in capsules */
-		sgl->data.length = htole32(cmd->len);
-		sgl->data.type = NVME_SGL_IN_CAPSULE;
-		sge->addr = (uintptr_t)req->map.addr;
-		sge->length = cmd->len;
-		sge->lkey = req->map.lkey;
-		(*n_sge)++;
-		return 0;
-	}
-	/*
-	 * Ask for remote invalidation only where its report can be checked, and for keys that are
-	 * this command's alone.
-	 */
-	if (q->dev->caps.reports_inv && req->map.kind == RDI_MAP_OWN) {
-		req->inv_asked = true;
-		type = NVME_SGL_KEYED_INVALIDATE;
-	}
-	nvme_sgl_set_keyed(sgl, (uintptr_t)req->map.addr, cmd->len, req->map.rkey, type);
-	return 0;
-}
-
-static void start_watchdog(struct rdi_queue *q)
-{
-	uint64_t period = watchdog_period(q);
-
-	if (rd_timer_armed(&q->watchdog))
-		return;
-	q->watchdog_last = rd_loop_now_raw(q->loop);
-	if (rd_timer_start(q->loop, &q->watchdog, period))
-		rd_warn(q->log, RD_LOG_INIT, "%s queue: no memory for a timer: no timeouts",
-			q->cfg.label);
-}
-
-/* May @n commands like @cmd be sent now? */
-static int check_submit(const struct rdi_queue *q, const struct rdi_cmd *cmd, unsigned int n)
-{
-	if (q->state != RDI_Q_LIVE && !(q->state == RDI_Q_ESTABLISHED && cmd->fabrics))
-		return -ENOTCONN;
-	if (q->inflight + n > q->limit)
-		return -EAGAIN;
-	if (!cmd->internal && q->inflight + q->cfg.reserved + n > q->limit)
-		return -EAGAIN;
-	return 0;
-}
-
-/* A SEND in the making: its work request and entries, of which the second is in-capsule data. */
-struct send {
-	struct ibv_send_wr wr;
-	struct ibv_sge sge[2];
-};
-
-/* Fill @req and @send for @cmd. Nothing is posted; only the data is mapped. */
-static int prepare(struct rdi_queue *q, struct rdi_req *req, const struct rdi_cmd *cmd,
-		   struct send *send)
-{
-	int rc;
-
-	*req->sqe = cmd->sqe;
-	if (!cmd->as_is)
-		req->sqe->flags = (cmd->sqe.flags & ~NVME_CMD_PSDT_MASK) | NVME_CMD_PSDT_SGL;
-	req->gen = (req->gen + 1) & CID_GEN_MASK;
-	req->sqe->cid = htole16((uint16_t)(req->gen << CID_INDEX_BITS | req->index));
-	req->map = (struct rdi_map){.kind = RDI_MAP_NONE};
-	req->data = cmd->data;
-	req->len = cmd->len;
-	req->dir = cmd->dir;
-	req->responded = false;
-	req->inv_asked = false;
-	req->internal = cmd->internal;
-	req->fn = cmd->fn;
-	req->user = cmd->user;
-	send->wr = (struct ibv_send_wr){
-		.wr_id = (uintptr_t)&req->send,
-		.sg_list = send->sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
-	rc = attach_data(q, req, cmd, &send->sge[1], &send->wr.num_sge);
-	send->sge[0] = (struct ibv_sge){(uintptr_t)req->sqe, sizeof(*req->sqe), q->sqe_mr->lkey};
-	if (q->inline_sqe && send->wr.num_sge == 1)
-		send->wr.send_flags |= IBV_SEND_INLINE;
-	return rc;
-}
-
-static void unprepare(struct rdi_queue *q, struct rdi_req *req)
-{
-	rdi_unmap(q, &req->map, req->data, req->len, false);
-}
-
-/* The command is in flight from here on. */
-static void started(struct rdi_queue *q, struct rdi_req *req, uint64_t timeout)
-{
-	q->posted++;
-	req->send_posted = true;
-	req->busy = true;
-	req->deadline = timeout; /* UINT64_MAX and 0 mean there what they mean here */
-	TAILQ_REMOVE(&q->free, req, link);
-	TAILQ_INSERT_TAIL(&q->busy, req, link);
-	q->inflight++;
-	if (!req->internal)
-		q->user_inflight++;
-	/* The cached time may be as old as the application's last call. */
-	if (timeout && timeout != UINT64_MAX)
-		req->deadline += rd_loop_now_raw(q->loop);
-	if (timeout != UINT64_MAX)
-		start_watchdog(q);
-	rd_trace(q->log, RD_LOG_INIT, "%s queue: cid %u %s, %u bytes", q->cfg.label,
-		 le16toh(req->sqe->cid), opcode_text(q, req->sqe), req->len);
-}
-
-int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd)
-{
-	struct rdi_req *req = TAILQ_FIRST(&q->free);
-	struct ibv_send_wr *bad;
-	struct send send;
-	int rc = check_submit(q, cmd, 1);
-
-	if (rc)
-		return rc;
-	if (!req)
-		return -EAGAIN;
-	rc = prepare(q, req, cmd, &send);
-	if (rc)
-		return rc;
-	rc = rd_fab_post_send(q->conn, &send.wr, &bad);
-	if (rc) {
-		unprepare(q, req);
-		return rc;
-	}
-	started(q, req, cmd->timeout_ns);
-	return 0;
+	return post(q, req, cmd->timeout_ns);
 }
 
 int rdi_queue_submit_pair(struct rdi_queue *q, const struct rdi_cmd *first,
 			  const struct rdi_cmd *second)
 {
-	struct rdi_req *r1 = TAILQ_FIRST(&q->free), *r2 = r1 ? TAILQ_NEXT(r1, link) : NULL;
-	struct ibv_send_wr *bad = NULL;
-	struct send s1, s2;
-	int rc = check_submit(q, first, 2);
+	struct ibv_send_wr *wr1 = &q->send[0].wr, *wr2 = &q->send[1].wr, *bad = NULL;
+	struct rdi_req *r1, *r2;
+	int rc = rdi_queue_check(q, first->how, 2);
 
 	if (rc)
 		return rc;
-	if (!r2)
-		return -EAGAIN;
-	rc = prepare(q, r1, first, &s1);
+	r1 = rdi_queue_next(q);
+	r2 = SLIST_NEXT(r1, free_link);
+	rc = prepare_cmd(q, r1, first, &q->send[0]);
 	if (rc)
 		return rc;
-	rc = prepare(q, r2, second, &s2);
+	rc = prepare_cmd(q, r2, second, &q->send[1]);
 	if (rc) {
-		unprepare(q, r1);
+		rdi_unmap(q, r1, false);
 		return rc;
 	}
-	s1.wr.next = &s2.wr;
-	rc = rd_fab_post_send(q->conn, &s1.wr, &bad);
-	if (rc && bad != &s2.wr) {
-		unprepare(q, r1);
-		unprepare(q, r2);
+	wr1->next = wr2;
+	rc = rd_fab_post_send(q->conn, wr1, &bad);
+	wr1->next = NULL;
+	if (rc && bad != wr2) {
+		rdi_unmap(q, r1, false);
+		rdi_unmap(q, r2, false);
 		return rc;
 	}
 	started(q, r1, first->timeout_ns);
@@ -340,7 +315,7 @@ int rdi_queue_submit_pair(struct rdi_queue *q, const struct rdi_cmd *first,
 	if (rc) {
 		/* Half a pair is on its way and cannot be called back. */
 		q->posted--;
-		r2->send_posted = false;
+		r2->due &= (uint8_t)~RDI_DUE_SEND;
 		rdi_queue_fail(q, rc, "%s: cannot send: %s", q->remote, strerror(-rc));
 	}
 	return 0;
@@ -350,7 +325,7 @@ uint16_t rdi_queue_last_cid(const struct rdi_queue *q)
 {
 	const struct rdi_req *req = TAILQ_LAST(&q->busy, rdi_req_list);
 
-	return req ? le16toh(req->sqe->cid) : 0;
+	return req ? req->cid : 0;
 }
 
 /* ---- timeouts ---- */
@@ -404,7 +379,7 @@ void rdi_req_abort_all(struct rdi_queue *q, int err, const char *text)
 	struct rdi_req *req;
 
 	while ((req = TAILQ_FIRST(&q->busy))) {
-		req->send_posted = false;
+		req->due = 0;
 		complete(q, req, &c);
 	}
 }
@@ -423,14 +398,14 @@ int rdi_req_alloc(struct rdi_queue *q)
 		rdi_req_release(q);
 		return -ENOMEM;
 	}
-	for (i = 0; i < n; i++) {
+	for (i = n; i-- > 0;) { /* the first one is to be on top */
 		struct rdi_req *req = &q->reqs[i];
 
 		req->send.magic = RDI_WR_MAGIC;
 		req->send.done = send_done;
-		req->index = (uint16_t)i;
+		req->cid = (uint16_t)i;
 		req->sqe = &q->sqes[i];
-		TAILQ_INSERT_TAIL(&q->free, req, link);
+		SLIST_INSERT_HEAD(&q->free, req, free_link);
 		q->recvs[i].wr.magic = RDI_WR_MAGIC;
 		q->recvs[i].wr.done = rdi_recv_done;
 		q->recvs[i].cqe = &q->cqes[i];
@@ -438,9 +413,37 @@ int rdi_req_alloc(struct rdi_queue *q)
 	return 0;
 }
 
+void rdi_req_prepare(struct rdi_queue *q)
+{
+	const struct rd_fab_caps *caps = &q->dev->caps;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		q->send[i].wr = (struct ibv_send_wr){
+			.sg_list = q->send[i].sge,
+			.opcode = IBV_WR_SEND,
+		};
+		q->send[i].sge[0].length = sizeof(*q->sqes);
+		q->send[i].sge[0].lkey = q->sqe_mr->lkey;
+	}
+	q->recv_wr = (struct ibv_recv_wr){.sg_list = &q->recv_sge, .num_sge = 1};
+	q->recv_sge.length = sizeof(*q->cqes);
+	q->recv_sge.lkey = q->cqe_mr->lkey;
+	/* Where registered memory is read by the processor inline gains nothing. */
+	q->bare_flags = IBV_SEND_SIGNALED;
+	if (!caps->cheap_mr && caps->max_inline >= sizeof(*q->sqes))
+		q->bare_flags |= IBV_SEND_INLINE;
+	/*
+	 * Ask for remote invalidation only where its report can be checked, and for keys that are
+	 * one command's alone.
+	 */
+	q->keyed_type = caps->reports_inv && caps->cheap_mr ? NVME_SGL_KEYED_INVALIDATE
+							    : NVME_SGL_KEYED_ADDRESS;
+}
+
 void rdi_req_release(struct rdi_queue *q)
 {
-	TAILQ_INIT(&q->free);
+	SLIST_INIT(&q->free);
 	TAILQ_INIT(&q->busy);
 	free(q->reqs);
 	free(q->sqes);
