@@ -282,6 +282,11 @@ static inline struct rdi_req *rdi_queue_next(const struct rdi_queue *q)
 }
 
 /*
+ * As rdi_queue_submit(), for a plain command of an I/O queue that was made where it is sent from:
+ * the caller has filled in sqe, data, len, dir, fn and user of rdi_queue_next().
+ */
+int rdi_queue_send(struct rdi_queue *q, struct rdi_req *req);
+/*
  * Send two commands in a row, or none. Returns as rdi_queue_submit(). A failure of the connection
  * between the two completes both with its error.
  */

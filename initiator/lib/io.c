@@ -7,57 +7,71 @@
 #define NLB_MAX   65536u
 #define CDW12_FUA (1u << 30)
 
-static int submit(struct rdinit_qpair *qp, const char *func, const struct rdi_cmd *cmd)
+static __attribute__((noinline)) int refused(struct rdinit_qpair *qp, const char *func, int err)
 {
-	int rc = rdi_queue_submit(&qp->q, cmd);
-
-	return rc ? rdi_fail(func, rc, "%s", rdi_queue_why(&qp->q, rc)) : 0;
+	return rdi_fail(func, err, "%s", rdi_queue_why(&qp->q, err));
 }
 
-static int check_rw(const struct rdinit_qpair *qp, const char *func, const struct rdinit_ns *ns,
-		    uint64_t lba, uint32_t nblocks, const void *buf, unsigned int flags)
+static bool rw_ok(const struct rdinit_qpair *qp, const char *func, const struct rdinit_ns *ns,
+		  uint64_t lba, uint32_t nblocks, const void *buf, unsigned int flags)
 {
-	if (!ns || ns->size < sizeof(*ns) || ns->block_size == 0 || !buf)
-		return rdi_fail(func, -EINVAL, "ns is not open, or the buffer is NULL");
-	if (flags & ~RDINIT_IO_FUA)
-		return rdi_fail(func, -EINVAL, "unknown flag 0x%x", flags);
-	if (nblocks == 0 || nblocks > NLB_MAX)
-		return rdi_fail(func, -EINVAL, "%u blocks: not from 1 to %u", nblocks, NLB_MAX);
-	if ((uint64_t)nblocks * ns->block_size > qp->max_transfer)
-		return rdi_fail(
-			func, -EINVAL,
-			"%u blocks are more than the controller transfers at once (%u bytes)",
-			nblocks, qp->max_transfer);
-	if (!ns->unchecked && (lba >= ns->blocks || nblocks > ns->blocks - lba))
-		return rdi_fail(
-			func, -EINVAL,
-			"blocks %llu to %llu are beyond the end of namespace %u (%llu blocks)",
-			(unsigned long long)lba, (unsigned long long)lba + nblocks - 1, ns->nsid,
-			(unsigned long long)ns->blocks);
-	return 0;
+	if (!ns || ns->size < sizeof(*ns) || ns->block_size == 0 || !buf) {
+		rdi_fail(func, -EINVAL, "ns is not open, or the buffer is NULL");
+		return false;
+	}
+	if (flags & ~RDINIT_IO_FUA) {
+		rdi_fail(func, -EINVAL, "unknown flag 0x%x", flags);
+		return false;
+	}
+	if (nblocks == 0 || nblocks > NLB_MAX) {
+		rdi_fail(func, -EINVAL, "%u blocks: not from 1 to %u", nblocks, NLB_MAX);
+		return false;
+	}
+	if ((uint64_t)nblocks * ns->block_size > qp->max_transfer) {
+		rdi_fail(func, -EINVAL,
+			 "%u blocks are more than the controller transfers at once (%u bytes)",
+			 nblocks, qp->max_transfer);
+		return false;
+	}
+	if (!ns->unchecked && (lba >= ns->blocks || nblocks > ns->blocks - lba)) {
+		rdi_fail(func, -EINVAL,
+			 "blocks %llu to %llu are beyond the end of namespace %u (%llu blocks)",
+			 (unsigned long long)lba, (unsigned long long)lba + nblocks - 1, ns->nsid,
+			 (unsigned long long)ns->blocks);
+		return false;
+	}
+	return true;
 }
 
+/* Makes the command where it is sent from: this is what most of an application's calls are. */
 static int rw(struct rdinit_qpair *qp, const char *func, uint8_t opcode, const struct rdinit_ns *ns,
 	      uint64_t lba, uint32_t nblocks, void *buf, unsigned int flags, rdinit_complete_fn fn,
 	      void *user)
 {
-	struct rdi_cmd cmd = {
-		.sqe = {.opcode = opcode},
-		.data = buf,
-		.dir = opcode == nvme_cmd_read ? RDI_IN : RDI_OUT,
-		.fn = fn,
-		.user = user,
-	};
-	int rc = check_rw(qp, func, ns, lba, nblocks, buf, flags);
+	struct rdi_req *req;
+	int rc;
 
+	if (!rw_ok(qp, func, ns, lba, nblocks, buf, flags))
+		return -EINVAL;
+	rc = rdi_queue_check(&qp->q, 0, 1);
 	if (rc)
-		return rc;
-	cmd.sqe.nsid = htole32(ns->nsid);
-	cmd.sqe.cdw10 = htole32((uint32_t)lba);
-	cmd.sqe.cdw11 = htole32((uint32_t)(lba >> 32));
-	cmd.sqe.cdw12 = htole32((nblocks - 1) | (flags & RDINIT_IO_FUA ? CDW12_FUA : 0));
-	cmd.len = nblocks * ns->block_size;
-	return submit(qp, func, &cmd);
+		return refused(qp, func, rc);
+	req = rdi_queue_next(&qp->q);
+	*req->sqe = (struct nvme_sqe){
+		.opcode = opcode,
+		.flags = NVME_CMD_PSDT_SGL,
+		.nsid = htole32(ns->nsid),
+		.cdw10 = htole32((uint32_t)lba),
+		.cdw11 = htole32((uint32_t)(lba >> 32)),
+		.cdw12 = htole32((nblocks - 1) | (flags & RDINIT_IO_FUA ? CDW12_FUA : 0)),
+	};
+	req->data = buf;
+	req->len = nblocks * ns->block_size;
+	req->dir = opcode == nvme_cmd_read ? RDI_IN : RDI_OUT;
+	req->fn = fn;
+	req->user = user;
+	rc = rdi_queue_send(&qp->q, req);
+	return rc ? refused(qp, func, rc) : 0;
 }
 
 static int rw_sync(struct rdinit_qpair *qp, const char *func, uint8_t opcode,
@@ -109,11 +123,13 @@ int rdinit_flush_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, rdin
 		       void *user)
 {
 	struct rdi_cmd cmd = {.sqe = {.opcode = nvme_cmd_flush}, .fn = fn, .user = user};
+	int rc;
 
 	if (!ns || ns->size < sizeof(*ns))
 		return rdi_fail(__func__, -EINVAL, "ns is not open");
 	cmd.sqe.nsid = htole32(ns->nsid);
-	return submit(qp, __func__, &cmd);
+	rc = rdi_queue_submit(&qp->q, &cmd);
+	return rc ? refused(qp, __func__, rc) : 0;
 }
 
 int rdinit_flush(struct rdinit_qpair *qp, const struct rdinit_ns *ns)

@@ -252,6 +252,14 @@ static inline int post(struct rdi_queue *q, struct rdi_req *req, uint64_t timeou
 	return 0;
 }
 
+int rdi_queue_send(struct rdi_queue *q, struct rdi_req *req)
+{
+	int rc = prepare(q, req, 0, &q->send[0]);
+
+	return rc ? rc : post(q, req, 0);
+}
+
+/* As prepare(), of a command that is not made in its place. */
 static int prepare_cmd(struct rdi_queue *q, struct rdi_req *req, const struct rdi_cmd *cmd,
 		       struct rdi_send *send)
 {
