@@ -92,7 +92,7 @@ static bool next_is_write(struct bench_queue *q, const struct cli_bench_options 
 
 static void on_done(void *user, const struct rdinit_completion *c);
 
-static void submit(struct bench_slot *s)
+static inline void submit(struct bench_slot *s)
 {
 	struct bench_queue *q = s->q;
 	struct bench_thread *t = q->t;
