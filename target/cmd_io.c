@@ -68,8 +68,6 @@ static enum rdt_exec rw_exec(struct rdt_req *req)
 {
 	bool read = req->sqe.opcode == nvme_cmd_read;
 
-	req->work.step = NULL;
-	req->work.stop = false;
 	if (!rdt_range_begin(req, rdt_io_slba(req), rdt_io_nlb(req), !read)) {
 		req->work.phase = 0;
 		req->work.step = rw_step;

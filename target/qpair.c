@@ -167,7 +167,7 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->close_msg.fn = close_msg;
 	qp->drained_msg.fn = drained_msg;
 	qp->detach_msg.fn = detach_msg;
-	TAILQ_INIT(&qp->free);
+	SLIST_INIT(&qp->free);
 	STAILQ_INIT(&qp->capsules);
 	/* All zero is FREE; memory that no burst has needed is never touched. */
 	qp->reqs = calloc(depth, sizeof(*qp->reqs));
@@ -223,11 +223,11 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 
 static struct rdt_req *free_req(struct rdt_qpair *qp)
 {
-	if (TAILQ_EMPTY(&qp->free) && qp->reqs_made < qp->depth) {
+	if (SLIST_EMPTY(&qp->free) && qp->reqs_made < qp->depth) {
 		rdt_req_init(&qp->reqs[qp->reqs_made], qp, qp->reqs_made);
 		qp->reqs_made++;
 	}
-	return TAILQ_FIRST(&qp->free);
+	return SLIST_FIRST(&qp->free);
 }
 
 void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap)

@@ -69,9 +69,9 @@ struct rdt_qpair {
 	struct sockaddr_storage remote;
 	struct rdt_req *reqs; /* [depth], of which reqs_made have ever been used */
 	uint16_t reqs_made;
-	struct rdt_req_list free;
-	unsigned int used;     /* requests not FREE */
-	unsigned int used_aer; /* of these, AERs that wait for an event */
+	SLIST_HEAD(, rdt_req) free; /* the one used last is the first */
+	unsigned int used;          /* requests not FREE */
+	unsigned int used_aer;      /* of these, AERs that wait for an event */
 	uint32_t in_capsule_max;
 	uint8_t msdbd;                       /* descriptors of a list, at most; 1: no lists */
 	struct rdt_sgl_desc *sgl_lists;      /* [depth * msdbd], made when the first list comes */

@@ -70,7 +70,7 @@ void rdt_req_init(struct rdt_req *req, struct rdt_qpair *qp, uint16_t index)
 	req->qp = qp;
 	req->index = index;
 	req->state = RDT_REQ_FREE;
-	TAILQ_INSERT_TAIL(&qp->free, req, link);
+	SLIST_INSERT_HEAD(&qp->free, req, next);
 }
 
 void rdt_req_release_capsule(struct rdt_req *req)
@@ -375,14 +375,11 @@ static void finish(struct rdt_req *req)
 		part(req);
 	if (req->pool_buf)
 		rdt_pool_put(req->pool, req->payer, req->pool_buf, req->pool_len);
-	req->buf = NULL;
-	req->pool_buf = NULL;
-	req->pool = NULL;
 	if (req->ns)
 		rdt_ns_release(req);
 	rdt_req_set_state(req, RDT_REQ_FREE);
 	/* First out is first in: what was just used is still in the cache. */
-	TAILQ_INSERT_HEAD(&qp->free, req, link);
+	SLIST_INSERT_HEAD(&qp->free, req, next);
 	qp->used--;
 	rdt_qpair_next(qp);
 }
@@ -435,29 +432,15 @@ void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap)
 {
 	struct rdt_qpair *qp = req->qp;
 
-	TAILQ_REMOVE(&qp->free, req, link);
+	SLIST_REMOVE_HEAD(&qp->free, next); /* @req */
 	qp->used++;
 	req->cap = cap;
 	req->sqe = *cap->sqe;
-	memset(&req->cqe, 0, sizeof(req->cqe));
-	req->cmd = NULL;
-	req->status = NVME_OK;
+	memset(req, 0, offsetof(struct rdt_req, cqe.sqhd));
 	req->err_loc = RDT_LOC_NONE;
-	req->err_lba = 0;
-	req->data_len = 0;
-	req->buf = NULL;
-	req->pool = NULL;
-	req->pool_buf = NULL;
-	req->mate = NULL;
 	req->work.step = NULL;
 	req->work.stop = false;
 	req->hold.state = RDT_HOLD_NONE;
-	req->ns_gone = false;
-	req->fenced = false;
-	req->gates_passed = 0;
-	req->dropped = false;
-	req->in_bio = false;
-	req->aborter = NULL;
 	if (qp->ctrl)
 		rdt_keep_alive_traffic(qp->ctrl);
 	rdt_req_set_state(req, RDT_REQ_NEW);

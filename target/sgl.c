@@ -117,9 +117,6 @@ struct nvme_status rdt_sgl_parse(struct rdt_req *req)
 	const union nvme_sgl *sgl = &req->sqe.sgl;
 	unsigned int loc = offsetof(struct nvme_sqe, flags);
 
-	req->invalidate = false;
-	req->sgl_len = 0;
-	req->descs = 0;
 	if ((req->sqe.flags & NVME_CMD_PSDT_MASK) != NVME_CMD_PSDT_SGL)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, loc | 6 << 8);
 
