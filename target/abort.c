@@ -59,6 +59,7 @@ static void look_msg(struct rd_msg *msg)
 		return;
 	}
 	victim->aborter = ab;
+	victim->special = true;
 	ab->victim = victim;
 	switch (rdt_req_abort(victim)) {
 	case RDT_ABORT_YES: /* rdt_abort_victim_done() has been called */

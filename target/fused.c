@@ -97,8 +97,10 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 	if (FUSE(req) != NVME_CMD_FUSE_SECOND) {
 		if (first)
 			end(first, SC_GENERIC(NVME_SC_FUSED_MISSING));
-		if (FUSE(req) == NVME_CMD_FUSE_FIRST && nvme_status_ok(st))
+		if (FUSE(req) == NVME_CMD_FUSE_FIRST && nvme_status_ok(st)) {
 			qp->fused = req;
+			req->special = true;
+		}
 		qp->fuse_failed = FUSE(req) == NVME_CMD_FUSE_FIRST && !nvme_status_ok(st);
 		return st;
 	}
@@ -114,6 +116,7 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 	}
 	first->mate = req;
 	req->mate = first;
+	req->special = true;
 	return NVME_OK;
 }
 

@@ -154,6 +154,7 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->state = RDT_QP_NEW;
 	qp->reactor = r;
 	qp->log = r->log;
+	qp->traced = rd_log_enabled(r->log, RD_LOG_QPAIR, RD_LOG_TRACE);
 	qp->ops = ops;
 	qp->share = &r->strangers;
 	qp->admin = cm_qid == 0;
@@ -244,16 +245,15 @@ void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap)
 	rdt_req_begin(req, cap);
 }
 
-void rdt_qpair_next(struct rdt_qpair *qp)
+void rdt_qpair_retry(struct rdt_qpair *qp)
 {
 	struct rdt_capsule *cap = STAILQ_FIRST(&qp->capsules);
 	struct rdt_req *req = free_req(qp);
 
-	if (cap && req && qp->state < RDT_QP_CLOSING) {
-		STAILQ_REMOVE_HEAD(&qp->capsules, link);
-		rdt_req_begin(req, cap);
-	}
-	rdt_qpair_look(qp);
+	if (!req || qp->state >= RDT_QP_CLOSING)
+		return;
+	STAILQ_REMOVE_HEAD(&qp->capsules, link);
+	rdt_req_begin(req, cap);
 }
 
 void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)

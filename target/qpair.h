@@ -53,6 +53,7 @@ struct rdt_qpair {
 	bool admin;    /* by the connection's private data; Connect must agree */
 	bool transport_closed;
 	bool sqflow_off;
+	bool traced; /* the log wants each state of each command */
 	uint16_t cm_qid;
 	uint16_t qid;
 	uint16_t depth;  /* entries: RECVs and requests */
@@ -98,9 +99,16 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 void rdt_qpair_close(struct rdt_qpair *qp, const char *reason);
 void rdt_qpair_drain(struct rdt_qpair *qp);
 void rdt_qpair_detached(struct rdt_qpair *qp);
-void rdt_qpair_next(struct rdt_qpair *qp); /* a request became free */
 void rdt_qpair_look(struct rdt_qpair *qp); /* something that a state waits for has changed */
 struct rdt_req *rdt_qpair_find(struct rdt_qpair *qp, uint16_t cid);
+void rdt_qpair_retry(struct rdt_qpair *qp); /* commands wait for a free request: there is one */
+static inline void rdt_qpair_next(struct rdt_qpair *qp) /* a request became free */
+{
+	if (!STAILQ_EMPTY(&qp->capsules))
+		rdt_qpair_retry(qp);
+	if (qp->state >= RDT_QP_DRAINING)
+		rdt_qpair_look(qp);
+}
 const char *rdt_qpair_state_name(unsigned int state);
 
 #endif /* RDT_QPAIR_H */

@@ -48,13 +48,12 @@ const char *rdt_req_state_name(unsigned int state)
 	return state < RDT_REQ_STATES ? names[state] : "?";
 }
 
-void rdt_req_set_state(struct rdt_req *req, enum rdt_req_state state)
+void rdt_req_report_state(struct rdt_req *req, enum rdt_req_state next)
 {
 	rd_trace(req->qp->log, RD_LOG_QPAIR, "qid %u cid %#x: %s -> %s", req->qp->qid,
-		 rdt_sqe_cid(req), rdt_req_state_name(req->state), rdt_req_state_name(state));
-	if (__builtin_expect(req->timed, 0))
+		 rdt_sqe_cid(req), rdt_req_state_name(req->state), rdt_req_state_name(next));
+	if (req->timed)
 		rdt_timing_leave(req);
-	req->state = (uint8_t)state;
 }
 
 struct nvme_status rdt_req_fail(struct rdt_req *req, unsigned int sct, unsigned int sc,
@@ -84,7 +83,7 @@ void rdt_req_release_capsule(struct rdt_req *req)
 static struct nvme_status find_command(struct rdt_req *req)
 {
 	const struct rdt_qpair *qp = req->qp;
-	const struct rdt_cmd *cmd;
+	const struct rdt_cmd *cmd = &rdt_io_cmds[req->sqe.opcode];
 	bool fabrics = req->sqe.opcode == NVMF_OPCODE;
 	uint8_t code = fabrics ? req->sqe.fctype : req->sqe.opcode;
 
@@ -93,18 +92,18 @@ static struct nvme_status find_command(struct rdt_req *req)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
 	if (fabrics)
 		cmd = &rdt_fabrics_cmds[code];
-	else
-		cmd = qp->admin ? &rdt_admin_cmds[code] : &rdt_io_cmds[code];
+	else if (qp->admin)
+		cmd = &rdt_admin_cmds[code];
 	if (!cmd->exec)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, fabrics ? 4 : 0);
 	req->cmd = cmd;
-	if (fabrics)
+	if (fabrics || !qp->admin)
 		return NVME_OK;
-	if (qp->admin && rdt_subsys_is_disc(qp->ctrl->subsys) && !(cmd->flags & RDT_CMD_DISC))
+	if (rdt_subsys_is_disc(qp->ctrl->subsys) && !(cmd->flags & RDT_CMD_DISC))
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, 0);
 	/* The controller's state is its owner's. I/O queues exist only while it is ready, and are
 	 * closed after. */
-	if (qp->admin && qp->ctrl->state != RDT_CTRL_READY)
+	if (qp->ctrl->state != RDT_CTRL_READY)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
 	return NVME_OK;
 }
@@ -120,26 +119,41 @@ void rdt_req_parsed(struct rdt_req *req)
 static struct nvme_status parse(struct rdt_req *req)
 {
 	struct nvme_status sgl = rdt_sgl_parse(req);
-	uint16_t sgl_loc = req->err_loc;
 	struct nvme_status st = find_command(req);
 
-	if (nvme_status_ok(st)) {
-		st = sgl;
-		req->err_loc = sgl_loc;
-	}
-	if (nvme_status_ok(st) && req->sqe.flags & NVME_CMD_FUSE_MASK)
+	if (!nvme_status_ok(st))
+		return st;
+	if (!nvme_status_ok(sgl))
+		return sgl;
+	if (req->sqe.flags & NVME_CMD_FUSE_MASK)
 		st = rdt_fused_check(req);
 	if (nvme_status_ok(st) && req->cmd->check)
 		st = req->cmd->check(req);
-	if (nvme_status_ok(st))
-		st = rdt_sgl_match(req);
-	return st;
+	return nvme_status_ok(st) ? rdt_sgl_match(req) : st;
 }
 
-/* After NEW and LIMITED. */
-static enum rdt_req_state next_state(const struct rdt_req *req)
+/* One half of a fused pair. */
+static void new_half(struct rdt_req *req)
 {
-	return req->data_len && !req->buf ? RDT_REQ_NEED_BUFFER : RDT_REQ_READY;
+	/* A half that waited would hold up the order of its queue. */
+	rdt_qos_charge(req);
+	rdt_req_set_state(req, RDT_REQ_FUSED);
+	if (req->mate)
+		rdt_fused_parsed(req);
+	else
+		rdt_fused_waits(req);
+}
+
+static bool needs_buffer(const struct rdt_req *req)
+{
+	return req->data_len && !req->buf;
+}
+
+static void execute(struct rdt_req *req)
+{
+	rdt_req_set_state(req, RDT_REQ_EXECUTING);
+	if (req->cmd->exec(req) == RDT_EXEC_DONE)
+		rdt_req_set_state(req, RDT_REQ_EXECUTED);
 }
 
 static void state_new(struct rdt_req *req)
@@ -155,27 +169,28 @@ static void state_new(struct rdt_req *req)
 		return;
 	}
 	rdt_req_parsed(req);
-	if (req->mate || qp->fused == req) {
-		/* A half that waited would hold up the order of its queue. */
-		rdt_qos_charge(req);
-		rdt_req_set_state(req, RDT_REQ_FUSED);
-		if (req->mate)
-			rdt_fused_parsed(req);
-		else
-			rdt_fused_waits(req);
+	if (qp->state >= RDT_QP_CLOSING)
+		return; /* its RECV could not be posted again: that has ended it */
+	if (req->special) {
+		new_half(req);
 		return;
 	}
 	req->pool_len = req->data_len;
-	if (!qp->admin && req->ns && rdt_qos_limited(req))
+	if (req->ns && rdt_qos_limited(req)) {
 		rdt_req_set_state(req, RDT_REQ_LIMITED);
-	else
-		rdt_req_set_state(req, next_state(req));
+	} else if (needs_buffer(req)) {
+		rdt_req_set_state(req, RDT_REQ_NEED_BUFFER);
+	} else {
+		/* What state_ready() looks at cannot have changed since it was parsed. */
+		rdt_req_set_state(req, RDT_REQ_READY);
+		execute(req);
+	}
 }
 
 static void state_limited(struct rdt_req *req)
 {
 	if (rdt_qos_admit(req))
-		rdt_req_set_state(req, next_state(req));
+		rdt_req_set_state(req, needs_buffer(req) ? RDT_REQ_NEED_BUFFER : RDT_REQ_READY);
 }
 
 static void state_need_buffer(struct rdt_req *req)
@@ -249,16 +264,11 @@ static void state_ready(struct rdt_req *req)
 
 	if (req->ns_gone)
 		set_ns_gone(req);
-	if (req->mate) {
+	if (req->mate)
 		rdt_fused_ready(req);
-		return;
-	}
-	if (!go) {
-		rdt_req_set_state(req, RDT_REQ_EXECUTED);
-		return;
-	}
-	rdt_req_set_state(req, RDT_REQ_EXECUTING);
-	if (req->cmd->exec(req) == RDT_EXEC_DONE)
+	else if (go)
+		execute(req);
+	else
 		rdt_req_set_state(req, RDT_REQ_EXECUTED);
 }
 
@@ -269,14 +279,6 @@ void rdt_req_complete(struct rdt_req *req)
 	if (req->ns_gone && !req->aborter && !nvme_status_ok(req->status))
 		set_ns_gone(req);
 	rdt_req_set_state(req, RDT_REQ_EXECUTED);
-	rdt_req_process(req);
-}
-
-void rdt_req_drop(struct rdt_req *req)
-{
-	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_EXECUTING);
-	req->dropped = true;
-	rdt_req_set_state(req, RDT_REQ_DONE);
 	rdt_req_process(req);
 }
 
@@ -300,17 +302,29 @@ static void report_failure(struct rdt_req *req)
 		rdt_squashed(squashed, more));
 }
 
+/* It has ended: who waits for that? */
+static void tell_end(struct rdt_req *req)
+{
+	if (req->aborter)
+		rdt_abort_victim_done(req);
+	if (req->fence)
+		rdt_resv_req_left(req);
+}
+
+static void special_executed(struct rdt_req *req)
+{
+	tell_end(req);
+	if (req->fenced && (req->status.v & 0x7ff) == NVME_SC_ABORT_REQ)
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_ABORTED_PREMEPT);
+}
+
 static void state_executed(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
 	bool ok = nvme_status_ok(req->status);
 
-	if (req->aborter)
-		rdt_abort_victim_done(req);
-	if (req->fence)
-		rdt_resv_req_left(req);
-	if (req->fenced && (req->status.v & 0x7ff) == NVME_SC_ABORT_REQ)
-		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_ABORTED_PREMEPT);
+	if (req->special)
+		special_executed(req);
 	/* No RNR on iWARP: the RECV is posted again before the host may count on it. */
 	rdt_req_release_capsule(req);
 	if (!ok)
@@ -329,13 +343,6 @@ static void state_executed(struct rdt_req *req)
 	req->cqe.status = nvme_status_to_wire(req->status);
 	rdt_req_set_state(req, RDT_REQ_RESPONDING);
 	qp->ops->respond(req, ok && req->dir == RDT_DIR_C2H && req->data_len);
-}
-
-void rdt_req_responded(struct rdt_req *req)
-{
-	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_RESPONDING);
-	rdt_req_set_state(req, RDT_REQ_DONE);
-	rdt_req_process(req);
 }
 
 /* The last half of a fused pair to end gives the buffer back: a READ may still fill its part. */
@@ -357,22 +364,26 @@ static void part(struct rdt_req *req)
 	req->pool_buf = NULL;
 }
 
-/* Give everything back. The request may be in use again on return. */
-static void finish(struct rdt_req *req)
+/* What it holds only when it was dropped, or one of a pair. */
+static void give_up(struct rdt_req *req)
 {
-	struct rdt_qpair *qp = req->qp;
-
-	if (req->aborter)
-		rdt_abort_victim_done(req);
-	if (req->fence)
-		rdt_resv_req_left(req);
+	tell_end(req);
 	if (req->waiting)
 		rdt_pool_unwait(req->pool, req);
 	if (req->lane)
 		rdt_qos_unwait(req);
 	rdt_req_release_capsule(req);
-	if (req->mate || qp->fused == req)
-		part(req);
+	part(req);
+}
+
+/* Give everything back. The request may be in use again on return. */
+static void finish(struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+
+	rdt_req_set_state(req, RDT_REQ_DONE);
+	if (req->special)
+		give_up(req);
 	if (req->pool_buf)
 		rdt_pool_put(req->pool, req->payer, req->pool_buf, req->pool_len);
 	if (req->ns)
@@ -382,6 +393,25 @@ static void finish(struct rdt_req *req)
 	SLIST_INSERT_HEAD(&qp->free, req, next);
 	qp->used--;
 	rdt_qpair_next(qp);
+}
+
+static void drop(struct rdt_req *req)
+{
+	req->dropped = true;
+	req->special = true;
+	finish(req);
+}
+
+void rdt_req_drop(struct rdt_req *req)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_EXECUTING);
+	drop(req);
+}
+
+void rdt_req_responded(struct rdt_req *req)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_RESPONDING);
+	finish(req);
 }
 
 /* In these states nobody else holds the request, so a closing queue can end it on the spot. */
@@ -403,28 +433,33 @@ static bool droppable(const struct rdt_req *req)
 
 void rdt_req_process(struct rdt_req *req)
 {
-	static void (*const fns[RDT_REQ_STATES])(struct rdt_req *) = {
-		[RDT_REQ_NEW] = state_new,
-		[RDT_REQ_LIMITED] = state_limited,
-		[RDT_REQ_NEED_BUFFER] = state_need_buffer,
-		[RDT_REQ_FETCH] = state_fetch,
-		[RDT_REQ_READY] = state_ready,
-		[RDT_REQ_EXECUTED] = state_executed,
-	};
 	uint8_t before;
 
 	do {
 		if (req->qp->state >= RDT_QP_CLOSING && droppable(req)) {
-			req->dropped = true;
-			rdt_req_set_state(req, RDT_REQ_DONE);
-		}
-		if (req->state == RDT_REQ_DONE) {
-			finish(req);
+			drop(req);
 			return;
 		}
 		before = req->state;
-		if (fns[before])
-			fns[before](req);
+		switch (before) {
+		case RDT_REQ_LIMITED:
+			state_limited(req);
+			break;
+		case RDT_REQ_NEED_BUFFER:
+			state_need_buffer(req);
+			break;
+		case RDT_REQ_FETCH:
+			state_fetch(req);
+			break;
+		case RDT_REQ_READY:
+			state_ready(req);
+			break;
+		case RDT_REQ_EXECUTED:
+			state_executed(req);
+			return;
+		default: /* others move it on */
+			return;
+		}
 	} while (req->state != before);
 }
 
@@ -441,12 +476,14 @@ void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap)
 	req->work.step = NULL;
 	req->work.stop = false;
 	req->hold.state = RDT_HOLD_NONE;
+	req->watched = qp->traced;
 	if (qp->ctrl)
 		rdt_keep_alive_traffic(qp->ctrl);
 	rdt_req_set_state(req, RDT_REQ_NEW);
 	/* An AER would wait for hours: the times are of I/O commands, after Connect. */
 	if (!qp->admin && qp->ctrl && --qp->reactor->timing.left == 0)
 		rdt_timing_begin(req);
+	state_new(req);
 	rdt_req_process(req);
 }
 
@@ -501,6 +538,7 @@ void rdt_req_hang_up(struct rdt_req *req)
 void rdt_req_ns_gone(struct rdt_req *req)
 {
 	req->ns_gone = true;
+	req->special = true;
 	end_early(req, rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid)));
 }
 

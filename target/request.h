@@ -134,6 +134,8 @@ struct rdt_req {
 	bool in_bio;     /* EXECUTING in the backend */
 	bool ns_gone;    /* @ns was removed meanwhile */
 	bool fenced;     /* Preempt and Abort: ends as soon as it can, undone if it has not begun */
+	bool special; /* was aborted, fenced, fused, dropped, or lost its namespace: look closer */
+	bool watched; /* the log or the timing want to know each state */
 	uint8_t gates_passed; /* of limits: its host's, its namespace's */
 	struct nvme_cqe cqe;
 
@@ -186,7 +188,14 @@ void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap);
 void rdt_req_process(struct rdt_req *req);
 void rdt_req_buffer(struct rdt_req *req, void *buf); /* from the pool: its turn has come */
 void rdt_req_complete(struct rdt_req *req);          /* req->status is set */
-void rdt_req_set_state(struct rdt_req *req, enum rdt_req_state state);
+/* It is watched, and about to leave its state. */
+void rdt_req_report_state(struct rdt_req *req, enum rdt_req_state next);
+static inline void rdt_req_set_state(struct rdt_req *req, enum rdt_req_state state)
+{
+	if (__builtin_expect(req->watched, 0))
+		rdt_req_report_state(req, state);
+	req->state = (uint8_t)state;
+}
 /* It has its data or needs none: buffers are next. Keyed data needs one, the capsule is not. */
 void rdt_req_parsed(struct rdt_req *req);
 void rdt_req_release_capsule(struct rdt_req *req); /* its data is not needed, or elsewhere */

@@ -185,6 +185,7 @@ static void fence_req(struct rdt_resv_part *part, struct rdt_req *req)
 	if (rdt_resv_group(req->sqe.opcode) == RDT_RESV_FREE || req->fence)
 		return;
 	req->fenced = true;
+	req->special = true;
 	if (req->state == RDT_REQ_EXECUTING) {
 		req->fence = part;
 		part->left++;

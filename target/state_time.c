@@ -56,6 +56,7 @@ void rdt_timing_begin(struct rdt_req *req)
 		return; /* again after 2^32 commands */
 	timing->left = next_gap(timing);
 	req->timed = true;
+	req->watched = true;
 	req->began = req->since = rd_loop_now_raw(req->qp->reactor->loop);
 }
 

@@ -30,7 +30,7 @@ struct rdt_timing {                    /* a reactor's */
 int rdt_timing_init(struct rdt_reactor *r, uint32_t every);
 void rdt_timing_fini(struct rdt_reactor *r);
 
-/* The hot path is inline in request.c; these are for commands that are timed. */
+/* The hot path is inline in request.[ch]; these are for commands that are timed. */
 void rdt_timing_begin(struct rdt_req *req); /* it is NEW; also: when timing is off */
 void rdt_timing_leave(struct rdt_req *req); /* it is about to leave its state */
 
