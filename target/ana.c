@@ -28,15 +28,6 @@ void rdt_ana_init(struct rdt_listener *l)
 		atomic_store(&l->ana[l->cfg->ana[i].group], (uint8_t)l->cfg->ana[i].state);
 }
 
-enum nvme_ana_state rdt_ana_state(const struct rdt_ctrl *ctrl, uint32_t group)
-{
-	uint8_t state = NVME_ANA_STATE_OPTIMIZED;
-
-	if (ctrl->listener)
-		state = atomic_load_explicit(&ctrl->listener->ana[group], memory_order_relaxed);
-	return (enum nvme_ana_state)state;
-}
-
 struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
 {
 	/* Without DNR: the host is to try another path. */
@@ -50,15 +41,6 @@ struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_
 	default:
 		return NVME_OK;
 	}
-}
-
-struct nvme_status rdt_ana_check(struct rdt_req *req)
-{
-	struct nvme_status st = rdt_ana_status(req->qp->ctrl, req->ns);
-
-	if (!nvme_status_ok(st))
-		req->err_loc = RDT_LOC(nsid);
-	return st;
 }
 
 /* ---- changes ---- */

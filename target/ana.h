@@ -3,25 +3,44 @@
 #ifndef RDT_ANA_H
 #define RDT_ANA_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "nvmf/wire.h"
+#include "ctrl.h"
+#include "listener.h"
+#include "ns.h"
+#include "request.h"
 
-struct rdt_ctrl;
-struct rdt_listener;
 struct rdt_log_out;
-struct rdt_ns;
-struct rdt_req;
 struct rdt_target;
 
 void rdt_ana_init(struct rdt_listener *l);
 /* Main thread. Returns 0, or -EINVAL for a group out of range. */
 int rdt_ana_set(struct rdt_target *target, struct rdt_listener *l, uint32_t group,
 		enum nvme_ana_state state);
-enum nvme_ana_state rdt_ana_state(const struct rdt_ctrl *ctrl, uint32_t group);
 struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns);
-struct nvme_status rdt_ana_check(struct rdt_req *req); /* of req->ns */
 uint64_t rdt_ana_log_size(const struct rdt_req *req);
 void rdt_ana_log(const struct rdt_req *req, const struct rdt_log_out *out);
+
+static inline enum nvme_ana_state rdt_ana_state(const struct rdt_ctrl *ctrl, uint32_t group)
+{
+	uint8_t state = NVME_ANA_STATE_OPTIMIZED;
+
+	if (ctrl->listener)
+		state = atomic_load_explicit(&ctrl->listener->ana[group], memory_order_relaxed);
+	return (enum nvme_ana_state)state;
+}
+
+static inline struct nvme_status rdt_ana_check(struct rdt_req *req) /* of req->ns */
+{
+	struct nvme_status st = NVME_OK;
+
+	if (rdt_ana_state(req->qp->ctrl, req->ns->cfg->ana_group) != NVME_ANA_STATE_OPTIMIZED)
+		st = rdt_ana_status(req->qp->ctrl, req->ns);
+	if (!nvme_status_ok(st))
+		req->err_loc = RDT_LOC(nsid);
+	return st;
+}
 
 #endif /* RDT_ANA_H */

@@ -12,47 +12,71 @@
 #include "request.h"
 #include "resv.h"
 
-static struct nvme_status rw_check(struct rdt_req *req)
+static struct nvme_status read_check(struct rdt_req *req)
 {
-	bool write = req->sqe.opcode == nvme_cmd_write;
-	struct nvme_status st = rdt_io_admit(req, write ? RDT_IO_WRITES : RDT_IO_READS);
+	struct nvme_status st = rdt_io_admit(req, RDT_IO_READS);
 
-	if (nvme_status_ok(st) && write)
-		st = rdt_io_check_dtype(req);
 	if (nvme_status_ok(st))
 		st = rdt_io_check_data(req);
-	if (nvme_status_ok(st) && !write && req->ns->bdev->reads_zeroes)
+	if (nvme_status_ok(st) && req->ns->bdev->reads_zeroes)
 		req->buf = req->qp->reactor->zeroes;
 	return st;
 }
 
-static void fill_rw(struct rdt_req *req)
+static struct nvme_status write_check(struct rdt_req *req)
 {
-	rdt_io_fill(req, req->sqe.opcode == nvme_cmd_read ? RDT_BIO_READ : RDT_BIO_WRITE,
-		    rdt_io_slba(req), rdt_io_nlb(req), req->buf);
+	struct nvme_status st = rdt_io_admit(req, RDT_IO_WRITES);
+
+	if (nvme_status_ok(st))
+		st = rdt_io_check_dtype(req);
+	return nvme_status_ok(st) ? rdt_io_check_data(req) : st;
+}
+
+static void fill_read(struct rdt_req *req)
+{
+	rdt_io_fill(req, RDT_BIO_READ, rdt_io_slba(req), rdt_io_nlb(req), req->buf);
 	if (req->buf == req->qp->reactor->zeroes)
 		req->bio.flags |= RDT_BIO_BLANK;
 }
 
+static void fill_write(struct rdt_req *req)
+{
+	rdt_io_fill(req, RDT_BIO_WRITE, rdt_io_slba(req), rdt_io_nlb(req), req->buf);
+}
+
 /* Those that had to wait for their blocks, or for a flush. */
-static enum rdt_step rw_step(struct rdt_req *req)
+static enum rdt_step read_step(struct rdt_req *req)
 {
 	enum { SYNC, MOVE, END };
 
 	switch (req->work.phase) {
 	case SYNC:
 		req->work.phase = MOVE;
-		return req->sqe.opcode == nvme_cmd_read ? rdt_io_step_sync(req) : RDT_STEP_AGAIN;
+		return rdt_io_step_sync(req);
 	case MOVE:
 		req->work.phase = END;
-		if (req->sqe.opcode == nvme_cmd_read &&
-		    !rdt_io_readable(req, rdt_io_slba(req), rdt_io_nlb(req)))
+		if (!rdt_io_readable(req, rdt_io_slba(req), rdt_io_nlb(req)))
 			return RDT_STEP_DONE;
-		fill_rw(req);
+		fill_read(req);
 		return rdt_io_step_bio(req);
 	default:
 		return RDT_STEP_DONE;
 	}
+}
+
+static enum rdt_step write_step(struct rdt_req *req)
+{
+	if (req->work.phase++)
+		return RDT_STEP_DONE;
+	fill_write(req);
+	return rdt_io_step_bio(req);
+}
+
+static enum rdt_exec rw_wait(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req))
+{
+	req->work.phase = 0;
+	req->work.step = step;
+	return RDT_EXEC_PENDING;
 }
 
 static void rw_done(struct rdt_bio *bio)
@@ -64,29 +88,35 @@ static void rw_done(struct rdt_bio *bio)
 	rdt_req_complete(req);
 }
 
-static enum rdt_exec rw_exec(struct rdt_req *req)
+static enum rdt_exec rw_submit(struct rdt_req *req)
 {
-	bool read = req->sqe.opcode == nvme_cmd_read;
-
-	if (!rdt_range_begin(req, rdt_io_slba(req), rdt_io_nlb(req), !read)) {
-		req->work.phase = 0;
-		req->work.step = rw_step;
-		return RDT_EXEC_PENDING;
-	}
-	if (read) {
-		if (rdt_io_fua_read(req))
-			return rdt_io_run(req, rw_step);
-		if (!rdt_io_readable(req, rdt_io_slba(req), rdt_io_nlb(req))) {
-			rdt_range_end(req);
-			return RDT_EXEC_DONE;
-		}
-	}
-	fill_rw(req);
 	if (rdt_io_submit(req, rw_done) == RDT_BIO_QUEUED)
 		return RDT_EXEC_PENDING;
 	rdt_io_result(req);
 	rdt_range_end(req);
 	return RDT_EXEC_DONE;
+}
+
+static enum rdt_exec read_exec(struct rdt_req *req)
+{
+	if (!rdt_range_begin(req, rdt_io_slba(req), rdt_io_nlb(req), false))
+		return rw_wait(req, read_step);
+	if (rdt_io_fua_read(req))
+		return rdt_io_run(req, read_step);
+	if (!rdt_io_readable(req, rdt_io_slba(req), rdt_io_nlb(req))) {
+		rdt_range_end(req);
+		return RDT_EXEC_DONE;
+	}
+	fill_read(req);
+	return rw_submit(req);
+}
+
+static enum rdt_exec write_exec(struct rdt_req *req)
+{
+	if (!rdt_range_begin(req, rdt_io_slba(req), rdt_io_nlb(req), true))
+		return rw_wait(req, write_step);
+	fill_write(req);
+	return rw_submit(req);
 }
 
 /* ---- Flush ---- */
@@ -148,8 +178,8 @@ static struct nvme_status optional_check(struct rdt_req *req)
 
 const struct rdt_cmd rdt_io_cmds[256] = {
 	[nvme_cmd_flush] = {"Flush", 0, flush_check, flush_exec},
-	[nvme_cmd_write] = {"Write", 0, rw_check, rw_exec},
-	[nvme_cmd_read] = {"Read", 0, rw_check, rw_exec},
+	[nvme_cmd_write] = {"Write", 0, write_check, write_exec},
+	[nvme_cmd_read] = {"Read", 0, read_check, read_exec},
 	[nvme_cmd_write_uncor] = {"Write Uncorrectable", 0, optional_check, rdt_write_uncor_exec},
 	[nvme_cmd_compare] = {"Compare", 0, rdt_compare_check, rdt_compare_exec},
 	[nvme_cmd_write_zeroes] = {"Write Zeroes", 0, optional_check, rdt_write_zeroes_exec},

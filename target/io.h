@@ -12,6 +12,7 @@
 #define RDT_IO_H
 
 #include <endian.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -51,11 +52,6 @@ static inline uint32_t rdt_io_nlb(const struct rdt_req *req)
 	return (rdt_io_cdw12(req) & 0xffff) + 1;
 }
 
-static inline struct rdt_ns_view *rdt_io_view(const struct rdt_req *req)
-{
-	return &req->qp->reactor->views[req->ns->slot];
-}
-
 /* cmd_io.c */
 extern const struct rdt_cmd rdt_io_cmds[256];
 bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode);
@@ -67,15 +63,61 @@ bool rdt_fused_supported(const struct rdt_subsys *ss);
  * command's own limits and its range.
  */
 struct nvme_status rdt_io_admit(struct rdt_req *req, enum rdt_io_access access);
-struct nvme_status rdt_io_check_range(struct rdt_req *req, uint64_t lba, uint64_t blocks);
-struct nvme_status rdt_io_check_dtype(struct rdt_req *req);
+
+static inline struct nvme_status rdt_io_check_range(struct rdt_req *req, uint64_t lba,
+						    uint64_t blocks)
+{
+	uint64_t size = req->ns->blocks;
+
+	if (lba < size && blocks <= size - lba)
+		return NVME_OK;
+	req->err_lba = lba;
+	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_LBA_RANGE, RDT_LOC(cdw10));
+}
+
+static inline struct nvme_status rdt_io_check_dtype(struct rdt_req *req)
+{
+	if (rdt_io_cdw12(req) & RDT_IO_DTYPE)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD,
+				    (RDT_LOC(cdw12) + 2) | 4 << 8);
+	return NVME_OK;
+}
+
 /* SLBA and NLB of CDW10 to 12; @limit is in bytes, 0: none. */
-struct nvme_status rdt_io_check_blocks(struct rdt_req *req, uint64_t limit);
+static inline struct nvme_status rdt_io_check_blocks(struct rdt_req *req, uint64_t limit)
+{
+	if (limit && (uint64_t)rdt_io_nlb(req) << req->ns->lbads > limit)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw12));
+	return rdt_io_check_range(req, rdt_io_slba(req), rdt_io_nlb(req));
+}
+
 /* The same of a command that moves them, and what that makes in bytes: req->data_len. */
-struct nvme_status rdt_io_check_data(struct rdt_req *req);
+static inline struct nvme_status rdt_io_check_data(struct rdt_req *req)
+{
+	struct nvme_status st = rdt_io_check_blocks(req, req->qp->data_max);
+
+	if (nvme_status_ok(st))
+		req->data_len = rdt_io_nlb(req) << req->ns->lbads;
+	return st;
+}
 
 /* io_step.c */
-void rdt_io_fill(struct rdt_req *req, enum rdt_bio_op op, uint64_t lba, uint64_t blocks, void *buf);
+static inline void rdt_io_fill(struct rdt_req *req, enum rdt_bio_op op, uint64_t lba,
+			       uint64_t blocks, void *buf)
+{
+	struct rdt_bio *bio = &req->bio;
+	bool fua = (op == RDT_BIO_WRITE || op == RDT_BIO_WRITE_ZEROES) &&
+		   rdt_io_cdw12(req) & RDT_IO_FUA;
+
+	bio->op = (uint8_t)op;
+	bio->flags = fua ? RDT_BIO_FUA : 0;
+	bio->offset = lba << req->ns->lbads;
+	bio->length = blocks << req->ns->lbads;
+	bio->buf = buf;
+	bio->result = 0;
+	bio->status = 0;
+}
+
 /* The bio is done, with success or not: req->status, counters, marks of uncorrectable blocks. */
 void rdt_io_result(struct rdt_req *req);
 enum rdt_step rdt_io_step_bio(struct rdt_req *req);     /* submit req->bio */
@@ -91,10 +133,16 @@ enum rdt_step rdt_io_step_lock_blocks(struct rdt_req *req, bool excl); /* all of
 void rdt_io_put_scratch(struct rdt_req *req);
 enum rdt_exec rdt_io_run(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req));
 void rdt_io_resume(struct rdt_req *req);
-/* Before reading: blocks marked by Write Uncorrectable fail. */
-bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t blocks);
 /* FUA of a command that reads: commit what a volatile cache holds first. */
 bool rdt_io_fua_read(const struct rdt_req *req);
+bool rdt_io_unmarked(struct rdt_req *req, uint64_t lba, uint64_t blocks);
+
+/* Before reading: blocks marked by Write Uncorrectable fail. */
+static inline bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t blocks)
+{
+	return !atomic_load_explicit(&req->ns->uncor.count, memory_order_acquire) ||
+	       rdt_io_unmarked(req, lba, blocks);
+}
 
 /* req->bio is filled. @done comes later, or rdt_io_result() is the caller's to call. */
 static inline enum rdt_bio_submit rdt_io_submit(struct rdt_req *req,
@@ -102,7 +150,7 @@ static inline enum rdt_bio_submit rdt_io_submit(struct rdt_req *req,
 {
 	req->bio.done = done;
 	req->in_bio = true;
-	return rdt_chan_submit(rdt_ns_chan(req->qp->reactor, req->ns), &req->bio);
+	return rdt_chan_submit(req->view->chan, &req->bio);
 }
 
 void rdt_io_scratch(struct rdt_req *req, void *buf); /* from the pool: its turn has come */
@@ -139,7 +187,7 @@ void rdt_range_drained(struct rdt_ns_view *view); /* the last counted one of a r
 /* False: on this namespace they are locked. */
 static inline bool rdt_range_count(struct rdt_req *req)
 {
-	struct rdt_ns_view *view = rdt_io_view(req);
+	struct rdt_ns_view *view = req->view;
 
 	if (view->ranged)
 		return false;
@@ -165,7 +213,7 @@ static inline void rdt_range_end(struct rdt_req *req)
 	case RDT_HOLD_NONE:
 		return;
 	case RDT_HOLD_COUNTED:
-		view = rdt_io_view(req);
+		view = req->view;
 		req->hold.state = RDT_HOLD_NONE;
 		if (--view->unranged == 0 && view->ranged)
 			rdt_range_drained(view);

@@ -27,43 +27,6 @@ struct nvme_status rdt_io_admit(struct rdt_req *req, enum rdt_io_access access)
 	return rdt_resv_check(req);
 }
 
-struct nvme_status rdt_io_check_range(struct rdt_req *req, uint64_t lba, uint64_t blocks)
-{
-	uint64_t size = req->ns->blocks;
-
-	if (lba >= size || blocks > size - lba) {
-		req->err_lba = lba;
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_LBA_RANGE, RDT_LOC(cdw10));
-	}
-	return NVME_OK;
-}
-
-struct nvme_status rdt_io_check_dtype(struct rdt_req *req)
-{
-	if (rdt_io_cdw12(req) & RDT_IO_DTYPE)
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD,
-				    (RDT_LOC(cdw12) + 2) | 4 << 8);
-	return NVME_OK;
-}
-
-struct nvme_status rdt_io_check_blocks(struct rdt_req *req, uint64_t limit)
-{
-	if (limit && (uint64_t)rdt_io_nlb(req) << req->ns->lbads > limit)
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw12));
-	return rdt_io_check_range(req, rdt_io_slba(req), rdt_io_nlb(req));
-}
-
-struct nvme_status rdt_io_check_data(struct rdt_req *req)
-{
-	uint64_t len = (uint64_t)rdt_io_nlb(req) << req->ns->lbads;
-	struct nvme_status st =
-		rdt_io_check_blocks(req, rdt_req_target(req)->cfg->target.max_data_bytes);
-
-	if (nvme_status_ok(st))
-		req->data_len = (uint32_t)len;
-	return st;
-}
-
 /* Optional commands need every namespace of the subsystem: ONCS speaks for the controller. */
 bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode)
 {

@@ -43,7 +43,7 @@ static void explain(struct rdt_req *req)
 void rdt_io_result(struct rdt_req *req)
 {
 	const struct rdt_bio *bio = &req->bio;
-	struct rdt_counters *c = &req->qp->reactor->counters[req->ns->subsys->index];
+	struct rdt_counters *c = req->view->counters;
 
 	req->in_bio = false;
 	if (bio->result) {
@@ -73,27 +73,11 @@ void rdt_io_result(struct rdt_req *req)
 				bio->length >> req->ns->lbads);
 }
 
-void rdt_io_fill(struct rdt_req *req, enum rdt_bio_op op, uint64_t lba, uint64_t blocks, void *buf)
-{
-	struct rdt_bio *bio = &req->bio;
-	bool fua = rdt_io_cdw12(req) & RDT_IO_FUA &&
-		   (op == RDT_BIO_WRITE || op == RDT_BIO_WRITE_ZEROES);
-
-	bio->op = (uint8_t)op;
-	bio->flags = fua ? RDT_BIO_FUA : 0;
-	bio->offset = lba << req->ns->lbads;
-	bio->length = blocks << req->ns->lbads;
-	bio->buf = buf;
-	bio->result = 0;
-	bio->status = 0;
-}
-
-bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t blocks)
+bool rdt_io_unmarked(struct rdt_req *req, uint64_t lba, uint64_t blocks)
 {
 	uint64_t bad;
 
-	if (!atomic_load_explicit(&req->ns->uncor.count, memory_order_acquire) ||
-	    !rdt_uncor_find(req->ns, lba, blocks, &bad))
+	if (!rdt_uncor_find(req->ns, lba, blocks, &bad))
 		return true;
 	req->status = nvme_status_dnr(NVME_SCT_MEDIA, NVME_SC_READ_ERROR);
 	req->err_lba = bad;
@@ -237,7 +221,7 @@ bool rdt_io_cancel(struct rdt_req *req)
 
 	req->work.stop = true;
 	if (req->in_bio) {
-		chan = rdt_ns_chan(req->qp->reactor, req->ns);
+		chan = req->view->chan;
 		if (chan->bdev->ops->cancel)
 			chan->bdev->ops->cancel(chan, &req->bio);
 		return chan->bdev->ops->cancel || req->work.step;

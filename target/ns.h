@@ -3,6 +3,7 @@
 #ifndef RDT_NS_H
 #define RDT_NS_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,6 +15,7 @@
 #include "control.h"
 #include "range_lock.h"
 #include "reactor.h"
+#include "request.h"
 
 struct rdt_qos_gate;
 struct rdt_req;
@@ -80,11 +82,12 @@ struct rdt_ns {
 struct rdt_ns_view {
 	struct rdt_ns *ns; /* NULL: the slot is free here */
 	struct rdt_chan *chan;
-	uint32_t unranged; /* I/Os that are only counted, not in the table */
-	bool ranged;       /* I/Os take their blocks in ns->range */
-	bool range_due;    /* to be told when unranged is 0 */
-	uint32_t inflight; /* requests whose req->ns it is */
-	bool leaving;      /* not found any more; its last request closes the channel */
+	struct rdt_counters *counters; /* of its subsystem */
+	uint32_t unranged;             /* I/Os that are only counted, not in the table */
+	bool ranged;                   /* I/Os take their blocks in ns->range */
+	bool range_due;                /* to be told when unranged is 0 */
+	uint32_t inflight;             /* requests whose req->ns it is */
+	bool leaving;                  /* not found any more; its last request closes the channel */
 	const struct rdt_resv_snap *resv; /* the reservation that is held, or NULL */
 };
 
@@ -126,13 +129,18 @@ struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, u
 /* The same for the host of @req: what it does not see is not there. */
 struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid);
 struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid);
-/* Find it for a command: sets req->ns and holds it until the request is finished. */
+/* Find it for a command: sets req->ns and req->view, and holds it until the request is finished. */
 bool rdt_ns_take(struct rdt_req *req, uint32_t nsid);
-void rdt_ns_release(struct rdt_req *req);
-
-static inline struct rdt_chan *rdt_ns_chan(const struct rdt_reactor *r, const struct rdt_ns *ns)
+static inline void rdt_ns_release(struct rdt_req *req)
 {
-	return r->views[ns->slot].chan;
+	struct rdt_reactor *r = req->qp->reactor;
+	struct rdt_ns_view *view = req->view;
+
+	assert(view->ns == req->ns && view->inflight);
+	req->ns = NULL;
+	/* Not here: we may be inside the channel. */
+	if (--view->inflight == 0 && view->leaving)
+		rd_defer(r->loop, &r->ns_leave, RD_DEFER_WORK);
 }
 
 #endif /* RDT_NS_H */

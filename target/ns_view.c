@@ -42,13 +42,16 @@ static unsigned int lower_bound(const struct rdt_reactor *r, uint64_t key)
 	return lo;
 }
 
-static struct rdt_ns_view *find(const struct rdt_reactor *r, const struct rdt_subsys *ss,
-				uint32_t nsid)
+/* Most commands are for the namespace that the one before was for: look there first. */
+static struct rdt_ns_view *find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
 {
 	uint64_t key = make_key(ss, nsid);
-	unsigned int pos = lower_bound(r, key);
 
-	return pos < r->ns_count && r->ns_keys[pos].key == key ? r->ns_keys[pos].view : NULL;
+	if (r->ns_last >= r->ns_count || r->ns_keys[r->ns_last].key != key)
+		r->ns_last = lower_bound(r, key);
+	if (r->ns_last == r->ns_count || r->ns_keys[r->ns_last].key != key)
+		return NULL;
+	return r->ns_keys[r->ns_last].view;
 }
 
 struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
@@ -94,19 +97,8 @@ bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 		return false;
 	view->inflight++;
 	req->ns = view->ns;
+	req->view = view;
 	return true;
-}
-
-void rdt_ns_release(struct rdt_req *req)
-{
-	struct rdt_reactor *r = req->qp->reactor;
-	struct rdt_ns_view *view = &r->views[req->ns->slot];
-
-	assert(view->ns == req->ns && view->inflight);
-	req->ns = NULL;
-	/* Not here: we may be inside the channel. */
-	if (--view->inflight == 0 && view->leaving)
-		rd_defer(r->loop, &r->ns_leave, RD_DEFER_WORK);
 }
 
 /* ---- come and go ---- */
@@ -124,6 +116,7 @@ int rdt_view_open(struct rdt_reactor *r, struct rdt_ns *ns)
 		return err;
 	}
 	view->ns = ns;
+	view->counters = &r->counters[ns->subsys->index];
 	view->resv = rdt_resv_first(ns);
 	return 0;
 }

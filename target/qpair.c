@@ -162,6 +162,7 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->qid = cm_qid;
 	qp->depth = depth;
 	qp->in_capsule_max = r->target->cfg->target.in_capsule_bytes;
+	qp->data_max = r->target->cfg->target.max_data_bytes;
 	qp->msdbd = rdt_msdbd(&r->target->cfg->target);
 	qp->check.fn = check;
 	qp->timer.fn = connect_timeout;

@@ -74,6 +74,7 @@ struct rdt_qpair {
 	unsigned int used;          /* requests not FREE */
 	unsigned int used_aer;      /* of these, AERs that wait for an event */
 	uint32_t in_capsule_max;
+	uint32_t data_max;                   /* bytes that an I/O command may move: MDTS */
 	uint8_t msdbd;                       /* descriptors of a list, at most; 1: no lists */
 	struct rdt_sgl_desc *sgl_lists;      /* [depth * msdbd], made when the first list comes */
 	struct rdt_req *fused;               /* a first half that waits for the next command */

@@ -74,6 +74,7 @@ struct rdt_reactor {
 	struct rdt_ns_view *views;     /* [RDT_NS_SLOTS], by ns->slot */
 	struct rdt_ns_key *ns_keys;    /* [RDT_NS_SLOTS], the first ns_count in order */
 	unsigned int ns_count;         /* namespaces that commands find here */
+	unsigned int ns_last;          /* where the last one was found */
 	struct rd_defer ns_leave;      /* look whether a leaving namespace is let go */
 	struct rdt_counters *counters; /* by subsys->index */
 	struct rdt_rdma *rdma;

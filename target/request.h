@@ -21,6 +21,7 @@
 #include "transport.h"
 
 struct rdt_ns;
+struct rdt_ns_view;
 struct rdt_qos_lane;
 struct rdt_resv_part;
 struct rdt_target;
@@ -151,6 +152,7 @@ struct rdt_req {
 	struct rdt_qpair *qp;
 	struct rdt_capsule *cap;   /* held until its in-capsule data has been used */
 	struct rdt_ns *ns;         /* held from rdt_ns_take() until the request is finished */
+	struct rdt_ns_view *view;  /* of @ns; valid while it is held */
 	SLIST_ENTRY(rdt_req) next; /* qp->free */
 	struct nvme_sqe sqe;
 	struct rdt_bio bio;

@@ -8,6 +8,7 @@
 
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
+#include "ns.h"
 #include "request.h"
 
 struct rdt_ctrl;
@@ -19,7 +20,11 @@ struct rdt_resv_log;
 int rdt_resv_open(struct rdt_ns *ns); /* main thread; restores what persists, logs why it cannot */
 void rdt_resv_close(struct rdt_ns *ns); /* main thread; no command is under way */
 const struct rdt_resv_snap *rdt_resv_first(const struct rdt_ns *ns); /* what a view begins with */
-struct nvme_status rdt_resv_check(struct rdt_req *req);              /* does it conflict? */
+struct nvme_status rdt_resv_check_held(struct rdt_req *req);
+static inline struct nvme_status rdt_resv_check(struct rdt_req *req) /* does it conflict? */
+{
+	return req->view->resv ? rdt_resv_check_held(req) : NVME_OK;
+}
 void rdt_resv_req_left(struct rdt_req *req); /* a request with a fence has ended */
 struct nvme_status rdt_resv_register_check(struct rdt_req *req);
 enum rdt_exec rdt_resv_register_exec(struct rdt_req *req);

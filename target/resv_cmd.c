@@ -482,14 +482,11 @@ enum rdt_exec rdt_resv_report_exec(struct rdt_req *req)
 
 /* ---- admission ---- */
 
-struct nvme_status rdt_resv_check(struct rdt_req *req)
+struct nvme_status rdt_resv_check_held(struct rdt_req *req)
 {
-	const struct rdt_resv_snap *snap = req->qp->reactor->views[req->ns->slot].resv;
-	enum rdt_resv_group group;
+	const struct rdt_resv_snap *snap = req->view->resv;
+	enum rdt_resv_group group = rdt_resv_group(req->sqe.opcode);
 
-	if (!snap)
-		return NVME_OK;
-	group = rdt_resv_group(req->sqe.opcode);
 	if (rdt_resv_allows(snap->rtype, rdt_resv_snap_role(snap, req->qp->ctrl->hostid), group))
 		return NVME_OK;
 	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_RESERVATION_CONFLICT, RDT_LOC_NONE);
