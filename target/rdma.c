@@ -300,42 +300,74 @@ static void read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 
 /* ---- answers ---- */
 
-/* The SEND with the CQE. */
-static void fill_send(struct rdt_rdma_req *rr, struct ibv_send_wr *send, struct ibv_sge *cqe)
+static void init_answer(struct rdt_rdma_conn *rc, bool inline_cqe)
 {
-	struct rdt_rdma_conn *rc = rr->conn;
+	const struct rd_fab_caps *caps = &rc->rdev->dev->caps;
+	unsigned int in_line = inline_cqe ? IBV_SEND_INLINE : 0;
+
+	rc->answer = (struct rdt_rdma_answer){
+		.write = {.next = &rc->answer.send,
+			  .sg_list = &rc->answer.data,
+			  .num_sge = 1,
+			  .opcode = IBV_WR_RDMA_WRITE},
+		.data = {.lkey = rc->rdev->mr->lkey},
+		.send = {.sg_list = &rc->answer.cqe, .num_sge = 1},
+		.cqe = {.length = NVME_CQE_SIZE, .lkey = rc->area->mr->lkey},
+		.send_flags = IBV_SEND_SIGNALED | in_line,
+		.inv_flags = IBV_SEND_SIGNALED | (caps->inline_with_inv ? in_line : 0),
+		.can_inv = caps->send_with_inv,
+	};
+}
+
+/* The SEND with the CQE. */
+static struct ibv_send_wr *fill_send(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
+{
+	struct rdt_rdma_answer *answer = &rc->answer;
+	struct ibv_send_wr *send = &answer->send;
 	const struct rdt_req *req = rr->req;
 
-	*cqe = (struct ibv_sge){(uintptr_t)rr->cqe, NVME_CQE_SIZE, rc->area->mr->lkey};
-	*send = (struct ibv_send_wr){
-		.wr_id = (uintptr_t)&rr->send,
-		.sg_list = cqe,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
 	*rr->cqe = req->cqe;
+	answer->cqe.addr = (uintptr_t)rr->cqe;
+	send->wr_id = (uintptr_t)&rr->send;
+	send->opcode = IBV_WR_SEND;
+	send->send_flags = answer->send_flags;
 	/* Exactly the key of the command, and only when the host asked: anything else makes hosts
 	 * reset. */
-	if (req->invalidate && rc->rdev->dev->caps.send_with_inv) {
+	if (req->invalidate && answer->can_inv) {
 		send->opcode = IBV_WR_SEND_WITH_INV;
+		send->send_flags = answer->inv_flags;
 		send->invalidate_rkey = req->rkey;
 		send->wr.rdma.rkey = req->rkey;
 	}
-	if (rc->inline_cqe && (send->opcode == IBV_WR_SEND || rc->rdev->dev->caps.inline_with_inv))
-		send->send_flags |= IBV_SEND_INLINE;
+	return send;
 }
 
-static void post_answer(struct rdt_rdma_req *rr, struct ibv_send_wr *first)
+/* The WRITE with all of the data, and the SEND. */
+static struct ibv_send_wr *fill_write(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
+{
+	struct rdt_rdma_answer *answer = &rc->answer;
+	const struct rdt_req *req = rr->req;
+
+	fill_send(rc, rr);
+	answer->data.addr = (uintptr_t)req->buf;
+	answer->data.length = req->data_len;
+	answer->write.wr_id = (uintptr_t)&rr->write;
+	answer->write.wr.rdma.remote_addr = req->raddr;
+	answer->write.wr.rdma.rkey = req->rkey;
+	return &answer->write;
+}
+
+static void post_answer(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr,
+			struct ibv_send_wr *first)
 {
 	struct ibv_send_wr *bad;
 
-	if (rd_fab_post_send(rr->conn->conn, first, &bad)) {
+	if (rd_fab_post_send(rc->conn, first, &bad)) {
 		lose(rr, "cannot post a response");
 		return;
 	}
-	rr->conn->sends_out++;
-	went_out(rr->conn);
+	rc->sends_out++;
+	went_out(rc);
 }
 
 /* A WRITE for each descriptor, then the SEND. The SQ has room. */
@@ -344,8 +376,8 @@ static void respond_list(struct rdt_rdma_req *rr)
 	struct rdt_rdma_conn *rc = rr->conn;
 	const struct rdt_req *req = rr->req;
 	const struct rdt_sgl_desc *list = rdt_req_sgl(req);
-	struct ibv_send_wr wr[RDT_MSDBD_MAX + 1];
-	struct ibv_sge sge[RDT_MSDBD_MAX + 1];
+	struct ibv_send_wr wr[RDT_MSDBD_MAX];
+	struct ibv_sge sge[RDT_MSDBD_MAX];
 	uint32_t pos = 0;
 
 	for (unsigned int i = 0; i < req->descs; i++) {
@@ -361,10 +393,10 @@ static void respond_list(struct rdt_rdma_req *rr)
 		};
 		pos += list[i].len;
 	}
-	fill_send(rr, &wr[req->descs], &sge[req->descs]);
+	wr[req->descs - 1u].next = fill_send(rc, rr);
 	rr->extra = req->descs - 1u;
 	rc->extra_free -= rr->extra;
-	post_answer(rr, wr);
+	post_answer(rc, rr, wr);
 }
 
 static void serve_writes(struct rdt_rdma_conn *rc)
@@ -382,29 +414,13 @@ static void respond(struct rdt_req *req, bool with_data)
 {
 	struct rdt_rdma_conn *rc = to_conn(req->qp);
 	struct rdt_rdma_req *rr = to_rreq(req);
-	struct ibv_sge data = {
-		.addr = (uintptr_t)req->buf,
-		.length = req->data_len,
-		.lkey = rc->rdev->mr->lkey,
-	};
-	struct ibv_sge cqe;
-	struct ibv_send_wr send;
-	struct ibv_send_wr write = {
-		.wr_id = (uintptr_t)&rr->write,
-		.next = &send,
-		.sg_list = &data,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.wr.rdma = {.remote_addr = req->raddr, .rkey = req->rkey},
-	};
 
 	if (with_data && req->descs) {
 		TAILQ_INSERT_TAIL(&rc->write_wait, req, link);
 		serve_writes(rc);
 		return;
 	}
-	fill_send(rr, &send, &cqe);
-	post_answer(rr, with_data ? &write : &send);
+	post_answer(rc, rr, with_data ? fill_write(rc, rr) : fill_send(rc, rr));
 }
 
 /* ---- completions ---- */
@@ -653,6 +669,7 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 		.max_send_sge = 1,
 		.max_recv_sge = 2,
 	};
+	bool inline_cqe;
 	int err;
 
 	rc->rdev = rdt_rdma_dev_get(rc->qp.reactor, rc->conn->dev);
@@ -665,9 +682,10 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 	for (uint16_t i = 0; i < rc->qp.depth; i++)
 		init_rreq(rc, i);
 	/* Where registered memory is read by the processor it gains nothing. */
-	rc->inline_cqe =
+	inline_cqe =
 		!rc->rdev->dev->caps.cheap_mr && rc->rdev->dev->caps.max_inline >= NVME_CQE_SIZE;
-	attr.max_inline = rc->inline_cqe ? NVME_CQE_SIZE : 0;
+	attr.max_inline = inline_cqe ? NVME_CQE_SIZE : 0;
+	init_answer(rc, inline_cqe);
 	rc->extra_free = extra;
 	attr.send_cq = rc->rdev->cq;
 	attr.recv_cq = rc->rdev->cq;

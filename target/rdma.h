@@ -119,6 +119,17 @@ struct rdt_rdma_req {
 	bool lost; /* could not be posted: comes back when the connection has been destroyed */
 };
 
+/* The work requests of an answer. What is the same in all of a connection is filled in once. */
+struct rdt_rdma_answer {
+	struct ibv_send_wr write; /* the data of a plain command, then @send */
+	struct ibv_sge data;
+	struct ibv_send_wr send;
+	struct ibv_sge cqe;
+	unsigned int send_flags;
+	unsigned int inv_flags; /* of a SEND with Invalidate */
+	bool can_inv;
+};
+
 struct rdt_rdma_conn {
 	struct rdt_qpair qp;
 	struct rd_fab_conn *conn;
@@ -129,6 +140,7 @@ struct rdt_rdma_conn {
 	LIST_ENTRY(rdt_rdma_conn) by_qpn; /* with a pool */
 	LIST_HEAD(, rdt_rdma_recv) held;  /* of the pool, with capsules */
 	struct rdt_rdma_req *reqs;        /* [depth] */
+	struct rdt_rdma_answer answer;    /* the one being made */
 	struct rdt_req_list read_wait;    /* beyond the READ depth, in order */
 	struct rdt_req_list write_wait;   /* answers with lists, beyond what the SQ has room for */
 	uint32_t extra_free;              /* WRs of the SQ beyond those of plain commands */
@@ -136,7 +148,6 @@ struct rdt_rdma_conn {
 	uint32_t reads_out;
 	uint32_t sends_out;
 	uint32_t recvs_out; /* of its own, posted */
-	bool inline_cqe;    /* the device takes responses with the request to send them */
 	bool established;
 	bool disconnected;
 	bool closing;

@@ -127,11 +127,12 @@ static void post_again(struct rd_defer *defer)
  */
 static void pool_post(struct rdt_recv_pool *pool, struct rdt_rdma_recv *recv)
 {
+	if (!pool->again)
+		rd_defer(pool->dev->fab->loop, &pool->post, RD_DEFER_WORK);
 	recv->conn = NULL;
 	recv->rwr.next = pool->again;
 	pool->again = &recv->rwr;
 	pool->again_count++;
-	rd_defer(pool->dev->fab->loop, &pool->post, RD_DEFER_WORK);
 }
 
 static int pool_grow(struct rdt_recv_pool *pool)
