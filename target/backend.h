@@ -113,6 +113,12 @@ static inline void rdt_bdev_close(struct rdt_bdev **bdev)
 /* Returns 0 or -errno with a sentence; the size is unchanged then. */
 int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 
+/* Else what was completed is where it belongs already. */
+static inline bool rdt_bdev_has_cache(const struct rdt_bdev *bdev)
+{
+	return bdev->volatile_cache && bdev->ops_mask & 1u << RDT_BIO_FLUSH;
+}
+
 static inline int rdt_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
 				struct rdt_chan **out)
 {

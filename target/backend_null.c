@@ -29,9 +29,9 @@ static void null_chan_close(struct rdt_chan *chan)
 
 static enum rdt_bio_submit null_submit(struct rdt_chan *chan, struct rdt_bio *bio)
 {
+	bio->result = chan->bdev->ops_mask & 1u << bio->op ? 0 : -EOPNOTSUPP;
 	if (bio->op == RDT_BIO_READ && !(bio->flags & RDT_BIO_BLANK))
 		memset(bio->buf, 0, bio->length);
-	bio->result = chan->bdev->ops_mask & 1u << bio->op ? 0 : -EOPNOTSUPP;
 	return RDT_BIO_DONE;
 }
 

@@ -134,7 +134,11 @@ void rdt_io_put_scratch(struct rdt_req *req);
 enum rdt_exec rdt_io_run(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req));
 void rdt_io_resume(struct rdt_req *req);
 /* FUA of a command that reads: commit what a volatile cache holds first. */
-bool rdt_io_fua_read(const struct rdt_req *req);
+static inline bool rdt_io_fua_read(const struct rdt_req *req)
+{
+	return rdt_io_cdw12(req) & RDT_IO_FUA && rdt_bdev_has_cache(req->ns->bdev);
+}
+
 bool rdt_io_unmarked(struct rdt_req *req, uint64_t lba, uint64_t blocks);
 
 /* Before reading: blocks marked by Write Uncorrectable fail. */

@@ -12,6 +12,7 @@
 #include "pool.h"
 #include "qpair.h"
 #include "range_lock.h"
+#include "rare.h"
 #include "request.h"
 #include "status.h"
 #include "subsys.h"
@@ -40,6 +41,19 @@ static void explain(struct rdt_req *req)
 		       strerror(-bio->result), rdt_squashed(squashed, more));
 }
 
+static RDT_RARE void bio_failed(struct rdt_req *req)
+{
+	const struct rdt_bio *bio = &req->bio;
+
+	req->status = bio->status ? nvme_status(bio->status >> 8, bio->status & 0xff)
+				  : rdt_status_from_errno(bio->result, bio->op);
+	if (bio->result == -ECANCELED)
+		return;
+	req->err_lba = bio->offset >> req->ns->lbads;
+	count(&req->view->counters->media_errors, 1);
+	explain(req);
+}
+
 void rdt_io_result(struct rdt_req *req)
 {
 	const struct rdt_bio *bio = &req->bio;
@@ -47,13 +61,7 @@ void rdt_io_result(struct rdt_req *req)
 
 	req->in_bio = false;
 	if (bio->result) {
-		req->status = bio->status ? nvme_status(bio->status >> 8, bio->status & 0xff)
-					  : rdt_status_from_errno(bio->result, bio->op);
-		if (bio->result == -ECANCELED)
-			return;
-		req->err_lba = bio->offset >> req->ns->lbads;
-		count(&c->media_errors, 1);
-		explain(req);
+		bio_failed(req);
 		return;
 	}
 	switch (bio->op) {
@@ -84,17 +92,6 @@ bool rdt_io_unmarked(struct rdt_req *req, uint64_t lba, uint64_t blocks)
 	return false;
 }
 
-/* Else what was completed is where it belongs already. */
-static bool has_cache(const struct rdt_bdev *bdev)
-{
-	return bdev->volatile_cache && bdev->ops_mask & 1u << RDT_BIO_FLUSH;
-}
-
-bool rdt_io_fua_read(const struct rdt_req *req)
-{
-	return rdt_io_cdw12(req) & RDT_IO_FUA && has_cache(req->ns->bdev);
-}
-
 /* ---- steps ---- */
 
 static void step_bio_done(struct rdt_bio *bio)
@@ -115,7 +112,7 @@ enum rdt_step rdt_io_step_bio(struct rdt_req *req)
 
 enum rdt_step rdt_io_step_flush(struct rdt_req *req)
 {
-	if (!has_cache(req->ns->bdev))
+	if (!rdt_bdev_has_cache(req->ns->bdev))
 		return RDT_STEP_AGAIN;
 	rdt_io_fill(req, RDT_BIO_FLUSH, 0, 0, NULL);
 	return rdt_io_step_bio(req);

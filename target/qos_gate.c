@@ -26,27 +26,6 @@
 /* A change of limits is seen by those who wait after this time at the latest. */
 #define LOOK_AGAIN (100 * RD_NSEC_PER_MSEC)
 
-struct rdt_qos_lane {
-	struct rdt_reactor *reactor;
-	struct rdt_qos *qos;
-	struct rdt_req_list waiting;
-	struct rd_timer timer; /* armed while somebody waits */
-	uint64_t start;        /* when @taken: the turn's time, of the head or of who comes next */
-	unsigned int changes;  /* qos->changes when it was taken */
-	bool taken;
-};
-
-struct rdt_qos_gate {
-	struct rdt_qos qos;
-	/* of a host */
-	TAILQ_ENTRY(rdt_qos_gate) link;
-	unsigned int refs; /* under subsys->lock: controllers, and one while limits are set */
-	bool set;
-	char nqn[NVMF_NQN_MAX + 1];
-
-	struct rdt_qos_lane lanes[]; /* two for each reactor */
-};
-
 static void serve(struct rd_timer *timer);
 
 int rdt_qos_gate_new(struct rdt_target *t, struct rdt_qos_gate **out)
@@ -157,17 +136,6 @@ static struct rdt_qos_gate *gate_of(const struct rdt_req *req, unsigned int numb
 	return number ? req->ns->gate : req->qp->ctrl->gate;
 }
 
-bool rdt_qos_limited(const struct rdt_req *req)
-{
-	for (unsigned int i = 0; i < 2; i++) {
-		const struct rdt_qos_gate *gate = gate_of(req, i);
-
-		if (gate && atomic_load_explicit(&gate->qos.active, memory_order_relaxed))
-			return true;
-	}
-	return false;
-}
-
 bool rdt_qos_admit(struct rdt_req *req)
 {
 	struct rdt_reactor *r = req->qp->reactor;
@@ -177,7 +145,7 @@ bool rdt_qos_admit(struct rdt_req *req)
 		struct rdt_qos_gate *gate = gate_of(req, req->gates_passed);
 		struct rdt_qos_lane *lane;
 
-		if (!gate || !atomic_load_explicit(&gate->qos.active, memory_order_relaxed))
+		if (!rdt_qos_gate_active(gate))
 			continue;
 		lane = &gate->lanes[2 * r->index + price_of(req).write];
 		if (TAILQ_EMPTY(&lane->waiting) && its_turn(lane, req, now))
@@ -212,7 +180,7 @@ void rdt_qos_debit(const struct rdt_req *req, bool write, uint32_t ops, uint64_t
 	for (unsigned int i = 0; i < 2; i++) {
 		struct rdt_qos_gate *gate = gate_of(req, i);
 
-		if (gate && atomic_load_explicit(&gate->qos.active, memory_order_relaxed))
+		if (rdt_qos_gate_active(gate))
 			rdt_qos_take(&gate->qos, &price, now);
 	}
 }

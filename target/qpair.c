@@ -14,6 +14,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
+#include "admin.h"
 #include "ctrl.h"
 #include "events.h"
 #include "io.h"
@@ -158,6 +159,7 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->ops = ops;
 	qp->share = &r->strangers;
 	qp->admin = cm_qid == 0;
+	qp->cmds = qp->admin ? rdt_admin_cmds : rdt_io_cmds;
 	qp->cm_qid = cm_qid;
 	qp->qid = cm_qid;
 	qp->depth = depth;

@@ -15,6 +15,7 @@
 #include "pool.h"
 #include "transport.h"
 
+struct rdt_cmd;
 struct rdt_ctrl;
 struct rdt_listener;
 struct rdt_reactor;
@@ -60,6 +61,7 @@ struct rdt_qpair {
 	uint16_t sqsize; /* entries, from Connect; 0 before */
 	uint16_t sqhd;
 	const struct rdt_transport_ops *ops;
+	const struct rdt_cmd *cmds; /* [256], by opcode */
 	struct rdt_reactor *reactor;
 	struct rd_log *log;
 	TAILQ_ENTRY(rdt_qpair) link;

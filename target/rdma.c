@@ -20,6 +20,7 @@
 #include "fabric/fabric.h"
 #include "listener.h"
 #include "qpair.h"
+#include "rare.h"
 #include "reactor.h"
 #include "request.h"
 #include "tgt_limits.h"
@@ -47,7 +48,7 @@ static struct rdt_rdma_req *to_rreq(struct rdt_req *req)
 }
 
 /* A flushed one only follows an end whose own reason comes with DISCONNECTED. */
-static void failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc, const char *what)
+static RDT_RARE void failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc, const char *what)
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR)
 		rdt_qpair_lost(&rc->qp, what);

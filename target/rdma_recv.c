@@ -16,6 +16,7 @@
 #include "nvmf/wire.h"
 #include "fabric/fabric.h"
 #include "pool.h"
+#include "rare.h"
 #include "rdma.h"
 #include "reactor.h"
 #include "target.h"
@@ -148,6 +149,8 @@ static int pool_grow(struct rdt_recv_pool *pool)
 		return err;
 	SLIST_INSERT_HEAD(&pool->areas, area, link);
 	pool->total += n;
+	/* A host alone has its share when three quarters are in use: grow before it has to wait. */
+	pool->grow_below = pool->total < pool->max ? pool->total / 4 + 1 : 0;
 	/* The first one is used first. */
 	for (uint32_t i = 0; i < n; i++) {
 		area->recvs[i].pool = pool;
@@ -157,20 +160,22 @@ static int pool_grow(struct rdt_recv_pool *pool)
 	return 0;
 }
 
-/* One of it has come back with a message. */
-static void pool_taken(struct rdt_recv_pool *pool)
+static RDT_RARE void pool_short(struct rdt_recv_pool *pool)
 {
-	pool->posted--;
-	/* A host alone has its share when three quarters are in use: grow before it has to wait. */
-	if (pool->posted > pool->total / 4 || pool->total == pool->max || pool->no_memory)
-		return;
 	if (pool_grow(pool) == 0)
 		return;
 	/* What there is goes round. */
-	pool->no_memory = true;
+	pool->grow_below = 0;
 	rd_warn(pool->log, RD_LOG_TARGET,
 		"%s: no memory for more than %u command capsules; more wait for these",
 		pool->dev->name, pool->total);
+}
+
+/* One of it has come back with a message. */
+static void pool_taken(struct rdt_recv_pool *pool)
+{
+	if (--pool->posted < pool->grow_below)
+		pool_short(pool);
 }
 
 static uint32_t pool_limit(const struct rdt_reactor *r, const struct rd_fab_dev *dev, bool admin)

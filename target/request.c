@@ -20,6 +20,7 @@
 #include "pool.h"
 #include "qpair.h"
 #include "range_lock.h"
+#include "rare.h"
 #include "resv.h"
 #include "state_time.h"
 #include "status.h"
@@ -48,7 +49,7 @@ const char *rdt_req_state_name(unsigned int state)
 	return state < RDT_REQ_STATES ? names[state] : "?";
 }
 
-void rdt_req_report_state(struct rdt_req *req, enum rdt_req_state next)
+RDT_RARE void rdt_req_report_state(struct rdt_req *req, enum rdt_req_state next)
 {
 	rd_trace(req->qp->log, RD_LOG_QPAIR, "qid %u cid %#x: %s -> %s", req->qp->qid,
 		 rdt_sqe_cid(req), rdt_req_state_name(req->state), rdt_req_state_name(next));
@@ -74,8 +75,9 @@ void rdt_req_init(struct rdt_req *req, struct rdt_qpair *qp, uint16_t index)
 
 void rdt_req_release_capsule(struct rdt_req *req)
 {
-	if (req->cap)
-		req->qp->ops->capsule_done(req->qp, req->cap);
+	if (!req->cap)
+		return;
+	req->qp->ops->capsule_done(req->qp, req->cap);
 	req->cap = NULL;
 }
 
@@ -83,17 +85,14 @@ void rdt_req_release_capsule(struct rdt_req *req)
 static struct nvme_status find_command(struct rdt_req *req)
 {
 	const struct rdt_qpair *qp = req->qp;
-	const struct rdt_cmd *cmd = &rdt_io_cmds[req->sqe.opcode];
+	const struct rdt_cmd *cmd;
 	bool fabrics = req->sqe.opcode == NVMF_OPCODE;
 	uint8_t code = fabrics ? req->sqe.fctype : req->sqe.opcode;
 
 	req->dir = code & 3;
 	if (!qp->ctrl && !(fabrics && code == nvme_fabrics_type_connect))
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
-	if (fabrics)
-		cmd = &rdt_fabrics_cmds[code];
-	else if (qp->admin)
-		cmd = &rdt_admin_cmds[code];
+	cmd = fabrics ? &rdt_fabrics_cmds[code] : &qp->cmds[code];
 	if (!cmd->exec)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, fabrics ? 4 : 0);
 	req->cmd = cmd;
@@ -133,7 +132,7 @@ static struct nvme_status parse(struct rdt_req *req)
 }
 
 /* One half of a fused pair. */
-static void new_half(struct rdt_req *req)
+static RDT_RARE void new_half(struct rdt_req *req)
 {
 	/* A half that waited would hold up the order of its queue. */
 	rdt_qos_charge(req);
@@ -175,7 +174,6 @@ static void state_new(struct rdt_req *req)
 		new_half(req);
 		return;
 	}
-	req->pool_len = req->data_len;
 	if (req->ns && rdt_qos_limited(req)) {
 		rdt_req_set_state(req, RDT_REQ_LIMITED);
 	} else if (needs_buffer(req)) {
@@ -200,6 +198,8 @@ static void state_need_buffer(struct rdt_req *req)
 	if (req->waiting)
 		return;
 	if (!req->pool_buf) {
+		if (!req->mate)
+			req->pool_len = req->data_len;
 		req->pool = &req->qp->reactor->pools[reserve && req->data_len <= RDT_RESERVE_MAX
 							     ? RDT_POOL_RESERVE
 							     : RDT_POOL_IO];
@@ -283,7 +283,7 @@ void rdt_req_complete(struct rdt_req *req)
 }
 
 /* Say what failed, at a rate the peer cannot choose. */
-static void report_failure(struct rdt_req *req)
+static RDT_RARE void report_failure(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
 	char text[NVME_STATUS_TEXT];
@@ -311,7 +311,7 @@ static void tell_end(struct rdt_req *req)
 		rdt_resv_req_left(req);
 }
 
-static void special_executed(struct rdt_req *req)
+static RDT_RARE void special_executed(struct rdt_req *req)
 {
 	tell_end(req);
 	if (req->fenced && (req->status.v & 0x7ff) == NVME_SC_ABORT_REQ)
@@ -365,7 +365,7 @@ static void part(struct rdt_req *req)
 }
 
 /* What it holds only when it was dropped, or one of a pair. */
-static void give_up(struct rdt_req *req)
+static RDT_RARE void give_up(struct rdt_req *req)
 {
 	tell_end(req);
 	if (req->waiting)
@@ -395,7 +395,7 @@ static void finish(struct rdt_req *req)
 	rdt_qpair_next(qp);
 }
 
-static void drop(struct rdt_req *req)
+static RDT_RARE void drop(struct rdt_req *req)
 {
 	req->dropped = true;
 	req->special = true;
@@ -477,12 +477,13 @@ void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap)
 	req->work.stop = false;
 	req->hold.state = RDT_HOLD_NONE;
 	req->watched = qp->traced;
-	if (qp->ctrl)
-		rdt_keep_alive_traffic(qp->ctrl);
 	rdt_req_set_state(req, RDT_REQ_NEW);
-	/* An AER would wait for hours: the times are of I/O commands, after Connect. */
-	if (!qp->admin && qp->ctrl && --qp->reactor->timing.left == 0)
-		rdt_timing_begin(req);
+	if (qp->ctrl) {
+		rdt_keep_alive_traffic(qp->ctrl);
+		/* An AER would wait for hours: the times are of I/O commands, after Connect. */
+		if (!qp->admin && --qp->reactor->timing.left == 0)
+			rdt_timing_begin(req);
+	}
 	state_new(req);
 	rdt_req_process(req);
 }

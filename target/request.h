@@ -94,9 +94,6 @@ enum rdt_step;
 
 /* Where an I/O command of several steps is (io_step.c). */
 struct rdt_work {
-	enum rdt_step (*step)(struct rdt_req *req); /* NULL: it has none */
-	uint8_t phase;
-	bool stop;       /* it shall end early */
 	uint16_t index;  /* range of a list, */
 	uint32_t nsid;   /* namespace, */
 	uint64_t lba;    /* and block that come next */
@@ -104,6 +101,9 @@ struct rdt_work {
 	uint32_t left;   /* Copy: blocks of the range */
 	uint32_t blocks; /* of the piece in progress */
 	void *scratch;
+	enum rdt_step (*step)(struct rdt_req *req); /* NULL: it has none */
+	bool stop;                                  /* it shall end early */
+	uint8_t phase;
 };
 
 /* A keyed descriptor of a list. */
@@ -157,12 +157,12 @@ struct rdt_req {
 	struct nvme_sqe sqe;
 	struct rdt_bio bio;
 
+	struct rdt_work work; /* its end and the start of @hold are reset for each command */
+	struct rdt_hold hold;
 	struct rdt_pool *pool;     /* of pool_buf, or waited for */
 	struct rdt_account *payer; /* of pool_buf */
 	uint32_t pool_len;
-	TAILQ_ENTRY(rdt_req) link; /* account->waiting or the transport's fetch queue */
-	struct rdt_work work;
-	struct rdt_hold hold;
+	TAILQ_ENTRY(rdt_req) link;   /* account->waiting or the transport's fetch queue */
 	struct rdt_qos_lane *lane;   /* LIMITED: where it waits */
 	struct rdt_resv_part *fence; /* who waits for its end */
 	struct rdt_resv_cmd resv;    /* of a reservation command */
@@ -216,7 +216,15 @@ struct nvme_status rdt_req_fail(struct rdt_req *req, unsigned int sct, unsigned 
 
 /* sgl.c */
 struct nvme_status rdt_sgl_parse(struct rdt_req *req);
-struct nvme_status rdt_sgl_match(struct rdt_req *req);
+struct nvme_status rdt_sgl_match_other(struct rdt_req *req);
+/* The command knows its length now: does the descriptor describe exactly that, or more where it
+ * may? */
+static inline struct nvme_status rdt_sgl_match(struct rdt_req *req)
+{
+	if (req->sgl_len == req->data_len && req->sgl_type != NVME_SGL_IN_CAPSULE)
+		return NVME_OK;
+	return rdt_sgl_match_other(req);
+}
 /* Keyed descriptors of a command: as configured, and as a list that fits into a capsule has. */
 uint8_t rdt_msdbd(const struct rdt_target_config *cfg);
 static inline const struct rdt_sgl_desc *rdt_req_sgl(const struct rdt_req *req)

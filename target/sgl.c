@@ -7,6 +7,7 @@
 
 #include "nvmf/wire.h"
 #include "config.h"
+#include "rare.h"
 #include "request.h"
 
 #define LOC_SGL      RDT_LOC(sgl)
@@ -22,7 +23,7 @@ uint8_t rdt_msdbd(const struct rdt_target_config *cfg)
 	return most ? (uint8_t)most : 1;
 }
 
-static struct nvme_status bad_type(struct rdt_req *req, uint8_t type)
+static RDT_RARE struct nvme_status bad_type(struct rdt_req *req, uint8_t type)
 {
 	bool known = type >> 4 == NVME_SGL_KEYED || type >> 4 == NVME_SGL_DATA_BLOCK;
 
@@ -63,7 +64,7 @@ static void ask_invalidate(struct rdt_req *req, uint32_t key, bool *several)
 }
 
 /* The list's memory is the capsule's, which the next command may take before data moves. */
-static struct nvme_status parse_list(struct rdt_req *req, const struct nvme_data_sgl *seg)
+static RDT_RARE struct nvme_status parse_list(struct rdt_req *req, const struct nvme_data_sgl *seg)
 {
 	struct rdt_qpair *qp = req->qp;
 	uint64_t offset = le64toh(seg->offset);
@@ -140,9 +141,7 @@ struct nvme_status rdt_sgl_parse(struct rdt_req *req)
 	}
 }
 
-/* The command knows its length now: does the descriptor describe exactly that, or more where it
- * may? */
-struct nvme_status rdt_sgl_match(struct rdt_req *req)
+struct nvme_status rdt_sgl_match_other(struct rdt_req *req)
 {
 	bool longer =
 		req->sgl_len > req->data_len && !req->descs && req->cmd->flags & RDT_CMD_LONGER_SGL;
