@@ -424,7 +424,29 @@ static void respond(struct rdt_req *req, bool with_data)
 	post_answer(rc, rr, with_data ? fill_write(rc, rr) : fill_send(rc, rr));
 }
 
+static void send_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
+{
+	struct rdt_rdma_conn *rc = rr->conn;
+
+	rc->sends_out--;
+	came_back(rc);
+	if (rr->extra) {
+		rc->extra_free += rr->extra;
+		rr->extra = 0;
+		serve_writes(rc);
+	}
+	if (wc->status != IBV_WC_SUCCESS)
+		failed(rc, wc, "a response could not be sent");
+	rdt_req_responded(rr->req);
+}
+
 /* ---- completions ---- */
+
+static RDT_RARE void unknown_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
+{
+	rd_err(rdev->reactor->log, RD_LOG_QPAIR, "a completion carries the unknown wr_id %#llx",
+	       (unsigned long long)wc->wr_id);
+}
 
 static void handle_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
 {
@@ -433,40 +455,24 @@ static void handle_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
 	struct rdt_rdma_req *rr;
 
 	if (wr->magic != RDT_WR_MAGIC) {
-		rd_err(rdev->reactor->log, RD_LOG_QPAIR,
-		       "a completion carries the unknown wr_id %#llx",
-		       (unsigned long long)wc->wr_id);
+		unknown_wc(rdev, wc);
+		return;
+	}
+	/* Those that every command has come first. */
+	if (wr->kind == RDT_WR_RECV) {
+		rc = recv_done(rdev, wr->owner, wc);
+		if (rc)
+			finish_later(rc);
 		return;
 	}
 	rr = wr->owner;
-	switch (wr->kind) {
-	case RDT_WR_RECV:
-		rc = recv_done(rdev, wr->owner, wc);
-		if (!rc)
-			return;
-		break;
-	case RDT_WR_READ:
-		rc = rr->conn;
+	rc = rr->conn;
+	if (wr->kind == RDT_WR_SEND)
+		send_done(rr, wc);
+	else if (wr->kind == RDT_WR_READ)
 		read_done(rr, wc);
-		break;
-	case RDT_WR_WRITE: /* unsignalled: it failed, and its SEND will complete as well */
-		rc = rr->conn;
+	else /* a WRITE, unsignalled: it failed, and its SEND will complete as well */
 		failed(rc, wc, "a WRITE to the host's memory failed");
-		break;
-	default:
-		rc = rr->conn;
-		rc->sends_out--;
-		came_back(rc);
-		if (rr->extra) {
-			rc->extra_free += rr->extra;
-			rr->extra = 0;
-			serve_writes(rc);
-		}
-		if (wc->status != IBV_WC_SUCCESS)
-			failed(rc, wc, "a response could not be sent");
-		rdt_req_responded(rr->req);
-		break;
-	}
 	finish_later(rc);
 }
 

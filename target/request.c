@@ -321,16 +321,18 @@ static RDT_RARE void special_executed(struct rdt_req *req)
 static void state_executed(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
-	bool ok = nvme_status_ok(req->status);
+	bool with_data = req->dir == RDT_DIR_C2H && req->data_len;
 
 	if (req->special)
 		special_executed(req);
 	/* No RNR on iWARP: the RECV is posted again before the host may count on it. */
 	rdt_req_release_capsule(req);
-	if (!ok)
+	if (!nvme_status_ok(req->status)) {
+		with_data = false;
 		report_failure(req);
-	if (!ok && qp->ctrl)
-		req->status = rdt_retry_delay(qp->ctrl, req->status);
+		if (qp->ctrl)
+			req->status = rdt_retry_delay(qp->ctrl, req->status);
+	}
 	if (qp->sqflow_off) {
 		req->cqe.sqhd = htole16(0xffff);
 	} else {
@@ -342,7 +344,7 @@ static void state_executed(struct rdt_req *req)
 	req->cqe.cid = req->sqe.cid;
 	req->cqe.status = nvme_status_to_wire(req->status);
 	rdt_req_set_state(req, RDT_REQ_RESPONDING);
-	qp->ops->respond(req, ok && req->dir == RDT_DIR_C2H && req->data_len);
+	qp->ops->respond(req, with_data);
 }
 
 /* The last half of a fused pair to end gives the buffer back: a READ may still fill its part. */
