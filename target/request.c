@@ -75,10 +75,12 @@ void rdt_req_init(struct rdt_req *req, struct rdt_qpair *qp, uint16_t index)
 
 void rdt_req_release_capsule(struct rdt_req *req)
 {
-	if (!req->cap)
+	struct rdt_capsule *cap = req->cap;
+
+	if (!cap)
 		return;
-	req->qp->ops->capsule_done(req->qp, req->cap);
 	req->cap = NULL;
+	req->qp->ops->capsule_done(req->qp, cap);
 }
 
 /* Which command is this, and may it be sent here and now? */
@@ -162,14 +164,15 @@ static void state_new(struct rdt_req *req)
 
 	if (req->sqe.flags & NVME_CMD_FUSE_MASK || qp->fused || qp->fuse_failed)
 		st = rdt_fused_arrived(req, st);
+	if (nvme_status_ok(st))
+		rdt_req_parsed(req);
+	if (qp->state >= RDT_QP_CLOSING)
+		return; /* something could not be posted: the queue ends, and @req has */
 	if (!nvme_status_ok(st)) {
 		req->status = st;
 		rdt_req_set_state(req, RDT_REQ_EXECUTED);
 		return;
 	}
-	rdt_req_parsed(req);
-	if (qp->state >= RDT_QP_CLOSING)
-		return; /* its RECV could not be posted again: that has ended it */
 	if (req->special) {
 		new_half(req);
 		return;
@@ -326,7 +329,11 @@ static void state_executed(struct rdt_req *req)
 	if (req->special)
 		special_executed(req);
 	/* No RNR on iWARP: the RECV is posted again before the host may count on it. */
-	rdt_req_release_capsule(req);
+	if (req->cap) {
+		rdt_req_release_capsule(req);
+		if (qp->state >= RDT_QP_CLOSING)
+			return; /* as in state_new() */
+	}
 	if (!nvme_status_ok(req->status)) {
 		with_data = false;
 		report_failure(req);

@@ -221,6 +221,8 @@ static void capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
 	/* Nobody may look at it any more. */
 	memset(cap->data, 0xdb, T_INCAPSULE);
 	cap->data_len = UINT32_MAX; /* free */
+	if (c->no_recv)
+		rdt_qpair_lost(qp, "no RECV");
 }
 
 static void close_conn(struct rdt_qpair *qp)

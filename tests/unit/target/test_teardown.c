@@ -53,6 +53,30 @@ static void in_every_state(void)
 	}
 }
 
+/* The connection is lost while its command is parsed, or when a failed one is answered. */
+static void when_a_capsule_comes_back(void)
+{
+	static uint8_t buf[512];
+
+	for (int failed = 0; failed < 2; failed++) {
+		struct t_pair p = t_pair_new();
+		bool gone = false;
+		struct nvme_sqe sqe;
+
+		p.io->gone = &gone;
+		p.io->no_recv = true;
+		t_rw_sqe(p.io, &sqe, false, failed ? T_BLOCKS : 0, 1, buf);
+		t_send(p.io, &sqe, NULL, 0);
+		CU_ASSERT_EQUAL(p.io->qp.used, 0);
+		t_turn(p.env);
+		CU_ASSERT_TRUE(gone);
+		CU_ASSERT_EQUAL(p.env->disk[0].submitted, 0);
+		p.io = t_conn_new(p.env, 0, 1, 16);
+		CU_ASSERT_EQUAL(t_connect(p.io, p.cntlid), p.cntlid);
+		t_pair_free(&p);
+	}
+}
+
 /* A backend that can cancel is asked to, however the connection ends. */
 static void backend_io_is_cancelled(void)
 {
@@ -267,6 +291,7 @@ static void many_times(void)
 
 const struct t_case t_teardown_cases[] = {
 	{"an I/O connection lost in every state", in_every_state},
+	{"a connection lost when a capsule comes back", when_a_capsule_comes_back},
 	{"I/O in a backend is cancelled when its connection ends", backend_io_is_cancelled},
 	{"the admin connection takes the association down", admin_connection},
 	{"admin and I/O connection lost at once", both_at_once},
