@@ -19,28 +19,29 @@
 
 #define SHARE 3u
 
+/* The block that it needs, in bytes. */
 static size_t need(const struct rdt_pool *pool, const struct rdt_req *req)
 {
-	return pool->piece ? pool->piece : req->pool_len;
+	return rd_buddy_block(pool->buddy, pool->piece ? pool->piece : req->pool_len);
 }
 
 /* Within its share? A host that has nothing gets what it needs as soon as that is there. */
-static bool may_have(const struct rdt_pool *pool, const struct rdt_account *acc, size_t len)
+static bool may_have(const struct rdt_pool *pool, const struct rdt_account *acc, size_t size)
 {
-	size_t left = rd_buddy_free_bytes(pool->buddy);
-	size_t size = rd_buddy_block(pool->buddy, len);
+	size_t left;
 
 	if (acc == &pool->common || !acc->held)
 		return true;
+	left = rd_buddy_free_bytes(pool->buddy);
 	return size <= left && acc->held + size <= SHARE * (left - size);
 }
 
-static void *take(struct rdt_pool *pool, struct rdt_account *acc, size_t len)
+static void *take(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
 {
-	void *buf = rd_buddy_alloc(pool->buddy, len);
+	void *buf = rd_buddy_alloc(pool->buddy, size);
 
 	if (buf)
-		acc->held += rd_buddy_block(pool->buddy, len);
+		acc->held += size;
 	return buf;
 }
 
@@ -100,6 +101,7 @@ static void pool_serve(struct rd_defer *defer)
 int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, void *base, size_t len, size_t max)
 {
 	pool->reactor = r;
+	pool->index = (unsigned int)(pool - r->pools);
 	TAILQ_INIT(&pool->turns);
 	TAILQ_INIT(&pool->common.waiting);
 	pool->serve.fn = pool_serve;
@@ -115,14 +117,15 @@ void rdt_pool_fini(struct rdt_pool *pool)
 
 void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req)
 {
+	size_t size = need(pool, req);
 	struct rdt_account *acc;
 	void *buf = NULL;
 
 	if (!pool->piece)
-		req->payer = &req->qp->share->accounts[pool - req->qp->reactor->pools];
+		req->payer = &req->qp->share->accounts[pool->index];
 	acc = account_of(pool, req);
-	if (!pool->tight && TAILQ_EMPTY(&acc->waiting) && may_have(pool, acc, need(pool, req))) {
-		buf = take(pool, acc, need(pool, req));
+	if (!pool->tight && TAILQ_EMPTY(&acc->waiting) && may_have(pool, acc, size)) {
+		buf = take(pool, acc, size);
 		pool->tight = !buf;
 	}
 	if (!buf) {

@@ -39,6 +39,7 @@ struct rdt_account {
 
 struct rdt_pool {
 	struct rdt_reactor *reactor;
+	unsigned int index; /* enum rdt_pool_id */
 	struct rd_buddy *buddy;
 	size_t piece; /* SCRATCH: the size of every buffer; else 0, and req->pool_len counts */
 	TAILQ_HEAD(, rdt_account) turns;

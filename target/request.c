@@ -261,7 +261,7 @@ static bool still_allowed(struct rdt_req *req)
 	return nvme_status_ok(req->status);
 }
 
-static void state_ready(struct rdt_req *req)
+static RDT_RARE void special_ready(struct rdt_req *req)
 {
 	bool go = !req->ns_gone && still_allowed(req);
 
@@ -270,6 +270,16 @@ static void state_ready(struct rdt_req *req)
 	if (req->mate)
 		rdt_fused_ready(req);
 	else if (go)
+		execute(req);
+	else
+		rdt_req_set_state(req, RDT_REQ_EXECUTED);
+}
+
+static void state_ready(struct rdt_req *req)
+{
+	if (req->special)
+		special_ready(req);
+	else if (still_allowed(req))
 		execute(req);
 	else
 		rdt_req_set_state(req, RDT_REQ_EXECUTED);
