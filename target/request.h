@@ -169,6 +169,7 @@ struct rdt_req {
 	struct rdt_abort abort;      /* of an Abort command */
 	uint64_t began, since;       /* timed: when it became NEW, and what it is now */
 };
+_Static_assert(offsetof(struct rdt_req, cqe.sqhd) <= 80, "cleared with five stores");
 
 static inline uint16_t rdt_sqe_cid(const struct rdt_req *req)
 {
