@@ -657,7 +657,7 @@ static void wrong_behind_a_batch(void)
 	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
 	CU_ASSERT_EQUAL(p.cl.nwc, COUNT);
 	for (int i = 0; i < p.cl.nwc; i++) {
-		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, i);
+		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, (uint64_t)i);
 		CU_ASSERT_EQUAL(p.cl.wc[i].status, i < WRONG    ? IBV_WC_SUCCESS
 						   : i == WRONG ? IBV_WC_LOC_PROT_ERR
 								: IBV_WC_WR_FLUSH_ERR);
@@ -683,7 +683,7 @@ static void flushed_beyond_depth(void)
 	p.cl.no_poll = false;
 	T_UNTIL(&p, p.cl.nwc == COUNT);
 	for (int i = 0; i < p.cl.nwc; i++) {
-		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, i);
+		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, (uint64_t)i);
 		CU_ASSERT_EQUAL(p.cl.wc[i].status, IBV_WC_WR_FLUSH_ERR);
 	}
 	t_pair_close(&p);
