@@ -130,22 +130,16 @@ static enum rd_rdmap_op send_op(const struct rd_iw_swr *s)
 	return s->opcode == IBV_WR_SEND_WITH_INV ? RD_RDMAP_SEND_INV : RD_RDMAP_SEND;
 }
 
-static inline size_t put_send(const struct rd_iw_swr *s, bool last, uint32_t msn, uint32_t off,
-			      uint32_t plen, uint8_t *buf)
-{
-	return rd_iw_put_untagged(buf, send_op(s), last,
-				  s->opcode == IBV_WR_SEND_WITH_INV ? s->rkey : 0, RD_DDP_QN_SEND,
-				  msn, off, plen);
-}
-
 /* @plen bytes of a WRITE or SEND from @cur on. */
-static size_t put_piece(const struct rd_iw_cursor *cur, const struct rd_iw_swr *s, bool last,
-			uint32_t plen, uint8_t *buf)
+static inline size_t put_piece(const struct rd_iw_cursor *cur, const struct rd_iw_swr *s, bool last,
+			       uint32_t plen, uint8_t *buf)
 {
 	if (s->opcode == IBV_WR_RDMA_WRITE)
 		return rd_iw_put_tagged(buf, RD_RDMAP_WRITE, last, s->rkey,
 					s->remote_addr + cur->off, plen);
-	return put_send(s, last, cur->send_msn, cur->off, plen, buf);
+	return rd_iw_put_untagged(buf, send_op(s), last,
+				  s->opcode == IBV_WR_SEND_WITH_INV ? s->rkey : 0, RD_DDP_QN_SEND,
+				  cur->send_msn, cur->off, plen);
 }
 
 static int put_sq(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, struct rd_iw_fpdu *f,
@@ -437,7 +431,7 @@ struct run {
 	uint8_t *start;    /* from here on it has no iovec entry yet */
 	struct iovec *iov; /* the next entry */
 	size_t bytes;
-	uint32_t send_msn;
+	struct rd_iw_cursor cur; /* of the next one */
 };
 
 static inline void close_iov(struct run *r)
@@ -479,22 +473,18 @@ static __attribute__((noinline)) void plain_pieces(struct run *r, const struct r
 
 static inline void frame_plain(struct run *r, const struct rd_iw_swr *s)
 {
-	uint32_t hdr_len, trail_len;
+	uint32_t hdr_len = (uint32_t)put_piece(&r->cur, s, true, s->total, r->at);
+	uint32_t trail_len = plain_trail(hdr_len + s->total);
 
-	if (s->opcode == IBV_WR_RDMA_WRITE)
-		hdr_len = (uint32_t)rd_iw_put_tagged(r->at, RD_RDMAP_WRITE, true, s->rkey,
-						     s->remote_addr, s->total);
-	else
-		hdr_len = (uint32_t)put_send(s, true, r->send_msn++, 0, s->total, r->at);
 	r->at += hdr_len;
 	if (s->num_sge == 1) /* as nearly all have */
 		plain_piece(r, (const void *)(uintptr_t)s->sge->addr, s->total, RD_IW_BATCH_COPY);
 	else
 		plain_pieces(r, s);
 	memset(r->at, 0, sizeof(uint64_t));
-	trail_len = plain_trail(hdr_len + s->total);
 	r->at += trail_len;
 	r->bytes += hdr_len + s->total + trail_len;
+	step_plain(&r->cur, s);
 }
 
 static bool batch_has_room(const struct rd_iw_batch *b, uint32_t max)
@@ -533,27 +523,26 @@ static int frame_run(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_c
 		.start = b->arena + b->arena_used,
 		.iov = b->iov + b->niov,
 		.bytes = b->bytes,
-		.send_msn = cur->send_msn,
+		.cur = *cur,
 	};
 	struct rd_iw_fpdu *f = &b->fpdu[b->entries];
-	uint32_t sq = cur->sq, end;
+	uint32_t end;
 	int rc;
 
-	cur->burst = 0;
-	f->from = *cur;
-	end = plain_end(c, sq, RD_IW_BATCH - b->nfpdu, &rc);
-	for (; sq != end && r.iov <= full && r.bytes < TX_BYTES; sq++)
-		frame_plain(&r, rd_iw_sq_at(&c->sq, sq));
+	r.cur.burst = 0;
+	f->from = r.cur;
+	end = plain_end(c, cur->sq, RD_IW_BATCH - b->nfpdu, &rc);
+	while (r.cur.sq != end && r.iov <= full && r.bytes < TX_BYTES)
+		frame_plain(&r, rd_iw_sq_at(&c->sq, r.cur.sq));
 	close_iov(&r);
-	f->run = (uint16_t)(sq - cur->sq);
+	f->run = (uint16_t)(r.cur.sq - cur->sq);
 	b->arena_used = (uint32_t)(r.at - b->arena);
 	b->niov = (uint32_t)(r.iov - b->iov);
 	b->bytes = r.bytes;
 	b->nfpdu += f->run;
 	b->entries += f->run != 0;
-	cur->sq = sq;
-	cur->send_msn = r.send_msn;
-	return sq == end ? rc : 1;
+	*cur = r.cur;
+	return cur->sq == end ? rc : 1;
 }
 
 /* ---- a batch ---- */
