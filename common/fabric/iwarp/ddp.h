@@ -92,6 +92,13 @@ static inline uint32_t rd_iw_pad(uint32_t ulpdu_and_len)
 	return -ulpdu_and_len & 3;
 }
 
+/* How long the FPDU that starts with @c is with pad and CRC; *@ulpdu: without them. */
+static inline uint32_t rd_iw_fpdu_length(const struct rd_ddp_ctrl *c, uint32_t *ulpdu)
+{
+	*ulpdu = RD_MPA_LEN_FIELD + rd_get_be16(c->len);
+	return *ulpdu + rd_iw_pad(*ulpdu) + RD_MPA_CRC_LEN;
+}
+
 /* ---- CRC32C as MPA uses it ---- */
 
 #define RD_IW_CRC_SEED UINT32_C(0xffffffff)

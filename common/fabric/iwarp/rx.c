@@ -200,17 +200,15 @@ static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
 	struct rd_iw_rx *rx = &c->rx;
-	size_t total, ulpdu;
 	struct iovec iov[RD_IW_MAX_SGE];
 	struct rd_ddp_ctrl ctrl;
-	uint32_t term;
+	uint32_t total, ulpdu, term;
 	int count, rc;
 
 	if (c->crc || n < sizeof(ctrl))
 		return 0;
 	memcpy(&ctrl, p, sizeof(ctrl));
-	ulpdu = RD_MPA_LEN_FIELD + rd_get_be16(ctrl.len);
-	total = ulpdu + rd_iw_pad((uint32_t)ulpdu) + RD_MPA_CRC_LEN;
+	total = rd_iw_fpdu_length(&ctrl, &ulpdu);
 	rx->hdr_len = total <= n ? (uint8_t)rd_iw_hdr_length(&ctrl, &term) : 0;
 	if (!rx->hdr_len || (ctrl.rdmap & RD_RDMAP_OPMASK) == RD_RDMAP_TERMINATE)
 		return 0;

@@ -88,8 +88,7 @@ size_t rd_iw_whole(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 		uint32_t ulpdu, total;
 
 		memcpy(&ctrl, at, sizeof(ctrl));
-		ulpdu = RD_MPA_LEN_FIELD + rd_get_be16(ctrl.len);
-		total = ulpdu + rd_iw_pad(ulpdu) + RD_MPA_CRC_LEN;
+		total = rd_iw_fpdu_length(&ctrl, &ulpdu);
 		if (total > (size_t)(end - at))
 			break;
 		if (!(ctrl.ddp & RD_DDP_TAGGED ? whole_write(c, at, ulpdu)
