@@ -147,7 +147,7 @@ def a_server_that_does_not_start_is_reported_and_the_rest_goes_on(t):
     t.match(r'\| rdtarget null, rdinit bench \| failed \|', res.text)
 
 
-def known_results(t):
+def known_results(t, **machine):
     """Results whose ratios can be worked out by hand."""
     floor, ours = (100, 200, 400), (80, 150, 312)   # 0.80, 0.75, 0.78
     entries = [{'row': row, 'point': 'randread-4096-1-1', 'repetition': n, 'iops': iops,
@@ -159,7 +159,7 @@ def known_results(t):
             for name, title in (('floor', 'bare TCP program'), ('null', 'rdtarget null, rdinit bench'))]
     data = {'format': 1, 'started': 'then', 'seconds': 60, 'version': 'version x', 'congestion': 'reno',
             'machine': {'cpu': 'abacus', 'cpus': 2, 'virtual': False, 'kernel': 'Linux', 'governor': 'unknown',
-                        'memory_mib': 1024, 'distribution': 'Debian'},
+                        'memory_mib': 1024, 'distribution': 'Debian', **machine},
             'quiet': {'load_before': 0, 'others_before': 0, 'others_after': 0, 'steal': 0, 'quiet': True},
             'namespace_error': None, 'rows': rows, 'samples': entries,
             'options': {'profile': 'full', 'seconds': 1, 'repetitions': 3, 'server_cpu': 0, 'client_cpu': 1},
@@ -183,6 +183,15 @@ def goals_are_judged_by_the_median_of_each_repetitions_ratio(t):
                  '| Memory for each connection, idle | 257.00 KiB |  | ≤ 256 KiB | **not met** |',
                  '| bare TCP program | 200 ±75 % | 0.01 GiB/s ±0 % |'):
         t.ok(line in text, f'no line\n{line}\nin\n{text}')
+
+
+@no_fabric
+@each(('is not known', {}, False), ('does not', {'free_memory_taken_back': False}, False),
+      ('does', {'free_memory_taken_back': True}, True))
+def a_hypervisor_that_takes_memory_back_is_told_of(t, machine, told):
+    known_results(t, **machine)
+    text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment(), wrap=False).text
+    t.eq('The hypervisor takes back memory' in text, told, text)
 
 
 @no_fabric

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What was measured on, and whether anybody else was using it."""
 
+import glob
 import os
 import platform
 import re
@@ -8,6 +9,8 @@ import time
 
 # A machine is quiet when the others take less than this of one processor.
 QUIET_BUSY = 0.1
+# virtio: the device number of a balloon, and its feature of telling the hypervisor which memory is free.
+VIRTIO_BALLOON, FREE_PAGE_REPORTING = '0x0005', 5
 
 
 def _read(path):
@@ -28,12 +31,21 @@ def _virtualized():
     return bool(flags)
 
 
+def _free_memory_is_taken_back():
+    for path in glob.glob('/sys/bus/virtio/devices/*'):
+        features = _read(f'{path}/features')
+        if _read(f'{path}/device').strip() == VIRTIO_BALLOON and features[FREE_PAGE_REPORTING:][:1] == '1':
+            return True
+    return False
+
+
 def facts():
     memory = re.search(r'MemTotal:\s+(\d+)', _read('/proc/meminfo'))
     return {
         'cpu': _cpu_model(),
         'cpus': len(os.sched_getaffinity(0)),
         'virtual': _virtualized(),
+        'free_memory_taken_back': _free_memory_is_taken_back(),
         'kernel': f'{platform.system()} {platform.release()} {platform.machine()}',
         'governor': _read('/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor').strip() or 'unknown',
         'memory_mib': int(memory[1]) // 1024 if memory else 0,

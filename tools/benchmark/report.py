@@ -45,6 +45,9 @@ def machine(data):
         f'{data["seconds"] / 60:.1f} minutes in all; {data["started"]}, {data["version"]}'
     yield f'- Quiet: {_yes(quiet["quiet"])} (load {quiet["load_before"]} before; others used {quiet["others_before"]:.2f} ' \
         f'processors before and {quiet["others_after"]:.2f} after; {quiet["steal"] * 100:.1f} % taken by the hypervisor)'
+    if m.get('free_memory_taken_back'):
+        yield '- The hypervisor takes back memory that is free, and a load may wait for it to give some again (see "Memory that ' \
+            'the hypervisor takes back")'
     yield ''
 
 
