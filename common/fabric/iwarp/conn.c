@@ -329,8 +329,7 @@ int rd_iw_conn_open(struct rd_iw_conn *c, const struct rd_iw_depths *eff)
 	c->base.ird = eff->ird;
 	c->base.ord = eff->ord;
 	c->tx.cur.send_msn = c->tx.cur.read_msn = 1;
-	c->rx.send_msn = c->rx.read_msn = 1;
-	rd_iw_rx_reset(&c->rx);
+	rd_iw_rx_open(c);
 	rd_timer_stop(c->fab->base.loop, &c->timer);
 	rd_iw_set_state(c, RD_IW_OPEN);
 	return 0;

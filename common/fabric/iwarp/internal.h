@@ -46,6 +46,7 @@ struct rd_iw_stats {
 	uint64_t fpdus_rx;
 	uint64_t terms_tx;
 	uint64_t terms_rx;
+	uint64_t quick_acks;
 	/* gauges */
 	uint32_t conns;
 	uint32_t listeners;
@@ -484,6 +485,8 @@ struct rd_iw_rx {
 	uint8_t term_len; /* bytes of a Terminate kept in term */
 	bool sized;       /* need is the whole header, not the control bytes */
 	bool got_first;   /* the peer's first FPDU arrived */
+	bool quick_acks;  /* the network's segments are so large that it pays, */
+	bool dense;       /* and what comes in them is many FPDUs */
 	uint32_t left;
 	uint32_t crc;
 	struct rd_iw_hdr h;
@@ -640,7 +643,7 @@ void rd_iw_tx_poke(struct rd_iw_conn *c);
 
 /* ---- rx.c ---- */
 
-void rd_iw_rx_reset(struct rd_iw_rx *rx);
+void rd_iw_rx_open(struct rd_iw_conn *c);
 /* Read what the socket has. May end the connection. Returns whether anything happened. */
 bool rd_iw_rx_run(struct rd_iw_conn *c);
 /* It waited for a RECV, and there is one: go on. May end the connection, or wait again. */

@@ -5,6 +5,8 @@
  * staging buffer, which is always used up before the callback returns.
  */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 
 #include "internal.h"
@@ -19,7 +21,12 @@
 #define RX_LARGE 16384u
 #define RX_SHORT 4096u
 
-void rd_iw_rx_reset(struct rd_iw_rx *rx)
+/* One readv that is worth an ACK of its own: so much, and so many FPDUs in the one before. */
+#define RX_ACK_BYTES 40000
+#define RX_ACK_FPDUS 8
+#define RX_ACK_MSS   16384
+
+static void rx_reset(struct rd_iw_rx *rx)
 {
 	rx->state = RD_IW_RX_HEADER;
 	rx->have = 0;
@@ -103,7 +110,7 @@ static int trailer_done(struct rd_iw_conn *c)
 	c->fab->stats.fpdus_rx++;
 	if (rd_iw_fpdu_end(c))
 		return -1;
-	rd_iw_rx_reset(rx);
+	rx_reset(rx);
 	return 0;
 }
 
@@ -299,6 +306,34 @@ static size_t staging_room(const struct rd_iw_conn *c)
 	return c->srq && rd_iw_srq_scarce(c) ? RX_SHORT : RD_IW_STAGING_SIZE;
 }
 
+/*
+ * Over the loopback a segment is as large as TCP makes them, and its memory goes back to whichever
+ * processor lets go of it last: that which takes the receiver's ACK (mostly the receiver's own), or
+ * the sender's, which frees what the receiver has read whenever it sends more. An ACK that waits
+ * for the next answer is often the last, and the sender loses memory that is in its cache. So it is
+ * sent at once. Within large transfers that costs more than it gains, and on other networks TCP
+ * itself does not wait for so long.
+ */
+void rd_iw_rx_open(struct rd_iw_conn *c)
+{
+	int mss = 0;
+	socklen_t len = sizeof(mss);
+
+	rx_reset(&c->rx);
+	c->rx.send_msn = c->rx.read_msn = 1;
+	c->rx.quick_acks =
+		getsockopt(c->io.fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) == 0 && mss >= RX_ACK_MSS;
+}
+
+static void ack_now(struct rd_iw_conn *c)
+{
+	int on = 1;
+
+	/* If not, TCP does it in its own time. */
+	if (setsockopt(c->io.fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on)) == 0)
+		c->fab->stats.quick_acks++;
+}
+
 enum rx { RX_ENDED, RX_NOTHING, RX_ALL, RX_MORE };
 
 /* One readv; RX_MORE: there may be more. */
@@ -307,6 +342,7 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 	struct iovec iov[RD_IW_MAX_SGE + 1];
 	struct rd_iw_rx *rx = &c->rx;
 	size_t direct = 0, tail = staging_room(c), got;
+	uint64_t fpdus = c->fab->stats.fpdus_rx;
 	int n = 0;
 	ssize_t rc;
 
@@ -332,6 +368,8 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 		peer_closed(c);
 		return RX_ENDED;
 	}
+	if (rc >= RX_ACK_BYTES && rx->quick_acks && rx->dense)
+		ack_now(c);
 	got = (size_t)rc;
 	if (direct) {
 		size_t part = got < direct ? got : direct;
@@ -341,6 +379,8 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 	}
 	if (consume(c, staging, got))
 		return RX_ENDED;
+	if (rc >= RX_ACK_BYTES)
+		rx->dense = c->fab->stats.fpdus_rx - fpdus >= RX_ACK_FPDUS;
 	return (size_t)rc == direct + tail ? RX_MORE : RX_ALL;
 }
 

@@ -753,9 +753,42 @@ static void runs_in_parts(void)
 	close_with_keys(&p, &ma, &mb);
 }
 
+/* Small ones in large segments are acknowledged at once, large ones when TCP likes to. */
+static void quick_acks(void)
+{
+	const uint64_t small = 4096, large = sizeof(b) / 2;
+	struct rd_fab_mr *ma, *mb;
+	const uint64_t *acks;
+	struct t_pair p;
+	uint64_t before;
+
+	pair_with_keys(&p, NULL, &ma, &mb);
+	acks = &t_stats(&p.sv)->quick_acks;
+	CU_ASSERT_EQUAL(*acks, 0);
+	t_recv(&p.sv, 0, mb, 0, 0);
+	for (uint64_t i = 0; i < 60; i++)
+		t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, 0, small, (uintptr_t)b, mb->rkey);
+	t_send(&p.cl, 60, ma, 0, 0);
+	T_UNTIL(&p, p.sv.nwc == 1);
+	CU_ASSERT(*acks > 0);
+	CU_ASSERT(*acks <= t_stats(&p.sv)->readv_calls);
+	for (int round = 1; round <= 2; round++) {
+		/* The first large one comes where small ones were. */
+		before = *acks;
+		t_recv(&p.sv, 1, mb, 0, 0);
+		for (uint64_t i = 0; i < 10; i++)
+			t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, 0, large, (uintptr_t)b, mb->rkey);
+		t_send(&p.cl, 10, ma, 0, 0);
+		T_UNTIL(&p, p.sv.nwc == 1 + round);
+		CU_ASSERT(*acks <= before + (round == 1));
+	}
+	close_with_keys(&p, &ma, &mb);
+}
+
 const struct t_case t_flow_cases[] = {
 	{"many operations leave in one sendmsg", many_per_sendmsg},
 	{"runs of them that the socket takes in parts", runs_in_parts},
+	{"what is acknowledged at once", quick_acks},
 	{"gather and scatter lists", gather_scatter},
 	{"inline data is copied when posted", inline_sends},
 	{"full queues and malformed requests", post_limits},
