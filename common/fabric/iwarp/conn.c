@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections: states, events, queue pairs, and the one way out. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +143,14 @@ static bool conn_try(struct rd_io *io)
 	struct rd_iw_conn *c = rd_container_of(io, struct rd_iw_conn, io);
 
 	return c->state == RD_IW_OPEN && !c->base.waits && rd_iw_rx_run(c);
+}
+
+int rd_iw_conn_mss(const struct rd_iw_conn *c)
+{
+	int mss = 0;
+	socklen_t len = sizeof(mss);
+
+	return getsockopt(c->io.fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) ? 0 : mss;
 }
 
 void rd_iw_conn_watch(struct rd_iw_conn *c)

@@ -580,6 +580,7 @@ int rd_iw_conn_open(struct rd_iw_conn *c, const struct rd_iw_depths *eff);
 void rd_iw_disconnect(struct rd_fab_conn *conn);
 /* Watch the socket for what the connection's state wants. */
 void rd_iw_conn_watch(struct rd_iw_conn *c);
+int rd_iw_conn_mss(const struct rd_iw_conn *c); /* of TCP now; 0: it does not say */
 
 /*
  * The connection is over: WRs are flushed, the socket is closed gently, the event follows. No-op

@@ -306,6 +306,13 @@ static size_t staging_room(const struct rd_iw_conn *c)
 	return c->srq && rd_iw_srq_scarce(c) ? RX_SHORT : RD_IW_STAGING_SIZE;
 }
 
+void rd_iw_rx_open(struct rd_iw_conn *c)
+{
+	rx_reset(&c->rx);
+	c->rx.send_msn = c->rx.read_msn = 1;
+	c->rx.quick_acks = rd_iw_conn_mss(c) >= RX_ACK_MSS;
+}
+
 /*
  * Over the loopback a segment is as large as TCP makes them, and its memory goes back to whichever
  * processor lets go of it last: that which takes the receiver's ACK (mostly the receiver's own), or
@@ -314,17 +321,6 @@ static size_t staging_room(const struct rd_iw_conn *c)
  * sent at once. Within large transfers that costs more than it gains, and on other networks TCP
  * itself does not wait for so long.
  */
-void rd_iw_rx_open(struct rd_iw_conn *c)
-{
-	int mss = 0;
-	socklen_t len = sizeof(mss);
-
-	rx_reset(&c->rx);
-	c->rx.send_msn = c->rx.read_msn = 1;
-	c->rx.quick_acks =
-		getsockopt(c->io.fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) == 0 && mss >= RX_ACK_MSS;
-}
-
 static void ack_now(struct rd_iw_conn *c)
 {
 	int on = 1;

@@ -9,8 +9,6 @@
  * looked up again (and its keys checked again) when it goes on.
  */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 
 #include "internal.h"
 
@@ -70,13 +68,13 @@ static uint32_t max_payload(const struct rd_iw_conn *c, size_t hdr_len)
 
 static void refresh_mss(struct rd_iw_conn *c)
 {
-	int mss = 0;
-	socklen_t len = sizeof(mss);
+	int mss;
 
 	if (c->tx.max_fpdu && ++c->tx.mss_age < TX_MSS_AGE)
 		return;
 	c->tx.mss_age = 0;
-	if (getsockopt(c->io.fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) || mss < 128)
+	mss = rd_iw_conn_mss(c);
+	if (mss < 128)
 		mss = 536; /* RFC 1122's default */
 	if (mss > 65528)
 		mss = 65528;
