@@ -162,6 +162,10 @@ struct rd_fab_qp_attr {
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
 	uint32_t max_inline;
+	/* The success of a SEND or WRITE stands for those of all SENDs and WRITEs posted before it:
+	 * of those done at the same time, the provider may report the last signaled one only.
+	 * READs, and whatever fails or is flushed, complete each as ever. */
+	bool coalesce;
 };
 
 struct rd_fab_conn_param {

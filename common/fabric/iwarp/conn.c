@@ -273,7 +273,7 @@ static int qp_queues(struct rd_iw_conn *c, const struct rd_fab_qp_attr *attr)
 	uint32_t sges = c->srq ? c->srq->rq.max_sge : attr->max_recv_sge;
 	int rc;
 
-	rc = rd_iw_sq_init(&c->sq, attr->max_send_wr, attr->max_send_sge, attr->max_inline);
+	rc = rd_iw_sq_init(&c->sq, attr);
 	if (rc == 0 && !c->srq)
 		rc = rd_iw_rq_init(&c->rq, attr->max_recv_wr, attr->max_recv_sge);
 	if (rc == 0) {

@@ -410,6 +410,7 @@ struct rd_iw_sq {
 	uint32_t head; /* oldest not completed */
 	uint32_t tail;
 	uint32_t read; /* no READ before this one waits for its response; never before head */
+	bool coalesce; /* one completion for the SENDs and WRITEs that are done together */
 };
 
 static inline struct rd_iw_swr *rd_iw_sq_at(const struct rd_iw_sq *sq, uint32_t i)
@@ -417,7 +418,7 @@ static inline struct rd_iw_swr *rd_iw_sq_at(const struct rd_iw_sq *sq, uint32_t 
 	return (struct rd_iw_swr *)(void *)(sq->ring + (size_t)(i & sq->mask) * sq->stride);
 }
 
-int rd_iw_sq_init(struct rd_iw_sq *sq, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline);
+int rd_iw_sq_init(struct rd_iw_sq *sq, const struct rd_fab_qp_attr *attr);
 void rd_iw_sq_fini(struct rd_iw_sq *sq);
 int rd_iw_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 /* Complete what is done, in posting order. */

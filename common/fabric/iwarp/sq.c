@@ -5,23 +5,24 @@
 
 #include "internal.h"
 
-int rd_iw_sq_init(struct rd_iw_sq *sq, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline)
+int rd_iw_sq_init(struct rd_iw_sq *sq, const struct rd_fab_qp_attr *attr)
 {
-	size_t tail = max_sge * sizeof(struct ibv_sge);
+	size_t tail = attr->max_send_sge * sizeof(struct ibv_sge);
 	uint32_t size = 1;
 
-	while (size < max_wr)
+	while (size < attr->max_send_wr)
 		size *= 2;
-	if (tail < max_inline)
-		tail = (max_inline + 7u) & ~7u;
+	if (tail < attr->max_inline)
+		tail = (attr->max_inline + 7u) & ~7u;
 	sq->stride = sizeof(struct rd_iw_swr) + tail;
 	sq->ring = calloc(size, sq->stride);
 	if (!sq->ring)
 		return -ENOMEM;
 	sq->mask = size - 1;
-	sq->depth = max_wr;
-	sq->max_sge = max_sge;
-	sq->max_inline = max_inline;
+	sq->depth = attr->max_send_wr;
+	sq->max_sge = attr->max_send_sge;
+	sq->max_inline = attr->max_inline;
+	sq->coalesce = attr->coalesce;
 	return 0;
 }
 
@@ -181,17 +182,45 @@ static void complete(struct rd_iw_conn *c, const struct rd_iw_swr *s)
 		push_wc(c, s->wr_id, s->opcode, s->total, IBV_WC_SUCCESS);
 }
 
+/* @n SENDs and WRITEs from @first on are done. */
+static void complete_run(struct rd_iw_conn *c, uint32_t first, uint32_t n)
+{
+	const struct rd_iw_sq *sq = &c->sq;
+
+	if (!sq->coalesce) {
+		for (; n; n--)
+			complete(c, rd_iw_sq_at(sq, first++));
+		return;
+	}
+	while (n--) {
+		const struct rd_iw_swr *s = rd_iw_sq_at(sq, first + n);
+
+		if (!(s->flags & IBV_SEND_SIGNALED))
+			continue;
+		complete(c, s);
+		break;
+	}
+}
+
 void rd_iw_sq_reap(struct rd_iw_conn *c)
 {
 	struct rd_iw_sq *sq = &c->sq;
+	uint32_t run = 0; /* SENDs and WRITEs before the head that are not completed yet */
 
 	for (; sq->head != sq->tail; retire(sq)) {
 		const struct rd_iw_swr *s = rd_iw_sq_at(sq, sq->head);
 
 		if (s->state != RD_IW_SWR_DONE)
 			break;
+		if (s->opcode != IBV_WR_RDMA_READ) {
+			run++;
+			continue;
+		}
+		complete_run(c, sq->head - run, run);
 		complete(c, s);
+		run = 0;
 	}
+	complete_run(c, sq->head - run, run);
 }
 
 void rd_iw_sq_done(struct rd_iw_conn *c, uint32_t first, uint32_t n)
@@ -204,8 +233,7 @@ void rd_iw_sq_done(struct rd_iw_conn *c, uint32_t first, uint32_t n)
 			rd_iw_sq_at(sq, first)->state = RD_IW_SWR_DONE;
 		return;
 	}
-	for (; first != end; first++)
-		complete(c, rd_iw_sq_at(sq, first));
+	complete_run(c, first, n);
 	if (sq->read - sq->head < n)
 		sq->read = end;
 	sq->head = end;

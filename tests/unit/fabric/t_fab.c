@@ -99,6 +99,7 @@ static int make_qp(struct t_end *e)
 		.max_send_sge = max_sges(e),
 		.max_recv_sge = max_sges(e),
 		.max_inline = caps->max_inline < 256 ? caps->max_inline : 256,
+		.coalesce = o->coalesce,
 	};
 
 	return rd_fab_qp_create(e->conn, &attr);

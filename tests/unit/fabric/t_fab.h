@@ -47,6 +47,7 @@ struct t_opts {
 	bool manual;    /* requests are left in pair->req */
 	bool no_accept; /* adopted, but not accepted */
 	bool reject;
+	bool coalesce;  /* of both sides' completions */
 	uint32_t depth; /* of queues; 0: 64 */
 	uint32_t sges;  /* 0: 16 */
 	uint64_t timeout_ns;

@@ -207,6 +207,51 @@ static void ord_stalls(void)
 	close_with_keys(&p, &ma, &mb);
 }
 
+/* Of what leaves together the last one is reported; READs, and what does not leave, each. */
+static void coalesced(void)
+{
+	struct t_opts o = {.coalesce = true};
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	pair_with_keys(&p, &o, &ma, &mb);
+	t_fill(b, sizeof(b), 4);
+	for (uint64_t i = 0; i < 20; i++)
+		t_recv(&p.sv, 500 + i, mb, sizeof(b) - 64 * (i + 1), 64);
+	for (uint64_t i = 0; i < 8; i++)
+		t_send(&p.cl, i, ma, 0, 8);
+	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 8, ma, 0, 5000, (uintptr_t)b, mb->rkey);
+	T_UNTIL(&p, p.cl.nwc && p.cl.wc[p.cl.nwc - 1].wr_id == 8 && p.sv.nwc == 8);
+	CU_ASSERT(t_verbs() || p.cl.nwc == 1);
+	p.cl.nwc = 0;
+	/* The SENDs leave with the READs between them, which are over later. */
+	for (uint64_t i = 0; i < 6; i++)
+		if (i == 2 || i == 4)
+			t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 10000 * i, 10000,
+			       (uintptr_t)b + 10000 * i, mb->rkey);
+		else
+			t_send(&p.cl, i, ma, 0, 8);
+	T_UNTIL(&p, p.cl.nwc && p.cl.wc[p.cl.nwc - 1].wr_id == 5 && p.sv.nwc == 12);
+	CU_ASSERT(all_ok(&p.cl, 0, p.cl.nwc));
+	if (!t_verbs()) {
+		static const uint64_t expected[] = {1, 2, 3, 4, 5};
+
+		CU_ASSERT_EQUAL(p.cl.nwc, 5);
+		for (int i = 0; i < 5; i++)
+			CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, expected[i]);
+	}
+	p.cl.nwc = 0;
+	rd_fab_disconnect(p.cl.conn);
+	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
+	p.cl.nwc = 0;
+	for (uint64_t i = 0; i < 4; i++)
+		t_send(&p.cl, i, ma, 0, 8);
+	T_UNTIL(&p, p.cl.nwc == 4);
+	for (int i = 0; i < 4; i++)
+		CU_ASSERT_EQUAL(p.cl.wc[i].status, IBV_WC_WR_FLUSH_ERR);
+	close_with_keys(&p, &ma, &mb);
+}
+
 static void no_ord(void)
 {
 	struct t_opts o = {.sparam.ird = 0xffff, .client.no_peer_to_peer = true};
@@ -794,6 +839,7 @@ const struct t_case t_flow_cases[] = {
 	{"full queues and malformed requests", post_limits},
 	{"posting before the connection", not_connected},
 	{"READs beyond the ORD wait in order", ord_stalls},
+	{"completions that stand for those before them", coalesced},
 	{"READs when the peer takes none", no_ord},
 	{"a fence waits for READs", fence},
 	{"shared receive queue", shared_receive},
