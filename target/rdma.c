@@ -3,9 +3,9 @@
  * NVMe/RDMA below the queue pair: capsules by SEND, host data by READ and WRITE. Everything here
  * runs on the reactor of the connection.
  *
- * Draining is by counting: each posted RECV and each signalled READ and SEND completes exactly
- * once, and the connection is destroyed when all have. A WRITE is not signalled: it precedes its
- * SEND.
+ * Draining is by counting: each posted RECV, READ and SEND completes exactly once, a SEND by itself
+ * or with one behind it, and the connection is destroyed when all have. A WRITE is not signalled:
+ * it precedes its SEND.
  */
 #include "rdma.h"
 
@@ -100,12 +100,13 @@ static void went_out(struct rdt_rdma_conn *rc)
 		       rc->qp.qid);
 }
 
-static void came_back(struct rdt_rdma_conn *rc)
+static void came_back(struct rdt_rdma_conn *rc, unsigned int n)
 {
 	struct rdt_reactor *r = rc->qp.reactor;
 
 	rc->moved = true;
-	if (--r->rdma->out == 0)
+	r->rdma->out -= n;
+	if (r->rdma->out == 0)
 		rd_timer_stop(r->loop, &r->rdma->stall);
 }
 
@@ -287,7 +288,7 @@ static void read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 	bool ok = wc->status == IBV_WC_SUCCESS;
 
 	rc->reads_out--;
-	came_back(rc);
+	came_back(rc, 1);
 	if (!ok)
 		failed(rc, wc, "a READ of the host's memory failed");
 	serve_reads(rc);
@@ -367,6 +368,7 @@ static void post_answer(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr,
 		lose(rr, "cannot post a response");
 		return;
 	}
+	STAILQ_INSERT_TAIL(&rc->sent, rr, sent);
 	rc->sends_out++;
 	went_out(rc);
 }
@@ -424,20 +426,34 @@ static void respond(struct rdt_req *req, bool with_data)
 	post_answer(rc, rr, with_data ? fill_write(rc, rr) : fill_send(rc, rr));
 }
 
-static void send_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
+static void answered(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
 {
-	struct rdt_rdma_conn *rc = rr->conn;
-
-	rc->sends_out--;
-	came_back(rc);
 	if (rr->extra) {
 		rc->extra_free += rr->extra;
 		rr->extra = 0;
 		serve_writes(rc);
 	}
+	rdt_req_responded(rr->req);
+}
+
+/* The SEND of @rr has completed, and all before it: not each of them is reported. */
+static void send_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
+{
+	struct rdt_rdma_conn *rc = rr->conn;
+	struct rdt_rdma_req *first;
+	unsigned int n = 0;
+
 	if (wc->status != IBV_WC_SUCCESS)
 		failed(rc, wc, "a response could not be sent");
-	rdt_req_responded(rr->req);
+	while ((first = STAILQ_FIRST(&rc->sent))) {
+		STAILQ_REMOVE_HEAD(&rc->sent, sent);
+		n++;
+		answered(rc, first);
+		if (first == rr)
+			break;
+	}
+	rc->sends_out -= n;
+	came_back(rc, n);
 }
 
 /* ---- completions ---- */
@@ -646,6 +662,7 @@ int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t
 	TAILQ_INIT(&rc->read_wait);
 	TAILQ_INIT(&rc->write_wait);
 	STAILQ_INIT(&rc->early);
+	STAILQ_INIT(&rc->sent);
 	LIST_INIT(&rc->held);
 	rc->finish.fn = finish;
 	if (err)
@@ -675,6 +692,7 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 		.max_recv_wr = rc->qp.depth,
 		.max_send_sge = 1,
 		.max_recv_sge = 2,
+		.coalesce = true,
 	};
 	bool inline_cqe;
 	int err;

@@ -110,12 +110,13 @@ struct rdt_rdma_req {
 	struct rdt_rdma_wr send;
 	struct rdt_req *req;
 	struct rdt_rdma_conn *conn;
-	struct nvme_cqe *cqe; /* in registered memory */
-	uint32_t read_pos;    /* bytes of a list that READs were posted for */
-	uint16_t read_next;   /* descriptor of a list that comes next */
-	uint16_t reads_out;   /* of a list */
-	bool read_bad;        /* one of them failed */
-	uint16_t extra;       /* WRs of a list's answer beyond two */
+	struct nvme_cqe *cqe;            /* in registered memory */
+	STAILQ_ENTRY(rdt_rdma_req) sent; /* in conn->sent */
+	uint32_t read_pos;               /* bytes of a list that READs were posted for */
+	uint16_t read_next;              /* descriptor of a list that comes next */
+	uint16_t reads_out;              /* of a list */
+	bool read_bad;                   /* one of them failed */
+	uint16_t extra;                  /* WRs of a list's answer beyond two */
 	bool lost; /* could not be posted: comes back when the connection has been destroyed */
 };
 
@@ -145,6 +146,7 @@ struct rdt_rdma_conn {
 	struct rdt_req_list write_wait;   /* answers with lists, beyond what the SQ has room for */
 	uint32_t extra_free;              /* WRs of the SQ beyond those of plain commands */
 	STAILQ_HEAD(, rdt_capsule) early; /* came before ESTABLISHED */
+	STAILQ_HEAD(, rdt_rdma_req) sent; /* SENDs that have not completed, in order */
 	uint32_t reads_out;
 	uint32_t sends_out;
 	uint32_t recvs_out; /* of its own, posted */
