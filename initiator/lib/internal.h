@@ -134,6 +134,7 @@ struct rdi_req {
 	struct rdi_wr send; /* first: the SEND's wr_id */
 	TAILQ_ENTRY(rdi_req) link;
 	SLIST_ENTRY(rdi_req) free_link;
+	STAILQ_ENTRY(rdi_req) sent_link;
 	struct nvme_sqe *sqe; /* in the queue's registered capsule memory */
 	struct rdi_map map;
 	void *data;
@@ -208,6 +209,7 @@ struct rdi_queue {
 	uint8_t keyed_type;      /* SGL descriptor type of data that is not in the capsule */
 	struct rdi_req_stack free;
 	struct rdi_req_list busy;       /* in order of submission */
+	STAILQ_HEAD(, rdi_req) sent;    /* whose SEND has not completed; in that order */
 	unsigned int inflight;          /* busy requests */
 	unsigned int internal_inflight; /* of which the caller knows nothing */
 
@@ -306,6 +308,9 @@ void rdi_req_release(struct rdi_queue *q);
 /* The capsules are registered: prepare what is the same for all requests on this device. */
 void rdi_req_prepare(struct rdi_queue *q);
 void rdi_recv_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc);
+/* @wr has completed, and all that is to be done is to count: if it is a SEND, those before it,
+ * which are not reported, leave q->posted with it. */
+void rdi_send_over(struct rdi_queue *q, const struct rdi_wr *wr);
 int rdi_recv_post(struct rdi_queue *q, struct rdi_recv *recv);
 /* Complete every request that is in flight with @err. */
 void rdi_req_abort_all(struct rdi_queue *q, int err, const char *text);

@@ -169,8 +169,10 @@ static const char *wc_text(enum ibv_wc_status status)
 }
 
 /* A work request that failed, or that nobody waits for any more. */
-static __attribute__((noinline)) void not_done(struct rdi_queue *q, const struct ibv_wc *wc)
+static __attribute__((noinline)) void not_done(struct rdi_queue *q, const struct rdi_wr *wr,
+					       const struct ibv_wc *wc)
 {
+	rdi_send_over(q, wr);
 	if (q->state == RDI_Q_CLOSING) {
 		if (q->posted == 0)
 			rd_defer(q->loop, &q->teardown, RD_DEFER_WORK);
@@ -195,7 +197,7 @@ static void dispatch(struct rdi_queue *q, const struct ibv_wc *wc)
 	if (__builtin_expect(wc->status == IBV_WC_SUCCESS && q->state != RDI_Q_CLOSING, 1))
 		wr->done(q, wr, wc);
 	else
-		not_done(q, wc);
+		not_done(q, wr, wc);
 }
 
 /*
@@ -260,6 +262,7 @@ static int on_resolved(struct rdi_queue *q)
 		.max_recv_wr = q->cfg.depth,
 		.max_send_sge = 2,
 		.max_recv_sge = 1,
+		.coalesce = true,
 	};
 	struct nvmf_rdma_cm_req req = {
 		.recfmt = htole16(0),
@@ -462,6 +465,7 @@ void rdi_queue_init(struct rdi_queue *q, struct rd_loop *loop, struct rd_fab *fa
 	q->again.fn = poll_again;
 	SLIST_INIT(&q->free);
 	TAILQ_INIT(&q->busy);
+	STAILQ_INIT(&q->sent);
 }
 
 int rdi_queue_connect(struct rdi_queue *q)

@@ -72,14 +72,42 @@ static void complete_answered(struct rdi_queue *q, struct rdi_req *req)
 		complete_failed(q, req, &c);
 }
 
+/* The oldest SEND of those that have not completed is done. Returns its request. */
+static inline struct rdi_req *first_sent(struct rdi_queue *q)
+{
+	struct rdi_req *req = STAILQ_FIRST(&q->sent);
+
+	if (req)
+		STAILQ_REMOVE_HEAD(&q->sent, sent_link);
+	return req;
+}
+
+/* This SEND has completed, and all before it: not each of them is reported. */
 static void send_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc)
 {
-	struct rdi_req *req = rd_container_of(wr, struct rdi_req, send);
-	bool last = req->due == RDI_DUE_SEND;
+	struct rdi_req *req;
 
-	req->due &= (uint8_t)~RDI_DUE_SEND;
-	if (last)
-		complete_answered(q, req);
+	while ((req = first_sent(q))) {
+		bool last = req->due == RDI_DUE_SEND;
+		bool reported = &req->send == wr;
+
+		q->posted -= !reported;
+		req->due &= (uint8_t)~RDI_DUE_SEND;
+		if (last)
+			complete_answered(q, req);
+		if (reported)
+			break;
+	}
+}
+
+void rdi_send_over(struct rdi_queue *q, const struct rdi_wr *wr)
+{
+	struct rdi_req *req;
+
+	if (wr->done != send_done)
+		return;
+	while ((req = first_sent(q)) && &req->send != wr)
+		q->posted--;
 }
 
 int rdi_recv_post(struct rdi_queue *q, struct rdi_recv *recv)
@@ -227,6 +255,7 @@ static inline void started(struct rdi_queue *q, struct rdi_req *req, uint64_t ti
 	req->deadline = timeout; /* UINT64_MAX and 0 mean there what they mean here */
 	SLIST_REMOVE_HEAD(&q->free, free_link);
 	TAILQ_INSERT_TAIL(&q->busy, req, link);
+	STAILQ_INSERT_TAIL(&q->sent, req, sent_link);
 	q->inflight++;
 	if (__builtin_expect(req->internal, 0))
 		q->internal_inflight++;
@@ -386,6 +415,7 @@ void rdi_req_abort_all(struct rdi_queue *q, int err, const char *text)
 	struct rdinit_completion c = {.err = err, .text = text};
 	struct rdi_req *req;
 
+	STAILQ_INIT(&q->sent);
 	while ((req = TAILQ_FIRST(&q->busy))) {
 		req->due = 0;
 		complete(q, req, &c);

@@ -136,6 +136,13 @@ void t_release_sends(struct t_conn *conn)
 	conn->n_held = 0;
 }
 
+void t_release_as_one(struct t_conn *conn, unsigned int n)
+{
+	send_completion(conn, conn->held[n - 1], IBV_WC_SUCCESS);
+	conn->n_held -= n;
+	memmove(conn->held, conn->held + n, conn->n_held * sizeof(conn->held[0]));
+}
+
 void t_break(struct t_conn *conn, int status)
 {
 	unsigned int i;

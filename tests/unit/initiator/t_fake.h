@@ -73,6 +73,8 @@ bool t_read_host(struct t_fake *f, const struct nvme_sqe *sqe, void *to, size_t 
 bool t_write_host(struct t_fake *f, const struct nvme_sqe *sqe, const void *from, size_t len);
 void t_break(struct t_conn *conn, int status); /* the connection is lost */
 void t_release_sends(struct t_conn *conn);
+/* The first @n of them by one completion, the last one's. */
+void t_release_as_one(struct t_conn *conn, unsigned int n);
 
 /* A connected controller and queue pair on the fake; assert on the way. */
 struct rdinit_ctrl *t_ctrl(uint16_t queues);

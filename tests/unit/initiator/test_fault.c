@@ -265,6 +265,69 @@ static void closing(void)
 	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
+static void read_all(struct rdinit_qpair *qp, struct t_done *done, unsigned int n)
+{
+	t_fake.n_log = 0;
+	t_fake.hold_sends = true;
+	for (unsigned int i = 0; i < n; i++)
+		CU_ASSERT_EQUAL(
+			rdinit_read_async(qp, &t_ns, i, 1, buf + 512 * i, 0, t_done_fn, &done[i]),
+			0);
+}
+
+static void one_for_many(void)
+{
+	struct t_done done[5] = {0};
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
+	struct t_conn *conn = t_fake.last_conn[1];
+
+	read_all(qp, done, 5);
+	for (unsigned int i = 0; i < 4; i++)
+		t_answer(conn, &t_fake.log[i], 0, 0);
+	turns(qp, 1);
+	CU_ASSERT_EQUAL(rdinit_qpair_inflight(qp), 5);
+	t_release_as_one(conn, 3);
+	turns(qp, 1);
+	for (unsigned int i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(done[i].calls, 1);
+		CU_ASSERT_EQUAL(done[i].err, 0);
+	}
+	CU_ASSERT_EQUAL(rdinit_qpair_inflight(qp), 2);
+	CU_ASSERT_EQUAL(done[3].calls, 0); /* answered, but its capsule may still be read */
+	t_break(conn, -ECONNRESET);
+	turns(qp, 4);
+	for (unsigned int i = 3; i < 5; i++) {
+		CU_ASSERT_EQUAL(done[i].calls, 1);
+		CU_ASSERT_EQUAL(done[i].err, -ECONNRESET);
+	}
+	rdinit_qpair_free(&qp);
+	rdinit_ctrl_free(&ctrl);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+}
+
+/* What is reported together counts when nobody waits for it any more, too: or the queue would not
+ * be over before a time limit is. */
+static void one_for_many_at_the_end(void)
+{
+	struct t_done done[3] = {0};
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
+	struct nvme_cqe cqe = {0};
+
+	read_all(qp, done, 3);
+	t_send(t_fake.last_conn[1], &cqe, 15, 0); /* ends the connection */
+	t_release_as_one(t_fake.last_conn[1], 3);
+	turns(qp, 4);
+	for (unsigned int i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(done[i].calls, 1);
+		CU_ASSERT_EQUAL(done[i].err, -EPROTO);
+	}
+	rdinit_qpair_free(&qp);
+	rdinit_ctrl_free(&ctrl);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+}
+
 const struct t_case t_fault_cases[] = {
 	{"a target that breaks the protocol loses the connection", liars},
 	{"a target that falls silent times out", silence},
@@ -272,5 +335,7 @@ const struct t_case t_fault_cases[] = {
 	{"a target that dies ends every command once", death},
 	{"callbacks may free the handle and must not wait on it", in_callbacks},
 	{"disconnecting ends what is in flight", closing},
+	{"one completion for many SENDs", one_for_many},
+	{"one for many on a queue that ends", one_for_many_at_the_end},
 	{NULL, NULL},
 };
