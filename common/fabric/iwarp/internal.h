@@ -95,6 +95,14 @@ struct rd_iw_mr_table {
 #define RD_IW_BATCH      512  /* FPDUs per sendmsg */
 #define RD_IW_BATCH_IOV  1024 /* IOV_MAX */
 #define RD_IW_BATCH_COPY 128  /* payload up to here is copied: cheaper than an entry of its own */
+/*
+ * When several leave together, so is that of a 4 KiB command with its capsule: the kernel copies
+ * one long piece faster than many short ones, by more than the first copy costs. Not more of it
+ * than stays in a processor's cache until then.
+ */
+#define RD_IW_RUN_MANY 8
+#define RD_IW_RUN_COPY (4096 + 64)
+#define RD_IW_RUN_ROOM (256 * 1024)
 
 enum rd_iw_src {
 	RD_IW_SRC_NONE, /* between messages */
@@ -117,8 +125,8 @@ struct rd_iw_cursor {
 	bool poke;          /* an empty Write is due */
 };
 
-/* An FPDU in the making: its bytes are in the arena, its payload where the user has it; or there,
- * between header and trailer, when it is short. */
+/* An FPDU in the making: its bytes are in the arena, its payload where the user has it; or, when it
+ * is copied, between header and trailer. */
 struct rd_iw_fpdu {
 	struct rd_iw_cursor from; /* the state before it */
 	uint8_t src;
@@ -136,7 +144,7 @@ struct rd_iw_batch {
 	struct rd_iw_fpdu fpdu[RD_IW_BATCH]; /* in order; a run of plain ones is one entry */
 	struct iovec iov[RD_IW_BATCH_IOV];
 	uint8_t arena[RD_IW_BATCH * (RD_IW_MAX_HDR + RD_IW_BATCH_COPY + RD_MPA_MAX_TRAIL) +
-		      sizeof(uint64_t)];
+		      RD_IW_RUN_ROOM + RD_IW_RUN_COPY + sizeof(uint64_t)];
 	uint32_t entries; /* of @fpdu */
 	uint32_t nfpdu;   /* FPDUs */
 	uint32_t niov;

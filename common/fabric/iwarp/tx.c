@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Transmission. Posting only queues; at the end of the loop's turn everything that may leave is
- * framed and handed to the socket in as few sendmsg(2) as possible, payload straight from the
- * user's memory.
+ * framed and handed to the socket in as few sendmsg(2) as possible, large payloads straight from
+ * the user's memory.
  *
  * Framing works on a cursor, a small value that is simply put back when the socket took less than
  * was framed. At most one FPDU is partly sent; its header and trailer are kept, its payload is
@@ -429,6 +429,7 @@ struct run {
 	uint8_t *start;    /* from here on it has no iovec entry yet */
 	struct iovec *iov; /* the next entry */
 	size_t bytes;
+	uint32_t copy;           /* payload up to here is copied */
 	struct rd_iw_cursor cur; /* of the next one */
 };
 
@@ -458,7 +459,7 @@ static inline uint32_t plain_piece(struct run *r, const void *data, uint32_t len
 
 static __attribute__((noinline)) void plain_pieces(struct run *r, const struct rd_iw_swr *s)
 {
-	uint32_t room = RD_IW_BATCH_COPY;
+	uint32_t room = r->copy;
 
 	if (s->flags & IBV_SEND_INLINE) {
 		plain_piece(r, s->data, s->total, room);
@@ -476,7 +477,7 @@ static inline void frame_plain(struct run *r, const struct rd_iw_swr *s)
 
 	r->at += hdr_len;
 	if (s->num_sge == 1) /* as nearly all have */
-		plain_piece(r, (const void *)(uintptr_t)s->sge->addr, s->total, RD_IW_BATCH_COPY);
+		plain_piece(r, (const void *)(uintptr_t)s->sge->addr, s->total, r->copy);
 	else
 		plain_pieces(r, s);
 	memset(r->at, 0, sizeof(uint64_t));
@@ -516,6 +517,7 @@ static uint32_t plain_end(const struct rd_iw_conn *c, uint32_t first, uint32_t m
 static int frame_run(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
 {
 	const struct iovec *full = b->iov + RD_IW_BATCH_IOV - TX_FPDU_IOV;
+	const uint8_t *copied = b->arena + RD_IW_RUN_ROOM;
 	struct run r = {
 		.at = b->arena + b->arena_used,
 		.start = b->arena + b->arena_used,
@@ -530,8 +532,12 @@ static int frame_run(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_c
 	r.cur.burst = 0;
 	f->from = r.cur;
 	end = plain_end(c, cur->sq, RD_IW_BATCH - b->nfpdu, &rc);
-	while (r.cur.sq != end && r.iov <= full && r.bytes < TX_BYTES)
+	r.copy = end - cur->sq < RD_IW_RUN_MANY ? RD_IW_BATCH_COPY : RD_IW_RUN_COPY;
+	while (r.cur.sq != end && r.iov <= full && r.bytes < TX_BYTES) {
+		if (r.at >= copied)
+			r.copy = RD_IW_BATCH_COPY;
 		frame_plain(&r, rd_iw_sq_at(&c->sq, r.cur.sq));
+	}
 	close_iov(&r);
 	f->run = (uint16_t)(r.cur.sq - cur->sq);
 	b->arena_used = (uint32_t)(r.at - b->arena);

@@ -758,7 +758,8 @@ static void send_pieces(struct t_end *e, const struct rd_fab_mr *mr, uint32_t po
 static void runs_in_parts(void)
 {
 	struct t_opts o = {.client.sndbuf = 4096, .server.rcvbuf = 4096};
-	static const uint32_t lens[] = {0, 1, 16, 64, 127, 128, 129, 131, 512, 4096, 5001};
+	static const uint32_t lens[] = {0,   1,   16,   64,   127,  128, 129,
+					131, 512, 4096, 4160, 4161, 5001};
 	const int rounds = 60, each = 30;
 	uint32_t x = 4711, pos = 0, sends = 0;
 	struct rd_fab_mr *ma, *mb;
@@ -769,7 +770,7 @@ static void runs_in_parts(void)
 		t_fill(a, sizeof(a) / 2, (uint32_t)round);
 		memset(b, 0, sizeof(b) / 2);
 		for (int i = pos = 0; i < each; i++) {
-			uint32_t len = lens[next(&x) % 11];
+			uint32_t len = lens[next(&x) % 13];
 
 			if (next(&x) % 3) {
 				t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, pos, len,
@@ -795,6 +796,36 @@ static void runs_in_parts(void)
 	}
 	/* More system calls than rounds: they were cut. */
 	CU_ASSERT(rd_iw_conn(p.cl.conn)->fab->stats.sendmsg_calls > 4 * (uint64_t)rounds);
+	close_with_keys(&p, &ma, &mb);
+}
+
+/* A run of which no more is copied than there is room for: its end leaves from where it is. */
+static void long_run(void)
+{
+	struct t_opts o = {.depth = 128};
+	const int writes = 120;
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+	uint64_t calls;
+
+	CU_ASSERT_FATAL(writes * RD_IW_RUN_COPY > RD_IW_RUN_ROOM + 8 * RD_IW_RUN_COPY);
+	CU_ASSERT_FATAL((size_t)writes * RD_IW_RUN_COPY <= sizeof(a));
+	pair_with_keys(&p, &o, &ma, &mb);
+	for (uint32_t round = 1; round <= 8; round++) {
+		t_fill(a, (size_t)writes * RD_IW_RUN_COPY, round);
+		memset(b, 0, sizeof(b));
+		t_recv(&p.sv, 3, mb, 0, 0);
+		calls = t_stats(&p.cl)->sendmsg_calls;
+		for (uint32_t i = 0; i < (uint32_t)writes; i++)
+			t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, i * RD_IW_RUN_COPY, RD_IW_RUN_COPY,
+			       (uintptr_t)b + i * RD_IW_RUN_COPY, mb->rkey);
+		t_send(&p.cl, 3, ma, 0, 0);
+		T_UNTIL(&p, p.sv.nwc == 1 && p.cl.nwc == writes + 1);
+		CU_ASSERT_FATAL(all_ok(&p.cl, 0, p.cl.nwc) && all_ok(&p.sv, 0, p.sv.nwc));
+		CU_ASSERT_FATAL(t_filled(b, (size_t)writes * RD_IW_RUN_COPY, round));
+		CU_ASSERT(t_stats(&p.cl)->sendmsg_calls - calls <= 8); /* not one for each */
+		p.cl.nwc = p.sv.nwc = 0;
+	}
 	close_with_keys(&p, &ma, &mb);
 }
 
@@ -833,6 +864,7 @@ static void quick_acks(void)
 const struct t_case t_flow_cases[] = {
 	{"many operations leave in one sendmsg", many_per_sendmsg},
 	{"runs of them that the socket takes in parts", runs_in_parts},
+	{"a run longer than what is copied of it", long_run},
 	{"what is acknowledged at once", quick_acks},
 	{"gather and scatter lists", gather_scatter},
 	{"inline data is copied when posted", inline_sends},
