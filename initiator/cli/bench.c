@@ -100,10 +100,11 @@ static void init_queue(struct bench *b, struct bench_thread *t, unsigned int num
 		q->end = b->units;
 	}
 	q->next = q->first;
+	q->data = b->data + (size_t)number * bench_data_len(o);
 	q->slots = &b->slots[(size_t)number * o->depth];
 	for (i = 0; i < o->depth; i++) {
 		q->slots[i].q = q;
-		q->slots[i].buf = b->data + ((size_t)number * o->depth + i) * o->block_size;
+		q->slots[i].buf = q->data + (size_t)(i + 1) * o->block_size;
 	}
 }
 
@@ -118,7 +119,7 @@ static int init_threads(struct bench *b)
 	b->threads = calloc(b->n_threads, sizeof(*b->threads));
 	b->queues = calloc(n, sizeof(*b->queues));
 	b->slots = calloc(slots, sizeof(*b->slots));
-	b->data_len = slots * o->block_size;
+	b->data_len = n * bench_data_len(o);
 	b->data = rd_iomem_map(b->data_len);
 	if (!b->threads || !b->queues || !b->slots || !b->data)
 		return cli_error("no memory for %zu I/Os of %llu bytes", slots,

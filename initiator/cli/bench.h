@@ -28,7 +28,8 @@ struct bench_queue {
 	uint64_t random;
 	uint64_t first, next, end; /* sequential: its part of the region */
 	struct bench_slot *slots;
-	bool broken; /* its connection is over and all its callbacks have run */
+	unsigned char *data; /* what is written, one block of it, then where each slot reads to */
+	bool broken;         /* its connection is over and all its callbacks have run */
 };
 
 struct bench_thread {
@@ -84,6 +85,12 @@ struct bench {
 	atomic_uint running;
 	struct cli_interrupt interrupt;
 };
+
+/* Of one queue: a block to write and one to read to for each slot. */
+static inline size_t bench_data_len(const struct cli_bench_options *o)
+{
+	return ((size_t)o->depth + 1) * o->block_size;
+}
 
 /* ---- bench_run.c: what a thread does ---- */
 

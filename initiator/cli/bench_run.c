@@ -103,7 +103,9 @@ static inline void submit(struct bench_slot *s)
 	s->lba = b->start + next_unit(q, b) * b->nlb;
 	s->start = t->now;
 	if (s->write)
-		rc = rdinit_write_async(q->qp, &b->session.ns, s->lba, b->nlb, s->buf, 0, on_done,
+		/* Nobody writes to it, so all may send it: what is measured is not this end's
+		 * memory. */
+		rc = rdinit_write_async(q->qp, &b->session.ns, s->lba, b->nlb, q->data, 0, on_done,
 					s);
 	else
 		rc = rdinit_read_async(q->qp, &b->session.ns, s->lba, b->nlb, s->buf, 0, on_done,
@@ -332,7 +334,7 @@ static int watch(struct bench_thread *t, int fd, void *ptr)
 /* On the thread that uses them, so that the memory is near its CPU. */
 static void prepare(struct bench_thread *t)
 {
-	size_t per_queue = (size_t)t->b->o->bench.block_size * t->b->o->bench.depth;
+	size_t len = bench_data_len(&t->b->o->bench);
 	unsigned int i;
 	size_t at;
 
@@ -342,14 +344,13 @@ static void prepare(struct bench_thread *t)
 		fail(t, "epoll: %s", strerror(errno));
 	for (i = 0; i < t->n_queues && !t->error[0]; i++) {
 		struct bench_queue *q = &t->queues[i];
-		unsigned char *data = q->slots[0].buf;
 
-		for (at = 0; at < per_queue; at += sizeof(uint64_t)) {
+		for (at = 0; at < len; at += sizeof(uint64_t)) {
 			uint64_t word = next_random(q);
 
-			memcpy(data + at, &word, sizeof(word));
+			memcpy(q->data + at, &word, sizeof(word));
 		}
-		if (rdinit_mem_register(q->qp, data, per_queue))
+		if (rdinit_mem_register(q->qp, q->data, len))
 			fail(t, "%s", cli_lib_text());
 		else if (watch(t, rdinit_qpair_fd(q->qp), q))
 			fail(t, "epoll: %s", strerror(errno));
