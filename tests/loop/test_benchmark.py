@@ -68,6 +68,8 @@ def rows_results_and_table_appear(t):
     for row in ('floor', 'null'):
         good = samples(data, row)
         t.ok(good, f'no samples of {row}')
+        # Not known where there is one processor only.
+        t.ok(all((entry['apart_ns'] or 0) > 0 for entry in good) or len(os.sched_getaffinity(0)) < 2, good)
         for entry in good:
             t.ok('error' not in entry, f'{row}: {entry.get("error")}')
             # Nothing more: on a machine that is busy enough, a moment may pass without an I/O.
@@ -147,12 +149,14 @@ def a_server_that_does_not_start_is_reported_and_the_rest_goes_on(t):
     t.match(r'\| rdtarget null, rdinit bench \| failed \|', res.text)
 
 
-def known_results(t, **machine):
-    """Results whose ratios can be worked out by hand."""
+def known_results(t, apart=(), **machine):
+    """Results whose ratios can be worked out by hand; @apart: how far the processors were in each repetition."""
     floor, ours = (100, 200, 400), (80, 150, 312)   # 0.80, 0.75, 0.78
     entries = [{'row': row, 'point': 'randread-4096-1-1', 'repetition': n, 'iops': iops,
                 'lat_us': {'mean': 1e6 / iops}, 'client_cpu_us': 1.5, 'server_cpu_us': None}
                for row, values in (('floor', floor), ('null', ours)) for n, iops in enumerate(values)]
+    for entry in entries:
+        entry.update({'apart_ns': apart[entry['repetition']]} if apart else {})
     entries += [{'row': row, 'point': 'read-131072-32-1', 'repetition': 0, 'iops': iops, 'lat_us': {'mean': 1.0},
                  'client_cpu_us': None, 'server_cpu_us': None} for row, iops in (('floor', 100), ('null', 90))]
     rows = [{'name': name, 'title': title, 'group': 'null', 'note': ''}
@@ -192,6 +196,18 @@ def a_hypervisor_that_takes_memory_back_is_told_of(t, machine, told):
     known_results(t, **machine)
     text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment(), wrap=False).text
     t.eq('The hypervisor takes back memory' in text, told, text)
+
+
+@no_fabric
+@each(('is not known', (), None, None), ('is near', (90, 100, 110), '100 ns', None),
+      ('changes', (90, 400, 110), '110 ns', ('| near | 0.79 (2) |', '| far | 0.75 (1) |')))
+def how_far_the_processors_were_is_told(t, apart, middle, lines):
+    known_results(t, apart)
+    text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment(), wrap=False).text
+    t.eq('A cache line takes' in text, bool(apart), text)
+    t.eq('| near |' in text, bool(lines), text)
+    for line in (f'A cache line takes {middle}',) * bool(middle) + (lines or ()):
+        t.ok(line in text, f'no line\n{line}\nin\n{text}')
 
 
 @no_fabric

@@ -51,6 +51,17 @@ def floor(setup, _row, point, _server):
                   got['cpu_us_per_io']['client'], got['cpu_us_per_io']['server'])
 
 
+def apart(setup):
+    """How far the two processors are from each other now: nanoseconds for a cache line to go there and back, or None."""
+    if setup.server_cpu == setup.client_cpu:
+        return None
+    try:
+        argv = [setup.program('tools/benchmark/rdapart'), setup.server_cpu, setup.client_cpu]
+        return parse('rdapart', run('rdapart', argv, None, 1).out)['ns']
+    except Failed:
+        return None     # then it is not known; what is measured does not need it
+
+
 # ---- rdinit bench ----
 
 def rdinit(setup, row, point, server):

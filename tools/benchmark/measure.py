@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import clients
 import plan
 from procs import Failed, child_of_ours
 
@@ -40,6 +41,7 @@ class Progress:
 def _one(setup, job, entry):
     row, point, server_name, _ = job
     server = setup.server(server_name)
+    entry['apart_ns'] = clients.apart(setup)
     started = time.monotonic()
     entry.update(plan.CLIENTS[row.client](setup, row, point, server))
     entry['took'] = round(time.monotonic() - started, 3)

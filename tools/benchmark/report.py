@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Results as Markdown."""
 
+import statistics
+
 import goals
+import machine as where
 import plan
 
 
@@ -49,6 +52,27 @@ def machine(data):
         yield '- The hypervisor takes back memory that is free, and a load may wait for it to give some again (see "Memory that ' \
             'the hypervisor takes back")'
     yield ''
+
+
+def distance(results):
+    """How far the processors were from each other, and what the ratios to TCP were near and far."""
+    apart = results.apart()
+    if not apart:
+        return
+    far = sum(ns > where.FAR_NS for ns in apart)
+    yield (f'A cache line takes {statistics.median(apart):.0f} ns from the server\'s processor to the client\'s and back '
+           f'({apart[0]:.0f} to {apart[-1]:.0f}); over {where.FAR_NS} ns, that is far, in {far} of {len(apart)} '
+           'measurements (see "How far apart the processors are").')
+    yield ''
+    if far in (0, len(apart)):
+        return
+
+    def cell(point, is_far):
+        ratios = results.ratios_where('null', 'floor', point, is_far)
+        return f'{statistics.median(ratios):.2f} ({len(ratios)})' if ratios else '-'
+    points = plan.CORE + plan.LARGE
+    yield from table(['rdtarget null / bare TCP (of how many repetitions)', *(_column(p) for p in points)],
+                     [[name, *(cell(p, is_far) for p in points)] for name, is_far in (('near', False), ('far', True))])
 
 
 def goal_lines(results):
@@ -155,6 +179,7 @@ def body(results):
     yield 'Ratios are medians of the ratios of each repetition; beside them the least and the most.'
     yield ''
     yield from table(['', 'measured', 'range', 'goal', ''], goal_lines(results))
+    yield from distance(results)
     yield '### Operations per second'
     yield ''
     yield 'Medians, and half of the range between the least and the most.'

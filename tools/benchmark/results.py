@@ -3,6 +3,7 @@
 
 import statistics
 
+import machine
 import plan
 
 FORMAT = 1
@@ -50,6 +51,18 @@ class Results:
     def iops(self, row, point):
         found = self.figure(row, point, 'iops')
         return found[0] if found else None
+
+    def apart(self):
+        """How far the processors were from each other before each measurement, in ns, sorted."""
+        return sorted(ns for entry in self.data['samples'] if (ns := entry.get('apart_ns')) is not None)
+
+    def ratios_where(self, row, base, point, far):
+        """The ratios of those repetitions in which both were measured with processors far from each other, or near."""
+        def there(name):
+            return {entry['repetition']: entry['iops'] for entry in self.of(name, point)
+                    if entry.get('apart_ns') is not None and (entry['apart_ns'] > machine.FAR_NS) == far}
+        ours, theirs = there(row), there(base)
+        return [ours[n] / theirs[n] for n in ours if theirs.get(n)]
 
     def ratio(self, row, base, point, base_point=None):
         """(median, least, most) of row to base, repetition by repetition; None when one is missing."""
