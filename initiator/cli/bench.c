@@ -100,11 +100,10 @@ static void init_queue(struct bench *b, struct bench_thread *t, unsigned int num
 		q->end = b->units;
 	}
 	q->next = q->first;
-	q->data = b->data + (size_t)number * bench_data_len(o);
 	q->slots = &b->slots[(size_t)number * o->depth];
 	for (i = 0; i < o->depth; i++) {
 		q->slots[i].q = q;
-		q->slots[i].buf = q->data + (size_t)(i + 1) * o->block_size;
+		q->slots[i].buf = t->data + (size_t)(i + 1) * o->block_size;
 	}
 }
 
@@ -119,7 +118,7 @@ static int init_threads(struct bench *b)
 	b->threads = calloc(b->n_threads, sizeof(*b->threads));
 	b->queues = calloc(n, sizeof(*b->queues));
 	b->slots = calloc(slots, sizeof(*b->slots));
-	b->data_len = n * bench_data_len(o);
+	b->data_len = b->n_threads * bench_data_len(o);
 	b->data = rd_iomem_map(b->data_len);
 	if (!b->threads || !b->queues || !b->slots || !b->data)
 		return cli_error("no memory for %zu I/Os of %llu bytes", slots,
@@ -128,6 +127,7 @@ static int init_threads(struct bench *b)
 		struct bench_thread *t = &b->threads[i];
 
 		*t = (struct bench_thread){.b = b, .number = i, .epoll_fd = -1};
+		t->data = b->data + i * bench_data_len(o);
 		t->queues = &b->queues[next];
 		t->n_queues = n / b->n_threads + (i < n % b->n_threads);
 		while (next < (unsigned int)(t->queues - b->queues) + t->n_queues)

@@ -28,8 +28,7 @@ struct bench_queue {
 	uint64_t random;
 	uint64_t first, next, end; /* sequential: its part of the region */
 	struct bench_slot *slots;
-	unsigned char *data; /* what is written, one block of it, then where each slot reads to */
-	bool broken;         /* its connection is over and all its callbacks have run */
+	bool broken; /* its connection is over and all its callbacks have run */
 };
 
 struct bench_thread {
@@ -38,6 +37,9 @@ struct bench_thread {
 	unsigned int number;
 	unsigned int n_queues;
 	struct bench_queue *queues;
+	/* A block that all write, then one for each slot of a queue to read to. Its queues share
+	 * it: what is read is not looked at, and a thousand of them need not have more of it. */
+	unsigned char *data;
 	int epoll_fd; /* its queues, and the descriptor that stops all */
 	uint64_t busy;
 	uint64_t now;  /* clock of this batch of completions; 0: not read yet */
@@ -86,7 +88,7 @@ struct bench {
 	struct cli_interrupt interrupt;
 };
 
-/* Of one queue: a block to write and one to read to for each slot. */
+/* Of one thread. */
 static inline size_t bench_data_len(const struct cli_bench_options *o)
 {
 	return ((size_t)o->depth + 1) * o->block_size;

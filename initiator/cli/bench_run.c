@@ -105,7 +105,7 @@ static inline void submit(struct bench_slot *s)
 	if (s->write)
 		/* Nobody writes to it, so all may send it: what is measured is not this end's
 		 * memory. */
-		rc = rdinit_write_async(q->qp, &b->session.ns, s->lba, b->nlb, q->data, 0, on_done,
+		rc = rdinit_write_async(q->qp, &b->session.ns, s->lba, b->nlb, t->data, 0, on_done,
 					s);
 	else
 		rc = rdinit_read_async(q->qp, &b->session.ns, s->lba, b->nlb, s->buf, 0, on_done,
@@ -331,26 +331,31 @@ static int watch(struct bench_thread *t, int fd, void *ptr)
 	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
+static void fill_data(struct bench_thread *t)
+{
+	size_t len = bench_data_len(&t->b->o->bench);
+
+	for (size_t at = 0; at < len; at += sizeof(uint64_t)) {
+		uint64_t word = next_random(t->queues);
+
+		memcpy(t->data + at, &word, sizeof(word));
+	}
+}
+
 /* On the thread that uses them, so that the memory is near its CPU. */
 static void prepare(struct bench_thread *t)
 {
-	size_t len = bench_data_len(&t->b->o->bench);
 	unsigned int i;
-	size_t at;
 
 	pin(t);
+	fill_data(t);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (t->epoll_fd < 0 || watch(t, t->b->stop_fd, NULL))
 		fail(t, "epoll: %s", strerror(errno));
 	for (i = 0; i < t->n_queues && !t->error[0]; i++) {
 		struct bench_queue *q = &t->queues[i];
 
-		for (at = 0; at < len; at += sizeof(uint64_t)) {
-			uint64_t word = next_random(q);
-
-			memcpy(q->data + at, &word, sizeof(word));
-		}
-		if (rdinit_mem_register(q->qp, q->data, len))
+		if (rdinit_mem_register(q->qp, t->data, bench_data_len(&t->b->o->bench)))
 			fail(t, "%s", cli_lib_text());
 		else if (watch(t, rdinit_qpair_fd(q->qp), q))
 			fail(t, "epoll: %s", strerror(errno));
