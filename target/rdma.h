@@ -51,7 +51,6 @@ struct rdt_recv_pool {
 	uint32_t total;
 	uint32_t posted;
 	uint32_t max;
-	uint32_t grow_below;       /* fewer posted: it grows. 0: it cannot, or not any more */
 	struct ibv_recv_wr *again; /* to be posted together, by @post */
 	uint32_t again_count;
 	struct rd_defer post;

@@ -121,11 +121,7 @@ static void post_again(struct rd_defer *defer)
 	pool->again_count = 0;
 }
 
-/*
- * What a turn gives back is posted together behind its completions. Until then it does not count as
- * posted either: only so @posted gets as low as it has been for the device, and the pool is made
- * larger when that was too few.
- */
+/* What a turn gives back is posted together behind its completions. */
 static void pool_post(struct rdt_recv_pool *pool, struct rdt_rdma_recv *recv)
 {
 	if (!pool->again)
@@ -135,6 +131,8 @@ static void pool_post(struct rdt_recv_pool *pool, struct rdt_rdma_recv *recv)
 	pool->again = &recv->rwr;
 	pool->again_count++;
 }
+
+static void pool_low(struct rd_fab_srq *srq, void *arg);
 
 static int pool_grow(struct rdt_recv_pool *pool)
 {
@@ -149,8 +147,10 @@ static int pool_grow(struct rdt_recv_pool *pool)
 		return err;
 	SLIST_INSERT_HEAD(&pool->areas, area, link);
 	pool->total += n;
-	/* A host alone has its share when three quarters are in use: grow before it has to wait. */
-	pool->grow_below = pool->total < pool->max ? pool->total / 4 + 1 : 0;
+	/* Well before three quarters are in use, a host's share when it is alone: the nearer it is
+	 * to that, the less its connections read at once. */
+	if (pool->total < pool->max)
+		rd_fab_srq_limit(pool->srq, pool->total / 2 + 1, pool_low, pool);
 	/* The first one is used first. */
 	for (uint32_t i = 0; i < n; i++) {
 		area->recvs[i].pool = pool;
@@ -160,22 +160,16 @@ static int pool_grow(struct rdt_recv_pool *pool)
 	return 0;
 }
 
-static RDT_RARE void pool_short(struct rdt_recv_pool *pool)
+static RDT_RARE void pool_low(struct rd_fab_srq *srq, void *arg)
 {
+	struct rdt_recv_pool *pool = arg;
+
 	if (pool_grow(pool) == 0)
 		return;
 	/* What there is goes round. */
-	pool->grow_below = 0;
 	rd_warn(pool->log, RD_LOG_TARGET,
 		"%s: no memory for more than %u command capsules; more wait for these",
 		pool->dev->name, pool->total);
-}
-
-/* One of it has come back with a message. */
-static void pool_taken(struct rdt_recv_pool *pool)
-{
-	if (--pool->posted < pool->grow_below)
-		pool_short(pool);
 }
 
 static uint32_t pool_limit(const struct rdt_reactor *r, const struct rd_fab_dev *dev, bool admin)
@@ -401,7 +395,7 @@ struct rdt_rdma_conn *rdt_rdma_recv_owner(struct rdt_rdma_dev *rdev, struct rdt_
 		rc->recvs_out--;
 		return rc;
 	}
-	pool_taken(recv->pool);
+	recv->pool->posted--;
 	rc = conn_of(rdev, wc->qp_num);
 	if (!rc || rc->closing || wc->status != IBV_WC_SUCCESS) {
 		if (rc)

@@ -196,6 +196,8 @@ struct rd_fab_srq {
 	struct rd_fab_dev *dev;
 };
 
+typedef void (*rd_fab_srq_fn)(struct rd_fab_srq *srq, void *arg);
+
 struct rd_fab_share {
 	struct rd_fab_srq *srq;
 	uint32_t held; /* RECVs that messages of its connections took, less those given back */
@@ -245,6 +247,7 @@ struct rd_fab_ops {
 			  struct rd_fab_srq **out);
 	void (*srq_destroy)(struct rd_fab_srq *srq);
 	/* With caps.srq_waits only. */
+	void (*srq_limit)(struct rd_fab_srq *srq, uint32_t limit, rd_fab_srq_fn fn, void *arg);
 	int (*share_create)(struct rd_fab_srq *srq, struct rd_fab_share **out);
 	void (*share_destroy)(struct rd_fab_share *share);
 	void (*share_join)(struct rd_fab_conn *conn, struct rd_fab_share *share);
@@ -464,6 +467,19 @@ static inline void rd_fab_srq_destroy(struct rd_fab_srq **srq)
 	if (*srq)
 		(*srq)->dev->ops->srq_destroy(*srq);
 	*srq = NULL;
+}
+
+/*
+ * With caps.srq_waits: have @fn called with @arg, from the loop and never inside a call, when a
+ * message leaves fewer than @limit RECVs for those after it, as libibverbs tells with
+ * IBV_SRQ_LIMIT. Once: set the limit again to hear of it again; 0 is none. A message takes its RECV
+ * when it begins, so whoever counts completions sees it too late, or not at all, when many are on
+ * their way.
+ */
+static inline void rd_fab_srq_limit(struct rd_fab_srq *srq, uint32_t limit, rd_fab_srq_fn fn,
+				    void *arg)
+{
+	srq->dev->ops->srq_limit(srq, limit, fn, arg);
 }
 
 /*

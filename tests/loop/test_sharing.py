@@ -77,5 +77,37 @@ def a_host_whose_writes_wait_keeps_its_share_only(t, keys):
             slow.add_io()  # it can still connect
 
 
+def post_half(queue, capsule):
+    """Sends the first half of a capsule. Returns what sends the rest."""
+    made = []
+    queue.conn.send_raw = made.append
+    queue.post(capsule)
+    del queue.conn.send_raw
+    data = b''.join(made)
+    queue.conn.send_raw(data[:len(data) // 2])
+    return lambda: queue.conn.send_raw(data[len(data) // 2:])
+
+
+@test
+def capsules_on_their_way_hold_up_nobody(t):
+    """Each has its place from its first byte on, and the target sees it with its last: here it begins with 64 places."""
+    target = t.target([t.namespace(1, backend='memory')], target={'reactors': 1})
+    data = os.urandom(8192)
+    with Baseline(target), host(target) as h:
+        h.enable()
+        rests = []
+        for n in range(64):
+            queue, cid = h.add_io(depth=4), n + 1
+            rest = post_half(queue, nv.sqe(nv.NVM_WRITE, cid, nsid=1, cdw10=16 * n, cdw12=15,
+                                           sgl=nv.offset_sgl(0, len(data))) + data)
+            rests.append((queue, cid, rest))
+        mine = h.add_io()
+        nv.expect(mine.write_blocks(1, 16 * 64, data, in_capsule=True))
+        for queue, cid, rest in rests:
+            rest()
+            nv.expect(queue.wait(cid))
+        t.same(nv.expect_data(mine.read_blocks(1, 0, 16 * 65)), data * 65)
+
+
 if __name__ == '__main__':
     sys.exit(main(fabrics=('iwarp',)))

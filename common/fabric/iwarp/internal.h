@@ -355,6 +355,10 @@ struct rd_iw_srq {
 	uint32_t nwaiting; /* connections */
 	bool tight;        /* one that may have a RECV finds none: nobody overtakes it */
 	struct rd_defer feed;
+	uint32_t limit; /* 0: none. Fewer left: @low */
+	rd_fab_srq_fn low_fn;
+	void *low_arg;
+	struct rd_defer low;
 };
 
 int rd_iw_rq_init(struct rd_iw_rq *rq, uint32_t max_wr, uint32_t max_sge);
@@ -379,6 +383,7 @@ void rd_iw_srq_unwait(struct rd_iw_conn *c);       /* idempotent */
 int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 		     struct rd_fab_srq **out);
 void rd_iw_srq_destroy(struct rd_fab_srq *base);
+void rd_iw_srq_limit(struct rd_fab_srq *srq, uint32_t limit, rd_fab_srq_fn fn, void *arg);
 int rd_iw_share_create(struct rd_fab_srq *srq, struct rd_fab_share **out);
 void rd_iw_share_destroy(struct rd_fab_share *share);
 void rd_iw_share_join(struct rd_fab_conn *conn, struct rd_fab_share *share);

@@ -53,6 +53,7 @@ const struct rd_fab_ops rd_iw_ops = {
 	.cq_fd = rd_iw_cq_fd,
 	.srq_create = rd_iw_srq_create,
 	.srq_destroy = rd_iw_srq_destroy,
+	.srq_limit = rd_iw_srq_limit,
 	.share_create = rd_iw_share_create,
 	.share_destroy = rd_iw_share_destroy,
 	.share_join = rd_iw_share_join,

@@ -132,6 +132,12 @@ static const struct rd_iw_rwr *srq_next(const struct rd_iw_conn *c)
 	return rq_at(&srq->rq, srq->rq.tail - 1);
 }
 
+static void look_at_limit(struct rd_iw_srq *srq)
+{
+	if (rd_iw_rq_count(&srq->rq) < srq->limit)
+		rd_defer(srq->base.dev->fab->loop, &srq->low, RD_DEFER_WORK);
+}
+
 static void srq_use(struct rd_iw_conn *c)
 {
 	if (c->rx.grant)
@@ -141,6 +147,7 @@ static void srq_use(struct rd_iw_conn *c)
 		c->base.held++;
 	}
 	c->srq->rq.tail--;
+	look_at_limit(c->srq);
 }
 
 const struct rd_iw_rwr *rd_iw_recv_next(const struct rd_iw_conn *c)
@@ -230,6 +237,25 @@ static void srq_feed(struct rd_defer *defer)
 	srq->tight = next_turn(srq);
 }
 
+static void srq_low(struct rd_defer *defer)
+{
+	struct rd_iw_srq *srq = rd_container_of(defer, struct rd_iw_srq, low);
+
+	if (!srq->limit)
+		return; /* taken back meanwhile */
+	srq->limit = 0;
+	srq->low_fn(&srq->base, srq->low_arg);
+}
+
+void rd_iw_srq_limit(struct rd_fab_srq *base, uint32_t limit, rd_fab_srq_fn fn, void *arg)
+{
+	struct rd_iw_srq *srq = to_srq(base);
+
+	srq->limit = limit;
+	srq->low_fn = fn;
+	srq->low_arg = arg;
+}
+
 static void feed_later(struct rd_iw_srq *srq)
 {
 	if (srq->nwaiting)
@@ -260,6 +286,7 @@ int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 	}
 	TAILQ_INIT(&srq->turns);
 	srq->feed.fn = srq_feed;
+	srq->low.fn = srq_low;
 	srq->base.dev = dev;
 	share_init(&srq->common, &srq->base);
 	rd_iw_dev_stats(rd_iw_dev(dev))->srqs++;
@@ -272,6 +299,7 @@ void rd_iw_srq_destroy(struct rd_fab_srq *base)
 	struct rd_iw_srq *srq = to_srq(base);
 
 	rd_defer_cancel(base->dev->fab->loop, &srq->feed);
+	rd_defer_cancel(base->dev->fab->loop, &srq->low);
 	rd_iw_dev_stats(rd_iw_dev(base->dev))->srqs--;
 	rd_iw_rq_fini(&srq->rq);
 	free(srq);

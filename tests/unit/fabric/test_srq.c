@@ -308,6 +308,56 @@ static void recvs_outlive_connections(void)
 	many_close(&m);
 }
 
+static void count_low(struct rd_fab_srq *srq, void *arg)
+{
+	unsigned int *low = arg;
+
+	CU_ASSERT_PTR_NOT_NULL(srq);
+	(*low)++;
+}
+
+/* Told once, and of messages that have only begun as well. */
+static void limit_is_told(void)
+{
+	unsigned int low = 0;
+	uint8_t out[256];
+	struct t_raw r;
+	struct many m;
+
+	many_open(&m, 1, 64);
+	for (uint64_t id = 0; id < 8; id++)
+		hear(&m, id);
+	rd_fab_srq_limit(m.p.sv.srq, 5, count_low, &low);
+	for (unsigned int i = 0; i < 3; i++)
+		say(&m, 0, i);
+	T_UNTIL(&m.p, heard(&m, 0) == 3);
+	settle(&m.p);
+	CU_ASSERT_EQUAL(low, 0); /* five are left */
+	say(&m, 0, 3);
+	T_UNTIL(&m.p, low == 1);
+	say(&m, 0, 4);
+	T_UNTIL(&m.p, heard(&m, 0) == 5);
+	settle(&m.p);
+	CU_ASSERT_EQUAL(low, 1);
+	rd_fab_srq_limit(m.p.sv.srq, 3, count_low, &low);
+	t_raw_open(&r, &m.p, 0);
+	settle(&m.p);
+	CU_ASSERT_EQUAL(low, 1);
+	t_fpdu_send(out, 1, 0, true, a, LEN);
+	t_raw_send(&r, out, 60);
+	T_UNTIL(&m.p, low == 2);
+	CU_ASSERT_EQUAL(m.p.sv.nwc, 5);
+	rd_fab_srq_limit(m.p.sv.srq, 64, count_low, &low);
+	say(&m, 0, 5);
+	rd_fab_srq_limit(m.p.sv.srq, 0, NULL, NULL);
+	T_UNTIL(&m.p, heard(&m, 0) == 6);
+	settle(&m.p);
+	CU_ASSERT_EQUAL(low, 2); /* taken back */
+	rd_fab_conn_destroy(&m.p.sv.conn);
+	t_raw_close(&r);
+	many_close(&m);
+}
+
 /* ---- shares ---- */
 
 #define SHARED CHURN
@@ -561,6 +611,7 @@ const struct t_case t_srq_cases[] = {
 	{"a connection may end while it waits", ends_while_waiting},
 	{"an orderly end comes after what was said before it", goodbye_waits_too},
 	{"shared RECVs outlive the connections that took them", recvs_outlive_connections},
+	{"a limit is told once, and of messages in progress", limit_is_told},
 	{"a share leaves a quarter for others", a_share_leaves_a_quarter},
 	{"connections of a share take turns", turns_within_a_share},
 	{"a share that holds nothing comes first", nothing_held_comes_first},
