@@ -155,8 +155,9 @@ def known_results(t, apart=(), **machine):
     entries = [{'row': row, 'point': 'randread-4096-1-1', 'repetition': n, 'iops': iops,
                 'lat_us': {'mean': 1e6 / iops}, 'client_cpu_us': 1.5, 'server_cpu_us': None}
                for row, values in (('floor', floor), ('null', ours)) for n, iops in enumerate(values)]
-    for entry in entries:
-        entry.update({'apart_ns': apart[entry['repetition']]} if apart else {})
+    if apart:
+        for entry in entries:
+            entry['apart_ns'] = apart[entry['repetition']]
     entries += [{'row': row, 'point': 'read-131072-32-1', 'repetition': 0, 'iops': iops, 'lat_us': {'mean': 1.0},
                  'client_cpu_us': None, 'server_cpu_us': None} for row, iops in (('floor', 100), ('null', 90))]
     rows = [{'name': name, 'title': title, 'group': 'null', 'note': ''}

@@ -9,8 +9,6 @@ import time
 
 # A machine is quiet when the others take less than this of one processor.
 QUIET_BUSY = 0.1
-# Processors are far from each other when a cache line takes longer than this there and back: they share no cache.
-FAR_NS = 200
 # virtio: the device number of a balloon, and its feature of telling the hypervisor which memory is free.
 VIRTIO_BALLOON, FREE_PAGE_REPORTING = '0x0005', 5
 

@@ -4,8 +4,8 @@
 import statistics
 
 import goals
-import machine as where
 import plan
+from results import FAR_NS
 
 
 def table(head, lines):
@@ -59,16 +59,16 @@ def distance(results):
     apart = results.apart()
     if not apart:
         return
-    far = sum(ns > where.FAR_NS for ns in apart)
+    far = sum(ns > FAR_NS for ns in apart)
     yield (f'A cache line takes {statistics.median(apart):.0f} ns from the server\'s processor to the client\'s and back '
-           f'({apart[0]:.0f} to {apart[-1]:.0f}); over {where.FAR_NS} ns, that is far, in {far} of {len(apart)} '
+           f'({apart[0]:.0f} to {apart[-1]:.0f}); over {FAR_NS} ns, that is far, in {far} of {len(apart)} '
            'measurements (see "How far apart the processors are").')
     yield ''
     if far in (0, len(apart)):
         return
 
     def cell(point, is_far):
-        ratios = results.ratios_where('null', 'floor', point, is_far)
+        ratios = results.ratios('null', 'floor', point, far=is_far)
         return f'{statistics.median(ratios):.2f} ({len(ratios)})' if ratios else '-'
     points = plan.CORE + plan.LARGE
     yield from table(['rdtarget null / bare TCP (of how many repetitions)', *(_column(p) for p in points)],

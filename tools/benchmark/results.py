@@ -3,10 +3,11 @@
 
 import statistics
 
-import machine
 import plan
 
 FORMAT = 1
+# Processors are far from each other when a cache line takes longer than this there and back: they share no cache.
+FAR_NS = 200
 
 
 class Results:
@@ -56,20 +57,24 @@ class Results:
         """How far the processors were from each other before each measurement, in ns, sorted."""
         return sorted(ns for entry in self.data['samples'] if (ns := entry.get('apart_ns')) is not None)
 
-    def ratios_where(self, row, base, point, far):
-        """The ratios of those repetitions in which both were measured with processors far from each other, or near."""
-        def there(name):
-            return {entry['repetition']: entry['iops'] for entry in self.of(name, point)
-                    if entry.get('apart_ns') is not None and (entry['apart_ns'] > machine.FAR_NS) == far}
-        ours, theirs = there(row), there(base)
-        return [ours[n] / theirs[n] for n in ours if theirs.get(n)]
+    def ratios(self, row, base, point, base_point=None, *, far=None):
+        """Of row to base, one for each repetition that has both. With @far: that has both measured while the processors
+        were far from each other, or both while they were near."""
+        ours = self._good.get((row, point.name), {})
+        theirs = self._good.get((base, (base_point or point).name), {})
+        return [ours[n]['iops'] / theirs[n]['iops'] for n in ours if n in theirs and theirs[n]['iops']
+                and (far is None or is_far(ours[n]) == is_far(theirs[n]) == far)]
 
     def ratio(self, row, base, point, base_point=None):
         """(median, least, most) of row to base, repetition by repetition; None when one is missing."""
-        ours = self._good.get((row, point.name), {})
-        theirs = self._good.get((base, (base_point or point).name), {})
-        values = [ours[n]['iops'] / theirs[n]['iops'] for n in ours if n in theirs and theirs[n]['iops']]
+        values = self.ratios(row, base, point, base_point)
         return (statistics.median(values), min(values), max(values)) if values else None
+
+
+def is_far(entry):
+    """None: it is not known."""
+    ns = entry.get('apart_ns')
+    return None if ns is None else ns > FAR_NS
 
 
 def _dig(entry, path):
