@@ -423,12 +423,14 @@ struct rd_iw_sq {
 	uint32_t head; /* oldest not completed */
 	uint32_t tail;
 	uint32_t read; /* no READ before this one waits for its response; never before head */
+	uint32_t base; /* what is in the ring's first slot; changes while the queue is empty */
 	bool coalesce; /* one completion for the SENDs and WRITEs that are done together */
 };
 
 static inline struct rd_iw_swr *rd_iw_sq_at(const struct rd_iw_sq *sq, uint32_t i)
 {
-	return (struct rd_iw_swr *)(void *)(sq->ring + (size_t)(i & sq->mask) * sq->stride);
+	return (struct rd_iw_swr *)(void *)(sq->ring +
+					    (size_t)((i - sq->base) & sq->mask) * sq->stride);
 }
 
 int rd_iw_sq_init(struct rd_iw_sq *sq, const struct rd_fab_qp_attr *attr);

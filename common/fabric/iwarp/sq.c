@@ -125,6 +125,9 @@ static int post_open(struct rd_iw_sq *sq, struct ibv_send_wr **wr)
 	struct ibv_send_wr *w = *wr;
 	int rc = 0;
 
+	/* An empty queue begins with the slots that it used last: those are still in a cache. */
+	if (sq->head == tail)
+		sq->base = tail;
 	for (; w; w = w->next) {
 		rc = check_wr(sq, w, &total);
 		if (rc == 0 && tail == end)
