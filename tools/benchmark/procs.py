@@ -115,8 +115,13 @@ class Server:
         return sum(int(re.search(r'^voluntary_ctxt_switches:\s+(\d+)', self._proc(f'task/{tid}/status'), re.M)[1])
                    for tid in self._tasks())
 
-    def memory_kib(self, field='VmRSS'):
-        found = re.search(rf'^{field}:\s+(\d+)', self._proc('status'), re.M)
+    def memory_kib(self):
+        """What it has in memory, to the page: VmRSS lags behind by some dozens for each processor."""
+        found = re.search(r'^Rss:\s+(\d+)', self._proc('smaps_rollup'), re.M)
+        return int(found[1]) if found else 0
+
+    def peak_kib(self):
+        found = re.search(r'^VmHWM:\s+(\d+)', self._proc('status'), re.M)
         return int(found[1]) if found else 0
 
 
