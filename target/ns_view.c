@@ -177,11 +177,12 @@ static void leave_defer(struct rd_defer *defer)
 static void end_requests(struct rdt_reactor *r, const struct rdt_ns *ns)
 {
 	struct rdt_qpair *qp;
+	struct rdt_req *req;
 
 	TAILQ_FOREACH (qp, &r->qpairs, link)
-		for (unsigned int i = 0; i < qp->reqs_made; i++)
-			if (qp->reqs[i].ns == ns && qp->reqs[i].state != RDT_REQ_FREE)
-				rdt_req_ns_gone(&qp->reqs[i]);
+		RDT_FOREACH_REQ (req, qp)
+			if (req->ns == ns)
+				rdt_req_ns_gone(req);
 }
 
 void rdt_view_leave(struct rdt_reactor *r, struct rdt_ns *ns)

@@ -21,6 +21,7 @@
 #include "placement.h"
 #include "pool.h"
 #include "reactor.h"
+#include "req_pool.h"
 #include "request.h"
 #include "subsys.h"
 #include "target.h"
@@ -171,9 +172,7 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->close_msg.fn = close_msg;
 	qp->drained_msg.fn = drained_msg;
 	qp->detach_msg.fn = detach_msg;
-	SLIST_INIT(&qp->free);
 	STAILQ_INIT(&qp->capsules);
-	/* All zero is FREE; memory that no burst has needed is never touched. */
 	qp->reqs = calloc(depth, sizeof(*qp->reqs));
 	if (!qp->reqs)
 		return -ENOMEM;
@@ -189,8 +188,8 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 	rdt_share_leave(qp);
 	free(qp->aside_data);
 	qp->aside_data = NULL;
-	free(qp->sgl_lists);
-	qp->sgl_lists = NULL;
+	if (qp->req_pool)
+		rdt_req_pool_unwait(qp->req_pool, qp);
 	free(qp->reqs);
 	qp->reqs = NULL;
 }
@@ -225,43 +224,79 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), sqsize);
 }
 
-static struct rdt_req *free_req(struct rdt_qpair *qp)
+/* Put the first command that waits in its turn, unless the queue is full: then its own next request
+ * that ends takes it. */
+static void wait_for_req(struct rdt_qpair *qp)
 {
-	if (SLIST_EMPTY(&qp->free) && qp->reqs_made < qp->depth) {
-		rdt_req_init(&qp->reqs[qp->reqs_made], qp, qp->reqs_made);
-		qp->reqs_made++;
-	}
-	return SLIST_FIRST(&qp->free);
+	if (!STAILQ_EMPTY(&qp->capsules) && qp->used < qp->depth)
+		rdt_req_pool_wait(qp->req_pool, qp);
+}
+
+static struct rdt_req *take_req(struct rdt_qpair *qp)
+{
+	struct rdt_req_pool *pool = qp->req_pool;
+	struct rdt_req *req = SLIST_FIRST(&pool->free);
+
+	if (qp->used == qp->depth)
+		return NULL;
+	if (!req && !(req = rdt_req_pool_more(pool)))
+		return NULL;
+	SLIST_REMOVE_HEAD(&pool->free, next);
+	pool->used++;
+	req->index = (uint16_t)qp->used;
+	qp->reqs[qp->used++] = req;
+	return req;
+}
+
+void rdt_qpair_put(struct rdt_qpair *qp, struct rdt_req *req)
+{
+	struct rdt_req_pool *pool = qp->req_pool;
+	struct rdt_req *last = qp->reqs[--qp->used];
+
+	qp->reqs[req->index] = last;
+	last->index = req->index;
+	/* First out is first in: what was just used is still in the cache. */
+	SLIST_INSERT_HEAD(&pool->free, req, next);
+	pool->used--;
+	if (!TAILQ_EMPTY(&pool->starved))
+		rd_defer(pool->loop, &pool->serve, RD_DEFER_WORK);
 }
 
 void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap)
 {
-	struct rdt_req *req;
+	struct rdt_req *req = NULL;
 
 	if (qp->state >= RDT_QP_DRAINING)
 		return;
-	req = free_req(qp);
-	if (!req || !STAILQ_EMPTY(&qp->capsules)) {
+	if (STAILQ_EMPTY(&qp->capsules) && TAILQ_EMPTY(&qp->req_pool->starved))
+		req = take_req(qp);
+	if (!req) {
 		STAILQ_INSERT_TAIL(&qp->capsules, cap, link);
+		wait_for_req(qp);
 		return;
 	}
-	rdt_req_begin(req, cap);
+	rdt_req_begin(qp, req, cap);
 }
 
 void rdt_qpair_retry(struct rdt_qpair *qp)
 {
 	struct rdt_capsule *cap = STAILQ_FIRST(&qp->capsules);
-	struct rdt_req *req = free_req(qp);
+	struct rdt_req *req;
 
-	if (!req || qp->state >= RDT_QP_CLOSING)
+	if (!cap || qp->state >= RDT_QP_CLOSING)
 		return;
-	STAILQ_REMOVE_HEAD(&qp->capsules, link);
-	rdt_req_begin(req, cap);
+	req = take_req(qp);
+	if (req) {
+		STAILQ_REMOVE_HEAD(&qp->capsules, link);
+		rdt_req_begin(qp, req, cap);
+	}
+	wait_for_req(qp);
 }
 
 void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 {
 	char addr[RD_ADDR_TEXT];
+	struct rdt_req *req;
 
 	if (qp->state >= RDT_QP_CLOSING)
 		return;
@@ -270,13 +305,13 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 	set_state(qp, RDT_QP_CLOSING);
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	STAILQ_INIT(&qp->capsules);
+	rdt_req_pool_unwait(qp->req_pool, qp);
 	qp->ops->close(qp);
 	if (qp->ctrl && qp->admin)
 		rdt_aer_drop_all(qp->ctrl);
 	/* Those in nobody's hands end now; the others when they come back. */
-	for (uint16_t i = 0; i < qp->reqs_made; i++)
-		if (qp->reqs[i].state != RDT_REQ_FREE)
-			rdt_req_hang_up(&qp->reqs[i]);
+	RDT_FOREACH_REQ (req, qp)
+		rdt_req_hang_up(req);
 	rdt_qpair_look(qp);
 }
 
@@ -308,11 +343,8 @@ void rdt_qpair_drain(struct rdt_qpair *qp)
 /* Linear, and only for Abort. */
 struct rdt_req *rdt_qpair_find(struct rdt_qpair *qp, uint16_t cid)
 {
-	for (uint16_t i = 0; i < qp->reqs_made; i++) {
-		struct rdt_req *req = &qp->reqs[i];
-
-		if (req->state != RDT_REQ_FREE && rdt_sqe_cid(req) == cid)
-			return req;
-	}
+	for (unsigned int i = 0; i < qp->used; i++)
+		if (rdt_sqe_cid(qp->reqs[i]) == cid)
+			return qp->reqs[i];
 	return NULL;
 }

@@ -19,6 +19,7 @@ struct rdt_cmd;
 struct rdt_ctrl;
 struct rdt_listener;
 struct rdt_reactor;
+struct rdt_req_pool;
 struct rdt_sgl_desc;
 
 #define RDT_CONNECT_TIMEOUT (10 * RD_NSEC_PER_SEC)   /* from accept to a finished Connect */
@@ -70,21 +71,21 @@ struct rdt_qpair {
 	struct rdt_listener *listener; /* NULL in tests */
 	struct sockaddr_storage local;
 	struct sockaddr_storage remote;
-	struct rdt_req *reqs; /* [depth], of which reqs_made have ever been used */
-	uint16_t reqs_made;
-	SLIST_HEAD(, rdt_req) free; /* the one used last is the first */
-	unsigned int used;          /* requests not FREE */
-	unsigned int used_aer;      /* of these, AERs that wait for an event */
+	struct rdt_req_pool *req_pool; /* the transport's, set before the first command */
+	struct rdt_req **reqs;         /* [depth]; the first @used are not FREE, in no order */
+	unsigned int used;
+	unsigned int used_aer; /* of these, AERs that wait for an event */
 	uint32_t in_capsule_max;
 	uint32_t data_max;                   /* bytes that an I/O command may move: MDTS */
 	uint8_t msdbd;                       /* descriptors of a list, at most; 1: no lists */
-	struct rdt_sgl_desc *sgl_lists;      /* [depth * msdbd], made when the first list comes */
 	struct rdt_req *fused;               /* a first half that waits for the next command */
 	bool fuse_failed;                    /* the last command was a first half, and failed */
 	struct rdt_req *aside;               /* a first half whose data is in @aside_data */
 	uint8_t *aside_data;                 /* [in_capsule_max], made when the first one comes */
 	STAILQ_HEAD(, rdt_capsule) capsules; /* commands that found no free request, in order */
-	struct rd_defer check;               /* look whether a state can be left */
+	bool starved;                        /* although it has fewer than @depth */
+	TAILQ_ENTRY(rdt_qpair) starved_link;
+	struct rd_defer check; /* look whether a state can be left */
 	struct rd_timer timer; /* NEW: until Connect. DRAINED: until the host has left by itself */
 	struct rd_ratelimit fail_limit;
 	struct rdt_attach attach;
@@ -104,10 +105,12 @@ void rdt_qpair_drain(struct rdt_qpair *qp);
 void rdt_qpair_detached(struct rdt_qpair *qp);
 void rdt_qpair_look(struct rdt_qpair *qp); /* something that a state waits for has changed */
 struct rdt_req *rdt_qpair_find(struct rdt_qpair *qp, uint16_t cid);
-void rdt_qpair_retry(struct rdt_qpair *qp); /* commands wait for a free request: there is one */
+void rdt_qpair_put(struct rdt_qpair *qp, struct rdt_req *req); /* it is FREE now */
+/* Commands wait for a free request, and there may be one. */
+void rdt_qpair_retry(struct rdt_qpair *qp);
 static inline void rdt_qpair_next(struct rdt_qpair *qp) /* a request became free */
 {
-	if (!STAILQ_EMPTY(&qp->capsules))
+	if (!STAILQ_EMPTY(&qp->capsules) && !qp->starved)
 		rdt_qpair_retry(qp);
 	if (qp->state >= RDT_QP_DRAINING)
 		rdt_qpair_look(qp);

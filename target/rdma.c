@@ -44,7 +44,12 @@ static struct rdt_rdma_conn *to_conn(struct rdt_qpair *qp)
 
 static struct rdt_rdma_req *to_rreq(struct rdt_req *req)
 {
-	return &to_conn(req->qp)->reqs[req->index];
+	return rd_container_of(req, struct rdt_rdma_req, req);
+}
+
+static struct rdt_rdma_conn *conn_of(const struct rdt_rdma_req *rr)
+{
+	return to_conn(rr->req.qp);
 }
 
 /* A flushed one only follows an end whose own reason comes with DISCONNECTED. */
@@ -163,14 +168,14 @@ static struct rdt_rdma_conn *recv_done(struct rdt_rdma_dev *rdev, struct rdt_rdm
 static void lose(struct rdt_rdma_req *rr, const char *what)
 {
 	rr->lost = true;
-	rdt_qpair_lost(&rr->conn->qp, what);
+	rdt_qpair_lost(rr->req.qp, what);
 }
 
 static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sgl_desc *from)
 {
-	struct rdt_rdma_conn *rc = rr->conn;
+	struct rdt_rdma_conn *rc = conn_of(rr);
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)rr->req->buf + pos,
+		.addr = (uintptr_t)rr->req.buf + pos,
 		.length = from->len,
 		.lkey = rc->rdev->mr->lkey,
 	};
@@ -196,10 +201,10 @@ static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sg
 /* READs of a list, as far as the depth goes. False: some of them wait. */
 static bool post_list(struct rdt_rdma_req *rr)
 {
-	struct rdt_rdma_conn *rc = rr->conn;
-	const struct rdt_sgl_desc *list = rdt_req_sgl(rr->req);
+	struct rdt_rdma_conn *rc = conn_of(rr);
+	const struct rdt_sgl_desc *list = rdt_req_sgl(&rr->req);
 
-	while (rr->read_next < rr->req->descs) {
+	while (rr->read_next < rr->req.descs) {
 		const struct rdt_sgl_desc *d = &list[rr->read_next];
 
 		if (rc->reads_out >= rc->conn->ord)
@@ -216,7 +221,7 @@ static bool post_list(struct rdt_rdma_req *rr)
 /* False: it has more for later. There is room for at least one READ. */
 static bool post_reads(struct rdt_rdma_req *rr)
 {
-	const struct rdt_req *req = rr->req;
+	const struct rdt_req *req = &rr->req;
 	struct rdt_sgl_desc one = {req->raddr, req->rkey, req->data_len};
 
 	if (req->descs)
@@ -279,12 +284,13 @@ static bool list_done(struct rdt_rdma_req *rr, bool ok)
 	if (rr->reads_out || rr->lost)
 		return false;
 	/* A part still waits: for its turn, or, on a connection that ends, for finish(). */
-	return rr->read_next == rr->req->descs;
+	return rr->read_next == rr->req.descs;
 }
 
-static void read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
+/* As send_done(), it returns the connection, which outlives the request. */
+static struct rdt_rdma_conn *read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 {
-	struct rdt_rdma_conn *rc = rr->conn;
+	struct rdt_rdma_conn *rc = conn_of(rr);
 	bool ok = wc->status == IBV_WC_SUCCESS;
 
 	rc->reads_out--;
@@ -292,12 +298,13 @@ static void read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 	if (!ok)
 		failed(rc, wc, "a READ of the host's memory failed");
 	serve_reads(rc);
-	if (rr->req->descs) {
+	if (rr->req.descs) {
 		if (!list_done(rr, ok))
-			return;
+			return rc;
 		ok = !rr->read_bad;
 	}
-	rdt_req_fetched(rr->req, ok ? 0 : -EIO);
+	rdt_req_fetched(&rr->req, ok ? 0 : -EIO);
+	return rc;
 }
 
 /* ---- answers ---- */
@@ -314,7 +321,7 @@ static void init_answer(struct rdt_rdma_conn *rc, bool inline_cqe)
 			  .opcode = IBV_WR_RDMA_WRITE},
 		.data = {.lkey = rc->rdev->mr->lkey},
 		.send = {.sg_list = &rc->answer.cqe, .num_sge = 1},
-		.cqe = {.length = NVME_CQE_SIZE, .lkey = rc->area->mr->lkey},
+		.cqe = {.length = NVME_CQE_SIZE},
 		.send_flags = IBV_SEND_SIGNALED | in_line,
 		.inv_flags = IBV_SEND_SIGNALED | (caps->inline_with_inv ? in_line : 0),
 		.can_inv = caps->send_with_inv,
@@ -326,10 +333,10 @@ static struct ibv_send_wr *fill_send(struct rdt_rdma_conn *rc, struct rdt_rdma_r
 {
 	struct rdt_rdma_answer *answer = &rc->answer;
 	struct ibv_send_wr *send = &answer->send;
-	const struct rdt_req *req = rr->req;
+	const struct rdt_req *req = &rr->req;
 
-	*rr->cqe = req->cqe;
-	answer->cqe.addr = (uintptr_t)rr->cqe;
+	answer->cqe.addr = (uintptr_t)&req->cqe;
+	answer->cqe.lkey = rr->lkey;
 	send->wr_id = (uintptr_t)&rr->send;
 	send->opcode = IBV_WR_SEND;
 	send->send_flags = answer->send_flags;
@@ -348,7 +355,7 @@ static struct ibv_send_wr *fill_send(struct rdt_rdma_conn *rc, struct rdt_rdma_r
 static struct ibv_send_wr *fill_write(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_answer *answer = &rc->answer;
-	const struct rdt_req *req = rr->req;
+	const struct rdt_req *req = &rr->req;
 
 	fill_send(rc, rr);
 	answer->data.addr = (uintptr_t)req->buf;
@@ -376,8 +383,8 @@ static void post_answer(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr,
 /* A WRITE for each descriptor, then the SEND. The SQ has room. */
 static void respond_list(struct rdt_rdma_req *rr)
 {
-	struct rdt_rdma_conn *rc = rr->conn;
-	const struct rdt_req *req = rr->req;
+	struct rdt_rdma_conn *rc = conn_of(rr);
+	const struct rdt_req *req = &rr->req;
 	const struct rdt_sgl_desc *list = rdt_req_sgl(req);
 	struct ibv_send_wr wr[RDT_MSDBD_MAX];
 	struct ibv_sge sge[RDT_MSDBD_MAX];
@@ -433,13 +440,13 @@ static void answered(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
 		rr->extra = 0;
 		serve_writes(rc);
 	}
-	rdt_req_responded(rr->req);
+	rdt_req_responded(&rr->req);
 }
 
 /* The SEND of @rr has completed, and all before it: not each of them is reported. */
-static void send_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
+static struct rdt_rdma_conn *send_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 {
-	struct rdt_rdma_conn *rc = rr->conn;
+	struct rdt_rdma_conn *rc = conn_of(rr);
 	struct rdt_rdma_req *first;
 	unsigned int n = 0;
 
@@ -454,6 +461,7 @@ static void send_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 	}
 	rc->sends_out -= n;
 	came_back(rc, n);
+	return rc;
 }
 
 /* ---- completions ---- */
@@ -468,7 +476,6 @@ static void handle_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
 {
 	struct rdt_rdma_wr *wr = (void *)(uintptr_t)wc->wr_id;
 	struct rdt_rdma_conn *rc;
-	struct rdt_rdma_req *rr;
 
 	if (wr->magic != RDT_WR_MAGIC) {
 		unknown_wc(rdev, wc);
@@ -476,20 +483,17 @@ static void handle_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
 	}
 	/* Those that every command has come first. */
 	if (wr->kind == RDT_WR_RECV) {
-		rc = recv_done(rdev, wr->owner, wc);
-		if (rc)
-			finish_later(rc);
-		return;
-	}
-	rr = wr->owner;
-	rc = rr->conn;
-	if (wr->kind == RDT_WR_SEND)
-		send_done(rr, wc);
-	else if (wr->kind == RDT_WR_READ)
-		read_done(rr, wc);
-	else /* a WRITE, unsignalled: it failed, and its SEND will complete as well */
+		rc = recv_done(rdev, rd_container_of(wr, struct rdt_rdma_recv, wr), wc);
+	} else if (wr->kind == RDT_WR_SEND) {
+		rc = send_done(rd_container_of(wr, struct rdt_rdma_req, send), wc);
+	} else if (wr->kind == RDT_WR_READ) {
+		rc = read_done(rd_container_of(wr, struct rdt_rdma_req, read), wc);
+	} else { /* a WRITE, unsignalled: it failed, and its SEND will complete as well */
+		rc = conn_of(rd_container_of(wr, struct rdt_rdma_req, write));
 		failed(rc, wc, "a WRITE to the host's memory failed");
-	finish_later(rc);
+	}
+	if (rc)
+		finish_later(rc);
 }
 
 /* What each of a batch needs; on their way while the first ones are handled. */
@@ -540,12 +544,83 @@ static void cq_again(struct rd_defer *defer)
 	poll_cq(rd_container_of(defer, struct rdt_rdma_dev, again));
 }
 
+/* ---- requests ---- */
+
+/* Where registered memory is read by the processor it gains nothing. */
+static bool inlines_cqe(const struct rd_fab_dev *dev)
+{
+	return !dev->caps.cheap_mr && dev->caps.max_inline >= NVME_CQE_SIZE;
+}
+
+static int chunk_open(void *arg, struct rdt_req_chunk *chunk)
+{
+	struct rdt_rdma_dev *rdev = arg;
+	struct rd_fab_mr *mr;
+	int err;
+
+	if (inlines_cqe(rdev->dev))
+		return 0;
+	err = rd_fab_reg_mr(rdev->dev, chunk->mem, chunk->len, IBV_ACCESS_LOCAL_WRITE, &mr);
+	if (err)
+		return err;
+	rdev->mrs++;
+	chunk->priv = mr;
+	return 0;
+}
+
+static void chunk_close(void *arg, struct rdt_req_chunk *chunk)
+{
+	struct rdt_rdma_dev *rdev = arg;
+	struct rd_fab_mr *mr = chunk->priv;
+
+	if (!mr)
+		return;
+	rd_fab_dereg_mr(&mr);
+	rdev->mrs--;
+}
+
+static void init_rreq(const struct rdt_req_chunk *chunk, struct rdt_req *req)
+{
+	struct rdt_rdma_req *rr = to_rreq(req);
+	const struct rd_fab_mr *mr = chunk->priv;
+
+	rdt_rdma_wr_init(&rr->read, RDT_WR_READ);
+	rdt_rdma_wr_init(&rr->write, RDT_WR_WRITE);
+	rdt_rdma_wr_init(&rr->send, RDT_WR_SEND);
+	rr->lkey = mr ? mr->lkey : 0;
+}
+
+static void reqs_free(struct rdt_rdma_dev *rdev)
+{
+	for (int admin = 0; admin < 2; admin++)
+		rdt_req_pool_fini(&rdev->reqs[admin]);
+}
+
+static int reqs_create(struct rdt_rdma_dev *rdev)
+{
+	static const struct rdt_req_mem mem = {
+		.size = sizeof(struct rdt_rdma_req),
+		.offset = offsetof(struct rdt_rdma_req, req),
+		.open = chunk_open,
+		.close = chunk_close,
+		.init = init_rreq,
+	};
+	int err = 0;
+
+	for (int admin = 0; admin < 2 && !err; admin++)
+		err = rdt_req_pool_init(&rdev->reqs[admin], rdev->reactor->loop, &mem, rdev);
+	return err;
+}
+
+/* ---- devices ---- */
+
 static void dev_free(struct rdt_rdma_dev *rdev)
 {
 	struct rdt_reactor *r = rdev->reactor;
 
 	SLIST_REMOVE(&r->rdma->devs, rdev, rdt_rdma_dev, link);
 	rd_defer_cancel(r->loop, &rdev->again);
+	reqs_free(rdev);
 	rdt_rdma_pools_free(rdev);
 	rd_fab_dereg_mr(&rdev->mr);
 	rd_fab_cq_destroy(&rdev->cq);
@@ -560,7 +635,7 @@ static void free_gone(struct rdt_rdma *rdma)
 
 	for (rdev = SLIST_FIRST(&rdma->devs); rdev; rdev = next) {
 		next = SLIST_NEXT(rdev, link);
-		if (rdev->dev->gone && rdev->mrs == 1)
+		if (rdev->dev->gone && !rdev->conns)
 			dev_free(rdev);
 	}
 }
@@ -596,16 +671,16 @@ static void finish(struct rd_defer *defer)
 	rdt_rdma_recvs_stop(rc);
 	rd_fab_conn_destroy(&rc->conn);
 	/* A WRITE may have been posted whose SEND was not: only now is its buffer free. */
-	for (uint16_t i = 0; i < rc->qp.depth; i++) {
-		struct rdt_rdma_req *rr = &rc->reqs[i];
+	RDT_FOREACH_REQ (req, &rc->qp) {
+		struct rdt_rdma_req *rr = to_rreq(req);
 
 		if (!rr->lost)
 			continue;
 		rr->lost = false;
-		if (rr->req->state == RDT_REQ_FETCHING)
-			rdt_req_fetched(rr->req, -EIO);
+		if (req->state == RDT_REQ_FETCHING)
+			rdt_req_fetched(req, -EIO);
 		else
-			rdt_req_responded(rr->req);
+			rdt_req_responded(req);
 	}
 	rdt_qpair_transport_closed(&rc->qp);
 }
@@ -665,22 +740,7 @@ int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t
 	STAILQ_INIT(&rc->sent);
 	LIST_INIT(&rc->held);
 	rc->finish.fn = finish;
-	if (err)
-		return err;
-	rc->reqs = calloc(depth, sizeof(*rc->reqs));
-	return rc->reqs ? 0 : -ENOMEM;
-}
-
-static void init_rreq(struct rdt_rdma_conn *rc, uint16_t i)
-{
-	struct rdt_rdma_req *rr = &rc->reqs[i];
-
-	rdt_rdma_wr_init(&rr->read, RDT_WR_READ, rr);
-	rdt_rdma_wr_init(&rr->write, RDT_WR_WRITE, rr);
-	rdt_rdma_wr_init(&rr->send, RDT_WR_SEND, rr);
-	rr->req = &rc->qp.reqs[i];
-	rr->conn = rc;
-	rr->cqe = (void *)(rc->area->extra + (size_t)NVME_CQE_SIZE * i);
+	return err;
 }
 
 int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
@@ -700,15 +760,12 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 	rc->rdev = rdt_rdma_dev_get(rc->qp.reactor, rc->conn->dev);
 	if (!rc->rdev)
 		return -ENOMEM;
+	rc->rdev->conns++;
+	rc->qp.req_pool = &rc->rdev->reqs[rc->qp.admin];
 	err = rdt_rdma_recvs_create(rc);
 	if (err)
 		return err;
-	rc->rdev->mrs++;
-	for (uint16_t i = 0; i < rc->qp.depth; i++)
-		init_rreq(rc, i);
-	/* Where registered memory is read by the processor it gains nothing. */
-	inline_cqe =
-		!rc->rdev->dev->caps.cheap_mr && rc->rdev->dev->caps.max_inline >= NVME_CQE_SIZE;
+	inline_cqe = inlines_cqe(rc->rdev->dev);
 	attr.max_inline = inline_cqe ? NVME_CQE_SIZE : 0;
 	init_answer(rc, inline_cqe);
 	rc->extra_free = extra;
@@ -724,11 +781,12 @@ void rdt_rdma_conn_free(struct rdt_rdma_conn *rc)
 	rd_defer_cancel(rc->qp.reactor->loop, &rc->finish);
 	rdt_rdma_recvs_stop(rc);
 	rd_fab_conn_destroy(&rc->conn);
-	if (rc->area)
-		rc->rdev->mrs--;
 	rdt_rdma_recvs_free(rc); /* while its host is known */
 	rdt_qpair_fini(&rc->qp);
-	free(rc->reqs);
+	if (rc->rdev) {
+		rc->rdev->conns--;
+		rdt_req_pool_trim(rc->qp.req_pool);
+	}
 	free(rc);
 }
 
@@ -747,6 +805,7 @@ struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *
 		return NULL;
 	rdev->reactor = r;
 	rdev->dev = dev;
+	rdev->mrs = 1;
 	rdev->again.fn = cq_again;
 	if (dev->caps.read_sink_remote_write) {
 		access |= IBV_ACCESS_REMOTE_WRITE;
@@ -762,14 +821,16 @@ struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *
 		goto err_cq;
 	if (rdt_rdma_pools_create(rdev))
 		goto err_mr;
+	if (reqs_create(rdev))
+		goto err_reqs;
 	if (rd_fab_cq_arm(rdev->cq))
-		goto err_pools;
-	rdev->mrs = 1;
+		goto err_reqs;
 	dev->user = rdev;
 	SLIST_INSERT_HEAD(&r->rdma->devs, rdev, link);
 	return rdev;
 
-err_pools:
+err_reqs:
+	reqs_free(rdev);
 	rdt_rdma_pools_free(rdev);
 err_mr:
 	rd_fab_dereg_mr(&rdev->mr);
@@ -799,7 +860,7 @@ void rdt_rdma_fini(struct rdt_reactor *r)
 	if (!rdma)
 		return;
 	while ((rdev = SLIST_FIRST(&rdma->devs))) {
-		assert(rdev->mrs == 1);
+		assert(!rdev->conns);
 		dev_free(rdev);
 	}
 	rd_timer_stop(r->loop, &rdma->stall);

@@ -16,17 +16,18 @@
 #include "pool.h"
 #include "qpair.h"
 #include "reactor.h"
+#include "req_pool.h"
+#include "request.h"
 #include "transport.h"
 
 struct rdt_target;
 
 #define RDT_WR_MAGIC 0x72777274u
 
-/* What a wr_id points to. */
+/* What a wr_id points to: a part of struct rdt_rdma_recv or of struct rdt_rdma_req. */
 struct rdt_rdma_wr {
 	uint32_t magic;
 	uint8_t kind; /* enum rdt_rdma_wr_kind */
-	void *owner;  /* RECV: struct rdt_rdma_recv; else struct rdt_rdma_req */
 };
 
 enum rdt_rdma_wr_kind { RDT_WR_RECV, RDT_WR_READ, RDT_WR_WRITE, RDT_WR_SEND };
@@ -65,10 +66,12 @@ struct rdt_rdma_dev {
 	struct rdt_reactor *reactor;
 	struct rd_fab_dev *dev;
 	struct rd_fab_cq *cq;
-	struct rd_fab_mr *mr;           /* slab and reserve */
-	struct rd_defer again;          /* the CQ had more than one round's worth */
-	unsigned int mrs;               /* registered now; not those of the pools */
-	struct rdt_recv_pool *pools[2]; /* of I/O and admin queues; NULL: each has its own RECVs */
+	struct rd_fab_mr *mr;  /* slab and reserve */
+	struct rd_defer again; /* the CQ had more than one round's worth */
+	unsigned int conns;
+	unsigned int mrs;               /* registered now; not those of @pools */
+	struct rdt_req_pool reqs[2];    /* of I/O and of admin queues, as @pools */
+	struct rdt_recv_pool *pools[2]; /* NULL: each queue has RECVs of its own */
 	struct rdt_rdma_conn_list by_qpn[RDT_QPN_BUCKETS]; /* those that use a pool */
 	SLIST_ENTRY(rdt_rdma_dev) link;
 };
@@ -91,33 +94,31 @@ struct rdt_rdma_recv {
 	struct ibv_recv_wr rwr;
 };
 
-/* Registered memory for RECVs and, of a connection, for the answers. */
+/* Registered memory for RECVs. */
 struct rdt_rdma_area {
-	uint8_t *mem; /* in-capsule areas, SQE slots, extra */
+	uint8_t *mem; /* in-capsule areas, SQE slots */
 	size_t len;
-	uint8_t *extra;
 	struct rd_fab_mr *mr;
 	struct rdt_rdma_recv *recvs; /* [count] */
 	uint32_t count;
 	SLIST_ENTRY(rdt_rdma_area) link;
 };
 
-/* The transport's half of a request; rc->reqs[req->index]. */
+/* A request with the transport's part of it. */
 struct rdt_rdma_req {
 	struct rdt_rdma_wr read;
 	struct rdt_rdma_wr write;
 	struct rdt_rdma_wr send;
-	struct rdt_req *req;
-	struct rdt_rdma_conn *conn;
-	struct nvme_cqe *cqe;            /* in registered memory */
 	STAILQ_ENTRY(rdt_rdma_req) sent; /* in conn->sent */
+	uint32_t lkey;                   /* of req.cqe, unless that is sent inline */
 	uint32_t read_pos;               /* bytes of a list that READs were posted for */
 	uint16_t read_next;              /* descriptor of a list that comes next */
 	uint16_t reads_out;              /* of a list */
-	bool read_bad;                   /* one of them failed */
 	uint16_t extra;                  /* WRs of a list's answer beyond two */
+	bool read_bad;                   /* a READ of a list failed */
 	bool lost; /* could not be posted: comes back when the connection has been destroyed */
-};
+	struct rdt_req req;
+} __attribute__((aligned(64))); /* the size of a cache line */
 
 /* The work requests of an answer. What is the same in all of a connection is filled in once. */
 struct rdt_rdma_answer {
@@ -134,12 +135,11 @@ struct rdt_rdma_conn {
 	struct rdt_qpair qp;
 	struct rd_fab_conn *conn;
 	struct rdt_rdma_dev *rdev;
-	struct rdt_rdma_area *area;       /* RECVs, unless it uses a pool; CQE slots */
+	struct rdt_rdma_area *area;       /* RECVs, unless it uses a pool */
 	struct rdt_recv_pool *pool;       /* NULL: it has RECVs of its own */
 	struct rdt_recv_share *share;     /* of @pool */
 	LIST_ENTRY(rdt_rdma_conn) by_qpn; /* with a pool */
 	LIST_HEAD(, rdt_rdma_recv) held;  /* of the pool, with capsules */
-	struct rdt_rdma_req *reqs;        /* [depth] */
 	struct rdt_rdma_answer answer;    /* the one being made */
 	struct rdt_req_list read_wait;    /* beyond the READ depth, in order */
 	struct rdt_req_list write_wait;   /* answers with lists, beyond what the SQ has room for */
@@ -169,11 +169,10 @@ void rdt_rdma_conn_free(
 	struct rdt_rdma_conn *rc); /* any stage; the connection is destroyed here at the latest */
 void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg);
 
-static inline void rdt_rdma_wr_init(struct rdt_rdma_wr *wr, enum rdt_rdma_wr_kind kind, void *owner)
+static inline void rdt_rdma_wr_init(struct rdt_rdma_wr *wr, enum rdt_rdma_wr_kind kind)
 {
 	wr->magic = RDT_WR_MAGIC;
 	wr->kind = (uint8_t)kind;
-	wr->owner = owner;
 }
 
 /* rdma_recv.c */

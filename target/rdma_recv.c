@@ -39,7 +39,7 @@ static void init_recv(struct rdt_rdma_area *area, uint32_t i, uint32_t in_capsul
 	size_t stride = data_stride(in_capsule_max);
 	uint8_t *sqes = area->mem + stride * area->count;
 
-	rdt_rdma_wr_init(&recv->wr, RDT_WR_RECV, recv);
+	rdt_rdma_wr_init(&recv->wr, RDT_WR_RECV);
 	recv->cap.sqe = (void *)(sqes + (size_t)NVME_SQE_SIZE * i);
 	recv->cap.data = area->mem + stride * i;
 	recv->sge[0] = (struct ibv_sge){(uintptr_t)recv->cap.sqe, NVME_SQE_SIZE, area->mr->lkey};
@@ -64,7 +64,7 @@ static void area_free(struct rdt_rdma_area **areap)
 }
 
 static int area_create(struct rd_fab_dev *dev, uint32_t count, uint32_t in_capsule_max,
-		       size_t extra, struct rdt_rdma_area **out)
+		       struct rdt_rdma_area **out)
 {
 	size_t per_recv = data_stride(in_capsule_max) + NVME_SQE_SIZE;
 	struct rdt_rdma_area *area = calloc(1, sizeof(*area));
@@ -73,19 +73,16 @@ static int area_create(struct rd_fab_dev *dev, uint32_t count, uint32_t in_capsu
 	if (!area)
 		return err;
 	area->count = count;
-	area->len = per_recv * count + extra;
+	area->len = per_recv * count;
 	area->mem =
 		mmap(NULL, area->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (area->mem == MAP_FAILED) {
 		area->mem = NULL;
 		goto err_free;
 	}
-	area->extra = area->mem + per_recv * count;
-	if (count) {
-		area->recvs = calloc(count, sizeof(*area->recvs));
-		if (!area->recvs)
-			goto err_free;
-	}
+	area->recvs = calloc(count, sizeof(*area->recvs));
+	if (!area->recvs)
+		goto err_free;
 	err = rd_fab_reg_mr(dev, area->mem, area->len, IBV_ACCESS_LOCAL_WRITE, &area->mr);
 	if (err)
 		goto err_free;
@@ -142,7 +139,7 @@ static int pool_grow(struct rdt_recv_pool *pool)
 
 	if (n > pool->max - pool->total)
 		n = pool->max - pool->total;
-	err = area_create(pool->dev, n, pool->in_capsule_max, 0, &area);
+	err = area_create(pool->dev, n, pool->in_capsule_max, &area);
 	if (err)
 		return err;
 	SLIST_INSERT_HEAD(&pool->areas, area, link);
@@ -320,9 +317,15 @@ static struct rdt_rdma_conn *conn_of(struct rdt_rdma_dev *rdev, uint32_t qp_num)
 
 int rdt_rdma_recvs_create(struct rdt_rdma_conn *rc)
 {
+	int err;
+
 	rc->pool = rc->rdev->pools[rc->qp.admin];
-	return area_create(rc->rdev->dev, rc->pool ? 0 : rc->qp.depth, rc->qp.in_capsule_max,
-			   (size_t)NVME_CQE_SIZE * rc->qp.depth, &rc->area);
+	if (rc->pool)
+		return 0;
+	err = area_create(rc->rdev->dev, rc->qp.depth, rc->qp.in_capsule_max, &rc->area);
+	if (!err)
+		rc->rdev->mrs++;
+	return err;
 }
 
 static int post_own(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv)
@@ -367,7 +370,7 @@ int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc)
 		rc->listed = true;
 		join(rc, rc->pool->strangers);
 	}
-	for (uint32_t i = 0; i < rc->area->count && !err; i++) {
+	for (uint32_t i = 0; rc->area && i < rc->area->count && !err; i++) {
 		rc->area->recvs[i].conn = rc;
 		err = post_own(rc, &rc->area->recvs[i]);
 	}
@@ -433,5 +436,7 @@ void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc)
 	while ((recv = LIST_FIRST(&rc->held)))
 		rdt_rdma_recv_again(recv);
 	leave(rc);
+	if (rc->area)
+		rc->rdev->mrs--;
 	area_free(&rc->area);
 }

@@ -6,6 +6,7 @@
 #include "request.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "util/log.h"
 #include "util/loop.h"
@@ -64,13 +65,16 @@ struct nvme_status rdt_req_fail(struct rdt_req *req, unsigned int sct, unsigned 
 	return nvme_status_dnr(sct, sc);
 }
 
-void rdt_req_init(struct rdt_req *req, struct rdt_qpair *qp, uint16_t index)
+void rdt_req_init(struct rdt_req *req)
 {
 	req->magic = RDT_REQ_MAGIC;
-	req->qp = qp;
-	req->index = index;
 	req->state = RDT_REQ_FREE;
-	SLIST_INSERT_HEAD(&qp->free, req, next);
+}
+
+void rdt_req_fini(struct rdt_req *req)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_FREE);
+	free(req->sgl);
 }
 
 void rdt_req_release_capsule(struct rdt_req *req)
@@ -408,9 +412,7 @@ static void finish(struct rdt_req *req)
 	if (req->ns)
 		rdt_ns_release(req);
 	rdt_req_set_state(req, RDT_REQ_FREE);
-	/* First out is first in: what was just used is still in the cache. */
-	SLIST_INSERT_HEAD(&qp->free, req, next);
-	qp->used--;
+	rdt_qpair_put(qp, req);
 	rdt_qpair_next(qp);
 }
 
@@ -482,12 +484,9 @@ void rdt_req_process(struct rdt_req *req)
 	} while (req->state != before);
 }
 
-void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap)
+void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule *cap)
 {
-	struct rdt_qpair *qp = req->qp;
-
-	SLIST_REMOVE_HEAD(&qp->free, next); /* @req */
-	qp->used++;
+	req->qp = qp;
 	req->cap = cap;
 	req->sqe = *cap->sqe;
 	memset(req, 0, offsetof(struct rdt_req, cqe.sqhd));

@@ -28,7 +28,7 @@ struct rdt_target;
 struct rdt_target_config;
 
 enum rdt_req_state {
-	RDT_REQ_FREE,    /* on qp->free. A capsule takes it -> NEW */
+	RDT_REQ_FREE,    /* on pool->free. A capsule takes it -> NEW */
 	RDT_REQ_NEW,     /* just taken; parsing decides */
 	RDT_REQ_FUSED,   /* first half: waits for the second -> NEED_BUFFER or READY. Second half:
 			  * waits for the first one's buffer -> FETCH or READY */
@@ -141,7 +141,7 @@ struct rdt_req {
 	struct nvme_cqe cqe;
 
 	uint32_t magic;
-	uint16_t index;   /* in qp->reqs */
+	uint16_t index;   /* in qp->reqs; not the same for all of its life */
 	uint16_t err_loc; /* parameter error location: byte, bit << 8; 0xffff: none */
 	uint8_t state;    /* enum rdt_req_state */
 	uint8_t dir;      /* enum rdt_dir */
@@ -153,7 +153,7 @@ struct rdt_req {
 	struct rdt_capsule *cap;   /* held until its in-capsule data has been used */
 	struct rdt_ns *ns;         /* held from rdt_ns_take() until the request is finished */
 	struct rdt_ns_view *view;  /* of @ns; valid while it is held */
-	SLIST_ENTRY(rdt_req) next; /* qp->free */
+	SLIST_ENTRY(rdt_req) next; /* pool->free */
 	struct nvme_sqe sqe;
 	struct rdt_bio bio;
 
@@ -167,6 +167,7 @@ struct rdt_req {
 	struct rdt_resv_part *fence; /* who waits for its end */
 	struct rdt_resv_cmd resv;    /* of a reservation command */
 	struct rdt_abort abort;      /* of an Abort command */
+	struct rdt_sgl_desc *sgl;    /* [qp->msdbd], of all the same; made when a list comes */
 	uint64_t began, since;       /* timed: when it became NEW, and what it is now */
 };
 _Static_assert(offsetof(struct rdt_req, cqe.sqhd) <= 80, "cleared with five stores");
@@ -186,8 +187,10 @@ static inline struct rdt_target *rdt_req_target(const struct rdt_req *req)
 void rdt_req_ns_gone(struct rdt_req *req);
 /* Its connection ends: so does it, as soon as nobody else holds it. */
 void rdt_req_hang_up(struct rdt_req *req);
-void rdt_req_init(struct rdt_req *req, struct rdt_qpair *qp, uint16_t index);
-void rdt_req_begin(struct rdt_req *req, struct rdt_capsule *cap);
+void rdt_req_init(struct rdt_req *req); /* @req is zero */
+void rdt_req_fini(struct rdt_req *req);
+/* @req is FREE, and on no list. */
+void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule *cap);
 void rdt_req_process(struct rdt_req *req);
 void rdt_req_buffer(struct rdt_req *req, void *buf); /* from the pool: its turn has come */
 void rdt_req_complete(struct rdt_req *req);          /* req->status is set */
@@ -215,6 +218,23 @@ struct nvme_status rdt_req_fail(struct rdt_req *req, unsigned int sct, unsigned 
 #define RDT_LOC_NONE   0xffffu
 #define RDT_LOC(field) ((unsigned int)offsetof(struct nvme_sqe, field))
 
+/*
+ * Each request of @qp that is in use. What is done with one may end it and others, and begin new
+ * ones, which may or may not be seen: rdt_qpair_put() moves only the last one, to a place that is
+ * still to come or was seen before, and may so be seen again.
+ */
+#define RDT_FOREACH_REQ(req, qp) \
+	for (unsigned int i_ = (qp)->used; rdt_qpair_each((qp), &i_, &(req));)
+static inline bool rdt_qpair_each(const struct rdt_qpair *qp, unsigned int *i, struct rdt_req **req)
+{
+	if (*i > qp->used)
+		*i = qp->used;
+	if (*i == 0)
+		return false;
+	*req = qp->reqs[--*i];
+	return true;
+}
+
 /* sgl.c */
 struct nvme_status rdt_sgl_parse(struct rdt_req *req);
 struct nvme_status rdt_sgl_match_other(struct rdt_req *req);
@@ -230,7 +250,7 @@ static inline struct nvme_status rdt_sgl_match(struct rdt_req *req)
 uint8_t rdt_msdbd(const struct rdt_target_config *cfg);
 static inline const struct rdt_sgl_desc *rdt_req_sgl(const struct rdt_req *req)
 {
-	return &req->qp->sgl_lists[req->index * req->qp->msdbd];
+	return req->sgl;
 }
 
 #endif /* RDT_REQUEST_H */

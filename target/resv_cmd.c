@@ -205,14 +205,15 @@ static void fence_all(struct rdt_resv_part *part)
 {
 	const struct rdt_resv_work *work = part->work;
 	struct rdt_qpair *qp, *next;
+	struct rdt_req *req;
 
 	for (qp = TAILQ_FIRST(&part->reactor->qpairs); qp; qp = next) {
 		next = TAILQ_NEXT(qp, link);
 		if (qp->admin || !qp->ctrl || !is_victim(&work->fx, qp->ctrl->hostid))
 			continue;
-		for (unsigned int i = 0; i < qp->reqs_made; i++)
-			if (qp->reqs[i].state != RDT_REQ_FREE && qp->reqs[i].ns == work->resv->ns)
-				fence_req(part, &qp->reqs[i]);
+		RDT_FOREACH_REQ (req, qp)
+			if (req->ns == work->resv->ns)
+				fence_req(part, req);
 	}
 }
 

@@ -66,7 +66,6 @@ static void ask_invalidate(struct rdt_req *req, uint32_t key, bool *several)
 /* The list's memory is the capsule's, which the next command may take before data moves. */
 static RDT_RARE struct nvme_status parse_list(struct rdt_req *req, const struct nvme_data_sgl *seg)
 {
-	struct rdt_qpair *qp = req->qp;
 	uint64_t offset = le64toh(seg->offset);
 	uint32_t len = le32toh(seg->length);
 	struct nvme_status st = check_list(req, offset, len);
@@ -75,11 +74,11 @@ static RDT_RARE struct nvme_status parse_list(struct rdt_req *req, const struct 
 
 	if (!nvme_status_ok(st))
 		return st;
-	if (!qp->sgl_lists)
-		qp->sgl_lists = calloc((size_t)qp->depth * qp->msdbd, sizeof(*qp->sgl_lists));
-	if (!qp->sgl_lists)
+	if (!req->sgl)
+		req->sgl = calloc(req->qp->msdbd, sizeof(*req->sgl));
+	if (!req->sgl)
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
-	out = &qp->sgl_lists[req->index * qp->msdbd];
+	out = req->sgl;
 	for (uint32_t i = 0; i < len / sizeof(union nvme_sgl); i++) {
 		struct nvme_keyed_sgl d;
 

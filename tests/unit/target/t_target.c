@@ -241,6 +241,7 @@ static void destroy(struct rdt_qpair *qp)
 	if (c->gone)
 		*c->gone = true;
 	rdt_qpair_fini(&c->qp);
+	rdt_req_pool_trim(c->qp.req_pool);
 	free(c->caps);
 	free(c->mem);
 	free(c);
@@ -288,6 +289,7 @@ struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_q
 	must(c != NULL);
 	c->env = env;
 	must(rdt_qpair_init(&c->qp, r, &fake_ops, cm_qid, depth) == 0);
+	c->qp.req_pool = &env->reqs[reactor];
 	rd_addr_parse("192.0.2.1", 4420, &c->qp.local);
 	rd_addr_parse("192.0.2.2", 1024, &c->qp.remote);
 	c->caps = calloc(depth, sizeof(*c->caps));
@@ -311,6 +313,13 @@ void t_conn_cut(struct t_conn *c)
 }
 
 /* ---- the environment ---- */
+
+static int chunk_open(void *arg, struct rdt_req_chunk *chunk)
+{
+	return ((struct t_env *)arg)->no_memory ? -ENOMEM : 0;
+}
+
+static const struct rdt_req_mem req_mem = {.size = sizeof(struct rdt_req), .open = chunk_open};
 
 static uint64_t fake_now(void *arg)
 {
@@ -433,6 +442,9 @@ struct t_env *t_env_new_state(const char *dir)
 			swap_disk(env, env->t->ns[i]);
 	for (unsigned int i = 0; i < env->t->reactors_count; i++)
 		must(rdt_reactor_setup(&env->t->reactors[i]) == 0);
+	for (unsigned int i = 0; i < env->t->reactors_count; i++)
+		must(rdt_req_pool_init(&env->reqs[i], env->t->reactors[i].loop, &req_mem, env) ==
+		     0);
 	return env;
 }
 
@@ -517,6 +529,9 @@ void t_env_free(struct t_env *env)
 		for (int j = 0; j < RDT_POOLS; j++)
 			CU_ASSERT_EQUAL(rd_buddy_free_bytes(r->pools[j].buddy),
 					rd_buddy_total_bytes(r->pools[j].buddy));
+		CU_ASSERT_EQUAL(env->reqs[i].used, 0);
+		CU_ASSERT_TRUE(TAILQ_EMPTY(&env->reqs[i].starved));
+		rdt_req_pool_fini(&env->reqs[i]);
 		rdt_reactor_teardown(r);
 	}
 	for (unsigned int i = 0; i < env->t->subsys_count; i++)

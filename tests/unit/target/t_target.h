@@ -24,6 +24,7 @@
 #include "qpair.h"
 #include "reactor.h"
 #include "reload.h"
+#include "req_pool.h"
 #include "request.h"
 #include "resv.h"
 #include "state.h"
@@ -52,6 +53,7 @@ extern const struct t_case t_io_commands_cases[];
 extern const struct t_case t_fused_cases[];
 extern const struct t_case t_sgl_list_cases[];
 extern const struct t_case t_flow_cases[];
+extern const struct t_case t_req_pool_cases[];
 extern const struct t_case t_state_time_cases[];
 extern const struct t_case t_teardown_cases[];
 extern const struct t_case t_rdma_cases[];
@@ -97,6 +99,8 @@ struct t_env {
 		disk[T_DISKS];  /* by ns->slot; those from 3 on are for namespaces added later */
 	unsigned int disk_next; /* the one that the next added namespace gets; 0: none */
 	unsigned int drained;
+	struct rdt_req_pool reqs[2]; /* of all queues of a reactor */
+	bool no_memory;              /* for more requests */
 };
 
 struct t_answer {
