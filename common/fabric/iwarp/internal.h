@@ -502,7 +502,9 @@ struct rd_iw_rx {
 	bool sized;       /* need is the whole header, not the control bytes */
 	bool got_first;   /* the peer's first FPDU arrived */
 	bool quick_acks;  /* the network's segments are so large that it pays, */
-	bool dense;       /* and what comes in them is many FPDUs */
+	bool dense;       /* and what comes in them is many FPDUs, */
+	bool often;       /* one batch soon after the other: */
+	uint64_t last;    /* when there was one */
 	uint32_t left;
 	uint32_t crc;
 	struct rd_iw_hdr h;

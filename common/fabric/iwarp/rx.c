@@ -21,10 +21,12 @@
 #define RX_LARGE 16384u
 #define RX_SHORT 4096u
 
-/* One readv that is worth an ACK of its own: so much, and so many FPDUs in the one before. */
+/* One readv that is worth an ACK of its own: so much, and so many FPDUs in the one before, which
+ * was not long ago. */
 #define RX_ACK_BYTES 40000
 #define RX_ACK_FPDUS 8
 #define RX_ACK_MSS   16384
+#define RX_ACK_OFTEN (4 * RD_NSEC_PER_MSEC)
 
 static void rx_reset(struct rd_iw_rx *rx)
 {
@@ -318,8 +320,9 @@ void rd_iw_rx_open(struct rd_iw_conn *c)
  * processor lets go of it last: that which takes the receiver's ACK (mostly the receiver's own), or
  * the sender's, which frees what the receiver has read whenever it sends more. An ACK that waits
  * for the next answer is often the last, and the sender loses memory that is in its cache. So it is
- * sent at once. Within large transfers that costs more than it gains, and on other networks TCP
- * itself does not wait for so long.
+ * sent at once. Within large transfers that costs more than it gains, as it does where so many
+ * connections are busy that nothing of one is in a cache when it is its turn again; and on other
+ * networks TCP itself does not wait for so long.
  */
 static void ack_now(struct rd_iw_conn *c)
 {
@@ -364,7 +367,7 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 		peer_closed(c);
 		return RX_ENDED;
 	}
-	if (rc >= RX_ACK_BYTES && rx->quick_acks && rx->dense)
+	if (rc >= RX_ACK_BYTES && rx->quick_acks && rx->dense && rx->often)
 		ack_now(c);
 	got = (size_t)rc;
 	if (direct) {
@@ -384,6 +387,7 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 {
 	struct rd_fab_iwarp_scratch *pool = c->dev->scratch;
 	struct rd_iw_scratch *s = rd_iw_scratch_get(pool);
+	uint64_t now = rd_loop_now(c->fab->base.loop);
 	enum rx rx;
 	bool any;
 
@@ -391,8 +395,11 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 		rd_iw_conn_end(c, -ENOMEM, "out of memory");
 		return true;
 	}
+	c->rx.often = now - c->rx.last < RX_ACK_OFTEN;
 	rx = rx_once(c, s->staging);
 	any = rx != RX_NOTHING;
+	if (any)
+		c->rx.last = now;
 	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS; i++)
 		rx = rx_once(c, s->staging);
 	rd_iw_scratch_put(pool, s);

@@ -286,6 +286,7 @@ void t_pair_open(struct t_pair *p, const struct t_opts *opts)
 	if (dbg)
 		rd_log_create("t", 2, RD_LOG_DEBUG, NULL, NULL, &p->log);
 	lo.log = p->log;
+	lo.clock = p->opts.clock;
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&lo, &p->loop), 0);
 	p->cl.pair = p->sv.pair = p;
 	p->cl.wc = calloc(T_MAX_WC, sizeof(struct ibv_wc));

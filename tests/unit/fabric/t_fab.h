@@ -51,6 +51,7 @@ struct t_opts {
 	uint32_t depth; /* of queues; 0: 64 */
 	uint32_t sges;  /* 0: 16 */
 	uint64_t timeout_ns;
+	const struct rd_clock *clock; /* of the loop */
 	struct rd_fab_iwarp_opts client, server;
 	struct rd_fab_conn_param cparam, sparam; /* depths of 0xffff mean 0; of 0: 16 */
 	const void *reject_pd;
