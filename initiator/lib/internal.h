@@ -17,7 +17,8 @@
 #include "util/loop.h"
 #include "util/sockaddr.h"
 
-#define RDI_TEXT 512 /* bytes of an error text */
+#define RDI_TEXT       512 /* bytes of an error text */
+#define RDI_CACHE_LINE 64
 
 /* ---- error.c ---- */
 
@@ -100,8 +101,7 @@ enum rdi_map_kind {
 struct rdi_region;
 
 struct rdi_map {
-	enum rdi_map_kind kind; /* RDI_MAP_NONE while the request is free */
-	struct rd_fab_mr *mr;   /* that holds the data */
+	struct rd_fab_mr *mr; /* that holds the data */
 	struct rdi_region *region;
 	void *addr; /* what the device sees; the caller's buffer or bounce memory */
 };
@@ -130,25 +130,35 @@ struct rdi_cmd {
 #define RDI_DUE_SEND   1 /* the device may still read the capsule */
 #define RDI_DUE_ANSWER 2 /* cqe is not valid yet */
 
+/*
+ * An application with many queues has more of these than a cache holds: two lines each, and both
+ * are fetched before the first is looked at (rdi_req_expect()).
+ */
 struct rdi_req {
 	struct rdi_wr send; /* first: the SEND's wr_id */
-	TAILQ_ENTRY(rdi_req) link;
-	SLIST_ENTRY(rdi_req) free_link;
+	union {
+		TAILQ_ENTRY(rdi_req) link;      /* q->busy */
+		SLIST_ENTRY(rdi_req) free_link; /* q->free */
+	};
 	STAILQ_ENTRY(rdi_req) sent_link;
-	struct nvme_sqe *sqe; /* in the queue's registered capsule memory */
-	struct rdi_map map;
-	void *data;
-	uint32_t len;
-	enum rdi_dir dir;
-	uint16_t cid;      /* of this command, or of the last one: see request.c */
-	uint8_t due;       /* RDI_DUE_*; 0: it is free */
-	bool inv_asked;    /* SGL type 4Fh: the response may invalidate the key */
-	bool internal;     /* part of q->internal_inflight */
-	uint64_t deadline; /* ns; UINT64_MAX: none; 0: the watchdog is to set it */
-	struct nvme_cqe cqe;
 	rdinit_complete_fn fn;
 	void *user;
-};
+	uint16_t cid;     /* of this command, or of the last one: see request.c */
+	uint8_t due;      /* RDI_DUE_*; 0: it is free */
+	uint8_t dir;      /* enum rdi_dir */
+	uint8_t map_kind; /* enum rdi_map_kind; RDI_MAP_NONE while it is free */
+	bool inv_asked;   /* SGL type 4Fh: the response may invalidate the key */
+	bool internal;    /* part of q->internal_inflight */
+
+	struct rdi_map map;
+	struct nvme_sqe *sqe; /* in the queue's registered capsule memory */
+	void *data;
+	uint64_t deadline; /* ns; UINT64_MAX: none; 0: the watchdog is to set it */
+	uint32_t len;
+	__le16 status; /* of the response, */
+	__le64 result; /* of which nothing else is needed later */
+} __attribute__((aligned(RDI_CACHE_LINE)));
+_Static_assert(sizeof(struct rdi_req) == 2 * RDI_CACHE_LINE, "see above");
 
 /* A SEND, of which all but what changes with each command is prepared. */
 struct rdi_send {
@@ -158,7 +168,7 @@ struct rdi_send {
 
 struct rdi_recv {
 	struct rdi_wr wr;
-	struct nvme_cqe *cqe; /* in the queue's registered response memory */
+	struct nvme_cqe cqe; /* all that is received into */
 };
 
 struct rdi_region {
@@ -214,8 +224,7 @@ struct rdi_queue {
 	unsigned int internal_inflight; /* of which the caller knows nothing */
 
 	struct rdi_recv *recvs; /* cfg.depth of them */
-	struct nvme_cqe *cqes;
-	struct rd_fab_mr *cqe_mr;
+	struct rd_fab_mr *recv_mr;
 	struct ibv_recv_wr recv_wr; /* prepared, but for what it receives into */
 	struct ibv_sge recv_sge;
 
@@ -312,6 +321,8 @@ void rdi_recv_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *
  * which are not reported, leave q->posted with it. */
 void rdi_send_over(struct rdi_queue *q, const struct rdi_wr *wr);
 int rdi_recv_post(struct rdi_queue *q, struct rdi_recv *recv);
+/* @wc is soon to be handled: have its request fetched into the cache. */
+void rdi_req_expect(const struct rdi_queue *q, const struct ibv_wc *wc);
 /* Complete every request that is in flight with @err. */
 void rdi_req_abort_all(struct rdi_queue *q, int err, const char *text);
 void rdi_req_watchdog(struct rd_timer *timer);
@@ -341,7 +352,7 @@ static inline int rdi_map(struct rdi_queue *q, struct rdi_req *req, int access)
 	rc = rd_fab_reg_mr(q->dev, req->data, req->len, access, &req->map.mr);
 	if (rc)
 		return rc;
-	req->map.kind = RDI_MAP_OWN;
+	req->map_kind = RDI_MAP_OWN;
 	req->map.addr = req->data;
 	return 0;
 }
@@ -352,11 +363,11 @@ static inline int rdi_map(struct rdi_queue *q, struct rdi_req *req, int access)
  */
 static inline void rdi_unmap(struct rdi_queue *q, struct rdi_req *req, bool done)
 {
-	if (req->map.kind == RDI_MAP_OWN)
+	if (req->map_kind == RDI_MAP_OWN)
 		rd_fab_dereg_mr(&req->map.mr);
 	else
 		rdi_unmap_shared(q, req, done);
-	req->map.kind = RDI_MAP_NONE;
+	req->map_kind = RDI_MAP_NONE;
 }
 
 /* ---- handle.c: what controller and queue pair have in common ---- */

@@ -46,7 +46,8 @@ static int map_bounce(struct rdi_queue *q, struct rdi_req *req)
 		return -EAGAIN;
 	if (req->dir == RDI_OUT)
 		memcpy(p, req->data, req->len);
-	req->map = (struct rdi_map){.kind = RDI_MAP_BOUNCE, .mr = q->bounce_mr, .addr = p};
+	req->map = (struct rdi_map){.mr = q->bounce_mr, .addr = p};
+	req->map_kind = RDI_MAP_BOUNCE;
 	return 0;
 }
 
@@ -57,14 +58,14 @@ int rdi_map_shared(struct rdi_queue *q, struct rdi_req *req)
 	if (!region || !region->mr)
 		return map_bounce(q, req);
 	region->users++;
-	req->map = (struct rdi_map){
-		.kind = RDI_MAP_REGION, .mr = region->mr, .region = region, .addr = req->data};
+	req->map = (struct rdi_map){.mr = region->mr, .region = region, .addr = req->data};
+	req->map_kind = RDI_MAP_REGION;
 	return 0;
 }
 
 void rdi_unmap_shared(struct rdi_queue *q, struct rdi_req *req, bool done)
 {
-	switch (req->map.kind) {
+	switch ((enum rdi_map_kind)req->map_kind) {
 	case RDI_MAP_NONE:
 	case RDI_MAP_OWN:
 		break;

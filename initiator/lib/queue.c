@@ -72,7 +72,7 @@ static void drop_connection(struct rdi_queue *q)
 	rd_fab_conn_destroy(&q->conn);
 	rd_fab_cq_destroy(&q->cq);
 	rd_fab_dereg_mr(&q->sqe_mr);
-	rd_fab_dereg_mr(&q->cqe_mr);
+	rd_fab_dereg_mr(&q->recv_mr);
 	q->posted = 0;
 }
 
@@ -212,6 +212,8 @@ static bool poll_now(struct rdi_queue *q)
 
 	while (q->cq && (n = rd_fab_cq_poll(q->cq, 32, wc)) > 0) {
 		for (i = 0; i < n; i++)
+			rdi_req_expect(q, &wc[i]);
+		for (i = 0; i < n; i++)
 			dispatch(q, &wc[i]);
 		if (left <= (unsigned int)n)
 			return false;
@@ -281,8 +283,8 @@ static int on_resolved(struct rdi_queue *q)
 	q->dev = q->conn->dev;
 	rc = rd_fab_reg_mr(q->dev, q->sqes, q->cfg.depth * sizeof(*q->sqes), 0, &q->sqe_mr);
 	if (!rc)
-		rc = rd_fab_reg_mr(q->dev, q->cqes, q->cfg.depth * sizeof(*q->cqes),
-				   IBV_ACCESS_LOCAL_WRITE, &q->cqe_mr);
+		rc = rd_fab_reg_mr(q->dev, q->recvs, q->cfg.depth * sizeof(*q->recvs),
+				   IBV_ACCESS_LOCAL_WRITE, &q->recv_mr);
 	if (!rc && !q->dev->caps.cheap_mr)
 		rc = rdi_bounce_create(q);
 	if (!rc)
