@@ -76,28 +76,40 @@ static void copy_inline(uint8_t *to, const struct ibv_send_wr *wr)
 	}
 }
 
-static void copy_wr(struct rd_iw_swr *s, const struct ibv_send_wr *wr, uint32_t total)
+/* All but its data. */
+static inline void copy_head(struct rd_iw_swr *s, const struct ibv_send_wr *wr, uint32_t total)
 {
 	s->wr_id = wr->wr_id;
 	s->opcode = (uint8_t)wr->opcode;
 	s->flags = wr->send_flags;
 	s->state = RD_IW_SWR_QUEUED;
 	s->total = total;
+	s->num_sge = (int16_t)wr->num_sge;
 	if (is_one_of(wr->opcode, RDMAS)) {
 		s->rkey = wr->wr.rdma.rkey;
 		s->remote_addr = wr->wr.rdma.remote_addr;
 	} else {
 		s->rkey = wr->invalidate_rkey;
 	}
-	s->num_sge = (int16_t)wr->num_sge;
+}
+
+static __attribute__((noinline)) void copy_wr(struct rd_iw_swr *s, const struct ibv_send_wr *wr,
+					      uint32_t total)
+{
+	copy_head(s, wr, total);
 	if (wr->send_flags & IBV_SEND_INLINE) {
 		s->num_sge = 0;
 		copy_inline(s->data, wr);
-	} else if (wr->num_sge == 1) {
-		s->sge[0] = wr->sg_list[0];
 	} else if (wr->num_sge) {
 		memcpy(s->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
 	}
+}
+
+/* Nearly all are: right, and with one piece of data that stays where it is. */
+static inline bool is_plain(const struct rd_iw_sq *sq, const struct ibv_send_wr *wr)
+{
+	return wr->num_sge == 1 && sq->max_sge && !(wr->send_flags & IBV_SEND_INLINE) &&
+	       is_one_of(wr->opcode, SENDS | RDMAS) && wr->sg_list->length <= RD_IW_MAX_MSG;
 }
 
 static enum ibv_wc_opcode wc_opcode(uint8_t opcode)
@@ -129,12 +141,21 @@ static int post_open(struct rd_iw_sq *sq, struct ibv_send_wr **wr)
 	if (sq->head == tail)
 		sq->base = tail;
 	for (; w; w = w->next) {
+		struct rd_iw_swr *s = rd_iw_sq_at(sq, tail);
+
+		if (is_plain(sq, w) && tail != end) {
+			copy_head(s, w, w->sg_list->length);
+			s->sge[0] = w->sg_list[0];
+			tail++;
+			continue;
+		}
 		rc = check_wr(sq, w, &total);
 		if (rc == 0 && tail == end)
 			rc = -ENOMEM;
 		if (rc)
 			break;
-		copy_wr(rd_iw_sq_at(sq, tail++), w, total);
+		copy_wr(s, w, total);
+		tail++;
 	}
 	sq->tail = tail;
 	*wr = w;
