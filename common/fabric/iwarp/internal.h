@@ -72,6 +72,22 @@ static inline void rd_iw_copy(void *to, const void *from, size_t len)
 	}
 }
 
+/*
+ * Copy what its user has just written, field by field: a load of more bytes than one store has
+ * written waits until all stores before that are done, which may be to memory in no cache.
+ */
+static inline void rd_iw_copy_sge(struct ibv_sge *to, const struct ibv_sge *from)
+{
+	uint64_t addr = from->addr;
+	uint32_t length = from->length, lkey = from->lkey;
+
+	/* Compilers would make one load of two. */
+	__asm__("" : "+r"(addr), "+r"(length), "+r"(lkey));
+	to->addr = addr;
+	to->length = length;
+	to->lkey = lkey;
+}
+
 /* ---- memory regions: mr.c ---- */
 
 struct rd_iw_mr {

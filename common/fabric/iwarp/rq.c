@@ -51,8 +51,8 @@ static int take_sges(const struct ibv_recv_wr *wr, uint32_t max_sge, struct ibv_
 	if ((uint32_t)wr->num_sge > max_sge) /* or below 0 */
 		return -EINVAL;
 	for (int i = 0; i < wr->num_sge; i++) {
-		sge[i] = wr->sg_list[i];
-		sum += sge[i].length;
+		rd_iw_copy_sge(&sge[i], &wr->sg_list[i]);
+		sum += wr->sg_list[i].length;
 	}
 	if (sum > RD_IW_MAX_MSG)
 		return -EINVAL;

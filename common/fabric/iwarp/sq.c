@@ -145,7 +145,7 @@ static int post_open(struct rd_iw_sq *sq, struct ibv_send_wr **wr)
 
 		if (is_plain(sq, w) && tail != end) {
 			copy_head(s, w, w->sg_list->length);
-			s->sge[0] = w->sg_list[0];
+			rd_iw_copy_sge(s->sge, w->sg_list);
 			tail++;
 			continue;
 		}
