@@ -676,10 +676,11 @@ uint64_t rd_loop_busy(const struct rd_loop *loop)
 
 static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
 {
-	uint64_t deadline = next_deadline(loop), now;
+	uint64_t deadline, now;
 
 	if (!timeout_ns || defers_queued(loop))
 		return 0;
+	deadline = next_deadline(loop);
 	if (deadline == UINT64_MAX && !spins(loop))
 		return timeout_ns;
 	if (spins(loop) && loop->worked)
