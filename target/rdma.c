@@ -552,31 +552,32 @@ static bool inlines_cqe(const struct rd_fab_dev *dev)
 	return !dev->caps.cheap_mr && dev->caps.max_inline >= NVME_CQE_SIZE;
 }
 
+/* iWARP devices take no data inline with a SEND with Invalidate. */
+static bool inlines_all_cqes(const struct rd_fab_dev *dev)
+{
+	return inlines_cqe(dev) && (dev->caps.inline_with_inv || !dev->caps.send_with_inv);
+}
+
 static int chunk_open(void *arg, struct rdt_req_chunk *chunk)
 {
-	struct rdt_rdma_dev *rdev = arg;
+	const struct rdt_rdma_dev *rdev = arg;
 	struct rd_fab_mr *mr;
 	int err;
 
-	if (inlines_cqe(rdev->dev))
+	if (inlines_all_cqes(rdev->dev))
 		return 0;
 	err = rd_fab_reg_mr(rdev->dev, chunk->mem, chunk->len, IBV_ACCESS_LOCAL_WRITE, &mr);
 	if (err)
 		return err;
-	rdev->mrs++;
 	chunk->priv = mr;
 	return 0;
 }
 
 static void chunk_close(void *arg, struct rdt_req_chunk *chunk)
 {
-	struct rdt_rdma_dev *rdev = arg;
 	struct rd_fab_mr *mr = chunk->priv;
 
-	if (!mr)
-		return;
 	rd_fab_dereg_mr(&mr);
-	rdev->mrs--;
 }
 
 static void init_rreq(const struct rdt_req_chunk *chunk, struct rdt_req *req)

@@ -69,7 +69,7 @@ struct rdt_rdma_dev {
 	struct rd_fab_mr *mr;  /* slab and reserve */
 	struct rd_defer again; /* the CQ had more than one round's worth */
 	unsigned int conns;
-	unsigned int mrs;               /* registered now; not those of @pools */
+	unsigned int mrs;               /* registered now; not those of @reqs and @pools */
 	struct rdt_req_pool reqs[2];    /* of I/O and of admin queues, as @pools */
 	struct rdt_recv_pool *pools[2]; /* NULL: each queue has RECVs of its own */
 	struct rdt_rdma_conn_list by_qpn[RDT_QPN_BUCKETS]; /* those that use a pool */
@@ -110,7 +110,7 @@ struct rdt_rdma_req {
 	struct rdt_rdma_wr write;
 	struct rdt_rdma_wr send;
 	STAILQ_ENTRY(rdt_rdma_req) sent; /* in conn->sent */
-	uint32_t lkey;                   /* of req.cqe, unless that is sent inline */
+	uint32_t lkey;                   /* of req.cqe, where that may not be sent inline */
 	uint32_t read_pos;               /* bytes of a list that READs were posted for */
 	uint16_t read_next;              /* descriptor of a list that comes next */
 	uint16_t reads_out;              /* of a list */
