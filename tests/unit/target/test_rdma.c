@@ -8,6 +8,7 @@
 
 #include "util/sockaddr.h"
 #include "fabric/fabric.h"
+#include "fabric/iwarp/internal.h"
 #include "rdma.h"
 #include "t_target.h"
 
@@ -389,6 +390,45 @@ static void accepts(void)
 	memcpy(&rep, h.priv, sizeof(rep));
 	CU_ASSERT_EQUAL(le16toh(rep.recfmt), 0);
 	CU_ASSERT_EQUAL(le16toh(rep.crqsize), 18);
+	host_close(&h);
+	server_stop(&s);
+}
+
+/* The target's device is one that sends inline, but not with a SEND with Invalidate: an iWARP one.
+ */
+static void like_iwarp_device(struct server *s)
+{
+	for (unsigned int i = 0; i < s->t->reactors_count; i++) {
+		struct rd_fab *fab = s->t->reactors[i].rdma->fabs[RDT_FAB_IWARP];
+		struct rd_fab_caps *caps = &rd_iw_fab(fab)->dev.base.caps;
+
+		CU_ASSERT_FATAL(caps->max_inline >= NVME_CQE_SIZE && caps->send_with_inv);
+		caps->cheap_mr = false;
+		caps->inline_with_inv = false;
+	}
+}
+
+static void answers_with_inv(void)
+{
+	struct nvme_sqe sqe;
+	struct server s;
+	struct host h;
+
+	server_start(&s);
+	like_iwarp_device(&s);
+	host_init(&h, &s, 0);
+	host_open(&h);
+	connect_queue(&h, NVMF_CNTLID_DYNAMIC);
+	enable(&h);
+	for (int i = 0; i < 2; i++) { /* by a SEND, then by one that closes the key */
+		memset(h.data, 0, sizeof(struct nvme_id_ctrl));
+		command(&h, &sqe, nvme_admin_identify, h.data, sizeof(struct nvme_id_ctrl));
+		if (i)
+			sqe.sgl.keyed.type = NVME_SGL_KEYED_INVALIDATE;
+		sqe.cdw10 = htole32(NVME_IDENTIFY_CNS_CTRL);
+		CU_ASSERT_EQUAL_FATAL(answer(&h, &sqe), 0);
+		CU_ASSERT_EQUAL(h.data[24], 'M'); /* the model */
+	}
 	host_close(&h);
 	server_stop(&s);
 }
@@ -869,6 +909,7 @@ static void wrong_key(void)
 const struct t_case t_rdma_cases[] = {
 	{"bad private data is rejected with its code", rejects},
 	{"the accept tells the size of our receive queue", accepts},
+	{"answers that may not go inline are registered", answers_with_inv},
 	{"capsules of impossible length end the connection", bad_capsules},
 	{"READs beyond the host's depth and the slab wait", read_depth},
 	{"a host that moves no data loses its connection", stalled_host},
