@@ -369,8 +369,9 @@ int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc)
 		LIST_INSERT_HEAD(bucket(rc->rdev, rc->conn->qp_num), rc, by_qpn);
 		rc->listed = true;
 		join(rc, rc->pool->strangers);
+		return 0;
 	}
-	for (uint32_t i = 0; rc->area && i < rc->area->count && !err; i++) {
+	for (uint32_t i = 0; i < rc->area->count && !err; i++) {
 		rc->area->recvs[i].conn = rc;
 		err = post_own(rc, &rc->area->recvs[i]);
 	}

@@ -123,33 +123,36 @@ int rdi_recv_post(struct rdi_queue *q, struct rdi_recv *recv)
 	return rc;
 }
 
+/* The request whose ids are of @cid's index, whichever it has now, or NULL: there is none. */
+static inline struct rdi_req *req_of(const struct rdi_queue *q, uint16_t cid)
+{
+	unsigned int index = cid & CID_INDEX_MASK;
+
+	return index < q->cfg.depth ? &q->reqs[index] : NULL;
+}
+
 /* The request a response belongs to, or NULL when nothing in flight has that cid. */
 static struct rdi_req *find_req(struct rdi_queue *q, uint16_t cid)
 {
-	unsigned int index = cid & CID_INDEX_MASK;
-	struct rdi_req *req;
+	struct rdi_req *req = req_of(q, cid);
 
-	if (index >= q->cfg.depth)
-		return NULL;
-	req = &q->reqs[index];
-	return req->cid == cid && req->due & RDI_DUE_ANSWER ? req : NULL;
+	return req && req->cid == cid && req->due & RDI_DUE_ANSWER ? req : NULL;
 }
 
 void rdi_req_expect(const struct rdi_queue *q, const struct ibv_wc *wc)
 {
 	const struct rdi_wr *wr = (const struct rdi_wr *)(uintptr_t)wc->wr_id;
 	const char *req;
-	unsigned int index;
 
 	/* Of one that failed the opcode says nothing. */
 	if (wc->status != IBV_WC_SUCCESS || wc->opcode != IBV_WC_RECV)
 		return;
 	if (!wr || wr->magic != RDI_WR_MAGIC)
 		return;
-	index = le16toh(rd_container_of(wr, const struct rdi_recv, wr)->cqe.cid) & CID_INDEX_MASK;
-	if (index >= q->cfg.depth)
+	req = (const char *)req_of(
+		q, le16toh(rd_container_of(wr, const struct rdi_recv, wr)->cqe.cid));
+	if (!req)
 		return;
-	req = (const char *)&q->reqs[index];
 	__builtin_prefetch(req, 1);
 	__builtin_prefetch(req + RDI_CACHE_LINE, 1);
 }
