@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/spin.h"
+
 #define EVENTS_MAX 64
 /*
  * Descriptors that are tried without asking epoll: so many, for so many turns until epoll is asked
@@ -47,13 +49,12 @@ struct rd_loop {
 	int event_fd;
 	int timer_fd; /* pollable loops only, else -1 */
 	uint64_t now;
-	uint64_t spin_ns;
+	struct rd_spin spin;
 	uint64_t last_work;
-	bool skipped;        /* this turn has not asked epoll */
-	bool worked;         /* in the turn before */
-	bool looked;         /* at the clock, for @now, in this turn */
-	unsigned int misses; /* long gaps in a row, up to RD_LOOP_SPIN_MISSES */
-	bool idled;          /* a sleep, or a turn in vain, since last_work */
+	bool skipped; /* this turn has not asked epoll */
+	bool worked;  /* in the turn before */
+	bool looked;  /* at the clock, for @now, in this turn */
+	bool idled;   /* a sleep, or a turn in vain, since last_work */
 	_Atomic uint64_t busy_ns;
 	uint64_t timer_fd_deadline; /* UINT64_MAX: disarmed */
 	uint64_t random[4];
@@ -644,11 +645,6 @@ static bool arm_pollers(struct rd_loop *loop)
 
 /* ---- turns ---- */
 
-static bool spins(const struct rd_loop *loop)
-{
-	return loop->spin_ns && loop->misses < RD_LOOP_SPIN_MISSES;
-}
-
 /* The turn that began at @start has found work. */
 static void note_work(struct rd_loop *loop, uint64_t start)
 {
@@ -656,10 +652,7 @@ static void note_work(struct rd_loop *loop, uint64_t start)
 	/* Under load the look for more is part of the work. */
 	uint64_t from = loop->idled ? start : loop->last_work;
 
-	if (gap <= loop->spin_ns + RD_LOOP_WAKE_NS)
-		loop->misses = 0;
-	else if (loop->misses < RD_LOOP_SPIN_MISSES)
-		loop->misses++;
+	rd_spin_note(&loop->spin, gap);
 	atomic_store_explicit(&loop->busy_ns,
 			      atomic_load_explicit(&loop->busy_ns, memory_order_relaxed) + now -
 				      from,
@@ -676,18 +669,19 @@ uint64_t rd_loop_busy(const struct rd_loop *loop)
 
 static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
 {
+	bool looks = rd_spin_looks(&loop->spin);
 	uint64_t deadline, now;
 
 	if (!timeout_ns || defers_queued(loop))
 		return 0;
-	deadline = next_deadline(loop);
-	if (deadline == UINT64_MAX && !spins(loop))
-		return timeout_ns;
-	if (spins(loop) && loop->worked)
+	if (looks && loop->worked)
 		return 0;
+	deadline = next_deadline(loop);
+	if (deadline == UINT64_MAX && !looks)
+		return timeout_ns;
 	now = loop->now = rd_loop_now_raw(loop);
 	loop->looked = true;
-	if (spins(loop) && now - loop->last_work < loop->spin_ns)
+	if (looks && !rd_spin_wait(&loop->spin, now - loop->last_work))
 		return 0;
 	if (deadline == UINT64_MAX)
 		return timeout_ns;
@@ -746,7 +740,8 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 
 	loop->looked = false;
 	sleep_ns = sleep_time(loop, timeout_ns);
-	in_vain = !sleep_ns && timeout_ns && spins(loop) && loop->idled && !defers_queued(loop);
+	in_vain = !sleep_ns && timeout_ns && rd_spin_looks(&loop->spin) && loop->idled &&
+		  !defers_queued(loop);
 	loop->worked = false;
 
 	loop->events_next = loop->events_count = 0;
@@ -884,7 +879,7 @@ int rd_loop_create(const struct rd_loop_opts *opts, struct rd_loop **out)
 	loop->foreign_clock = opts->clock != NULL;
 	loop->clock = opts->clock ? *opts->clock : (struct rd_clock){.now = monotonic_now};
 	loop->pollable = opts->pollable;
-	loop->spin_ns = opts->spin_ns;
+	loop->spin.ns = opts->spin_ns;
 	TAILQ_INIT(&loop->pollers);
 	TAILQ_INIT(&loop->busy);
 	for (int i = 0; i < RD_DEFER_PHASES; i++)

@@ -44,20 +44,15 @@ struct rd_loop_opts {
 	struct rd_log *log;
 	const struct rd_clock *clock; /* NULL: CLOCK_MONOTONIC; must outlive the loop */
 	uint64_t seed;                /* 0: seeded from getrandom(2) */
-	uint64_t spin_ns;             /* poll so long after work before sleeping: see below */
+	uint64_t spin_ns;             /* look so long after work before sleeping: see below */
 	bool pollable; /* someone else sleeps on rd_loop_fd(): timers are mirrored to a timerfd */
 };
 
 /*
- * Spinning is adaptive. A gap is the time from the end of a turn with work to the next one, and it
- * is short when it is at most spin_ns and RD_LOOP_WAKE_NS, which being woken takes. After
- * RD_LOOP_SPIN_MISSES long gaps in a row the loop sleeps at once when it has nothing to do; after
- * one short gap it spins again. So a trickle of work costs no spinning, and steady work is found
- * without a wake-up. Between two looks in vain the processor goes to whoever else wants it: the
- * peer may be on the same one, or a kernel's thread that brings the next work.
+ * A loop that is not pollable looks for work before it sleeps, as util/spin.h says. Between two
+ * looks in vain the processor goes to whoever else wants it: the peer may be on the same one, or a
+ * kernel's thread that brings the next work.
  */
-#define RD_LOOP_WAKE_NS     (100 * RD_NSEC_PER_USEC)
-#define RD_LOOP_SPIN_MISSES 4
 
 /* Returns 0, -ENOMEM, or the errno of epoll_create1(2), eventfd(2) or timerfd_create(2). */
 int rd_loop_create(const struct rd_loop_opts *opts, struct rd_loop **out);

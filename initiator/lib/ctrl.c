@@ -260,7 +260,7 @@ int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_en
 		return rc;
 	}
 	/* A clock that is somebody else's may not move while we look. */
-	ctrl->h.spin_ns = env->clock ? 0 : (uint64_t)opts->spin_us * RD_NSEC_PER_USEC;
+	ctrl->h.spin.ns = env->clock ? 0 : (uint64_t)opts->spin_us * RD_NSEC_PER_USEC;
 	*out = ctrl;
 	return 0;
 }

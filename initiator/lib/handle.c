@@ -79,31 +79,24 @@ void rdi_handle_close(struct rdi_handle *h)
 }
 
 /*
- * Look for @h->spin_ns, then sleep, and wait no longer than @ns in all. The policy is that of a
- * loop's own spinning (util/loop.h), which is not for loops that an application may sleep on: the
- * processor goes to others between two looks as well.
+ * Wait no longer than @ns in all. The policy is that of loops, which do not look by themselves when
+ * an application may sleep on them; the processor goes to others between two looks as well.
  */
 static int wait_turn(struct rdi_handle *h, uint64_t ns)
 {
-	uint64_t start = rd_loop_now_raw(h->loop);
-	uint64_t look = h->spin_ns < ns ? h->spin_ns : ns;
-	int rc = 0;
+	uint64_t start = rd_loop_now_raw(h->loop), since = 0, sleep, left;
+	int rc;
 
-	if (h->misses < RD_LOOP_SPIN_MISSES) {
-		rc = rd_loop_turn(h->loop, 0);
-		while (rc == 0 && rd_loop_now_raw(h->loop) - start < look) {
-			sched_yield();
-			rc = rd_loop_turn(h->loop, 0);
-		}
-		if (ns != UINT64_MAX)
-			ns -= look;
+	for (;;) {
+		sleep = rd_spin_wait(&h->spin, since);
+		left = ns == UINT64_MAX ? ns : ns - since;
+		rc = rd_loop_turn(h->loop, sleep < left ? sleep : left);
+		since = rd_loop_now_raw(h->loop) - start;
+		if (rc || sleep == UINT64_MAX || since >= ns)
+			break;
+		sched_yield();
 	}
-	if (rc == 0)
-		rc = rd_loop_turn(h->loop, ns);
-	if (rd_loop_now_raw(h->loop) - start <= h->spin_ns + RD_LOOP_WAKE_NS)
-		h->misses = 0;
-	else if (h->misses < RD_LOOP_SPIN_MISSES)
-		h->misses++;
+	rd_spin_note(&h->spin, rc > 0 ? since : UINT64_MAX);
 	return rc;
 }
 
@@ -115,7 +108,7 @@ int rdi_handle_turn(struct rdi_handle *h, int timeout_ms)
 	if (h->in_turn)
 		return -EDEADLK;
 	h->in_turn = true;
-	rc = ns && h->spin_ns ? wait_turn(h, ns) : rd_loop_turn(h->loop, ns);
+	rc = ns && h->spin.ns ? wait_turn(h, ns) : rd_loop_turn(h->loop, ns);
 	h->in_turn = false;
 	return rc < 0 && rc != -EINTR ? rc : 0;
 }

@@ -16,6 +16,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
+#include "util/spin.h"
 
 #define RDI_TEXT       512 /* bytes of an error text */
 #define RDI_CACHE_LINE 64
@@ -392,8 +393,7 @@ struct rdi_handle {
 	struct rd_log *log; /* owned */
 	bool in_turn;       /* a turn of the loop is running: we are in a callback */
 	bool free_later;
-	uint64_t spin_ns;    /* 0: turns that wait sleep at once */
-	unsigned int misses; /* waits in a row that lasted longer */
+	struct rd_spin spin; /* of turns that wait; its ns 0: they sleep at once */
 };
 
 /* Log settings that a controller hands on to its queue pairs. */

@@ -238,7 +238,7 @@ int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 		destroy(qp);
 		return rc;
 	}
-	qp->h.spin_ns = ctrl->h.spin_ns;
+	qp->h.spin.ns = ctrl->h.spin.ns;
 	init_queue(qp, ctrl, opts, qid);
 	if (!opts->qid)
 		ctrl->next_qid++;

@@ -31,9 +31,9 @@ static void open_handle(struct rdi_handle *h, struct ticking *t)
 	const char *why;
 
 	*t = (struct ticking){.clock = {.now = tick, .arg = t}, .sleep = UINT64_MAX};
-	*h = (struct rdi_handle){.spin_ns = 0};
+	*h = (struct rdi_handle){.spin.ns = 0};
 	CU_ASSERT_EQUAL_FATAL(rdi_handle_open(h, &env, &log, &fab, &why), 0);
-	h->spin_ns = SPIN_US * RD_NSEC_PER_USEC;
+	h->spin.ns = SPIN_US * RD_NSEC_PER_USEC;
 }
 
 /* How often the clock was asked in a wait that ends without anything. */
@@ -61,7 +61,7 @@ static void looks_before_it_sleeps(void)
 	/* Without an end in sight it does so a few times only. */
 	while ((asked = wait_in_vain(&h, &t)) >= SPIN_US / 2 && misses < 100)
 		misses++;
-	CU_ASSERT_EQUAL(misses, RD_LOOP_SPIN_MISSES);
+	CU_ASSERT_EQUAL(misses, RD_SPIN_MISSES);
 	CU_ASSERT(asked > 0);
 	/* What comes soon is waited for again. */
 	rd_defer(h.loop, &soon, RD_DEFER_WORK);
@@ -78,7 +78,7 @@ static void no_longer_than_it_may_wait(void)
 	uint64_t start;
 
 	open_handle(&h, &t);
-	h.spin_ns = RD_NSEC_PER_SEC;
+	h.spin.ns = RD_NSEC_PER_SEC;
 	start = t.now;
 	CU_ASSERT_EQUAL(rdi_handle_turn(&h, 10), 0);
 	CU_ASSERT(t.now - start >= 10 * RD_NSEC_PER_MSEC);
@@ -97,7 +97,7 @@ static void lets_others_run_while_it_looks(void)
 	struct ticking t;
 
 	open_handle(&h, &t);
-	h.spin_ns = UINT32_MAX * RD_NSEC_PER_USEC; /* by a clock that is a microsecond a look */
+	h.spin.ns = UINT32_MAX * RD_NSEC_PER_USEC; /* by a clock that is a microsecond a look */
 	CU_ASSERT(t_shares_its_cpu(h.loop, one_turn, &h));
 	rdi_handle_close(&h);
 }
@@ -114,7 +114,7 @@ static uint64_t spin_of(const uint32_t *spin_us)
 	if (spin_us)
 		opts.spin_us = *spin_us;
 	CU_ASSERT_EQUAL_FATAL(rdinit_ctrl_create(&opts, &ctrl), 0);
-	ns = ctrl->h.spin_ns;
+	ns = ctrl->h.spin.ns;
 	rdinit_ctrl_free(&ctrl);
 	return ns;
 }
@@ -134,10 +134,10 @@ static void does_not_where_told_so(void)
 	struct ticking t;
 
 	open_handle(&h, &t);
-	h.spin_ns = 0;
+	h.spin.ns = 0;
 	CU_ASSERT(wait_in_vain(&h, &t) < SPIN_US / 2);
 	/* Nor does a turn that waits for nothing. */
-	h.spin_ns = SPIN_US * RD_NSEC_PER_USEC;
+	h.spin.ns = SPIN_US * RD_NSEC_PER_USEC;
 	t.asked = 0;
 	CU_ASSERT_EQUAL(rdi_handle_turn(&h, 0), 0);
 	CU_ASSERT(t.asked < SPIN_US / 2);

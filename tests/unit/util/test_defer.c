@@ -10,6 +10,7 @@
 
 #include "t_loop.h"
 #include "t_shared_cpu.h"
+#include "util/spin.h"
 
 /* ---- defers ---- */
 
@@ -276,18 +277,18 @@ static bool sleeps(struct rd_loop *loop)
 
 static void spins_while_it_pays(void)
 {
-	enum { SPIN = 20000, SHORT = SPIN + RD_LOOP_WAKE_NS, LONG = SHORT + 1 };
+	enum { SPIN = 20000, SHORT = SPIN + RD_SPIN_WAKE_NS, LONG = SHORT + 1 };
 	struct rd_loop *loop =
 		make_loop((struct rd_loop_opts){.clock = &fake_clock, .spin_ns = SPIN});
 
 	fake_now = 1000 * RD_NSEC_PER_SEC;
 	work_after(loop, 0, 0);
 	work_after(loop, SHORT, 0);
-	for (int i = 1; i < RD_LOOP_SPIN_MISSES; i++)
+	for (int i = 1; i < RD_SPIN_MISSES; i++)
 		work_after(loop, LONG, 0);
 	CU_ASSERT_FALSE(sleeps(loop));
 	work_after(loop, SHORT, 0); /* begins to count anew */
-	for (int i = 0; i < RD_LOOP_SPIN_MISSES; i++) {
+	for (int i = 0; i < RD_SPIN_MISSES; i++) {
 		CU_ASSERT_FALSE(sleeps(loop));
 		work_after(loop, LONG, 0);
 	}
