@@ -249,7 +249,8 @@ struct rdinit_ctrl_opts {
 	 * How long a call that waits keeps looking before it sleeps, in microseconds, on the handle
 	 * of the controller and on those of its queues; default 50, 0: not at all. When what is
 	 * waited for takes longer four times in a row, calls sleep at once, until something comes
-	 * soon again.
+	 * soon again; when it takes about the same time again and again, within a millisecond,
+	 * they sleep until shortly before and look then.
 	 */
 	uint32_t spin_us;
 

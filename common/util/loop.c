@@ -670,7 +670,7 @@ uint64_t rd_loop_busy(const struct rd_loop *loop)
 static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
 {
 	bool looks = rd_spin_looks(&loop->spin);
-	uint64_t deadline, now;
+	uint64_t deadline, now, nap;
 
 	if (!timeout_ns || defers_queued(loop))
 		return 0;
@@ -681,7 +681,10 @@ static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
 		return timeout_ns;
 	now = loop->now = rd_loop_now_raw(loop);
 	loop->looked = true;
-	if (looks && !rd_spin_wait(&loop->spin, now - loop->last_work))
+	nap = rd_spin_wait(&loop->spin, now - loop->last_work);
+	if (nap < timeout_ns)
+		timeout_ns = nap;
+	if (!timeout_ns)
 		return 0;
 	if (deadline == UINT64_MAX)
 		return timeout_ns;

@@ -12,6 +12,7 @@ int main(int argc, char **argv)
 		{.name = "loop", .cases = t_loop_cases},
 		{.name = "parse", .cases = t_parse_cases},
 		{.name = "sockaddr", .cases = t_sockaddr_cases},
+		{.name = "spin", .cases = t_spin_cases},
 		{.name = NULL},
 	};
 
