@@ -26,6 +26,11 @@
 #define BUSY_TURNS 8
 #define BUSY_TRIES 512
 #define CROWDED    1024
+/*
+ * Where pollers find the work, as completion queues of RDMA devices do, epoll is asked as rarely,
+ * once it had nothing so many times in a row, until it has something again.
+ */
+#define QUIET_ASKS 64
 /* Defers run in one turn before descriptors and timers are looked at again. */
 #define DEFER_BUDGET 4096
 /* A clock that is not the kernel's may run at any pace: look at it this often while timers are
@@ -69,6 +74,8 @@ struct rd_loop {
 	unsigned int busy_count;
 	unsigned int busy_turns; /* since epoll was asked */
 	unsigned int crowded;    /* turns left in which nothing becomes busy */
+	unsigned int polled;     /* turns left in which pollers count as busy */
+	unsigned int quiet;      /* times in a row epoll had nothing, up to QUIET_ASKS */
 
 	struct rd_timer **heap; /* heap[1] is the earliest */
 	size_t heap_count;
@@ -625,6 +632,10 @@ static int run_pollers(struct rd_loop *loop)
 		count += poller->fn(poller);
 	}
 	loop->poller_next = NULL;
+	if (count)
+		loop->polled = BUSY_TRIES;
+	else if (loop->polled)
+		loop->polled--;
 	return count;
 }
 
@@ -725,9 +736,13 @@ static int wait_some(struct rd_loop *loop, uint64_t timeout_ns)
 /* May this turn, which will not sleep, do without epoll? */
 static bool skip_epoll(struct rd_loop *loop)
 {
+	bool busy = loop->busy_count > 0;
+
 	if (loop->crowded)
 		loop->crowded--;
-	if (!loop->busy_count || ++loop->busy_turns >= BUSY_TURNS) {
+	if (loop->polled && loop->quiet == QUIET_ASKS)
+		busy = true;
+	if (!busy || ++loop->busy_turns >= BUSY_TURNS) {
 		loop->busy_turns = 0;
 		return false;
 	}
@@ -759,8 +774,13 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 	if (sleep_ns)
 		loop->idled = true;
 	loop->skipped = !sleep_ns && skip_epoll(loop);
-	if (!loop->skipped)
+	if (!loop->skipped) {
 		n = wait_some(loop, sleep_ns);
+		if (n != 0)
+			loop->quiet = 0;
+		else if (loop->quiet < QUIET_ASKS)
+			loop->quiet++;
+	}
 	/* What we spin for may need this processor to happen. */
 	if (in_vain && !loop->skipped && n == 0)
 		sched_yield();

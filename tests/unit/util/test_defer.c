@@ -402,6 +402,60 @@ static void pollers_are_armed_before_a_sleep(void)
 	rd_loop_destroy(&loop);
 }
 
+struct t_event {
+	struct rd_io io;
+	int calls;
+};
+
+static void event_read(struct rd_io *io, uint32_t events)
+{
+	struct t_event *t = rd_container_of(io, struct t_event, io);
+	eventfd_t value;
+
+	CU_ASSERT_EQUAL(eventfd_read(io->fd, &value), 0);
+	t->calls++;
+}
+
+/* How many turns it takes, after @before others, until an event is seen. */
+static int turns_until_seen(struct rd_loop *loop, struct t_event *t, int before)
+{
+	int turns, calls = t->calls;
+
+	for (int i = 0; i < before; i++)
+		rd_loop_turn(loop, 0);
+	CU_ASSERT_EQUAL(eventfd_write(t->io.fd, 1), 0);
+	for (turns = 0; t->calls == calls && turns < 100; turns++)
+		rd_loop_turn(loop, 0);
+	return turns;
+}
+
+static void epoll_is_asked_rarely_where_pollers_have_the_work(void)
+{
+	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct t_poller p = {.poller.fn = poller_called, .loop = loop, .found = true};
+	struct t_event t = {.calls = 0};
+	int turns, sum = 0;
+
+	rd_poller_add(loop, &p.poller);
+	CU_ASSERT_EQUAL_FATAL(rd_io_add(loop, &t.io, eventfd(0, 0), EPOLLIN, event_read), 0);
+	CU_ASSERT_EQUAL(turns_until_seen(loop, &t, 1), 1);
+	for (int i = 0; i < 8; i++) {
+		turns = turns_until_seen(loop, &t, 200 + i);
+		CU_ASSERT(turns <= 8);
+		sum += turns;
+	}
+	CU_ASSERT(sum > 8);
+	/* Where there was something lately it is asked in each turn, */
+	CU_ASSERT_EQUAL(turns_until_seen(loop, &t, 1), 1);
+	/* and where pollers find nothing. */
+	p.found = false;
+	CU_ASSERT_EQUAL(turns_until_seen(loop, &t, 2000), 1);
+	rd_io_del(loop, &t.io);
+	close(t.io.fd);
+	rd_poller_del(loop, &p.poller);
+	rd_loop_destroy(&loop);
+}
+
 static void pollable_loops_arm_in_each_turn(void)
 {
 	struct rd_loop *loop = make_loop((struct rd_loop_opts){.pollable = true});
@@ -454,6 +508,8 @@ const struct t_case t_defer_cases[] = {
 	{"lets others have the processor while it spins", lets_others_run_while_it_spins},
 	{"the time of work is counted", busy_time_is_that_of_work},
 	{"pollers are armed before a sleep only", pollers_are_armed_before_a_sleep},
+	{"epoll is asked rarely where pollers have the work",
+	 epoll_is_asked_rarely_where_pollers_have_the_work},
 	{"pollers of pollable loops are armed in each turn", pollable_loops_arm_in_each_turn},
 	{"a callback cannot run the loop", a_callback_cannot_run_the_loop},
 	{NULL, NULL},
