@@ -340,7 +340,7 @@ t_run_machine()
 	mkdir "$t_scratch"
 	trap 't_keep_or_remove' EXIT
 	RD_VM_GUEST=1 RD_VM_SHARE=$t_share "$t_dir/run" --share "$t_share" --dmesg "$t_share/dmesg" \
-		--timeout "${RD_VM_TIMEOUT:-900}" -- "$0" || rc=$?
+		--timeout "${RD_VM_TIMEOUT:-1100}" -- "$0" || rc=$?
 	if [ "$rc" -eq 77 ]; then
 		echo "1..0 # SKIP no virtual machine can be had here"
 		exit 0
