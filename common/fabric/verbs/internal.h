@@ -305,10 +305,10 @@ struct rd_vb_wr {
 	uint32_t len;
 	uint8_t opcode; /* enum ibv_wc_opcode */
 	uint8_t status; /* with done: enum ibv_wc_status */
-	bool signaled;
-	bool with_inv; /* a SEND with Invalidate */
-	bool poke;     /* none of the user's: its completion goes nowhere */
-	bool done;     /* the device has completed it */
+	bool signaled;  /* completes to the user, by itself */
+	bool with_inv;  /* a SEND with Invalidate */
+	bool poke;      /* none of the user's: its completion goes nowhere */
+	bool done;      /* the device has completed it */
 };
 
 /* Send or receive queue: what was posted, in order. */
@@ -408,6 +408,7 @@ struct rd_vb_conn {
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
 	uint32_t max_inline;
+	bool coalesce; /* rd_fab_qp_attr's */
 
 	uint16_t peer_ird;
 	uint32_t pending; /* enum rd_vb_pending */

@@ -350,6 +350,7 @@ int rd_vb_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 	c->max_send_sge = attr->max_send_sge;
 	c->max_recv_sge = attr->max_recv_sge;
 	c->max_inline = attr->max_inline;
+	c->coalesce = attr->coalesce;
 	rc = make_queues(c, attr);
 	if (rc)
 		goto err_free;
