@@ -736,12 +736,10 @@ static int wait_some(struct rd_loop *loop, uint64_t timeout_ns)
 /* May this turn, which will not sleep, do without epoll? */
 static bool skip_epoll(struct rd_loop *loop)
 {
-	bool busy = loop->busy_count > 0;
+	bool busy = loop->busy_count || (loop->polled && loop->quiet == QUIET_ASKS);
 
 	if (loop->crowded)
 		loop->crowded--;
-	if (loop->polled && loop->quiet == QUIET_ASKS)
-		busy = true;
 	if (!busy || ++loop->busy_turns >= BUSY_TURNS) {
 		loop->busy_turns = 0;
 		return false;

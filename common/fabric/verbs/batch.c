@@ -60,18 +60,18 @@ void rd_vb_give(struct rd_vb_conn *c, struct ibv_send_wr *chain, uint32_t n)
  * it: they cost the device no completion, and us none to take. They are released together, soon:
  * the device has them all.
  */
-static void signal_last(struct rd_vb_batch *b)
+static void signal_last(struct rd_vb_conn *c, struct ibv_send_wr *wrs, uint32_t n)
 {
 	bool told = false;
 
-	for (uint32_t i = b->n; i-- > 0;) {
-		struct ibv_send_wr *wr = &b->wrs[i];
+	while (n-- > 0) {
+		struct ibv_send_wr *wr = &wrs[n];
 
 		if (wr->opcode == IBV_WR_RDMA_READ || !(wr->send_flags & IBV_SEND_SIGNALED))
 			continue;
 		if (told) {
 			wr->send_flags &= ~(unsigned int)IBV_SEND_SIGNALED;
-			b->conn->sq.ring[wr->wr_id & RD_VB_INDEX_MASK].signaled = false;
+			c->sq.ring[wr->wr_id & RD_VB_INDEX_MASK].signaled = false;
 		}
 		told = true;
 	}
@@ -82,12 +82,12 @@ static void give_all(struct rd_vb_batch *b)
 	struct rd_vb_conn *c = b->conn;
 	uint32_t n = b->n;
 
-	if (n && c->coalesce)
-		signal_last(b);
 	b->conn = NULL;
 	b->n = 0;
 	if (!n || c->stalled)
 		return;
+	if (c->coalesce)
+		signal_last(c, b->wrs, n);
 	c->fab->stats.batches++;
 	rd_vb_give(c, b->wrs, n);
 }
