@@ -136,7 +136,7 @@ if t_guest; then
 			rm "$t_share/loop/$name.status"
 			taken=$((taken + 1))
 		done
-		sleep 0.2
+		t_pause 1
 	done
 	wait
 	t_case "a neighbour that was not known" unknown_neighbour
