@@ -38,9 +38,13 @@
 const char *rdt_ctrl_state_name(unsigned int state)
 {
 	static const char *const names[] = {
-		[RDT_CTRL_DISABLED] = "disabled",   [RDT_CTRL_READY] = "ready",
-		[RDT_CTRL_RESETTING] = "resetting", [RDT_CTRL_SHUTTING] = "shutting-down",
-		[RDT_CTRL_SHUT] = "shut-down",      [RDT_CTRL_DEAD] = "dead",
+		[RDT_CTRL_DISABLED] = "disabled",
+		[RDT_CTRL_ENABLING] = "enabling",
+		[RDT_CTRL_READY] = "ready",
+		[RDT_CTRL_RESETTING] = "resetting",
+		[RDT_CTRL_SHUTTING] = "shutting-down",
+		[RDT_CTRL_SHUT] = "shut-down",
+		[RDT_CTRL_DEAD] = "dead",
 	};
 
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
@@ -50,7 +54,105 @@ static void set_state(struct rdt_ctrl *ctrl, enum rdt_ctrl_state state)
 {
 	rd_debug(ctrl->log, RD_LOG_CTRL, "%s cntlid %u: %s -> %s", ctrl->subsys->nqn, ctrl->cntlid,
 		 rdt_ctrl_state_name(ctrl->state), rdt_ctrl_state_name(state));
+	if (ctrl->state == RDT_CTRL_ENABLING)
+		rd_timer_stop(ctrl->owner->loop, &ctrl->heir_timer);
 	ctrl->state = (uint8_t)state;
+	if (state == RDT_CTRL_DEAD)
+		atomic_store(&ctrl->over, true);
+}
+
+/* ---- ready, when no command of the host's former controllers can come later ---- */
+
+static bool same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b)
+{
+	return memcmp(a->hostid, b->hostid, sizeof(a->hostid)) == 0 &&
+	       strcmp(a->hostnqn, b->hostnqn) == 0;
+}
+
+/* The CNTLID of a dead controller of the same host that is still there, as it is while its commands
+ * are in flight; its end is then told by @heir_msg. 0: there is none. */
+static uint16_t predecessor(struct rdt_ctrl *ctrl)
+{
+	struct rdt_subsys *ss = ctrl->subsys;
+	struct rdt_ctrl *other;
+	uint16_t cntlid = 0;
+
+	pthread_mutex_lock(&ss->lock);
+	TAILQ_FOREACH (other, &ss->ctrls, link) {
+		if (other != ctrl && atomic_load(&other->over) && same_host(other, ctrl)) {
+			cntlid = other->cntlid;
+			break;
+		}
+	}
+	ctrl->waits = cntlid != 0;
+	pthread_mutex_unlock(&ss->lock);
+	return cntlid;
+}
+
+static void waited_in_vain(struct rd_timer *timer)
+{
+	struct rdt_ctrl *ctrl = rd_container_of(timer, struct rdt_ctrl, heir_timer);
+
+	rd_warn(ctrl->log, RD_LOG_CTRL,
+		"%s: controller %u of %s: commands of a former controller of this host are still "
+		"in flight; it goes on without waiting for them, and writes among them may "
+		"overwrite newer ones",
+		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn);
+	set_state(ctrl, RDT_CTRL_READY);
+}
+
+/*
+ * A host that lost its connections does not know which of its commands were executed. It sends them
+ * again, and others after them; a write of before that the storage has not finished would then
+ * overwrite newer data. So the host is kept waiting, as with a reset.
+ */
+static void enable(struct rdt_ctrl *ctrl)
+{
+	uint16_t cntlid = predecessor(ctrl);
+
+	if (!cntlid) {
+		set_state(ctrl, RDT_CTRL_READY);
+		return;
+	}
+	if (ctrl->state == RDT_CTRL_ENABLING)
+		return;
+	ctrl->heir_timer.fn = waited_in_vain;
+	if (rd_timer_start(ctrl->owner->loop, &ctrl->heir_timer, RDT_HEIR_WAIT)) {
+		waited_in_vain(&ctrl->heir_timer);
+		return;
+	}
+	set_state(ctrl, RDT_CTRL_ENABLING);
+	rd_info(ctrl->log, RD_LOG_CTRL,
+		"%s: controller %u of %s waits for commands that its controller %u, which is dead, "
+		"has in flight",
+		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn, cntlid);
+}
+
+static void heir_msg(struct rd_msg *msg)
+{
+	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, heir_msg);
+
+	pthread_mutex_lock(&ctrl->subsys->lock);
+	ctrl->called = false;
+	pthread_mutex_unlock(&ctrl->subsys->lock);
+	if (ctrl->state == RDT_CTRL_ENABLING)
+		enable(ctrl);
+	rdt_ctrl_put(ctrl);
+}
+
+/* @gone has left the subsystem's list. Under subsys->lock, on any thread. */
+static void call_heirs(struct rdt_ctrl *gone)
+{
+	struct rdt_ctrl *ctrl;
+
+	TAILQ_FOREACH (ctrl, &gone->subsys->ctrls, link) {
+		if (!ctrl->waits || ctrl->called || atomic_load(&ctrl->over) ||
+		    !same_host(gone, ctrl))
+			continue;
+		ctrl->called = true;
+		atomic_fetch_add(&ctrl->refs, 1);
+		rd_loop_post(ctrl->owner->loop, &ctrl->heir_msg);
+	}
 }
 
 /* ---- the end, asked for by another thread ---- */
@@ -88,6 +190,7 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 	ctrl->admin = admin;
 	ctrl->listener = admin->listener;
 	ctrl->end_msg.fn = end_msg;
+	ctrl->heir_msg.fn = heir_msg;
 	ctrl->state = RDT_CTRL_DISABLED;
 	atomic_init(&ctrl->refs, 1);
 	memcpy(ctrl->hostid, hostid, sizeof(ctrl->hostid));
@@ -137,6 +240,7 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	if (last) {
 		TAILQ_REMOVE(&ss->ctrls, ctrl, link);
 		ss->ctrls_count--;
+		call_heirs(ctrl);
 	}
 	pthread_mutex_unlock(&ss->lock);
 	if (!last)
@@ -257,7 +361,7 @@ static void settle(struct rdt_ctrl *ctrl)
 		set_state(ctrl, RDT_CTRL_DISABLED);
 		ctrl->queues_granted = ctrl->queues_max;
 		if (ctrl->cc & CC_EN)
-			set_state(ctrl, RDT_CTRL_READY);
+			enable(ctrl);
 	} else if (ctrl->state == RDT_CTRL_SHUTTING) {
 		set_state(ctrl, RDT_CTRL_SHUT);
 	}
@@ -370,7 +474,7 @@ void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 		settle(ctrl);
 	} else if (!(old & CC_EN) && (cc & CC_EN) &&
 		   (ctrl->state == RDT_CTRL_DISABLED || ctrl->state == RDT_CTRL_SHUT)) {
-		set_state(ctrl, RDT_CTRL_READY);
+		enable(ctrl);
 	}
 }
 

@@ -25,9 +25,14 @@ struct rdt_req;
 struct rdt_subsys;
 
 #define RDT_QID_WAIT (500 * RD_NSEC_PER_MSEC)
+/* Less than CAP.TO: storage that hangs must not keep a host from its other namespaces. */
+#define RDT_HEIR_WAIT (5 * RD_NSEC_PER_SEC)
 
 enum rdt_ctrl_state {
-	RDT_CTRL_DISABLED,  /* CC.EN 0: fabrics commands only. Host sets EN -> READY */
+	RDT_CTRL_DISABLED,  /* CC.EN 0: fabrics commands only. Host sets EN -> ENABLING or READY */
+	RDT_CTRL_ENABLING,  /* EN, but a dead controller of this host still has commands in flight,
+			     * which must not come after what the host sends now. Gone, or not for
+			     * RDT_HEIR_WAIT -> READY */
 	RDT_CTRL_READY,     /* CSTS.RDY. Host clears EN -> RESETTING, sets SHN -> SHUTTING */
 	RDT_CTRL_RESETTING, /* I/O queues are closing. The last one gone -> DISABLED */
 	RDT_CTRL_SHUTTING,  /* I/O queues are closing. The last one gone -> SHUT */
@@ -88,6 +93,10 @@ struct rdt_ctrl {
 	_Atomic uint64_t hidden[RDT_NS_SLOTS / 64]; /* written under subsys->lock */
 	atomic_bool retry_delay;                    /* feature 16h, ACRE */
 	atomic_bool ending;                         /* @end_msg is on its way, or was */
+	atomic_bool over;                           /* DEAD: what is in flight is all there is */
+	bool waits;  /* for those: see heir_msg; under subsys->lock */
+	bool called; /* @heir_msg is on its way; likewise */
+	struct rd_msg heir_msg;
 	struct rd_msg end_msg;
 	const char *end_why;
 
@@ -99,7 +108,8 @@ struct rdt_ctrl {
 	uint32_t csts_extra; /* CFS */
 	uint32_t kato_ms;
 	struct rd_timer ka_timer;
-	bool ka_late; /* an interval was given because this target was late */
+	struct rd_timer heir_timer; /* the end of ENABLING */
+	bool ka_late;               /* an interval was given because this target was late */
 	uint16_t queues_granted;
 	struct rdt_ioq *ioqs; /* [queues_max + 1], by QID; 0 unused */
 	uint16_t queues_max;
