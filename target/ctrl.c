@@ -63,7 +63,7 @@ static void set_state(struct rdt_ctrl *ctrl, enum rdt_ctrl_state state)
 
 /* ---- ready, when no command of the host's former controllers can come later ---- */
 
-static bool same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b)
+bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b)
 {
 	return memcmp(a->hostid, b->hostid, sizeof(a->hostid)) == 0 &&
 	       strcmp(a->hostnqn, b->hostnqn) == 0;
@@ -79,7 +79,7 @@ static uint16_t predecessor(struct rdt_ctrl *ctrl)
 
 	pthread_mutex_lock(&ss->lock);
 	TAILQ_FOREACH (other, &ss->ctrls, link) {
-		if (other != ctrl && atomic_load(&other->over) && same_host(other, ctrl)) {
+		if (other != ctrl && atomic_load(&other->over) && rdt_ctrl_same_host(other, ctrl)) {
 			cntlid = other->cntlid;
 			break;
 		}
@@ -147,7 +147,7 @@ static void call_heirs(struct rdt_ctrl *gone)
 
 	TAILQ_FOREACH (ctrl, &gone->subsys->ctrls, link) {
 		if (!ctrl->waits || ctrl->called || atomic_load(&ctrl->over) ||
-		    !same_host(gone, ctrl))
+		    !rdt_ctrl_same_host(gone, ctrl))
 			continue;
 		ctrl->called = true;
 		atomic_fetch_add(&ctrl->refs, 1);

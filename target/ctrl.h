@@ -131,7 +131,8 @@ struct rdt_ctrl {
 /* ctrl.c */
 int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out);
-void rdt_ctrl_put(struct rdt_ctrl *ctrl); /* any thread */
+void rdt_ctrl_put(struct rdt_ctrl *ctrl);                                    /* any thread */
+bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* any thread */
 void rdt_ctrl_attach(struct rdt_attach *at);
 void rdt_ctrl_drained(struct rdt_qpair *qp);
 void rdt_ctrl_detach(struct rdt_qpair *qp);

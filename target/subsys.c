@@ -150,8 +150,7 @@ static int meet_duplicates(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 		return 0;
 	TAILQ_FOREACH (other, &ss->ctrls, link) {
 		if (other->listener != ctrl->listener || atomic_load(&other->ending) ||
-		    strcmp(other->hostnqn, ctrl->hostnqn) != 0 ||
-		    memcmp(other->hostid, ctrl->hostid, sizeof(ctrl->hostid)) != 0)
+		    !rdt_ctrl_same_host(other, ctrl))
 			continue;
 		if (ss->duplicate_host == RDT_DUPLICATE_REFUSE)
 			return -EEXIST;
