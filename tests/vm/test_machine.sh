@@ -63,6 +63,21 @@ share_is_written()
 	[ ! -e "$here/never" ]
 }
 
+# A tree may be anywhere, and what it writes while it is tested goes to memory.
+tree_in_var_tmp()
+{
+	local tree
+
+	tree=$(mktemp -d /var/tmp/rdvm-tree.XXXXXX)
+	# shellcheck disable=SC2016 # the program's
+	printf '#!/bin/sh\necho "in $PWD, $TMPDIR"; echo x >never' >"$tree/program"
+	chmod +x "$tree/program"
+	(cd "$tree" && machine 0 "^in $tree, /run/tmp" '' -- "$tree/program") && [ ! -e "$tree/never" ]
+	local rc=$?
+	rm -r "$tree"
+	return "$rc"
+}
+
 devices()
 {
 	# shellcheck disable=SC2016
@@ -82,6 +97,7 @@ export SECRET="secret words"
 result "status, output, errors, directory, environment" streams
 result "a lot of output is complete" much_output
 result "a shared directory is written, the rest is not" share_is_written
+result "a tree in /var/tmp" tree_in_var_tmp
 result "siw and rxe devices" devices
 result "a command that takes too long" machine 124 '^begin' 'timed out' --timeout 3 -- \
 	sh -c 'echo begin; sleep 1000'
