@@ -8,7 +8,7 @@ packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdm
 	libisal-dev libnvme-dev libjson-c-dev libssl-dev libcyaml-dev libyaml-dev libjansson-dev
 	uuid-dev)
 packages_test=(libcunit1-dev python3 clang clang-format libclang-rt-dev valgrind tshark groff-base man-db
-	shellcheck git fio dpkg-dev python3-matplotlib)
+	shellcheck git fio dpkg-dev python3-matplotlib iproute2)
 # For tools/bench; tgt is unpacked by it, not installed, since its package starts a daemon.
 packages_bench=(fio dpkg-dev nbdkit libiscsi-bin libiscsi-dev python3-matplotlib util-linux)
 }
