@@ -18,6 +18,7 @@
 #include "admin.h"
 #include "events.h"
 #include "gate.h"
+#include "heir.h"
 #include "qpair.h"
 #include "request.h"
 #include "resv.h"
@@ -69,23 +70,16 @@ bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b)
 	       strcmp(a->hostnqn, b->hostnqn) == 0;
 }
 
-/* The CNTLID of a dead controller of the same host that is still there, as it is while its commands
- * are in flight; its end is then told by @heir_msg. 0: there is none. */
-static uint16_t predecessor(struct rdt_ctrl *ctrl)
+/* As rdt_heir_look_back(). A dead controller is there while its commands are in flight; its end is
+ * then told by @heir_msg. */
+static uint16_t look_back(struct rdt_ctrl *ctrl, bool keep)
 {
-	struct rdt_subsys *ss = ctrl->subsys;
-	struct rdt_ctrl *other;
-	uint16_t cntlid = 0;
+	uint16_t cntlid;
 
-	pthread_mutex_lock(&ss->lock);
-	TAILQ_FOREACH (other, &ss->ctrls, link) {
-		if (other != ctrl && atomic_load(&other->over) && rdt_ctrl_same_host(other, ctrl)) {
-			cntlid = other->cntlid;
-			break;
-		}
-	}
+	pthread_mutex_lock(&ctrl->subsys->lock);
+	cntlid = rdt_heir_look_back(ctrl, keep);
 	ctrl->waits = cntlid != 0;
-	pthread_mutex_unlock(&ss->lock);
+	pthread_mutex_unlock(&ctrl->subsys->lock);
 	return cntlid;
 }
 
@@ -93,22 +87,18 @@ static void waited_in_vain(struct rd_timer *timer)
 {
 	struct rdt_ctrl *ctrl = rd_container_of(timer, struct rdt_ctrl, heir_timer);
 
+	look_back(ctrl, true);
 	rd_warn(ctrl->log, RD_LOG_CTRL,
 		"%s: controller %u of %s: commands of a former controller of this host are still "
-		"in flight; it goes on without waiting for them, and writes among them may "
-		"overwrite newer ones",
+		"in flight; where they are, its commands wait for them",
 		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn);
 	set_state(ctrl, RDT_CTRL_READY);
 }
 
-/*
- * A host that lost its connections does not know which of its commands were executed. It sends them
- * again, and others after them; a write of before that the storage has not finished would then
- * overwrite newer data. So the host is kept waiting, as with a reset.
- */
+/* Ready, but not before what was left behind is over: heir.h. */
 static void enable(struct rdt_ctrl *ctrl)
 {
-	uint16_t cntlid = predecessor(ctrl);
+	uint16_t cntlid = look_back(ctrl, false);
 
 	if (!cntlid) {
 		set_state(ctrl, RDT_CTRL_READY);
@@ -137,6 +127,8 @@ static void heir_msg(struct rd_msg *msg)
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 	if (ctrl->state == RDT_CTRL_ENABLING)
 		enable(ctrl);
+	else
+		look_back(ctrl, true);
 	rdt_ctrl_put(ctrl);
 }
 

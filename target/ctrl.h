@@ -25,14 +25,14 @@ struct rdt_req;
 struct rdt_subsys;
 
 #define RDT_QID_WAIT (500 * RD_NSEC_PER_MSEC)
-/* Less than CAP.TO: storage that hangs must not keep a host from its other namespaces. */
+/* Less than CAP.TO. From then on only namespaces whose storage hangs are kept from a host. */
 #define RDT_HEIR_WAIT (5 * RD_NSEC_PER_SEC)
 
 enum rdt_ctrl_state {
 	RDT_CTRL_DISABLED,  /* CC.EN 0: fabrics commands only. Host sets EN -> ENABLING or READY */
 	RDT_CTRL_ENABLING,  /* EN, but a dead controller of this host still has commands in flight,
-			     * which must not come after what the host sends now. Gone, or not for
-			     * RDT_HEIR_WAIT -> READY */
+			     * which must not come after what the host sends now (heir.h). Gone,
+			     * or not for RDT_HEIR_WAIT -> READY */
 	RDT_CTRL_READY,     /* CSTS.RDY. Host clears EN -> RESETTING, sets SHN -> SHUTTING */
 	RDT_CTRL_RESETTING, /* I/O queues are closing. The last one gone -> DISABLED */
 	RDT_CTRL_SHUTTING,  /* I/O queues are closing. The last one gone -> SHUT */
@@ -86,6 +86,7 @@ struct rdt_ctrl {
 	TAILQ_ENTRY(rdt_ctrl) link;
 	atomic_uint refs;    /* admin queue, each attached I/O queue, each Connect on its way */
 	atomic_bool traffic; /* a command came in since the keep-alive timer last looked */
+	atomic_bool behind;  /* some namespaces are @kept: heir.h */
 	uint16_t cntlid;
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
@@ -94,6 +95,8 @@ struct rdt_ctrl {
 	atomic_bool retry_delay;                    /* feature 16h, ACRE */
 	atomic_bool ending;                         /* @end_msg is on its way, or was */
 	atomic_bool over;                           /* DEAD: what is in flight is all there is */
+	_Atomic uint64_t left[RDT_NS_SLOTS / 64];   /* where, once its queues have closed */
+	_Atomic uint64_t kept[RDT_NS_SLOTS / 64];   /* from it, since dead ones are busy there */
 	bool waits;  /* for those: see heir_msg; under subsys->lock */
 	bool called; /* @heir_msg is on its way; likewise */
 	struct rd_msg heir_msg;

@@ -13,6 +13,7 @@
 
 #include "nvmf/wire.h"
 #include "ctrl.h"
+#include "heir.h"
 #include "io.h"
 #include "pool.h"
 #include "request.h"
@@ -94,6 +95,9 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 
 	qp->fused = NULL;
 	qp->fuse_failed = false;
+	/* A half that waited would hold up the order of its queue. */
+	if (FUSE(req) && nvme_status_ok(st) && rdt_heir_waits(req))
+		st = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
 	if (FUSE(req) != NVME_CMD_FUSE_SECOND) {
 		if (first)
 			end(first, SC_GENERIC(NVME_SC_FUSED_MISSING));

@@ -14,6 +14,7 @@
 #include "config.h"
 #include "ctrl.h"
 #include "events.h"
+#include "heir.h"
 #include "subsys.h"
 #include "tgt_limits.h"
 
@@ -203,6 +204,7 @@ void rdt_unmask_ns(struct rdt_ns *ns)
 	pthread_mutex_lock(&ss->lock);
 	list_fini(&ss->ns_hosts[ns->slot]);
 	apply(ns, false);
+	rdt_heir_forget(ss, ns->slot);
 	pthread_mutex_unlock(&ss->lock);
 }
 

@@ -17,6 +17,7 @@
 #include "admin.h"
 #include "ctrl.h"
 #include "events.h"
+#include "heir.h"
 #include "io.h"
 #include "placement.h"
 #include "pool.h"
@@ -312,6 +313,7 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 	/* Those in nobody's hands end now; the others when they come back. */
 	RDT_FOREACH_REQ (req, qp)
 		rdt_req_hang_up(req);
+	rdt_heir_left(qp);
 	rdt_qpair_look(qp);
 }
 

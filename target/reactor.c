@@ -18,6 +18,7 @@
 #include "util/loop.h"
 #include "config.h"
 #include "engine.h"
+#include "heir.h"
 #include "ns.h"
 #include "placement.h"
 #include "pool.h"
@@ -173,6 +174,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	r->log = target->log;
 	r->index = index;
 	TAILQ_INIT(&r->qpairs);
+	rdt_heir_init(r);
 	r->drain_msg.fn = drain_msg;
 	r->abandon_msg.fn = abandon_msg;
 	r->drained_msg.fn = check_drained_msg;

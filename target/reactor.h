@@ -81,7 +81,9 @@ struct rdt_reactor {
 
 	TAILQ_HEAD(, rdt_qpair) qpairs;
 	unsigned int qpairs_count;
-	unsigned int limited; /* requests that wait for a limit */
+	unsigned int limited;      /* requests that wait for a limit, or on @heirs */
+	struct rdt_req_list heirs; /* that wait for commands of their host's dead controllers */
+	struct rd_timer heir_timer;
 	struct rdt_timing timing;
 	bool draining;
 	bool drained_sent;

@@ -16,6 +16,7 @@
 #include "ctrl.h"
 #include "events.h"
 #include "gate.h"
+#include "heir.h"
 #include "io.h"
 #include "ns.h"
 #include "pool.h"
@@ -181,7 +182,7 @@ static void state_new(struct rdt_req *req)
 		new_half(req);
 		return;
 	}
-	if (req->ns && rdt_qos_limited(req)) {
+	if (req->ns && (rdt_qos_limited(req) || rdt_heir_waits(req))) {
 		rdt_req_set_state(req, RDT_REQ_LIMITED);
 	} else if (needs_buffer(req)) {
 		rdt_req_set_state(req, RDT_REQ_NEED_BUFFER);
@@ -194,6 +195,13 @@ static void state_new(struct rdt_req *req)
 
 static void state_limited(struct rdt_req *req)
 {
+	if (rdt_heir_waits(req)) {
+		if (rdt_heir_wait(req))
+			return;
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
+		rdt_req_set_state(req, RDT_REQ_EXECUTED);
+		return;
+	}
 	if (rdt_qos_admit(req))
 		rdt_req_set_state(req, needs_buffer(req) ? RDT_REQ_NEED_BUFFER : RDT_REQ_READY);
 }
@@ -387,14 +395,21 @@ static void part(struct rdt_req *req)
 	req->pool_buf = NULL;
 }
 
+static void unlimit(struct rdt_req *req)
+{
+	if (req->lane)
+		rdt_qos_unwait(req);
+	if (req->heir)
+		rdt_heir_unwait(req);
+}
+
 /* What it holds only when it was dropped, or one of a pair. */
 static RDT_RARE void give_up(struct rdt_req *req)
 {
 	tell_end(req);
 	if (req->waiting)
 		rdt_pool_unwait(req->pool, req);
-	if (req->lane)
-		rdt_qos_unwait(req);
+	unlimit(req);
 	rdt_req_release_capsule(req);
 	part(req);
 }
@@ -529,7 +544,7 @@ static enum rdt_abort_result end_early(struct rdt_req *req, struct nvme_status s
 		rdt_fused_abort(req, st);
 		return RDT_ABORT_YES;
 	case RDT_REQ_LIMITED:
-		rdt_qos_unwait(req);
+		unlimit(req);
 		return end_now(req, st);
 	case RDT_REQ_NEED_BUFFER:
 		rdt_pool_unwait(req->pool, req);

@@ -32,7 +32,8 @@ enum rdt_req_state {
 	RDT_REQ_NEW,     /* just taken; parsing decides */
 	RDT_REQ_FUSED,   /* first half: waits for the second -> NEED_BUFFER or READY. Second half:
 			  * waits for the first one's buffer -> FETCH or READY */
-	RDT_REQ_LIMITED, /* on a lane of a limit, unless it is its turn -> NEED_BUFFER or READY */
+	RDT_REQ_LIMITED, /* on a lane of a limit, unless it is its turn, or behind commands that its
+			  * host left in flight (heir.h) -> NEED_BUFFER or READY */
 	RDT_REQ_NEED_BUFFER, /* in an account's queue, unless a buffer is there at once -> FETCH or
 			      * READY
 			      */
@@ -146,6 +147,7 @@ struct rdt_req {
 	uint8_t state;    /* enum rdt_req_state */
 	uint8_t dir;      /* enum rdt_dir */
 	bool waiting;     /* for a buffer, in an account */
+	bool heir;        /* LIMITED: waits for commands of before */
 	bool timed;       /* for the times in each state */
 	uint32_t rkey;
 	uint64_t raddr; /* keyed: host address; in-capsule: offset */

@@ -289,108 +289,6 @@ static void many_times(void)
 	t_env_free(env);
 }
 
-/* A new association of the host with this ID, asked to be ready. */
-static struct t_conn *comes_back(struct t_env *env, unsigned int reactor, uint8_t hostid)
-{
-	struct t_conn *admin = t_conn_new(env, reactor, 0, 32);
-	struct nvmf_connect_data data;
-	struct nvme_sqe sqe;
-	struct t_answer a;
-
-	t_connect_sqe(admin, &sqe, &data, NVMF_CNTLID_DYNAMIC);
-	memset(data.hostid, hostid, sizeof(data.hostid));
-	a = t_exec(admin, &sqe);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
-	a = t_set_property(admin, NVME_REG_CC, 0x00460001);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
-	return admin;
-}
-
-static bool is_ready(struct t_conn *admin)
-{
-	return t_get_property(admin, NVME_REG_CSTS, false) == 1;
-}
-
-/* A write that its host lost with the connection must not come after those that it sends then. */
-static void comes_back_to_its_writes(void)
-{
-	static uint8_t buf[512];
-
-	for (unsigned int reactor = 0; reactor < 2; reactor++) {
-		struct t_pair p = t_pair_new();
-		struct t_disk *d = &p.env->disk[0];
-		struct t_conn *admin, *other, *off, *lost;
-		struct nvmf_connect_data data;
-		struct nvme_sqe sqe;
-		struct t_answer a;
-		uint16_t cntlid;
-
-		d->hold = true;
-		t_rw_sqe(p.io, &sqe, true, 0, 1, buf);
-		t_send(p.io, &sqe, NULL, 0);
-		t_turn(p.env);
-		CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
-		/* While it is alive, another association of the host is a second path. */
-		CU_ASSERT_TRUE(is_ready(comes_back(p.env, 1 - reactor, 0x11)));
-		t_conn_cut(p.io);
-		t_conn_cut(p.admin);
-		t_turn(p.env);
-		CU_ASSERT_EQUAL(d->held_count, 1);
-
-		admin = comes_back(p.env, reactor, 0x11);
-		CU_ASSERT_FALSE(is_ready(admin));
-		cntlid = admin->qp.ctrl->cntlid;
-		p.io = t_conn_new(p.env, 1, 1, 16);
-		t_connect_sqe(p.io, &sqe, &data, cntlid);
-		a = t_exec(p.io, &sqe);
-		CU_ASSERT_EQUAL(t_status(&a), NVME_SC_CMD_SEQ_ERROR);
-		other = comes_back(p.env, reactor, 0x22);
-		CU_ASSERT_TRUE(is_ready(other));
-		/* One that is reset meanwhile, and one that is lost. */
-		off = comes_back(p.env, 1 - reactor, 0x11);
-		t_set_property(off, NVME_REG_CC, 0x00460000);
-		lost = comes_back(p.env, reactor, 0x11);
-		t_conn_cut(lost);
-		t_turn(p.env);
-
-		CU_ASSERT_FALSE(is_ready(admin));
-		d->hold = false;
-		t_turn(p.env);
-		CU_ASSERT_EQUAL(d->held_count, 0);
-		CU_ASSERT_TRUE(is_ready(admin));
-		CU_ASSERT_FALSE(is_ready(off));
-		t_enable(off);
-		p.io = t_conn_new(p.env, 1, 1, 16);
-		CU_ASSERT_EQUAL(t_connect(p.io, cntlid), cntlid);
-		t_pair_free(&p);
-	}
-}
-
-/* Storage that hangs holds a host up for a time only: there are other namespaces. */
-static void comes_back_to_a_disk_that_hangs(void)
-{
-	static uint8_t buf[512];
-	struct t_pair p = t_pair_new();
-	struct t_disk *d = &p.env->disk[0];
-	struct t_conn *admin;
-	struct nvme_sqe sqe;
-
-	d->hold = true;
-	t_rw_sqe(p.io, &sqe, true, 0, 1, buf);
-	t_send(p.io, &sqe, NULL, 0);
-	t_turn(p.env);
-	t_conn_cut(p.admin);
-	t_turn(p.env);
-	admin = comes_back(p.env, 0, 0x11);
-	t_advance(p.env, RDT_HEIR_WAIT - 1);
-	CU_ASSERT_FALSE(is_ready(admin));
-	t_advance(p.env, 1);
-	CU_ASSERT_EQUAL(d->held_count, 1);
-	CU_ASSERT_TRUE(is_ready(admin));
-	d->hold = false;
-	t_pair_free(&p);
-}
-
 const struct t_case t_teardown_cases[] = {
 	{"an I/O connection lost in every state", in_every_state},
 	{"a connection lost when a capsule comes back", when_a_capsule_comes_back},
@@ -401,8 +299,6 @@ const struct t_case t_teardown_cases[] = {
 	{"a dead controller takes no new queue", controller_gone_before_attach},
 	{"the queue of an Abort's victim is lost", victim_of_an_abort},
 	{"the admin queue is lost with an Abort on its way", admin_with_abort_pending},
-	{"a host that comes back waits for what it left in flight", comes_back_to_its_writes},
-	{"a disk that hangs does not keep its host away", comes_back_to_a_disk_that_hangs},
 	{"hosts that come and go leave nothing behind", many_times},
 	{NULL, NULL},
 };

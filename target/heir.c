@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "heir.h"
+
+#include <assert.h>
+
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "ctrl.h"
+#include "ns.h"
+#include "qpair.h"
+#include "rare.h"
+#include "reactor.h"
+#include "request.h"
+#include "reservation.h"
+#include "subsys.h"
+#include "tgt_limits.h"
+
+/* Those who wait look again after this time: storage has hung for seconds. */
+#define LOOK_AGAIN (20 * RD_NSEC_PER_MSEC)
+
+/* A command of a closing queue: may it still write? A Compare may be half of a fused pair. */
+static bool may_write(const struct rdt_req *req)
+{
+	return req->ns && req->state == RDT_REQ_EXECUTING &&
+	       rdt_resv_group(req->sqe.opcode) != RDT_RESV_FREE &&
+	       req->sqe.opcode != nvme_cmd_read && req->sqe.opcode != nvme_cmd_verify;
+}
+
+void rdt_heir_left(struct rdt_qpair *qp)
+{
+	struct rdt_req *req;
+
+	if (!qp->ctrl || qp->admin)
+		return;
+	RDT_FOREACH_REQ (req, qp) {
+		if (may_write(req))
+			atomic_fetch_or(&qp->ctrl->left[req->ns->slot / 64],
+					UINT64_C(1) << req->ns->slot % 64);
+	}
+}
+
+uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep)
+{
+	uint64_t kept[RDT_NS_SLOTS / 64] = {0};
+	struct rdt_ctrl *other;
+	uint16_t cntlid = 0;
+	bool any = false;
+
+	TAILQ_FOREACH (other, &ctrl->subsys->ctrls, link) {
+		if (other == ctrl || !atomic_load(&other->over) || !rdt_ctrl_same_host(other, ctrl))
+			continue;
+		cntlid = other->cntlid;
+		for (unsigned int i = 0; keep && i < RDT_NS_SLOTS / 64; i++)
+			kept[i] |= atomic_load(&other->left[i]);
+	}
+	for (unsigned int i = 0; i < RDT_NS_SLOTS / 64; i++) {
+		atomic_store(&ctrl->kept[i], kept[i]);
+		any = any || kept[i];
+	}
+	atomic_store(&ctrl->behind, any);
+	return cntlid;
+}
+
+void rdt_heir_forget(struct rdt_subsys *ss, unsigned int slot)
+{
+	uint64_t others = ~(UINT64_C(1) << slot % 64);
+	struct rdt_ctrl *ctrl;
+
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
+		atomic_fetch_and(&ctrl->left[slot / 64], others);
+		atomic_fetch_and(&ctrl->kept[slot / 64], others);
+	}
+}
+
+/* ---- commands that wait ---- */
+
+/* What moves no blocks waits for none: a host may still say who else may. */
+RDT_RARE bool rdt_heir_behind(const struct rdt_req *req)
+{
+	unsigned int slot = req->ns->slot;
+
+	if (req->qp->admin || rdt_resv_group(req->sqe.opcode) == RDT_RESV_FREE)
+		return false;
+	return atomic_load(&req->qp->ctrl->kept[slot / 64]) >> slot % 64 & 1;
+}
+
+static struct rdt_req *first_free(const struct rdt_reactor *r)
+{
+	struct rdt_req *req;
+
+	TAILQ_FOREACH (req, &r->heirs, link)
+		if (!rdt_heir_waits(req))
+			return req;
+	return NULL;
+}
+
+static void look_again(struct rd_timer *timer)
+{
+	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, heir_timer);
+	struct rdt_req *req;
+
+	/* What one of them does may end others. */
+	while ((req = first_free(r))) {
+		rdt_heir_unwait(req);
+		rdt_req_process(req);
+	}
+	/* Cannot fail: the place it has just left is free. */
+	if (!TAILQ_EMPTY(&r->heirs))
+		rd_timer_start(r->loop, timer, LOOK_AGAIN);
+}
+
+void rdt_heir_init(struct rdt_reactor *r)
+{
+	TAILQ_INIT(&r->heirs);
+	r->heir_timer.fn = look_again;
+}
+
+bool rdt_heir_wait(struct rdt_req *req)
+{
+	struct rdt_reactor *r = req->qp->reactor;
+
+	assert(req->state == RDT_REQ_LIMITED);
+	if (req->heir)
+		return true;
+	if (TAILQ_EMPTY(&r->heirs) && rd_timer_start(r->loop, &r->heir_timer, LOOK_AGAIN))
+		return false;
+	req->heir = true;
+	r->limited++;
+	TAILQ_INSERT_TAIL(&r->heirs, req, link);
+	return true;
+}
+
+void rdt_heir_unwait(struct rdt_req *req)
+{
+	struct rdt_reactor *r = req->qp->reactor;
+
+	req->heir = false;
+	r->limited--;
+	TAILQ_REMOVE(&r->heirs, req, link);
+	if (TAILQ_EMPTY(&r->heirs))
+		rd_timer_stop(r->loop, &r->heir_timer);
+}

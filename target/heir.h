@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hosts that come back. A host that lost its connections does not know which of its commands were
+ * executed: it sends them again, and others after them. A write of before that the storage has not
+ * finished would then come last and overwrite newer data. So a new controller of the host is not
+ * ready while commands of a dead one are in flight (ctrl.c), and where that takes longer than
+ * RDT_HEIR_WAIT, only the namespaces that have such commands are kept from it, for as long as it
+ * takes: its commands there wait, as those of before do.
+ *
+ * What a dead controller has in flight is told by its queues as they close; the bits of namespaces
+ * stay until all of that is over.
+ */
+#ifndef RDT_HEIR_H
+#define RDT_HEIR_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ctrl.h"
+#include "qpair.h"
+#include "request.h"
+
+struct rdt_reactor;
+struct rdt_subsys;
+
+/* The queue closes, on its reactor: which of its commands are in others' hands and may write? */
+void rdt_heir_left(struct rdt_qpair *qp);
+
+/*
+ * Find the dead controllers of @ctrl's host. Returns the CNTLID of one, or 0. @keep: commands for
+ * namespaces where these have some in flight wait from now on; else none do. Under subsys->lock.
+ */
+uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep);
+
+/* The namespace in this slot is gone, and so is what was in flight there. Under subsys->lock. */
+void rdt_heir_forget(struct rdt_subsys *ss, unsigned int slot);
+
+bool rdt_heir_behind(const struct rdt_req *req);
+/* Has @req, a command for a namespace, to wait for commands of before? */
+static inline bool rdt_heir_waits(const struct rdt_req *req)
+{
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+
+	return atomic_load_explicit(&ctrl->behind, memory_order_relaxed) && rdt_heir_behind(req);
+}
+
+void rdt_heir_init(struct rdt_reactor *r);
+/* LIMITED: until it has not any more; rdt_req_process() is called then. False: out of memory. */
+bool rdt_heir_wait(struct rdt_req *req);
+void rdt_heir_unwait(struct rdt_req *req);
+
+#endif /* RDT_HEIR_H */

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Hosts that come back while the storage still has their writes. */
+#include <string.h>
+
+#include "t_target.h"
+
+/* A new association of the host with this ID, asked to be ready. */
+static struct t_conn *comes_back(struct t_env *env, unsigned int reactor, uint8_t hostid)
+{
+	struct t_conn *admin = t_conn_new(env, reactor, 0, 32);
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_connect_sqe(admin, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+	memset(data.hostid, hostid, sizeof(data.hostid));
+	a = t_exec(admin, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	a = t_set_property(admin, NVME_REG_CC, 0x00460001);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	return admin;
+}
+
+static bool is_ready(struct t_conn *admin)
+{
+	return t_get_property(admin, NVME_REG_CSTS, false) == 1;
+}
+
+/* A write that its host lost with the connection must not come after those that it sends then. */
+static void comes_back_to_its_writes(void)
+{
+	static uint8_t buf[512];
+
+	for (unsigned int reactor = 0; reactor < 2; reactor++) {
+		struct t_pair p = t_pair_new();
+		struct t_disk *d = &p.env->disk[0];
+		struct t_conn *admin, *other, *off, *lost;
+		struct nvmf_connect_data data;
+		struct nvme_sqe sqe;
+		struct t_answer a;
+		uint16_t cntlid;
+
+		d->hold = true;
+		t_rw_sqe(p.io, &sqe, true, 0, 1, buf);
+		t_send(p.io, &sqe, NULL, 0);
+		t_turn(p.env);
+		CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+		/* While it is alive, another association of the host is a second path. */
+		CU_ASSERT_TRUE(is_ready(comes_back(p.env, 1 - reactor, 0x11)));
+		t_conn_cut(p.io);
+		t_conn_cut(p.admin);
+		t_turn(p.env);
+		CU_ASSERT_EQUAL(d->held_count, 1);
+
+		admin = comes_back(p.env, reactor, 0x11);
+		CU_ASSERT_FALSE(is_ready(admin));
+		cntlid = admin->qp.ctrl->cntlid;
+		p.io = t_conn_new(p.env, 1, 1, 16);
+		t_connect_sqe(p.io, &sqe, &data, cntlid);
+		a = t_exec(p.io, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), NVME_SC_CMD_SEQ_ERROR);
+		other = comes_back(p.env, reactor, 0x22);
+		CU_ASSERT_TRUE(is_ready(other));
+		/* One that is reset meanwhile, and one that is lost. */
+		off = comes_back(p.env, 1 - reactor, 0x11);
+		t_set_property(off, NVME_REG_CC, 0x00460000);
+		lost = comes_back(p.env, reactor, 0x11);
+		t_conn_cut(lost);
+		t_turn(p.env);
+
+		CU_ASSERT_FALSE(is_ready(admin));
+		d->hold = false;
+		t_turn(p.env);
+		CU_ASSERT_EQUAL(d->held_count, 0);
+		CU_ASSERT_TRUE(is_ready(admin));
+		CU_ASSERT_FALSE(is_ready(off));
+		t_enable(off);
+		p.io = t_conn_new(p.env, 1, 1, 16);
+		CU_ASSERT_EQUAL(t_connect(p.io, cntlid), cntlid);
+		t_pair_free(&p);
+	}
+}
+
+/*
+ * A host that left a write to namespace 1 in flight, on a disk that hangs, and came back. It is
+ * ready when that has taken long enough.
+ */
+struct back {
+	struct t_pair p; /* what it uses now */
+	struct t_disk *hangs, *works;
+};
+
+static uint8_t old_data[512], new_data[512], other_data[512];
+
+static struct back back_new(void)
+{
+	struct back b = {.p = t_pair_new()};
+	struct nvme_sqe sqe;
+
+	b.hangs = &b.p.env->disk[0];
+	b.works = &b.p.env->disk[1];
+	memset(old_data, 0xaa, sizeof(old_data));
+	memset(new_data, 0xbb, sizeof(new_data));
+	b.hangs->hold = b.works->hold = true;
+	t_rw_sqe(b.p.io, &sqe, true, 0, 1, old_data);
+	t_send(b.p.io, &sqe, NULL, 0);
+	t_rw_sqe(b.p.io, &sqe, false, 0, 1, other_data); /* which can overwrite nothing */
+	sqe.nsid = htole32(5);
+	t_send(b.p.io, &sqe, NULL, 0);
+	t_turn(b.p.env);
+	CU_ASSERT_EQUAL(b.hangs->held_count + b.works->held_count, 2);
+	b.p.io->hold_fetch = true;
+	t_rw_sqe(b.p.io, &sqe, true, 0, 1, old_data); /* nor can this, whose data never comes */
+	sqe.nsid = htole32(5);
+	t_send(b.p.io, &sqe, NULL, 0);
+	t_turn(b.p.env);
+	CU_ASSERT_EQUAL(b.p.io->fetches_count, 1);
+	t_conn_cut(b.p.admin);
+	t_turn(b.p.env);
+
+	b.p.admin = comes_back(b.p.env, 0, 0x11);
+	t_advance(b.p.env, RDT_HEIR_WAIT - 1);
+	CU_ASSERT_FALSE(is_ready(b.p.admin));
+	t_advance(b.p.env, 1);
+	CU_ASSERT_TRUE(is_ready(b.p.admin));
+	b.p.cntlid = b.p.admin->qp.ctrl->cntlid;
+	b.p.io = t_conn_new(b.p.env, 1, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(b.p.io, b.p.cntlid), b.p.cntlid);
+	b.works->hold = false;
+	t_turn(b.p.env);
+	CU_ASSERT_EQUAL(b.hangs->held_count, 1);
+	return b;
+}
+
+static void back_free(struct back *b)
+{
+	b->hangs->hold = false;
+	t_pair_free(&b->p);
+}
+
+/* Send a write of the new data to namespace 1, which has to wait. */
+static struct nvme_sqe waiting_write(struct back *b)
+{
+	unsigned int limited = b->p.env->t->reactors[1].limited;
+	struct nvme_sqe sqe;
+
+	t_rw_sqe(b->p.io, &sqe, true, 0, 1, new_data);
+	t_send(b->p.io, &sqe, NULL, 0);
+	t_advance(b->p.env, RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(t_answers(b->p.io), 0);
+	CU_ASSERT_EQUAL(b->hangs->held_count, 1);
+	CU_ASSERT_EQUAL(b->p.env->t->reactors[1].limited, limited + 1);
+	return sqe;
+}
+
+/* Storage that hangs keeps its host from one namespace only. */
+static void the_others_work(void)
+{
+	struct back b = back_new();
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	for (int write = 0; write < 2; write++) {
+		t_rw_sqe(b.p.io, &sqe, write, 0, 1, other_data);
+		sqe.nsid = htole32(5);
+		a = t_exec(b.p.io, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+	waiting_write(&b);
+	a = t_exec(b.p.io, &sqe); /* not behind it, either */
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	back_free(&b);
+}
+
+/* However long it takes, what the host writes now comes after what it wrote before. */
+static void newer_data_comes_last(void)
+{
+	struct back b = back_new();
+	uint8_t got[512] = {0};
+	struct nvme_sqe read;
+	struct t_answer a;
+
+	waiting_write(&b);
+	t_rw_sqe(b.p.io, &read, false, 0, 1, got);
+	t_send(b.p.io, &read, NULL, 0);
+	t_advance(b.p.env, 3600 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(b.hangs->held_count, 1);
+	t_disk_finish(b.hangs, 0, 0);
+	CU_ASSERT_EQUAL(b.hangs->data[0], 0xaa);
+	b.hangs->hold = false;
+	t_turn(b.p.env);
+	t_advance(b.p.env, RD_NSEC_PER_SEC);
+	for (int i = 0; i < 2; i++) { /* in no order: the write fetches its data first */
+		a = t_answer(b.p.io);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+	CU_ASSERT_EQUAL(memcmp(b.hangs->data, new_data, sizeof(new_data)), 0);
+	/* From now on nothing waits. */
+	a = t_exec(b.p.io, &read);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(memcmp(got, new_data, sizeof(got)), 0);
+	CU_ASSERT_EQUAL(b.p.env->t->reactors[1].limited, 0);
+	back_free(&b);
+}
+
+/* A pair holds up the order of its queue, so it is told to come again. */
+static void fused_ones_come_again(void)
+{
+	struct back b = back_new();
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	for (int second = 0; second < 2; second++) {
+		t_rw_sqe(b.p.io, &sqe, true, 0, 1, new_data);
+		sqe.opcode = second ? nvme_cmd_write : nvme_cmd_compare;
+		sqe.flags |= second ? NVME_CMD_FUSE_SECOND : NVME_CMD_FUSE_FIRST;
+		a = t_exec(b.p.io, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), second ? NVME_SC_FUSED_FAIL : NVME_SC_NS_NOT_READY);
+		CU_ASSERT_EQUAL(t_dnr(&a), second);
+	}
+	back_free(&b);
+}
+
+/* One that waits is aborted, another loses its connection, the last one its namespace. */
+static void ends_while_it_waits(void)
+{
+	struct back b = back_new();
+	struct nvme_sqe write = waiting_write(&b), sqe;
+	struct t_answer a;
+
+	t_sqe(b.p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
+	sqe.cdw10 = htole32(1 | (uint32_t)le16toh(write.cid) << 16);
+	a = t_exec(b.p.admin, &sqe);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
+	a = t_answer(b.p.io);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
+
+	waiting_write(&b);
+	t_conn_cut(b.p.io);
+	t_turn(b.p.env);
+	CU_ASSERT_EQUAL(b.p.env->t->reactors[1].limited, 0);
+
+	b.p.io = t_conn_new(b.p.env, 1, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(b.p.io, b.p.cntlid), b.p.cntlid);
+	waiting_write(&b);
+	rdt_control_ns_remove(rdt_ns_of(&b.p.env->t->subsys[0], 1), NULL, NULL);
+	t_turn(b.p.env);
+	a = t_answer(b.p.io);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_NS);
+	back_free(&b);
+}
+
+/* What takes the place of a namespace that was removed has nothing in flight. */
+static void removed_with_its_commands(void)
+{
+	struct back b = back_new();
+	struct rdt_ctrl *ctrl = b.p.admin->qp.ctrl;
+	struct rdt_ns *gone = rdt_ns_of(&b.p.env->t->subsys[0], 5);
+	uint64_t bit = UINT64_C(1) << gone->slot, before = atomic_load(&ctrl->kept[0]);
+
+	CU_ASSERT_EQUAL(before & bit, 0);
+	CU_ASSERT_NOT_EQUAL(before, 0);
+	atomic_fetch_or(&ctrl->kept[0], bit);
+	rdt_control_ns_remove(gone, NULL, NULL);
+	t_turn(b.p.env);
+	CU_ASSERT_EQUAL(atomic_load(&ctrl->kept[0]), before);
+	back_free(&b);
+}
+
+/* The one that waited is lost as well: its heir waits for the same write. */
+static void heir_of_an_heir(void)
+{
+	struct back b = back_new();
+
+	waiting_write(&b);
+	t_conn_cut(b.p.admin);
+	t_turn(b.p.env);
+	b.p.admin = comes_back(b.p.env, 1, 0x11);
+	CU_ASSERT_FALSE(is_ready(b.p.admin));
+	t_advance(b.p.env, RDT_HEIR_WAIT);
+	CU_ASSERT_TRUE(is_ready(b.p.admin));
+	b.p.cntlid = b.p.admin->qp.ctrl->cntlid;
+	b.p.io = t_conn_new(b.p.env, 1, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(b.p.io, b.p.cntlid), b.p.cntlid);
+	waiting_write(&b);
+	b.hangs->hold = false;
+	t_turn(b.p.env);
+	t_advance(b.p.env, RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(t_answers(b.p.io), 1);
+	t_answer(b.p.io);
+	back_free(&b);
+}
+
+const struct t_case t_heir_cases[] = {
+	{"a host that comes back waits for what it left in flight", comes_back_to_its_writes},
+	{"a disk that hangs keeps its host from one namespace only", the_others_work},
+	{"what a host writes now comes after what it wrote before", newer_data_comes_last},
+	{"compare and write is told to come again", fused_ones_come_again},
+	{"commands that wait for those of before may end", ends_while_it_waits},
+	{"a namespace is removed with what was in flight", removed_with_its_commands},
+	{"who waited is lost as well", heir_of_an_heir},
+	{NULL, NULL},
+};
