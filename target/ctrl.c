@@ -351,6 +351,7 @@ static void settle(struct rdt_ctrl *ctrl)
 		return;
 	if (ctrl->state == RDT_CTRL_RESETTING) {
 		set_state(ctrl, RDT_CTRL_DISABLED);
+		rdt_heir_settled(ctrl);
 		ctrl->queues_granted = ctrl->queues_max;
 		if (ctrl->cc & CC_EN)
 			enable(ctrl);

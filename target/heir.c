@@ -39,6 +39,12 @@ void rdt_heir_left(struct rdt_qpair *qp)
 	}
 }
 
+void rdt_heir_settled(struct rdt_ctrl *ctrl)
+{
+	for (unsigned int i = 0; i < RDT_NS_SLOTS / 64; i++)
+		atomic_store(&ctrl->left[i], 0);
+}
+
 uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep)
 {
 	uint64_t kept[RDT_NS_SLOTS / 64] = {0};
@@ -99,11 +105,9 @@ static void look_again(struct rd_timer *timer)
 	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, heir_timer);
 	struct rdt_req *req;
 
-	/* What one of them does may end others. */
-	while ((req = first_free(r))) {
-		rdt_heir_unwait(req);
+	/* Each leaves the list, and what it does may end others. */
+	while ((req = first_free(r)))
 		rdt_req_process(req);
-	}
 	/* Cannot fail: the place it has just left is free. */
 	if (!TAILQ_EMPTY(&r->heirs))
 		rd_timer_start(r->loop, timer, LOOK_AGAIN);

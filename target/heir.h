@@ -27,6 +27,9 @@ struct rdt_subsys;
 /* The queue closes, on its reactor: which of its commands are in others' hands and may write? */
 void rdt_heir_left(struct rdt_qpair *qp);
 
+/* A reset: it has no I/O queues any more. */
+void rdt_heir_settled(struct rdt_ctrl *ctrl);
+
 /*
  * Find the dead controllers of @ctrl's host. Returns the CNTLID of one, or 0. @keep: commands for
  * namespaces where these have some in flight wait from now on; else none do. Under subsys->lock.

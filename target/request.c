@@ -202,6 +202,8 @@ static void state_limited(struct rdt_req *req)
 		rdt_req_set_state(req, RDT_REQ_EXECUTED);
 		return;
 	}
+	if (req->heir)
+		rdt_heir_unwait(req);
 	if (rdt_qos_admit(req))
 		rdt_req_set_state(req, needs_buffer(req) ? RDT_REQ_NEED_BUFFER : RDT_REQ_READY);
 }

@@ -267,6 +267,29 @@ static void removed_with_its_commands(void)
 	back_free(&b);
 }
 
+/* What a reset waited for is not waited for again. */
+static void reset_leaves_nothing(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ctrl *ctrl = p.admin->qp.ctrl;
+	struct t_disk *d = &p.env->disk[0];
+	struct nvme_sqe sqe;
+
+	d->hold = true;
+	t_rw_sqe(p.io, &sqe, true, 0, 1, old_data);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	t_set_property(p.admin, NVME_REG_CC, 0x00460000);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(ctrl->state, RDT_CTRL_RESETTING);
+	CU_ASSERT_NOT_EQUAL(atomic_load(&ctrl->left[0]), 0);
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(ctrl->state, RDT_CTRL_DISABLED);
+	CU_ASSERT_EQUAL(atomic_load(&ctrl->left[0]), 0);
+	t_pair_free(&p);
+}
+
 /* The one that waited is lost as well: its heir waits for the same write. */
 static void heir_of_an_heir(void)
 {
@@ -298,6 +321,7 @@ const struct t_case t_heir_cases[] = {
 	{"compare and write is told to come again", fused_ones_come_again},
 	{"commands that wait for those of before may end", ends_while_it_waits},
 	{"a namespace is removed with what was in flight", removed_with_its_commands},
+	{"a reset leaves nothing behind", reset_leaves_nothing},
 	{"who waited is lost as well", heir_of_an_heir},
 	{NULL, NULL},
 };
