@@ -329,13 +329,21 @@ class Target(Proc):
         uri = f'nvme+rdma://{self.host}:{self.port}'
         return uri + (f'/{nqn}' if nqn else '') + (f'/{nsid}' if nsid else '')
 
-    def counters(self):
-        """What SIGUSR1 prints, as a dict of numbers: those of reactors and of subsystems summed up."""
+    def status(self):
+        """What SIGUSR1 prints."""
         since = self.mark()
         self.signal(signal.SIGUSR1)
         self.expect(r'status: end$', since=since)
+        return self.text(since)
+
+    def by_reactor(self, key):
+        """That number of each reactor."""
+        return [int(n) for n in re.findall(rf'status: reactor=\d+ .*\b{key}=(\d+)', self.status())]
+
+    def counters(self):
+        """What SIGUSR1 prints, as a dict of numbers: those of reactors and of subsystems summed up."""
         sums = {}
-        for line in self.text(since).splitlines():
+        for line in self.status().splitlines():
             found = re.search(r'status: (subsystem|reactor)=(.*)', line)
             for key, value in re.findall(r' ([\w.-]+)=(\d+)', found[2]) if found else ():
                 sums[key] = sums.get(key, 0) + int(value)

@@ -1,22 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compare-and-write against all other hosts: increments of one counter, none of them lost."""
 
-import re
-import signal
 import sys
 
 from t_loop import DEADLINE, LONG, each, main, program, requires_engine, test
 
 MEMORY = {'backend': 'memory', 'size': '16MiB'}
 URING = {'engine': 'io_uring', 'size': '16MiB'}
-
-
-def io_queues(target):
-    """Of each reactor."""
-    since = target.mark()
-    target.signal(signal.SIGUSR1)
-    target.expect(r'status: end$', since=since)
-    return [int(n) for n in re.findall(r'status: reactor=\d+ .*io_queues=(\d+)', target.text(since))]
 
 
 def race(t, namespace, *args, rc=0, writers=8, **keys):
@@ -27,7 +17,7 @@ def race(t, namespace, *args, rc=0, writers=8, **keys):
     proc = t.spawn('rdfused', [program('rdfused'), target.uri(), '--seconds', seconds,
                                '--writers', writers, *args])
     proc.expect(r'rdfused: running')
-    queues = io_queues(target)
+    queues = target.by_reactor('io_queues')
     t.eq(proc.wait(DEADLINE + 10 * seconds), rc, f'exit status of rdfused: {proc.text()[-300:]}')
     t.eq(sum(queues), 2 * writers, 'I/O queues')
     t.ok(min(queues) > 0, f'I/O queues of the reactors: {queues}')
