@@ -92,6 +92,24 @@ struct back {
 
 static uint8_t old_data[512], new_data[512], other_data[512];
 
+static void new_queue(struct back *b)
+{
+	b->p.io = t_conn_new(b->p.env, 1, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(b->p.io, b->p.cntlid), b->p.cntlid);
+}
+
+static void wait_until_ready(struct back *b, unsigned int reactor)
+{
+	b->p.admin = comes_back(b->p.env, reactor, 0x11);
+	CU_ASSERT_FALSE(is_ready(b->p.admin));
+	t_advance(b->p.env, RDT_HEIR_WAIT - 1);
+	CU_ASSERT_FALSE(is_ready(b->p.admin));
+	t_advance(b->p.env, 1);
+	CU_ASSERT_TRUE(is_ready(b->p.admin));
+	b->p.cntlid = b->p.admin->qp.ctrl->cntlid;
+	new_queue(b);
+}
+
 static struct back back_new(void)
 {
 	struct back b = {.p = t_pair_new()};
@@ -118,14 +136,7 @@ static struct back back_new(void)
 	t_conn_cut(b.p.admin);
 	t_turn(b.p.env);
 
-	b.p.admin = comes_back(b.p.env, 0, 0x11);
-	t_advance(b.p.env, RDT_HEIR_WAIT - 1);
-	CU_ASSERT_FALSE(is_ready(b.p.admin));
-	t_advance(b.p.env, 1);
-	CU_ASSERT_TRUE(is_ready(b.p.admin));
-	b.p.cntlid = b.p.admin->qp.ctrl->cntlid;
-	b.p.io = t_conn_new(b.p.env, 1, 1, 16);
-	CU_ASSERT_EQUAL(t_connect(b.p.io, b.p.cntlid), b.p.cntlid);
+	wait_until_ready(&b, 0);
 	b.works->hold = false;
 	t_turn(b.p.env);
 	CU_ASSERT_EQUAL(b.hangs->held_count, 1);
@@ -240,8 +251,7 @@ static void ends_while_it_waits(void)
 	t_turn(b.p.env);
 	CU_ASSERT_EQUAL(b.p.env->t->reactors[1].limited, 0);
 
-	b.p.io = t_conn_new(b.p.env, 1, 1, 16);
-	CU_ASSERT_EQUAL(t_connect(b.p.io, b.p.cntlid), b.p.cntlid);
+	new_queue(&b);
 	waiting_write(&b);
 	rdt_control_ns_remove(rdt_ns_of(&b.p.env->t->subsys[0], 1), NULL, NULL);
 	t_turn(b.p.env);
@@ -298,13 +308,7 @@ static void heir_of_an_heir(void)
 	waiting_write(&b);
 	t_conn_cut(b.p.admin);
 	t_turn(b.p.env);
-	b.p.admin = comes_back(b.p.env, 1, 0x11);
-	CU_ASSERT_FALSE(is_ready(b.p.admin));
-	t_advance(b.p.env, RDT_HEIR_WAIT);
-	CU_ASSERT_TRUE(is_ready(b.p.admin));
-	b.p.cntlid = b.p.admin->qp.ctrl->cntlid;
-	b.p.io = t_conn_new(b.p.env, 1, 1, 16);
-	CU_ASSERT_EQUAL(t_connect(b.p.io, b.p.cntlid), b.p.cntlid);
+	wait_until_ready(&b, 1);
 	waiting_write(&b);
 	b.hangs->hold = false;
 	t_turn(b.p.env);
