@@ -14,6 +14,7 @@
 
 #define REAP_BATCH   64
 #define REAP_IDLE    4u /* see batch_limit() */
+#define REAP_AT_ONCE 2u /* see flush_deferred() */
 #define SUBMIT_BATCH 4u /* more do not wait for the end of the turn: see uring_start() */
 #define RETRY_NS     RD_NSEC_PER_MSEC
 
@@ -57,11 +58,6 @@ static void flush_now(struct uring *u)
 	flush_ring(u, &u->ring);
 	if (u->polled.made)
 		flush_ring(u, &u->polled);
-}
-
-static void flush_deferred(struct rd_defer *defer)
-{
-	flush_now(rd_container_of(defer, struct uring, flush));
 }
 
 static void flush_again(struct rd_timer *timer)
@@ -244,6 +240,22 @@ static bool reap_ring(struct uring *u, struct rdt_ring *ring, unsigned int limit
 static bool reap(struct uring *u)
 {
 	return reap_ring(u, &u->ring, batch_limit(u));
+}
+
+/*
+ * What a page cache has is there as soon as it was asked for. Where that is all that is under way,
+ * and not more, it leaves in this turn. A larger batch waits for the next turn: what was received
+ * meanwhile is answered together with it.
+ */
+static void flush_deferred(struct rd_defer *defer)
+{
+	struct uring *u = rd_container_of(defer, struct uring, flush);
+	unsigned int done;
+
+	flush_now(u);
+	done = io_uring_cq_ready(&u->ring.io);
+	if (done && done <= REAP_AT_ONCE && done >= u->engine.in_kernel)
+		reap(u);
 }
 
 /* ---- results that are looked for ---- */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "backend.h"
@@ -610,6 +611,67 @@ static void memory_is_sparse(void)
 	rdt_bdev_close(&bdev);
 }
 
+/* @n reads that all come from the page cache. Returns how many are done after one turn. */
+static int done_in_one_turn(struct bench *b, unsigned int n)
+{
+	struct t_bio t[3];
+	int done = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		t[i].bio = (struct rdt_bio){
+			.op = RDT_BIO_READ, .length = 4096, .offset = i * 4096, .buf = b->slab};
+		start(b, &t[i]);
+	}
+	CU_ASSERT_TRUE_FATAL(rd_loop_turn(b->loop, 0) >= 0);
+	for (unsigned int i = 0; i < n; i++)
+		done += t[i].done;
+	for (unsigned int i = 0; i < n; i++)
+		wait_for(b, &t[i]);
+	return done;
+}
+
+/* Whether this file system reads from the page cache for whoever will not wait. */
+static bool reads_without_waiting(const struct bench *b)
+{
+	char buf[4096];
+	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
+	int fd = open(b->path, O_RDONLY);
+	ssize_t n = preadv2(fd, &iov, 1, 0, RWF_NOWAIT);
+
+	close(fd);
+	if (n != (ssize_t)sizeof(buf))
+		printf("# skipped: no read from the page cache without waiting: %s\n",
+		       strerror(errno));
+	return n == (ssize_t)sizeof(buf);
+}
+
+/* Few leave in the turn that has submitted them; a batch, in the next one. */
+static void what_is_there_leaves_at_once(void)
+{
+	struct bench b;
+
+	if (!bench_open(&b,
+			(struct rdt_ns_config){.backend = RDT_BACKEND_FILE,
+					       .engine = RDT_ENGINE_IO_URING,
+					       .direct = RDT_DIRECT_OFF,
+					       .block_size = 4096},
+			64))
+		goto out;
+	for (uint64_t at = 0; at < 3 * 4096; at += 4096)
+		CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_WRITE,
+							 .offset = at,
+							 .length = 4096,
+							 .buf = b.slab}),
+				0);
+	if (!reads_without_waiting(&b))
+		goto out;
+	CU_ASSERT_EQUAL(done_in_one_turn(&b, 1), 1);
+	CU_ASSERT_EQUAL(done_in_one_turn(&b, 2), 2);
+	CU_ASSERT_EQUAL(done_in_one_turn(&b, 3), 0);
+out:
+	bench_close(&b);
+}
+
 const struct t_case t_backend_cases[] = {
 	{"io_uring, direct, 512", uring_direct_512},
 	{"io_uring, direct, 4096", uring_direct_4096},
@@ -618,6 +680,7 @@ const struct t_case t_backend_cases[] = {
 	{"io_uring, sqpoll where it cannot be", uring_sqpoll_nowhere},
 	{"io_uring, results looked for", uring_polled},
 	{"io_uring, results that cannot be looked for", uring_polled_in_vain},
+	{"io_uring, what is there leaves at once", what_is_there_leaves_at_once},
 	{"aio, direct, 512", aio_direct_512},
 	{"aio, direct, 4096", aio_direct_4096},
 	{"aio, buffered, 4096", aio_buffered},
