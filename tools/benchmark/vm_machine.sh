@@ -24,6 +24,14 @@ null_disk()
 	t_until 10 test -b "/dev/$1"
 }
 
+# What arrives at either end is received by a processor of its own, the first one for the host (vm_guest.py runs all hosts
+# there) and the second one for the targets: as two machines would, and in order, as rxe needs it (for_rxe).
+two_ends()
+{
+	echo 1 >/sys/class/net/v0/queues/rx-0/rps_cpus
+	echo 2 >/sys/class/net/v1/queues/rx-0/rps_cpus
+}
+
 # Both targets are on v1's device, the host is on v0's.
 nvmet_start()
 {
@@ -40,8 +48,7 @@ nvmet_start()
 	ln -s "$subsystem" "$port/subsystems/$kernel_nqn"
 }
 
-# The kernel chooses where its own work is done. The reactor has the second processor to spin on, for a few times what an
-# I/O takes on processors that are programs.
+# The reactor spins on the targets' processor, for a few times what an I/O takes on processors that are programs.
 rdtarget_start()
 {
 	cat >/run/t/target.yaml <<-END
@@ -67,6 +74,7 @@ rdtarget_start()
 start()
 {
 	t_network
+	two_ends
 	t_rdma
 	modprobe -a nvmet-rdma nvme-rdma
 	modprobe null_blk nr_devices=0
