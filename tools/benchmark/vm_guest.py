@@ -77,6 +77,8 @@ def one(args, host, target, rw, depth):
     out, _ = client.communicate()
     if found is None or client.returncode:
         return {'error': f'{argv[0]}: exit {client.returncode}: {" / ".join(out.strip().splitlines()[-3:])}'}
+    if not found['iops']:
+        return {'error': f'{target["name"]}, {host} host, {rw} {depth}: no I/O in {args.seconds:g} s'}
     return found
 
 
