@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DEVICES = ('rxe', 'siw')
 HOSTS = {'kernel': 'kernel host (nvme-rdma)', 'fio': 'fio rdinit', 'rdinit': 'rdinit bench'}
 VM_TO_NVMET = 1.0
-# As on the machine outside: one for the target, one for the host. What is the kernel's runs on both.
+# As on the machine outside: one for the target, one for the host (vm_machine.sh says what is done where).
 CPUS = 2
 # One device: 2 targets, 2 hosts, 4 loads, so many times, each with some seconds of starting.
 SECONDS, REPETITIONS = 1.5, 3
