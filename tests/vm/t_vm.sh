@@ -172,7 +172,7 @@ t_refuted()
 # t_take_tap TAP STDERR STATUS [PREFIX]: the cases of another test program become ours.
 t_take_tap()
 {
-	local line planned="none" seen=0
+	local line planned="none" seen=0 said=""
 
 	while read -r line; do
 		case $line in
@@ -180,15 +180,26 @@ t_take_tap()
 		"ok "* | "not ok "*)
 			seen=$((seen + 1))
 			t_result "${line%% [0-9]*}" "${4:-}${line#* - }"
+			if [[ $line == not* ]]; then
+				said=$(t_said_about "${line#* - }" "$2")
+				[ -z "$said" ] || printf '%s\n' "$said"
+			fi
 			;;
 		"#"*) printf '%s\n' "$line" ;;
 		esac
 	done <"$1"
-	[ "$3" -eq 0 ] || sed 's/^\(# \)\?/# /' "$2"
 	# One that died has not said so itself.
 	if [ "$seen" != "$planned" ] || { [ "$3" -ne 0 ] && ! grep -q '^not ok' "$1"; }; then
 		t_result "not ok" "${4:-}$seen of $planned cases, exit status $3"
+		said=""
 	fi
+	[ "$3" -eq 0 ] || [ -n "$said" ] || sed 's/^\(# \)\?/# /' "$2"
+}
+
+# t_said_about CASE STDERR: from its name to where its files are, as t_loop.py explains a failure.
+t_said_about()
+{
+	WHAT="# $1:" awk '$0 == ENVIRON["WHAT"] { on = 1 } on { sub(/^(# )?/, "# "); print } /^# kept / { on = 0 }' "$2"
 }
 
 t_guest_done()
