@@ -152,6 +152,10 @@ void rdi_queue_fini(struct rdi_queue *q)
 
 /* ---- completions ---- */
 
+/*
+ * What a peer did, or we, that ends the connection. NULL for all that says no more than that it is
+ * broken, such as a flush: DISCONNECTED follows and brings the cause.
+ */
 static const char *wc_text(enum ibv_wc_status status)
 {
 	switch (status) {
@@ -164,7 +168,7 @@ static const char *wc_text(enum ibv_wc_status status)
 	case IBV_WC_REM_ACCESS_ERR:
 		return "remote access error";
 	default:
-		return "transport error";
+		return NULL;
 	}
 }
 
@@ -172,17 +176,17 @@ static const char *wc_text(enum ibv_wc_status status)
 static __attribute__((noinline)) void not_done(struct rdi_queue *q, const struct rdi_wr *wr,
 					       const struct ibv_wc *wc)
 {
+	const char *what = wc_text(wc->status);
+
 	rdi_send_over(q, wr);
 	if (q->state == RDI_Q_CLOSING) {
 		if (q->posted == 0)
 			rd_defer(q->loop, &q->teardown, RD_DEFER_WORK);
 		return;
 	}
-	/* A flush is a consequence; DISCONNECTED follows and brings the cause. */
-	if (wc->status == IBV_WC_WR_FLUSH_ERR)
-		return;
-	rdi_queue_fail(q, -EPROTO, "%s: %s (work completion status %d)", q->remote,
-		       wc_text(wc->status), wc->status);
+	if (what)
+		rdi_queue_fail(q, -EPROTO, "%s: %s (work completion status %d)", q->remote, what,
+			       wc->status);
 }
 
 static void dispatch(struct rdi_queue *q, const struct ibv_wc *wc)
@@ -373,13 +377,20 @@ static void on_connect_error(struct rdi_queue *q, const struct rd_fab_event *ev)
 	attempt_failed(q, err, what);
 }
 
+/* What the API says of a lost connection, whatever the provider calls it: -EIO for one is a
+ * controller's answer there. */
+static int lost_err(int status)
+{
+	return status == -ETIMEDOUT || status == -EPROTO ? status : -ECONNRESET;
+}
+
 static void on_disconnected(struct rdi_queue *q, const struct rd_fab_event *ev)
 {
 	rdi_queue_poll(q); /* answers that came before the end */
 	q->conn_over = true;
 	if (q->state < RDI_Q_CLOSING)
-		rdi_queue_fail(q, ev->status && ev->status != -ENOTCONN ? ev->status : -ECONNRESET,
-			       "%s: connection lost: %s", q->remote, ev->reason);
+		rdi_queue_fail(q, lost_err(ev->status), "%s: connection lost: %s", q->remote,
+			       ev->reason);
 	rd_defer(q->loop, &q->teardown, RD_DEFER_WORK);
 }
 

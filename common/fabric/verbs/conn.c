@@ -172,6 +172,15 @@ void rd_vb_conn_cm_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 	}
 }
 
+static void end_of_failed(struct rd_vb_conn *c)
+{
+	if (c->fail_status)
+		rd_vb_conn_end(c, -EIO, "a work request failed: %s",
+			       ibv_wc_status_str((enum ibv_wc_status)c->fail_status));
+	else
+		rd_vb_conn_end(c, -EIO, "the queue pair failed");
+}
+
 static void timeout(struct rd_timer *timer)
 {
 	struct rd_vb_conn *c = rd_container_of(timer, struct rd_vb_conn, timer);
@@ -188,7 +197,7 @@ static void timeout(struct rd_timer *timer)
 		rd_vb_conn_end(c, 0, "disconnected");
 		break;
 	default:
-		rd_vb_conn_end(c, -EIO, "the queue pair failed");
+		end_of_failed(c);
 		break;
 	}
 }
@@ -200,13 +209,21 @@ static void wr_failed(struct rd_defer *defer)
 	if (c->state == RD_VB_CLOSING)
 		rd_vb_conn_end(c, 0, "disconnected");
 	else
-		rd_vb_conn_end(c, -EIO, "a work request failed: %s",
-			       ibv_wc_status_str((enum ibv_wc_status)c->fail_status));
+		end_of_failed(c);
 }
 
 void rd_vb_conn_sent_all(struct rd_vb_conn *c)
 {
 	rd_defer(c->fab->base.loop, &c->failed, RD_DEFER_WORK);
+}
+
+/*
+ * The cause is on its way. siw has "local QP operation error" for all that it cannot send, which is
+ * a peer that goes as a rule, and always tells the end as well.
+ */
+static bool is_consequence(enum ibv_wc_status status)
+{
+	return status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_LOC_QP_OP_ERR;
 }
 
 void rd_vb_conn_wc_failed(struct rd_vb_conn *c, enum ibv_wc_status status)
@@ -219,12 +236,11 @@ void rd_vb_conn_wc_failed(struct rd_vb_conn *c, enum ibv_wc_status status)
 		return;
 	/* Whatever the error, a reliable queue pair is in the error state with it. */
 	c->stalled = true;
-	if (status == IBV_WC_WR_FLUSH_ERR) {
-		/* A consequence: the cause is on its way. */
-		if (rd_timer_armed(&c->timer) || rd_timer_start(loop, &c->timer, REASON_NS) == 0)
-			return;
-	}
-	c->fail_status = status;
+	if (status != IBV_WC_WR_FLUSH_ERR)
+		c->fail_status = status;
+	if (is_consequence(status) &&
+	    (rd_timer_armed(&c->timer) || rd_timer_start(loop, &c->timer, REASON_NS) == 0))
+		return;
 	rd_defer(loop, &c->failed, RD_DEFER_WORK);
 }
 

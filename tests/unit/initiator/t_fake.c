@@ -143,6 +143,13 @@ void t_release_as_one(struct t_conn *conn, unsigned int n)
 	memmove(conn->held, conn->held + n, conn->n_held * sizeof(conn->held[0]));
 }
 
+void t_fail_send(struct t_conn *conn, enum ibv_wc_status status)
+{
+	send_completion(conn, conn->held[0], status);
+	conn->n_held--;
+	memmove(conn->held, conn->held + 1, conn->n_held * sizeof(conn->held[0]));
+}
+
 void t_break(struct t_conn *conn, int status)
 {
 	unsigned int i;

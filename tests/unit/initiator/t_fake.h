@@ -72,6 +72,8 @@ void t_default(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe
 bool t_read_host(struct t_fake *f, const struct nvme_sqe *sqe, void *to, size_t len);
 bool t_write_host(struct t_fake *f, const struct nvme_sqe *sqe, const void *from, size_t len);
 void t_break(struct t_conn *conn, int status); /* the connection is lost */
+/* The first of the held SENDs fails; what a device does then besides, t_break() does. */
+void t_fail_send(struct t_conn *conn, enum ibv_wc_status status);
 void t_release_sends(struct t_conn *conn);
 /* The first @n of them by one completion, the last one's. */
 void t_release_as_one(struct t_conn *conn, unsigned int n);

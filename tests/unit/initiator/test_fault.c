@@ -210,6 +210,56 @@ static void death(void)
 	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
+static void read_all(struct rdinit_qpair *qp, struct t_done *done, unsigned int n)
+{
+	t_fake.n_log = 0;
+	t_fake.hold_sends = true;
+	for (unsigned int i = 0; i < n; i++)
+		CU_ASSERT_EQUAL(
+			rdinit_read_async(qp, &t_ns, i, 1, buf + 512 * i, 0, t_done_fn, &done[i]),
+			0);
+}
+
+/* A SEND that meets the end of the connection fails in the driver's own words, before the end
+ * itself is told. */
+static void failed_send(enum ibv_wc_status wc, int status, int err, const char *word)
+{
+	struct t_done done = {0};
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
+	struct t_conn *conn = t_fake.last_conn[1];
+	unsigned int i;
+
+	read_all(qp, &done, 1);
+	t_fail_send(conn, wc);
+	turns(qp, 4);
+	CU_ASSERT_EQUAL(done.calls, err == -EPROTO);
+	if (err != -EPROTO) /* the end has not come by itself */
+		t_break(conn, status);
+	turns(qp, 4);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, err);
+	CU_ASSERT_EQUAL(done.status, 0);
+	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, word));
+	for (i = 0; i < 4; i++)
+		CU_ASSERT_EQUAL(rdinit_qpair_process(qp, 0), err);
+	rdinit_qpair_free(&qp);
+	rdinit_ctrl_free(&ctrl);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+}
+
+static void failed_sends(void)
+{
+	failed_send(IBV_WC_LOC_QP_OP_ERR, 0, -ECONNRESET, "connection lost");
+	failed_send(IBV_WC_GENERAL_ERR, -ENOTCONN, -ECONNRESET, "connection lost");
+	failed_send(IBV_WC_RETRY_EXC_ERR, -EIO, -ECONNRESET, "connection lost");
+	failed_send(IBV_WC_RNR_RETRY_EXC_ERR, -EIO, -ECONNRESET, "connection lost");
+	failed_send(IBV_WC_RESP_TIMEOUT_ERR, -ETIMEDOUT, -ETIMEDOUT, "connection lost");
+	failed_send(IBV_WC_FATAL_ERR, -ENODEV, -ECONNRESET, "connection lost");
+	failed_send(IBV_WC_REM_ACCESS_ERR, 0, -EPROTO, "remote access error");
+	failed_send(IBV_WC_LOC_PROT_ERR, 0, -EPROTO, "local protection error");
+}
+
 struct nested {
 	struct rdinit_qpair **qp;
 	struct t_done done;
@@ -263,16 +313,6 @@ static void closing(void)
 	rdinit_qpair_free(&qp);
 	rdinit_ctrl_free(&ctrl);
 	CU_ASSERT_EQUAL(t_fake.mrs, 0);
-}
-
-static void read_all(struct rdinit_qpair *qp, struct t_done *done, unsigned int n)
-{
-	t_fake.n_log = 0;
-	t_fake.hold_sends = true;
-	for (unsigned int i = 0; i < n; i++)
-		CU_ASSERT_EQUAL(
-			rdinit_read_async(qp, &t_ns, i, 1, buf + 512 * i, 0, t_done_fn, &done[i]),
-			0);
 }
 
 static void one_for_many(void)
@@ -333,6 +373,7 @@ const struct t_case t_fault_cases[] = {
 	{"a target that falls silent times out", silence},
 	{"an application that was away gets its answers first", away},
 	{"a target that dies ends every command once", death},
+	{"a SEND that fails because the connection is lost", failed_sends},
 	{"callbacks may free the handle and must not wait on it", in_callbacks},
 	{"disconnecting ends what is in flight", closing},
 	{"one completion for many SENDs", one_for_many},
