@@ -140,6 +140,11 @@ class Handle:
             raise Lost(self.lib.rdinit_get_error().decode())
         return Cqe(self.lib.rdinit_last_status() if rc else 0)
 
+    def must(self, name, *args):
+        """One without which nothing goes on; Lost for a refusal as well, which its text tells."""
+        if getattr(self.lib, name)(self.handle, *args):
+            raise Lost(self.lib.rdinit_get_error().decode())
+
     def process(self, timeout_ms=0):
         return getattr(self.lib, f'rdinit_{self.kind}_process')(self.handle, timeout_ms)
 
@@ -181,7 +186,7 @@ class Queue(Handle):
         if self.lib.rdinit_qpair_create(host.admin.handle, c.byref(opts), c.byref(self.handle)):
             raise Lost(self.lib.rdinit_get_error().decode())
         try:
-            self.call('rdinit_qpair_connect')
+            self.must('rdinit_qpair_connect')
         except Lost:
             self.close()
             raise
@@ -237,13 +242,13 @@ class Host:
             raise Failure(self.lib.rdinit_get_error().decode())
 
     def connect(self):
-        self.admin.call('rdinit_ctrl_connect')
+        self.admin.must('rdinit_ctrl_connect')
         return self
 
     def enable(self):
         self.connect()
         info = made(self.lib, CtrlInfo, 'rdinit_ctrl_info_init')
-        self.lib.rdinit_ctrl_get_info(self.admin.handle, c.byref(info))
+        self.admin.must('rdinit_ctrl_get_info', c.byref(info))
         if info.provider.decode() != FABRIC:
             raise Failure(f'librdinit took {info.provider.decode()}, not {FABRIC}')
         return self
@@ -251,7 +256,7 @@ class Host:
     def namespace(self, nsid):
         if nsid not in self._spaces:
             space = made(self.lib, Namespace, 'rdinit_ns_init')
-            self.admin.call('rdinit_ns_open', c.c_uint32(nsid), c.byref(space))
+            self.admin.must('rdinit_ns_open', c.c_uint32(nsid), c.byref(space))
             space.unchecked = True
             self._spaces[nsid] = space
         return self._spaces[nsid]

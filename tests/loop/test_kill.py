@@ -7,7 +7,7 @@ import signal
 import sys
 
 import nvmf_peer as nv
-from t_loop import (LONG, SANITIZED, SCALE, VALGRIND, each, main, program, scaled, test,
+from t_loop import (LONG, PATIENCE, SANITIZED, SCALE, VALGRIND, each, main, program, scaled, test,
                     wait_for)
 from t_serving import Baseline, exercise, host
 
@@ -23,7 +23,7 @@ def null_and_memory(t):
 
 
 def rdinit(t, verb, target, *args):
-    return t.spawn('rdinit', [program('rdinit'), verb, target.uri(), *args], wrap=False)
+    return t.spawn('rdinit', [program('rdinit'), verb, target.uri(), *PATIENCE, *args], wrap=False)
 
 
 def moves(t, proc, count):
@@ -159,7 +159,7 @@ def rdinit_interrupted_twice_does_not_wait(t):
 def rdinit_ignores_what_it_was_started_to_ignore(t):
     """As under nohup."""
     target = null_and_memory(t)
-    proc = t.spawn('rdinit', [program('rdinit'), 'read', target.uri(), '--data', '/dev/null'],
+    proc = t.spawn('rdinit', [program('rdinit'), 'read', target.uri(), '--data', '/dev/null', *PATIENCE],
                    wrap=False, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     moves(t, proc, SOME)
     proc.signal(signal.SIGHUP)

@@ -14,13 +14,14 @@ import time
 import iwarp_peer as iw
 import nvmf_peer as nv
 import lib_host
-from t_loop import DEADLINE, FABRIC, LONG, SANITIZED, VALGRIND, Failure, each, main, scaled
+from t_loop import DEADLINE, FABRIC, LONG, SANITIZED, SCALE, VALGRIND, Failure, each, main, scaled
 from t_serving import Baseline, host
 
 SEED = int(os.environ.get('RD_TEST_SEED', random.SystemRandom().randrange(1 << 32)))
 SECONDS = float(os.environ.get('RD_TEST_SECONDS', 60 if LONG else 4))
 HOSTS = scaled(8, 3)
 SHORT_KATO = 200  # ms; the association may end between any two steps
+LONG_KATO = 5000 if SCALE == 1 else 120000  # and here not; both ends may stand still for seconds
 BLOCKS = 32768
 
 # What a command may end with when its queue, its controller or an Abort is against it.
@@ -50,7 +51,7 @@ class Guest:
             self.error = e
 
     def live(self):
-        h = host(self.target, kato=self.rng.choice((0, 0, SHORT_KATO, 5000)), ird=self.rng.choice((1, 4, 16)))
+        h = host(self.target, kato=self.rng.choice((0, 0, SHORT_KATO, LONG_KATO)), ird=self.rng.choice((1, 4, 16)))
         try:
             h.enable()
             for _ in range(self.rng.randrange(4)):
@@ -160,7 +161,7 @@ class LibGuest(Guest):
     """The same with librdinit, as far as it goes: it resets and aborts nothing."""
 
     def live(self):
-        h = host(self.target, kato=self.rng.choice((0, 0, SHORT_KATO, 5000)), queues=8)
+        h = host(self.target, kato=self.rng.choice((0, 0, SHORT_KATO, LONG_KATO)), queues=8)
         try:
             h.enable()
             for _ in range(self.rng.randrange(4)):
