@@ -531,7 +531,7 @@ class T:
                 yield f'---- {name}'
                 # What came first is often the cause of what came last. A test that waits asks for the status a
                 # hundred times, and says itself what it waited for.
-                grave = [line for line in text[:-lines] if re.search(r': (error|warning): |the queue pair failed', line)]
+                grave = [line for line in text[:-lines] if re.search(r': (error|warning): |(the queue pair|a work request) failed', line)]
                 yield from (line[:400] for line in grave[:lines // 2] + text[-lines:])
 
     def discard(self, failed):

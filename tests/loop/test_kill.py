@@ -22,8 +22,8 @@ def null_and_memory(t):
     return t.target([t.namespace(1, backend='null', size='8GiB'), t.namespace(2, backend='memory')])
 
 
-def rdinit(t, verb, target, *args):
-    return t.spawn('rdinit', [program('rdinit'), verb, target.uri(), *PATIENCE, *args], wrap=False)
+def rdinit(t, verb, target, *args, **kw):
+    return t.spawn('rdinit', [program('rdinit'), verb, target.uri(), *PATIENCE, *args], wrap=False, **kw)
 
 
 def moves(t, proc, count):
@@ -159,8 +159,8 @@ def rdinit_interrupted_twice_does_not_wait(t):
 def rdinit_ignores_what_it_was_started_to_ignore(t):
     """As under nohup."""
     target = null_and_memory(t)
-    proc = t.spawn('rdinit', [program('rdinit'), 'read', target.uri(), '--data', '/dev/null', *PATIENCE],
-                   wrap=False, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    proc = rdinit(t, 'read', target, '--data', '/dev/null',
+                  preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     moves(t, proc, SOME)
     proc.signal(signal.SIGHUP)
     moves(t, proc, 4 * SOME)
