@@ -136,46 +136,77 @@ int rd_log_parse(struct rd_log *log, const char *spec, const char **bad)
 	return 0;
 }
 
-/* Names and texts come from peers too: they must not forge lines or drive a terminal. */
-static void mask_control(char *text, size_t len)
+/* Bytes of the well-formed UTF-8 sequence at @text; 0: there is none (Unicode, table 3-7). */
+static size_t sequence(const unsigned char *text, size_t len)
 {
-	for (size_t i = 0; i < len; i++) {
+	unsigned char c = text[0], lo = 0x80, hi = 0xbf;
+	size_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+
+	if (n < 2)
+		return n;
+	if (c == 0xe0)
+		lo = 0xa0;
+	else if (c == 0xed)
+		hi = 0x9f;
+	else if (c == 0xf0)
+		lo = 0x90;
+	else if (c == 0xf4)
+		hi = 0x8f;
+	if (len < n || text[1] < lo || text[1] > hi)
+		return 0;
+	for (size_t i = 2; i < n; i++)
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+void rd_mask_control(char *text, size_t len)
+{
+	size_t n;
+
+	for (size_t i = 0; i < len; i += n) {
 		unsigned char c = (unsigned char)text[i];
 
-		if (c < 0x20 || c == 0x7f)
+		n = sequence((unsigned char *)text + i, len - i);
+		if (n == 1 && (c < 0x20 || c == 0x7f)) {
 			text[i] = c == '\t' || c == '\n' ? ' ' : '?';
-		/* The second set, U+0080 to U+009F: terminals obey it as well. */
-		else if (c == 0xc2 && i + 1 < len && ((unsigned char)text[i + 1] & 0xe0) == 0x80)
-			text[i] = text[i + 1] = '?';
+		} else if (n == 0) {
+			text[i] = '?';
+			n = 1;
+		} else if (c == 0xc2 && ((unsigned char)text[i + 1] & 0xe0) == 0x80) {
+			text[i] = text[i + 1] = '?'; /* U+0080 to U+009F: terminals obey it too */
+		}
 	}
 }
 
-void rd_log_vwrite(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
-		   const char *fmt, va_list ap)
+/* One line; @more: what it ends with, also when it is cut. */
+static void write_line(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
+		       const char *more, const char *fmt, va_list ap)
 {
 	int saved_errno = errno;
 	char line[LINE_SIZE + 1];
+	size_t tail = strlen(more);
 	size_t len, room;
 	int n;
 
-	if (!rd_log_enabled(log, comp, level))
-		return;
 	n = snprintf(line, LINE_SIZE, "%s: %s: %s: ", log->program, level_names[level],
 		     comp_names[comp]);
 	if (n < 0)
 		return;
-	len = (size_t)n < LINE_SIZE - 1 ? (size_t)n : LINE_SIZE - 1;
-	room = LINE_SIZE - len;
+	len = (size_t)n < LINE_SIZE - 1 - tail ? (size_t)n : LINE_SIZE - 1 - tail;
+	room = LINE_SIZE - tail - len;
 	n = vsnprintf(line + len, room, fmt, ap);
 	if (n < 0)
 		return;
 	if ((size_t)n >= room) {
-		len = LINE_SIZE - 1;
+		len = LINE_SIZE - 1 - tail;
 		memcpy(line + len - 3, "...", 3);
 	} else {
 		len += (size_t)n;
 	}
-	mask_control(line, len);
+	memcpy(line + len, more, tail + 1);
+	len += tail;
+	rd_mask_control(line, len);
 	if (log->sink) {
 		log->sink(log->sink_arg, level, line);
 	} else {
@@ -185,6 +216,13 @@ void rd_log_vwrite(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level 
 			errno = saved_errno;
 	}
 	errno = saved_errno;
+}
+
+void rd_log_vwrite(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
+		   const char *fmt, va_list ap)
+{
+	if (rd_log_enabled(log, comp, level))
+		write_line(log, comp, level, "", fmt, ap);
 }
 
 void rd_log_write(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
@@ -200,19 +238,39 @@ void rd_log_write(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level l
 bool rd_ratelimit_pass(struct rd_ratelimit *rl, uint64_t now_ns, uint64_t interval_ns,
 		       uint32_t burst, uint32_t *squashed)
 {
+	uint64_t start = atomic_load(&rl->window_start);
+
 	*squashed = 0;
-	/* A clock may start at 0: an unused limiter is recognised by its empty window. */
-	if (now_ns - rl->window_start >= interval_ns ||
-	    (rl->window_start == 0 && rl->in_window == 0)) {
-		rl->window_start = now_ns;
-		rl->in_window = 0;
+	/* Clocks of two threads may differ by a little: @now_ns is before the start then. A clock
+	 * may start at 0: an unused limiter is recognised by its empty window. */
+	if (((int64_t)(now_ns - start) >= 0 && now_ns - start >= interval_ns) ||
+	    (start == 0 && !atomic_load(&rl->in_window))) {
+		/* One thread opens the new window. */
+		if (atomic_compare_exchange_strong(&rl->window_start, &start, now_ns))
+			atomic_store(&rl->in_window, 0);
 	}
-	if (rl->in_window >= burst) {
-		rl->squashed++;
+	/* Looked at first: it must not wrap. */
+	if (atomic_load(&rl->in_window) >= burst || atomic_fetch_add(&rl->in_window, 1) >= burst) {
+		atomic_fetch_add(&rl->squashed, 1);
 		return false;
 	}
-	rl->in_window++;
-	*squashed = rl->squashed;
-	rl->squashed = 0;
+	*squashed = atomic_exchange(&rl->squashed, 0);
 	return true;
+}
+
+void rd_log_write_limited(struct rd_ratelimit *rl, uint64_t now_ns, struct rd_log *log,
+			  enum rd_log_comp comp, enum rd_log_level level, const char *fmt, ...)
+{
+	char more[32] = "";
+	uint32_t squashed;
+	va_list ap;
+
+	if (!rd_log_enabled(log, comp, level) ||
+	    !rd_ratelimit_pass(rl, now_ns, RD_LOG_BURST_NS, RD_LOG_BURST, &squashed))
+		return;
+	if (squashed)
+		snprintf(more, sizeof(more), " (%u more like it)", squashed);
+	va_start(ap, fmt);
+	write_line(log, comp, level, more, fmt, ap);
+	va_end(ap);
 }

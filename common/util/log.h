@@ -12,7 +12,9 @@
 #define RD_UTIL_LOG_H
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum rd_log_level {
@@ -93,20 +95,44 @@ void rd_log_vwrite(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level 
 #define rd_trace(log, comp, ...)  rd_log(log, comp, RD_LOG_TRACE, __VA_ARGS__)
 
 /*
- * Rate limit for messages a peer can provoke at will: at most @burst each @interval.
- * Zero-initialise and embed it in the object that the messages are about.
+ * Names and texts of peers must not forge lines or drive a terminal: control characters of both
+ * sets (U+0000 to U+001F, U+007F to U+009F) and bytes that are not UTF-8 become '?', a tab and a
+ * newline a space. The length stays. Each line of a log has been through it.
+ */
+void rd_mask_control(char *text, size_t len);
+
+/*
+ * Rate limit for messages that a peer can provoke at will. Zero-initialise it and embed it in the
+ * object that the messages are about. Any number of threads may share one: a message more or less
+ * may pass when they meet, but each one is either written or counted.
  */
 struct rd_ratelimit {
-	uint64_t window_start; /* ns */
-	uint32_t in_window;
-	uint32_t squashed;
+	_Atomic uint64_t window_start; /* ns */
+	_Atomic uint32_t in_window;
+	_Atomic uint32_t squashed;
 };
 
 /*
- * True when a message may be written at @now_ns. *@squashed receives the number of messages that
- * were held back since the last one that passed.
+ * True when a message may be written at @now_ns: at most @burst each @interval_ns. *@squashed
+ * receives the number of messages that were held back since the last one that passed.
  */
 bool rd_ratelimit_pass(struct rd_ratelimit *rl, uint64_t now_ns, uint64_t interval_ns,
 		       uint32_t burst, uint32_t *squashed);
+
+/*
+ * A message under the usual limit, RD_LOG_BURST each RD_LOG_BURST_NS. After some were held back,
+ * the next one ends with " (3 more like it)". What is below the level of the log is not counted.
+ * @now_ns: rd_loop_now() of the caller's loop, or any clock that starts anywhere.
+ */
+#define RD_LOG_BURST    10
+#define RD_LOG_BURST_NS UINT64_C(5000000000)
+#define rd_log_limited(rl, now_ns, log, comp, level, ...)                                          \
+	do {                                                                                       \
+		if (rd_log_enabled((log), (comp), (level)))                                        \
+			rd_log_write_limited((rl), (now_ns), (log), (comp), (level), __VA_ARGS__); \
+	} while (0)
+void rd_log_write_limited(struct rd_ratelimit *rl, uint64_t now_ns, struct rd_log *log,
+			  enum rd_log_comp comp, enum rd_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 6, 7)));
 
 #endif /* RD_UTIL_LOG_H */

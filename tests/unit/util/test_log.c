@@ -2,6 +2,8 @@
 #include "suites.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -112,6 +114,12 @@ static void foreign_text_is_tamed(void)
 		"\xc2\x9b"
 		"31m \xc2\xa9");
 	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: host ??31m \xc2\xa9");
+	/* The same set as single bytes, a cut sequence, a surrogate, an overlong newline. */
+	rd_info(log, RD_LOG_CTRL, "host %s",
+		"\x9b"
+		"31m \xe2\x82 \xed\xa0\x80 \xc0\x8a \xe2\x82\xac \xf0\x9f\x98\x80 \xf0\x9f");
+	CU_ASSERT_STRING_EQUAL(
+		lines.last, "p: info: ctrl: host ?31m ?? ??? ?? \xe2\x82\xac \xf0\x9f\x98\x80 ??");
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	errno = ENOENT;
@@ -139,11 +147,84 @@ static void rate_is_limited(void)
 	CU_ASSERT_FALSE(rd_ratelimit_pass(&rl, 1102, 100, 2, &squashed));
 }
 
+#define LIMITED(at) rd_log_limited(&rl, (at), log, RD_LOG_CTRL, RD_LOG_INFO, "%.*s", (int)len, text)
+
+static void limited_message_tells_how_many(void)
+{
+	struct rd_ratelimit rl = {0};
+	struct lines lines = {0};
+	struct rd_log *log;
+	char text[2000];
+	size_t len = 3;
+
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("p", -1, RD_LOG_INFO, take_line, &lines, &log), 0);
+	memset(text, 'x', sizeof(text));
+	for (int i = 0; i < RD_LOG_BURST + 3; i++)
+		LIMITED(5);
+	CU_ASSERT_EQUAL(lines.count, RD_LOG_BURST);
+	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: xxx");
+	LIMITED(RD_LOG_BURST_NS + 5);
+	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: xxx (3 more like it)");
+	LIMITED(RD_LOG_BURST_NS + 6);
+	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: xxx");
+	/* What nobody wants to read is not held back either. */
+	rd_log_set_level(log, RD_LOG_CTRL, RD_LOG_WARN);
+	for (int i = 0; i < 2 * RD_LOG_BURST; i++)
+		LIMITED(RD_LOG_BURST_NS + 7);
+	rd_log_set_level(log, RD_LOG_CTRL, RD_LOG_INFO);
+	LIMITED(RD_LOG_BURST_NS + 8);
+	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: xxx");
+	/* A line that is cut still tells it. */
+	for (int i = 0; i < RD_LOG_BURST; i++)
+		LIMITED(RD_LOG_BURST_NS + 9);
+	len = sizeof(text);
+	LIMITED(3 * RD_LOG_BURST_NS);
+	CU_ASSERT_EQUAL(strlen(lines.last), 1023);
+	CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "xxx... (3 more like it)"));
+	rd_log_destroy(&log);
+}
+
+#define ROUNDS 20000
+struct crowd {
+	struct rd_ratelimit rl;
+	_Atomic uint64_t passed;
+	_Atomic uint64_t told;
+};
+
+static void *crowd_thread(void *arg)
+{
+	struct crowd *c = arg;
+	uint32_t squashed;
+
+	for (uint64_t i = 1; i <= ROUNDS; i++)
+		if (rd_ratelimit_pass(&c->rl, i, 1000, 2, &squashed)) {
+			c->passed++;
+			c->told += squashed;
+		}
+	return NULL;
+}
+
+static void threads_share_a_limit(void)
+{
+	struct crowd c = {0};
+	pthread_t threads[4];
+
+	for (int i = 0; i < 4; i++)
+		CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, crowd_thread, &c), 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	/* None is lost: it was written, was counted by one that was, or still waits to be told. */
+	CU_ASSERT_EQUAL(c.passed + c.told + c.rl.squashed, 4 * ROUNDS);
+	CU_ASSERT_TRUE(c.passed >= 2);
+}
+
 const struct t_case t_log_cases[] = {
 	{"a message is one line of program, level, component", writes_one_line},
 	{"levels are kept for each component", levels_by_component},
 	{"every name in the usage text is accepted", listed_names_exist},
 	{"control characters and long texts are tamed", foreign_text_is_tamed},
 	{"repeated messages are squashed and counted", rate_is_limited},
+	{"a limited message tells how many were held back", limited_message_tells_how_many},
+	{"threads share a limit, and none of their messages is lost", threads_share_a_limit},
 	{NULL, NULL},
 };
