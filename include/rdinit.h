@@ -107,13 +107,24 @@ uint16_t rdinit_last_status(void);
 /** Bytes of a buffer that holds any text of rdinit_status_text(). */
 #define RDINIT_STATUS_TEXT_SIZE 128
 
+/** Kinds of commands: what a status means can depend on the one that it answers. */
+enum rdinit_cmds {
+	RDINIT_CMDS_UNKNOWN,
+	RDINIT_CMDS_ADMIN,
+	RDINIT_CMDS_IO,
+	RDINIT_CMDS_FABRICS,
+};
+
 /**
  * @brief An NVMe status in words.
  * @param status As in struct rdinit_completion.
+ * @param set    The kind of the command that it answers. RDINIT_CMDS_UNKNOWN: where it matters, the
+ *               text names both meanings.
+ * @param opcode The opcode of that command; of a fabrics command its type (FCTYPE).
  * @param buf    Receives the text; RDINIT_STATUS_TEXT_SIZE bytes, the caller's.
  * @return @p buf. Any thread.
  */
-const char *rdinit_status_text(uint16_t status, char *buf);
+const char *rdinit_status_text(uint16_t status, enum rdinit_cmds set, uint8_t opcode, char *buf);
 
 /** @brief The outcome of one asynchronous operation; valid during the callback only. */
 struct rdinit_completion {

@@ -325,7 +325,8 @@ static RDT_RARE void report_failure(struct rdt_req *req)
 		return;
 	rd_info(qp->log, RD_LOG_QPAIR, "qid %u cid %#x opcode %#x%s%s: %s%s", qp->qid,
 		rdt_sqe_cid(req), req->sqe.opcode, req->cmd ? " " : "",
-		req->cmd ? req->cmd->name : "", nvme_status_text(req->status, text),
+		req->cmd ? req->cmd->name : "",
+		nvme_status_text(req->status, nvme_cmd_kind(!qp->qid, &req->sqe), text),
 		rdt_squashed(squashed, more));
 }
 

@@ -2,69 +2,7 @@
 #include "nvmf/text.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
-
-#include <nvme/util.h>
-
-#define SCT_CMD_SPECIFIC 1
-#define SCT_VENDOR       7
-
-/*
- * Command specific codes from 80h on mean one thing for Connect and another for I/O commands, and a
- * status alone does not tell which: both are named. libnvme needs to be told.
- */
-static const char *cmd_specific_name(unsigned int sc)
-{
-	switch (sc) {
-	case 0x04:
-		return "Reserved"; /* libnvme makes up "Abort Command Is Missing" */
-	case 0x80:
-		return "Connect Incompatible Format (I/O: Conflicting Attributes)";
-	case 0x81:
-		return "Connect Controller Busy (I/O: Invalid Protection Information)";
-	case 0x82:
-		return "Connect Invalid Parameters (I/O: Attempted Write to Read Only Range)";
-	case 0x83:
-		return "Connect Restart Discovery (I/O: Command Size Limit Exceeded)";
-	case 0x84:
-		return "Connect Invalid Host";
-	case 0x85:
-		return "Invalid Queue Type";
-	case 0x90:
-		return "Discover Restart";
-	case 0x91:
-		return "Authentication Required";
-	default:
-		return NULL;
-	}
-}
-
-const char *nvme_status_text(struct nvme_status st, char *buf)
-{
-	unsigned int sct = (st.v >> 8) & 0x7, sc = st.v & 0xff;
-	const char *dnr = st.v & NVME_STATUS_DNR ? ", DNR" : "";
-	const char *name = NULL;
-	int len;
-
-	if (nvme_status_ok(st))
-		name = "Successful Completion";
-	else if (sct == SCT_CMD_SPECIFIC)
-		name = cmd_specific_name(sc);
-	else if (sct == SCT_VENDOR)
-		name = "Vendor Specific";
-	if (!name)
-		name = nvme_status_to_string((int)(sct << 8 | sc), false);
-	if (!name || strncasecmp(name, "unknown", 7) == 0 || strncasecmp(name, "unrecog", 7) == 0)
-		name = "Unknown Status";
-	/* libnvme's texts are "Name: explanation". Ours have no explanation to cut off. */
-	len = sct == SCT_CMD_SPECIFIC && cmd_specific_name(sc) ? (int)strlen(name)
-							       : (int)strcspn(name, ":");
-	if (len > 90)
-		len = 90;
-	snprintf(buf, NVME_STATUS_TEXT, "%.*s (sct %x, sc 0x%02x%s)", len, name, sct, sc, dnr);
-	return buf;
-}
 
 const char *nvmf_rdma_cm_status_text(unsigned int sts)
 {

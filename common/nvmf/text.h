@@ -7,10 +7,28 @@
 
 #include "nvmf/wire.h"
 
-/* "Invalid Namespace or Format (sct 0, sc 0x0b, DNR)". @buf of NVME_STATUS_TEXT bytes; returns it.
+/* Which command a status answers: what a command specific status means depends on it. */
+struct nvme_cmd_kind {
+	enum nvme_cmds {
+		NVME_CMDS_UNKNOWN,
+		NVME_CMDS_ADMIN,
+		NVME_CMDS_IO,
+		NVME_CMDS_FABRICS,
+	} set;
+	uint8_t opcode; /* the fabrics command type of a fabrics command */
+};
+#define NVME_CMD_UNKNOWN ((struct nvme_cmd_kind){NVME_CMDS_UNKNOWN, 0})
+#define NVME_CMD_CONNECT ((struct nvme_cmd_kind){NVME_CMDS_FABRICS, nvme_fabrics_type_connect})
+
+/* Of @sqe on an admin or an I/O queue. */
+struct nvme_cmd_kind nvme_cmd_kind(bool admin, const struct nvme_sqe *sqe);
+
+/*
+ * "Invalid Namespace or Format (sct 0, sc 0x0b, DNR)". Both names, "A or B", when the command is
+ * unknown and it matters. @buf of NVME_STATUS_TEXT bytes; returns it.
  */
 #define NVME_STATUS_TEXT 128
-const char *nvme_status_text(struct nvme_status st, char *buf);
+const char *nvme_status_text(struct nvme_status st, struct nvme_cmd_kind of, char *buf);
 
 /* The reason a target gave in its RDMA_CM reject, e.g. "invalid queue size (hsqsize)". Never NULL.
  */

@@ -40,10 +40,17 @@ uint16_t rdinit_last_status(void)
 	return last_status;
 }
 
-const char *rdinit_status_text(uint16_t status, char *buf)
+const char *rdinit_status_text(uint16_t status, enum rdinit_cmds set, uint8_t opcode, char *buf)
 {
 	_Static_assert(RDINIT_STATUS_TEXT_SIZE >= NVME_STATUS_TEXT, "status text buffer");
-	return nvme_status_text((struct nvme_status){status}, buf);
+	_Static_assert((int)RDINIT_CMDS_UNKNOWN == NVME_CMDS_UNKNOWN &&
+			       (int)RDINIT_CMDS_ADMIN == NVME_CMDS_ADMIN &&
+			       (int)RDINIT_CMDS_IO == NVME_CMDS_IO &&
+			       (int)RDINIT_CMDS_FABRICS == NVME_CMDS_FABRICS,
+		       "kinds of commands");
+	struct nvme_cmd_kind of = {(enum nvme_cmds)set, opcode};
+
+	return nvme_status_text((struct nvme_status){status}, of, buf);
 }
 
 const char *rdinit_version(void)

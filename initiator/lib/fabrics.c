@@ -112,7 +112,7 @@ const char *rdi_connect_error_text(const struct rdinit_completion *c, char *buf,
 	char status[NVME_STATUS_TEXT];
 	const char *field;
 
-	nvme_status_text((struct nvme_status){c->status}, status);
+	nvme_status_text((struct nvme_status){c->status}, NVME_CMD_CONNECT, status);
 	switch (code) {
 	case NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_PARAM:
 		field = connect_field(result);

@@ -56,7 +56,7 @@ static __attribute__((noinline)) void complete_failed(struct rdi_queue *q, struc
 	c->err = -EIO;
 	c->status = st.v;
 	snprintf(text, sizeof(text), "%s failed: %s", opcode_text(q, req->sqe),
-		 nvme_status_text(st, status));
+		 nvme_status_text(st, nvme_cmd_kind(!q->cfg.qid, req->sqe), status));
 	c->text = text;
 	complete(q, req, c);
 }

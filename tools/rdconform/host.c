@@ -226,9 +226,17 @@ static void to_passthru(const struct rdc_cmd *c, struct rdinit_passthru *pt)
 		pt->timeout_ms = UINT32_MAX;
 }
 
-static struct rdc_reply to_reply(int rc, uint64_t result)
+static struct nvme_cmd_kind kind(bool admin, const struct rdinit_passthru *pt)
 {
-	struct rdc_reply r = {.err = rc, .result = result};
+	struct nvme_sqe sqe;
+
+	memcpy(&sqe, pt->sqe, sizeof(sqe));
+	return nvme_cmd_kind(admin, &sqe);
+}
+
+static struct rdc_reply to_reply(int rc, uint64_t result, struct nvme_cmd_kind of)
+{
+	struct rdc_reply r = {.err = rc, .result = result, .of = of};
 
 	if (rc == -EIO)
 		r.status = rdinit_last_status();
@@ -245,7 +253,7 @@ struct rdc_reply rdc_admin_try(struct rdc_host *h, const struct rdc_cmd *cmd)
 
 	to_passthru(cmd, &pt);
 	rc = rdinit_admin_passthru(h->ctrl, &pt, &result);
-	return to_reply(rc, result);
+	return to_reply(rc, result, kind(true, &pt));
 }
 
 struct rdc_reply rdc_io_try(struct rdc_host *h, const struct rdc_cmd *cmd)
@@ -256,7 +264,7 @@ struct rdc_reply rdc_io_try(struct rdc_host *h, const struct rdc_cmd *cmd)
 
 	to_passthru(cmd, &pt);
 	rc = rdinit_io_passthru(h->qp, &pt, &result);
-	return to_reply(rc, result);
+	return to_reply(rc, result, kind(false, &pt));
 }
 
 static struct rdc_reply answered(struct rdc_host *h, struct rdc_reply r, const char *file, int line)
@@ -283,7 +291,9 @@ static void async_done(void *user, const struct rdinit_completion *c)
 {
 	struct rdc_async *a = user;
 
-	a->r = (struct rdc_reply){.err = c->err, .status = c->status, .result = c->result};
+	a->r.err = c->err;
+	a->r.status = c->status;
+	a->r.result = c->result;
 	snprintf(a->r.text, sizeof(a->r.text), "%s", c->text);
 	a->done = true;
 }
@@ -294,6 +304,7 @@ void rdc_admin_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_a
 
 	memset(a, 0, sizeof(*a));
 	to_passthru(cmd, &pt);
+	a->r.of = kind(true, &pt);
 	if (rdinit_admin_passthru_async(h->ctrl, &pt, &a->cid, async_done, a))
 		RDC_FAIL(h->t, "cannot send: %s", lib_text());
 }
@@ -304,6 +315,7 @@ int rdc_io_start_try(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_a
 
 	memset(a, 0, sizeof(*a));
 	to_passthru(cmd, &pt);
+	a->r.of = kind(false, &pt);
 	return rdinit_io_passthru_async(h->qp, &pt, &a->cid, async_done, a);
 }
 
@@ -321,6 +333,8 @@ void rdc_io_start_fused(struct rdc_host *h, const struct rdc_cmd *first,
 	memset(a, 0, 2 * sizeof(*a));
 	to_passthru(first, &p1);
 	to_passthru(second, &p2);
+	a[0].r.of = kind(false, &p1);
+	a[1].r.of = kind(false, &p2);
 	if (rdinit_io_passthru_fused_async(h->qp, &p1, &p2, async_done, &a[0], &a[1]))
 		RDC_FAIL(h->t, "cannot send: %s", lib_text());
 }
@@ -355,14 +369,14 @@ struct rdc_reply rdc_wait_at(struct rdc_host *h, struct rdc_async *a, const char
 
 /* ---- expectations ---- */
 
-static void status_list(const uint16_t *codes, char *buf, size_t len)
+static void status_list(const uint16_t *codes, struct nvme_cmd_kind of, char *buf, size_t len)
 {
 	char one[NVME_STATUS_TEXT];
 	size_t at = 0;
 
 	buf[0] = '\0';
 	for (; *codes != RDC_END && at < len; codes++) {
-		nvme_status_text((struct nvme_status){*codes}, one);
+		nvme_status_text((struct nvme_status){*codes}, of, one);
 		at += (size_t)snprintf(buf + at, len - at, "%s%s", at ? " or " : "", one);
 	}
 }
@@ -382,7 +396,7 @@ void rdc_expect_at(struct rdc *t, const struct rdc_reply *r, const char *what,
 			return;
 	}
 	if (codes)
-		status_list(codes, want, sizeof(want));
-	nvme_status_text((struct nvme_status){r->status}, got);
+		status_list(codes, r->of, want, sizeof(want));
+	nvme_status_text((struct nvme_status){r->status}, r->of, got);
 	rdc_fail_at(t, file, line, "%s: got %s, expected %s", what, got, want);
 }

@@ -47,6 +47,7 @@ struct rdc_raw_reply rdc_raw_cmd_as_is(struct rdc_raw *raw, const struct nvme_sq
 		RDC_FAIL(raw->t, "opcode 0x%02x: neither an answer nor the end of the connection",
 			 sqe->opcode);
 	rr.answered = rc == 1;
+	rr.r.of = nvme_cmd_kind(!raw->qid, sqe);
 	if (!rr.answered) {
 		rr.r.err = -ECONNRESET;
 		snprintf(rr.r.text, sizeof(rr.r.text), "the target ended the connection");

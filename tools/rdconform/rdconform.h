@@ -200,7 +200,8 @@ struct rdc_reply {
 	int err;         /* 0, -EIO with @status, or why there is no answer */
 	uint16_t status; /* SCT and SC, and DNR; 0: success */
 	uint64_t result;
-	char text[160]; /* when err is not 0 */
+	struct nvme_cmd_kind of; /* the command that it answers */
+	char text[160];          /* when err is not 0 */
 };
 
 struct rdc_async {

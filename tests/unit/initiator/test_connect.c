@@ -257,6 +257,9 @@ static void connect_statuses(void)
 		CU_ASSERT_PTR_NOT_NULL(strstr(text, rows[i].word));
 		if (!strstr(text, rows[i].word))
 			printf("# %s: %s\n", rows[i].word, text);
+		/* What the same values mean for other commands is not said. */
+		CU_ASSERT_PTR_NULL(strstr(text, "Read Only Range"));
+		CU_ASSERT_PTR_NULL(strstr(text, " or "));
 	}
 	/* accepted, on condition of authentication */
 	t_fake_reset();
