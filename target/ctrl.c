@@ -137,7 +137,7 @@ static void call_heirs(struct rdt_ctrl *gone)
 {
 	struct rdt_ctrl *ctrl;
 
-	TAILQ_FOREACH (ctrl, &gone->subsys->ctrls, link) {
+	LIST_FOREACH (ctrl, rdt_subsys_host_ctrls(gone->subsys, gone), host_link) {
 		if (!ctrl->waits || ctrl->called || atomic_load(&ctrl->over) ||
 		    !rdt_ctrl_same_host(gone, ctrl))
 			continue;
@@ -230,8 +230,7 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	pthread_mutex_lock(&ss->lock);
 	last = atomic_fetch_sub(&ctrl->refs, 1) == 1;
 	if (last) {
-		TAILQ_REMOVE(&ss->ctrls, ctrl, link);
-		ss->ctrls_count--;
+		rdt_subsys_remove_ctrl(ss, ctrl);
 		call_heirs(ctrl);
 	}
 	pthread_mutex_unlock(&ss->lock);

@@ -84,6 +84,7 @@ struct rdt_ctrl {
 	struct rdt_reactor *owner;
 	struct rd_log *log;
 	TAILQ_ENTRY(rdt_ctrl) link;
+	LIST_ENTRY(rdt_ctrl) host_link; /* subsys->host_ctrls */
 	atomic_uint refs;    /* admin queue, each attached I/O queue, each Connect on its way */
 	atomic_bool traffic; /* a command came in since the keep-alive timer last looked */
 	atomic_bool behind;  /* some namespaces are @kept: heir.h */

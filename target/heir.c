@@ -52,7 +52,7 @@ uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep)
 	uint16_t cntlid = 0;
 	bool any = false;
 
-	TAILQ_FOREACH (other, &ctrl->subsys->ctrls, link) {
+	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
 		if (other == ctrl || !atomic_load(&other->over) || !rdt_ctrl_same_host(other, ctrl))
 			continue;
 		cntlid = other->cntlid;

@@ -128,14 +128,15 @@ struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn)
 	return NULL;
 }
 
-static struct rdt_ctrl *find_locked(struct rdt_subsys *ss, uint16_t cntlid)
+struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 {
-	struct rdt_ctrl *ctrl;
+	uint32_t hash = 2166136261u; /* FNV-1a */
 
-	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
-		if (ctrl->cntlid == cntlid)
-			return ctrl;
-	return NULL;
+	for (unsigned int i = 0; i < sizeof(ctrl->hostid); i++)
+		hash = (hash ^ ctrl->hostid[i]) * 16777619u;
+	for (const char *c = ctrl->hostnqn; *c; c++)
+		hash = (hash ^ (uint8_t)*c) * 16777619u;
+	return &ss->host_ctrls[hash % RDT_HOST_BUCKETS];
 }
 
 /*
@@ -148,7 +149,7 @@ static int meet_duplicates(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 
 	if (ss->duplicate_host == RDT_DUPLICATE_ALLOW)
 		return 0;
-	TAILQ_FOREACH (other, &ss->ctrls, link) {
+	LIST_FOREACH (other, rdt_subsys_host_ctrls(ss, ctrl), host_link) {
 		if (other->listener != ctrl->listener || atomic_load(&other->ending) ||
 		    !rdt_ctrl_same_host(other, ctrl))
 			continue;
@@ -159,22 +160,6 @@ static int meet_duplicates(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 	return 0;
 }
 
-/* An ID is not used again soon: a host that still believes in an old one must not find a new
- * controller. */
-static int give_cntlid(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
-{
-	for (unsigned int i = ss->cntlid_min; i <= ss->cntlid_max; i++) {
-		uint16_t cntlid = ss->next_cntlid;
-
-		ss->next_cntlid = cntlid == ss->cntlid_max ? ss->cntlid_min : cntlid + 1;
-		if (find_locked(ss, cntlid))
-			continue;
-		ctrl->cntlid = cntlid;
-		return 0;
-	}
-	return -EBUSY;
-}
-
 int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	int err = -EACCES;
@@ -183,14 +168,24 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	if (rdt_mask_allows(ss, ctrl->hostnqn))
 		err = meet_duplicates(ss, ctrl);
 	if (!err)
-		err = give_cntlid(ss, ctrl);
+		err = rdt_cntlid_give(&ss->cntlids, ss->cntlid_min, ss->cntlid_max,
+				      &ss->next_cntlid, ctrl, &ctrl->cntlid);
 	if (!err) {
 		rdt_mask_ctrl(ctrl);
 		TAILQ_INSERT_TAIL(&ss->ctrls, ctrl, link);
+		LIST_INSERT_HEAD(rdt_subsys_host_ctrls(ss, ctrl), ctrl, host_link);
 		ss->ctrls_count++;
 	}
 	pthread_mutex_unlock(&ss->lock);
 	return err;
+}
+
+void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
+{
+	TAILQ_REMOVE(&ss->ctrls, ctrl, link);
+	LIST_REMOVE(ctrl, host_link);
+	rdt_cntlid_free(&ss->cntlids, ctrl->cntlid);
+	ss->ctrls_count--;
 }
 
 struct rdt_ctrl *rdt_subsys_get_ctrl(struct rdt_subsys *ss, uint16_t cntlid)
@@ -198,7 +193,7 @@ struct rdt_ctrl *rdt_subsys_get_ctrl(struct rdt_subsys *ss, uint16_t cntlid)
 	struct rdt_ctrl *ctrl;
 
 	pthread_mutex_lock(&ss->lock);
-	ctrl = find_locked(ss, cntlid);
+	ctrl = rdt_cntlid_find(&ss->cntlids, cntlid);
 	if (ctrl)
 		atomic_fetch_add(&ctrl->refs, 1);
 	pthread_mutex_unlock(&ss->lock);

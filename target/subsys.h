@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "cntlid.h"
 #include "config.h"
 #include "tgt_limits.h"
 
@@ -16,6 +17,8 @@ struct rdt_ctrl;
 struct rdt_ns;
 struct rdt_qos_gate;
 struct rdt_target;
+
+#define RDT_HOST_BUCKETS 64u
 
 struct rdt_host_list { /* of NQNs, sorted as given */
 	bool any;
@@ -39,11 +42,13 @@ struct rdt_subsys {
 	_Atomic uint32_t ops_mask; /* what every namespace's backend can do */
 	atomic_bool volatile_cache;
 
-	/* ctrls, next_cntlid, namespaces (changed by the main thread only), and the step of
-	 * ctrl->refs from 1 to 0 */
+	/* ctrls, host_ctrls, cntlids, next_cntlid, namespaces (changed by the main thread only),
+	 * and the step of ctrl->refs from 1 to 0 */
 	pthread_mutex_t lock;
 	TAILQ_HEAD(, rdt_ns) namespaces; /* by NSID, leaving ones too */
 	TAILQ_HEAD(, rdt_ctrl) ctrls;
+	LIST_HEAD(rdt_host_ctrls, rdt_ctrl) host_ctrls[RDT_HOST_BUCKETS]; /* by their hosts */
+	struct rdt_cntlids cntlids;
 	TAILQ_HEAD(, rdt_qos_gate) gates; /* of hosts, under @lock */
 	uint16_t next_cntlid;
 	unsigned int ctrls_count;
@@ -70,6 +75,9 @@ struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn);
 /* Gives it a CNTLID. -EACCES: the host is not allowed; -EEXIST: it has one, and must not have two;
  * -EBUSY: no ID is free. */
 int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
+/* All others of @ctrl's host are in this one, with those of few other hosts. Under @lock. */
+struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
+void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);    /* under @lock */
 struct rdt_ctrl *rdt_subsys_get_ctrl(struct rdt_subsys *ss, uint16_t cntlid); /* + reference */
 
 #endif /* RDT_SUBSYS_H */

@@ -45,6 +45,7 @@
 #define T_KEY       0x3e42a001u
 
 extern const struct t_case t_connect_cases[];
+extern const struct t_case t_cntlid_cases[];
 extern const struct t_case t_property_cases[];
 extern const struct t_case t_admin_cases[];
 extern const struct t_case t_log_page_cases[];

@@ -5,6 +5,7 @@ int main(int argc, char **argv)
 {
 	const struct t_suite suites[] = {
 		{.name = "connect", .cases = t_connect_cases},
+		{.name = "cntlid", .cases = t_cntlid_cases},
 		{.name = "property", .cases = t_property_cases},
 		{.name = "admin", .cases = t_admin_cases},
 		{.name = "log_page", .cases = t_log_page_cases},

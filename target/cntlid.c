@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cntlid.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct rdt_cntlid_page {
+	unsigned int used;
+	struct rdt_ctrl *ctrls[RDT_CNTLID_PAGE];
+};
+
+struct rdt_ctrl *rdt_cntlid_find(const struct rdt_cntlids *ids, uint16_t cntlid)
+{
+	const struct rdt_cntlid_page *page = ids->pages[cntlid / RDT_CNTLID_PAGE];
+
+	return page ? page->ctrls[cntlid % RDT_CNTLID_PAGE] : NULL;
+}
+
+/* The first free ID from @from to @to, or more than @to. Full pages are passed in one step. */
+static uint32_t first_free(const struct rdt_cntlids *ids, uint32_t from, uint32_t to)
+{
+	while (from <= to && rdt_cntlid_find(ids, (uint16_t)from)) {
+		if (ids->pages[from / RDT_CNTLID_PAGE]->used == RDT_CNTLID_PAGE)
+			from = (from / RDT_CNTLID_PAGE + 1) * RDT_CNTLID_PAGE;
+		else
+			from++;
+	}
+	return from;
+}
+
+int rdt_cntlid_give(struct rdt_cntlids *ids, uint16_t min, uint16_t max, uint16_t *next,
+		    struct rdt_ctrl *ctrl, uint16_t *out)
+{
+	uint32_t cntlid = first_free(ids, *next, max);
+	struct rdt_cntlid_page **page;
+
+	if (cntlid > max)
+		cntlid = first_free(ids, min, max);
+	if (cntlid > max)
+		return -EBUSY;
+	page = &ids->pages[cntlid / RDT_CNTLID_PAGE];
+	if (!*page)
+		*page = calloc(1, sizeof(**page));
+	if (!*page)
+		return -ENOMEM;
+	(*page)->ctrls[cntlid % RDT_CNTLID_PAGE] = ctrl;
+	(*page)->used++;
+	*next = cntlid == max ? min : (uint16_t)(cntlid + 1);
+	*out = (uint16_t)cntlid;
+	return 0;
+}
+
+void rdt_cntlid_free(struct rdt_cntlids *ids, uint16_t cntlid)
+{
+	struct rdt_cntlid_page **page = &ids->pages[cntlid / RDT_CNTLID_PAGE];
+
+	assert(rdt_cntlid_find(ids, cntlid));
+	(*page)->ctrls[cntlid % RDT_CNTLID_PAGE] = NULL;
+	if (--(*page)->used)
+		return;
+	free(*page);
+	*page = NULL;
+}
