@@ -103,5 +103,17 @@ def another_program_can_use_the_library(t, how):
     t.match('rdinit_ctrl_connect: .*subsystem', res.err)
 
 
+@test
+def nothing_comes_with_the_static_library_that_it_does_not_use(t):
+    """libnvme, of which one header is used, would bring OpenSSL, zlib and json-c."""
+    root, files = installed(t)
+    pc = os.path.dirname(next(path for path in files if path.endswith('.pc')))
+    res = t.run([requires_program('pkg-config'), '--static', '--print-requires-private', 'librdinit'],
+                env=dict(os.environ, PKG_CONFIG_PATH=root + pc), wrap=False)
+    t.eq(res.rc, 0, f'pkg-config: {res.err}')
+    t.eq({line.split()[0] for line in res.text.splitlines()} - {'libibverbs', 'librdmacm', 'libisal', 'uuid'}, set(),
+         'what librdinit.pc requires')
+
+
 if __name__ == '__main__':
     sys.exit(main(fabrics=('iwarp',)))
