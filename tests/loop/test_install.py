@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 
-from t_loop import SANITIZED, Skip, each, main, requires_program, test
+from t_loop import SANITIZED, SOURCE_ROOT, Skip, each, main, requires_program, test
 
 PROGRAM = r'''
 #include <rdinit.h>
@@ -113,6 +113,17 @@ def nothing_comes_with_the_static_library_that_it_does_not_use(t):
     t.eq(res.rc, 0, f'pkg-config: {res.err}')
     t.eq({line.split()[0] for line in res.text.splitlines()} - {'libibverbs', 'librdmacm', 'libisal', 'uuid'}, set(),
          'what librdinit.pc requires')
+
+
+@test
+def what_is_not_built_is_said_with_its_reason(t):
+    t.file('pkg-config', b'#!/bin/sh\ncase "$*" in *cunit*) exit 1 ;; esac\nexec pkg-config "$@"\n')
+    os.chmod(t.path('pkg-config'), 0o755)
+    res = t.run([requires_program('meson'), 'setup', t.path('build'), SOURCE_ROOT],
+                env=dict(os.environ, PKG_CONFIG=t.path('pkg-config')), wrap=False)
+    t.eq(res.rc, 0, f'meson setup: {res.text}{res.err}')
+    for what in ('rdconform', 'unit tests'):
+        t.match(rf'(?m)^ *{what} *: NO: .* CUnit, which was not found', res.text)
 
 
 if __name__ == '__main__':
