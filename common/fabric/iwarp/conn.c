@@ -77,24 +77,30 @@ static void emit(struct rd_iw_conn *c, uint32_t bit)
 	c->base.on_event(&c->base, &ev, c->base.arg);
 }
 
+static void conn_free(struct rd_iw_conn *c)
+{
+	free(c->hs);
+	free(c);
+}
+
 static void deliver(struct rd_defer *defer)
 {
 	struct rd_iw_conn *c = rd_container_of(defer, struct rd_iw_conn, events);
-	bool gone = false;
 
-	c->gone = &gone;
-	while (!gone && c->pending) {
+	c->delivering = true;
+	while (!c->destroyed && c->pending) {
 		uint32_t bit = c->pending & -c->pending;
 
 		c->pending &= ~bit;
 		emit(c, bit);
-		if (!gone && bit != RD_IW_P_RESOLVED) {
+		if (bit != RD_IW_P_RESOLVED) {
 			free(c->hs);
 			c->hs = NULL;
 		}
 	}
-	if (!gone)
-		c->gone = NULL;
+	c->delivering = false;
+	if (c->destroyed)
+		conn_free(c);
 }
 
 void rd_iw_raise(struct rd_iw_conn *c, enum rd_iw_pending ev)
@@ -465,8 +471,6 @@ void rd_iw_conn_destroy(struct rd_fab_conn *conn)
 	struct rd_iw_conn *c = rd_iw_conn(conn);
 	struct rd_loop *loop = c->fab->base.loop;
 
-	if (c->gone)
-		*c->gone = true;
 	close_conn(c);
 	rd_defer_cancel(loop, &c->events);
 	if (c->has_qp) {
@@ -482,6 +486,8 @@ void rd_iw_conn_destroy(struct rd_fab_conn *conn)
 	LIST_REMOVE(c, link);
 	c->fab->stats.conns--;
 	qp_free(c);
-	free(c->hs);
-	free(c);
+	/* From its own event: deliver() frees it. */
+	c->destroyed = true;
+	if (!c->delivering)
+		conn_free(c);
 }

@@ -592,7 +592,8 @@ struct rd_iw_conn {
 
 	uint32_t pending; /* enum rd_iw_pending */
 	struct rd_defer events;
-	bool *gone; /* set when the connection is destroyed from its own event */
+	bool delivering; /* an event is being delivered */
+	bool destroyed;  /* meanwhile; deliver() frees it */
 	int status;
 	char reason[RD_IW_REASON];
 };
