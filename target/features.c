@@ -348,12 +348,12 @@ static struct nvme_status set_timestamp(struct rdt_req *req)
 
 static struct nvme_status set_host_behavior(struct rdt_req *req)
 {
-	const struct nvme_feat_host_behavior *hb = req->buf;
+	const uint8_t *hb = req->buf; /* bytes 0 to 2: ACRE, ETDAS, LBAFEE */
 
 	/* The others enable what we do not have: telemetry area 4, extended formats, ... */
-	if (hb->acre > NVME_ENABLE_ACRE || hb->rsvd1[0] || hb->rsvd1[1])
+	if (hb[0] > NVME_ENABLE_ACRE || hb[1] || hb[2])
 		return invalid_field(req, RDT_LOC(sgl));
-	atomic_store(&req->qp->ctrl->retry_delay, hb->acre);
+	atomic_store(&req->qp->ctrl->retry_delay, hb[0]);
 	return NVME_OK;
 }
 

@@ -328,7 +328,9 @@ static void csi_ctrl(struct rdc *t)
 		  nvm->vsl);
 	RDC_CHECK(t, !nvm->dmrl || (oncs & NVME_CTRL_ONCS_DSM),
 		  "DMRL %u without Dataset Management", nvm->dmrl);
-	RDC_CHECK(t, is_zero(nvm->rsvd16, sizeof(nvm->rsvd16)), "reserved bytes are not zero");
+	/* Bytes that are reserved until NVMe 2.0. */
+	RDC_CHECK(t, le32toh(h->id.ver) > 0x20000 || is_zero((const uint8_t *)nvm + 16, 4096 - 16),
+		  "reserved bytes are not zero");
 }
 
 static void csi_unknown(struct rdc *t)

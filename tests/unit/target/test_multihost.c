@@ -568,7 +568,7 @@ static void data_features(void)
 	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
 	a = t_exec(p.io, &sqe);
 	CU_ASSERT_EQUAL(le16toh(a.cqe.status) >> 1, NVME_SC_CMD_INTERRUPTED | 1 << 11);
-	hb.rsvd1[1] = 1; /* extended LBA formats */
+	((uint8_t *)&hb)[2] = 1; /* extended LBA formats */
 	a = feature(p.admin, true, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, &hb, sizeof(hb));
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
 	p.env->disk[0].fail = 0;
