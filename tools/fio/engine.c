@@ -161,7 +161,11 @@ static struct io_u *rdf_event(struct thread_data *td, int event)
 	return job->done[(job->fetched + (unsigned int)event) & job->done_mask];
 }
 
+#if FIO_IOOPS_VERSION >= 36
+static char *rdf_errdetails(struct thread_data *td, struct io_u *io_u)
+#else
 static char *rdf_errdetails(struct io_u *io_u)
+#endif
 {
 	struct slot *slot = io_u->engine_data;
 
