@@ -117,6 +117,21 @@ def other_peers_are_asked_with_placeholders_and_environment(t):
 
 
 @no_fabric
+@test
+def git_is_not_needed(t):
+    os.mkdir(t.path('bin'))
+    for folder in filter(os.path.isdir, os.get_exec_path()):
+        for name in os.listdir(folder):
+            if name != 'git' and not os.path.lexists(t.path(f'bin/{name}')):
+                os.symlink(os.path.join(folder, name), t.path(f'bin/{name}'))
+    res = t.run(arguments(t, '--rows', '', '--no-idle', '--no-plots', '--vs', 'echo 12.5'),
+                env={**environment(), 'PATH': t.path('bin')}, wrap=False)
+    t.eq(res.rc, 0, f'exit status\n{res.err}')
+    with open(t.path('out/results.json'), encoding='utf-8') as f:
+        t.match('version unknown', json.load(f)['version'])
+
+
+@no_fabric
 @each(('it exits with an error', 'echo out of luck >&2; exit 3', 'exit 3: out of luck'),
       ('it prints words', 'echo fast', 'neither a number nor JSON'),
       ('it prints nothing', 'true', 'printed nothing'),

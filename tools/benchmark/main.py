@@ -130,8 +130,11 @@ def choose_cpus(args):
 
 
 def version():
-    res = subprocess.run(['git', '-C', TOP, 'describe', '--always', '--dirty'], capture_output=True, text=True,
-                         check=False)
+    try:
+        res = subprocess.run(['git', '-C', TOP, 'describe', '--always', '--dirty'], capture_output=True, text=True,
+                             check=False)
+    except FileNotFoundError:
+        return 'version unknown (there is no git)'
     return f'version {res.stdout.strip()}' if res.returncode == 0 and res.stdout.strip() else 'version unknown'
 
 
