@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RD_WC_RING_MAX (1u << 22)
+#define RD_WC_RING_MAX (1u << 26)
 
 /* All zero is an empty ring without room. */
 struct rd_wc_ring {

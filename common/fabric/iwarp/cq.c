@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: a ring that grows when queue pairs attach, never while work is done. */
+/*
+ * Completion queues: a ring that grows when queue pairs attach. With very many of them it grows
+ * when it is used, if ever: what there is to complete at one time has to be posted first, and needs
+ * more memory elsewhere than its entries here.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "internal.h"
+
+#define READY_MAX (1u << 20) /* entries made ahead, whoever attaches; 48 MiB once they are used */
 
 static struct rd_iw_cq *to_cq(struct rd_fab_cq *cq)
 {
@@ -86,11 +92,12 @@ int rd_iw_cq_fd(struct rd_fab_cq *base)
 
 int rd_iw_cq_reserve(struct rd_iw_cq *cq, uint32_t n)
 {
+	uint32_t want = cq->reserved + n;
 	int rc;
 
 	if (n > RD_WC_RING_MAX - cq->reserved)
 		return -ENOSPC;
-	rc = rd_wc_ring_grow(&cq->ring, cq->reserved + n);
+	rc = rd_wc_ring_grow(&cq->ring, want < READY_MAX ? want : READY_MAX);
 	if (rc == 0)
 		cq->reserved += n;
 	return rc;
@@ -117,8 +124,8 @@ void rd_iw_cq_push_full(struct rd_iw_cq *cq, const struct rd_fab_conn *conn, uin
 			enum ibv_wc_opcode opcode, enum ibv_wc_status status, uint32_t len,
 			unsigned int flags, uint32_t inv)
 {
-	/* Room is reserved for all that queue pairs can post; those of a shared receive queue and
-	 * what is posted to a dead connection may go beyond. */
+	/* There is room for all that queue pairs can post, up to READY_MAX; those of a shared
+	 * receive queue and what is posted to a dead connection may go beyond. */
 	if (rd_wc_ring_grow(&cq->ring, cq->ring.size + 1))
 		cq->broken = true;
 	else

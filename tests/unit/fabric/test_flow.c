@@ -575,6 +575,33 @@ static void shared_room(void)
 	t_pair_close(&p);
 }
 
+/* Of the deepest queues that a target offers ten thousand attach; memory is made ahead for a part.
+ */
+static void room_for_many(void)
+{
+	enum { QUEUES = 10000, DEPTH = 3 * 1024 + 60, READY = 1 << 20 };
+	struct rd_iw_cq *cq;
+	struct t_pair p;
+	struct ibv_wc wc;
+
+	t_pair_connect(&p, NULL);
+	cq = rd_container_of(p.cl.cq, struct rd_iw_cq, base);
+	for (int i = 0; i < QUEUES; i++)
+		CU_ASSERT_EQUAL_FATAL(rd_iw_cq_reserve(cq, DEPTH), 0);
+	CU_ASSERT_EQUAL(cq->ring.size, READY);
+	/* As many completions as that at one time, and more: none is lost. */
+	for (uint32_t i = 0; i < READY + 100; i++)
+		rd_iw_cq_push(cq, p.cl.conn, i, IBV_WC_SEND, IBV_WC_SUCCESS, 0, 0, 0);
+	for (uint32_t i = 0; i < READY + 100; i++) {
+		CU_ASSERT_EQUAL_FATAL(rd_fab_cq_poll(p.cl.cq, 1, &wc), 1);
+		CU_ASSERT_EQUAL(wc.wr_id, i);
+	}
+	CU_ASSERT_EQUAL(rd_fab_cq_poll(p.cl.cq, 1, &wc), 0);
+	for (int i = 0; i < QUEUES; i++)
+		rd_iw_cq_unreserve(cq, DEPTH);
+	t_pair_close(&p);
+}
+
 /*
  * A key is taken back and its place in the table given to another's memory while a Write with it is
  * under way: the rest of the Write lands nowhere.
@@ -905,6 +932,7 @@ const struct t_case t_flow_cases[] = {
 	{"counters wrap around", counters_wrap},
 	{"the search for READs keeps up", reads_keep_up},
 	{"room for a shared receive queue", shared_room},
+	{"room for very many queue pairs", room_for_many},
 	{"both sides push through tiny buffers", backpressure_plain},
 	{"the same with CRC", backpressure_crc},
 	{"random operations against a model", random_mix},
