@@ -461,7 +461,8 @@ int rdinit_identify_ns(struct rdinit_ctrl *ctrl, uint32_t nsid, void *data);
  * @param after Only ids above this one; 0 for the first part.
  * @param nsids Receives up to RDINIT_NS_LIST_MAX ids, ascending, host byte order.
  * @param count Receives how many; RDINIT_NS_LIST_MAX means there may be more.
- * @return As rdinit_identify().
+ * @return As rdinit_identify(); -EPROTO when the ids do not ascend. A hostile controller can name
+ *         more of them than it says that it can have (NN, MNAN): count them.
  */
 int rdinit_list_ns(struct rdinit_ctrl *ctrl, uint32_t after, uint32_t *nsids, unsigned int *count);
 

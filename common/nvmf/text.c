@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "util/utf8.h"
+
 const char *nvmf_rdma_cm_status_text(unsigned int sts)
 {
 	switch (sts) {
@@ -144,51 +146,17 @@ const char *nvmf_fctype_text(unsigned int fctype)
 	}
 }
 
-/* Bytes of the UTF-8 sequence at @s; 0 when it is none (RFC 3629: no overlong forms, no
- * surrogates). */
-static size_t utf8_len(const unsigned char *s)
-{
-	unsigned char lo = 0x80, hi = 0xbf;
-	size_t n;
-
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] >= 0xc2 && s[0] <= 0xdf)
-		n = 2;
-	else if ((s[0] & 0xf0) == 0xe0)
-		n = 3;
-	else if (s[0] >= 0xf0 && s[0] <= 0xf4)
-		n = 4;
-	else
-		return 0;
-	if (s[0] == 0xe0)
-		lo = 0xa0;
-	else if (s[0] == 0xed)
-		hi = 0x9f;
-	else if (s[0] == 0xf0)
-		lo = 0x90;
-	else if (s[0] == 0xf4)
-		hi = 0x8f;
-	/* A NUL ends the string and fails each of these. */
-	if (s[1] < lo || s[1] > hi)
-		return 0;
-	for (size_t i = 2; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	return n;
-}
-
 static const char *characters_error(const char *nqn)
 {
-	const unsigned char *s = (const unsigned char *)nqn;
+	const char *s = nqn, *end = nqn + strlen(nqn);
 
-	while (*s) {
-		size_t n = utf8_len(s);
+	while (s < end) {
+		size_t n = rd_utf8_len(s, (size_t)(end - s));
+		unsigned char c = (unsigned char)*s;
 
 		if (!n)
 			return "is not valid UTF-8";
-		if (*s <= 0x20 || *s == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0))
+		if (c <= 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)s[1] < 0xa0))
 			return "contains a space or a control character";
 		s += n;
 	}

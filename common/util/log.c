@@ -8,6 +8,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "util/utf8.h"
+
 /* Longer lines are cut: a peer or a path must not make the log unreadable. */
 #define LINE_SIZE 1024
 
@@ -134,49 +136,6 @@ int rd_log_parse(struct rd_log *log, const char *spec, const char **bad)
 	}
 	memcpy(log->head.levels, levels, sizeof(levels));
 	return 0;
-}
-
-/* Bytes of the well-formed UTF-8 sequence at @text; 0: there is none (Unicode, table 3-7). */
-static size_t sequence(const unsigned char *text, size_t len)
-{
-	unsigned char c = text[0], lo = 0x80, hi = 0xbf;
-	size_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-
-	if (n < 2)
-		return n;
-	if (c == 0xe0)
-		lo = 0xa0;
-	else if (c == 0xed)
-		hi = 0x9f;
-	else if (c == 0xf0)
-		lo = 0x90;
-	else if (c == 0xf4)
-		hi = 0x8f;
-	if (len < n || text[1] < lo || text[1] > hi)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
-
-void rd_mask_control(char *text, size_t len)
-{
-	size_t n;
-
-	for (size_t i = 0; i < len; i += n) {
-		unsigned char c = (unsigned char)text[i];
-
-		n = sequence((unsigned char *)text + i, len - i);
-		if (n == 1 && (c < 0x20 || c == 0x7f)) {
-			text[i] = c == '\t' || c == '\n' ? ' ' : '?';
-		} else if (n == 0) {
-			text[i] = '?';
-			n = 1;
-		} else if (c == 0xc2 && ((unsigned char)text[i + 1] & 0xe0) == 0x80) {
-			text[i] = text[i + 1] = '?'; /* U+0080 to U+009F: terminals obey it too */
-		}
-	}
 }
 
 /* One line; @more: what it ends with, also when it is cut. */

@@ -95,13 +95,6 @@ void rd_log_vwrite(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level 
 #define rd_trace(log, comp, ...)  rd_log(log, comp, RD_LOG_TRACE, __VA_ARGS__)
 
 /*
- * Names and texts of peers must not forge lines or drive a terminal: control characters of both
- * sets (U+0000 to U+001F, U+007F to U+009F) and bytes that are not UTF-8 become '?', a tab and a
- * newline a space. The length stays. Each line of a log has been through it.
- */
-void rd_mask_control(char *text, size_t len);
-
-/*
  * Rate limit for messages that a peer can provoke at will. Zero-initialise it and embed it in the
  * object that the messages are about. Any number of threads may share one: a message more or less
  * may pass when they meet, but each one is either written or counted.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rdinit program. It uses the public header alone, and common/util for numbers with units. */
+/* The rdinit program. It uses the public header alone, and of common/util what has no state. */
 #ifndef RDI_CLI_H
 #define RDI_CLI_H
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* discover: the discovery log as nvme-cli prints it. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "cli.h"
+#include "util/utf8.h"
 
 #define NAME(table, i) name(table, sizeof(table) / sizeof((table)[0]), i)
 
@@ -40,13 +42,12 @@ static const char *eflags_text(uint16_t eflags)
 	return texts[eflags & 3];
 }
 
-/* What a target says goes to a terminal: no control characters. */
-static void print_text(const char *label, const char *text)
+/* What a target says goes to a terminal, or through a program to one. */
+static void mask(struct rdinit_discovery_record *r)
 {
-	printf("%s", label);
-	for (; *text; text++)
-		putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
-	putchar('\n');
+	rd_mask_control(r->trsvcid, strlen(r->trsvcid));
+	rd_mask_control(r->subnqn, strlen(r->subnqn));
+	rd_mask_control(r->traddr, strlen(r->traddr));
 }
 
 static void print_record(size_t i, const struct rdinit_discovery_record *r)
@@ -59,9 +60,9 @@ static void print_record(size_t i, const struct rdinit_discovery_record *r)
 	printf("subtype: %s\n", NAME(subtypes, r->subtype));
 	printf("treq:    %s\n", treq_text(r->treq, treq, sizeof(treq)));
 	printf("portid:  %u\n", r->portid);
-	print_text("trsvcid: ", r->trsvcid);
-	print_text("subnqn:  ", r->subnqn);
-	print_text("traddr:  ", r->traddr);
+	printf("trsvcid: %s\n", r->trsvcid);
+	printf("subnqn:  %s\n", r->subnqn);
+	printf("traddr:  %s\n", r->traddr);
 	printf("eflags:  %s\n", eflags_text(r->eflags));
 	if (r->trtype == 1) {
 		printf("rdma_prtype: %s\n", NAME(prtypes, r->rdma_prtype));
@@ -87,7 +88,7 @@ static json_t *json_record(const struct rdinit_discovery_record *r)
 		json_object_set_new(obj, "rdma_cms", json_string(NAME(cmses, r->rdma_cms)));
 		json_object_set_new(obj, "rdma_pkey", json_sprintf("0x%04x", r->rdma_pkey));
 	}
-	return obj ? obj : json_null(); /* strings that are not UTF-8 */
+	return obj;
 }
 
 static int print_json(const struct rdinit_discovery *log)
@@ -116,6 +117,8 @@ int cli_discover(const struct cli_options *opts)
 	cli_session_close(&s);
 	if (rc)
 		return rc;
+	for (i = 0; i < log->count; i++)
+		mask(&log->records[i]);
 	if (opts->format == CLI_JSON) {
 		rc = print_json(log);
 	} else {

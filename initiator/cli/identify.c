@@ -12,6 +12,7 @@
 #include <uuid/uuid.h>
 
 #include "cli.h"
+#include "util/utf8.h"
 
 enum kind {
 	KIND_DEC,    /* unsigned, 1 to 8 bytes */
@@ -122,11 +123,7 @@ static const char *field_text(const struct field *f, const unsigned char *p, cha
 	case KIND_STR:
 		memcpy(buf, p, n);
 		buf[n] = '\0';
-		/* what a controller says goes to a terminal */
-		for (i = 0; i < n; i++) {
-			if ((unsigned char)buf[i] < 0x20 || buf[i] == 0x7f)
-				buf[i] = '?';
-		}
+		rd_mask_control(buf, n); /* what a controller says goes to a terminal */
 		return buf;
 	case KIND_U128:
 		return u128_text(p, buf);
@@ -171,8 +168,7 @@ static json_t *json_fields(const struct field *f, size_t n, const unsigned char 
 			v = json_integer((json_int_t)value(p, f->len));
 		else
 			v = json_string(field_text(f, p, buf));
-		/* a name that is not UTF-8 cannot be JSON; the rest still can */
-		json_object_set_new(obj, f->name, v ? v : json_null());
+		json_object_set_new(obj, f->name, v);
 	}
 	return obj;
 }
@@ -290,44 +286,66 @@ int cli_id_ns(const struct cli_options *opts)
 
 /* ---- list-ns ---- */
 
-int cli_list_ns(const struct cli_options *opts)
+/* What no controller has more of; one that goes on for ever is cut off here at the latest. */
+#define NS_MAX (1u << 20)
+
+/* The most namespaces that the controller says it may have: MNAN, else NN. */
+static int ns_limit(struct cli_session *s, uint64_t *limit)
+{
+	struct nvme_id_ctrl id;
+
+	if (rdinit_identify_ctrl(s->ctrl, &id))
+		return cli_lib_error();
+	*limit = le32toh(id.mnan) ? le32toh(id.mnan) : le32toh(id.nn);
+	if (*limit > NS_MAX)
+		*limit = NS_MAX;
+	return CLI_OK;
+}
+
+static void list_one(const struct cli_options *opts, json_t *list, uint64_t n, uint32_t nsid)
+{
+	if (opts->format == CLI_JSON)
+		json_array_append_new(list, json_pack("{s:I}", "nsid", (json_int_t)nsid));
+	else
+		printf("[%4llu]:%#x\n", (unsigned long long)n, nsid);
+}
+
+static int list_all(struct cli_session *s, const struct cli_options *opts, json_t *list)
 {
 	uint32_t nsids[RDINIT_NS_LIST_MAX], after = 0;
+	uint64_t n = 0, limit = 0;
+	unsigned int count, i;
+	int rc = ns_limit(s, &limit);
+
+	if (rc)
+		return rc;
+	do {
+		if (rdinit_list_ns(s->ctrl, after, nsids, &count))
+			return cli_lib_error();
+		if (n + count > limit)
+			return cli_error("%s: it lists more namespaces than it says that it can "
+					 "have (%llu)",
+					 s->info.address, (unsigned long long)limit);
+		for (i = 0; i < count; i++)
+			list_one(opts, list, n++, nsids[i]);
+		after = count ? nsids[count - 1] : after;
+	} while (count == RDINIT_NS_LIST_MAX);
+	return CLI_OK;
+}
+
+int cli_list_ns(const struct cli_options *opts)
+{
 	json_t *list = json_array();
-	unsigned int count, i, n = 0;
 	struct cli_session s;
 	int rc;
 
 	rc = cli_session_open(&s, opts);
-	if (rc) {
-		json_decref(list);
-		return rc;
+	if (!rc) {
+		rc = list_all(&s, opts, list);
+		cli_session_close(&s);
 	}
-	do {
-		if (rdinit_list_ns(s.ctrl, after, nsids, &count)) {
-			rc = cli_lib_error();
-			break;
-		}
-		for (i = 0; i < count; i++, n++) {
-			if (opts->format == CLI_JSON)
-				json_array_append_new(
-					list, json_pack("{s:I}", "nsid", (json_int_t)nsids[i]));
-			else
-				printf("[%4u]:%#x\n", n, nsids[i]);
-		}
-		if (count && nsids[count - 1] <= after) {
-			rc = cli_error("%s: the namespace list does not ascend", s.info.address);
-			break;
-		}
-		after = count ? nsids[count - 1] : after;
-	} while (count == RDINIT_NS_LIST_MAX);
-	cli_session_close(&s);
-	if (rc) {
-		json_decref(list);
-		return rc;
-	}
-	if (opts->format == CLI_JSON)
+	if (!rc && opts->format == CLI_JSON)
 		return cli_print_json(json_pack("{s:o}", "nsid_list", list), stdout);
 	json_decref(list);
-	return cli_finish_output();
+	return rc ? rc : cli_finish_output();
 }

@@ -9,6 +9,9 @@
 
 #include "cli.h"
 #include "util/parse.h"
+#include "util/utf8.h"
+
+#define CLI_MESSAGE 4096 /* bytes; a longer one is cut */
 
 enum {
 	OPT_TRSVCID = 256,
@@ -208,11 +211,16 @@ static void help(const struct cli_verb *verb)
 
 static void say(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 
+/* One line, whatever is in the names and texts that it is made of. */
 static void say(const char *fmt, va_list ap)
 {
-	fputs("rdinit: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	char text[CLI_MESSAGE];
+	int n = vsnprintf(text, sizeof(text), fmt, ap);
+
+	if (n < 0)
+		return;
+	rd_mask_control(text, strlen(text));
+	fprintf(stderr, "rdinit: %s%s\n", text, (size_t)n < sizeof(text) ? "" : "...");
 }
 
 int cli_error(const char *fmt, ...)

@@ -76,14 +76,22 @@ int rdinit_identify_ns(struct rdinit_ctrl *ctrl, uint32_t nsid, void *data)
 int rdinit_list_ns(struct rdinit_ctrl *ctrl, uint32_t after, uint32_t *nsids, unsigned int *count)
 {
 	__le32 list[RDINIT_NS_LIST_MAX];
+	uint32_t last = after;
 	unsigned int i;
 	int rc;
 
 	rc = rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, after, list);
 	if (rc)
 		return rc;
-	for (i = 0; i < RDINIT_NS_LIST_MAX && list[i]; i++)
+	for (i = 0; i < RDINIT_NS_LIST_MAX && list[i]; i++) {
 		nsids[i] = le32toh(list[i]);
+		/* Who reads part after part goes by the last id: it would never end. */
+		if (nsids[i] <= last)
+			return rdi_fail(__func__, -EPROTO,
+					"%s: the namespace list does not ascend: %u after %u",
+					ctrl->q.remote, nsids[i], last);
+		last = nsids[i];
+	}
 	*count = i;
 	return 0;
 }

@@ -3,6 +3,7 @@
 
 import struct
 import sys
+import unicodedata
 
 import iwarp_peer as iw
 import nvmf_peer as nv
@@ -398,15 +399,66 @@ def short_identify_data(t):
     says(t, write(t, target))
 
 
-@test
-def list_ns_that_never_ends(t):
+@each(('the same ids for ever', lambda after: [1] * 1024, 0xFFFFFFFE, 'does not ascend'),
+      ('ids that descend', lambda after: [9, 8, 7], 9, 'does not ascend'),
+      ('the id asked for again', lambda after: range(after or 1, (after or 1) + 1024), 5000, 'does not ascend'),
+      ('more ids than NN', lambda after: range(after + 1, after + 1025), 5000, r'more namespaces than .* \(5000\)'),
+      ('ids for ever', lambda after: range(after + 1, after + 1025), 0xFFFFFFFE,
+       r'more namespaces than .* \(1048576\)'))
+def a_namespace_list_with(t, ids, nn, text):
     class Endless(nv.FakeTarget):
+        def identify_ctrl(self):
+            page = bytearray(super().identify_ctrl())
+            struct.pack_into('<I', page, 516, nn)
+            return bytes(page)
+
         def do_identify(self, queue, cmd):
             if cmd.cdw10 & 0xFF == 2:
-                return self.put(queue, cmd, struct.pack('<1024I', *([1] * 1024)))
+                return self.put(queue, cmd, b''.join(struct.pack('<I', n) for n in ids(cmd.nsid)).ljust(4096, b'\0'))
             return super().do_identify(queue, cmd)
-    res = t.run([program('rdinit'), 'list-ns', uri(fake(t, Endless), None)])
-    t.ok(res.rc in (0, 1), f'exit {res.rc}')
+    says(t, t.rdinit('list-ns', uri(fake(t, Endless), None), '-o', 'json', rc=1), text)
+
+
+# ---- what reaches the terminal ----
+
+# CSI as a byte and as U+009B, an escape, a right-to-left override, an isolate, half a sequence
+RUDE = b'a\x9b2J\xc2\x9b2J\x1b[2J\xe2\x80\xaeb\xe2\x81\xa6c\xc3'
+
+
+def tame(t, res):
+    for name, out in (('output', res.out), ('error', res.err.encode())):
+        text = out.decode('utf-8')  # raises when it is not
+        bad = [c for c in text if c != '\n' and unicodedata.category(c) in ('Cc', 'Cf', 'Zl', 'Zp')]
+        t.eq(bad, [], f'characters of standard {name}')
+
+
+@each(('text', 'normal'), ('JSON', 'json'))
+def control_characters_in_an_identify_page(t, form):
+    class Rude(nv.FakeTarget):
+        def identify_ctrl(self):
+            page = bytearray(super().identify_ctrl())
+            page[24:64] = RUDE.ljust(40)
+            return bytes(page)
+    res = t.rdinit('id-ctrl', uri(fake(t, Rude), None), '-o', form)
+    tame(t, res)
+    t.ok(b'a?2J??2J?[2J???b???c?' in res.out, res.out)
+
+
+@each(('text', 'normal'), ('JSON', 'json'))
+def control_characters_in_a_discovery_log(t, form):
+    class Rude(nv.FakeTarget):
+        subnqn = nv.DISCOVERY_NQN
+
+        def do_get_log(self, queue, cmd):
+            entry = bytearray(1024)
+            entry[0], entry[1], entry[2] = 1, 1, 2
+            entry[32:64], entry[256:512], entry[512:768] = RUDE.ljust(32), RUDE.ljust(256, b'\0'), RUDE.ljust(256)
+            page = struct.pack('<QQH', 1, 1, 0).ljust(1024, b'\0') + entry
+            offset = cmd.cdw12 | cmd.cdw13 << 32
+            return self.put(queue, cmd, page[offset:offset + cmd.length].ljust(cmd.length, b'\0'))
+    res = t.rdinit('discover', f'nvme+rdma://127.0.0.1:{fake(t, Rude).port}', '-o', form)
+    tame(t, res)
+    t.eq(res.out.count(b'a?2J??2J?[2J???b???c?'), 3, 'fields shown')
 
 
 @each(('a count that overflows', struct.pack('<QQH', 1, 1 << 60, 0)),

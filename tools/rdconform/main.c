@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/parse.h"
+#include "util/utf8.h"
 
 enum {
 	EXIT_GOOD = 0,
@@ -216,6 +217,7 @@ static int run(const struct rdc_config *cfg)
 
 	/* Before the first of hundreds of tests. */
 	if (rdc_probe(&t, why, sizeof(why))) {
+		rd_mask_control(why, strlen(why));
 		fprintf(stderr, "rdconform: %s\n", why);
 		return EXIT_BAD;
 	}

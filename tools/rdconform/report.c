@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/utf8.h"
+
 static const char *verdict_text(enum rdc_verdict v)
 {
 	switch (v) {
@@ -31,6 +33,9 @@ int rdc_report_add(struct rdc_report *report, const struct rdc_result *result)
 {
 	const struct rdc_test *test = result->test;
 
+	if (result->why)
+		rd_mask_control(result->why,
+				strlen(result->why)); /* the target's texts are in it */
 	printf("%s.%s.%s: %s", result->suite->family, result->suite->name, test->name,
 	       verdict_text(result->verdict));
 	if (result->verdict == RDC_FAILED)

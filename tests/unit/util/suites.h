@@ -14,5 +14,6 @@ extern const struct t_case t_loop_cases[];
 extern const struct t_case t_parse_cases[];
 extern const struct t_case t_sockaddr_cases[];
 extern const struct t_case t_spin_cases[];
+extern const struct t_case t_utf8_cases[];
 
 #endif /* T_UTIL_SUITES_H */

@@ -13,6 +13,7 @@ int main(int argc, char **argv)
 		{.name = "parse", .cases = t_parse_cases},
 		{.name = "sockaddr", .cases = t_sockaddr_cases},
 		{.name = "spin", .cases = t_spin_cases},
+		{.name = "utf8", .cases = t_utf8_cases},
 		{.name = NULL},
 	};
 
