@@ -572,6 +572,8 @@ int rd_fab_iwarp_scratch_create(struct rd_fab_iwarp_scratch **out);
 struct rd_fab_iwarp_scratch *rd_fab_iwarp_scratch_ref(struct rd_fab_iwarp_scratch *scratch);
 void rd_fab_iwarp_scratch_unref(struct rd_fab_iwarp_scratch **scratch);
 
+#define RD_FAB_IWARP_HALF_OPEN 1024
+
 struct rd_fab_iwarp_opts {
 	bool crc;        /* ask for CRC32C; the peer's wish is honoured either way */
 	uint32_t sndbuf; /* SO_SNDBUF in bytes; 0: the kernel's default (autotuned) */
@@ -579,8 +581,10 @@ struct rd_fab_iwarp_opts {
 	const char
 		*congestion; /* TCP_CONGESTION; NULL: the host's default. Must outlive the fabric */
 	uint64_t request_timeout_ns; /* passive: from TCP accept to a whole request; 0: 5 s */
-	uint64_t reply_timeout_ns;   /* active: from request to reply; 0: 10 s */
-	uint64_t poke_ns;            /* active: until a peer that stays silent is poked; 0: 5 ms */
+	uint32_t half_open; /* passive: sockets of a listener without a request; 0: the number below
+			     */
+	uint64_t reply_timeout_ns; /* active: from request to reply; 0: 10 s */
+	uint64_t poke_ns;          /* active: until a peer that stays silent is poked; 0: 5 ms */
 	bool no_peer_to_peer; /* active: do not offer the peer-to-peer model (A with C and D) */
 	uint8_t mpa_revision; /* active: 2, or 1 for peers that know no other; 0: 2 */
 	struct rd_fab_iwarp_scratch *scratch; /* NULL: the fabric's own */

@@ -2,6 +2,7 @@
 #include "util/sockaddr.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -184,5 +185,32 @@ bool rd_addr_equal(const struct sockaddr *a, const struct sockaddr *b)
 		       as_in6(a)->sin6_scope_id == as_in6(b)->sin6_scope_id;
 	default:
 		return false;
+	}
+}
+
+uint64_t rd_addr_key(const struct sockaddr *sa)
+{
+	const uint64_t in4 = UINT64_C(0xffffffff) << 32; /* multicast as IPv6: nobody's address */
+	const uint8_t *b;
+	uint64_t key = 0;
+	int from = 0;
+
+	switch (sa->sa_family) {
+	case AF_INET:
+		return in4 | be32toh(as_in(sa)->sin_addr.s_addr);
+	case AF_INET6:
+		b = as_in6(sa)->sin6_addr.s6_addr;
+		if (IN6_IS_ADDR_V4MAPPED(&as_in6(sa)->sin6_addr)) {
+			for (int i = 12; i < 16; i++)
+				key = key << 8 | b[i];
+			return in4 | key;
+		}
+		if (IN6_IS_ADDR_LINKLOCAL(&as_in6(sa)->sin6_addr))
+			from = 8;
+		for (int i = from; i < from + 8; i++)
+			key = key << 8 | b[i];
+		return key;
+	default:
+		return 0;
 	}
 }

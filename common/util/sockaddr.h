@@ -25,5 +25,11 @@ uint16_t rd_addr_port(const struct sockaddr *sa); /* host byte order */
 void rd_addr_set_port(struct sockaddr *sa, uint16_t port);
 bool rd_addr_is_any(const struct sockaddr *sa);
 bool rd_addr_equal(const struct sockaddr *a, const struct sockaddr *b); /* family, address, port */
+/*
+ * What the connections of one peer have in common: its IPv4 address, or the first 64 bits of its
+ * IPv6 address, the rest of which it chooses as it likes; of a link-local one the last 64, since
+ * the first are everybody's.
+ */
+uint64_t rd_addr_key(const struct sockaddr *sa);
 
 #endif /* RD_UTIL_SOCKADDR_H */

@@ -47,6 +47,7 @@ struct rd_iw_stats {
 	uint64_t terms_tx;
 	uint64_t terms_rx;
 	uint64_t quick_acks;
+	uint64_t evicted; /* half-open connections, to make room */
 	/* gauges */
 	uint32_t conns;
 	uint32_t listeners;

@@ -9,108 +9,44 @@
 
 #include "util/sockaddr.h"
 
+#include "half_open.h"
 #include "internal.h"
 
-#define REQUEST_TIMEOUT_NS (5 * RD_NSEC_PER_SEC)
-#define MAX_HALF_OPEN      256 /* sockets without a whole request; more wait in the backlog */
-#define ACCEPT_BURST       16
+#define ACCEPT_BURST 64 /* in a turn */
 /* Out of descriptors or memory: the backlog stays readable, so look away for a while. */
 #define ACCEPT_PAUSE_NS (100 * RD_NSEC_PER_MSEC)
-
-struct half_open {
-	struct rd_io io;
-	struct rd_timer timer;
-	LIST_ENTRY(half_open) link;
-	struct listener *lis;
-	struct rd_iw_req *req; /* being filled */
-	uint32_t len;
-};
 
 struct listener {
 	struct rd_fab_listener base;
 	struct rd_iw_fab *fab;
 	struct rd_io io;
 	struct rd_timer pause;
-	LIST_HEAD(, half_open) halves;
-	uint32_t nhalves;
+	struct rd_iw_halves *halves;
+	bool *gone;                   /* tells listen_io() that a callback has ended it */
 	struct rd_ratelimit rl;       /* of messages about peers */
 	struct rd_ratelimit pause_rl; /* of those about our own limits */
 };
 
-static uint64_t request_timeout(const struct rd_iw_fab *fab)
+/* ---- listeners ---- */
+
+static struct listener *to_listener(struct rd_fab_listener *lis)
 {
-	uint64_t ns = fab->opts.request_timeout_ns;
-
-	return ns ? ns : REQUEST_TIMEOUT_NS;
+	return rd_container_of(lis, struct listener, base);
 }
-
-/* ---- half-open sockets ---- */
 
 static void watch_listener(struct listener *lis)
 {
-	bool want = lis->nhalves < MAX_HALF_OPEN && !rd_timer_armed(&lis->pause);
-	uint32_t events = want ? EPOLLIN : 0;
+	uint32_t events = rd_timer_armed(&lis->pause) ? 0 : EPOLLIN;
 
 	if (lis->io.events != events)
 		rd_io_mod(lis->fab->base.loop, &lis->io, events);
 }
 
-static void req_free(struct rd_iw_req *req)
+static void on_request(struct rd_iw_req *req, void *arg)
 {
-	rd_iw_mailbox_put(req->home);
-	free(req);
-}
+	struct listener *lis = arg;
+	const struct rd_iw_mpa *m = &req->mpa;
 
-/* Ends the half-open state; the socket and the request are the caller's. */
-static struct rd_iw_req *half_release(struct half_open *h)
-{
-	struct rd_iw_req *req = h->req;
-
-	rd_io_del(h->lis->fab->base.loop, &h->io);
-	rd_timer_stop(h->lis->fab->base.loop, &h->timer);
-	LIST_REMOVE(h, link);
-	h->lis->nhalves--;
-	h->lis->fab->stats.half_open--;
-	free(h);
-	return req;
-}
-
-static void half_drop(struct half_open *h, const char *why)
-{
-	struct listener *lis = h->lis;
-	char addr[RD_ADDR_TEXT];
-	struct rd_iw_req *req = half_release(h);
-	uint32_t squashed;
-
-	if (rd_ratelimit_pass(&lis->rl, rd_loop_now(lis->fab->base.loop), RD_NSEC_PER_SEC, 5,
-			      &squashed))
-		rd_info(rd_iw_log(lis->fab), RD_LOG_FABRIC, "%s: connection dropped: %s",
-			rd_addr_format((const struct sockaddr *)&req->base.remote, addr), why);
-	close(req->fd);
-	req_free(req);
-	watch_listener(lis);
-}
-
-static void half_timeout(struct rd_timer *timer)
-{
-	half_drop(rd_container_of(timer, struct half_open, timer),
-		  "no complete MPA request in time");
-}
-
-static void half_complete(struct half_open *h)
-{
-	struct listener *lis = h->lis;
-	struct rd_iw_req *req = h->req;
-	struct rd_iw_mpa *m = &req->mpa;
-	const char *why;
-	uint32_t held;
-
-	if (rd_iw_mpa_parse(req->frame, h->len, false, m, &why)) {
-		half_drop(h, why);
-		return;
-	}
-	req = half_release(h);
-	watch_listener(lis);
 	req->base.private_data = m->pd_len ? m->pd : NULL;
 	req->base.private_len = m->pd_len;
 	/* Without figures, or with "do not negotiate", the peer leaves it to us. */
@@ -120,119 +56,17 @@ static void half_complete(struct half_open *h)
 	if (m->enhanced && m->ord != RD_MPA_ENH_NO_NEGO)
 		req->base.peer_ord = m->ord;
 	if (m->markers) {
-		if (rd_ratelimit_pass(&lis->rl, rd_loop_now(lis->fab->base.loop), RD_NSEC_PER_SEC,
-				      5, &held))
-			rd_info(rd_iw_log(lis->fab), RD_LOG_FABRIC,
-				"connection refused: peer requires MPA markers");
+		rd_log_limited(&lis->rl, rd_loop_now(lis->fab->base.loop), rd_iw_log(lis->fab),
+			       RD_LOG_FABRIC, RD_LOG_INFO,
+			       "connection refused: peer requires MPA markers");
 		rd_iw_req_reject(&req->base, NULL, 0);
 		return;
 	}
 	lis->base.fn(&lis->base, &req->base, lis->base.arg); /* may unlisten */
 }
 
-static void half_io(struct rd_io *io, uint32_t events)
+static void accept_pause(struct listener *lis)
 {
-	struct half_open *h = rd_container_of(io, struct half_open, io);
-
-	for (;;) {
-		const char *why;
-		int need = rd_iw_mpa_length(h->req->frame, h->len, false, &why);
-		ssize_t n;
-
-		if (need < 0) {
-			half_drop(h, why);
-			return;
-		}
-		if ((uint32_t)need == h->len) {
-			half_complete(h);
-			return;
-		}
-		n = recv(io->fd, h->req->frame + h->len, (size_t)need - h->len, MSG_DONTWAIT);
-		if (n < 0 && errno == EAGAIN)
-			return;
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			half_drop(h, "closed before a complete MPA request");
-			return;
-		}
-		h->len += (uint32_t)n;
-	}
-}
-
-/* Takes @fd. Returns 0 or -errno, with the socket closed. */
-static int half_start(struct listener *lis, int fd, const struct sockaddr_storage *remote)
-{
-	struct rd_loop *loop = lis->fab->base.loop;
-	uint64_t wait = request_timeout(lis->fab);
-	struct half_open *h = calloc(1, sizeof(*h));
-	struct rd_iw_req *req = calloc(1, sizeof(*req));
-	socklen_t len = sizeof(req->base.local);
-	int rc = -ENOMEM;
-
-	if (!h || !req)
-		goto err_free;
-	req->base.ops = &rd_iw_ops;
-	req->base.remote = *remote;
-	req->fd = fd;
-	req->crc = lis->fab->opts.crc;
-	if (getsockname(fd, (struct sockaddr *)&req->base.local, &len)) {
-		rc = -errno;
-		goto err_free;
-	}
-	rc = rd_iw_socket_opts(fd, &lis->fab->opts);
-	if (rc)
-		goto err_free;
-	h->lis = lis;
-	h->req = req;
-	h->timer.fn = half_timeout;
-	rc = rd_timer_start(loop, &h->timer, wait);
-	if (rc)
-		goto err_free;
-	rc = rd_io_add(loop, &h->io, fd, EPOLLIN, half_io);
-	if (rc)
-		goto err_stop_timer;
-	req->home = lis->fab->box;
-	rd_iw_mailbox_get(req->home);
-	LIST_INSERT_HEAD(&lis->halves, h, link);
-	lis->nhalves++;
-	lis->fab->stats.half_open++;
-	return 0;
-
-err_stop_timer:
-	rd_timer_stop(loop, &h->timer);
-err_free:
-	free(req);
-	free(h);
-	close(fd);
-	return rc;
-}
-
-/* ---- listeners ---- */
-
-static struct listener *to_listener(struct rd_fab_listener *lis)
-{
-	return rd_container_of(lis, struct listener, base);
-}
-
-static void accept_pause(struct listener *lis, int err)
-{
-	struct rlimit files = {0};
-	uint32_t held;
-
-	if (!rd_ratelimit_pass(&lis->pause_rl, rd_loop_now(lis->fab->base.loop),
-			       10 * RD_NSEC_PER_SEC, 1, &held))
-		goto out;
-	if (err == EMFILE && !getrlimit(RLIMIT_NOFILE, &files))
-		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC,
-			"accept: all %llu file descriptors are in use, and each connection takes "
-			"one: new ones wait; raise the limit (ulimit -n, or LimitNOFILE= of a "
-			"service)",
-			(unsigned long long)files.rlim_cur);
-	else
-		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC, "accept: %s: new connections wait",
-			strerror(err));
-out:
 	rd_timer_start(lis->fab->base.loop, &lis->pause, ACCEPT_PAUSE_NS);
 	watch_listener(lis);
 }
@@ -242,30 +76,67 @@ static void pause_over(struct rd_timer *timer)
 	watch_listener(rd_container_of(timer, struct listener, pause));
 }
 
+static void say_full(struct listener *lis, int err)
+{
+	struct rlimit files = {0};
+	uint32_t held;
+
+	if (!rd_ratelimit_pass(&lis->pause_rl, rd_loop_now(lis->fab->base.loop),
+			       10 * RD_NSEC_PER_SEC, 1, &held))
+		return;
+	if (err == EMFILE && !getrlimit(RLIMIT_NOFILE, &files))
+		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC,
+			"accept: all %llu file descriptors are in use, and each connection takes "
+			"one: new ones wait; raise the limit (ulimit -n, or LimitNOFILE= of a "
+			"service)",
+			(unsigned long long)files.rlim_cur);
+	else
+		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC, "accept: %s: new connections wait",
+			strerror(err));
+}
+
+/* True: the next connection is worth a try. */
+static bool accept_failed(struct listener *lis, int err)
+{
+	if (err == EINTR || err == ECONNABORTED)
+		return true; /* about one connection that is gone already */
+	if (err != EMFILE && err != ENFILE && err != ENOBUFS && err != ENOMEM)
+		return false;
+	say_full(lis, err);
+	/* One that has brought nothing yet makes room. */
+	if (rd_iw_halves_evict(lis->halves))
+		return true;
+	accept_pause(lis);
+	return false;
+}
+
 static void listen_io(struct rd_io *io, uint32_t events)
 {
 	struct listener *lis = rd_container_of(io, struct listener, io);
+	bool gone = false;
 
-	for (int i = 0; i < ACCEPT_BURST && lis->nhalves < MAX_HALF_OPEN; i++) {
+	lis->gone = &gone;
+	for (int i = 0; i < ACCEPT_BURST; i++) {
 		struct sockaddr_storage ss = {0};
 		socklen_t len = sizeof(ss);
-		int fd =
-			accept4(io->fd, (struct sockaddr *)&ss, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int rc, fd = accept4(io->fd, (struct sockaddr *)&ss, &len,
+				     SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd < 0) {
-			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			    errno == ENOMEM)
-				accept_pause(lis, errno);
-			/* Anything else is about one connection that is gone already. */
-			if (errno == EINTR || errno == ECONNABORTED)
-				continue;
-			break;
+			if (!accept_failed(lis, errno))
+				break;
+			continue;
 		}
-		if (half_start(lis, fd, &ss) == -ENOMEM) {
-			accept_pause(lis, ENOMEM);
+		rc = rd_iw_half_start(lis->halves, fd, &ss);
+		if (gone)
+			return;
+		if (rc == -ENOMEM) {
+			say_full(lis, ENOMEM);
+			accept_pause(lis);
 			break;
 		}
 	}
+	lis->gone = NULL;
 	watch_listener(lis);
 }
 
@@ -277,7 +148,10 @@ static int open_listener(struct listener *lis, const struct sockaddr *addr, int 
 	fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	/* Buffer sizes are set before listen(2): they decide the window scale. */
+	/*
+	 * Connections inherit them, and buffer sizes decide the window scale: before listen(2), and
+	 * once for all.
+	 */
 	rc = rd_iw_socket_opts(fd, &lis->fab->opts);
 	if (rc)
 		goto err_close;
@@ -323,26 +197,29 @@ int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, 
 	lis->base.prtype = "iwarp";
 	lis->fab = fab;
 	lis->pause.fn = pause_over;
+	rc = rd_iw_halves_create(fab, on_request, lis, &lis->halves);
+	if (rc)
+		goto err_free;
 	rc = open_listener(lis, addr, backlog);
-	if (rc) {
-		free(lis);
-		return rc;
-	}
+	if (rc)
+		goto err_free;
 	fab->stats.listeners++;
 	*out = &lis->base;
 	return 0;
+
+err_free:
+	rd_iw_halves_destroy(lis->halves);
+	free(lis);
+	return rc;
 }
 
 void rd_iw_unlisten(struct rd_fab_listener *base)
 {
 	struct listener *lis = to_listener(base);
 
-	while (!LIST_EMPTY(&lis->halves)) {
-		struct rd_iw_req *req = half_release(LIST_FIRST(&lis->halves));
-
-		close(req->fd);
-		req_free(req);
-	}
+	if (lis->gone)
+		*lis->gone = true;
+	rd_iw_halves_destroy(lis->halves);
 	rd_timer_stop(lis->fab->base.loop, &lis->pause);
 	rd_io_del(lis->fab->base.loop, &lis->io);
 	close(lis->io.fd);
@@ -402,7 +279,7 @@ int rd_iw_req_adopt(struct rd_fab *ffab, struct rd_fab_req *base, rd_fab_event_f
 	rc = rd_iw_conn_new(fab, on_event, arg, &c);
 	if (rc) {
 		close(req->fd);
-		req_free(req);
+		rd_iw_req_free(req);
 		return rc;
 	}
 	c->passive = true;
@@ -416,7 +293,7 @@ int rd_iw_req_adopt(struct rd_fab *ffab, struct rd_fab_req *base, rd_fab_event_f
 	c->hs->req.pd_len = 0;
 	snprintf(c->reason, sizeof(c->reason), "adopted");
 	rd_iw_set_state(c, RD_IW_ADOPTED);
-	req_free(req);
+	rd_iw_req_free(req);
 	*out = &c->base;
 	return 0;
 }
@@ -458,7 +335,7 @@ static void open_passive(struct rd_iw_conn *c, const struct rd_iw_depths *eff)
 	c->est_due = c->hs->req.p2p;
 	/* Nobody above knows of it before the first message; so its absence is noticed here. */
 	if (c->est_due)
-		rc = rd_timer_start(c->fab->base.loop, &c->timer, request_timeout(c->fab));
+		rc = rd_timer_start(c->fab->base.loop, &c->timer, rd_iw_request_timeout(c->fab));
 	if (rc) {
 		rd_iw_conn_end(c, rc, "out of memory");
 		return;

@@ -28,18 +28,28 @@ size_t t_unhex(const char *hex, uint8_t *out)
 	return n;
 }
 
-void t_raw_connect(struct t_raw *r, struct t_pair *p)
+void t_raw_connect_from(struct t_raw *r, struct t_pair *p, const char *addr)
 {
 	const struct sockaddr *sa = (const struct sockaddr *)&p->lis->addr;
+	struct sockaddr_storage from;
 	int one = 1;
 
 	r->p = p;
 	r->fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	CU_ASSERT_FATAL(r->fd >= 0);
+	if (addr) {
+		CU_ASSERT_EQUAL_FATAL(rd_addr_parse(addr, 0, &from), 0);
+		bind(r->fd, (struct sockaddr *)&from, rd_addr_len((struct sockaddr *)&from));
+	}
 	/* The backlog completes it without the loop's help. */
 	CU_ASSERT_EQUAL_FATAL(connect(r->fd, sa, rd_addr_len(sa)), 0);
 	setsockopt(r->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	fcntl(r->fd, F_SETFL, O_NONBLOCK);
+}
+
+void t_raw_connect(struct t_raw *r, struct t_pair *p)
+{
+	t_raw_connect_from(r, p, NULL);
 }
 
 void t_raw_send(struct t_raw *r, const void *buf, size_t len)
@@ -101,6 +111,13 @@ bool t_raw_eof(struct t_raw *r)
 		t_turn(r->p, RD_NSEC_PER_MSEC);
 	}
 	return false;
+}
+
+bool t_raw_reset(struct t_raw *r)
+{
+	uint8_t byte;
+
+	return recv(r->fd, &byte, 1, 0) < 0 && errno == ECONNRESET;
 }
 
 bool t_raw_quiet(struct t_raw *r, uint64_t ns)

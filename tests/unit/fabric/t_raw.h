@@ -15,6 +15,7 @@ struct t_raw {
 
 /* Connect a plain socket to the pair's listener. */
 void t_raw_connect(struct t_raw *r, struct t_pair *p);
+void t_raw_connect_from(struct t_raw *r, struct t_pair *p, const char *addr);
 /* Connect, send an enhanced MPA request, read the reply; the server side is then established. */
 void t_raw_open(struct t_raw *r, struct t_pair *p, uint8_t flags);
 /* Listen with a plain socket and let the pair's client connect to it; the MPA request is left
@@ -26,6 +27,8 @@ void t_raw_hex(struct t_raw *r, const char *hex);
 bool t_raw_recv(struct t_raw *r, void *buf, size_t len);
 /* Nothing but the end of the stream follows. */
 bool t_raw_eof(struct t_raw *r);
+/* It was reset. */
+bool t_raw_reset(struct t_raw *r);
 /* Nothing at all follows for @ns. */
 bool t_raw_quiet(struct t_raw *r, uint64_t ns);
 void t_raw_close(struct t_raw *r);

@@ -788,40 +788,100 @@ static void out_of_descriptors(void)
 	t_pair_close(&p);
 }
 
-/* More strangers than may be half-open: the rest waits in the backlog, and all of them go. */
+/* A listener with a backlog for many connections that nobody accepts meanwhile. */
+static void listen_for_many(struct t_pair *p)
+{
+	struct rd_fab_listener *lis = NULL;
+
+	rd_addr_set_port((struct sockaddr *)&p->lis->addr, 0);
+	CU_ASSERT_EQUAL_FATAL(rd_fab_listen(p->sv.fab, (struct sockaddr *)&p->lis->addr, 2048,
+					    p->lis->fn, p, &lis),
+			      0);
+	rd_fab_unlisten(&p->lis);
+	p->lis = lis;
+}
+
+static uint64_t still_now(void *arg)
+{
+	return 1000 * RD_NSEC_PER_SEC;
+}
+
+/*
+ * More strangers than may be half-open, and no time passes. Those of the address that has the most
+ * are closed, the oldest first; neither a newcomer nor another address's older one waits for
+ * that.
+ */
 static void half_open_limit(void)
 {
-	enum { COUNT = 300 };
-	struct t_opts o = {.server.request_timeout_ns = 100 * RD_NSEC_PER_MSEC};
-	struct rd_fab_listener *lis = NULL;
-	struct t_raw r[COUNT];
+	enum { COUNT = 300, LIMIT = 100 };
+	const struct rd_clock still = {still_now, NULL};
+	struct t_opts o = {.clock = &still, .server = {.half_open = LIMIT}};
+	struct t_raw r[COUNT], other;
 	struct t_pair p;
-	uint32_t most = 0;
-	uint64_t end;
 
 	t_pair_open(&p, &o);
-	CU_ASSERT_EQUAL_FATAL(
-		rd_fab_listen(p.sv.fab, (struct sockaddr *)&p.lis->addr, 512, p.lis->fn, &p, &lis),
-		-EADDRINUSE);
-	rd_addr_set_port((struct sockaddr *)&p.lis->addr, 0);
-	CU_ASSERT_EQUAL_FATAL(
-		rd_fab_listen(p.sv.fab, (struct sockaddr *)&p.lis->addr, 512, p.lis->fn, &p, &lis),
-		0);
-	rd_fab_unlisten(&p.lis);
-	p.lis = lis;
+	listen_for_many(&p);
+	t_raw_connect_from(&other, &p, "127.0.0.9");
+	for (int i = 0; i < COUNT; i++)
+		t_raw_connect_from(&r[i], &p, "127.0.0.8");
+	T_UNTIL(&p, t_stats(&p.sv)->evicted == COUNT + 1 - LIMIT);
+	CU_ASSERT_EQUAL(t_stats(&p.sv)->half_open, LIMIT);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.cl.established && p.sv.established);
+	CU_ASSERT(t_raw_quiet(&other, 0));
+	for (int i = 0; i < COUNT; i++) {
+		/* That one made room for the newcomer. */
+		if (i != COUNT + 1 - LIMIT)
+			CU_ASSERT(i < COUNT + 1 - LIMIT ? t_raw_reset(&r[i])
+							: t_raw_quiet(&r[i], 0));
+		t_raw_close(&r[i]);
+	}
+	t_raw_close(&other);
+	t_pair_close(&p);
+}
+
+/* From as many addresses: the oldest of all goes. */
+static void half_open_addresses(void)
+{
+	enum { COUNT = 120, LIMIT = 100 };
+	const struct rd_clock still = {still_now, NULL};
+	struct t_opts o = {.clock = &still, .server = {.half_open = LIMIT}};
+	struct t_raw r[COUNT];
+	struct t_pair p;
+	char addr[32];
+
+	t_pair_open(&p, &o);
+	listen_for_many(&p);
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(addr, sizeof(addr), "127.0.1.%d", i + 1);
+		t_raw_connect_from(&r[i], &p, addr);
+	}
+	T_UNTIL(&p, t_stats(&p.sv)->evicted == COUNT - LIMIT);
+	for (int i = 0; i < COUNT; i++) {
+		CU_ASSERT(i < COUNT - LIMIT ? t_raw_reset(&r[i]) : t_raw_quiet(&r[i], 0));
+		t_raw_close(&r[i]);
+	}
+	t_pair_close(&p);
+}
+
+/* All of them go after their time, with one timer. */
+static void half_open_time(void)
+{
+	enum { COUNT = 50 };
+	struct t_opts o = {.server.request_timeout_ns = 100 * RD_NSEC_PER_MSEC};
+	struct t_raw r[COUNT];
+	struct t_pair p;
+
+	t_pair_open(&p, &o);
+	listen_for_many(&p);
 	for (int i = 0; i < COUNT; i++)
 		t_raw_connect(&r[i], &p);
-	end = t_now() + T_WAIT;
-	while (t_now() < end && !(most && t_stats(&p.sv)->half_open == 0)) {
-		t_turn(&p, RD_NSEC_PER_MSEC);
-		if (t_stats(&p.sv)->half_open > most)
-			most = t_stats(&p.sv)->half_open;
-	}
-	CU_ASSERT_EQUAL(most, 256);
 	for (int i = 0; i < COUNT; i++) {
 		CU_ASSERT(t_raw_eof(&r[i]));
 		t_raw_close(&r[i]);
 	}
+	CU_ASSERT_EQUAL(t_stats(&p.sv)->half_open, 0);
+	CU_ASSERT_EQUAL(t_stats(&p.sv)->evicted, 0);
 	t_pair_close(&p);
 }
 
@@ -874,7 +934,9 @@ const struct t_case t_conn_cases[] = {
 	{"completions of a destroyed connection vanish", purged},
 	{"the peer is gone without a word", abrupt},
 	{"out of descriptors: accept pauses", out_of_descriptors},
-	{"half-open connections are bounded", half_open_limit},
+	{"a crowd of half-open connections keeps nobody out", half_open_limit},
+	{"half-open connections of many addresses", half_open_addresses},
+	{"half-open connections end in time", half_open_time},
 	{"unlisten with handshakes under way", unlisten_midway},
 	{NULL},
 };

@@ -84,9 +84,29 @@ static void compares(void)
 	CU_ASSERT_EQUAL(rd_addr_len(sb), sizeof(struct sockaddr_in6));
 }
 
+static uint64_t key_of(const char *text)
+{
+	struct sockaddr_storage ss;
+
+	CU_ASSERT_EQUAL(rd_addr_parse(text, 1, &ss), 0);
+	return rd_addr_key((struct sockaddr *)&ss);
+}
+
+static void keys(void)
+{
+	CU_ASSERT_EQUAL(key_of("10.0.0.1"), key_of("10.0.0.1"));
+	CU_ASSERT_NOT_EQUAL(key_of("10.0.0.1"), key_of("10.0.0.2"));
+	CU_ASSERT_EQUAL(key_of("10.0.0.1"), key_of("::ffff:10.0.0.1"));
+	CU_ASSERT_EQUAL(key_of("fd00:0:0:1::1"), key_of("fd00:0:0:1:ffff::2"));
+	CU_ASSERT_NOT_EQUAL(key_of("fd00:0:0:1::1"), key_of("fd00:0:0:2::1"));
+	CU_ASSERT_NOT_EQUAL(key_of("fe80::1"), key_of("fe80::2"));
+	CU_ASSERT_NOT_EQUAL(key_of("::1"), key_of("0.0.0.1"));
+}
+
 const struct t_case t_sockaddr_cases[] = {
 	{"parses and formats IPv4 and IPv6", parses_and_formats},
 	{"refuses what is no numeric address", refuses_what_is_no_address},
 	{"compares family, address, port and scope", compares},
+	{"keys of peers by address", keys},
 	{NULL, NULL},
 };
