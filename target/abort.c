@@ -40,12 +40,14 @@ void rdt_abort_victim_done(struct rdt_req *victim)
 	reply(ab, !victim->dropped && (victim->status.v & 0x7ff) == NVME_SC_ABORT_REQ);
 }
 
-static void too_long(struct rd_timer *timer)
+/* Too late, out of reach, or RDT_ABORT_TIMEOUT has passed: the victim goes on without it. */
+static void give_up(struct rd_timer *timer)
 {
 	struct rdt_abort *ab = rd_container_of(timer, struct rdt_abort, timer);
 
 	ab->victim->aborter = NULL;
 	ab->victim = NULL;
+	rd_timer_stop(ab->qp->reactor->loop, timer);
 	reply(ab, false);
 }
 
@@ -58,24 +60,17 @@ static void look_msg(struct rd_msg *msg)
 		reply(ab, false);
 		return;
 	}
+	ab->timer.fn = give_up;
+	if (rd_timer_start(ab->qp->reactor->loop, &ab->timer, RDT_ABORT_TIMEOUT)) {
+		reply(ab, false);
+		return;
+	}
 	victim->aborter = ab;
 	victim->special = true;
 	ab->victim = victim;
-	switch (rdt_req_abort(victim)) {
-	case RDT_ABORT_YES: /* rdt_abort_victim_done() has been called */
-		break;
-	case RDT_ABORT_NO:
-		victim->aborter = NULL;
-		ab->victim = NULL;
-		reply(ab, false);
-		break;
-	case RDT_ABORT_LATER:
-		ab->timer.fn = too_long;
-		if (ab->victim &&
-		    rd_timer_start(ab->qp->reactor->loop, &ab->timer, RDT_ABORT_TIMEOUT))
-			too_long(&ab->timer);
-		break;
-	}
+	/* The victim may end in there: then the reply is on its way, and @ab another thread's. */
+	if (rdt_req_abort(victim) == RDT_ABORT_NO)
+		give_up(&ab->timer);
 }
 
 struct nvme_status rdt_abort_check(struct rdt_req *req)

@@ -472,8 +472,11 @@ void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 
 void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why)
 {
-	rd_warn(ctrl->log, RD_LOG_CTRL, "%s: controller %u of %s: %s; ending the association",
-		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn, why);
+	/* Thousands may go at once, when a switch does. */
+	rd_log_limited(&ctrl->subsys->target->fatal_limit, rd_loop_now(ctrl->owner->loop),
+		       ctrl->log, RD_LOG_CTRL, RD_LOG_WARN,
+		       "%s: controller %u of %s: %s; ending the association", ctrl->subsys->nqn,
+		       ctrl->cntlid, ctrl->hostnqn, why);
 	ctrl->csts_extra |= CSTS_CFS;
 	set_state(ctrl, RDT_CTRL_DEAD);
 	close_ioqs(ctrl);

@@ -137,12 +137,9 @@ static void finish(struct rdt_engine *e, struct rdt_bio *bio, int result)
 static void report(struct rdt_engine *e, const struct rdt_bio *bio, const struct rdt_fchan *chan,
 		   const char *what)
 {
-	uint32_t squashed;
-
-	if (!rd_ratelimit_pass(&e->rl, rd_loop_now(e->loop), RD_NSEC_PER_SEC, 5, &squashed))
-		return;
-	rd_err(e->log, RD_LOG_BACKEND, "%s: %s at byte %" PRIu64 ": %s (%u similar held back)",
-	       chan->path, bio->op == RDT_BIO_READ ? "read" : "write", bio->offset, what, squashed);
+	rd_log_limited(&e->rl, rd_loop_now(e->loop), e->log, RD_LOG_BACKEND, RD_LOG_ERROR,
+		       "%s: %s at byte %" PRIu64 ": %s", chan->path,
+		       bio->op == RDT_BIO_READ ? "read" : "write", bio->offset, what);
 }
 
 /* A failed piece: true when it is worth another try. */

@@ -49,7 +49,10 @@ static void flush_ring(struct uring *u, struct rdt_ring *ring)
 		return;
 	/* Short of memory or completions to reap: those come first, then it is tried again. */
 	if (rc != -EAGAIN && rc != -EBUSY)
-		rd_err(u->engine.log, RD_LOG_BACKEND, "io_uring_enter: %s", strerror(-rc));
+		rd_log_limited(&u->engine.rl, rd_loop_now(u->engine.loop), u->engine.log,
+			       RD_LOG_BACKEND, RD_LOG_ERROR,
+			       "io_uring_enter: %s; tried again each millisecond, and I/O waits",
+			       strerror(-rc));
 	rd_timer_start(u->engine.loop, &u->retry, RETRY_NS);
 }
 

@@ -29,16 +29,12 @@ static void explain(struct rdt_req *req)
 {
 	const struct rdt_bio *bio = &req->bio;
 	struct rdt_qpair *qp = req->qp;
-	char more[RDT_SQUASHED_TEXT];
-	uint32_t squashed;
 
-	if (rd_ratelimit_pass(&qp->fail_limit, rd_loop_now(qp->reactor->loop), RD_NSEC_PER_SEC, 10,
-			      &squashed))
-		rd_err(qp->log, RD_LOG_BACKEND,
-		       "%s namespace %u: %s of %llu bytes at %llu failed: %s%s",
+	rd_log_limited(&qp->fail_limit, rd_loop_now(qp->reactor->loop), qp->log, RD_LOG_BACKEND,
+		       RD_LOG_ERROR, "%s namespace %u: %s of %llu bytes at %llu failed: %s",
 		       req->ns->subsys->nqn, req->ns->nsid, req->cmd->name,
 		       (unsigned long long)bio->length, (unsigned long long)bio->offset,
-		       strerror(-bio->result), rdt_squashed(squashed, more));
+		       strerror(-bio->result));
 }
 
 static RDT_RARE void bio_failed(struct rdt_req *req)

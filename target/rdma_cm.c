@@ -20,7 +20,6 @@
 #include "placement.h"
 #include "qpair.h"
 #include "rdma.h"
-#include "status.h"
 #include "target.h"
 #include "tgt_limits.h"
 
@@ -156,14 +155,11 @@ static unsigned int check_request(const struct rdt_target *t, const struct rd_fa
 static void report_reject(struct rdt_target *t, const struct rd_fab_req *req, unsigned int sts)
 {
 	char addr[RD_ADDR_TEXT];
-	char more[RDT_SQUASHED_TEXT];
-	uint32_t squashed;
 
-	if (rd_ratelimit_pass(&t->reject_limit, rd_loop_now(t->loop), RD_NSEC_PER_SEC, 5,
-			      &squashed))
-		rd_warn(t->log, RD_LOG_QPAIR, "rejected a connection from %s: %s%s",
-			rd_addr_format((const struct sockaddr *)&req->remote, addr),
-			nvmf_rdma_cm_status_text(sts), rdt_squashed(squashed, more));
+	rd_log_limited(&t->reject_limit, rd_loop_now(t->loop), t->log, RD_LOG_QPAIR, RD_LOG_WARN,
+		       "rejected a connection from %s: %s",
+		       rd_addr_format((const struct sockaddr *)&req->remote, addr),
+		       nvmf_rdma_cm_status_text(sts));
 }
 
 static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void *arg)

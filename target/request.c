@@ -25,7 +25,6 @@
 #include "rare.h"
 #include "resv.h"
 #include "state_time.h"
-#include "status.h"
 #include "subsys.h"
 #include "transport.h"
 
@@ -314,20 +313,13 @@ static RDT_RARE void report_failure(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
 	char text[NVME_STATUS_TEXT];
-	char more[RDT_SQUASHED_TEXT];
-	uint32_t squashed;
 
 	if (qp->ctrl)
 		rdt_ctrl_log_error(qp->ctrl, req);
-	if (!rd_log_enabled(qp->log, RD_LOG_QPAIR, RD_LOG_INFO) ||
-	    !rd_ratelimit_pass(&qp->fail_limit, rd_loop_now(qp->reactor->loop), RD_NSEC_PER_SEC, 10,
-			       &squashed))
-		return;
-	rd_info(qp->log, RD_LOG_QPAIR, "qid %u cid %#x opcode %#x%s%s: %s%s", qp->qid,
-		rdt_sqe_cid(req), req->sqe.opcode, req->cmd ? " " : "",
-		req->cmd ? req->cmd->name : "",
-		nvme_status_text(req->status, nvme_cmd_kind(!qp->qid, &req->sqe), text),
-		rdt_squashed(squashed, more));
+	rd_log_limited(&qp->fail_limit, rd_loop_now(qp->reactor->loop), qp->log, RD_LOG_QPAIR,
+		       RD_LOG_INFO, "qid %u cid %#x opcode %#x%s%s: %s", qp->qid, rdt_sqe_cid(req),
+		       req->sqe.opcode, req->cmd ? " " : "", req->cmd ? req->cmd->name : "",
+		       nvme_status_text(req->status, nvme_cmd_kind(!qp->qid, &req->sqe), text));
 }
 
 /* It has ended: who waits for that? */

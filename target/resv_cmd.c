@@ -66,8 +66,6 @@ struct rdt_resv {
 	char file[UUID_STR_LEN + sizeof(".resv.json")];
 };
 
-static void run(struct rdt_resv *resv);
-
 static struct rdt_req *req_of(struct rdt_resv_cmd *cmd)
 {
 	return rd_container_of(cmd, struct rdt_req, resv);
@@ -135,6 +133,7 @@ static void notify(const struct rdt_ns *ns, const struct rdt_resv_effects *fx)
 
 /* ---- publishing ---- */
 
+/* The head is done; the next one is its caller's to begin. */
 static void finish(struct rdt_resv *resv)
 {
 	struct rdt_resv_work *work = resv->work;
@@ -142,8 +141,9 @@ static void finish(struct rdt_resv *resv)
 	notify(resv->ns, &work->fx);
 	answer(resv, NVME_OK);
 	drop_work(resv);
-	run(resv);
 }
+
+static void run(struct rdt_resv *resv);
 
 static void part_back_msg(struct rd_msg *msg)
 {
@@ -158,6 +158,7 @@ static void part_back_msg(struct rd_msg *msg)
 		free(resv->snap);
 	resv->snap = rd_steal(work->snap);
 	finish(resv);
+	run(resv);
 }
 
 static void part_put(struct rdt_resv_part *part)
@@ -233,6 +234,7 @@ static void part_msg(struct rd_msg *msg)
 	part_put(part);
 }
 
+/* To all reactors; where they have nothing to learn the head is done. */
 static void publish(struct rdt_resv *resv)
 {
 	struct rdt_target *t = target_of(resv);
@@ -264,13 +266,13 @@ static void written(struct rdt_state_job *job)
 	struct rdt_resv *resv = work->resv;
 
 	resv->stale = job->err != 0;
-	if (!job->err) {
+	if (job->err) {
+		rdt_event_subsys(resv->ns->subsys, RDT_EV_ERROR, resv->ns->nsid);
+		answer(resv, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
+		drop_work(resv);
+	} else {
 		publish(resv);
-		return;
 	}
-	rdt_event_subsys(resv->ns->subsys, RDT_EV_ERROR, resv->ns->nsid);
-	answer(resv, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
-	drop_work(resv);
 	run(resv);
 }
 
@@ -344,6 +346,7 @@ static void step(struct rdt_resv *resv)
 		publish(resv);
 }
 
+/* A loop: thousands may have queued up behind one that had to wait. */
 static void run(struct rdt_resv *resv)
 {
 	while (!resv->work && !STAILQ_EMPTY(&resv->cmds))

@@ -3,7 +3,6 @@
 #include "status.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 #include "nvmf/wire.h"
 #include "backend.h"
@@ -42,12 +41,4 @@ struct nvme_status rdt_status_from_errno(int err, unsigned int bio_op)
 	default:
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
 	}
-}
-
-const char *rdt_squashed(uint32_t n, char buf[RDT_SQUASHED_TEXT])
-{
-	buf[0] = 0;
-	if (n)
-		snprintf(buf, RDT_SQUASHED_TEXT, " (%u more like it)", n);
-	return buf;
 }

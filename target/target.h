@@ -64,7 +64,8 @@ struct rdt_target {
 	unsigned int referrals_count;
 	_Atomic uint64_t genctr; /* of the discovery log */
 	uint64_t started_ns;
-	struct rd_ratelimit reject_limit;
+	struct rd_ratelimit reject_limit; /* connections that are rejected */
+	struct rd_ratelimit fatal_limit;  /* controllers that end; any thread */
 	/* Opens the backends of namespaces that are added. NULL: rdt_bdev_open(). */
 	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,
 			 struct rdt_bdev **out);

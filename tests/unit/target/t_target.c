@@ -195,7 +195,9 @@ static void respond(struct rdt_req *req, bool with_data)
 	struct t_conn *c = to_conn(req->qp);
 	struct t_answer *a = &c->answers[c->answers_count];
 
-	must(c->answers_count < 256 && c->responds_count < 256);
+	if (c->on_respond)
+		c->on_respond(c, req);
+	must(c->answers_count < c->responds_max && c->responds_count < c->responds_max);
 	must(!c->closing);
 	c->answers_count++;
 	a->cqe = req->cqe;
@@ -242,6 +244,8 @@ static void destroy(struct rdt_qpair *qp)
 		*c->gone = true;
 	rdt_qpair_fini(&c->qp);
 	rdt_req_pool_trim(c->qp.req_pool);
+	free(c->responds);
+	free(c->answers);
 	free(c->caps);
 	free(c->mem);
 	free(c);
@@ -294,7 +298,10 @@ struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_q
 	rd_addr_parse("192.0.2.2", 1024, &c->qp.remote);
 	c->caps = calloc(depth, sizeof(*c->caps));
 	c->mem = calloc(depth, each);
-	must(c->caps && c->mem);
+	c->responds_max = depth > 256 ? depth : 256;
+	c->responds = calloc(c->responds_max, sizeof(struct rdt_req *));
+	c->answers = calloc(c->responds_max, sizeof(*c->answers));
+	must(c->caps && c->mem && c->responds && c->answers);
 	for (unsigned int i = 0; i < depth; i++) {
 		c->caps[i].sqe = (void *)(c->mem + i * each);
 		c->caps[i].data = c->mem + i * each + NVME_SQE_SIZE;

@@ -121,9 +121,10 @@ struct t_conn {
 	unsigned int caps_out;    /* with the queue pair */
 	struct rdt_req *fetches[256];
 	unsigned int fetches_count;
-	struct rdt_req *responds[256];
+	unsigned int responds_max; /* of each of these two */
+	struct rdt_req **responds;
 	unsigned int responds_count;
-	struct t_answer answers[256];
+	struct t_answer *answers;
 	unsigned int answers_count;
 	unsigned int answers_read;
 	unsigned int caps_out_at_answer; /* when the last answer was posted */
@@ -132,7 +133,8 @@ struct t_conn {
 	bool no_recv; /* the connection is lost when a capsule comes back */
 	bool closing;
 	bool closed;
-	bool *gone; /* set when destroyed */
+	bool *gone;                                                /* set when destroyed */
+	void (*on_respond)(struct t_conn *c, struct rdt_req *req); /* before all else */
 	uint16_t next_cid;
 };
 

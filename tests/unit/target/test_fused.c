@@ -582,6 +582,48 @@ static void second_fails(void)
 	t_pair_free(&p);
 }
 
+/* The other reactor may be as fast as it likes: once the reply is on its way, it has the Abort. */
+static bool abort_was_ready;
+static const struct rdt_abort *watched_abort;
+
+static void look_at_abort(struct t_conn *c, struct rdt_req *req)
+{
+	abort_was_ready &= watched_abort->timer.fn != NULL;
+	watched_abort = NULL; /* the first half's: the second one has no Abort */
+	c->on_respond = NULL;
+}
+
+static void abort_ends_a_pair_at_once(void)
+{
+	struct t_pair p = t_pair_new();
+	uint8_t *buf = calloc(2, T_MDTS);
+	struct nvme_sqe sqe[2], abort;
+	struct t_answer a;
+
+	p.env->disk[0].hold = true;
+	for (unsigned int i = 0; i < 4; i++) { /* the last one is more than its share */
+		t_rw_sqe(p.io, &sqe[0], false, 0, i == 2 ? 1 : T_MDTS / 512, buf);
+		t_send(p.io, &sqe[0], NULL, 0);
+	}
+	send_pair(p.io, sqe, 9, ACWU, buf, buf); /* waits behind it for a buffer */
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(p.env->disk[0].held_count, 3);
+	CU_ASSERT_EQUAL(p.io->fetches_count, 0);
+	t_sqe(p.admin, &abort, nvme_admin_abort_cmd, NULL, 0);
+	abort.cdw10 = htole32(1 | (uint32_t)le16toh(sqe[0].cid) << 16);
+	t_send(p.admin, &abort, NULL, 0);
+	watched_abort = &p.admin->qp.reqs[p.admin->qp.used - 1]->abort;
+	abort_was_ready = true;
+	p.io->on_respond = look_at_abort;
+	t_turn(p.env);
+	CU_ASSERT_TRUE(abort_was_ready && !watched_abort);
+	a = t_answer(p.admin);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
+	check_pair(p.io, sqe, NVME_SC_ABORT_REQ, FAILED);
+	t_pair_free(&p);
+	free(buf);
+}
+
 const struct t_case t_fused_cases[] = {
 	{"Compare and Write, up to ACWU", swaps},
 	{"its data may come in capsules", in_capsule},
@@ -597,5 +639,6 @@ const struct t_case t_fused_cases[] = {
 	{"a first half alone lets the target end", drain_alone},
 	{"Abort", aborts},
 	{"a write that fails", second_fails},
+	{"Abort of a pair is set up before the pair can end", abort_ends_a_pair_at_once},
 	{NULL, NULL},
 };

@@ -2,6 +2,7 @@
 /* Reservation commands of several hosts on several reactors. */
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -528,6 +529,56 @@ static void bad_fields_are_refused(void)
 	t_env_free(env);
 }
 
+/* Thousands of registrations queue up behind a change that had to wait for the reactors. */
+#define QUEUED      4000u
+#define SMALL_STACK (64u << 10)
+
+static void *turn_thread(void *arg)
+{
+	t_turn(arg);
+	return NULL;
+}
+
+static void registrations_queue_up(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1);
+	uint16_t cntlid = one.admin->qp.ctrl->cntlid;
+	struct t_conn *c = t_conn_new(env, 1, 2, QUEUED + 8);
+	__le64 keys[2];
+	pthread_attr_t attr;
+	struct nvme_sqe sqe;
+	pthread_t thread;
+
+	connect_as(c, 1, &cntlid);
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(acquire(&one, WE), 0);
+	for (unsigned int i = 0; i <= QUEUED; i++) {
+		uint32_t len = i ? 16 : 8;
+
+		keys[0] = keys[1] = htole64(KEY(1));
+		t_sqe(c, &sqe, i ? nvme_cmd_resv_register : nvme_cmd_resv_release, keys, len);
+		memset(&sqe.sgl, 0, sizeof(sqe.sgl));
+		sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
+		sqe.sgl.data.length = htole32(len);
+		sqe.nsid = htole32(1);
+		sqe.cdw10 = htole32(i ? NVME_RESERVATION_RREGA_REPLACE_KEY : RTYPE(WE));
+		t_send(c, &sqe, keys, len);
+	}
+	CU_ASSERT_EQUAL(pthread_attr_init(&attr), 0);
+	CU_ASSERT_EQUAL(pthread_attr_setstacksize(&attr, SMALL_STACK), 0);
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, &attr, turn_thread, env), 0);
+	pthread_join(thread, NULL);
+	pthread_attr_destroy(&attr);
+	CU_ASSERT_EQUAL_FATAL(t_answers(c), QUEUED + 1);
+	for (unsigned int i = 0; i <= QUEUED; i++) {
+		struct t_answer a = t_answer(c);
+
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+	t_env_free(env);
+}
+
 const struct t_case t_resv_cases[] = {
 	{"others conflict on every reactor", writes_of_others_conflict_on_every_reactor},
 	{"a reservation outlives the connection", a_reservation_outlives_the_connection},
@@ -542,5 +593,6 @@ const struct t_case t_resv_cases[] = {
 	{"a write that fails changes nothing", a_write_that_fails_changes_nothing},
 	{"persistence needs a state_dir", persistence_needs_a_state_dir},
 	{"bad fields are refused", bad_fields_are_refused},
+	{"thousands of registrations that queue up are a loop", registrations_queue_up},
 	{NULL, NULL},
 };
