@@ -446,12 +446,13 @@ static inline int rd_fab_cq_fd(struct rd_fab_cq *cq)
  * promised, nor how they are shared out; qp_num in the completion says whose message it is. A
  * connection's end flushes only a RECV that a message of its own has begun to fill.
  *
- * With caps.srq_waits a message that finds the queue empty waits for a RECV and nothing is lost:
- * its connection receives nothing more until then (so neither READs nor their responses), its peer
- * is held back by flow control, and sending goes on. Connections that wait are served in the order
- * they came, each with an equal part of what is posted, and none that comes later overtakes them;
- * but shares (below) take turns, and those that hold too much are passed by.
- * The user's part is to post RECVs again without waiting for more to arrive on such a connection.
+ * With caps.srq_waits a message takes its RECV with its last byte, so that a peer which begins
+ * messages and does not end them holds none; and one that finds the queue empty waits, and nothing
+ * is lost: its connection receives nothing more until then (so neither READs nor their responses),
+ * its peer is held back by flow control, and sending goes on. Connections that wait are served in
+ * the order they came, each with an equal part of what is posted, and none that comes later
+ * overtakes them; but shares (below) take turns, and those that hold too much are passed by. The
+ * user's part is to post RECVs again without waiting for more to arrive on such a connection.
  *
  * Without, it depends on the device what happens then: a queue pair's own RECVs are the safe
  * choice.
@@ -472,9 +473,8 @@ static inline void rd_fab_srq_destroy(struct rd_fab_srq **srq)
 /*
  * With caps.srq_waits: have @fn called with @arg, from the loop and never inside a call, when a
  * message leaves fewer than @limit RECVs for those after it, as libibverbs tells with
- * IBV_SRQ_LIMIT. Once: set the limit again to hear of it again; 0 is none. A message takes its RECV
- * when it begins, so whoever counts completions sees it too late, or not at all, when many are on
- * their way.
+ * IBV_SRQ_LIMIT. Once: set the limit again to hear of it again; 0 is none. Whoever counts
+ * completions sees it too late when one turn has received many messages.
  */
 static inline void rd_fab_srq_limit(struct rd_fab_srq *srq, uint32_t limit, rd_fab_srq_fn fn,
 				    void *arg)

@@ -90,7 +90,7 @@ def post_half(queue, capsule):
 
 @test
 def capsules_on_their_way_hold_up_nobody(t):
-    """Each has its place from its first byte on, and the target sees it with its last: here it begins with 64 places."""
+    """The target begins with 64 places; a command takes one with its last byte."""
     target = t.target([t.namespace(1, backend='memory')], target={'reactors': 1})
     data = os.urandom(8192)
     with Baseline(target), host(target) as h:

@@ -4,6 +4,8 @@
 
 #include "internal.h"
 
+#define MAX_BLANKS 256u
+
 static int refuse(struct rd_iw_conn *c, uint32_t code)
 {
 	rd_iw_conn_term(c, code, true);
@@ -25,12 +27,32 @@ static int take_recv(struct rd_iw_conn *c)
 	}
 	rd_iw_recv_use(c);
 	memcpy(c->rx.recv, r, sizeof(*r) + (size_t)r->num_sge * sizeof(r->sge[0]));
-	c->rx.recv_active = true;
-	c->rx.recv_off = 0;
 	return 0;
 }
 
-static int begin_send(struct rd_iw_conn *c)
+/* A message begins; @whole: it is at hand to its end. As take_recv(). */
+static int begin_message(struct rd_iw_conn *c, bool whole)
+{
+	struct rd_iw_rx *rx = &c->rx;
+	int rc;
+
+	/* Where no RECV was ever posted nobody knows how long a message may be. */
+	if (!c->srq || whole || !c->srq->rq.largest) {
+		rc = take_recv(c);
+		if (rc)
+			return rc;
+	} else if (rd_iw_aside_get(c, rx->h.plen, rx->h.last)) {
+		rd_iw_conn_end(c, -ENOMEM, "out of memory");
+		return -1;
+	} else {
+		rx->recv->total = rx->aside_size;
+	}
+	rx->recv_active = true;
+	rx->recv_off = 0;
+	return 0;
+}
+
+static int begin_send(struct rd_iw_conn *c, bool whole)
 {
 	struct rd_iw_rx *rx = &c->rx;
 	const struct rd_iw_hdr *h = &rx->h;
@@ -42,7 +64,7 @@ static int begin_send(struct rd_iw_conn *c)
 		return refuse(c, RD_TERM_DU_MSN);
 	if (h->mo != (rx->recv_active ? rx->recv_off : 0))
 		return refuse(c, RD_TERM_DU_MO);
-	rc = rx->recv_active ? 0 : take_recv(c);
+	rc = rx->recv_active ? 0 : begin_message(c, whole && h->last);
 	if (rc)
 		return rc;
 	if (h->plen > rx->recv->total - rx->recv_off) {
@@ -61,19 +83,19 @@ static void push_recv(struct rd_iw_conn *c, enum ibv_wc_status status, uint32_t 
 
 void rd_iw_recv_abort(struct rd_iw_conn *c, enum ibv_wc_status status)
 {
-	if (c->rx.recv_active)
+	if (c->rx.recv_active && !c->rx.aside)
 		push_recv(c, status, 0, 0, 0);
+	c->rx.recv_active = false;
+	rd_iw_aside_put(c);
 }
 
-static int end_send(struct rd_iw_conn *c)
+/* The message is complete, in the memory of its RECV. */
+static int deliver_send(struct rd_iw_conn *c)
 {
 	struct rd_iw_rx *rx = &c->rx;
 	const struct rd_iw_hdr *h = &rx->h;
 	bool inv = h->op == RD_RDMAP_SEND_INV || h->op == RD_RDMAP_SEND_SE_INV;
 
-	rx->recv_off += h->plen;
-	if (!h->last)
-		return 0;
 	if (inv && rd_iw_mr_invalidate(c->dev, h->inv_stag)) {
 		rd_iw_recv_abort(c, IBV_WC_REM_INV_REQ_ERR);
 		return refuse(c, RD_TERM_RP_CANNOT_INV);
@@ -82,6 +104,50 @@ static int end_send(struct rd_iw_conn *c)
 	push_recv(c, IBV_WC_SUCCESS, rx->recv_off, inv ? h->inv_stag : 0,
 		  inv ? IBV_WC_WITH_INV : 0);
 	return 0;
+}
+
+static int no_place(struct rd_iw_conn *c)
+{
+	rd_iw_recv_abort(c, IBV_WC_LOC_PROT_ERR);
+	rd_iw_conn_term(c, RD_TERM_DDP_LOCAL, false);
+	return -1;
+}
+
+/* The message is complete, beside: now it takes a RECV. Returns 0, 1 (it has to wait) or -1. */
+static int place_send(struct rd_iw_conn *c)
+{
+	struct iovec iov[RD_IW_MAX_SGE];
+	struct rd_iw_rx *rx = &c->rx;
+	const uint8_t *from = rx->aside;
+	int rc = take_recv(c), n = 0;
+	bool fits;
+
+	if (rc)
+		return rc;
+	fits = rx->recv_off <= rx->recv->total;
+	if (fits)
+		n = rd_iw_sge_iov(c->dev, rx->recv->sge, rx->recv->num_sge, 0, rx->recv_off, true,
+				  iov);
+	for (int i = 0; i < n; i++) {
+		memcpy(iov[i].iov_base, from, iov[i].iov_len);
+		from += iov[i].iov_len;
+	}
+	rd_iw_aside_put(c);
+	if (!fits) {
+		rd_iw_recv_abort(c, IBV_WC_LOC_LEN_ERR);
+		return refuse(c, RD_TERM_DU_TOO_LONG);
+	}
+	return n < 0 ? no_place(c) : deliver_send(c);
+}
+
+static int end_send(struct rd_iw_conn *c)
+{
+	struct rd_iw_rx *rx = &c->rx;
+
+	rx->recv_off += rx->h.plen;
+	if (!rx->h.last)
+		return 0;
+	return rx->aside ? place_send(c) : deliver_send(c);
 }
 
 /* ---- Writes ---- */
@@ -256,7 +322,7 @@ static int end_terminate(struct rd_iw_conn *c)
 
 /* ---- all ---- */
 
-int rd_iw_fpdu_begin(struct rd_iw_conn *c)
+int rd_iw_fpdu_begin(struct rd_iw_conn *c, bool whole)
 {
 	switch (c->rx.h.op) {
 	case RD_RDMAP_WRITE:
@@ -269,27 +335,28 @@ int rd_iw_fpdu_begin(struct rd_iw_conn *c)
 		c->rx.term_len = 0;
 		return 0; /* fatal whatever it holds */
 	default:
-		return begin_send(c);
+		return begin_send(c, whole);
 	}
 }
 
 int rd_iw_fpdu_dest(struct rd_iw_conn *c, struct iovec *iov)
 {
 	struct rd_iw_rx *rx = &c->rx;
+	uint32_t off;
 	int n;
 
 	if (rx->h.op == RD_RDMAP_WRITE)
 		return dest_write(c, iov);
 	if (rx->h.op == RD_RDMAP_READ_RESP)
 		return dest_response(c, iov);
-	n = rd_iw_sge_iov(c->dev, rx->recv->sge, rx->recv->num_sge,
-			  rx->recv_off + (rx->h.plen - rx->left), rx->left, true, iov);
-	if (n < 0) {
-		rd_iw_recv_abort(c, IBV_WC_LOC_PROT_ERR);
-		rd_iw_conn_term(c, RD_TERM_DDP_LOCAL, false);
-		return -1;
+	off = rx->recv_off + (rx->h.plen - rx->left);
+	if (rx->aside) {
+		iov->iov_base = rx->aside + off;
+		iov->iov_len = rx->left;
+		return 1;
 	}
-	return n;
+	n = rd_iw_sge_iov(c->dev, rx->recv->sge, rx->recv->num_sge, off, rx->left, true, iov);
+	return n < 0 ? no_place(c) : n;
 }
 
 /*
@@ -308,10 +375,42 @@ static void first_fpdu(struct rd_iw_conn *c)
 	}
 }
 
+/*
+ * A few FPDUs without payload are the first message of the peer-to-peer model, and how peers are
+ * poked; more of them between two messages only cost time. Returns 0 or -1.
+ */
+static int look_for_blanks(struct rd_iw_conn *c)
+{
+	struct rd_iw_rx *rx = &c->rx;
+	const struct rd_iw_hdr *h = &rx->h;
+
+	if (h->plen || (h->op == RD_RDMAP_READ_REQ && h->read.size))
+		return 0;
+	if (rx->blank_msn != rx->send_msn)
+		rx->blanks = 0;
+	rx->blank_msn = rx->send_msn;
+	if (++rx->blanks <= MAX_BLANKS)
+		return 0;
+	rd_iw_conn_end(c, -EPROTO, "the peer sent %u frames without payload and no message",
+		       rx->blanks);
+	return -1;
+}
+
+int rd_iw_fpdu_resume(struct rd_iw_conn *c)
+{
+	int rc = place_send(c);
+
+	if (rc == 0 && !c->rx.got_first)
+		first_fpdu(c);
+	return rc;
+}
+
 int rd_iw_fpdu_end(struct rd_iw_conn *c)
 {
-	int rc = 0;
+	int rc = look_for_blanks(c);
 
+	if (rc)
+		return rc;
 	switch (c->rx.h.op) {
 	case RD_RDMAP_WRITE:
 		break;

@@ -356,6 +356,14 @@ struct rd_iw_rq {
 	uint32_t mask;
 	uint32_t head;
 	uint32_t tail;
+	uint32_t largest; /* bytes of the largest RECV so far */
+};
+
+/* Memory for a message that is not complete yet: see rd_iw_aside_get(). */
+struct rd_iw_aside {
+	SLIST_ENTRY(rd_iw_aside) link; /* srq->asides */
+	uint32_t size;
+	uint8_t data[];
 };
 
 struct rd_iw_share {
@@ -369,6 +377,8 @@ struct rd_iw_srq {
 	struct rd_iw_rq rq;        /* used as a stack: what was used last is still in the cache */
 	struct rd_iw_share common; /* of connections that have joined none: without a limit */
 	TAILQ_HEAD(, rd_iw_share) turns;
+	SLIST_HEAD(, rd_iw_aside) asides; /* not in use, the one used last first */
+	uint32_t nasides;
 	uint32_t nwaiting; /* connections */
 	bool tight;        /* one that may have a RECV finds none: nobody overtakes it */
 	struct rd_defer feed;
@@ -397,6 +407,14 @@ void rd_iw_recv_use(struct rd_iw_conn *c);
 void rd_iw_srq_wait(struct rd_iw_conn *c); /* there is none now; rd_iw_rx_resume() follows */
 bool rd_iw_srq_scarce(const struct rd_iw_conn *c); /* few are left that it may take */
 void rd_iw_srq_unwait(struct rd_iw_conn *c);       /* idempotent */
+/*
+ * A message takes a RECV of a shared queue with its last byte, so that what never ends holds none.
+ * Until then it is in memory that its connection has for itself: RD_IW_SMALL bytes of its own, or
+ * as much as the largest RECV. Sets rx.aside and rx.aside_size; @plen: of the message's first FPDU,
+ * @last: it is the only one. Returns 0 or -ENOMEM.
+ */
+int rd_iw_aside_get(struct rd_iw_conn *c, uint32_t plen, bool last);
+void rd_iw_aside_put(struct rd_iw_conn *c); /* idempotent */
 int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 		     struct rd_fab_srq **out);
 void rd_iw_srq_destroy(struct rd_fab_srq *base);
@@ -508,6 +526,8 @@ enum rd_iw_rx_state {
 	RD_IW_RX_TRAILER, /* pad and CRC; complete: act on the FPDU, then HEADER */
 };
 
+#define RD_IW_SMALL 64u /* a command capsule without data */
+
 struct rd_iw_rx {
 	enum rd_iw_rx_state state;
 	uint8_t hdr[RD_IW_MAX_HDR];
@@ -528,17 +548,25 @@ struct rd_iw_rx {
 	uint32_t send_msn; /* expected */
 	uint32_t read_msn;
 	struct rd_iw_rwr *recv; /* the RECV in progress; storage for one */
-	uint32_t grant;         /* RECVs of the shared queue that it may take while others wait */
-	/* While it waits for one, with a whole header: what had been read behind that, or NULL */
+	uint8_t *aside;         /* where the message in progress is, not in its RECV; or NULL */
+	uint32_t aside_size;
+	uint32_t debt;   /* FPDUs that it had beyond its part of earlier turns */
+	uint32_t room;   /* bytes to read at once */
+	uint32_t blanks; /* FPDUs that carried nothing, since message @blank_msn became due */
+	uint32_t blank_msn;
+	uint32_t grant; /* RECVs of the shared queue that it may take while others wait */
+	/* While it waits for one, with a whole header or a whole message in @aside: what had been
+	 * read behind that, or NULL */
 	uint8_t *held;
 	uint32_t held_off;
 	uint32_t held_len;
 	TAILQ_ENTRY(rd_iw_conn) wait_link;
-	bool recv_active;
+	bool recv_active;  /* a message is in progress */
 	uint32_t recv_off; /* bytes of the message in whole FPDUs */
 	bool read_active;  /* a Read Response has begun */
 	uint32_t read_off;
 	uint8_t term[RD_TERM_MAX_PAYLOAD];
+	uint8_t small[RD_IW_SMALL];
 };
 
 /* An inbound READ that waits for its response to be sent. */
@@ -691,14 +719,16 @@ void rd_iw_rx_drop(struct rd_iw_conn *c);
 /* ---- fpdu.c: what to do with an FPDU ---- */
 
 /*
- * A header is complete in rx: check it, find its destination. Returns 0, 1 when it has to wait for
- * a RECV (then it is called again), or -1: connection ended.
+ * A header is complete in rx: check it, find its destination; @whole: all of the FPDU is at hand.
+ * Returns 0, 1 when it has to wait for a RECV (then it is called again), or -1: connection ended.
  */
-int rd_iw_fpdu_begin(struct rd_iw_conn *c);
+int rd_iw_fpdu_begin(struct rd_iw_conn *c, bool whole);
 /* Where the next bytes of its payload go, at most rx.left. Returns the count, or -1. */
 int rd_iw_fpdu_dest(struct rd_iw_conn *c, struct iovec *iov);
-/* The whole FPDU is here and its CRC is right. Returns 0 or -1. */
+/* The whole FPDU is here and its CRC is right. Returns 0, 1 when the message that it completes has
+ * to wait for a RECV (then rd_iw_fpdu_resume() follows), or -1. */
 int rd_iw_fpdu_end(struct rd_iw_conn *c);
+int rd_iw_fpdu_resume(struct rd_iw_conn *c);
 
 /* ---- whole.c ---- */
 

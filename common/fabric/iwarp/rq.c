@@ -73,6 +73,8 @@ int rd_iw_rq_post(struct rd_iw_rq *rq, const struct ibv_recv_wr *wr)
 		return rc;
 	r->wr_id = wr->wr_id;
 	r->num_sge = wr->num_sge;
+	if (r->total > rq->largest)
+		rq->largest = r->total;
 	rq->tail++;
 	return 0;
 }
@@ -90,6 +92,8 @@ const struct rd_iw_rwr *rd_iw_rq_pop(struct rd_iw_rq *rq)
 #define SHARE 3u
 /* Fewer than this are few. */
 #define SCARCE 16u
+/* So much memory for incomplete messages is kept for the next ones. */
+#define ASIDES 16u
 
 /* May it take one more of @posted? Also when none is left, where that alone is the reason. */
 static bool may_take(const struct rd_iw_share *s, uint32_t posted)
@@ -237,6 +241,61 @@ static void srq_feed(struct rd_defer *defer)
 	srq->tight = next_turn(srq);
 }
 
+/* ---- messages that are not complete ---- */
+
+int rd_iw_aside_get(struct rd_iw_conn *c, uint32_t plen, bool last)
+{
+	struct rd_iw_srq *srq = c->srq;
+	struct rd_iw_aside *a = SLIST_FIRST(&srq->asides);
+
+	if (last && plen <= sizeof(c->rx.small)) {
+		c->rx.aside = c->rx.small;
+		c->rx.aside_size = sizeof(c->rx.small);
+		return 0;
+	}
+	if (a) {
+		SLIST_REMOVE_HEAD(&srq->asides, link);
+		srq->nasides--;
+	} else {
+		a = malloc(sizeof(*a) + srq->rq.largest);
+		if (!a)
+			return -ENOMEM;
+		a->size = srq->rq.largest;
+	}
+	c->rx.aside = a->data;
+	c->rx.aside_size = a->size;
+	return 0;
+}
+
+void rd_iw_aside_put(struct rd_iw_conn *c)
+{
+	struct rd_iw_srq *srq = c->srq;
+	struct rd_iw_aside *a;
+
+	if (c->rx.aside && c->rx.aside != c->rx.small) {
+		a = rd_container_of(c->rx.aside, struct rd_iw_aside, data);
+		if (srq->nasides < ASIDES && a->size == srq->rq.largest) {
+			SLIST_INSERT_HEAD(&srq->asides, a, link);
+			srq->nasides++;
+		} else {
+			free(a);
+		}
+	}
+	c->rx.aside = NULL;
+}
+
+static void asides_free(struct rd_iw_srq *srq)
+{
+	struct rd_iw_aside *a;
+
+	while ((a = SLIST_FIRST(&srq->asides))) {
+		SLIST_REMOVE_HEAD(&srq->asides, link);
+		free(a);
+	}
+}
+
+/* ---- shared queues ---- */
+
 static void srq_low(struct rd_defer *defer)
 {
 	struct rd_iw_srq *srq = rd_container_of(defer, struct rd_iw_srq, low);
@@ -285,6 +344,7 @@ int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 		return rc;
 	}
 	TAILQ_INIT(&srq->turns);
+	SLIST_INIT(&srq->asides);
 	srq->feed.fn = srq_feed;
 	srq->low.fn = srq_low;
 	srq->base.dev = dev;
@@ -301,6 +361,7 @@ void rd_iw_srq_destroy(struct rd_fab_srq *base)
 	rd_defer_cancel(base->dev->fab->loop, &srq->feed);
 	rd_defer_cancel(base->dev->fab->loop, &srq->low);
 	rd_iw_dev_stats(rd_iw_dev(base->dev))->srqs--;
+	asides_free(srq);
 	rd_iw_rq_fini(&srq->rq);
 	free(srq);
 }

@@ -14,6 +14,15 @@
 #define RX_ROUNDS 4 /* readv calls before others get their turn */
 
 /*
+ * A connection's part of a turn, in FPDUs: these cost time, and bytes hardly any. One that had more
+ * is not read for as many turns as it takes to make up for it; nothing has to be kept for that, its
+ * socket stays readable. Not much more than that is read at once, going by how long the last ones
+ * were.
+ */
+#define RX_FRAMES   256u
+#define RX_ROOM_MIN 2048u
+
+/*
  * Between the segments of a large message, and while a large segment is in progress, another one
  * usually follows; a short staging part then keeps most of that one out of the staging buffer, from
  * which it would have to be copied.
@@ -55,11 +64,11 @@ static size_t collect(struct rd_iw_rx *rx, uint8_t *buf, const uint8_t *p, size_
 	return n;
 }
 
-/* The header is whole. Returns 0, 1 when it has to wait for a RECV, or -1. */
-static int begin(struct rd_iw_conn *c)
+/* The header is complete. Returns 0, 1 when it has to wait for a RECV, or -1. */
+static int begin(struct rd_iw_conn *c, bool whole)
 {
 	struct rd_iw_rx *rx = &c->rx;
-	int rc = rd_iw_fpdu_begin(c);
+	int rc = rd_iw_fpdu_begin(c, whole);
 
 	if (rc)
 		return rc;
@@ -92,12 +101,14 @@ static int header_done(struct rd_iw_conn *c)
 	rd_iw_hdr_parse(rx->hdr, &rx->h);
 	if (c->crc)
 		rx->crc = rd_iw_crc(RD_IW_CRC_SEED, rx->hdr, rx->hdr_len);
-	return begin(c);
+	return begin(c, false);
 }
 
+/* Returns 0, 1 when the message has to wait for a RECV, or -1. */
 static int trailer_done(struct rd_iw_conn *c)
 {
 	struct rd_iw_rx *rx = &c->rx;
+	int rc;
 
 	if (c->crc) {
 		size_t pad = (size_t)rx->need - RD_MPA_CRC_LEN;
@@ -110,10 +121,10 @@ static int trailer_done(struct rd_iw_conn *c)
 		}
 	}
 	c->fab->stats.fpdus_rx++;
-	if (rd_iw_fpdu_end(c))
-		return -1;
-	rx_reset(rx);
-	return 0;
+	rc = rd_iw_fpdu_end(c);
+	if (rc >= 0)
+		rx_reset(rx);
+	return rc;
 }
 
 /* @n bytes of payload are at @iov, their place. */
@@ -203,8 +214,8 @@ static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 /*
  * All of an FPDU is at @p, and needs no state between its parts. Usual ones were for rd_iw_whole():
  * this is for segments, Read Requests and those with anything wrong. Returns the bytes used, 0 when
- * it is for the state machine after all, or -1. When it has to wait for a RECV, that is base.waits,
- * its header is used.
+ * it is for the state machine after all, or -1. When it has to wait for a RECV, that is base.waits:
+ * its header is used, or all of it, with its message in rx.aside.
  */
 static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
@@ -226,7 +237,7 @@ static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	if (rx->hdr_len > sizeof(struct rd_ddp_untagged))
 		memcpy(rx->hdr, p, rx->hdr_len);
 	rd_iw_hdr_parse(rx->hdr, &rx->h);
-	rc = rd_iw_fpdu_begin(c);
+	rc = rd_iw_fpdu_begin(c, true);
 	if (rc > 0) { /* as if the header had come alone */
 		rx->have = rx->need = rx->hdr_len;
 		rx->sized = true;
@@ -243,7 +254,7 @@ static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 		rx->left = 0;
 	}
 	c->fab->stats.fpdus_rx++;
-	return rd_iw_fpdu_end(c) ? -1 : (ssize_t)total;
+	return rd_iw_fpdu_end(c) < 0 ? -1 : (ssize_t)total;
 }
 
 /* Returns 0 when all of it is used, 1 when a message waits and the rest is held back, or -1. */
@@ -284,8 +295,10 @@ static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 			break;
 		case RD_IW_RX_TRAILER:
 			used = collect(rx, rx->trail, p, n);
-			if (rx->have == rx->need && trailer_done(c))
-				return -1;
+			if (rx->have == rx->need)
+				rc = trailer_done(c);
+			if (rc)
+				return rc < 0 ? -1 : hold_back(c, p + used, n - used);
 			break;
 		}
 		p += used;
@@ -305,12 +318,27 @@ static void peer_closed(struct rd_iw_conn *c)
 static size_t staging_room(const struct rd_iw_conn *c)
 {
 	/* No more than may have to be held back. */
-	return c->srq && rd_iw_srq_scarce(c) ? RX_SHORT : RD_IW_STAGING_SIZE;
+	if (c->rx.room > RX_SHORT && c->srq && rd_iw_srq_scarce(c))
+		return RX_SHORT;
+	return c->rx.room;
+}
+
+/* @n FPDUs came in @bytes: if these were many, how much is as many as a turn may have, twice? */
+static void size_room(struct rd_iw_rx *rx, size_t bytes, uint64_t n)
+{
+	size_t room = RD_IW_STAGING_SIZE;
+
+	if (n > RX_FRAMES / 4)
+		room = bytes / (size_t)n * (2 * RX_FRAMES);
+	if (room > RD_IW_STAGING_SIZE)
+		room = RD_IW_STAGING_SIZE;
+	rx->room = (uint32_t)(room < RX_ROOM_MIN ? RX_ROOM_MIN : room);
 }
 
 void rd_iw_rx_open(struct rd_iw_conn *c)
 {
 	rx_reset(&c->rx);
+	c->rx.room = (uint32_t)RD_IW_STAGING_SIZE;
 	c->rx.send_msn = c->rx.read_msn = 1;
 	c->rx.quick_acks = rd_iw_conn_mss(c) >= RX_ACK_MSS;
 }
@@ -378,19 +406,38 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 	}
 	if (consume(c, staging, got))
 		return RX_ENDED;
+	fpdus = c->fab->stats.fpdus_rx - fpdus;
 	if (rc >= RX_ACK_BYTES)
-		rx->dense = c->fab->stats.fpdus_rx - fpdus >= RX_ACK_FPDUS;
+		rx->dense = fpdus >= RX_ACK_FPDUS;
+	size_room(rx, (size_t)rc, fpdus);
 	return (size_t)rc == direct + tail ? RX_MORE : RX_ALL;
+}
+
+/* FPDUs since there were @before. */
+static uint32_t frames_since(const struct rd_iw_conn *c, uint64_t before)
+{
+	return (uint32_t)(c->fab->stats.fpdus_rx - before);
+}
+
+static void charge(struct rd_iw_conn *c, uint32_t frames)
+{
+	c->rx.debt += frames;
+	c->rx.debt -= c->rx.debt < RX_FRAMES ? c->rx.debt : RX_FRAMES;
 }
 
 bool rd_iw_rx_run(struct rd_iw_conn *c)
 {
 	struct rd_fab_iwarp_scratch *pool = c->dev->scratch;
-	struct rd_iw_scratch *s = rd_iw_scratch_get(pool);
-	uint64_t now = rd_loop_now(c->fab->base.loop);
+	uint64_t now = rd_loop_now(c->fab->base.loop), before = c->fab->stats.fpdus_rx;
+	struct rd_iw_scratch *s;
 	enum rx rx;
 	bool any;
 
+	if (c->rx.debt) {
+		charge(c, 0);
+		return true;
+	}
+	s = rd_iw_scratch_get(pool);
 	if (!s) {
 		rd_iw_conn_end(c, -ENOMEM, "out of memory");
 		return true;
@@ -400,19 +447,22 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 	any = rx != RX_NOTHING;
 	if (any)
 		c->rx.last = now;
-	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS; i++)
+	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS && frames_since(c, before) < RX_FRAMES; i++)
 		rx = rx_once(c, s->staging);
 	rd_iw_scratch_put(pool, s);
+	charge(c, frames_since(c, before));
 	return any;
 }
 
 void rd_iw_rx_resume(struct rd_iw_conn *c)
 {
+	uint64_t before = c->fab->stats.fpdus_rx;
 	struct rd_iw_rx *rx = &c->rx;
-	int rc = begin(c);
+	int rc = rx->recv_active ? rd_iw_fpdu_resume(c) : begin(c, true);
 
 	if (rc == 0 && rx->held)
 		rc = consume(c, rx->held + rx->held_off, rx->held_len - rx->held_off);
+	rx->debt += frames_since(c, before);
 	if (rc)
 		return;
 	rd_iw_rx_drop(c);

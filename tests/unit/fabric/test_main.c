@@ -15,6 +15,7 @@ int main(int argc, char **argv)
 		{.name = "conn", .cases = t_conn_cases},
 		{.name = "ends", .cases = t_ends_cases},
 		{.name = "flow", .cases = t_flow_cases},
+		{.name = "frames", .cases = t_frames_cases},
 		{.name = "shared receive queues", .cases = t_srq_cases},
 		{.name = "threads", .cases = t_threads_cases},
 		{.name = "no device", .cases = t_no_device_cases},
