@@ -8,6 +8,7 @@ import socket
 import sys
 import xml.etree.ElementTree
 
+import nvmf_peer as nv
 from t_loop import DEADLINE, NQN, Failure, each, main, program, test, wait_for
 
 FAMILIES = ('fabrics', 'admin', 'io', 'reservation', 'discovery', 'rdma', 'abuse')
@@ -99,6 +100,47 @@ def without_dataloss_nothing_is_written(t):
         t.same(f.read(), before, 'the namespace')
 
 
+@each(('by nothing', ['-t', '*.capsule.host_read'], 'skipped'), ('by --abuse', ['-t', '*.capsule', '--abuse'], None),
+      ('by its name', ['-t', 'abuse.capsule'], None))
+def the_family_abuse_is_asked_for(t, args, verdict):
+    """It can take a target's machine down: a wildcard is not enough."""
+    target = full(t)
+    seen = verdicts(conform(t, target, *args, rc=0).text)
+    got = {what for name, what in seen.items() if name.startswith('abuse.')}
+    t.ok(got and (got == {verdict} if verdict else 'skipped' not in got), got)
+
+
+@test
+def a_transfer_limit_below_the_tests_sizes(t):
+    target = t.target([t.namespace(1, backend='memory', size='40MiB', block_size=4096)],
+                      target={'max_data_size': '128KiB'})
+    check(t, conform(t, target, '-t', 'io', '--except', 'io.protect', rc=0))  # that needs a state_dir
+
+
+@each(('DLFEAT without DEAC', 0, 'not supported'), ('DLFEAT with DEAC', 8, 'FAILED'))
+def a_target_that_refuses_deac_and_has(t, dlfeat, verdict):
+    class Refusing(nv.FakeTarget):
+        def identify_ctrl(self):
+            page = bytearray(super().identify_ctrl())
+            page[520] = 1 << 3  # ONCS: Write Zeroes
+            return bytes(page)
+
+        def identify_ns(self):
+            page = bytearray(super().identify_ns())
+            page[33] = dlfeat
+            return bytes(page)
+
+        def on_command(self, queue, cmd):
+            if queue.qid and cmd.opcode == 8:
+                return self.respond(queue, cmd, nv.INVALID_FIELD)
+            return super().on_command(queue, cmd)
+    target = Refusing()
+    t.cleanup(target.close)
+    res = run(t, [program('rdconform'), f'nvme+rdma://127.0.0.1:{target.port}/{target.subnqn}/1', '--dataloss',
+                  '--timeout', TIMEOUT, '-t', 'io.zeroes.deallocate'])
+    t.eq(verdicts(res.text)['io.zeroes.deallocate'], verdict, res.text)
+
+
 @test
 def a_namespace_that_cannot_be_written(t):
     """What a target does not do fails, and the program says so."""
@@ -114,8 +156,10 @@ def the_list(t):
     """Every test once, with the section it checks."""
     rows = run(t, [program('rdconform'), '--list'], rc=0).text.splitlines()
     t.ok(len(rows) >= 200, f'{len(rows)} tests')
-    names = [re.match(r'(\w+\.\w+\.\w+): .+ \[(Base|NVM|RDMA) \d[\d.]*\]( \(--dataloss\))?$', row) for row in rows]
+    names = [re.match(r'(\w+\.\w+\.\w+): .+ \[(Base|NVM|RDMA) \d[\d.]*\]( \(--abuse\))?( \(--dataloss\))?$', row)
+             for row in rows]
     t.eq([row for row, name in zip(rows, names) if not name], [], 'lines of another form')
+    t.eq({name[1].split('.')[0] for name in names if name[3]}, {'abuse'}, 'families that are asked for')
     names = [name[1] for name in names]
     t.eq(sorted(set(names)), sorted(names), 'names, each once')
     t.eq({name.split('.')[0] for name in names}, set(FAMILIES))

@@ -18,6 +18,7 @@ enum {
 
 enum {
 	OPT_DATALOSS = 256,
+	OPT_ABUSE,
 	OPT_JUNIT,
 	OPT_HOST2_NQN,
 	OPT_HOST2_ID,
@@ -41,6 +42,9 @@ static void usage(FILE *out)
 	      "      --except=FAMILY[.SUITE[.TEST]] not these; may be repeated\n"
 	      "  -l, --list                        print the tests, run none\n"
 	      "      --dataloss                    run the tests that write to the namespace, too\n"
+	      "      --abuse                       run the family abuse, too: it can take the\n"
+	      "                                    target's machine down; -t abuse says so as "
+	      "well\n"
 	      "      --junit=FILE                  write the results as JUnit's XML\n"
 	      "  -q, --hostnqn=NQN                 host NQN of the first host\n"
 	      "  -I, --hostid=UUID                 its host identifier\n"
@@ -77,12 +81,21 @@ static bool take_timeout(struct rdc_config *cfg, const char *text)
 	return true;
 }
 
+/* The pattern is for this family, by its name and not by a wildcard. */
+static bool names_family(const char *pattern, const char *family)
+{
+	size_t len = strlen(family);
+
+	return strncmp(pattern, family, len) == 0 && (pattern[len] == '.' || !pattern[len]);
+}
+
 /* Returns EXIT_GOOD to go on, else the exit status; *@stop when there is nothing more to do. */
 static int take_option(struct rdc_config *cfg, int c, bool *stop)
 {
 	switch (c) {
 	case 't':
 		cfg->select[cfg->n_select++] = optarg;
+		cfg->abuse |= names_family(optarg, RDC_ABUSE);
 		return EXIT_GOOD;
 	case OPT_EXCEPT:
 		cfg->except[cfg->n_except++] = optarg;
@@ -104,6 +117,9 @@ static int take_option(struct rdc_config *cfg, int c, bool *stop)
 		return EXIT_GOOD;
 	case OPT_DATALOSS:
 		cfg->dataloss = true;
+		return EXIT_GOOD;
+	case OPT_ABUSE:
+		cfg->abuse = true;
 		return EXIT_GOOD;
 	case OPT_JUNIT:
 		cfg->junit = optarg;
@@ -138,6 +154,7 @@ static int parse(struct rdc_config *cfg, int argc, char **argv, bool *stop)
 		{"except", required_argument, NULL, OPT_EXCEPT},
 		{"list", no_argument, NULL, 'l'},
 		{"dataloss", no_argument, NULL, OPT_DATALOSS},
+		{"abuse", no_argument, NULL, OPT_ABUSE},
 		{"junit", required_argument, NULL, OPT_JUNIT},
 		{"hostnqn", required_argument, NULL, 'q'},
 		{"hostid", required_argument, NULL, 'I'},

@@ -28,6 +28,9 @@ struct rdc;
 #define RDC_LOSS  0x1u /* writes to the namespace: only with --dataloss */
 #define RDC_ALIVE 0x2u /* afterwards another host must still be served */
 
+/* The family that can take a target's machine down: run only when it is asked for. */
+#define RDC_ABUSE "abuse"
+
 struct rdc_test {
 	const char *name;
 	const char *spec; /* the section that it checks */
@@ -55,6 +58,7 @@ struct rdc_config {
 	const char *hostid[2];
 	unsigned int timeout_ms; /* for each command and each connection */
 	bool dataloss;
+	bool abuse; /* asked for, by --abuse or by its name */
 	bool list;
 	bool verbose;
 	const char *junit;

@@ -137,7 +137,11 @@ static void run_test(void)
 	t->arg = test->arg;
 	t->verdict = RDC_PASSED;
 	t->why[0] = '\0';
-	if ((test->flags & RDC_LOSS) && !t->cfg->dataloss) {
+	if (strcmp(t->suite->family, RDC_ABUSE) == 0 && !t->cfg->abuse) {
+		t->verdict = RDC_SKIPPED;
+		snprintf(t->why, sizeof(t->why),
+			 "can take the target's machine down; allow it by --abuse");
+	} else if ((test->flags & RDC_LOSS) && !t->cfg->dataloss) {
 		t->verdict = RDC_SKIPPED;
 		snprintf(t->why, sizeof(t->why), "writes to the namespace; allow it by --dataloss");
 	} else if (setjmp(t->out) == 0) {

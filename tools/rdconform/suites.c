@@ -39,8 +39,8 @@ const struct rdc_suite rdc_suites[] = {
 	{"rdma", "psdt", rdc_t_psdt},
 	{"rdma", "sgl", rdc_t_sgl},
 	{"rdma", "key", rdc_t_key},
-	{"abuse", "connection", rdc_t_abuse_conn},
-	{"abuse", "capsule", rdc_t_abuse_capsule},
-	{"abuse", "queue", rdc_t_abuse_queue},
+	{RDC_ABUSE, "connection", rdc_t_abuse_conn},
+	{RDC_ABUSE, "capsule", rdc_t_abuse_capsule},
+	{RDC_ABUSE, "queue", rdc_t_abuse_queue},
 	{NULL},
 };

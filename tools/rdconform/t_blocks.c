@@ -5,11 +5,12 @@
 
 #include "suites.h"
 
-#define CDW12_DEAC (1u << 25)
-#define CDW12_FUA  (1u << 30)
-#define DSM_AD     4u
-#define DSM_IDW    2u
-#define DSM_IDR    1u
+#define CDW12_DEAC  (1u << 25)
+#define DLFEAT_DEAC 0x08 /* Write Zeroes has DEAC */
+#define CDW12_FUA   (1u << 30)
+#define DSM_AD      4u
+#define DSM_IDW     2u
+#define DSM_IDR     1u
 
 static struct rdc_reply range(struct rdc_host *h, uint8_t opcode, uint64_t lba, uint32_t n,
 			      uint32_t cdw12)
@@ -60,9 +61,13 @@ static struct rdc_host *need_wz(struct rdc *t)
 static void wz(struct rdc *t)
 {
 	struct rdc_host *h = need_wz(t);
-	unsigned char *data = prepared(h, 0, 16, 300);
-	struct rdc_reply r = range(h, nvme_cmd_write_zeroes, 4, 8, t->arg);
+	unsigned char *data;
+	struct rdc_reply r;
 
+	if (t->arg == CDW12_DEAC && !(h->ns.dlfeat & DLFEAT_DEAC))
+		rdc_not_supported(t, "DLFEAT 0x%02x: Write Zeroes has no DEAC", h->ns.dlfeat);
+	data = prepared(h, 0, 16, 300);
+	r = range(h, nvme_cmd_write_zeroes, 4, 8, t->arg);
 	RDC_OK(t, r, "Write Zeroes");
 	memset(data + 4 * h->bs, 0, 8 * h->bs);
 	rdc_must_hold(h, 0, 16, data);

@@ -36,7 +36,7 @@ static unsigned char *prepared(struct rdc_host *h, uint32_t n, unsigned int seed
 static void equal(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
-	uint32_t n = t->arg;
+	uint32_t n = t->arg < rdc_max_blocks(h) ? t->arg : rdc_max_blocks(h);
 	struct rdc_reply r = compare(h, 0, n, prepared(h, n, 200));
 
 	RDC_OK(t, r, "Compare of equal data");
