@@ -25,11 +25,15 @@ static int choose_region(struct bench *b)
 	const struct cli_options *o = b->o;
 	uint64_t bs = ns->block_size, first = o->start_block, blocks;
 
-	if (o->bench.block_size % bs || o->bench.block_size > b->session.info.max_transfer)
-		return cli_error("--block-size: %llu bytes are not a multiple of the namespace's "
-				 "block (%u bytes) of at most %u bytes",
-				 (unsigned long long)o->bench.block_size, ns->block_size,
+	if (o->bench.block_size > b->session.info.max_transfer)
+		return cli_error("--block-size: %llu bytes are more than the controller transfers "
+				 "by one command (MDTS: %u bytes); give at most that",
+				 (unsigned long long)o->bench.block_size,
 				 b->session.info.max_transfer);
+	if (o->bench.block_size % bs)
+		return cli_error("--block-size: %llu bytes are not a multiple of the namespace's "
+				 "block, %u bytes",
+				 (unsigned long long)o->bench.block_size, ns->block_size);
 	if (o->offset % bs || (o->has_size && o->data_size % bs))
 		return cli_error("--offset and --data-size have to be multiples of the namespace's "
 				 "block, %u bytes",

@@ -185,6 +185,13 @@ def the_seed_says_where_and_what(t):
 
 # ---- what it refuses ----
 
+@test
+def a_block_beyond_mdts_is_named_with_the_limit(t):
+    target = t.target([t.namespace(1, backend='memory')], target={'max_data_size': '128KiB'})
+    res = t.rdinit('bench', target.uri(), '-b', '1M', rc=1)
+    t.match(r'--block-size: 1048576 bytes are more than the controller transfers .*131072 bytes', res.err)
+
+
 @each(('writing', 'write'), ('writing at random', 'randwrite'), ('a mix', 'rw'))
 def no_data_is_lost_without_leave(t, mode):
     target = serve(t, 1)
