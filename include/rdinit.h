@@ -154,13 +154,14 @@ typedef void (*rdinit_complete_fn)(void *user, const struct rdinit_completion *c
  * Addresses
  */
 
-/** @brief The parts of nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], percent-decoded. */
+/** @brief The parts of nvme+rdma://HOST[:PORT]/SUBNQN[/NSID][?OPTION], percent-decoded. */
 struct rdinit_uri {
 	size_t size;                  /**< set by rdinit_uri_init() */
 	char traddr[256];             /**< host name or numeric address, without brackets */
 	char trsvcid[8];              /**< port as decimal text; "4420" when not given */
 	char subnqn[RDINIT_NQN_SIZE]; /**< "" when not given */
 	uint32_t nsid;                /**< 0 when not given */
+	bool no_remote_invalidate;    /**< the option of that name, see struct rdinit_ctrl_opts */
 };
 
 /**
@@ -170,7 +171,7 @@ struct rdinit_uri {
 void rdinit_uri_init(struct rdinit_uri *uri);
 
 /**
- * @brief Parse nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]].
+ * @brief Parse nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]][?no-remote-invalidate].
  *
  * HOST is a name, an IPv4 address, or an IPv6 address in brackets with an optional %scope ("%25"
  * in strict URI form works as well). %XX is decoded in HOST and SUBNQN. The scheme is
@@ -250,6 +251,11 @@ struct rdinit_ctrl_opts {
 	uint8_t mpa_revision;   /**< iwarp: 2 (default) or 1 (RFC 6581 or RFC 5044 handshake) */
 	const char *congestion; /**< iwarp: TCP congestion control; NULL: the host's default */
 	/**
+	 * Do not ask the target to invalidate keys with its responses (SGL subtype Fh); default
+	 * false. For targets that get it wrong; it is never asked for where it cannot be checked.
+	 */
+	bool no_remote_invalidate;
+	/**
 	 * iwarp: size of the sockets' buffers in bytes, up to 1 GiB; 0 (default): the kernel finds
 	 * it by itself. It allows no more than net.core.wmem_max and net.core.rmem_max.
 	 */
@@ -287,7 +293,7 @@ struct rdinit_ctrl_opts {
 void rdinit_ctrl_opts_init(struct rdinit_ctrl_opts *opts);
 
 /**
- * @brief Take address and NQN from a parsed URI.
+ * @brief Take address, NQN and options from a parsed URI.
  * @param opts Receives pointers into @p uri, which must live until rdinit_ctrl_create().
  * @param uri  From rdinit_uri_parse(). Any thread.
  */

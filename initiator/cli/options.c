@@ -22,6 +22,7 @@ enum {
 	OPT_PROVIDER,
 	OPT_MPA_REVISION,
 	OPT_NO_P2P,
+	OPT_NO_REMOTE_INV,
 	OPT_CONGESTION,
 	OPT_SEND_BUFFER,
 	OPT_RECEIVE_BUFFER,
@@ -84,6 +85,8 @@ static const struct opt_def defs[] = {
 	{"crc", OPT_CRC, false, 0, "  iwarp: ask for CRC32C"},
 	{"mpa-revision", OPT_MPA_REVISION, true, 0, "1|2  iwarp: handshake (default 2)"},
 	{"no-p2p", OPT_NO_P2P, false, 0, "  iwarp: do not offer the peer-to-peer model"},
+	{"no-remote-invalidate", OPT_NO_REMOTE_INV, false, 0,
+	 "  do not ask the target to invalidate keys (for targets that get it wrong)"},
 	{"congestion", OPT_CONGESTION, true, 0, "NAME  iwarp: TCP congestion control"},
 	{"send-buffer", OPT_SEND_BUFFER, true, 0, "SIZE  iwarp: of each socket"},
 	{"receive-buffer", OPT_RECEIVE_BUFFER, true, 0, "SIZE  iwarp: of each socket"},
@@ -487,6 +490,9 @@ static bool take_fabric(struct cli_options *o, const struct opt_def *def, const 
 	case OPT_NO_P2P:
 		o->ctrl.no_peer_to_peer = true;
 		return true;
+	case OPT_NO_REMOTE_INV:
+		o->ctrl.no_remote_invalidate = true;
+		return true;
 	case OPT_PROVIDER:
 		o->ctrl.provider = arg;
 		return true;
@@ -587,6 +593,7 @@ static bool take_uri(struct cli_options *o, int n, char **args)
 		o->ctrl.subnqn = o->uri.subnqn;
 	if (o->uri.nsid)
 		o->nsid = o->uri.nsid;
+	o->ctrl.no_remote_invalidate |= o->uri.no_remote_invalidate;
 	return true;
 }
 

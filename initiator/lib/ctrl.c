@@ -76,6 +76,7 @@ void rdinit_ctrl_opts_set_uri(struct rdinit_ctrl_opts *opts, const struct rdinit
 	opts->traddr = uri->traddr;
 	opts->trsvcid = uri->trsvcid;
 	opts->subnqn = uri->subnqn[0] ? uri->subnqn : NULL;
+	opts->no_remote_invalidate |= uri->no_remote_invalidate;
 }
 
 /* Returns NULL or what is wrong. */
@@ -149,6 +150,7 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 	ctrl->admin_timeout_ms = o->admin_timeout_ms;
 	ctrl->admin_queue_size = o->admin_queue_size;
 	ctrl->want_queues = o->nr_io_queues;
+	ctrl->no_remote_invalidate = o->no_remote_invalidate;
 	ctrl->event_fn = o->event_fn;
 	ctrl->event_user = o->event_user;
 	ctrl->log_cfg.fd = o->log_fd;
@@ -297,6 +299,7 @@ int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, v
 		.cmd_timeout_ns = ctrl->admin_timeout_ms * RD_NSEC_PER_MSEC,
 		.bounce_bytes = 1 << 20,
 		.max_data = 1 << 18,
+		.no_remote_invalidate = ctrl->no_remote_invalidate,
 		.src = ctrl->has_src ? (const struct sockaddr *)&ctrl->src : NULL,
 	};
 	char why[256];

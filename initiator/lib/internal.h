@@ -193,6 +193,7 @@ struct rdi_queue_cfg {
 	uint64_t cmd_timeout_ns;
 	size_t bounce_bytes;
 	size_t max_data; /* largest payload of a command; the bounce slab serves it */
+	bool no_remote_invalidate;
 	struct rdi_addrs addrs;
 	const struct sockaddr *src; /* NULL: any */
 };
@@ -493,6 +494,7 @@ struct rdinit_ctrl {
 	uint32_t admin_timeout_ms;
 	uint16_t admin_queue_size;
 	uint16_t want_queues;
+	bool no_remote_invalidate;
 	rdinit_event_fn event_fn;
 	void *event_user;
 

@@ -187,6 +187,7 @@ static void init_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl,
 		.bounce_bytes = opts->bounce_bytes,
 		.max_data =
 			ctrl->max_transfer > BOUNCE_MAX_DATA ? BOUNCE_MAX_DATA : ctrl->max_transfer,
+		.no_remote_invalidate = ctrl->no_remote_invalidate,
 		.src = ctrl->has_src ? (const struct sockaddr *)&qp->src : NULL,
 	};
 

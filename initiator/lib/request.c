@@ -505,8 +505,9 @@ void rdi_req_prepare(struct rdi_queue *q)
 	 * Ask for remote invalidation only where its report can be checked, and for keys that are
 	 * one command's alone.
 	 */
-	q->keyed_type = caps->reports_inv && caps->cheap_mr ? NVME_SGL_KEYED_INVALIDATE
-							    : NVME_SGL_KEYED_ADDRESS;
+	q->keyed_type = NVME_SGL_KEYED_ADDRESS;
+	if (caps->reports_inv && caps->cheap_mr && !q->cfg.no_remote_invalidate)
+		q->keyed_type = NVME_SGL_KEYED_INVALIDATE;
 }
 
 void rdi_req_release(struct rdi_queue *q)

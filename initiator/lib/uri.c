@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]] */
+/* nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]][?OPTION] */
 #include <errno.h>
 #include <stdio.h>
 #include <strings.h>
@@ -109,11 +109,13 @@ static const char *parse_authority(const char *p, const char *end, struct rdinit
 	return NULL;
 }
 
-/* SUBNQN[/NSID] at @p. Returns NULL or what is wrong with *@what. */
-static const char *parse_path(const char *p, struct rdinit_uri *uri, const char **what)
+/* SUBNQN[/NSID] in [@p, @stop). Returns NULL or what is wrong with *@what. */
+static const char *parse_path(const char *p, const char *stop, struct rdinit_uri *uri,
+			      const char **what)
 {
-	const char *slash = strchr(p, '/');
-	const char *end = slash ? slash : p + strlen(p);
+	const char *slash = memchr(p, '/', (size_t)(stop - p));
+	const char *end = slash ? slash : stop;
+	char number[16];
 	const char *bad;
 	uint64_t nsid;
 
@@ -127,11 +129,26 @@ static const char *parse_path(const char *p, struct rdinit_uri *uri, const char 
 	if (bad)
 		return bad;
 	*what = "";
-	if (!slash || slash[1] == '\0')
+	if (!slash || slash + 1 == stop)
 		return NULL;
-	if (rd_parse_u64(slash + 1, 1, NVME_NSID_ALL - 1, &nsid))
+	snprintf(number, sizeof(number), "%.*s", (int)(stop - slash - 1), slash + 1);
+	if ((size_t)(stop - slash - 1) >= sizeof(number) ||
+	    rd_parse_u64(number, 1, NVME_NSID_ALL - 1, &nsid))
 		return "the namespace id is not a number from 1 to 4294967294";
 	uri->nsid = (uint32_t)nsid;
+	return NULL;
+}
+
+/* What follows the ?, or nothing. Returns NULL or what is wrong. */
+static const char *parse_query(const char *p, struct rdinit_uri *uri)
+{
+	if (*p == '#')
+		return "a fragment (#) has no meaning here";
+	if (*p == '\0')
+		return NULL;
+	if (strcmp(p, "?no-remote-invalidate") != 0)
+		return "after the ? comes an unknown option; no-remote-invalidate is the only one";
+	uri->no_remote_invalidate = true;
 	return NULL;
 }
 
@@ -144,7 +161,7 @@ void rdinit_uri_init(struct rdinit_uri *uri)
 int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
 {
 	struct rdinit_uri u;
-	const char *p, *end, *bad, *what = "";
+	const char *p, *end, *stop, *bad, *what = "";
 
 	if (!text || !uri || uri->size < sizeof(*uri))
 		return rdi_fail(__func__, -EINVAL, "text or uri is NULL or not initialised");
@@ -152,13 +169,13 @@ int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
 	if (strncasecmp(text, SCHEME, strlen(SCHEME)))
 		return rdi_fail(__func__, -EINVAL, "\"%s\" does not start with %s", text, SCHEME);
 	p = text + strlen(SCHEME);
-	if (strpbrk(p, "?#"))
-		return rdi_fail(__func__, -EINVAL,
-				"\"%s\": a query (?) or fragment (#) has no meaning here", text);
-	end = p + strcspn(p, "/");
+	end = p + strcspn(p, "/?#");
+	stop = p + strcspn(p, "?#");
 	bad = parse_authority(p, end, &u);
-	if (!bad && *end)
-		bad = parse_path(end + 1, &u, &what);
+	if (!bad && *end == '/')
+		bad = parse_path(end + 1, stop, &u, &what);
+	if (!bad)
+		bad = parse_query(stop, &u);
 	if (bad)
 		return rdi_fail(__func__, -EINVAL, "\"%s\": %s%s", text, what, bad);
 	u.size = uri->size;

@@ -81,6 +81,19 @@ def never_sends_admin_data_in_the_capsule(t):
     t.eq(target.errors, [])
 
 
+@each(('asked for', '', (), True), ('not, by option', '', ('--no-remote-invalidate',), False),
+      ('not, by URI', '?no-remote-invalidate', (), False))
+def remote_invalidation_is(t, query, args, asked):
+    class Watching(nv.FakeTarget):
+        def on_command(self, queue, cmd):
+            types.add((queue.qid > 0, cmd.sgl_type))
+            super().on_command(queue, cmd)
+    types = set()
+    target = fake(t, Watching, in_capsule=0)
+    t.rdinit('write', uri(target) + query, '--data', t.file('in', bytes(65536)), *args)
+    t.eq([(io, 0x4F) in types for io in (False, True)], [asked, asked], 'SGL type 4Fh on the admin queue, on I/O queues')
+
+
 @test
 def shuts_the_controller_down(t):
     target = fake(t)

@@ -636,20 +636,31 @@ void t_advance(struct t_fake *f, unsigned int ms)
 	f->now += ms * RD_NSEC_PER_MSEC;
 }
 
+void t_ctrl_opts(struct rdinit_ctrl_opts *opts, uint16_t queues)
+{
+	rdinit_ctrl_opts_init(opts);
+	opts->traddr = "192.0.2.1";
+	opts->subnqn = "nqn.2024-01.test:x";
+	opts->hostnqn = "nqn.2024-01.test:host";
+	opts->hostid = "00112233-4455-6677-8899-aabbccddeeff";
+	opts->nr_io_queues = queues;
+}
+
+struct rdinit_ctrl *t_ctrl_by(const struct rdinit_ctrl_opts *opts)
+{
+	struct rdinit_ctrl *ctrl;
+
+	CU_ASSERT_EQUAL_FATAL(rdi_ctrl_create_env(opts, &t_env, &ctrl), 0);
+	CU_ASSERT_EQUAL_FATAL(rdinit_ctrl_connect(ctrl), 0);
+	return ctrl;
+}
+
 struct rdinit_ctrl *t_ctrl(uint16_t queues)
 {
 	struct rdinit_ctrl_opts opts;
-	struct rdinit_ctrl *ctrl;
 
-	rdinit_ctrl_opts_init(&opts);
-	opts.traddr = "192.0.2.1";
-	opts.subnqn = "nqn.2024-01.test:x";
-	opts.hostnqn = "nqn.2024-01.test:host";
-	opts.hostid = "00112233-4455-6677-8899-aabbccddeeff";
-	opts.nr_io_queues = queues;
-	CU_ASSERT_EQUAL_FATAL(rdi_ctrl_create_env(&opts, &t_env, &ctrl), 0);
-	CU_ASSERT_EQUAL_FATAL(rdinit_ctrl_connect(ctrl), 0);
-	return ctrl;
+	t_ctrl_opts(&opts, queues);
+	return t_ctrl_by(&opts);
 }
 
 struct rdinit_qpair *t_qpair(struct rdinit_ctrl *ctrl, uint16_t size)

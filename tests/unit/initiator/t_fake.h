@@ -80,6 +80,8 @@ void t_release_as_one(struct t_conn *conn, unsigned int n);
 
 /* A connected controller and queue pair on the fake; assert on the way. */
 struct rdinit_ctrl *t_ctrl(uint16_t queues);
+void t_ctrl_opts(struct rdinit_ctrl_opts *opts, uint16_t queues);
+struct rdinit_ctrl *t_ctrl_by(const struct rdinit_ctrl_opts *opts);
 struct rdinit_qpair *t_qpair(struct rdinit_ctrl *ctrl, uint16_t size);
 extern const struct rdinit_ns t_ns;
 

@@ -79,8 +79,10 @@ static void capsule_or_key(void)
 
 static void no_invalidation(void)
 {
+	struct rdinit_ctrl_opts opts;
 	struct rdinit_ctrl *ctrl;
 	struct rdinit_qpair *qp;
+	unsigned int i;
 
 	t_fake_reset();
 	fill(2);
@@ -99,6 +101,19 @@ static void no_invalidation(void)
 	qp = t_qpair(ctrl, 32);
 	round_trip(qp, 5, 1);
 	CU_ASSERT_EQUAL(last()->sgl.keyed.type, 0x4f);
+	rdinit_qpair_free(&qp);
+	rdinit_ctrl_free(&ctrl);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+
+	t_fake_reset(); /* the application may do without it: on no queue, by no command */
+	t_fake.id.sgls = htole32(5);
+	t_ctrl_opts(&opts, 1);
+	opts.no_remote_invalidate = true;
+	ctrl = t_ctrl_by(&opts);
+	qp = t_qpair(ctrl, 32);
+	round_trip(qp, 5, 1);
+	for (i = 0; i < t_fake.n_log; i++)
+		CU_ASSERT_NOT_EQUAL(t_fake.log[i].sgl.keyed.type, 0x4f);
 	rdinit_qpair_free(&qp);
 	rdinit_ctrl_free(&ctrl);
 	CU_ASSERT_EQUAL(t_fake.mrs, 0);

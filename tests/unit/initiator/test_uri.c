@@ -27,12 +27,23 @@ static void good(void)
 		{"nvme+rdma://h/nqn.2024-01.test%3Ax%2fy", "h", "4420", NQN "/y", 0},
 		{"nvme+rdma://%61/" NQN, "a", "4420", NQN, 0},
 	};
+	static const char *const endings[] = {"", "/", "/" NQN, "/" NQN "/7"};
 	struct rdinit_uri u;
+	char text[200];
 	size_t i;
 
+	for (i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+		snprintf(text, sizeof(text), "nvme+rdma://h:1%s?no-remote-invalidate", endings[i]);
+		rdinit_uri_init(&u);
+		CU_ASSERT_EQUAL(rdinit_uri_parse(text, &u), 0);
+		CU_ASSERT_STRING_EQUAL(u.trsvcid, "1");
+		CU_ASSERT_EQUAL(u.nsid, i == 3 ? 7 : 0);
+		CU_ASSERT_TRUE(u.no_remote_invalidate);
+	}
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		rdinit_uri_init(&u);
 		CU_ASSERT_EQUAL(rdinit_uri_parse(rows[i].text, &u), 0);
+		CU_ASSERT_FALSE(u.no_remote_invalidate);
 		CU_ASSERT_STRING_EQUAL(u.traddr, rows[i].host);
 		CU_ASSERT_STRING_EQUAL(u.trsvcid, rows[i].port);
 		CU_ASSERT_STRING_EQUAL(u.subnqn, rows[i].nqn);
@@ -69,6 +80,10 @@ static void bad(void)
 		{"nvme+rdma://h/" NQN "/1/2", "namespace"},
 		{"nvme+rdma://h/" NQN "/-1", "namespace"},
 		{"nvme+rdma://h/" NQN "?a=b", "?"},
+		{"nvme+rdma://h?", "?"},
+		{"nvme+rdma://h/" NQN "?no-remote-invalidate&x", "?"},
+		{"nvme+rdma://h/" NQN "/1#x", "#"},
+		{"nvme+rdma://h/" NQN "/11111111111111111111", "namespace"},
 	};
 	struct rdinit_uri u;
 	size_t i;
