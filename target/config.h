@@ -200,6 +200,8 @@ struct rdt_target_config {
 
 struct rdt_config {
 	struct rdt_target_config target;
+	const char **include; /* other files, with more of what follows */
+	uint32_t include_count;
 	struct rdt_listener_config *listeners;
 	uint32_t listeners_count;
 	struct rdt_subsys_config *subsystems;
@@ -212,10 +214,9 @@ struct rdt_config {
 };
 
 /*
- * Load and check @path. Every problem is logged as "file:line: key: what was found, what was
- * expected"; loading goes on after the first one where that is possible. Opens no namespace.
- * Returns 0, with a reference in @out, or -errno (-EINVAL: the
- * file's contents).
+ * Load and check @path, and what it includes. Every problem is logged as "file:line: key: what was
+ * found, what was expected"; loading goes on after the first one where that is possible. Opens no
+ * namespace. Any thread. Returns 0, with a reference in @out, or -errno (-EINVAL: the contents).
  */
 int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **out);
 bool rdt_config_same_file(const char *a, const char *b);

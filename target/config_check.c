@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <uuid/uuid.h>
 
 #include "nvmf/text.h"
+#include "util/cleanup.h"
 #include "util/parse.h"
 #include "util/sockaddr.h"
 
@@ -365,6 +365,7 @@ static void check_listener(struct rdt_config_load *load, const struct rdt_key *l
 	struct rdt_key key = rdt_config_item(load, list, index);
 	struct rdt_key address = rdt_config_child(load, &key, "address");
 	struct sockaddr_storage ss;
+	char where[512];
 
 	if (!given(load, &key, "port"))
 		l->port = DEFAULT_PORT;
@@ -390,9 +391,9 @@ static void check_listener(struct rdt_config_load *load, const struct rdt_key *l
 
 		if (!listeners_clash(&config->listeners[i], l))
 			continue;
-		rdt_config_problem(load, &address,
-				   "%s port %u is already used by the listener in line %lu",
-				   l->address, l->port, other.line);
+		rdt_config_problem(load, &address, "%s port %u is already used by the listener %s",
+				   l->address, l->port,
+				   rdt_config_where(&key, &other, where, sizeof(where)));
 		break;
 	}
 }
@@ -518,36 +519,29 @@ static int check_ns_ids(struct rdt_config_load *load, const struct rdt_key *key,
 }
 
 static int check_ns(struct rdt_config_load *load, const struct rdt_key *list,
-		    struct rdt_subsys_config *ss, unsigned int index)
+		    struct rdt_subsys_config *ss, const char *const *sorted, unsigned int index)
 {
 	struct rdt_ns_config *ns = &ss->namespaces[index];
 	struct rdt_key key = rdt_config_item(load, list, index);
 	struct rdt_key nsid = rdt_config_child(load, &key, "nsid");
 	struct rdt_key block = rdt_config_child(load, &key, "block_size");
+	struct rdt_key backend;
 
 	if (ns->nsid < 1 || ns->nsid > NSID_MAX)
 		rdt_config_problem(load, &nsid, "found %u, expected 1 to %u", ns->nsid, NSID_MAX);
-	for (unsigned int i = 0; i < index; i++) {
-		struct rdt_key other = rdt_config_item(load, list, i);
-
-		if (ss->namespaces[i].nsid != ns->nsid)
-			continue;
-		rdt_config_problem(
-			load, &nsid,
-			"%u is already used by the namespace in line %lu; each needs its "
-			"own",
-			ns->nsid, other.line);
-		break;
-	}
 	if (!block.node) {
 		ns->block_size = DEFAULT_BLOCK;
 	} else if (ns->block_size != 512 && ns->block_size != 4096) {
 		rdt_config_problem(load, &block, "found %u, expected 512 or 4096", ns->block_size);
 		ns->block_size = 0;
 	}
-	check_ns_path(load, &key, ns);
-	check_ns_size(load, &key, ns);
-	rdt_config_check_ns_hosts(load, &key, ss, ns);
+	backend = rdt_config_child(load, &key, "backend");
+	if (!rdt_config_is_bad(load, &backend)) { /* else nobody knows what belongs to it */
+		check_ns_path(load, &key, ns);
+		check_ns_size(load, &key, ns);
+	}
+	if (rdt_config_check_ns_hosts(load, &key, ss, sorted, ns))
+		return -ENOMEM;
 	rdt_config_check_layers(load, &key, ns);
 	rdt_config_check_ns_qos(load, &key, ns);
 	return check_ns_ids(load, &key, ss->nqn, ns);
@@ -570,8 +564,8 @@ static void check_ascii(struct rdt_config_load *load, const struct rdt_key *pare
 				   text, max);
 }
 
-static void check_hosts(struct rdt_config_load *load, const struct rdt_key *key,
-			struct rdt_subsys_config *ss)
+static int check_hosts(struct rdt_config_load *load, const struct rdt_key *key,
+		       struct rdt_subsys_config *ss)
 {
 	struct rdt_key hosts = rdt_config_child(load, key, "hosts");
 	struct rdt_key any = rdt_config_child(load, key, "allow_any_host");
@@ -585,37 +579,20 @@ static void check_hosts(struct rdt_config_load *load, const struct rdt_key *key,
 		rdt_config_problem(load, &any,
 				   "found false without hosts, so that nobody could connect; list "
 				   "host NQNs under \"hosts:\"");
-	rdt_config_check_nqns(load, &hosts, ss->hosts, ss->hosts_count);
+	return rdt_config_check_nqns(load, &hosts, ss->hosts, ss->hosts_count);
 }
 
-static void check_nqn(struct rdt_config_load *load, const struct rdt_key *list,
-		      const struct rdt_key *key, const struct rdt_config *config,
-		      unsigned int index)
+static void check_nqn(struct rdt_config_load *load, const struct rdt_key *subsystem,
+		      const char *nqn)
 {
-	const char *nqn = config->subsystems[index].nqn;
-	struct rdt_key at = rdt_config_child(load, key, "nqn");
-	const char *error = nvmf_nqn_error(nqn);
+	struct rdt_key at = rdt_config_child(load, subsystem, "nqn");
 
-	if (error)
-		rdt_config_problem(load, &at,
-				   "found \"%.80s\", which %s; expected a name such as "
-				   "nqn.2026-01.org.example:disk1",
-				   nqn, error);
-	else if (strcmp(nqn, NVMF_DISC_NQN) == 0)
+	if (strcmp(nqn, NVMF_DISC_NQN) == 0)
 		rdt_config_problem(load, &at,
 				   "found the discovery NQN, which is always there by itself; "
 				   "choose another name");
-	for (unsigned int i = 0; i < index; i++) {
-		struct rdt_key other = rdt_config_item(load, list, i);
-
-		if (strcmp(config->subsystems[i].nqn, nqn) != 0)
-			continue;
-		rdt_config_problem(load, &at,
-				   "\"%.80s\" is already used by the subsystem in line %lu; each "
-				   "needs its own",
-				   nqn, other.line);
-		break;
-	}
+	else
+		rdt_config_check_nqn(load, &at, nqn);
 }
 
 /* Stable across restarts, and different for different subsystems. */
@@ -630,136 +607,73 @@ static int default_serial(struct rdt_subsys_config *ss)
 	return default_text(&ss->serial, text);
 }
 
+/* Each NSID once. */
+static int check_nsids(struct rdt_config_load *load, const struct rdt_key *list,
+		       const struct rdt_subsys_config *ss)
+{
+	rd_autofree struct rdt_config_id *ids = calloc(ss->namespaces_count + 1, sizeof(*ids));
+	rd_autofree unsigned int *first = calloc(ss->namespaces_count + 1, sizeof(*first));
+
+	if (!ids || !first)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < ss->namespaces_count; i++)
+		ids[i] = (struct rdt_config_id){&ss->namespaces[i].nsid, sizeof(uint32_t), i};
+	rdt_config_firsts(ids, ss->namespaces_count, first);
+	for (unsigned int i = 0; i < ss->namespaces_count; i++) {
+		struct rdt_key mine, other;
+
+		if (first[i] == i)
+			continue;
+		mine = rdt_config_item(load, list, i);
+		other = rdt_config_item(load, list, first[i]);
+		mine = rdt_config_child(load, &mine, "nsid");
+		rdt_config_problem(load, &mine,
+				   "%u is already used by the namespace in line %lu; each needs "
+				   "its own",
+				   ss->namespaces[i].nsid, other.line);
+	}
+	return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int check_namespaces(struct rdt_config_load *load, const struct rdt_key *subsystem,
+			    struct rdt_subsys_config *ss)
+{
+	struct rdt_key list = rdt_config_child(load, subsystem, "namespaces");
+	rd_autofree const char **sorted = calloc(ss->hosts_count + 1, sizeof(*sorted));
+
+	if (!sorted)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < ss->hosts_count; i++)
+		sorted[i] = ss->hosts[i];
+	qsort(sorted, ss->hosts_count, sizeof(*sorted), by_text);
+	for (unsigned int i = 0; i < ss->namespaces_count; i++)
+		if (check_ns(load, &list, ss, sorted, i))
+			return -ENOMEM;
+	return check_nsids(load, &list, ss);
+}
+
 static int check_subsystem(struct rdt_config_load *load, const struct rdt_key *list,
 			   struct rdt_config *config, unsigned int index)
 {
 	struct rdt_subsys_config *ss = &config->subsystems[index];
 	struct rdt_key key = rdt_config_item(load, list, index);
-	struct rdt_key namespaces = rdt_config_child(load, &key, "namespaces");
 
-	check_nqn(load, list, &key, config, index);
+	check_nqn(load, &key, ss->nqn);
 	check_ascii(load, &key, "serial", ss->serial, SERIAL_MAX);
 	check_ascii(load, &key, "model", ss->model, MODEL_MAX);
-	check_hosts(load, &key, ss);
+	if (check_hosts(load, &key, ss))
+		return -ENOMEM;
 	rdt_config_check_cntlids(load, &key, ss);
-	rdt_config_check_host_qos(load, &key, ss);
+	if (rdt_config_check_host_qos(load, &key, ss))
+		return -ENOMEM;
 	if (default_serial(ss) || default_text(&ss->model, DEFAULT_MODEL))
 		return -ENOMEM;
-	for (unsigned int i = 0; i < ss->namespaces_count; i++) {
-		if (check_ns(load, &namespaces, ss, i))
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-/* ---- identities across subsystems ---- */
-
-enum id_kind { ID_UUID, ID_NGUID, ID_EUI64, ID_KINDS };
-static const char *const id_names[ID_KINDS] = {"uuid", "nguid", "eui64"};
-
-static const uint8_t *ns_id(const struct rdt_ns_config *ns, enum id_kind kind, size_t *len)
-{
-	switch (kind) {
-	case ID_UUID:
-		*len = sizeof(ns->uuid_bytes);
-		return ns->uuid_bytes;
-	case ID_NGUID:
-		*len = sizeof(ns->nguid_bytes);
-		return ns->nguid_bytes;
-	default:
-		*len = sizeof(ns->eui64_bytes);
-		return ns->eui64_bytes;
-	}
-}
-
-static struct rdt_key ns_key(struct rdt_config_load *load, unsigned int subsystem, unsigned int ns)
-{
-	struct rdt_key key = rdt_config_root(load);
-
-	key = rdt_config_child(load, &key, "subsystems");
-	key = rdt_config_item(load, &key, subsystem);
-	key = rdt_config_child(load, &key, "namespaces");
-	return rdt_config_item(load, &key, ns);
-}
-
-/* Does an earlier namespace have the same identity of this kind? Hosts would take both for one
- * disk. */
-static void check_id_unique(struct rdt_config_load *load, const struct rdt_config *config,
-			    unsigned int s, unsigned int n, enum id_kind kind)
-{
-	size_t len;
-	const uint8_t *id = ns_id(&config->subsystems[s].namespaces[n], kind, &len);
-	struct rdt_key mine = ns_key(load, s, n), other;
-
-	if (all_zero(id, len))
-		return;
-	mine = rdt_config_child(load, &mine, id_names[kind]);
-	for (unsigned int i = 0; i <= s; i++) {
-		const struct rdt_subsys_config *ss = &config->subsystems[i];
-
-		for (unsigned int k = 0; k < (i < s ? ss->namespaces_count : n); k++) {
-			if (memcmp(ns_id(&ss->namespaces[k], kind, &len), id, len) != 0)
-				continue;
-			/* Made from the same NQN and NSID: that was reported already. */
-			if (!mine.node)
-				return;
-			other = ns_key(load, i, k);
-			rdt_config_problem(load, &mine,
-					   "is already used by the namespace in line %lu; each "
-					   "needs its own",
-					   other.line);
-			return;
-		}
-	}
-}
-
-/* ---- files across namespaces ---- */
-
-static bool on_disk(const struct rdt_ns_config *ns)
-{
-	return (ns->backend == RDT_BACKEND_FILE || ns->backend == RDT_BACKEND_BLOCK) && ns->path;
-}
-
-/* By whatever name: links lead to the same file as well. */
-bool rdt_config_same_file(const char *a, const char *b)
-{
-	struct stat sa, sb;
-
-	if (strcmp(a, b) == 0)
-		return true;
-	if (stat(a, &sa) || stat(b, &sb))
-		return false;
-	if (S_ISBLK(sa.st_mode) && S_ISBLK(sb.st_mode))
-		return sa.st_rdev == sb.st_rdev;
-	return sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-}
-
-/* Hosts would take one file for two disks, and each would destroy what the other wrote. */
-static void check_file_unique(struct rdt_config_load *load, const struct rdt_config *config,
-			      unsigned int s, unsigned int n)
-{
-	const struct rdt_ns_config *mine = &config->subsystems[s].namespaces[n];
-	struct rdt_key key = ns_key(load, s, n);
-
-	if (!on_disk(mine))
-		return;
-	key = rdt_config_child(load, &key, "path");
-	for (unsigned int i = 0; i <= s; i++) {
-		const struct rdt_subsys_config *ss = &config->subsystems[i];
-
-		for (unsigned int k = 0; k < (i < s ? ss->namespaces_count : n); k++) {
-			const struct rdt_ns_config *other = &ss->namespaces[k];
-
-			if (!on_disk(other) || !rdt_config_same_file(other->path, mine->path) ||
-			    (other->read_only && mine->read_only))
-				continue;
-			rdt_config_problem(load, &key,
-					   "%s is already served by the namespace in line %lu; use "
-					   "another file, or set \"read_only: true\" for both",
-					   mine->path, ns_key(load, i, k).line);
-			return;
-		}
-	}
+	return check_namespaces(load, &key, ss);
 }
 
 int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
@@ -777,12 +691,5 @@ int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 			return -ENOMEM;
 	}
 	rdt_config_check_referrals(load, config);
-	for (unsigned int s = 0; s < config->subsystems_count; s++) {
-		for (unsigned int n = 0; n < config->subsystems[s].namespaces_count; n++) {
-			for (int kind = 0; kind < ID_KINDS; kind++)
-				check_id_unique(load, config, s, n, (enum id_kind)kind);
-			check_file_unique(load, config, s, n);
-		}
-	}
-	return 0;
+	return rdt_config_check_unique(load, config);
 }

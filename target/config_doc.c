@@ -1,20 +1,89 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The configuration file as a tree of nodes with line numbers, and its check against the schema.
- * libcyaml would find the same mistakes, but stops at the first, knows no suggestions, and takes
- * any word for true.
- */
+/* Configuration files as trees of nodes with line numbers: parsing, walking, and the report of
+ * problems. */
 #include "config_priv.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/parse.h"
+/* ---- problems ---- */
+
+/* FNV-1a. */
+static uint64_t place_hash(const struct rdt_key *key)
+{
+	uint64_t h = UINT64_C(14695981039346656037) ^ (uintptr_t)key->file;
+
+	for (const char *c = key->text; *c; c++)
+		h = (h ^ (unsigned char)*c) * UINT64_C(1099511628211);
+	return h;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a;
+	const uint64_t *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+bool rdt_config_is_bad(struct rdt_config_load *load, const struct rdt_key *key)
+{
+	uint64_t hash = place_hash(key);
+
+	return load->bad_count &&
+	       bsearch(&hash, load->bad, load->bad_count, sizeof(*load->bad), by_value);
+}
+
+void rdt_config_tree_done(struct rdt_config_load *load)
+{
+	if (load->bad_count)
+		qsort(load->bad, load->bad_count, sizeof(*load->bad), by_value);
+	load->tree_done = true;
+}
+
+static void note_bad(struct rdt_config_load *load, const struct rdt_key *key)
+{
+	/* Powers of two are the sizes it has had. */
+	if ((load->bad_count & (load->bad_count - 1)) == 0) {
+		size_t room = load->bad_count ? 2 * (size_t)load->bad_count : 1;
+		uint64_t *bad = realloc(load->bad, room * sizeof(*bad));
+
+		if (!bad)
+			return; /* a second report of the place at worst */
+		load->bad = bad;
+	}
+	load->bad[load->bad_count++] = place_hash(key);
+}
+
+static void say(struct rdt_config_load *load, enum rd_log_level level, const struct rdt_key *key,
+		const char *text)
+{
+	const char *path = key->file ? key->file->path : load->path;
+
+	rd_log(load->log, RD_LOG_CONFIG, level, "%s:%lu: %s%s%s", path, key->line, key->text,
+	       key->text[0] ? ": " : "", text);
+}
 
 void rdt_config_problem(struct rdt_config_load *load, const struct rdt_key *key, const char *fmt,
+			...)
+{
+	char text[512];
+	va_list ap;
+
+	if (load->tree_done && rdt_config_is_bad(load, key))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	load->problems++;
+	say(load, RD_LOG_ERROR, key, text);
+	if (!load->tree_done)
+		note_bad(load, key);
+}
+
+void rdt_config_warning(struct rdt_config_load *load, const struct rdt_key *key, const char *fmt,
 			...)
 {
 	char text[512];
@@ -23,29 +92,14 @@ void rdt_config_problem(struct rdt_config_load *load, const struct rdt_key *key,
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	load->problems++;
-	if (key->text[0])
-		rd_err(load->log, RD_LOG_CONFIG, "%s:%lu: %s: %s", load->path, key->line, key->text,
-		       text);
-	else
-		rd_err(load->log, RD_LOG_CONFIG, "%s:%lu: %s", load->path, key->line, text);
+	say(load, RD_LOG_WARN, key, text);
 }
 
 /* ---- walking ---- */
 
-static yaml_node_t *node_at(struct rdt_config_load *load, int index)
+yaml_node_t *rdt_config_node(const struct rdt_config_file *file, int index)
 {
-	return yaml_document_get_node(&load->doc, index);
-}
-
-static const char *scalar_text(const yaml_node_t *node)
-{
-	return (const char *)node->data.scalar.value;
-}
-
-static bool is_key(const yaml_node_t *node, const char *name)
-{
-	return node->type == YAML_SCALAR_NODE && strcmp(scalar_text(node), name) == 0;
+	return yaml_document_get_node((yaml_document_t *)&file->doc, index);
 }
 
 static void place(struct rdt_key *key, yaml_node_t *node)
@@ -55,39 +109,100 @@ static void place(struct rdt_key *key, yaml_node_t *node)
 		key->line = node->start_mark.line + 1;
 }
 
-static void name_child(struct rdt_key *key, const struct rdt_key *parent, const char *name)
+/* Not snprintf(): a large file has a million of these. */
+static void append(struct rdt_key *key, const char *text, size_t len)
 {
-	int n = snprintf(key->text, sizeof(key->text), "%s%s%s", parent->text,
-			 parent->text[0] ? "." : "", name);
-
-	if (n >= (int)sizeof(key->text))
+	if (key->len + len >= sizeof(key->text)) {
 		memcpy(key->text + sizeof(key->text) - 4, "...", 4);
+		key->len = sizeof(key->text) - 1;
+		return;
+	}
+	memcpy(key->text + key->len, text, len);
+	key->len += (unsigned int)len;
+	key->text[key->len] = '\0';
+}
+
+static void append_index(struct rdt_key *key, unsigned int index)
+{
+	char digits[16];
+	size_t at = sizeof(digits);
+
+	digits[--at] = ']';
+	do
+		digits[--at] = (char)('0' + index % 10);
+	while (index /= 10);
+	digits[--at] = '[';
+	append(key, digits + at, sizeof(digits) - at);
+}
+
+/* A place below @parent, with nothing there yet. */
+static struct rdt_key below(const struct rdt_key *parent)
+{
+	struct rdt_key key;
+
+	key.file = parent->file;
+	key.list = NULL;
+	key.node = NULL;
+	key.line = parent->line;
+	key.root = false;
+	key.len = parent->len;
+	memcpy(key.text, parent->text, parent->len + 1);
+	return key;
+}
+
+struct rdt_key rdt_config_named(const struct rdt_key *parent, const char *name)
+{
+	struct rdt_key key = below(parent);
+
+	if (key.len)
+		append(&key, ".", 1);
+	append(&key, name, strlen(name));
+	return key;
+}
+
+struct rdt_key rdt_config_root_of(const struct rdt_config_file *file)
+{
+	struct rdt_key key = {.file = file, .line = 1, .root = true};
+
+	place(&key, yaml_document_get_root_node((yaml_document_t *)&file->doc));
+	return key;
 }
 
 struct rdt_key rdt_config_root(struct rdt_config_load *load)
 {
-	struct rdt_key key = {.line = 1};
+	return rdt_config_root_of(load->files[0]);
+}
 
-	place(&key, yaml_document_get_root_node(&load->doc));
-	return key;
+struct rdt_config_list *rdt_config_list(struct rdt_config_load *load, const char *name)
+{
+	static const char *const names[RDT_CONFIG_LISTS] = {"listeners", "subsystems", "referrals"};
+
+	for (unsigned int i = 0; i < RDT_CONFIG_LISTS; i++)
+		if (strcmp(names[i], name) == 0)
+			return &load->lists[i];
+	return NULL;
 }
 
 struct rdt_key rdt_config_child(struct rdt_config_load *load, const struct rdt_key *parent,
 				const char *name)
 {
-	struct rdt_key key = {.line = parent->line};
+	struct rdt_key key = rdt_config_named(parent, name);
 
-	name_child(&key, parent, name);
+	if (parent->root)
+		key.list = rdt_config_list(load, name);
 	if (!parent->node || parent->node->type != YAML_MAPPING_NODE)
 		return key;
-	for (yaml_node_pair_t *p = parent->node->data.mapping.pairs.start;
+	for (const yaml_node_pair_t *p = parent->node->data.mapping.pairs.start;
 	     p < parent->node->data.mapping.pairs.top; p++) {
-		if (is_key(node_at(load, p->key), name)) {
-			place(&key, node_at(load, p->value));
-			/* An empty value begins at the next token, maybe lines below. */
-			key.line = node_at(load, p->key)->start_mark.line + 1;
-			break;
-		}
+		const yaml_node_t *k = rdt_config_node(parent->file, p->key);
+
+		if (k->type != YAML_SCALAR_NODE ||
+		    strcmp((const char *)k->data.scalar.value, name) != 0)
+			continue;
+		place(&key, rdt_config_node(parent->file, p->value));
+		/* An empty value begins at the next token, maybe lines below. */
+		key.line = k->start_mark.line + 1;
+		break;
 	}
 	return key;
 }
@@ -95,331 +210,96 @@ struct rdt_key rdt_config_child(struct rdt_config_load *load, const struct rdt_k
 struct rdt_key rdt_config_item(struct rdt_config_load *load, const struct rdt_key *parent,
 			       unsigned int index)
 {
-	struct rdt_key key = {.line = parent->line};
+	struct rdt_key key = below(parent);
 	yaml_node_item_t *start;
-	int n = snprintf(key.text, sizeof(key.text), "%s[%u]", parent->text, index);
 
-	if (n >= (int)sizeof(key.text))
-		memcpy(key.text + sizeof(key.text) - 4, "...", 4);
+	(void)load;
+	if (parent->list && index < parent->list->count) {
+		const struct rdt_config_place *at = &parent->list->at[index];
+
+		append_index(&key, at->index);
+		key.file = at->file;
+		place(&key, at->node);
+		return key;
+	}
+	append_index(&key, index);
 	if (!parent->node || parent->node->type != YAML_SEQUENCE_NODE)
 		return key;
 	start = parent->node->data.sequence.items.start;
 	if (index < parent->node->data.sequence.items.top - start)
-		place(&key, node_at(load, start[index]));
+		place(&key, rdt_config_node(parent->file, start[index]));
 	return key;
-}
-
-/* ---- suggestions ---- */
-
-#define WORD_MAX 32
-
-/* Levenshtein distance of two short words; large when one is too long for a key. */
-static unsigned int distance(const char *a, const char *b)
-{
-	unsigned int row[WORD_MAX + 1];
-	size_t la = strlen(a), lb = strlen(b);
-
-	if (la > WORD_MAX || lb > WORD_MAX)
-		return WORD_MAX;
-	for (unsigned int j = 0; j <= lb; j++)
-		row[j] = j;
-	for (unsigned int i = 1; i <= la; i++) {
-		unsigned int diagonal = row[0];
-
-		row[0] = i;
-		for (unsigned int j = 1; j <= lb; j++) {
-			unsigned int best = diagonal + (a[i - 1] != b[j - 1]);
-
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[lb];
-}
-
-static const cyaml_schema_field_t *find_field(const cyaml_schema_field_t *fields, const char *name)
-{
-	for (; fields->key; fields++) {
-		if (strcmp(fields->key, name) == 0)
-			return fields;
-	}
-	return NULL;
-}
-
-static const char *nearest_key(const cyaml_schema_field_t *fields, const char *name)
-{
-	unsigned int best = (unsigned int)strlen(name) / 3 + 1;
-	const char *found = NULL;
-
-	for (; fields->key; fields++) {
-		unsigned int d = distance(name, fields->key);
-
-		if (d <= best && (!found || d < best)) {
-			best = d;
-			found = fields->key;
-		}
-	}
-	return found;
-}
-
-static void unknown_key(struct rdt_config_load *load, const struct rdt_key *key, const char *name,
-			const cyaml_schema_field_t *fields)
-{
-	const char *near = nearest_key(fields, name);
-	char list[320] = "";
-	size_t len = 0;
-
-	if (near) {
-		rdt_config_problem(load, key, "unknown key; did you mean \"%s\"?", near);
-		return;
-	}
-	for (; fields->key && len < sizeof(list); fields++)
-		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len ? ", " : "",
-					fields->key);
-	rdt_config_problem(load, key, "unknown key; expected one of %s", list);
-}
-
-/* ---- checking values ---- */
-
-/* What is there, for people. */
-static const char *found_text(const yaml_node_t *node, char *buf, size_t size)
-{
-	switch (node->type) {
-	case YAML_MAPPING_NODE:
-		return "found a mapping";
-	case YAML_SEQUENCE_NODE:
-		return "found a sequence";
-	default:
-		if (node->data.scalar.length == 0)
-			return "found nothing";
-		snprintf(buf, size, "found \"%.60s\"", scalar_text(node));
-		return buf;
-	}
-}
-
-static void check_uint(struct rdt_config_load *load, const struct rdt_key *key,
-		       const cyaml_schema_value_t *schema)
-{
-	uint64_t max =
-		schema->data_size >= 8 ? UINT64_MAX : (UINT64_C(1) << (8 * schema->data_size)) - 1;
-	const char *text = scalar_text(key->node);
-	char buf[80];
-	uint64_t value;
-
-	/* libcyaml would read a leading zero as octal. */
-	if (rd_parse_u64(text, 0, max, &value) == 0 &&
-	    (text[0] != '0' || text[1] == '\0' || text[1] == 'x' || text[1] == 'X'))
-		return;
-	rdt_config_problem(load, key, "%s, expected a whole number from 0 to %" PRIu64,
-			   found_text(key->node, buf, sizeof(buf)), max);
-}
-
-static void check_bool(struct rdt_config_load *load, const struct rdt_key *key)
-{
-	static const char *const words[] = {"true", "false", "yes", "no"};
-	char buf[80];
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strcmp(scalar_text(key->node), words[i]) == 0)
-			return;
-	}
-	rdt_config_problem(load, key, "%s, expected true or false",
-			   found_text(key->node, buf, sizeof(buf)));
-}
-
-static void check_enum(struct rdt_config_load *load, const struct rdt_key *key,
-		       const cyaml_schema_value_t *schema)
-{
-	const cyaml_strval_t *strings = schema->enumeration.strings;
-	uint32_t count = schema->enumeration.count;
-	char list[160] = "", buf[80];
-	size_t len = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		if (strcmp(scalar_text(key->node), strings[i].str) == 0)
-			return;
-	}
-	for (uint32_t i = 0; i < count && len < sizeof(list); i++)
-		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s",
-					!i               ? ""
-					: i + 1 == count ? " or "
-							 : ", ",
-					strings[i].str);
-	rdt_config_problem(load, key, "%s, expected %s", found_text(key->node, buf, sizeof(buf)),
-			   list);
-}
-
-static void check_string(struct rdt_config_load *load, const struct rdt_key *key)
-{
-	const yaml_node_t *node = key->node;
-
-	if (node->data.scalar.length == 0)
-		rdt_config_problem(load, key, "found nothing, expected text");
-	else if (strlen(scalar_text(node)) != node->data.scalar.length)
-		rdt_config_problem(load, key, "contains a NUL character");
-}
-
-static const char *expected_text(const cyaml_schema_value_t *schema)
-{
-	switch (schema->type) {
-	case CYAML_MAPPING:
-		return "a mapping (lines of \"key: value\")";
-	case CYAML_SEQUENCE:
-		return "a sequence (lines starting with \"- \")";
-	case CYAML_UINT:
-		return "a whole number";
-	case CYAML_BOOL:
-		return "true or false";
-	default:
-		return "a single value";
-	}
-}
-
-static void check_scalar(struct rdt_config_load *load, const struct rdt_key *key,
-			 const cyaml_schema_value_t *schema)
-{
-	switch (schema->type) {
-	case CYAML_UINT:
-		check_uint(load, key, schema);
-		break;
-	case CYAML_BOOL:
-		check_bool(load, key);
-		break;
-	case CYAML_ENUM:
-		check_enum(load, key, schema);
-		break;
-	default:
-		check_string(load, key);
-		break;
-	}
-}
-
-static void check_value(struct rdt_config_load *load, const struct rdt_key *key,
-			const cyaml_schema_value_t *schema);
-
-static void check_sequence(struct rdt_config_load *load, const struct rdt_key *key,
-			   const cyaml_schema_value_t *schema)
-{
-	yaml_node_t *node = key->node;
-	unsigned int count =
-		(unsigned int)(node->data.sequence.items.top - node->data.sequence.items.start);
-
-	if (count < schema->sequence.min)
-		rdt_config_problem(load, key, "is empty, expected at least %u",
-				   schema->sequence.min);
-	for (unsigned int i = 0; i < count; i++) {
-		struct rdt_key item = rdt_config_item(load, key, i);
-
-		check_value(load, &item, schema->sequence.entry);
-	}
-}
-
-/* The keys that are there: known, and each only once. */
-static void check_keys(struct rdt_config_load *load, const struct rdt_key *key,
-		       const cyaml_schema_field_t *fields)
-{
-	yaml_node_pair_t *start = key->node->data.mapping.pairs.start;
-
-	for (yaml_node_pair_t *p = start; p < key->node->data.mapping.pairs.top; p++) {
-		yaml_node_t *name = node_at(load, p->key);
-		struct rdt_key at = {.line = name->start_mark.line + 1};
-
-		if (name->type != YAML_SCALAR_NODE) {
-			name_child(&at, key, "?");
-			rdt_config_problem(load, &at, "a key must be a single word");
-			continue;
-		}
-		name_child(&at, key, scalar_text(name));
-		if (!find_field(fields, scalar_text(name)))
-			unknown_key(load, &at, scalar_text(name), fields);
-		for (yaml_node_pair_t *q = start; q < p; q++) {
-			yaml_node_t *first = node_at(load, q->key);
-
-			if (!is_key(first, scalar_text(name)))
-				continue;
-			rdt_config_problem(load, &at, "given twice, first in line %zu; remove one",
-					   first->start_mark.line + 1);
-			break;
-		}
-	}
-}
-
-static void check_mapping(struct rdt_config_load *load, const struct rdt_key *key,
-			  const cyaml_schema_value_t *schema)
-{
-	check_keys(load, key, schema->mapping.fields);
-	for (const cyaml_schema_field_t *f = schema->mapping.fields; f->key; f++) {
-		struct rdt_key child = rdt_config_child(load, key, f->key);
-
-		if (child.node)
-			check_value(load, &child, &f->value);
-		else if (!(f->value.flags & CYAML_FLAG_OPTIONAL))
-			rdt_config_problem(load, &child, "missing, expected %s",
-					   expected_text(&f->value));
-	}
-}
-
-static void check_value(struct rdt_config_load *load, const struct rdt_key *key,
-			const cyaml_schema_value_t *schema)
-{
-	yaml_node_type_t want = schema->type == CYAML_MAPPING    ? YAML_MAPPING_NODE
-				: schema->type == CYAML_SEQUENCE ? YAML_SEQUENCE_NODE
-								 : YAML_SCALAR_NODE;
-	char buf[80];
-
-	if (key->node->type != want) {
-		rdt_config_problem(load, key, "%s, expected %s",
-				   found_text(key->node, buf, sizeof(buf)), expected_text(schema));
-		return;
-	}
-	if (want == YAML_MAPPING_NODE)
-		check_mapping(load, key, schema);
-	else if (want == YAML_SEQUENCE_NODE)
-		check_sequence(load, key, schema);
-	else
-		check_scalar(load, key, schema);
-}
-
-void rdt_config_doc_check(struct rdt_config_load *load, const cyaml_schema_value_t *schema)
-{
-	struct rdt_key root = rdt_config_root(load);
-
-	check_value(load, &root, schema);
 }
 
 /* ---- parsing ---- */
 
-int rdt_config_doc_open(struct rdt_config_load *load, const char *text, size_t len)
+static int add_file(struct rdt_config_load *load, const char *path, struct rdt_config_file **out)
 {
-	struct rdt_key key = {.line = 1};
-	yaml_parser_t parser;
+	struct rdt_config_file **files;
+	struct rdt_config_file *file = calloc(1, sizeof(*file));
 
+	if (!file)
+		return -ENOMEM;
+	files = realloc(load->files, (load->files_count + 1) * sizeof(struct rdt_config_file *));
+	if (files)
+		load->files = files;
+	file->path = strdup(path);
+	if (!files || !file->path) {
+		free(file->path);
+		free(file);
+		return -ENOMEM;
+	}
+	load->files[load->files_count++] = file;
+	*out = file;
+	return 0;
+}
+
+int rdt_config_doc_open(struct rdt_config_load *load, const char *path, const char *text,
+			size_t len, struct rdt_config_file **out)
+{
+	struct rdt_config_file *file;
+	yaml_parser_t parser;
+	int rc = add_file(load, path, &file);
+
+	if (rc)
+		return rc;
 	if (!yaml_parser_initialize(&parser))
 		return -ENOMEM;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-	if (!yaml_parser_load(&parser, &load->doc)) {
-		key.line = parser.problem_mark.line + 1;
-		rdt_config_problem(load, &key, "not YAML: %s%s%s",
-				   parser.problem ? parser.problem : "unreadable",
-				   parser.context ? " " : "", parser.context ? parser.context : "");
+	if (!yaml_parser_load(&parser, &file->doc)) {
+		struct rdt_key key = {.file = file, .line = parser.problem_mark.line + 1};
+
+		rc = parser.error == YAML_MEMORY_ERROR ? -ENOMEM : -EINVAL;
+		if (rc == -EINVAL)
+			rdt_config_problem(load, &key, "not YAML: %s%s%s",
+					   parser.problem ? parser.problem : "unreadable",
+					   parser.context ? " " : "",
+					   parser.context ? parser.context : "");
 		yaml_parser_delete(&parser);
-		return -EINVAL;
+		return rc;
 	}
 	yaml_parser_delete(&parser);
-	load->doc_ok = true;
-	if (yaml_document_get_root_node(&load->doc))
-		return 0;
-	rdt_config_problem(load, &key, "is empty, expected \"listeners:\" and \"subsystems:\"");
-	return -EINVAL;
+	file->doc_ok = true;
+	file->seen = calloc((size_t)(file->doc.nodes.top - file->doc.nodes.start) + 1, 1);
+	if (!file->seen)
+		return -ENOMEM;
+	*out = file;
+	return 0;
 }
 
-void rdt_config_doc_close(struct rdt_config_load *load)
+void rdt_config_doc_close_all(struct rdt_config_load *load)
 {
-	if (load->doc_ok)
-		yaml_document_delete(&load->doc);
-	load->doc_ok = false;
+	for (unsigned int i = 0; i < load->files_count; i++) {
+		struct rdt_config_file *file = load->files[i];
+
+		if (file->doc_ok)
+			yaml_document_delete(&file->doc);
+		free(file->seen);
+		free(file->path);
+		free(file);
+	}
+	for (unsigned int i = 0; i < RDT_CONFIG_LISTS; i++)
+		free(load->lists[i].at);
+	free(load->files);
+	free(load->bad);
 }

@@ -2,26 +2,53 @@
 /* The configuration of hosts and paths: NQN lists, ANA groups, controller IDs, referrals. */
 #include "config_priv.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
+#include "util/cleanup.h"
 #include "util/sockaddr.h"
 #include "tgt_limits.h"
 
-void rdt_config_check_nqns(struct rdt_config_load *load, const struct rdt_key *hosts,
-			   const char *const *nqns, uint32_t count)
+void rdt_config_check_nqn(struct rdt_config_load *load, const struct rdt_key *key, const char *nqn)
 {
+	const char *error = nvmf_nqn_unusable(nqn);
+	const char *odd = error ? NULL : nvmf_nqn_error(nqn);
+
+	if (error)
+		rdt_config_problem(load, key,
+				   "found \"%.80s\", which %s; expected a name such as "
+				   "nqn.2026-01.org.example:disk1",
+				   nqn, error);
+	else if (odd)
+		rdt_config_warning(load, key,
+				   "found \"%.80s\", which %s: it is used as it is, but some "
+				   "hosts refuse a name of another form than "
+				   "nqn.2026-01.org.example:disk1",
+				   nqn, odd);
+}
+
+int rdt_config_check_nqns(struct rdt_config_load *load, const struct rdt_key *hosts,
+			  const char *const *nqns, uint32_t count)
+{
+	rd_autofree struct rdt_config_id *ids = calloc(count + 1, sizeof(*ids));
+	rd_autofree unsigned int *first = calloc(count + 1, sizeof(*first));
+
+	if (!ids || !first)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		ids[i] = (struct rdt_config_id){nqns[i], strlen(nqns[i]), i};
+	rdt_config_firsts(ids, count, first);
 	for (uint32_t i = 0; i < count; i++) {
 		struct rdt_key host = rdt_config_item(load, hosts, i);
-		const char *error = nvmf_nqn_error(nqns[i]);
 
-		if (error)
-			rdt_config_problem(load, &host, "found \"%.80s\", which %s", nqns[i],
-					   error);
-		if (rdt_config_listed(nqns, i, nqns[i]))
+		rdt_config_check_nqn(load, &host, nqns[i]);
+		if (first[i] != i)
 			rdt_config_problem(load, &host, "\"%.80s\" is listed twice", nqns[i]);
 	}
+	return 0;
 }
 
 static bool group_valid(struct rdt_config_load *load, const struct rdt_key *key, uint32_t group)
@@ -55,8 +82,14 @@ void rdt_config_check_listener_ana(struct rdt_config_load *load, const struct rd
 	}
 }
 
-void rdt_config_check_ns_hosts(struct rdt_config_load *load, const struct rdt_key *ns_key,
-			       const struct rdt_subsys_config *ss, struct rdt_ns_config *ns)
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, *(const char *const *)b);
+}
+
+int rdt_config_check_ns_hosts(struct rdt_config_load *load, const struct rdt_key *ns_key,
+			      const struct rdt_subsys_config *ss, const char *const *sorted,
+			      struct rdt_ns_config *ns)
 {
 	struct rdt_key group = rdt_config_child(load, ns_key, "ana_group");
 	struct rdt_key hosts = rdt_config_child(load, ns_key, "hosts");
@@ -65,11 +98,12 @@ void rdt_config_check_ns_hosts(struct rdt_config_load *load, const struct rdt_ke
 		ns->ana_group = 1;
 	else
 		group_valid(load, &group, ns->ana_group);
-	rdt_config_check_nqns(load, &hosts, ns->hosts, ns->hosts_count);
+	if (ns->hosts_count && rdt_config_check_nqns(load, &hosts, ns->hosts, ns->hosts_count))
+		return -ENOMEM;
 	for (uint32_t i = 0; i < ns->hosts_count && !ss->allow_any_host; i++) {
 		struct rdt_key host = rdt_config_item(load, &hosts, i);
 
-		if (!rdt_config_listed(ss->hosts, ss->hosts_count, ns->hosts[i]))
+		if (!bsearch(ns->hosts[i], sorted, ss->hosts_count, sizeof(*sorted), by_text))
 			rdt_config_problem(
 				load, &host,
 				"\"%.80s\" is not among the subsystem's hosts, and so "
@@ -77,6 +111,7 @@ void rdt_config_check_ns_hosts(struct rdt_config_load *load, const struct rdt_ke
 				"here",
 				ns->hosts[i]);
 	}
+	return 0;
 }
 
 void rdt_config_check_cntlids(struct rdt_config_load *load, const struct rdt_key *subsystem,

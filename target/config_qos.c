@@ -2,9 +2,11 @@
 /* The configuration of limits per second. */
 #include "config_priv.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "nvmf/text.h"
+#include "util/cleanup.h"
 #include "util/parse.h"
 
 #define IOPS_MAX  UINT64_C(1000000000)
@@ -80,22 +82,28 @@ void rdt_config_check_ns_qos(struct rdt_config_load *load, const struct rdt_key 
 		check_limits(load, &key, ns->qos);
 }
 
-void rdt_config_check_host_qos(struct rdt_config_load *load, const struct rdt_key *subsystem,
-			       struct rdt_subsys_config *ss)
+int rdt_config_check_host_qos(struct rdt_config_load *load, const struct rdt_key *subsystem,
+			      struct rdt_subsys_config *ss)
 {
+	rd_autofree struct rdt_config_id *ids = calloc(ss->host_qos_count + 1, sizeof(*ids));
+	rd_autofree unsigned int *first = calloc(ss->host_qos_count + 1, sizeof(*first));
 	struct rdt_key list = rdt_config_child(load, subsystem, "host_qos");
 
+	if (!ids || !first)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < ss->host_qos_count; i++)
+		ids[i] = (struct rdt_config_id){ss->host_qos[i].host, strlen(ss->host_qos[i].host),
+						i};
+	rdt_config_firsts(ids, ss->host_qos_count, first);
 	for (uint32_t i = 0; i < ss->host_qos_count; i++) {
 		struct rdt_key item = rdt_config_item(load, &list, i);
 		struct rdt_key host = rdt_config_child(load, &item, "host");
 		const char *nqn = ss->host_qos[i].host;
-		const char *error = nvmf_nqn_error(nqn);
 
-		if (error)
-			rdt_config_problem(load, &host, "found \"%.80s\", which %s", nqn, error);
-		for (uint32_t k = 0; k < i; k++)
-			if (strcmp(ss->host_qos[k].host, nqn) == 0)
-				rdt_config_problem(load, &host, "\"%.80s\" is listed twice", nqn);
+		rdt_config_check_nqn(load, &host, nqn);
+		if (first[i] != i)
+			rdt_config_problem(load, &host, "\"%.80s\" is listed twice", nqn);
 		check_limits(load, &item, &ss->host_qos[i].limits);
 	}
+	return 0;
 }

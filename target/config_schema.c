@@ -263,12 +263,18 @@ static const cyaml_schema_value_t referral_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_referral_config, referral_fields),
 };
 
+static const cyaml_schema_value_t include_schema = {
+	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, const char *, 0, CYAML_UNLIMITED),
+};
+
 static const cyaml_schema_field_t config_fields[] = {
 	CYAML_FIELD_MAPPING("target", OPT, struct rdt_config, target, target_fields),
-	CYAML_FIELD_SEQUENCE("listeners", CYAML_FLAG_POINTER, struct rdt_config, listeners,
-			     &listener_schema, 1, CYAML_UNLIMITED),
-	CYAML_FIELD_SEQUENCE("subsystems", CYAML_FLAG_POINTER, struct rdt_config, subsystems,
-			     &subsystem_schema, 1, CYAML_UNLIMITED),
+	CYAML_FIELD_SEQUENCE("include", OPT | CYAML_FLAG_POINTER, struct rdt_config, include,
+			     &include_schema, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_SEQUENCE("listeners", OPT | CYAML_FLAG_POINTER, struct rdt_config, listeners,
+			     &listener_schema, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_SEQUENCE("subsystems", OPT | CYAML_FLAG_POINTER, struct rdt_config, subsystems,
+			     &subsystem_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("referrals", OPT | CYAML_FLAG_POINTER, struct rdt_config, referrals,
 			     &referral_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_END,

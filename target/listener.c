@@ -181,6 +181,8 @@ int rdt_listeners_open(struct rdt_target *t)
 			return err;
 		}
 	}
+	TAILQ_FOREACH (l, &t->listeners, link)
+		rdt_rdma_tell(l);
 	return 0;
 }
 

@@ -64,6 +64,7 @@ void rdt_rdma_choose(struct rdt_listener *l); /* its provider */
 /* At its configured address, or at @addr when that is not NULL. Returns 0, or -errno and says why.
  */
 int rdt_rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);
+void rdt_rdma_tell(const struct rdt_listener *l); /* logs where it listens */
 void rdt_rdma_unlisten(struct rdt_listener *l);
 void rdt_rdma_close(struct rdt_target *t); /* the main loop's fabrics; nobody listens */
 

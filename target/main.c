@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdtarget: options, signals, and the order of things from start to exit. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -95,7 +96,7 @@ static int parse_options(int argc, char **argv, struct options *opt)
 		{0},
 	};
 	uint64_t fd;
-	int c;
+	int c, flags;
 
 	opt->ready_fd = -1;
 	while ((c = getopt_long(argc, argv, "c:hV", longopts, NULL)) != -1) {
@@ -117,6 +118,11 @@ static int parse_options(int argc, char **argv, struct options *opt)
 				return usage_error("--ready-fd takes a descriptor from 3 on, not",
 						   optarg);
 			opt->ready_fd = (int)fd;
+			flags = fcntl(opt->ready_fd, F_GETFL);
+			if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+				return usage_error("--ready-fd takes a descriptor that is open for "
+						   "writing (such as with 3>FILE), not",
+						   optarg);
 			break;
 		case 'h':
 			return usage(stdout);
@@ -259,20 +265,19 @@ static void on_signal(struct rd_io *io, uint32_t events)
 	}
 }
 
-/* Blocked before any thread exists, so that every thread has them blocked. */
-static int block_signals(void)
+/*
+ * What is read from a descriptor once the target runs. Blocked before anything else: what comes
+ * earlier waits until then, and every thread has them blocked.
+ */
+static void block_signals(sigset_t *set)
 {
-	sigset_t set;
-
 	signal(SIGPIPE, SIG_IGN);
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGUSR1);
-	sigaddset(&set, SIGHUP);
-	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
-		return -1;
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGUSR1);
+	sigaddset(set, SIGHUP);
+	sigprocmask(SIG_BLOCK, set, NULL);
 }
 
 static void tell_ready(struct app *app)
@@ -281,6 +286,15 @@ static void tell_ready(struct app *app)
 	const struct rdt_listener *l;
 	char host[RD_ADDR_TEXT];
 
+	if (!app->cfg->listeners_count)
+		rd_notice(app->log, RD_LOG_MAIN,
+			  "no listener is configured: nobody can connect; SIGHUP reads %s again",
+			  app->opt.config);
+	if (!app->cfg->subsystems_count)
+		rd_notice(app->log, RD_LOG_MAIN,
+			  "no subsystem is configured: there is nothing to connect to; SIGHUP "
+			  "reads %s again",
+			  app->opt.config);
 	rd_notice(app->log, RD_LOG_MAIN, "ready");
 	if (app->opt.ready_fd < 0)
 		return;
@@ -293,11 +307,11 @@ static void tell_ready(struct app *app)
 	close(app->opt.ready_fd);
 }
 
-static int serve(struct app *app)
+static int serve(struct app *app, const sigset_t *set)
 {
 	struct rd_loop_opts opts = {.log = app->log};
 	uint64_t reads, writes;
-	int fd = block_signals();
+	int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 	int err;
 
 	if (fd < 0) {
@@ -345,10 +359,15 @@ static int serve(struct app *app)
 int main(int argc, char **argv)
 {
 	struct app app = {0};
-	int code = parse_options(argc, argv, &app.opt);
+	sigset_t set;
+	int code;
 
+	block_signals(&set);
+	code = parse_options(argc, argv, &app.opt);
 	if (code >= 0)
 		return code;
+	if (app.opt.check) /* nobody will read them */
+		sigprocmask(SIG_UNBLOCK, &set, NULL);
 	code = make_log(&app);
 	if (code < 0 && rdt_config_load(app.opt.config, app.log, &app.cfg))
 		code = EXIT_FAILURE; /* it has said why */
@@ -357,7 +376,7 @@ int main(int argc, char **argv)
 		code = EXIT_SUCCESS;
 	}
 	if (code < 0)
-		code = serve(&app);
+		code = serve(&app, &set);
 	rdt_config_put(&app.cfg);
 	rd_log_destroy(&app.log);
 	return code;

@@ -346,7 +346,6 @@ int rdt_rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *t
 	const struct rdt_listener_config *cfg = l->cfg;
 	struct rdt_target *t = l->target;
 	struct sockaddr_storage own;
-	char shown[RD_ADDR_TEXT];
 	struct rd_fab *fab;
 	int err = main_fab(l, &fab);
 
@@ -364,9 +363,15 @@ int rdt_rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *t
 	l->addr = l->lis->addr;
 	l->prtype = l->lis->prtype;
 	pthread_mutex_unlock(&t->disc.lock);
-	rd_notice(t->log, RD_LOG_MAIN, "listening on %s (%s)",
-		  rd_addr_format((struct sockaddr *)&l->addr, shown), fab->ops->name);
 	return 0;
+}
+
+void rdt_rdma_tell(const struct rdt_listener *l)
+{
+	char text[RD_ADDR_TEXT];
+
+	rd_notice(l->target->log, RD_LOG_MAIN, "listening on %s (%s)",
+		  rd_addr_format((const struct sockaddr *)&l->addr, text), l->lis->fab->ops->name);
 }
 
 void rdt_rdma_unlisten(struct rdt_listener *l)

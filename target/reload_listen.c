@@ -61,7 +61,7 @@ static int make_items(struct plan *p, struct rdt_config *next)
 {
 	struct rdt_listener *l;
 
-	p->items = calloc(next->listeners_count, sizeof(*p->items));
+	p->items = calloc(next->listeners_count + 1, sizeof(*p->items));
 	if (!p->items)
 		return -ENOMEM;
 	p->count = next->listeners_count;
@@ -183,6 +183,7 @@ static void commit(struct plan *p, struct rdt_reload_listeners *done)
 
 		if (item->new) {
 			rdt_listener_show(item->new);
+			rdt_rdma_tell(item->new);
 			done->added++;
 		} else {
 			done->settings += (unsigned int)set_ana(p->t, item->now, item->cfg);

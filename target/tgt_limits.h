@@ -24,10 +24,12 @@
 #define RDT_CRDT1           1u  /* in 100 ms, when feature 16h asks for it */
 
 /* namespaces */
-#define RDT_NSID_MAX 65535u /* NN */
-#define RDT_NS_SLOTS 1024u  /* namespaces of a target at one time; MNAN */
+#define RDT_NSID_MAX   65535u /* NN */
+#define RDT_NS_SLOTS   1024u  /* namespaces of a target at one time; MNAN */
 
-#define RDT_RESV_LOG 64u /* reservation notifications kept for a controller */
+#define RDT_SUBSYSTEMS 4096u /* of a target, those removed since the start as well */
+
+#define RDT_RESV_LOG   64u /* reservation notifications kept for a controller */
 
 /* asymmetric namespace access */
 #define RDT_ANA_GROUPS 64u /* ANAGRPMAX and NANAGRPID: groups are 1 to this */

@@ -189,16 +189,20 @@ static bool is_reverse_domain(const char *s)
 	return in_label;
 }
 
-const char *nvmf_nqn_error(const char *nqn)
+const char *nvmf_nqn_unusable(const char *nqn)
 {
-	const char *error;
-	const char *colon;
-
 	if (nqn[0] == '\0')
 		return "is empty";
 	if (strnlen(nqn, NVMF_NQN_MAX + 1) > NVMF_NQN_MAX)
 		return "is longer than 223 bytes";
-	error = characters_error(nqn);
+	return characters_error(nqn);
+}
+
+const char *nvmf_nqn_error(const char *nqn)
+{
+	const char *error = nvmf_nqn_unusable(nqn);
+	const char *colon;
+
 	if (error)
 		return error;
 	if (strncmp(nqn, "nqn.", 4) != 0)

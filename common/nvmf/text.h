@@ -44,5 +44,7 @@ const char *nvmf_fctype_text(unsigned int fctype);
  * Returns NULL when it is valid, else what is wrong with it, as text for people.
  */
 const char *nvmf_nqn_error(const char *nqn);
+/* The same of its length and characters alone: names of other forms are in use. */
+const char *nvmf_nqn_unusable(const char *nqn);
 
 #endif /* RD_NVMF_TEXT_H */

@@ -3,9 +3,10 @@
 
 import os
 import re
+import signal
 import sys
 
-from t_loop import ADDR, ENGINE, FABRIC, NQN, SOURCE_ROOT, each, main, no_fabric, program, test
+from t_loop import ADDR, ENGINE, FABRIC, NQN, SANITIZED, SOURCE_ROOT, VALGRIND, Skip, each, main, no_fabric, program, test
 
 GOOD = f'''\
 target:
@@ -112,7 +113,7 @@ BAD = (
     ('the same NQN twice', SECOND_SUBSYS, None, 'nqn'),
     ('the same listener twice', SECOND_LISTENER, None, '4420|address|listener'),
     ('an NQN of 224 bytes', edited(NQN, LONG_NQN), 'nqn.2024', '223'),
-    ('something that is no NQN', edited(NQN, 'disk'), 'nqn: disk', 'nqn'),
+    ('something that is no NQN', edited(NQN, 'a disk'), 'nqn: a disk', 'nqn'),
     ('the discovery NQN', edited(NQN, 'nqn.2014-08.org.nvmexpress.discovery'), 'discovery', 'nqn'),
     ('a serial of 21 characters', edited('    allow_any_host', '    serial: ' + 'S' * 21
                                          + '\n    allow_any_host'), 'serial', '20'),
@@ -127,9 +128,6 @@ BAD = (
      'queue_depth'),
     ('broken YAML', edited('  - address', '  - [address'), None, '.'),
     ('a tab', edited('    port: 0', '\tport: 0'), None, '.'),
-    ('no listeners', GOOD[:GOOD.index('listeners')] + GOOD[GOOD.index('subsystems'):], None,
-     'listeners'),
-    ('no subsystems', GOOD[:GOOD.index('subsystems')], None, 'subsystems'),
     ('nothing', '', None, '.'),
     ('zero bytes', b'\0' * 100, None, '.'),
     ('thousands of brackets', '[' * 5000, None, '.'),
@@ -159,6 +157,106 @@ def every_mistake_is_named_in_one_run(t):
 
 @test
 @no_fabric
+def mistakes_of_all_kinds_are_named_in_one_run(t):
+    """What is wrong in itself does not hide what is wrong beside the rest."""
+    text = edited('reactors: 2', 'reactors: 0').replace('16MiB', '1000000').replace('port: 0', 'prot: 0')
+    res = check(t, text.replace('nsid: 1', 'nsid: one'), rc=1)
+    for says in ('did you mean "port"', 'reactors: found 0', 'multiple', 'nsid: found "one"'):
+        t.match(says, res.err)
+
+
+@each(('neither', '{}\n', ('no listener is configured', 'no subsystem is configured')),
+      ('no subsystem', GOOD[:GOOD.index('subsystems')], ('no subsystem is configured',)))
+def a_target_without(t, text, says):
+    """It starts, says so, and serves what a reload brings."""
+    path = t.file('test.yaml', text.encode())
+    proc = t.spawn('rdtarget', [program('rdtarget'), '--exit-with-parent', path])
+    proc.expect(r'\bready$')
+    for pattern in says:
+        t.match(pattern, proc.text())
+    t.file('test.yaml', GOOD.encode())
+    since = proc.mark()
+    proc.signal(signal.SIGHUP)
+    proc.expect('reloaded: ', since=since)
+    addr = re.search(r'listening on (\S+) ', proc.text())[1]
+    t.rdinit('read', f'nvme+rdma://{addr}/{NQN}/1', '--data', '-', '--data-size', '512')
+    proc.signal(signal.SIGTERM)
+    t.eq(proc.wait(), 0, 'exit status')
+
+
+@test
+@no_fabric
+def names_of_other_forms_are_warned_of(t):
+    res = check(t, edited(NQN, 'blktests-subsystem-1'), rc=0)
+    t.match('warning: .*test.yaml:8: subsystems.0..nqn: found "blktests-subsystem-1"', res.err)
+
+
+# ---- other files ----
+
+MAIN = GOOD[:GOOD.index('subsystems')] + 'include:\n  - conf.d/*.yaml\n'
+
+
+def subsystem(nqn=NQN, nsid=1, size='16MiB'):
+    return f'''\
+subsystems:
+  - nqn: {nqn}
+    namespaces:
+      - nsid: {nsid}
+        backend: memory
+        size: {size}
+'''
+
+
+def part(t, name, text):
+    os.makedirs(t.path('conf.d'), exist_ok=True)
+    return t.file(os.path.join('conf.d', name), text.encode())
+
+
+@test
+def included_files_add_to_the_first(t):
+    part(t, '10-first.yaml', subsystem())
+    target = t.target(config=t.file('test.yaml', MAIN.encode()))
+    t.rdinit('read', target.uri(1), '--data', '-', '--data-size', '512')
+    second = part(t, '20-second.yaml', subsystem(NQN + '2'))
+    part(t, 'README', 'not read')
+    t.match('reloaded: 1 namespaces added, 1 subsystems added$', target.reload())
+    t.rdinit('read', target.uri(1, NQN + '2'), '--data', '-', '--data-size', '512')
+    part(t, '20-second.yaml', subsystem(NQN + '2', size='big'))
+    t.match(rf'error: config: {re.escape(second)}:6: subsystems.0..namespaces.0..size: found "big"',
+            target.reload('not reloaded'))
+    os.unlink(second)
+    t.match('reloaded: 1 removed, 1 subsystems removed$', target.reload())
+
+
+@each(('a name that is used in another file', subsystem(),
+       r'b\.yaml:2: .*nqn: .* is already used by the subsystem in \S*conf\.d/a\.yaml:2'),
+      ('settings of the whole target', 'target: {reactors: 1}\n',
+       r'b\.yaml:1: target: is in a file that \S*test\.yaml includes'),
+      ('what it includes itself', 'include: [c.yaml]\n', r'b\.yaml:1: include: is in a file that'),
+      ('broken YAML', 'subsystems: [', r'b\.yaml:\d+: not YAML'))
+@no_fabric
+def an_included_file_with(t, text, says):
+    part(t, 'a.yaml', subsystem())
+    part(t, 'b.yaml', text)
+    t.match(says, check(t, MAIN, rc=1).err)
+
+
+@test
+@no_fabric
+def the_order_of_included_files(t):
+    """Each is read once, where it comes first; a path without a pattern has to be there."""
+    part(t, 'a.yaml', subsystem(NQN + 'a', size='x'))
+    part(t, 'b.yaml', subsystem(NQN + 'b', size='x'))
+    part(t, 'empty.yaml', '# nothing yet\n')
+    text = MAIN.replace('  - conf', '  - conf.d/b.yaml\n  - none/*.yaml\n  - conf')
+    found = re.findall(r'conf\.d/(\w+)\.yaml:6', check(t, text, rc=1).err)
+    t.eq(found, ['b', 'a'], 'files with mistakes')
+    res = check(t, MAIN.replace('conf.d/*.yaml', 'gone.yaml'), rc=1)
+    t.match(r'test\.yaml:8: include\[0\]: \S*gone\.yaml cannot be read: No such file', res.err)
+
+
+@test
+@no_fabric
 def a_missing_configuration_file(t):
     res = t.run([program('rdtarget'), '--check', '-c', t.path('none.yaml')])
     t.eq(res.rc, 1, 'exit status')
@@ -171,6 +269,27 @@ def no_configuration_named(t):
     res = t.run([program('rdtarget')])
     t.ok(res.rc in (1, 2), f'exit {res.rc}')
     t.ok(res.err.strip(), 'nothing was said')
+
+
+@test
+@no_fabric
+def a_ready_fd_that_is_not_open(t):
+    res = t.run([program('rdtarget'), '--ready-fd', '77', t.file('test.yaml', GOOD.encode())])
+    t.eq(res.rc, 2, 'exit status')
+    t.match('--ready-fd takes a descriptor that is open.*: 77', res.err)
+
+
+@test
+def sighup_before_it_is_ready_is_remembered(t):
+    """It comes when the configuration is opened."""
+    lib = os.environ.get('WATCHFS')
+    if not lib:
+        raise Skip('watchfs is not built (set WATCHFS)')
+    if VALGRIND or SANITIZED:
+        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
+    path = t.file('test.yaml', GOOD.encode())
+    target = t.target(config=path, env=dict(os.environ, LD_PRELOAD=lib, HUP_AT=path))
+    target.expect('reloaded: nothing has changed$')
 
 
 @test

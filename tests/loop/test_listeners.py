@@ -175,6 +175,7 @@ def an_address_in_use_changes_nothing(t):
             reload(target, 'not reloaded: see above; nothing was changed$')
             target.expect(r'reload: cannot listen on 127\.0\.0\.1 port \d+: Address already in use; stop the program',
                           since=since)
+            t.ok(' listening on ' not in target.text(since), 'it says that it listens where it does not')
             read(queue)
             cqe, page = h.admin.identify(2)
             nv.expect(cqe)

@@ -213,7 +213,7 @@ static void bad_limits_are_refused(void)
 		{"bandwidth: fast", "", "qos.bandwidth: found \"fast\""},
 		{"iops: 10, read_iops: 11", "", "read_iops: is above"},
 		{"bandwidth: 1MiB, write_bandwidth: 2MiB", "", "write_bandwidth: is above"},
-		{"iops: 1", "{host: bob, iops: 1}", "host_qos[0].host: found \"bob\""},
+		{"iops: 1", "{host: b b, iops: 1}", "host_qos[0].host: found \"b b\""},
 		{"iops: 1", "{host: \"nqn.2026-01.org.e:h\"}", "host_qos[0]: limits nothing"},
 		{"iops: 1", "{iops: 1}", "host_qos[0].host: missing"},
 		{"iops: 1",

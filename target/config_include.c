@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The configuration's files: reading them, and which others the first one includes. */
+#include "config_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/cleanup.h"
+
+/* A file of this size is a mistake: an image given for the configuration, for instance. */
+#define FILE_MAX  (64u << 20)
+#define FILES_MAX 16384u
+
+/* ---- one file ---- */
+
+/* All of @fd, which does not have to be a regular file. */
+static int read_fd(int fd, char **text, size_t *len)
+{
+	rd_autofree char *buf = NULL;
+	size_t room = 0, got = 0;
+	ssize_t n;
+
+	for (;;) {
+		if (got == room) {
+			char *bigger;
+
+			if (got > FILE_MAX)
+				return -EFBIG;
+			room = room ? 2 * room : 64u << 10;
+			bigger = realloc(buf, room);
+			if (!bigger)
+				return -ENOMEM;
+			buf = bigger;
+		}
+		n = read(fd, buf + got, room - got);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		got += (size_t)n;
+	}
+	if (got > FILE_MAX)
+		return -EFBIG;
+	*text = rd_steal(buf);
+	*len = got;
+	return 0;
+}
+
+/* Returns 0 or -errno, with the reason in @why. */
+static int read_file(const char *path, char **text, size_t *len, char *why, size_t why_size)
+{
+	rd_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	int rc;
+
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		rc = -errno;
+	} else if (S_ISDIR(st.st_mode)) {
+		snprintf(why, why_size, "is a directory, expected a YAML file");
+		return -EISDIR;
+	} else {
+		rc = read_fd(fd, text, len);
+	}
+	if (rc == -EFBIG)
+		snprintf(why, why_size,
+			 "is larger than %u MiB, which is the most for one file; if it is a "
+			 "configuration, split it, with \"include\" in one part",
+			 FILE_MAX >> 20);
+	else if (rc)
+		snprintf(why, why_size, "cannot be read: %s", strerror(-rc));
+	return rc;
+}
+
+/* @from: where it is included; NULL: the first file. */
+static int load_file(struct rdt_config_load *load, const char *path, const struct rdt_key *from,
+		     struct rdt_config *config)
+{
+	struct rdt_config_file *file = NULL;
+	rd_autofree char *text = NULL;
+	struct rdt_key root;
+	char why[256];
+	size_t len = 0;
+	int rc = read_file(path, &text, &len, why, sizeof(why));
+
+	if (rc && !from)
+		rd_err(load->log, RD_LOG_CONFIG, "%s: %s", path, why);
+	else if (rc)
+		rdt_config_problem(load, from, "%s %s", path, why);
+	if (rc)
+		return rc;
+	rc = rdt_config_doc_open(load, path, text, len, &file);
+	if (rc)
+		return rc;
+	root = rdt_config_root_of(file);
+	if (root.node)
+		rdt_config_fill(load, file, config);
+	else if (!from)
+		rdt_config_problem(load, &root,
+				   "is empty, expected \"listeners:\" and \"subsystems:\"; \"{}\" "
+				   "is a target without any");
+	return root.node || from ? 0 : -EINVAL;
+}
+
+/* ---- the others ---- */
+
+struct included {
+	char *path;
+	unsigned int pattern; /* number in the list */
+};
+
+struct inclusion {
+	struct included *files;
+	unsigned int count;
+};
+
+static bool is_pattern(const char *text)
+{
+	return strpbrk(text, "*?[") != NULL;
+}
+
+static int add(struct inclusion *inc, const char *path, unsigned int pattern)
+{
+	if ((inc->count & (inc->count - 1)) == 0) {
+		size_t room = inc->count ? 2 * (size_t)inc->count : 1;
+		struct included *files = realloc(inc->files, room * sizeof(*files));
+
+		if (!files)
+			return -ENOMEM;
+		inc->files = files;
+	}
+	inc->files[inc->count] = (struct included){strdup(path), pattern};
+	return inc->files[inc->count].path ? (inc->count++, 0) : -ENOMEM;
+}
+
+/* A folder that is not there is as good as an empty one. */
+static int unreadable(const char *path, int err)
+{
+	return err != ENOENT;
+}
+
+/* What @text, number @n of the list, stands for; a relative one from the first file's folder. */
+static int expand(struct rdt_config_load *load, const struct rdt_key *key, struct inclusion *inc,
+		  const char *text, unsigned int n)
+{
+	rd_autofree char *copy = strdup(load->path);
+	rd_autofree char *full = NULL;
+	glob_t found = {0};
+	int rc;
+
+	if (!copy || asprintf(&full, "%s%s%s", text[0] == '/' ? "" : dirname(copy),
+			      text[0] == '/' ? "" : "/", text) < 0)
+		return -ENOMEM;
+	if (!is_pattern(text))
+		return add(inc, full, n);
+	rc = glob(full, 0, unreadable, &found);
+	if (rc == GLOB_ABORTED)
+		rdt_config_problem(load, key, "%s: a directory cannot be read: %s", full,
+				   strerror(errno));
+	rc = rc == GLOB_NOSPACE ? -ENOMEM
+				: 0; /* nothing found is fine: no file was put there yet */
+	for (size_t i = 0; i < found.gl_pathc && !rc; i++)
+		rc = add(inc, found.gl_pathv[i], n);
+	globfree(&found);
+	return rc;
+}
+
+/* Each once, where it comes first: "[first.yaml, *.yaml]" is an order. */
+static int load_each(struct rdt_config_load *load, const struct rdt_key *list,
+		     struct inclusion *inc, struct rdt_config *config)
+{
+	rd_autofree struct rdt_config_id *ids = calloc(inc->count + 1, sizeof(*ids));
+	rd_autofree unsigned int *first = calloc(inc->count + 1, sizeof(*first));
+	int rc = 0;
+
+	if (!ids || !first)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < inc->count; i++)
+		ids[i] = (struct rdt_config_id){inc->files[i].path, strlen(inc->files[i].path), i};
+	rdt_config_firsts(ids, inc->count, first);
+	for (unsigned int i = 0; i < inc->count && rc != -ENOMEM; i++) {
+		struct rdt_key key = rdt_config_item(load, list, inc->files[i].pattern);
+
+		if (load->files_count > FILES_MAX) {
+			rdt_config_problem(load, &key,
+					   "stands for more files; expected at most %u in all; put "
+					   "several subsystems into one file",
+					   FILES_MAX);
+			break;
+		}
+		if (first[i] == i)
+			rc = load_file(load, inc->files[i].path, &key, config);
+	}
+	return rc == -ENOMEM ? rc : 0; /* the problems of the others are counted */
+}
+
+static int load_included(struct rdt_config_load *load, struct rdt_config *config)
+{
+	struct rdt_key root = rdt_config_root(load);
+	struct rdt_key list = rdt_config_child(load, &root, "include");
+	struct inclusion inc = {0};
+	int rc = 0;
+
+	for (uint32_t i = 0; i < config->include_count && !rc; i++) {
+		struct rdt_key key = rdt_config_item(load, &list, i);
+
+		if (config->include[i][0])
+			rc = expand(load, &key, &inc, config->include[i], i);
+	}
+	if (!rc)
+		rc = load_each(load, &list, &inc, config);
+	for (unsigned int i = 0; i < inc.count; i++)
+		free(inc.files[i].path);
+	free(inc.files);
+	return rc;
+}
+
+int rdt_config_read_all(struct rdt_config_load *load, struct rdt_config *config)
+{
+	int rc = load_file(load, load->path, NULL, config);
+
+	if (!rc)
+		rc = load_included(load, config);
+	return rc ? rc : load->out_of_memory ? -ENOMEM : 0;
+}

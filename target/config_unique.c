@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What must differ: names, identities, and the files behind namespaces. Everything is sorted, so
+ * that each one costs the same however many there are.
+ */
+#include "config_priv.h"
+#include "tgt_limits.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "util/cleanup.h"
+
+/* Descriptors that are not namespaces' files: listeners, rings, the first connections. */
+#define OTHER_FILES 64u
+
+static int compare_bytes(const struct rdt_config_id *a, const struct rdt_config_id *b)
+{
+	if (a->len != b->len)
+		return a->len < b->len ? -1 : 1;
+	return a->len ? memcmp(a->bytes, b->bytes, a->len) : 0;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const struct rdt_config_id *x = a;
+	const struct rdt_config_id *y = b;
+	int order = compare_bytes(x, y);
+
+	return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+void rdt_config_firsts(struct rdt_config_id *ids, unsigned int count, unsigned int *first)
+{
+	unsigned int start = 0;
+
+	if (count)
+		qsort(ids, count, sizeof(*ids), compare_ids);
+	for (unsigned int i = 0; i < count; i++) {
+		if (compare_bytes(&ids[start], &ids[i]) != 0)
+			start = i;
+		first[ids[i].index] = ids[start].index;
+	}
+}
+
+/* ---- the namespaces of all subsystems, in order ---- */
+
+/* What a file is, by whatever name: links lead to the same one. */
+struct file_id {
+	uint64_t kind; /* 0: it is not there (yet), and only its path is known */
+	uint64_t dev;
+	uint64_t ino;
+};
+
+struct entry {
+	const struct rdt_ns_config *ns;
+	unsigned int subsystem;
+	unsigned int index; /* in it */
+	struct file_id file;
+};
+
+struct all {
+	struct rdt_config_load *load;
+	struct entry *entries;
+	struct rdt_config_id *ids;
+	unsigned int *first;
+	unsigned int count;
+};
+
+static struct rdt_key key_of(const struct all *all, unsigned int i)
+{
+	struct rdt_key key = rdt_config_root(all->load);
+
+	key = rdt_config_child(all->load, &key, "subsystems");
+	key = rdt_config_item(all->load, &key, all->entries[i].subsystem);
+	key = rdt_config_child(all->load, &key, "namespaces");
+	return rdt_config_item(all->load, &key, all->entries[i].index);
+}
+
+const char *rdt_config_where(const struct rdt_key *from, const struct rdt_key *other, char *buf,
+			     size_t size)
+{
+	if (from->file == other->file)
+		snprintf(buf, size, "in line %lu", other->line);
+	else
+		snprintf(buf, size, "in %s:%lu", other->file->path, other->line);
+	return buf;
+}
+
+/* ---- identities: hosts would take two namespaces that share one for one disk ---- */
+
+static const char *const id_names[] = {"uuid", "nguid", "eui64"};
+
+static const uint8_t *ns_id(const struct rdt_ns_config *ns, unsigned int kind, size_t *len)
+{
+	switch (kind) {
+	case 0:
+		*len = sizeof(ns->uuid_bytes);
+		return ns->uuid_bytes;
+	case 1:
+		*len = sizeof(ns->nguid_bytes);
+		return ns->nguid_bytes;
+	default:
+		*len = sizeof(ns->eui64_bytes);
+		return ns->eui64_bytes;
+	}
+}
+
+static bool all_zero(const uint8_t *bytes, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (bytes[i])
+			return false;
+	return true;
+}
+
+static void check_ids(struct all *all, unsigned int kind)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < all->count; i++) {
+		size_t len;
+		const uint8_t *id = ns_id(all->entries[i].ns, kind, &len);
+
+		all->first[i] = i;
+		if (!all_zero(id, len))
+			all->ids[count++] = (struct rdt_config_id){id, len, i};
+	}
+	rdt_config_firsts(all->ids, count, all->first);
+	for (unsigned int i = 0; i < all->count; i++) {
+		struct rdt_key mine, other;
+		char where[512];
+
+		if (all->first[i] == i)
+			continue;
+		mine = key_of(all, i);
+		other = key_of(all, all->first[i]);
+		mine = rdt_config_child(all->load, &mine, id_names[kind]);
+		/* Else made from the same NQN and NSID: that was reported already. */
+		if (mine.node)
+			rdt_config_problem(all->load, &mine,
+					   "is already used by the namespace %s; each needs its "
+					   "own",
+					   rdt_config_where(&mine, &other, where, sizeof(where)));
+	}
+}
+
+/* ---- files: hosts would take one for two disks, and destroy what the others wrote ---- */
+
+static bool on_disk(const struct rdt_ns_config *ns)
+{
+	return (ns->backend == RDT_BACKEND_FILE || ns->backend == RDT_BACKEND_BLOCK) && ns->path;
+}
+
+static struct file_id identify(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return (struct file_id){0};
+	if (S_ISBLK(st.st_mode))
+		return (struct file_id){1, 0, st.st_rdev};
+	return (struct file_id){2, st.st_dev, st.st_ino};
+}
+
+bool rdt_config_same_file(const char *a, const char *b)
+{
+	struct file_id x, y;
+
+	if (strcmp(a, b) == 0)
+		return true;
+	x = identify(a);
+	y = identify(b);
+	return x.kind && memcmp(&x, &y, sizeof(x)) == 0;
+}
+
+/* Several may read a file that nobody writes. @ids: those with the file of @ids[0], in order. */
+static void check_sharers(struct all *all, const struct rdt_config_id *ids, unsigned int count)
+{
+	const struct rdt_config_id *writer = NULL;
+
+	for (unsigned int i = 0; i < count; i++) {
+		const struct rdt_ns_config *ns = all->entries[ids[i].index].ns;
+
+		if (i)
+			all->first[ids[i].index] = !ns->read_only ? ids[0].index
+						   : writer       ? writer->index
+								  : ids[i].index;
+		if (!writer && !ns->read_only)
+			writer = &ids[i];
+	}
+}
+
+static void check_files(struct all *all)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < all->count; i++) {
+		struct entry *e = &all->entries[i];
+
+		all->first[i] = i;
+		if (!on_disk(e->ns))
+			continue;
+		e->file = identify(e->ns->path);
+		if (e->file.kind)
+			all->ids[count++] = (struct rdt_config_id){&e->file, sizeof(e->file), i};
+		else
+			all->ids[count++] =
+				(struct rdt_config_id){e->ns->path, strlen(e->ns->path), i};
+	}
+	if (count)
+		qsort(all->ids, count, sizeof(*all->ids), compare_ids);
+	for (unsigned int i = 0, n; i < count; i += n) {
+		for (n = 1; i + n < count; n++)
+			if (compare_bytes(&all->ids[i], &all->ids[i + n]) != 0)
+				break;
+		check_sharers(all, &all->ids[i], n);
+	}
+	for (unsigned int i = 0; i < all->count; i++) {
+		struct rdt_key mine, other;
+		char where[512];
+
+		if (all->first[i] == i)
+			continue;
+		mine = key_of(all, i);
+		other = key_of(all, all->first[i]);
+		mine = rdt_config_child(all->load, &mine, "path");
+		rdt_config_problem(all->load, &mine,
+				   "%s is already served by the namespace %s; use another file, or "
+				   "set \"read_only: true\" for both",
+				   all->entries[i].ns->path,
+				   rdt_config_where(&mine, &other, where, sizeof(where)));
+	}
+}
+
+/* Each file is open as long as its namespace is there. */
+static void check_open_files(struct all *all)
+{
+	unsigned int count = 0, last = 0;
+	struct rlimit lim;
+	struct rdt_key key;
+
+	for (unsigned int i = 0; i < all->count; i++) {
+		if (!on_disk(all->entries[i].ns))
+			continue;
+		count++;
+		last = i;
+	}
+	if (!count || getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_max >= count + OTHER_FILES)
+		return;
+	key = key_of(all, last);
+	rdt_config_problem(all->load, &key,
+			   "is file %u of the configuration, and this process may open %llu in "
+			   "all; raise that to %u and one for each connection (LimitNOFILE= of the "
+			   "service, or ulimit -Hn)",
+			   count, (unsigned long long)lim.rlim_max, count + OTHER_FILES);
+}
+
+/* ---- subsystems ---- */
+
+static int check_names(struct rdt_config_load *load, const struct rdt_config *config)
+{
+	unsigned int count = config->subsystems_count;
+	rd_autofree struct rdt_config_id *ids = calloc(count + 1, sizeof(*ids));
+	rd_autofree unsigned int *first = calloc(count + 1, sizeof(*first));
+	struct rdt_key root = rdt_config_root(load);
+	struct rdt_key list = rdt_config_child(load, &root, "subsystems");
+
+	if (!ids || !first)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < count; i++)
+		ids[i] = (struct rdt_config_id){config->subsystems[i].nqn,
+						strlen(config->subsystems[i].nqn), i};
+	rdt_config_firsts(ids, count, first);
+	for (unsigned int i = 0; i < count; i++) {
+		struct rdt_key mine, other;
+		char where[512];
+
+		if (first[i] == i)
+			continue;
+		mine = rdt_config_item(load, &list, i);
+		other = rdt_config_item(load, &list, first[i]);
+		mine = rdt_config_child(load, &mine, "nqn");
+		rdt_config_problem(load, &mine,
+				   "\"%.80s\" is already used by the subsystem %s; each needs its "
+				   "own",
+				   config->subsystems[i].nqn,
+				   rdt_config_where(&mine, &other, where, sizeof(where)));
+	}
+	return 0;
+}
+
+static void check_counts(struct all *all, const struct rdt_config *config)
+{
+	struct rdt_key key;
+
+	if (config->subsystems_count > RDT_SUBSYSTEMS) {
+		key = rdt_config_root(all->load);
+		key = rdt_config_child(all->load, &key, "subsystems");
+		key = rdt_config_item(all->load, &key, RDT_SUBSYSTEMS);
+		rdt_config_problem(all->load, &key,
+				   "is one of %u subsystems, expected at most %u; remove some, or "
+				   "let another rdtarget serve them",
+				   config->subsystems_count, RDT_SUBSYSTEMS);
+	}
+	if (all->count > RDT_NS_SLOTS) {
+		key = key_of(all, RDT_NS_SLOTS);
+		rdt_config_problem(all->load, &key,
+				   "is one of %u namespaces in all, expected at most %u; remove "
+				   "some, or let another rdtarget serve them",
+				   all->count, RDT_NS_SLOTS);
+	}
+}
+
+int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_config *config)
+{
+	rd_autofree struct rdt_config_id *ids = NULL;
+	rd_autofree struct entry *entries = NULL;
+	rd_autofree unsigned int *first = NULL;
+	struct all all = {.load = load};
+	unsigned int count = 0;
+
+	for (unsigned int s = 0; s < config->subsystems_count; s++)
+		count += config->subsystems[s].namespaces_count;
+	all.ids = ids = calloc(count + 1, sizeof(*ids));
+	all.entries = entries = calloc(count + 1, sizeof(*entries));
+	all.first = first = calloc(count + 1, sizeof(*first));
+	if (!ids || !entries || !first || check_names(load, config))
+		return -ENOMEM;
+	for (unsigned int s = 0; s < config->subsystems_count; s++) {
+		const struct rdt_subsys_config *ss = &config->subsystems[s];
+
+		for (unsigned int n = 0; n < ss->namespaces_count; n++)
+			entries[all.count++] = (struct entry){
+				.ns = &ss->namespaces[n], .subsystem = s, .index = n};
+	}
+	check_counts(&all, config);
+	for (unsigned int kind = 0; kind < sizeof(id_names) / sizeof(id_names[0]); kind++)
+		check_ids(&all, kind);
+	check_files(&all);
+	check_open_files(&all);
+	return 0;
+}
