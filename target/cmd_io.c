@@ -14,7 +14,7 @@
 
 static struct nvme_status read_check(struct rdt_req *req)
 {
-	struct nvme_status st = rdt_io_admit(req, RDT_IO_READS);
+	struct nvme_status st = rdt_io_admit(req);
 
 	if (nvme_status_ok(st))
 		st = rdt_io_check_data(req);
@@ -25,7 +25,7 @@ static struct nvme_status read_check(struct rdt_req *req)
 
 static struct nvme_status write_check(struct rdt_req *req)
 {
-	struct nvme_status st = rdt_io_admit(req, RDT_IO_WRITES);
+	struct nvme_status st = rdt_io_admit(req);
 
 	if (nvme_status_ok(st))
 		st = rdt_io_check_dtype(req);
@@ -125,7 +125,7 @@ static enum rdt_exec write_exec(struct rdt_req *req)
 static struct nvme_status flush_check(struct rdt_req *req)
 {
 	if (le32toh(req->sqe.nsid) != NVME_NSID_ALL)
-		return rdt_io_admit(req, RDT_IO_NEITHER);
+		return rdt_io_admit(req);
 	return NVME_OK;
 }
 
@@ -178,14 +178,17 @@ static struct nvme_status optional_check(struct rdt_req *req)
 
 const struct rdt_cmd rdt_io_cmds[256] = {
 	[nvme_cmd_flush] = {"Flush", 0, flush_check, flush_exec},
-	[nvme_cmd_write] = {"Write", 0, write_check, write_exec},
-	[nvme_cmd_read] = {"Read", 0, read_check, read_exec},
-	[nvme_cmd_write_uncor] = {"Write Uncorrectable", 0, optional_check, rdt_write_uncor_exec},
-	[nvme_cmd_compare] = {"Compare", 0, rdt_compare_check, rdt_compare_exec},
-	[nvme_cmd_write_zeroes] = {"Write Zeroes", 0, optional_check, rdt_write_zeroes_exec},
+	[nvme_cmd_write] = {"Write", RDT_CMD_WRITES | RDT_CMD_BLOCKS, write_check, write_exec},
+	[nvme_cmd_read] = {"Read", RDT_CMD_BLOCKS, read_check, read_exec},
+	[nvme_cmd_write_uncor] = {"Write Uncorrectable", RDT_CMD_WRITES | RDT_CMD_BLOCKS,
+				  optional_check, rdt_write_uncor_exec},
+	[nvme_cmd_compare] = {"Compare", RDT_CMD_BLOCKS, rdt_compare_check, rdt_compare_exec},
+	[nvme_cmd_write_zeroes] = {"Write Zeroes", RDT_CMD_WRITES | RDT_CMD_BLOCKS, optional_check,
+				   rdt_write_zeroes_exec},
 	/* Linux (nvme_setup_discard, 6.1) always describes room for 256 ranges. */
-	[nvme_cmd_dsm] = {"Dataset Management", RDT_CMD_LONGER_SGL, optional_check, rdt_dsm_exec},
-	[nvme_cmd_verify] = {"Verify", 0, rdt_verify_check, rdt_verify_exec},
+	[nvme_cmd_dsm] = {"Dataset Management", RDT_CMD_LONGER_SGL | RDT_CMD_WRITES, optional_check,
+			  rdt_dsm_exec},
+	[nvme_cmd_verify] = {"Verify", RDT_CMD_BLOCKS, rdt_verify_check, rdt_verify_exec},
 	[nvme_cmd_resv_register] = {"Reservation Register", 0, rdt_resv_register_check,
 				    rdt_resv_register_exec},
 	[nvme_cmd_resv_report] = {"Reservation Report", 0, rdt_resv_report_check,
@@ -194,5 +197,5 @@ const struct rdt_cmd rdt_io_cmds[256] = {
 				   rdt_resv_acquire_exec},
 	[nvme_cmd_resv_release] = {"Reservation Release", 0, rdt_resv_release_check,
 				   rdt_resv_release_exec},
-	[nvme_cmd_copy] = {"Copy", 0, rdt_copy_check, rdt_copy_exec},
+	[nvme_cmd_copy] = {"Copy", RDT_CMD_WRITES, rdt_copy_check, rdt_copy_exec},
 };

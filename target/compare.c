@@ -13,7 +13,7 @@
 
 struct nvme_status rdt_compare_check(struct rdt_req *req)
 {
-	struct nvme_status st = rdt_io_admit(req, RDT_IO_READS);
+	struct nvme_status st = rdt_io_admit(req);
 
 	return nvme_status_ok(st) ? rdt_io_check_data(req) : st;
 }

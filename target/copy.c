@@ -42,7 +42,7 @@ static struct nvme_status too_large(struct rdt_req *req, unsigned int loc)
 
 struct nvme_status rdt_copy_check(struct rdt_req *req)
 {
-	struct nvme_status st = rdt_io_admit(req, RDT_IO_WRITES);
+	struct nvme_status st = rdt_io_admit(req);
 
 	if (nvme_status_ok(st))
 		st = rdt_io_check_dtype(req);

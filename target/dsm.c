@@ -10,7 +10,6 @@
 #include "tgt_limits.h"
 
 #define CDW12_DEAC      (1u << 25)
-#define DSM_AD          (1u << 2)
 #define DSM_RANGES(req) ((le32toh((req)->sqe.cdw10) & 0xff) + 1)
 
 /* ---- Write Zeroes ---- */
@@ -18,7 +17,7 @@
 /* CDW12 bits 23:20 ask for what is not offered (a directive, the whole namespace). */
 struct nvme_status rdt_write_zeroes_check(struct rdt_req *req)
 {
-	struct nvme_status st = rdt_io_admit(req, RDT_IO_WRITES);
+	struct nvme_status st = rdt_io_admit(req);
 
 	if (nvme_status_ok(st))
 		st = rdt_io_check_dtype(req);
@@ -56,8 +55,7 @@ enum rdt_exec rdt_write_zeroes_exec(struct rdt_req *req)
 
 struct nvme_status rdt_dsm_check(struct rdt_req *req)
 {
-	bool ad = le32toh(req->sqe.cdw11) & DSM_AD;
-	struct nvme_status st = rdt_io_admit(req, ad ? RDT_IO_WRITES : RDT_IO_NEITHER);
+	struct nvme_status st = rdt_io_admit(req);
 
 	if (!nvme_status_ok(st))
 		return st;
@@ -129,7 +127,7 @@ static struct nvme_status check_ranges(struct rdt_req *req)
 enum rdt_exec rdt_dsm_exec(struct rdt_req *req)
 {
 	req->status = check_ranges(req);
-	if (!nvme_status_ok(req->status) || !(le32toh(req->sqe.cdw11) & DSM_AD))
+	if (!nvme_status_ok(req->status) || !(le32toh(req->sqe.cdw11) & RDT_DSM_AD))
 		return RDT_EXEC_DONE;
 	return rdt_io_run(req, dsm_step);
 }

@@ -173,7 +173,8 @@ void rdt_fused_ready(struct rdt_req *req)
 		rdt_req_set_state(mate, RDT_REQ_READY);
 	}
 	if (mate->state != RDT_REQ_READY)
-		return; /* it comes here as well */
+		return;           /* it comes here as well */
+	rdt_req_look_again(mate); /* which may have been READY for long */
 	rdt_req_set_state(first, RDT_REQ_EXECUTING);
 	rdt_req_set_state(first->mate, RDT_REQ_EXECUTING);
 	if (nvme_status_ok(first->status) && !nvme_status_ok(first->mate->status))

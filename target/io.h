@@ -28,8 +28,7 @@ struct rdt_subsys;
 
 #define RDT_IO_FUA   (1u << 30) /* CDW12 of all commands that have it */
 #define RDT_IO_DTYPE 0xf00000u  /* CDW12: directive type. None is supported */
-
-enum rdt_io_access { RDT_IO_READS, RDT_IO_WRITES, RDT_IO_NEITHER };
+#define RDT_DSM_AD   (1u << 2)  /* CDW11 of Dataset Management: deallocate */
 
 enum rdt_step {
 	RDT_STEP_AGAIN, /* go on */
@@ -62,7 +61,9 @@ bool rdt_fused_supported(const struct rdt_subsys *ss);
  * May this command of this host touch the namespace at all? Sets req->ns, and comes before a
  * command's own limits and its range.
  */
-struct nvme_status rdt_io_admit(struct rdt_req *req, enum rdt_io_access access);
+struct nvme_status rdt_io_admit(struct rdt_req *req);
+/* The same of one that was admitted and has waited since, and that its range is still there. */
+struct nvme_status rdt_io_admit_again(struct rdt_req *req);
 
 static inline struct nvme_status rdt_io_check_range(struct rdt_req *req, uint64_t lba,
 						    uint64_t blocks)

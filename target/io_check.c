@@ -12,19 +12,44 @@
 #include "target.h"
 #include "tgt_limits.h"
 
-struct nvme_status rdt_io_admit(struct rdt_req *req, enum rdt_io_access access)
+/* Dataset Management without deallocation is a hint. */
+static bool writes(const struct rdt_req *req)
+{
+	return req->cmd->flags & RDT_CMD_WRITES &&
+	       (req->sqe.opcode != nvme_cmd_dsm || le32toh(req->sqe.cdw11) & RDT_DSM_AD);
+}
+
+/* All that other threads, and other hosts' commands, change. */
+static inline struct nvme_status check_now(struct rdt_req *req)
 {
 	struct nvme_status st;
 
-	if (!rdt_ns_take(req, le32toh(req->sqe.nsid)) || !rdt_ns_visible(req->qp->ctrl, req->ns))
+	if (!rdt_ns_visible(req->qp->ctrl, req->ns))
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
 	st = rdt_ana_check(req);
 	if (!nvme_status_ok(st))
 		return st;
-	if (access == RDT_IO_WRITES && rdt_ns_write_protected(req->ns))
+	if (rdt_ns_write_protected(req->ns) && writes(req))
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_NS_WRITE_PROTECTED,
 				    RDT_LOC(nsid));
 	return rdt_resv_check(req);
+}
+
+struct nvme_status rdt_io_admit(struct rdt_req *req)
+{
+	if (!rdt_ns_take(req, le32toh(req->sqe.nsid)))
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
+	return check_now(req);
+}
+
+/* Lists of ranges (Copy, Dataset Management) are looked at when the command has begun. */
+struct nvme_status rdt_io_admit_again(struct rdt_req *req)
+{
+	struct nvme_status st = check_now(req);
+
+	if (nvme_status_ok(st) && req->cmd->flags & RDT_CMD_BLOCKS)
+		st = rdt_io_check_range(req, rdt_io_slba(req), rdt_io_nlb(req));
+	return st;
 }
 
 /* Optional commands need every namespace of the subsystem: ONCS speaks for the controller. */

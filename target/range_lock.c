@@ -157,6 +157,9 @@ static void granted_msg(struct rd_msg *msg)
 	struct rdt_req *req = rd_container_of(msg, struct rdt_req, hold.msg);
 
 	req->hold.state = RDT_HOLD_LOCKED;
+	rdt_req_look_again(req);
+	if (req->mate && !rdt_req_look_again(req->mate) && nvme_status_ok(req->status))
+		req->status = nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_FUSED_FAIL);
 	rdt_io_resume(req);
 }
 

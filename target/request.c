@@ -186,7 +186,6 @@ static void state_new(struct rdt_req *req)
 	} else if (needs_buffer(req)) {
 		rdt_req_set_state(req, RDT_REQ_NEED_BUFFER);
 	} else {
-		/* What state_ready() looks at cannot have changed since it was parsed. */
 		rdt_req_set_state(req, RDT_REQ_READY);
 		execute(req);
 	}
@@ -195,6 +194,7 @@ static void state_new(struct rdt_req *req)
 static void state_limited(struct rdt_req *req)
 {
 	if (rdt_heir_waits(req)) {
+		req->waited = true;
 		if (rdt_heir_wait(req))
 			return;
 		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
@@ -205,6 +205,8 @@ static void state_limited(struct rdt_req *req)
 		rdt_heir_unwait(req);
 	if (rdt_qos_admit(req))
 		rdt_req_set_state(req, needs_buffer(req) ? RDT_REQ_NEED_BUFFER : RDT_REQ_READY);
+	else
+		req->waited = true;
 }
 
 static void state_need_buffer(struct rdt_req *req)
@@ -235,6 +237,7 @@ void rdt_req_buffer(struct rdt_req *req, void *buf)
 {
 	assert(req->state == RDT_REQ_NEED_BUFFER);
 	req->pool_buf = buf;
+	req->waited = true;
 	rdt_req_process(req);
 }
 
@@ -247,6 +250,7 @@ static void state_fetch(struct rdt_req *req)
 void rdt_req_fetched(struct rdt_req *req, int err)
 {
 	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_FETCHING);
+	req->waited = true;
 	if (err) {
 		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_DATA_XFER_ERROR);
 		rdt_req_set_state(req, req->mate ? RDT_REQ_READY : RDT_REQ_EXECUTED);
@@ -262,21 +266,25 @@ static void set_ns_gone(struct rdt_req *req)
 	req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
 }
 
-/* A reservation may have come while the command waited for its buffer or its data. */
-static bool still_allowed(struct rdt_req *req)
+/*
+ * While the command waited (for a limit, a buffer, its data, its blocks) a reservation may have
+ * come, the namespace may have become write protected, smaller, or another's, the path may have
+ * changed.
+ */
+bool rdt_req_look_again(struct rdt_req *req)
 {
 	if (!req->ns || req->qp->admin || !nvme_status_ok(req->status))
 		return nvme_status_ok(req->status);
 	if (req->fenced)
 		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
 	else
-		req->status = rdt_resv_check(req);
+		req->status = rdt_io_admit_again(req);
 	return nvme_status_ok(req->status);
 }
 
 static RDT_RARE void special_ready(struct rdt_req *req)
 {
-	bool go = !req->ns_gone && still_allowed(req);
+	bool go = !req->ns_gone && rdt_req_look_again(req);
 
 	if (req->ns_gone)
 		set_ns_gone(req);
@@ -292,7 +300,7 @@ static void state_ready(struct rdt_req *req)
 {
 	if (req->special)
 		special_ready(req);
-	else if (still_allowed(req))
+	else if (!req->waited || rdt_req_look_again(req))
 		execute(req);
 	else
 		rdt_req_set_state(req, RDT_REQ_EXECUTED);

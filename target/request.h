@@ -62,6 +62,8 @@ enum rdt_exec {
 
 #define RDT_CMD_DISC       0x01u /* a discovery controller has it too */
 #define RDT_CMD_LONGER_SGL 0x02u /* the data descriptor may describe more than is used */
+#define RDT_CMD_WRITES     0x04u /* it may change blocks: rdt_io_writes() */
+#define RDT_CMD_BLOCKS     0x08u /* SLBA and NLB in CDW10 to 12 */
 
 struct rdt_cmd {
 	const char *name;
@@ -138,6 +140,7 @@ struct rdt_req {
 	bool fenced;     /* Preempt and Abort: ends as soon as it can, undone if it has not begun */
 	bool special; /* was aborted, fenced, fused, dropped, or lost its namespace: look closer */
 	bool watched; /* the log or the timing want to know each state */
+	bool waited;  /* since it was parsed: look again before it begins */
 	uint8_t gates_passed; /* of limits: its host's, its namespace's */
 	struct nvme_cqe cqe;
 
@@ -206,6 +209,8 @@ static inline void rdt_req_set_state(struct rdt_req *req, enum rdt_req_state sta
 }
 /* It has its data or needs none: buffers are next. Keyed data needs one, the capsule is not. */
 void rdt_req_parsed(struct rdt_req *req);
+/* It has waited, and is about to begin: is it still allowed? Else req->status says why not. */
+bool rdt_req_look_again(struct rdt_req *req);
 void rdt_req_release_capsule(struct rdt_req *req); /* its data is not needed, or elsewhere */
 void rdt_req_drop(struct rdt_req *req);            /* EXECUTING, and nobody else holds it */
 enum rdt_abort_result {

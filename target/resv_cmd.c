@@ -390,7 +390,7 @@ static uint64_t data_key(const struct rdt_req *req, unsigned int index)
 
 struct nvme_status rdt_resv_register_check(struct rdt_req *req)
 {
-	struct nvme_status st = rdt_io_admit(req, RDT_IO_NEITHER);
+	struct nvme_status st = rdt_io_admit(req);
 
 	req->data_len = 2 * sizeof(uint64_t);
 	if (!nvme_status_ok(st))
@@ -417,7 +417,7 @@ enum rdt_exec rdt_resv_register_exec(struct rdt_req *req)
 /* A host has to show its key with these two: the bit that says otherwise is refused since 1.3. */
 struct nvme_status rdt_resv_acquire_check(struct rdt_req *req)
 {
-	struct nvme_status st = rdt_io_admit(req, RDT_IO_NEITHER);
+	struct nvme_status st = rdt_io_admit(req);
 
 	req->data_len = 2 * sizeof(uint64_t);
 	if (!nvme_status_ok(st))
@@ -443,7 +443,7 @@ enum rdt_exec rdt_resv_acquire_exec(struct rdt_req *req)
 
 struct nvme_status rdt_resv_release_check(struct rdt_req *req)
 {
-	struct nvme_status st = rdt_io_admit(req, RDT_IO_NEITHER);
+	struct nvme_status st = rdt_io_admit(req);
 
 	req->data_len = sizeof(uint64_t);
 	if (!nvme_status_ok(st))
@@ -465,7 +465,7 @@ enum rdt_exec rdt_resv_release_exec(struct rdt_req *req)
 /* Fabrics hosts have 128-bit identifiers, which only the extended structure can show. */
 struct nvme_status rdt_resv_report_check(struct rdt_req *req)
 {
-	struct nvme_status st = rdt_io_admit(req, RDT_IO_NEITHER);
+	struct nvme_status st = rdt_io_admit(req);
 	uint64_t len = ((uint64_t)NUMD(req) + 1) * 4;
 
 	if (!nvme_status_ok(st))

@@ -140,7 +140,7 @@ static int mark(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 
 struct nvme_status rdt_write_uncor_check(struct rdt_req *req)
 {
-	struct nvme_status st = rdt_io_admit(req, RDT_IO_WRITES);
+	struct nvme_status st = rdt_io_admit(req);
 
 	if (nvme_status_ok(st))
 		st = rdt_io_check_dtype(req);

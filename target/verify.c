@@ -9,7 +9,7 @@
 
 struct nvme_status rdt_verify_check(struct rdt_req *req)
 {
-	struct nvme_status st = rdt_io_admit(req, RDT_IO_READS);
+	struct nvme_status st = rdt_io_admit(req);
 
 	if (!nvme_status_ok(st))
 		return st;

@@ -365,6 +365,76 @@ static void drain_host_leaves(void)
 	t_pair_free(&p);
 }
 
+/* What was right when the command was parsed, and is not when its data has come. */
+enum change { PROTECTED, SMALLER, HIDDEN, INACCESSIBLE, CHANGES };
+
+static struct rdt_listener path;
+
+static void make_change(struct t_pair *p, enum change change)
+{
+	static const char *const others[] = {T_HOST2};
+	struct rdt_ns *ns = rdt_ns_of(&p->env->t->subsys[0], 1);
+	char text[160];
+
+	switch (change) {
+	case PROTECTED:
+		atomic_store(&ns->wp, NVME_NS_WP_CFG_PROTECT);
+		break;
+	case SMALLER:
+		CU_ASSERT_EQUAL(rdt_control_ns_resize(ns, 512, text, sizeof(text)), 0);
+		break;
+	case HIDDEN:
+		CU_ASSERT_EQUAL(rdt_ns_set_hosts(ns, others, 1), 0);
+		break;
+	default:
+		atomic_store(&path.ana[ns->cfg->ana_group], NVME_ANA_STATE_INACCESSIBLE);
+	}
+}
+
+static void changed_while_it_waited(void)
+{
+	static const uint16_t status[CHANGES] = {NVME_SC_NS_WRITE_PROTECTED, NVME_SC_LBA_RANGE,
+						 NVME_SC_INVALID_NS,
+						 NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE};
+	struct rdt_listener_config cfg = {0};
+	static uint8_t buf[2 * T_MDTS];
+
+	for (int write = 0; write < 2; write++) {
+		for (unsigned int change = PROTECTED; change < CHANGES; change++) {
+			struct t_pair p = t_pair_new();
+			struct t_disk *d = &p.env->disk[0];
+			struct nvme_sqe sqe;
+			struct t_answer a;
+
+			path.cfg = &cfg;
+			rdt_ana_init(&path);
+			p.admin->qp.ctrl->listener = &path;
+			d->hold = true;
+			for (unsigned int i = 0; i < 4; i++) { /* the last one waits for a buffer */
+				t_rw_sqe(p.io, &sqe, false, 0, i == 2 ? 1 : T_MDTS / 512, buf);
+				t_send(p.io, &sqe, NULL, 0);
+			}
+			t_turn(p.env);
+			t_rw_sqe(p.io, &sqe, write, 100, 1, buf); /* and so does this, behind it */
+			t_send(p.io, &sqe, NULL, 0);
+			t_turn(p.env);
+			CU_ASSERT_EQUAL(d->held_count, 3);
+			make_change(&p, (enum change)change);
+			d->hold = false;
+			t_turn(p.env);
+			for (unsigned int i = 0; i < 5; i++) {
+				a = t_answer(p.io);
+				if (a.cqe.cid == sqe.cid)
+					break;
+			}
+			CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+			CU_ASSERT_EQUAL(t_status(&a),
+					change == PROTECTED && !write ? 0 : status[change]);
+			t_pair_free(&p);
+		}
+	}
+}
+
 const struct t_case t_flow_cases[] = {
 	{"commands beyond the requests wait in order", requests_in_order},
 	{"commands without a buffer wait in order", buffers_in_order},
@@ -376,5 +446,6 @@ const struct t_case t_flow_cases[] = {
 	{"the RECV is posted before the answer", recv_before_answer},
 	{"draining finishes and answers what was begun, and ends the admin queue first", drain},
 	{"draining is over when the host has left", drain_host_leaves},
+	{"what changed while a command waited is looked at again", changed_while_it_waited},
 	{NULL, NULL},
 };

@@ -624,6 +624,63 @@ static void abort_ends_a_pair_at_once(void)
 	free(buf);
 }
 
+/* One waits for blocks that a pair holds; the pair itself for those that the first one holds. */
+static void protected_while_it_waits(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	struct rdt_ns *ns = rdt_ns_of(&p.env->t->subsys[0], 1);
+	static uint8_t buf[512], new[512];
+	struct nvme_sqe sqe[2], write, later[2];
+
+	send_pair(p.io, sqe, 50, 1, buf, buf); /* from now on blocks are locked */
+	t_turn(p.env);
+	check_pair(p.io, sqe, 0, 0);
+	memset(new, 1, sizeof(new));
+	d->hold = true;
+	send_pair(p.io, sqe, 50, 1, buf, buf);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 1); /* the comparison */
+	t_rw_sqe(p.io, &write, true, 50, 1, new);
+	t_send(p.io, &write, NULL, 0);
+	send_pair(p.io, later, 50, 1, buf, new);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 1);
+	atomic_store(&ns->wp, NVME_NS_WP_CFG_PROTECT);
+	d->hold = false;
+	t_turn(p.env);
+	check_pair(p.io, sqe, 0, 0); /* it had begun */
+	CU_ASSERT_EQUAL(next(p.io, &write), NVME_SC_NS_WRITE_PROTECTED);
+	check_pair(p.io, later, FAILED, NVME_SC_NS_WRITE_PROTECTED);
+	CU_ASSERT_EQUAL(d->data[50 * 512], 0);
+	t_pair_free(&p);
+}
+
+/* The write half is READY at once, the data of the comparison comes late. */
+static void protected_between_the_halves(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ns *ns = rdt_ns_of(&p.env->t->subsys[0], 1);
+	static uint8_t buf[512], new[512];
+	struct nvme_sqe sqe[2];
+
+	memset(new, 1, sizeof(new));
+	p.io->hold_fetch = true;
+	half(p.io, &sqe[0], false, 50, 1, buf);
+	half(p.io, &sqe[1], true, 50, 1, new);
+	memset(&sqe[1].sgl, 0, sizeof(sqe[1].sgl));
+	sqe[1].sgl.data.type = NVME_SGL_IN_CAPSULE;
+	sqe[1].sgl.data.length = htole32(512);
+	t_send(p.io, &sqe[0], NULL, 0);
+	t_send(p.io, &sqe[1], new, 512);
+	t_turn(p.env);
+	atomic_store(&ns->wp, NVME_NS_WP_CFG_PROTECT);
+	p.io->hold_fetch = false;
+	t_turn(p.env);
+	check_pair(p.io, sqe, FAILED, NVME_SC_NS_WRITE_PROTECTED);
+	t_pair_free(&p);
+}
+
 const struct t_case t_fused_cases[] = {
 	{"Compare and Write, up to ACWU", swaps},
 	{"its data may come in capsules", in_capsule},
@@ -640,5 +697,7 @@ const struct t_case t_fused_cases[] = {
 	{"Abort", aborts},
 	{"a write that fails", second_fails},
 	{"Abort of a pair is set up before the pair can end", abort_ends_a_pair_at_once},
+	{"a command that waits for blocks is asked again", protected_while_it_waits},
+	{"both halves are asked when the last one is ready", protected_between_the_halves},
 	{NULL, NULL},
 };
