@@ -21,18 +21,25 @@
 _Static_assert(sizeof(struct nvme_copy_range) == 32, "Copy, source range format 0");
 _Static_assert(sizeof(struct nvme_copy_range_f1) == 40, "Copy, source range format 1");
 
+_Static_assert(offsetof(struct nvme_copy_range, nlb) == offsetof(struct nvme_copy_range_f1, nlb),
+	       "one layout");
+
 /* The formats differ only behind these fields, in what they say about protection information. */
-static struct nvme_copy_range get_range(const struct rdt_req *req, unsigned int i)
+static bool get_ranges(struct rdt_req *req)
 {
 	size_t each =
 		FORMAT(req) ? sizeof(struct nvme_copy_range_f1) : sizeof(struct nvme_copy_range);
-	struct nvme_copy_range r;
 
-	_Static_assert(offsetof(struct nvme_copy_range, nlb) ==
-			       offsetof(struct nvme_copy_range_f1, nlb),
-		       "one layout");
-	memcpy(&r, (const uint8_t *)req->buf + i * each, sizeof(r));
-	return r;
+	if (!rdt_io_ranges(req, RANGES(req)))
+		return false;
+	for (unsigned int i = 0; i < RANGES(req); i++) {
+		struct nvme_copy_range r;
+
+		memcpy(&r, (const uint8_t *)req->buf + i * each, sizeof(r));
+		req->work.ranges[i] =
+			(struct rdt_io_range){le64toh(r.slba), (uint32_t)le16toh(r.nlb) + 1};
+	}
+	return true;
 }
 
 static struct nvme_status too_large(struct rdt_req *req, unsigned int loc)
@@ -61,49 +68,66 @@ struct nvme_status rdt_copy_check(struct rdt_req *req)
 /* All ranges are looked at before the first block is copied. */
 static struct nvme_status check_ranges(struct rdt_req *req)
 {
+	const struct rdt_io_range *r = req->work.ranges;
 	uint64_t dst = rdt_io_slba(req);
 	struct nvme_status st = NVME_OK;
 	uint64_t sum = 0;
 
 	for (unsigned int i = 0; i < RANGES(req); i++) {
-		struct nvme_copy_range r = get_range(req, i);
-		uint32_t n = (uint32_t)le16toh(r.nlb) + 1;
-
-		sum += n;
-		if (n > RDT_MSSRL || sum > RDT_MCL)
+		sum += r[i].blocks;
+		if (r[i].blocks > RDT_MSSRL || sum > RDT_MCL)
 			return too_large(req, RDT_LOC_NONE);
-		st = rdt_io_check_range(req, le64toh(r.slba), n);
+		st = rdt_io_check_range(req, r[i].lba, r[i].blocks);
 		if (!nvme_status_ok(st))
 			return st;
 	}
 	st = rdt_io_check_range(req, dst, sum);
-	for (unsigned int i = 0; i < RANGES(req) && nvme_status_ok(st); i++) {
-		struct nvme_copy_range r = get_range(req, i);
-
-		if (le64toh(r.slba) < dst + sum && dst < le64toh(r.slba) + le16toh(r.nlb) + 1)
+	for (unsigned int i = 0; i < RANGES(req) && nvme_status_ok(st); i++)
+		if (r[i].lba < dst + sum && dst < r[i].lba + r[i].blocks)
 			st = rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_OVERLAPPING_IO,
 					  RDT_LOC(cdw10));
-	}
 	return st;
 }
 
-enum phase { RANGE, PIECE, BUFFER, READ, WRITE };
+/* How much it moves is known only now: later commands wait for it. */
+static void charge(const struct rdt_req *req)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < RANGES(req); i++)
+		bytes += (uint64_t)req->work.ranges[i].blocks << req->ns->lbads;
+	rdt_qos_debit(req, false, 0, bytes);
+	rdt_qos_debit(req, true, 0, bytes);
+}
+
+enum phase { LIST, RANGE, PIECE, BUFFER, READ, WRITE };
+
+static enum rdt_step take_list(struct rdt_req *req)
+{
+	struct rdt_work *w = &req->work;
+
+	if (!get_ranges(req))
+		return RDT_STEP_DONE;
+	req->status = check_ranges(req);
+	if (!nvme_status_ok(req->status))
+		return RDT_STEP_DONE;
+	charge(req);
+	w->dst = rdt_io_slba(req);
+	w->phase = RANGE;
+	return RDT_STEP_AGAIN;
+}
 
 /* w->lba is the next source block, w->dst where it goes, w->left what is left of the range. */
 static enum rdt_step next_range(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
-	struct nvme_copy_range r;
 
 	if (w->index == RANGES(req)) {
 		req->cqe.result = 0;
 		return RDT_STEP_DONE;
 	}
-	if (!w->index)
-		w->dst = rdt_io_slba(req);
-	r = get_range(req, w->index);
-	w->lba = le64toh(r.slba);
-	w->left = (uint32_t)le16toh(r.nlb) + 1;
+	w->lba = w->ranges[w->index].lba;
+	w->left = w->ranges[w->index].blocks;
 	w->phase = PIECE;
 	return rdt_io_readable(req, w->lba, w->left) ? RDT_STEP_AGAIN : RDT_STEP_DONE;
 }
@@ -145,6 +169,8 @@ static enum rdt_step copy_step(struct rdt_req *req)
 	struct rdt_work *w = &req->work;
 
 	switch (w->phase) {
+	case LIST:
+		return take_list(req);
 	case RANGE:
 		return next_range(req);
 	case PIECE:
@@ -165,22 +191,7 @@ static enum rdt_step copy_step(struct rdt_req *req)
 	}
 }
 
-/* How much it moves is known only now: later commands wait for it. */
-static void charge(const struct rdt_req *req)
-{
-	uint64_t bytes = 0;
-
-	for (unsigned int i = 0; i < RANGES(req); i++)
-		bytes += ((uint64_t)le16toh(get_range(req, i).nlb) + 1) << req->ns->lbads;
-	rdt_qos_debit(req, false, 0, bytes);
-	rdt_qos_debit(req, true, 0, bytes);
-}
-
 enum rdt_exec rdt_copy_exec(struct rdt_req *req)
 {
-	req->status = check_ranges(req);
-	if (!nvme_status_ok(req->status))
-		return RDT_EXEC_DONE;
-	charge(req);
 	return rdt_io_run(req, copy_step);
 }

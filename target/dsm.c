@@ -66,68 +66,80 @@ struct nvme_status rdt_dsm_check(struct rdt_req *req)
 	return st;
 }
 
-static struct nvme_dsm_range get_range(const struct rdt_req *req, unsigned int i)
+static bool get_ranges(struct rdt_req *req)
 {
-	struct nvme_dsm_range r;
+	if (!rdt_io_ranges(req, DSM_RANGES(req)))
+		return false;
+	for (unsigned int i = 0; i < DSM_RANGES(req); i++) {
+		struct nvme_dsm_range r;
 
-	memcpy(&r, (const uint8_t *)req->buf + i * sizeof(r), sizeof(r));
-	return r;
-}
-
-/* Range after range; the first failure ends it. */
-static enum rdt_step dsm_step(struct rdt_req *req)
-{
-	enum { LOCK, FREE };
-	struct rdt_work *w = &req->work;
-	struct nvme_dsm_range r;
-	struct rdt_span span;
-
-	if (w->phase == FREE) {
-		w->phase = LOCK;
-		rdt_io_fill(req, RDT_BIO_DEALLOCATE, w->lba, w->blocks, NULL);
-		return rdt_io_step_bio(req);
+		memcpy(&r, (const uint8_t *)req->buf + i * sizeof(r), sizeof(r));
+		req->work.ranges[i] = (struct rdt_io_range){le64toh(r.slba), le32toh(r.nlb)};
 	}
-	rdt_range_end(req);
-	if (w->index == DSM_RANGES(req))
-		return RDT_STEP_DONE;
-	r = get_range(req, w->index++);
-	w->lba = le64toh(r.slba);
-	w->blocks = le32toh(r.nlb);
-	if (!w->blocks)
-		return RDT_STEP_AGAIN;
-	w->phase = FREE;
-	span = (struct rdt_span){w->lba, w->lba + w->blocks, true};
-	return rdt_io_step_lock(req, &span, 1);
+	return true;
 }
 
 /* All ranges are looked at before the first is touched. */
 static struct nvme_status check_ranges(struct rdt_req *req)
 {
+	const struct rdt_io_range *r = req->work.ranges;
 	struct nvme_status st = NVME_OK;
 	uint64_t sum = 0;
 
 	for (unsigned int i = 0; i < DSM_RANGES(req); i++) {
-		uint32_t n = le32toh(get_range(req, i).nlb);
-
-		sum += n;
-		if (n > RDT_DMRSL || sum > RDT_DMSL)
+		sum += r[i].blocks;
+		if (r[i].blocks > RDT_DMRSL || sum > RDT_DMSL)
 			return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC,
 					    NVME_SC_CMD_SIZE_LIMIT_EXCEEDED, RDT_LOC_NONE);
 	}
-	for (unsigned int i = 0; i < DSM_RANGES(req) && nvme_status_ok(st); i++) {
-		struct nvme_dsm_range r = get_range(req, i);
-
-		if (r.nlb)
-			st = rdt_io_check_range(req, le64toh(r.slba), le32toh(r.nlb));
-	}
+	for (unsigned int i = 0; i < DSM_RANGES(req) && nvme_status_ok(st); i++)
+		if (r[i].blocks)
+			st = rdt_io_check_range(req, r[i].lba, r[i].blocks);
 	return st;
 }
 
 /* Hints alone are accepted and ignored. */
+static enum rdt_step take_list(struct rdt_req *req)
+{
+	if (!get_ranges(req))
+		return RDT_STEP_DONE;
+	req->status = check_ranges(req);
+	return nvme_status_ok(req->status) && le32toh(req->sqe.cdw11) & RDT_DSM_AD ? RDT_STEP_AGAIN
+										   : RDT_STEP_DONE;
+}
+
+/* Range after range; the first failure ends it. */
+static enum rdt_step dsm_step(struct rdt_req *req)
+{
+	enum { LIST, LOCK, FREE };
+	struct rdt_work *w = &req->work;
+	const struct rdt_io_range *r;
+	struct rdt_span span;
+
+	switch (w->phase) {
+	case LIST:
+		w->phase = LOCK;
+		return take_list(req);
+	case FREE:
+		w->phase = LOCK;
+		r = &w->ranges[w->index++];
+		rdt_io_fill(req, RDT_BIO_DEALLOCATE, r->lba, r->blocks, NULL);
+		return rdt_io_step_bio(req);
+	default:
+		break;
+	}
+	rdt_range_end(req);
+	while (w->index < DSM_RANGES(req) && !w->ranges[w->index].blocks)
+		w->index++;
+	if (w->index == DSM_RANGES(req))
+		return RDT_STEP_DONE;
+	w->phase = FREE;
+	r = &w->ranges[w->index];
+	span = (struct rdt_span){r->lba, r->lba + r->blocks, true};
+	return rdt_io_step_lock(req, &span, 1);
+}
+
 enum rdt_exec rdt_dsm_exec(struct rdt_req *req)
 {
-	req->status = check_ranges(req);
-	if (!nvme_status_ok(req->status) || !(le32toh(req->sqe.cdw11) & RDT_DSM_AD))
-		return RDT_EXEC_DONE;
 	return rdt_io_run(req, dsm_step);
 }

@@ -30,6 +30,12 @@ struct rdt_subsys;
 #define RDT_IO_DTYPE 0xf00000u  /* CDW12: directive type. None is supported */
 #define RDT_DSM_AD   (1u << 2)  /* CDW11 of Dataset Management: deallocate */
 
+/* One of a list: of Copy, or of Dataset Management. */
+struct rdt_io_range {
+	uint64_t lba;
+	uint32_t blocks;
+};
+
 enum rdt_step {
 	RDT_STEP_AGAIN, /* go on */
 	RDT_STEP_WAIT,  /* rdt_io_resume() will follow */
@@ -132,6 +138,12 @@ enum rdt_step rdt_io_step_lock(struct rdt_req *req, const struct rdt_span *spans
 			       unsigned int count);
 enum rdt_step rdt_io_step_lock_blocks(struct rdt_req *req, bool excl); /* all of the command's */
 void rdt_io_put_scratch(struct rdt_req *req);
+/*
+ * req->work.ranges, until the command ends. What a list says is copied there once, checked there
+ * and used from there: on some devices the host can write to our buffer at any time. False: no
+ * memory, which req->status says.
+ */
+bool rdt_io_ranges(struct rdt_req *req, unsigned int count);
 enum rdt_exec rdt_io_run(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req));
 void rdt_io_resume(struct rdt_req *req);
 /* FUA of a command that reads: commit what a volatile cache holds first. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How an I/O command goes on: bios and their results, and commands of several steps. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "util/log.h"
@@ -166,6 +167,14 @@ enum rdt_step rdt_io_step_lock_blocks(struct rdt_req *req, bool excl)
 	return rdt_io_step_lock(req, &span, 1);
 }
 
+bool rdt_io_ranges(struct rdt_req *req, unsigned int count)
+{
+	req->work.ranges = calloc(count, sizeof(*req->work.ranges));
+	if (!req->work.ranges)
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
+	return req->work.ranges;
+}
+
 /* It ends early: it failed, was aborted, its namespace is leaving, or nobody waits for it. */
 static bool stopped(struct rdt_req *req)
 {
@@ -188,6 +197,8 @@ static enum rdt_exec go_on(struct rdt_req *req)
 		return RDT_EXEC_PENDING;
 	rdt_io_put_scratch(req);
 	rdt_range_end(req);
+	free(req->work.ranges);
+	req->work.ranges = NULL;
 	return RDT_EXEC_DONE;
 }
 

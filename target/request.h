@@ -94,6 +94,7 @@ struct rdt_resv_cmd {
 };
 
 enum rdt_step;
+struct rdt_io_range;
 
 /* Where an I/O command of several steps is (io_step.c). */
 struct rdt_work {
@@ -104,6 +105,7 @@ struct rdt_work {
 	uint32_t left;   /* Copy: blocks of the range */
 	uint32_t blocks; /* of the piece in progress */
 	void *scratch;
+	struct rdt_io_range *ranges;                /* a list, as it was checked: rdt_io_ranges() */
 	enum rdt_step (*step)(struct rdt_req *req); /* NULL: it has none */
 	bool stop;                                  /* it shall end early */
 	uint8_t phase;

@@ -502,6 +502,49 @@ static void flush_all(void)
 	t_pair_free(&p);
 }
 
+/* The host writes to our buffer when its list has been checked: of no use. */
+static void list_changes_after_the_check(void)
+{
+	static uint8_t list[2 * sizeof(struct nvme_copy_range)];
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+
+	for (int copy = 0; copy < 2; copy++) {
+		struct nvme_dsm_range dsm[2] = {{0, htole32(1), htole64(50)},
+						{0, htole32(2), htole64(60)}};
+		struct nvme_copy_range src[2] = {{.slba = htole64(50)}, {.slba = htole64(60)}};
+		size_t len = copy ? sizeof(src) : sizeof(dsm);
+		struct nvme_sqe sqe;
+		struct t_answer a;
+		unsigned int bios = 0;
+
+		memcpy(list, copy ? (void *)src : (void *)dsm, len);
+		t_sqe(p.io, &sqe, copy ? nvme_cmd_copy : nvme_cmd_dsm, list, (uint32_t)len);
+		sqe.nsid = htole32(1);
+		sqe.cdw10 = htole32(copy ? 200 : 1);
+		if (copy)
+			sqe.cdw12 = htole32(1);
+		else
+			sqe.cdw11 = htole32(4);
+		d->hold = true;
+		t_send(p.io, &sqe, NULL, 0);
+		t_turn(p.env);
+		CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+		memset(p.io->qp.reqs[0]->buf, 0x7f, len);
+		for (; d->held_count; bios++) {
+			CU_ASSERT_TRUE(d->held[0]->offset <= 201 * 512);
+			CU_ASSERT_TRUE(d->held[0]->length <= 2 * 512);
+			t_disk_finish(d, 0, 0);
+			t_turn(p.env);
+		}
+		CU_ASSERT_EQUAL(bios, copy ? 4 : 2);
+		a = t_answer(p.io);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+	d->hold = false;
+	t_pair_free(&p);
+}
+
 const struct t_case t_io_commands_cases[] = {
 	{"Compare finds each difference and writes nothing", compares},
 	{"scratch buffers are handed out in order", scratch_in_order},
@@ -518,5 +561,6 @@ const struct t_case t_io_commands_cases[] = {
 	{"marks against a model", uncorrectable_random},
 	{"Write Uncorrectable only where it can be kept", uncorrectable_unsupported},
 	{"Flush of all namespaces", flush_all},
+	{"a list that changes after its check is of no use", list_changes_after_the_check},
 	{NULL, NULL},
 };
