@@ -132,7 +132,8 @@ static void heir_msg(struct rd_msg *msg)
 	rdt_ctrl_put(ctrl);
 }
 
-/* @gone has left the subsystem's list. Under subsys->lock, on any thread. */
+/* @gone has less in flight, or is not in the subsystem's list. Under subsys->lock, on any thread.
+ */
 static void call_heirs(struct rdt_ctrl *gone)
 {
 	struct rdt_ctrl *ctrl;
@@ -145,6 +146,13 @@ static void call_heirs(struct rdt_ctrl *gone)
 		atomic_fetch_add(&ctrl->refs, 1);
 		rd_loop_post(ctrl->owner->loop, &ctrl->heir_msg);
 	}
+}
+
+void rdt_ctrl_call_heirs(struct rdt_ctrl *ctrl)
+{
+	pthread_mutex_lock(&ctrl->subsys->lock);
+	call_heirs(ctrl);
+	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
 /* ---- the end, asked for by another thread ---- */
@@ -322,6 +330,7 @@ void rdt_ctrl_attach(struct rdt_attach *at)
 	ioq->qp = at->qp;
 	ioq->closing = ioq->drained = false;
 	ctrl->ioqs_live++;
+	rdt_heir_owes(ctrl);
 	attach_reply(at, NVME_OK, ctrl->cntlid);
 }
 

@@ -96,10 +96,11 @@ struct rdt_ctrl {
 	atomic_bool retry_delay;                    /* feature 16h, ACRE */
 	atomic_bool ending;                         /* @end_msg is on its way, or was */
 	atomic_bool over;                           /* DEAD: what is in flight is all there is */
-	_Atomic uint64_t left[RDT_NS_SLOTS / 64];   /* where, once its queues have closed */
-	_Atomic uint64_t kept[RDT_NS_SLOTS / 64];   /* from it, since dead ones are busy there */
-	bool waits;  /* for those: see heir_msg; under subsys->lock */
-	bool called; /* @heir_msg is on its way; likewise */
+	_Atomic uint64_t left[RDT_NS_SLOTS / 64];   /* where, as told by its queues that closed */
+	atomic_uint untold; /* I/O queues that have not told: they may have it everywhere */
+	_Atomic uint64_t kept[RDT_NS_SLOTS / 64]; /* from it, since dead ones are busy there */
+	bool waits;                               /* for those: see heir_msg; under subsys->lock */
+	bool called;                              /* @heir_msg is on its way; likewise */
 	struct rd_msg heir_msg;
 	struct rd_msg end_msg;
 	const char *end_why;
@@ -137,6 +138,8 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out);
 void rdt_ctrl_put(struct rdt_ctrl *ctrl);                                    /* any thread */
 bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* any thread */
+/* @ctrl is over: those of its host that wait for what it has in flight look again. Any thread. */
+void rdt_ctrl_call_heirs(struct rdt_ctrl *ctrl);
 void rdt_ctrl_attach(struct rdt_attach *at);
 void rdt_ctrl_drained(struct rdt_qpair *qp);
 void rdt_ctrl_detach(struct rdt_qpair *qp);

@@ -37,12 +37,29 @@ void rdt_heir_left(struct rdt_qpair *qp)
 			atomic_fetch_or(&qp->ctrl->left[req->ns->slot / 64],
 					UINT64_C(1) << req->ns->slot % 64);
 	}
+	/* After the bits. Whoever counted it as everywhere may look again. */
+	if (atomic_fetch_sub(&qp->ctrl->untold, 1) == 1 && atomic_load(&qp->ctrl->over))
+		rdt_ctrl_call_heirs(qp->ctrl);
+}
+
+void rdt_heir_owes(struct rdt_ctrl *ctrl)
+{
+	atomic_fetch_add(&ctrl->untold, 1);
 }
 
 void rdt_heir_settled(struct rdt_ctrl *ctrl)
 {
 	for (unsigned int i = 0; i < RDT_NS_SLOTS / 64; i++)
 		atomic_store(&ctrl->left[i], 0);
+}
+
+/* Where @dead may have commands in flight. */
+static void add_left(const struct rdt_ctrl *dead, uint64_t kept[RDT_NS_SLOTS / 64])
+{
+	bool untold = atomic_load(&dead->untold); /* before the bits */
+
+	for (unsigned int i = 0; i < RDT_NS_SLOTS / 64; i++)
+		kept[i] |= untold ? UINT64_MAX : atomic_load(&dead->left[i]);
 }
 
 uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep)
@@ -56,8 +73,8 @@ uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep)
 		if (other == ctrl || !atomic_load(&other->over) || !rdt_ctrl_same_host(other, ctrl))
 			continue;
 		cntlid = other->cntlid;
-		for (unsigned int i = 0; keep && i < RDT_NS_SLOTS / 64; i++)
-			kept[i] |= atomic_load(&other->left[i]);
+		if (keep)
+			add_left(other, kept);
 	}
 	for (unsigned int i = 0; i < RDT_NS_SLOTS / 64; i++) {
 		atomic_store(&ctrl->kept[i], kept[i]);

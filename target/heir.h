@@ -8,7 +8,8 @@
  * takes: its commands there wait, as those of before do.
  *
  * What a dead controller has in flight is told by its queues as they close; the bits of namespaces
- * stay until all of that is over.
+ * stay until all of that is over. A queue that has not told yet (its reactor stands still: storage
+ * can hang within a system call) may have some in every namespace, and so they all are kept.
  */
 #ifndef RDT_HEIR_H
 #define RDT_HEIR_H
@@ -24,7 +25,9 @@
 struct rdt_reactor;
 struct rdt_subsys;
 
-/* The queue closes, on its reactor: which of its commands are in others' hands and may write? */
+/* An I/O queue joins the controller, on its owner. It ends with rdt_heir_left(). */
+void rdt_heir_owes(struct rdt_ctrl *ctrl);
+/* It closes, on its reactor: which of its commands are in others' hands and may write? */
 void rdt_heir_left(struct rdt_qpair *qp);
 
 /* A reset: it has no I/O queues any more. */

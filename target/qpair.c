@@ -215,8 +215,10 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 	qp->qid = qid;
 	qp->sqsize = sqsize;
 	qp->sqflow_off = sqflow_off;
-	if (qp->state != RDT_QP_NEW)
-		return; /* closing already: the reference is given back on the way down */
+	if (qp->state != RDT_QP_NEW) {
+		rdt_heir_left(qp); /* closing already: it had no controller to tell */
+		return;            /* the reference is given back on the way down */
+	}
 	rdt_share_join(qp, ctrl->hostnqn);
 	qp->ops->joined(qp);
 	set_state(qp, RDT_QP_LIVE);

@@ -490,6 +490,8 @@ static bool pump(struct t_env *env)
 	for (unsigned int i = 0; i < env->t->reactors_count; i++) {
 		struct rdt_qpair *qp, *next;
 
+		if (env->still[i])
+			continue;
 		for (qp = TAILQ_FIRST(&env->t->reactors[i].qpairs); qp; qp = next) {
 			next = TAILQ_NEXT(qp, link);
 			moved |= conn_pump(to_conn(qp));

@@ -103,6 +103,7 @@ struct t_env {
 	unsigned int drained;
 	struct rdt_req_pool reqs[2]; /* of all queues of a reactor */
 	bool no_memory;              /* for more requests */
+	bool still[2];               /* the reactor stands still: its loop does not turn */
 };
 
 struct t_answer {

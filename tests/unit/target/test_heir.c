@@ -318,6 +318,89 @@ static void heir_of_an_heir(void)
 	back_free(&b);
 }
 
+/*
+ * The reactor of the host's I/O queue stands still within a system call, with a write in it, when
+ * the host is lost: it has told nothing when the host comes back by the other reactor.
+ */
+static void reactor_stands_still(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	struct t_conn *admin, *io;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+	uint16_t cntlid;
+
+	memset(old_data, 0xaa, sizeof(old_data));
+	memset(new_data, 0xbb, sizeof(new_data));
+	d->hold = true;
+	t_rw_sqe(p.io, &sqe, true, 0, 1, old_data);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+	p.env->still[1] = true;
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	admin = comes_back(p.env, 0, 0x11);
+	CU_ASSERT_FALSE(is_ready(admin));
+	t_advance(p.env, RDT_HEIR_WAIT);
+	CU_ASSERT_TRUE(is_ready(admin));
+	cntlid = admin->qp.ctrl->cntlid;
+	io = t_conn_new(p.env, 0, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(io, cntlid), cntlid);
+	/* No namespace is free: it might write to any. */
+	for (unsigned int nsid = 1; nsid <= 5; nsid += 4) {
+		t_rw_sqe(io, &sqe, true, 0, 1, new_data);
+		sqe.nsid = htole32(nsid);
+		t_send(io, &sqe, NULL, 0);
+	}
+	t_advance(p.env, 60 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(t_answers(io), 0);
+	CU_ASSERT_EQUAL(d->held_count, 1);
+
+	/* It moves, and the queue tells: the other namespace is free, this one when its write ends.
+	 */
+	p.env->still[1] = false;
+	t_turn(p.env);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+	CU_ASSERT_EQUAL(t_answers(io), 0);
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->data[0], 0xaa);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(d->data[0], 0xbb);
+	t_pair_free(&p);
+}
+
+/* A queue whose connection ended before its Connect was answered owes nothing. */
+static void queue_closed_before_it_joined(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ctrl *ctrl = p.admin->qp.ctrl;
+	struct t_conn *c = t_conn_new(p.env, 1, 2, 16);
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+
+	CU_ASSERT_EQUAL(atomic_load(&ctrl->untold), 1);
+	t_connect_sqe(c, &sqe, &data, p.cntlid);
+	memset(&sqe.sgl, 0, sizeof(sqe.sgl));
+	sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
+	sqe.sgl.data.length = htole32(sizeof(data));
+	t_send(c, &sqe, &data, sizeof(data));
+	t_conn_cut(c);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(atomic_load(&ctrl->untold), 1);
+	t_conn_cut(p.io);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(atomic_load(&ctrl->untold), 0);
+	t_pair_free(&p);
+}
+
 const struct t_case t_heir_cases[] = {
 	{"a host that comes back waits for what it left in flight", comes_back_to_its_writes},
 	{"a disk that hangs keeps its host from one namespace only", the_others_work},
@@ -327,5 +410,7 @@ const struct t_case t_heir_cases[] = {
 	{"a namespace is removed with what was in flight", removed_with_its_commands},
 	{"a reset leaves nothing behind", reset_leaves_nothing},
 	{"who waited is lost as well", heir_of_an_heir},
+	{"a queue whose reactor stands still has told nothing", reactor_stands_still},
+	{"a queue that closed before it joined owes nothing", queue_closed_before_it_joined},
 	{NULL, NULL},
 };
