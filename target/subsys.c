@@ -147,7 +147,8 @@ static int meet_duplicates(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl *other;
 
-	if (ss->duplicate_host == RDT_DUPLICATE_ALLOW)
+	/* Two hosts without a name may well be two. */
+	if (ss->duplicate_host == RDT_DUPLICATE_ALLOW || !ctrl->hostnqn[0])
 		return 0;
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ss, ctrl), host_link) {
 		if (other->listener != ctrl->listener || atomic_load(&other->ending) ||

@@ -66,6 +66,8 @@ struct rdt_target {
 	uint64_t started_ns;
 	struct rd_ratelimit reject_limit; /* connections that are rejected */
 	struct rd_ratelimit fatal_limit;  /* controllers that end; any thread */
+	struct rd_ratelimit refuse_limit; /* Connects that are refused; any thread */
+	atomic_bool nameless; /* a host without a Host NQN was let in, and it was said */
 	/* Opens the backends of namespaces that are added. NULL: rdt_bdev_open(). */
 	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,
 			 struct rdt_bdev **out);

@@ -82,7 +82,8 @@ static const char *connect_field(uint32_t result)
 		case offsetof(struct nvmf_connect_data, cntlid):
 			return "the controller id";
 		case offsetof(struct nvmf_connect_data, subsysnqn):
-			return "the subsystem NQN (does the target export it here?)";
+			return "the subsystem NQN (does the target export it here, and to this "
+			       "host?)";
 		case offsetof(struct nvmf_connect_data, hostnqn):
 			return "the host NQN";
 		default:

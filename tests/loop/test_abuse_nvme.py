@@ -31,7 +31,6 @@ def check(t, cqe, status, dw0=None, dnr=None):
        0x00010100),
       ('an empty subsystem NQN', {'subnqn': ''}, {}, nv.CONNECT_PARAM, 0x00010100),
       ('a subsystem NQN without an end', {'subnqn': b'n' * 256}, {}, nv.CONNECT_PARAM, 0x00010100),
-      ('an empty host NQN', {'hostnqn': ''}, {}, nv.CONNECT_PARAM, 0x00010200),
       ('a host NQN without an end', {'hostnqn': b'n' * 256}, {}, nv.CONNECT_PARAM, 0x00010200),
       ('a static controller ID', {'cntlid': 5}, {}, nv.CONNECT_PARAM, 0x00010010),
       ('another QID than the connection', {}, {'qid': 3}, nv.CONNECT_PARAM, 0x0000002A),

@@ -13,7 +13,7 @@ from t_loop import FABRIC, LONG, NQN, Failure, each, main, test, to_yaml
 
 HOSTS = [f'nqn.2024-01.test:host{i}' for i in range(3)]
 PERSISTENT_LOSS, INACCESSIBLE, TRANSITION = 0x301, 0x302, 0x303
-BUSY, INVALID_HOST = 0x181, 0x184
+BUSY, NO_SUBSYSTEM = 0x181, 0x182  # the latter as for one that is not there
 ANA_CHANGED, NS_CHANGED, DISC_CHANGED = 0x000C0302, 0x00040002, 0x0070F002
 OPTIMIZED, NON_OPTIMIZED, INACCESSIBLE_STATE = 1, 2, 3
 
@@ -250,8 +250,43 @@ def a_host_that_is_shut_out_loses_its_controllers(t):
             except nv.iw.PeerClosed:
                 pass
         nv.expect(qb.read_blocks(1, 0, 1)[0])
-        t.eq(connect_status(target, number=0), INVALID_HOST, 'Connect of the host shut out')
+        t.eq(connect_status(target, number=0), NO_SUBSYSTEM, 'Connect of the host shut out')
         t.eq(connect_status(target, number=2), nv.SUCCESS, 'Connect of the host let in')
+
+
+@test
+def a_subsystem_of_others_looks_as_one_that_is_not_there(t):
+    """To the host. The daemon's log tells the difference."""
+    def answer(**kw):
+        with host(target, **kw) as h:
+            cqe = h.admin.fabrics_connect(h.data())
+            return cqe.status, cqe.dnr, cqe.result
+
+    target = serve(t, subsystem={'hosts': HOSTS[1:2]})
+    t.eq(answer(), answer(nqn='nqn.2024-01.test:none'), 'answers')
+    for number, nqn, why in ((0, NQN, "the host is not in the subsystem's list of hosts"),
+                             (0, 'nqn.2024-01.test:none', 'there is no such subsystem')):
+        target.expect(f'notice: ctrl: refused a Connect from 127.0.0.1:[0-9]+, queue 0, host "{HOSTS[number]}", '
+                      f'subsystem "{nqn}": {why}')
+
+
+@test
+def a_host_without_a_name(t):
+    def connect():
+        addr, port = target.listeners[0]
+        with nv.Host(addr, port, NQN, hostnqn='') as h:
+            status = h.admin.fabrics_connect(h.data()).status
+            if status == nv.SUCCESS:
+                t.eq(h.admin.fabrics_connect(h.data()).status, 0x00C, 'a second Connect')
+            return status
+
+    target = serve(t)
+    t.eq((connect(), connect()), (nv.SUCCESS, nv.SUCCESS), 'where any host may connect')
+    target.expect('notice: ctrl: .*without a Host NQN')
+    t.eq(sum('without a Host NQN' in line for line in target.lines), 1, 'said')
+    reload(t, target, subsystem={'hosts': HOSTS[:1]})
+    t.eq(connect(), NO_SUBSYSTEM, 'where hosts are listed')
+    target.expect('the host gives no name, and the subsystem has a list of hosts')
 
 
 @test

@@ -641,6 +641,6 @@ fi
 # and of a scan that meets a namespace which is just leaving.
 allowed='I/O Cmd.*sct 0x0 / sc 0x83|critical nexus error|no usable path'
 allowed+='|nvme_ns_head_submit_bio: .* suppressed|Found shared namespace|Support for shared namespaces|starting error recovery|Property Set error: 880'
-allowed+='|is not allowed, hostnqn|failed to connect queue|Failed reconnect|Identify Descriptors failed \(nsid=4, status=0x400b\)'
+allowed+='|Connect Invalid Data Parameter, subsysnqn|failed to connect queue|Failed reconnect|Identify Descriptors failed \(nsid=4, status=0x400b\)'
 t_dmesg_case "$allowed"
 t_done

@@ -68,9 +68,10 @@ static const struct wrong wrongs[] = {
 	{"subsystem", 0, 0, 0, 31, 0xffff, "nqn.2026-11.io.rdnvme:none", T_HOST, INVALID_PARAM,
 	 0x00010100},
 	{"empty subsystem", 0, 0, 0, 31, 0xffff, "", T_HOST, INVALID_PARAM, 0x00010100},
-	{"empty host", 0, 0, 0, 31, 0xffff, T_NQN, "", INVALID_PARAM, 0x00010200},
-	{"host not allowed", 0, 0, 0, 31, 0xffff, T_NQN2, T_HOST,
-	 NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_HOST, 0x00010200},
+	/* These must look as an unknown subsystem does. */
+	{"host without a name, and a list", 0, 0, 0, 31, 0xffff, T_NQN2, "", INVALID_PARAM,
+	 0x00010100},
+	{"host not allowed", 0, 0, 0, 31, 0xffff, T_NQN2, T_HOST, INVALID_PARAM, 0x00010100},
 	{"static cntlid", 0, 0, 0, 31, 7, T_NQN, T_HOST, INVALID_PARAM, 0x00010010},
 	{"queue size 0", 0, 0, 0, 0, 0xffff, T_NQN, T_HOST, INVALID_PARAM, 0x0000002c},
 	{"queue size above the RECVs", 0, 0, 0, 32, 0xffff, T_NQN, T_HOST, INVALID_PARAM,
@@ -361,6 +362,102 @@ static void unique_cntlids(void)
 	t_env_free(env);
 }
 
+struct lines {
+	unsigned int count;
+	char last[1100];
+};
+
+static void take_line(void *arg, enum rd_log_level level, const char *line)
+{
+	struct lines *l = arg;
+
+	if (level != RD_LOG_NOTICE)
+		return;
+	l->count++;
+	snprintf(l->last, sizeof(l->last), "%s", line);
+}
+
+/* Where any host is allowed. Whoever shares its want of a name is not taken for the same host. */
+static void host_without_a_name(void)
+{
+	struct lines lines = {0};
+	struct t_env *env = t_env_new();
+	struct rd_log *log;
+
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_NOTICE, take_line, &lines, &log), 0);
+	env->t->subsys[0].duplicate_host = RDT_DUPLICATE_REFUSE;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct t_conn *admin = t_conn_new(env, 0, 0, 32), *io;
+		struct nvmf_connect_data data;
+		struct nvme_sqe sqe;
+		struct t_answer a;
+
+		admin->qp.log = log;
+		t_connect_sqe(admin, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+		memset(data.hostnqn, 0, sizeof(data.hostnqn));
+		a = t_exec(admin, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+		t_enable(admin);
+		io = t_conn_new(env, 1, 1, 16);
+		t_connect_sqe(io, &sqe, &data, admin->qp.ctrl->cntlid);
+		memset(data.hostnqn, 0, sizeof(data.hostnqn));
+		a = t_exec(io, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+	CU_ASSERT_EQUAL(lines.count, 1);
+	CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "192.0.2.2"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "without a Host NQN"));
+	t_env_free(env);
+	rd_log_destroy(&log);
+}
+
+static void refusals_are_said(void)
+{
+	static const struct {
+		const char *subnqn, *hostnqn, *says;
+	} cases[] = {
+		{"nqn.2026-11.io.rdnvme:none", T_HOST, "there is no such subsystem"},
+		{T_NQN2, T_HOST, "not in the subsystem's list of hosts"},
+		{T_NQN2, "", "the host gives no name"},
+		{T_NQN2, "a\" b\x1b[2J\\", "host \"a??b?[2J?\", subsystem \"" T_NQN2 "\": "},
+	};
+	struct lines lines = {0};
+	struct t_env *env = t_env_new();
+	struct t_conn *c = t_conn_new(env, 0, 0, 32);
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct rd_log *log;
+
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_NOTICE, take_line, &lines, &log), 0);
+	c->qp.log = log;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+		memset(data.subsysnqn, 0, sizeof(data.subsysnqn));
+		memset(data.hostnqn, 0, sizeof(data.hostnqn));
+		strcpy(data.subsysnqn, cases[i].subnqn);
+		strcpy(data.hostnqn, cases[i].hostnqn);
+		t_exec(c, &sqe);
+		CU_ASSERT_EQUAL(lines.count, i + 1);
+		CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "from 192.0.2.2"));
+		CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, cases[i].says));
+		CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, cases[i].subnqn));
+	}
+	t_connect_sqe(c, &sqe, &data, 7);
+	t_exec(c, &sqe);
+	CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "asks for a certain controller"));
+	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+	((struct nvmf_connect_sqe *)&sqe)->sqsize = 0;
+	t_exec(c, &sqe);
+	CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "SQSIZE"));
+	/* At a rate that no host can choose. */
+	for (unsigned int i = 0; i < 2 * RD_LOG_BURST; i++)
+		t_exec(c, &sqe);
+	CU_ASSERT_EQUAL(lines.count, RD_LOG_BURST);
+	c->qp.log = NULL;
+	t_env_free(env);
+	rd_log_destroy(&log);
+}
+
 const struct t_case t_connect_cases[] = {
 	{"the captured Connect of a Linux host is answered as captured", golden_connect},
 	{"each wrong parameter is named in dword 0", wrong_parameters},
@@ -376,5 +473,7 @@ const struct t_case t_connect_cases[] = {
 	{"SQHD counts modulo the queue size", sqhd_wraps},
 	{"a connection without Connect is closed", silent_connection},
 	{"controller IDs are unique and not reused soon", unique_cntlids},
+	{"a host without a name is let in where any host is", host_without_a_name},
+	{"each refusal is said, with who and why", refusals_are_said},
 	{NULL, NULL},
 };
