@@ -51,6 +51,14 @@ static const struct feature {
 	{NVME_FEAT_FID_ERR_RECOVERY, false, SLOT_NONE, 0, 0xffff, CAP_NAMESPACE | CAP_CHANGEABLE},
 	{NVME_FEAT_FID_VOLATILE_WC, false, SLOT_NONE, 0, 1, 0},
 	{NVME_FEAT_FID_NUM_QUEUES, false, SLOT_NONE, 0, UINT32_MAX, CAP_CHANGEABLE},
+	/*
+	 * Interrupt Coalescing and Interrupt Vector Configuration mean nothing without interrupts,
+	 * and the specification leaves open what a controller over fabrics answers (Base 2.0,
+	 * 5.27.1.6 and 5.27.1.7). Tools ask for all that is mandatory over PCIe, and SPDK's target
+	 * answers Get Features: no coalescing, for any vector. There is nothing to set.
+	 */
+	{NVME_FEAT_FID_IRQ_COALESCE, false, SLOT_NONE, 0, UINT32_MAX, 0},
+	{NVME_FEAT_FID_IRQ_CONFIG, false, SLOT_NONE, 0, UINT32_MAX, 0},
 	{NVME_FEAT_FID_WRITE_ATOMIC, false, RDT_FEAT_WRITE_ATOMIC, 0, 1, CAP_CHANGEABLE},
 	/* and what OAES says */
 	{NVME_FEAT_FID_ASYNC_EVENT, true, RDT_FEAT_ASYNC_EVENT, 0, 0xff, CAP_CHANGEABLE},
@@ -125,12 +133,23 @@ static struct nvme_status invalid_field(struct rdt_req *req, unsigned int loc)
 	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, loc);
 }
 
+/*
+ * Error Recovery belongs to namespaces (NVM Command Set 1.0, 4.1.3.2), which leaves open what NSID
+ * 0 means: before NVMe 1.2 it was the controller's. SPDK's target takes it so, whatever the NSID
+ * is, and its tools ask for it so: with NSID 0 there is a value of the controller, besides those of
+ * the namespaces.
+ */
+static bool of_ctrl(const struct rdt_req *req, const struct feature *f)
+{
+	return f->fid == NVME_FEAT_FID_ERR_RECOVERY && NSID(req) == 0;
+}
+
 /* A feature of a namespace is out of reach where the namespace is. */
 static struct nvme_status check_path(struct rdt_req *req, const struct feature *f)
 {
 	const struct rdt_ns *ns;
 
-	if (!(f->caps & CAP_NAMESPACE) || NSID(req) == NVME_NSID_ALL)
+	if (!(f->caps & CAP_NAMESPACE) || NSID(req) == NVME_NSID_ALL || of_ctrl(req, f))
 		return NVME_OK;
 	ns = rdt_ns_seen(req, NSID(req));
 	if (!ns)
@@ -186,6 +205,8 @@ static uint32_t default_value(const struct rdt_req *req, const struct feature *f
 		return queues_value(req->qp->ctrl->queues_max);
 	case NVME_FEAT_FID_TEMP_THRESH:
 		return THSEL(CDW11(req)) == 0 ? TEMP_OVER_DEFAULT : 0;
+	case NVME_FEAT_FID_IRQ_CONFIG:
+		return CDW11(req) & 0xffff; /* of the vector that was asked for */
 	default:
 		return 0;
 	}
@@ -227,6 +248,10 @@ static struct nvme_status get_err_recovery(struct rdt_req *req, uint32_t *value)
 {
 	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
 
+	if (NSID(req) == 0) {
+		*value = req->qp->ctrl->features[RDT_FEAT_ERR_RECOVERY];
+		return NVME_OK;
+	}
 	if (!ns)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
 	*value = atomic_load_explicit(&ns->err_recovery, memory_order_relaxed);
@@ -260,6 +285,9 @@ static struct nvme_status current_value(struct rdt_req *req, const struct featur
 	case NVME_FEAT_FID_TEMP_THRESH:
 		*value = ctrl->features[THSEL(CDW11(req)) == 0 ? RDT_FEAT_TEMP_OVER
 							       : RDT_FEAT_TEMP_UNDER];
+		return NVME_OK;
+	case NVME_FEAT_FID_IRQ_CONFIG:
+		*value = default_value(req, f);
 		return NVME_OK;
 	case NVME_FEAT_FID_ERR_RECOVERY:
 		return get_err_recovery(req, value);
@@ -362,20 +390,28 @@ static struct nvme_status set_err_recovery(struct rdt_req *req)
 	bool all = NSID(req) == NVME_NSID_ALL;
 	struct rdt_ns *ns = all ? rdt_ns_seen_next(req, 0) : rdt_ns_seen(req, NSID(req));
 
+	if (NSID(req) == 0)
+		req->qp->ctrl->features[RDT_FEAT_ERR_RECOVERY] = CDW11(req);
 	for (; ns; ns = all ? rdt_ns_seen_next(req, ns->nsid) : NULL)
 		atomic_store_explicit(&ns->err_recovery, (uint16_t)CDW11(req),
 				      memory_order_relaxed);
 	return NVME_OK;
 }
 
+static struct nvme_status not_changeable(struct rdt_req *req)
+{
+	return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_FEATURE_NOT_CHANGEABLE,
+			    RDT_LOC(cdw11));
+}
+
 static struct nvme_status set_own(struct rdt_req *req, const struct feature *f)
 {
 	switch (f->fid) {
 	case NVME_FEAT_FID_VOLATILE_WC:
-		if (CDW11(req) & 1)
-			return NVME_OK;
-		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_FEATURE_NOT_CHANGEABLE,
-				    RDT_LOC(cdw11));
+		return CDW11(req) & 1 ? NVME_OK : not_changeable(req);
+	case NVME_FEAT_FID_IRQ_COALESCE:
+	case NVME_FEAT_FID_IRQ_CONFIG:
+		return not_changeable(req);
 	case NVME_FEAT_FID_ERR_RECOVERY:
 		return set_err_recovery(req);
 	case NVME_FEAT_FID_NUM_QUEUES:

@@ -198,7 +198,7 @@ def features_of_the_controller(t):
         nv.expect(set_feature(h, 0x0B, 1 << 8, save=True), NOT_SAVEABLE)
         nv.expect(set_feature(h, 0x0B, 1 << 8, nsid=1), NOT_PER_NS)
         nv.expect(set_feature(h, 0x19, 3), COMBINATION)
-        for fid in (0, 3, 8, 9, 0x0C, 0x0D, 0x10, 0x11, 0x7F, 0x80, WP):  # nowhere to keep WP
+        for fid in (0, 3, 0x0C, 0x0D, 0x10, 0x11, 0x7F, 0x80, WP):  # nowhere to keep WP
             nv.expect(feature(h, fid), nv.INVALID_FIELD)
 
 

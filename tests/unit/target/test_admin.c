@@ -205,6 +205,24 @@ static void feature_rules(void)
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 300);
 	a = feature(p.admin, true, NVME_FEAT_FID_POWER_MGMT, 1);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
+	/* Without interrupts, and with NSID 0: feature() gives that. */
+	a = feature(p.admin, false, NVME_FEAT_FID_IRQ_COALESCE, 0);
+	CU_ASSERT_EQUAL(t_status(&a) | le32toh(a.cqe.result), 0);
+	a = feature(p.admin, false, NVME_FEAT_FID_IRQ_CONFIG, 7);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 7);
+	a = feature(p.admin, true, NVME_FEAT_FID_IRQ_COALESCE, 0x0101);
+	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_FEATURE_NOT_CHANGEABLE));
+	a = feature(p.admin, true, NVME_FEAT_FID_IRQ_CONFIG, 1 << 16);
+	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_FEATURE_NOT_CHANGEABLE));
+	a = feature(p.admin, true, NVME_FEAT_FID_ERR_RECOVERY, 30);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	a = feature(p.admin, false, NVME_FEAT_FID_ERR_RECOVERY, 0);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 30);
+	CU_ASSERT_EQUAL(rdt_ns_of(&p.env->t->subsys[0], 1)->err_recovery, 0);
+	a = feature(p.admin, true, NVME_FEAT_FID_ERR_RECOVERY, 1 << 16);
+	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
 	a = feature(p.admin, false, NVME_FEAT_FID_HOST_MEM_BUF, 0);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
 	/* A reset brings the defaults back. */
