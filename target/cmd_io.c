@@ -171,6 +171,14 @@ static struct nvme_status optional_check(struct rdt_req *req)
 		return rdt_write_zeroes_check(req);
 	case nvme_cmd_write_uncor:
 		return rdt_write_uncor_check(req);
+	case nvme_cmd_resv_register:
+		return rdt_resv_register_check(req);
+	case nvme_cmd_resv_report:
+		return rdt_resv_report_check(req);
+	case nvme_cmd_resv_acquire:
+		return rdt_resv_acquire_check(req);
+	case nvme_cmd_resv_release:
+		return rdt_resv_release_check(req);
 	default:
 		return rdt_dsm_check(req);
 	}
@@ -189,13 +197,10 @@ const struct rdt_cmd rdt_io_cmds[256] = {
 	[nvme_cmd_dsm] = {"Dataset Management", RDT_CMD_LONGER_SGL | RDT_CMD_WRITES, optional_check,
 			  rdt_dsm_exec},
 	[nvme_cmd_verify] = {"Verify", RDT_CMD_BLOCKS, rdt_verify_check, rdt_verify_exec},
-	[nvme_cmd_resv_register] = {"Reservation Register", 0, rdt_resv_register_check,
+	[nvme_cmd_resv_register] = {"Reservation Register", 0, optional_check,
 				    rdt_resv_register_exec},
-	[nvme_cmd_resv_report] = {"Reservation Report", 0, rdt_resv_report_check,
-				  rdt_resv_report_exec},
-	[nvme_cmd_resv_acquire] = {"Reservation Acquire", 0, rdt_resv_acquire_check,
-				   rdt_resv_acquire_exec},
-	[nvme_cmd_resv_release] = {"Reservation Release", 0, rdt_resv_release_check,
-				   rdt_resv_release_exec},
+	[nvme_cmd_resv_report] = {"Reservation Report", 0, optional_check, rdt_resv_report_exec},
+	[nvme_cmd_resv_acquire] = {"Reservation Acquire", 0, optional_check, rdt_resv_acquire_exec},
+	[nvme_cmd_resv_release] = {"Reservation Release", 0, optional_check, rdt_resv_release_exec},
 	[nvme_cmd_copy] = {"Copy", RDT_CMD_WRITES, rdt_copy_check, rdt_copy_exec},
 };

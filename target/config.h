@@ -144,6 +144,10 @@ struct rdt_ns_config {
 /* When a host makes another controller through the same listener. */
 enum rdt_duplicate_host { RDT_DUPLICATE_ALLOW, RDT_DUPLICATE_REPLACE, RDT_DUPLICATE_REFUSE };
 
+/* What hosts may do to all others of their subsystem. */
+enum rdt_reservations { RDT_RESERVATIONS_ON, RDT_RESERVATIONS_OFF };
+enum rdt_wp_setting { RDT_WP_UNTIL_RESET, RDT_WP_OFF, RDT_WP_ALL };
+
 struct rdt_subsys_config {
 	const char *nqn;
 	const char *serial; /* <= 20 ASCII; never NULL after loading: made from the NQN when not
@@ -155,6 +159,8 @@ struct rdt_subsys_config {
 	uint32_t cntlid_min; /* controllers get IDs of this range; default 1 to 65519 */
 	uint32_t cntlid_max;
 	enum rdt_duplicate_host duplicate_host;
+	enum rdt_reservations reservations;
+	enum rdt_wp_setting write_protect;
 	struct rdt_host_qos_config *host_qos;
 	uint32_t host_qos_count;
 	struct rdt_ns_config *namespaces;

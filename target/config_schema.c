@@ -89,6 +89,17 @@ static const cyaml_strval_t duplicates[] = {
 	{"refuse", RDT_DUPLICATE_REFUSE},
 };
 
+static const cyaml_strval_t reservations[] = {
+	{"on", RDT_RESERVATIONS_ON},
+	{"off", RDT_RESERVATIONS_OFF},
+};
+
+static const cyaml_strval_t write_protects[] = {
+	{"off", RDT_WP_OFF},
+	{"until-reset", RDT_WP_UNTIL_RESET},
+	{"all", RDT_WP_ALL},
+};
+
 static const cyaml_schema_field_t ana_fields[] = {
 	CYAML_FIELD_UINT("group", CYAML_FLAG_DEFAULT, struct rdt_ana_config, group),
 	CYAML_FIELD_ENUM("state", CYAML_FLAG_STRICT, struct rdt_ana_config, state, ana_states,
@@ -241,6 +252,10 @@ static const cyaml_schema_field_t subsystem_fields[] = {
 	CYAML_FIELD_UINT("cntlid_max", OPT, struct rdt_subsys_config, cntlid_max),
 	CYAML_FIELD_ENUM("duplicate_host", STRICT, struct rdt_subsys_config, duplicate_host,
 			 duplicates, COUNT(duplicates)),
+	CYAML_FIELD_ENUM("reservations", STRICT, struct rdt_subsys_config, reservations,
+			 reservations, COUNT(reservations)),
+	CYAML_FIELD_ENUM("write_protect", STRICT, struct rdt_subsys_config, write_protect,
+			 write_protects, COUNT(write_protects)),
 	CYAML_FIELD_SEQUENCE("host_qos", OPT | CYAML_FLAG_POINTER, struct rdt_subsys_config,
 			     host_qos, &host_qos_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("namespaces", OPT | CYAML_FLAG_POINTER, struct rdt_subsys_config,

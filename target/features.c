@@ -82,7 +82,10 @@ static bool available(const struct feature *f, const struct rdt_subsys *ss)
 	case NVME_FEAT_FID_VOLATILE_WC:
 		return ss->volatile_cache;
 	case NVME_FEAT_FID_WRITE_PROTECT:
-		return rdt_write_protect_caps(ss->target) != 0;
+		return rdt_write_protect_caps(ss) != 0;
+	case NVME_FEAT_FID_RESV_MASK:
+	case NVME_FEAT_FID_RESV_PERSIST:
+		return rdt_resv_offered(ss);
 	default:
 		return true;
 	}

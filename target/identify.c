@@ -99,7 +99,7 @@ static void fill_io_ctrl(struct nvme_id_ctrl *id, const struct rdt_subsys *ss)
 	}
 	if (rdt_io_supported(ss, nvme_cmd_copy))
 		id->ocfs = htole16(RDT_OCFS);
-	id->nwpc = rdt_write_protect_caps(ss->target);
+	id->nwpc = rdt_write_protect_caps(ss);
 	id->ioccsz = htole32((NVME_SQE_SIZE + cfg->in_capsule_bytes) / 16);
 	id->iorcsz = htole32(NVME_CQE_SIZE / 16);
 	id->ofcs = htole16(OFCS_DISCONNECT);

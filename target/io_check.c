@@ -62,11 +62,12 @@ bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode)
 	case nvme_cmd_compare:
 	case nvme_cmd_verify:
 	case nvme_cmd_copy:
+		return true;
 	case nvme_cmd_resv_register:
 	case nvme_cmd_resv_report:
 	case nvme_cmd_resv_acquire:
 	case nvme_cmd_resv_release:
-		return true;
+		return rdt_resv_offered(ss);
 	case nvme_cmd_write_zeroes:
 		return ss->ns_count && ss->ops_mask & 1u << RDT_BIO_WRITE_ZEROES;
 	case nvme_cmd_dsm:

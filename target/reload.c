@@ -130,6 +130,11 @@ static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 		rdt_reload_restart(rl, ss->nqn, "serial");
 	if (!rdt_config_same_text(ss->cfg->model, next->model))
 		rdt_reload_restart(rl, ss->nqn, "model");
+	/* Hosts have been told, and may hold reservations. */
+	if (ss->cfg->reservations != next->reservations)
+		rdt_reload_restart(rl, ss->nqn, "reservations");
+	if (ss->cfg->write_protect != next->write_protect)
+		rdt_reload_restart(rl, ss->nqn, "write_protect");
 	return 0;
 }
 

@@ -15,6 +15,7 @@ struct rdt_ctrl;
 struct rdt_ns;
 struct rdt_req;
 struct rdt_resv_log;
+struct rdt_subsys;
 
 /* resv_cmd.c, resv_log.c. Commands are the reactors', the rest is said where it differs. */
 int rdt_resv_open(struct rdt_ns *ns); /* main thread; restores what persists, logs why it cannot */
@@ -34,8 +35,9 @@ struct nvme_status rdt_resv_release_check(struct rdt_req *req);
 enum rdt_exec rdt_resv_release_exec(struct rdt_req *req);
 struct nvme_status rdt_resv_report_check(struct rdt_req *req);
 enum rdt_exec rdt_resv_report_exec(struct rdt_req *req);
-uint8_t rdt_resv_rescap(const struct rdt_ns *ns); /* any thread */
-bool rdt_resv_ptpl(const struct rdt_ns *ns);      /* any thread */
+bool rdt_resv_offered(const struct rdt_subsys *ss); /* any thread */
+uint8_t rdt_resv_rescap(const struct rdt_ns *ns);   /* any thread */
+bool rdt_resv_ptpl(const struct rdt_ns *ns);        /* any thread */
 enum rdt_exec rdt_resv_ptpl_set(struct rdt_req *req, bool on);
 void rdt_resv_log_init(struct rdt_resv_log *log);
 void rdt_resv_log_fini(struct rdt_resv_log *log);

@@ -503,8 +503,15 @@ const struct rdt_resv_snap *rdt_resv_first(const struct rdt_ns *ns)
 
 /* ---- features ---- */
 
+bool rdt_resv_offered(const struct rdt_subsys *ss)
+{
+	return ss->cfg && ss->cfg->reservations == RDT_RESERVATIONS_ON;
+}
+
 uint8_t rdt_resv_rescap(const struct rdt_ns *ns)
 {
+	if (!rdt_resv_offered(ns->subsys))
+		return 0;
 	return NVME_NS_RESCAP_WE | NVME_NS_RESCAP_EA | NVME_NS_RESCAP_WERO | NVME_NS_RESCAP_EARO |
 	       NVME_NS_RESCAP_WEAR | NVME_NS_RESCAP_EAAR | NVME_NS_RESCAP_IEK_13 |
 	       (ns->subsys->target->state ? NVME_NS_RESCAP_PTPL : 0);
@@ -559,6 +566,22 @@ static int load(struct rdt_resv *resv)
 	return err;
 }
 
+/* The setting is the operator's word; what it sets aside is said, and stays for a change of mind.
+ */
+static void ignore(struct rdt_resv *resv)
+{
+	struct rdt_target *t = target_of(resv);
+	char *text = NULL;
+	size_t len;
+
+	if (rdt_state_read(t->state, resv->file, &text, &len) == -ENOENT)
+		return;
+	free(text);
+	rd_warn(t->log, RD_LOG_TARGET,
+		"%s namespace %u: the reservations in %s/%s are not enforced: reservations is off",
+		resv->ns->subsys->nqn, resv->ns->nsid, rdt_state_dir(t->state), resv->file);
+}
+
 int rdt_resv_open(struct rdt_ns *ns)
 {
 	struct rdt_resv *resv = calloc(1, sizeof(*resv));
@@ -572,8 +595,10 @@ int rdt_resv_open(struct rdt_ns *ns)
 	STAILQ_INIT(&resv->cmds);
 	uuid_unparse_lower(ns->cfg->uuid_bytes, uuid);
 	snprintf(resv->file, sizeof(resv->file), "%s.resv.json", uuid);
-	if (ns->subsys->target->state)
+	if (ns->subsys->target->state && rdt_resv_offered(ns->subsys))
 		err = load(resv);
+	else if (ns->subsys->target->state)
+		ignore(resv);
 	if (!err)
 		err = rdt_resv_snap(&resv->now, &resv->first);
 	resv->snap = resv->first;

@@ -2,7 +2,8 @@
 /*
  * Namespace Write Protection (feature 84h). The state is the namespace's: the main thread writes it
  * down before a change is answered, so that what a host was told holds after a restart. Without a
- * folder for that the feature is not offered.
+ * folder for that the feature is not offered, nor where write_protect says off. What was protected
+ * before the setting changed still is.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,12 +36,12 @@ struct work { /* one change, from the reactor to the main thread, the writer and
 	struct nvme_status status;
 };
 
-uint8_t rdt_write_protect_caps(const struct rdt_target *t)
+uint8_t rdt_write_protect_caps(const struct rdt_subsys *ss)
 {
-	if (!t->state)
+	if (!ss->target->state || !ss->cfg || ss->cfg->write_protect == RDT_WP_OFF)
 		return 0;
 	return NVME_CTRL_NWPC_WRITE_PROTECT | NVME_CTRL_NWPC_WRITE_PROTECT_POWER_CYCLE |
-	       NVME_CTRL_NWPC_WRITE_PROTECT_PERMANENT;
+	       (ss->cfg->write_protect == RDT_WP_ALL ? NVME_CTRL_NWPC_WRITE_PROTECT_PERMANENT : 0);
 }
 
 static void file_name(const struct rdt_ns *ns, char *name, size_t size)
@@ -185,7 +186,10 @@ enum rdt_exec rdt_write_protect_set(struct rdt_req *req)
 {
 	struct work *w;
 
-	if (WPS(req) > NVME_NS_WP_CFG_PROTECT_PERMANENT) {
+	if (WPS(req) > NVME_NS_WP_CFG_PROTECT_PERMANENT ||
+	    (WPS(req) == NVME_NS_WP_CFG_PROTECT_PERMANENT &&
+	     !(rdt_write_protect_caps(req->qp->ctrl->subsys) &
+	       NVME_CTRL_NWPC_WRITE_PROTECT_PERMANENT))) {
 		req->status =
 			rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw11));
 		return RDT_EXEC_DONE;

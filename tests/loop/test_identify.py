@@ -222,7 +222,11 @@ def is_protected(t, target):
 
 @test
 def write_protection_outlives_what_it_has_to(t):
-    config = t.config([t.namespace()], target={'state_dir': t.path('state')})
+    def settings(write_protect):
+        return t.config([t.namespace()], target={'state_dir': t.path('state')},
+                        subsystem={'write_protect': write_protect})
+
+    config = settings('all')
 
     def restart(target, how):
         getattr(target, how)()
@@ -263,6 +267,28 @@ def write_protection_outlives_what_it_has_to(t):
     with host(target) as h:
         h.enable()
         nv.expect(write_protect(h, NO_WRITE_PROTECT), NOT_CHANGEABLE)
+    # Another setting takes nothing back.
+    settings('off')
+    target.reload('reloaded: 1 changes that need a restart$')
+    target.expect('write_protect: a change needs a restart; the old value stays')
+    target = restart(target, 'stop')
+    with host(target) as h:
+        h.enable()
+        t.eq(identify(h, 1)[531], 0, 'NWPC')
+        nv.expect(feature(h, WP, nsid=1), nv.INVALID_FIELD)
+        nv.expect(h.add_io().write_blocks(1, 0, bytes(512)), nv.WRITE_PROTECTED)
+
+
+@test
+def permanent_write_protection_is_not_the_default(t):
+    target = t.target([t.namespace()], target={'state_dir': t.path('state')})
+    with host(target) as h:
+        h.enable()
+        t.eq(identify(h, 1)[531], 3, 'NWPC')
+        nv.expect(write_protect(h, PERMANENT), nv.INVALID_FIELD)
+        t.ok(not is_protected(t, target), 'protected')
+        nv.expect(write_protect(h, UNTIL_POWER_CYCLE))
+        t.ok(is_protected(t, target), 'not protected')
 
 
 if __name__ == '__main__':

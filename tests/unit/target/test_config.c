@@ -109,8 +109,8 @@ static void structure_errors(void)
 		 "FILE:2: target.reactor: unknown key; did you mean \"reactors\"?\n"},
 		{LISTEN SUBSYS "    frobnicate: 1\n",
 		 "FILE:4: subsystems[0].frobnicate: unknown key; expected one of nqn, serial, "
-		 "model, allow_any_host, hosts, cntlid_min, cntlid_max, duplicate_host, host_qos, "
-		 "namespaces\n"},
+		 "model, allow_any_host, hosts, cntlid_min, cntlid_max, duplicate_host, "
+		 "reservations, write_protect, host_qos, namespaces\n"},
 		{"target:\n  reactors: many\n" LISTEN SUBSYS,
 		 "FILE:2: target.reactors: found \"many\", expected a whole number from 0 to "
 		 "4294967295\n"},
@@ -308,6 +308,10 @@ static void path_errors(void)
 						      "expected 1 to 65519\n"},
 		{LISTEN SUBSYS "    cntlid_min: 9\n    cntlid_max: 8\n",
 		 "FILE:5: subsystems[0].cntlid_max: found 8, expected 9 (cntlid_min) to 65519\n"},
+		{LISTEN SUBSYS "    reservations: no\n    write_protect: on\n",
+		 "FILE:4: subsystems[0].reservations: found \"no\", expected on or off\n"
+		 "FILE:5: subsystems[0].write_protect: found \"on\", expected off, until-reset or "
+		 "all\n"},
 		{LISTEN SUBSYS "    duplicate_host: kick\n",
 		 "FILE:4: subsystems[0].duplicate_host: found \"kick\", expected allow, replace or "
 		 "refuse\n"},
@@ -335,7 +339,8 @@ static void paths_are_loaded(void)
 {
 	static const char text[] = "listeners:\n- address: ::1\n"
 				   "  ana: [{group: 3, state: inaccessible}]\n" SUBSYS
-				   "    cntlid_min: 5\n    duplicate_host: replace\n" NS
+				   "    cntlid_min: 5\n    duplicate_host: replace\n"
+				   "    reservations: off\n    write_protect: all\n" NS
 				   "{nsid: 1, backend: memory, size: 1M}\n      - "
 				   "{nsid: 2, backend: memory, size: 1M, ana_group: 3,\n"
 				   "hosts: [nqn.2026-01.org.example:i]}\n"
@@ -350,6 +355,8 @@ static void paths_are_loaded(void)
 	CU_ASSERT_EQUAL(config->subsystems[0].cntlid_min, 5);
 	CU_ASSERT_EQUAL(config->subsystems[0].cntlid_max, 65519);
 	CU_ASSERT_EQUAL(config->subsystems[0].duplicate_host, RDT_DUPLICATE_REPLACE);
+	CU_ASSERT_EQUAL(config->subsystems[0].reservations, RDT_RESERVATIONS_OFF);
+	CU_ASSERT_EQUAL(config->subsystems[0].write_protect, RDT_WP_ALL);
 	CU_ASSERT_EQUAL(config->subsystems[0].namespaces[0].ana_group, 1);
 	CU_ASSERT_EQUAL(config->subsystems[0].namespaces[0].hosts_count, 0);
 	CU_ASSERT_EQUAL(config->subsystems[0].namespaces[1].ana_group, 3);

@@ -529,6 +529,31 @@ static void bad_fields_are_refused(void)
 	t_env_free(env);
 }
 
+static void off_is_off(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one;
+	struct nvme_id_ctrl id;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	env->subsys[0].reservations = RDT_RESERVATIONS_OFF;
+	one = host_new(env, 1);
+	CU_ASSERT_EQUAL(reg(&one, 0), NVME_SC_INVALID_OPCODE);
+	CU_ASSERT_EQUAL(acquire(&one, WE), NVME_SC_INVALID_OPCODE);
+	CU_ASSERT_EQUAL(release(&one, WE), NVME_SC_INVALID_OPCODE);
+	CU_ASSERT_EQUAL(rw(&one, true), 0);
+	t_sqe(one.admin, &sqe, nvme_admin_identify, &id, sizeof(id));
+	sqe.cdw10 = htole32(NVME_IDENTIFY_CNS_CTRL);
+	a = t_exec(one.admin, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(le16toh(id.oncs) & NVME_CTRL_ONCS_RESERVATIONS, 0);
+	CU_ASSERT_EQUAL(rdt_resv_rescap(rdt_ns_of(&env->t->subsys[0], 1)), 0);
+	CU_ASSERT_EQUAL(rdt_feature_effects(&env->t->subsys[0], NVME_FEAT_FID_RESV_MASK), 0);
+	CU_ASSERT_EQUAL(rdt_io_effects(&env->t->subsys[0], nvme_cmd_resv_register), 0);
+	t_env_free(env);
+}
+
 /* Thousands of registrations queue up behind a change that had to wait for the reactors. */
 #define QUEUED      4000u
 #define SMALL_STACK (64u << 10)
@@ -594,5 +619,6 @@ const struct t_case t_resv_cases[] = {
 	{"persistence needs a state_dir", persistence_needs_a_state_dir},
 	{"bad fields are refused", bad_fields_are_refused},
 	{"thousands of registrations that queue up are a loop", registrations_queue_up},
+	{"where they are off hosts have none of it", off_is_off},
 	{NULL, NULL},
 };
