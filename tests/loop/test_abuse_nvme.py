@@ -50,11 +50,12 @@ def admin_connect_refused(t, data, body, status, dw0):
 
 @test
 def admin_connect_refused_for_a_host_that_is_not_listed(t):
+    """With the answer to an unknown subsystem."""
     target = memory_target(t, subsystem={'allow_any_host': False, 'hosts': [nv.HOST_NQN]})
     with Baseline(target):
         with nv.Queue.dial(target.addr, target.port) as queue:
             cqe = queue.fabrics_connect(nv.connect_data(NQN, OTHER_HOST))
-            check(t, cqe, nv.CONNECT_HOST, 0x00010200, True)
+            check(t, cqe, nv.CONNECT_PARAM, 0x00010100, True)
             nv.expect(queue.fabrics_connect(nv.connect_data(NQN, nv.HOST_NQN)))
 
 
