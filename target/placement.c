@@ -16,26 +16,25 @@
 #define STALE  (2 * WINDOW)
 #define STEP   100u /* of a share: less than that is noise */
 #define BUSY   900u
-#define IDLE   100u
 #define REPEAT (60 * RD_NSEC_PER_SEC)
 
-static unsigned int score(const struct rdt_load *l, unsigned int queues)
+/* Which one is the better place? */
+static bool better(const struct rdt_load *a, const struct rdt_load *b)
 {
-	return l->share / STEP * STEP + (queues ? 1000 * l->queues / queues : 0);
+	if (a->queues != b->queues)
+		return a->queues < b->queues;
+	if (a->share / STEP != b->share / STEP)
+		return a->share < b->share;
+	return a->conns < b->conns;
 }
 
 unsigned int rdt_place_choose(const struct rdt_load *loads, unsigned int count)
 {
-	unsigned int best = 0, queues = 0;
+	unsigned int best = 0;
 
-	for (unsigned int i = 0; i < count; i++)
-		queues += loads[i].queues;
-	for (unsigned int i = 1; i < count; i++) {
-		unsigned int a = score(&loads[i], queues), b = score(&loads[best], queues);
-
-		if (a < b || (a == b && loads[i].conns < loads[best].conns))
+	for (unsigned int i = 1; i < count; i++)
+		if (better(&loads[i], &loads[best]))
 			best = i;
-	}
 	return best;
 }
 
@@ -76,7 +75,7 @@ void rdt_unplace(struct rdt_reactor *r, bool admin)
 
 bool rdt_place_uneven(const struct rdt_load *mine, const struct rdt_load *other)
 {
-	return mine->share >= BUSY && other->share < IDLE && mine->queues > 1 &&
+	return mine->share >= BUSY && other->share < BUSY / 2 && mine->queues > 1 &&
 	       other->queues < mine->queues;
 }
 
@@ -93,9 +92,10 @@ static void look_around(struct rdt_reactor *r, uint64_t now)
 		if (rd_ratelimit_pass(&r->uneven_limit, now, REPEAT, 1, &squashed))
 			rd_notice(r->log, RD_LOG_TARGET,
 				  "reactor %u is busy %u %% of the time with %u I/O queues, while "
-				  "reactor %u is idle with %u; queues stay where they are until "
-				  "their hosts connect them again",
-				  r->index, mine.share / 10, mine.queues, i, other.queues);
+				  "reactor %u is busy %u %% with %u; queues stay where they are "
+				  "until their hosts connect them again",
+				  r->index, mine.share / 10, mine.queues, i, other.share / 10,
+				  other.queues);
 		return;
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Placement of connections on reactors by load. */
+/* Placement of connections on reactors. */
 #ifndef RDT_PLACEMENT_H
 #define RDT_PLACEMENT_H
 
@@ -15,12 +15,13 @@ struct rdt_load {
 };
 
 /*
- * The best of @count: least of the share it works, in tenths, and of the part it has of all I/O
- * queues, added up. So a burst of connections spreads although shares are known only later, and a
- * busy queue weighs more than idle ones. Equal ones: the one with the fewest connections.
+ * The best of @count: the one with the fewest I/O queues, which are counted as soon as they are
+ * placed. Of equal ones the one that works the least share of its time, in tenths; shares are known
+ * only a second later, and those of queues that have gone since are worth nothing. Of equal ones
+ * still, the one with the fewest connections.
  */
 unsigned int rdt_place_choose(const struct rdt_load *loads, unsigned int count);
-/* Is @mine saturated, with queues that @other could have served while it was idle? */
+/* Is @mine saturated, with queues that @other, not half as busy, could have served? */
 bool rdt_place_uneven(const struct rdt_load *mine, const struct rdt_load *other);
 
 struct rdt_reactor *rdt_place(struct rdt_target *t, bool admin); /* main thread; counts it there */
