@@ -184,6 +184,7 @@ struct rdt_target_config {
 	const char *capsule_memory;  /* where commands arrive, of each reactor; default 32MiB */
 	const char *spin;            /* busy polling after work; default 50us */
 	const char *congestion;      /* TCP congestion control of iwarp sockets, or NULL */
+	const char *peer_timeout;    /* iwarp: until a silent machine is given up; default 60s */
 	const char *drain_timeout;   /* how long SIGTERM waits for I/O in flight; default 10s */
 	uint32_t sgl_descriptors;    /* keyed descriptors of a command, 1..64; default 16 */
 	uint32_t engine_depth;       /* I/Os in the kernel per reactor; default 256 */
@@ -202,6 +203,7 @@ struct rdt_target_config {
 	uint64_t spin_ns;
 	uint64_t sqpoll_ns; /* whole ms; 0: no such thread */
 	uint64_t drain_timeout_ns;
+	uint64_t peer_timeout_ns; /* 0: never */
 };
 
 struct rdt_config {

@@ -36,6 +36,8 @@
 #define SOCKET_BUFFER_MAX (UINT64_C(1) << 30)
 #define SPIN_MAX_NS       UINT64_C(1000000000)
 #define SQPOLL_MAX_NS     UINT64_C(10000000000)
+#define PEER_MIN_NS       UINT64_C(1000000000)
+#define PEER_MAX_NS       (UINT64_C(3600) * 1000000000)
 #define DRAIN_MAX_NS      (UINT64_C(3600) * 1000000000)
 #define DEFAULT_PORT      NVMF_RDMA_PORT
 #define DEFAULT_MODEL     "rdtarget"
@@ -150,6 +152,23 @@ static void check_congestion(struct rdt_config_load *load, const struct rdt_key 
 			"found \"%s\", expected the name of a TCP congestion control; see "
 			"/proc/sys/net/ipv4/tcp_available_congestion_control",
 			name);
+}
+
+static int check_peer_timeout(struct rdt_config_load *load, const struct rdt_key *parent,
+			      struct rdt_target_config *t)
+{
+	struct rdt_key key = rdt_config_child(load, parent, "peer_timeout");
+
+	if (default_text(&t->peer_timeout, "60s"))
+		return -ENOMEM;
+	if (rd_parse_duration(t->peer_timeout, &t->peer_timeout_ns) ||
+	    t->peer_timeout_ns > PEER_MAX_NS ||
+	    (t->peer_timeout_ns && t->peer_timeout_ns < PEER_MIN_NS))
+		rdt_config_problem(load, &key,
+				   "found \"%s\", expected 0, which is never, or a duration from "
+				   "1s to 1h",
+				   t->peer_timeout);
+	return 0;
 }
 
 static int check_buffers(struct rdt_config_load *load, const struct rdt_key *key,
@@ -304,7 +323,7 @@ static int check_target(struct rdt_config_load *load, const struct rdt_key *root
 	if (duration_key(load, &key, "spin", &t->spin, "50us", SPIN_MAX_NS, "1s", &t->spin_ns) ||
 	    duration_key(load, &key, "drain_timeout", &t->drain_timeout, "10s", DRAIN_MAX_NS, "1h",
 			 &t->drain_timeout_ns) ||
-	    check_sqpoll(load, &key, t))
+	    check_peer_timeout(load, &key, t) || check_sqpoll(load, &key, t))
 		return -ENOMEM;
 	return check_buffers(load, &key, t);
 }

@@ -61,6 +61,8 @@ static const cyaml_schema_field_t target_fields[] = {
 	CYAML_FIELD_STRING_PTR("spin", OPT, struct rdt_target_config, spin, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("congestion", OPT, struct rdt_target_config, congestion, 0,
 			       CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("peer_timeout", OPT, struct rdt_target_config, peer_timeout, 0,
+			       CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("drain_timeout", OPT, struct rdt_target_config, drain_timeout, 0,
 			       CYAML_UNLIMITED),
 	CYAML_FIELD_UINT("sgl_descriptors", OPT, struct rdt_target_config, sgl_descriptors),

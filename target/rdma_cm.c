@@ -256,11 +256,13 @@ int rdt_rdma_open_fabs(struct rdt_reactor *r)
 
 static int open_iwarp(const struct rdt_target *t, struct rdt_iwarp_fab *own)
 {
+	uint64_t timeout = t->cfg->target.peer_timeout_ns;
 	struct rd_fab_iwarp_opts opts = {
 		.crc = own->crc,
 		.congestion = own->congestion,
 		.sndbuf = own->sndbuf,
 		.rcvbuf = own->rcvbuf,
+		.peer_timeout_ns = timeout ? timeout : RD_FAB_IWARP_NEVER,
 	};
 	int err = rd_fab_iwarp_open(t->loop, &opts, &own->fab);
 

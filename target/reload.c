@@ -100,6 +100,7 @@ static void check_target(struct rdt_reload *rl, const struct rdt_target_config *
 		{"buffer_memory", now->buffer_bytes, next->buffer_bytes},
 		{"capsule_memory", now->capsule_bytes, next->capsule_bytes},
 		{"spin", now->spin_ns, next->spin_ns},
+		{"peer_timeout", now->peer_timeout_ns, next->peer_timeout_ns},
 		{"drain_timeout", now->drain_timeout_ns, next->drain_timeout_ns},
 		{"sgl_descriptors", now->sgl_descriptors, next->sgl_descriptors},
 		{"engine_depth", now->engine_depth, next->engine_depth},

@@ -573,6 +573,7 @@ struct rd_fab_iwarp_scratch *rd_fab_iwarp_scratch_ref(struct rd_fab_iwarp_scratc
 void rd_fab_iwarp_scratch_unref(struct rd_fab_iwarp_scratch **scratch);
 
 #define RD_FAB_IWARP_HALF_OPEN 1024
+#define RD_FAB_IWARP_NEVER     UINT64_MAX
 
 struct rd_fab_iwarp_opts {
 	bool crc;        /* ask for CRC32C; the peer's wish is honoured either way */
@@ -584,6 +585,8 @@ struct rd_fab_iwarp_opts {
 	uint32_t half_open; /* passive: sockets of a listener without a request; 0: the number below
 			     */
 	uint64_t reply_timeout_ns; /* active: from request to reply; 0: 10 s */
+	uint64_t peer_timeout_ns;  /* until a peer that acknowledges nothing any more is given up,
+				    * idle or not; 0: 60 s; RD_FAB_IWARP_NEVER: never */
 	uint64_t poke_ns;          /* active: until a peer that stays silent is poked; 0: 5 ms */
 	bool no_peer_to_peer; /* active: do not offer the peer-to-peer model (A with C and D) */
 	uint8_t mpa_revision; /* active: 2, or 1 for peers that know no other; 0: 2 */

@@ -10,6 +10,7 @@
 #include "internal.h"
 
 #define CONNECT_TIMEOUT_NS (20 * RD_NSEC_PER_SEC)
+#define PEER_TIMEOUT_NS    (60 * RD_NSEC_PER_SEC)
 #define REPLY_TIMEOUT_NS   (10 * RD_NSEC_PER_SEC)
 
 /*
@@ -20,6 +21,31 @@
  * neither helps, because siw was held up for longer, pokes do (conn.c).
  */
 #define FIRST_WR_NS RD_NSEC_PER_MSEC
+
+/*
+ * A machine that is gone says nothing, and TCP by itself does not ask when idle, and asks for a
+ * quarter of an hour when data is under way. Half of the time may pass in silence, then it is asked
+ * every quarter.
+ */
+static int set_peer_timeout(int fd, uint64_t ns)
+{
+	unsigned int ms = (unsigned int)((ns ? ns : PEER_TIMEOUT_NS) / RD_NSEC_PER_MSEC);
+	int on = 1, idle = (int)(ms / 2000), every = (int)(ms / 4000), count = 2;
+
+	if (ns == RD_FAB_IWARP_NEVER)
+		return 0;
+	if (idle < 1)
+		idle = 1;
+	if (every < 1)
+		every = 1;
+	if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof(every)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)))
+		return -errno;
+	return 0;
+}
 
 int rd_iw_socket_opts(int fd, const struct rd_fab_iwarp_opts *opts)
 {
@@ -36,7 +62,7 @@ int rd_iw_socket_opts(int fd, const struct rd_fab_iwarp_opts *opts)
 	if (opts->congestion && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, opts->congestion,
 					   (socklen_t)strlen(opts->congestion)))
 		return -errno;
-	return 0;
+	return set_peer_timeout(fd, opts->peer_timeout_ns);
 }
 
 int rd_iw_resolve(struct rd_fab *ffab, const struct rd_fab_resolve_attr *attr,

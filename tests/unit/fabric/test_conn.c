@@ -2,6 +2,7 @@
 /* How connections come about, and all the ways they end. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -801,6 +802,49 @@ static void listen_for_many(struct t_pair *p)
 	p->lis = lis;
 }
 
+static int option(struct t_end *e, int level, int name)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	CU_ASSERT_EQUAL(getsockopt(rd_iw_conn(e->conn)->io.fd, level, name, &value, &len), 0);
+	return value;
+}
+
+/* Both ends give up a machine that is gone; the accepted side inherits that from its listener. */
+static void peer_timeout(void)
+{
+	static const struct {
+		uint64_t ns;
+		int on, idle, every, user;
+	} cases[] = {
+		{0, 1, 30, 15, 60000},
+		{RD_NSEC_PER_SEC, 1, 1, 1, 1000},
+		{3600 * RD_NSEC_PER_SEC, 1, 1800, 900, 3600000},
+		{RD_FAB_IWARP_NEVER, 0, -1, -1, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct t_opts o = {.client.peer_timeout_ns = cases[i].ns,
+				   .server.peer_timeout_ns = cases[i].ns};
+		struct t_pair p;
+
+		t_pair_connect(&p, &o);
+		for (int side = 0; side < 2; side++) {
+			struct t_end *e = side ? &p.sv : &p.cl;
+
+			CU_ASSERT_EQUAL(option(e, IPPROTO_TCP, TCP_NODELAY), 1);
+			CU_ASSERT_EQUAL(option(e, SOL_SOCKET, SO_KEEPALIVE), cases[i].on);
+			CU_ASSERT_EQUAL(option(e, IPPROTO_TCP, TCP_USER_TIMEOUT), cases[i].user);
+			if (!cases[i].on)
+				continue;
+			CU_ASSERT_EQUAL(option(e, IPPROTO_TCP, TCP_KEEPIDLE), cases[i].idle);
+			CU_ASSERT_EQUAL(option(e, IPPROTO_TCP, TCP_KEEPINTVL), cases[i].every);
+		}
+		t_pair_close(&p);
+	}
+}
+
 static uint64_t still_now(void *arg)
 {
 	return 1000 * RD_NSEC_PER_SEC;
@@ -934,6 +978,7 @@ const struct t_case t_conn_cases[] = {
 	{"completions of a destroyed connection vanish", purged},
 	{"the peer is gone without a word", abrupt},
 	{"out of descriptors: accept pauses", out_of_descriptors},
+	{"both ends give up a machine that is gone", peer_timeout},
 	{"a crowd of half-open connections keeps nobody out", half_open_limit},
 	{"half-open connections of many addresses", half_open_addresses},
 	{"half-open connections end in time", half_open_time},

@@ -228,6 +228,12 @@ static void target_errors(void)
 		{"target: {spin: 5}\n" LISTEN SUBSYS,
 		 "FILE:1: target.spin: found \"5\", expected a duration such as 20us, 200ms or "
 		 "5s, at most 1s\n"},
+		{"target: {peer_timeout: 500ms}\n" LISTEN SUBSYS,
+		 "FILE:1: target.peer_timeout: found \"500ms\", expected 0, which is never, or a "
+		 "duration from 1s to 1h\n"},
+		{"target: {peer_timeout: 2h}\n" LISTEN SUBSYS,
+		 "FILE:1: target.peer_timeout: found \"2h\", expected 0, which is never, or a "
+		 "duration from 1s to 1h\n"},
 		{"target: {drain_timeout: 2h}\n" LISTEN SUBSYS,
 		 "FILE:1: target.drain_timeout: found \"2h\", expected a duration such as 20us, "
 		 "200ms or 5s, at most 1h\n"},
@@ -586,6 +592,7 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL(a->target.capsule_bytes, 32 << 20);
 	CU_ASSERT_EQUAL(a->target.spin_ns, 50000);
 	CU_ASSERT_EQUAL(a->target.sqpoll_ns, 0);
+	CU_ASSERT_EQUAL(a->target.peer_timeout_ns, UINT64_C(60000000000));
 	CU_ASSERT_EQUAL(a->target.drain_timeout_ns, UINT64_C(10000000000));
 	CU_ASSERT_PTR_NULL(a->target.congestion);
 	CU_ASSERT_EQUAL_FATAL(a->listeners_count, 1);
@@ -619,7 +626,7 @@ static void loads_every_key(void)
 		"  max_data_size: 256k\n  in_capsule_size: 0\n  buffer_memory: 1M\n"
 		"  capsule_memory: 2M\n"
 		"  spin: 0\n  sqpoll: 2ms\n  sqpoll_cpus: [7, 6, 5, 4]\n  congestion: cubic\n  "
-		"drain_timeout: 1.5s\n  engine_depth: 32\n"
+		"peer_timeout: 0\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
 		"  sgl_descriptors: 4\n  state_times: 0\n  state_times_at_exit: yes\n"
 		"listeners:\n"
 		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes, congestion: reno,\n"
@@ -664,6 +671,7 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->target.sgl_descriptors, 4);
 	CU_ASSERT_EQUAL(c->target.state_times, 0);
 	CU_ASSERT_TRUE(c->target.state_times_at_exit);
+	CU_ASSERT_EQUAL(c->target.peer_timeout_ns, 0);
 	CU_ASSERT_EQUAL(c->target.drain_timeout_ns, UINT64_C(1500000000));
 	CU_ASSERT_EQUAL_FATAL(c->listeners_count, 3);
 	CU_ASSERT_EQUAL(c->listeners[0].port, 0);
