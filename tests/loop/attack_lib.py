@@ -387,7 +387,7 @@ def reads(t, target, seconds=2, **kw):
 
 def main():
     module, name, addr, port, size = sys.argv[1:]
-    raise_files(int(size) + 100)
+    raise_files(int(size) * 11 // 10 + 500)  # an attack may need some more
     crowd = Crowd((addr, int(port)))
     getattr(importlib.import_module(module), name)(crowd, int(size))
     print('ready', json.dumps(crowd.counts), file=sys.stderr, flush=True)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Peers that open connections and do nothing with them, while a well-behaved host comes, works and goes."""
 
+import os
 import sys
 
 import attack_lib
-from t_loop import each, main
+from t_loop import SOURCE_ROOT, each, main, program, test
 from t_serving import Baseline, exercise
 
 
@@ -16,6 +17,29 @@ def others_are_served(t, attack):
         for _ in range(3):
             exercise(target)
         crowd.kill()
+
+
+def tool(t, *args):
+    program('rdinit')
+    build = os.path.dirname(os.path.dirname(program('rdtarget')))
+    return t.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'attack'), '--build', build, *args], wrap=False)
+
+
+@test
+def the_tool_measures_a_host(t):
+    """Whether it finds that good is not for a test to say."""
+    res = tool(t, '--small', '--seconds', '0.2', 'sockets, one address')
+    t.ok(res.rc in (0, 1), f'exit status {res.rc}: {res.err}')
+    t.match(r'(?m)^half-open sockets, one address +300 .* (good|BAD)$', res.text)
+
+
+@test
+def the_tool_knows_all_attacks(t):
+    names = [a.name for a in attack_lib.attacks('attack_connect')]
+    t.eq([name for name in names if f'connect: {name} (' not in tool(t, '--list').text], [], 'not listed')
+    res = tool(t, 'no such attack')
+    t.eq(res.rc, 2, 'exit status')
+    t.match('no attack is named no such attack; --list', res.err)
 
 
 if __name__ == '__main__':
