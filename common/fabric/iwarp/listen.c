@@ -12,7 +12,12 @@
 #include "half_open.h"
 #include "internal.h"
 
-#define ACCEPT_BURST 64 /* in a turn */
+#define ACCEPT_BURST 256 /* in a turn */
+/*
+ * Who is thrown out may come back at once, and again, and would have a processor busy with it. So
+ * after making room the listener rests, which costs a newcomer no more than this.
+ */
+#define EVICT_PAUSE_NS (20 * RD_NSEC_PER_MSEC)
 /* Out of descriptors or memory: the backlog stays readable, so look away for a while. */
 #define ACCEPT_PAUSE_NS (100 * RD_NSEC_PER_MSEC)
 
@@ -65,9 +70,9 @@ static void on_request(struct rd_iw_req *req, void *arg)
 	lis->base.fn(&lis->base, &req->base, lis->base.arg); /* may unlisten */
 }
 
-static void accept_pause(struct listener *lis)
+static void accept_pause(struct listener *lis, uint64_t ns)
 {
-	rd_timer_start(lis->fab->base.loop, &lis->pause, ACCEPT_PAUSE_NS);
+	rd_timer_start(lis->fab->base.loop, &lis->pause, ns);
 	watch_listener(lis);
 }
 
@@ -106,13 +111,14 @@ static bool accept_failed(struct listener *lis, int err)
 	/* One that has brought nothing yet makes room. */
 	if (rd_iw_halves_evict(lis->halves))
 		return true;
-	accept_pause(lis);
+	accept_pause(lis, ACCEPT_PAUSE_NS);
 	return false;
 }
 
 static void listen_io(struct rd_io *io, uint32_t events)
 {
 	struct listener *lis = rd_container_of(io, struct listener, io);
+	uint64_t evicted = lis->fab->stats.evicted;
 	bool gone = false;
 
 	lis->gone = &gone;
@@ -123,16 +129,18 @@ static void listen_io(struct rd_io *io, uint32_t events)
 				     SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd < 0) {
-			if (!accept_failed(lis, errno))
-				break;
-			continue;
+			if (accept_failed(lis, errno))
+				continue;
+			if (lis->fab->stats.evicted != evicted && !rd_timer_armed(&lis->pause))
+				accept_pause(lis, EVICT_PAUSE_NS);
+			break;
 		}
 		rc = rd_iw_half_start(lis->halves, fd, &ss);
 		if (gone)
 			return;
 		if (rc == -ENOMEM) {
 			say_full(lis, ENOMEM);
-			accept_pause(lis);
+			accept_pause(lis, ACCEPT_PAUSE_NS);
 			break;
 		}
 	}

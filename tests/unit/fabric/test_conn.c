@@ -845,21 +845,15 @@ static void peer_timeout(void)
 	}
 }
 
-static uint64_t still_now(void *arg)
-{
-	return 1000 * RD_NSEC_PER_SEC;
-}
-
 /*
- * More strangers than may be half-open, and no time passes. Those of the address that has the most
- * are closed, the oldest first; neither a newcomer nor another address's older one waits for
+ * More strangers than may be half-open, whose time is never over. Those of the address that has the
+ * most are closed, the oldest first; neither a newcomer nor another address's older one waits for
  * that.
  */
 static void half_open_limit(void)
 {
 	enum { COUNT = 300, LIMIT = 100 };
-	const struct rd_clock still = {still_now, NULL};
-	struct t_opts o = {.clock = &still, .server = {.half_open = LIMIT}};
+	struct t_opts o = {.server = {.half_open = LIMIT, .request_timeout_ns = UINT64_MAX / 2}};
 	struct t_raw r[COUNT], other;
 	struct t_pair p;
 
@@ -888,8 +882,7 @@ static void half_open_limit(void)
 static void half_open_addresses(void)
 {
 	enum { COUNT = 120, LIMIT = 100 };
-	const struct rd_clock still = {still_now, NULL};
-	struct t_opts o = {.clock = &still, .server = {.half_open = LIMIT}};
+	struct t_opts o = {.server = {.half_open = LIMIT, .request_timeout_ns = UINT64_MAX / 2}};
 	struct t_raw r[COUNT];
 	struct t_pair p;
 	char addr[32];
