@@ -10,6 +10,7 @@
 
 struct rdt_attach;
 struct rdt_ctrl;
+struct rdt_log_out;
 struct rdt_ns;
 struct rdt_qpair;
 struct rdt_referral_config;
@@ -58,18 +59,10 @@ struct nvme_status rdt_write_protect_get(struct rdt_req *req, uint32_t *value);
 enum rdt_exec rdt_write_protect_set(struct rdt_req *req);
 
 /* log_page.c, discovery.c */
-struct rdt_log_out { /* the window of a log page that the host asked for, zeroed */
-	uint8_t *dst;
-	uint64_t offset;
-	uint32_t len;
-};
-void rdt_log_put(const struct rdt_log_out *out, uint64_t pos, const void *src, size_t len);
 struct nvme_status rdt_get_log_check(struct rdt_req *req);
 enum rdt_exec rdt_get_log_exec(struct rdt_req *req);
 uint64_t rdt_discovery_log_size(const struct rdt_qpair *qp);
 void rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out);
-/* Something in the log is different now, for some host. Any thread, not under disc.lock. */
-void rdt_discovery_changed(struct rdt_target *target);
 int rdt_referrals_set(struct rdt_target *target, const struct rdt_referral_config *list,
 		      unsigned int count); /* main thread */
 

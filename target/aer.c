@@ -16,6 +16,7 @@
 #include "qpair.h"
 #include "request.h"
 #include "subsys.h"
+#include "target.h"
 #include "tgt_limits.h"
 
 /* How an event is told, and the bit of feature 0Bh and of OAES that says whether. */
@@ -239,6 +240,12 @@ void rdt_event_subsys(struct rdt_subsys *ss, enum rdt_event event, uint32_t nsid
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
 		rdt_event_post(ctrl, event, nsid);
 	pthread_mutex_unlock(&ss->lock);
+}
+
+void rdt_discovery_changed(struct rdt_target *t)
+{
+	atomic_fetch_add(&t->genctr, 1);
+	rdt_event_subsys(&t->disc, RDT_EV_DISC_LOG, 0);
 }
 
 /* ---- life ---- */

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "nvmf/wire.h"
-#include "admin.h"
 #include "ctrl.h"
 #include "events.h"
 #include "listener.h"
+#include "log_out.h"
 #include "ns.h"
 #include "request.h"
 #include "subsys.h"

@@ -14,6 +14,7 @@
 #include "admin.h"
 #include "events.h"
 #include "listener.h"
+#include "log_out.h"
 #include "mask.h"
 #include "subsys.h"
 #include "target.h"
@@ -34,12 +35,6 @@ static uint8_t prtype(const struct rdt_listener *l)
 	if (strcmp(l->prtype, "iwarp") == 0)
 		return NVMF_RDMA_PRTYPE_IWARP;
 	return strcmp(l->prtype, "ib") == 0 ? NVMF_RDMA_PRTYPE_IB : NVMF_RDMA_PRTYPE_ROCEV2;
-}
-
-void rdt_discovery_changed(struct rdt_target *t)
-{
-	atomic_fetch_add(&t->genctr, 1);
-	rdt_event_subsys(&t->disc, RDT_EV_DISC_LOG, 0);
 }
 
 int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *list,

@@ -14,6 +14,7 @@
 
 struct rdt_ctrl;
 struct rdt_subsys;
+struct rdt_target;
 
 enum rdt_event {
 	RDT_EV_NS_ATTR,
@@ -52,6 +53,8 @@ uint32_t rdt_event_oaes(const struct rdt_subsys *ss); /* also what feature 0Bh c
 /* Any thread, holding subsys->lock or a reference. */
 void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid);
 void rdt_event_subsys(struct rdt_subsys *ss, enum rdt_event event, uint32_t nsid); /* any thread */
+/* The discovery log differs for some host: count and tell it. Any thread, not under disc.lock. */
+void rdt_discovery_changed(struct rdt_target *target);
 /* The host reads the event's log page. Owner. */
 void rdt_event_log_read(struct rdt_ctrl *ctrl, unsigned int lid, uint64_t offset, bool rae);
 void rdt_changed_ns_read(struct rdt_ctrl *ctrl, struct nvme_ns_list *list, bool clear);

@@ -8,6 +8,7 @@
 #include "ana.h"
 #include "ctrl.h"
 #include "events.h"
+#include "log_out.h"
 #include "request.h"
 #include "resv.h"
 #include "subsys.h"
@@ -23,16 +24,6 @@
 static uint64_t window_offset(const struct rdt_req *req)
 {
 	return (uint64_t)le32toh(req->sqe.cdw13) << 32 | le32toh(req->sqe.cdw12);
-}
-
-void rdt_log_put(const struct rdt_log_out *out, uint64_t pos, const void *src, size_t len)
-{
-	uint64_t from = pos > out->offset ? pos : out->offset;
-	uint64_t to = pos + len < out->offset + out->len ? pos + len : out->offset + out->len;
-
-	if (from < to)
-		memcpy(out->dst + (from - out->offset), (const uint8_t *)src + (from - pos),
-		       to - from);
 }
 
 /* Newest first. */

@@ -13,6 +13,7 @@
 #include "admin.h"
 #include "ana.h"
 #include "config.h"
+#include "events.h"
 #include "listener.h"
 #include "reload.h"
 #include "target.h"
