@@ -8,7 +8,6 @@
 #include "nvmf/wire.h"
 #include "request.h"
 
-struct rdt_attach;
 struct rdt_ctrl;
 struct rdt_log_out;
 struct rdt_ns;
@@ -23,7 +22,6 @@ struct rdt_target;
 extern const struct rdt_cmd rdt_fabrics_cmds[256];
 struct nvme_status rdt_connect_check(struct rdt_req *req);
 enum rdt_exec rdt_connect_exec(struct rdt_req *req);
-void rdt_connect_attached(struct rdt_attach *at); /* the owner's answer is here */
 struct nvme_status rdt_property_get_check(struct rdt_req *req);
 enum rdt_exec rdt_property_get(struct rdt_req *req);
 struct nvme_status rdt_property_set_check(struct rdt_req *req);

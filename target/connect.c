@@ -187,6 +187,35 @@ static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *
 	return NVME_OK;
 }
 
+static void refused(const struct rdt_req *req, const struct rdt_attach *at, struct rdt_ctrl *ctrl)
+{
+	struct nvmf_connect_data data;
+
+	memcpy(data.hostnqn, at->hostnqn, sizeof(at->hostnqn));
+	memset(data.subsysnqn, 0, sizeof(data.subsysnqn));
+	memccpy(data.subsysnqn, ctrl->subsys->nqn, 0, sizeof(data.subsysnqn) - 1);
+	report(req, &data, attach_reason(at));
+	rdt_ctrl_put(ctrl);
+}
+
+static void queue_attached(struct rdt_attach *at)
+{
+	const struct nvmf_connect_sqe *sqe = connect_sqe(at->req);
+	struct rdt_req *req = at->req;
+	struct rdt_ctrl *ctrl = at->ctrl;
+
+	at->req = NULL;
+	at->ctrl = NULL;
+	req->status = at->status;
+	req->cqe.result = htole32(at->result);
+	if (nvme_status_ok(at->status))
+		rdt_qpair_connected(at->qp, ctrl, at->qid, (uint16_t)(le16toh(sqe->sqsize) + 1),
+				    sqe->cattr & NVMF_CATTR_DISABLE_SQFLOW);
+	else
+		refused(req, at, ctrl);
+	rdt_req_complete(req);
+}
+
 static void attach_msg(struct rd_msg *msg)
 {
 	rdt_ctrl_attach(rd_container_of(msg, struct rdt_attach, msg));
@@ -212,38 +241,10 @@ static struct nvme_status connect_io(struct rdt_req *req, struct rdt_subsys *ss,
 	at->qid = qp->cm_qid;
 	memcpy(at->hostid, data->hostid, sizeof(at->hostid));
 	memccpy(at->hostnqn, data->hostnqn, 0, sizeof(at->hostnqn));
+	at->attached = queue_attached;
 	at->msg.fn = attach_msg;
 	rd_loop_post(at->ctrl->owner->loop, &at->msg);
 	return NVME_OK;
-}
-
-static void refused(const struct rdt_req *req, const struct rdt_attach *at, struct rdt_ctrl *ctrl)
-{
-	struct nvmf_connect_data data;
-
-	memcpy(data.hostnqn, at->hostnqn, sizeof(at->hostnqn));
-	memset(data.subsysnqn, 0, sizeof(data.subsysnqn));
-	memccpy(data.subsysnqn, ctrl->subsys->nqn, 0, sizeof(data.subsysnqn) - 1);
-	report(req, &data, attach_reason(at));
-	rdt_ctrl_put(ctrl);
-}
-
-void rdt_connect_attached(struct rdt_attach *at)
-{
-	const struct nvmf_connect_sqe *sqe = connect_sqe(at->req);
-	struct rdt_req *req = at->req;
-	struct rdt_ctrl *ctrl = at->ctrl;
-
-	at->req = NULL;
-	at->ctrl = NULL;
-	req->status = at->status;
-	req->cqe.result = htole32(at->result);
-	if (nvme_status_ok(at->status))
-		rdt_qpair_connected(at->qp, ctrl, at->qid, (uint16_t)(le16toh(sqe->sqsize) + 1),
-				    sqe->cattr & NVMF_CATTR_DISABLE_SQFLOW);
-	else
-		refused(req, at, ctrl);
-	rdt_req_complete(req);
 }
 
 static struct nvme_status answer(struct rdt_req *req, const struct nvmf_connect_data *data,

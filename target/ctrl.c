@@ -259,7 +259,9 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 
 static void attach_reply_msg(struct rd_msg *msg)
 {
-	rdt_connect_attached(rd_container_of(msg, struct rdt_attach, msg));
+	struct rdt_attach *at = rd_container_of(msg, struct rdt_attach, msg);
+
+	at->attached(at);
 }
 
 static void attach_reply(struct rdt_attach *at, struct nvme_status st, uint32_t result)

@@ -37,6 +37,8 @@ struct rdt_attach {
 	struct rd_timer timer;     /* on the owner's loop, while the QID is still taken */
 	struct nvme_status status; /* the answer */
 	uint32_t result;
+	/* On the queue's reactor, with the answer. */
+	void (*attached)(struct rdt_attach *at);
 };
 
 enum rdt_qp_state {
