@@ -37,14 +37,11 @@ void rdt_abort_victim_done(struct rdt_req *victim);
 void rdt_put_ascii(char *dst, size_t len, const char *src);
 struct nvme_status rdt_identify_check(struct rdt_req *req);
 enum rdt_exec rdt_identify_exec(struct rdt_req *req);
-void rdt_features_reset(struct rdt_ctrl *ctrl);
 struct nvme_status rdt_get_features_check(struct rdt_req *req);
 struct nvme_status rdt_set_features_check(struct rdt_req *req);
 enum rdt_exec rdt_get_features_exec(struct rdt_req *req);
 enum rdt_exec rdt_set_features_exec(struct rdt_req *req);
 uint32_t rdt_feature_effects(const struct rdt_subsys *ss, unsigned int fid); /* log page 12h */
-/* With what feature 16h adds to it. Any thread. */
-struct nvme_status rdt_retry_delay(const struct rdt_ctrl *ctrl, struct nvme_status st);
 
 /* effects.c: what log page 05h says of an opcode; 0: not supported */
 uint32_t rdt_admin_effects(const struct rdt_subsys *ss, unsigned int opcode);

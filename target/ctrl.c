@@ -175,6 +175,24 @@ void rdt_ctrl_end(struct rdt_ctrl *ctrl, const char *why)
 	rd_loop_post(ctrl->owner->loop, &ctrl->end_msg);
 }
 
+static void reset_features(struct rdt_ctrl *ctrl)
+{
+	memset(ctrl->features, 0, sizeof(ctrl->features));
+	ctrl->features[RDT_FEAT_TEMP_OVER] = RDT_TEMP_OVER_DEFAULT;
+	ctrl->timestamp_ms = 0;
+	ctrl->timestamp_at = rd_loop_now(ctrl->owner->loop);
+	ctrl->timestamp_set = false;
+	atomic_store(&ctrl->retry_delay, false);
+}
+
+struct nvme_status rdt_ctrl_retry_delay(const struct rdt_ctrl *ctrl, struct nvme_status st)
+{
+	if ((st.v & 0x7ff) != NVME_SC_CMD_INTERRUPTED || st.v & NVME_STATUS_DNR ||
+	    !atomic_load_explicit(&ctrl->retry_delay, memory_order_relaxed))
+		return st;
+	return (struct nvme_status){(uint16_t)(st.v | NVME_STATUS_CRD1)};
+}
+
 int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out)
 {
@@ -204,7 +222,7 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 	ctrl->ioqs = calloc(ctrl->queues_max + 1u, sizeof(*ctrl->ioqs));
 	if (!ctrl->ioqs)
 		goto err_free;
-	rdt_features_reset(ctrl);
+	reset_features(ctrl);
 	err = rdt_qos_join(ctrl);
 	if (err)
 		goto err_free;
@@ -467,7 +485,7 @@ void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 		set_state(ctrl, RDT_CTRL_RESETTING);
 		rdt_aer_drop_all(ctrl);
 		rdt_events_reset(ctrl);
-		rdt_features_reset(ctrl);
+		reset_features(ctrl);
 		close_ioqs(ctrl);
 		settle(ctrl);
 	} else if (CC_SHN(cc) && !CC_SHN(old)) {

@@ -51,6 +51,8 @@ enum rdt_feature {
 	RDT_FEATS,
 };
 
+#define RDT_TEMP_OVER_DEFAULT 0xffffu /* never: there is no sensor */
+
 struct rdt_error_log {
 	pthread_mutex_t lock;
 	uint64_t count; /* ever added */
@@ -153,6 +155,9 @@ void rdt_ctrl_end(struct rdt_ctrl *ctrl, const char *why);
 void rdt_ctrl_log_error(struct rdt_ctrl *ctrl, const struct rdt_req *req);
 void rdt_ctrl_log_internal(struct rdt_ctrl *ctrl, uint32_t nsid); /* not of a command */
 const char *rdt_ctrl_state_name(unsigned int state);
+/* @st of a failed command, with the retry delay that the host enabled by feature 16h. Any thread.
+ */
+struct nvme_status rdt_ctrl_retry_delay(const struct rdt_ctrl *ctrl, struct nvme_status st);
 
 /* keep_alive.c */
 void rdt_keep_alive_start(struct rdt_ctrl *ctrl, uint32_t kato_ms);

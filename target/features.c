@@ -16,21 +16,20 @@
 #include "resv.h"
 #include "subsys.h"
 
-#define FID(req)          (le32toh((req)->sqe.cdw10) & 0xff)
-#define SEL(req)          (le32toh((req)->sqe.cdw10) >> 8 & 7)
-#define SAVE(req)         (le32toh((req)->sqe.cdw10) >> 31)
-#define CDW11(req)        le32toh((req)->sqe.cdw11)
-#define NSID(req)         le32toh((req)->sqe.nsid)
+#define FID(req)       (le32toh((req)->sqe.cdw10) & 0xff)
+#define SEL(req)       (le32toh((req)->sqe.cdw10) >> 8 & 7)
+#define SAVE(req)      (le32toh((req)->sqe.cdw10) >> 31)
+#define CDW11(req)     le32toh((req)->sqe.cdw11)
+#define NSID(req)      le32toh((req)->sqe.nsid)
 
-#define CAP_NAMESPACE     0x2u
-#define CAP_CHANGEABLE    0x4u
-#define SLOT_NONE         (-1)
-#define TMPSEL(v)         ((v) >> 16 & 0xf)
-#define THSEL(v)          ((v) >> 20 & 3)
-#define TEMP_OVER_DEFAULT 0xffffu /* never: there is no sensor */
-#define HOSTID_EXHID      0x1u
-#define TIMESTAMP_SET     (1u << 1) /* origin: the host */
-#define TIMESTAMP_BITS    48
+#define CAP_NAMESPACE  0x2u
+#define CAP_CHANGEABLE 0x4u
+#define SLOT_NONE      (-1)
+#define TMPSEL(v)      ((v) >> 16 & 0xf)
+#define THSEL(v)       ((v) >> 20 & 3)
+#define HOSTID_EXHID   0x1u
+#define TIMESTAMP_SET  (1u << 1) /* origin: the host */
+#define TIMESTAMP_BITS 48
 
 _Static_assert(sizeof(struct nvme_timestamp) == 8, "timestamp");
 _Static_assert(sizeof(struct nvme_feat_host_behavior) == 512, "host behavior support");
@@ -121,16 +120,6 @@ uint32_t rdt_feature_effects(const struct rdt_subsys *ss, unsigned int fid)
 	       scope << NVME_FID_SUPPORTED_EFFECTS_SCOPE_SHIFT;
 }
 
-void rdt_features_reset(struct rdt_ctrl *ctrl)
-{
-	memset(ctrl->features, 0, sizeof(ctrl->features));
-	ctrl->features[RDT_FEAT_TEMP_OVER] = TEMP_OVER_DEFAULT;
-	ctrl->timestamp_ms = 0;
-	ctrl->timestamp_at = rd_loop_now(ctrl->owner->loop);
-	ctrl->timestamp_set = false;
-	atomic_store(&ctrl->retry_delay, false);
-}
-
 static struct nvme_status invalid_field(struct rdt_req *req, unsigned int loc)
 {
 	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, loc);
@@ -207,7 +196,7 @@ static uint32_t default_value(const struct rdt_req *req, const struct feature *f
 	case NVME_FEAT_FID_NUM_QUEUES:
 		return queues_value(req->qp->ctrl->queues_max);
 	case NVME_FEAT_FID_TEMP_THRESH:
-		return THSEL(CDW11(req)) == 0 ? TEMP_OVER_DEFAULT : 0;
+		return THSEL(CDW11(req)) == 0 ? RDT_TEMP_OVER_DEFAULT : 0;
 	case NVME_FEAT_FID_IRQ_CONFIG:
 		return CDW11(req) & 0xffff; /* of the vector that was asked for */
 	default:
@@ -467,14 +456,4 @@ enum rdt_exec rdt_set_features_exec(struct rdt_req *req)
 	else
 		req->status = set_own(req, f);
 	return RDT_EXEC_DONE;
-}
-
-/* ---- what a feature does to answers ---- */
-
-struct nvme_status rdt_retry_delay(const struct rdt_ctrl *ctrl, struct nvme_status st)
-{
-	if ((st.v & 0x7ff) != NVME_SC_CMD_INTERRUPTED || st.v & NVME_STATUS_DNR ||
-	    !atomic_load_explicit(&ctrl->retry_delay, memory_order_relaxed))
-		return st;
-	return (struct nvme_status){(uint16_t)(st.v | NVME_STATUS_CRD1)};
 }

@@ -363,7 +363,7 @@ static void state_executed(struct rdt_req *req)
 		with_data = false;
 		report_failure(req);
 		if (qp->ctrl)
-			req->status = rdt_retry_delay(qp->ctrl, req->status);
+			req->status = rdt_ctrl_retry_delay(qp->ctrl, req->status);
 	}
 	if (qp->sqflow_off) {
 		req->cqe.sqhd = htole16(0xffff);
