@@ -190,7 +190,8 @@ const struct rdt_cmd rdt_io_cmds[256] = {
 	[nvme_cmd_read] = {"Read", RDT_CMD_BLOCKS, read_check, read_exec},
 	[nvme_cmd_write_uncor] = {"Write Uncorrectable", RDT_CMD_WRITES | RDT_CMD_BLOCKS,
 				  optional_check, rdt_write_uncor_exec},
-	[nvme_cmd_compare] = {"Compare", RDT_CMD_BLOCKS, rdt_compare_check, rdt_compare_exec},
+	[nvme_cmd_compare] = {"Compare", RDT_CMD_BLOCKS, rdt_compare_check, rdt_compare_exec,
+			      rdt_compare_write_exec},
 	[nvme_cmd_write_zeroes] = {"Write Zeroes", RDT_CMD_WRITES | RDT_CMD_BLOCKS, optional_check,
 				   rdt_write_zeroes_exec},
 	/* Linux (nvme_setup_discard, 6.1) always describes room for 256 ranges. */

@@ -91,7 +91,7 @@ static enum rdt_step write_second(struct rdt_req *second)
 	return RDT_STEP_AGAIN;
 }
 
-enum rdt_step rdt_compare_write_step(struct rdt_req *req)
+static enum rdt_step compare_write_step(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
 
@@ -101,4 +101,9 @@ enum rdt_step rdt_compare_write_step(struct rdt_req *req)
 		return RDT_STEP_DONE;
 	rdt_io_put_scratch(req);
 	return write_second(req->mate);
+}
+
+enum rdt_exec rdt_compare_write_exec(struct rdt_req *first)
+{
+	return rdt_io_run(first, compare_write_step);
 }

@@ -179,8 +179,7 @@ void rdt_fused_ready(struct rdt_req *req)
 	rdt_req_set_state(first->mate, RDT_REQ_EXECUTING);
 	if (nvme_status_ok(first->status) && !nvme_status_ok(first->mate->status))
 		first->status = SC_GENERIC(NVME_SC_FUSED_FAIL);
-	if (!nvme_status_ok(first->status) ||
-	    rdt_io_run(first, rdt_compare_write_step) == RDT_EXEC_DONE)
+	if (!nvme_status_ok(first->status) || first->cmd->exec_fused(first) == RDT_EXEC_DONE)
 		rdt_fused_complete(first);
 }
 

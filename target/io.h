@@ -249,7 +249,7 @@ enum rdt_exec rdt_write_uncor_exec(struct rdt_req *req);
 /* compare.c, verify.c, dsm.c, copy.c */
 struct nvme_status rdt_compare_check(struct rdt_req *req);
 enum rdt_exec rdt_compare_exec(struct rdt_req *req);
-enum rdt_step rdt_compare_write_step(struct rdt_req *req); /* a fused pair; of its first half */
+enum rdt_exec rdt_compare_write_exec(struct rdt_req *first); /* a fused pair */
 struct nvme_status rdt_verify_check(struct rdt_req *req);
 enum rdt_exec rdt_verify_exec(struct rdt_req *req);
 struct nvme_status rdt_write_zeroes_check(struct rdt_req *req);

@@ -71,6 +71,8 @@ struct rdt_cmd {
 	/* Parse: refuse, or set req->data_len. Before any buffer is taken or data moved. */
 	struct nvme_status (*check)(struct rdt_req *req);
 	enum rdt_exec (*exec)(struct rdt_req *req);
+	/* As the first half of a fused pair: execute both. Only of those that can be one. */
+	enum rdt_exec (*exec_fused)(struct rdt_req *first);
 };
 
 /* An Abort on its way to the reactor of the queue it names, and back. */
