@@ -70,7 +70,8 @@ static void free_qpair(struct rdt_qpair *qp)
 	r->qpairs_count--;
 	rdt_unplace(r, qp->admin);
 	qp->ops->destroy(qp);
-	rdt_reactor_check_drained(r);
+	if (!r->qpairs_count)
+		r->qpairs_gone(r);
 }
 
 /*
@@ -161,7 +162,7 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->ops = ops;
 	qp->share = &r->strangers;
 	qp->admin = cm_qid == 0;
-	qp->cmds = qp->admin ? rdt_admin_cmds : rdt_io_cmds;
+	qp->cmds = qp->admin ? r->target->cmds->admin : r->target->cmds->io;
 	qp->cm_qid = cm_qid;
 	qp->qid = cm_qid;
 	qp->depth = depth;

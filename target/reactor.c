@@ -27,7 +27,7 @@
 #include "target.h"
 #include "tgt_limits.h"
 
-static void check_drained_msg(struct rd_msg *msg)
+static void drained_msg(struct rd_msg *msg)
 {
 	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, drained_msg);
 	struct rdt_target *t = r->target;
@@ -36,7 +36,7 @@ static void check_drained_msg(struct rd_msg *msg)
 		t->drained(t);
 }
 
-void rdt_reactor_check_drained(struct rdt_reactor *r)
+static void check_drained(struct rdt_reactor *r)
 {
 	if (!r->draining || r->drained_sent || r->qpairs_count)
 		return;
@@ -54,7 +54,7 @@ static void drain_msg(struct rd_msg *msg)
 		next = TAILQ_NEXT(qp, link);
 		rdt_qpair_drain(qp);
 	}
-	rdt_reactor_check_drained(r);
+	check_drained(r);
 }
 
 static void abandon_msg(struct rd_msg *msg)
@@ -177,7 +177,8 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	rdt_heir_init(r);
 	r->drain_msg.fn = drain_msg;
 	r->abandon_msg.fn = abandon_msg;
-	r->drained_msg.fn = check_drained_msg;
+	r->drained_msg.fn = drained_msg;
+	r->qpairs_gone = check_drained;
 	err = rd_loop_create(&opts, &r->loop);
 	if (err)
 		return err;

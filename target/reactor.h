@@ -81,6 +81,7 @@ struct rdt_reactor {
 
 	TAILQ_HEAD(, rdt_qpair) qpairs;
 	unsigned int qpairs_count;
+	void (*qpairs_gone)(struct rdt_reactor *r); /* the last queue pair is freed */
 	unsigned int limited;      /* requests that wait for a limit, or on @heirs */
 	struct rdt_req_list heirs; /* that wait for commands of their host's dead controllers */
 	struct rd_timer heir_timer;
@@ -101,7 +102,6 @@ void rdt_reactor_teardown(struct rdt_reactor *r); /* likewise */
 int rdt_reactor_start(struct rdt_reactor *r);
 void rdt_reactor_stop(struct rdt_reactor *r);
 void rdt_reactor_fini(struct rdt_reactor *r);
-void rdt_reactor_check_drained(struct rdt_reactor *r);
 void rdt_reactor_ask_status(struct rdt_reactor *r);
 
 /* rdma.c, rdma_recv.c: its part of the transport */

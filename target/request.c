@@ -26,6 +26,7 @@
 #include "resv.h"
 #include "state_time.h"
 #include "subsys.h"
+#include "target.h"
 #include "transport.h"
 
 #define RDT_REQ_MAGIC 0x71657274u
@@ -98,7 +99,7 @@ static struct nvme_status find_command(struct rdt_req *req)
 	req->dir = code & 3;
 	if (!qp->ctrl && !(fabrics && code == nvme_fabrics_type_connect))
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
-	cmd = fabrics ? &rdt_fabrics_cmds[code] : &qp->cmds[code];
+	cmd = fabrics ? &qp->reactor->target->cmds->fabrics[code] : &qp->cmds[code];
 	if (!cmd->exec)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, fabrics ? 4 : 0);
 	req->cmd = cmd;

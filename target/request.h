@@ -75,6 +75,13 @@ struct rdt_cmd {
 	enum rdt_exec (*exec_fused)(struct rdt_req *first);
 };
 
+/* The commands by opcode, or by FCTYPE: 256 of each. An entry without @exec is not supported. */
+struct rdt_cmd_tables {
+	const struct rdt_cmd *fabrics;
+	const struct rdt_cmd *admin;
+	const struct rdt_cmd *io;
+};
+
 /* An Abort on its way to the reactor of the queue it names, and back. */
 struct rdt_abort {
 	struct rd_msg msg;

@@ -9,6 +9,7 @@
 #include "util/loop.h"
 #include "admin.h"
 #include "config.h"
+#include "io.h"
 #include "listener.h"
 #include "reactor.h"
 #include "reload.h"
@@ -23,6 +24,12 @@ static uint64_t clock_now(const struct rdt_target *t)
 
 static void status_times(struct rdt_timing_query *query);
 
+static const struct rdt_cmd_tables cmd_tables = {
+	.fabrics = rdt_fabrics_cmds,
+	.admin = rdt_admin_cmds,
+	.io = rdt_io_cmds,
+};
+
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
 		      const struct rd_clock *clock, struct rdt_target **out)
 {
@@ -31,6 +38,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 
 	if (!t)
 		return err;
+	t->cmds = &cmd_tables;
 	t->cfg = rdt_config_get(cfg);
 	t->now = rdt_config_get(cfg);
 	t->log = log;

@@ -28,6 +28,7 @@
 #include "tgt_limits.h"
 
 struct rdt_bdev;
+struct rdt_cmd_tables;
 struct rdt_ns;
 struct rdt_reactor;
 struct rdt_reload;
@@ -44,6 +45,7 @@ struct rdt_target {
 	struct rdt_config *cfg;    /* of the start, with a reference */
 	struct rdt_config *now;    /* the last one applied, with a reference; main thread only */
 	struct rdt_reload *reload; /* the one that runs, or NULL */
+	const struct rdt_cmd_tables *cmds;
 	struct rd_log *log;
 	struct rd_loop *loop;         /* the main thread's */
 	const struct rd_clock *clock; /* NULL: the real one */
