@@ -350,6 +350,9 @@ static int serve(struct app *app, const sigset_t *set)
 		rd_timer_stop(app->loop, &app->timer);
 		rd_io_del(app->loop, &app->signals);
 	}
+	rdt_target_stop(app->target);
+	if (app->target)
+		rdt_reload_fini(app->target);
 	rdt_target_destroy(&app->target);
 	rd_loop_destroy(&app->loop);
 	close(fd);

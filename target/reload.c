@@ -566,5 +566,4 @@ void rdt_reload_fini(struct rdt_target *t)
 	if (t->reload)
 		release(t->reload);
 	t->reload = NULL;
-	rdt_config_put(&t->now);
 }

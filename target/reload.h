@@ -22,7 +22,7 @@ struct rdt_target;
  * reload runs, the last one asked for waits for it.
  */
 void rdt_reload(struct rdt_target *t, struct rdt_config *next);
-void rdt_reload_fini(struct rdt_target *t);
+void rdt_reload_fini(struct rdt_target *t); /* the target is stopped; frees a reload that runs */
 
 /*
  * Settings that a part of the target can change while it runs. Each is called with the values last

@@ -12,7 +12,6 @@
 #include "io.h"
 #include "listener.h"
 #include "reactor.h"
-#include "reload.h"
 #include "state.h"
 #include "state_time.h"
 #include "subsys.h"
@@ -168,17 +167,22 @@ void rdt_target_totals(const struct rdt_target *t, uint64_t *reads, uint64_t *wr
 	}
 }
 
-/* Reactors must be without queue pairs: never started, or drained. */
+void rdt_target_stop(struct rdt_target *t)
+{
+	if (!t)
+		return;
+	rdt_listeners_close(t);
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rdt_reactor_stop(&t->reactors[i]);
+}
+
 void rdt_target_destroy(struct rdt_target **target)
 {
 	struct rdt_target *t = *target;
 
 	if (!t)
 		return;
-	rdt_listeners_close(t);
-	for (unsigned int i = 0; i < t->reactors_count; i++)
-		rdt_reactor_stop(&t->reactors[i]);
-	rdt_reload_fini(t);
+	rdt_target_stop(t);
 	rdt_rdma_close(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_fini(&t->reactors[i]);
@@ -191,6 +195,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	free(t->reactors);
 	free(t->subsys);
 	rdt_listeners_free(t);
+	rdt_config_put(&t->now);
 	rdt_config_put(&t->cfg);
 	free(t);
 	*target = NULL;

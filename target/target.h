@@ -88,6 +88,9 @@ void rdt_target_abandon(struct rdt_target *target); /* after drain: do not wait 
 void rdt_target_status(struct rdt_target *target);
 void rdt_target_status_part(struct rdt_target *target); /* one of its answers was logged */
 void rdt_target_totals(const struct rdt_target *target, uint64_t *reads, uint64_t *writes);
-void rdt_target_destroy(struct rdt_target **target);
+/* Close the listeners and end the reactors' threads. Reactors must be without queue pairs: never
+ * started, or drained. NULL, and a target that is stopped already, are accepted. */
+void rdt_target_stop(struct rdt_target *target);
+void rdt_target_destroy(struct rdt_target **target); /* stops it first */
 
 #endif /* RDT_TARGET_H */
