@@ -79,17 +79,24 @@ struct rd_fab {
 };
 
 /*
- * A registered memory region. The remote address of byte addr[i] is (uintptr_t)addr + i, as with
- * verbs. A peer may have invalidated it (SEND with Invalidate): then any remote access fails, local
- * use goes on, and rd_fab_dereg_mr() is still due.
+ * A registered memory region. Peers know byte addr[i] as iova + i, which need not be its address;
+ * the owner's scatter/gather entries have addresses. A peer may have invalidated it (SEND with
+ * Invalidate): then any remote access fails, local use goes on, and rd_fab_dereg_mr() is still due.
  */
 struct rd_fab_mr {
 	struct rd_fab_dev *dev;
 	void *addr;
 	size_t length;
+	uint64_t iova;
 	uint32_t lkey;
 	uint32_t rkey;
 };
+
+/* What a peer knows as @p, which is in @mr. */
+static inline uint64_t rd_fab_remote_addr(const struct rd_fab_mr *mr, const void *p)
+{
+	return (uintptr_t)p - (uintptr_t)mr->addr + mr->iova;
+}
 
 enum rd_fab_event_type {
 	/* Active side, from rd_fab_resolve(): the device is known, the queue pair can be made. */

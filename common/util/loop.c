@@ -142,8 +142,8 @@ static uint64_t rotl(uint64_t v, int n)
 	return v << n | v >> (64 - n);
 }
 
-/* xoshiro256**, upper half. */
-uint32_t rd_loop_random32(struct rd_loop *loop)
+/* xoshiro256** */
+uint64_t rd_loop_random64(struct rd_loop *loop)
 {
 	uint64_t *s = loop->random;
 	uint64_t result = rotl(s[1] * 5, 7) * 9;
@@ -155,7 +155,12 @@ uint32_t rd_loop_random32(struct rd_loop *loop)
 	s[0] ^= s[3];
 	s[2] ^= t;
 	s[3] = rotl(s[3], 45);
-	return (uint32_t)(result >> 32);
+	return result;
+}
+
+uint32_t rd_loop_random32(struct rd_loop *loop)
+{
+	return (uint32_t)(rd_loop_random64(loop) >> 32);
 }
 
 struct rd_log *rd_loop_log(const struct rd_loop *loop)

@@ -81,6 +81,7 @@ uint64_t rd_loop_now_raw(struct rd_loop *loop); /* ns, read from the clock now *
  * for other threads, which may see it a turn late. */
 uint64_t rd_loop_busy(const struct rd_loop *loop);
 uint32_t rd_loop_random32(struct rd_loop *loop);
+uint64_t rd_loop_random64(struct rd_loop *loop);
 struct rd_log *rd_loop_log(const struct rd_loop *loop);
 
 /* ---- file descriptors ---- */

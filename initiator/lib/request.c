@@ -223,8 +223,8 @@ static inline int attach_keyed(struct rdi_queue *q, struct rdi_req *req, int acc
 	if (rc)
 		return rc;
 	req->inv_asked = q->keyed_type == NVME_SGL_KEYED_INVALIDATE;
-	nvme_sgl_set_keyed(&req->sqe->sgl, (uintptr_t)req->map.addr, req->len, req->map.mr->rkey,
-			   q->keyed_type);
+	nvme_sgl_set_keyed(&req->sqe->sgl, rd_fab_remote_addr(req->map.mr, req->map.addr), req->len,
+			   req->map.mr->rkey, q->keyed_type);
 	return 0;
 }
 

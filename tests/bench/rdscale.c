@@ -129,8 +129,8 @@ static void submit(struct queue *q, uint32_t slot)
 		sqe->sgl.data.length = htole32(IO_BYTES);
 		sqe->sgl.data.type = NVME_SGL_IN_CAPSULE;
 	} else {
-		nvme_sgl_set_keyed(&sqe->sgl, (uintptr_t)b->data, IO_BYTES, b->mr->rkey,
-				   NVME_SGL_KEYED_ADDRESS);
+		nvme_sgl_set_keyed(&sqe->sgl, rd_fab_remote_addr(b->mr, b->data), IO_BYTES,
+				   b->mr->rkey, NVME_SGL_KEYED_ADDRESS);
 	}
 	post_command(q, slot, b->write ? IO_BYTES : 0);
 }
@@ -271,7 +271,7 @@ static uint16_t connect_queue(struct queue *q, uint16_t cntlid)
 	con->fctype = nvme_fabrics_type_connect;
 	con->qid = htole16(q->qid);
 	con->sqsize = htole16((uint16_t)(q->entries - 1));
-	nvme_sgl_set_keyed(&con->sgl, (uintptr_t)data, sizeof(*data), b->mr->rkey,
+	nvme_sgl_set_keyed(&con->sgl, rd_fab_remote_addr(b->mr, data), sizeof(*data), b->mr->rkey,
 			   NVME_SGL_KEYED_ADDRESS);
 	post_command(q, 0, 0);
 	wait_answer(q);

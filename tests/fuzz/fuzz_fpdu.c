@@ -183,8 +183,10 @@ static void stage_open(struct stage *s, uint8_t flags)
 	FUZZ_CHECK(!rd_loop_create(&lo, &s->loop));
 	FUZZ_CHECK(!rd_fab_iwarp_open(s->loop, NULL, &s->fab));
 	s->dev = &rd_iw_fab(s->fab)->dev.base;
-	for (int r = 0; r < REGIONS; r++)
+	for (int r = 0; r < REGIONS; r++) {
 		FUZZ_CHECK(!rd_fab_reg_mr(s->dev, region(r), PAGE, access[r], &s->mr[r]));
+		s->mr[r]->iova = (uintptr_t)region(r);
+	}
 	FUZZ_CHECK(!rd_fab_cq_create(s->dev, 0, NULL, NULL, &s->cq));
 	if (flags & FUZZ_SRQ)
 		FUZZ_CHECK(!rd_fab_srq_create(s->dev, RECVS, 2, &s->srq));

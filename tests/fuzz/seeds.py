@@ -9,7 +9,7 @@ import pathlib
 import struct
 
 HERE = pathlib.Path(__file__).parent / "corpus"
-OPEN, READ_ONLY, LOCAL = (0x6f6d, 0x200000001000), (0x9596, 0x200000003000), (0xd756, 0x200000005000)
+OPEN, READ_ONLY, LOCAL = (0xb3f2af41, 0x200000001000), (0x853b5582, 0x200000003000), (0x92f89743, 0x200000005000)
 CRC, P2P, BYTES, POSTS, REVOKE, SRQ = 1, 2, 4, 8, 16, 32
 
 

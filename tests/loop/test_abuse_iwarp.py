@@ -7,7 +7,7 @@ import sys
 
 import iwarp_peer as iw
 import nvmf_peer as nv
-from t_loop import each, main, requires_ipv6, test
+from t_loop import each, main, requires_ipv6, requires_native, test
 from t_serving import Baseline, host
 
 PD = nv.cm_request()
@@ -318,6 +318,26 @@ def a_key_is_worthless_after_its_read(t):
             nv.expect(queue.wait(1))
             queue.conn.write(req.sink_stag, req.sink_to, b'X' * 64)
             t.ok(queue.conn.wait_closed(), 'closed without a Terminate')
+
+
+@test
+def the_sinks_of_reads_are_not_where_they_seem(t):
+    """Nothing of the target's is at the addresses that it shows."""
+    requires_native()  # whose own mappings may be anywhere
+    target = t.target([t.namespace(backend='memory')])
+    with Baseline(target):
+        with host(target) as h, host(target) as newcomer:
+            h.enable()
+            newcomer.admin.conn.auto_read = False
+            data = newcomer.admin.conn.register(newcomer.data(), write=False)
+            newcomer.admin.post(nv.fabrics_sqe(nv.CONNECT, 1, newcomer.admin.connect_body(),
+                                               sgl=nv.keyed_sgl(data.base, 1024, data.stag)))
+            shown = [newcomer.admin.conn.recv_read_request().sink_to]
+            shown += [pending_write(target, h)[1].sink_to for _ in range(4)]
+            for line in target.proc('maps').splitlines():
+                first, end = (int(n, 16) for n in line.split()[0].split('-'))
+                for addr in shown:
+                    t.ok(not first <= addr < end, f'{addr:#x} is in {line}')
 
 
 # ---- what must not matter ----

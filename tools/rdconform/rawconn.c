@@ -17,7 +17,8 @@ void rdc_sgl_none(struct nvme_sqe *sqe)
 
 void rdc_sgl_keyed(struct nvme_sqe *sqe, const struct rdc_mem *mem, uint32_t len, uint8_t type)
 {
-	nvme_sgl_set_keyed(&sqe->sgl, (uintptr_t)mem->p, len, mem->mr->rkey, type);
+	nvme_sgl_set_keyed(&sqe->sgl, rd_fab_remote_addr(mem->mr, mem->p), len, mem->mr->rkey,
+			   type);
 }
 
 static void to_reply(struct rdc_raw_reply *rr)

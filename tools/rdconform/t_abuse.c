@@ -353,8 +353,8 @@ static void huge_read(struct rdc *t)
 	struct nvme_sqe sqe;
 
 	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 65536, mem, NVME_SGL_KEYED_ADDRESS);
-	nvme_sgl_set_keyed(&sqe.sgl, (uintptr_t)mem->p, NVME_SGL_KEYED_LEN_MAX, mem->mr->rkey,
-			   NVME_SGL_KEYED_ADDRESS);
+	nvme_sgl_set_keyed(&sqe.sgl, rd_fab_remote_addr(mem->mr, mem->p), NVME_SGL_KEYED_LEN_MAX,
+			   mem->mr->rkey, NVME_SGL_KEYED_ADDRESS);
 	sqe.cid = htole16(1);
 	rr = rdc_raw_cmd_as_is(io, &sqe, NULL, 0);
 	RDC_CHECK(t, !rr.answered || rr.r.err, "Read of 65536 blocks into one: success");

@@ -202,8 +202,8 @@ static void full_queue(struct rdc *t)
 
 	for (i = 0; i < 15; i++) {
 		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
-		nvme_sgl_set_keyed(&sqe.sgl, (uintptr_t)mem->p + i * h->bs, h->bs, mem->mr->rkey,
-				   NVME_SGL_KEYED_ADDRESS);
+		nvme_sgl_set_keyed(&sqe.sgl, rd_fab_remote_addr(mem->mr, mem->p) + i * h->bs, h->bs,
+				   mem->mr->rkey, NVME_SGL_KEYED_ADDRESS);
 		sqe.cid = htole16((uint16_t)i);
 		rdc_raw_send(io, &sqe, sizeof(sqe));
 	}

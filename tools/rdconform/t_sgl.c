@@ -257,7 +257,9 @@ static struct rdc_raw_reply send_list(struct ready *x, uint8_t opcode, unsigned 
 	rdc_raw_rw(&x->sqe, x->h, opcode, 0, n, x->mem, NVME_SGL_KEYED_ADDRESS);
 	x->sqe.cid = htole16(9);
 	for (i = 0; i < n; i++) /* the last block first */
-		nvme_sgl_set_keyed(&list[i], (uintptr_t)x->mem->p + (size_t)(n - 1 - i) * x->h->bs,
+		nvme_sgl_set_keyed(&list[i],
+				   rd_fab_remote_addr(x->mem->mr, x->mem->p) +
+					   (size_t)(n - 1 - i) * x->h->bs,
 				   x->h->bs, x->mem->mr->rkey, NVME_SGL_KEYED_ADDRESS);
 	memset(&x->sqe.sgl, 0, sizeof(x->sqe.sgl));
 	x->sqe.sgl.data.length = htole32(n * (uint32_t)sizeof(*list));
@@ -430,13 +432,14 @@ static void key_access(struct rdc *t)
 static void key_gone(struct rdc *t)
 {
 	struct ready x;
+	uint64_t addr;
 	uint32_t key;
 
 	prepare(t, &x, (uint8_t)t->arg, 8);
+	addr = rd_fab_remote_addr(x.mem->mr, x.mem->p);
 	key = x.mem->mr->rkey;
 	rdc_raw_mem_dereg(x.mem);
-	nvme_sgl_set_keyed(&x.sqe.sgl, (uintptr_t)x.mem->p, 8 * x.h->bs, key,
-			   NVME_SGL_KEYED_ADDRESS);
+	nvme_sgl_set_keyed(&x.sqe.sgl, addr, 8 * x.h->bs, key, NVME_SGL_KEYED_ADDRESS);
 	must_fail(t, &x, "a command with a key that is not valid any more");
 }
 
@@ -445,8 +448,8 @@ static void key_wrong(struct rdc *t)
 	struct ready x;
 
 	prepare(t, &x, (uint8_t)t->arg, 8);
-	nvme_sgl_set_keyed(&x.sqe.sgl, (uintptr_t)x.mem->p, 8 * x.h->bs, x.mem->mr->rkey ^ 0x5a00,
-			   NVME_SGL_KEYED_ADDRESS);
+	nvme_sgl_set_keyed(&x.sqe.sgl, rd_fab_remote_addr(x.mem->mr, x.mem->p), 8 * x.h->bs,
+			   x.mem->mr->rkey ^ 0x5a00, NVME_SGL_KEYED_ADDRESS);
 	must_fail(t, &x, "a command with a key nobody made");
 }
 
@@ -456,8 +459,8 @@ static void key_bounds(struct rdc *t)
 	int64_t shift = t->arg & 0x100 ? -64 : 64;
 
 	prepare(t, &x, (uint8_t)t->arg, 8);
-	nvme_sgl_set_keyed(&x.sqe.sgl, (uintptr_t)x.mem->p + (uint64_t)shift, 8 * x.h->bs,
-			   x.mem->mr->rkey, NVME_SGL_KEYED_ADDRESS);
+	nvme_sgl_set_keyed(&x.sqe.sgl, rd_fab_remote_addr(x.mem->mr, x.mem->p) + (uint64_t)shift,
+			   8 * x.h->bs, x.mem->mr->rkey, NVME_SGL_KEYED_ADDRESS);
 	must_fail(t, &x, "a command about memory beyond the key's");
 }
 
@@ -472,8 +475,8 @@ static void unaligned(struct rdc *t)
 	len = 8 * (size_t)x.h->bs;
 	rdc_raw_rw(&x.sqe, x.h, nvme_cmd_read, 0, 8, x.mem, NVME_SGL_KEYED_ADDRESS);
 	x.sqe.cid = htole16(9);
-	nvme_sgl_set_keyed(&x.sqe.sgl, (uintptr_t)x.mem->p + t->arg, 8 * x.h->bs, x.mem->mr->rkey,
-			   NVME_SGL_KEYED_ADDRESS);
+	nvme_sgl_set_keyed(&x.sqe.sgl, rd_fab_remote_addr(x.mem->mr, x.mem->p) + t->arg,
+			   8 * x.h->bs, x.mem->mr->rkey, NVME_SGL_KEYED_ADDRESS);
 	memset(x.mem->p, 0x77, x.mem->len);
 	rr = send_cmd(&x);
 	RDC_OK(t, rr.r, "Read to an unaligned address");

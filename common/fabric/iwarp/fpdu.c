@@ -155,10 +155,11 @@ static int end_send(struct rd_iw_conn *c)
 static int begin_write(struct rd_iw_conn *c)
 {
 	const struct rd_iw_hdr *h = &c->rx.h;
+	void *at;
 
 	if (h->plen == 0)
 		return 0; /* a no-op; its key must not be looked at (RFC 5040 section 5.1) */
-	switch (rd_iw_mr_remote(c->dev, h->stag, h->to, h->plen, IBV_ACCESS_REMOTE_WRITE)) {
+	switch (rd_iw_mr_remote(c->dev, h->stag, h->to, h->plen, IBV_ACCESS_REMOTE_WRITE, &at)) {
 	case RD_IW_MR_OK:
 		return 0;
 	case RD_IW_MR_STAG:
@@ -179,9 +180,9 @@ static int dest_write(struct rd_iw_conn *c, struct iovec *iov)
 	uint64_t to = h->to + (h->plen - c->rx.left);
 
 	/* Again for each piece: the owner may take the key back at any time. */
-	if (rd_iw_mr_remote(c->dev, h->stag, to, c->rx.left, IBV_ACCESS_REMOTE_WRITE))
+	if (rd_iw_mr_remote(c->dev, h->stag, to, c->rx.left, IBV_ACCESS_REMOTE_WRITE,
+			    &iov->iov_base))
 		return refuse(c, RD_TERM_DT_STAG);
-	iov->iov_base = (void *)(uintptr_t)to;
 	iov->iov_len = c->rx.left;
 	return 1;
 }
@@ -192,6 +193,13 @@ static int bad_response(struct rd_iw_conn *c, struct rd_iw_swr *s, uint32_t code
 {
 	rd_iw_tx_term(c, code, c->rx.hdr, c->rx.hdr_len);
 	rd_iw_conn_fail_swr(c, s, IBV_WC_BAD_RESP_ERR, "Read Response does not match the READ");
+	return -1;
+}
+
+static int no_sink(struct rd_iw_conn *c, const struct rd_iw_swr *s)
+{
+	rd_iw_tx_term(c, RD_TERM_LOCAL_CATASTROPHIC, NULL, 0);
+	rd_iw_conn_fail_swr(c, s, IBV_WC_LOC_PROT_ERR, "READ into memory not registered");
 	return -1;
 }
 
@@ -221,7 +229,9 @@ static int begin_response(struct rd_iw_conn *c)
 	}
 	if (s->num_sge) {
 		stag = s->sge[0].lkey;
-		to = s->sge[0].addr;
+		if (!rd_iw_mr_find(c->dev, stag))
+			return no_sink(c, s);
+		to = rd_iw_mr_shown(c->dev, s->sge);
 	}
 	left = s->total - rx->read_off;
 	if (h->stag != stag)
@@ -239,11 +249,7 @@ static int dest_response(struct rd_iw_conn *c, struct iovec *iov)
 
 	n = rd_iw_sge_iov(c->dev, s->sge, s->num_sge, rx->read_off + (rx->h.plen - rx->left),
 			  rx->left, true, iov);
-	if (n < 0) {
-		rd_iw_tx_term(c, RD_TERM_LOCAL_CATASTROPHIC, NULL, 0);
-		rd_iw_conn_fail_swr(c, s, IBV_WC_LOC_PROT_ERR, "READ into memory not registered");
-	}
-	return n < 0 ? -1 : n;
+	return n < 0 ? no_sink(c, s) : n;
 }
 
 static void end_response(struct rd_iw_conn *c)
@@ -286,10 +292,11 @@ static int begin_read_req(struct rd_iw_conn *c)
 static int end_read_req(struct rd_iw_conn *c)
 {
 	const struct rd_iw_read *r = &c->rx.h.read;
+	void *at;
 
 	if (r->size) {
 		switch (rd_iw_mr_remote(c->dev, r->src_stag, r->src_to, r->size,
-					IBV_ACCESS_REMOTE_READ)) {
+					IBV_ACCESS_REMOTE_READ, &at)) {
 		case RD_IW_MR_OK:
 			break;
 		case RD_IW_MR_STAG:

@@ -95,16 +95,23 @@ struct rd_iw_mr {
 	struct rd_fab_mr base;
 	STAILQ_ENTRY(rd_iw_mr) free_link;
 	int access;
-	bool live;        /* registered; else on the free list */
 	bool invalidated; /* by the peer: no remote access any more */
 };
 
+struct rd_iw_mr_chunk {
+	SLIST_ENTRY(rd_iw_mr_chunk) link;
+	struct rd_iw_mr mrs[];
+};
+
+/* A table of 2^n slots. The low n bits of a key are its slot, all others are random. */
 struct rd_iw_mr_table {
-	struct rd_iw_mr **slots; /* by index; slot 0 stays empty so that no key is zero */
-	uint32_t used;           /* slots ever handed out, with slot 0 */
-	uint32_t size;
+	struct rd_iw_mr **slots; /* where nothing is registered: @none */
+	uint32_t mask;
+	struct rd_iw_mr none;   /* key 0, and of no use; slot 0 stays empty so that nobody has it */
+	struct rd_iw_mr *first; /* the slots of a table without any */
+	SLIST_HEAD(, rd_iw_mr_chunk) chunks;
 	STAILQ_HEAD(, rd_iw_mr)
-	free; /* oldest first: a key's index rests before it is used again */
+	free; /* oldest first: a slot rests before it is used again */
 };
 
 /* ---- device ---- */
@@ -223,18 +230,12 @@ int rd_iw_reg_mr(struct rd_fab_dev *fdev, void *addr, size_t len, int access,
 		 struct rd_fab_mr **out);
 void rd_iw_dereg_mr(struct rd_fab_mr *base);
 
-#define RD_IW_MR_GEN_BITS 14
-
 /* The region of @key, or NULL. */
 static inline struct rd_iw_mr *rd_iw_mr_find(const struct rd_iw_dev *dev, uint32_t key)
 {
-	uint32_t i = key >> RD_IW_MR_GEN_BITS;
-	struct rd_iw_mr *mr;
+	struct rd_iw_mr *mr = dev->mrs.slots[key & dev->mrs.mask];
 
-	if (i - 1 >= dev->mrs.used - 1) /* slot 0 is nobody's */
-		return NULL;
-	mr = dev->mrs.slots[i];
-	return mr->live && mr->base.lkey == key ? mr : NULL;
+	return mr->base.lkey == key ? mr : NULL;
 }
 
 static inline bool rd_iw_mr_covers(const struct rd_iw_mr *mr, uint64_t addr, uint64_t len)
@@ -262,9 +263,11 @@ enum rd_iw_mr_fault {
 	RD_IW_MR_WRAP,
 };
 
-/* May a peer use it? @access is IBV_ACCESS_REMOTE_READ or _WRITE. */
+/* May a peer use it? @access is IBV_ACCESS_REMOTE_READ or _WRITE. *@out: where it is. */
 enum rd_iw_mr_fault rd_iw_mr_remote(struct rd_iw_dev *dev, uint32_t stag, uint64_t to, uint32_t len,
-				    int access);
+				    int access, void **out);
+/* What a peer knows as @sge's address. */
+uint64_t rd_iw_mr_shown(const struct rd_iw_dev *dev, const struct ibv_sge *sge);
 /* A peer's SEND with Invalidate. Returns 0 or -EACCES. */
 int rd_iw_mr_invalidate(struct rd_iw_dev *dev, uint32_t stag);
 

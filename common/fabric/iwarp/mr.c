@@ -1,68 +1,99 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory keys. lkey and rkey are the same number: a table index and random bits. These change with
- * each registration, so that a peer can neither guess a key nor use an old one.
+ * Memory keys. lkey and rkey are the same number: a slot of a table, and random bits that change
+ * with each registration, so that a peer can neither guess a key nor use an old one. The table is
+ * as large as what is registered at once needs: 26 bits are random up to 63 regions, one less for
+ * each doubling, and 14 at the limit of 262,143. The address that a peer sees is random as well: 32
+ * bits and the offset in a page.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "internal.h"
 
-#define MR_GEN_MASK  ((1u << RD_IW_MR_GEN_BITS) - 1)
-#define MR_MAX_SLOTS (1u << (32 - RD_IW_MR_GEN_BITS))
-#define MR_INIT_SIZE 64
+#define MR_SLOTS     64u
+#define MR_MAX_SLOTS (1u << 18)
+#define PAGE_BITS    12
 
 void rd_iw_mr_table_init(struct rd_iw_mr_table *t)
 {
 	STAILQ_INIT(&t->free);
-	t->used = 1;
+	SLIST_INIT(&t->chunks);
+	t->none.invalidated = true;
+	t->first = &t->none;
+	t->slots = &t->first;
 }
 
 void rd_iw_mr_table_fini(struct rd_iw_mr_table *t)
 {
-	for (uint32_t i = 1; i < t->used; i++)
-		free(t->slots[i]);
-	free(t->slots);
-	t->slots = NULL;
-	t->used = t->size = 0;
-}
+	struct rd_iw_mr_chunk *chunk;
 
-static struct rd_iw_mr *mr_grow(struct rd_iw_mr_table *t)
-{
-	struct rd_iw_mr *mr;
-
-	if (t->used >= t->size) {
-		uint32_t size = t->size ? t->size * 2 : MR_INIT_SIZE;
-		struct rd_iw_mr **slots;
-
-		if (t->used >= MR_MAX_SLOTS)
-			return NULL;
-		slots = realloc(t->slots, size * sizeof(struct rd_iw_mr *));
-		if (!slots)
-			return NULL;
-		slots[0] = NULL;
-		t->slots = slots;
-		t->size = size;
+	while ((chunk = SLIST_FIRST(&t->chunks))) {
+		SLIST_REMOVE_HEAD(&t->chunks, link);
+		free(chunk);
 	}
-	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		return NULL;
-	mr->base.lkey = t->used << RD_IW_MR_GEN_BITS;
-	t->slots[t->used++] = mr;
-	return mr;
+	if (t->slots != &t->first)
+		free(t->slots);
+	rd_iw_mr_table_init(t);
+	t->mask = 0;
 }
 
-/* The next key of the slot of @old. Only a peer could guess one. */
-static uint32_t next_key(struct rd_loop *loop, uint32_t old, int access)
+/*
+ * All slots are in use: keys stay what they are, so that one more of each one's random bits tells
+ * its slot from now on, and as many are free again.
+ */
+static int mr_grow(struct rd_iw_mr_table *t)
 {
-	uint32_t slot = old & ~MR_GEN_MASK, key;
+	uint32_t old = t->mask, size = old ? (old + 1) * 2 : MR_SLOTS;
+	struct rd_iw_mr_chunk *chunk;
+	struct rd_iw_mr **slots, *mr;
 
-	if (!(access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)))
-		return slot | ((old + 1) & MR_GEN_MASK);
+	if (size > MR_MAX_SLOTS)
+		return -ENOMEM;
+	slots = malloc(size * sizeof(struct rd_iw_mr *));
+	chunk = calloc(1, sizeof(*chunk) + (size - 1 - old) * sizeof(chunk->mrs[0]));
+	if (!slots || !chunk) {
+		free(slots);
+		free(chunk);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < size; i++)
+		slots[i] = &t->none;
+	for (uint32_t i = 1; i <= old; i++)
+		slots[t->slots[i]->base.lkey & (size - 1)] = t->slots[i];
+	mr = chunk->mrs;
+	for (uint32_t i = 1; i < size; i++) {
+		if (slots[i] != &t->none)
+			continue;
+		mr->base.lkey = i;
+		STAILQ_INSERT_TAIL(&t->free, mr, free_link);
+		mr++;
+	}
+	if (t->slots != &t->first)
+		free(t->slots);
+	SLIST_INSERT_HEAD(&t->chunks, chunk, link);
+	t->slots = slots;
+	t->mask = size - 1;
+	return 0;
+}
+
+/* The next key of @mr's slot, and where peers see it. What none ever sees needs nothing random. */
+static void name_mr(struct rd_iw_dev *dev, struct rd_iw_mr *mr)
+{
+	uint32_t mask = dev->mrs.mask, old = mr->base.lkey;
+	uintptr_t addr = (uintptr_t)mr->base.addr;
+	uint64_t r;
+
+	if (!mr->access) {
+		mr->base.lkey = old + mask + 1;
+		mr->base.iova = addr;
+		return;
+	}
 	do {
-		key = slot | (rd_loop_random32(loop) & MR_GEN_MASK);
-	} while (key == old);
-	return key;
+		r = rd_loop_random64(dev->base.fab->loop);
+		mr->base.lkey = ((uint32_t)(r >> 32) & ~mask) | (old & mask);
+	} while (mr->base.lkey == old);
+	mr->base.iova = (uint64_t)(uint32_t)r << PAGE_BITS | (addr & ((1u << PAGE_BITS) - 1));
 }
 
 int rd_iw_reg_mr(struct rd_fab_dev *fdev, void *addr, size_t len, int access,
@@ -77,21 +108,18 @@ int rd_iw_reg_mr(struct rd_fab_dev *fdev, void *addr, size_t len, int access,
 	/* As verbs: who lets a peer write must be able to write itself. */
 	if ((access & IBV_ACCESS_REMOTE_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
-	mr = STAILQ_FIRST(&t->free);
-	if (mr)
-		STAILQ_REMOVE_HEAD(&t->free, free_link);
-	else
-		mr = mr_grow(t);
-	if (!mr)
+	if (STAILQ_EMPTY(&t->free) && mr_grow(t))
 		return -ENOMEM;
-	mr->base.lkey = next_key(fdev->fab->loop, mr->base.lkey, access);
-	mr->base.rkey = mr->base.lkey;
+	mr = STAILQ_FIRST(&t->free);
+	STAILQ_REMOVE_HEAD(&t->free, free_link);
 	mr->base.dev = fdev;
 	mr->base.addr = addr;
 	mr->base.length = len;
 	mr->access = access;
-	mr->live = true;
 	mr->invalidated = false;
+	name_mr(dev, mr);
+	mr->base.rkey = mr->base.lkey;
+	t->slots[mr->base.lkey & t->mask] = mr;
 	rd_iw_dev_stats(dev)->mrs++;
 	*out = &mr->base;
 	return 0;
@@ -101,16 +129,25 @@ void rd_iw_dereg_mr(struct rd_fab_mr *base)
 {
 	struct rd_iw_mr *mr = rd_container_of(base, struct rd_iw_mr, base);
 	struct rd_iw_dev *dev = rd_iw_dev(base->dev);
+	struct rd_iw_mr_table *t = &dev->mrs;
 
-	mr->live = false;
-	STAILQ_INSERT_TAIL(&dev->mrs.free, mr, free_link);
+	t->slots[mr->base.lkey & t->mask] = &t->none;
+	STAILQ_INSERT_TAIL(&t->free, mr, free_link);
 	rd_iw_dev_stats(dev)->mrs--;
 }
 
+uint64_t rd_iw_mr_shown(const struct rd_iw_dev *dev, const struct ibv_sge *sge)
+{
+	const struct rd_iw_mr *mr = rd_iw_mr_find(dev, sge->lkey);
+
+	return mr ? sge->addr - (uintptr_t)mr->base.addr + mr->base.iova : sge->addr;
+}
+
 enum rd_iw_mr_fault rd_iw_mr_remote(struct rd_iw_dev *dev, uint32_t stag, uint64_t to, uint32_t len,
-				    int access)
+				    int access, void **out)
 {
 	const struct rd_iw_mr *mr = rd_iw_mr_find(dev, stag);
+	uint64_t off;
 
 	if (!mr || mr->invalidated)
 		return RD_IW_MR_STAG;
@@ -118,8 +155,10 @@ enum rd_iw_mr_fault rd_iw_mr_remote(struct rd_iw_dev *dev, uint32_t stag, uint64
 		return RD_IW_MR_ACCESS;
 	if (to + len < to)
 		return RD_IW_MR_WRAP;
-	if (!rd_iw_mr_covers(mr, to, len))
+	off = to - mr->base.iova; /* beyond its length when it is before it */
+	if (off > mr->base.length || len > mr->base.length - off)
 		return RD_IW_MR_BOUNDS;
+	*out = (uint8_t *)mr->base.addr + off;
 	return RD_IW_MR_OK;
 }
 

@@ -105,7 +105,8 @@ static void cut(const struct rd_iw_conn *c, struct rd_iw_fpdu *f, size_t hdr_len
 	f->last = f->plen == left;
 }
 
-static size_t put_read(const struct rd_iw_cursor *cur, const struct rd_iw_swr *s, uint8_t *buf)
+static size_t put_read(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur,
+		       const struct rd_iw_swr *s, uint8_t *buf)
 {
 	struct rd_iw_read rd = {
 		.size = s->total,
@@ -116,7 +117,7 @@ static size_t put_read(const struct rd_iw_cursor *cur, const struct rd_iw_swr *s
 	/* The whole sink is one range of tagged offsets that starts at its first piece. */
 	if (s->num_sge) {
 		rd.sink_stag = s->sge[0].lkey;
-		rd.sink_to = s->sge[0].addr;
+		rd.sink_to = rd_iw_mr_shown(c->dev, s->sge);
 	}
 	return rd_iw_put_read_req(buf, cur->read_msn, &rd);
 }
@@ -151,7 +152,7 @@ static int put_sq(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, st
 		if (c->base.ord == 0)
 			return -EOPNOTSUPP;
 		f->last = true;
-		return (int)put_read(cur, s, buf);
+		return (int)put_read(c, cur, s, buf);
 	}
 	cut(c, f,
 	    s->opcode == IBV_WR_RDMA_WRITE ? sizeof(struct rd_ddp_tagged)
@@ -242,9 +243,9 @@ static int payload_iov(const struct rd_iw_conn *c, const struct rd_iw_fpdu *f, s
 		const struct rd_iw_read *r = &c->resps[f->from.resp & c->resp_mask].r;
 		uint64_t to = r->src_to + f->from.off;
 
-		if (rd_iw_mr_remote(c->dev, r->src_stag, to, f->plen, IBV_ACCESS_REMOTE_READ))
+		if (rd_iw_mr_remote(c->dev, r->src_stag, to, f->plen, IBV_ACCESS_REMOTE_READ,
+				    &iov->iov_base))
 			return -EACCES;
-		iov->iov_base = (void *)(uintptr_t)to;
 		iov->iov_len = f->plen;
 		return 1;
 	}

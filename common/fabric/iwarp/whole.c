@@ -61,7 +61,7 @@ static bool whole_write(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
 {
 	struct rd_ddp_tagged h;
 	uint32_t len;
-	uint64_t to;
+	void *to;
 
 	if (ulpdu <= sizeof(h))
 		return false;
@@ -70,10 +70,10 @@ static bool whole_write(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
 	    (h.ctrl.ddp | RD_DDP_LAST) != (RD_DDP_TAGGED | RD_DDP_LAST | RD_DDP_VERSION))
 		return false;
 	len = ulpdu - (uint32_t)sizeof(h);
-	to = rd_get_be64(h.to);
-	if (rd_iw_mr_remote(c->dev, rd_get_be32(h.stag), to, len, IBV_ACCESS_REMOTE_WRITE))
+	if (rd_iw_mr_remote(c->dev, rd_get_be32(h.stag), rd_get_be64(h.to), len,
+			    IBV_ACCESS_REMOTE_WRITE, &to))
 		return false;
-	memcpy((void *)(uintptr_t)to, p + sizeof(h), len);
+	memcpy(to, p + sizeof(h), len);
 	return true;
 }
 

@@ -462,6 +462,7 @@ int rd_vb_reg_mr(struct rd_fab_dev *base, void *addr, size_t len, int access,
 		.addr = addr,
 		.length = len,
 		.lkey = mr->mr->lkey,
+		.iova = (uintptr_t)addr,
 		.rkey = mr->mr->rkey,
 	};
 	LIST_INSERT_HEAD(&dev->mrs, mr, link);

@@ -147,7 +147,7 @@ static void *server(void *arg)
 	if (rc)
 		die("listen", rc);
 	bench.addr = bench.lis->addr;
-	bench.raddr = (uintptr_t)bench.sv.mem;
+	bench.raddr = bench.sv.mr->iova;
 	bench.rkey = bench.sv.mr->rkey;
 	atomic_store(&bench.ready, true);
 	while (!atomic_load(&bench.stop))

@@ -55,7 +55,7 @@ static void stage_close(struct stage *s)
 	t_pair_close(&s->p);
 }
 
-#define TO(s, off) ((uintptr_t)(s)->mem + (off))
+#define TO(s, off) ((s)->all->iova + (off))
 
 static void w_tagged(struct stage *s, uint32_t stag, uint64_t to, uint32_t len)
 {

@@ -608,11 +608,15 @@ static void flush_order(void)
 	for (uint64_t i = 0; i < 5; i++)
 		t_recv(&p.cl, 100 + i, ma, 0, 16);
 	/* A wrong local key fails its request; what is behind it is flushed. */
-	CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, 0, 8, (uintptr_t)mem, mb->rkey), 0);
-	CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 2, ma, sizeof(mem) - 4, 8, (uintptr_t)mem,
+	CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, 0, 8, rd_fab_remote_addr(mb, mem),
 			       mb->rkey),
 			0);
-	CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_READ, 3, ma, 0, 8, (uintptr_t)mem, mb->rkey), 0);
+	CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 2, ma, sizeof(mem) - 4, 8,
+			       rd_fab_remote_addr(mb, mem), mb->rkey),
+			0);
+	CU_ASSERT_EQUAL(
+		t_rdma(&p.cl, IBV_WR_RDMA_READ, 3, ma, 0, 8, rd_fab_remote_addr(mb, mem), mb->rkey),
+		0);
 	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0); /* not signaled */
 	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
 	CU_ASSERT_EQUAL(p.cl.nwc, 9);
@@ -652,8 +656,8 @@ static void wrong_behind_a_batch(void)
 	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
 	for (uint64_t i = 0; i < COUNT; i++)
 		CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma,
-				       i == WRONG ? sizeof(mem) - 4 : 0, LEN, (uintptr_t)mem,
-				       mb->rkey),
+				       i == WRONG ? sizeof(mem) - 4 : 0, LEN,
+				       rd_fab_remote_addr(mb, mem), mb->rkey),
 				0);
 	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
 	CU_ASSERT_EQUAL(p.cl.nwc, COUNT);

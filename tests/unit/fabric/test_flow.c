@@ -52,7 +52,7 @@ static void many_per_sendmsg(void)
 	calls = t_stats(&p.cl)->sendmsg_calls;
 	for (uint64_t i = 0; i < 60; i++)
 		CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, 64 * i, 33,
-				       (uintptr_t)b + 64 * i, mb->rkey),
+				       rd_fab_remote_addr(mb, b + 64 * i), mb->rkey),
 				0);
 	CU_ASSERT_EQUAL(t_stats(&p.cl)->sendmsg_calls, calls); /* posting alone sends nothing */
 	T_UNTIL(&p, p.cl.nwc == 61);
@@ -60,7 +60,8 @@ static void many_per_sendmsg(void)
 	/* READs: all requests in one, all responses in one. */
 	calls = t_stats(&p.sv)->sendmsg_calls;
 	for (uint64_t i = 0; i < 16; i++)
-		t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 64 * i, 33, (uintptr_t)b + 64 * i, mb->rkey);
+		t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 64 * i, 33,
+		       rd_fab_remote_addr(mb, b + 64 * i), mb->rkey);
 	T_UNTIL(&p, p.cl.nwc == 77);
 	CU_ASSERT(t_stats(&p.sv)->sendmsg_calls - calls <= 2);
 	CU_ASSERT(all_ok(&p.cl, 0, 77));
@@ -98,7 +99,7 @@ static void gather_scatter(void)
 		CU_ASSERT_EQUAL(memcmp((void *)(uintptr_t)d[i].addr, flat + at, d[i].length), 0);
 	/* WRITE out of pieces */
 	wr.opcode = IBV_WR_RDMA_WRITE;
-	wr.wr.rdma.remote_addr = (uintptr_t)b;
+	wr.wr.rdma.remote_addr = rd_fab_remote_addr(mb, b);
 	wr.wr.rdma.rkey = mb->rkey;
 	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
 	T_UNTIL(&p, p.cl.nwc == 2);
@@ -195,8 +196,8 @@ static void ord_stalls(void)
 	memset(a, 0, sizeof(a));
 	t_recv(&p.sv, 500, mb, sizeof(b) - 64, 64);
 	for (uint64_t i = 0; i < 20; i++)
-		t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 10000 * i, 10000, (uintptr_t)b + 10000 * i,
-		       mb->rkey);
+		t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 10000 * i, 10000,
+		       rd_fab_remote_addr(mb, b + 10000 * i), mb->rkey);
 	t_send(&p.cl, 20, ma, 0, 8);
 	T_UNTIL(&p, p.cl.nwc == 21 && p.sv.nwc == 1);
 	for (uint64_t i = 0; i < 21; i++)
@@ -222,7 +223,7 @@ static void coalesced(void)
 		t_recv(&p.sv, 500 + i, mb, sizeof(b) - 64 * (i + 1), 64);
 	for (uint64_t i = 0; i < 8; i++)
 		t_send(&p.cl, i, ma, 0, 8);
-	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 8, ma, 0, 5000, (uintptr_t)b, mb->rkey);
+	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 8, ma, 0, 5000, rd_fab_remote_addr(mb, b), mb->rkey);
 	T_UNTIL(&p, p.cl.nwc && p.cl.wc[p.cl.nwc - 1].wr_id == 8 && p.sv.nwc == 8);
 	CU_ASSERT_EQUAL(p.cl.nwc, 1);
 	p.cl.nwc = 0;
@@ -230,7 +231,7 @@ static void coalesced(void)
 	for (uint64_t i = 0; i < 6; i++)
 		if (i == 2 || i == 4)
 			t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 10000 * i, 10000,
-			       (uintptr_t)b + 10000 * i, mb->rkey);
+			       rd_fab_remote_addr(mb, b + 10000 * i), mb->rkey);
 		else
 			t_send(&p.cl, i, ma, 0, 8);
 	T_UNTIL(&p, p.cl.nwc && p.cl.wc[p.cl.nwc - 1].wr_id == 5 && p.sv.nwc == 12);
@@ -258,7 +259,7 @@ static void no_ord(void)
 
 	pair_with_keys(&p, &o, &ma, &mb);
 	CU_ASSERT_EQUAL(p.cl.conn->ord, 0);
-	t_rdma(&p.cl, IBV_WR_RDMA_READ, 1, ma, 0, 8, (uintptr_t)b, mb->rkey);
+	t_rdma(&p.cl, IBV_WR_RDMA_READ, 1, ma, 0, 8, rd_fab_remote_addr(mb, b), mb->rkey);
 	T_UNTIL(&p, p.cl.disconnected);
 	CU_ASSERT_EQUAL(p.cl.wc[0].status, IBV_WC_LOC_QP_OP_ERR);
 	T_UNTIL(&p, p.sv.disconnected);
@@ -289,7 +290,8 @@ static void fence(void)
 	CU_ASSERT(t_raw_recv(&r, buf, 52));
 	CU_ASSERT(t_raw_quiet(&r, 3 * RD_NSEC_PER_MSEC));
 	t_raw_send(&r, buf,
-		   t_fpdu_tagged(buf, RD_RDMAP_READ_RESP, mr->lkey, (uintptr_t)a, true, "wxyz", 4));
+		   t_fpdu_tagged(buf, RD_RDMAP_READ_RESP, mr->lkey, rd_fab_remote_addr(mr, a), true,
+				 "wxyz", 4));
 	CU_ASSERT(t_raw_recv(&r, buf, 24));
 	/* What is written is what was read. */
 	CU_ASSERT_EQUAL(memcmp(buf + 16, "wxyz", 4), 0);
@@ -405,10 +407,10 @@ static void invalidation(void)
 	CU_ASSERT_EQUAL(p.cl.wc[1].wc_flags, IBV_WC_WITH_INV);
 	CU_ASSERT_EQUAL(p.cl.wc[1].invalidated_rkey, key->rkey);
 	/* Local use goes on, remote use ends. */
-	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 2, key, 0, 8, (uintptr_t)b, mb->rkey);
+	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 2, key, 0, 8, rd_fab_remote_addr(mb, b), mb->rkey);
 	T_UNTIL(&p, p.cl.nwc == 3);
 	CU_ASSERT_EQUAL(p.cl.wc[2].status, IBV_WC_SUCCESS);
-	t_rdma(&p.sv, IBV_WR_RDMA_WRITE, 3, mb, 0, 8, (uintptr_t)a, key->rkey);
+	t_rdma(&p.sv, IBV_WR_RDMA_WRITE, 3, mb, 0, 8, rd_fab_remote_addr(key, a), key->rkey);
 	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
 	CU_ASSERT_PTR_NOT_NULL(strstr(p.sv.reason, "terminated by the peer: invalid key"));
 	rd_fab_dereg_mr(&key);
@@ -419,7 +421,7 @@ static void keys(void)
 {
 	struct rd_fab_mr *mr[300], *one;
 	struct t_pair p;
-	uint32_t old;
+	uint32_t old, mask;
 	int fresh = 0;
 
 	t_pair_open(&p, NULL);
@@ -433,14 +435,17 @@ static void keys(void)
 		for (int j = 0; j < i; j++)
 			CU_ASSERT_NOT_EQUAL(mr[j]->rkey, mr[i]->rkey);
 	}
-	/* An old key is not valid again at once, and its index rests. */
+	/* The table grew on the way: they are all still found. */
+	mask = rd_iw_dev(p.cl.dev)->mrs.mask;
+	CU_ASSERT_EQUAL(mask, 511);
+	for (int i = 0; i < 300; i++)
+		CU_ASSERT_PTR_EQUAL(rd_iw_mr_find(rd_iw_dev(p.cl.dev), mr[i]->rkey), mr[i]);
+	/* An old key is not valid again at once, and its slot rests. */
 	old = mr[0]->rkey;
 	rd_fab_dereg_mr(&mr[0]);
-	rd_fab_dereg_mr(&mr[1]);
-	mr[1] = t_reg(&p.cl, a, 16, T_ACCESS_ALL);
-	CU_ASSERT_NOT_EQUAL(mr[1]->rkey, old);
-	CU_ASSERT_EQUAL(mr[1]->rkey >> 14, old >> 14);
 	mr[0] = t_reg(&p.cl, a, 16, T_ACCESS_ALL);
+	CU_ASSERT_NOT_EQUAL(mr[0]->rkey & mask, old & mask);
+	CU_ASSERT_PTR_NULL(rd_iw_mr_find(rd_iw_dev(p.cl.dev), old));
 	for (int i = 0; i < 64; i++) {
 		old = mr[0]->rkey;
 		rd_fab_dereg_mr(&mr[0]);
@@ -450,6 +455,30 @@ static void keys(void)
 	CU_ASSERT_EQUAL(fresh, 64);
 	for (int i = 0; i < 300; i++)
 		rd_fab_dereg_mr(&mr[i]);
+	t_pair_close(&p);
+}
+
+/* What peers see of memory that only its owner may use: a READ's sink is named as well. */
+static void keys_and_addresses_are_random(void)
+{
+	uint64_t set = 0, clear = 0, keys_set = 0, keys_clear = 0;
+	struct rd_fab_mr *mr;
+	struct t_pair p;
+
+	t_pair_open(&p, NULL);
+	for (int i = 0; i < 200; i++) {
+		mr = t_reg(&p.cl, a + 100, 16, IBV_ACCESS_LOCAL_WRITE);
+		CU_ASSERT_NOT_EQUAL(mr->iova, (uintptr_t)mr->addr);
+		CU_ASSERT_EQUAL((mr->iova ^ (uintptr_t)mr->addr) & 0xfff, 0);
+		CU_ASSERT_EQUAL(rd_fab_remote_addr(mr, a + 103), mr->iova + 3);
+		set |= mr->iova;
+		clear |= ~mr->iova;
+		keys_set |= mr->rkey;
+		keys_clear |= ~mr->rkey;
+		rd_fab_dereg_mr(&mr);
+	}
+	CU_ASSERT_EQUAL(set & clear & 0xffffffff000, 0xffffffff000);
+	CU_ASSERT_EQUAL(keys_set & keys_clear & 0xffffffc0, 0xffffffc0);
 	t_pair_close(&p);
 }
 
@@ -467,7 +496,7 @@ static void revoked_while_read(void)
 	memset(heap, 7, 4 << 20);
 	mr = t_reg(&p.sv, heap, 4 << 20, T_ACCESS_ALL);
 	t_raw_open(&r, &p, 0);
-	t_raw_send(&r, out, t_fpdu_read(out, 1, mr->rkey, (uintptr_t)heap, 4 << 20));
+	t_raw_send(&r, out, t_fpdu_read(out, 1, mr->rkey, rd_fab_remote_addr(mr, heap), 4 << 20));
 	T_UNTIL(&p, rd_iw_conn(p.sv.conn)->tx.part_sent > 0 && rd_iw_conn(p.sv.conn)->tx.blocked);
 	rd_fab_dereg_mr(&mr);
 	free(heap); /* under ASan a further access would be the end */
@@ -519,7 +548,7 @@ static void counters_wrap(void)
 		t_recv(&p.cl, i, ma, 8192, 64);
 		t_send(&p.cl, 1000 + i, ma, off, 64);
 		t_rdma(&p.cl, IBV_WR_RDMA_READ, 2000 + i, ma, 65536 + off, 64,
-		       (uintptr_t)b + 65536 + off, mb->rkey);
+		       rd_fab_remote_addr(mb, b + 65536 + off), mb->rkey);
 		t_send(&p.sv, 3000 + i, mb, 0, 8);
 		done += 3;
 		if (i % 4 == 3) /* the send queue holds 64 */
@@ -546,7 +575,7 @@ static void reads_keep_up(void)
 
 	pair_with_keys(&p, NULL, &ma, &mb);
 	for (uint64_t i = 0; i < 40; i++)
-		t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, 0, 8, (uintptr_t)b, mb->rkey);
+		t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, 0, 8, rd_fab_remote_addr(mb, b), mb->rkey);
 	T_UNTIL(&p, p.cl.nwc == 40);
 	CU_ASSERT_EQUAL(rd_iw_conn(p.cl.conn)->sq.head, 40);
 	CU_ASSERT_EQUAL(rd_iw_conn(p.cl.conn)->sq.read, 40);
@@ -608,8 +637,9 @@ static void room_for_many(void)
  */
 static void key_reused_midway(void)
 {
+	enum { OTHERS = 62 }; /* all the slots that there are without a larger table, but one */
 	static uint8_t first[4096], second[4096];
-	struct rd_fab_mr *mr, *next;
+	struct rd_fab_mr *mr, *next, *fill[OTHERS];
 	uint8_t out[5000], ones[4096];
 	struct t_pair p;
 	struct t_raw r;
@@ -621,15 +651,17 @@ static void key_reused_midway(void)
 	memset(ones, 1, sizeof(ones));
 	t_pair_open(&p, NULL);
 	mr = t_reg(&p.sv, first, sizeof(first), T_ACCESS_ALL);
+	for (int i = 0; i < OTHERS; i++)
+		fill[i] = t_reg(&p.sv, first, 1, 0);
 	old = mr->rkey;
 	t_raw_open(&r, &p, 0);
-	n = t_fpdu_tagged(out, RD_RDMAP_WRITE, old, (uintptr_t)first, true, ones, sizeof(ones));
+	n = t_fpdu_tagged(out, RD_RDMAP_WRITE, old, mr->iova, true, ones, sizeof(ones));
 	t_raw_send(&r, out, 16 + 2000);
 	T_UNTIL(&p, first[1999] == 1);
 	rd_fab_dereg_mr(&mr);
 	next = t_reg(&p.sv, second, sizeof(second), T_ACCESS_ALL);
-	CU_ASSERT_EQUAL(next->rkey >> 14, old >> 14); /* the same place ... */
-	CU_ASSERT_NOT_EQUAL(next->rkey, old);         /* ... and another key */
+	CU_ASSERT_EQUAL(next->rkey & 63, old & 63); /* the same place ... */
+	CU_ASSERT_NOT_EQUAL(next->rkey, old);       /* ... and another key */
 	t_raw_send(&r, out + 16 + 2000, n - 16 - 2000);
 	t_raw_expect_term(&r, RD_TERM_DT_STAG);
 	CU_ASSERT_EQUAL(first[2000], 0);
@@ -637,6 +669,8 @@ static void key_reused_midway(void)
 		CU_ASSERT_FATAL(second[i] == 0);
 	t_raw_close(&r);
 	rd_fab_dereg_mr(&next);
+	for (int i = 0; i < OTHERS; i++)
+		rd_fab_dereg_mr(&fill[i]);
 	t_pair_close(&p);
 }
 
@@ -664,14 +698,14 @@ static void backpressure(bool crc)
 		/* to the peer by WRITE, from the peer by READ, on both sides */
 		if (i % 2) {
 			t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, to - sizeof(a) / 2, 2 * each,
-			       (uintptr_t)b + to, mb->rkey);
+			       rd_fab_remote_addr(mb, b + to), mb->rkey);
 			t_rdma(&p.sv, IBV_WR_RDMA_WRITE, i, mb, to - sizeof(a) / 2, 2 * each,
-			       (uintptr_t)a + to, ma->rkey);
+			       rd_fab_remote_addr(ma, a + to), ma->rkey);
 		} else {
 			t_rdma(&p.sv, IBV_WR_RDMA_READ, i, mb, to, 2 * each,
-			       (uintptr_t)a + to - sizeof(a) / 2, ma->rkey);
+			       rd_fab_remote_addr(ma, a + to - sizeof(a) / 2), ma->rkey);
 			t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, to, 2 * each,
-			       (uintptr_t)b + to - sizeof(a) / 2, mb->rkey);
+			       rd_fab_remote_addr(mb, b + to - sizeof(a) / 2), mb->rkey);
 		}
 	}
 	T_UNTIL(&p, p.cl.nwc == 1 + (int)count && p.sv.nwc == 1 + (int)count);
@@ -733,10 +767,10 @@ static void random_mix(void)
 					t_fill(a + pos, len, x);
 					memcpy(model + off, a + pos, len);
 					t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, pos, len,
-					       (uintptr_t)b + off, mb->rkey);
+					       rd_fab_remote_addr(mb, b + off), mb->rkey);
 				} else {
 					t_rdma(&p.cl, IBV_WR_RDMA_READ, 2, ma, pos, len,
-					       (uintptr_t)b + off, mb->rkey);
+					       rd_fab_remote_addr(mb, b + off), mb->rkey);
 				}
 				pos += len;
 				posted++;
@@ -799,7 +833,7 @@ static void runs_in_parts(void)
 
 			if (next(&x) % 3) {
 				t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, pos, len,
-				       (uintptr_t)b + pos, mb->rkey);
+				       rd_fab_remote_addr(mb, b + pos), mb->rkey);
 			} else {
 				t_recv(&p.sv, 2, mb, pos, len);
 				send_pieces(&p.cl, ma, pos, len, 1 + next(&x) % 16,
@@ -843,7 +877,7 @@ static void long_run(void)
 		calls = t_stats(&p.cl)->sendmsg_calls;
 		for (uint32_t i = 0; i < (uint32_t)writes; i++)
 			t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, i * RD_IW_RUN_COPY, RD_IW_RUN_COPY,
-			       (uintptr_t)b + i * RD_IW_RUN_COPY, mb->rkey);
+			       rd_fab_remote_addr(mb, b + i * RD_IW_RUN_COPY), mb->rkey);
 		t_send(&p.cl, 3, ma, 0, 0);
 		T_UNTIL(&p, p.sv.nwc == 1 && p.cl.nwc == writes + 1);
 		CU_ASSERT_FATAL(all_ok(&p.cl, 0, p.cl.nwc) && all_ok(&p.sv, 0, p.sv.nwc));
@@ -876,7 +910,8 @@ static uint64_t acks_of(struct t_pair *p, uint64_t n, uint64_t len, struct rd_fa
 
 	t_recv(&p->sv, 0, mb, 0, 0);
 	for (uint64_t i = 0; i < n; i++)
-		t_rdma(&p->cl, IBV_WR_RDMA_WRITE, i, ma, 0, len, (uintptr_t)b, mb->rkey);
+		t_rdma(&p->cl, IBV_WR_RDMA_WRITE, i, ma, 0, len, rd_fab_remote_addr(mb, b),
+		       mb->rkey);
 	t_send(&p->cl, n, ma, 0, 0);
 	T_UNTIL(p, p->sv.nwc == sends + 1);
 	return t_stats(&p->sv)->quick_acks - before;
@@ -927,6 +962,7 @@ const struct t_case t_flow_cases[] = {
 	{"CQ notification and descriptor", notification},
 	{"SEND with Invalidate", invalidation},
 	{"memory keys", keys},
+	{"keys and addresses that peers see are random", keys_and_addresses_are_random},
 	{"memory taken back while the peer reads it", revoked_while_read},
 	{"memory given to another while the peer writes it", key_reused_midway},
 	{"counters wrap around", counters_wrap},

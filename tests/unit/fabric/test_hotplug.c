@@ -92,7 +92,7 @@ static void removal(bool srq)
 	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
 	for (uint64_t i = 0; i < RECVS; i++)
 		t_recv(&p.cl, i, ma, 0, 16);
-	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 100, ma, 0, 4096, (uintptr_t)mem, mb->rkey);
+	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 100, ma, 0, 4096, rd_fab_remote_addr(mb, mem), mb->rkey);
 	/* Ends although nothing here is given back by its users. */
 	run(&p, "delete");
 	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);

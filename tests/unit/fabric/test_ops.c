@@ -23,7 +23,7 @@ static void run_sizes(const struct t_opts *opts)
 	mb = t_reg(&p.sv, b, BIG, T_ACCESS_ALL);
 	for (size_t i = 0; i < NSIZES; i++) {
 		uint32_t n = sizes[i];
-		uint64_t raddr = (uintptr_t)b + 1;
+		uint64_t raddr = rd_fab_remote_addr(mb, b + 1);
 
 		p.cl.nwc = p.sv.nwc = 0;
 		/* SEND */

@@ -100,7 +100,7 @@ static void poke_has_a_place(void)
 		CU_ASSERT(c->poke.out);
 		for (uint64_t i = 0; i < 64; i++)
 			CU_ASSERT_EQUAL(t_rdma(&p.sv, i & 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-					       i, mb, 0, 16, (uintptr_t)mem, ma->rkey),
+					       i, mb, 0, 16, rd_fab_remote_addr(ma, mem), ma->rkey),
 					0);
 		CU_ASSERT_EQUAL(t_send(&p.sv, 64, mb, 0, 4), -ENOMEM);
 		T_UNTIL(&p, p.sv.nwc == 64 && !c->poke.out);

@@ -136,8 +136,8 @@ static void one_message_holds_up_its_connection(void)
 	many_open(&m, 2, 64);
 	say(&m, 0, 0);
 	m.p.cl.conn = m.cl[0];
-	CU_ASSERT_EQUAL(t_rdma(&m.p.cl, IBV_WR_RDMA_WRITE, 90, m.ma, 0, 8, (uintptr_t)b + 80000,
-			       m.mb->rkey),
+	CU_ASSERT_EQUAL(t_rdma(&m.p.cl, IBV_WR_RDMA_WRITE, 90, m.ma, 0, 8,
+			       rd_fab_remote_addr(m.mb, b + 80000), m.mb->rkey),
 			0);
 	m.p.cl.conn = NULL;
 	T_UNTIL(&m.p, m.p.cl.nwc == 2);
@@ -145,16 +145,16 @@ static void one_message_holds_up_its_connection(void)
 	CU_ASSERT_EQUAL(b[80000] | b[80003] | b[80007], 0);
 	/* A READ and a WRITE of the side that waits: the WRITE arrives, the READ waits as well. */
 	m.p.sv.conn = m.sv[0];
-	CU_ASSERT_EQUAL(t_rdma(&m.p.sv, IBV_WR_RDMA_READ, 91, m.mb, 81000, 64, (uintptr_t)a + 512,
-			       m.ma->rkey),
+	CU_ASSERT_EQUAL(t_rdma(&m.p.sv, IBV_WR_RDMA_READ, 91, m.mb, 81000, 64,
+			       rd_fab_remote_addr(m.ma, a + 512), m.ma->rkey),
 			0);
 	CU_ASSERT_EQUAL(t_rdma(&m.p.sv, IBV_WR_RDMA_WRITE, 92, m.mb, 0, 0, 0, 0), 0);
 	m.p.sv.conn = NULL;
 	settle(&m.p);
 	CU_ASSERT_EQUAL(m.p.sv.nwc, 0); /* in posting order, and the READ is not back */
 	m.p.cl.conn = m.cl[1];          /* another connection is not concerned */
-	CU_ASSERT_EQUAL(t_rdma(&m.p.cl, IBV_WR_RDMA_WRITE, 93, m.ma, 0, 8, (uintptr_t)b + 82000,
-			       m.mb->rkey),
+	CU_ASSERT_EQUAL(t_rdma(&m.p.cl, IBV_WR_RDMA_WRITE, 93, m.ma, 0, 8,
+			       rd_fab_remote_addr(m.mb, b + 82000), m.mb->rkey),
 			0);
 	m.p.cl.conn = NULL;
 	T_UNTIL(&m.p, memcmp(b + 82000, a, 8) == 0);

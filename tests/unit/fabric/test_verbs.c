@@ -365,7 +365,8 @@ static void end_under_load(void)
 		while (!p.cl.disconnected && t_now() < end + T_WAIT) {
 			while (posted < T_MAX_WC / 2 &&
 			       t_rdma(&p.cl, posted & 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-				      (uint64_t)posted, ma, 0, 4096, (uintptr_t)mem, mb->rkey) == 0)
+				      (uint64_t)posted, ma, 0, 4096, rd_fab_remote_addr(mb, mem),
+				      mb->rkey) == 0)
 				if (++posted % 8 == 0)
 					break;
 			if (t_now() > end && p.sv.conn)
@@ -550,7 +551,7 @@ static void read_depth(void)
 	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
 	for (uint64_t i = 0; i < 64; i++)
 		CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 0, 512,
-				       (uintptr_t)mem + 4096, mb->rkey),
+				       rd_fab_remote_addr(mb, mem + 4096), mb->rkey),
 				0);
 	CU_ASSERT_EQUAL(t_send(&p.cl, 64, ma, 0, 4), -ENOMEM);
 	T_UNTIL(&p, p.cl.nwc == 64);

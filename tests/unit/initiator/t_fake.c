@@ -227,12 +227,11 @@ static void *host(struct t_fake *f, const struct nvme_sqe *sqe, size_t len, int 
 	for (mr = f->mr_list; mr; mr = mr->next) {
 		if (mr->mr.rkey != nvme_sgl_keyed_key(sgl) || !mr->valid)
 			continue;
-		if ((mr->access & need) != need || addr < (uintptr_t)mr->mr.addr ||
-		    addr + len > (uintptr_t)mr->mr.addr + mr->mr.length ||
-		    len > nvme_sgl_keyed_len(sgl))
+		if ((mr->access & need) != need || addr < mr->mr.iova ||
+		    addr + len > mr->mr.iova + mr->mr.length || len > nvme_sgl_keyed_len(sgl))
 			break;
 		f->last_access = mr->access;
-		return (void *)(uintptr_t)addr;
+		return (uint8_t *)mr->mr.addr + (addr - mr->mr.iova);
 	}
 	f->violations++;
 	return NULL;
@@ -261,7 +260,8 @@ static int reg_mr(struct rd_fab_dev *dev, void *addr, size_t len, int access,
 {
 	struct t_mr *mr = calloc(1, sizeof(*mr));
 
-	mr->mr = (struct rd_fab_mr){.dev = dev, .addr = addr, .length = len};
+	mr->mr = (struct rd_fab_mr){
+		.dev = dev, .addr = addr, .length = len, .iova = (uintptr_t)addr + T_SHOWN};
 	mr->mr.rkey = mr->mr.lkey = ++t_fake.next_key << 8 | 0x5a;
 	mr->access = access;
 	mr->valid = true;

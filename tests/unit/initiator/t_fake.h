@@ -69,6 +69,9 @@ void t_answer(struct t_conn *conn, const struct nvme_sqe *sqe, uint64_t result, 
 void t_default(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe, const void *data,
 	       size_t len);
 /* READ and WRITE through the key of @sqe's descriptor. Return false after a violation. */
+/* Peers know registered memory by its address and this. */
+#define T_SHOWN 0x5000000000000u
+
 bool t_read_host(struct t_fake *f, const struct nvme_sqe *sqe, void *to, size_t len);
 bool t_write_host(struct t_fake *f, const struct nvme_sqe *sqe, const void *from, size_t len);
 void t_break(struct t_conn *conn, int status); /* the connection is lost */

@@ -285,8 +285,8 @@ static void command(struct host *h, struct nvme_sqe *sqe, uint8_t opcode, uint8_
 	sqe->opcode = opcode;
 	sqe->flags = NVME_CMD_PSDT_SGL;
 	sqe->cid = htole16(cid++);
-	nvme_sgl_set_keyed(&sqe->sgl, len ? (uintptr_t)data : 0, len, len ? h->mr->rkey : 0,
-			   NVME_SGL_KEYED_ADDRESS);
+	nvme_sgl_set_keyed(&sqe->sgl, len ? rd_fab_remote_addr(h->mr, data) : 0, len,
+			   len ? h->mr->rkey : 0, NVME_SGL_KEYED_ADDRESS);
 }
 
 static uint16_t answer(struct host *h, const struct nvme_sqe *sqe)
@@ -549,9 +549,9 @@ static void send_list(struct host *h, uint8_t opcode, unsigned int i, bool good)
 	for (unsigned int k = 0; k < 16; k++) {
 		union nvme_sgl d;
 
-		nvme_sgl_set_keyed(&d, (uintptr_t)h->data + i * T_MDTS + (15 - k) * part, part,
-				   good || k < 9 ? h->mr->rkey : h->mr->rkey ^ 0x5a00,
-				   NVME_SGL_KEYED_ADDRESS);
+		nvme_sgl_set_keyed(
+			&d, rd_fab_remote_addr(h->mr, h->data) + i * T_MDTS + (15 - k) * part, part,
+			good || k < 9 ? h->mr->rkey : h->mr->rkey ^ 0x5a00, NVME_SGL_KEYED_ADDRESS);
 		memcpy(list + k * sizeof(d), &d, sizeof(d));
 	}
 	host_send(h, &sqe, NVME_SQE_SIZE + 16 * 16);
@@ -894,8 +894,8 @@ static void wrong_key(void)
 
 		assoc_open(&a, 16);
 		command(&a.io, &sqe, ops[i], a.io.data, 4096);
-		nvme_sgl_set_keyed(&sqe.sgl, (uintptr_t)a.io.data, 4096, a.io.mr->rkey ^ 0x5a00,
-				   NVME_SGL_KEYED_ADDRESS);
+		nvme_sgl_set_keyed(&sqe.sgl, rd_fab_remote_addr(a.io.mr, a.io.data), 4096,
+				   a.io.mr->rkey ^ 0x5a00, NVME_SGL_KEYED_ADDRESS);
 		sqe.nsid = htole32(1);
 		sqe.cdw12 = htole32(7);
 		host_send(&a.io, &sqe, NVME_SQE_SIZE);
