@@ -70,13 +70,10 @@ def half_io_commands(crowd, size):
 
 # ---- many ----
 
-def flood(frames, connected=False):
+def flood(frames):
     """Sends @frames(peer) over and over."""
     def script(peer):
-        if connected:
-            nv.expect((yield from associate(peer)))
-        else:
-            yield from mpa(peer)
+        yield from mpa(peer)
         peer.arrived()
         while True:
             peer.send(frames(peer))
@@ -93,15 +90,33 @@ def empty_part(peer):
     return iw.fpdu(iw.untagged_segment(iw.SEND, 0, peer.msn[0], 0, last=False)) * (CHUNK // 24)
 
 
-def in_bytes(peer):
-    """Keep Alives, a byte in each frame."""
-    out = bytearray()
-    while len(out) < CHUNK:
-        capsule = nv.sqe(nv.KEEP_ALIVE, 2 + peer.msn[0] % 16)
-        for at in range(64):
-            out += iw.fpdu(iw.untagged_segment(iw.SEND, 0, peer.msn[0], at, capsule[at:at + 1], last=at == 63))
+def one_in_bytes(cid):
+    """A Keep Alive, a byte in each frame; the MSN is still to be filled in."""
+    capsule = nv.sqe(nv.KEEP_ALIVE, cid)
+    return bytearray(b''.join(iw.fpdu(iw.untagged_segment(iw.SEND, 0, 0, at, capsule[at:at + 1], last=at == 63))
+                              for at in range(64)))
+
+
+COMMANDS = [one_in_bytes(2 + n) for n in range(16)]
+FRAME, MSN = len(COMMANDS[0]) // 64, 12  # bytes of a frame, and where in it the MSN is
+
+
+def send_in_bytes(peer):
+    for frames in COMMANDS:
+        for at, byte in enumerate(peer.msn[0].to_bytes(4, 'big')):
+            frames[MSN + at::FRAME] = bytes([byte]) * 64
+        peer.send(frames)
         peer.msn[0] += 1
-    return out
+
+
+def in_bytes(peer):
+    """As many commands as the queue is deep, half of them behind the others' answers."""
+    nv.expect((yield from associate(peer)))
+    peer.arrived()
+    send_in_bytes(peer)
+    while True:
+        send_in_bytes(peer)
+        yield 40 * len(COMMANDS)
 
 
 @attack('empty WRITEs before Connect', sizes=(1, 16), small=4, busy=True)
@@ -117,4 +132,4 @@ def empty_parts(crowd, size):
 
 @attack('commands of one byte in each frame', sizes=(1, 16), small=4, busy=True)
 def commands_in_bytes(crowd, size):
-    crowd.open(size, flood(in_bytes, connected=True), again=True)
+    crowd.open(size, in_bytes)
