@@ -23,17 +23,17 @@ def mpa_only(peer):
     yield DRAIN
 
 
-@attack('half-open sockets, one address', sizes=(256, 1200), small=300)
+@attack('half-open sockets, one address', sizes=(256, 1200), small=300, busy=True)
 def half_open(crowd, size):
     """Who is thrown out comes back at once."""
     crowd.open(size, slow_request, sources=addresses(1), again=True, wait=False)
 
 
-@attack('half-open sockets, many addresses', sizes=(256, 1200), small=300)
+@attack('half-open sockets, many addresses', sizes=(256, 1200), small=300, busy=True)
 def half_open_everywhere(crowd, size):
     crowd.open(size, slow_request, sources=addresses(64), again=True, wait=False)
 
 
-@attack('MPA handshakes without a Connect', sizes=(1355,), small=200)
+@attack('MPA handshakes without a Connect', sizes=(1355,), small=200, busy=True)
 def only_mpa(crowd, size):
     crowd.open(size, mpa_only, sources=addresses(1), again=True)

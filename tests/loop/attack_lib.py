@@ -73,7 +73,7 @@ class Attack:
     run: object
     sizes: tuple  # at which tools/attack runs it
     small: int  # and the loop tests
-    busy: bool  # it keeps a reactor at work: the fair share is what a host has beside an honest one that does so too
+    busy: bool  # it never rests: the fair share is what a host has beside an honest one that does not rest either
     target: dict  # keys of the configuration's `target` section
 
     @property
