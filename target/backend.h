@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "util/loop.h"
 
@@ -50,14 +51,15 @@ enum rdt_bio_submit {
 struct rdt_bio {
 	uint8_t op;      /* enum rdt_bio_op */
 	uint8_t flags;   /* RDT_BIO_* */
+	uint16_t status; /* of a failure: SCT << 8 | SC to be told instead of what result means */
+	int result;      /* 0 or -errno */
 	uint64_t offset; /* bytes */
 	uint64_t length; /* bytes */
 	void *buf; /* READ, WRITE: length bytes. May be aligned to 8 bytes only (in-capsule data) */
-	int result;      /* 0 or -errno */
-	uint16_t status; /* of a failure: SCT << 8 | SC to be told instead of what result means */
 	void (*done)(struct rdt_bio *bio);
-	uint64_t scratch[6]; /* the backend's, valid from submit to done */
-	void *link;          /* the backend's, for a queue of its own */
+	uint64_t scratch[6];       /* the backend's, valid from submit to done */
+	TAILQ_ENTRY(rdt_bio) link; /* the backend's, for a queue of its own */
+	struct rdt_chan *holder;   /* the layer that has not passed it on yet, or NULL */
 };
 
 struct rdt_bdev_ops {
@@ -69,7 +71,8 @@ struct rdt_bdev_ops {
 	enum rdt_bio_submit (*submit)(struct rdt_chan *chan, struct rdt_bio *bio);
 	/*
 	 * Try to cancel a queued bio. It completes through bio->done in any case, with -ECANCELED
-	 * when cancelling worked. NULL: the backend cannot.
+	 * when cancelling worked. Constant time: hosts decide how many bios wait. NULL: the backend
+	 * cannot.
 	 */
 	void (*cancel)(struct rdt_chan *chan, struct rdt_bio *bio);
 	/*

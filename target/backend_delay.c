@@ -11,27 +11,16 @@ struct delay {
 	uint64_t ns[RDT_BIO_OPS];
 };
 
-struct delay_chan {
-	struct rdt_layer_chan lc; /* first */
-	TAILQ_HEAD(, delay_bio) held;
-};
-
 /* In rdt_bio.scratch while we hold it; below us it is another's. */
 struct delay_bio {
 	struct rd_timer timer;
-	struct delay_chan *chan;
-	TAILQ_ENTRY(delay_bio) link;
+	struct rdt_layer_chan *lc;
 };
 _Static_assert(sizeof(struct delay_bio) <= sizeof(((struct rdt_bio *)0)->scratch), "delay state");
 
 static struct rdt_bio *bio_of(struct delay_bio *db)
 {
 	return rd_container_of(db, struct rdt_bio, scratch);
-}
-
-static struct delay_chan *dchan_of(struct rdt_chan *chan)
-{
-	return rd_container_of(rdt_layer_chan_of(chan), struct delay_chan, lc);
 }
 
 static void delay_close(struct rdt_bdev *bdev)
@@ -45,20 +34,16 @@ static void delay_close(struct rdt_bdev *bdev)
 static int delay_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
 			   struct rdt_chan **out)
 {
-	int rc = rdt_layer_chan_open(bdev, engines, sizeof(struct delay_chan), out);
-
-	if (!rc)
-		TAILQ_INIT(&dchan_of(*out)->held);
-	return rc;
+	return rdt_layer_chan_open(bdev, engines, sizeof(struct rdt_layer_chan), out);
 }
 
 static void over(struct rd_timer *timer)
 {
 	struct delay_bio *db = rd_container_of(timer, struct delay_bio, timer);
-	struct rdt_chan *lower = db->chan->lc.lower;
+	struct rdt_chan *lower = db->lc->lower;
 	struct rdt_bio *bio = bio_of(db);
 
-	TAILQ_REMOVE(&db->chan->held, db, link);
+	bio->holder = NULL;
 	if (rdt_chan_submit(lower, bio) == RDT_BIO_DONE)
 		bio->done(bio);
 }
@@ -68,7 +53,7 @@ static void canceled(struct rd_timer *timer)
 	struct delay_bio *db = rd_container_of(timer, struct delay_bio, timer);
 	struct rdt_bio *bio = bio_of(db);
 
-	TAILQ_REMOVE(&db->chan->held, db, link);
+	bio->holder = NULL;
 	bio->result = -ECANCELED;
 	bio->done(bio);
 }
@@ -76,35 +61,32 @@ static void canceled(struct rd_timer *timer)
 static enum rdt_bio_submit delay_submit(struct rdt_chan *chan, struct rdt_bio *bio)
 {
 	const struct delay *d = rd_container_of(rdt_layer_of(chan->bdev), struct delay, layer);
-	struct delay_chan *dc = dchan_of(chan);
+	struct rdt_layer_chan *lc = rdt_layer_chan_of(chan);
 	struct delay_bio *db = (void *)bio->scratch;
 
 	if (!d->ns[bio->op])
-		return rdt_chan_submit(dc->lc.lower, bio);
+		return rdt_chan_submit(lc->lower, bio);
 	memset(db, 0, sizeof(*db));
-	db->chan = dc;
+	db->lc = lc;
 	db->timer.fn = over;
-	if (rd_timer_start(dc->lc.loop, &db->timer, d->ns[bio->op])) {
+	if (rd_timer_start(lc->loop, &db->timer, d->ns[bio->op])) {
 		bio->result = -ENOMEM;
 		return RDT_BIO_DONE;
 	}
-	TAILQ_INSERT_TAIL(&dc->held, db, link);
+	bio->holder = chan;
 	return RDT_BIO_QUEUED;
 }
 
 static void delay_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 {
-	struct delay_chan *dc = dchan_of(chan);
-	struct delay_bio *db;
+	struct delay_bio *db = (void *)bio->scratch;
 
-	TAILQ_FOREACH (db, &dc->held, link) {
-		if (bio_of(db) != bio)
-			continue;
-		db->timer.fn = canceled;
-		rd_timer_start(dc->lc.loop, &db->timer, 0); /* armed already: cannot fail */
+	if (bio->holder != chan) {
+		rdt_layer_cancel(chan, bio);
 		return;
 	}
-	rdt_layer_cancel(chan, bio);
+	db->timer.fn = canceled;
+	rd_timer_start(db->lc->loop, &db->timer, 0); /* armed already: cannot fail */
 }
 
 static const struct rdt_bdev_ops delay_ops = {

@@ -21,30 +21,14 @@ static bool is_transfer(const struct rdt_bio *bio)
 static void queue_tail(struct rdt_engine *e, struct rdt_bio *bio)
 {
 	rdt_fio(bio)->state = RDT_FIO_WAITING;
-	bio->link = NULL;
-	*e->waiting_tail = bio;
-	e->waiting_tail = (struct rdt_bio **)&bio->link;
+	TAILQ_INSERT_TAIL(&e->waiting, bio, link);
 }
 
 /* A bio that was in the kernel already goes on before those that were not. */
 static void queue_head(struct rdt_engine *e, struct rdt_bio *bio)
 {
 	rdt_fio(bio)->state = RDT_FIO_WAITING;
-	bio->link = e->waiting;
-	if (!e->waiting)
-		e->waiting_tail = (struct rdt_bio **)&bio->link;
-	e->waiting = bio;
-}
-
-static void queue_remove(struct rdt_engine *e, struct rdt_bio *bio)
-{
-	struct rdt_bio **at = &e->waiting;
-
-	while (*at != bio)
-		at = (struct rdt_bio **)&(*at)->link;
-	*at = bio->link;
-	if (!*at)
-		e->waiting_tail = at;
+	TAILQ_INSERT_HEAD(&e->waiting, bio, link);
 }
 
 /* ---- bounce buffers ---- */
@@ -102,10 +86,10 @@ void rdt_engine_pump(struct rdt_engine *e)
 {
 	struct rdt_bio *bio;
 
-	while ((bio = e->waiting)) {
+	while ((bio = TAILQ_FIRST(&e->waiting))) {
 		if (!try_start(e, bio))
 			return;
-		queue_remove(e, bio);
+		TAILQ_REMOVE(&e->waiting, bio, link);
 	}
 }
 
@@ -118,7 +102,7 @@ void rdt_engine_submit(struct rdt_fchan *chan, struct rdt_bio *bio)
 		.chan = chan,
 		.step = bio->op == RDT_BIO_FLUSH ? RDT_FIO_SYNC : RDT_FIO_TRANSFER,
 	};
-	if (e->waiting || !try_start(e, bio))
+	if (!TAILQ_EMPTY(&e->waiting) || !try_start(e, bio))
 		queue_tail(e, bio);
 }
 
@@ -231,8 +215,8 @@ static void finish_canceled(struct rd_defer *defer)
 	struct rdt_engine *e = rd_container_of(defer, struct rdt_engine, cancel_defer);
 	struct rdt_bio *bio;
 
-	while ((bio = e->canceled)) {
-		e->canceled = bio->link;
+	while ((bio = TAILQ_FIRST(&e->canceled))) {
+		TAILQ_REMOVE(&e->canceled, bio, link);
 		finish(e, bio, -ECANCELED);
 	}
 	rdt_engine_pump(e);
@@ -246,10 +230,9 @@ void rdt_engine_cancel(struct rdt_fchan *chan, struct rdt_bio *bio)
 	assert(fio->magic == RDT_FIO_MAGIC);
 	switch ((enum rdt_fio_state)fio->state) {
 	case RDT_FIO_WAITING:
-		queue_remove(e, bio);
+		TAILQ_REMOVE(&e->waiting, bio, link);
 		fio->state = RDT_FIO_CANCELED;
-		bio->link = e->canceled;
-		e->canceled = bio;
+		TAILQ_INSERT_TAIL(&e->canceled, bio, link);
 		rd_defer(e->loop, &e->cancel_defer, RD_DEFER_WORK);
 		break;
 	case RDT_FIO_KERNEL:
@@ -271,7 +254,8 @@ int rdt_engine_init(struct rdt_engine *e, const struct rdt_engine_ops *ops,
 	e->loop = opts->loop;
 	e->log = rd_loop_log(opts->loop);
 	e->depth = opts->depth;
-	e->waiting_tail = &e->waiting;
+	TAILQ_INIT(&e->waiting);
+	TAILQ_INIT(&e->canceled);
 	e->cancel_defer.fn = finish_canceled;
 	e->bounce = aligned_alloc(RDT_BOUNCE_ALIGN, (size_t)RDT_BOUNCE_COUNT * RDT_BOUNCE_SIZE);
 	if (!e->bounce)

@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "util/log.h"
 #include "util/loop.h"
@@ -127,9 +128,8 @@ struct rdt_engine {
 	struct rd_log *log;
 	uint32_t depth;
 	uint32_t in_kernel;
-	struct rdt_bio *waiting; /* in order; the head goes first */
-	struct rdt_bio **waiting_tail;
-	struct rdt_bio *canceled;
+	TAILQ_HEAD(rdt_bio_queue, rdt_bio) waiting; /* in order; the head goes first */
+	struct rdt_bio_queue canceled;
 	struct rd_defer cancel_defer;
 	char *bounce;
 	void *bounce_free[RDT_BOUNCE_COUNT];

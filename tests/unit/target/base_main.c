@@ -38,6 +38,7 @@ int main(int argc, char **argv)
 		{.name = "config", .cases = t_config_cases},
 		{.name = "backend open", .cases = t_backend_open_cases},
 		{.name = "backend", .cases = t_backend_cases},
+		{.name = "cancel", .cases = t_cancel_cases},
 		{.name = "layers", .cases = t_layer_cases},
 		{.name = "qos", .cases = t_qos_cases},
 		{.name = "reservation", .cases = t_reservation_cases},
