@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "backend_types.h"
 #include "layer.h"
+#include "rare.h"
 
 static int open_backend(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 			char *err, size_t err_size)
@@ -38,6 +40,56 @@ int rdt_bdev_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 		rdt_bdev_close(out);
 	}
 	return rc;
+}
+
+bool rdt_sync_in_doubt(int err, bool after_write)
+{
+	switch (-err) {
+	case ECANCELED:
+	case EINTR:
+	case EAGAIN:
+	case EINVAL:
+	case ENOSYS:
+	case EOPNOTSUPP:
+		return false;
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+	case EROFS:
+	case EPERM:
+	case EACCES:
+	case ENOMEM:
+		return !after_write;
+	default:
+		return true;
+	}
+}
+
+void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err)
+{
+	int none = 0;
+
+	if (!atomic_compare_exchange_strong(&rdt_bdev_base(bdev)->sync_err, &none, err))
+		return;
+	rd_err(log, RD_LOG_BACKEND,
+	       "%s: SYNC FAILED: %s (errno %d): data that hosts were told is stored may be lost. "
+	       "From now on every write and Flush of every host fails, reads go on. Check the "
+	       "storage; then remove the namespace from the configuration, send SIGHUP, check or "
+	       "restore its data, add it again and send SIGHUP (or restart rdtarget)",
+	       what, strerror(-err), -err);
+}
+
+RDT_RARE enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	struct rdt_bdev *bdev = chan->bdev;
+	uint64_t size = atomic_load(&bdev->size);
+
+	bio->result = -ERANGE;
+	if (bio->offset <= size && bio->length <= size - bio->offset) {
+		bio->result = -ENOTRECOVERABLE;
+		atomic_fetch_add(&bdev->sync_refused, 1);
+	}
+	return RDT_BIO_DONE;
 }
 
 int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)

@@ -12,6 +12,7 @@
 #ifndef RDT_BACKEND_H
 #define RDT_BACKEND_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,7 +47,8 @@ enum rdt_bio_submit {
 
 /*
  * One block I/O. Embedded in the request; owned by the backend from submit until done. offset and
- * length are multiples of bdev->block_size and within bdev->size: the caller has checked them.
+ * length are multiples of bdev->block_size: the caller has checked them. rdt_chan_submit() refuses
+ * what is not within bdev->size.
  */
 struct rdt_bio {
 	uint8_t op;      /* enum rdt_bio_op */
@@ -85,11 +87,18 @@ struct rdt_bdev_ops {
 
 struct rdt_bdev {
 	const struct rdt_bdev_ops *ops;
-	uint64_t size;       /* bytes; a multiple of block_size. The main thread's: I/O looks at
-				ns->blocks */
-	uint32_t block_size; /* bytes: 512 or 4096 */
-	uint32_t ops_mask;   /* 1u << enum rdt_bio_op, what submit() supports */
-	bool volatile_cache; /* FLUSH means something */
+	struct rdt_bdev *lower; /* of a layer: what is below it, owned. NULL: a backend */
+	/* bytes; a multiple of block_size. Written by the main thread */
+	_Atomic uint64_t size;
+	/*
+	 * Of a backend: why a sync failed, as -errno; 0: none has. It stays until the namespace is
+	 * opened again, see rdt_bdev_sync_failed().
+	 */
+	_Atomic int sync_err;
+	_Atomic uint64_t sync_refused; /* bios, because of that */
+	uint32_t block_size;           /* bytes: 512 or 4096 */
+	uint32_t ops_mask;             /* 1u << enum rdt_bio_op, what submit() supports */
+	bool volatile_cache;           /* FLUSH means something */
 	bool read_only;
 	bool deallocate_zeroes; /* deallocated blocks read as zeroes */
 	bool reads_zeroes;      /* all blocks do, always: reads may come with RDT_BIO_BLANK */
@@ -135,9 +144,45 @@ static inline void rdt_chan_close(struct rdt_chan **chan)
 	*chan = NULL;
 }
 
+/* The backend below all layers. */
+static inline struct rdt_bdev *rdt_bdev_base(struct rdt_bdev *bdev)
+{
+	while (bdev->lower)
+		bdev = bdev->lower;
+	return bdev;
+}
+
+/*
+ * A sync failed with @err (-errno). The kernel tells that once for each open file, and has given up
+ * the data: of what any host was told is stored, some may be lost. So nothing on @bdev is answered
+ * with success any more but reads: what is submitted ends with -ENOTRECOVERABLE, until the
+ * namespace is opened again. Said once. Any thread; @bdev may be a layer.
+ */
+void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err);
+/*
+ * Does a failure with @err (-errno) of a sync leave it open whether data is lost? Not, when it was
+ * never begun. @after_write: it was a write that also syncs, which fails before it syncs when it
+ * has no room or no permission.
+ */
+bool rdt_sync_in_doubt(int err, bool after_write);
+
+enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bio *bio);
+
+/*
+ * The one way into every backend and every layer. Refused is what is out of bounds, -ERANGE,
+ * whatever was checked when its command arrived: layers hold bios, and namespaces shrink; and
+ * what writes or syncs after a sync has failed.
+ */
 static inline enum rdt_bio_submit rdt_chan_submit(struct rdt_chan *chan, struct rdt_bio *bio)
 {
-	return chan->bdev->ops->submit(chan, bio);
+	struct rdt_bdev *bdev = chan->bdev;
+	uint64_t size = atomic_load_explicit(&bdev->size, memory_order_relaxed);
+
+	if (bio->offset > size || bio->length > size - bio->offset ||
+	    (bio->op != RDT_BIO_READ &&
+	     atomic_load_explicit(&bdev->sync_err, memory_order_relaxed)))
+		return rdt_chan_refuse(chan, bio);
+	return bdev->ops->submit(chan, bio);
 }
 
 #endif /* RDT_BACKEND_H */

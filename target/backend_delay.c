@@ -7,7 +7,7 @@
 #include "layer.h"
 
 struct delay {
-	struct rdt_layer layer;
+	struct rdt_bdev bdev;
 	uint64_t ns[RDT_BIO_OPS];
 };
 
@@ -25,10 +25,8 @@ static struct rdt_bio *bio_of(struct delay_bio *db)
 
 static void delay_close(struct rdt_bdev *bdev)
 {
-	struct rdt_layer *layer = rdt_layer_of(bdev);
-
-	rdt_bdev_close(&layer->lower);
-	free(rd_container_of(layer, struct delay, layer));
+	rdt_bdev_close(&bdev->lower);
+	free(rd_container_of(bdev, struct delay, bdev));
 }
 
 static int delay_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
@@ -60,7 +58,7 @@ static void canceled(struct rd_timer *timer)
 
 static enum rdt_bio_submit delay_submit(struct rdt_chan *chan, struct rdt_bio *bio)
 {
-	const struct delay *d = rd_container_of(rdt_layer_of(chan->bdev), struct delay, layer);
+	const struct delay *d = rd_container_of(chan->bdev, struct delay, bdev);
 	struct rdt_layer_chan *lc = rdt_layer_chan_of(chan);
 	struct delay_bio *db = (void *)bio->scratch;
 
@@ -107,7 +105,7 @@ int rdt_delay_open(const struct rdt_layer_config *cfg, struct rdt_bdev *lower,
 	if (!d)
 		return -ENOMEM;
 	memcpy(d->ns, cfg->delay_ns, sizeof(d->ns));
-	rdt_layer_init(&d->layer, &delay_ops, lower);
-	*out = &d->layer.bdev;
+	rdt_layer_init(&d->bdev, &delay_ops, lower);
+	*out = &d->bdev;
 	return 0;
 }

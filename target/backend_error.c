@@ -9,7 +9,7 @@
 #include "layer.h"
 
 struct error {
-	struct rdt_layer layer;
+	struct rdt_bdev bdev;
 	uint32_t ops;  /* 1u << enum rdt_bio_op */
 	uint64_t from; /* bytes; [from, to) */
 	uint64_t to;
@@ -27,14 +27,14 @@ struct error {
 
 static struct error *error_of(struct rdt_bdev *bdev)
 {
-	return rd_container_of(rdt_layer_of(bdev), struct error, layer);
+	return rd_container_of(bdev, struct error, bdev);
 }
 
 static void error_close(struct rdt_bdev *bdev)
 {
 	struct error *e = error_of(bdev);
 
-	rdt_bdev_close(&e->layer.lower);
+	rdt_bdev_close(&bdev->lower);
 	free(e->trigger);
 	free(e);
 }
@@ -84,6 +84,12 @@ static enum rdt_bio_submit error_submit(struct rdt_chan *chan, struct rdt_bio *b
 		return rdt_chan_submit(lc->lower, bio);
 	bio->result = -e->err;
 	bio->status = e->status;
+	if ((bio->op == RDT_BIO_FLUSH || bio->flags & RDT_BIO_FUA) &&
+	    rdt_sync_in_doubt(bio->result, bio->op != RDT_BIO_FLUSH)) {
+		rdt_bdev_sync_failed(chan->bdev, rd_loop_log(lc->loop), "layer of type error",
+				     bio->result);
+		bio->result = -ENOTRECOVERABLE;
+	}
 	return RDT_BIO_DONE;
 }
 
@@ -120,7 +126,7 @@ int rdt_error_open(const struct rdt_layer_config *cfg, struct rdt_bdev *lower,
 	e->count = cfg->count;
 	e->err = cfg->errno_value;
 	e->status = (uint16_t)cfg->status;
-	rdt_layer_init(&e->layer, &error_ops, lower);
-	*out = &e->layer.bdev;
+	rdt_layer_init(&e->bdev, &error_ops, lower);
+	*out = &e->bdev;
 	return 0;
 }

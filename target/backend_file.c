@@ -73,6 +73,10 @@ static void file_close(struct rdt_bdev *bdev)
 	struct file *f = file_of(bdev);
 
 	rdt_discard_stop(&f->discard);
+	/* What could not be written may be in the page cache still, as if it were: whoever opens
+	 * the file again is to see what the storage has. */
+	if (atomic_load(&bdev->sync_err))
+		posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (f->fd >= 0)
 		close(f->fd);
 	free(f->path);
@@ -612,6 +616,7 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 {
 	const struct explain ex = {err, err_size};
 	struct file *f = calloc(1, sizeof(*f));
+	uint64_t size = 0;
 	struct stat st;
 	int rc;
 
@@ -638,7 +643,8 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 	f->bdev.ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH;
 	if (!cfg->read_only)
 		f->bdev.ops_mask |= 1u << RDT_BIO_WRITE;
-	rc = find_size(&ex, cfg, f->fd, &st, &f->bdev.size);
+	rc = find_size(&ex, cfg, f->fd, &st, &size);
+	f->bdev.size = size;
 	if (!rc)
 		rc = choose_direct(&ex, cfg, f);
 	if (rc)

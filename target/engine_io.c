@@ -171,6 +171,28 @@ static int advance(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 	return 0;
 }
 
+/* A sync is done: nobody may believe it when another one, of the same file, has failed. */
+static int sync_result(const struct rdt_fio *fio)
+{
+	return atomic_load_explicit(&fio->chan->chan.bdev->sync_err, memory_order_relaxed)
+		       ? -ENOTRECOVERABLE
+		       : 0;
+}
+
+/* The kernel's @res, a failure, is the last word. Returns what @bio ends with. */
+static int failure(struct rdt_engine *e, struct rdt_bio *bio, int res)
+{
+	const struct rdt_fio *fio = rdt_fio(bio);
+	bool syncs = fio->step == RDT_FIO_SYNC, writes = rdt_fio_wants_dsync(bio, fio->chan);
+
+	if (fio->canceled && res == -EINTR)
+		return -ECANCELED;
+	if (!(syncs || writes) || !rdt_sync_in_doubt(res, !syncs))
+		return res;
+	rdt_bdev_sync_failed(fio->chan->chan.bdev, e->log, fio->chan->path, res);
+	return -ENOTRECOVERABLE;
+}
+
 void rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
@@ -182,11 +204,11 @@ void rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 		if (retry_failed(e, bio, res))
 			queue_head(e, bio);
 		else
-			finish(e, bio, fio->canceled && res == -EINTR ? -ECANCELED : (int)res);
+			finish(e, bio, failure(e, bio, (int)res));
 		return;
 	}
 	if (fio->step == RDT_FIO_SYNC) {
-		finish(e, bio, 0);
+		finish(e, bio, sync_result(fio));
 		return;
 	}
 	durable = rdt_fio_wants_dsync(bio, fio->chan);

@@ -98,9 +98,14 @@ static inline void *rdt_fio_buf(struct rdt_bio *bio)
 	return fio->bounce ? fio->bounce : (char *)bio->buf + fio->moved;
 }
 
+/*
+ * Only of direct I/O, where it may be one command of the device. Through the page cache, write and
+ * sync are two steps, so that it is known which of them failed: rdt_sync_in_doubt().
+ */
 static inline bool rdt_fio_wants_dsync(const struct rdt_bio *bio, const struct rdt_fchan *chan)
 {
-	return bio->op == RDT_BIO_WRITE && (bio->flags & RDT_BIO_FUA) && !chan->no_dsync;
+	return bio->op == RDT_BIO_WRITE && (bio->flags & RDT_BIO_FUA) && chan->direct &&
+	       !chan->no_dsync;
 }
 
 struct rdt_engine_ops {

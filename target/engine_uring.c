@@ -112,6 +112,16 @@ static void prep_zero(struct io_uring_sqe *sqe, int fd, const struct rdt_bio *bi
 	io_uring_prep_fallocate(sqe, fd, mode, (off_t)bio->offset, (off_t)bio->length);
 }
 
+/* Flush: all of the file; FUA: what was written. */
+static void prep_sync(struct io_uring_sqe *sqe, int fd, const struct rdt_bio *bio)
+{
+	io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
+	if (bio->op == RDT_BIO_FLUSH || bio->length > UINT32_MAX)
+		return;
+	sqe->off = bio->offset;
+	sqe->len = (uint32_t)bio->length;
+}
+
 /* Reads and writes; a write that is to be durable may have work behind it that nobody polls for. */
 static bool goes_polled(const struct rdt_bio *bio, const struct rdt_fio *fio)
 {
@@ -136,7 +146,7 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	fio->slot = polled; /* which of the rings */
 	u->polled_out += polled;
 	if (fio->step == RDT_FIO_SYNC)
-		io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
+		prep_sync(sqe, fd, bio);
 	else if (bio->op == RDT_BIO_WRITE_ZEROES)
 		prep_zero(sqe, fd, bio, chan->zero_how == RDT_ZERO_PUNCH);
 	else if (bio->op == RDT_BIO_DEALLOCATE)

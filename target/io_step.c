@@ -35,7 +35,8 @@ static void explain(struct rdt_req *req)
 		       RD_LOG_ERROR, "%s namespace %u: %s of %llu bytes at %llu failed: %s",
 		       req->ns->subsys->nqn, req->ns->nsid, req->cmd->name,
 		       (unsigned long long)bio->length, (unsigned long long)bio->offset,
-		       strerror(-bio->result));
+		       bio->result == -ENOTRECOVERABLE ? "a sync has failed"
+						       : strerror(-bio->result));
 }
 
 static RDT_RARE void bio_failed(struct rdt_req *req)

@@ -7,10 +7,10 @@
 
 #include "engine.h"
 
-void rdt_layer_init(struct rdt_layer *layer, const struct rdt_bdev_ops *ops, struct rdt_bdev *lower)
+void rdt_layer_init(struct rdt_bdev *layer, const struct rdt_bdev_ops *ops, struct rdt_bdev *lower)
 {
-	layer->bdev = *lower;
-	layer->bdev.ops = ops;
+	*layer = *lower;
+	layer->ops = ops;
 	layer->lower = lower;
 }
 
@@ -25,7 +25,7 @@ int rdt_layer_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, size
 		return -ENOMEM;
 	lc->chan.bdev = bdev;
 	lc->loop = rdt_engines_loop(engines);
-	rc = rdt_chan_open(rdt_layer_of(bdev)->lower, engines, &lc->lower);
+	rc = rdt_chan_open(bdev->lower, engines, &lc->lower);
 	if (rc)
 		free(lc);
 	else
@@ -43,10 +43,9 @@ void rdt_layer_chan_close(struct rdt_chan *chan)
 
 int rdt_layer_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
 {
-	struct rdt_bdev *lower = rdt_layer_of(bdev)->lower;
-	int rc = rdt_bdev_resize(lower, size, err, err_size);
+	int rc = rdt_bdev_resize(bdev->lower, size, err, err_size);
 
-	bdev->size = lower->size;
+	bdev->size = bdev->lower->size;
 	return rc;
 }
 

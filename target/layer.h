@@ -6,11 +6,6 @@
 #include "backend.h"
 #include "config.h"
 
-struct rdt_layer {
-	struct rdt_bdev bdev;
-	struct rdt_bdev *lower; /* owned */
-};
-
 /* A layer's face on one reactor. */
 struct rdt_layer_chan {
 	struct rdt_chan chan;
@@ -18,19 +13,13 @@ struct rdt_layer_chan {
 	struct rd_loop *loop;
 };
 
-static inline struct rdt_layer *rdt_layer_of(struct rdt_bdev *bdev)
-{
-	return rd_container_of(bdev, struct rdt_layer, bdev);
-}
-
 static inline struct rdt_layer_chan *rdt_layer_chan_of(struct rdt_chan *chan)
 {
 	return rd_container_of(chan, struct rdt_layer_chan, chan);
 }
 
 /* Look like what is below. */
-void rdt_layer_init(struct rdt_layer *layer, const struct rdt_bdev_ops *ops,
-		    struct rdt_bdev *lower);
+void rdt_layer_init(struct rdt_bdev *layer, const struct rdt_bdev_ops *ops, struct rdt_bdev *lower);
 /* As chan_open and chan_close: @size bytes, zeroed, with a struct rdt_layer_chan at their start. */
 int rdt_layer_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, size_t size,
 			struct rdt_chan **out);

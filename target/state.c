@@ -24,6 +24,8 @@ struct rdt_state {
 	struct rd_loop *loop; /* the writer's */
 	pthread_t thread;
 	bool running;
+	int sync_err; /* the writer's: why a sync failed, as -errno; nothing is written after that
+		       */
 };
 
 /* ---- files ---- */
@@ -43,7 +45,22 @@ static int write_all(int fd, const char *text, size_t len)
 	return 0;
 }
 
-static int write_new(const struct rdt_state *s, const char *tmp, const char *text, size_t len)
+/*
+ * A failed sync is told once, and what could not be written is given up: what a later one says
+ * means nothing.
+ */
+static int sync_failed(struct rdt_state *s, const char *name, int err)
+{
+	s->sync_err = err;
+	rd_err(s->log, RD_LOG_TARGET,
+	       "%s/%s: SYNC FAILED: %s (errno %d): what was written there may be lost. From now "
+	       "on reservations that persist and write protection cannot be changed. Check the "
+	       "file system, then restart rdtarget",
+	       s->dir, name, strerror(-err), -err);
+	return err;
+}
+
+static int write_new(struct rdt_state *s, const char *tmp, const char *text, size_t len)
 {
 	int fd = openat(s->fd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	int rc;
@@ -52,22 +69,26 @@ static int write_new(const struct rdt_state *s, const char *tmp, const char *tex
 		return -errno;
 	rc = write_all(fd, text, len);
 	/* Before the rename: a name must never lead to text that is not on the disk yet. */
-	if (!rc && fsync(fd) < 0)
+	if (!rc && fsync(fd) < 0) {
 		rc = -errno;
+		/* Short of room is no loss: the new file is thrown away. */
+		if (rc != -ENOSPC && rc != -EDQUOT)
+			sync_failed(s, tmp, rc);
+	}
 	if (close(fd) < 0 && !rc)
 		rc = -errno;
 	return rc;
 }
 
-static int sync_dir(const struct rdt_state *s)
+static int sync_dir(struct rdt_state *s)
 {
-	if (fsync(s->fd) == 0)
-		return 0;
 	/* Some file systems cannot, and then need not. */
-	return errno == EINVAL || errno == ENOTSUP ? 0 : -errno;
+	if (fsync(s->fd) == 0 || errno == EINVAL || errno == ENOTSUP)
+		return 0;
+	return sync_failed(s, ".", -errno);
 }
 
-static int replace(const struct rdt_state *s, const char *name, const char *text, size_t len)
+static int replace(struct rdt_state *s, const char *name, const char *text, size_t len)
 {
 	char tmp[sizeof(((struct rdt_state_job *)0)->name) + sizeof(SUFFIX)];
 	int rc;
@@ -81,7 +102,7 @@ static int replace(const struct rdt_state *s, const char *name, const char *text
 	return rc ? rc : sync_dir(s);
 }
 
-static int remove_file(const struct rdt_state *s, const char *name)
+static int remove_file(struct rdt_state *s, const char *name)
 {
 	if (unlinkat(s->fd, name, 0) < 0)
 		return errno == ENOENT ? 0 : -errno;
@@ -127,10 +148,14 @@ static void answer_msg(struct rd_msg *msg)
 static void write_msg(struct rd_msg *msg)
 {
 	struct rdt_state_job *job = rd_container_of(msg, struct rdt_state_job, msg);
-	const struct rdt_state *s = job->state;
+	struct rdt_state *s = job->state;
 
-	job->err =
-		job->text ? replace(s, job->name, job->text, job->len) : remove_file(s, job->name);
+	if (s->sync_err)
+		job->err = s->sync_err;
+	else if (job->text)
+		job->err = replace(s, job->name, job->text, job->len);
+	else
+		job->err = remove_file(s, job->name);
 	free(job->text);
 	job->text = NULL;
 	if (job->err)

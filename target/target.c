@@ -8,9 +8,11 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "admin.h"
+#include "backend.h"
 #include "config.h"
 #include "io.h"
 #include "listener.h"
+#include "ns.h"
 #include "reactor.h"
 #include "state.h"
 #include "state_time.h"
@@ -118,15 +120,26 @@ void rdt_target_abandon(struct rdt_target *t)
 
 static void status_subsys(struct rdt_target *t, struct rdt_subsys *ss)
 {
-	unsigned int ctrls;
+	const struct rdt_ns *ns;
+	unsigned int ctrls, sync_failed = 0;
+	uint64_t refused = 0;
 
 	if (atomic_load(&ss->gone))
 		return;
 	pthread_mutex_lock(&ss->lock);
 	ctrls = ss->ctrls_count;
 	pthread_mutex_unlock(&ss->lock);
-	rd_notice(t->log, RD_LOG_MAIN, "status: subsystem=%s controllers=%u namespaces=%u", ss->nqn,
-		  ctrls, atomic_load(&ss->ns_count));
+	TAILQ_FOREACH (ns, &ss->namespaces, link) {
+		const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
+
+		sync_failed += base && atomic_load(&base->sync_err);
+		refused += base ? atomic_load(&base->sync_refused) : 0;
+	}
+	rd_notice(t->log, RD_LOG_MAIN,
+		  "status: subsystem=%s controllers=%u namespaces=%u sync_failed=%u "
+		  "sync_refused=%llu",
+		  ss->nqn, ctrls, atomic_load(&ss->ns_count), sync_failed,
+		  (unsigned long long)refused);
 }
 
 void rdt_target_status_part(struct rdt_target *t)

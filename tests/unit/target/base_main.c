@@ -40,6 +40,7 @@ int main(int argc, char **argv)
 		{.name = "backend", .cases = t_backend_cases},
 		{.name = "cancel", .cases = t_cancel_cases},
 		{.name = "layers", .cases = t_layer_cases},
+		{.name = "submit", .cases = t_submit_cases},
 		{.name = "qos", .cases = t_qos_cases},
 		{.name = "reservation", .cases = t_reservation_cases},
 		{.name = "state", .cases = t_state_cases},

@@ -15,6 +15,7 @@ extern const struct t_case t_layer_cases[];
 extern const struct t_case t_qos_cases[];
 extern const struct t_case t_reservation_cases[];
 extern const struct t_case t_state_cases[];
+extern const struct t_case t_submit_cases[];
 
 /* Make an empty directory for the files of one case. Exits when that is impossible. */
 void t_dir_make(char path[64]);

@@ -277,7 +277,7 @@ static void a_file_triggers(void)
 	CU_ASSERT_EQUAL(run(s, RDT_BIO_READ, 0, 1), 0);
 	close(open(path, O_WRONLY | O_CREAT, 0600));
 	CU_ASSERT_EQUAL(run(s, RDT_BIO_READ, 0, 1), -EIO);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_FLUSH, 0, 0), -EIO);
+	CU_ASSERT_EQUAL(run(s, RDT_BIO_FLUSH, 0, 0), -ENOTRECOVERABLE);
 	unlink(path);
 	CU_ASSERT_EQUAL(run(s, RDT_BIO_READ, 0, 1), 0);
 	stack_free(s);

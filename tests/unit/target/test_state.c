@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,15 +17,20 @@ static struct rdt_state *state;
 static char dir[64];
 static unsigned int done_count;
 
-static void open_state(void)
+static void reopen_state(void)
 {
 	const struct rd_loop_opts opts = {.seed = 1};
 	char path[96];
 
-	t_dir_make(dir);
 	snprintf(path, sizeof(path), "%s/state", dir);
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &loop), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_state_open(path, NULL, loop, &state), 0); /* makes it */
+}
+
+static void open_state(void)
+{
+	t_dir_make(dir);
+	reopen_state();
 }
 
 static void close_state(void)
@@ -124,6 +130,41 @@ static void a_failed_write_leaves_the_old_text(void)
 	close_state();
 }
 
+/* In place of the C library's. */
+static int fsync_fails, fsync_calls;
+
+int fsync(int fd)
+{
+	if (++fsync_calls == fsync_fails) {
+		errno = EIO;
+		return -1;
+	}
+	return (int)syscall(SYS_fsync, fd);
+}
+
+/* Of the new file, then of the folder: no later write is believed. */
+static void a_failed_sync_stays(void)
+{
+	for (int which = 1; which <= 2; which++) {
+		open_state();
+		CU_ASSERT_EQUAL(write_now("a", "one"), 0);
+		fsync_fails = fsync_calls + which;
+		CU_ASSERT_EQUAL(write_now("a", "two"), -EIO);
+		fsync_fails = 0;
+		CU_ASSERT_EQUAL(write_now("a", "three"), -EIO);
+		CU_ASSERT_EQUAL(write_now("b", "one"), -EIO);
+		CU_ASSERT_EQUAL(write_now("a", NULL), -EIO);
+		expect("a", which == 1 ? "one" : "two");
+		expect("b", NULL);
+		rdt_state_close(&state);
+		rd_loop_destroy(&loop);
+		reopen_state();
+		CU_ASSERT_EQUAL(write_now("a", "four"), 0);
+		expect("a", "four");
+		close_state();
+	}
+}
+
 static void one_daemon_at_a_time(void)
 {
 	struct rdt_state *other;
@@ -179,6 +220,7 @@ const struct t_case t_state_cases[] = {
 	{"written, replaced, removed", written_replaced_removed},
 	{"the rest of a write does no harm", a_rest_of_a_write_does_no_harm},
 	{"a failed write leaves the old text", a_failed_write_leaves_the_old_text},
+	{"a failed sync stays", a_failed_sync_stays},
 	{"one daemon at a time", one_daemon_at_a_time},
 	{"places that cannot be used", places_that_cannot_be_used},
 	{"the thread writes in order", the_thread_writes_in_order},
