@@ -42,6 +42,13 @@ int rdt_bdev_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 	return rc;
 }
 
+bool rdt_bdev_released(const struct rdt_ns_config *cfg)
+{
+	if (cfg->backend != RDT_BACKEND_FILE && cfg->backend != RDT_BACKEND_BLOCK)
+		return true;
+	return rdt_file_released(cfg);
+}
+
 bool rdt_sync_in_doubt(int err, bool after_write)
 {
 	switch (-err) {

@@ -110,7 +110,8 @@ struct rdt_chan {
 
 /*
  * Open the backend that @cfg describes. @err receives a sentence for people: what, which value,
- * what was expected, what to do. Returns 0 or -errno.
+ * what was expected, what to do. Returns 0 or -errno; -EAGAIN: the file or device is in use, but
+ * perhaps not for long: the kernel finishes what a process that was killed has in flight.
  */
 int rdt_bdev_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		  char *err, size_t err_size);
@@ -121,6 +122,12 @@ static inline void rdt_bdev_close(struct rdt_bdev **bdev)
 		(*bdev)->ops->close(*bdev);
 	*bdev = NULL;
 }
+
+/*
+ * After rdt_bdev_close(): may others have what @cfg names? A worker of io_uring's holds a file for
+ * a moment longer than its last I/O takes. Known of what is open for writing.
+ */
+bool rdt_bdev_released(const struct rdt_ns_config *cfg);
 
 /* Returns 0 or -errno with a sentence; the size is unchanged then. */
 int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "util/cleanup.h"
@@ -99,7 +98,6 @@ static int file_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, st
 	chan->engine = engine;
 	chan->path = f->path;
 	chan->fd = f->fd;
-	chan->slot = chan->polled_slot = -1;
 	chan->direct = f->direct;
 	chan->poll_max = f->poll_max;
 	chan->mem_align = f->mem_align;
@@ -112,11 +110,7 @@ static int file_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, st
 
 static void file_chan_close(struct rdt_chan *chan)
 {
-	struct rdt_fchan *fc = fchan_of(chan);
-
-	if (fc->engine->ops->remove_file)
-		fc->engine->ops->remove_file(fc->engine, fc);
-	free(fc);
+	free(fchan_of(chan));
 }
 
 static bool discards(const struct rdt_chan *chan, const struct rdt_bio *bio)
@@ -272,9 +266,6 @@ static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg
 	return 0;
 }
 
-#define RELEASE_PAUSE_NS 10000000
-#define RELEASE_TRIES    300u
-
 /* The last byte that a lock can have. */
 #define LOCK_WHO (INT64_MAX - 1)
 
@@ -296,25 +287,13 @@ static int lock_owner(int fd)
 }
 
 /*
- * Of a process that was killed, the kernel finishes what its io_uring has in flight, and only then
- * closes the file: for some moments it is in use and nobody has it. That is waited for, not least
- * because those are writes.
- */
-static bool try_again(unsigned int *tries)
-{
-	const struct timespec pause = {.tv_nsec = RELEASE_PAUSE_NS};
-
-	if (++*tries > RELEASE_TRIES)
-		return false;
-	nanosleep(&pause, NULL);
-	return true;
-}
-
-/*
  * Two daemons on one file would destroy its contents: lock it, as qemu does with its images. The
  * lock belongs to what was opened, and ends with it, however that ends; so that of two namespaces
  * that read one file each has its own. A lock of the process on one byte behind it only tells
  * others whose it is: it is gone when any of ours closes the file. Block devices have O_EXCL.
+ *
+ * Of a process that was killed, the kernel finishes what its io_uring has in flight, and only then
+ * closes the file: for some moments it is in use and nobody has it, -EAGAIN.
  */
 static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, int fd)
 {
@@ -325,22 +304,19 @@ static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, 
 	};
 	struct flock who = {
 		.l_type = lock.l_type, .l_whence = SEEK_SET, .l_start = LOCK_WHO, .l_len = 1};
-	unsigned int tries = 0;
 	char pid[32] = "";
 	int owner;
 
-	do {
-		if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
-			fcntl(fd, F_SETLK, &who);
-			return 0;
-		}
-		if (errno != EAGAIN && errno != EACCES)
-			return 0; /* this file system has no locks */
-		owner = lock_owner(fd);
-	} while (!owner && try_again(&tries));
+	if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+		fcntl(fd, F_SETLK, &who);
+		return 0;
+	}
+	if (errno != EAGAIN && errno != EACCES)
+		return 0; /* this file system has no locks */
+	owner = lock_owner(fd);
 	if (owner)
 		snprintf(pid, sizeof(pid), " (process %d)", owner);
-	return fail(ex, -EBUSY,
+	return fail(ex, owner ? -EBUSY : -EAGAIN,
 		    "path %s: another program uses it%s; stop that one first, two writers would "
 		    "destroy the data",
 		    cfg->path, pid);
@@ -353,7 +329,6 @@ static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, 
 static int open_path(const struct explain *ex, const struct rdt_ns_config *cfg, struct stat *st)
 {
 	int flags = (cfg->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-	unsigned int tries = 0;
 	int fd, rc;
 
 	if (stat(cfg->path, st) < 0) {
@@ -371,11 +346,11 @@ static int open_path(const struct explain *ex, const struct rdt_ns_config *cfg, 
 		return rc;
 	if (S_ISBLK(st->st_mode) && !cfg->read_only)
 		flags |= O_EXCL;
-	do
-		fd = open(cfg->path, flags);
-	while (fd < 0 && errno == EBUSY && try_again(&tries));
-	if (fd < 0)
-		return explain_open(ex, cfg, -errno);
+	fd = open(cfg->path, flags);
+	if (fd < 0) {
+		rc = explain_open(ex, cfg, -errno);
+		return rc == -EBUSY ? -EAGAIN : rc;
+	}
 	/* What was opened counts, not what was looked at. */
 	rc = fstat(fd, st) < 0 ? -errno : 0;
 	rc = rc ? explain_open(ex, cfg, rc) : check_type(ex, cfg, st);
@@ -386,6 +361,24 @@ static int open_path(const struct explain *ex, const struct rdt_ns_config *cfg, 
 		return rc;
 	}
 	return fd;
+}
+
+bool rdt_file_released(const struct rdt_ns_config *cfg)
+{
+	const bool block = cfg->backend == RDT_BACKEND_BLOCK;
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = LOCK_WHO};
+	bool taken = false;
+	int fd;
+
+	if (cfg->read_only)
+		return true; /* others may read it too: whose it is cannot be told */
+	fd = open(cfg->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (block ? O_EXCL : 0));
+	if (fd < 0)
+		return errno != EBUSY;
+	if (!block)
+		taken = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	close(fd);
+	return !taken;
 }
 
 static int find_size(const struct explain *ex, const struct rdt_ns_config *cfg, int fd,

@@ -9,6 +9,7 @@
 /* backend_file.c: regular files and block devices */
 int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		  char *err, size_t err_size);
+bool rdt_file_released(const struct rdt_ns_config *cfg); /* see rdt_bdev_released() */
 /* backend_memory.c */
 int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		    char *err, size_t err_size);

@@ -27,7 +27,9 @@
 #include "target.h"
 #include "tgt_limits.h"
 
-#define LEAVE_WARN (10 * RD_NSEC_PER_SEC)
+#define LEAVE_WARN   (10 * RD_NSEC_PER_SEC)
+#define RELEASE_LOOK RD_NSEC_PER_MSEC
+#define RELEASE_MAX  RD_NSEC_PER_SEC /* by then somebody else has it */
 
 int rdt_control_open(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
 		     char *text, size_t text_size)
@@ -186,13 +188,35 @@ static void leave_msg(struct rd_msg *msg)
 	rdt_view_leave(post->reactor, post->ns); /* it answers */
 }
 
-static void left(struct rdt_ns *ns)
+static void released(struct rdt_ns *ns)
 {
 	struct rdt_target *t = ns->subsys->target;
 
-	rd_timer_stop(t->loop, &ns->leave_timer);
 	rd_notice(t->log, RD_LOG_TARGET, "%s namespace %u: removed", ns->subsys->nqn, ns->nsid);
 	free_and_finish(ns, 0, "");
+}
+
+static void look_for_release(struct rd_timer *timer)
+{
+	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, leave_timer);
+	struct rd_loop *loop = ns->subsys->target->loop;
+
+	if (rdt_bdev_released(ns->cfg) || rd_loop_now(loop) >= ns->release_by ||
+	    rd_timer_start(loop, timer, RELEASE_LOOK))
+		released(ns);
+}
+
+/* The file is closed, and only when the kernel has let go of it is the namespace removed: others
+ * may be waiting for that, or the same file is added again. */
+static void left(struct rdt_ns *ns)
+{
+	struct rd_loop *loop = ns->subsys->target->loop;
+
+	rd_timer_stop(loop, &ns->leave_timer);
+	rdt_bdev_close(&ns->bdev);
+	ns->leave_timer.fn = look_for_release;
+	ns->release_by = rd_loop_now(loop) + RELEASE_MAX;
+	look_for_release(&ns->leave_timer);
 }
 
 static void leave_is_slow(struct rd_timer *timer)

@@ -37,9 +37,7 @@ struct rdt_fchan {
 	struct rdt_engine *engine;
 	const char *path;   /* for messages; the bdev's */
 	int fd;             /* the bdev's */
-	int slot;           /* io_uring registered file, or -1 */
 	uint32_t poll_max;  /* transfers up to so many bytes go to the ring that is looked at */
-	int polled_slot;    /* as @slot, there */
 	bool direct;        /* O_DIRECT: buffers must be aligned to mem_align, others bounce */
 	uint32_t mem_align; /* power of two */
 	bool no_dsync;      /* RWF_DSYNC was refused: FUA is write, then fdatasync */
@@ -117,9 +115,8 @@ struct rdt_engine_ops {
 	bool (*start)(struct rdt_engine *engine, struct rdt_bio *bio);
 	/* Ask the kernel to give up on @bio. It completes in any case. NULL: cannot. */
 	void (*cancel)(struct rdt_engine *engine, struct rdt_bio *bio);
-	/* Register chan->fd in chan->slot where that helps. NULL: does not. */
+	/* @chan is new: make what its I/O needs beside the engine itself. NULL: nothing. */
 	void (*add_file)(struct rdt_engine *engine, struct rdt_fchan *chan);
-	void (*remove_file)(struct rdt_engine *engine, struct rdt_fchan *chan);
 	void (*destroy)(struct rdt_engine *engine);
 };
 

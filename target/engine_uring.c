@@ -130,6 +130,11 @@ static bool goes_polled(const struct rdt_bio *bio, const struct rdt_fio *fio)
 	       !rdt_fio_wants_dsync(bio, fio->chan);
 }
 
+/*
+ * Descriptors are not registered with the ring: Linux 6.1 lets go of a registered file a second
+ * after it was removed, and not before all is over that was in flight on the ring by then, of
+ * whatever file. A namespace that was removed must not keep its file.
+ */
 static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 {
 	struct uring *u = uring_of(engine);
@@ -137,8 +142,6 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	struct rdt_fchan *chan = fio->chan;
 	bool polled = goes_polled(bio, fio);
 	struct rdt_ring *ring = polled ? &u->polled : &u->ring;
-	int slot = polled ? chan->polled_slot : chan->slot;
-	int fd = slot >= 0 ? slot : chan->fd;
 	struct io_uring_sqe *sqe = get_sqe(u, ring);
 
 	if (!sqe)
@@ -146,15 +149,13 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	fio->slot = polled; /* which of the rings */
 	u->polled_out += polled;
 	if (fio->step == RDT_FIO_SYNC)
-		prep_sync(sqe, fd, bio);
+		prep_sync(sqe, chan->fd, bio);
 	else if (bio->op == RDT_BIO_WRITE_ZEROES)
-		prep_zero(sqe, fd, bio, chan->zero_how == RDT_ZERO_PUNCH);
+		prep_zero(sqe, chan->fd, bio, chan->zero_how == RDT_ZERO_PUNCH);
 	else if (bio->op == RDT_BIO_DEALLOCATE)
-		prep_zero(sqe, fd, bio, true);
+		prep_zero(sqe, chan->fd, bio, true);
 	else
-		prep_transfer(ring, sqe, fd, bio);
-	if (slot >= 0)
-		sqe->flags |= IOSQE_FIXED_FILE;
+		prep_transfer(ring, sqe, chan->fd, bio);
 	io_uring_sqe_set_data(sqe, bio);
 	/*
 	 * The disk begins with the first ones while the turn makes more. All of a turn's at once
@@ -307,9 +308,8 @@ static void ring_readable(struct rd_io *io, uint32_t events)
 	reap(u);
 }
 
-/* ---- registered files ---- */
+/* ---- namespaces with iopoll ---- */
 
-/* The ring for namespaces with iopoll. */
 static int make_polled(struct uring *u)
 {
 	const struct rdt_ring_opts opts = {.iopoll = true};
@@ -327,29 +327,14 @@ static int make_polled(struct uring *u)
 static void uring_add_file(struct rdt_engine *engine, struct rdt_fchan *chan)
 {
 	struct uring *u = uring_of(engine);
-	int rc;
+	int rc = chan->poll_max ? make_polled(u) : 0;
 
-	chan->slot = rdt_ring_add_file(&u->ring, chan->fd);
-	if (!chan->poll_max)
+	if (!rc)
 		return;
-	rc = make_polled(u);
-	if (rc == 0) {
-		chan->polled_slot = rdt_ring_add_file(&u->polled, chan->fd);
-		return;
-	}
 	rd_warn(engine->log, RD_LOG_BACKEND,
 		"%s: iopoll: no ring to poll: %s: waiting for the device's interrupts", chan->path,
 		strerror(-rc));
 	chan->poll_max = 0;
-}
-
-static void uring_remove_file(struct rdt_engine *engine, struct rdt_fchan *chan)
-{
-	struct uring *u = uring_of(engine);
-
-	rdt_ring_remove_file(&u->ring, chan->slot);
-	rdt_ring_remove_file(&u->polled, chan->polled_slot);
-	chan->slot = chan->polled_slot = -1;
 }
 
 /* ---- construction ---- */
@@ -373,7 +358,6 @@ static const struct rdt_engine_ops uring_ops = {
 	.start = uring_start,
 	.cancel = uring_cancel,
 	.add_file = uring_add_file,
-	.remove_file = uring_remove_file,
 	.destroy = uring_destroy,
 };
 

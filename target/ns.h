@@ -48,8 +48,8 @@ struct rdt_ns {
 	const struct rdt_ns_config *cfg;
 	struct rdt_config *cfg_of; /* the configuration @cfg is in, with a reference */
 	struct rdt_subsys *subsys;
-	TAILQ_ENTRY(rdt_ns) link; /* subsys->namespaces */
-	struct rdt_bdev *bdev;
+	TAILQ_ENTRY(rdt_ns) link;  /* subsys->namespaces */
+	struct rdt_bdev *bdev;     /* NULL at the very end: control.c */
 	struct rdt_qos_gate *gate; /* never NULL */
 	struct rdt_resv *resv; /* the main thread's; made before any reactor knows the namespace */
 	_Atomic uint8_t wp;    /* enum nvme_ns_write_protect_cfg: feature 84h */
@@ -72,6 +72,7 @@ struct rdt_ns {
 	void *done_arg;
 	int join_err;
 	struct rd_timer leave_timer;
+	uint64_t release_by; /* the file is closed: the kernel is believed to be done with it */
 	/* The configuration last applied, for the next reload; reactors use @cfg. */
 	const struct rdt_ns_config *now;
 	struct rdt_config *now_of;

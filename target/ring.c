@@ -129,8 +129,6 @@ int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, const struct rdt_ri
 			*depth, asked);
 	/* From Linux 5.18 on; without it the kernel looks the descriptor up in each call. */
 	io_uring_register_ring_fd(&ring->io);
-	/* Fails on old kernels and under a low RLIMIT_NOFILE. */
-	ring->files_ok = io_uring_register_files_sparse(&ring->io, RDT_RING_FILES) == 0;
 	return 0;
 }
 
@@ -204,29 +202,4 @@ int rdt_ring_buffer(const struct rdt_ring *ring, const char *buf, size_t len)
 	first = (uint64_t)(buf - ring->memory);
 	last = first + len - 1;
 	return first >> BUFFER_SHIFT == last >> BUFFER_SHIFT ? (int)(first >> BUFFER_SHIFT) : -1;
-}
-
-/* ---- files ---- */
-
-int rdt_ring_add_file(struct rdt_ring *ring, int fd)
-{
-	for (int i = 0; ring->files_ok && i < RDT_RING_FILES; i++) {
-		if (ring->file_used[i])
-			continue;
-		if (io_uring_register_files_update(&ring->io, (unsigned int)i, &fd, 1) != 1)
-			return -1;
-		ring->file_used[i] = true;
-		return i;
-	}
-	return -1;
-}
-
-void rdt_ring_remove_file(struct rdt_ring *ring, int place)
-{
-	int none = -1;
-
-	if (place < 0)
-		return;
-	io_uring_register_files_update(&ring->io, (unsigned int)place, &none, 1);
-	ring->file_used[place] = false;
 }

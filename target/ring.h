@@ -13,8 +13,6 @@
 
 #include "util/log.h"
 
-#define RDT_RING_FILES 256
-
 struct rdt_ring_opts {
 	unsigned int sqpoll_ms; /* a kernel thread submits, and polls so long for more; 0: none */
 	int sqpoll_cpu;         /* -1: where the kernel puts it */
@@ -28,8 +26,6 @@ struct rdt_ring {
 	bool sqpoll;  /* it has that thread */
 	char *memory; /* registered, or NULL */
 	size_t memory_len;
-	bool files_ok;
-	bool file_used[RDT_RING_FILES];
 };
 
 /*
@@ -56,9 +52,5 @@ void rdt_ring_look(struct rdt_ring *ring);
 void rdt_ring_add_memory(struct rdt_ring *ring, void *mem, size_t len);
 /* Index of the registered buffer that holds all of @len bytes at @buf, or -1. */
 int rdt_ring_buffer(const struct rdt_ring *ring, const char *buf, size_t len);
-
-/* Returns the place of the registered descriptor, or -1: the plain one works as well. */
-int rdt_ring_add_file(struct rdt_ring *ring, int fd);
-void rdt_ring_remove_file(struct rdt_ring *ring, int place); /* -1 is fine */
 
 #endif /* RDT_RING_H */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "util/log.h"
 #include "nvmf/wire.h"
@@ -26,12 +27,30 @@ static int by_nsid(const void *a, const void *b)
 	return ((*x)->nsid > (*y)->nsid) - ((*x)->nsid < (*y)->nsid);
 }
 
+#define RELEASE_PAUSE_NS 10000000
+#define RELEASE_TRIES    300u
+
+/* At the start there is nobody yet who waits for this thread. What another process, which was
+ * killed, has in flight is waited for, not least because those are writes. */
+static int open_patiently(const struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
+			  struct rdt_bdev **bdev, char *text, size_t text_size)
+{
+	const struct timespec pause = {.tv_nsec = RELEASE_PAUSE_NS};
+	int err = rdt_bdev_open(cfg, ss->target->log, bdev, text, text_size);
+
+	for (unsigned int i = 0; err == -EAGAIN && i < RELEASE_TRIES; i++) {
+		nanosleep(&pause, NULL);
+		err = rdt_bdev_open(cfg, ss->target->log, bdev, text, text_size);
+	}
+	return err;
+}
+
 static int open_namespace(struct rdt_subsys *ss, const struct rdt_ns_config *cfg)
 {
 	struct rdt_bdev *bdev;
 	struct rdt_ns *ns;
 	char text[512] = "";
-	int err = rdt_bdev_open(cfg, ss->target->log, &bdev, text, sizeof(text));
+	int err = open_patiently(ss, cfg, &bdev, text, sizeof(text));
 
 	if (!err) {
 		err = rdt_ns_create(ss, cfg, ss->cfg_of, bdev, &ns);

@@ -260,7 +260,6 @@ static void look_for_results(struct bench *b)
 {
 	struct rdt_fchan *chan = rd_container_of(b->chan, struct rdt_fchan, chan);
 
-	chan->engine->ops->remove_file(chan->engine, chan);
 	chan->poll_max = SLOT_SIZE / 2;
 	chan->engine->ops->add_file(chan->engine, chan);
 }
