@@ -172,6 +172,28 @@ struct rdt_referral_config { /* another discovery service */
 	uint16_t port; /* default 4420 */
 };
 
+struct rdt_limits_config { /* each at least 1 */
+	uint32_t connections;
+	uint32_t connections_per_host;
+	uint32_t connections_per_address;
+	uint32_t controllers;
+	uint32_t controllers_per_host;
+	uint32_t controllers_per_address;
+	uint32_t unconnected; /* connections without a Connect so far */
+	uint32_t unconnected_per_address;
+};
+#define RDT_LIMITS_DEFAULT                        \
+	((struct rdt_limits_config){              \
+		.connections = 65536,             \
+		.connections_per_host = 16384,    \
+		.connections_per_address = 32768, \
+		.controllers = 16384,             \
+		.controllers_per_host = 1024,     \
+		.controllers_per_address = 8192,  \
+		.unconnected = 1024,              \
+		.unconnected_per_address = 512,   \
+	})
+
 struct rdt_target_config {
 	uint32_t reactors; /* >= 1; default 2 */
 	uint32_t *cpus;    /* of each reactor; none: where the kernel puts it */
@@ -194,6 +216,7 @@ struct rdt_target_config {
 	const char *state_dir;    /* what outlives the daemon, or NULL */
 	uint32_t state_times;     /* one I/O command of so many is timed; 0: none; default 64 */
 	bool state_times_at_exit; /* log the times at the end */
+	struct rdt_limits_config limits;
 
 	/* filled by rdt_config_load() */
 	uint32_t max_data_bytes;

@@ -20,6 +20,8 @@
 
 #define IO_QUEUES_MAX    1024
 #define STATE_TIMES_MAX  1000000
+#define LIMIT_MAX        1000000u
+#define UNCONNECTED_MAX  65536u
 #define ENGINE_DEPTH_MAX 4096
 #define MDTS_MIN         (UINT64_C(4) << 10)
 /* A keyed SGL can describe just below 16 MiB. */
@@ -306,6 +308,38 @@ static int check_sqpoll(struct rdt_config_load *load, const struct rdt_key *pare
 	return 0;
 }
 
+static void check_limits(struct rdt_config_load *load, const struct rdt_key *parent,
+			 struct rdt_limits_config *l)
+{
+	struct rdt_key key = rdt_config_child(load, parent, "limits");
+	const struct rdt_limits_config def = RDT_LIMITS_DEFAULT;
+	const struct {
+		const char *name;
+		uint32_t *value;
+		uint32_t max;
+		uint32_t def;
+	} keys[] = {
+		{"connections", &l->connections, LIMIT_MAX, def.connections},
+		{"connections_per_host", &l->connections_per_host, LIMIT_MAX,
+		 def.connections_per_host},
+		{"connections_per_address", &l->connections_per_address, LIMIT_MAX,
+		 def.connections_per_address},
+		{"controllers", &l->controllers, LIMIT_MAX, def.controllers},
+		{"controllers_per_host", &l->controllers_per_host, LIMIT_MAX,
+		 def.controllers_per_host},
+		{"controllers_per_address", &l->controllers_per_address, LIMIT_MAX,
+		 def.controllers_per_address},
+		{"unconnected", &l->unconnected, UNCONNECTED_MAX, def.unconnected},
+		{"unconnected_per_address", &l->unconnected_per_address, UNCONNECTED_MAX,
+		 def.unconnected_per_address},
+	};
+
+	if (!key.node)
+		*l = def;
+	for (unsigned int i = 0; key.node && i < sizeof(keys) / sizeof(keys[0]); i++)
+		check_u32(load, &key, keys[i].name, keys[i].value, 1, keys[i].max, keys[i].def);
+}
+
 static int check_target(struct rdt_config_load *load, const struct rdt_key *root,
 			struct rdt_target_config *t)
 {
@@ -318,6 +352,7 @@ static int check_target(struct rdt_config_load *load, const struct rdt_key *root
 		  RDT_MSDBD_DEFAULT);
 	check_u32(load, &key, "engine_depth", &t->engine_depth, 1, ENGINE_DEPTH_MAX, 256);
 	check_u32(load, &key, "state_times", &t->state_times, 0, STATE_TIMES_MAX, 64);
+	check_limits(load, &key, &t->limits);
 	check_congestion(load, &key, t->congestion);
 	check_state_dir(load, &key, t->state_dir);
 	if (duration_key(load, &key, "spin", &t->spin, "50us", SPIN_MAX_NS, "1s", &t->spin_ns) ||

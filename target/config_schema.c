@@ -44,6 +44,23 @@ static const cyaml_schema_value_t cpu_schema = {
 	CYAML_VALUE_UINT(CYAML_FLAG_DEFAULT, uint32_t),
 };
 
+static const cyaml_schema_field_t limits_fields[] = {
+	CYAML_FIELD_UINT("connections", OPT, struct rdt_limits_config, connections),
+	CYAML_FIELD_UINT("connections_per_host", OPT, struct rdt_limits_config,
+			 connections_per_host),
+	CYAML_FIELD_UINT("connections_per_address", OPT, struct rdt_limits_config,
+			 connections_per_address),
+	CYAML_FIELD_UINT("controllers", OPT, struct rdt_limits_config, controllers),
+	CYAML_FIELD_UINT("controllers_per_host", OPT, struct rdt_limits_config,
+			 controllers_per_host),
+	CYAML_FIELD_UINT("controllers_per_address", OPT, struct rdt_limits_config,
+			 controllers_per_address),
+	CYAML_FIELD_UINT("unconnected", OPT, struct rdt_limits_config, unconnected),
+	CYAML_FIELD_UINT("unconnected_per_address", OPT, struct rdt_limits_config,
+			 unconnected_per_address),
+	CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t target_fields[] = {
 	CYAML_FIELD_UINT("reactors", OPT, struct rdt_target_config, reactors),
 	CYAML_FIELD_SEQUENCE("cpus", OPT | CYAML_FLAG_POINTER, struct rdt_target_config, cpus,
@@ -74,6 +91,7 @@ static const cyaml_schema_field_t target_fields[] = {
 			       CYAML_UNLIMITED),
 	CYAML_FIELD_UINT("state_times", OPT, struct rdt_target_config, state_times),
 	CYAML_FIELD_BOOL("state_times_at_exit", OPT, struct rdt_target_config, state_times_at_exit),
+	CYAML_FIELD_MAPPING("limits", OPT, struct rdt_target_config, limits, limits_fields),
 	CYAML_FIELD_END,
 };
 

@@ -5,6 +5,7 @@
  * (wire: 6.1).
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "util/log.h"
@@ -14,7 +15,9 @@
 #include "admin.h"
 #include "ctrl.h"
 #include "mask.h"
+#include "peers.h"
 #include "qpair.h"
+#include "reactor.h"
 #include "request.h"
 #include "subsys.h"
 #include "target.h"
@@ -163,6 +166,21 @@ static void welcome_nameless(const struct rdt_req *req, const struct rdt_subsys 
 		  ss->nqn, rd_addr_format((const struct sockaddr *)&req->qp->remote, addr));
 }
 
+/* It counts for its host from now on, or it is refused. */
+static struct nvme_status count_in(struct rdt_req *req, const struct nvmf_connect_data *data)
+{
+	struct rdt_peer_limit limit;
+	char why[96] = "out of memory";
+
+	if (!rdt_peer_join(req->qp, data->hostnqn, &limit))
+		return NVME_OK;
+	if (limit.name)
+		snprintf(why, sizeof(why), "target.limits.%s (%u) is reached", limit.name,
+			 limit.value);
+	report(req, data, why);
+	return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
+}
+
 static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *ss,
 					const struct nvmf_connect_data *data)
 {
@@ -195,6 +213,7 @@ static void refused(const struct rdt_req *req, const struct rdt_attach *at, stru
 	memset(data.subsysnqn, 0, sizeof(data.subsysnqn));
 	memccpy(data.subsysnqn, ctrl->subsys->nqn, 0, sizeof(data.subsysnqn) - 1);
 	report(req, &data, attach_reason(at));
+	rdt_peer_leave(at->qp);
 	rdt_ctrl_put(ctrl);
 }
 
@@ -265,10 +284,13 @@ static struct nvme_status answer(struct rdt_req *req, const struct nvmf_connect_
 		return no_subsys(req, data, not_allowed(data));
 	if (!data->hostnqn[0])
 		welcome_nameless(req, ss);
-	if (req->qp->admin)
-		return connect_admin(req, ss, data);
-	st = connect_io(req, ss, data);
-	*pending = nvme_status_ok(st);
+	st = count_in(req, data);
+	if (!nvme_status_ok(st))
+		return st;
+	st = req->qp->admin ? connect_admin(req, ss, data) : connect_io(req, ss, data);
+	if (!nvme_status_ok(st))
+		rdt_peer_leave(req->qp);
+	*pending = nvme_status_ok(st) && !req->qp->admin;
 	return st;
 }
 

@@ -148,7 +148,7 @@ void rdt_io_put_scratch(struct rdt_req *req)
 {
 	if (req->work.scratch)
 		rdt_pool_put(&req->qp->reactor->pools[RDT_POOL_SCRATCH], NULL, req->work.scratch,
-			     RDT_SCRATCH_PIECE);
+			     RDT_SCRATCH_PIECE, false);
 	req->work.scratch = NULL;
 }
 

@@ -1,23 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reactor's data buffers, and the requests that wait for one. What a host does not drain it keeps
- * for as long as it likes, so that each may have only a share: three times as much as is left free
- * for all others. Alone it gets three quarters, and the more hosts hold on to theirs, the less each
- * one gets; there is always something left for the next. Hosts that wait take turns, the requests
- * of one host go in order.
+ * A reactor's data buffers, and the requests that wait for one. A buffer is held until the host has
+ * taken or sent its data, which it may never do. So half of a pool is a reserve for hosts that have
+ * shown that they do: a host holds no more of it than it has moved since a transfer of it was last
+ * beyond its deadline (rdma_watch.c). All others are in doubt. Together they hold no more than half
+ * of the pool, and those of one address no more than is left for other addresses. A quarter of that
+ * half is kept for hosts that hold nothing: each gets the smallest block, with which it can show
+ * that it goes on.
+ *
+ * Of what is free, a host that is not in doubt holds at most three times as much as it leaves to
+ * all others. Hosts that wait take turns, the requests of one host go in order.
  */
 #include "pool.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "util/buddy.h"
 #include "util/loop.h"
 #include "io.h"
+#include "peers.h"
+#include "qpair.h"
+#include "rare.h"
+#include "reactor.h"
 #include "request.h"
 
 #define SHARE 3u
+#define ROUND 32u /* accounts in doubt that are looked at in one go */
 
 /* The block that it needs, in bytes. */
 static size_t need(const struct rdt_pool *pool, const struct rdt_req *req)
@@ -25,29 +36,97 @@ static size_t need(const struct rdt_pool *pool, const struct rdt_req *req)
 	return rd_buddy_block(pool->buddy, pool->piece ? pool->piece : req->pool_len);
 }
 
+static bool is_shared(const struct rdt_pool *pool)
+{
+	return pool->index >= RDT_ACCOUNTS;
+}
+
+/* It has moved as much as it would hold. */
+static bool is_trusted(const struct rdt_account *acc, size_t size)
+{
+	return !acc->doubt && acc->held + size <= acc->moved;
+}
+
+static size_t half_of(const struct rdt_pool *pool)
+{
+	return rd_buddy_total_bytes(pool->buddy) / 2;
+}
+
+/* A quarter of the half is left for first blocks of hosts that hold nothing. */
+static RDT_RARE bool may_have_in_doubt(const struct rdt_pool *pool, const struct rdt_account *acc,
+				       size_t size)
+{
+	size_t more = acc->doubt ? size : acc->held + size;
+	size_t all = pool->in_doubt + more, most = half_of(pool) / 4 * 3;
+
+	if (!acc->held && size <= pool->unit)
+		return all <= half_of(pool);
+	if (all > most)
+		return false;
+	return (!acc->held && !*acc->in_doubt) || *acc->in_doubt + more <= most - all;
+}
+
 /* Within its share? A host that has nothing gets what it needs as soon as that is there. */
 static bool may_have(const struct rdt_pool *pool, const struct rdt_account *acc, size_t size)
 {
 	size_t left;
 
-	if (acc == &pool->common || !acc->held)
+	if (acc == &pool->common)
+		return true;
+	if (!is_trusted(acc, size))
+		return may_have_in_doubt(pool, acc, size);
+	if (!acc->held)
 		return true;
 	left = rd_buddy_free_bytes(pool->buddy);
 	return size <= left && acc->held + size <= SHARE * (left - size);
+}
+
+static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_account *acc)
+{
+	if (!acc->doubt)
+		return RDT_TURN_GOOD;
+	return !acc->held && need(pool, TAILQ_FIRST(&acc->waiting)) <= pool->unit ? RDT_TURN_FIRST
+										  : RDT_TURN_DOUBT;
+}
+
+/* Somebody waits, and what turn_of() looks at has changed, or it has had its turn. */
+static void to_the_end(struct rdt_pool *pool, struct rdt_account *acc)
+{
+	TAILQ_REMOVE(&pool->turns[acc->turn], acc, link);
+	acc->turn = (uint8_t)turn_of(pool, acc);
+	TAILQ_INSERT_TAIL(&pool->turns[acc->turn], acc, link);
+}
+
+static RDT_RARE void set_doubt(struct rdt_pool *pool, struct rdt_account *acc, bool doubt)
+{
+	size_t sign = doubt ? 1 : (size_t)-1;
+
+	acc->doubt = doubt;
+	pool->in_doubt += sign * acc->held;
+	*acc->in_doubt += sign * acc->held;
+	if (!TAILQ_EMPTY(&acc->waiting))
+		to_the_end(pool, acc);
 }
 
 static void *take(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
 {
 	void *buf = rd_buddy_alloc(pool->buddy, size);
 
-	if (buf)
-		acc->held += size;
+	if (!buf)
+		return NULL;
+	if (acc->held + size > acc->moved && !acc->doubt)
+		set_doubt(pool, acc, true);
+	acc->held += size;
+	if (acc->doubt) {
+		pool->in_doubt += size;
+		*acc->in_doubt += size;
+	}
 	return buf;
 }
 
 static struct rdt_account *account_of(struct rdt_pool *pool, const struct rdt_req *req)
 {
-	return pool->piece ? &pool->common : req->payer;
+	return is_shared(pool) ? &pool->common : req->payer;
 }
 
 static void leave_queue(struct rdt_pool *pool, struct rdt_req *req)
@@ -58,54 +137,88 @@ static void leave_queue(struct rdt_pool *pool, struct rdt_req *req)
 	req->waiting = false;
 	pool->waiting--;
 	if (TAILQ_EMPTY(&acc->waiting))
-		TAILQ_REMOVE(&pool->turns, acc, link);
+		TAILQ_REMOVE(&pool->turns[acc->turn], acc, link);
 }
 
-static struct rdt_account *next_turn(const struct rdt_pool *pool)
+/* The first request of @acc, if it gets a buffer. */
+static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 {
-	struct rdt_account *acc;
+	struct rdt_req *req = TAILQ_FIRST(&acc->waiting);
+	size_t size = need(pool, req);
+	void *buf;
 
-	TAILQ_FOREACH (acc, &pool->turns, link)
-		if (may_have(pool, acc, need(pool, TAILQ_FIRST(&acc->waiting))))
-			return acc;
-	return NULL;
-}
-
-/* A large request is not starved by small ones: who finds no block where it may have one is next.
- */
-static void pool_serve(struct rd_defer *defer)
-{
-	struct rdt_pool *pool = rd_container_of(defer, struct rdt_pool, serve);
-	struct rdt_account *acc;
-
+	if (!may_have(pool, acc, size))
+		return false;
+	/* A large request is not starved by small ones: who finds no block where it may have one is
+	 * next. Not so in doubt: that would hold up all others. */
+	pool->tight = acc == &pool->common || is_trusted(acc, size);
+	buf = take(pool, acc, size);
+	if (!buf)
+		return false;
 	pool->tight = false;
-	while ((acc = next_turn(pool))) {
-		struct rdt_req *req = TAILQ_FIRST(&acc->waiting);
-		void *buf = take(pool, acc, need(pool, req));
+	leave_queue(pool, req);
+	if (!TAILQ_EMPTY(&acc->waiting))
+		to_the_end(pool, acc);
+	if (pool->piece)
+		rdt_io_scratch(req, buf);
+	else
+		rdt_req_buffer(req, buf);
+	return true;
+}
 
-		pool->tight = !buf;
-		if (!buf)
-			break;
-		leave_queue(pool, req);
-		if (!TAILQ_EMPTY(&acc->waiting)) {
-			TAILQ_REMOVE(&pool->turns, acc, link);
-			TAILQ_INSERT_TAIL(&pool->turns, acc, link);
-		}
-		if (pool->piece)
-			rdt_io_scratch(req, buf);
-		else
-			rdt_req_buffer(req, buf);
+/* False: nobody of them gets any more now. */
+static bool serve_good(struct rdt_pool *pool)
+{
+	struct rdt_account *acc;
+
+	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_GOOD], link) {
+		if (serve_account(pool, acc))
+			return true;
+		if (pool->tight)
+			return false;
+	}
+	return false;
+}
+
+/* Each is looked at once; of very many the others come with the next buffer that is given back. */
+static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
+{
+	struct rdt_account *acc;
+
+	for (unsigned int i = 0; i < ROUND && pool->in_doubt + pool->unit <= half_of(pool); i++) {
+		acc = TAILQ_FIRST(&pool->turns[turn]);
+		if (!acc)
+			return;
+		if (!serve_account(pool, acc))
+			to_the_end(pool, acc);
 	}
 }
 
-int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, void *base, size_t len, size_t max)
+static void pool_serve(struct rd_defer *defer)
+{
+	struct rdt_pool *pool = rd_container_of(defer, struct rdt_pool, serve);
+
+	pool->tight = false;
+	while (serve_good(pool))
+		;
+	if (!pool->tight)
+		serve_in_doubt(pool, RDT_TURN_FIRST);
+	if (!pool->tight)
+		serve_in_doubt(pool, RDT_TURN_DOUBT);
+}
+
+int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt_pool_opts *opts)
 {
 	pool->reactor = r;
 	pool->index = (unsigned int)(pool - r->pools);
-	TAILQ_INIT(&pool->turns);
+	pool->unit = opts->unit;
+	pool->piece = opts->piece;
+	for (unsigned int i = 0; i < RDT_TURNS; i++)
+		TAILQ_INIT(&pool->turns[i]);
 	TAILQ_INIT(&pool->common.waiting);
+	pool->common.moved = SIZE_MAX / 2; /* never in doubt */
 	pool->serve.fn = pool_serve;
-	return rd_buddy_create(base, len, RDT_BUFFER_UNIT, max, &pool->buddy);
+	return rd_buddy_create(opts->base, opts->len, opts->unit, opts->max, &pool->buddy);
 }
 
 void rdt_pool_fini(struct rdt_pool *pool)
@@ -115,6 +228,19 @@ void rdt_pool_fini(struct rdt_pool *pool)
 	rd_buddy_destroy(&pool->buddy);
 }
 
+static RDT_RARE void wait(struct rdt_pool *pool, struct rdt_account *acc, struct rdt_req *req)
+{
+	bool first = TAILQ_EMPTY(&acc->waiting);
+
+	TAILQ_INSERT_TAIL(&acc->waiting, req, link);
+	if (first) {
+		acc->turn = (uint8_t)turn_of(pool, acc);
+		TAILQ_INSERT_TAIL(&pool->turns[acc->turn], acc, link);
+	}
+	req->waiting = true;
+	pool->waiting++;
+}
+
 void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req)
 {
 	size_t size = need(pool, req);
@@ -122,19 +248,16 @@ void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req)
 	void *buf = NULL;
 
 	if (!pool->piece)
-		req->payer = &req->qp->share->accounts[pool->index];
+		req->payer =
+			is_shared(pool) ? &pool->common : &req->qp->share->accounts[pool->index];
 	acc = account_of(pool, req);
 	if (!pool->tight && TAILQ_EMPTY(&acc->waiting) && may_have(pool, acc, size)) {
 		buf = take(pool, acc, size);
-		pool->tight = !buf;
+		if (!buf)
+			pool->tight = acc == &pool->common || is_trusted(acc, size);
 	}
-	if (!buf) {
-		if (TAILQ_EMPTY(&acc->waiting))
-			TAILQ_INSERT_TAIL(&pool->turns, acc, link);
-		TAILQ_INSERT_TAIL(&acc->waiting, req, link);
-		req->waiting = true;
-		pool->waiting++;
-	}
+	if (!buf)
+		wait(pool, acc, req);
 	return buf;
 }
 
@@ -144,10 +267,29 @@ static void look_again(struct rdt_pool *pool)
 		rd_defer(pool->reactor->loop, &pool->serve, RD_DEFER_WORK);
 }
 
-void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, size_t len)
+/* Of an account in doubt that holds @size less now. */
+static RDT_RARE void put_in_doubt(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
 {
+	pool->in_doubt -= size;
+	*acc->in_doubt -= size;
+	if (!acc->late && acc->moved >= acc->held && acc->moved)
+		set_doubt(pool, acc, false);
+	else if (!acc->held && !TAILQ_EMPTY(&acc->waiting))
+		to_the_end(pool, acc);
+}
+
+void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, size_t len,
+		  bool moved)
+{
+	struct rdt_account *acc = payer ? payer : &pool->common;
+	size_t size = rd_buddy_block(pool->buddy, len);
+
 	rd_buddy_free(pool->buddy, buf, len);
-	(payer ? payer : &pool->common)->held -= rd_buddy_block(pool->buddy, len);
+	acc->held -= size;
+	if (moved)
+		acc->moved += size;
+	if (acc->doubt)
+		put_in_doubt(pool, acc, size);
 	look_again(pool);
 }
 
@@ -159,35 +301,75 @@ void rdt_pool_unwait(struct rdt_pool *pool, struct rdt_req *req)
 	look_again(pool);
 }
 
-/* ---- hosts ---- */
-
-static void init_accounts(struct rdt_share *share)
+bool rdt_pool_pressed(const struct rdt_pool *pool)
 {
-	for (unsigned int i = 0; i < sizeof(share->accounts) / sizeof(share->accounts[0]); i++)
-		TAILQ_INIT(&share->accounts[i].waiting);
+	size_t few = rd_buddy_total_bytes(pool->buddy) / 4;
+	const struct rdt_account *acc;
+	unsigned int looked = 0;
+
+	if (pool->tight || !TAILQ_EMPTY(&pool->turns[RDT_TURN_FIRST]))
+		return true;
+	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_GOOD], link)
+		if (acc->held < few)
+			return true;
+	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_DOUBT], link)
+		if (!acc->held || ++looked == ROUND)
+			break;
+	return acc && !acc->held;
 }
 
-void rdt_shares_init(struct rdt_reactor *r)
+/* ---- hosts ---- */
+
+static void init_share(struct rdt_share *share, struct rdt_site *site)
 {
-	TAILQ_INIT(&r->shares);
-	init_accounts(&r->strangers);
+	share->site = site;
+	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++) {
+		TAILQ_INIT(&share->accounts[i].waiting);
+		share->accounts[i].in_doubt = &site->in_doubt[i];
+	}
+}
+
+int rdt_shares_init(struct rdt_reactor *r)
+{
+	r->shares = calloc(RDT_SHARE_BUCKETS, sizeof(*r->shares));
+	if (!r->shares)
+		return -ENOMEM;
+	TAILQ_INIT(&r->nowhere.fresh);
+	init_share(&r->strangers, &r->nowhere);
+	return 0;
+}
+
+void rdt_shares_fini(struct rdt_reactor *r)
+{
+	free(r->shares);
+	r->shares = NULL;
+}
+
+static struct rdt_share_bucket *bucket(struct rdt_reactor *r, const char *hostnqn,
+				       const struct rdt_site *site)
+{
+	uint32_t hash = rdt_peer_hash(hostnqn, strlen(hostnqn)) + (uint32_t)((uintptr_t)site >> 5);
+
+	return &r->shares[hash % RDT_SHARE_BUCKETS];
 }
 
 void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn)
 {
-	struct rdt_reactor *r = qp->reactor;
+	struct rdt_site *site = rdt_peer_site(qp);
+	struct rdt_share_bucket *list = bucket(qp->reactor, hostnqn, site);
 	struct rdt_share *share;
 
-	TAILQ_FOREACH (share, &r->shares, link)
-		if (strcmp(share->hostnqn, hostnqn) == 0)
+	rdt_share_late(qp, false); /* before, it was a stranger */
+	LIST_FOREACH (share, list, link)
+		if (share->site == site && strcmp(share->hostnqn, hostnqn) == 0)
 			break;
 	if (!share) {
 		share = calloc(1, sizeof(*share));
 		if (!share)
 			return; /* with the strangers it is served as well */
-		init_accounts(share);
+		init_share(share, site);
 		memccpy(share->hostnqn, hostnqn, 0, sizeof(share->hostnqn));
-		TAILQ_INSERT_TAIL(&r->shares, share, link);
+		LIST_INSERT_HEAD(list, share, link);
 	}
 	share->qpairs++;
 	qp->share = share;
@@ -197,9 +379,32 @@ void rdt_share_leave(struct rdt_qpair *qp)
 {
 	struct rdt_share *share = qp->share;
 
-	qp->share = NULL;
-	if (!share || share == &qp->reactor->strangers || --share->qpairs)
+	if (!share)
 		return;
-	TAILQ_REMOVE(&qp->reactor->shares, share, link);
+	rdt_share_late(qp, false);
+	qp->share = NULL;
+	if (share == &qp->reactor->strangers || --share->qpairs)
+		return;
+	LIST_REMOVE(share, link);
 	free(share);
+}
+
+void rdt_share_late(struct rdt_qpair *qp, bool late)
+{
+	if (qp->late == late)
+		return;
+	qp->late = late;
+	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++) {
+		struct rdt_pool *pool = &qp->reactor->pools[i];
+		struct rdt_account *acc = &qp->share->accounts[i];
+
+		acc->late += late ? 1 : (unsigned int)-1;
+		if (late)
+			acc->moved = 0;
+		if (late && !acc->doubt)
+			set_doubt(pool, acc, true);
+		else if (!acc->late && acc->doubt && acc->moved >= acc->held)
+			set_doubt(pool, acc, false);
+		look_again(pool);
+	}
 }

@@ -17,8 +17,10 @@
 #include "admin.h"
 #include "ctrl.h"
 #include "events.h"
+#include "fresh.h"
 #include "heir.h"
 #include "io.h"
+#include "peers.h"
 #include "placement.h"
 #include "pool.h"
 #include "reactor.h"
@@ -188,6 +190,9 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	rd_defer_cancel(qp->reactor->loop, &qp->check);
 	rdt_share_leave(qp);
+	rdt_peer_leave(qp);
+	rdt_peer_gone(qp->reactor->target, qp->peer);
+	qp->peer = NULL;
 	free(qp->aside_data);
 	qp->aside_data = NULL;
 	if (qp->req_pool)
@@ -202,6 +207,8 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 
 	TAILQ_INSERT_TAIL(&r->qpairs, qp, link);
 	r->qpairs_count++;
+	qp->unproven = rdt_req_unproven(qp->listener);
+	rdt_fresh_add(qp);
 	if (rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
 		rdt_qpair_close(qp, "out of memory");
 }
@@ -212,6 +219,7 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 	char addr[RD_ADDR_TEXT];
 
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
+	rdt_fresh_remove(qp);
 	qp->ctrl = ctrl;
 	qp->qid = qid;
 	qp->sqsize = sqsize;
@@ -307,6 +315,7 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 	rd_info(qp->log, RD_LOG_QPAIR, "qid %u from %s: closing: %s", qp->qid,
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), reason);
 	set_state(qp, RDT_QP_CLOSING);
+	rdt_fresh_remove(qp);
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	STAILQ_INIT(&qp->capsules);
 	rdt_req_pool_unwait(qp->req_pool, qp);

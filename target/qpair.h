@@ -18,6 +18,7 @@
 struct rdt_cmd;
 struct rdt_ctrl;
 struct rdt_listener;
+struct rdt_peer;
 struct rdt_reactor;
 struct rdt_req_pool;
 struct rdt_sgl_desc;
@@ -57,6 +58,8 @@ struct rdt_qpair {
 	bool admin;    /* by the connection's private data; Connect must agree */
 	bool transport_closed;
 	bool sqflow_off;
+	bool late;   /* a transfer is beyond its deadline */
+	bool fresh;  /* without a Connect so far: in reactor->fresh and site->fresh */
 	bool traced; /* the log wants each state of each command */
 	uint16_t cm_qid;
 	uint16_t qid;
@@ -70,6 +73,10 @@ struct rdt_qpair {
 	TAILQ_ENTRY(rdt_qpair) link;
 	struct rdt_ctrl *ctrl;   /* with a reference, given back with it; NULL before Connect */
 	struct rdt_share *share; /* its host's */
+	struct rdt_peer *peer;   /* its address; NULL in tests */
+	struct rdt_peer *host;   /* counts it; NULL before Connect */
+	TAILQ_ENTRY(rdt_qpair) fresh_link;
+	TAILQ_ENTRY(rdt_qpair) site_link;
 	struct rdt_listener *listener; /* NULL in tests */
 	struct sockaddr_storage local;
 	struct sockaddr_storage remote;
@@ -78,8 +85,9 @@ struct rdt_qpair {
 	unsigned int used;
 	unsigned int used_aer; /* of these, AERs that wait for an event */
 	uint32_t in_capsule_max;
-	uint32_t data_max;                   /* bytes that an I/O command may move: MDTS */
-	uint8_t msdbd;                       /* descriptors of a list, at most; 1: no lists */
+	uint32_t unproven; /* bytes that sockets may have taken, and not the host: see request.c */
+	uint32_t data_max; /* bytes that an I/O command may move: MDTS */
+	uint8_t msdbd;     /* descriptors of a list, at most; 1: no lists */
 	struct rdt_req *fused;               /* a first half that waits for the next command */
 	bool fuse_failed;                    /* the last command was a first half, and failed */
 	struct rdt_req *aside;               /* a first half whose data is in @aside_data */

@@ -29,17 +29,11 @@
 #define CQ_DEPTH   4096u
 #define POLL_BATCH 32
 #define POLL_ROUND 512u /* completions before others on the loop get their turn */
-#define STALL_LOOK (30 * RD_NSEC_PER_SEC)
 
 static void finish_later(struct rdt_rdma_conn *rc)
 {
 	if (rc->closing)
 		rd_defer(rc->qp.reactor->loop, &rc->finish, RD_DEFER_WORK);
-}
-
-static struct rdt_rdma_conn *to_conn(struct rdt_qpair *qp)
-{
-	return rd_container_of(qp, struct rdt_rdma_conn, qp);
 }
 
 static struct rdt_rdma_req *to_rreq(struct rdt_req *req)
@@ -49,7 +43,7 @@ static struct rdt_rdma_req *to_rreq(struct rdt_req *req)
 
 static struct rdt_rdma_conn *conn_of(const struct rdt_rdma_req *rr)
 {
-	return to_conn(rr->req.qp);
+	return rdt_rdma_conn_of(rr->req.qp);
 }
 
 /* A flushed one only follows an end whose own reason comes with DISCONNECTED. */
@@ -59,60 +53,24 @@ static RDT_RARE void failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc, c
 		rdt_qpair_lost(&rc->qp, what);
 }
 
-/* ---- a host that moves no data ---- */
+/* ---- what is on its way ---- */
 
-/*
- * READs it does not answer and data it does not take hold buffers that all connections of the
- * reactor share. No keep-alive has to notice that, so it ends here, after one to two looks. Returns
- * whether it moved something, or has until the next look.
- */
-static bool moves(struct rdt_rdma_conn *rc)
+/* The timer runs only while something is: an idle reactor is not woken. */
+static void went_out(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, uint32_t len)
 {
-	if (rc->closing || (!rc->reads_out && !rc->sends_out)) {
-		rc->looked = false;
-		return true;
-	}
-	/* What is behind a command that we do not take yet is no fault of the host's. */
-	if (rc->looked && !rc->moved && (rc->sends_out || !rc->conn->waits))
-		return false;
-	rc->looked = true;
-	rc->moved = false;
-	return true;
+	struct rdt_rdma *rdma = rc->qp.reactor->rdma;
+
+	stream->posted += len;
+	rdma->out++;
+	if (!rd_timer_armed(&rdma->stall))
+		rdt_rdma_watch(rc);
 }
 
-static void look_for_stalls(struct rd_timer *timer)
+static void came_back(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, unsigned int n,
+		      uint64_t len)
 {
-	struct rdt_rdma *rdma = rd_container_of(timer, struct rdt_rdma, stall);
-	struct rdt_reactor *r = rdma->reactor;
-	struct rdt_qpair *qp;
-
-	TAILQ_FOREACH (qp, &r->qpairs, link)
-		if (!moves(to_conn(qp)))
-			rdt_qpair_lost(qp, "the host has moved no data for 30 s");
-	/* Cannot fail: the loop keeps the room of a timer that fires. */
-	rd_timer_start(r->loop, timer, STALL_LOOK);
-}
-
-/* A READ or SEND was posted. The timer runs only while one is out: an idle reactor is not woken. */
-static void went_out(struct rdt_rdma_conn *rc)
-{
-	struct rdt_reactor *r = rc->qp.reactor;
-
-	r->rdma->out++;
-	if (!rd_timer_armed(&r->rdma->stall) &&
-	    rd_timer_start(r->loop, &r->rdma->stall, STALL_LOOK))
-		rd_err(rc->qp.log, RD_LOG_QPAIR, "qid %u: no memory to watch for a stall",
-		       rc->qp.qid);
-}
-
-static void came_back(struct rdt_rdma_conn *rc, unsigned int n)
-{
-	struct rdt_reactor *r = rc->qp.reactor;
-
-	rc->moved = true;
-	r->rdma->out -= n;
-	if (r->rdma->out == 0)
-		rd_timer_stop(r->loop, &r->rdma->stall);
+	stream->done += len;
+	rc->qp.reactor->rdma->out -= n;
 }
 
 /* ---- receiving ---- */
@@ -125,7 +83,7 @@ static void capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
 
 static void joined(struct rdt_qpair *qp)
 {
-	rdt_rdma_recvs_joined(to_conn(qp));
+	rdt_rdma_recvs_joined(rdt_rdma_conn_of(qp));
 }
 
 static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, uint32_t len)
@@ -194,7 +152,7 @@ static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sg
 		return false;
 	}
 	rc->reads_out++;
-	went_out(rc);
+	went_out(rc, &rc->reads, from->len);
 	return true;
 }
 
@@ -236,11 +194,11 @@ static bool post_reads(struct rdt_rdma_req *rr)
  */
 static void fetch(struct rdt_req *req)
 {
-	struct rdt_rdma_conn *rc = to_conn(req->qp);
+	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
 	struct rdt_rdma_req *rr = to_rreq(req);
 
 	if (req->descs) {
-		rr->read_pos = 0;
+		rr->read_pos = rr->read_counted = 0;
 		rr->read_next = rr->reads_out = 0;
 		rr->read_bad = false;
 	}
@@ -250,7 +208,7 @@ static void fetch(struct rdt_req *req)
 
 static bool fetch_cancel(struct rdt_req *req)
 {
-	struct rdt_rdma_conn *rc = to_conn(req->qp);
+	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
 	struct rdt_req *r;
 
 	TAILQ_FOREACH (r, &rc->read_wait, link) {
@@ -287,6 +245,18 @@ static bool list_done(struct rdt_rdma_req *rr, bool ok)
 	return rr->read_next == rr->req.descs;
 }
 
+/* What is done with a READ: all of a list that is out with its last one. */
+static uint32_t read_len(struct rdt_rdma_req *rr)
+{
+	uint32_t len = rr->req.data_len;
+
+	if (rr->req.descs) {
+		len = rr->reads_out == 1 ? rr->read_pos - rr->read_counted : 0;
+		rr->read_counted += len;
+	}
+	return len;
+}
+
 /* As send_done(), it returns the connection, which outlives the request. */
 static struct rdt_rdma_conn *read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 {
@@ -294,7 +264,7 @@ static struct rdt_rdma_conn *read_done(struct rdt_rdma_req *rr, const struct ibv
 	bool ok = wc->status == IBV_WC_SUCCESS;
 
 	rc->reads_out--;
-	came_back(rc, 1);
+	came_back(rc, &rc->reads, 1, read_len(rr));
 	if (!ok)
 		failed(rc, wc, "a READ of the host's memory failed");
 	serve_reads(rc);
@@ -367,7 +337,7 @@ static struct ibv_send_wr *fill_write(struct rdt_rdma_conn *rc, struct rdt_rdma_
 }
 
 static void post_answer(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr,
-			struct ibv_send_wr *first)
+			struct ibv_send_wr *first, uint32_t data_len)
 {
 	struct ibv_send_wr *bad;
 
@@ -377,7 +347,8 @@ static void post_answer(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr,
 	}
 	STAILQ_INSERT_TAIL(&rc->sent, rr, sent);
 	rc->sends_out++;
-	went_out(rc);
+	rr->answer_len = NVME_CQE_SIZE + data_len;
+	went_out(rc, &rc->answers, rr->answer_len);
 }
 
 /* A WRITE for each descriptor, then the SEND. The SQ has room. */
@@ -406,7 +377,7 @@ static void respond_list(struct rdt_rdma_req *rr)
 	wr[req->descs - 1u].next = fill_send(rc, rr);
 	rr->extra = req->descs - 1u;
 	rc->extra_free -= rr->extra;
-	post_answer(rc, rr, wr);
+	post_answer(rc, rr, wr, req->data_len);
 }
 
 static void serve_writes(struct rdt_rdma_conn *rc)
@@ -422,7 +393,7 @@ static void serve_writes(struct rdt_rdma_conn *rc)
 
 static void respond(struct rdt_req *req, bool with_data)
 {
-	struct rdt_rdma_conn *rc = to_conn(req->qp);
+	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
 	struct rdt_rdma_req *rr = to_rreq(req);
 
 	if (with_data && req->descs) {
@@ -430,7 +401,10 @@ static void respond(struct rdt_req *req, bool with_data)
 		serve_writes(rc);
 		return;
 	}
-	post_answer(rc, rr, with_data ? fill_write(rc, rr) : fill_send(rc, rr));
+	if (with_data)
+		post_answer(rc, rr, fill_write(rc, rr), req->data_len);
+	else
+		post_answer(rc, rr, fill_send(rc, rr), 0);
 }
 
 static void answered(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
@@ -449,18 +423,20 @@ static struct rdt_rdma_conn *send_done(struct rdt_rdma_req *rr, const struct ibv
 	struct rdt_rdma_conn *rc = conn_of(rr);
 	struct rdt_rdma_req *first;
 	unsigned int n = 0;
+	uint64_t len = 0;
 
 	if (wc->status != IBV_WC_SUCCESS)
 		failed(rc, wc, "a response could not be sent");
 	while ((first = STAILQ_FIRST(&rc->sent))) {
 		STAILQ_REMOVE_HEAD(&rc->sent, sent);
 		n++;
+		len += first->answer_len;
 		answered(rc, first);
 		if (first == rr)
 			break;
 	}
 	rc->sends_out -= n;
-	came_back(rc, n);
+	came_back(rc, &rc->answers, n, len);
 	return rc;
 }
 
@@ -645,7 +621,7 @@ static void free_gone(struct rdt_rdma *rdma)
 
 static void close_conn(struct rdt_qpair *qp)
 {
-	struct rdt_rdma_conn *rc = to_conn(qp);
+	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(qp);
 
 	rc->closing = true;
 	rd_fab_disconnect(rc->conn);
@@ -714,7 +690,7 @@ void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev
 
 static void destroy(struct rdt_qpair *qp)
 {
-	rdt_rdma_conn_free(to_conn(qp));
+	rdt_rdma_conn_free(rdt_rdma_conn_of(qp));
 }
 
 const struct rdt_transport_ops rdt_rdma_ops = {
@@ -848,7 +824,7 @@ int rdt_rdma_init(struct rdt_reactor *r)
 	if (!r->rdma)
 		return -ENOMEM;
 	r->rdma->reactor = r;
-	r->rdma->stall.fn = look_for_stalls;
+	rdt_rdma_watch_init(r->rdma);
 	SLIST_INIT(&r->rdma->devs);
 	return rdt_rdma_open_fabs(r);
 }

@@ -81,7 +81,18 @@ struct rdt_rdma {
 	struct rd_fab *fabs[RDT_FABS];
 	SLIST_HEAD(, rdt_rdma_dev) devs;
 	unsigned int out;      /* READs and SENDs of all connections that have not completed */
-	struct rd_timer stall; /* armed while there are some */
+	struct rd_timer stall; /* armed while there are some, and one look longer */
+};
+
+/* Transfers of a connection that complete in order, for rdma_watch.c. In bytes, ever. */
+struct rdt_rdma_stream {
+	uint64_t posted;
+	uint64_t done;
+	uint64_t mark;  /* posted at one look; */
+	uint64_t seen;  /* done at the last one */
+	uint32_t looks; /* since @mark was set */
+	uint32_t still; /* in which nothing was done */
+	uint32_t grace; /* looks more before it is too slow */
 };
 
 struct rdt_rdma_recv {
@@ -111,7 +122,9 @@ struct rdt_rdma_req {
 	struct rdt_rdma_wr send;
 	STAILQ_ENTRY(rdt_rdma_req) sent; /* in conn->sent */
 	uint32_t lkey;                   /* of req.cqe, where that may not be sent inline */
-	uint32_t read_pos;               /* bytes of a list that READs were posted for */
+	uint32_t read_pos;               /* bytes of a list that READs were posted for, */
+	uint32_t read_counted;           /* and of these, as done */
+	uint32_t answer_len;             /* bytes of the WRITEs and the SEND */
 	uint16_t read_next;              /* descriptor of a list that comes next */
 	uint16_t reads_out;              /* of a list */
 	uint16_t extra;                  /* WRs of a list's answer beyond two */
@@ -149,16 +162,21 @@ struct rdt_rdma_conn {
 	uint32_t reads_out;
 	uint32_t sends_out;
 	uint32_t recvs_out; /* of its own, posted */
+	struct rdt_rdma_stream reads;
+	struct rdt_rdma_stream answers;
 	bool established;
 	bool disconnected;
 	bool closing;
 	bool listed; /* in rdev->by_qpn */
-	bool looked; /* had a READ or SEND out when the stall timer last looked */
-	bool moved;  /* one has completed since */
 	struct rd_defer finish;
 };
 
 extern const struct rdt_transport_ops rdt_rdma_ops;
+
+static inline struct rdt_rdma_conn *rdt_rdma_conn_of(struct rdt_qpair *qp)
+{
+	return rd_container_of(qp, struct rdt_rdma_conn, qp);
+}
 
 /* rdma.c */
 struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *dev);
@@ -191,6 +209,10 @@ void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc);
 struct rdt_rdma_conn *rdt_rdma_recv_owner(struct rdt_rdma_dev *rdev, struct rdt_rdma_recv *recv,
 					  const struct ibv_wc *wc);
 int rdt_rdma_recv_again(struct rdt_rdma_recv *recv); /* its capsule is done. Returns 0 or -errno */
+
+/* rdma_watch.c */
+void rdt_rdma_watch_init(struct rdt_rdma *rdma);
+void rdt_rdma_watch(struct rdt_rdma_conn *rc); /* something is out, and the timer is not armed */
 
 /* rdma_cm.c */
 /* The one of @kind, unless it is open. Returns 0, or -errno with the reason logged. */

@@ -17,6 +17,7 @@
 #include "fabric/fabric.h"
 #include "config.h"
 #include "listener.h"
+#include "peers.h"
 #include "placement.h"
 #include "qpair.h"
 #include "rdma.h"
@@ -33,6 +34,7 @@ struct handoff { /* a checked request on its way to a reactor, which frees it */
 	struct rdt_reactor *reactor;
 	struct rd_fab_req *req;
 	struct rdt_listener *listener;
+	struct rdt_peer *peer;
 	enum rdt_fab_kind fab;
 	uint16_t qid;
 	uint16_t depth;
@@ -71,10 +73,12 @@ static void adopt(struct handoff *h)
 
 	rc = r->draining ? NULL : calloc(1, sizeof(*rc));
 	if (!rc) {
+		rdt_peer_gone(r->target, h->peer);
 		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
 		goto err_load;
 	}
 	err = rdt_rdma_conn_init(rc, r, h->qid, h->depth);
+	rc->qp.peer = h->peer;
 	if (err) {
 		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
 		goto err_free;
@@ -152,31 +156,41 @@ static unsigned int check_request(const struct rdt_target *t, const struct rd_fa
 }
 
 /* Kernel hosts never show the reason: this line is where it can be found. */
-static void report_reject(struct rdt_target *t, const struct rd_fab_req *req, unsigned int sts)
+static void report_reject(struct rdt_target *t, const struct rd_fab_req *req, unsigned int sts,
+			  const struct rdt_peer_limit *limit)
 {
 	char addr[RD_ADDR_TEXT];
+	char why[96] = "";
 
+	if (limit->name)
+		snprintf(why, sizeof(why), ": target.limits.%s (%u) is reached", limit->name,
+			 limit->value);
 	rd_log_limited(&t->reject_limit, rd_loop_now(t->loop), t->log, RD_LOG_QPAIR, RD_LOG_WARN,
-		       "rejected a connection from %s: %s",
+		       "rejected a connection from %s: %s%s",
 		       rd_addr_format((const struct sockaddr *)&req->remote, addr),
-		       nvmf_rdma_cm_status_text(sts));
+		       nvmf_rdma_cm_status_text(sts), why);
 }
 
 static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void *arg)
 {
 	struct rdt_listener *l = arg;
 	struct rdt_target *t = l->target;
-	struct handoff *h;
+	struct rdt_peer_limit limit = {0};
+	struct rdt_peer *peer = NULL;
+	struct handoff *h = NULL;
 	uint16_t qid, depth;
 	unsigned int sts = check_request(t, req, &qid, &depth);
 
-	h = sts ? NULL : calloc(1, sizeof(*h));
+	if (!sts && !rdt_peer_come(t, (struct sockaddr *)&req->remote, &peer, &limit))
+		h = calloc(1, sizeof(*h));
 	if (!h) {
 		sts = sts ? sts : NVMF_RDMA_CM_NO_RSRC;
-		report_reject(t, req, sts);
+		rdt_peer_gone(t, peer);
+		report_reject(t, req, sts, &limit);
 		reject(req, sts);
 		return;
 	}
+	h->peer = peer;
 	h->msg.fn = handoff_msg;
 	h->reactor = rdt_place(t, qid == 0);
 	h->req = req;

@@ -18,6 +18,7 @@
 #include "util/loop.h"
 #include "config.h"
 #include "engine.h"
+#include "fresh.h"
 #include "heir.h"
 #include "ns.h"
 #include "placement.h"
@@ -125,16 +126,53 @@ void rdt_reactor_ask_status(struct rdt_reactor *r)
 	rd_loop_post(r->loop, &r->status_msg);
 }
 
+static int init_pool(struct rdt_reactor *r, enum rdt_pool_id id, size_t *at, size_t len,
+		     size_t unit, size_t max, size_t piece)
+{
+	struct rdt_pool_opts opts = {r->slab + *at, len, unit, max, piece};
+
+	*at += len;
+	return rdt_pool_init(&r->pools[id], r, &opts);
+}
+
+static int init_pools(struct rdt_reactor *r, size_t connect_len)
+{
+	size_t max = r->target->cfg->target.max_data_bytes, at = 0;
+	int err = rdt_shares_init(r);
+
+	if (!err)
+		err = init_pool(r, RDT_POOL_IO, &at, r->slab_len, RDT_BUFFER_UNIT, max, 0);
+	if (!err)
+		err = init_pool(r, RDT_POOL_RESERVE, &at, RDT_RESERVE_BYTES, RDT_BUFFER_UNIT,
+				RDT_RESERVE_MAX, 0);
+	if (!err)
+		err = init_pool(r, RDT_POOL_CONNECT, &at, connect_len, RDT_CONNECT_UNIT,
+				RDT_CONNECT_UNIT, 0);
+	if (!err)
+		err = init_pool(r, RDT_POOL_SCRATCH, &at, RDT_SCRATCH_BYTES, RDT_BUFFER_UNIT,
+				RDT_SCRATCH_PIECE, RDT_SCRATCH_PIECE);
+	return err;
+}
+
+/* One for each connection that may be without a Connect, in whole pages. */
+static size_t connect_bytes(const struct rdt_reactor *r)
+{
+	size_t len = (size_t)rdt_fresh_max(r) * RDT_CONNECT_UNIT;
+
+	return (len + RDT_BUFFER_UNIT - 1) / RDT_BUFFER_UNIT * RDT_BUFFER_UNIT;
+}
+
 static int init_buffers(struct rdt_reactor *r)
 {
 	const struct rdt_target_config *cfg = &r->target->cfg->target;
 	size_t max = cfg->max_data_bytes;
+	size_t connect = connect_bytes(r);
 	int err;
 
 	r->slab_len = cfg->buffer_bytes / max * max;
 	if (r->slab_len == 0)
 		r->slab_len = max;
-	r->map_len = r->slab_len + RDT_RESERVE_BYTES + RDT_SCRATCH_BYTES + max;
+	r->map_len = r->slab_len + RDT_RESERVE_BYTES + connect + RDT_SCRATCH_BYTES + max;
 	r->slab = rd_iomem_map(r->map_len);
 	if (!r->slab) {
 		err = -errno;
@@ -144,21 +182,10 @@ static int init_buffers(struct rdt_reactor *r)
 		       r->map_len, r->index, strerror(errno));
 		return err;
 	}
-	rdt_shares_init(r);
 	r->zeroes = r->slab + r->map_len - max;
 	rd_iomem_keep_small(r->zeroes, max);
 	rd_iomem_populate(r->slab, r->map_len - max);
-	err = rdt_pool_init(&r->pools[RDT_POOL_IO], r, r->slab, r->slab_len, max);
-	if (err)
-		return err;
-	err = rdt_pool_init(&r->pools[RDT_POOL_RESERVE], r, r->slab + r->slab_len,
-			    RDT_RESERVE_BYTES, RDT_RESERVE_MAX);
-	if (err)
-		return err;
-	r->pools[RDT_POOL_SCRATCH].piece = RDT_SCRATCH_PIECE;
-	return rdt_pool_init(&r->pools[RDT_POOL_SCRATCH], r,
-			     r->slab + r->slab_len + RDT_RESERVE_BYTES, RDT_SCRATCH_BYTES,
-			     RDT_SCRATCH_PIECE);
+	return init_pools(r, connect);
 }
 
 int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned int index)
@@ -174,6 +201,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	r->log = target->log;
 	r->index = index;
 	TAILQ_INIT(&r->qpairs);
+	TAILQ_INIT(&r->fresh);
 	rdt_heir_init(r);
 	r->drain_msg.fn = drain_msg;
 	r->abandon_msg.fn = abandon_msg;
@@ -357,6 +385,7 @@ void rdt_reactor_fini(struct rdt_reactor *r)
 		return;
 	for (int i = 0; i < RDT_POOLS; i++)
 		rdt_pool_fini(&r->pools[i]);
+	rdt_shares_fini(r);
 	rd_iomem_unmap(r->slab, r->map_len);
 	rdt_view_fini(r);
 	rdt_timing_fini(r);

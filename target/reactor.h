@@ -68,8 +68,12 @@ struct rdt_reactor {
 	size_t slab_len;
 	size_t map_len;
 	struct rdt_pool pools[RDT_POOLS];
-	TAILQ_HEAD(, rdt_share) shares; /* of connected hosts */
-	struct rdt_share strangers;     /* before Connect; all together */
+	struct rdt_share_bucket *shares; /* [RDT_SHARE_BUCKETS], of connected hosts */
+	struct rdt_share strangers;      /* before Connect; all together */
+	struct rdt_site nowhere;         /* of connections without an address */
+	struct rdt_fresh_list fresh;     /* connections without a Connect, the oldest first */
+	unsigned int fresh_count;
+	struct rd_ratelimit fresh_limit;
 	struct rdt_engines *engines;
 	struct rdt_ns_view *views;     /* [RDT_NS_SLOTS], by ns->slot */
 	struct rdt_ns_key *ns_keys;    /* [RDT_NS_SLOTS], the first ns_count in order */

@@ -107,6 +107,7 @@ static void check_target(struct rdt_reload *rl, const struct rdt_target_config *
 		{"sqpoll", now->sqpoll_ns, next->sqpoll_ns},
 		{"state_times", now->state_times, next->state_times},
 		{"state_times_at_exit", now->state_times_at_exit, next->state_times_at_exit},
+		{"limits", 0, memcmp(&now->limits, &next->limits, sizeof(now->limits)) != 0},
 	};
 
 	for (unsigned int i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)

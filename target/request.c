@@ -18,6 +18,7 @@
 #include "gate.h"
 #include "heir.h"
 #include "io.h"
+#include "listener.h"
 #include "ns.h"
 #include "pool.h"
 #include "qpair.h"
@@ -212,16 +213,18 @@ static void state_limited(struct rdt_req *req)
 
 static void state_need_buffer(struct rdt_req *req)
 {
-	bool reserve = req->qp->admin || req->sqe.opcode == NVMF_OPCODE;
+	struct rdt_pool *pools = req->qp->reactor->pools;
 
 	if (req->waiting)
 		return;
 	if (!req->pool_buf) {
 		if (!req->mate)
 			req->pool_len = req->data_len;
-		req->pool = &req->qp->reactor->pools[reserve && req->data_len <= RDT_RESERVE_MAX
-							     ? RDT_POOL_RESERVE
-							     : RDT_POOL_IO];
+		req->pool = &pools[RDT_POOL_IO];
+		if (!req->qp->ctrl)
+			req->pool = &pools[RDT_POOL_CONNECT];
+		else if (req->qp->admin && req->data_len <= RDT_RESERVE_MAX)
+			req->pool = &pools[RDT_POOL_RESERVE];
 		req->pool_buf = rdt_pool_get(req->pool, req);
 	}
 	if (!req->pool_buf)
@@ -418,6 +421,32 @@ static RDT_RARE void give_up(struct rdt_req *req)
 	part(req);
 }
 
+/*
+ * Data for a host is away when a socket has it: the first bytes of a connection, as many as sockets
+ * at both ends hold, do not show that somebody takes them. Data from a host does at once.
+ */
+#define SOCKETS (8u << 20)
+
+uint32_t rdt_req_unproven(const struct rdt_listener *listener)
+{
+	return SOCKETS + (listener ? 2 * listener->cfg->send_buffer_bytes : 0);
+}
+
+static RDT_RARE bool prove(struct rdt_qpair *qp, uint32_t len)
+{
+	qp->unproven -= len < qp->unproven ? len : qp->unproven;
+	return false;
+}
+
+static bool moved(const struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+
+	if (!nvme_status_ok(req->status) || qp->state >= RDT_QP_CLOSING)
+		return false;
+	return req->dir != RDT_DIR_C2H || !qp->unproven || prove(qp, req->data_len);
+}
+
 /* Give everything back. The request may be in use again on return. */
 static void finish(struct rdt_req *req)
 {
@@ -427,7 +456,7 @@ static void finish(struct rdt_req *req)
 	if (req->special)
 		give_up(req);
 	if (req->pool_buf)
-		rdt_pool_put(req->pool, req->payer, req->pool_buf, req->pool_len);
+		rdt_pool_put(req->pool, req->payer, req->pool_buf, req->pool_len, moved(req));
 	if (req->ns)
 		rdt_ns_release(req);
 	rdt_req_set_state(req, RDT_REQ_FREE);

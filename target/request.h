@@ -20,6 +20,7 @@
 #include "reservation.h"
 #include "transport.h"
 
+struct rdt_listener;
 struct rdt_ns;
 struct rdt_ns_view;
 struct rdt_qos_lane;
@@ -224,6 +225,8 @@ void rdt_req_parsed(struct rdt_req *req);
 bool rdt_req_look_again(struct rdt_req *req);
 void rdt_req_release_capsule(struct rdt_req *req); /* its data is not needed, or elsewhere */
 void rdt_req_drop(struct rdt_req *req);            /* EXECUTING, and nobody else holds it */
+/* What a host has to take before its Reads show that it takes anything. @listener: NULL in tests */
+uint32_t rdt_req_unproven(const struct rdt_listener *listener);
 enum rdt_abort_result {
 	RDT_ABORT_NO,   /* out of reach, or too late */
 	RDT_ABORT_YES,  /* it completes with Command Abort Requested */

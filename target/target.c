@@ -13,6 +13,7 @@
 #include "io.h"
 #include "listener.h"
 #include "ns.h"
+#include "peers.h"
 #include "reactor.h"
 #include "state.h"
 #include "state_time.h"
@@ -56,6 +57,9 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	if (!t->subsys || !t->reactors || !t->status_times)
 		goto err_destroy;
 	t->status_times->done = status_times;
+	err = rdt_peers_init(t);
+	if (err)
+		goto err_destroy;
 	if (cfg->target.state_dir) {
 		err = rdt_state_open(cfg->target.state_dir, log, loop, &t->state);
 		if (err)
@@ -203,6 +207,7 @@ void rdt_target_destroy(struct rdt_target **target)
 		rdt_subsys_fini(&t->subsys[i]);
 	rdt_subsys_fini(&t->disc);
 	rdt_state_close(&t->state);
+	rdt_peers_fini(t);
 	rdt_timing_query_free(&t->status_times);
 	free(t->referrals);
 	free(t->reactors);

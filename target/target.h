@@ -24,6 +24,7 @@
 #include "util/loop.h"
 #include "config.h"
 #include "listener.h"
+#include "peers.h"
 #include "subsys.h"
 #include "tgt_limits.h"
 
@@ -62,7 +63,8 @@ struct rdt_target {
 	struct rd_fab *fabs[RDT_FABS];          /* the listeners'; not iwarp */
 	SLIST_HEAD(, rdt_iwarp_fab) iwarp_fabs; /* theirs of iwarp */
 	struct rdt_state *state;                /* NULL: nothing persists */
-	struct rdt_referral *referrals;         /* under disc.lock */
+	struct rdt_peers peers;
+	struct rdt_referral *referrals; /* under disc.lock */
 	unsigned int referrals_count;
 	_Atomic uint64_t genctr; /* of the discovery log */
 	uint64_t started_ns;

@@ -13,7 +13,8 @@ BLOCKS = 2048  # 1 MiB, the largest transfer; the buffers hold eight
 
 @each(('reads', nv.Queue.post_read), ('writes', nv.Queue.post_write))
 def a_host_that_stops_keeps_its_share_only(t, post):
-    """It has much more outstanding than there are buffers, and neither reads nor answers anything."""
+    """It has much more outstanding than there are buffers, and neither reads nor answers anything. Of the half of
+    those that have moved nothing an address gets no more than it leaves; what sockets have taken shows nothing."""
     target = t.target([t.namespace(1, backend='memory', size='32MiB')], target={'reactors': 1})
     data = os.urandom(BLOCKS * 512)
     with Baseline(target):
@@ -25,12 +26,11 @@ def a_host_that_stops_keeps_its_share_only(t, post):
             for queue in queues:
                 for n in range(24):
                     post(queue, 1, n * BLOCKS, BLOCKS if post is nv.Queue.post_read else data)
-            wait_for(lambda: target.counters()['slab_used'] >= 6 << 20, 'the stopped host to have its share')
+            wait_for(lambda: target.counters()['slab_used'] >= 1 << 20, 'the stopped host to have its share')
             for n in range(20):
                 nv.expect(mine.write_blocks(1, 60000, data[:4096 << n % 8]))
                 t.same(nv.expect_data(mine.read_blocks(1, 60000, 8 << n % 8)), data[:4096 << n % 8])
-            wait_for(lambda: target.counters()['slab_used'] == 6 << 20, 'three quarters to be held, and no more')
-            t.ok(target.counters()['waiting'], 'nothing waits')
+            t.ok(target.counters()['slab_used'] <= 2 << 20, 'the stopped host holds more than its share')
 
 
 @test

@@ -345,6 +345,7 @@ static void make_config(struct t_env *env)
 	tc->max_data_bytes = T_MDTS;
 	tc->in_capsule_bytes = T_INCAPSULE;
 	tc->buffer_bytes = 4 * T_MDTS;
+	tc->limits = RDT_LIMITS_DEFAULT;
 	env->cfg.listeners = env->listeners;
 	env->cfg.subsystems = env->subsys;
 	env->cfg.subsystems_count = 2;
@@ -684,6 +685,13 @@ void t_enable(struct t_conn *admin)
 	must(t_get_property(admin, NVME_REG_CSTS, false) == 1);
 }
 
+void t_trust(struct t_conn *c)
+{
+	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++)
+		c->qp.share->accounts[i].moved = 1u << 30;
+	c->qp.unproven = 0;
+}
+
 struct t_pair t_pair_new(void)
 {
 	return t_pair_new_in(t_env_new());
@@ -698,6 +706,7 @@ struct t_pair t_pair_new_in(struct t_env *env)
 	t_enable(p.admin);
 	p.io = t_conn_new(p.env, 1, 1, 16);
 	CU_ASSERT_EQUAL(t_connect(p.io, p.cntlid), p.cntlid);
+	t_trust(p.io);
 	return p;
 }
 

@@ -64,6 +64,7 @@ extern const struct t_case t_multihost_cases[];
 extern const struct t_case t_resv_cases[];
 extern const struct t_case t_limit_cases[];
 extern const struct t_case t_control_cases[];
+extern const struct t_case t_peers_cases[];
 extern const struct t_case t_placement_cases[];
 
 #define T_DISKS 5u
@@ -174,6 +175,9 @@ struct t_pair {
 	struct t_conn *io;
 	uint16_t cntlid;
 };
+/* Its host has moved much: it may use the reserve of the buffers. As t_pair_new() leaves its own.
+ */
+void t_trust(struct t_conn *c);
 struct t_pair t_pair_new(void);
 struct t_pair t_pair_new_in(struct t_env *env);
 void t_pair_free(struct t_pair *p);

@@ -170,6 +170,11 @@ static void target_errors(void)
 		 "FILE:2: target.queue_depth: found 15, expected 16 to 1024\n"
 		 "FILE:3: target.io_queues: found 0, expected 1 to 1024\n"
 		 "FILE:4: target.engine_depth: found 5000, expected 1 to 4096\n"},
+		{"target:\n  limits: {connections: 0, unconnected: 65537}\n" LISTEN SUBSYS,
+		 "FILE:2: target.limits.connections: found 0, expected 1 to 1000000\n"
+		 "FILE:2: target.limits.unconnected: found 65537, expected 1 to 65536\n"},
+		{"target:\n  limits: {connection: 1}\n" LISTEN SUBSYS,
+		 "FILE:2: target.limits.connection: unknown key; did you mean \"connections\"?\n"},
 		{"target:\n  sgl_descriptors: 0\n" LISTEN SUBSYS,
 		 "FILE:2: target.sgl_descriptors: found 0, expected 1 to 64\n"},
 		{"target: {sgl_descriptors: 65}\n" LISTEN SUBSYS,
@@ -584,6 +589,8 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL(a->target.io_queues, 128);
 	CU_ASSERT_EQUAL(a->target.engine_depth, 256);
 	CU_ASSERT_EQUAL(a->target.sgl_descriptors, 16);
+	CU_ASSERT_EQUAL(memcmp(&a->target.limits, &RDT_LIMITS_DEFAULT, sizeof(a->target.limits)),
+			0);
 	CU_ASSERT_EQUAL(a->target.state_times, 64);
 	CU_ASSERT_FALSE(a->target.state_times_at_exit);
 	CU_ASSERT_EQUAL(a->target.max_data_bytes, 1 << 20);
@@ -628,6 +635,8 @@ static void loads_every_key(void)
 		"  spin: 0\n  sqpoll: 2ms\n  sqpoll_cpus: [7, 6, 5, 4]\n  congestion: cubic\n  "
 		"peer_timeout: 0\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
 		"  sgl_descriptors: 4\n  state_times: 0\n  state_times_at_exit: yes\n"
+		"  limits: {connections: 9, connections_per_host: 8, connections_per_address: 7,\n"
+		"           controllers: 6, controllers_per_host: 5, unconnected: 3}\n"
 		"listeners:\n"
 		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes, congestion: reno,\n"
 		"     send_buffer: 1M, receive_buffer: 256k}\n"
@@ -660,6 +669,14 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->target.in_capsule_bytes, 0);
 	CU_ASSERT_EQUAL(c->target.buffer_bytes, 1 << 20);
 	CU_ASSERT_EQUAL(c->target.capsule_bytes, 2 << 20);
+	CU_ASSERT_EQUAL(c->target.limits.connections, 9);
+	CU_ASSERT_EQUAL(c->target.limits.connections_per_host, 8);
+	CU_ASSERT_EQUAL(c->target.limits.connections_per_address, 7);
+	CU_ASSERT_EQUAL(c->target.limits.controllers, 6);
+	CU_ASSERT_EQUAL(c->target.limits.controllers_per_host, 5);
+	CU_ASSERT_EQUAL(c->target.limits.controllers_per_address, 8192);
+	CU_ASSERT_EQUAL(c->target.limits.unconnected, 3);
+	CU_ASSERT_EQUAL(c->target.limits.unconnected_per_address, 512);
 	CU_ASSERT_EQUAL_FATAL(c->target.cpus_count, 4);
 	CU_ASSERT_EQUAL(c->target.cpus[0], 3);
 	CU_ASSERT_EQUAL(c->target.cpus[3], 0);

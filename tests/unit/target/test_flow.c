@@ -94,6 +94,7 @@ static struct t_conn *second_host(struct t_env *env)
 		if (i == 0)
 			t_enable(c[0]);
 	}
+	t_trust(c[1]);
 	return c[1];
 }
 
@@ -128,6 +129,111 @@ static void one_host_has_a_share(void)
 	CU_ASSERT_EQUAL(rd_buddy_free_bytes(slab), rd_buddy_total_bytes(slab));
 	t_pair_free(&p);
 	free(buf);
+}
+
+static unsigned int held(const struct t_conn *c)
+{
+	return (unsigned int)(c->qp.share->accounts[RDT_POOL_IO].held / RDT_BUFFER_UNIT);
+}
+
+static unsigned int moved(const struct t_conn *c)
+{
+	return (unsigned int)(c->qp.share->accounts[RDT_POOL_IO].moved / RDT_BUFFER_UNIT);
+}
+
+static void ask(struct t_conn *c, uint32_t bytes)
+{
+	static uint8_t buf[T_MDTS];
+	struct nvme_sqe sqe;
+
+	t_rw_sqe(c, &sqe, false, 0, bytes / 512, buf);
+	t_send(c, &sqe, NULL, 0);
+	t_turn(c->env);
+}
+
+#define MDTS_UNITS (T_MDTS / RDT_BUFFER_UNIT)
+
+static void forget(struct t_conn *c)
+{
+	c->qp.share->accounts[RDT_POOL_IO].moved = 0;
+}
+
+/* Of four blocks two are for hosts that have moved nothing yet, and one address gets no more of
+ * these than it leaves. */
+static void half_is_a_reserve(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = second_host(p.env);
+	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
+
+	forget(p.io);
+	forget(other);
+	p.io->hold_respond = other->hold_respond = true;
+	for (unsigned int i = 0; i < 4; i++)
+		ask(p.io, T_MDTS);
+	CU_ASSERT_EQUAL(held(p.io), MDTS_UNITS);
+	/* The other one's address is the same: a large block it does not get, but a small one. */
+	ask(other, T_MDTS);
+	CU_ASSERT_EQUAL(held(other), 0);
+	CU_ASSERT(rdt_pool_pressed(pool));
+	rdt_qpair_close(&other->qp, "test");
+	t_turn(p.env);
+	other = second_host(p.env);
+	other->hold_respond = true;
+	forget(other);
+	ask(other, RDT_BUFFER_UNIT);
+	ask(other, RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(held(other), 1);
+	CU_ASSERT_EQUAL(pool->in_doubt, (MDTS_UNITS + 1) * RDT_BUFFER_UNIT);
+	/* With that it has moved something, and goes on in the reserve, as far as it moves. */
+	other->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(held(other), 0);
+	CU_ASSERT_EQUAL(pool->in_doubt, T_MDTS);
+	/* What sockets may have taken shows nothing. */
+	other->qp.unproven = 4 * RDT_BUFFER_UNIT;
+	CU_ASSERT_EQUAL(moved(other), 2);
+	for (unsigned int i = 0; i < 4; i++)
+		ask(other, RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(moved(other), 2);
+	CU_ASSERT_EQUAL(other->qp.unproven, 0);
+	for (unsigned int i = 0; i < 8; i++)
+		ask(other, RDT_BUFFER_UNIT << (i < 4 ? i : 4));
+	CU_ASSERT_EQUAL(held(other), 0);
+	CU_ASSERT_EQUAL(t_answers(other), 14);
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 4);
+	CU_ASSERT_EQUAL(pool->in_doubt, 0);
+	t_pair_free(&p);
+}
+
+/* One that is late has lost the reserve, with what it holds. */
+static void late_hosts(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = second_host(p.env);
+	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
+
+	p.io->hold_respond = true;
+	for (unsigned int i = 0; i < 4; i++)
+		ask(p.io, T_MDTS);
+	CU_ASSERT_EQUAL(held(p.io), 3 * MDTS_UNITS);
+	CU_ASSERT_EQUAL(pool->in_doubt, 0);
+	rdt_share_late(&p.io->qp, true);
+	CU_ASSERT_EQUAL(pool->in_doubt, 3 * T_MDTS);
+	for (unsigned int i = 0; i < 4; i++)
+		ask(other, T_MDTS);
+	CU_ASSERT_EQUAL(t_answers(other), 4);
+	CU_ASSERT_EQUAL(held(p.io), 3 * MDTS_UNITS);
+	/* It catches up. */
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 4);
+	rdt_share_late(&p.io->qp, false);
+	CU_ASSERT_EQUAL(pool->in_doubt, 0);
+	CU_ASSERT(!p.io->qp.share->accounts[RDT_POOL_IO].doubt);
+	t_pair_free(&p);
 }
 
 /* Who may have no more is passed; who may and finds no block is next. */
@@ -439,6 +545,8 @@ const struct t_case t_flow_cases[] = {
 	{"commands beyond the requests wait in order", requests_in_order},
 	{"commands without a buffer wait in order", buffers_in_order},
 	{"a host has its share of the buffers, and others go on", one_host_has_a_share},
+	{"half of the buffers is for hosts that move their data", half_is_a_reserve},
+	{"a host that is late loses the reserve", late_hosts},
 	{"who has its share is passed by others that wait", hosts_that_wait},
 	{"a slow disk does not block Connect and admin commands", reserve},
 	{"Abort takes a command out of the wait for a buffer", abort_waiting},
