@@ -61,6 +61,7 @@ struct cli_options {
 	struct rdinit_ctrl_opts ctrl;
 	struct rdinit_qpair_opts qpair;
 	struct rdinit_uri uri; /* ctrl points into it when a URI was given */
+	bool s_is_block;       /* -s was given, and is no port in this verb */
 	uint32_t nsid;         /* 0: not given */
 	bool any_nsid;         /* 0 and 0xffffffff are values like others */
 	enum cli_format format;
@@ -113,6 +114,19 @@ const char *cli_lib_text(void);
 /* Print and free @json. Returns CLI_OK, or CLI_FAILED when standard output takes no more. */
 int cli_print_json(json_t *json, FILE *out);
 int cli_finish_output(void);
+
+/* ---- mistakes.c ---- */
+
+/* Which of the candidates @word may have been meant to be: @found, or NULL. */
+struct cli_nearest {
+	const char *word;
+	const char *found;
+	unsigned int best;
+};
+
+void cli_nearest(struct cli_nearest *near, const char *candidate);
+/* A host name or address alone? Else says what to write instead. */
+bool cli_check_traddr(const char *traddr);
 
 /* ---- bench_options.c ---- */
 

@@ -40,13 +40,27 @@ static void help(FILE *out)
 		     "Exit status: 0 success, 1 failure, 2 wrong usage.\n");
 }
 
+static int unknown_verb(const char *word)
+{
+	struct cli_nearest near = {.word = word};
+	size_t i;
+
+	for (i = 0; i < N_VERBS; i++)
+		cli_nearest(&near, verbs[i].name);
+	if (near.found)
+		return cli_usage_error("\"%s\" is not a verb; did you mean \"%s\"? (rdinit --help "
+				       "lists them)",
+				       word, near.found);
+	return cli_usage_error("\"%s\" is not a verb; rdinit --help lists them", word);
+}
+
 int main(int argc, char **argv)
 {
 	struct cli_options opts;
 	int status;
 	size_t i;
 
-	signal(SIGPIPE, SIG_IGN); /* a closed output is an error message, not a silent end */
+	signal(SIGPIPE, SIG_IGN);  /* a closed output is an error message, not a silent end */
 	if (argc < 2) {
 		help(stderr);
 		return CLI_USAGE;
@@ -67,5 +81,5 @@ int main(int argc, char **argv)
 			return status;
 		return verbs[i].run(&opts);
 	}
-	return cli_usage_error("\"%s\" is not a verb; try rdinit --help", argv[1]);
+	return unknown_verb(argv[1]);
 }

@@ -571,8 +571,12 @@ static bool take(struct cli_options *o, const struct opt_def *def, const char *a
 	}
 }
 
-static bool take_uri(struct cli_options *o, int n, char **args)
+static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, char **args)
 {
+	if (n > 1 && (verb->takes & CLI_TAKES_TRANSFER) && !o->data)
+		return cli_error("\"%s\" is one argument too many; a file is given by --data=%s",
+				 args[1], args[1]),
+		       false;
 	if (n > 1)
 		return cli_error("\"%s\" is one argument too many", args[1]), false;
 	if (n == 0)
@@ -610,8 +614,26 @@ static bool check_passthru(const struct cli_options *o)
 	return true;
 }
 
+/*
+ * -s is the port of every other verb, and of nvme-cli's: whoever names a target by options most
+ * likely means that, and the data would go to the wrong block of the wrong target.
+ */
+static bool check_s(const struct cli_options *o)
+{
+	if (!o->s_is_block || !o->ctrl.traddr || o->ctrl.trsvcid)
+		return true;
+	cli_error("-s is the first block in read and write; beside --traddr write "
+		  "--trsvcid=%llu if the port is meant, or --start-block=%llu if the block is",
+		  (unsigned long long)o->start_block, (unsigned long long)o->start_block);
+	return false;
+}
+
 static bool check(const struct cli_verb *verb, struct cli_options *o)
 {
+	if (o->ctrl.traddr != o->uri.traddr && o->ctrl.traddr && !cli_check_traddr(o->ctrl.traddr))
+		return false;
+	if (!check_s(o))
+		return false;
 	if ((verb->takes & CLI_TAKES_PASSTHRU) && !check_passthru(o))
 		return false;
 	if (!o->ctrl.traddr)
@@ -625,6 +647,46 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 	if (o->verbose >= 2)
 		o->ctrl.log_spec = o->verbose > 2 ? "trace" : "debug";
 	return true;
+}
+
+/* getopt_long(3) does not like @arg, or what is behind the letter in optopt. */
+static void bad_option(const struct cli_verb *verb, int c, const char *arg)
+{
+	struct cli_nearest near = {.found = NULL};
+	char word[64], all[256] = "";
+	size_t i, len, at = 0, n = 0;
+
+	if (c == ':') {
+		cli_error("%s needs a value; try rdinit %s --help", arg, verb->name);
+		return;
+	}
+	if (optopt >= 1000) {
+		cli_error("--%s takes no value", defs[optopt - 1000].name);
+		return;
+	}
+	if (optopt) {
+		cli_error("\"-%c\" is not an option; try rdinit %s --help", optopt, verb->name);
+		return;
+	}
+	snprintf(word, sizeof(word), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
+	near.word = word;
+	len = strlen(word);
+	for (i = 0; i < N_DEFS; i++) {
+		if (!taken(verb, &defs[i]))
+			continue;
+		cli_nearest(&near, defs[i].name);
+		if (strncmp(defs[i].name, word, len) == 0 && at < sizeof(all)) {
+			at += (size_t)snprintf(all + at, sizeof(all) - at, "%s--%s", n ? ", " : "",
+					       defs[i].name);
+			n++;
+		}
+	}
+	if (n > 1)
+		cli_error("\"--%s\" is ambiguous: %s", word, all);
+	else if (near.found)
+		cli_error("\"--%s\" is not an option; did you mean --%s?", word, near.found);
+	else
+		cli_error("\"--%s\" is not an option; try rdinit %s --help", word, verb->name);
 }
 
 bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_options *o,
@@ -664,9 +726,7 @@ bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struc
 		const struct opt_def *def = c >= 1000 ? &defs[c - 1000] : NULL;
 
 		if (c == '?' || c == ':') {
-			cli_error(c == ':' ? "%s needs a value; try rdinit %s --help"
-					   : "\"%s\" is not an option; try rdinit %s --help",
-				  argv[optind - 1], verb->name);
+			bad_option(verb, c, argv[optind - 1]);
 			return false;
 		}
 		for (i = 0; !def && i < N_DEFS; i++) {
@@ -678,8 +738,9 @@ bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struc
 			*status = cli_finish_output();
 			return false;
 		}
+		o->s_is_block |= c == 's' && def && def->val == OPT_START_BLOCK;
 		if (!def || !take(o, def, optarg))
 			return false;
 	}
-	return take_uri(o, argc - optind, argv + optind) && check(verb, o);
+	return take_uri(verb, o, argc - optind, argv + optind) && check(verb, o);
 }

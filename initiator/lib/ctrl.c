@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <uuid/uuid.h>
 
 #include "internal.h"
 
@@ -230,6 +231,7 @@ int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_en
 	static const char func[] = "rdinit_ctrl_create";
 	const char *why = NULL;
 	struct rdinit_ctrl *ctrl;
+	uuid_t id;
 	int rc;
 
 	if (!out)
@@ -246,6 +248,12 @@ int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_en
 	why = opts->hostnqn ? nvmf_nqn_error(opts->hostnqn) : NULL;
 	if (why)
 		return rdi_fail(func, -EINVAL, "the host NQN \"%s\" %s", opts->hostnqn, why);
+	if (opts->hostid && uuid_parse(opts->hostid, id))
+		return rdi_fail(
+			func, -EINVAL,
+			"the host identifier \"%s\" is not a UUID, such as "
+			"6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11; without one there is a default",
+			opts->hostid);
 	ctrl = calloc(1, sizeof(*ctrl));
 	if (!ctrl)
 		return rdi_fail(func, -ENOMEM, "out of memory");

@@ -83,6 +83,9 @@ static const char *parse_authority(const char *p, const char *end, struct rdinit
 		rest = host_end + 1;
 	} else {
 		host_end = memchr(p, ':', (size_t)(end - p));
+		if (host_end && memchr(host_end + 1, ':', (size_t)(end - host_end - 1)))
+			return "an IPv6 address must be in brackets, as in "
+			       "\"nvme+rdma://[::1]:4420/NQN\", and the shell needs it quoted";
 		if (!host_end)
 			host_end = end;
 		bad = decode(host, (size_t)(host_end - host), uri->traddr, sizeof(uri->traddr));
@@ -97,8 +100,6 @@ static const char *parse_authority(const char *p, const char *end, struct rdinit
 		return NULL;
 	if (*rest != ':')
 		return "after the host comes neither a port nor a /";
-	if (memchr(rest + 1, ':', (size_t)(end - rest - 1)))
-		return "an IPv6 address must be in brackets";
 	if ((size_t)(end - rest - 1) >= sizeof(uri->trsvcid))
 		return "the port is not a number from 1 to 65535";
 	memcpy(uri->trsvcid, rest + 1, (size_t)(end - rest - 1));

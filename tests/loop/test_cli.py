@@ -126,6 +126,44 @@ def usage_error(t, args):
     t.eq(res.out, b'', 'standard output')
 
 
+DISK = f'nvme+rdma://127.0.0.1:1/{NQN}/1'
+TO = ['-t', 'rdma', '-a', '127.0.0.1', '-n', NQN]
+
+
+@each(('a verb misspelt', ['raed'], 'did you mean "read"'), ('letters left out', ['lst-ns'], 'did you mean "list-ns"'),
+      ('half a verb', ['disc'], 'did you mean "discover"'),
+      ('the port by -s in read', ['read', *TO, '-s', '4421', '-d', '-'], '--trsvcid=4421 .*--start-block=4421'),
+      ('the port by -s in write', ['write', *TO, '-s', '4421', '-d', '-'], '--trsvcid=4421 .*--start-block=4421'),
+      ('a file without its option', ['write', DISK, 'image.raw'], '--data=image.raw'),
+      ('an ambiguous option', ['read', DISK, '--no'], 'ambiguous: .*--no-p2p.*--no-progress'),
+      ('an option misspelt', ['read', DISK, '--data-szie=5'], 'did you mean --data-size'),
+      ('a value for nothing', ['read', DISK, '--crc=1'], '--crc takes no value'),
+      ('an unknown letter', ['read', DISK, '-y'], '"-y" is not an option'),
+      ('no value', ['read', DISK, '-z'], '-z needs a value'),
+      ('an address with its port', ['id-ctrl', '-a', '127.0.0.1:4421', '-n', NQN],
+       '--traddr=127.0.0.1 --trsvcid=4421'),
+      ('an address in brackets', ['id-ctrl', '-a', '[::1]', '-n', NQN], '--traddr=::1$'),
+      ('both', ['id-ctrl', '-a', '[::1]:4421', '-n', NQN], '--traddr=::1 --trsvcid=4421'),
+      ('a URI as an address', ['id-ctrl', '-a', DISK, '-n', NQN], 'is a URI'),
+      ('IPv6 without brackets', ['id-ctrl', f'nvme+rdma://::1:4420/{NQN}'], r'in brackets, as in "nvme\+rdma://\[::1\]'),
+      ('a host identifier that is none', ['id-ctrl', DISK, '--hostid', 'foo'], '"foo" is not a UUID, such as'),
+      ('a host NQN that is none', ['id-ctrl', DISK, '--hostnqn', 'foo'], '"foo" does not start with "nqn."'))
+@no_fabric
+def what_was_meant_is_said_for(t, args, says):
+    res = t.rdinit(*args, rc=2)
+    t.match('(?m)' + says, res.err)
+    t.eq(len(res.err.splitlines()), 1, f'lines of\n{res.err}')
+
+
+@test
+def the_first_block_by_s_beside_a_port(t):
+    """-s is the block where nothing else can be meant."""
+    target = two_namespaces(t)
+    t.rdinit('write', '-a', target.addr, '--trsvcid', str(target.port), '-n', NQN, '-s', '3', '-d',
+             t.file('in', b'x' * 512))
+    t.eq(t.rdinit('read', target.uri(1), '-s', '3', '-z', '512').out, b'x' * 512)
+
+
 @test
 @no_fabric
 def help_goes_to_standard_output(t):
