@@ -19,6 +19,7 @@
 #include "util/loop.h"
 #include "util/parse.h"
 #include "util/sockaddr.h"
+#include "util/stdfds.h"
 #include "config.h"
 #include "reload.h"
 #include "state_time.h"
@@ -366,6 +367,8 @@ int main(int argc, char **argv)
 	int code;
 
 	block_signals(&set);
+	if (rd_stdfds_open())
+		return EXIT_FAILURE; /* and nowhere to say so */
 	code = parse_options(argc, argv, &app.opt);
 	if (code >= 0)
 		return code;

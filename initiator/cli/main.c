@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "util/stdfds.h"
 
 static const struct cli_verb verbs[] = {
 	{"discover", "Print the discovery log of a target", 0, true, cli_discover},
@@ -60,6 +61,8 @@ int main(int argc, char **argv)
 	int status;
 	size_t i;
 
+	if (rd_stdfds_open())
+		return CLI_FAILED; /* and nowhere to say so */
 	signal(SIGPIPE, SIG_IGN);  /* a closed output is an error message, not a silent end */
 	if (argc < 2) {
 		help(stderr);

@@ -2,12 +2,13 @@
 """rdinit's verbs, its two ways to name a target, its JSON, and what it says when it cannot."""
 
 import json
+import os
 import re
 import socket
 import sys
 
 from t_loop import (ADDR, ADDR6, FABRIC, HOST_NAME, NQN, Skip, each, main, no_fabric,
-                    requires_ipv6, test)
+                    program, requires_ipv6, test, wait_for)
 
 UUID = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
 
@@ -162,6 +163,41 @@ def the_first_block_by_s_beside_a_port(t):
     t.rdinit('write', '-a', target.addr, '--trsvcid', str(target.port), '-n', NQN, '-s', '3', '-d',
              t.file('in', b'x' * 512))
     t.eq(t.rdinit('read', target.uri(1), '-s', '3', '-z', '512').out, b'x' * 512)
+
+
+# ---- started without standard descriptors ----
+
+def without(closed, argv):
+    return ['sh', '-c', f'exec "$0" "$@" {closed}', *argv]
+
+
+@each(('standard output', '>&-', 'standard output: Bad file'), ('all three', '<&- >&- 2>&-', ''))
+def reading_to_a_descriptor_that_is_closed(t, closed, says):
+    """Its sockets must not be taken for standard output; there is nothing to write to, and that is an error."""
+    target = two_namespaces(t)
+    res = t.run(without(closed, [program('rdinit'), 'read', target.uri(1), '-z', '1M']))
+    t.eq(res.rc, 1, f'exit status\n{res.err}')
+    t.match(says, res.err)
+
+
+@test
+def writing_from_a_descriptor_that_is_closed(t):
+    target = two_namespaces(t)
+    res = t.run(without('<&-', [program('rdinit'), 'write', target.uri(1)]))
+    t.eq(res.rc, 1, f'exit status\n{res.err}')
+    t.match('standard input: Bad file', res.err)
+
+
+@test
+def rdtarget_with_its_descriptors_closed(t):
+    """Its files and sockets are not 0 to 2, which are nothing that can be read or written."""
+    proc = t.spawn('rdtarget', without('<&- >&- 2>&-', [program('rdtarget'), '-c', t.config(), '--exit-with-parent']),
+                   wrap=False)
+
+    def links():
+        return {int(n): os.readlink(f'/proc/{proc.pid}/fd/{n}') for n in os.listdir(f'/proc/{proc.pid}/fd')}
+    wait_for(lambda: any(link.startswith('socket:') for link in links().values()), 'rdtarget to listen')
+    t.eq([links().get(n) for n in range(3)], ['/dev/null'] * 3, 'descriptors 0 to 2')
 
 
 @test

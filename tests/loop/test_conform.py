@@ -192,6 +192,14 @@ def wrong_usage(t):
 
 
 @test
+def started_without_standard_descriptors(t):
+    """What it prints must not go into its connections."""
+    target = full(t)
+    argv = [program('rdconform'), target.uri(1), '--timeout', TIMEOUT, '-t', 'io.flush', '-t', 'admin.identify']
+    run(t, ['sh', '-c', 'exec "$0" "$@" <&- >&- 2>&-', *argv], rc=0)
+
+
+@test
 def a_target_that_is_silent(t):
     with socket.socket() as sock:
         sock.bind(('127.0.0.1', 0))

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/parse.h"
+#include "util/stdfds.h"
 #include "util/utf8.h"
 
 enum {
@@ -265,6 +266,8 @@ int main(int argc, char **argv)
 	bool stop = false;
 	int rc;
 
+	if (rd_stdfds_open())
+		return EXIT_BAD; /* and nowhere to say so */
 	signal(SIGPIPE, SIG_IGN);
 	/* As many as arguments, at most. */
 	cfg.select = calloc(2 * (size_t)argc, sizeof(*cfg.select));
