@@ -123,6 +123,7 @@ struct rd_fab_event {
 	int status;               /* 0 or -errno */
 	const char *reason;       /* text for people, never NULL; valid during the call */
 	const void *private_data; /* NULL when there is none; valid during the call */
+	bool unanswered; /* CONNECT_ERROR: somebody is there, and did not answer as a peer would */
 	size_t private_len; /* may exceed what the peer sent (padding); never demand a length */
 };
 

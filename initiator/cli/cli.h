@@ -208,6 +208,7 @@ struct cli_transfer {
 	struct cli_progress *progress;
 	struct cli_interrupt interrupt; /* what came meanwhile, for cli_interrupt_die() */
 	uint64_t done;                  /* result: bytes transferred */
+	uint64_t complete;              /* result: from the start, without a gap */
 	uint64_t ios;                   /* result: commands */
 };
 

@@ -160,6 +160,36 @@ static int summary(const struct cli_options *o, const struct cli_transfer *t, ui
 	return CLI_OK;
 }
 
+/* Is what was written on the media, as far as a success would have said so? */
+static bool is_flushed(const struct cli_options *o, const struct cli_transfer *t)
+{
+	if (o->fua || o->no_flush)
+		return true;
+	/* Who interrupts does not want to wait. */
+	return !t->interrupt.signo && !rdinit_flush(t->session->qp[0], &t->session->ns);
+}
+
+/* After a failure: what need not be done again, and how to go on behind it. */
+static void say_complete(const struct cli_options *o, const struct cli_transfer *t)
+{
+	unsigned long long n = t->complete, at = t->start + t->complete;
+
+	if (!n || n == t->limit)
+		return;
+	if (!t->write)
+		cli_error("the first %llu bytes are complete; --offset=%llu goes on behind them", n,
+			  at);
+	else if (is_flushed(o, t))
+		cli_error("the first %llu bytes are complete; --offset=%llu goes on behind them, "
+			  "with the input from its byte %llu on",
+			  n, at, n);
+	else
+		cli_error("the first %llu bytes are written but not flushed: they are safe only "
+			  "after `rdinit flush`; --offset=%llu goes on behind them, with the input "
+			  "from its byte %llu on",
+			  n, at, n);
+}
+
 static int copy(const struct cli_options *o, struct cli_transfer *t)
 {
 	struct cli_progress progress;
@@ -179,6 +209,8 @@ static int copy(const struct cli_options *o, struct cli_transfer *t)
 	}
 	ns = cli_now_ns() - start;
 	cli_progress_end(&progress, t->done);
+	if (rc)
+		say_complete(o, t);
 	/* Not between the data when that goes to standard output. */
 	return rc ? rc : summary(o, t, ns, !t->write && t->fd == STDOUT_FILENO ? stderr : stdout);
 }

@@ -60,12 +60,34 @@ struct engine {
 	bool file_wait;  /* a stream has to become ready first */
 	bool moved;      /* this round did something */
 	int status;      /* CLI_FAILED after the first error */
+	uint64_t broken; /* where the first piece that failed begins */
 	uint64_t ctrl_last;
 };
 
 static void failed(struct engine *e)
 {
 	e->status = CLI_FAILED;
+}
+
+/* The piece of @s has not been and will not be transferred. */
+static void give_up(struct slot *s)
+{
+	if (s->at < s->e->broken)
+		s->e->broken = s->at;
+	s->state = SLOT_FREE;
+}
+
+/* How much has been transferred from the start on without a gap, when all commands are answered. */
+static uint64_t complete_part(const struct engine *e)
+{
+	uint64_t end = e->issued < e->broken ? e->issued : e->broken;
+	unsigned int i;
+
+	for (i = 0; i < e->n_slots; i++) {
+		if (e->slots[i].state != SLOT_FREE && e->slots[i].at < end)
+			end = e->slots[i].at;
+	}
+	return end;
 }
 
 /* Say it, below no half-drawn bar, and end the transfer. */
@@ -124,7 +146,7 @@ static void on_complete(void *user, const struct rdinit_completion *c)
 				     ? "the namespace is read-only: "
 				     : "",
 			     c->text);
-		s->state = SLOT_FREE;
+		give_up(s);
 		return;
 	}
 	if (s->merging) {
@@ -175,7 +197,7 @@ static bool submit(struct engine *e, struct slot *s)
 	e->moved = true;
 	if (rc) {
 		fail(e, "%s", cli_lib_text());
-		s->state = SLOT_FREE;
+		give_up(s);
 		return true;
 	}
 	e->t->ios++;
@@ -303,7 +325,7 @@ static bool fill_input(struct engine *e, struct slot *s)
 		n = input(e, to + s->filled, s->piece.bytes - s->filled);
 		if (n < 0) {
 			if (n != -EAGAIN)
-				s->state = SLOT_FREE;
+				give_up(s);
 			return false;
 		}
 		if (n == 0) {
@@ -386,7 +408,7 @@ static bool output(struct engine *e, struct slot *s)
 			continue;
 		if (n <= 0) {
 			fail(e, "%s: %s", t->name, strerror(n < 0 ? errno : EIO));
-			s->state = SLOT_FREE;
+			give_up(s);
 			return false;
 		}
 		e->moved = true;
@@ -556,6 +578,7 @@ int cli_transfer_run(struct cli_transfer *t)
 		.ns = &t->session->ns,
 		.bs = t->session->ns.block_size,
 		.length = t->length,
+		.broken = UINT64_MAX,
 	};
 
 	t->done = 0;
@@ -565,6 +588,7 @@ int cli_transfer_run(struct cli_transfer *t)
 		cli_interrupt_start(&t->interrupt);
 		run(&e);
 		cli_interrupt_end(&t->interrupt);
+		t->complete = complete_part(&e);
 	}
 	rd_iomem_unmap(e.memory, e.memory_len);
 	free(e.carry);

@@ -417,7 +417,8 @@ static void answer_failed(struct rdinit_ctrl *ctrl, const struct rdinit_completi
 		return; /* the queue is at its end already and reports it */
 	switch (ctrl->state) {
 	case RDI_CTRL_CONNECT:
-		fail(ctrl, -EIO, c->status, "%s", rdi_connect_error_text(c, text, sizeof(text)));
+		fail(ctrl, -EIO, c->status, "%s",
+		     rdi_connect_error_text(c, &ctrl->host, text, sizeof(text)));
 		break;
 	case RDI_CTRL_AEN_CONFIG:
 		rd_warn(ctrl->h.log, RD_LOG_INIT, "%s: no asynchronous events: %s", ctrl->q.remote,

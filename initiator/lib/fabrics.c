@@ -106,7 +106,8 @@ static const char *connect_field(uint32_t result)
 	}
 }
 
-const char *rdi_connect_error_text(const struct rdinit_completion *c, char *buf, size_t len)
+const char *rdi_connect_error_text(const struct rdinit_completion *c, const struct rdi_host *host,
+				   char *buf, size_t len)
 {
 	unsigned int code = c->status & 0x7ff; /* SCT and SC */
 	uint32_t result = (uint32_t)c->result;
@@ -125,7 +126,11 @@ const char *rdi_connect_error_text(const struct rdinit_completion *c, char *buf,
 				 result & 0xffff, status);
 		break;
 	case NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_HOST:
-		snprintf(buf, len, "this host is not allowed to use the subsystem: %s", status);
+		snprintf(
+			buf, len,
+			"this host is not allowed to use the subsystem: it came as \"%s\", see the "
+			"option hostnqn: %s",
+			host->nqn, status);
 		break;
 	case NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_CTRL_BUSY:
 		snprintf(buf, len, "the target has no controller or queue free: %s", status);

@@ -449,8 +449,9 @@ int rdi_property_get(struct rdi_queue *q, uint32_t offset, bool wide, rdinit_com
 		     void *user);
 int rdi_property_set(struct rdi_queue *q, uint32_t offset, uint32_t value, rdinit_complete_fn fn,
 		     void *user);
-/* "host NQN not allowed or unknown..." for a failed Connect. Returns @buf. */
-const char *rdi_connect_error_text(const struct rdinit_completion *c, char *buf, size_t len);
+/* "this host is not allowed..." for a failed Connect of @host. Returns @buf. */
+const char *rdi_connect_error_text(const struct rdinit_completion *c, const struct rdi_host *host,
+				   char *buf, size_t len);
 
 /* ---- ctrl.c, ctrl_connect.c ---- */
 

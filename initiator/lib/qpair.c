@@ -46,12 +46,12 @@ static void on_closed(struct rdi_queue *q)
 static void on_connected(void *user, const struct rdinit_completion *c)
 {
 	struct rdinit_qpair *qp = user;
-	char text[RDI_TEXT / 2];
+	char text[RDI_TEXT];
 
 	if (c->err == -EIO) {
 		qp->fail_status = c->status;
 		rdi_queue_fail(&qp->q, -EIO, "%s: queue %u: %s", qp->q.remote, qp->q.cfg.qid,
-			       rdi_connect_error_text(c, text, sizeof(text)));
+			       rdi_connect_error_text(c, &qp->host, text, sizeof(text)));
 		return;
 	}
 	if (c->err)

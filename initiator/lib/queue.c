@@ -372,6 +372,8 @@ static void on_connect_error(struct rdi_queue *q, const struct rd_fab_event *ev)
 
 	if (err == -ECONNREFUSED)
 		snprintf(what, sizeof(what), "connection refused (is the target listening there?)");
+	else if (ev->unanswered)
+		snprintf(what, sizeof(what), "not an NVMe/RDMA target over iWARP: %s", ev->reason);
 	else
 		snprintf(what, sizeof(what), "%s", ev->reason);
 	attempt_failed(q, err, what);

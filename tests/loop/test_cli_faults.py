@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rdinit against targets that refuse, lie, fall silent or die: a clear message, exit status 1, no hang."""
 
+import re
 import struct
 import sys
 import unicodedata
@@ -157,7 +158,8 @@ def a_reply_that_is(t, reply):
             conn.sock.shutdown(1)
             conn.wait_closed()
             raise nv.Stop
-    says(t, t.rdinit('id-ctrl', uri(fake(t, Odd)), rc=1))
+    text = '.' if reply.startswith(iw.REP_KEY) else 'not an NVMe/RDMA target over iWARP'
+    says(t, t.rdinit('id-ctrl', uri(fake(t, Odd)), rc=1), text)
 
 
 def connect_status(status, dw0):
@@ -178,8 +180,10 @@ def connect_status(status, dw0):
       ('invalid host', nv.CONNECT_HOST, 0x00010200, 'host'),
       ('authentication required', 0x191, 0, 'auth'))
 def connect_refused(t, status, dw0, text):
-    res = t.rdinit('id-ctrl', uri(fake(t, connect_status(status, dw0))), rc=1)
+    res = t.rdinit('id-ctrl', uri(fake(t, connect_status(status, dw0))), '--hostnqn', 'nqn.2024-01.test:me', rc=1)
     says(t, res, text)
+    if status == nv.CONNECT_HOST:
+        says(t, res, 'nqn.2024-01.test:me.*option hostnqn')
 
 
 # ---- silence ----
@@ -219,6 +223,8 @@ def silence_at(t, step):
     target = fake(t, cls)
     res = write(t, target, *LIMITS)
     says(t, res, 'time|respon')
+    if step == 'MPA request':
+        says(t, res, 'not an NVMe/RDMA target over iWARP')
 
 
 @test
@@ -367,6 +373,56 @@ def a_failed_write_is_not_success(t):
                 return super().do_write(queue, cmd)
             return self.respond(queue, cmd, 0x280)  # Write Fault
     says(t, write(t, fake(t, Failing), data=bytes(1 << 20)), 'write fault')
+
+
+class FailingInTheMiddle(nv.FakeTarget):
+    """Blocks 640 to 703 can be neither read nor written, until they can."""
+    broken = True
+
+    def fails(self, queue, cmd, status):
+        if self.broken and cmd.cdw10 < 704 and cmd.cdw10 + (cmd.cdw12 & 0xFFFF) >= 640:
+            self.respond(queue, cmd, status)
+            return True
+        return False
+
+    def do_write(self, queue, cmd):
+        return self.fails(queue, cmd, 0x280) or super().do_write(queue, cmd)
+
+    def do_read(self, queue, cmd):
+        return self.fails(queue, cmd, 0x281) or super().do_read(queue, cmd)
+
+
+def complete_part(t, res):
+    t.match('(?m)^rdinit: the first', res.err)
+    found = re.search(r'(?m)^rdinit: the first (\d+) bytes are complete; --offset=(\d+) goes on', res.err)
+    return int(found[1]), int(found[2])
+
+
+@test
+def a_failed_write_says_where_to_go_on(t):
+    target = fake(t, FailingInTheMiddle, mdts=3)
+    data = bytes(range(251)) * 4000
+    n, offset = complete_part(t, write(t, target, '--offset', '4096', data=data))
+    t.ok(0 < n <= 640 * 512 - 4096, f'{n} bytes')
+    t.eq(offset, n + 4096)
+    t.same(bytes(target.disk[4096:offset]), data[:n], 'what is complete')
+    t.ok(target.log[-1] == (1, nv.FLUSH) or (1, nv.FLUSH) in target.log, 'no flush')
+    target.broken = False
+    write(t, target, '--offset', str(offset), rc=0, data=data[n:])
+    t.same(bytes(target.disk[4096:4096 + len(data)]), data, 'all of it')
+
+
+@test
+def a_failed_read_says_where_to_go_on(t):
+    target = fake(t, FailingInTheMiddle, mdts=3)
+    target.disk[:1 << 20] = bytes(range(256)) * 4096
+    n, offset = complete_part(t, read(t, target, size=1 << 20))
+    t.ok(0 < n <= 640 * 512, f'{n} bytes')
+    target.broken = False
+    with open(t.path('out'), 'rb') as f:
+        first = f.read(n)
+    rest = t.rdinit('read', uri(target), '--offset', str(offset), '-z', str((1 << 20) - n)).out
+    t.same(first + rest, bytes(target.disk[:1 << 20]))
 
 
 @test

@@ -63,6 +63,7 @@ static void emit(struct rd_iw_conn *c, uint32_t bit)
 		break;
 	case RD_IW_P_ERROR:
 		ev.type = RD_FAB_EV_CONNECT_ERROR;
+		ev.unanswered = c->hs && c->hs->unanswered;
 		break;
 	default:
 		ev.type = RD_FAB_EV_DISCONNECTED;

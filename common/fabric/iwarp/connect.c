@@ -214,6 +214,7 @@ static void tcp_connected(struct rd_iw_conn *c)
 	if (now + wait < c->deadline)
 		rd_timer_start(loop, &c->timer, wait);
 	rd_iw_set_state(c, RD_IW_HANDSHAKE);
+	c->hs->unanswered = true;
 	request_out(c);
 }
 
@@ -259,6 +260,7 @@ static void reply_done(struct rd_iw_conn *c)
 		refuse_reply(c, RD_TERM_MPA_STARTUP, why);
 		return;
 	}
+	hs->unanswered = false;
 	hs->pd = reply.pd;
 	hs->pd_len = reply.pd_len;
 	if (reply.reject) {

@@ -513,6 +513,7 @@ enum rd_iw_pending {
 
 /* Only while a connection is being made: the outgoing frame, then the incoming one. */
 struct rd_iw_handshake {
+	bool unanswered; /* TCP is connected, and no MPA reply has come: by whatever is there */
 	struct rd_iw_mpa req; /* as sent or received, without private data */
 	uint8_t out[RD_MPA_MAX_LEN];
 	uint32_t out_len;
