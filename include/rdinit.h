@@ -18,7 +18,10 @@
  * and as x(), which is x_async() plus a wait. An asynchronous operation makes progress only while
  * the application calls the handle's _process function, typically whenever the handle's _fd is
  * readable. That includes keep-alives: a controller has to be processed at least twice per
- * keep-alive timeout. Synchronous calls process their own handle while they wait.
+ * keep-alive timeout. Synchronous calls process their own handle while they wait. Where
+ * asynchronous operations fill the queue they wait for room, and take it before the callback of the
+ * operation whose end makes it; they return -EAGAIN only when none of those in flight has a time
+ * limit.
  *
  * CALLBACKS. Each accepted asynchronous operation calls its callback exactly once, from the
  * handle's _process function, from a synchronous call that waits on the same handle, or from _free;
@@ -32,8 +35,8 @@
  *
  * ERRORS. Functions return 0 (or a count) or -errno. What the controller answered is kept apart
  * from errno as an NVMe status, see struct rdinit_completion and rdinit_last_status(). After a
- * failed call rdinit_get_error() tells the reason in words. Wrong use is answered with -EINVAL,
- * never with an assertion.
+ * failed call rdinit_get_error() tells the reason in words. Wrong use, such as a handle that is
+ * NULL, is answered with -EINVAL, never with an assertion.
  *
  * BYTE ORDER. All integers are in host byte order. Identify data and log pages are handed over as
  * the controller sent them: little-endian, in the layout of the NVMe specification.
@@ -727,10 +730,10 @@ int rdinit_mem_unregister(struct rdinit_qpair *qpair, void *addr);
  * @param nblocks Blocks, 1..65536; their bytes must not exceed the controller's max_transfer.
  * @param buf     Receives nblocks * ns->block_size bytes. No alignment is required.
  * @param flags   0 or RDINIT_IO_FUA.
- * @return 0; -EINVAL (beyond the end of the namespace, too long, unknown flag), -EAGAIN (as many
- *         commands in flight as the queue or, see bounce_bytes, its memory allows: process and try
- *         again), -ENOTCONN, -EDEADLK,
- * -ENOMEM; or as struct rdinit_completion's err.
+ * @return 0; -EINVAL (beyond the end of the namespace, too long, unknown flag), -EAGAIN (of
+ *         rdinit_read_async(); rdinit_read() waits instead: as many commands are in flight as the
+ *         queue or, see bounce_bytes, its memory allows; process and try again), -ENOTCONN,
+ *         -EDEADLK, -ENOMEM; or as struct rdinit_completion's err.
  */
 int rdinit_read(struct rdinit_qpair *qpair, const struct rdinit_ns *ns, uint64_t lba,
 		uint32_t nblocks, void *buf, unsigned int flags);

@@ -15,7 +15,7 @@ static int submit(struct rdinit_ctrl *ctrl, const char *func, const struct rdi_c
 	if (ctrl->state != RDI_CTRL_READY)
 		return rdi_fail(func, -ENOTCONN, "%s",
 				ctrl->q.text[0] ? ctrl->q.text : "the controller is not connected");
-	rc = rdi_queue_submit(&ctrl->q, cmd);
+	rc = rdi_submit(&ctrl->h, &ctrl->q, cmd);
 	return rc ? rdi_fail(func, rc, "%s", rdi_queue_why(&ctrl->q, rc)) : 0;
 }
 
@@ -36,6 +36,8 @@ static int identify_async(struct rdinit_ctrl *ctrl, const char *func, uint8_t cn
 		.user = user,
 	};
 
+	if (!ctrl)
+		return rdi_no_handle(func);
 	if (!data || !fn)
 		return rdi_fail(func, -EINVAL, "data or fn is NULL");
 	return submit(ctrl, func, &cmd);
@@ -52,8 +54,9 @@ int rdi_identify(struct rdinit_ctrl *ctrl, const char *func, uint8_t cns, uint32
 	struct rdi_sync sync = {.done = false};
 	int rc;
 
-	if (ctrl->h.in_turn)
-		return rdi_fail(func, -EDEADLK, "called from a callback of the same handle");
+	rc = rdi_may_wait(RDI_HANDLE(ctrl), func);
+	if (rc)
+		return rc;
 	rc = identify_async(ctrl, func, cns, nsid, data, rdi_sync_done, &sync);
 	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, func);
 }
@@ -80,6 +83,8 @@ int rdinit_list_ns(struct rdinit_ctrl *ctrl, uint32_t after, uint32_t *nsids, un
 	unsigned int i;
 	int rc;
 
+	if (!nsids || !count)
+		return rdi_fail(__func__, -EINVAL, "nsids or count is NULL");
 	rc = rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, after, list);
 	if (rc)
 		return rc;
@@ -119,6 +124,8 @@ int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint8_t lid, uint32_
 		.user = user,
 	};
 
+	if (!ctrl)
+		return rdi_no_handle(func);
 	if (!data || !fn)
 		return rdi_fail(func, -EINVAL, "data or fn is NULL");
 	if (len == 0 || len % 4 || offset % 4)
@@ -141,8 +148,9 @@ int rdinit_get_log(struct rdinit_ctrl *ctrl, uint8_t lid, uint32_t nsid, uint64_
 	struct rdi_sync sync = {.done = false};
 	int rc;
 
-	if (ctrl->h.in_turn)
-		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
+	if (rc)
+		return rc;
 	rc = rdi_get_log(ctrl, __func__, lid, nsid, offset, data, len, rdi_sync_done, &sync);
 	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
 }

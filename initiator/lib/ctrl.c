@@ -299,7 +299,13 @@ void rdinit_ctrl_free(struct rdinit_ctrl **ctrl)
 
 int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, void *user)
 {
-	struct rdi_queue_cfg cfg = {
+	struct rdi_queue_cfg cfg;
+	char why[256];
+	int rc;
+
+	if (!ctrl)
+		return rdi_no_handle("rdinit_ctrl_connect");
+	cfg = (struct rdi_queue_cfg){
 		.label = "admin",
 		.depth = ctrl->admin_queue_size,
 		.reserved = ADMIN_RESERVED,
@@ -310,9 +316,6 @@ int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, v
 		.no_remote_invalidate = ctrl->no_remote_invalidate,
 		.src = ctrl->has_src ? (const struct sockaddr *)&ctrl->src : NULL,
 	};
-	char why[256];
-	int rc;
-
 	if (ctrl->state != RDI_CTRL_NEW)
 		return rdi_fail("rdinit_ctrl_connect", -EINVAL,
 				"the handle is not new (it is %s); make another to connect again",
@@ -340,14 +343,17 @@ int rdinit_ctrl_connect(struct rdinit_ctrl *ctrl)
 	struct rdi_sync sync = {.done = false};
 	int rc;
 
-	if (ctrl->h.in_turn)
-		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
+	if (rc)
+		return rc;
 	rc = rdinit_ctrl_connect_async(ctrl, rdi_sync_done, &sync);
 	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
 }
 
 int rdinit_ctrl_disconnect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, void *user)
 {
+	if (!ctrl)
+		return rdi_no_handle("rdinit_ctrl_disconnect");
 	if (ctrl->state >= RDI_CTRL_SHUTDOWN || ctrl->state == RDI_CTRL_NEW)
 		return rdi_fail("rdinit_ctrl_disconnect", -EALREADY, "the handle is %s",
 				rdi_ctrl_state_name(ctrl->state));
@@ -367,8 +373,9 @@ int rdinit_ctrl_disconnect(struct rdinit_ctrl *ctrl)
 	struct rdi_sync sync = {.done = false};
 	int rc;
 
-	if (ctrl->h.in_turn)
-		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
+	if (rc)
+		return rc;
 	rc = rdinit_ctrl_disconnect_async(ctrl, rdi_sync_done, &sync);
 	if (rc == -EALREADY)
 		return 0;
@@ -379,15 +386,16 @@ int rdinit_ctrl_disconnect(struct rdinit_ctrl *ctrl)
 
 int rdinit_ctrl_fd(const struct rdinit_ctrl *ctrl)
 {
-	return rd_loop_fd(ctrl->h.loop);
+	return ctrl ? rd_loop_fd(ctrl->h.loop) : rdi_no_handle(__func__);
 }
 
 int rdinit_ctrl_process(struct rdinit_ctrl *ctrl, int timeout_ms)
 {
 	int rc;
 
-	if (ctrl->h.in_turn)
-		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
+	if (rc)
+		return rc;
 	if (ctrl->state == RDI_CTRL_CLOSED)
 		return rdi_fail(__func__, ctrl->q.err, "%s", ctrl->q.text);
 	if (ctrl->state == RDI_CTRL_NEW)
@@ -413,7 +421,9 @@ void rdinit_ctrl_info_init(struct rdinit_ctrl_info *info)
 
 int rdinit_ctrl_get_info(const struct rdinit_ctrl *ctrl, struct rdinit_ctrl_info *info)
 {
-	if (info->size < sizeof(*info))
+	if (!ctrl)
+		return rdi_no_handle(__func__);
+	if (!info || info->size < sizeof(*info))
 		return rdi_fail(__func__, -EINVAL, "info is not initialised");
 	if (ctrl->state != RDI_CTRL_READY)
 		return rdi_fail(__func__, -ENOTCONN, "the controller is %s, not ready",

@@ -202,6 +202,8 @@ int rdinit_discover_async(struct rdinit_ctrl *ctrl, struct rdinit_discovery **ou
 	struct rdi_discover *d;
 	int rc;
 
+	if (!ctrl)
+		return rdi_no_handle(func);
 	if (!out || !fn)
 		return rdi_fail(func, -EINVAL, "out or fn is NULL");
 	*out = NULL;
@@ -220,15 +222,31 @@ int rdinit_discover_async(struct rdinit_ctrl *ctrl, struct rdinit_discovery **ou
 	return rc;
 }
 
+struct discovery {
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_discovery **out;
+	struct rdi_sync sync;
+};
+
+static int try_discover(void *arg)
+{
+	struct discovery *d = arg;
+
+	return rdinit_discover_async(d->ctrl, d->out, rdi_sync_done, &d->sync);
+}
+
 int rdinit_discover(struct rdinit_ctrl *ctrl, struct rdinit_discovery **out)
 {
-	struct rdi_sync sync = {.done = false};
+	struct discovery d = {.ctrl = ctrl, .out = out};
 	int rc;
 
-	if (ctrl->h.in_turn)
-		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
-	rc = rdinit_discover_async(ctrl, out, rdi_sync_done, &sync);
-	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
+	rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
+	if (rc)
+		return rc;
+	rc = try_discover(&d);
+	if (rc == -EAGAIN)
+		rc = rdi_sync_retry(&ctrl->h, &ctrl->q, try_discover, &d);
+	return rc ? rc : rdi_sync_wait(&ctrl->h, &d.sync, __func__);
 }
 
 void rdinit_discovery_free(struct rdinit_discovery **log)

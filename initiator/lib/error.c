@@ -30,6 +30,11 @@ int rdi_fail_completion(const char *func, const struct rdinit_completion *c)
 	return c->err;
 }
 
+int rdi_no_handle(const char *func)
+{
+	return rdi_fail(func, -EINVAL, "the handle is NULL");
+}
+
 const char *rdinit_get_error(void)
 {
 	return last_text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What controller and queue pair have in common: loop, fabric, log, and waiting. */
+/* What controller and queue pair have in common: loop, fabric, log, and turns. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -111,27 +111,4 @@ int rdi_handle_turn(struct rdi_handle *h, int timeout_ms)
 	rc = ns && h->spin.ns ? wait_turn(h, ns) : rd_loop_turn(h->loop, ns);
 	h->in_turn = false;
 	return rc < 0 && rc != -EINTR ? rc : 0;
-}
-
-void rdi_sync_done(void *user, const struct rdinit_completion *c)
-{
-	struct rdi_sync *sync = user;
-
-	sync->c = *c;
-	snprintf(sync->text, sizeof(sync->text), "%s", c->text);
-	sync->c.text = sync->text;
-	sync->done = true;
-}
-
-int rdi_sync_wait(struct rdi_handle *h, struct rdi_sync *sync, const char *func)
-{
-	int rc;
-
-	/* Ends: every operation has a timeout, and a broken queue completes all it holds. */
-	while (!sync->done) {
-		rc = rdi_handle_turn(h, -1);
-		if (rc)
-			return rdi_fail(func, rc, "%s", strerror(-rc));
-	}
-	return sync->c.err ? rdi_fail_completion(func, &sync->c) : 0;
 }

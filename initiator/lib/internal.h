@@ -28,6 +28,8 @@ int rdi_fail(const char *func, int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 3, 4)));
 /* As rdi_fail() for the outcome of an operation: keeps its NVMe status as well. */
 int rdi_fail_completion(const char *func, const struct rdinit_completion *c);
+/* -EINVAL: the handle is NULL. */
+int rdi_no_handle(const char *func) __attribute__((cold));
 
 /* ---- host.c ---- */
 
@@ -420,6 +422,18 @@ void rdi_handle_close(struct rdi_handle *h);
  */
 int rdi_handle_turn(struct rdi_handle *h, int timeout_ms);
 
+/* ---- sync.c: synchronous calls ---- */
+
+/* The handle of a controller or queue pair that may be NULL. */
+#define RDI_HANDLE(p) ((p) ? &(p)->h : NULL)
+
+int rdi_cannot_wait(const struct rdi_handle *h, const char *func) __attribute__((cold));
+/* May a call wait on @h? Returns 0, -EINVAL (it is NULL) or -EDEADLK, with the thread's text. */
+static inline int rdi_may_wait(const struct rdi_handle *h, const char *func)
+{
+	return __builtin_expect(h && !h->in_turn, 1) ? 0 : rdi_cannot_wait(h, func);
+}
+
 /* A synchronous call: its completion, kept. */
 struct rdi_sync {
 	bool done;
@@ -429,6 +443,16 @@ struct rdi_sync {
 void rdi_sync_done(void *user, const struct rdinit_completion *c);
 /* Run turns until @sync is done. Returns its error with the thread's text and status set. */
 int rdi_sync_wait(struct rdi_handle *h, struct rdi_sync *sync, const char *func);
+
+typedef int (*rdi_try_fn)(void *arg);
+/*
+ * @again has returned -EAGAIN for a synchronous call: call it each time that one of the caller's
+ * commands ends, before that one's callback, until it returns something else. -EAGAIN remains when
+ * nothing that is in flight is sure to end.
+ */
+int rdi_sync_retry(struct rdi_handle *h, struct rdi_queue *q, rdi_try_fn again, void *arg);
+/* rdi_queue_submit(), which waits for room when it is a synchronous call's (by its callback). */
+int rdi_submit(struct rdi_handle *h, struct rdi_queue *q, const struct rdi_cmd *cmd);
 
 /* ---- fabrics.c: commands both queue kinds send ---- */
 

@@ -51,6 +51,8 @@ static int rw(struct rdinit_qpair *qp, const char *func, uint8_t opcode, const s
 	struct rdi_req *req;
 	int rc;
 
+	if (!qp)
+		return rdi_no_handle(func);
 	if (!rw_ok(qp, func, ns, lba, nblocks, buf, flags))
 		return -EINVAL;
 	rc = rdi_queue_check(&qp->q, 0, 1);
@@ -74,17 +76,39 @@ static int rw(struct rdinit_qpair *qp, const char *func, uint8_t opcode, const s
 	return rc ? refused(qp, func, rc) : 0;
 }
 
-static int rw_sync(struct rdinit_qpair *qp, const char *func, uint8_t opcode,
-		   const struct rdinit_ns *ns, uint64_t lba, uint32_t nblocks, void *buf,
-		   unsigned int flags)
-{
-	struct rdi_sync sync = {.done = false};
-	int rc;
+/* A synchronous read or write, to be tried again. */
+struct rw {
+	struct rdinit_qpair *qp;
+	const char *func;
+	uint8_t opcode;
+	const struct rdinit_ns *ns;
+	uint64_t lba;
+	uint32_t nblocks;
+	void *buf;
+	unsigned int flags;
+	struct rdi_sync sync;
+};
 
-	if (qp->h.in_turn)
-		return rdi_fail(func, -EDEADLK, "called from a callback of the same handle");
-	rc = rw(qp, func, opcode, ns, lba, nblocks, buf, flags, rdi_sync_done, &sync);
-	return rc ? rc : rdi_sync_wait(&qp->h, &sync, func);
+static int try_rw(void *arg)
+{
+	struct rw *r = arg;
+
+	return rw(r->qp, r->func, r->opcode, r->ns, r->lba, r->nblocks, r->buf, r->flags,
+		  rdi_sync_done, &r->sync);
+}
+
+static int rw_sync(struct rw *r)
+{
+	struct rdinit_qpair *qp = r->qp;
+	int rc = rdi_may_wait(RDI_HANDLE(qp), r->func);
+
+	r->sync.done = false;
+	if (rc)
+		return rc;
+	rc = try_rw(r);
+	if (rc == -EAGAIN)
+		rc = rdi_sync_retry(&qp->h, &qp->q, try_rw, r);
+	return rc ? rc : rdi_sync_wait(&qp->h, &r->sync, r->func);
 }
 
 int rdinit_read_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, uint64_t lba,
@@ -97,7 +121,9 @@ int rdinit_read_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, uint6
 int rdinit_read(struct rdinit_qpair *qp, const struct rdinit_ns *ns, uint64_t lba, uint32_t nblocks,
 		void *buf, unsigned int flags)
 {
-	return rw_sync(qp, __func__, nvme_cmd_read, ns, lba, nblocks, buf, flags);
+	struct rw r = {qp, __func__, nvme_cmd_read, ns, lba, nblocks, buf, flags, {0}};
+
+	return rw_sync(&r);
 }
 
 /* The library only reads from the buffer of a write; the device's entries know no const. */
@@ -116,7 +142,9 @@ int rdinit_write_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, uint
 int rdinit_write(struct rdinit_qpair *qp, const struct rdinit_ns *ns, uint64_t lba,
 		 uint32_t nblocks, const void *buf, unsigned int flags)
 {
-	return rw_sync(qp, __func__, nvme_cmd_write, ns, lba, nblocks, unconst(buf), flags);
+	struct rw r = {qp, __func__, nvme_cmd_write, ns, lba, nblocks, unconst(buf), flags, {0}};
+
+	return rw_sync(&r);
 }
 
 int rdinit_flush_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, rdinit_complete_fn fn,
@@ -125,10 +153,12 @@ int rdinit_flush_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, rdin
 	struct rdi_cmd cmd = {.sqe = {.opcode = nvme_cmd_flush}, .fn = fn, .user = user};
 	int rc;
 
+	if (!qp)
+		return rdi_no_handle(__func__);
 	if (!ns || ns->size < sizeof(*ns))
 		return rdi_fail(__func__, -EINVAL, "ns is not open");
 	cmd.sqe.nsid = htole32(ns->nsid);
-	rc = rdi_queue_submit(&qp->q, &cmd);
+	rc = rdi_submit(&qp->h, &qp->q, &cmd);
 	return rc ? refused(qp, __func__, rc) : 0;
 }
 
@@ -137,8 +167,9 @@ int rdinit_flush(struct rdinit_qpair *qp, const struct rdinit_ns *ns)
 	struct rdi_sync sync = {.done = false};
 	int rc;
 
-	if (qp->h.in_turn)
-		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
+	if (rc)
+		return rc;
 	rc = rdinit_flush_async(qp, ns, rdi_sync_done, &sync);
 	return rc ? rc : rdi_sync_wait(&qp->h, &sync, __func__);
 }
@@ -149,6 +180,8 @@ int rdinit_mem_register(struct rdinit_qpair *qp, void *addr, size_t len)
 {
 	int rc;
 
+	if (!qp)
+		return rdi_no_handle(__func__);
 	if (qp->q.state != RDI_Q_LIVE)
 		return rdi_fail(__func__, -ENOTCONN, "%s", rdi_queue_why(&qp->q, -ENOTCONN));
 	rc = rdi_region_add(&qp->q, addr, len);
@@ -159,8 +192,11 @@ int rdinit_mem_register(struct rdinit_qpair *qp, void *addr, size_t len)
 
 int rdinit_mem_unregister(struct rdinit_qpair *qp, void *addr)
 {
-	int rc = rdi_region_del(&qp->q, addr);
+	int rc;
 
+	if (!qp)
+		return rdi_no_handle(__func__);
+	rc = rdi_region_del(&qp->q, addr);
 	if (rc == -ENOENT)
 		return rdi_fail(__func__, rc, "no buffer at that address is registered");
 	return rc ? rdi_fail(__func__, rc, "%s", strerror(-rc)) : 0;

@@ -49,15 +49,16 @@ static int make_cmd(const char *func, const struct rdinit_passthru *pt, rdinit_c
 	return 0;
 }
 
-static int submit(struct rdi_queue *q, const char *func, const struct rdinit_passthru *pt,
-		  uint16_t *cid, rdinit_complete_fn fn, void *user)
+static int submit(struct rdi_handle *h, struct rdi_queue *q, const char *func,
+		  const struct rdinit_passthru *pt, uint16_t *cid, rdinit_complete_fn fn,
+		  void *user)
 {
 	struct rdi_cmd cmd;
 	int rc = make_cmd(func, pt, fn, user, &cmd);
 
 	if (rc)
 		return rc;
-	rc = rdi_queue_submit(q, &cmd);
+	rc = rdi_submit(h, q, &cmd);
 	if (rc)
 		return rdi_fail(func, rc, "%s", rdi_queue_why(q, rc));
 	if (cid)
@@ -79,10 +80,12 @@ static int finish(struct rdi_handle *h, struct rdi_sync *sync, const char *func,
 static int admin(struct rdinit_ctrl *ctrl, const char *func, const struct rdinit_passthru *pt,
 		 uint16_t *cid, rdinit_complete_fn fn, void *user)
 {
+	if (!ctrl)
+		return rdi_no_handle(func);
 	if (ctrl->state != RDI_CTRL_READY)
 		return rdi_fail(func, -ENOTCONN, "%s",
 				ctrl->q.text[0] ? ctrl->q.text : "the controller is not connected");
-	return submit(&ctrl->q, func, pt, cid, fn, user);
+	return submit(&ctrl->h, &ctrl->q, func, pt, cid, fn, user);
 }
 
 int rdinit_admin_passthru_async(struct rdinit_ctrl *ctrl, const struct rdinit_passthru *cmd,
@@ -97,8 +100,9 @@ int rdinit_admin_passthru(struct rdinit_ctrl *ctrl, const struct rdinit_passthru
 	struct rdi_sync sync = {.done = false};
 	int rc;
 
-	if (ctrl->h.in_turn)
-		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
+	if (rc)
+		return rc;
 	rc = admin(ctrl, __func__, cmd, NULL, rdi_sync_done, &sync);
 	return rc ? rc : finish(&ctrl->h, &sync, __func__, result);
 }
@@ -108,7 +112,9 @@ int rdinit_admin_passthru(struct rdinit_ctrl *ctrl, const struct rdinit_passthru
 int rdinit_io_passthru_async(struct rdinit_qpair *qp, const struct rdinit_passthru *cmd,
 			     uint16_t *cid, rdinit_complete_fn fn, void *user)
 {
-	return submit(&qp->q, __func__, cmd, cid, fn, user);
+	if (!qp)
+		return rdi_no_handle(__func__);
+	return submit(&qp->h, &qp->q, __func__, cmd, cid, fn, user);
 }
 
 int rdinit_io_passthru(struct rdinit_qpair *qp, const struct rdinit_passthru *cmd, uint64_t *result)
@@ -116,9 +122,10 @@ int rdinit_io_passthru(struct rdinit_qpair *qp, const struct rdinit_passthru *cm
 	struct rdi_sync sync = {.done = false};
 	int rc;
 
-	if (qp->h.in_turn)
-		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
-	rc = submit(&qp->q, __func__, cmd, NULL, rdi_sync_done, &sync);
+	rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
+	if (rc)
+		return rc;
+	rc = submit(&qp->h, &qp->q, __func__, cmd, NULL, rdi_sync_done, &sync);
 	return rc ? rc : finish(&qp->h, &sync, __func__, result);
 }
 
@@ -127,8 +134,11 @@ int rdinit_io_passthru_fused_async(struct rdinit_qpair *qp, const struct rdinit_
 				   void *user1, void *user2)
 {
 	struct rdi_cmd c1, c2;
-	int rc = make_cmd(__func__, first, fn, user1, &c1);
+	int rc;
 
+	if (!qp)
+		return rdi_no_handle(__func__);
+	rc = make_cmd(__func__, first, fn, user1, &c1);
 	if (!rc)
 		rc = make_cmd(__func__, second, fn, user2, &c2);
 	if (rc)

@@ -88,6 +88,8 @@ int rdinit_qpair_connect_async(struct rdinit_qpair *qp, rdinit_complete_fn fn, v
 {
 	int rc;
 
+	if (!qp)
+		return rdi_no_handle("rdinit_qpair_connect");
 	if (qp->q.state != RDI_Q_NEW)
 		return rdi_fail("rdinit_qpair_connect", -EINVAL,
 				"the handle is not new (it is %s); make another to connect again",
@@ -107,8 +109,9 @@ int rdinit_qpair_connect(struct rdinit_qpair *qp)
 	struct rdi_sync sync = {.done = false};
 	int rc;
 
-	if (qp->h.in_turn)
-		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
+	if (rc)
+		return rc;
 	rc = rdinit_qpair_connect_async(qp, rdi_sync_done, &sync);
 	return rc ? rc : rdi_sync_wait(&qp->h, &sync, __func__);
 }
@@ -142,7 +145,8 @@ static const char *check_opts(const struct rdinit_qpair_opts *o, const struct rd
 	if (ctrl->discovery)
 		return "a discovery controller has no I/O queues";
 	if (o->qid > ctrl->io_queues)
-		return "the queue id is larger than the number of queues the controller granted";
+		return "qid is larger than the number of queues that the controller granted (ask "
+		       "for more by nr_io_queues of the controller)";
 	return NULL;
 }
 
@@ -213,7 +217,11 @@ int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 	uint16_t qid;
 	int rc;
 
+	if (!out)
+		return rdi_fail(__func__, -EINVAL, "out is NULL");
 	*out = NULL;
+	if (!ctrl)
+		return rdi_no_handle(__func__);
 	if (!opts) {
 		rdinit_qpair_opts_init(&defaults);
 		opts = &defaults;
@@ -226,8 +234,11 @@ int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 		return rdi_fail(__func__, -EINVAL, "%s", why);
 	qid = opts->qid ? opts->qid : ctrl->next_qid;
 	if (qid > ctrl->io_queues)
-		return rdi_fail(__func__, -ENOSPC, "the controller granted %u I/O queues",
-				ctrl->io_queues);
+		return rdi_fail(__func__, -ENOSPC,
+				"all of the %u I/O queue%s that the controller granted have been "
+				"used; nr_io_queues asked for %u",
+				ctrl->io_queues, ctrl->io_queues == 1 ? "" : "s",
+				ctrl->want_queues);
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return rdi_fail(__func__, -ENOMEM, "out of memory");
@@ -251,8 +262,9 @@ int rdinit_qpair_disconnect(struct rdinit_qpair *qp)
 {
 	int rc;
 
-	if (qp->h.in_turn)
-		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
+	if (rc)
+		return rc;
 	if (qp->q.state == RDI_Q_NEW)
 		return 0;
 	rdi_queue_fail(&qp->q, -ENOTCONN, "%s: disconnected", qp->q.remote);
@@ -283,15 +295,16 @@ void rdinit_qpair_free(struct rdinit_qpair **qpair)
 
 int rdinit_qpair_fd(const struct rdinit_qpair *qp)
 {
-	return rd_loop_fd(qp->h.loop);
+	return qp ? rd_loop_fd(qp->h.loop) : rdi_no_handle(__func__);
 }
 
 int rdinit_qpair_process(struct rdinit_qpair *qp, int timeout_ms)
 {
 	int rc;
 
-	if (qp->h.in_turn)
-		return rdi_fail(__func__, -EDEADLK, "called from a callback of the same handle");
+	rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
+	if (rc)
+		return rc;
 	if (qp->q.state == RDI_Q_CLOSED)
 		return rdi_fail(__func__, qp->q.err, "%s", qp->q.text);
 	if (qp->q.state == RDI_Q_NEW)
@@ -311,15 +324,15 @@ int rdinit_qpair_process(struct rdinit_qpair *qp, int timeout_ms)
 
 unsigned int rdinit_qpair_depth(const struct rdinit_qpair *qp)
 {
-	return qp->q.state == RDI_Q_LIVE ? qp->q.limit : 0;
+	return qp && qp->q.state == RDI_Q_LIVE ? qp->q.limit : 0;
 }
 
 unsigned int rdinit_qpair_inflight(const struct rdinit_qpair *qp)
 {
-	return qp->q.inflight - qp->q.internal_inflight;
+	return qp ? qp->q.inflight - qp->q.internal_inflight : 0;
 }
 
 uint16_t rdinit_qpair_id(const struct rdinit_qpair *qp)
 {
-	return qp->q.cfg.qid;
+	return qp ? qp->q.cfg.qid : 0;
 }

@@ -14,5 +14,6 @@ extern const struct t_case t_data_cases[];
 extern const struct t_case t_fault_cases[];
 extern const struct t_case t_admin_cases[];
 extern const struct t_case t_passthru_cases[];
+extern const struct t_case t_sync_cases[];
 
 #endif /* T_INITIATOR_SUITES_H */

@@ -20,6 +20,7 @@ int main(int argc, char **argv)
 		{.name = "fault", .teardown = teardown, .cases = t_fault_cases},
 		{.name = "admin", .teardown = teardown, .cases = t_admin_cases},
 		{.name = "passthru", .teardown = teardown, .cases = t_passthru_cases},
+		{.name = "sync", .teardown = teardown, .cases = t_sync_cases},
 		{.name = NULL},
 	};
 

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Synchronous calls: an asynchronous one, and turns until it has ended. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "internal.h"
+
+int rdi_cannot_wait(const struct rdi_handle *h, const char *func)
+{
+	if (!h)
+		return rdi_no_handle(func);
+	return rdi_fail(func, -EDEADLK, "called from a callback of the same handle");
+}
+
+void rdi_sync_done(void *user, const struct rdinit_completion *c)
+{
+	struct rdi_sync *sync = user;
+
+	sync->c = *c;
+	snprintf(sync->text, sizeof(sync->text), "%s", c->text);
+	sync->c.text = sync->text;
+	sync->done = true;
+}
+
+int rdi_sync_wait(struct rdi_handle *h, struct rdi_sync *sync, const char *func)
+{
+	int rc;
+
+	/* Ends: every operation has a timeout, and a broken queue completes all it holds. */
+	while (!sync->done) {
+		rc = rdi_handle_turn(h, -1);
+		if (rc)
+			return rdi_fail(func, rc, "%s", strerror(-rc));
+	}
+	return sync->c.err ? rdi_fail_completion(func, &sync->c) : 0;
+}
+
+/* ---- when asynchronous commands fill the queue ---- */
+
+/* The end of a command, taken from its owner, who gets it afterwards. */
+struct hook {
+	rdinit_complete_fn fn;
+	void *user;
+	rdi_try_fn again;
+	void *arg;
+	bool over;
+	int rc; /* of @again */
+};
+
+static void on_room(void *user, const struct rdinit_completion *c)
+{
+	struct hook *hook = user;
+
+	/* Before the owner: its callback is likely to send the next command itself. */
+	hook->over = true;
+	hook->rc = hook->again(hook->arg);
+	hook->fn(hook->user, c);
+}
+
+/* The oldest of the caller's commands, which ends first most likely; NULL: none is sure to end. */
+static struct rdi_req *oldest(struct rdi_queue *q)
+{
+	struct rdi_req *req;
+
+	TAILQ_FOREACH (req, &q->busy, link) {
+		if (!req->internal && req->deadline != UINT64_MAX)
+			return req;
+	}
+	return NULL;
+}
+
+int rdi_sync_retry(struct rdi_handle *h, struct rdi_queue *q, rdi_try_fn again, void *arg)
+{
+	struct hook hook = {.again = again, .arg = arg, .rc = -EAGAIN};
+	struct rdi_req *req;
+	int rc;
+
+	while (hook.rc == -EAGAIN && (req = oldest(q))) {
+		hook.over = false;
+		hook.fn = req->fn;
+		hook.user = req->user;
+		req->fn = on_room;
+		req->user = &hook;
+		while (!hook.over) {
+			rc = rdi_handle_turn(h, -1);
+			if (rc && !hook.over) {
+				req->fn = hook.fn;
+				req->user = hook.user;
+				return rc;
+			}
+		}
+	}
+	return hook.rc;
+}
+
+struct submission {
+	struct rdi_queue *q;
+	const struct rdi_cmd *cmd;
+};
+
+static int submit(void *arg)
+{
+	struct submission *s = arg;
+
+	return rdi_queue_submit(s->q, s->cmd);
+}
+
+int rdi_submit(struct rdi_handle *h, struct rdi_queue *q, const struct rdi_cmd *cmd)
+{
+	struct submission s = {.q = q, .cmd = cmd};
+	int rc = submit(&s);
+
+	if (rc == -EAGAIN && cmd->fn == rdi_sync_done)
+		rc = rdi_sync_retry(h, q, submit, &s);
+	return rc;
+}
