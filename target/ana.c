@@ -45,10 +45,12 @@ struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_
 
 /* ---- changes ---- */
 
-static bool has_group(const struct rdt_target *t, const struct rdt_subsys *ss, uint32_t group)
+static bool has_group(const struct rdt_subsys *ss, uint32_t group)
 {
-	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
-		if (t->ns[i] && t->ns[i]->subsys == ss && t->ns[i]->cfg->ana_group == group)
+	const struct rdt_ns *ns;
+
+	TAILQ_FOREACH (ns, &ss->namespaces, link)
+		if (ns->cfg->ana_group == group)
 			return true;
 	return false;
 }
@@ -65,9 +67,9 @@ int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, uint32_t group,
 	atomic_fetch_add(&l->ana_changes[group], 1);
 	atomic_fetch_add(&l->ana_changes[0], 1);
 	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		struct rdt_subsys *ss = &t->subsys[i];
+		struct rdt_subsys *ss = t->subsys[i];
 
-		if (!has_group(t, ss, group))
+		if (!has_group(ss, group))
 			continue;
 		pthread_mutex_lock(&ss->lock);
 		TAILQ_FOREACH (ctrl, &ss->ctrls, link)
@@ -90,63 +92,66 @@ static __le64 changes(const struct rdt_ctrl *ctrl, unsigned int group)
 	return htole64(n);
 }
 
-/* The next namespace of @group after @nsid that the host sees. */
-static const struct rdt_ns *next_of(const struct rdt_req *req, uint32_t group, uint32_t nsid)
-{
-	const struct rdt_ns *ns = rdt_ns_seen_next(req, nsid);
-
-	while (ns && ns->cfg->ana_group != group)
-		ns = rdt_ns_seen_next(req, ns->nsid);
-	return ns;
-}
-
 static bool groups_only(const struct rdt_req *req)
 {
 	return le32toh(req->sqe.cdw10) >> 8 & NVME_LOG_ANA_LSP_RGO_GROUPS_ONLY;
 }
 
-/* Write one group to @out when there is one. Returns its length; 0: it has no namespace. */
-static uint64_t put_group(const struct rdt_req *req, uint32_t group, uint64_t pos,
-			  const struct rdt_log_out *out)
+/* How many namespaces of each group the host sees. */
+static void count_groups(const struct rdt_req *req, uint32_t counts[RDT_ANA_GROUPS + 1])
 {
-	const struct rdt_ns *ns = next_of(req, group, 0);
-	struct nvme_ana_group_desc desc = {
-		.grpid = htole32(group),
-		.chgcnt = changes(req->qp->ctrl, group),
-		.state = (uint8_t)rdt_ana_state(req->qp->ctrl, group),
-	};
-	uint64_t at = pos + sizeof(desc);
-	uint32_t n = 0;
+	const struct rdt_ns *ns = rdt_ns_seen_next(req, 0);
 
-	if (!ns)
-		return 0;
-	for (; ns && !groups_only(req); ns = next_of(req, group, ns->nsid), n++, at += 4) {
-		__le32 nsid = htole32(ns->nsid);
-
-		if (out)
-			rdt_log_put(out, at, &nsid, sizeof(nsid));
-	}
-	desc.nnsids = htole32(n);
-	if (out)
-		rdt_log_put(out, pos, &desc, sizeof(desc));
-	return at - pos;
+	for (; ns; ns = rdt_ns_seen_next(req, ns->nsid))
+		counts[ns->cfg->ana_group]++;
 }
 
+/* The NSIDs of each group, from places[group] on. */
+static void put_nsids(const struct rdt_req *req, uint64_t places[RDT_ANA_GROUPS + 1],
+		      const struct rdt_log_out *out)
+{
+	const struct rdt_ns *ns = rdt_ns_seen_next(req, 0);
+
+	for (; ns; ns = rdt_ns_seen_next(req, ns->nsid)) {
+		__le32 nsid = htole32(ns->nsid);
+
+		rdt_log_put(out, places[ns->cfg->ana_group], &nsid, sizeof(nsid));
+		places[ns->cfg->ana_group] += sizeof(nsid);
+	}
+}
+
+/* Write the page to @out when there is one. Returns its length. */
 static uint64_t walk(const struct rdt_req *req, const struct rdt_log_out *out)
 {
 	struct nvme_ana_log head = {.chgcnt = changes(req->qp->ctrl, 0)};
+	uint32_t counts[RDT_ANA_GROUPS + 1] = {0};
+	uint64_t places[RDT_ANA_GROUPS + 1] = {0};
 	uint64_t pos = sizeof(head);
 	uint16_t groups = 0;
 
+	count_groups(req, counts);
 	for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++) {
-		uint64_t len = put_group(req, g, pos, out);
+		struct nvme_ana_group_desc desc = {
+			.grpid = htole32(g),
+			.nnsids = htole32(groups_only(req) ? 0 : counts[g]),
+			.chgcnt = changes(req->qp->ctrl, g),
+			.state = (uint8_t)rdt_ana_state(req->qp->ctrl, g),
+		};
 
-		groups += len > 0;
-		pos += len;
+		if (!counts[g])
+			continue;
+		groups++;
+		if (out)
+			rdt_log_put(out, pos, &desc, sizeof(desc));
+		places[g] = pos + sizeof(desc);
+		pos = places[g] + (groups_only(req) ? 0 : counts[g] * sizeof(uint32_t));
 	}
 	head.ngrps = htole16(groups);
-	if (out)
-		rdt_log_put(out, 0, &head, sizeof(head));
+	if (!out)
+		return pos;
+	rdt_log_put(out, 0, &head, sizeof(head));
+	if (!groups_only(req))
+		put_nsids(req, places, out);
 	return pos;
 }
 

@@ -11,6 +11,14 @@ static const cyaml_config_t cyaml_plain = {
 	.flags = CYAML_CFG_NO_ALIAS,
 };
 
+static int by_nsid(const void *a, const void *b)
+{
+	const struct rdt_ns_config *x = a;
+	const struct rdt_ns_config *y = b;
+
+	return (x->nsid > y->nsid) - (x->nsid < y->nsid);
+}
+
 int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **out)
 {
 	struct rdt_config_load load = {.path = path, .log = log};
@@ -29,6 +37,9 @@ int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **ou
 	}
 	if (!rc && load.problems)
 		rc = -EINVAL;
+	for (uint32_t i = 0; i < config->subsystems_count && !rc; i++)
+		qsort(config->subsystems[i].namespaces, config->subsystems[i].namespaces_count,
+		      sizeof(*config->subsystems[i].namespaces), by_nsid);
 	if (rc == -ENOMEM)
 		rd_err(log, RD_LOG_CONFIG, "%s: out of memory", path);
 	if (rc)

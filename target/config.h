@@ -163,7 +163,7 @@ struct rdt_subsys_config {
 	enum rdt_wp_setting write_protect;
 	struct rdt_host_qos_config *host_qos;
 	uint32_t host_qos_count;
-	struct rdt_ns_config *namespaces;
+	struct rdt_ns_config *namespaces; /* by NSID, once loaded */
 	uint32_t namespaces_count;
 };
 
@@ -250,11 +250,22 @@ struct rdt_config {
  * namespace. Any thread. Returns 0, with a reference in @out, or -errno (-EINVAL: the contents).
  */
 int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **out);
-bool rdt_config_same_file(const char *a, const char *b);
 bool rdt_config_same_text(const char *a, const char *b); /* NULL is a value too */
 bool rdt_config_listed(const char *const *list, uint32_t count, const char *text);
 bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *const *b,
 			  uint32_t b_count); /* order does not matter */
+
+/* What a file is, by whatever name: links lead to the same one. */
+struct rdt_file_id {
+	uint64_t kind; /* 0: it is not there (yet), and only its path is known */
+	uint64_t dev;
+	uint64_t ino;
+};
+
+struct rdt_file_id rdt_file_identify(const char *path);
+int rdt_file_compare(const struct rdt_file_id *a, const char *a_path, const struct rdt_file_id *b,
+		     const char *b_path);
+
 /* References, taken and put by one thread; the last one frees. NULL is fine. */
 struct rdt_config *rdt_config_get(struct rdt_config *config);
 void rdt_config_put(struct rdt_config **config);

@@ -49,18 +49,11 @@ void rdt_config_firsts(struct rdt_config_id *ids, unsigned int count, unsigned i
 
 /* ---- the namespaces of all subsystems, in order ---- */
 
-/* What a file is, by whatever name: links lead to the same one. */
-struct file_id {
-	uint64_t kind; /* 0: it is not there (yet), and only its path is known */
-	uint64_t dev;
-	uint64_t ino;
-};
-
 struct entry {
 	const struct rdt_ns_config *ns;
 	unsigned int subsystem;
 	unsigned int index; /* in it */
-	struct file_id file;
+	struct rdt_file_id file;
 };
 
 struct all {
@@ -156,26 +149,23 @@ static bool on_disk(const struct rdt_ns_config *ns)
 	return (ns->backend == RDT_BACKEND_FILE || ns->backend == RDT_BACKEND_BLOCK) && ns->path;
 }
 
-static struct file_id identify(const char *path)
+struct rdt_file_id rdt_file_identify(const char *path)
 {
 	struct stat st;
 
 	if (stat(path, &st))
-		return (struct file_id){0};
+		return (struct rdt_file_id){0};
 	if (S_ISBLK(st.st_mode))
-		return (struct file_id){1, 0, st.st_rdev};
-	return (struct file_id){2, st.st_dev, st.st_ino};
+		return (struct rdt_file_id){1, 0, st.st_rdev};
+	return (struct rdt_file_id){2, st.st_dev, st.st_ino};
 }
 
-bool rdt_config_same_file(const char *a, const char *b)
+int rdt_file_compare(const struct rdt_file_id *a, const char *a_path, const struct rdt_file_id *b,
+		     const char *b_path)
 {
-	struct file_id x, y;
-
-	if (strcmp(a, b) == 0)
-		return true;
-	x = identify(a);
-	y = identify(b);
-	return x.kind && memcmp(&x, &y, sizeof(x)) == 0;
+	if (a->kind != b->kind)
+		return a->kind < b->kind ? -1 : 1;
+	return a->kind ? memcmp(a, b, sizeof(*a)) : strcmp(a_path, b_path);
 }
 
 /* Several may read a file that nobody writes. @ids: those with the file of @ids[0], in order. */
@@ -205,7 +195,7 @@ static void check_files(struct all *all)
 		all->first[i] = i;
 		if (!on_disk(e->ns))
 			continue;
-		e->file = identify(e->ns->path);
+		e->file = rdt_file_identify(e->ns->path);
 		if (e->file.kind)
 			all->ids[count++] = (struct rdt_config_id){&e->file, sizeof(e->file), i};
 		else

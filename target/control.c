@@ -66,7 +66,6 @@ static void show_msg(struct rd_msg *msg)
 static void shown(struct rdt_ns *ns)
 {
 	ns->state = RDT_NS_LIVE;
-	rdt_subsys_sum(ns->subsys);
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
 	rd_notice(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: added, %llu blocks",
 		  ns->subsys->nqn, ns->nsid, (unsigned long long)ns->blocks);
@@ -115,18 +114,9 @@ static void opened(struct rdt_ns *ns)
 		return;
 	}
 	ns->state = RDT_NS_LEAVING;
+	rdt_subsys_count(ns, false);
 	ns->join_err = ns->err;
 	rdt_ns_post(ns, close_msg, closed_again);
-}
-
-static const struct rdt_ns *with_nsid(const struct rdt_subsys *ss, uint32_t nsid)
-{
-	const struct rdt_ns *ns;
-
-	TAILQ_FOREACH (ns, &ss->namespaces, link)
-		if (ns->nsid == nsid)
-			return ns;
-	return NULL;
 }
 
 /* Up to the point where reactors have to be asked. */
@@ -134,7 +124,7 @@ static int begin_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 		     struct rdt_config *cfg_of, struct rdt_bdev **bdev, struct rdt_ns **out,
 		     char *text, size_t text_size)
 {
-	const struct rdt_ns *old = with_nsid(ss, cfg->nsid);
+	const struct rdt_ns *old = rdt_ns_with(ss, cfg->nsid);
 	int err;
 
 	if (old && old->state == RDT_NS_LEAVING) {
@@ -174,6 +164,7 @@ void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 		return;
 	}
 	ns->state = RDT_NS_JOINING;
+	rdt_subsys_count(ns, true);
 	ns->done = done;
 	ns->done_arg = arg;
 	rdt_ns_post(ns, open_msg, opened);
@@ -260,7 +251,7 @@ void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)
 	ns->state = RDT_NS_LEAVING;
 	ns->done = done;
 	ns->done_arg = arg;
-	rdt_subsys_sum(ns->subsys);
+	rdt_subsys_count(ns, false);
 	rdt_ns_post(ns, hide_msg, hidden);
 }
 
@@ -308,7 +299,6 @@ int rdt_control_subsys_add(struct rdt_target *t, const struct rdt_subsys_config 
 			   size_t text_size)
 {
 	struct rdt_subsys *ss = rdt_subsys_slot(t, cfg->nqn);
-	unsigned int n = t->subsys_count;
 	int err;
 
 	if (ss) {
@@ -320,27 +310,17 @@ int rdt_control_subsys_add(struct rdt_target *t, const struct rdt_subsys_config 
 			 "that needs a restart");
 		return -EEXIST;
 	}
-	if (n == t->subsys_max) {
+	if (t->subsys_count == RDT_SUBSYSTEMS) {
 		snprintf(text, text_size,
-			 "%u subsystems were added since the start, which is the most; that needs "
-			 "a restart",
-			 RDT_SUBSYS_SPARE);
+			 "the target has %u subsystems, those removed since its start as well, "
+			 "which is the most; that needs a restart",
+			 RDT_SUBSYSTEMS);
 		return -ENOSPC;
 	}
-	ss = &t->subsys[n];
-	err = rdt_subsys_init(ss, t, cfg, cfg_of, n);
-	if (err) {
-		rdt_subsys_fini(ss);
-		memset(ss, 0, sizeof(*ss));
+	err = rdt_subsys_new(t, cfg, cfg_of, true, out);
+	if (err)
 		snprintf(text, text_size, "%s", strerror(-err));
-		return err;
-	}
-	rdt_subsys_sum(ss);
-	atomic_store(&ss->gone, true);
-	/* Reactors look at it from here on: it is complete, and does not exist. */
-	atomic_store(&t->subsys_count, n + 1);
-	*out = ss;
-	return 0;
+	return err;
 }
 
 void rdt_control_subsys_show(struct rdt_subsys *ss)

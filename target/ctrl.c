@@ -239,6 +239,9 @@ err_free:
 	rdt_qos_leave(ctrl);
 	rdt_resv_log_fini(&ctrl->resv_log);
 	rdt_events_fini(ctrl);
+	rdt_slots_fini(&ctrl->hidden);
+	rdt_slots_fini(&ctrl->left);
+	rdt_slots_fini(&ctrl->kept);
 	pthread_mutex_destroy(&ctrl->errors.lock);
 	free(ctrl->ioqs);
 	free(ctrl);
@@ -267,6 +270,9 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 		ctrl->hostnqn);
 	rdt_resv_log_fini(&ctrl->resv_log);
 	rdt_events_fini(ctrl);
+	rdt_slots_fini(&ctrl->hidden);
+	rdt_slots_fini(&ctrl->left);
+	rdt_slots_fini(&ctrl->kept);
 	pthread_mutex_destroy(&ctrl->errors.lock);
 	free(ctrl->ioqs);
 	ctrl->magic = 0;

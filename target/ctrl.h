@@ -14,6 +14,7 @@
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
 #include "events.h"
+#include "slots.h"
 #include "tgt_limits.h"
 
 struct rdt_attach;
@@ -59,6 +60,8 @@ struct rdt_error_log {
 	struct nvme_error_log_page ring[RDT_ERROR_LOG];
 };
 
+#define RDT_RESV_TYPES 3u /* of enum nvme_resv_notify_rnlpt, from 1 on */
+
 struct rdt_resv_entry {
 	uint64_t count;
 	uint32_t nsid;
@@ -71,7 +74,7 @@ struct rdt_resv_log { /* reservation notifications: written by the main thread *
 	unsigned int head;
 	unsigned int used;
 	struct rdt_resv_entry ring[RDT_RESV_LOG];
-	uint8_t mask[RDT_NS_SLOTS]; /* feature 82h */
+	struct rdt_slots masked[RDT_RESV_TYPES]; /* feature 82h, by type - 1 */
 };
 
 struct rdt_ioq {
@@ -94,16 +97,16 @@ struct rdt_ctrl {
 	uint16_t cntlid;
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
-	struct rdt_listener *listener;              /* by which the host came; NULL in tests */
-	_Atomic uint64_t hidden[RDT_NS_SLOTS / 64]; /* written under subsys->lock */
-	atomic_bool retry_delay;                    /* feature 16h, ACRE */
-	atomic_bool ending;                         /* @end_msg is on its way, or was */
-	atomic_bool over;                           /* DEAD: what is in flight is all there is */
-	_Atomic uint64_t left[RDT_NS_SLOTS / 64];   /* where, as told by its queues that closed */
-	atomic_uint untold; /* I/O queues that have not told: they may have it everywhere */
-	_Atomic uint64_t kept[RDT_NS_SLOTS / 64]; /* from it, since dead ones are busy there */
-	bool waits;                               /* for those: see heir_msg; under subsys->lock */
-	bool called;                              /* @heir_msg is on its way; likewise */
+	struct rdt_listener *listener; /* by which the host came; NULL in tests */
+	struct rdt_slots hidden;       /* namespaces; written under subsys->lock */
+	atomic_bool retry_delay;       /* feature 16h, ACRE */
+	atomic_bool ending;            /* @end_msg is on its way, or was */
+	atomic_bool over;              /* DEAD: what is in flight is all there is */
+	struct rdt_slots left;         /* where, as told by its queues that closed */
+	atomic_uint untold;    /* I/O queues that have not told: they may have it everywhere */
+	struct rdt_slots kept; /* from it, since dead ones are busy there */
+	bool waits;            /* for those: see heir_msg; under subsys->lock */
+	bool called;           /* @heir_msg is on its way; likewise */
 	struct rd_msg heir_msg;
 	struct rd_msg end_msg;
 	const char *end_why;

@@ -121,11 +121,17 @@ static void fill(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp,
 	e->tsas.rdma.prtype = prtype(l);
 }
 
-/* Entry @n, when there is a page to write it to. */
+/* Is entry @n asked for? A page with thousands of them is read in many pieces. */
+static bool wanted(const struct rdt_log_out *out, uint64_t n)
+{
+	uint64_t at = (n + 1) * NVME_DISC_LOG_ENTRY;
+
+	return out && at + NVME_DISC_LOG_ENTRY > out->offset && at < out->offset + out->len;
+}
+
 static void put(const struct rdt_log_out *out, uint64_t n, const struct nvmf_disc_log_entry *e)
 {
-	if (out)
-		rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, e, sizeof(*e));
+	rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, e, sizeof(*e));
 }
 
 /* @ss on each listener, from entry @n on. Returns the next entry's number. */
@@ -140,8 +146,11 @@ static uint64_t put_subsys(const struct rdt_qpair *qp, const struct rdt_subsys *
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		if (!shown(qp, l))
 			continue;
-		fill(&e, qp, l, ss);
-		put(out, n++, &e);
+		if (wanted(out, n)) {
+			fill(&e, qp, l, ss);
+			put(out, n, &e);
+		}
+		n++;
 	}
 	pthread_mutex_unlock(&t->disc.lock);
 	return n;
@@ -155,12 +164,15 @@ static uint64_t walk(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 	struct nvmf_disc_log_entry e;
 
 	for (unsigned int i = 0; i < t->subsys_count; i++)
-		if (rdt_subsys_allows(&t->subsys[i], qp->ctrl->hostnqn))
-			n = put_subsys(qp, &t->subsys[i], n, out);
+		if (rdt_subsys_allows(t->subsys[i], qp->ctrl->hostnqn))
+			n = put_subsys(qp, t->subsys[i], n, out);
 	pthread_mutex_lock(&t->disc.lock);
 	for (unsigned int i = 0; i < t->referrals_count; i++) {
-		fill_referral(&e, &t->referrals[i]);
-		put(out, n++, &e);
+		if (wanted(out, n)) {
+			fill_referral(&e, &t->referrals[i]);
+			put(out, n, &e);
+		}
+		n++;
 	}
 	pthread_mutex_unlock(&t->disc.lock);
 	return n;

@@ -34,8 +34,7 @@ void rdt_heir_left(struct rdt_qpair *qp)
 		return;
 	RDT_FOREACH_REQ (req, qp) {
 		if (may_write(req))
-			atomic_fetch_or(&qp->ctrl->left[req->ns->slot / 64],
-					UINT64_C(1) << req->ns->slot % 64);
+			rdt_slots_set(&qp->ctrl->left, req->ns->slot);
 	}
 	/* After the bits. Whoever counted it as everywhere may look again. */
 	if (atomic_fetch_sub(&qp->ctrl->untold, 1) == 1 && atomic_load(&qp->ctrl->over))
@@ -49,49 +48,44 @@ void rdt_heir_owes(struct rdt_ctrl *ctrl)
 
 void rdt_heir_settled(struct rdt_ctrl *ctrl)
 {
-	for (unsigned int i = 0; i < RDT_NS_SLOTS / 64; i++)
-		atomic_store(&ctrl->left[i], 0);
+	rdt_slots_clear_all(&ctrl->left);
 }
 
 /* Where @dead may have commands in flight. */
-static void add_left(const struct rdt_ctrl *dead, uint64_t kept[RDT_NS_SLOTS / 64])
+static void add_left(const struct rdt_ctrl *dead, struct rdt_slots *kept)
 {
-	bool untold = atomic_load(&dead->untold); /* before the bits */
-
-	for (unsigned int i = 0; i < RDT_NS_SLOTS / 64; i++)
-		kept[i] |= untold ? UINT64_MAX : atomic_load(&dead->left[i]);
+	if (atomic_load(&dead->untold)) /* before the bits */
+		rdt_slots_set_all(kept);
+	else
+		rdt_slots_add(kept, &dead->left);
 }
 
 uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep)
 {
-	uint64_t kept[RDT_NS_SLOTS / 64] = {0};
+	struct rdt_slots kept = {0};
 	struct rdt_ctrl *other;
 	uint16_t cntlid = 0;
-	bool any = false;
 
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
 		if (other == ctrl || !atomic_load(&other->over) || !rdt_ctrl_same_host(other, ctrl))
 			continue;
 		cntlid = other->cntlid;
 		if (keep)
-			add_left(other, kept);
+			add_left(other, &kept);
 	}
-	for (unsigned int i = 0; i < RDT_NS_SLOTS / 64; i++) {
-		atomic_store(&ctrl->kept[i], kept[i]);
-		any = any || kept[i];
-	}
-	atomic_store(&ctrl->behind, any);
+	rdt_slots_copy(&ctrl->kept, &kept);
+	atomic_store(&ctrl->behind, rdt_slots_any(&kept));
+	rdt_slots_fini(&kept);
 	return cntlid;
 }
 
 void rdt_heir_forget(struct rdt_subsys *ss, unsigned int slot)
 {
-	uint64_t others = ~(UINT64_C(1) << slot % 64);
 	struct rdt_ctrl *ctrl;
 
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
-		atomic_fetch_and(&ctrl->left[slot / 64], others);
-		atomic_fetch_and(&ctrl->kept[slot / 64], others);
+		rdt_slots_clear(&ctrl->left, slot);
+		rdt_slots_clear(&ctrl->kept, slot);
 	}
 }
 
@@ -104,7 +98,7 @@ RDT_RARE bool rdt_heir_behind(const struct rdt_req *req)
 
 	if (req->qp->admin || rdt_resv_group(req->sqe.opcode) == RDT_RESV_FREE)
 		return false;
-	return atomic_load(&req->qp->ctrl->kept[slot / 64]) >> slot % 64 & 1;
+	return rdt_slots_has(&req->qp->ctrl->kept, slot);
 }
 
 static struct rdt_req *first_free(const struct rdt_reactor *r)

@@ -60,6 +60,23 @@ static uint16_t optional_commands(const struct rdt_subsys *ss)
 	return oncs;
 }
 
+/*
+ * MNAN. Linux gives up ANA when the log page of so many namespaces is longer than MDTS: so many as
+ * fit, or those there are when that is more.
+ */
+static uint32_t allowed_namespaces(const struct rdt_subsys *ss)
+{
+	uint32_t mdts = ss->target->cfg->target.max_data_bytes;
+	uint32_t head =
+		sizeof(struct nvme_ana_log) + RDT_ANA_GROUPS * sizeof(struct nvme_ana_group_desc);
+	uint32_t fit = mdts > head ? (mdts - head) / sizeof(uint32_t) : 0;
+	uint32_t count = atomic_load(&ss->ns_count);
+
+	if (fit < count)
+		fit = count;
+	return fit < RDT_NS_SLOTS ? fit : RDT_NS_SLOTS;
+}
+
 static void fill_ana(struct nvme_id_ctrl *id)
 {
 	id->anatt = RDT_ANATT_S;
@@ -88,7 +105,7 @@ static void fill_io_ctrl(struct nvme_id_ctrl *id, const struct rdt_subsys *ss)
 	id->cqes = 0x44;
 	id->maxcmd = htole16((uint16_t)cfg->queue_depth);
 	id->nn = htole32(RDT_NSID_MAX);
-	id->mnan = htole32(RDT_NS_SLOTS);
+	id->mnan = htole32(allowed_namespaces(ss));
 	id->oncs = htole16(optional_commands(ss));
 	id->vwc = VWC_FLUSH_ALL | (ss->volatile_cache ? NVME_CTRL_VWC_PRESENT : 0);
 	id->awun = htole16(RDT_AWUN);

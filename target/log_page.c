@@ -62,7 +62,7 @@ static void smart_log(struct rdt_req *req, const struct rdt_log_out *out)
 	uint64_t up = rd_loop_now(ctrl->owner->loop) - t->started_ns;
 
 	for (unsigned int i = 0; i < t->reactors_count; i++) {
-		struct rdt_counters *c = &t->reactors[i].counters[ss->index];
+		struct rdt_counters *c = &ss->counters[i];
 
 		sum[0] += atomic_load_explicit(&c->blocks_read, memory_order_relaxed);
 		sum[1] += atomic_load_explicit(&c->blocks_written, memory_order_relaxed);

@@ -21,6 +21,7 @@
 #include "util/sockaddr.h"
 #include "util/stdfds.h"
 #include "config.h"
+#include "loader.h"
 #include "reload.h"
 #include "state_time.h"
 #include "target.h"
@@ -44,7 +45,8 @@ struct app {
 	struct rdt_config *cfg;
 	struct rdt_target *target;
 	struct rd_io signals;
-	struct rd_timer timer; /* draining */
+	struct rdt_loader loader; /* of the configuration, again */
+	struct rd_timer timer;    /* draining */
 	bool draining;
 	bool abandoned;
 	bool failed; /* I/O did not come back */
@@ -237,17 +239,21 @@ static void terminate(struct app *app, int signo)
 
 static void reload(struct app *app)
 {
-	struct rdt_config *next;
-
 	if (app->draining)
 		return;
 	rd_notice(app->log, RD_LOG_MAIN, "SIGHUP: reading %s again", app->opt.config);
-	if (rdt_config_load(app->opt.config, app->log, &next)) {
+	rdt_loader_start(&app->loader);
+}
+
+static void loaded(struct rdt_loader *loader, struct rdt_config *next)
+{
+	struct app *app = rd_container_of(loader, struct app, loader);
+
+	if (!next)
 		rd_err(app->log, RD_LOG_MAIN, "not reloaded: %s has problems; nothing was changed",
 		       app->opt.config);
-		return;
-	}
-	rdt_reload(app->target, next);
+	else if (!app->draining)
+		rdt_reload(app->target, next);
 	rdt_config_put(&next);
 }
 
@@ -329,6 +335,8 @@ static int serve(struct app *app, const sigset_t *set)
 		err = rdt_target_create(app->cfg, app->log, app->loop, NULL, &app->target);
 	if (!err)
 		err = rdt_target_start(app->target);
+	app->loader = (struct rdt_loader){
+		.path = app->opt.config, .log = app->log, .loop = app->loop, .done = loaded};
 	if (!err) {
 		tell_ready(app);
 		err = rd_loop_run(app->loop);
@@ -337,6 +345,7 @@ static int serve(struct app *app, const sigset_t *set)
 		rd_err(app->log, RD_LOG_MAIN, "giving up: I/O did not come back from a backend");
 		_exit(EXIT_FAILURE); /* it still owns our buffers: nothing can be freed */
 	}
+	rdt_loader_stop(&app->loader);
 	if (app->draining) {
 		rdt_target_totals(app->target, &reads, &writes);
 		rd_notice(app->log, RD_LOG_MAIN,

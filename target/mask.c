@@ -73,20 +73,11 @@ int rdt_mask_init(struct rdt_subsys *ss)
 	if (!cfg)
 		return 0;
 	ss->duplicate_host = (uint8_t)cfg->duplicate_host;
-	ss->ns_hosts = calloc(RDT_NS_SLOTS, sizeof(*ss->ns_hosts));
-	if (!ss->ns_hosts)
-		return -ENOMEM;
-	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
-		ss->ns_hosts[i].any = true;
 	return list_init(&ss->hosts, cfg->allow_any_host, cfg->hosts, cfg->hosts_count);
 }
 
 void rdt_mask_fini(struct rdt_subsys *ss)
 {
-	for (unsigned int i = 0; ss->ns_hosts && i < RDT_NS_SLOTS; i++)
-		list_fini(&ss->ns_hosts[i]);
-	free(ss->ns_hosts);
-	ss->ns_hosts = NULL;
 	list_fini(&ss->hosts);
 }
 
@@ -134,19 +125,17 @@ int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqn
 
 static bool set_hidden(struct rdt_ctrl *ctrl, unsigned int slot, bool hidden)
 {
-	uint64_t bit = UINT64_C(1) << slot % 64;
-	uint64_t old = hidden ? atomic_fetch_or(&ctrl->hidden[slot / 64], bit)
-			      : atomic_fetch_and(&ctrl->hidden[slot / 64], ~bit);
-
-	return !!(old & bit) != hidden;
+	return (hidden ? rdt_slots_set(&ctrl->hidden, slot)
+		       : rdt_slots_clear(&ctrl->hidden, slot)) != hidden;
 }
 
 void rdt_mask_ctrl(struct rdt_ctrl *ctrl)
 {
-	const struct rdt_subsys *ss = ctrl->subsys;
+	const struct rdt_ns *ns;
 
-	for (unsigned int i = 0; ss->ns_hosts && i < RDT_NS_SLOTS; i++)
-		set_hidden(ctrl, i, !list_has(&ss->ns_hosts[i], ctrl->hostnqn));
+	TAILQ_FOREACH (ns, &ctrl->subsys->namespaces, link)
+		if (!list_has(&ns->hosts, ctrl->hostnqn))
+			set_hidden(ctrl, ns->slot, true);
 }
 
 /* Under subsys->lock. */
@@ -156,7 +145,7 @@ static void apply(struct rdt_ns *ns, bool tell)
 	struct rdt_ctrl *ctrl;
 
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
-		bool hidden = !list_has(&ss->ns_hosts[ns->slot], ctrl->hostnqn);
+		bool hidden = !list_has(&ns->hosts, ctrl->hostnqn);
 
 		if (set_hidden(ctrl, ns->slot, hidden) && tell)
 			rdt_event_post(ctrl, RDT_EV_NS_ATTR, ns->nsid);
@@ -178,9 +167,9 @@ static int set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int co
 	if (err)
 		return err;
 	pthread_mutex_lock(&ss->lock);
-	if (tell && !list_equal(&ss->ns_hosts[ns->slot], &next))
+	if (tell && !list_equal(&ns->hosts, &next))
 		count_change(ns);
-	list_swap(&ss->ns_hosts[ns->slot], &next);
+	list_swap(&ns->hosts, &next);
 	apply(ns, tell);
 	pthread_mutex_unlock(&ss->lock);
 	list_fini(&next);
@@ -202,7 +191,7 @@ void rdt_unmask_ns(struct rdt_ns *ns)
 	struct rdt_subsys *ss = ns->subsys;
 
 	pthread_mutex_lock(&ss->lock);
-	list_fini(&ss->ns_hosts[ns->slot]);
+	list_fini(&ns->hosts);
 	apply(ns, false);
 	rdt_heir_forget(ss, ns->slot);
 	pthread_mutex_unlock(&ss->lock);

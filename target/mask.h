@@ -28,9 +28,7 @@ void rdt_event_ns(struct rdt_ns *ns, enum rdt_event event); /* to those that see
 
 static inline bool rdt_ns_visible(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
 {
-	return !(atomic_load_explicit(&ctrl->hidden[ns->slot / 64], memory_order_relaxed) >>
-			 ns->slot % 64 &
-		 1);
+	return !rdt_slots_has(&ctrl->hidden, ns->slot);
 }
 
 #endif /* RDT_MASK_H */

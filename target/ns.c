@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "util/loop.h"
 #include "admin.h"
@@ -18,35 +19,51 @@
 #include "target.h"
 #include "tgt_limits.h"
 
+/* By NSID. Mostly they come in that order: the one before is the last, or has the NSID before. */
 static void insert(struct rdt_subsys *ss, struct rdt_ns *ns)
 {
-	struct rdt_ns *next;
+	struct rdt_ns *before = rdt_ns_with(ss, ns->nsid - 1);
 
 	pthread_mutex_lock(&ss->lock);
-	TAILQ_FOREACH (next, &ss->namespaces, link)
-		if (next->nsid > ns->nsid)
-			break;
-	if (next)
-		TAILQ_INSERT_BEFORE(next, ns, link);
+	if (!before)
+		TAILQ_FOREACH_REVERSE(before, &ss->namespaces, rdt_ns_list, link)
+	if (before->nsid < ns->nsid)
+		break;
+	if (before)
+		TAILQ_INSERT_AFTER(&ss->namespaces, before, ns, link);
 	else
-		TAILQ_INSERT_TAIL(&ss->namespaces, ns, link);
+		TAILQ_INSERT_HEAD(&ss->namespaces, ns, link);
 	pthread_mutex_unlock(&ss->lock);
+}
+
+/* The lowest slot that is free, or RDT_NS_SLOTS. */
+static unsigned int free_slot(struct rdt_target *t)
+{
+	while (t->ns_free < RDT_NS_SLOTS && t->ns[t->ns_free])
+		t->ns_free++;
+	return t->ns_free;
+}
+
+static struct rdt_ns *alloc_ns(const struct rdt_target *t)
+{
+	size_t size = sizeof(struct rdt_ns) + t->cfg->target.reactors * sizeof(struct rdt_ns_post);
+	struct rdt_ns *ns =
+		aligned_alloc(__alignof__(struct rdt_ns_post), (size + 63) & ~(size_t)63);
+
+	return ns ? memset(ns, 0, size) : NULL;
 }
 
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
 		  struct rdt_bdev *bdev, struct rdt_ns **out)
 {
 	struct rdt_target *t = ss->target;
-	unsigned int reactors = t->cfg->target.reactors;
-	unsigned int slot = 0;
+	unsigned int slot = free_slot(t);
 	struct rdt_ns *ns;
 	int err;
 
-	while (slot < RDT_NS_SLOTS && t->ns[slot])
-		slot++;
 	if (slot == RDT_NS_SLOTS)
 		return -ENOSPC;
-	ns = calloc(1, sizeof(*ns) + reactors * sizeof(ns->posts[0]));
+	ns = alloc_ns(t);
 	if (!ns)
 		return -ENOMEM;
 	ns->cfg = cfg;
@@ -63,6 +80,8 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	atomic_init(&ns->blocks, bdev->size >> ns->lbads);
 	ns->state = RDT_NS_NEW;
 	err = rdt_qos_gate_new(t, &ns->gate);
+	if (!err)
+		err = rd_map_reserve(&t->ns_map, t->ns_map.count + 1);
 	if (!err)
 		err = rdt_mask_ns(ns);
 	if (!err) {
@@ -84,6 +103,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	rdt_qos_set_ns(ns, cfg->qos);
 	t->ns[slot] = ns;
 	insert(ss, ns);
+	rd_map_put(&t->ns_map, rdt_ns_key(ss, ns->nsid), ns); /* there is room */
 	*out = ns;
 	return 0;
 }
@@ -98,6 +118,10 @@ void rdt_ns_free(struct rdt_ns *ns)
 	TAILQ_REMOVE(&ss->namespaces, ns, link);
 	pthread_mutex_unlock(&ss->lock);
 	ss->target->ns[ns->slot] = NULL;
+	if (ns->slot < ss->target->ns_free)
+		ss->target->ns_free = ns->slot;
+	rd_map_remove(&ss->target->ns_map, rdt_ns_key(ss, ns->nsid));
+	rdt_subsys_count(ns, false);
 	rdt_unmask_ns(ns);
 	rdt_resv_close(ns);
 	rdt_qos_gate_free(&ns->gate);
@@ -111,31 +135,37 @@ void rdt_ns_free(struct rdt_ns *ns)
 
 struct rdt_ns *rdt_ns_of(const struct rdt_subsys *ss, uint32_t nsid)
 {
-	struct rdt_ns *ns;
+	struct rdt_ns *ns = rdt_ns_with(ss, nsid);
 
-	TAILQ_FOREACH (ns, &ss->namespaces, link)
-		if (ns->nsid == nsid && ns->state != RDT_NS_LEAVING)
-			return ns;
-	return NULL;
+	return ns && ns->state != RDT_NS_LEAVING ? ns : NULL;
 }
 
-void rdt_subsys_sum(struct rdt_subsys *ss)
+struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid)
 {
-	uint32_t ops_mask = UINT32_MAX;
-	const struct rdt_ns *ns;
-	bool cache = false;
-	unsigned int n = 0;
+	return rd_map_get(&ss->target->ns_map, rdt_ns_key(ss, nsid));
+}
 
-	TAILQ_FOREACH (ns, &ss->namespaces, link) {
-		if (ns->state == RDT_NS_LEAVING)
-			continue;
-		ops_mask &= ns->bdev->ops_mask;
-		cache |= ns->bdev->volatile_cache;
-		n++;
+void rdt_subsys_count(struct rdt_ns *ns, bool counts)
+{
+	const struct rdt_bdev *bdev = ns->bdev;
+	struct rdt_subsys *ss = ns->subsys;
+	unsigned int one = counts ? 1 : -1u;
+	uint32_t ops_mask = 0;
+
+	if (ns->counted == counts)
+		return;
+	ns->counted = counts;
+	for (unsigned int bit = 0; bit < 32; bit++) {
+		if (!(bdev->ops_mask >> bit & 1))
+			ss->lacking[bit] += one;
+		if (!ss->lacking[bit])
+			ops_mask |= 1u << bit;
 	}
+	if (bdev->volatile_cache)
+		ss->caching += one;
 	atomic_store(&ss->ops_mask, ops_mask);
-	atomic_store(&ss->volatile_cache, cache);
-	atomic_store(&ss->ns_count, n);
+	atomic_store(&ss->volatile_cache, ss->caching > 0);
+	atomic_store(&ss->ns_count, ss->ns_count + one);
 }
 
 static void answer_msg(struct rd_msg *msg)

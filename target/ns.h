@@ -16,6 +16,7 @@
 #include "range_lock.h"
 #include "reactor.h"
 #include "request.h"
+#include "subsys.h"
 
 struct rdt_qos_gate;
 struct rdt_req;
@@ -31,13 +32,29 @@ enum rdt_ns_state {
 	RDT_NS_LEAVING, /* no new commands; the last reactor has let go -> freed */
 };
 
-/* A change of a namespace on its way to one reactor and back. */
+/* A reactor's own face of a namespace: the reactor's, but for its memory. */
+struct rdt_ns_view {
+	struct rdt_ns *ns; /* NULL: not open here */
+	struct rdt_chan *chan;
+	struct rdt_counters *counters;    /* of its subsystem */
+	const struct rdt_resv_snap *resv; /* the reservation that is held, or NULL */
+	uint32_t inflight;                /* requests whose req->ns it is */
+	uint32_t unranged;                /* I/Os that are only counted, not in the table */
+	bool ranged;                      /* I/Os take their blocks in ns->range */
+	bool range_due;                   /* to be told when unranged is 0 */
+	bool leaving;                  /* not found any more; its last request closes the channel */
+	TAILQ_ENTRY(rdt_ns_view) link; /* reactor->views */
+};
+
+/* What a namespace is to one reactor, and a change of it on its way there and back. Reactors write
+ * to it for each command: none shares a cache line with another's. */
 struct rdt_ns_post {
+	struct rdt_ns_view view;
 	struct rd_msg msg;
 	struct rdt_ns *ns;
 	struct rdt_reactor *reactor;
 	int err; /* the answer */
-};
+} __attribute__((aligned(64)));
 
 /*
  * On the heap, made and freed by the main thread; it lives until every reactor has let go of it.
@@ -48,9 +65,10 @@ struct rdt_ns {
 	const struct rdt_ns_config *cfg;
 	struct rdt_config *cfg_of; /* the configuration @cfg is in, with a reference */
 	struct rdt_subsys *subsys;
-	TAILQ_ENTRY(rdt_ns) link;  /* subsys->namespaces */
-	struct rdt_bdev *bdev;     /* NULL at the very end: control.c */
-	struct rdt_qos_gate *gate; /* never NULL */
+	TAILQ_ENTRY(rdt_ns) link;   /* subsys->namespaces */
+	struct rdt_bdev *bdev;      /* NULL at the very end: control.c */
+	struct rdt_host_list hosts; /* that see it; under subsys->lock */
+	struct rdt_qos_gate *gate;  /* never NULL */
 	struct rdt_resv *resv; /* the main thread's; made before any reactor knows the namespace */
 	_Atomic uint8_t wp;    /* enum nvme_ns_write_protect_cfg: feature 84h */
 	_Atomic uint16_t err_recovery; /* feature 05h: kept for hosts, means nothing to us */
@@ -65,6 +83,8 @@ struct rdt_ns {
 
 	/* below: the main thread's */
 	enum rdt_ns_state state;
+	bool counted;                     /* rdt_subsys_count() */
+	bool planned;                     /* a reload is going to remove it */
 	unsigned int posts_left;          /* reactors that have not answered */
 	int err;                          /* the first failure among the answers */
 	void (*moved)(struct rdt_ns *ns); /* all have answered; called once, may free @ns */
@@ -79,24 +99,15 @@ struct rdt_ns {
 	struct rdt_ns_post posts[]; /* by reactor->index */
 };
 
-/* A reactor's own face of a namespace. */
-struct rdt_ns_view {
-	struct rdt_ns *ns; /* NULL: the slot is free here */
-	struct rdt_chan *chan;
-	struct rdt_counters *counters; /* of its subsystem */
-	uint32_t unranged;             /* I/Os that are only counted, not in the table */
-	bool ranged;                   /* I/Os take their blocks in ns->range */
-	bool range_due;                /* to be told when unranged is 0 */
-	uint32_t inflight;             /* requests whose req->ns it is */
-	bool leaving;                  /* not found any more; its last request closes the channel */
-	const struct rdt_resv_snap *resv; /* the reservation that is held, or NULL */
-};
+static inline uint64_t rdt_ns_key(const struct rdt_subsys *ss, uint32_t nsid)
+{
+	return (uint64_t)ss->index << 32 | nsid;
+}
 
-/* For the search: subsystem's index << 32 | NSID. */
-struct rdt_ns_key {
-	uint64_t key;
-	struct rdt_ns_view *view;
-};
+static inline struct rdt_ns_view *rdt_view_of(const struct rdt_reactor *r, struct rdt_ns *ns)
+{
+	return &ns->posts[r->index].view;
+}
 
 static inline bool rdt_ns_write_protected(const struct rdt_ns *ns)
 {
@@ -107,8 +118,10 @@ static inline bool rdt_ns_write_protected(const struct rdt_ns *ns)
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
 		  struct rdt_bdev *bdev, struct rdt_ns **out); /* takes @bdev over when it works */
 void rdt_ns_free(struct rdt_ns *ns);                           /* no reactor knows it any more */
-struct rdt_ns *rdt_ns_of(const struct rdt_subsys *ss, uint32_t nsid); /* not a leaving one */
-void rdt_subsys_sum(struct rdt_subsys *ss); /* ns_count, ops_mask, volatile_cache */
+struct rdt_ns *rdt_ns_of(const struct rdt_subsys *ss, uint32_t nsid);   /* not a leaving one */
+struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid); /* that one too */
+/* A namespace counts, or does not any more: ns_count, ops_mask, volatile_cache. */
+void rdt_subsys_count(struct rdt_ns *ns, bool counts);
 /* Send @fn to every reactor; each answers with rdt_ns_answer(), the last answer calls @moved. */
 void rdt_ns_post(struct rdt_ns *ns, void (*fn)(struct rd_msg *msg),
 		 void (*moved)(struct rdt_ns *ns));

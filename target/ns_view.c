@@ -20,21 +20,21 @@
 #include "subsys.h"
 #include "tgt_limits.h"
 
-static uint64_t make_key(const struct rdt_subsys *ss, uint32_t nsid)
+static uint64_t key_of(const struct rdt_ns_view *view)
 {
-	return (uint64_t)ss->index << 32 | nsid;
+	return rdt_ns_key(view->ns->subsys, view->ns->nsid);
 }
 
-/* Position of the first key that is not below @key. */
+/* Position in @r->ns_order of the first that is not below @key. */
 static unsigned int lower_bound(const struct rdt_reactor *r, uint64_t key)
 {
 	unsigned int lo = 0;
-	unsigned int hi = r->ns_count;
+	unsigned int hi = r->ns_map.count;
 
 	while (lo < hi) {
 		unsigned int mid = lo + (hi - lo) / 2;
 
-		if (r->ns_keys[mid].key < key)
+		if (key_of(r->ns_order[mid]) < key)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -42,16 +42,9 @@ static unsigned int lower_bound(const struct rdt_reactor *r, uint64_t key)
 	return lo;
 }
 
-/* Most commands are for the namespace that the one before was for: look there first. */
 static struct rdt_ns_view *find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
 {
-	uint64_t key = make_key(ss, nsid);
-
-	if (r->ns_last >= r->ns_count || r->ns_keys[r->ns_last].key != key)
-		r->ns_last = lower_bound(r, key);
-	if (r->ns_last == r->ns_count || r->ns_keys[r->ns_last].key != key)
-		return NULL;
-	return r->ns_keys[r->ns_last].view;
+	return rd_map_get(&r->ns_map, rdt_ns_key(ss, nsid));
 }
 
 struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
@@ -63,11 +56,16 @@ struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, u
 
 struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
 {
-	unsigned int pos = lower_bound(r, make_key(ss, nsid) + 1);
+	uint64_t key = rdt_ns_key(ss, nsid);
+	unsigned int pos = r->ns_after;
 
-	if (pos == r->ns_count || r->ns_keys[pos].key >> 32 != ss->index)
+	/* Mostly it is one walk over all of them. */
+	if (!pos || pos > r->ns_map.count || key_of(r->ns_order[pos - 1]) != key)
+		pos = lower_bound(r, key + 1);
+	r->ns_after = pos + 1;
+	if (pos == r->ns_map.count || r->ns_order[pos]->ns->subsys != ss)
 		return NULL;
-	return r->ns_keys[pos].view->ns;
+	return r->ns_order[pos]->ns;
 }
 
 struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid)
@@ -103,70 +101,93 @@ bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 
 /* ---- come and go ---- */
 
+/* So that showing it cannot fail. */
+static int make_room(struct rdt_reactor *r)
+{
+	unsigned int need = r->views_count + 1;
+	struct rdt_ns_view **order;
+	int err = rd_map_reserve(&r->ns_map, need);
+
+	if (err || need <= r->ns_room)
+		return err;
+	order = realloc(r->ns_order, 2 * (size_t)need * sizeof(struct rdt_ns_view *));
+	if (!order)
+		return -ENOMEM;
+	r->ns_order = order;
+	r->ns_room = 2 * need;
+	return 0;
+}
+
 int rdt_view_open(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	struct rdt_ns_view *view = &r->views[ns->slot];
-	int err;
+	struct rdt_ns_view *view = rdt_view_of(r, ns);
+	int err = make_room(r);
 
 	assert(!view->ns);
-	err = rdt_chan_open(ns->bdev, r->engines, &view->chan);
+	if (!err)
+		err = rdt_chan_open(ns->bdev, r->engines, &view->chan);
 	if (err) {
 		rd_err(r->log, RD_LOG_TARGET, "%s namespace %u on reactor %u: %s", ns->subsys->nqn,
 		       ns->nsid, r->index, strerror(-err));
 		return err;
 	}
 	view->ns = ns;
-	view->counters = &r->counters[ns->subsys->index];
+	view->counters = &ns->subsys->counters[r->index];
 	view->resv = rdt_resv_first(ns);
+	TAILQ_INSERT_TAIL(&r->views, view, link);
+	r->views_count++;
 	return 0;
 }
 
 void rdt_view_show(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	uint64_t key = make_key(ns->subsys, ns->nsid);
-	unsigned int pos = lower_bound(r, key);
+	struct rdt_ns_view *view = rdt_view_of(r, ns);
+	unsigned int pos = lower_bound(r, key_of(view));
 
-	assert(r->ns_count < RDT_NS_SLOTS);
-	assert(pos == r->ns_count || r->ns_keys[pos].key != key);
-	memmove(&r->ns_keys[pos + 1], &r->ns_keys[pos],
-		(r->ns_count - pos) * sizeof(r->ns_keys[0]));
-	r->ns_keys[pos] = (struct rdt_ns_key){key, &r->views[ns->slot]};
-	r->ns_count++;
+	assert(r->ns_map.count < r->ns_room);
+	memmove(&r->ns_order[pos + 1], &r->ns_order[pos],
+		(r->ns_map.count - pos) * sizeof(struct rdt_ns_view *));
+	r->ns_order[pos] = view;
+	rd_map_put(&r->ns_map, key_of(view), view); /* there is room */
 }
 
 void rdt_view_hide(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	uint64_t key = make_key(ns->subsys, ns->nsid);
+	uint64_t key = rdt_ns_key(ns->subsys, ns->nsid);
 	unsigned int pos = lower_bound(r, key);
 
 	/* One that never was shown may share its NSID with another that is. */
-	if (pos == r->ns_count || r->ns_keys[pos].view != &r->views[ns->slot])
+	if (pos == r->ns_map.count || r->ns_order[pos] != rdt_view_of(r, ns))
 		return;
-	r->ns_count--;
-	memmove(&r->ns_keys[pos], &r->ns_keys[pos + 1],
-		(r->ns_count - pos) * sizeof(r->ns_keys[0]));
+	rd_map_remove(&r->ns_map, key);
+	memmove(&r->ns_order[pos], &r->ns_order[pos + 1],
+		(r->ns_map.count - pos) * sizeof(struct rdt_ns_view *));
 }
 
 void rdt_view_close(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	struct rdt_ns_view *view = &r->views[ns->slot];
+	struct rdt_ns_view *view = rdt_view_of(r, ns);
 
 	if (view->ns != ns)
 		return; /* it could not be opened here */
 	assert(!view->inflight);
 	rdt_view_hide(r, ns);
 	rdt_chan_close(&view->chan);
+	TAILQ_REMOVE(&r->views, view, link);
+	r->views_count--;
 	memset(view, 0, sizeof(*view));
 }
 
 static void leave_defer(struct rd_defer *defer)
 {
 	struct rdt_reactor *r = rd_container_of(defer, struct rdt_reactor, ns_leave);
+	struct rdt_ns_view *view, *next;
 
-	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
-		struct rdt_ns *ns = r->views[i].ns;
+	for (view = TAILQ_FIRST(&r->views); view && view->leaving; view = next) {
+		struct rdt_ns *ns = view->ns;
 
-		if (!ns || !r->views[i].leaving || r->views[i].inflight)
+		next = TAILQ_NEXT(view, link);
+		if (view->inflight)
 			continue;
 		rdt_view_close(r, ns);
 		rdt_ns_answer(&ns->posts[r->index], 0);
@@ -187,13 +208,15 @@ static void end_requests(struct rdt_reactor *r, const struct rdt_ns *ns)
 
 void rdt_view_leave(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	struct rdt_ns_view *view = &r->views[ns->slot];
+	struct rdt_ns_view *view = rdt_view_of(r, ns);
 
 	if (view->ns != ns) { /* it could not be opened here */
 		rdt_ns_answer(&ns->posts[r->index], 0);
 		return;
 	}
 	view->leaving = true;
+	TAILQ_REMOVE(&r->views, view, link);
+	TAILQ_INSERT_HEAD(&r->views, view, link);
 	if (view->inflight)
 		end_requests(r, ns);
 	if (!view->inflight)
@@ -202,22 +225,22 @@ void rdt_view_leave(struct rdt_reactor *r, struct rdt_ns *ns)
 
 int rdt_view_init(struct rdt_reactor *r)
 {
-	r->views = calloc(RDT_NS_SLOTS, sizeof(*r->views));
-	r->ns_keys = calloc(RDT_NS_SLOTS, sizeof(*r->ns_keys));
+	TAILQ_INIT(&r->views);
 	r->ns_leave.fn = leave_defer;
-	return r->views && r->ns_keys ? 0 : -ENOMEM;
+	return rd_map_init(&r->ns_map);
 }
 
 void rdt_view_close_all(struct rdt_reactor *r)
 {
+	struct rdt_ns_view *view;
+
 	rd_defer_cancel(r->loop, &r->ns_leave);
-	for (unsigned int i = 0; r->views && i < RDT_NS_SLOTS; i++)
-		if (r->views[i].ns)
-			rdt_view_close(r, r->views[i].ns);
+	while ((view = TAILQ_FIRST(&r->views)))
+		rdt_view_close(r, view->ns);
 }
 
 void rdt_view_fini(struct rdt_reactor *r)
 {
-	free(r->views);
-	free(r->ns_keys);
+	rd_map_fini(&r->ns_map);
+	free(r->ns_order);
 }

@@ -116,7 +116,7 @@ void rdt_range_drained(struct rdt_ns_view *view)
 static void arm_msg(struct rd_msg *msg)
 {
 	struct rdt_range_post *post = rd_container_of(msg, struct rdt_range_post, msg);
-	struct rdt_ns_view *view = &post->reactor->views[post->ns->slot];
+	struct rdt_ns_view *view = rdt_view_of(post->reactor, post->ns);
 
 	if (view->ns != post->ns) {
 		answer(post->ns);

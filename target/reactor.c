@@ -113,8 +113,10 @@ static void status_collect(struct rd_msg *msg)
 	s->mrs = rdt_rdma_mrs(r);
 	s->capsules = rdt_rdma_capsules(r);
 	for (unsigned int i = 0; i < r->target->subsys_count; i++) {
-		s->reads += atomic_load(&r->counters[i].reads);
-		s->writes += atomic_load(&r->counters[i].writes);
+		const struct rdt_counters *c = &r->target->subsys[i]->counters[r->index];
+
+		s->reads += atomic_load(&c->reads);
+		s->writes += atomic_load(&c->writes);
 	}
 	r->status_msg.fn = status_report;
 	rd_loop_post(r->target->loop, &r->status_msg);
@@ -213,13 +215,6 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	err = rdt_view_init(r);
 	if (err)
 		return err;
-	/* A reactor's counters share no cache line with another's. */
-	r->counters = aligned_alloc(64, ((target->subsys_max + 1) * sizeof(*r->counters) + 63) &
-						~(size_t)63);
-	if (!r->counters)
-		return -ENOMEM;
-	for (unsigned int i = 0; i <= target->subsys_max; i++)
-		memset(&r->counters[i], 0, sizeof(r->counters[i]));
 	err = rdt_timing_init(r, target->cfg->target.state_times);
 	return err ? err : init_buffers(r);
 }
@@ -389,6 +384,5 @@ void rdt_reactor_fini(struct rdt_reactor *r)
 	rd_iomem_unmap(r->slab, r->map_len);
 	rdt_view_fini(r);
 	rdt_timing_fini(r);
-	free(r->counters);
 	rd_loop_destroy(&r->loop);
 }

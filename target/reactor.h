@@ -12,24 +12,15 @@
 
 #include "util/log.h"
 #include "util/loop.h"
+#include "util/map.h"
 #include "pool.h"
 #include "state_time.h"
 
 struct rdt_engines;
-struct rdt_ns_key;
 struct rdt_ns_view;
 struct rdt_qpair;
 struct rdt_rdma;
 struct rdt_target;
-
-/* What a reactor has done for one subsystem. Written by the reactor, read by any (SMART log). */
-struct rdt_counters {
-	_Atomic uint64_t reads;
-	_Atomic uint64_t writes;
-	_Atomic uint64_t blocks_read; /* of 512 bytes */
-	_Atomic uint64_t blocks_written;
-	_Atomic uint64_t media_errors;
-};
 
 struct rdt_status_line { /* a reactor's answer to SIGUSR1 */
 	unsigned int admin_qpairs;
@@ -75,12 +66,13 @@ struct rdt_reactor {
 	unsigned int fresh_count;
 	struct rd_ratelimit fresh_limit;
 	struct rdt_engines *engines;
-	struct rdt_ns_view *views;     /* [RDT_NS_SLOTS], by ns->slot */
-	struct rdt_ns_key *ns_keys;    /* [RDT_NS_SLOTS], the first ns_count in order */
-	unsigned int ns_count;         /* namespaces that commands find here */
-	unsigned int ns_last;          /* where the last one was found */
-	struct rd_defer ns_leave;      /* look whether a leaving namespace is let go */
-	struct rdt_counters *counters; /* by subsys->index */
+	struct rd_map ns_map;            /* rdt_ns_key() to views: what commands find here */
+	struct rdt_ns_view **ns_order;   /* the same by key: ns_map.count, room for ns_room */
+	unsigned int ns_room;            /* >= views_count */
+	unsigned int ns_after;           /* behind the one that rdt_ns_next() found last */
+	TAILQ_HEAD(, rdt_ns_view) views; /* open here; those that leave come first */
+	unsigned int views_count;
+	struct rd_defer ns_leave; /* look whether a leaving namespace is let go */
 	struct rdt_rdma *rdma;
 
 	TAILQ_HEAD(, rdt_qpair) qpairs;

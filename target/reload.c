@@ -7,6 +7,9 @@
  *   2. settings that change at once: host lists, sizes, and what the other parts have hooked in
  *   3. namespaces are removed, and those to be replaced; waits for their I/O in flight
  *   4. namespaces are added
+ *
+ * There may be thousands: each part is a walk that stops after STEP_NS and goes on in the next turn
+ * of the loop. Nothing else adds or removes namespaces meanwhile.
  */
 #include "reload.h"
 
@@ -35,16 +38,38 @@ struct change {
 	struct rdt_ns *ns;
 	const struct rdt_ns_config *cfg;
 	struct rdt_bdev *bdev; /* opened in step 1 */
+	bool replaces;
 	bool failed;
+	struct rdt_file_id old_file; /* of @ns, when it has one */
 };
+
+/* How long the main loop stays at it in one turn. */
+#define STEP_NS   (4 * RD_NSEC_PER_MSEC)
+#define IN_FLIGHT 256u /* changes that reactors are asked for at a time */
 
 struct rdt_reload {
 	struct rdt_target *t;
 	struct rdt_config *next;  /* being applied, with a reference */
 	struct rdt_config *after; /* asked for meanwhile, with a reference */
+	const struct rdt_subsys_config *
+		*next_of; /* by subsys->index; NULL: it is not there any more */
 	struct change *changes;
 	unsigned int count;
-	unsigned int waiting; /* for control calls to be done; one for ourselves */
+	unsigned int room;
+	struct change **by_file; /* those with a file to be closed, sorted */
+	unsigned int files;
+
+	/* the walk */
+	struct rd_defer step;
+	bool (*walk)(struct rdt_reload *rl); /* one piece of it; true: that was the last */
+	void (*then)(struct rdt_reload *rl); /* what follows; @err is 0 or why it ended */
+	int err;
+	unsigned int at;      /* subsystem or change */
+	struct rdt_ns *ns;    /* in that subsystem, with */
+	uint32_t ns_cfg;      /* the place in its new configuration */
+	bool inside;          /* @ns and @ns_cfg are set */
+	unsigned int waiting; /* for control calls to be done */
+	bool walked;          /* all of these have been made */
 	unsigned int added;
 	unsigned int removed;
 	unsigned int replaced;
@@ -205,22 +230,6 @@ static void count_settings(struct rdt_reload *rl, int n)
 		rl->settings += (unsigned int)n;
 }
 
-static const struct rdt_subsys_config *find_subsys(const struct rdt_config *cfg, const char *nqn)
-{
-	for (unsigned int i = 0; i < cfg->subsystems_count; i++)
-		if (strcmp(cfg->subsystems[i].nqn, nqn) == 0)
-			return &cfg->subsystems[i];
-	return NULL;
-}
-
-static const struct rdt_ns_config *find_ns(const struct rdt_subsys_config *ss, uint32_t nsid)
-{
-	for (unsigned int i = 0; i < ss->namespaces_count; i++)
-		if (ss->namespaces[i].nsid == nsid)
-			return &ss->namespaces[i];
-	return NULL;
-}
-
 /* Hosts identify a namespace by these, or the backend was opened with them. */
 static bool same_namespace(const struct rdt_ns_config *a, const struct rdt_ns_config *b)
 {
@@ -231,14 +240,6 @@ static bool same_namespace(const struct rdt_ns_config *a, const struct rdt_ns_co
 	       rdt_config_same_text(a->path, b->path) && rdt_config_same_text(a->nguid, b->nguid) &&
 	       rdt_config_same_text(a->eui64, b->eui64) &&
 	       memcmp(a->uuid_bytes, b->uuid_bytes, sizeof(a->uuid_bytes)) == 0;
-}
-
-static bool stays(const struct rdt_reload *rl, const struct rdt_ns *ns)
-{
-	for (unsigned int i = 0; i < rl->count; i++)
-		if (rl->changes[i].ns == ns)
-			return false;
-	return true;
 }
 
 static void apply_ns(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *next)
@@ -277,123 +278,254 @@ static void apply_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 	ss->now = next;
 }
 
-static void apply_settings(struct rdt_reload *rl)
+/* ---- walks ---- */
+
+static void step(struct rd_defer *defer)
 {
+	struct rdt_reload *rl = rd_container_of(defer, struct rdt_reload, step);
 	struct rdt_target *t = rl->t;
+	uint64_t end = rd_loop_now_raw(t->loop) + STEP_NS;
 
-	for (unsigned int i = 0; target_fns[i]; i++)
-		count_settings(rl, target_fns[i](rl, t, t->now, rl->next));
-	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		struct rdt_subsys *ss = &t->subsys[i];
-		const struct rdt_subsys_config *next = find_subsys(rl->next, ss->nqn);
-		struct rdt_ns *ns;
-
-		if (!next && !ss->gone) {
-			rdt_control_subsys_remove(ss);
-			rl->subsys_removed++;
-		}
-		if (!next)
+	if (t->drained) /* too late for changes */
+		return;
+	while (!rl->err && !rl->walk(rl)) {
+		/* Enough for now, or so many under way that an answer is waited for. */
+		if (rl->waiting >= IN_FLIGHT)
+			return;
+		if (rd_loop_now_raw(t->loop) < end)
 			continue;
-		apply_subsys(rl, ss, next);
-		TAILQ_FOREACH (ns, &ss->namespaces, link)
-			if (ns->state == RDT_NS_LIVE && stays(rl, ns))
-				apply_ns(rl, ns, find_ns(next, ns->nsid));
+		rd_defer(t->loop, &rl->step, RD_DEFER_NEXT);
+		return;
 	}
+	rl->walked = true;
+	if (!rl->waiting)
+		rl->then(rl);
+}
+
+static void walk(struct rdt_reload *rl, bool (*fn)(struct rdt_reload *rl),
+		 void (*then)(struct rdt_reload *rl))
+{
+	rl->walk = fn;
+	rl->then = then;
+	rl->at = 0;
+	rl->inside = false;
+	rl->walked = false;
+	step(&rl->step);
+}
+
+/* A control call of the walk is done. */
+static void answered(struct rdt_reload *rl)
+{
+	rl->waiting--;
+	if (rl->walked && !rl->waiting)
+		rl->then(rl);
+	else if (!rl->walked && rl->waiting < IN_FLIGHT)
+		rd_defer(rl->t->loop, &rl->step, RD_DEFER_NEXT);
+}
+
+/*
+ * The next namespace of those that are there and of those of the new configuration, of all
+ * subsystems: both are in order of the NSID. False: there is none left.
+ */
+static bool next_pair(struct rdt_reload *rl, struct rdt_subsys **ss, struct rdt_ns **ns,
+		      const struct rdt_ns_config **cfg)
+{
+	for (; rl->at < rl->t->subsys_count; rl->at++, rl->inside = false) {
+		const struct rdt_subsys_config *next = rl->next_of[rl->at];
+		const struct rdt_ns_config *c;
+
+		*ss = rl->t->subsys[rl->at];
+		if (!rl->inside) {
+			rl->inside = true;
+			rl->ns = TAILQ_FIRST(&(*ss)->namespaces);
+			rl->ns_cfg = 0;
+		}
+		c = next && rl->ns_cfg < next->namespaces_count ? &next->namespaces[rl->ns_cfg]
+								: NULL;
+		if (!rl->ns && !c)
+			continue;
+		*ns = rl->ns && (!c || rl->ns->nsid <= c->nsid) ? rl->ns : NULL;
+		*cfg = c && (!rl->ns || c->nsid <= rl->ns->nsid) ? c : NULL;
+		if (*ns)
+			rl->ns = TAILQ_NEXT(rl->ns, link);
+		if (*cfg)
+			rl->ns_cfg++;
+		return true;
+	}
+	return false;
+}
+
+/* ---- settings ---- */
+
+static bool apply_next_subsys(struct rdt_reload *rl)
+{
+	struct rdt_subsys *ss;
+
+	if (rl->at == rl->t->subsys_count)
+		return true;
+	ss = rl->t->subsys[rl->at];
+	if (rl->next_of[rl->at]) {
+		apply_subsys(rl, ss, rl->next_of[rl->at]);
+	} else if (!ss->gone) {
+		rdt_control_subsys_remove(ss);
+		rl->subsys_removed++;
+	}
+	rl->at++;
+	return false;
+}
+
+static bool apply_next_ns(struct rdt_reload *rl)
+{
+	const struct rdt_ns_config *cfg;
+	struct rdt_subsys *ss;
+	struct rdt_ns *ns;
+
+	if (!next_pair(rl, &ss, &ns, &cfg))
+		return true;
+	if (ns && cfg && ns->state == RDT_NS_LIVE && !ns->planned)
+		apply_ns(rl, ns, cfg);
+	return false;
 }
 
 /* ---- the plan ---- */
 
-static void plan(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_ns *ns,
-		 const struct rdt_ns_config *cfg)
+static int plan(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_ns *ns,
+		const struct rdt_ns_config *cfg)
 {
-	rl->changes[rl->count++] = (struct change){.rl = rl, .ss = ss, .ns = ns, .cfg = cfg};
+	struct change *ch;
+
+	if (rl->count == rl->room) {
+		unsigned int room = rl->room ? 2 * rl->room : 64;
+		struct change *changes = realloc(rl->changes, room * sizeof(*changes));
+
+		if (!changes)
+			return -ENOMEM;
+		rl->changes = changes;
+		rl->room = room;
+	}
+	ch = &rl->changes[rl->count++];
+	*ch = (struct change){.rl = rl, .ss = ss, .ns = ns, .cfg = cfg, .replaces = ns && cfg};
+	if (ns)
+		ns->planned = true;
+	if (ns && ns->cfg->path) {
+		ch->old_file = rdt_file_identify(ns->cfg->path);
+		rl->files++;
+	}
+	return 0;
 }
 
-static void plan_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
-			const struct rdt_subsys_config *next)
+static bool plan_next(struct rdt_reload *rl)
 {
+	const struct rdt_ns_config *cfg;
+	struct rdt_subsys *ss;
 	struct rdt_ns *ns;
 
-	TAILQ_FOREACH (ns, &ss->namespaces, link) {
-		const struct rdt_ns_config *cfg = next ? find_ns(next, ns->nsid) : NULL;
-
-		if (ns->state == RDT_NS_LIVE && (!cfg || !same_namespace(ns->now, cfg)))
-			plan(rl, ss, ns, cfg);
-	}
-	for (unsigned int i = 0; next && i < next->namespaces_count; i++)
-		if (!rdt_ns_of(ss, next->namespaces[i].nsid))
-			plan(rl, ss, NULL, &next->namespaces[i]);
+	if (!next_pair(rl, &ss, &ns, &cfg))
+		return true;
+	if (ns && ns->state == RDT_NS_LIVE && (!cfg || !same_namespace(ns->now, cfg)))
+		rl->err = plan(rl, ss, ns, cfg);
+	else if (cfg && (!ns || ns->state == RDT_NS_LEAVING))
+		rl->err = plan(rl, ss, NULL, cfg);
+	return false;
 }
 
-static int make_plan(struct rdt_reload *rl)
+/* A subsystem of the new configuration. */
+static bool plan_next_subsys(struct rdt_reload *rl)
 {
-	struct rdt_target *t = rl->t;
-	unsigned int max = RDT_NS_SLOTS;
+	const struct rdt_subsys_config *next;
+	struct rdt_subsys *ss;
+	char text[256];
 
-	for (unsigned int i = 0; i < rl->next->subsystems_count; i++)
-		max += rl->next->subsystems[i].namespaces_count;
-	rl->changes = calloc(max, sizeof(*rl->changes));
-	if (!rl->changes)
+	if (rl->at == rl->next->subsystems_count)
+		return true;
+	next = &rl->next->subsystems[rl->at++];
+	ss = rdt_subsys_find(rl->t, next->nqn);
+	if (!ss)
+		rl->err = rdt_control_subsys_add(rl->t, next, rl->next, &ss, text, sizeof(text));
+	if (rl->err)
+		rdt_reload_problem(rl, "%s: %s", next->nqn, text);
+	else
+		rl->next_of[ss->index] = next;
+	return false;
+}
+
+static int by_old_file(const void *a, const void *b)
+{
+	const struct change *x = *(const struct change *const *)a;
+	const struct change *y = *(const struct change *const *)b;
+
+	return rdt_file_compare(&x->old_file, x->ns->cfg->path, &y->old_file, y->ns->cfg->path);
+}
+
+static int sort_files(struct rdt_reload *rl)
+{
+	unsigned int n = 0;
+
+	rl->by_file = calloc(rl->files + 1, sizeof(*rl->by_file));
+	if (!rl->by_file)
 		return -ENOMEM;
-	for (unsigned int i = 0; i < rl->next->subsystems_count; i++) {
-		const struct rdt_subsys_config *next = &rl->next->subsystems[i];
-		struct rdt_subsys *ss = rdt_subsys_find(t, next->nqn);
-		char text[256];
-		int err = 0;
-
-		if (!ss)
-			err = rdt_control_subsys_add(t, next, rl->next, &ss, text, sizeof(text));
-		if (err) {
-			rdt_reload_problem(rl, "%s: %s", next->nqn, text);
-			return err;
-		}
-	}
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		plan_subsys(rl, &t->subsys[i], find_subsys(rl->next, t->subsys[i].nqn));
+	for (unsigned int i = 0; i < rl->count; i++)
+		if (rl->changes[i].ns && rl->changes[i].ns->cfg->path)
+			rl->by_file[n++] = &rl->changes[i];
+	qsort(rl->by_file, n, sizeof(*rl->by_file), by_old_file);
 	return 0;
 }
 
 /* Is the file of @cfg, or a name for it, still in use by a namespace that is about to go? */
 static bool waits_for_removal(const struct rdt_reload *rl, const struct rdt_ns_config *cfg)
 {
-	for (unsigned int i = 0; cfg->path && i < rl->count; i++) {
-		const struct rdt_ns *old = rl->changes[i].ns;
+	struct rdt_file_id file;
+	unsigned int lo = 0, hi = rl->files;
 
-		if (old && old->cfg->path && rdt_config_same_file(old->cfg->path, cfg->path))
+	if (!cfg->path || !rl->files)
+		return false;
+	file = rdt_file_identify(cfg->path);
+	while (lo < hi) {
+		unsigned int mid = lo + (hi - lo) / 2;
+		const struct change *ch = rl->by_file[mid];
+		int order = rdt_file_compare(&file, cfg->path, &ch->old_file, ch->ns->cfg->path);
+
+		if (order == 0)
 			return true;
+		if (order < 0)
+			hi = mid;
+		else
+			lo = mid + 1;
 	}
 	return false;
 }
 
 /* Step 1. An error here is the last chance to change nothing. */
-static int open_backends(struct rdt_reload *rl)
+static bool open_next(struct rdt_reload *rl)
 {
+	struct change *ch = &rl->changes[rl->at];
 	char text[512];
 
-	for (unsigned int i = 0; i < rl->count; i++) {
-		struct change *ch = &rl->changes[i];
-		int err;
-
-		if (!ch->cfg || waits_for_removal(rl, ch->cfg))
-			continue;
-		err = rdt_control_open(rl->t, ch->cfg, &ch->bdev, text, sizeof(text));
-		if (err) {
-			rdt_reload_problem(rl, "%s namespace %u: %s", ch->ss->nqn, ch->cfg->nsid,
-					   text);
-			return err;
-		}
-	}
-	return 0;
+	if (rl->at == rl->count)
+		return true;
+	rl->at++;
+	if (!ch->cfg || waits_for_removal(rl, ch->cfg))
+		return false;
+	rl->err = rdt_control_open(rl->t, ch->cfg, &ch->bdev, text, sizeof(text));
+	if (rl->err)
+		rdt_reload_problem(rl, "%s namespace %u: %s", ch->ss->nqn, ch->cfg->nsid, text);
+	return false;
 }
 
-/* ---- step by step ---- */
+/* ---- the end ---- */
 
 static void release(struct rdt_reload *rl)
 {
-	for (unsigned int i = 0; i < rl->count; i++)
+	for (unsigned int i = 0; i < rl->count; i++) {
 		rdt_bdev_close(&rl->changes[i].bdev);
+		if (rl->changes[i].ns)
+			rl->changes[i].ns->planned = false;
+	}
+	rd_defer_cancel(rl->t->loop, &rl->step);
 	rdt_config_put(&rl->next);
 	rdt_config_put(&rl->after);
+	free(rl->next_of);
+	free(rl->by_file);
 	free(rl->changes);
 	free(rl);
 }
@@ -453,11 +585,9 @@ static void finish(struct rdt_reload *rl)
 	struct rdt_target *t = rl->t;
 
 	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		struct rdt_subsys *ss = &t->subsys[i];
-
-		if (!ss->gone || !find_subsys(rl->next, ss->nqn))
+		if (!t->subsys[i]->gone || !rl->next_of[i])
 			continue;
-		rdt_control_subsys_show(ss); /* with the namespaces it came with */
+		rdt_control_subsys_show(t->subsys[i]); /* with the namespaces it came with */
 		rl->subsys_added++;
 	}
 	summary(rl);
@@ -468,6 +598,8 @@ static void finish(struct rdt_reload *rl)
 	over(rl);
 }
 
+/* ---- step by step ---- */
+
 static void added(void *arg, int err, const char *text)
 {
 	struct change *ch = arg;
@@ -475,29 +607,33 @@ static void added(void *arg, int err, const char *text)
 
 	if (err)
 		rdt_reload_problem(rl, "%s namespace %u: %s", ch->ss->nqn, ch->cfg->nsid, text);
-	else if (ch->ns)
+	else if (ch->replaces)
 		rl->replaced++;
 	else
 		rl->added++;
-	if (--rl->waiting == 0)
-		finish(rl);
+	answered(rl);
+}
+
+static bool add_next(struct rdt_reload *rl)
+{
+	struct change *ch = &rl->changes[rl->at];
+	struct rdt_bdev *bdev;
+
+	if (rl->at == rl->count)
+		return true;
+	rl->at++;
+	if (!ch->cfg || ch->failed)
+		return false;
+	bdev = ch->bdev;
+	ch->bdev = NULL;
+	rl->waiting++;
+	rdt_control_ns_add(ch->ss, ch->cfg, rl->next, bdev, added, ch);
+	return false;
 }
 
 static void add_all(struct rdt_reload *rl)
 {
-	rl->waiting = 1;
-	for (unsigned int i = 0; i < rl->count; i++) {
-		struct change *ch = &rl->changes[i];
-		struct rdt_bdev *bdev = ch->bdev;
-
-		if (!ch->cfg || ch->failed)
-			continue;
-		ch->bdev = NULL;
-		rl->waiting++;
-		rdt_control_ns_add(ch->ss, ch->cfg, rl->next, bdev, added, ch);
-	}
-	if (--rl->waiting == 0)
-		finish(rl);
+	walk(rl, add_next, finish);
 }
 
 static void removed(void *arg, int err, const char *text)
@@ -508,30 +644,81 @@ static void removed(void *arg, int err, const char *text)
 	if (err) {
 		ch->failed = true;
 		rdt_reload_problem(rl, "%s namespace %u: %s", ch->ss->nqn, ch->ns->nsid, text);
-	} else if (!ch->cfg) {
-		rl->removed++;
+	} else {
+		ch->ns = NULL; /* it is gone */
+		rl->removed += !ch->cfg;
 	}
-	if (--rl->waiting == 0)
-		add_all(rl);
+	answered(rl);
+}
+
+static bool remove_next(struct rdt_reload *rl)
+{
+	struct change *ch = &rl->changes[rl->at];
+
+	if (rl->at == rl->count)
+		return true;
+	rl->at++;
+	if (!ch->ns)
+		return false;
+	rl->waiting++;
+	rdt_control_ns_remove(ch->ns, removed, ch);
+	return false;
 }
 
 static void remove_all(struct rdt_reload *rl)
 {
-	rl->waiting = 1;
-	for (unsigned int i = 0; i < rl->count; i++) {
-		if (!rl->changes[i].ns)
-			continue;
-		rl->waiting++;
-		rdt_control_ns_remove(rl->changes[i].ns, removed, &rl->changes[i]);
+	walk(rl, remove_next, add_all);
+}
+
+static void apply_namespaces(struct rdt_reload *rl)
+{
+	walk(rl, apply_next_ns, remove_all);
+}
+
+static void refuse(struct rdt_reload *rl)
+{
+	rd_err(rl->t->log, RD_LOG_MAIN, "not reloaded: %s; nothing was changed",
+	       rl->problems ? "see above" : strerror(-rl->err));
+	over(rl);
+}
+
+static void listen_and_apply(struct rdt_reload *rl)
+{
+	struct rdt_target *t = rl->t;
+
+	if (!rl->err)
+		rl->err = rdt_reload_listen(rl, t, rl->next, &rl->listeners);
+	if (rl->err) {
+		refuse(rl);
+		return;
 	}
-	if (--rl->waiting == 0)
-		add_all(rl);
+	check_target(rl, &t->cfg->target, &rl->next->target);
+	for (unsigned int i = 0; target_fns[i]; i++)
+		count_settings(rl, target_fns[i](rl, t, t->now, rl->next));
+	walk(rl, apply_next_subsys, apply_namespaces);
+}
+
+static void open_all(struct rdt_reload *rl)
+{
+	if (!rl->err)
+		rl->err = sort_files(rl);
+	if (rl->err)
+		refuse(rl);
+	else
+		walk(rl, open_next, listen_and_apply);
+}
+
+static void compare(struct rdt_reload *rl)
+{
+	if (rl->err)
+		refuse(rl);
+	else
+		walk(rl, plan_next, open_all);
 }
 
 void rdt_reload(struct rdt_target *t, struct rdt_config *next)
 {
 	struct rdt_reload *rl = t->reload;
-	int err;
 
 	if (rl) {
 		rdt_config_put(&rl->after);
@@ -539,27 +726,18 @@ void rdt_reload(struct rdt_target *t, struct rdt_config *next)
 		return;
 	}
 	rl = calloc(1, sizeof(*rl));
-	if (!rl) {
+	if (rl)
+		rl->next_of = calloc(RDT_SUBSYSTEMS, sizeof(*rl->next_of));
+	if (!rl || !rl->next_of) {
+		free(rl);
 		rd_err(t->log, RD_LOG_MAIN, "reload: out of memory; nothing was changed");
 		return;
 	}
 	rl->t = t;
 	rl->next = rdt_config_get(next);
+	rl->step.fn = step;
 	t->reload = rl;
-	err = make_plan(rl);
-	if (!err)
-		err = open_backends(rl);
-	if (!err)
-		err = rdt_reload_listen(rl, t, rl->next, &rl->listeners);
-	if (err) {
-		rd_err(t->log, RD_LOG_MAIN, "not reloaded: %s; nothing was changed",
-		       rl->problems ? "see above" : strerror(-err));
-		over(rl);
-		return;
-	}
-	check_target(rl, &t->cfg->target, &next->target);
-	apply_settings(rl);
-	remove_all(rl);
+	walk(rl, plan_next_subsys, compare);
 }
 
 void rdt_reload_fini(struct rdt_target *t)

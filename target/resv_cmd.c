@@ -223,7 +223,7 @@ static void part_msg(struct rd_msg *msg)
 {
 	struct rdt_resv_part *part = rd_container_of(msg, struct rdt_resv_part, msg);
 	const struct rdt_resv_work *work = part->work;
-	struct rdt_ns_view *view = &part->reactor->views[work->resv->ns->slot];
+	struct rdt_ns_view *view = rdt_view_of(part->reactor, work->resv->ns);
 
 	part->left = 1;
 	if (view->ns == work->resv->ns) {

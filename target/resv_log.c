@@ -21,6 +21,8 @@ void rdt_resv_log_init(struct rdt_resv_log *log)
 
 void rdt_resv_log_fini(struct rdt_resv_log *log)
 {
+	for (unsigned int i = 0; i < RDT_RESV_TYPES; i++)
+		rdt_slots_fini(&log->masked[i]);
 	pthread_mutex_destroy(&log->lock);
 }
 
@@ -34,7 +36,7 @@ bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned i
 	bool added = false;
 
 	pthread_mutex_lock(&log->lock);
-	if (!(log->mask[ns->slot] & 1u << type)) {
+	if (!rdt_slots_has(&log->masked[type - 1], ns->slot)) {
 		if (++log->counter == 0)
 			log->counter = 1; /* 0 says that a page is empty */
 		if (log->used < RDT_RESV_LOG) {
@@ -73,6 +75,27 @@ bool rdt_resv_log_take(struct rdt_ctrl *ctrl, struct nvme_resv_notification_log 
 	return found;
 }
 
+/* Under the log's lock, as the next. */
+static void put_mask(struct rdt_resv_log *log, unsigned int slot, uint32_t mask)
+{
+	for (unsigned int i = 0; i < RDT_RESV_TYPES; i++) {
+		if (mask & 2u << i)
+			rdt_slots_set(&log->masked[i], slot);
+		else
+			rdt_slots_clear(&log->masked[i], slot);
+	}
+}
+
+static void put_mask_of_all(struct rdt_resv_log *log, uint32_t mask)
+{
+	for (unsigned int i = 0; i < RDT_RESV_TYPES; i++) {
+		if (mask & 2u << i)
+			rdt_slots_set_all(&log->masked[i]);
+		else
+			rdt_slots_clear_all(&log->masked[i]);
+	}
+}
+
 /* A slot has a new namespace: nothing is masked there. */
 void rdt_resv_masks_reset(const struct rdt_ns *ns)
 {
@@ -82,7 +105,7 @@ void rdt_resv_masks_reset(const struct rdt_ns *ns)
 	pthread_mutex_lock(&ss->lock);
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
 		pthread_mutex_lock(&ctrl->resv_log.lock);
-		ctrl->resv_log.mask[ns->slot] = 0;
+		put_mask(&ctrl->resv_log, ns->slot, 0);
 		pthread_mutex_unlock(&ctrl->resv_log.lock);
 	}
 	pthread_mutex_unlock(&ss->lock);
@@ -107,7 +130,9 @@ struct nvme_status rdt_resv_feature_get(struct rdt_req *req, uint32_t *value)
 		return NVME_OK;
 	}
 	pthread_mutex_lock(&log->lock);
-	*value = log->mask[ns->slot];
+	*value = 0;
+	for (unsigned int i = 0; i < RDT_RESV_TYPES; i++)
+		*value |= (uint32_t)rdt_slots_has(&log->masked[i], ns->slot) << (i + 1);
 	pthread_mutex_unlock(&log->lock);
 	return NVME_OK;
 }
@@ -125,9 +150,9 @@ static struct nvme_status set_mask(struct rdt_req *req)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw11));
 	pthread_mutex_lock(&ctrl->resv_log.lock);
 	if (all)
-		memset(ctrl->resv_log.mask, (int)CDW11(req), sizeof(ctrl->resv_log.mask));
+		put_mask_of_all(&ctrl->resv_log, CDW11(req));
 	else
-		ctrl->resv_log.mask[ns->slot] = (uint8_t)CDW11(req);
+		put_mask(&ctrl->resv_log, ns->slot, CDW11(req));
 	pthread_mutex_unlock(&ctrl->resv_log.lock);
 	return NVME_OK;
 }

@@ -19,14 +19,6 @@
 #include "target.h"
 #include "tgt_limits.h"
 
-static int by_nsid(const void *a, const void *b)
-{
-	const struct rdt_ns_config *const *x = a;
-	const struct rdt_ns_config *const *y = b;
-
-	return ((*x)->nsid > (*y)->nsid) - ((*x)->nsid < (*y)->nsid);
-}
-
 #define RELEASE_PAUSE_NS 10000000
 #define RELEASE_TRIES    300u
 
@@ -56,6 +48,7 @@ static int open_namespace(struct rdt_subsys *ss, const struct rdt_ns_config *cfg
 		err = rdt_ns_create(ss, cfg, ss->cfg_of, bdev, &ns);
 		if (!err) {
 			ns->state = RDT_NS_LIVE;
+			rdt_subsys_count(ns, true);
 			return 0;
 		}
 		rdt_bdev_close(&bdev);
@@ -71,18 +64,10 @@ static int open_namespace(struct rdt_subsys *ss, const struct rdt_ns_config *cfg
 int rdt_subsys_open(struct rdt_subsys *ss)
 {
 	const struct rdt_subsys_config *cfg = ss->cfg;
-	const struct rdt_ns_config **order = calloc(cfg->namespaces_count + 1, sizeof(*order));
 	int err = 0;
 
-	if (!order)
-		return -ENOMEM;
-	for (unsigned int i = 0; i < cfg->namespaces_count; i++)
-		order[i] = &cfg->namespaces[i];
-	qsort(order, cfg->namespaces_count, sizeof(*order), by_nsid);
 	for (unsigned int i = 0; i < cfg->namespaces_count && !err; i++)
-		err = open_namespace(ss, order[i]);
-	free(order);
-	rdt_subsys_sum(ss);
+		err = open_namespace(ss, &cfg->namespaces[i]);
 	return err;
 }
 
@@ -90,6 +75,7 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 		    const struct rdt_subsys_config *cfg, struct rdt_config *cfg_of,
 		    unsigned int index)
 {
+	unsigned int reactors = target->cfg->target.reactors;
 	int err;
 
 	ss->target = target;
@@ -106,6 +92,12 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 	TAILQ_INIT(&ss->namespaces);
 	TAILQ_INIT(&ss->gates);
 	pthread_mutex_init(&ss->lock, NULL);
+	atomic_init(&ss->ops_mask, UINT32_MAX);
+	ss->counters =
+		aligned_alloc(__alignof__(struct rdt_counters), reactors * sizeof(*ss->counters));
+	if (!ss->counters)
+		return -ENOMEM;
+	memset(ss->counters, 0, reactors * sizeof(*ss->counters));
 	err = rdt_mask_init(ss);
 	if (!err)
 		err = rdt_qos_init(ss);
@@ -124,9 +116,50 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 	}
 	rdt_qos_fini(ss);
 	rdt_mask_fini(ss);
+	free(ss->counters);
 	rdt_config_put(&ss->cfg_of);
 	rdt_config_put(&ss->now_of);
 	pthread_mutex_destroy(&ss->lock);
+}
+
+/* Where @nqn is in @t->by_nqn, or would be: half of the places are free at least. */
+static unsigned int place_of(const struct rdt_target *t, const char *nqn)
+{
+	unsigned int places = 2 * RDT_SUBSYSTEMS;
+	uint32_t hash = 2166136261u; /* FNV-1a */
+	const struct rdt_subsys *ss;
+	unsigned int i;
+
+	for (const char *c = nqn; *c; c++)
+		hash = (hash ^ (uint8_t)*c) * 16777619u;
+	for (i = hash % places; (ss = atomic_load(&t->by_nqn[i])); i = (i + 1) % places)
+		if (strcmp(ss->nqn, nqn) == 0)
+			break;
+	return i;
+}
+
+int rdt_subsys_new(struct rdt_target *t, const struct rdt_subsys_config *cfg,
+		   struct rdt_config *cfg_of, bool gone, struct rdt_subsys **out)
+{
+	struct rdt_subsys *ss = calloc(1, sizeof(*ss));
+	int err = -ENOMEM;
+
+	*out = NULL;
+	if (!ss)
+		return err;
+	err = rdt_subsys_init(ss, t, cfg, cfg_of, t->subsys_count);
+	if (err) {
+		rdt_subsys_fini(ss);
+		free(ss);
+		return err;
+	}
+	atomic_store(&ss->gone, gone);
+	/* Reactors look at it from here on: it is complete. */
+	t->subsys[ss->index] = ss;
+	atomic_store(&t->by_nqn[place_of(t, ss->nqn)], ss);
+	atomic_store(&t->subsys_count, ss->index + 1);
+	*out = ss;
+	return 0;
 }
 
 struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn)
@@ -141,10 +174,7 @@ struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn)
 
 struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn)
 {
-	for (unsigned int i = 0; i < target->subsys_count; i++)
-		if (strcmp(target->subsys[i].nqn, nqn) == 0)
-			return &target->subsys[i];
-	return NULL;
+	return atomic_load(&target->by_nqn[place_of(target, nqn)]);
 }
 
 struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)

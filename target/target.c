@@ -48,13 +48,11 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->clock = clock;
 	t->started_ns = clock_now(t);
 	atomic_init(&t->genctr, 1);
-	t->subsys_max = cfg->subsystems_count + RDT_SUBSYS_SPARE;
-	t->subsys = calloc(t->subsys_max, sizeof(*t->subsys));
 	t->reactors = calloc(cfg->target.reactors, sizeof(*t->reactors));
 	TAILQ_INIT(&t->listeners);
 	TAILQ_INIT(&t->old_listeners);
 	t->status_times = rdt_timing_query_new(t);
-	if (!t->subsys || !t->reactors || !t->status_times)
+	if (!t->reactors || !t->status_times || rd_map_init(&t->ns_map))
 		goto err_destroy;
 	t->status_times->done = status_times;
 	err = rdt_peers_init(t);
@@ -65,14 +63,15 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 		if (err)
 			goto err_destroy;
 	}
-	err = rdt_subsys_init(&t->disc, t, NULL, NULL, t->subsys_max);
+	err = rdt_subsys_init(&t->disc, t, NULL, NULL, RDT_SUBSYSTEMS);
 	if (!err)
 		err = rdt_referrals_set(t, cfg->referrals, cfg->referrals_count);
 	for (unsigned int i = 0; i < cfg->subsystems_count && !err; i++) {
-		t->subsys_count = i + 1;
-		err = rdt_subsys_init(&t->subsys[i], t, &cfg->subsystems[i], cfg, i);
+		struct rdt_subsys *ss;
+
+		err = rdt_subsys_new(t, &cfg->subsystems[i], cfg, false, &ss);
 		if (!err)
-			err = rdt_subsys_open(&t->subsys[i]);
+			err = rdt_subsys_open(ss);
 	}
 	for (unsigned int i = 0; i < cfg->target.reactors && !err; i++) {
 		t->reactors_count = i + 1;
@@ -165,7 +164,7 @@ void rdt_target_status(struct rdt_target *t)
 		return; /* the last question is still being answered */
 	status_subsys(t, &t->disc);
 	for (unsigned int i = 0; i < t->subsys_count; i++)
-		status_subsys(t, &t->subsys[i]);
+		status_subsys(t, t->subsys[i]);
 	t->status_left = t->reactors_count + 1;
 	rdt_timing_ask(t->status_times);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
@@ -178,8 +177,8 @@ void rdt_target_totals(const struct rdt_target *t, uint64_t *reads, uint64_t *wr
 	*writes = 0;
 	for (unsigned int i = 0; i < t->reactors_count; i++) {
 		for (unsigned int j = 0; j < t->subsys_count; j++) {
-			*reads += atomic_load(&t->reactors[i].counters[j].reads);
-			*writes += atomic_load(&t->reactors[i].counters[j].writes);
+			*reads += atomic_load(&t->subsys[j]->counters[i].reads);
+			*writes += atomic_load(&t->subsys[j]->counters[i].writes);
 		}
 	}
 }
@@ -204,14 +203,16 @@ void rdt_target_destroy(struct rdt_target **target)
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_fini(&t->reactors[i]);
 	for (unsigned int i = 0; i < t->subsys_count; i++)
-		rdt_subsys_fini(&t->subsys[i]);
+		rdt_subsys_fini(t->subsys[i]);
 	rdt_subsys_fini(&t->disc);
+	for (unsigned int i = 0; i < t->subsys_count; i++)
+		free(t->subsys[i]);
+	rd_map_fini(&t->ns_map);
 	rdt_state_close(&t->state);
 	rdt_peers_fini(t);
 	rdt_timing_query_free(&t->status_times);
 	free(t->referrals);
 	free(t->reactors);
-	free(t->subsys);
 	rdt_listeners_free(t);
 	rdt_config_put(&t->now);
 	rdt_config_put(&t->cfg);

@@ -22,6 +22,7 @@
 
 #include "util/log.h"
 #include "util/loop.h"
+#include "util/map.h"
 #include "config.h"
 #include "listener.h"
 #include "peers.h"
@@ -35,8 +36,6 @@ struct rdt_reactor;
 struct rdt_reload;
 struct rdt_state;
 struct rdt_timing_query;
-
-#define RDT_SUBSYS_SPARE 64u /* subsystems that can be added to a running target */
 
 struct rdt_referral {
 	struct sockaddr_storage addr;
@@ -53,10 +52,13 @@ struct rdt_target {
 	struct rdt_reactor *reactors;
 	unsigned int reactors_count;
 	struct rdt_subsys disc;
-	struct rdt_subsys *subsys;
+	struct rdt_subsys *subsys[RDT_SUBSYSTEMS];
 	atomic_uint subsys_count; /* only grows */
-	unsigned int subsys_max;
+	/* All of @subsys by name: open addressing, half full at most; entries never change. */
+	_Atomic(struct rdt_subsys *) by_nqn[2 * RDT_SUBSYSTEMS];
 	struct rdt_ns *ns[RDT_NS_SLOTS]; /* by slot; main thread only, as is what makes them */
+	unsigned int ns_free;            /* no slot below is free */
+	struct rd_map ns_map; /* rdt_ns_key() to namespaces, leaving ones too; likewise */
 	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners; /* shown: changed under disc.lock */
 	struct rdt_listener_list old_listeners;                /* removed */
 	uint16_t portids;

@@ -25,7 +25,7 @@
 
 /* namespaces */
 #define RDT_NSID_MAX   65535u /* NN */
-#define RDT_NS_SLOTS   1024u  /* namespaces of a target at one time; MNAN */
+#define RDT_NS_SLOTS   16384u /* namespaces of a target at one time; MNAN */
 
 #define RDT_SUBSYSTEMS 4096u /* of a target, those removed since the start as well */
 

@@ -43,6 +43,7 @@ int main(int argc, char **argv)
 		{.name = "submit", .cases = t_submit_cases},
 		{.name = "qos", .cases = t_qos_cases},
 		{.name = "reservation", .cases = t_reservation_cases},
+		{.name = "slots", .cases = t_slots_cases},
 		{.name = "state", .cases = t_state_cases},
 		{.name = NULL},
 	};

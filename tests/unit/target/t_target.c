@@ -373,14 +373,14 @@ static void make_config(struct t_env *env)
 	};
 	for (unsigned int i = 0; i < 3; i++) {
 		env->ns[i] = (struct rdt_ns_config){
-			.nsid = i == 0 ? 5 : 1, /* out of order on purpose */
+			.nsid = i == 1 ? 5 : 1, /* by NSID, as loading leaves them */
 			.backend = RDT_BACKEND_MEMORY,
 			.block_size = 512,
 			.size_bytes = T_BLOCKS * 512,
 			.uuid = "u",
 			.ana_group = 1,
 		};
-		memset(env->ns[i].uuid_bytes, 0x10 + (int)i, 16);
+		memset(env->ns[i].uuid_bytes, i == 2 ? 0x12 : 0x11 - (int)i, 16);
 	}
 }
 
@@ -418,9 +418,10 @@ static void swap_disk(struct t_env *env, struct rdt_ns *ns)
 	struct t_disk *d = &env->disk[ns->slot];
 
 	make_disk(d);
+	rdt_subsys_count(ns, false);
 	rdt_bdev_close(&ns->bdev);
 	ns->bdev = &d->bdev;
-	rdt_subsys_sum(ns->subsys);
+	rdt_subsys_count(ns, true);
 }
 
 struct t_env *t_env_new(void)
@@ -476,7 +477,7 @@ static void look_at_ctrls(struct t_env *env)
 			bool alive = !qp->ctrl || is_alive(qp->ctrl, &env->t->disc);
 
 			for (unsigned int k = 0; k < env->t->subsys_count; k++)
-				alive |= is_alive(qp->ctrl, &env->t->subsys[k]);
+				alive |= is_alive(qp->ctrl, env->t->subsys[k]);
 			CU_ASSERT_TRUE(alive);
 		}
 	}
@@ -545,7 +546,7 @@ void t_env_free(struct t_env *env)
 		rdt_reactor_teardown(r);
 	}
 	for (unsigned int i = 0; i < env->t->subsys_count; i++)
-		CU_ASSERT_EQUAL(env->t->subsys[i].ctrls_count, 0);
+		CU_ASSERT_EQUAL(env->t->subsys[i]->ctrls_count, 0);
 	CU_ASSERT_EQUAL(env->t->disc.ctrls_count, 0);
 	rdt_target_destroy(&env->t);
 	rd_loop_destroy(&env->loop);

@@ -385,7 +385,7 @@ static void host_without_a_name(void)
 	struct rd_log *log;
 
 	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_NOTICE, take_line, &lines, &log), 0);
-	env->t->subsys[0].duplicate_host = RDT_DUPLICATE_REFUSE;
+	env->t->subsys[0]->duplicate_host = RDT_DUPLICATE_REFUSE;
 	for (unsigned int i = 0; i < 2; i++) {
 		struct t_conn *admin = t_conn_new(env, 0, 0, 32), *io;
 		struct nvmf_connect_data data;

@@ -53,14 +53,14 @@ static struct rdt_ns_config new_config(uint32_t nsid)
 
 static struct rdt_ns *the_ns(struct t_pair *p, uint32_t nsid)
 {
-	return rdt_ns_of(&p->env->t->subsys[0], nsid);
+	return rdt_ns_of(p->env->t->subsys[0], nsid);
 }
 
 static void add(struct t_pair *p, const struct rdt_ns_config *cfg, struct outcome *o)
 {
 	memset(o, 0, sizeof(*o));
 	p->env->disk_next = NEW_DISK;
-	rdt_control_ns_add(&p->env->t->subsys[0], cfg, NULL, NULL, on_done, o);
+	rdt_control_ns_add(p->env->t->subsys[0], cfg, NULL, NULL, on_done, o);
 }
 
 static void remove_ns(struct t_pair *p, uint32_t nsid, struct outcome *o)
@@ -144,7 +144,7 @@ static void added_is_served(void)
 	CU_ASSERT_EQUAL(rw(other, false, 9, 40, 8, back), 0);
 	CU_ASSERT_EQUAL(memcmp(buf, back, sizeof(buf)), 0);
 	CU_ASSERT_EQUAL(p.env->disk[NEW_DISK].channels, 2);
-	CU_ASSERT_EQUAL(atomic_load(&p.env->t->subsys[0].ns_count), 3);
+	CU_ASSERT_EQUAL(atomic_load(&p.env->t->subsys[0]->ns_count), 3);
 	t_pair_free(&p);
 }
 
@@ -165,7 +165,7 @@ static void add_that_fails(void)
 		CU_ASSERT_PTR_NOT_NULL(strstr(o.text, "a reactor cannot use its backend"));
 		CU_ASSERT_TRUE(p.env->disk[NEW_DISK].closed);
 		CU_ASSERT_EQUAL(rw(p.io, false, 9, 0, 1, buf), NVME_SC_INVALID_NS);
-		CU_ASSERT_EQUAL(atomic_load(&p.env->t->subsys[0].ns_count), 2);
+		CU_ASSERT_EQUAL(atomic_load(&p.env->t->subsys[0]->ns_count), 2);
 		add(&p, &cfg, &o); /* and now it can */
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(o.err, 0);
@@ -186,7 +186,7 @@ static void wrong_calls(void)
 	cfg.nsid = 9;
 	p.env->disk_next = 0;
 	memset(&o, 0, sizeof(o));
-	rdt_control_ns_add(&p.env->t->subsys[0], &cfg, NULL, NULL, on_done, &o);
+	rdt_control_ns_add(p.env->t->subsys[0], &cfg, NULL, NULL, on_done, &o);
 	CU_ASSERT_EQUAL(o.err, -ENOENT);
 	add(&p, &cfg, &o);
 	rdt_control_ns_remove(the_ns(&p, 9), on_done, &o2);
@@ -200,7 +200,7 @@ static void wrong_calls(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(o.calls, 0);
 	memset(&o2, 0, sizeof(o2));
-	rdt_control_ns_add(&p.env->t->subsys[0], &cfg, NULL, NULL, on_done, &o2);
+	rdt_control_ns_add(p.env->t->subsys[0], &cfg, NULL, NULL, on_done, &o2);
 	CU_ASSERT_EQUAL(o2.err, -EBUSY); /* the old one is still going */
 	p.env->disk[NEW_DISK].hold = false;
 	t_turn(p.env);

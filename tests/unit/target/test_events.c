@@ -12,7 +12,7 @@
 
 static struct rdt_subsys *subsys(const struct t_pair *p)
 {
-	return &p->env->t->subsys[0];
+	return p->env->t->subsys[0];
 }
 
 static void enable_events(struct t_conn *c, uint32_t bits)

@@ -253,7 +253,7 @@ static void ends_while_it_waits(void)
 
 	new_queue(&b);
 	waiting_write(&b);
-	rdt_control_ns_remove(rdt_ns_of(&b.p.env->t->subsys[0], 1), NULL, NULL);
+	rdt_control_ns_remove(rdt_ns_of(b.p.env->t->subsys[0], 1), NULL, NULL);
 	t_turn(b.p.env);
 	a = t_answer(b.p.io);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_NS);
@@ -265,15 +265,16 @@ static void removed_with_its_commands(void)
 {
 	struct back b = back_new();
 	struct rdt_ctrl *ctrl = b.p.admin->qp.ctrl;
-	struct rdt_ns *gone = rdt_ns_of(&b.p.env->t->subsys[0], 5);
-	uint64_t bit = UINT64_C(1) << gone->slot, before = atomic_load(&ctrl->kept[0]);
+	struct rdt_ns *gone = rdt_ns_of(b.p.env->t->subsys[0], 5);
+	unsigned int slot = gone->slot;
 
-	CU_ASSERT_EQUAL(before & bit, 0);
-	CU_ASSERT_NOT_EQUAL(before, 0);
-	atomic_fetch_or(&ctrl->kept[0], bit);
+	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->kept, slot));
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->kept));
+	rdt_slots_set(&ctrl->kept, slot);
 	rdt_control_ns_remove(gone, NULL, NULL);
 	t_turn(b.p.env);
-	CU_ASSERT_EQUAL(atomic_load(&ctrl->kept[0]), before);
+	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->kept, slot));
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->kept));
 	back_free(&b);
 }
 
@@ -292,11 +293,11 @@ static void reset_leaves_nothing(void)
 	t_set_property(p.admin, NVME_REG_CC, 0x00460000);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(ctrl->state, RDT_CTRL_RESETTING);
-	CU_ASSERT_NOT_EQUAL(atomic_load(&ctrl->left[0]), 0);
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->left));
 	d->hold = false;
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(ctrl->state, RDT_CTRL_DISABLED);
-	CU_ASSERT_EQUAL(atomic_load(&ctrl->left[0]), 0);
+	CU_ASSERT_FALSE(rdt_slots_any(&ctrl->left));
 	t_pair_free(&p);
 }
 

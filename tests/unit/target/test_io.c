@@ -326,7 +326,7 @@ static void write_zeroes(void)
 	CU_ASSERT_EQUAL(d->data[5119], 0xff);
 	CU_ASSERT_EQUAL(d->data[5120], 0);
 	/* Without support it is not there at all. */
-	p.env->t->subsys[0].ops_mask &= ~(1u << RDT_BIO_WRITE_ZEROES);
+	p.env->t->subsys[0]->ops_mask &= ~(1u << RDT_BIO_WRITE_ZEROES);
 	a = t_exec(p.io, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_OPCODE);
 	t_pair_free(&p);

@@ -479,7 +479,7 @@ static void uncorrectable_unsupported(void)
 	struct t_pair p = t_pair_new();
 	struct nvme_sqe sqe;
 
-	p.env->t->subsys[0].ops_mask &= ~RDT_OPS_MARKS;
+	p.env->t->subsys[0]->ops_mask &= ~RDT_OPS_MARKS;
 	blocks_sqe(p.io, &sqe, nvme_cmd_write_uncor, 20, 6);
 	CU_ASSERT_EQUAL(run(&p, &sqe), NVME_SC_INVALID_OPCODE);
 	t_pair_free(&p);

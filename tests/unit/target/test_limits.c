@@ -159,8 +159,8 @@ static void a_hosts_limit_is_for_all_its_namespaces(void)
 	struct nvme_sqe sqe;
 	struct t_answer a;
 
-	CU_ASSERT_EQUAL(rdt_qos_set_host(&p.env->t->subsys[0], T_HOST, &cfg), 0);
-	CU_ASSERT_EQUAL(rdt_qos_set_host(&p.env->t->subsys[0], T_HOST2, &slower), 0);
+	CU_ASSERT_EQUAL(rdt_qos_set_host(p.env->t->subsys[0], T_HOST, &cfg), 0);
+	CU_ASSERT_EQUAL(rdt_qos_set_host(p.env->t->subsys[0], T_HOST2, &slower), 0);
 	use_up(&p);
 	t_rw_sqe(p.io, &sqe, false, 0, 1, data);
 	sqe.nsid = htole32(5);
@@ -182,8 +182,8 @@ static void a_hosts_limit_is_for_all_its_namespaces(void)
 	for (unsigned int i = 0; i < 10; i++)
 		t_advance(p.env, 10 * MSEC);
 	CU_ASSERT_EQUAL(t_answers(p.io), EAGER);
-	CU_ASSERT_EQUAL(rdt_qos_set_host(&p.env->t->subsys[0], T_HOST2, NULL), 0);
-	CU_ASSERT_EQUAL(rdt_qos_set_host(&p.env->t->subsys[0], "nqn.2026-01.org.e:no", NULL), 0);
+	CU_ASSERT_EQUAL(rdt_qos_set_host(p.env->t->subsys[0], T_HOST2, NULL), 0);
+	CU_ASSERT_EQUAL(rdt_qos_set_host(p.env->t->subsys[0], "nqn.2026-01.org.e:no", NULL), 0);
 	t_pair_free(&p);
 }
 

@@ -94,7 +94,7 @@ static uint16_t read_block(struct t_conn *io, uint32_t nsid)
 static void masked_namespace(void)
 {
 	struct t_pair p = t_pair_new();
-	struct rdt_subsys *ss = &p.env->t->subsys[0];
+	struct rdt_subsys *ss = p.env->t->subsys[0];
 	const char *one[] = {T_HOST}, *two[] = {T_HOST2};
 	struct nvme_ns_list list;
 	struct t_conn *other, *later;
@@ -151,7 +151,7 @@ static void masked_namespace(void)
 static void controller_lists(void)
 {
 	struct t_pair p = t_pair_new();
-	struct rdt_subsys *ss = &p.env->t->subsys[0];
+	struct rdt_subsys *ss = p.env->t->subsys[0];
 	const char *one[] = {T_HOST};
 	struct nvme_ctrl_list list;
 	uint16_t cntlid = 0;
@@ -229,7 +229,7 @@ static void other_identify_structures(void)
 static void hosts_change(void)
 {
 	struct t_pair p = t_pair_new();
-	struct rdt_subsys *ss = &p.env->t->subsys[0];
+	struct rdt_subsys *ss = p.env->t->subsys[0];
 	const char *two[] = {T_HOST2};
 	bool gone = false, io_gone = false, other_gone = false;
 	uint64_t genctr = atomic_load(&p.env->t->genctr);
@@ -257,7 +257,7 @@ static void hosts_change(void)
 static void duplicates(void)
 {
 	struct t_env *env = t_env_new();
-	struct rdt_subsys *ss = &env->t->subsys[0];
+	struct rdt_subsys *ss = env->t->subsys[0];
 	struct rdt_listener l[2] = {0};
 	bool gone = false, path_gone = false;
 	struct t_conn *first = join(env, &l[0], T_HOST, NULL, NULL);
@@ -284,7 +284,7 @@ static void duplicates(void)
 static void cntlid_range(void)
 {
 	struct t_env *env = t_env_new();
-	struct rdt_subsys *ss = &env->t->subsys[0];
+	struct rdt_subsys *ss = env->t->subsys[0];
 	uint16_t id[3] = {0};
 	struct t_conn *c;
 
@@ -413,7 +413,7 @@ static void ana_log(void)
 	size_t pos;
 
 	ana_new(&e);
-	e.env->ns[0].ana_group = 3; /* NSID 5 */
+	e.env->ns[1].ana_group = 3; /* NSID 5 */
 	a = get_log(e.admin[0], NVME_LOG_LID_ANA, 0, page, sizeof(page));
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	memcpy(&log, page, sizeof(log));

@@ -126,7 +126,7 @@ static bool log_take(struct t_env *env, unsigned int n, struct nvme_resv_notific
 	struct rdt_ctrl *ctrl;
 	bool found = false;
 
-	TAILQ_FOREACH (ctrl, &env->t->subsys[0].ctrls, link)
+	TAILQ_FOREACH (ctrl, &env->t->subsys[0]->ctrls, link)
 		if (ctrl->hostid[0] == n && !found)
 			found = rdt_resv_log_take(ctrl, page, true);
 	return found;
@@ -166,7 +166,7 @@ static void a_reservation_outlives_the_connection(void)
 	t_conn_cut(one.admin);
 	t_conn_cut(one.io);
 	t_turn(env);
-	CU_ASSERT_EQUAL(env->t->subsys[0].ctrls_count, 1);
+	CU_ASSERT_EQUAL(env->t->subsys[0]->ctrls_count, 1);
 	CU_ASSERT_EQUAL(rw(&two, false), CONFLICT);
 	r = get_report(&two); /* anybody may look */
 	CU_ASSERT_EQUAL(r.head.rtype, EA);
@@ -548,9 +548,9 @@ static void off_is_off(void)
 	a = t_exec(one.admin, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(le16toh(id.oncs) & NVME_CTRL_ONCS_RESERVATIONS, 0);
-	CU_ASSERT_EQUAL(rdt_resv_rescap(rdt_ns_of(&env->t->subsys[0], 1)), 0);
-	CU_ASSERT_EQUAL(rdt_feature_effects(&env->t->subsys[0], NVME_FEAT_FID_RESV_MASK), 0);
-	CU_ASSERT_EQUAL(rdt_io_effects(&env->t->subsys[0], nvme_cmd_resv_register), 0);
+	CU_ASSERT_EQUAL(rdt_resv_rescap(rdt_ns_of(env->t->subsys[0], 1)), 0);
+	CU_ASSERT_EQUAL(rdt_feature_effects(env->t->subsys[0], NVME_FEAT_FID_RESV_MASK), 0);
+	CU_ASSERT_EQUAL(rdt_io_effects(env->t->subsys[0], nvme_cmd_resv_register), 0);
 	t_env_free(env);
 }
 

@@ -129,12 +129,12 @@ static void admin_connection(void)
 	CU_ASSERT_TRUE(p.io->closing); /* the end of the association is the end of its queues */
 	CU_ASSERT_FALSE(io_gone);
 	CU_ASSERT_FALSE(admin_gone);
-	CU_ASSERT_EQUAL(p.env->t->subsys[0].ctrls_count, 1);
+	CU_ASSERT_EQUAL(p.env->t->subsys[0]->ctrls_count, 1);
 	p.env->disk[0].hold = false;
 	t_turn(p.env);
 	CU_ASSERT_TRUE(io_gone);
 	CU_ASSERT_TRUE(admin_gone);
-	CU_ASSERT_EQUAL(p.env->t->subsys[0].ctrls_count, 0);
+	CU_ASSERT_EQUAL(p.env->t->subsys[0]->ctrls_count, 0);
 	t_pair_free(&p);
 }
 
@@ -146,7 +146,7 @@ static void both_at_once(void)
 		t_conn_cut(admin_first ? p.admin : p.io);
 		t_conn_cut(admin_first ? p.io : p.admin);
 		t_turn(p.env);
-		CU_ASSERT_EQUAL(p.env->t->subsys[0].ctrls_count, 0);
+		CU_ASSERT_EQUAL(p.env->t->subsys[0]->ctrls_count, 0);
 		t_pair_free(&p);
 	}
 }
@@ -282,7 +282,7 @@ static void many_times(void)
 			t_conn_cut(io[(q + i) % 3]);
 		t_conn_cut(admin);
 		t_turn(env);
-		CU_ASSERT_EQUAL(env->t->subsys[0].ctrls_count, 0);
+		CU_ASSERT_EQUAL(env->t->subsys[0]->ctrls_count, 0);
 		CU_ASSERT_EQUAL(env->t->reactors[0].qpairs_count, 0);
 		CU_ASSERT_EQUAL(env->t->reactors[1].qpairs_count, 0);
 	}

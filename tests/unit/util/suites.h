@@ -11,6 +11,7 @@ extern const struct t_case t_hist_cases[];
 extern const struct t_case t_iomem_cases[];
 extern const struct t_case t_log_cases[];
 extern const struct t_case t_loop_cases[];
+extern const struct t_case t_map_cases[];
 extern const struct t_case t_parse_cases[];
 extern const struct t_case t_sockaddr_cases[];
 extern const struct t_case t_spin_cases[];

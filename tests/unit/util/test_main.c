@@ -10,6 +10,7 @@ int main(int argc, char **argv)
 		{.name = "iomem", .cases = t_iomem_cases},
 		{.name = "log", .cases = t_log_cases},
 		{.name = "loop", .cases = t_loop_cases},
+		{.name = "map", .cases = t_map_cases},
 		{.name = "parse", .cases = t_parse_cases},
 		{.name = "sockaddr", .cases = t_sockaddr_cases},
 		{.name = "spin", .cases = t_spin_cases},

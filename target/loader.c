@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "loader.h"
+
+#include <string.h>
+
+#include "util/log.h"
+
+static void finish(struct rdt_loader *l)
+{
+	pthread_join(l->thread, NULL);
+	l->running = false;
+}
+
+static void loaded_msg(struct rd_msg *msg)
+{
+	struct rdt_loader *l = rd_container_of(msg, struct rdt_loader, msg);
+	struct rdt_config *config = l->config;
+	bool again = l->again;
+
+	if (!l->running) /* it was stopped while the message was on its way */
+		return;
+	finish(l);
+	l->config = NULL;
+	l->again = false;
+	l->done(l, config);
+	if (again)
+		rdt_loader_start(l);
+}
+
+static void *load(void *arg)
+{
+	struct rdt_loader *l = arg;
+
+	if (rdt_config_load(l->path, l->log, &l->config))
+		l->config = NULL;
+	rd_loop_post(l->loop, &l->msg);
+	return NULL;
+}
+
+void rdt_loader_start(struct rdt_loader *l)
+{
+	int err;
+
+	if (l->running) {
+		l->again = true;
+		return;
+	}
+	l->msg.fn = loaded_msg;
+	err = pthread_create(&l->thread, NULL, load, l);
+	if (err) {
+		rd_err(l->log, RD_LOG_CONFIG, "cannot start the thread that reads %s: %s", l->path,
+		       strerror(err));
+		l->done(l, NULL);
+		return;
+	}
+	l->running = true;
+	pthread_setname_np(l->thread, "config");
+}
+
+void rdt_loader_stop(struct rdt_loader *l)
+{
+	if (!l->running)
+		return;
+	finish(l);
+	rdt_config_put(&l->config);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "slots.h"
+
+#include <stdlib.h>
+
+#define PIECES (RDT_NS_SLOTS / RDT_SLOTS_PIECE)
+
+/* What stands in for a piece that is all set; never written to, never freed. */
+static struct rdt_slots_piece full = {
+	.words = {[0 ... RDT_SLOTS_WORDS - 1] = UINT64_MAX},
+};
+
+void rdt_slots_fini(struct rdt_slots *s)
+{
+	for (unsigned int i = 0; i < PIECES; i++) {
+		struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
+
+		if (p != &full)
+			free(p);
+		atomic_store(&s->pieces[i], NULL);
+	}
+}
+
+/* Its piece @i, with room for a change, or NULL without memory for one. */
+static struct rdt_slots_piece *piece(struct rdt_slots *s, unsigned int i)
+{
+	struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
+	struct rdt_slots_piece *made;
+
+	if (p && p != &full)
+		return p;
+	made = malloc(sizeof(*made));
+	if (!made)
+		return NULL;
+	for (unsigned int w = 0; w < RDT_SLOTS_WORDS; w++)
+		atomic_init(&made->words[w], p ? UINT64_MAX : 0);
+	if (atomic_compare_exchange_strong(&s->pieces[i], &p, made))
+		return made;
+	free(made); /* another thread was first */
+	return p == &full ? NULL : p;
+}
+
+bool rdt_slots_set(struct rdt_slots *s, unsigned int slot)
+{
+	uint64_t bit = UINT64_C(1) << slot % 64;
+	struct rdt_slots_piece *p;
+
+	if (rdt_slots_has(s, slot))
+		return true;
+	p = piece(s, slot / RDT_SLOTS_PIECE);
+	if (!p) {
+		atomic_compare_exchange_strong(&s->pieces[slot / RDT_SLOTS_PIECE], &p, &full);
+		return false;
+	}
+	return atomic_fetch_or(&p->words[slot % RDT_SLOTS_PIECE / 64], bit) & bit;
+}
+
+bool rdt_slots_clear(struct rdt_slots *s, unsigned int slot)
+{
+	uint64_t bit = UINT64_C(1) << slot % 64;
+	struct rdt_slots_piece *p;
+
+	if (!rdt_slots_has(s, slot))
+		return false;
+	p = piece(s, slot / RDT_SLOTS_PIECE);
+	return !p || atomic_fetch_and(&p->words[slot % RDT_SLOTS_PIECE / 64], ~bit) & bit;
+}
+
+void rdt_slots_set_all(struct rdt_slots *s)
+{
+	for (unsigned int i = 0; i < PIECES; i++) {
+		struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
+
+		if (!p && atomic_compare_exchange_strong(&s->pieces[i], &p, &full))
+			continue;
+		for (unsigned int w = 0; p != &full && w < RDT_SLOTS_WORDS; w++)
+			atomic_store(&p->words[w], UINT64_MAX);
+	}
+}
+
+void rdt_slots_clear_all(struct rdt_slots *s)
+{
+	for (unsigned int i = 0; i < PIECES; i++) {
+		struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
+
+		if (p == &full)
+			atomic_compare_exchange_strong(&s->pieces[i], &p, NULL);
+		for (unsigned int w = 0; p && p != &full && w < RDT_SLOTS_WORDS; w++)
+			atomic_store(&p->words[w], 0);
+	}
+}
+
+void rdt_slots_add(struct rdt_slots *to, const struct rdt_slots *from)
+{
+	for (unsigned int i = 0; i < PIECES; i++) {
+		const struct rdt_slots_piece *p = atomic_load(&from->pieces[i]);
+
+		for (unsigned int n = 0; p && n < RDT_SLOTS_PIECE; n++)
+			if (rdt_slots_has(from, i * RDT_SLOTS_PIECE + n))
+				rdt_slots_set(to, i * RDT_SLOTS_PIECE + n);
+	}
+}
+
+void rdt_slots_copy(struct rdt_slots *to, const struct rdt_slots *from)
+{
+	rdt_slots_add(to, from);
+	for (unsigned int i = 0; i < PIECES; i++) {
+		if (!atomic_load(&to->pieces[i]))
+			continue;
+		for (unsigned int n = 0; n < RDT_SLOTS_PIECE; n++)
+			if (!rdt_slots_has(from, i * RDT_SLOTS_PIECE + n))
+				rdt_slots_clear(to, i * RDT_SLOTS_PIECE + n);
+	}
+}
+
+bool rdt_slots_any(const struct rdt_slots *s)
+{
+	for (unsigned int i = 0; i < PIECES; i++) {
+		const struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
+
+		for (unsigned int w = 0; p && w < RDT_SLOTS_WORDS; w++)
+			if (atomic_load(&p->words[w]))
+				return true;
+	}
+	return false;
+}
