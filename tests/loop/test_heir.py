@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hosts that come back while the storage still has a write of theirs."""
+
+import os
+import sys
+
+import nvmf_peer as nv
+from t_loop import NQN, SANITIZED, VALGRIND, Skip, main, test, wait_for
+
+OLD, NEW = b'\xaa' * 512, b'\xbb' * 512
+RESV_REPORT = 0x0E
+
+
+def post_write(queue, nsid, data):
+    cid = queue.next_cid()
+    queue.post(nv.sqe(nv.NVM_WRITE, cid, nsid=nsid, sgl=nv.offset_sgl(0, len(data))) + data)
+    return cid
+
+
+def stall_env(path):
+    lib = os.environ.get('STALLAT')
+    if not lib:
+        raise Skip('stallat is not built (set STALLAT)')
+    if VALGRIND or SANITIZED:
+        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
+    return dict(os.environ, LD_PRELOAD=lib, STALL=path)
+
+
+@test
+def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
+    """The old write comes first, although its reactor cannot say that it has it."""
+    stall = t.path('stall')
+    target = t.target([t.namespace(1, engine='aio'), t.namespace(2, backend='memory')],
+                      target={'reactors': 2}, env=stall_env(stall))
+    lost = nv.Host(target.addr, target.port, NQN).enable()
+    queue = lost.add_io()  # on the reactor that has not got the admin queue
+    open(stall, 'w', encoding='ascii').close()
+    post_write(queue, 1, OLD)
+    wait_for(lambda: os.path.exists(stall + '.in'), 'the reactor to stand still')
+    lost.close()
+    with nv.Host(target.addr, target.port, NQN) as back:
+        back.enable()  # which takes until the target has waited long enough
+        target.expect('commands of a former controller of this host are still in flight')
+        queue = back.add_io()
+        cids = [post_write(queue, nsid, NEW) for nsid in (1, 2)]
+        # Others of the queue are answered, for as long as it takes a write that is let through to be done as well.
+        for _ in range(500):
+            nv.expect(queue.data_in(RESV_REPORT, 64, nsid=1, cdw10=15, cdw11=1)[0])
+        os.unlink(stall)
+        wait_for(lambda: os.path.exists(stall + '.out'), 'the old write')
+        for cid in cids:
+            nv.expect(queue.wait(cid))
+        for nsid in (1, 2):
+            cqe, data = queue.read_blocks(nsid, 0, 1)
+            nv.expect(cqe)
+            t.eq(data, NEW, f'block 0 of namespace {nsid}')
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))
