@@ -40,15 +40,19 @@ static void check(const struct rdt_config *c)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static struct rd_log *log;
+	static char path[64];
+	static int fd, errors;
 	struct rdt_config *config = NULL;
-	struct rd_log *log = NULL;
-	char path[64];
-	int fd, rc, errors = 0;
+	int rc;
 
-	fd = memfd_create("config", MFD_CLOEXEC);
-	FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-	FUZZ_CHECK(!rd_log_create("fuzz", -1, RD_LOG_TRACE, count_line, &errors, &log));
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (!log) {
+		fd = memfd_create("config", MFD_CLOEXEC);
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		FUZZ_CHECK(!rd_log_create("fuzz", -1, RD_LOG_TRACE, count_line, &errors, &log));
+	}
+	FUZZ_CHECK(!ftruncate(fd, 0) && pwrite(fd, data, size, 0) == (ssize_t)size);
+	errors = 0;
 	rc = rdt_config_load(path, log, &config);
 	/* It is refused with a reason, or it is good. */
 	FUZZ_CHECK(rc <= 0 && (rc == 0) == (config != NULL));
@@ -56,7 +60,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (config)
 		check(config);
 	rdt_config_put(&config);
-	rd_log_destroy(&log);
-	close(fd);
 	return 0;
 }
