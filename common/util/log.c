@@ -139,8 +139,11 @@ int rd_log_parse(struct rd_log *log, const char *spec, const char **bad)
 }
 
 /* One line; @more: what it ends with, also when it is cut. */
-static void write_line(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
-		       const char *more, const char *fmt, va_list ap)
+__attribute__((format(printf, 5, 0))) static void write_line(struct rd_log *log,
+							     enum rd_log_comp comp,
+							     enum rd_log_level level,
+							     const char *more, const char *fmt,
+							     va_list ap)
 {
 	int saved_errno = errno;
 	char line[LINE_SIZE + 1];
