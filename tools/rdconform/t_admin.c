@@ -221,7 +221,7 @@ static void abort_io(struct rdc *t)
 	enum { N = 32 };
 	struct rdc_host *h = rdc_main(t);
 	struct rdc_async *a = rdc_buf(t, N * sizeof(*a));
-	unsigned int i, aborted = 0, n = rdc_max_blocks(h);
+	unsigned int i, n = rdc_max_blocks(h);
 	struct rdc_reply r;
 
 	if (n > 64)
@@ -237,7 +237,6 @@ static void abort_io(struct rdc *t)
 		r = abort_cmd(h, rdinit_qpair_id(h->qp), a[N - 1 - i].cid);
 		RDC_STATUS(t, r, "Abort", 0, RDC_CS(NVME_SC_ABORT_LIMIT));
 		if (!r.err && !(r.result & 1)) {
-			aborted++;
 			r = rdc_wait(h, &a[N - 1 - i]);
 			RDC_STATUS(t, r, "an aborted Read", NVME_SC_ABORT_REQ, 0);
 		}
