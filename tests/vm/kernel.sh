@@ -23,12 +23,14 @@ progress()
 	printf '%s: %s\n' "${0##*/}" "$*" >&2
 }
 
-# The files here that a kernel is made from; another content makes another kernel.
+kernel_metapackage=${RD_VM_KERNEL:-linux-image-amd64}
+
+# The files here that a kernel is made from, and which one; another content makes another kernel.
 recipe_sum()
 {
 	local here=$1
 
-	cat "$here/kernel.sh" "$here/initramfs-init" | sha256sum | cut -c 1-12
+	{ cat "$here/kernel.sh" "$here/initramfs-init" && echo "$kernel_metapackage"; } | sha256sum | cut -c 1-12
 }
 
 kernel_cache()
@@ -67,10 +69,12 @@ install_for()
 # The packages of the newest kernel: image, headers and source have to be of one version.
 find_kernel()
 {
-	kernel_image=$(apt-cache depends linux-image-amd64 |
-		sed -n 's/^ *Depends: \(linux-image-6\.1\..*-amd64\)$/\1/p' | head -n 1)
+	kernel_image=$(apt-cache depends "$kernel_metapackage" |
+		sed -n 's/^ *Depends: \(linux-image-[0-9].*-amd64\)$/\1/p' | head -n 1)
 	[ -n "$kernel_image" ] || return 1
 	kernel_version=${kernel_image#linux-image-}
+	# 6.1 of 6.1.0-37-amd64, as linux-source has it
+	kernel_series=$(sed -n 's/^\([0-9]*\.[0-9]*\).*/\1/p' <<<"$kernel_version")
 	kernel_package=$(apt-cache policy "$kernel_image" | sed -n 's/^ *Candidate: //p')
 	[ -n "$kernel_package" ]
 }
@@ -79,8 +83,8 @@ install_kernel_sources()
 {
 	local source have headers=linux-headers-$kernel_version
 
-	source=linux-source-6.1=$kernel_package
-	have=$(dpkg-query -W -f='${Version}' linux-source-6.1 2>/dev/null || true)
+	source=linux-source-$kernel_series=$kernel_package
+	have=$(dpkg-query -W -f='${Version}' "${source%%=*}" 2>/dev/null || true)
 	[ "$have" != "$kernel_package" ] || source=""
 	have=$(dpkg-query -W -f='${Version}' "$headers" 2>/dev/null || true)
 	[ "$have" != "$kernel_package" ] || headers=""
@@ -101,7 +105,7 @@ fetch_image()
 
 unpack_source()
 {
-	local dir=$1 tree=linux-source-6.1
+	local dir=$1 tree=linux-source-$kernel_series
 
 	tar -xJf "/usr/src/$tree.tar.xz" -C "$dir" "$tree/drivers/infiniband/sw/siw" \
 		"$tree/scripts/extract-vmlinux"
@@ -109,7 +113,7 @@ unpack_source()
 	mv "$dir/$tree/scripts/extract-vmlinux" "$dir/extract-vmlinux"
 }
 
-# siw's settings are constants in 6.1. Tests want them, so they become module parameters.
+# siw's settings are constants. Tests want them, so they become module parameters.
 make_parameters()
 {
 	local dir=$1 name type
@@ -176,7 +180,8 @@ install_modules()
 {
 	local dir=$1 made=$2 name
 
-	mv "$dir/image/lib/modules/$kernel_version" "$made/modules"
+	# In lib, or in usr/lib where these are the same.
+	mv "$(find "$dir/image" -path "*/lib/modules/$kernel_version" -prune -print)" "$made/modules"
 	for name in "${unwanted_modules[@]}"; do
 		rm -rf "$made/modules/kernel/$name"
 	done
@@ -200,7 +205,7 @@ module_files()
 
 make_initramfs()
 {
-	local dir=$1 made=$2 root=$1/root file
+	local dir=$1 made=$2 root=$1/root file name
 
 	mkdir -p "$root"/{bin,dev,proc,sys,lower,scratch,new,modules}
 	cp "$(command -v busybox)" "$root/bin/busybox"
@@ -209,8 +214,14 @@ make_initramfs()
 	module_files "$dir" >"$dir/module-files"
 	[ -s "$dir/module-files" ] || return 1
 	while read -r file; do
-		cp "$file" "$root/modules/"
-		echo "/modules/${file##*/}" >>"$root/modules/order"
+		name=${file##*/}
+		name=${name%.xz}
+		# busybox may not know compressed ones.
+		case $file in
+		*.xz) xz -dc "$file" >"$root/modules/$name" ;;
+		*) cp "$file" "$root/modules/" ;;
+		esac
+		echo "/modules/$name" >>"$root/modules/order"
 	done <"$dir/module-files"
 	(cd "$root" && find . | cpio --quiet -o -H newc) >"$made/initramfs"
 }
@@ -252,7 +263,7 @@ prepare_locked()
 	fi
 	as_root apt-get -q update >&2
 	find_kernel || {
-		warn "no linux-image-amd64 6.1 among this system's packages"
+		warn "no kernel $kernel_metapackage among this system's packages"
 		return 77
 	}
 	install_kernel_sources || return 125
@@ -261,8 +272,8 @@ prepare_locked()
 	mkdir -p "$kernel_dir"
 	# In a shell of its own: -e has no effect in a function whose status is looked at.
 	bash -euo pipefail -c '. "$1/tools/lib.sh"; . "$2/kernel.sh"; recipe_dir=$2
-		kernel_image=$3 kernel_version=$4 kernel_package=$5; make_kernel "$6"' "${0##*/}" \
-		"$top" "$here" "$kernel_image" "$kernel_version" "$kernel_package" "$kernel_dir" ||
+		kernel_image=$3 kernel_version=$4 kernel_package=$5 kernel_series=$6; make_kernel "$7"' "${0##*/}" \
+		"$top" "$here" "$kernel_image" "$kernel_version" "$kernel_package" "$kernel_series" "$kernel_dir" ||
 		return 125
 	progress "ready after $((SECONDS - started)) s"
 }

@@ -44,7 +44,7 @@ streams()
 	# shellcheck disable=SC2016
 	machine 7 $'^out 1\nout 2\n/[^\n]*\nsecret words$' '^err$' -- \
 		sh -c 'echo out 1; echo err >&2; echo out 2 >/dev/stdout; pwd; echo "$SECRET"; exit 7'
-	grep -q 'Linux version 6.1' "$scratch/dmesg"
+	grep -q 'Linux version [0-9]' "$scratch/dmesg"
 }
 
 much_output()
