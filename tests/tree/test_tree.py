@@ -311,7 +311,8 @@ def docs_interop_is_stale_after(t, path, old, new, says):
 
 
 @each(*((name, name) for name in ('quickstart', 'check', 'bench', 'lib.sh', 'fio/build',
-                                 'benchmark/vm_machine.sh')))
+                                 'benchmark/vm_machine.sh', '../tests/debian/run', '../tests/debian/enter',
+                                 '../tests/debian/inside')))
 def shellcheck_is_content(t, name):
     res = subprocess.run([requires_program('shellcheck'), '-x', '-P', SOURCE_ROOT,
                           os.path.join(SOURCE_ROOT, 'tools', name)], capture_output=True, text=True,
