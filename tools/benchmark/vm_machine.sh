@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
+# shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317,SC2329 # functions are called by name
 # For tools/bench --vm: rdtarget over verbs beside the kernel's own target on one device, each on a null block device,
 # both used by the kernel's host and by our programs. In the machine vm_guest.py measures; what it found goes to
 # RD_BENCH_VM_OUT.
