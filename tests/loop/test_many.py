@@ -172,8 +172,9 @@ def each_file_costs_the_same(t):
     target.reload('reloaded: 1 replaced$')
     one = done('a change of one')
     opened = {n for (v, n) in one if v == 'open'}
-    t.eq(opened, {str(MANY + 1)}, 'files that were opened')
-    others = max(n for (v, file_), n in one.items() if v == 'stat' and file_ not in opened | {str(MANY // 2)})
+    changed = {str(MANY + 1), str(MANY // 2)}  # whether the old one is released is looked at by opening it
+    t.ok(str(MANY + 1) in opened and opened <= changed, f'files that were opened: {opened}')
+    others = max(n for (v, file_), n in one.items() if v == 'stat' and file_ not in changed)
     t.eq(others, 1, 'looks at a file that has not changed')
 
 
