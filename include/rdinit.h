@@ -42,7 +42,9 @@
  * the controller sent them: little-endian, in the layout of the NVMe specification.
  *
  * STRUCTURES that may grow start with a member "size". Always initialise them with the matching
- * _init function, which sets it.
+ * _init function, which sets it to what the caller was compiled with: new members are added at the
+ * end, a program that knows fewer of them than the library has the defaults of the rest, and one
+ * that knows more is refused with -EINVAL where it uses the structure.
  *
  * DEBUGGING. The environment variable RDINIT_DEBUG, e.g. "debug" or "info,fabric=trace", writes a
  * trace to standard error. It is read by rdinit_ctrl_create() unless the options set a log.
@@ -167,11 +169,17 @@ struct rdinit_uri {
 	bool no_remote_invalidate;    /**< the option of that name, see struct rdinit_ctrl_opts */
 };
 
+/** What rdinit_uri_init() calls: @p size is that of the caller's structure. */
+void rdinit_uri_init_size(struct rdinit_uri *uri, size_t size);
+
 /**
  * @brief Initialise a struct rdinit_uri.
  * @param uri The caller's structure. Any thread.
  */
-void rdinit_uri_init(struct rdinit_uri *uri);
+static inline void rdinit_uri_init(struct rdinit_uri *uri)
+{
+	rdinit_uri_init_size(uri, sizeof(*uri));
+}
 
 /**
  * @brief Parse nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]][?no-remote-invalidate].
@@ -254,11 +262,6 @@ struct rdinit_ctrl_opts {
 	uint8_t mpa_revision;   /**< iwarp: 2 (default) or 1 (RFC 6581 or RFC 5044 handshake) */
 	const char *congestion; /**< iwarp: TCP congestion control; NULL: the host's default */
 	/**
-	 * Do not ask the target to invalidate keys with its responses (SGL subtype Fh); default
-	 * false. For targets that get it wrong; it is never asked for where it cannot be checked.
-	 */
-	bool no_remote_invalidate;
-	/**
 	 * iwarp: size of the sockets' buffers in bytes, up to 1 GiB; 0 (default): the kernel finds
 	 * it by itself. It allows no more than net.core.wmem_max and net.core.rmem_max.
 	 */
@@ -287,13 +290,25 @@ struct rdinit_ctrl_opts {
 	int log_fd;
 	rdinit_log_fn log_fn; /**< called on the thread that uses the handle */
 	void *log_user;
+
+	/**
+	 * Do not ask the target to invalidate keys with its responses (SGL subtype Fh); default
+	 * false. For targets that get it wrong; it is never asked for where it cannot be checked.
+	 */
+	bool no_remote_invalidate;
 };
+
+/** What rdinit_ctrl_opts_init() calls: @p size is that of the caller's structure. */
+void rdinit_ctrl_opts_init_size(struct rdinit_ctrl_opts *opts, size_t size);
 
 /**
  * @brief Fill in the defaults.
  * @param opts The caller's structure. Any thread.
  */
-void rdinit_ctrl_opts_init(struct rdinit_ctrl_opts *opts);
+static inline void rdinit_ctrl_opts_init(struct rdinit_ctrl_opts *opts)
+{
+	rdinit_ctrl_opts_init_size(opts, sizeof(*opts));
+}
 
 /**
  * @brief Take address, NQN and options from a parsed URI.
@@ -377,11 +392,17 @@ struct rdinit_ctrl_info {
 	const char *hostnqn;     /**< as used; lives as long as the handle */
 };
 
+/** What rdinit_ctrl_info_init() calls: @p size is that of the caller's structure. */
+void rdinit_ctrl_info_init_size(struct rdinit_ctrl_info *info, size_t size);
+
 /**
  * @brief Initialise a struct rdinit_ctrl_info.
  * @param info The caller's structure. Any thread.
  */
-void rdinit_ctrl_info_init(struct rdinit_ctrl_info *info);
+static inline void rdinit_ctrl_info_init(struct rdinit_ctrl_info *info)
+{
+	rdinit_ctrl_info_init_size(info, sizeof(*info));
+}
 
 /**
  * @brief Read what is known of the controller.
@@ -565,11 +586,17 @@ struct rdinit_ns {
 	bool unchecked;
 };
 
+/** What rdinit_ns_init() calls: @p size is that of the caller's structure. */
+void rdinit_ns_init_size(struct rdinit_ns *ns, size_t size);
+
 /**
  * @brief Initialise a struct rdinit_ns.
  * @param ns The caller's structure. Any thread.
  */
-void rdinit_ns_init(struct rdinit_ns *ns);
+static inline void rdinit_ns_init(struct rdinit_ns *ns)
+{
+	rdinit_ns_init_size(ns, sizeof(*ns));
+}
 
 /**
  * @brief Read size and format of a namespace.
@@ -608,11 +635,17 @@ struct rdinit_qpair_opts {
 	size_t bounce_bytes;
 };
 
+/** What rdinit_qpair_opts_init() calls: @p size is that of the caller's structure. */
+void rdinit_qpair_opts_init_size(struct rdinit_qpair_opts *opts, size_t size);
+
 /**
  * @brief Fill in the defaults.
  * @param opts The caller's structure. Any thread.
  */
-void rdinit_qpair_opts_init(struct rdinit_qpair_opts *opts);
+static inline void rdinit_qpair_opts_init(struct rdinit_qpair_opts *opts)
+{
+	rdinit_qpair_opts_init_size(opts, sizeof(*opts));
+}
 
 /**
  * @brief Make a queue pair handle. No I/O.
@@ -825,11 +858,17 @@ struct rdinit_passthru {
 	uint32_t timeout_ms; /**< 0: the handle's; UINT32_MAX: none, e.g. for event requests */
 };
 
+/** What rdinit_passthru_init() calls: @p size is that of the caller's structure. */
+void rdinit_passthru_init_size(struct rdinit_passthru *cmd, size_t size);
+
 /**
  * @brief Initialise a struct rdinit_passthru: no data, a command of zeroes.
  * @param cmd The caller's structure. Any thread.
  */
-void rdinit_passthru_init(struct rdinit_passthru *cmd);
+static inline void rdinit_passthru_init(struct rdinit_passthru *cmd)
+{
+	rdinit_passthru_init_size(cmd, sizeof(*cmd));
+}
 
 /**
  * @brief Send an admin or fabrics command and wait for its end.

@@ -157,10 +157,11 @@ int rdinit_get_log(struct rdinit_ctrl *ctrl, uint8_t lid, uint32_t nsid, uint64_
 
 /* ---- namespaces ---- */
 
-void rdinit_ns_init(struct rdinit_ns *ns)
+void rdinit_ns_init_size(struct rdinit_ns *ns, size_t size)
 {
-	memset(ns, 0, sizeof(*ns));
-	ns->size = sizeof(*ns);
+	const struct rdinit_ns none = {.size = 0};
+
+	rdi_put_sized(ns, size, &none, sizeof(none));
 }
 
 /* The format in use: FLBAS bits 3:0, and above 16 formats bits 6:5 as the upper ones. */
@@ -179,8 +180,9 @@ int rdinit_ns_open(struct rdinit_ctrl *ctrl, uint32_t nsid, struct rdinit_ns *ns
 	struct nvme_id_ns id;
 	int rc;
 
-	if (!ns || ns->size < sizeof(*ns))
-		return rdi_fail(__func__, -EINVAL, "ns is not initialised");
+	rc = RDI_CHECK_SIZE(__func__, ns, rdinit_ns, sizeof(*ns));
+	if (rc)
+		return rc;
 	rc = rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_NS, nsid, &id);
 	if (rc)
 		return rc;

@@ -57,10 +57,9 @@ void rdi_ctrl_set_state(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state)
 
 /* ---- options ---- */
 
-void rdinit_ctrl_opts_init(struct rdinit_ctrl_opts *opts)
+void rdinit_ctrl_opts_init_size(struct rdinit_ctrl_opts *opts, size_t size)
 {
-	*opts = (struct rdinit_ctrl_opts){
-		.size = sizeof(*opts),
+	const struct rdinit_ctrl_opts defaults = {
 		.keep_alive_tmo_ms = UINT32_MAX,
 		.connect_timeout_ms = CONNECT_TIMEOUT_MS,
 		.admin_timeout_ms = ADMIN_TIMEOUT_MS,
@@ -70,6 +69,8 @@ void rdinit_ctrl_opts_init(struct rdinit_ctrl_opts *opts)
 		.spin_us = SPIN_DEFAULT_US,
 		.log_fd = STDERR_FILENO,
 	};
+
+	rdi_put_sized(opts, size, &defaults, sizeof(defaults));
 }
 
 void rdinit_ctrl_opts_set_uri(struct rdinit_ctrl_opts *opts, const struct rdinit_uri *uri)
@@ -77,7 +78,8 @@ void rdinit_ctrl_opts_set_uri(struct rdinit_ctrl_opts *opts, const struct rdinit
 	opts->traddr = uri->traddr;
 	opts->trsvcid = uri->trsvcid;
 	opts->subnqn = uri->subnqn[0] ? uri->subnqn : NULL;
-	opts->no_remote_invalidate |= uri->no_remote_invalidate;
+	if (RDI_HAS(opts, no_remote_invalidate) && RDI_HAS(uri, no_remote_invalidate))
+		opts->no_remote_invalidate |= uri->no_remote_invalidate;
 }
 
 /* Returns NULL or what is wrong. */
@@ -225,10 +227,12 @@ static void destroy(struct rdinit_ctrl *ctrl)
 	free(ctrl);
 }
 
-int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_env *env,
+int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *given, const struct rdi_env *env,
 			struct rdinit_ctrl **out)
 {
 	static const char func[] = "rdinit_ctrl_create";
+	struct rdinit_ctrl_opts all; /* @given, and the defaults of what it does not know */
+	const struct rdinit_ctrl_opts *opts = &all;
 	const char *why = NULL;
 	struct rdinit_ctrl *ctrl;
 	uuid_t id;
@@ -237,8 +241,11 @@ int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_en
 	if (!out)
 		return rdi_fail(func, -EINVAL, "out is NULL");
 	*out = NULL;
-	if (!opts || opts->size < sizeof(*opts))
-		return rdi_fail(func, -EINVAL, "the options are not initialised");
+	rc = RDI_CHECK_SIZE(func, given, rdinit_ctrl_opts, RDI_OPTS_FIRST);
+	if (rc)
+		return rc;
+	rdinit_ctrl_opts_init(&all);
+	memcpy(&all, given, given->size);
 	why = check_opts(opts);
 	if (why)
 		return rdi_fail(func, -EINVAL, "%s", why);
@@ -413,18 +420,22 @@ int rdinit_ctrl_process(struct rdinit_ctrl *ctrl, int timeout_ms)
 	return (int)ctrl->q.callbacks;
 }
 
-void rdinit_ctrl_info_init(struct rdinit_ctrl_info *info)
+void rdinit_ctrl_info_init_size(struct rdinit_ctrl_info *info, size_t size)
 {
-	memset(info, 0, sizeof(*info));
-	info->size = sizeof(*info);
+	const struct rdinit_ctrl_info none = {.size = 0};
+
+	rdi_put_sized(info, size, &none, sizeof(none));
 }
 
 int rdinit_ctrl_get_info(const struct rdinit_ctrl *ctrl, struct rdinit_ctrl_info *info)
 {
+	int rc;
+
 	if (!ctrl)
 		return rdi_no_handle(__func__);
-	if (!info || info->size < sizeof(*info))
-		return rdi_fail(__func__, -EINVAL, "info is not initialised");
+	rc = RDI_CHECK_SIZE(__func__, info, rdinit_ctrl_info, sizeof(*info));
+	if (rc)
+		return rc;
 	if (ctrl->state != RDI_CTRL_READY)
 		return rdi_fail(__func__, -ENOTCONN, "the controller is %s, not ready",
 				rdi_ctrl_state_name(ctrl->state));

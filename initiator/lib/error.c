@@ -30,6 +30,25 @@ int rdi_fail_completion(const char *func, const struct rdinit_completion *c)
 	return c->err;
 }
 
+int rdi_check_size(const char *func, const char *name, size_t size, size_t first, size_t ours)
+{
+	if (size < first)
+		return rdi_fail(func, -EINVAL, "%s is not initialised by its _init function", name);
+	if (size > ours)
+		return rdi_fail(func, -EINVAL,
+				"%s has %zu bytes, librdinit %s knows %zu of them: the program was "
+				"built for a newer library",
+				name, size, rdinit_version(), ours);
+	return 0;
+}
+
+void rdi_put_sized(void *to, size_t size, const void *from, size_t ours)
+{
+	memset(to, 0, size);
+	memcpy(to, from, size < ours ? size : ours);
+	memcpy(to, &size, sizeof(size)); /* the first member of each */
+}
+
 int rdi_no_handle(const char *func)
 {
 	return rdi_fail(func, -EINVAL, "the handle is NULL");

@@ -31,6 +31,23 @@ int rdi_fail_completion(const char *func, const struct rdinit_completion *c);
 /* -EINVAL: the handle is NULL. */
 int rdi_no_handle(const char *func) __attribute__((cold));
 
+/*
+ * A structure of the caller's whose size is @size, of which @first bytes were there from the
+ * beginning and @ours are known. Returns 0 or -EINVAL, with a text that has its @name.
+ */
+int rdi_check_size(const char *func, const char *name, size_t size, size_t first, size_t ours);
+#define RDI_CHECK_SIZE(func, p, type, first)                                                \
+	((p) ? rdi_check_size(func, "struct " #type, (p)->size, first, sizeof(struct type)) \
+	     : rdi_fail(func, -EINVAL, "struct " #type ": it is NULL"))
+/* Whether a structure that passed has this member. */
+#define RDI_HAS(p, member) ((p)->size >= offsetof(__typeof__(*(p)), member) + sizeof((p)->member))
+/* @size bytes of @from, which has @ours, and zeroes behind them; its size is the caller's. */
+void rdi_put_sized(void *to, size_t size, const void *from, size_t ours);
+
+/* What was there in 0.1. */
+#define RDI_URI_FIRST  offsetof(struct rdinit_uri, no_remote_invalidate)
+#define RDI_OPTS_FIRST offsetof(struct rdinit_ctrl_opts, no_remote_invalidate)
+
 /* ---- host.c ---- */
 
 /* Our identity on the fabric. */

@@ -15,8 +15,9 @@ static __attribute__((noinline)) int refused(struct rdinit_qpair *qp, const char
 static bool rw_ok(const struct rdinit_qpair *qp, const char *func, const struct rdinit_ns *ns,
 		  uint64_t lba, uint32_t nblocks, const void *buf, unsigned int flags)
 {
-	if (!ns || ns->size < sizeof(*ns) || ns->block_size == 0 || !buf) {
-		rdi_fail(func, -EINVAL, "ns is not open, or the buffer is NULL");
+	if (!ns || ns->size != sizeof(*ns) || ns->block_size == 0 || !buf) {
+		if (!RDI_CHECK_SIZE(func, ns, rdinit_ns, sizeof(*ns)))
+			rdi_fail(func, -EINVAL, "ns is not open, or the buffer is NULL");
 		return false;
 	}
 	if (flags & ~RDINIT_IO_FUA) {
@@ -155,8 +156,9 @@ int rdinit_flush_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, rdin
 
 	if (!qp)
 		return rdi_no_handle(__func__);
-	if (!ns || ns->size < sizeof(*ns))
-		return rdi_fail(__func__, -EINVAL, "ns is not open");
+	rc = RDI_CHECK_SIZE(__func__, ns, rdinit_ns, sizeof(*ns));
+	if (rc)
+		return rc;
 	cmd.sqe.nsid = htole32(ns->nsid);
 	rc = rdi_submit(&qp->h, &qp->q, &cmd);
 	return rc ? refused(qp, __func__, rc) : 0;

@@ -8,10 +8,11 @@
 #define FUSE_FIRST  0x01
 #define FUSE_SECOND 0x02
 
-void rdinit_passthru_init(struct rdinit_passthru *cmd)
+void rdinit_passthru_init_size(struct rdinit_passthru *cmd, size_t size)
 {
-	memset(cmd, 0, sizeof(*cmd));
-	cmd->size = sizeof(*cmd);
+	const struct rdinit_passthru none = {.size = 0};
+
+	rdi_put_sized(cmd, size, &none, sizeof(none));
 }
 
 /* Returns 0 or -EINVAL: only what the library itself could not deal with is refused. */
@@ -19,9 +20,13 @@ static int make_cmd(const char *func, const struct rdinit_passthru *pt, rdinit_c
 		    void *user, struct rdi_cmd *cmd)
 {
 	_Static_assert(sizeof(cmd->sqe) == sizeof(pt->sqe), "submission queue entry");
+	int rc;
 
-	if (!pt || pt->size < sizeof(*pt) || !fn)
-		return rdi_fail(func, -EINVAL, "cmd is not initialised, or fn is NULL");
+	rc = RDI_CHECK_SIZE(func, pt, rdinit_passthru, sizeof(*pt));
+	if (rc)
+		return rc;
+	if (!fn)
+		return rdi_fail(func, -EINVAL, "fn is NULL");
 	if (pt->flags & ~FLAGS_ALL)
 		return rdi_fail(func, -EINVAL, "unknown flag 0x%x", pt->flags & ~FLAGS_ALL);
 	if (!pt->data != !pt->len || pt->len > NVME_SGL_KEYED_LEN_MAX)

@@ -12,14 +12,15 @@
 #define BOUNCE_DEFAULT     (8u << 20)
 #define CONNECT_AUTH_ATR   (1u << 17)
 
-void rdinit_qpair_opts_init(struct rdinit_qpair_opts *opts)
+void rdinit_qpair_opts_init_size(struct rdinit_qpair_opts *opts, size_t size)
 {
-	*opts = (struct rdinit_qpair_opts){
-		.size = sizeof(*opts),
+	const struct rdinit_qpair_opts defaults = {
 		.queue_size = QUEUE_SIZE_DEFAULT,
 		.io_timeout_ms = IO_TIMEOUT_MS,
 		.bounce_bytes = BOUNCE_DEFAULT,
 	};
+
+	rdi_put_sized(opts, size, &defaults, sizeof(defaults));
 }
 
 /* ---- connecting ---- */
@@ -136,8 +137,6 @@ static void destroy(struct rdinit_qpair *qp)
 
 static const char *check_opts(const struct rdinit_qpair_opts *o, const struct rdinit_ctrl *ctrl)
 {
-	if (o->size < sizeof(*o))
-		return "the options are not initialised";
 	if (o->queue_size < 2 || o->queue_size > QUEUE_SIZE_MAX)
 		return "the queue size is not from 2 to 1024";
 	if (o->io_timeout_ms == 0)
@@ -229,6 +228,9 @@ int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 	if (ctrl->state != RDI_CTRL_READY)
 		return rdi_fail(__func__, -ENOTCONN, "the controller is %s, not ready",
 				rdi_ctrl_state_name(ctrl->state));
+	rc = RDI_CHECK_SIZE(__func__, opts, rdinit_qpair_opts, sizeof(*opts));
+	if (rc)
+		return rc;
 	why = check_opts(opts, ctrl);
 	if (why)
 		return rdi_fail(__func__, -EINVAL, "%s", why);

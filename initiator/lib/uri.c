@@ -153,10 +153,11 @@ static const char *parse_query(const char *p, struct rdinit_uri *uri)
 	return NULL;
 }
 
-void rdinit_uri_init(struct rdinit_uri *uri)
+void rdinit_uri_init_size(struct rdinit_uri *uri, size_t size)
 {
-	memset(uri, 0, sizeof(*uri));
-	uri->size = sizeof(*uri);
+	const struct rdinit_uri none = {.size = 0};
+
+	rdi_put_sized(uri, size, &none, sizeof(none));
 }
 
 int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
@@ -164,8 +165,12 @@ int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
 	struct rdinit_uri u;
 	const char *p, *end, *stop, *bad, *what = "";
 
-	if (!text || !uri || uri->size < sizeof(*uri))
-		return rdi_fail(__func__, -EINVAL, "text or uri is NULL or not initialised");
+	int rc = RDI_CHECK_SIZE(__func__, uri, rdinit_uri, RDI_URI_FIRST);
+
+	if (rc)
+		return rc;
+	if (!text)
+		return rdi_fail(__func__, -EINVAL, "text is NULL");
 	rdinit_uri_init(&u);
 	if (strncasecmp(text, SCHEME, strlen(SCHEME)))
 		return rdi_fail(__func__, -EINVAL, "\"%s\" does not start with %s", text, SCHEME);
@@ -179,7 +184,6 @@ int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
 		bad = parse_query(stop, &u);
 	if (bad)
 		return rdi_fail(__func__, -EINVAL, "\"%s\": %s%s", text, what, bad);
-	u.size = uri->size;
-	*uri = u;
+	rdi_put_sized(uri, uri->size, &u, sizeof(u));
 	return 0;
 }
