@@ -4,6 +4,7 @@
 BUILD_ROOT is the build directory; it must have been built.
 """
 
+import json
 import os
 import re
 import shlex
@@ -101,6 +102,42 @@ def another_program_can_use_the_library(t, how):
     res = t.run([t.path('user'), target.uri(None, 'nqn.2024-01.test:none')], env=env)
     t.eq(res.rc, 1, 'exit status without a subsystem')
     t.match('rdinit_ctrl_connect: .*subsystem', res.err)
+
+
+@test
+def what_is_installed_runs(t):
+    """The installed programs, with the installed library: a target serves, a host reads, a check passes."""
+    root, files = installed(t)
+    lib = os.path.dirname(next(path for path in files if path.endswith('/librdinit.so')))
+    env = dict(os.environ, LD_LIBRARY_PATH=root + lib)
+    bins = {os.path.basename(path): root + path for path in files if '/bin/' in path}
+    for name, path in bins.items():
+        res = t.run([path, '--version'], env=env)
+        t.eq(res.rc, 0, f'{name}: {res.err}')
+        t.match(r'\d+\.\d+', res.text)
+    target = t.target([t.namespace(3, backend='memory')], binary=bins['rdtarget'])
+    res = t.run([bins['rdinit'], 'list-ns', target.uri(None)], env=env)
+    t.eq(res.rc, 0, res.err)
+    t.match('0x3', res.text)
+
+
+@test
+def debian_without_dpkg_dev(t):
+    """Where meson cannot ask for the multiarch directory: a place that the system looks at."""
+    if not os.path.exists('/etc/debian_version'):
+        raise Skip('this is not Debian')
+    t.file('dpkg-architecture', b'#!/bin/sh\nexit 1\n')
+    os.chmod(t.path('dpkg-architecture'), 0o755)
+    env = dict(os.environ, PATH=t.path('') + ':' + os.environ['PATH'])
+    res = t.run([requires_program('meson'), 'setup', t.path('build'), SOURCE_ROOT], env=env, wrap=False)
+    t.eq(res.rc, 0, f'meson setup: {res.text}{res.err}')
+    res = t.run([requires_program('meson'), 'introspect', '--installed', t.path('build')], wrap=False)
+    places = {os.path.basename(path): os.path.dirname(path) for path in json.loads(res.text).values()}
+    t.eq((places['librdinit.a'], places['librdinit.pc']), ('/usr/local/lib', '/usr/local/lib/pkgconfig'))
+    pc_path = t.run([requires_program('pkg-config'), '--variable', 'pc_path', 'pkg-config'], wrap=False).text
+    t.ok(places['librdinit.pc'] in pc_path.strip().split(':'), f'pkg-config looks at {pc_path}')
+    with open(t.path('build/meson-private/librdinit.pc'), encoding='utf-8') as f:
+        t.match(r'(?m)^Libs: -L\$\{prefix\}/lib -lrdinit$', f.read())
 
 
 @test
