@@ -181,6 +181,7 @@ struct rdt_limits_config { /* each at least 1 */
 	uint32_t controllers_per_address;
 	uint32_t unconnected; /* connections without a Connect so far */
 	uint32_t unconnected_per_address;
+	uint32_t half_open; /* iwarp, of each listener: without an MPA request so far */
 };
 #define RDT_LIMITS_DEFAULT                        \
 	((struct rdt_limits_config){              \
@@ -192,6 +193,7 @@ struct rdt_limits_config { /* each at least 1 */
 		.controllers_per_address = 8192,  \
 		.unconnected = 1024,              \
 		.unconnected_per_address = 512,   \
+		.half_open = 1024,                \
 	})
 
 struct rdt_target_config {

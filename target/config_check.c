@@ -332,6 +332,7 @@ static void check_limits(struct rdt_config_load *load, const struct rdt_key *par
 		{"unconnected", &l->unconnected, UNCONNECTED_MAX, def.unconnected},
 		{"unconnected_per_address", &l->unconnected_per_address, UNCONNECTED_MAX,
 		 def.unconnected_per_address},
+		{"half_open", &l->half_open, UNCONNECTED_MAX, def.half_open},
 	};
 
 	if (!key.node)

@@ -58,6 +58,7 @@ static const cyaml_schema_field_t limits_fields[] = {
 	CYAML_FIELD_UINT("unconnected", OPT, struct rdt_limits_config, unconnected),
 	CYAML_FIELD_UINT("unconnected_per_address", OPT, struct rdt_limits_config,
 			 unconnected_per_address),
+	CYAML_FIELD_UINT("half_open", OPT, struct rdt_limits_config, half_open),
 	CYAML_FIELD_END,
 };
 

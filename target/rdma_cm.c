@@ -276,6 +276,7 @@ static int open_iwarp(const struct rdt_target *t, struct rdt_iwarp_fab *own)
 		.congestion = own->congestion,
 		.sndbuf = own->sndbuf,
 		.rcvbuf = own->rcvbuf,
+		.half_open = t->cfg->target.limits.half_open,
 		.peer_timeout_ns = timeout ? timeout : RD_FAB_IWARP_NEVER,
 	};
 	int err = rd_fab_iwarp_open(t->loop, &opts, &own->fab);

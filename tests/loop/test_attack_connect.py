@@ -4,6 +4,7 @@
 import os
 import sys
 
+import attack_connect
 import attack_lib
 from t_loop import SOURCE_ROOT, each, main, program, test
 from t_serving import Baseline, exercise
@@ -16,6 +17,16 @@ def others_are_served(t, attack):
         crowd = attack_lib.start(t, target, attack)
         for _ in range(3):
             exercise(target)
+        crowd.kill()
+
+
+@test
+def the_oldest_half_open_connection_makes_room(t):
+    target = t.target([t.namespace(backend='memory')], target={'reactors': 1, 'limits': {'half_open': 64}})
+    with Baseline(target):
+        crowd = attack_lib.start(t, target, attack_connect.half_open.attack, 100)
+        exercise(target)
+        target.expect('127.1.0.1: connection dropped to make room')
         crowd.kill()
 
 

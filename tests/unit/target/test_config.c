@@ -636,7 +636,8 @@ static void loads_every_key(void)
 		"peer_timeout: 0\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
 		"  sgl_descriptors: 4\n  state_times: 0\n  state_times_at_exit: yes\n"
 		"  limits: {connections: 9, connections_per_host: 8, connections_per_address: 7,\n"
-		"           controllers: 6, controllers_per_host: 5, unconnected: 3}\n"
+		"           controllers: 6, controllers_per_host: 5, unconnected: 3, half_open: "
+		"7}\n"
 		"listeners:\n"
 		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes, congestion: reno,\n"
 		"     send_buffer: 1M, receive_buffer: 256k}\n"
@@ -676,6 +677,7 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->target.limits.controllers_per_host, 5);
 	CU_ASSERT_EQUAL(c->target.limits.controllers_per_address, 8192);
 	CU_ASSERT_EQUAL(c->target.limits.unconnected, 3);
+	CU_ASSERT_EQUAL(c->target.limits.half_open, 7);
 	CU_ASSERT_EQUAL(c->target.limits.unconnected_per_address, 512);
 	CU_ASSERT_EQUAL_FATAL(c->target.cpus_count, 4);
 	CU_ASSERT_EQUAL(c->target.cpus[0], 3);
