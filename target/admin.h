@@ -49,7 +49,6 @@ uint32_t rdt_io_effects(const struct rdt_subsys *ss, unsigned int opcode);
 
 /* write_protect.c: feature 84h */
 uint8_t rdt_write_protect_caps(const struct rdt_subsys *ss); /* NWPC */
-int rdt_write_protect_open(struct rdt_ns *ns);               /* main thread; logs why it cannot */
 struct nvme_status rdt_write_protect_get(struct rdt_req *req, uint32_t *value);
 enum rdt_exec rdt_write_protect_set(struct rdt_req *req);
 

@@ -11,6 +11,7 @@
 #include "ns.h"
 #include "request.h"
 #include "resv.h"
+#include "resv_cmd.h"
 
 static struct nvme_status read_check(struct rdt_req *req)
 {

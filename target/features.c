@@ -14,6 +14,7 @@
 #include "ns.h"
 #include "request.h"
 #include "resv.h"
+#include "resv_cmd.h"
 #include "subsys.h"
 
 #define FID(req)       (le32toh((req)->sqe.cdw10) & 0xff)

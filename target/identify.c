@@ -15,6 +15,7 @@
 #include "ns.h"
 #include "request.h"
 #include "resv.h"
+#include "resv_cmd.h"
 #include "subsys.h"
 #include "target.h"
 #include "tgt_limits.h"

@@ -85,7 +85,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	if (!err)
 		err = rdt_mask_ns(ns);
 	if (!err) {
-		err = rdt_write_protect_open(ns);
+		err = rdt_ns_protect_open(ns);
 		if (!err)
 			err = rdt_resv_open(ns);
 		if (err)

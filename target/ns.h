@@ -126,6 +126,11 @@ void rdt_subsys_count(struct rdt_ns *ns, bool counts);
 void rdt_ns_post(struct rdt_ns *ns, void (*fn)(struct rd_msg *msg),
 		 void (*moved)(struct rdt_ns *ns));
 
+/* ns_protect.c: feature 84h */
+int rdt_ns_protect_open(struct rdt_ns *ns); /* main thread; restores it, logs why it cannot */
+/* Store @wp for req->ns, which @req holds. The answer completes @req. */
+enum rdt_exec rdt_ns_protect(struct rdt_req *req, uint8_t wp);
+
 /* ns_view.c: a reactor's side, on its thread */
 int rdt_view_init(struct rdt_reactor *r);
 void rdt_view_fini(struct rdt_reactor *r);

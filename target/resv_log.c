@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a controller is told about reservations: log page 80h, and feature 82h, which masks. */
+/* Notifications of reservations: log page 80h of a controller, and the mask of feature 82h. */
 #include <string.h>
 
 #include "nvmf/wire.h"
@@ -9,10 +9,6 @@
 #include "resv.h"
 #include "subsys.h"
 #include "tgt_limits.h"
-
-#define MASK_BITS \
-	(NVME_FEAT_RESV_NOTIFY_REGPRE | NVME_FEAT_RESV_NOTIFY_RESREL | NVME_FEAT_RESV_NOTIFY_RESPRE)
-#define CDW11(req) le32toh((req)->sqe.cdw11)
 
 void rdt_resv_log_init(struct rdt_resv_log *log)
 {
@@ -111,68 +107,27 @@ void rdt_resv_masks_reset(const struct rdt_ns *ns)
 	pthread_mutex_unlock(&ss->lock);
 }
 
-/* ---- features 82h and 83h, of a namespace ---- */
-
-static struct nvme_status no_ns(struct rdt_req *req)
+/* Bit @type of the mask is a type's number. */
+uint32_t rdt_resv_mask_get(struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
 {
-	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
-}
+	struct rdt_resv_log *log = &ctrl->resv_log;
+	uint32_t mask = 0;
 
-struct nvme_status rdt_resv_feature_get(struct rdt_req *req, uint32_t *value)
-{
-	struct rdt_resv_log *log = &req->qp->ctrl->resv_log;
-	const struct rdt_ns *ns = rdt_ns_seen(req, le32toh(req->sqe.nsid));
-
-	if (!ns)
-		return no_ns(req);
-	if ((le32toh(req->sqe.cdw10) & 0xff) == NVME_FEAT_FID_RESV_PERSIST) {
-		*value = rdt_resv_ptpl(ns);
-		return NVME_OK;
-	}
 	pthread_mutex_lock(&log->lock);
-	*value = 0;
 	for (unsigned int i = 0; i < RDT_RESV_TYPES; i++)
-		*value |= (uint32_t)rdt_slots_has(&log->masked[i], ns->slot) << (i + 1);
+		mask |= (uint32_t)rdt_slots_has(&log->masked[i], ns->slot) << (i + 1);
 	pthread_mutex_unlock(&log->lock);
-	return NVME_OK;
+	return mask;
 }
 
-static struct nvme_status set_mask(struct rdt_req *req)
+void rdt_resv_mask_set(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, uint32_t mask)
 {
-	struct rdt_ctrl *ctrl = req->qp->ctrl;
-	uint32_t nsid = le32toh(req->sqe.nsid);
-	bool all = nsid == NVME_NSID_ALL;
-	const struct rdt_ns *ns = all ? NULL : rdt_ns_seen(req, nsid);
+	struct rdt_resv_log *log = &ctrl->resv_log;
 
-	if (!all && !ns)
-		return no_ns(req);
-	if (CDW11(req) & ~(uint32_t)MASK_BITS)
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw11));
-	pthread_mutex_lock(&ctrl->resv_log.lock);
-	if (all)
-		put_mask_of_all(&ctrl->resv_log, CDW11(req));
+	pthread_mutex_lock(&log->lock);
+	if (ns)
+		put_mask(log, ns->slot, mask);
 	else
-		put_mask(&ctrl->resv_log, ns->slot, CDW11(req));
-	pthread_mutex_unlock(&ctrl->resv_log.lock);
-	return NVME_OK;
-}
-
-enum rdt_exec rdt_resv_feature_set(struct rdt_req *req)
-{
-	uint32_t nsid = le32toh(req->sqe.nsid);
-
-	if ((le32toh(req->sqe.cdw10) & 0xff) == NVME_FEAT_FID_RESV_MASK) {
-		req->status = set_mask(req);
-		return RDT_EXEC_DONE;
-	}
-	if (!rdt_ns_seen(req, nsid) || !rdt_ns_take(req, nsid)) {
-		req->status = no_ns(req);
-		return RDT_EXEC_DONE;
-	}
-	if (CDW11(req) & ~1u) {
-		req->status =
-			rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw11));
-		return RDT_EXEC_DONE;
-	}
-	return rdt_resv_ptpl_set(req, CDW11(req));
+		put_mask_of_all(log, mask);
+	pthread_mutex_unlock(&log->lock);
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "resv_cmd.h"
 #include "t_target.h"
 
 #define WE       NVME_RESERVATION_RTYPE_WE
