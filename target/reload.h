@@ -60,7 +60,7 @@ int rdt_reload_referrals(struct rdt_reload *rl, struct rdt_target *t, const stru
 int rdt_reload_ctrls(struct rdt_reload *rl, struct rdt_subsys *ss,
 		     const struct rdt_subsys_config *now, const struct rdt_subsys_config *next);
 
-/* qos_gate.c */
+/* reload_qos.c */
 int rdt_reload_ns_qos(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
 		      const struct rdt_ns_config *next);
 int rdt_reload_host_qos(struct rdt_reload *rl, struct rdt_subsys *ss,
