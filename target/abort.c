@@ -6,7 +6,7 @@
  */
 #include "util/loop.h"
 #include "nvmf/wire.h"
-#include "admin.h"
+#include "abort.h"
 #include "ctrl.h"
 #include "qpair.h"
 #include "request.h"

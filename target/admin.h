@@ -16,8 +16,6 @@ struct rdt_referral_config;
 struct rdt_subsys;
 struct rdt_target;
 
-#define RDT_ABORT_TIMEOUT (1 * RD_NSEC_PER_SEC)
-
 /* cmd_fabrics.c, connect.c, property.c */
 extern const struct rdt_cmd rdt_fabrics_cmds[256];
 struct nvme_status rdt_connect_check(struct rdt_req *req);
@@ -27,11 +25,8 @@ enum rdt_exec rdt_property_get(struct rdt_req *req);
 struct nvme_status rdt_property_set_check(struct rdt_req *req);
 enum rdt_exec rdt_property_set(struct rdt_req *req);
 
-/* cmd_admin.c, abort.c */
+/* cmd_admin.c */
 extern const struct rdt_cmd rdt_admin_cmds[256];
-struct nvme_status rdt_abort_check(struct rdt_req *req);
-enum rdt_exec rdt_abort_exec(struct rdt_req *req);
-void rdt_abort_victim_done(struct rdt_req *victim);
 
 /* identify.c, features.c */
 void rdt_put_ascii(char *dst, size_t len, const char *src);

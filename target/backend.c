@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "util/cold.h"
 #include "backend_types.h"
 #include "layer.h"
-#include "rare.h"
 
 static int open_backend(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 			char *err, size_t err_size)
@@ -86,7 +86,7 @@ void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char 
 	       what, strerror(-err), -err);
 }
 
-RDT_RARE enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bio *bio)
+RD_COLD enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bio *bio)
 {
 	struct rdt_bdev *bdev = chan->bdev;
 	uint64_t size = atomic_load(&bdev->size);

@@ -19,20 +19,12 @@
 #include <sys/queue.h>
 
 #include "util/loop.h"
+#include "bio_op.h"
 
 struct rdt_bdev;
 struct rdt_chan;
 struct rdt_engines; /* a reactor's io_uring and aio contexts, engine.h */
 struct rdt_ns_config;
-
-enum rdt_bio_op {
-	RDT_BIO_READ,
-	RDT_BIO_WRITE,
-	RDT_BIO_FLUSH,
-	RDT_BIO_WRITE_ZEROES,
-	RDT_BIO_DEALLOCATE,
-	RDT_BIO_OPS,
-};
 
 /* In ops_mask: contents end with the daemon, so blocks may be marked as bad beside them. */
 #define RDT_OPS_MARKS (1u << 31)

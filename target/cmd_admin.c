@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The admin commands, by opcode. */
 #include "nvmf/wire.h"
+#include "abort.h"
 #include "admin.h"
 #include "events.h"
 #include "request.h"

@@ -8,6 +8,7 @@
 #include "backend.h"
 #include "ctrl.h"
 #include "io.h"
+#include "io_cmds.h"
 #include "ns.h"
 #include "request.h"
 #include "resv.h"

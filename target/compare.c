@@ -9,6 +9,7 @@
 #include "nvmf/wire.h"
 #include "backend.h"
 #include "io.h"
+#include "io_cmds.h"
 #include "request.h"
 
 struct nvme_status rdt_compare_check(struct rdt_req *req)

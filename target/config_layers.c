@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
+#include "bio_op.h"
 #include "util/parse.h"
 
 #define DELAY_MAX_NS (UINT64_C(3600) * 1000000000)

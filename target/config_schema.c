@@ -3,7 +3,7 @@
  * config_check.c. */
 #include "config_priv.h"
 
-#include "backend.h"
+#include "bio_op.h"
 
 #define OPT          CYAML_FLAG_OPTIONAL
 #define STRICT       (CYAML_FLAG_OPTIONAL | CYAML_FLAG_STRICT)

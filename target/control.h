@@ -15,12 +15,11 @@
 
 #include "backend.h"
 #include "config.h"
+#include "ns.h"
 
 struct rdt_ns;
 struct rdt_subsys;
 struct rdt_target;
-
-typedef void (*rdt_control_done)(void *arg, int err, const char *text);
 
 /*
  * Add the namespace that @cfg, a part of @cfg_of, describes. @bdev: its backend, opened and handed

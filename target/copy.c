@@ -10,6 +10,7 @@
 #include "backend.h"
 #include "gate.h"
 #include "io.h"
+#include "io_cmds.h"
 #include "pool.h"
 #include "range_lock.h"
 #include "request.h"

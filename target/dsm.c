@@ -5,6 +5,7 @@
 #include "nvmf/wire.h"
 #include "backend.h"
 #include "io.h"
+#include "io_cmds.h"
 #include "range_lock.h"
 #include "request.h"
 #include "tgt_limits.h"

@@ -3,6 +3,7 @@
 #include "nvmf/wire.h"
 #include "admin.h"
 #include "io.h"
+#include "io_cmds.h"
 #include "request.h"
 #include "subsys.h"
 

@@ -15,6 +15,7 @@
 #include "ctrl.h"
 #include "heir.h"
 #include "io.h"
+#include "io_cmds.h"
 #include "pool.h"
 #include "request.h"
 #include "target.h"

@@ -3,12 +3,12 @@
 
 #include <assert.h>
 
+#include "util/cold.h"
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "ctrl.h"
 #include "ns.h"
 #include "qpair.h"
-#include "rare.h"
 #include "reactor.h"
 #include "request.h"
 #include "reservation.h"
@@ -92,7 +92,7 @@ void rdt_heir_forget(struct rdt_subsys *ss, unsigned int slot)
 /* ---- commands that wait ---- */
 
 /* What moves no blocks waits for none: a host may still say who else may. */
-RDT_RARE bool rdt_heir_behind(const struct rdt_req *req)
+RD_COLD bool rdt_heir_behind(const struct rdt_req *req)
 {
 	unsigned int slot = req->ns->slot;
 

@@ -11,6 +11,7 @@
 #include "ctrl.h"
 #include "events.h"
 #include "io.h"
+#include "io_cmds.h"
 #include "mask.h"
 #include "ns.h"
 #include "request.h"

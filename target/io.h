@@ -57,11 +57,6 @@ static inline uint32_t rdt_io_nlb(const struct rdt_req *req)
 	return (rdt_io_cdw12(req) & 0xffff) + 1;
 }
 
-/* cmd_io.c */
-extern const struct rdt_cmd rdt_io_cmds[256];
-bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode);
-bool rdt_fused_supported(const struct rdt_subsys *ss);
-
 /* io_check.c */
 /*
  * May this command of this host touch the namespace at all? Sets req->ns, and comes before a
@@ -245,18 +240,5 @@ bool rdt_uncor_find(struct rdt_ns *ns, uint64_t lba, uint64_t blocks, uint64_t *
 void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks);
 struct nvme_status rdt_write_uncor_check(struct rdt_req *req);
 enum rdt_exec rdt_write_uncor_exec(struct rdt_req *req);
-
-/* compare.c, verify.c, dsm.c, copy.c */
-struct nvme_status rdt_compare_check(struct rdt_req *req);
-enum rdt_exec rdt_compare_exec(struct rdt_req *req);
-enum rdt_exec rdt_compare_write_exec(struct rdt_req *first); /* a fused pair */
-struct nvme_status rdt_verify_check(struct rdt_req *req);
-enum rdt_exec rdt_verify_exec(struct rdt_req *req);
-struct nvme_status rdt_write_zeroes_check(struct rdt_req *req);
-enum rdt_exec rdt_write_zeroes_exec(struct rdt_req *req);
-struct nvme_status rdt_dsm_check(struct rdt_req *req);
-enum rdt_exec rdt_dsm_exec(struct rdt_req *req);
-struct nvme_status rdt_copy_check(struct rdt_req *req);
-enum rdt_exec rdt_copy_exec(struct rdt_req *req);
 
 #endif /* RDT_IO_H */

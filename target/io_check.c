@@ -4,6 +4,7 @@
 #include "ana.h"
 #include "backend.h"
 #include "io.h"
+#include "io_cmds.h"
 #include "mask.h"
 #include "ns.h"
 #include "request.h"

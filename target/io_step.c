@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/cold.h"
 #include "util/log.h"
 #include "util/loop.h"
 #include "nvmf/wire.h"
@@ -13,7 +14,6 @@
 #include "pool.h"
 #include "qpair.h"
 #include "range_lock.h"
-#include "rare.h"
 #include "request.h"
 #include "status.h"
 #include "subsys.h"
@@ -39,7 +39,7 @@ static void explain(struct rdt_req *req)
 						       : strerror(-bio->result));
 }
 
-static RDT_RARE void bio_failed(struct rdt_req *req)
+static RD_COLD void bio_failed(struct rdt_req *req)
 {
 	const struct rdt_bio *bio = &req->bio;
 

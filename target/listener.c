@@ -4,6 +4,7 @@
  * controllers point to it, and is used again for the same address. Reactors find those that are
  * shown, under disc.lock.
  */
+#include "lifecycle.h"
 #include "listener.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include "ctrl.h"
 #include "qpair.h"
 #include "target.h"
+#include "transport.h"
 
 struct leave_post { /* to one reactor */
 	struct rd_msg msg;
@@ -64,14 +66,14 @@ struct rdt_listener *rdt_listener_new(struct rdt_target *t, const struct rdt_lis
 	l->cfg_of = rdt_config_get(cfg_of);
 	if (!l->portid)
 		l->portid = ++t->portids;
-	rdt_rdma_choose(l);
+	l->target->transport->choose(l);
 	rdt_ana_init(l);
 	return l;
 }
 
 void rdt_listener_keep(struct rdt_listener *l)
 {
-	rdt_rdma_unlisten(l);
+	l->target->transport->unlisten(l);
 	TAILQ_INSERT_TAIL(&l->target->old_listeners, l, link);
 }
 
@@ -137,7 +139,7 @@ void rdt_listener_leave(struct rdt_listener *l)
 	char text[RD_ADDR_TEXT];
 
 	l->leave = NULL;
-	rdt_rdma_unlisten(l);
+	l->target->transport->unlisten(l);
 	pthread_mutex_lock(&t->disc.lock);
 	TAILQ_REMOVE(&t->listeners, l, link);
 	pthread_mutex_unlock(&t->disc.lock);
@@ -174,7 +176,7 @@ int rdt_listeners_open(struct rdt_target *t)
 	char text[512];
 
 	TAILQ_FOREACH (l, &t->listeners, link) {
-		int err = rdt_rdma_listen(l, NULL, text, sizeof(text));
+		int err = l->target->transport->listen(l, NULL, text, sizeof(text));
 
 		if (err) {
 			rd_err(t->log, RD_LOG_TARGET, "%s", text);
@@ -182,7 +184,7 @@ int rdt_listeners_open(struct rdt_target *t)
 		}
 	}
 	TAILQ_FOREACH (l, &t->listeners, link)
-		rdt_rdma_tell(l);
+		l->target->transport->tell(l);
 	return 0;
 }
 
@@ -191,7 +193,7 @@ void rdt_listeners_close(struct rdt_target *t)
 	struct rdt_listener *l;
 
 	TAILQ_FOREACH (l, &t->listeners, link)
-		rdt_rdma_unlisten(l);
+		l->target->transport->unlisten(l);
 }
 
 void rdt_listeners_free(struct rdt_target *t)
@@ -201,7 +203,7 @@ void rdt_listeners_free(struct rdt_target *t)
 	TAILQ_CONCAT(&t->listeners, &t->old_listeners, link);
 	while ((l = TAILQ_FIRST(&t->listeners))) {
 		TAILQ_REMOVE(&t->listeners, l, link);
-		rdt_rdma_unlisten(l);
+		l->target->transport->unlisten(l);
 		rdt_listener_stay(l);
 		rdt_config_put(&l->cfg_of);
 		free(l);

@@ -59,31 +59,4 @@ struct rdt_listener {
 	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1];
 };
 
-/* rdma_cm.c */
-void rdt_rdma_choose(struct rdt_listener *l); /* its provider */
-/* At its configured address, or at @addr when that is not NULL. Returns 0, or -errno and says why.
- */
-int rdt_rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);
-void rdt_rdma_tell(const struct rdt_listener *l); /* logs where it listens */
-void rdt_rdma_unlisten(struct rdt_listener *l);
-void rdt_rdma_close(struct rdt_target *t); /* the main loop's fabrics; nobody listens */
-
-/* listener.c: main thread */
-/* As configured, with its provider chosen; it does not listen, and is not shown. */
-struct rdt_listener *rdt_listener_new(struct rdt_target *t, const struct rdt_listener_config *cfg,
-				      struct rdt_config *cfg_of);
-void rdt_listener_keep(struct rdt_listener *l); /* it never was shown, and will not be */
-void rdt_listener_show(struct rdt_listener *l); /* in the discovery log */
-/* Not shown any more, and its connections end; after rdt_listener_prepare_leave(), which may fail
- * and can be undone. */
-int rdt_listener_prepare_leave(struct rdt_listener *l);
-void rdt_listener_stay(struct rdt_listener *l);
-void rdt_listener_leave(struct rdt_listener *l);
-bool rdt_listener_same_place(const struct rdt_listener_config *a,
-			     const struct rdt_listener_config *b);
-int rdt_listeners_start(struct rdt_target *t); /* all configured: made and shown */
-int rdt_listeners_open(struct rdt_target *t);  /* they listen */
-void rdt_listeners_close(struct rdt_target *t);
-void rdt_listeners_free(struct rdt_target *t);
-
 #endif /* RDT_LISTENER_H */

@@ -24,6 +24,7 @@
 #include "loader.h"
 #include "reload.h"
 #include "state_time.h"
+#include "lifecycle.h"
 #include "target.h"
 
 #define EXIT_USAGE 2

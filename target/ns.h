@@ -12,7 +12,6 @@
 #include "util/loop.h"
 #include "backend.h"
 #include "config.h"
-#include "control.h"
 #include "range_lock.h"
 #include "reactor.h"
 #include "request.h"
@@ -23,6 +22,9 @@ struct rdt_req;
 struct rdt_resv;
 struct rdt_resv_snap;
 struct rdt_subsys;
+
+/* A change of a namespace is done: 0, or -errno and a sentence for people. See control.h. */
+typedef void (*rdt_control_done)(void *arg, int err, const char *text);
 
 /* The main thread's. */
 enum rdt_ns_state {

@@ -18,12 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/cold.h"
 #include "util/buddy.h"
 #include "util/loop.h"
 #include "io.h"
 #include "peers.h"
 #include "qpair.h"
-#include "rare.h"
 #include "reactor.h"
 #include "request.h"
 
@@ -53,8 +53,8 @@ static size_t half_of(const struct rdt_pool *pool)
 }
 
 /* A quarter of the half is left for first blocks of hosts that hold nothing. */
-static RDT_RARE bool may_have_in_doubt(const struct rdt_pool *pool, const struct rdt_account *acc,
-				       size_t size)
+static RD_COLD bool may_have_in_doubt(const struct rdt_pool *pool, const struct rdt_account *acc,
+				      size_t size)
 {
 	size_t more = acc->doubt ? size : acc->held + size;
 	size_t all = pool->in_doubt + more, most = half_of(pool) / 4 * 3;
@@ -97,7 +97,7 @@ static void to_the_end(struct rdt_pool *pool, struct rdt_account *acc)
 	TAILQ_INSERT_TAIL(&pool->turns[acc->turn], acc, link);
 }
 
-static RDT_RARE void set_doubt(struct rdt_pool *pool, struct rdt_account *acc, bool doubt)
+static RD_COLD void set_doubt(struct rdt_pool *pool, struct rdt_account *acc, bool doubt)
 {
 	size_t sign = doubt ? 1 : (size_t)-1;
 
@@ -228,7 +228,7 @@ void rdt_pool_fini(struct rdt_pool *pool)
 	rd_buddy_destroy(&pool->buddy);
 }
 
-static RDT_RARE void wait(struct rdt_pool *pool, struct rdt_account *acc, struct rdt_req *req)
+static RD_COLD void wait(struct rdt_pool *pool, struct rdt_account *acc, struct rdt_req *req)
 {
 	bool first = TAILQ_EMPTY(&acc->waiting);
 
@@ -268,7 +268,7 @@ static void look_again(struct rdt_pool *pool)
 }
 
 /* Of an account in doubt that holds @size less now. */
-static RDT_RARE void put_in_doubt(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
+static RD_COLD void put_in_doubt(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
 {
 	pool->in_doubt -= size;
 	*acc->in_doubt -= size;

@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/cold.h"
 #include "util/log.h"
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "fabric/fabric.h"
 #include "listener.h"
 #include "qpair.h"
-#include "rare.h"
 #include "reactor.h"
 #include "request.h"
 #include "tgt_limits.h"
@@ -47,7 +47,7 @@ static struct rdt_rdma_conn *conn_of(const struct rdt_rdma_req *rr)
 }
 
 /* A flushed one only follows an end whose own reason comes with DISCONNECTED. */
-static RDT_RARE void failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc, const char *what)
+static RD_COLD void failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc, const char *what)
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR)
 		rdt_qpair_lost(&rc->qp, what);
@@ -442,7 +442,7 @@ static struct rdt_rdma_conn *send_done(struct rdt_rdma_req *rr, const struct ibv
 
 /* ---- completions ---- */
 
-static RDT_RARE void unknown_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
+static RD_COLD void unknown_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
 {
 	rd_err(rdev->reactor->log, RD_LOG_QPAIR, "a completion carries the unknown wr_id %#llx",
 	       (unsigned long long)wc->wr_id);

@@ -16,6 +16,7 @@
 #include "pool.h"
 #include "qpair.h"
 #include "reactor.h"
+#include "rdma_transport.h"
 #include "req_pool.h"
 #include "request.h"
 #include "transport.h"
@@ -219,5 +220,11 @@ void rdt_rdma_watch(struct rdt_rdma_conn *rc); /* something is out, and the time
 int rdt_rdma_open_fab(const struct rdt_target *target, struct rd_loop *loop, enum rdt_fab_kind kind,
 		      struct rd_fab *fabs[RDT_FABS]);
 int rdt_rdma_open_fabs(struct rdt_reactor *r);
+
+/* Of a reactor, on its thread: see struct rdt_transport. */
+int rdt_rdma_init(struct rdt_reactor *r);
+void rdt_rdma_fini(struct rdt_reactor *r);
+unsigned int rdt_rdma_mrs(const struct rdt_reactor *r);
+unsigned int rdt_rdma_capsules(const struct rdt_reactor *r); /* in RECVs of pools */
 
 #endif /* RDT_RDMA_H */

@@ -226,7 +226,7 @@ static enum rdt_fab_kind choose(const struct rdt_target *t, const struct rdt_lis
 }
 
 /* Once for all: what main loop and reactors open has to agree. */
-void rdt_rdma_choose(struct rdt_listener *l)
+static void rdma_choose(struct rdt_listener *l)
 {
 	l->fab = choose(l->target, l->cfg);
 }
@@ -358,7 +358,7 @@ static const char *advice(int err)
 	}
 }
 
-int rdt_rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size)
+static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size)
 {
 	const struct rdt_listener_config *cfg = l->cfg;
 	struct rdt_target *t = l->target;
@@ -383,7 +383,7 @@ int rdt_rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *t
 	return 0;
 }
 
-void rdt_rdma_tell(const struct rdt_listener *l)
+static void rdma_tell(const struct rdt_listener *l)
 {
 	char text[RD_ADDR_TEXT];
 
@@ -391,12 +391,12 @@ void rdt_rdma_tell(const struct rdt_listener *l)
 		  rd_addr_format((const struct sockaddr *)&l->addr, text), l->lis->fab->ops->name);
 }
 
-void rdt_rdma_unlisten(struct rdt_listener *l)
+static void rdma_unlisten(struct rdt_listener *l)
 {
 	rd_fab_unlisten(&l->lis);
 }
 
-void rdt_rdma_close(struct rdt_target *t)
+static void rdma_close(struct rdt_target *t)
 {
 	struct rdt_iwarp_fab *own;
 
@@ -409,3 +409,21 @@ void rdt_rdma_close(struct rdt_target *t)
 	for (int i = 0; i < RDT_FABS; i++)
 		rd_fab_close(&t->fabs[i]);
 }
+
+static void rdma_reactor_status(const struct rdt_reactor *r, struct rdt_status_line *line)
+{
+	line->mrs = rdt_rdma_mrs(r);
+	line->capsules = rdt_rdma_capsules(r);
+}
+
+const struct rdt_transport rdt_rdma_transport = {
+	.name = "RDMA",
+	.choose = rdma_choose,
+	.listen = rdma_listen,
+	.tell = rdma_tell,
+	.unlisten = rdma_unlisten,
+	.close = rdma_close,
+	.reactor_init = rdt_rdma_init,
+	.reactor_fini = rdt_rdma_fini,
+	.reactor_status = rdma_reactor_status,
+};

@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "util/cold.h"
 #include "util/log.h"
 #include "nvmf/wire.h"
 #include "fabric/fabric.h"
 #include "pool.h"
-#include "rare.h"
 #include "rdma.h"
 #include "reactor.h"
 #include "target.h"
@@ -157,7 +157,7 @@ static int pool_grow(struct rdt_recv_pool *pool)
 	return 0;
 }
 
-static RDT_RARE void pool_low(struct rd_fab_srq *srq, void *arg)
+static RD_COLD void pool_low(struct rd_fab_srq *srq, void *arg)
 {
 	struct rdt_recv_pool *pool = arg;
 

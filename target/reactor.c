@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A reactor: a thread with a loop, its buffers, its channels to the backends and its RDMA
  * resources. */
+#include "lifecycle.h"
 #include "reactor.h"
 
 #include <assert.h>
@@ -27,6 +28,7 @@
 #include "state_time.h"
 #include "target.h"
 #include "tgt_limits.h"
+#include "transport.h"
 
 static void drained_msg(struct rd_msg *msg)
 {
@@ -110,8 +112,7 @@ static void status_collect(struct rd_msg *msg)
 	s->reserve_used = pool_used(&r->pools[RDT_POOL_RESERVE]);
 	s->scratch_used = pool_used(&r->pools[RDT_POOL_SCRATCH]);
 	s->limited = r->limited;
-	s->mrs = rdt_rdma_mrs(r);
-	s->capsules = rdt_rdma_capsules(r);
+	r->target->transport->reactor_status(r, s);
 	for (unsigned int i = 0; i < r->target->subsys_count; i++) {
 		const struct rdt_counters *c = &r->target->subsys[i]->counters[r->index];
 
@@ -276,14 +277,14 @@ int rdt_reactor_setup(struct rdt_reactor *r)
 		rdt_view_show(r, t->ns[i]);
 	}
 	rdt_place_watch(r);
-	return rdt_rdma_init(r);
+	return r->target->transport->reactor_init(r);
 }
 
 void rdt_reactor_teardown(struct rdt_reactor *r)
 {
 	assert(TAILQ_EMPTY(&r->qpairs));
 	rdt_place_unwatch(r);
-	rdt_rdma_fini(r);
+	r->target->transport->reactor_fini(r);
 	rdt_view_close_all(r);
 	rdt_engines_destroy(&r->engines);
 }

@@ -91,19 +91,4 @@ struct rdt_reactor {
 	struct rdt_status_line status;
 };
 
-/* reactor.c */
-int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned int index);
-int rdt_reactor_setup(struct rdt_reactor *r); /* on its own thread: engines, channels, fabrics */
-void rdt_reactor_teardown(struct rdt_reactor *r); /* likewise */
-int rdt_reactor_start(struct rdt_reactor *r);
-void rdt_reactor_stop(struct rdt_reactor *r);
-void rdt_reactor_fini(struct rdt_reactor *r);
-void rdt_reactor_ask_status(struct rdt_reactor *r);
-
-/* rdma.c, rdma_recv.c: its part of the transport */
-int rdt_rdma_init(struct rdt_reactor *r);
-void rdt_rdma_fini(struct rdt_reactor *r);
-unsigned int rdt_rdma_mrs(const struct rdt_reactor *r);
-unsigned int rdt_rdma_capsules(const struct rdt_reactor *r); /* in RECVs of pools */
-
 #endif /* RDT_REACTOR_H */

@@ -14,10 +14,12 @@
 #include "ana.h"
 #include "config.h"
 #include "events.h"
+#include "lifecycle.h"
 #include "listener.h"
 #include "reload.h"
 #include "target.h"
 #include "tgt_limits.h"
+#include "transport.h"
 
 /* A listener of the new configuration. */
 struct item {
@@ -119,15 +121,15 @@ static int open_new(struct plan *p)
 		if (err)
 			return err;
 		if (in_the_way(p, l))
-			rdt_rdma_unlisten(l);
+			p->t->transport->unlisten(l);
 	}
 	for (unsigned int i = 0; i < p->count && !err; i++) {
 		const struct item *item = &p->items[i];
 
 		if (!item->new)
 			continue;
-		err = rdt_rdma_listen(item->new, item->now ? bound(item->now) : NULL, text,
-				      sizeof(text));
+		err = p->t->transport->listen(item->new, item->now ? bound(item->now) : NULL, text,
+					      sizeof(text));
 		if (err)
 			rdt_reload_problem(p->rl, "%s", text);
 	}
@@ -145,7 +147,7 @@ static void undo(struct plan *p)
 			rdt_listener_keep(p->items[i].new);
 	TAILQ_FOREACH (l, &p->t->listeners, link) {
 		rdt_listener_stay(l);
-		if (!l->lis && rdt_rdma_listen(l, bound(l), text, sizeof(text)))
+		if (!l->lis && p->t->transport->listen(l, bound(l), text, sizeof(text)))
 			rdt_reload_problem(p->rl, "%s; it listened there before", text);
 	}
 }
@@ -184,7 +186,7 @@ static void commit(struct plan *p, struct rdt_reload_listeners *done)
 
 		if (item->new) {
 			rdt_listener_show(item->new);
-			rdt_rdma_tell(item->new);
+			p->t->transport->tell(item->new);
 			done->added++;
 		} else {
 			done->settings += (unsigned int)set_ana(p->t, item->now, item->cfg);

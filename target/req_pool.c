@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "util/cold.h"
 #include "qpair.h"
-#include "rare.h"
 #include "request.h"
 
 #define CHUNK_FIRST 64u   /* requests; doubled each time, */
@@ -68,7 +68,7 @@ static int grow(struct rdt_req_pool *pool)
 	return 0;
 }
 
-RDT_RARE struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool)
+RD_COLD struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool)
 {
 	struct rdt_req_chunk *chunk = SLIST_FIRST(&pool->chunks);
 	struct rdt_req *req;

@@ -8,10 +8,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "util/cold.h"
 #include "util/log.h"
 #include "util/loop.h"
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
+#include "abort.h"
 #include "admin.h"
 #include "ctrl.h"
 #include "events.h"
@@ -23,7 +25,6 @@
 #include "pool.h"
 #include "qpair.h"
 #include "range_lock.h"
-#include "rare.h"
 #include "resv.h"
 #include "state_time.h"
 #include "subsys.h"
@@ -52,7 +53,7 @@ const char *rdt_req_state_name(unsigned int state)
 	return state < RDT_REQ_STATES ? names[state] : "?";
 }
 
-RDT_RARE void rdt_req_report_state(struct rdt_req *req, enum rdt_req_state next)
+RD_COLD void rdt_req_report_state(struct rdt_req *req, enum rdt_req_state next)
 {
 	rd_trace(req->qp->log, RD_LOG_QPAIR, "qid %u cid %#x: %s -> %s", req->qp->qid,
 		 rdt_sqe_cid(req), rdt_req_state_name(req->state), rdt_req_state_name(next));
@@ -140,7 +141,7 @@ static struct nvme_status parse(struct rdt_req *req)
 }
 
 /* One half of a fused pair. */
-static RDT_RARE void new_half(struct rdt_req *req)
+static RD_COLD void new_half(struct rdt_req *req)
 {
 	/* A half that waited would hold up the order of its queue. */
 	rdt_qos_charge(req);
@@ -286,7 +287,7 @@ bool rdt_req_look_again(struct rdt_req *req)
 	return nvme_status_ok(req->status);
 }
 
-static RDT_RARE void special_ready(struct rdt_req *req)
+static RD_COLD void special_ready(struct rdt_req *req)
 {
 	bool go = !req->ns_gone && rdt_req_look_again(req);
 
@@ -321,7 +322,7 @@ void rdt_req_complete(struct rdt_req *req)
 }
 
 /* Say what failed, at a rate the peer cannot choose. */
-static RDT_RARE void report_failure(struct rdt_req *req)
+static RD_COLD void report_failure(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
 	char text[NVME_STATUS_TEXT];
@@ -343,7 +344,7 @@ static void tell_end(struct rdt_req *req)
 		rdt_resv_req_left(req);
 }
 
-static RDT_RARE void special_executed(struct rdt_req *req)
+static RD_COLD void special_executed(struct rdt_req *req)
 {
 	tell_end(req);
 	if (req->fenced && (req->status.v & 0x7ff) == NVME_SC_ABORT_REQ)
@@ -411,7 +412,7 @@ static void unlimit(struct rdt_req *req)
 }
 
 /* What it holds only when it was dropped, or one of a pair. */
-static RDT_RARE void give_up(struct rdt_req *req)
+static RD_COLD void give_up(struct rdt_req *req)
 {
 	tell_end(req);
 	if (req->waiting)
@@ -432,7 +433,7 @@ uint32_t rdt_req_unproven(const struct rdt_listener *listener)
 	return SOCKETS + (listener ? 2 * listener->cfg->send_buffer_bytes : 0);
 }
 
-static RDT_RARE bool prove(struct rdt_qpair *qp, uint32_t len)
+static RD_COLD bool prove(struct rdt_qpair *qp, uint32_t len)
 {
 	qp->unproven -= len < qp->unproven ? len : qp->unproven;
 	return false;
@@ -464,7 +465,7 @@ static void finish(struct rdt_req *req)
 	rdt_qpair_next(qp);
 }
 
-static RDT_RARE void drop(struct rdt_req *req)
+static RD_COLD void drop(struct rdt_req *req)
 {
 	req->dropped = true;
 	req->special = true;

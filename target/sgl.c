@@ -5,9 +5,9 @@
  */
 #include <stdlib.h>
 
+#include "util/cold.h"
 #include "nvmf/wire.h"
 #include "config.h"
-#include "rare.h"
 #include "request.h"
 
 #define LOC_SGL      RDT_LOC(sgl)
@@ -23,7 +23,7 @@ uint8_t rdt_msdbd(const struct rdt_target_config *cfg)
 	return most ? (uint8_t)most : 1;
 }
 
-static RDT_RARE struct nvme_status bad_type(struct rdt_req *req, uint8_t type)
+static RD_COLD struct nvme_status bad_type(struct rdt_req *req, uint8_t type)
 {
 	bool known = type >> 4 == NVME_SGL_KEYED || type >> 4 == NVME_SGL_DATA_BLOCK;
 
@@ -64,7 +64,7 @@ static void ask_invalidate(struct rdt_req *req, uint32_t key, bool *several)
 }
 
 /* The list's memory is the capsule's, which the next command may take before data moves. */
-static RDT_RARE struct nvme_status parse_list(struct rdt_req *req, const struct nvme_data_sgl *seg)
+static RD_COLD struct nvme_status parse_list(struct rdt_req *req, const struct nvme_data_sgl *seg)
 {
 	uint64_t offset = le64toh(seg->offset);
 	uint32_t len = le32toh(seg->length);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The whole target: built from the configuration, drained, torn down. Main thread only. */
+#include "lifecycle.h"
 #include "target.h"
 
 #include <errno.h>
@@ -11,13 +12,16 @@
 #include "backend.h"
 #include "config.h"
 #include "io.h"
+#include "io_cmds.h"
 #include "listener.h"
 #include "ns.h"
 #include "peers.h"
 #include "reactor.h"
+#include "rdma_transport.h"
 #include "state.h"
 #include "state_time.h"
 #include "subsys.h"
+#include "transport.h"
 
 static uint64_t clock_now(const struct rdt_target *t)
 {
@@ -41,6 +45,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	if (!t)
 		return err;
 	t->cmds = &cmd_tables;
+	t->transport = &rdt_rdma_transport;
 	t->cfg = rdt_config_get(cfg);
 	t->now = rdt_config_get(cfg);
 	t->log = log;
@@ -199,7 +204,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	if (!t)
 		return;
 	rdt_target_stop(t);
-	rdt_rdma_close(t);
+	t->transport->close(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_fini(&t->reactors[i]);
 	for (unsigned int i = 0; i < t->subsys_count; i++)

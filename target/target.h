@@ -36,6 +36,7 @@ struct rdt_reactor;
 struct rdt_reload;
 struct rdt_state;
 struct rdt_timing_query;
+struct rdt_transport;
 
 struct rdt_referral {
 	struct sockaddr_storage addr;
@@ -46,6 +47,7 @@ struct rdt_target {
 	struct rdt_config *now;    /* the last one applied, with a reference; main thread only */
 	struct rdt_reload *reload; /* the one that runs, or NULL */
 	const struct rdt_cmd_tables *cmds;
+	const struct rdt_transport *transport;
 	struct rd_log *log;
 	struct rd_loop *loop;         /* the main thread's */
 	const struct rd_clock *clock; /* NULL: the real one */
@@ -83,18 +85,5 @@ struct rdt_target {
 	unsigned int status_left;
 	struct rdt_timing_query *status_times;
 };
-
-int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
-		      const struct rd_clock *clock, struct rdt_target **out);
-int rdt_target_start(struct rdt_target *target); /* reactor threads, then listeners */
-void rdt_target_drain(struct rdt_target *target, void (*drained)(struct rdt_target *target));
-void rdt_target_abandon(struct rdt_target *target); /* after drain: do not wait for I/O */
-void rdt_target_status(struct rdt_target *target);
-void rdt_target_status_part(struct rdt_target *target); /* one of its answers was logged */
-void rdt_target_totals(const struct rdt_target *target, uint64_t *reads, uint64_t *writes);
-/* Close the listeners and end the reactors' threads. Reactors must be without queue pairs: never
- * started, or drained. NULL, and a target that is stopped already, are accepted. */
-void rdt_target_stop(struct rdt_target *target);
-void rdt_target_destroy(struct rdt_target **target); /* stops it first */
 
 #endif /* RDT_TARGET_H */

@@ -12,13 +12,19 @@
 #define RDT_TRANSPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
 #include "nvmf/wire.h"
 
+struct rdt_listener;
 struct rdt_qpair;
+struct rdt_reactor;
 struct rdt_req;
+struct rdt_status_line;
+struct rdt_target;
+struct sockaddr;
 
 /* A received command capsule. It belongs to the queue pair from rdt_qpair_capsule() to
  * capsule_done(). */
@@ -58,6 +64,26 @@ struct rdt_transport_ops {
 	void (*close)(struct rdt_qpair *qp);
 	/* Free the object that embeds @qp. After rdt_qpair_transport_closed(); the last call. */
 	void (*destroy)(struct rdt_qpair *qp);
+};
+
+/* The same seam for listeners and reactors: how a transport accepts connections. */
+struct rdt_transport {
+	const char *name;
+
+	/* Listeners: on the main thread. */
+	void (*choose)(struct rdt_listener *l); /* the provider that serves it */
+	/* Listen at its configured address, or at @addr when that is not NULL. A connection that
+	 * comes is handed to a reactor, which adopts it: rdt_qpair_start(). Returns 0, or -errno
+	 * with a sentence for people in @text. */
+	int (*listen)(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);
+	void (*tell)(const struct rdt_listener *l); /* logs where it listens */
+	void (*unlisten)(struct rdt_listener *l);   /* its connections stay; may be repeated */
+	void (*close)(struct rdt_target *t); /* nobody listens any more, the reactors stand */
+
+	/* Reactors: on their threads. */
+	int (*reactor_init)(struct rdt_reactor *r);
+	void (*reactor_fini)(struct rdt_reactor *r); /* after its last queue pair */
+	void (*reactor_status)(const struct rdt_reactor *r, struct rdt_status_line *line);
 };
 
 /* ---- what a transport calls ---- */

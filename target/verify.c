@@ -2,6 +2,7 @@
 /* Verify: read the blocks, piece by piece, and keep nothing but whether that worked. */
 #include "nvmf/wire.h"
 #include "io.h"
+#include "io_cmds.h"
 #include "request.h"
 #include "tgt_limits.h"
 

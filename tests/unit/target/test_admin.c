@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "abort.h"
 #include "t_target.h"
 
 #define INVALID_FIELD  NVME_SC_INVALID_FIELD

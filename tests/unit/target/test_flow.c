@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lifecycle.h"
 #include "t_target.h"
 
 /* More commands than requests: the rest waits in its capsules, and is served in order. */

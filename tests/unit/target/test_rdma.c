@@ -10,6 +10,7 @@
 #include "fabric/fabric.h"
 #include "fabric/iwarp/internal.h"
 #include "rdma.h"
+#include "lifecycle.h"
 #include "t_target.h"
 
 #define DEPTH    64u
