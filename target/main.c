@@ -20,12 +20,12 @@
 #include "util/parse.h"
 #include "util/sockaddr.h"
 #include "util/stdfds.h"
-#include "config.h"
-#include "loader.h"
-#include "reload.h"
-#include "state_time.h"
-#include "lifecycle.h"
-#include "target.h"
+#include "target/config/config.h"
+#include "target/manage/loader.h"
+#include "target/manage/reload.h"
+#include "target/nvmf/state_time.h"
+#include "target/reactor/lifecycle.h"
+#include "target/nvmf/target.h"
 
 #define EXIT_USAGE 2
 /* After the time to drain is over: for connections to close and the last I/O to come back. */

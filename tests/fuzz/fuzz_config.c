@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "config.h"
+#include "target/config/config.h"
 #include "fuzz.h"
 
 static void count_line(void *arg, enum rd_log_level level, const char *line)

@@ -17,7 +17,7 @@
 
 #include <liburing.h>
 
-#include "engine_io.h"
+#include "target/bdev/engine_io.h"
 
 #ifdef HAVE_LIBAIO
 #include <libaio.h>

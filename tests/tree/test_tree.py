@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 from t_loop import SOURCE_ROOT, Failure, Skip, each, main, program, requires_program, test
+from t_tree import no_errors, read, resolve, sources
 
 C_FOLDERS = ('common', 'target', 'initiator', 'include', 'tests', 'tools')
 
@@ -29,28 +30,6 @@ VERBS = ('discover', 'id-ctrl', 'id-ns', 'list-ns', 'read', 'write', 'flush',
          'admin-passthru', 'io-passthru', 'bench')
 
 
-def sources(*folders, ext=('.c', '.h')):
-    for folder in folders:
-        for where, _, names in os.walk(os.path.join(SOURCE_ROOT, folder)):
-            for name in sorted(names):
-                if name.endswith(ext):
-                    yield os.path.relpath(os.path.join(where, name), SOURCE_ROOT)
-
-
-def read(path):
-    with open(os.path.join(SOURCE_ROOT, path), encoding='utf-8') as f:
-        return f.read()
-
-
-def resolve(path, included):
-    """The project's file that an include means, or None when it is not ours."""
-    for base in (os.path.dirname(path), 'common', 'include', 'initiator', 'target'):
-        candidate = os.path.normpath(os.path.join(base, included))
-        if os.path.exists(os.path.join(SOURCE_ROOT, candidate)):
-            return candidate
-    return None
-
-
 def below(path, folders):
     return any(path == f or path.startswith(f + '/') for f in folders)
 
@@ -62,12 +41,6 @@ def layering_errors(folder, allowed):
             target = found and resolve(path, found[1])
             if target and not below(target, allowed):
                 yield f'{path}:{number} includes {target}'
-
-
-def no_errors(errors):
-    errors = list(errors)
-    if errors:
-        raise Failure('\n'.join(errors))
 
 
 @each(*((folder, folder, allowed) for folder, allowed in {**LAYERS, **STRICTER}.items()))

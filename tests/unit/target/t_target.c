@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 
 #include "util/sockaddr.h"
-#include "lifecycle.h"
+#include "target/reactor/lifecycle.h"
 #include "t_target.h"
 
 #define must(cond) CU_ASSERT_FATAL(cond)

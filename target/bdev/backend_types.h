@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The constructors of the built-in backends, for rdt_bdev_open(). Same contract. */
+#ifndef RDT_BACKEND_TYPES_H
+#define RDT_BACKEND_TYPES_H
+
+#include "backend.h"
+#include "target/config/config.h"
+
+/* backend_file.c: regular files and block devices */
+int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
+		  char *err, size_t err_size);
+bool rdt_file_released(const struct rdt_ns_config *cfg); /* see rdt_bdev_released() */
+/* backend_memory.c */
+int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
+		    char *err, size_t err_size);
+/* backend_null.c */
+int rdt_null_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
+		  char *err, size_t err_size);
+
+#endif /* RDT_BACKEND_TYPES_H */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of fabrics and admin commands share, as io.h is for those of I/O commands. */
+#ifndef RDT_ADMIN_H
+#define RDT_ADMIN_H
+
+#include <stdint.h>
+
+#include "nvmf/wire.h"
+#include "target/nvmf/request.h"
+
+struct rdt_ctrl;
+struct rdt_log_out;
+struct rdt_ns;
+struct rdt_qpair;
+struct rdt_referral_config;
+struct rdt_subsys;
+struct rdt_target;
+
+/* cmd_fabrics.c, connect.c, property.c */
+extern const struct rdt_cmd rdt_fabrics_cmds[256];
+struct nvme_status rdt_connect_check(struct rdt_req *req);
+enum rdt_exec rdt_connect_exec(struct rdt_req *req);
+struct nvme_status rdt_property_get_check(struct rdt_req *req);
+enum rdt_exec rdt_property_get(struct rdt_req *req);
+struct nvme_status rdt_property_set_check(struct rdt_req *req);
+enum rdt_exec rdt_property_set(struct rdt_req *req);
+
+/* cmd_admin.c */
+extern const struct rdt_cmd rdt_admin_cmds[256];
+
+/* identify.c, features.c */
+void rdt_put_ascii(char *dst, size_t len, const char *src);
+struct nvme_status rdt_identify_check(struct rdt_req *req);
+enum rdt_exec rdt_identify_exec(struct rdt_req *req);
+struct nvme_status rdt_get_features_check(struct rdt_req *req);
+struct nvme_status rdt_set_features_check(struct rdt_req *req);
+enum rdt_exec rdt_get_features_exec(struct rdt_req *req);
+enum rdt_exec rdt_set_features_exec(struct rdt_req *req);
+uint32_t rdt_feature_effects(const struct rdt_subsys *ss, unsigned int fid); /* log page 12h */
+
+/* effects.c: what log page 05h says of an opcode; 0: not supported */
+uint32_t rdt_admin_effects(const struct rdt_subsys *ss, unsigned int opcode);
+uint32_t rdt_io_effects(const struct rdt_subsys *ss, unsigned int opcode);
+
+/* write_protect.c: feature 84h */
+uint8_t rdt_write_protect_caps(const struct rdt_subsys *ss); /* NWPC */
+struct nvme_status rdt_write_protect_get(struct rdt_req *req, uint32_t *value);
+enum rdt_exec rdt_write_protect_set(struct rdt_req *req);
+
+/* log_page.c, discovery.c */
+struct nvme_status rdt_get_log_check(struct rdt_req *req);
+enum rdt_exec rdt_get_log_exec(struct rdt_req *req);
+uint64_t rdt_discovery_log_size(const struct rdt_qpair *qp);
+void rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out);
+int rdt_referrals_set(struct rdt_target *target, const struct rdt_referral_config *list,
+		      unsigned int count); /* main thread */
+
+#endif /* RDT_ADMIN_H */

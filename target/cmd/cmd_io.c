@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The I/O commands by opcode; Read, Write and Flush are here. */
+#include <errno.h>
+
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "target/nvmf/ana.h"
+#include "target/bdev/backend.h"
+#include "target/nvmf/ctrl.h"
+#include "target/nvmf/io.h"
+#include "io_cmds.h"
+#include "target/nvmf/ns.h"
+#include "target/nvmf/request.h"
+#include "target/nvmf/resv.h"
+#include "resv_cmd.h"
+
+static struct nvme_status read_check(struct rdt_req *req)
+{
+	struct nvme_status st = rdt_io_admit(req);
+
+	if (nvme_status_ok(st))
+		st = rdt_io_check_data(req);
+	if (nvme_status_ok(st) && req->ns->bdev->reads_zeroes)
+		req->buf = req->qp->reactor->zeroes;
+	return st;
+}
+
+static struct nvme_status write_check(struct rdt_req *req)
+{
+	struct nvme_status st = rdt_io_admit(req);
+
+	if (nvme_status_ok(st))
+		st = rdt_io_check_dtype(req);
+	return nvme_status_ok(st) ? rdt_io_check_data(req) : st;
+}
+
+static void fill_read(struct rdt_req *req)
+{
+	rdt_io_fill(req, RDT_BIO_READ, rdt_io_slba(req), rdt_io_nlb(req), req->buf);
+	if (req->buf == req->qp->reactor->zeroes)
+		req->bio.flags |= RDT_BIO_BLANK;
+}
+
+static void fill_write(struct rdt_req *req)
+{
+	rdt_io_fill(req, RDT_BIO_WRITE, rdt_io_slba(req), rdt_io_nlb(req), req->buf);
+}
+
+/* Those that had to wait for their blocks, or for a flush. */
+static enum rdt_step read_step(struct rdt_req *req)
+{
+	enum { SYNC, MOVE, END };
+
+	switch (req->work.phase) {
+	case SYNC:
+		req->work.phase = MOVE;
+		return rdt_io_step_sync(req);
+	case MOVE:
+		req->work.phase = END;
+		if (!rdt_io_readable(req, rdt_io_slba(req), rdt_io_nlb(req)))
+			return RDT_STEP_DONE;
+		fill_read(req);
+		return rdt_io_step_bio(req);
+	default:
+		return RDT_STEP_DONE;
+	}
+}
+
+static enum rdt_step write_step(struct rdt_req *req)
+{
+	if (req->work.phase++)
+		return RDT_STEP_DONE;
+	fill_write(req);
+	return rdt_io_step_bio(req);
+}
+
+static enum rdt_exec rw_wait(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req))
+{
+	req->work.phase = 0;
+	req->work.step = step;
+	return RDT_EXEC_PENDING;
+}
+
+static void rw_done(struct rdt_bio *bio)
+{
+	struct rdt_req *req = rd_container_of(bio, struct rdt_req, bio);
+
+	rdt_io_result(req);
+	rdt_range_end(req);
+	rdt_req_complete(req);
+}
+
+static enum rdt_exec rw_submit(struct rdt_req *req)
+{
+	if (rdt_io_submit(req, rw_done) == RDT_BIO_QUEUED)
+		return RDT_EXEC_PENDING;
+	rdt_io_result(req);
+	rdt_range_end(req);
+	return RDT_EXEC_DONE;
+}
+
+static enum rdt_exec read_exec(struct rdt_req *req)
+{
+	if (!rdt_range_begin(req, rdt_io_slba(req), rdt_io_nlb(req), false))
+		return rw_wait(req, read_step);
+	if (rdt_io_fua_read(req))
+		return rdt_io_run(req, read_step);
+	if (!rdt_io_readable(req, rdt_io_slba(req), rdt_io_nlb(req))) {
+		rdt_range_end(req);
+		return RDT_EXEC_DONE;
+	}
+	fill_read(req);
+	return rw_submit(req);
+}
+
+static enum rdt_exec write_exec(struct rdt_req *req)
+{
+	if (!rdt_range_begin(req, rdt_io_slba(req), rdt_io_nlb(req), true))
+		return rw_wait(req, write_step);
+	fill_write(req);
+	return rw_submit(req);
+}
+
+/* ---- Flush ---- */
+
+/* To all namespaces that the host sees: from one to the next by NSID, whatever comes or goes. */
+static struct nvme_status flush_check(struct rdt_req *req)
+{
+	if (le32toh(req->sqe.nsid) != NVME_NSID_ALL)
+		return rdt_io_admit(req);
+	return NVME_OK;
+}
+
+static bool next_ns(struct rdt_req *req, uint32_t nsid)
+{
+	const struct rdt_ns *ns = rdt_ns_seen_next(req, nsid);
+
+	if (req->ns)
+		rdt_ns_release(req);
+	return ns && rdt_ns_take(req, ns->nsid);
+}
+
+static enum rdt_step flush_step(struct rdt_req *req)
+{
+	bool all = le32toh(req->sqe.nsid) == NVME_NSID_ALL;
+
+	if (all ? !next_ns(req, req->work.nsid) : req->work.nsid)
+		return RDT_STEP_DONE;
+	req->work.nsid = req->ns->nsid;
+	if (all) {
+		req->status = rdt_ana_check(req);
+		if (nvme_status_ok(req->status))
+			req->status = rdt_resv_check(req);
+		if (!nvme_status_ok(req->status))
+			return RDT_STEP_DONE;
+	}
+	return rdt_io_step_flush(req);
+}
+
+static enum rdt_exec flush_exec(struct rdt_req *req)
+{
+	return rdt_io_run(req, flush_step);
+}
+
+/* ---- the table ---- */
+
+static struct nvme_status optional_check(struct rdt_req *req)
+{
+	if (!rdt_io_supported(req->qp->ctrl->subsys, req->sqe.opcode))
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, 0);
+	switch (req->sqe.opcode) {
+	case nvme_cmd_write_zeroes:
+		return rdt_write_zeroes_check(req);
+	case nvme_cmd_write_uncor:
+		return rdt_write_uncor_check(req);
+	case nvme_cmd_resv_register:
+		return rdt_resv_register_check(req);
+	case nvme_cmd_resv_report:
+		return rdt_resv_report_check(req);
+	case nvme_cmd_resv_acquire:
+		return rdt_resv_acquire_check(req);
+	case nvme_cmd_resv_release:
+		return rdt_resv_release_check(req);
+	default:
+		return rdt_dsm_check(req);
+	}
+}
+
+const struct rdt_cmd rdt_io_cmds[256] = {
+	[nvme_cmd_flush] = {"Flush", 0, flush_check, flush_exec},
+	[nvme_cmd_write] = {"Write", RDT_CMD_WRITES | RDT_CMD_BLOCKS, write_check, write_exec},
+	[nvme_cmd_read] = {"Read", RDT_CMD_BLOCKS, read_check, read_exec},
+	[nvme_cmd_write_uncor] = {"Write Uncorrectable", RDT_CMD_WRITES | RDT_CMD_BLOCKS,
+				  optional_check, rdt_write_uncor_exec},
+	[nvme_cmd_compare] = {"Compare", RDT_CMD_BLOCKS, rdt_compare_check, rdt_compare_exec,
+			      rdt_compare_write_exec},
+	[nvme_cmd_write_zeroes] = {"Write Zeroes", RDT_CMD_WRITES | RDT_CMD_BLOCKS, optional_check,
+				   rdt_write_zeroes_exec},
+	/* Linux (nvme_setup_discard, 6.1) always describes room for 256 ranges. */
+	[nvme_cmd_dsm] = {"Dataset Management", RDT_CMD_LONGER_SGL | RDT_CMD_WRITES, optional_check,
+			  rdt_dsm_exec},
+	[nvme_cmd_verify] = {"Verify", RDT_CMD_BLOCKS, rdt_verify_check, rdt_verify_exec},
+	[nvme_cmd_resv_register] = {"Reservation Register", 0, optional_check,
+				    rdt_resv_register_exec},
+	[nvme_cmd_resv_report] = {"Reservation Report", 0, optional_check, rdt_resv_report_exec},
+	[nvme_cmd_resv_acquire] = {"Reservation Acquire", 0, optional_check, rdt_resv_acquire_exec},
+	[nvme_cmd_resv_release] = {"Reservation Release", 0, optional_check, rdt_resv_release_exec},
+	[nvme_cmd_copy] = {"Copy", RDT_CMD_WRITES, rdt_copy_check, rdt_copy_exec},
+};

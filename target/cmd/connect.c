@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fabrics Connect. An admin queue makes a controller; an I/O queue asks the reactor that owns the
+ * controller. A refusal names the parameter in dword 0: its offset, and whether that is in the data
+ * (wire: 6.1).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "util/sockaddr.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "target/nvmf/ctrl.h"
+#include "target/nvmf/mask.h"
+#include "target/nvmf/peers.h"
+#include "target/nvmf/qpair.h"
+#include "target/nvmf/reactor.h"
+#include "target/nvmf/request.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
+
+static const struct nvmf_connect_sqe *connect_sqe(const struct rdt_req *req)
+{
+	return (const void *)&req->sqe;
+}
+
+/* Invalid Parameters; @ipo is dword 0. */
+static struct nvme_status invalid_param(struct rdt_req *req, uint32_t ipo)
+{
+	req->cqe.result = htole32(ipo);
+	return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_INVALID_PARAM,
+			    ipo & NVMF_CONNECT_IATTR_DATA ? RDT_LOC(sgl) : ipo);
+}
+
+#define IN_SQE(field) ((uint32_t)offsetof(struct nvmf_connect_sqe, field))
+#define IN_DATA(field) \
+	(NVMF_CONNECT_IATTR_DATA | (uint32_t)offsetof(struct nvmf_connect_data, field))
+
+/* ---- what is said of a refusal ---- */
+
+/* A host's text in quotes, with nothing in it that could end them or look like more of the line. */
+static const char *quoted(const char nqn[NVME_NQN_LENGTH], char buf[NVMF_NQN_MAX + 3])
+{
+	size_t n = 0;
+
+	buf[n++] = '"';
+	for (unsigned int i = 0; i < NVMF_NQN_MAX && nqn[i]; i++)
+		buf[n++] = nqn[i] == '"' || nqn[i] == '\\' || nqn[i] == ' ' ? '?' : nqn[i];
+	buf[n++] = '"';
+	buf[n] = 0;
+	return buf;
+}
+
+/* Kernel hosts show little of a refusal, and it says no more than it must: @why is for the log.
+ * @data: NULL when it has not been fetched. */
+static void report(const struct rdt_req *req, const struct nvmf_connect_data *data, const char *why)
+{
+	char host[NVMF_NQN_MAX + 3], subsys[NVMF_NQN_MAX + 3], addr[RD_ADDR_TEXT];
+	const struct rdt_qpair *qp = req->qp;
+
+	rd_log_limited(
+		&rdt_req_target(req)->refuse_limit, rd_loop_now(qp->reactor->loop), qp->log,
+		RD_LOG_CTRL, RD_LOG_NOTICE, "refused a Connect from %s, queue %u%s%s%s%s: %s",
+		rd_addr_format((const struct sockaddr *)&qp->remote, addr), qp->cm_qid,
+		data ? ", host " : "", data ? quoted(data->hostnqn, host) : "",
+		data ? ", subsystem " : "", data ? quoted(data->subsysnqn, subsys) : "", why);
+}
+
+/* Says why the controller's owner does not take an I/O queue. */
+static const char *attach_reason(const struct rdt_attach *at)
+{
+	if ((at->status.v & 0x7ff) == NVME_SC_CMD_SEQ_ERROR)
+		return "the controller is not enabled";
+	switch (at->result) {
+	case IN_DATA(cntlid):
+		return "the controller has ended";
+	case IN_DATA(hostnqn):
+	case IN_DATA(hostid):
+		return "the controller is another host's";
+	default:
+		return "the queue ID is in use, or more than the controller was granted";
+	}
+}
+
+static const char *ctrl_reason(int err)
+{
+	switch (err) {
+	case -EEXIST:
+		return "the host has a controller by this listener already, and duplicate_host is "
+		       "refuse";
+	case -EBUSY:
+		return "all controller IDs of the subsystem (cntlid_min to cntlid_max) are in use";
+	default:
+		return strerror(-err);
+	}
+}
+
+struct nvme_status rdt_connect_check(struct rdt_req *req)
+{
+	const struct nvmf_connect_sqe *sqe = connect_sqe(req);
+	struct rdt_qpair *qp = req->qp;
+	uint32_t sqsize = le16toh(sqe->sqsize);
+
+	/* Once, and one at a time: an I/O Connect may be on its way to the controller. */
+	if (qp->ctrl || qp->attach.req)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
+	if (sqe->recfmt) {
+		report(req, NULL, "the record format is not 0");
+		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_FORMAT,
+				    IN_SQE(recfmt));
+	}
+	/* The connection was sized for the QID in its private data. */
+	if (le16toh(sqe->qid) != qp->cm_qid) {
+		report(req, NULL, "the queue ID is not that of the connection request");
+		return invalid_param(req, IN_SQE(qid));
+	}
+	if (sqsize == 0 || sqsize + 1 > qp->depth) {
+		report(req, NULL,
+		       "the queue size (SQSIZE) is 0, or more than that of the "
+		       "connection request");
+		return invalid_param(req, IN_SQE(sqsize));
+	}
+	req->data_len = sizeof(struct nvmf_connect_data);
+	return NVME_OK;
+}
+
+/* ---- whose subsystem is it ---- */
+
+static bool has_end(const char nqn[NVME_NQN_LENGTH])
+{
+	return memchr(nqn, 0, NVMF_NQN_MAX + 1);
+}
+
+/*
+ * A subsystem that the host may not use is, for that host, not there: the same answer, so that
+ * nobody learns names by trying. The discovery log does not show it either.
+ */
+static struct nvme_status no_subsys(struct rdt_req *req, const struct nvmf_connect_data *data,
+				    const char *why)
+{
+	report(req, data, why);
+	return invalid_param(req, IN_DATA(subsysnqn));
+}
+
+static const char *not_allowed(const struct nvmf_connect_data *data)
+{
+	return data->hostnqn[0] ? "the host is not in the subsystem's list of hosts"
+				: "the host gives no name, and the subsystem has a list of hosts";
+}
+
+/* Not what the specification wants (Base 2.0, 4.5), but SPDK's tools connect so by default. All
+ * such hosts are one to what goes by names: shares of memory, limits, lists. */
+static void welcome_nameless(const struct rdt_req *req, const struct rdt_subsys *ss)
+{
+	char addr[RD_ADDR_TEXT];
+
+	if (atomic_exchange(&rdt_req_target(req)->nameless, true))
+		return;
+	rd_notice(req->qp->log, RD_LOG_CTRL,
+		  "%s: a host at %s connects without a Host NQN, and is let in since any host may "
+		  "connect; all hosts without one are one host to limits and shares (this is said "
+		  "once)",
+		  ss->nqn, rd_addr_format((const struct sockaddr *)&req->qp->remote, addr));
+}
+
+/* It counts for its host from now on, or it is refused. */
+static struct nvme_status count_in(struct rdt_req *req, const struct nvmf_connect_data *data)
+{
+	struct rdt_peer_limit limit;
+	char why[96] = "out of memory";
+
+	if (!rdt_peer_join(req->qp, data->hostnqn, &limit))
+		return NVME_OK;
+	if (limit.name)
+		snprintf(why, sizeof(why), "target.limits.%s (%u) is reached", limit.name,
+			 limit.value);
+	report(req, data, why);
+	return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
+}
+
+static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *ss,
+					const struct nvmf_connect_data *data)
+{
+	const struct nvmf_connect_sqe *sqe = connect_sqe(req);
+	struct rdt_ctrl *ctrl;
+	int err;
+
+	if (le16toh(data->cntlid) != NVMF_CNTLID_DYNAMIC) {
+		report(req, data, "it asks for a certain controller, and they are dynamic here");
+		return invalid_param(req, IN_DATA(cntlid));
+	}
+	err = rdt_ctrl_create(ss, req->qp, data->hostnqn, data->hostid, le32toh(sqe->kato), &ctrl);
+	if (err == -EACCES) /* since it was looked at */
+		return no_subsys(req, data, not_allowed(data));
+	if (err) {
+		report(req, data, ctrl_reason(err));
+		return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
+	}
+	rdt_qpair_connected(req->qp, ctrl, 0, (uint16_t)(le16toh(sqe->sqsize) + 1),
+			    sqe->cattr & NVMF_CATTR_DISABLE_SQFLOW);
+	req->cqe.result = htole32(ctrl->cntlid);
+	return NVME_OK;
+}
+
+static void refused(const struct rdt_req *req, const struct rdt_attach *at, struct rdt_ctrl *ctrl)
+{
+	struct nvmf_connect_data data;
+
+	memcpy(data.hostnqn, at->hostnqn, sizeof(at->hostnqn));
+	memset(data.subsysnqn, 0, sizeof(data.subsysnqn));
+	memccpy(data.subsysnqn, ctrl->subsys->nqn, 0, sizeof(data.subsysnqn) - 1);
+	report(req, &data, attach_reason(at));
+	rdt_peer_leave(at->qp);
+	rdt_ctrl_put(ctrl);
+}
+
+static void queue_attached(struct rdt_attach *at)
+{
+	const struct nvmf_connect_sqe *sqe = connect_sqe(at->req);
+	struct rdt_req *req = at->req;
+	struct rdt_ctrl *ctrl = at->ctrl;
+
+	at->req = NULL;
+	at->ctrl = NULL;
+	req->status = at->status;
+	req->cqe.result = htole32(at->result);
+	if (nvme_status_ok(at->status))
+		rdt_qpair_connected(at->qp, ctrl, at->qid, (uint16_t)(le16toh(sqe->sqsize) + 1),
+				    sqe->cattr & NVMF_CATTR_DISABLE_SQFLOW);
+	else
+		refused(req, at, ctrl);
+	rdt_req_complete(req);
+}
+
+static void attach_msg(struct rd_msg *msg)
+{
+	rdt_ctrl_attach(rd_container_of(msg, struct rdt_attach, msg));
+}
+
+static struct nvme_status connect_io(struct rdt_req *req, struct rdt_subsys *ss,
+				     const struct nvmf_connect_data *data)
+{
+	struct rdt_qpair *qp = req->qp;
+	struct rdt_attach *at = &qp->attach;
+
+	if (rdt_subsys_is_disc(ss)) {
+		report(req, data, "discovery controllers have no I/O queues");
+		return invalid_param(req, IN_SQE(qid));
+	}
+	at->ctrl = rdt_subsys_get_ctrl(ss, le16toh(data->cntlid));
+	if (!at->ctrl) {
+		report(req, data, "there is no controller with this ID");
+		return invalid_param(req, IN_DATA(cntlid));
+	}
+	at->qp = qp;
+	at->req = req;
+	at->qid = qp->cm_qid;
+	memcpy(at->hostid, data->hostid, sizeof(at->hostid));
+	memccpy(at->hostnqn, data->hostnqn, 0, sizeof(at->hostnqn));
+	at->attached = queue_attached;
+	at->msg.fn = attach_msg;
+	rd_loop_post(at->ctrl->owner->loop, &at->msg);
+	return NVME_OK;
+}
+
+static struct nvme_status answer(struct rdt_req *req, const struct nvmf_connect_data *data,
+				 bool *pending)
+{
+	struct rdt_subsys *ss = NULL;
+	struct nvme_status st;
+
+	if (!has_end(data->hostnqn)) {
+		report(req, data, "its Host NQN has no end within 223 bytes");
+		return invalid_param(req, IN_DATA(hostnqn));
+	}
+	if (has_end(data->subsysnqn))
+		ss = rdt_subsys_find(rdt_req_target(req), data->subsysnqn);
+	if (!ss)
+		return no_subsys(req, data, "there is no such subsystem");
+	if (!rdt_subsys_allows(ss, data->hostnqn))
+		return no_subsys(req, data, not_allowed(data));
+	if (!data->hostnqn[0])
+		welcome_nameless(req, ss);
+	st = count_in(req, data);
+	if (!nvme_status_ok(st))
+		return st;
+	st = req->qp->admin ? connect_admin(req, ss, data) : connect_io(req, ss, data);
+	if (!nvme_status_ok(st))
+		rdt_peer_leave(req->qp);
+	*pending = nvme_status_ok(st) && !req->qp->admin;
+	return st;
+}
+
+enum rdt_exec rdt_connect_exec(struct rdt_req *req)
+{
+	struct nvmf_connect_data data;
+	bool pending = false;
+
+	/* A copy: on some devices the host can write to our buffer at any time. */
+	memcpy(&data, req->buf, sizeof(data));
+	req->status = answer(req, &data, &pending);
+	return pending ? RDT_EXEC_PENDING : RDT_EXEC_DONE;
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Get and Set Features: those that mean something over fabrics. Nothing is saveable: what has to
+ * outlive a reset (write protection, persistence of reservations) does so by itself.
+ */
+#include <string.h>
+
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "target/nvmf/ana.h"
+#include "target/nvmf/ctrl.h"
+#include "target/nvmf/events.h"
+#include "target/nvmf/ns.h"
+#include "target/nvmf/request.h"
+#include "target/nvmf/resv.h"
+#include "resv_cmd.h"
+#include "target/nvmf/subsys.h"
+
+#define FID(req)       (le32toh((req)->sqe.cdw10) & 0xff)
+#define SEL(req)       (le32toh((req)->sqe.cdw10) >> 8 & 7)
+#define SAVE(req)      (le32toh((req)->sqe.cdw10) >> 31)
+#define CDW11(req)     le32toh((req)->sqe.cdw11)
+#define NSID(req)      le32toh((req)->sqe.nsid)
+
+#define CAP_NAMESPACE  0x2u
+#define CAP_CHANGEABLE 0x4u
+#define SLOT_NONE      (-1)
+#define TMPSEL(v)      ((v) >> 16 & 0xf)
+#define THSEL(v)       ((v) >> 20 & 3)
+#define HOSTID_EXHID   0x1u
+#define TIMESTAMP_SET  (1u << 1) /* origin: the host */
+#define TIMESTAMP_BITS 48
+
+_Static_assert(sizeof(struct nvme_timestamp) == 8, "timestamp");
+_Static_assert(sizeof(struct nvme_feat_host_behavior) == 512, "host behavior support");
+
+/* One line for each feature. @slot: where its plain value is kept; without one it has code of its
+ * own. */
+static const struct feature {
+	uint8_t fid;
+	bool disc; /* a discovery controller has it too */
+	int8_t slot;
+	uint16_t data_len;
+	uint32_t bits; /* that a host may set */
+	uint32_t caps;
+} features[] = {
+	{NVME_FEAT_FID_ARBITRATION, false, RDT_FEAT_ARBITRATION, 0, 0xffffff07, CAP_CHANGEABLE},
+	{NVME_FEAT_FID_POWER_MGMT, false, RDT_FEAT_POWER, 0, 0xe0, CAP_CHANGEABLE}, /* PS 0 only */
+	{NVME_FEAT_FID_TEMP_THRESH, false, SLOT_NONE, 0, 0x3fffff, CAP_CHANGEABLE},
+	{NVME_FEAT_FID_ERR_RECOVERY, false, SLOT_NONE, 0, 0xffff, CAP_NAMESPACE | CAP_CHANGEABLE},
+	{NVME_FEAT_FID_VOLATILE_WC, false, SLOT_NONE, 0, 1, 0},
+	{NVME_FEAT_FID_NUM_QUEUES, false, SLOT_NONE, 0, UINT32_MAX, CAP_CHANGEABLE},
+	/*
+	 * Interrupt Coalescing and Interrupt Vector Configuration mean nothing without interrupts,
+	 * and the specification leaves open what a controller over fabrics answers (Base 2.0,
+	 * 5.27.1.6 and 5.27.1.7). Tools ask for all that is mandatory over PCIe, and SPDK's target
+	 * answers Get Features: no coalescing, for any vector. There is nothing to set.
+	 */
+	{NVME_FEAT_FID_IRQ_COALESCE, false, SLOT_NONE, 0, UINT32_MAX, 0},
+	{NVME_FEAT_FID_IRQ_CONFIG, false, SLOT_NONE, 0, UINT32_MAX, 0},
+	{NVME_FEAT_FID_WRITE_ATOMIC, false, RDT_FEAT_WRITE_ATOMIC, 0, 1, CAP_CHANGEABLE},
+	/* and what OAES says */
+	{NVME_FEAT_FID_ASYNC_EVENT, true, RDT_FEAT_ASYNC_EVENT, 0, 0xff, CAP_CHANGEABLE},
+	{NVME_FEAT_FID_TIMESTAMP, false, SLOT_NONE, sizeof(struct nvme_timestamp), 0,
+	 CAP_CHANGEABLE},
+	{NVME_FEAT_FID_KATO, true, SLOT_NONE, 0, UINT32_MAX, CAP_CHANGEABLE},
+	{NVME_FEAT_FID_HOST_BEHAVIOR, false, SLOT_NONE, sizeof(struct nvme_feat_host_behavior), 0,
+	 CAP_CHANGEABLE},
+	/* There is one combination of command sets: index 0. */
+	{NVME_FEAT_FID_IOCS_PROFILE, false, SLOT_NONE, 0, 0x1ff, CAP_CHANGEABLE},
+	{NVME_FEAT_FID_HOST_ID, false, SLOT_NONE, 16, HOSTID_EXHID, 0},
+	{NVME_FEAT_FID_RESV_MASK, false, SLOT_NONE, 0, UINT32_MAX, CAP_NAMESPACE | CAP_CHANGEABLE},
+	{NVME_FEAT_FID_RESV_PERSIST, false, SLOT_NONE, 0, UINT32_MAX,
+	 CAP_NAMESPACE | CAP_CHANGEABLE},
+	{NVME_FEAT_FID_WRITE_PROTECT, false, SLOT_NONE, 0, 7, CAP_NAMESPACE | CAP_CHANGEABLE},
+};
+
+static bool available(const struct feature *f, const struct rdt_subsys *ss)
+{
+	switch (f->fid) {
+	case NVME_FEAT_FID_VOLATILE_WC:
+		return ss->volatile_cache;
+	case NVME_FEAT_FID_WRITE_PROTECT:
+		return rdt_write_protect_caps(ss) != 0;
+	case NVME_FEAT_FID_RESV_MASK:
+	case NVME_FEAT_FID_RESV_PERSIST:
+		return rdt_resv_offered(ss);
+	default:
+		return true;
+	}
+}
+
+static const struct feature *lookup(const struct rdt_subsys *ss, unsigned int fid)
+{
+	for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); i++) {
+		const struct feature *f = &features[i];
+
+		if (f->fid == fid)
+			return (f->disc || !rdt_subsys_is_disc(ss)) && available(f, ss) ? f : NULL;
+	}
+	return NULL;
+}
+
+static const struct feature *find_feature(const struct rdt_req *req)
+{
+	return lookup(req->qp->ctrl->subsys, FID(req));
+}
+
+uint32_t rdt_feature_effects(const struct rdt_subsys *ss, unsigned int fid)
+{
+	const struct feature *f = lookup(ss, fid);
+	uint32_t scope;
+
+	if (!f)
+		return 0;
+	scope = f->caps & CAP_NAMESPACE ? NVME_FID_SUPPORTED_EFFECTS_SCOPE_NS
+					: NVME_FID_SUPPORTED_EFFECTS_SCOPE_CTRL;
+	return NVME_FID_SUPPORTED_EFFECTS_FSUPP |
+	       (fid == NVME_FEAT_FID_WRITE_PROTECT ? NVME_FID_SUPPORTED_EFFECTS_NCC : 0) |
+	       scope << NVME_FID_SUPPORTED_EFFECTS_SCOPE_SHIFT;
+}
+
+static struct nvme_status invalid_field(struct rdt_req *req, unsigned int loc)
+{
+	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, loc);
+}
+
+/*
+ * Error Recovery belongs to namespaces (NVM Command Set 1.0, 4.1.3.2), which leaves open what NSID
+ * 0 means: before NVMe 1.2 it was the controller's. SPDK's target takes it so, whatever the NSID
+ * is, and its tools ask for it so: with NSID 0 there is a value of the controller, besides those of
+ * the namespaces.
+ */
+static bool of_ctrl(const struct rdt_req *req, const struct feature *f)
+{
+	return f->fid == NVME_FEAT_FID_ERR_RECOVERY && NSID(req) == 0;
+}
+
+/* A feature of a namespace is out of reach where the namespace is. */
+static struct nvme_status check_path(struct rdt_req *req, const struct feature *f)
+{
+	const struct rdt_ns *ns;
+
+	if (!(f->caps & CAP_NAMESPACE) || NSID(req) == NVME_NSID_ALL || of_ctrl(req, f))
+		return NVME_OK;
+	ns = rdt_ns_seen(req, NSID(req));
+	if (!ns)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
+	req->err_loc = RDT_LOC(nsid);
+	return rdt_ana_status(req->qp->ctrl, ns);
+}
+
+struct nvme_status rdt_get_features_check(struct rdt_req *req)
+{
+	const struct feature *f = find_feature(req);
+
+	if (!f || SEL(req) > NVME_GET_FEATURES_SEL_SUPPORTED)
+		return invalid_field(req, RDT_LOC(cdw10));
+	if (SEL(req) == NVME_GET_FEATURES_SEL_SUPPORTED)
+		return NVME_OK; /* that is told without data, and without looking at a namespace */
+	/* The short form cannot hold the Host Identifier of fabrics. */
+	if (f->fid == NVME_FEAT_FID_HOST_ID && !(CDW11(req) & HOSTID_EXHID))
+		return invalid_field(req, RDT_LOC(cdw11));
+	req->data_len = f->data_len;
+	return check_path(req, f);
+}
+
+struct nvme_status rdt_set_features_check(struct rdt_req *req)
+{
+	const struct feature *f = find_feature(req);
+
+	if (!f)
+		return invalid_field(req, RDT_LOC(cdw10));
+	if (SAVE(req))
+		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_FEATURE_NOT_SAVEABLE,
+				    RDT_LOC(cdw10));
+	if (!(f->caps & CAP_NAMESPACE) && NSID(req) && NSID(req) != NVME_NSID_ALL)
+		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_FEATURE_NOT_PER_NS,
+				    RDT_LOC(nsid));
+	req->data_len = f->data_len;
+	return check_path(req, f);
+}
+
+/* ---- Get Features ---- */
+
+static uint32_t queues_value(unsigned int n)
+{
+	return n ? (n - 1) << 16 | (n - 1) : 0;
+}
+
+static uint32_t default_value(const struct rdt_req *req, const struct feature *f)
+{
+	switch (f->fid) {
+	case NVME_FEAT_FID_VOLATILE_WC:
+		return 1;
+	case NVME_FEAT_FID_NUM_QUEUES:
+		return queues_value(req->qp->ctrl->queues_max);
+	case NVME_FEAT_FID_TEMP_THRESH:
+		return THSEL(CDW11(req)) == 0 ? RDT_TEMP_OVER_DEFAULT : 0;
+	case NVME_FEAT_FID_IRQ_CONFIG:
+		return CDW11(req) & 0xffff; /* of the vector that was asked for */
+	default:
+		return 0;
+	}
+}
+
+static void get_timestamp(const struct rdt_req *req)
+{
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+	struct nvme_timestamp *ts = req->buf;
+	uint64_t ms = ctrl->timestamp_ms +
+		      (rd_loop_now(ctrl->owner->loop) - ctrl->timestamp_at) / RD_NSEC_PER_MSEC;
+	__le64 le = htole64(ms);
+
+	memcpy(ts->timestamp, &le, sizeof(ts->timestamp));
+	ts->attr = ctrl->timestamp_set ? TIMESTAMP_SET : 0;
+}
+
+/* The data of features that have some, zeroed before. */
+static void get_data(const struct rdt_req *req, const struct feature *f)
+{
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+	struct nvme_feat_host_behavior *hb = req->buf;
+
+	switch (f->fid) {
+	case NVME_FEAT_FID_TIMESTAMP:
+		get_timestamp(req);
+		break;
+	case NVME_FEAT_FID_HOST_BEHAVIOR:
+		hb->acre = atomic_load(&ctrl->retry_delay) ? NVME_ENABLE_ACRE : 0;
+		break;
+	case NVME_FEAT_FID_HOST_ID:
+		memcpy(req->buf, ctrl->hostid, sizeof(ctrl->hostid));
+		break;
+	}
+}
+
+/* It belongs to the namespace; of all together there is no value. */
+static struct nvme_status get_err_recovery(struct rdt_req *req, uint32_t *value)
+{
+	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
+
+	if (NSID(req) == 0) {
+		*value = req->qp->ctrl->features[RDT_FEAT_ERR_RECOVERY];
+		return NVME_OK;
+	}
+	if (!ns)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
+	*value = atomic_load_explicit(&ns->err_recovery, memory_order_relaxed);
+	return NVME_OK;
+}
+
+static struct nvme_status current_value(struct rdt_req *req, const struct feature *f,
+					uint32_t *value)
+{
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+
+	*value = 0;
+	if (f->slot != SLOT_NONE) {
+		*value = ctrl->features[f->slot];
+		return NVME_OK;
+	}
+	if (f->data_len) {
+		get_data(req, f);
+		return NVME_OK;
+	}
+	switch (f->fid) {
+	case NVME_FEAT_FID_VOLATILE_WC:
+		*value = 1;
+		return NVME_OK;
+	case NVME_FEAT_FID_NUM_QUEUES:
+		*value = queues_value(ctrl->queues_granted);
+		return NVME_OK;
+	case NVME_FEAT_FID_KATO:
+		*value = ctrl->kato_ms;
+		return NVME_OK;
+	case NVME_FEAT_FID_TEMP_THRESH:
+		*value = ctrl->features[THSEL(CDW11(req)) == 0 ? RDT_FEAT_TEMP_OVER
+							       : RDT_FEAT_TEMP_UNDER];
+		return NVME_OK;
+	case NVME_FEAT_FID_IRQ_CONFIG:
+		*value = default_value(req, f);
+		return NVME_OK;
+	case NVME_FEAT_FID_ERR_RECOVERY:
+		return get_err_recovery(req, value);
+	case NVME_FEAT_FID_RESV_MASK:
+	case NVME_FEAT_FID_RESV_PERSIST:
+		return rdt_resv_feature_get(req, value);
+	case NVME_FEAT_FID_WRITE_PROTECT:
+		return rdt_write_protect_get(req, value);
+	default:
+		return NVME_OK;
+	}
+}
+
+enum rdt_exec rdt_get_features_exec(struct rdt_req *req)
+{
+	const struct feature *f = find_feature(req);
+	uint32_t value;
+
+	if (!f) { /* the last namespace with a cache has gone meanwhile */
+		req->status = invalid_field(req, RDT_LOC(cdw10));
+		return RDT_EXEC_DONE;
+	}
+	if (req->data_len)
+		memset(req->buf, 0, req->data_len);
+	/* Composite temperature is all there is; a threshold is either over or under. */
+	if (f->fid == NVME_FEAT_FID_TEMP_THRESH && (TMPSEL(CDW11(req)) || THSEL(CDW11(req)) > 1)) {
+		req->status = invalid_field(req, RDT_LOC(cdw11));
+		return RDT_EXEC_DONE;
+	}
+	switch (SEL(req)) {
+	case NVME_GET_FEATURES_SEL_CURRENT:
+		req->status = current_value(req, f, &value);
+		break;
+	case NVME_GET_FEATURES_SEL_SUPPORTED:
+		value = f->caps;
+		break;
+	default: /* default; saved, which is the default where nothing is saved */
+		value = default_value(req, f);
+		break;
+	}
+	req->cqe.result = htole32(value);
+	return RDT_EXEC_DONE;
+}
+
+/* ---- Set Features ---- */
+
+static struct nvme_status set_queues(struct rdt_req *req)
+{
+	struct rdt_ctrl *ctrl = req->qp->ctrl;
+	uint32_t nsq = (CDW11(req) & 0xffff) + 1;
+	uint32_t ncq = (CDW11(req) >> 16) + 1;
+	uint32_t n = nsq < ncq ? nsq : ncq;
+
+	if (nsq == 0x10000 || ncq == 0x10000)
+		return invalid_field(req, RDT_LOC(cdw11));
+	if (ctrl->ioqs_live)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, RDT_LOC_NONE);
+	ctrl->queues_granted = (uint16_t)(n < ctrl->queues_max ? n : ctrl->queues_max);
+	req->cqe.result = htole32(queues_value(ctrl->queues_granted));
+	return NVME_OK;
+}
+
+static struct nvme_status set_temp(struct rdt_req *req)
+{
+	struct rdt_ctrl *ctrl = req->qp->ctrl;
+	uint32_t value = CDW11(req);
+
+	if ((TMPSEL(value) && TMPSEL(value) != 0xf) || THSEL(value) > 1)
+		return invalid_field(req, RDT_LOC(cdw11));
+	ctrl->features[THSEL(value) ? RDT_FEAT_TEMP_UNDER : RDT_FEAT_TEMP_OVER] = value & 0xffff;
+	return NVME_OK;
+}
+
+static struct nvme_status set_timestamp(struct rdt_req *req)
+{
+	const struct nvme_timestamp *ts = req->buf;
+	struct rdt_ctrl *ctrl = req->qp->ctrl;
+	__le64 le = 0;
+
+	memcpy(&le, ts->timestamp, sizeof(ts->timestamp));
+	ctrl->timestamp_ms = le64toh(le);
+	ctrl->timestamp_at = rd_loop_now(ctrl->owner->loop);
+	ctrl->timestamp_set = true;
+	return NVME_OK;
+}
+
+static struct nvme_status set_host_behavior(struct rdt_req *req)
+{
+	const uint8_t *hb = req->buf; /* bytes 0 to 2: ACRE, ETDAS, LBAFEE */
+
+	/* The others enable what we do not have: telemetry area 4, extended formats, ... */
+	if (hb[0] > NVME_ENABLE_ACRE || hb[1] || hb[2])
+		return invalid_field(req, RDT_LOC(sgl));
+	atomic_store(&req->qp->ctrl->retry_delay, hb[0]);
+	return NVME_OK;
+}
+
+static struct nvme_status set_err_recovery(struct rdt_req *req)
+{
+	bool all = NSID(req) == NVME_NSID_ALL;
+	struct rdt_ns *ns = all ? rdt_ns_seen_next(req, 0) : rdt_ns_seen(req, NSID(req));
+
+	if (NSID(req) == 0)
+		req->qp->ctrl->features[RDT_FEAT_ERR_RECOVERY] = CDW11(req);
+	for (; ns; ns = all ? rdt_ns_seen_next(req, ns->nsid) : NULL)
+		atomic_store_explicit(&ns->err_recovery, (uint16_t)CDW11(req),
+				      memory_order_relaxed);
+	return NVME_OK;
+}
+
+static struct nvme_status not_changeable(struct rdt_req *req)
+{
+	return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_FEATURE_NOT_CHANGEABLE,
+			    RDT_LOC(cdw11));
+}
+
+static struct nvme_status set_own(struct rdt_req *req, const struct feature *f)
+{
+	switch (f->fid) {
+	case NVME_FEAT_FID_VOLATILE_WC:
+		return CDW11(req) & 1 ? NVME_OK : not_changeable(req);
+	case NVME_FEAT_FID_IRQ_COALESCE:
+	case NVME_FEAT_FID_IRQ_CONFIG:
+		return not_changeable(req);
+	case NVME_FEAT_FID_ERR_RECOVERY:
+		return set_err_recovery(req);
+	case NVME_FEAT_FID_NUM_QUEUES:
+		return set_queues(req);
+	case NVME_FEAT_FID_TEMP_THRESH:
+		return set_temp(req);
+	case NVME_FEAT_FID_TIMESTAMP:
+		return set_timestamp(req);
+	case NVME_FEAT_FID_KATO:
+		rdt_keep_alive_start(req->qp->ctrl, CDW11(req));
+		return NVME_OK;
+	case NVME_FEAT_FID_HOST_BEHAVIOR:
+		return set_host_behavior(req);
+	case NVME_FEAT_FID_IOCS_PROFILE:
+		if (CDW11(req) == 0)
+			return NVME_OK;
+		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_IOCS_COMBINATION_REJECTED,
+				    RDT_LOC(cdw11));
+	default: /* the Host Identifier comes with Connect */
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, RDT_LOC_NONE);
+	}
+}
+
+enum rdt_exec rdt_set_features_exec(struct rdt_req *req)
+{
+	const struct feature *f = find_feature(req);
+	struct rdt_ctrl *ctrl = req->qp->ctrl;
+	uint32_t bits;
+
+	if (!f) {
+		req->status = invalid_field(req, RDT_LOC(cdw10));
+		return RDT_EXEC_DONE;
+	}
+	bits = f->bits;
+	if (f->fid == NVME_FEAT_FID_ASYNC_EVENT)
+		bits |= rdt_event_oaes(ctrl->subsys);
+	if (CDW11(req) & ~bits) {
+		req->status = invalid_field(req, RDT_LOC(cdw11));
+		return RDT_EXEC_DONE;
+	}
+	switch (f->fid) {
+	case NVME_FEAT_FID_RESV_MASK:
+	case NVME_FEAT_FID_RESV_PERSIST:
+		return rdt_resv_feature_set(req);
+	case NVME_FEAT_FID_WRITE_PROTECT:
+		return rdt_write_protect_set(req);
+	}
+	if (f->slot != SLOT_NONE)
+		ctrl->features[f->slot] = CDW11(req);
+	else
+		req->status = set_own(req, f);
+	return RDT_EXEC_DONE;
+}

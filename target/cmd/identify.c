@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Identify. What is told here comes from the constants the code itself obeys. A namespace that the
+ * controller's host does not see is, for that host, not there: inactive, and not allocated.
+ */
+#include <string.h>
+
+#include "nvmf/wire.h"
+#include "admin.h"
+#include "target/nvmf/ana.h"
+#include "target/nvmf/ctrl.h"
+#include "target/nvmf/events.h"
+#include "target/nvmf/io.h"
+#include "io_cmds.h"
+#include "target/nvmf/mask.h"
+#include "target/nvmf/ns.h"
+#include "target/nvmf/request.h"
+#include "target/nvmf/resv.h"
+#include "resv_cmd.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
+#include "target/config/tgt_limits.h"
+
+#define CNS(req)        (le32toh((req)->sqe.cdw10) & 0xff)
+#define CNTID(req)      (le32toh((req)->sqe.cdw10) >> 16)
+#define CSI(req)        (le32toh((req)->sqe.cdw11) >> 24)
+#define NSID(req)       le32toh((req)->sqe.nsid)
+#define OFCS_DISCONNECT 0x1u
+#define VWC_FLUSH_ALL   (3u << 1) /* Flush takes FFFFFFFFh */
+#define NSTAT_READY     0x1u
+#define IOCSC_NVM       UINT64_C(1) /* I/O command set combination: NVM alone */
+#define THIS_CTRL       0xffffu
+
+/* Fields of ASCII text are padded with spaces and have no NUL. */
+void rdt_put_ascii(char *dst, size_t len, const char *src)
+{
+	for (size_t i = 0; i < len; i++)
+		dst[i] = *src ? *src++ : ' ';
+}
+
+/* ---- controllers ---- */
+
+static uint16_t optional_commands(const struct rdt_subsys *ss)
+{
+	static const struct {
+		uint8_t opcode;
+		uint16_t bit;
+	} map[] = {
+		{nvme_cmd_compare, NVME_CTRL_ONCS_COMPARE},
+		{nvme_cmd_write_uncor, NVME_CTRL_ONCS_WRITE_UNCORRECTABLE},
+		{nvme_cmd_dsm, NVME_CTRL_ONCS_DSM},
+		{nvme_cmd_write_zeroes, NVME_CTRL_ONCS_WRITE_ZEROES},
+		{nvme_cmd_resv_register, NVME_CTRL_ONCS_RESERVATIONS},
+		{nvme_cmd_verify, NVME_CTRL_ONCS_VERIFY},
+		{nvme_cmd_copy, NVME_CTRL_ONCS_COPY},
+	};
+	uint16_t oncs = NVME_CTRL_ONCS_SAVE_FEATURES | NVME_CTRL_ONCS_TIMESTAMP;
+
+	for (size_t i = 0; i < sizeof(map) / sizeof(map[0]); i++)
+		if (rdt_io_supported(ss, map[i].opcode))
+			oncs |= map[i].bit;
+	return oncs;
+}
+
+/*
+ * MNAN. Linux gives up ANA when the log page of so many namespaces is longer than MDTS: so many as
+ * fit, or those there are when that is more.
+ */
+static uint32_t allowed_namespaces(const struct rdt_subsys *ss)
+{
+	uint32_t mdts = ss->target->cfg->target.max_data_bytes;
+	uint32_t head =
+		sizeof(struct nvme_ana_log) + RDT_ANA_GROUPS * sizeof(struct nvme_ana_group_desc);
+	uint32_t fit = mdts > head ? (mdts - head) / sizeof(uint32_t) : 0;
+	uint32_t count = atomic_load(&ss->ns_count);
+
+	if (fit < count)
+		fit = count;
+	return fit < RDT_NS_SLOTS ? fit : RDT_NS_SLOTS;
+}
+
+static void fill_ana(struct nvme_id_ctrl *id)
+{
+	id->anatt = RDT_ANATT_S;
+	id->anacap = NVME_CTRL_ANACAP_OPT | NVME_CTRL_ANACAP_NON_OPT |
+		     NVME_CTRL_ANACAP_INACCESSIBLE | NVME_CTRL_ANACAP_PERSISTENT_LOSS |
+		     NVME_CTRL_ANACAP_CHANGE | NVME_CTRL_ANACAP_GRPID_NO_CHG;
+	id->anagrpmax = htole32(RDT_ANA_GROUPS);
+	id->nanagrpid = htole32(RDT_ANA_GROUPS);
+}
+
+static void fill_io_ctrl(struct nvme_id_ctrl *id, const struct rdt_subsys *ss)
+{
+	const struct rdt_target_config *cfg = &ss->target->cfg->target;
+
+	rdt_put_ascii(id->sn, sizeof(id->sn), ss->cfg->serial);
+	rdt_put_ascii(id->mn, sizeof(id->mn), ss->cfg->model);
+	id->cntrltype = NVME_CTRL_CNTRLTYPE_IO;
+	id->cmic = NVME_CTRL_CMIC_MULTI_PORT | NVME_CTRL_CMIC_MULTI_CTRL |
+		   NVME_CTRL_CMIC_MULTI_ANA_REPORTING;
+	id->crdt1 = htole16(RDT_CRDT1);
+	id->acl = RDT_ABORT_MAX - 1;
+	id->frmw = NVME_CTRL_FRMW_1ST_RO | 1 << 1; /* one slot */
+	id->elpe = RDT_ERROR_LOG - 1;
+	fill_ana(id);
+	id->sqes = 0x66;
+	id->cqes = 0x44;
+	id->maxcmd = htole16((uint16_t)cfg->queue_depth);
+	id->nn = htole32(RDT_NSID_MAX);
+	id->mnan = htole32(allowed_namespaces(ss));
+	id->oncs = htole16(optional_commands(ss));
+	id->vwc = VWC_FLUSH_ALL | (ss->volatile_cache ? NVME_CTRL_VWC_PRESENT : 0);
+	id->awun = htole16(RDT_AWUN);
+	id->awupf = htole16(RDT_AWUPF);
+	if (rdt_fused_supported(ss)) {
+		id->fuses = htole16(NVME_CTRL_FUSES_COMPARE_AND_WRITE);
+		id->acwu = htole16((uint16_t)(RDT_ACWU(cfg->max_data_bytes) - 1));
+	}
+	if (rdt_io_supported(ss, nvme_cmd_copy))
+		id->ocfs = htole16(RDT_OCFS);
+	id->nwpc = rdt_write_protect_caps(ss);
+	id->ioccsz = htole32((NVME_SQE_SIZE + cfg->in_capsule_bytes) / 16);
+	id->iorcsz = htole32(NVME_CQE_SIZE / 16);
+	id->ofcs = htole16(OFCS_DISCONNECT);
+}
+
+static void fill_disc_ctrl(struct nvme_id_ctrl *id)
+{
+	rdt_put_ascii(id->sn, sizeof(id->sn), "");
+	rdt_put_ascii(id->mn, sizeof(id->mn), "rdnvme discovery");
+	id->cntrltype = NVME_CTRL_CNTRLTYPE_DISCOVERY;
+	id->dctype = NVME_CTRL_DCTYPE_DDC;
+	id->elpe = RDT_ERROR_LOG - 1;
+	id->maxcmd = htole16(RDT_ADMIN_DEPTH_MAX);
+}
+
+static enum rdt_exec identify_ctrl(struct rdt_req *req)
+{
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+	const struct rdt_subsys *ss = ctrl->subsys;
+	const struct rdt_target_config *cfg = &ss->target->cfg->target;
+	struct nvme_id_ctrl *id = req->buf;
+
+	rdt_put_ascii(id->fr, sizeof(id->fr), RDT_VERSION);
+	id->mdts = (uint8_t)__builtin_ctz(cfg->max_data_bytes / NVME_MPS_MIN);
+	id->cntlid = htole16(ctrl->cntlid);
+	id->ver = htole32(RDT_VS);
+	id->oaes = htole32(rdt_event_oaes(ss));
+	id->ctratt = htole32(NVME_CTRL_CTRATT_128_ID | NVME_CTRL_CTRATT_TBKAS);
+	id->aerl = RDT_AER_MAX - 1;
+	id->lpa = NVME_CTRL_LPA_CMD_EFFECTS | NVME_CTRL_LPA_EXTENDED |
+		  NVME_CTRL_LPA_LI0_LI5_LI12_LI13;
+	id->kas = htole16(RDT_KAS_MS / 100);
+	/* Keyed, and an offset into the capsule. */
+	id->sgls = htole32(1 | NVME_CTRL_SGLS_KEYED | NVME_CTRL_SGLS_OFFSET);
+	id->msdbd = rdt_subsys_is_disc(ss) ? 1 : (uint8_t)rdt_msdbd(cfg);
+	memccpy(id->subnqn, ss->nqn, 0, sizeof(id->subnqn));
+	if (rdt_subsys_is_disc(ss))
+		fill_disc_ctrl(id);
+	else
+		fill_io_ctrl(id, ss);
+	return RDT_EXEC_DONE;
+}
+
+static enum rdt_exec identify_nvm_ctrl(struct rdt_req *req)
+{
+	const struct rdt_subsys *ss = req->qp->ctrl->subsys;
+	struct nvme_id_ctrl_nvm *id = req->buf;
+
+	id->vsl = RDT_VSL;
+	id->wzsl = RDT_WZSL;
+	id->wusl = RDT_WUSL;
+	if (rdt_io_supported(ss, nvme_cmd_dsm)) {
+		id->dmrl = RDT_DMRL;
+		id->dmrsl = htole32(RDT_DMRSL);
+		id->dmsl = htole64(RDT_DMSL);
+	}
+	return RDT_EXEC_DONE;
+}
+
+/* Controllers from CNTID on, ascending: all of the subsystem, or those that see @ns. */
+static void put_ctrls(struct rdt_req *req, const struct rdt_ns *ns)
+{
+	struct rdt_subsys *ss = req->qp->ctrl->subsys;
+	struct nvme_ctrl_list *list = req->buf;
+	unsigned int n = 0;
+	struct rdt_ctrl *ctrl;
+
+	pthread_mutex_lock(&ss->lock);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
+		unsigned int i = n;
+
+		if (ctrl->cntlid < CNTID(req) || (ns && !rdt_ns_visible(ctrl, ns)))
+			continue;
+		while (i > 0 && le16toh(list->identifier[i - 1]) > ctrl->cntlid)
+			i--;
+		/* Full: the highest one gives way. */
+		if (i == NVME_ID_CTRL_LIST_MAX)
+			continue;
+		if (n == NVME_ID_CTRL_LIST_MAX)
+			n--;
+		memmove(&list->identifier[i + 1], &list->identifier[i],
+			(n - i) * sizeof(list->identifier[0]));
+		list->identifier[i] = htole16(ctrl->cntlid);
+		n++;
+	}
+	pthread_mutex_unlock(&ss->lock);
+	list->num = htole16((uint16_t)n);
+}
+
+static enum rdt_exec identify_ctrls(struct rdt_req *req)
+{
+	put_ctrls(req, NULL);
+	return RDT_EXEC_DONE;
+}
+
+static enum rdt_exec identify_ns_ctrls(struct rdt_req *req)
+{
+	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
+
+	if (ns)
+		put_ctrls(req, ns);
+	return RDT_EXEC_DONE;
+}
+
+static enum rdt_exec identify_iocs(struct rdt_req *req)
+{
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+	struct nvme_id_iocs *id = req->buf;
+	struct rdt_ctrl *other = NULL;
+
+	/*
+	 * All controllers have the same; but the one that is asked about has to be there. No
+	 * controller has the ID 0: hosts that mean none leave it so.
+	 */
+	if (CNTID(req) && CNTID(req) != THIS_CTRL && CNTID(req) != ctrl->cntlid) {
+		other = rdt_subsys_get_ctrl(ctrl->subsys, (uint16_t)CNTID(req));
+		if (!other) {
+			req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD,
+						   RDT_LOC(cdw10) + 2);
+			return RDT_EXEC_DONE;
+		}
+		rdt_ctrl_put(other);
+	}
+	id->iocsc[0] = htole64(IOCSC_NVM);
+	return RDT_EXEC_DONE;
+}
+
+/* ---- namespaces ---- */
+
+/* Attributes that do not depend on the command set. */
+static uint8_t ns_attributes(const struct rdt_ns *ns)
+{
+	return rdt_ns_write_protected(ns) ? 1 : 0;
+}
+
+static void fill_copy_limits(struct nvme_id_ns *id, const struct rdt_subsys *ss)
+{
+	if (!rdt_io_supported(ss, nvme_cmd_copy))
+		return;
+	id->mssrl = htole16(RDT_MSSRL);
+	id->mcl = htole32(RDT_MCL);
+	id->msrc = RDT_MSRC;
+}
+
+static enum rdt_exec identify_ns(struct rdt_req *req)
+{
+	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
+	struct nvme_id_ns *id = req->buf;
+	enum nvme_ana_state state;
+	uint64_t blocks;
+
+	if (!ns)
+		return RDT_EXEC_DONE; /* valid but inactive: all zero */
+	blocks = atomic_load(&ns->blocks);
+	state = rdt_ana_state(req->qp->ctrl, ns->cfg->ana_group);
+	id->nsze = id->ncap = htole64(blocks);
+	/* Not known to who cannot reach it. */
+	if (state != NVME_ANA_STATE_INACCESSIBLE && state != NVME_ANA_STATE_PERSISTENT_LOSS)
+		id->nuse = htole64(blocks);
+	id->nmic = NVME_NS_NMIC_SHARED;
+	id->rescap = rdt_resv_rescap(ns);
+	id->lbaf[0].ds = ns->lbads;
+	if (ns->bdev->deallocate_zeroes)
+		id->dlfeat = NVME_NS_DLFEAT_RB_ALL_0S | NVME_NS_DLFEAT_WRITE_ZEROES;
+	fill_copy_limits(id, ns->subsys);
+	id->anagrpid = htole32(ns->cfg->ana_group);
+	id->nsattr = ns_attributes(ns);
+	if (ns->cfg->nguid)
+		memcpy(id->nguid, ns->cfg->nguid_bytes, sizeof(id->nguid));
+	if (ns->cfg->eui64)
+		memcpy(id->eui64, ns->cfg->eui64_bytes, sizeof(id->eui64));
+	return RDT_EXEC_DONE;
+}
+
+static enum rdt_exec identify_independent_ns(struct rdt_req *req)
+{
+	struct nvme_id_independent_id_ns *id = req->buf;
+	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
+
+	if (!ns)
+		return RDT_EXEC_DONE;
+	id->nmic = NVME_NS_NMIC_SHARED;
+	id->rescap = rdt_resv_rescap(ns);
+	id->anagrpid = htole32(ns->cfg->ana_group);
+	id->nsattr = ns_attributes(ns);
+	id->nstat = NSTAT_READY;
+	return RDT_EXEC_DONE;
+}
+
+static enum rdt_exec identify_list(struct rdt_req *req)
+{
+	const struct rdt_ns *ns = rdt_ns_seen_next(req, NSID(req));
+	struct nvme_ns_list *list = req->buf;
+	unsigned int n = 0;
+
+	for (; ns && n < NVME_ID_NS_LIST_MAX; ns = rdt_ns_seen_next(req, ns->nsid))
+		list->ns[n++] = htole32(ns->nsid);
+	return RDT_EXEC_DONE;
+}
+
+static uint8_t *put_desc(uint8_t *p, uint8_t nidt, const void *id, uint8_t len)
+{
+	struct nvme_ns_id_desc *desc = (void *)p;
+
+	desc->nidt = nidt;
+	desc->nidl = len;
+	memcpy(desc->nid, id, len);
+	return p + sizeof(*desc) + len;
+}
+
+static enum rdt_exec identify_desc(struct rdt_req *req)
+{
+	static const uint8_t csi = NVME_CSI_NVM;
+	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
+	uint8_t *p = req->buf;
+
+	if (!ns) { /* removed while the command waited for a buffer */
+		req->status =
+			rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
+		return RDT_EXEC_DONE;
+	}
+	if (ns->cfg->eui64)
+		p = put_desc(p, NVME_NIDT_EUI64, ns->cfg->eui64_bytes, 8);
+	if (ns->cfg->nguid)
+		p = put_desc(p, NVME_NIDT_NGUID, ns->cfg->nguid_bytes, 16);
+	p = put_desc(p, NVME_NIDT_UUID, ns->cfg->uuid_bytes, 16);
+	put_desc(p, NVME_NIDT_CSI, &csi, sizeof(csi));
+	return RDT_EXEC_DONE;
+}
+
+/* No protection information and no extended formats: there is nothing to tell. */
+static enum rdt_exec identify_zeroes(struct rdt_req *req)
+{
+	return RDT_EXEC_DONE;
+}
+
+/* ---- the command ---- */
+
+enum nsid_rule {
+	NSID_NONE,   /* not looked at */
+	NSID_VALID,  /* 1 to NN; an inactive one is answered with zeroes */
+	NSID_ACTIVE, /* of a namespace that the host sees */
+	NSID_AFTER,  /* where a list begins */
+};
+
+/* One line for each structure. Without namespace management the allocated namespaces are those that
+ * the controller has. */
+static const struct cns {
+	uint8_t cns;
+	bool disc; /* a discovery controller has it too */
+	bool csi;  /* of a command set: there is but one */
+	uint8_t nsid;
+	enum rdt_exec (*exec)(struct rdt_req *req);
+} structures[] = {
+	{NVME_IDENTIFY_CNS_NS, false, false, NSID_VALID, identify_ns},
+	{NVME_IDENTIFY_CNS_CTRL, true, false, NSID_NONE, identify_ctrl},
+	{NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, false, false, NSID_AFTER, identify_list},
+	{NVME_IDENTIFY_CNS_NS_DESC_LIST, false, false, NSID_ACTIVE, identify_desc},
+	{NVME_IDENTIFY_CNS_CSI_NS, false, true, NSID_VALID, identify_zeroes},
+	{NVME_IDENTIFY_CNS_CSI_CTRL, false, true, NSID_NONE, identify_nvm_ctrl},
+	{NVME_IDENTIFY_CNS_CSI_NS_ACTIVE_LIST, false, true, NSID_AFTER, identify_list},
+	{NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, false, false, NSID_VALID,
+	 identify_independent_ns},
+	{NVME_IDENTIFY_CNS_ALLOCATED_NS_LIST, false, false, NSID_AFTER, identify_list},
+	{NVME_IDENTIFY_CNS_ALLOCATED_NS, false, false, NSID_VALID, identify_ns},
+	{NVME_IDENTIFY_CNS_NS_CTRL_LIST, false, false, NSID_VALID, identify_ns_ctrls},
+	{NVME_IDENTIFY_CNS_CTRL_LIST, false, false, NSID_NONE, identify_ctrls},
+	{NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE, false, false, NSID_NONE, identify_iocs},
+};
+
+static const struct cns *find_structure(const struct rdt_req *req)
+{
+	bool disc = rdt_subsys_is_disc(req->qp->ctrl->subsys);
+
+	for (size_t i = 0; i < sizeof(structures) / sizeof(structures[0]); i++)
+		if (structures[i].cns == CNS(req) && (structures[i].disc || !disc))
+			return &structures[i];
+	return NULL;
+}
+
+static bool nsid_valid(const struct rdt_req *req, enum nsid_rule rule)
+{
+	switch (rule) {
+	case NSID_VALID: /* no namespace management: FFFFFFFFh has no meaning */
+		return NSID(req) >= 1 && NSID(req) <= RDT_NSID_MAX;
+	case NSID_ACTIVE:
+		return rdt_ns_seen(req, NSID(req)) != NULL;
+	case NSID_AFTER:
+		return NSID(req) < NVME_NSID_ALL - 1;
+	default:
+		return true;
+	}
+}
+
+struct nvme_status rdt_identify_check(struct rdt_req *req)
+{
+	const struct cns *s = find_structure(req);
+
+	if (!s)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw10));
+	if (s->csi && CSI(req) != NVME_CSI_NVM)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD,
+				    RDT_LOC(cdw11) + 3);
+	if (!nsid_valid(req, (enum nsid_rule)s->nsid))
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
+	req->data_len = NVME_IDENTIFY_DATA_SIZE;
+	return NVME_OK;
+}
+
+enum rdt_exec rdt_identify_exec(struct rdt_req *req)
+{
+	memset(req->buf, 0, req->data_len);
+	return find_structure(req)->exec(req);
+}

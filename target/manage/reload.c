@@ -1,0 +1,748 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SIGHUP: the difference between the running configuration and a new one, applied in this order:
+ *
+ *   1. backends of new namespaces are opened, and new listeners listen; if one cannot, nothing at
+ *      all is changed. Listeners that are gone are removed
+ *   2. settings that change at once: host lists, sizes, and what the other parts have hooked in
+ *   3. namespaces are removed, and those to be replaced; waits for their I/O in flight
+ *   4. namespaces are added
+ *
+ * There may be thousands: each part is a walk that stops after STEP_NS and goes on in the next turn
+ * of the loop. Nothing else adds or removes namespaces meanwhile.
+ */
+#include "reload.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+#include "target/bdev/backend.h"
+#include "target/config/config.h"
+#include "control.h"
+#include "target/bdev/layer.h"
+#include "target/nvmf/mask.h"
+#include "target/nvmf/ns.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
+#include "target/config/tgt_limits.h"
+
+/* A namespace to remove (@ns), to add (@cfg), or to replace (both). */
+struct change {
+	struct rdt_reload *rl;
+	struct rdt_subsys *ss;
+	struct rdt_ns *ns;
+	const struct rdt_ns_config *cfg;
+	struct rdt_bdev *bdev; /* opened in step 1 */
+	bool replaces;
+	bool failed;
+	struct rdt_file_id old_file; /* of @ns, when it has one */
+};
+
+/* How long the main loop stays at it in one turn. */
+#define STEP_NS   (4 * RD_NSEC_PER_MSEC)
+#define IN_FLIGHT 256u /* changes that reactors are asked for at a time */
+
+struct rdt_reload {
+	struct rdt_target *t;
+	struct rdt_config *next;  /* being applied, with a reference */
+	struct rdt_config *after; /* asked for meanwhile, with a reference */
+	const struct rdt_subsys_config *
+		*next_of; /* by subsys->index; NULL: it is not there any more */
+	struct change *changes;
+	unsigned int count;
+	unsigned int room;
+	struct change **by_file; /* those with a file to be closed, sorted */
+	unsigned int files;
+
+	/* the walk */
+	struct rd_defer step;
+	bool (*walk)(struct rdt_reload *rl); /* one piece of it; true: that was the last */
+	void (*then)(struct rdt_reload *rl); /* what follows; @err is 0 or why it ended */
+	int err;
+	unsigned int at;      /* subsystem or change */
+	struct rdt_ns *ns;    /* in that subsystem, with */
+	uint32_t ns_cfg;      /* the place in its new configuration */
+	bool inside;          /* @ns and @ns_cfg are set */
+	unsigned int waiting; /* for control calls to be done */
+	bool walked;          /* all of these have been made */
+	unsigned int added;
+	unsigned int removed;
+	unsigned int replaced;
+	unsigned int resized;
+	unsigned int subsys_added;
+	unsigned int subsys_removed;
+	struct rdt_reload_listeners listeners;
+	unsigned int settings;
+	unsigned int problems;
+	unsigned int restarts;
+};
+
+void rdt_reload_problem(struct rdt_reload *rl, const char *fmt, ...)
+{
+	char text[768];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	rl->problems++;
+	rd_err(rl->t->log, RD_LOG_CONFIG, "reload: %s", text);
+}
+
+void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *key)
+{
+	rl->restarts++;
+	rd_warn(rl->t->log, RD_LOG_CONFIG,
+		"reload: %s%s%s: a change needs a restart; the old value stays", where,
+		where[0] ? " " : "", key);
+}
+
+/* ---- what needs a restart ---- */
+
+static bool same_cpus(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count)
+{
+	return a_count == b_count && (!a_count || memcmp(a, b, a_count * sizeof(*a)) == 0);
+}
+
+static void check_target(struct rdt_reload *rl, const struct rdt_target_config *now,
+			 const struct rdt_target_config *next)
+{
+	const struct {
+		const char *key;
+		uint64_t now;
+		uint64_t next;
+	} numbers[] = {
+		{"reactors", now->reactors, next->reactors},
+		{"queue_depth", now->queue_depth, next->queue_depth},
+		{"io_queues", now->io_queues, next->io_queues},
+		{"max_data_size", now->max_data_bytes, next->max_data_bytes},
+		{"in_capsule_size", now->in_capsule_bytes, next->in_capsule_bytes},
+		{"buffer_memory", now->buffer_bytes, next->buffer_bytes},
+		{"capsule_memory", now->capsule_bytes, next->capsule_bytes},
+		{"spin", now->spin_ns, next->spin_ns},
+		{"peer_timeout", now->peer_timeout_ns, next->peer_timeout_ns},
+		{"drain_timeout", now->drain_timeout_ns, next->drain_timeout_ns},
+		{"sgl_descriptors", now->sgl_descriptors, next->sgl_descriptors},
+		{"engine_depth", now->engine_depth, next->engine_depth},
+		{"sqpoll", now->sqpoll_ns, next->sqpoll_ns},
+		{"state_times", now->state_times, next->state_times},
+		{"state_times_at_exit", now->state_times_at_exit, next->state_times_at_exit},
+		{"limits", 0, memcmp(&now->limits, &next->limits, sizeof(now->limits)) != 0},
+	};
+
+	for (unsigned int i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (numbers[i].now != numbers[i].next)
+			rdt_reload_restart(rl, "target:", numbers[i].key);
+	if (!same_cpus(now->cpus, now->cpus_count, next->cpus, next->cpus_count))
+		rdt_reload_restart(rl, "target:", "cpus");
+	if (!same_cpus(now->sqpoll_cpus, now->sqpoll_cpus_count, next->sqpoll_cpus,
+		       next->sqpoll_cpus_count))
+		rdt_reload_restart(rl, "target:", "sqpoll_cpus");
+	if (!rdt_config_same_text(now->congestion, next->congestion))
+		rdt_reload_restart(rl, "target:", "congestion");
+	if (!rdt_config_same_text(now->state_dir, next->state_dir))
+		rdt_reload_restart(rl, "target:", "state_dir");
+}
+
+static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
+			const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
+{
+	/* Not @now: the warning comes until the restart. */
+	if (!rdt_config_same_text(ss->cfg->serial, next->serial))
+		rdt_reload_restart(rl, ss->nqn, "serial");
+	if (!rdt_config_same_text(ss->cfg->model, next->model))
+		rdt_reload_restart(rl, ss->nqn, "model");
+	/* Hosts have been told, and may hold reservations. */
+	if (ss->cfg->reservations != next->reservations)
+		rdt_reload_restart(rl, ss->nqn, "reservations");
+	if (ss->cfg->write_protect != next->write_protect)
+		rdt_reload_restart(rl, ss->nqn, "write_protect");
+	return 0;
+}
+
+/* ---- what changes at once ---- */
+
+static int set_hosts(struct rdt_reload *rl, struct rdt_subsys *ss,
+		     const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
+{
+	int err;
+
+	if (now->allow_any_host == next->allow_any_host &&
+	    rdt_config_same_list(now->hosts, now->hosts_count, next->hosts, next->hosts_count))
+		return 0;
+	err = rdt_subsys_set_hosts(ss, next->allow_any_host, next->hosts, next->hosts_count);
+	if (err)
+		rdt_reload_problem(rl, "%s: hosts: %s", ss->nqn, strerror(-err));
+	return err ? err : 1;
+}
+
+static int set_size(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
+		    const struct rdt_ns_config *next)
+{
+	uint64_t before = ns->blocks;
+	char text[512];
+	int err = rdt_control_ns_resize(ns, next->size_bytes, text, sizeof(text));
+
+	if (err)
+		rdt_reload_problem(rl, "%s namespace %u: %s", ns->subsys->nqn, ns->nsid, text);
+	else if (ns->blocks != before)
+		rl->resized++;
+	return err;
+}
+
+static int set_ns_hosts(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
+			const struct rdt_ns_config *next)
+{
+	int err;
+
+	if (rdt_config_same_list(now->hosts, now->hosts_count, next->hosts, next->hosts_count))
+		return 0;
+	err = rdt_ns_set_hosts(ns, next->hosts, next->hosts_count);
+	if (err)
+		rdt_reload_problem(rl, "%s namespace %u: hosts: %s", ns->subsys->nqn, ns->nsid,
+				   strerror(-err));
+	return err ? err : 1;
+}
+
+/* The lines of the other parts: see reload.h. */
+static const rdt_reload_target_fn target_fns[] = {
+	rdt_reload_referrals,
+	NULL,
+};
+static const rdt_reload_subsys_fn subsys_fns[] = {
+	check_subsys, set_hosts, rdt_reload_ctrls, rdt_reload_host_qos, NULL,
+};
+static const rdt_reload_ns_fn ns_fns[] = {
+	set_size,
+	set_ns_hosts,
+	rdt_reload_ns_qos,
+	NULL,
+};
+
+static void count_settings(struct rdt_reload *rl, int n)
+{
+	if (n > 0)
+		rl->settings += (unsigned int)n;
+}
+
+/* Hosts identify a namespace by these, or the backend was opened with them. */
+static bool same_namespace(const struct rdt_ns_config *a, const struct rdt_ns_config *b)
+{
+	return a->backend == b->backend && a->block_size == b->block_size &&
+	       a->engine == b->engine && a->direct == b->direct && a->deallocate == b->deallocate &&
+	       a->iopoll == b->iopoll && a->read_only == b->read_only &&
+	       a->ana_group == b->ana_group && rdt_layers_same(a, b) &&
+	       rdt_config_same_text(a->path, b->path) && rdt_config_same_text(a->nguid, b->nguid) &&
+	       rdt_config_same_text(a->eui64, b->eui64) &&
+	       memcmp(a->uuid_bytes, b->uuid_bytes, sizeof(a->uuid_bytes)) == 0;
+}
+
+static void apply_ns(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *next)
+{
+	bool ok = true;
+
+	for (unsigned int i = 0; ns_fns[i]; i++) {
+		int n = ns_fns[i](rl, ns, ns->now, next);
+
+		count_settings(rl, n);
+		ok &= n >= 0;
+	}
+	if (!ok)
+		return; /* the next reload tries again */
+	rdt_config_put(&ns->now_of);
+	ns->now_of = rdt_config_get(rl->next);
+	ns->now = next;
+}
+
+static void apply_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
+			 const struct rdt_subsys_config *next)
+{
+	bool ok = true;
+
+	for (unsigned int i = 0; subsys_fns[i]; i++) {
+		int n = subsys_fns[i](rl, ss, ss->now, next);
+
+		if (!ss->gone)
+			count_settings(rl, n);
+		ok &= n >= 0;
+	}
+	if (!ok)
+		return;
+	rdt_config_put(&ss->now_of);
+	ss->now_of = rdt_config_get(rl->next);
+	ss->now = next;
+}
+
+/* ---- walks ---- */
+
+static void step(struct rd_defer *defer)
+{
+	struct rdt_reload *rl = rd_container_of(defer, struct rdt_reload, step);
+	struct rdt_target *t = rl->t;
+	uint64_t end = rd_loop_now_raw(t->loop) + STEP_NS;
+
+	if (t->drained) /* too late for changes */
+		return;
+	while (!rl->err && !rl->walk(rl)) {
+		/* Enough for now, or so many under way that an answer is waited for. */
+		if (rl->waiting >= IN_FLIGHT)
+			return;
+		if (rd_loop_now_raw(t->loop) < end)
+			continue;
+		rd_defer(t->loop, &rl->step, RD_DEFER_NEXT);
+		return;
+	}
+	rl->walked = true;
+	if (!rl->waiting)
+		rl->then(rl);
+}
+
+static void walk(struct rdt_reload *rl, bool (*fn)(struct rdt_reload *rl),
+		 void (*then)(struct rdt_reload *rl))
+{
+	rl->walk = fn;
+	rl->then = then;
+	rl->at = 0;
+	rl->inside = false;
+	rl->walked = false;
+	step(&rl->step);
+}
+
+/* A control call of the walk is done. */
+static void answered(struct rdt_reload *rl)
+{
+	rl->waiting--;
+	if (rl->walked && !rl->waiting)
+		rl->then(rl);
+	else if (!rl->walked && rl->waiting < IN_FLIGHT)
+		rd_defer(rl->t->loop, &rl->step, RD_DEFER_NEXT);
+}
+
+/*
+ * The next namespace of those that are there and of those of the new configuration, of all
+ * subsystems: both are in order of the NSID. False: there is none left.
+ */
+static bool next_pair(struct rdt_reload *rl, struct rdt_subsys **ss, struct rdt_ns **ns,
+		      const struct rdt_ns_config **cfg)
+{
+	for (; rl->at < rl->t->subsys_count; rl->at++, rl->inside = false) {
+		const struct rdt_subsys_config *next = rl->next_of[rl->at];
+		const struct rdt_ns_config *c;
+
+		*ss = rl->t->subsys[rl->at];
+		if (!rl->inside) {
+			rl->inside = true;
+			rl->ns = TAILQ_FIRST(&(*ss)->namespaces);
+			rl->ns_cfg = 0;
+		}
+		c = next && rl->ns_cfg < next->namespaces_count ? &next->namespaces[rl->ns_cfg]
+								: NULL;
+		if (!rl->ns && !c)
+			continue;
+		*ns = rl->ns && (!c || rl->ns->nsid <= c->nsid) ? rl->ns : NULL;
+		*cfg = c && (!rl->ns || c->nsid <= rl->ns->nsid) ? c : NULL;
+		if (*ns)
+			rl->ns = TAILQ_NEXT(rl->ns, link);
+		if (*cfg)
+			rl->ns_cfg++;
+		return true;
+	}
+	return false;
+}
+
+/* ---- settings ---- */
+
+static bool apply_next_subsys(struct rdt_reload *rl)
+{
+	struct rdt_subsys *ss;
+
+	if (rl->at == rl->t->subsys_count)
+		return true;
+	ss = rl->t->subsys[rl->at];
+	if (rl->next_of[rl->at]) {
+		apply_subsys(rl, ss, rl->next_of[rl->at]);
+	} else if (!ss->gone) {
+		rdt_control_subsys_remove(ss);
+		rl->subsys_removed++;
+	}
+	rl->at++;
+	return false;
+}
+
+static bool apply_next_ns(struct rdt_reload *rl)
+{
+	const struct rdt_ns_config *cfg;
+	struct rdt_subsys *ss;
+	struct rdt_ns *ns;
+
+	if (!next_pair(rl, &ss, &ns, &cfg))
+		return true;
+	if (ns && cfg && ns->state == RDT_NS_LIVE && !ns->planned)
+		apply_ns(rl, ns, cfg);
+	return false;
+}
+
+/* ---- the plan ---- */
+
+static int plan(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_ns *ns,
+		const struct rdt_ns_config *cfg)
+{
+	struct change *ch;
+
+	if (rl->count == rl->room) {
+		unsigned int room = rl->room ? 2 * rl->room : 64;
+		struct change *changes = realloc(rl->changes, room * sizeof(*changes));
+
+		if (!changes)
+			return -ENOMEM;
+		rl->changes = changes;
+		rl->room = room;
+	}
+	ch = &rl->changes[rl->count++];
+	*ch = (struct change){.rl = rl, .ss = ss, .ns = ns, .cfg = cfg, .replaces = ns && cfg};
+	if (ns)
+		ns->planned = true;
+	if (ns && ns->cfg->path) {
+		ch->old_file = rdt_file_identify(ns->cfg->path);
+		rl->files++;
+	}
+	return 0;
+}
+
+static bool plan_next(struct rdt_reload *rl)
+{
+	const struct rdt_ns_config *cfg;
+	struct rdt_subsys *ss;
+	struct rdt_ns *ns;
+
+	if (!next_pair(rl, &ss, &ns, &cfg))
+		return true;
+	if (ns && ns->state == RDT_NS_LIVE && (!cfg || !same_namespace(ns->now, cfg)))
+		rl->err = plan(rl, ss, ns, cfg);
+	else if (cfg && (!ns || ns->state == RDT_NS_LEAVING))
+		rl->err = plan(rl, ss, NULL, cfg);
+	return false;
+}
+
+/* A subsystem of the new configuration. */
+static bool plan_next_subsys(struct rdt_reload *rl)
+{
+	const struct rdt_subsys_config *next;
+	struct rdt_subsys *ss;
+	char text[256];
+
+	if (rl->at == rl->next->subsystems_count)
+		return true;
+	next = &rl->next->subsystems[rl->at++];
+	ss = rdt_subsys_find(rl->t, next->nqn);
+	if (!ss)
+		rl->err = rdt_control_subsys_add(rl->t, next, rl->next, &ss, text, sizeof(text));
+	if (rl->err)
+		rdt_reload_problem(rl, "%s: %s", next->nqn, text);
+	else
+		rl->next_of[ss->index] = next;
+	return false;
+}
+
+static int by_old_file(const void *a, const void *b)
+{
+	const struct change *x = *(const struct change *const *)a;
+	const struct change *y = *(const struct change *const *)b;
+
+	return rdt_file_compare(&x->old_file, x->ns->cfg->path, &y->old_file, y->ns->cfg->path);
+}
+
+static int sort_files(struct rdt_reload *rl)
+{
+	unsigned int n = 0;
+
+	rl->by_file = calloc(rl->files + 1, sizeof(*rl->by_file));
+	if (!rl->by_file)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < rl->count; i++)
+		if (rl->changes[i].ns && rl->changes[i].ns->cfg->path)
+			rl->by_file[n++] = &rl->changes[i];
+	qsort(rl->by_file, n, sizeof(*rl->by_file), by_old_file);
+	return 0;
+}
+
+/* Is the file of @cfg, or a name for it, still in use by a namespace that is about to go? */
+static bool waits_for_removal(const struct rdt_reload *rl, const struct rdt_ns_config *cfg)
+{
+	struct rdt_file_id file;
+	unsigned int lo = 0, hi = rl->files;
+
+	if (!cfg->path || !rl->files)
+		return false;
+	file = rdt_file_identify(cfg->path);
+	while (lo < hi) {
+		unsigned int mid = lo + (hi - lo) / 2;
+		const struct change *ch = rl->by_file[mid];
+		int order = rdt_file_compare(&file, cfg->path, &ch->old_file, ch->ns->cfg->path);
+
+		if (order == 0)
+			return true;
+		if (order < 0)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return false;
+}
+
+/* Step 1. An error here is the last chance to change nothing. */
+static bool open_next(struct rdt_reload *rl)
+{
+	struct change *ch = &rl->changes[rl->at];
+	char text[512];
+
+	if (rl->at == rl->count)
+		return true;
+	rl->at++;
+	if (!ch->cfg || waits_for_removal(rl, ch->cfg))
+		return false;
+	rl->err = rdt_control_open(rl->t, ch->cfg, &ch->bdev, text, sizeof(text));
+	if (rl->err)
+		rdt_reload_problem(rl, "%s namespace %u: %s", ch->ss->nqn, ch->cfg->nsid, text);
+	return false;
+}
+
+/* ---- the end ---- */
+
+static void release(struct rdt_reload *rl)
+{
+	for (unsigned int i = 0; i < rl->count; i++) {
+		rdt_bdev_close(&rl->changes[i].bdev);
+		if (rl->changes[i].ns)
+			rl->changes[i].ns->planned = false;
+	}
+	rd_defer_cancel(rl->t->loop, &rl->step);
+	rdt_config_put(&rl->next);
+	rdt_config_put(&rl->after);
+	free(rl->next_of);
+	free(rl->by_file);
+	free(rl->changes);
+	free(rl);
+}
+
+/* The end of @rl; starts the one that waits. */
+static void over(struct rdt_reload *rl)
+{
+	struct rdt_target *t = rl->t;
+	struct rdt_config *after = rl->after;
+
+	rl->after = NULL;
+	t->reload = NULL;
+	release(rl);
+	if (after && !t->drained)
+		rdt_reload(t, after);
+	rdt_config_put(&after);
+}
+
+static size_t part(char *buf, size_t size, size_t len, unsigned int n, const char *what)
+{
+	int more;
+
+	if (!n)
+		return len;
+	more = snprintf(buf + len, size - len, "%s%u %s", len ? ", " : "", n, what);
+	return more < 0 || len + (size_t)more >= size ? len : len + (size_t)more;
+}
+
+static void summary(struct rdt_reload *rl)
+{
+	char text[320] = "";
+	size_t len = 0;
+
+	len = part(text, sizeof(text), len, rl->added, "namespaces added");
+	len = part(text, sizeof(text), len, rl->removed, "removed");
+	len = part(text, sizeof(text), len, rl->replaced, "replaced");
+	len = part(text, sizeof(text), len, rl->resized, "resized");
+	len = part(text, sizeof(text), len, rl->subsys_added, "subsystems added");
+	len = part(text, sizeof(text), len, rl->subsys_removed, "subsystems removed");
+	len = part(text, sizeof(text), len, rl->listeners.added, "listeners added");
+	len = part(text, sizeof(text), len, rl->listeners.removed, "listeners removed");
+	len = part(text, sizeof(text), len, rl->settings + rl->listeners.settings,
+		   "settings changed");
+	len = part(text, sizeof(text), len, rl->restarts, "changes that need a restart");
+	if (rl->problems)
+		rd_err(rl->t->log, RD_LOG_MAIN,
+		       "reloaded in part: %s%s%u problems, named above; the next reload tries "
+		       "again",
+		       text, len ? ", " : "", rl->problems);
+	else
+		rd_notice(rl->t->log, RD_LOG_MAIN, "reloaded: %s",
+			  len ? text : "nothing has changed");
+}
+
+static void finish(struct rdt_reload *rl)
+{
+	struct rdt_target *t = rl->t;
+
+	for (unsigned int i = 0; i < t->subsys_count; i++) {
+		if (!t->subsys[i]->gone || !rl->next_of[i])
+			continue;
+		rdt_control_subsys_show(t->subsys[i]); /* with the namespaces it came with */
+		rl->subsys_added++;
+	}
+	summary(rl);
+	if (!rl->problems) {
+		rdt_config_put(&t->now);
+		t->now = rdt_config_get(rl->next);
+	}
+	over(rl);
+}
+
+/* ---- step by step ---- */
+
+static void added(void *arg, int err, const char *text)
+{
+	struct change *ch = arg;
+	struct rdt_reload *rl = ch->rl;
+
+	if (err)
+		rdt_reload_problem(rl, "%s namespace %u: %s", ch->ss->nqn, ch->cfg->nsid, text);
+	else if (ch->replaces)
+		rl->replaced++;
+	else
+		rl->added++;
+	answered(rl);
+}
+
+static bool add_next(struct rdt_reload *rl)
+{
+	struct change *ch = &rl->changes[rl->at];
+	struct rdt_bdev *bdev;
+
+	if (rl->at == rl->count)
+		return true;
+	rl->at++;
+	if (!ch->cfg || ch->failed)
+		return false;
+	bdev = ch->bdev;
+	ch->bdev = NULL;
+	rl->waiting++;
+	rdt_control_ns_add(ch->ss, ch->cfg, rl->next, bdev, added, ch);
+	return false;
+}
+
+static void add_all(struct rdt_reload *rl)
+{
+	walk(rl, add_next, finish);
+}
+
+static void removed(void *arg, int err, const char *text)
+{
+	struct change *ch = arg;
+	struct rdt_reload *rl = ch->rl;
+
+	if (err) {
+		ch->failed = true;
+		rdt_reload_problem(rl, "%s namespace %u: %s", ch->ss->nqn, ch->ns->nsid, text);
+	} else {
+		ch->ns = NULL; /* it is gone */
+		rl->removed += !ch->cfg;
+	}
+	answered(rl);
+}
+
+static bool remove_next(struct rdt_reload *rl)
+{
+	struct change *ch = &rl->changes[rl->at];
+
+	if (rl->at == rl->count)
+		return true;
+	rl->at++;
+	if (!ch->ns)
+		return false;
+	rl->waiting++;
+	rdt_control_ns_remove(ch->ns, removed, ch);
+	return false;
+}
+
+static void remove_all(struct rdt_reload *rl)
+{
+	walk(rl, remove_next, add_all);
+}
+
+static void apply_namespaces(struct rdt_reload *rl)
+{
+	walk(rl, apply_next_ns, remove_all);
+}
+
+static void refuse(struct rdt_reload *rl)
+{
+	rd_err(rl->t->log, RD_LOG_MAIN, "not reloaded: %s; nothing was changed",
+	       rl->problems ? "see above" : strerror(-rl->err));
+	over(rl);
+}
+
+static void listen_and_apply(struct rdt_reload *rl)
+{
+	struct rdt_target *t = rl->t;
+
+	if (!rl->err)
+		rl->err = rdt_reload_listen(rl, t, rl->next, &rl->listeners);
+	if (rl->err) {
+		refuse(rl);
+		return;
+	}
+	check_target(rl, &t->cfg->target, &rl->next->target);
+	for (unsigned int i = 0; target_fns[i]; i++)
+		count_settings(rl, target_fns[i](rl, t, t->now, rl->next));
+	walk(rl, apply_next_subsys, apply_namespaces);
+}
+
+static void open_all(struct rdt_reload *rl)
+{
+	if (!rl->err)
+		rl->err = sort_files(rl);
+	if (rl->err)
+		refuse(rl);
+	else
+		walk(rl, open_next, listen_and_apply);
+}
+
+static void compare(struct rdt_reload *rl)
+{
+	if (rl->err)
+		refuse(rl);
+	else
+		walk(rl, plan_next, open_all);
+}
+
+void rdt_reload(struct rdt_target *t, struct rdt_config *next)
+{
+	struct rdt_reload *rl = t->reload;
+
+	if (rl) {
+		rdt_config_put(&rl->after);
+		rl->after = rdt_config_get(next);
+		return;
+	}
+	rl = calloc(1, sizeof(*rl));
+	if (rl)
+		rl->next_of = calloc(RDT_SUBSYSTEMS, sizeof(*rl->next_of));
+	if (!rl || !rl->next_of) {
+		free(rl);
+		rd_err(t->log, RD_LOG_MAIN, "reload: out of memory; nothing was changed");
+		return;
+	}
+	rl->t = t;
+	rl->next = rdt_config_get(next);
+	rl->step.fn = step;
+	t->reload = rl;
+	walk(rl, plan_next_subsys, compare);
+}
+
+void rdt_reload_fini(struct rdt_target *t)
+{
+	if (t->reload)
+		release(t->reload);
+	t->reload = NULL;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A new configuration for a running target. What can change is changed while hosts go on; of what
+ * cannot, the log says that it needs a restart, and the old value stays.
+ *
+ * Main thread only.
+ */
+#ifndef RDT_RELOAD_H
+#define RDT_RELOAD_H
+
+#include <stdbool.h>
+
+#include "target/config/config.h"
+
+struct rdt_ns;
+struct rdt_reload;
+struct rdt_subsys;
+struct rdt_target;
+
+/*
+ * Apply @next; the caller keeps its reference. Asynchronous: the log says what was done. While one
+ * reload runs, the last one asked for waits for it.
+ */
+void rdt_reload(struct rdt_target *t, struct rdt_config *next);
+void rdt_reload_fini(struct rdt_target *t); /* the target is stopped; frees a reload that runs */
+
+/*
+ * Settings that a part of the target can change while it runs. Each is called with the values last
+ * applied and the new ones, and does its work through the part's control functions. It returns
+ * the number of settings changed, or -errno when one could not be, after it has said why with
+ * rdt_reload_problem(). To take part: a line in reload.c.
+ */
+typedef int (*rdt_reload_target_fn)(struct rdt_reload *rl, struct rdt_target *t,
+				    const struct rdt_config *now, const struct rdt_config *next);
+typedef int (*rdt_reload_subsys_fn)(struct rdt_reload *rl, struct rdt_subsys *ss,
+				    const struct rdt_subsys_config *now,
+				    const struct rdt_subsys_config *next);
+typedef int (*rdt_reload_ns_fn)(struct rdt_reload *rl, struct rdt_ns *ns,
+				const struct rdt_ns_config *now, const struct rdt_ns_config *next);
+
+/* Logs "reload: " and the sentence. */
+__attribute__((format(printf, 2, 3))) void rdt_reload_problem(struct rdt_reload *rl,
+							      const char *fmt, ...);
+/* Logs that @key needs a restart; the old value stays. */
+void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *key);
+
+/* reload_listen.c */
+struct rdt_reload_listeners { /* what was done */
+	unsigned int added;
+	unsigned int removed;
+	unsigned int settings;
+};
+/* Returns 0, or -errno after it has said why and undone everything. */
+int rdt_reload_listen(struct rdt_reload *rl, struct rdt_target *t, struct rdt_config *next,
+		      struct rdt_reload_listeners *done);
+
+/* reload_paths.c */
+int rdt_reload_referrals(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
+			 const struct rdt_config *next);
+int rdt_reload_ctrls(struct rdt_reload *rl, struct rdt_subsys *ss,
+		     const struct rdt_subsys_config *now, const struct rdt_subsys_config *next);
+
+/* reload_qos.c */
+int rdt_reload_ns_qos(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
+		      const struct rdt_ns_config *next);
+int rdt_reload_host_qos(struct rdt_reload *rl, struct rdt_subsys *ss,
+			const struct rdt_subsys_config *now, const struct rdt_subsys_config *next);
+
+#endif /* RDT_RELOAD_H */

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Abort: a message to the reactor of the queue it names, and one back. What waits is aborted at
+ * once; what is in a backend only where the backend can cancel, and the answer then waits for the
+ * outcome, but no longer than RDT_ABORT_TIMEOUT.
+ */
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "abort.h"
+#include "ctrl.h"
+#include "qpair.h"
+#include "request.h"
+#include "target/config/tgt_limits.h"
+
+static void reply_msg(struct rd_msg *msg)
+{
+	struct rdt_abort *ab = rd_container_of(msg, struct rdt_abort, msg);
+	struct rdt_req *req = ab->req;
+
+	req->qp->ctrl->aborts--;
+	req->cqe.result = htole32(ab->aborted ? 0 : 1);
+	rdt_req_complete(req);
+}
+
+static void reply(struct rdt_abort *ab, bool aborted)
+{
+	ab->aborted = aborted;
+	ab->msg.fn = reply_msg;
+	rd_loop_post(ab->req->qp->reactor->loop, &ab->msg);
+}
+
+/* The victim's outcome is known. On its reactor, also when it was dropped. */
+void rdt_abort_victim_done(struct rdt_req *victim)
+{
+	struct rdt_abort *ab = victim->aborter;
+
+	victim->aborter = NULL;
+	ab->victim = NULL;
+	rd_timer_stop(victim->qp->reactor->loop, &ab->timer);
+	reply(ab, !victim->dropped && (victim->status.v & 0x7ff) == NVME_SC_ABORT_REQ);
+}
+
+/* Too late, out of reach, or RDT_ABORT_TIMEOUT has passed: the victim goes on without it. */
+static void give_up(struct rd_timer *timer)
+{
+	struct rdt_abort *ab = rd_container_of(timer, struct rdt_abort, timer);
+
+	ab->victim->aborter = NULL;
+	ab->victim = NULL;
+	rd_timer_stop(ab->qp->reactor->loop, timer);
+	reply(ab, false);
+}
+
+static void look_msg(struct rd_msg *msg)
+{
+	struct rdt_abort *ab = rd_container_of(msg, struct rdt_abort, msg);
+	struct rdt_req *victim = rdt_qpair_find(ab->qp, ab->cid);
+
+	if (!victim || victim == ab->req || victim->aborter) {
+		reply(ab, false);
+		return;
+	}
+	ab->timer.fn = give_up;
+	if (rd_timer_start(ab->qp->reactor->loop, &ab->timer, RDT_ABORT_TIMEOUT)) {
+		reply(ab, false);
+		return;
+	}
+	victim->aborter = ab;
+	victim->special = true;
+	ab->victim = victim;
+	/* The victim may end in there: then the reply is on its way, and @ab another thread's. */
+	if (rdt_req_abort(victim) == RDT_ABORT_NO)
+		give_up(&ab->timer);
+}
+
+struct nvme_status rdt_abort_check(struct rdt_req *req)
+{
+	if (req->qp->ctrl->aborts == RDT_ABORT_MAX)
+		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_ABORT_LIMIT, RDT_LOC_NONE);
+	return NVME_OK;
+}
+
+enum rdt_exec rdt_abort_exec(struct rdt_req *req)
+{
+	struct rdt_ctrl *ctrl = req->qp->ctrl;
+	struct rdt_abort *ab = &req->abort;
+	uint32_t cdw10 = le32toh(req->sqe.cdw10);
+	uint16_t sqid = cdw10 & 0xffff;
+
+	ab->req = req;
+	ab->cid = (uint16_t)(cdw10 >> 16);
+	ab->qp = sqid == 0 ? req->qp : sqid <= ctrl->queues_max ? ctrl->ioqs[sqid].qp : NULL;
+	if (!ab->qp) {
+		req->cqe.result = htole32(1);
+		return RDT_EXEC_DONE;
+	}
+	ctrl->aborts++;
+	ab->msg.fn = look_msg;
+	rd_loop_post(ab->qp->reactor->loop, &ab->msg);
+	return RDT_EXEC_PENDING;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Asynchronous events. Each has a log page; once reported, an event is held back until the host has
+ * read that page without RAE. It is reported again then only when something has changed since the
+ * host began its last reading, so that no change is lost and none is told twice.
+ *
+ * Requests are kept until there is an event, the controller is reset or the connection ends; the
+ * last two end them without an answer.
+ */
+#include <string.h>
+
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "ctrl.h"
+#include "events.h"
+#include "qpair.h"
+#include "request.h"
+#include "subsys.h"
+#include "target.h"
+#include "target/config/tgt_limits.h"
+
+/* How an event is told, and the bit of feature 0Bh and of OAES that says whether. */
+static const struct event_kind {
+	uint8_t type;
+	uint8_t info;
+	uint8_t lid;
+	uint32_t config; /* 0: cannot be turned off */
+} kinds[RDT_EVENTS] = {
+	[RDT_EV_NS_ATTR] = {NVME_AER_NOTICE, NVME_AER_NOTICE_NS_CHANGED, NVME_LOG_LID_CHANGED_NS,
+			    (uint32_t)NVME_CTRL_OAES_NA},
+	[RDT_EV_ANA] = {NVME_AER_NOTICE, NVME_AER_NOTICE_ANA, NVME_LOG_LID_ANA,
+			(uint32_t)NVME_CTRL_OAES_ANA},
+	[RDT_EV_DISC_LOG] = {NVME_AER_NOTICE, NVME_AER_NOTICE_DISC_CHANGED, NVME_LOG_LID_DISCOVER,
+			     (uint32_t)NVME_CTRL_OAES_DL},
+	[RDT_EV_RESV_LOG] = {NVME_AER_CSS, NVME_AER_CSS_NVM_RESERVATION, NVME_LOG_LID_RESERVATION,
+			     0},
+	[RDT_EV_ERROR] = {NVME_AER_ERROR, NVME_AER_ERROR_TRANSIENT_INTERNAL_ERROR,
+			  NVME_LOG_LID_ERROR, 0},
+};
+
+uint32_t rdt_event_oaes(const struct rdt_subsys *ss)
+{
+	if (rdt_subsys_is_disc(ss))
+		return (uint32_t)NVME_CTRL_OAES_DL;
+	return (uint32_t)NVME_CTRL_OAES_NA | (uint32_t)NVME_CTRL_OAES_ANA;
+}
+
+struct nvme_status rdt_aer_check(struct rdt_req *req)
+{
+	if (req->qp->ctrl->aers_count == RDT_AER_MAX)
+		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_ASYNC_LIMIT, RDT_LOC_NONE);
+	return NVME_OK;
+}
+
+static void remove_at(struct rdt_ctrl *ctrl, unsigned int i)
+{
+	ctrl->aers[i]->qp->used_aer--;
+	ctrl->aers_count--;
+	memmove(&ctrl->aers[i], &ctrl->aers[i + 1], (ctrl->aers_count - i) * sizeof(ctrl->aers[0]));
+}
+
+static bool enabled(const struct rdt_ctrl *ctrl, const struct event_kind *k)
+{
+	return !k->config || ctrl->features[RDT_FEAT_ASYNC_EVENT] & k->config;
+}
+
+/* The next event to report, or RDT_EVENTS. Errors first: the others are news. */
+static unsigned int next_event(struct rdt_ctrl *ctrl)
+{
+	struct rdt_events *ev = &ctrl->events;
+
+	for (unsigned int i = RDT_EVENTS; i-- > 0;) {
+		if (!(ev->due & ~ev->reported & 1u << i))
+			continue;
+		if (enabled(ctrl, &kinds[i]))
+			return i;
+		ev->due &= ~(1u << i);
+	}
+	return RDT_EVENTS;
+}
+
+static uint32_t take_event(struct rdt_ctrl *ctrl, unsigned int i)
+{
+	ctrl->events.due &= ~(1u << i);
+	ctrl->events.reported |= 1u << i;
+	return kinds[i].type | (uint32_t)kinds[i].info << 8 | (uint32_t)kinds[i].lid << 16;
+}
+
+static void report(struct rdt_ctrl *ctrl)
+{
+	unsigned int i;
+
+	while (ctrl->aers_count && (i = next_event(ctrl)) < RDT_EVENTS) {
+		struct rdt_req *req = ctrl->aers[0];
+
+		remove_at(ctrl, 0);
+		req->cqe.result = htole32(take_event(ctrl, i));
+		rdt_req_complete(req);
+	}
+}
+
+enum rdt_exec rdt_aer_exec(struct rdt_req *req)
+{
+	struct rdt_ctrl *ctrl = req->qp->ctrl;
+	unsigned int i = next_event(ctrl);
+
+	if (i < RDT_EVENTS) {
+		req->cqe.result = htole32(take_event(ctrl, i));
+		return RDT_EXEC_DONE;
+	}
+	ctrl->aers[ctrl->aers_count++] = req;
+	req->qp->used_aer++;
+	rdt_qpair_look(req->qp);
+	return RDT_EXEC_PENDING;
+}
+
+void rdt_aer_drop_all(struct rdt_ctrl *ctrl)
+{
+	while (ctrl->aers_count) {
+		struct rdt_req *req = ctrl->aers[ctrl->aers_count - 1];
+
+		remove_at(ctrl, ctrl->aers_count - 1);
+		rdt_req_drop(req);
+	}
+}
+
+/* Forget @req if it is a pending AER: Abort answers it. */
+bool rdt_aer_remove(struct rdt_ctrl *ctrl, struct rdt_req *req)
+{
+	for (unsigned int i = 0; i < ctrl->aers_count; i++) {
+		if (ctrl->aers[i] != req)
+			continue;
+		remove_at(ctrl, i);
+		return true;
+	}
+	return false;
+}
+
+/* ---- what happened (on the owner) ---- */
+
+static void raise_events(struct rdt_ctrl *ctrl, uint32_t bits)
+{
+	struct rdt_events *ev = &ctrl->events;
+
+	if (ctrl->state != RDT_CTRL_READY)
+		return;
+	ev->fresh |= bits;
+	for (unsigned int i = 0; i < RDT_EVENTS; i++)
+		if (bits & 1u << i && enabled(ctrl, &kinds[i]))
+			ev->due |= 1u << i;
+	report(ctrl);
+}
+
+/* Add to the Changed Namespace List, which is sorted. */
+static void note_changed(struct rdt_ctrl *ctrl, uint32_t nsid)
+{
+	struct rdt_changed_ns *c = &ctrl->events.changed;
+	unsigned int i = 0;
+
+	pthread_mutex_lock(&c->lock);
+	while (i < c->count && c->nsid[i] < nsid)
+		i++;
+	if (i < c->count && c->nsid[i] == nsid)
+		goto out;
+	if (c->count == NVME_ID_NS_LIST_MAX) {
+		c->overflow = true;
+		goto out;
+	}
+	memmove(&c->nsid[i + 1], &c->nsid[i], (c->count - i) * sizeof(c->nsid[0]));
+	c->nsid[i] = nsid;
+	c->count++;
+out:
+	pthread_mutex_unlock(&c->lock);
+}
+
+void rdt_changed_ns_read(struct rdt_ctrl *ctrl, struct nvme_ns_list *list, bool clear)
+{
+	struct rdt_changed_ns *c = &ctrl->events.changed;
+
+	memset(list, 0, sizeof(*list));
+	pthread_mutex_lock(&c->lock);
+	if (c->overflow)
+		list->ns[0] = htole32(NVME_NSID_ALL);
+	else
+		for (unsigned int i = 0; i < c->count; i++)
+			list->ns[i] = htole32(c->nsid[i]);
+	if (clear) {
+		c->count = 0;
+		c->overflow = false;
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+void rdt_event_log_read(struct rdt_ctrl *ctrl, unsigned int lid, uint64_t offset, bool rae)
+{
+	struct rdt_events *ev = &ctrl->events;
+
+	for (unsigned int i = 0; i < RDT_EVENTS; i++) {
+		if (kinds[i].lid != lid)
+			continue;
+		if (offset == 0)
+			ev->fresh &= ~(1u << i);
+		if (rae)
+			continue;
+		ev->reported &= ~(1u << i);
+		if (!(ev->fresh & 1u << i))
+			ev->due &= ~(1u << i);
+	}
+	report(ctrl);
+}
+
+/* ---- from any thread ---- */
+
+static void events_msg(struct rd_msg *msg)
+{
+	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, events.msg);
+
+	/* Taken first: what is posted from here on comes with a message of its own. */
+	raise_events(ctrl, atomic_exchange(&ctrl->events.posted, 0));
+	rdt_ctrl_put(ctrl);
+}
+
+void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid)
+{
+	if (event == RDT_EV_NS_ATTR)
+		note_changed(ctrl, nsid);
+	if (event == RDT_EV_ERROR)
+		rdt_ctrl_log_internal(ctrl, nsid);
+	if (atomic_fetch_or(&ctrl->events.posted, 1u << event))
+		return; /* the message is on its way */
+	atomic_fetch_add(&ctrl->refs, 1);
+	rd_loop_post(ctrl->owner->loop, &ctrl->events.msg);
+}
+
+void rdt_event_subsys(struct rdt_subsys *ss, enum rdt_event event, uint32_t nsid)
+{
+	struct rdt_ctrl *ctrl;
+
+	pthread_mutex_lock(&ss->lock);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		rdt_event_post(ctrl, event, nsid);
+	pthread_mutex_unlock(&ss->lock);
+}
+
+void rdt_discovery_changed(struct rdt_target *t)
+{
+	atomic_fetch_add(&t->genctr, 1);
+	rdt_event_subsys(&t->disc, RDT_EV_DISC_LOG, 0);
+}
+
+/* ---- life ---- */
+
+void rdt_events_init(struct rdt_ctrl *ctrl)
+{
+	ctrl->events.msg.fn = events_msg;
+	atomic_init(&ctrl->events.posted, 0);
+	pthread_mutex_init(&ctrl->events.changed.lock, NULL);
+}
+
+void rdt_events_reset(struct rdt_ctrl *ctrl)
+{
+	struct rdt_events *ev = &ctrl->events;
+
+	ev->fresh = ev->due = ev->reported = 0;
+	pthread_mutex_lock(&ev->changed.lock);
+	ev->changed.count = 0;
+	ev->changed.overflow = false;
+	pthread_mutex_unlock(&ev->changed.lock);
+}
+
+void rdt_events_fini(struct rdt_ctrl *ctrl)
+{
+	pthread_mutex_destroy(&ctrl->events.changed.lock);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Asymmetric namespace access. A namespace is in one group for its life; a listener has a state for
+ * each group, which the main thread sets. A controller's states are those of the listener that its
+ * admin queue came by.
+ */
+#include "ana.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "nvmf/wire.h"
+#include "ctrl.h"
+#include "events.h"
+#include "listener.h"
+#include "log_out.h"
+#include "ns.h"
+#include "request.h"
+#include "subsys.h"
+#include "target.h"
+#include "target/config/tgt_limits.h"
+
+void rdt_ana_init(struct rdt_listener *l)
+{
+	for (unsigned int g = 0; g <= RDT_ANA_GROUPS; g++)
+		atomic_store(&l->ana[g], NVME_ANA_STATE_OPTIMIZED);
+	for (uint32_t i = 0; i < l->cfg->ana_count; i++)
+		atomic_store(&l->ana[l->cfg->ana[i].group], (uint8_t)l->cfg->ana[i].state);
+}
+
+struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
+{
+	/* Without DNR: the host is to try another path. */
+	switch (rdt_ana_state(ctrl, ns->cfg->ana_group)) {
+	case NVME_ANA_STATE_INACCESSIBLE:
+		return nvme_status(NVME_SCT_PATH, NVME_SC_ANA_INACCESSIBLE);
+	case NVME_ANA_STATE_PERSISTENT_LOSS:
+		return nvme_status(NVME_SCT_PATH, NVME_SC_ANA_PERSISTENT_LOSS);
+	case NVME_ANA_STATE_CHANGE:
+		return nvme_status(NVME_SCT_PATH, NVME_SC_ANA_TRANSITION);
+	default:
+		return NVME_OK;
+	}
+}
+
+/* ---- changes ---- */
+
+static bool has_group(const struct rdt_subsys *ss, uint32_t group)
+{
+	const struct rdt_ns *ns;
+
+	TAILQ_FOREACH (ns, &ss->namespaces, link)
+		if (ns->cfg->ana_group == group)
+			return true;
+	return false;
+}
+
+int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, uint32_t group,
+		enum nvme_ana_state state)
+{
+	struct rdt_ctrl *ctrl;
+
+	if (group < 1 || group > RDT_ANA_GROUPS)
+		return -EINVAL;
+	if (atomic_exchange(&l->ana[group], (uint8_t)state) == state)
+		return 0;
+	atomic_fetch_add(&l->ana_changes[group], 1);
+	atomic_fetch_add(&l->ana_changes[0], 1);
+	for (unsigned int i = 0; i < t->subsys_count; i++) {
+		struct rdt_subsys *ss = t->subsys[i];
+
+		if (!has_group(ss, group))
+			continue;
+		pthread_mutex_lock(&ss->lock);
+		TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+			if (ctrl->listener == l)
+				rdt_event_post(ctrl, RDT_EV_ANA, 0);
+		pthread_mutex_unlock(&ss->lock);
+	}
+	return 0;
+}
+
+/* ---- the log page ---- */
+
+/* A count of 0 would say that changes are not counted. */
+static __le64 changes(const struct rdt_ctrl *ctrl, unsigned int group)
+{
+	uint64_t n = atomic_load(&ctrl->subsys->ana_changes[group]) + 1;
+
+	if (ctrl->listener)
+		n += atomic_load(&ctrl->listener->ana_changes[group]);
+	return htole64(n);
+}
+
+static bool groups_only(const struct rdt_req *req)
+{
+	return le32toh(req->sqe.cdw10) >> 8 & NVME_LOG_ANA_LSP_RGO_GROUPS_ONLY;
+}
+
+/* How many namespaces of each group the host sees. */
+static void count_groups(const struct rdt_req *req, uint32_t counts[RDT_ANA_GROUPS + 1])
+{
+	const struct rdt_ns *ns = rdt_ns_seen_next(req, 0);
+
+	for (; ns; ns = rdt_ns_seen_next(req, ns->nsid))
+		counts[ns->cfg->ana_group]++;
+}
+
+/* The NSIDs of each group, from places[group] on. */
+static void put_nsids(const struct rdt_req *req, uint64_t places[RDT_ANA_GROUPS + 1],
+		      const struct rdt_log_out *out)
+{
+	const struct rdt_ns *ns = rdt_ns_seen_next(req, 0);
+
+	for (; ns; ns = rdt_ns_seen_next(req, ns->nsid)) {
+		__le32 nsid = htole32(ns->nsid);
+
+		rdt_log_put(out, places[ns->cfg->ana_group], &nsid, sizeof(nsid));
+		places[ns->cfg->ana_group] += sizeof(nsid);
+	}
+}
+
+/* Write the page to @out when there is one. Returns its length. */
+static uint64_t walk(const struct rdt_req *req, const struct rdt_log_out *out)
+{
+	struct nvme_ana_log head = {.chgcnt = changes(req->qp->ctrl, 0)};
+	uint32_t counts[RDT_ANA_GROUPS + 1] = {0};
+	uint64_t places[RDT_ANA_GROUPS + 1] = {0};
+	uint64_t pos = sizeof(head);
+	uint16_t groups = 0;
+
+	count_groups(req, counts);
+	for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++) {
+		struct nvme_ana_group_desc desc = {
+			.grpid = htole32(g),
+			.nnsids = htole32(groups_only(req) ? 0 : counts[g]),
+			.chgcnt = changes(req->qp->ctrl, g),
+			.state = (uint8_t)rdt_ana_state(req->qp->ctrl, g),
+		};
+
+		if (!counts[g])
+			continue;
+		groups++;
+		if (out)
+			rdt_log_put(out, pos, &desc, sizeof(desc));
+		places[g] = pos + sizeof(desc);
+		pos = places[g] + (groups_only(req) ? 0 : counts[g] * sizeof(uint32_t));
+	}
+	head.ngrps = htole16(groups);
+	if (!out)
+		return pos;
+	rdt_log_put(out, 0, &head, sizeof(head));
+	if (!groups_only(req))
+		put_nsids(req, places, out);
+	return pos;
+}
+
+uint64_t rdt_ana_log_size(const struct rdt_req *req)
+{
+	return walk(req, NULL);
+}
+
+void rdt_ana_log(const struct rdt_req *req, const struct rdt_log_out *out)
+{
+	walk(req, out);
+}

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Controllers. All state is touched on ctrl->owner, the reactor of the admin queue; the exceptions
+ * are the reference count, the traffic flag and the error log. I/O queues elsewhere are told to
+ * close by message and say by message that they are gone; a reset, a shutdown and the end of the
+ * association count them.
+ */
+#include "ctrl.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "events.h"
+#include "gate.h"
+#include "heir.h"
+#include "qpair.h"
+#include "request.h"
+#include "resv.h"
+#include "subsys.h"
+#include "target.h"
+#include "target/config/tgt_limits.h"
+
+#define RDT_CTRL_MAGIC       0x6c746372u
+
+#define NO_COMMAND           0xffffu /* in the error log: not of a command */
+#define CC_EN                0x1u
+#define CC_SHN(cc)           (((cc) >> 14) & 3)
+#define CSTS_RDY             0x1u
+#define CSTS_CFS             0x2u
+#define CSTS_SHST_PROCESSING (1u << 2)
+#define CSTS_SHST_COMPLETE   (2u << 2)
+
+const char *rdt_ctrl_state_name(unsigned int state)
+{
+	static const char *const names[] = {
+		[RDT_CTRL_DISABLED] = "disabled",
+		[RDT_CTRL_ENABLING] = "enabling",
+		[RDT_CTRL_READY] = "ready",
+		[RDT_CTRL_RESETTING] = "resetting",
+		[RDT_CTRL_SHUTTING] = "shutting-down",
+		[RDT_CTRL_SHUT] = "shut-down",
+		[RDT_CTRL_DEAD] = "dead",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+static void set_state(struct rdt_ctrl *ctrl, enum rdt_ctrl_state state)
+{
+	rd_debug(ctrl->log, RD_LOG_CTRL, "%s cntlid %u: %s -> %s", ctrl->subsys->nqn, ctrl->cntlid,
+		 rdt_ctrl_state_name(ctrl->state), rdt_ctrl_state_name(state));
+	if (ctrl->state == RDT_CTRL_ENABLING)
+		rd_timer_stop(ctrl->owner->loop, &ctrl->heir_timer);
+	ctrl->state = (uint8_t)state;
+	if (state == RDT_CTRL_DEAD)
+		atomic_store(&ctrl->over, true);
+}
+
+/* ---- ready, when no command of the host's former controllers can come later ---- */
+
+bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b)
+{
+	return memcmp(a->hostid, b->hostid, sizeof(a->hostid)) == 0 &&
+	       strcmp(a->hostnqn, b->hostnqn) == 0;
+}
+
+/* As rdt_heir_look_back(). A dead controller is there while its commands are in flight; its end is
+ * then told by @heir_msg. */
+static uint16_t look_back(struct rdt_ctrl *ctrl, bool keep)
+{
+	uint16_t cntlid;
+
+	pthread_mutex_lock(&ctrl->subsys->lock);
+	cntlid = rdt_heir_look_back(ctrl, keep);
+	ctrl->waits = cntlid != 0;
+	pthread_mutex_unlock(&ctrl->subsys->lock);
+	return cntlid;
+}
+
+static void waited_in_vain(struct rd_timer *timer)
+{
+	struct rdt_ctrl *ctrl = rd_container_of(timer, struct rdt_ctrl, heir_timer);
+
+	look_back(ctrl, true);
+	rd_warn(ctrl->log, RD_LOG_CTRL,
+		"%s: controller %u of %s: commands of a former controller of this host are still "
+		"in flight; where they are, its commands wait for them",
+		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn);
+	set_state(ctrl, RDT_CTRL_READY);
+}
+
+/* Ready, but not before what was left behind is over: heir.h. */
+static void enable(struct rdt_ctrl *ctrl)
+{
+	uint16_t cntlid = look_back(ctrl, false);
+
+	if (!cntlid) {
+		set_state(ctrl, RDT_CTRL_READY);
+		return;
+	}
+	if (ctrl->state == RDT_CTRL_ENABLING)
+		return;
+	ctrl->heir_timer.fn = waited_in_vain;
+	if (rd_timer_start(ctrl->owner->loop, &ctrl->heir_timer, RDT_HEIR_WAIT)) {
+		waited_in_vain(&ctrl->heir_timer);
+		return;
+	}
+	set_state(ctrl, RDT_CTRL_ENABLING);
+	rd_info(ctrl->log, RD_LOG_CTRL,
+		"%s: controller %u of %s waits for commands that its controller %u, which is dead, "
+		"has in flight",
+		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn, cntlid);
+}
+
+static void heir_msg(struct rd_msg *msg)
+{
+	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, heir_msg);
+
+	pthread_mutex_lock(&ctrl->subsys->lock);
+	ctrl->called = false;
+	pthread_mutex_unlock(&ctrl->subsys->lock);
+	if (ctrl->state == RDT_CTRL_ENABLING)
+		enable(ctrl);
+	else
+		look_back(ctrl, true);
+	rdt_ctrl_put(ctrl);
+}
+
+/* @gone has less in flight, or is not in the subsystem's list. Under subsys->lock, on any thread.
+ */
+static void call_heirs(struct rdt_ctrl *gone)
+{
+	struct rdt_ctrl *ctrl;
+
+	LIST_FOREACH (ctrl, rdt_subsys_host_ctrls(gone->subsys, gone), host_link) {
+		if (!ctrl->waits || ctrl->called || atomic_load(&ctrl->over) ||
+		    !rdt_ctrl_same_host(gone, ctrl))
+			continue;
+		ctrl->called = true;
+		atomic_fetch_add(&ctrl->refs, 1);
+		rd_loop_post(ctrl->owner->loop, &ctrl->heir_msg);
+	}
+}
+
+void rdt_ctrl_call_heirs(struct rdt_ctrl *ctrl)
+{
+	pthread_mutex_lock(&ctrl->subsys->lock);
+	call_heirs(ctrl);
+	pthread_mutex_unlock(&ctrl->subsys->lock);
+}
+
+/* ---- the end, asked for by another thread ---- */
+
+static void end_msg(struct rd_msg *msg)
+{
+	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, end_msg);
+
+	if (ctrl->state != RDT_CTRL_DEAD)
+		rdt_ctrl_fatal(ctrl, ctrl->end_why);
+	rdt_ctrl_put(ctrl);
+}
+
+void rdt_ctrl_end(struct rdt_ctrl *ctrl, const char *why)
+{
+	if (atomic_exchange(&ctrl->ending, true))
+		return;
+	ctrl->end_why = why;
+	atomic_fetch_add(&ctrl->refs, 1);
+	rd_loop_post(ctrl->owner->loop, &ctrl->end_msg);
+}
+
+static void reset_features(struct rdt_ctrl *ctrl)
+{
+	memset(ctrl->features, 0, sizeof(ctrl->features));
+	ctrl->features[RDT_FEAT_TEMP_OVER] = RDT_TEMP_OVER_DEFAULT;
+	ctrl->timestamp_ms = 0;
+	ctrl->timestamp_at = rd_loop_now(ctrl->owner->loop);
+	ctrl->timestamp_set = false;
+	atomic_store(&ctrl->retry_delay, false);
+}
+
+struct nvme_status rdt_ctrl_retry_delay(const struct rdt_ctrl *ctrl, struct nvme_status st)
+{
+	if ((st.v & 0x7ff) != NVME_SC_CMD_INTERRUPTED || st.v & NVME_STATUS_DNR ||
+	    !atomic_load_explicit(&ctrl->retry_delay, memory_order_relaxed))
+		return st;
+	return (struct nvme_status){(uint16_t)(st.v | NVME_STATUS_CRD1)};
+}
+
+int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
+		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out)
+{
+	struct rdt_ctrl *ctrl = calloc(1, sizeof(*ctrl));
+	int err = -ENOMEM;
+
+	if (!ctrl)
+		return err;
+	ctrl->magic = RDT_CTRL_MAGIC;
+	ctrl->subsys = ss;
+	ctrl->owner = admin->reactor;
+	ctrl->log = admin->log;
+	ctrl->admin = admin;
+	ctrl->listener = admin->listener;
+	ctrl->end_msg.fn = end_msg;
+	ctrl->heir_msg.fn = heir_msg;
+	ctrl->state = RDT_CTRL_DISABLED;
+	atomic_init(&ctrl->refs, 1);
+	memcpy(ctrl->hostid, hostid, sizeof(ctrl->hostid));
+	memccpy(ctrl->hostnqn, hostnqn, 0, sizeof(ctrl->hostnqn));
+	pthread_mutex_init(&ctrl->errors.lock, NULL);
+	rdt_events_init(ctrl);
+	rdt_resv_log_init(&ctrl->resv_log);
+	if (!rdt_subsys_is_disc(ss))
+		ctrl->queues_max = (uint16_t)ss->target->cfg->target.io_queues;
+	ctrl->queues_granted = ctrl->queues_max;
+	ctrl->ioqs = calloc(ctrl->queues_max + 1u, sizeof(*ctrl->ioqs));
+	if (!ctrl->ioqs)
+		goto err_free;
+	reset_features(ctrl);
+	err = rdt_qos_join(ctrl);
+	if (err)
+		goto err_free;
+	err = rdt_subsys_add_ctrl(ss, ctrl);
+	if (err)
+		goto err_free;
+	rdt_keep_alive_start(ctrl, kato_ms);
+	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u for %s on reactor %u, keep alive %u ms",
+		ss->nqn, ctrl->cntlid, ctrl->hostnqn, ctrl->owner->index, ctrl->kato_ms);
+	*out = ctrl;
+	return 0;
+
+err_free:
+	rdt_qos_leave(ctrl);
+	rdt_resv_log_fini(&ctrl->resv_log);
+	rdt_events_fini(ctrl);
+	rdt_slots_fini(&ctrl->hidden);
+	rdt_slots_fini(&ctrl->left);
+	rdt_slots_fini(&ctrl->kept);
+	pthread_mutex_destroy(&ctrl->errors.lock);
+	free(ctrl->ioqs);
+	free(ctrl);
+	return err;
+}
+
+void rdt_ctrl_put(struct rdt_ctrl *ctrl)
+{
+	struct rdt_subsys *ss = ctrl->subsys;
+	bool last;
+
+	assert(ctrl->magic == RDT_CTRL_MAGIC);
+	/* The lookup takes references under the same lock: nobody finds a controller whose last one
+	 * goes. */
+	pthread_mutex_lock(&ss->lock);
+	last = atomic_fetch_sub(&ctrl->refs, 1) == 1;
+	if (last) {
+		rdt_subsys_remove_ctrl(ss, ctrl);
+		call_heirs(ctrl);
+	}
+	pthread_mutex_unlock(&ss->lock);
+	if (!last)
+		return;
+	rdt_qos_leave(ctrl);
+	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u of %s is gone", ss->nqn, ctrl->cntlid,
+		ctrl->hostnqn);
+	rdt_resv_log_fini(&ctrl->resv_log);
+	rdt_events_fini(ctrl);
+	rdt_slots_fini(&ctrl->hidden);
+	rdt_slots_fini(&ctrl->left);
+	rdt_slots_fini(&ctrl->kept);
+	pthread_mutex_destroy(&ctrl->errors.lock);
+	free(ctrl->ioqs);
+	ctrl->magic = 0;
+	free(ctrl);
+}
+
+/* ---- I/O queues come and go ---- */
+
+static void attach_reply_msg(struct rd_msg *msg)
+{
+	struct rdt_attach *at = rd_container_of(msg, struct rdt_attach, msg);
+
+	at->attached(at);
+}
+
+static void attach_reply(struct rdt_attach *at, struct nvme_status st, uint32_t result)
+{
+	rd_timer_stop(at->ctrl->owner->loop, &at->timer);
+	at->status = st;
+	at->result = result;
+	at->msg.fn = attach_reply_msg;
+	rd_loop_post(at->qp->reactor->loop, &at->msg);
+}
+
+static void attach_refuse(struct rdt_attach *at, uint32_t ipo)
+{
+	attach_reply(at, nvme_status_dnr(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_INVALID_PARAM),
+		     ipo);
+}
+
+static void qid_still_taken(struct rd_timer *timer)
+{
+	struct rdt_attach *at = rd_container_of(timer, struct rdt_attach, timer);
+
+	at->ctrl->ioqs[at->qid].waiting = NULL;
+	attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
+}
+
+/* May this queue join the controller? On the owner. The answer goes back by message. */
+void rdt_ctrl_attach(struct rdt_attach *at)
+{
+	struct rdt_ctrl *ctrl = at->ctrl;
+	struct rdt_ioq *ioq;
+
+	if (ctrl->state == RDT_CTRL_DEAD) {
+		attach_refuse(at,
+			      NVMF_CONNECT_IATTR_DATA | offsetof(struct nvmf_connect_data, cntlid));
+		return;
+	}
+	if (strcmp(at->hostnqn, ctrl->hostnqn) != 0) {
+		attach_refuse(at, NVMF_CONNECT_IATTR_DATA |
+					  offsetof(struct nvmf_connect_data, hostnqn));
+		return;
+	}
+	if (memcmp(at->hostid, ctrl->hostid, sizeof(at->hostid)) != 0) {
+		attach_refuse(at,
+			      NVMF_CONNECT_IATTR_DATA | offsetof(struct nvmf_connect_data, hostid));
+		return;
+	}
+	if (at->qid > ctrl->queues_granted) {
+		attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
+		return;
+	}
+	if (ctrl->state != RDT_CTRL_READY) {
+		attach_reply(at, nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR), 0);
+		return;
+	}
+	ioq = &ctrl->ioqs[at->qid];
+	if (ioq->qp) {
+		/*
+		 * A host that reconnects may be faster than the end of its old connection, which
+		 * another reactor handles. Give the old queue a moment to go.
+		 */
+		at->timer.fn = qid_still_taken;
+		if (ioq->waiting || rd_timer_start(ctrl->owner->loop, &at->timer, RDT_QID_WAIT))
+			attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
+		else
+			ioq->waiting = at;
+		return;
+	}
+	ioq->qp = at->qp;
+	ioq->closing = ioq->drained = false;
+	ctrl->ioqs_live++;
+	rdt_heir_owes(ctrl);
+	attach_reply(at, NVME_OK, ctrl->cntlid);
+}
+
+static void close_ioqs(struct rdt_ctrl *ctrl)
+{
+	for (unsigned int qid = 1; qid <= ctrl->queues_max; qid++) {
+		struct rdt_ioq *ioq = &ctrl->ioqs[qid];
+
+		if (!ioq->qp || ioq->closing)
+			continue;
+		ioq->closing = true;
+		/* It is alive until it has had our answer to its detach message, which comes after
+		 * this one. */
+		rd_loop_post(ioq->qp->reactor->loop, &ioq->qp->close_msg);
+	}
+}
+
+/* The last I/O queue is gone: finish what waited for it. */
+static void settle(struct rdt_ctrl *ctrl)
+{
+	struct rdt_qpair *admin = ctrl->admin;
+
+	if (!ctrl->admin_gone)
+		rdt_qpair_look(admin); /* it may be draining */
+	if (ctrl->ioqs_live)
+		return;
+	if (ctrl->state == RDT_CTRL_RESETTING) {
+		set_state(ctrl, RDT_CTRL_DISABLED);
+		rdt_heir_settled(ctrl);
+		ctrl->queues_granted = ctrl->queues_max;
+		if (ctrl->cc & CC_EN)
+			enable(ctrl);
+	} else if (ctrl->state == RDT_CTRL_SHUTTING) {
+		set_state(ctrl, RDT_CTRL_SHUT);
+	}
+	if (!ctrl->admin_gone)
+		return;
+	ctrl->admin = NULL;
+	rdt_qpair_detached(admin); /* last, as @ctrl may go with it */
+}
+
+static void detached_msg(struct rd_msg *msg)
+{
+	rdt_qpair_detached(rd_container_of(msg, struct rdt_qpair, detach_msg));
+}
+
+/* An I/O queue has answered its last command. On the owner. */
+void rdt_ctrl_drained(struct rdt_qpair *qp)
+{
+	struct rdt_ctrl *ctrl = qp->ctrl;
+
+	assert(ctrl->magic == RDT_CTRL_MAGIC && ctrl->ioqs[qp->qid].qp == qp);
+	ctrl->ioqs[qp->qid].drained = true;
+	ctrl->ioqs_drained++;
+	settle(ctrl);
+}
+
+/* A drained queue pair leaves. On the owner. */
+void rdt_ctrl_detach(struct rdt_qpair *qp)
+{
+	struct rdt_ctrl *ctrl = qp->ctrl;
+	struct rdt_attach *waiting;
+	struct rdt_ioq *ioq;
+
+	assert(ctrl->magic == RDT_CTRL_MAGIC);
+	if (qp->admin) {
+		rdt_keep_alive_stop(ctrl);
+		if (ctrl->state != RDT_CTRL_DEAD)
+			set_state(ctrl, RDT_CTRL_DEAD);
+		ctrl->admin_gone = true;
+		/* Draining, each leaves by itself: see RDT_QP_DRAINED. */
+		if (!ctrl->owner->draining)
+			close_ioqs(ctrl);
+		settle(ctrl);
+		return;
+	}
+	ioq = &ctrl->ioqs[qp->qid];
+	assert(ioq->qp == qp);
+	waiting = ioq->waiting;
+	ioq->qp = NULL;
+	ioq->waiting = NULL;
+	ctrl->ioqs_live--;
+	ctrl->ioqs_drained -= ioq->drained;
+	if (waiting) {
+		rd_timer_stop(ctrl->owner->loop, &waiting->timer);
+		rdt_ctrl_attach(waiting);
+	}
+	settle(ctrl);
+	qp->detach_msg.fn = detached_msg;
+	rd_loop_post(qp->reactor->loop, &qp->detach_msg); /* last, as @ctrl may go with it */
+}
+
+/* ---- properties ---- */
+
+uint64_t rdt_ctrl_cap(const struct rdt_ctrl *ctrl)
+{
+	uint32_t depth = rdt_subsys_is_disc(ctrl->subsys)
+				 ? RDT_ADMIN_DEPTH_MAX
+				 : ctrl->subsys->target->cfg->target.queue_depth;
+
+	return (uint64_t)(depth - 1) | /* MQES */
+	       1ull << 16 |            /* CQR */
+	       (uint64_t)RDT_READY_TIMEOUT << 24 |
+	       (uint64_t)(NVME_CAP_CSS_NVM | NVME_CAP_CSS_CSI) << NVME_CAP_CSS_SHIFT |
+	       1ull << NVME_CAP_CRMS_SHIFT; /* CRWMS; MPSMIN = MPSMAX = 4 KiB */
+}
+
+uint32_t rdt_ctrl_csts(const struct rdt_ctrl *ctrl)
+{
+	switch (ctrl->state) {
+	case RDT_CTRL_READY:
+	case RDT_CTRL_RESETTING:
+		return ctrl->csts_extra | CSTS_RDY;
+	case RDT_CTRL_SHUTTING:
+		return ctrl->csts_extra | CSTS_SHST_PROCESSING | (ctrl->cc & CC_EN ? CSTS_RDY : 0);
+	case RDT_CTRL_SHUT:
+		return ctrl->csts_extra | CSTS_SHST_COMPLETE | (ctrl->cc & CC_EN ? CSTS_RDY : 0);
+	default:
+		return ctrl->csts_extra;
+	}
+}
+
+/* The value has been checked. */
+void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
+{
+	uint32_t old = ctrl->cc;
+
+	if (ctrl->state == RDT_CTRL_DEAD)
+		return;
+	ctrl->cc = cc;
+	if ((old & CC_EN) && !(cc & CC_EN)) {
+		set_state(ctrl, RDT_CTRL_RESETTING);
+		rdt_aer_drop_all(ctrl);
+		rdt_events_reset(ctrl);
+		reset_features(ctrl);
+		close_ioqs(ctrl);
+		settle(ctrl);
+	} else if (CC_SHN(cc) && !CC_SHN(old)) {
+		set_state(ctrl, RDT_CTRL_SHUTTING);
+		rdt_aer_drop_all(ctrl);
+		close_ioqs(ctrl);
+		settle(ctrl);
+	} else if (!(old & CC_EN) && (cc & CC_EN) &&
+		   (ctrl->state == RDT_CTRL_DISABLED || ctrl->state == RDT_CTRL_SHUT)) {
+		enable(ctrl);
+	}
+}
+
+void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why)
+{
+	/* Thousands may go at once, when a switch does. */
+	rd_log_limited(&ctrl->subsys->target->fatal_limit, rd_loop_now(ctrl->owner->loop),
+		       ctrl->log, RD_LOG_CTRL, RD_LOG_WARN,
+		       "%s: controller %u of %s: %s; ending the association", ctrl->subsys->nqn,
+		       ctrl->cntlid, ctrl->hostnqn, why);
+	ctrl->csts_extra |= CSTS_CFS;
+	set_state(ctrl, RDT_CTRL_DEAD);
+	close_ioqs(ctrl);
+	rdt_qpair_close(ctrl->admin, why);
+}
+
+/* ---- error log (any reactor) ---- */
+
+/* The next entry, under the log's lock. */
+static struct nvme_error_log_page *next_entry(struct rdt_error_log *log)
+{
+	struct nvme_error_log_page *e = &log->ring[log->count % RDT_ERROR_LOG];
+
+	log->count++;
+	memset(e, 0, sizeof(*e));
+	e->error_count = htole64(log->count);
+	e->trtype = NVMF_TRTYPE_RDMA;
+	return e;
+}
+
+void rdt_ctrl_log_internal(struct rdt_ctrl *ctrl, uint32_t nsid)
+{
+	struct rdt_error_log *log = &ctrl->errors;
+	struct nvme_error_log_page *e;
+
+	pthread_mutex_lock(&log->lock);
+	e = next_entry(log);
+	e->sqid = htole16(NO_COMMAND);
+	e->cmdid = htole16(NO_COMMAND);
+	e->status_field = nvme_status_to_wire(nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
+	e->parm_error_location = htole16(RDT_LOC_NONE);
+	e->nsid = htole32(nsid);
+	pthread_mutex_unlock(&log->lock);
+}
+
+void rdt_ctrl_log_error(struct rdt_ctrl *ctrl, const struct rdt_req *req)
+{
+	struct rdt_error_log *log = &ctrl->errors;
+	struct nvme_error_log_page *e;
+
+	pthread_mutex_lock(&log->lock);
+	e = next_entry(log);
+	e->sqid = htole16(req->qp->qid);
+	e->cmdid = req->sqe.cid;
+	e->status_field = nvme_status_to_wire(req->status);
+	e->parm_error_location = htole16(req->err_loc);
+	e->lba = htole64(req->err_lba);
+	if (req->sqe.opcode != NVMF_OPCODE)
+		e->nsid = req->sqe.nsid;
+	pthread_mutex_unlock(&log->lock);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fresh.h"
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "util/sockaddr.h"
+#include "target/config/config.h"
+#include "peers.h"
+#include "pool.h"
+#include "qpair.h"
+#include "reactor.h"
+#include "target.h"
+
+#define LEAST 16u
+
+/* A reactor's part of a limit. */
+static unsigned int part(const struct rdt_reactor *r, uint32_t limit)
+{
+	unsigned int n = limit / r->target->cfg->target.reactors;
+
+	return n > LEAST ? n : LEAST;
+}
+
+unsigned int rdt_fresh_max(const struct rdt_reactor *r)
+{
+	return part(r, r->target->cfg->target.limits.unconnected);
+}
+
+/* Which one has to go, or NULL. */
+static struct rdt_qpair *victim(const struct rdt_reactor *r, const struct rdt_site *site)
+{
+	unsigned int most = part(r, r->target->cfg->target.limits.unconnected_per_address);
+	bool full = r->fresh_count > rdt_fresh_max(r);
+
+	if (site->fresh_count > most || (full && site->fresh_count > r->fresh_count / 4))
+		return TAILQ_FIRST(&site->fresh);
+	return full ? TAILQ_FIRST(&r->fresh) : NULL;
+}
+
+void rdt_fresh_add(struct rdt_qpair *qp)
+{
+	struct rdt_reactor *r = qp->reactor;
+	struct rdt_site *site = rdt_peer_site(qp);
+	struct rdt_qpair *old;
+	char addr[RD_ADDR_TEXT];
+
+	TAILQ_INSERT_TAIL(&r->fresh, qp, fresh_link);
+	TAILQ_INSERT_TAIL(&site->fresh, qp, site_link);
+	qp->fresh = true;
+	r->fresh_count++;
+	site->fresh_count++;
+	old = victim(r, site);
+	if (!old)
+		return;
+	rd_log_limited(&r->fresh_limit, rd_loop_now(r->loop), r->log, RD_LOG_QPAIR, RD_LOG_NOTICE,
+		       "many connections without a Connect, of reactor %u %u, of one address %u "
+		       "(target.limits.unconnected, unconnected_per_address): the oldest one ends, "
+		       "from %s",
+		       r->index, r->fresh_count, site->fresh_count,
+		       rd_addr_format((struct sockaddr *)&old->remote, addr));
+	rdt_qpair_close(old, "too many connections without a Connect");
+}
+
+void rdt_fresh_remove(struct rdt_qpair *qp)
+{
+	struct rdt_site *site = rdt_peer_site(qp);
+
+	if (!qp->fresh)
+		return;
+	qp->fresh = false;
+	TAILQ_REMOVE(&qp->reactor->fresh, qp, fresh_link);
+	TAILQ_REMOVE(&site->fresh, qp, site_link);
+	qp->reactor->fresh_count--;
+	site->fresh_count--;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where commands wait for limits, and who sets them. */
+#ifndef RDT_GATE_H
+#define RDT_GATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "util/loop.h"
+#include "nvmf/text.h"
+#include "target/config/config.h"
+#include "ctrl.h"
+#include "ns.h"
+#include "pool.h"
+#include "qos.h"
+#include "request.h"
+
+struct rdt_subsys;
+struct rdt_target;
+
+struct rdt_qos_lane {
+	struct rdt_reactor *reactor;
+	struct rdt_qos *qos;
+	struct rdt_req_list waiting;
+	struct rd_timer timer; /* armed while somebody waits */
+	uint64_t start;        /* when @taken: the turn's time, of the head or of who comes next */
+	unsigned int changes;  /* qos->changes when it was taken */
+	bool taken;
+};
+
+struct rdt_qos_gate {
+	struct rdt_qos qos;
+	/* of a host */
+	TAILQ_ENTRY(rdt_qos_gate) link;
+	unsigned int refs; /* under subsys->lock: controllers, and one while limits are set */
+	bool set;
+	char nqn[NVMF_NQN_MAX + 1];
+
+	struct rdt_qos_lane lanes[]; /* two for each reactor */
+};
+
+int rdt_qos_gate_new(struct rdt_target *t, struct rdt_qos_gate **out);
+void rdt_qos_gate_free(struct rdt_qos_gate **gate);
+int rdt_qos_init(struct rdt_subsys *ss);
+void rdt_qos_fini(struct rdt_subsys *ss);
+int rdt_qos_join(struct rdt_ctrl *ctrl); /* any thread, as leaving */
+void rdt_qos_leave(struct rdt_ctrl *ctrl);
+/* At run time, any thread. NULL: no limits. */
+void rdt_qos_set_ns(struct rdt_ns *ns, const struct rdt_qos_config *limits);
+int rdt_qos_set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos_config *limits);
+
+static inline bool rdt_qos_gate_active(const struct rdt_qos_gate *gate)
+{
+	return gate && atomic_load_explicit(&gate->qos.active, memory_order_relaxed);
+}
+
+static inline bool rdt_qos_limited(const struct rdt_req *req) /* has it to ask at all? */
+{
+	return rdt_qos_gate_active(req->qp->ctrl->gate) || rdt_qos_gate_active(req->ns->gate);
+}
+
+bool rdt_qos_admit(
+	struct rdt_req *req); /* false: rdt_req_process() is called when it is its turn */
+void rdt_qos_unwait(struct rdt_req *req);
+/* Pay for what was not known, or could not wait, when the command came. */
+void rdt_qos_debit(const struct rdt_req *req, bool write, uint32_t ops, uint64_t bytes);
+void rdt_qos_charge(const struct rdt_req *req); /* the same for all of a command */
+
+#endif /* RDT_GATE_H */

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How an I/O command goes on: bios and their results, and commands of several steps. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/cold.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "target/bdev/backend.h"
+#include "io.h"
+#include "ns.h"
+#include "pool.h"
+#include "qpair.h"
+#include "range_lock.h"
+#include "request.h"
+#include "status.h"
+#include "subsys.h"
+
+static void count(_Atomic uint64_t *counter, uint64_t n)
+{
+	/* Only this reactor writes it, so that no locked instruction is needed. */
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+/* Says in words what the status code cannot. */
+static void explain(struct rdt_req *req)
+{
+	const struct rdt_bio *bio = &req->bio;
+	struct rdt_qpair *qp = req->qp;
+
+	rd_log_limited(&qp->fail_limit, rd_loop_now(qp->reactor->loop), qp->log, RD_LOG_BACKEND,
+		       RD_LOG_ERROR, "%s namespace %u: %s of %llu bytes at %llu failed: %s",
+		       req->ns->subsys->nqn, req->ns->nsid, req->cmd->name,
+		       (unsigned long long)bio->length, (unsigned long long)bio->offset,
+		       bio->result == -ENOTRECOVERABLE ? "a sync has failed"
+						       : strerror(-bio->result));
+}
+
+static RD_COLD void bio_failed(struct rdt_req *req)
+{
+	const struct rdt_bio *bio = &req->bio;
+
+	req->status = bio->status ? nvme_status(bio->status >> 8, bio->status & 0xff)
+				  : rdt_status_from_errno(bio->result, bio->op);
+	if (bio->result == -ECANCELED)
+		return;
+	req->err_lba = bio->offset >> req->ns->lbads;
+	count(&req->view->counters->media_errors, 1);
+	explain(req);
+}
+
+void rdt_io_result(struct rdt_req *req)
+{
+	const struct rdt_bio *bio = &req->bio;
+	struct rdt_counters *c = req->view->counters;
+
+	req->in_bio = false;
+	if (bio->result) {
+		bio_failed(req);
+		return;
+	}
+	switch (bio->op) {
+	case RDT_BIO_READ:
+		count(&c->reads, 1);
+		count(&c->blocks_read, bio->length >> 9);
+		return;
+	case RDT_BIO_FLUSH:
+		return;
+	case RDT_BIO_WRITE:
+		count(&c->writes, 1);
+		count(&c->blocks_written, bio->length >> 9);
+		break;
+	}
+	if (atomic_load_explicit(&req->ns->uncor.count, memory_order_acquire))
+		rdt_uncor_clear(req->ns, bio->offset >> req->ns->lbads,
+				bio->length >> req->ns->lbads);
+}
+
+bool rdt_io_unmarked(struct rdt_req *req, uint64_t lba, uint64_t blocks)
+{
+	uint64_t bad;
+
+	if (!rdt_uncor_find(req->ns, lba, blocks, &bad))
+		return true;
+	req->status = nvme_status_dnr(NVME_SCT_MEDIA, NVME_SC_READ_ERROR);
+	req->err_lba = bad;
+	return false;
+}
+
+/* ---- steps ---- */
+
+static void step_bio_done(struct rdt_bio *bio)
+{
+	struct rdt_req *req = rd_container_of(bio, struct rdt_req, bio);
+
+	rdt_io_result(req);
+	rdt_io_resume(req);
+}
+
+enum rdt_step rdt_io_step_bio(struct rdt_req *req)
+{
+	if (rdt_io_submit(req, step_bio_done) == RDT_BIO_QUEUED)
+		return RDT_STEP_WAIT;
+	rdt_io_result(req);
+	return RDT_STEP_AGAIN;
+}
+
+enum rdt_step rdt_io_step_flush(struct rdt_req *req)
+{
+	if (!rdt_bdev_has_cache(req->ns->bdev))
+		return RDT_STEP_AGAIN;
+	rdt_io_fill(req, RDT_BIO_FLUSH, 0, 0, NULL);
+	return rdt_io_step_bio(req);
+}
+
+enum rdt_step rdt_io_step_sync(struct rdt_req *req)
+{
+	return rdt_io_fua_read(req) ? rdt_io_step_flush(req) : RDT_STEP_AGAIN;
+}
+
+enum rdt_step rdt_io_step_read(struct rdt_req *req)
+{
+	struct rdt_work *w = &req->work;
+	uint64_t left = rdt_io_slba(req) + rdt_io_nlb(req) - w->lba;
+	uint32_t most = RDT_SCRATCH_PIECE >> req->ns->lbads;
+
+	w->blocks = left < most ? (uint32_t)left : most;
+	rdt_io_fill(req, RDT_BIO_READ, w->lba, w->blocks, w->scratch);
+	return rdt_io_step_bio(req);
+}
+
+enum rdt_step rdt_io_step_scratch(struct rdt_req *req)
+{
+	req->work.scratch = rdt_pool_get(&req->qp->reactor->pools[RDT_POOL_SCRATCH], req);
+	return req->work.scratch ? RDT_STEP_AGAIN : RDT_STEP_WAIT;
+}
+
+void rdt_io_scratch(struct rdt_req *req, void *buf)
+{
+	req->work.scratch = buf;
+	rdt_io_resume(req);
+}
+
+void rdt_io_put_scratch(struct rdt_req *req)
+{
+	if (req->work.scratch)
+		rdt_pool_put(&req->qp->reactor->pools[RDT_POOL_SCRATCH], NULL, req->work.scratch,
+			     RDT_SCRATCH_PIECE, false);
+	req->work.scratch = NULL;
+}
+
+enum rdt_step rdt_io_step_lock(struct rdt_req *req, const struct rdt_span *spans, unsigned int n)
+{
+	if (!req->mate && rdt_range_count(req))
+		return RDT_STEP_AGAIN;
+	memcpy(req->hold.spans, spans, n * sizeof(*spans));
+	req->hold.count = (uint8_t)n;
+	return rdt_range_lock(req) ? RDT_STEP_AGAIN : RDT_STEP_WAIT;
+}
+
+enum rdt_step rdt_io_step_lock_blocks(struct rdt_req *req, bool excl)
+{
+	struct rdt_span span = {rdt_io_slba(req), rdt_io_slba(req) + rdt_io_nlb(req), excl};
+
+	return rdt_io_step_lock(req, &span, 1);
+}
+
+bool rdt_io_ranges(struct rdt_req *req, unsigned int count)
+{
+	req->work.ranges = calloc(count, sizeof(*req->work.ranges));
+	if (!req->work.ranges)
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
+	return req->work.ranges;
+}
+
+/* It ends early: it failed, was aborted, its namespace is leaving, or nobody waits for it. */
+static bool stopped(struct rdt_req *req)
+{
+	if (!nvme_status_ok(req->status))
+		return true;
+	if (!req->work.stop && req->qp->state < RDT_QP_CLOSING)
+		return false;
+	req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
+	return true;
+}
+
+static enum rdt_exec go_on(struct rdt_req *req)
+{
+	enum rdt_step s;
+
+	do
+		s = stopped(req) ? RDT_STEP_DONE : req->work.step(req);
+	while (s == RDT_STEP_AGAIN);
+	if (s == RDT_STEP_WAIT)
+		return RDT_EXEC_PENDING;
+	rdt_io_put_scratch(req);
+	rdt_range_end(req);
+	free(req->work.ranges);
+	req->work.ranges = NULL;
+	return RDT_EXEC_DONE;
+}
+
+enum rdt_exec rdt_io_run(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req))
+{
+	memset(&req->work, 0, sizeof(req->work));
+	req->work.step = step;
+	return go_on(req);
+}
+
+void rdt_io_resume(struct rdt_req *req)
+{
+	if (go_on(req) == RDT_EXEC_DONE)
+		rdt_fused_complete(req);
+}
+
+/*
+ * Let @req, which is executing, end early. It completes by itself, perhaps at once. False: it is
+ * where nothing can be done.
+ */
+bool rdt_io_cancel(struct rdt_req *req)
+{
+	struct rdt_chan *chan;
+
+	req->work.stop = true;
+	if (req->in_bio) {
+		chan = req->view->chan;
+		if (chan->bdev->ops->cancel)
+			chan->bdev->ops->cancel(chan, &req->bio);
+		return chan->bdev->ops->cancel || req->work.step;
+	}
+	if (req->waiting)
+		rdt_pool_unwait(&req->qp->reactor->pools[RDT_POOL_SCRATCH], req);
+	else if (req->hold.state != RDT_HOLD_WAITING)
+		return false;
+	else if (!rdt_range_unwait(req))
+		return true; /* a message is on its way, and stops it */
+	rdt_io_resume(req);
+	return true;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which hosts may connect to a subsystem, and which see a namespace. The lists are the main
+ * thread's to change; everything here is under subsys->lock. What a controller's host does not see
+ * is in ctrl->hidden, by slot, so that a command looks at one bit.
+ */
+#include "mask.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/config/config.h"
+#include "ctrl.h"
+#include "events.h"
+#include "heir.h"
+#include "subsys.h"
+#include "target/config/tgt_limits.h"
+
+static void list_fini(struct rdt_host_list *list)
+{
+	for (unsigned int i = 0; i < list->count; i++)
+		free(list->nqns[i]);
+	free(list->nqns);
+	*list = (struct rdt_host_list){.any = true};
+}
+
+static int list_init(struct rdt_host_list *list, bool any, const char *const *nqns,
+		     unsigned int count)
+{
+	*list = (struct rdt_host_list){.any = any};
+	if (any)
+		return 0;
+	list->nqns = calloc(count + 1, sizeof(*list->nqns));
+	if (!list->nqns)
+		return -ENOMEM;
+	while (list->count < count) {
+		list->nqns[list->count] = strdup(nqns[list->count]);
+		if (!list->nqns[list->count]) {
+			list_fini(list);
+			return -ENOMEM;
+		}
+		list->count++;
+	}
+	return 0;
+}
+
+static bool list_has(const struct rdt_host_list *list, const char *nqn)
+{
+	return list->any || rdt_config_listed((const char *const *)list->nqns, list->count, nqn);
+}
+
+static bool list_equal(const struct rdt_host_list *a, const struct rdt_host_list *b)
+{
+	return a->any == b->any && rdt_config_same_list((const char *const *)a->nqns, a->count,
+							(const char *const *)b->nqns, b->count);
+}
+
+static void list_swap(struct rdt_host_list *a, struct rdt_host_list *b)
+{
+	struct rdt_host_list tmp = *a;
+
+	*a = *b;
+	*b = tmp;
+}
+
+int rdt_mask_init(struct rdt_subsys *ss)
+{
+	const struct rdt_subsys_config *cfg = ss->cfg;
+
+	ss->hosts.any = true;
+	if (!cfg)
+		return 0;
+	ss->duplicate_host = (uint8_t)cfg->duplicate_host;
+	return list_init(&ss->hosts, cfg->allow_any_host, cfg->hosts, cfg->hosts_count);
+}
+
+void rdt_mask_fini(struct rdt_subsys *ss)
+{
+	list_fini(&ss->hosts);
+}
+
+/* ---- subsystems ---- */
+
+bool rdt_mask_allows(const struct rdt_subsys *ss, const char *hostnqn)
+{
+	return !atomic_load(&ss->gone) && list_has(&ss->hosts, hostnqn);
+}
+
+bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn)
+{
+	bool allowed;
+
+	pthread_mutex_lock(&ss->lock);
+	allowed = rdt_mask_allows(ss, hostnqn);
+	pthread_mutex_unlock(&ss->lock);
+	return allowed;
+}
+
+int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqns,
+			 unsigned int count)
+{
+	struct rdt_host_list next;
+	struct rdt_ctrl *ctrl;
+	int err = list_init(&next, any, nqns, count);
+	bool same;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&ss->lock);
+	same = list_equal(&ss->hosts, &next);
+	list_swap(&ss->hosts, &next);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		if (!rdt_mask_allows(ss, ctrl->hostnqn))
+			rdt_ctrl_end(ctrl, "its host is not allowed any more");
+	pthread_mutex_unlock(&ss->lock);
+	list_fini(&next);
+	if (!same)
+		rdt_discovery_changed(ss->target);
+	return 0;
+}
+
+/* ---- namespaces ---- */
+
+static bool set_hidden(struct rdt_ctrl *ctrl, unsigned int slot, bool hidden)
+{
+	return (hidden ? rdt_slots_set(&ctrl->hidden, slot)
+		       : rdt_slots_clear(&ctrl->hidden, slot)) != hidden;
+}
+
+void rdt_mask_ctrl(struct rdt_ctrl *ctrl)
+{
+	const struct rdt_ns *ns;
+
+	TAILQ_FOREACH (ns, &ctrl->subsys->namespaces, link)
+		if (!list_has(&ns->hosts, ctrl->hostnqn))
+			set_hidden(ctrl, ns->slot, true);
+}
+
+/* Under subsys->lock. */
+static void apply(struct rdt_ns *ns, bool tell)
+{
+	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_ctrl *ctrl;
+
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
+		bool hidden = !list_has(&ns->hosts, ctrl->hostnqn);
+
+		if (set_hidden(ctrl, ns->slot, hidden) && tell)
+			rdt_event_post(ctrl, RDT_EV_NS_ATTR, ns->nsid);
+	}
+}
+
+static void count_change(struct rdt_ns *ns)
+{
+	atomic_fetch_add(&ns->subsys->ana_changes[ns->cfg->ana_group], 1);
+	atomic_fetch_add(&ns->subsys->ana_changes[0], 1);
+}
+
+static int set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count, bool tell)
+{
+	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_host_list next;
+	int err = list_init(&next, count == 0, nqns, count);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&ss->lock);
+	if (tell && !list_equal(&ns->hosts, &next))
+		count_change(ns);
+	list_swap(&ns->hosts, &next);
+	apply(ns, tell);
+	pthread_mutex_unlock(&ss->lock);
+	list_fini(&next);
+	return 0;
+}
+
+int rdt_ns_set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count)
+{
+	return set_hosts(ns, nqns, count, true);
+}
+
+int rdt_mask_ns(struct rdt_ns *ns)
+{
+	return set_hosts(ns, ns->cfg->hosts, ns->cfg->hosts_count, false);
+}
+
+void rdt_unmask_ns(struct rdt_ns *ns)
+{
+	struct rdt_subsys *ss = ns->subsys;
+
+	pthread_mutex_lock(&ss->lock);
+	list_fini(&ns->hosts);
+	apply(ns, false);
+	rdt_heir_forget(ss, ns->slot);
+	pthread_mutex_unlock(&ss->lock);
+}
+
+void rdt_event_ns(struct rdt_ns *ns, enum rdt_event event)
+{
+	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_ctrl *ctrl;
+
+	pthread_mutex_lock(&ss->lock);
+	if (event == RDT_EV_NS_ATTR)
+		count_change(ns);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		if (rdt_ns_visible(ctrl, ns))
+			rdt_event_post(ctrl, event, ns->nsid);
+	pthread_mutex_unlock(&ss->lock);
+}

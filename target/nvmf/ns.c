@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Namespaces: a backend with an NSID and a block size. The main thread's side. */
+#include "ns.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/loop.h"
+#include "target/bdev/backend.h"
+#include "target/config/config.h"
+#include "gate.h"
+#include "mask.h"
+#include "range_lock.h"
+#include "resv.h"
+#include "subsys.h"
+#include "target.h"
+#include "target/config/tgt_limits.h"
+
+/* By NSID. Mostly they come in that order: the one before is the last, or has the NSID before. */
+static void insert(struct rdt_subsys *ss, struct rdt_ns *ns)
+{
+	struct rdt_ns *before = rdt_ns_with(ss, ns->nsid - 1);
+
+	pthread_mutex_lock(&ss->lock);
+	if (!before)
+		TAILQ_FOREACH_REVERSE(before, &ss->namespaces, rdt_ns_list, link)
+	if (before->nsid < ns->nsid)
+		break;
+	if (before)
+		TAILQ_INSERT_AFTER(&ss->namespaces, before, ns, link);
+	else
+		TAILQ_INSERT_HEAD(&ss->namespaces, ns, link);
+	pthread_mutex_unlock(&ss->lock);
+}
+
+/* The lowest slot that is free, or RDT_NS_SLOTS. */
+static unsigned int free_slot(struct rdt_target *t)
+{
+	while (t->ns_free < RDT_NS_SLOTS && t->ns[t->ns_free])
+		t->ns_free++;
+	return t->ns_free;
+}
+
+static struct rdt_ns *alloc_ns(const struct rdt_target *t)
+{
+	size_t size = sizeof(struct rdt_ns) + t->cfg->target.reactors * sizeof(struct rdt_ns_post);
+	struct rdt_ns *ns =
+		aligned_alloc(__alignof__(struct rdt_ns_post), (size + 63) & ~(size_t)63);
+
+	return ns ? memset(ns, 0, size) : NULL;
+}
+
+int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
+		  struct rdt_bdev *bdev, struct rdt_ns **out)
+{
+	struct rdt_target *t = ss->target;
+	unsigned int slot = free_slot(t);
+	struct rdt_ns *ns;
+	int err;
+
+	if (slot == RDT_NS_SLOTS)
+		return -ENOSPC;
+	ns = alloc_ns(t);
+	if (!ns)
+		return -ENOMEM;
+	ns->cfg = cfg;
+	ns->cfg_of = rdt_config_get(cfg_of);
+	ns->now = cfg;
+	ns->now_of = rdt_config_get(cfg_of);
+	ns->subsys = ss;
+	ns->bdev = bdev;
+	ns->nsid = cfg->nsid;
+	ns->slot = slot;
+	ns->lbads = (uint8_t)__builtin_ctz(bdev->block_size);
+	rdt_range_init(ns);
+	rdt_uncor_init(ns);
+	atomic_init(&ns->blocks, bdev->size >> ns->lbads);
+	ns->state = RDT_NS_NEW;
+	err = rdt_qos_gate_new(t, &ns->gate);
+	if (!err)
+		err = rd_map_reserve(&t->ns_map, t->ns_map.count + 1);
+	if (!err)
+		err = rdt_mask_ns(ns);
+	if (!err) {
+		err = rdt_ns_protect_open(ns);
+		if (!err)
+			err = rdt_resv_open(ns);
+		if (err)
+			rdt_unmask_ns(ns);
+	}
+	if (err) {
+		rdt_qos_gate_free(&ns->gate);
+		rdt_range_fini(ns);
+		rdt_uncor_fini(ns);
+		rdt_config_put(&ns->cfg_of);
+		rdt_config_put(&ns->now_of);
+		free(ns);
+		return err;
+	}
+	rdt_qos_set_ns(ns, cfg->qos);
+	t->ns[slot] = ns;
+	insert(ss, ns);
+	rd_map_put(&t->ns_map, rdt_ns_key(ss, ns->nsid), ns); /* there is room */
+	*out = ns;
+	return 0;
+}
+
+void rdt_ns_free(struct rdt_ns *ns)
+{
+	struct rdt_subsys *ss = ns->subsys;
+
+	assert(!ns->posts_left);
+	rd_timer_stop(ss->target->loop, &ns->leave_timer);
+	pthread_mutex_lock(&ss->lock);
+	TAILQ_REMOVE(&ss->namespaces, ns, link);
+	pthread_mutex_unlock(&ss->lock);
+	ss->target->ns[ns->slot] = NULL;
+	if (ns->slot < ss->target->ns_free)
+		ss->target->ns_free = ns->slot;
+	rd_map_remove(&ss->target->ns_map, rdt_ns_key(ss, ns->nsid));
+	rdt_subsys_count(ns, false);
+	rdt_unmask_ns(ns);
+	rdt_resv_close(ns);
+	rdt_qos_gate_free(&ns->gate);
+	rdt_bdev_close(&ns->bdev);
+	rdt_range_fini(ns);
+	rdt_uncor_fini(ns);
+	rdt_config_put(&ns->cfg_of);
+	rdt_config_put(&ns->now_of);
+	free(ns);
+}
+
+struct rdt_ns *rdt_ns_of(const struct rdt_subsys *ss, uint32_t nsid)
+{
+	struct rdt_ns *ns = rdt_ns_with(ss, nsid);
+
+	return ns && ns->state != RDT_NS_LEAVING ? ns : NULL;
+}
+
+struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid)
+{
+	return rd_map_get(&ss->target->ns_map, rdt_ns_key(ss, nsid));
+}
+
+void rdt_subsys_count(struct rdt_ns *ns, bool counts)
+{
+	const struct rdt_bdev *bdev = ns->bdev;
+	struct rdt_subsys *ss = ns->subsys;
+	unsigned int one = counts ? 1 : -1u;
+	uint32_t ops_mask = 0;
+
+	if (ns->counted == counts)
+		return;
+	ns->counted = counts;
+	for (unsigned int bit = 0; bit < 32; bit++) {
+		if (!(bdev->ops_mask >> bit & 1))
+			ss->lacking[bit] += one;
+		if (!ss->lacking[bit])
+			ops_mask |= 1u << bit;
+	}
+	if (bdev->volatile_cache)
+		ss->caching += one;
+	atomic_store(&ss->ops_mask, ops_mask);
+	atomic_store(&ss->volatile_cache, ss->caching > 0);
+	atomic_store(&ss->ns_count, ss->ns_count + one);
+}
+
+static void answer_msg(struct rd_msg *msg)
+{
+	struct rdt_ns_post *post = rd_container_of(msg, struct rdt_ns_post, msg);
+	struct rdt_ns *ns = post->ns;
+
+	if (post->err && !ns->err)
+		ns->err = post->err;
+	if (--ns->posts_left == 0)
+		ns->moved(ns);
+}
+
+void rdt_ns_answer(struct rdt_ns_post *post, int err)
+{
+	post->err = err;
+	post->msg.fn = answer_msg;
+	rd_loop_post(post->reactor->target->loop, &post->msg);
+}
+
+void rdt_ns_post(struct rdt_ns *ns, void (*fn)(struct rd_msg *msg),
+		 void (*moved)(struct rdt_ns *ns))
+{
+	struct rdt_target *t = ns->subsys->target;
+
+	assert(!ns->posts_left);
+	ns->moved = moved;
+	ns->err = 0;
+	ns->posts_left = t->reactors_count;
+	for (unsigned int i = 0; i < t->reactors_count; i++) {
+		struct rdt_ns_post *post = &ns->posts[i];
+
+		post->ns = ns;
+		post->reactor = &t->reactors[i];
+		post->msg.fn = fn;
+		rd_loop_post(post->reactor->loop, &post->msg);
+	}
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether a namespace is write protected (feature 84h). The main thread writes the state down
+ * before a change is answered, so that what a host was told holds after a restart.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "events.h"
+#include "mask.h"
+#include "ns.h"
+#include "request.h"
+#include "target/resv/state.h"
+#include "subsys.h"
+#include "target.h"
+
+#define TEXT_PROTECT   "write-protect\n"
+#define TEXT_PERMANENT "permanent-write-protect\n"
+#define FILE_SUFFIX    ".wp"
+
+struct protect_work { /* one change, from the reactor to the main thread, the writer and back */
+	struct rd_msg msg;
+	struct rdt_state_job job;
+	struct rdt_req *req; /* holds the namespace */
+	uint8_t next;
+	struct nvme_status status;
+};
+
+static void file_name(const struct rdt_ns *ns, char *name, size_t size)
+{
+	char uuid[UUID_STR_LEN];
+
+	uuid_unparse_lower(ns->cfg->uuid_bytes, uuid);
+	snprintf(name, size, "%s" FILE_SUFFIX, uuid);
+}
+
+int rdt_ns_protect_open(struct rdt_ns *ns)
+{
+	struct rdt_target *t = ns->subsys->target;
+	struct rdt_state_job job;
+	char *text = NULL;
+	size_t len = 0;
+	int err;
+
+	if (!t->state)
+		return 0;
+	file_name(ns, job.name, sizeof(job.name));
+	err = rdt_state_read(t->state, job.name, &text, &len);
+	if (err == -ENOENT)
+		return 0;
+	if (!err && len == strlen(TEXT_PROTECT) && memcmp(text, TEXT_PROTECT, len) == 0)
+		atomic_store(&ns->wp, NVME_NS_WP_CFG_PROTECT);
+	else if (!err && len == strlen(TEXT_PERMANENT) && memcmp(text, TEXT_PERMANENT, len) == 0)
+		atomic_store(&ns->wp, NVME_NS_WP_CFG_PROTECT_PERMANENT);
+	else
+		err = err ? err : -EINVAL;
+	free(text);
+	if (err)
+		rd_err(t->log, RD_LOG_TARGET,
+		       "%s namespace %u: cannot use %s/%s: %s; it says whether the namespace is "
+		       "write protected, expected \"%.*s\" or \"%.*s\"; mend or remove it",
+		       ns->subsys->nqn, ns->nsid, rdt_state_dir(t->state), job.name, strerror(-err),
+		       (int)strlen(TEXT_PROTECT) - 1, TEXT_PROTECT, (int)strlen(TEXT_PERMANENT) - 1,
+		       TEXT_PERMANENT);
+	return err;
+}
+
+/* ---- a change ---- */
+
+static void answer_msg(struct rd_msg *msg)
+{
+	struct protect_work *w = rd_container_of(msg, struct protect_work, msg);
+	struct rdt_req *req = w->req;
+
+	req->status = w->status;
+	free(w);
+	rdt_req_complete(req);
+}
+
+static void answer(struct protect_work *w, struct nvme_status status)
+{
+	w->req->ns->wp_busy = false;
+	w->status = status;
+	w->msg.fn = answer_msg;
+	rd_loop_post(w->req->qp->reactor->loop, &w->msg);
+}
+
+static void written(struct rdt_state_job *job)
+{
+	struct protect_work *w = rd_container_of(job, struct protect_work, job);
+	struct rdt_ns *ns = w->req->ns;
+	struct rdt_target *t = ns->subsys->target;
+
+	if (job->err) {
+		rd_err(t->log, RD_LOG_TARGET,
+		       "%s namespace %u: cannot write %s/%s: %s; its write protection is not "
+		       "changed",
+		       ns->subsys->nqn, ns->nsid, rdt_state_dir(t->state), job->name,
+		       strerror(-job->err));
+		rdt_event_subsys(ns->subsys, RDT_EV_ERROR, ns->nsid);
+		answer(w, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
+		return;
+	}
+	atomic_store(&ns->wp, w->next);
+	rd_notice(t->log, RD_LOG_TARGET, "%s namespace %u: write protection is %u now",
+		  ns->subsys->nqn, ns->nsid, w->next);
+	rdt_event_ns(ns, RDT_EV_NS_ATTR);
+	answer(w, NVME_OK);
+}
+
+/* Until Power Cycle leaves nothing behind: after a restart the namespace can be written. */
+static char *text_of(uint8_t wp)
+{
+	switch (wp) {
+	case NVME_NS_WP_CFG_PROTECT:
+		return strdup(TEXT_PROTECT);
+	case NVME_NS_WP_CFG_PROTECT_PERMANENT:
+		return strdup(TEXT_PERMANENT);
+	default:
+		return NULL;
+	}
+}
+
+static void begin_msg(struct rd_msg *msg)
+{
+	struct protect_work *w = rd_container_of(msg, struct protect_work, msg);
+	struct rdt_ns *ns = w->req->ns;
+	uint8_t now = atomic_load(&ns->wp);
+
+	if (ns->wp_busy) { /* another host's change is being written: try again */
+		w->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
+		w->msg.fn = answer_msg;
+		rd_loop_post(w->req->qp->reactor->loop, &w->msg);
+		return;
+	}
+	if (w->next == now) {
+		answer(w, NVME_OK);
+		return;
+	}
+	if (now == NVME_NS_WP_CFG_PROTECT_POWER_CYCLE || now == NVME_NS_WP_CFG_PROTECT_PERMANENT) {
+		answer(w, nvme_status_dnr(NVME_SCT_CMD_SPECIFIC, NVME_SC_FEATURE_NOT_CHANGEABLE));
+		return;
+	}
+	w->job.text = text_of(w->next);
+	w->job.len = w->job.text ? strlen(w->job.text) : 0;
+	if (!w->job.text && w->next != NVME_NS_WP_CFG_NONE &&
+	    w->next != NVME_NS_WP_CFG_PROTECT_POWER_CYCLE) {
+		answer(w, nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED)); /* no memory */
+		return;
+	}
+	ns->wp_busy = true;
+	file_name(ns, w->job.name, sizeof(w->job.name));
+	w->job.done = written;
+	rdt_state_write(ns->subsys->target->state, &w->job);
+}
+
+enum rdt_exec rdt_ns_protect(struct rdt_req *req, uint8_t wp)
+{
+	struct protect_work *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
+		return RDT_EXEC_DONE;
+	}
+	w->req = req;
+	w->next = wp;
+	w->msg.fn = begin_msg;
+	rd_loop_post(rdt_req_target(req)->loop, &w->msg);
+	return RDT_EXEC_PENDING;
+}

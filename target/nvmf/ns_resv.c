@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reservations of a namespace at run time. The main thread owns the state of every namespace: a
+ * command travels there, is applied to a copy, made durable where the state persists, published to
+ * every reactor and only then answered. So the state has one writer, and when a command is answered
+ * all reactors enforce what it did. Commands on one namespace are done one after the other.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "util/cleanup.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "ctrl.h"
+#include "events.h"
+#include "io.h"
+#include "request.h"
+#include "target/resv/reservation.h"
+#include "resv.h"
+#include "target/resv/state.h"
+#include "subsys.h"
+#include "target.h"
+
+struct rdt_resv_work;
+
+/* What one reactor has to do for a change. */
+struct rdt_resv_part {
+	struct rd_msg msg;
+	struct rdt_resv_work *work;
+	struct rdt_reactor *reactor;
+	unsigned int left; /* requests to end, and one until all have been looked at */
+};
+
+/* A change on its way. The main thread's; reactors read it while parts are out. */
+struct rdt_resv_work {
+	struct rdt_resv *resv;
+	struct rdt_resv_state next;
+	struct rdt_resv_effects fx;
+	struct rdt_resv_snap *snap; /* of next */
+	struct rdt_state_job job;
+	unsigned int parts_left;
+	struct rdt_resv_part parts[];
+};
+
+/* Of one namespace. The main thread's, except where noted. */
+struct rdt_resv {
+	struct rdt_ns *ns;
+	struct rdt_resv_state now;
+	STAILQ_HEAD(, rdt_resv_cmd) cmds; /* the head is the one that runs */
+	struct rdt_resv_work *work;       /* its change */
+	struct rdt_resv_snap *first;      /* what views begin with; any thread, never changes */
+	struct rdt_resv_snap *snap;       /* what reactors have now; may be @first */
+	bool stale;                       /* a write failed: the file may not be @now */
+	atomic_bool ptpl;                 /* any thread */
+	char file[UUID_STR_LEN + sizeof(".resv.json")];
+};
+
+static struct rdt_req *req_of(struct rdt_resv_cmd *cmd)
+{
+	return rd_container_of(cmd, struct rdt_req, resv);
+}
+
+static struct rdt_target *target_of(const struct rdt_resv *resv)
+{
+	return resv->ns->subsys->target;
+}
+
+/* ---- the answer ---- */
+
+static void answer_msg(struct rd_msg *msg)
+{
+	struct rdt_resv_cmd *cmd = rd_container_of(msg, struct rdt_resv_cmd, msg);
+	struct rdt_req *req = req_of(cmd);
+
+	req->status = cmd->status;
+	rdt_req_complete(req);
+}
+
+static void answer(struct rdt_resv *resv, struct nvme_status status)
+{
+	struct rdt_resv_cmd *cmd = STAILQ_FIRST(&resv->cmds);
+
+	STAILQ_REMOVE_HEAD(&resv->cmds, link);
+	cmd->status = status;
+	cmd->msg.fn = answer_msg;
+	rd_loop_post(req_of(cmd)->qp->reactor->loop, &cmd->msg);
+}
+
+static void drop_work(struct rdt_resv *resv)
+{
+	if (resv->work)
+		free(resv->work->snap);
+	free(resv->work);
+	resv->work = NULL;
+}
+
+/* ---- notifications ---- */
+
+static void notify_ctrl(struct rdt_ctrl *ctrl, const struct rdt_ns *ns,
+			const struct rdt_resv_effects *fx)
+{
+	for (unsigned int i = 0; i < fx->notes_count; i++) {
+		if (memcmp(fx->notes[i].host, ctrl->hostid, RDT_RESV_HOST) != 0)
+			continue;
+		if (rdt_resv_log_add(ctrl, ns, fx->notes[i].type))
+			rdt_event_post(ctrl, RDT_EV_RESV_LOG, ns->nsid);
+	}
+}
+
+static void notify(const struct rdt_ns *ns, const struct rdt_resv_effects *fx)
+{
+	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_ctrl *ctrl;
+
+	if (!fx->notes_count)
+		return;
+	pthread_mutex_lock(&ss->lock);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		notify_ctrl(ctrl, ns, fx);
+	pthread_mutex_unlock(&ss->lock);
+}
+
+/* ---- publishing ---- */
+
+/* The head is done; the next one is its caller's to begin. */
+static void finish(struct rdt_resv *resv)
+{
+	struct rdt_resv_work *work = resv->work;
+
+	notify(resv->ns, &work->fx);
+	answer(resv, NVME_OK);
+	drop_work(resv);
+}
+
+static void run(struct rdt_resv *resv);
+
+static void part_back_msg(struct rd_msg *msg)
+{
+	struct rdt_resv_part *part = rd_container_of(msg, struct rdt_resv_part, msg);
+	struct rdt_resv_work *work = part->work;
+	struct rdt_resv *resv = work->resv;
+
+	if (--work->parts_left)
+		return;
+	/* No reactor has the old one any more. */
+	if (resv->snap != resv->first)
+		free(resv->snap);
+	resv->snap = rd_steal(work->snap);
+	finish(resv);
+	run(resv);
+}
+
+static void part_put(struct rdt_resv_part *part)
+{
+	if (--part->left)
+		return;
+	part->msg.fn = part_back_msg;
+	rd_loop_post(part->reactor->target->loop, &part->msg);
+}
+
+void rdt_resv_req_left(struct rdt_req *req)
+{
+	struct rdt_resv_part *part = req->fence;
+
+	req->fence = NULL;
+	part_put(part);
+}
+
+/*
+ * Preempt and Abort: what has not begun never will, what is in the backend is cancelled, and the
+ * command that asked for it waits for that. Data on its way to the host is let go.
+ */
+static void fence_req(struct rdt_resv_part *part, struct rdt_req *req)
+{
+	if (rdt_resv_group(req->sqe.opcode) == RDT_RESV_FREE || req->fence)
+		return;
+	req->fenced = true;
+	req->special = true;
+	if (req->state == RDT_REQ_EXECUTING) {
+		req->fence = part;
+		part->left++;
+	}
+	rdt_req_abort(req);
+}
+
+static bool is_victim(const struct rdt_resv_effects *fx, const uint8_t *host)
+{
+	for (unsigned int i = 0; i < fx->victims_count; i++)
+		if (memcmp(fx->victims[i], host, RDT_RESV_HOST) == 0)
+			return true;
+	return false;
+}
+
+static void fence_all(struct rdt_resv_part *part)
+{
+	const struct rdt_resv_work *work = part->work;
+	struct rdt_qpair *qp, *next;
+	struct rdt_req *req;
+
+	for (qp = TAILQ_FIRST(&part->reactor->qpairs); qp; qp = next) {
+		next = TAILQ_NEXT(qp, link);
+		if (qp->admin || !qp->ctrl || !is_victim(&work->fx, qp->ctrl->hostid))
+			continue;
+		RDT_FOREACH_REQ (req, qp)
+			if (req->ns == work->resv->ns)
+				fence_req(part, req);
+	}
+}
+
+/* On the reactor. */
+static void part_msg(struct rd_msg *msg)
+{
+	struct rdt_resv_part *part = rd_container_of(msg, struct rdt_resv_part, msg);
+	const struct rdt_resv_work *work = part->work;
+	struct rdt_ns_view *view = rdt_view_of(part->reactor, work->resv->ns);
+
+	part->left = 1;
+	if (view->ns == work->resv->ns) {
+		view->resv = work->snap;
+		if (work->fx.victims_count)
+			fence_all(part);
+	}
+	part_put(part);
+}
+
+/* To all reactors; where they have nothing to learn the head is done. */
+static void publish(struct rdt_resv *resv)
+{
+	struct rdt_target *t = target_of(resv);
+	struct rdt_resv_work *work = resv->work;
+	bool seen = resv->now.rtype || work->next.rtype || work->fx.victims_count;
+
+	resv->now = work->next;
+	atomic_store(&resv->ptpl, resv->now.ptpl);
+	if (!seen) {
+		finish(resv);
+		return;
+	}
+	work->parts_left = t->reactors_count;
+	for (unsigned int i = 0; i < t->reactors_count; i++) {
+		struct rdt_resv_part *part = &work->parts[i];
+
+		part->work = work;
+		part->reactor = &t->reactors[i];
+		part->msg.fn = part_msg;
+		rd_loop_post(part->reactor->loop, &part->msg);
+	}
+}
+
+/* ---- durability ---- */
+
+static void written(struct rdt_state_job *job)
+{
+	struct rdt_resv_work *work = rd_container_of(job, struct rdt_resv_work, job);
+	struct rdt_resv *resv = work->resv;
+
+	resv->stale = job->err != 0;
+	if (job->err) {
+		rdt_event_subsys(resv->ns->subsys, RDT_EV_ERROR, resv->ns->nsid);
+		answer(resv, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
+		drop_work(resv);
+	} else {
+		publish(resv);
+	}
+	run(resv);
+}
+
+/* Returns 0 or -ENOMEM. */
+static int start_write(struct rdt_resv *resv)
+{
+	struct rdt_resv_work *work = resv->work;
+	struct rdt_state_job *job = &work->job;
+
+	if (work->next.ptpl && rdt_resv_to_json(&work->next, resv->ns->cfg->uuid_bytes, &job->text))
+		return -ENOMEM;
+	job->len = job->text ? strlen(job->text) : 0;
+	memccpy(job->name, resv->file, 0, sizeof(job->name));
+	job->done = written;
+	rdt_state_write(target_of(resv)->state, job);
+	return 0;
+}
+
+/* ---- commands on the main thread ---- */
+
+static bool same_state(const struct rdt_resv_state *a, const struct rdt_resv_state *b)
+{
+	return a->gen == b->gen && a->rtype == b->rtype && a->ptpl == b->ptpl &&
+	       a->count == b->count && memcmp(a->reg, b->reg, a->count * sizeof(a->reg[0])) == 0;
+}
+
+static int prepare(struct rdt_resv *resv)
+{
+	unsigned int reactors = target_of(resv)->reactors_count;
+
+	resv->work = calloc(1, sizeof(*resv->work) + reactors * sizeof(resv->work->parts[0]));
+	if (!resv->work)
+		return -ENOMEM;
+	resv->work->resv = resv;
+	resv->work->next = resv->now;
+	return 0;
+}
+
+/* Apply the head: it is answered, or resv->work is on its way. */
+static void step(struct rdt_resv *resv)
+{
+	struct rdt_resv_cmd *cmd = STAILQ_FIRST(&resv->cmds);
+	struct nvme_status no_memory = nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
+	struct rdt_resv_work *work;
+	struct nvme_status st;
+	bool durable;
+
+	if (cmd->report) {
+		rdt_resv_report(&resv->now, req_of(cmd)->buf, req_of(cmd)->data_len);
+		answer(resv, NVME_OK);
+		return;
+	}
+	if (prepare(resv)) {
+		answer(resv, no_memory);
+		return;
+	}
+	work = resv->work;
+	st = rdt_resv_apply(&work->next, &cmd->op, &work->fx);
+	if (!nvme_status_ok(st) || same_state(&work->next, &resv->now)) {
+		answer(resv, st);
+		drop_work(resv);
+		return;
+	}
+	durable = work->next.ptpl || resv->now.ptpl || resv->stale;
+	if (rdt_resv_snap(&work->next, &work->snap) || (durable && start_write(resv))) {
+		answer(resv, no_memory);
+		drop_work(resv);
+		return;
+	}
+	if (!durable)
+		publish(resv);
+}
+
+/* A loop: thousands may have queued up behind one that had to wait. */
+static void run(struct rdt_resv *resv)
+{
+	while (!resv->work && !STAILQ_EMPTY(&resv->cmds))
+		step(resv);
+}
+
+static void begin_msg(struct rd_msg *msg)
+{
+	struct rdt_resv_cmd *cmd = rd_container_of(msg, struct rdt_resv_cmd, msg);
+	struct rdt_resv *resv = req_of(cmd)->ns->resv;
+
+	STAILQ_INSERT_TAIL(&resv->cmds, cmd, link);
+	run(resv);
+}
+
+enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action)
+{
+	struct rdt_resv_cmd *cmd = &req->resv;
+
+	cmd->op.action = (uint8_t)action;
+	memcpy(cmd->op.host, req->qp->ctrl->hostid, RDT_RESV_HOST);
+	cmd->msg.fn = begin_msg;
+	rd_loop_post(rdt_req_target(req)->loop, &cmd->msg);
+	return RDT_EXEC_PENDING;
+}
+
+/* ---- admission ---- */
+
+struct nvme_status rdt_resv_check_held(struct rdt_req *req)
+{
+	const struct rdt_resv_snap *snap = req->view->resv;
+	enum rdt_resv_group group = rdt_resv_group(req->sqe.opcode);
+
+	if (rdt_resv_allows(snap->rtype, rdt_resv_snap_role(snap, req->qp->ctrl->hostid), group))
+		return NVME_OK;
+	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_RESERVATION_CONFLICT, RDT_LOC_NONE);
+}
+
+const struct rdt_resv_snap *rdt_resv_first(const struct rdt_ns *ns)
+{
+	return ns->resv->first;
+}
+
+bool rdt_resv_offered(const struct rdt_subsys *ss)
+{
+	return ss->cfg && ss->cfg->reservations == RDT_RESERVATIONS_ON;
+}
+
+bool rdt_resv_ptpl(const struct rdt_ns *ns)
+{
+	return atomic_load(&ns->resv->ptpl);
+}
+
+/* ---- namespaces come and go ---- */
+
+static int load(struct rdt_resv *resv)
+{
+	struct rdt_target *t = target_of(resv);
+	char why[160];
+	size_t len;
+	char *text;
+	int err;
+
+	err = rdt_state_read(t->state, resv->file, &text, &len);
+	if (err == -ENOENT)
+		return 0;
+	if (!err)
+		err = rdt_resv_from_json(text, len, resv->ns->cfg->uuid_bytes, &resv->now, why,
+					 sizeof(why));
+	else
+		snprintf(why, sizeof(why), "%s", strerror(-err));
+	free(text);
+	if (err)
+		rd_err(t->log, RD_LOG_TARGET,
+		       "%s namespace %u: reservations in %s/%s: %s; restore the file, or remove it "
+		       "to forget all reservations of this namespace",
+		       resv->ns->subsys->nqn, resv->ns->nsid, rdt_state_dir(t->state), resv->file,
+		       why);
+	else
+		rd_info(t->log, RD_LOG_TARGET,
+			"%s namespace %u: %u registrants and reservation type %u restored",
+			resv->ns->subsys->nqn, resv->ns->nsid, resv->now.count, resv->now.rtype);
+	return err;
+}
+
+/* The setting is the operator's word; what it sets aside is said, and stays for a change of mind.
+ */
+static void ignore(struct rdt_resv *resv)
+{
+	struct rdt_target *t = target_of(resv);
+	char *text = NULL;
+	size_t len;
+
+	if (rdt_state_read(t->state, resv->file, &text, &len) == -ENOENT)
+		return;
+	free(text);
+	rd_warn(t->log, RD_LOG_TARGET,
+		"%s namespace %u: the reservations in %s/%s are not enforced: reservations is off",
+		resv->ns->subsys->nqn, resv->ns->nsid, rdt_state_dir(t->state), resv->file);
+}
+
+int rdt_resv_open(struct rdt_ns *ns)
+{
+	struct rdt_resv *resv = calloc(1, sizeof(*resv));
+	char uuid[UUID_STR_LEN];
+	int err = 0;
+
+	if (!resv)
+		return -ENOMEM;
+	ns->resv = resv;
+	resv->ns = ns;
+	STAILQ_INIT(&resv->cmds);
+	uuid_unparse_lower(ns->cfg->uuid_bytes, uuid);
+	snprintf(resv->file, sizeof(resv->file), "%s.resv.json", uuid);
+	if (ns->subsys->target->state && rdt_resv_offered(ns->subsys))
+		err = load(resv);
+	else if (ns->subsys->target->state)
+		ignore(resv);
+	if (!err)
+		err = rdt_resv_snap(&resv->now, &resv->first);
+	resv->snap = resv->first;
+	atomic_init(&resv->ptpl, resv->now.ptpl);
+	rdt_resv_masks_reset(ns);
+	if (err)
+		rdt_resv_close(ns);
+	return err;
+}
+
+void rdt_resv_close(struct rdt_ns *ns)
+{
+	struct rdt_resv *resv = ns->resv;
+
+	if (!resv)
+		return;
+	drop_work(resv);
+	if (resv->snap != resv->first)
+		free(resv->snap);
+	free(resv->first);
+	free(resv);
+	ns->resv = NULL;
+}

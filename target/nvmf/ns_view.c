@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A reactor's views of the namespaces: which ones commands find, the channels to their backends,
+ * and how many requests hold each. All of it on the reactor's thread, so that no command takes a
+ * lock to find its namespace.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "target/bdev/backend.h"
+#include "mask.h"
+#include "ns.h"
+#include "reactor.h"
+#include "request.h"
+#include "resv.h"
+#include "subsys.h"
+#include "target/config/tgt_limits.h"
+
+static uint64_t key_of(const struct rdt_ns_view *view)
+{
+	return rdt_ns_key(view->ns->subsys, view->ns->nsid);
+}
+
+/* Position in @r->ns_order of the first that is not below @key. */
+static unsigned int lower_bound(const struct rdt_reactor *r, uint64_t key)
+{
+	unsigned int lo = 0;
+	unsigned int hi = r->ns_map.count;
+
+	while (lo < hi) {
+		unsigned int mid = lo + (hi - lo) / 2;
+
+		if (key_of(r->ns_order[mid]) < key)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static struct rdt_ns_view *find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
+{
+	return rd_map_get(&r->ns_map, rdt_ns_key(ss, nsid));
+}
+
+struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
+{
+	const struct rdt_ns_view *view = find(r, ss, nsid);
+
+	return view ? view->ns : NULL;
+}
+
+struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
+{
+	uint64_t key = rdt_ns_key(ss, nsid);
+	unsigned int pos = r->ns_after;
+
+	/* Mostly it is one walk over all of them. */
+	if (!pos || pos > r->ns_map.count || key_of(r->ns_order[pos - 1]) != key)
+		pos = lower_bound(r, key + 1);
+	r->ns_after = pos + 1;
+	if (pos == r->ns_map.count || r->ns_order[pos]->ns->subsys != ss)
+		return NULL;
+	return r->ns_order[pos]->ns;
+}
+
+struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid)
+{
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+	struct rdt_ns *ns = rdt_ns_find(req->qp->reactor, ctrl->subsys, nsid);
+
+	return ns && rdt_ns_visible(ctrl, ns) ? ns : NULL;
+}
+
+struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid)
+{
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+	struct rdt_ns *ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, nsid);
+
+	while (ns && !rdt_ns_visible(ctrl, ns))
+		ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, ns->nsid);
+	return ns;
+}
+
+bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
+{
+	struct rdt_ns_view *view = find(req->qp->reactor, req->qp->ctrl->subsys, nsid);
+
+	assert(!req->ns);
+	if (!view)
+		return false;
+	view->inflight++;
+	req->ns = view->ns;
+	req->view = view;
+	return true;
+}
+
+/* ---- come and go ---- */
+
+/* So that showing it cannot fail. */
+static int make_room(struct rdt_reactor *r)
+{
+	unsigned int need = r->views_count + 1;
+	struct rdt_ns_view **order;
+	int err = rd_map_reserve(&r->ns_map, need);
+
+	if (err || need <= r->ns_room)
+		return err;
+	order = realloc(r->ns_order, 2 * (size_t)need * sizeof(struct rdt_ns_view *));
+	if (!order)
+		return -ENOMEM;
+	r->ns_order = order;
+	r->ns_room = 2 * need;
+	return 0;
+}
+
+int rdt_view_open(struct rdt_reactor *r, struct rdt_ns *ns)
+{
+	struct rdt_ns_view *view = rdt_view_of(r, ns);
+	int err = make_room(r);
+
+	assert(!view->ns);
+	if (!err)
+		err = rdt_chan_open(ns->bdev, r->engines, &view->chan);
+	if (err) {
+		rd_err(r->log, RD_LOG_TARGET, "%s namespace %u on reactor %u: %s", ns->subsys->nqn,
+		       ns->nsid, r->index, strerror(-err));
+		return err;
+	}
+	view->ns = ns;
+	view->counters = &ns->subsys->counters[r->index];
+	view->resv = rdt_resv_first(ns);
+	TAILQ_INSERT_TAIL(&r->views, view, link);
+	r->views_count++;
+	return 0;
+}
+
+void rdt_view_show(struct rdt_reactor *r, struct rdt_ns *ns)
+{
+	struct rdt_ns_view *view = rdt_view_of(r, ns);
+	unsigned int pos = lower_bound(r, key_of(view));
+
+	assert(r->ns_map.count < r->ns_room);
+	memmove(&r->ns_order[pos + 1], &r->ns_order[pos],
+		(r->ns_map.count - pos) * sizeof(struct rdt_ns_view *));
+	r->ns_order[pos] = view;
+	rd_map_put(&r->ns_map, key_of(view), view); /* there is room */
+}
+
+void rdt_view_hide(struct rdt_reactor *r, struct rdt_ns *ns)
+{
+	uint64_t key = rdt_ns_key(ns->subsys, ns->nsid);
+	unsigned int pos = lower_bound(r, key);
+
+	/* One that never was shown may share its NSID with another that is. */
+	if (pos == r->ns_map.count || r->ns_order[pos] != rdt_view_of(r, ns))
+		return;
+	rd_map_remove(&r->ns_map, key);
+	memmove(&r->ns_order[pos], &r->ns_order[pos + 1],
+		(r->ns_map.count - pos) * sizeof(struct rdt_ns_view *));
+}
+
+void rdt_view_close(struct rdt_reactor *r, struct rdt_ns *ns)
+{
+	struct rdt_ns_view *view = rdt_view_of(r, ns);
+
+	if (view->ns != ns)
+		return; /* it could not be opened here */
+	assert(!view->inflight);
+	rdt_view_hide(r, ns);
+	rdt_chan_close(&view->chan);
+	TAILQ_REMOVE(&r->views, view, link);
+	r->views_count--;
+	memset(view, 0, sizeof(*view));
+}
+
+static void leave_defer(struct rd_defer *defer)
+{
+	struct rdt_reactor *r = rd_container_of(defer, struct rdt_reactor, ns_leave);
+	struct rdt_ns_view *view, *next;
+
+	for (view = TAILQ_FIRST(&r->views); view && view->leaving; view = next) {
+		struct rdt_ns *ns = view->ns;
+
+		next = TAILQ_NEXT(view, link);
+		if (view->inflight)
+			continue;
+		rdt_view_close(r, ns);
+		rdt_ns_answer(&ns->posts[r->index], 0);
+	}
+}
+
+/* Its commands end with the status that later ones get, unless they complete by themselves. */
+static void end_requests(struct rdt_reactor *r, const struct rdt_ns *ns)
+{
+	struct rdt_qpair *qp;
+	struct rdt_req *req;
+
+	TAILQ_FOREACH (qp, &r->qpairs, link)
+		RDT_FOREACH_REQ (req, qp)
+			if (req->ns == ns)
+				rdt_req_ns_gone(req);
+}
+
+void rdt_view_leave(struct rdt_reactor *r, struct rdt_ns *ns)
+{
+	struct rdt_ns_view *view = rdt_view_of(r, ns);
+
+	if (view->ns != ns) { /* it could not be opened here */
+		rdt_ns_answer(&ns->posts[r->index], 0);
+		return;
+	}
+	view->leaving = true;
+	TAILQ_REMOVE(&r->views, view, link);
+	TAILQ_INSERT_HEAD(&r->views, view, link);
+	if (view->inflight)
+		end_requests(r, ns);
+	if (!view->inflight)
+		rd_defer(r->loop, &r->ns_leave, RD_DEFER_WORK);
+}
+
+int rdt_view_init(struct rdt_reactor *r)
+{
+	TAILQ_INIT(&r->views);
+	r->ns_leave.fn = leave_defer;
+	return rd_map_init(&r->ns_map);
+}
+
+void rdt_view_close_all(struct rdt_reactor *r)
+{
+	struct rdt_ns_view *view;
+
+	rd_defer_cancel(r->loop, &r->ns_leave);
+	while ((view = TAILQ_FIRST(&r->views)))
+		rdt_view_close(r, view->ns);
+}
+
+void rdt_view_fini(struct rdt_reactor *r)
+{
+	rd_map_fini(&r->ns_map);
+	free(r->ns_order);
+}

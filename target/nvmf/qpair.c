@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of a queue pair, on its reactor. There is one way down, whatever the cause:
+ * rdt_qpair_close(), the transport ends the connection and gives back what it holds, requests come
+ * back from backends and messages, the controller's owner forgets the queue, and only then is it
+ * freed.
+ */
+#include "qpair.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "util/sockaddr.h"
+#include "ctrl.h"
+#include "events.h"
+#include "fresh.h"
+#include "heir.h"
+#include "io.h"
+#include "peers.h"
+#include "placement.h"
+#include "pool.h"
+#include "reactor.h"
+#include "req_pool.h"
+#include "request.h"
+#include "subsys.h"
+#include "target.h"
+#include "transport.h"
+
+#define RDT_QPAIR_MAGIC 0x72717074u
+
+const char *rdt_qpair_state_name(unsigned int state)
+{
+	static const char *const names[] = {
+		[RDT_QP_NEW] = "new",           [RDT_QP_LIVE] = "live",
+		[RDT_QP_DRAINING] = "draining", [RDT_QP_DRAINED] = "drained",
+		[RDT_QP_CLOSING] = "closing",   [RDT_QP_DETACHING] = "detaching",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+static void set_state(struct rdt_qpair *qp, enum rdt_qp_state state)
+{
+	rd_debug(qp->log, RD_LOG_QPAIR, "qid %u: %s -> %s", qp->qid,
+		 rdt_qpair_state_name(qp->state), rdt_qpair_state_name(state));
+	qp->state = (uint8_t)state;
+}
+
+static void detach_msg(struct rd_msg *msg)
+{
+	struct rdt_qpair *qp = rd_container_of(msg, struct rdt_qpair, detach_msg);
+
+	rdt_ctrl_detach(qp);
+}
+
+static void close_msg(struct rd_msg *msg)
+{
+	struct rdt_qpair *qp = rd_container_of(msg, struct rdt_qpair, close_msg);
+
+	rdt_qpair_close(qp, "controller reset, shut down or lost");
+}
+
+static void free_qpair(struct rdt_qpair *qp)
+{
+	struct rdt_reactor *r = qp->reactor;
+
+	TAILQ_REMOVE(&r->qpairs, qp, link);
+	r->qpairs_count--;
+	rdt_unplace(r, qp->admin);
+	qp->ops->destroy(qp);
+	if (!r->qpairs_count)
+		r->qpairs_gone(r);
+}
+
+/*
+ * All commands are answered; AERs wait for events. The admin queue goes first of all queues, when
+ * the I/O queues have nothing left to answer: a host that loses it stops its I/O queues before it
+ * does anything else. Linux 6.1 fails I/O for good that it submits at the moment an I/O queue's own
+ * connection ends.
+ */
+static bool drained(const struct rdt_qpair *qp)
+{
+	if (qp->used != qp->used_aer || !STAILQ_EMPTY(&qp->capsules))
+		return false;
+	return !qp->admin || qp->ctrl->ioqs_live == qp->ctrl->ioqs_drained;
+}
+
+static void drained_msg(struct rd_msg *msg)
+{
+	rdt_ctrl_drained(rd_container_of(msg, struct rdt_qpair, drained_msg));
+}
+
+static void leave_timeout(struct rd_timer *timer)
+{
+	rdt_qpair_close(rd_container_of(timer, struct rdt_qpair, timer), "drained");
+}
+
+static void leave_draining(struct rdt_qpair *qp)
+{
+	if (qp->admin || !qp->reactor->draining) { /* the latter: a Disconnect command */
+		rdt_qpair_close(qp, "drained");
+		return;
+	}
+	set_state(qp, RDT_QP_DRAINED);
+	qp->timer.fn = leave_timeout;
+	if (rd_timer_start(qp->reactor->loop, &qp->timer, RDT_LEAVE_WAIT))
+		rdt_qpair_close(qp, "drained");
+	rd_loop_post(qp->ctrl->owner->loop, &qp->drained_msg);
+}
+
+static void check(struct rd_defer *defer)
+{
+	struct rdt_qpair *qp = rd_container_of(defer, struct rdt_qpair, check);
+
+	assert(qp->magic == RDT_QPAIR_MAGIC);
+	if (qp->state == RDT_QP_DRAINING && drained(qp))
+		leave_draining(qp);
+	if (qp->state != RDT_QP_CLOSING || !qp->transport_closed || qp->used)
+		return;
+	set_state(qp, RDT_QP_DETACHING);
+	if (!qp->ctrl)
+		free_qpair(qp);
+	else if (qp->admin)
+		rdt_ctrl_detach(qp);
+	else /* also to our own loop: no message may be overtaken */
+		rd_loop_post(qp->ctrl->owner->loop, &qp->detach_msg);
+}
+
+void rdt_qpair_detached(struct rdt_qpair *qp)
+{
+	struct rdt_ctrl *ctrl = qp->ctrl;
+
+	assert(qp->state == RDT_QP_DETACHING);
+	qp->ctrl = NULL;
+	rdt_ctrl_put(ctrl);
+	free_qpair(qp);
+}
+
+void rdt_qpair_look(struct rdt_qpair *qp)
+{
+	if (qp->state >= RDT_QP_DRAINING)
+		rd_defer(qp->reactor->loop, &qp->check, RD_DEFER_WORK);
+}
+
+static void connect_timeout(struct rd_timer *timer)
+{
+	struct rdt_qpair *qp = rd_container_of(timer, struct rdt_qpair, timer);
+
+	rdt_qpair_close(qp, "no Connect within 10 s");
+}
+
+int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt_transport_ops *ops,
+		   uint16_t cm_qid, uint16_t depth)
+{
+	qp->magic = RDT_QPAIR_MAGIC;
+	qp->state = RDT_QP_NEW;
+	qp->reactor = r;
+	qp->log = r->log;
+	qp->traced = rd_log_enabled(r->log, RD_LOG_QPAIR, RD_LOG_TRACE);
+	qp->ops = ops;
+	qp->share = &r->strangers;
+	qp->admin = cm_qid == 0;
+	qp->cmds = qp->admin ? r->target->cmds->admin : r->target->cmds->io;
+	qp->cm_qid = cm_qid;
+	qp->qid = cm_qid;
+	qp->depth = depth;
+	qp->in_capsule_max = r->target->cfg->target.in_capsule_bytes;
+	qp->data_max = r->target->cfg->target.max_data_bytes;
+	qp->msdbd = rdt_msdbd(&r->target->cfg->target);
+	qp->check.fn = check;
+	qp->timer.fn = connect_timeout;
+	qp->close_msg.fn = close_msg;
+	qp->drained_msg.fn = drained_msg;
+	qp->detach_msg.fn = detach_msg;
+	STAILQ_INIT(&qp->capsules);
+	qp->reqs = calloc(depth, sizeof(*qp->reqs));
+	if (!qp->reqs)
+		return -ENOMEM;
+	return 0;
+}
+
+void rdt_qpair_fini(struct rdt_qpair *qp)
+{
+	if (!qp->reactor)
+		return;
+	rd_timer_stop(qp->reactor->loop, &qp->timer);
+	rd_defer_cancel(qp->reactor->loop, &qp->check);
+	rdt_share_leave(qp);
+	rdt_peer_leave(qp);
+	rdt_peer_gone(qp->reactor->target, qp->peer);
+	qp->peer = NULL;
+	free(qp->aside_data);
+	qp->aside_data = NULL;
+	if (qp->req_pool)
+		rdt_req_pool_unwait(qp->req_pool, qp);
+	free(qp->reqs);
+	qp->reqs = NULL;
+}
+
+void rdt_qpair_start(struct rdt_qpair *qp)
+{
+	struct rdt_reactor *r = qp->reactor;
+
+	TAILQ_INSERT_TAIL(&r->qpairs, qp, link);
+	r->qpairs_count++;
+	qp->unproven = rdt_req_unproven(qp->listener);
+	rdt_fresh_add(qp);
+	if (rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
+		rdt_qpair_close(qp, "out of memory");
+}
+
+void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
+			 bool sqflow_off)
+{
+	char addr[RD_ADDR_TEXT];
+
+	rd_timer_stop(qp->reactor->loop, &qp->timer);
+	rdt_fresh_remove(qp);
+	qp->ctrl = ctrl;
+	qp->qid = qid;
+	qp->sqsize = sqsize;
+	qp->sqflow_off = sqflow_off;
+	if (qp->state != RDT_QP_NEW) {
+		rdt_heir_left(qp); /* closing already: it had no controller to tell */
+		return;            /* the reference is given back on the way down */
+	}
+	rdt_share_join(qp, ctrl->hostnqn);
+	qp->ops->joined(qp);
+	set_state(qp, RDT_QP_LIVE);
+	rd_info(qp->log, RD_LOG_QPAIR, "%s qid %u cntlid %u: connected from %s, %u entries",
+		ctrl->subsys->nqn, qid, ctrl->cntlid,
+		rd_addr_format((struct sockaddr *)&qp->remote, addr), sqsize);
+}
+
+/* Put the first command that waits in its turn, unless the queue is full: then its own next request
+ * that ends takes it. */
+static void wait_for_req(struct rdt_qpair *qp)
+{
+	if (!STAILQ_EMPTY(&qp->capsules) && qp->used < qp->depth)
+		rdt_req_pool_wait(qp->req_pool, qp);
+}
+
+static struct rdt_req *take_req(struct rdt_qpair *qp)
+{
+	struct rdt_req_pool *pool = qp->req_pool;
+	struct rdt_req *req = SLIST_FIRST(&pool->free);
+
+	if (qp->used == qp->depth)
+		return NULL;
+	if (!req && !(req = rdt_req_pool_more(pool)))
+		return NULL;
+	SLIST_REMOVE_HEAD(&pool->free, next);
+	pool->used++;
+	req->index = (uint16_t)qp->used;
+	qp->reqs[qp->used++] = req;
+	return req;
+}
+
+void rdt_qpair_put(struct rdt_qpair *qp, struct rdt_req *req)
+{
+	struct rdt_req_pool *pool = qp->req_pool;
+	struct rdt_req *last = qp->reqs[--qp->used];
+
+	qp->reqs[req->index] = last;
+	last->index = req->index;
+	/* First out is first in: what was just used is still in the cache. */
+	SLIST_INSERT_HEAD(&pool->free, req, next);
+	pool->used--;
+	if (!TAILQ_EMPTY(&pool->starved))
+		rd_defer(pool->loop, &pool->serve, RD_DEFER_WORK);
+}
+
+void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap)
+{
+	struct rdt_req *req = NULL;
+
+	if (qp->state >= RDT_QP_DRAINING)
+		return;
+	if (STAILQ_EMPTY(&qp->capsules) && TAILQ_EMPTY(&qp->req_pool->starved))
+		req = take_req(qp);
+	if (!req) {
+		STAILQ_INSERT_TAIL(&qp->capsules, cap, link);
+		wait_for_req(qp);
+		return;
+	}
+	rdt_req_begin(qp, req, cap);
+}
+
+void rdt_qpair_retry(struct rdt_qpair *qp)
+{
+	struct rdt_capsule *cap = STAILQ_FIRST(&qp->capsules);
+	struct rdt_req *req;
+
+	if (!cap || qp->state >= RDT_QP_CLOSING)
+		return;
+	req = take_req(qp);
+	if (req) {
+		STAILQ_REMOVE_HEAD(&qp->capsules, link);
+		rdt_req_begin(qp, req, cap);
+	}
+	wait_for_req(qp);
+}
+
+void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
+{
+	char addr[RD_ADDR_TEXT];
+	struct rdt_req *req;
+
+	if (qp->state >= RDT_QP_CLOSING)
+		return;
+	rd_info(qp->log, RD_LOG_QPAIR, "qid %u from %s: closing: %s", qp->qid,
+		rd_addr_format((struct sockaddr *)&qp->remote, addr), reason);
+	set_state(qp, RDT_QP_CLOSING);
+	rdt_fresh_remove(qp);
+	rd_timer_stop(qp->reactor->loop, &qp->timer);
+	STAILQ_INIT(&qp->capsules);
+	rdt_req_pool_unwait(qp->req_pool, qp);
+	qp->ops->close(qp);
+	if (qp->ctrl && qp->admin)
+		rdt_aer_drop_all(qp->ctrl);
+	/* Those in nobody's hands end now; the others when they come back. */
+	RDT_FOREACH_REQ (req, qp)
+		rdt_req_hang_up(req);
+	rdt_heir_left(qp);
+	rdt_qpair_look(qp);
+}
+
+void rdt_qpair_lost(struct rdt_qpair *qp, const char *reason)
+{
+	rdt_qpair_close(qp, reason);
+}
+
+void rdt_qpair_transport_closed(struct rdt_qpair *qp)
+{
+	assert(qp->magic == RDT_QPAIR_MAGIC && qp->state >= RDT_QP_CLOSING);
+	qp->transport_closed = true;
+	rdt_qpair_look(qp);
+}
+
+void rdt_qpair_drain(struct rdt_qpair *qp)
+{
+	if (qp->state >= RDT_QP_DRAINING)
+		return;
+	if (qp->state == RDT_QP_NEW) {
+		rdt_qpair_close(qp, "the target is shutting down");
+		return;
+	}
+	set_state(qp, RDT_QP_DRAINING);
+	rdt_fused_orphan(qp);
+	rdt_qpair_look(qp);
+}
+
+/* Linear, and only for Abort. */
+struct rdt_req *rdt_qpair_find(struct rdt_qpair *qp, uint16_t cid)
+{
+	for (unsigned int i = 0; i < qp->used; i++)
+		if (rdt_sqe_cid(qp->reqs[i]) == cid)
+			return qp->reqs[i];
+	return NULL;
+}

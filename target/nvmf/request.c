@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One command's way through the target: parse, buffer, fetch, execute, respond. The states and who
+ * moves a request out of each are at enum rdt_req_state.
+ */
+#include "request.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "util/cold.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/text.h"
+#include "nvmf/wire.h"
+#include "abort.h"
+#include "ctrl.h"
+#include "events.h"
+#include "gate.h"
+#include "heir.h"
+#include "io.h"
+#include "listener.h"
+#include "ns.h"
+#include "pool.h"
+#include "qpair.h"
+#include "range_lock.h"
+#include "resv.h"
+#include "state_time.h"
+#include "subsys.h"
+#include "target.h"
+#include "transport.h"
+
+#define RDT_REQ_MAGIC 0x71657274u
+
+const char *rdt_req_state_name(unsigned int state)
+{
+	static const char *const names[RDT_REQ_STATES] = {
+		[RDT_REQ_FREE] = "free",
+		[RDT_REQ_NEW] = "new",
+		[RDT_REQ_FUSED] = "fused",
+		[RDT_REQ_LIMITED] = "limited",
+		[RDT_REQ_NEED_BUFFER] = "need-buffer",
+		[RDT_REQ_FETCH] = "fetch",
+		[RDT_REQ_FETCHING] = "fetching",
+		[RDT_REQ_READY] = "ready",
+		[RDT_REQ_EXECUTING] = "executing",
+		[RDT_REQ_EXECUTED] = "executed",
+		[RDT_REQ_RESPONDING] = "responding",
+		[RDT_REQ_DONE] = "done",
+	};
+
+	return state < RDT_REQ_STATES ? names[state] : "?";
+}
+
+RD_COLD void rdt_req_report_state(struct rdt_req *req, enum rdt_req_state next)
+{
+	rd_trace(req->qp->log, RD_LOG_QPAIR, "qid %u cid %#x: %s -> %s", req->qp->qid,
+		 rdt_sqe_cid(req), rdt_req_state_name(req->state), rdt_req_state_name(next));
+	if (req->timed)
+		rdt_timing_leave(req);
+}
+
+struct nvme_status rdt_req_fail(struct rdt_req *req, unsigned int sct, unsigned int sc,
+				unsigned int loc)
+{
+	req->err_loc = (uint16_t)loc;
+	return nvme_status_dnr(sct, sc);
+}
+
+void rdt_req_init(struct rdt_req *req)
+{
+	req->magic = RDT_REQ_MAGIC;
+	req->state = RDT_REQ_FREE;
+}
+
+void rdt_req_fini(struct rdt_req *req)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_FREE);
+	free(req->sgl);
+}
+
+void rdt_req_release_capsule(struct rdt_req *req)
+{
+	struct rdt_capsule *cap = req->cap;
+
+	if (!cap)
+		return;
+	req->cap = NULL;
+	req->qp->ops->capsule_done(req->qp, cap);
+}
+
+/* Which command is this, and may it be sent here and now? */
+static struct nvme_status find_command(struct rdt_req *req)
+{
+	const struct rdt_qpair *qp = req->qp;
+	const struct rdt_cmd *cmd;
+	bool fabrics = req->sqe.opcode == NVMF_OPCODE;
+	uint8_t code = fabrics ? req->sqe.fctype : req->sqe.opcode;
+
+	req->dir = code & 3;
+	if (!qp->ctrl && !(fabrics && code == nvme_fabrics_type_connect))
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
+	cmd = fabrics ? &qp->reactor->target->cmds->fabrics[code] : &qp->cmds[code];
+	if (!cmd->exec)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, fabrics ? 4 : 0);
+	req->cmd = cmd;
+	if (fabrics || !qp->admin)
+		return NVME_OK;
+	if (rdt_subsys_is_disc(qp->ctrl->subsys) && !(cmd->flags & RDT_CMD_DISC))
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, 0);
+	/* The controller's state is its owner's. I/O queues exist only while it is ready, and are
+	 * closed after. */
+	if (qp->ctrl->state != RDT_CTRL_READY)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
+	return NVME_OK;
+}
+
+void rdt_req_parsed(struct rdt_req *req)
+{
+	if (req->data_len && req->sgl_type == NVME_SGL_IN_CAPSULE)
+		req->buf = req->cap->data + req->raddr;
+	else
+		rdt_req_release_capsule(req);
+}
+
+static struct nvme_status parse(struct rdt_req *req)
+{
+	struct nvme_status sgl = rdt_sgl_parse(req);
+	struct nvme_status st = find_command(req);
+
+	if (!nvme_status_ok(st))
+		return st;
+	if (!nvme_status_ok(sgl))
+		return sgl;
+	if (req->sqe.flags & NVME_CMD_FUSE_MASK)
+		st = rdt_fused_check(req);
+	if (nvme_status_ok(st) && req->cmd->check)
+		st = req->cmd->check(req);
+	return nvme_status_ok(st) ? rdt_sgl_match(req) : st;
+}
+
+/* One half of a fused pair. */
+static RD_COLD void new_half(struct rdt_req *req)
+{
+	/* A half that waited would hold up the order of its queue. */
+	rdt_qos_charge(req);
+	rdt_req_set_state(req, RDT_REQ_FUSED);
+	if (req->mate)
+		rdt_fused_parsed(req);
+	else
+		rdt_fused_waits(req);
+}
+
+static bool needs_buffer(const struct rdt_req *req)
+{
+	return req->data_len && !req->buf;
+}
+
+static void execute(struct rdt_req *req)
+{
+	rdt_req_set_state(req, RDT_REQ_EXECUTING);
+	if (req->cmd->exec(req) == RDT_EXEC_DONE)
+		rdt_req_set_state(req, RDT_REQ_EXECUTED);
+}
+
+static void state_new(struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+	struct nvme_status st = parse(req);
+
+	if (req->sqe.flags & NVME_CMD_FUSE_MASK || qp->fused || qp->fuse_failed)
+		st = rdt_fused_arrived(req, st);
+	if (nvme_status_ok(st))
+		rdt_req_parsed(req);
+	if (qp->state >= RDT_QP_CLOSING)
+		return; /* something could not be posted: the queue ends, and @req has */
+	if (!nvme_status_ok(st)) {
+		req->status = st;
+		rdt_req_set_state(req, RDT_REQ_EXECUTED);
+		return;
+	}
+	if (req->special) {
+		new_half(req);
+		return;
+	}
+	if (req->ns && (rdt_qos_limited(req) || rdt_heir_waits(req))) {
+		rdt_req_set_state(req, RDT_REQ_LIMITED);
+	} else if (needs_buffer(req)) {
+		rdt_req_set_state(req, RDT_REQ_NEED_BUFFER);
+	} else {
+		rdt_req_set_state(req, RDT_REQ_READY);
+		execute(req);
+	}
+}
+
+static void state_limited(struct rdt_req *req)
+{
+	if (rdt_heir_waits(req)) {
+		req->waited = true;
+		if (rdt_heir_wait(req))
+			return;
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
+		rdt_req_set_state(req, RDT_REQ_EXECUTED);
+		return;
+	}
+	if (req->heir)
+		rdt_heir_unwait(req);
+	if (rdt_qos_admit(req))
+		rdt_req_set_state(req, needs_buffer(req) ? RDT_REQ_NEED_BUFFER : RDT_REQ_READY);
+	else
+		req->waited = true;
+}
+
+static void state_need_buffer(struct rdt_req *req)
+{
+	struct rdt_pool *pools = req->qp->reactor->pools;
+
+	if (req->waiting)
+		return;
+	if (!req->pool_buf) {
+		if (!req->mate)
+			req->pool_len = req->data_len;
+		req->pool = &pools[RDT_POOL_IO];
+		if (!req->qp->ctrl)
+			req->pool = &pools[RDT_POOL_CONNECT];
+		else if (req->qp->admin && req->data_len <= RDT_RESERVE_MAX)
+			req->pool = &pools[RDT_POOL_RESERVE];
+		req->pool_buf = rdt_pool_get(req->pool, req);
+	}
+	if (!req->pool_buf)
+		return;
+	if (req->mate) {
+		rdt_fused_buffer(req);
+		return;
+	}
+	req->buf = req->pool_buf;
+	rdt_req_set_state(req, req->dir == RDT_DIR_H2C ? RDT_REQ_FETCH : RDT_REQ_READY);
+}
+
+void rdt_req_buffer(struct rdt_req *req, void *buf)
+{
+	assert(req->state == RDT_REQ_NEED_BUFFER);
+	req->pool_buf = buf;
+	req->waited = true;
+	rdt_req_process(req);
+}
+
+static void state_fetch(struct rdt_req *req)
+{
+	rdt_req_set_state(req, RDT_REQ_FETCHING);
+	req->qp->ops->fetch(req);
+}
+
+void rdt_req_fetched(struct rdt_req *req, int err)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_FETCHING);
+	req->waited = true;
+	if (err) {
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_DATA_XFER_ERROR);
+		rdt_req_set_state(req, req->mate ? RDT_REQ_READY : RDT_REQ_EXECUTED);
+	} else {
+		rdt_req_set_state(req, RDT_REQ_READY);
+	}
+	rdt_req_process(req);
+}
+
+/* The answer to a command whose namespace was removed: what the next one gets at once. */
+static void set_ns_gone(struct rdt_req *req)
+{
+	req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
+}
+
+/*
+ * While the command waited (for a limit, a buffer, its data, its blocks) a reservation may have
+ * come, the namespace may have become write protected, smaller, or another's, the path may have
+ * changed.
+ */
+bool rdt_req_look_again(struct rdt_req *req)
+{
+	if (!req->ns || req->qp->admin || !nvme_status_ok(req->status))
+		return nvme_status_ok(req->status);
+	if (req->fenced)
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
+	else
+		req->status = rdt_io_admit_again(req);
+	return nvme_status_ok(req->status);
+}
+
+static RD_COLD void special_ready(struct rdt_req *req)
+{
+	bool go = !req->ns_gone && rdt_req_look_again(req);
+
+	if (req->ns_gone)
+		set_ns_gone(req);
+	if (req->mate)
+		rdt_fused_ready(req);
+	else if (go)
+		execute(req);
+	else
+		rdt_req_set_state(req, RDT_REQ_EXECUTED);
+}
+
+static void state_ready(struct rdt_req *req)
+{
+	if (req->special)
+		special_ready(req);
+	else if (!req->waited || rdt_req_look_again(req))
+		execute(req);
+	else
+		rdt_req_set_state(req, RDT_REQ_EXECUTED);
+}
+
+void rdt_req_complete(struct rdt_req *req)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_EXECUTING);
+	/* What we cancelled ourselves was not aborted by the host. */
+	if (req->ns_gone && !req->aborter && !nvme_status_ok(req->status))
+		set_ns_gone(req);
+	rdt_req_set_state(req, RDT_REQ_EXECUTED);
+	rdt_req_process(req);
+}
+
+/* Say what failed, at a rate the peer cannot choose. */
+static RD_COLD void report_failure(struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+	char text[NVME_STATUS_TEXT];
+
+	if (qp->ctrl)
+		rdt_ctrl_log_error(qp->ctrl, req);
+	rd_log_limited(&qp->fail_limit, rd_loop_now(qp->reactor->loop), qp->log, RD_LOG_QPAIR,
+		       RD_LOG_INFO, "qid %u cid %#x opcode %#x%s%s: %s", qp->qid, rdt_sqe_cid(req),
+		       req->sqe.opcode, req->cmd ? " " : "", req->cmd ? req->cmd->name : "",
+		       nvme_status_text(req->status, nvme_cmd_kind(!qp->qid, &req->sqe), text));
+}
+
+/* It has ended: who waits for that? */
+static void tell_end(struct rdt_req *req)
+{
+	if (req->aborter)
+		rdt_abort_victim_done(req);
+	if (req->fence)
+		rdt_resv_req_left(req);
+}
+
+static RD_COLD void special_executed(struct rdt_req *req)
+{
+	tell_end(req);
+	if (req->fenced && (req->status.v & 0x7ff) == NVME_SC_ABORT_REQ)
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_ABORTED_PREMEPT);
+}
+
+static void state_executed(struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+	bool with_data = req->dir == RDT_DIR_C2H && req->data_len;
+
+	if (req->special)
+		special_executed(req);
+	/* No RNR on iWARP: the RECV is posted again before the host may count on it. */
+	if (req->cap) {
+		rdt_req_release_capsule(req);
+		if (qp->state >= RDT_QP_CLOSING)
+			return; /* as in state_new() */
+	}
+	if (!nvme_status_ok(req->status)) {
+		with_data = false;
+		report_failure(req);
+		if (qp->ctrl)
+			req->status = rdt_ctrl_retry_delay(qp->ctrl, req->status);
+	}
+	if (qp->sqflow_off) {
+		req->cqe.sqhd = htole16(0xffff);
+	} else {
+		if (qp->sqsize && ++qp->sqhd >= qp->sqsize)
+			qp->sqhd = 0;
+		req->cqe.sqhd = htole16(qp->sqhd);
+	}
+	req->cqe.sqid = htole16(qp->qid);
+	req->cqe.cid = req->sqe.cid;
+	req->cqe.status = nvme_status_to_wire(req->status);
+	rdt_req_set_state(req, RDT_REQ_RESPONDING);
+	qp->ops->respond(req, with_data);
+}
+
+/* The last half of a fused pair to end gives the buffer back: a READ may still fill its part. */
+static void part(struct rdt_req *req)
+{
+	struct rdt_req *mate = req->mate;
+
+	if (req->qp->fused == req)
+		req->qp->fused = NULL;
+	if (!mate)
+		return;
+	mate->mate = req->mate = NULL;
+	if (!req->pool_buf)
+		return;
+	mate->pool = req->pool;
+	mate->payer = req->payer;
+	mate->pool_buf = req->pool_buf;
+	mate->pool_len = req->pool_len;
+	req->pool_buf = NULL;
+}
+
+static void unlimit(struct rdt_req *req)
+{
+	if (req->lane)
+		rdt_qos_unwait(req);
+	if (req->heir)
+		rdt_heir_unwait(req);
+}
+
+/* What it holds only when it was dropped, or one of a pair. */
+static RD_COLD void give_up(struct rdt_req *req)
+{
+	tell_end(req);
+	if (req->waiting)
+		rdt_pool_unwait(req->pool, req);
+	unlimit(req);
+	rdt_req_release_capsule(req);
+	part(req);
+}
+
+/*
+ * Data for a host is away when a socket has it: the first bytes of a connection, as many as sockets
+ * at both ends hold, do not show that somebody takes them. Data from a host does at once.
+ */
+#define SOCKETS (8u << 20)
+
+uint32_t rdt_req_unproven(const struct rdt_listener *listener)
+{
+	return SOCKETS + (listener ? 2 * listener->cfg->send_buffer_bytes : 0);
+}
+
+static RD_COLD bool prove(struct rdt_qpair *qp, uint32_t len)
+{
+	qp->unproven -= len < qp->unproven ? len : qp->unproven;
+	return false;
+}
+
+static bool moved(const struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+
+	if (!nvme_status_ok(req->status) || qp->state >= RDT_QP_CLOSING)
+		return false;
+	return req->dir != RDT_DIR_C2H || !qp->unproven || prove(qp, req->data_len);
+}
+
+/* Give everything back. The request may be in use again on return. */
+static void finish(struct rdt_req *req)
+{
+	struct rdt_qpair *qp = req->qp;
+
+	rdt_req_set_state(req, RDT_REQ_DONE);
+	if (req->special)
+		give_up(req);
+	if (req->pool_buf)
+		rdt_pool_put(req->pool, req->payer, req->pool_buf, req->pool_len, moved(req));
+	if (req->ns)
+		rdt_ns_release(req);
+	rdt_req_set_state(req, RDT_REQ_FREE);
+	rdt_qpair_put(qp, req);
+	rdt_qpair_next(qp);
+}
+
+static RD_COLD void drop(struct rdt_req *req)
+{
+	req->dropped = true;
+	req->special = true;
+	finish(req);
+}
+
+void rdt_req_drop(struct rdt_req *req)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_EXECUTING);
+	drop(req);
+}
+
+void rdt_req_responded(struct rdt_req *req)
+{
+	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_RESPONDING);
+	finish(req);
+}
+
+/* In these states nobody else holds the request, so a closing queue can end it on the spot. */
+static bool droppable(const struct rdt_req *req)
+{
+	switch (req->state) {
+	case RDT_REQ_NEW:
+	case RDT_REQ_FUSED:
+	case RDT_REQ_LIMITED:
+	case RDT_REQ_NEED_BUFFER:
+	case RDT_REQ_FETCH:
+	case RDT_REQ_READY:
+	case RDT_REQ_EXECUTED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void rdt_req_process(struct rdt_req *req)
+{
+	uint8_t before;
+
+	do {
+		if (req->qp->state >= RDT_QP_CLOSING && droppable(req)) {
+			drop(req);
+			return;
+		}
+		before = req->state;
+		switch (before) {
+		case RDT_REQ_LIMITED:
+			state_limited(req);
+			break;
+		case RDT_REQ_NEED_BUFFER:
+			state_need_buffer(req);
+			break;
+		case RDT_REQ_FETCH:
+			state_fetch(req);
+			break;
+		case RDT_REQ_READY:
+			state_ready(req);
+			break;
+		case RDT_REQ_EXECUTED:
+			state_executed(req);
+			return;
+		default: /* others move it on */
+			return;
+		}
+	} while (req->state != before);
+}
+
+void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule *cap)
+{
+	req->qp = qp;
+	req->cap = cap;
+	req->sqe = *cap->sqe;
+	memset(req, 0, offsetof(struct rdt_req, cqe.sqhd));
+	req->err_loc = RDT_LOC_NONE;
+	req->work.step = NULL;
+	req->work.stop = false;
+	req->hold.state = RDT_HOLD_NONE;
+	req->watched = qp->traced;
+	rdt_req_set_state(req, RDT_REQ_NEW);
+	if (qp->ctrl) {
+		rdt_keep_alive_traffic(qp->ctrl);
+		/* An AER would wait for hours: the times are of I/O commands, after Connect. */
+		if (!qp->admin && --qp->reactor->timing.left == 0)
+			rdt_timing_begin(req);
+	}
+	state_new(req);
+	rdt_req_process(req);
+}
+
+/* Answer @req, which nobody else holds any more, with @st. Of a fused pair both halves end. */
+static enum rdt_abort_result end_now(struct rdt_req *req, struct nvme_status st)
+{
+	bool pair = req->mate;
+
+	req->status = st;
+	rdt_req_set_state(req, pair ? RDT_REQ_READY : RDT_REQ_EXECUTED);
+	rdt_req_process(req);
+	return pair ? RDT_ABORT_LATER : RDT_ABORT_YES;
+}
+
+/* As end_now(), wherever @req is. */
+static enum rdt_abort_result end_early(struct rdt_req *req, struct nvme_status st)
+{
+	struct rdt_qpair *qp = req->qp;
+
+	switch (req->state) {
+	case RDT_REQ_FUSED:
+		if (req->mate)
+			return RDT_ABORT_NO;
+		rdt_fused_abort(req, st);
+		return RDT_ABORT_YES;
+	case RDT_REQ_LIMITED:
+		unlimit(req);
+		return end_now(req, st);
+	case RDT_REQ_NEED_BUFFER:
+		rdt_pool_unwait(req->pool, req);
+		return end_now(req, st);
+	case RDT_REQ_FETCHING:
+		return qp->ops->fetch_cancel(req) ? end_now(req, st) : RDT_ABORT_NO;
+	case RDT_REQ_EXECUTING:
+		if (qp->admin && rdt_aer_remove(qp->ctrl, req))
+			return end_now(req, st);
+		return req->ns && rdt_io_cancel(req) ? RDT_ABORT_LATER : RDT_ABORT_NO;
+	default:
+		return RDT_ABORT_NO;
+	}
+}
+
+void rdt_req_hang_up(struct rdt_req *req)
+{
+	rdt_req_process(req);
+	/* What it began may go on for long, in a slow backend or a layer, and nobody waits for it.
+	 */
+	if (req->state == RDT_REQ_EXECUTING && req->ns && !req->qp->admin)
+		rdt_io_cancel(req);
+}
+
+void rdt_req_ns_gone(struct rdt_req *req)
+{
+	req->ns_gone = true;
+	req->special = true;
+	end_early(req, rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid)));
+}
+
+enum rdt_abort_result rdt_req_abort(struct rdt_req *req)
+{
+	return end_early(req, nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ));
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a backend's error means to a host, and how failures are told. */
+#include "status.h"
+
+#include <errno.h>
+
+#include "nvmf/wire.h"
+#include "target/bdev/backend.h"
+
+struct nvme_status rdt_status_from_errno(int err, unsigned int bio_op)
+{
+	switch (-err) {
+	case 0:
+		return NVME_OK;
+	case ECANCELED:
+		return nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_CAP_EXCEEDED);
+	case EROFS:
+	case EPERM:
+	case EACCES:
+		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_NS_WRITE_PROTECTED);
+	case ERANGE: /* the namespace has shrunk since the command was checked */
+		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_LBA_RANGE);
+	case ENOTRECOVERABLE: /* see rdt_bdev_sync_failed() */
+		return nvme_status_dnr(NVME_SCT_MEDIA, NVME_SC_WRITE_FAULT);
+	case EOPNOTSUPP:
+		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE);
+	case EAGAIN:
+	case ENOMEM:
+	case EINTR: /* may work when tried again: no DNR */
+		return nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
+	case ENODEV:
+	case ENXIO:
+		return nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
+	case EIO:
+	case EREMOTEIO:
+	case EILSEQ:
+	case EBADMSG:
+	case ENODATA:
+		return nvme_status(NVME_SCT_MEDIA, bio_op == RDT_BIO_READ ? NVME_SC_READ_ERROR
+									  : NVME_SC_WRITE_FAULT);
+	default:
+		return nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
+	}
+}

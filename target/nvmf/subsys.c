@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Subsystems: who may connect, which namespaces there are, and the registry of controllers. */
+#include "subsys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "util/log.h"
+#include "nvmf/wire.h"
+#include "target/bdev/backend.h"
+#include "target/config/config.h"
+#include "ctrl.h"
+#include "gate.h"
+#include "mask.h"
+#include "ns.h"
+#include "target.h"
+#include "target/config/tgt_limits.h"
+
+#define RELEASE_PAUSE_NS 10000000
+#define RELEASE_TRIES    300u
+
+/* At the start there is nobody yet who waits for this thread. What another process, which was
+ * killed, has in flight is waited for, not least because those are writes. */
+static int open_patiently(const struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
+			  struct rdt_bdev **bdev, char *text, size_t text_size)
+{
+	const struct timespec pause = {.tv_nsec = RELEASE_PAUSE_NS};
+	int err = rdt_bdev_open(cfg, ss->target->log, bdev, text, text_size);
+
+	for (unsigned int i = 0; err == -EAGAIN && i < RELEASE_TRIES; i++) {
+		nanosleep(&pause, NULL);
+		err = rdt_bdev_open(cfg, ss->target->log, bdev, text, text_size);
+	}
+	return err;
+}
+
+static int open_namespace(struct rdt_subsys *ss, const struct rdt_ns_config *cfg)
+{
+	struct rdt_bdev *bdev;
+	struct rdt_ns *ns;
+	char text[512] = "";
+	int err = open_patiently(ss, cfg, &bdev, text, sizeof(text));
+
+	if (!err) {
+		err = rdt_ns_create(ss, cfg, ss->cfg_of, bdev, &ns);
+		if (!err) {
+			ns->state = RDT_NS_LIVE;
+			rdt_subsys_count(ns, true);
+			return 0;
+		}
+		rdt_bdev_close(&bdev);
+	}
+	if (err == -ENOSPC)
+		snprintf(text, sizeof(text), "the target can have %u namespaces at most",
+			 RDT_NS_SLOTS);
+	rd_err(ss->target->log, RD_LOG_TARGET, "%s namespace %u: %s", ss->nqn, cfg->nsid,
+	       text[0] ? text : strerror(-err));
+	return err;
+}
+
+int rdt_subsys_open(struct rdt_subsys *ss)
+{
+	const struct rdt_subsys_config *cfg = ss->cfg;
+	int err = 0;
+
+	for (unsigned int i = 0; i < cfg->namespaces_count && !err; i++)
+		err = open_namespace(ss, &cfg->namespaces[i]);
+	return err;
+}
+
+int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
+		    const struct rdt_subsys_config *cfg, struct rdt_config *cfg_of,
+		    unsigned int index)
+{
+	unsigned int reactors = target->cfg->target.reactors;
+	int err;
+
+	ss->target = target;
+	ss->cfg = cfg;
+	ss->cfg_of = rdt_config_get(cfg_of);
+	ss->now = cfg;
+	ss->now_of = rdt_config_get(cfg_of);
+	ss->nqn = cfg ? cfg->nqn : NVMF_DISC_NQN;
+	ss->index = index;
+	ss->cntlid_min = cfg ? (uint16_t)cfg->cntlid_min : NVMF_CNTLID_MIN;
+	ss->cntlid_max = cfg ? (uint16_t)cfg->cntlid_max : NVMF_CNTLID_MAX;
+	ss->next_cntlid = ss->cntlid_min;
+	TAILQ_INIT(&ss->ctrls);
+	TAILQ_INIT(&ss->namespaces);
+	TAILQ_INIT(&ss->gates);
+	pthread_mutex_init(&ss->lock, NULL);
+	atomic_init(&ss->ops_mask, UINT32_MAX);
+	ss->counters =
+		aligned_alloc(__alignof__(struct rdt_counters), reactors * sizeof(*ss->counters));
+	if (!ss->counters)
+		return -ENOMEM;
+	memset(ss->counters, 0, reactors * sizeof(*ss->counters));
+	err = rdt_mask_init(ss);
+	if (!err)
+		err = rdt_qos_init(ss);
+	return err;
+}
+
+void rdt_subsys_fini(struct rdt_subsys *ss)
+{
+	struct rdt_ns *ns;
+
+	if (!ss->target)
+		return;
+	while ((ns = TAILQ_FIRST(&ss->namespaces))) {
+		ns->posts_left = 0; /* the reactors have ended: there is nobody to answer */
+		rdt_ns_free(ns);
+	}
+	rdt_qos_fini(ss);
+	rdt_mask_fini(ss);
+	free(ss->counters);
+	rdt_config_put(&ss->cfg_of);
+	rdt_config_put(&ss->now_of);
+	pthread_mutex_destroy(&ss->lock);
+}
+
+/* Where @nqn is in @t->by_nqn, or would be: half of the places are free at least. */
+static unsigned int place_of(const struct rdt_target *t, const char *nqn)
+{
+	unsigned int places = 2 * RDT_SUBSYSTEMS;
+	uint32_t hash = 2166136261u; /* FNV-1a */
+	const struct rdt_subsys *ss;
+	unsigned int i;
+
+	for (const char *c = nqn; *c; c++)
+		hash = (hash ^ (uint8_t)*c) * 16777619u;
+	for (i = hash % places; (ss = atomic_load(&t->by_nqn[i])); i = (i + 1) % places)
+		if (strcmp(ss->nqn, nqn) == 0)
+			break;
+	return i;
+}
+
+int rdt_subsys_new(struct rdt_target *t, const struct rdt_subsys_config *cfg,
+		   struct rdt_config *cfg_of, bool gone, struct rdt_subsys **out)
+{
+	struct rdt_subsys *ss = calloc(1, sizeof(*ss));
+	int err = -ENOMEM;
+
+	*out = NULL;
+	if (!ss)
+		return err;
+	err = rdt_subsys_init(ss, t, cfg, cfg_of, t->subsys_count);
+	if (err) {
+		rdt_subsys_fini(ss);
+		free(ss);
+		return err;
+	}
+	atomic_store(&ss->gone, gone);
+	/* Reactors look at it from here on: it is complete. */
+	t->subsys[ss->index] = ss;
+	atomic_store(&t->by_nqn[place_of(t, ss->nqn)], ss);
+	atomic_store(&t->subsys_count, ss->index + 1);
+	*out = ss;
+	return 0;
+}
+
+struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn)
+{
+	struct rdt_subsys *ss;
+
+	if (strcmp(nqn, NVMF_DISC_NQN) == 0)
+		return &target->disc;
+	ss = rdt_subsys_slot(target, nqn);
+	return ss && !atomic_load(&ss->gone) ? ss : NULL;
+}
+
+struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn)
+{
+	return atomic_load(&target->by_nqn[place_of(target, nqn)]);
+}
+
+struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+{
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (unsigned int i = 0; i < sizeof(ctrl->hostid); i++)
+		hash = (hash ^ ctrl->hostid[i]) * 16777619u;
+	for (const char *c = ctrl->hostnqn; *c; c++)
+		hash = (hash ^ (uint8_t)*c) * 16777619u;
+	return &ss->host_ctrls[hash % RDT_HOST_BUCKETS];
+}
+
+/*
+ * What to do with the controllers that @ctrl's host has by the same listener already. By another
+ * one they are another path, and welcome.
+ */
+static int meet_duplicates(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+{
+	struct rdt_ctrl *other;
+
+	/* Two hosts without a name may well be two. */
+	if (ss->duplicate_host == RDT_DUPLICATE_ALLOW || !ctrl->hostnqn[0])
+		return 0;
+	LIST_FOREACH (other, rdt_subsys_host_ctrls(ss, ctrl), host_link) {
+		if (other->listener != ctrl->listener || atomic_load(&other->ending) ||
+		    !rdt_ctrl_same_host(other, ctrl))
+			continue;
+		if (ss->duplicate_host == RDT_DUPLICATE_REFUSE)
+			return -EEXIST;
+		rdt_ctrl_end(other, "its host has made a new controller");
+	}
+	return 0;
+}
+
+int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
+{
+	int err = -EACCES;
+
+	pthread_mutex_lock(&ss->lock);
+	if (rdt_mask_allows(ss, ctrl->hostnqn))
+		err = meet_duplicates(ss, ctrl);
+	if (!err)
+		err = rdt_cntlid_give(&ss->cntlids, ss->cntlid_min, ss->cntlid_max,
+				      &ss->next_cntlid, ctrl, &ctrl->cntlid);
+	if (!err) {
+		rdt_mask_ctrl(ctrl);
+		TAILQ_INSERT_TAIL(&ss->ctrls, ctrl, link);
+		LIST_INSERT_HEAD(rdt_subsys_host_ctrls(ss, ctrl), ctrl, host_link);
+		ss->ctrls_count++;
+	}
+	pthread_mutex_unlock(&ss->lock);
+	return err;
+}
+
+void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
+{
+	TAILQ_REMOVE(&ss->ctrls, ctrl, link);
+	LIST_REMOVE(ctrl, host_link);
+	rdt_cntlid_free(&ss->cntlids, ctrl->cntlid);
+	ss->ctrls_count--;
+}
+
+struct rdt_ctrl *rdt_subsys_get_ctrl(struct rdt_subsys *ss, uint16_t cntlid)
+{
+	struct rdt_ctrl *ctrl;
+
+	pthread_mutex_lock(&ss->lock);
+	ctrl = rdt_cntlid_find(&ss->cntlids, cntlid);
+	if (ctrl)
+		atomic_fetch_add(&ctrl->refs, 1);
+	pthread_mutex_unlock(&ss->lock);
+	return ctrl;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Write Uncorrectable: blocks that fail to be read until they are written again. The marks are
+ * spans in memory, one sorted list for each namespace, and end with the daemon; so it is offered
+ * only where the blocks themselves do so too (RDT_OPS_MARKS).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nvmf/wire.h"
+#include "io.h"
+#include "range_lock.h"
+#include "request.h"
+#include "target/config/tgt_limits.h"
+
+#define SPANS_MAX 4096u
+
+void rdt_uncor_init(struct rdt_ns *ns)
+{
+	pthread_mutex_init(&ns->uncor.lock, NULL);
+}
+
+void rdt_uncor_fini(struct rdt_ns *ns)
+{
+	free(ns->uncor.spans);
+	pthread_mutex_destroy(&ns->uncor.lock);
+}
+
+/* The first span that ends behind @lba. */
+static unsigned int find(const struct rdt_uncor *u, unsigned int n, uint64_t lba)
+{
+	unsigned int lo = 0;
+	unsigned int hi = n;
+
+	while (lo < hi) {
+		unsigned int mid = lo + (hi - lo) / 2;
+
+		if (u->spans[mid].to <= lba)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static unsigned int spans(const struct rdt_uncor *u)
+{
+	return atomic_load_explicit(&u->count, memory_order_relaxed);
+}
+
+bool rdt_uncor_find(struct rdt_ns *ns, uint64_t lba, uint64_t blocks, uint64_t *bad)
+{
+	struct rdt_uncor *u = &ns->uncor;
+	unsigned int i;
+	bool found;
+
+	pthread_mutex_lock(&u->lock);
+	i = find(u, spans(u), lba);
+	found = i < spans(u) && u->spans[i].from < lba + blocks;
+	if (found)
+		*bad = u->spans[i].from > lba ? u->spans[i].from : lba;
+	pthread_mutex_unlock(&u->lock);
+	return found;
+}
+
+/* Put @n spans in the place of those from @i to @j. There is room. */
+static void replace(struct rdt_uncor *u, unsigned int i, unsigned int j,
+		    const struct rdt_span *with, unsigned int n)
+{
+	unsigned int count = spans(u);
+
+	memmove(&u->spans[i + n], &u->spans[j], (count - j) * sizeof(*with));
+	memcpy(&u->spans[i], with, n * sizeof(*with));
+	atomic_store_explicit(&u->count, count - (j - i) + n, memory_order_release);
+}
+
+/* For one more. */
+static int make_room(struct rdt_uncor *u)
+{
+	unsigned int size = u->size ? u->size * 2 : 16;
+	struct rdt_span *more;
+
+	if (spans(u) < u->size)
+		return 0;
+	more = realloc(u->spans, size * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	u->spans = more;
+	u->size = size;
+	return 0;
+}
+
+void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
+{
+	struct rdt_uncor *u = &ns->uncor;
+	struct rdt_span rest[2];
+	unsigned int i, j, n = 0;
+
+	pthread_mutex_lock(&u->lock);
+	i = j = find(u, spans(u), lba);
+	while (j < spans(u) && u->spans[j].from < lba + blocks)
+		j++;
+	if (i < j) {
+		if (u->spans[i].from < lba)
+			rest[n++] = (struct rdt_span){u->spans[i].from, lba, true};
+		/* In the middle of a span, and no memory to split it: the mark behind is lost. */
+		if (u->spans[j - 1].to > lba + blocks && (!n || i + 1 < j || !make_room(u)))
+			rest[n++] = (struct rdt_span){lba + blocks, u->spans[j - 1].to, true};
+		replace(u, i, j, rest, n);
+	}
+	pthread_mutex_unlock(&u->lock);
+}
+
+/* With those that it touches it becomes one span. */
+static int mark(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
+{
+	struct rdt_uncor *u = &ns->uncor;
+	struct rdt_span all = {lba, lba + blocks, true};
+	unsigned int i, j;
+	int err;
+
+	pthread_mutex_lock(&u->lock);
+	i = j = find(u, spans(u), lba ? lba - 1 : 0);
+	while (j < spans(u) && u->spans[j].from <= lba + blocks)
+		j++;
+	err = make_room(u);
+	if (!err && i == j && spans(u) >= SPANS_MAX)
+		err = -ENOSPC;
+	if (!err) {
+		if (i < j && u->spans[i].from < all.from)
+			all.from = u->spans[i].from;
+		if (i < j && u->spans[j - 1].to > all.to)
+			all.to = u->spans[j - 1].to;
+		replace(u, i, j, &all, 1);
+	}
+	pthread_mutex_unlock(&u->lock);
+	return err;
+}
+
+struct nvme_status rdt_write_uncor_check(struct rdt_req *req)
+{
+	struct nvme_status st = rdt_io_admit(req);
+
+	if (nvme_status_ok(st))
+		st = rdt_io_check_dtype(req);
+	return nvme_status_ok(st) ? rdt_io_check_blocks(req, RDT_WUSL ? RDT_POWER(RDT_WUSL) : 0)
+				  : st;
+}
+
+static enum rdt_step mark_step(struct rdt_req *req)
+{
+	enum { LOCK, MARK };
+	int err;
+
+	if (req->work.phase++ == LOCK)
+		return rdt_io_step_lock_blocks(req, true);
+	err = mark(req->ns, rdt_io_slba(req), rdt_io_nlb(req));
+	if (err)
+		req->status = err == -ENOSPC
+				      ? nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_CAP_EXCEEDED)
+				      : nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
+	return RDT_STEP_DONE;
+}
+
+enum rdt_exec rdt_write_uncor_exec(struct rdt_req *req)
+{
+	return rdt_io_run(req, mark_step);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Listeners come and go. One that was removed stays as an object until the target ends, since
+ * controllers point to it, and is used again for the same address. Reactors find those that are
+ * shown, under disc.lock.
+ */
+#include "lifecycle.h"
+#include "target/nvmf/listener.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "util/sockaddr.h"
+#include "target/nvmf/ana.h"
+#include "target/config/config.h"
+#include "target/nvmf/ctrl.h"
+#include "target/nvmf/qpair.h"
+#include "target/nvmf/target.h"
+#include "target/nvmf/transport.h"
+
+struct leave_post { /* to one reactor */
+	struct rd_msg msg;
+	struct rdt_reactor *reactor;
+	struct rdt_listener_leave *leave;
+};
+
+struct rdt_listener_leave { /* freed by the last reactor */
+	struct rdt_listener *listener;
+	atomic_uint left;
+	struct leave_post posts[];
+};
+
+static struct rdt_listener *used_before(struct rdt_target *t, const struct rdt_listener_config *cfg)
+{
+	struct rdt_listener *l;
+
+	TAILQ_FOREACH (l, &t->old_listeners, link)
+		if (rdt_listener_same_place(l->cfg, cfg))
+			return l;
+	return NULL;
+}
+
+bool rdt_listener_same_place(const struct rdt_listener_config *a,
+			     const struct rdt_listener_config *b)
+{
+	return a->port == b->port && strcmp(a->address, b->address) == 0;
+}
+
+struct rdt_listener *rdt_listener_new(struct rdt_target *t, const struct rdt_listener_config *cfg,
+				      struct rdt_config *cfg_of)
+{
+	struct rdt_listener *l = used_before(t, cfg);
+
+	if (l)
+		TAILQ_REMOVE(&t->old_listeners, l, link);
+	else
+		l = calloc(1, sizeof(*l));
+	if (!l)
+		return NULL;
+	rdt_config_put(&l->cfg_of);
+	l->target = t;
+	l->cfg = cfg;
+	l->cfg_of = rdt_config_get(cfg_of);
+	if (!l->portid)
+		l->portid = ++t->portids;
+	l->target->transport->choose(l);
+	rdt_ana_init(l);
+	return l;
+}
+
+void rdt_listener_keep(struct rdt_listener *l)
+{
+	l->target->transport->unlisten(l);
+	TAILQ_INSERT_TAIL(&l->target->old_listeners, l, link);
+}
+
+void rdt_listener_show(struct rdt_listener *l)
+{
+	struct rdt_target *t = l->target;
+
+	pthread_mutex_lock(&t->disc.lock);
+	TAILQ_INSERT_TAIL(&t->listeners, l, link);
+	pthread_mutex_unlock(&t->disc.lock);
+}
+
+/* ---- removal ---- */
+
+int rdt_listener_prepare_leave(struct rdt_listener *l)
+{
+	unsigned int n = l->target->reactors_count;
+
+	l->leave = calloc(1, sizeof(*l->leave) + n * sizeof(l->leave->posts[0]));
+	return l->leave ? 0 : -ENOMEM;
+}
+
+void rdt_listener_stay(struct rdt_listener *l)
+{
+	free(l->leave);
+	l->leave = NULL;
+}
+
+/*
+ * A controller takes its I/O queues with it, in the order that hosts expect. Left are connections
+ * without a controller yet, and I/O queues of controllers of other listeners.
+ */
+static void end_connections(struct rdt_reactor *r, const struct rdt_listener *l)
+{
+	static const char why[] = "its listener was removed";
+	struct rdt_qpair *qp, *next;
+
+	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
+		next = TAILQ_NEXT(qp, link);
+		if (qp->listener != l)
+			continue;
+		if (qp->ctrl && qp->admin)
+			rdt_ctrl_end(qp->ctrl, why);
+		else if (!qp->ctrl || qp->ctrl->listener != l)
+			rdt_qpair_close(qp, why);
+	}
+}
+
+static void leave_msg(struct rd_msg *msg)
+{
+	struct leave_post *post = rd_container_of(msg, struct leave_post, msg);
+	struct rdt_listener_leave *leave = post->leave;
+
+	end_connections(post->reactor, leave->listener);
+	if (atomic_fetch_sub(&leave->left, 1) == 1)
+		free(leave);
+}
+
+void rdt_listener_leave(struct rdt_listener *l)
+{
+	struct rdt_listener_leave *leave = l->leave;
+	struct rdt_target *t = l->target;
+	char text[RD_ADDR_TEXT];
+
+	l->leave = NULL;
+	l->target->transport->unlisten(l);
+	pthread_mutex_lock(&t->disc.lock);
+	TAILQ_REMOVE(&t->listeners, l, link);
+	pthread_mutex_unlock(&t->disc.lock);
+	TAILQ_INSERT_TAIL(&t->old_listeners, l, link);
+	rd_notice(t->log, RD_LOG_MAIN, "not listening on %s any more; its connections end",
+		  rd_addr_format((struct sockaddr *)&l->addr, text));
+	leave->listener = l;
+	atomic_init(&leave->left, t->reactors_count);
+	/* Connections handed over before this come before it: messages keep their order. */
+	for (unsigned int i = 0, n = t->reactors_count; i < n; i++) {
+		leave->posts[i] = (struct leave_post){
+			.msg = {.fn = leave_msg}, .reactor = &t->reactors[i], .leave = leave};
+		rd_loop_post(t->reactors[i].loop, &leave->posts[i].msg);
+	}
+}
+
+/* ---- all of them ---- */
+
+int rdt_listeners_start(struct rdt_target *t)
+{
+	for (unsigned int i = 0; i < t->cfg->listeners_count; i++) {
+		struct rdt_listener *l = rdt_listener_new(t, &t->cfg->listeners[i], t->cfg);
+
+		if (!l)
+			return -ENOMEM;
+		rdt_listener_show(l);
+	}
+	return 0;
+}
+
+int rdt_listeners_open(struct rdt_target *t)
+{
+	struct rdt_listener *l;
+	char text[512];
+
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		int err = l->target->transport->listen(l, NULL, text, sizeof(text));
+
+		if (err) {
+			rd_err(t->log, RD_LOG_TARGET, "%s", text);
+			return err;
+		}
+	}
+	TAILQ_FOREACH (l, &t->listeners, link)
+		l->target->transport->tell(l);
+	return 0;
+}
+
+void rdt_listeners_close(struct rdt_target *t)
+{
+	struct rdt_listener *l;
+
+	TAILQ_FOREACH (l, &t->listeners, link)
+		l->target->transport->unlisten(l);
+}
+
+void rdt_listeners_free(struct rdt_target *t)
+{
+	struct rdt_listener *l;
+
+	TAILQ_CONCAT(&t->listeners, &t->old_listeners, link);
+	while ((l = TAILQ_FIRST(&t->listeners))) {
+		TAILQ_REMOVE(&t->listeners, l, link);
+		l->target->transport->unlisten(l);
+		rdt_listener_stay(l);
+		rdt_config_put(&l->cfg_of);
+		free(l);
+	}
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A reactor: a thread with a loop, its buffers, its channels to the backends and its RDMA
+ * resources. */
+#include "lifecycle.h"
+#include "target/nvmf/reactor.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "util/buddy.h"
+#include "util/iomem.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "target/config/config.h"
+#include "target/bdev/engine.h"
+#include "target/nvmf/fresh.h"
+#include "target/nvmf/heir.h"
+#include "target/nvmf/ns.h"
+#include "target/nvmf/placement.h"
+#include "target/nvmf/pool.h"
+#include "target/nvmf/qpair.h"
+#include "target/nvmf/state_time.h"
+#include "target/nvmf/target.h"
+#include "target/config/tgt_limits.h"
+#include "target/nvmf/transport.h"
+
+static void drained_msg(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, drained_msg);
+	struct rdt_target *t = r->target;
+
+	if (--t->reactors_left == 0 && t->drained)
+		t->drained(t);
+}
+
+static void check_drained(struct rdt_reactor *r)
+{
+	if (!r->draining || r->drained_sent || r->qpairs_count)
+		return;
+	r->drained_sent = true;
+	rd_loop_post(r->target->loop, &r->drained_msg);
+}
+
+static void drain_msg(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, drain_msg);
+	struct rdt_qpair *qp, *next;
+
+	r->draining = true;
+	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
+		next = TAILQ_NEXT(qp, link);
+		rdt_qpair_drain(qp);
+	}
+	check_drained(r);
+}
+
+static void abandon_msg(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, abandon_msg);
+	struct rdt_qpair *qp, *next;
+
+	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
+		next = TAILQ_NEXT(qp, link);
+		rdt_qpair_close(qp, "the time to drain is over");
+	}
+}
+
+static uint64_t pool_used(const struct rdt_pool *pool)
+{
+	return rd_buddy_total_bytes(pool->buddy) - rd_buddy_free_bytes(pool->buddy);
+}
+
+static void status_report(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, status_msg);
+	const struct rdt_status_line *s = &r->status;
+	struct rdt_target *t = r->target;
+
+	rd_notice(
+		t->log, RD_LOG_MAIN,
+		"status: reactor=%u admin_queues=%u io_queues=%u requests=%u waiting=%u limited=%u "
+		"slab_used=%llu reserve_used=%llu scratch_used=%llu mrs=%u capsules=%u reads=%llu "
+		"writes=%llu",
+		r->index, s->admin_qpairs, s->io_qpairs, s->requests, s->waiting, s->limited,
+		(unsigned long long)s->slab_used, (unsigned long long)s->reserve_used,
+		(unsigned long long)s->scratch_used, s->mrs, s->capsules,
+		(unsigned long long)s->reads, (unsigned long long)s->writes);
+	rdt_target_status_part(t);
+}
+
+static void status_collect(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, status_msg);
+	struct rdt_status_line *s = &r->status;
+	const struct rdt_qpair *qp;
+
+	memset(s, 0, sizeof(*s));
+	TAILQ_FOREACH (qp, &r->qpairs, link) {
+		s->admin_qpairs += qp->admin;
+		s->io_qpairs += !qp->admin;
+		s->requests += qp->used;
+	}
+	for (int i = 0; i < RDT_POOLS; i++)
+		s->waiting += r->pools[i].waiting;
+	s->slab_used = pool_used(&r->pools[RDT_POOL_IO]);
+	s->reserve_used = pool_used(&r->pools[RDT_POOL_RESERVE]);
+	s->scratch_used = pool_used(&r->pools[RDT_POOL_SCRATCH]);
+	s->limited = r->limited;
+	r->target->transport->reactor_status(r, s);
+	for (unsigned int i = 0; i < r->target->subsys_count; i++) {
+		const struct rdt_counters *c = &r->target->subsys[i]->counters[r->index];
+
+		s->reads += atomic_load(&c->reads);
+		s->writes += atomic_load(&c->writes);
+	}
+	r->status_msg.fn = status_report;
+	rd_loop_post(r->target->loop, &r->status_msg);
+}
+
+void rdt_reactor_ask_status(struct rdt_reactor *r)
+{
+	r->status_msg.fn = status_collect;
+	rd_loop_post(r->loop, &r->status_msg);
+}
+
+static int init_pool(struct rdt_reactor *r, enum rdt_pool_id id, size_t *at, size_t len,
+		     size_t unit, size_t max, size_t piece)
+{
+	struct rdt_pool_opts opts = {r->slab + *at, len, unit, max, piece};
+
+	*at += len;
+	return rdt_pool_init(&r->pools[id], r, &opts);
+}
+
+static int init_pools(struct rdt_reactor *r, size_t connect_len)
+{
+	size_t max = r->target->cfg->target.max_data_bytes, at = 0;
+	int err = rdt_shares_init(r);
+
+	if (!err)
+		err = init_pool(r, RDT_POOL_IO, &at, r->slab_len, RDT_BUFFER_UNIT, max, 0);
+	if (!err)
+		err = init_pool(r, RDT_POOL_RESERVE, &at, RDT_RESERVE_BYTES, RDT_BUFFER_UNIT,
+				RDT_RESERVE_MAX, 0);
+	if (!err)
+		err = init_pool(r, RDT_POOL_CONNECT, &at, connect_len, RDT_CONNECT_UNIT,
+				RDT_CONNECT_UNIT, 0);
+	if (!err)
+		err = init_pool(r, RDT_POOL_SCRATCH, &at, RDT_SCRATCH_BYTES, RDT_BUFFER_UNIT,
+				RDT_SCRATCH_PIECE, RDT_SCRATCH_PIECE);
+	return err;
+}
+
+/* One for each connection that may be without a Connect, in whole pages. */
+static size_t connect_bytes(const struct rdt_reactor *r)
+{
+	size_t len = (size_t)rdt_fresh_max(r) * RDT_CONNECT_UNIT;
+
+	return (len + RDT_BUFFER_UNIT - 1) / RDT_BUFFER_UNIT * RDT_BUFFER_UNIT;
+}
+
+static int init_buffers(struct rdt_reactor *r)
+{
+	const struct rdt_target_config *cfg = &r->target->cfg->target;
+	size_t max = cfg->max_data_bytes;
+	size_t connect = connect_bytes(r);
+	int err;
+
+	r->slab_len = cfg->buffer_bytes / max * max;
+	if (r->slab_len == 0)
+		r->slab_len = max;
+	r->map_len = r->slab_len + RDT_RESERVE_BYTES + connect + RDT_SCRATCH_BYTES + max;
+	r->slab = rd_iomem_map(r->map_len);
+	if (!r->slab) {
+		err = -errno;
+		rd_err(r->log, RD_LOG_TARGET,
+		       "cannot allocate %zu bytes of buffers for reactor %u: %s; lower "
+		       "buffer_memory",
+		       r->map_len, r->index, strerror(errno));
+		return err;
+	}
+	r->zeroes = r->slab + r->map_len - max;
+	rd_iomem_keep_small(r->zeroes, max);
+	rd_iomem_populate(r->slab, r->map_len - max);
+	return init_pools(r, connect);
+}
+
+int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned int index)
+{
+	struct rd_loop_opts opts = {
+		.log = target->log,
+		.clock = target->clock,
+		.spin_ns = target->cfg->target.spin_ns,
+	};
+	int err;
+
+	r->target = target;
+	r->log = target->log;
+	r->index = index;
+	TAILQ_INIT(&r->qpairs);
+	TAILQ_INIT(&r->fresh);
+	rdt_heir_init(r);
+	r->drain_msg.fn = drain_msg;
+	r->abandon_msg.fn = abandon_msg;
+	r->drained_msg.fn = drained_msg;
+	r->qpairs_gone = check_drained;
+	err = rd_loop_create(&opts, &r->loop);
+	if (err)
+		return err;
+	err = rdt_view_init(r);
+	if (err)
+		return err;
+	err = rdt_timing_init(r, target->cfg->target.state_times);
+	return err ? err : init_buffers(r);
+}
+
+static void needed_engines(const struct rdt_target *t, struct rdt_engines_opts *opts)
+{
+	for (unsigned int i = 0; i < t->cfg->subsystems_count; i++) {
+		const struct rdt_subsys_config *ss = &t->cfg->subsystems[i];
+
+		for (unsigned int j = 0; j < ss->namespaces_count; j++) {
+			const struct rdt_ns_config *ns = &ss->namespaces[j];
+
+			if (ns->backend != RDT_BACKEND_FILE && ns->backend != RDT_BACKEND_BLOCK)
+				continue;
+			if (ns->engine == RDT_ENGINE_AIO)
+				opts->need_aio = true;
+			else
+				opts->need_uring = true;
+		}
+	}
+}
+
+static struct rdt_ring_opts ring_opts(const struct rdt_reactor *r)
+{
+	const struct rdt_target_config *cfg = &r->target->cfg->target;
+
+	return (struct rdt_ring_opts){
+		.sqpoll_ms = (unsigned int)(cfg->sqpoll_ns / RD_NSEC_PER_MSEC),
+		.sqpoll_cpu = cfg->sqpoll_cpus_count ? (int)cfg->sqpoll_cpus[r->index] : -1,
+	};
+}
+
+int rdt_reactor_setup(struct rdt_reactor *r)
+{
+	struct rdt_target *t = r->target;
+	struct rdt_engines_opts opts = {
+		.loop = r->loop,
+		.depth = t->cfg->target.engine_depth,
+		.slab = r->slab,
+		.slab_len = r->slab_len,
+		.ring = ring_opts(r),
+	};
+	char text[256] = "";
+	int err;
+
+	needed_engines(t, &opts);
+	err = rdt_engines_create(&opts, &r->engines, text, sizeof(text));
+	if (err) {
+		rd_err(r->log, RD_LOG_TARGET, "reactor %u: %s", r->index,
+		       text[0] ? text : strerror(-err));
+		return err;
+	}
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
+		if (!t->ns[i])
+			continue;
+		err = rdt_view_open(r, t->ns[i]);
+		if (err)
+			return err;
+		rdt_view_show(r, t->ns[i]);
+	}
+	rdt_place_watch(r);
+	return r->target->transport->reactor_init(r);
+}
+
+void rdt_reactor_teardown(struct rdt_reactor *r)
+{
+	assert(TAILQ_EMPTY(&r->qpairs));
+	rdt_place_unwatch(r);
+	r->target->transport->reactor_fini(r);
+	rdt_view_close_all(r);
+	rdt_engines_destroy(&r->engines);
+}
+
+struct start {
+	struct rdt_reactor *r;
+	sem_t ready;
+	int err;
+};
+
+/* Before it touches its memory, which is then near. */
+static int pin(const struct rdt_reactor *r)
+{
+	const struct rdt_target_config *cfg = &r->target->cfg->target;
+	cpu_set_t set;
+	int err;
+
+	if (!cfg->cpus_count)
+		return 0;
+	CPU_ZERO(&set);
+	CPU_SET(cfg->cpus[r->index], &set);
+	err = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+	if (err)
+		rd_err(r->log, RD_LOG_TARGET,
+		       "cpus: reactor %u cannot run on CPU %u: %s; Cpus_allowed_list in "
+		       "/proc/self/status shows those there are for rdtarget",
+		       r->index, cfg->cpus[r->index], strerror(err));
+	return -err;
+}
+
+static void *reactor_thread(void *arg)
+{
+	struct start *start = arg;
+	struct rdt_reactor *r = start->r;
+	int err = pin(r);
+
+	/* Naps (util/spin.h) are of the order of the 50 us by which timers may be late. */
+	prctl(PR_SET_TIMERSLACK, 1UL);
+	if (!err)
+		err = rdt_reactor_setup(r);
+	start->err = err;
+	sem_post(&start->ready); /* @start is gone after this */
+	if (!err) {
+		err = rd_loop_run(r->loop);
+		if (err)
+			rd_err(r->log, RD_LOG_TARGET, "reactor %u stopped: %s", r->index,
+			       strerror(-err));
+		/* A message that came just before the stop may hold a reference. */
+		rd_loop_turn(r->loop, 0);
+	}
+	rdt_reactor_teardown(r);
+	return NULL;
+}
+
+int rdt_reactor_start(struct rdt_reactor *r)
+{
+	struct start start = {.r = r};
+	char name[16];
+	int err;
+
+	sem_init(&start.ready, 0, 0);
+	err = pthread_create(&r->thread, NULL, reactor_thread, &start);
+	if (err) {
+		sem_destroy(&start.ready);
+		rd_err(r->log, RD_LOG_TARGET, "cannot start the thread of reactor %u: %s", r->index,
+		       strerror(err));
+		return -err;
+	}
+	while (sem_wait(&start.ready) && errno == EINTR)
+		;
+	sem_destroy(&start.ready);
+	if (start.err) {
+		pthread_join(r->thread, NULL);
+		return start.err;
+	}
+	snprintf(name, sizeof(name), "reactor-%u", r->index % 1000);
+	pthread_setname_np(r->thread, name);
+	r->running = true;
+	return 0;
+}
+
+void rdt_reactor_stop(struct rdt_reactor *r)
+{
+	if (!r->running)
+		return;
+	rd_loop_stop(r->loop);
+	pthread_join(r->thread, NULL);
+	r->running = false;
+}
+
+void rdt_reactor_fini(struct rdt_reactor *r)
+{
+	if (!r->target)
+		return;
+	for (int i = 0; i < RDT_POOLS; i++)
+		rdt_pool_fini(&r->pools[i]);
+	rdt_shares_fini(r);
+	rd_iomem_unmap(r->slab, r->map_len);
+	rdt_view_fini(r);
+	rdt_timing_fini(r);
+	rd_loop_destroy(&r->loop);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The whole target: built from the configuration, drained, torn down. Main thread only. */
+#include "lifecycle.h"
+#include "target/nvmf/target.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "target/cmd/admin.h"
+#include "target/bdev/backend.h"
+#include "target/config/config.h"
+#include "target/nvmf/io.h"
+#include "target/cmd/io_cmds.h"
+#include "target/nvmf/listener.h"
+#include "target/nvmf/ns.h"
+#include "target/nvmf/peers.h"
+#include "target/nvmf/reactor.h"
+#include "target/transport/rdma/rdma_transport.h"
+#include "target/resv/state.h"
+#include "target/nvmf/state_time.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/transport.h"
+
+static uint64_t clock_now(const struct rdt_target *t)
+{
+	return rd_loop_now_raw(t->loop);
+}
+
+static void status_times(struct rdt_timing_query *query);
+
+static const struct rdt_cmd_tables cmd_tables = {
+	.fabrics = rdt_fabrics_cmds,
+	.admin = rdt_admin_cmds,
+	.io = rdt_io_cmds,
+};
+
+int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
+		      const struct rd_clock *clock, struct rdt_target **out)
+{
+	struct rdt_target *t = calloc(1, sizeof(*t));
+	int err = -ENOMEM;
+
+	if (!t)
+		return err;
+	t->cmds = &cmd_tables;
+	t->transport = &rdt_rdma_transport;
+	t->cfg = rdt_config_get(cfg);
+	t->now = rdt_config_get(cfg);
+	t->log = log;
+	t->loop = loop;
+	t->clock = clock;
+	t->started_ns = clock_now(t);
+	atomic_init(&t->genctr, 1);
+	t->reactors = calloc(cfg->target.reactors, sizeof(*t->reactors));
+	TAILQ_INIT(&t->listeners);
+	TAILQ_INIT(&t->old_listeners);
+	t->status_times = rdt_timing_query_new(t);
+	if (!t->reactors || !t->status_times || rd_map_init(&t->ns_map))
+		goto err_destroy;
+	t->status_times->done = status_times;
+	err = rdt_peers_init(t);
+	if (err)
+		goto err_destroy;
+	if (cfg->target.state_dir) {
+		err = rdt_state_open(cfg->target.state_dir, log, loop, &t->state);
+		if (err)
+			goto err_destroy;
+	}
+	err = rdt_subsys_init(&t->disc, t, NULL, NULL, RDT_SUBSYSTEMS);
+	if (!err)
+		err = rdt_referrals_set(t, cfg->referrals, cfg->referrals_count);
+	for (unsigned int i = 0; i < cfg->subsystems_count && !err; i++) {
+		struct rdt_subsys *ss;
+
+		err = rdt_subsys_new(t, &cfg->subsystems[i], cfg, false, &ss);
+		if (!err)
+			err = rdt_subsys_open(ss);
+	}
+	for (unsigned int i = 0; i < cfg->target.reactors && !err; i++) {
+		t->reactors_count = i + 1;
+		err = rdt_reactor_init(&t->reactors[i], t, i);
+	}
+	if (err)
+		goto err_destroy;
+	*out = t;
+	return 0;
+
+err_destroy:
+	rdt_target_destroy(&t);
+	return err;
+}
+
+int rdt_target_start(struct rdt_target *t)
+{
+	int err = t->state ? rdt_state_start(t->state) : 0;
+
+	if (err)
+		return err;
+	err = rdt_listeners_start(t);
+	if (err)
+		return err;
+	for (unsigned int i = 0; i < t->reactors_count; i++) {
+		err = rdt_reactor_start(&t->reactors[i]);
+		if (err)
+			return err;
+	}
+	return rdt_listeners_open(t);
+}
+
+void rdt_target_drain(struct rdt_target *t, void (*drained)(struct rdt_target *target))
+{
+	rdt_listeners_close(t);
+	t->drained = drained;
+	t->reactors_left = t->reactors_count;
+	/* Connections that were handed over before this come before it: messages keep their order.
+	 */
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rd_loop_post(t->reactors[i].loop, &t->reactors[i].drain_msg);
+}
+
+void rdt_target_abandon(struct rdt_target *t)
+{
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rd_loop_post(t->reactors[i].loop, &t->reactors[i].abandon_msg);
+}
+
+static void status_subsys(struct rdt_target *t, struct rdt_subsys *ss)
+{
+	const struct rdt_ns *ns;
+	unsigned int ctrls, sync_failed = 0;
+	uint64_t refused = 0;
+
+	if (atomic_load(&ss->gone))
+		return;
+	pthread_mutex_lock(&ss->lock);
+	ctrls = ss->ctrls_count;
+	pthread_mutex_unlock(&ss->lock);
+	TAILQ_FOREACH (ns, &ss->namespaces, link) {
+		const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
+
+		sync_failed += base && atomic_load(&base->sync_err);
+		refused += base ? atomic_load(&base->sync_refused) : 0;
+	}
+	rd_notice(t->log, RD_LOG_MAIN,
+		  "status: subsystem=%s controllers=%u namespaces=%u sync_failed=%u "
+		  "sync_refused=%llu",
+		  ss->nqn, ctrls, atomic_load(&ss->ns_count), sync_failed,
+		  (unsigned long long)refused);
+}
+
+void rdt_target_status_part(struct rdt_target *t)
+{
+	if (--t->status_left == 0)
+		rd_notice(t->log, RD_LOG_MAIN, "status: end");
+}
+
+static void status_times(struct rdt_timing_query *query)
+{
+	rdt_timing_log(query->sum, query->target->log);
+	rdt_target_status_part(query->target);
+}
+
+/* One line for each thing, the last one "status: end". Reactors answer by message. */
+void rdt_target_status(struct rdt_target *t)
+{
+	if (t->status_left)
+		return; /* the last question is still being answered */
+	status_subsys(t, &t->disc);
+	for (unsigned int i = 0; i < t->subsys_count; i++)
+		status_subsys(t, t->subsys[i]);
+	t->status_left = t->reactors_count + 1;
+	rdt_timing_ask(t->status_times);
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rdt_reactor_ask_status(&t->reactors[i]);
+}
+
+void rdt_target_totals(const struct rdt_target *t, uint64_t *reads, uint64_t *writes)
+{
+	*reads = 0;
+	*writes = 0;
+	for (unsigned int i = 0; i < t->reactors_count; i++) {
+		for (unsigned int j = 0; j < t->subsys_count; j++) {
+			*reads += atomic_load(&t->subsys[j]->counters[i].reads);
+			*writes += atomic_load(&t->subsys[j]->counters[i].writes);
+		}
+	}
+}
+
+void rdt_target_stop(struct rdt_target *t)
+{
+	if (!t)
+		return;
+	rdt_listeners_close(t);
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rdt_reactor_stop(&t->reactors[i]);
+}
+
+void rdt_target_destroy(struct rdt_target **target)
+{
+	struct rdt_target *t = *target;
+
+	if (!t)
+		return;
+	rdt_target_stop(t);
+	t->transport->close(t);
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rdt_reactor_fini(&t->reactors[i]);
+	for (unsigned int i = 0; i < t->subsys_count; i++)
+		rdt_subsys_fini(t->subsys[i]);
+	rdt_subsys_fini(&t->disc);
+	for (unsigned int i = 0; i < t->subsys_count; i++)
+		free(t->subsys[i]);
+	rd_map_fini(&t->ns_map);
+	rdt_state_close(&t->state);
+	rdt_peers_fini(t);
+	rdt_timing_query_free(&t->status_times);
+	free(t->referrals);
+	free(t->reactors);
+	rdt_listeners_free(t);
+	rdt_config_put(&t->now);
+	rdt_config_put(&t->cfg);
+	free(t);
+	*target = NULL;
+}

@@ -1,0 +1,858 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * NVMe/RDMA below the queue pair: capsules by SEND, host data by READ and WRITE. Everything here
+ * runs on the reactor of the connection.
+ *
+ * Draining is by counting: each posted RECV, READ and SEND completes exactly once, a SEND by itself
+ * or with one behind it, and the connection is destroyed when all have. A WRITE is not signalled:
+ * it precedes its SEND.
+ */
+#include "rdma.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/cold.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "fabric/fabric.h"
+#include "target/nvmf/listener.h"
+#include "target/nvmf/qpair.h"
+#include "target/nvmf/reactor.h"
+#include "target/nvmf/request.h"
+#include "target/config/tgt_limits.h"
+#include "target/nvmf/transport.h"
+
+#define CQ_DEPTH   4096u
+#define POLL_BATCH 32
+#define POLL_ROUND 512u /* completions before others on the loop get their turn */
+
+static void finish_later(struct rdt_rdma_conn *rc)
+{
+	if (rc->closing)
+		rd_defer(rc->qp.reactor->loop, &rc->finish, RD_DEFER_WORK);
+}
+
+static struct rdt_rdma_req *to_rreq(struct rdt_req *req)
+{
+	return rd_container_of(req, struct rdt_rdma_req, req);
+}
+
+static struct rdt_rdma_conn *conn_of(const struct rdt_rdma_req *rr)
+{
+	return rdt_rdma_conn_of(rr->req.qp);
+}
+
+/* A flushed one only follows an end whose own reason comes with DISCONNECTED. */
+static RD_COLD void failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc, const char *what)
+{
+	if (wc->status != IBV_WC_WR_FLUSH_ERR)
+		rdt_qpair_lost(&rc->qp, what);
+}
+
+/* ---- what is on its way ---- */
+
+/* The timer runs only while something is: an idle reactor is not woken. */
+static void went_out(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, uint32_t len)
+{
+	struct rdt_rdma *rdma = rc->qp.reactor->rdma;
+
+	stream->posted += len;
+	rdma->out++;
+	if (!rd_timer_armed(&rdma->stall))
+		rdt_rdma_watch(rc);
+}
+
+static void came_back(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, unsigned int n,
+		      uint64_t len)
+{
+	stream->done += len;
+	rc->qp.reactor->rdma->out -= n;
+}
+
+/* ---- receiving ---- */
+
+static void capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
+{
+	if (rdt_rdma_recv_again(rd_container_of(cap, struct rdt_rdma_recv, cap)))
+		rdt_qpair_lost(qp, "cannot post a RECV");
+}
+
+static void joined(struct rdt_qpair *qp)
+{
+	rdt_rdma_recvs_joined(rdt_rdma_conn_of(qp));
+}
+
+static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, uint32_t len)
+{
+	/* With RECVs of its own it could not have come. */
+	if (rc->conn->held > rc->qp.depth) {
+		rdt_qpair_lost(&rc->qp, "the host sent more commands than its queue has entries");
+		return;
+	}
+	if (len < NVME_SQE_SIZE) {
+		rdt_qpair_lost(&rc->qp, "a capsule was shorter than 64 bytes");
+		return;
+	}
+	recv->cap.data_len = len - NVME_SQE_SIZE;
+	if (!rc->established)
+		STAILQ_INSERT_TAIL(&rc->early, &recv->cap, link);
+	else
+		rdt_qpair_capsule(&rc->qp, &recv->cap);
+}
+
+/* Returns the connection, or NULL: it is gone. */
+static struct rdt_rdma_conn *recv_done(struct rdt_rdma_dev *rdev, struct rdt_rdma_recv *recv,
+				       const struct ibv_wc *wc)
+{
+	struct rdt_rdma_conn *rc = rdt_rdma_recv_owner(rdev, recv, wc);
+
+	if (!rc)
+		return NULL;
+	if (wc->status != IBV_WC_SUCCESS)
+		failed(rc, wc,
+		       wc->status == IBV_WC_LOC_LEN_ERR ? "a capsule was longer than IOCCSZ"
+							: "a RECV failed");
+	else if (!rc->closing)
+		got_capsule(rc, recv, wc->byte_len);
+	return rc;
+}
+
+/* ---- host data to us ---- */
+
+static void lose(struct rdt_rdma_req *rr, const char *what)
+{
+	rr->lost = true;
+	rdt_qpair_lost(rr->req.qp, what);
+}
+
+static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sgl_desc *from)
+{
+	struct rdt_rdma_conn *rc = conn_of(rr);
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)rr->req.buf + pos,
+		.length = from->len,
+		.lkey = rc->rdev->mr->lkey,
+	};
+	struct ibv_send_wr wr = {
+		.wr_id = (uintptr_t)&rr->read,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = from->addr, .rkey = from->key},
+	};
+	struct ibv_send_wr *bad;
+
+	if (rd_fab_post_send(rc->conn, &wr, &bad)) {
+		lose(rr, "cannot post a READ");
+		return false;
+	}
+	rc->reads_out++;
+	went_out(rc, &rc->reads, from->len);
+	return true;
+}
+
+/* READs of a list, as far as the depth goes. False: some of them wait. */
+static bool post_list(struct rdt_rdma_req *rr)
+{
+	struct rdt_rdma_conn *rc = conn_of(rr);
+	const struct rdt_sgl_desc *list = rdt_req_sgl(&rr->req);
+
+	while (rr->read_next < rr->req.descs) {
+		const struct rdt_sgl_desc *d = &list[rr->read_next];
+
+		if (rc->reads_out >= rc->conn->ord)
+			return false;
+		if (!post_read(rr, rr->read_pos, d))
+			return true;
+		rr->read_next++;
+		rr->reads_out++;
+		rr->read_pos += d->len;
+	}
+	return true;
+}
+
+/* False: it has more for later. There is room for at least one READ. */
+static bool post_reads(struct rdt_rdma_req *rr)
+{
+	const struct rdt_req *req = &rr->req;
+	struct rdt_sgl_desc one = {req->raddr, req->rkey, req->data_len};
+
+	if (req->descs)
+		return post_list(rr);
+	post_read(rr, 0, &one);
+	return true;
+}
+
+/*
+ * The provider would queue an excess as well, but what waits here can still be aborted. A list may
+ * have more READs than the depth: it stays at the head until the last is posted.
+ */
+static void fetch(struct rdt_req *req)
+{
+	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
+	struct rdt_rdma_req *rr = to_rreq(req);
+
+	if (req->descs) {
+		rr->read_pos = rr->read_counted = 0;
+		rr->read_next = rr->reads_out = 0;
+		rr->read_bad = false;
+	}
+	if (rc->reads_out >= rc->conn->ord || !TAILQ_EMPTY(&rc->read_wait) || !post_reads(rr))
+		TAILQ_INSERT_TAIL(&rc->read_wait, req, link);
+}
+
+static bool fetch_cancel(struct rdt_req *req)
+{
+	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
+	struct rdt_req *r;
+
+	TAILQ_FOREACH (r, &rc->read_wait, link) {
+		if (r != req)
+			continue;
+		if (req->descs && to_rreq(req)->read_next)
+			return false;
+		TAILQ_REMOVE(&rc->read_wait, req, link);
+		return true;
+	}
+	return false;
+}
+
+static void serve_reads(struct rdt_rdma_conn *rc)
+{
+	struct rdt_req *next;
+
+	while (!rc->closing && rc->reads_out < rc->conn->ord &&
+	       (next = TAILQ_FIRST(&rc->read_wait))) {
+		if (!post_reads(to_rreq(next)))
+			return;
+		TAILQ_REMOVE(&rc->read_wait, next, link);
+	}
+}
+
+/* A READ of a list is back. True: it was the last that will come. */
+static bool list_done(struct rdt_rdma_req *rr, bool ok)
+{
+	rr->reads_out--;
+	rr->read_bad |= !ok;
+	if (rr->reads_out || rr->lost)
+		return false;
+	/* A part still waits: for its turn, or, on a connection that ends, for finish(). */
+	return rr->read_next == rr->req.descs;
+}
+
+/* What is done with a READ: all of a list that is out with its last one. */
+static uint32_t read_len(struct rdt_rdma_req *rr)
+{
+	uint32_t len = rr->req.data_len;
+
+	if (rr->req.descs) {
+		len = rr->reads_out == 1 ? rr->read_pos - rr->read_counted : 0;
+		rr->read_counted += len;
+	}
+	return len;
+}
+
+/* As send_done(), it returns the connection, which outlives the request. */
+static struct rdt_rdma_conn *read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
+{
+	struct rdt_rdma_conn *rc = conn_of(rr);
+	bool ok = wc->status == IBV_WC_SUCCESS;
+
+	rc->reads_out--;
+	came_back(rc, &rc->reads, 1, read_len(rr));
+	if (!ok)
+		failed(rc, wc, "a READ of the host's memory failed");
+	serve_reads(rc);
+	if (rr->req.descs) {
+		if (!list_done(rr, ok))
+			return rc;
+		ok = !rr->read_bad;
+	}
+	rdt_req_fetched(&rr->req, ok ? 0 : -EIO);
+	return rc;
+}
+
+/* ---- answers ---- */
+
+static void init_answer(struct rdt_rdma_conn *rc, bool inline_cqe)
+{
+	const struct rd_fab_caps *caps = &rc->rdev->dev->caps;
+	unsigned int in_line = inline_cqe ? IBV_SEND_INLINE : 0;
+
+	rc->answer = (struct rdt_rdma_answer){
+		.write = {.next = &rc->answer.send,
+			  .sg_list = &rc->answer.data,
+			  .num_sge = 1,
+			  .opcode = IBV_WR_RDMA_WRITE},
+		.data = {.lkey = rc->rdev->mr->lkey},
+		.send = {.sg_list = &rc->answer.cqe, .num_sge = 1},
+		.cqe = {.length = NVME_CQE_SIZE},
+		.send_flags = IBV_SEND_SIGNALED | in_line,
+		.inv_flags = IBV_SEND_SIGNALED | (caps->inline_with_inv ? in_line : 0),
+		.can_inv = caps->send_with_inv,
+	};
+}
+
+/* The SEND with the CQE. */
+static struct ibv_send_wr *fill_send(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
+{
+	struct rdt_rdma_answer *answer = &rc->answer;
+	struct ibv_send_wr *send = &answer->send;
+	const struct rdt_req *req = &rr->req;
+
+	answer->cqe.addr = (uintptr_t)&req->cqe;
+	answer->cqe.lkey = rr->lkey;
+	send->wr_id = (uintptr_t)&rr->send;
+	send->opcode = IBV_WR_SEND;
+	send->send_flags = answer->send_flags;
+	/* Exactly the key of the command, and only when the host asked: anything else makes hosts
+	 * reset. */
+	if (req->invalidate && answer->can_inv) {
+		send->opcode = IBV_WR_SEND_WITH_INV;
+		send->send_flags = answer->inv_flags;
+		send->invalidate_rkey = req->rkey;
+		send->wr.rdma.rkey = req->rkey;
+	}
+	return send;
+}
+
+/* The WRITE with all of the data, and the SEND. */
+static struct ibv_send_wr *fill_write(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
+{
+	struct rdt_rdma_answer *answer = &rc->answer;
+	const struct rdt_req *req = &rr->req;
+
+	fill_send(rc, rr);
+	answer->data.addr = (uintptr_t)req->buf;
+	answer->data.length = req->data_len;
+	answer->write.wr_id = (uintptr_t)&rr->write;
+	answer->write.wr.rdma.remote_addr = req->raddr;
+	answer->write.wr.rdma.rkey = req->rkey;
+	return &answer->write;
+}
+
+static void post_answer(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr,
+			struct ibv_send_wr *first, uint32_t data_len)
+{
+	struct ibv_send_wr *bad;
+
+	if (rd_fab_post_send(rc->conn, first, &bad)) {
+		lose(rr, "cannot post a response");
+		return;
+	}
+	STAILQ_INSERT_TAIL(&rc->sent, rr, sent);
+	rc->sends_out++;
+	rr->answer_len = NVME_CQE_SIZE + data_len;
+	went_out(rc, &rc->answers, rr->answer_len);
+}
+
+/* A WRITE for each descriptor, then the SEND. The SQ has room. */
+static void respond_list(struct rdt_rdma_req *rr)
+{
+	struct rdt_rdma_conn *rc = conn_of(rr);
+	const struct rdt_req *req = &rr->req;
+	const struct rdt_sgl_desc *list = rdt_req_sgl(req);
+	struct ibv_send_wr wr[RDT_MSDBD_MAX];
+	struct ibv_sge sge[RDT_MSDBD_MAX];
+	uint32_t pos = 0;
+
+	for (unsigned int i = 0; i < req->descs; i++) {
+		sge[i] = (struct ibv_sge){(uintptr_t)req->buf + pos, list[i].len,
+					  rc->rdev->mr->lkey};
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = (uintptr_t)&rr->write,
+			.next = &wr[i + 1],
+			.sg_list = &sge[i],
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.wr.rdma = {.remote_addr = list[i].addr, .rkey = list[i].key},
+		};
+		pos += list[i].len;
+	}
+	wr[req->descs - 1u].next = fill_send(rc, rr);
+	rr->extra = req->descs - 1u;
+	rc->extra_free -= rr->extra;
+	post_answer(rc, rr, wr, req->data_len);
+}
+
+static void serve_writes(struct rdt_rdma_conn *rc)
+{
+	struct rdt_req *req;
+
+	while (!rc->closing && (req = TAILQ_FIRST(&rc->write_wait)) &&
+	       rc->extra_free >= req->descs - 1u) {
+		TAILQ_REMOVE(&rc->write_wait, req, link);
+		respond_list(to_rreq(req));
+	}
+}
+
+static void respond(struct rdt_req *req, bool with_data)
+{
+	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
+	struct rdt_rdma_req *rr = to_rreq(req);
+
+	if (with_data && req->descs) {
+		TAILQ_INSERT_TAIL(&rc->write_wait, req, link);
+		serve_writes(rc);
+		return;
+	}
+	if (with_data)
+		post_answer(rc, rr, fill_write(rc, rr), req->data_len);
+	else
+		post_answer(rc, rr, fill_send(rc, rr), 0);
+}
+
+static void answered(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
+{
+	if (rr->extra) {
+		rc->extra_free += rr->extra;
+		rr->extra = 0;
+		serve_writes(rc);
+	}
+	rdt_req_responded(&rr->req);
+}
+
+/* The SEND of @rr has completed, and all before it: not each of them is reported. */
+static struct rdt_rdma_conn *send_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
+{
+	struct rdt_rdma_conn *rc = conn_of(rr);
+	struct rdt_rdma_req *first;
+	unsigned int n = 0;
+	uint64_t len = 0;
+
+	if (wc->status != IBV_WC_SUCCESS)
+		failed(rc, wc, "a response could not be sent");
+	while ((first = STAILQ_FIRST(&rc->sent))) {
+		STAILQ_REMOVE_HEAD(&rc->sent, sent);
+		n++;
+		len += first->answer_len;
+		answered(rc, first);
+		if (first == rr)
+			break;
+	}
+	rc->sends_out -= n;
+	came_back(rc, &rc->answers, n, len);
+	return rc;
+}
+
+/* ---- completions ---- */
+
+static RD_COLD void unknown_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
+{
+	rd_err(rdev->reactor->log, RD_LOG_QPAIR, "a completion carries the unknown wr_id %#llx",
+	       (unsigned long long)wc->wr_id);
+}
+
+static void handle_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
+{
+	struct rdt_rdma_wr *wr = (void *)(uintptr_t)wc->wr_id;
+	struct rdt_rdma_conn *rc;
+
+	if (wr->magic != RDT_WR_MAGIC) {
+		unknown_wc(rdev, wc);
+		return;
+	}
+	/* Those that every command has come first. */
+	if (wr->kind == RDT_WR_RECV) {
+		rc = recv_done(rdev, rd_container_of(wr, struct rdt_rdma_recv, wr), wc);
+	} else if (wr->kind == RDT_WR_SEND) {
+		rc = send_done(rd_container_of(wr, struct rdt_rdma_req, send), wc);
+	} else if (wr->kind == RDT_WR_READ) {
+		rc = read_done(rd_container_of(wr, struct rdt_rdma_req, read), wc);
+	} else { /* a WRITE, unsignalled: it failed, and its SEND will complete as well */
+		rc = conn_of(rd_container_of(wr, struct rdt_rdma_req, write));
+		failed(rc, wc, "a WRITE to the host's memory failed");
+	}
+	if (rc)
+		finish_later(rc);
+}
+
+/* What each of a batch needs; on their way while the first ones are handled. */
+static void prefetch_wc(const struct ibv_wc *wc)
+{
+	const struct rdt_rdma_wr *wr = (void *)(uintptr_t)wc->wr_id;
+
+	__builtin_prefetch(wr);
+	__builtin_prefetch((const char *)wr + 64);
+}
+
+static void poll_cq(struct rdt_rdma_dev *rdev)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	unsigned int total = 0;
+	bool armed = false;
+
+	while (total < POLL_ROUND) {
+		int n = rd_fab_cq_poll(rdev->cq, POLL_BATCH, wc);
+
+		if (n < 0 || (n == 0 && armed)) {
+			if (n < 0)
+				rd_err(rdev->reactor->log, RD_LOG_QPAIR,
+				       "%s: the completion queue is broken: %s", rdev->dev->name,
+				       strerror(-n));
+			return;
+		}
+		if (n == 0) {
+			rd_fab_cq_arm(rdev->cq);
+			armed = true;
+		}
+		for (int i = 0; i < n; i++)
+			prefetch_wc(&wc[i]);
+		for (int i = 0; i < n; i++)
+			handle_wc(rdev, &wc[i]);
+		total += (unsigned int)n;
+	}
+	rd_defer(rdev->reactor->loop, &rdev->again, RD_DEFER_NEXT);
+}
+
+static void cq_event(struct rd_fab_cq *cq, void *arg)
+{
+	poll_cq(arg);
+}
+
+static void cq_again(struct rd_defer *defer)
+{
+	poll_cq(rd_container_of(defer, struct rdt_rdma_dev, again));
+}
+
+/* ---- requests ---- */
+
+/* Where registered memory is read by the processor it gains nothing. */
+static bool inlines_cqe(const struct rd_fab_dev *dev)
+{
+	return !dev->caps.cheap_mr && dev->caps.max_inline >= NVME_CQE_SIZE;
+}
+
+/* iWARP devices take no data inline with a SEND with Invalidate. */
+static bool inlines_all_cqes(const struct rd_fab_dev *dev)
+{
+	return inlines_cqe(dev) && (dev->caps.inline_with_inv || !dev->caps.send_with_inv);
+}
+
+static int chunk_open(void *arg, struct rdt_req_chunk *chunk)
+{
+	const struct rdt_rdma_dev *rdev = arg;
+	struct rd_fab_mr *mr;
+	int err;
+
+	if (inlines_all_cqes(rdev->dev))
+		return 0;
+	err = rd_fab_reg_mr(rdev->dev, chunk->mem, chunk->len, IBV_ACCESS_LOCAL_WRITE, &mr);
+	if (err)
+		return err;
+	chunk->priv = mr;
+	return 0;
+}
+
+static void chunk_close(void *arg, struct rdt_req_chunk *chunk)
+{
+	struct rd_fab_mr *mr = chunk->priv;
+
+	rd_fab_dereg_mr(&mr);
+}
+
+static void init_rreq(const struct rdt_req_chunk *chunk, struct rdt_req *req)
+{
+	struct rdt_rdma_req *rr = to_rreq(req);
+	const struct rd_fab_mr *mr = chunk->priv;
+
+	rdt_rdma_wr_init(&rr->read, RDT_WR_READ);
+	rdt_rdma_wr_init(&rr->write, RDT_WR_WRITE);
+	rdt_rdma_wr_init(&rr->send, RDT_WR_SEND);
+	rr->lkey = mr ? mr->lkey : 0;
+}
+
+static void reqs_free(struct rdt_rdma_dev *rdev)
+{
+	for (int admin = 0; admin < 2; admin++)
+		rdt_req_pool_fini(&rdev->reqs[admin]);
+}
+
+static int reqs_create(struct rdt_rdma_dev *rdev)
+{
+	static const struct rdt_req_mem mem = {
+		.size = sizeof(struct rdt_rdma_req),
+		.offset = offsetof(struct rdt_rdma_req, req),
+		.open = chunk_open,
+		.close = chunk_close,
+		.init = init_rreq,
+	};
+	int err = 0;
+
+	for (int admin = 0; admin < 2 && !err; admin++)
+		err = rdt_req_pool_init(&rdev->reqs[admin], rdev->reactor->loop, &mem, rdev);
+	return err;
+}
+
+/* ---- devices ---- */
+
+static void dev_free(struct rdt_rdma_dev *rdev)
+{
+	struct rdt_reactor *r = rdev->reactor;
+
+	SLIST_REMOVE(&r->rdma->devs, rdev, rdt_rdma_dev, link);
+	rd_defer_cancel(r->loop, &rdev->again);
+	reqs_free(rdev);
+	rdt_rdma_pools_free(rdev);
+	rd_fab_dereg_mr(&rdev->mr);
+	rd_fab_cq_destroy(&rdev->cq);
+	rdev->dev->user = NULL;
+	free(rdev);
+}
+
+/* What is left of devices that were removed: objects without anything behind them. */
+static void free_gone(struct rdt_rdma *rdma)
+{
+	struct rdt_rdma_dev *rdev, *next;
+
+	for (rdev = SLIST_FIRST(&rdma->devs); rdev; rdev = next) {
+		next = SLIST_NEXT(rdev, link);
+		if (rdev->dev->gone && !rdev->conns)
+			dev_free(rdev);
+	}
+}
+
+/* ---- the end of a connection ---- */
+
+static void close_conn(struct rdt_qpair *qp)
+{
+	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(qp);
+
+	rc->closing = true;
+	rd_fab_disconnect(rc->conn);
+	finish_later(rc);
+}
+
+static void finish(struct rd_defer *defer)
+{
+	struct rdt_rdma_conn *rc = rd_container_of(defer, struct rdt_rdma_conn, finish);
+	struct rdt_req *req;
+
+	while ((req = TAILQ_FIRST(&rc->read_wait))) {
+		if (req->descs && to_rreq(req)->reads_out)
+			break; /* comes here again when these are back */
+		TAILQ_REMOVE(&rc->read_wait, req, link);
+		rdt_req_fetched(req, -ECANCELED);
+	}
+	while ((req = TAILQ_FIRST(&rc->write_wait))) {
+		TAILQ_REMOVE(&rc->write_wait, req, link);
+		rdt_req_responded(req);
+	}
+	if (!rc->conn || !rc->disconnected || rc->recvs_out || rc->sends_out || rc->reads_out)
+		return;
+	rdt_rdma_recvs_stop(rc);
+	rd_fab_conn_destroy(&rc->conn);
+	/* A WRITE may have been posted whose SEND was not: only now is its buffer free. */
+	RDT_FOREACH_REQ (req, &rc->qp) {
+		struct rdt_rdma_req *rr = to_rreq(req);
+
+		if (!rr->lost)
+			continue;
+		rr->lost = false;
+		if (req->state == RDT_REQ_FETCHING)
+			rdt_req_fetched(req, -EIO);
+		else
+			rdt_req_responded(req);
+	}
+	rdt_qpair_transport_closed(&rc->qp);
+}
+
+void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
+{
+	struct rdt_rdma_conn *rc = arg;
+	struct rdt_capsule *cap;
+
+	switch (ev->type) {
+	case RD_FAB_EV_ESTABLISHED:
+		rc->established = true;
+		while ((cap = STAILQ_FIRST(&rc->early))) {
+			STAILQ_REMOVE_HEAD(&rc->early, link);
+			rdt_qpair_capsule(&rc->qp, cap);
+		}
+		break;
+	case RD_FAB_EV_DISCONNECTED:
+		rc->disconnected = true;
+		rdt_qpair_lost(&rc->qp, ev->reason);
+		finish_later(rc);
+		break;
+	case RD_FAB_EV_DEVICE_REMOVED:
+		rdt_qpair_lost(&rc->qp, "the RDMA device is gone");
+		break;
+	default:
+		break;
+	}
+}
+
+static void destroy(struct rdt_qpair *qp)
+{
+	rdt_rdma_conn_free(rdt_rdma_conn_of(qp));
+}
+
+const struct rdt_transport_ops rdt_rdma_ops = {
+	.name = "rdma",
+	.fetch = fetch,
+	.fetch_cancel = fetch_cancel,
+	.respond = respond,
+	.joined = joined,
+	.capsule_done = capsule_done,
+	.close = close_conn,
+	.destroy = destroy,
+};
+
+/* ---- making a connection's memory and queue pair ---- */
+
+int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t qid,
+		       uint16_t depth)
+{
+	int err = rdt_qpair_init(&rc->qp, r, &rdt_rdma_ops, qid, depth);
+
+	TAILQ_INIT(&rc->read_wait);
+	TAILQ_INIT(&rc->write_wait);
+	STAILQ_INIT(&rc->early);
+	STAILQ_INIT(&rc->sent);
+	LIST_INIT(&rc->held);
+	rc->finish.fn = finish;
+	return err;
+}
+
+int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
+{
+	/* READ, WRITE and SEND for each request, and four whole lists at once. */
+	uint32_t extra = 4u * (rc->qp.msdbd - 1u);
+	struct rd_fab_qp_attr attr = {
+		.max_send_wr = 3u * rc->qp.depth + extra,
+		.max_recv_wr = rc->qp.depth,
+		.max_send_sge = 1,
+		.max_recv_sge = 2,
+		.coalesce = true,
+	};
+	bool inline_cqe;
+	int err;
+
+	rc->rdev = rdt_rdma_dev_get(rc->qp.reactor, rc->conn->dev);
+	if (!rc->rdev)
+		return -ENOMEM;
+	rc->rdev->conns++;
+	rc->qp.req_pool = &rc->rdev->reqs[rc->qp.admin];
+	err = rdt_rdma_recvs_create(rc);
+	if (err)
+		return err;
+	inline_cqe = inlines_cqe(rc->rdev->dev);
+	attr.max_inline = inline_cqe ? NVME_CQE_SIZE : 0;
+	init_answer(rc, inline_cqe);
+	rc->extra_free = extra;
+	attr.send_cq = rc->rdev->cq;
+	attr.recv_cq = rc->rdev->cq;
+	attr.srq = rc->pool ? rc->pool->srq : NULL;
+	err = rd_fab_qp_create(rc->conn, &attr);
+	return err ? err : rdt_rdma_recvs_start(rc);
+}
+
+void rdt_rdma_conn_free(struct rdt_rdma_conn *rc)
+{
+	rd_defer_cancel(rc->qp.reactor->loop, &rc->finish);
+	rdt_rdma_recvs_stop(rc);
+	rd_fab_conn_destroy(&rc->conn);
+	rdt_rdma_recvs_free(rc); /* while its host is known */
+	rdt_qpair_fini(&rc->qp);
+	if (rc->rdev) {
+		rc->rdev->conns--;
+		rdt_req_pool_trim(rc->qp.req_pool);
+	}
+	free(rc);
+}
+
+/* ---- devices ---- */
+
+struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *dev)
+{
+	struct rdt_rdma_dev *rdev = dev->user;
+	int access = IBV_ACCESS_LOCAL_WRITE;
+
+	if (rdev)
+		return rdev;
+	free_gone(r->rdma);
+	rdev = calloc(1, sizeof(*rdev));
+	if (!rdev)
+		return NULL;
+	rdev->reactor = r;
+	rdev->dev = dev;
+	rdev->mrs = 1;
+	rdev->again.fn = cq_again;
+	if (dev->caps.read_sink_remote_write) {
+		access |= IBV_ACCESS_REMOTE_WRITE;
+		rd_info(r->log, RD_LOG_TARGET,
+			"%s: reactor %u: READs need buffers that hosts may write to (iWARP): hosts "
+			"must "
+			"be trusted with each other's data",
+			dev->name, r->index);
+	}
+	if (rd_fab_cq_create(dev, CQ_DEPTH, cq_event, rdev, &rdev->cq))
+		goto err_free;
+	if (rd_fab_reg_mr(dev, r->slab, r->map_len, access, &rdev->mr))
+		goto err_cq;
+	if (rdt_rdma_pools_create(rdev))
+		goto err_mr;
+	if (reqs_create(rdev))
+		goto err_reqs;
+	if (rd_fab_cq_arm(rdev->cq))
+		goto err_reqs;
+	dev->user = rdev;
+	SLIST_INSERT_HEAD(&r->rdma->devs, rdev, link);
+	return rdev;
+
+err_reqs:
+	reqs_free(rdev);
+	rdt_rdma_pools_free(rdev);
+err_mr:
+	rd_fab_dereg_mr(&rdev->mr);
+err_cq:
+	rd_fab_cq_destroy(&rdev->cq);
+err_free:
+	free(rdev);
+	return NULL;
+}
+
+int rdt_rdma_init(struct rdt_reactor *r)
+{
+	r->rdma = calloc(1, sizeof(*r->rdma));
+	if (!r->rdma)
+		return -ENOMEM;
+	r->rdma->reactor = r;
+	rdt_rdma_watch_init(r->rdma);
+	SLIST_INIT(&r->rdma->devs);
+	return rdt_rdma_open_fabs(r);
+}
+
+void rdt_rdma_fini(struct rdt_reactor *r)
+{
+	struct rdt_rdma *rdma = r->rdma;
+	struct rdt_rdma_dev *rdev;
+
+	if (!rdma)
+		return;
+	while ((rdev = SLIST_FIRST(&rdma->devs))) {
+		assert(!rdev->conns);
+		dev_free(rdev);
+	}
+	rd_timer_stop(r->loop, &rdma->stall);
+	for (int i = 0; i < RDT_FABS; i++)
+		rd_fab_close(&rdma->fabs[i]);
+	free(rdma);
+	r->rdma = NULL;
+}
+
+unsigned int rdt_rdma_mrs(const struct rdt_reactor *r)
+{
+	const struct rdt_rdma_dev *rdev;
+	unsigned int n = 0;
+
+	SLIST_FOREACH (rdev, &r->rdma->devs, link)
+		n += rdev->mrs;
+	return n;
+}

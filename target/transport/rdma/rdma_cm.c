@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections of the RDMA transport: the listeners on the main loop, the checks of a request's
+ * private data (NVMe/RDMA 1.0, RDMA_CM private data), the choice of a reactor, and the way in on
+ * that reactor.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "util/sockaddr.h"
+#include "nvmf/text.h"
+#include "nvmf/wire.h"
+#include "fabric/fabric.h"
+#include "target/config/config.h"
+#include "target/nvmf/listener.h"
+#include "target/nvmf/peers.h"
+#include "target/nvmf/placement.h"
+#include "target/nvmf/qpair.h"
+#include "rdma.h"
+#include "target/nvmf/target.h"
+#include "target/config/tgt_limits.h"
+
+#define BACKLOG 1024 /* hosts connect all their queues at once */
+#define ORD_WANTED                                                                    \
+	128u /* READs in flight on one queue; soft-iWARP and most NICs hold that many \
+	      */
+
+struct handoff { /* a checked request on its way to a reactor, which frees it */
+	struct rd_msg msg;
+	struct rdt_reactor *reactor;
+	struct rd_fab_req *req;
+	struct rdt_listener *listener;
+	struct rdt_peer *peer;
+	enum rdt_fab_kind fab;
+	uint16_t qid;
+	uint16_t depth;
+};
+
+static void reject(struct rd_fab_req *req, enum nvmf_rdma_cm_status sts)
+{
+	struct nvmf_rdma_cm_rej rej = {.sts = htole16((uint16_t)sts)};
+
+	rd_fab_req_reject(req, &rej, sizeof(rej));
+}
+
+/* ---- on the reactor ---- */
+
+static int accept_conn(struct rdt_rdma_conn *rc, uint16_t peer_ord)
+{
+	struct nvmf_rdma_cm_rep rep = {.crqsize = htole16(rc->qp.depth)};
+	struct rd_fab_conn_param param = {
+		.private_data = &rep,
+		.private_len = sizeof(rep),
+		/* Hosts READ nothing from a target, but an RTR by READ needs room for one. */
+		.ird = peer_ord ? peer_ord : 1,
+		.ord = (uint16_t)(rc->qp.depth < ORD_WANTED ? rc->qp.depth : ORD_WANTED),
+	};
+
+	return rd_fab_accept(rc->conn, &param);
+}
+
+static void adopt(struct handoff *h)
+{
+	struct nvmf_rdma_cm_rej rej = {.sts = htole16(NVMF_RDMA_CM_NO_RSRC)};
+	struct rdt_reactor *r = h->reactor;
+	uint16_t peer_ord = h->req->peer_ord;
+	struct rdt_rdma_conn *rc;
+	int err;
+
+	rc = r->draining ? NULL : calloc(1, sizeof(*rc));
+	if (!rc) {
+		rdt_peer_gone(r->target, h->peer);
+		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
+		goto err_load;
+	}
+	err = rdt_rdma_conn_init(rc, r, h->qid, h->depth);
+	rc->qp.peer = h->peer;
+	if (err) {
+		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
+		goto err_free;
+	}
+	rc->qp.listener = h->listener;
+	rc->qp.local = h->req->local;
+	rc->qp.remote = h->req->remote;
+	/* A listener that came with a reload may be the first of its kind. */
+	err = rdt_rdma_open_fab(r->target, r->loop, h->fab, r->rdma->fabs);
+	if (err) {
+		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
+		goto err_free;
+	}
+	err = rd_fab_req_adopt(r->rdma->fabs[h->fab], h->req, rdt_rdma_conn_event, rc, &rc->conn);
+	if (err)
+		goto err_free;
+	err = rdt_rdma_conn_setup(rc);
+	if (!err)
+		err = accept_conn(rc, peer_ord);
+	if (err) {
+		rd_err(r->log, RD_LOG_QPAIR, "cannot set up a connection: %s", strerror(-err));
+		rd_fab_reject(rc->conn, &rej, sizeof(rej));
+		goto err_free;
+	}
+	rdt_qpair_start(&rc->qp);
+	return;
+
+err_free:
+	if (rc)
+		rdt_rdma_conn_free(rc);
+err_load:
+	rdt_unplace(r, h->qid == 0);
+}
+
+static void handoff_msg(struct rd_msg *msg)
+{
+	struct handoff *h = rd_container_of(msg, struct handoff, msg);
+
+	adopt(h);
+	free(h);
+}
+
+/* ---- on the main loop ---- */
+
+/* 0, or why the request must be rejected. */
+static unsigned int check_request(const struct rdt_target *t, const struct rd_fab_req *req,
+				  uint16_t *qid, uint16_t *depth)
+{
+	struct nvmf_rdma_cm_req cm;
+	uint32_t max = t->cfg->target.queue_depth;
+	uint32_t hsqsize;
+
+	if (req->private_len < sizeof(cm))
+		return NVMF_RDMA_CM_INVALID_LEN;
+	memcpy(&cm, req->private_data, sizeof(cm));
+	if (cm.recfmt)
+		return NVMF_RDMA_CM_INVALID_RECFMT;
+	*qid = le16toh(cm.qid);
+	if (*qid > t->cfg->target.io_queues)
+		return NVMF_RDMA_CM_INVALID_QID;
+	if (*qid == 0)
+		max = RDT_ADMIN_DEPTH_MAX;
+	/* hsqsize is 0's based, hrqsize is not: the host must be able to hold the answer to all it
+	 * may send. */
+	hsqsize = le16toh(cm.hsqsize);
+	if (hsqsize == 0 || hsqsize + 1 > max)
+		return NVMF_RDMA_CM_INVALID_HSQSIZE;
+	if (le16toh(cm.hrqsize) < hsqsize)
+		return NVMF_RDMA_CM_INVALID_HRQSIZE;
+	/* Without inbound READs at the host no data could ever be fetched from it. */
+	if (req->peer_ird == 0)
+		return NVMF_RDMA_CM_INVALID_IRD;
+	*depth = (uint16_t)(hsqsize + 1);
+	return 0;
+}
+
+/* Kernel hosts never show the reason: this line is where it can be found. */
+static void report_reject(struct rdt_target *t, const struct rd_fab_req *req, unsigned int sts,
+			  const struct rdt_peer_limit *limit)
+{
+	char addr[RD_ADDR_TEXT];
+	char why[96] = "";
+
+	if (limit->name)
+		snprintf(why, sizeof(why), ": target.limits.%s (%u) is reached", limit->name,
+			 limit->value);
+	rd_log_limited(&t->reject_limit, rd_loop_now(t->loop), t->log, RD_LOG_QPAIR, RD_LOG_WARN,
+		       "rejected a connection from %s: %s%s",
+		       rd_addr_format((const struct sockaddr *)&req->remote, addr),
+		       nvmf_rdma_cm_status_text(sts), why);
+}
+
+static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void *arg)
+{
+	struct rdt_listener *l = arg;
+	struct rdt_target *t = l->target;
+	struct rdt_peer_limit limit = {0};
+	struct rdt_peer *peer = NULL;
+	struct handoff *h = NULL;
+	uint16_t qid, depth;
+	unsigned int sts = check_request(t, req, &qid, &depth);
+
+	if (!sts && !rdt_peer_come(t, (struct sockaddr *)&req->remote, &peer, &limit))
+		h = calloc(1, sizeof(*h));
+	if (!h) {
+		sts = sts ? sts : NVMF_RDMA_CM_NO_RSRC;
+		rdt_peer_gone(t, peer);
+		report_reject(t, req, sts, &limit);
+		reject(req, sts);
+		return;
+	}
+	h->peer = peer;
+	h->msg.fn = handoff_msg;
+	h->reactor = rdt_place(t, qid == 0);
+	h->req = req;
+	h->listener = l;
+	h->fab = l->fab;
+	h->qid = qid;
+	h->depth = depth;
+	rd_loop_post(h->reactor->loop, &h->msg);
+}
+
+static enum rdt_fab_kind verbs_kind(const struct rdt_listener_config *cfg)
+{
+	return (enum rdt_fab_kind)(RDT_FAB_VERBS + (cfg->send_with_inv ? 0 : RDT_FAB_NO_INV) +
+				   (cfg->inline_sends ? 0 : RDT_FAB_NO_INLINE));
+}
+
+static enum rdt_fab_kind choose(const struct rdt_target *t, const struct rdt_listener_config *cfg)
+{
+	struct sockaddr_storage addr;
+	bool rdma;
+
+	if (cfg->provider == RDT_PROVIDER_VERBS)
+		return verbs_kind(cfg);
+	if (cfg->provider == RDT_PROVIDER_AUTO && !rd_addr_parse(cfg->address, cfg->port, &addr)) {
+		rdma = rd_fab_verbs_has_addr((struct sockaddr *)&addr);
+		rd_info(t->log, RD_LOG_MAIN,
+			"%s port %u: provider %s (%s RDMA device has the address)", cfg->address,
+			cfg->port, rdma ? "verbs" : "iwarp", rdma ? "an" : "no");
+		if (rdma)
+			return verbs_kind(cfg);
+	}
+	return RDT_FAB_IWARP;
+}
+
+/* Once for all: what main loop and reactors open has to agree. */
+static void rdma_choose(struct rdt_listener *l)
+{
+	l->fab = choose(l->target, l->cfg);
+}
+
+static int cannot_open(const struct rdt_target *t, const char *provider, int err)
+{
+	rd_err(t->log, RD_LOG_TARGET, "cannot open the %s provider: %s", provider, strerror(-err));
+	return err;
+}
+
+int rdt_rdma_open_fab(const struct rdt_target *target, struct rd_loop *loop, enum rdt_fab_kind kind,
+		      struct rd_fab *fabs[RDT_FABS])
+{
+	bool verbs = kind >= RDT_FAB_VERBS;
+	struct rd_fab_verbs_opts opts = {
+		.no_send_with_inv = verbs && (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INV,
+		.no_inline = verbs && (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INLINE,
+	};
+	int err;
+
+	if (fabs[kind])
+		return 0;
+	err = verbs ? rd_fab_verbs_open(loop, &opts, &fabs[kind])
+		    : rd_fab_iwarp_open(loop, NULL, &fabs[kind]);
+	return err ? cannot_open(target, verbs ? "verbs" : "iwarp", err) : 0;
+}
+
+/* Those that the configuration needs, so that a start does not go half-way without one. */
+int rdt_rdma_open_fabs(struct rdt_reactor *r)
+{
+	const struct rdt_listener *l;
+	int err = 0;
+
+	TAILQ_FOREACH (l, &r->target->listeners, link)
+		if (!err)
+			err = rdt_rdma_open_fab(r->target, r->loop, l->fab, r->rdma->fabs);
+	return err;
+}
+
+/* ---- listeners ---- */
+
+static int open_iwarp(const struct rdt_target *t, struct rdt_iwarp_fab *own)
+{
+	uint64_t timeout = t->cfg->target.peer_timeout_ns;
+	struct rd_fab_iwarp_opts opts = {
+		.crc = own->crc,
+		.congestion = own->congestion,
+		.sndbuf = own->sndbuf,
+		.rcvbuf = own->rcvbuf,
+		.half_open = t->cfg->target.limits.half_open,
+		.peer_timeout_ns = timeout ? timeout : RD_FAB_IWARP_NEVER,
+	};
+	int err = rd_fab_iwarp_open(t->loop, &opts, &own->fab);
+
+	if (err == -ENOENT)
+		rd_err(t->log, RD_LOG_TARGET,
+		       "congestion: this kernel has no TCP congestion control named %s (see "
+		       "/proc/sys/net/ipv4/tcp_available_congestion_control)",
+		       own->congestion);
+	else if (err == -EPERM)
+		rd_err(t->log, RD_LOG_TARGET,
+		       "congestion: %s is not for every user of this machine (see "
+		       "/proc/sys/net/ipv4/tcp_allowed_congestion_control)",
+		       own->congestion);
+	else if (err)
+		cannot_open(t, "iwarp", err);
+	return err;
+}
+
+static int iwarp_fab(struct rdt_target *t, const struct rdt_listener_config *cfg,
+		     struct rd_fab **out)
+{
+	const char *congestion = cfg->congestion ? cfg->congestion : t->cfg->target.congestion;
+	struct rdt_iwarp_fab *own;
+	int err = -ENOMEM;
+
+	SLIST_FOREACH (own, &t->iwarp_fabs, link) {
+		*out = own->fab;
+		if (own->crc == cfg->crc && own->sndbuf == cfg->send_buffer_bytes &&
+		    own->rcvbuf == cfg->receive_buffer_bytes &&
+		    rdt_config_same_text(own->congestion, congestion))
+			return 0;
+	}
+	own = calloc(1, sizeof(*own));
+	if (!own)
+		return -ENOMEM;
+	own->crc = cfg->crc;
+	own->sndbuf = cfg->send_buffer_bytes;
+	own->rcvbuf = cfg->receive_buffer_bytes;
+	if (congestion && !(own->congestion = strdup(congestion)))
+		goto err_free;
+	err = open_iwarp(t, own);
+	if (err)
+		goto err_free;
+	SLIST_INSERT_HEAD(&t->iwarp_fabs, own, link);
+	*out = own->fab;
+	return 0;
+
+err_free:
+	free(own->congestion);
+	free(own);
+	return err;
+}
+
+static int main_fab(struct rdt_listener *l, struct rd_fab **out)
+{
+	struct rdt_target *t = l->target;
+	int err;
+
+	if (l->fab == RDT_FAB_IWARP)
+		return iwarp_fab(t, l->cfg, out);
+	err = rdt_rdma_open_fab(t, t->loop, l->fab, t->fabs);
+	*out = t->fabs[l->fab];
+	return err;
+}
+
+static const char *advice(int err)
+{
+	switch (err) {
+	case -EADDRINUSE:
+		return "; stop the program that uses it (ss -tlnp shows it), or choose another "
+		       "port";
+	case -EADDRNOTAVAIL:
+		return "; no interface of this machine has that address (ip addr)";
+	case -ENODEV:
+		return "; no RDMA device has that address (rdma link), use provider iwarp";
+	default:
+		return "";
+	}
+}
+
+static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size)
+{
+	const struct rdt_listener_config *cfg = l->cfg;
+	struct rdt_target *t = l->target;
+	struct sockaddr_storage own;
+	struct rd_fab *fab;
+	int err = main_fab(l, &fab);
+
+	if (!err && !addr)
+		err = rd_addr_parse(cfg->address, cfg->port, &own);
+	if (!err)
+		err = rd_fab_listen(fab, addr ? addr : (struct sockaddr *)&own, BACKLOG, on_request,
+				    l, &l->lis);
+	if (err) {
+		snprintf(text, size, "cannot listen on %s port %u: %s%s", cfg->address, cfg->port,
+			 strerror(-err), advice(err));
+		return err;
+	}
+	pthread_mutex_lock(&t->disc.lock); /* it may be shown */
+	l->addr = l->lis->addr;
+	l->prtype = l->lis->prtype;
+	pthread_mutex_unlock(&t->disc.lock);
+	return 0;
+}
+
+static void rdma_tell(const struct rdt_listener *l)
+{
+	char text[RD_ADDR_TEXT];
+
+	rd_notice(l->target->log, RD_LOG_MAIN, "listening on %s (%s)",
+		  rd_addr_format((const struct sockaddr *)&l->addr, text), l->lis->fab->ops->name);
+}
+
+static void rdma_unlisten(struct rdt_listener *l)
+{
+	rd_fab_unlisten(&l->lis);
+}
+
+static void rdma_close(struct rdt_target *t)
+{
+	struct rdt_iwarp_fab *own;
+
+	while ((own = SLIST_FIRST(&t->iwarp_fabs))) {
+		SLIST_REMOVE_HEAD(&t->iwarp_fabs, link);
+		rd_fab_close(&own->fab);
+		free(own->congestion);
+		free(own);
+	}
+	for (int i = 0; i < RDT_FABS; i++)
+		rd_fab_close(&t->fabs[i]);
+}
+
+static void rdma_reactor_status(const struct rdt_reactor *r, struct rdt_status_line *line)
+{
+	line->mrs = rdt_rdma_mrs(r);
+	line->capsules = rdt_rdma_capsules(r);
+}
+
+const struct rdt_transport rdt_rdma_transport = {
+	.name = "RDMA",
+	.choose = rdma_choose,
+	.listen = rdma_listen,
+	.tell = rdma_tell,
+	.unlisten = rdma_unlisten,
+	.close = rdma_close,
+	.reactor_init = rdt_rdma_init,
+	.reactor_fini = rdt_rdma_fini,
+	.reactor_status = rdma_reactor_status,
+};

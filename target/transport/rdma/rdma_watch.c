@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hosts that move no data: READs that are not answered and data that is not taken hold buffers that
+ * all connections of the reactor share. No keep-alive has to notice that.
+ *
+ * Each transfer has a deadline. READs of a connection are answered in order, and so are SENDs, so
+ * that it is enough to remember how much was posted by one look, and to see at the next ones
+ * whether that much is done: LATE looks later at the latest, or the host is in doubt (pool.c). A
+ * host that takes SLOW looks, and one more for each SLOW_BYTES that were on their way, loses the
+ * connection; so does one of which no byte has come for STILL looks when another waits for what it
+ * holds.
+ *
+ * Looks are counted, and not time: what a target that stands still cannot see is no host's fault.
+ */
+#include "util/log.h"
+#include "util/loop.h"
+#include "fabric/fabric.h"
+#include "target/nvmf/pool.h"
+#include "target/nvmf/qpair.h"
+#include "rdma.h"
+#include "target/nvmf/reactor.h"
+
+#define LOOK       RD_NSEC_PER_SEC
+#define LATE       2u
+#define STILL      3u
+#define SLOW       10u
+#define SLOW_BYTES (1u << 20)
+
+static void look(struct rdt_rdma_stream *s)
+{
+	if (s->done >= s->mark) {
+		s->mark = s->posted;
+		s->looks = 0;
+		s->grace = (uint32_t)((s->posted - s->done) / SLOW_BYTES);
+	} else {
+		s->looks++;
+	}
+	s->still = s->done == s->seen && s->done != s->posted ? s->still + 1 : 0;
+	s->seen = s->done;
+}
+
+static bool too_slow(const struct rdt_rdma_stream *s, bool pressed)
+{
+	return s->looks > SLOW + s->grace || (pressed && s->still >= STILL);
+}
+
+static void look_at(struct rdt_rdma_conn *rc, bool pressed)
+{
+	if (rc->closing)
+		return;
+	look(&rc->reads);
+	look(&rc->answers);
+	rdt_share_late(&rc->qp, rc->reads.looks >= LATE || rc->answers.looks >= LATE);
+	/* READ responses behind a command that we do not take yet: no reason to end it. */
+	if ((too_slow(&rc->reads, pressed) && !rc->conn->waits) || too_slow(&rc->answers, pressed))
+		rdt_qpair_lost(&rc->qp, "the host has moved too little of the data that was due");
+}
+
+static void look_for_stalls(struct rd_timer *timer)
+{
+	struct rdt_rdma *rdma = rd_container_of(timer, struct rdt_rdma, stall);
+	struct rdt_reactor *r = rdma->reactor;
+	bool pressed = false, late = false;
+	struct rdt_qpair *qp;
+
+	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++)
+		pressed = pressed || rdt_pool_pressed(&r->pools[i]);
+	TAILQ_FOREACH (qp, &r->qpairs, link) {
+		look_at(rdt_rdma_conn_of(qp), pressed);
+		late = late || qp->late;
+	}
+	/* Cannot fail: the loop keeps the room of a timer that fires. */
+	if (rdma->out || late)
+		rd_timer_start(r->loop, timer, LOOK);
+}
+
+void rdt_rdma_watch_init(struct rdt_rdma *rdma)
+{
+	rdma->stall.fn = look_for_stalls;
+}
+
+void rdt_rdma_watch(struct rdt_rdma_conn *rc)
+{
+	struct rdt_reactor *r = rc->qp.reactor;
+
+	if (rd_timer_start(r->loop, &r->rdma->stall, LOOK))
+		rd_err(rc->qp.log, RD_LOG_QPAIR, "qid %u: no memory to watch for a stall",
+		       rc->qp.qid);
+}

@@ -1,0 +1,692 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* I/O through every backend and engine, compared with a model in memory. */
+#include "base_suites.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "target/bdev/backend.h"
+#include "target/config/config.h"
+#include "target/bdev/engine_io.h"
+
+#define DISK_SIZE (2u << 20)
+#define SLAB_SIZE (1u << 20)
+#define SLOT_SIZE 65536u
+#define SLOTS     12u
+#define DEPTH     4u /* far fewer than SLOTS: most bios wait */
+
+struct bench {
+	struct rdt_ns_config cfg;
+	struct rd_loop *loop;
+	struct rdt_engines *engines;
+	struct rdt_bdev *bdev;
+	struct rdt_chan *chan;
+	char *slab;
+	char dir[64];
+	char path[128];
+};
+
+/* False, with a reason printed, when this machine cannot do it. */
+static bool bench_open_with(struct bench *b, struct rdt_ns_config cfg, uint32_t depth,
+			    struct rdt_ring_opts ring)
+{
+	struct rd_loop_opts loop_opts = {.seed = 11};
+	struct rdt_engines_opts opts = {
+		.depth = depth,
+		.slab_len = SLAB_SIZE,
+		.ring = ring,
+		.need_uring = cfg.engine == RDT_ENGINE_IO_URING,
+		.need_aio = cfg.engine == RDT_ENGINE_AIO,
+	};
+	char err[512] = "";
+	int rc;
+
+	memset(b, 0, sizeof(*b));
+	t_dir_make(b->dir);
+	snprintf(b->path, sizeof(b->path), "%s/disk", b->dir);
+	b->cfg = cfg;
+	b->cfg.nsid = 1;
+	b->cfg.size_bytes = DISK_SIZE;
+	b->cfg.path = b->path;
+	b->cfg.create = true;
+	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&loop_opts, &b->loop), 0);
+	b->slab = mmap(NULL, SLAB_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CU_ASSERT_PTR_NOT_EQUAL_FATAL(b->slab, MAP_FAILED);
+	opts.loop = b->loop;
+	opts.slab = b->slab;
+	rc = rdt_engines_create(&opts, &b->engines, err, sizeof(err));
+	if (!rc)
+		rc = rdt_bdev_open(&b->cfg, NULL, &b->bdev, err, sizeof(err));
+	if (!rc)
+		rc = rdt_chan_open(b->bdev, b->engines, &b->chan);
+	if (rc)
+		printf("# skipped: %s\n", err);
+	return rc == 0;
+}
+
+static bool bench_open(struct bench *b, struct rdt_ns_config cfg, uint32_t depth)
+{
+	return bench_open_with(b, cfg, depth, (struct rdt_ring_opts){0});
+}
+
+static void bench_close(struct bench *b)
+{
+	rdt_chan_close(&b->chan);
+	rdt_bdev_close(&b->bdev);
+	rdt_engines_destroy(&b->engines);
+	CU_ASSERT_EQUAL(rd_loop_turn(b->loop, 0), 0);
+	rd_loop_destroy(&b->loop);
+	munmap(b->slab, SLAB_SIZE);
+	t_dir_remove(b->dir);
+}
+
+struct t_bio {
+	struct rdt_bio bio;
+	int done;
+};
+
+static void bio_done(struct rdt_bio *bio)
+{
+	rd_container_of(bio, struct t_bio, bio)->done++;
+}
+
+static void start(struct bench *b, struct t_bio *t)
+{
+	t->done = 0;
+	t->bio.done = bio_done;
+	t->bio.result = 12345;
+	memset(t->bio.scratch, 0xa5, sizeof(t->bio.scratch));
+	if (rdt_chan_submit(b->chan, &t->bio) == RDT_BIO_DONE)
+		t->done = 1;
+}
+
+static void wait_for(struct bench *b, struct t_bio *t)
+{
+	uint64_t end = rd_loop_now_raw(b->loop) + 30 * RD_NSEC_PER_SEC;
+
+	while (!t->done && rd_loop_now_raw(b->loop) < end)
+		CU_ASSERT_TRUE_FATAL(rd_loop_turn(b->loop, RD_NSEC_PER_SEC) >= 0);
+	CU_ASSERT_EQUAL_FATAL(t->done, 1);
+}
+
+static int run(struct bench *b, struct rdt_bio bio)
+{
+	struct t_bio t = {.bio = bio};
+
+	start(b, &t);
+	wait_for(b, &t);
+	return t.bio.result;
+}
+
+/* ---- random I/O against a model ---- */
+
+struct slot {
+	struct t_bio t;
+	bool busy;
+	char *buf;
+	char *expect; /* of a read: what the model held when it started */
+};
+
+struct soak {
+	struct bench b;
+	struct slot slots[SLOTS];
+	char *model;
+	char *outside; /* memory that no engine has registered */
+	unsigned int mismatches, failures, ran[RDT_BIO_OPS];
+};
+
+/* No two in flight may touch the same blocks when one of them writes. */
+static bool overlaps(const struct soak *s, uint64_t offset, uint64_t length)
+{
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		const struct rdt_bio *o = &s->slots[i].t.bio;
+
+		if (s->slots[i].busy && offset < o->offset + o->length &&
+		    o->offset < offset + length)
+			return true;
+	}
+	return false;
+}
+
+static void apply_to_model(struct soak *s, const struct rdt_bio *bio)
+{
+	if (bio->op == RDT_BIO_WRITE)
+		memcpy(s->model + bio->offset, bio->buf, bio->length);
+	else if (bio->op == RDT_BIO_WRITE_ZEROES || bio->op == RDT_BIO_DEALLOCATE)
+		memset(s->model + bio->offset, 0, bio->length);
+}
+
+static void begin_slot(struct soak *s, struct slot *slot)
+{
+	uint32_t block = s->b.bdev->block_size, r = rd_loop_random32(s->b.loop);
+	uint64_t blocks = DISK_SIZE / block, max = (SLOT_SIZE - 64) / block;
+	struct rdt_bio *bio = &slot->t.bio;
+	unsigned int index = (unsigned int)(slot - s->slots);
+
+	memset(bio, 0, sizeof(*bio));
+	bio->op = (uint8_t)(r % 8 < 3 ? RDT_BIO_READ : r % 8 < 6 ? RDT_BIO_WRITE : r / 8 % 3 + 2);
+	if (!(s->b.bdev->ops_mask & 1u << bio->op))
+		bio->op = RDT_BIO_WRITE;
+	bio->length = (1 + rd_loop_random32(s->b.loop) % max) * block;
+	bio->offset = rd_loop_random32(s->b.loop) % (blocks - bio->length / block + 1) * block;
+	if (bio->op == RDT_BIO_FLUSH)
+		bio->offset = bio->length = 0;
+	if (overlaps(s, bio->offset, bio->length))
+		return;
+	/* In the slab or outside; aligned, or as in-capsule data is: to 8 bytes. */
+	slot->buf = (r & 0x100 ? s->b.slab : s->outside) + (size_t)index * SLOT_SIZE;
+	if (r & 0x200)
+		slot->buf += 8;
+	bio->buf = slot->buf;
+	if (bio->op == RDT_BIO_WRITE) {
+		for (uint64_t i = 0; i < bio->length; i += 4)
+			memcpy(slot->buf + i, &(uint32_t){rd_loop_random32(s->b.loop)}, 4);
+	} else if (bio->op == RDT_BIO_READ) {
+		memset(slot->buf, 0xee, bio->length);
+	}
+	if ((r & 0x3c00) == 0 && bio->op != RDT_BIO_READ && bio->op != RDT_BIO_DEALLOCATE)
+		bio->flags = bio->op == RDT_BIO_FLUSH ? 0 : RDT_BIO_FUA;
+	apply_to_model(s, bio);
+	slot->busy = true;
+	s->ran[bio->op]++;
+	start(&s->b, &slot->t);
+}
+
+static void end_slot(struct soak *s, struct slot *slot)
+{
+	const struct rdt_bio *bio = &slot->t.bio;
+
+	slot->busy = false;
+	s->failures += bio->result != 0;
+	if (bio->op == RDT_BIO_READ)
+		s->mismatches += memcmp(slot->buf, s->model + bio->offset, bio->length) != 0;
+}
+
+static void soak_run(struct soak *s, unsigned int rounds)
+{
+	uint64_t end = rd_loop_now_raw(s->b.loop) + 60 * RD_NSEC_PER_SEC;
+	unsigned int busy;
+
+	do {
+		busy = 0;
+		for (unsigned int i = 0; i < SLOTS; i++) {
+			struct slot *slot = &s->slots[i];
+
+			if (slot->busy && slot->t.done)
+				end_slot(s, slot);
+			if (!slot->busy && rounds) {
+				begin_slot(s, slot);
+				rounds--;
+			}
+			busy += slot->busy;
+		}
+		CU_ASSERT_TRUE_FATAL(rd_loop_turn(s->b.loop, busy ? RD_NSEC_PER_MSEC : 0) >= 0);
+	} while ((busy || rounds) && rd_loop_now_raw(s->b.loop) < end);
+	CU_ASSERT_EQUAL_FATAL(busy, 0);
+}
+
+/* The whole disk, and for a file the file itself, must be what the model says. */
+static void soak_compare(struct soak *s)
+{
+	char *all = malloc(DISK_SIZE);
+	int fd;
+
+	for (uint64_t at = 0; at < DISK_SIZE; at += SLOT_SIZE) {
+		CU_ASSERT_EQUAL(run(&s->b, (struct rdt_bio){.op = RDT_BIO_READ,
+							    .offset = at,
+							    .length = SLOT_SIZE,
+							    .buf = s->b.slab}),
+				0);
+		s->mismatches += memcmp(s->b.slab, s->model + at, SLOT_SIZE) != 0;
+	}
+	if (s->b.cfg.backend == RDT_BACKEND_FILE) {
+		fd = open(s->b.path, O_RDONLY);
+		CU_ASSERT_EQUAL(pread(fd, all, DISK_SIZE, 0), (ssize_t)DISK_SIZE);
+		close(fd);
+		s->mismatches += memcmp(all, s->model, DISK_SIZE) != 0;
+	}
+	free(all);
+}
+
+/* As iopoll, whatever the device has: without queues to poll its interrupts do their part of it. */
+static void look_for_results(struct bench *b)
+{
+	struct rdt_fchan *chan = rd_container_of(b->chan, struct rdt_fchan, chan);
+
+	chan->poll_max = SLOT_SIZE / 2;
+	chan->engine->ops->add_file(chan->engine, chan);
+}
+
+static void soak_with(struct rdt_ns_config cfg, struct rdt_ring_opts ring, unsigned int rounds)
+{
+	struct soak *s = calloc(1, sizeof(*s));
+
+	if (bench_open_with(&s->b, cfg, DEPTH, ring)) {
+		if (cfg.iopoll)
+			look_for_results(&s->b);
+		s->model = calloc(1, DISK_SIZE);
+		s->outside = aligned_alloc(4096, (size_t)SLOTS * SLOT_SIZE);
+		soak_run(s, rounds);
+		soak_compare(s);
+		CU_ASSERT_EQUAL(s->mismatches, 0);
+		CU_ASSERT_EQUAL(s->failures, 0);
+		for (int op = 0; op < RDT_BIO_OPS; op++)
+			CU_ASSERT_EQUAL(s->ran[op] > 0, !!(s->b.bdev->ops_mask & 1u << op));
+		free(s->model);
+		free(s->outside);
+	}
+	bench_close(&s->b);
+	free(s);
+}
+
+static void soak(struct rdt_ns_config cfg, unsigned int rounds)
+{
+	soak_with(cfg, (struct rdt_ring_opts){0}, rounds);
+}
+
+static void soak_file(enum rdt_engine_type engine, enum rdt_direct direct, uint32_t block_size)
+{
+	soak((struct rdt_ns_config){.backend = RDT_BACKEND_FILE,
+				    .engine = engine,
+				    .direct = direct,
+				    .block_size = block_size},
+	     150);
+}
+
+static void uring_direct_512(void)
+{
+	soak_file(RDT_ENGINE_IO_URING, RDT_DIRECT_ON, 512);
+}
+
+static void uring_direct_4096(void)
+{
+	soak_file(RDT_ENGINE_IO_URING, RDT_DIRECT_ON, 4096);
+}
+
+static void uring_buffered(void)
+{
+	soak_file(RDT_ENGINE_IO_URING, RDT_DIRECT_OFF, 512);
+}
+
+/* A thread of the kernel's submits. It sleeps after a millisecond, and must be woken. */
+static void uring_sqpoll(void)
+{
+	struct rdt_ring_opts rings[] = {{.sqpoll_ms = 1, .sqpoll_cpu = -1}, {.sqpoll_ms = 50}};
+	struct rdt_ns_config cfg = {.backend = RDT_BACKEND_FILE, .block_size = 512};
+
+	rings[1].sqpoll_cpu = sched_getcpu();
+	for (unsigned int i = 0; i < 2; i++)
+		soak_with(cfg, rings[i], 150);
+}
+
+/* A CPU that is not there: then without such a thread. */
+static void uring_sqpoll_nowhere(void)
+{
+	soak_with((struct rdt_ns_config){.backend = RDT_BACKEND_FILE, .block_size = 512},
+		  (struct rdt_ring_opts){.sqpoll_ms = 1, .sqpoll_cpu = 1023}, 150);
+}
+
+static void uring_polled(void)
+{
+	soak((struct rdt_ns_config){.backend = RDT_BACKEND_FILE,
+				    .direct = RDT_DIRECT_ON,
+				    .iopoll = true,
+				    .block_size = 512},
+	     150);
+}
+
+/* Pages of the cache cannot be polled for: each file finds that out once. */
+static void uring_polled_in_vain(void)
+{
+	struct rdt_ns_config cfg = {.backend = RDT_BACKEND_FILE,
+				    .direct = RDT_DIRECT_OFF,
+				    .iopoll = true,
+				    .block_size = 512};
+	struct bench b;
+
+	soak(cfg, 150);
+	if (bench_open(&b, cfg, DEPTH)) {
+		struct rdt_fchan *chan = rd_container_of(b.chan, struct rdt_fchan, chan);
+
+		CU_ASSERT_EQUAL(chan->poll_max, 0);
+		look_for_results(&b);
+		CU_ASSERT_NOT_EQUAL(chan->poll_max, 0);
+		CU_ASSERT_EQUAL(
+			run(&b,
+			    (struct rdt_bio){.op = RDT_BIO_READ, .length = 4096, .buf = b.slab}),
+			0);
+		CU_ASSERT_EQUAL(chan->poll_max, 0);
+	}
+	bench_close(&b);
+}
+
+static void aio_direct_512(void)
+{
+	soak_file(RDT_ENGINE_AIO, RDT_DIRECT_ON, 512);
+}
+
+static void aio_direct_4096(void)
+{
+	soak_file(RDT_ENGINE_AIO, RDT_DIRECT_ON, 4096);
+}
+
+static void aio_buffered(void)
+{
+	soak_file(RDT_ENGINE_AIO, RDT_DIRECT_OFF, 4096);
+}
+
+static void memory_4096(void)
+{
+	soak((struct rdt_ns_config){.backend = RDT_BACKEND_MEMORY, .block_size = 4096}, 600);
+}
+
+static void memory_512(void)
+{
+	soak((struct rdt_ns_config){.backend = RDT_BACKEND_MEMORY, .block_size = 512}, 600);
+}
+
+static void null_stores_nothing(void)
+{
+	struct bench b;
+	char *zero = calloc(1, 4096);
+
+	CU_ASSERT_TRUE_FATAL(bench_open(
+		&b, (struct rdt_ns_config){.backend = RDT_BACKEND_NULL, .block_size = 512}, 1));
+	memset(b.slab, 0x55, 4096);
+	CU_ASSERT_EQUAL(
+		run(&b, (struct rdt_bio){.op = RDT_BIO_WRITE, .length = 4096, .buf = b.slab}), 0);
+	CU_ASSERT_EQUAL(
+		run(&b, (struct rdt_bio){.op = RDT_BIO_READ, .length = 4096, .buf = b.slab}), 0);
+	CU_ASSERT_EQUAL(memcmp(b.slab, zero, 4096), 0);
+	CU_ASSERT_TRUE(b.bdev->reads_zeroes);
+	memset(b.slab, 0x55, 1);
+	CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+						 .flags = RDT_BIO_BLANK,
+						 .length = 4096,
+						 .buf = b.slab}),
+			0);
+	CU_ASSERT_EQUAL(*(uint8_t *)b.slab, 0x55);
+	CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_FLUSH}), 0);
+	bench_close(&b);
+	free(zero);
+}
+
+/* ---- what goes wrong ---- */
+
+static void shrunk_file(enum rdt_engine_type engine, enum rdt_direct direct)
+{
+	struct bench b;
+
+	if (bench_open(&b,
+		       (struct rdt_ns_config){.backend = RDT_BACKEND_FILE,
+					      .engine = engine,
+					      .direct = direct,
+					      .block_size = 512},
+		       DEPTH)) {
+		CU_ASSERT_EQUAL_FATAL(truncate(b.path, 8192 + 100), 0);
+		/* Wholly behind the end, across it, and still inside. */
+		CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+							 .offset = 65536,
+							 .length = 4096,
+							 .buf = b.slab}),
+				-EIO);
+		CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+							 .offset = 4096,
+							 .length = 16384,
+							 .buf = b.slab}),
+				-EIO);
+		CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+							 .offset = 4096,
+							 .length = 4096,
+							 .buf = b.slab}),
+				0);
+	}
+	bench_close(&b);
+}
+
+static void a_shrunk_file_is_an_error(void)
+{
+	for (int engine = RDT_ENGINE_IO_URING; engine <= RDT_ENGINE_AIO; engine++) {
+		shrunk_file((enum rdt_engine_type)engine, RDT_DIRECT_OFF);
+		shrunk_file((enum rdt_engine_type)engine, RDT_DIRECT_AUTO);
+	}
+}
+
+static void unsupported_ops_are_refused(void)
+{
+	struct bench b;
+
+	if (bench_open(&b,
+		       (struct rdt_ns_config){.backend = RDT_BACKEND_FILE,
+					      .engine = RDT_ENGINE_AIO,
+					      .block_size = 512},
+		       DEPTH)) {
+		CU_ASSERT_FALSE(b.bdev->ops_mask & 1u << RDT_BIO_DEALLOCATE);
+		CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_DEALLOCATE, .length = 512}),
+				-EOPNOTSUPP);
+	}
+	bench_close(&b);
+}
+
+/*
+ * Cancel everything right after submitting: those that still wait end with -ECANCELED, those in the
+ * kernel either way, and each ends exactly once.
+ */
+static void cancel_all(enum rdt_engine_type engine)
+{
+	struct t_bio t[32];
+	unsigned int canceled = 0;
+	struct bench b;
+
+	if (bench_open(&b,
+		       (struct rdt_ns_config){
+			       .backend = RDT_BACKEND_FILE, .engine = engine, .block_size = 512},
+		       DEPTH)) {
+		for (unsigned int i = 0; i < 32; i++) {
+			t[i] = (struct t_bio){.bio = {.op = RDT_BIO_READ,
+						      .offset = (uint64_t)i * 4096,
+						      .length = 4096,
+						      .buf = b.slab + i * 4096}};
+			start(&b, &t[i]);
+		}
+		for (unsigned int i = 0; i < 32; i++)
+			b.bdev->ops->cancel(b.chan, &t[i].bio);
+		b.bdev->ops->cancel(b.chan, &t[31].bio);
+		for (unsigned int i = 0; i < 32; i++)
+			CU_ASSERT_EQUAL(t[i].done, 0); /* never from inside cancel */
+		for (unsigned int i = 0; i < 32; i++) {
+			wait_for(&b, &t[i]);
+			CU_ASSERT_TRUE(t[i].bio.result == 0 || t[i].bio.result == -ECANCELED);
+			canceled += t[i].bio.result == -ECANCELED;
+		}
+		CU_ASSERT_TRUE(canceled >= 32 - DEPTH);
+		/* The queue is in order again. */
+		CU_ASSERT_EQUAL(
+			run(&b,
+			    (struct rdt_bio){.op = RDT_BIO_READ, .length = 4096, .buf = b.slab}),
+			0);
+	}
+	bench_close(&b);
+}
+
+static void cancelled_bios_complete_once(void)
+{
+	cancel_all(RDT_ENGINE_IO_URING);
+	cancel_all(RDT_ENGINE_AIO);
+}
+
+/* More misaligned transfers than bounce buffers, each larger than one: pieces, in order, nothing
+ * lost. */
+static void large_misaligned_transfers(void)
+{
+	enum { COUNT = 24, LEN = 160 * 1024 };
+	char *mem = aligned_alloc(4096, (size_t)COUNT * (LEN + 4096));
+	char *back = malloc(LEN);
+	struct t_bio t[COUNT];
+	struct bench b;
+
+	if (bench_open(&b, (struct rdt_ns_config){.backend = RDT_BACKEND_FILE, .block_size = 4096},
+		       64)) {
+		for (unsigned int i = 0; i < COUNT; i++) {
+			char *buf = mem + (size_t)i * (LEN + 4096) + 8;
+
+			memset(buf, (int)i + 1, LEN);
+			t[i] = (struct t_bio){.bio = {.op = RDT_BIO_WRITE,
+						      .offset = (uint64_t)(i % 12) * LEN,
+						      .length = LEN,
+						      .buf = buf}};
+			/* Twelve places: the second round overwrites the first when it is done. */
+			if (i >= 12)
+				wait_for(&b, &t[i - 12]);
+			start(&b, &t[i]);
+		}
+		for (unsigned int i = 12; i < COUNT; i++) {
+			wait_for(&b, &t[i]);
+			CU_ASSERT_EQUAL(t[i].bio.result, 0);
+		}
+		for (unsigned int i = 0; i < 12; i++) {
+			memset(mem, 0, LEN + 8);
+			CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+								 .offset = (uint64_t)i * LEN,
+								 .length = LEN,
+								 .buf = mem + 8}),
+					0);
+			memset(back, (int)i + 13, LEN);
+			CU_ASSERT_EQUAL(memcmp(mem + 8, back, LEN), 0);
+		}
+	}
+	bench_close(&b);
+	free(mem);
+	free(back);
+}
+
+/* Resident pages of this process. */
+static long resident_pages(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long size = 0, resident = 0;
+
+	CU_ASSERT_EQUAL(f && fscanf(f, "%ld %ld", &size, &resident) == 2, true);
+	if (f)
+		fclose(f);
+	return resident;
+}
+
+/* A large memory disk costs an address range and what is written. */
+static void memory_is_sparse(void)
+{
+	struct rdt_ns_config cfg = {.backend = RDT_BACKEND_MEMORY,
+				    .block_size = 4096,
+				    .size_bytes = UINT64_C(16) << 30};
+	struct rdt_bio bio = {
+		.op = RDT_BIO_WRITE, .length = 4096, .offset = (UINT64_C(16) << 30) - 4096};
+	struct rdt_bdev *bdev;
+	struct rdt_chan *chan;
+	char err[256], buf[4096];
+	long before = resident_pages();
+
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_chan_open(bdev, NULL, &chan), 0);
+	memset(buf, 0x5a, sizeof(buf));
+	bio.buf = buf;
+	CU_ASSERT_EQUAL(rdt_chan_submit(chan, &bio), RDT_BIO_DONE);
+	memset(buf, 0, sizeof(buf));
+	bio.op = RDT_BIO_READ;
+	CU_ASSERT_EQUAL(rdt_chan_submit(chan, &bio), RDT_BIO_DONE);
+	CU_ASSERT_EQUAL(bio.result, 0);
+	CU_ASSERT_EQUAL(buf[0], 0x5a);
+	CU_ASSERT_EQUAL(buf[4095], 0x5a);
+	/* valgrind's own records of the address range are resident as well. */
+	if (!getenv("RD_TEST_VALGRIND"))
+		CU_ASSERT_TRUE(resident_pages() - before < 1024);
+	rdt_chan_close(&chan);
+	rdt_bdev_close(&bdev);
+}
+
+/* @n reads that all come from the page cache. Returns how many are done after one turn. */
+static int done_in_one_turn(struct bench *b, unsigned int n)
+{
+	struct t_bio t[3];
+	int done = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		t[i].bio = (struct rdt_bio){
+			.op = RDT_BIO_READ, .length = 4096, .offset = i * 4096, .buf = b->slab};
+		start(b, &t[i]);
+	}
+	CU_ASSERT_TRUE_FATAL(rd_loop_turn(b->loop, 0) >= 0);
+	for (unsigned int i = 0; i < n; i++)
+		done += t[i].done;
+	for (unsigned int i = 0; i < n; i++)
+		wait_for(b, &t[i]);
+	return done;
+}
+
+/* Whether this file system reads from the page cache for whoever will not wait. */
+static bool reads_without_waiting(const struct bench *b)
+{
+	char buf[4096];
+	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
+	int fd = open(b->path, O_RDONLY);
+	ssize_t n = preadv2(fd, &iov, 1, 0, RWF_NOWAIT);
+
+	close(fd);
+	if (n != (ssize_t)sizeof(buf))
+		printf("# skipped: no read from the page cache without waiting: %s\n",
+		       strerror(errno));
+	return n == (ssize_t)sizeof(buf);
+}
+
+/* Few leave in the turn that has submitted them; a batch, in the next one. */
+static void what_is_there_leaves_at_once(void)
+{
+	struct bench b;
+
+	if (!bench_open(&b,
+			(struct rdt_ns_config){.backend = RDT_BACKEND_FILE,
+					       .engine = RDT_ENGINE_IO_URING,
+					       .direct = RDT_DIRECT_OFF,
+					       .block_size = 4096},
+			64))
+		goto out;
+	CU_ASSERT_EQUAL(
+		run(&b, (struct rdt_bio){.op = RDT_BIO_WRITE, .length = 3 * 4096, .buf = b.slab}),
+		0);
+	if (!reads_without_waiting(&b))
+		goto out;
+	CU_ASSERT_EQUAL(done_in_one_turn(&b, 1), 1);
+	CU_ASSERT_EQUAL(done_in_one_turn(&b, 2), 2);
+	CU_ASSERT_EQUAL(done_in_one_turn(&b, 3), 0);
+out:
+	bench_close(&b);
+}
+
+const struct t_case t_backend_cases[] = {
+	{"io_uring, direct, 512", uring_direct_512},
+	{"io_uring, direct, 4096", uring_direct_4096},
+	{"io_uring, buffered, 512", uring_buffered},
+	{"io_uring, sqpoll", uring_sqpoll},
+	{"io_uring, sqpoll where it cannot be", uring_sqpoll_nowhere},
+	{"io_uring, results looked for", uring_polled},
+	{"io_uring, results that cannot be looked for", uring_polled_in_vain},
+	{"io_uring, what is there leaves at once", what_is_there_leaves_at_once},
+	{"aio, direct, 512", aio_direct_512},
+	{"aio, direct, 4096", aio_direct_4096},
+	{"aio, buffered, 4096", aio_buffered},
+	{"memory, 512", memory_512},
+	{"memory, 4096", memory_4096},
+	{"memory is sparse", memory_is_sparse},
+	{"null stores nothing", null_stores_nothing},
+	{"a file that shrank gives errors, not old data", a_shrunk_file_is_an_error},
+	{"what a backend cannot do is refused", unsupported_ops_are_refused},
+	{"a cancelled bio completes exactly once", cancelled_bios_complete_once},
+	{"large misaligned transfers share the bounce buffers", large_misaligned_transfers},
+	{NULL, NULL},
+};

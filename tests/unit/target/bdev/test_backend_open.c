@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What rdt_bdev_open() says about what it finds at a path. */
+#include "base_suites.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "target/bdev/backend.h"
+#include "target/config/config.h"
+
+static char dir[64];
+static char path[128];
+static char logged[1024];
+
+static void take_line(void *arg, enum rd_log_level level, const char *line)
+{
+	snprintf(logged, sizeof(logged), "%s", line);
+}
+
+static void make_file(off_t size)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	CU_ASSERT_TRUE_FATAL(fd >= 0);
+	CU_ASSERT_EQUAL_FATAL(ftruncate(fd, size), 0);
+	close(fd);
+}
+
+static struct rdt_ns_config file_config(void)
+{
+	return (struct rdt_ns_config){
+		.nsid = 1, .backend = RDT_BACKEND_FILE, .path = path, .block_size = 4096};
+}
+
+/* Open must fail with @rc and say "path PATH: " and @text. */
+static void check_refused(const struct rdt_ns_config *cfg, int rc, const char *text)
+{
+	struct rdt_bdev *bdev = NULL;
+	char err[512] = "", want[512];
+	int got = rdt_bdev_open(cfg, NULL, &bdev, err, sizeof(err));
+
+	snprintf(want, sizeof(want), "path %s: %s", cfg->path, text);
+	if (got != rc || strcmp(err, want) != 0)
+		printf("# %d: %s\n# wanted %d: %s\n", got, err, rc, want);
+	CU_ASSERT_EQUAL(got, rc);
+	CU_ASSERT_STRING_EQUAL(err, want);
+	CU_ASSERT_PTR_NULL(bdev);
+	rdt_bdev_close(&bdev);
+}
+
+static void begin(void)
+{
+	t_dir_make(dir);
+	snprintf(path, sizeof(path), "%s/disk", dir);
+}
+
+static void refuses_with_a_sentence(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	char deep[192];
+
+	begin();
+	check_refused(&cfg, -ENOENT,
+		      "no such file; create it, or set \"create: true\" with a size");
+	make_file(0);
+	check_refused(&cfg, -EINVAL,
+		      "is empty; make it as large as the namespace shall be (truncate -s), or "
+		      "remove it and set \"create: true\" with a size");
+	make_file(8192 + 512);
+	check_refused(&cfg, -EINVAL,
+		      "its size of 8704 bytes is not a multiple of block_size 4096; resize it, or "
+		      "use \"block_size: 512\" if that divides it");
+	make_file(8192);
+	cfg.size_bytes = 1 << 20;
+	cfg.create = true;
+	check_refused(&cfg, -EINVAL,
+		      "is 8.0 KiB (8192 bytes), but size says 1.0 MiB (1048576 bytes); remove the "
+		      "size, or resize the file");
+	cfg.path = dir;
+	check_refused(&cfg, -EISDIR, "is a directory, expected a regular file");
+	cfg.path = "/dev/null";
+	check_refused(&cfg, -EINVAL, "is not a regular file");
+	snprintf(deep, sizeof(deep), "%s/none/disk", dir);
+	cfg.path = deep;
+	check_refused(&cfg, -ENOENT,
+		      "its directory does not exist; make it, \"create: true\" makes the file "
+		      "only");
+	snprintf(deep, sizeof(deep), "%s/disk/disk", dir);
+	check_refused(&cfg, -ENOTDIR, "a part of it is not a directory");
+	cfg.backend = RDT_BACKEND_BLOCK;
+	cfg.path = path;
+	check_refused(&cfg, -ENOTBLK,
+		      "is a regular file, expected a block device; use \"backend: file\"");
+	cfg.path = "/dev/null";
+	check_refused(&cfg, -ENOTBLK, "is not a block device");
+	cfg.path = "/dev/no-such-disk";
+	check_refused(&cfg, -ENOENT, "no such device");
+	unlink(path);
+	CU_ASSERT_EQUAL_FATAL(mkfifo(path, 0600), 0);
+	cfg = file_config();
+	check_refused(&cfg, -EINVAL, "is not a regular file");
+	t_dir_remove(dir);
+}
+
+static void permission_is_named(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	char want[256];
+
+	begin();
+	make_file(8192);
+	chmod(path, 0400);
+	if (geteuid() == 0) {
+		/* Root passes every permission: be somebody else for the attempt. */
+		CU_ASSERT_EQUAL_FATAL(chmod(dir, 0755), 0);
+		CU_ASSERT_EQUAL_FATAL(seteuid(65534), 0);
+	}
+	snprintf(want, sizeof(want),
+		 "permission denied for user %u; allow reading and writing, or run rdtarget as "
+		 "its owner, or set \"read_only: true\"",
+		 (unsigned int)geteuid());
+	check_refused(&cfg, -EACCES, want);
+	if (getuid() == 0)
+		CU_ASSERT_EQUAL_FATAL(seteuid(0), 0);
+	t_dir_remove(dir);
+}
+
+static void creates_when_told(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev;
+	struct stat st;
+	char err[512];
+
+	begin();
+	cfg.create = true;
+	cfg.size_bytes = 1 << 20;
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(bdev->size, 1 << 20);
+	CU_ASSERT_EQUAL(bdev->block_size, 4096);
+	CU_ASSERT_TRUE(bdev->volatile_cache);
+	rdt_bdev_close(&bdev);
+	CU_ASSERT_PTR_NULL(bdev);
+	CU_ASSERT_EQUAL(stat(path, &st), 0);
+	CU_ASSERT_EQUAL(st.st_size, 1 << 20);
+	CU_ASSERT_EQUAL(st.st_mode & 0777, 0600);
+	/* The second time it is there already. Looking for what it can do has not grown it. */
+	CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	rdt_bdev_close(&bdev);
+	CU_ASSERT_EQUAL(stat(path, &st), 0);
+	CU_ASSERT_EQUAL(st.st_size, 1 << 20);
+	/* Too large for the file system: nothing is left behind. */
+	unlink(path);
+	cfg.size_bytes = UINT64_C(1) << 62;
+	CU_ASSERT_NOT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err, "cannot be made 4.0 EiB long"));
+	CU_ASSERT_EQUAL(access(path, F_OK), -1);
+	t_dir_remove(dir);
+}
+
+static void read_only_offers_no_writes(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev;
+	char err[512];
+
+	begin();
+	make_file(8192);
+	cfg.read_only = true;
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_TRUE(bdev->read_only);
+	CU_ASSERT_EQUAL(bdev->ops_mask, 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH);
+	rdt_bdev_close(&bdev);
+	t_dir_remove(dir);
+}
+
+static void direct_policy_is_said(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev;
+	struct rd_log *log;
+	char err[512];
+
+	begin();
+	make_file(8192);
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, take_line, NULL, &log), 0);
+	cfg.direct = RDT_DIRECT_OFF;
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, log, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_PTR_NOT_NULL(strstr(logged, "/disk: buffered I/O"));
+	rdt_bdev_close(&bdev);
+	cfg.direct = RDT_DIRECT_AUTO;
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, log, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_TRUE(strstr(logged, "/disk: direct I/O") || strstr(logged, "buffered I/O: "));
+	rdt_bdev_close(&bdev);
+	rd_log_destroy(&log);
+	t_dir_remove(dir);
+}
+
+/* Another process has the file: a writer excludes all, readers only a writer. */
+static void a_file_in_use_is_refused(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev = NULL;
+	int ready[2], end[2], status;
+	char text[512] = "", want[64], c;
+	pid_t pid;
+
+	for (int reader = 0; reader < 2; reader++) {
+		begin();
+		make_file(8192);
+		CU_ASSERT_EQUAL_FATAL(pipe(ready), 0);
+		CU_ASSERT_EQUAL_FATAL(pipe(end), 0);
+		pid = fork();
+		CU_ASSERT_TRUE_FATAL(pid >= 0);
+		if (pid == 0) {
+			close(end[1]);
+			cfg.read_only = reader;
+			c = rdt_bdev_open(&cfg, NULL, &bdev, text, sizeof(text)) ? 'n' : 'y';
+			_exit(write(ready[1], &c, 1) != 1 || read(end[0], &c, 1) != 0);
+		}
+		CU_ASSERT_EQUAL_FATAL(read(ready[0], &c, 1), 1);
+		CU_ASSERT_EQUAL(c, 'y');
+		snprintf(want, sizeof(want),
+			 "another program uses it (process %d); stop that one first, ", (int)pid);
+		snprintf(text, sizeof(text), "%stwo writers would destroy the data", want);
+		cfg.read_only = false;
+		check_refused(&cfg, -EBUSY, text);
+		cfg.read_only = true;
+		if (reader)
+			CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, text, sizeof(text)), 0);
+		rdt_bdev_close(&bdev);
+		close(end[0]);
+		close(end[1]);
+		waitpid(pid, &status, 0);
+		CU_ASSERT_EQUAL(status, 0);
+		/* However it ended: the lock went with it. */
+		cfg.read_only = false;
+		CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, text, sizeof(text)), 0);
+		rdt_bdev_close(&bdev);
+		close(ready[0]);
+		close(ready[1]);
+		t_dir_remove(dir);
+	}
+}
+
+/* In place of the C library's. */
+static unsigned int sleeps;
+
+int nanosleep(const struct timespec *pause, struct timespec *left)
+{
+	sleeps++;
+	return clock_nanosleep(CLOCK_MONOTONIC, 0, pause, left) ? -1 : 0;
+}
+
+/*
+ * Two namespaces read one file, and one of them goes: the other still keeps writers off. That
+ * nobody is seen to have it is no reason to wait: hosts may be.
+ */
+static void a_file_read_twice_stays_locked(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev[2] = {NULL}, *writer = NULL;
+	char text[512] = "";
+
+	begin();
+	make_file(8192);
+	cfg.read_only = true;
+	for (int i = 0; i < 2; i++)
+		CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev[i], text, sizeof(text)), 0);
+	cfg.read_only = false;
+	for (int i = 0; i < 2; i++) {
+		/* Ours, so that no other process is seen to have it. */
+		CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &writer, text, sizeof(text)), -EAGAIN);
+		CU_ASSERT_PTR_NOT_NULL(strstr(text, "another program uses it"));
+		rdt_bdev_close(&bdev[i]);
+	}
+	CU_ASSERT_EQUAL(sleeps, 0);
+	CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &writer, text, sizeof(text)), 0);
+	rdt_bdev_close(&writer);
+	t_dir_remove(dir);
+}
+
+static void check_resize(struct rdt_bdev *bdev, uint64_t size, int rc, const char *text,
+			 uint64_t now)
+{
+	char err[512] = "";
+
+	CU_ASSERT_EQUAL(rdt_bdev_resize(bdev, size, err, sizeof(err)), rc);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err, text));
+	CU_ASSERT_EQUAL(bdev->size, now);
+}
+
+static void a_file_gets_the_size_it_has_now(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	struct rdt_bdev *bdev;
+	char err[512];
+
+	begin();
+	make_file(8192);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	check_resize(bdev, 0, 0, "", 8192);
+	CU_ASSERT_EQUAL(truncate(path, 65536), 0);
+	check_resize(bdev, 8192, -EINVAL, "is 64.0 KiB (65536 bytes), but size says 8.0 KiB", 8192);
+	check_resize(bdev, 0, 0, "", 65536);
+	CU_ASSERT_EQUAL(truncate(path, 4096 + 512), 0);
+	check_resize(bdev, 0, -EINVAL, "is not a multiple of block_size", 65536);
+	CU_ASSERT_EQUAL(truncate(path, 0), 0);
+	check_resize(bdev, 0, -EINVAL, "is empty", 65536);
+	CU_ASSERT_EQUAL(truncate(path, 4096), 0);
+	check_resize(bdev, 4096, 0, "", 4096);
+	rdt_bdev_close(&bdev);
+	t_dir_remove(dir);
+}
+
+static void memory_grows_into_what_it_reserved(void)
+{
+	struct rdt_ns_config cfg = {
+		.backend = RDT_BACKEND_MEMORY, .block_size = 4096, .size_bytes = 1 << 20};
+	struct rdt_bdev *bdev;
+	char err[512];
+
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	check_resize(bdev, 0, 0, "", 1 << 20);
+	check_resize(bdev, 5 << 20, 0, "", 5 << 20);
+	check_resize(bdev, 4096, 0, "", 4096);
+	check_resize(bdev, UINT64_C(1) << 45, -ENOMEM, "cannot grow to 32.0 TiB", 4096);
+	check_resize(bdev, 16 << 20, 0, "", 16 << 20);
+	rdt_bdev_close(&bdev);
+}
+
+const struct t_case t_backend_open_cases[] = {
+	{"what cannot be served is refused with a sentence", refuses_with_a_sentence},
+	{"missing permission names the user and the ways out", permission_is_named},
+	{"create makes a file once", creates_when_told},
+	{"a file that another process uses is refused", a_file_in_use_is_refused},
+	{"a file that two namespaces read stays locked when one goes",
+	 a_file_read_twice_stays_locked},
+	{"read_only offers no writes", read_only_offers_no_writes},
+	{"a file gets the size that it has now", a_file_gets_the_size_it_has_now},
+	{"memory grows into the addresses it has reserved", memory_grows_into_what_it_reserved},
+	{"says whether I/O is direct or buffered", direct_policy_is_said},
+	{NULL, NULL},
+};

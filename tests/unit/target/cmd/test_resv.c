@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reservation commands of several hosts on several reactors. */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "target/cmd/resv_cmd.h"
+#include "t_target.h"
+
+#define WE       NVME_RESERVATION_RTYPE_WE
+#define EA       NVME_RESERVATION_RTYPE_EA
+#define WERO     NVME_RESERVATION_RTYPE_WERO
+#define CONFLICT NVME_SC_RESERVATION_CONFLICT
+#define INVALID  NVME_SC_INVALID_FIELD
+#define KEY(n)   (UINT64_C(0xa000000000000000) + (n))
+
+/* A controller of host @n, with its admin queue on one reactor and an I/O queue on the other. */
+struct host {
+	unsigned int n;
+	struct t_conn *admin;
+	struct t_conn *io;
+};
+
+static void connect_as(struct t_conn *c, unsigned int n, uint16_t *cntlid)
+{
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_connect_sqe(c, &sqe, &data, *cntlid);
+	memset(data.hostid, (int)n, sizeof(data.hostid));
+	snprintf(data.hostnqn, sizeof(data.hostnqn),
+		 "nqn.2014-08.org.nvmexpress:uuid:%08u-1111-1111-1111-111111111111", n);
+	a = t_exec(c, &sqe);
+	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
+	*cntlid = (uint16_t)le32toh(a.cqe.result);
+}
+
+static struct host host_new(struct t_env *env, unsigned int n)
+{
+	struct host h = {.n = n};
+	uint16_t cntlid = NVMF_CNTLID_DYNAMIC;
+
+	h.admin = t_conn_new(env, n % 2, 0, 32);
+	connect_as(h.admin, n, &cntlid);
+	t_enable(h.admin);
+	h.io = t_conn_new(env, (n + 1) % 2, 1, 16);
+	connect_as(h.io, n, &cntlid);
+	return h;
+}
+
+static uint16_t resv(struct host *h, uint8_t opcode, uint32_t cdw10, uint64_t key1, uint64_t key2)
+{
+	__le64 keys[2] = {htole64(key1), htole64(key2)};
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_sqe(h->io, &sqe, opcode, keys, opcode == nvme_cmd_resv_release ? 8 : 16);
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(cdw10);
+	a = t_exec(h->io, &sqe);
+	return t_status(&a);
+}
+
+#define CPTPL(v) ((uint32_t)(v) << 30)
+#define RTYPE(v) ((uint32_t)(v) << 8)
+#define IEKEY    (1u << 3)
+
+static uint16_t reg(struct host *h, uint32_t cptpl)
+{
+	return resv(h, nvme_cmd_resv_register, CPTPL(cptpl), 0, KEY(h->n));
+}
+
+static uint16_t acquire(struct host *h, uint32_t rtype)
+{
+	return resv(h, nvme_cmd_resv_acquire, RTYPE(rtype), KEY(h->n), 0);
+}
+
+static uint16_t preempt(struct host *h, uint32_t action, uint64_t prkey, uint32_t rtype)
+{
+	return resv(h, nvme_cmd_resv_acquire, RTYPE(rtype) | action, KEY(h->n), prkey);
+}
+
+static uint16_t release(struct host *h, uint32_t rtype)
+{
+	return resv(h, nvme_cmd_resv_release, RTYPE(rtype), KEY(h->n), 0);
+}
+
+static uint16_t rw(struct host *h, bool write)
+{
+	static uint8_t data[512];
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_rw_sqe(h->io, &sqe, write, 0, 1, data);
+	a = t_exec(h->io, &sqe);
+	return t_status(&a);
+}
+
+struct report {
+	struct nvme_resv_status head;
+	struct nvme_registered_ctrl_ext regs[4];
+};
+
+static struct report get_report(struct host *h)
+{
+	static struct report page;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	memset(&page, 0xee, sizeof(page));
+	t_sqe(h->io, &sqe, nvme_cmd_resv_report, &page, sizeof(page));
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(sizeof(page) / 4 - 1);
+	sqe.cdw11 = htole32(1);
+	a = t_exec(h->io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	return page;
+}
+
+static bool log_take(struct t_env *env, unsigned int n, struct nvme_resv_notification_log *page)
+{
+	struct rdt_ctrl *ctrl;
+	bool found = false;
+
+	TAILQ_FOREACH (ctrl, &env->t->subsys[0]->ctrls, link)
+		if (ctrl->hostid[0] == n && !found)
+			found = rdt_resv_log_take(ctrl, page, true);
+	return found;
+}
+
+/* ---- enforcement ---- */
+
+static void writes_of_others_conflict_on_every_reactor(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2), more = host_new(env, 1);
+
+	CU_ASSERT_EQUAL(rw(&two, true), 0);
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(rw(&two, true), 0); /* a registration alone keeps nobody off */
+	CU_ASSERT_EQUAL(acquire(&one, WE), 0);
+	CU_ASSERT_EQUAL(rw(&one, true), 0);
+	CU_ASSERT_EQUAL(rw(&more, true), 0); /* the same host by another controller */
+	CU_ASSERT_EQUAL(rw(&two, true), CONFLICT);
+	CU_ASSERT_EQUAL(rw(&two, false), 0);
+	CU_ASSERT_EQUAL(acquire(&two, WE), CONFLICT);
+	CU_ASSERT_EQUAL(release(&more, WE), 0); /* and it may release as well */
+	CU_ASSERT_EQUAL(rw(&two, true), 0);
+	CU_ASSERT_EQUAL(acquire(&one, EA), 0);
+	CU_ASSERT_EQUAL(rw(&two, false), CONFLICT);
+	t_env_free(env);
+}
+
+static void a_reservation_outlives_the_connection(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2);
+	struct report r;
+
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(acquire(&one, EA), 0);
+	t_conn_cut(one.admin);
+	t_conn_cut(one.io);
+	t_turn(env);
+	CU_ASSERT_EQUAL(env->t->subsys[0]->ctrls_count, 1);
+	CU_ASSERT_EQUAL(rw(&two, false), CONFLICT);
+	r = get_report(&two); /* anybody may look */
+	CU_ASSERT_EQUAL(r.head.rtype, EA);
+	CU_ASSERT_EQUAL(r.head.regctl[0], 1);
+	CU_ASSERT_EQUAL(r.regs[0].hostid[3], 1);
+	CU_ASSERT_EQUAL(le64toh(r.regs[0].rkey), KEY(1));
+	CU_ASSERT_EQUAL(r.regs[0].rcsts, 1);
+	one = host_new(env, 1);
+	CU_ASSERT_EQUAL(rw(&one, true), 0);
+	t_env_free(env);
+}
+
+/* A write that was admitted, and still fetches its data when the reservation comes. */
+static void what_has_not_begun_is_checked_again(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2);
+	struct t_disk *d = &env->disk[0];
+	uint8_t data[512] = {1};
+	struct nvme_sqe sqe;
+	struct t_answer a;
+	unsigned int before;
+
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	two.io->hold_fetch = true;
+	before = d->submitted;
+	t_rw_sqe(two.io, &sqe, true, 0, 1, data);
+	t_send(two.io, &sqe, NULL, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL(t_answers(two.io), 0);
+	CU_ASSERT_EQUAL(acquire(&one, WE), 0);
+	two.io->hold_fetch = false;
+	t_turn(env);
+	a = t_answer(two.io);
+	CU_ASSERT_EQUAL(t_status(&a), CONFLICT);
+	CU_ASSERT_EQUAL(d->submitted, before);
+	t_env_free(env);
+}
+
+/* ---- preempt and abort ---- */
+
+static void preempt_and_abort_ends_what_runs(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2), two_b = host_new(env, 2);
+	struct t_disk *d = &env->disk[0];
+	__le64 keys[2] = {htole64(KEY(1)), htole64(KEY(2))};
+	uint8_t data[2][512] = {{1}, {2}};
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	d->can_cancel = true;
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(reg(&two, 0), 0);
+	CU_ASSERT_EQUAL(acquire(&two, WE), 0);
+	/* One write is in the backend, one of the host's other controller fetches its data. */
+	d->hold = true;
+	t_rw_sqe(two.io, &sqe, true, 0, 1, data[0]);
+	t_send(two.io, &sqe, NULL, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+	two_b.io->hold_fetch = true;
+	t_rw_sqe(two_b.io, &sqe, true, 8, 1, data[1]);
+	t_send(two_b.io, &sqe, NULL, 0);
+	t_turn(env);
+	t_sqe(one.io, &sqe, nvme_cmd_resv_acquire, keys, 16);
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(RTYPE(EA) | NVME_RESERVATION_RACQA_PREEMPT_AND_ABORT);
+	t_send(one.io, &sqe, NULL, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL(d->cancelled, 1);
+	CU_ASSERT_EQUAL(t_answers(one.io), 0); /* not before the write has ended */
+	t_disk_finish(d, 0, -ECANCELED);
+	t_turn(env);
+	a = t_answer(two.io);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_CMD_ABORTED_PREMEPT);
+	a = t_answer(one.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	two_b.io->hold_fetch = false;
+	t_turn(env);
+	a = t_answer(two_b.io);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_CMD_ABORTED_PREMEPT);
+	CU_ASSERT_EQUAL(d->held_count, 0);
+	CU_ASSERT_EQUAL(d->data[8 * 512], 0);
+	d->hold = false;
+	CU_ASSERT_EQUAL(rw(&two, false), CONFLICT);
+	CU_ASSERT_EQUAL(rw(&one, true), 0);
+	t_env_free(env);
+}
+
+/* A backend that cannot cancel: the preempting host waits until the write is over. */
+static void preempt_and_abort_waits_for_what_cannot_be_cancelled(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2);
+	struct t_disk *d = &env->disk[0];
+	__le64 keys[2] = {htole64(KEY(1)), htole64(KEY(2))};
+	uint8_t data[512] = {7};
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(reg(&two, 0), 0);
+	d->hold = true;
+	t_rw_sqe(two.io, &sqe, true, 0, 1, data);
+	t_send(two.io, &sqe, NULL, 0);
+	t_turn(env);
+	t_sqe(one.io, &sqe, nvme_cmd_resv_acquire, keys, 16);
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(RTYPE(EA) | NVME_RESERVATION_RACQA_PREEMPT_AND_ABORT);
+	t_send(one.io, &sqe, NULL, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL(t_answers(one.io), 0);
+	t_conn_cut(two.io); /* nor does it help that the other host goes away */
+	t_turn(env);
+	CU_ASSERT_EQUAL(t_answers(one.io), 0);
+	d->hold = false;
+	t_turn(env);
+	a = t_answer(one.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_env_free(env);
+}
+
+static void preempt_alone_lets_commands_run_on(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2);
+	struct t_disk *d = &env->disk[0];
+	uint8_t data[512] = {9};
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	d->can_cancel = true;
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(reg(&two, 0), 0);
+	CU_ASSERT_EQUAL(acquire(&two, WE), 0);
+	d->hold = true;
+	t_rw_sqe(two.io, &sqe, true, 0, 1, data);
+	t_send(two.io, &sqe, NULL, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL(preempt(&one, NVME_RESERVATION_RACQA_PREEMPT, KEY(2), WE), 0);
+	CU_ASSERT_EQUAL(d->cancelled, 0);
+	d->hold = false;
+	t_turn(env);
+	a = t_answer(two.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(d->data[0], 9);
+	CU_ASSERT_EQUAL(rw(&two, true), CONFLICT);
+	t_env_free(env);
+}
+
+/* ---- notifications ---- */
+
+static void notifications_reach_the_hosts_concerned(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2), three = host_new(env, 3);
+	struct nvme_resv_notification_log page;
+
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(reg(&two, 0), 0);
+	CU_ASSERT_EQUAL(reg(&three, 0), 0);
+	CU_ASSERT_EQUAL(acquire(&two, WERO), 0);
+	CU_ASSERT_EQUAL(preempt(&one, NVME_RESERVATION_RACQA_PREEMPT, KEY(2), WE), 0);
+	CU_ASSERT_FALSE(log_take(env, 1, &page));
+	CU_ASSERT_EQUAL(page.rnlpt, NVME_RESV_NOTIFY_RNLPT_EMPTY);
+	CU_ASSERT_TRUE(log_take(env, 2, &page));
+	CU_ASSERT_EQUAL(page.rnlpt, NVME_RESV_NOTIFY_RNLPT_REGISTRATION_PREEMPTED);
+	CU_ASSERT_EQUAL(le32toh(page.nsid), 1);
+	CU_ASSERT_EQUAL(le64toh(page.lpc), 1);
+	CU_ASSERT_EQUAL(page.nalp, 0);
+	CU_ASSERT_FALSE(log_take(env, 2, &page));
+	CU_ASSERT_TRUE(log_take(env, 3, &page));
+	CU_ASSERT_EQUAL(page.rnlpt, NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED);
+	CU_ASSERT_EQUAL(resv(&one, nvme_cmd_resv_release, NVME_RESERVATION_RRELA_CLEAR, KEY(1), 0),
+			0);
+	CU_ASSERT_TRUE(log_take(env, 3, &page));
+	CU_ASSERT_EQUAL(page.rnlpt, NVME_RESV_NOTIFY_RNLPT_RESERVATION_PREEMPTED);
+	CU_ASSERT_EQUAL(le64toh(page.lpc), 2);
+	CU_ASSERT_FALSE(log_take(env, 2, &page)); /* not a registrant any more */
+	t_env_free(env);
+}
+
+static void the_log_says_how_much_was_lost(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2);
+	struct nvme_resv_notification_log page;
+
+	CU_ASSERT_EQUAL(reg(&two, 0), 0);
+	for (unsigned int i = 0; i < RDT_RESV_LOG + 3; i++) {
+		CU_ASSERT_EQUAL(reg(&one, 0), 0);
+		CU_ASSERT_EQUAL(acquire(&one, WERO), 0);
+		CU_ASSERT_EQUAL(release(&one, WERO), 0);
+	}
+	for (unsigned int i = 0; i < RDT_RESV_LOG; i++) {
+		CU_ASSERT_TRUE(log_take(env, 2, &page));
+		CU_ASSERT_EQUAL(le64toh(page.lpc), i + 1);
+		CU_ASSERT_EQUAL(page.nalp, RDT_RESV_LOG - 1 - i);
+	}
+	CU_ASSERT_FALSE(log_take(env, 2, &page));
+	CU_ASSERT_EQUAL(acquire(&one, WERO), 0);
+	CU_ASSERT_EQUAL(release(&one, WERO), 0);
+	CU_ASSERT_TRUE(log_take(env, 2, &page));
+	CU_ASSERT_EQUAL(le64toh(page.lpc), RDT_RESV_LOG + 4);
+	t_env_free(env);
+}
+
+/* ---- persistence ---- */
+
+static void make_dir(char dir[64])
+{
+	strcpy(dir, "/var/tmp/rdt-test-XXXXXX");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+}
+
+static unsigned int files_in(const char *dir, bool remove)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	unsigned int n = 0;
+	char path[512];
+
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		n++;
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		if (remove)
+			unlink(path);
+	}
+	closedir(d);
+	if (remove)
+		rmdir(dir);
+	return n;
+}
+
+static void what_persists_is_there_after_a_restart(void)
+{
+	struct host one, two;
+	struct t_env *env;
+	struct report r;
+	char dir[64];
+
+	make_dir(dir);
+	env = t_env_new_state(dir);
+	one = host_new(env, 1);
+	two = host_new(env, 2);
+	CU_ASSERT_EQUAL(reg(&one, NVME_RESERVATION_CPTPL_PERSIST), 0);
+	CU_ASSERT_EQUAL(files_in(dir, false), 1);
+	CU_ASSERT_EQUAL(reg(&two, 0), 0);
+	CU_ASSERT_EQUAL(acquire(&one, WERO), 0);
+	t_env_free(env);
+
+	env = t_env_new_state(dir);
+	two = host_new(env, 3);
+	CU_ASSERT_EQUAL(rw(&two, true), CONFLICT); /* from the first command on */
+	one = host_new(env, 1);
+	CU_ASSERT_EQUAL(rw(&one, true), 0);
+	r = get_report(&one);
+	CU_ASSERT_EQUAL(r.head.rtype, WERO);
+	CU_ASSERT_EQUAL(r.head.ptpls, 1);
+	CU_ASSERT_EQUAL(r.head.regctl[0], 2);
+	CU_ASSERT_EQUAL(le32toh(r.head.gen), 2);
+	/* Without persistence nothing is left. */
+	CU_ASSERT_EQUAL(
+		resv(&one, nvme_cmd_resv_register, CPTPL(NVME_RESERVATION_CPTPL_CLEAR), 0, KEY(1)),
+		0);
+	CU_ASSERT_EQUAL(files_in(dir, false), 0);
+	r = get_report(&one);
+	CU_ASSERT_EQUAL(r.head.rtype, WERO);
+	t_env_free(env);
+
+	env = t_env_new_state(dir);
+	one = host_new(env, 1);
+	r = get_report(&one);
+	CU_ASSERT_EQUAL(r.head.rtype, 0);
+	CU_ASSERT_EQUAL(r.head.regctl[0], 0);
+	t_env_free(env);
+	files_in(dir, true);
+}
+
+static void a_write_that_fails_changes_nothing(void)
+{
+	char dir[64], path[160];
+	struct t_env *env;
+	struct host one, two;
+	struct report r;
+
+	make_dir(dir);
+	env = t_env_new_state(dir);
+	one = host_new(env, 1);
+	two = host_new(env, 2);
+	CU_ASSERT_EQUAL(reg(&one, NVME_RESERVATION_CPTPL_PERSIST), 0);
+	snprintf(path, sizeof(path), "%s/10101010-1010-1010-1010-101010101010.resv.json", dir);
+	if (access(path, F_OK))
+		snprintf(path, sizeof(path), "%s/11111111-1111-1111-1111-111111111111.resv.json",
+			 dir);
+	CU_ASSERT_EQUAL(access(path, F_OK), 0);
+	strcat(path, ".new");
+	CU_ASSERT_EQUAL(mkdir(path, 0700), 0); /* in the way */
+	CU_ASSERT_EQUAL(acquire(&one, WE), NVME_SC_INTERNAL);
+	CU_ASSERT_EQUAL(rw(&two, true), 0);
+	r = get_report(&one);
+	CU_ASSERT_EQUAL(r.head.rtype, 0);
+	CU_ASSERT_EQUAL(rmdir(path), 0);
+	CU_ASSERT_EQUAL(acquire(&one, WE), 0);
+	CU_ASSERT_EQUAL(rw(&two, true), CONFLICT);
+	t_env_free(env);
+	files_in(dir, true);
+}
+
+static void persistence_needs_a_state_dir(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1);
+
+	CU_ASSERT_EQUAL(reg(&one, NVME_RESERVATION_CPTPL_PERSIST), INVALID);
+	CU_ASSERT_EQUAL(rdt_resv_rescap(env->t->ns[0]) & NVME_NS_RESCAP_PTPL, 0);
+	CU_ASSERT_EQUAL(reg(&one, NVME_RESERVATION_CPTPL_CLEAR), 0);
+	t_env_free(env);
+}
+
+/* ---- fields ---- */
+
+static void bad_fields_are_refused(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1);
+	uint8_t page[64];
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	CU_ASSERT_EQUAL(resv(&one, nvme_cmd_resv_register, 3, 0, KEY(1)), INVALID);
+	CU_ASSERT_EQUAL(resv(&one, nvme_cmd_resv_register, CPTPL(1), 0, KEY(1)), INVALID);
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(acquire(&one, 0), INVALID);
+	CU_ASSERT_EQUAL(acquire(&one, 7), INVALID);
+	CU_ASSERT_EQUAL(preempt(&one, 3, 0, WE), INVALID);
+	CU_ASSERT_EQUAL(acquire(&one, WE << 0), 0);
+	CU_ASSERT_EQUAL(resv(&one, nvme_cmd_resv_acquire, RTYPE(WE) | IEKEY, KEY(1), 0), INVALID);
+	CU_ASSERT_EQUAL(resv(&one, nvme_cmd_resv_release, RTYPE(WE) | IEKEY, KEY(1), 0), INVALID);
+	CU_ASSERT_EQUAL(resv(&one, nvme_cmd_resv_release, RTYPE(WE) | 2, KEY(1), 0), INVALID);
+	CU_ASSERT_EQUAL(release(&one, EA), INVALID);
+	t_sqe(one.io, &sqe, nvme_cmd_resv_report, page, sizeof(page));
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(sizeof(page) / 4 - 1);
+	a = t_exec(one.io, &sqe); /* without EDS */
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_HOSTID_FORMAT);
+	sqe.cdw11 = htole32(1);
+	sqe.cid = htole16(1);
+	sqe.nsid = htole32(77);
+	a = t_exec(one.io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_NS);
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(UINT32_MAX);
+	sqe.cid = htole16(2);
+	a = t_exec(one.io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), INVALID);
+	t_env_free(env);
+}
+
+static void off_is_off(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one;
+	struct nvme_id_ctrl id;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	env->subsys[0].reservations = RDT_RESERVATIONS_OFF;
+	one = host_new(env, 1);
+	CU_ASSERT_EQUAL(reg(&one, 0), NVME_SC_INVALID_OPCODE);
+	CU_ASSERT_EQUAL(acquire(&one, WE), NVME_SC_INVALID_OPCODE);
+	CU_ASSERT_EQUAL(release(&one, WE), NVME_SC_INVALID_OPCODE);
+	CU_ASSERT_EQUAL(rw(&one, true), 0);
+	t_sqe(one.admin, &sqe, nvme_admin_identify, &id, sizeof(id));
+	sqe.cdw10 = htole32(NVME_IDENTIFY_CNS_CTRL);
+	a = t_exec(one.admin, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(le16toh(id.oncs) & NVME_CTRL_ONCS_RESERVATIONS, 0);
+	CU_ASSERT_EQUAL(rdt_resv_rescap(rdt_ns_of(env->t->subsys[0], 1)), 0);
+	CU_ASSERT_EQUAL(rdt_feature_effects(env->t->subsys[0], NVME_FEAT_FID_RESV_MASK), 0);
+	CU_ASSERT_EQUAL(rdt_io_effects(env->t->subsys[0], nvme_cmd_resv_register), 0);
+	t_env_free(env);
+}
+
+/* Thousands of registrations queue up behind a change that had to wait for the reactors. */
+#define QUEUED      4000u
+#define SMALL_STACK (64u << 10)
+
+static void *turn_thread(void *arg)
+{
+	t_turn(arg);
+	return NULL;
+}
+
+static void registrations_queue_up(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1);
+	uint16_t cntlid = one.admin->qp.ctrl->cntlid;
+	struct t_conn *c = t_conn_new(env, 1, 2, QUEUED + 8);
+	__le64 keys[2];
+	pthread_attr_t attr;
+	struct nvme_sqe sqe;
+	pthread_t thread;
+
+	connect_as(c, 1, &cntlid);
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(acquire(&one, WE), 0);
+	for (unsigned int i = 0; i <= QUEUED; i++) {
+		uint32_t len = i ? 16 : 8;
+
+		keys[0] = keys[1] = htole64(KEY(1));
+		t_sqe(c, &sqe, i ? nvme_cmd_resv_register : nvme_cmd_resv_release, keys, len);
+		memset(&sqe.sgl, 0, sizeof(sqe.sgl));
+		sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
+		sqe.sgl.data.length = htole32(len);
+		sqe.nsid = htole32(1);
+		sqe.cdw10 = htole32(i ? NVME_RESERVATION_RREGA_REPLACE_KEY : RTYPE(WE));
+		t_send(c, &sqe, keys, len);
+	}
+	CU_ASSERT_EQUAL(pthread_attr_init(&attr), 0);
+	CU_ASSERT_EQUAL(pthread_attr_setstacksize(&attr, SMALL_STACK), 0);
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, &attr, turn_thread, env), 0);
+	pthread_join(thread, NULL);
+	pthread_attr_destroy(&attr);
+	CU_ASSERT_EQUAL_FATAL(t_answers(c), QUEUED + 1);
+	for (unsigned int i = 0; i <= QUEUED; i++) {
+		struct t_answer a = t_answer(c);
+
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+	t_env_free(env);
+}
+
+const struct t_case t_resv_cases[] = {
+	{"others conflict on every reactor", writes_of_others_conflict_on_every_reactor},
+	{"a reservation outlives the connection", a_reservation_outlives_the_connection},
+	{"what has not begun is checked again", what_has_not_begun_is_checked_again},
+	{"preempt and abort ends what runs", preempt_and_abort_ends_what_runs},
+	{"preempt and abort waits where it cannot cancel",
+	 preempt_and_abort_waits_for_what_cannot_be_cancelled},
+	{"preempt alone lets commands run on", preempt_alone_lets_commands_run_on},
+	{"notifications reach the hosts concerned", notifications_reach_the_hosts_concerned},
+	{"the log says how much was lost", the_log_says_how_much_was_lost},
+	{"what persists is there after a restart", what_persists_is_there_after_a_restart},
+	{"a write that fails changes nothing", a_write_that_fails_changes_nothing},
+	{"persistence needs a state_dir", persistence_needs_a_state_dir},
+	{"bad fields are refused", bad_fields_are_refused},
+	{"thousands of registrations that queue up are a loop", registrations_queue_up},
+	{"where they are off hosts have none of it", off_is_off},
+	{NULL, NULL},
+};

@@ -1,0 +1,787 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base_suites.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "target/config/config.h"
+
+/* Version 5 UUIDs of "nqn.2026-01.org.example:a/3" and, for the serial, of the NQN alone. */
+#define PINNED_UUID   "4deaf42e-3513-52dc-94fa-53ff5092dab9"
+#define PINNED_SERIAL "7F06C9584FA55CB181EB"
+#define LOG_PREFIX    "t: error: config: "
+
+/* All lines logged during one load, with the path shown as FILE. */
+struct said {
+	char text[4096];
+	const char *path;
+};
+
+static void take_line(void *arg, enum rd_log_level level, const char *line)
+{
+	struct said *said = arg;
+	size_t len = strlen(said->text);
+	const char *rest = line;
+
+	if (strncmp(rest, LOG_PREFIX, strlen(LOG_PREFIX)) == 0)
+		rest += strlen(LOG_PREFIX);
+	if (strncmp(rest, said->path, strlen(said->path)) == 0) {
+		rest += strlen(said->path);
+		len += (size_t)snprintf(said->text + len, sizeof(said->text) - len, "FILE");
+	}
+	snprintf(said->text + len, sizeof(said->text) - len, "%s\n", rest);
+}
+
+static int load_path(const char *path, struct said *said, struct rdt_config **config)
+{
+	struct rd_log *log;
+	int rc;
+
+	memset(said, 0, sizeof(*said));
+	said->path = path;
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, take_line, said, &log), 0);
+	rc = rdt_config_load(path, log, config);
+	rd_log_destroy(&log);
+	return rc;
+}
+
+static int load_text(const char *text, size_t len, struct said *said, struct rdt_config **config)
+{
+	char path[] = "/tmp/rdt-config-XXXXXX";
+	int fd = mkstemp(path), rc;
+
+	CU_ASSERT_TRUE_FATAL(fd >= 0);
+	CU_ASSERT_EQUAL_FATAL(write(fd, text, len), (ssize_t)len);
+	close(fd);
+	rc = load_path(path, said, config);
+	unlink(path);
+	return rc;
+}
+
+#define LISTEN "listeners: [{address: 127.0.0.1}]\n" /* line 1 of most samples */
+#define SUBSYS "subsystems:\n  - nqn: nqn.2026-01.org.example:a\n"
+#define NS     "    namespaces:\n      - "
+
+struct bad {
+	const char *text;
+	const char *said;
+};
+
+static void check_bad(const struct bad *bad, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct rdt_config *config = (struct rdt_config *)&bad;
+		struct said said;
+		int rc = load_text(bad[i].text, strlen(bad[i].text), &said, &config);
+
+		CU_ASSERT_EQUAL(rc, -EINVAL);
+		CU_ASSERT_PTR_NULL(config);
+		if (strcmp(said.text, bad[i].said) != 0)
+			printf("# of:\n%s\n# said:\n%s# wanted:\n%s", bad[i].text, said.text,
+			       bad[i].said);
+		CU_ASSERT_STRING_EQUAL(said.text, bad[i].said);
+		if (!rc)
+			rdt_config_put(&config);
+	}
+}
+
+#define CHECK_BAD(table) check_bad(table, sizeof(table) / sizeof((table)[0]))
+
+static void structure_errors(void)
+{
+	static const struct bad bad[] = {
+		{"", "FILE:1: is empty, expected \"listeners:\" and \"subsystems:\"; \"{}\" is a "
+		     "target "
+		     "without any\n"},
+		{"# only a comment\n", "FILE:1: is empty, expected \"listeners:\" and "
+				       "\"subsystems:\"; \"{}\" is a target "
+				       "without any\n"},
+		{"just text\n",
+		 "FILE:1: found \"just text\", expected a mapping (lines of \"key: value\")\n"},
+		{"a: [1, 2\nb: 3\n", "FILE:2: not YAML: did not find expected ',' or ']' while "
+				     "parsing a flow sequence\n"},
+		{"\tlisteners: []\n", "FILE:1: not YAML: found character that cannot start any "
+				      "token while scanning for the next token\n"},
+		{"target:\n  reactor: 2\n" LISTEN SUBSYS,
+		 "FILE:2: target.reactor: unknown key; did you mean \"reactors\"?\n"},
+		{LISTEN SUBSYS "    frobnicate: 1\n",
+		 "FILE:4: subsystems[0].frobnicate: unknown key; expected one of nqn, serial, "
+		 "model, allow_any_host, hosts, cntlid_min, cntlid_max, duplicate_host, "
+		 "reservations, write_protect, host_qos, namespaces\n"},
+		{"target:\n  reactors: many\n" LISTEN SUBSYS,
+		 "FILE:2: target.reactors: found \"many\", expected a whole number from 0 to "
+		 "4294967295\n"},
+		{"target:\n  reactors: -1\n" LISTEN SUBSYS,
+		 "FILE:2: target.reactors: found \"-1\", expected a whole number from 0 to "
+		 "4294967295\n"},
+		{"target:\n  reactors: 010\n" LISTEN SUBSYS,
+		 "FILE:2: target.reactors: found \"010\", expected a whole number from 0 to "
+		 "4294967295\n"},
+		{"target:\n  reactors: [2]\n" LISTEN SUBSYS,
+		 "FILE:2: target.reactors: found a sequence, expected a whole number\n"},
+		{"target: 5\n" LISTEN SUBSYS,
+		 "FILE:1: target: found \"5\", expected a mapping (lines of \"key: value\")\n"},
+		{"target:\n" LISTEN SUBSYS,
+		 "FILE:1: target: found nothing, expected a mapping (lines of \"key: value\")\n"},
+		{"target:\n  spin:\n" LISTEN SUBSYS,
+		 "FILE:2: target.spin: found nothing, expected text\n"},
+		{"target:\n  spin: \"a\\0b\"\n" LISTEN SUBSYS,
+		 "FILE:2: target.spin: contains a NUL character\n"},
+		{"target:\n  reactors: 1\n  reactors: 2\n" LISTEN SUBSYS,
+		 "FILE:3: target.reactors: given twice, first in line 2; remove one\n"},
+		{"listeners:\n  - address: ::1\n    port: 70000\n    crc: off\n" SUBSYS,
+		 "FILE:3: listeners[0].port: found \"70000\", expected a whole number from 0 to "
+		 "65535\n"
+		 "FILE:4: listeners[0].crc: found \"off\", expected true or false\n"},
+		{"listeners:\n  - port: 1\n" SUBSYS,
+		 "FILE:2: listeners[0].address: missing, expected a single value\n"},
+		{"listeners:\n  - address: ::1\n    provider: tcp\n" SUBSYS,
+		 "FILE:3: listeners[0].provider: found \"tcp\", expected auto, iwarp or verbs\n"},
+		{"listeners:\n  - address: ::1\n    provider: iwarp\n    send_with_inv: false\n"
+		 "    inline_sends: true\n" SUBSYS,
+		 "FILE:4: listeners[0].send_with_inv: has a meaning only with provider verbs or "
+		 "auto; remove it\n"
+		 "FILE:5: listeners[0].inline_sends: has a meaning only with provider verbs or "
+		 "auto; remove it\n"},
+		{LISTEN SUBSYS NS "nsid: 1\n        backend: zfs\n",
+		 "FILE:6: subsystems[0].namespaces[0].backend: found \"zfs\", expected file, "
+		 "block, memory or null\n"},
+		{LISTEN SUBSYS NS "backend: 1\n        [a, b]: 2\n",
+		 "FILE:6: subsystems[0].namespaces[0].?: a key must be a single word\n"
+		 "FILE:5: subsystems[0].namespaces[0].nsid: missing, expected a whole number\n"
+		 "FILE:5: subsystems[0].namespaces[0].backend: found \"1\", expected file, block, "
+		 "memory or null\n"},
+	};
+
+	CHECK_BAD(bad);
+}
+
+static void target_errors(void)
+{
+	static const struct bad bad[] = {
+		{"target: {reactors: 0}\n" LISTEN SUBSYS,
+		 "FILE:1: target.reactors: found 0, expected 1 to 64\n"},
+		{"target: {reactors: 65}\n" LISTEN SUBSYS,
+		 "FILE:1: target.reactors: found 65, expected 1 to 64\n"},
+		{"target:\n  queue_depth: 15\n  io_queues: 0\n  engine_depth: 5000\n" LISTEN SUBSYS,
+		 "FILE:2: target.queue_depth: found 15, expected 16 to 1024\n"
+		 "FILE:3: target.io_queues: found 0, expected 1 to 1024\n"
+		 "FILE:4: target.engine_depth: found 5000, expected 1 to 4096\n"},
+		{"target:\n  limits: {connections: 0, unconnected: 65537}\n" LISTEN SUBSYS,
+		 "FILE:2: target.limits.connections: found 0, expected 1 to 1000000\n"
+		 "FILE:2: target.limits.unconnected: found 65537, expected 1 to 65536\n"},
+		{"target:\n  limits: {connection: 1}\n" LISTEN SUBSYS,
+		 "FILE:2: target.limits.connection: unknown key; did you mean \"connections\"?\n"},
+		{"target:\n  sgl_descriptors: 0\n" LISTEN SUBSYS,
+		 "FILE:2: target.sgl_descriptors: found 0, expected 1 to 64\n"},
+		{"target: {sgl_descriptors: 65}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sgl_descriptors: found 65, expected 1 to 64\n"},
+		{"target: {max_data_size: 1x}\n" LISTEN SUBSYS,
+		 "FILE:1: target.max_data_size: found \"1x\", expected a size such as 4096, 64KiB "
+		 "or 10GiB\n"},
+		{"target: {max_data_size: 2k}\n" LISTEN SUBSYS,
+		 "FILE:1: target.max_data_size: found \"2k\", expected 4.0 KiB to 8.0 MiB\n"},
+		{"target: {max_data_size: 96KiB}\n" LISTEN SUBSYS,
+		 "FILE:1: target.max_data_size: found \"96KiB\", expected a power of two\n"},
+		{"target: {in_capsule_size: 100}\n" LISTEN SUBSYS,
+		 "FILE:1: target.in_capsule_size: found \"100\", expected a multiple of 16 "
+		 "bytes\n"},
+		{"target: {in_capsule_size: 128KiB}\n" LISTEN SUBSYS,
+		 "FILE:1: target.in_capsule_size: found \"128KiB\", expected 0 B to 64.0 KiB\n"},
+		{"target: {buffer_memory: 2MiB}\n" LISTEN SUBSYS,
+		 "FILE:1: target.buffer_memory: found \"2MiB\", expected at least four times "
+		 "max_data_size (1MiB)\n"},
+		{"listeners: [{address: 127.0.0.1, send_buffer: 1k}]\n" SUBSYS,
+		 "FILE:1: listeners[0].send_buffer: found \"1k\", expected 16.0 KiB to 1.0 GiB\n"},
+		{"listeners: [{address: 127.0.0.1, receive_buffer: 2GiB}]\n" SUBSYS,
+		 "FILE:1: listeners[0].receive_buffer: found \"2GiB\", expected 16.0 KiB to 1.0 "
+		 "GiB\n"},
+		{"listeners: [{address: 127.0.0.1, provider: verbs, congestion: reno}]\n" SUBSYS,
+		 "FILE:1: listeners[0].congestion: has a meaning only with provider iwarp or auto; "
+		 "remove it\n"},
+		{"target: {reactors: 3, cpus: [0, 1]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.cpus: found 2 CPUs for 3 reactors, expected one for each, up to "
+		 "64\n"},
+		{"target: {cpus: [0, 1024]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.cpus[1]: found 1024, expected 0 to 1023\n"},
+		{"target: {sqpoll: 1500us}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll: found \"1500us\", expected whole milliseconds, such as "
+		 "10ms\n"},
+		{"target: {sqpoll: 11s}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll: found \"11s\", expected a duration such as 20us, 200ms or "
+		 "5s, at most 10s\n"},
+		{"target: {sqpoll_cpus: [1, 1]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll_cpus: has a meaning only with sqpoll; add that, such as "
+		 "\"sqpoll: 10ms\", or remove this\n"},
+		{"target: {sqpoll: 1ms, cpus: [0, 1]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll_cpus: missing, expected a CPU for each reactor's thread of "
+		 "sqpoll, since cpus gives the reactors theirs\n"},
+		{"target: {sqpoll: 1ms, cpus: [0, 1], sqpoll_cpus: [2, 1]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll_cpus[1]: found 1, which cpus gives to a reactor; expected "
+		 "a CPU that none has\n"},
+		{"target: {sqpoll: 1ms, sqpoll_cpus: [2]}\n" LISTEN SUBSYS,
+		 "FILE:1: target.sqpoll_cpus: found 1 CPUs for 2 reactors, expected one for each, "
+		 "up to 64\n"},
+		{"target: {capsule_memory: 64k}\n" LISTEN SUBSYS,
+		 "FILE:1: target.capsule_memory: found \"64k\", expected 1.0 MiB to 256.0 GiB\n"},
+		{"target: {buffer_memory: 4097KiB}\n" LISTEN SUBSYS,
+		 "FILE:1: target.buffer_memory: found \"4097KiB\", expected a multiple of "
+		 "max_data_size (1MiB)\n"},
+		{"target: {spin: 5}\n" LISTEN SUBSYS,
+		 "FILE:1: target.spin: found \"5\", expected a duration such as 20us, 200ms or "
+		 "5s, at most 1s\n"},
+		{"target: {peer_timeout: 500ms}\n" LISTEN SUBSYS,
+		 "FILE:1: target.peer_timeout: found \"500ms\", expected 0, which is never, or a "
+		 "duration from 1s to 1h\n"},
+		{"target: {peer_timeout: 2h}\n" LISTEN SUBSYS,
+		 "FILE:1: target.peer_timeout: found \"2h\", expected 0, which is never, or a "
+		 "duration from 1s to 1h\n"},
+		{"target: {drain_timeout: 2h}\n" LISTEN SUBSYS,
+		 "FILE:1: target.drain_timeout: found \"2h\", expected a duration such as 20us, "
+		 "200ms or 5s, at most 1h\n"},
+		{"target: {congestion: \"../x\"}\n" LISTEN SUBSYS,
+		 "FILE:1: target.congestion: found \"../x\", expected the name of a TCP congestion "
+		 "control; see /proc/sys/net/ipv4/tcp_available_congestion_control\n"},
+	};
+
+	CHECK_BAD(bad);
+}
+
+static void listener_errors(void)
+{
+	static const struct bad bad[] = {
+		{"listeners:\n- address: localhost\n" SUBSYS,
+		 "FILE:2: listeners[0].address: found \"localhost\", expected a numeric IPv4 or "
+		 "IPv6 address; 0.0.0.0 or \"::\" for all\n"},
+		{"listeners:\n- address: ::1\n- address: \"[0:0::1]\"\n  port: 4420\n" SUBSYS,
+		 "FILE:3: listeners[1].address: [0:0::1] port 4420 is already used by the "
+		 "listener in line 2\n"},
+		{"listeners:\n- {address: 0.0.0.0, port: 9}\n- {address: 10.0.0.1, port: "
+		 "9}\n" SUBSYS,
+		 "FILE:3: listeners[1].address: 10.0.0.1 port 9 is already used by the listener "
+		 "in line 2\n"},
+	};
+
+	CHECK_BAD(bad);
+}
+
+static void subsystem_errors(void)
+{
+	static const struct bad bad[] = {
+		{LISTEN "subsystems:\n- nqn: a disk\n",
+		 "FILE:3: subsystems[0].nqn: found \"a disk\", which contains a space or a "
+		 "control character; expected a name such as nqn.2026-01.org.example:disk1\n"},
+		{LISTEN "subsystems:\n- nqn: nqn.2014-08.org.nvmexpress.discovery\n",
+		 "FILE:3: subsystems[0].nqn: found the discovery NQN, which is always there by "
+		 "itself; choose another name\n"},
+		{LISTEN SUBSYS "  - nqn: nqn.2026-01.org.example:a\n",
+		 "FILE:4: subsystems[1].nqn: \"nqn.2026-01.org.example:a\" is already used by the "
+		 "subsystem in line 3; each needs its own\n"},
+		{LISTEN SUBSYS "    serial: 123456789012345678901\n    model: caf\xc3\xa9\n",
+		 "FILE:4: subsystems[0].serial: found \"123456789012345678901\", expected 1 to 20 "
+		 "printable ASCII characters\n"
+		 "FILE:5: subsystems[0].model: found \"caf\xc3\xa9\", expected 1 to 40 printable "
+		 "ASCII characters\n"},
+		{LISTEN SUBSYS "    allow_any_host: true\n    hosts: [nqn.2026-01.org.example:h]\n",
+		 "FILE:4: subsystems[0].allow_any_host: found true together with a list of hosts; "
+		 "remove one of them\n"},
+		{LISTEN SUBSYS "    allow_any_host: false\n",
+		 "FILE:4: subsystems[0].allow_any_host: found false without hosts, so that nobody "
+		 "could connect; list host NQNs under \"hosts:\"\n"},
+		{LISTEN SUBSYS "    hosts:\n    - nqn.2026-01.org.example:h\n    - b b\n"
+			       "    - nqn.2026-01.org.example:h\n",
+		 "FILE:6: subsystems[0].hosts[1]: found \"b b\", which contains a space or a "
+		 "control character; expected a name such as nqn.2026-01.org.example:disk1\n"
+		 "FILE:7: subsystems[0].hosts[2]: \"nqn.2026-01.org.example:h\" is listed twice\n"},
+	};
+
+	CHECK_BAD(bad);
+}
+
+static void path_errors(void)
+{
+	static const struct bad bad[] = {
+		{"listeners:\n- address: ::1\n  ana:\n  - {group: 0, state: change}\n"
+		 "  - {group: 65, state: optimized}\n  - {group: 2, state: optimized}\n"
+		 "  - {group: 2, state: inaccessible}\n" SUBSYS,
+		 "FILE:4: listeners[0].ana[0].group: found 0, expected an ANA group of 1 to 64\n"
+		 "FILE:5: listeners[0].ana[1].group: found 65, expected an ANA group of 1 to 64\n"
+		 "FILE:7: listeners[0].ana[3].group: group 2 is listed twice; a listener has one "
+		 "state for each group\n"},
+		{"listeners:\n- address: ::1\n  ana: [{group: 1, state: up}]\n" SUBSYS,
+		 "FILE:3: listeners[0].ana[0].state: found \"up\", expected optimized, "
+		 "non-optimized, "
+		 "inaccessible, persistent-loss or change\n"},
+		{LISTEN SUBSYS "    cntlid_min: 0\n", "FILE:4: subsystems[0].cntlid_min: found 0, "
+						      "expected 1 to 65519\n"},
+		{LISTEN SUBSYS "    cntlid_min: 9\n    cntlid_max: 8\n",
+		 "FILE:5: subsystems[0].cntlid_max: found 8, expected 9 (cntlid_min) to 65519\n"},
+		{LISTEN SUBSYS "    reservations: no\n    write_protect: on\n",
+		 "FILE:4: subsystems[0].reservations: found \"no\", expected on or off\n"
+		 "FILE:5: subsystems[0].write_protect: found \"on\", expected off, until-reset or "
+		 "all\n"},
+		{LISTEN SUBSYS "    duplicate_host: kick\n",
+		 "FILE:4: subsystems[0].duplicate_host: found \"kick\", expected allow, replace or "
+		 "refuse\n"},
+		{LISTEN SUBSYS "    hosts: [nqn.2026-01.org.example:h]\n" NS
+			       "{nsid: 1, backend: memory, size: 1M, ana_group: 99,\n"
+			       "hosts: [nqn.2026-01.org.example:i]}\n",
+		 "FILE:6: subsystems[0].namespaces[0].ana_group: found 99, expected an ANA group "
+		 "of "
+		 "1 to 64\n"
+		 "FILE:7: subsystems[0].namespaces[0].hosts[0]: \"nqn.2026-01.org.example:i\" is "
+		 "not "
+		 "among the subsystem's hosts, and so could never see the namespace; add it there "
+		 "or remove it here\n"},
+		{LISTEN SUBSYS "referrals:\n- {address: 0.0.0.0}\n- {address: 10.0.0.1, port: 0}\n",
+		 "FILE:5: referrals[0].address: found \"0.0.0.0\", expected the numeric IPv4 or "
+		 "IPv6 "
+		 "address of a discovery service\n"
+		 "FILE:6: referrals[1].port: found 0, expected 1 to 65535\n"},
+	};
+
+	check_bad(bad, sizeof(bad) / sizeof(bad[0]));
+}
+
+static void paths_are_loaded(void)
+{
+	static const char text[] = "listeners:\n- address: ::1\n"
+				   "  ana: [{group: 3, state: inaccessible}]\n" SUBSYS
+				   "    cntlid_min: 5\n    duplicate_host: replace\n"
+				   "    reservations: off\n    write_protect: all\n" NS
+				   "{nsid: 1, backend: memory, size: 1M}\n      - "
+				   "{nsid: 2, backend: memory, size: 1M, ana_group: 3,\n"
+				   "hosts: [nqn.2026-01.org.example:i]}\n"
+				   "referrals:\n- {address: 10.0.0.1}\n";
+	struct rdt_config *config;
+	struct said said;
+
+	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &config), 0);
+	CU_ASSERT_EQUAL(config->listeners[0].ana_count, 1);
+	CU_ASSERT_EQUAL(config->listeners[0].ana[0].group, 3);
+	CU_ASSERT_EQUAL(config->listeners[0].ana[0].state, RDT_ANA_INACCESSIBLE);
+	CU_ASSERT_EQUAL(config->subsystems[0].cntlid_min, 5);
+	CU_ASSERT_EQUAL(config->subsystems[0].cntlid_max, 65519);
+	CU_ASSERT_EQUAL(config->subsystems[0].duplicate_host, RDT_DUPLICATE_REPLACE);
+	CU_ASSERT_EQUAL(config->subsystems[0].reservations, RDT_RESERVATIONS_OFF);
+	CU_ASSERT_EQUAL(config->subsystems[0].write_protect, RDT_WP_ALL);
+	CU_ASSERT_EQUAL(config->subsystems[0].namespaces[0].ana_group, 1);
+	CU_ASSERT_EQUAL(config->subsystems[0].namespaces[0].hosts_count, 0);
+	CU_ASSERT_EQUAL(config->subsystems[0].namespaces[1].ana_group, 3);
+	CU_ASSERT_STRING_EQUAL(config->subsystems[0].namespaces[1].hosts[0],
+			       "nqn.2026-01.org.example:i");
+	CU_ASSERT_EQUAL(config->referrals_count, 1);
+	CU_ASSERT_EQUAL(config->referrals[0].port, 4420);
+	rdt_config_put(&config);
+}
+
+/* Those that other projects' tests use. */
+static void names_of_other_forms(void)
+{
+	static const char text[] = LISTEN "subsystems:\n- nqn: blktests-subsystem-1\n  hosts: "
+					  "[nqn.2026-01.org.example:h, bob]\n";
+	struct rdt_config *config;
+	struct said said;
+
+	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &config), 0);
+	CU_ASSERT_STRING_EQUAL(config->subsystems[0].nqn, "blktests-subsystem-1");
+	CU_ASSERT_PTR_NOT_NULL(strstr(said.text, "warning: config: "));
+	CU_ASSERT_PTR_NOT_NULL(strstr(said.text, ":3: subsystems[0].nqn: found "
+						 "\"blktests-subsystem-1\", which does not start "
+						 "with \"nqn.\""));
+	CU_ASSERT_PTR_NOT_NULL(strstr(said.text, ":4: subsystems[0].hosts[1]: found \"bob\""));
+	CU_ASSERT_PTR_NULL(strstr(said.text, "hosts[0]"));
+	rdt_config_put(&config);
+}
+
+/* What is wrong in itself does not keep what is wrong beside it from being found. */
+static void all_mistakes_at_once(void)
+{
+	static const struct bad bad[] = {
+		{"target: {reactors: 99, spin: fast, frobs: 1}\n"
+		 "listeners: [{address: nowhere, port: 70000}]\n" SUBSYS NS
+		 "{nsid: 0, backend: zfs, size: 5}\n      - {nsid: two, backend: memory}\n"
+		 "      - {nsid: 3, backend: memory, size: 100, uuid: x}\n",
+		 "FILE:1: target.frobs: unknown key; expected one of reactors, cpus, queue_depth, "
+		 "io_queues"},
+	};
+	static const char *const also[] = {
+		"FILE:2: listeners[0].port: found \"70000\", expected a whole number",
+		"namespaces[0].backend: found \"zfs\"",
+		"namespaces[1].nsid: found \"two\"",
+		"FILE:1: target.reactors: found 99, expected 1 to 64\n",
+		"FILE:1: target.spin: found \"fast\", expected a duration",
+		"FILE:2: listeners[0].address: found \"nowhere\"",
+		"namespaces[0].nsid: found 0, expected 1",
+		"namespaces[1].size: missing",
+		"namespaces[2].size: found \"100\"",
+		"namespaces[2].uuid: found \"x\"",
+	};
+	struct rdt_config *config;
+	struct said said;
+
+	CU_ASSERT_EQUAL(load_text(bad[0].text, strlen(bad[0].text), &said, &config), -EINVAL);
+	CU_ASSERT_EQUAL(strncmp(said.text, bad[0].said, strlen(bad[0].said)), 0);
+	for (size_t i = 0; i < sizeof(also) / sizeof(also[0]); i++) {
+		if (!strstr(said.text, also[i]))
+			printf("# missing: %s\n# in:\n%s", also[i], said.text);
+		CU_ASSERT_PTR_NOT_NULL(strstr(said.text, also[i]));
+	}
+	/* A value that could not be read is not reported again as one that is out of range. */
+	CU_ASSERT_PTR_NULL(strstr(said.text, "namespaces[1].nsid: found 0"));
+	CU_ASSERT_PTR_NULL(strstr(said.text, "namespaces[0].path"));
+}
+
+static void nothing_to_serve(void)
+{
+	static const char *const texts[] = {"{}\n", "listeners: []\nsubsystems: []\n", LISTEN,
+					    SUBSYS};
+	struct rdt_config *config;
+	struct said said;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		CU_ASSERT_EQUAL_FATAL(load_text(texts[i], strlen(texts[i]), &said, &config), 0);
+		CU_ASSERT_STRING_EQUAL(said.text, "");
+		CU_ASSERT_EQUAL(config->target.reactors, 2);
+		rdt_config_put(&config);
+	}
+}
+
+static void aliases_are_refused(void)
+{
+	static const struct bad bad[] = {
+		{LISTEN "subsystems:\n- nqn: &a nqn.2026-01.org.example:a\n  model: *a\n",
+		 "FILE:4: subsystems[0].model: is an alias of another value; expected the value "
+		 "itself\n"},
+		{LISTEN "subsystems:\n- nqn: nqn.2026-01.org.example:a\n  namespaces: &n []\n"
+			"- nqn: nqn.2026-01.org.example:b\n  namespaces: *n\n",
+		 ""},
+	};
+	struct rdt_config *config;
+	struct said said;
+
+	check_bad(bad, 1);
+	/* Empty lists multiply nothing. */
+	CU_ASSERT_EQUAL(load_text(bad[1].text, strlen(bad[1].text), &said, &config), 0);
+	rdt_config_put(&config);
+}
+
+static void long_nqn(void)
+{
+	char text[600], want[400], nqn[225];
+	struct rdt_config *config;
+	struct said said;
+
+	memset(nqn, 'x', sizeof(nqn));
+	memcpy(nqn, "nqn.2026-01.org.example:", 24);
+	nqn[224] = '\0';
+	snprintf(text, sizeof(text), LISTEN "subsystems:\n- nqn: %s\n", nqn);
+	snprintf(want, sizeof(want),
+		 "FILE:3: subsystems[0].nqn: found \"%.80s\", which is longer than 223 bytes; "
+		 "expected a name such as nqn.2026-01.org.example:disk1\n",
+		 nqn);
+	CU_ASSERT_EQUAL(load_text(text, strlen(text), &said, &config), -EINVAL);
+	CU_ASSERT_STRING_EQUAL(said.text, want);
+	text[strlen(text) - 2] = '\n';
+	CU_ASSERT_EQUAL(load_text(text, strlen(text), &said, &config), 0);
+	CU_ASSERT_STRING_EQUAL(said.text, "");
+	rdt_config_put(&config);
+}
+
+#define NS0 "subsystems[0].namespaces[0]."
+
+static void namespace_errors(void)
+{
+	static const struct bad bad[] = {
+		{LISTEN SUBSYS NS "{nsid: 0, backend: null, size: 1M}\n",
+		 "FILE:5: " NS0 "nsid: found 0, expected 1 to 65535\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M}\n"
+				  "      - {nsid: 1, backend: null, size: 1M}\n",
+		 "FILE:6: subsystems[0].namespaces[1].nsid: 1 is already used by the namespace in "
+		 "line 5; each needs its own\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, read_only: true}\n"
+				  "      - {nsid: 2, backend: file, path: /x}\n",
+		 "FILE:6: subsystems[0].namespaces[1].path: /x is already served by the namespace "
+		 "in line 5; use another file, or set \"read_only: true\" for both\n"},
+		/* One file under two names. */
+		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /dev/null}\n"
+				  "      - {nsid: 2, backend: file, path: /dev/../dev/null}\n",
+		 "FILE:6: subsystems[0].namespaces[1].path: /dev/../dev/null is already served by "
+		 "the namespace in line 5; use another file, or set \"read_only: true\" for "
+		 "both\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, block_size: 1024}\n",
+		 "FILE:5: " NS0 "block_size: found 1024, expected 512 or 4096\n"},
+		{LISTEN SUBSYS NS "nsid: 1\n        backend: file\n",
+		 "FILE:5: " NS0 "path: missing, expected the path of a file\n"},
+		{LISTEN SUBSYS NS "nsid: 1\n        backend: block\n        size: 1M\n",
+		 "FILE:5: " NS0 "path: missing, expected the path of a block device\n"
+		 "FILE:7: " NS0 "size: has a meaning only with backend file, memory or null; "
+		 "remove it\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory}\n",
+		 "FILE:5: " NS0 "size: missing, expected a size such as 10GiB\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, create: true}\n",
+		 "FILE:5: " NS0 "size: missing, expected a size such as 10GiB with \"create: "
+		 "true\"\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, path: /x, engine: aio, "
+				  "direct: off, create: true}\n",
+		 "FILE:5: " NS0 "path: has a meaning only with backend file or block; remove it\n"
+		 "FILE:5: " NS0 "engine: has a meaning only with backend file or block; remove it\n"
+		 "FILE:5: " NS0 "direct: has a meaning only with backend file or block; remove it\n"
+		 "FILE:5: " NS0 "create: has a meaning only with backend file; remove it\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, iopoll: true}\n",
+		 "FILE:5: " NS0
+		 "iopoll: has a meaning only with backend file or block; remove it\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, engine: aio, iopoll: true}\n",
+		 "FILE:5: " NS0 "iopoll: has a meaning only with engine io_uring; remove it\n"},
+		{LISTEN SUBSYS NS
+		 "{nsid: 1, backend: file, path: /x, create: true, size: 1M, read_only: true}\n",
+		 "FILE:5: " NS0 "create: a file that is created cannot be read_only; remove one of "
+		 "them\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 10 GiB}\n",
+		 "FILE:5: " NS0 "size: found \"10 GiB\", expected a size such as 4096, 64KiB or "
+		 "10GiB\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 0}\n",
+		 "FILE:5: " NS0 "size: found \"0\", expected more than 0 and at most 4 EiB\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 6k, block_size: 4096}\n",
+		 "FILE:5: " NS0 "size: found \"6k\" (6144 bytes), expected a multiple of "
+		 "block_size (4096)\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1000}\n",
+		 "FILE:5: " NS0 "size: found \"1000\" (1000 bytes), expected a multiple of "
+		 "block_size (512)\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, uuid: 1234}\n",
+		 "FILE:5: " NS0 "uuid: found \"1234\", expected a UUID such as "
+		 "f81d4fae-7dec-11d0-a765-00a0c91e6bf6; uuidgen makes one\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, nguid: 12, "
+				  "eui64: 0000000000000000}\n",
+		 "FILE:5: " NS0 "nguid: found \"12\", expected 32 hexadecimal digits, not all "
+		 "zero\n"
+		 "FILE:5: " NS0 "eui64: found \"0000000000000000\", expected 16 hexadecimal "
+		 "digits, not all zero\n"},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, eui64: 0x34567890123456}\n",
+		 "FILE:5: " NS0 "eui64: found \"0x34567890123456\", expected 16 hexadecimal "
+		 "digits, not all zero\n"},
+		{LISTEN SUBSYS NS "nsid: 1\n        backend: null\n        size: 1M\n"
+				  "        uuid: f81d4fae-7dec-11d0-a765-00a0c91e6bf6\n"
+				  "  - nqn: nqn.2026-01.org.example:b\n" NS
+				  "nsid: 1\n        backend: null\n        size: 1M\n"
+				  "        uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6\n",
+		 "FILE:14: subsystems[1].namespaces[0].uuid: is already used by the namespace in "
+		 "line 5; each needs its own\n"},
+	};
+
+	CHECK_BAD(bad);
+}
+
+static void fills_in_defaults(void)
+{
+	static const char text[] = LISTEN SUBSYS NS "{nsid: 3, backend: memory, size: 1GiB}\n";
+	struct rdt_config *a, *b;
+	struct said said;
+
+	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &a), 0);
+	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &b), 0);
+	CU_ASSERT_STRING_EQUAL(said.text, "");
+	CU_ASSERT_EQUAL(a->target.reactors, 2);
+	CU_ASSERT_EQUAL(a->target.queue_depth, 128);
+	CU_ASSERT_EQUAL(a->target.io_queues, 128);
+	CU_ASSERT_EQUAL(a->target.engine_depth, 256);
+	CU_ASSERT_EQUAL(a->target.sgl_descriptors, 16);
+	CU_ASSERT_EQUAL(memcmp(&a->target.limits, &RDT_LIMITS_DEFAULT, sizeof(a->target.limits)),
+			0);
+	CU_ASSERT_EQUAL(a->target.state_times, 64);
+	CU_ASSERT_FALSE(a->target.state_times_at_exit);
+	CU_ASSERT_EQUAL(a->target.max_data_bytes, 1 << 20);
+	CU_ASSERT_EQUAL(a->target.in_capsule_bytes, 8192);
+	CU_ASSERT_EQUAL(a->target.buffer_bytes, 32 << 20);
+	CU_ASSERT_EQUAL(a->target.capsule_bytes, 32 << 20);
+	CU_ASSERT_EQUAL(a->target.spin_ns, 50000);
+	CU_ASSERT_EQUAL(a->target.sqpoll_ns, 0);
+	CU_ASSERT_EQUAL(a->target.peer_timeout_ns, UINT64_C(60000000000));
+	CU_ASSERT_EQUAL(a->target.drain_timeout_ns, UINT64_C(10000000000));
+	CU_ASSERT_PTR_NULL(a->target.congestion);
+	CU_ASSERT_EQUAL_FATAL(a->listeners_count, 1);
+	CU_ASSERT_EQUAL(a->listeners[0].port, 4420);
+	CU_ASSERT_EQUAL(a->listeners[0].provider, RDT_PROVIDER_AUTO);
+	CU_ASSERT_FALSE(a->listeners[0].crc);
+	CU_ASSERT_TRUE(a->listeners[0].send_with_inv);
+	CU_ASSERT_TRUE(a->listeners[0].inline_sends);
+	CU_ASSERT_EQUAL_FATAL(a->subsystems_count, 1);
+	CU_ASSERT_TRUE(a->subsystems[0].allow_any_host);
+	CU_ASSERT_STRING_EQUAL(a->subsystems[0].model, "rdtarget");
+	CU_ASSERT_EQUAL(strlen(a->subsystems[0].serial), 20);
+	CU_ASSERT_STRING_EQUAL(a->subsystems[0].serial, b->subsystems[0].serial);
+	CU_ASSERT_EQUAL_FATAL(a->subsystems[0].namespaces_count, 1);
+	CU_ASSERT_EQUAL(a->subsystems[0].namespaces[0].block_size, 512);
+	CU_ASSERT_EQUAL(a->subsystems[0].namespaces[0].size_bytes, 1 << 30);
+	/* Pinned: an identity that changes with a release is a lost disk. */
+	CU_ASSERT_STRING_EQUAL(a->subsystems[0].namespaces[0].uuid, PINNED_UUID);
+	CU_ASSERT_STRING_EQUAL(a->subsystems[0].serial, PINNED_SERIAL);
+	rdt_config_put(&a);
+	rdt_config_put(&b);
+	CU_ASSERT_PTR_NULL(a);
+	rdt_config_put(&a);
+}
+
+static void loads_every_key(void)
+{
+	static const char text[] =
+		"target:\n  reactors: 4\n  cpus: [3, 2, 1, 0]\n  queue_depth: 0x40\n  io_queues: "
+		"8\n"
+		"  max_data_size: 256k\n  in_capsule_size: 0\n  buffer_memory: 1M\n"
+		"  capsule_memory: 2M\n"
+		"  spin: 0\n  sqpoll: 2ms\n  sqpoll_cpus: [7, 6, 5, 4]\n  congestion: cubic\n  "
+		"peer_timeout: 0\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
+		"  sgl_descriptors: 4\n  state_times: 0\n  state_times_at_exit: yes\n"
+		"  limits: {connections: 9, connections_per_host: 8, connections_per_address: 7,\n"
+		"           controllers: 6, controllers_per_host: 5, unconnected: 3, half_open: "
+		"7}\n"
+		"listeners:\n"
+		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes, congestion: reno,\n"
+		"     send_buffer: 1M, receive_buffer: 256k}\n"
+		"  - {address: 0.0.0.0, port: 0, send_with_inv: false}\n"
+		"  - {address: '::', port: 4421, provider: verbs, send_with_inv: true, "
+		"inline_sends: no}\n"
+		"subsystems:\n"
+		"  - nqn: nqn.2026-01.org.example:a\n    serial: S1\n    model: M 1\n"
+		"    hosts: [nqn.2026-01.org.example:h]\n"
+		"    namespaces:\n"
+		"      - {nsid: 1, backend: file, path: /a, create: true, size: 8k, "
+		"block_size: 4096, engine: aio, direct: on}\n"
+		"      - {nsid: 9, backend: block, path: /dev/b, read_only: true, direct: off,\n"
+		"         iopoll: true,\n"
+		"         uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6,\n"
+		"         nguid: 0123456789abcdef0123456789ABCDEF, eui64: 0123456789abcdef}\n"
+		"  - nqn: nqn.2026-01.org.example:empty\n";
+	static const uint8_t eui[] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
+	const struct rdt_ns_config *ns;
+	struct rdt_config *c;
+	struct said said;
+
+	if (load_text(text, strlen(text), &said, &c)) {
+		printf("# %s", said.text);
+		CU_FAIL_FATAL("good configuration refused");
+	}
+	CU_ASSERT_EQUAL(c->target.reactors, 4);
+	CU_ASSERT_EQUAL(c->target.queue_depth, 64);
+	CU_ASSERT_EQUAL(c->target.max_data_bytes, 262144);
+	CU_ASSERT_EQUAL(c->target.in_capsule_bytes, 0);
+	CU_ASSERT_EQUAL(c->target.buffer_bytes, 1 << 20);
+	CU_ASSERT_EQUAL(c->target.capsule_bytes, 2 << 20);
+	CU_ASSERT_EQUAL(c->target.limits.connections, 9);
+	CU_ASSERT_EQUAL(c->target.limits.connections_per_host, 8);
+	CU_ASSERT_EQUAL(c->target.limits.connections_per_address, 7);
+	CU_ASSERT_EQUAL(c->target.limits.controllers, 6);
+	CU_ASSERT_EQUAL(c->target.limits.controllers_per_host, 5);
+	CU_ASSERT_EQUAL(c->target.limits.controllers_per_address, 8192);
+	CU_ASSERT_EQUAL(c->target.limits.unconnected, 3);
+	CU_ASSERT_EQUAL(c->target.limits.half_open, 7);
+	CU_ASSERT_EQUAL(c->target.limits.unconnected_per_address, 512);
+	CU_ASSERT_EQUAL_FATAL(c->target.cpus_count, 4);
+	CU_ASSERT_EQUAL(c->target.cpus[0], 3);
+	CU_ASSERT_EQUAL(c->target.cpus[3], 0);
+	CU_ASSERT_EQUAL(c->target.spin_ns, 0);
+	CU_ASSERT_EQUAL(c->target.sqpoll_ns, 2000000);
+	CU_ASSERT_EQUAL_FATAL(c->target.sqpoll_cpus_count, 4);
+	CU_ASSERT_EQUAL(c->target.sqpoll_cpus[0], 7);
+	CU_ASSERT_STRING_EQUAL(c->target.congestion, "cubic");
+	CU_ASSERT_EQUAL(c->target.sgl_descriptors, 4);
+	CU_ASSERT_EQUAL(c->target.state_times, 0);
+	CU_ASSERT_TRUE(c->target.state_times_at_exit);
+	CU_ASSERT_EQUAL(c->target.peer_timeout_ns, 0);
+	CU_ASSERT_EQUAL(c->target.drain_timeout_ns, UINT64_C(1500000000));
+	CU_ASSERT_EQUAL_FATAL(c->listeners_count, 3);
+	CU_ASSERT_EQUAL(c->listeners[0].port, 0);
+	CU_ASSERT_STRING_EQUAL(c->listeners[0].congestion, "reno");
+	CU_ASSERT_EQUAL(c->listeners[0].send_buffer_bytes, 1 << 20);
+	CU_ASSERT_EQUAL(c->listeners[0].receive_buffer_bytes, 256 << 10);
+	CU_ASSERT_PTR_NULL(c->listeners[1].congestion);
+	CU_ASSERT_EQUAL(c->listeners[1].send_buffer_bytes, 0);
+	CU_ASSERT_TRUE(c->listeners[0].crc);
+	CU_ASSERT_EQUAL(c->listeners[0].provider, RDT_PROVIDER_IWARP);
+	CU_ASSERT_FALSE(c->listeners[1].send_with_inv);
+	CU_ASSERT_TRUE(c->listeners[1].inline_sends);
+	CU_ASSERT_TRUE(c->listeners[2].send_with_inv);
+	CU_ASSERT_FALSE(c->listeners[2].inline_sends);
+	CU_ASSERT_EQUAL_FATAL(c->subsystems_count, 2);
+	CU_ASSERT_FALSE(c->subsystems[0].allow_any_host);
+	CU_ASSERT_STRING_EQUAL(c->subsystems[0].hosts[0], "nqn.2026-01.org.example:h");
+	ns = c->subsystems[0].namespaces;
+	CU_ASSERT_EQUAL(ns[0].engine, RDT_ENGINE_AIO);
+	CU_ASSERT_EQUAL(ns[0].direct, RDT_DIRECT_ON);
+	CU_ASSERT_FALSE(ns[0].iopoll);
+	CU_ASSERT_TRUE(ns[1].iopoll);
+	CU_ASSERT_TRUE(ns[0].create);
+	CU_ASSERT_EQUAL(ns[0].size_bytes, 8192);
+	CU_ASSERT_EQUAL(ns[1].backend, RDT_BACKEND_BLOCK);
+	CU_ASSERT_TRUE(ns[1].read_only);
+	CU_ASSERT_EQUAL(ns[1].uuid_bytes[0], 0xf8);
+	CU_ASSERT_EQUAL(ns[1].nguid_bytes[15], 0xef);
+	CU_ASSERT_EQUAL(memcmp(ns[1].eui64_bytes, eui, sizeof(eui)), 0);
+	CU_ASSERT_EQUAL(c->subsystems[1].namespaces_count, 0);
+	CU_ASSERT_TRUE(c->subsystems[1].allow_any_host);
+	CU_ASSERT_STRING_NOT_EQUAL(c->subsystems[0].serial, c->subsystems[1].serial);
+	rdt_config_put(&c);
+}
+
+static void unreadable_files(void)
+{
+	struct rdt_config *config;
+	struct said said;
+
+	CU_ASSERT_EQUAL(load_path("/nonexistent/rdtarget.yaml", &said, &config), -ENOENT);
+	CU_ASSERT_STRING_EQUAL(said.text, "FILE: cannot be read: No such file or directory\n");
+	CU_ASSERT_EQUAL(load_path("/tmp", &said, &config), -EISDIR);
+	CU_ASSERT_STRING_EQUAL(said.text, "FILE: is a directory, expected a YAML file\n");
+	CU_ASSERT_EQUAL(load_path("/dev/zero", &said, &config), -EFBIG);
+	CU_ASSERT_STRING_EQUAL(said.text,
+			       "FILE: is larger than 64 MiB, which is the most for one file; if it "
+			       "is a configuration, split it, with \"include\" in one part\n");
+}
+
+/* Whatever is in the file: an error or a configuration, never a crash. Each prefix of a good file
+ * is tried. */
+static void every_prefix_is_survived(void)
+{
+	static const char text[] = "target: {reactors: 1}\n" LISTEN SUBSYS NS
+				   "{nsid: 1, backend: file, path: /a, size: 8k, uuid: "
+				   "f81d4fae-7dec-11d0-a765-00a0c91e6bf6}\n";
+	int good = 0;
+
+	for (size_t len = 0; len < sizeof(text); len++) {
+		struct rdt_config *config;
+		struct said said;
+		int rc = load_text(text, len, &said, &config);
+
+		CU_ASSERT_TRUE(rc == 0 || rc == -EINVAL);
+		CU_ASSERT_EQUAL(rc == 0, config != NULL);
+		/* A part of an NQN is a name of another form. */
+		CU_ASSERT_EQUAL(rc == 0, said.text[0] == '\0' ||
+						 strncmp(said.text, "t: warning: ", 12) == 0);
+		good += rc == 0;
+		rdt_config_put(&config);
+	}
+	CU_ASSERT_TRUE(good >= 2);
+}
+
+const struct t_case t_config_cases[] = {
+	{"mistakes of structure are named with their line", structure_errors},
+	{"mistakes in target", target_errors},
+	{"mistakes in listeners", listener_errors},
+	{"mistakes in subsystems", subsystem_errors},
+	{"mistakes in paths and host lists", path_errors},
+	{"an NQN of 224 bytes is refused, 223 are fine", long_nqn},
+	{"NQNs of other forms are used, with a warning", names_of_other_forms},
+	{"all mistakes are reported at once", all_mistakes_at_once},
+	{"a target may have nothing to serve yet", nothing_to_serve},
+	{"aliases are refused", aliases_are_refused},
+	{"mistakes in namespaces", namespace_errors},
+	{"what is not given is filled in, and stays the same", fills_in_defaults},
+	{"paths and host lists arrive", paths_are_loaded},
+	{"every key arrives in its field", loads_every_key},
+	{"files that cannot be read", unreadable_files},
+	{"every prefix of a file is survived", every_prefix_is_survived},
+	{NULL, NULL},
+};

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What waits, waits in order; what is given back is given back in time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/reactor/lifecycle.h"
+#include "t_target.h"
+
+/* More commands than requests: the rest waits in its capsules, and is served in order. */
+static void requests_in_order(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	static uint8_t buf[32][512];
+	struct nvme_sqe sqe[17];
+
+	d->hold = true;
+	p.io->hold_respond = true; /* answered, but the host's view of the queue is ahead of ours */
+	for (unsigned int i = 0; i < 16; i++) {
+		t_rw_sqe(p.io, &sqe[i], false, i, 1, buf[i]);
+		t_send(p.io, &sqe[i], NULL, 0);
+	}
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 16);
+	t_rw_sqe(p.io, &sqe[16], false, 16, 1, buf[16]);
+	t_send(p.io, &sqe[16], NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 16);
+	t_disk_finish(d, 3, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 15); /* its SEND is not complete yet */
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 16);
+	CU_ASSERT_EQUAL(d->last.offset, 16 * 512);
+	t_pair_free(&p);
+}
+
+/* A large command that waits for a buffer is not overtaken by small ones, on whichever queue. */
+static void buffers_in_order(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *io2 = t_conn_new(p.env, 1, 2, 16);
+	struct t_disk *d = &p.env->disk[0];
+	uint8_t *buf = malloc(T_MDTS);
+	struct nvme_sqe sqe;
+	uint64_t want[] = {100, 200, 300};
+
+	t_connect(io2, p.cntlid);
+	d->hold = true;
+	/* The slab holds four transfers of MDTS, and one host gets three. */
+	for (unsigned int i = 0; i < 3; i++) {
+		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	t_rw_sqe(p.io, &sqe, false, want[0], T_MDTS / 512, buf);
+	t_send(p.io, &sqe, NULL, 0);
+	t_rw_sqe(io2, &sqe, false, want[1], 1, buf);
+	t_send(io2, &sqe, NULL, 0);
+	t_rw_sqe(p.io, &sqe, false, want[2], 1, buf);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 3);
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 3);
+	CU_ASSERT_EQUAL(d->held[2]->offset, want[0] * 512);
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 4); /* both small ones */
+	CU_ASSERT_EQUAL(d->held[2]->offset, want[1] * 512);
+	CU_ASSERT_EQUAL(d->held[3]->offset, want[2] * 512);
+	t_pair_free(&p);
+	free(buf);
+}
+
+/* Another host, with an I/O queue of its own on reactor 1. */
+static struct t_conn *second_host(struct t_env *env)
+{
+	struct t_conn *c[2] = {t_conn_new(env, 0, 0, 32), t_conn_new(env, 1, 1, 16)};
+	uint16_t cntlid = NVMF_CNTLID_DYNAMIC;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct nvmf_connect_data data;
+		struct nvme_sqe sqe;
+		struct t_answer a;
+
+		t_connect_sqe(c[i], &sqe, &data, cntlid);
+		memset(data.hostnqn, 0, sizeof(data.hostnqn));
+		strcpy(data.hostnqn, T_HOST2);
+		memset(data.hostid, 2, sizeof(data.hostid));
+		a = t_exec(c[i], &sqe);
+		CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
+		cntlid = (uint16_t)le32toh(a.cqe.result);
+		if (i == 0)
+			t_enable(c[0]);
+	}
+	t_trust(c[1]);
+	return c[1];
+}
+
+/* A host that takes no data keeps no more than its share, and those of others go on. */
+static void one_host_has_a_share(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rd_buddy *slab = p.env->t->reactors[1].pools[RDT_POOL_IO].buddy;
+	struct t_conn *other = second_host(p.env);
+	uint8_t *buf = malloc(T_MDTS);
+	struct nvme_sqe sqe;
+
+	p.io->hold_respond = true;
+	for (unsigned int i = 0; i < 6; i++) {
+		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(p.io->responds_count, 3);
+	CU_ASSERT_EQUAL(rd_buddy_free_bytes(slab), T_MDTS);
+	for (unsigned int i = 0; i < 20; i++) {
+		struct t_answer a;
+
+		t_rw_sqe(other, &sqe, i & 1, i, i & 2 ? T_MDTS / 512 : 40, buf);
+		a = t_exec(other, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+	CU_ASSERT_EQUAL(p.io->responds_count, 3);
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 6);
+	CU_ASSERT_EQUAL(rd_buddy_free_bytes(slab), rd_buddy_total_bytes(slab));
+	t_pair_free(&p);
+	free(buf);
+}
+
+static unsigned int held(const struct t_conn *c)
+{
+	return (unsigned int)(c->qp.share->accounts[RDT_POOL_IO].held / RDT_BUFFER_UNIT);
+}
+
+static unsigned int moved(const struct t_conn *c)
+{
+	return (unsigned int)(c->qp.share->accounts[RDT_POOL_IO].moved / RDT_BUFFER_UNIT);
+}
+
+static void ask(struct t_conn *c, uint32_t bytes)
+{
+	static uint8_t buf[T_MDTS];
+	struct nvme_sqe sqe;
+
+	t_rw_sqe(c, &sqe, false, 0, bytes / 512, buf);
+	t_send(c, &sqe, NULL, 0);
+	t_turn(c->env);
+}
+
+#define MDTS_UNITS (T_MDTS / RDT_BUFFER_UNIT)
+
+static void forget(struct t_conn *c)
+{
+	c->qp.share->accounts[RDT_POOL_IO].moved = 0;
+}
+
+/* Of four blocks two are for hosts that have moved nothing yet, and one address gets no more of
+ * these than it leaves. */
+static void half_is_a_reserve(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = second_host(p.env);
+	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
+
+	forget(p.io);
+	forget(other);
+	p.io->hold_respond = other->hold_respond = true;
+	for (unsigned int i = 0; i < 4; i++)
+		ask(p.io, T_MDTS);
+	CU_ASSERT_EQUAL(held(p.io), MDTS_UNITS);
+	/* The other one's address is the same: a large block it does not get, but a small one. */
+	ask(other, T_MDTS);
+	CU_ASSERT_EQUAL(held(other), 0);
+	CU_ASSERT(rdt_pool_pressed(pool));
+	rdt_qpair_close(&other->qp, "test");
+	t_turn(p.env);
+	other = second_host(p.env);
+	other->hold_respond = true;
+	forget(other);
+	ask(other, RDT_BUFFER_UNIT);
+	ask(other, RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(held(other), 1);
+	CU_ASSERT_EQUAL(pool->in_doubt, (MDTS_UNITS + 1) * RDT_BUFFER_UNIT);
+	/* With that it has moved something, and goes on in the reserve, as far as it moves. */
+	other->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(held(other), 0);
+	CU_ASSERT_EQUAL(pool->in_doubt, T_MDTS);
+	/* What sockets may have taken shows nothing. */
+	other->qp.unproven = 4 * RDT_BUFFER_UNIT;
+	CU_ASSERT_EQUAL(moved(other), 2);
+	for (unsigned int i = 0; i < 4; i++)
+		ask(other, RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(moved(other), 2);
+	CU_ASSERT_EQUAL(other->qp.unproven, 0);
+	for (unsigned int i = 0; i < 8; i++)
+		ask(other, RDT_BUFFER_UNIT << (i < 4 ? i : 4));
+	CU_ASSERT_EQUAL(held(other), 0);
+	CU_ASSERT_EQUAL(t_answers(other), 14);
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 4);
+	CU_ASSERT_EQUAL(pool->in_doubt, 0);
+	t_pair_free(&p);
+}
+
+/* One that is late has lost the reserve, with what it holds. */
+static void late_hosts(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = second_host(p.env);
+	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
+
+	p.io->hold_respond = true;
+	for (unsigned int i = 0; i < 4; i++)
+		ask(p.io, T_MDTS);
+	CU_ASSERT_EQUAL(held(p.io), 3 * MDTS_UNITS);
+	CU_ASSERT_EQUAL(pool->in_doubt, 0);
+	rdt_share_late(&p.io->qp, true);
+	CU_ASSERT_EQUAL(pool->in_doubt, 3 * T_MDTS);
+	for (unsigned int i = 0; i < 4; i++)
+		ask(other, T_MDTS);
+	CU_ASSERT_EQUAL(t_answers(other), 4);
+	CU_ASSERT_EQUAL(held(p.io), 3 * MDTS_UNITS);
+	/* It catches up. */
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 4);
+	rdt_share_late(&p.io->qp, false);
+	CU_ASSERT_EQUAL(pool->in_doubt, 0);
+	CU_ASSERT(!p.io->qp.share->accounts[RDT_POOL_IO].doubt);
+	t_pair_free(&p);
+}
+
+/* Who may have no more is passed; who may and finds no block is next. */
+static void hosts_that_wait(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = second_host(p.env);
+	struct t_disk *d = &p.env->disk[0];
+	uint8_t *buf = malloc(T_MDTS);
+	struct nvme_sqe sqe;
+
+	d->hold = true;
+	for (unsigned int i = 0; i < 5; i++) { /* 3 begin */
+		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	for (unsigned int i = 0; i < 2; i++) { /* 1 begins */
+		t_rw_sqe(other, &sqe, false, 100 + i, T_MDTS / 512, buf);
+		t_send(other, &sqe, NULL, 0);
+	}
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 4);
+	CU_ASSERT_EQUAL(d->held[3]->offset, 100 * 512);
+	t_disk_finish(d, 3, 0); /* the first host has waited longer, but has three already */
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 4);
+	CU_ASSERT_EQUAL(d->held[3]->offset, 101 * 512);
+	for (unsigned int i = 0; i < 3; i++)
+		t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 3);
+	CU_ASSERT_EQUAL(d->held[1]->offset, 3 * 512);
+	CU_ASSERT_EQUAL(d->held[2]->offset, 4 * 512);
+	t_pair_free(&p);
+	free(buf);
+}
+
+/* With the slab used up by a slow disk, a Connect and admin commands still get through. */
+static void reserve(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other;
+	struct rd_buddy *slab = p.env->t->reactors[1].pools[RDT_POOL_IO].buddy;
+	uint8_t *buf = malloc(T_MDTS);
+	struct nvme_sqe sqe;
+	struct t_answer a;
+	void *rest;
+
+	p.env->disk[0].hold = true;
+	for (unsigned int i = 0; i < 8; i++) {
+		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	t_turn(p.env);
+	rest = rd_buddy_alloc(slab, T_MDTS); /* beyond the host's share */
+	CU_ASSERT_EQUAL(rd_buddy_free_bytes(slab), 0);
+	other = t_conn_new(p.env, 1, 2, 16);
+	CU_ASSERT_EQUAL(t_connect(other, p.cntlid), p.cntlid);
+	other = t_conn_new(p.env, 1, 0, 32);
+	t_connect(other, NVMF_CNTLID_DYNAMIC);
+	t_enable(other);
+	t_sqe(other, &sqe, nvme_admin_identify, buf, 4096);
+	sqe.cdw10 = htole32(1);
+	a = t_exec(other, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	rd_buddy_free(slab, rest, T_MDTS);
+	t_pair_free(&p);
+	free(buf);
+}
+
+static void abort_waiting(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	uint8_t *buf = malloc(T_MDTS);
+	struct nvme_sqe big, small, sqe;
+	struct t_answer a;
+
+	d->hold = true;
+	for (unsigned int i = 0; i < 2; i++) {
+		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	t_rw_sqe(p.io, &sqe, false, 9, 1, buf); /* a third large one is more than its share now */
+	t_send(p.io, &sqe, NULL, 0);
+	t_rw_sqe(p.io, &big, false, 10, T_MDTS / 512, buf);
+	t_send(p.io, &big, NULL, 0);
+	t_rw_sqe(p.io, &small, false, 11, 1, buf);
+	t_send(p.io, &small, NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 3);
+	t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
+	sqe.cdw10 = htole32(1 | (uint32_t)le16toh(big.cid) << 16);
+	a = t_exec(p.admin, &sqe);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(a.cqe.cid, big.cid);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
+	/* The one behind it goes on at once. */
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 4);
+	CU_ASSERT_EQUAL(d->held[3]->offset, 11 * 512);
+	t_pair_free(&p);
+	free(buf);
+}
+
+static void abort_fetching(void)
+{
+	struct t_pair p = t_pair_new();
+	static uint8_t buf[2][16384];
+	struct nvme_sqe w[2], sqe;
+	struct t_answer a;
+
+	p.io->hold_fetch = true;
+	for (unsigned int i = 0; i < 2; i++) {
+		t_rw_sqe(p.io, &w[i], true, i * 32, 32, buf[i]);
+		t_send(p.io, &w[i], NULL, 0);
+	}
+	t_turn(p.env);
+	for (unsigned int i = 0; i < 2; i++) {
+		t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
+		sqe.cdw10 = htole32(1 | (uint32_t)le16toh(w[i].cid) << 16);
+		a = t_exec(p.admin, &sqe);
+		/* The first READ is on the wire and cannot be called back; the second waits. */
+		CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 1 - i);
+	}
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(a.cqe.cid, w[1].cid);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
+	p.io->hold_fetch = false;
+	t_turn(p.env);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(a.cqe.cid, w[0].cid);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_pair_free(&p);
+}
+
+/* iWARP has no RNR: the RECV is back before the host can know that its command is done. */
+static void recv_before_answer(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	uint8_t data[1024] = {1, 2, 3};
+	struct nvme_sqe sqe;
+
+	d->hold = true;
+	t_rw_sqe(p.io, &sqe, true, 0, 2, data);
+	t_send(p.io, &sqe, NULL, 0);
+	CU_ASSERT_EQUAL(p.io->caps_out, 0); /* keyed: the capsule has served its purpose */
+	t_rw_sqe(p.io, &sqe, true, 8, 2, NULL);
+	memset(&sqe.sgl, 0, sizeof(sqe.sgl));
+	sqe.sgl.data.length = htole32(1024);
+	sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
+	t_send(p.io, &sqe, data, 1024);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 2);
+	CU_ASSERT_EQUAL(p.io->caps_out, 1); /* the backend is still reading from it */
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 2);
+	CU_ASSERT_EQUAL(p.io->caps_out_at_answer, 0);
+	CU_ASSERT_EQUAL(memcmp(d->data + 8 * 512, data, 1024), 0);
+	t_pair_free(&p);
+}
+
+/*
+ * SIGTERM: no new commands, but those that came are done and answered. Then the admin queue's
+ * connection ends, and the host has a moment to leave its I/O queues by itself.
+ */
+static void drain(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_target *t = p.env->t;
+	struct t_disk *d = &p.env->disk[0];
+	bool io_gone = false;
+	bool admin_gone = false;
+	uint8_t data[512] = {42};
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	p.io->gone = &io_gone;
+	p.admin->gone = &admin_gone;
+	d->hold = true;
+	t_sqe(p.admin, &sqe, nvme_admin_async_event, NULL, 0);
+	t_send(p.admin, &sqe, NULL, 0);
+	t_rw_sqe(p.io, &sqe, true, 7, 1, data);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	rdt_target_drain(t, NULL);
+	t_turn(p.env);
+	/* The admin queue stays as long as an I/O queue has something to answer. */
+	CU_ASSERT_FALSE(io_gone);
+	CU_ASSERT_FALSE(p.admin->closing);
+	t_send(p.io, &sqe, NULL, 0); /* too late */
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->submitted, 1);
+	p.io->hold_respond = true;
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_FALSE(io_gone);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(d->data[7 * 512], 42);
+	CU_ASSERT_FALSE(p.admin->closing);
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_TRUE(p.admin->closing);
+	CU_ASSERT_FALSE(p.io->closing);
+	t_advance(p.env, RDT_LEAVE_WAIT);
+	CU_ASSERT_TRUE(io_gone);
+	CU_ASSERT_TRUE(admin_gone);
+	CU_ASSERT_EQUAL(t->reactors_left, 0);
+	for (unsigned int i = 0; i < 2; i++)
+		t->reactors[i].drained_sent = false; /* t_env_free() drains as well */
+	t_pair_free(&p);
+}
+
+/* As above with a host that leaves when its admin queue is gone: nothing waits for the time. */
+static void drain_host_leaves(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_target *t = p.env->t;
+	bool io_gone = false;
+
+	p.io->gone = &io_gone;
+	rdt_target_drain(t, NULL);
+	t_turn(p.env);
+	CU_ASSERT_TRUE(p.admin->closing);
+	CU_ASSERT_FALSE(p.io->closing);
+	rdt_qpair_lost(&p.io->qp, "the host has left");
+	t_turn(p.env);
+	CU_ASSERT_TRUE(io_gone);
+	CU_ASSERT_EQUAL(t->reactors_left, 0);
+	for (unsigned int i = 0; i < 2; i++)
+		t->reactors[i].drained_sent = false; /* t_env_free() drains as well */
+	t_pair_free(&p);
+}
+
+/* What was right when the command was parsed, and is not when its data has come. */
+enum change { PROTECTED, SMALLER, HIDDEN, INACCESSIBLE, CHANGES };
+
+static struct rdt_listener path;
+
+static void make_change(struct t_pair *p, enum change change)
+{
+	static const char *const others[] = {T_HOST2};
+	struct rdt_ns *ns = rdt_ns_of(p->env->t->subsys[0], 1);
+	char text[160];
+
+	switch (change) {
+	case PROTECTED:
+		atomic_store(&ns->wp, NVME_NS_WP_CFG_PROTECT);
+		break;
+	case SMALLER:
+		CU_ASSERT_EQUAL(rdt_control_ns_resize(ns, 512, text, sizeof(text)), 0);
+		break;
+	case HIDDEN:
+		CU_ASSERT_EQUAL(rdt_ns_set_hosts(ns, others, 1), 0);
+		break;
+	default:
+		atomic_store(&path.ana[ns->cfg->ana_group], NVME_ANA_STATE_INACCESSIBLE);
+	}
+}
+
+static void changed_while_it_waited(void)
+{
+	static const uint16_t status[CHANGES] = {NVME_SC_NS_WRITE_PROTECTED, NVME_SC_LBA_RANGE,
+						 NVME_SC_INVALID_NS,
+						 NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE};
+	struct rdt_listener_config cfg = {0};
+	static uint8_t buf[2 * T_MDTS];
+
+	for (int write = 0; write < 2; write++) {
+		for (unsigned int change = PROTECTED; change < CHANGES; change++) {
+			struct t_pair p = t_pair_new();
+			struct t_disk *d = &p.env->disk[0];
+			struct nvme_sqe sqe;
+			struct t_answer a;
+
+			path.cfg = &cfg;
+			rdt_ana_init(&path);
+			p.admin->qp.ctrl->listener = &path;
+			d->hold = true;
+			for (unsigned int i = 0; i < 4; i++) { /* the last one waits for a buffer */
+				t_rw_sqe(p.io, &sqe, false, 0, i == 2 ? 1 : T_MDTS / 512, buf);
+				t_send(p.io, &sqe, NULL, 0);
+			}
+			t_turn(p.env);
+			t_rw_sqe(p.io, &sqe, write, 100, 1, buf); /* and so does this, behind it */
+			t_send(p.io, &sqe, NULL, 0);
+			t_turn(p.env);
+			CU_ASSERT_EQUAL(d->held_count, 3);
+			make_change(&p, (enum change)change);
+			d->hold = false;
+			t_turn(p.env);
+			for (unsigned int i = 0; i < 5; i++) {
+				a = t_answer(p.io);
+				if (a.cqe.cid == sqe.cid)
+					break;
+			}
+			CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+			CU_ASSERT_EQUAL(t_status(&a),
+					change == PROTECTED && !write ? 0 : status[change]);
+			t_pair_free(&p);
+		}
+	}
+}
+
+const struct t_case t_flow_cases[] = {
+	{"commands beyond the requests wait in order", requests_in_order},
+	{"commands without a buffer wait in order", buffers_in_order},
+	{"a host has its share of the buffers, and others go on", one_host_has_a_share},
+	{"half of the buffers is for hosts that move their data", half_is_a_reserve},
+	{"a host that is late loses the reserve", late_hosts},
+	{"who has its share is passed by others that wait", hosts_that_wait},
+	{"a slow disk does not block Connect and admin commands", reserve},
+	{"Abort takes a command out of the wait for a buffer", abort_waiting},
+	{"Abort takes back a READ that has not started", abort_fetching},
+	{"the RECV is posted before the answer", recv_before_answer},
+	{"draining finishes and answers what was begun, and ends the admin queue first", drain},
+	{"draining is over when the host has left", drain_host_leaves},
+	{"what changed while a command waited is looked at again", changed_while_it_waited},
+	{NULL, NULL},
+};

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How many connections and controllers there may be: of all, a host, an address. */
+#include <errno.h>
+#include <string.h>
+
+#include "util/sockaddr.h"
+#include "target/nvmf/fresh.h"
+#include "target/nvmf/peers.h"
+#include "t_target.h"
+
+#define BUSY (NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_CTRL_BUSY)
+
+/* One more connection from @text. NULL: the limit @limit was reached. */
+static struct rdt_peer *come(struct t_env *env, const char *text, struct rdt_peer_limit *limit)
+{
+	struct sockaddr_storage ss;
+	struct rdt_peer *peer = NULL;
+	int err;
+
+	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(text, 1234, &ss), 0);
+	err = rdt_peer_come(env->t, (struct sockaddr *)&ss, &peer, limit);
+	CU_ASSERT_EQUAL(err, peer ? 0 : -EBUSY);
+	return peer;
+}
+
+static void addresses(void)
+{
+	static const struct {
+		const char *a, *b;
+		bool same;
+	} cases[] = {
+		{"10.0.0.1", "10.0.0.1", true},
+		{"10.0.0.1", "10.0.0.2", false},
+		{"2001:db8::1", "2001:db8::2", true},
+		{"2001:db8::1", "2001:db8:0:1::1", false},
+		{"fe80::1%lo", "fe80::2%lo", true},
+		{"::ffff:10.0.0.1", "10.0.0.1", true},
+		{"::1", "0.0.0.1", false},
+	};
+	struct t_env *env = t_env_new();
+	struct rdt_peer_limit limit;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct rdt_peer *a = come(env, cases[i].a, &limit);
+		struct rdt_peer *b = come(env, cases[i].b, &limit);
+
+		CU_ASSERT_EQUAL(a == b, cases[i].same);
+		rdt_peer_gone(env->t, a);
+		rdt_peer_gone(env->t, b);
+	}
+	CU_ASSERT_EQUAL(env->t->peers.conns, 0);
+	t_env_free(env);
+}
+
+static void connections(void)
+{
+	struct t_env *env = t_env_new();
+	struct rdt_peer *one[2], *other;
+	struct rdt_peer_limit limit;
+
+	env->cfg.target.limits.connections = 3;
+	env->cfg.target.limits.connections_per_address = 2;
+	one[0] = come(env, "10.0.0.1", &limit);
+	one[1] = come(env, "10.0.0.1", &limit);
+	CU_ASSERT_PTR_NULL(come(env, "10.0.0.1", &limit));
+	CU_ASSERT_STRING_EQUAL(limit.name, "connections_per_address");
+	CU_ASSERT_EQUAL(limit.value, 2);
+	other = come(env, "10.0.0.2", &limit);
+	CU_ASSERT_PTR_NOT_NULL(other);
+	CU_ASSERT_PTR_NULL(come(env, "10.0.0.3", &limit));
+	CU_ASSERT_STRING_EQUAL(limit.name, "connections");
+	rdt_peer_gone(env->t, other);
+	rdt_peer_gone(env->t, one[0]);
+	one[0] = come(env, "10.0.0.1", &limit);
+	CU_ASSERT_PTR_NOT_NULL(one[0]);
+	rdt_peer_gone(env->t, one[0]);
+	rdt_peer_gone(env->t, one[1]);
+	t_env_free(env);
+}
+
+/* An admin queue's Connect of T_HOST2 or another host. Returns the status. */
+static uint16_t connect_as(struct t_conn *c, const char *hostnqn, uint16_t cntlid)
+{
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_connect_sqe(c, &sqe, &data, cntlid);
+	memset(data.hostnqn, 0, sizeof(data.hostnqn));
+	strcpy(data.hostnqn, hostnqn);
+	a = t_exec(c, &sqe);
+	CU_ASSERT(t_status(&a) == 0 || !t_dnr(&a));
+	return (uint16_t)t_status(&a);
+}
+
+/* What is refused is not counted, and what goes makes room. */
+static void controllers(void)
+{
+	struct t_env *env = t_env_new();
+	struct t_conn *c[4];
+
+	env->cfg.target.limits.controllers = 3;
+	env->cfg.target.limits.controllers_per_host = 2;
+	for (unsigned int i = 0; i < 4; i++)
+		c[i] = t_conn_new(env, i % 2, 0, 32);
+	CU_ASSERT_EQUAL(connect_as(c[0], T_HOST, NVMF_CNTLID_DYNAMIC), 0);
+	CU_ASSERT_EQUAL(connect_as(c[1], T_HOST, NVMF_CNTLID_DYNAMIC), 0);
+	CU_ASSERT_EQUAL(connect_as(c[2], T_HOST, NVMF_CNTLID_DYNAMIC), BUSY);
+	CU_ASSERT_EQUAL(connect_as(c[2], T_HOST2, NVMF_CNTLID_DYNAMIC), 0);
+	CU_ASSERT_EQUAL(connect_as(c[3], T_HOST2, NVMF_CNTLID_DYNAMIC), BUSY);
+	CU_ASSERT_EQUAL(env->t->peers.ctrls, 3);
+	rdt_qpair_close(&c[0]->qp, "test");
+	t_turn(env);
+	CU_ASSERT_EQUAL(env->t->peers.ctrls, 2);
+	CU_ASSERT_EQUAL(connect_as(c[3], T_HOST, NVMF_CNTLID_DYNAMIC), 0);
+	t_env_free(env);
+}
+
+static void queues_of_a_host(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *io[2] = {t_conn_new(p.env, 0, 2, 16), t_conn_new(p.env, 1, 3, 16)};
+
+	p.env->cfg.target.limits.connections_per_host = 3;
+	/* A Connect that fails later counts no more. */
+	CU_ASSERT_EQUAL(connect_as(io[0], T_HOST, p.cntlid), 0);
+	CU_ASSERT_EQUAL(connect_as(io[1], T_HOST, p.cntlid), BUSY);
+	rdt_qpair_close(&p.io->qp, "test");
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(connect_as(io[1], T_HOST, p.cntlid), 0);
+	t_pair_free(&p);
+}
+
+/* More connections than there may be without a Connect: the oldest goes. */
+static void fresh_ones(void)
+{
+	struct t_env *env = t_env_new();
+	struct t_conn *c[20], *live;
+
+	env->cfg.target.limits.unconnected = 1; /* 16 for each reactor is the least */
+	live = t_conn_new(env, 0, 0, 32);
+	t_connect(live, NVMF_CNTLID_DYNAMIC);
+	for (unsigned int i = 0; i < 16; i++)
+		c[i] = t_conn_new(env, 0, 0, 32);
+	CU_ASSERT_EQUAL(env->t->reactors[0].fresh_count, 16);
+	CU_ASSERT_EQUAL(c[0]->qp.state, RDT_QP_NEW);
+	c[16] = t_conn_new(env, 0, 0, 32);
+	CU_ASSERT_EQUAL(env->t->reactors[0].fresh_count, 16);
+	CU_ASSERT(c[0]->closing);
+	t_connect(c[1], NVMF_CNTLID_DYNAMIC);
+	c[17] = t_conn_new(env, 0, 0, 32);
+	CU_ASSERT_EQUAL(c[2]->qp.state, RDT_QP_NEW);
+	CU_ASSERT_EQUAL(live->qp.state, RDT_QP_LIVE);
+	t_env_free(env);
+}
+
+const struct t_case t_peers_cases[] = {
+	{"what an address is", addresses},
+	{"connections of all and of an address", connections},
+	{"controllers of all and of a host", controllers},
+	{"connections of a host", queues_of_a_host},
+	{"connections without a Connect", fresh_ones},
+	{NULL, NULL},
+};

@@ -1,0 +1,659 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reservations without a target: actions, conflicts, the report and the file. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_suites.h"
+
+#include "target/resv/reservation.h"
+
+#define WE       NVME_RESERVATION_RTYPE_WE
+#define EA       NVME_RESERVATION_RTYPE_EA
+#define WERO     NVME_RESERVATION_RTYPE_WERO
+#define EARO     NVME_RESERVATION_RTYPE_EARO
+#define WEAR     NVME_RESERVATION_RTYPE_WEAR
+#define EAAR     NVME_RESERVATION_RTYPE_EAAR
+
+#define OK       0
+#define CONFLICT NVME_SC_RESERVATION_CONFLICT
+#define INVALID  NVME_SC_INVALID_FIELD
+
+#define KEY(n)   (UINT64_C(0x8000000000000000) + (n)) /* of host n, unless said otherwise */
+
+static struct rdt_resv_state s;
+static struct rdt_resv_effects fx;
+
+static void host_id(unsigned int n, uint8_t id[RDT_RESV_HOST])
+{
+	memset(id, 0, RDT_RESV_HOST);
+	id[0] = (uint8_t)(0xff - n); /* not in the order in which they register */
+	id[15] = (uint8_t)n;
+}
+
+static unsigned int apply(unsigned int host, struct rdt_resv_op op)
+{
+	struct rdt_resv_state before = s;
+	struct nvme_status st;
+
+	host_id(host, op.host);
+	st = rdt_resv_apply(&s, &op, &fx);
+	if (!nvme_status_ok(st)) {
+		CU_ASSERT_EQUAL(memcmp(&before, &s, sizeof(s)), 0);
+		CU_ASSERT_EQUAL(fx.notes_count, 0);
+		CU_ASSERT_EQUAL(fx.victims_count, 0);
+	}
+	return st.v & 0x7ff;
+}
+
+static unsigned int reg(unsigned int host, uint64_t key)
+{
+	return apply(host, (struct rdt_resv_op){.action = RDT_RESV_REGISTER, .other_key = key});
+}
+
+static unsigned int unreg(unsigned int host, uint64_t key)
+{
+	return apply(host, (struct rdt_resv_op){.action = RDT_RESV_UNREGISTER, .crkey = key});
+}
+
+static unsigned int acquire(unsigned int host, unsigned int rtype)
+{
+	return apply(host, (struct rdt_resv_op){.action = RDT_RESV_ACQUIRE,
+						.crkey = KEY(host),
+						.rtype = (uint8_t)rtype});
+}
+
+static unsigned int preempt(unsigned int host, uint64_t prkey, unsigned int rtype, bool and_abort)
+{
+	return apply(host, (struct rdt_resv_op){.action = and_abort ? RDT_RESV_PREEMPT_ABORT
+								    : RDT_RESV_PREEMPT,
+						.crkey = KEY(host),
+						.other_key = prkey,
+						.rtype = (uint8_t)rtype});
+}
+
+static unsigned int release(unsigned int host, unsigned int rtype)
+{
+	return apply(host, (struct rdt_resv_op){.action = RDT_RESV_RELEASE,
+						.crkey = KEY(host),
+						.rtype = (uint8_t)rtype});
+}
+
+static unsigned int clear(unsigned int host)
+{
+	return apply(host, (struct rdt_resv_op){.action = RDT_RESV_CLEAR, .crkey = KEY(host)});
+}
+
+static enum rdt_resv_role role(unsigned int host)
+{
+	uint8_t id[RDT_RESV_HOST];
+
+	host_id(host, id);
+	return rdt_resv_role(&s, id);
+}
+
+/* What @host is told: a notification type, or 0. */
+static unsigned int note_of(unsigned int host)
+{
+	unsigned int type = 0;
+	uint8_t id[RDT_RESV_HOST];
+
+	host_id(host, id);
+	for (unsigned int i = 0; i < fx.notes_count; i++) {
+		if (memcmp(fx.notes[i].host, id, sizeof(id)) != 0)
+			continue;
+		CU_ASSERT_EQUAL(type, 0); /* told once */
+		type = fx.notes[i].type;
+	}
+	return type;
+}
+
+static bool is_victim(unsigned int host)
+{
+	uint8_t id[RDT_RESV_HOST];
+
+	host_id(host, id);
+	for (unsigned int i = 0; i < fx.victims_count; i++)
+		if (memcmp(fx.victims[i], id, sizeof(id)) == 0)
+			return true;
+	return false;
+}
+
+#define PREEMPTED_REG  NVME_RESV_NOTIFY_RNLPT_REGISTRATION_PREEMPTED
+#define RELEASED       NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED
+#define PREEMPTED_RESV NVME_RESV_NOTIFY_RNLPT_RESERVATION_PREEMPTED
+
+/* Hosts 1 to @n registered with their keys. */
+static void start(unsigned int n)
+{
+	memset(&s, 0, sizeof(s));
+	for (unsigned int i = 1; i <= n; i++)
+		CU_ASSERT_EQUAL(reg(i, KEY(i)), OK);
+}
+
+/* ---- registrants ---- */
+
+static void registering(void)
+{
+	start(0);
+	CU_ASSERT_EQUAL(reg(1, 0), INVALID); /* 0 has a meaning of its own in PRKEY */
+	CU_ASSERT_EQUAL(reg(1, 5), OK);
+	CU_ASSERT_EQUAL(s.gen, 1);
+	CU_ASSERT_EQUAL(reg(1, 5), OK); /* the same again */
+	CU_ASSERT_EQUAL(s.gen, 2);
+	CU_ASSERT_EQUAL(reg(1, 6), CONFLICT);
+	CU_ASSERT_EQUAL(s.gen, 2);
+	CU_ASSERT_EQUAL(reg(2, 5), OK); /* keys need not be unique */
+	CU_ASSERT_EQUAL(s.count, 2);
+	CU_ASSERT_EQUAL(role(1), RDT_RESV_REGISTRANT);
+	CU_ASSERT_EQUAL(role(3), RDT_RESV_STRANGER);
+	CU_ASSERT_EQUAL(unreg(3, 5), CONFLICT);
+	CU_ASSERT_EQUAL(unreg(1, 6), CONFLICT);
+	CU_ASSERT_EQUAL(unreg(1, 5), OK);
+	CU_ASSERT_EQUAL(s.count, 1);
+	CU_ASSERT_EQUAL(role(1), RDT_RESV_STRANGER);
+	CU_ASSERT_EQUAL(role(2), RDT_RESV_REGISTRANT);
+}
+
+static void iekey_unregisters(void)
+{
+	struct rdt_resv_op op = {.action = RDT_RESV_UNREGISTER, .iekey = true, .crkey = 0x77};
+
+	start(1);
+	CU_ASSERT_EQUAL(apply(2, op), CONFLICT); /* it ignores the key, not the registration */
+	CU_ASSERT_EQUAL(apply(1, op), OK);
+	CU_ASSERT_EQUAL(s.count, 0);
+}
+
+static void replacing_a_key(void)
+{
+	struct rdt_resv_op op = {.action = RDT_RESV_REPLACE, .crkey = KEY(1), .other_key = 9};
+
+	start(1);
+	CU_ASSERT_EQUAL(acquire(1, WE), OK);
+	CU_ASSERT_EQUAL(apply(2, op), CONFLICT);
+	CU_ASSERT_EQUAL(apply(1, op), OK);
+	CU_ASSERT_EQUAL(s.reg[0].key, 9);
+	CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER); /* a new key has no effect on the reservation */
+	CU_ASSERT_EQUAL(apply(1, op), CONFLICT);
+	op.iekey = true;
+	op.other_key = 10;
+	CU_ASSERT_EQUAL(apply(1, op), OK);
+	CU_ASSERT_EQUAL(s.reg[0].key, 10);
+	CU_ASSERT_EQUAL(apply(2, op), OK); /* whatever its registration: registers it */
+	CU_ASSERT_EQUAL(s.count, 2);
+	op.other_key = 0;
+	CU_ASSERT_EQUAL(apply(1, op), INVALID);
+	CU_ASSERT_EQUAL(apply(3, op), INVALID);
+}
+
+static void persistence_follows_a_successful_register(void)
+{
+	struct rdt_resv_op op = {.action = RDT_RESV_REGISTER,
+				 .other_key = 1,
+				 .cptpl = NVME_RESERVATION_CPTPL_PERSIST};
+
+	start(0);
+	CU_ASSERT_EQUAL(apply(1, op), OK);
+	CU_ASSERT_TRUE(s.ptpl);
+	op.other_key = 2;
+	op.cptpl = NVME_RESERVATION_CPTPL_CLEAR;
+	CU_ASSERT_EQUAL(apply(1, op), CONFLICT);
+	CU_ASSERT_TRUE(s.ptpl);
+	op.cptpl = NVME_RESERVATION_CPTPL_NO_CHANGE;
+	op.other_key = 1;
+	CU_ASSERT_EQUAL(apply(1, op), OK);
+	CU_ASSERT_TRUE(s.ptpl);
+	op.cptpl = NVME_RESERVATION_CPTPL_CLEAR;
+	CU_ASSERT_EQUAL(apply(1, op), OK);
+	CU_ASSERT_FALSE(s.ptpl);
+	op = (struct rdt_resv_op){.action = RDT_RESV_PERSIST,
+				  .cptpl = NVME_RESERVATION_CPTPL_PERSIST};
+	CU_ASSERT_EQUAL(apply(9, op), OK); /* by feature: any host */
+	CU_ASSERT_TRUE(s.ptpl);
+	CU_ASSERT_EQUAL(s.gen, 3);
+}
+
+static void full(void)
+{
+	start(RDT_RESV_REGISTRANTS);
+	CU_ASSERT_EQUAL(s.count, RDT_RESV_REGISTRANTS);
+	CU_ASSERT_EQUAL(reg(200, 1), NVME_SC_INTERNAL);
+	CU_ASSERT_EQUAL(clear(1), OK);
+	CU_ASSERT_EQUAL(fx.notes_count, RDT_RESV_REGISTRANTS - 1);
+	CU_ASSERT_EQUAL(reg(200, 1), OK);
+}
+
+/* ---- acquire and release ---- */
+
+static void acquiring(void)
+{
+	for (unsigned int type = WE; type <= EAAR; type++) {
+		bool all = type == WEAR || type == EAAR;
+		uint32_t gen;
+
+		start(2);
+		gen = s.gen;
+		CU_ASSERT_EQUAL(acquire(3, type), CONFLICT);
+		CU_ASSERT_EQUAL(acquire(1, type), OK);
+		CU_ASSERT_EQUAL(s.rtype, type);
+		CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
+		CU_ASSERT_EQUAL(role(2), all ? RDT_RESV_HOLDER : RDT_RESV_REGISTRANT);
+		CU_ASSERT_EQUAL(acquire(1, type), OK);
+		CU_ASSERT_EQUAL(acquire(1, type == WE ? EA : WE), CONFLICT);
+		CU_ASSERT_EQUAL(acquire(2, type), all ? OK : CONFLICT);
+		CU_ASSERT_EQUAL(s.gen, gen); /* neither acquiring nor releasing counts */
+		CU_ASSERT_EQUAL(release(2, type), OK);
+		CU_ASSERT_EQUAL(s.rtype, all ? 0 : type);
+		if (!all) {
+			CU_ASSERT_EQUAL(release(1, type == WE ? EA : WE), INVALID);
+			CU_ASSERT_EQUAL(release(1, type), OK);
+			CU_ASSERT_EQUAL(s.rtype, 0);
+			CU_ASSERT_EQUAL(note_of(2), type == WE || type == EA ? 0 : RELEASED);
+			CU_ASSERT_EQUAL(note_of(1), 0);
+		} else {
+			CU_ASSERT_EQUAL(note_of(1), RELEASED);
+			CU_ASSERT_EQUAL(note_of(2), 0);
+		}
+		CU_ASSERT_EQUAL(release(1, type), OK); /* nothing held: no effect */
+		CU_ASSERT_EQUAL(s.count, 2);
+		CU_ASSERT_EQUAL(s.gen, gen);
+	}
+}
+
+static void keys_are_needed(void)
+{
+	struct rdt_resv_op op = {.action = RDT_RESV_ACQUIRE, .crkey = 1, .rtype = WE};
+
+	start(1);
+	CU_ASSERT_EQUAL(apply(1, op), CONFLICT);
+	op.action = RDT_RESV_PREEMPT;
+	op.other_key = KEY(1);
+	CU_ASSERT_EQUAL(apply(1, op), CONFLICT);
+	CU_ASSERT_EQUAL(acquire(1, WE), OK);
+	op.action = RDT_RESV_RELEASE;
+	CU_ASSERT_EQUAL(apply(1, op), CONFLICT);
+	op.action = RDT_RESV_CLEAR;
+	CU_ASSERT_EQUAL(apply(1, op), CONFLICT);
+	CU_ASSERT_EQUAL(clear(2), CONFLICT);
+}
+
+static void a_reservation_ends_with_its_holder(void)
+{
+	for (unsigned int type = WE; type <= EAAR; type++) {
+		start(3);
+		CU_ASSERT_EQUAL(acquire(2, type), OK);
+		CU_ASSERT_EQUAL(unreg(1, KEY(1)), OK);
+		CU_ASSERT_EQUAL(s.rtype, type);
+		CU_ASSERT_EQUAL(fx.notes_count, 0);
+		CU_ASSERT_EQUAL(unreg(2, KEY(2)), OK);
+		if (type == WEAR || type == EAAR) {
+			CU_ASSERT_EQUAL(s.rtype, type); /* host 3 holds it still */
+			CU_ASSERT_EQUAL(role(3), RDT_RESV_HOLDER);
+			CU_ASSERT_EQUAL(unreg(3, KEY(3)), OK);
+		} else {
+			CU_ASSERT_EQUAL(note_of(3), type == WERO || type == EARO ? RELEASED : 0);
+		}
+		CU_ASSERT_EQUAL(s.rtype, 0);
+	}
+}
+
+static void clearing(void)
+{
+	for (unsigned int type = 0; type <= EAAR; type++) {
+		uint32_t gen;
+
+		start(3);
+		if (type)
+			CU_ASSERT_EQUAL(acquire(1, type), OK);
+		gen = s.gen;
+		CU_ASSERT_EQUAL(clear(2), OK);
+		CU_ASSERT_EQUAL(s.count, 0);
+		CU_ASSERT_EQUAL(s.rtype, 0);
+		CU_ASSERT_EQUAL(s.gen, gen + 1);
+		CU_ASSERT_EQUAL(note_of(1), PREEMPTED_RESV);
+		CU_ASSERT_EQUAL(note_of(2), 0);
+		CU_ASSERT_EQUAL(note_of(3), PREEMPTED_RESV);
+		CU_ASSERT_EQUAL(fx.victims_count, 0);
+	}
+}
+
+/* ---- preempt ---- */
+
+static void preempting_without_a_reservation(void)
+{
+	start(3);
+	CU_ASSERT_EQUAL(preempt(1, 0x99, WE, false), CONFLICT); /* nobody's key */
+	CU_ASSERT_EQUAL(preempt(1, 0, WE, false), CONFLICT);
+	CU_ASSERT_EQUAL(preempt(1, KEY(2), WE, false), OK);
+	CU_ASSERT_EQUAL(s.gen, 4);
+	CU_ASSERT_EQUAL(s.rtype, 0); /* registrants only */
+	CU_ASSERT_EQUAL(s.count, 2);
+	CU_ASSERT_EQUAL(note_of(2), PREEMPTED_REG);
+	CU_ASSERT_EQUAL(fx.notes_count, 1);
+	CU_ASSERT_EQUAL(fx.victims_count, 0);
+	CU_ASSERT_EQUAL(preempt(1, KEY(1), WE, true), OK); /* itself */
+	CU_ASSERT_EQUAL(role(1), RDT_RESV_STRANGER);
+	CU_ASSERT_EQUAL(fx.notes_count, 0);
+	CU_ASSERT_TRUE(is_victim(1));
+}
+
+static void preempting_the_holder(void)
+{
+	for (unsigned int type = WE; type <= EARO; type++) {
+		for (unsigned int want = WE; want <= EAAR; want++) {
+			start(4);
+			CU_ASSERT_EQUAL(unreg(3, KEY(3)), OK);
+			CU_ASSERT_EQUAL(reg(3, KEY(2)), OK); /* shares the holder's key */
+			CU_ASSERT_EQUAL(acquire(2, type), OK);
+			CU_ASSERT_EQUAL(preempt(1, 0, want, true), INVALID);
+			CU_ASSERT_EQUAL(preempt(1, KEY(2), want, true), OK);
+			CU_ASSERT_EQUAL(s.rtype, want);
+			CU_ASSERT_EQUAL(s.count, 2);
+			CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
+			CU_ASSERT_EQUAL(role(2), RDT_RESV_STRANGER);
+			CU_ASSERT_EQUAL(role(3), RDT_RESV_STRANGER);
+			CU_ASSERT_EQUAL(role(4),
+					want >= WEAR ? RDT_RESV_HOLDER : RDT_RESV_REGISTRANT);
+			CU_ASSERT_EQUAL(note_of(1), 0);
+			CU_ASSERT_EQUAL(note_of(2), PREEMPTED_REG);
+			CU_ASSERT_EQUAL(note_of(3), PREEMPTED_REG);
+			CU_ASSERT_EQUAL(note_of(4), want == type ? 0 : RELEASED);
+			CU_ASSERT_EQUAL(fx.victims_count, 2);
+			CU_ASSERT_TRUE(is_victim(2) && is_victim(3));
+		}
+	}
+}
+
+static void preempting_a_registrant_leaves_the_reservation(void)
+{
+	for (unsigned int type = WE; type <= EAAR; type++) {
+		start(3);
+		CU_ASSERT_EQUAL(acquire(1, type), OK);
+		CU_ASSERT_EQUAL(preempt(2, 0x99, WE, false), CONFLICT);
+		CU_ASSERT_EQUAL(preempt(2, KEY(3), type == WE ? EA : WE, false), OK);
+		CU_ASSERT_EQUAL(s.rtype, type);
+		CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
+		CU_ASSERT_EQUAL(role(3), RDT_RESV_STRANGER);
+		CU_ASSERT_EQUAL(note_of(3), PREEMPTED_REG);
+		CU_ASSERT_EQUAL(fx.notes_count, 1);
+	}
+}
+
+static void a_holder_changes_the_type_by_preempting_itself(void)
+{
+	start(3);
+	CU_ASSERT_EQUAL(acquire(1, WE), OK);
+	CU_ASSERT_EQUAL(preempt(1, KEY(1), EARO, true), OK);
+	CU_ASSERT_EQUAL(s.rtype, EARO);
+	CU_ASSERT_EQUAL(s.count, 3);
+	CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
+	CU_ASSERT_EQUAL(note_of(2), RELEASED);
+	CU_ASSERT_EQUAL(note_of(1), 0);
+	CU_ASSERT_EQUAL(fx.victims_count, 0);
+}
+
+static void preempting_all_registrants(void)
+{
+	for (unsigned int type = WEAR; type <= EAAR; type++) {
+		start(3);
+		CU_ASSERT_EQUAL(acquire(3, type), OK);
+		CU_ASSERT_EQUAL(preempt(1, 0, WE, true), OK);
+		CU_ASSERT_EQUAL(s.rtype, WE);
+		CU_ASSERT_EQUAL(s.count, 1);
+		CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
+		CU_ASSERT_EQUAL(note_of(2), PREEMPTED_REG);
+		CU_ASSERT_EQUAL(note_of(3), PREEMPTED_REG);
+		CU_ASSERT_TRUE(is_victim(2) && is_victim(3) && !is_victim(1));
+	}
+	/* The last of all: the reservation goes with it. */
+	start(1);
+	CU_ASSERT_EQUAL(acquire(1, WEAR), OK);
+	CU_ASSERT_EQUAL(preempt(1, KEY(1), WE, false), OK);
+	CU_ASSERT_EQUAL(s.rtype, 0);
+	CU_ASSERT_EQUAL(s.count, 0);
+}
+
+/* ---- the matrix: NVMe Base 2.0, "Command Behavior in the Presence of a Reservation" ---- */
+
+static void the_matrix(void)
+{
+	static const struct {
+		unsigned int rtype;
+		bool stranger_reads, stranger_writes, registrant_reads, registrant_writes;
+	} rows[] = {
+		{WE, true, false, true, false},  {EA, false, false, false, false},
+		{WERO, true, false, true, true}, {EARO, false, false, true, true},
+		{WEAR, true, false, true, true}, {EAAR, false, false, true, true},
+	};
+	static const uint8_t reads[] = {nvme_cmd_read, nvme_cmd_compare, nvme_cmd_verify};
+	static const uint8_t writes[] = {nvme_cmd_flush,       nvme_cmd_write,
+					 nvme_cmd_write_uncor, nvme_cmd_write_zeroes,
+					 nvme_cmd_dsm,         nvme_cmd_copy};
+	static const uint8_t free_cmds[] = {nvme_cmd_resv_register, nvme_cmd_resv_report,
+					    nvme_cmd_resv_acquire, nvme_cmd_resv_release};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		for (size_t c = 0; c < sizeof(reads); c++) {
+			enum rdt_resv_group g = rdt_resv_group(reads[c]);
+
+			CU_ASSERT_EQUAL(rdt_resv_allows(rows[i].rtype, RDT_RESV_STRANGER, g),
+					rows[i].stranger_reads);
+			CU_ASSERT_EQUAL(rdt_resv_allows(rows[i].rtype, RDT_RESV_REGISTRANT, g),
+					rows[i].registrant_reads);
+			CU_ASSERT_TRUE(rdt_resv_allows(rows[i].rtype, RDT_RESV_HOLDER, g));
+			CU_ASSERT_TRUE(rdt_resv_allows(0, RDT_RESV_STRANGER, g));
+		}
+		for (size_t c = 0; c < sizeof(writes); c++) {
+			enum rdt_resv_group g = rdt_resv_group(writes[c]);
+
+			CU_ASSERT_EQUAL(rdt_resv_allows(rows[i].rtype, RDT_RESV_STRANGER, g),
+					rows[i].stranger_writes);
+			CU_ASSERT_EQUAL(rdt_resv_allows(rows[i].rtype, RDT_RESV_REGISTRANT, g),
+					rows[i].registrant_writes);
+			CU_ASSERT_TRUE(rdt_resv_allows(rows[i].rtype, RDT_RESV_HOLDER, g));
+			CU_ASSERT_TRUE(rdt_resv_allows(0, RDT_RESV_STRANGER, g));
+		}
+		for (size_t c = 0; c < sizeof(free_cmds); c++)
+			CU_ASSERT_TRUE(rdt_resv_allows(rows[i].rtype, RDT_RESV_STRANGER,
+						       rdt_resv_group(free_cmds[c])));
+	}
+}
+
+/* ---- what reactors and hosts see ---- */
+
+static void the_report(void)
+{
+	struct {
+		struct nvme_resv_status head;
+		struct nvme_registered_ctrl_ext regs[3];
+	} page;
+	uint8_t cut[100], id[RDT_RESV_HOST];
+
+	start(2);
+	s.ptpl = true;
+	CU_ASSERT_EQUAL(acquire(2, WERO), OK);
+	rdt_resv_report(&s, &page, sizeof(page));
+	CU_ASSERT_EQUAL(le32toh(page.head.gen), 2);
+	CU_ASSERT_EQUAL(page.head.rtype, WERO);
+	CU_ASSERT_EQUAL(page.head.regctl[0], 2);
+	CU_ASSERT_EQUAL(page.head.regctl[1], 0);
+	CU_ASSERT_EQUAL(page.head.ptpls, 1);
+	for (unsigned int i = 0; i < 2; i++) {
+		host_id(i + 1, id);
+		CU_ASSERT_EQUAL(le16toh(page.regs[i].cntlid), 0xffff);
+		CU_ASSERT_EQUAL(page.regs[i].rcsts, i);
+		CU_ASSERT_EQUAL(le64toh(page.regs[i].rkey), KEY(i + 1));
+		CU_ASSERT_EQUAL(memcmp(page.regs[i].hostid, id, sizeof(id)), 0);
+	}
+	CU_ASSERT_EQUAL(page.regs[2].rkey, 0);
+	for (size_t len = 0; len <= sizeof(cut); len += 4) {
+		memset(cut, 0xee, sizeof(cut));
+		rdt_resv_report(&s, cut, len);
+		CU_ASSERT_EQUAL(memcmp(cut, &page, len), 0);
+		CU_ASSERT_TRUE(len == sizeof(cut) || cut[len] == 0xee);
+	}
+}
+
+/* ---- random walks ---- */
+
+static uint32_t seed;
+
+static unsigned int draw(unsigned int n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (seed >> 8) % n;
+}
+
+static void check_snap(void)
+{
+	struct rdt_resv_snap *snap;
+	uint8_t id[RDT_RESV_HOST];
+
+	CU_ASSERT_EQUAL_FATAL(rdt_resv_snap(&s, &snap), 0);
+	CU_ASSERT_EQUAL(snap != NULL, s.rtype != 0);
+	for (unsigned int h = 0; snap && h < 8; h++) {
+		host_id(h, id);
+		CU_ASSERT_EQUAL(rdt_resv_snap_role(snap, id), role(h));
+	}
+	free(snap);
+}
+
+static const uint8_t uuid[16] = {0xf8, 0x1d, 0x4f, 0xae, 0x7d, 0xec, 0x11, 0xd0,
+				 0xa7, 0x65, 0x00, 0xa0, 0xc9, 0x1e, 0x6b, 0xf6};
+
+static void check_file(void)
+{
+	static struct rdt_resv_state back;
+	char why[160], *text;
+
+	CU_ASSERT_EQUAL_FATAL(rdt_resv_to_json(&s, uuid, &text), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_resv_from_json(text, strlen(text), uuid, &back, why, sizeof(why)),
+			      0);
+	CU_ASSERT_EQUAL(back.gen, s.gen);
+	CU_ASSERT_EQUAL(back.rtype, s.rtype);
+	CU_ASSERT_EQUAL(back.ptpl, s.ptpl);
+	CU_ASSERT_EQUAL_FATAL(back.count, s.count);
+	for (unsigned int i = 0; i < s.count; i++) {
+		CU_ASSERT_EQUAL(memcmp(back.reg[i].host, s.reg[i].host, RDT_RESV_HOST), 0);
+		CU_ASSERT_EQUAL(back.reg[i].key, s.reg[i].key);
+		CU_ASSERT_EQUAL(back.reg[i].holder, s.reg[i].holder);
+	}
+	free(text);
+}
+
+/* Whatever hosts do: one holder or none, nobody twice, and file and snapshot agree with the state.
+ */
+static void random_walks(void)
+{
+	for (unsigned int walk = 0; walk < 40; walk++) {
+		seed = walk + 1;
+		start(0);
+		for (unsigned int i = 0; i < 300; i++) {
+			unsigned int host = draw(8), holders = 0;
+			struct rdt_resv_op op = {
+				.action = (uint8_t)draw(RDT_RESV_PERSIST + 1),
+				.rtype = (uint8_t)(1 + draw(6)),
+				.cptpl = (uint8_t)(draw(2) ? 0 : 2 + draw(2)),
+				.iekey = draw(8) == 0,
+				.crkey = KEY(draw(4) ? host : draw(8)),
+				.other_key = draw(10) ? KEY(draw(2) ? host : draw(8)) : 0,
+			};
+
+			apply(host, op);
+			for (unsigned int r = 0; r < s.count; r++) {
+				holders += s.reg[r].holder;
+				CU_ASSERT_PTR_EQUAL(rdt_resv_find(&s, s.reg[r].host), &s.reg[r]);
+				CU_ASSERT_NOT_EQUAL(s.reg[r].key, 0);
+			}
+			CU_ASSERT_EQUAL(holders, s.rtype && s.rtype < WEAR);
+			CU_ASSERT_TRUE(s.rtype == 0 || s.count > 0);
+			check_snap();
+			check_file();
+		}
+	}
+}
+
+/* ---- the file ---- */
+
+#define HOST1 "00112233445566778899aabbccddeeff"
+#define FILE_TEXT(version, id, gen, type, regs)                                      \
+	"{\"version\": " version ", \"namespace\": \"" id "\", \"generation\": " gen \
+	", \"type\": " type ", \"persist\": true, \"registrants\": [" regs "]}"
+#define GOOD_ID "f81d4fae7dec11d0a76500a0c91e6bf6"
+#define REG(host, key, holder) \
+	"{\"host\": \"" host "\", \"key\": \"" key "\", \"holder\": " holder "}"
+
+static void bad_files_are_refused_with_the_reason(void)
+{
+	static const struct {
+		const char *text;
+		const char *why; /* NULL: good */
+	} rows[] = {
+		{FILE_TEXT("1", GOOD_ID, "7", "1", REG(HOST1, "0xffffffffffffffff", "true")), NULL},
+		{"", "line 1"},
+		{"{", "line 1"},
+		{"[]", "object"},
+		{FILE_TEXT("2", GOOD_ID, "7", "0", ""), "version 2"},
+		{FILE_TEXT("1", HOST1, "7", "0", ""), "namespace"},
+		{FILE_TEXT("1", GOOD_ID, "-1", "0", ""), "generation"},
+		{FILE_TEXT("1", GOOD_ID, "4294967296", "0", ""), "generation"},
+		{FILE_TEXT("1", GOOD_ID, "1", "7", ""), "type 7"},
+		{FILE_TEXT("1", GOOD_ID, "1", "-1", ""), "type -1"},
+		{FILE_TEXT("1", GOOD_ID, "1", "1", ""), "without registrants"},
+		{FILE_TEXT("1", GOOD_ID, "1", "1", REG(HOST1, "0x1", "false")), "0 holders"},
+		{FILE_TEXT("1", GOOD_ID, "1", "5", REG(HOST1, "0x1", "true")), "1 holders"},
+		{FILE_TEXT("1", GOOD_ID, "1", "0", REG(HOST1, "0x1", "true")), "1 holders"},
+		{FILE_TEXT("1", GOOD_ID, "1", "0", REG("0011", "0x1", "false")), "host"},
+		{FILE_TEXT("1", GOOD_ID, "1", "0", REG(HOST1, "0x0", "false")), "key"},
+		{FILE_TEXT("1", GOOD_ID, "1", "0", REG(HOST1, "12", "false")), "key"},
+		{FILE_TEXT("1", GOOD_ID, "1", "0", REG(HOST1, "0x10000000000000000", "false")),
+		 "key"},
+		{FILE_TEXT("1", GOOD_ID, "1", "0",
+			   REG(HOST1, "0x1", "false") ", " REG(HOST1, "0x2", "false")),
+		 "twice"},
+		{FILE_TEXT("1", GOOD_ID, "1", "0", "{\"host\": \"" HOST1 "\"}"), "lacks"},
+		{FILE_TEXT("1", GOOD_ID, "1", "0", "3"), "lacks"},
+	};
+	static struct rdt_resv_state back;
+	char why[160];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int rc;
+
+		why[0] = 0;
+		rc = rdt_resv_from_json(rows[i].text, strlen(rows[i].text), uuid, &back, why,
+					sizeof(why));
+		CU_ASSERT_EQUAL(rc != 0, rows[i].why != NULL);
+		if (rows[i].why && !strstr(why, rows[i].why)) {
+			printf("# row %zu: %s\n", i, why);
+			CU_FAIL("the reason does not name what is wrong");
+		}
+	}
+	CU_ASSERT_EQUAL(back.count, 0); /* nothing of a bad file is left */
+	rdt_resv_from_json(rows[0].text, strlen(rows[0].text), uuid, &back, why, sizeof(why));
+	CU_ASSERT_EQUAL(back.gen, 7);
+	CU_ASSERT_EQUAL(back.reg[0].key, UINT64_MAX);
+	CU_ASSERT_TRUE(back.reg[0].holder);
+}
+
+const struct t_case t_reservation_cases[] = {
+	{"register, register again, unregister", registering},
+	{"IEKEY unregisters whatever the key", iekey_unregisters},
+	{"a key is replaced", replacing_a_key},
+	{"persistence follows a successful Register", persistence_follows_a_successful_register},
+	{"a full table is refused", full},
+	{"acquire and release, all types", acquiring},
+	{"keys are needed", keys_are_needed},
+	{"a reservation ends with its holder", a_reservation_ends_with_its_holder},
+	{"clear", clearing},
+	{"preempt without a reservation", preempting_without_a_reservation},
+	{"preempt the holder, all types", preempting_the_holder},
+	{"preempt a registrant", preempting_a_registrant_leaves_the_reservation},
+	{"a holder changes the type", a_holder_changes_the_type_by_preempting_itself},
+	{"preempt all registrants", preempting_all_registrants},
+	{"conflicts: types, roles, commands", the_matrix},
+	{"the report", the_report},
+	{"random walks keep the state sound", random_walks},
+	{"bad files are refused with the reason", bad_files_are_refused_with_the_reason},
+	{NULL, NULL},
+};
