@@ -267,7 +267,7 @@ def the_emulated_machine_is_compared_repetition_by_repetition(t):
 @no_fabric
 @test
 def the_page_of_the_project_has_its_marks(t):
-    with open(os.path.join(SOURCE_ROOT, 'docs', 'performance.md'), encoding='utf-8') as f:
+    with open(os.path.join(SOURCE_ROOT, 'docs', 'notes', 'measured.md'), encoding='utf-8') as f:
         text = f.read()
     t.eq((text.count(BEGIN), text.count(END)), (1, 1), 'marks')
 

@@ -171,7 +171,7 @@ def failures(results):
 
 
 def body(results):
-    """The measured part, as docs/performance.md has it."""
+    """The measured part, as docs/notes/measured.md has it."""
     points = [p for p in results.points() if p in plan.CORE + plan.LARGE]
     yield from machine(results.data)
     yield '### Goals'
