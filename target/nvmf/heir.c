@@ -2,6 +2,7 @@
 #include "heir.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "util/cold.h"
 #include "util/loop.h"
@@ -62,10 +63,11 @@ static void add_left(const struct rdt_ctrl *dead, struct rdt_slots *kept)
 
 uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep)
 {
-	struct rdt_slots kept = {0};
+	struct rdt_slots kept;
 	struct rdt_ctrl *other;
 	uint16_t cntlid = 0;
 
+	memset(&kept, 0, sizeof(kept));
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
 		if (other == ctrl || !atomic_load(&other->over) || !rdt_ctrl_same_host(other, ctrl))
 			continue;

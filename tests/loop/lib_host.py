@@ -30,7 +30,7 @@ class CtrlOpts(c.Structure):
                 ('send_buffer', c.c_uint32), ('receive_buffer', c.c_uint32), ('spin_us', c.c_uint32),
                 ('event_fn', c.c_void_p),
                 ('event_user', c.c_void_p), ('log_spec', c.c_char_p), ('log_fd', c.c_int),
-                ('log_fn', c.c_void_p), ('log_user', c.c_void_p)]
+                ('log_fn', c.c_void_p), ('log_user', c.c_void_p), ('no_remote_invalidate', c.c_bool)]
 
 
 class CtrlInfo(c.Structure):
@@ -71,11 +71,10 @@ def load():
 
 
 def made(lib, kind, init):
-    """A structure with the library's defaults; its size tells whether ours is the header's."""
+    """A structure with the library's defaults, as the header's inline function makes one. The calls that take it
+    refuse one that is larger than theirs."""
     value = kind()
-    getattr(lib, init)(c.byref(value))
-    if value.size != c.sizeof(kind):
-        raise Failure(f'{init}: {value.size} bytes, {c.sizeof(kind)} here')
+    getattr(lib, init + '_size')(c.byref(value), c.c_size_t(c.sizeof(kind)))
     return value
 
 

@@ -16,7 +16,7 @@ static void set_and_clear(void)
 {
 	static const unsigned int some[] = {0, 1, 63, 64, 1023, 1024, 5000, RDT_NS_SLOTS - 1};
 	const unsigned int n = sizeof(some) / sizeof(some[0]);
-	struct rdt_slots s = {0};
+	struct rdt_slots s = {{NULL}};
 
 	CU_ASSERT_FALSE(rdt_slots_any(&s));
 	CU_ASSERT_FALSE(rdt_slots_clear(&s, 77));
@@ -37,7 +37,7 @@ static void set_and_clear(void)
 
 static void all_of_them(void)
 {
-	struct rdt_slots s = {0};
+	struct rdt_slots s = {{NULL}};
 
 	rdt_slots_set(&s, 2000);
 	rdt_slots_set_all(&s);
@@ -55,7 +55,7 @@ static void all_of_them(void)
 
 static void add_and_copy(void)
 {
-	struct rdt_slots a = {0}, b = {0};
+	struct rdt_slots a = {{NULL}}, b = {{NULL}};
 
 	rdt_slots_set(&a, 1);
 	rdt_slots_set(&a, 9000);
