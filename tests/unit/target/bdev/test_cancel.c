@@ -70,12 +70,14 @@ static void cancel_all(struct rdt_chan *chan, unsigned int first,
 	const struct sigaction count = {.sa_sigaction = touch, .sa_flags = SA_SIGINFO};
 	struct sigaction old;
 	unsigned int most = 0, n = COUNT - first;
+	/* valgrind ends a program that touches such a page: there only the outcome is looked at. */
+	int untouched = getenv("RD_TEST_VALGRIND") ? PROT_READ | PROT_WRITE : PROT_NONE;
 
 	CU_ASSERT_EQUAL_FATAL(sigaction(SIGSEGV, &count, &old), 0);
 	for (unsigned int i = 0; i < n; i++) {
 		unsigned int mid = n / 2, half = i / 2;
 
-		CU_ASSERT_EQUAL_FATAL(mprotect(pages, (size_t)COUNT * PAGE, PROT_NONE), 0);
+		CU_ASSERT_EQUAL_FATAL(mprotect(pages, (size_t)COUNT * PAGE, untouched), 0);
 		touched = 0;
 		cancel(chan, &bio_at(first + (i & 1 ? mid - 1 - half : mid + half))->bio);
 		if (touched > most)
@@ -83,7 +85,7 @@ static void cancel_all(struct rdt_chan *chan, unsigned int first,
 	}
 	CU_ASSERT_EQUAL_FATAL(mprotect(pages, (size_t)COUNT * PAGE, PROT_READ | PROT_WRITE), 0);
 	CU_ASSERT_EQUAL_FATAL(sigaction(SIGSEGV, &old, NULL), 0);
-	CU_ASSERT_TRUE(most > 0);
+	CU_ASSERT_TRUE(most > 0 || untouched != PROT_NONE);
 	CU_ASSERT_TRUE(most <= TOUCHED_MAX);
 	if (most > TOUCHED_MAX)
 		printf("# cancelling one of %u touched up to %u\n", n, most);
