@@ -270,10 +270,9 @@ struct rdinit_ctrl_opts {
 
 	/**
 	 * How long a call that waits keeps looking before it sleeps, in microseconds, on the handle
-	 * of the controller and on those of its queues; default 50, 0: not at all. When what is
-	 * waited for takes longer four times in a row, calls sleep at once, until something comes
-	 * soon again; when it takes about the same time again and again, within a millisecond,
-	 * they sleep until shortly before and look then.
+	 * of the controller and on those of its queues; default 50, 0: not at all. After four waits
+	 * in a row that took longer than this and 100 microseconds, calls sleep at once, until a
+	 * wait is shorter again.
 	 */
 	uint32_t spin_us;
 

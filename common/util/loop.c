@@ -685,8 +685,8 @@ uint64_t rd_loop_busy(const struct rd_loop *loop)
 
 static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
 {
-	bool looks = rd_spin_looks(&loop->spin);
-	uint64_t deadline, now, nap;
+	bool looks = rd_spin_looks(&loop->spin, 0);
+	uint64_t deadline, now;
 
 	if (!timeout_ns || defers_queued(loop))
 		return 0;
@@ -697,10 +697,7 @@ static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
 		return timeout_ns;
 	now = loop->now = rd_loop_now_raw(loop);
 	loop->looked = true;
-	nap = rd_spin_wait(&loop->spin, now - loop->last_work);
-	if (nap < timeout_ns)
-		timeout_ns = nap;
-	if (!timeout_ns)
+	if (rd_spin_looks(&loop->spin, now - loop->last_work))
 		return 0;
 	if (deadline == UINT64_MAX)
 		return timeout_ns;
@@ -761,7 +758,7 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 
 	loop->looked = false;
 	sleep_ns = sleep_time(loop, timeout_ns);
-	in_vain = !sleep_ns && timeout_ns && rd_spin_looks(&loop->spin) && loop->idled &&
+	in_vain = !sleep_ns && timeout_ns && rd_spin_looks(&loop->spin, 0) && loop->idled &&
 		  !defers_queued(loop);
 	loop->worked = false;
 

@@ -84,15 +84,16 @@ void rdi_handle_close(struct rdi_handle *h)
  */
 static int wait_turn(struct rdi_handle *h, uint64_t ns)
 {
-	uint64_t start = rd_loop_now_raw(h->loop), since = 0, sleep, left;
+	uint64_t start = rd_loop_now_raw(h->loop), since = 0, left;
+	bool looks;
 	int rc;
 
 	for (;;) {
-		sleep = rd_spin_wait(&h->spin, since);
+		looks = rd_spin_looks(&h->spin, since);
 		left = ns == UINT64_MAX ? ns : ns - since;
-		rc = rd_loop_turn(h->loop, sleep < left ? sleep : left);
+		rc = rd_loop_turn(h->loop, looks ? 0 : left);
 		since = rd_loop_now_raw(h->loop) - start;
-		if (rc || sleep == UINT64_MAX || since >= ns)
+		if (rc || !looks || since >= ns)
 			break;
 		sched_yield();
 	}

@@ -13,9 +13,7 @@
 #include "ring.h"
 
 #define REAP_BATCH   64
-#define REAP_IDLE    4u /* see batch_limit() */
 #define REAP_AT_ONCE 2u /* see flush_deferred() */
-#define SUBMIT_BATCH 4u /* more do not wait for the end of the turn: see uring_start() */
 #define RETRY_NS     RD_NSEC_PER_MSEC
 
 struct uring {
@@ -27,7 +25,6 @@ struct uring {
 	struct rd_poller poller;
 	struct rd_defer flush;
 	struct rd_timer retry; /* the kernel took less than it was given */
-	bool waited; /* since I/Os were last submitted it was looked for results in vain */
 };
 
 static struct uring *uring_of(struct rdt_engine *engine)
@@ -43,7 +40,6 @@ static void flush_ring(struct uring *u, struct rdt_ring *ring)
 
 	if (!io_uring_sq_ready(&ring->io))
 		return;
-	u->waited = false;
 	rc = rdt_ring_submit(ring);
 	if (rc == 0)
 		return;
@@ -157,13 +153,8 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	else
 		prep_transfer(ring, sqe, chan->fd, bio);
 	io_uring_sqe_set_data(sqe, bio);
-	/*
-	 * The disk begins with the first ones while the turn makes more. All of a turn's at once
-	 * cost a virtio disk at depth 32 a tenth of its reads and a fifth of its writes; without a
-	 * disk to wait for, a file in memory, batches of 4 are no slower than that (both measured).
-	 */
-	if ((ring->sqpoll || io_uring_sq_ready(&ring->io) >= SUBMIT_BATCH) &&
-	    !rd_timer_armed(&u->retry))
+	/* The kernel's thread needs no system call, so it begins while the turn makes more. */
+	if (ring->sqpoll && !rd_timer_armed(&u->retry))
 		flush_ring(u, ring);
 	return true;
 }
@@ -186,20 +177,6 @@ static bool has_completions(struct uring *u)
 {
 	return io_uring_cq_ready(&u->ring.io) || (IO_URING_READ_ONCE(*u->ring.io.sq.kflags) &
 						  (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
-}
-
-/*
- * A disk that has answered everything at once, as virtio disks do, has nothing to do until the next
- * request is there. So the first few answers leave before the others are looked at, and bring it
- * some. Where answers are there as soon as they are asked for, a file in memory, nothing is gained
- * by smaller batches.
- */
-static unsigned int batch_limit(const struct uring *u)
-{
-	bool idle =
-		u->waited && io_uring_cq_ready(&u->ring.io) + u->polled_out >= u->engine.in_kernel;
-
-	return idle ? REAP_IDLE : REAP_BATCH;
 }
 
 /* One on the ring whose results are looked for is done. Returns @res, or that it is to be tried on
@@ -227,14 +204,14 @@ static void complete(struct uring *u, struct rdt_bio *bio, int res)
 	rdt_engine_complete(&u->engine, bio, res);
 }
 
-static bool reap_ring(struct uring *u, struct rdt_ring *ring, unsigned int limit)
+static bool reap_ring(struct uring *u, struct rdt_ring *ring)
 {
 	struct io_uring_cqe *cqes[REAP_BATCH];
 	bool found = false;
 	unsigned int n;
 
 	do {
-		n = io_uring_peek_batch_cqe(&ring->io, cqes, limit);
+		n = io_uring_peek_batch_cqe(&ring->io, cqes, REAP_BATCH);
 		for (unsigned int i = 0; i < n; i++) {
 			void *token = io_uring_cqe_get_data(cqes[i]);
 			int res = cqes[i]->res;
@@ -253,7 +230,7 @@ static bool reap_ring(struct uring *u, struct rdt_ring *ring, unsigned int limit
 
 static bool reap(struct uring *u)
 {
-	return reap_ring(u, &u->ring, batch_limit(u));
+	return reap_ring(u, &u->ring);
 }
 
 /*
@@ -279,7 +256,7 @@ static bool look_for_polled(struct uring *u)
 	if (!u->polled_out)
 		return false;
 	rdt_ring_look(&u->polled);
-	return reap_ring(u, &u->polled, REAP_BATCH);
+	return reap_ring(u, &u->polled);
 }
 
 /* ---- in each turn ---- */
@@ -289,10 +266,7 @@ static bool poll_ring(struct rd_poller *poller)
 	struct uring *u = rd_container_of(poller, struct uring, poller);
 	bool found = look_for_polled(u);
 
-	if (has_completions(u))
-		return reap(u) || found;
-	u->waited = u->engine.in_kernel;
-	return found;
+	return (has_completions(u) && reap(u)) || found;
 }
 
 /* Nothing wakes who sleeps while these are under way. */

@@ -86,27 +86,6 @@ static void no_longer_than_it_may_wait(void)
 	rdi_handle_close(&h);
 }
 
-/* The end of a nap is not the end of the wait. */
-static void naps_and_goes_on_waiting(void)
-{
-	struct rdi_env env = {.fab_open = rd_fab_iwarp_open};
-	struct rdi_log_cfg log = {.fd = 2};
-	struct rdi_fab_cfg fab = {.verbs = false};
-	struct rdi_handle h = {.spin.ns = 0};
-	const char *why;
-	uint64_t start;
-
-	CU_ASSERT_EQUAL_FATAL(rdi_handle_open(&h, &env, &log, &fab, &why), 0);
-	h.spin.ns = SPIN_US * RD_NSEC_PER_USEC;
-	for (int i = 0; i < 20; i++)
-		rd_spin_note(&h.spin, RD_NSEC_PER_MSEC);
-	CU_ASSERT(rd_spin_wait(&h.spin, 0) < RD_NSEC_PER_MSEC);
-	start = rd_loop_now_raw(h.loop);
-	CU_ASSERT_EQUAL(rdi_handle_turn(&h, 5), 0);
-	CU_ASSERT(rd_loop_now_raw(h.loop) - start >= 5 * RD_NSEC_PER_MSEC);
-	rdi_handle_close(&h);
-}
-
 static int one_turn(void *arg)
 {
 	return rdi_handle_turn(arg, -1);
@@ -169,7 +148,6 @@ const struct t_case t_handle_cases[] = {
 	{"a wait looks before it sleeps, while that pays", looks_before_it_sleeps},
 	{"a wait sleeps at once where that was asked for", does_not_where_told_so},
 	{"a wait that looks ends when its time is up", no_longer_than_it_may_wait},
-	{"a wait naps and goes on", naps_and_goes_on_waiting},
 	{"a wait that looks lets others have the processor", lets_others_run_while_it_looks},
 	{"how long it looks is an option", as_the_options_say},
 	{NULL},

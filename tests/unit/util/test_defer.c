@@ -277,7 +277,7 @@ static bool sleeps(struct rd_loop *loop)
 
 static void spins_while_it_pays(void)
 {
-	enum { SPIN = 20000, SHORT = SPIN + RD_SPIN_WAKE_NS, LONG = RD_SPIN_NAP_MAX_NS + 1 };
+	enum { SPIN = 20000, SHORT = SPIN + RD_SPIN_WAKE_NS, LONG = SHORT + 1 };
 	struct rd_loop *loop =
 		make_loop((struct rd_loop_opts){.clock = &fake_clock, .spin_ns = SPIN});
 
@@ -298,29 +298,6 @@ static void spins_while_it_pays(void)
 	work_after(loop, SHORT, 0); /* as when it was woken for steady work */
 	CU_ASSERT_FALSE(sleeps(loop));
 	fake_now += SPIN; /* and no longer than it should */
-	CU_ASSERT_TRUE(sleeps(loop));
-	rd_loop_destroy(&loop);
-}
-
-/* Nothing but the timer of a nap ends these turns. */
-static void naps_until_work_is_due(void)
-{
-	enum { SPIN = 20000, DUE = 500000 };
-	struct rd_loop *loop =
-		make_loop((struct rd_loop_opts){.clock = &fake_clock, .spin_ns = SPIN});
-	const uint64_t nap = DUE - SPIN - RD_SPIN_TIMER_NS;
-	uint64_t start;
-
-	fake_now = 1000 * RD_NSEC_PER_SEC;
-	for (int i = 0; i < 20; i++)
-		work_after(loop, DUE, 0);
-	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 0);
-	start = real_now();
-	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 0);
-	CU_ASSERT_TRUE(real_now() - start >= nap);
-	fake_now += nap;
-	CU_ASSERT_FALSE(sleeps(loop));
-	fake_now += DUE - nap + SPIN;
 	CU_ASSERT_TRUE(sleeps(loop));
 	rd_loop_destroy(&loop);
 }
@@ -504,7 +481,6 @@ const struct t_case t_defer_cases[] = {
 	{"pollers run in each turn and may be removed", pollers_run_each_turn},
 	{"spins after work, then sleeps", spins_after_work_then_sleeps},
 	{"spins only while gaps are short", spins_while_it_pays},
-	{"naps until work is due", naps_until_work_is_due},
 	{"lets others have the processor while it spins", lets_others_run_while_it_spins},
 	{"the time of work is counted", busy_time_is_that_of_work},
 	{"pollers are armed before a sleep only", pollers_are_armed_before_a_sleep},
