@@ -120,17 +120,19 @@ bool cli_bench_check(struct cli_options *o)
 	bool ok = false;
 
 	if (b->has_percent && !b->mixed)
-		cli_error("--read-percent: %s has no mix; give --rw=rw or --rw=randrw", b->rw);
+		cli_error(
+			"--read-percent: --rw=%s has no mix of reads and writes; use rw or randrw",
+			b->rw);
 	else if ((b->mixed || b->read_percent == 0) && !b->dataloss)
 		cli_error("--rw=%s overwrites what the namespace holds; allow it by --dataloss",
 			  b->rw);
 	else if (b->io_count && b->ramp_ns)
 		cli_error("--io-count and --ramp-time exclude each other");
 	else if (b->run_ns == 0)
-		cli_error("--run-time: there is nothing to measure in no time");
+		cli_error("--run-time: found 0, expected more, such as 10s");
 	else if (b->threads && o->ctrl.nr_io_queues && b->threads > o->ctrl.nr_io_queues)
-		cli_error("--threads: %u threads have no use for %u queues", b->threads,
-			  o->ctrl.nr_io_queues);
+		cli_error("--threads: %u threads need at least one queue each, --queues is %u",
+			  b->threads, o->ctrl.nr_io_queues);
 	else
 		ok = true;
 	if (b->has_percent)

@@ -173,7 +173,7 @@ static void print_report(const struct bench *b, const struct totals *sum)
 	       b->session.info.address, b->session.info.provider, b->session.ns.nsid, sum->elapsed,
 	       b->interrupt.signo ? ", interrupted" : "");
 	if (!sum->all.count)
-		printf("no I/O ended in that time\n");
+		printf("no I/O completed in that time\n");
 	print_direction(b, sum, "read", &sum->dir[0]);
 	print_direction(b, sum, "write", &sum->dir[1]);
 	printf("cpu  : %.2f us per I/O (%.0f %% user, %.0f %% system), %.1f I/Os at a time\n",

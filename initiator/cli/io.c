@@ -177,15 +177,14 @@ static void say_complete(const struct cli_options *o, const struct cli_transfer 
 	if (!n || n == t->limit)
 		return;
 	if (!t->write)
-		cli_error("the first %llu bytes are complete; --offset=%llu goes on behind them", n,
-			  at);
+		cli_error("the first %llu bytes are complete; continue with --offset=%llu", n, at);
 	else if (is_flushed(o, t))
-		cli_error("the first %llu bytes are complete; --offset=%llu goes on behind them, "
-			  "with the input from its byte %llu on",
+		cli_error("the first %llu bytes are complete; continue with --offset=%llu and "
+			  "the input from its byte %llu on",
 			  n, at, n);
 	else
 		cli_error("the first %llu bytes are written but not flushed: they are safe only "
-			  "after `rdinit flush`; --offset=%llu goes on behind them, with the input "
+			  "after `rdinit flush`; continue with --offset=%llu and the input "
 			  "from its byte %llu on",
 			  n, at, n);
 }

@@ -65,7 +65,7 @@ struct opt_def {
 };
 
 static const struct opt_def defs[] = {
-	{"transport", 't', true, 0, "TYPE  rdma, the only one there is"},
+	{"transport", 't', true, 0, "TYPE  only rdma is supported"},
 	{"traddr", 'a', true, 0, "HOST  address or name of the target"},
 	{"trsvcid", OPT_TRSVCID, true, 0, "PORT  its port (default 4420)"},
 	{"nqn", 'n', true, 0, "NQN  the subsystem"},
@@ -574,11 +574,11 @@ static bool take(struct cli_options *o, const struct opt_def *def, const char *a
 static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, char **args)
 {
 	if (n > 1 && (verb->takes & CLI_TAKES_TRANSFER) && !o->data)
-		return cli_error("\"%s\" is one argument too many; a file is given by --data=%s",
+		return cli_error("unexpected argument \"%s\"; to name a file, use --data=%s",
 				 args[1], args[1]),
 		       false;
 	if (n > 1)
-		return cli_error("\"%s\" is one argument too many", args[1]), false;
+		return cli_error("unexpected argument \"%s\"", args[1]), false;
 	if (n == 0)
 		return true;
 	rdinit_uri_init(&o->uri);

@@ -352,7 +352,7 @@ static void check_excess(struct engine *e)
 	if (n > 0)
 		fail(e,
 		     "%s: the input is longer than the %llu bytes to the end of the namespace, "
-		     "which are written",
+		     "which were written",
 		     e->t->name, (unsigned long long)e->t->limit);
 	e->length = e->issued;
 }
@@ -455,7 +455,9 @@ static bool finished(const struct engine *e)
 static void interrupted(struct engine *e)
 {
 	if (!e->status)
-		fail(e, "%s after %llu bytes%s; a second one does not wait for commands in flight",
+		fail(e,
+		     "%s after %llu bytes%s; a second signal ends rdinit without waiting for "
+		     "commands in flight",
 		     strsignal(e->t->interrupt.signo), (unsigned long long)e->t->done,
 		     e->t->write ? ", which are not flushed" : "");
 }

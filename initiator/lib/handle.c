@@ -56,7 +56,8 @@ int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struc
 			: env->fab_open(h->loop, &fab->iwarp, &h->fab);
 	if (rc) {
 		if (rc == -ENOENT)
-			*why = "this system does not know the congestion control asked for";
+			*why = "the kernel does not have this TCP congestion control (see "
+			       "/proc/sys/net/ipv4/tcp_available_congestion_control)";
 		else if (rc == -ENODEV)
 			*why = "no RDMA device, or no rdma_ucm module: the verbs provider cannot "
 			       "be used here";

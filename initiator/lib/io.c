@@ -25,7 +25,7 @@ static bool rw_ok(const struct rdinit_qpair *qp, const char *func, const struct 
 		return false;
 	}
 	if (nblocks == 0 || nblocks > NLB_MAX) {
-		rdi_fail(func, -EINVAL, "%u blocks: not from 1 to %u", nblocks, NLB_MAX);
+		rdi_fail(func, -EINVAL, "found %u blocks, expected 1 to %u", nblocks, NLB_MAX);
 		return false;
 	}
 	if ((uint64_t)nblocks * ns->block_size > qp->max_transfer) {

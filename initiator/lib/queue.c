@@ -452,7 +452,8 @@ static int try_next_addr(struct rdi_queue *q)
 		if (attr.src && attr.src->sa_family != attr.dst->sa_family) {
 			q->err = -EADDRNOTAVAIL;
 			snprintf(q->text, sizeof(q->text),
-				 "the local address is of another family");
+				 "host_traddr and the address of the target are of different "
+				 "families");
 			continue;
 		}
 		rd_addr_format(attr.dst, q->remote);

@@ -99,7 +99,7 @@ static const char *parse_authority(const char *p, const char *end, struct rdinit
 	if (rest == end)
 		return NULL;
 	if (*rest != ':')
-		return "after the host comes neither a port nor a /";
+		return "the host must be followed by a port or a /";
 	if ((size_t)(end - rest - 1) >= sizeof(uri->trsvcid))
 		return "the port is not a number from 1 to 65535";
 	memcpy(uri->trsvcid, rest + 1, (size_t)(end - rest - 1));
@@ -148,7 +148,7 @@ static const char *parse_query(const char *p, struct rdinit_uri *uri)
 	if (*p == '\0')
 		return NULL;
 	if (strcmp(p, "?no-remote-invalidate") != 0)
-		return "after the ? comes an unknown option; no-remote-invalidate is the only one";
+		return "the option after the ? is unknown; only no-remote-invalidate is supported";
 	uri->no_remote_invalidate = true;
 	return NULL;
 }

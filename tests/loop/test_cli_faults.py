@@ -394,7 +394,7 @@ class FailingInTheMiddle(nv.FakeTarget):
 
 def complete_part(t, res):
     t.match('(?m)^rdinit: the first', res.err)
-    found = re.search(r'(?m)^rdinit: the first (\d+) bytes are complete; --offset=(\d+) goes on', res.err)
+    found = re.search(r'(?m)^rdinit: the first (\d+) bytes are complete; continue with --offset=(\d+)', res.err)
     return int(found[1]), int(found[2])
 
 

@@ -150,7 +150,7 @@ def rdinit_interrupted_twice_does_not_wait(t):
     proc = load(t, target, 0)
     target.signal(signal.SIGSTOP)
     proc.signal(signal.SIGINT)
-    proc.expect('a second one does not wait')
+    proc.expect('a second signal ends rdinit without waiting')
     proc.signal(signal.SIGINT)
     t.eq(proc.wait(), -signal.SIGINT, 'exit status of rdinit')
 
