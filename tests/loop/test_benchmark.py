@@ -4,11 +4,16 @@ others go on, and that nothing is left. No figure is judged."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 
 from t_loop import SOURCE_ROOT, Skip, each, main, no_fabric, program, test, wait_for
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(SOURCE_ROOT, 'tools', 'benchmark'))
+import disk
 
 BENCH = os.path.join(SOURCE_ROOT, 'tools', 'bench')
 BEGIN = '<!-- measured: begin (tools/bench --redraw DIR --into FILE) -->'
@@ -223,6 +228,104 @@ def how_far_the_processors_were_is_told(t, apart, middle, lines):
     t.eq('A cache line takes' in text, bool(apart), text)
     t.eq('| near |' in text, bool(lines), text)
     for line in (f'A cache line takes {middle}',) * bool(middle) + (lines or ()):
+        t.ok(line in text, f'no line\n{line}\nin\n{text}')
+
+
+INTERRUPTS = '''           CPU0       CPU2
+  9:          7          0   IO-APIC   9-fasteoi   acpi
+ 36:         {}         {}   PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0
+ 37:          3          0   PCI-MSIX-0000:00:02.0   2-edge      virtio1-req.1
+NMI:          5          5   Non-maskable interrupts
+ERR:          0
+'''
+
+
+def sysfs(t):
+    """A tree as /sys has it: vda with a partition, MSI interrupts, and a mapped device on that partition; sda with one
+    interrupt of its controller; loop0 with none."""
+    for path, content in (('devices/pci0/02.0/virtio1/block/vda/vda1/partition', '1'), ('devices/pci0/02.0/irq', '24'),
+                          ('devices/pci0/02.0/msi_irqs/35', 'msi'), ('devices/pci0/02.0/msi_irqs/36', 'msi'),
+                          ('devices/pci0/02.0/virtio1/block/vda/vda1/dev', '254:1'),
+                          ('devices/pci0/03.0/irq', '9'), ('devices/pci0/03.0/host0/block/sda/dev', '8:0'),
+                          ('devices/pci0/irq', '0'), ('devices/virtual/block/loop0/dev', '7:0'),
+                          ('devices/virtual/block/dm-0/dev', '253:0')):
+        os.makedirs(os.path.dirname(t.path(f'sys/{path}')), exist_ok=True)
+        t.file(f'sys/{path}', content.encode())
+    os.makedirs(t.path('sys/dev/block'))
+    os.makedirs(t.path('sys/devices/virtual/block/dm-0/slaves'))
+    vda = 'devices/pci0/02.0/virtio1/block/vda'
+    for name, path in (('254:0', vda), ('254:1', f'{vda}/vda1'), ('8:0', 'devices/pci0/03.0/host0/block/sda'),
+                       ('7:0', 'devices/virtual/block/loop0'), ('253:0', 'devices/virtual/block/dm-0')):
+        os.symlink(f'../../{path}', t.path(f'sys/dev/block/{name}'))
+    os.symlink(f'../../../../../{vda}/vda1', t.path('sys/devices/virtual/block/dm-0/slaves/vda1'))
+    return t.path('sys')
+
+
+@no_fabric
+@test
+def the_interrupts_of_a_disk_are_found(t):
+    tree = sysfs(t)
+    for device, expected in (('254:0', {'35', '36'}), ('254:1', {'35', '36'}), ('253:0', {'35', '36'}), ('8:0', {'9'}),
+                             ('7:0', set()), ('0:25', set())):
+        t.eq(disk.irqs(device, tree), expected, device)
+    before, after = (disk.interrupts({'36', '37'}, INTERRUPTS.format(*counts)) for counts in ((5, 100), (5, 350)))
+    t.eq((before, after), ({0: 8, 2: 100}, {0: 8, 2: 350}), 'as /proc/interrupts has them')
+    t.eq(disk.arrived(before, after), {'2': 250}, 'between the two')
+    t.eq(disk.interrupts(set(), INTERRUPTS.format(1, 1)), {0: 0, 2: 0}, 'of no device')
+    t.eq(disk.interrupts({'36'}, ''), {}, 'of nothing')
+
+
+@no_fabric
+@test
+def stolen_time_is_that_of_one_processor(t):
+    text = 'cpu  9 9 9 9 9 9 9 999 0 0\ncpu1 1 2 3 4 5 6 7 250 0 0\ncpu10 1 2 3 4 5 6 7 8 0 0\nintr 5\n'
+    hertz = os.sysconf('SC_CLK_TCK')
+    t.eq([disk.steal(cpu, text) for cpu in (1, 10, 2)], [250 / hertz, 8 / hertz, 0.0], 'seconds')
+
+
+@no_fabric
+@test
+def rows_of_a_disk_say_where_its_interrupts_arrive_and_what_a_spinning_thread_lost(t):
+    if len(os.sched_getaffinity(0)) < 2 or not shutil.which('fio'):
+        raise Skip('needs two processors and fio')
+    res, data = bench(t, '--rows', 'local,local-spin', '--no-idle')
+    failed = [entry['error'] for entry in samples(data, 'local') if 'error' in entry]
+    if failed:
+        raise Skip(f'fio cannot measure a file here: {failed[0]}')
+    for entry in samples(data, 'local-spin'):
+        t.ok('error' not in entry, entry.get('error'))
+        t.eq(sorted(entry['spinner']), ['gaps', 'gaps_s', 'longest_us', 'seconds', 'steal_s'], 'what was counted')
+        t.ok(0 < entry['spinner']['seconds'] and entry['spinner']['gaps_s'] <= entry['spinner']['seconds'], entry)
+    t.ok(all(isinstance(entry['interrupts'], dict) for entry in data['samples']), 'interrupts')
+    t.ok('Taken from the thread of "local file beside a spinning thread"' in res.text, res.text)
+    t.ok(('The disk\'s interrupts arrived on' in res.text) != ('arrived is not known' in res.text), res.text)
+    t.eq(left_behind(t), [], 'processes left')
+
+
+@no_fabric
+@test
+def a_file_is_compared_with_fio_beside_a_spinning_thread(t):
+    known_results(t)
+    with open(t.path('out/results.json'), encoding='utf-8') as f:
+        data = json.load(f)
+    for n in range(2):
+        for row, iops, irqs, taken in (('local', 500, {'1': 1000}, None), ('file', 190, {'0': 10, '1': 20, '3': 10}, None),
+                                       ('local-spin', 200, {'1': 600, '0': 200}, (0.05 * n, 0.1, 1000 + 1500 * n))):
+            entry = {'row': row, 'point': 'randread-4096-32-1', 'repetition': n, 'iops': iops, 'lat_us': {'mean': 1.0},
+                     'interrupts': irqs}
+            if taken:
+                entry['spinner'] = {'seconds': 0.5, 'gaps': 9, 'steal_s': taken[0], 'gaps_s': taken[1], 'longest_us': taken[2]}
+            data['samples'].append(entry)
+    data['rows'] += [{'name': name, 'title': name, 'group': 'file', 'note': ''} for name in ('local', 'local-spin', 'file')]
+    t.file('out/results.json', json.dumps(data).encode())
+    text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment(), wrap=False).text
+    for line in ('| file: rdtarget / local fio beside a spinning thread: 4 KiB random read, depth 32 | 0.95 | 0.95 to 0.95 | '
+                 '≥ 0.95 | met |', '| local | 0 % | 100 % | 0 % | 2000 |', '| local-spin | 25 % | 75 % | 0 % | 1600 |',
+                 '| file | 25 % | 50 % | 25 % | 80 |',
+                 '| Taken from the thread of "local-spin" | 4K randread 1 | 128K read 32 | 4K randread 32 |',
+                 '| by the hypervisor (steal in /proc/stat) | - | - | 5.0 % |',
+                 '| in all (the thread did not run for 5 µs or more) | - | - | 20.0 % |',
+                 '| at once, at most | - | - | 2.5 ms |'):
         t.ok(line in text, f'no line\n{line}\nin\n{text}')
 
 

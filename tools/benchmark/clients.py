@@ -2,14 +2,20 @@
 """The load generators. Each is a function (setup, row, point, server) -> sample: a dict of
 
   iops, lat_us {mean, p50, p99, p99.9}, client_cpu_us, server_cpu_us (both for one I/O; None: not known)
+
+and of fio_file_spin also
+
+  spinner {seconds, gaps, gaps_s, longest_us, steal_s}
 """
 
 import json
 import os
 import re
 import shlex
+import signal
 
-from procs import Failed, run
+import disk
+from procs import Failed, Server, run
 
 PERCENTILES = ('50', '99', '99.9')
 
@@ -83,12 +89,12 @@ def rdinit(setup, row, point, server):
 
 # ---- fio ----
 
-def _fio_argv(setup, point, engine):
+def _fio_argv(setup, point, engine, cpu):
     # Results that come in bunches are taken in bunches, whatever the engine: without that it is fio that is measured.
     argv = [setup.tool('fio'), '--name=bench', f'--rw={point.rw}', f'--bs={point.size}', f'--iodepth={point.depth}',
             f'--iodepth_batch_complete_max={point.depth}',
             f'--runtime={setup.ms}ms', '--time_based', '--thread', '--norandommap', '--randrepeat=0',
-            '--group_reporting', '--output-format=json', f'--cpus_allowed={setup.client_cpu}', *engine]
+            '--group_reporting', '--output-format=json', f'--cpus_allowed={cpu}', *engine]
     if point.connections > 1:
         argv.append(f'--numjobs={point.connections}')
     if setup.ramp_ms:
@@ -110,10 +116,12 @@ def _fio_sample(got, kind):
     return result, side['total_ios']
 
 
-def _fio(setup, point, engine, server):
+def _fio(setup, point, engine, server, cpu=None):
+    cpu = setup.client_cpu if cpu is None else cpu
+
     def call():
         # fio looks for the processor itself: its own start-up is not what is measured.
-        out = run('fio', _fio_argv(setup, point, engine), setup.client_cpu, setup.seconds, cwd=setup.work)
+        out = run('fio', _fio_argv(setup, point, engine, cpu), cpu, setup.seconds, cwd=setup.work)
         result, ios = _fio_sample(parse('fio', out.out), point.kind)
         return result, ios * (1 + setup.ramp_ms / setup.ms)
     return charged(server, call)
@@ -136,8 +144,55 @@ def fio_iscsi(setup, row, point, server):
 
 def fio_file(setup, row, point, _server):
     """The same file without any server: the page cache is left out, as rdtarget does."""
-    return _fio(setup, point, ['--ioengine=io_uring', f'--filename={setup.file(row.kind)}', '--direct=1',
-                               f'--size={setup.span(row.kind)}'], None)
+    return _fio(setup, point, _file_engine(setup, row), None)
+
+
+def fio_file_spin(setup, row, point, _server):
+    """The same on the server's processor, while a thread spins on the client's: what a target finds there."""
+    if setup.server_cpu == setup.client_cpu:
+        raise Failed('a thread that spins beside fio needs a second processor')
+    with Spinner(setup) as spinner:
+        result = _fio(setup, point, [*_file_engine(setup, row), *spinner.fio_options()], None, setup.server_cpu)
+        result['spinner'] = spinner.finish()
+    return result
+
+
+def _file_engine(setup, row):
+    return ['--ioengine=io_uring', f'--filename={setup.file(row.kind)}', '--direct=1', f'--size={setup.span(row.kind)}']
+
+
+class Spinner:
+    """A thread that spins on the client's processor; what was taken from it is counted while fio's job runs."""
+
+    def __init__(self, setup):
+        self.cpu, self.work = setup.client_cpu, setup.work
+        self.process = Server('rdspin', [setup.program('tools/benchmark/rdspin'), self.cpu], self.cpu,
+                              ready=lambda s: 'ready' in s.text())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stop()
+
+    def fio_options(self):
+        """fio writes what these commands print last into files in its directory."""
+        return [f'--exec_{when}=kill -{number} {self.process.pid}; cat /proc/stat'
+                for when, number in (('prerun', 'USR1'), ('postrun', 'TERM'))]
+
+    def _steal(self, when):
+        try:
+            with open(os.path.join(self.work, f'bench.{when}.txt'), encoding='ascii') as f:
+                return disk.steal(self.cpu, f.read())
+        except OSError as e:
+            raise Failed(f'fio did not run its exec_{when}: {e}') from None
+
+    def finish(self):
+        self.process.popen.send_signal(signal.SIGTERM)
+        self.process.popen.wait()
+        result = parse('rdspin', self.process.text())
+        result['steal_s'] = round(self._steal('postrun') - self._steal('prerun'), 3)
+        return result
 
 
 # ---- iscsi-perf, where fio has no libiscsi engine ----

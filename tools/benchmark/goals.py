@@ -57,7 +57,8 @@ def _ratios(results):
     for point in deep:
         yield _ratio(results, 'rdtarget / tgt, by fio', 'null-fio', 'tgt-null', point, FIO_TO_PEERS)
     for point in deep + plan.LARGE:
-        yield _ratio(results, 'file: rdtarget / local fio', 'file', 'local', point, FILE_TO_LOCAL)
+        yield _ratio(results, 'file: rdtarget / local fio beside a spinning thread', 'file', 'local-spin', point,
+                     FILE_TO_LOCAL)
 
 
 def _most_to_best(results, row, sweep):

@@ -154,7 +154,7 @@ def measure_all(args, profile, rows, namespace_error):
     return {
         'format': FORMAT, 'started': started, 'seconds': round(time.monotonic() - begin, 1), 'version': version(),
         'machine': machine.facts(), 'quiet': watch.finish(), 'congestion': netns.congestion(),
-        'namespace_error': namespace_error,
+        'namespace_error': namespace_error, 'disk': {'device': setup.device, 'irqs': sorted(setup.irqs, key=int)},
         'options': {'profile': profile.name, 'seconds': profile.seconds, 'repetitions': profile.repetitions,
                     'server_cpu': args.server_cpu, 'client_cpu': args.client_cpu},
         'rows': [dataclasses.asdict(row) for row in rows], 'samples': samples, 'idle': idle, 'memory_in_use': memory,

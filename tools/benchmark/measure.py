@@ -7,6 +7,7 @@ import sys
 import time
 
 import clients
+import disk
 import plan
 from procs import Failed, child_of_ours
 
@@ -43,7 +44,10 @@ def _one(setup, job, entry):
     server = setup.server(server_name)
     entry['apart_ns'] = clients.apart(setup)
     started = time.monotonic()
+    before = disk.interrupts(setup.irqs) if row.group == 'file' else {}
     entry.update(plan.CLIENTS[row.client](setup, row, point, server))
+    if row.group == 'file':
+        entry['interrupts'] = disk.arrived(before, disk.interrupts(setup.irqs))
     entry['took'] = round(time.monotonic() - started, 3)
 
 

@@ -39,7 +39,7 @@ class Row:
 
 CLIENTS = {'floor': clients.floor, 'rdinit': clients.rdinit, 'fio-rdinit': clients.fio_rdinit,
            'fio-nbd': clients.fio_nbd, 'fio-iscsi': clients.fio_iscsi, 'iscsi-perf': clients.iscsi_perf,
-           'fio-file': clients.fio_file, 'vs': clients.other}
+           'fio-file': clients.fio_file, 'fio-file-spin': clients.fio_file_spin, 'vs': clients.other}
 
 ROWS = [
     Row('floor', 'bare TCP program', '', '', 'floor', 'null'),
@@ -51,6 +51,7 @@ ROWS = [
     Row('memory-fio', 'rdtarget memory, fio rdinit', 'rdtarget', 'memory', 'fio-rdinit', 'memory'),
     Row('nbdkit-memory', 'nbdkit memory, fio nbd', 'nbdkit-memory', 'memory', 'fio-nbd', 'memory'),
     Row('local', 'local file, fio io_uring', '', 'io_uring', 'fio-file', 'file'),
+    Row('local-spin', 'local file beside a spinning thread', '', 'io_uring', 'fio-file-spin', 'file'),
     Row('file', 'rdtarget file (io_uring), rdinit bench', 'rdtarget-file', 'io_uring', 'rdinit', 'file'),
     Row('file-fio', 'rdtarget file (io_uring), fio rdinit', 'rdtarget-file', 'io_uring', 'fio-rdinit', 'file'),
     Row('file-aio', 'rdtarget file (aio), rdinit bench', 'rdtarget-aio', 'aio', 'rdinit', 'file'),
@@ -76,7 +77,7 @@ CORE = [Point(rw, 4 * KIB, depth) for depth in DEPTHS for rw in ('randread', 'ra
 LARGE = [Point(rw, 128 * KIB, 32) for rw in ('read', 'write')]
 # Between those of CORE, for the plot.
 CURVE = [Point(rw, 4 * KIB, depth) for depth in (2, 4, 8, 16, 64) for rw in ('randread', 'randwrite')]
-CURVE_ROWS = ('floor', 'null', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'file')
+CURVE_ROWS = ('floor', 'null', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'local-spin', 'file')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Profile:
 PROFILES = {
     'full': Profile('full', 0.6, 0.1, 7, 3, tuple(CORE + LARGE), tuple(CURVE), CONNECTIONS, tuple(NAMES), 1024, 30, 2),
     'quick': Profile('quick', 0.3, 0.05, 2, 1, tuple(CORE + LARGE), (), (1, 16, 256, 1000),
-                     ('floor', 'null', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'file'), 256, 5, 1),
+                     ('floor', 'null', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'local-spin', 'file'), 256, 5, 1),
     # For the test of this program: everything once, nothing that could be called a figure.
     'smoke': Profile('smoke', 0.05, 0, 1, 1, (CORE[0], CORE[3]), (), (1, 3), ('floor', 'null', 'file'), 4, 0.2, 0.1, 16),
 }

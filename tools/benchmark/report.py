@@ -104,6 +104,38 @@ def throughput(results, points):
                              ([row['title'], *(_cell(results, row['name'], p) for p in points)] for row in rows))
 
 
+def interrupts(results):
+    """Where the disk's interrupts arrived, for each row that uses it."""
+    o = results.data['options']
+    cpus = [o['server_cpu'], o['client_cpu']]
+    rows = [(row['title'], results.interrupts(row['name'])) for row in results.rows if row['group'] == 'file']
+    if not any(counts for _, counts in rows):
+        if rows:
+            yield 'Where the disk\'s interrupts arrived is not known.'
+            yield ''
+        return
+
+    def cells(counts):
+        total = sum(counts.values())
+        parts = [*(counts.get(cpu, 0) for cpu in cpus), sum(n for cpu, n in counts.items() if cpu not in cpus)]
+        return [*(f'{n * 100 / total:.0f} %' for n in parts), str(total)]
+    yield from table(['The disk\'s interrupts arrived on', f'the server\'s processor ({cpus[0]})',
+                      f'the client\'s ({cpus[1]})', 'others', 'interrupts'],
+                     ([title, *cells(counts)] for title, counts in rows if counts))
+
+
+def spinner(results, points):
+    """What was taken from the threads that spun beside a row."""
+    lines = (('by the hypervisor (steal in /proc/stat)', lambda s: f'{s["steal"] * 100:.1f} %'),
+             ('in all (the thread did not run for 5 µs or more)', lambda s: f'{s["gaps"] * 100:.1f} %'),
+             ('at once, at most', lambda s: f'{s["longest_us"] / 1e3:.1f} ms'))
+    for row in results.rows:
+        found = [results.spinner(row['name'], point) for point in points]
+        if any(found):
+            yield from table([f'Taken from the thread of "{row["title"]}"', *(_column(p) for p in points)],
+                             ([name, *(say(s) if s else '-' for s in found)] for name, say in lines))
+
+
 def _latency_cells(results, row, point):
     parts = [results.figure(row, point, *path) for path in
              (('lat_us', 'mean'), ('lat_us', 'p50'), ('lat_us', 'p99'), ('lat_us', 'p99.9'), ('client_cpu_us',),
@@ -185,6 +217,8 @@ def body(results):
     yield 'Medians, and half of the range between the least and the most.'
     yield ''
     yield from throughput(results, points)
+    yield from interrupts(results)
+    yield from spinner(results, points)
     yield '### Connections'
     yield ''
     for sweep in plan.SWEEPS:

@@ -57,6 +57,25 @@ class Results:
         """How far the processors were from each other before each measurement, in ns, sorted."""
         return sorted(ns for entry in self.data['samples'] if (ns := entry.get('apart_ns')) is not None)
 
+    def interrupts(self, row):
+        """{processor: the disk's interrupts there while this row was measured}, both numbers."""
+        counts = {}
+        for (name, _), entries in self._good.items():
+            for entry in entries.values() if name == row else ():
+                for cpu, count in (entry.get('interrupts') or {}).items():
+                    counts[int(cpu)] = counts.get(int(cpu), 0) + count
+        return counts
+
+    def spinner(self, row, point):
+        """What was taken from the thread that spun beside a row, over all repetitions: {steal, gaps} in parts of the time,
+        {longest_us}; None where there was no such thread."""
+        found = [entry['spinner'] for entry in self.of(row, point) if entry.get('spinner')]
+        seconds = sum(s['seconds'] for s in found)
+        if not seconds:
+            return None
+        return {'steal': sum(s['steal_s'] for s in found) / seconds, 'gaps': sum(s['gaps_s'] for s in found) / seconds,
+                'longest_us': max(s['longest_us'] for s in found)}
+
     def ratios(self, row, base, point, base_point=None, *, far=None):
         """Of row to base, one for each repetition that has both. With @far: that has both measured while the processors
         were far from each other, or both while they were near."""

@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 
+import disk
 import plan
 import servers
 from procs import Failed
@@ -23,6 +24,8 @@ class Setup:
         self.file_size = profile.file_mib << 20
         self.server_cpu, self.client_cpu = args.server_cpu, args.client_cpu
         self.work = tempfile.mkdtemp(prefix='rdnvme-bench-', dir=args.dir)
+        self.device = disk.of_file(self.work)
+        self.irqs = disk.irqs(self.device)
         self._files = {}
         self._servers = {}
 

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdspin CPU: spin on the processor and measure how long it was taken away, by interrupts, other
+ * threads or a hypervisor. Says "ready"; counts from SIGUSR1 (or the start) to SIGTERM, and then
+ * prints what it counted as JSON. A measurement, not a test.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* From one look at the clock to the next: what is shorter is the look itself, or close to it. */
+#define GAP_NS UINT64_C(5000)
+
+struct gaps {
+	uint64_t start, count, sum, longest;
+};
+
+static volatile sig_atomic_t begin, end;
+
+static void on_signal(int number)
+{
+	if (number == SIGUSR1)
+		begin = 1;
+	else
+		end = 1;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static int processor(const char *text)
+{
+	char *rest;
+	long value = strtol(text, &rest, 10);
+
+	if (rest == text || *rest || value < 0 || value >= CPU_SETSIZE) {
+		fprintf(stderr, "rdspin: %s: expected a processor's number\n", text);
+		exit(2);
+	}
+	return (int)value;
+}
+
+static void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set)) {
+		fprintf(stderr, "rdspin: processor %d: %s\n", cpu, strerror(errno));
+		exit(1);
+	}
+}
+
+static void add(struct gaps *g, uint64_t ns)
+{
+	if (ns < GAP_NS)
+		return;
+	g->count++;
+	g->sum += ns;
+	if (ns > g->longest)
+		g->longest = ns;
+}
+
+/* Returns when counting ended. */
+static uint64_t spin(struct gaps *g)
+{
+	uint64_t last = now_ns(), now;
+
+	g->start = last;
+	while (!end) {
+		now = now_ns();
+		if (begin) {
+			begin = 0;
+			*g = (struct gaps){.start = now};
+		} else {
+			add(g, now - last);
+		}
+		last = now;
+	}
+	return last;
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+	struct gaps gaps = {0};
+	uint64_t ended;
+
+	if (argc != 2) {
+		fputs("Usage: rdspin CPU\n", stderr);
+		return 2;
+	}
+	pin(processor(argv[1]));
+	sigaction(SIGUSR1, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	puts("ready");
+	fflush(stdout);
+	ended = spin(&gaps);
+	printf("{\"seconds\": %.6f, \"gaps\": %llu, \"gaps_s\": %.6f, \"longest_us\": %.1f}\n",
+	       (double)(ended - gaps.start) / 1e9, (unsigned long long)gaps.count,
+	       (double)gaps.sum / 1e9, (double)gaps.longest / 1e3);
+	return 0;
+}
