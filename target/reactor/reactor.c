@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "util/buddy.h"
 #include "util/iomem.h"
@@ -321,8 +320,6 @@ static void *reactor_thread(void *arg)
 	struct rdt_reactor *r = start->r;
 	int err = pin(r);
 
-	/* Naps (util/spin.h) are of the order of the 50 us by which timers may be late. */
-	prctl(PR_SET_TIMERSLACK, 1UL);
 	if (!err)
 		err = rdt_reactor_setup(r);
 	start->err = err;
