@@ -38,8 +38,10 @@ int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **ou
 	if (!rc && load.problems)
 		rc = -EINVAL;
 	for (uint32_t i = 0; i < config->subsystems_count && !rc; i++)
-		qsort(config->subsystems[i].namespaces, config->subsystems[i].namespaces_count,
-		      sizeof(*config->subsystems[i].namespaces), by_nsid);
+		if (config->subsystems[i].namespaces_count) /* qsort() takes no NULL */
+			qsort(config->subsystems[i].namespaces,
+			      config->subsystems[i].namespaces_count,
+			      sizeof(*config->subsystems[i].namespaces), by_nsid);
 	if (rc == -ENOMEM)
 		rd_err(log, RD_LOG_CONFIG, "%s: out of memory", path);
 	if (rc)
