@@ -2,6 +2,7 @@
 """rdinit's verbs, its two ways to name a target, its JSON, and what it says when it cannot."""
 
 import json
+import contextlib
 import os
 import re
 import socket
@@ -195,7 +196,11 @@ def rdtarget_with_its_descriptors_closed(t):
                    wrap=False)
 
     def links():
-        return {int(n): os.readlink(f'/proc/{proc.pid}/fd/{n}') for n in os.listdir(f'/proc/{proc.pid}/fd')}
+        found = {}
+        for n in os.listdir(f'/proc/{proc.pid}/fd'):
+            with contextlib.suppress(FileNotFoundError):  # closed since the folder was read
+                found[int(n)] = os.readlink(f'/proc/{proc.pid}/fd/{n}')
+        return found
     wait_for(lambda: any(link.startswith('socket:') for link in links().values()), 'rdtarget to listen')
     t.eq([links().get(n) for n in range(3)], ['/dev/null'] * 3, 'descriptors 0 to 2')
 
