@@ -166,9 +166,9 @@ class Admin(Handle):
         data = c.create_string_buffer(4096)
         return self.call('rdinit_identify', c.c_uint8(cns), c.c_uint32(nsid), data), data.raw
 
-    def get_log(self, lid, length, nsid=0xFFFFFFFF):
+    def get_log(self, lid, length, *, nsid=0xFFFFFFFF, offset=0):
         data = c.create_string_buffer(length)
-        cqe = self.call('rdinit_get_log', c.c_uint8(lid), c.c_uint32(nsid), c.c_uint64(0), data,
+        cqe = self.call('rdinit_get_log', c.c_uint8(lid), c.c_uint32(nsid), c.c_uint64(offset), data,
                         c.c_uint32(length))
         return cqe, data.raw
 
