@@ -39,9 +39,9 @@ def half_keep_alive(peer):
     yield HOLD
 
 
-@attack('half commands on admin queues', sizes=(1500,), small=800)
+@attack('half commands on admin queues', sizes=(1500,), small=800, target={'limits': {'controllers_per_host': 4096}})
 def half_admin_commands(crowd, size):
-    """As the host that the others are."""
+    """As the host that the others are, which is allowed so many controllers."""
     crowd.open(size, half_keep_alive, sources=addresses(16))
 
 
