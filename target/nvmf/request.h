@@ -63,7 +63,7 @@ enum rdt_exec {
 
 #define RDT_CMD_DISC       0x01u /* a discovery controller has it too */
 #define RDT_CMD_LONGER_SGL 0x02u /* the data descriptor may describe more than is used */
-#define RDT_CMD_WRITES     0x04u /* it may change blocks: rdt_io_writes() */
+#define RDT_CMD_WRITES     0x04u /* it may change blocks: refused where that is protected */
 #define RDT_CMD_BLOCKS     0x08u /* SLBA and NLB in CDW10 to 12 */
 
 struct rdt_cmd {
