@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "rdinit.h"
+#include "table.h"
 
 enum cli_exit {
 	CLI_OK = 0,
@@ -24,17 +25,69 @@ enum cli_format {
 
 /* ---- options.c ---- */
 
-/* Which of the options a verb takes, beside those for reaching a controller. */
-#define CLI_TAKES_NSID     0x01u
-#define CLI_TAKES_TRANSFER 0x02u /* read and write: nvme-cli's -s -c -z -d */
-#define CLI_TAKES_WRITE    0x04u
-#define CLI_TAKES_PASSTHRU 0x08u
-#define CLI_TAKES_BENCH    0x10u
+/* What options.c does with an option: the values of cli_opt.id from CLI_OPT_OTHER on. */
+enum {
+	OPT_TRANSPORT = CLI_OPT_OTHER,
+	OPT_TRADDR,
+	OPT_TRSVCID,
+	OPT_NQN,
+	OPT_HOSTNQN,
+	OPT_HOSTID,
+	OPT_HOST_TRADDR,
+	OPT_QUEUES,
+	OPT_QUEUE_SIZE,
+	OPT_KATO,
+	OPT_TIMEOUT,
+	OPT_CONNECT_TIMEOUT,
+	OPT_PROVIDER,
+	OPT_CRC,
+	OPT_MPA_REVISION,
+	OPT_NO_P2P,
+	OPT_NO_REMOTE_INV,
+	OPT_CONGESTION,
+	OPT_SEND_BUFFER,
+	OPT_RECEIVE_BUFFER,
+	OPT_FORMAT,
+	OPT_VERBOSE,
+	OPT_HELP,
+	OPT_NSID,
+	OPT_START_BLOCK,
+	OPT_OFFSET,
+	OPT_BLOCK_COUNT,
+	OPT_DATA_SIZE,
+	OPT_DATA,
+	OPT_FUA,
+	OPT_NO_PROGRESS,
+	OPT_NO_FLUSH,
+	OPT_OPCODE,
+	OPT_FLAGS,
+	OPT_PREFILL,
+	OPT_DATA_LEN,
+	OPT_INPUT_FILE,
+	OPT_RAW_BINARY,
+	OPT_SHOW_COMMAND,
+	OPT_DRY_RUN,
+	OPT_READ,
+	OPT_WRITE,
+	OPT_RW,
+	OPT_READ_PERCENT,
+	OPT_DATALOSS,
+	OPT_BLOCK_SIZE,
+	OPT_DEPTH,
+	OPT_THREADS,
+	OPT_CPUS,
+	OPT_POLL,
+	OPT_RUN_TIME,
+	OPT_RAMP_TIME,
+	OPT_IO_COUNT,
+	OPT_SEED,
+	OPT_CDW0, /* and CLI_CDWS values from here */
+};
 
-#define CLI_CDWS           16 /* dwords of a command */
+#define CLI_CDWS        16 /* dwords of a command */
 
-#define CLI_BENCH_DEPTH    1023u /* one less than the entries of the largest queue */
-#define CLI_BENCH_CPUS     1024u /* as many as a cpu_set_t has */
+#define CLI_BENCH_DEPTH 1023u /* one less than the entries of the largest queue */
+#define CLI_BENCH_CPUS  1024u /* as many as a cpu_set_t has */
 
 struct cli_bench_options {
 	const char *rw; /* name of the mode */
@@ -57,7 +110,18 @@ struct cli_bench_options {
 	uint64_t seed;
 };
 
+/* An option that the verb itself looks at. */
+struct cli_value {
+	bool given;
+	uint64_t n;       /* number or size; how often, for a flag */
+	const char *text; /* as given */
+};
+
 struct cli_options {
+	const struct cli_verb *verb;
+	struct cli_value arg[CLI_ARGS];
+	char **operands; /* CLI_V_OPERANDS */
+	int n_operands;
 	struct rdinit_ctrl_opts ctrl;
 	struct rdinit_qpair_opts qpair;
 	struct rdinit_uri uri; /* ctrl points into it when a URI was given */
@@ -90,20 +154,14 @@ struct cli_options {
 	struct cli_bench_options bench;
 };
 
-struct cli_verb {
-	const char *name;
-	const char *summary;
-	unsigned int takes; /* CLI_TAKES_* */
-	bool discovery;     /* the NQN defaults to the discovery controller's */
-	int (*run)(const struct cli_options *opts);
-};
-
 /*
  * Parse the arguments after the verb. Returns true to go on; else *@status is the program's exit
  * status (after --help or a usage error, which has been printed).
  */
 bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_options *opts,
 		       int *status);
+
+/* ---- messages.c ---- */
 
 /* "rdinit: ..." on standard error. Returns CLI_FAILED or CLI_USAGE. */
 int cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -114,6 +172,8 @@ const char *cli_lib_text(void);
 /* Print and free @json. Returns CLI_OK, or CLI_FAILED when standard output takes no more. */
 int cli_print_json(json_t *json, FILE *out);
 int cli_finish_output(void);
+
+void cli_help_all(FILE *out); /* generate.c */
 
 /* ---- mistakes.c ---- */
 

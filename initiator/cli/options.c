@@ -1,280 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options, usage texts, messages. Names and letters follow nvme-cli; see the README for the
- * exceptions. */
+/* Parsing options by the table of verbs, and checking them against each other. */
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+#include "table.h"
 #include "util/parse.h"
-#include "util/utf8.h"
-
-#define CLI_MESSAGE 4096 /* bytes; a longer one is cut */
-
-enum {
-	OPT_TRSVCID = 256,
-	OPT_START_BLOCK,
-	OPT_CONNECT_TIMEOUT,
-	OPT_TIMEOUT,
-	OPT_CRC,
-	OPT_PROVIDER,
-	OPT_MPA_REVISION,
-	OPT_NO_P2P,
-	OPT_NO_REMOTE_INV,
-	OPT_CONGESTION,
-	OPT_SEND_BUFFER,
-	OPT_RECEIVE_BUFFER,
-	OPT_OFFSET,
-	OPT_NO_PROGRESS,
-	OPT_NO_FLUSH,
-	OPT_OPCODE,
-	OPT_FLAGS,
-	OPT_PREFILL,
-	OPT_DATA_LEN,
-	OPT_INPUT_FILE,
-	OPT_RAW_BINARY,
-	OPT_SHOW_COMMAND,
-	OPT_DRY_RUN,
-	OPT_READ,
-	OPT_WRITE,
-	OPT_RW,
-	OPT_READ_PERCENT,
-	OPT_DATALOSS,
-	OPT_BLOCK_SIZE,
-	OPT_DEPTH,
-	OPT_QUEUES,
-	OPT_THREADS,
-	OPT_CPUS,
-	OPT_POLL,
-	OPT_RUN_TIME,
-	OPT_RAMP_TIME,
-	OPT_IO_COUNT,
-	OPT_SEED,
-	OPT_CDW0, /* and CLI_CDWS values from here */
-};
-
-/* An option: its letter where it has one, the verbs that take it (0: all), its help. */
-struct opt_def {
-	const char *name;
-	int val;
-	bool arg;
-	unsigned int takes;
-	const char *help;
-};
-
-static const struct opt_def defs[] = {
-	{"transport", 't', true, 0, "TYPE  only rdma is supported"},
-	{"traddr", 'a', true, 0, "HOST  address or name of the target"},
-	{"trsvcid", OPT_TRSVCID, true, 0, "PORT  its port (default 4420)"},
-	{"nqn", 'n', true, 0, "NQN  the subsystem"},
-	{"hostnqn", 'q', true, 0, "NQN  our host NQN (default: /etc/nvme/hostnqn, or derived)"},
-	{"hostid", 'I', true, 0,
-	 "UUID  our host identifier (default: /etc/nvme/hostid, or derived)"},
-	{"host-traddr", 'w', true, 0, "ADDR  local address to connect from"},
-	{"nr-io-queues", 'i', true, 0,
-	 "N  I/O queues (default 1; read and write: 2; bench: as many as --threads)"},
-	{"queue-size", 'Q', true, 0, "N  entries of each I/O queue (default 128)"},
-	{"keep-alive-tmo", 'k', true, 0, "SECONDS  keep-alive timeout (default 5; 0: none)"},
-	{"timeout", OPT_TIMEOUT, true, 0,
-	 "MS  for each command but Connect, or with a unit (default 60s admin, 30s I/O)"},
-	{"connect-timeout", OPT_CONNECT_TIMEOUT, true, 0,
-	 "MS  for each connection and its Connect command (default 10s)"},
-	{"provider", OPT_PROVIDER, true, 0, "NAME  auto, iwarp or verbs"},
-	{"crc", OPT_CRC, false, 0, "  iwarp: ask for CRC32C"},
-	{"mpa-revision", OPT_MPA_REVISION, true, 0, "1|2  iwarp: handshake (default 2)"},
-	{"no-p2p", OPT_NO_P2P, false, 0, "  iwarp: do not offer the peer-to-peer model"},
-	{"no-remote-invalidate", OPT_NO_REMOTE_INV, false, 0,
-	 "  do not ask the target to invalidate keys (for targets that get it wrong)"},
-	{"congestion", OPT_CONGESTION, true, 0, "NAME  iwarp: TCP congestion control"},
-	{"send-buffer", OPT_SEND_BUFFER, true, 0, "SIZE  iwarp: of each socket"},
-	{"receive-buffer", OPT_RECEIVE_BUFFER, true, 0, "SIZE  iwarp: of each socket"},
-	{"namespace-id", 'N', true, CLI_TAKES_NSID,
-	 "NSID  the namespace (default: the URI's, else 1)"},
-	{"start-block", OPT_START_BLOCK, true, CLI_TAKES_TRANSFER | CLI_TAKES_BENCH,
-	 "LBA  first block (default 0)"},
-	{"offset", OPT_OFFSET, true, CLI_TAKES_BENCH,
-	 "BYTES  first byte, instead of --start-block"},
-	{"offset", OPT_OFFSET, true, CLI_TAKES_TRANSFER,
-	 "BYTES  first byte, instead of --start-block; need not be a multiple of the block"},
-	{"block-count", 'c', true, CLI_TAKES_TRANSFER, "N  blocks, 0's based as in nvme-cli"},
-	{"data-size", 'z', true, CLI_TAKES_TRANSFER,
-	 "BYTES  how much (default: the whole input, or to the end of the namespace)"},
-	{"data-size", 'z', true, CLI_TAKES_BENCH,
-	 "BYTES  how much of the namespace to use (default: to its end)"},
-	{"data", 'd', true, CLI_TAKES_TRANSFER, "FILE  - or none: standard input or output"},
-	{"force-unit-access", 'f', false, CLI_TAKES_TRANSFER,
-	 "  commands complete when data is on the media"},
-	{"fua", 'f', false, CLI_TAKES_TRANSFER, "  the same"},
-	{"no-progress", OPT_NO_PROGRESS, false, CLI_TAKES_TRANSFER | CLI_TAKES_BENCH,
-	 "  no progress bar"},
-	{"no-flush", OPT_NO_FLUSH, false, CLI_TAKES_WRITE, "  do not flush at the end"},
-	{"rw", OPT_RW, true, CLI_TAKES_BENCH,
-	 "MODE  read, write, rw, randread (default), randwrite or randrw"},
-	{"read-percent", OPT_READ_PERCENT, true, CLI_TAKES_BENCH,
-	 "N  how many of 100 I/Os are reads, in rw and randrw (default 50)"},
-	{"dataloss", OPT_DATALOSS, false, CLI_TAKES_BENCH, "  allow modes that write"},
-	{"block-size", OPT_BLOCK_SIZE, true, CLI_TAKES_BENCH, "BYTES  of one I/O (default 4k)"},
-	{"depth", OPT_DEPTH, true, CLI_TAKES_BENCH, "N  I/Os in flight on each queue (default 32)"},
-	{"queues", OPT_QUEUES, true, CLI_TAKES_BENCH, "N  the same as --nr-io-queues"},
-	{"threads", OPT_THREADS, true, CLI_TAKES_BENCH,
-	 "N  threads that share the queues out (default 1)"},
-	{"cpus", OPT_CPUS, true, CLI_TAKES_BENCH, "LIST  a CPU for each thread, in turn (0,2-3)"},
-	{"poll", OPT_POLL, true, CLI_TAKES_BENCH,
-	 "WHEN  always (default), never (sleep), or how long before sleeping (50us)"},
-	{"run-time", OPT_RUN_TIME, true, CLI_TAKES_BENCH, "TIME  to measure (default 10s)"},
-	{"ramp-time", OPT_RAMP_TIME, true, CLI_TAKES_BENCH,
-	 "TIME  of load before that, not measured (default 0)"},
-	{"io-count", OPT_IO_COUNT, true, CLI_TAKES_BENCH, "N  I/Os in all, instead of a time"},
-	{"seed", OPT_SEED, true, CLI_TAKES_BENCH, "N  of positions and data (default 1)"},
-	{"opcode", OPT_OPCODE, true, CLI_TAKES_PASSTHRU, "N  opcode of the command; required"},
-	{"flags", OPT_FLAGS, true, CLI_TAKES_PASSTHRU, "N  byte 1: FUSE; PSDT is set to SGL"},
-	{"cdw2", OPT_CDW0 + 2, true, CLI_TAKES_PASSTHRU, "N  command dword 2"},
-	{"cdw3", OPT_CDW0 + 3, true, CLI_TAKES_PASSTHRU, "N  command dword 3"},
-	{"cdw10", OPT_CDW0 + 10, true, CLI_TAKES_PASSTHRU, "N  command dword 10"},
-	{"cdw11", OPT_CDW0 + 11, true, CLI_TAKES_PASSTHRU, "N  command dword 11"},
-	{"cdw12", OPT_CDW0 + 12, true, CLI_TAKES_PASSTHRU, "N  command dword 12"},
-	{"cdw13", OPT_CDW0 + 13, true, CLI_TAKES_PASSTHRU, "N  command dword 13"},
-	{"cdw14", OPT_CDW0 + 14, true, CLI_TAKES_PASSTHRU, "N  command dword 14"},
-	{"cdw15", OPT_CDW0 + 15, true, CLI_TAKES_PASSTHRU, "N  command dword 15"},
-	{"data-len", OPT_DATA_LEN, true, CLI_TAKES_PASSTHRU, "BYTES  of data (default 0: none)"},
-	{"input-file", OPT_INPUT_FILE, true, CLI_TAKES_PASSTHRU,
-	 "FILE  with --write the data's source (default: standard input), with --read where it "
-	 "goes"},
-	{"read", OPT_READ, false, CLI_TAKES_PASSTHRU, "  the data comes from the controller"},
-	{"write", OPT_WRITE, false, CLI_TAKES_PASSTHRU, "  the data goes to the controller"},
-	{"prefill", OPT_PREFILL, true, CLI_TAKES_PASSTHRU,
-	 "N  byte that the buffer of --read holds before (default 0)"},
-	{"raw-binary", OPT_RAW_BINARY, false, CLI_TAKES_PASSTHRU,
-	 "  print the data as it is, and nothing else"},
-	{"show-command", OPT_SHOW_COMMAND, false, CLI_TAKES_PASSTHRU, "  print the command first"},
-	{"dry-run", OPT_DRY_RUN, false, CLI_TAKES_PASSTHRU, "  print the command, do not send it"},
-	{"output-format", 'o', true, 0, "FORMAT  normal or json"},
-	{"verbose", 'v', false, 0, "  say more; twice: trace the library"},
-	{"help", 'h', false, 0, "  this text"},
-};
-
-#define N_DEFS (sizeof(defs) / sizeof(defs[0]))
-
-static bool taken(const struct cli_verb *verb, const struct opt_def *def)
-{
-	return def->takes == 0 || (def->takes & verb->takes);
-}
-
-/* -s is the port for the fabrics verbs and the start block for read and write. */
-static char letter(const struct cli_verb *verb, const struct opt_def *def)
-{
-	/* Those of nvme-cli that mean nothing else here. */
-	static const struct {
-		int val;
-		char c;
-	} others[] = {
-		{OPT_FLAGS, 'f'},      {OPT_DATA_LEN, 'l'},   {OPT_READ, 'r'},
-		{OPT_RAW_BINARY, 'b'}, {OPT_PREFILL, 'p'},    {OPT_CDW0 + 2, '2'},
-		{OPT_CDW0 + 3, '3'},   {OPT_CDW0 + 10, '4'},  {OPT_CDW0 + 11, '5'},
-		{OPT_CDW0 + 12, '6'},  {OPT_CDW0 + 13, '7'},  {OPT_CDW0 + 14, '8'},
-		{OPT_CDW0 + 15, '9'},  {OPT_BLOCK_SIZE, 'b'},
-	};
-	size_t i;
-
-	if (def->val < 256)
-		return (char)def->val;
-	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		if (others[i].val == def->val)
-			return others[i].c;
-	}
-	if (def->val == (verb->takes & CLI_TAKES_TRANSFER ? OPT_START_BLOCK : OPT_TRSVCID))
-		return 's';
-	return 0;
-}
-
-static void help(const struct cli_verb *verb)
-{
-	size_t i;
-
-	printf("Usage: rdinit %s [URI] [OPTION...]\n%s.\n\n"
-	       "  URI  nvme+rdma://HOST[:PORT]/SUBNQN%s\n\n",
-	       verb->name, verb->summary, verb->takes & CLI_TAKES_NSID ? "[/NSID]" : "");
-	for (i = 0; i < N_DEFS; i++) {
-		const char *text = defs[i].help, *gap = strstr(text, "  ");
-		char c = letter(verb, &defs[i]);
-		char left[64];
-
-		if (!taken(verb, &defs[i]))
-			continue;
-		snprintf(left, sizeof(left), "--%s%s%.*s", defs[i].name, defs[i].arg ? "=" : "",
-			 (int)(gap - text), text);
-		printf("  %c%c%c %-28s %s\n", c ? '-' : ' ', c ? c : ' ', c ? ',' : ' ', left,
-		       gap + 2);
-	}
-}
-
-/* ---- messages ---- */
-
-static void say(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
-
-/* One line, whatever is in the names and texts that it is made of. */
-static void say(const char *fmt, va_list ap)
-{
-	char text[CLI_MESSAGE];
-	int n = vsnprintf(text, sizeof(text), fmt, ap);
-
-	if (n < 0)
-		return;
-	rd_mask_control(text, strlen(text));
-	fprintf(stderr, "rdinit: %s%s\n", text, (size_t)n < sizeof(text) ? "" : "...");
-}
-
-int cli_error(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	say(fmt, ap);
-	va_end(ap);
-	return CLI_FAILED;
-}
-
-int cli_usage_error(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	say(fmt, ap);
-	va_end(ap);
-	return CLI_USAGE;
-}
-
-const char *cli_lib_text(void)
-{
-	const char *text = rdinit_get_error(), *colon = strstr(text, ": ");
-
-	/* The function that failed helps a programmer, not a user of this program. */
-	return strncmp(text, "rdinit_", 7) == 0 && colon ? colon + 2 : text;
-}
-
-int cli_lib_error(void)
-{
-	return cli_error("%s", cli_lib_text());
-}
-
-int cli_finish_output(void)
-{
-	if (fflush(stdout) || ferror(stdout))
-		return cli_error("standard output: %s", strerror(errno ? errno : EIO));
-	return CLI_OK;
-}
-
-int cli_print_json(json_t *json, FILE *out)
-{
-	int rc = json ? json_dumpf(json, out, JSON_INDENT(2)) : -1;
-
-	json_decref(json);
-	if (rc || fputc('\n', out) == EOF || fflush(out))
-		return cli_error("cannot write the output: %s", strerror(errno ? errno : ENOMEM));
-	return CLI_OK;
-}
 
 /* ---- values ---- */
 
@@ -373,9 +106,9 @@ static bool get_u8(const char *name, const char *text, uint8_t *out)
 	return true;
 }
 
-static bool take_passthru(struct cli_options *o, const struct opt_def *def, const char *arg)
+static bool take_passthru(struct cli_options *o, const struct cli_opt *def, const char *arg)
 {
-	switch (def->val) {
+	switch (def->id) {
 	case OPT_OPCODE:
 		o->has_opcode = true;
 		return get_u8(def->name, arg, &o->opcode);
@@ -404,31 +137,31 @@ static bool take_passthru(struct cli_options *o, const struct opt_def *def, cons
 		o->pt_write = true;
 		return true;
 	default:
-		if (def->val < OPT_CDW0 || def->val >= OPT_CDW0 + CLI_CDWS)
+		if (def->id < OPT_CDW0 || def->id >= OPT_CDW0 + CLI_CDWS)
 			return false;
-		return get_u32(def->name, arg, 0, UINT32_MAX, &o->cdw[def->val - OPT_CDW0]);
+		return get_u32(def->name, arg, 0, UINT32_MAX, &o->cdw[def->id - OPT_CDW0]);
 	}
 }
 
-static bool take_transfer(struct cli_options *o, const struct opt_def *def, const char *arg)
+static bool take_transfer(struct cli_options *o, const struct cli_opt *def, const char *arg)
 {
-	switch (def->val) {
+	switch (def->id) {
 	case OPT_START_BLOCK:
 		o->has_start = true;
 		return get_u64(def->name, arg, 0, UINT64_MAX, &o->start_block);
 	case OPT_OFFSET:
 		o->has_offset = true;
 		return get_size(def->name, arg, &o->offset);
-	case 'c':
+	case OPT_BLOCK_COUNT:
 		o->has_count = true;
 		return get_u64(def->name, arg, 0, UINT64_MAX - 1, &o->block_count);
-	case 'z':
+	case OPT_DATA_SIZE:
 		o->has_size = true;
 		return get_size(def->name, arg, &o->data_size);
-	case 'd':
+	case OPT_DATA:
 		o->data = arg;
 		return true;
-	case 'f':
+	case OPT_FUA:
 		o->fua = true;
 		return true;
 	case OPT_NO_PROGRESS:
@@ -442,11 +175,11 @@ static bool take_transfer(struct cli_options *o, const struct opt_def *def, cons
 	}
 }
 
-static bool take_bench(struct cli_options *o, const struct opt_def *def, const char *arg)
+static bool take_bench(struct cli_options *o, const struct cli_opt *def, const char *arg)
 {
 	struct cli_bench_options *b = &o->bench;
 
-	switch (def->val) {
+	switch (def->id) {
 	case OPT_RW:
 		return cli_bench_rw(b, arg);
 	case OPT_READ_PERCENT:
@@ -479,11 +212,11 @@ static bool take_bench(struct cli_options *o, const struct opt_def *def, const c
 	}
 }
 
-static bool take_fabric(struct cli_options *o, const struct opt_def *def, const char *arg)
+static bool take_fabric(struct cli_options *o, const struct cli_opt *def, const char *arg)
 {
 	uint32_t v;
 
-	switch (def->val) {
+	switch (def->id) {
 	case OPT_CRC:
 		o->ctrl.crc = true;
 		return true;
@@ -521,49 +254,66 @@ static bool take_fabric(struct cli_options *o, const struct opt_def *def, const 
 	}
 }
 
-static bool take(struct cli_options *o, const struct opt_def *def, const char *arg)
+/* An option whose value waits for the verb. */
+static bool take_arg(struct cli_options *o, const struct cli_opt *def, const char *arg)
+{
+	struct cli_value *v = &o->arg[def->id];
+
+	v->given = true;
+	v->text = arg;
+	if (def->kind == CLI_NUM)
+		return get_u64(def->name, arg, 0, def->max, &v->n);
+	if (def->kind == CLI_SIZE)
+		return get_size(def->name, arg, &v->n);
+	v->n++; /* a flag */
+	return true;
+}
+
+static bool take(struct cli_options *o, const struct cli_opt *def, const char *arg)
 {
 	uint32_t v;
 
-	switch (def->val) {
-	case 't':
+	if (def->kind != CLI_OTHER)
+		return take_arg(o, def, arg);
+
+	switch (def->id) {
+	case OPT_TRANSPORT:
 		if (strcmp(arg, "rdma") != 0)
 			return cli_error("--transport: \"%s\" is not rdma", arg), false;
 		return true;
-	case 'a':
+	case OPT_TRADDR:
 		o->ctrl.traddr = arg;
 		return true;
 	case OPT_TRSVCID:
 		o->ctrl.trsvcid = arg;
 		return true;
-	case 'n':
+	case OPT_NQN:
 		o->ctrl.subnqn = arg;
 		return true;
-	case 'q':
+	case OPT_HOSTNQN:
 		o->ctrl.hostnqn = arg;
 		return true;
-	case 'I':
+	case OPT_HOSTID:
 		o->ctrl.hostid = arg;
 		return true;
-	case 'w':
+	case OPT_HOST_TRADDR:
 		o->ctrl.host_traddr = arg;
 		return true;
-	case 'i':
 	case OPT_QUEUES:
 		return get_u16(def->name, arg, 1, CLI_QUEUES_MAX, &o->ctrl.nr_io_queues);
-	case 'Q':
+	case OPT_QUEUE_SIZE:
 		return get_u16(def->name, arg, 2, 1024, &o->qpair.queue_size);
-	case 'k':
+	case OPT_KATO:
 		if (!get_u32(def->name, arg, 0, 4000000, &v))
 			return false;
 		o->ctrl.keep_alive_tmo_ms = v * 1000;
 		return true;
-	case 'N':
+	case OPT_NSID:
 		return get_u32(def->name, arg, o->any_nsid ? 0 : 1,
 			       o->any_nsid ? UINT32_MAX : UINT32_MAX - 1, &o->nsid);
-	case 'o':
+	case OPT_FORMAT:
 		return get_format(arg, &o->format);
-	case 'v':
+	case OPT_VERBOSE:
 		o->verbose++;
 		return true;
 	default:
@@ -573,14 +323,21 @@ static bool take(struct cli_options *o, const struct opt_def *def, const char *a
 
 static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, char **args)
 {
-	if (n > 1 && (verb->takes & CLI_TAKES_TRANSFER) && !o->data)
+	if (n > 1 && (verb->flags & CLI_V_TRANSFER) && !o->data)
 		return cli_error("unexpected argument \"%s\"; to name a file, use --data=%s",
 				 args[1], args[1]),
 		       false;
 	if (n > 1)
-		return cli_error("unexpected argument \"%s\"", args[1]), false;
+		return cli_error("unexpected argument \"%s\"; options begin with --", args[1]),
+		       false;
 	if (n == 0)
 		return true;
+	if (strncmp(args[0], "/dev/", 5) == 0)
+		return cli_error("\"%s\" is a device of the kernel; rdinit connects by itself: "
+				 "give a "
+				 "URI, nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]",
+				 args[0]),
+		       false;
 	rdinit_uri_init(&o->uri);
 	if (rdinit_uri_parse(args[0], &o->uri))
 		return cli_lib_error(), false;
@@ -634,50 +391,60 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 		return false;
 	if (!check_s(o))
 		return false;
-	if ((verb->takes & CLI_TAKES_PASSTHRU) && !check_passthru(o))
+	if ((verb->flags & CLI_V_PASSTHRU) && !check_passthru(o))
 		return false;
 	if (!o->ctrl.traddr)
 		return cli_error("no target: give a URI, or --traddr and --nqn"), false;
-	if (!o->ctrl.subnqn && !verb->discovery)
+	if (!o->ctrl.subnqn && verb->reach != CLI_DISCOVERY)
 		return cli_error("no subsystem: give it in the URI or by --nqn"), false;
 	if (o->has_start && o->has_offset)
 		return cli_error("--start-block and --offset exclude each other"), false;
-	if ((verb->takes & CLI_TAKES_BENCH) && !cli_bench_check(o))
+	if ((verb->flags & CLI_V_BENCH) && !cli_bench_check(o))
 		return false;
 	if (o->verbose >= 2)
 		o->ctrl.log_spec = o->verbose > 2 ? "trace" : "debug";
 	return true;
 }
 
-/* getopt_long(3) does not like @arg, or what is behind the letter in optopt. */
-static void bad_option(const struct cli_verb *verb, int c, const char *arg)
+/* What the letter would have been elsewhere: nvme-cli's meaning in this verb took it. */
+static const struct cli_opt *shadowed(const struct cli_opt_at *opts, size_t n,
+				      const struct cli_opt *own)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (opts[i].own == own)
+			return opts[i].opt;
+	}
+	return NULL;
+}
+
+/* Behind an error: perhaps the option of the same letter in other verbs was meant. */
+static void say_letter(const struct cli_opt *own, const struct cli_opt *other)
+{
+	if (own && other)
+		cli_error(
+			"-%c is --%s in this verb, as in nvme-cli; for --%s write the long option",
+			own->letter, own->name, other->name);
+}
+
+static void bad_name(const struct cli_verb *verb, const char *arg, const struct cli_opt_at *opts,
+		     size_t n_opts)
 {
 	struct cli_nearest near = {.found = NULL};
 	char word[64], all[256] = "";
 	size_t i, len, at = 0, n = 0;
 
-	if (c == ':') {
-		cli_error("%s needs a value; try rdinit %s --help", arg, verb->name);
-		return;
-	}
-	if (optopt >= 1000) {
-		cli_error("--%s takes no value", defs[optopt - 1000].name);
-		return;
-	}
-	if (optopt) {
-		cli_error("\"-%c\" is not an option; try rdinit %s --help", optopt, verb->name);
-		return;
-	}
 	snprintf(word, sizeof(word), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
 	near.word = word;
 	len = strlen(word);
-	for (i = 0; i < N_DEFS; i++) {
-		if (!taken(verb, &defs[i]))
-			continue;
-		cli_nearest(&near, defs[i].name);
-		if (strncmp(defs[i].name, word, len) == 0 && at < sizeof(all)) {
+	for (i = 0; i < n_opts; i++) {
+		const char *name = opts[i].opt->name;
+
+		cli_nearest(&near, name);
+		if (strncmp(name, word, len) == 0 && at < sizeof(all)) {
 			at += (size_t)snprintf(all + at, sizeof(all) - at, "%s--%s", n ? ", " : "",
-					       defs[i].name);
+					       name);
 			n++;
 		}
 	}
@@ -685,37 +452,78 @@ static void bad_option(const struct cli_verb *verb, int c, const char *arg)
 		cli_error("\"--%s\" is ambiguous: %s", word, all);
 	else if (near.found)
 		cli_error("\"--%s\" is not an option; did you mean --%s?", word, near.found);
+	else if (strstr(word, "secret") || strstr(word, "dhchap") || strstr(word, "key"))
+		cli_error("\"--%s\" is not an option of rdinit %s; secrets are never given on the "
+			  "command line, where every user of the machine can read them",
+			  word, verb->name);
 	else
 		cli_error("\"--%s\" is not an option; try rdinit %s --help", word, verb->name);
+}
+
+/* getopt_long(3) does not like @arg, or what is behind the letter in optopt. */
+static void bad_option(const struct cli_verb *verb, int c, const char *arg,
+		       const struct cli_opt_at *opts, size_t n)
+{
+	if (c == ':')
+		cli_error("%s needs a value; try rdinit %s --help", arg, verb->name);
+	else if (optopt >= 1000)
+		cli_error("--%s takes no value", opts[optopt - 1000].opt->name);
+	else if (optopt == 'N')
+		cli_error("\"-N\" is not an option; the namespace is given by -n or "
+			  "--namespace-id, as in nvme-cli, or in the URI");
+	else if (optopt)
+		cli_error("\"-%c\" is not an option; try rdinit %s --help", optopt, verb->name);
+	else
+		bad_name(verb, arg, opts, n);
+}
+
+static void defaults(const struct cli_verb *verb, struct cli_options *o)
+{
+	memset(o, 0, sizeof(*o));
+	o->verb = verb;
+	rdinit_ctrl_opts_init(&o->ctrl);
+	rdinit_qpair_opts_init(&o->qpair);
+	if (verb->flags & CLI_V_TRANSFER)
+		o->ctrl.nr_io_queues = 2;
+	if (verb->flags & CLI_V_BENCH)
+		o->ctrl.nr_io_queues = 0; /* not given: as many as threads */
+	cli_bench_defaults(&o->bench);
+	o->any_nsid = verb->flags & CLI_V_ANY_NSID;
+}
+
+static bool take_operands(const struct cli_verb *verb, struct cli_options *o, int n, char **args)
+{
+	if (verb->flags & CLI_V_OPERANDS) {
+		o->operands = args;
+		o->n_operands = n;
+		return true;
+	}
+	if (verb->reach == CLI_NOWHERE)
+		return n == 0 ||
+		       (cli_error("unexpected argument \"%s\"; %s takes none", args[0], verb->name),
+			false);
+	return take_uri(verb, o, n, args) && check(verb, o);
 }
 
 bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_options *o,
 		       int *status)
 {
-	struct option longs[N_DEFS + 1] = {0};
-	char shorts[3 * N_DEFS + 2] = ":";
-	size_t i, n = 0, s = 1;
+	struct option longs[CLI_OPTS_MAX + 1] = {0};
+	struct cli_opt_at opts[CLI_OPTS_MAX];
+	char shorts[2 * CLI_OPTS_MAX + 2] = ":";
+	size_t n = cli_verb_opts(verb, opts), i, s = 1;
+	const struct cli_opt *flag = NULL; /* one given by a letter that means more elsewhere */
 	int c;
 
-	memset(o, 0, sizeof(*o));
-	rdinit_ctrl_opts_init(&o->ctrl);
-	rdinit_qpair_opts_init(&o->qpair);
-	if (verb->takes & CLI_TAKES_TRANSFER)
-		o->ctrl.nr_io_queues = 2;
-	if (verb->takes & CLI_TAKES_BENCH)
-		o->ctrl.nr_io_queues = 0; /* not given: as many as threads */
-	cli_bench_defaults(&o->bench);
-	o->any_nsid = verb->takes & CLI_TAKES_PASSTHRU;
-	for (i = 0; i < N_DEFS; i++) {
-		if (!taken(verb, &defs[i]))
-			continue;
-		/* getopt hands the position in defs back, whatever the letter means here */
-		longs[n++] =
-			(struct option){defs[i].name, defs[i].arg ? required_argument : no_argument,
-					NULL, (int)(1000 + i)};
-		if (letter(verb, &defs[i])) {
-			shorts[s++] = letter(verb, &defs[i]);
-			if (defs[i].arg)
+	defaults(verb, o);
+	for (i = 0; i < n; i++) {
+		/* getopt hands the position in opts back, whatever the letter means here */
+		longs[i] = (struct option){opts[i].opt->name,
+					   opts[i].opt->value ? required_argument : no_argument,
+					   NULL, (int)(1000 + i)};
+		if (opts[i].letter) {
+			shorts[s++] = opts[i].letter;
+			if (opts[i].opt->value)
 				shorts[s++] = ':';
 		}
 	}
@@ -723,24 +531,33 @@ bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struc
 	*status = CLI_USAGE;
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-		const struct opt_def *def = c >= 1000 ? &defs[c - 1000] : NULL;
+		const struct cli_opt *def = c >= 1000 ? opts[c - 1000].opt : NULL;
 
 		if (c == '?' || c == ':') {
-			bad_option(verb, c, argv[optind - 1]);
+			bad_option(verb, c, argv[optind - 1], opts, n);
 			return false;
 		}
-		for (i = 0; !def && i < N_DEFS; i++) {
-			if (taken(verb, &defs[i]) && letter(verb, &defs[i]) == c)
-				def = &defs[i];
+		for (i = 0; !def && i < n; i++) {
+			if (opts[i].letter == c)
+				def = opts[i].opt;
 		}
-		if (def && def->val == 'h') {
-			help(verb);
+		if (def && def->id == OPT_HELP) {
+			cli_help(verb);
 			*status = cli_finish_output();
 			return false;
 		}
-		o->s_is_block |= c == 's' && def && def->val == OPT_START_BLOCK;
-		if (!def || !take(o, def, optarg))
+		o->s_is_block |= c == 's' && def && def->id == OPT_START_BLOCK;
+		if (!def || !take(o, def, optarg)) {
+			if (c < 1000)
+				say_letter(def, shadowed(opts, n, def));
 			return false;
+		}
+		if (c < 1000 && !def->value && shadowed(opts, n, def))
+			flag = def;
 	}
-	return take_uri(verb, o, argc - optind, argv + optind) && check(verb, o);
+	if (take_operands(verb, o, argc - optind, argv + optind))
+		return true;
+	if (flag)
+		say_letter(flag, shadowed(opts, n, flag));
+	return false;
 }

@@ -291,7 +291,7 @@ def threads_run_where_they_are_told_to(t):
 @test
 def nvme_clis_way_to_name_the_target(t):
     target = serve(t, 1)
-    res = t.rdinit('bench', '-t', 'rdma', '-a', target.addr, '-s', str(target.port), '-n', NQN, '-N', '1',
+    res = t.rdinit('bench', '-t', 'rdma', '-a', target.addr, '-s', str(target.port), '--nqn', NQN, '-n', '1',
                    '--io-count', '10', '-o', 'json')
     t.eq(json.loads(res.text)['ios'], 10, 'I/Os')
 

@@ -22,7 +22,7 @@ def two_namespaces(t, **kw):
 
 def options(target, nqn=NQN):
     """The address as nvme-cli's options."""
-    return ['-t', 'rdma', '-a', target.addr, '-s', str(target.port), *(['-n', nqn] if nqn else [])]
+    return ['-t', 'rdma', '-a', target.addr, '-s', str(target.port), *(['--nqn', nqn] if nqn else [])]
 
 
 def as_json(res):
@@ -129,15 +129,18 @@ def usage_error(t, args):
 
 
 DISK = f'nvme+rdma://127.0.0.1:1/{NQN}/1'
-TO = ['-t', 'rdma', '-a', '127.0.0.1', '-n', NQN]
+TO = ['-t', 'rdma', '-a', '127.0.0.1', '--nqn', NQN]
 
 
 @each(('a verb misspelt', ['raed'], 'did you mean "read"'), ('letters left out', ['lst-ns'], 'did you mean "list-ns"'),
       ('half a verb', ['disc'], 'did you mean "discover"'),
+      ('the old letter of the namespace', ['id-ns', *TO, '-N', '7'], 'given by -n or --namespace-id'),
+      ('a device of the kernel', ['id-ns', '/dev/nvme0n1'], '/dev/nvme0n1" is a device of the kernel'),
+      ('a secret', ['id-ctrl', DISK, '--dhchap-secret=DHHC-1:00:x'], 'secrets are never given on the command line'),
       ('the port by -s in read', ['read', *TO, '-s', '4421', '-d', '-'], '--trsvcid=4421 .*--start-block=4421'),
       ('the port by -s in write', ['write', *TO, '-s', '4421', '-d', '-'], '--trsvcid=4421 .*--start-block=4421'),
       ('a file without its option', ['write', DISK, 'image.raw'], '--data=image.raw'),
-      ('an ambiguous option', ['read', DISK, '--no'], 'ambiguous: .*--no-p2p.*--no-progress'),
+      ('an ambiguous option', ['read', DISK, '--no'], 'ambiguous: .*--no-progress.*--no-p2p'),
       ('an option misspelt', ['read', DISK, '--data-szie=5'], 'did you mean --data-size'),
       ('a value for nothing', ['read', DISK, '--crc=1'], '--crc takes no value'),
       ('an unknown letter', ['read', DISK, '-y'], '"-y" is not an option'),
@@ -157,11 +160,20 @@ def what_was_meant_is_said_for(t, args, says):
     t.eq(len(res.err.splitlines()), 1, f'lines of\n{res.err}')
 
 
+@each(('the subsystem by -n', ['id-ns', '-t', 'rdma', '-a', '127.0.0.1', '-n', NQN], '-n is --namespace-id .*--nqn'),
+      ('the port by -s', ['io-passthru', '-s', '4421', '--opcode=2'], '-s is --show-command .*--trsvcid'),
+      ('JSON by -o', ['io-passthru', DISK, '-o', 'json'], '-o is --opcode .*--output-format'))
+@no_fabric
+def a_letter_with_another_meaning(t, args, says):
+    """nvme-cli's meaning in this verb holds, and the error says so."""
+    t.match(says, t.rdinit(*args, rc=2).err.splitlines()[1])
+
+
 @test
 def the_first_block_by_s_beside_a_port(t):
     """-s is the block where nothing else can be meant."""
     target = two_namespaces(t)
-    t.rdinit('write', '-a', target.addr, '--trsvcid', str(target.port), '-n', NQN, '-s', '3', '-d',
+    t.rdinit('write', '-a', target.addr, '--trsvcid', str(target.port), '--nqn', NQN, '-s', '3', '-d',
              t.file('in', b'x' * 512))
     t.eq(t.rdinit('read', target.uri(1), '-s', '3', '-z', '512').out, b'x' * 512)
 

@@ -65,7 +65,9 @@ def the_right_files_are_installed(t):
     _, files = installed(t)
     for pattern in (r'/bin/rdtarget$', r'/bin/rdinit$', r'/include/rdinit\.h$', r'/librdinit\.so$',
                     r'/librdinit\.so\.0$', r'/librdinit\.a$', r'/pkgconfig/librdinit\.pc$',
-                    r'/man1/rdtarget\.1$', r'/man1/rdinit\.1$', r'/man3/librdinit\.3$',
+                    r'/man1/rdtarget\.1$', r'/man1/rdinit\.1$', r'/man1/rdinit-read\.1$',
+                    r'/bash-completion/completions/rdinit$', r'/zsh/site-functions/_rdinit$',
+                    r'/man3/librdinit\.3$',
                     r'/man5/rdtarget\.yaml\.5$'):
         t.ok(any(re.search(pattern, path) for path in files), f'no {pattern} among {files}')
     t.eq([path for path in files if path.endswith('.h') and not path.endswith('/rdinit.h')], [],

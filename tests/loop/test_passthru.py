@@ -31,13 +31,13 @@ def identify_controller(t):
     t.eq(data[4:24].rstrip(), b'SN0042', 'serial number')
     t.match(r'opcode 0x06: success, result 0x0+\n0000: ([0-9a-f]{2} ){16}".{16}"\n0010:',
             t.rdinit(*args).text)
-    got = json.loads(t.rdinit(*args, '-o', 'json').text)
+    got = json.loads(t.rdinit(*args, '--output-format', 'json').text)
     same(t, bytes.fromhex(got['data']), data)
     t.rdinit(*args, '--input-file', t.path('id'))
     with open(t.path('id'), 'rb') as f:
         same(t, f.read(), data)
     # nvme-cli's letters
-    same(t, t.rdinit('admin-passthru', target.uri(None), '--opcode=6', '-4', '1', '-l', '4096', '-r',
+    same(t, t.rdinit('admin-passthru', target.uri(None), '-o', '6', '-4', '1', '-l', '4096', '-r',
                      '-b').out, data)
 
 
@@ -46,7 +46,7 @@ def a_result_without_data(t):
     """Number of Queues: what was granted is in the result."""
     target = serve(t)
     got = json.loads(t.rdinit('admin-passthru', target.uri(None), '--opcode', '0x0a', '--cdw10', '7',
-                              '-o', 'json').text)
+                              '--output-format', 'json').text)
     t.ok(got['result'] >> 16 == got['result'] & 0xFFFF, f'result {got["result"]:#x}')
     t.ok('data' not in got, 'data without --read')
 
@@ -59,7 +59,7 @@ def write_and_read(t):
         data = os.urandom(blocks * BLOCK)
         args = ['io-passthru', target.uri(1), '--cdw10', '5', '--cdw12', str(blocks - 1), '--data-len',
                 str(len(data))]
-        t.rdinit(*args, '--opcode', '1', '--write', '--input-file', t.file('in', data))
+        t.rdinit(*args, '--opcode', '1', '--write', '-i', t.file('in', data))
         t.same(t.rdinit(*args, '--opcode', '2', '--read', '--raw-binary').out, data)
         t.same(t.rdinit('read', target.uri(), '--start-block', '5', '--block-count', str(blocks - 1)).out,
                data)

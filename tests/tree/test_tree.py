@@ -26,8 +26,6 @@ LAYERS = {
 }
 # The command line is a user of the library, like any other program.
 STRICTER = {'initiator/cli': ('include', 'initiator/cli', 'common/util'), 'tools/fio': ('include', 'tools/fio')}
-VERBS = ('discover', 'id-ctrl', 'id-ns', 'list-ns', 'read', 'write', 'flush',
-         'admin-passthru', 'io-passthru', 'bench')
 
 
 def below(path, folders):
@@ -152,21 +150,70 @@ def agree(what, program_has, manual_has):
                       f'only in the manual page {sorted(extra)}')
 
 
-@test
-def rdinits_options_are_in_its_manual_page(t):
-    binary = program('rdinit')
-    shown = options_of(help_of([binary, '--help']))
-    for verb in VERBS:
-        shown |= options_of(help_of([binary, verb, '--help']))
-    agree('rdinit', shown, options_of(man_source('rdinit.1')))
+def verbs():
+    """rdinit's verbs by its own table."""
+    return [line.split()[0] for line in help_of([program('rdinit'), '--generate', 'verbs']).splitlines()]
 
 
 @test
 def rdinits_verbs_are_in_its_manual_page(t):
-    text, usage = man_source('rdinit.1'), help_of([program('rdinit'), '--help'])
-    for verb in VERBS:
+    """And the options that all of them have; the pages of the verbs are made from the same table."""
+    binary, text = program('rdinit'), man_source('rdinit.1')
+    usage = help_of([binary, '--help'])
+    shared = options_of(help_of([binary, 'discover', '--help'])) | options_of(usage)
+    t.eq(sorted(shared - options_of(text)), [], 'options missing in rdinit.1')
+    for verb in verbs():
         t.match(rf'(?m)^\.(B|SS) "?{verb}\b', text, 'rdinit.1')
-        t.match(rf'\b{verb}\b', usage, 'rdinit --help')
+        t.match(rf'(?m)^  {verb} ', usage, 'rdinit --help')
+
+
+@test
+def every_verb_has_a_manual_page_of_its_own(t):
+    """The pages that are installed are those that the table gives, with all options of --help."""
+    t.eq(re.findall(r"'([a-z-]+)'", re.search(r'foreach verb : \[(.*?)\]', read('docs/man/meson.build'), re.S)[1]),
+         verbs(), 'verbs in docs/man/meson.build')
+    res = subprocess.run([program('rdinit'), '--generate', 'man', t.dir], check=False)
+    t.eq(res.returncode, 0, 'exit status')
+    for verb in verbs():
+        with open(t.path(f'rdinit-{verb}.1'), encoding='utf-8') as f:
+            page = f.read().replace('\\-', '-').replace('\\fB', ' ')
+        shown = options_of(help_of([program('rdinit'), verb, '--help']))
+        t.eq(sorted(shown - options_of(page)), [], f'options missing in rdinit-{verb}.1')
+        warnings_of(t, t.path(f'rdinit-{verb}.1'))
+
+
+def completed(t, *words):
+    """What bash offers after these words."""
+    script = t.path('completion')
+    with open(script, 'w', encoding='utf-8') as f:
+        f.write(help_of([program('rdinit'), '--generate', 'bash']))
+    res = subprocess.run(['bash', '-c', '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rdinit; '
+                          'printf "%s\\n" "${COMPREPLY[@]}"', script, 'rdinit', *words],
+                         capture_output=True, text=True, check=False)
+    t.eq(res.stderr, '', 'bash says')
+    return res.stdout.split()
+
+
+@test
+def bash_completes_verbs_options_and_values(t):
+    t.eq(sorted(completed(t, '')), sorted([*verbs(), '--help', '--version']))
+    t.eq(completed(t, 'disc'), ['discover'])
+    t.eq(sorted(completed(t, 'read', '--no')), ['--no-p2p', '--no-progress', '--no-remote-invalidate'])
+    t.eq(completed(t, 'read', '-o', ''), ['normal', 'json'])
+    for verb in verbs():
+        t.eq(set(completed(t, verb, '--')), set(re.findall(r'(?m)^  .{4}(--[a-z][a-z0-9-]*)', help_of([program('rdinit'), verb, '--help']))), verb)
+
+
+@test
+def zsh_completes_the_same(t):
+    text = help_of([program('rdinit'), '--generate', 'zsh'])
+    for verb in verbs():
+        part = re.search(rf'(?ms)^{verb}\)\n(.*?)^\t;;$', text)[1]
+        t.eq(set(re.findall(r"'(--[a-z0-9-]+)", part)), set(completed(t, verb, '--')), verb)
+    if shutil.which('zsh'):
+        with open(t.path('_rdinit'), 'w', encoding='utf-8') as f:
+            f.write(text)
+        t.eq(subprocess.run(['zsh', '-n', t.path('_rdinit')], check=False).returncode, 0, 'zsh -n')
 
 
 @test
@@ -209,8 +256,7 @@ def public_functions_are_in_the_library_manual_page(t):
     t.eq(sorted(functions - manual), [], 'functions missing in librdinit.3')
 
 
-@each(*((os.path.basename(p), p) for p in sorted(glob.glob(f'{SOURCE_ROOT}/docs/man/*.[0-9]'))))
-def manual_page_has_no_warnings(t, path):
+def warnings_of(t, path):
     groff = requires_program('groff')
     if not os.path.isdir('/usr/share/groff') and not shutil.which('man'):
         raise Skip('groff has no macros here')
@@ -220,6 +266,11 @@ def manual_page_has_no_warnings(t, path):
         raise Skip('the man macros are not installed')
     t.eq(res.stderr, '', 'warnings')
     t.eq(res.returncode, 0, 'exit status')
+
+
+@each(*((os.path.basename(p), p) for p in sorted(glob.glob(f'{SOURCE_ROOT}/docs/man/*.[0-9]'))))
+def manual_page_has_no_warnings(t, path):
+    warnings_of(t, path)
 
 
 def interop(*args, top=SOURCE_ROOT):

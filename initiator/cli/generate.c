@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is made from the table of verbs: --help, manual pages, completions of bash and zsh. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "table.h"
+
+/* ---- --help ---- */
+
+static const char *operands(const struct cli_verb *verb)
+{
+	if (verb->operands)
+		return verb->operands;
+	return verb->reach == CLI_NOWHERE ? "" : "[URI]";
+}
+
+static void help_option(const struct cli_opt_at *at)
+{
+	char left[64];
+
+	snprintf(left, sizeof(left), "--%s%s%s", at->opt->name, at->opt->value ? "=" : "",
+		 at->opt->value ? at->opt->value : "");
+	printf("  %c%c%c %-28s %s\n", at->letter ? '-' : ' ', at->letter ? at->letter : ' ',
+	       at->letter ? ',' : ' ', left, at->opt->help);
+}
+
+static bool has_nsid(const struct cli_verb *verb)
+{
+	size_t i;
+
+	for (i = 0; i < CLI_GROUPS_MAX; i++) {
+		if (verb->groups[i] == &cli_g_nsid)
+			return true;
+	}
+	return false;
+}
+
+static const char *uri_form(const struct cli_verb *verb)
+{
+	if (verb->reach == CLI_DISCOVERY)
+		return "nvme+rdma://HOST[:PORT][/SUBNQN]";
+	return has_nsid(verb) ? "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]"
+			      : "nvme+rdma://HOST[:PORT]/SUBNQN";
+}
+
+void cli_help(const struct cli_verb *verb)
+{
+	struct cli_opt_at opts[CLI_OPTS_MAX];
+	const struct cli_group *group = NULL;
+	size_t n = cli_verb_opts(verb, opts), i;
+
+	printf("Usage: rdinit %s %s%s[OPTION...]\n%s.\n", verb->name, operands(verb),
+	       *operands(verb) ? " " : "", verb->summary);
+	if (verb->reach != CLI_NOWHERE && !verb->operands)
+		printf("\n  URI  %s\n", uri_form(verb));
+	for (i = 0; i < n; i++) {
+		if (opts[i].group != group)
+			printf("\n%s:\n", opts[i].group->title);
+		group = opts[i].group;
+		help_option(&opts[i]);
+	}
+	printf("\nSee rdinit-%s(1).\n", verb->name);
+}
+
+void cli_help_all(FILE *out)
+{
+	const char *family = "";
+	size_t i;
+
+	fprintf(out, "Usage: rdinit VERB [URI] [OPTION...]\n"
+		     "NVMe over Fabrics (RDMA) initiator; needs no RDMA device.\n\n"
+		     "  URI  nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]\n");
+	for (i = 0; i < cli_verbs_n; i++) {
+		if (strcmp(family, cli_verbs[i].family) != 0)
+			fprintf(out, "\n%s:\n", cli_verbs[i].family);
+		family = cli_verbs[i].family;
+		fprintf(out, "  %-24s %s\n", cli_verbs[i].name, cli_verbs[i].summary);
+	}
+	fprintf(out, "\n  --help     This text; after a verb, its options\n"
+		     "  --version  The version of librdinit\n\n"
+		     "Exit status: 0 success, 1 failure, 2 wrong usage.\n");
+}
+
+/* ---- manual pages ---- */
+
+/* Text for troff: no hyphen is a dash, nothing at the start of a line is a request. */
+static void troff(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\\')
+			fputs("\\e", out);
+		else if (*text == '-')
+			fputs("\\-", out);
+		else if (*text == '\'')
+			fputs("\\(aq", out);
+		else
+			fputc(*text, out);
+	}
+}
+
+/* Paragraphs, separated by an empty line; a line that begins with a space is shown as it is. */
+static void paragraphs(FILE *out, const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+		char *line = strndup(text, len);
+
+		if (!line)
+			return;
+		if (len == 0)
+			fputs(".PP", out);
+		troff(out, line);
+		fputc('\n', out);
+		free(line);
+		text += len + (text[len] == '\n');
+	}
+}
+
+static void man_options(FILE *out, const struct cli_verb *verb)
+{
+	struct cli_opt_at opts[CLI_OPTS_MAX];
+	const struct cli_group *group = NULL;
+	size_t n = cli_verb_opts(verb, opts), i;
+
+	fputs(".SH OPTIONS\n", out);
+	for (i = 0; i < n; i++) {
+		const struct cli_opt *opt = opts[i].opt;
+
+		if (opts[i].group != group)
+			fprintf(out, ".SS %s\n", opts[i].group->title);
+		group = opts[i].group;
+		fputs(".TP\n\\fB", out);
+		if (opts[i].letter)
+			fprintf(out, "\\-%c\\fR, \\fB", opts[i].letter);
+		troff(out, "--");
+		troff(out, opt->name);
+		fputs("\\fR", out);
+		if (opt->value) {
+			fputs("=\\fI", out);
+			troff(out, opt->value);
+			fputs("\\fR", out);
+		}
+		fputc('\n', out);
+		troff(out, opt->help);
+		fputs(".\n", out);
+	}
+}
+
+static void man_end(FILE *out, const struct cli_verb *verb)
+{
+	if (verb->json) {
+		fputs(".SH JSON\nWith\n.B \\-\\-output\\-format=json\nthe output is one JSON "
+		      "value, described by\n.I docs/schema/",
+		      out);
+		troff(out, verb->name);
+		fputs(".json\nof the sources.\n", out);
+	}
+	fputs(".SH EXIT STATUS\n0 on success, 1 on failure, 2 for wrong usage.\nFor 1 and 2 a "
+	      "message on standard error gives the reason.\n.SH EXAMPLES\n.EX\n",
+	      out);
+	if (strncmp(verb->example, "rdinit", 6) != 0) {
+		fputs("rdinit ", out);
+		troff(out, verb->name);
+		troff(out, verb->reach == CLI_DISCOVERY ? " nvme+rdma://192.0.2.1"
+							: " nvme+rdma://192.0.2.1/"
+							  "nqn.2026-01.org.example:disk1");
+		fputs(has_nsid(verb) ? "/1" : "", out);
+		fputs(*verb->example ? " " : "", out);
+	}
+	troff(out, verb->example);
+	fputs("\n.EE\n.SH SEE ALSO\n.BR rdinit (1),\n.BR librdinit (3)\n", out);
+}
+
+static void man_page(FILE *out, const struct cli_verb *verb)
+{
+	fputs(".\\\" SPDX-License-Identifier: BSD-3-Clause\n"
+	      ".\\\" Made by rdinit --generate from its table of verbs.\n.TH RDINIT\\-",
+	      out);
+	troff(out, verb->name);
+	fputs(" 1 2026-11-25 \"rdnvme\" \"User commands\"\n.SH NAME\nrdinit\\-", out);
+	troff(out, verb->name);
+	fputs(" \\- ", out);
+	troff(out, verb->summary);
+	fputs("\n.SH SYNOPSIS\n.B rdinit ", out);
+	troff(out, verb->name);
+	fputs("\n", out);
+	if (*operands(verb)) {
+		fputs(".I ", out);
+		troff(out, operands(verb));
+		fputs("\n", out);
+	}
+	fputs(".RI [ option ...]\n.SH DESCRIPTION\n", out);
+	paragraphs(out, verb->text ? verb->text : verb->summary);
+	if (!verb->text)
+		fputs(".\n", out);
+	if (verb->reach != CLI_NOWHERE && !verb->operands) {
+		fputs(".PP\n.I URI\nis\n.BR ", out);
+		troff(out, uri_form(verb));
+		fputs(" ,\nsee\n.BR rdinit (1);\nthe options\n.BR \\-\\-traddr ,\n.B "
+		      "\\-\\-trsvcid\nand\n.B \\-\\-nqn\nare the other way to name the target.\n",
+		      out);
+	}
+	man_options(out, verb);
+	man_end(out, verb);
+}
+
+/* ---- completion ---- */
+
+static void bash_completion(FILE *out)
+{
+	struct cli_opt_at opts[CLI_OPTS_MAX];
+	size_t v, i, n;
+
+	fputs("# SPDX-License-Identifier: BSD-3-Clause\n"
+	      "# Completion of rdinit in bash; made by rdinit --generate bash.\n"
+	      "_rdinit()\n{\n"
+	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words\n"
+	      "\tCOMPREPLY=()\n"
+	      "\tcase $prev in\n"
+	      "\t-o | --output-format) words='normal json' ;;\n"
+	      "\t-t | --transport) words=rdma ;;\n"
+	      "\t--provider) words='auto iwarp verbs' ;;\n"
+	      "\t-d | --data | --input-file) compopt -o default; return ;;\n"
+	      "\tesac\n"
+	      "\tif [[ -z $words && $COMP_CWORD -eq 1 ]]; then\n\t\twords='--help --version",
+	      out);
+	for (v = 0; v < cli_verbs_n; v++)
+		fprintf(out, " %s", cli_verbs[v].name);
+	fputs("'\n\telif [[ -z $words ]]; then\n\t\tcase ${COMP_WORDS[1]} in\n", out);
+	for (v = 0; v < cli_verbs_n; v++) {
+		n = cli_verb_opts(&cli_verbs[v], opts);
+		fprintf(out, "\t\t%s) words='", cli_verbs[v].name);
+		for (i = 0; i < n; i++)
+			fprintf(out, "%s--%s", i ? " " : "", opts[i].opt->name);
+		fputs("' ;;\n", out);
+	}
+	fputs("\t\tesac\n\tfi\n"
+	      "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n}\n"
+	      "complete -F _rdinit rdinit\n",
+	      out);
+}
+
+/* A text between apostrophes, as an _arguments specification has it. */
+static void zsh_text(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\'')
+			fputs("'\\''", out);
+		else if (strchr("[]:\\", *text))
+			fprintf(out, "\\%c", *text);
+		else
+			fputc(*text, out);
+	}
+}
+
+static void zsh_completion(FILE *out)
+{
+	struct cli_opt_at opts[CLI_OPTS_MAX];
+	size_t v, i, n;
+
+	fputs("#compdef rdinit\n# SPDX-License-Identifier: BSD-3-Clause\n"
+	      "# Completion of rdinit in zsh; made by rdinit --generate zsh.\n"
+	      "local -a verbs\nverbs=(\n",
+	      out);
+	for (v = 0; v < cli_verbs_n; v++) {
+		fprintf(out, "\t'%s:", cli_verbs[v].name);
+		zsh_text(out, cli_verbs[v].summary);
+		fputs("'\n", out);
+	}
+	fputs(")\nif (( CURRENT == 2 )); then\n\t_describe verb verbs\n\treturn\nfi\n"
+	      "local verb=$words[2]\nshift words\n(( CURRENT-- ))\ncase $verb in\n",
+	      out);
+	for (v = 0; v < cli_verbs_n; v++) {
+		n = cli_verb_opts(&cli_verbs[v], opts);
+		fprintf(out, "%s)\n\t_arguments", cli_verbs[v].name);
+		for (i = 0; i < n; i++) {
+			fprintf(out, " \\\n\t\t'--%s%s[", opts[i].opt->name,
+				opts[i].opt->value ? "=" : "");
+			zsh_text(out, opts[i].opt->help);
+			fputs("]", out);
+			if (opts[i].opt->value) {
+				fputs(":", out);
+				zsh_text(out, opts[i].opt->value);
+				fputs(strcmp(opts[i].opt->value, "FILE") == 0 ? ":_files" : ":",
+				      out);
+			}
+			fputs("'", out);
+		}
+		fputs("\n\t;;\n", out);
+	}
+	fputs("esac\n", out);
+}
+
+/* ---- --generate ---- */
+
+static int made(FILE *f, const char *name)
+{
+	bool bad = ferror(f);
+
+	bad |= fclose(f) != 0;
+	return bad ? cli_error("%s: %s", name, strerror(errno)) : CLI_OK;
+}
+
+static int man_pages(const char *folder)
+{
+	char path[512];
+	size_t i;
+
+	for (i = 0; i < cli_verbs_n; i++) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/rdinit-%s.1", folder, cli_verbs[i].name);
+		f = fopen(path, "we");
+		if (!f)
+			return cli_error("%s: %s", path, strerror(errno));
+		man_page(f, &cli_verbs[i]);
+		if (made(f, path))
+			return CLI_FAILED;
+	}
+	return CLI_OK;
+}
+
+int cli_generate(int argc, char **argv)
+{
+	size_t i;
+
+	if (argc == 2 && strcmp(argv[0], "man") == 0)
+		return man_pages(argv[1]);
+	if (argc == 1 && strcmp(argv[0], "bash") == 0)
+		bash_completion(stdout);
+	else if (argc == 1 && strcmp(argv[0], "zsh") == 0)
+		zsh_completion(stdout);
+	else if (argc == 1 && strcmp(argv[0], "verbs") == 0)
+		for (i = 0; i < cli_verbs_n; i++)
+			printf("%s%s\n", cli_verbs[i].name, cli_verbs[i].json ? " json" : "");
+	else
+		return cli_usage_error("--generate: what is made is one of: man FOLDER, bash, zsh, "
+				       "verbs");
+	return cli_finish_output();
+}

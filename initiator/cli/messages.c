@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the program says: messages on standard error, JSON on standard output. */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "cli.h"
+#include "util/utf8.h"
+
+#define CLI_MESSAGE 4096 /* bytes; a longer one is cut */
+
+static void say(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
+
+/* One line, whatever is in the names and texts that it is made of. */
+static void say(const char *fmt, va_list ap)
+{
+	char text[CLI_MESSAGE];
+	int n = vsnprintf(text, sizeof(text), fmt, ap);
+
+	if (n < 0)
+		return;
+	rd_mask_control(text, strlen(text));
+	fprintf(stderr, "rdinit: %s%s\n", text, (size_t)n < sizeof(text) ? "" : "...");
+}
+
+int cli_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+	return CLI_FAILED;
+}
+
+int cli_usage_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+	return CLI_USAGE;
+}
+
+const char *cli_lib_text(void)
+{
+	const char *text = rdinit_get_error(), *colon = strstr(text, ": ");
+
+	/* The function that failed helps a programmer, not a user of this program. */
+	return strncmp(text, "rdinit_", 7) == 0 && colon ? colon + 2 : text;
+}
+
+int cli_lib_error(void)
+{
+	return cli_error("%s", cli_lib_text());
+}
+
+int cli_finish_output(void)
+{
+	if (fflush(stdout) || ferror(stdout))
+		return cli_error("standard output: %s", strerror(errno ? errno : EIO));
+	return CLI_OK;
+}
+
+int cli_print_json(json_t *json, FILE *out)
+{
+	int rc = json ? json_dumpf(json, out, JSON_INDENT(2)) : -1;
+
+	json_decref(json);
+	if (rc || fputc('\n', out) == EOF || fflush(out))
+		return cli_error("cannot write the output: %s", strerror(errno ? errno : ENOMEM));
+	return CLI_OK;
+}

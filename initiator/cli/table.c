@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Looking things up in the table of verbs. */
+#include <string.h>
+
+#include "cli.h"
+#include "table.h"
+
+const struct cli_verb *cli_verb_find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < cli_verbs_n; i++) {
+		if (strcmp(cli_verbs[i].name, name) == 0)
+			return &cli_verbs[i];
+	}
+	return NULL;
+}
+
+size_t cli_verb_opts(const struct cli_verb *verb, struct cli_opt_at *out)
+{
+	const struct cli_opt *letters[128] = {NULL};
+	const struct cli_group *const *g;
+	size_t n = 0, i, j;
+
+	for (g = verb->groups; g < verb->groups + CLI_GROUPS_MAX && *g; g++) {
+		for (i = 0; i < (*g)->n; i++) {
+			const struct cli_opt *opt = &(*g)->opts[i];
+			const struct cli_opt **owner = &letters[opt->letter & 0x7f];
+
+			for (j = 0; j < n && strcmp(out[j].opt->name, opt->name) != 0; j++)
+				;
+			if (j < n || n == CLI_OPTS_MAX)
+				continue; /* the verb has an option of that name itself */
+			out[n] = (struct cli_opt_at){.opt = opt, .group = *g};
+			if (opt->letter && !*owner)
+				*owner = opt;
+			if (opt->letter && *owner == opt)
+				out[n].letter = opt->letter;
+			else if (opt->letter)
+				out[n].own = *owner;
+			n++;
+		}
+	}
+	return n;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of verbs and options. The parser reads it, and so do --help, the manual pages and the
+ * completions of bash and zsh (generate.c), so that they cannot say different things.
+ */
+#ifndef RDI_CLI_TABLE_H
+#define RDI_CLI_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cli_options;
+
+enum cli_kind {
+	CLI_FLAG,  /* takes no value; counted */
+	CLI_TEXT,  /* any text; a file name in most cases */
+	CLI_NUM,   /* decimal or 0x..., up to max */
+	CLI_SIZE,  /* bytes, with a unit */
+	CLI_OTHER, /* options.c has its own rule for the value */
+};
+
+/* Where the value of an option goes: an index in cli_options.arg, from CLI_OPT_OTHER on a rule. */
+enum cli_arg {
+	CLI_ARG_RAW,
+	CLI_ARG_START,
+	CLI_ARG_COUNT,
+	CLI_ARG_FUA,
+	CLI_ARG_LIMITED_RETRY,
+	CLI_ARG_DEAC,
+	CLI_ARG_SLBS,
+	CLI_ARG_BLOCKS,
+	CLI_ARG_CTX_ATTRS,
+	CLI_ARG_AD,
+	CLI_ARG_IDW,
+	CLI_ARG_IDR,
+	CLI_ARG_SDLBA,
+	CLI_ARG_LID,
+	CLI_ARG_LOG_LEN,
+	CLI_ARG_LPO,
+	CLI_ARG_LSP,
+	CLI_ARG_LSI,
+	CLI_ARG_RAE,
+	CLI_ARG_CSI,
+	CLI_ARG_ENTRIES,
+	CLI_ARG_GROUPS,
+	CLI_ARG_GROUP_ID,
+	CLI_ARG_FID,
+	CLI_ARG_SEL,
+	CLI_ARG_SAVE,
+	CLI_ARG_VALUE,
+	CLI_ARG_DATA,
+	CLI_ARG_DATA_LEN,
+	CLI_ARG_CDW11,
+	CLI_ARG_CDW12,
+	CLI_ARG_OFFSET,
+	CLI_ARG_CRKEY,
+	CLI_ARG_NRKEY,
+	CLI_ARG_PRKEY,
+	CLI_ARG_IEKEY,
+	CLI_ARG_CPTPL,
+	CLI_ARG_ACTION,
+	CLI_ARG_RTYPE,
+	CLI_ARG_EDS,
+	CLI_ARG_NUMD,
+	CLI_ARG_CNTID,
+	CLI_ARG_FIRST,
+	CLI_ARG_ALL,
+	CLI_ARG_EVENTS,
+	CLI_ARGS,
+	CLI_OPT_OTHER = 256,
+};
+
+struct cli_opt {
+	const char *name;
+	char letter; /* 0: none */
+	enum cli_kind kind;
+	unsigned int id;
+	const char *value; /* what stands for the value in help; NULL: it takes none */
+	uint64_t max;      /* of CLI_NUM */
+	const char *help;
+};
+
+struct cli_group {
+	const char *title;
+	const struct cli_opt *opts;
+	size_t n;
+};
+
+/* options_common.c */
+extern const struct cli_group cli_g_target, cli_g_connection, cli_g_output, cli_g_nsid,
+	cli_g_transfer, cli_g_write, cli_g_passthru, cli_g_bench;
+
+#define CLI_GROUPS_MAX 8
+
+enum cli_reach {
+	CLI_SUBSYSTEM, /* the verb needs a subsystem NQN */
+	CLI_DISCOVERY, /* the NQN defaults to the discovery controller's */
+	CLI_NOWHERE,   /* it connects to nothing */
+};
+
+/* What else is special in the options of a verb. */
+#define CLI_V_TRANSFER 0x1u
+#define CLI_V_PASSTHRU 0x2u
+#define CLI_V_BENCH    0x4u
+/* 0 and 0xffffffff are namespace identifiers like others, and 0 is the default. */
+#define CLI_V_ANY_NSID 0x8u
+/* The verb looks at its operands itself; they are in cli_options.operands. */
+#define CLI_V_OPERANDS 0x10u
+
+struct cli_verb {
+	const char *name;
+	const char *family; /* heading in `rdinit --help` */
+	const char *summary;
+	const char *text;     /* paragraphs of the manual page, separated by an empty line */
+	const char *operands; /* NULL: the URI */
+	enum cli_reach reach;
+	unsigned int flags;  /* CLI_V_* */
+	bool json;           /* there is a docs/schema/NAME.json */
+	const char *example; /* options behind the URI, or with "rdinit" the whole command */
+	/* The verb's own first: where two groups have a letter, it belongs to the first of them. */
+	const struct cli_group *groups[CLI_GROUPS_MAX];
+	int (*run)(const struct cli_options *opts);
+};
+
+extern const struct cli_verb cli_verbs[]; /* verbs.c */
+extern const size_t cli_verbs_n;
+
+const struct cli_verb *cli_verb_find(const char *name);
+
+/* All options of a verb, with the letter that each has there. */
+struct cli_opt_at {
+	const struct cli_opt *opt;
+	const struct cli_group *group;
+	char letter;               /* 0: none in this verb */
+	const struct cli_opt *own; /* to which option the letter went, if it was taken */
+};
+
+#define CLI_OPTS_MAX 96
+
+size_t cli_verb_opts(const struct cli_verb *verb, struct cli_opt_at *out);
+
+/* generate.c */
+void cli_help(const struct cli_verb *verb);
+/* `rdinit --generate WHAT [FOLDER]`. Returns an exit status. */
+int cli_generate(int argc, char **argv);
+
+#endif /* RDI_CLI_TABLE_H */
