@@ -433,6 +433,9 @@ static inline void rdinit_ctrl_info_init(struct rdinit_ctrl_info *info)
  */
 int rdinit_ctrl_get_info(const struct rdinit_ctrl *ctrl, struct rdinit_ctrl_info *info);
 
+/** @brief Get the host NQN of a handle in any state; NULL for NULL. Freed with the handle. */
+const char *rdinit_ctrl_hostnqn(const struct rdinit_ctrl *ctrl);
+
 /**
  * @brief Shut down the controller (CC.SHN, Base 3.6.2) and close the connection.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * id-ctrl, id-ns and list-ns. Field names and their order are nvme-cli's; the JSON keys as well, so
- * that scripts work with both. One table for each structure feeds the text and the JSON.
+ * id-ctrl and id-ns. Field names and their order are nvme-cli's; the JSON keys as well, so that
+ * scripts work with both.
  */
 #include <endian.h>
 #include <inttypes.h>
@@ -12,24 +12,9 @@
 #include <uuid/uuid.h>
 
 #include "cli.h"
+#include "command.h"
+#include "fields.h"
 #include "util/utf8.h"
-
-enum kind {
-	KIND_DEC,    /* unsigned, 1 to 8 bytes */
-	KIND_HEX,    /* the same, hexadecimal in text */
-	KIND_OUI,    /* the same, six digits */
-	KIND_STR,    /* fixed-length, padded */
-	KIND_U128,   /* 16 bytes */
-	KIND_HEXSTR, /* bytes, hexadecimal, most significant first as stored */
-	KIND_UUID,
-};
-
-struct field {
-	const char *name;
-	size_t offset;
-	size_t len;
-	enum kind kind;
-};
 
 #define CTRL(member, k)                                               \
 	{                                                             \
@@ -42,7 +27,7 @@ struct field {
 			sizeof(((struct nvme_id_ns *)0)->member), k \
 	}
 
-static const struct field ctrl_fields[] = {
+static const struct cli_field ctrl_fields[] = {
 	CTRL(vid, KIND_HEX),       CTRL(ssvid, KIND_HEX),     CTRL(sn, KIND_STR),
 	CTRL(mn, KIND_STR),        CTRL(fr, KIND_STR),        CTRL(rab, KIND_DEC),
 	CTRL(ieee, KIND_OUI),      CTRL(cmic, KIND_HEX),      CTRL(mdts, KIND_DEC),
@@ -74,7 +59,7 @@ static const struct field ctrl_fields[] = {
 	CTRL(ofcs, KIND_DEC),
 };
 
-static const struct field ns_fields[] = {
+static const struct cli_field ns_fields[] = {
 	NS(nsze, KIND_HEX),     NS(ncap, KIND_HEX),     NS(nuse, KIND_HEX),
 	NS(nsfeat, KIND_HEX),   NS(nlbaf, KIND_DEC),    NS(flbas, KIND_HEX),
 	NS(mc, KIND_HEX),       NS(dpc, KIND_HEX),      NS(dps, KIND_HEX),
@@ -91,88 +76,6 @@ static const struct field ns_fields[] = {
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 
-static uint64_t value(const unsigned char *p, size_t len)
-{
-	uint64_t v = 0;
-
-	while (len--)
-		v = v << 8 | p[len];
-	return v;
-}
-
-/* A 128-bit number in decimal, into @buf of 40 bytes. */
-static const char *u128_text(const unsigned char *p, char *buf)
-{
-	unsigned __int128 v = (unsigned __int128)value(p + 8, 8) << 64 | value(p, 8);
-	char *q = buf + 39;
-
-	*q = '\0';
-	do {
-		*--q = (char)('0' + (int)(v % 10));
-		v /= 10;
-	} while (v);
-	return q;
-}
-
-/* The text of a field that is not a number; into @buf of 300 bytes. */
-static const char *field_text(const struct field *f, const unsigned char *p, char *buf)
-{
-	size_t i, n = strnlen((const char *)p, f->len);
-
-	switch (f->kind) {
-	case KIND_STR:
-		memcpy(buf, p, n);
-		buf[n] = '\0';
-		rd_mask_control(buf, n); /* what a controller says goes to a terminal */
-		return buf;
-	case KIND_U128:
-		return u128_text(p, buf);
-	case KIND_UUID:
-		uuid_unparse_lower(p, buf);
-		return buf;
-	default:
-		for (i = 0; i < f->len; i++)
-			snprintf(buf + 2 * i, 3, "%02x", p[i]);
-		return buf;
-	}
-}
-
-static void print_fields(const struct field *f, size_t n, const unsigned char *data)
-{
-	char buf[300];
-
-	for (; n--; f++) {
-		const unsigned char *p = data + f->offset;
-
-		if (f->kind == KIND_DEC)
-			printf("%-9s : %" PRIu64 "\n", f->name, value(p, f->len));
-		else if (f->kind == KIND_HEX)
-			printf("%-9s : %#" PRIx64 "\n", f->name, value(p, f->len));
-		else if (f->kind == KIND_OUI)
-			printf("%-9s : %06" PRIx64 "\n", f->name, value(p, f->len));
-		else
-			printf("%-9s : %s\n", f->name, field_text(f, p, buf));
-	}
-}
-
-static json_t *json_fields(const struct field *f, size_t n, const unsigned char *data)
-{
-	json_t *obj = json_object();
-	char buf[300];
-
-	for (; n--; f++) {
-		const unsigned char *p = data + f->offset;
-		json_t *v;
-
-		if (f->kind == KIND_DEC || f->kind == KIND_HEX || f->kind == KIND_OUI)
-			v = json_integer((json_int_t)value(p, f->len));
-		else
-			v = json_string(field_text(f, p, buf));
-		json_object_set_new(obj, f->name, v);
-	}
-	return obj;
-}
-
 /* ---- id-ctrl ---- */
 
 int cli_id_ctrl(const struct cli_options *opts)
@@ -188,11 +91,12 @@ int cli_id_ctrl(const struct cli_options *opts)
 	cli_session_close(&s);
 	if (rc)
 		return rc;
+	if (cli_given(opts, CLI_ARG_RAW))
+		return cli_raw(&id, sizeof(id));
 	if (opts->format == CLI_JSON)
-		return cli_print_json(json_fields(ctrl_fields, N(ctrl_fields), (void *)&id),
-				      stdout);
+		return cli_print_json(cli_fields_json(ctrl_fields, N(ctrl_fields), &id), stdout);
 	printf("NVME Identify Controller:\n");
-	print_fields(ctrl_fields, N(ctrl_fields), (void *)&id);
+	cli_fields_print(ctrl_fields, N(ctrl_fields), &id, 9);
 	return cli_finish_output();
 }
 
@@ -236,7 +140,7 @@ static int print_id_ns(const struct nvme_id_ns *id, uint32_t nsid, const char *u
 	unsigned int i;
 
 	printf("NVME Identify Namespace %u:\n", nsid);
-	print_fields(ns_fields, N(ns_fields), (const void *)id);
+	cli_fields_print(ns_fields, N(ns_fields), id, 9);
 	if (uuid[0])
 		printf("%-9s : %s\n", "uuid", uuid);
 	for (i = 0; i < lba_formats(id); i++)
@@ -247,7 +151,7 @@ static int print_id_ns(const struct nvme_id_ns *id, uint32_t nsid, const char *u
 
 static int json_id_ns(const struct nvme_id_ns *id, const char *uuid)
 {
-	json_t *obj = json_fields(ns_fields, N(ns_fields), (const void *)id);
+	json_t *obj = cli_fields_json(ns_fields, N(ns_fields), id);
 	json_t *list = json_array();
 	unsigned int i;
 
@@ -281,71 +185,7 @@ int cli_id_ns(const struct cli_options *opts)
 	cli_session_close(&s);
 	if (rc)
 		return rc;
+	if (cli_given(opts, CLI_ARG_RAW))
+		return cli_raw(&id, sizeof(id));
 	return opts->format == CLI_JSON ? json_id_ns(&id, uuid) : print_id_ns(&id, nsid, uuid);
-}
-
-/* ---- list-ns ---- */
-
-/* What no controller has more of; one that goes on for ever is cut off here at the latest. */
-#define NS_MAX (1u << 20)
-
-/* The most namespaces that the controller says it may have: MNAN, else NN. */
-static int ns_limit(struct cli_session *s, uint64_t *limit)
-{
-	struct nvme_id_ctrl id;
-
-	if (rdinit_identify_ctrl(s->ctrl, &id))
-		return cli_lib_error();
-	*limit = le32toh(id.mnan) ? le32toh(id.mnan) : le32toh(id.nn);
-	if (*limit > NS_MAX)
-		*limit = NS_MAX;
-	return CLI_OK;
-}
-
-static void list_one(const struct cli_options *opts, json_t *list, uint64_t n, uint32_t nsid)
-{
-	if (opts->format == CLI_JSON)
-		json_array_append_new(list, json_pack("{s:I}", "nsid", (json_int_t)nsid));
-	else
-		printf("[%4llu]:%#x\n", (unsigned long long)n, nsid);
-}
-
-static int list_all(struct cli_session *s, const struct cli_options *opts, json_t *list)
-{
-	uint32_t nsids[RDINIT_NS_LIST_MAX], after = 0;
-	uint64_t n = 0, limit = 0;
-	unsigned int count, i;
-	int rc = ns_limit(s, &limit);
-
-	if (rc)
-		return rc;
-	do {
-		if (rdinit_list_ns(s->ctrl, after, nsids, &count))
-			return cli_lib_error();
-		if (n + count > limit)
-			return cli_error("%s: it lists more namespaces than it says that it can "
-					 "have (%llu)",
-					 s->info.address, (unsigned long long)limit);
-		for (i = 0; i < count; i++)
-			list_one(opts, list, n++, nsids[i]);
-		after = count ? nsids[count - 1] : after;
-	} while (count == RDINIT_NS_LIST_MAX);
-	return CLI_OK;
-}
-
-int cli_list_ns(const struct cli_options *opts)
-{
-	json_t *list = json_array();
-	struct cli_session s;
-	int rc;
-
-	rc = cli_session_open(&s, opts);
-	if (!rc) {
-		rc = list_all(&s, opts, list);
-		cli_session_close(&s);
-	}
-	if (!rc && opts->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:o}", "nsid_list", list), stdout);
-	json_decref(list);
-	return rc ? rc : cli_finish_output();
 }

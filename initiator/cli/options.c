@@ -377,11 +377,13 @@ static bool check_passthru(const struct cli_options *o)
  */
 static bool check_s(const struct cli_options *o)
 {
+	unsigned long long n = o->has_start ? o->start_block : o->arg[CLI_ARG_START].n;
+
 	if (!o->s_is_block || !o->ctrl.traddr || o->ctrl.trsvcid)
 		return true;
-	cli_error("-s is the first block in read and write; beside --traddr write "
-		  "--trsvcid=%llu if the port is meant, or --start-block=%llu if the block is",
-		  (unsigned long long)o->start_block, (unsigned long long)o->start_block);
+	cli_error("-s is the first block in %s; beside --traddr write --trsvcid=%llu if the port "
+		  "is meant, or --start-block=%llu if the block is",
+		  o->verb->name, n, n);
 	return false;
 }
 
@@ -546,7 +548,8 @@ bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struc
 			*status = cli_finish_output();
 			return false;
 		}
-		o->s_is_block |= c == 's' && def && def->id == OPT_START_BLOCK;
+		o->s_is_block |=
+			c == 's' && def && (def->id == OPT_START_BLOCK || def->id == CLI_ARG_START);
 		if (!def || !take(o, def, optarg)) {
 			if (c < 1000)
 				say_letter(def, shadowed(opts, n, def));

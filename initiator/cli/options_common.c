@@ -12,15 +12,25 @@
 		name, letter, CLI_OTHER, id, value, 0, help \
 	}
 
+#define HOSTNQN                                   \
+	OTHER("hostnqn", 'q', OPT_HOSTNQN, "NQN", \
+	      "host NQN (default: /etc/nvme/hostnqn, else derived from the host identifier)")
+#define HOSTID                                   \
+	OTHER("hostid", 'I', OPT_HOSTID, "UUID", \
+	      "host identifier (default: /etc/nvme/hostid, else derived from /etc/machine-id)")
+
+static const struct cli_opt host[] = {
+	HOSTNQN,
+	HOSTID,
+};
+
 static const struct cli_opt target[] = {
 	OTHER("transport", 't', OPT_TRANSPORT, "TYPE", "transport type; only rdma is supported"),
 	OTHER("traddr", 'a', OPT_TRADDR, "HOST", "address or name of the target, instead of a URI"),
 	OTHER("trsvcid", 's', OPT_TRSVCID, "PORT", "port of the target (default 4420)"),
 	OTHER("nqn", 'n', OPT_NQN, "NQN", "NQN of the subsystem"),
-	OTHER("hostnqn", 'q', OPT_HOSTNQN, "NQN",
-	      "host NQN (default: /etc/nvme/hostnqn, else derived from the host identifier)"),
-	OTHER("hostid", 'I', OPT_HOSTID, "UUID",
-	      "host identifier (default: /etc/nvme/hostid, else derived from /etc/machine-id)"),
+	HOSTNQN,
+	HOSTID,
 	OTHER("host-traddr", 'w', OPT_HOST_TRADDR, "ADDR", "local address to connect from"),
 };
 
@@ -139,6 +149,7 @@ static const struct cli_opt bench[] = {
 };
 
 GROUP(cli_g_target, "Target", target);
+GROUP(cli_g_host, "Host", host);
 GROUP(cli_g_connection, "Connection", connection);
 GROUP(cli_g_output, "Output", output);
 GROUP(cli_g_nsid, "Namespace", nsid);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs admin-passthru and io-passthru: a command as the user makes it. */
-#include <ctype.h>
 #include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cli.h"
+#include "command.h"
 
 static void put_dword(struct rdinit_passthru *pt, unsigned int i, uint32_t v)
 {
@@ -52,33 +49,6 @@ static void show_command(const struct cli_options *o, uint32_t nsid)
 			     : "");
 }
 
-/* All of @len bytes, or a message. */
-static int fill(const struct cli_options *o, unsigned char *buf, size_t len)
-{
-	bool std = !o->input_file || strcmp(o->input_file, "-") == 0;
-	const char *name = std ? "standard input" : o->input_file;
-	int fd = std ? STDIN_FILENO : open(o->input_file, O_RDONLY | O_CLOEXEC);
-	size_t have = 0;
-	ssize_t n = 1;
-
-	if (fd < 0)
-		return cli_error("%s: %s", name, strerror(errno));
-	while (have < len && n > 0) {
-		n = read(fd, buf + have, len - have);
-		if (n < 0 && errno == EINTR)
-			n = 1;
-		else if (n > 0)
-			have += (size_t)n;
-	}
-	if (n < 0)
-		cli_error("%s: %s", name, strerror(errno));
-	else if (have < len)
-		cli_error("%s: %zu bytes, --data-len says %zu", name, have, len);
-	if (!std)
-		close(fd);
-	return have == len ? CLI_OK : CLI_FAILED;
-}
-
 static int store(const char *name, const unsigned char *buf, size_t len)
 {
 	FILE *f = fopen(name, "we");
@@ -89,38 +59,6 @@ static int store(const char *name, const unsigned char *buf, size_t len)
 	bad = fwrite(buf, 1, len, f) != len;
 	bad |= fclose(f) != 0;
 	return bad ? cli_error("%s: %s", name, strerror(errno)) : CLI_OK;
-}
-
-static void dump(const unsigned char *buf, size_t len)
-{
-	size_t at, i;
-
-	for (at = 0; at < len; at += 16) {
-		size_t n = len - at < 16 ? len - at : 16;
-
-		printf("%04zx:", at);
-		for (i = 0; i < 16; i++)
-			printf(i < n ? " %02x" : "   ", i < n ? buf[at + i] : 0);
-		printf(" \"");
-		for (i = 0; i < n; i++)
-			putchar(isprint(buf[at + i]) ? buf[at + i] : '.');
-		printf("\"\n");
-	}
-}
-
-static json_t *hex(const unsigned char *buf, size_t len)
-{
-	char *text = malloc(2 * len + 1);
-	json_t *out;
-	size_t i;
-
-	if (!text)
-		return NULL;
-	for (i = 0; i < len; i++)
-		snprintf(text + 2 * i, 3, "%02x", buf[i]);
-	out = json_stringn(text, 2 * len);
-	free(text);
-	return out;
 }
 
 static int report(const struct cli_options *o, uint64_t result, const unsigned char *data)
@@ -141,7 +79,7 @@ static int report(const struct cli_options *o, uint64_t result, const unsigned c
 	if (o->format == CLI_JSON) {
 		json = json_pack("{s:i, s:i, s:I}", "opcode", o->opcode, "status", 0, "result",
 				 (json_int_t)result);
-		if (json && read && json_object_set_new(json, "data", hex(data, o->data_len))) {
+		if (json && read && json_object_set_new(json, "data", cli_hex(data, o->data_len))) {
 			json_decref(json);
 			json = NULL;
 		}
@@ -149,7 +87,7 @@ static int report(const struct cli_options *o, uint64_t result, const unsigned c
 	}
 	printf("opcode 0x%02x: success, result 0x%08llx\n", o->opcode, (unsigned long long)result);
 	if (read)
-		dump(data, o->data_len);
+		cli_dump(data, o->data_len);
 	return cli_finish_output();
 }
 
@@ -171,7 +109,7 @@ static int passthru(const struct cli_options *o, bool admin)
 		if (!data)
 			return cli_error("no memory for %u bytes", o->data_len);
 		memset(data, o->prefill, o->data_len);
-		if (o->pt_write && fill(o, data, o->data_len)) {
+		if (o->pt_write && cli_fill(o->input_file, data, o->data_len, "--data-len")) {
 			free(data);
 			return CLI_FAILED;
 		}

@@ -23,6 +23,7 @@ enum cli_kind {
 /* Where the value of an option goes: an index in cli_options.arg, from CLI_OPT_OTHER on a rule. */
 enum cli_arg {
 	CLI_ARG_RAW,
+	CLI_ARG_HUMAN,
 	CLI_ARG_START,
 	CLI_ARG_COUNT,
 	CLI_ARG_FUA,
@@ -88,7 +89,7 @@ struct cli_group {
 };
 
 /* options_common.c */
-extern const struct cli_group cli_g_target, cli_g_connection, cli_g_output, cli_g_nsid,
+extern const struct cli_group cli_g_target, cli_g_host, cli_g_connection, cli_g_output, cli_g_nsid,
 	cli_g_transfer, cli_g_write, cli_g_passthru, cli_g_bench;
 
 #define CLI_GROUPS_MAX 8

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of verbs, in the order of `rdinit --help`. Names are nvme-cli's where it has the verb.
  */
-#include "cli.h"
+#include "command.h"
 #include "table.h"
 
 #define FABRIC &cli_g_target, &cli_g_connection, &cli_g_output
 
 static const char discovery[] = "Discovery";
 static const char identify[] = "Identify";
+static const char logs[] = "Log pages";
+static const char features[] = "Features and properties";
 static const char data[] = "Data";
+static const char reservations[] = "Reservations";
 static const char other[] = "Other";
 
 const struct cli_verb cli_verbs[] = {
@@ -25,12 +28,86 @@ const struct cli_verb cli_verbs[] = {
 		.run = cli_discover,
 	},
 	{
+		.name = "list",
+		.family = discovery,
+		.summary = "Print the namespaces that a target offers",
+		.text = "Connect to each subsystem of the discovery log, or to the one that is "
+			"named, and print its "
+			"namespaces. A subsystem that the log contains at several addresses is "
+			"listed once.",
+		.reach = CLI_DISCOVERY,
+		.json = true,
+		.example = "",
+		.groups = {FABRIC},
+		.run = cli_list,
+	},
+	{
+		.name = "list-subsys",
+		.family = discovery,
+		.summary = "Print the subsystems that a target offers, with their addresses",
+		.reach = CLI_DISCOVERY,
+		.json = true,
+		.example = "",
+		.groups = {FABRIC},
+		.run = cli_list_subsys,
+	},
+	{
+		.name = "show-topology",
+		.family = discovery,
+		.summary = "Print subsystems, paths, namespaces and their ANA states",
+		.text = "As list-subsys, but each path is connected to: its state is live or "
+			"unreachable, and each of "
+			"its namespaces has the state of its ANA group on this path. The exit "
+			"status is 1 if a path "
+			"is unreachable.",
+		.reach = CLI_DISCOVERY,
+		.json = true,
+		.example = "",
+		.groups = {FABRIC},
+		.run = cli_show_topology,
+	},
+	{
+		.name = "connect-test",
+		.family = discovery,
+		.summary = "Connect up to the first read, with the time of each step",
+		.text = "Resolve the address, connect the transport, send Connect, enable the "
+			"controller, identify "
+			"it, connect an I/O queue and read the first block of the namespace (the "
+			"NSID given, else "
+			"the first there is). Each step is printed with its time. If one fails, it "
+			"is named with "
+			"the reason, and the exit status is 1.",
+		.reach = CLI_DISCOVERY,
+		.json = true,
+		.example = "",
+		.groups = {&cli_g_nsid, FABRIC},
+		.run = cli_connect_test,
+	},
+	{
+		.name = "monitor",
+		.family = discovery,
+		.summary = "Print asynchronous events as they come",
+		.text = "Print the asynchronous events of a controller as they come: namespaces "
+			"that change, ANA "
+			"states that change, reservation notifications, a discovery log that "
+			"changes. The log page "
+			"of each event is read, so that the controller sends the next one. With "
+			"--output-format=json each line is a JSON object.\n\n"
+			"It ends after --events, when the connection is lost (exit status 1), or "
+			"by a signal.",
+		.reach = CLI_DISCOVERY,
+		.json = true,
+		.example = "--events=1",
+		.groups = {&cli_g_monitor, FABRIC},
+		.run = cli_monitor,
+	},
+	{
 		.name = "id-ctrl",
 		.family = identify,
 		.summary = "Print the Identify Controller data",
 		.json = true,
 		.example = "--output-format=json",
-		.groups = {FABRIC},
+		.groups = {&cli_g_raw, FABRIC},
 		.run = cli_id_ctrl,
 	},
 	{
@@ -39,7 +116,7 @@ const struct cli_verb cli_verbs[] = {
 		.summary = "Print the Identify Namespace data",
 		.json = true,
 		.example = "",
-		.groups = {&cli_g_nsid, FABRIC},
+		.groups = {&cli_g_raw, &cli_g_nsid, FABRIC},
 		.run = cli_id_ns,
 	},
 	{
@@ -48,8 +125,208 @@ const struct cli_verb cli_verbs[] = {
 		.summary = "Print the identifiers of the active namespaces",
 		.json = true,
 		.example = "",
-		.groups = {FABRIC},
+		.groups = {&cli_g_list_ns, FABRIC},
 		.run = cli_list_ns,
+	},
+	{
+		.name = "cmdset-ind-id-ns",
+		.family = identify,
+		.summary = "Print what Identify says of a namespace for all command sets",
+		.json = true,
+		.example = "",
+		.groups = {&cli_g_raw, &cli_g_nsid, FABRIC},
+		.run = cli_cmdset_ind_id_ns,
+	},
+	{
+		.name = "ns-descs",
+		.family = identify,
+		.summary = "Print the identification descriptors of a namespace",
+		.json = true,
+		.example = "",
+		.groups = {&cli_g_raw, &cli_g_nsid, FABRIC},
+		.run = cli_ns_descs,
+	},
+	{
+		.name = "nvm-id-ctrl",
+		.family = identify,
+		.summary = "Print the limits of the NVM command set",
+		.json = true,
+		.example = "",
+		.groups = {&cli_g_raw, FABRIC},
+		.run = cli_nvm_id_ctrl,
+	},
+	{
+		.name = "list-ctrl",
+		.family = identify,
+		.summary = "Print the identifiers of the controllers",
+		.json = true,
+		.example = "",
+		.groups = {&cli_g_list_ctrl, FABRIC},
+		.run = cli_list_ctrl,
+	},
+	{
+		.name = "get-log",
+		.family = logs,
+		.summary = "Read any log page",
+		.text = "Read a part of a log page and print it in hexadecimal. A part that is "
+			"larger than the "
+			"controller transfers at once is read with several commands.",
+		.json = true,
+		.example = "--log-id=2 --log-len=512",
+		.groups = {&cli_g_get_log, &cli_g_nsid, FABRIC},
+		.run = cli_get_log_verb,
+	},
+	{
+		.name = "supported-log-pages",
+		.family = logs,
+		.summary = "Print which log pages the controller has",
+		.json = true,
+		.example = "",
+		.groups = {FABRIC},
+		.run = cli_supported_logs,
+	},
+	{
+		.name = "smart-log",
+		.family = logs,
+		.summary = "Print the SMART / health log",
+		.json = true,
+		.example = "--output-format=json",
+		.groups = {&cli_g_raw, &cli_g_smart, FABRIC},
+		.run = cli_smart_log,
+	},
+	{
+		.name = "error-log",
+		.family = logs,
+		.summary = "Print the error log",
+		.json = true,
+		.example = "--log-entries=8",
+		.groups = {&cli_g_raw, &cli_g_error_log, FABRIC},
+		.run = cli_error_log,
+	},
+	{
+		.name = "fw-log",
+		.family = logs,
+		.summary = "Print the firmware slot log",
+		.json = true,
+		.example = "",
+		.groups = {&cli_g_raw, FABRIC},
+		.run = cli_fw_log,
+	},
+	{
+		.name = "changed-ns-list-log",
+		.family = logs,
+		.summary = "Print the list of changed namespaces",
+		.json = true,
+		.example = "",
+		.groups = {&cli_g_raw, FABRIC},
+		.run = cli_changed_ns_log,
+	},
+	{
+		.name = "effects-log",
+		.family = logs,
+		.summary = "Print which commands the controller has, and their effects",
+		.json = true,
+		.example = "",
+		.groups = {&cli_g_raw, &cli_g_effects, FABRIC},
+		.run = cli_effects_log,
+	},
+	{
+		.name = "fid-support-effects-log",
+		.family = logs,
+		.summary = "Print which features the controller has, and their effects",
+		.json = true,
+		.example = "",
+		.groups = {FABRIC},
+		.run = cli_fid_effects_log,
+	},
+	{
+		.name = "ana-log",
+		.family = logs,
+		.summary = "Print the asymmetric namespace access log",
+		.json = true,
+		.example = "",
+		.groups = {&cli_g_raw, &cli_g_ana_log, FABRIC},
+		.run = cli_ana_log,
+	},
+	{
+		.name = "resv-notif-log",
+		.family = logs,
+		.summary = "Print the reservation notification log",
+		.json = true,
+		.example = "",
+		.groups = {FABRIC},
+		.run = cli_resv_notif_log,
+	},
+	{
+		.name = "endurance-log",
+		.family = logs,
+		.summary = "Print the log of an endurance group",
+		.text = "Print the log of an endurance group. rdtarget has none; others may.",
+		.json = true,
+		.example = "--group-id=1",
+		.groups = {&cli_g_endurance, FABRIC},
+		.run = cli_endurance_log,
+	},
+	{
+		.name = "get-feature",
+		.family = features,
+		.summary = "Print a feature of the controller",
+		.json = true,
+		.example = "--feature-id=7",
+		.groups = {&cli_g_get_feature, FABRIC},
+		.run = cli_get_feature,
+	},
+	{
+		.name = "set-feature",
+		.family = features,
+		.summary = "Set a feature of the controller",
+		.text = "Set a feature. Most features belong to the controller, which is gone when "
+			"rdinit ends; write "
+			"protection (0x84) and reservation persistence (0x83) belong to the "
+			"namespace and stay.",
+		.json = true,
+		.example = "--feature-id=0x84 --namespace-id=1 --value=1",
+		.groups = {&cli_g_set_feature, FABRIC},
+		.run = cli_set_feature,
+	},
+	{
+		.name = "show-regs",
+		.family = features,
+		.summary = "Print the controller's properties",
+		.json = true,
+		.example = "--human-readable",
+		.groups = {&cli_g_human, FABRIC},
+		.run = cli_show_regs,
+	},
+	{
+		.name = "get-property",
+		.family = features,
+		.summary = "Print one of the controller's properties",
+		.json = true,
+		.example = "--offset=0x1c",
+		.groups = {&cli_g_get_property, &cli_g_human, FABRIC},
+		.run = cli_get_property,
+	},
+	{
+		.name = "set-property",
+		.family = features,
+		.summary = "Set one of the controller's properties",
+		.json = true,
+		.example = "--offset=0x14 --value=0x460001",
+		.groups = {&cli_g_set_property, FABRIC},
+		.run = cli_set_property,
+	},
+	{
+		.name = "reset",
+		.family = features,
+		.summary = "Disable and enable the controller of this connection",
+		.text = "Disable the controller of this connection by CC.EN and enable it again, "
+			"as long as its "
+			"CAP.TO allows. Controllers of other connections are not touched.",
+		.json = true,
+		.example = "",
+		.groups = {FABRIC},
+		.run = cli_reset,
 	},
 	{
 		.name = "read",
@@ -95,6 +372,108 @@ const struct cli_verb cli_verbs[] = {
 		.example = "",
 		.groups = {&cli_g_nsid, FABRIC},
 		.run = cli_flush,
+	},
+	{
+		.name = "compare",
+		.family = data,
+		.summary = "Compare blocks with a file or standard input",
+		.text = "Send Compare commands with the data of a file or of standard input. The "
+			"exit status is 0 if "
+			"all blocks are equal, else 1, and the first range that differs is "
+			"printed.",
+		.json = true,
+		.example = "--data=first.img",
+		.groups = {&cli_g_compare, &cli_g_nsid, FABRIC},
+		.run = cli_compare,
+	},
+	{
+		.name = "write-zeroes",
+		.family = data,
+		.summary = "Write zeroes to a range of blocks",
+		.json = true,
+		.example = "--start-block=0 --block-count=2047",
+		.groups = {&cli_g_deac, &cli_g_nsid, FABRIC},
+		.run = cli_write_zeroes,
+	},
+	{
+		.name = "write-uncor",
+		.family = data,
+		.summary = "Mark a range of blocks as unreadable",
+		.text = "Send Write Uncorrectable: reading the blocks fails until they are written "
+			"again.",
+		.json = true,
+		.example = "--start-block=64 --block-count=0",
+		.groups = {&cli_g_blocks, &cli_g_nsid, FABRIC},
+		.run = cli_write_uncor,
+	},
+	{
+		.name = "verify",
+		.family = data,
+		.summary = "Have the controller read a range without transferring it",
+		.json = true,
+		.example = "--start-block=0 --block-count=65535",
+		.groups = {&cli_g_range, &cli_g_nsid, FABRIC},
+		.run = cli_verify,
+	},
+	{
+		.name = "dsm",
+		.family = data,
+		.summary = "Deallocate ranges, or say how they will be used",
+		.json = true,
+		.example = "--ad --slbs=0,4096 --blocks=8,1024",
+		.groups = {&cli_g_dsm, &cli_g_nsid, FABRIC},
+		.run = cli_dsm,
+	},
+	{
+		.name = "copy",
+		.family = data,
+		.summary = "Copy ranges within a namespace, by the controller",
+		.text = "Send the Copy command: the source ranges, one behind the other, are "
+			"copied to the "
+			"destination. No data crosses the network.",
+		.json = true,
+		.example = "--sdlba=8192 --slbs=0,64 --blocks=8,8",
+		.groups = {&cli_g_copy, &cli_g_nsid, FABRIC},
+		.run = cli_copy,
+	},
+	{
+		.name = "resv-register",
+		.family = reservations,
+		.summary = "Register or unregister a reservation key of this host",
+		.text = "Register, replace or remove the reservation key of this host. "
+			"Reservations belong to the "
+			"host identifier (--hostid), not to the connection.",
+		.json = true,
+		.example = "--nrkey=0x1234",
+		.groups = {&cli_g_register, &cli_g_nsid, FABRIC},
+		.run = cli_resv_register,
+	},
+	{
+		.name = "resv-acquire",
+		.family = reservations,
+		.summary = "Acquire or preempt a reservation",
+		.json = true,
+		.example = "--crkey=0x1234 --rtype=1",
+		.groups = {&cli_g_acquire, &cli_g_nsid, FABRIC},
+		.run = cli_resv_acquire,
+	},
+	{
+		.name = "resv-release",
+		.family = reservations,
+		.summary = "Release or clear a reservation",
+		.json = true,
+		.example = "--crkey=0x1234 --rtype=1",
+		.groups = {&cli_g_release, &cli_g_nsid, FABRIC},
+		.run = cli_resv_release,
+	},
+	{
+		.name = "resv-report",
+		.family = reservations,
+		.summary = "Print registrants and reservation of a namespace",
+		.json = true,
+		.example = "",
+		.groups = {&cli_g_report, &cli_g_nsid, FABRIC},
+		.run = cli_resv_report,
 	},
 	{
 		.name = "admin-passthru",
@@ -162,6 +541,29 @@ const struct cli_verb cli_verbs[] = {
 		.example = "--depth=128 --run-time=30",
 		.groups = {&cli_g_bench, &cli_g_nsid, FABRIC},
 		.run = cli_bench,
+	},
+	{
+		.name = "gen-hostnqn",
+		.family = other,
+		.summary = "Print a new random host NQN",
+		.reach = CLI_NOWHERE,
+		.json = true,
+		.example = "rdinit gen-hostnqn >/etc/nvme/hostnqn",
+		.groups = {&cli_g_output},
+		.run = cli_gen_hostnqn,
+	},
+	{
+		.name = "show-hostnqn",
+		.family = other,
+		.summary = "Print the host NQN that this machine uses",
+		.text = "Print the host NQN that rdinit uses by default: the first line of "
+			"/etc/nvme/hostnqn, else one "
+			"derived from the host identifier.",
+		.reach = CLI_NOWHERE,
+		.json = true,
+		.example = "rdinit show-hostnqn",
+		.groups = {&cli_g_host, &cli_g_output},
+		.run = cli_show_hostnqn,
 	},
 };
 

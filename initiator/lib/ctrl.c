@@ -454,3 +454,8 @@ int rdinit_ctrl_get_info(const struct rdinit_ctrl *ctrl, struct rdinit_ctrl_info
 	info->hostnqn = ctrl->host.nqn;
 	return 0;
 }
+
+const char *rdinit_ctrl_hostnqn(const struct rdinit_ctrl *ctrl)
+{
+	return ctrl ? ctrl->host.nqn : NULL;
+}

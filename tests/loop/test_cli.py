@@ -21,8 +21,8 @@ def two_namespaces(t, **kw):
 
 
 def options(target, nqn=NQN):
-    """The address as nvme-cli's options."""
-    return ['-t', 'rdma', '-a', target.addr, '-s', str(target.port), *(['--nqn', nqn] if nqn else [])]
+    """The address as nvme-cli's options, whose letters some verbs use for their own."""
+    return ['--transport', 'rdma', '--traddr', target.addr, '--trsvcid', str(target.port), *(['--nqn', nqn] if nqn else [])]
 
 
 def as_json(res):
@@ -162,6 +162,7 @@ def what_was_meant_is_said_for(t, args, says):
 
 @each(('the subsystem by -n', ['id-ns', '-t', 'rdma', '-a', '127.0.0.1', '-n', NQN], '-n is --namespace-id .*--nqn'),
       ('the port by -s', ['io-passthru', '-s', '4421', '--opcode=2'], '-s is --show-command .*--trsvcid'),
+      ('the address by -a', ['list-ns', '-a', '127.0.0.1'], '-a is --all .*--traddr'),
       ('JSON by -o', ['io-passthru', DISK, '-o', 'json'], '-o is --opcode .*--output-format'))
 @no_fabric
 def a_letter_with_another_meaning(t, args, says):

@@ -168,6 +168,13 @@ def rdinits_verbs_are_in_its_manual_page(t):
 
 
 @test
+def every_json_has_a_schema(t):
+    lines = help_of([program('rdinit'), '--generate', 'verbs']).splitlines()
+    t.eq({line.split()[0] for line in lines if line.endswith(' json')},
+         {os.path.basename(path)[:-5] for path in glob.glob(f'{SOURCE_ROOT}/docs/schema/*.json')})
+
+
+@test
 def every_verb_has_a_manual_page_of_its_own(t):
     """The pages that are installed are those that the table gives, with all options of --help."""
     t.eq(re.findall(r"'([a-z-]+)'", re.search(r'foreach verb : \[(.*?)\]', read('docs/man/meson.build'), re.S)[1]),

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the verbs that send one command have in common. */
+#include <ctype.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "util/parse.h"
+
+#define OPC_GET_LOG  0x02
+#define OPC_IDENTIFY 0x06
+
+static void make(const struct cli_command *c, struct rdinit_passthru *pt)
+{
+	uint32_t le;
+	unsigned int i;
+
+	rdinit_passthru_init(pt);
+	pt->sqe[0] = c->opcode;
+	le = htole32(c->nsid);
+	memcpy(&pt->sqe[4], &le, sizeof(le));
+	for (i = 10; i < CLI_CDWS; i++) {
+		le = htole32(c->cdw[i]);
+		memcpy(&pt->sqe[4 * i], &le, sizeof(le));
+	}
+	pt->data = c->data;
+	pt->len = c->len;
+	if (c->write)
+		pt->flags = RDINIT_PASSTHRU_WRITE;
+}
+
+int cli_admin(struct cli_session *s, const struct cli_command *c, uint64_t *result)
+{
+	struct rdinit_passthru pt;
+
+	make(c, &pt);
+	return rdinit_admin_passthru(s->ctrl, &pt, result) ? cli_lib_error() : CLI_OK;
+}
+
+int cli_io(struct cli_session *s, const struct cli_command *c, uint64_t *result)
+{
+	struct rdinit_passthru pt;
+
+	make(c, &pt);
+	return rdinit_io_passthru(s->qp[0], &pt, result) ? cli_lib_error() : CLI_OK;
+}
+
+int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t nsid, void *data)
+{
+	struct cli_command c = {
+		.opcode = OPC_IDENTIFY,
+		.nsid = nsid,
+		.cdw = {[10] = cdw10, [11] = cdw11},
+		.data = data,
+		.len = RDINIT_IDENTIFY_SIZE,
+	};
+
+	return cli_admin(s, &c, NULL);
+}
+
+int cli_with_ctrl(const struct cli_options *o, cli_job job)
+{
+	struct cli_session s;
+	int rc = cli_session_open(&s, o);
+
+	if (rc)
+		return rc;
+	rc = job(&s, o);
+	cli_session_close(&s);
+	return rc;
+}
+
+int cli_with_ns(const struct cli_options *o, cli_job job)
+{
+	struct cli_session s;
+	int rc = cli_session_open(&s, o);
+
+	if (rc)
+		return rc;
+	rc = cli_session_open_io(&s, o);
+	if (!rc)
+		rc = job(&s, o);
+	cli_session_close(&s);
+	return rc;
+}
+
+uint32_t cli_nsid(const struct cli_options *o)
+{
+	return o->nsid ? o->nsid : 1;
+}
+
+uint64_t cli_num(const struct cli_options *o, enum cli_arg id, uint64_t fallback)
+{
+	return o->arg[id].given ? o->arg[id].n : fallback;
+}
+
+bool cli_given(const struct cli_options *o, enum cli_arg id)
+{
+	return o->arg[id].given;
+}
+
+int cli_success(const struct cli_options *o, uint32_t nsid, uint64_t result)
+{
+	if (o->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:s, s:I, s:I}", "operation", o->verb->name,
+						"nsid", (json_int_t)nsid, "result",
+						(json_int_t)result),
+				      stdout);
+	printf("%s: success\n", o->verb->name);
+	return cli_finish_output();
+}
+
+int cli_raw(const void *data, size_t len)
+{
+	fwrite(data, 1, len, stdout);
+	return cli_finish_output();
+}
+
+void cli_dump(const unsigned char *buf, size_t len)
+{
+	size_t at, i;
+
+	for (at = 0; at < len; at += 16) {
+		size_t n = len - at < 16 ? len - at : 16;
+
+		printf("%04zx:", at);
+		for (i = 0; i < 16; i++)
+			printf(i < n ? " %02x" : "   ", i < n ? buf[at + i] : 0);
+		printf(" \"");
+		for (i = 0; i < n; i++)
+			putchar(isprint(buf[at + i]) ? buf[at + i] : '.');
+		printf("\"\n");
+	}
+}
+
+json_t *cli_hex(const unsigned char *buf, size_t len)
+{
+	char *text = malloc(2 * len + 1);
+	json_t *out;
+	size_t i;
+
+	if (!text)
+		return NULL;
+	for (i = 0; i < len; i++)
+		snprintf(text + 2 * i, 3, "%02x", buf[i]);
+	out = json_stringn(text, 2 * len);
+	free(text);
+	return out;
+}
+
+int cli_fill(const char *name, unsigned char *buf, size_t len, const char *limit)
+{
+	bool std = !name || strcmp(name, "-") == 0;
+	int fd = std ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+	size_t have = 0;
+	ssize_t n = 1;
+
+	if (std)
+		name = "standard input";
+	if (fd < 0)
+		return cli_error("%s: %s", name, strerror(errno));
+	while (have < len && n > 0) {
+		n = read(fd, buf + have, len - have);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n > 0)
+			have += (size_t)n;
+	}
+	if (n < 0)
+		cli_error("%s: %s", name, strerror(errno));
+	else if (have < len)
+		cli_error("%s: %zu bytes, %s says %zu", name, have, limit, len);
+	if (!std)
+		close(fd);
+	return have == len ? CLI_OK : CLI_FAILED;
+}
+
+unsigned int cli_number_list(const char *name, const char *text, uint64_t max, uint64_t *out,
+			     unsigned int room)
+{
+	unsigned int n = 0;
+	char one[32];
+
+	for (;;) {
+		size_t len = strcspn(text, ",");
+
+		snprintf(one, sizeof(one), "%.*s", (int)len, text);
+		if (n == room) {
+			cli_usage_error("--%s: more than %u numbers", name, room);
+			return 0;
+		}
+		if (len >= sizeof(one) || rd_parse_u64(one, 0, max, &out[n]) != 0) {
+			cli_usage_error("--%s: \"%s\" is not a number up to %llu; write numbers "
+					"separated by commas",
+					name, one, (unsigned long long)max);
+			return 0;
+		}
+		n++;
+		if (!text[len])
+			return n;
+		text += len + 1;
+	}
+}
+
+int cli_get_log(struct cli_session *s, const struct cli_log *log, void *data, uint32_t len)
+{
+	uint32_t done = 0, piece;
+
+	for (; done < len; done += piece) {
+		uint64_t offset = log->offset + done;
+		struct cli_command c = {.opcode = OPC_GET_LOG, .nsid = log->nsid};
+		uint32_t numd;
+
+		piece = len - done < s->info.max_transfer ? len - done : s->info.max_transfer;
+		if (piece > 65536)
+			piece = 65536;
+		numd = piece / 4 - 1;
+		c.cdw[10] = log->lid | (uint32_t)log->lsp << 8 | (numd & 0xffff) << 16;
+		if (log->rae || done + piece < len)
+			c.cdw[10] |= 1u << 15;
+		c.cdw[11] = numd >> 16 | (uint32_t)log->lsi << 16;
+		c.cdw[12] = (uint32_t)offset;
+		c.cdw[13] = (uint32_t)(offset >> 32);
+		c.cdw[14] = (uint32_t)log->csi << 24 | (log->index ? 1u << 23 : 0);
+		c.data = (unsigned char *)data + done;
+		c.len = piece;
+		if (cli_admin(s, &c, NULL))
+			return CLI_FAILED;
+	}
+	return CLI_OK;
+}

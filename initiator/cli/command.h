@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the verbs that send one command have in common. */
+#ifndef RDI_CLI_COMMAND_H
+#define RDI_CLI_COMMAND_H
+
+#include "cli.h"
+
+/* A command by its fields; the dwords are those of the specification, 10 to 15 are used. */
+struct cli_command {
+	uint8_t opcode;
+	uint32_t nsid;
+	uint32_t cdw[CLI_CDWS];
+	void *data;
+	uint32_t len;
+	bool write; /* the data goes to the controller */
+};
+
+/* Returns CLI_OK, or CLI_FAILED after printing the status as text. */
+int cli_admin(struct cli_session *s, const struct cli_command *c, uint64_t *result);
+int cli_io(struct cli_session *s, const struct cli_command *c, uint64_t *result);
+/* Identify with the controller identifier of CDW10 and the CSI of CDW11. */
+int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t nsid, void *data);
+
+typedef int (*cli_job)(struct cli_session *s, const struct cli_options *o);
+
+/* Connect, do it, disconnect; with the I/O queue, or with the namespace as well. */
+int cli_with_ctrl(const struct cli_options *o, cli_job job);
+int cli_with_ns(const struct cli_options *o, cli_job job);
+
+uint32_t cli_nsid(const struct cli_options *o); /* default 1 */
+uint64_t cli_num(const struct cli_options *o, enum cli_arg id, uint64_t fallback);
+bool cli_given(const struct cli_options *o, enum cli_arg id);
+
+/* The end of a verb whose only result is that it went well. */
+int cli_success(const struct cli_options *o, uint32_t nsid, uint64_t result);
+/* --raw-binary. */
+int cli_raw(const void *data, size_t len);
+/* 16 bytes a line, with the characters. */
+void cli_dump(const unsigned char *buf, size_t len);
+json_t *cli_hex(const unsigned char *buf, size_t len);
+/* All of @len bytes of the file @name, or of standard input. @limit: --NAME of the length. */
+int cli_fill(const char *name, unsigned char *buf, size_t len, const char *limit);
+
+/* Numbers separated by commas, into @out: how many, or 0 after printing what is wrong. */
+unsigned int cli_number_list(const char *name, const char *text, uint64_t max, uint64_t *out,
+			     unsigned int room);
+
+/* A part of a log page. */
+struct cli_log {
+	uint8_t lid, lsp, csi;
+	uint16_t lsi;
+	uint32_t nsid;
+	uint64_t offset;
+	bool index; /* the offset is an index */
+	bool rae;
+};
+
+/* In as many commands as it takes; events stay pending until the last of them, with rae for ever.
+ */
+int cli_get_log(struct cli_session *s, const struct cli_log *log, void *data, uint32_t len);
+
+const char *cli_feature_name(unsigned int fid); /* features.c */
+const char *cli_ana_state(unsigned int state);  /* logs_list.c */
+/* The whole ANA log, in a buffer for the caller to free. Every group is within it. */
+int cli_ana_read(struct cli_session *s, bool groups_only, unsigned char **out, uint64_t *size);
+
+extern const struct cli_group cli_g_raw, cli_g_blocks, cli_g_range, cli_g_deac, cli_g_compare,
+	cli_g_dsm, cli_g_copy, cli_g_get_log, cli_g_smart, cli_g_error_log, cli_g_ana_log,
+	cli_g_effects, cli_g_endurance, cli_g_get_feature, cli_g_set_feature, cli_g_human,
+	cli_g_get_property, cli_g_set_property, cli_g_register, cli_g_acquire, cli_g_release,
+	cli_g_report, cli_g_list_ctrl, cli_g_list_ns, cli_g_monitor;
+
+#endif /* RDI_CLI_COMMAND_H */

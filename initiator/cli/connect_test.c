@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * connect-test: every step on the way to the first read, timed. The library does the first of them
+ * in one call; its trace says when one ends and the next begins.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+enum step {
+	STEP_RESOLVE,
+	STEP_TRANSPORT,
+	STEP_CONNECT,
+	STEP_ENABLE,
+	STEP_IDENTIFY,
+	STEP_QUEUE,
+	STEP_READ,
+	STEPS,
+};
+
+static const struct {
+	const char *name;
+	const char *text;
+	const char *begins; /* the trace line with which it begins */
+} steps[STEPS] = {
+	[STEP_RESOLVE] = {"resolve", "the address of the name", NULL},
+	[STEP_TRANSPORT] = {"transport", "the TCP connection and the MPA handshake, or RDMA CM",
+			    "admin queue: resolving -> connecting"},
+	[STEP_CONNECT] = {"connect", "the Connect command of the admin queue",
+			  "controller: transport -> connect"},
+	[STEP_ENABLE] = {"enable", "the properties, and enabling the controller",
+			 "controller: connect -> get-"},
+	[STEP_IDENTIFY] = {"identify", "Identify Controller, and the features", " -> identify"},
+	[STEP_QUEUE] = {"io-queue", "an I/O queue, with a connection of its own", NULL},
+	[STEP_READ] = {"read", "the first block of the namespace", NULL},
+};
+
+struct test {
+	unsigned int verbose;
+	enum step at;
+	uint64_t start[STEPS];
+	uint64_t end[STEPS];
+	const char *skipped; /* why the last steps are left out */
+};
+
+static void begin(struct test *t, enum step step)
+{
+	uint64_t now = cli_now_ns();
+
+	if (step > STEP_RESOLVE)
+		t->end[step - 1] = now;
+	t->at = step;
+	t->start[step] = now;
+}
+
+static void on_line(void *user, int level, const char *line)
+{
+	struct test *t = user;
+	int i;
+
+	if (t->verbose > 1)
+		fprintf(stderr, "librdinit: %d: %s\n", level, line);
+	for (i = t->at + 1; i <= STEP_IDENTIFY; i++) {
+		if (strstr(line, steps[i].begins) && i == (int)t->at + 1)
+			begin(t, (enum step)i);
+	}
+}
+
+/* The namespace that was named, else the first that there is. */
+static int choose_ns(struct cli_session *s, const struct cli_options *o, uint32_t *nsid)
+{
+	uint32_t nsids[RDINIT_NS_LIST_MAX];
+	unsigned int count;
+
+	*nsid = o->nsid;
+	if (*nsid)
+		return CLI_OK;
+	if (rdinit_list_ns(s->ctrl, 0, nsids, &count))
+		return CLI_FAILED;
+	*nsid = count ? nsids[0] : 0;
+	return CLI_OK;
+}
+
+/* Returns CLI_OK, or CLI_FAILED with the reason as the library's last error. */
+static int read_block(struct cli_session *s, const struct cli_options *o, struct test *t)
+{
+	unsigned char *buf;
+	uint32_t nsid;
+	int rc;
+
+	if (choose_ns(s, o, &nsid))
+		return CLI_FAILED;
+	if (!nsid) {
+		t->skipped = "the controller has no namespaces";
+		return CLI_OK;
+	}
+	if (rdinit_ns_open(s->ctrl, nsid, &s->ns))
+		return CLI_FAILED;
+	buf = malloc(s->ns.block_size);
+	rc = !buf || rdinit_read(s->qp[0], &s->ns, 0, 1, buf, 0) ? CLI_FAILED : CLI_OK;
+	free(buf);
+	return rc;
+}
+
+static int to_the_first_read(struct cli_session *s, const struct cli_options *o, struct test *t)
+{
+	if (rdinit_ctrl_connect(s->ctrl) || rdinit_ctrl_get_info(s->ctrl, &s->info))
+		return CLI_FAILED;
+	t->end[t->at] = cli_now_ns();
+	if (s->info.discovery) {
+		t->skipped = "a discovery controller has no I/O queues";
+		return CLI_OK;
+	}
+	begin(t, STEP_QUEUE);
+	if (rdinit_qpair_create(s->ctrl, &o->qpair, &s->qp[0]))
+		return CLI_FAILED;
+	s->n_qp = 1;
+	if (rdinit_qpair_connect(s->qp[0]))
+		return CLI_FAILED;
+	begin(t, STEP_READ);
+	if (read_block(s, o, t))
+		return CLI_FAILED;
+	if (!t->skipped)
+		t->end[STEP_READ] = cli_now_ns();
+	return CLI_OK;
+}
+
+static double ms(const struct test *t, unsigned int i)
+{
+	return (double)((t->end[i] - t->start[i]) / 1000) / 1e3; /* microseconds are exact enough */
+}
+
+static int report(const struct cli_options *o, const struct test *t, const char *error)
+{
+	json_t *list = json_array();
+	unsigned int i;
+
+	for (i = 0; i < STEPS && t->start[i]; i++) {
+		bool ok = t->end[i] && !(error && i == t->at);
+
+		if (t->skipped && !t->end[i])
+			break;
+		json_array_append_new(list,
+				      ok ? json_pack("{s:s, s:b, s:f}", "step", steps[i].name, "ok",
+						     1, "milliseconds", ms(t, i))
+					 : json_pack("{s:s, s:b}", "step", steps[i].name, "ok", 0));
+		if (o->format == CLI_JSON)
+			continue;
+		if (ok)
+			printf("%-10s %10.3f ms  %s\n", steps[i].name, ms(t, i), steps[i].text);
+		else
+			printf("%-10s     failed     %s\n", steps[i].name, steps[i].text);
+	}
+	if (o->format == CLI_JSON)
+		return cli_print_json(
+			json_pack("{s:b, s:o, s:o*, s:o*, s:o*}", "ok", !error, "steps", list,
+				  "stopped_at", error ? json_string(steps[t->at].name) : NULL,
+				  "error", error ? json_string(error) : NULL, "skipped",
+				  t->skipped ? json_string(t->skipped) : NULL),
+			stdout);
+	json_decref(list);
+	if (!error)
+		printf("%s%s%s\n", "all steps succeeded", t->skipped ? "; not tried: " : "",
+		       t->skipped ? t->skipped : "");
+	return cli_finish_output();
+}
+
+int cli_connect_test(const struct cli_options *o)
+{
+	struct test t = {.verbose = o->verbose};
+	struct rdinit_ctrl_opts opts = o->ctrl;
+	struct cli_session s = {0};
+	char error[1024] = "";
+	int rc, rc2;
+
+	rdinit_ctrl_info_init(&s.info);
+	rdinit_ns_init(&s.ns);
+	opts.log_spec = "debug";
+	opts.log_fn = on_line;
+	opts.log_user = &t;
+	if (rdinit_ctrl_create(&opts, &s.ctrl)) {
+		cli_lib_error();
+		return CLI_USAGE;
+	}
+	begin(&t, STEP_RESOLVE);
+	rc = to_the_first_read(&s, o, &t);
+	if (rc)
+		snprintf(error, sizeof(error), "%s", cli_lib_text());
+	cli_session_close(&s);
+	rc2 = report(o, &t, rc ? error : NULL);
+	if (rc)
+		cli_error("%s: %s", steps[t.at].name, error);
+	return rc ? rc : rc2;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gen-hostnqn and show-hostnqn. */
+#include <uuid/uuid.h>
+
+#include "command.h"
+
+static int show(const struct cli_options *o, const char *nqn)
+{
+	if (o->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:s}", "hostnqn", nqn), stdout);
+	printf("%s\n", nqn);
+	return cli_finish_output();
+}
+
+int cli_gen_hostnqn(const struct cli_options *o)
+{
+	char nqn[RDINIT_NQN_SIZE], text[UUID_STR_LEN];
+	uuid_t id;
+
+	uuid_generate_random(id);
+	uuid_unparse_lower(id, text);
+	snprintf(nqn, sizeof(nqn), "nqn.2014-08.org.nvmexpress:uuid:%s", text);
+	return show(o, nqn);
+}
+
+int cli_show_hostnqn(const struct cli_options *o)
+{
+	struct rdinit_ctrl_opts opts = o->ctrl;
+	struct rdinit_ctrl *ctrl;
+	int rc;
+
+	opts.traddr = "127.0.0.1"; /* nothing is connected to; the options are complete */
+	if (rdinit_ctrl_create(&opts, &ctrl)) {
+		cli_lib_error();
+		return CLI_USAGE;
+	}
+	rc = show(o, rdinit_ctrl_hostnqn(ctrl));
+	rdinit_ctrl_free(&ctrl);
+	return rc;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Identify beside id-ctrl and id-ns: lists, descriptors, what is common to all command sets. */
+#include <endian.h>
+#include <inttypes.h>
+#include <nvme/types.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "command.h"
+#include "fields.h"
+
+#define N(a) (sizeof(a) / sizeof((a)[0]))
+
+/* ---- list-ns ---- */
+
+/* What no controller has more of; one that goes on for ever is cut off here at the latest. */
+#define NS_MAX (1u << 20)
+
+/* The most namespaces that the controller says it may have: MNAN, else NN. */
+static int ns_limit(struct cli_session *s, uint64_t *limit)
+{
+	struct nvme_id_ctrl id;
+
+	if (rdinit_identify_ctrl(s->ctrl, &id))
+		return cli_lib_error();
+	*limit = le32toh(id.mnan) ? le32toh(id.mnan) : le32toh(id.nn);
+	if (*limit > NS_MAX)
+		*limit = NS_MAX;
+	return CLI_OK;
+}
+
+static void list_one(const struct cli_options *opts, json_t *list, uint64_t n, uint32_t nsid)
+{
+	if (opts->format == CLI_JSON)
+		json_array_append_new(list, json_pack("{s:I}", "nsid", (json_int_t)nsid));
+	else
+		printf("[%4llu]:%#x\n", (unsigned long long)n, nsid);
+}
+
+/* Up to RDINIT_NS_LIST_MAX identifiers above @after. */
+static int list_some(struct cli_session *s, const struct cli_options *o, uint32_t after,
+		     uint32_t *nsids, unsigned int *count)
+{
+	struct nvme_ns_list list;
+
+	if (!cli_given(o, CLI_ARG_ALL))
+		return rdinit_list_ns(s->ctrl, after, nsids, count) ? cli_lib_error() : CLI_OK;
+	if (cli_identify(s, NVME_IDENTIFY_CNS_ALLOCATED_NS_LIST, 0, after, &list))
+		return CLI_FAILED;
+	for (*count = 0; *count < RDINIT_NS_LIST_MAX && list.ns[*count]; ++*count) {
+		nsids[*count] = le32toh(list.ns[*count]);
+		if (nsids[*count] <= after)
+			return cli_error("%s: its list of namespaces is not in ascending order",
+					 s->info.address);
+		after = nsids[*count];
+	}
+	return CLI_OK;
+}
+
+static int list_all(struct cli_session *s, const struct cli_options *opts, json_t *list)
+{
+	uint32_t nsids[RDINIT_NS_LIST_MAX], first = (uint32_t)cli_num(opts, CLI_ARG_FIRST, 1);
+	uint32_t after = first ? first - 1 : 0;
+	uint64_t n = 0, limit = 0;
+	unsigned int count, i;
+	int rc = ns_limit(s, &limit);
+
+	if (rc)
+		return rc;
+	do {
+		if (list_some(s, opts, after, nsids, &count))
+			return CLI_FAILED;
+		if (n + count > limit)
+			return cli_error("%s: it lists more namespaces than it says that it can "
+					 "have (%llu)",
+					 s->info.address, (unsigned long long)limit);
+		for (i = 0; i < count; i++)
+			list_one(opts, list, n++, nsids[i]);
+		after = count ? nsids[count - 1] : after;
+	} while (count == RDINIT_NS_LIST_MAX);
+	return CLI_OK;
+}
+
+int cli_list_ns(const struct cli_options *opts)
+{
+	json_t *list = json_array();
+	struct cli_session s;
+	int rc;
+
+	rc = cli_session_open(&s, opts);
+	if (!rc) {
+		rc = list_all(&s, opts, list);
+		cli_session_close(&s);
+	}
+	if (!rc && opts->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:o}", "nsid_list", list), stdout);
+	json_decref(list);
+	return rc ? rc : cli_finish_output();
+}
+
+/* ---- list-ctrl ---- */
+
+static int list_ctrl(struct cli_session *s, const struct cli_options *o)
+{
+	uint32_t nsid = (uint32_t)cli_num(o, CLI_ARG_FIRST, 0);
+	uint32_t cntid = (uint32_t)cli_num(o, CLI_ARG_CNTID, 0);
+	struct nvme_ctrl_list page;
+	json_t *list;
+	unsigned int i, n;
+
+	if (cli_identify(s,
+			 (nsid ? NVME_IDENTIFY_CNS_NS_CTRL_LIST : NVME_IDENTIFY_CNS_CTRL_LIST) |
+				 cntid << 16,
+			 0, nsid, &page))
+		return CLI_FAILED;
+	n = le16toh(page.num);
+	if (n > N(page.identifier))
+		n = N(page.identifier);
+	list = json_array();
+	for (i = 0; i < n; i++) {
+		unsigned int id = le16toh(page.identifier[i]);
+
+		json_array_append_new(list, json_pack("{s:i}", "ctrl_id", (int)id));
+		if (o->format != CLI_JSON)
+			printf("[%4u]:%#x\n", i, id);
+	}
+	if (o->format == CLI_JSON)
+		return cli_print_json(
+			json_pack("{s:i, s:o}", "num_ctrl", (int)n, "ctrl_list", list), stdout);
+	json_decref(list);
+	return cli_finish_output();
+}
+
+int cli_list_ctrl(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, list_ctrl);
+}
+
+/* ---- ns-descs ---- */
+
+/* The name and the value as text, by the type. */
+static const char *descriptor(const unsigned char *d, char *text)
+{
+	static const char *const names[] = {NULL, "eui64", "nguid", "uuid", "csi"};
+	static const unsigned char lengths[] = {0, 8, 16, 16, 1};
+	unsigned int type = d[0], i;
+
+	if (type == 0 || type >= N(names) || d[1] != lengths[type])
+		return NULL;
+	if (type == NVME_NIDT_UUID)
+		uuid_unparse_lower(&d[4], text);
+	else if (type == NVME_NIDT_CSI)
+		snprintf(text, UUID_STR_LEN, "%#x", d[4]);
+	else
+		for (i = 0; i < d[1]; i++)
+			snprintf(text + 2ul * i, 3, "%02x", d[4 + i]);
+	return names[type];
+}
+
+static int ns_descs(struct cli_session *s, const struct cli_options *o)
+{
+	unsigned char page[RDINIT_IDENTIFY_SIZE];
+	uint32_t nsid = cli_nsid(o);
+	json_t *list;
+	size_t at = 0;
+
+	if (cli_identify(s, NVME_IDENTIFY_CNS_NS_DESC_LIST, 0, nsid, page))
+		return CLI_FAILED;
+	if (cli_given(o, CLI_ARG_RAW))
+		return cli_raw(page, sizeof(page));
+	list = json_array();
+	if (o->format != CLI_JSON)
+		printf("NVME Namespace Identification Descriptors NS %u:\n", nsid);
+	while (at + 4 <= sizeof(page) && page[at + 1] && at + 4 + page[at + 1] <= sizeof(page)) {
+		char text[UUID_STR_LEN] = "";
+		const char *name = descriptor(&page[at], text);
+
+		if (name) {
+			json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:s}", "loc",
+							      (int)at, "nidt", (int)page[at],
+							      "nidl", (int)page[at + 1], "type",
+							      name, name, text));
+			if (o->format != CLI_JSON)
+				printf("loc %zu: nidt %u nidl %u, %s: %s\n", at, page[at],
+				       page[at + 1], name, text);
+		}
+		at += 4u + page[at + 1];
+	}
+	if (o->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:o}", "ns-descs", list), stdout);
+	json_decref(list);
+	return cli_finish_output();
+}
+
+int cli_ns_descs(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, ns_descs);
+}
+
+/* ---- cmdset-ind-id-ns and nvm-id-ctrl ---- */
+
+#define IND(member, k) CLI_FIELD(nvme_id_independent_id_ns, member, #member, k)
+
+static const struct cli_field independent[] = {
+	IND(nsfeat, KIND_DEC),   IND(nmic, KIND_DEC),     IND(rescap, KIND_DEC),
+	IND(fpi, KIND_DEC),      IND(anagrpid, KIND_DEC), IND(nsattr, KIND_DEC),
+	IND(nvmsetid, KIND_DEC), IND(endgid, KIND_DEC),   IND(nstat, KIND_DEC),
+};
+
+#define NVM(member, k) CLI_FIELD(nvme_id_ctrl_nvm, member, #member, k)
+
+static const struct cli_field nvm_ctrl[] = {
+	NVM(vsl, KIND_DEC),  NVM(wzsl, KIND_DEC),  NVM(wusl, KIND_DEC),
+	NVM(dmrl, KIND_DEC), NVM(dmrsl, KIND_DEC), NVM(dmsl, KIND_DEC),
+};
+
+static int show(const struct cli_options *o, const char *heading, const struct cli_field *f,
+		size_t n, const void *page)
+{
+	if (cli_given(o, CLI_ARG_RAW))
+		return cli_raw(page, RDINIT_IDENTIFY_SIZE);
+	if (o->format == CLI_JSON)
+		return cli_print_json(cli_fields_json(f, n, page), stdout);
+	printf("%s\n", heading);
+	cli_fields_print(f, n, page, 8);
+	return cli_finish_output();
+}
+
+static int cmdset_ind(struct cli_session *s, const struct cli_options *o)
+{
+	struct nvme_id_independent_id_ns page;
+
+	if (cli_identify(s, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 0, cli_nsid(o), &page))
+		return CLI_FAILED;
+	return show(o, "NVME Identify Command Set Independent Namespace:", independent,
+		    N(independent), &page);
+}
+
+static int nvm_id_ctrl(struct cli_session *s, const struct cli_options *o)
+{
+	struct nvme_id_ctrl_nvm page;
+
+	if (cli_identify(s, NVME_IDENTIFY_CNS_CSI_CTRL, 0, 0, &page))
+		return CLI_FAILED;
+	return show(o, "NVMe Identify Controller NVM:", nvm_ctrl, N(nvm_ctrl), &page);
+}
+
+int cli_cmdset_ind_id_ns(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, cmdset_ind);
+}
+
+int cli_nvm_id_ctrl(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, nvm_id_ctrl);
+}

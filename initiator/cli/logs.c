@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Log pages of a fixed size. JSON keys are nvme-cli's. */
+#include <endian.h>
+#include <inttypes.h>
+#include <nvme/types.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "fields.h"
+#include "util/utf8.h"
+
+#define N(a) (sizeof(a) / sizeof((a)[0]))
+
+/* A whole page of the controller. */
+static int get_page(struct cli_session *s, uint8_t lid, void *data, uint32_t len)
+{
+	struct cli_log log = {.lid = lid, .nsid = NVME_NSID_ALL};
+
+	return cli_get_log(s, &log, data, len);
+}
+
+/* ---- get-log ---- */
+
+static int get_log(struct cli_session *s, const struct cli_options *o)
+{
+	uint32_t len = (uint32_t)o->arg[CLI_ARG_LOG_LEN].n;
+	struct cli_log log = {
+		.lid = (uint8_t)o->arg[CLI_ARG_LID].n,
+		.lsp = (uint8_t)cli_num(o, CLI_ARG_LSP, 0),
+		.lsi = (uint16_t)cli_num(o, CLI_ARG_LSI, 0),
+		.csi = (uint8_t)cli_num(o, CLI_ARG_CSI, 0),
+		.nsid = o->nsid ? o->nsid : NVME_NSID_ALL,
+		.offset = cli_num(o, CLI_ARG_LPO, 0),
+		.rae = cli_given(o, CLI_ARG_RAE),
+	};
+	unsigned char *data = calloc(1, len);
+	int rc;
+
+	if (!data)
+		return cli_error("no memory for %u bytes", len);
+	rc = cli_get_log(s, &log, data, len);
+	if (!rc && cli_given(o, CLI_ARG_RAW)) {
+		rc = cli_raw(data, len);
+	} else if (!rc && o->format == CLI_JSON) {
+		rc = cli_print_json(json_pack("{s:i, s:I, s:o}", "log_id", (int)log.lid, "offset",
+					      (json_int_t)log.offset, "data", cli_hex(data, len)),
+				    stdout);
+	} else if (!rc) {
+		printf("Device:%s log-id:%u namespace-id:%#x\n", s->info.address, log.lid,
+		       log.nsid);
+		cli_dump(data, len);
+		rc = cli_finish_output();
+	}
+	free(data);
+	return rc;
+}
+
+int cli_get_log_verb(const struct cli_options *o)
+{
+	uint64_t len = o->arg[CLI_ARG_LOG_LEN].n;
+
+	if (!cli_given(o, CLI_ARG_LID))
+		return cli_usage_error("--log-id is missing: the identifier of the log page; "
+				       "`rdinit supported-log-pages` lists them");
+	if (!cli_given(o, CLI_ARG_LOG_LEN))
+		return cli_usage_error("--log-len is missing: how many bytes to read");
+	if (len == 0 || len % 4)
+		return cli_usage_error("--log-len: %llu is not a multiple of 4, from 4",
+				       (unsigned long long)len);
+	return cli_with_ctrl(o, get_log);
+}
+
+/* ---- smart-log ---- */
+
+#define SMART(member, label, k) CLI_FIELD(nvme_smart_log, member, label, k)
+
+static const struct cli_field smart_fields[] = {
+	SMART(critical_warning, "critical_warning", KIND_DEC),
+	SMART(temperature, "temperature", KIND_DEC),
+	SMART(avail_spare, "avail_spare", KIND_DEC),
+	SMART(spare_thresh, "spare_thresh", KIND_DEC),
+	SMART(percent_used, "percent_used", KIND_DEC),
+	SMART(endu_grp_crit_warn_sumry, "endurance_grp_critical_warning_summary", KIND_DEC),
+	SMART(data_units_read, "data_units_read", KIND_U128N),
+	SMART(data_units_written, "data_units_written", KIND_U128N),
+	SMART(host_reads, "host_read_commands", KIND_U128N),
+	SMART(host_writes, "host_write_commands", KIND_U128N),
+	SMART(ctrl_busy_time, "controller_busy_time", KIND_U128N),
+	SMART(power_cycles, "power_cycles", KIND_U128N),
+	SMART(power_on_hours, "power_on_hours", KIND_U128N),
+	SMART(unsafe_shutdowns, "unsafe_shutdowns", KIND_U128N),
+	SMART(media_errors, "media_errors", KIND_U128N),
+	SMART(num_err_log_entries, "num_err_log_entries", KIND_U128N),
+	SMART(warning_temp_time, "warning_temp_time", KIND_DEC),
+	SMART(critical_comp_time, "critical_comp_time", KIND_DEC),
+	SMART(thm_temp1_trans_count, "thm_temp1_trans_count", KIND_DEC),
+	SMART(thm_temp2_trans_count, "thm_temp2_trans_count", KIND_DEC),
+	SMART(thm_temp1_total_time, "thm_temp1_total_time", KIND_DEC),
+	SMART(thm_temp2_total_time, "thm_temp2_total_time", KIND_DEC),
+};
+
+static int smart(struct cli_session *s, const struct cli_options *o)
+{
+	uint32_t nsid = (uint32_t)cli_num(o, CLI_ARG_FIRST, NVME_NSID_ALL);
+	struct cli_log log = {.lid = NVME_LOG_LID_SMART, .nsid = nsid};
+	struct nvme_smart_log page;
+	json_t *obj;
+	char key[24];
+	size_t i;
+
+	if (cli_get_log(s, &log, &page, sizeof(page)))
+		return CLI_FAILED;
+	if (cli_given(o, CLI_ARG_RAW))
+		return cli_raw(&page, sizeof(page));
+	obj = cli_fields_json(smart_fields, N(smart_fields), &page);
+	if (o->format != CLI_JSON) {
+		printf("Smart Log for NVME device:%s namespace-id:%x\n", s->info.address, nsid);
+		cli_fields_print(smart_fields, N(smart_fields), &page, 38);
+	}
+	for (i = 0; i < N(page.temp_sensor); i++) {
+		unsigned int t = le16toh(page.temp_sensor[i]);
+
+		if (!t)
+			continue;
+		snprintf(key, sizeof(key), "temperature_sensor_%zu", i + 1);
+		json_object_set_new(obj, key, json_integer(t));
+		if (o->format != CLI_JSON)
+			printf("%-38s : %u\n", key, t);
+	}
+	if (o->format == CLI_JSON)
+		return cli_print_json(obj, stdout);
+	json_decref(obj);
+	return cli_finish_output();
+}
+
+int cli_smart_log(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, smart);
+}
+
+/* ---- error-log ---- */
+
+#define ENTRIES 64u
+
+static void error_entry(const struct cli_options *o, json_t *list, unsigned int i,
+			const struct nvme_error_log_page *e)
+{
+	unsigned int status = le16toh(e->status_field);
+	char text[RDINIT_STATUS_TEXT_SIZE];
+
+	if (o->format == CLI_JSON) {
+		json_array_append_new(
+			list,
+			json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:i, s:i, s:I, s:i}",
+				  "error_count", (json_int_t)le64toh(e->error_count), "sqid",
+				  (int)le16toh(e->sqid), "cmdid", (int)le16toh(e->cmdid),
+				  "status_field", (int)(status >> 1), "phase_tag",
+				  (int)(status & 1), "parm_error_location",
+				  (int)le16toh(e->parm_error_location), "lba",
+				  (json_int_t)le64toh(e->lba), "nsid", (json_int_t)le32toh(e->nsid),
+				  "vs", (int)e->vs, "trtype", (int)e->trtype, "cs",
+				  (json_int_t)le64toh(e->cs), "trtype_spec_info",
+				  (int)le16toh(e->trtype_spec_info)));
+		return;
+	}
+	printf(" Entry[%2u]\n.................\n"
+	       "error_count         : %" PRIu64 "\nsqid                : %u\n"
+	       "cmdid               : %#x\nstatus_field        : %#x (%s)\n"
+	       "phase_tag           : %#x\nparm_err_loc        : %#x\n"
+	       "lba                 : %#" PRIx64 "\nnsid                : %#x\n"
+	       "vs                  : %u\ntrtype              : %u\n"
+	       "cs                  : %#" PRIx64 "\ntrtype_spec_info    : %#x\n"
+	       ".................\n",
+	       i, le64toh(e->error_count), le16toh(e->sqid), le16toh(e->cmdid), status >> 1,
+	       rdinit_status_text((uint16_t)(status >> 1),
+				  le16toh(e->sqid) ? RDINIT_CMDS_IO : RDINIT_CMDS_UNKNOWN, 0, text),
+	       status & 1, le16toh(e->parm_error_location), le64toh(e->lba), le32toh(e->nsid),
+	       e->vs, e->trtype, le64toh(e->cs), le16toh(e->trtype_spec_info));
+}
+
+static int error_log(struct cli_session *s, const struct cli_options *o)
+{
+	unsigned int n = (unsigned int)cli_num(o, CLI_ARG_ENTRIES, ENTRIES), i;
+	struct nvme_error_log_page page[256];
+	struct nvme_id_ctrl id;
+	json_t *list;
+
+	if (n == 0)
+		return cli_usage_error("--log-entries: 0 is not from 1 to 256");
+	if (rdinit_identify_ctrl(s->ctrl, &id))
+		return cli_lib_error();
+	if (n > id.elpe + 1u)
+		n = id.elpe + 1u;
+	if (get_page(s, NVME_LOG_LID_ERROR, page, n * (uint32_t)sizeof(page[0])))
+		return CLI_FAILED;
+	if (cli_given(o, CLI_ARG_RAW))
+		return cli_raw(page, n * sizeof(page[0]));
+	list = json_array();
+	if (o->format != CLI_JSON)
+		printf("Error Log Entries for device:%s entries:%u\n.................\n",
+		       s->info.address, n);
+	for (i = 0; i < n; i++)
+		error_entry(o, list, i, &page[i]);
+	if (o->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:o}", "errors", list), stdout);
+	json_decref(list);
+	return cli_finish_output();
+}
+
+int cli_error_log(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, error_log);
+}
+
+/* ---- fw-log ---- */
+
+static int fw_log(struct cli_session *s, const struct cli_options *o)
+{
+	struct nvme_firmware_slot page;
+	json_t *slots = json_object();
+	char key[24], text[48], rev[9];
+	size_t i;
+
+	if (get_page(s, NVME_LOG_LID_FW_SLOT, &page, sizeof(page))) {
+		json_decref(slots);
+		return CLI_FAILED;
+	}
+	json_object_set_new(slots, "Active Firmware Slot (afi)", json_integer(page.afi));
+	if (!cli_given(o, CLI_ARG_RAW) && o->format != CLI_JSON)
+		printf("Firmware Log for device:%s\nafi  : %#x\n", s->info.address, page.afi);
+	for (i = 0; i < N(page.frs); i++) {
+		if (!page.frs[i][0])
+			continue;
+		memcpy(rev, page.frs[i], 8);
+		rev[8] = '\0';
+		rd_mask_control(rev, strlen(rev));
+		snprintf(key, sizeof(key), "Firmware Rev Slot %zu", i + 1);
+		snprintf(text, sizeof(text), "%" PRIu64 " (%s)",
+			 cli_le((const unsigned char *)page.frs[i], 8), rev);
+		json_object_set_new(slots, key, json_string(text));
+		if (!cli_given(o, CLI_ARG_RAW) && o->format != CLI_JSON)
+			printf("frs%zu : %#018" PRIx64 " (%s)\n", i + 1,
+			       cli_le((const unsigned char *)page.frs[i], 8), rev);
+	}
+	if (!cli_given(o, CLI_ARG_RAW) && o->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:o}", s->info.address, slots), stdout);
+	json_decref(slots);
+	return cli_given(o, CLI_ARG_RAW) ? cli_raw(&page, sizeof(page)) : cli_finish_output();
+}
+
+int cli_fw_log(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, fw_log);
+}
+
+/* ---- changed-ns-list-log ---- */
+
+static int changed_ns(struct cli_session *s, const struct cli_options *o)
+{
+	struct nvme_ns_list page;
+	json_t *list = json_object();
+	bool json = o->format == CLI_JSON, raw = cli_given(o, CLI_ARG_RAW);
+	char key[16], text[16];
+	size_t i;
+
+	if (get_page(s, NVME_LOG_LID_CHANGED_NS, &page, sizeof(page))) {
+		json_decref(list);
+		return CLI_FAILED;
+	}
+	for (i = 0; i < N(page.ns) && page.ns[i]; i++) {
+		snprintf(key, sizeof(key), "[%4zu]", i + 1);
+		snprintf(text, sizeof(text), "%#x", le32toh(page.ns[i]));
+		json_object_set_new(list, key, json_string(text));
+		if (!json && !raw)
+			printf("%s:%s\n", key, text);
+	}
+	if (json && !raw)
+		return cli_print_json(json_pack("{s:s, s:o}", "Changed Namespace List Log",
+						s->info.address, s->info.address, list),
+				      stdout);
+	json_decref(list);
+	return raw ? cli_raw(&page, sizeof(page)) : cli_finish_output();
+}
+
+int cli_changed_ns_log(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, changed_ns);
+}
+
+/* ---- resv-notif-log ---- */
+
+static const char *notif_text(unsigned int type)
+{
+	static const char *const texts[] = {"empty", "registration preempted",
+					    "reservation released", "reservation preempted"};
+
+	return type < N(texts) ? texts[type] : "reserved";
+}
+
+static int resv_notif(struct cli_session *s, const struct cli_options *o)
+{
+	struct nvme_resv_notification_log page;
+
+	if (get_page(s, NVME_LOG_LID_RESERVATION, &page, sizeof(page)))
+		return CLI_FAILED;
+	if (o->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:I, s:i, s:i, s:I}", "count",
+						(json_int_t)le64toh(page.lpc), "rn_log_type",
+						(int)page.rnlpt, "num_logs", (int)page.nalp, "NSID",
+						(json_int_t)le32toh(page.nsid)),
+				      stdout);
+	printf("Reservation Notif Log for device: %s\n"
+	       "Log Page Count             : %" PRIx64 "\n"
+	       "Resv Notif Log Page Type   : %u (%s)\n"
+	       "Num of Available Log Pages : %u\nNamespace ID               : %x\n",
+	       s->info.address, le64toh(page.lpc), page.rnlpt, notif_text(page.rnlpt), page.nalp,
+	       le32toh(page.nsid));
+	return cli_finish_output();
+}
+
+int cli_resv_notif_log(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, resv_notif);
+}
+
+/* ---- endurance-log ---- */
+
+#define ENDURANCE(member, label, k) CLI_FIELD(nvme_endurance_group_log, member, label, k)
+
+static const struct cli_field endurance_fields[] = {
+	ENDURANCE(critical_warning, "critical_warning", KIND_DEC),
+	ENDURANCE(avl_spare, "avl_spare", KIND_DEC),
+	ENDURANCE(avl_spare_threshold, "avl_spare_threshold", KIND_DEC),
+	ENDURANCE(percent_used, "percent_used", KIND_DEC),
+	ENDURANCE(endurance_estimate, "endurance_estimate", KIND_U128N),
+	ENDURANCE(data_units_read, "data_units_read", KIND_U128N),
+	ENDURANCE(data_units_written, "data_units_written", KIND_U128N),
+	ENDURANCE(media_units_written, "mediate_write_commands", KIND_U128N), /* nvme-cli's key */
+	ENDURANCE(host_read_cmds, "host_read_cmds", KIND_U128N),
+	ENDURANCE(host_write_cmds, "host_write_cmds", KIND_U128N),
+	ENDURANCE(media_data_integrity_err, "media_data_integrity_err", KIND_U128N),
+	ENDURANCE(num_err_info_log_entries, "num_err_info_log_entries", KIND_U128N),
+};
+
+static int endurance(struct cli_session *s, const struct cli_options *o)
+{
+	struct cli_log log = {.lid = NVME_LOG_LID_ENDURANCE_GROUP,
+			      .nsid = 0,
+			      .lsi = (uint16_t)cli_num(o, CLI_ARG_GROUP_ID, 1)};
+	struct nvme_endurance_group_log page;
+
+	if (cli_get_log(s, &log, &page, sizeof(page)))
+		return CLI_FAILED;
+	if (o->format == CLI_JSON)
+		return cli_print_json(cli_fields_json(endurance_fields, N(endurance_fields), &page),
+				      stdout);
+	printf("Endurance Group Log for NVME device:%s Group ID:%x\n", s->info.address, log.lsi);
+	cli_fields_print(endurance_fields, N(endurance_fields), &page, 24);
+	return cli_finish_output();
+}
+
+int cli_endurance_log(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, endurance);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The options of single verbs. Names and letters are nvme-cli's. */
+#include "command.h"
+#include "table.h"
+
+#define GROUP(var, heading, table)     \
+	const struct cli_group var = { \
+		.title = (heading), .opts = (table), .n = sizeof(table) / sizeof((table)[0])}
+
+#define NUM(name, letter, id, value, max, help)             \
+	{                                                   \
+		name, letter, CLI_NUM, id, value, max, help \
+	}
+#define FLAG(name, letter, id, help)                      \
+	{                                                 \
+		name, letter, CLI_FLAG, id, NULL, 0, help \
+	}
+#define TEXT(name, letter, id, value, help)                \
+	{                                                  \
+		name, letter, CLI_TEXT, id, value, 0, help \
+	}
+
+static const struct cli_opt raw[] = {
+	FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only"),
+};
+
+static const struct cli_opt human[] = {
+	FLAG("human-readable", 'H', CLI_ARG_HUMAN, "explain the fields"),
+};
+
+#define START \
+	NUM("start-block", 's', CLI_ARG_START, "LBA", UINT64_MAX, "first logical block (default 0)")
+#define COUNT                                              \
+	NUM("block-count", 'c', CLI_ARG_COUNT, "N", 65535, \
+	    "number of blocks, 0's based as in nvme-cli: 7 means 8 blocks (default 0)")
+#define RETRY \
+	FLAG("limited-retry", 'l', CLI_ARG_LIMITED_RETRY, "limit the retries of the controller")
+#define FUA                                         \
+	FLAG("force-unit-access", 'f', CLI_ARG_FUA, \
+	     "complete when the data is on non-volatile media")
+
+static const struct cli_opt blocks[] = {START, COUNT};
+static const struct cli_opt range[] = {START, COUNT, RETRY, FUA};
+static const struct cli_opt deac[] = {
+	START,
+	COUNT,
+	RETRY,
+	FUA,
+	FLAG("deac", 'd', CLI_ARG_DEAC, "request that the blocks are deallocated"),
+};
+
+static const struct cli_opt compare[] = {
+	START,
+	NUM("block-count", 'c', CLI_ARG_COUNT, "N", UINT64_MAX - 1,
+	    "number of blocks, 0's based as in nvme-cli (default: those of the input)"),
+	{"data-size", 'z', CLI_SIZE, CLI_ARG_DATA_LEN, "BYTES", 0,
+	 "number of bytes (default: those of the input)"},
+	TEXT("data", 'd', CLI_ARG_DATA, "FILE",
+	     "the file to compare with; - or none: standard input"),
+	RETRY,
+	FUA,
+};
+
+static const struct cli_opt dsm[] = {
+	TEXT("ctx-attrs", 'a', CLI_ARG_CTX_ATTRS, "LIST",
+	     "context attributes of each range, separated by commas (default 0)"),
+	TEXT("blocks", 'b', CLI_ARG_BLOCKS, "LIST",
+	     "number of blocks of each range, separated by commas"),
+	TEXT("slbs", 's', CLI_ARG_SLBS, "LIST", "first block of each range, separated by commas"),
+	FLAG("ad", 'd', CLI_ARG_AD, "deallocate the ranges"),
+	FLAG("idw", 'w', CLI_ARG_IDW, "the ranges will be written as a whole"),
+	FLAG("idr", 'r', CLI_ARG_IDR, "the ranges will be read as a whole"),
+	NUM("cdw11", 'c', CLI_ARG_CDW11, "N", UINT32_MAX,
+	    "command dword 11, instead of --ad, --idw and --idr"),
+};
+
+static const struct cli_opt copy[] = {
+	NUM("sdlba", 'd', CLI_ARG_SDLBA, "LBA", UINT64_MAX, "first block of the destination"),
+	TEXT("blocks", 'b', CLI_ARG_BLOCKS, "LIST",
+	     "number of blocks of each source range, separated by commas"),
+	TEXT("slbs", 's', CLI_ARG_SLBS, "LIST",
+	     "first block of each source range, separated by commas"),
+	RETRY,
+	FUA,
+};
+
+static const struct cli_opt get_log[] = {
+	NUM("log-id", 'i', CLI_ARG_LID, "N", 255, "identifier of the log page; required"),
+	NUM("log-len", 'l', CLI_ARG_LOG_LEN, "BYTES", 16u << 20,
+	    "how much to read, a multiple of 4; required"),
+	NUM("lpo", 'o', CLI_ARG_LPO, "BYTES", UINT64_MAX, "offset in the log page (default 0)"),
+	NUM("lsp", 's', CLI_ARG_LSP, "N", 127, "log specific parameter (default 0)"),
+	NUM("lsi", 'S', CLI_ARG_LSI, "N", 65535, "log specific identifier (default 0)"),
+	NUM("csi", 'y', CLI_ARG_CSI, "N", 255, "command set identifier (default 0)"),
+	FLAG("rae", 'r', CLI_ARG_RAE, "retain the asynchronous event of this log page"),
+	FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only"),
+};
+
+static const struct cli_opt smart[] = {
+	NUM("namespace-id", 'n', CLI_ARG_FIRST, "NSID", UINT32_MAX,
+	    "log of one namespace, if the controller has that (default: of the controller)"),
+};
+
+static const struct cli_opt error_log[] = {
+	NUM("log-entries", 'e', CLI_ARG_ENTRIES, "N", 256,
+	    "number of entries (default 64, and at most what the controller keeps)"),
+};
+
+static const struct cli_opt ana_log[] = {
+	FLAG("groups", 'g', CLI_ARG_GROUPS, "the groups without their namespaces"),
+};
+
+static const struct cli_opt effects[] = {
+	NUM("csi", 'c', CLI_ARG_CSI, "N", 255, "command set identifier (default 0: NVM)"),
+};
+
+static const struct cli_opt endurance[] = {
+	NUM("group-id", 'g', CLI_ARG_GROUP_ID, "N", 65535, "endurance group (default 1)"),
+};
+
+#define FID NUM("feature-id", 'f', CLI_ARG_FID, "N", 255, "feature identifier; required")
+#define FEATURE_NSID                                                \
+	NUM("namespace-id", 'n', CLI_ARG_FIRST, "NSID", UINT32_MAX, \
+	    "namespace identifier (default: the NSID of the URI, else 0)")
+
+static const struct cli_opt get_feature[] = {
+	FID,
+	FEATURE_NSID,
+	NUM("sel", 's', CLI_ARG_SEL, "N", 3,
+	    "0 current (default), 1 default, 2 saved, 3 supported capabilities"),
+	NUM("data-len", 'l', CLI_ARG_DATA_LEN, "BYTES", 65536,
+	    "size of the feature's data (default: by the feature)"),
+	NUM("cdw11", 'c', CLI_ARG_CDW11, "N", UINT32_MAX, "command dword 11 (default 0)"),
+	FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only"),
+};
+
+static const struct cli_opt set_feature[] = {
+	FID,
+	FEATURE_NSID,
+	NUM("value", 'v', CLI_ARG_VALUE, "N", UINT32_MAX, "new value, command dword 11"),
+	NUM("cdw12", 'c', CLI_ARG_CDW12, "N", UINT32_MAX, "command dword 12 (default 0)"),
+	NUM("data-len", 'l', CLI_ARG_DATA_LEN, "BYTES", 65536,
+	    "size of the feature's data (default: by the feature)"),
+	TEXT("data", 'd', CLI_ARG_DATA, "FILE",
+	     "file with the feature's data; - or none: standard input"),
+	FLAG("save", 's', CLI_ARG_SAVE, "keep the value over power cycles"),
+};
+
+#define OFFSET NUM("offset", 'o', CLI_ARG_OFFSET, "N", 0xfff, "offset of the property; required")
+
+static const struct cli_opt get_property[] = {OFFSET};
+static const struct cli_opt set_property[] = {
+	OFFSET,
+	NUM("value", 'v', CLI_ARG_VALUE, "N", UINT64_MAX, "new value; required"),
+};
+
+#define CRKEY \
+	NUM("crkey", 'c', CLI_ARG_CRKEY, "N", UINT64_MAX, "current reservation key (default 0)")
+#define IEKEY FLAG("iekey", 'i', CLI_ARG_IEKEY, "ignore the current key of this host")
+#define RTYPE                                                                             \
+	NUM("rtype", 't', CLI_ARG_RTYPE, "N", 6,                                          \
+	    "1 write exclusive, 2 exclusive access, 3 write exclusive registrants only, " \
+	    "4 exclusive access registrants only, 5 write exclusive all registrants, "    \
+	    "6 exclusive access all registrants (default 0)")
+
+static const struct cli_opt resv_register[] = {
+	CRKEY,
+	NUM("nrkey", 'k', CLI_ARG_NRKEY, "N", UINT64_MAX, "new reservation key (default 0)"),
+	NUM("rrega", 'r', CLI_ARG_ACTION, "N", 2, "0 register (default), 1 unregister, 2 replace"),
+	NUM("cptpl", 'p', CLI_ARG_CPTPL, "N", 3,
+	    "persistence through power loss: 0 no change (default), 2 off, 3 on"),
+	IEKEY,
+};
+
+static const struct cli_opt resv_acquire[] = {
+	CRKEY,
+	NUM("prkey", 'p', CLI_ARG_PRKEY, "N", UINT64_MAX, "key to preempt (default 0)"),
+	RTYPE,
+	NUM("racqa", 'a', CLI_ARG_ACTION, "N", 2,
+	    "0 acquire (default), 1 preempt, 2 preempt and abort"),
+	IEKEY,
+};
+
+static const struct cli_opt resv_release[] = {
+	CRKEY,
+	RTYPE,
+	NUM("rrela", 'a', CLI_ARG_ACTION, "N", 1, "0 release (default), 1 clear"),
+	IEKEY,
+};
+
+static const struct cli_opt resv_report[] = {
+	NUM("numd", 'd', CLI_ARG_NUMD, "N", 16384, "dwords to read (default 1024)"),
+	FLAG("eds", 'e', CLI_ARG_EDS,
+	     "the extended data structure; it is always asked for, since hosts of NVMe over "
+	     "Fabrics have identifiers of 128 bits"),
+	FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only"),
+};
+
+static const struct cli_opt list_ctrl[] = {
+	NUM("cntid", 'c', CLI_ARG_CNTID, "N", 65535, "list from this identifier (default 0)"),
+	NUM("namespace-id", 'n', CLI_ARG_FIRST, "NSID", UINT32_MAX - 1,
+	    "controllers attached to this namespace (default: all of the subsystem)"),
+};
+
+static const struct cli_opt list_ns[] = {
+	NUM("namespace-id", 'n', CLI_ARG_FIRST, "NSID", UINT32_MAX - 2,
+	    "list from this identifier (default 1)"),
+	FLAG("all", 'a', CLI_ARG_ALL, "all allocated namespaces, attached or not"),
+};
+
+static const struct cli_opt monitor[] = {
+	NUM("events", 0, CLI_ARG_EVENTS, "N", UINT32_MAX,
+	    "end after that many events (default: on SIGINT)"),
+};
+
+GROUP(cli_g_raw, "Data", raw);
+GROUP(cli_g_human, "Data", human);
+GROUP(cli_g_blocks, "Command", blocks);
+GROUP(cli_g_range, "Command", range);
+GROUP(cli_g_deac, "Command", deac);
+GROUP(cli_g_compare, "Command", compare);
+GROUP(cli_g_dsm, "Command", dsm);
+GROUP(cli_g_copy, "Command", copy);
+GROUP(cli_g_get_log, "Command", get_log);
+GROUP(cli_g_smart, "Command", smart);
+GROUP(cli_g_error_log, "Command", error_log);
+GROUP(cli_g_ana_log, "Command", ana_log);
+GROUP(cli_g_effects, "Command", effects);
+GROUP(cli_g_endurance, "Command", endurance);
+GROUP(cli_g_get_feature, "Command", get_feature);
+GROUP(cli_g_set_feature, "Command", set_feature);
+GROUP(cli_g_get_property, "Command", get_property);
+GROUP(cli_g_set_property, "Command", set_property);
+GROUP(cli_g_register, "Command", resv_register);
+GROUP(cli_g_acquire, "Command", resv_acquire);
+GROUP(cli_g_release, "Command", resv_release);
+GROUP(cli_g_report, "Command", resv_report);
+GROUP(cli_g_list_ctrl, "Command", list_ctrl);
+GROUP(cli_g_list_ns, "Command", list_ns);
+GROUP(cli_g_monitor, "Command", monitor);

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The reservation commands. */
+#include <endian.h>
+#include <nvme/types.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "fields.h"
+
+#define IEKEY      (1u << 3)
+#define EDS        1u
+#define REPORT_MIN 64u /* bytes of the structure before the registrants */
+
+static int send(struct cli_session *s, const struct cli_options *o, uint8_t opcode, uint32_t cdw10,
+		enum cli_arg second)
+{
+	uint64_t keys[2] = {htole64(cli_num(o, CLI_ARG_CRKEY, 0)), 0};
+	struct cli_command c = {.opcode = opcode,
+				.nsid = cli_nsid(o),
+				.data = keys,
+				.len = sizeof(keys[0]),
+				.write = true};
+	uint64_t result = 0;
+
+	if (second != CLI_ARGS) {
+		keys[1] = htole64(cli_num(o, second, 0));
+		c.len = sizeof(keys);
+	}
+	c.cdw[10] = cdw10 | (uint32_t)cli_num(o, CLI_ARG_ACTION, 0) |
+		    (cli_given(o, CLI_ARG_IEKEY) ? IEKEY : 0) |
+		    (uint32_t)cli_num(o, CLI_ARG_RTYPE, 0) << 8;
+	return cli_io(s, &c, &result) ? CLI_FAILED : cli_success(o, c.nsid, result);
+}
+
+static int do_register(struct cli_session *s, const struct cli_options *o)
+{
+	return send(s, o, nvme_cmd_resv_register, (uint32_t)cli_num(o, CLI_ARG_CPTPL, 0) << 30,
+		    CLI_ARG_NRKEY);
+}
+
+static int acquire(struct cli_session *s, const struct cli_options *o)
+{
+	return send(s, o, nvme_cmd_resv_acquire, 0, CLI_ARG_PRKEY);
+}
+
+static int release(struct cli_session *s, const struct cli_options *o)
+{
+	return send(s, o, nvme_cmd_resv_release, 0, CLI_ARGS);
+}
+
+int cli_resv_register(const struct cli_options *o)
+{
+	return cli_with_ns(o, do_register);
+}
+
+int cli_resv_acquire(const struct cli_options *o)
+{
+	return cli_with_ns(o, acquire);
+}
+
+int cli_resv_release(const struct cli_options *o)
+{
+	return cli_with_ns(o, release);
+}
+
+/* ---- resv-report ---- */
+
+static const char *type_text(uint8_t rtype)
+{
+	static const char *const texts[] = {
+		"no reservation",
+		"write exclusive",
+		"exclusive access",
+		"write exclusive, registrants only",
+		"exclusive access, registrants only",
+		"write exclusive, all registrants",
+		"exclusive access, all registrants",
+	};
+
+	return rtype < sizeof(texts) / sizeof(texts[0]) ? texts[rtype] : "reserved";
+}
+
+static const struct cli_field registrant[] = {
+	CLI_FIELD(nvme_registered_ctrl_ext, cntlid, "cntlid", KIND_DEC),
+	CLI_FIELD(nvme_registered_ctrl_ext, rcsts, "rcsts", KIND_DEC),
+	CLI_FIELD(nvme_registered_ctrl_ext, rkey, "rkey", KIND_DEC),
+	CLI_FIELD(nvme_registered_ctrl_ext, hostid, "hostid", KIND_HEXSTR),
+};
+
+#define N_REGISTRANT (sizeof(registrant) / sizeof(registrant[0]))
+
+static int show_report(const struct cli_options *o, const struct nvme_resv_status *st, uint32_t len)
+{
+	unsigned int regctl = (unsigned int)cli_le(st->regctl, 2), n, i;
+	json_t *list;
+
+	/* No further than the buffer. */
+	n = (len - REPORT_MIN) / (uint32_t)sizeof(st->regctl_eds[0]);
+	n = n < regctl ? n : regctl;
+	if (o->format == CLI_JSON) {
+		list = json_array();
+		for (i = 0; i < n; i++)
+			json_array_append_new(list, cli_fields_json(registrant, N_REGISTRANT,
+								    &st->regctl_eds[i]));
+		return cli_print_json(json_pack("{s:I, s:i, s:i, s:i, s:o}", "gen",
+						(json_int_t)le32toh(st->gen), "rtype",
+						(int)st->rtype, "regctl", (int)regctl, "ptpls",
+						(int)st->ptpls, "regctlext", list),
+				      stdout);
+	}
+	printf("\nNVME Reservation status:\n\ngen       : %u\nrtype     : %u (%s)\nregctl    : %u\n"
+	       "ptpls     : %u\n",
+	       le32toh(st->gen), st->rtype, type_text(st->rtype), regctl, st->ptpls);
+	for (i = 0; i < n; i++) {
+		printf("regctlext[%u] :\n", i);
+		cli_fields_print(registrant, N_REGISTRANT, &st->regctl_eds[i], 9);
+	}
+	return cli_finish_output();
+}
+
+static int report(struct cli_session *s, const struct cli_options *o)
+{
+	uint32_t numd = (uint32_t)cli_num(o, CLI_ARG_NUMD, 1024);
+	struct cli_command c = {.opcode = nvme_cmd_resv_report, .nsid = cli_nsid(o)};
+	int rc;
+
+	if (numd < REPORT_MIN / 4)
+		return cli_usage_error("--numd: %u dwords do not hold a report; the least is %u",
+				       numd, REPORT_MIN / 4);
+	c.len = numd * 4;
+	c.data = calloc(1, c.len);
+	if (!c.data)
+		return cli_error("no memory for %u bytes", c.len);
+	c.cdw[10] = numd - 1;
+	c.cdw[11] = EDS;
+	rc = cli_io(s, &c, NULL);
+	if (!rc)
+		rc = cli_given(o, CLI_ARG_RAW) ? cli_raw(c.data, c.len)
+					       : show_report(o, c.data, c.len);
+	free(c.data);
+	return rc;
+}
+
+int cli_resv_report(const struct cli_options *o)
+{
+	return cli_with_ns(o, report);
+}

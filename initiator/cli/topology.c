@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* list, list-subsys and show-topology: what a target offers, by its discovery log. */
+#include <endian.h>
+#include <nvme/types.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "util/utf8.h"
+
+#define RDMA      1u
+#define NVM       2u
+#define NS_MAX    (1u << 20) /* what no controller has more of */
+#define PATHS_MAX 4096u      /* further records are not looked at */
+
+/* A subsystem at an address. Strings are free of control characters. */
+struct path {
+	char nqn[257];
+	char traddr[257];
+	char trsvcid[33];
+};
+
+struct paths {
+	struct path *path;
+	size_t n;
+	char hostnqn[RDINIT_NQN_SIZE];
+};
+
+static void set(struct path *p, const char *nqn, const char *traddr, const char *trsvcid)
+{
+	snprintf(p->nqn, sizeof(p->nqn), "%s", nqn);
+	snprintf(p->traddr, sizeof(p->traddr), "%s", traddr);
+	snprintf(p->trsvcid, sizeof(p->trsvcid), "%s", trsvcid);
+	rd_mask_control(p->nqn, strlen(p->nqn));
+	rd_mask_control(p->traddr, strlen(p->traddr));
+	rd_mask_control(p->trsvcid, strlen(p->trsvcid));
+}
+
+static int discovered(struct cli_session *s, struct paths *out)
+{
+	struct rdinit_discovery *log;
+	size_t i;
+
+	if (rdinit_discover(s->ctrl, &log))
+		return cli_lib_error();
+	out->path = calloc(log->count ? log->count : 1, sizeof(*out->path));
+	for (i = 0; out->path && i < log->count && out->n < PATHS_MAX; i++) {
+		const struct rdinit_discovery_record *r = &log->records[i];
+
+		if (r->trtype == RDMA && r->subtype == NVM)
+			set(&out->path[out->n++], r->subnqn, r->traddr, r->trsvcid);
+	}
+	rdinit_discovery_free(&log);
+	return out->path ? CLI_OK : cli_error("no memory for the discovery log");
+}
+
+/* The one subsystem that was named, or those of the discovery log. */
+static int find(const struct cli_options *o, struct paths *out)
+{
+	struct cli_session s;
+	int rc = cli_session_open(&s, o);
+
+	memset(out, 0, sizeof(*out));
+	if (rc)
+		return rc;
+	snprintf(out->hostnqn, sizeof(out->hostnqn), "%s", s.info.hostnqn);
+	if (s.info.discovery) {
+		rc = discovered(&s, out);
+	} else {
+		out->path = calloc(1, sizeof(*out->path));
+		if (out->path)
+			set(&out->path[out->n++], o->ctrl.subnqn, o->ctrl.traddr,
+			    o->ctrl.trsvcid ? o->ctrl.trsvcid : "4420");
+		else
+			rc = cli_error("no memory for a path");
+	}
+	cli_session_close(&s);
+	return rc;
+}
+
+static int open_path(const struct cli_options *o, const struct path *p, struct cli_session *s)
+{
+	struct cli_options one = *o;
+
+	one.ctrl.subnqn = p->nqn;
+	one.ctrl.traddr = p->traddr;
+	one.ctrl.trsvcid = p->trsvcid;
+	return cli_session_open(s, &one);
+}
+
+/* Is there an earlier path to the same subsystem? */
+static bool seen(const struct paths *all, size_t at)
+{
+	size_t i;
+
+	for (i = 0; i < at; i++) {
+		if (strcmp(all->path[i].nqn, all->path[at].nqn) == 0)
+			return true;
+	}
+	return false;
+}
+
+typedef int (*each_ns)(struct cli_session *s, const struct path *p, uint32_t nsid, json_t *list);
+
+static int for_each_ns(struct cli_session *s, const struct path *p, json_t *list, each_ns fn)
+{
+	uint32_t nsids[RDINIT_NS_LIST_MAX], after = 0;
+	unsigned int count, i, n = 0;
+
+	do {
+		if (rdinit_list_ns(s->ctrl, after, nsids, &count))
+			return cli_lib_error();
+		for (i = 0; i < count; i++) {
+			if (fn(s, p, nsids[i], list))
+				return CLI_FAILED;
+		}
+		after = count ? nsids[count - 1] : after;
+		n += count;
+	} while (count == RDINIT_NS_LIST_MAX && n < NS_MAX);
+	return CLI_OK;
+}
+
+/* ---- list ---- */
+
+static void uri(const struct path *p, uint32_t nsid, char *buf, size_t len)
+{
+	bool v6 = strchr(p->traddr, ':');
+
+	snprintf(buf, len, "nvme+rdma://%s%s%s:%s/%s/%u", v6 ? "[" : "", p->traddr, v6 ? "]" : "",
+		 p->trsvcid, p->nqn, nsid);
+}
+
+static void text_of(char *out, const char *in, size_t len)
+{
+	memcpy(out, in, len);
+	out[len] = '\0';
+	while (len > 0 && (out[len - 1] == ' ' || out[len - 1] == '\0'))
+		out[--len] = '\0';
+	rd_mask_control(out, strlen(out));
+}
+
+/* @list NULL: as text. */
+static int list_ns(struct cli_session *s, const struct path *p, uint32_t nsid, json_t *list)
+{
+	char name[640], sn[21], mn[41], fr[9];
+	struct nvme_id_ctrl ctrl;
+	struct nvme_id_ns ns;
+	unsigned int ds;
+
+	if (rdinit_identify_ctrl(s->ctrl, &ctrl) || rdinit_identify_ns(s->ctrl, nsid, &ns))
+		return cli_lib_error();
+	uri(p, nsid, name, sizeof(name));
+	text_of(sn, ctrl.sn, sizeof(ctrl.sn));
+	text_of(mn, ctrl.mn, sizeof(ctrl.mn));
+	text_of(fr, ctrl.fr, sizeof(ctrl.fr));
+	ds = ns.lbaf[ns.flbas & 0xf].ds;
+	if (ds > 31)
+		return cli_error("%s: namespace %u says that it has blocks of 2^%u bytes",
+				 s->info.address, nsid, ds);
+	if (list)
+		return json_array_append_new(
+			list, json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}",
+					"NameSpace", (json_int_t)nsid, "DevicePath", name,
+					"Firmware", fr, "ModelNumber", mn, "SerialNumber", sn,
+					"UsedBytes", (json_int_t)(le64toh(ns.nuse) << ds),
+					"MaximumLBA", (json_int_t)le64toh(ns.nsze), "PhysicalSize",
+					(json_int_t)(le64toh(ns.nsze) << ds), "SectorSize",
+					(json_int_t)1 << ds));
+	printf("%-72s %-20s %-40s %10.2f MB / %10.2f MB %6u B  %-8s\n", name, sn, mn,
+	       (double)(le64toh(ns.nuse) << ds) / 1e6, (double)(le64toh(ns.nsze) << ds) / 1e6,
+	       1u << ds, fr);
+	return CLI_OK;
+}
+
+int cli_list(const struct cli_options *o)
+{
+	json_t *list = o->format == CLI_JSON ? json_array() : NULL;
+	struct cli_session s;
+	struct paths all;
+	size_t i;
+	int rc = find(o, &all), bad = CLI_OK;
+
+	if (!rc && !list)
+		printf("%-72s %-20s %-40s %-29s %-8s  %-8s\n", "Device", "SN", "Model", "Usage",
+		       "Format", "FW Rev");
+	for (i = 0; !rc && i < all.n; i++) {
+		if (seen(&all, i))
+			continue; /* another path to what has been listed */
+		if (open_path(o, &all.path[i], &s)) {
+			bad = CLI_FAILED;
+			continue;
+		}
+		if (for_each_ns(&s, &all.path[i], list, list_ns))
+			bad = CLI_FAILED;
+		cli_session_close(&s);
+	}
+	free(all.path);
+	if (!rc && list)
+		rc = cli_print_json(json_pack("{s:o}", "Devices", list), stdout);
+	else
+		json_decref(list);
+	if (!rc && o->format != CLI_JSON)
+		rc = cli_finish_output();
+	return rc ? rc : bad;
+}
+
+/* ---- list-subsys and show-topology ---- */
+
+/* The state of the namespace's group in the ANA log of this path, or "optimized" without one. */
+static const char *ana_state(const unsigned char *page, uint32_t nsid)
+{
+	struct nvme_ana_group_desc g;
+	struct nvme_ana_log hdr;
+	size_t at = sizeof(hdr);
+	unsigned int i;
+	uint32_t j, id;
+
+	if (!page)
+		return "optimized";
+	memcpy(&hdr, page, sizeof(hdr));
+	for (i = 0; i < le16toh(hdr.ngrps); i++) {
+		memcpy(&g, page + at, sizeof(g));
+		at += sizeof(g);
+		for (j = 0; j < le32toh(g.nnsids); j++, at += 4) {
+			memcpy(&id, page + at, sizeof(id));
+			if (le32toh(id) == nsid)
+				return cli_ana_state(g.state);
+		}
+	}
+	return "unknown";
+}
+
+/* The ANA log, or NULL where there is none. */
+static int read_ana(struct cli_session *s, unsigned char **page)
+{
+	struct nvme_id_ctrl id;
+	uint64_t size;
+
+	*page = NULL;
+	if (rdinit_identify_ctrl(s->ctrl, &id))
+		return cli_lib_error();
+	return id.cmic & NVME_CTRL_CMIC_MULTI_ANA_REPORTING ? cli_ana_read(s, false, page, &size)
+							    : CLI_OK;
+}
+
+static int add_nsid(struct cli_session *s, const struct path *p, uint32_t nsid, json_t *list)
+{
+	(void)s;
+	(void)p;
+	return json_array_append_new(list, json_pack("{s:I}", "NSID", (json_int_t)nsid));
+}
+
+/* Go and look: "live" and the namespaces, or what is wrong with the path. */
+static int visit(const struct cli_options *o, const struct path *p, json_t *obj)
+{
+	json_t *list = json_array(), *one;
+	unsigned char *page = NULL;
+	struct cli_session s;
+	size_t i;
+	int rc = open_path(o, p, &s);
+
+	json_object_set_new(obj, "Namespaces", list);
+	json_object_set_new(obj, "State", json_string(rc ? "unreachable" : "live"));
+	if (rc)
+		return rc;
+	rc = for_each_ns(&s, p, list, add_nsid);
+	if (!rc)
+		rc = read_ana(&s, &page);
+	json_array_foreach(list, i, one) json_object_set_new(
+		one, "ANAState",
+		json_string(ana_state(page,
+				      (uint32_t)json_integer_value(json_object_get(one, "NSID")))));
+	free(page);
+	cli_session_close(&s);
+	return rc;
+}
+
+static json_t *path_json(const struct path *p)
+{
+	return json_pack("{s:s, s:o}", "Transport", "rdma", "Address",
+			 json_sprintf("traddr=%s,trsvcid=%s", p->traddr, p->trsvcid));
+}
+
+static void print_path(const json_t *p)
+{
+	const char *state = json_string_value(json_object_get(p, "State"));
+	json_t *ns;
+	size_t i;
+
+	printf(" +- %s %s%s%s\n", json_string_value(json_object_get(p, "Transport")),
+	       json_string_value(json_object_get(p, "Address")), state ? " " : "",
+	       state ? state : "");
+	json_array_foreach(json_object_get(p, "Namespaces"), i, ns)
+		printf("     +- namespace %lld %s\n",
+		       (long long)json_integer_value(json_object_get(ns, "NSID")),
+		       json_string_value(json_object_get(ns, "ANAState")));
+}
+
+static void print_topology(const json_t *subsystems)
+{
+	json_t *ss, *p;
+	size_t i, j;
+
+	json_array_foreach(subsystems, i, ss)
+	{
+		printf("subsys%zu - NQN=%s\n\\\n", i,
+		       json_string_value(json_object_get(ss, "NQN")));
+		json_array_foreach(json_object_get(ss, "Paths"), j, p) print_path(p);
+	}
+}
+
+static int topology(const struct cli_options *o, bool go)
+{
+	json_t *subsystems = json_array(), *p, *list;
+	struct paths all;
+	size_t i, j;
+	int rc = find(o, &all), bad = CLI_OK;
+
+	for (i = 0; !rc && i < all.n; i++) {
+		if (seen(&all, i))
+			continue;
+		list = json_array();
+		for (j = i; j < all.n; j++) {
+			if (strcmp(all.path[j].nqn, all.path[i].nqn) != 0)
+				continue;
+			p = path_json(&all.path[j]);
+			if (go && visit(o, &all.path[j], p))
+				bad = CLI_FAILED;
+			json_array_append_new(list, p);
+		}
+		json_array_append_new(
+			subsystems, json_pack("{s:s, s:o}", "NQN", all.path[i].nqn, "Paths", list));
+	}
+	free(all.path);
+	if (!rc && o->format == CLI_JSON)
+		return cli_print_json(json_pack("[{s:s, s:o}]", "HostNQN", all.hostnqn,
+						"Subsystems", subsystems),
+				      stdout)
+			       ? CLI_FAILED
+			       : bad;
+	if (!rc)
+		print_topology(subsystems);
+	json_decref(subsystems);
+	if (!rc)
+		rc = cli_finish_output();
+	return rc ? rc : bad;
+}
+
+int cli_list_subsys(const struct cli_options *o)
+{
+	return topology(o, false);
+}
+
+int cli_show_topology(const struct cli_options *o)
+{
+	return topology(o, true);
+}

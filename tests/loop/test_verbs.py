@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every verb of rdinit against rdtarget: as text, as JSON that its schema describes, and what it does."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+from t_loop import (NQN, PATIENCE, Failure, each, main, no_fabric, program, test)
+import t_schema
+
+BLOCK = 512
+OTHER = 'nqn.2024-01.test:other'
+HOST = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
+
+
+def serve(t, **kw):
+    return t.target(subsystems=[
+        {'nqn': NQN, 'allow_any_host': True, 'serial': 'SN0042', 'model': 'loop test disk',
+         'namespaces': [t.namespace(1, backend='memory', size='1MiB'),
+                        t.namespace(7, backend='memory', size='4MiB', block_size=4096)]},
+        {'nqn': OTHER, 'allow_any_host': True, 'namespaces': [t.namespace(3, backend='memory', size='2MiB')]}],
+        **kw)
+
+
+# read, write, bench and passthru have tests of their own for everything else.
+TABLE = (
+    ('discover', '', []), ('list', '', []), ('list-subsys', '', []), ('show-topology', '', []),
+    ('connect-test', '', []), ('connect-test', 'sub', []), ('connect-test', 'ns', []),
+    ('id-ctrl', 'sub', []), ('id-ns', 'ns', []), ('list-ns', 'sub', []), ('list-ns', 'sub', ['--all']),
+    ('cmdset-ind-id-ns', 'ns', []), ('ns-descs', 'ns', []), ('nvm-id-ctrl', 'sub', []), ('list-ctrl', 'sub', []),
+    ('list-ctrl', 'sub', ['-n', '1', '-c', '0']), ('get-log', 'sub', ['-i', '2', '-l', '512']),
+    ('supported-log-pages', 'sub', []), ('smart-log', 'sub', []), ('error-log', 'sub', ['-e', '2']),
+    ('fw-log', 'sub', []), ('changed-ns-list-log', 'sub', []), ('effects-log', 'sub', []),
+    ('fid-support-effects-log', 'sub', []), ('ana-log', 'sub', []), ('ana-log', 'sub', ['--groups']),
+    ('resv-notif-log', 'sub', []), ('get-feature', 'sub', ['-f', '7']), ('get-feature', 'sub', ['-f', '0x81']),
+    ('get-feature', 'sub', ['-f', '7', '-s', '3']), ('set-feature', 'sub', ['-f', '4', '-v', '0x150']),
+    ('show-regs', 'sub', []), ('get-property', 'sub', ['-o', '0x1c']),
+    ('set-property', 'sub', ['-o', '0x14', '-v', '0x460001']), ('reset', 'sub', []),
+    ('read', 'ns', ['-z', '512', '-d', '/dev/null']), ('write', 'ns', ['-z', '512', '-d', '/dev/zero']),
+    ('flush', 'ns', []), ('compare', 'ns', ['-z', '512', '-d', '/dev/zero']),
+    ('write-zeroes', 'ns', ['-c', '7', '--deac']), ('write-uncor', 'ns', ['-s', '100']), ('verify', 'ns', ['-c', '7']),
+    ('dsm', 'ns', ['--ad', '-s', '0,16', '-b', '8,8']),
+    ('copy', 'ns', ['--sdlba', '200', '-s', '0,8', '-b', '4,4']),
+    ('resv-register', 'ns', ['-k', '5', '-i']), ('resv-acquire', 'ns', ['-c', '5', '-t', '1']),
+    ('resv-report', 'ns', []), ('resv-release', 'ns', ['-c', '5', '-t', '1']),
+    ('admin-passthru', 'sub', ['--opcode', '0x18']),
+    ('io-passthru', 'ns', ['--opcode', '2', '-l', '512', '-r']),
+    ('bench', 'ns', ['--io-count', '10']), ('gen-hostnqn', None, []), ('show-hostnqn', None, []),
+)
+# monitor is below: its JSON is one value on each line. rdtarget has no endurance groups.
+ELSEWHERE = {'monitor', 'endurance-log'}
+
+
+def run(t, target, verb, where, args, **kw):
+    uri = {'': target.uri(None, None), 'sub': target.uri(None), 'ns': target.uri(1)}
+    place = [] if where is None else [uri[where]]
+    host = [] if where is None or verb.startswith('gen') else ['--hostid', HOST]
+    argv = [program('rdinit'), verb, *place, *host, *args, *(PATIENCE if where is not None else ())]
+    res = t.run(argv, **kw)
+    if res.rc:
+        raise Failure(f'{" ".join(argv)}: exit {res.rc}\n{res.err}')
+    return res
+
+
+def json_of(t, target, verb, where, args=(), **kw):
+    value = json.loads(run(t, target, verb, where, [*args, '--output-format=json'], **kw).text)
+    t_schema.check(verb, value)
+    return value
+
+
+@test
+def every_verb_works_as_text_and_as_json(t):
+    target = serve(t)
+    for verb, where, args in TABLE:
+        t.ok(run(t, target, verb, where, args).text.strip() or verb in ('read', 'write', 'changed-ns-list-log'),
+             f'{verb} prints nothing')
+        json_of(t, target, verb, where, args)
+
+
+@test
+@no_fabric
+def no_verb_is_left_out(t):
+    lines = t.run([program('rdinit'), '--generate', 'verbs']).text.splitlines()
+    verbs = {line.split()[0] for line in lines}
+    t.eq(verbs - ELSEWHERE, {row[0] for row in TABLE}, 'verbs that are tested here')
+
+
+@test
+def list_has_each_namespace_once(t):
+    target = serve(t)
+    rows = json_of(t, target, 'list', '')['Devices']
+    t.eq([(row['DevicePath'].split('/', 3)[3], row['MaximumLBA'], row['SectorSize']) for row in rows],
+         [(f'{NQN}/1', 2048, 512), (f'{NQN}/7', 1024, 4096), (f'{OTHER}/3', 4096, 512)])
+    rows = json_of(t, target, 'list', 'sub')['Devices']
+    t.eq([row['NameSpace'] for row in rows], [1, 7], 'namespaces of one subsystem')
+    # What it prints is what the other verbs take.
+    t.eq(len(t.rdinit('read', rows[0]['DevicePath'], '-z', '512').out), 512)
+
+
+@test
+def paths_and_their_states(t):
+    target = serve(t, listeners=[{}, {}])
+    found = json_of(t, target, 'show-topology', '')[0]['Subsystems']
+    t.eq([ss['NQN'] for ss in found], [NQN, OTHER])
+    t.eq([p['State'] for p in found[0]['Paths']], ['live', 'live'])
+    t.eq(found[0]['Paths'][0]['Namespaces'],
+         [{'NSID': 1, 'ANAState': 'optimized'}, {'NSID': 7, 'ANAState': 'optimized'}])
+    t.eq({p['Address'] for p in found[0]['Paths']},
+         {f'traddr={addr},trsvcid={port}' for addr, port in target.listeners})
+
+
+@test
+def connect_test_says_where_it_stopped(t):
+    target = serve(t)
+    steps = json_of(t, target, 'connect-test', 'ns')['steps']
+    t.eq([s['step'] for s in steps],
+         ['resolve', 'transport', 'connect', 'enable', 'identify', 'io-queue', 'read'])
+    for uri, step, says in ((f'nvme+rdma://127.0.0.1:1/{NQN}', 'transport', 'connection refused'),
+                            (f'nvme+rdma://no-such-host.invalid/{NQN}', 'resolve', 'no-such-host.invalid'),
+                            (target.uri(None, 'nqn.2024-01.test:none'), 'connect', 'does not accept the subsystem NQN'),
+                            (target.uri(9), 'read', 'namespace 9')):
+        res = t.rdinit('connect-test', uri, '--output-format=json', rc=1)
+        value = json.loads(res.text)
+        t_schema.check('connect-test', value)
+        t.eq((value['ok'], value['stopped_at']), (False, step), uri)
+        t.match(f'^rdinit: {step}: .*{re.escape(says)}', res.err)
+        t.match(f'(?m)^{step} +failed', t.rdinit('connect-test', uri, rc=1).text)
+
+
+# ---- what the commands do ----
+
+def fill(t, target, data, at=0):
+    t.rdinit('write', target.uri(1), '-s', str(at), '-d', t.file('in', data))
+
+
+def get(t, target, at, blocks):
+    return t.rdinit('read', target.uri(1), '-s', str(at), '-c', str(blocks - 1)).out
+
+
+@test
+def compare_finds_a_difference(t):
+    target = serve(t)
+    data = bytearray(os.urandom(64 * BLOCK))
+    fill(t, target, bytes(data))
+    t.rdinit('compare', target.uri(1), '-d', t.file('same', bytes(data)))
+    t.rdinit('compare', target.uri(1), input=bytes(data))
+    data[40 * BLOCK] ^= 1
+    res = t.rdinit('compare', target.uri(1), '-d', t.file('other', bytes(data)), rc=1)
+    t.match('Compare Failure', res.err)
+    t.match('blocks 0 to 63', res.err)
+    t.match('no multiple of the block size 512', t.rdinit('compare', target.uri(1), input=b'x' * 700, rc=1).err)
+    t.match('no data', t.rdinit('compare', target.uri(1), input=b'', rc=1).err)
+    res = t.rdinit('compare', target.uri(1), '-c', '7', input=b'x' * 512, rc=1)
+    t.match('the input has 512 bytes, 4096 are asked for', res.err)
+
+
+@test
+def blocks_are_zeroed_copied_deallocated_and_spoilt(t):
+    target = serve(t)
+    data = os.urandom(64 * BLOCK)
+    fill(t, target, data)
+    t.rdinit('write-zeroes', target.uri(1), '-s', '8', '-c', '7')
+    t.same(get(t, target, 0, 24), data[:8 * BLOCK] + bytes(8 * BLOCK) + data[16 * BLOCK:24 * BLOCK])
+    t.rdinit('copy', target.uri(1), '--sdlba', '100', '-s', '32,20', '-b', '2,1')
+    t.same(get(t, target, 100, 3), data[32 * BLOCK:34 * BLOCK] + data[20 * BLOCK:21 * BLOCK])
+    t.rdinit('dsm', target.uri(1), '--ad', '-s', '32,20', '-b', '2,1')
+    t.same(get(t, target, 32, 2), bytes(2 * BLOCK))
+    t.rdinit('write-uncor', target.uri(1), '-s', '50')
+    t.match('Unrecovered Read Error', t.rdinit('verify', target.uri(1), '-s', '48', '-c', '7', rc=1).err)
+    t.rdinit('write-zeroes', target.uri(1), '-s', '50')
+    t.rdinit('verify', target.uri(1), '-s', '48', '-c', '7')
+
+
+@test
+def a_reservation_from_beginning_to_end(t):
+    target = serve(t)
+    run(t, target, 'resv-register', 'ns', ['--nrkey', '0x1234'])
+    run(t, target, 'resv-acquire', 'ns', ['--crkey', '0x1234', '--rtype', '1'])
+    report = json_of(t, target, 'resv-report', 'ns')
+    t.eq((report['rtype'], report['regctl']), (1, 1))
+    t.eq([(r['rcsts'], r['rkey'], r['hostid']) for r in report['regctlext']],
+         [(1, 0x1234, HOST.replace('-', ''))])
+    t.match(r'rtype     : 1 \(write exclusive\)', run(t, target, 'resv-report', 'ns', []).text)
+    res = t.rdinit('write', target.uri(1), '-d', t.file('in', b'x' * BLOCK), rc=1)  # another host
+    t.match('Reservation Conflict', res.err)
+    run(t, target, 'resv-release', 'ns', ['--crkey', '0x1234', '--rtype', '1'])
+    run(t, target, 'resv-register', 'ns', ['--crkey', '0x1234', '--rrega', '1'])
+    t.eq(json_of(t, target, 'resv-report', 'ns')['regctlext'], [])
+
+
+@test
+def logs_have_what_happened(t):
+    target = serve(t)
+    before = json_of(t, target, 'smart-log', 'sub')
+    fill(t, target, bytes(64 * BLOCK))
+    get(t, target, 0, 64)
+    after = json_of(t, target, 'smart-log', 'sub')
+    t.ok(after['host_write_commands'] > before['host_write_commands'], 'writes are not counted')
+    t.ok(after['host_read_commands'] > before['host_read_commands'], 'reads are not counted')
+    page = t.rdinit('smart-log', target.uri(None), '-b').out
+    t.eq(len(page), 512)
+    t.eq(int.from_bytes(page[80:96], 'little'), after['host_write_commands'], 'host_writes of the page')
+    t.same(t.rdinit('get-log', target.uri(None), '-i', '2', '-l', '512', '-b').out[64:96], page[64:96])
+    t.same(t.rdinit('get-log', target.uri(None), '-i', '2', '-l', '32', '-o', '64', '-b').out, page[64:96])
+    groups = json_of(t, target, 'ana-log', 'sub')['ANA DESC LIST ']
+    t.eq([n['nsid'] for g in groups for n in g['NSIDS']], [1, 7])
+    t.eq([g['NSIDS'] for g in json_of(t, target, 'ana-log', 'sub', ['-g'])['ANA DESC LIST ']], [[]])
+    t.match('Invalid Log Page', t.rdinit('endurance-log', target.uri(None), rc=1).err)
+
+
+@test
+def lists_begin_where_it_is_said(t):
+    target = serve(t)
+    t.eq([row['nsid'] for row in json_of(t, target, 'list-ns', 'sub', ['-n', '2'])['nsid_list']], [7])
+    t.eq(json_of(t, target, 'list-ctrl', 'sub', ['-c', '0xfffe'])['ctrl_list'], [])
+    names = [d['type'] for d in json_of(t, target, 'ns-descs', 'ns')['ns-descs']]
+    t.ok('uuid' in names and 'csi' in names, f'descriptors {names}')
+
+
+@test
+def features_and_properties(t):
+    target = serve(t)
+    t.match(r'get-feature:0x81 \(Host Identifier\)', run(t, target, 'get-feature', 'sub', ['-f', '0x81']).text)
+    t.eq(json_of(t, target, 'get-feature', 'sub', ['-f', '0x81'])['data'], HOST.replace('-', ''))
+    regs = json_of(t, target, 'show-regs', 'sub')
+    t.eq((regs['vs'], regs['csts']), (0x20000, 1))
+    t.match(r'(?m)^csts    : 1\n\tReady \(RDY\): yes', run(t, target, 'show-regs', 'sub', ['-H']).text)
+    t.eq(json_of(t, target, 'get-property', 'sub', ['-o', '0'])['value'], regs['cap'])
+    t.match('Invalid Field', t.rdinit('set-property', target.uri(None), '-o', '0x40', '-v', '1', rc=1).err)
+
+
+def grows(t):
+    """A target whose namespace can be made larger."""
+    disk = t.file('disk', bytes(1 << 20))
+    target = t.target([t.namespace(1, path=disk, size=None, create=False)])
+
+    def grow(mib):
+        os.truncate(disk, mib << 20)
+        target.reload()
+    return target, grow
+
+
+def monitor(t, target, *args):
+    mon = t.spawn('monitor', [program('rdinit'), 'monitor', target.uri(None), *args, *PATIENCE],
+                  stdout=subprocess.PIPE)
+    mon.expect('waiting for events')
+    return mon, mon.popen.stdout
+
+
+@test
+def monitor_prints_events(t):
+    """The log page is read, so that the second time is an event as well."""
+    target, grow = grows(t)
+    mon, out = monitor(t, target, '--events', '2')
+    for mib in 2, 3:
+        grow(mib)
+        t.match(r'^\S+Z namespace attributes changed .*: namespace 1$', out.readline().decode())
+    t.eq(mon.wait(), 0, 'exit status')
+
+
+@test
+def monitor_as_json_until_a_signal(t):
+    target, grow = grows(t)
+    mon, out = monitor(t, target, '-o', 'json')
+    grow(2)
+    value = json.loads(out.readline())
+    t_schema.check('monitor', value)
+    t.eq((value['type'], value['info'], value['log_page'], value['namespaces']), (2, 0, 4, [1]))
+    mon.signal(signal.SIGINT)
+    t.eq(mon.wait(), -signal.SIGINT, 'ended by')
+
+
+@test
+def monitor_ends_with_the_connection(t):
+    target = serve(t)
+    mon, _ = monitor(t, target)
+    since = mon.mark()
+    target.kill()
+    t.eq(mon.wait(), 1, 'exit status')
+    mon.expect('^rdinit: ', since=since)
+
+
+@test
+@no_fabric
+def host_nqns(t):
+    one, two = (t.run([program('rdinit'), 'gen-hostnqn']).text.strip() for _ in range(2))
+    t.match(r'^nqn\.2014-08\.org\.nvmexpress:uuid:[0-9a-f-]{36}$', one)
+    t.ok(one != two, 'the same one twice')
+    shown = t.run([program('rdinit'), 'show-hostnqn', '-q', one]).text.strip()
+    t.eq(shown, one)
+
+
+@each(('get-log without an id', ['get-log', '-l', '4'], '--log-id is missing'),
+      ('get-log without a length', ['get-log', '-i', '2'], '--log-len is missing'),
+      ('a length that is no multiple', ['get-log', '-i', '2', '-l', '5'], '--log-len: 5 is not a multiple of 4'),
+      ('get-feature without one', ['get-feature'], '--feature-id is missing.*fid-support-effects-log'),
+      ('set-feature without a value', ['set-feature', '-f', '4'], '--value is missing'),
+      ('get-property without an offset', ['get-property'], '--offset is missing.*0x1c CSTS'),
+      ('set-property without a value', ['set-property', '-o', '0x14'], '--value is missing'),
+      ('dsm without ranges', ['dsm', '--ad'], '--slbs and --blocks are missing'),
+      ('dsm with too few', ['dsm', '--ad', '-s', '0,8', '-b', '8'], '--slbs has 2 numbers and --blocks 1'),
+      ('dsm that does nothing', ['dsm', '-s', '0', '-b', '8'], '--ad, --idw or --idr is missing'),
+      ('copy to nowhere', ['copy', '-s', '0', '-b', '8'], '--sdlba is missing'),
+      ('copy of nothing', ['copy', '--sdlba', '9', '-s', '0', '-b', '0'], 'a range of 0 blocks'),
+      ('a list that is none', ['dsm', '--ad', '-s', '0,x', '-b', '8,8'], '--slbs: "x" is not a number'))
+@no_fabric
+def what_is_missing_is_named(t, args, says):
+    res = t.rdinit(args[0], f'nvme+rdma://127.0.0.1:1/{NQN}/1', *args[1:], rc=2)
+    t.match('^rdinit: .*' + says, res.err)
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))
