@@ -187,6 +187,13 @@ struct cli_nearest {
 void cli_nearest(struct cli_nearest *near, const char *candidate);
 /* A host name or address alone? Else says what to write instead. */
 bool cli_check_traddr(const char *traddr);
+bool cli_check_trsvcid(const char *trsvcid);
+bool cli_check_host_traddr(const char *addr);
+bool cli_check_provider(const char *name);
+/* Something that has the look of a URI? */
+bool cli_check_uri(const char *uri);
+/* Returns CLI_USAGE after saying which verb may have been meant. */
+int cli_unknown_verb(const char *word);
 
 /* ---- bench_options.c ---- */
 

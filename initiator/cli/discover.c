@@ -113,7 +113,13 @@ int cli_discover(const struct cli_options *opts)
 	rc = cli_session_open(&s, opts);
 	if (rc)
 		return rc;
-	rc = rdinit_discover(s.ctrl, &log) ? cli_lib_error() : CLI_OK;
+	if (!s.info.discovery)
+		rc = cli_error(
+			"%s: \"%s\" is not a discovery controller; leave the NQN out, or use "
+			"id-ctrl and list-ns for this subsystem",
+			s.info.address, opts->ctrl.subnqn);
+	else
+		rc = rdinit_discover(s.ctrl, &log) ? cli_lib_error() : CLI_OK;
 	cli_session_close(&s);
 	if (rc)
 		return rc;

@@ -99,8 +99,10 @@ static int range(const struct cli_options *o, const struct rdinit_ns *ns, struct
 		t->start = UINT64_MAX;
 	if (t->start > size || (t->start == size && !t->write))
 		return cli_error(
-			"the start is beyond the end of namespace %u (%llu blocks of %u bytes)",
-			ns->nsid, (unsigned long long)ns->blocks, ns->block_size);
+			"the start, byte %llu, is beyond the end of namespace %u (%llu blocks "
+			"of %u bytes)",
+			(unsigned long long)t->start, ns->nsid, (unsigned long long)ns->blocks,
+			ns->block_size);
 	t->limit = size - t->start;
 	t->length = UINT64_MAX;
 	if (o->has_count &&

@@ -6,20 +6,6 @@
 #include "cli.h"
 #include "util/stdfds.h"
 
-static int unknown_verb(const char *word)
-{
-	struct cli_nearest near = {.word = word};
-	size_t i;
-
-	for (i = 0; i < cli_verbs_n; i++)
-		cli_nearest(&near, cli_verbs[i].name);
-	if (near.found)
-		return cli_usage_error("\"%s\" is not a verb; did you mean \"%s\"? (rdinit --help "
-				       "lists them)",
-				       word, near.found);
-	return cli_usage_error("\"%s\" is not a verb; rdinit --help lists them", word);
-}
-
 int main(int argc, char **argv)
 {
 	struct cli_options opts;
@@ -46,7 +32,7 @@ int main(int argc, char **argv)
 		return cli_generate(argc - 2, argv + 2);
 	verb = cli_verb_find(argv[1]);
 	if (!verb)
-		return unknown_verb(argv[1]);
+		return cli_unknown_verb(argv[1]);
 	if (!cli_options_parse(verb, argc - 1, argv + 1, &opts, &status))
 		return status;
 	return verb->run(&opts);

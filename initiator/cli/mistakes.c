@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What was probably meant: the nearest of several words, addresses in the wrong form. */
+#include <arpa/inet.h>
+#include <net/if.h>
 #include <string.h>
 #include <strings.h>
 
 #include "cli.h"
+#include "util/parse.h"
 
 #define WORD_MAX 40
 
@@ -84,4 +87,80 @@ bool cli_check_traddr(const char *traddr)
 		return false;
 	}
 	return true;
+}
+
+bool cli_check_trsvcid(const char *trsvcid)
+{
+	uint64_t port;
+
+	if (rd_parse_u64(trsvcid, 1, 65535, &port) == 0)
+		return true;
+	cli_error("--trsvcid: \"%s\" is not a port, a number from 1 to 65535", trsvcid);
+	return false;
+}
+
+bool cli_check_host_traddr(const char *addr)
+{
+	struct in6_addr buf;
+	char plain[INET6_ADDRSTRLEN];
+
+	snprintf(plain, sizeof(plain), "%.*s", (int)strcspn(addr, "%"), addr);
+	if (inet_pton(AF_INET, addr, &buf) == 1 || inet_pton(AF_INET6, plain, &buf) == 1)
+		return true;
+	if (if_nametoindex(addr))
+		cli_error("--host-traddr: \"%s\" is an interface; give one of its addresses (ip "
+			  "address show %s)",
+			  addr, addr);
+	else
+		cli_error("--host-traddr: \"%s\" is not an address of this machine, such as "
+			  "192.0.2.1",
+			  addr);
+	return false;
+}
+
+bool cli_check_provider(const char *name)
+{
+	if (strcmp(name, "auto") == 0 || strcmp(name, "iwarp") == 0 || strcmp(name, "verbs") == 0)
+		return true;
+	cli_error("--provider: \"%s\" is none of auto, iwarp and verbs", name);
+	return false;
+}
+
+bool cli_check_uri(const char *uri)
+{
+	if (strncmp(uri, "/dev/", 5) == 0)
+		cli_error(
+			"\"%s\" is a device of the kernel; rdinit connects by itself: give a URI, "
+			"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]",
+			uri);
+	else if (!strstr(uri, "://"))
+		cli_error("\"%s\" is not a URI; write nvme+rdma://%s, or --traddr=%s", uri, uri,
+			  uri);
+	else
+		return true;
+	return false;
+}
+
+int cli_unknown_verb(const char *word)
+{
+	static const char *const kernel[] = {"connect", "connect-all", "disconnect",
+					     "disconnect-all"};
+	struct cli_nearest near = {.word = word};
+	size_t i;
+
+	for (i = 0; i < sizeof(kernel) / sizeof(kernel[0]); i++) {
+		if (strcmp(word, kernel[i]) == 0)
+			return cli_usage_error(
+				"\"%s\" is not a verb: each verb of rdinit connects and "
+				"disconnects by itself; `rdinit connect-test` tries "
+				"a connection",
+				word);
+	}
+	for (i = 0; i < cli_verbs_n; i++)
+		cli_nearest(&near, cli_verbs[i].name);
+	if (near.found)
+		return cli_usage_error("\"%s\" is not a verb; did you mean \"%s\"? (rdinit --help "
+				       "lists them)",
+				       word, near.found);
+	return cli_usage_error("\"%s\" is not a verb; rdinit --help lists them", word);
 }

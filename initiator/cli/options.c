@@ -19,7 +19,7 @@ static bool get_u64(const char *name, const char *text, uint64_t min, uint64_t m
 		cli_error("--%s: %s is not from %llu to %llu", name, text, (unsigned long long)min,
 			  (unsigned long long)max);
 	else if (rc)
-		cli_error("--%s: \"%s\" is not a number", name, text);
+		cli_error("--%s: \"%s\" is not a number, decimal or 0x...", name, text);
 	return rc == 0;
 }
 
@@ -228,7 +228,7 @@ static bool take_fabric(struct cli_options *o, const struct cli_opt *def, const 
 		return true;
 	case OPT_PROVIDER:
 		o->ctrl.provider = arg;
-		return true;
+		return cli_check_provider(arg);
 	case OPT_CONGESTION:
 		o->ctrl.congestion = arg;
 		return true;
@@ -279,14 +279,17 @@ static bool take(struct cli_options *o, const struct cli_opt *def, const char *a
 	switch (def->id) {
 	case OPT_TRANSPORT:
 		if (strcmp(arg, "rdma") != 0)
-			return cli_error("--transport: \"%s\" is not rdma", arg), false;
+			return cli_error("--transport: \"%s\" is not rdma, the only transport of "
+					 "rdinit",
+					 arg),
+			       false;
 		return true;
 	case OPT_TRADDR:
 		o->ctrl.traddr = arg;
 		return true;
 	case OPT_TRSVCID:
 		o->ctrl.trsvcid = arg;
-		return true;
+		return cli_check_trsvcid(arg);
 	case OPT_NQN:
 		o->ctrl.subnqn = arg;
 		return true;
@@ -298,7 +301,7 @@ static bool take(struct cli_options *o, const struct cli_opt *def, const char *a
 		return true;
 	case OPT_HOST_TRADDR:
 		o->ctrl.host_traddr = arg;
-		return true;
+		return cli_check_host_traddr(arg);
 	case OPT_QUEUES:
 		return get_u16(def->name, arg, 1, CLI_QUEUES_MAX, &o->ctrl.nr_io_queues);
 	case OPT_QUEUE_SIZE:
@@ -332,17 +335,15 @@ static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, 
 		       false;
 	if (n == 0)
 		return true;
-	if (strncmp(args[0], "/dev/", 5) == 0)
-		return cli_error("\"%s\" is a device of the kernel; rdinit connects by itself: "
-				 "give a "
-				 "URI, nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]",
-				 args[0]),
-		       false;
+	if (!cli_check_uri(args[0]))
+		return false;
 	rdinit_uri_init(&o->uri);
 	if (rdinit_uri_parse(args[0], &o->uri))
 		return cli_lib_error(), false;
 	if (o->ctrl.traddr || o->ctrl.trsvcid)
-		return cli_error("a URI and --traddr or --trsvcid exclude each other"), false;
+		return cli_error("a URI and --traddr or --trsvcid exclude each other; the URI "
+				 "has both, nvme+rdma://HOST:PORT/SUBNQN"),
+		       false;
 	if (o->ctrl.subnqn && o->uri.subnqn[0])
 		return cli_error("the NQN is given both in the URI and by --nqn"), false;
 	if (o->nsid && o->uri.nsid)
@@ -398,7 +399,10 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 	if (!o->ctrl.traddr)
 		return cli_error("no target: give a URI, or --traddr and --nqn"), false;
 	if (!o->ctrl.subnqn && verb->reach != CLI_DISCOVERY)
-		return cli_error("no subsystem: give it in the URI or by --nqn"), false;
+		return cli_error(
+			       "no subsystem: give its NQN in the URI or by --nqn (rdinit discover "
+			       "lists them)"),
+		       false;
 	if (o->has_start && o->has_offset)
 		return cli_error("--start-block and --offset exclude each other"), false;
 	if ((verb->flags & CLI_V_BENCH) && !cli_bench_check(o))

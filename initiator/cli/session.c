@@ -6,6 +6,25 @@
 
 #include "cli.h"
 
+#define STATUS_CODE        0x7ffu
+#define STATUS_BAD_CONNECT 0x182u /* Connect Invalid Parameters: in most cases the NQN */
+
+/* Why there is no controller; where a name may be wrong, which ones were used and where they are.
+ */
+static void connect_error(const struct cli_session *s, const struct cli_options *o)
+{
+	bool v6 = strchr(o->ctrl.traddr, ':');
+
+	if ((rdinit_last_status() & STATUS_CODE) != STATUS_BAD_CONNECT || !o->ctrl.subnqn) {
+		cli_lib_error();
+		return;
+	}
+	cli_error("%s; the subsystem was \"%s\" and the host \"%s\": `rdinit discover "
+		  "nvme+rdma://%s%s%s:%s` lists the subsystems of this host",
+		  cli_lib_text(), o->ctrl.subnqn, rdinit_ctrl_hostnqn(s->ctrl), v6 ? "[" : "",
+		  o->ctrl.traddr, v6 ? "]" : "", o->ctrl.trsvcid ? o->ctrl.trsvcid : "4420");
+}
+
 int cli_session_open(struct cli_session *s, const struct cli_options *opts)
 {
 	int rc;
@@ -20,7 +39,7 @@ int cli_session_open(struct cli_session *s, const struct cli_options *opts)
 		return rc == -EINVAL || rc == -ENOENT ? CLI_USAGE : CLI_FAILED;
 	}
 	if (rdinit_ctrl_connect(s->ctrl) || rdinit_ctrl_get_info(s->ctrl, &s->info)) {
-		cli_lib_error();
+		connect_error(s, opts);
 		cli_session_close(s);
 		return CLI_FAILED;
 	}
@@ -37,8 +56,16 @@ int cli_session_open(struct cli_session *s, const struct cli_options *opts)
 
 int cli_session_open_io(struct cli_session *s, const struct cli_options *opts)
 {
+	if (s->info.discovery)
+		return cli_error(
+			"%s: this is a discovery controller, which has no namespaces; give the "
+			"NQN of a subsystem (rdinit discover lists them)",
+			s->info.address);
 	if (rdinit_ns_open(s->ctrl, opts->nsid ? opts->nsid : 1, &s->ns))
-		return cli_lib_error();
+		return cli_error("%s%s", cli_lib_text(),
+				 strstr(cli_lib_text(), "there is no namespace")
+					 ? "; `rdinit list-ns` lists those that there are"
+					 : "");
 	return cli_session_open_queues(s, opts);
 }
 

@@ -22,7 +22,8 @@ def two_namespaces(t, **kw):
 
 def options(target, nqn=NQN):
     """The address as nvme-cli's options, whose letters some verbs use for their own."""
-    return ['--transport', 'rdma', '--traddr', target.addr, '--trsvcid', str(target.port), *(['--nqn', nqn] if nqn else [])]
+    return ['--transport', 'rdma', '--traddr', target.addr, '--trsvcid', str(target.port),
+            *(['--nqn', nqn] if nqn else [])]
 
 
 def as_json(res):
@@ -128,46 +129,6 @@ def usage_error(t, args):
     t.eq(res.out, b'', 'standard output')
 
 
-DISK = f'nvme+rdma://127.0.0.1:1/{NQN}/1'
-TO = ['-t', 'rdma', '-a', '127.0.0.1', '--nqn', NQN]
-
-
-@each(('a verb misspelt', ['raed'], 'did you mean "read"'), ('letters left out', ['lst-ns'], 'did you mean "list-ns"'),
-      ('half a verb', ['disc'], 'did you mean "discover"'),
-      ('the old letter of the namespace', ['id-ns', *TO, '-N', '7'], 'given by -n or --namespace-id'),
-      ('a device of the kernel', ['id-ns', '/dev/nvme0n1'], '/dev/nvme0n1" is a device of the kernel'),
-      ('a secret', ['id-ctrl', DISK, '--dhchap-secret=DHHC-1:00:x'], 'secrets are never given on the command line'),
-      ('the port by -s in read', ['read', *TO, '-s', '4421', '-d', '-'], '--trsvcid=4421 .*--start-block=4421'),
-      ('the port by -s in write', ['write', *TO, '-s', '4421', '-d', '-'], '--trsvcid=4421 .*--start-block=4421'),
-      ('a file without its option', ['write', DISK, 'image.raw'], '--data=image.raw'),
-      ('an ambiguous option', ['read', DISK, '--no'], 'ambiguous: .*--no-progress.*--no-p2p'),
-      ('an option misspelt', ['read', DISK, '--data-szie=5'], 'did you mean --data-size'),
-      ('a value for nothing', ['read', DISK, '--crc=1'], '--crc takes no value'),
-      ('an unknown letter', ['read', DISK, '-y'], '"-y" is not an option'),
-      ('no value', ['read', DISK, '-z'], '-z needs a value'),
-      ('an address with its port', ['id-ctrl', '-a', '127.0.0.1:4421', '-n', NQN],
-       '--traddr=127.0.0.1 --trsvcid=4421'),
-      ('an address in brackets', ['id-ctrl', '-a', '[::1]', '-n', NQN], '--traddr=::1$'),
-      ('both', ['id-ctrl', '-a', '[::1]:4421', '-n', NQN], '--traddr=::1 --trsvcid=4421'),
-      ('a URI as an address', ['id-ctrl', '-a', DISK, '-n', NQN], 'is a URI'),
-      ('IPv6 without brackets', ['id-ctrl', f'nvme+rdma://::1:4420/{NQN}'], r'in brackets, as in "nvme\+rdma://\[::1\]'),
-      ('a host identifier that is none', ['id-ctrl', DISK, '--hostid', 'foo'], '"foo" is not a UUID, such as'),
-      ('a host NQN that is none', ['id-ctrl', DISK, '--hostnqn', 'foo'], '"foo" does not start with "nqn."'))
-@no_fabric
-def what_was_meant_is_said_for(t, args, says):
-    res = t.rdinit(*args, rc=2)
-    t.match('(?m)' + says, res.err)
-    t.eq(len(res.err.splitlines()), 1, f'lines of\n{res.err}')
-
-
-@each(('the subsystem by -n', ['id-ns', '-t', 'rdma', '-a', '127.0.0.1', '-n', NQN], '-n is --namespace-id .*--nqn'),
-      ('the port by -s', ['io-passthru', '-s', '4421', '--opcode=2'], '-s is --show-command .*--trsvcid'),
-      ('the address by -a', ['list-ns', '-a', '127.0.0.1'], '-a is --all .*--traddr'),
-      ('JSON by -o', ['io-passthru', DISK, '-o', 'json'], '-o is --opcode .*--output-format'))
-@no_fabric
-def a_letter_with_another_meaning(t, args, says):
-    """nvme-cli's meaning in this verb holds, and the error says so."""
-    t.match(says, t.rdinit(*args, rc=2).err.splitlines()[1])
 
 
 @test

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from t_loop import (NQN, PATIENCE, Failure, each, main, no_fabric, program, test)
+from t_loop import (NQN, PATIENCE, Failure, main, no_fabric, program, test)
 import t_schema
 
 BLOCK = 512
@@ -291,25 +291,6 @@ def host_nqns(t):
     t.ok(one != two, 'the same one twice')
     shown = t.run([program('rdinit'), 'show-hostnqn', '-q', one]).text.strip()
     t.eq(shown, one)
-
-
-@each(('get-log without an id', ['get-log', '-l', '4'], '--log-id is missing'),
-      ('get-log without a length', ['get-log', '-i', '2'], '--log-len is missing'),
-      ('a length that is no multiple', ['get-log', '-i', '2', '-l', '5'], '--log-len: 5 is not a multiple of 4'),
-      ('get-feature without one', ['get-feature'], '--feature-id is missing.*fid-support-effects-log'),
-      ('set-feature without a value', ['set-feature', '-f', '4'], '--value is missing'),
-      ('get-property without an offset', ['get-property'], '--offset is missing.*0x1c CSTS'),
-      ('set-property without a value', ['set-property', '-o', '0x14'], '--value is missing'),
-      ('dsm without ranges', ['dsm', '--ad'], '--slbs and --blocks are missing'),
-      ('dsm with too few', ['dsm', '--ad', '-s', '0,8', '-b', '8'], '--slbs has 2 numbers and --blocks 1'),
-      ('dsm that does nothing', ['dsm', '-s', '0', '-b', '8'], '--ad, --idw or --idr is missing'),
-      ('copy to nowhere', ['copy', '-s', '0', '-b', '8'], '--sdlba is missing'),
-      ('copy of nothing', ['copy', '--sdlba', '9', '-s', '0', '-b', '0'], 'a range of 0 blocks'),
-      ('a list that is none', ['dsm', '--ad', '-s', '0,x', '-b', '8,8'], '--slbs: "x" is not a number'))
-@no_fabric
-def what_is_missing_is_named(t, args, says):
-    res = t.rdinit(args[0], f'nvme+rdma://127.0.0.1:1/{NQN}/1', *args[1:], rc=2)
-    t.match('^rdinit: .*' + says, res.err)
 
 
 if __name__ == '__main__':
