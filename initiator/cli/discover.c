@@ -86,7 +86,7 @@ static json_t *json_record(const struct rdinit_discovery_record *r)
 		json_object_set_new(obj, "rdma_prtype", json_string(NAME(prtypes, r->rdma_prtype)));
 		json_object_set_new(obj, "rdma_qptype", json_string(NAME(qptypes, r->rdma_qptype)));
 		json_object_set_new(obj, "rdma_cms", json_string(NAME(cmses, r->rdma_cms)));
-		json_object_set_new(obj, "rdma_pkey", json_sprintf("0x%04x", r->rdma_pkey));
+		json_object_set_new(obj, "rdma_pkey", json_integer(r->rdma_pkey));
 	}
 	return obj;
 }

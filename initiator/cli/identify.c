@@ -78,6 +78,45 @@ static const struct cli_field ns_fields[] = {
 
 /* ---- id-ctrl ---- */
 
+#define PSD(member, label) CLI_FIELD(nvme_id_psd, member, label, KIND_DEC)
+
+static const struct cli_field psd_fields[] = {
+	PSD(mp, "max_power"),      PSD(flags, "flags"),   PSD(enlat, "entry_lat"),
+	PSD(exlat, "exit_lat"),    PSD(rrt, "read_tput"), PSD(rrl, "read_lat"),
+	PSD(rwt, "write_tput"),    PSD(rwl, "write_lat"), PSD(idlp, "idle_power"),
+	PSD(actp, "active_power"),
+};
+
+static int scale(unsigned int byte)
+{
+	return (int)(byte >> 6 & 3);
+}
+
+static json_t *power_states(const struct nvme_id_ctrl *id)
+{
+	json_t *list = json_array(), *one;
+	unsigned int i;
+
+	for (i = 0; i <= id->npss && i < N(id->psd); i++) {
+		const struct nvme_id_psd *p = &id->psd[i];
+
+		one = cli_fields_json(psd_fields, N(psd_fields), p);
+		json_object_set_new(one, "idle_scale", json_integer(scale(p->ips)));
+		json_object_set_new(one, "active_power_work", json_integer(p->apws & 7));
+		json_object_set_new(one, "active_scale", json_integer(scale(p->apws)));
+		json_array_append_new(list, one);
+	}
+	return list;
+}
+
+static int json_id_ctrl(const struct nvme_id_ctrl *id)
+{
+	json_t *obj = cli_fields_json(ctrl_fields, N(ctrl_fields), id);
+
+	json_object_set_new(obj, "psds", power_states(id));
+	return cli_print_json(obj, stdout);
+}
+
 int cli_id_ctrl(const struct cli_options *opts)
 {
 	struct cli_session s;
@@ -94,7 +133,7 @@ int cli_id_ctrl(const struct cli_options *opts)
 	if (cli_given(opts, CLI_ARG_RAW))
 		return cli_raw(&id, sizeof(id));
 	if (opts->format == CLI_JSON)
-		return cli_print_json(cli_fields_json(ctrl_fields, N(ctrl_fields), &id), stdout);
+		return json_id_ctrl(&id);
 	printf("NVME Identify Controller:\n");
 	cli_fields_print(ctrl_fields, N(ctrl_fields), &id, 9);
 	return cli_finish_output();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Log pages of a fixed size. JSON keys are nvme-cli's. */
+#include <ctype.h>
 #include <endian.h>
 #include <inttypes.h>
 #include <nvme/types.h>
@@ -8,7 +9,6 @@
 
 #include "command.h"
 #include "fields.h"
-#include "util/utf8.h"
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -220,7 +220,7 @@ static int fw_log(struct cli_session *s, const struct cli_options *o)
 	struct nvme_firmware_slot page;
 	json_t *slots = json_object();
 	char key[24], text[48], rev[9];
-	size_t i;
+	size_t i, j;
 
 	if (get_page(s, NVME_LOG_LID_FW_SLOT, &page, sizeof(page))) {
 		json_decref(slots);
@@ -232,9 +232,9 @@ static int fw_log(struct cli_session *s, const struct cli_options *o)
 	for (i = 0; i < N(page.frs); i++) {
 		if (!page.frs[i][0])
 			continue;
-		memcpy(rev, page.frs[i], 8);
+		for (j = 0; j < 8; j++) /* as nvme-cli has it, with dots for blanks */
+			rev[j] = isgraph((unsigned char)page.frs[i][j]) ? page.frs[i][j] : '.';
 		rev[8] = '\0';
-		rd_mask_control(rev, strlen(rev));
 		snprintf(key, sizeof(key), "Firmware Rev Slot %zu", i + 1);
 		snprintf(text, sizeof(text), "%" PRIu64 " (%s)",
 			 cli_le((const unsigned char *)page.frs[i], 8), rev);
@@ -307,7 +307,7 @@ static int resv_notif(struct cli_session *s, const struct cli_options *o)
 	if (o->format == CLI_JSON)
 		return cli_print_json(json_pack("{s:I, s:i, s:i, s:I}", "count",
 						(json_int_t)le64toh(page.lpc), "rn_log_type",
-						(int)page.rnlpt, "num_logs", (int)page.nalp, "NSID",
+						(int)page.rnlpt, "num_logs", (int)page.nalp, "nsid",
 						(json_int_t)le32toh(page.nsid)),
 				      stdout);
 	printf("Reservation Notif Log for device: %s\n"
