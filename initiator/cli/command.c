@@ -41,12 +41,17 @@ int cli_admin(struct cli_session *s, const struct cli_command *c, uint64_t *resu
 	return rdinit_admin_passthru(s->ctrl, &pt, result) ? cli_lib_error() : CLI_OK;
 }
 
-int cli_io(struct cli_session *s, const struct cli_command *c, uint64_t *result)
+int cli_io_try(struct cli_session *s, const struct cli_command *c, uint64_t *result)
 {
 	struct rdinit_passthru pt;
 
 	make(c, &pt);
-	return rdinit_io_passthru(s->qp[0], &pt, result) ? cli_lib_error() : CLI_OK;
+	return rdinit_io_passthru(s->qp[0], &pt, result);
+}
+
+int cli_io(struct cli_session *s, const struct cli_command *c, uint64_t *result)
+{
+	return cli_io_try(s, c, result) ? cli_lib_error() : CLI_OK;
 }
 
 int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t nsid, void *data)

@@ -18,6 +18,8 @@ struct cli_command {
 /* Returns CLI_OK, or CLI_FAILED after printing the status as text. */
 int cli_admin(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 int cli_io(struct cli_session *s, const struct cli_command *c, uint64_t *result);
+/* As rdinit_io_passthru(): prints nothing. */
+int cli_io_try(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 /* Identify with the controller identifier of CDW10 and the CSI of CDW11. */
 int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t nsid, void *data);
 

@@ -213,10 +213,10 @@ static int compare_all(struct cli_session *s, const struct cli_options *o, FILE 
 			break;
 		put_lba(&c, lba + done / bs);
 		c.cdw[12] = (uint32_t)(n / bs - 1) | flags(o);
-		if (cli_io(s, &c, NULL))
-			return cli_error("blocks %llu to %llu were not found to be equal",
-					 (unsigned long long)(lba + done / bs),
-					 (unsigned long long)(lba + (done + n) / bs - 1));
+		if (cli_io_try(s, &c, NULL))
+			return cli_error(
+				"blocks %llu to %llu: %s", (unsigned long long)(lba + done / bs),
+				(unsigned long long)(lba + (done + n) / bs - 1), cli_lib_text());
 		done += n;
 	}
 	if (!done)

@@ -131,6 +131,58 @@ captured()
 }
 
 # The target's answer, and not a check of ours in front of it.
+# What nvmet of Linux 6.1 has of the verbs. The JSON of each is described by its schema.
+verbs()
+{
+	local line verb options bad=0
+
+	mkdir -p /run/t/json
+	while read -r line; do
+		verb=${line%% *} options=${line#"$verb"}
+		case $verb in
+		discover | list | list-subsys | show-topology) line=$uri4 ;;
+		*) line=$uri4/$nqn ;;
+		esac
+		# shellcheck disable=SC2086 # a list of options
+		user_rdinit "$verb" "$line" $options --output-format=json >/run/t/json/"$verb" </dev/null || {
+			echo "$verb $options: status $?"
+			bad=1
+		}
+	done <<-END
+		discover
+		list
+		list-subsys
+		show-topology
+		connect-test
+		id-ctrl
+		id-ns
+		list-ns
+		ns-descs
+		nvm-id-ctrl
+		get-log --log-id=2 --log-len=512
+		smart-log
+		error-log --log-entries=2
+		fw-log
+		changed-ns-list-log
+		effects-log
+		ana-log
+		get-feature --feature-id=7
+		set-feature --feature-id=0xb --value=0x100
+		show-regs
+		get-property --offset=0x1c
+		reset
+		write --data-size=4096 --data=/dev/zero
+		flush
+		write-zeroes --start-block=16 --block-count=7
+		dsm --ad --slbs=32 --blocks=8
+	END
+	[ "$bad" = 0 ]
+	PYTHONPATH=$t_dir/../loop python3 -c 'import json, os, t_schema
+for verb in os.listdir("/run/t/json"):
+    with open("/run/t/json/" + verb, encoding="utf-8") as f:
+        t_schema.check(verb, json.load(f))'
+}
+
 beyond_the_end()
 {
 	in_user timeout 100 "$RDBEYOND" "$uri4/$nqn/1" >/run/t/out
@@ -244,6 +296,7 @@ if t_guest; then
 		t_case "captured, IPv6" captured ipv6 "$uri6"
 		t_case "captured, CRC" captured crc $uri4 --crc
 	}
+	t_case "the verbs, and the schemas of their JSON" verbs
 	t_case "a read beyond the end gets the target's status" beyond_the_end
 	t_case "a subsystem that does not exist" no_such_subsystem
 	t_case "a port where nobody listens" nobody_listens
