@@ -466,6 +466,17 @@ static void bad_name(const struct cli_verb *verb, const char *arg, const struct 
 		cli_error("\"--%s\" is not an option; try rdinit %s --help", word, verb->name);
 }
 
+static const char *of_letter(const struct cli_opt_at *opts, size_t n, int letter)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (opts[i].opt->letter == letter)
+			return opts[i].opt->name;
+	}
+	return "help";
+}
+
 /* getopt_long(3) does not like @arg, or what is behind the letter in optopt. */
 static void bad_option(const struct cli_verb *verb, int c, const char *arg,
 		       const struct cli_opt_at *opts, size_t n)
@@ -477,6 +488,10 @@ static void bad_option(const struct cli_verb *verb, int c, const char *arg,
 	else if (optopt == 'N')
 		cli_error("\"-N\" is not an option; the namespace is given by -n or "
 			  "--namespace-id, as in nvme-cli, or in the URI");
+	else if (optopt && verb->gone && strchr(verb->gone, optopt))
+		cli_error("\"-%c\" is not an option here, since it is something else in nvme-cli's "
+			  "%s; write --%s",
+			  optopt, verb->name, of_letter(opts, n, optopt));
 	else if (optopt)
 		cli_error("\"-%c\" is not an option; try rdinit %s --help", optopt, verb->name);
 	else

@@ -32,11 +32,13 @@ size_t cli_verb_opts(const struct cli_verb *verb, struct cli_opt_at *out)
 			if (j < n || n == CLI_OPTS_MAX)
 				continue; /* the verb has an option of that name itself */
 			out[n] = (struct cli_opt_at){.opt = opt, .group = *g};
-			if (opt->letter && !*owner)
+			if (!*owner)
 				*owner = opt;
-			if (opt->letter && *owner == opt)
+			if (!opt->letter || (verb->gone && strchr(verb->gone, opt->letter)))
+				; /* none */
+			else if (*owner == opt)
 				out[n].letter = opt->letter;
-			else if (opt->letter)
+			else
 				out[n].own = *owner;
 			n++;
 		}

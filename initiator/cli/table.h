@@ -116,8 +116,10 @@ struct cli_verb {
 	const char *text;     /* paragraphs of the manual page, separated by an empty line */
 	const char *operands; /* NULL: the URI */
 	enum cli_reach reach;
-	unsigned int flags;  /* CLI_V_* */
-	bool json;           /* there is a docs/schema/NAME.json */
+	unsigned int flags; /* CLI_V_* */
+	const char
+		*gone; /* letters that are options of nvme-cli which this verb lacks; may be NULL */
+	bool json;     /* there is a docs/schema/NAME.json */
 	const char *example; /* options behind the URI, or with "rdinit" the whole command */
 	/* The verb's own first: where two groups have a letter, it belongs to the first of them. */
 	const struct cli_group *groups[CLI_GROUPS_MAX];

@@ -105,6 +105,7 @@ const struct cli_verb cli_verbs[] = {
 		.name = "id-ctrl",
 		.family = identify,
 		.summary = "Print the Identify Controller data",
+		.gone = "v",
 		.json = true,
 		.example = "--output-format=json",
 		.groups = {&cli_g_raw, FABRIC},
@@ -114,6 +115,7 @@ const struct cli_verb cli_verbs[] = {
 		.name = "id-ns",
 		.family = identify,
 		.summary = "Print the Identify Namespace data",
+		.gone = "v",
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_raw, &cli_g_nsid, FABRIC},
@@ -171,6 +173,7 @@ const struct cli_verb cli_verbs[] = {
 		.text = "Read a part of a log page and print it in hexadecimal. A part that is "
 			"larger than the "
 			"controller transfers at once is read with several commands.",
+		.gone = "a",
 		.json = true,
 		.example = "--log-id=2 --log-len=512",
 		.groups = {&cli_g_get_log, &cli_g_nsid, FABRIC},
@@ -340,6 +343,7 @@ const struct cli_verb cli_verbs[] = {
 			"-s is the first block. Together with --traddr it is accepted only if "
 			"--trsvcid is also given, since a port may have been intended.",
 		.flags = CLI_V_TRANSFER,
+		.gone = "atvw",
 		.json = true,
 		.example = "--data-size=1MiB --data=first.img",
 		.groups = {&cli_g_transfer, &cli_g_nsid, FABRIC},
@@ -359,6 +363,7 @@ const struct cli_verb cli_verbs[] = {
 			"-s is the first block. Together with --traddr it is accepted only if "
 			"--trsvcid is also given, since a port may have been intended.",
 		.flags = CLI_V_TRANSFER,
+		.gone = "atvw",
 		.json = true,
 		.example = "--data=disk.img",
 		.groups = {&cli_g_transfer, &cli_g_write, &cli_g_nsid, FABRIC},
@@ -381,6 +386,7 @@ const struct cli_verb cli_verbs[] = {
 			"exit status is 0 if "
 			"all blocks are equal, else 1, and the first range that differs is "
 			"printed.",
+		.gone = "atvw",
 		.json = true,
 		.example = "--data=first.img",
 		.groups = {&cli_g_compare, &cli_g_nsid, FABRIC},
@@ -390,6 +396,7 @@ const struct cli_verb cli_verbs[] = {
 		.name = "write-zeroes",
 		.family = data,
 		.summary = "Write zeroes to a range of blocks",
+		.gone = "a",
 		.json = true,
 		.example = "--start-block=0 --block-count=2047",
 		.groups = {&cli_g_deac, &cli_g_nsid, FABRIC},
@@ -410,6 +417,7 @@ const struct cli_verb cli_verbs[] = {
 		.name = "verify",
 		.family = data,
 		.summary = "Have the controller read a range without transferring it",
+		.gone = "a",
 		.json = true,
 		.example = "--start-block=0 --block-count=65535",
 		.groups = {&cli_g_range, &cli_g_nsid, FABRIC},
@@ -431,6 +439,7 @@ const struct cli_verb cli_verbs[] = {
 		.text = "Send the Copy command: the source ranges, one behind the other, are "
 			"copied to the "
 			"destination. No data crosses the network.",
+		.gone = "a",
 		.json = true,
 		.example = "--sdlba=8192 --slbs=0,64 --blocks=8,8",
 		.groups = {&cli_g_copy, &cli_g_nsid, FABRIC},

@@ -135,7 +135,7 @@ def usage_error(t, args):
 def the_first_block_by_s_beside_a_port(t):
     """-s is the block where nothing else can be meant."""
     target = two_namespaces(t)
-    t.rdinit('write', '-a', target.addr, '--trsvcid', str(target.port), '--nqn', NQN, '-s', '3', '-d',
+    t.rdinit('write', '--traddr', target.addr, '--trsvcid', str(target.port), '--nqn', NQN, '-s', '3', '-d',
              t.file('in', b'x' * 512))
     t.eq(t.rdinit('read', target.uri(1), '-s', '3', '-z', '512').out, b'x' * 512)
 

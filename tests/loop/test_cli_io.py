@@ -172,7 +172,7 @@ def block_count_is_nvme_clis_and_counts_from_zero(t):
 @test
 def nvme_cli_options_name_the_place(t):
     target = serve(t, {'backend': 'memory'})
-    where = ['-t', 'rdma', '-a', target.addr, '--trsvcid', str(target.port), '--nqn', NQN,
+    where = ['--transport', 'rdma', '--traddr', target.addr, '--trsvcid', str(target.port), '--nqn', NQN,
              '--namespace-id', '1']
     data = pattern(5000, 9)
     t.rdinit('write', *where, '--data', '-', input=data)

@@ -6,13 +6,14 @@ import sys
 from t_loop import NQN, each, main, no_fabric, test
 
 DISK = f'nvme+rdma://127.0.0.1:1/{NQN}/1'  # where nobody listens
-TO = ['-t', 'rdma', '-a', '127.0.0.1', '--nqn', NQN]
+TO = ['--transport', 'rdma', '--traddr', '127.0.0.1', '--nqn', NQN]
 
 # what was done, the command line, what is said; exit status 2
 COMMAND_LINE = (
     ('a verb misspelt', ['raed'], 'did you mean "read"'), ('letters left out', ['lst-ns'], 'did you mean "list-ns"'),
     ('half a verb', ['disc'], 'did you mean "discover"'),
     ('the old letter of the namespace', ['id-ns', *TO, '-N', '7'], 'given by -n or --namespace-id'),
+    ('a letter that is a tag in nvme-cli', ['read', '-a', '127.0.0.1'], '"-a" is not an option here.* --traddr$'),
     ('a device of the kernel', ['id-ns', '/dev/nvme0n1'], '/dev/nvme0n1" is a device of the kernel'),
     ('a secret', ['id-ctrl', DISK, '--dhchap-secret=DHHC-1:00:x'], 'secrets are never given on the command line'),
     ('the port by -s in read', ['read', *TO, '-s', '4421', '-d', '-'], '--trsvcid=4421 .*--start-block=4421'),

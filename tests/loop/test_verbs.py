@@ -4,11 +4,12 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 
-from t_loop import (NQN, PATIENCE, Failure, main, no_fabric, program, test)
+from t_loop import (NQN, PATIENCE, Failure, Skip, main, no_fabric, program, test)
 import t_schema
 
 BLOCK = 512
@@ -86,6 +87,31 @@ def no_verb_is_left_out(t):
     lines = t.run([program('rdinit'), '--generate', 'verbs']).text.splitlines()
     verbs = {line.split()[0] for line in lines}
     t.eq(verbs - ELSEWHERE, {row[0] for row in TABLE}, 'verbs that are tested here')
+
+
+def letters(pattern, argv):
+    """{letter: long name} of a usage text."""
+    res = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return {found['letter']: found['name'] for found in re.finditer(pattern, res.stdout + res.stderr)}
+
+
+@test
+@no_fabric
+def letters_are_nvme_clis(t):
+    """No letter means one thing here and another one in nvme-cli, and what both have has the same letter."""
+    nvme = shutil.which('nvme', path=os.environ['PATH'] + ':/usr/sbin')
+    if not nvme:
+        raise Skip('nvme-cli is not installed')
+    compared = 0
+    for line in t.run([program('rdinit'), '--generate', 'verbs']).text.splitlines():
+        verb = line.split()[0]
+        theirs = letters(r'--(?P<name>[a-z0-9-]+)(?:=<\w+>)?, -(?P<letter>\w)', [nvme, verb, '--help'])
+        ours = letters(r'(?m)^  -(?P<letter>\w), --(?P<name>[a-z0-9-]+)', [program('rdinit'), verb, '--help'])
+        t.eq({k: (theirs[k], ours[k]) for k in theirs if ours.get(k, theirs[k]) != theirs[k]}, {}, f'letters of {verb}')
+        names = {name: k for k, name in theirs.items()}
+        t.eq({name: k for k, name in ours.items() if names.get(name, k) != k}, {}, f'options of {verb}')
+        compared += bool(theirs)
+    t.ok(compared > 40, f'{compared} verbs of nvme-cli were found')
 
 
 @test
