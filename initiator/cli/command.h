@@ -63,6 +63,8 @@ int cli_get_log(struct cli_session *s, const struct cli_log *log, void *data, ui
 
 const char *cli_feature_name(unsigned int fid); /* features.c */
 const char *cli_ana_state(unsigned int state);  /* logs_list.c */
+/* "Identify", or "Unknown". */
+const char *cli_command_name(bool admin, unsigned int opcode);
 /* The whole ANA log, in a buffer for the caller to free. Every group is within it. */
 int cli_ana_read(struct cli_session *s, bool groups_only, unsigned char **out, uint64_t *size);
 

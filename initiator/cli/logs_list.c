@@ -203,6 +203,12 @@ static const char *name_of(const struct name *names, size_t n, unsigned int code
 	return "Unknown";
 }
 
+const char *cli_command_name(bool admin, unsigned int opcode)
+{
+	return admin ? name_of(admin_names, N(admin_names), opcode)
+		     : name_of(io_names, N(io_names), opcode);
+}
+
 static json_t *effects_part(const struct cli_options *o, const char *prefix,
 			    const struct name *names, size_t n, const __le32 *list)
 {

@@ -61,7 +61,8 @@ static int store(const char *name, const unsigned char *buf, size_t len)
 	return bad ? cli_error("%s: %s", name, strerror(errno)) : CLI_OK;
 }
 
-static int report(const struct cli_options *o, uint64_t result, const unsigned char *data)
+static int report(const struct cli_options *o, bool admin, uint64_t result,
+		  const unsigned char *data)
 {
 	bool read = o->pt_read && o->data_len;
 	json_t *json;
@@ -85,7 +86,8 @@ static int report(const struct cli_options *o, uint64_t result, const unsigned c
 		}
 		return cli_print_json(json, stdout);
 	}
-	printf("opcode 0x%02x: success, result 0x%08llx\n", o->opcode, (unsigned long long)result);
+	printf("opcode 0x%02x (%s): success, result 0x%08llx\n", o->opcode,
+	       cli_command_name(admin, o->opcode), (unsigned long long)result);
 	if (read)
 		cli_dump(data, o->data_len);
 	return cli_finish_output();
@@ -126,7 +128,7 @@ static int passthru(const struct cli_options *o, bool admin)
 			  : rdinit_io_passthru(s.qp[0], &pt, &result)))
 		rc = cli_lib_error();
 	if (!rc)
-		rc = report(o, result, data);
+		rc = report(o, admin, result, data);
 	cli_session_close(&s);
 	free(data);
 	return rc;

@@ -29,7 +29,7 @@ def identify_controller(t):
     data = t.rdinit(*args, '--raw-binary').out
     t.eq(len(data), 4096, 'bytes of the answer')
     t.eq(data[4:24].rstrip(), b'SN0042', 'serial number')
-    t.match(r'opcode 0x06: success, result 0x0+\n0000: ([0-9a-f]{2} ){16}".{16}"\n0010:',
+    t.match(r'opcode 0x06 \(Identify\): success, result 0x0+\n0000: ([0-9a-f]{2} ){16}".{16}"\n0010:',
             t.rdinit(*args).text)
     got = json.loads(t.rdinit(*args, '--output-format', 'json').text)
     same(t, bytes.fromhex(got['data']), data)
