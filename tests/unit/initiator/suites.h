@@ -16,5 +16,6 @@ extern const struct t_case t_admin_cases[];
 extern const struct t_case t_passthru_cases[];
 extern const struct t_case t_sync_cases[];
 extern const struct t_case t_sizes_cases[];
+extern const struct t_case t_paths_cases[];
 
 #endif /* T_INITIATOR_SUITES_H */

@@ -21,6 +21,7 @@ int main(int argc, char **argv)
 		{.name = "admin", .teardown = teardown, .cases = t_admin_cases},
 		{.name = "passthru", .teardown = teardown, .cases = t_passthru_cases},
 		{.name = "sync", .teardown = teardown, .cases = t_sync_cases},
+		{.name = "paths", .cases = t_paths_cases},
 		{.name = "sizes", .teardown = teardown, .cases = t_sizes_cases},
 		{.name = NULL},
 	};

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asymmetric namespace access, as a host sees it. */
+#include "ana.h"
+
+#include <errno.h>
+
+#include "util/loop.h"
+
+#define GROUPS_MAX    UINT16_MAX /* what the log page can count */
+#define CRD_UNIT_NS   (100 * RD_NSEC_PER_MSEC)
+#define STATUS_CRD(v) ((v) >> 11 & 3u)
+#define STATUS_SCT(v) ((v) >> 8 & NVME_SCT_MASK)
+
+/* The head of struct nvme_ana_log; that one ends in descriptors. */
+struct log_header {
+	__le64 chgcnt;
+	__le16 ngrps;
+	__u8 rsvd10[6];
+};
+_Static_assert(sizeof(struct log_header) == sizeof(struct nvme_ana_log), "ANA log page header");
+
+void rdi_ana_init(struct rdi_ana *ana, const struct nvme_id_ctrl *id)
+{
+	*ana = (struct rdi_ana){
+		.reported = rdi_ana_log_size(id) > 0,
+		.state = NVME_ANA_STATE_OPTIMIZED,
+		.anatt = id->anatt,
+	};
+}
+
+uint32_t rdi_ana_log_size(const struct nvme_id_ctrl *id)
+{
+	uint32_t groups = le32toh(id->nanagrpid);
+
+	if (!(id->cmic & NVME_CTRL_CMIC_MULTI_ANA_REPORTING) || groups == 0)
+		return 0;
+	if (groups > GROUPS_MAX)
+		groups = GROUPS_MAX;
+	return (uint32_t)(sizeof(struct log_header) + groups * sizeof(struct nvme_ana_group_desc));
+}
+
+static bool is_state(uint8_t state)
+{
+	switch (state) {
+	case NVME_ANA_STATE_OPTIMIZED:
+	case NVME_ANA_STATE_NONOPTIMIZED:
+	case NVME_ANA_STATE_INACCESSIBLE:
+	case NVME_ANA_STATE_PERSISTENT_LOSS:
+	case NVME_ANA_STATE_CHANGE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A transition that goes on keeps the deadline of its beginning. */
+static void set_state(struct rdi_ana *ana, uint8_t state, uint64_t now)
+{
+	if (state == NVME_ANA_STATE_CHANGE && ana->state != NVME_ANA_STATE_CHANGE)
+		ana->deadline = now + ana->anatt * RD_NSEC_PER_SEC;
+	ana->state = state;
+}
+
+int rdi_ana_update(struct rdi_ana *ana, const void *log, size_t len, uint32_t group, uint64_t now)
+{
+	const uint8_t *at = log, *end = at + len;
+	struct nvme_ana_group_desc desc;
+	struct log_header header;
+	unsigned int i;
+	int state = -1;
+
+	if (len < sizeof(header))
+		return -EPROTO;
+	memcpy(&header, at, sizeof(header));
+	at += sizeof(header);
+	for (i = 0; i < le16toh(header.ngrps); i++) {
+		uint64_t nsids;
+
+		if ((size_t)(end - at) < sizeof(desc))
+			return -EPROTO;
+		memcpy(&desc, at, sizeof(desc));
+		at += sizeof(desc);
+		/* A controller may ignore RGO, and list the namespaces. */
+		nsids = (uint64_t)le32toh(desc.nnsids) * sizeof(__le32);
+		if (nsids > (size_t)(end - at))
+			return -EPROTO;
+		at += nsids;
+		if (le32toh(desc.grpid) != group)
+			continue;
+		if (!is_state(desc.state & 0xf) || state >= 0)
+			return -EPROTO;
+		state = desc.state & 0xf;
+	}
+	if (state < 0)
+		return -ENOENT;
+	ana->changes = le64toh(header.chgcnt);
+	set_state(ana, (uint8_t)state, now);
+	return 0;
+}
+
+void rdi_ana_answered(struct rdi_ana *ana, struct nvme_status st, uint64_t now)
+{
+	/* Without a log page to read, nothing would ever make the path usable again. */
+	if (!ana->reported || STATUS_SCT(st.v) != NVME_SCT_PATH)
+		return;
+	switch (st.v & 0xff) {
+	case NVME_SC_ANA_PERSISTENT_LOSS:
+		set_state(ana, NVME_ANA_STATE_PERSISTENT_LOSS, now);
+		break;
+	case NVME_SC_ANA_INACCESSIBLE:
+		set_state(ana, NVME_ANA_STATE_INACCESSIBLE, now);
+		break;
+	case NVME_SC_ANA_TRANSITION:
+		set_state(ana, NVME_ANA_STATE_CHANGE, now);
+		break;
+	default:
+		break;
+	}
+}
+
+bool rdi_ana_expired(const struct rdi_ana *ana, uint64_t now)
+{
+	return ana->state == NVME_ANA_STATE_CHANGE && now >= ana->deadline;
+}
+
+const char *rdi_ana_state_name(uint8_t state)
+{
+	switch (state) {
+	case NVME_ANA_STATE_OPTIMIZED:
+		return "optimized";
+	case NVME_ANA_STATE_NONOPTIMIZED:
+		return "non-optimized";
+	case NVME_ANA_STATE_INACCESSIBLE:
+		return "inaccessible";
+	case NVME_ANA_STATE_PERSISTENT_LOSS:
+		return "persistent-loss";
+	case NVME_ANA_STATE_CHANGE:
+		return "change";
+	default:
+		return "reserved";
+	}
+}
+
+enum rdi_verdict rdi_status_verdict(struct nvme_status st, unsigned int retries)
+{
+	/* Do Not Retry is about every path. */
+	if (nvme_status_ok(st) || st.v & NVME_STATUS_DNR)
+		return RDI_COMPLETE;
+	if (STATUS_SCT(st.v) == NVME_SCT_PATH)
+		return RDI_OTHER_PATH;
+	return retries < RDI_RETRIES_MAX ? RDI_SAME_PATH : RDI_COMPLETE;
+}
+
+uint64_t rdi_retry_delay_ns(struct nvme_status st, const struct nvme_id_ctrl *id)
+{
+	const uint16_t delays[] = {
+		0,
+		le16toh(id->crdt1),
+		le16toh(id->crdt2),
+		le16toh(id->crdt3),
+	};
+
+	return delays[STATUS_CRD(st.v)] * CRD_UNIT_NS;
+}
