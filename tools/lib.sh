@@ -7,7 +7,8 @@
 packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev liburing-dev libaio-dev
 	libisal-dev libnvme-dev libcyaml-dev libyaml-dev libjansson-dev uuid-dev)
 packages_test=(libcunit1-dev python3 clang clang-format libclang-rt-dev valgrind tshark groff-base man-db
-	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs)
+	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs
+	nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils)
 # For tests/debian, on the machine that makes the root and not in it.
 packages_debian=(mmdebstrap uidmap util-linux)
 # For tools/bench; tgt is unpacked by it, not installed, since its package starts a daemon.

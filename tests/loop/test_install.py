@@ -70,6 +70,8 @@ def the_right_files_are_installed(t):
                     r'/man3/librdinit\.3$',
                     r'/man5/rdtarget\.yaml\.5$'):
         t.ok(any(re.search(pattern, path) for path in files), f'no {pattern} among {files}')
+    t.eq(any(path.endswith('/nbdkit/plugins/nbdkit-rdinit-plugin.so') for path in files), 'NBDKIT_RDINIT' in os.environ,
+         'the plugin of nbdkit is installed where it was built')
     t.eq([path for path in files if path.endswith('.h') and not path.endswith('/rdinit.h')], [],
          'headers that are no business of others')
     t.eq([path for path in files if '/bin/' in path and not re.search(r'/bin/rd(target|init|conform)$', path)], [],
