@@ -555,4 +555,7 @@ static struct nbdkit_plugin plugin = {
 	.trim = rdn_trim,
 };
 
+/* The macro defines it without having declared it, of which clang warns. */
+__attribute__((visibility("default"))) struct nbdkit_plugin *plugin_init(void);
+
 NBDKIT_REGISTER_PLUGIN(plugin)
