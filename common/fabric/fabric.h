@@ -238,6 +238,7 @@ struct rd_fab_ops {
 	int (*accept)(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param);
 	int (*reject)(struct rd_fab_conn *conn, const void *priv, size_t len);
 	void (*disconnect)(struct rd_fab_conn *conn);
+	bool (*peer_closed)(const struct rd_fab_conn *conn); /* may be NULL */
 	void (*conn_destroy)(struct rd_fab_conn *conn);
 
 	int (*reg_mr)(struct rd_fab_dev *dev, void *addr, size_t len, int access,
@@ -371,6 +372,16 @@ static inline int rd_fab_qp_create(struct rd_fab_conn *conn, const struct rd_fab
 static inline void rd_fab_disconnect(struct rd_fab_conn *conn)
 {
 	conn->ops->disconnect(conn);
+}
+
+/*
+ * Has the peer ended this established connection, although DISCONNECTED has not been delivered yet?
+ * A loop that has not turned for a while has not read everything that arrived. False when the
+ * provider cannot know it before the event.
+ */
+static inline bool rd_fab_peer_closed(const struct rd_fab_conn *conn)
+{
+	return conn->ops->peer_closed && conn->ops->peer_closed(conn);
 }
 
 /*

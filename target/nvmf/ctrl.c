@@ -77,7 +77,6 @@ static uint16_t look_back(struct rdt_ctrl *ctrl, bool keep)
 
 	pthread_mutex_lock(&ctrl->subsys->lock);
 	cntlid = rdt_heir_look_back(ctrl, keep);
-	ctrl->waits = cntlid != 0;
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 	return cntlid;
 }
@@ -97,8 +96,11 @@ static void waited_in_vain(struct rd_timer *timer)
 /* Ready, but not before what was left behind is over: heir.h. */
 static void enable(struct rdt_ctrl *ctrl)
 {
-	uint16_t cntlid = look_back(ctrl, false);
+	uint16_t cntlid;
 
+	if (ctrl->state != RDT_CTRL_ENABLING)
+		rdt_heir_ask(ctrl);
+	cntlid = look_back(ctrl, false);
 	if (!cntlid) {
 		set_state(ctrl, RDT_CTRL_READY);
 		return;
@@ -131,6 +133,15 @@ static void heir_msg(struct rd_msg *msg)
 	rdt_ctrl_put(ctrl);
 }
 
+void rdt_ctrl_call_heir(struct rdt_ctrl *ctrl)
+{
+	if (!ctrl->waits || ctrl->called || atomic_load(&ctrl->over))
+		return;
+	ctrl->called = true;
+	atomic_fetch_add(&ctrl->refs, 1);
+	rd_loop_post(ctrl->owner->loop, &ctrl->heir_msg);
+}
+
 /* @gone has less in flight, or is not in the subsystem's list. Under subsys->lock, on any thread.
  */
 static void call_heirs(struct rdt_ctrl *gone)
@@ -138,12 +149,8 @@ static void call_heirs(struct rdt_ctrl *gone)
 	struct rdt_ctrl *ctrl;
 
 	LIST_FOREACH (ctrl, rdt_subsys_host_ctrls(gone->subsys, gone), host_link) {
-		if (!ctrl->waits || ctrl->called || atomic_load(&ctrl->over) ||
-		    !rdt_ctrl_same_host(gone, ctrl))
-			continue;
-		ctrl->called = true;
-		atomic_fetch_add(&ctrl->refs, 1);
-		rd_loop_post(ctrl->owner->loop, &ctrl->heir_msg);
+		if (rdt_ctrl_same_host(gone, ctrl))
+			rdt_ctrl_call_heir(ctrl);
 	}
 }
 

@@ -107,6 +107,8 @@ struct rdt_ctrl {
 	struct rdt_slots kept; /* from it, since dead ones are busy there */
 	bool waits;            /* for those: see heir_msg; under subsys->lock */
 	bool called;           /* @heir_msg is on its way; likewise */
+	uint64_t unheard;      /* reactors that have been asked, and have not answered; likewise */
+	LIST_ENTRY(rdt_ctrl) asking_link; /* subsys->asking, while there are such */
 	struct rd_msg heir_msg;
 	struct rd_msg end_msg;
 	const char *end_why;
@@ -146,6 +148,8 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl);                                    /* 
 bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* any thread */
 /* @ctrl is over: those of its host that wait for what it has in flight look again. Any thread. */
 void rdt_ctrl_call_heirs(struct rdt_ctrl *ctrl);
+/* @ctrl looks again, if it waits. Under subsys->lock, on any thread. */
+void rdt_ctrl_call_heir(struct rdt_ctrl *ctrl);
 void rdt_ctrl_attach(struct rdt_attach *at);
 void rdt_ctrl_drained(struct rdt_qpair *qp);
 void rdt_ctrl_detach(struct rdt_qpair *qp);

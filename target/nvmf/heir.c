@@ -2,6 +2,8 @@
 #include "heir.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "util/cold.h"
@@ -14,7 +16,11 @@
 #include "request.h"
 #include "target/resv/reservation.h"
 #include "subsys.h"
+#include "target.h"
+#include "target/config/config.h"
 #include "target/config/tgt_limits.h"
+
+_Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in ctrl->unheard");
 
 /* Those who wait look again after this time: storage has hung for seconds. */
 #define LOOK_AGAIN (20 * RD_NSEC_PER_MSEC)
@@ -38,7 +44,7 @@ void rdt_heir_left(struct rdt_qpair *qp)
 			rdt_slots_set(&qp->ctrl->left, req->ns->slot);
 	}
 	/* After the bits. Whoever counted it as everywhere may look again. */
-	if (atomic_fetch_sub(&qp->ctrl->untold, 1) == 1 && atomic_load(&qp->ctrl->over))
+	if (atomic_fetch_sub(&qp->ctrl->untold, 1) == 1)
 		rdt_ctrl_call_heirs(qp->ctrl);
 }
 
@@ -61,6 +67,109 @@ static void add_left(const struct rdt_ctrl *dead, struct rdt_slots *kept)
 		rdt_slots_add(kept, &dead->left);
 }
 
+/* May @ctrl have commands in flight, in case it is dead? */
+static bool has_left(const struct rdt_ctrl *ctrl)
+{
+	return atomic_load(&ctrl->untold) || rdt_slots_any(&ctrl->left);
+}
+
+/* ---- controllers that may be dead without anybody having seen it ---- */
+
+static uint64_t reactor_bit(const struct rdt_reactor *r)
+{
+	return UINT64_C(1) << r->index;
+}
+
+/* Its reactor has not answered, or has not come to its end yet. */
+static bool may_be_dead(const struct rdt_ctrl *other, const struct rdt_ctrl *ctrl)
+{
+	return atomic_load(&other->ending) || ctrl->unheard & reactor_bit(other->owner);
+}
+
+void rdt_heir_ask(struct rdt_ctrl *ctrl)
+{
+	struct rdt_subsys *ss = ctrl->subsys;
+	struct rdt_ctrl *other;
+	struct rdt_ask *ask;
+
+	pthread_mutex_lock(&ss->lock);
+	LIST_FOREACH (other, rdt_subsys_host_ctrls(ss, ctrl), host_link) {
+		if (other == ctrl || atomic_load(&other->over) ||
+		    !rdt_ctrl_same_host(other, ctrl) || !has_left(other))
+			continue;
+		if (!ctrl->unheard)
+			LIST_INSERT_HEAD(&ss->asking, ctrl, asking_link);
+		ctrl->unheard |= reactor_bit(other->owner);
+		ask = &ss->asks[other->owner->index];
+		if (ask->posted)
+			continue;
+		ask->posted = true;
+		rd_loop_post(other->owner->loop, &ask->msg);
+	}
+	pthread_mutex_unlock(&ss->lock);
+}
+
+void rdt_heir_leave(struct rdt_ctrl *ctrl)
+{
+	if (ctrl->unheard)
+		LIST_REMOVE(ctrl, asking_link);
+	ctrl->unheard = 0;
+}
+
+/* Controllers of @ctrl's host on this reactor whose connections have ended are dead from now on. */
+static void end_closed(const struct rdt_ctrl *ctrl, unsigned int reactor)
+{
+	struct rdt_ctrl *other;
+
+	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
+		if (other == ctrl || other->owner->index != reactor || atomic_load(&other->over) ||
+		    !rdt_ctrl_same_host(other, ctrl) || !has_left(other))
+			continue;
+		if (rdt_qpair_over(other->admin))
+			rdt_ctrl_end(other, "its host has closed the connection and is back");
+	}
+}
+
+/* This reactor does not stand still (any more): tell all who asked. */
+static void ask_msg(struct rd_msg *msg)
+{
+	struct rdt_ask *ask = rd_container_of(msg, struct rdt_ask, msg);
+	struct rdt_subsys *ss = ask->subsys;
+	unsigned int reactor = (unsigned int)(ask - ss->asks);
+	struct rdt_ctrl *ctrl, *next;
+
+	pthread_mutex_lock(&ss->lock);
+	ask->posted = false;
+	for (ctrl = LIST_FIRST(&ss->asking); ctrl; ctrl = next) {
+		next = LIST_NEXT(ctrl, asking_link);
+		if (!(ctrl->unheard >> reactor & 1))
+			continue;
+		end_closed(ctrl, reactor);
+		ctrl->unheard &= ~(UINT64_C(1) << reactor);
+		if (!ctrl->unheard)
+			LIST_REMOVE(ctrl, asking_link);
+		rdt_ctrl_call_heir(ctrl);
+	}
+	pthread_mutex_unlock(&ss->lock);
+}
+
+int rdt_heir_open(struct rdt_subsys *ss)
+{
+	unsigned int reactors = ss->target->cfg->target.reactors;
+
+	LIST_INIT(&ss->asking);
+	ss->asks = calloc(reactors, sizeof(*ss->asks));
+	if (!ss->asks)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < reactors; i++) {
+		ss->asks[i].subsys = ss;
+		ss->asks[i].msg.fn = ask_msg;
+	}
+	return 0;
+}
+
+/* ---- what is kept from a new controller ---- */
+
 uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep)
 {
 	struct rdt_slots kept;
@@ -68,11 +177,17 @@ uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep)
 	uint16_t cntlid = 0;
 
 	memset(&kept, 0, sizeof(kept));
+	ctrl->waits = false;
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
-		if (other == ctrl || !atomic_load(&other->over) || !rdt_ctrl_same_host(other, ctrl))
+		bool over = atomic_load(&other->over);
+
+		if (other == ctrl || !rdt_ctrl_same_host(other, ctrl) ||
+		    (!over && !may_be_dead(other, ctrl)))
 			continue;
-		cntlid = other->cntlid;
-		if (keep)
+		ctrl->waits = true;
+		if (over)
+			cntlid = other->cntlid;
+		if (keep || !over)
 			add_left(other, &kept);
 	}
 	rdt_slots_copy(&ctrl->kept, &kept);

@@ -10,6 +10,11 @@
  * What a dead controller has in flight is told by its queues as they close; the bits of namespaces
  * stay until all of that is over. A queue that has not told yet (its reactor stands still: storage
  * can hang within a system call) may have some in every namespace, and so they all are kept.
+ *
+ * The reactor of the admin queue may stand still as well, and then nobody has seen that the old
+ * controller is dead. So a new controller asks the reactors of its host's other ones, and does not
+ * wait for them to be ready: until one answers, each of its controllers counts as dead. Before it
+ * answers it ends those whose connections are closed; all others are second paths.
  */
 #ifndef RDT_HEIR_H
 #define RDT_HEIR_H
@@ -30,12 +35,26 @@ void rdt_heir_owes(struct rdt_ctrl *ctrl);
 /* It closes, on its reactor: which of its commands are in others' hands and may write? */
 void rdt_heir_left(struct rdt_qpair *qp);
 
+/* A question to a reactor, for all new controllers of a subsystem; under subsys->lock. */
+struct rdt_ask {
+	struct rd_msg msg;
+	struct rdt_subsys *subsys;
+	bool posted;
+};
+
+int rdt_heir_open(struct rdt_subsys *ss);
+/* @ctrl is enabled: ask the reactors of those of its host that may have commands in flight. */
+void rdt_heir_ask(struct rdt_ctrl *ctrl);
+/* @ctrl is in no list any more. Under subsys->lock. */
+void rdt_heir_leave(struct rdt_ctrl *ctrl);
+
 /* A reset: it has no I/O queues any more. */
 void rdt_heir_settled(struct rdt_ctrl *ctrl);
 
 /*
  * Find the dead controllers of @ctrl's host. Returns the CNTLID of one, or 0. @keep: commands for
- * namespaces where these have some in flight wait from now on; else none do. Under subsys->lock.
+ * namespaces where these have some in flight wait from now on. Those for namespaces where one has
+ * some of which is not known whether it is dead wait in any case. Under subsys->lock.
  */
 uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep);
 

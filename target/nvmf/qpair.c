@@ -328,6 +328,11 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 	rdt_qpair_look(qp);
 }
 
+bool rdt_qpair_over(const struct rdt_qpair *qp)
+{
+	return qp->state >= RDT_QP_CLOSING || qp->ops->peer_closed(qp);
+}
+
 void rdt_qpair_lost(struct rdt_qpair *qp, const char *reason)
 {
 	rdt_qpair_close(qp, reason);

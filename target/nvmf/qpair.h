@@ -104,6 +104,8 @@ struct rdt_qpair {
 	struct rd_msg detach_msg;  /* reactor -> owner -> reactor */
 };
 
+/* Is its connection over, as far as can be known now? */
+bool rdt_qpair_over(const struct rdt_qpair *qp);
 int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt_transport_ops *ops,
 		   uint16_t cm_qid, uint16_t depth);
 void rdt_qpair_fini(struct rdt_qpair *qp);  /* what init made; for transports */

@@ -14,6 +14,7 @@
 #include "target/config/config.h"
 #include "ctrl.h"
 #include "gate.h"
+#include "heir.h"
 #include "mask.h"
 #include "ns.h"
 #include "target.h"
@@ -98,7 +99,9 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 	if (!ss->counters)
 		return -ENOMEM;
 	memset(ss->counters, 0, reactors * sizeof(*ss->counters));
-	err = rdt_mask_init(ss);
+	err = rdt_heir_open(ss);
+	if (!err)
+		err = rdt_mask_init(ss);
 	if (!err)
 		err = rdt_qos_init(ss);
 	return err;
@@ -116,6 +119,7 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 	}
 	rdt_qos_fini(ss);
 	rdt_mask_fini(ss);
+	free(ss->asks);
 	free(ss->counters);
 	rdt_config_put(&ss->cfg_of);
 	rdt_config_put(&ss->now_of);
@@ -232,6 +236,7 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 
 void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
+	rdt_heir_leave(ctrl);
 	TAILQ_REMOVE(&ss->ctrls, ctrl, link);
 	LIST_REMOVE(ctrl, host_link);
 	rdt_cntlid_free(&ss->cntlids, ctrl->cntlid);

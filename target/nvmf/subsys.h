@@ -54,12 +54,14 @@ struct rdt_subsys {
 	_Atomic uint32_t ops_mask; /* what every namespace's backend can do */
 	atomic_bool volatile_cache;
 
-	/* ctrls, host_ctrls, cntlids, next_cntlid, namespaces (changed by the main thread only),
-	 * and the step of ctrl->refs from 1 to 0 */
+	/* ctrls, host_ctrls, asking, asks, cntlids, next_cntlid, namespaces (changed by the main
+	 * thread only), and the step of ctrl->refs from 1 to 0 */
 	pthread_mutex_t lock;
 	TAILQ_HEAD(rdt_ns_list, rdt_ns) namespaces; /* by NSID, leaving ones too */
 	TAILQ_HEAD(, rdt_ctrl) ctrls;
 	LIST_HEAD(rdt_host_ctrls, rdt_ctrl) host_ctrls[RDT_HOST_BUCKETS]; /* by their hosts */
+	LIST_HEAD(, rdt_ctrl) asking; /* new controllers whose ctrl->unheard is not 0: heir.h */
+	struct rdt_ask *asks;         /* [reactors] */
 	struct rdt_cntlids cntlids;
 	TAILQ_HEAD(, rdt_qos_gate) gates; /* of hosts, under @lock */
 	uint16_t next_cntlid;

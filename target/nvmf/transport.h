@@ -62,6 +62,9 @@ struct rdt_transport_ops {
 	 * of this queue pair is left in the transport's hands. Called once.
 	 */
 	void (*close)(struct rdt_qpair *qp);
+	/* Has the host ended the connection, although that has not been reported yet? Not after
+	 * close. */
+	bool (*peer_closed)(const struct rdt_qpair *qp);
 	/* Free the object that embeds @qp. After rdt_qpair_transport_closed(); the last call. */
 	void (*destroy)(struct rdt_qpair *qp);
 };

@@ -56,5 +56,37 @@ def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
             t.eq(data, NEW, f'block 0 of namespace {nsid}')
 
 
+@test
+def the_reactor_of_the_admin_queue_stands_still(t):
+    """Nobody has seen that the old controller is dead, and the new one is ready at once."""
+    stall = t.path('stall')
+    target = t.target([t.namespace(1, engine='aio')], target={'reactors': 2}, env=stall_env(stall))
+    # Queues go to the reactor with the fewest I/O queues: the first admin queue and the second I/O queue share one,
+    # and the other host's leave room on the other one.
+    lost = nv.Host(target.addr, target.port, NQN).enable()
+    lost.add_io()
+    queue = lost.add_io()
+    with nv.Host(target.addr, target.port, NQN, hostnqn=nv.HOST_NQN + 'other') as other:
+        other.enable()
+        other.add_io()
+        open(stall, 'w', encoding='ascii').close()
+        post_write(queue, 1, OLD)
+        wait_for(lambda: os.path.exists(stall + '.in'), 'the reactor to stand still')
+        lost.close()
+        with nv.Host(target.addr, target.port, NQN) as back:
+            back.enable()
+            queue = back.add_io()
+            cid = post_write(queue, 1, NEW)
+            for _ in range(500):
+                nv.expect(queue.data_in(RESV_REPORT, 64, nsid=1, cdw10=15, cdw11=1)[0])
+            t.eq(any('waits for commands' in line for line in target.lines), False, 'the end was seen')
+            os.unlink(stall)
+            wait_for(lambda: os.path.exists(stall + '.out'), 'the old write')
+            nv.expect(queue.wait(cid))
+            cqe, data = queue.read_blocks(1, 0, 1)
+            nv.expect(cqe)
+            t.eq(data, NEW, 'block 0')
+
+
 if __name__ == '__main__':
     sys.exit(main(fabrics=('iwarp',)))

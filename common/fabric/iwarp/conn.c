@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -451,6 +452,15 @@ void rd_iw_conn_term(struct rd_iw_conn *c, uint32_t code, bool with_header)
 {
 	rd_iw_tx_term(c, code, with_header ? c->rx.hdr : NULL, c->rx.hdr_len);
 	rd_iw_conn_end(c, -EPROTO, "peer violated the protocol: %s", rd_iw_term_name(code));
+}
+
+/* The kernel knows it before what the peer sent last has been read. */
+bool rd_iw_peer_closed(const struct rd_fab_conn *conn)
+{
+	const struct rd_iw_conn *c = rd_container_of(conn, struct rd_iw_conn, base);
+	struct pollfd p = {.fd = c->io.fd, .events = POLLRDHUP};
+
+	return c->state == RD_IW_OPEN && poll(&p, 1, 0) > 0;
 }
 
 void rd_iw_disconnect(struct rd_fab_conn *conn)

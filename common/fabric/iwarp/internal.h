@@ -646,6 +646,7 @@ int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 /* Both handshakes end here: queues are set up for the depths agreed. Returns 0 or -ENOMEM. */
 int rd_iw_conn_open(struct rd_iw_conn *c, const struct rd_iw_depths *eff);
 void rd_iw_disconnect(struct rd_fab_conn *conn);
+bool rd_iw_peer_closed(const struct rd_fab_conn *conn);
 /* Watch the socket for what the connection's state wants. */
 void rd_iw_conn_watch(struct rd_iw_conn *c);
 int rd_iw_conn_mss(const struct rd_iw_conn *c); /* of TCP now; 0: it does not say */

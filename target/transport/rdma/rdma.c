@@ -688,6 +688,13 @@ void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev
 	}
 }
 
+static bool peer_closed(const struct rdt_qpair *qp)
+{
+	const struct rdt_rdma_conn *rc = rd_container_of(qp, const struct rdt_rdma_conn, qp);
+
+	return rd_fab_peer_closed(rc->conn);
+}
+
 static void destroy(struct rdt_qpair *qp)
 {
 	rdt_rdma_conn_free(rdt_rdma_conn_of(qp));
@@ -701,6 +708,7 @@ const struct rdt_transport_ops rdt_rdma_ops = {
 	.joined = joined,
 	.capsule_done = capsule_done,
 	.close = close_conn,
+	.peer_closed = peer_closed,
 	.destroy = destroy,
 };
 

@@ -252,8 +252,14 @@ static void destroy(struct rdt_qpair *qp)
 	free(c);
 }
 
+static bool peer_closed(const struct rdt_qpair *qp)
+{
+	return rd_container_of(qp, const struct t_conn, qp)->peer_closed;
+}
+
 static const struct rdt_transport_ops fake_ops = {
-	"fake", fetch, fetch_cancel, respond, joined, capsule_done, close_conn, destroy,
+	"fake",       fetch,      fetch_cancel, respond, joined,
+	capsule_done, close_conn, peer_closed,  destroy,
 };
 
 static bool conn_pump(struct t_conn *c)

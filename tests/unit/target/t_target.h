@@ -132,7 +132,8 @@ struct t_conn {
 	unsigned int caps_out_at_answer; /* when the last answer was posted */
 	bool hold_fetch;
 	bool hold_respond;
-	bool no_recv; /* the connection is lost when a capsule comes back */
+	bool peer_closed; /* what the reactor has not seen yet */
+	bool no_recv;     /* the connection is lost when a capsule comes back */
 	bool closing;
 	bool closed;
 	bool *gone;                                                /* set when destroyed */

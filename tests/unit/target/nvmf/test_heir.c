@@ -378,6 +378,63 @@ static void reactor_stands_still(void)
 	t_pair_free(&p);
 }
 
+/*
+ * The reactor of the admin queue stands still, with a write in a queue of its own: nobody has seen
+ * that the controller is dead when the host comes back by the other reactor.
+ */
+static void admin_reactor_stands_still(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	struct t_conn *admin, *old, *io;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+	uint16_t cntlid;
+
+	memset(old_data, 0xaa, sizeof(old_data));
+	memset(new_data, 0xbb, sizeof(new_data));
+	old = t_conn_new(p.env, 0, 2, 16);
+	CU_ASSERT_EQUAL(t_connect(old, p.cntlid), p.cntlid);
+	d->hold = true;
+	t_rw_sqe(old, &sqe, true, 0, 1, old_data);
+	t_send(old, &sqe, NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+	p.env->still[0] = true;
+	p.admin->peer_closed = true;
+	t_conn_cut(p.io);
+	t_turn(p.env);
+	admin = comes_back(p.env, 1, 0x11);
+	CU_ASSERT_TRUE(is_ready(admin)); /* it waits for no reactor */
+	cntlid = admin->qp.ctrl->cntlid;
+	io = t_conn_new(p.env, 1, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(io, cntlid), cntlid);
+	for (unsigned int nsid = 1; nsid <= 5; nsid += 4) {
+		t_rw_sqe(io, &sqe, true, 0, 1, new_data);
+		sqe.nsid = htole32(nsid);
+		t_send(io, &sqe, NULL, 0);
+	}
+	t_advance(p.env, 60 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(t_answers(io), 0);
+	CU_ASSERT_EQUAL(d->held_count, 1);
+
+	p.env->still[0] = false;
+	t_turn(p.env);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* the other namespace */
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->data[0], 0xaa);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(d->data[0], 0xbb);
+	t_pair_free(&p);
+}
+
 /* A queue whose connection ended before its Connect was answered owes nothing. */
 static void queue_closed_before_it_joined(void)
 {
@@ -412,6 +469,7 @@ const struct t_case t_heir_cases[] = {
 	{"a reset leaves nothing behind", reset_leaves_nothing},
 	{"who waited is lost as well", heir_of_an_heir},
 	{"a queue whose reactor stands still has told nothing", reactor_stands_still},
+	{"the admin queue's reactor stands still as well", admin_reactor_stands_still},
 	{"a queue that closed before it joined owes nothing", queue_closed_before_it_joined},
 	{NULL, NULL},
 };
