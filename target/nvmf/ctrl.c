@@ -17,7 +17,7 @@
 #include "nvmf/wire.h"
 #include "events.h"
 #include "gate.h"
-#include "heir.h"
+#include "stale_write.h"
 #include "qpair.h"
 #include "request.h"
 #include "resv.h"
@@ -55,7 +55,7 @@ static void set_state(struct rdt_ctrl *ctrl, enum rdt_ctrl_state state)
 	rd_debug(ctrl->log, RD_LOG_CTRL, "%s cntlid %u: %s -> %s", ctrl->subsys->nqn, ctrl->cntlid,
 		 rdt_ctrl_state_name(ctrl->state), rdt_ctrl_state_name(state));
 	if (ctrl->state == RDT_CTRL_ENABLING)
-		rd_timer_stop(ctrl->owner->loop, &ctrl->heir_timer);
+		rd_timer_stop(ctrl->owner->loop, &ctrl->fence_timer);
 	ctrl->state = (uint8_t)state;
 	if (state == RDT_CTRL_DEAD)
 		atomic_store(&ctrl->over, true);
@@ -69,21 +69,21 @@ bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b)
 	       strcmp(a->hostnqn, b->hostnqn) == 0;
 }
 
-/* As rdt_heir_look_back(). A dead controller is there while its commands are in flight; its end is
- * then told by @heir_msg. */
+/* As rdt_fence_find_dead(). A dead controller is there while its commands are in flight; its end is
+ * then told by @fence_msg. */
 static uint16_t look_back(struct rdt_ctrl *ctrl, bool keep)
 {
 	uint16_t cntlid;
 
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	cntlid = rdt_heir_look_back(ctrl, keep);
+	cntlid = rdt_fence_find_dead(ctrl, keep);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 	return cntlid;
 }
 
 static void waited_in_vain(struct rd_timer *timer)
 {
-	struct rdt_ctrl *ctrl = rd_container_of(timer, struct rdt_ctrl, heir_timer);
+	struct rdt_ctrl *ctrl = rd_container_of(timer, struct rdt_ctrl, fence_timer);
 
 	look_back(ctrl, true);
 	rd_warn(ctrl->log, RD_LOG_CTRL,
@@ -93,13 +93,13 @@ static void waited_in_vain(struct rd_timer *timer)
 	set_state(ctrl, RDT_CTRL_READY);
 }
 
-/* Ready, but not before what was left behind is over: heir.h. */
+/* Ready, but not before what was left behind is over: stale_write.h. */
 static void enable(struct rdt_ctrl *ctrl)
 {
 	uint16_t cntlid;
 
 	if (ctrl->state != RDT_CTRL_ENABLING)
-		rdt_heir_ask(ctrl);
+		rdt_fence_ask(ctrl);
 	cntlid = look_back(ctrl, false);
 	if (!cntlid) {
 		set_state(ctrl, RDT_CTRL_READY);
@@ -107,9 +107,9 @@ static void enable(struct rdt_ctrl *ctrl)
 	}
 	if (ctrl->state == RDT_CTRL_ENABLING)
 		return;
-	ctrl->heir_timer.fn = waited_in_vain;
-	if (rd_timer_start(ctrl->owner->loop, &ctrl->heir_timer, RDT_HEIR_WAIT)) {
-		waited_in_vain(&ctrl->heir_timer);
+	ctrl->fence_timer.fn = waited_in_vain;
+	if (rd_timer_start(ctrl->owner->loop, &ctrl->fence_timer, RDT_FENCE_READY_WAIT)) {
+		waited_in_vain(&ctrl->fence_timer);
 		return;
 	}
 	set_state(ctrl, RDT_CTRL_ENABLING);
@@ -119,9 +119,9 @@ static void enable(struct rdt_ctrl *ctrl)
 		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn, cntlid);
 }
 
-static void heir_msg(struct rd_msg *msg)
+static void fence_msg(struct rd_msg *msg)
 {
-	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, heir_msg);
+	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, fence_msg);
 
 	pthread_mutex_lock(&ctrl->subsys->lock);
 	ctrl->called = false;
@@ -133,31 +133,31 @@ static void heir_msg(struct rd_msg *msg)
 	rdt_ctrl_put(ctrl);
 }
 
-void rdt_ctrl_call_heir(struct rdt_ctrl *ctrl)
+void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl)
 {
 	if (!ctrl->waits || ctrl->called || atomic_load(&ctrl->over))
 		return;
 	ctrl->called = true;
 	atomic_fetch_add(&ctrl->refs, 1);
-	rd_loop_post(ctrl->owner->loop, &ctrl->heir_msg);
+	rd_loop_post(ctrl->owner->loop, &ctrl->fence_msg);
 }
 
 /* @gone has less in flight, or is not in the subsystem's list. Under subsys->lock, on any thread.
  */
-static void call_heirs(struct rdt_ctrl *gone)
+static void wake_fenced_ctrls(struct rdt_ctrl *gone)
 {
 	struct rdt_ctrl *ctrl;
 
 	LIST_FOREACH (ctrl, rdt_subsys_host_ctrls(gone->subsys, gone), host_link) {
 		if (rdt_ctrl_same_host(gone, ctrl))
-			rdt_ctrl_call_heir(ctrl);
+			rdt_ctrl_wake_fenced(ctrl);
 	}
 }
 
-void rdt_ctrl_call_heirs(struct rdt_ctrl *ctrl)
+void rdt_ctrl_wake_all_fenced(struct rdt_ctrl *ctrl)
 {
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	call_heirs(ctrl);
+	wake_fenced_ctrls(ctrl);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
@@ -214,7 +214,7 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 	ctrl->admin = admin;
 	ctrl->listener = admin->listener;
 	ctrl->end_msg.fn = end_msg;
-	ctrl->heir_msg.fn = heir_msg;
+	ctrl->fence_msg.fn = fence_msg;
 	ctrl->state = RDT_CTRL_DISABLED;
 	atomic_init(&ctrl->refs, 1);
 	memcpy(ctrl->hostid, hostid, sizeof(ctrl->hostid));
@@ -266,7 +266,7 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	last = atomic_fetch_sub(&ctrl->refs, 1) == 1;
 	if (last) {
 		rdt_subsys_remove_ctrl(ss, ctrl);
-		call_heirs(ctrl);
+		wake_fenced_ctrls(ctrl);
 	}
 	pthread_mutex_unlock(&ss->lock);
 	if (!last)
@@ -362,7 +362,7 @@ void rdt_ctrl_attach(struct rdt_attach *at)
 	ioq->qp = at->qp;
 	ioq->closing = ioq->drained = false;
 	ctrl->ioqs_live++;
-	rdt_heir_owes(ctrl);
+	rdt_fence_queue_attached(ctrl);
 	attach_reply(at, NVME_OK, ctrl->cntlid);
 }
 
@@ -391,7 +391,7 @@ static void settle(struct rdt_ctrl *ctrl)
 		return;
 	if (ctrl->state == RDT_CTRL_RESETTING) {
 		set_state(ctrl, RDT_CTRL_DISABLED);
-		rdt_heir_settled(ctrl);
+		rdt_fence_settled(ctrl);
 		ctrl->queues_granted = ctrl->queues_max;
 		if (ctrl->cc & CC_EN)
 			enable(ctrl);

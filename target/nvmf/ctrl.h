@@ -27,13 +27,13 @@ struct rdt_subsys;
 
 #define RDT_QID_WAIT (500 * RD_NSEC_PER_MSEC)
 /* Less than CAP.TO. From then on only namespaces whose storage hangs are kept from a host. */
-#define RDT_HEIR_WAIT (5 * RD_NSEC_PER_SEC)
+#define RDT_FENCE_READY_WAIT (5 * RD_NSEC_PER_SEC)
 
 enum rdt_ctrl_state {
 	RDT_CTRL_DISABLED,  /* CC.EN 0: fabrics commands only. Host sets EN -> ENABLING or READY */
 	RDT_CTRL_ENABLING,  /* EN, but a dead controller of this host still has commands in flight,
-			     * which must not come after what the host sends now (heir.h). Gone,
-			     * or not for RDT_HEIR_WAIT -> READY */
+			     * which must not come after what the host sends now (stale_write.h).
+			     * Gone,  or not for RDT_FENCE_READY_WAIT -> READY */
 	RDT_CTRL_READY,     /* CSTS.RDY. Host clears EN -> RESETTING, sets SHN -> SHUTTING */
 	RDT_CTRL_RESETTING, /* I/O queues are closing. The last one gone -> DISABLED */
 	RDT_CTRL_SHUTTING,  /* I/O queues are closing. The last one gone -> SHUT */
@@ -93,7 +93,7 @@ struct rdt_ctrl {
 	LIST_ENTRY(rdt_ctrl) host_link; /* subsys->host_ctrls */
 	atomic_uint refs;    /* admin queue, each attached I/O queue, each Connect on its way */
 	atomic_bool traffic; /* a command came in since the keep-alive timer last looked */
-	atomic_bool behind;  /* some namespaces are @kept: heir.h */
+	atomic_bool behind;  /* some namespaces are @kept: stale_write.h */
 	uint16_t cntlid;
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
@@ -105,11 +105,11 @@ struct rdt_ctrl {
 	struct rdt_slots left;         /* where, as told by its queues that closed */
 	atomic_uint untold;    /* I/O queues that have not told: they may have it everywhere */
 	struct rdt_slots kept; /* from it, since dead ones are busy there */
-	bool waits;            /* for those: see heir_msg; under subsys->lock */
-	bool called;           /* @heir_msg is on its way; likewise */
+	bool waits;            /* for those: see fence_msg; under subsys->lock */
+	bool called;           /* @fence_msg is on its way; likewise */
 	uint64_t unheard;      /* reactors that have been asked, and have not answered; likewise */
 	LIST_ENTRY(rdt_ctrl) asking_link; /* subsys->asking, while there are such */
-	struct rd_msg heir_msg;
+	struct rd_msg fence_msg;
 	struct rd_msg end_msg;
 	const char *end_why;
 
@@ -121,8 +121,8 @@ struct rdt_ctrl {
 	uint32_t csts_extra; /* CFS */
 	uint32_t kato_ms;
 	struct rd_timer ka_timer;
-	struct rd_timer heir_timer; /* the end of ENABLING */
-	bool ka_late;               /* an interval was given because this target was late */
+	struct rd_timer fence_timer; /* the end of ENABLING */
+	bool ka_late;                /* an interval was given because this target was late */
 	uint16_t queues_granted;
 	struct rdt_ioq *ioqs; /* [queues_max + 1], by QID; 0 unused */
 	uint16_t queues_max;
@@ -147,9 +147,9 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 void rdt_ctrl_put(struct rdt_ctrl *ctrl);                                    /* any thread */
 bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* any thread */
 /* @ctrl is over: those of its host that wait for what it has in flight look again. Any thread. */
-void rdt_ctrl_call_heirs(struct rdt_ctrl *ctrl);
+void rdt_ctrl_wake_all_fenced(struct rdt_ctrl *ctrl);
 /* @ctrl looks again, if it waits. Under subsys->lock, on any thread. */
-void rdt_ctrl_call_heir(struct rdt_ctrl *ctrl);
+void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl);
 void rdt_ctrl_attach(struct rdt_attach *at);
 void rdt_ctrl_drained(struct rdt_qpair *qp);
 void rdt_ctrl_detach(struct rdt_qpair *qp);

@@ -13,7 +13,7 @@
 
 #include "nvmf/wire.h"
 #include "ctrl.h"
-#include "heir.h"
+#include "stale_write.h"
 #include "io.h"
 #include "pool.h"
 #include "request.h"
@@ -96,7 +96,7 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 	qp->fused = NULL;
 	qp->fuse_failed = false;
 	/* A half that waited would hold up the order of its queue. */
-	if (FUSE(req) && nvme_status_ok(st) && rdt_heir_waits(req))
+	if (FUSE(req) && nvme_status_ok(st) && rdt_fence_blocks(req))
 		st = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
 	if (FUSE(req) != NVME_CMD_FUSE_SECOND) {
 		if (first)

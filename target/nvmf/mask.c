@@ -13,7 +13,7 @@
 #include "target/config/config.h"
 #include "ctrl.h"
 #include "events.h"
-#include "heir.h"
+#include "stale_write.h"
 #include "subsys.h"
 #include "target/config/tgt_limits.h"
 
@@ -192,7 +192,7 @@ void rdt_unmask_ns(struct rdt_ns *ns)
 	pthread_mutex_lock(&ss->lock);
 	list_fini(&ns->hosts);
 	apply(ns, false);
-	rdt_heir_forget(ss, ns->slot);
+	rdt_fence_forget_ns(ss, ns->slot);
 	pthread_mutex_unlock(&ss->lock);
 }
 

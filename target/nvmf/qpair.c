@@ -17,7 +17,7 @@
 #include "ctrl.h"
 #include "events.h"
 #include "fresh.h"
-#include "heir.h"
+#include "stale_write.h"
 #include "io.h"
 #include "peers.h"
 #include "placement.h"
@@ -224,8 +224,8 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 	qp->sqsize = sqsize;
 	qp->sqflow_off = sqflow_off;
 	if (qp->state != RDT_QP_NEW) {
-		rdt_heir_left(qp); /* closing already: it had no controller to tell */
-		return;            /* the reference is given back on the way down */
+		rdt_fence_queue_closed(qp); /* closing already: it had no controller to tell */
+		return;                     /* the reference is given back on the way down */
 	}
 	rdt_share_join(qp, ctrl->hostnqn);
 	qp->ops->joined(qp);
@@ -324,7 +324,7 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 	/* Those in nobody's hands end now; the others when they come back. */
 	RDT_FOREACH_REQ (req, qp)
 		rdt_req_hang_up(req);
-	rdt_heir_left(qp);
+	rdt_fence_queue_closed(qp);
 	rdt_qpair_look(qp);
 }
 

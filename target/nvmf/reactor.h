@@ -78,9 +78,10 @@ struct rdt_reactor {
 	TAILQ_HEAD(, rdt_qpair) qpairs;
 	unsigned int qpairs_count;
 	void (*qpairs_gone)(struct rdt_reactor *r); /* the last queue pair is freed */
-	unsigned int limited;      /* requests that wait for a limit, or on @heirs */
-	struct rdt_req_list heirs; /* that wait for commands of their host's dead controllers */
-	struct rd_timer heir_timer;
+	unsigned int limited; /* requests that wait for a limit, or on @behind_fence */
+	struct rdt_req_list
+		behind_fence; /* that wait for commands of their host's dead controllers */
+	struct rd_timer fence_timer;
 	struct rdt_timing timing;
 	bool draining;
 	bool drained_sent;

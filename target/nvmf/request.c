@@ -17,7 +17,7 @@
 #include "ctrl.h"
 #include "events.h"
 #include "gate.h"
-#include "heir.h"
+#include "stale_write.h"
 #include "io.h"
 #include "listener.h"
 #include "ns.h"
@@ -183,7 +183,7 @@ static void state_new(struct rdt_req *req)
 		new_half(req);
 		return;
 	}
-	if (req->ns && (rdt_qos_limited(req) || rdt_heir_waits(req))) {
+	if (req->ns && (rdt_qos_limited(req) || rdt_fence_blocks(req))) {
 		rdt_req_set_state(req, RDT_REQ_LIMITED);
 	} else if (needs_buffer(req)) {
 		rdt_req_set_state(req, RDT_REQ_NEED_BUFFER);
@@ -195,16 +195,16 @@ static void state_new(struct rdt_req *req)
 
 static void state_limited(struct rdt_req *req)
 {
-	if (rdt_heir_waits(req)) {
+	if (rdt_fence_blocks(req)) {
 		req->waited = true;
-		if (rdt_heir_wait(req))
+		if (rdt_fence_wait(req))
 			return;
 		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
 		rdt_req_set_state(req, RDT_REQ_EXECUTED);
 		return;
 	}
-	if (req->heir)
-		rdt_heir_unwait(req);
+	if (req->behind_fence)
+		rdt_fence_unwait(req);
 	if (rdt_qos_admit(req))
 		rdt_req_set_state(req, needs_buffer(req) ? RDT_REQ_NEED_BUFFER : RDT_REQ_READY);
 	else
@@ -406,8 +406,8 @@ static void unlimit(struct rdt_req *req)
 {
 	if (req->lane)
 		rdt_qos_unwait(req);
-	if (req->heir)
-		rdt_heir_unwait(req);
+	if (req->behind_fence)
+		rdt_fence_unwait(req);
 }
 
 /* What it holds only when it was dropped, or one of a pair. */

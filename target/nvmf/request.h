@@ -34,7 +34,7 @@ enum rdt_req_state {
 	RDT_REQ_FUSED,   /* first half: waits for the second -> NEED_BUFFER or READY. Second half:
 			  * waits for the first one's buffer -> FETCH or READY */
 	RDT_REQ_LIMITED, /* on a lane of a limit, unless it is its turn, or behind commands that its
-			  * host left in flight (heir.h) -> NEED_BUFFER or READY */
+			  * host left in flight (stale_write.h) -> NEED_BUFFER or READY */
 	RDT_REQ_NEED_BUFFER, /* in an account's queue, unless a buffer is there at once -> FETCH or
 			      * READY
 			      */
@@ -157,13 +157,13 @@ struct rdt_req {
 	struct nvme_cqe cqe;
 
 	uint32_t magic;
-	uint16_t index;   /* in qp->reqs; not the same for all of its life */
-	uint16_t err_loc; /* parameter error location: byte, bit << 8; 0xffff: none */
-	uint8_t state;    /* enum rdt_req_state */
-	uint8_t dir;      /* enum rdt_dir */
-	bool waiting;     /* for a buffer, in an account */
-	bool heir;        /* LIMITED: waits for commands of before */
-	bool timed;       /* for the times in each state */
+	uint16_t index;    /* in qp->reqs; not the same for all of its life */
+	uint16_t err_loc;  /* parameter error location: byte, bit << 8; 0xffff: none */
+	uint8_t state;     /* enum rdt_req_state */
+	uint8_t dir;       /* enum rdt_dir */
+	bool waiting;      /* for a buffer, in an account */
+	bool behind_fence; /* LIMITED: waits for commands of before */
+	bool timed;        /* for the times in each state */
 	uint32_t rkey;
 	uint64_t raddr; /* keyed: host address; in-capsule: offset */
 	struct rdt_qpair *qp;

@@ -14,7 +14,7 @@
 #include "target/config/config.h"
 #include "ctrl.h"
 #include "gate.h"
-#include "heir.h"
+#include "stale_write.h"
 #include "mask.h"
 #include "ns.h"
 #include "target.h"
@@ -99,7 +99,7 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 	if (!ss->counters)
 		return -ENOMEM;
 	memset(ss->counters, 0, reactors * sizeof(*ss->counters));
-	err = rdt_heir_open(ss);
+	err = rdt_fence_open(ss);
 	if (!err)
 		err = rdt_mask_init(ss);
 	if (!err)
@@ -236,7 +236,7 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 
 void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
-	rdt_heir_leave(ctrl);
+	rdt_fence_leave(ctrl);
 	TAILQ_REMOVE(&ss->ctrls, ctrl, link);
 	LIST_REMOVE(ctrl, host_link);
 	rdt_cntlid_free(&ss->cntlids, ctrl->cntlid);

@@ -19,7 +19,7 @@
 #include "target/config/config.h"
 #include "target/bdev/engine.h"
 #include "target/nvmf/fresh.h"
-#include "target/nvmf/heir.h"
+#include "target/nvmf/stale_write.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/placement.h"
 #include "target/nvmf/pool.h"
@@ -204,7 +204,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	r->index = index;
 	TAILQ_INIT(&r->qpairs);
 	TAILQ_INIT(&r->fresh);
-	rdt_heir_init(r);
+	rdt_fence_init(r);
 	r->drain_msg.fn = drain_msg;
 	r->abandon_msg.fn = abandon_msg;
 	r->drained_msg.fn = drained_msg;

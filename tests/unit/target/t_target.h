@@ -57,7 +57,7 @@ extern const struct t_case t_flow_cases[];
 extern const struct t_case t_req_pool_cases[];
 extern const struct t_case t_state_time_cases[];
 extern const struct t_case t_teardown_cases[];
-extern const struct t_case t_heir_cases[];
+extern const struct t_case t_stale_write_cases[];
 extern const struct t_case t_rdma_cases[];
 extern const struct t_case t_events_cases[];
 extern const struct t_case t_multihost_cases[];

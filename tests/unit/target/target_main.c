@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 		{.name = "request pool", .cases = t_req_pool_cases},
 		{.name = "state_time", .cases = t_state_time_cases},
 		{.name = "teardown", .cases = t_teardown_cases},
-		{.name = "heir", .cases = t_heir_cases},
+		{.name = "stale write", .cases = t_stale_write_cases},
 		{.name = "rdma", .cases = t_rdma_cases},
 		{.name = "events", .cases = t_events_cases},
 		{.name = "multihost", .cases = t_multihost_cases},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "heir.h"
+#include "stale_write.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -33,7 +33,7 @@ static bool may_write(const struct rdt_req *req)
 	       req->sqe.opcode != nvme_cmd_read && req->sqe.opcode != nvme_cmd_verify;
 }
 
-void rdt_heir_left(struct rdt_qpair *qp)
+void rdt_fence_queue_closed(struct rdt_qpair *qp)
 {
 	struct rdt_req *req;
 
@@ -45,15 +45,15 @@ void rdt_heir_left(struct rdt_qpair *qp)
 	}
 	/* After the bits. Whoever counted it as everywhere may look again. */
 	if (atomic_fetch_sub(&qp->ctrl->untold, 1) == 1)
-		rdt_ctrl_call_heirs(qp->ctrl);
+		rdt_ctrl_wake_all_fenced(qp->ctrl);
 }
 
-void rdt_heir_owes(struct rdt_ctrl *ctrl)
+void rdt_fence_queue_attached(struct rdt_ctrl *ctrl)
 {
 	atomic_fetch_add(&ctrl->untold, 1);
 }
 
-void rdt_heir_settled(struct rdt_ctrl *ctrl)
+void rdt_fence_settled(struct rdt_ctrl *ctrl)
 {
 	rdt_slots_clear_all(&ctrl->left);
 }
@@ -86,7 +86,7 @@ static bool may_be_dead(const struct rdt_ctrl *other, const struct rdt_ctrl *ctr
 	return atomic_load(&other->ending) || ctrl->unheard & reactor_bit(other->owner);
 }
 
-void rdt_heir_ask(struct rdt_ctrl *ctrl)
+void rdt_fence_ask(struct rdt_ctrl *ctrl)
 {
 	struct rdt_subsys *ss = ctrl->subsys;
 	struct rdt_ctrl *other;
@@ -109,7 +109,7 @@ void rdt_heir_ask(struct rdt_ctrl *ctrl)
 	pthread_mutex_unlock(&ss->lock);
 }
 
-void rdt_heir_leave(struct rdt_ctrl *ctrl)
+void rdt_fence_leave(struct rdt_ctrl *ctrl)
 {
 	if (ctrl->unheard)
 		LIST_REMOVE(ctrl, asking_link);
@@ -148,12 +148,12 @@ static void ask_msg(struct rd_msg *msg)
 		ctrl->unheard &= ~(UINT64_C(1) << reactor);
 		if (!ctrl->unheard)
 			LIST_REMOVE(ctrl, asking_link);
-		rdt_ctrl_call_heir(ctrl);
+		rdt_ctrl_wake_fenced(ctrl);
 	}
 	pthread_mutex_unlock(&ss->lock);
 }
 
-int rdt_heir_open(struct rdt_subsys *ss)
+int rdt_fence_open(struct rdt_subsys *ss)
 {
 	unsigned int reactors = ss->target->cfg->target.reactors;
 
@@ -170,7 +170,7 @@ int rdt_heir_open(struct rdt_subsys *ss)
 
 /* ---- what is kept from a new controller ---- */
 
-uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep)
+uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl, bool keep)
 {
 	struct rdt_slots kept;
 	struct rdt_ctrl *other;
@@ -196,7 +196,7 @@ uint16_t rdt_heir_look_back(struct rdt_ctrl *ctrl, bool keep)
 	return cntlid;
 }
 
-void rdt_heir_forget(struct rdt_subsys *ss, unsigned int slot)
+void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot)
 {
 	struct rdt_ctrl *ctrl;
 
@@ -209,7 +209,7 @@ void rdt_heir_forget(struct rdt_subsys *ss, unsigned int slot)
 /* ---- commands that wait ---- */
 
 /* What moves no blocks waits for none: a host may still say who else may. */
-RD_COLD bool rdt_heir_behind(const struct rdt_req *req)
+RD_COLD bool rdt_fence_holds(const struct rdt_req *req)
 {
 	unsigned int slot = req->ns->slot;
 
@@ -222,53 +222,53 @@ static struct rdt_req *first_free(const struct rdt_reactor *r)
 {
 	struct rdt_req *req;
 
-	TAILQ_FOREACH (req, &r->heirs, link)
-		if (!rdt_heir_waits(req))
+	TAILQ_FOREACH (req, &r->behind_fence, link)
+		if (!rdt_fence_blocks(req))
 			return req;
 	return NULL;
 }
 
 static void look_again(struct rd_timer *timer)
 {
-	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, heir_timer);
+	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, fence_timer);
 	struct rdt_req *req;
 
 	/* Each leaves the list, and what it does may end others. */
 	while ((req = first_free(r)))
 		rdt_req_process(req);
 	/* Cannot fail: the place it has just left is free. */
-	if (!TAILQ_EMPTY(&r->heirs))
+	if (!TAILQ_EMPTY(&r->behind_fence))
 		rd_timer_start(r->loop, timer, LOOK_AGAIN);
 }
 
-void rdt_heir_init(struct rdt_reactor *r)
+void rdt_fence_init(struct rdt_reactor *r)
 {
-	TAILQ_INIT(&r->heirs);
-	r->heir_timer.fn = look_again;
+	TAILQ_INIT(&r->behind_fence);
+	r->fence_timer.fn = look_again;
 }
 
-bool rdt_heir_wait(struct rdt_req *req)
+bool rdt_fence_wait(struct rdt_req *req)
 {
 	struct rdt_reactor *r = req->qp->reactor;
 
 	assert(req->state == RDT_REQ_LIMITED);
-	if (req->heir)
+	if (req->behind_fence)
 		return true;
-	if (TAILQ_EMPTY(&r->heirs) && rd_timer_start(r->loop, &r->heir_timer, LOOK_AGAIN))
+	if (TAILQ_EMPTY(&r->behind_fence) && rd_timer_start(r->loop, &r->fence_timer, LOOK_AGAIN))
 		return false;
-	req->heir = true;
+	req->behind_fence = true;
 	r->limited++;
-	TAILQ_INSERT_TAIL(&r->heirs, req, link);
+	TAILQ_INSERT_TAIL(&r->behind_fence, req, link);
 	return true;
 }
 
-void rdt_heir_unwait(struct rdt_req *req)
+void rdt_fence_unwait(struct rdt_req *req)
 {
 	struct rdt_reactor *r = req->qp->reactor;
 
-	req->heir = false;
+	req->behind_fence = false;
 	r->limited--;
-	TAILQ_REMOVE(&r->heirs, req, link);
-	if (TAILQ_EMPTY(&r->heirs))
-		rd_timer_stop(r->loop, &r->heir_timer);
+	TAILQ_REMOVE(&r->behind_fence, req, link);
+	if (TAILQ_EMPTY(&r->behind_fence))
+		rd_timer_stop(r->loop, &r->fence_timer);
 }

@@ -102,7 +102,7 @@ static void wait_until_ready(struct back *b, unsigned int reactor)
 {
 	b->p.admin = comes_back(b->p.env, reactor, 0x11);
 	CU_ASSERT_FALSE(is_ready(b->p.admin));
-	t_advance(b->p.env, RDT_HEIR_WAIT - 1);
+	t_advance(b->p.env, RDT_FENCE_READY_WAIT - 1);
 	CU_ASSERT_FALSE(is_ready(b->p.admin));
 	t_advance(b->p.env, 1);
 	CU_ASSERT_TRUE(is_ready(b->p.admin));
@@ -301,8 +301,9 @@ static void reset_leaves_nothing(void)
 	t_pair_free(&p);
 }
 
-/* The one that waited is lost as well: its heir waits for the same write. */
-static void heir_of_an_heir(void)
+/* The one that waited is lost as well: the controller that comes after it waits for the same write.
+ */
+static void fenced_behind_a_fenced(void)
 {
 	struct back b = back_new();
 
@@ -344,7 +345,7 @@ static void reactor_stands_still(void)
 	t_turn(p.env);
 	admin = comes_back(p.env, 0, 0x11);
 	CU_ASSERT_FALSE(is_ready(admin));
-	t_advance(p.env, RDT_HEIR_WAIT);
+	t_advance(p.env, RDT_FENCE_READY_WAIT);
 	CU_ASSERT_TRUE(is_ready(admin));
 	cntlid = admin->qp.ctrl->cntlid;
 	io = t_conn_new(p.env, 0, 1, 16);
@@ -459,7 +460,7 @@ static void queue_closed_before_it_joined(void)
 	t_pair_free(&p);
 }
 
-const struct t_case t_heir_cases[] = {
+const struct t_case t_stale_write_cases[] = {
 	{"a host that comes back waits for what it left in flight", comes_back_to_its_writes},
 	{"a disk that hangs keeps its host from one namespace only", the_others_work},
 	{"what a host writes now comes after what it wrote before", newer_data_comes_last},
@@ -467,7 +468,7 @@ const struct t_case t_heir_cases[] = {
 	{"commands that wait for those of before may end", ends_while_it_waits},
 	{"a namespace is removed with what was in flight", removed_with_its_commands},
 	{"a reset leaves nothing behind", reset_leaves_nothing},
-	{"who waited is lost as well", heir_of_an_heir},
+	{"who waited is lost as well", fenced_behind_a_fenced},
 	{"a queue whose reactor stands still has told nothing", reactor_stands_still},
 	{"the admin queue's reactor stands still as well", admin_reactor_stands_still},
 	{"a queue that closed before it joined owes nothing", queue_closed_before_it_joined},
