@@ -14,7 +14,7 @@
 #include "nvmf/wire.h"
 #include "admin.h"
 #include "target/nvmf/ctrl.h"
-#include "target/nvmf/mask.h"
+#include "target/nvmf/host_access.h"
 #include "target/nvmf/peers.h"
 #include "target/nvmf/qpair.h"
 #include "target/nvmf/reactor.h"

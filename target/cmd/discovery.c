@@ -15,7 +15,7 @@
 #include "target/nvmf/events.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/log_out.h"
-#include "target/nvmf/mask.h"
+#include "target/nvmf/host_access.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 

@@ -12,7 +12,7 @@
 #include "target/nvmf/events.h"
 #include "target/nvmf/io.h"
 #include "io_cmds.h"
-#include "target/nvmf/mask.h"
+#include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"

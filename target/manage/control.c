@@ -21,7 +21,7 @@
 #include "target/config/config.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
-#include "target/nvmf/mask.h"
+#include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"

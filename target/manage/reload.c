@@ -25,7 +25,7 @@
 #include "target/config/config.h"
 #include "control.h"
 #include "target/bdev/layer.h"
-#include "target/nvmf/mask.h"
+#include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"

@@ -4,7 +4,7 @@
 #include "ana.h"
 #include "target/bdev/backend.h"
 #include "io.h"
-#include "mask.h"
+#include "host_access.h"
 #include "ns.h"
 #include "request.h"
 #include "resv.h"

@@ -11,7 +11,7 @@
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
 #include "gate.h"
-#include "mask.h"
+#include "host_access.h"
 #include "range_lock.h"
 #include "resv.h"
 #include "subsys.h"
@@ -82,13 +82,13 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	if (!err)
 		err = rd_map_reserve(&t->ns_map, t->ns_map.count + 1);
 	if (!err)
-		err = rdt_mask_ns(ns);
+		err = rdt_host_access_add_ns(ns);
 	if (!err) {
 		err = rdt_ns_protect_open(ns);
 		if (!err)
 			err = rdt_resv_open(ns);
 		if (err)
-			rdt_unmask_ns(ns);
+			rdt_host_access_remove_ns(ns);
 	}
 	if (err) {
 		rdt_qos_gate_free(&ns->gate);
@@ -121,7 +121,7 @@ void rdt_ns_free(struct rdt_ns *ns)
 		ss->target->ns_free = ns->slot;
 	rd_map_remove(&ss->target->ns_map, rdt_ns_key(ss, ns->nsid));
 	rdt_subsys_count(ns, false);
-	rdt_unmask_ns(ns);
+	rdt_host_access_remove_ns(ns);
 	rdt_resv_close(ns);
 	rdt_qos_gate_free(&ns->gate);
 	rdt_bdev_close(&ns->bdev);

@@ -13,7 +13,7 @@
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "events.h"
-#include "mask.h"
+#include "host_access.h"
 #include "ns.h"
 #include "request.h"
 #include "target/resv/state.h"

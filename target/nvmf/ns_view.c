@@ -12,7 +12,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "target/bdev/backend.h"
-#include "mask.h"
+#include "host_access.h"
 #include "ns.h"
 #include "reactor.h"
 #include "request.h"

@@ -15,7 +15,7 @@
 #include "ctrl.h"
 #include "gate.h"
 #include "stale_write.h"
-#include "mask.h"
+#include "host_access.h"
 #include "ns.h"
 #include "target.h"
 #include "target/config/tgt_limits.h"
@@ -101,7 +101,7 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 	memset(ss->counters, 0, reactors * sizeof(*ss->counters));
 	err = rdt_fence_open(ss);
 	if (!err)
-		err = rdt_mask_init(ss);
+		err = rdt_host_access_init(ss);
 	if (!err)
 		err = rdt_qos_init(ss);
 	return err;
@@ -118,7 +118,7 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 		rdt_ns_free(ns);
 	}
 	rdt_qos_fini(ss);
-	rdt_mask_fini(ss);
+	rdt_host_access_fini(ss);
 	free(ss->asks);
 	free(ss->counters);
 	rdt_config_put(&ss->cfg_of);
@@ -219,13 +219,13 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	int err = -EACCES;
 
 	pthread_mutex_lock(&ss->lock);
-	if (rdt_mask_allows(ss, ctrl->hostnqn))
+	if (rdt_host_access_allows(ss, ctrl->hostnqn))
 		err = meet_duplicates(ss, ctrl);
 	if (!err)
 		err = rdt_cntlid_give(&ss->cntlids, ss->cntlid_min, ss->cntlid_max,
 				      &ss->next_cntlid, ctrl, &ctrl->cntlid);
 	if (!err) {
-		rdt_mask_ctrl(ctrl);
+		rdt_host_access_add_ctrl(ctrl);
 		TAILQ_INSERT_TAIL(&ss->ctrls, ctrl, link);
 		LIST_INSERT_HEAD(rdt_subsys_host_ctrls(ss, ctrl), ctrl, host_link);
 		ss->ctrls_count++;

@@ -18,7 +18,7 @@
 #include "target/nvmf/events.h"
 #include "target/nvmf/gate.h"
 #include "target/nvmf/listener.h"
-#include "target/nvmf/mask.h"
+#include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/pool.h"
 #include "target/nvmf/qpair.h"

@@ -4,7 +4,7 @@
  * thread's to change; everything here is under subsys->lock. What a controller's host does not see
  * is in ctrl->hidden, by slot, so that a command looks at one bit.
  */
-#include "mask.h"
+#include "host_access.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void list_swap(struct rdt_host_list *a, struct rdt_host_list *b)
 	*b = tmp;
 }
 
-int rdt_mask_init(struct rdt_subsys *ss)
+int rdt_host_access_init(struct rdt_subsys *ss)
 {
 	const struct rdt_subsys_config *cfg = ss->cfg;
 
@@ -75,14 +75,14 @@ int rdt_mask_init(struct rdt_subsys *ss)
 	return list_init(&ss->hosts, cfg->allow_any_host, cfg->hosts, cfg->hosts_count);
 }
 
-void rdt_mask_fini(struct rdt_subsys *ss)
+void rdt_host_access_fini(struct rdt_subsys *ss)
 {
 	list_fini(&ss->hosts);
 }
 
 /* ---- subsystems ---- */
 
-bool rdt_mask_allows(const struct rdt_subsys *ss, const char *hostnqn)
+bool rdt_host_access_allows(const struct rdt_subsys *ss, const char *hostnqn)
 {
 	return !atomic_load(&ss->gone) && list_has(&ss->hosts, hostnqn);
 }
@@ -92,7 +92,7 @@ bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn)
 	bool allowed;
 
 	pthread_mutex_lock(&ss->lock);
-	allowed = rdt_mask_allows(ss, hostnqn);
+	allowed = rdt_host_access_allows(ss, hostnqn);
 	pthread_mutex_unlock(&ss->lock);
 	return allowed;
 }
@@ -111,7 +111,7 @@ int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqn
 	same = list_equal(&ss->hosts, &next);
 	list_swap(&ss->hosts, &next);
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
-		if (!rdt_mask_allows(ss, ctrl->hostnqn))
+		if (!rdt_host_access_allows(ss, ctrl->hostnqn))
 			rdt_ctrl_end(ctrl, "its host is not allowed any more");
 	pthread_mutex_unlock(&ss->lock);
 	list_fini(&next);
@@ -128,7 +128,7 @@ static bool set_hidden(struct rdt_ctrl *ctrl, unsigned int slot, bool hidden)
 		       : rdt_slots_clear(&ctrl->hidden, slot)) != hidden;
 }
 
-void rdt_mask_ctrl(struct rdt_ctrl *ctrl)
+void rdt_host_access_add_ctrl(struct rdt_ctrl *ctrl)
 {
 	const struct rdt_ns *ns;
 
@@ -180,12 +180,12 @@ int rdt_ns_set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int co
 	return set_hosts(ns, nqns, count, true);
 }
 
-int rdt_mask_ns(struct rdt_ns *ns)
+int rdt_host_access_add_ns(struct rdt_ns *ns)
 {
 	return set_hosts(ns, ns->cfg->hosts, ns->cfg->hosts_count, false);
 }
 
-void rdt_unmask_ns(struct rdt_ns *ns)
+void rdt_host_access_remove_ns(struct rdt_ns *ns)
 {
 	struct rdt_subsys *ss = ns->subsys;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which hosts may connect to a subsystem, and which see a namespace. */
-#ifndef RDT_MASK_H
-#define RDT_MASK_H
+#ifndef RDT_HOST_ACCESS_H
+#define RDT_HOST_ACCESS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,18 +12,19 @@
 
 struct rdt_subsys;
 
-int rdt_mask_init(struct rdt_subsys *ss);
-void rdt_mask_fini(struct rdt_subsys *ss);
+int rdt_host_access_init(struct rdt_subsys *ss);
+void rdt_host_access_fini(struct rdt_subsys *ss);
 bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn); /* any thread */
 /* Main thread. The lists are copied; controllers of hosts that fell out of them are ended, and
  * those that see more or fewer namespaces are told. */
 int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqns,
 			 unsigned int count);
 int rdt_ns_set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count);
-int rdt_mask_ns(struct rdt_ns *ns);        /* a new namespace, before any reactor shows it */
-void rdt_unmask_ns(struct rdt_ns *ns);     /* it is going to be freed */
-void rdt_mask_ctrl(struct rdt_ctrl *ctrl); /* a new controller, under subsys->lock */
-bool rdt_mask_allows(const struct rdt_subsys *ss, const char *hostnqn); /* under subsys->lock */
+int rdt_host_access_add_ns(struct rdt_ns *ns); /* a new namespace, before any reactor shows it */
+void rdt_host_access_remove_ns(struct rdt_ns *ns);    /* it is going to be freed */
+void rdt_host_access_add_ctrl(struct rdt_ctrl *ctrl); /* a new controller, under subsys->lock */
+bool rdt_host_access_allows(const struct rdt_subsys *ss,
+			    const char *hostnqn);           /* under subsys->lock */
 void rdt_event_ns(struct rdt_ns *ns, enum rdt_event event); /* to those that see it. Main thread */
 
 static inline bool rdt_ns_visible(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
@@ -31,4 +32,4 @@ static inline bool rdt_ns_visible(const struct rdt_ctrl *ctrl, const struct rdt_
 	return !rdt_slots_has(&ctrl->hidden, ns->slot);
 }
 
-#endif /* RDT_MASK_H */
+#endif /* RDT_HOST_ACCESS_H */
