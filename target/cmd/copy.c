@@ -8,7 +8,7 @@
 
 #include "nvmf/wire.h"
 #include "target/bdev/backend.h"
-#include "target/nvmf/gate.h"
+#include "target/nvmf/qos_queue.h"
 #include "target/nvmf/io.h"
 #include "io_cmds.h"
 #include "target/nvmf/pool.h"

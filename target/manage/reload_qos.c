@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "target/config/config.h"
-#include "target/nvmf/gate.h"
+#include "target/nvmf/qos_queue.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
 

@@ -16,7 +16,7 @@
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "events.h"
-#include "gate.h"
+#include "qos_queue.h"
 #include "stale_write.h"
 #include "qpair.h"
 #include "request.h"

@@ -19,7 +19,7 @@
 
 struct rdt_attach;
 struct rdt_listener;
-struct rdt_qos_gate;
+struct rdt_qos_limiter;
 struct rdt_qpair;
 struct rdt_reactor;
 struct rdt_req;
@@ -138,7 +138,8 @@ struct rdt_ctrl {
 	struct rdt_error_log errors;
 	struct rdt_events events;
 	struct rdt_resv_log resv_log;
-	struct rdt_qos_gate *gate; /* its host's; set before the controller is found by others */
+	struct rdt_qos_limiter
+		*limiter; /* its host's; set before the controller is found by others */
 };
 
 /* ctrl.c */

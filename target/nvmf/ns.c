@@ -10,7 +10,7 @@
 #include "util/loop.h"
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
-#include "gate.h"
+#include "qos_queue.h"
 #include "host_access.h"
 #include "range_lock.h"
 #include "resv.h"
@@ -78,7 +78,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	rdt_uncor_init(ns);
 	atomic_init(&ns->blocks, bdev->size >> ns->lbads);
 	ns->state = RDT_NS_NEW;
-	err = rdt_qos_gate_new(t, &ns->gate);
+	err = rdt_qos_limiter_new(t, &ns->limiter);
 	if (!err)
 		err = rd_map_reserve(&t->ns_map, t->ns_map.count + 1);
 	if (!err)
@@ -91,7 +91,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 			rdt_host_access_remove_ns(ns);
 	}
 	if (err) {
-		rdt_qos_gate_free(&ns->gate);
+		rdt_qos_limiter_free(&ns->limiter);
 		rdt_range_fini(ns);
 		rdt_uncor_fini(ns);
 		rdt_config_put(&ns->cfg_of);
@@ -123,7 +123,7 @@ void rdt_ns_free(struct rdt_ns *ns)
 	rdt_subsys_count(ns, false);
 	rdt_host_access_remove_ns(ns);
 	rdt_resv_close(ns);
-	rdt_qos_gate_free(&ns->gate);
+	rdt_qos_limiter_free(&ns->limiter);
 	rdt_bdev_close(&ns->bdev);
 	rdt_range_fini(ns);
 	rdt_uncor_fini(ns);

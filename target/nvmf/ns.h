@@ -17,7 +17,7 @@
 #include "request.h"
 #include "subsys.h"
 
-struct rdt_qos_gate;
+struct rdt_qos_limiter;
 struct rdt_req;
 struct rdt_resv;
 struct rdt_resv_snap;
@@ -67,10 +67,10 @@ struct rdt_ns {
 	const struct rdt_ns_config *cfg;
 	struct rdt_config *cfg_of; /* the configuration @cfg is in, with a reference */
 	struct rdt_subsys *subsys;
-	TAILQ_ENTRY(rdt_ns) link;   /* subsys->namespaces */
-	struct rdt_bdev *bdev;      /* NULL at the very end: control.c */
-	struct rdt_host_list hosts; /* that see it; under subsys->lock */
-	struct rdt_qos_gate *gate;  /* never NULL */
+	TAILQ_ENTRY(rdt_ns) link;        /* subsys->namespaces */
+	struct rdt_bdev *bdev;           /* NULL at the very end: control.c */
+	struct rdt_host_list hosts;      /* that see it; under subsys->lock */
+	struct rdt_qos_limiter *limiter; /* never NULL */
 	struct rdt_resv *resv; /* the main thread's; made before any reactor knows the namespace */
 	_Atomic uint8_t wp;    /* enum nvme_ns_write_protect_cfg: feature 84h */
 	_Atomic uint16_t err_recovery; /* feature 05h: kept for hosts, means nothing to us */

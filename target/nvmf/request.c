@@ -16,7 +16,7 @@
 #include "abort.h"
 #include "ctrl.h"
 #include "events.h"
-#include "gate.h"
+#include "qos_queue.h"
 #include "stale_write.h"
 #include "io.h"
 #include "listener.h"
@@ -404,7 +404,7 @@ static void part(struct rdt_req *req)
 
 static void unlimit(struct rdt_req *req)
 {
-	if (req->lane)
+	if (req->queue)
 		rdt_qos_unwait(req);
 	if (req->behind_fence)
 		rdt_fence_unwait(req);

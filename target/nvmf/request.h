@@ -23,7 +23,7 @@
 struct rdt_listener;
 struct rdt_ns;
 struct rdt_ns_view;
-struct rdt_qos_lane;
+struct rdt_qos_queue;
 struct rdt_resv_part;
 struct rdt_target;
 struct rdt_target_config;
@@ -33,8 +33,8 @@ enum rdt_req_state {
 	RDT_REQ_NEW,     /* just taken; parsing decides */
 	RDT_REQ_FUSED,   /* first half: waits for the second -> NEED_BUFFER or READY. Second half:
 			  * waits for the first one's buffer -> FETCH or READY */
-	RDT_REQ_LIMITED, /* on a lane of a limit, unless it is its turn, or behind commands that its
-			  * host left in flight (stale_write.h) -> NEED_BUFFER or READY */
+	RDT_REQ_LIMITED, /* on a queue of a limit, unless it is its turn, or behind commands that
+			  * its host left in flight (stale_write.h) -> NEED_BUFFER or READY */
 	RDT_REQ_NEED_BUFFER, /* in an account's queue, unless a buffer is there at once -> FETCH or
 			      * READY
 			      */
@@ -153,7 +153,7 @@ struct rdt_req {
 	bool special; /* was aborted, fenced, fused, dropped, or lost its namespace: look closer */
 	bool watched; /* the log or the timing want to know each state */
 	bool waited;  /* since it was parsed: look again before it begins */
-	uint8_t gates_passed; /* of limits: its host's, its namespace's */
+	uint8_t limiters_passed; /* of limits: its host's, its namespace's */
 	struct nvme_cqe cqe;
 
 	uint32_t magic;
@@ -180,7 +180,7 @@ struct rdt_req {
 	struct rdt_account *payer; /* of pool_buf */
 	uint32_t pool_len;
 	TAILQ_ENTRY(rdt_req) link;   /* account->waiting or the transport's fetch queue */
-	struct rdt_qos_lane *lane;   /* LIMITED: where it waits */
+	struct rdt_qos_queue *queue; /* LIMITED: where it waits */
 	struct rdt_resv_part *fence; /* who waits for its end */
 	struct rdt_resv_cmd resv;    /* of a reservation command */
 	struct rdt_abort abort;      /* of an Abort command */

@@ -13,7 +13,7 @@
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
 #include "ctrl.h"
-#include "gate.h"
+#include "qos_queue.h"
 #include "stale_write.h"
 #include "host_access.h"
 #include "ns.h"
@@ -91,7 +91,7 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 	ss->next_cntlid = ss->cntlid_min;
 	TAILQ_INIT(&ss->ctrls);
 	TAILQ_INIT(&ss->namespaces);
-	TAILQ_INIT(&ss->gates);
+	TAILQ_INIT(&ss->limiters);
 	pthread_mutex_init(&ss->lock, NULL);
 	atomic_init(&ss->ops_mask, UINT32_MAX);
 	ss->counters =

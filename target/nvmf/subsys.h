@@ -15,7 +15,7 @@
 
 struct rdt_ctrl;
 struct rdt_ns;
-struct rdt_qos_gate;
+struct rdt_qos_limiter;
 struct rdt_target;
 
 #define RDT_HOST_BUCKETS 64u
@@ -64,7 +64,7 @@ struct rdt_subsys {
 	asking;               /* new controllers whose ctrl->unheard is not 0: stale_write.h */
 	struct rdt_ask *asks; /* [reactors] */
 	struct rdt_cntlids cntlids;
-	TAILQ_HEAD(, rdt_qos_gate) gates; /* of hosts, under @lock */
+	TAILQ_HEAD(, rdt_qos_limiter) limiters; /* of hosts, under @lock */
 	uint16_t next_cntlid;
 	unsigned int ctrls_count;
 	struct rdt_host_list hosts; /* that may connect */

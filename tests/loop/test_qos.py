@@ -60,7 +60,7 @@ class Load:
 
 def measure(t, loads, limit, what):
     """A limit is never exceeded, however slow the machine: commands in time are at most rate * time."""
-    # What was saved up before, and one in flight at every lane.
+    # What was saved up before, and one in flight at every queue.
     wait_for(lambda: sum(load.done for load in loads) >= limit * (4 if LONG else 1.5), 'commands')
     counted = [load.stop() for load in loads]
     done, seconds = sum(n for n, _ in counted), max(s for _, s in counted)

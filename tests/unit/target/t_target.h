@@ -16,7 +16,7 @@
 #include "target/manage/control.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
-#include "target/nvmf/gate.h"
+#include "target/nvmf/qos_queue.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"

@@ -259,8 +259,8 @@ static void newcomers_do_not_overtake(void)
 	t_pair_free(&p);
 }
 
-/* Nobody is woken for a lane where nobody waits: its gate may be gone by then. */
-static void an_empty_lane_is_not_looked_at(void)
+/* Nobody is woken for a queue where nobody waits: its limiter may be gone by then. */
+static void an_empty_qos_queue_is_not_looked_at(void)
 {
 	for (int end = 0; end < 3; end++) {
 		struct t_pair p = t_pair_new();
@@ -329,7 +329,7 @@ const struct t_case t_limit_cases[] = {
 	{"new limits reach those who wait", new_limits_reach_those_who_wait},
 	{"what waits can be aborted", what_waits_can_be_aborted},
 	{"newcomers do not overtake", newcomers_do_not_overtake},
-	{"an empty lane is not looked at", an_empty_lane_is_not_looked_at},
+	{"an empty QoS queue is not looked at", an_empty_qos_queue_is_not_looked_at},
 	{"a connection may end while it waits", a_connection_may_end_while_it_waits},
 	{NULL, NULL},
 };

@@ -25,7 +25,7 @@ static void set(enum rdt_qos_limit limit, uint64_t rate)
 }
 
 /*
- * Who always has a next command, from T0 for @ns: goes when its turn has come, as a lane does.
+ * Who always has a next command, from T0 for @ns: goes when its turn has come, as a queue does.
  * Returns how many went.
  */
 static unsigned int keep_asking(struct rdt_qos_price price, uint64_t ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where commands wait for limits, and who sets them. */
-#ifndef RDT_GATE_H
-#define RDT_GATE_H
+#ifndef RDT_QOS_QUEUE_H
+#define RDT_QOS_QUEUE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 struct rdt_subsys;
 struct rdt_target;
 
-struct rdt_qos_lane {
+struct rdt_qos_queue {
 	struct rdt_reactor *reactor;
 	struct rdt_qos *qos;
 	struct rdt_req_list waiting;
@@ -30,19 +30,19 @@ struct rdt_qos_lane {
 	bool taken;
 };
 
-struct rdt_qos_gate {
+struct rdt_qos_limiter {
 	struct rdt_qos qos;
 	/* of a host */
-	TAILQ_ENTRY(rdt_qos_gate) link;
+	TAILQ_ENTRY(rdt_qos_limiter) link;
 	unsigned int refs; /* under subsys->lock: controllers, and one while limits are set */
 	bool set;
 	char nqn[NVMF_NQN_MAX + 1];
 
-	struct rdt_qos_lane lanes[]; /* two for each reactor */
+	struct rdt_qos_queue queues[]; /* two for each reactor */
 };
 
-int rdt_qos_gate_new(struct rdt_target *t, struct rdt_qos_gate **out);
-void rdt_qos_gate_free(struct rdt_qos_gate **gate);
+int rdt_qos_limiter_new(struct rdt_target *t, struct rdt_qos_limiter **out);
+void rdt_qos_limiter_free(struct rdt_qos_limiter **limiter);
 int rdt_qos_init(struct rdt_subsys *ss);
 void rdt_qos_fini(struct rdt_subsys *ss);
 int rdt_qos_join(struct rdt_ctrl *ctrl); /* any thread, as leaving */
@@ -51,14 +51,15 @@ void rdt_qos_leave(struct rdt_ctrl *ctrl);
 void rdt_qos_set_ns(struct rdt_ns *ns, const struct rdt_qos_config *limits);
 int rdt_qos_set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos_config *limits);
 
-static inline bool rdt_qos_gate_active(const struct rdt_qos_gate *gate)
+static inline bool rdt_qos_limiter_active(const struct rdt_qos_limiter *limiter)
 {
-	return gate && atomic_load_explicit(&gate->qos.active, memory_order_relaxed);
+	return limiter && atomic_load_explicit(&limiter->qos.active, memory_order_relaxed);
 }
 
 static inline bool rdt_qos_limited(const struct rdt_req *req) /* has it to ask at all? */
 {
-	return rdt_qos_gate_active(req->qp->ctrl->gate) || rdt_qos_gate_active(req->ns->gate);
+	return rdt_qos_limiter_active(req->qp->ctrl->limiter) ||
+	       rdt_qos_limiter_active(req->ns->limiter);
 }
 
 bool rdt_qos_admit(
@@ -68,4 +69,4 @@ void rdt_qos_unwait(struct rdt_req *req);
 void rdt_qos_debit(const struct rdt_req *req, bool write, uint32_t ops, uint64_t bytes);
 void rdt_qos_charge(const struct rdt_req *req); /* the same for all of a command */
 
-#endif /* RDT_GATE_H */
+#endif /* RDT_QOS_QUEUE_H */

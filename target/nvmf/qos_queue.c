@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where commands wait for their limits: first for those of their host, then for those of their
+ * namespace. They hold no data buffer yet. Each reactor has two queues at every limiter, reads and
+ * writes, in order; only the head of a queue takes a turn, so that queues and reactors share a
+ * limit fairly and what is aborted has used up nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/loop.h"
+#include "nvmf/wire.h"
+#include "target/config/config.h"
+#include "ctrl.h"
+#include "qos_queue.h"
+#include "io.h"
+#include "pool.h"
+#include "qos.h"
+#include "request.h"
+#include "target/resv/reservation.h"
+#include "subsys.h"
+#include "target.h"
+
+/* A change of limits is seen by those who wait after this time at the latest. */
+#define LOOK_AGAIN (100 * RD_NSEC_PER_MSEC)
+
+static void serve(struct rd_timer *timer);
+
+int rdt_qos_limiter_new(struct rdt_target *t, struct rdt_qos_limiter **out)
+{
+	unsigned int queues = 2 * t->cfg->target.reactors;
+	struct rdt_qos_limiter *limiter =
+		calloc(1, sizeof(*limiter) + queues * sizeof(limiter->queues[0]));
+
+	*out = limiter;
+	if (!limiter)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < queues; i++) {
+		struct rdt_qos_queue *queue = &limiter->queues[i];
+
+		queue->reactor = &t->reactors[i / 2];
+		queue->qos = &limiter->qos;
+		TAILQ_INIT(&queue->waiting);
+		queue->timer.fn = serve;
+	}
+	return 0;
+}
+
+/* Nobody waits there any more. */
+void rdt_qos_limiter_free(struct rdt_qos_limiter **limiter)
+{
+	free(*limiter);
+	*limiter = NULL;
+}
+
+/* ---- what commands cost ---- */
+
+static struct rdt_qos_price price_of(const struct rdt_req *req)
+{
+	struct rdt_qos_price p = {.ops = 1};
+
+	p.write = rdt_resv_group(req->sqe.opcode) == RDT_RESV_WRITES;
+	switch (req->sqe.opcode) {
+	case nvme_cmd_read:
+	case nvme_cmd_compare:
+	case nvme_cmd_write:
+	case nvme_cmd_verify:
+		p.bytes = (uint64_t)rdt_io_nlb(req) << req->ns->lbads;
+		break;
+	case nvme_cmd_flush:
+	case nvme_cmd_resv_register:
+	case nvme_cmd_resv_report:
+	case nvme_cmd_resv_acquire:
+	case nvme_cmd_resv_release:
+		p.ops = 0; /* whoever wants to be safe is not made to wait */
+		break;
+	}
+	return p;
+}
+
+/* ---- queues ---- */
+
+static void watch(struct rdt_qos_queue *queue, uint64_t now)
+{
+	uint64_t delay = queue->start > now ? queue->start - now : 0;
+
+	if (delay > LOOK_AGAIN)
+		delay = LOOK_AGAIN;
+	/* Without memory for a timer nobody would be woken: look at it in this turn. */
+	if (rd_timer_start(queue->reactor->loop, &queue->timer, delay))
+		rd_timer_start(queue->reactor->loop, &queue->timer, 0);
+}
+
+/* May @req, the first of its queue, go? */
+static bool its_turn(struct rdt_qos_queue *queue, const struct rdt_req *req, uint64_t now)
+{
+	unsigned int changes = atomic_load(&queue->qos->changes);
+	struct rdt_qos_price price;
+
+	if (queue->taken && queue->changes != changes)
+		queue->taken = false;
+	if (!queue->taken) {
+		price = price_of(req);
+		queue->start = rdt_qos_take(queue->qos, &price, now);
+		queue->changes = changes;
+		queue->taken = true;
+	}
+	if (queue->start > now)
+		return false;
+	queue->taken = false;
+	return true;
+}
+
+static void serve(struct rd_timer *timer)
+{
+	struct rdt_qos_queue *queue = rd_container_of(timer, struct rdt_qos_queue, timer);
+	uint64_t now = rd_loop_now(queue->reactor->loop);
+	struct rdt_req *req;
+
+	while ((req = TAILQ_FIRST(&queue->waiting))) {
+		if (!its_turn(queue, req, now)) {
+			watch(queue, now);
+			return;
+		}
+		TAILQ_REMOVE(&queue->waiting, req, link);
+		queue->reactor->limited--;
+		req->queue = NULL;
+		req->limiters_passed++;
+		rdt_req_process(req);
+	}
+}
+
+static struct rdt_qos_limiter *limiter_of(const struct rdt_req *req, unsigned int number)
+{
+	return number ? req->ns->limiter : req->qp->ctrl->limiter;
+}
+
+bool rdt_qos_admit(struct rdt_req *req)
+{
+	struct rdt_reactor *r = req->qp->reactor;
+	uint64_t now = rd_loop_now(r->loop);
+
+	for (; !req->queue && req->limiters_passed < 2; req->limiters_passed++) {
+		struct rdt_qos_limiter *limiter = limiter_of(req, req->limiters_passed);
+		struct rdt_qos_queue *queue;
+
+		if (!rdt_qos_limiter_active(limiter))
+			continue;
+		queue = &limiter->queues[2 * r->index + price_of(req).write];
+		if (TAILQ_EMPTY(&queue->waiting) && its_turn(queue, req, now))
+			continue;
+		if (TAILQ_EMPTY(&queue->waiting))
+			watch(queue, now);
+		TAILQ_INSERT_TAIL(&queue->waiting, req, link);
+		r->limited++;
+		req->queue = queue;
+		return false;
+	}
+	return !req->queue;
+}
+
+void rdt_qos_unwait(struct rdt_req *req)
+{
+	struct rdt_qos_queue *queue = req->queue;
+
+	TAILQ_REMOVE(&queue->waiting, req, link);
+	queue->reactor->limited--;
+	req->queue = NULL;
+	/* Its turn, if it had one, is the next one's. */
+	if (TAILQ_EMPTY(&queue->waiting))
+		rd_timer_stop(queue->reactor->loop, &queue->timer);
+}
+
+void rdt_qos_debit(const struct rdt_req *req, bool write, uint32_t ops, uint64_t bytes)
+{
+	const struct rdt_qos_price price = {write, ops, bytes};
+	uint64_t now = rd_loop_now(req->qp->reactor->loop);
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct rdt_qos_limiter *limiter = limiter_of(req, i);
+
+		if (rdt_qos_limiter_active(limiter))
+			rdt_qos_take(&limiter->qos, &price, now);
+	}
+}
+
+void rdt_qos_charge(const struct rdt_req *req)
+{
+	struct rdt_qos_price p = price_of(req);
+
+	rdt_qos_debit(req, p.write, p.ops, p.bytes);
+}
+
+/* ---- hosts ---- */
+
+static struct rdt_qos_limiter *find_host(const struct rdt_subsys *ss, const char *nqn)
+{
+	struct rdt_qos_limiter *limiter;
+
+	TAILQ_FOREACH (limiter, &ss->limiters, link)
+		if (strcmp(limiter->nqn, nqn) == 0)
+			return limiter;
+	return NULL;
+}
+
+/* With a reference. NULL without memory. Under subsys->lock. */
+static struct rdt_qos_limiter *get_host(struct rdt_subsys *ss, const char *nqn)
+{
+	struct rdt_qos_limiter *limiter = find_host(ss, nqn);
+
+	if (!limiter) {
+		if (rdt_qos_limiter_new(ss->target, &limiter))
+			return NULL;
+		memccpy(limiter->nqn, nqn, 0, sizeof(limiter->nqn));
+		TAILQ_INSERT_TAIL(&ss->limiters, limiter, link);
+	}
+	limiter->refs++;
+	return limiter;
+}
+
+static void put_host(struct rdt_subsys *ss, struct rdt_qos_limiter *limiter)
+{
+	if (--limiter->refs)
+		return;
+	TAILQ_REMOVE(&ss->limiters, limiter, link);
+	free(limiter);
+}
+
+int rdt_qos_join(struct rdt_ctrl *ctrl)
+{
+	struct rdt_subsys *ss = ctrl->subsys;
+
+	pthread_mutex_lock(&ss->lock);
+	ctrl->limiter = get_host(ss, ctrl->hostnqn);
+	pthread_mutex_unlock(&ss->lock);
+	return ctrl->limiter ? 0 : -ENOMEM;
+}
+
+void rdt_qos_leave(struct rdt_ctrl *ctrl)
+{
+	struct rdt_subsys *ss = ctrl->subsys;
+
+	if (!ctrl->limiter)
+		return;
+	pthread_mutex_lock(&ss->lock);
+	put_host(ss, ctrl->limiter);
+	pthread_mutex_unlock(&ss->lock);
+	ctrl->limiter = NULL;
+}
+
+/* Under subsys->lock. @limits NULL: none. */
+static int set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos_config *limits)
+{
+	struct rdt_qos_limiter *limiter = limits ? get_host(ss, nqn) : find_host(ss, nqn);
+	bool had;
+
+	if (!limiter)
+		return limits ? -ENOMEM : 0;
+	rdt_qos_set(&limiter->qos, limits);
+	had = limiter->set;
+	limiter->set = limits != NULL;
+	if (had)
+		put_host(ss,
+			 limiter); /* the reference of the limits before; perhaps the last one */
+	return 0;
+}
+
+int rdt_qos_set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos_config *limits)
+{
+	int err;
+
+	pthread_mutex_lock(&ss->lock);
+	err = set_host(ss, nqn, limits);
+	pthread_mutex_unlock(&ss->lock);
+	return err;
+}
+
+int rdt_qos_init(struct rdt_subsys *ss)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; ss->cfg && i < ss->cfg->host_qos_count && !err; i++)
+		err = rdt_qos_set_host(ss, ss->cfg->host_qos[i].host, &ss->cfg->host_qos[i].limits);
+	return err;
+}
+
+void rdt_qos_fini(struct rdt_subsys *ss)
+{
+	struct rdt_qos_limiter *limiter;
+
+	while ((limiter = TAILQ_FIRST(&ss->limiters))) {
+		TAILQ_REMOVE(&ss->limiters, limiter, link);
+		free(limiter);
+	}
+}
+
+void rdt_qos_set_ns(struct rdt_ns *ns, const struct rdt_qos_config *limits)
+{
+	rdt_qos_set(&ns->limiter->qos, limits);
+}
