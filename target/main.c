@@ -23,7 +23,7 @@
 #include "target/config/config.h"
 #include "target/manage/loader.h"
 #include "target/manage/reload.h"
-#include "target/nvmf/state_time.h"
+#include "target/nvmf/req_latency.h"
 #include "target/reactor/lifecycle.h"
 #include "target/nvmf/target.h"
 

@@ -14,7 +14,7 @@
 #include "util/loop.h"
 #include "util/map.h"
 #include "pool.h"
-#include "state_time.h"
+#include "req_latency.h"
 
 struct rdt_engines;
 struct rdt_ns_view;

@@ -25,7 +25,7 @@
 #include "qpair.h"
 #include "range_lock.h"
 #include "resv.h"
-#include "state_time.h"
+#include "req_latency.h"
 #include "subsys.h"
 #include "target.h"
 #include "transport.h"

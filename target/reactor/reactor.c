@@ -24,7 +24,7 @@
 #include "target/nvmf/placement.h"
 #include "target/nvmf/pool.h"
 #include "target/nvmf/qpair.h"
-#include "target/nvmf/state_time.h"
+#include "target/nvmf/req_latency.h"
 #include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/transport.h"

@@ -19,7 +19,7 @@
 #include "target/nvmf/reactor.h"
 #include "target/transport/rdma/rdma_transport.h"
 #include "target/resv/state.h"
-#include "target/nvmf/state_time.h"
+#include "target/nvmf/req_latency.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/transport.h"
 

@@ -28,7 +28,7 @@
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"
 #include "target/resv/state.h"
-#include "target/nvmf/state_time.h"
+#include "target/nvmf/req_latency.h"
 #include "target/nvmf/status.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
@@ -55,7 +55,7 @@ extern const struct t_case t_fused_cases[];
 extern const struct t_case t_sgl_list_cases[];
 extern const struct t_case t_flow_cases[];
 extern const struct t_case t_req_pool_cases[];
-extern const struct t_case t_state_time_cases[];
+extern const struct t_case t_req_latency_cases[];
 extern const struct t_case t_teardown_cases[];
 extern const struct t_case t_stale_write_cases[];
 extern const struct t_case t_rdma_cases[];

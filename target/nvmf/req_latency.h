@@ -5,8 +5,8 @@
  * of its own, without locks or atomics; the others cost one decrement each. Whoever wants to see
  * the figures asks all reactors from the main thread, by messages.
  */
-#ifndef RDT_STATE_TIME_H
-#define RDT_STATE_TIME_H
+#ifndef RDT_REQ_LATENCY_H
+#define RDT_REQ_LATENCY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,12 +18,12 @@
 struct rdt_reactor;
 struct rdt_req;
 struct rdt_target;
-struct rdt_state_times; /* a histogram of ns for each state, and of the whole way */
+struct rdt_req_latencies; /* a histogram of ns for each state, and of the whole way */
 
-struct rdt_timing {                    /* a reactor's */
-	struct rdt_state_times *times; /* NULL: nothing is timed */
-	uint32_t every;                /* one command of so many, on average */
-	uint32_t left;                 /* commands until the next one */
+struct rdt_timing {                      /* a reactor's */
+	struct rdt_req_latencies *times; /* NULL: nothing is timed */
+	uint32_t every;                  /* one command of so many, on average */
+	uint32_t left;                   /* commands until the next one */
 	uint32_t random;
 };
 
@@ -39,7 +39,7 @@ void rdt_timing_leave(struct rdt_req *req); /* it is about to leave its state */
 struct rdt_timing_query {
 	struct rdt_target *target;
 	unsigned int next; /* the reactor that has not been asked yet */
-	struct rdt_state_times *sum;
+	struct rdt_req_latencies *sum;
 	struct rd_msg msg;
 	/* Called on the main thread with the sum of all reactors; valid until the next question. */
 	void (*done)(struct rdt_timing_query *query);
@@ -53,10 +53,10 @@ void rdt_timing_query_free(struct rdt_timing_query **query);
 void rdt_timing_ask(struct rdt_timing_query *query);
 
 /* By enum rdt_req_state; RDT_REQ_STATES: from NEW to the end. */
-const struct rd_hist *rdt_timing_hist(const struct rdt_state_times *times, unsigned int state);
+const struct rd_hist *rdt_timing_hist(const struct rdt_req_latencies *times, unsigned int state);
 /* One line "status: state=..." for each state in which a command was. */
-void rdt_timing_log(const struct rdt_state_times *times, struct rd_log *log);
+void rdt_timing_log(const struct rdt_req_latencies *times, struct rd_log *log);
 /* At once: of a target that has been drained, whose reactors time nothing any more. */
 void rdt_timing_log_drained(struct rdt_target *target);
 
-#endif /* RDT_STATE_TIME_H */
+#endif /* RDT_REQ_LATENCY_H */

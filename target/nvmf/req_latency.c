@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "state_time.h"
+#include "req_latency.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "request.h"
 #include "target.h"
 
-struct rdt_state_times {
+struct rdt_req_latencies {
 	struct rd_hist hist[RDT_REQ_STATES + 1]; /* the last one: from NEW to the end */
 };
 
@@ -139,12 +139,12 @@ void rdt_timing_ask(struct rdt_timing_query *query)
 	travel(query);
 }
 
-const struct rd_hist *rdt_timing_hist(const struct rdt_state_times *times, unsigned int state)
+const struct rd_hist *rdt_timing_hist(const struct rdt_req_latencies *times, unsigned int state)
 {
 	return &times->hist[state];
 }
 
-void rdt_timing_log(const struct rdt_state_times *times, struct rd_log *log)
+void rdt_timing_log(const struct rdt_req_latencies *times, struct rd_log *log)
 {
 	for (unsigned int i = 0; i <= RDT_REQ_STATES; i++) {
 		const struct rd_hist *h = &times->hist[i];

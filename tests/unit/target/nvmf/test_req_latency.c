@@ -234,7 +234,7 @@ static void a_lost_connection_ends_what_is_timed(void)
 	t_pair_free(&p);
 }
 
-const struct t_case t_state_time_cases[] = {
+const struct t_case t_req_latency_cases[] = {
 	{"a write is timed in each state", a_write_is_timed_in_each_state},
 	{"waiting for a buffer is seen", waiting_for_a_buffer_is_seen},
 	{"some commands are timed", some_commands_are_timed},
