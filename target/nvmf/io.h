@@ -164,7 +164,7 @@ static inline enum rdt_bio_submit rdt_io_submit(struct rdt_req *req,
 {
 	req->bio.done = done;
 	req->in_bio = true;
-	return rdt_chan_submit(req->view->chan, &req->bio);
+	return rdt_chan_submit(req->channel->chan, &req->bio);
 }
 
 void rdt_io_scratch(struct rdt_req *req, void *buf); /* from the pool: its turn has come */
@@ -195,17 +195,18 @@ void rdt_fused_abort(struct rdt_req *first, struct nvme_status st); /* FUSED, an
  */
 bool rdt_range_lock(struct rdt_req *req);
 void rdt_range_unlock(struct rdt_req *req);
-bool rdt_range_unwait(struct rdt_req *req);       /* false: too late */
-void rdt_range_drained(struct rdt_ns_view *view); /* the last counted one of a reactor has ended */
+bool rdt_range_unwait(struct rdt_req *req); /* false: too late */
+void rdt_range_drained(
+	struct rdt_ns_channel *channel); /* the last counted one of a reactor has ended */
 
 /* False: on this namespace they are locked. */
 static inline bool rdt_range_count(struct rdt_req *req)
 {
-	struct rdt_ns_view *view = req->view;
+	struct rdt_ns_channel *channel = req->channel;
 
-	if (view->ranged)
+	if (channel->ranged)
 		return false;
-	view->unranged++;
+	channel->unranged++;
 	req->hold.state = RDT_HOLD_COUNTED;
 	return true;
 }
@@ -221,16 +222,16 @@ static inline bool rdt_range_begin(struct rdt_req *req, uint64_t lba, uint64_t b
 
 static inline void rdt_range_end(struct rdt_req *req)
 {
-	struct rdt_ns_view *view;
+	struct rdt_ns_channel *channel;
 
 	switch (req->hold.state) {
 	case RDT_HOLD_NONE:
 		return;
 	case RDT_HOLD_COUNTED:
-		view = req->view;
+		channel = req->channel;
 		req->hold.state = RDT_HOLD_NONE;
-		if (--view->unranged == 0 && view->ranged)
-			rdt_range_drained(view);
+		if (--channel->unranged == 0 && channel->ranged)
+			rdt_range_drained(channel);
 		return;
 	default:
 		rdt_range_unlock(req);

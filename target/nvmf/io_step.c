@@ -48,14 +48,14 @@ static RD_COLD void bio_failed(struct rdt_req *req)
 	if (bio->result == -ECANCELED)
 		return;
 	req->err_lba = bio->offset >> req->ns->lbads;
-	count(&req->view->counters->media_errors, 1);
+	count(&req->channel->counters->media_errors, 1);
 	explain(req);
 }
 
 void rdt_io_result(struct rdt_req *req)
 {
 	const struct rdt_bio *bio = &req->bio;
-	struct rdt_counters *c = req->view->counters;
+	struct rdt_counters *c = req->channel->counters;
 
 	req->in_bio = false;
 	if (bio->result) {
@@ -226,7 +226,7 @@ bool rdt_io_cancel(struct rdt_req *req)
 
 	req->work.stop = true;
 	if (req->in_bio) {
-		chan = req->view->chan;
+		chan = req->channel->chan;
 		if (chan->bdev->ops->cancel)
 			chan->bdev->ops->cancel(chan, &req->bio);
 		return chan->bdev->ops->cancel || req->work.step;

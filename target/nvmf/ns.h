@@ -35,7 +35,7 @@ enum rdt_ns_state {
 };
 
 /* A reactor's own face of a namespace: the reactor's, but for its memory. */
-struct rdt_ns_view {
+struct rdt_ns_channel {
 	struct rdt_ns *ns; /* NULL: not open here */
 	struct rdt_chan *chan;
 	struct rdt_counters *counters;    /* of its subsystem */
@@ -44,14 +44,14 @@ struct rdt_ns_view {
 	uint32_t unranged;                /* I/Os that are only counted, not in the table */
 	bool ranged;                      /* I/Os take their blocks in ns->range */
 	bool range_due;                   /* to be told when unranged is 0 */
-	bool leaving;                  /* not found any more; its last request closes the channel */
-	TAILQ_ENTRY(rdt_ns_view) link; /* reactor->views */
+	bool leaving; /* not found any more; its last request closes the channel */
+	TAILQ_ENTRY(rdt_ns_channel) link; /* reactor->channels */
 };
 
 /* What a namespace is to one reactor, and a change of it on its way there and back. Reactors write
  * to it for each command: none shares a cache line with another's. */
 struct rdt_ns_post {
-	struct rdt_ns_view view;
+	struct rdt_ns_channel channel;
 	struct rd_msg msg;
 	struct rdt_ns *ns;
 	struct rdt_reactor *reactor;
@@ -60,7 +60,7 @@ struct rdt_ns_post {
 
 /*
  * On the heap, made and freed by the main thread; it lives until every reactor has let go of it.
- * A reactor reaches it through its own view, without a lock. What is not atomic does not change
+ * A reactor reaches it through its own channel, without a lock. What is not atomic does not change
  * between the first reactor's look and the last.
  */
 struct rdt_ns {
@@ -106,9 +106,9 @@ static inline uint64_t rdt_ns_key(const struct rdt_subsys *ss, uint32_t nsid)
 	return (uint64_t)ss->index << 32 | nsid;
 }
 
-static inline struct rdt_ns_view *rdt_view_of(const struct rdt_reactor *r, struct rdt_ns *ns)
+static inline struct rdt_ns_channel *rdt_view_of(const struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	return &ns->posts[r->index].view;
+	return &ns->posts[r->index].channel;
 }
 
 static inline bool rdt_ns_write_protected(const struct rdt_ns *ns)
@@ -133,7 +133,7 @@ int rdt_ns_protect_open(struct rdt_ns *ns); /* main thread; restores it, logs wh
 /* Store @wp for req->ns, which @req holds. The answer completes @req. */
 enum rdt_exec rdt_ns_protect(struct rdt_req *req, uint8_t wp);
 
-/* ns_view.c: a reactor's side, on its thread */
+/* ns_channel.c: a reactor's side, on its thread */
 int rdt_view_init(struct rdt_reactor *r);
 void rdt_view_fini(struct rdt_reactor *r);
 int rdt_view_open(struct rdt_reactor *r, struct rdt_ns *ns);  /* a channel; not found yet */
@@ -150,17 +150,18 @@ struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, u
 /* The same for the host of @req: what it does not see is not there. */
 struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid);
 struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid);
-/* Find it for a command: sets req->ns and req->view, and holds it until the request is finished. */
+/* Find it for a command: sets req->ns and req->channel, and holds it until the request is finished.
+ */
 bool rdt_ns_take(struct rdt_req *req, uint32_t nsid);
 static inline void rdt_ns_release(struct rdt_req *req)
 {
 	struct rdt_reactor *r = req->qp->reactor;
-	struct rdt_ns_view *view = req->view;
+	struct rdt_ns_channel *channel = req->channel;
 
-	assert(view->ns == req->ns && view->inflight);
+	assert(channel->ns == req->ns && channel->inflight);
 	req->ns = NULL;
 	/* Not here: we may be inside the channel. */
-	if (--view->inflight == 0 && view->leaving)
+	if (--channel->inflight == 0 && channel->leaving)
 		rd_defer(r->loop, &r->ns_leave, RD_DEFER_WORK);
 }
 

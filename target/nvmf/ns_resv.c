@@ -52,7 +52,7 @@ struct rdt_resv {
 	struct rdt_resv_state now;
 	STAILQ_HEAD(, rdt_resv_cmd) cmds; /* the head is the one that runs */
 	struct rdt_resv_work *work;       /* its change */
-	struct rdt_resv_snap *first;      /* what views begin with; any thread, never changes */
+	struct rdt_resv_snap *first;      /* what channels begin with; any thread, never changes */
 	struct rdt_resv_snap *snap;       /* what reactors have now; may be @first */
 	bool stale;                       /* a write failed: the file may not be @now */
 	atomic_bool ptpl;                 /* any thread */
@@ -216,11 +216,11 @@ static void part_msg(struct rd_msg *msg)
 {
 	struct rdt_resv_part *part = rd_container_of(msg, struct rdt_resv_part, msg);
 	const struct rdt_resv_work *work = part->work;
-	struct rdt_ns_view *view = rdt_view_of(part->reactor, work->resv->ns);
+	struct rdt_ns_channel *channel = rdt_view_of(part->reactor, work->resv->ns);
 
 	part->left = 1;
-	if (view->ns == work->resv->ns) {
-		view->resv = work->snap;
+	if (channel->ns == work->resv->ns) {
+		channel->resv = work->snap;
 		if (work->fx.victims_count)
 			fence_all(part);
 	}
@@ -370,7 +370,7 @@ enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action)
 
 struct nvme_status rdt_resv_check_held(struct rdt_req *req)
 {
-	const struct rdt_resv_snap *snap = req->view->resv;
+	const struct rdt_resv_snap *snap = req->channel->resv;
 	enum rdt_resv_group group = rdt_resv_group(req->sqe.opcode);
 
 	if (rdt_resv_allows(snap->rtype, rdt_resv_snap_role(snap, req->qp->ctrl->hostid), group))

@@ -105,27 +105,27 @@ static void answer(struct rdt_ns *ns)
 	pthread_mutex_unlock(&rl->lock);
 }
 
-void rdt_range_drained(struct rdt_ns_view *view)
+void rdt_range_drained(struct rdt_ns_channel *channel)
 {
-	if (view->range_due)
-		answer(view->ns);
-	view->range_due = false;
+	if (channel->range_due)
+		answer(channel->ns);
+	channel->range_due = false;
 }
 
 /* @ns is there: the fused command that asks holds it until every reactor has answered. */
 static void arm_msg(struct rd_msg *msg)
 {
 	struct rdt_range_post *post = rd_container_of(msg, struct rdt_range_post, msg);
-	struct rdt_ns_view *view = rdt_view_of(post->reactor, post->ns);
+	struct rdt_ns_channel *channel = rdt_view_of(post->reactor, post->ns);
 
-	if (view->ns != post->ns) {
+	if (channel->ns != post->ns) {
 		answer(post->ns);
 		return;
 	}
-	view->ranged = true;
-	view->range_due = true;
-	if (view->unranged == 0)
-		rdt_range_drained(view);
+	channel->ranged = true;
+	channel->range_due = true;
+	if (channel->unranged == 0)
+		rdt_range_drained(channel);
 }
 
 /* Under the lock. */

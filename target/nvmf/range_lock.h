@@ -26,7 +26,7 @@ struct rdt_span {
 
 enum rdt_hold_state {
 	RDT_HOLD_NONE,
-	RDT_HOLD_COUNTED, /* in view->unranged: nobody locks on this namespace */
+	RDT_HOLD_COUNTED, /* in channel->unranged: nobody locks on this namespace */
 	RDT_HOLD_WAITING, /* in the namespace's table. A message -> LOCKED */
 	RDT_HOLD_LOCKED,
 };

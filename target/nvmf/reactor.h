@@ -17,7 +17,7 @@
 #include "req_latency.h"
 
 struct rdt_engines;
-struct rdt_ns_view;
+struct rdt_ns_channel;
 struct rdt_qpair;
 struct rdt_rdma;
 struct rdt_target;
@@ -66,11 +66,11 @@ struct rdt_reactor {
 	unsigned int fresh_count;
 	struct rd_ratelimit fresh_limit;
 	struct rdt_engines *engines;
-	struct rd_map ns_map;            /* rdt_ns_key() to views: what commands find here */
-	struct rdt_ns_view **ns_order;   /* the same by key: ns_map.count, room for ns_room */
-	unsigned int ns_room;            /* >= views_count */
-	unsigned int ns_after;           /* behind the one that rdt_ns_next() found last */
-	TAILQ_HEAD(, rdt_ns_view) views; /* open here; those that leave come first */
+	struct rd_map ns_map;             /* rdt_ns_key() to channels: what commands find here */
+	struct rdt_ns_channel **ns_order; /* the same by key: ns_map.count, room for ns_room */
+	unsigned int ns_room;             /* >= views_count */
+	unsigned int ns_after;            /* behind the one that rdt_ns_next() found last */
+	TAILQ_HEAD(, rdt_ns_channel) channels; /* open here; those that leave come first */
 	unsigned int views_count;
 	struct rd_defer ns_leave; /* look whether a leaving namespace is let go */
 	struct rdt_rdma *rdma;

@@ -22,7 +22,7 @@
 
 struct rdt_listener;
 struct rdt_ns;
-struct rdt_ns_view;
+struct rdt_ns_channel;
 struct rdt_qos_queue;
 struct rdt_resv_part;
 struct rdt_target;
@@ -167,10 +167,10 @@ struct rdt_req {
 	uint32_t rkey;
 	uint64_t raddr; /* keyed: host address; in-capsule: offset */
 	struct rdt_qpair *qp;
-	struct rdt_capsule *cap;   /* held until its in-capsule data has been used */
-	struct rdt_ns *ns;         /* held from rdt_ns_take() until the request is finished */
-	struct rdt_ns_view *view;  /* of @ns; valid while it is held */
-	SLIST_ENTRY(rdt_req) next; /* pool->free */
+	struct rdt_capsule *cap;        /* held until its in-capsule data has been used */
+	struct rdt_ns *ns;              /* held from rdt_ns_take() until the request is finished */
+	struct rdt_ns_channel *channel; /* of @ns; valid while it is held */
+	SLIST_ENTRY(rdt_req) next;      /* pool->free */
 	struct nvme_sqe sqe;
 	struct rdt_bio bio;
 

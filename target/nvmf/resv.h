@@ -21,11 +21,12 @@ struct rdt_subsys;
 /* ns_resv.c, resv_log.c. Called on a reactor, except where another thread is named. */
 int rdt_resv_open(struct rdt_ns *ns); /* main thread; restores what persists, logs why it cannot */
 void rdt_resv_close(struct rdt_ns *ns); /* main thread; no command is under way */
-const struct rdt_resv_snap *rdt_resv_first(const struct rdt_ns *ns); /* what a view begins with */
+const struct rdt_resv_snap *rdt_resv_first(
+	const struct rdt_ns *ns); /* what a channel begins with */
 struct nvme_status rdt_resv_check_held(struct rdt_req *req);
 static inline struct nvme_status rdt_resv_check(struct rdt_req *req) /* does it conflict? */
 {
-	return req->view->resv ? rdt_resv_check_held(req) : NVME_OK;
+	return req->channel->resv ? rdt_resv_check_held(req) : NVME_OK;
 }
 void rdt_resv_req_left(struct rdt_req *req); /* a request with a fence has ended */
 /* To the main thread, to be applied there: req->resv.op says what. The answer completes @req. */

@@ -15,7 +15,8 @@ static void requests_in_order(void)
 	struct nvme_sqe sqe[17];
 
 	d->hold = true;
-	p.io->hold_respond = true; /* answered, but the host's view of the queue is ahead of ours */
+	p.io->hold_respond =
+		true; /* answered, but the host's channel of the queue is ahead of ours */
 	for (unsigned int i = 0; i < 16; i++) {
 		t_rw_sqe(p.io, &sqe[i], false, i, 1, buf[i]);
 		t_send(p.io, &sqe[i], NULL, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reactor's views of the namespaces: which ones commands find, the channels to their backends,
+ * A reactor's channels of the namespaces: which ones commands find, the channels to their backends,
  * and how many requests hold each. All of it on the reactor's thread, so that no command takes a
  * lock to find its namespace.
  */
@@ -20,9 +20,9 @@
 #include "subsys.h"
 #include "target/config/tgt_limits.h"
 
-static uint64_t key_of(const struct rdt_ns_view *view)
+static uint64_t key_of(const struct rdt_ns_channel *channel)
 {
-	return rdt_ns_key(view->ns->subsys, view->ns->nsid);
+	return rdt_ns_key(channel->ns->subsys, channel->ns->nsid);
 }
 
 /* Position in @r->ns_order of the first that is not below @key. */
@@ -42,16 +42,17 @@ static unsigned int lower_bound(const struct rdt_reactor *r, uint64_t key)
 	return lo;
 }
 
-static struct rdt_ns_view *find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
+static struct rdt_ns_channel *find(struct rdt_reactor *r, const struct rdt_subsys *ss,
+				   uint32_t nsid)
 {
 	return rd_map_get(&r->ns_map, rdt_ns_key(ss, nsid));
 }
 
 struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
 {
-	const struct rdt_ns_view *view = find(r, ss, nsid);
+	const struct rdt_ns_channel *channel = find(r, ss, nsid);
 
-	return view ? view->ns : NULL;
+	return channel ? channel->ns : NULL;
 }
 
 struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
@@ -88,14 +89,14 @@ struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid)
 
 bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 {
-	struct rdt_ns_view *view = find(req->qp->reactor, req->qp->ctrl->subsys, nsid);
+	struct rdt_ns_channel *channel = find(req->qp->reactor, req->qp->ctrl->subsys, nsid);
 
 	assert(!req->ns);
-	if (!view)
+	if (!channel)
 		return false;
-	view->inflight++;
-	req->ns = view->ns;
-	req->view = view;
+	channel->inflight++;
+	req->ns = channel->ns;
+	req->channel = channel;
 	return true;
 }
 
@@ -105,12 +106,12 @@ bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 static int make_room(struct rdt_reactor *r)
 {
 	unsigned int need = r->views_count + 1;
-	struct rdt_ns_view **order;
+	struct rdt_ns_channel **order;
 	int err = rd_map_reserve(&r->ns_map, need);
 
 	if (err || need <= r->ns_room)
 		return err;
-	order = realloc(r->ns_order, 2 * (size_t)need * sizeof(struct rdt_ns_view *));
+	order = realloc(r->ns_order, 2 * (size_t)need * sizeof(struct rdt_ns_channel *));
 	if (!order)
 		return -ENOMEM;
 	r->ns_order = order;
@@ -120,35 +121,35 @@ static int make_room(struct rdt_reactor *r)
 
 int rdt_view_open(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	struct rdt_ns_view *view = rdt_view_of(r, ns);
+	struct rdt_ns_channel *channel = rdt_view_of(r, ns);
 	int err = make_room(r);
 
-	assert(!view->ns);
+	assert(!channel->ns);
 	if (!err)
-		err = rdt_chan_open(ns->bdev, r->engines, &view->chan);
+		err = rdt_chan_open(ns->bdev, r->engines, &channel->chan);
 	if (err) {
 		rd_err(r->log, RD_LOG_TARGET, "%s namespace %u on reactor %u: %s", ns->subsys->nqn,
 		       ns->nsid, r->index, strerror(-err));
 		return err;
 	}
-	view->ns = ns;
-	view->counters = &ns->subsys->counters[r->index];
-	view->resv = rdt_resv_first(ns);
-	TAILQ_INSERT_TAIL(&r->views, view, link);
+	channel->ns = ns;
+	channel->counters = &ns->subsys->counters[r->index];
+	channel->resv = rdt_resv_first(ns);
+	TAILQ_INSERT_TAIL(&r->channels, channel, link);
 	r->views_count++;
 	return 0;
 }
 
 void rdt_view_show(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	struct rdt_ns_view *view = rdt_view_of(r, ns);
-	unsigned int pos = lower_bound(r, key_of(view));
+	struct rdt_ns_channel *channel = rdt_view_of(r, ns);
+	unsigned int pos = lower_bound(r, key_of(channel));
 
 	assert(r->ns_map.count < r->ns_room);
 	memmove(&r->ns_order[pos + 1], &r->ns_order[pos],
-		(r->ns_map.count - pos) * sizeof(struct rdt_ns_view *));
-	r->ns_order[pos] = view;
-	rd_map_put(&r->ns_map, key_of(view), view); /* there is room */
+		(r->ns_map.count - pos) * sizeof(struct rdt_ns_channel *));
+	r->ns_order[pos] = channel;
+	rd_map_put(&r->ns_map, key_of(channel), channel); /* there is room */
 }
 
 void rdt_view_hide(struct rdt_reactor *r, struct rdt_ns *ns)
@@ -161,33 +162,33 @@ void rdt_view_hide(struct rdt_reactor *r, struct rdt_ns *ns)
 		return;
 	rd_map_remove(&r->ns_map, key);
 	memmove(&r->ns_order[pos], &r->ns_order[pos + 1],
-		(r->ns_map.count - pos) * sizeof(struct rdt_ns_view *));
+		(r->ns_map.count - pos) * sizeof(struct rdt_ns_channel *));
 }
 
 void rdt_view_close(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	struct rdt_ns_view *view = rdt_view_of(r, ns);
+	struct rdt_ns_channel *channel = rdt_view_of(r, ns);
 
-	if (view->ns != ns)
+	if (channel->ns != ns)
 		return; /* it could not be opened here */
-	assert(!view->inflight);
+	assert(!channel->inflight);
 	rdt_view_hide(r, ns);
-	rdt_chan_close(&view->chan);
-	TAILQ_REMOVE(&r->views, view, link);
+	rdt_chan_close(&channel->chan);
+	TAILQ_REMOVE(&r->channels, channel, link);
 	r->views_count--;
-	memset(view, 0, sizeof(*view));
+	memset(channel, 0, sizeof(*channel));
 }
 
 static void leave_defer(struct rd_defer *defer)
 {
 	struct rdt_reactor *r = rd_container_of(defer, struct rdt_reactor, ns_leave);
-	struct rdt_ns_view *view, *next;
+	struct rdt_ns_channel *channel, *next;
 
-	for (view = TAILQ_FIRST(&r->views); view && view->leaving; view = next) {
-		struct rdt_ns *ns = view->ns;
+	for (channel = TAILQ_FIRST(&r->channels); channel && channel->leaving; channel = next) {
+		struct rdt_ns *ns = channel->ns;
 
-		next = TAILQ_NEXT(view, link);
-		if (view->inflight)
+		next = TAILQ_NEXT(channel, link);
+		if (channel->inflight)
 			continue;
 		rdt_view_close(r, ns);
 		rdt_ns_answer(&ns->posts[r->index], 0);
@@ -208,35 +209,35 @@ static void end_requests(struct rdt_reactor *r, const struct rdt_ns *ns)
 
 void rdt_view_leave(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	struct rdt_ns_view *view = rdt_view_of(r, ns);
+	struct rdt_ns_channel *channel = rdt_view_of(r, ns);
 
-	if (view->ns != ns) { /* it could not be opened here */
+	if (channel->ns != ns) { /* it could not be opened here */
 		rdt_ns_answer(&ns->posts[r->index], 0);
 		return;
 	}
-	view->leaving = true;
-	TAILQ_REMOVE(&r->views, view, link);
-	TAILQ_INSERT_HEAD(&r->views, view, link);
-	if (view->inflight)
+	channel->leaving = true;
+	TAILQ_REMOVE(&r->channels, channel, link);
+	TAILQ_INSERT_HEAD(&r->channels, channel, link);
+	if (channel->inflight)
 		end_requests(r, ns);
-	if (!view->inflight)
+	if (!channel->inflight)
 		rd_defer(r->loop, &r->ns_leave, RD_DEFER_WORK);
 }
 
 int rdt_view_init(struct rdt_reactor *r)
 {
-	TAILQ_INIT(&r->views);
+	TAILQ_INIT(&r->channels);
 	r->ns_leave.fn = leave_defer;
 	return rd_map_init(&r->ns_map);
 }
 
 void rdt_view_close_all(struct rdt_reactor *r)
 {
-	struct rdt_ns_view *view;
+	struct rdt_ns_channel *channel;
 
 	rd_defer_cancel(r->loop, &r->ns_leave);
-	while ((view = TAILQ_FIRST(&r->views)))
-		rdt_view_close(r, view->ns);
+	while ((channel = TAILQ_FIRST(&r->channels)))
+		rdt_view_close(r, channel->ns);
 }
 
 void rdt_view_fini(struct rdt_reactor *r)
