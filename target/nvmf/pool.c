@@ -335,7 +335,7 @@ int rdt_shares_init(struct rdt_reactor *r)
 	if (!r->shares)
 		return -ENOMEM;
 	TAILQ_INIT(&r->nowhere.fresh);
-	init_share(&r->strangers, &r->nowhere);
+	init_share(&r->unassociated, &r->nowhere);
 	return 0;
 }
 
@@ -366,7 +366,7 @@ void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn)
 	if (!share) {
 		share = calloc(1, sizeof(*share));
 		if (!share)
-			return; /* with the strangers it is served as well */
+			return; /* with the unassociated it is served as well */
 		init_share(share, site);
 		memccpy(share->hostnqn, hostnqn, 0, sizeof(share->hostnqn));
 		LIST_INSERT_HEAD(list, share, link);
@@ -383,7 +383,7 @@ void rdt_share_leave(struct rdt_qpair *qp)
 		return;
 	rdt_share_late(qp, false);
 	qp->share = NULL;
-	if (share == &qp->reactor->strangers || --share->qpairs)
+	if (share == &qp->reactor->unassociated || --share->qpairs)
 		return;
 	LIST_REMOVE(share, link);
 	free(share);

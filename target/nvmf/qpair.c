@@ -161,7 +161,7 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->log = r->log;
 	qp->traced = rd_log_enabled(r->log, RD_LOG_QPAIR, RD_LOG_TRACE);
 	qp->ops = ops;
-	qp->share = &r->strangers;
+	qp->share = &r->unassociated;
 	qp->admin = cm_qid == 0;
 	qp->cmds = qp->admin ? r->target->cmds->admin : r->target->cmds->io;
 	qp->cm_qid = cm_qid;

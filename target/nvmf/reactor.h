@@ -60,7 +60,7 @@ struct rdt_reactor {
 	size_t map_len;
 	struct rdt_pool pools[RDT_POOLS];
 	struct rdt_share_bucket *shares; /* [RDT_SHARE_BUCKETS], of connected hosts */
-	struct rdt_share strangers;      /* before Connect; all together */
+	struct rdt_share unassociated;   /* before Connect; all together */
 	struct rdt_site nowhere;         /* of connections without an address */
 	struct rdt_fresh_list fresh;     /* connections without a Connect, the oldest first */
 	unsigned int fresh_count;

@@ -52,7 +52,7 @@ enum rdt_resv_role rdt_resv_role(const struct rdt_resv_state *s, const uint8_t *
 	const struct rdt_registrant *r = rdt_resv_find(s, host);
 
 	if (!r)
-		return RDT_RESV_STRANGER;
+		return RDT_RESV_NOT_REGISTRANT;
 	return is_holder(s, r) ? RDT_RESV_HOLDER : RDT_RESV_REGISTRANT;
 }
 
@@ -368,27 +368,27 @@ int rdt_resv_snap(const struct rdt_resv_state *s, struct rdt_resv_snap **out)
 	*out = NULL;
 	if (!s->rtype)
 		return 0;
-	snap = calloc(1, sizeof(*snap) + s->count * sizeof(snap->seats[0]));
+	snap = calloc(1, sizeof(*snap) + s->count * sizeof(snap->registrants[0]));
 	if (!snap)
 		return -ENOMEM;
 	snap->rtype = s->rtype;
 	snap->count = s->count;
 	for (unsigned int i = 0; i < s->count; i++) {
-		memcpy(snap->seats[i].host, s->reg[i].host, RDT_RESV_HOST);
-		snap->seats[i].role =
+		memcpy(snap->registrants[i].host, s->reg[i].host, RDT_RESV_HOST);
+		snap->registrants[i].role =
 			is_holder(s, &s->reg[i]) ? RDT_RESV_HOLDER : RDT_RESV_REGISTRANT;
 	}
-	qsort(snap->seats, snap->count, sizeof(snap->seats[0]), by_host);
+	qsort(snap->registrants, snap->count, sizeof(snap->registrants[0]), by_host);
 	*out = snap;
 	return 0;
 }
 
 enum rdt_resv_role rdt_resv_snap_role(const struct rdt_resv_snap *snap, const uint8_t *host)
 {
-	const struct rdt_resv_seat *seat =
-		bsearch(host, snap->seats, snap->count, sizeof(snap->seats[0]), by_host);
+	const struct rdt_resv_registrant *registrant = bsearch(
+		host, snap->registrants, snap->count, sizeof(snap->registrants[0]), by_host);
 
-	return seat ? (enum rdt_resv_role)seat->role : RDT_RESV_STRANGER;
+	return registrant ? (enum rdt_resv_role)registrant->role : RDT_RESV_NOT_REGISTRANT;
 }
 
 /* ---- Reservation Report ---- */

@@ -79,7 +79,7 @@ bool rdt_resv_type_valid(unsigned int rtype);
 /* ---- who may do what ---- */
 
 enum rdt_resv_role {
-	RDT_RESV_STRANGER, /* not a registrant */
+	RDT_RESV_NOT_REGISTRANT, /* not a registrant */
 	RDT_RESV_REGISTRANT,
 	RDT_RESV_HOLDER,
 };
@@ -102,10 +102,10 @@ bool rdt_resv_allows(unsigned int rtype, enum rdt_resv_role role, enum rdt_resv_
 struct rdt_resv_snap {
 	uint8_t rtype;
 	unsigned int count;
-	struct rdt_resv_seat {
+	struct rdt_resv_registrant {
 		uint8_t host[RDT_RESV_HOST];
 		uint8_t role;
-	} seats[]; /* by host, ascending */
+	} registrants[]; /* by host, ascending */
 };
 
 /* @out: NULL when nothing is held. free(3) it. Returns 0 or -ENOMEM. */

@@ -48,7 +48,7 @@ struct rdt_recv_pool {
 	struct rd_fab_srq *srq;
 	SLIST_HEAD(, rdt_rdma_area) areas;
 	LIST_HEAD(, rdt_recv_share) shares;
-	struct rdt_recv_share *strangers; /* before Connect; all together */
+	struct rdt_recv_share *unassociated; /* before Connect; all together */
 	uint32_t in_capsule_max;
 	uint32_t total;
 	uint32_t posted;

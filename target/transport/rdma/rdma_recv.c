@@ -212,7 +212,7 @@ static void share_free(struct rdt_recv_share **sharep)
 	*sharep = NULL;
 }
 
-/* With the strangers it is served as well, without memory for one of its own. */
+/* With the unassociated it is served as well, without memory for one of its own. */
 static struct rdt_recv_share *share_of(struct rdt_recv_pool *pool, const struct rdt_share *host)
 {
 	struct rdt_recv_share *share;
@@ -220,7 +220,7 @@ static struct rdt_recv_share *share_of(struct rdt_recv_pool *pool, const struct 
 	LIST_FOREACH (share, &pool->shares, link)
 		if (share->host == host)
 			return share;
-	return share_create(pool, host, &share) ? pool->strangers : share;
+	return share_create(pool, host, &share) ? pool->unassociated : share;
 }
 
 static void pool_free(struct rdt_recv_pool **poolp)
@@ -231,7 +231,7 @@ static void pool_free(struct rdt_recv_pool **poolp)
 	if (!pool)
 		return;
 	rd_defer_cancel(pool->dev->fab->loop, &pool->post);
-	share_free(&pool->strangers);
+	share_free(&pool->unassociated);
 	rd_fab_srq_destroy(&pool->srq);
 	while ((area = SLIST_FIRST(&pool->areas))) {
 		SLIST_REMOVE_HEAD(&pool->areas, link);
@@ -258,7 +258,7 @@ static int pool_create(struct rdt_rdma_dev *rdev, bool admin, struct rdt_recv_po
 	pool->max = pool_limit(r, rdev->dev, admin);
 	err = rd_fab_srq_create(rdev->dev, pool->max, 2, &pool->srq);
 	if (!err)
-		err = share_create(pool, &r->strangers, &pool->strangers);
+		err = share_create(pool, &r->unassociated, &pool->unassociated);
 	if (!err)
 		err = pool_grow(pool);
 	if (err)
@@ -343,7 +343,7 @@ static void leave(struct rdt_rdma_conn *rc)
 	struct rdt_recv_share *share = rc->share;
 
 	rc->share = NULL;
-	if (share && --share->conns == 0 && share != rc->pool->strangers)
+	if (share && --share->conns == 0 && share != rc->pool->unassociated)
 		share_free(&share);
 }
 
@@ -368,7 +368,7 @@ int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc)
 	if (rc->pool) {
 		LIST_INSERT_HEAD(bucket(rc->rdev, rc->conn->qp_num), rc, by_qpn);
 		rc->listed = true;
-		join(rc, rc->pool->strangers);
+		join(rc, rc->pool->unassociated);
 		return 0;
 	}
 	for (uint32_t i = 0; i < rc->area->count && !err; i++) {

@@ -145,12 +145,12 @@ static void registering(void)
 	CU_ASSERT_EQUAL(reg(2, 5), OK); /* keys need not be unique */
 	CU_ASSERT_EQUAL(s.count, 2);
 	CU_ASSERT_EQUAL(role(1), RDT_RESV_REGISTRANT);
-	CU_ASSERT_EQUAL(role(3), RDT_RESV_STRANGER);
+	CU_ASSERT_EQUAL(role(3), RDT_RESV_NOT_REGISTRANT);
 	CU_ASSERT_EQUAL(unreg(3, 5), CONFLICT);
 	CU_ASSERT_EQUAL(unreg(1, 6), CONFLICT);
 	CU_ASSERT_EQUAL(unreg(1, 5), OK);
 	CU_ASSERT_EQUAL(s.count, 1);
-	CU_ASSERT_EQUAL(role(1), RDT_RESV_STRANGER);
+	CU_ASSERT_EQUAL(role(1), RDT_RESV_NOT_REGISTRANT);
 	CU_ASSERT_EQUAL(role(2), RDT_RESV_REGISTRANT);
 }
 
@@ -332,7 +332,7 @@ static void preempting_without_a_reservation(void)
 	CU_ASSERT_EQUAL(fx.notes_count, 1);
 	CU_ASSERT_EQUAL(fx.victims_count, 0);
 	CU_ASSERT_EQUAL(preempt(1, KEY(1), WE, true), OK); /* itself */
-	CU_ASSERT_EQUAL(role(1), RDT_RESV_STRANGER);
+	CU_ASSERT_EQUAL(role(1), RDT_RESV_NOT_REGISTRANT);
 	CU_ASSERT_EQUAL(fx.notes_count, 0);
 	CU_ASSERT_TRUE(is_victim(1));
 }
@@ -350,8 +350,8 @@ static void preempting_the_holder(void)
 			CU_ASSERT_EQUAL(s.rtype, want);
 			CU_ASSERT_EQUAL(s.count, 2);
 			CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
-			CU_ASSERT_EQUAL(role(2), RDT_RESV_STRANGER);
-			CU_ASSERT_EQUAL(role(3), RDT_RESV_STRANGER);
+			CU_ASSERT_EQUAL(role(2), RDT_RESV_NOT_REGISTRANT);
+			CU_ASSERT_EQUAL(role(3), RDT_RESV_NOT_REGISTRANT);
 			CU_ASSERT_EQUAL(role(4),
 					want >= WEAR ? RDT_RESV_HOLDER : RDT_RESV_REGISTRANT);
 			CU_ASSERT_EQUAL(note_of(1), 0);
@@ -373,7 +373,7 @@ static void preempting_a_registrant_leaves_the_reservation(void)
 		CU_ASSERT_EQUAL(preempt(2, KEY(3), type == WE ? EA : WE, false), OK);
 		CU_ASSERT_EQUAL(s.rtype, type);
 		CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
-		CU_ASSERT_EQUAL(role(3), RDT_RESV_STRANGER);
+		CU_ASSERT_EQUAL(role(3), RDT_RESV_NOT_REGISTRANT);
 		CU_ASSERT_EQUAL(note_of(3), PREEMPTED_REG);
 		CU_ASSERT_EQUAL(fx.notes_count, 1);
 	}
@@ -436,25 +436,25 @@ static void the_matrix(void)
 		for (size_t c = 0; c < sizeof(reads); c++) {
 			enum rdt_resv_group g = rdt_resv_group(reads[c]);
 
-			CU_ASSERT_EQUAL(rdt_resv_allows(rows[i].rtype, RDT_RESV_STRANGER, g),
+			CU_ASSERT_EQUAL(rdt_resv_allows(rows[i].rtype, RDT_RESV_NOT_REGISTRANT, g),
 					rows[i].stranger_reads);
 			CU_ASSERT_EQUAL(rdt_resv_allows(rows[i].rtype, RDT_RESV_REGISTRANT, g),
 					rows[i].registrant_reads);
 			CU_ASSERT_TRUE(rdt_resv_allows(rows[i].rtype, RDT_RESV_HOLDER, g));
-			CU_ASSERT_TRUE(rdt_resv_allows(0, RDT_RESV_STRANGER, g));
+			CU_ASSERT_TRUE(rdt_resv_allows(0, RDT_RESV_NOT_REGISTRANT, g));
 		}
 		for (size_t c = 0; c < sizeof(writes); c++) {
 			enum rdt_resv_group g = rdt_resv_group(writes[c]);
 
-			CU_ASSERT_EQUAL(rdt_resv_allows(rows[i].rtype, RDT_RESV_STRANGER, g),
+			CU_ASSERT_EQUAL(rdt_resv_allows(rows[i].rtype, RDT_RESV_NOT_REGISTRANT, g),
 					rows[i].stranger_writes);
 			CU_ASSERT_EQUAL(rdt_resv_allows(rows[i].rtype, RDT_RESV_REGISTRANT, g),
 					rows[i].registrant_writes);
 			CU_ASSERT_TRUE(rdt_resv_allows(rows[i].rtype, RDT_RESV_HOLDER, g));
-			CU_ASSERT_TRUE(rdt_resv_allows(0, RDT_RESV_STRANGER, g));
+			CU_ASSERT_TRUE(rdt_resv_allows(0, RDT_RESV_NOT_REGISTRANT, g));
 		}
 		for (size_t c = 0; c < sizeof(free_cmds); c++)
-			CU_ASSERT_TRUE(rdt_resv_allows(rows[i].rtype, RDT_RESV_STRANGER,
+			CU_ASSERT_TRUE(rdt_resv_allows(rows[i].rtype, RDT_RESV_NOT_REGISTRANT,
 						       rdt_resv_group(free_cmds[c])));
 	}
 }
