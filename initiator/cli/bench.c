@@ -204,7 +204,7 @@ static int watch_over(struct bench *b, struct cli_progress *progress)
 			bench_stop(b);
 			fds[0].fd = -1;
 		}
-		if (cli_interrupt_check(&b->interrupt)) {
+		if (cli_signals_check(&b->interrupt)) {
 			bench_stop(b);
 			fds[1].fd = -1;
 		}
@@ -241,7 +241,7 @@ static int run(struct bench *b)
 
 	pthread_mutex_init(&b->gate.lock, NULL);
 	pthread_cond_init(&b->gate.changed, NULL);
-	cli_interrupt_start(&b->interrupt);
+	cli_signals_start(&b->interrupt);
 	cli_progress_start(&progress, !b->o->no_progress, 0);
 	for (i = 0; i < b->n_threads; i++) {
 		atomic_fetch_add(&b->running, 1);
@@ -259,7 +259,7 @@ static int run(struct bench *b)
 	while (i > 0)
 		pthread_join(b->threads[--i].id, NULL);
 	cli_progress_clear(&progress);
-	cli_interrupt_end(&b->interrupt);
+	cli_signals_end(&b->interrupt);
 	pthread_cond_destroy(&b->gate.changed);
 	pthread_mutex_destroy(&b->gate.lock);
 	return rc ? rc : first_error(b);
@@ -298,6 +298,6 @@ int cli_bench(const struct cli_options *o)
 		rc = bench_report(&b);
 	cli_session_close(&b.session);
 	fini(&b);
-	cli_interrupt_die(&b.interrupt);
+	cli_signals_die(&b.interrupt);
 	return rc;
 }

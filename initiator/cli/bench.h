@@ -85,7 +85,7 @@ struct bench {
 	int stop_fd; /* readable when @stop is set */
 	int over_fd; /* written by each thread at its end */
 	atomic_uint running;
-	struct cli_interrupt interrupt;
+	struct cli_signals interrupt;
 };
 
 /* Of one thread. */

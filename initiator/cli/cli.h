@@ -244,18 +244,18 @@ void cli_progress_end(struct cli_progress *p, uint64_t done);
 
 /* ---- interrupt.c ---- */
 
-struct cli_interrupt {
+struct cli_signals {
 	int fd;       /* readable after a signal; -1: not watching */
 	int signo;    /* the one that came, or 0 */
 	sigset_t old; /* mask before */
 };
 
-void cli_interrupt_start(struct cli_interrupt *in);
+void cli_signals_start(struct cli_signals *in);
 /* True once, for the first signal; another one ends the program. */
-bool cli_interrupt_check(struct cli_interrupt *in);
-void cli_interrupt_end(struct cli_interrupt *in);
+bool cli_signals_check(struct cli_signals *in);
+void cli_signals_end(struct cli_signals *in);
 /* End as the signal that came would have ended us, so that shells and make see it. */
-void cli_interrupt_die(const struct cli_interrupt *in);
+void cli_signals_die(const struct cli_signals *in);
 
 /* ---- transfer.c ---- */
 
@@ -273,10 +273,10 @@ struct cli_transfer {
 	bool exact;      /* input shorter than length is an error */
 	unsigned int flags;
 	struct cli_progress *progress;
-	struct cli_interrupt interrupt; /* what came meanwhile, for cli_interrupt_die() */
-	uint64_t done;                  /* result: bytes transferred */
-	uint64_t complete;              /* result: from the start, without a gap */
-	uint64_t ios;                   /* result: commands */
+	struct cli_signals interrupt; /* what came meanwhile, for cli_signals_die() */
+	uint64_t done;                /* result: bytes transferred */
+	uint64_t complete;            /* result: from the start, without a gap */
+	uint64_t ios;                 /* result: commands */
 };
 
 /* Returns CLI_OK, or CLI_FAILED after printing why. */

@@ -245,7 +245,7 @@ int cli_read(const struct cli_options *o)
 		rc = cli_error("%s: %s", f.name, strerror(errno));
 	rc2 = close_file(&f);
 	cli_session_close(&s);
-	cli_interrupt_die(&t.interrupt);
+	cli_signals_die(&t.interrupt);
 	return rc ? rc : rc2;
 }
 
@@ -281,7 +281,7 @@ int cli_write(const struct cli_options *o)
 	}
 	close_file(&f);
 	cli_session_close(&s);
-	cli_interrupt_die(&t.interrupt);
+	cli_signals_die(&t.interrupt);
 	return rc;
 }
 

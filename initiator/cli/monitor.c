@@ -132,7 +132,7 @@ static int show(struct cli_session *s, const struct cli_options *o, uint32_t eve
 }
 
 static int watch(struct cli_session *s, const struct cli_options *o, struct monitor *m,
-		 struct cli_interrupt *in)
+		 struct cli_signals *in)
 {
 	uint64_t limit = cli_num(o, CLI_ARG_EVENTS, UINT64_MAX);
 	struct pollfd fds[2] = {{.fd = rdinit_ctrl_fd(s->ctrl), .events = POLLIN},
@@ -146,7 +146,7 @@ static int watch(struct cli_session *s, const struct cli_options *o, struct moni
 				return CLI_FAILED;
 			m->count++;
 		}
-		if (m->count == limit || cli_interrupt_check(in))
+		if (m->count == limit || cli_signals_check(in))
 			return CLI_OK;
 		if (m->tail == m->head && poll(fds, 2, LOOK_MS) < 0 && errno != EINTR)
 			return cli_error("poll: %s", strerror(errno));
@@ -157,7 +157,7 @@ static int watch(struct cli_session *s, const struct cli_options *o, struct moni
 int cli_monitor(const struct cli_options *o)
 {
 	struct monitor m = {.head = 0};
-	struct cli_interrupt in;
+	struct cli_signals in;
 	struct cli_options opts = *o;
 	struct cli_session s;
 	int rc;
@@ -167,14 +167,14 @@ int cli_monitor(const struct cli_options *o)
 	/* A discovery controller goes away by itself without one. */
 	if (!o->ctrl.subnqn && o->ctrl.keep_alive_tmo_ms == UINT32_MAX)
 		opts.ctrl.keep_alive_tmo_ms = DISC_KATO_MS;
-	cli_interrupt_start(&in);
+	cli_signals_start(&in);
 	rc = cli_session_open(&s, &opts);
 	if (!rc) {
 		fprintf(stderr, "rdinit: %s: waiting for events\n", s.info.address);
 		rc = watch(&s, &opts, &m, &in);
 		cli_session_close(&s);
 	}
-	cli_interrupt_end(&in);
-	cli_interrupt_die(&in);
+	cli_signals_end(&in);
+	cli_signals_die(&in);
 	return rc;
 }

@@ -482,7 +482,7 @@ static void process(struct engine *e)
 	rc = rdinit_ctrl_process(sess->ctrl, 0);
 	if (rc < 0 && !e->status)
 		fail(e, "%s", cli_lib_text());
-	if (cli_interrupt_check(&e->t->interrupt))
+	if (cli_signals_check(&e->t->interrupt))
 		interrupted(e);
 }
 
@@ -587,9 +587,9 @@ int cli_transfer_run(struct cli_transfer *t)
 	t->ios = 0;
 	e.status = setup(&e);
 	if (!e.status) {
-		cli_interrupt_start(&t->interrupt);
+		cli_signals_start(&t->interrupt);
 		run(&e);
-		cli_interrupt_end(&t->interrupt);
+		cli_signals_end(&t->interrupt);
 		t->complete = complete_part(&e);
 	}
 	rd_iomem_unmap(e.memory, e.memory_len);

@@ -8,7 +8,7 @@
 extern const struct t_case t_uri_cases[];
 extern const struct t_case t_host_cases[];
 extern const struct t_case t_handle_cases[];
-extern const struct t_case t_edge_cases[];
+extern const struct t_case t_block_split_cases[];
 extern const struct t_case t_connect_cases[];
 extern const struct t_case t_data_cases[];
 extern const struct t_case t_fault_cases[];

@@ -14,7 +14,7 @@ int main(int argc, char **argv)
 		{.name = "uri", .cases = t_uri_cases},
 		{.name = "host", .cases = t_host_cases},
 		{.name = "handle", .cases = t_handle_cases},
-		{.name = "edge", .cases = t_edge_cases},
+		{.name = "block split", .cases = t_block_split_cases},
 		{.name = "connect", .teardown = teardown, .cases = t_connect_cases},
 		{.name = "data", .teardown = teardown, .cases = t_data_cases},
 		{.name = "fault", .teardown = teardown, .cases = t_fault_cases},

@@ -51,7 +51,7 @@ static void tiles(void)
 	CU_ASSERT_EQUAL(walk(UINT64_MAX - 4095, 4095, 4096, 4096), 1);
 }
 
-const struct t_case t_edge_cases[] = {
+const struct t_case t_block_split_cases[] = {
 	{"pieces tile every range, whole blocks or inside one", tiles},
 	{NULL, NULL},
 };

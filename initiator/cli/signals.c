@@ -12,12 +12,12 @@
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
-void cli_interrupt_start(struct cli_interrupt *in)
+void cli_signals_start(struct cli_signals *in)
 {
 	struct sigaction sa;
 	sigset_t set;
 
-	*in = (struct cli_interrupt){.fd = -1};
+	*in = (struct cli_signals){.fd = -1};
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		/* nohup(1) and shells have some ignored: that stays so. */
@@ -33,7 +33,7 @@ void cli_interrupt_start(struct cli_interrupt *in)
 	in->fd = -1;
 }
 
-void cli_interrupt_end(struct cli_interrupt *in)
+void cli_signals_end(struct cli_signals *in)
 {
 	if (in->fd < 0)
 		return;
@@ -42,18 +42,18 @@ void cli_interrupt_end(struct cli_interrupt *in)
 	sigprocmask(SIG_SETMASK, &in->old, NULL);
 }
 
-bool cli_interrupt_check(struct cli_interrupt *in)
+bool cli_signals_check(struct cli_signals *in)
 {
 	struct signalfd_siginfo si;
 
 	if (in->fd < 0 || read(in->fd, &si, sizeof(si)) != sizeof(si))
 		return false;
 	in->signo = (int)si.ssi_signo;
-	cli_interrupt_end(in); /* the next one does what it always does */
+	cli_signals_end(in); /* the next one does what it always does */
 	return true;
 }
 
-void cli_interrupt_die(const struct cli_interrupt *in)
+void cli_signals_die(const struct cli_signals *in)
 {
 	if (in->signo) {
 		signal(in->signo, SIG_DFL);
