@@ -242,7 +242,7 @@ void cli_progress_update(struct cli_progress *p, uint64_t done);
 void cli_progress_clear(struct cli_progress *p); /* before a message, so that it has its own line */
 void cli_progress_end(struct cli_progress *p, uint64_t done);
 
-/* ---- interrupt.c ---- */
+/* ---- signals.c ---- */
 
 struct cli_signals {
 	int fd;       /* readable after a signal; -1: not watching */
@@ -282,7 +282,7 @@ struct cli_transfer {
 /* Returns CLI_OK, or CLI_FAILED after printing why. */
 int cli_transfer_run(struct cli_transfer *t);
 
-/* ---- edge.c ---- */
+/* ---- block_split.c ---- */
 
 /*
  * How a byte range falls on blocks: the next piece from @pos, at most @max bytes (a multiple of

@@ -93,7 +93,7 @@ static void waited_in_vain(struct rd_timer *timer)
 	set_state(ctrl, RDT_CTRL_READY);
 }
 
-/* Ready, but not before what was left behind is over: stale_write.h. */
+/* Become ready, but not while the stale-write fence must wait for a dead controller. */
 static void enable(struct rdt_ctrl *ctrl)
 {
 	uint16_t cntlid;

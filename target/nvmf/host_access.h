@@ -14,9 +14,11 @@ struct rdt_subsys;
 
 int rdt_host_access_init(struct rdt_subsys *ss);
 void rdt_host_access_fini(struct rdt_subsys *ss);
-bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn); /* any thread */
-/* Main thread. The lists are copied; controllers of hosts that fell out of them are ended, and
- * those that see more or fewer namespaces are told. */
+/* Whether @hostnqn may connect to @ss. Any thread. */
+bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn);
+/* Replace the list of hosts of a subsystem or a namespace. Main thread. The list is copied. The
+ * controllers of hosts that are no longer allowed are ended; a controller that sees more or fewer
+ * namespaces gets an asynchronous event. */
 int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqns,
 			 unsigned int count);
 int rdt_ns_set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count);

@@ -359,14 +359,14 @@ void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn)
 	struct rdt_share_bucket *list = bucket(qp->reactor, hostnqn, site);
 	struct rdt_share *share;
 
-	rdt_share_late(qp, false); /* before, it was a stranger */
+	rdt_share_late(qp, false); /* until Connect, it counted as unassociated */
 	LIST_FOREACH (share, list, link)
 		if (share->site == site && strcmp(share->hostnqn, hostnqn) == 0)
 			break;
 	if (!share) {
 		share = calloc(1, sizeof(*share));
 		if (!share)
-			return; /* with the unassociated it is served as well */
+			return; /* served from the share of unassociated connections */
 		init_share(share, site);
 		memccpy(share->hostnqn, hostnqn, 0, sizeof(share->hostnqn));
 		LIST_INSERT_HEAD(list, share, link);

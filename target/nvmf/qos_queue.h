@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where commands wait for limits, and who sets them. */
+/* QoS: the limits of hosts and namespaces, and the queues in which commands wait for them. */
 #ifndef RDT_QOS_QUEUE_H
 #define RDT_QOS_QUEUE_H
 

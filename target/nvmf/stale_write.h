@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts that come back. A host that lost its connections does not know which of its commands were
- * executed: it sends them again, and others after them. A write of before that the storage has not
- * finished would then come last and overwrite newer data. So a new controller of the host is not
- * ready while commands of a dead one are in flight (ctrl.c), and where that takes longer than
- * RDT_FENCE_READY_WAIT, only the namespaces that have such commands are kept from it, for as long
- * as it takes: its commands there wait, as those of before do.
+ * Stale-write fence. A host that lost its connections does not know which of its commands were
+ * executed: it sends them again on a new controller, followed by newer commands. A write of the old
+ * controller that the storage has not finished could then be executed last and overwrite newer
+ * data. Therefore a new controller does not become ready while commands of a dead controller of the
+ * same host are in flight (ctrl.c). If that takes longer than RDT_FENCE_READY_WAIT, the new
+ * controller becomes ready, and its commands wait in the namespaces where the old commands are in
+ * flight.
  *
- * What a dead controller has in flight is told by its queues as they close; the bits of namespaces
- * stay until all of that is over. A queue that has not told yet (its reactor stands still: storage
- * can hang within a system call) may have some in every namespace, and so they all are kept.
+ * Each I/O queue of a dead controller reports, as it closes, in which namespaces it has commands in
+ * flight; these namespaces stay fenced until all of them have ended. A queue that has not reported
+ * counts as having commands in every namespace: its reactor stands still, because storage can hang
+ * within a system call.
  *
- * The reactor of the admin queue may stand still as well, and then nobody has seen that the old
- * controller is dead. So a new controller asks the reactors of its host's other ones, and does not
- * wait for them to be ready: until one answers, each of its controllers counts as dead. Before it
- * answers it ends those whose connections are closed; all others are second paths.
+ * If the reactor of the old admin queue stands still as well, nobody has seen the old controller's
+ * end. Therefore a new controller asks the reactors that own other controllers of its host, and
+ * becomes ready without waiting for the answers. Until a reactor answers, its controllers of that
+ * host count as dead. Before a reactor answers, it ends the controllers whose connections are
+ * closed; the others are second paths of the host.
  */
 #ifndef RDT_STALE_WRITE_H
 #define RDT_STALE_WRITE_H

@@ -96,8 +96,8 @@ enum rdt_resv_group rdt_resv_group(uint8_t io_opcode);
 bool rdt_resv_allows(unsigned int rtype, enum rdt_resv_role role, enum rdt_resv_group group);
 
 /*
- * What reactors look at: immutable, exists only while a reservation is held. Who is not in it is a
- * stranger.
+ * What reactors look at: immutable, exists only while a reservation is held. A host that is not in
+ * it is not a registrant.
  */
 struct rdt_resv_snap {
 	uint8_t rtype;

@@ -212,7 +212,7 @@ static void share_free(struct rdt_recv_share **sharep)
 	*sharep = NULL;
 }
 
-/* With the unassociated it is served as well, without memory for one of its own. */
+/* A host without memory for a share of its own is served from that of unassociated connections. */
 static struct rdt_recv_share *share_of(struct rdt_recv_pool *pool, const struct rdt_share *host)
 {
 	struct rdt_recv_share *share;
