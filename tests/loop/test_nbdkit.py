@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import re
 
 from t_loop import (NQN, SANITIZED, Failure, Skip, main, program, requires_disk, requires_program, test)
 
@@ -89,6 +90,29 @@ def a_trim_deallocates(t):
            'zeroed bytes')
     t.same(t.rdinit('read', target.uri(), '--offset', '9M', '--data-size', '1M', '--data', '-').out, b'\xa5' * (1 << 20),
            'bytes behind them')
+
+
+@test
+def fios_nbd_engine_reads_what_it_wrote(t):
+    requires_tools('fio')
+    if not re.search(r'(?m)^\s*nbd$', t.run(['fio', '--enghelp'], wrap=False).text):
+        raise Skip('this fio has no nbd engine')
+    target = serve(t)
+    res = nbdkit(t, target.uri(), f'cd {t.dir} && fio --name=verify --ioengine=nbd --uri="$uri" --rw=randwrite '
+                 f'--bsrange=4k-64k --blockalign=4k --size={SIZE} --iodepth=16 --verify=crc32c --fsync=64')
+    t.match(r'err= 0\b', res.text)
+
+
+@test
+def a_target_that_is_gone_is_an_error_and_no_hang(t):
+    requires_tools('qemu-io')
+    target = serve(t)
+    out = t.path('out')
+    res = nbdkit(t, target.uri(), f'(echo "read 0 4k"; until grep -q "read 4096" {out}; do sleep 0.05; done; '
+                 f'kill -9 {target.pid}; echo "read 4k 4k"; echo quit) | stdbuf -oL qemu-io -f raw "$uri" >{out} 2>&1; true')
+    with open(out, encoding='utf-8') as f:
+        t.match('read failed: ', f.read())
+    t.match(r'nbdkit: rdinit\S*: error: rdinit_read: ', res.err)
 
 
 @test
