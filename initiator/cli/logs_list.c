@@ -283,34 +283,67 @@ static const struct name log_names[] = {
 	{0x81, "Sanitize Status"},
 };
 
-static int supported(struct cli_session *s, const struct cli_options *o)
+/* A page with a dword for each of 256 identifiers: whether it is supported, and its effects. */
+struct support_log {
+	uint8_t lid;
+	const char *title; /* of the text; the address follows, then @after */
+	const char *after;
+	const char *list; /* of the JSON */
+	void (*key)(char *key, size_t size, unsigned int id);
+	void (*line)(unsigned int id, uint32_t effects);
+};
+
+static int support(struct cli_session *s, const struct cli_options *o, const struct support_log *l)
 {
-	struct nvme_supported_log_pages page;
-	struct cli_log log = {.lid = NVME_LOG_LID_SUPPORTED_LOG_PAGES, .nsid = NVME_NSID_ALL};
+	uint32_t page[256];
+	struct cli_log log = {.lid = l->lid, .nsid = NVME_NSID_ALL};
 	json_t *list;
 	unsigned int i;
 	char key[16];
 
-	if (cli_get_log(s, &log, &page, sizeof(page)))
+	if (cli_get_log(s, &log, page, sizeof(page)))
 		return CLI_FAILED;
 	list = json_array();
 	if (o->format != CLI_JSON)
-		printf("Support Log Pages Details for %s:\n", s->info.address);
-	for (i = 0; i < 256; i++) {
-		uint32_t e = le32toh(page.lid_support[i]);
+		printf("%s %s%s\n", l->title, s->info.address, l->after);
+	for (i = 0; i < N(page); i++) {
+		uint32_t e = le32toh(page[i]);
 
 		if (!(e & SUPPORTED))
 			continue;
-		snprintf(key, sizeof(key), "lid_0x%x ", i); /* nvme-cli's, with its blank */
+		l->key(key, sizeof(key), i);
 		json_array_append_new(list, json_pack("{s:I}", key, (json_int_t)e));
 		if (o->format != CLI_JSON)
-			printf("LID %#x (%s), supports %#x\n", i,
-			       name_of(log_names, N(log_names), i), e);
+			l->line(i, e);
 	}
 	if (o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:o}", "supported_logs", list), stdout);
+		return cli_print_json(json_pack("{s:o}", l->list, list), stdout);
 	json_decref(list);
 	return cli_finish_output();
+}
+
+static void lid_key(char *key, size_t size, unsigned int lid)
+{
+	snprintf(key, size, "lid_0x%x ", lid); /* nvme-cli's, with its blank */
+}
+
+static void lid_line(unsigned int lid, uint32_t effects)
+{
+	printf("LID %#x (%s), supports %#x\n", lid, name_of(log_names, N(log_names), lid), effects);
+}
+
+static int supported(struct cli_session *s, const struct cli_options *o)
+{
+	static const struct support_log pages = {
+		.lid = NVME_LOG_LID_SUPPORTED_LOG_PAGES,
+		.title = "Support Log Pages Details for",
+		.after = ":",
+		.list = "supported_logs",
+		.key = lid_key,
+		.line = lid_line,
+	};
+
+	return support(s, o, &pages);
 }
 
 int cli_supported_logs(const struct cli_options *o)
@@ -318,34 +351,28 @@ int cli_supported_logs(const struct cli_options *o)
 	return cli_with_ctrl(o, supported);
 }
 
+static void fid_key(char *key, size_t size, unsigned int fid)
+{
+	snprintf(key, size, "fid_%u", fid);
+}
+
+static void fid_line(unsigned int fid, uint32_t effects)
+{
+	printf("FID %02x (%s) -> Support Effects Log: %08x\n", fid, cli_feature_name(fid), effects);
+}
+
 static int fid_effects(struct cli_session *s, const struct cli_options *o)
 {
-	struct nvme_fid_supported_effects_log page;
-	struct cli_log log = {.lid = NVME_LOG_LID_FID_SUPPORTED_EFFECTS, .nsid = NVME_NSID_ALL};
-	json_t *list;
-	unsigned int i;
-	char key[16];
+	static const struct support_log features = {
+		.lid = NVME_LOG_LID_FID_SUPPORTED_EFFECTS,
+		.title = "FID Supports Effects Log for device:",
+		.after = "",
+		.list = "fid_support",
+		.key = fid_key,
+		.line = fid_line,
+	};
 
-	if (cli_get_log(s, &log, &page, sizeof(page)))
-		return CLI_FAILED;
-	list = json_array();
-	if (o->format != CLI_JSON)
-		printf("FID Supports Effects Log for device: %s\n", s->info.address);
-	for (i = 0; i < 256; i++) {
-		uint32_t e = le32toh(page.fid_support[i]);
-
-		if (!(e & SUPPORTED))
-			continue;
-		snprintf(key, sizeof(key), "fid_%u", i);
-		json_array_append_new(list, json_pack("{s:I}", key, (json_int_t)e));
-		if (o->format != CLI_JSON)
-			printf("FID %02x (%s) -> Support Effects Log: %08x\n", i,
-			       cli_feature_name(i), e);
-	}
-	if (o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:o}", "fid_support", list), stdout);
-	json_decref(list);
-	return cli_finish_output();
+	return support(s, o, &features);
 }
 
 int cli_fid_effects_log(const struct cli_options *o)
