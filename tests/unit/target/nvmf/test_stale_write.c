@@ -320,6 +320,30 @@ static void fenced_behind_a_fenced(void)
 	back_free(&b);
 }
 
+/* A write to namespace 1 and one to namespace 5, whose command @sqe is then. */
+static void write_to_both(struct t_conn *io, struct nvme_sqe *sqe)
+{
+	for (unsigned int nsid = 1; nsid <= 5; nsid += 4) {
+		t_rw_sqe(io, sqe, true, 0, 1, new_data);
+		sqe->nsid = htole32(nsid);
+		t_send(io, sqe, NULL, 0);
+	}
+}
+
+/* The old write ends; the new one, which has waited for it on @io, is executed after it. */
+static void old_write_ends(struct t_env *env, struct t_disk *d, struct t_conn *io)
+{
+	struct t_answer a;
+
+	d->hold = false;
+	t_turn(env);
+	CU_ASSERT_EQUAL(d->data[0], 0xaa);
+	t_advance(env, RD_NSEC_PER_SEC);
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(d->data[0], 0xbb);
+}
+
 /*
  * The reactor of the host's I/O queue stands still within a system call, with a write in it, when
  * the host is lost: it has told nothing when the host comes back by the other reactor.
@@ -351,11 +375,7 @@ static void reactor_stands_still(void)
 	io = t_conn_new(p.env, 0, 1, 16);
 	CU_ASSERT_EQUAL(t_connect(io, cntlid), cntlid);
 	/* No namespace is free: it might write to any. */
-	for (unsigned int nsid = 1; nsid <= 5; nsid += 4) {
-		t_rw_sqe(io, &sqe, true, 0, 1, new_data);
-		sqe.nsid = htole32(nsid);
-		t_send(io, &sqe, NULL, 0);
-	}
+	write_to_both(io, &sqe);
 	t_advance(p.env, 60 * RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t_answers(io), 0);
 	CU_ASSERT_EQUAL(d->held_count, 1);
@@ -369,13 +389,7 @@ static void reactor_stands_still(void)
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
 	CU_ASSERT_EQUAL(t_answers(io), 0);
-	d->hold = false;
-	t_turn(p.env);
-	CU_ASSERT_EQUAL(d->data[0], 0xaa);
-	t_advance(p.env, RD_NSEC_PER_SEC);
-	a = t_answer(io);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
-	CU_ASSERT_EQUAL(d->data[0], 0xbb);
+	old_write_ends(p.env, d, io);
 	t_pair_free(&p);
 }
 
@@ -410,11 +424,7 @@ static void admin_reactor_stands_still(void)
 	cntlid = admin->qp.ctrl->cntlid;
 	io = t_conn_new(p.env, 1, 1, 16);
 	CU_ASSERT_EQUAL(t_connect(io, cntlid), cntlid);
-	for (unsigned int nsid = 1; nsid <= 5; nsid += 4) {
-		t_rw_sqe(io, &sqe, true, 0, 1, new_data);
-		sqe.nsid = htole32(nsid);
-		t_send(io, &sqe, NULL, 0);
-	}
+	write_to_both(io, &sqe);
 	t_advance(p.env, 60 * RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t_answers(io), 0);
 	CU_ASSERT_EQUAL(d->held_count, 1);
@@ -426,13 +436,7 @@ static void admin_reactor_stands_still(void)
 	a = t_answer(io);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
-	d->hold = false;
-	t_turn(p.env);
-	CU_ASSERT_EQUAL(d->data[0], 0xaa);
-	t_advance(p.env, RD_NSEC_PER_SEC);
-	a = t_answer(io);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
-	CU_ASSERT_EQUAL(d->data[0], 0xbb);
+	old_write_ends(p.env, d, io);
 	t_pair_free(&p);
 }
 
