@@ -59,7 +59,7 @@ static void show_msg(struct rd_msg *msg)
 {
 	struct rdt_ns_post *post = rd_container_of(msg, struct rdt_ns_post, msg);
 
-	rdt_view_show(post->reactor, post->ns);
+	rdt_ns_channel_show(post->reactor, post->ns);
 	rdt_ns_answer(post, 0);
 }
 
@@ -76,7 +76,7 @@ static void close_msg(struct rd_msg *msg)
 {
 	struct rdt_ns_post *post = rd_container_of(msg, struct rdt_ns_post, msg);
 
-	rdt_view_close(post->reactor, post->ns);
+	rdt_ns_channel_close(post->reactor, post->ns);
 	rdt_ns_answer(post, 0);
 }
 
@@ -104,7 +104,7 @@ static void open_msg(struct rd_msg *msg)
 {
 	struct rdt_ns_post *post = rd_container_of(msg, struct rdt_ns_post, msg);
 
-	rdt_ns_answer(post, rdt_view_open(post->reactor, post->ns));
+	rdt_ns_answer(post, rdt_ns_channel_open(post->reactor, post->ns));
 }
 
 static void opened(struct rdt_ns *ns)
@@ -176,7 +176,7 @@ static void leave_msg(struct rd_msg *msg)
 {
 	struct rdt_ns_post *post = rd_container_of(msg, struct rdt_ns_post, msg);
 
-	rdt_view_leave(post->reactor, post->ns); /* it answers */
+	rdt_ns_channel_leave(post->reactor, post->ns); /* it answers */
 }
 
 static void released(struct rdt_ns *ns)
@@ -224,7 +224,7 @@ static void hide_msg(struct rd_msg *msg)
 {
 	struct rdt_ns_post *post = rd_container_of(msg, struct rdt_ns_post, msg);
 
-	rdt_view_hide(post->reactor, post->ns);
+	rdt_ns_channel_hide(post->reactor, post->ns);
 	rdt_ns_answer(post, 0);
 }
 

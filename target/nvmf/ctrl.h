@@ -33,7 +33,7 @@ enum rdt_ctrl_state {
 	RDT_CTRL_DISABLED,  /* CC.EN 0: fabrics commands only. Host sets EN -> ENABLING or READY */
 	RDT_CTRL_ENABLING,  /* EN, but a dead controller of this host still has commands in flight,
 			     * which must not come after what the host sends now (stale_write.h).
-			     * Gone,  or not for RDT_FENCE_READY_WAIT -> READY */
+			     * Gone, or not for RDT_FENCE_READY_WAIT -> READY */
 	RDT_CTRL_READY,     /* CSTS.RDY. Host clears EN -> RESETTING, sets SHN -> SHUTTING */
 	RDT_CTRL_RESETTING, /* I/O queues are closing. The last one gone -> DISABLED */
 	RDT_CTRL_SHUTTING,  /* I/O queues are closing. The last one gone -> SHUT */
@@ -138,8 +138,8 @@ struct rdt_ctrl {
 	struct rdt_error_log errors;
 	struct rdt_events events;
 	struct rdt_resv_log resv_log;
-	struct rdt_qos_limiter
-		*limiter; /* its host's; set before the controller is found by others */
+	/* The limits of its host; set before other threads find the controller. */
+	struct rdt_qos_limiter *limiter;
 };
 
 /* ctrl.c */

@@ -34,7 +34,7 @@ enum rdt_ns_state {
 	RDT_NS_LEAVING, /* no new commands; the last reactor has let go -> freed */
 };
 
-/* A reactor's own face of a namespace: the reactor's, but for its memory. */
+/* One reactor's part of a namespace, used on its thread only; the namespace owns the memory. */
 struct rdt_ns_channel {
 	struct rdt_ns *ns; /* NULL: not open here */
 	struct rdt_chan *chan;
@@ -106,7 +106,8 @@ static inline uint64_t rdt_ns_key(const struct rdt_subsys *ss, uint32_t nsid)
 	return (uint64_t)ss->index << 32 | nsid;
 }
 
-static inline struct rdt_ns_channel *rdt_view_of(const struct rdt_reactor *r, struct rdt_ns *ns)
+static inline struct rdt_ns_channel *rdt_ns_channel_of(const struct rdt_reactor *r,
+						       struct rdt_ns *ns)
 {
 	return &ns->posts[r->index].channel;
 }
@@ -134,15 +135,16 @@ int rdt_ns_protect_open(struct rdt_ns *ns); /* main thread; restores it, logs wh
 enum rdt_exec rdt_ns_protect(struct rdt_req *req, uint8_t wp);
 
 /* ns_channel.c: a reactor's side, on its thread */
-int rdt_view_init(struct rdt_reactor *r);
-void rdt_view_fini(struct rdt_reactor *r);
-int rdt_view_open(struct rdt_reactor *r, struct rdt_ns *ns);  /* a channel; not found yet */
-void rdt_view_show(struct rdt_reactor *r, struct rdt_ns *ns); /* commands find it from here on */
-void rdt_view_close(struct rdt_reactor *r, struct rdt_ns *ns);
-void rdt_view_close_all(struct rdt_reactor *r);
-void rdt_view_hide(struct rdt_reactor *r, struct rdt_ns *ns); /* not found any more */
+int rdt_ns_channel_init(struct rdt_reactor *r);
+void rdt_ns_channel_fini(struct rdt_reactor *r);
+int rdt_ns_channel_open(struct rdt_reactor *r, struct rdt_ns *ns); /* a channel; not found yet */
+void rdt_ns_channel_show(struct rdt_reactor *r,
+			 struct rdt_ns *ns); /* commands find it from here on */
+void rdt_ns_channel_close(struct rdt_reactor *r, struct rdt_ns *ns);
+void rdt_ns_channel_close_all(struct rdt_reactor *r);
+void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns); /* not found any more */
 /* Once hidden: what is in flight completes or is cut short. Answers when that is over. */
-void rdt_view_leave(struct rdt_reactor *r, struct rdt_ns *ns);
+void rdt_ns_channel_leave(struct rdt_reactor *r, struct rdt_ns *ns);
 void rdt_ns_answer(struct rdt_ns_post *post, int err);
 struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid);
 /* The next one by NSID after @nsid (0: the first), or NULL. */
@@ -150,8 +152,8 @@ struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, u
 /* The same for the host of @req: what it does not see is not there. */
 struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid);
 struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid);
-/* Find it for a command: sets req->ns and req->channel, and holds it until the request is finished.
- */
+/* Find the namespace of a command and hold it until the request is finished: sets req->ns and
+ * req->channel. */
 bool rdt_ns_take(struct rdt_req *req, uint32_t nsid);
 static inline void rdt_ns_release(struct rdt_req *req)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reactor's channels of the namespaces: which ones commands find, the channels to their backends,
- * and how many requests hold each. All of it on the reactor's thread, so that no command takes a
- * lock to find its namespace.
+ * Namespace channels of one reactor: which namespaces commands find, the backend's I/O channel of
+ * each, and how many requests hold it. All of it runs on the reactor's thread, so that no command
+ * takes a lock to find its namespace.
  */
 #include <assert.h>
 #include <errno.h>
@@ -105,7 +105,7 @@ bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 /* So that showing it cannot fail. */
 static int make_room(struct rdt_reactor *r)
 {
-	unsigned int need = r->views_count + 1;
+	unsigned int need = r->channels_count + 1;
 	struct rdt_ns_channel **order;
 	int err = rd_map_reserve(&r->ns_map, need);
 
@@ -119,9 +119,9 @@ static int make_room(struct rdt_reactor *r)
 	return 0;
 }
 
-int rdt_view_open(struct rdt_reactor *r, struct rdt_ns *ns)
+int rdt_ns_channel_open(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	struct rdt_ns_channel *channel = rdt_view_of(r, ns);
+	struct rdt_ns_channel *channel = rdt_ns_channel_of(r, ns);
 	int err = make_room(r);
 
 	assert(!channel->ns);
@@ -136,13 +136,13 @@ int rdt_view_open(struct rdt_reactor *r, struct rdt_ns *ns)
 	channel->counters = &ns->subsys->counters[r->index];
 	channel->resv = rdt_resv_first(ns);
 	TAILQ_INSERT_TAIL(&r->channels, channel, link);
-	r->views_count++;
+	r->channels_count++;
 	return 0;
 }
 
-void rdt_view_show(struct rdt_reactor *r, struct rdt_ns *ns)
+void rdt_ns_channel_show(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	struct rdt_ns_channel *channel = rdt_view_of(r, ns);
+	struct rdt_ns_channel *channel = rdt_ns_channel_of(r, ns);
 	unsigned int pos = lower_bound(r, key_of(channel));
 
 	assert(r->ns_map.count < r->ns_room);
@@ -152,30 +152,30 @@ void rdt_view_show(struct rdt_reactor *r, struct rdt_ns *ns)
 	rd_map_put(&r->ns_map, key_of(channel), channel); /* there is room */
 }
 
-void rdt_view_hide(struct rdt_reactor *r, struct rdt_ns *ns)
+void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns)
 {
 	uint64_t key = rdt_ns_key(ns->subsys, ns->nsid);
 	unsigned int pos = lower_bound(r, key);
 
 	/* One that never was shown may share its NSID with another that is. */
-	if (pos == r->ns_map.count || r->ns_order[pos] != rdt_view_of(r, ns))
+	if (pos == r->ns_map.count || r->ns_order[pos] != rdt_ns_channel_of(r, ns))
 		return;
 	rd_map_remove(&r->ns_map, key);
 	memmove(&r->ns_order[pos], &r->ns_order[pos + 1],
 		(r->ns_map.count - pos) * sizeof(struct rdt_ns_channel *));
 }
 
-void rdt_view_close(struct rdt_reactor *r, struct rdt_ns *ns)
+void rdt_ns_channel_close(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	struct rdt_ns_channel *channel = rdt_view_of(r, ns);
+	struct rdt_ns_channel *channel = rdt_ns_channel_of(r, ns);
 
 	if (channel->ns != ns)
 		return; /* it could not be opened here */
 	assert(!channel->inflight);
-	rdt_view_hide(r, ns);
+	rdt_ns_channel_hide(r, ns);
 	rdt_chan_close(&channel->chan);
 	TAILQ_REMOVE(&r->channels, channel, link);
-	r->views_count--;
+	r->channels_count--;
 	memset(channel, 0, sizeof(*channel));
 }
 
@@ -190,7 +190,7 @@ static void leave_defer(struct rd_defer *defer)
 		next = TAILQ_NEXT(channel, link);
 		if (channel->inflight)
 			continue;
-		rdt_view_close(r, ns);
+		rdt_ns_channel_close(r, ns);
 		rdt_ns_answer(&ns->posts[r->index], 0);
 	}
 }
@@ -207,9 +207,9 @@ static void end_requests(struct rdt_reactor *r, const struct rdt_ns *ns)
 				rdt_req_ns_gone(req);
 }
 
-void rdt_view_leave(struct rdt_reactor *r, struct rdt_ns *ns)
+void rdt_ns_channel_leave(struct rdt_reactor *r, struct rdt_ns *ns)
 {
-	struct rdt_ns_channel *channel = rdt_view_of(r, ns);
+	struct rdt_ns_channel *channel = rdt_ns_channel_of(r, ns);
 
 	if (channel->ns != ns) { /* it could not be opened here */
 		rdt_ns_answer(&ns->posts[r->index], 0);
@@ -224,23 +224,23 @@ void rdt_view_leave(struct rdt_reactor *r, struct rdt_ns *ns)
 		rd_defer(r->loop, &r->ns_leave, RD_DEFER_WORK);
 }
 
-int rdt_view_init(struct rdt_reactor *r)
+int rdt_ns_channel_init(struct rdt_reactor *r)
 {
 	TAILQ_INIT(&r->channels);
 	r->ns_leave.fn = leave_defer;
 	return rd_map_init(&r->ns_map);
 }
 
-void rdt_view_close_all(struct rdt_reactor *r)
+void rdt_ns_channel_close_all(struct rdt_reactor *r)
 {
 	struct rdt_ns_channel *channel;
 
 	rd_defer_cancel(r->loop, &r->ns_leave);
 	while ((channel = TAILQ_FIRST(&r->channels)))
-		rdt_view_close(r, channel->ns);
+		rdt_ns_channel_close(r, channel->ns);
 }
 
-void rdt_view_fini(struct rdt_reactor *r)
+void rdt_ns_channel_fini(struct rdt_reactor *r)
 {
 	rd_map_fini(&r->ns_map);
 	free(r->ns_order);

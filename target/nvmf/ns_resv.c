@@ -216,7 +216,7 @@ static void part_msg(struct rd_msg *msg)
 {
 	struct rdt_resv_part *part = rd_container_of(msg, struct rdt_resv_part, msg);
 	const struct rdt_resv_work *work = part->work;
-	struct rdt_ns_channel *channel = rdt_view_of(part->reactor, work->resv->ns);
+	struct rdt_ns_channel *channel = rdt_ns_channel_of(part->reactor, work->resv->ns);
 
 	part->left = 1;
 	if (channel->ns == work->resv->ns) {

@@ -116,7 +116,7 @@ void rdt_range_drained(struct rdt_ns_channel *channel)
 static void arm_msg(struct rd_msg *msg)
 {
 	struct rdt_range_post *post = rd_container_of(msg, struct rdt_range_post, msg);
-	struct rdt_ns_channel *channel = rdt_view_of(post->reactor, post->ns);
+	struct rdt_ns_channel *channel = rdt_ns_channel_of(post->reactor, post->ns);
 
 	if (channel->ns != post->ns) {
 		answer(post->ns);

@@ -68,10 +68,10 @@ struct rdt_reactor {
 	struct rdt_engines *engines;
 	struct rd_map ns_map;             /* rdt_ns_key() to channels: what commands find here */
 	struct rdt_ns_channel **ns_order; /* the same by key: ns_map.count, room for ns_room */
-	unsigned int ns_room;             /* >= views_count */
+	unsigned int ns_room;             /* >= channels_count */
 	unsigned int ns_after;            /* behind the one that rdt_ns_next() found last */
 	TAILQ_HEAD(, rdt_ns_channel) channels; /* open here; those that leave come first */
-	unsigned int views_count;
+	unsigned int channels_count;
 	struct rd_defer ns_leave; /* look whether a leaving namespace is let go */
 	struct rdt_rdma *rdma;
 

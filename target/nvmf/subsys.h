@@ -60,8 +60,8 @@ struct rdt_subsys {
 	TAILQ_HEAD(rdt_ns_list, rdt_ns) namespaces; /* by NSID, leaving ones too */
 	TAILQ_HEAD(, rdt_ctrl) ctrls;
 	LIST_HEAD(rdt_host_ctrls, rdt_ctrl) host_ctrls[RDT_HOST_BUCKETS]; /* by their hosts */
-	LIST_HEAD(, rdt_ctrl)
-	asking;               /* new controllers whose ctrl->unheard is not 0: stale_write.h */
+	/* New controllers whose ctrl->unheard is not 0: stale_write.h. */
+	LIST_HEAD(, rdt_ctrl) asking;
 	struct rdt_ask *asks; /* [reactors] */
 	struct rdt_cntlids cntlids;
 	TAILQ_HEAD(, rdt_qos_limiter) limiters; /* of hosts, under @lock */

@@ -212,7 +212,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	err = rd_loop_create(&opts, &r->loop);
 	if (err)
 		return err;
-	err = rdt_view_init(r);
+	err = rdt_ns_channel_init(r);
 	if (err)
 		return err;
 	err = rdt_timing_init(r, target->cfg->target.state_times);
@@ -270,10 +270,10 @@ int rdt_reactor_setup(struct rdt_reactor *r)
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
 		if (!t->ns[i])
 			continue;
-		err = rdt_view_open(r, t->ns[i]);
+		err = rdt_ns_channel_open(r, t->ns[i]);
 		if (err)
 			return err;
-		rdt_view_show(r, t->ns[i]);
+		rdt_ns_channel_show(r, t->ns[i]);
 	}
 	rdt_place_watch(r);
 	return r->target->transport->reactor_init(r);
@@ -284,7 +284,7 @@ void rdt_reactor_teardown(struct rdt_reactor *r)
 	assert(TAILQ_EMPTY(&r->qpairs));
 	rdt_place_unwatch(r);
 	r->target->transport->reactor_fini(r);
-	rdt_view_close_all(r);
+	rdt_ns_channel_close_all(r);
 	rdt_engines_destroy(&r->engines);
 }
 
@@ -380,7 +380,7 @@ void rdt_reactor_fini(struct rdt_reactor *r)
 		rdt_pool_fini(&r->pools[i]);
 	rdt_shares_fini(r);
 	rd_iomem_unmap(r->slab, r->map_len);
-	rdt_view_fini(r);
+	rdt_ns_channel_fini(r);
 	rdt_timing_fini(r);
 	rd_loop_destroy(&r->loop);
 }
