@@ -6,10 +6,11 @@ import re
 import signal
 import socket
 import sys
+import time
 import xml.etree.ElementTree
 
 import nvmf_peer as nv
-from t_loop import DEADLINE, NQN, Failure, each, main, program, test, wait_for
+from t_loop import DEADLINE, NQN, Failure, each, main, program, test
 
 FAMILIES = ('fabrics', 'admin', 'io', 'reservation', 'discovery', 'rdma', 'abuse')
 LINE = re.compile(r'^(\w+\.\w+\.\w+): (ok|FAILED|not supported|skipped)\b')
@@ -213,25 +214,33 @@ def a_target_that_is_silent(t):
 def a_target_that(t, sig):
     """Failures from there on, and an end: not one time limit for each of hundreds of tests."""
     target = full(t)
-    log = t.path('out')
-    with open(log, 'wb') as out:
-        proc = t.spawn('rdconform', [program('rdconform'), target.uri(1), '--timeout', '1000', '--dataloss'],
-                       stdout=out)
-
-        def got_so_far():
-            with open(log, encoding='utf-8') as f:
-                return len(f.readlines()) > 40
-        wait_for(got_so_far, 'rdconform to get going')
+    # Its output goes into a socket that holds a few lines, so that it cannot run far ahead of what was read.
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+            proc = t.spawn('rdconform', [program('rdconform'), target.uri(1), '--timeout', '1000', '--dataloss'],
+                           stdout=theirs)
+        out = b''
+        ours.settimeout(DEADLINE)
+        while out.count(b'\n') <= 40:
+            more = ours.recv(4096)
+            t.ok(more, 'rdconform got going')
+            out += more
         target.signal(sig)
+        end = time.monotonic() + 8 * DEADLINE
         try:
-            t.eq(proc.wait(8 * DEADLINE), 1, 'exit status')
+            while more:
+                ours.settimeout(max(end - time.monotonic(), 0.001))
+                more = ours.recv(4096)
+                out += more
+            t.eq(proc.wait(DEADLINE), 1, 'exit status')
         finally:
             if sig == signal.SIGSTOP:
                 target.signal(signal.SIGCONT)
             else:
                 target.wait()
-    with open(log, encoding='utf-8') as f:
-        text = f.read()
+    text = out.decode()
     count = [int(n) for n in COUNT.search(text).groups()]
     t.ok(count[2] > 300, f'{count[2]} failures')
     t.match(r'seen:   not run: the target is gone since ', text)
