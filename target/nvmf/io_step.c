@@ -218,23 +218,24 @@ void rdt_io_resume(struct rdt_req *req)
 
 /*
  * Let @req, which is executing, end early. It completes by itself, perhaps at once. False: it is
- * where nothing can be done.
+ * where nothing can be done, and goes on as if nobody had asked: a pair whose second half writes.
  */
 bool rdt_io_cancel(struct rdt_req *req)
 {
 	struct rdt_chan *chan;
 
-	req->work.stop = true;
 	if (req->in_bio) {
+		req->work.stop = true;
 		chan = req->channel->chan;
 		if (chan->bdev->ops->cancel)
 			chan->bdev->ops->cancel(chan, &req->bio);
 		return chan->bdev->ops->cancel || req->work.step;
 	}
+	if (!req->waiting && req->hold.state != RDT_HOLD_WAITING)
+		return false;
+	req->work.stop = true;
 	if (req->waiting)
 		rdt_pool_unwait(&req->qp->reactor->pools[RDT_POOL_SCRATCH], req);
-	else if (req->hold.state != RDT_HOLD_WAITING)
-		return false;
 	else if (!rdt_range_unwait(req))
 		return true; /* a message is on its way, and stops it */
 	rdt_io_resume(req);

@@ -564,6 +564,38 @@ static void aborts(void)
 	t_pair_free(&p);
 }
 
+/* The write has begun, so the pair completes: the answers to it and to the Abort say the same. */
+static void abort_while_it_writes(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	static uint8_t old[512], new[512];
+	struct nvme_sqe sqe[2], ab;
+	struct t_answer a;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		d->can_cancel = i;
+		d->hold = true;
+		memset(new, (int)i + 1, 512);
+		send_pair(p.io, sqe, 0, 1, old, new);
+		t_turn(p.env);
+		t_disk_finish(d, 0, 0);
+		t_turn(p.env);
+		CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+		CU_ASSERT_EQUAL(d->held[0]->op, RDT_BIO_WRITE);
+		t_sqe(p.admin, &ab, nvme_admin_abort_cmd, NULL, 0);
+		ab.cdw10 = htole32(1 | (uint32_t)le16toh(sqe[0].cid) << 16);
+		a = t_exec(p.admin, &ab);
+		CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 1);
+		d->hold = false;
+		t_turn(p.env);
+		check_pair(p.io, sqe, 0, 0);
+		CU_ASSERT_EQUAL(memcmp(d->data, new, 512), 0);
+		memcpy(old, new, 512);
+	}
+	t_pair_free(&p);
+}
+
 static void second_fails(void)
 {
 	struct t_pair p = t_pair_new();
@@ -695,6 +727,7 @@ const struct t_case t_fused_cases[] = {
 	{"a namespace leaves under a pair at any stage", namespace_leaves},
 	{"a first half alone lets the target end", drain_alone},
 	{"Abort", aborts},
+	{"Abort of the first half while the second one writes", abort_while_it_writes},
 	{"a write that fails", second_fails},
 	{"Abort of a pair is set up before the pair can end", abort_ends_a_pair_at_once},
 	{"a command that waits for blocks is asked again", protected_while_it_waits},
