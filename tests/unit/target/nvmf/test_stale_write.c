@@ -2,6 +2,7 @@
 /* Hosts that come back while the storage still has their writes. */
 #include <string.h>
 
+#include "target/nvmf/stale_write.h"
 #include "t_target.h"
 
 /* A new association of the host with this ID, asked to be ready. */
@@ -394,50 +395,236 @@ static void reactor_stands_still(void)
 }
 
 /*
- * The reactor of the admin queue stands still, with a write in a queue of its own: nobody has seen
- * that the controller is dead when the host comes back by the other reactor.
+ * The reactor of the admin queue stands still, and the host comes back by the other one. A write of
+ * the old controller is in flight in namespace 1.
  */
-static void admin_reactor_stands_still(void)
+struct stalled {
+	struct t_pair p;
+	struct t_disk *d;
+	struct t_conn *back; /* the new admin queue, */
+	struct t_conn *io;   /* and the new I/O queue */
+	struct nvme_sqe sqe; /* the new write to namespace 5 */
+};
+
+/* @io is the queue of the old controller with the write. */
+static void stall_with_write(struct stalled *s, struct t_conn *io)
 {
-	struct t_pair p = t_pair_new();
-	struct t_disk *d = &p.env->disk[0];
-	struct t_conn *admin, *old, *io;
 	struct nvme_sqe sqe;
-	struct t_answer a;
-	uint16_t cntlid;
 
 	memset(old_data, 0xaa, sizeof(old_data));
 	memset(new_data, 0xbb, sizeof(new_data));
-	old = t_conn_new(p.env, 0, 2, 16);
-	CU_ASSERT_EQUAL(t_connect(old, p.cntlid), p.cntlid);
-	d->hold = true;
-	t_rw_sqe(old, &sqe, true, 0, 1, old_data);
-	t_send(old, &sqe, NULL, 0);
-	t_turn(p.env);
-	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
-	p.env->still[0] = true;
-	p.admin->peer_closed = true;
-	t_conn_cut(p.io);
-	t_turn(p.env);
-	admin = comes_back(p.env, 1, 0x11);
-	CU_ASSERT_TRUE(is_ready(admin)); /* it waits for no reactor */
-	cntlid = admin->qp.ctrl->cntlid;
-	io = t_conn_new(p.env, 1, 1, 16);
-	CU_ASSERT_EQUAL(t_connect(io, cntlid), cntlid);
-	write_to_both(io, &sqe);
-	t_advance(p.env, 60 * RD_NSEC_PER_SEC);
-	CU_ASSERT_EQUAL(t_answers(io), 0);
-	CU_ASSERT_EQUAL(d->held_count, 1);
+	s->d = &s->p.env->disk[0];
+	s->d->hold = true;
+	t_rw_sqe(io, &sqe, true, 0, 1, old_data);
+	t_send(io, &sqe, NULL, 0);
+	t_turn(s->p.env);
+	CU_ASSERT_EQUAL_FATAL(s->d->held_count, 1);
+	s->p.env->still[0] = true;
+}
 
-	p.env->still[0] = false;
-	t_turn(p.env);
-	t_advance(p.env, RD_NSEC_PER_SEC);
-	CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* the other namespace */
-	a = t_answer(io);
+static void back_by_the_other(struct stalled *s)
+{
+	s->back = comes_back(s->p.env, 1, 0x11);
+	CU_ASSERT_TRUE(is_ready(s->back)); /* it waits for no reactor */
+	s->io = t_conn_new(s->p.env, 1, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(s->io, s->back->qp.ctrl->cntlid), s->back->qp.ctrl->cntlid);
+	write_to_both(s->io, &s->sqe);
+	t_advance(s->p.env, 60 * RD_NSEC_PER_SEC);
+}
+
+/* Nothing is known of the old controller: both of the new writes wait. */
+static struct stalled stalled_new(void)
+{
+	struct stalled s = {.p = t_pair_new()};
+	struct t_conn *io = t_conn_new(s.p.env, 0, 2, 16);
+
+	CU_ASSERT_EQUAL(t_connect(io, s.p.cntlid), s.p.cntlid);
+	stall_with_write(&s, io);
+	back_by_the_other(&s);
+	CU_ASSERT_EQUAL(t_answers(s.io), 0);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	return s;
+}
+
+static void moves_again(struct stalled *s)
+{
+	s->p.env->still[0] = false;
+	t_turn(s->p.env);
+	t_advance(s->p.env, RD_NSEC_PER_SEC);
+}
+
+static void expect_other_namespace(struct stalled *s)
+{
+	struct t_answer a;
+
+	CU_ASSERT_EQUAL_FATAL(t_answers(s->io), 1);
+	a = t_answer(s->io);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
-	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
-	old_write_ends(p.env, d, io);
+	CU_ASSERT_EQUAL(a.cqe.cid, s->sqe.cid);
+}
+
+/* The host has closed the old connection: its write comes before the new one. */
+static void admin_reactor_stands_still(void)
+{
+	struct stalled s = stalled_new();
+
+	s.p.admin->peer_closed = true;
+	moves_again(&s);
+	expect_other_namespace(&s);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	old_write_ends(s.p.env, s.d, s.io);
+	t_pair_free(&s.p);
+}
+
+/* The old controller is a second path of the host: when that is known, nothing waits for it. */
+static void second_path_stands_still(void)
+{
+	struct stalled s = stalled_new();
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	moves_again(&s);
+	expect_other_namespace(&s);
+	CU_ASSERT_EQUAL(s.d->held_count, 2);
+	CU_ASSERT_EQUAL(s.p.env->t->reactors[1].limited, 0);
+	s.d->hold = false;
+	t_turn(s.p.env);
+	a = t_answer(s.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_rw_sqe(s.p.io, &sqe, false, 0, 1, other_data);
+	a = t_exec(s.p.io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_pair_free(&s.p);
+}
+
+/* Only an I/O queue of the second path stands still: its controller is known to be alive. */
+static void queue_of_second_path_stands_still(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	struct t_conn *admin, *io;
+	struct nvme_sqe sqe;
+
+	d->hold = true;
+	t_rw_sqe(p.io, &sqe, true, 0, 1, old_data);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	p.env->still[1] = true;
+	admin = comes_back(p.env, 0, 0x11);
+	CU_ASSERT_TRUE(is_ready(admin));
+	io = t_conn_new(p.env, 0, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(io, admin->qp.ctrl->cntlid), admin->qp.ctrl->cntlid);
+	write_to_both(io, &sqe);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(io), 1); /* the other namespace */
+	CU_ASSERT_EQUAL(d->held_count, 2);
+	CU_ASSERT_EQUAL(p.env->t->reactors[0].limited, 0);
+	p.env->still[1] = false;
+	t_turn(p.env);
 	t_pair_free(&p);
+}
+
+/* The controller that asked is lost before the reactor answers: the next one asks for itself. */
+static void asking_one_is_lost(void)
+{
+	struct stalled s = stalled_new();
+	struct rdt_subsys *ss = s.p.env->t->subsys[0];
+	bool gone = false;
+
+	s.back->gone = &gone;
+	t_conn_cut(s.back);
+	t_turn(s.p.env);
+	CU_ASSERT_TRUE(gone);
+	CU_ASSERT_TRUE(LIST_EMPTY(&ss->asking));
+	CU_ASSERT_EQUAL(s.p.env->t->reactors[1].limited, 0);
+	CU_ASSERT_TRUE(ss->asks[0].posted); /* one question serves both */
+
+	back_by_the_other(&s);
+	CU_ASSERT_FALSE(LIST_EMPTY(&ss->asking));
+	CU_ASSERT_EQUAL(t_answers(s.io), 0);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	s.p.admin->peer_closed = true;
+	moves_again(&s);
+	expect_other_namespace(&s);
+	old_write_ends(s.p.env, s.d, s.io);
+	t_pair_free(&s.p);
+}
+
+/* The last one that asked is lost, and nobody is there for the answer. */
+static void answer_for_nobody(void)
+{
+	struct stalled s = stalled_new();
+	struct rdt_subsys *ss = s.p.env->t->subsys[0];
+
+	t_conn_cut(s.back);
+	t_turn(s.p.env);
+	moves_again(&s);
+	CU_ASSERT_FALSE(ss->asks[0].posted);
+	CU_ASSERT_EQUAL(ss->ctrls_count, 1); /* nobody has ended the first one */
+	s.d->hold = false;
+	t_pair_free(&s.p);
+}
+
+/* `duplicate_host: replace` ends the old controller; its reactor cannot do that yet. */
+static void replaced_while_it_stands_still(void)
+{
+	struct stalled s = {.p = t_pair_new()};
+	struct t_conn *io = t_conn_new(s.p.env, 0, 2, 16);
+	struct rdt_ctrl *old = s.p.admin->qp.ctrl;
+
+	CU_ASSERT_EQUAL(t_connect(io, s.p.cntlid), s.p.cntlid);
+	stall_with_write(&s, io);
+	s.p.env->t->subsys[0]->duplicate_host = RDT_DUPLICATE_REPLACE;
+	back_by_the_other(&s);
+	CU_ASSERT_TRUE(atomic_load(&old->ending));
+	CU_ASSERT_FALSE(atomic_load(&old->over));
+	CU_ASSERT_EQUAL(t_answers(s.io), 0);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+
+	moves_again(&s); /* its connection is open: it is the replacement that ends it */
+	CU_ASSERT_TRUE(atomic_load(&old->over));
+	expect_other_namespace(&s);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	old_write_ends(s.p.env, s.d, s.io);
+	CU_ASSERT_EQUAL(s.p.env->t->subsys[0]->ctrls_count, 1);
+	t_pair_free(&s.p);
+}
+
+/*
+ * The old I/O queue is on the running reactor and reports, before or after the host is back. The
+ * owner of its controller stands still for longer than the write takes.
+ */
+static void queue_reports_while_owner_stands_still(void)
+{
+	for (int before = 0; before < 2; before++) {
+		struct stalled s = {.p = t_pair_new()};
+
+		stall_with_write(&s, s.p.io);
+		s.p.admin->peer_closed = true;
+		if (before) {
+			t_conn_cut(s.p.io);
+			t_turn(s.p.env);
+			back_by_the_other(&s);
+		} else {
+			back_by_the_other(&s);
+			CU_ASSERT_EQUAL(t_answers(s.io), 0);
+			t_conn_cut(s.p.io);
+			t_turn(s.p.env);
+			t_advance(s.p.env, RD_NSEC_PER_SEC);
+		}
+		expect_other_namespace(&s);
+		CU_ASSERT_EQUAL(s.d->held_count, 1);
+		/* Only the owner can say that the write was the last of the controller's. */
+		s.d->hold = false;
+		t_turn(s.p.env);
+		t_advance(s.p.env, RD_NSEC_PER_SEC);
+		CU_ASSERT_EQUAL(s.d->data[0], 0xaa);
+		CU_ASSERT_EQUAL(t_answers(s.io), 0);
+		moves_again(&s);
+		CU_ASSERT_EQUAL(t_answers(s.io), 1);
+		CU_ASSERT_EQUAL(s.d->data[0], 0xbb);
+		t_pair_free(&s.p);
+	}
 }
 
 /* A queue whose connection ended before its Connect was answered owes nothing. */
@@ -475,6 +662,13 @@ const struct t_case t_stale_write_cases[] = {
 	{"who waited is lost as well", fenced_behind_a_fenced},
 	{"a queue whose reactor stands still has told nothing", reactor_stands_still},
 	{"the admin queue's reactor stands still as well", admin_reactor_stands_still},
+	{"a second path stands still", second_path_stands_still},
+	{"an I/O queue of a second path stands still", queue_of_second_path_stands_still},
+	{"a controller that asked is lost before the answer", asking_one_is_lost},
+	{"nobody is left for the answer", answer_for_nobody},
+	{"a controller is replaced while its reactor stands still", replaced_while_it_stands_still},
+	{"a queue reports while its controller's reactor stands still",
+	 queue_reports_while_owner_stands_still},
 	{"a queue that closed before it joined owes nothing", queue_closed_before_it_joined},
 	{NULL, NULL},
 };
