@@ -51,9 +51,9 @@ struct rdt_bio {
 	uint64_t length; /* bytes */
 	void *buf; /* READ, WRITE: length bytes. May be aligned to 8 bytes only (in-capsule data) */
 	void (*done)(struct rdt_bio *bio);
-	uint64_t scratch[6];       /* the backend's, valid from submit to done */
-	TAILQ_ENTRY(rdt_bio) link; /* the backend's, for a queue of its own */
-	struct rdt_chan *holder;   /* the layer that has not passed it on yet, or NULL */
+	uint64_t priv[6];           /* the backend's, valid from submit to done */
+	TAILQ_ENTRY(rdt_bio) link;  /* the backend's, for a queue of its own */
+	struct rdt_chan *queued_at; /* the layer that has not passed it on yet, or NULL */
 };
 
 struct rdt_bdev_ops {

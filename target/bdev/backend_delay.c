@@ -11,16 +11,16 @@ struct delay {
 	uint64_t ns[RDT_BIO_OPS];
 };
 
-/* In rdt_bio.scratch while we hold it; below us it is another's. */
+/* In rdt_bio.priv while we hold it; below us it is another's. */
 struct delay_bio {
 	struct rd_timer timer;
 	struct rdt_layer_chan *lc;
 };
-_Static_assert(sizeof(struct delay_bio) <= sizeof(((struct rdt_bio *)0)->scratch), "delay state");
+_Static_assert(sizeof(struct delay_bio) <= sizeof(((struct rdt_bio *)0)->priv), "delay state");
 
 static struct rdt_bio *bio_of(struct delay_bio *db)
 {
-	return rd_container_of(db, struct rdt_bio, scratch);
+	return rd_container_of(db, struct rdt_bio, priv);
 }
 
 static void delay_close(struct rdt_bdev *bdev)
@@ -41,7 +41,7 @@ static void over(struct rd_timer *timer)
 	struct rdt_chan *lower = db->lc->lower;
 	struct rdt_bio *bio = bio_of(db);
 
-	bio->holder = NULL;
+	bio->queued_at = NULL;
 	if (rdt_chan_submit(lower, bio) == RDT_BIO_DONE)
 		bio->done(bio);
 }
@@ -51,7 +51,7 @@ static void canceled(struct rd_timer *timer)
 	struct delay_bio *db = rd_container_of(timer, struct delay_bio, timer);
 	struct rdt_bio *bio = bio_of(db);
 
-	bio->holder = NULL;
+	bio->queued_at = NULL;
 	bio->result = -ECANCELED;
 	bio->done(bio);
 }
@@ -60,7 +60,7 @@ static enum rdt_bio_submit delay_submit(struct rdt_chan *chan, struct rdt_bio *b
 {
 	const struct delay *d = rd_container_of(chan->bdev, struct delay, bdev);
 	struct rdt_layer_chan *lc = rdt_layer_chan_of(chan);
-	struct delay_bio *db = (void *)bio->scratch;
+	struct delay_bio *db = (void *)bio->priv;
 
 	if (!d->ns[bio->op])
 		return rdt_chan_submit(lc->lower, bio);
@@ -71,15 +71,15 @@ static enum rdt_bio_submit delay_submit(struct rdt_chan *chan, struct rdt_bio *b
 		bio->result = -ENOMEM;
 		return RDT_BIO_DONE;
 	}
-	bio->holder = chan;
+	bio->queued_at = chan;
 	return RDT_BIO_QUEUED;
 }
 
 static void delay_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 {
-	struct delay_bio *db = (void *)bio->scratch;
+	struct delay_bio *db = (void *)bio->priv;
 
-	if (bio->holder != chan) {
+	if (bio->queued_at != chan) {
 		rdt_layer_cancel(chan, bio);
 		return;
 	}

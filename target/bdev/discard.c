@@ -17,20 +17,20 @@ struct rdt_discard {
 	pthread_t thread;
 };
 
-/* In rdt_bio.scratch. */
+/* In rdt_bio.priv. */
 struct discard_bio {
 	struct rd_msg msg; /* to the thread, and back */
 	struct rdt_discard *discard;
 	struct rd_loop *home;
 	atomic_bool canceled;
 };
-_Static_assert(sizeof(struct discard_bio) <= sizeof(((struct rdt_bio *)0)->scratch), "discard");
+_Static_assert(sizeof(struct discard_bio) <= sizeof(((struct rdt_bio *)0)->priv), "discard");
 
 static struct rdt_bio *bio_of(struct rd_msg *msg)
 {
 	struct discard_bio *db = rd_container_of(msg, struct discard_bio, msg);
 
-	return rd_container_of(db, struct rdt_bio, scratch);
+	return rd_container_of(db, struct rdt_bio, priv);
 }
 
 static void back_msg(struct rd_msg *msg)
@@ -57,7 +57,7 @@ static void discard_msg(struct rd_msg *msg)
 
 void rdt_discard_submit(struct rdt_discard *d, struct rd_loop *loop, struct rdt_bio *bio)
 {
-	struct discard_bio *db = (void *)bio->scratch;
+	struct discard_bio *db = (void *)bio->priv;
 
 	db->msg.fn = discard_msg;
 	db->discard = d;
@@ -68,7 +68,7 @@ void rdt_discard_submit(struct rdt_discard *d, struct rd_loop *loop, struct rdt_
 
 void rdt_discard_cancel(struct rdt_bio *bio)
 {
-	struct discard_bio *db = (void *)bio->scratch;
+	struct discard_bio *db = (void *)bio->priv;
 
 	atomic_store(&db->canceled, true);
 }

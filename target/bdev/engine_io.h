@@ -59,7 +59,7 @@ enum rdt_fio_step {
 
 #define RDT_FIO_MAGIC 0x6f69662au
 
-/* Lives in rdt_bio.scratch. */
+/* Lives in rdt_bio.priv. */
 struct rdt_fio {
 	uint32_t magic;
 	uint8_t state; /* enum rdt_fio_state */
@@ -72,11 +72,11 @@ struct rdt_fio {
 	uint64_t piece; /* bytes asked of the kernel now */
 	uint32_t slot;  /* the engine's */
 };
-_Static_assert(sizeof(struct rdt_fio) <= sizeof(((struct rdt_bio *)0)->scratch), "fio state");
+_Static_assert(sizeof(struct rdt_fio) <= sizeof(((struct rdt_bio *)0)->priv), "fio state");
 
 static inline struct rdt_fio *rdt_fio(struct rdt_bio *bio)
 {
-	return (struct rdt_fio *)(void *)bio->scratch;
+	return (struct rdt_fio *)(void *)bio->priv;
 }
 
 /* The bio a kernel completion names. */

@@ -188,18 +188,18 @@ void rdt_fused_abort(struct rdt_req *first, struct nvme_status st); /* FUSED, an
 
 /* range_lock.c */
 /*
- * Commands that write keep others off their blocks, and commands that read keep writers off: only
- * on a namespace where a fused command was seen; before, they are counted, on their reactor.
- * False: it waits, and rdt_io_resume() follows. A fused pair turns counting into locking, and
- * waits until what was only counted has ended on every reactor.
+ * Locks on block ranges: a range that is written (excl) excludes all others, a range that is read
+ * excludes writers. Until a fused command reaches the namespace, commands are only counted, on
+ * their reactor; the first fused pair switches that to locking and waits until the counted commands
+ * of every reactor have ended. Returns false when the command waits: rdt_io_resume() follows.
  */
 bool rdt_range_lock(struct rdt_req *req);
 void rdt_range_unlock(struct rdt_req *req);
-bool rdt_range_unwait(struct rdt_req *req); /* false: too late */
-void rdt_range_drained(
-	struct rdt_ns_channel *channel); /* the last counted one of a reactor has ended */
+bool rdt_range_unwait(struct rdt_req *req); /* false: it is locked, or about to be */
+/* The last counted command of @channel has ended. */
+void rdt_range_drained(struct rdt_ns_channel *channel);
 
-/* False: on this namespace they are locked. */
+/* Count @req instead of locking. Returns false when this namespace has a table of locks. */
 static inline bool rdt_range_count(struct rdt_req *req)
 {
 	struct rdt_ns_channel *channel = req->channel;
@@ -207,7 +207,7 @@ static inline bool rdt_range_count(struct rdt_req *req)
 	if (channel->ranged)
 		return false;
 	channel->unranged++;
-	req->hold.state = RDT_HOLD_COUNTED;
+	req->range.state = RDT_RANGE_COUNTED;
 	return true;
 }
 
@@ -215,8 +215,8 @@ static inline bool rdt_range_begin(struct rdt_req *req, uint64_t lba, uint64_t b
 {
 	if (rdt_range_count(req))
 		return true;
-	req->hold.spans[0] = (struct rdt_span){lba, lba + blocks, excl};
-	req->hold.count = 1;
+	req->range.spans[0] = (struct rdt_span){lba, lba + blocks, excl};
+	req->range.count = 1;
 	return rdt_range_lock(req);
 }
 
@@ -224,12 +224,12 @@ static inline void rdt_range_end(struct rdt_req *req)
 {
 	struct rdt_ns_channel *channel;
 
-	switch (req->hold.state) {
-	case RDT_HOLD_NONE:
+	switch (req->range.state) {
+	case RDT_RANGE_NONE:
 		return;
-	case RDT_HOLD_COUNTED:
+	case RDT_RANGE_COUNTED:
 		channel = req->channel;
-		req->hold.state = RDT_HOLD_NONE;
+		req->range.state = RDT_RANGE_NONE;
 		if (--channel->unranged == 0 && channel->ranged)
 			rdt_range_drained(channel);
 		return;

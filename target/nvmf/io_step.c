@@ -156,8 +156,8 @@ enum rdt_step rdt_io_step_lock(struct rdt_req *req, const struct rdt_span *spans
 {
 	if (!req->mate && rdt_range_count(req))
 		return RDT_STEP_AGAIN;
-	memcpy(req->hold.spans, spans, n * sizeof(*spans));
-	req->hold.count = (uint8_t)n;
+	memcpy(req->range.spans, spans, n * sizeof(*spans));
+	req->range.count = (uint8_t)n;
 	return rdt_range_lock(req) ? RDT_STEP_AGAIN : RDT_STEP_WAIT;
 }
 
@@ -231,7 +231,7 @@ bool rdt_io_cancel(struct rdt_req *req)
 			chan->bdev->ops->cancel(chan, &req->bio);
 		return chan->bdev->ops->cancel || req->work.step;
 	}
-	if (!req->waiting && req->hold.state != RDT_HOLD_WAITING)
+	if (!req->waiting && req->range.state != RDT_RANGE_WAITING)
 		return false;
 	req->work.stop = true;
 	if (req->waiting)

@@ -42,7 +42,7 @@ struct rdt_ns_channel {
 	const struct rdt_resv_snap *resv; /* the reservation that is held, or NULL */
 	uint32_t inflight;                /* requests whose req->ns it is */
 	uint32_t unranged;                /* I/Os that are only counted, not in the table */
-	bool ranged;                      /* I/Os take their blocks in ns->range */
+	bool ranged;                      /* I/Os take their blocks in ns->range_table */
 	bool range_due;                   /* to be told when unranged is 0 */
 	bool leaving; /* not found any more; its last request closes the channel */
 	TAILQ_ENTRY(rdt_ns_channel) link; /* reactor->channels */
@@ -80,7 +80,7 @@ struct rdt_ns {
 	uint8_t lbads;           /* log2 of the block size */
 	_Atomic uint64_t blocks; /* changes by resize: load it once for one decision */
 
-	struct rdt_range_lock range;
+	struct rdt_range_table range_table;
 	struct rdt_uncor uncor;
 
 	/* below: the main thread's */

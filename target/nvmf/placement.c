@@ -23,8 +23,8 @@ static bool better(const struct rdt_load *a, const struct rdt_load *b)
 {
 	if (a->queues != b->queues)
 		return a->queues < b->queues;
-	if (a->share / STEP != b->share / STEP)
-		return a->share < b->share;
+	if (a->busy / STEP != b->busy / STEP)
+		return a->busy < b->busy;
 	return a->conns < b->conns;
 }
 
@@ -40,12 +40,12 @@ unsigned int rdt_place_choose(const struct rdt_load *loads, unsigned int count)
 
 static struct rdt_load load_of(const struct rdt_reactor *r, uint64_t now)
 {
-	uint64_t at = atomic_load_explicit(&r->share_at, memory_order_relaxed);
+	uint64_t at = atomic_load_explicit(&r->busy_at, memory_order_relaxed);
 
 	return (struct rdt_load){
-		.share = now > at && now - at > STALE
-				 ? 0
-				 : atomic_load_explicit(&r->share, memory_order_relaxed),
+		.busy = now > at && now - at > STALE
+				? 0
+				: atomic_load_explicit(&r->busy, memory_order_relaxed),
 		.queues = atomic_load_explicit(&r->io_load, memory_order_relaxed),
 		.conns = atomic_load_explicit(&r->load, memory_order_relaxed),
 	};
@@ -75,7 +75,7 @@ void rdt_unplace(struct rdt_reactor *r, bool admin)
 
 bool rdt_place_uneven(const struct rdt_load *mine, const struct rdt_load *other)
 {
-	return mine->share >= BUSY && other->share < BUSY / 2 && mine->queues > 1 &&
+	return mine->busy >= BUSY && other->busy < BUSY / 2 && mine->queues > 1 &&
 	       other->queues < mine->queues;
 }
 
@@ -94,7 +94,7 @@ static void look_around(struct rdt_reactor *r, uint64_t now)
 				  "reactor %u is busy %u %% of the time with %u I/O queues, while "
 				  "reactor %u is busy %u %% with %u; queues stay where they are "
 				  "until their hosts connect them again",
-				  r->index, mine.share / 10, mine.queues, i, other.share / 10,
+				  r->index, mine.busy / 10, mine.queues, i, other.busy / 10,
 				  other.queues);
 		return;
 	}
@@ -102,15 +102,15 @@ static void look_around(struct rdt_reactor *r, uint64_t now)
 
 static bool look(struct rd_poller *poller)
 {
-	struct rdt_reactor *r = rd_container_of(poller, struct rdt_reactor, share_poller);
+	struct rdt_reactor *r = rd_container_of(poller, struct rdt_reactor, busy_poller);
 	uint64_t now = rd_loop_now(r->loop), busy, ns = now - r->window_start;
 
 	if (ns < WINDOW)
 		return false;
 	busy = rd_loop_busy(r->loop);
-	atomic_store_explicit(&r->share, (unsigned int)((busy - r->window_busy) * 1000 / ns),
+	atomic_store_explicit(&r->busy, (unsigned int)((busy - r->window_busy) * 1000 / ns),
 			      memory_order_relaxed);
-	atomic_store_explicit(&r->share_at, now, memory_order_relaxed);
+	atomic_store_explicit(&r->busy_at, now, memory_order_relaxed);
 	r->window_start = now;
 	r->window_busy = busy;
 	look_around(r, now);
@@ -122,11 +122,11 @@ void rdt_place_watch(struct rdt_reactor *r)
 	if (r->target->reactors_count < 2 && r->target->cfg->target.reactors < 2)
 		return;
 	r->window_start = rd_loop_now(r->loop);
-	r->share_poller.fn = look;
-	rd_poller_add(r->loop, &r->share_poller);
+	r->busy_poller.fn = look;
+	rd_poller_add(r->loop, &r->busy_poller);
 }
 
 void rdt_place_unwatch(struct rdt_reactor *r)
 {
-	rd_poller_del(r->loop, &r->share_poller);
+	rd_poller_del(r->loop, &r->busy_poller);
 }

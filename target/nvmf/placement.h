@@ -9,7 +9,7 @@ struct rdt_reactor;
 struct rdt_target;
 
 struct rdt_load {
-	unsigned int share;  /* of its time that a reactor has worked lately, per mille */
+	unsigned int busy;   /* per mille of the last window in which the reactor worked */
 	unsigned int queues; /* I/O queues on it */
 	unsigned int conns;  /* these and admin queues */
 };

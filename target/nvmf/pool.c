@@ -44,7 +44,7 @@ static bool is_shared(const struct rdt_pool *pool)
 /* It has moved as much as it would hold. */
 static bool is_trusted(const struct rdt_account *acc, size_t size)
 {
-	return !acc->doubt && acc->held + size <= acc->moved;
+	return !acc->doubt && acc->used + size <= acc->moved;
 }
 
 static size_t half_of(const struct rdt_pool *pool)
@@ -56,14 +56,14 @@ static size_t half_of(const struct rdt_pool *pool)
 static RD_COLD bool may_have_in_doubt(const struct rdt_pool *pool, const struct rdt_account *acc,
 				      size_t size)
 {
-	size_t more = acc->doubt ? size : acc->held + size;
+	size_t more = acc->doubt ? size : acc->used + size;
 	size_t all = pool->in_doubt + more, most = half_of(pool) / 4 * 3;
 
-	if (!acc->held && size <= pool->unit)
+	if (!acc->used && size <= pool->unit)
 		return all <= half_of(pool);
 	if (all > most)
 		return false;
-	return (!acc->held && !*acc->in_doubt) || *acc->in_doubt + more <= most - all;
+	return (!acc->used && !*acc->in_doubt) || *acc->in_doubt + more <= most - all;
 }
 
 /* Within its share? A host that has nothing gets what it needs as soon as that is there. */
@@ -75,17 +75,17 @@ static bool may_have(const struct rdt_pool *pool, const struct rdt_account *acc,
 		return true;
 	if (!is_trusted(acc, size))
 		return may_have_in_doubt(pool, acc, size);
-	if (!acc->held)
+	if (!acc->used)
 		return true;
 	left = rd_buddy_free_bytes(pool->buddy);
-	return size <= left && acc->held + size <= SHARE * (left - size);
+	return size <= left && acc->used + size <= SHARE * (left - size);
 }
 
 static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_account *acc)
 {
 	if (!acc->doubt)
 		return RDT_TURN_GOOD;
-	return !acc->held && need(pool, TAILQ_FIRST(&acc->waiting)) <= pool->unit ? RDT_TURN_FIRST
+	return !acc->used && need(pool, TAILQ_FIRST(&acc->waiting)) <= pool->unit ? RDT_TURN_FIRST
 										  : RDT_TURN_DOUBT;
 }
 
@@ -102,8 +102,8 @@ static RD_COLD void set_doubt(struct rdt_pool *pool, struct rdt_account *acc, bo
 	size_t sign = doubt ? 1 : (size_t)-1;
 
 	acc->doubt = doubt;
-	pool->in_doubt += sign * acc->held;
-	*acc->in_doubt += sign * acc->held;
+	pool->in_doubt += sign * acc->used;
+	*acc->in_doubt += sign * acc->used;
 	if (!TAILQ_EMPTY(&acc->waiting))
 		to_the_end(pool, acc);
 }
@@ -114,9 +114,9 @@ static void *take(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
 
 	if (!buf)
 		return NULL;
-	if (acc->held + size > acc->moved && !acc->doubt)
+	if (acc->used + size > acc->moved && !acc->doubt)
 		set_doubt(pool, acc, true);
-	acc->held += size;
+	acc->used += size;
 	if (acc->doubt) {
 		pool->in_doubt += size;
 		*acc->in_doubt += size;
@@ -272,9 +272,9 @@ static RD_COLD void put_in_doubt(struct rdt_pool *pool, struct rdt_account *acc,
 {
 	pool->in_doubt -= size;
 	*acc->in_doubt -= size;
-	if (!acc->late && acc->moved >= acc->held && acc->moved)
+	if (!acc->late && acc->moved >= acc->used && acc->moved)
 		set_doubt(pool, acc, false);
-	else if (!acc->held && !TAILQ_EMPTY(&acc->waiting))
+	else if (!acc->used && !TAILQ_EMPTY(&acc->waiting))
 		to_the_end(pool, acc);
 }
 
@@ -285,7 +285,7 @@ void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, s
 	size_t size = rd_buddy_block(pool->buddy, len);
 
 	rd_buddy_free(pool->buddy, buf, len);
-	acc->held -= size;
+	acc->used -= size;
 	if (moved)
 		acc->moved += size;
 	if (acc->doubt)
@@ -310,12 +310,12 @@ bool rdt_pool_pressed(const struct rdt_pool *pool)
 	if (pool->tight || !TAILQ_EMPTY(&pool->turns[RDT_TURN_FIRST]))
 		return true;
 	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_GOOD], link)
-		if (acc->held < few)
+		if (acc->used < few)
 			return true;
 	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_DOUBT], link)
-		if (!acc->held || ++looked == ROUND)
+		if (!acc->used || ++looked == ROUND)
 			break;
-	return acc && !acc->held;
+	return acc && !acc->used;
 }
 
 /* ---- hosts ---- */
@@ -403,7 +403,7 @@ void rdt_share_late(struct rdt_qpair *qp, bool late)
 			acc->moved = 0;
 		if (late && !acc->doubt)
 			set_doubt(pool, acc, true);
-		else if (!acc->late && acc->doubt && acc->moved >= acc->held)
+		else if (!acc->late && acc->doubt && acc->moved >= acc->used)
 			set_doubt(pool, acc, false);
 		look_again(pool);
 	}

@@ -38,7 +38,7 @@ TAILQ_HEAD(rdt_turns, rdt_account);
 
 /* Who holds buffers of a pool, and waits for them. */
 struct rdt_account {
-	size_t held;
+	size_t used;
 	size_t moved;                  /* bytes for which it had a buffer since it was last late */
 	size_t *in_doubt;              /* of its address: rdt_site */
 	unsigned int late;             /* its connections with a transfer beyond its deadline */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomicity among all hosts and reactors. As long as no fused command came to a namespace, each
- * reactor only counts its I/Os there. The first fused command asks every reactor to lock from now
- * on; when each has answered that what it had counted is over, all I/O is in one table, and the
- * fused commands go on. It stays so for as long as the namespace lives.
+ * Locks on block ranges: they make fused commands atomic among all hosts and reactors. Until the
+ * first fused command reaches a namespace, each reactor only counts its I/Os there. That command
+ * sends every reactor the message to lock from now on. When every reactor has answered that its
+ * counted I/Os have ended, all I/O of the namespace is in one table and the fused commands go on.
+ * The namespace keeps the table until it is removed.
  *
- * The table is under a mutex that is held for short scans only: commands in progress, and those
- * that wait, in order. One that waits keeps off later ones that overlap it, so nobody starves.
+ * The table has two lists, in order of arrival: locked ranges and waiting ones. Its mutex is taken
+ * for short scans only. A waiting range blocks later ones that overlap it, so none starves.
  */
 #include "range_lock.h"
 
@@ -29,20 +30,20 @@ struct rdt_range_post {
 
 void rdt_range_init(struct rdt_ns *ns)
 {
-	struct rdt_range_lock *rl = &ns->range;
+	struct rdt_range_table *table = &ns->range_table;
 
-	pthread_mutex_init(&rl->lock, NULL);
-	TAILQ_INIT(&rl->held);
-	TAILQ_INIT(&rl->waiting);
+	pthread_mutex_init(&table->lock, NULL);
+	TAILQ_INIT(&table->locked);
+	TAILQ_INIT(&table->waiting);
 }
 
 void rdt_range_fini(struct rdt_ns *ns)
 {
-	free(ns->range.posts);
-	pthread_mutex_destroy(&ns->range.lock);
+	free(ns->range_table.posts);
+	pthread_mutex_destroy(&ns->range_table.lock);
 }
 
-static bool conflict(const struct rdt_hold *a, const struct rdt_hold *b)
+static bool ranges_conflict(const struct rdt_range_lock *a, const struct rdt_range_lock *b)
 {
 	for (unsigned int i = 0; i < a->count; i++)
 		for (unsigned int j = 0; j < b->count; j++) {
@@ -55,71 +56,71 @@ static bool conflict(const struct rdt_hold *a, const struct rdt_hold *b)
 	return false;
 }
 
-/* Nothing in progress, and nobody who waits longer, is in the way of @h. */
-static bool free_for(const struct rdt_range_lock *rl, const struct rdt_hold *h)
+/* Does no locked range, and no range that has waited longer, conflict with @lock? */
+static bool range_is_free(const struct rdt_range_table *table, const struct rdt_range_lock *lock)
 {
-	const struct rdt_hold *other;
+	const struct rdt_range_lock *other;
 
-	if (h->fused && !rl->on)
+	if (lock->fused && !table->on)
 		return false;
-	TAILQ_FOREACH (other, &rl->held, link)
-		if (conflict(h, other))
+	TAILQ_FOREACH (other, &table->locked, link)
+		if (ranges_conflict(lock, other))
 			return false;
-	for (other = TAILQ_FIRST(&rl->waiting); other && other != h;
+	for (other = TAILQ_FIRST(&table->waiting); other && other != lock;
 	     other = TAILQ_NEXT(other, link))
-		if (conflict(h, other))
+		if (ranges_conflict(lock, other))
 			return false;
 	return true;
 }
 
-/* Under the lock. Whoever is granted learns it by message, on its own reactor. */
-static void grant(struct rdt_range_lock *rl)
+/* Lock what can be locked now. table->lock is held. Each request goes on by message. */
+static void grant_ranges(struct rdt_range_table *table)
 {
-	struct rdt_hold *h, *next;
+	struct rdt_range_lock *lock, *next;
 
-	for (h = TAILQ_FIRST(&rl->waiting); h; h = next) {
-		struct rdt_req *req = rd_container_of(h, struct rdt_req, hold);
+	for (lock = TAILQ_FIRST(&table->waiting); lock; lock = next) {
+		struct rdt_req *req = rd_container_of(lock, struct rdt_req, range);
 
-		next = TAILQ_NEXT(h, link);
-		if (!free_for(rl, h))
+		next = TAILQ_NEXT(lock, link);
+		if (!range_is_free(table, lock))
 			continue;
-		TAILQ_REMOVE(&rl->waiting, h, link);
-		TAILQ_INSERT_TAIL(&rl->held, h, link);
-		h->granted = true;
-		rd_loop_post(req->qp->reactor->loop, &h->msg);
+		TAILQ_REMOVE(&table->waiting, lock, link);
+		TAILQ_INSERT_TAIL(&table->locked, lock, link);
+		lock->granted = true;
+		rd_loop_post(req->qp->reactor->loop, &lock->msg);
 	}
 }
 
 /* ---- from counting to locking ---- */
 
-/* A reactor's counted I/Os have ended, or it never had the namespace. The last one opens it. */
-static void answer(struct rdt_ns *ns)
+/* A reactor has no counted I/O left on @ns. The last reactor to say so switches the table on. */
+static void range_reactor_ready(struct rdt_ns *ns)
 {
-	struct rdt_range_lock *rl = &ns->range;
+	struct rdt_range_table *table = &ns->range_table;
 
-	pthread_mutex_lock(&rl->lock);
-	if (--rl->missing == 0) {
-		rl->on = true;
-		grant(rl);
+	pthread_mutex_lock(&table->lock);
+	if (--table->missing == 0) {
+		table->on = true;
+		grant_ranges(table);
 	}
-	pthread_mutex_unlock(&rl->lock);
+	pthread_mutex_unlock(&table->lock);
 }
 
 void rdt_range_drained(struct rdt_ns_channel *channel)
 {
 	if (channel->range_due)
-		answer(channel->ns);
+		range_reactor_ready(channel->ns);
 	channel->range_due = false;
 }
 
-/* @ns is there: the fused command that asks holds it until every reactor has answered. */
-static void arm_msg(struct rd_msg *msg)
+/* post->ns is valid: the fused command that asked refers to it until every reactor has answered. */
+static void range_start_msg(struct rd_msg *msg)
 {
 	struct rdt_range_post *post = rd_container_of(msg, struct rdt_range_post, msg);
 	struct rdt_ns_channel *channel = rdt_ns_channel_of(post->reactor, post->ns);
 
 	if (channel->ns != post->ns) {
-		answer(post->ns);
+		range_reactor_ready(post->ns);
 		return;
 	}
 	channel->ranged = true;
@@ -128,20 +129,20 @@ static void arm_msg(struct rd_msg *msg)
 		rdt_range_drained(channel);
 }
 
-/* Under the lock. */
-static int arm(struct rdt_ns *ns, struct rdt_target *t)
+/* Ask every reactor to lock ranges of @ns from now on. table->lock is held. */
+static int range_start(struct rdt_ns *ns, struct rdt_target *t)
 {
-	struct rdt_range_lock *rl = &ns->range;
+	struct rdt_range_table *table = &ns->range_table;
 
-	rl->posts = calloc(t->reactors_count, sizeof(*rl->posts));
-	if (!rl->posts)
+	table->posts = calloc(t->reactors_count, sizeof(*table->posts));
+	if (!table->posts)
 		return -ENOMEM;
-	rl->missing = t->reactors_count;
+	table->missing = t->reactors_count;
 	for (unsigned int i = 0; i < t->reactors_count; i++) {
-		rl->posts[i].msg.fn = arm_msg;
-		rl->posts[i].ns = ns;
-		rl->posts[i].reactor = &t->reactors[i];
-		rd_loop_post(t->reactors[i].loop, &rl->posts[i].msg);
+		table->posts[i].msg.fn = range_start_msg;
+		table->posts[i].ns = ns;
+		table->posts[i].reactor = &t->reactors[i];
+		rd_loop_post(t->reactors[i].loop, &table->posts[i].msg);
 	}
 	rd_info(t->log, RD_LOG_TARGET,
 		"%s namespace %u: a host uses compare-and-write; from now on its I/O is ordered "
@@ -152,11 +153,11 @@ static int arm(struct rdt_ns *ns, struct rdt_target *t)
 
 /* ---- commands ---- */
 
-static void granted_msg(struct rd_msg *msg)
+static void range_granted_msg(struct rd_msg *msg)
 {
-	struct rdt_req *req = rd_container_of(msg, struct rdt_req, hold.msg);
+	struct rdt_req *req = rd_container_of(msg, struct rdt_req, range.msg);
 
-	req->hold.state = RDT_HOLD_LOCKED;
+	req->range.state = RDT_RANGE_LOCKED;
 	rdt_req_look_again(req);
 	if (req->mate && !rdt_req_look_again(req->mate) && nvme_status_ok(req->status))
 		req->status = nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_FUSED_FAIL);
@@ -165,53 +166,53 @@ static void granted_msg(struct rd_msg *msg)
 
 bool rdt_range_lock(struct rdt_req *req)
 {
-	struct rdt_range_lock *rl = &req->ns->range;
-	struct rdt_hold *h = &req->hold;
+	struct rdt_range_table *table = &req->ns->range_table;
+	struct rdt_range_lock *lock = &req->range;
 
-	h->fused = req->mate != NULL;
-	h->granted = false;
-	h->msg.fn = granted_msg;
-	pthread_mutex_lock(&rl->lock);
-	if (h->fused && !rl->posts && arm(req->ns, rdt_req_target(req))) {
-		pthread_mutex_unlock(&rl->lock);
+	lock->fused = req->mate != NULL;
+	lock->granted = false;
+	lock->msg.fn = range_granted_msg;
+	pthread_mutex_lock(&table->lock);
+	if (lock->fused && !table->posts && range_start(req->ns, rdt_req_target(req))) {
+		pthread_mutex_unlock(&table->lock);
 		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
-		return true; /* and holds nothing: it ends with that */
+		return true; /* without a lock: the command ends with this status */
 	}
-	h->granted = free_for(rl, h);
-	if (h->granted)
-		TAILQ_INSERT_TAIL(&rl->held, h, link);
+	lock->granted = range_is_free(table, lock);
+	if (lock->granted)
+		TAILQ_INSERT_TAIL(&table->locked, lock, link);
 	else
-		TAILQ_INSERT_TAIL(&rl->waiting, h, link);
-	h->state = h->granted ? RDT_HOLD_LOCKED : RDT_HOLD_WAITING;
-	pthread_mutex_unlock(&rl->lock);
-	return h->state == RDT_HOLD_LOCKED;
+		TAILQ_INSERT_TAIL(&table->waiting, lock, link);
+	lock->state = lock->granted ? RDT_RANGE_LOCKED : RDT_RANGE_WAITING;
+	pthread_mutex_unlock(&table->lock);
+	return lock->state == RDT_RANGE_LOCKED;
 }
 
 void rdt_range_unlock(struct rdt_req *req)
 {
-	struct rdt_range_lock *rl = &req->ns->range;
+	struct rdt_range_table *table = &req->ns->range_table;
 
-	pthread_mutex_lock(&rl->lock);
-	TAILQ_REMOVE(&rl->held, &req->hold, link);
-	grant(rl);
-	pthread_mutex_unlock(&rl->lock);
-	req->hold.state = RDT_HOLD_NONE;
+	pthread_mutex_lock(&table->lock);
+	TAILQ_REMOVE(&table->locked, &req->range, link);
+	grant_ranges(table);
+	pthread_mutex_unlock(&table->lock);
+	req->range.state = RDT_RANGE_NONE;
 }
 
 bool rdt_range_unwait(struct rdt_req *req)
 {
-	struct rdt_range_lock *rl = &req->ns->range;
+	struct rdt_range_table *table = &req->ns->range_table;
 	bool waits;
 
-	pthread_mutex_lock(&rl->lock);
-	/* A pair that waits for the reactors' answers keeps the namespace until they are here. */
-	waits = !req->hold.granted && (!req->hold.fused || rl->on);
+	pthread_mutex_lock(&table->lock);
+	/* Until every reactor has answered, a fused pair must keep the namespace referenced. */
+	waits = !req->range.granted && (!req->range.fused || table->on);
 	if (waits) {
-		TAILQ_REMOVE(&rl->waiting, &req->hold, link);
-		grant(rl);
+		TAILQ_REMOVE(&table->waiting, &req->range, link);
+		grant_ranges(table);
 	}
-	pthread_mutex_unlock(&rl->lock);
+	pthread_mutex_unlock(&table->lock);
 	if (waits)
-		req->hold.state = RDT_HOLD_NONE;
+		req->range.state = RDT_RANGE_NONE;
 	return waits;
 }

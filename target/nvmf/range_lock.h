@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks of a namespace: those that commands keep from each other, and those that are marked as
- * uncorrectable. What I/O commands call is in io.h.
+ * Per-block state of a namespace: ranges locked by commands, and blocks marked as uncorrectable.
+ * The functions that I/O commands call are declared in io.h.
  */
 #ifndef RDT_RANGE_LOCK_H
 #define RDT_RANGE_LOCK_H
@@ -24,35 +24,35 @@ struct rdt_span {
 	bool excl;
 };
 
-enum rdt_hold_state {
-	RDT_HOLD_NONE,
-	RDT_HOLD_COUNTED, /* in channel->unranged: nobody locks on this namespace */
-	RDT_HOLD_WAITING, /* in the namespace's table. A message -> LOCKED */
-	RDT_HOLD_LOCKED,
+enum rdt_range_state {
+	RDT_RANGE_NONE,
+	RDT_RANGE_COUNTED, /* in channel->unranged: this namespace has no table yet */
+	RDT_RANGE_WAITING, /* in table->waiting. range_granted_msg() -> LOCKED */
+	RDT_RANGE_LOCKED,  /* in table->locked */
 };
 
-/* How an I/O command holds its blocks against others (range_lock.c). */
-struct rdt_hold {
-	uint8_t state; /* enum rdt_hold_state */
-	uint8_t count; /* of spans */
-	bool fused;
-	bool granted; /* under the table's lock */
-	struct rdt_span spans[2];
-	struct rd_msg msg;
-	TAILQ_ENTRY(rdt_hold) link;
-};
-
-/* A namespace's blocks in use, once a fused command was seen there. */
+/* An I/O command's lock on block ranges, embedded in the request. */
 struct rdt_range_lock {
-	pthread_mutex_t lock;
-	TAILQ_HEAD(, rdt_hold) held;
-	TAILQ_HEAD(, rdt_hold) waiting;
-	struct rdt_range_post *posts; /* to each reactor; NULL: nobody asked yet */
-	unsigned int missing;         /* reactors that have not answered */
-	bool on;
+	uint8_t state; /* enum rdt_range_state */
+	uint8_t count; /* of @spans; 2: Copy, whose ranges are the source and the destination */
+	bool fused;
+	bool granted; /* in table->locked; guarded by table->lock */
+	struct rdt_span spans[2];
+	struct rd_msg msg; /* granted: to the reactor of the request */
+	TAILQ_ENTRY(rdt_range_lock) link;
 };
 
-/* Blocks that Write Uncorrectable has marked, sorted. */
+/* The locks on ranges of a namespace; in use after the first fused command. */
+struct rdt_range_table {
+	pthread_mutex_t lock;
+	TAILQ_HEAD(, rdt_range_lock) locked;
+	TAILQ_HEAD(, rdt_range_lock) waiting;
+	struct rdt_range_post *posts; /* [reactors_count]; NULL until the first fused command */
+	unsigned int missing;         /* reactors that have not answered */
+	bool on;                      /* every reactor has answered */
+};
+
+/* Blocks that Write Uncorrectable has marked: disjoint spans, sorted. */
 struct rdt_uncor {
 	pthread_mutex_t lock;
 	atomic_uint count; /* read without the lock */

@@ -45,11 +45,11 @@ struct rdt_reactor {
 	pthread_t thread;
 	bool running; /* the thread exists; main thread only */
 	/* placement.c */
-	atomic_uint load;          /* connections handed to it */
-	atomic_uint io_load;       /* of these, I/O queues */
-	atomic_uint share;         /* of its time that it worked, per mille, in the last window */
-	_Atomic uint64_t share_at; /* the end of that window */
-	struct rd_poller share_poller;
+	atomic_uint load;         /* connections handed to it */
+	atomic_uint io_load;      /* of these, I/O queues */
+	atomic_uint busy;         /* per mille of the last window in which it worked */
+	_Atomic uint64_t busy_at; /* the end of that window */
+	struct rd_poller busy_poller;
 	uint64_t window_start;
 	uint64_t window_busy;
 	struct rd_ratelimit uneven_limit;

@@ -541,7 +541,7 @@ void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule
 	req->err_loc = RDT_LOC_NONE;
 	req->work.step = NULL;
 	req->work.stop = false;
-	req->hold.state = RDT_HOLD_NONE;
+	req->range.state = RDT_RANGE_NONE;
 	req->watched = qp->traced;
 	rdt_req_set_state(req, RDT_REQ_NEW);
 	if (qp->ctrl) {

@@ -174,8 +174,8 @@ struct rdt_req {
 	struct nvme_sqe sqe;
 	struct rdt_bio bio;
 
-	struct rdt_work work; /* its end and the start of @hold are reset for each command */
-	struct rdt_hold hold;
+	struct rdt_work work; /* its end and the start of @range are reset for each command */
+	struct rdt_range_lock range;
 	struct rdt_pool *pool;     /* of pool_buf, or waited for */
 	struct rdt_account *payer; /* of pool_buf */
 	uint32_t pool_len;

@@ -723,7 +723,7 @@ int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t
 	TAILQ_INIT(&rc->write_wait);
 	STAILQ_INIT(&rc->early);
 	STAILQ_INIT(&rc->sent);
-	LIST_INIT(&rc->held);
+	LIST_INIT(&rc->recvs_used);
 	rc->finish.fn = finish;
 	return err;
 }

@@ -100,7 +100,7 @@ struct rdt_rdma_recv {
 	struct rdt_rdma_wr wr;
 	struct rdt_rdma_conn *conn;     /* whose capsule it holds, or whose own it is */
 	struct rdt_recv_pool *pool;     /* NULL: the connection's own */
-	LIST_ENTRY(rdt_rdma_recv) link; /* conn->held */
+	LIST_ENTRY(rdt_rdma_recv) link; /* conn->recvs_used */
 	struct rdt_capsule cap;
 	struct ibv_sge sge[2]; /* SQE slot, in-capsule area */
 	struct ibv_recv_wr rwr;
@@ -149,13 +149,13 @@ struct rdt_rdma_conn {
 	struct rdt_qpair qp;
 	struct rd_fab_conn *conn;
 	struct rdt_rdma_dev *rdev;
-	struct rdt_rdma_area *area;       /* RECVs, unless it uses a pool */
-	struct rdt_recv_pool *pool;       /* NULL: it has RECVs of its own */
-	struct rdt_recv_share *share;     /* of @pool */
-	LIST_ENTRY(rdt_rdma_conn) by_qpn; /* with a pool */
-	LIST_HEAD(, rdt_rdma_recv) held;  /* of the pool, with capsules */
-	struct rdt_rdma_answer answer;    /* the one being made */
-	struct rdt_req_list read_wait;    /* beyond the READ depth, in order */
+	struct rdt_rdma_area *area;            /* RECVs, unless it uses a pool */
+	struct rdt_recv_pool *pool;            /* NULL: it has RECVs of its own */
+	struct rdt_recv_share *share;          /* of @pool */
+	LIST_ENTRY(rdt_rdma_conn) by_qpn;      /* with a pool */
+	LIST_HEAD(, rdt_rdma_recv) recvs_used; /* of the pool, with capsules */
+	struct rdt_rdma_answer answer;         /* the one being made */
+	struct rdt_req_list read_wait;         /* beyond the READ depth, in order */
 	struct rdt_req_list write_wait;   /* answers with lists, beyond what the SQ has room for */
 	uint32_t extra_free;              /* WRs of the SQ beyond those of plain commands */
 	STAILQ_HEAD(, rdt_capsule) early; /* came before ESTABLISHED */

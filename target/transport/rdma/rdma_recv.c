@@ -408,7 +408,7 @@ struct rdt_rdma_conn *rdt_rdma_recv_owner(struct rdt_rdma_dev *rdev, struct rdt_
 		return rc;
 	}
 	recv->conn = rc;
-	LIST_INSERT_HEAD(&rc->held, recv, link);
+	LIST_INSERT_HEAD(&rc->recvs_used, recv, link);
 	return rc;
 }
 
@@ -423,7 +423,7 @@ void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc)
 	rc->listed = false;
 	/* Completions that are still to come will be nobody's. What requests hold stays counted. */
 	unseen = rc->conn->held;
-	LIST_FOREACH (recv, &rc->held, link)
+	LIST_FOREACH (recv, &rc->recvs_used, link)
 		unseen--;
 	rd_fab_share_give(rc->share->share, rc->conn, unseen);
 }
@@ -434,7 +434,7 @@ void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc)
 {
 	struct rdt_rdma_recv *recv;
 
-	while ((recv = LIST_FIRST(&rc->held)))
+	while ((recv = LIST_FIRST(&rc->recvs_used)))
 		rdt_rdma_recv_again(recv);
 	leave(rc);
 	if (rc->area)

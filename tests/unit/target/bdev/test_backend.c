@@ -102,7 +102,7 @@ static void start(struct bench *b, struct t_bio *t)
 	t->done = 0;
 	t->bio.done = bio_done;
 	t->bio.result = 12345;
-	memset(t->bio.scratch, 0xa5, sizeof(t->bio.scratch));
+	memset(t->bio.priv, 0xa5, sizeof(t->bio.priv));
 	if (rdt_chan_submit(b->chan, &t->bio) == RDT_BIO_DONE)
 		t->done = 1;
 }

@@ -122,7 +122,7 @@ static void start(struct stack *s, struct t_bio *t, enum rdt_bio_op op, uint64_t
 	t->bio.buf = data;
 	t->bio.result = 12345;
 	t->bio.done = bio_done;
-	memset(t->bio.scratch, 0xa5, sizeof(t->bio.scratch));
+	memset(t->bio.priv, 0xa5, sizeof(t->bio.priv));
 	if (rdt_chan_submit(s->chan[block % 2], &t->bio) == RDT_BIO_DONE)
 		t->done = 1;
 }

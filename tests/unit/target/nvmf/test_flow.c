@@ -135,7 +135,7 @@ static void one_host_has_a_share(void)
 
 static unsigned int held(const struct t_conn *c)
 {
-	return (unsigned int)(c->qp.share->accounts[RDT_POOL_IO].held / RDT_BUFFER_UNIT);
+	return (unsigned int)(c->qp.share->accounts[RDT_POOL_IO].used / RDT_BUFFER_UNIT);
 }
 
 static unsigned int moved(const struct t_conn *c)

@@ -10,7 +10,7 @@ static unsigned int choose3(struct rdt_load a, struct rdt_load b, struct rdt_loa
 	return rdt_place_choose(loads, 3);
 }
 
-#define L(share, queues, conns) ((struct rdt_load){share, queues, conns})
+#define L(busy, queues, conns) ((struct rdt_load){busy, queues, conns})
 
 static void queues_are_spread(void)
 {
