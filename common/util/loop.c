@@ -2,98 +2,19 @@
 #include "util/loop.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "util/spin.h"
+#include "util/loop_internal.h"
 
-#define EVENTS_MAX 64
-/*
- * Descriptors that are tried without asking epoll: so many, for so many turns until epoll is asked
- * about the others, and so often in vain until they are no longer busy. When more are busy than
- * that, one epoll_wait(2) for all of them is the cheaper way, for so many turns.
- */
-#define BUSY_MAX   2
-#define BUSY_TURNS 8
-#define BUSY_TRIES 512
-#define CROWDED    1024
-/*
- * Where pollers find the work, as completion queues of RDMA devices do, epoll is asked as rarely,
- * once it had nothing so many times in a row, until it has something again.
- */
-#define QUIET_ASKS 64
 /* Defers run in one turn before descriptors and timers are looked at again. */
 #define DEFER_BUDGET 4096
-/* A clock that is not the kernel's may run at any pace: look at it this often while timers are
- * armed. */
-#define FOREIGN_CLOCK_SLICE_NS RD_NSEC_PER_MSEC
-#define HEAP_INITIAL           32
-
-TAILQ_HEAD(defer_list, rd_defer);
-TAILQ_HEAD(poller_list, rd_poller);
-TAILQ_HEAD(io_list, rd_io);
-STAILQ_HEAD(msg_list, rd_msg);
-
-struct rd_loop {
-	struct rd_log *log;
-	struct rd_clock clock;
-	bool foreign_clock;
-	bool pollable;
-	bool in_turn;
-	bool no_pwait2; /* the kernel or a seccomp filter lacks epoll_pwait2(2) */
-	int epoll_fd;
-	int event_fd;
-	int timer_fd; /* pollable loops only, else -1 */
-	uint64_t now;
-	struct rd_spin spin;
-	uint64_t last_work;
-	bool skipped; /* this turn has not asked epoll */
-	bool worked;  /* in the turn before */
-	bool looked;  /* at the clock, for @now, in this turn */
-	bool idled;   /* a sleep, or a turn in vain, since last_work */
-	_Atomic uint64_t busy_ns;
-	uint64_t timer_fd_deadline; /* UINT64_MAX: disarmed */
-	uint64_t random[4];
-
-	/* The batch being dispatched: rd_io_del() clears entries it must not reach. */
-	struct epoll_event events[EVENTS_MAX];
-	int events_next;
-	int events_count;
-
-	struct io_list busy;
-	struct rd_io *busy_next; /* of the walk in progress */
-	unsigned int busy_count;
-	unsigned int busy_turns; /* since epoll was asked */
-	unsigned int crowded;    /* turns left in which nothing becomes busy */
-	unsigned int polled;     /* turns left in which pollers count as busy */
-	unsigned int quiet;      /* times in a row epoll had nothing, up to QUIET_ASKS */
-
-	struct rd_timer **heap; /* heap[1] is the earliest */
-	size_t heap_count;
-	size_t heap_size;
-
-	struct defer_list defers[RD_DEFER_PHASES];
-	unsigned int defers_left; /* that this turn runs, whatever comes */
-	struct poller_list pollers;
-	struct rd_poller *poller_next; /* of the walk in progress */
-
-	pthread_mutex_t msg_lock;
-	struct msg_list msgs; /* under msg_lock */
-	/* Something was posted, or a wake or stop asked for, since the last turn began. */
-	atomic_bool pending;
-	/* The owner sleeps or is about to: whoever clears this must write event_fd. */
-	atomic_bool asleep;
-	atomic_bool stop;
-};
 
 /* ---- time and random numbers ---- */
 
@@ -213,7 +134,7 @@ void rd_loop_post(struct rd_loop *loop, struct rd_msg *msg)
 
 static int run_msgs(struct rd_loop *loop)
 {
-	struct msg_list list = STAILQ_HEAD_INITIALIZER(list);
+	struct rd_msg_list list = STAILQ_HEAD_INITIALIZER(list);
 	struct rd_msg *msg;
 	int count = 0;
 
@@ -277,11 +198,7 @@ static int run_defers_to(struct rd_loop *loop, enum rd_defer_phase last)
 	return count;
 }
 
-/*
- * After the callback of a descriptor, the @nth of this turn: what it began goes on while it is in
- * the cache, and what it used up is there again for the next one.
- */
-static int finish_callback(struct rd_loop *loop, int nth)
+int rd_loop_finish_callback(struct rd_loop *loop, int nth)
 {
 	if (!next_defer(loop, RD_DEFER_SEND))
 		return 0;
@@ -336,51 +253,6 @@ static int run_defers(struct rd_loop *loop)
 
 /* ---- file descriptors ---- */
 
-static void set_idle(struct rd_loop *loop, struct rd_io *io)
-{
-	if (!io->busy)
-		return;
-	io->busy = false;
-	if (loop->busy_next == io)
-		loop->busy_next = TAILQ_NEXT(io, link);
-	TAILQ_REMOVE(&loop->busy, io, link);
-	loop->busy_count--;
-}
-
-static void set_busy(struct rd_loop *loop, struct rd_io *io)
-{
-	io->tries = 0;
-	if (io->busy || loop->crowded)
-		return;
-	if (loop->busy_count < BUSY_MAX) {
-		io->busy = true;
-		TAILQ_INSERT_TAIL(&loop->busy, io, link);
-		loop->busy_count++;
-		return;
-	}
-	while ((io = TAILQ_FIRST(&loop->busy)))
-		set_idle(loop, io);
-	loop->crowded = CROWDED;
-}
-
-static int run_busy(struct rd_loop *loop)
-{
-	struct rd_io *io;
-	int count = 0, defers = 0;
-
-	for (io = TAILQ_FIRST(&loop->busy); io; io = loop->busy_next) {
-		loop->busy_next = TAILQ_NEXT(io, link);
-		if (++io->tries > BUSY_TRIES) {
-			set_idle(loop, io);
-		} else if (io->try_read(io)) {
-			io->tries = 0;
-			defers += finish_callback(loop, ++count);
-		}
-	}
-	loop->busy_next = NULL;
-	return count + defers;
-}
-
 int rd_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
 	      void (*fn)(struct rd_io *io, uint32_t events))
 {
@@ -409,7 +281,7 @@ int rd_io_mod(struct rd_loop *loop, struct rd_io *io, uint32_t events)
 	io->events = events;
 	/* Room to write is something only epoll tells. */
 	if (events != EPOLLIN)
-		set_idle(loop, io);
+		rd_loop_unpoll_io(loop, io);
 	return 0;
 }
 
@@ -420,7 +292,7 @@ void rd_io_del(struct rd_loop *loop, struct rd_io *io)
 	/* Fails when the owner closed the descriptor first, which has removed it as well. */
 	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
 	io->added = false;
-	set_idle(loop, io);
+	rd_loop_unpoll_io(loop, io);
 	for (int i = loop->events_next; i < loop->events_count; i++) {
 		if (loop->events[i].data.ptr == io)
 			loop->events[i].data.ptr = NULL;
@@ -458,153 +330,12 @@ static int run_ios(struct rd_loop *loop)
 		if (!events)
 			continue;
 		if (io->try_read && io->events == EPOLLIN)
-			set_busy(loop, io);
+			rd_loop_poll_io(loop, io);
 		io->fn(io, events);
-		defers += finish_callback(loop, ++count);
+		defers += rd_loop_finish_callback(loop, ++count);
 	}
 	loop->events_next = loop->events_count = 0;
 	return count + defers;
-}
-
-/* ---- timers ---- */
-
-static void heap_set(struct rd_loop *loop, size_t slot, struct rd_timer *timer)
-{
-	loop->heap[slot] = timer;
-	timer->slot = slot;
-}
-
-static void heap_up(struct rd_loop *loop, size_t slot)
-{
-	struct rd_timer *timer = loop->heap[slot];
-
-	while (slot > 1 && loop->heap[slot / 2]->deadline > timer->deadline) {
-		heap_set(loop, slot, loop->heap[slot / 2]);
-		slot /= 2;
-	}
-	heap_set(loop, slot, timer);
-}
-
-static void heap_down(struct rd_loop *loop, size_t slot)
-{
-	struct rd_timer *timer = loop->heap[slot];
-
-	for (;;) {
-		size_t child = slot * 2;
-
-		if (child > loop->heap_count)
-			break;
-		if (child < loop->heap_count &&
-		    loop->heap[child + 1]->deadline < loop->heap[child]->deadline)
-			child++;
-		if (loop->heap[child]->deadline >= timer->deadline)
-			break;
-		heap_set(loop, slot, loop->heap[child]);
-		slot = child;
-	}
-	heap_set(loop, slot, timer);
-}
-
-static int heap_grow(struct rd_loop *loop)
-{
-	size_t size = loop->heap_size ? loop->heap_size * 2 : HEAP_INITIAL;
-	struct rd_timer **heap = reallocarray(loop->heap, size, sizeof(*heap));
-
-	if (!heap)
-		return -ENOMEM;
-	loop->heap = heap;
-	loop->heap_size = size;
-	return 0;
-}
-
-static uint64_t next_deadline(const struct rd_loop *loop)
-{
-	return loop->heap_count ? loop->heap[1]->deadline : UINT64_MAX;
-}
-
-/* Keep the timerfd of a pollable loop at the earliest deadline. */
-static void mirror_timer(struct rd_loop *loop)
-{
-	uint64_t deadline = next_deadline(loop), delay, now;
-	struct itimerspec its = {0};
-	int flags = TFD_TIMER_ABSTIME;
-
-	if (!loop->pollable || deadline == loop->timer_fd_deadline)
-		return;
-	if (deadline != UINT64_MAX) {
-		uint64_t at = deadline;
-
-		if (loop->foreign_clock) {
-			now = rd_loop_now_raw(loop);
-			delay = deadline > now ? deadline - now : 0;
-			at = delay < FOREIGN_CLOCK_SLICE_NS ? delay : FOREIGN_CLOCK_SLICE_NS;
-			flags = 0;
-		}
-		at = at ? at : 1; /* 0 would disarm */
-		its.it_value.tv_sec = (time_t)(at / RD_NSEC_PER_SEC);
-		its.it_value.tv_nsec = (long)(at % RD_NSEC_PER_SEC);
-	}
-	timerfd_settime(loop->timer_fd, flags, &its, NULL);
-	loop->timer_fd_deadline = deadline;
-}
-
-int rd_timer_start(struct rd_loop *loop, struct rd_timer *timer, uint64_t delay_ns)
-{
-	uint64_t deadline;
-	int rc;
-
-	if (__builtin_add_overflow(rd_loop_now(loop), delay_ns, &deadline))
-		deadline = UINT64_MAX - 1;
-	if (timer->slot) {
-		timer->deadline = deadline;
-		heap_up(loop, timer->slot);
-		heap_down(loop, timer->slot);
-	} else {
-		if (loop->heap_count + 1 >= loop->heap_size) {
-			rc = heap_grow(loop);
-			if (rc)
-				return rc;
-		}
-		timer->deadline = deadline;
-		loop->heap_count++;
-		heap_set(loop, loop->heap_count, timer);
-		heap_up(loop, timer->slot);
-	}
-	if (!loop->in_turn)
-		mirror_timer(loop);
-	return 0;
-}
-
-void rd_timer_stop(struct rd_loop *loop, struct rd_timer *timer)
-{
-	size_t slot = timer->slot;
-	struct rd_timer *last;
-
-	if (!slot)
-		return;
-	last = loop->heap[loop->heap_count--];
-	timer->slot = 0;
-	if (last == timer)
-		return;
-	heap_set(loop, slot, last);
-	heap_up(loop, slot);
-	heap_down(loop, last->slot);
-}
-
-static int run_timers(struct rd_loop *loop)
-{
-	/* A timer that re-arms itself with no delay must not keep the turn. */
-	size_t budget = loop->heap_count;
-	int count = 0;
-
-	while (budget-- && loop->heap_count && loop->heap[1]->deadline <= loop->now) {
-		struct rd_timer *timer = loop->heap[1];
-
-		rd_timer_stop(loop, timer);
-		timer->fn(timer);
-		count++;
-	}
-	return count;
 }
 
 /* ---- pollers ---- */
@@ -637,10 +368,7 @@ static int run_pollers(struct rd_loop *loop)
 		count += poller->fn(poller);
 	}
 	loop->poller_next = NULL;
-	if (count)
-		loop->polled = BUSY_TRIES;
-	else if (loop->polled)
-		loop->polled--;
+	rd_loop_note_pollers(loop, count > 0);
 	return count;
 }
 
@@ -692,7 +420,7 @@ static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
 		return 0;
 	if (looks && loop->worked)
 		return 0;
-	deadline = next_deadline(loop);
+	deadline = rd_loop_next_deadline(loop);
 	if (deadline == UINT64_MAX && !looks)
 		return timeout_ns;
 	now = loop->now = rd_loop_now_raw(loop);
@@ -705,8 +433,8 @@ static uint64_t sleep_time(struct rd_loop *loop, uint64_t timeout_ns)
 		return 0;
 	if (deadline - now < timeout_ns)
 		timeout_ns = deadline - now;
-	if (loop->foreign_clock && timeout_ns > FOREIGN_CLOCK_SLICE_NS)
-		timeout_ns = FOREIGN_CLOCK_SLICE_NS;
+	if (loop->foreign_clock && timeout_ns > RD_LOOP_FOREIGN_SLICE_NS)
+		timeout_ns = RD_LOOP_FOREIGN_SLICE_NS;
 	return timeout_ns;
 }
 
@@ -717,36 +445,22 @@ static int wait_some(struct rd_loop *loop, uint64_t timeout_ns)
 	int n;
 
 	if (timeout_ns == 0)
-		return epoll_wait(loop->epoll_fd, loop->events, EVENTS_MAX, 0);
+		return epoll_wait(loop->epoll_fd, loop->events, RD_LOOP_EVENTS_MAX, 0);
 	/* Further away than any clock reaches, and still inside time_t. */
 	if (timeout_ns == UINT64_MAX)
-		return epoll_wait(loop->epoll_fd, loop->events, EVENTS_MAX, -1);
+		return epoll_wait(loop->epoll_fd, loop->events, RD_LOOP_EVENTS_MAX, -1);
 	if (!loop->no_pwait2) {
 		ts.tv_sec = (time_t)(timeout_ns / RD_NSEC_PER_SEC);
 		ts.tv_nsec = (long)(timeout_ns % RD_NSEC_PER_SEC);
-		n = epoll_pwait2(loop->epoll_fd, loop->events, EVENTS_MAX, &ts, NULL);
+		n = epoll_pwait2(loop->epoll_fd, loop->events, RD_LOOP_EVENTS_MAX, &ts, NULL);
 		if (n >= 0 || (errno != ENOSYS && errno != EPERM))
 			return n;
 		loop->no_pwait2 = true;
 	}
 	/* Rounded up: waking before a deadline would mean spinning until it. */
 	ms = timeout_ns / RD_NSEC_PER_MSEC + !!(timeout_ns % RD_NSEC_PER_MSEC);
-	return epoll_wait(loop->epoll_fd, loop->events, EVENTS_MAX,
+	return epoll_wait(loop->epoll_fd, loop->events, RD_LOOP_EVENTS_MAX,
 			  ms > INT32_MAX ? INT32_MAX : (int)ms);
-}
-
-/* May this turn, which will not sleep, do without epoll? */
-static bool skip_epoll(struct rd_loop *loop)
-{
-	bool busy = loop->busy_count || (loop->polled && loop->quiet == QUIET_ASKS);
-
-	if (loop->crowded)
-		loop->crowded--;
-	if (!busy || ++loop->busy_turns >= BUSY_TURNS) {
-		loop->busy_turns = 0;
-		return false;
-	}
-	return true;
 }
 
 /* Fetch the next batch of events, sleeping for at most @timeout_ns. */
@@ -773,13 +487,10 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 	}
 	if (sleep_ns)
 		loop->idled = true;
-	loop->skipped = !sleep_ns && skip_epoll(loop);
+	loop->skipped = !sleep_ns && rd_loop_skip_epoll(loop);
 	if (!loop->skipped) {
 		n = wait_some(loop, sleep_ns);
-		if (n != 0)
-			loop->quiet = 0;
-		else if (loop->quiet < QUIET_ASKS)
-			loop->quiet++;
+		rd_loop_note_epoll(loop, n);
 	}
 	/* What we spin for may need this processor to happen. */
 	if (in_vain && !loop->skipped && n == 0)
@@ -801,7 +512,7 @@ static void leave_pollable(struct rd_loop *loop)
 {
 	bool quiet = arm_pollers(loop);
 
-	mirror_timer(loop);
+	rd_loop_mirror_timer(loop);
 	atomic_store(&loop->asleep, true);
 	if ((!quiet || defers_queued(loop) || atomic_load(&loop->pending)) &&
 	    atomic_exchange(&loop->asleep, false))
@@ -823,10 +534,10 @@ int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns)
 	loop->defers_left = DEFER_BUDGET;
 	take_over_defers(loop);
 	count = run_msgs(loop);
-	count += loop->skipped ? run_busy(loop) : run_ios(loop);
+	count += loop->skipped ? rd_loop_run_polled(loop) : run_ios(loop);
 	if (count)
 		loop->now = rd_loop_now_raw(loop);
-	count += run_timers(loop);
+	count += rd_loop_run_timers(loop);
 	count += run_pollers(loop);
 	count += run_defers(loop);
 	if (!count)
