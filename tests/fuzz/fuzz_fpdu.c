@@ -13,7 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fabric/iwarp/internal.h"
+#include "fabric/iwarp/conn.h"
+#include "fabric/iwarp/listen.h"
 #include "fuzz.h"
 
 #define FUZZ_CRC    0x01 /* CRC is on, and put right wherever the stream has whole FPDUs */

@@ -7,11 +7,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "util/sockaddr.h"
 
-#include "internal.h"
+#include "conn.h"
+#include "connect.h"
 
 #define ENDS_PER_SEC 20
 

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "util/sockaddr.h"
 
-#include "internal.h"
+#include "conn.h"
+#include "connect.h"
 
 #define CONNECT_TIMEOUT_NS (20 * RD_NSEC_PER_SEC)
 #define PEER_TIMEOUT_NS    (60 * RD_NSEC_PER_SEC)

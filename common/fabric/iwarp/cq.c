@@ -9,7 +9,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "cq.h"
+#include "fab.h"
 
 #define READY_MAX (1u << 20) /* entries made ahead, whoever attaches; 48 MiB once they are used */
 

@@ -2,7 +2,7 @@
 /* What a received FPDU means: checks, destinations, completions. */
 #include <errno.h>
 
-#include "internal.h"
+#include "conn.h"
 
 #define MAX_BLANKS 256u
 

@@ -3,7 +3,8 @@
 #ifndef RD_IW_HALF_OPEN_H
 #define RD_IW_HALF_OPEN_H
 
-#include "internal.h"
+#include "fab.h"
+#include "listen.h"
 
 struct rd_iw_halves;
 

@@ -6,10 +6,14 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "fab.h"
+#include "linger.h"
+#include "listen.h"
+#include "scratch.h"
 
 #define LINGER_NS RD_NSEC_PER_SEC
 

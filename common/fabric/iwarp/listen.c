@@ -4,13 +4,16 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "util/sockaddr.h"
 
+#include "conn.h"
+#include "connect.h"
 #include "half_open.h"
-#include "internal.h"
+#include "listen.h"
 
 #define ACCEPT_BURST 256 /* in a turn */
 /*

@@ -9,7 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "fab.h"
+#include "mr.h"
 
 #define MR_SLOTS     64u
 #define MR_MAX_SLOTS (1u << 18)

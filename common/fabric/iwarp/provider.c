@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "conn.h"
+#include "connect.h"
+#include "listen.h"
 
 struct rd_iw_fab *rd_iw_fab(struct rd_fab *fab)
 {

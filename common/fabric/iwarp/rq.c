@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "caps.h"
+#include "conn.h"
+#include "copy.h"
 
 static struct rd_iw_srq *to_srq(struct rd_fab_srq *srq)
 {

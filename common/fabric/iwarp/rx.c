@@ -9,7 +9,8 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "conn.h"
+#include "scratch.h"
 
 #define RX_ROUNDS 4 /* readv calls before others get their turn */
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "scratch.h"
 
 int rd_fab_iwarp_scratch_create(struct rd_fab_iwarp_scratch **out)
 {

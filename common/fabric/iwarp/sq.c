@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "conn.h"
+#include "copy.h"
 
 int rd_iw_sq_init(struct rd_iw_sq *sq, const struct rd_fab_qp_attr *attr)
 {

@@ -10,7 +10,9 @@
  */
 #include <errno.h>
 
-#include "internal.h"
+#include "conn.h"
+#include "copy.h"
+#include "scratch.h"
 
 #define TX_ROUNDS     8 /* sendmsg calls before others get their turn */
 #define TX_CRC_ROUNDS 64

@@ -5,7 +5,8 @@
  * the memory of the RECV that it would get, to the way that all others take (rx.c, fpdu.c) and that
  * knows what to answer.
  */
-#include "internal.h"
+#include "conn.h"
+#include "copy.h"
 
 /* Copy to @r's memory. False: some of that is not registered. */
 static bool place(struct rd_iw_conn *c, const struct rd_iw_rwr *r, const uint8_t *p, uint32_t len)

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "fabric/fabric.h"
-#include "fabric/iwarp/internal.h"
+#include "fabric/iwarp/conn.h"
 #include "util/sockaddr.h"
 
 #define IO    4096u

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fabric/iwarp/scratch.h"
 #include "suites.h"
 #include "t_raw.h"
 

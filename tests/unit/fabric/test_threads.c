@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "fabric/iwarp/scratch.h"
 #include "suites.h"
 #include "t_fab.h"
 

@@ -8,7 +8,7 @@
 
 #include "util/sockaddr.h"
 #include "fabric/fabric.h"
-#include "fabric/iwarp/internal.h"
+#include "fabric/iwarp/conn.h"
 #include "target/transport/rdma/rdma.h"
 #include "target/reactor/lifecycle.h"
 #include "t_target.h"

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The iwarp provider: iWARP in userspace over plain TCP sockets.
+ *
+ * One device per fabric, one protection domain per device, one thread per fabric: nothing here
+ * takes a lock but the mailbox for rejected requests (linger.c), which other threads may put
+ * sockets into, and scratch memory that fabrics of several threads share (scratch.c).
+ *
+ * User callbacks run only from deferred work or from the listener's socket, never from within the
+ * receive or transmit path; so those paths need not fear that a connection vanishes under them.
+ */
+#ifndef RD_IW_CONN_H
+#define RD_IW_CONN_H
+
+#include "cq.h"
+#include "fab.h"
+#include "caps.h"
+#include "mpa.h"
+#include "rx.h"
+#include "sq.h"
+#include "srq.h"
+#include "tx.h"
+
+#define RD_IW_REASON 160
+
+enum rd_iw_state {
+	/* Active, from resolve on. connect() moves it on. */
+	RD_IW_IDLE,
+	/* Active: TCP is connecting. The socket (writable) or the timer moves it on. */
+	RD_IW_CONNECTING,
+	/* Active: the MPA request is being sent, the reply is awaited. Both by the socket; or the
+	   timer. */
+	RD_IW_HANDSHAKE,
+	/* Passive: a request was adopted. accept() or reject() moves it on. */
+	RD_IW_ADOPTED,
+	/* FPDUs flow. An error, the peer or disconnect() moves it on. */
+	RD_IW_OPEN,
+	/* Over: the socket is gone, WRs are flushed as they are posted. Only destroyed from here.
+	 */
+	RD_IW_CLOSED,
+};
+
+/* Events that wait to be delivered; a set, delivered in the order of their values. */
+enum rd_iw_pending {
+	RD_IW_P_RESOLVED = 1 << 0,
+	RD_IW_P_ESTABLISHED = 1 << 1,
+	RD_IW_P_REJECTED = 1 << 2,
+	RD_IW_P_ERROR = 1 << 3,
+	RD_IW_P_DISCONNECTED = 1 << 4,
+};
+
+/* Only while a connection is being made: the outgoing frame, then the incoming one. */
+struct rd_iw_handshake {
+	bool unanswered; /* TCP is connected, and no MPA reply has come: by whatever is there */
+	struct rd_iw_mpa req; /* as sent or received, without private data */
+	uint8_t out[RD_MPA_MAX_LEN];
+	uint32_t out_len;
+	uint32_t out_off;
+	uint8_t in[RD_MPA_MAX_LEN];
+	uint32_t in_len;
+	const void *pd; /* of the peer, for the event */
+	size_t pd_len;
+};
+
+/* An inbound READ that waits for its response to be sent. */
+struct rd_iw_resp {
+	struct rd_iw_read r;
+};
+
+struct rd_iw_conn {
+	struct rd_fab_conn base;
+	struct rd_iw_fab *fab;
+	struct rd_iw_dev *dev; /* as base.dev, but set from the beginning */
+	LIST_ENTRY(rd_iw_conn) link;
+	enum rd_iw_state state;
+	bool passive;
+	bool crc;
+	bool has_qp;
+	bool est_due; /* ESTABLISHED is announced with the peer's first FPDU */
+	struct rd_io io;
+	struct rd_timer timer;
+	struct rd_timer first_timer; /* active: end of the hold, then pokes */
+	struct rd_defer flush;
+	uint64_t deadline; /* active: of the whole attempt */
+
+	struct rd_iw_handshake *hs;
+
+	struct rd_iw_cq *scq;
+	struct rd_iw_cq *rcq;
+	struct rd_iw_srq *srq;
+	struct rd_iw_share *share; /* with @srq, never NULL */
+	struct rd_iw_sq sq;
+	struct rd_iw_rq rq;
+	struct rd_iw_resp *resps; /* ring of inbound READs */
+	uint32_t resp_mask;
+	uint32_t resp_head;
+	uint32_t resp_tail;
+	bool rtr_read; /* our zero-length RTR READ waits for its response */
+	struct rd_iw_tx tx;
+	struct rd_iw_rx rx;
+
+	uint32_t pending; /* enum rd_iw_pending */
+	struct rd_defer events;
+	bool delivering; /* an event is being delivered */
+	bool destroyed;  /* meanwhile; deliver() frees it */
+	int status;
+	char reason[RD_IW_REASON];
+};
+
+static inline struct rd_iw_conn *rd_iw_conn(struct rd_fab_conn *conn)
+{
+	return rd_container_of(conn, struct rd_iw_conn, base);
+}
+
+int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct rd_iw_conn **out);
+void rd_iw_conn_destroy(struct rd_fab_conn *conn);
+void rd_iw_set_state(struct rd_iw_conn *c, enum rd_iw_state state);
+void rd_iw_raise(struct rd_iw_conn *c, enum rd_iw_pending ev);
+int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr);
+/* Both handshakes end here: queues are set up for the depths agreed. Returns 0 or -ENOMEM. */
+int rd_iw_conn_open(struct rd_iw_conn *c, const struct rd_iw_depths *eff);
+void rd_iw_disconnect(struct rd_fab_conn *conn);
+bool rd_iw_peer_closed(const struct rd_fab_conn *conn);
+/* Watch the socket for what the connection's state wants. */
+void rd_iw_conn_watch(struct rd_iw_conn *c);
+int rd_iw_conn_mss(const struct rd_iw_conn *c); /* of TCP now; 0: it does not say */
+
+/*
+ * The connection is over: WRs are flushed, the socket is closed gently, the event follows. No-op
+ * when it is over already. @status is 0 for an orderly end.
+ */
+void rd_iw_conn_end(struct rd_iw_conn *c, int status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* As rd_iw_conn_end() for a work request that failed by itself. */
+void rd_iw_conn_fail_swr(struct rd_iw_conn *c, const struct rd_iw_swr *wr,
+			 enum ibv_wc_status status, const char *what);
+/* As rd_iw_conn_end() with -EPROTO, after a Terminate about the FPDU being received. */
+void rd_iw_conn_term(struct rd_iw_conn *c, uint32_t code, bool with_header);
+/* The RECV in progress ends with @status. */
+void rd_iw_recv_abort(struct rd_iw_conn *c, enum ibv_wc_status status);
+
+#endif /* RD_IW_CONN_H */

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The active side up to the first FPDU, and what both sides share of it. connect.c. */
+#ifndef RD_IW_CONNECT_H
+#define RD_IW_CONNECT_H
+
+#include "fabric/fabric.h"
+
+struct rd_iw_conn;
+
+int rd_iw_resolve(struct rd_fab *ffab, const struct rd_fab_resolve_attr *attr,
+		  struct rd_fab_conn **out);
+int rd_iw_connect(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param);
+void rd_iw_handshake_io(struct rd_iw_conn *c, uint32_t events);
+/* Write what is left of hs->out. Returns 0 (all written), -EAGAIN or -errno. */
+int rd_iw_handshake_send(struct rd_iw_conn *c);
+int rd_iw_socket_opts(int fd, const struct rd_fab_iwarp_opts *opts);
+
+#endif /* RD_IW_CONNECT_H */

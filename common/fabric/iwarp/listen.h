@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The passive side: listeners, requests, answers. listen.c. */
+#ifndef RD_IW_LISTEN_H
+#define RD_IW_LISTEN_H
+
+#include "fabric/fabric.h"
+
+#include "mpa.h"
+
+struct rd_iw_mailbox;
+
+struct rd_iw_req {
+	struct rd_fab_req base;
+	struct rd_iw_mailbox *home; /* where the socket goes when it is rejected */
+	STAILQ_ENTRY(rd_iw_req) link;
+	int fd;
+	bool crc; /* the listener's option */
+	struct rd_iw_mpa mpa;
+	uint8_t frame[RD_MPA_MAX_LEN];
+};
+
+int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, rd_fab_listen_fn fn,
+		 void *arg, struct rd_fab_listener **out);
+void rd_iw_unlisten(struct rd_fab_listener *base);
+int rd_iw_req_adopt(struct rd_fab *ffab, struct rd_fab_req *base, rd_fab_event_fn on_event,
+		    void *arg, struct rd_fab_conn **out);
+void rd_iw_req_reject(struct rd_fab_req *base, const void *priv, size_t len);
+int rd_iw_accept(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param);
+int rd_iw_reject(struct rd_fab_conn *conn, const void *priv, size_t len);
+
+#endif /* RD_IW_LISTEN_H */
