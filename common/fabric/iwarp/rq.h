@@ -23,6 +23,11 @@ struct rd_iw_rq {
 	uint32_t largest; /* bytes of the largest RECV so far */
 };
 
+static inline struct rd_iw_rwr *rd_iw_rq_at(const struct rd_iw_rq *rq, uint32_t i)
+{
+	return (struct rd_iw_rwr *)(void *)(rq->ring + (size_t)(i & rq->mask) * rq->stride);
+}
+
 int rd_iw_rq_init(struct rd_iw_rq *rq, uint32_t max_wr, uint32_t max_sge);
 void rd_iw_rq_fini(struct rd_iw_rq *rq);
 int rd_iw_rq_post(struct rd_iw_rq *rq, const struct ibv_recv_wr *wr);
