@@ -49,7 +49,7 @@ def check_does_not_serve_and_makes_no_file(t):
 
 @each(('quickstart.yaml', 'quickstart.yaml'), ('example.yaml', 'example.yaml'),
       ('multipath.yaml', 'multipath.yaml'), ('reservations.yaml', 'reservations.yaml'),
-      ('qos.yaml', 'qos.yaml'), ('faults.yaml', 'faults.yaml'))
+      ('qos.yaml', 'qos.yaml'), ('faults.yaml', 'faults.yaml'), ('service.yaml', 'service.yaml'))
 @no_fabric
 def shipped_configuration_is_good(t, name):
     path = os.path.join(SOURCE_ROOT, 'configs', name)

@@ -66,7 +66,9 @@ def the_right_files_are_installed(t):
     for pattern in (r'/bin/rdtarget$', r'/bin/rdinit$', r'/include/rdinit\.h$', r'/librdinit\.so$',
                     r'/librdinit\.so\.0$', r'/librdinit\.a$', r'/pkgconfig/librdinit\.pc$',
                     r'/man1/rdtarget\.1$', r'/man1/rdinit\.1$', r'/man1/rdinit-read\.1$',
-                    r'/bash-completion/completions/rdinit$', r'/zsh/site-functions/_rdinit$',
+                    r'/bash-completion/completions/rdinit$', r'/zsh/(site-functions|vendor-completions)/_rdinit$',
+                    r'/systemd/system/rdtarget\.service$', r'/sysusers\.d/rdtarget\.conf$',
+                    r'/tmpfiles\.d/rdtarget\.conf$', r'/doc/rdtarget/examples/service\.yaml$',
                     r'/man3/librdinit\.3$',
                     r'/man5/rdtarget\.yaml\.5$'):
         t.ok(any(re.search(pattern, path) for path in files), f'no {pattern} among {files}')
@@ -125,23 +127,146 @@ def what_is_installed_runs(t):
     t.match('0x3', res.text)
 
 
-@test
-def debian_without_dpkg_dev(t):
-    """Where meson cannot ask for the multiarch directory: a place that the system looks at."""
+def places(t, build, *options, env=None):
+    """The paths that an installation of what is built would write, without manual pages."""
+    res = t.run([requires_program('meson'), 'setup', t.path(build), SOURCE_ROOT, *options],
+                env=env or os.environ, wrap=False)
+    t.eq(res.rc, 0, f'meson setup: {res.text}{res.err}')
+    res = t.run([requires_program('meson'), 'introspect', '--installed', t.path(build)], wrap=False)
+    return {path for path in json.loads(res.text).values() if '/man/' not in path}
+
+
+def needs_debian():
     if not os.path.exists('/etc/debian_version'):
         raise Skip('this is not Debian')
+
+
+def without_dpkg_dev(t):
+    """An environment in which meson cannot ask for the multiarch folder."""
     t.file('dpkg-architecture', b'#!/bin/sh\nexit 1\n')
     os.chmod(t.path('dpkg-architecture'), 0o755)
-    env = dict(os.environ, PATH=t.path('') + ':' + os.environ['PATH'])
-    res = t.run([requires_program('meson'), 'setup', t.path('build'), SOURCE_ROOT], env=env, wrap=False)
-    t.eq(res.rc, 0, f'meson setup: {res.text}{res.err}')
-    res = t.run([requires_program('meson'), 'introspect', '--installed', t.path('build')], wrap=False)
-    places = {os.path.basename(path): os.path.dirname(path) for path in json.loads(res.text).values()}
-    t.eq((places['librdinit.a'], places['librdinit.pc']), ('/usr/local/lib', '/usr/local/lib/pkgconfig'))
-    pc_path = t.run([requires_program('pkg-config'), '--variable', 'pc_path', 'pkg-config'], wrap=False).text
-    t.ok(places['librdinit.pc'] in pc_path.strip().split(':'), f'pkg-config looks at {pc_path}')
-    with open(t.path('build/meson-private/librdinit.pc'), encoding='utf-8') as f:
-        t.match(r'(?m)^Libs: -L\$\{prefix\}/lib -lrdinit$', f.read())
+    return dict(os.environ, PATH=t.path('') + ':' + os.environ['PATH'])
+
+
+@test
+def debian_without_dpkg_dev_gets_the_same_folders(t):
+    needs_debian()
+    env = without_dpkg_dev(t)
+    for prefix in ('/usr', '/usr/local'):
+        name = os.path.basename(prefix)
+        found = places(t, f'without-{name}', '--prefix', prefix, env=env)
+        library, pc = (os.path.dirname(path) for end in ('.a', '.pc') for path in found if path.endswith(end))
+        if os.access('/usr/bin/dpkg-architecture', os.X_OK):
+            t.eq(found, places(t, f'with-{name}', '--prefix', prefix), f'folders below {prefix}')
+        pc_path = t.run([requires_program('pkg-config'), '--variable', 'pc_path', 'pkg-config'], wrap=False).text
+        t.ok(pc in pc_path.strip().split(':'), f'{pc}: pkg-config looks at {pc_path}')
+        with open(t.path(f'without-{name}/meson-private/librdinit.pc'), encoding='utf-8') as f:
+            t.match(r'(?m)^Libs: -L\$\{prefix\}' + re.escape(library[len(prefix):]) + ' -lrdinit$', f.read())
+
+
+@test
+def debians_programs_find_what_is_installed_in_usr(t):
+    """Folders that the packages of Debian for systemd, bash, zsh and nbdkit look at."""
+    needs_debian()
+    found = places(t, 'build', '--prefix', '/usr', env=without_dpkg_dev(t))
+    expected = {'/usr/lib/systemd/system/rdtarget.service', '/usr/lib/sysusers.d/rdtarget.conf',
+                '/usr/lib/tmpfiles.d/rdtarget.conf', '/usr/share/zsh/vendor-completions/_rdinit',
+                '/usr/share/bash-completion/completions/rdinit'}
+    if 'NBDKIT_RDINIT' in os.environ:
+        res = t.run([requires_program('pkg-config'), '--variable', 'plugindir', 'nbdkit'], wrap=False)
+        expected.add(os.path.join(res.text.strip(), 'nbdkit-rdinit-plugin.so'))
+    t.eq(sorted(expected - found), [], f'not among {sorted(found)}')
+
+
+@test
+def each_folder_can_be_chosen(t):
+    options = {'systemdunitdir': 'rdtarget.service', 'sysusersdir': 'rdtarget.conf', 'tmpfilesdir': 'rdtarget.conf',
+               'bashcompletiondir': 'rdinit', 'zshcompletiondir': '_rdinit', 'fioenginedir': 'rdinit.so'}
+    if 'NBDKIT_RDINIT' in os.environ:
+        options['nbdkitplugindir'] = 'nbdkit-rdinit-plugin.so'
+    found = places(t, 'build', '-Dfio_source=/nonexistent', *(f'-D{option}=/for/{option}' for option in options))
+    t.eq(sorted({f'/for/{option}/{name}' for option, name in options.items()} - found), [],
+         f'not among {sorted(found)}')
+    found = places(t, 'none', '-Dsystemd=disabled')
+    t.eq([path for path in found if path.endswith(('.service', '.conf'))], [], 'installed without systemd')
+
+
+# ---- the service ----
+
+# What `systemd-analyze security` may say of the unit as it is shipped: 0 is nothing allowed, 10 is everything.
+EXPOSURE = 2.1
+
+
+def unit(t):
+    root, files = installed(t)
+    return root, root + next(path for path in files if path.endswith('/rdtarget.service'))
+
+
+def exposure(t, path):
+    res = t.run([requires_program('systemd-analyze'), 'security', '--offline=true', '--no-pager', path], wrap=False)
+    found = re.search(r'Overall exposure level for \S+: ([0-9.]+)', res.text)
+    if not found:
+        raise Skip(f'systemd-analyze says nothing of a unit that is not loaded: {res.err.strip()}')
+    return float(found[1])
+
+
+@test
+def the_unit_is_a_sandbox(t):
+    _, path = unit(t)
+    score = exposure(t, path)
+    t.ok(score <= EXPOSURE, f'exposure {score}, expected {EXPOSURE} at most: systemd-analyze security --offline=true')
+    with open(path, encoding='utf-8') as f:
+        text = f.read()
+    os.mkdir(t.path('open'))
+    t.file('open/rdtarget.service', text.replace('\nProtect', '\n#Protect').encode())
+    t.ok(exposure(t, t.path('open/rdtarget.service')) > EXPOSURE, 'a unit with less protection has a higher exposure')
+
+
+@test
+def systemd_understands_the_unit(t):
+    """Every key is one that systemd knows, and the program that it starts is the one that is installed."""
+    root, path = unit(t)
+    with open(path, encoding='utf-8') as f:
+        text = f.read()
+    program = re.search(r'(?m)^ExecStart=(\S+) -c (\S+)$', text)
+    t.ok(os.access(root + program[1], os.X_OK), f'{program[1]} is not installed')
+    t.match(r'^(/usr/local)?/etc/rdtarget\.yaml$', program[2])
+    # The program and the manual pages are below the root; verify looks for them on this machine.
+    t.file('rdtarget.service', re.sub(r'(?m)^Documentation=.*\n', '', text).replace(program[1], '/bin/true').encode())
+    res = t.run([requires_program('systemd-analyze'), 'verify', '--man=no', t.path('rdtarget.service')], wrap=False)
+    said = [line for line in res.err.splitlines() if 'rdtarget' in line]
+    t.eq(said, [], f'systemd-analyze verify, exit status {res.rc}')
+
+
+@test
+def the_services_user_and_folder_are_made(t):
+    root, files = installed(t)
+    sysusers = root + next(path for path in files if path.endswith('/sysusers.d/rdtarget.conf'))
+    tmpfiles = root + next(path for path in files if path.endswith('/tmpfiles.d/rdtarget.conf'))
+    os.makedirs(t.path('system/etc'))
+    res = t.run([requires_program('systemd-sysusers'), f'--root={t.path("system")}', sysusers], wrap=False)
+    t.eq(res.rc, 0, f'systemd-sysusers: {res.err}')
+    with open(t.path('system/etc/passwd'), encoding='utf-8') as f:
+        t.match(r'(?m)^rdtarget:.*:/var/lib/rdtarget:/usr/sbin/nologin$', f.read())
+    if os.geteuid():
+        raise Skip('only root can make folders of other users')
+    res = t.run([requires_program('systemd-tmpfiles'), f'--root={t.path("system")}', '--create', tmpfiles], wrap=False)
+    t.eq(res.rc, 0, f'systemd-tmpfiles: {res.err}')
+    made = os.stat(t.path('system/var/lib/rdtarget'))
+    t.eq(made.st_mode & 0o777, 0o750, 'mode')
+    with open(t.path('system/etc/passwd'), encoding='utf-8') as f:
+        t.match(rf'(?m)^rdtarget:[^:]*:{made.st_uid}:{made.st_gid}:', f.read())
+
+
+@test
+def the_services_sample_writes_where_the_service_may(t):
+    root, files = installed(t)
+    with open(root + next(path for path in files if path.endswith('/examples/service.yaml')), encoding='utf-8') as f:
+        paths = re.findall(r'(?m)^\s*-?\s*(?:path|state_dir): (\S+)', f.read())
+    t.ok(len(paths) >= 2 and all(path.startswith('/var/lib/rdtarget') for path in paths), str(paths))
+    _, path = unit(t)
+    with open(path, encoding='utf-8') as f:
+        t.match(r'(?m)^StateDirectory=rdtarget$', f.read())
 
 
 @test
