@@ -21,8 +21,9 @@
 #include "util/sockaddr.h"
 #include "util/stdfds.h"
 #include "target/config/config.h"
-#include "target/manage/loader.h"
-#include "target/manage/reload.h"
+#include "target/manage/notify.h"
+#include "target/manage/reloader.h"
+#include "target/manage/watchdog.h"
 #include "target/nvmf/req_latency.h"
 #include "target/reactor/lifecycle.h"
 #include "target/nvmf/target.h"
@@ -46,8 +47,10 @@ struct app {
 	struct rdt_config *cfg;
 	struct rdt_target *target;
 	struct rd_io signals;
-	struct rdt_loader loader; /* of the configuration, again */
-	struct rd_timer timer;    /* draining */
+	struct rdt_reloader reloader;
+	struct rdt_notify notify;
+	struct rdt_watchdog *watchdog;
+	struct rd_timer timer; /* draining */
 	bool draining;
 	bool abandoned;
 	bool failed; /* I/O did not come back */
@@ -68,7 +71,8 @@ static const char usage_text[] =
 	"\n"
 	"SIGTERM and SIGINT drain: I/O in flight is finished and answered. A second one does not\n"
 	"wait for it. SIGHUP reads CONFIG again and applies what has changed. SIGUSR1 logs the\n"
-	"status.\n";
+	"status. A service manager is told of all this: systemd's Type=notify and WatchdogSec= "
+	"work.\n";
 
 static int usage(FILE *out)
 {
@@ -233,9 +237,47 @@ static void terminate(struct app *app, int signo)
 	}
 	app->draining = true;
 	rd_notice(app->log, RD_LOG_MAIN, "%s: draining", strsignal(signo));
+	rdt_notify(&app->notify, "STOPPING=1\nSTATUS=draining: waiting for I/O in flight");
 	app->timer.fn = drain_timeout;
 	rd_timer_start(app->loop, &app->timer, app->cfg->target.drain_timeout_ns);
 	rdt_target_drain(app->target, drained);
+}
+
+/* ---- changes ---- */
+
+/* READY=1 after a reload too: systemd waits for it. @more: what has happened, or "". */
+static void tell_serving(struct app *app, const char *more)
+{
+	const struct rdt_target *t = app->target;
+	const struct rdt_listener *l;
+	unsigned int listeners = 0, subsystems = 0, namespaces = 0;
+
+	TAILQ_FOREACH (l, &t->listeners, link)
+		listeners++;
+	for (unsigned int i = 0; i < t->subsys_count; i++) {
+		if (atomic_load(&t->subsys[i]->gone))
+			continue;
+		subsystems++;
+		namespaces += atomic_load(&t->subsys[i]->ns_count);
+	}
+	rdt_notify(&app->notify,
+		   "READY=1\nSTATUS=serving: %u listeners, %u subsystems, %u namespaces%s%s",
+		   listeners, subsystems, namespaces, more[0] ? "; " : "", more);
+}
+
+static void reload_begins(struct rdt_reloader *reloader)
+{
+	struct app *app = rd_container_of(reloader, struct app, reloader);
+
+	rdt_notify_reloading(&app->notify, "reading the configuration again");
+}
+
+static void reload_ended(struct rdt_reloader *reloader, const struct rdt_reload_result *result)
+{
+	struct app *app = rd_container_of(reloader, struct app, reloader);
+
+	if (!app->draining)
+		tell_serving(app, result->summary);
 }
 
 static void reload(struct app *app)
@@ -243,19 +285,7 @@ static void reload(struct app *app)
 	if (app->draining)
 		return;
 	rd_notice(app->log, RD_LOG_MAIN, "SIGHUP: reading %s again", app->opt.config);
-	rdt_loader_start(&app->loader);
-}
-
-static void loaded(struct rdt_loader *loader, struct rdt_config *next)
-{
-	struct app *app = rd_container_of(loader, struct app, loader);
-
-	if (!next)
-		rd_err(app->log, RD_LOG_MAIN, "not reloaded: %s has problems; nothing was changed",
-		       app->opt.config);
-	else if (!app->draining)
-		rdt_reload(app->target, next);
-	rdt_config_put(&next);
+	rdt_reloader_start(&app->reloader, NULL);
 }
 
 static void on_signal(struct rd_io *io, uint32_t events)
@@ -268,9 +298,28 @@ static void on_signal(struct rd_io *io, uint32_t events)
 			rdt_target_status(app->target);
 		else if (si.ssi_signo == SIGHUP)
 			reload(app);
+		else if (si.ssi_signo == SIGUSR2)
+			rd_notice(app->log, RD_LOG_MAIN,
+				  "SIGUSR2: ignored; SIGUSR1 logs the status, SIGHUP reads the "
+				  "configuration again");
 		else
 			terminate(app, (int)si.ssi_signo);
 	}
+}
+
+/*
+ * Signals whose default is to end the process, and that nobody means that way. SIGXFSZ: the write
+ * fails with EFBIG instead, which its host is told.
+ */
+static void ignore_signals(void)
+{
+	static const int ignored[] = {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF,
+				      SIGPOLL, SIGPWR,  SIGSTKFLT, SIGXFSZ};
+
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		signal(ignored[i], SIG_IGN);
+	for (int sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
+		signal(sig, SIG_IGN);
 }
 
 /*
@@ -279,11 +328,12 @@ static void on_signal(struct rd_io *io, uint32_t events)
  */
 static void block_signals(sigset_t *set)
 {
-	signal(SIGPIPE, SIG_IGN);
+	ignore_signals();
 	sigemptyset(set);
 	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGINT);
 	sigaddset(set, SIGUSR1);
+	sigaddset(set, SIGUSR2);
 	sigaddset(set, SIGHUP);
 	sigprocmask(SIG_BLOCK, set, NULL);
 }
@@ -304,6 +354,7 @@ static void tell_ready(struct app *app)
 			  "reads %s again",
 			  app->opt.config);
 	rd_notice(app->log, RD_LOG_MAIN, "ready");
+	tell_serving(app, "");
 	if (app->opt.ready_fd < 0)
 		return;
 	TAILQ_FOREACH (l, &t->listeners, link) {
@@ -315,18 +366,14 @@ static void tell_ready(struct app *app)
 	close(app->opt.ready_fd);
 }
 
-static int serve(struct app *app, const sigset_t *set)
+/* From the first thread to ready. */
+static int start(struct app *app, int fd)
 {
 	struct rd_loop_opts opts = {.log = app->log};
-	uint64_t reads, writes;
-	int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 	int err;
 
-	if (fd < 0) {
-		rd_err(app->log, RD_LOG_MAIN, "signalfd: %s", strerror(errno));
-		return EXIT_FAILURE;
-	}
 	raise_nofile(app->log);
+	rdt_notify_open(&app->notify, app->log);
 	err = rd_loop_create(&opts, &app->loop);
 	if (!err)
 		err = rd_io_add(app->loop, &app->signals, fd, EPOLLIN, on_signal);
@@ -336,27 +383,33 @@ static int serve(struct app *app, const sigset_t *set)
 		err = rdt_target_create(app->cfg, app->log, app->loop, NULL, &app->target);
 	if (!err)
 		err = rdt_target_start(app->target);
-	app->loader = (struct rdt_loader){
-		.path = app->opt.config, .log = app->log, .loop = app->loop, .done = loaded};
-	if (!err) {
-		tell_ready(app);
-		err = rd_loop_run(app->loop);
-	}
-	if (app->failed) {
-		rd_err(app->log, RD_LOG_MAIN, "giving up: I/O did not come back from a backend");
-		_exit(EXIT_FAILURE); /* it still owns our buffers: nothing can be freed */
-	}
-	rdt_loader_stop(&app->loader);
-	if (app->draining) {
-		rdt_target_totals(app->target, &reads, &writes);
-		rd_notice(app->log, RD_LOG_MAIN,
-			  "stopped: %" PRIu64 " reads and %" PRIu64 " writes served%s", reads,
-			  writes, app->abandoned ? "; some commands were left unanswered" : "");
-		if (app->cfg->target.state_times_at_exit)
-			rdt_timing_log_drained(app->target);
-	}
 	if (err)
-		rd_err(app->log, RD_LOG_MAIN, "not serving: %s", strerror(-err));
+		return err;
+	app->reloader.target = app->target;
+	app->reloader.path = app->opt.config;
+	app->reloader.begins = reload_begins;
+	app->reloader.ended = reload_ended;
+	rdt_reloader_init(&app->reloader);
+	return rdt_watchdog_start(app->target, &app->notify, &app->watchdog);
+}
+
+static void tell_stopped(struct app *app)
+{
+	uint64_t reads, writes;
+
+	rdt_target_totals(app->target, &reads, &writes);
+	rd_notice(app->log, RD_LOG_MAIN,
+		  "stopped: %" PRIu64 " reads and %" PRIu64 " writes served%s", reads, writes,
+		  app->abandoned ? "; some commands were left unanswered" : "");
+	if (app->cfg->target.state_times_at_exit)
+		rdt_timing_log_drained(app->target);
+}
+
+/* Everything that start() may have made, or a part of it. */
+static void stop(struct app *app)
+{
+	rdt_watchdog_stop(app->watchdog);
+	rdt_reloader_stop(&app->reloader);
 	if (app->loop) {
 		rd_timer_stop(app->loop, &app->timer);
 		rd_io_del(app->loop, &app->signals);
@@ -366,13 +419,40 @@ static int serve(struct app *app, const sigset_t *set)
 		rdt_reload_fini(app->target);
 	rdt_target_destroy(&app->target);
 	rd_loop_destroy(&app->loop);
+	rdt_watchdog_free(&app->watchdog);
+	rdt_notify_close(&app->notify);
+}
+
+static int serve(struct app *app, const sigset_t *set)
+{
+	int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+	int err;
+
+	if (fd < 0) {
+		rd_err(app->log, RD_LOG_MAIN, "signalfd: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	err = start(app, fd);
+	if (!err) {
+		tell_ready(app);
+		err = rd_loop_run(app->loop);
+	}
+	if (app->failed) {
+		rd_err(app->log, RD_LOG_MAIN, "giving up: I/O did not come back from a backend");
+		_exit(EXIT_FAILURE); /* it still owns our buffers: nothing can be freed */
+	}
+	if (app->draining)
+		tell_stopped(app);
+	if (err)
+		rd_err(app->log, RD_LOG_MAIN, "not serving: %s", strerror(-err));
+	stop(app);
 	close(fd);
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
 {
-	struct app app = {0};
+	struct app app = {.notify.fd = -1};
 	sigset_t set;
 	int code;
 

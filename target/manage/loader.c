@@ -15,16 +15,12 @@ static void loaded_msg(struct rd_msg *msg)
 {
 	struct rdt_loader *l = rd_container_of(msg, struct rdt_loader, msg);
 	struct rdt_config *config = l->config;
-	bool again = l->again;
 
 	if (!l->running) /* it was stopped while the message was on its way */
 		return;
 	finish(l);
 	l->config = NULL;
-	l->again = false;
 	l->done(l, config);
-	if (again)
-		rdt_loader_start(l);
 }
 
 static void *load(void *arg)
@@ -41,10 +37,6 @@ void rdt_loader_start(struct rdt_loader *l)
 {
 	int err;
 
-	if (l->running) {
-		l->again = true;
-		return;
-	}
 	l->msg.fn = loaded_msg;
 	err = pthread_create(&l->thread, NULL, load, l);
 	if (err) {

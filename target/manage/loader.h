@@ -19,17 +19,15 @@ struct rdt_loader {
 	/* On the loop. @config: NULL when it has problems, which were logged; else with a reference
 	 * that is the caller's. */
 	void (*done)(struct rdt_loader *loader, struct rdt_config *config);
-	void *arg;
 
 	/* the loader's */
 	bool running;
-	bool again; /* asked for meanwhile: the file may have changed since it was read */
 	pthread_t thread;
 	struct rd_msg msg;
 	struct rdt_config *config;
 };
 
-/* With @path, @log, @loop and @done set. While one runs, it is done once more after that. */
+/* With @path, @log, @loop and @done set, while none runs. */
 void rdt_loader_start(struct rdt_loader *loader);
 void rdt_loader_stop(struct rdt_loader *loader); /* waits for the thread; @done is not called */
 

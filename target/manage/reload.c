@@ -13,6 +13,7 @@
  */
 #include "reload.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -49,8 +50,9 @@ struct change {
 
 struct rdt_reload {
 	struct rdt_target *t;
-	struct rdt_config *next;  /* being applied, with a reference */
-	struct rdt_config *after; /* asked for meanwhile, with a reference */
+	rdt_reload_done done;
+	void *done_arg;
+	struct rdt_config *next; /* being applied, with a reference */
 	const struct rdt_subsys_config *
 		*next_of; /* by subsys->index; NULL: it is not there any more */
 	struct change *changes;
@@ -523,25 +525,28 @@ static void release(struct rdt_reload *rl)
 	}
 	rd_defer_cancel(rl->t->loop, &rl->step);
 	rdt_config_put(&rl->next);
-	rdt_config_put(&rl->after);
 	free(rl->next_of);
 	free(rl->by_file);
 	free(rl->changes);
 	free(rl);
 }
 
-/* The end of @rl; starts the one that waits. */
-static void over(struct rdt_reload *rl)
+/* The end of @rl: then the next one may begin, also from @done. */
+static void over(struct rdt_reload *rl, bool applied, const char *text)
 {
 	struct rdt_target *t = rl->t;
-	struct rdt_config *after = rl->after;
+	rdt_reload_done done = rl->done;
+	void *arg = rl->done_arg;
+	const struct rdt_reload_result result = {
+		.applied = applied,
+		.problems = rl->problems,
+		.restarts = rl->restarts,
+		.summary = text,
+	};
 
-	rl->after = NULL;
 	t->reload = NULL;
 	release(rl);
-	if (after && !t->drained)
-		rdt_reload(t, after);
-	rdt_config_put(&after);
+	done(arg, &result);
 }
 
 static size_t part(char *buf, size_t size, size_t len, unsigned int n, const char *what)
@@ -554,7 +559,7 @@ static size_t part(char *buf, size_t size, size_t len, unsigned int n, const cha
 	return more < 0 || len + (size_t)more >= size ? len : len + (size_t)more;
 }
 
-static void summary(struct rdt_reload *rl)
+static void summarize(const struct rdt_reload *rl, char *buf, size_t size)
 {
 	char text[320] = "";
 	size_t len = 0;
@@ -571,18 +576,18 @@ static void summary(struct rdt_reload *rl)
 		   "settings changed");
 	len = part(text, sizeof(text), len, rl->restarts, "changes that need a restart");
 	if (rl->problems)
-		rd_err(rl->t->log, RD_LOG_MAIN,
-		       "reloaded in part: %s%s%u problems, named above; the next reload tries "
-		       "again",
-		       text, len ? ", " : "", rl->problems);
+		snprintf(buf, size,
+			 "reloaded in part: %s%s%u problems, named above; the next reload tries "
+			 "again",
+			 text, len ? ", " : "", rl->problems);
 	else
-		rd_notice(rl->t->log, RD_LOG_MAIN, "reloaded: %s",
-			  len ? text : "nothing has changed");
+		snprintf(buf, size, "reloaded: %s", len ? text : "nothing has changed");
 }
 
 static void finish(struct rdt_reload *rl)
 {
 	struct rdt_target *t = rl->t;
+	char text[480];
 
 	for (unsigned int i = 0; i < t->subsys_count; i++) {
 		if (!t->subsys[i]->gone || !rl->next_of[i])
@@ -590,12 +595,13 @@ static void finish(struct rdt_reload *rl)
 		rdt_control_subsys_show(t->subsys[i]); /* with the namespaces it came with */
 		rl->subsys_added++;
 	}
-	summary(rl);
+	summarize(rl, text, sizeof(text));
+	rd_log(t->log, RD_LOG_MAIN, rl->problems ? RD_LOG_ERROR : RD_LOG_NOTICE, "%s", text);
 	if (!rl->problems) {
 		rdt_config_put(&t->now);
 		t->now = rdt_config_get(rl->next);
 	}
-	over(rl);
+	over(rl, true, text);
 }
 
 /* ---- step by step ---- */
@@ -677,9 +683,12 @@ static void apply_namespaces(struct rdt_reload *rl)
 
 static void refuse(struct rdt_reload *rl)
 {
-	rd_err(rl->t->log, RD_LOG_MAIN, "not reloaded: %s; nothing was changed",
-	       rl->problems ? "see above" : strerror(-rl->err));
-	over(rl);
+	char text[160];
+
+	snprintf(text, sizeof(text), "not reloaded: %s; nothing was changed",
+		 rl->problems ? "see above" : strerror(-rl->err));
+	rd_err(rl->t->log, RD_LOG_MAIN, "%s", text);
+	over(rl, false, text);
 }
 
 static void listen_and_apply(struct rdt_reload *rl)
@@ -716,23 +725,23 @@ static void compare(struct rdt_reload *rl)
 		walk(rl, plan_next, open_all);
 }
 
-void rdt_reload(struct rdt_target *t, struct rdt_config *next)
+void rdt_reload(struct rdt_target *t, struct rdt_config *next, rdt_reload_done done, void *arg)
 {
-	struct rdt_reload *rl = t->reload;
+	const struct rdt_reload_result no_memory = {
+		.summary = "not reloaded: out of memory; nothing was changed"};
+	struct rdt_reload *rl = calloc(1, sizeof(*rl));
 
-	if (rl) {
-		rdt_config_put(&rl->after);
-		rl->after = rdt_config_get(next);
-		return;
-	}
-	rl = calloc(1, sizeof(*rl));
+	assert(!t->reload);
 	if (rl)
 		rl->next_of = calloc(RDT_SUBSYSTEMS, sizeof(*rl->next_of));
 	if (!rl || !rl->next_of) {
 		free(rl);
-		rd_err(t->log, RD_LOG_MAIN, "reload: out of memory; nothing was changed");
+		rd_err(t->log, RD_LOG_MAIN, "%s", no_memory.summary);
+		done(arg, &no_memory);
 		return;
 	}
+	rl->done = done;
+	rl->done_arg = arg;
 	rl->t = t;
 	rl->next = rdt_config_get(next);
 	rl->step.fn = step;

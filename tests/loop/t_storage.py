@@ -4,13 +4,31 @@
 import os
 import random
 
-from t_loop import Skip, requires_program, requires_root
+import nvmf_peer as nv
+from t_loop import SANITIZED, VALGRIND, Skip, requires_program, requires_root
 
 MIB = 1 << 20
 
 
 def pattern(seed, size):
     return random.Random(seed).randbytes(size)
+
+
+def stall_env(path):
+    """The environment of a target whose first io_submit(2) does not return while the file @path exists."""
+    lib = os.environ.get('STALLAT')
+    if not lib:
+        raise Skip('stallat is not built (set STALLAT)')
+    if VALGRIND or SANITIZED:
+        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
+    return dict(os.environ, LD_PRELOAD=lib, STALL=path)
+
+
+def post_write(queue, nsid, data):
+    """Send a write of block 0, and do not wait for its answer."""
+    cid = queue.next_cid()
+    queue.post(nv.sqe(nv.NVM_WRITE, cid, nsid=nsid, sgl=nv.offset_sgl(0, len(data))) + data)
+    return cid
 
 
 def as_root(t, *argv):

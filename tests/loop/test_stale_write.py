@@ -5,25 +5,11 @@ import os
 import sys
 
 import nvmf_peer as nv
-from t_loop import NQN, SANITIZED, VALGRIND, Skip, main, test, wait_for
+from t_loop import NQN, main, test, wait_for
+from t_storage import post_write, stall_env
 
 OLD, NEW = b'\xaa' * 512, b'\xbb' * 512
 RESV_REPORT = 0x0E
-
-
-def post_write(queue, nsid, data):
-    cid = queue.next_cid()
-    queue.post(nv.sqe(nv.NVM_WRITE, cid, nsid=nsid, sgl=nv.offset_sgl(0, len(data))) + data)
-    return cid
-
-
-def stall_env(path):
-    lib = os.environ.get('STALLAT')
-    if not lib:
-        raise Skip('stallat is not built (set STALLAT)')
-    if VALGRIND or SANITIZED:
-        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
-    return dict(os.environ, LD_PRELOAD=lib, STALL=path)
 
 
 @test
