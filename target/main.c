@@ -74,7 +74,7 @@ static const char usage_text[] =
 	"status. A service manager is told of all this: systemd's Type=notify and WatchdogSec= "
 	"work.\n";
 
-static int usage(FILE *out)
+static int print_usage(FILE *out)
 {
 	fputs(usage_text, out);
 	fprintf(out, "\nLog levels: %s\nLog components: %s\n", rd_log_level_names(),
@@ -133,7 +133,7 @@ static int parse_options(int argc, char **argv, struct options *opt)
 						   optarg);
 			break;
 		case 'h':
-			return usage(stdout);
+			return print_usage(stdout);
 		case 'V':
 			puts("rdtarget " RDT_VERSION);
 			return EXIT_SUCCESS;
@@ -168,7 +168,7 @@ static int make_log(struct app *app)
 }
 
 /* Each queue is a connection, and so a descriptor: use what the system allows. */
-static void raise_nofile(struct rd_log *log)
+static void raise_open_files(struct rd_log *log)
 {
 	struct rlimit lim;
 
@@ -196,12 +196,12 @@ static int die_with_parent(struct rd_log *log)
 
 /* ---- the end ---- */
 
-static void drained(struct rdt_target *target)
+static void target_drained(struct rdt_target *target)
 {
 	rd_loop_stop(target->loop);
 }
 
-static void give_up(struct rd_timer *timer)
+static void exit_timed_out(struct rd_timer *timer)
 {
 	struct app *app = rd_container_of(timer, struct app, timer);
 
@@ -215,11 +215,11 @@ static void abandon(struct app *app)
 		return;
 	app->abandoned = true;
 	rdt_target_abandon(app->target);
-	app->timer.fn = give_up;
+	app->timer.fn = exit_timed_out;
 	rd_timer_start(app->loop, &app->timer, GIVE_UP_AFTER);
 }
 
-static void drain_timeout(struct rd_timer *timer)
+static void drain_timed_out(struct rd_timer *timer)
 {
 	struct app *app = rd_container_of(timer, struct app, timer);
 
@@ -238,9 +238,9 @@ static void terminate(struct app *app, int signo)
 	app->draining = true;
 	rd_notice(app->log, RD_LOG_MAIN, "%s: draining", strsignal(signo));
 	rdt_notify(&app->notify, "STOPPING=1\nSTATUS=draining: waiting for I/O in flight");
-	app->timer.fn = drain_timeout;
+	app->timer.fn = drain_timed_out;
 	rd_timer_start(app->loop, &app->timer, app->cfg->target.drain_timeout_ns);
-	rdt_target_drain(app->target, drained);
+	rdt_target_drain(app->target, target_drained);
 }
 
 /* ---- changes ---- */
@@ -288,7 +288,7 @@ static void reload(struct app *app)
 	rdt_reloader_start(&app->reloader, NULL);
 }
 
-static void on_signal(struct rd_io *io, uint32_t events)
+static void on_target_signal(struct rd_io *io, uint32_t events)
 {
 	struct app *app = rd_container_of(io, struct app, signals);
 	struct signalfd_siginfo si;
@@ -372,11 +372,11 @@ static int start(struct app *app, int fd)
 	struct rd_loop_opts opts = {.log = app->log};
 	int err;
 
-	raise_nofile(app->log);
+	raise_open_files(app->log);
 	rdt_notify_open(&app->notify, app->log);
 	err = rd_loop_create(&opts, &app->loop);
 	if (!err)
-		err = rd_io_add(app->loop, &app->signals, fd, EPOLLIN, on_signal);
+		err = rd_io_add(app->loop, &app->signals, fd, EPOLLIN, on_target_signal);
 	if (!err && app->opt.exit_with_parent)
 		err = die_with_parent(app->log);
 	if (!err)
@@ -423,7 +423,7 @@ static void stop(struct app *app)
 	rdt_notify_close(&app->notify);
 }
 
-static int serve(struct app *app, const sigset_t *set)
+static int run_until_stopped(struct app *app, const sigset_t *set)
 {
 	int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 	int err;
@@ -472,7 +472,7 @@ int main(int argc, char **argv)
 		code = EXIT_SUCCESS;
 	}
 	if (code < 0)
-		code = serve(&app, &set);
+		code = run_until_stopped(&app, &set);
 	rdt_config_put(&app.cfg);
 	rd_log_destroy(&app.log);
 	return code;

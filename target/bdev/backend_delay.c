@@ -18,7 +18,7 @@ struct delay_bio {
 };
 _Static_assert(sizeof(struct delay_bio) <= sizeof(((struct rdt_bio *)0)->priv), "delay state");
 
-static struct rdt_bio *bio_of(struct delay_bio *db)
+static struct rdt_bio *delayed_bio_of(struct delay_bio *db)
 {
 	return rd_container_of(db, struct rdt_bio, priv);
 }
@@ -35,11 +35,11 @@ static int delay_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
 	return rdt_layer_chan_open(bdev, engines, sizeof(struct rdt_layer_chan), out);
 }
 
-static void over(struct rd_timer *timer)
+static void delay_over(struct rd_timer *timer)
 {
 	struct delay_bio *db = rd_container_of(timer, struct delay_bio, timer);
 	struct rdt_chan *lower = db->lc->lower;
-	struct rdt_bio *bio = bio_of(db);
+	struct rdt_bio *bio = delayed_bio_of(db);
 
 	bio->queued_at = NULL;
 	if (rdt_chan_submit(lower, bio) == RDT_BIO_DONE)
@@ -49,7 +49,7 @@ static void over(struct rd_timer *timer)
 static void canceled(struct rd_timer *timer)
 {
 	struct delay_bio *db = rd_container_of(timer, struct delay_bio, timer);
-	struct rdt_bio *bio = bio_of(db);
+	struct rdt_bio *bio = delayed_bio_of(db);
 
 	bio->queued_at = NULL;
 	bio->result = -ECANCELED;
@@ -66,7 +66,7 @@ static enum rdt_bio_submit delay_submit(struct rdt_chan *chan, struct rdt_bio *b
 		return rdt_chan_submit(lc->lower, bio);
 	memset(db, 0, sizeof(*db));
 	db->lc = lc;
-	db->timer.fn = over;
+	db->timer.fn = delay_over;
 	if (rd_timer_start(lc->loop, &db->timer, d->ns[bio->op])) {
 		bio->result = -ENOMEM;
 		return RDT_BIO_DONE;

@@ -326,7 +326,8 @@ static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, 
  * Open without O_DIRECT, which is tried later. O_NONBLOCK: a FIFO at the path must not hang the
  * daemon. O_EXCL on a block device: not while it is mounted.
  */
-static int open_path(const struct explain *ex, const struct rdt_ns_config *cfg, struct stat *st)
+static int open_backend_path(const struct explain *ex, const struct rdt_ns_config *cfg,
+			     struct stat *st)
 {
 	int flags = (cfg->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 	int fd, rc;
@@ -623,7 +624,7 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 		rc = fail(&ex, -ENOMEM, "out of memory");
 		goto err_close;
 	}
-	rc = open_path(&ex, cfg, &st);
+	rc = open_backend_path(&ex, cfg, &st);
 	if (rc < 0)
 		goto err_close;
 	f->fd = rc;

@@ -122,7 +122,7 @@ static enum rdt_bio_submit memory_submit(struct rdt_chan *chan, struct rdt_bio *
 }
 
 /* Address space for @size and growth, all of it out of bounds. */
-static int reserve(struct memory *m, uint64_t size)
+static int reserve_addresses(struct memory *m, uint64_t size)
 {
 	for (uint64_t factor = RESERVE_FACTOR; factor; factor /= 2) {
 		if (size > SIZE_MAX / factor)
@@ -204,7 +204,7 @@ int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct 
 		snprintf(err, err_size, "out of memory");
 		return -ENOMEM;
 	}
-	rc = reserve(m, cfg->size_bytes);
+	rc = reserve_addresses(m, cfg->size_bytes);
 	if (!rc) {
 		rc = open_up(m, cfg->size_bytes);
 		if (rc)

@@ -26,7 +26,7 @@ struct discard_bio {
 };
 _Static_assert(sizeof(struct discard_bio) <= sizeof(((struct rdt_bio *)0)->priv), "discard");
 
-static struct rdt_bio *bio_of(struct rd_msg *msg)
+static struct rdt_bio *discard_bio_of(struct rd_msg *msg)
 {
 	struct discard_bio *db = rd_container_of(msg, struct discard_bio, msg);
 
@@ -35,7 +35,7 @@ static struct rdt_bio *bio_of(struct rd_msg *msg)
 
 static void back_msg(struct rd_msg *msg)
 {
-	struct rdt_bio *bio = bio_of(msg);
+	struct rdt_bio *bio = discard_bio_of(msg);
 
 	bio->done(bio);
 }
@@ -43,7 +43,7 @@ static void back_msg(struct rd_msg *msg)
 static void discard_msg(struct rd_msg *msg)
 {
 	struct discard_bio *db = rd_container_of(msg, struct discard_bio, msg);
-	struct rdt_bio *bio = bio_of(msg);
+	struct rdt_bio *bio = discard_bio_of(msg);
 	uint64_t range[2] = {bio->offset, bio->length};
 
 	bio->result = 0;

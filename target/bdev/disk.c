@@ -8,7 +8,7 @@
 #define POLL_MAX (1u << 20)
 
 /* A number of the device's queue, from sysfs; a partition has its disk's. 0: there is none. */
-static uint64_t number(dev_t dev, const char *name)
+static uint64_t queue_attr(dev_t dev, const char *name)
 {
 	unsigned long long value = 0;
 	char path[128];
@@ -33,10 +33,10 @@ static uint64_t number(dev_t dev, const char *name)
  * where the device has boundaries. */
 static uint32_t poll_max(dev_t dev)
 {
-	uint64_t segments = number(dev, "max_segments"), bytes = number(dev, "max_sectors_kb")
-								 << 10;
+	uint64_t segments = queue_attr(dev, "max_segments"),
+		 bytes = queue_attr(dev, "max_sectors_kb") << 10;
 
-	if (!number(dev, "io_poll") || number(dev, "chunk_sectors") || segments < 2)
+	if (!queue_attr(dev, "io_poll") || queue_attr(dev, "chunk_sectors") || segments < 2)
 		return 0;
 	/* Memory need not begin with a page. */
 	if (bytes > (segments - 1) * PAGE)
@@ -46,7 +46,7 @@ static uint32_t poll_max(dev_t dev)
 
 void rdt_disk_caps(dev_t dev, struct rdt_disk_caps *caps)
 {
-	caps->discard = number(dev, "discard_max_bytes");
-	caps->write_zeroes = number(dev, "write_zeroes_max_bytes");
+	caps->discard = queue_attr(dev, "discard_max_bytes");
+	caps->write_zeroes = queue_attr(dev, "write_zeroes_max_bytes");
 	caps->poll_max = poll_max(dev);
 }

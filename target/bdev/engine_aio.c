@@ -55,7 +55,7 @@ static void drop_from_batch(struct aio *a, uint32_t count)
 	memmove(a->batch, a->batch + count, a->batch_count * sizeof(*a->batch));
 }
 
-static void flush_now(struct aio *a)
+static void flush_aio(struct aio *a)
 {
 	bool failed = false;
 	struct iocb *first;
@@ -82,14 +82,14 @@ static void flush_now(struct aio *a)
 		rdt_engine_pump(&a->engine);
 }
 
-static void flush_deferred(struct rd_defer *defer)
+static void flush_aio_deferred(struct rd_defer *defer)
 {
-	flush_now(rd_container_of(defer, struct aio, flush));
+	flush_aio(rd_container_of(defer, struct aio, flush));
 }
 
-static void flush_again(struct rd_timer *timer)
+static void flush_aio_again(struct rd_timer *timer)
 {
-	flush_now(rd_container_of(timer, struct aio, retry));
+	flush_aio(rd_container_of(timer, struct aio, retry));
 }
 
 static bool aio_start(struct rdt_engine *engine, struct rdt_bio *bio)
@@ -121,7 +121,7 @@ static bool aio_start(struct rdt_engine *engine, struct rdt_bio *bio)
 
 /* ---- completion ---- */
 
-static bool reap(struct aio *a)
+static bool reap_aio(struct aio *a)
 {
 	struct io_event events[REAP_BATCH];
 	struct timespec zero = {0};
@@ -141,11 +141,11 @@ static bool reap(struct aio *a)
 	return found;
 }
 
-static bool poll_ring(struct rd_poller *poller)
+static bool poll_aio_ring(struct rd_poller *poller)
 {
 	struct aio *a = rd_container_of(poller, struct aio, poller);
 
-	return a->engine.in_kernel > a->batch_count && reap(a);
+	return a->engine.in_kernel > a->batch_count && reap_aio(a);
 }
 
 static void event_readable(struct rd_io *io, uint32_t events)
@@ -156,7 +156,7 @@ static void event_readable(struct rd_io *io, uint32_t events)
 	/* EAGAIN cannot be: the loop has just seen it readable, and nobody else reads it. */
 	if (read(a->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		rd_err(a->engine.log, RD_LOG_BACKEND, "aio: eventfd: %s", strerror(errno));
-	reap(a);
+	reap_aio(a);
 }
 
 /* ---- construction ---- */
@@ -200,7 +200,7 @@ static int alloc_slots(struct aio *a)
 	return 0;
 }
 
-static void explain_setup(int rc, char *err, size_t err_size)
+static void explain_aio_setup(int rc, char *err, size_t err_size)
 {
 	if (rc == -EAGAIN)
 		snprintf(err, err_size,
@@ -220,9 +220,9 @@ int rdt_aio_create(const struct rdt_engines_opts *opts, struct rdt_engine **out,
 	if (!a)
 		goto err_explain;
 	a->event_fd = -1;
-	a->flush.fn = flush_deferred;
-	a->retry.fn = flush_again;
-	a->poller.fn = poll_ring;
+	a->flush.fn = flush_aio_deferred;
+	a->retry.fn = flush_aio_again;
+	a->poller.fn = poll_aio_ring;
 	rc = rdt_engine_init(&a->engine, &aio_ops, opts);
 	if (!rc)
 		rc = alloc_slots(a);
@@ -247,6 +247,6 @@ int rdt_aio_create(const struct rdt_engines_opts *opts, struct rdt_engine **out,
 err_free:
 	aio_destroy(&a->engine);
 err_explain:
-	explain_setup(rc, err, err_size);
+	explain_aio_setup(rc, err, err_size);
 	return rc;
 }

@@ -108,7 +108,7 @@ void rdt_engine_submit(struct rdt_fchan *chan, struct rdt_bio *bio)
 
 /* ---- completion ---- */
 
-static void finish(struct rdt_engine *e, struct rdt_bio *bio, int result)
+static void finish_bio(struct rdt_engine *e, struct rdt_bio *bio, int result)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
 
@@ -118,8 +118,8 @@ static void finish(struct rdt_engine *e, struct rdt_bio *bio, int result)
 	bio->done(bio);
 }
 
-static void report(struct rdt_engine *e, const struct rdt_bio *bio, const struct rdt_fchan *chan,
-		   const char *what)
+static void report_io_error(struct rdt_engine *e, const struct rdt_bio *bio,
+			    const struct rdt_fchan *chan, const char *what)
 {
 	rd_log_limited(&e->rl, rd_loop_now(e->loop), e->log, RD_LOG_BACKEND, RD_LOG_ERROR,
 		       "%s: %s at byte %" PRIu64 ": %s", chan->path,
@@ -148,7 +148,7 @@ static bool retry_failed(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 }
 
 /* A piece of a read or write moved @res bytes. Returns 0, or -EIO when it cannot go on. */
-static int advance(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
+static int advance_bio(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
 	uint64_t moved = (uint64_t)res;
@@ -159,9 +159,10 @@ static int advance(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 	if (fio->chan->direct && moved < fio->piece)
 		moved -= moved % fio->chan->chan.bdev->block_size;
 	if (!moved) {
-		report(e, bio, fio->chan,
-		       bio->op == RDT_BIO_READ ? "the file ends before its size at start-up"
-					       : "nothing was written");
+		report_io_error(e, bio, fio->chan,
+				bio->op == RDT_BIO_READ
+					? "the file ends before its size at start-up"
+					: "nothing was written");
 		return -EIO;
 	}
 	if (fio->bounce && bio->op == RDT_BIO_READ)
@@ -180,7 +181,7 @@ static int sync_result(const struct rdt_fio *fio)
 }
 
 /* The kernel's @res, a failure, is the last word. Returns what @bio ends with. */
-static int failure(struct rdt_engine *e, struct rdt_bio *bio, int res)
+static int bio_error(struct rdt_engine *e, struct rdt_bio *bio, int res)
 {
 	const struct rdt_fio *fio = rdt_fio(bio);
 	bool syncs = fio->step == RDT_FIO_SYNC, writes = rdt_fio_wants_dsync(bio, fio->chan);
@@ -204,29 +205,29 @@ void rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 		if (retry_failed(e, bio, res))
 			queue_head(e, bio);
 		else
-			finish(e, bio, failure(e, bio, (int)res));
+			finish_bio(e, bio, bio_error(e, bio, (int)res));
 		return;
 	}
 	if (fio->step == RDT_FIO_SYNC) {
-		finish(e, bio, sync_result(fio));
+		finish_bio(e, bio, sync_result(fio));
 		return;
 	}
 	durable = rdt_fio_wants_dsync(bio, fio->chan);
 	if (is_transfer(bio))
-		rc = advance(e, bio, res);
+		rc = advance_bio(e, bio, res);
 	else
 		fio->moved = bio->length;
 	if (!rc && fio->canceled && fio->moved < bio->length)
 		rc = -ECANCELED;
 	if (rc) {
-		finish(e, bio, rc);
+		finish_bio(e, bio, rc);
 	} else if (fio->moved < bio->length) {
 		queue_head(e, bio);
 	} else if ((bio->flags & RDT_BIO_FUA) && bio->op != RDT_BIO_READ && !durable) {
 		fio->step = RDT_FIO_SYNC;
 		queue_head(e, bio);
 	} else {
-		finish(e, bio, 0);
+		finish_bio(e, bio, 0);
 	}
 }
 
@@ -239,7 +240,7 @@ static void finish_canceled(struct rd_defer *defer)
 
 	while ((bio = TAILQ_FIRST(&e->canceled))) {
 		TAILQ_REMOVE(&e->canceled, bio, link);
-		finish(e, bio, -ECANCELED);
+		finish_bio(e, bio, -ECANCELED);
 	}
 	rdt_engine_pump(e);
 }

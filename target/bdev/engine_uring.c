@@ -13,7 +13,7 @@
 #include "ring.h"
 
 #define REAP_BATCH   64
-#define REAP_AT_ONCE 2u /* see flush_deferred() */
+#define REAP_AT_ONCE 2u /* see flush_uring_deferred() */
 #define RETRY_NS     RD_NSEC_PER_MSEC
 
 struct uring {
@@ -52,16 +52,16 @@ static void flush_ring(struct uring *u, struct rdt_ring *ring)
 	rd_timer_start(u->engine.loop, &u->retry, RETRY_NS);
 }
 
-static void flush_now(struct uring *u)
+static void flush_uring(struct uring *u)
 {
 	flush_ring(u, &u->ring);
 	if (u->polled.made)
 		flush_ring(u, &u->polled);
 }
 
-static void flush_again(struct rd_timer *timer)
+static void flush_uring_again(struct rd_timer *timer)
 {
-	flush_now(rd_container_of(timer, struct uring, retry));
+	flush_uring(rd_container_of(timer, struct uring, retry));
 }
 
 static struct io_uring_sqe *get_sqe(struct uring *u, struct rdt_ring *ring)
@@ -195,7 +195,7 @@ static int polled_done(struct uring *u, struct rdt_fchan *chan, int res)
 	return -EINTR;
 }
 
-static void complete(struct uring *u, struct rdt_bio *bio, int res)
+static void complete_cqe(struct uring *u, struct rdt_bio *bio, int res)
 {
 	const struct rdt_fio *fio = rdt_fio(bio);
 
@@ -219,7 +219,7 @@ static bool reap_ring(struct uring *u, struct rdt_ring *ring)
 			/* Callbacks may submit and so need the ring: give the entry back first. */
 			io_uring_cqe_seen(&ring->io, cqes[i]);
 			if (token)
-				complete(u, rdt_bio_of(token), res);
+				complete_cqe(u, rdt_bio_of(token), res);
 			found = true;
 		}
 	} while (n == REAP_BATCH);
@@ -228,7 +228,7 @@ static bool reap_ring(struct uring *u, struct rdt_ring *ring)
 	return found;
 }
 
-static bool reap(struct uring *u)
+static bool reap_uring(struct uring *u)
 {
 	return reap_ring(u, &u->ring);
 }
@@ -238,15 +238,15 @@ static bool reap(struct uring *u)
  * and not more, it leaves in this turn. A larger batch waits for the next turn: what was received
  * meanwhile is answered together with it.
  */
-static void flush_deferred(struct rd_defer *defer)
+static void flush_uring_deferred(struct rd_defer *defer)
 {
 	struct uring *u = rd_container_of(defer, struct uring, flush);
 	unsigned int done;
 
-	flush_now(u);
+	flush_uring(u);
 	done = io_uring_cq_ready(&u->ring.io);
 	if (done && done <= REAP_AT_ONCE && done >= u->engine.in_kernel)
-		reap(u);
+		reap_uring(u);
 }
 
 /* ---- results that are looked for ---- */
@@ -261,12 +261,12 @@ static bool look_for_polled(struct uring *u)
 
 /* ---- in each turn ---- */
 
-static bool poll_ring(struct rd_poller *poller)
+static bool poll_uring(struct rd_poller *poller)
 {
 	struct uring *u = rd_container_of(poller, struct uring, poller);
 	bool found = look_for_polled(u);
 
-	return (has_completions(u) && reap(u)) || found;
+	return (has_completions(u) && reap_uring(u)) || found;
 }
 
 /* Nothing wakes who sleeps while these are under way. */
@@ -279,7 +279,7 @@ static void ring_readable(struct rd_io *io, uint32_t events)
 {
 	struct uring *u = rd_container_of(io, struct uring, io);
 
-	reap(u);
+	reap_uring(u);
 }
 
 /* ---- namespaces with iopoll ---- */
@@ -335,7 +335,7 @@ static const struct rdt_engine_ops uring_ops = {
 	.destroy = uring_destroy,
 };
 
-static void explain_setup(int rc, char *err, size_t err_size)
+static void explain_uring_setup(int rc, char *err, size_t err_size)
 {
 	if (rc == -EPERM || rc == -EACCES)
 		snprintf(err, err_size,
@@ -361,9 +361,9 @@ int rdt_uring_create(const struct rdt_engines_opts *opts, struct rdt_engine **ou
 	*out = NULL;
 	if (!u)
 		goto err_explain;
-	u->flush.fn = flush_deferred;
-	u->retry.fn = flush_again;
-	u->poller.fn = poll_ring;
+	u->flush.fn = flush_uring_deferred;
+	u->retry.fn = flush_uring_again;
+	u->poller.fn = poll_uring;
 	u->poller.arm = must_look;
 	rc = rdt_engine_init(&u->engine, &uring_ops, opts);
 	if (rc)
@@ -383,6 +383,6 @@ int rdt_uring_create(const struct rdt_engines_opts *opts, struct rdt_engine **ou
 err_free:
 	uring_destroy(&u->engine);
 err_explain:
-	explain_setup(rc, err, err_size);
+	explain_uring_setup(rc, err, err_size);
 	return rc;
 }

@@ -18,8 +18,8 @@
 
 /* ---- making ---- */
 
-static int make(struct rdt_ring *ring, unsigned int entries, unsigned int flags,
-		const struct rdt_ring_opts *opts)
+static int setup_ring(struct rdt_ring *ring, unsigned int entries, unsigned int flags,
+		      const struct rdt_ring_opts *opts)
 {
 	struct io_uring_params params = {.flags = flags | IORING_SETUP_CLAMP};
 
@@ -38,7 +38,7 @@ static int make_best(struct rdt_ring *ring, unsigned int entries, const unsigned
 	int rc;
 
 	do
-		rc = make(ring, entries, *flags | always, opts);
+		rc = setup_ring(ring, entries, *flags | always, opts);
 	while (rc == -EINVAL && *flags++);
 	return rc;
 }

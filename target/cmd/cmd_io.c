@@ -41,7 +41,7 @@ static void fill_read(struct rdt_req *req)
 		req->bio.flags |= RDT_BIO_BLANK;
 }
 
-static void fill_write(struct rdt_req *req)
+static void fill_write_bio(struct rdt_req *req)
 {
 	rdt_io_fill(req, RDT_BIO_WRITE, rdt_io_slba(req), rdt_io_nlb(req), req->buf);
 }
@@ -70,7 +70,7 @@ static enum rdt_step write_step(struct rdt_req *req)
 {
 	if (req->work.phase++)
 		return RDT_STEP_DONE;
-	fill_write(req);
+	fill_write_bio(req);
 	return rdt_io_step_bio(req);
 }
 
@@ -117,7 +117,7 @@ static enum rdt_exec write_exec(struct rdt_req *req)
 {
 	if (!rdt_range_begin(req, rdt_io_slba(req), rdt_io_nlb(req), true))
 		return rw_wait(req, write_step);
-	fill_write(req);
+	fill_write_bio(req);
 	return rw_submit(req);
 }
 

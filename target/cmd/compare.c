@@ -22,7 +22,7 @@ struct nvme_status rdt_compare_check(struct rdt_req *req)
 enum phase { LOCK, SYNC, BUFFER, READ, COMPARE, WRITE, END };
 
 /* What is in the scratch buffer against what the host sent. */
-static bool equal(struct rdt_req *req)
+static bool data_equal(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
 	uint64_t done = (w->lba - rdt_io_slba(req)) << req->ns->lbads;
@@ -38,7 +38,7 @@ static bool equal(struct rdt_req *req)
 }
 
 /* The steps up to the end of the comparison; then the phase is WRITE. */
-static enum rdt_step compare(struct rdt_req *req, bool excl)
+static enum rdt_step compare_pieces(struct rdt_req *req, bool excl)
 {
 	struct rdt_work *w = &req->work;
 
@@ -55,7 +55,7 @@ static enum rdt_step compare(struct rdt_req *req, bool excl)
 	case READ:
 		return rdt_io_step_read(req);
 	default:
-		if (!equal(req))
+		if (!data_equal(req))
 			return RDT_STEP_DONE;
 		if (w->lba < rdt_io_slba(req) + rdt_io_nlb(req))
 			w->phase = READ;
@@ -65,7 +65,7 @@ static enum rdt_step compare(struct rdt_req *req, bool excl)
 
 static enum rdt_step compare_step(struct rdt_req *req)
 {
-	return req->work.phase < WRITE ? compare(req, false) : RDT_STEP_DONE;
+	return req->work.phase < WRITE ? compare_pieces(req, false) : RDT_STEP_DONE;
 }
 
 enum rdt_exec rdt_compare_exec(struct rdt_req *req)
@@ -75,7 +75,7 @@ enum rdt_exec rdt_compare_exec(struct rdt_req *req)
 
 /* ---- the second half ---- */
 
-static void written(struct rdt_bio *bio)
+static void compare_written(struct rdt_bio *bio)
 {
 	struct rdt_req *second = rd_container_of(bio, struct rdt_req, bio);
 
@@ -86,7 +86,7 @@ static void written(struct rdt_bio *bio)
 static enum rdt_step write_second(struct rdt_req *second)
 {
 	rdt_io_fill(second, RDT_BIO_WRITE, rdt_io_slba(second), rdt_io_nlb(second), second->buf);
-	if (rdt_io_submit(second, written) == RDT_BIO_QUEUED)
+	if (rdt_io_submit(second, compare_written) == RDT_BIO_QUEUED)
 		return RDT_STEP_WAIT;
 	rdt_io_result(second);
 	return RDT_STEP_AGAIN;
@@ -97,7 +97,7 @@ static enum rdt_step compare_write_step(struct rdt_req *req)
 	struct rdt_work *w = &req->work;
 
 	if (w->phase < WRITE)
-		return compare(req, true);
+		return compare_pieces(req, true);
 	if (w->phase++ > WRITE)
 		return RDT_STEP_DONE;
 	rdt_io_put_scratch(req);

@@ -56,7 +56,8 @@ static const char *quoted(const char nqn[NVME_NQN_LENGTH], char buf[NVMF_NQN_MAX
 
 /* Kernel hosts show little of a refusal, and it says no more than it must: @why is for the log.
  * @data: NULL when it has not been fetched. */
-static void report(const struct rdt_req *req, const struct nvmf_connect_data *data, const char *why)
+static void report_refusal(const struct rdt_req *req, const struct nvmf_connect_data *data,
+			   const char *why)
 {
 	char host[NVMF_NQN_MAX + 3], subsys[NVMF_NQN_MAX + 3], addr[RD_ADDR_TEXT];
 	const struct rdt_qpair *qp = req->qp;
@@ -108,19 +109,19 @@ struct nvme_status rdt_connect_check(struct rdt_req *req)
 	if (qp->ctrl || qp->attach.req)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
 	if (sqe->recfmt) {
-		report(req, NULL, "the record format is not 0");
+		report_refusal(req, NULL, "the record format is not 0");
 		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_FORMAT,
 				    IN_SQE(recfmt));
 	}
 	/* The connection was sized for the QID in its private data. */
 	if (le16toh(sqe->qid) != qp->cm_qid) {
-		report(req, NULL, "the queue ID is not that of the connection request");
+		report_refusal(req, NULL, "the queue ID is not that of the connection request");
 		return invalid_param(req, IN_SQE(qid));
 	}
 	if (sqsize == 0 || sqsize + 1 > qp->depth) {
-		report(req, NULL,
-		       "the queue size (SQSIZE) is 0, or more than that of the "
-		       "connection request");
+		report_refusal(req, NULL,
+			       "the queue size (SQSIZE) is 0, or more than that of the "
+			       "connection request");
 		return invalid_param(req, IN_SQE(sqsize));
 	}
 	req->data_len = sizeof(struct nvmf_connect_data);
@@ -141,7 +142,7 @@ static bool has_end(const char nqn[NVME_NQN_LENGTH])
 static struct nvme_status no_subsys(struct rdt_req *req, const struct nvmf_connect_data *data,
 				    const char *why)
 {
-	report(req, data, why);
+	report_refusal(req, data, why);
 	return invalid_param(req, IN_DATA(subsysnqn));
 }
 
@@ -167,7 +168,7 @@ static void welcome_nameless(const struct rdt_req *req, const struct rdt_subsys 
 }
 
 /* It counts for its host from now on, or it is refused. */
-static struct nvme_status count_in(struct rdt_req *req, const struct nvmf_connect_data *data)
+static struct nvme_status count_host(struct rdt_req *req, const struct nvmf_connect_data *data)
 {
 	struct rdt_peer_limit limit;
 	char why[96] = "out of memory";
@@ -177,7 +178,7 @@ static struct nvme_status count_in(struct rdt_req *req, const struct nvmf_connec
 	if (limit.name)
 		snprintf(why, sizeof(why), "target.limits.%s (%u) is reached", limit.name,
 			 limit.value);
-	report(req, data, why);
+	report_refusal(req, data, why);
 	return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
 }
 
@@ -189,14 +190,15 @@ static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *
 	int err;
 
 	if (le16toh(data->cntlid) != NVMF_CNTLID_DYNAMIC) {
-		report(req, data, "it asks for a certain controller, and they are dynamic here");
+		report_refusal(req, data,
+			       "it asks for a certain controller, and they are dynamic here");
 		return invalid_param(req, IN_DATA(cntlid));
 	}
 	err = rdt_ctrl_create(ss, req->qp, data->hostnqn, data->hostid, le32toh(sqe->kato), &ctrl);
 	if (err == -EACCES) /* since it was looked at */
 		return no_subsys(req, data, not_allowed(data));
 	if (err) {
-		report(req, data, ctrl_reason(err));
+		report_refusal(req, data, ctrl_reason(err));
 		return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
 	}
 	rdt_qpair_connected(req->qp, ctrl, 0, (uint16_t)(le16toh(sqe->sqsize) + 1),
@@ -205,14 +207,15 @@ static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *
 	return NVME_OK;
 }
 
-static void refused(const struct rdt_req *req, const struct rdt_attach *at, struct rdt_ctrl *ctrl)
+static void attach_refused(const struct rdt_req *req, const struct rdt_attach *at,
+			   struct rdt_ctrl *ctrl)
 {
 	struct nvmf_connect_data data;
 
 	memcpy(data.hostnqn, at->hostnqn, sizeof(at->hostnqn));
 	memset(data.subsysnqn, 0, sizeof(data.subsysnqn));
 	memccpy(data.subsysnqn, ctrl->subsys->nqn, 0, sizeof(data.subsysnqn) - 1);
-	report(req, &data, attach_reason(at));
+	report_refusal(req, &data, attach_reason(at));
 	rdt_peer_leave(at->qp);
 	rdt_ctrl_put(ctrl);
 }
@@ -231,7 +234,7 @@ static void queue_attached(struct rdt_attach *at)
 		rdt_qpair_connected(at->qp, ctrl, at->qid, (uint16_t)(le16toh(sqe->sqsize) + 1),
 				    sqe->cattr & NVMF_CATTR_DISABLE_SQFLOW);
 	else
-		refused(req, at, ctrl);
+		attach_refused(req, at, ctrl);
 	rdt_req_complete(req);
 }
 
@@ -247,12 +250,12 @@ static struct nvme_status connect_io(struct rdt_req *req, struct rdt_subsys *ss,
 	struct rdt_attach *at = &qp->attach;
 
 	if (rdt_subsys_is_disc(ss)) {
-		report(req, data, "discovery controllers have no I/O queues");
+		report_refusal(req, data, "discovery controllers have no I/O queues");
 		return invalid_param(req, IN_SQE(qid));
 	}
 	at->ctrl = rdt_subsys_get_ctrl(ss, le16toh(data->cntlid));
 	if (!at->ctrl) {
-		report(req, data, "there is no controller with this ID");
+		report_refusal(req, data, "there is no controller with this ID");
 		return invalid_param(req, IN_DATA(cntlid));
 	}
 	at->qp = qp;
@@ -266,14 +269,14 @@ static struct nvme_status connect_io(struct rdt_req *req, struct rdt_subsys *ss,
 	return NVME_OK;
 }
 
-static struct nvme_status answer(struct rdt_req *req, const struct nvmf_connect_data *data,
-				 bool *pending)
+static struct nvme_status process_connect(struct rdt_req *req, const struct nvmf_connect_data *data,
+					  bool *pending)
 {
 	struct rdt_subsys *ss = NULL;
 	struct nvme_status st;
 
 	if (!has_end(data->hostnqn)) {
-		report(req, data, "its Host NQN has no end within 223 bytes");
+		report_refusal(req, data, "its Host NQN has no end within 223 bytes");
 		return invalid_param(req, IN_DATA(hostnqn));
 	}
 	if (has_end(data->subsysnqn))
@@ -284,7 +287,7 @@ static struct nvme_status answer(struct rdt_req *req, const struct nvmf_connect_
 		return no_subsys(req, data, not_allowed(data));
 	if (!data->hostnqn[0])
 		welcome_nameless(req, ss);
-	st = count_in(req, data);
+	st = count_host(req, data);
 	if (!nvme_status_ok(st))
 		return st;
 	st = req->qp->admin ? connect_admin(req, ss, data) : connect_io(req, ss, data);
@@ -301,6 +304,6 @@ enum rdt_exec rdt_connect_exec(struct rdt_req *req)
 
 	/* A copy: on some devices the host can write to our buffer at any time. */
 	memcpy(&data, req->buf, sizeof(data));
-	req->status = answer(req, &data, &pending);
+	req->status = process_connect(req, &data, &pending);
 	return pending ? RDT_EXEC_PENDING : RDT_EXEC_DONE;
 }

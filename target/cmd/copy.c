@@ -26,7 +26,7 @@ _Static_assert(offsetof(struct nvme_copy_range, nlb) == offsetof(struct nvme_cop
 	       "one layout");
 
 /* The formats differ only behind these fields, in what they say about protection information. */
-static bool get_ranges(struct rdt_req *req)
+static bool get_copy_ranges(struct rdt_req *req)
 {
 	size_t each =
 		FORMAT(req) ? sizeof(struct nvme_copy_range_f1) : sizeof(struct nvme_copy_range);
@@ -67,7 +67,7 @@ struct nvme_status rdt_copy_check(struct rdt_req *req)
 }
 
 /* All ranges are looked at before the first block is copied. */
-static struct nvme_status check_ranges(struct rdt_req *req)
+static struct nvme_status check_copy_ranges(struct rdt_req *req)
 {
 	const struct rdt_io_range *r = req->work.ranges;
 	uint64_t dst = rdt_io_slba(req);
@@ -91,7 +91,7 @@ static struct nvme_status check_ranges(struct rdt_req *req)
 }
 
 /* How much it moves is known only now: later commands wait for it. */
-static void charge(const struct rdt_req *req)
+static void charge_copy(const struct rdt_req *req)
 {
 	uint64_t bytes = 0;
 
@@ -103,16 +103,16 @@ static void charge(const struct rdt_req *req)
 
 enum phase { LIST, RANGE, PIECE, BUFFER, READ, WRITE };
 
-static enum rdt_step take_list(struct rdt_req *req)
+static enum rdt_step take_copy_list(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
 
-	if (!get_ranges(req))
+	if (!get_copy_ranges(req))
 		return RDT_STEP_DONE;
-	req->status = check_ranges(req);
+	req->status = check_copy_ranges(req);
 	if (!nvme_status_ok(req->status))
 		return RDT_STEP_DONE;
-	charge(req);
+	charge_copy(req);
 	w->dst = rdt_io_slba(req);
 	w->phase = RANGE;
 	return RDT_STEP_AGAIN;
@@ -147,7 +147,7 @@ static enum rdt_step next_piece(struct rdt_req *req)
 }
 
 /* A piece is written. Nothing is kept while the next one waits for its blocks. */
-static enum rdt_step piece_done(struct rdt_req *req)
+static enum rdt_step copy_piece_done(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
 
@@ -171,7 +171,7 @@ static enum rdt_step copy_step(struct rdt_req *req)
 
 	switch (w->phase) {
 	case LIST:
-		return take_list(req);
+		return take_copy_list(req);
 	case RANGE:
 		return next_range(req);
 	case PIECE:
@@ -188,7 +188,7 @@ static enum rdt_step copy_step(struct rdt_req *req)
 		rdt_io_fill(req, RDT_BIO_WRITE, w->dst, w->blocks, w->scratch);
 		return rdt_io_step_bio(req);
 	default:
-		return piece_done(req);
+		return copy_piece_done(req);
 	}
 }
 

@@ -20,7 +20,7 @@
 #include "target/nvmf/target.h"
 
 /* A wildcard of the family the host did not come by has no address that we know to be good. */
-static bool shown(const struct rdt_qpair *qp, const struct rdt_listener *l)
+static bool listener_listed(const struct rdt_qpair *qp, const struct rdt_listener *l)
 {
 	return !rd_addr_is_any((const struct sockaddr *)&l->addr) ||
 	       l->addr.ss_family == qp->local.ss_family;
@@ -103,8 +103,8 @@ static uint16_t disc_eflags(const struct rdt_target *t)
 	return NVMF_DISC_EFLAGS_BOTH;
 }
 
-static void fill(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp,
-		 const struct rdt_listener *l, const struct rdt_subsys *ss)
+static void fill_entry(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp,
+		       const struct rdt_listener *l, const struct rdt_subsys *ss)
 {
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 
@@ -129,7 +129,8 @@ static bool wanted(const struct rdt_log_out *out, uint64_t n)
 	return out && at + NVME_DISC_LOG_ENTRY > out->offset && at < out->offset + out->len;
 }
 
-static void put(const struct rdt_log_out *out, uint64_t n, const struct nvmf_disc_log_entry *e)
+static void put_entry(const struct rdt_log_out *out, uint64_t n,
+		      const struct nvmf_disc_log_entry *e)
 {
 	rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, e, sizeof(*e));
 }
@@ -144,11 +145,11 @@ static uint64_t put_subsys(const struct rdt_qpair *qp, const struct rdt_subsys *
 
 	pthread_mutex_lock(&t->disc.lock);
 	TAILQ_FOREACH (l, &t->listeners, link) {
-		if (!shown(qp, l))
+		if (!listener_listed(qp, l))
 			continue;
 		if (wanted(out, n)) {
-			fill(&e, qp, l, ss);
-			put(out, n, &e);
+			fill_entry(&e, qp, l, ss);
+			put_entry(out, n, &e);
 		}
 		n++;
 	}
@@ -157,7 +158,7 @@ static uint64_t put_subsys(const struct rdt_qpair *qp, const struct rdt_subsys *
 }
 
 /* Write the entries to @out, when there is one. Returns their number. */
-static uint64_t walk(const struct rdt_qpair *qp, const struct rdt_log_out *out)
+static uint64_t put_entries(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 {
 	struct rdt_target *t = qp->reactor->target;
 	uint64_t n = put_subsys(qp, &t->disc, 0, out);
@@ -170,7 +171,7 @@ static uint64_t walk(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 	for (unsigned int i = 0; i < t->referrals_count; i++) {
 		if (wanted(out, n)) {
 			fill_referral(&e, &t->referrals[i]);
-			put(out, n, &e);
+			put_entry(out, n, &e);
 		}
 		n++;
 	}
@@ -180,7 +181,7 @@ static uint64_t walk(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 
 uint64_t rdt_discovery_log_size(const struct rdt_qpair *qp)
 {
-	return (walk(qp, NULL) + 1) * NVME_DISC_LOG_ENTRY;
+	return (put_entries(qp, NULL) + 1) * NVME_DISC_LOG_ENTRY;
 }
 
 void rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out)
@@ -190,7 +191,7 @@ void rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out
 		.genctr = htole64(atomic_load(&qp->reactor->target->genctr)),
 	};
 
-	head.numrec = htole64(walk(qp, out));
+	head.numrec = htole64(put_entries(qp, out));
 
 	rdt_log_put(out, 0, &head, sizeof(head));
 }

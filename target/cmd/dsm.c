@@ -67,7 +67,7 @@ struct nvme_status rdt_dsm_check(struct rdt_req *req)
 	return st;
 }
 
-static bool get_ranges(struct rdt_req *req)
+static bool get_dsm_ranges(struct rdt_req *req)
 {
 	if (!rdt_io_ranges(req, DSM_RANGES(req)))
 		return false;
@@ -81,7 +81,7 @@ static bool get_ranges(struct rdt_req *req)
 }
 
 /* All ranges are looked at before the first is touched. */
-static struct nvme_status check_ranges(struct rdt_req *req)
+static struct nvme_status check_dsm_ranges(struct rdt_req *req)
 {
 	const struct rdt_io_range *r = req->work.ranges;
 	struct nvme_status st = NVME_OK;
@@ -100,11 +100,11 @@ static struct nvme_status check_ranges(struct rdt_req *req)
 }
 
 /* Hints alone are accepted and ignored. */
-static enum rdt_step take_list(struct rdt_req *req)
+static enum rdt_step take_dsm_list(struct rdt_req *req)
 {
-	if (!get_ranges(req))
+	if (!get_dsm_ranges(req))
 		return RDT_STEP_DONE;
-	req->status = check_ranges(req);
+	req->status = check_dsm_ranges(req);
 	return nvme_status_ok(req->status) && le32toh(req->sqe.cdw11) & RDT_DSM_AD ? RDT_STEP_AGAIN
 										   : RDT_STEP_DONE;
 }
@@ -120,7 +120,7 @@ static enum rdt_step dsm_step(struct rdt_req *req)
 	switch (w->phase) {
 	case LIST:
 		w->phase = LOCK;
-		return take_list(req);
+		return take_dsm_list(req);
 	case FREE:
 		w->phase = LOCK;
 		r = &w->ranges[w->index++];

@@ -121,7 +121,7 @@ uint32_t rdt_feature_effects(const struct rdt_subsys *ss, unsigned int fid)
 	       scope << NVME_FID_SUPPORTED_EFFECTS_SCOPE_SHIFT;
 }
 
-static struct nvme_status invalid_field(struct rdt_req *req, unsigned int loc)
+static struct nvme_status invalid_feature_field(struct rdt_req *req, unsigned int loc)
 {
 	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, loc);
 }
@@ -156,12 +156,12 @@ struct nvme_status rdt_get_features_check(struct rdt_req *req)
 	const struct feature *f = find_feature(req);
 
 	if (!f || SEL(req) > NVME_GET_FEATURES_SEL_SUPPORTED)
-		return invalid_field(req, RDT_LOC(cdw10));
+		return invalid_feature_field(req, RDT_LOC(cdw10));
 	if (SEL(req) == NVME_GET_FEATURES_SEL_SUPPORTED)
 		return NVME_OK; /* that is told without data, and without looking at a namespace */
 	/* The short form cannot hold the Host Identifier of fabrics. */
 	if (f->fid == NVME_FEAT_FID_HOST_ID && !(CDW11(req) & HOSTID_EXHID))
-		return invalid_field(req, RDT_LOC(cdw11));
+		return invalid_feature_field(req, RDT_LOC(cdw11));
 	req->data_len = f->data_len;
 	return check_path(req, f);
 }
@@ -171,7 +171,7 @@ struct nvme_status rdt_set_features_check(struct rdt_req *req)
 	const struct feature *f = find_feature(req);
 
 	if (!f)
-		return invalid_field(req, RDT_LOC(cdw10));
+		return invalid_feature_field(req, RDT_LOC(cdw10));
 	if (SAVE(req))
 		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_FEATURE_NOT_SAVEABLE,
 				    RDT_LOC(cdw10));
@@ -300,14 +300,14 @@ enum rdt_exec rdt_get_features_exec(struct rdt_req *req)
 	uint32_t value;
 
 	if (!f) { /* the last namespace with a cache has gone meanwhile */
-		req->status = invalid_field(req, RDT_LOC(cdw10));
+		req->status = invalid_feature_field(req, RDT_LOC(cdw10));
 		return RDT_EXEC_DONE;
 	}
 	if (req->data_len)
 		memset(req->buf, 0, req->data_len);
 	/* Composite temperature is all there is; a threshold is either over or under. */
 	if (f->fid == NVME_FEAT_FID_TEMP_THRESH && (TMPSEL(CDW11(req)) || THSEL(CDW11(req)) > 1)) {
-		req->status = invalid_field(req, RDT_LOC(cdw11));
+		req->status = invalid_feature_field(req, RDT_LOC(cdw11));
 		return RDT_EXEC_DONE;
 	}
 	switch (SEL(req)) {
@@ -335,7 +335,7 @@ static struct nvme_status set_queues(struct rdt_req *req)
 	uint32_t n = nsq < ncq ? nsq : ncq;
 
 	if (nsq == 0x10000 || ncq == 0x10000)
-		return invalid_field(req, RDT_LOC(cdw11));
+		return invalid_feature_field(req, RDT_LOC(cdw11));
 	if (ctrl->ioqs_live)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, RDT_LOC_NONE);
 	ctrl->queues_granted = (uint16_t)(n < ctrl->queues_max ? n : ctrl->queues_max);
@@ -349,7 +349,7 @@ static struct nvme_status set_temp(struct rdt_req *req)
 	uint32_t value = CDW11(req);
 
 	if ((TMPSEL(value) && TMPSEL(value) != 0xf) || THSEL(value) > 1)
-		return invalid_field(req, RDT_LOC(cdw11));
+		return invalid_feature_field(req, RDT_LOC(cdw11));
 	ctrl->features[THSEL(value) ? RDT_FEAT_TEMP_UNDER : RDT_FEAT_TEMP_OVER] = value & 0xffff;
 	return NVME_OK;
 }
@@ -373,7 +373,7 @@ static struct nvme_status set_host_behavior(struct rdt_req *req)
 
 	/* The others enable what we do not have: telemetry area 4, extended formats, ... */
 	if (hb[0] > NVME_ENABLE_ACRE || hb[1] || hb[2])
-		return invalid_field(req, RDT_LOC(sgl));
+		return invalid_feature_field(req, RDT_LOC(sgl));
 	atomic_store(&req->qp->ctrl->retry_delay, hb[0]);
 	return NVME_OK;
 }
@@ -435,14 +435,14 @@ enum rdt_exec rdt_set_features_exec(struct rdt_req *req)
 	uint32_t bits;
 
 	if (!f) {
-		req->status = invalid_field(req, RDT_LOC(cdw10));
+		req->status = invalid_feature_field(req, RDT_LOC(cdw10));
 		return RDT_EXEC_DONE;
 	}
 	bits = f->bits;
 	if (f->fid == NVME_FEAT_FID_ASYNC_EVENT)
 		bits |= rdt_event_oaes(ctrl->subsys);
 	if (CDW11(req) & ~bits) {
-		req->status = invalid_field(req, RDT_LOC(cdw11));
+		req->status = invalid_feature_field(req, RDT_LOC(cdw11));
 		return RDT_EXEC_DONE;
 	}
 	switch (f->fid) {

@@ -27,7 +27,7 @@ static uint64_t window_offset(const struct rdt_req *req)
 }
 
 /* Newest first. */
-static void error_log(struct rdt_req *req, const struct rdt_log_out *out)
+static void put_error_log(struct rdt_req *req, const struct rdt_log_out *out)
 {
 	struct rdt_error_log *log = &req->qp->ctrl->errors;
 
@@ -164,7 +164,7 @@ static const struct log_page {
 	{NVME_LOG_LID_SUPPORTED_LOG_PAGES, HAVE_BOTH, sizeof(struct nvme_supported_log_pages), NULL,
 	 supported_log},
 	{NVME_LOG_LID_ERROR, HAVE_BOTH, RDT_ERROR_LOG * sizeof(struct nvme_error_log_page), NULL,
-	 error_log},
+	 put_error_log},
 	{NVME_LOG_LID_SMART, HAVE_IO, sizeof(struct nvme_smart_log), NULL, smart_log},
 	{NVME_LOG_LID_FW_SLOT, HAVE_IO, sizeof(struct nvme_firmware_slot), NULL, firmware_log},
 	{NVME_LOG_LID_CHANGED_NS, HAVE_IO, sizeof(struct nvme_ns_list), NULL, changed_ns_log},

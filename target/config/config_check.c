@@ -50,7 +50,7 @@
 static const uuid_t uuid_space = {0x5b, 0x1f, 0x43, 0x9e, 0x0c, 0x6a, 0x4d, 0x27,
 				  0x9d, 0x3e, 0x62, 0x8f, 0xb7, 0x11, 0xa0, 0x54};
 
-static bool is_pow2(uint64_t v)
+static bool is_power_of_2(uint64_t v)
 {
 	return v && (v & (v - 1)) == 0;
 }
@@ -139,8 +139,8 @@ static int duration_key(struct rdt_config_load *load, const struct rdt_key *pare
 
 /* ---- target ---- */
 
-static void check_congestion(struct rdt_config_load *load, const struct rdt_key *parent,
-			     const char *name)
+static void check_congestion_name(struct rdt_config_load *load, const struct rdt_key *parent,
+				  const char *name)
 {
 	struct rdt_key key = rdt_config_child(load, parent, "congestion");
 	size_t len;
@@ -192,7 +192,7 @@ static int check_buffers(struct rdt_config_load *load, const struct rdt_key *key
 		return -ENOMEM;
 	t->max_data_bytes = (uint32_t)mdts_bytes;
 	t->in_capsule_bytes = (uint32_t)capsule_bytes;
-	if (mdts_bytes && !is_pow2(mdts_bytes)) {
+	if (mdts_bytes && !is_power_of_2(mdts_bytes)) {
 		rdt_config_problem(load, &mdts, "found \"%s\", expected a power of two",
 				   t->max_data_size);
 		return 0;
@@ -308,8 +308,8 @@ static int check_sqpoll(struct rdt_config_load *load, const struct rdt_key *pare
 	return 0;
 }
 
-static void check_limits(struct rdt_config_load *load, const struct rdt_key *parent,
-			 struct rdt_limits_config *l)
+static void check_limits_section(struct rdt_config_load *load, const struct rdt_key *parent,
+				 struct rdt_limits_config *l)
 {
 	struct rdt_key key = rdt_config_child(load, parent, "limits");
 	const struct rdt_limits_config def = RDT_LIMITS_DEFAULT;
@@ -341,8 +341,8 @@ static void check_limits(struct rdt_config_load *load, const struct rdt_key *par
 		check_u32(load, &key, keys[i].name, keys[i].value, 1, keys[i].max, keys[i].def);
 }
 
-static int check_target(struct rdt_config_load *load, const struct rdt_key *root,
-			struct rdt_target_config *t)
+static int check_target_section(struct rdt_config_load *load, const struct rdt_key *root,
+				struct rdt_target_config *t)
 {
 	struct rdt_key key = rdt_config_child(load, root, "target");
 
@@ -353,8 +353,8 @@ static int check_target(struct rdt_config_load *load, const struct rdt_key *root
 		  RDT_MSDBD_DEFAULT);
 	check_u32(load, &key, "engine_depth", &t->engine_depth, 1, ENGINE_DEPTH_MAX, 256);
 	check_u32(load, &key, "state_times", &t->state_times, 0, STATE_TIMES_MAX, 64);
-	check_limits(load, &key, &t->limits);
-	check_congestion(load, &key, t->congestion);
+	check_limits_section(load, &key, &t->limits);
+	check_congestion_name(load, &key, t->congestion);
 	check_state_dir(load, &key, t->state_dir);
 	if (duration_key(load, &key, "spin", &t->spin, "50us", SPIN_MAX_NS, "1s", &t->spin_ns) ||
 	    duration_key(load, &key, "drain_timeout", &t->drain_timeout, "10s", DRAIN_MAX_NS, "1h",
@@ -402,7 +402,7 @@ static void check_socket_buffer(struct rdt_config_load *load, const struct rdt_k
 static void check_sockets(struct rdt_config_load *load, const struct rdt_key *key,
 			  struct rdt_listener_config *l)
 {
-	check_congestion(load, key, l->congestion);
+	check_congestion_name(load, key, l->congestion);
 	check_socket_buffer(load, key, "send_buffer", l->send_buffer, &l->send_buffer_bytes);
 	check_socket_buffer(load, key, "receive_buffer", l->receive_buffer,
 			    &l->receive_buffer_bytes);
@@ -530,7 +530,7 @@ static bool parse_hex(const char *text, uint8_t *bytes, size_t count)
 	return true;
 }
 
-static bool all_zero(const uint8_t *bytes, size_t count)
+bool rdt_config_all_zero(const uint8_t *bytes, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (bytes[i])
@@ -544,7 +544,7 @@ static void check_hex_id(struct rdt_config_load *load, const struct rdt_key *par
 {
 	struct rdt_key key = rdt_config_child(load, parent, name);
 
-	if (text && (!parse_hex(text, bytes, count) || all_zero(bytes, count)))
+	if (text && (!parse_hex(text, bytes, count) || rdt_config_all_zero(bytes, count)))
 		rdt_config_problem(load, &key,
 				   "found \"%s\", expected %zu hexadecimal digits, not all zero",
 				   text, 2 * count);
@@ -604,8 +604,8 @@ static int check_ns(struct rdt_config_load *load, const struct rdt_key *list,
 
 /* ---- subsystems ---- */
 
-static void check_ascii(struct rdt_config_load *load, const struct rdt_key *parent,
-			const char *name, const char *text, size_t max)
+static void check_ascii_text(struct rdt_config_load *load, const struct rdt_key *parent,
+			     const char *name, const char *text, size_t max)
 {
 	struct rdt_key key = rdt_config_child(load, parent, name);
 	size_t len = text ? strlen(text) : 0;
@@ -690,7 +690,7 @@ static int check_nsids(struct rdt_config_load *load, const struct rdt_key *list,
 	return 0;
 }
 
-static int by_text(const void *a, const void *b)
+static int compare_nqns(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -705,7 +705,7 @@ static int check_namespaces(struct rdt_config_load *load, const struct rdt_key *
 		return -ENOMEM;
 	for (unsigned int i = 0; i < ss->hosts_count; i++)
 		sorted[i] = ss->hosts[i];
-	qsort(sorted, ss->hosts_count, sizeof(*sorted), by_text);
+	qsort(sorted, ss->hosts_count, sizeof(*sorted), compare_nqns);
 	for (unsigned int i = 0; i < ss->namespaces_count; i++)
 		if (check_ns(load, &list, ss, sorted, i))
 			return -ENOMEM;
@@ -719,8 +719,8 @@ static int check_subsystem(struct rdt_config_load *load, const struct rdt_key *l
 	struct rdt_key key = rdt_config_item(load, list, index);
 
 	check_nqn(load, &key, ss->nqn);
-	check_ascii(load, &key, "serial", ss->serial, SERIAL_MAX);
-	check_ascii(load, &key, "model", ss->model, MODEL_MAX);
+	check_ascii_text(load, &key, "serial", ss->serial, SERIAL_MAX);
+	check_ascii_text(load, &key, "model", ss->model, MODEL_MAX);
 	if (check_hosts(load, &key, ss))
 		return -ENOMEM;
 	rdt_config_check_cntlids(load, &key, ss);
@@ -737,7 +737,7 @@ int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 	struct rdt_key listeners = rdt_config_child(load, &root, "listeners");
 	struct rdt_key subsystems = rdt_config_child(load, &root, "subsystems");
 
-	if (check_target(load, &root, &config->target))
+	if (check_target_section(load, &root, &config->target))
 		return -ENOMEM;
 	for (unsigned int i = 0; i < config->listeners_count; i++)
 		check_listener(load, &listeners, config, i);

@@ -57,8 +57,8 @@ static void note_bad(struct rdt_config_load *load, const struct rdt_key *key)
 	load->bad[load->bad_count++] = place_hash(key);
 }
 
-static void say(struct rdt_config_load *load, enum rd_log_level level, const struct rdt_key *key,
-		const char *text)
+static void say_at_key(struct rdt_config_load *load, enum rd_log_level level,
+		       const struct rdt_key *key, const char *text)
 {
 	const char *path = key->file ? key->file->path : load->path;
 
@@ -78,7 +78,7 @@ void rdt_config_problem(struct rdt_config_load *load, const struct rdt_key *key,
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	load->problems++;
-	say(load, RD_LOG_ERROR, key, text);
+	say_at_key(load, RD_LOG_ERROR, key, text);
 	if (!load->tree_done)
 		note_bad(load, key);
 }
@@ -92,7 +92,7 @@ void rdt_config_warning(struct rdt_config_load *load, const struct rdt_key *key,
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	say(load, RD_LOG_WARN, key, text);
+	say_at_key(load, RD_LOG_WARN, key, text);
 }
 
 /* ---- walking ---- */
@@ -102,7 +102,7 @@ yaml_node_t *rdt_config_node(const struct rdt_config_file *file, int index)
 	return yaml_document_get_node((yaml_document_t *)&file->doc, index);
 }
 
-static void place(struct rdt_key *key, yaml_node_t *node)
+static void set_position(struct rdt_key *key, yaml_node_t *node)
 {
 	key->node = node;
 	if (node)
@@ -164,7 +164,7 @@ struct rdt_key rdt_config_root_of(const struct rdt_config_file *file)
 {
 	struct rdt_key key = {.file = file, .line = 1, .root = true};
 
-	place(&key, yaml_document_get_root_node((yaml_document_t *)&file->doc));
+	set_position(&key, yaml_document_get_root_node((yaml_document_t *)&file->doc));
 	return key;
 }
 
@@ -199,7 +199,7 @@ struct rdt_key rdt_config_child(struct rdt_config_load *load, const struct rdt_k
 		if (k->type != YAML_SCALAR_NODE ||
 		    strcmp((const char *)k->data.scalar.value, name) != 0)
 			continue;
-		place(&key, rdt_config_node(parent->file, p->value));
+		set_position(&key, rdt_config_node(parent->file, p->value));
 		/* An empty value begins at the next token, maybe lines below. */
 		key.line = k->start_mark.line + 1;
 		break;
@@ -219,7 +219,7 @@ struct rdt_key rdt_config_item(struct rdt_config_load *load, const struct rdt_ke
 
 		append_index(&key, at->index);
 		key.file = at->file;
-		place(&key, at->node);
+		set_position(&key, at->node);
 		return key;
 	}
 	append_index(&key, index);
@@ -227,7 +227,7 @@ struct rdt_key rdt_config_item(struct rdt_config_load *load, const struct rdt_ke
 		return key;
 	start = parent->node->data.sequence.items.start;
 	if (index < parent->node->data.sequence.items.top - start)
-		place(&key, rdt_config_node(parent->file, start[index]));
+		set_position(&key, rdt_config_node(parent->file, start[index]));
 	return key;
 }
 

@@ -24,7 +24,7 @@ static const char *scalar_text(const yaml_node_t *node)
 #define WORD_MAX 32
 
 /* Levenshtein distance of two short words; large when one is too long for a key. */
-static unsigned int distance(const char *a, const char *b)
+static unsigned int key_distance(const char *a, const char *b)
 {
 	unsigned int row[WORD_MAX + 1];
 	size_t la = strlen(a), lb = strlen(b);
@@ -66,7 +66,7 @@ static const char *nearest_key(const cyaml_schema_field_t *fields, const char *n
 	const char *found = NULL;
 
 	for (; fields->key; fields++) {
-		unsigned int d = distance(name, fields->key);
+		unsigned int d = key_distance(name, fields->key);
 
 		if (d <= best && (!found || d < best)) {
 			best = d;

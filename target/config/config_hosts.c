@@ -82,7 +82,7 @@ void rdt_config_check_listener_ana(struct rdt_config_load *load, const struct rd
 	}
 }
 
-static int by_text(const void *a, const void *b)
+static int compare_nqn_key(const void *a, const void *b)
 {
 	return strcmp(a, *(const char *const *)b);
 }
@@ -103,7 +103,8 @@ int rdt_config_check_ns_hosts(struct rdt_config_load *load, const struct rdt_key
 	for (uint32_t i = 0; i < ns->hosts_count && !ss->allow_any_host; i++) {
 		struct rdt_key host = rdt_config_item(load, &hosts, i);
 
-		if (!bsearch(ns->hosts[i], sorted, ss->hosts_count, sizeof(*sorted), by_text))
+		if (!bsearch(ns->hosts[i], sorted, ss->hosts_count, sizeof(*sorted),
+			     compare_nqn_key))
 			rdt_config_problem(
 				load, &host,
 				"\"%.80s\" is not among the subsystem's hosts, and so "

@@ -127,7 +127,7 @@ static bool is_pattern(const char *text)
 	return strpbrk(text, "*?[") != NULL;
 }
 
-static int add(struct inclusion *inc, const char *path, unsigned int pattern)
+static int add_included(struct inclusion *inc, const char *path, unsigned int pattern)
 {
 	if ((inc->count & (inc->count - 1)) == 0) {
 		size_t room = inc->count ? 2 * (size_t)inc->count : 1;
@@ -160,7 +160,7 @@ static int expand(struct rdt_config_load *load, const struct rdt_key *key, struc
 			      text[0] == '/' ? "" : "/", text) < 0)
 		return -ENOMEM;
 	if (!is_pattern(text))
-		return add(inc, full, n);
+		return add_included(inc, full, n);
 	rc = glob(full, 0, unreadable, &found);
 	if (rc == GLOB_ABORTED)
 		rdt_config_problem(load, key, "%s: a directory cannot be read: %s", full,
@@ -168,7 +168,7 @@ static int expand(struct rdt_config_load *load, const struct rdt_key *key, struc
 	rc = rc == GLOB_NOSPACE ? -ENOMEM
 				: 0; /* nothing found is fine: no file was put there yet */
 	for (size_t i = 0; i < found.gl_pathc && !rc; i++)
-		rc = add(inc, found.gl_pathv[i], n);
+		rc = add_included(inc, found.gl_pathv[i], n);
 	globfree(&found);
 	return rc;
 }

@@ -137,6 +137,7 @@ int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_confi
 /* Complete what was not given, check the rest. Problems are counted in @load; returns 0 or -ENOMEM.
  */
 int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config);
+bool rdt_config_all_zero(const uint8_t *bytes, size_t count);
 
 /* ---- config_hosts.c: who may see what, and by which way ---- */
 

@@ -47,8 +47,8 @@ static void check_order(struct rdt_config_load *load, const struct rdt_key *pare
 		rdt_config_problem(load, &key, "is above the limit for reads and writes together");
 }
 
-static void check_limits(struct rdt_config_load *load, const struct rdt_key *key,
-			 struct rdt_qos_config *q)
+static void check_qos_limits(struct rdt_config_load *load, const struct rdt_key *key,
+			     struct rdt_qos_config *q)
 {
 	uint64_t *l = q->limits;
 
@@ -79,7 +79,7 @@ void rdt_config_check_ns_qos(struct rdt_config_load *load, const struct rdt_key 
 	struct rdt_key key = rdt_config_child(load, ns_key, "qos");
 
 	if (ns->qos)
-		check_limits(load, &key, ns->qos);
+		check_qos_limits(load, &key, ns->qos);
 }
 
 int rdt_config_check_host_qos(struct rdt_config_load *load, const struct rdt_key *subsystem,
@@ -103,7 +103,7 @@ int rdt_config_check_host_qos(struct rdt_config_load *load, const struct rdt_key
 		rdt_config_check_nqn(load, &host, nqn);
 		if (first[i] != i)
 			rdt_config_problem(load, &host, "\"%.80s\" is listed twice", nqn);
-		check_limits(load, &item, &ss->host_qos[i].limits);
+		check_qos_limits(load, &item, &ss->host_qos[i].limits);
 	}
 	return 0;
 }

@@ -64,7 +64,7 @@ struct all {
 	unsigned int count;
 };
 
-static struct rdt_key key_of(const struct all *all, unsigned int i)
+static struct rdt_key ns_key_of(const struct all *all, unsigned int i)
 {
 	struct rdt_key key = rdt_config_root(all->load);
 
@@ -82,6 +82,26 @@ const char *rdt_config_where(const struct rdt_key *from, const struct rdt_key *o
 	else
 		snprintf(buf, size, "in %s:%lu", other->file->path, other->line);
 	return buf;
+}
+
+/* Report the namespaces with the same value of @name as another, which all->first has. */
+static void report_same(struct all *all, const char *name, const char *used, const char *advice)
+{
+	for (unsigned int i = 0; i < all->count; i++) {
+		struct rdt_key mine, other;
+		char where[512];
+
+		if (all->first[i] == i)
+			continue;
+		mine = ns_key_of(all, i);
+		other = ns_key_of(all, all->first[i]);
+		mine = rdt_config_child(all->load, &mine, name);
+		if (mine.node)
+			rdt_config_problem(
+				all->load, &mine, "%s is already %s by the namespace %s; %s",
+				(const char *)mine.node->data.scalar.value, used,
+				rdt_config_where(&mine, &other, where, sizeof(where)), advice);
+	}
 }
 
 /* ---- identities: hosts would take two namespaces that share one for one disk ---- */
@@ -103,14 +123,6 @@ static const uint8_t *ns_id(const struct rdt_ns_config *ns, unsigned int kind, s
 	}
 }
 
-static bool all_zero(const uint8_t *bytes, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (bytes[i])
-			return false;
-	return true;
-}
-
 static void check_ids(struct all *all, unsigned int kind)
 {
 	unsigned int count = 0;
@@ -120,26 +132,13 @@ static void check_ids(struct all *all, unsigned int kind)
 		const uint8_t *id = ns_id(all->entries[i].ns, kind, &len);
 
 		all->first[i] = i;
-		if (!all_zero(id, len))
+		if (!rdt_config_all_zero(id, len))
 			all->ids[count++] = (struct rdt_config_id){id, len, i};
 	}
 	rdt_config_firsts(all->ids, count, all->first);
-	for (unsigned int i = 0; i < all->count; i++) {
-		struct rdt_key mine, other;
-		char where[512];
-
-		if (all->first[i] == i)
-			continue;
-		mine = key_of(all, i);
-		other = key_of(all, all->first[i]);
-		mine = rdt_config_child(all->load, &mine, id_names[kind]);
-		/* Else made from the same NQN and NSID: that was reported already. */
-		if (mine.node)
-			rdt_config_problem(all->load, &mine,
-					   "is already used by the namespace %s; each needs its "
-					   "own",
-					   rdt_config_where(&mine, &other, where, sizeof(where)));
-	}
+	/* An ID that is not in the file was made from NQN and NSID, whose repetition is a problem
+	 * of its own. */
+	report_same(all, id_names[kind], "used", "each needs its own");
 }
 
 /* ---- files: hosts would take one for two disks, and destroy what the others wrote ---- */
@@ -169,7 +168,7 @@ int rdt_file_compare(const struct rdt_file_id *a, const char *a_path, const stru
 }
 
 /* Several may read a file that nobody writes. @ids: those with the file of @ids[0], in order. */
-static void check_sharers(struct all *all, const struct rdt_config_id *ids, unsigned int count)
+static void check_same_id(struct all *all, const struct rdt_config_id *ids, unsigned int count)
 {
 	const struct rdt_config_id *writer = NULL;
 
@@ -208,23 +207,9 @@ static void check_files(struct all *all)
 		for (n = 1; i + n < count; n++)
 			if (compare_bytes(&all->ids[i], &all->ids[i + n]) != 0)
 				break;
-		check_sharers(all, &all->ids[i], n);
+		check_same_id(all, &all->ids[i], n);
 	}
-	for (unsigned int i = 0; i < all->count; i++) {
-		struct rdt_key mine, other;
-		char where[512];
-
-		if (all->first[i] == i)
-			continue;
-		mine = key_of(all, i);
-		other = key_of(all, all->first[i]);
-		mine = rdt_config_child(all->load, &mine, "path");
-		rdt_config_problem(all->load, &mine,
-				   "%s is already served by the namespace %s; use another file, or "
-				   "set \"read_only: true\" for both",
-				   all->entries[i].ns->path,
-				   rdt_config_where(&mine, &other, where, sizeof(where)));
-	}
+	report_same(all, "path", "served", "use another file, or set \"read_only: true\" for both");
 }
 
 /* Each file is open as long as its namespace is there. */
@@ -242,7 +227,7 @@ static void check_open_files(struct all *all)
 	}
 	if (!count || getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_max >= count + OTHER_FILES)
 		return;
-	key = key_of(all, last);
+	key = ns_key_of(all, last);
 	rdt_config_problem(all->load, &key,
 			   "is file %u of the configuration, and this process may open %llu in "
 			   "all; raise that to %u and one for each connection (LimitNOFILE= of the "
@@ -298,7 +283,7 @@ static void check_counts(struct all *all, const struct rdt_config *config)
 				   config->subsystems_count, RDT_SUBSYSTEMS);
 	}
 	if (all->count > RDT_NS_SLOTS) {
-		key = key_of(all, RDT_NS_SLOTS);
+		key = ns_key_of(all, RDT_NS_SLOTS);
 		rdt_config_problem(all->load, &key,
 				   "is one of %u namespaces in all, expected at most %u; remove "
 				   "some, or let another rdtarget serve them",

@@ -46,7 +46,7 @@ int rdt_control_open(struct rdt_target *t, const struct rdt_ns_config *cfg, stru
 
 /* ---- add ---- */
 
-static void finished(struct rdt_ns *ns, int err, const char *text)
+static void control_finished(struct rdt_ns *ns, int err, const char *text)
 {
 	rdt_control_done done = ns->done;
 
@@ -63,16 +63,16 @@ static void show_msg(struct rd_msg *msg)
 	rdt_ns_answer(post, 0);
 }
 
-static void shown(struct rdt_ns *ns)
+static void ns_shown(struct rdt_ns *ns)
 {
 	ns->state = RDT_NS_LIVE;
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
 	rd_notice(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: added, %llu blocks",
 		  ns->subsys->nqn, ns->nsid, (unsigned long long)ns->blocks);
-	finished(ns, 0, "");
+	control_finished(ns, 0, "");
 }
 
-static void close_msg(struct rd_msg *msg)
+static void close_for_ns_msg(struct rd_msg *msg)
 {
 	struct rdt_ns_post *post = rd_container_of(msg, struct rdt_ns_post, msg);
 
@@ -110,13 +110,13 @@ static void open_msg(struct rd_msg *msg)
 static void opened(struct rdt_ns *ns)
 {
 	if (!ns->err) {
-		rdt_ns_post(ns, show_msg, shown);
+		rdt_ns_post(ns, show_msg, ns_shown);
 		return;
 	}
 	ns->state = RDT_NS_LEAVING;
 	rdt_subsys_count(ns, false);
 	ns->join_err = ns->err;
-	rdt_ns_post(ns, close_msg, closed_again);
+	rdt_ns_post(ns, close_for_ns_msg, closed_again);
 }
 
 /* Up to the point where reactors have to be asked. */
@@ -172,7 +172,7 @@ void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 
 /* ---- remove ---- */
 
-static void leave_msg(struct rd_msg *msg)
+static void subsys_leave_msg(struct rd_msg *msg)
 {
 	struct rdt_ns_post *post = rd_container_of(msg, struct rdt_ns_post, msg);
 
@@ -237,7 +237,7 @@ static void hidden(struct rdt_ns *ns)
 	ns->leave_timer.fn = leave_is_slow;
 	if (rd_timer_start(t->loop, &ns->leave_timer, LEAVE_WARN))
 		rd_warn(t->log, RD_LOG_TARGET, "out of memory for a timer");
-	rdt_ns_post(ns, leave_msg, left);
+	rdt_ns_post(ns, subsys_leave_msg, left);
 }
 
 void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)

@@ -5,7 +5,7 @@
 
 #include "util/log.h"
 
-static void finish(struct rdt_loader *l)
+static void finish_loading(struct rdt_loader *l)
 {
 	pthread_join(l->thread, NULL);
 	l->running = false;
@@ -18,12 +18,12 @@ static void loaded_msg(struct rd_msg *msg)
 
 	if (!l->running) /* it was stopped while the message was on its way */
 		return;
-	finish(l);
+	finish_loading(l);
 	l->config = NULL;
 	l->done(l, config);
 }
 
-static void *load(void *arg)
+static void *load_thread(void *arg)
 {
 	struct rdt_loader *l = arg;
 
@@ -38,7 +38,7 @@ void rdt_loader_start(struct rdt_loader *l)
 	int err;
 
 	l->msg.fn = loaded_msg;
-	err = pthread_create(&l->thread, NULL, load, l);
+	err = pthread_create(&l->thread, NULL, load_thread, l);
 	if (err) {
 		rd_err(l->log, RD_LOG_CONFIG, "cannot start the thread that reads %s: %s", l->path,
 		       strerror(err));
@@ -53,6 +53,6 @@ void rdt_loader_stop(struct rdt_loader *l)
 {
 	if (!l->running)
 		return;
-	finish(l);
+	finish_loading(l);
 	rdt_config_put(&l->config);
 }

@@ -111,8 +111,8 @@ static bool same_cpus(const uint32_t *a, uint32_t a_count, const uint32_t *b, ui
 	return a_count == b_count && (!a_count || memcmp(a, b, a_count * sizeof(*a)) == 0);
 }
 
-static void check_target(struct rdt_reload *rl, const struct rdt_target_config *now,
-			 const struct rdt_target_config *next)
+static void check_target_changes(struct rdt_reload *rl, const struct rdt_target_config *now,
+				 const struct rdt_target_config *next)
 {
 	const struct {
 		const char *key;
@@ -169,8 +169,8 @@ static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 
 /* ---- what changes at once ---- */
 
-static int set_hosts(struct rdt_reload *rl, struct rdt_subsys *ss,
-		     const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
+static int reload_hosts(struct rdt_reload *rl, struct rdt_subsys *ss,
+			const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
 {
 	int err;
 
@@ -217,7 +217,7 @@ static const rdt_reload_target_fn target_fns[] = {
 	NULL,
 };
 static const rdt_reload_subsys_fn subsys_fns[] = {
-	check_subsys, set_hosts, rdt_reload_ctrls, rdt_reload_host_qos, NULL,
+	check_subsys, reload_hosts, rdt_reload_ctrls, rdt_reload_host_qos, NULL,
 };
 static const rdt_reload_ns_fn ns_fns[] = {
 	set_size,
@@ -282,7 +282,7 @@ static void apply_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 
 /* ---- walks ---- */
 
-static void step(struct rd_defer *defer)
+static void reload_step(struct rd_defer *defer)
 {
 	struct rdt_reload *rl = rd_container_of(defer, struct rdt_reload, step);
 	struct rdt_target *t = rl->t;
@@ -304,19 +304,19 @@ static void step(struct rd_defer *defer)
 		rl->then(rl);
 }
 
-static void walk(struct rdt_reload *rl, bool (*fn)(struct rdt_reload *rl),
-		 void (*then)(struct rdt_reload *rl))
+static void reload_walk(struct rdt_reload *rl, bool (*fn)(struct rdt_reload *rl),
+			void (*then)(struct rdt_reload *rl))
 {
 	rl->walk = fn;
 	rl->then = then;
 	rl->at = 0;
 	rl->inside = false;
 	rl->walked = false;
-	step(&rl->step);
+	reload_step(&rl->step);
 }
 
 /* A control call of the walk is done. */
-static void answered(struct rdt_reload *rl)
+static void control_answered(struct rdt_reload *rl)
 {
 	rl->waiting--;
 	if (rl->walked && !rl->waiting)
@@ -516,7 +516,7 @@ static bool open_next(struct rdt_reload *rl)
 
 /* ---- the end ---- */
 
-static void release(struct rdt_reload *rl)
+static void release_reload(struct rdt_reload *rl)
 {
 	for (unsigned int i = 0; i < rl->count; i++) {
 		rdt_bdev_close(&rl->changes[i].bdev);
@@ -532,7 +532,7 @@ static void release(struct rdt_reload *rl)
 }
 
 /* The end of @rl: then the next one may begin, also from @done. */
-static void over(struct rdt_reload *rl, bool applied, const char *text)
+static void reload_over(struct rdt_reload *rl, bool applied, const char *text)
 {
 	struct rdt_target *t = rl->t;
 	rdt_reload_done done = rl->done;
@@ -545,11 +545,11 @@ static void over(struct rdt_reload *rl, bool applied, const char *text)
 	};
 
 	t->reload = NULL;
-	release(rl);
+	release_reload(rl);
 	done(arg, &result);
 }
 
-static size_t part(char *buf, size_t size, size_t len, unsigned int n, const char *what)
+static size_t append_count(char *buf, size_t size, size_t len, unsigned int n, const char *what)
 {
 	int more;
 
@@ -564,17 +564,17 @@ static void summarize(const struct rdt_reload *rl, char *buf, size_t size)
 	char text[320] = "";
 	size_t len = 0;
 
-	len = part(text, sizeof(text), len, rl->added, "namespaces added");
-	len = part(text, sizeof(text), len, rl->removed, "removed");
-	len = part(text, sizeof(text), len, rl->replaced, "replaced");
-	len = part(text, sizeof(text), len, rl->resized, "resized");
-	len = part(text, sizeof(text), len, rl->subsys_added, "subsystems added");
-	len = part(text, sizeof(text), len, rl->subsys_removed, "subsystems removed");
-	len = part(text, sizeof(text), len, rl->listeners.added, "listeners added");
-	len = part(text, sizeof(text), len, rl->listeners.removed, "listeners removed");
-	len = part(text, sizeof(text), len, rl->settings + rl->listeners.settings,
-		   "settings changed");
-	len = part(text, sizeof(text), len, rl->restarts, "changes that need a restart");
+	len = append_count(text, sizeof(text), len, rl->added, "namespaces added");
+	len = append_count(text, sizeof(text), len, rl->removed, "removed");
+	len = append_count(text, sizeof(text), len, rl->replaced, "replaced");
+	len = append_count(text, sizeof(text), len, rl->resized, "resized");
+	len = append_count(text, sizeof(text), len, rl->subsys_added, "subsystems added");
+	len = append_count(text, sizeof(text), len, rl->subsys_removed, "subsystems removed");
+	len = append_count(text, sizeof(text), len, rl->listeners.added, "listeners added");
+	len = append_count(text, sizeof(text), len, rl->listeners.removed, "listeners removed");
+	len = append_count(text, sizeof(text), len, rl->settings + rl->listeners.settings,
+			   "settings changed");
+	len = append_count(text, sizeof(text), len, rl->restarts, "changes that need a restart");
 	if (rl->problems)
 		snprintf(buf, size,
 			 "reloaded in part: %s%s%u problems, named above; the next reload tries "
@@ -584,7 +584,7 @@ static void summarize(const struct rdt_reload *rl, char *buf, size_t size)
 		snprintf(buf, size, "reloaded: %s", len ? text : "nothing has changed");
 }
 
-static void finish(struct rdt_reload *rl)
+static void finish_reload(struct rdt_reload *rl)
 {
 	struct rdt_target *t = rl->t;
 	char text[480];
@@ -601,7 +601,7 @@ static void finish(struct rdt_reload *rl)
 		rdt_config_put(&t->now);
 		t->now = rdt_config_get(rl->next);
 	}
-	over(rl, true, text);
+	reload_over(rl, true, text);
 }
 
 /* ---- step by step ---- */
@@ -617,7 +617,7 @@ static void added(void *arg, int err, const char *text)
 		rl->replaced++;
 	else
 		rl->added++;
-	answered(rl);
+	control_answered(rl);
 }
 
 static bool add_next(struct rdt_reload *rl)
@@ -639,7 +639,7 @@ static bool add_next(struct rdt_reload *rl)
 
 static void add_all(struct rdt_reload *rl)
 {
-	walk(rl, add_next, finish);
+	reload_walk(rl, add_next, finish_reload);
 }
 
 static void removed(void *arg, int err, const char *text)
@@ -654,7 +654,7 @@ static void removed(void *arg, int err, const char *text)
 		ch->ns = NULL; /* it is gone */
 		rl->removed += !ch->cfg;
 	}
-	answered(rl);
+	control_answered(rl);
 }
 
 static bool remove_next(struct rdt_reload *rl)
@@ -673,22 +673,22 @@ static bool remove_next(struct rdt_reload *rl)
 
 static void remove_all(struct rdt_reload *rl)
 {
-	walk(rl, remove_next, add_all);
+	reload_walk(rl, remove_next, add_all);
 }
 
 static void apply_namespaces(struct rdt_reload *rl)
 {
-	walk(rl, apply_next_ns, remove_all);
+	reload_walk(rl, apply_next_ns, remove_all);
 }
 
-static void refuse(struct rdt_reload *rl)
+static void refuse_reload(struct rdt_reload *rl)
 {
 	char text[160];
 
 	snprintf(text, sizeof(text), "not reloaded: %s; nothing was changed",
 		 rl->problems ? "see above" : strerror(-rl->err));
 	rd_err(rl->t->log, RD_LOG_MAIN, "%s", text);
-	over(rl, false, text);
+	reload_over(rl, false, text);
 }
 
 static void listen_and_apply(struct rdt_reload *rl)
@@ -698,13 +698,13 @@ static void listen_and_apply(struct rdt_reload *rl)
 	if (!rl->err)
 		rl->err = rdt_reload_listen(rl, t, rl->next, &rl->listeners);
 	if (rl->err) {
-		refuse(rl);
+		refuse_reload(rl);
 		return;
 	}
-	check_target(rl, &t->cfg->target, &rl->next->target);
+	check_target_changes(rl, &t->cfg->target, &rl->next->target);
 	for (unsigned int i = 0; target_fns[i]; i++)
 		count_settings(rl, target_fns[i](rl, t, t->now, rl->next));
-	walk(rl, apply_next_subsys, apply_namespaces);
+	reload_walk(rl, apply_next_subsys, apply_namespaces);
 }
 
 static void open_all(struct rdt_reload *rl)
@@ -712,17 +712,17 @@ static void open_all(struct rdt_reload *rl)
 	if (!rl->err)
 		rl->err = sort_files(rl);
 	if (rl->err)
-		refuse(rl);
+		refuse_reload(rl);
 	else
-		walk(rl, open_next, listen_and_apply);
+		reload_walk(rl, open_next, listen_and_apply);
 }
 
-static void compare(struct rdt_reload *rl)
+static void compare_configs(struct rdt_reload *rl)
 {
 	if (rl->err)
-		refuse(rl);
+		refuse_reload(rl);
 	else
-		walk(rl, plan_next, open_all);
+		reload_walk(rl, plan_next, open_all);
 }
 
 void rdt_reload(struct rdt_target *t, struct rdt_config *next, rdt_reload_done done, void *arg)
@@ -744,14 +744,14 @@ void rdt_reload(struct rdt_target *t, struct rdt_config *next, rdt_reload_done d
 	rl->done_arg = arg;
 	rl->t = t;
 	rl->next = rdt_config_get(next);
-	rl->step.fn = step;
+	rl->step.fn = reload_step;
 	t->reload = rl;
-	walk(rl, plan_next_subsys, compare);
+	reload_walk(rl, plan_next_subsys, compare_configs);
 }
 
 void rdt_reload_fini(struct rdt_target *t)
 {
 	if (t->reload)
-		release(t->reload);
+		release_reload(t->reload);
 	t->reload = NULL;
 }

@@ -41,7 +41,7 @@ void rdt_abort_victim_done(struct rdt_req *victim)
 }
 
 /* Too late, out of reach, or RDT_ABORT_TIMEOUT has passed: the victim goes on without it. */
-static void give_up(struct rd_timer *timer)
+static void abort_timed_out(struct rd_timer *timer)
 {
 	struct rdt_abort *ab = rd_container_of(timer, struct rdt_abort, timer);
 
@@ -60,7 +60,7 @@ static void look_msg(struct rd_msg *msg)
 		reply(ab, false);
 		return;
 	}
-	ab->timer.fn = give_up;
+	ab->timer.fn = abort_timed_out;
 	if (rd_timer_start(ab->qp->reactor->loop, &ab->timer, RDT_ABORT_TIMEOUT)) {
 		reply(ab, false);
 		return;
@@ -70,7 +70,7 @@ static void look_msg(struct rd_msg *msg)
 	ab->victim = victim;
 	/* The victim may end in there: then the reply is on its way, and @ab another thread's. */
 	if (rdt_req_abort(victim) == RDT_ABORT_NO)
-		give_up(&ab->timer);
+		abort_timed_out(&ab->timer);
 }
 
 struct nvme_status rdt_abort_check(struct rdt_req *req)

@@ -86,7 +86,7 @@ static uint32_t take_event(struct rdt_ctrl *ctrl, unsigned int i)
 	return kinds[i].type | (uint32_t)kinds[i].info << 8 | (uint32_t)kinds[i].lid << 16;
 }
 
-static void report(struct rdt_ctrl *ctrl)
+static void report_events(struct rdt_ctrl *ctrl)
 {
 	unsigned int i;
 
@@ -148,7 +148,7 @@ static void raise_events(struct rdt_ctrl *ctrl, uint32_t bits)
 	for (unsigned int i = 0; i < RDT_EVENTS; i++)
 		if (bits & 1u << i && enabled(ctrl, &kinds[i]))
 			ev->due |= 1u << i;
-	report(ctrl);
+	report_events(ctrl);
 }
 
 /* Add to the Changed Namespace List, which is sorted. */
@@ -206,7 +206,7 @@ void rdt_event_log_read(struct rdt_ctrl *ctrl, unsigned int lid, uint64_t offset
 		if (!(ev->fresh & 1u << i))
 			ev->due &= ~(1u << i);
 	}
-	report(ctrl);
+	report_events(ctrl);
 }
 
 /* ---- from any thread ---- */

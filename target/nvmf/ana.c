@@ -121,7 +121,7 @@ static void put_nsids(const struct rdt_req *req, uint64_t places[RDT_ANA_GROUPS 
 }
 
 /* Write the page to @out when there is one. Returns its length. */
-static uint64_t walk(const struct rdt_req *req, const struct rdt_log_out *out)
+static uint64_t put_ana_groups(const struct rdt_req *req, const struct rdt_log_out *out)
 {
 	struct nvme_ana_log head = {.chgcnt = changes(req->qp->ctrl, 0)};
 	uint32_t counts[RDT_ANA_GROUPS + 1] = {0};
@@ -157,10 +157,10 @@ static uint64_t walk(const struct rdt_req *req, const struct rdt_log_out *out)
 
 uint64_t rdt_ana_log_size(const struct rdt_req *req)
 {
-	return walk(req, NULL);
+	return put_ana_groups(req, NULL);
 }
 
 void rdt_ana_log(const struct rdt_req *req, const struct rdt_log_out *out)
 {
-	walk(req, out);
+	put_ana_groups(req, out);
 }

@@ -19,7 +19,7 @@ struct rdt_ctrl *rdt_cntlid_find(const struct rdt_cntlids *ids, uint16_t cntlid)
 }
 
 /* The first free ID from @from to @to, or more than @to. Full pages are passed in one step. */
-static uint32_t first_free(const struct rdt_cntlids *ids, uint32_t from, uint32_t to)
+static uint32_t first_free_id(const struct rdt_cntlids *ids, uint32_t from, uint32_t to)
 {
 	while (from <= to && rdt_cntlid_find(ids, (uint16_t)from)) {
 		if (ids->pages[from / RDT_CNTLID_PAGE]->used == RDT_CNTLID_PAGE)
@@ -33,11 +33,11 @@ static uint32_t first_free(const struct rdt_cntlids *ids, uint32_t from, uint32_
 int rdt_cntlid_give(struct rdt_cntlids *ids, uint16_t min, uint16_t max, uint16_t *next,
 		    struct rdt_ctrl *ctrl, uint16_t *out)
 {
-	uint32_t cntlid = first_free(ids, *next, max);
+	uint32_t cntlid = first_free_id(ids, *next, max);
 	struct rdt_cntlid_page **page;
 
 	if (cntlid > max)
-		cntlid = first_free(ids, min, max);
+		cntlid = first_free_id(ids, min, max);
 	if (cntlid > max)
 		return -EBUSY;
 	page = &ids->pages[cntlid / RDT_CNTLID_PAGE];

@@ -50,7 +50,7 @@ const char *rdt_ctrl_state_name(unsigned int state)
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
 }
 
-static void set_state(struct rdt_ctrl *ctrl, enum rdt_ctrl_state state)
+static void set_ctrl_state(struct rdt_ctrl *ctrl, enum rdt_ctrl_state state)
 {
 	rd_debug(ctrl->log, RD_LOG_CTRL, "%s cntlid %u: %s -> %s", ctrl->subsys->nqn, ctrl->cntlid,
 		 rdt_ctrl_state_name(ctrl->state), rdt_ctrl_state_name(state));
@@ -90,11 +90,11 @@ static void waited_in_vain(struct rd_timer *timer)
 		"%s: controller %u of %s: commands of a former controller of this host are still "
 		"in flight; where they are, its commands wait for them",
 		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn);
-	set_state(ctrl, RDT_CTRL_READY);
+	set_ctrl_state(ctrl, RDT_CTRL_READY);
 }
 
 /* Become ready, but not while the stale-write fence must wait for a dead controller. */
-static void enable(struct rdt_ctrl *ctrl)
+static void ctrl_enable(struct rdt_ctrl *ctrl)
 {
 	uint16_t cntlid;
 
@@ -102,7 +102,7 @@ static void enable(struct rdt_ctrl *ctrl)
 		rdt_fence_ask(ctrl);
 	cntlid = look_back(ctrl, false);
 	if (!cntlid) {
-		set_state(ctrl, RDT_CTRL_READY);
+		set_ctrl_state(ctrl, RDT_CTRL_READY);
 		return;
 	}
 	if (ctrl->state == RDT_CTRL_ENABLING)
@@ -112,7 +112,7 @@ static void enable(struct rdt_ctrl *ctrl)
 		waited_in_vain(&ctrl->fence_timer);
 		return;
 	}
-	set_state(ctrl, RDT_CTRL_ENABLING);
+	set_ctrl_state(ctrl, RDT_CTRL_ENABLING);
 	rd_info(ctrl->log, RD_LOG_CTRL,
 		"%s: controller %u of %s waits for commands that its controller %u, which is dead, "
 		"has in flight",
@@ -127,7 +127,7 @@ static void fence_msg(struct rd_msg *msg)
 	ctrl->called = false;
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 	if (ctrl->state == RDT_CTRL_ENABLING)
-		enable(ctrl);
+		ctrl_enable(ctrl);
 	else
 		look_back(ctrl, true);
 	rdt_ctrl_put(ctrl);
@@ -381,7 +381,7 @@ static void close_ioqs(struct rdt_ctrl *ctrl)
 }
 
 /* The last I/O queue is gone: finish what waited for it. */
-static void settle(struct rdt_ctrl *ctrl)
+static void ctrl_io_queues_gone(struct rdt_ctrl *ctrl)
 {
 	struct rdt_qpair *admin = ctrl->admin;
 
@@ -390,13 +390,13 @@ static void settle(struct rdt_ctrl *ctrl)
 	if (ctrl->ioqs_live)
 		return;
 	if (ctrl->state == RDT_CTRL_RESETTING) {
-		set_state(ctrl, RDT_CTRL_DISABLED);
+		set_ctrl_state(ctrl, RDT_CTRL_DISABLED);
 		rdt_fence_settled(ctrl);
 		ctrl->queues_granted = ctrl->queues_max;
 		if (ctrl->cc & CC_EN)
-			enable(ctrl);
+			ctrl_enable(ctrl);
 	} else if (ctrl->state == RDT_CTRL_SHUTTING) {
-		set_state(ctrl, RDT_CTRL_SHUT);
+		set_ctrl_state(ctrl, RDT_CTRL_SHUT);
 	}
 	if (!ctrl->admin_gone)
 		return;
@@ -417,7 +417,7 @@ void rdt_ctrl_drained(struct rdt_qpair *qp)
 	assert(ctrl->magic == RDT_CTRL_MAGIC && ctrl->ioqs[qp->qid].qp == qp);
 	ctrl->ioqs[qp->qid].drained = true;
 	ctrl->ioqs_drained++;
-	settle(ctrl);
+	ctrl_io_queues_gone(ctrl);
 }
 
 /* A drained queue pair leaves. On the owner. */
@@ -431,12 +431,12 @@ void rdt_ctrl_detach(struct rdt_qpair *qp)
 	if (qp->admin) {
 		rdt_keep_alive_stop(ctrl);
 		if (ctrl->state != RDT_CTRL_DEAD)
-			set_state(ctrl, RDT_CTRL_DEAD);
+			set_ctrl_state(ctrl, RDT_CTRL_DEAD);
 		ctrl->admin_gone = true;
 		/* Draining, each leaves by itself: see RDT_QP_DRAINED. */
 		if (!ctrl->owner->draining)
 			close_ioqs(ctrl);
-		settle(ctrl);
+		ctrl_io_queues_gone(ctrl);
 		return;
 	}
 	ioq = &ctrl->ioqs[qp->qid];
@@ -450,7 +450,7 @@ void rdt_ctrl_detach(struct rdt_qpair *qp)
 		rd_timer_stop(ctrl->owner->loop, &waiting->timer);
 		rdt_ctrl_attach(waiting);
 	}
-	settle(ctrl);
+	ctrl_io_queues_gone(ctrl);
 	qp->detach_msg.fn = detached_msg;
 	rd_loop_post(qp->reactor->loop, &qp->detach_msg); /* last, as @ctrl may go with it */
 }
@@ -494,20 +494,20 @@ void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 		return;
 	ctrl->cc = cc;
 	if ((old & CC_EN) && !(cc & CC_EN)) {
-		set_state(ctrl, RDT_CTRL_RESETTING);
+		set_ctrl_state(ctrl, RDT_CTRL_RESETTING);
 		rdt_aer_drop_all(ctrl);
 		rdt_events_reset(ctrl);
 		reset_features(ctrl);
 		close_ioqs(ctrl);
-		settle(ctrl);
+		ctrl_io_queues_gone(ctrl);
 	} else if (CC_SHN(cc) && !CC_SHN(old)) {
-		set_state(ctrl, RDT_CTRL_SHUTTING);
+		set_ctrl_state(ctrl, RDT_CTRL_SHUTTING);
 		rdt_aer_drop_all(ctrl);
 		close_ioqs(ctrl);
-		settle(ctrl);
+		ctrl_io_queues_gone(ctrl);
 	} else if (!(old & CC_EN) && (cc & CC_EN) &&
 		   (ctrl->state == RDT_CTRL_DISABLED || ctrl->state == RDT_CTRL_SHUT)) {
-		enable(ctrl);
+		ctrl_enable(ctrl);
 	}
 }
 
@@ -519,7 +519,7 @@ void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why)
 		       "%s: controller %u of %s: %s; ending the association", ctrl->subsys->nqn,
 		       ctrl->cntlid, ctrl->hostnqn, why);
 	ctrl->csts_extra |= CSTS_CFS;
-	set_state(ctrl, RDT_CTRL_DEAD);
+	set_ctrl_state(ctrl, RDT_CTRL_DEAD);
 	close_ioqs(ctrl);
 	rdt_qpair_close(ctrl->admin, why);
 }

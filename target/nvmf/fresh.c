@@ -14,7 +14,7 @@
 #define LEAST 16u
 
 /* A reactor's part of a limit. */
-static unsigned int part(const struct rdt_reactor *r, uint32_t limit)
+static unsigned int reactor_part(const struct rdt_reactor *r, uint32_t limit)
 {
 	unsigned int n = limit / r->target->cfg->target.reactors;
 
@@ -23,13 +23,13 @@ static unsigned int part(const struct rdt_reactor *r, uint32_t limit)
 
 unsigned int rdt_fresh_max(const struct rdt_reactor *r)
 {
-	return part(r, r->target->cfg->target.limits.unconnected);
+	return reactor_part(r, r->target->cfg->target.limits.unconnected);
 }
 
 /* Which one has to go, or NULL. */
 static struct rdt_qpair *victim(const struct rdt_reactor *r, const struct rdt_site *site)
 {
-	unsigned int most = part(r, r->target->cfg->target.limits.unconnected_per_address);
+	unsigned int most = reactor_part(r, r->target->cfg->target.limits.unconnected_per_address);
 	bool full = r->fresh_count > rdt_fresh_max(r);
 
 	if (site->fresh_count > most || (full && site->fresh_count > r->fresh_count / 4))

@@ -139,7 +139,7 @@ void rdt_fused_parsed(struct rdt_req *second)
 }
 
 /* Its part of the buffer; data that came in a capsule moves there. */
-static void place(struct rdt_req *req, uint8_t **next)
+static void place_half(struct rdt_req *req, uint8_t **next)
 {
 	rdt_req_set_state(req, req->buf ? RDT_REQ_READY : RDT_REQ_FETCH);
 	if (req->buf)
@@ -153,8 +153,8 @@ void rdt_fused_buffer(struct rdt_req *first)
 	struct rdt_req *second = first->mate;
 	uint8_t *next = first->pool_buf;
 
-	place(first, &next);
-	place(second, &next);
+	place_half(first, &next);
+	place_half(second, &next);
 	leave_aside(first);
 	rdt_req_release_capsule(first);
 	rdt_req_release_capsule(second);

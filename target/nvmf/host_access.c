@@ -157,7 +157,8 @@ static void count_change(struct rdt_ns *ns)
 	atomic_fetch_add(&ns->subsys->ana_changes[0], 1);
 }
 
-static int set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count, bool tell)
+static int replace_ns_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count,
+			    bool tell)
 {
 	struct rdt_subsys *ss = ns->subsys;
 	struct rdt_host_list next;
@@ -177,12 +178,12 @@ static int set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int co
 
 int rdt_ns_set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count)
 {
-	return set_hosts(ns, nqns, count, true);
+	return replace_ns_hosts(ns, nqns, count, true);
 }
 
 int rdt_host_access_add_ns(struct rdt_ns *ns)
 {
-	return set_hosts(ns, ns->cfg->hosts, ns->cfg->hosts_count, false);
+	return replace_ns_hosts(ns, ns->cfg->hosts, ns->cfg->hosts_count, false);
 }
 
 void rdt_host_access_remove_ns(struct rdt_ns *ns)

@@ -26,7 +26,7 @@ static void count(_Atomic uint64_t *counter, uint64_t n)
 }
 
 /* Says in words what the status code cannot. */
-static void explain(struct rdt_req *req)
+static void log_io_failure(struct rdt_req *req)
 {
 	const struct rdt_bio *bio = &req->bio;
 	struct rdt_qpair *qp = req->qp;
@@ -49,7 +49,7 @@ static RD_COLD void bio_failed(struct rdt_req *req)
 		return;
 	req->err_lba = bio->offset >> req->ns->lbads;
 	count(&req->channel->counters->media_errors, 1);
-	explain(req);
+	log_io_failure(req);
 }
 
 void rdt_io_result(struct rdt_req *req)

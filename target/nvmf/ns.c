@@ -19,7 +19,7 @@
 #include "target/config/tgt_limits.h"
 
 /* By NSID. Mostly they come in that order: the one before is the last, or has the NSID before. */
-static void insert(struct rdt_subsys *ss, struct rdt_ns *ns)
+static void insert_ns(struct rdt_subsys *ss, struct rdt_ns *ns)
 {
 	struct rdt_ns *before = rdt_ns_with(ss, ns->nsid - 1);
 
@@ -36,7 +36,7 @@ static void insert(struct rdt_subsys *ss, struct rdt_ns *ns)
 }
 
 /* The lowest slot that is free, or RDT_NS_SLOTS. */
-static unsigned int free_slot(struct rdt_target *t)
+static unsigned int free_ns_slot(struct rdt_target *t)
 {
 	while (t->ns_free < RDT_NS_SLOTS && t->ns[t->ns_free])
 		t->ns_free++;
@@ -56,7 +56,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 		  struct rdt_bdev *bdev, struct rdt_ns **out)
 {
 	struct rdt_target *t = ss->target;
-	unsigned int slot = free_slot(t);
+	unsigned int slot = free_ns_slot(t);
 	struct rdt_ns *ns;
 	int err;
 
@@ -101,7 +101,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	}
 	rdt_qos_set_ns(ns, cfg->qos);
 	t->ns[slot] = ns;
-	insert(ss, ns);
+	insert_ns(ss, ns);
 	rd_map_put(&t->ns_map, rdt_ns_key(ss, ns->nsid), ns); /* there is room */
 	*out = ns;
 	return 0;
@@ -167,7 +167,7 @@ void rdt_subsys_count(struct rdt_ns *ns, bool counts)
 	atomic_store(&ss->ns_count, ss->ns_count + one);
 }
 
-static void answer_msg(struct rd_msg *msg)
+static void ns_answer_msg(struct rd_msg *msg)
 {
 	struct rdt_ns_post *post = rd_container_of(msg, struct rdt_ns_post, msg);
 	struct rdt_ns *ns = post->ns;
@@ -181,7 +181,7 @@ static void answer_msg(struct rd_msg *msg)
 void rdt_ns_answer(struct rdt_ns_post *post, int err)
 {
 	post->err = err;
-	post->msg.fn = answer_msg;
+	post->msg.fn = ns_answer_msg;
 	rd_loop_post(post->reactor->target->loop, &post->msg);
 }
 

@@ -20,7 +20,7 @@
 #include "subsys.h"
 #include "target/config/tgt_limits.h"
 
-static uint64_t key_of(const struct rdt_ns_channel *channel)
+static uint64_t channel_key(const struct rdt_ns_channel *channel)
 {
 	return rdt_ns_key(channel->ns->subsys, channel->ns->nsid);
 }
@@ -34,7 +34,7 @@ static unsigned int lower_bound(const struct rdt_reactor *r, uint64_t key)
 	while (lo < hi) {
 		unsigned int mid = lo + (hi - lo) / 2;
 
-		if (key_of(r->ns_order[mid]) < key)
+		if (channel_key(r->ns_order[mid]) < key)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -42,15 +42,15 @@ static unsigned int lower_bound(const struct rdt_reactor *r, uint64_t key)
 	return lo;
 }
 
-static struct rdt_ns_channel *find(struct rdt_reactor *r, const struct rdt_subsys *ss,
-				   uint32_t nsid)
+static struct rdt_ns_channel *find_channel(struct rdt_reactor *r, const struct rdt_subsys *ss,
+					   uint32_t nsid)
 {
 	return rd_map_get(&r->ns_map, rdt_ns_key(ss, nsid));
 }
 
 struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
 {
-	const struct rdt_ns_channel *channel = find(r, ss, nsid);
+	const struct rdt_ns_channel *channel = find_channel(r, ss, nsid);
 
 	return channel ? channel->ns : NULL;
 }
@@ -61,7 +61,7 @@ struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, u
 	unsigned int pos = r->ns_after;
 
 	/* Mostly it is one walk over all of them. */
-	if (!pos || pos > r->ns_map.count || key_of(r->ns_order[pos - 1]) != key)
+	if (!pos || pos > r->ns_map.count || channel_key(r->ns_order[pos - 1]) != key)
 		pos = lower_bound(r, key + 1);
 	r->ns_after = pos + 1;
 	if (pos == r->ns_map.count || r->ns_order[pos]->ns->subsys != ss)
@@ -89,7 +89,8 @@ struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid)
 
 bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 {
-	struct rdt_ns_channel *channel = find(req->qp->reactor, req->qp->ctrl->subsys, nsid);
+	struct rdt_ns_channel *channel =
+		find_channel(req->qp->reactor, req->qp->ctrl->subsys, nsid);
 
 	assert(!req->ns);
 	if (!channel)
@@ -103,7 +104,7 @@ bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 /* ---- come and go ---- */
 
 /* So that showing it cannot fail. */
-static int make_room(struct rdt_reactor *r)
+static int grow_ns_order(struct rdt_reactor *r)
 {
 	unsigned int need = r->channels_count + 1;
 	struct rdt_ns_channel **order;
@@ -122,7 +123,7 @@ static int make_room(struct rdt_reactor *r)
 int rdt_ns_channel_open(struct rdt_reactor *r, struct rdt_ns *ns)
 {
 	struct rdt_ns_channel *channel = rdt_ns_channel_of(r, ns);
-	int err = make_room(r);
+	int err = grow_ns_order(r);
 
 	assert(!channel->ns);
 	if (!err)
@@ -143,13 +144,13 @@ int rdt_ns_channel_open(struct rdt_reactor *r, struct rdt_ns *ns)
 void rdt_ns_channel_show(struct rdt_reactor *r, struct rdt_ns *ns)
 {
 	struct rdt_ns_channel *channel = rdt_ns_channel_of(r, ns);
-	unsigned int pos = lower_bound(r, key_of(channel));
+	unsigned int pos = lower_bound(r, channel_key(channel));
 
 	assert(r->ns_map.count < r->ns_room);
 	memmove(&r->ns_order[pos + 1], &r->ns_order[pos],
 		(r->ns_map.count - pos) * sizeof(struct rdt_ns_channel *));
 	r->ns_order[pos] = channel;
-	rd_map_put(&r->ns_map, key_of(channel), channel); /* there is room */
+	rd_map_put(&r->ns_map, channel_key(channel), channel); /* there is room */
 }
 
 void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns)

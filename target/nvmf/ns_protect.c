@@ -73,7 +73,7 @@ int rdt_ns_protect_open(struct rdt_ns *ns)
 
 /* ---- a change ---- */
 
-static void answer_msg(struct rd_msg *msg)
+static void protect_answer_msg(struct rd_msg *msg)
 {
 	struct protect_work *w = rd_container_of(msg, struct protect_work, msg);
 	struct rdt_req *req = w->req;
@@ -83,15 +83,15 @@ static void answer_msg(struct rd_msg *msg)
 	rdt_req_complete(req);
 }
 
-static void answer(struct protect_work *w, struct nvme_status status)
+static void protect_answer(struct protect_work *w, struct nvme_status status)
 {
 	w->req->ns->wp_busy = false;
 	w->status = status;
-	w->msg.fn = answer_msg;
+	w->msg.fn = protect_answer_msg;
 	rd_loop_post(w->req->qp->reactor->loop, &w->msg);
 }
 
-static void written(struct rdt_state_job *job)
+static void protect_written(struct rdt_state_job *job)
 {
 	struct protect_work *w = rd_container_of(job, struct protect_work, job);
 	struct rdt_ns *ns = w->req->ns;
@@ -104,18 +104,18 @@ static void written(struct rdt_state_job *job)
 		       ns->subsys->nqn, ns->nsid, rdt_state_dir(t->state), job->name,
 		       strerror(-job->err));
 		rdt_event_subsys(ns->subsys, RDT_EV_ERROR, ns->nsid);
-		answer(w, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
+		protect_answer(w, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
 		return;
 	}
 	atomic_store(&ns->wp, w->next);
 	rd_notice(t->log, RD_LOG_TARGET, "%s namespace %u: write protection is %u now",
 		  ns->subsys->nqn, ns->nsid, w->next);
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
-	answer(w, NVME_OK);
+	protect_answer(w, NVME_OK);
 }
 
 /* Until Power Cycle leaves nothing behind: after a restart the namespace can be written. */
-static char *text_of(uint8_t wp)
+static char *protect_text(uint8_t wp)
 {
 	switch (wp) {
 	case NVME_NS_WP_CFG_PROTECT:
@@ -127,7 +127,7 @@ static char *text_of(uint8_t wp)
 	}
 }
 
-static void begin_msg(struct rd_msg *msg)
+static void protect_begin_msg(struct rd_msg *msg)
 {
 	struct protect_work *w = rd_container_of(msg, struct protect_work, msg);
 	struct rdt_ns *ns = w->req->ns;
@@ -135,28 +135,30 @@ static void begin_msg(struct rd_msg *msg)
 
 	if (ns->wp_busy) { /* another host's change is being written: try again */
 		w->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
-		w->msg.fn = answer_msg;
+		w->msg.fn = protect_answer_msg;
 		rd_loop_post(w->req->qp->reactor->loop, &w->msg);
 		return;
 	}
 	if (w->next == now) {
-		answer(w, NVME_OK);
+		protect_answer(w, NVME_OK);
 		return;
 	}
 	if (now == NVME_NS_WP_CFG_PROTECT_POWER_CYCLE || now == NVME_NS_WP_CFG_PROTECT_PERMANENT) {
-		answer(w, nvme_status_dnr(NVME_SCT_CMD_SPECIFIC, NVME_SC_FEATURE_NOT_CHANGEABLE));
+		protect_answer(
+			w, nvme_status_dnr(NVME_SCT_CMD_SPECIFIC, NVME_SC_FEATURE_NOT_CHANGEABLE));
 		return;
 	}
-	w->job.text = text_of(w->next);
+	w->job.text = protect_text(w->next);
 	w->job.len = w->job.text ? strlen(w->job.text) : 0;
 	if (!w->job.text && w->next != NVME_NS_WP_CFG_NONE &&
 	    w->next != NVME_NS_WP_CFG_PROTECT_POWER_CYCLE) {
-		answer(w, nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED)); /* no memory */
+		protect_answer(
+			w, nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED)); /* no memory */
 		return;
 	}
 	ns->wp_busy = true;
 	file_name(ns, w->job.name, sizeof(w->job.name));
-	w->job.done = written;
+	w->job.done = protect_written;
 	rdt_state_write(ns->subsys->target->state, &w->job);
 }
 
@@ -170,7 +172,7 @@ enum rdt_exec rdt_ns_protect(struct rdt_req *req, uint8_t wp)
 	}
 	w->req = req;
 	w->next = wp;
-	w->msg.fn = begin_msg;
+	w->msg.fn = protect_begin_msg;
 	rd_loop_post(rdt_req_target(req)->loop, &w->msg);
 	return RDT_EXEC_PENDING;
 }

@@ -59,7 +59,7 @@ struct rdt_resv {
 	char file[UUID_STR_LEN + sizeof(".resv.json")];
 };
 
-static struct rdt_req *req_of(struct rdt_resv_cmd *cmd)
+static struct rdt_req *resv_req_of(struct rdt_resv_cmd *cmd)
 {
 	return rd_container_of(cmd, struct rdt_req, resv);
 }
@@ -71,23 +71,23 @@ static struct rdt_target *target_of(const struct rdt_resv *resv)
 
 /* ---- the answer ---- */
 
-static void answer_msg(struct rd_msg *msg)
+static void resv_answer_msg(struct rd_msg *msg)
 {
 	struct rdt_resv_cmd *cmd = rd_container_of(msg, struct rdt_resv_cmd, msg);
-	struct rdt_req *req = req_of(cmd);
+	struct rdt_req *req = resv_req_of(cmd);
 
 	req->status = cmd->status;
 	rdt_req_complete(req);
 }
 
-static void answer(struct rdt_resv *resv, struct nvme_status status)
+static void resv_answer(struct rdt_resv *resv, struct nvme_status status)
 {
 	struct rdt_resv_cmd *cmd = STAILQ_FIRST(&resv->cmds);
 
 	STAILQ_REMOVE_HEAD(&resv->cmds, link);
 	cmd->status = status;
-	cmd->msg.fn = answer_msg;
-	rd_loop_post(req_of(cmd)->qp->reactor->loop, &cmd->msg);
+	cmd->msg.fn = resv_answer_msg;
+	rd_loop_post(resv_req_of(cmd)->qp->reactor->loop, &cmd->msg);
 }
 
 static void drop_work(struct rdt_resv *resv)
@@ -127,16 +127,16 @@ static void notify(const struct rdt_ns *ns, const struct rdt_resv_effects *fx)
 /* ---- publishing ---- */
 
 /* The head is done; the next one is its caller's to begin. */
-static void finish(struct rdt_resv *resv)
+static void finish_resv_cmd(struct rdt_resv *resv)
 {
 	struct rdt_resv_work *work = resv->work;
 
 	notify(resv->ns, &work->fx);
-	answer(resv, NVME_OK);
+	resv_answer(resv, NVME_OK);
 	drop_work(resv);
 }
 
-static void run(struct rdt_resv *resv);
+static void run_resv_cmds(struct rdt_resv *resv);
 
 static void part_back_msg(struct rd_msg *msg)
 {
@@ -150,8 +150,8 @@ static void part_back_msg(struct rd_msg *msg)
 	if (resv->snap != resv->first)
 		free(resv->snap);
 	resv->snap = rd_steal(work->snap);
-	finish(resv);
-	run(resv);
+	finish_resv_cmd(resv);
+	run_resv_cmds(resv);
 }
 
 static void part_put(struct rdt_resv_part *part)
@@ -237,7 +237,7 @@ static void publish(struct rdt_resv *resv)
 	resv->now = work->next;
 	atomic_store(&resv->ptpl, resv->now.ptpl);
 	if (!seen) {
-		finish(resv);
+		finish_resv_cmd(resv);
 		return;
 	}
 	work->parts_left = t->reactors_count;
@@ -253,7 +253,7 @@ static void publish(struct rdt_resv *resv)
 
 /* ---- durability ---- */
 
-static void written(struct rdt_state_job *job)
+static void resv_written(struct rdt_state_job *job)
 {
 	struct rdt_resv_work *work = rd_container_of(job, struct rdt_resv_work, job);
 	struct rdt_resv *resv = work->resv;
@@ -261,12 +261,12 @@ static void written(struct rdt_state_job *job)
 	resv->stale = job->err != 0;
 	if (job->err) {
 		rdt_event_subsys(resv->ns->subsys, RDT_EV_ERROR, resv->ns->nsid);
-		answer(resv, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
+		resv_answer(resv, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
 		drop_work(resv);
 	} else {
 		publish(resv);
 	}
-	run(resv);
+	run_resv_cmds(resv);
 }
 
 /* Returns 0 or -ENOMEM. */
@@ -279,7 +279,7 @@ static int start_write(struct rdt_resv *resv)
 		return -ENOMEM;
 	job->len = job->text ? strlen(job->text) : 0;
 	memccpy(job->name, resv->file, 0, sizeof(job->name));
-	job->done = written;
+	job->done = resv_written;
 	rdt_state_write(target_of(resv)->state, job);
 	return 0;
 }
@@ -292,7 +292,7 @@ static bool same_state(const struct rdt_resv_state *a, const struct rdt_resv_sta
 	       a->count == b->count && memcmp(a->reg, b->reg, a->count * sizeof(a->reg[0])) == 0;
 }
 
-static int prepare(struct rdt_resv *resv)
+static int prepare_resv(struct rdt_resv *resv)
 {
 	unsigned int reactors = target_of(resv)->reactors_count;
 
@@ -305,7 +305,7 @@ static int prepare(struct rdt_resv *resv)
 }
 
 /* Apply the head: it is answered, or resv->work is on its way. */
-static void step(struct rdt_resv *resv)
+static void resv_step(struct rdt_resv *resv)
 {
 	struct rdt_resv_cmd *cmd = STAILQ_FIRST(&resv->cmds);
 	struct nvme_status no_memory = nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
@@ -314,24 +314,24 @@ static void step(struct rdt_resv *resv)
 	bool durable;
 
 	if (cmd->report) {
-		rdt_resv_report(&resv->now, req_of(cmd)->buf, req_of(cmd)->data_len);
-		answer(resv, NVME_OK);
+		rdt_resv_report(&resv->now, resv_req_of(cmd)->buf, resv_req_of(cmd)->data_len);
+		resv_answer(resv, NVME_OK);
 		return;
 	}
-	if (prepare(resv)) {
-		answer(resv, no_memory);
+	if (prepare_resv(resv)) {
+		resv_answer(resv, no_memory);
 		return;
 	}
 	work = resv->work;
 	st = rdt_resv_apply(&work->next, &cmd->op, &work->fx);
 	if (!nvme_status_ok(st) || same_state(&work->next, &resv->now)) {
-		answer(resv, st);
+		resv_answer(resv, st);
 		drop_work(resv);
 		return;
 	}
 	durable = work->next.ptpl || resv->now.ptpl || resv->stale;
 	if (rdt_resv_snap(&work->next, &work->snap) || (durable && start_write(resv))) {
-		answer(resv, no_memory);
+		resv_answer(resv, no_memory);
 		drop_work(resv);
 		return;
 	}
@@ -340,19 +340,19 @@ static void step(struct rdt_resv *resv)
 }
 
 /* A loop: thousands may have queued up behind one that had to wait. */
-static void run(struct rdt_resv *resv)
+static void run_resv_cmds(struct rdt_resv *resv)
 {
 	while (!resv->work && !STAILQ_EMPTY(&resv->cmds))
-		step(resv);
+		resv_step(resv);
 }
 
-static void begin_msg(struct rd_msg *msg)
+static void resv_begin_msg(struct rd_msg *msg)
 {
 	struct rdt_resv_cmd *cmd = rd_container_of(msg, struct rdt_resv_cmd, msg);
-	struct rdt_resv *resv = req_of(cmd)->ns->resv;
+	struct rdt_resv *resv = resv_req_of(cmd)->ns->resv;
 
 	STAILQ_INSERT_TAIL(&resv->cmds, cmd, link);
-	run(resv);
+	run_resv_cmds(resv);
 }
 
 enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action)
@@ -361,7 +361,7 @@ enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action)
 
 	cmd->op.action = (uint8_t)action;
 	memcpy(cmd->op.host, req->qp->ctrl->hostid, RDT_RESV_HOST);
-	cmd->msg.fn = begin_msg;
+	cmd->msg.fn = resv_begin_msg;
 	rd_loop_post(rdt_req_target(req)->loop, &cmd->msg);
 	return RDT_EXEC_PENDING;
 }
@@ -395,7 +395,7 @@ bool rdt_resv_ptpl(const struct rdt_ns *ns)
 
 /* ---- namespaces come and go ---- */
 
-static int load(struct rdt_resv *resv)
+static int load_resv(struct rdt_resv *resv)
 {
 	struct rdt_target *t = target_of(resv);
 	char why[160];
@@ -455,7 +455,7 @@ int rdt_resv_open(struct rdt_ns *ns)
 	uuid_unparse_lower(ns->cfg->uuid_bytes, uuid);
 	snprintf(resv->file, sizeof(resv->file), "%s.resv.json", uuid);
 	if (ns->subsys->target->state && rdt_resv_offered(ns->subsys))
-		err = load(resv);
+		err = load_resv(resv);
 	else if (ns->subsys->target->state)
 		ignore(resv);
 	if (!err)

@@ -59,13 +59,13 @@ static struct address address_of(const struct sockaddr *sa)
 	return a;
 }
 
-static struct rdt_peer_bucket *bucket(struct rdt_peers *peers, const void *key, size_t len)
+static struct rdt_peer_bucket *peer_bucket(struct rdt_peers *peers, const void *key, size_t len)
 {
 	return &peers->buckets[rdt_peer_hash(key, len) % RDT_PEER_BUCKETS];
 }
 
 /* NULL: no memory. It has no connection yet. */
-static struct rdt_peer *make(struct rdt_target *t, const void *key, size_t len, bool sites)
+static struct rdt_peer *make_peer(struct rdt_target *t, const void *key, size_t len, bool sites)
 {
 	struct rdt_peer *peer = calloc(1, sizeof(*peer) + len);
 
@@ -82,18 +82,18 @@ static struct rdt_peer *make(struct rdt_target *t, const void *key, size_t len, 
 		for (unsigned int i = 0; i < t->reactors_count; i++)
 			TAILQ_INIT(&peer->sites[i].fresh);
 	}
-	LIST_INSERT_HEAD(bucket(&t->peers, key, len), peer, link);
+	LIST_INSERT_HEAD(peer_bucket(&t->peers, key, len), peer, link);
 	return peer;
 }
 
-static struct rdt_peer *find(struct rdt_target *t, const void *key, size_t len, bool sites)
+static struct rdt_peer *find_peer(struct rdt_target *t, const void *key, size_t len, bool sites)
 {
 	struct rdt_peer *peer;
 
-	LIST_FOREACH (peer, bucket(&t->peers, key, len), link)
+	LIST_FOREACH (peer, peer_bucket(&t->peers, key, len), link)
 		if (peer->len == len && memcmp(peer->key, key, len) == 0)
 			return peer;
-	return make(t, key, len, sites);
+	return make_peer(t, key, len, sites);
 }
 
 static void free_unused(struct rdt_peer *peer)
@@ -124,7 +124,7 @@ int rdt_peer_come(struct rdt_target *t, const struct sockaddr *remote, struct rd
 
 	*limit = (struct rdt_peer_limit){0};
 	pthread_mutex_lock(&t->peers.lock);
-	peer = find(t, &key, sizeof(key), true);
+	peer = find_peer(t, &key, sizeof(key), true);
 	if (!peer) {
 		err = -ENOMEM;
 	} else if (!reached(t->peers.conns, max->connections, "connections", limit) &&
@@ -182,7 +182,7 @@ int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, struct rdt_peer_lim
 
 	*limit = (struct rdt_peer_limit){0};
 	pthread_mutex_lock(&t->peers.lock);
-	host = find(t, hostnqn, strlen(hostnqn), false);
+	host = find_peer(t, hostnqn, strlen(hostnqn), false);
 	if (!host) {
 		err = -ENOMEM;
 	} else if (!reached(host->conns, t->cfg->target.limits.connections_per_host,

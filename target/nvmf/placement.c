@@ -100,7 +100,7 @@ static void look_around(struct rdt_reactor *r, uint64_t now)
 	}
 }
 
-static bool look(struct rd_poller *poller)
+static bool poll_busy(struct rd_poller *poller)
 {
 	struct rdt_reactor *r = rd_container_of(poller, struct rdt_reactor, busy_poller);
 	uint64_t now = rd_loop_now(r->loop), busy, ns = now - r->window_start;
@@ -122,7 +122,7 @@ void rdt_place_watch(struct rdt_reactor *r)
 	if (r->target->reactors_count < 2 && r->target->cfg->target.reactors < 2)
 		return;
 	r->window_start = rd_loop_now(r->loop);
-	r->busy_poller.fn = look;
+	r->busy_poller.fn = poll_busy;
 	rd_poller_add(r->loop, &r->busy_poller);
 }
 

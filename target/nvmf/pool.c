@@ -31,7 +31,7 @@
 #define ROUND 32u /* accounts in doubt that are looked at in one go */
 
 /* The block that it needs, in bytes. */
-static size_t need(const struct rdt_pool *pool, const struct rdt_req *req)
+static size_t block_size_of(const struct rdt_pool *pool, const struct rdt_req *req)
 {
 	return rd_buddy_block(pool->buddy, pool->piece ? pool->piece : req->pool_len);
 }
@@ -85,8 +85,9 @@ static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_accou
 {
 	if (!acc->doubt)
 		return RDT_TURN_GOOD;
-	return !acc->used && need(pool, TAILQ_FIRST(&acc->waiting)) <= pool->unit ? RDT_TURN_FIRST
-										  : RDT_TURN_DOUBT;
+	return !acc->used && block_size_of(pool, TAILQ_FIRST(&acc->waiting)) <= pool->unit
+		       ? RDT_TURN_FIRST
+		       : RDT_TURN_DOUBT;
 }
 
 /* Somebody waits, and what turn_of() looks at has changed, or it has had its turn. */
@@ -108,7 +109,7 @@ static RD_COLD void set_doubt(struct rdt_pool *pool, struct rdt_account *acc, bo
 		to_the_end(pool, acc);
 }
 
-static void *take(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
+static void *pool_take(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
 {
 	void *buf = rd_buddy_alloc(pool->buddy, size);
 
@@ -144,7 +145,7 @@ static void leave_queue(struct rdt_pool *pool, struct rdt_req *req)
 static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 {
 	struct rdt_req *req = TAILQ_FIRST(&acc->waiting);
-	size_t size = need(pool, req);
+	size_t size = block_size_of(pool, req);
 	void *buf;
 
 	if (!may_have(pool, acc, size))
@@ -152,7 +153,7 @@ static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 	/* A large request is not starved by small ones: who finds no block where it may have one is
 	 * next. Not so in doubt: that would hold up all others. */
 	pool->tight = acc == &pool->common || is_trusted(acc, size);
-	buf = take(pool, acc, size);
+	buf = pool_take(pool, acc, size);
 	if (!buf)
 		return false;
 	pool->tight = false;
@@ -243,7 +244,7 @@ static RD_COLD void wait(struct rdt_pool *pool, struct rdt_account *acc, struct 
 
 void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req)
 {
-	size_t size = need(pool, req);
+	size_t size = block_size_of(pool, req);
 	struct rdt_account *acc;
 	void *buf = NULL;
 
@@ -252,7 +253,7 @@ void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req)
 			is_shared(pool) ? &pool->common : &req->qp->share->accounts[pool->index];
 	acc = account_of(pool, req);
 	if (!pool->tight && TAILQ_EMPTY(&acc->waiting) && may_have(pool, acc, size)) {
-		buf = take(pool, acc, size);
+		buf = pool_take(pool, acc, size);
 		if (!buf)
 			pool->tight = acc == &pool->common || is_trusted(acc, size);
 	}
@@ -261,7 +262,7 @@ void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req)
 	return buf;
 }
 
-static void look_again(struct rdt_pool *pool)
+static void pool_revisit(struct rdt_pool *pool)
 {
 	if (pool->waiting)
 		rd_defer(pool->reactor->loop, &pool->serve, RD_DEFER_WORK);
@@ -290,7 +291,7 @@ void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, s
 		acc->moved += size;
 	if (acc->doubt)
 		put_in_doubt(pool, acc, size);
-	look_again(pool);
+	pool_revisit(pool);
 }
 
 void rdt_pool_unwait(struct rdt_pool *pool, struct rdt_req *req)
@@ -298,7 +299,7 @@ void rdt_pool_unwait(struct rdt_pool *pool, struct rdt_req *req)
 	leave_queue(pool, req);
 	pool->tight = pool->tight && pool->waiting;
 	/* The next one may be small enough for what is free now. */
-	look_again(pool);
+	pool_revisit(pool);
 }
 
 bool rdt_pool_pressed(const struct rdt_pool *pool)
@@ -345,8 +346,8 @@ void rdt_shares_fini(struct rdt_reactor *r)
 	r->shares = NULL;
 }
 
-static struct rdt_share_bucket *bucket(struct rdt_reactor *r, const char *hostnqn,
-				       const struct rdt_site *site)
+static struct rdt_share_bucket *share_bucket(struct rdt_reactor *r, const char *hostnqn,
+					     const struct rdt_site *site)
 {
 	uint32_t hash = rdt_peer_hash(hostnqn, strlen(hostnqn)) + (uint32_t)((uintptr_t)site >> 5);
 
@@ -356,7 +357,7 @@ static struct rdt_share_bucket *bucket(struct rdt_reactor *r, const char *hostnq
 void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn)
 {
 	struct rdt_site *site = rdt_peer_site(qp);
-	struct rdt_share_bucket *list = bucket(qp->reactor, hostnqn, site);
+	struct rdt_share_bucket *list = share_bucket(qp->reactor, hostnqn, site);
 	struct rdt_share *share;
 
 	rdt_share_late(qp, false); /* until Connect, it counted as unassociated */
@@ -405,6 +406,6 @@ void rdt_share_late(struct rdt_qpair *qp, bool late)
 			set_doubt(pool, acc, true);
 		else if (!acc->late && acc->doubt && acc->moved >= acc->used)
 			set_doubt(pool, acc, false);
-		look_again(pool);
+		pool_revisit(pool);
 	}
 }

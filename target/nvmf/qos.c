@@ -18,7 +18,7 @@ void rdt_qos_set(struct rdt_qos *q, const struct rdt_qos_config *cfg)
 	atomic_store(&q->active, any);
 }
 
-static uint64_t take(struct rdt_qos_bucket *b, uint64_t units, uint64_t now)
+static uint64_t bucket_take(struct rdt_qos_bucket *b, uint64_t units, uint64_t now)
 {
 	uint64_t rate = atomic_load_explicit(&b->rate, memory_order_relaxed);
 	uint64_t paid = atomic_load_explicit(&b->paid, memory_order_relaxed);
@@ -49,8 +49,8 @@ uint64_t rdt_qos_take(struct rdt_qos *q, const struct rdt_qos_price *price, uint
 	uint64_t start = 0;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		uint64_t a = take(&q->buckets[rows[i].all], rows[i].units, now);
-		uint64_t b = take(&q->buckets[rows[i].own], rows[i].units, now);
+		uint64_t a = bucket_take(&q->buckets[rows[i].all], rows[i].units, now);
+		uint64_t b = bucket_take(&q->buckets[rows[i].own], rows[i].units, now);
 
 		start = a > start ? a : start;
 		start = b > start ? b : start;

@@ -25,7 +25,7 @@
 /* A change of limits is seen by those who wait after this time at the latest. */
 #define LOOK_AGAIN (100 * RD_NSEC_PER_MSEC)
 
-static void serve(struct rd_timer *timer);
+static void serve_qos_queue(struct rd_timer *timer);
 
 int rdt_qos_limiter_new(struct rdt_target *t, struct rdt_qos_limiter **out)
 {
@@ -42,7 +42,7 @@ int rdt_qos_limiter_new(struct rdt_target *t, struct rdt_qos_limiter **out)
 		queue->reactor = &t->reactors[i / 2];
 		queue->qos = &limiter->qos;
 		TAILQ_INIT(&queue->waiting);
-		queue->timer.fn = serve;
+		queue->timer.fn = serve_qos_queue;
 	}
 	return 0;
 }
@@ -81,7 +81,7 @@ static struct rdt_qos_price price_of(const struct rdt_req *req)
 
 /* ---- queues ---- */
 
-static void watch(struct rdt_qos_queue *queue, uint64_t now)
+static void arm_qos_timer(struct rdt_qos_queue *queue, uint64_t now)
 {
 	uint64_t delay = queue->start > now ? queue->start - now : 0;
 
@@ -112,7 +112,7 @@ static bool its_turn(struct rdt_qos_queue *queue, const struct rdt_req *req, uin
 	return true;
 }
 
-static void serve(struct rd_timer *timer)
+static void serve_qos_queue(struct rd_timer *timer)
 {
 	struct rdt_qos_queue *queue = rd_container_of(timer, struct rdt_qos_queue, timer);
 	uint64_t now = rd_loop_now(queue->reactor->loop);
@@ -120,7 +120,7 @@ static void serve(struct rd_timer *timer)
 
 	while ((req = TAILQ_FIRST(&queue->waiting))) {
 		if (!its_turn(queue, req, now)) {
-			watch(queue, now);
+			arm_qos_timer(queue, now);
 			return;
 		}
 		TAILQ_REMOVE(&queue->waiting, req, link);
@@ -151,7 +151,7 @@ bool rdt_qos_admit(struct rdt_req *req)
 		if (TAILQ_EMPTY(&queue->waiting) && its_turn(queue, req, now))
 			continue;
 		if (TAILQ_EMPTY(&queue->waiting))
-			watch(queue, now);
+			arm_qos_timer(queue, now);
 		TAILQ_INSERT_TAIL(&queue->waiting, req, link);
 		r->limited++;
 		req->queue = queue;

@@ -42,7 +42,7 @@ const char *rdt_qpair_state_name(unsigned int state)
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
 }
 
-static void set_state(struct rdt_qpair *qp, enum rdt_qp_state state)
+static void set_qpair_state(struct rdt_qpair *qp, enum rdt_qp_state state)
 {
 	rd_debug(qp->log, RD_LOG_QPAIR, "qid %u: %s -> %s", qp->qid,
 		 rdt_qpair_state_name(qp->state), rdt_qpair_state_name(state));
@@ -56,7 +56,7 @@ static void detach_msg(struct rd_msg *msg)
 	rdt_ctrl_detach(qp);
 }
 
-static void close_msg(struct rd_msg *msg)
+static void qpair_close_msg(struct rd_msg *msg)
 {
 	struct rdt_qpair *qp = rd_container_of(msg, struct rdt_qpair, close_msg);
 
@@ -81,14 +81,14 @@ static void free_qpair(struct rdt_qpair *qp)
  * does anything else. Linux 6.1 fails I/O for good that it submits at the moment an I/O queue's own
  * connection ends.
  */
-static bool drained(const struct rdt_qpair *qp)
+static bool qpair_is_drained(const struct rdt_qpair *qp)
 {
 	if (qp->used != qp->used_aer || !STAILQ_EMPTY(&qp->capsules))
 		return false;
 	return !qp->admin || qp->ctrl->ioqs_live == qp->ctrl->ioqs_drained;
 }
 
-static void drained_msg(struct rd_msg *msg)
+static void qpair_drained_msg(struct rd_msg *msg)
 {
 	rdt_ctrl_drained(rd_container_of(msg, struct rdt_qpair, drained_msg));
 }
@@ -104,23 +104,23 @@ static void leave_draining(struct rdt_qpair *qp)
 		rdt_qpair_close(qp, "drained");
 		return;
 	}
-	set_state(qp, RDT_QP_DRAINED);
+	set_qpair_state(qp, RDT_QP_DRAINED);
 	qp->timer.fn = leave_timeout;
 	if (rd_timer_start(qp->reactor->loop, &qp->timer, RDT_LEAVE_WAIT))
 		rdt_qpair_close(qp, "drained");
 	rd_loop_post(qp->ctrl->owner->loop, &qp->drained_msg);
 }
 
-static void check(struct rd_defer *defer)
+static void qpair_check(struct rd_defer *defer)
 {
 	struct rdt_qpair *qp = rd_container_of(defer, struct rdt_qpair, check);
 
 	assert(qp->magic == RDT_QPAIR_MAGIC);
-	if (qp->state == RDT_QP_DRAINING && drained(qp))
+	if (qp->state == RDT_QP_DRAINING && qpair_is_drained(qp))
 		leave_draining(qp);
 	if (qp->state != RDT_QP_CLOSING || !qp->transport_closed || qp->used)
 		return;
-	set_state(qp, RDT_QP_DETACHING);
+	set_qpair_state(qp, RDT_QP_DETACHING);
 	if (!qp->ctrl)
 		free_qpair(qp);
 	else if (qp->admin)
@@ -170,10 +170,10 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->in_capsule_max = r->target->cfg->target.in_capsule_bytes;
 	qp->data_max = r->target->cfg->target.max_data_bytes;
 	qp->msdbd = rdt_msdbd(&r->target->cfg->target);
-	qp->check.fn = check;
+	qp->check.fn = qpair_check;
 	qp->timer.fn = connect_timeout;
-	qp->close_msg.fn = close_msg;
-	qp->drained_msg.fn = drained_msg;
+	qp->close_msg.fn = qpair_close_msg;
+	qp->drained_msg.fn = qpair_drained_msg;
 	qp->detach_msg.fn = detach_msg;
 	STAILQ_INIT(&qp->capsules);
 	qp->reqs = calloc(depth, sizeof(*qp->reqs));
@@ -229,7 +229,7 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 	}
 	rdt_share_join(qp, ctrl->hostnqn);
 	qp->ops->joined(qp);
-	set_state(qp, RDT_QP_LIVE);
+	set_qpair_state(qp, RDT_QP_LIVE);
 	rd_info(qp->log, RD_LOG_QPAIR, "%s qid %u cntlid %u: connected from %s, %u entries",
 		ctrl->subsys->nqn, qid, ctrl->cntlid,
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), sqsize);
@@ -313,7 +313,7 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 		return;
 	rd_info(qp->log, RD_LOG_QPAIR, "qid %u from %s: closing: %s", qp->qid,
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), reason);
-	set_state(qp, RDT_QP_CLOSING);
+	set_qpair_state(qp, RDT_QP_CLOSING);
 	rdt_fresh_remove(qp);
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	STAILQ_INIT(&qp->capsules);
@@ -353,7 +353,7 @@ void rdt_qpair_drain(struct rdt_qpair *qp)
 		rdt_qpair_close(qp, "the target is shutting down");
 		return;
 	}
-	set_state(qp, RDT_QP_DRAINING);
+	set_qpair_state(qp, RDT_QP_DRAINING);
 	rdt_fused_orphan(qp);
 	rdt_qpair_look(qp);
 }

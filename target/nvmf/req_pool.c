@@ -85,7 +85,7 @@ RD_COLD struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool)
 }
 
 /* Those that got none, each one in its turn. */
-static void serve(struct rd_defer *defer)
+static void serve_waiting_queues(struct rd_defer *defer)
 {
 	struct rdt_req_pool *pool = rd_container_of(defer, struct rdt_req_pool, serve);
 	struct rdt_qpair *qp;
@@ -121,7 +121,7 @@ int rdt_req_pool_init(struct rdt_req_pool *pool, struct rd_loop *loop,
 	pool->mem = mem;
 	pool->arg = arg;
 	pool->loop = loop;
-	pool->serve.fn = serve;
+	pool->serve.fn = serve_waiting_queues;
 	return grow(pool);
 }
 

@@ -28,7 +28,7 @@ void rdt_uncor_fini(struct rdt_ns *ns)
 }
 
 /* The first span that ends behind @lba. */
-static unsigned int find(const struct rdt_uncor *u, unsigned int n, uint64_t lba)
+static unsigned int find_span(const struct rdt_uncor *u, unsigned int n, uint64_t lba)
 {
 	unsigned int lo = 0;
 	unsigned int hi = n;
@@ -56,7 +56,7 @@ bool rdt_uncor_find(struct rdt_ns *ns, uint64_t lba, uint64_t blocks, uint64_t *
 	bool found;
 
 	pthread_mutex_lock(&u->lock);
-	i = find(u, spans(u), lba);
+	i = find_span(u, spans(u), lba);
 	found = i < spans(u) && u->spans[i].from < lba + blocks;
 	if (found)
 		*bad = u->spans[i].from > lba ? u->spans[i].from : lba;
@@ -65,8 +65,8 @@ bool rdt_uncor_find(struct rdt_ns *ns, uint64_t lba, uint64_t blocks, uint64_t *
 }
 
 /* Put @n spans in the place of those from @i to @j. There is room. */
-static void replace(struct rdt_uncor *u, unsigned int i, unsigned int j,
-		    const struct rdt_span *with, unsigned int n)
+static void replace_spans(struct rdt_uncor *u, unsigned int i, unsigned int j,
+			  const struct rdt_span *with, unsigned int n)
 {
 	unsigned int count = spans(u);
 
@@ -76,7 +76,7 @@ static void replace(struct rdt_uncor *u, unsigned int i, unsigned int j,
 }
 
 /* For one more. */
-static int make_room(struct rdt_uncor *u)
+static int grow_uncor(struct rdt_uncor *u)
 {
 	unsigned int size = u->size ? u->size * 2 : 16;
 	struct rdt_span *more;
@@ -98,16 +98,16 @@ void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 	unsigned int i, j, n = 0;
 
 	pthread_mutex_lock(&u->lock);
-	i = j = find(u, spans(u), lba);
+	i = j = find_span(u, spans(u), lba);
 	while (j < spans(u) && u->spans[j].from < lba + blocks)
 		j++;
 	if (i < j) {
 		if (u->spans[i].from < lba)
 			rest[n++] = (struct rdt_span){u->spans[i].from, lba, true};
 		/* In the middle of a span, and no memory to split it: the mark behind is lost. */
-		if (u->spans[j - 1].to > lba + blocks && (!n || i + 1 < j || !make_room(u)))
+		if (u->spans[j - 1].to > lba + blocks && (!n || i + 1 < j || !grow_uncor(u)))
 			rest[n++] = (struct rdt_span){lba + blocks, u->spans[j - 1].to, true};
-		replace(u, i, j, rest, n);
+		replace_spans(u, i, j, rest, n);
 	}
 	pthread_mutex_unlock(&u->lock);
 }
@@ -121,10 +121,10 @@ static int mark(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 	int err;
 
 	pthread_mutex_lock(&u->lock);
-	i = j = find(u, spans(u), lba ? lba - 1 : 0);
+	i = j = find_span(u, spans(u), lba ? lba - 1 : 0);
 	while (j < spans(u) && u->spans[j].from <= lba + blocks)
 		j++;
-	err = make_room(u);
+	err = grow_uncor(u);
 	if (!err && i == j && spans(u) >= SPANS_MAX)
 		err = -ENOSPC;
 	if (!err) {
@@ -132,7 +132,7 @@ static int mark(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 			all.from = u->spans[i].from;
 		if (i < j && u->spans[j - 1].to > all.to)
 			all.to = u->spans[j - 1].to;
-		replace(u, i, j, &all, 1);
+		replace_spans(u, i, j, &all, 1);
 	}
 	pthread_mutex_unlock(&u->lock);
 	return err;

@@ -122,7 +122,7 @@ static void end_connections(struct rdt_reactor *r, const struct rdt_listener *l)
 	}
 }
 
-static void leave_msg(struct rd_msg *msg)
+static void listener_leave_msg(struct rd_msg *msg)
 {
 	struct leave_post *post = rd_container_of(msg, struct leave_post, msg);
 	struct rdt_listener_leave *leave = post->leave;
@@ -150,8 +150,9 @@ void rdt_listener_leave(struct rdt_listener *l)
 	atomic_init(&leave->left, t->reactors_count);
 	/* Connections handed over before this come before it: messages keep their order. */
 	for (unsigned int i = 0, n = t->reactors_count; i < n; i++) {
-		leave->posts[i] = (struct leave_post){
-			.msg = {.fn = leave_msg}, .reactor = &t->reactors[i], .leave = leave};
+		leave->posts[i] = (struct leave_post){.msg = {.fn = listener_leave_msg},
+						      .reactor = &t->reactors[i],
+						      .leave = leave};
 		rd_loop_post(t->reactors[i].loop, &leave->posts[i].msg);
 	}
 }

@@ -29,7 +29,7 @@
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/transport.h"
 
-static void drained_msg(struct rd_msg *msg)
+static void reactor_drained_msg(struct rd_msg *msg)
 {
 	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, drained_msg);
 	struct rdt_target *t = r->target;
@@ -207,7 +207,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	rdt_fence_init(r);
 	r->drain_msg.fn = drain_msg;
 	r->abandon_msg.fn = abandon_msg;
-	r->drained_msg.fn = drained_msg;
+	r->drained_msg.fn = reactor_drained_msg;
 	r->qpairs_gone = check_drained;
 	err = rd_loop_create(&opts, &r->loop);
 	if (err)
@@ -295,7 +295,7 @@ struct start {
 };
 
 /* Before it touches its memory, which is then near. */
-static int pin(const struct rdt_reactor *r)
+static int pin_reactor(const struct rdt_reactor *r)
 {
 	const struct rdt_target_config *cfg = &r->target->cfg->target;
 	cpu_set_t set;
@@ -318,7 +318,7 @@ static void *reactor_thread(void *arg)
 {
 	struct start *start = arg;
 	struct rdt_reactor *r = start->r;
-	int err = pin(r);
+	int err = pin_reactor(r);
 
 	if (!err)
 		err = rdt_reactor_setup(r);

@@ -26,7 +26,7 @@ bool rdt_resv_type_valid(unsigned int rtype)
 	return rtype >= NVME_RESERVATION_RTYPE_WE && rtype <= NVME_RESERVATION_RTYPE_EAAR;
 }
 
-static struct rdt_registrant *find(struct rdt_resv_state *s, const uint8_t *host)
+static struct rdt_registrant *find_registrant(struct rdt_resv_state *s, const uint8_t *host)
 {
 	for (unsigned int i = 0; i < s->count; i++)
 		if (same_host(s->reg[i].host, host))
@@ -58,12 +58,12 @@ enum rdt_resv_role rdt_resv_role(const struct rdt_resv_state *s, const uint8_t *
 
 /* ---- actions ---- */
 
-static struct nvme_status conflict(void)
+static struct nvme_status resv_conflict(void)
 {
 	return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_RESERVATION_CONFLICT);
 }
 
-static struct nvme_status invalid_field(void)
+static struct nvme_status resv_invalid_field(void)
 {
 	return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD);
 }
@@ -122,12 +122,12 @@ static struct nvme_status set_persist(struct rdt_resv_state *s, const struct rdt
 	return NVME_OK;
 }
 
-static struct nvme_status add(struct rdt_resv_state *s, const struct rdt_resv_op *op)
+static struct nvme_status add_registrant(struct rdt_resv_state *s, const struct rdt_resv_op *op)
 {
 	struct rdt_registrant *r = &s->reg[s->count];
 
 	if (!op->other_key)
-		return invalid_field(); /* PRKEY 0 means something else than a registrant */
+		return resv_invalid_field(); /* PRKEY 0 means something else than a registrant */
 	if (s->count == RDT_RESV_REGISTRANTS)
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
 	memcpy(r->host, op->host, RDT_RESV_HOST);
@@ -137,23 +137,23 @@ static struct nvme_status add(struct rdt_resv_state *s, const struct rdt_resv_op
 	return NVME_OK;
 }
 
-static struct nvme_status do_register(struct rdt_resv_state *s, const struct rdt_resv_op *op)
+static struct nvme_status register_host(struct rdt_resv_state *s, const struct rdt_resv_op *op)
 {
-	const struct rdt_registrant *r = find(s, op->host);
+	const struct rdt_registrant *r = find_registrant(s, op->host);
 
 	if (!r)
-		return add(s, op);
-	return r->key == op->other_key ? NVME_OK : conflict();
+		return add_registrant(s, op);
+	return r->key == op->other_key ? NVME_OK : resv_conflict();
 }
 
 static struct nvme_status do_unregister(struct rdt_resv_state *s, const struct rdt_resv_op *op,
 					struct rdt_resv_effects *fx)
 {
-	struct rdt_registrant *r = find(s, op->host);
+	struct rdt_registrant *r = find_registrant(s, op->host);
 	unsigned int before = s->rtype;
 
 	if (!r || (!op->iekey && r->key != op->crkey))
-		return conflict();
+		return resv_conflict();
 	forget(s, r);
 	if (!s->rtype && registrants_only(before))
 		note_left(s, fx, op->host, NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED);
@@ -162,14 +162,14 @@ static struct nvme_status do_unregister(struct rdt_resv_state *s, const struct r
 
 static struct nvme_status do_replace(struct rdt_resv_state *s, const struct rdt_resv_op *op)
 {
-	struct rdt_registrant *r = find(s, op->host);
+	struct rdt_registrant *r = find_registrant(s, op->host);
 
 	if (!r)
-		return op->iekey ? add(s, op) : conflict();
+		return op->iekey ? add_registrant(s, op) : resv_conflict();
 	if (!op->iekey && r->key != op->crkey)
-		return conflict();
+		return resv_conflict();
 	if (!op->other_key)
-		return invalid_field();
+		return resv_invalid_field();
 	r->key = op->other_key;
 	return NVME_OK;
 }
@@ -181,7 +181,7 @@ static struct nvme_status do_acquire(struct rdt_resv_state *s, const struct rdt_
 		make_reservation(s, me, op->rtype);
 		return NVME_OK;
 	}
-	return is_holder(s, me) && s->rtype == op->rtype ? NVME_OK : conflict();
+	return is_holder(s, me) && s->rtype == op->rtype ? NVME_OK : resv_conflict();
 }
 
 /*
@@ -231,13 +231,13 @@ static struct nvme_status do_preempt(struct rdt_resv_state *s, const struct rdt_
 
 	if (!names_reservation(s, op->other_key)) {
 		if (before && !op->other_key)
-			return invalid_field();
-		return unregister_by_key(s, op, fx, false, false) ? NVME_OK : conflict();
+			return resv_invalid_field();
+		return unregister_by_key(s, op, fx, false, false) ? NVME_OK : resv_conflict();
 	}
 	/* With all registrants as holders, PRKEY 0 means all of them. */
 	drop_reservation(s);
 	unregister_by_key(s, op, fx, all_registrants(before), true);
-	make_reservation(s, find(s, op->host), op->rtype);
+	make_reservation(s, find_registrant(s, op->host), op->rtype);
 	if (before != op->rtype)
 		note_left(s, fx, op->host, NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED);
 	return NVME_OK;
@@ -251,7 +251,7 @@ static struct nvme_status do_release(struct rdt_resv_state *s, const struct rdt_
 	if (!is_holder(s, me))
 		return NVME_OK; /* nothing held, or not by this host: no effect */
 	if (op->rtype != before)
-		return invalid_field();
+		return resv_invalid_field();
 	drop_reservation(s);
 	if (before != NVME_RESERVATION_RTYPE_WE && before != NVME_RESERVATION_RTYPE_EA)
 		note_left(s, fx, op->host, NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED);
@@ -270,10 +270,10 @@ static void do_clear(struct rdt_resv_state *s, const struct rdt_resv_op *op,
 static struct nvme_status registered_action(struct rdt_resv_state *s, const struct rdt_resv_op *op,
 					    struct rdt_resv_effects *fx)
 {
-	struct rdt_registrant *me = find(s, op->host);
+	struct rdt_registrant *me = find_registrant(s, op->host);
 
 	if (!me || me->key != op->crkey)
-		return conflict();
+		return resv_conflict();
 	switch ((enum rdt_resv_action)op->action) {
 	case RDT_RESV_ACQUIRE:
 		return do_acquire(s, op, me);
@@ -297,7 +297,7 @@ struct nvme_status rdt_resv_apply(struct rdt_resv_state *s, const struct rdt_res
 	fx->victims_count = 0;
 	switch ((enum rdt_resv_action)op->action) {
 	case RDT_RESV_REGISTER:
-		st = do_register(s, op);
+		st = register_host(s, op);
 		break;
 	case RDT_RESV_UNREGISTER:
 		st = do_unregister(s, op, fx);

@@ -88,7 +88,7 @@ static int sync_dir(struct rdt_state *s)
 	return sync_failed(s, ".", -errno);
 }
 
-static int replace(struct rdt_state *s, const char *name, const char *text, size_t len)
+static int replace_file(struct rdt_state *s, const char *name, const char *text, size_t len)
 {
 	char tmp[sizeof(((struct rdt_state_job *)0)->name) + sizeof(SUFFIX)];
 	int rc;
@@ -138,7 +138,7 @@ int rdt_state_read(const struct rdt_state *s, const char *name, char **text, siz
 
 /* ---- the writer ---- */
 
-static void answer_msg(struct rd_msg *msg)
+static void state_answer_msg(struct rd_msg *msg)
 {
 	struct rdt_state_job *job = rd_container_of(msg, struct rdt_state_job, msg);
 
@@ -153,7 +153,7 @@ static void write_msg(struct rd_msg *msg)
 	if (s->sync_err)
 		job->err = s->sync_err;
 	else if (job->text)
-		job->err = replace(s, job->name, job->text, job->len);
+		job->err = replace_file(s, job->name, job->text, job->len);
 	else
 		job->err = remove_file(s, job->name);
 	free(job->text);
@@ -161,7 +161,7 @@ static void write_msg(struct rd_msg *msg)
 	if (job->err)
 		rd_err(s->log, RD_LOG_TARGET, "%s/%s: cannot be %s: %s", s->dir, job->name,
 		       job->len ? "written" : "removed", strerror(-job->err));
-	job->msg.fn = answer_msg;
+	job->msg.fn = state_answer_msg;
 	rd_loop_post(s->main, &job->msg);
 }
 

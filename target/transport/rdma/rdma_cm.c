@@ -171,7 +171,7 @@ static void report_reject(struct rdt_target *t, const struct rd_fab_req *req, un
 		       nvmf_rdma_cm_status_text(sts), why);
 }
 
-static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void *arg)
+static void on_conn_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void *arg)
 {
 	struct rdt_listener *l = arg;
 	struct rdt_target *t = l->target;
@@ -369,8 +369,8 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 	if (!err && !addr)
 		err = rd_addr_parse(cfg->address, cfg->port, &own);
 	if (!err)
-		err = rd_fab_listen(fab, addr ? addr : (struct sockaddr *)&own, BACKLOG, on_request,
-				    l, &l->lis);
+		err = rd_fab_listen(fab, addr ? addr : (struct sockaddr *)&own, BACKLOG,
+				    on_conn_request, l, &l->lis);
 	if (err) {
 		snprintf(text, size, "cannot listen on %s port %u: %s%s", cfg->address, cfg->port,
 			 strerror(-err), advice(err));

@@ -98,7 +98,7 @@ err_free:
 
 /* ---- pools ---- */
 
-static void post(struct rdt_recv_pool *pool, struct ibv_recv_wr *chain, uint32_t n)
+static void post_pool_recvs(struct rdt_recv_pool *pool, struct ibv_recv_wr *chain, uint32_t n)
 {
 	struct ibv_recv_wr *bad;
 	/* Cannot fail: the queue has room for all of the pool. */
@@ -113,7 +113,7 @@ static void post_again(struct rd_defer *defer)
 {
 	struct rdt_recv_pool *pool = rd_container_of(defer, struct rdt_recv_pool, post);
 
-	post(pool, pool->again, pool->again_count);
+	post_pool_recvs(pool, pool->again, pool->again_count);
 	pool->again = NULL;
 	pool->again_count = 0;
 }
@@ -153,7 +153,7 @@ static int pool_grow(struct rdt_recv_pool *pool)
 		area->recvs[i].pool = pool;
 		area->recvs[i].rwr.next = i ? &area->recvs[i - 1].rwr : NULL;
 	}
-	post(pool, &area->recvs[n - 1].rwr, n);
+	post_pool_recvs(pool, &area->recvs[n - 1].rwr, n);
 	return 0;
 }
 
@@ -300,16 +300,16 @@ unsigned int rdt_rdma_capsules(const struct rdt_reactor *r)
 
 /* ---- connections ---- */
 
-static struct rdt_rdma_conn_list *bucket(struct rdt_rdma_dev *rdev, uint32_t qp_num)
+static struct rdt_rdma_conn_list *conn_bucket(struct rdt_rdma_dev *rdev, uint32_t qp_num)
 {
 	return &rdev->by_qpn[qp_num % RDT_QPN_BUCKETS];
 }
 
-static struct rdt_rdma_conn *conn_of(struct rdt_rdma_dev *rdev, uint32_t qp_num)
+static struct rdt_rdma_conn *find_conn(struct rdt_rdma_dev *rdev, uint32_t qp_num)
 {
 	struct rdt_rdma_conn *rc;
 
-	LIST_FOREACH (rc, bucket(rdev, qp_num), by_qpn)
+	LIST_FOREACH (rc, conn_bucket(rdev, qp_num), by_qpn)
 		if (rc->conn->qp_num == qp_num)
 			return rc;
 	return NULL;
@@ -366,7 +366,7 @@ int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc)
 	int err = 0;
 
 	if (rc->pool) {
-		LIST_INSERT_HEAD(bucket(rc->rdev, rc->conn->qp_num), rc, by_qpn);
+		LIST_INSERT_HEAD(conn_bucket(rc->rdev, rc->conn->qp_num), rc, by_qpn);
 		rc->listed = true;
 		join(rc, rc->pool->unassociated);
 		return 0;
@@ -400,7 +400,7 @@ struct rdt_rdma_conn *rdt_rdma_recv_owner(struct rdt_rdma_dev *rdev, struct rdt_
 		return rc;
 	}
 	recv->pool->posted--;
-	rc = conn_of(rdev, wc->qp_num);
+	rc = find_conn(rdev, wc->qp_num);
 	if (!rc || rc->closing || wc->status != IBV_WC_SUCCESS) {
 		if (rc)
 			rd_fab_share_give(rc->share->share, rc->conn, 1);

@@ -26,7 +26,7 @@
 #define SLOW       10u
 #define SLOW_BYTES (1u << 20)
 
-static void look(struct rdt_rdma_stream *s)
+static void watch_stream(struct rdt_rdma_stream *s)
 {
 	if (s->done >= s->mark) {
 		s->mark = s->posted;
@@ -48,8 +48,8 @@ static void look_at(struct rdt_rdma_conn *rc, bool pressed)
 {
 	if (rc->closing)
 		return;
-	look(&rc->reads);
-	look(&rc->answers);
+	watch_stream(&rc->reads);
+	watch_stream(&rc->answers);
 	rdt_share_late(&rc->qp, rc->reads.looks >= LATE || rc->answers.looks >= LATE);
 	/* READ responses behind a command that we do not take yet: no reason to end it. */
 	if ((too_slow(&rc->reads, pressed) && !rc->conn->waits) || too_slow(&rc->answers, pressed))

@@ -570,8 +570,9 @@ static void namespace_errors(void)
 				  "  - nqn: nqn.2026-01.org.example:b\n" NS
 				  "nsid: 1\n        backend: null\n        size: 1M\n"
 				  "        uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6\n",
-		 "FILE:14: subsystems[1].namespaces[0].uuid: is already used by the namespace in "
-		 "line 5; each needs its own\n"},
+		 "FILE:14: subsystems[1].namespaces[0].uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6 "
+		 "is "
+		 "already used by the namespace in line 5; each needs its own\n"},
 	};
 
 	CHECK_BAD(bad);
