@@ -101,6 +101,8 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 	if (FUSE(req) != NVME_CMD_FUSE_SECOND) {
 		if (first)
 			end(first, SC_GENERIC(NVME_SC_FUSED_MISSING));
+		if (qp->state >= RDT_QP_CLOSING)
+			return st; /* @req has ended with its queue */
 		if (FUSE(req) == NVME_CMD_FUSE_FIRST && nvme_status_ok(st)) {
 			qp->fused = req;
 			req->special = true;

@@ -170,7 +170,7 @@ static void state_new(struct rdt_req *req)
 
 	if (req->sqe.flags & NVME_CMD_FUSE_MASK || qp->fused || qp->fuse_failed)
 		st = rdt_fused_arrived(req, st);
-	if (nvme_status_ok(st))
+	if (nvme_status_ok(st) && qp->state < RDT_QP_CLOSING)
 		rdt_req_parsed(req);
 	if (qp->state >= RDT_QP_CLOSING)
 		return; /* something could not be posted: the queue ends, and @req has */

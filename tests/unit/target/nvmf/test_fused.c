@@ -446,6 +446,32 @@ static void dies_anywhere(void)
 	}
 }
 
+/* The first half that it leaves alone cannot give its capsule back. */
+static void dies_of_the_next_command(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	uint8_t old[512] = {0}, new[512] = {1};
+	struct nvme_sqe sqe[4];
+
+	d->hold = true;
+	send_half(p.io, &sqe[0], false, old, true);
+	send_half(p.io, &sqe[1], true, new, true);
+	send_half(p.io, &sqe[2], false, old, true); /* the place for data is taken */
+	t_turn(p.env);
+	p.io->no_recv = true;
+	t_rw_sqe(p.io, &sqe[3], true, 0, 1, NULL);
+	memset(&sqe[3].sgl, 0, sizeof(sqe[3].sgl));
+	sqe[3].sgl.data.length = htole32(512);
+	sqe[3].sgl.data.type = NVME_SGL_IN_CAPSULE;
+	t_send(p.io, &sqe[3], new, 512);
+	CU_ASSERT_TRUE(p.io->closing);
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.io), 0);
+	t_pair_free(&p); /* looks for what is left */
+}
+
 static void on_removed(void *arg, int err, const char *text)
 {
 	CU_ASSERT_EQUAL(err, 0);
@@ -724,6 +750,7 @@ const struct t_case t_fused_cases[] = {
 	{"nobody comes between comparison and write", atomic_pair},
 	{"what was under way is waited for", drains_first},
 	{"a pair ends with its queue at any stage", dies_anywhere},
+	{"the queue ends when the next command leaves a half alone", dies_of_the_next_command},
 	{"a namespace leaves under a pair at any stage", namespace_leaves},
 	{"a first half alone lets the target end", drain_alone},
 	{"Abort", aborts},
