@@ -74,9 +74,10 @@ bool rdt_sync_in_doubt(int err, bool after_write)
 
 void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err)
 {
+	struct rdt_bdev *base = rdt_bdev_base(bdev);
 	int none = 0;
 
-	if (!atomic_compare_exchange_strong(&rdt_bdev_base(bdev)->sync_err, &none, err))
+	if (!atomic_compare_exchange_strong(&base->sync_err, &none, err))
 		return;
 	rd_err(log, RD_LOG_BACKEND,
 	       "%s: SYNC FAILED: %s (errno %d): data that hosts were told is stored may be lost. "
@@ -84,6 +85,8 @@ void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char 
 	       "storage; then remove the namespace from the configuration, send SIGHUP, check or "
 	       "restore its data, add it again and send SIGHUP (or restart rdtarget)",
 	       what, strerror(-err), -err);
+	if (base->on_sync_failed)
+		base->on_sync_failed(base->on_sync_failed_arg);
 }
 
 RD_COLD enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bio *bio)

@@ -87,6 +87,10 @@ struct rdt_bdev {
 	 * opened again, see rdt_bdev_sync_failed().
 	 */
 	_Atomic int sync_err;
+	/* Who is told when @sync_err is set: once, on the thread that met the failure. NULL:
+	 * nobody. Set before the first channel is opened. */
+	void (*on_sync_failed)(void *arg);
+	void *on_sync_failed_arg;
 	_Atomic uint64_t sync_refused; /* bios, because of that */
 	uint32_t block_size;           /* bytes: 512 or 4096 */
 	uint32_t ops_mask;             /* 1u << enum rdt_bio_op, what submit() supports */

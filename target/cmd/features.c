@@ -452,9 +452,14 @@ enum rdt_exec rdt_set_features_exec(struct rdt_req *req)
 	case NVME_FEAT_FID_WRITE_PROTECT:
 		return rdt_write_protect_set(req);
 	}
-	if (f->slot != SLOT_NONE)
+	if (f->slot != SLOT_NONE) {
+		bits = CDW11(req) & ~ctrl->features[f->slot];
 		ctrl->features[f->slot] = CDW11(req);
-	else
+		/* A warning that was there before the host asked for warnings. */
+		if (f->fid == NVME_FEAT_FID_ASYNC_EVENT && bits)
+			rdt_event_post(ctrl, RDT_EV_HEALTH, 0);
+	} else {
 		req->status = set_own(req, f);
+	}
 	return RDT_EXEC_DONE;
 }

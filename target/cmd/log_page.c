@@ -8,6 +8,7 @@
 #include "target/nvmf/ana.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
+#include "target/nvmf/health.h"
 #include "target/nvmf/log_out.h"
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"
@@ -50,14 +51,17 @@ static void put_u128(__u8 dst[16], uint64_t value)
 
 /*
  * SMART / health: the subsystem's traffic on all reactors since the start. There are no sensors,
- * and a temperature of 0 K says so; nothing wears out.
+ * and a temperature of 0 K says so; nothing wears out. Critical Warning: Base 2.0, 5.16.1.3.
  */
 static void smart_log(struct rdt_req *req, const struct rdt_log_out *out)
 {
 	struct rdt_ctrl *ctrl = req->qp->ctrl;
 	const struct rdt_subsys *ss = ctrl->subsys;
 	struct rdt_target *t = ss->target;
-	struct nvme_smart_log smart = {.avail_spare = 100};
+	struct nvme_smart_log smart = {
+		.critical_warning = rdt_health_warning(ctrl),
+		.avail_spare = 100,
+	};
 	uint64_t sum[5] = {0};
 	uint64_t up = rd_loop_now(ctrl->owner->loop) - t->started_ns;
 

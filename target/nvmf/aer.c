@@ -13,6 +13,7 @@
 #include "nvmf/wire.h"
 #include "ctrl.h"
 #include "events.h"
+#include "health.h"
 #include "qpair.h"
 #include "request.h"
 #include "subsys.h"
@@ -24,7 +25,8 @@ static const struct event_kind {
 	uint8_t type;
 	uint8_t info;
 	uint8_t lid;
-	uint32_t config; /* 0: cannot be turned off */
+	uint32_t config;                             /* 0: cannot be turned off */
+	uint8_t (*now)(const struct rdt_ctrl *ctrl); /* which bits of @config apply; NULL: all */
 } kinds[RDT_EVENTS] = {
 	[RDT_EV_NS_ATTR] = {NVME_AER_NOTICE, NVME_AER_NOTICE_NS_CHANGED, NVME_LOG_LID_CHANGED_NS,
 			    (uint32_t)NVME_CTRL_OAES_NA},
@@ -34,8 +36,12 @@ static const struct event_kind {
 			     (uint32_t)NVME_CTRL_OAES_DL},
 	[RDT_EV_RESV_LOG] = {NVME_AER_CSS, NVME_AER_CSS_NVM_RESERVATION, NVME_LOG_LID_RESERVATION,
 			     0},
+	/* Not Persistent Internal Error, after which a host resets the controller (Base 2.0, 5.2):
+	 * that repairs none of what is told so. */
 	[RDT_EV_ERROR] = {NVME_AER_ERROR, NVME_AER_ERROR_TRANSIENT_INTERNAL_ERROR,
 			  NVME_LOG_LID_ERROR, 0},
+	[RDT_EV_HEALTH] = {NVME_AER_SMART, NVME_AER_SMART_SUBSYSTEM_RELIABILITY, NVME_LOG_LID_SMART,
+			   NVME_SMART_CRIT_DEGRADED | NVME_SMART_CRIT_MEDIA, rdt_health_warning},
 };
 
 uint32_t rdt_event_oaes(const struct rdt_subsys *ss)
@@ -61,7 +67,8 @@ static void remove_at(struct rdt_ctrl *ctrl, unsigned int i)
 
 static bool enabled(const struct rdt_ctrl *ctrl, const struct event_kind *k)
 {
-	return !k->config || ctrl->features[RDT_FEAT_ASYNC_EVENT] & k->config;
+	return !k->config ||
+	       ctrl->features[RDT_FEAT_ASYNC_EVENT] & (k->now ? k->now(ctrl) : k->config);
 }
 
 /* The next event to report, or RDT_EVENTS. Errors first: the others are news. */
@@ -220,16 +227,29 @@ static void events_msg(struct rd_msg *msg)
 	rdt_ctrl_put(ctrl);
 }
 
-void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid)
+static void post_event(struct rdt_ctrl *ctrl, enum rdt_event event)
 {
-	if (event == RDT_EV_NS_ATTR)
-		note_changed(ctrl, nsid);
-	if (event == RDT_EV_ERROR)
-		rdt_ctrl_log_internal(ctrl, nsid);
 	if (atomic_fetch_or(&ctrl->events.posted, 1u << event))
 		return; /* the message is on its way */
 	atomic_fetch_add(&ctrl->refs, 1);
 	rd_loop_post(ctrl->owner->loop, &ctrl->events.msg);
+}
+
+void rdt_event_error(struct rdt_ctrl *ctrl, uint32_t nsid, struct nvme_status st)
+{
+	rdt_ctrl_log_ns_error(ctrl, nsid, st);
+	post_event(ctrl, RDT_EV_ERROR);
+}
+
+void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid)
+{
+	if (event == RDT_EV_ERROR) {
+		rdt_event_error(ctrl, nsid, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
+		return;
+	}
+	if (event == RDT_EV_NS_ATTR)
+		note_changed(ctrl, nsid);
+	post_event(ctrl, event);
 }
 
 void rdt_event_subsys(struct rdt_subsys *ss, enum rdt_event event, uint32_t nsid)

@@ -538,7 +538,7 @@ static struct nvme_error_log_page *next_entry(struct rdt_error_log *log)
 	return e;
 }
 
-void rdt_ctrl_log_internal(struct rdt_ctrl *ctrl, uint32_t nsid)
+void rdt_ctrl_log_ns_error(struct rdt_ctrl *ctrl, uint32_t nsid, struct nvme_status st)
 {
 	struct rdt_error_log *log = &ctrl->errors;
 	struct nvme_error_log_page *e;
@@ -547,7 +547,7 @@ void rdt_ctrl_log_internal(struct rdt_ctrl *ctrl, uint32_t nsid)
 	e = next_entry(log);
 	e->sqid = htole16(NO_COMMAND);
 	e->cmdid = htole16(NO_COMMAND);
-	e->status_field = nvme_status_to_wire(nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
+	e->status_field = nvme_status_to_wire(st);
 	e->parm_error_location = htole16(RDT_LOC_NONE);
 	e->nsid = htole32(nsid);
 	pthread_mutex_unlock(&log->lock);

@@ -161,7 +161,8 @@ void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why);
 /* End the association from any thread, holding subsys->lock or a reference. @why is a literal. */
 void rdt_ctrl_end(struct rdt_ctrl *ctrl, const char *why);
 void rdt_ctrl_log_error(struct rdt_ctrl *ctrl, const struct rdt_req *req);
-void rdt_ctrl_log_internal(struct rdt_ctrl *ctrl, uint32_t nsid); /* not of a command */
+/* An error of a namespace that is not of a command; @st is the status that fits best. */
+void rdt_ctrl_log_ns_error(struct rdt_ctrl *ctrl, uint32_t nsid, struct nvme_status st);
 const char *rdt_ctrl_state_name(unsigned int state);
 /* @st of a failed command, with the retry delay that the host enabled by feature 16h. Any thread.
  */

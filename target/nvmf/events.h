@@ -21,7 +21,8 @@ enum rdt_event {
 	RDT_EV_ANA,
 	RDT_EV_DISC_LOG,
 	RDT_EV_RESV_LOG,
-	RDT_EV_ERROR,
+	RDT_EV_ERROR,  /* of a namespace, and of no command: an entry of the error log */
+	RDT_EV_HEALTH, /* a Critical Warning of the SMART log may be new: rdt_health_warning() */
 	RDT_EVENTS,
 };
 
@@ -52,6 +53,8 @@ void rdt_events_fini(struct rdt_ctrl *ctrl);
 uint32_t rdt_event_oaes(const struct rdt_subsys *ss); /* also what feature 0Bh can turn on */
 /* Any thread, holding subsys->lock or a reference. */
 void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid);
+/* RDT_EV_ERROR with the status @st in the error log; rdt_event_post() has Internal Error. */
+void rdt_event_error(struct rdt_ctrl *ctrl, uint32_t nsid, struct nvme_status st);
 void rdt_event_subsys(struct rdt_subsys *ss, enum rdt_event event, uint32_t nsid); /* any thread */
 /* The discovery log differs for some host: count and tell it. Any thread, not under disc.lock. */
 void rdt_discovery_changed(struct rdt_target *target);

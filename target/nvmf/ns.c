@@ -11,6 +11,7 @@
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
 #include "qos_queue.h"
+#include "health.h"
 #include "host_access.h"
 #include "range_lock.h"
 #include "resv.h"
@@ -103,6 +104,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	t->ns[slot] = ns;
 	insert_ns(ss, ns);
 	rd_map_put(&t->ns_map, rdt_ns_key(ss, ns->nsid), ns); /* there is room */
+	rdt_health_watch(ns);
 	*out = ns;
 	return 0;
 }

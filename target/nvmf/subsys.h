@@ -53,6 +53,7 @@ struct rdt_subsys {
 	atomic_uint ns_count;
 	_Atomic uint32_t ops_mask; /* what every namespace's backend can do */
 	atomic_bool volatile_cache;
+	atomic_bool sync_failed; /* a namespace's sync, at any time: see rdt_health_warning() */
 
 	/* ctrls, host_ctrls, asking, asks, cntlids, next_cntlid, namespaces (changed by the main
 	 * thread only), and the step of ctrl->refs from 1 to 0 */

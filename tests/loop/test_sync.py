@@ -11,6 +11,9 @@ from t_serving import host
 from t_storage import MIB, as_root, mount, pattern
 
 WRITE_FAULT, UNRECOVERED_READ = 0x280, 0x281
+ERROR_LOG, SMART_LOG, ASYNC_EVENT_CONFIG = 1, 2, 0x0B
+DEGRADED, MEDIA_READ_ONLY = 1 << 2, 1 << 3  # of Critical Warning
+RELIABILITY, INTERNAL_ERROR = 0x020001, 0x010400  # an event: log page, information, type
 ONE, OTHER = 'nqn.2014-08.org.nvmexpress:uuid:one', 'nqn.2014-08.org.nvmexpress:uuid:other'
 ROWS = [(f'{engine}, direct {direct}', engine, direct)
         for engine in ('io_uring', 'aio') for direct in ('on', 'off')]
@@ -114,6 +117,38 @@ def a_failed_fua_write_is_told_to_every_host(t, engine, direct):
         all_fail(t, queues)
         reopen(t, target, disk, others)
         nv.expect(queues[1].flush(1))
+
+
+@test
+def a_failed_sync_is_an_event_and_a_warning(t):
+    """For both hosts, also the one that did nothing; the warning ends when the namespace is opened again."""
+    target, disk, others, trigger = serve(t, 'aio', 'off')
+    hosts = Hosts(target)
+
+    def warning(h):
+        cqe, page = h.admin.get_log(SMART_LOG, 512)
+        nv.expect(cqe)
+        return page[0]
+    with hosts as queues:
+        requests = []
+        for h in hosts.hosts:
+            t.eq(warning(h), 0, 'Critical Warning before')
+            nv.expect(h.admin.set_features(ASYNC_EVENT_CONFIG, DEGRADED | MEDIA_READ_ONLY))
+            cids = [h.admin.next_cid() for _ in range(3)]
+            for cid in cids:
+                h.admin.post(nv.sqe(nv.AER, cid))
+            requests.append((h, cids))
+        touch(trigger)
+        refused(t, queues[0].flush(1), 'the Flush that failed')
+        for h, cids in requests:
+            t.eq({h.admin.wait(cid).dw0 for cid in cids[:2]}, {RELIABILITY, INTERNAL_ERROR}, 'events')
+            t.eq(warning(h), DEGRADED, 'Critical Warning: namespace 2 works')
+            entry = h.admin.get_log(ERROR_LOG, 64)[1]
+            t.eq(int.from_bytes(entry[24:28], 'little'), 1, 'namespace of the newest entry of the error log')
+        reopen(t, target, disk, others)
+        for h, cids in requests:
+            t.eq(warning(h), 0, 'Critical Warning after the namespace was opened again')
+            t.ok(cids[2] not in h.admin._stash, 'it was told twice')
 
 
 @test

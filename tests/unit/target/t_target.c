@@ -425,6 +425,8 @@ static void swap_disk(struct t_env *env, struct rdt_ns *ns)
 	struct t_disk *d = &env->disk[ns->slot];
 
 	make_disk(d);
+	d->bdev.on_sync_failed = ns->bdev->on_sync_failed;
+	d->bdev.on_sync_failed_arg = ns->bdev->on_sync_failed_arg;
 	rdt_subsys_count(ns, false);
 	rdt_bdev_close(&ns->bdev);
 	ns->bdev = &d->bdev;

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asynchronous events: when they are told, when held back, and what clears them. */
+#include <errno.h>
 #include <string.h>
 
 #include "t_target.h"
 
-#define NS_CHANGED   0x00040002u
-#define ANA_CHANGED  0x000c0302u
-#define DISC_CHANGED 0x0070f002u
-#define RESV_LOG     0x00800006u
-#define ERROR_EVENT  0x00010400u
+#define NS_CHANGED    0x00040002u
+#define ANA_CHANGED   0x000c0302u
+#define DISC_CHANGED  0x0070f002u
+#define RESV_LOG      0x00800006u
+#define ERROR_EVENT   0x00010400u
+#define RELIABILITY   0x00020001u
+
+#define WARN_DEGRADED NVME_SMART_CRIT_DEGRADED
+#define WARN_MEDIA    NVME_SMART_CRIT_MEDIA
 
 static struct rdt_subsys *subsys(const struct t_pair *p)
 {
@@ -186,6 +191,125 @@ static void waits_for_a_request(void)
 	t_pair_free(&p);
 }
 
+static uint8_t warning(struct t_conn *c, bool rae)
+{
+	struct nvme_smart_log log;
+
+	read_quietly(c, NVME_LOG_LID_SMART, 0, rae, &log, sizeof(log));
+	return log.critical_warning;
+}
+
+/* On reactor 0, for the namespace of this disk. */
+static void fail_sync(struct t_pair *p, unsigned int disk)
+{
+	rdt_bdev_sync_failed(&p->env->disk[disk].bdev, p->env->log, "the test", -EIO);
+	t_turn(p->env);
+}
+
+/* A controller of another host, which does not see namespace 5. */
+static struct t_conn *sees_one_only(struct t_pair *p)
+{
+	static const char *const first[] = {T_HOST};
+	struct t_conn *c = t_conn_new(p->env, 1, 0, 32);
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(subsys(p), 5), first, 1), 0);
+	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+	strcpy(data.hostnqn, T_HOST2);
+	a = t_exec(c, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_enable(c);
+	return c;
+}
+
+static void error_entry(struct t_conn *c, uint32_t nsid)
+{
+	struct nvme_error_log_page entry;
+
+	read_quietly(c, NVME_LOG_LID_ERROR, 0, false, &entry, sizeof(entry));
+	CU_ASSERT_EQUAL(le16toh(entry.sqid), 0xffff);
+	CU_ASSERT_EQUAL(le32toh(entry.nsid), nsid);
+	CU_ASSERT_EQUAL(nvme_status_from_wire(entry.status_field).v & 0x7ff,
+			NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT);
+}
+
+/* Told once to each controller that sees the namespace, and shown until it is opened again. */
+static void failed_sync(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = sees_one_only(&p);
+
+	enable_events(p.admin, WARN_DEGRADED);
+	post_aer(p.admin);
+	post_aer(p.admin);
+	post_aer(other);
+	CU_ASSERT_EQUAL(warning(p.admin, false), 0);
+	fail_sync(&p, 1);
+	CU_ASSERT_EQUAL(event(p.admin), RELIABILITY);
+	CU_ASSERT_EQUAL(event(p.admin), ERROR_EVENT);
+	CU_ASSERT_EQUAL(event(other), 0);
+	error_entry(p.admin, 5);
+	CU_ASSERT_EQUAL(warning(p.admin, false), WARN_DEGRADED);
+	CU_ASSERT_EQUAL(warning(p.admin, true), WARN_DEGRADED);
+	CU_ASSERT_EQUAL(warning(other, true), 0);
+
+	post_aer(p.admin);
+	post_aer(p.admin);
+	fail_sync(&p, 1);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	/* All that the other host sees is lost, and it has not asked for warnings. */
+	fail_sync(&p, 0);
+	CU_ASSERT_EQUAL(event(p.admin), RELIABILITY);
+	CU_ASSERT_EQUAL(event(p.admin), ERROR_EVENT);
+	CU_ASSERT_EQUAL(event(other), ERROR_EVENT);
+	error_entry(other, 1);
+	CU_ASSERT_EQUAL(warning(p.admin, true), WARN_DEGRADED | WARN_MEDIA);
+	CU_ASSERT_EQUAL(warning(other, true), WARN_DEGRADED | WARN_MEDIA);
+
+	rdt_control_ns_remove(rdt_ns_of(subsys(&p), 1), NULL, NULL);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(warning(p.admin, true), WARN_DEGRADED | WARN_MEDIA);
+	CU_ASSERT_EQUAL(warning(other, true), 0);
+	rdt_control_ns_remove(rdt_ns_of(subsys(&p), 5), NULL, NULL);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(warning(p.admin, true), 0);
+	t_pair_free(&p);
+}
+
+/* A host that asks for warnings later is told of the one that is there, if it asked for that one.
+ */
+static void warned_before_it_asked(void)
+{
+	struct t_pair p = t_pair_new();
+
+	fail_sync(&p, 1);
+	post_aer(p.admin);
+	CU_ASSERT_EQUAL(event(p.admin), ERROR_EVENT);
+	post_aer(p.admin);
+	enable_events(p.admin, WARN_MEDIA);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	enable_events(p.admin, WARN_MEDIA | WARN_DEGRADED);
+	CU_ASSERT_EQUAL(event(p.admin), RELIABILITY);
+	post_aer(p.admin);
+	CU_ASSERT_EQUAL(warning(p.admin, false), WARN_DEGRADED);
+	enable_events(p.admin, WARN_MEDIA | WARN_DEGRADED);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	/* One that is no more when the event could be told is not told. */
+	enable_events(p.admin, 0);
+	enable_events(p.admin, WARN_DEGRADED);
+	CU_ASSERT_EQUAL(event(p.admin), RELIABILITY);
+	fail_sync(&p, 0);
+	rdt_control_ns_remove(rdt_ns_of(subsys(&p), 1), NULL, NULL);
+	rdt_control_ns_remove(rdt_ns_of(subsys(&p), 5), NULL, NULL);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(warning(p.admin, false), 0);
+	post_aer(p.admin);
+	CU_ASSERT_EQUAL(event(p.admin), 0);
+	t_pair_free(&p);
+}
+
 static void overflow(void)
 {
 	struct t_pair p = t_pair_new();
@@ -266,6 +390,8 @@ static void discovery(void)
 }
 
 const struct t_case t_events_cases[] = {
+	{"a failed sync is told, and shown until the namespace is opened again", failed_sync},
+	{"a warning that was there before the host asked for it", warned_before_it_asked},
 	{"changed namespaces: told once, listed until read", changed_namespaces},
 	{"a change while the log is read in pieces is not lost", change_between_pieces},
 	{"events that are turned off", masked},
