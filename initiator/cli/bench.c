@@ -84,7 +84,7 @@ static uint64_t part_start(const struct bench *b, unsigned int number)
 	return (uint64_t)((unsigned __int128)b->units * number / b->session.n_qp);
 }
 
-static void init_queue(struct bench *b, struct bench_thread *t, unsigned int number)
+static void init_bench_queue(struct bench *b, struct bench_thread *t, unsigned int number)
 {
 	const struct cli_bench_options *o = &b->o->bench;
 	struct bench_queue *q = &b->queues[number];
@@ -135,7 +135,7 @@ static int init_threads(struct bench *b)
 		t->queues = &b->queues[next];
 		t->n_queues = n / b->n_threads + (i < n % b->n_threads);
 		while (next < (unsigned int)(t->queues - b->queues) + t->n_queues)
-			init_queue(b, t, next++);
+			init_bench_queue(b, t, next++);
 	}
 	return CLI_OK;
 }
@@ -233,7 +233,7 @@ static int first_error(const struct bench *b)
 	return CLI_OK;
 }
 
-static int run(struct bench *b)
+static int run_bench(struct bench *b)
 {
 	struct cli_progress progress;
 	unsigned int i;
@@ -293,7 +293,7 @@ int cli_bench(const struct cli_options *o)
 	if (!rc)
 		rc = init(&b);
 	if (!rc)
-		rc = run(&b);
+		rc = run_bench(&b);
 	if (!rc)
 		rc = bench_report(&b);
 	cli_session_close(&b.session);

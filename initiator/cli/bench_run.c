@@ -39,10 +39,10 @@ static void submit_no_more(struct bench_thread *t)
 		t->queues[i].left = 0;
 }
 
-static void fail(struct bench_thread *t, const char *fmt, ...)
+static void bench_fail(struct bench_thread *t, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void fail(struct bench_thread *t, const char *fmt, ...)
+static void bench_fail(struct bench_thread *t, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -92,7 +92,7 @@ static bool next_is_write(struct bench_queue *q, const struct cli_bench_options 
 
 static void on_done(void *user, const struct rdinit_completion *c);
 
-static inline void submit(struct bench_slot *s)
+static inline void submit_slot(struct bench_slot *s)
 {
 	struct bench_queue *q = s->q;
 	struct bench_thread *t = q->t;
@@ -111,7 +111,7 @@ static inline void submit(struct bench_slot *s)
 		rc = rdinit_read_async(q->qp, &b->session.ns, s->lba, b->nlb, s->buf, 0, on_done,
 				       s);
 	if (rc) {
-		fail(t, "%s", cli_lib_text());
+		bench_fail(t, "%s", cli_lib_text());
 		return;
 	}
 	q->left--;
@@ -122,11 +122,11 @@ static void io_failed(struct bench_slot *s, const struct rdinit_completion *c)
 {
 	/* A lost connection is not about the blocks that happened to be in flight. */
 	if (c->err != -EIO)
-		fail(s->q->t, "%s", c->text);
+		bench_fail(s->q->t, "%s", c->text);
 	else
-		fail(s->q->t, "%s of blocks %llu to %llu: %s", s->write ? "write" : "read",
-		     (unsigned long long)s->lba, (unsigned long long)(s->lba + s->q->t->b->nlb - 1),
-		     c->text);
+		bench_fail(s->q->t, "%s of blocks %llu to %llu: %s", s->write ? "write" : "read",
+			   (unsigned long long)s->lba,
+			   (unsigned long long)(s->lba + s->q->t->b->nlb - 1), c->text);
 }
 
 static void on_done(void *user, const struct rdinit_completion *c)
@@ -145,7 +145,7 @@ static void on_done(void *user, const struct rdinit_completion *c)
 		t->now = cli_now_ns();
 	rd_hist_add(t->hist[s->write], t->now - s->start);
 	if (q->left)
-		submit(s);
+		submit_slot(s);
 }
 
 /* ---- looking ---- */
@@ -161,7 +161,7 @@ static bool look(struct bench_queue *q)
 	rc = rdinit_qpair_process(q->qp, 0);
 	if (rc < 0) {
 		q->broken = true;
-		fail(t, "%s", cli_lib_text());
+		bench_fail(t, "%s", cli_lib_text());
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, rdinit_qpair_fd(q->qp), NULL);
 		return false;
 	}
@@ -250,14 +250,14 @@ static void show_progress(struct bench_thread *t)
 }
 
 /* Fill the queues, and have each send what it was given. */
-static void start(struct bench_thread *t)
+static void start_bench_thread(struct bench_thread *t)
 {
 	unsigned int i, d;
 
 	t->now = t->last = cli_now_ns();
 	for (i = 0; i < t->n_queues; i++) {
 		for (d = 0; d < t->b->o->bench.depth && t->queues[i].left; d++)
-			submit(&t->queues[i].slots[d]);
+			submit_slot(&t->queues[i].slots[d]);
 	}
 	for (i = 0; i < t->n_queues; i++)
 		look(&t->queues[i]);
@@ -270,7 +270,7 @@ static void measure(struct bench_thread *t)
 
 	count_in(t, &t->discard, &t->discard);
 	deadline = ramping ? later(now, ramp) : begin_measuring(t, now);
-	start(t);
+	start_bench_thread(t);
 	while (!atomic_load_explicit(&t->b->stop, memory_order_relaxed)) {
 		bool found = look_at_all(t);
 
@@ -320,11 +320,12 @@ static void pin(struct bench_thread *t)
 	CPU_SET(o->cpus[t->number % o->n_cpus], &set);
 	rc = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 	if (rc)
-		fail(t, "--cpus: CPU %u: %s", o->cpus[t->number % o->n_cpus],
-		     rc == EINVAL ? "there is none, or this process may not use it" : strerror(rc));
+		bench_fail(t, "--cpus: CPU %u: %s", o->cpus[t->number % o->n_cpus],
+			   rc == EINVAL ? "there is none, or this process may not use it"
+					: strerror(rc));
 }
 
-static int watch(struct bench_thread *t, int fd, void *ptr)
+static int watch_fd(struct bench_thread *t, int fd, void *ptr)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ptr};
 
@@ -343,22 +344,22 @@ static void fill_data(struct bench_thread *t)
 }
 
 /* On the thread that uses them, so that the memory is near its CPU. */
-static void prepare(struct bench_thread *t)
+static void prepare_thread(struct bench_thread *t)
 {
 	unsigned int i;
 
 	pin(t);
 	fill_data(t);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (t->epoll_fd < 0 || watch(t, t->b->stop_fd, NULL))
-		fail(t, "epoll: %s", strerror(errno));
+	if (t->epoll_fd < 0 || watch_fd(t, t->b->stop_fd, NULL))
+		bench_fail(t, "epoll: %s", strerror(errno));
 	for (i = 0; i < t->n_queues && !t->error[0]; i++) {
 		struct bench_queue *q = &t->queues[i];
 
 		if (rdinit_mem_register(q->qp, t->data, bench_data_len(&t->b->o->bench)))
-			fail(t, "%s", cli_lib_text());
-		else if (watch(t, rdinit_qpair_fd(q->qp), q))
-			fail(t, "epoll: %s", strerror(errno));
+			bench_fail(t, "%s", cli_lib_text());
+		else if (watch_fd(t, rdinit_qpair_fd(q->qp), q))
+			bench_fail(t, "epoll: %s", strerror(errno));
 	}
 }
 
@@ -382,7 +383,7 @@ void *bench_thread_main(void *arg)
 	struct bench_thread *t = arg;
 	uint64_t one = 1;
 
-	prepare(t);
+	prepare_thread(t);
 	if (pass_gate(&t->b->gate)) {
 		measure(t);
 		drain(t);

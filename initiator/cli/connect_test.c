@@ -44,7 +44,7 @@ struct test {
 	const char *skipped; /* why the last steps are left out */
 };
 
-static void begin(struct test *t, enum step step)
+static void begin_step(struct test *t, enum step step)
 {
 	uint64_t now = cli_now_ns();
 
@@ -63,7 +63,7 @@ static void on_line(void *user, int level, const char *line)
 		fprintf(stderr, "librdinit: %d: %s\n", level, line);
 	for (i = t->at + 1; i <= STEP_IDENTIFY; i++) {
 		if (strstr(line, steps[i].begins) && i == (int)t->at + 1)
-			begin(t, (enum step)i);
+			begin_step(t, (enum step)i);
 	}
 }
 
@@ -112,13 +112,13 @@ static int to_the_first_read(struct cli_session *s, const struct cli_options *o,
 		t->skipped = "a discovery controller has no I/O queues";
 		return CLI_OK;
 	}
-	begin(t, STEP_QUEUE);
+	begin_step(t, STEP_QUEUE);
 	if (rdinit_qpair_create(s->ctrl, &o->qpair, &s->qp[0]))
 		return CLI_FAILED;
 	s->n_qp = 1;
 	if (rdinit_qpair_connect(s->qp[0]))
 		return CLI_FAILED;
-	begin(t, STEP_READ);
+	begin_step(t, STEP_READ);
 	if (read_block(s, o, t))
 		return CLI_FAILED;
 	if (!t->skipped)
@@ -131,7 +131,7 @@ static double ms(const struct test *t, unsigned int i)
 	return (double)((t->end[i] - t->start[i]) / 1000) / 1e3; /* microseconds are exact enough */
 }
 
-static int report(const struct cli_options *o, const struct test *t, const char *error)
+static int report_steps(const struct cli_options *o, const struct test *t, const char *error)
 {
 	json_t *list = json_array();
 	unsigned int i;
@@ -183,12 +183,12 @@ int cli_connect_test(const struct cli_options *o)
 		cli_lib_error();
 		return CLI_USAGE;
 	}
-	begin(&t, STEP_RESOLVE);
+	begin_step(&t, STEP_RESOLVE);
 	rc = to_the_first_read(&s, o, &t);
 	if (rc)
 		snprintf(error, sizeof(error), "%s", cli_lib_text());
 	cli_session_close(&s);
-	rc2 = report(o, &t, rc ? error : NULL);
+	rc2 = report_steps(o, &t, rc ? error : NULL);
 	if (rc)
 		cli_error("%s: %s", steps[t.at].name, error);
 	return rc ? rc : rc2;

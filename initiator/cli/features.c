@@ -43,7 +43,7 @@ static const struct feature features[] = {
 	{NVME_FEAT_FID_WRITE_PROTECT, 0, "Namespace Write Protection Config"},
 };
 
-static const struct feature *find(unsigned int fid)
+static const struct feature *feature_by_fid(unsigned int fid)
 {
 	size_t i;
 
@@ -56,7 +56,7 @@ static const struct feature *find(unsigned int fid)
 
 const char *cli_feature_name(unsigned int fid)
 {
-	const struct feature *f = find(fid);
+	const struct feature *f = feature_by_fid(fid);
 
 	return f ? f->name : "Unknown";
 }
@@ -64,7 +64,7 @@ const char *cli_feature_name(unsigned int fid)
 /* The size of the feature's data: as asked for, else what it is known to have. */
 static uint32_t data_len(const struct cli_options *o, unsigned int fid)
 {
-	const struct feature *f = find(fid);
+	const struct feature *f = feature_by_fid(fid);
 
 	return (uint32_t)cli_num(o, CLI_ARG_DATA_LEN, f ? f->len : 0);
 }
@@ -75,7 +75,7 @@ static uint32_t nsid_of(const struct cli_options *o)
 }
 
 /* What the value means, in the features that people set. */
-static void explain(unsigned int fid, uint32_t v)
+static void explain_feature(unsigned int fid, uint32_t v)
 {
 	switch (fid) {
 	case NVME_FEAT_FID_NUM_QUEUES:
@@ -108,8 +108,8 @@ static void explain(unsigned int fid, uint32_t v)
 
 static const char *const selects[] = {"current", "default", "saved", "supported capabilities"};
 
-static int show(const struct cli_options *o, unsigned int sel, uint64_t result,
-		const unsigned char *data, uint32_t len)
+static int show_feature(const struct cli_options *o, unsigned int sel, uint64_t result,
+			const unsigned char *data, uint32_t len)
 {
 	unsigned int fid = (unsigned int)o->arg[CLI_ARG_FID].n;
 	uint32_t v = (uint32_t)result;
@@ -131,7 +131,7 @@ static int show(const struct cli_options *o, unsigned int sel, uint64_t result,
 		printf("\tSaveable: %s, namespace specific: %s, changeable: %s\n",
 		       v & 1 ? "yes" : "no", v & 2 ? "yes" : "no", v & 4 ? "yes" : "no");
 	else
-		explain(fid, v);
+		explain_feature(fid, v);
 	if (len)
 		cli_dump(data, len);
 	return cli_finish_output();
@@ -153,12 +153,12 @@ static int get_feature(struct cli_session *s, const struct cli_options *o)
 		return cli_error("no memory for %u bytes", c.len);
 	rc = cli_admin(s, &c, &result);
 	if (!rc)
-		rc = show(o, sel, result, c.data, c.len);
+		rc = show_feature(o, sel, result, c.data, c.len);
 	free(c.data);
 	return rc;
 }
 
-static int set_feature(struct cli_session *s, const struct cli_options *o)
+static int set_one_feature(struct cli_session *s, const struct cli_options *o)
 {
 	unsigned int fid = (unsigned int)o->arg[CLI_ARG_FID].n;
 	struct cli_command c = {.opcode = OPC_SET_FEATURES, .nsid = nsid_of(o), .write = true};
@@ -207,5 +207,5 @@ int cli_set_feature(const struct cli_options *o)
 	if (!cli_given(o, CLI_ARG_VALUE) && !cli_given(o, CLI_ARG_DATA))
 		return cli_usage_error("--value is missing: the new value (or --data, for a "
 				       "feature that has data)");
-	return cli_with_ctrl(o, set_feature);
+	return cli_with_ctrl(o, set_one_feature);
 }

@@ -4,7 +4,7 @@
 
 #include "command.h"
 
-static int show(const struct cli_options *o, const char *nqn)
+static int show_hostnqn(const struct cli_options *o, const char *nqn)
 {
 	if (o->format == CLI_JSON)
 		return cli_print_json(json_pack("{s:s}", "hostnqn", nqn), stdout);
@@ -20,7 +20,7 @@ int cli_gen_hostnqn(const struct cli_options *o)
 	uuid_generate_random(id);
 	uuid_unparse_lower(id, text);
 	snprintf(nqn, sizeof(nqn), "nqn.2014-08.org.nvmexpress:uuid:%s", text);
-	return show(o, nqn);
+	return show_hostnqn(o, nqn);
 }
 
 int cli_show_hostnqn(const struct cli_options *o)
@@ -34,7 +34,7 @@ int cli_show_hostnqn(const struct cli_options *o)
 		cli_lib_error();
 		return CLI_USAGE;
 	}
-	rc = show(o, rdinit_ctrl_hostnqn(ctrl));
+	rc = show_hostnqn(o, rdinit_ctrl_hostnqn(ctrl));
 	rdinit_ctrl_free(&ctrl);
 	return rc;
 }

@@ -214,8 +214,8 @@ static const struct cli_field nvm_ctrl[] = {
 	NVM(dmrl, KIND_DEC), NVM(dmrsl, KIND_DEC), NVM(dmsl, KIND_DEC),
 };
 
-static int show(const struct cli_options *o, const char *heading, const struct cli_field *f,
-		size_t n, const void *page)
+static int show_list(const struct cli_options *o, const char *heading, const struct cli_field *f,
+		     size_t n, const void *page)
 {
 	if (cli_given(o, CLI_ARG_RAW))
 		return cli_raw(page, RDINIT_IDENTIFY_SIZE);
@@ -232,8 +232,8 @@ static int cmdset_ind(struct cli_session *s, const struct cli_options *o)
 
 	if (cli_identify(s, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 0, cli_nsid(o), &page))
 		return CLI_FAILED;
-	return show(o, "NVME Identify Command Set Independent Namespace:", independent,
-		    N(independent), &page);
+	return show_list(o, "NVME Identify Command Set Independent Namespace:", independent,
+			 N(independent), &page);
 }
 
 static int nvm_id_ctrl(struct cli_session *s, const struct cli_options *o)
@@ -242,7 +242,7 @@ static int nvm_id_ctrl(struct cli_session *s, const struct cli_options *o)
 
 	if (cli_identify(s, NVME_IDENTIFY_CNS_CSI_CTRL, 0, 0, &page))
 		return CLI_FAILED;
-	return show(o, "NVMe Identify Controller NVM:", nvm_ctrl, N(nvm_ctrl), &page);
+	return show_list(o, "NVMe Identify Controller NVM:", nvm_ctrl, N(nvm_ctrl), &page);
 }
 
 int cli_cmdset_ind_id_ns(const struct cli_options *o)

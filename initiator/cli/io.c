@@ -191,7 +191,7 @@ static void say_complete(const struct cli_options *o, const struct cli_transfer 
 			  n, at, n);
 }
 
-static int copy(const struct cli_options *o, struct cli_transfer *t)
+static int transfer_data(const struct cli_options *o, struct cli_transfer *t)
 {
 	struct cli_progress progress;
 	uint64_t start, ns;
@@ -238,7 +238,7 @@ int cli_read(const struct cli_options *o)
 		t.name = f.name;
 		t.regular = f.regular;
 		t.file_start = f.start;
-		rc = copy(o, &t);
+		rc = transfer_data(o, &t);
 	}
 	/* Whoever shares our standard output goes on behind the data. */
 	if (!rc && f.regular && !f.own && lseek(f.fd, (off_t)(f.start + t.done), SEEK_SET) < 0)
@@ -277,7 +277,7 @@ int cli_write(const struct cli_options *o)
 		t.fd = f.fd;
 		t.name = f.name;
 		t.regular = f.regular;
-		rc = copy(o, &t);
+		rc = transfer_data(o, &t);
 	}
 	close_file(&f);
 	cli_session_close(&s);

@@ -22,7 +22,7 @@ struct monitor {
 	uint64_t count;
 };
 
-static void on_event(void *user, uint32_t event)
+static void on_async_event(void *user, uint32_t event)
 {
 	struct monitor *m = user;
 
@@ -107,7 +107,7 @@ static void print_event(const json_t *obj)
 	printf("\n");
 }
 
-static int show(struct cli_session *s, const struct cli_options *o, uint32_t event)
+static int show_event(struct cli_session *s, const struct cli_options *o, uint32_t event)
 {
 	time_t now = time(NULL);
 	char when[32] = "";
@@ -131,8 +131,8 @@ static int show(struct cli_session *s, const struct cli_options *o, uint32_t eve
 	return rc ? rc : cli_finish_output();
 }
 
-static int watch(struct cli_session *s, const struct cli_options *o, struct monitor *m,
-		 struct cli_signals *in)
+static int watch_events(struct cli_session *s, const struct cli_options *o, struct monitor *m,
+			struct cli_signals *in)
 {
 	uint64_t limit = cli_num(o, CLI_ARG_EVENTS, UINT64_MAX);
 	struct pollfd fds[2] = {{.fd = rdinit_ctrl_fd(s->ctrl), .events = POLLIN},
@@ -142,7 +142,7 @@ static int watch(struct cli_session *s, const struct cli_options *o, struct moni
 		if (rdinit_ctrl_process(s->ctrl, 0) < 0)
 			return cli_lib_error();
 		while (m->tail != m->head && m->count < limit) {
-			if (show(s, o, m->ring[m->tail++ % RING]))
+			if (show_event(s, o, m->ring[m->tail++ % RING]))
 				return CLI_FAILED;
 			m->count++;
 		}
@@ -162,7 +162,7 @@ int cli_monitor(const struct cli_options *o)
 	struct cli_session s;
 	int rc;
 
-	opts.ctrl.event_fn = on_event;
+	opts.ctrl.event_fn = on_async_event;
 	opts.ctrl.event_user = &m;
 	/* A discovery controller goes away by itself without one. */
 	if (!o->ctrl.subnqn && o->ctrl.keep_alive_tmo_ms == UINT32_MAX)
@@ -171,7 +171,7 @@ int cli_monitor(const struct cli_options *o)
 	rc = cli_session_open(&s, &opts);
 	if (!rc) {
 		fprintf(stderr, "rdinit: %s: waiting for events\n", s.info.address);
-		rc = watch(&s, &opts, &m, &in);
+		rc = watch_events(&s, &opts, &m, &in);
 		cli_session_close(&s);
 	}
 	cli_signals_end(&in);

@@ -224,7 +224,7 @@ static int compare_all(struct cli_session *s, const struct cli_options *o, FILE 
 	return cli_success(o, s->ns.nsid, 0);
 }
 
-static int compare(struct cli_session *s, const struct cli_options *o)
+static int compare_blocks(struct cli_session *s, const struct cli_options *o)
 {
 	const char *name = o->arg[CLI_ARG_DATA].text;
 	bool std = !name || strcmp(name, "-") == 0;
@@ -252,5 +252,5 @@ static int compare(struct cli_session *s, const struct cli_options *o)
 
 int cli_compare(const struct cli_options *o)
 {
-	return cli_with_ns(o, compare);
+	return cli_with_ns(o, compare_blocks);
 }

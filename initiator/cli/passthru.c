@@ -61,8 +61,8 @@ static int store(const char *name, const unsigned char *buf, size_t len)
 	return bad ? cli_error("%s: %s", name, strerror(errno)) : CLI_OK;
 }
 
-static int report(const struct cli_options *o, bool admin, uint64_t result,
-		  const unsigned char *data)
+static int report_passthru(const struct cli_options *o, bool admin, uint64_t result,
+			   const unsigned char *data)
 {
 	bool read = o->pt_read && o->data_len;
 	json_t *json;
@@ -128,7 +128,7 @@ static int passthru(const struct cli_options *o, bool admin)
 			  : rdinit_io_passthru(s.qp[0], &pt, &result)))
 		rc = cli_lib_error();
 	if (!rc)
-		rc = report(o, admin, result, data);
+		rc = report_passthru(o, admin, result, data);
 	cli_session_close(&s);
 	free(data);
 	return rc;

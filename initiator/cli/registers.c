@@ -33,8 +33,8 @@ static const struct property {
 
 #define N_PROPERTIES (sizeof(properties) / sizeof(properties[0]))
 
-static int property(struct cli_session *s, uint8_t fctype, uint32_t offset, bool wide,
-		    uint64_t *value)
+static int access_register(struct cli_session *s, uint8_t fctype, uint32_t offset, bool wide,
+			   uint64_t *value)
 {
 	struct rdinit_passthru pt;
 	uint32_t off = htole32(offset);
@@ -62,7 +62,7 @@ static bool is_wide(uint32_t offset)
 	return false;
 }
 
-static void explain(const struct property *p, uint64_t v)
+static void explain_register(const struct property *p, uint64_t v)
 {
 	switch (p->offset) {
 	case NVME_REG_CAP:
@@ -100,7 +100,7 @@ static int show_regs(struct cli_session *s, const struct cli_options *o)
 		const struct property *p = &properties[i];
 		uint64_t v = 0;
 
-		if (property(s, FCTYPE_GET, p->offset, p->wide, &v)) {
+		if (access_register(s, FCTYPE_GET, p->offset, p->wide, &v)) {
 			if (!p->must && rdinit_last_status())
 				continue; /* it does not have that one */
 			json_decref(obj);
@@ -111,7 +111,7 @@ static int show_regs(struct cli_session *s, const struct cli_options *o)
 			continue;
 		printf("%-7s : %" PRIx64 "\n", p->name, v);
 		if (cli_given(o, CLI_ARG_HUMAN))
-			explain(p, v);
+			explain_register(p, v);
 	}
 	if (o->format == CLI_JSON)
 		return cli_print_json(obj, stdout);
@@ -119,13 +119,13 @@ static int show_regs(struct cli_session *s, const struct cli_options *o)
 	return cli_finish_output();
 }
 
-static int get_property(struct cli_session *s, const struct cli_options *o)
+static int get_one_register(struct cli_session *s, const struct cli_options *o)
 {
 	uint32_t offset = (uint32_t)o->arg[CLI_ARG_OFFSET].n;
 	uint64_t v = 0;
 	size_t i;
 
-	if (property(s, FCTYPE_GET, offset, is_wide(offset), &v))
+	if (access_register(s, FCTYPE_GET, offset, is_wide(offset), &v))
 		return cli_lib_error();
 	if (o->format == CLI_JSON)
 		return cli_print_json(json_pack("{s:I, s:I}", "property", (json_int_t)offset,
@@ -136,7 +136,7 @@ static int get_property(struct cli_session *s, const struct cli_options *o)
 	printf("property: 0x%02x (%s), value: %" PRIx64 "\n", offset,
 	       i < N_PROPERTIES ? properties[i].text : "unknown", v);
 	if (cli_given(o, CLI_ARG_HUMAN) && i < N_PROPERTIES)
-		explain(&properties[i], v);
+		explain_register(&properties[i], v);
 	return cli_finish_output();
 }
 
@@ -145,7 +145,7 @@ static int set_property(struct cli_session *s, const struct cli_options *o)
 	uint32_t offset = (uint32_t)o->arg[CLI_ARG_OFFSET].n;
 	uint64_t v = o->arg[CLI_ARG_VALUE].n;
 
-	if (property(s, FCTYPE_SET, offset, is_wide(offset), &v))
+	if (access_register(s, FCTYPE_SET, offset, is_wide(offset), &v))
 		return cli_lib_error();
 	if (o->format == CLI_JSON)
 		return cli_print_json(json_pack("{s:I, s:I}", "property", (json_int_t)offset,
@@ -166,7 +166,7 @@ int cli_get_property(const struct cli_options *o)
 {
 	if (!cli_given(o, CLI_ARG_OFFSET))
 		return cli_usage_error("%s", where);
-	return cli_with_ctrl(o, get_property);
+	return cli_with_ctrl(o, get_one_register);
 }
 
 int cli_set_property(const struct cli_options *o)
@@ -187,7 +187,7 @@ static int wait_ready(struct cli_session *s, bool ready)
 	uint64_t end = cli_now_ns() + (units ? units : 1) * CAP_TO_UNIT, csts = 0;
 
 	for (;;) {
-		if (property(s, FCTYPE_GET, NVME_REG_CSTS, false, &csts))
+		if (access_register(s, FCTYPE_GET, NVME_REG_CSTS, false, &csts))
 			return cli_lib_error();
 		if (csts & CSTS_CFS)
 			return cli_error("%s: the controller reports a fatal error (CSTS.CFS)",
@@ -207,14 +207,14 @@ static int reset(struct cli_session *s, const struct cli_options *o)
 {
 	uint64_t cc = 0, off;
 
-	if (property(s, FCTYPE_GET, NVME_REG_CC, false, &cc))
+	if (access_register(s, FCTYPE_GET, NVME_REG_CC, false, &cc))
 		return cli_lib_error();
 	off = cc & ~(uint64_t)CC_EN;
-	if (property(s, FCTYPE_SET, NVME_REG_CC, false, &off))
+	if (access_register(s, FCTYPE_SET, NVME_REG_CC, false, &off))
 		return cli_lib_error();
 	if (wait_ready(s, false))
 		return CLI_FAILED;
-	if (property(s, FCTYPE_SET, NVME_REG_CC, false, &cc))
+	if (access_register(s, FCTYPE_SET, NVME_REG_CC, false, &cc))
 		return cli_lib_error();
 	return wait_ready(s, true) ? CLI_FAILED : cli_success(o, 0, 0);
 }

@@ -119,7 +119,7 @@ static int show_report(const struct cli_options *o, const struct nvme_resv_statu
 	return cli_finish_output();
 }
 
-static int report(struct cli_session *s, const struct cli_options *o)
+static int report_resv(struct cli_session *s, const struct cli_options *o)
 {
 	uint32_t numd = (uint32_t)cli_num(o, CLI_ARG_NUMD, 1024);
 	struct cli_command c = {.opcode = nvme_cmd_resv_report, .nsid = cli_nsid(o)};
@@ -144,5 +144,5 @@ static int report(struct cli_session *s, const struct cli_options *o)
 
 int cli_resv_report(const struct cli_options *o)
 {
-	return cli_with_ns(o, report);
+	return cli_with_ns(o, report_resv);
 }

@@ -55,7 +55,7 @@ static int discovered(struct cli_session *s, struct paths *out)
 }
 
 /* The one subsystem that was named, or those of the discovery log. */
-static int find(const struct cli_options *o, struct paths *out)
+static int find_paths(const struct cli_options *o, struct paths *out)
 {
 	struct cli_session s;
 	int rc = cli_session_open(&s, o);
@@ -178,7 +178,7 @@ int cli_list(const struct cli_options *o)
 	struct cli_session s;
 	struct paths all;
 	size_t i;
-	int rc = find(o, &all), bad = CLI_OK;
+	int rc = find_paths(o, &all), bad = CLI_OK;
 
 	if (!rc && !list)
 		printf("%-72s %-20s %-40s %-29s %-8s  %-8s\n", "Device", "SN", "Model", "Usage",
@@ -314,7 +314,7 @@ static int topology(const struct cli_options *o, bool go)
 	json_t *subsystems = json_array(), *p, *list;
 	struct paths all;
 	size_t i, j;
-	int rc = find(o, &all), bad = CLI_OK;
+	int rc = find_paths(o, &all), bad = CLI_OK;
 
 	for (i = 0; !rc && i < all.n; i++) {
 		if (seen(&all, i))

@@ -64,13 +64,13 @@ struct engine {
 	uint64_t ctrl_last;
 };
 
-static void failed(struct engine *e)
+static void transfer_failed(struct engine *e)
 {
 	e->status = CLI_FAILED;
 }
 
 /* The piece of @s has not been and will not be transferred. */
-static void give_up(struct slot *s)
+static void give_up_piece(struct slot *s)
 {
 	if (s->at < s->e->broken)
 		s->e->broken = s->at;
@@ -95,10 +95,10 @@ static uint64_t complete_part(const struct engine *e)
 	do {                                          \
 		cli_progress_clear((e)->t->progress); \
 		cli_error(__VA_ARGS__);               \
-		failed(e);                            \
+		transfer_failed(e);                   \
 	} while (0)
 
-static bool in_use(const struct engine *e)
+static bool slots_in_use(const struct engine *e)
 {
 	unsigned int i;
 
@@ -146,7 +146,7 @@ static void on_complete(void *user, const struct rdinit_completion *c)
 				     ? "the namespace is read-only: "
 				     : "",
 			     c->text);
-		give_up(s);
+		give_up_piece(s);
 		return;
 	}
 	if (s->merging) {
@@ -178,7 +178,7 @@ static struct rdinit_qpair *pick_queue(struct engine *e)
 }
 
 /* Returns false when no queue has room. */
-static bool submit(struct engine *e, struct slot *s)
+static bool submit_piece(struct engine *e, struct slot *s)
 {
 	struct rdinit_qpair *qp = pick_queue(e);
 	const struct cli_piece *p = &s->piece;
@@ -197,7 +197,7 @@ static bool submit(struct engine *e, struct slot *s)
 	e->moved = true;
 	if (rc) {
 		fail(e, "%s", cli_lib_text());
-		give_up(s);
+		give_up_piece(s);
 		return true;
 	}
 	e->t->ios++;
@@ -210,7 +210,7 @@ static void submit_all(struct engine *e)
 	unsigned int i;
 
 	for (i = 0; i < e->n_slots && !e->status; i++) {
-		if (e->slots[i].state == SLOT_SUBMIT && !submit(e, &e->slots[i]))
+		if (e->slots[i].state == SLOT_SUBMIT && !submit_piece(e, &e->slots[i]))
 			return;
 	}
 }
@@ -325,7 +325,7 @@ static bool fill_input(struct engine *e, struct slot *s)
 		n = input(e, to + s->filled, s->piece.bytes - s->filled);
 		if (n < 0) {
 			if (n != -EAGAIN)
-				give_up(s);
+				give_up_piece(s);
 			return false;
 		}
 		if (n == 0) {
@@ -408,7 +408,7 @@ static bool output(struct engine *e, struct slot *s)
 			continue;
 		if (n <= 0) {
 			fail(e, "%s: %s", t->name, strerror(n < 0 ? errno : EIO));
-			give_up(s);
+			give_up_piece(s);
 			return false;
 		}
 		e->moved = true;
@@ -448,7 +448,7 @@ static bool finished(const struct engine *e)
 		return !in_flight(e);
 	if (e->t->write && e->length == UINT64_MAX)
 		return false;
-	return e->issued >= end && !in_use(e);
+	return e->issued >= end && !slots_in_use(e);
 }
 
 /* What is in flight is answered first: it may not be known later whether it was done. */
@@ -523,7 +523,7 @@ static void look_at_file(struct engine *e)
 	e->file_ready = poll(&fd, 1, 0) > 0;
 }
 
-static void run(struct engine *e)
+static void run_transfer(struct engine *e)
 {
 	while (!finished(e)) {
 		e->moved = false;
@@ -588,7 +588,7 @@ int cli_transfer_run(struct cli_transfer *t)
 	e.status = setup(&e);
 	if (!e.status) {
 		cli_signals_start(&t->interrupt);
-		run(&e);
+		run_transfer(&e);
 		cli_signals_end(&t->interrupt);
 		t->complete = complete_part(&e);
 	}

@@ -8,7 +8,7 @@
 #define NS_BLOCK_SHIFT_MIN 9
 #define NS_BLOCK_SHIFT_MAX 16
 
-static int submit(struct rdinit_ctrl *ctrl, const char *func, const struct rdi_cmd *cmd)
+static int submit_admin_cmd(struct rdinit_ctrl *ctrl, const char *func, const struct rdi_cmd *cmd)
 {
 	int rc;
 
@@ -40,7 +40,7 @@ static int identify_async(struct rdinit_ctrl *ctrl, const char *func, uint8_t cn
 		return rdi_no_handle(func);
 	if (!data || !fn)
 		return rdi_fail(func, -EINVAL, "data or fn is NULL");
-	return submit(ctrl, func, &cmd);
+	return submit_admin_cmd(ctrl, func, &cmd);
 }
 
 int rdinit_identify_async(struct rdinit_ctrl *ctrl, uint8_t cns, uint32_t nsid, void *data,
@@ -133,7 +133,7 @@ int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint8_t lid, uint32_
 	if (ctrl->state == RDI_CTRL_READY && len > ctrl->max_transfer)
 		return rdi_fail(func, -EINVAL, "more than the controller transfers at once (%u)",
 				ctrl->max_transfer);
-	return submit(ctrl, func, &cmd);
+	return submit_admin_cmd(ctrl, func, &cmd);
 }
 
 int rdinit_get_log_async(struct rdinit_ctrl *ctrl, uint8_t lid, uint32_t nsid, uint64_t offset,

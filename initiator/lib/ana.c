@@ -54,7 +54,7 @@ static bool is_state(uint8_t state)
 }
 
 /* A transition that goes on keeps the deadline of its beginning. */
-static void set_state(struct rdi_ana *ana, uint8_t state, uint64_t now)
+static void set_ana_state(struct rdi_ana *ana, uint8_t state, uint64_t now)
 {
 	if (state == NVME_ANA_STATE_CHANGE && ana->state != NVME_ANA_STATE_CHANGE)
 		ana->deadline = now + ana->anatt * RD_NSEC_PER_SEC;
@@ -94,7 +94,7 @@ int rdi_ana_update(struct rdi_ana *ana, const void *log, size_t len, uint32_t gr
 	if (state < 0)
 		return -ENOENT;
 	ana->changes = le64toh(header.chgcnt);
-	set_state(ana, (uint8_t)state, now);
+	set_ana_state(ana, (uint8_t)state, now);
 	return 0;
 }
 
@@ -105,13 +105,13 @@ void rdi_ana_answered(struct rdi_ana *ana, struct nvme_status st, uint64_t now)
 		return;
 	switch (st.v & 0xff) {
 	case NVME_SC_ANA_PERSISTENT_LOSS:
-		set_state(ana, NVME_ANA_STATE_PERSISTENT_LOSS, now);
+		set_ana_state(ana, NVME_ANA_STATE_PERSISTENT_LOSS, now);
 		break;
 	case NVME_SC_ANA_INACCESSIBLE:
-		set_state(ana, NVME_ANA_STATE_INACCESSIBLE, now);
+		set_ana_state(ana, NVME_ANA_STATE_INACCESSIBLE, now);
 		break;
 	case NVME_SC_ANA_TRANSITION:
-		set_state(ana, NVME_ANA_STATE_CHANGE, now);
+		set_ana_state(ana, NVME_ANA_STATE_CHANGE, now);
 		break;
 	default:
 		break;

@@ -83,7 +83,7 @@ void rdinit_ctrl_opts_set_uri(struct rdinit_ctrl_opts *opts, const struct rdinit
 }
 
 /* Returns NULL or what is wrong. */
-static const char *check_opts(const struct rdinit_ctrl_opts *o)
+static const char *check_ctrl_opts(const struct rdinit_ctrl_opts *o)
 {
 	if (!o->traddr || !o->traddr[0])
 		return "traddr, the address of the target, is missing";
@@ -182,7 +182,7 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 /* ---- life ---- */
 
 /* The admin queue is at its end: no request is left. */
-static void on_closed(struct rdi_queue *q)
+static void on_admin_queue_closed(struct rdi_queue *q)
 {
 	struct rdinit_ctrl *ctrl = rd_container_of(q, struct rdinit_ctrl, q);
 	struct rdinit_completion c = {.err = q->err, .status = ctrl->fail_status, .text = q->text};
@@ -208,7 +208,7 @@ static void on_closed(struct rdi_queue *q)
 	}
 }
 
-static void destroy(struct rdinit_ctrl *ctrl)
+static void destroy_ctrl(struct rdinit_ctrl *ctrl)
 {
 	if (ctrl->h.loop) {
 		rd_timer_stop(ctrl->h.loop, &ctrl->poll_timer);
@@ -216,7 +216,7 @@ static void destroy(struct rdinit_ctrl *ctrl)
 		ctrl->h.in_turn = true; /* callbacks from here must not wait */
 		rdi_queue_fini(&ctrl->q);
 		if (ctrl->q.loop)
-			on_closed(&ctrl->q);
+			on_admin_queue_closed(&ctrl->q);
 	}
 	rdi_handle_close(&ctrl->h);
 	free(ctrl->traddr);
@@ -246,7 +246,7 @@ int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *given, const struct rdi_e
 		return rc;
 	rdinit_ctrl_opts_init(&all);
 	memcpy(&all, given, given->size);
-	why = check_opts(opts);
+	why = check_ctrl_opts(opts);
 	if (why)
 		return rdi_fail(func, -EINVAL, "%s", why);
 	why = opts->subnqn ? nvmf_nqn_error(opts->subnqn) : NULL;
@@ -273,7 +273,7 @@ int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *given, const struct rdi_e
 		rc = rdi_handle_open(&ctrl->h, env, &ctrl->log_cfg, &ctrl->fab_cfg, &why);
 	if (rc) {
 		rdi_fail(func, rc, "%s", why ? why : strerror(-rc));
-		destroy(ctrl);
+		destroy_ctrl(ctrl);
 		return rc;
 	}
 	/* A clock that is somebody else's may not move while we look. */
@@ -299,7 +299,7 @@ void rdinit_ctrl_free(struct rdinit_ctrl **ctrl)
 		c->h.free_later = true; /* we are in one of its callbacks */
 		return;
 	}
-	destroy(c);
+	destroy_ctrl(c);
 }
 
 /* ---- connecting and disconnecting ---- */
@@ -332,7 +332,7 @@ int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, v
 		return rdi_fail("rdinit_ctrl_connect", rc, "%s", why);
 	rdi_queue_init(&ctrl->q, ctrl->h.loop, ctrl->h.fab, &cfg);
 	ctrl->q.established = rdi_ctrl_established;
-	ctrl->q.closed = on_closed;
+	ctrl->q.closed = on_admin_queue_closed;
 	ctrl->connect_fn = fn;
 	ctrl->connect_user = user;
 	rdi_ctrl_set_state(ctrl, RDI_CTRL_TRANSPORT);
@@ -410,7 +410,7 @@ int rdinit_ctrl_process(struct rdinit_ctrl *ctrl, int timeout_ms)
 	ctrl->q.callbacks = 0;
 	rc = rdi_handle_turn(&ctrl->h, timeout_ms);
 	if (ctrl->h.free_later) {
-		destroy(ctrl);
+		destroy_ctrl(ctrl);
 		return rdi_fail(__func__, -ENOTCONN, "the handle was freed in a callback");
 	}
 	if (rc)

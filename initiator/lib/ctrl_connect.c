@@ -24,10 +24,10 @@
 static void on_answer(void *user, const struct rdinit_completion *c);
 
 /* Connecting has failed: what the controller said (status may be 0), and the end of the queue. */
-static void fail(struct rdinit_ctrl *ctrl, int err, uint16_t status, const char *fmt, ...)
+static void connect_fail(struct rdinit_ctrl *ctrl, int err, uint16_t status, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-static void fail(struct rdinit_ctrl *ctrl, int err, uint16_t status, const char *fmt, ...)
+static void connect_fail(struct rdinit_ctrl *ctrl, int err, uint16_t status, const char *fmt, ...)
 {
 	char what[RDI_TEXT - RD_ADDR_TEXT];
 	va_list ap;
@@ -49,7 +49,7 @@ static void sent(struct rdinit_ctrl *ctrl, int rc)
 	if (ctrl->state >= RDI_CTRL_SHUTDOWN)
 		rdi_queue_fail(&ctrl->q, -ENOTCONN, "%s: disconnected", ctrl->q.remote);
 	else
-		fail(ctrl, rc, 0, "%s", rdi_queue_why(&ctrl->q, rc));
+		connect_fail(ctrl, rc, 0, "%s", rdi_queue_why(&ctrl->q, rc));
 }
 
 static int submit_admin(struct rdinit_ctrl *ctrl, const struct nvme_sqe *sqe, void *data,
@@ -68,8 +68,8 @@ static int submit_admin(struct rdinit_ctrl *ctrl, const struct nvme_sqe *sqe, vo
 	return rdi_queue_submit(&ctrl->q, &cmd);
 }
 
-static void set_feature(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state, uint8_t fid,
-			uint32_t value)
+static void connect_set_feature(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state, uint8_t fid,
+				uint32_t value)
 {
 	struct nvme_sqe sqe = {
 		.opcode = nvme_admin_set_features,
@@ -81,8 +81,8 @@ static void set_feature(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state, uin
 	sent(ctrl, submit_admin(ctrl, &sqe, NULL, 0, on_answer));
 }
 
-static void get_property(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state, uint32_t offset,
-			 bool wide)
+static void connect_get_property(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state,
+				 uint32_t offset, bool wide)
 {
 	rdi_ctrl_set_state(ctrl, state);
 	sent(ctrl, rdi_property_get(&ctrl->q, offset, wide, on_answer, ctrl));
@@ -185,23 +185,24 @@ static void connect_answered(struct rdinit_ctrl *ctrl, const struct rdinit_compl
 	uint32_t result = (uint32_t)c->result;
 
 	if (result & (CONNECT_AUTH_ATR | CONNECT_AUTH_ASCR)) {
-		fail(ctrl, -EACCES, 0, "the target demands authentication, which is not supported");
+		connect_fail(ctrl, -EACCES, 0,
+			     "the target demands authentication, which is not supported");
 		return;
 	}
 	ctrl->cntlid = (uint16_t)result;
 	if (ctrl->kato_ms &&
 	    rd_timer_start(ctrl->h.loop, &ctrl->keep_alive, ctrl->kato_ms * RD_NSEC_PER_MSEC / 2)) {
-		fail(ctrl, -ENOMEM, 0, "no memory for the keep-alive timer");
+		connect_fail(ctrl, -ENOMEM, 0, "no memory for the keep-alive timer");
 		return;
 	}
-	get_property(ctrl, RDI_CTRL_GET_CAP, NVME_REG_CAP, true);
+	connect_get_property(ctrl, RDI_CTRL_GET_CAP, NVME_REG_CAP, true);
 }
 
 static void wait_csts(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state, uint64_t limit_ns)
 {
 	ctrl->wait_until = rd_loop_now(ctrl->h.loop) + limit_ns;
 	ctrl->poll_delay = POLL_FIRST_NS;
-	get_property(ctrl, state, NVME_REG_CSTS, false);
+	connect_get_property(ctrl, state, NVME_REG_CSTS, false);
 }
 
 static uint64_t ready_timeout(const struct rdinit_ctrl *ctrl)
@@ -246,7 +247,8 @@ static void csts_read(struct rdinit_ctrl *ctrl, uint32_t csts)
 	case RDI_CTRL_WAIT_READY:
 		there = NVME_CSTS_RDY(csts);
 		if (NVME_CSTS_CFS(csts)) {
-			fail(ctrl, -EIO, 0, "the controller reports a fatal error (CSTS.CFS)");
+			connect_fail(ctrl, -EIO, 0,
+				     "the controller reports a fatal error (CSTS.CFS)");
 			return;
 		}
 		break;
@@ -274,10 +276,10 @@ static void csts_read(struct rdinit_ctrl *ctrl, uint32_t csts)
 				       "%s: the controller did not finish its shutdown in time",
 				       ctrl->q.remote);
 		} else {
-			fail(ctrl, -ETIMEDOUT, 0,
-			     "the controller did not become %s within CAP.TO (%u ms)",
-			     ctrl->state == RDI_CTRL_WAIT_READY ? "ready" : "disabled",
-			     (unsigned int)(ready_timeout(ctrl) / RD_NSEC_PER_MSEC));
+			connect_fail(ctrl, -ETIMEDOUT, 0,
+				     "the controller did not become %s within CAP.TO (%u ms)",
+				     ctrl->state == RDI_CTRL_WAIT_READY ? "ready" : "disabled",
+				     (unsigned int)(ready_timeout(ctrl) / RD_NSEC_PER_MSEC));
 		}
 	} else {
 		sent(ctrl, rd_timer_start(ctrl->h.loop, &ctrl->poll_timer, ctrl->poll_delay));
@@ -292,7 +294,7 @@ void rdi_ctrl_poll_timer(struct rd_timer *timer)
 
 	if (ctrl->q.state >= RDI_Q_CLOSING)
 		return;
-	get_property(ctrl, ctrl->state, NVME_REG_CSTS, false);
+	connect_get_property(ctrl, ctrl->state, NVME_REG_CSTS, false);
 }
 
 /* What one command may carry: MDTS in units of the smallest page, and what a keyed SGL can say. */
@@ -328,7 +330,7 @@ static void after_queues(struct rdinit_ctrl *ctrl)
 	uint32_t mask = le32toh(ctrl->id.oaes) & AEN_WANTED;
 
 	if (ctrl->event_fn && mask)
-		set_feature(ctrl, RDI_CTRL_AEN_CONFIG, NVME_FEAT_FID_ASYNC_EVENT, mask);
+		connect_set_feature(ctrl, RDI_CTRL_AEN_CONFIG, NVME_FEAT_FID_ASYNC_EVENT, mask);
 	else
 		ready(ctrl);
 }
@@ -340,25 +342,27 @@ static void identified(struct rdinit_ctrl *ctrl)
 	uint32_t maxcmd = le16toh(id->maxcmd), size = (uint32_t)NVME_CAP_MQES(ctrl->cap) + 1;
 
 	if (le16toh(id->cntlid) != ctrl->cntlid) {
-		fail(ctrl, -EPROTO, 0,
-		     "the controller says its id is %u in Connect and %u in Identify", ctrl->cntlid,
-		     le16toh(id->cntlid));
+		connect_fail(ctrl, -EPROTO, 0,
+			     "the controller says its id is %u in Connect and %u in Identify",
+			     ctrl->cntlid, le16toh(id->cntlid));
 		return;
 	}
 	if (!(sgls & NVME_CTRL_SGLS_KEYED)) {
-		fail(ctrl, -ENOTSUP, 0, "the controller does not support keyed SGLs (SGLS 0x%08x)",
-		     sgls);
+		connect_fail(ctrl, -ENOTSUP, 0,
+			     "the controller does not support keyed SGLs (SGLS 0x%08x)", sgls);
 		return;
 	}
 	/* Linux refuses these as well, so targets that want to be used do not have them. */
 	if (le16toh(id->icdoff) != 0) {
-		fail(ctrl, -ENOTSUP, 0, "in-capsule data at an offset (ICDOFF %u) is not supported",
-		     le16toh(id->icdoff));
+		connect_fail(ctrl, -ENOTSUP, 0,
+			     "in-capsule data at an offset (ICDOFF %u) is not supported",
+			     le16toh(id->icdoff));
 		return;
 	}
 	if (capsule && capsule < NVME_SQE_SIZE / 16) {
-		fail(ctrl, -EPROTO, 0, "I/O command capsules of %u bytes (IOCCSZ) hold no command",
-		     capsule * 16);
+		connect_fail(ctrl, -EPROTO, 0,
+			     "I/O command capsules of %u bytes (IOCCSZ) hold no command",
+			     capsule * 16);
 		return;
 	}
 	if (id->cntrltype == NVME_CTRL_CNTRLTYPE_DISCOVERY)
@@ -374,8 +378,9 @@ static void identified(struct rdinit_ctrl *ctrl)
 	if (ctrl->discovery || id->cntrltype == NVME_CTRL_CNTRLTYPE_ADMIN)
 		after_queues(ctrl);
 	else
-		set_feature(ctrl, RDI_CTRL_SET_QUEUES, NVME_FEAT_FID_NUM_QUEUES,
-			    (uint32_t)(ctrl->want_queues - 1) << 16 | (ctrl->want_queues - 1u));
+		connect_set_feature(ctrl, RDI_CTRL_SET_QUEUES, NVME_FEAT_FID_NUM_QUEUES,
+				    (uint32_t)(ctrl->want_queues - 1) << 16 |
+					    (ctrl->want_queues - 1u));
 }
 
 static void queues_granted(struct rdinit_ctrl *ctrl, uint32_t result)
@@ -417,8 +422,8 @@ static void answer_failed(struct rdinit_ctrl *ctrl, const struct rdinit_completi
 		return; /* the queue is at its end already and reports it */
 	switch (ctrl->state) {
 	case RDI_CTRL_CONNECT:
-		fail(ctrl, -EIO, c->status, "%s",
-		     rdi_connect_error_text(c, &ctrl->host, text, sizeof(text)));
+		connect_fail(ctrl, -EIO, c->status, "%s",
+			     rdi_connect_error_text(c, &ctrl->host, text, sizeof(text)));
 		break;
 	case RDI_CTRL_AEN_CONFIG:
 		rd_warn(ctrl->h.log, RD_LOG_INIT, "%s: no asynchronous events: %s", ctrl->q.remote,
@@ -431,7 +436,7 @@ static void answer_failed(struct rdinit_ctrl *ctrl, const struct rdinit_completi
 		rdi_queue_fail(&ctrl->q, -ENOTCONN, "%s: shutdown: %s", ctrl->q.remote, c->text);
 		break;
 	default:
-		fail(ctrl, -EIO, c->status, "%s", c->text);
+		connect_fail(ctrl, -EIO, c->status, "%s", c->text);
 		break;
 	}
 }
@@ -451,11 +456,11 @@ static void on_answer(void *user, const struct rdinit_completion *c)
 		break;
 	case RDI_CTRL_GET_CAP:
 		ctrl->cap = c->result;
-		get_property(ctrl, RDI_CTRL_GET_VS, NVME_REG_VS, false);
+		connect_get_property(ctrl, RDI_CTRL_GET_VS, NVME_REG_VS, false);
 		break;
 	case RDI_CTRL_GET_VS:
 		ctrl->vs = result;
-		get_property(ctrl, RDI_CTRL_GET_CC, NVME_REG_CC, false);
+		connect_get_property(ctrl, RDI_CTRL_GET_CC, NVME_REG_CC, false);
 		break;
 	case RDI_CTRL_GET_CC:
 		cc_read(ctrl, result);

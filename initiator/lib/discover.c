@@ -45,7 +45,7 @@ struct rdi_discover {
 
 static void on_log(void *user, const struct rdinit_completion *c);
 
-static void finish(struct rdi_discover *d, const struct rdinit_completion *c)
+static void finish_discovery(struct rdi_discover *d, const struct rdinit_completion *c)
 {
 	rdinit_complete_fn fn = d->fn;
 	void *user = d->user;
@@ -59,7 +59,7 @@ static void finish_error(struct rdi_discover *d, int err, const char *text)
 {
 	struct rdinit_completion c = {.err = err, .text = text};
 
-	finish(d, &c);
+	finish_discovery(d, &c);
 }
 
 static int read_header(struct rdi_discover *d, enum step step)
@@ -136,7 +136,7 @@ void rdi_discover_parse(const struct nvmf_disc_log_entry *e, struct rdinit_disco
 	rec->rdma_pkey = le16toh(e->tsas.rdma.pkey);
 }
 
-static void deliver(struct rdi_discover *d)
+static void deliver_entries(struct rdi_discover *d)
 {
 	struct rdinit_completion c = {.text = ""};
 	struct rdinit_discovery *log;
@@ -153,7 +153,7 @@ static void deliver(struct rdi_discover *d)
 	for (i = 0; i < d->count; i++)
 		rdi_discover_parse(&d->entries[i], &log->records[i]);
 	*d->out = log;
-	finish(d, &c);
+	finish_discovery(d, &c);
 }
 
 static void on_log(void *user, const struct rdinit_completion *c)
@@ -162,7 +162,7 @@ static void on_log(void *user, const struct rdinit_completion *c)
 	int rc = 0;
 
 	if (c->err) {
-		finish(d, c);
+		finish_discovery(d, c);
 		return;
 	}
 	switch (d->step) {
@@ -179,7 +179,7 @@ static void on_log(void *user, const struct rdinit_completion *c)
 	}
 	case STEP_CHECK:
 		if (le64toh(d->header.genctr) == d->genctr) {
-			deliver(d);
+			deliver_entries(d);
 			return;
 		}
 		if (++d->attempts == ATTEMPTS) {

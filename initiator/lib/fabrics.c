@@ -33,8 +33,8 @@ int rdi_fabrics_connect(struct rdi_queue *q, const struct rdi_connect_arg *arg,
 	return rdi_queue_submit(q, &cmd);
 }
 
-static int property(struct rdi_queue *q, const struct nvmf_property_sqe *sqe, rdinit_complete_fn fn,
-		    void *user)
+static int submit_property(struct rdi_queue *q, const struct nvmf_property_sqe *sqe,
+			   rdinit_complete_fn fn, void *user)
 {
 	struct rdi_cmd cmd = {.how = RDI_FABRICS | RDI_INTERNAL, .fn = fn, .user = user};
 
@@ -52,7 +52,7 @@ int rdi_property_get(struct rdi_queue *q, uint32_t offset, bool wide, rdinit_com
 		.offset = htole32(offset),
 	};
 
-	return property(q, &sqe, fn, user);
+	return submit_property(q, &sqe, fn, user);
 }
 
 int rdi_property_set(struct rdi_queue *q, uint32_t offset, uint32_t value, rdinit_complete_fn fn,
@@ -66,7 +66,7 @@ int rdi_property_set(struct rdi_queue *q, uint32_t offset, uint32_t value, rdini
 		.value = htole64(value),
 	};
 
-	return property(q, &sqe, fn, user);
+	return submit_property(q, &sqe, fn, user);
 }
 
 /* ---- a refused Connect in words ---- */

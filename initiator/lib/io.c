@@ -7,7 +7,7 @@
 #define NLB_MAX   65536u
 #define CDW12_FUA (1u << 30)
 
-static __attribute__((noinline)) int refused(struct rdinit_qpair *qp, const char *func, int err)
+static __attribute__((noinline)) int refused_io(struct rdinit_qpair *qp, const char *func, int err)
 {
 	return rdi_fail(func, err, "%s", rdi_queue_why(&qp->q, err));
 }
@@ -58,7 +58,7 @@ static int rw(struct rdinit_qpair *qp, const char *func, uint8_t opcode, const s
 		return -EINVAL;
 	rc = rdi_queue_check(&qp->q, 0, 1);
 	if (rc)
-		return refused(qp, func, rc);
+		return refused_io(qp, func, rc);
 	req = rdi_queue_next(&qp->q);
 	*req->sqe = (struct nvme_sqe){
 		.opcode = opcode,
@@ -74,7 +74,7 @@ static int rw(struct rdinit_qpair *qp, const char *func, uint8_t opcode, const s
 	req->fn = fn;
 	req->user = user;
 	rc = rdi_queue_send(&qp->q, req);
-	return rc ? refused(qp, func, rc) : 0;
+	return rc ? refused_io(qp, func, rc) : 0;
 }
 
 /* A synchronous read or write, to be tried again. */
@@ -161,7 +161,7 @@ int rdinit_flush_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, rdin
 		return rc;
 	cmd.sqe.nsid = htole32(ns->nsid);
 	rc = rdi_submit(&qp->h, &qp->q, &cmd);
-	return rc ? refused(qp, __func__, rc) : 0;
+	return rc ? refused_io(qp, __func__, rc) : 0;
 }
 
 int rdinit_flush(struct rdinit_qpair *qp, const struct rdinit_ns *ns)

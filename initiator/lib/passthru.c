@@ -54,9 +54,9 @@ static int make_cmd(const char *func, const struct rdinit_passthru *pt, rdinit_c
 	return 0;
 }
 
-static int submit(struct rdi_handle *h, struct rdi_queue *q, const char *func,
-		  const struct rdinit_passthru *pt, uint16_t *cid, rdinit_complete_fn fn,
-		  void *user)
+static int submit_passthru(struct rdi_handle *h, struct rdi_queue *q, const char *func,
+			   const struct rdinit_passthru *pt, uint16_t *cid, rdinit_complete_fn fn,
+			   void *user)
 {
 	struct rdi_cmd cmd;
 	int rc = make_cmd(func, pt, fn, user, &cmd);
@@ -71,7 +71,8 @@ static int submit(struct rdi_handle *h, struct rdi_queue *q, const char *func,
 	return 0;
 }
 
-static int finish(struct rdi_handle *h, struct rdi_sync *sync, const char *func, uint64_t *result)
+static int finish_passthru(struct rdi_handle *h, struct rdi_sync *sync, const char *func,
+			   uint64_t *result)
 {
 	int rc = rdi_sync_wait(h, sync, func);
 
@@ -90,7 +91,7 @@ static int admin(struct rdinit_ctrl *ctrl, const char *func, const struct rdinit
 	if (ctrl->state != RDI_CTRL_READY)
 		return rdi_fail(func, -ENOTCONN, "%s",
 				ctrl->q.text[0] ? ctrl->q.text : "the controller is not connected");
-	return submit(&ctrl->h, &ctrl->q, func, pt, cid, fn, user);
+	return submit_passthru(&ctrl->h, &ctrl->q, func, pt, cid, fn, user);
 }
 
 int rdinit_admin_passthru_async(struct rdinit_ctrl *ctrl, const struct rdinit_passthru *cmd,
@@ -109,7 +110,7 @@ int rdinit_admin_passthru(struct rdinit_ctrl *ctrl, const struct rdinit_passthru
 	if (rc)
 		return rc;
 	rc = admin(ctrl, __func__, cmd, NULL, rdi_sync_done, &sync);
-	return rc ? rc : finish(&ctrl->h, &sync, __func__, result);
+	return rc ? rc : finish_passthru(&ctrl->h, &sync, __func__, result);
 }
 
 /* ---- I/O ---- */
@@ -119,7 +120,7 @@ int rdinit_io_passthru_async(struct rdinit_qpair *qp, const struct rdinit_passth
 {
 	if (!qp)
 		return rdi_no_handle(__func__);
-	return submit(&qp->h, &qp->q, __func__, cmd, cid, fn, user);
+	return submit_passthru(&qp->h, &qp->q, __func__, cmd, cid, fn, user);
 }
 
 int rdinit_io_passthru(struct rdinit_qpair *qp, const struct rdinit_passthru *cmd, uint64_t *result)
@@ -130,8 +131,8 @@ int rdinit_io_passthru(struct rdinit_qpair *qp, const struct rdinit_passthru *cm
 	rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
 	if (rc)
 		return rc;
-	rc = submit(&qp->h, &qp->q, __func__, cmd, NULL, rdi_sync_done, &sync);
-	return rc ? rc : finish(&qp->h, &sync, __func__, result);
+	rc = submit_passthru(&qp->h, &qp->q, __func__, cmd, NULL, rdi_sync_done, &sync);
+	return rc ? rc : finish_passthru(&qp->h, &sync, __func__, result);
 }
 
 int rdinit_io_passthru_fused_async(struct rdinit_qpair *qp, const struct rdinit_passthru *first,

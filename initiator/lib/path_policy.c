@@ -88,8 +88,8 @@ static bool is_there(const uint8_t *id, size_t len)
 }
 
 /* Count an identifier that @a or @b has. Returns false when both have it and it differs. */
-static bool compare(const uint8_t *a, const uint8_t *b, size_t len, unsigned int *any,
-		    unsigned int *both)
+static bool compare_identifier(const uint8_t *a, const uint8_t *b, size_t len, unsigned int *any,
+			       unsigned int *both)
 {
 	bool in_a = is_there(a, len), in_b = is_there(b, len);
 
@@ -105,9 +105,9 @@ enum rdi_identity_match rdi_identity_match(const struct rdi_ns_identity *a,
 
 	/* Other identifiers than the deciding one may not contradict it either. */
 	if (strcmp(a->subnqn, b->subnqn) != 0 ||
-	    !compare(a->nguid, b->nguid, sizeof(a->nguid), &any, &both) ||
-	    !compare(a->uuid, b->uuid, sizeof(a->uuid), &any, &both) ||
-	    !compare(a->eui64, b->eui64, sizeof(a->eui64), &any, &both))
+	    !compare_identifier(a->nguid, b->nguid, sizeof(a->nguid), &any, &both) ||
+	    !compare_identifier(a->uuid, b->uuid, sizeof(a->uuid), &any, &both) ||
+	    !compare_identifier(a->eui64, b->eui64, sizeof(a->eui64), &any, &both))
 		return RDI_IDENTITY_DIFFERENT;
 	if (both > 0)
 		return RDI_IDENTITY_SAME;

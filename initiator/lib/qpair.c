@@ -36,7 +36,7 @@ static void report_connect(struct rdinit_qpair *qp, const struct rdinit_completi
 	fn(qp->connect_user, c);
 }
 
-static void on_closed(struct rdi_queue *q)
+static void on_io_queue_closed(struct rdi_queue *q)
 {
 	struct rdinit_qpair *qp = rd_container_of(q, struct rdinit_qpair, q);
 	struct rdinit_completion c = {.err = q->err, .status = qp->fail_status, .text = q->text};
@@ -56,7 +56,7 @@ static void on_connected(void *user, const struct rdinit_completion *c)
 		return;
 	}
 	if (c->err)
-		return; /* on_closed() reports it */
+		return; /* on_io_queue_closed() reports it */
 	if (c->result & CONNECT_AUTH_ATR) {
 		rdi_queue_fail(&qp->q, -EACCES,
 			       "%s: queue %u: the target demands authentication, which is not "
@@ -68,7 +68,7 @@ static void on_connected(void *user, const struct rdinit_completion *c)
 	report_connect(qp, c);
 }
 
-static void on_established(struct rdi_queue *q)
+static void on_io_queue_established(struct rdi_queue *q)
 {
 	struct rdinit_qpair *qp = rd_container_of(q, struct rdinit_qpair, q);
 	struct rdi_connect_arg arg = {
@@ -119,7 +119,7 @@ int rdinit_qpair_connect(struct rdinit_qpair *qp)
 
 /* ---- life ---- */
 
-static void destroy(struct rdinit_qpair *qp)
+static void destroy_qpair(struct rdinit_qpair *qp)
 {
 	struct rdinit_completion c = {.err = -ECANCELED, .text = "the handle was freed"};
 
@@ -135,7 +135,8 @@ static void destroy(struct rdinit_qpair *qp)
 	free(qp);
 }
 
-static const char *check_opts(const struct rdinit_qpair_opts *o, const struct rdinit_ctrl *ctrl)
+static const char *check_qpair_opts(const struct rdinit_qpair_opts *o,
+				    const struct rdinit_ctrl *ctrl)
 {
 	if (o->queue_size < 2 || o->queue_size > QUEUE_SIZE_MAX)
 		return "the queue size is not from 2 to 1024";
@@ -175,8 +176,8 @@ static int copy_ctrl(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl)
 	return 0;
 }
 
-static void init_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl,
-		       const struct rdinit_qpair_opts *opts, uint16_t qid)
+static void init_io_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl,
+			  const struct rdinit_qpair_opts *opts, uint16_t qid)
 {
 	struct rdi_queue_cfg cfg = {
 		.label = qp->label,
@@ -203,8 +204,8 @@ static void init_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl,
 	cfg.addrs.ss[0] = ctrl->remote;
 	snprintf(qp->label, sizeof(qp->label), "io %u", qid);
 	rdi_queue_init(&qp->q, qp->h.loop, qp->h.fab, &cfg);
-	qp->q.established = on_established;
-	qp->q.closed = on_closed;
+	qp->q.established = on_io_queue_established;
+	qp->q.closed = on_io_queue_closed;
 }
 
 int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts *opts,
@@ -231,7 +232,7 @@ int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 	rc = RDI_CHECK_SIZE(__func__, opts, rdinit_qpair_opts, sizeof(*opts));
 	if (rc)
 		return rc;
-	why = check_opts(opts, ctrl);
+	why = check_qpair_opts(opts, ctrl);
 	if (why)
 		return rdi_fail(__func__, -EINVAL, "%s", why);
 	qid = opts->qid ? opts->qid : ctrl->next_qid;
@@ -249,11 +250,11 @@ int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 		rc = rdi_handle_open(&qp->h, ctrl->env, &qp->log_cfg, &qp->fab_cfg, &why);
 	if (rc) {
 		rdi_fail(__func__, rc, "%s", why ? why : strerror(-rc));
-		destroy(qp);
+		destroy_qpair(qp);
 		return rc;
 	}
 	qp->h.spin.ns = ctrl->h.spin.ns;
-	init_queue(qp, ctrl, opts, qid);
+	init_io_queue(qp, ctrl, opts, qid);
 	if (!opts->qid)
 		ctrl->next_qid++;
 	*out = qp;
@@ -290,7 +291,7 @@ void rdinit_qpair_free(struct rdinit_qpair **qpair)
 		qp->h.free_later = true; /* we are in one of its callbacks */
 		return;
 	}
-	destroy(qp);
+	destroy_qpair(qp);
 }
 
 /* ---- processing ---- */
@@ -314,7 +315,7 @@ int rdinit_qpair_process(struct rdinit_qpair *qp, int timeout_ms)
 	qp->q.callbacks = 0;
 	rc = rdi_handle_turn(&qp->h, timeout_ms);
 	if (qp->h.free_later) {
-		destroy(qp);
+		destroy_qpair(qp);
 		return rdi_fail(__func__, -ENOTCONN, "the handle was freed in a callback");
 	}
 	if (rc)

@@ -40,7 +40,7 @@ const char *rdi_queue_state_name(enum rdi_queue_state state)
 	return "?";
 }
 
-static void set_state(struct rdi_queue *q, enum rdi_queue_state state)
+static void set_queue_state(struct rdi_queue *q, enum rdi_queue_state state)
 {
 	if (q->state == state)
 		return;
@@ -82,7 +82,7 @@ static void finish_close(struct rdi_queue *q)
 	rd_timer_stop(q->loop, &q->watchdog);
 	rd_defer_cancel(q->loop, &q->teardown);
 	drop_connection(q);
-	set_state(q, RDI_Q_CLOSED);
+	set_queue_state(q, RDI_Q_CLOSED);
 	rdi_req_abort_all(q, q->err, q->text);
 	rdi_bounce_destroy(q);
 	if (q->closed)
@@ -120,7 +120,7 @@ void rdi_queue_fail(struct rdi_queue *q, int err, const char *fmt, ...)
 	vsnprintf(q->text, sizeof(q->text), fmt, ap);
 	va_end(ap);
 	rd_info(q->log, RD_LOG_QPAIR, "%s queue: %s", q->cfg.label, q->text);
-	set_state(q, RDI_Q_CLOSING);
+	set_queue_state(q, RDI_Q_CLOSING);
 	if (q->conn && !q->conn_over)
 		rd_fab_disconnect(q->conn);
 	if (rd_timer_start(q->loop, &q->drain_timer, DRAIN_NS)) {
@@ -189,7 +189,7 @@ static __attribute__((noinline)) void not_done(struct rdi_queue *q, const struct
 			       wc->status);
 }
 
-static void dispatch(struct rdi_queue *q, const struct ibv_wc *wc)
+static void dispatch_wc(struct rdi_queue *q, const struct ibv_wc *wc)
 {
 	struct rdi_wr *wr = (struct rdi_wr *)(uintptr_t)wc->wr_id;
 
@@ -218,7 +218,7 @@ static bool poll_now(struct rdi_queue *q)
 		for (i = 0; i < n; i++)
 			rdi_req_expect(q, &wc[i]);
 		for (i = 0; i < n; i++)
-			dispatch(q, &wc[i]);
+			dispatch_wc(q, &wc[i]);
 		if (left <= (unsigned int)n)
 			return false;
 		left -= (unsigned int)n;
@@ -307,11 +307,11 @@ static int on_resolved(struct rdi_queue *q)
 	if (!rc)
 		rc = rd_fab_connect(q->conn, &param);
 	if (!rc)
-		set_state(q, RDI_Q_CONNECTING);
+		set_queue_state(q, RDI_Q_CONNECTING);
 	return rc;
 }
 
-static void on_established(struct rdi_queue *q, const struct rd_fab_event *ev)
+static void queue_established(struct rdi_queue *q, const struct rd_fab_event *ev)
 {
 	const struct nvmf_rdma_cm_rep *rep = ev->private_data;
 	uint16_t crqsize = 0;
@@ -332,7 +332,7 @@ static void on_established(struct rdi_queue *q, const struct rd_fab_event *ev)
 	q->user_limit = q->limit > q->cfg.reserved ? q->limit - q->cfg.reserved : 0;
 	q->err = 0; /* of an earlier address */
 	q->text[0] = '\0';
-	set_state(q, RDI_Q_ESTABLISHED);
+	set_queue_state(q, RDI_Q_ESTABLISHED);
 	q->established(q);
 }
 
@@ -396,7 +396,7 @@ static void on_disconnected(struct rdi_queue *q, const struct rd_fab_event *ev)
 	rd_defer(q->loop, &q->teardown, RD_DEFER_WORK);
 }
 
-static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
+static void on_fab_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
 {
 	struct rdi_queue *q = arg;
 	int rc;
@@ -423,7 +423,7 @@ static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, vo
 			attempt_failed(q, rc, strerror(-rc));
 		break;
 	case RD_FAB_EV_ESTABLISHED:
-		on_established(q, ev);
+		queue_established(q, ev);
 		break;
 	case RD_FAB_EV_REJECTED:
 		on_rejected(q, ev);
@@ -442,7 +442,7 @@ static int try_next_addr(struct rdi_queue *q)
 	struct rd_fab_resolve_attr attr = {
 		.src = q->cfg.src,
 		.timeout_ns = q->cfg.connect_timeout_ns,
-		.on_event = on_event,
+		.on_event = on_fab_event,
 		.arg = q,
 	};
 	int rc;
@@ -457,7 +457,7 @@ static int try_next_addr(struct rdi_queue *q)
 			continue;
 		}
 		rd_addr_format(attr.dst, q->remote);
-		set_state(q, RDI_Q_RESOLVING);
+		set_queue_state(q, RDI_Q_RESOLVING);
 		rc = rd_fab_resolve(q->fab, &attr, &q->conn);
 		if (!rc)
 			return 0;
@@ -494,12 +494,12 @@ int rdi_queue_connect(struct rdi_queue *q)
 	}
 	rc = try_next_addr(q);
 	if (rc)
-		set_state(q, RDI_Q_CLOSED);
+		set_queue_state(q, RDI_Q_CLOSED);
 	return rc;
 }
 
 void rdi_queue_live(struct rdi_queue *q)
 {
 	if (q->state == RDI_Q_ESTABLISHED)
-		set_state(q, RDI_Q_LIVE);
+		set_queue_state(q, RDI_Q_LIVE);
 }

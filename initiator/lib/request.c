@@ -32,7 +32,7 @@ static const char *opcode_text(const struct rdi_queue *q, const struct nvme_sqe 
 }
 
 /* Take @req out of service and call back. */
-static void complete(struct rdi_queue *q, struct rdi_req *req, struct rdinit_completion *c)
+static void complete_req(struct rdi_queue *q, struct rdi_req *req, struct rdinit_completion *c)
 {
 	rdi_unmap(q, req, c->err == 0);
 	TAILQ_REMOVE(&q->busy, req, link);
@@ -58,7 +58,7 @@ static __attribute__((noinline)) void complete_failed(struct rdi_queue *q, struc
 	snprintf(text, sizeof(text), "%s failed: %s", opcode_text(q, req->sqe),
 		 nvme_status_text(st, nvme_cmd_kind(!q->cfg.qid, req->sqe), status));
 	c->text = text;
-	complete(q, req, c);
+	complete_req(q, req, c);
 }
 
 /* Both halves are in: the SEND's completion and the response. */
@@ -67,7 +67,7 @@ static void complete_answered(struct rdi_queue *q, struct rdi_req *req)
 	struct rdinit_completion c = {.result = le64toh(req->result), .text = ""};
 
 	if (__builtin_expect(nvme_status_ok(nvme_status_from_wire(req->status)), 1))
-		complete(q, req, &c);
+		complete_req(q, req, &c);
 	else
 		complete_failed(q, req, &c);
 }
@@ -83,7 +83,7 @@ static inline struct rdi_req *first_sent(struct rdi_queue *q)
 }
 
 /* This SEND has completed, and all before it: not each of them is reported. */
-static void send_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc)
+static void req_send_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc)
 {
 	struct rdi_req *req;
 
@@ -104,7 +104,7 @@ void rdi_send_over(struct rdi_queue *q, const struct rdi_wr *wr)
 {
 	struct rdi_req *req;
 
-	if (wr->done != send_done)
+	if (wr->done != req_send_done)
 		return;
 	while ((req = first_sent(q)) && &req->send != wr)
 		q->posted--;
@@ -256,8 +256,8 @@ static __attribute__((noinline)) void start_watchdog(struct rdi_queue *q)
 }
 
 /* Give @req its next id and @send its command. Nothing is posted; only the data is mapped. */
-static inline int prepare(struct rdi_queue *q, struct rdi_req *req, unsigned int how,
-			  struct rdi_send *send)
+static inline int prepare_req(struct rdi_queue *q, struct rdi_req *req, unsigned int how,
+			      struct rdi_send *send)
 {
 	req->cid = (uint16_t)(req->cid + CID_GEN_ONE);
 	req->sqe->cid = htole16(req->cid);
@@ -306,12 +306,12 @@ static inline int post(struct rdi_queue *q, struct rdi_req *req, uint64_t timeou
 
 int rdi_queue_send(struct rdi_queue *q, struct rdi_req *req)
 {
-	int rc = prepare(q, req, 0, &q->send[0]);
+	int rc = prepare_req(q, req, 0, &q->send[0]);
 
 	return rc ? rc : post(q, req, 0);
 }
 
-/* As prepare(), of a command that is not made in its place. */
+/* As prepare_req(), of a command that is not made in its place. */
 static int prepare_cmd(struct rdi_queue *q, struct rdi_req *req, const struct rdi_cmd *cmd,
 		       struct rdi_send *send)
 {
@@ -323,7 +323,7 @@ static int prepare_cmd(struct rdi_queue *q, struct rdi_req *req, const struct rd
 	req->dir = cmd->dir;
 	req->fn = cmd->fn;
 	req->user = cmd->user;
-	return prepare(q, req, cmd->how, send);
+	return prepare_req(q, req, cmd->how, send);
 }
 
 int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd)
@@ -441,7 +441,7 @@ void rdi_req_abort_all(struct rdi_queue *q, int err, const char *text)
 	STAILQ_INIT(&q->sent);
 	while ((req = TAILQ_FIRST(&q->busy))) {
 		req->due = 0;
-		complete(q, req, &c);
+		complete_req(q, req, &c);
 	}
 }
 
@@ -471,7 +471,7 @@ int rdi_req_alloc(struct rdi_queue *q)
 		struct rdi_req *req = &q->reqs[i];
 
 		req->send.magic = RDI_WR_MAGIC;
-		req->send.done = send_done;
+		req->send.done = req_send_done;
 		req->cid = (uint16_t)i;
 		req->sqe = &q->sqes[i];
 		SLIST_INSERT_HEAD(&q->free, req, free_link);

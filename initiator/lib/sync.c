@@ -98,7 +98,7 @@ struct submission {
 	const struct rdi_cmd *cmd;
 };
 
-static int submit(void *arg)
+static int submit_sync(void *arg)
 {
 	struct submission *s = arg;
 
@@ -108,9 +108,9 @@ static int submit(void *arg)
 int rdi_submit(struct rdi_handle *h, struct rdi_queue *q, const struct rdi_cmd *cmd)
 {
 	struct submission s = {.q = q, .cmd = cmd};
-	int rc = submit(&s);
+	int rc = submit_sync(&s);
 
 	if (rc == -EAGAIN && cmd->fn == rdi_sync_done)
-		rc = rdi_sync_retry(h, q, submit, &s);
+		rc = rdi_sync_retry(h, q, submit_sync, &s);
 	return rc;
 }

@@ -123,7 +123,7 @@ void rdt_req_parsed(struct rdt_req *req)
 		rdt_req_release_capsule(req);
 }
 
-static struct nvme_status parse(struct rdt_req *req)
+static struct nvme_status parse_req(struct rdt_req *req)
 {
 	struct nvme_status sgl = rdt_sgl_parse(req);
 	struct nvme_status st = find_command(req);
@@ -166,7 +166,7 @@ static void execute(struct rdt_req *req)
 static void state_new(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
-	struct nvme_status st = parse(req);
+	struct nvme_status st = parse_req(req);
 
 	if (req->sqe.flags & NVME_CMD_FUSE_MASK || qp->fused || qp->fuse_failed)
 		st = rdt_fused_arrived(req, st);
@@ -384,7 +384,7 @@ static void state_executed(struct rdt_req *req)
 }
 
 /* The last half of a fused pair to end gives the buffer back: a READ may still fill its part. */
-static void part(struct rdt_req *req)
+static void leave_pair(struct rdt_req *req)
 {
 	struct rdt_req *mate = req->mate;
 
@@ -411,14 +411,14 @@ static void unlimit(struct rdt_req *req)
 }
 
 /* What it holds only when it was dropped, or one of a pair. */
-static RD_COLD void give_up(struct rdt_req *req)
+static RD_COLD void give_up_dropped(struct rdt_req *req)
 {
 	tell_end(req);
 	if (req->waiting)
 		rdt_pool_unwait(req->pool, req);
 	unlimit(req);
 	rdt_req_release_capsule(req);
-	part(req);
+	leave_pair(req);
 }
 
 /*
@@ -448,13 +448,13 @@ static bool moved(const struct rdt_req *req)
 }
 
 /* Give everything back. The request may be in use again on return. */
-static void finish(struct rdt_req *req)
+static void finish_req(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
 
 	rdt_req_set_state(req, RDT_REQ_DONE);
 	if (req->special)
-		give_up(req);
+		give_up_dropped(req);
 	if (req->pool_buf)
 		rdt_pool_put(req->pool, req->payer, req->pool_buf, req->pool_len, moved(req));
 	if (req->ns)
@@ -468,7 +468,7 @@ static RD_COLD void drop(struct rdt_req *req)
 {
 	req->dropped = true;
 	req->special = true;
-	finish(req);
+	finish_req(req);
 }
 
 void rdt_req_drop(struct rdt_req *req)
@@ -480,7 +480,7 @@ void rdt_req_drop(struct rdt_req *req)
 void rdt_req_responded(struct rdt_req *req)
 {
 	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_RESPONDING);
-	finish(req);
+	finish_req(req);
 }
 
 /* In these states nobody else holds the request, so a closing queue can end it on the spot. */

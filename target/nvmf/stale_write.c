@@ -209,7 +209,7 @@ void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot)
 /* ---- commands that wait ---- */
 
 /* What moves no blocks waits for none: a host may still say who else may. */
-RD_COLD bool rdt_fence_holds(const struct rdt_req *req)
+RD_COLD bool rdt_fence_blocks_slow(const struct rdt_req *req)
 {
 	unsigned int slot = req->ns->slot;
 
@@ -218,7 +218,7 @@ RD_COLD bool rdt_fence_holds(const struct rdt_req *req)
 	return rdt_slots_has(&req->qp->ctrl->kept, slot);
 }
 
-static struct rdt_req *first_free(const struct rdt_reactor *r)
+static struct rdt_req *first_free_req(const struct rdt_reactor *r)
 {
 	struct rdt_req *req;
 
@@ -228,13 +228,13 @@ static struct rdt_req *first_free(const struct rdt_reactor *r)
 	return NULL;
 }
 
-static void look_again(struct rd_timer *timer)
+static void fence_look_again(struct rd_timer *timer)
 {
 	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, fence_timer);
 	struct rdt_req *req;
 
 	/* Each leaves the list, and what it does may end others. */
-	while ((req = first_free(r)))
+	while ((req = first_free_req(r)))
 		rdt_req_process(req);
 	/* Cannot fail: the place it has just left is free. */
 	if (!TAILQ_EMPTY(&r->behind_fence))
@@ -244,7 +244,7 @@ static void look_again(struct rd_timer *timer)
 void rdt_fence_init(struct rdt_reactor *r)
 {
 	TAILQ_INIT(&r->behind_fence);
-	r->fence_timer.fn = look_again;
+	r->fence_timer.fn = fence_look_again;
 }
 
 bool rdt_fence_wait(struct rdt_req *req)

@@ -64,13 +64,14 @@ uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl, bool keep);
 /* The namespace in this slot is gone, and so is what was in flight there. Under subsys->lock. */
 void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot);
 
-bool rdt_fence_holds(const struct rdt_req *req);
+bool rdt_fence_blocks_slow(const struct rdt_req *req);
 /* Has @req, a command for a namespace, to wait for commands of before? */
 static inline bool rdt_fence_blocks(const struct rdt_req *req)
 {
 	const struct rdt_ctrl *ctrl = req->qp->ctrl;
 
-	return atomic_load_explicit(&ctrl->behind, memory_order_relaxed) && rdt_fence_holds(req);
+	return atomic_load_explicit(&ctrl->behind, memory_order_relaxed) &&
+	       rdt_fence_blocks_slow(req);
 }
 
 void rdt_fence_init(struct rdt_reactor *r);

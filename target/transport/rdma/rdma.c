@@ -41,13 +41,14 @@ static struct rdt_rdma_req *to_rreq(struct rdt_req *req)
 	return rd_container_of(req, struct rdt_rdma_req, req);
 }
 
-static struct rdt_rdma_conn *conn_of(const struct rdt_rdma_req *rr)
+static struct rdt_rdma_conn *conn_of_req(const struct rdt_rdma_req *rr)
 {
 	return rdt_rdma_conn_of(rr->req.qp);
 }
 
 /* A flushed one only follows an end whose own reason comes with DISCONNECTED. */
-static RD_COLD void failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc, const char *what)
+static RD_COLD void rdma_wr_failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc,
+				   const char *what)
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR)
 		rdt_qpair_lost(&rc->qp, what);
@@ -105,17 +106,17 @@ static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, ui
 }
 
 /* Returns the connection, or NULL: it is gone. */
-static struct rdt_rdma_conn *recv_done(struct rdt_rdma_dev *rdev, struct rdt_rdma_recv *recv,
-				       const struct ibv_wc *wc)
+static struct rdt_rdma_conn *rdma_recv_done(struct rdt_rdma_dev *rdev, struct rdt_rdma_recv *recv,
+					    const struct ibv_wc *wc)
 {
 	struct rdt_rdma_conn *rc = rdt_rdma_recv_owner(rdev, recv, wc);
 
 	if (!rc)
 		return NULL;
 	if (wc->status != IBV_WC_SUCCESS)
-		failed(rc, wc,
-		       wc->status == IBV_WC_LOC_LEN_ERR ? "a capsule was longer than IOCCSZ"
-							: "a RECV failed");
+		rdma_wr_failed(rc, wc,
+			       wc->status == IBV_WC_LOC_LEN_ERR ? "a capsule was longer than IOCCSZ"
+								: "a RECV failed");
 	else if (!rc->closing)
 		got_capsule(rc, recv, wc->byte_len);
 	return rc;
@@ -131,7 +132,7 @@ static void lose(struct rdt_rdma_req *rr, const char *what)
 
 static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sgl_desc *from)
 {
-	struct rdt_rdma_conn *rc = conn_of(rr);
+	struct rdt_rdma_conn *rc = conn_of_req(rr);
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)rr->req.buf + pos,
 		.length = from->len,
@@ -159,7 +160,7 @@ static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sg
 /* READs of a list, as far as the depth goes. False: some of them wait. */
 static bool post_list(struct rdt_rdma_req *rr)
 {
-	struct rdt_rdma_conn *rc = conn_of(rr);
+	struct rdt_rdma_conn *rc = conn_of_req(rr);
 	const struct rdt_sgl_desc *list = rdt_req_sgl(&rr->req);
 
 	while (rr->read_next < rr->req.descs) {
@@ -241,7 +242,7 @@ static bool list_done(struct rdt_rdma_req *rr, bool ok)
 	rr->read_bad |= !ok;
 	if (rr->reads_out || rr->lost)
 		return false;
-	/* A part still waits: for its turn, or, on a connection that ends, for finish(). */
+	/* The rest waits for its turn or, when the connection ends, for finish_conn_close(). */
 	return rr->read_next == rr->req.descs;
 }
 
@@ -257,16 +258,16 @@ static uint32_t read_len(struct rdt_rdma_req *rr)
 	return len;
 }
 
-/* As send_done(), it returns the connection, which outlives the request. */
+/* As rdma_send_done(), it returns the connection, which outlives the request. */
 static struct rdt_rdma_conn *read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 {
-	struct rdt_rdma_conn *rc = conn_of(rr);
+	struct rdt_rdma_conn *rc = conn_of_req(rr);
 	bool ok = wc->status == IBV_WC_SUCCESS;
 
 	rc->reads_out--;
 	came_back(rc, &rc->reads, 1, read_len(rr));
 	if (!ok)
-		failed(rc, wc, "a READ of the host's memory failed");
+		rdma_wr_failed(rc, wc, "a READ of the host's memory failed");
 	serve_reads(rc);
 	if (rr->req.descs) {
 		if (!list_done(rr, ok))
@@ -322,7 +323,7 @@ static struct ibv_send_wr *fill_send(struct rdt_rdma_conn *rc, struct rdt_rdma_r
 }
 
 /* The WRITE with all of the data, and the SEND. */
-static struct ibv_send_wr *fill_write(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
+static struct ibv_send_wr *fill_rdma_write(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_answer *answer = &rc->answer;
 	const struct rdt_req *req = &rr->req;
@@ -354,7 +355,7 @@ static void post_answer(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr,
 /* A WRITE for each descriptor, then the SEND. The SQ has room. */
 static void respond_list(struct rdt_rdma_req *rr)
 {
-	struct rdt_rdma_conn *rc = conn_of(rr);
+	struct rdt_rdma_conn *rc = conn_of_req(rr);
 	const struct rdt_req *req = &rr->req;
 	const struct rdt_sgl_desc *list = rdt_req_sgl(req);
 	struct ibv_send_wr wr[RDT_MSDBD_MAX];
@@ -402,12 +403,12 @@ static void respond(struct rdt_req *req, bool with_data)
 		return;
 	}
 	if (with_data)
-		post_answer(rc, rr, fill_write(rc, rr), req->data_len);
+		post_answer(rc, rr, fill_rdma_write(rc, rr), req->data_len);
 	else
 		post_answer(rc, rr, fill_send(rc, rr), 0);
 }
 
-static void answered(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
+static void answer_sent(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
 {
 	if (rr->extra) {
 		rc->extra_free += rr->extra;
@@ -418,20 +419,20 @@ static void answered(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
 }
 
 /* The SEND of @rr has completed, and all before it: not each of them is reported. */
-static struct rdt_rdma_conn *send_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
+static struct rdt_rdma_conn *rdma_send_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 {
-	struct rdt_rdma_conn *rc = conn_of(rr);
+	struct rdt_rdma_conn *rc = conn_of_req(rr);
 	struct rdt_rdma_req *first;
 	unsigned int n = 0;
 	uint64_t len = 0;
 
 	if (wc->status != IBV_WC_SUCCESS)
-		failed(rc, wc, "a response could not be sent");
+		rdma_wr_failed(rc, wc, "a response could not be sent");
 	while ((first = STAILQ_FIRST(&rc->sent))) {
 		STAILQ_REMOVE_HEAD(&rc->sent, sent);
 		n++;
 		len += first->answer_len;
-		answered(rc, first);
+		answer_sent(rc, first);
 		if (first == rr)
 			break;
 	}
@@ -459,14 +460,14 @@ static void handle_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
 	}
 	/* Those that every command has come first. */
 	if (wr->kind == RDT_WR_RECV) {
-		rc = recv_done(rdev, rd_container_of(wr, struct rdt_rdma_recv, wr), wc);
+		rc = rdma_recv_done(rdev, rd_container_of(wr, struct rdt_rdma_recv, wr), wc);
 	} else if (wr->kind == RDT_WR_SEND) {
-		rc = send_done(rd_container_of(wr, struct rdt_rdma_req, send), wc);
+		rc = rdma_send_done(rd_container_of(wr, struct rdt_rdma_req, send), wc);
 	} else if (wr->kind == RDT_WR_READ) {
 		rc = read_done(rd_container_of(wr, struct rdt_rdma_req, read), wc);
 	} else { /* a WRITE, unsignalled: it failed, and its SEND will complete as well */
-		rc = conn_of(rd_container_of(wr, struct rdt_rdma_req, write));
-		failed(rc, wc, "a WRITE to the host's memory failed");
+		rc = conn_of_req(rd_container_of(wr, struct rdt_rdma_req, write));
+		rdma_wr_failed(rc, wc, "a WRITE to the host's memory failed");
 	}
 	if (rc)
 		finish_later(rc);
@@ -481,7 +482,7 @@ static void prefetch_wc(const struct ibv_wc *wc)
 	__builtin_prefetch((const char *)wr + 64);
 }
 
-static void poll_cq(struct rdt_rdma_dev *rdev)
+static void poll_rdma_cq(struct rdt_rdma_dev *rdev)
 {
 	struct ibv_wc wc[POLL_BATCH];
 	unsigned int total = 0;
@@ -512,12 +513,12 @@ static void poll_cq(struct rdt_rdma_dev *rdev)
 
 static void cq_event(struct rd_fab_cq *cq, void *arg)
 {
-	poll_cq(arg);
+	poll_rdma_cq(arg);
 }
 
 static void cq_again(struct rd_defer *defer)
 {
-	poll_cq(rd_container_of(defer, struct rdt_rdma_dev, again));
+	poll_rdma_cq(rd_container_of(defer, struct rdt_rdma_dev, again));
 }
 
 /* ---- requests ---- */
@@ -619,7 +620,7 @@ static void free_gone(struct rdt_rdma *rdma)
 
 /* ---- the end of a connection ---- */
 
-static void close_conn(struct rdt_qpair *qp)
+static void close_rdma_conn(struct rdt_qpair *qp)
 {
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(qp);
 
@@ -628,7 +629,7 @@ static void close_conn(struct rdt_qpair *qp)
 	finish_later(rc);
 }
 
-static void finish(struct rd_defer *defer)
+static void finish_conn_close(struct rd_defer *defer)
 {
 	struct rdt_rdma_conn *rc = rd_container_of(defer, struct rdt_rdma_conn, finish);
 	struct rdt_req *req;
@@ -688,14 +689,14 @@ void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev
 	}
 }
 
-static bool peer_closed(const struct rdt_qpair *qp)
+static bool rdma_peer_closed(const struct rdt_qpair *qp)
 {
 	const struct rdt_rdma_conn *rc = rd_container_of(qp, const struct rdt_rdma_conn, qp);
 
 	return rd_fab_peer_closed(rc->conn);
 }
 
-static void destroy(struct rdt_qpair *qp)
+static void destroy_rdma_conn(struct rdt_qpair *qp)
 {
 	rdt_rdma_conn_free(rdt_rdma_conn_of(qp));
 }
@@ -707,9 +708,9 @@ const struct rdt_transport_ops rdt_rdma_ops = {
 	.respond = respond,
 	.joined = joined,
 	.capsule_done = capsule_done,
-	.close = close_conn,
-	.peer_closed = peer_closed,
-	.destroy = destroy,
+	.close = close_rdma_conn,
+	.peer_closed = rdma_peer_closed,
+	.destroy = destroy_rdma_conn,
 };
 
 /* ---- making a connection's memory and queue pair ---- */
@@ -724,7 +725,7 @@ int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t
 	STAILQ_INIT(&rc->early);
 	STAILQ_INIT(&rc->sent);
 	LIST_INIT(&rc->recvs_used);
-	rc->finish.fn = finish;
+	rc->finish.fn = finish_conn_close;
 	return err;
 }
 
