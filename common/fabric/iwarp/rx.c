@@ -46,11 +46,16 @@ static void rx_reset(struct rd_iw_rx *rx)
 	rx->sized = false;
 }
 
+static uint32_t trailer_len(const struct rd_iw_rx *rx)
+{
+	return rd_iw_pad(rx->hdr_len + rx->h.plen) + RD_MPA_CRC_LEN;
+}
+
 static void to_trailer(struct rd_iw_rx *rx)
 {
 	rx->state = RD_IW_RX_TRAILER;
 	rx->have = 0;
-	rx->need = (uint8_t)(rd_iw_pad(rx->hdr_len + rx->h.plen) + RD_MPA_CRC_LEN);
+	rx->need = (uint8_t)trailer_len(rx);
 }
 
 /* Take up to what is missing from @p. Returns the bytes taken. */
@@ -81,7 +86,12 @@ static int begin(struct rd_iw_conn *c, bool whole)
 	return 0;
 }
 
-static int header_done(struct rd_iw_conn *c)
+/*
+ * rx.need bytes of header are here, and @behind bytes of what follows them. A message that is there
+ * to its end, and whose CRC needs no check first, takes its RECV now; any other one with its last
+ * byte. Returns as begin().
+ */
+static int header_done(struct rd_iw_conn *c, size_t behind)
 {
 	struct rd_iw_rx *rx = &c->rx;
 	struct rd_ddp_ctrl ctrl;
@@ -102,7 +112,7 @@ static int header_done(struct rd_iw_conn *c)
 	rd_iw_hdr_parse(rx->hdr, &rx->h);
 	if (c->crc)
 		rx->crc = rd_iw_crc(RD_IW_CRC_SEED, rx->hdr, rx->hdr_len);
-	return begin(c, false);
+	return begin(c, !c->crc && behind >= rx->h.plen + trailer_len(rx));
 }
 
 /* Returns 0, 1 when the message has to wait for a RECV, or -1. */
@@ -212,52 +222,6 @@ static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	return c->state == RD_IW_OPEN ? 1 : -1;
 }
 
-/*
- * All of an FPDU is at @p, and needs no state between its parts. Usual ones were for rd_iw_whole():
- * this is for segments, Read Requests and those with anything wrong. Returns the bytes used, 0 when
- * it is for the state machine after all, or -1. When it has to wait for a RECV, that is base.waits:
- * its header is used, or all of it, with its message in rx.aside.
- */
-static ssize_t whole_fpdu(struct rd_iw_conn *c, const uint8_t *p, size_t n)
-{
-	struct rd_iw_rx *rx = &c->rx;
-	struct iovec iov[RD_IW_MAX_SGE];
-	struct rd_ddp_ctrl ctrl;
-	uint32_t total, ulpdu, term;
-	int count, rc;
-
-	if (c->crc || n < sizeof(ctrl))
-		return 0;
-	memcpy(&ctrl, p, sizeof(ctrl));
-	total = rd_iw_fpdu_length(&ctrl, &ulpdu);
-	rx->hdr_len = total <= n ? (uint8_t)rd_iw_hdr_length(&ctrl, &term) : 0;
-	if (!rx->hdr_len || (ctrl.rdmap & RD_RDMAP_OPMASK) == RD_RDMAP_TERMINATE)
-		return 0;
-	/* No FPDU is shorter, and no header but a Read Request's longer. */
-	memcpy(rx->hdr, p, sizeof(struct rd_ddp_untagged));
-	if (rx->hdr_len > sizeof(struct rd_ddp_untagged))
-		memcpy(rx->hdr, p, rx->hdr_len);
-	rd_iw_hdr_parse(rx->hdr, &rx->h);
-	rc = rd_iw_fpdu_begin(c, true);
-	if (rc > 0) { /* as if the header had come alone */
-		rx->have = rx->need = rx->hdr_len;
-		rx->sized = true;
-		return rx->hdr_len;
-	}
-	if (rc)
-		return -1;
-	rx->left = rx->h.plen;
-	if (rx->left) {
-		count = rd_iw_fpdu_dest(c, iov);
-		if (count < 0)
-			return -1;
-		scatter(iov, count, p + rx->hdr_len, rx->left);
-		rx->left = 0;
-	}
-	c->fab->stats.fpdus_rx++;
-	return rd_iw_fpdu_end(c) < 0 ? -1 : (ssize_t)total;
-}
-
 /* Returns 0 when all of it is used, 1 when a message waits and the rest is held back, or -1. */
 static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
@@ -269,22 +233,13 @@ static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 
 		switch (rx->state) {
 		case RD_IW_RX_HEADER:
-			if (!rx->have) {
+			if (!rx->have)
 				used = rd_iw_whole(c, p, n);
-				if (used)
-					break;
-				rc = whole_fpdu(c, p, n);
-			}
-			if (rc < 0)
-				return -1;
-			used = (size_t)rc;
-			if (c->base.waits)
-				return hold_back(c, p + used, n - used);
 			if (used)
 				break;
 			used = collect(rx, rx->hdr, p, n);
 			if (rx->have == rx->need)
-				rc = header_done(c);
+				rc = header_done(c, n - used);
 			if (rc)
 				return rc < 0 ? -1 : hold_back(c, p + used, n - used);
 			break;
