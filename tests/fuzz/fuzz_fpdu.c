@@ -272,9 +272,9 @@ static void stage_close(struct stage *s, uint8_t flags)
 	rd_fab_conn_destroy(&s->conn);
 	rd_fab_srq_destroy(&s->srq);
 	/* Its socket is kept until what the peer sent is read. */
-	for (int i = 0; i < 100 && rd_iw_fab(s->fab)->stats.lingers; i++)
+	for (int i = 0; i < 100 && rd_iw_fab(s->fab)->stats.drains; i++)
 		turn(s);
-	FUZZ_CHECK(!rd_iw_fab(s->fab)->stats.conns && !rd_iw_fab(s->fab)->stats.lingers);
+	FUZZ_CHECK(!rd_iw_fab(s->fab)->stats.conns && !rd_iw_fab(s->fab)->stats.drains);
 }
 
 static void put_crcs(uint8_t *p, size_t n)

@@ -382,7 +382,7 @@ static void drop_socket(struct rd_iw_conn *c, enum rd_iw_state was)
 	rd_io_del(loop, &c->io);
 	c->io.fd = -1;
 	if (was == RD_IW_OPEN || was == RD_IW_HANDSHAKE)
-		rd_iw_linger_start(c->fab, fd, true);
+		rd_iw_drain_start(c->fab, fd, true);
 	else
 		close(fd);
 }

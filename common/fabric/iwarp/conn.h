@@ -3,7 +3,7 @@
  * The iwarp provider: iWARP in userspace over plain TCP sockets.
  *
  * One device per fabric, one protection domain per device, one thread per fabric: nothing here
- * takes a lock but the mailbox for rejected requests (linger.c), which other threads may put
+ * takes a lock but the mailbox for rejected requests (drain.c), which other threads may put
  * sockets into, and scratch memory that fabrics of several threads share (scratch.c).
  *
  * User callbacks run only from deferred work or from the listener's socket, never from within the

@@ -3,9 +3,9 @@
 #ifndef RD_IW_FAB_H
 #define RD_IW_FAB_H
 
-#include "stats.h"
-#include "linger.h"
+#include "drain.h"
 #include "mr.h"
+#include "stats.h"
 
 struct rd_iw_conn;
 struct rd_iw_mailbox;
@@ -16,9 +16,9 @@ struct rd_iw_fab {
 	char *congestion;
 	struct rd_iw_dev dev;
 	LIST_HEAD(, rd_iw_conn) conns;
-	TAILQ_HEAD(, rd_iw_linger) lingers; /* oldest first */
-	struct rd_ratelimit ends;           /* of messages about connections that failed */
-	struct rd_iw_mailbox *box;          /* made with the first listener */
+	TAILQ_HEAD(, rd_iw_drain) drains; /* oldest first */
+	struct rd_ratelimit ends;         /* of messages about connections that failed */
+	struct rd_iw_mailbox *box;        /* made with the first listener */
 	struct rd_iw_stats stats;
 };
 

@@ -392,7 +392,7 @@ int rd_iw_reject(struct rd_fab_conn *conn, const void *priv, size_t len)
 		return -EMSGSIZE;
 	send_reject(fd, &c->hs->req, priv, len);
 	c->io.fd = -1;
-	rd_iw_linger_start(c->fab, fd, false);
+	rd_iw_drain_start(c->fab, fd, false);
 	rd_iw_conn_end(c, -ECONNREFUSED, "rejected");
 	c->pending = 0;
 	return 0;

@@ -25,7 +25,7 @@ static void iw_close(struct rd_fab *base)
 		       fab->stats.conns, fab->stats.listeners, fab->stats.mrs);
 	if (fab->box)
 		rd_iw_mailbox_close(fab->box);
-	rd_iw_linger_fini(fab);
+	rd_iw_drain_fini(fab);
 	rd_iw_mr_table_fini(&fab->dev.mrs);
 	rd_fab_iwarp_scratch_unref(&fab->dev.scratch);
 	free(fab->congestion);
@@ -135,7 +135,7 @@ int rd_fab_iwarp_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts
 	fab->base.loop = loop;
 	fab->base.log = rd_loop_log(loop);
 	LIST_INIT(&fab->conns);
-	TAILQ_INIT(&fab->lingers);
+	TAILQ_INIT(&fab->drains);
 	init_device(fab);
 	*out = &fab->base;
 	return 0;

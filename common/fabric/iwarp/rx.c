@@ -234,7 +234,7 @@ static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 		switch (rx->state) {
 		case RD_IW_RX_HEADER:
 			if (!rx->have)
-				used = rd_iw_whole(c, p, n);
+				used = rd_iw_rx_fast(c, p, n);
 			if (used)
 				break;
 			used = collect(rx, rx->hdr, p, n);

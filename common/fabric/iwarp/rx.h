@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reception: the state of a connection's incoming stream. rx.c, fpdu.c, whole.c. */
+/* Reception: the state of a connection's incoming stream. rx.c, fpdu.c, rx_fast.c. */
 #ifndef RD_IW_RX_H
 #define RD_IW_RX_H
 
@@ -84,12 +84,13 @@ int rd_iw_fpdu_dest(struct rd_iw_conn *c, struct iovec *iov);
 int rd_iw_fpdu_end(struct rd_iw_conn *c);
 int rd_iw_fpdu_resume(struct rd_iw_conn *c);
 
-/* ---- whole.c ---- */
+/* ---- the fast path: rx_fast.c ---- */
 
 /*
- * Between two FPDUs, @n bytes are at @p: do those FPDUs that are there as a whole and of a usual
- * kind. Returns the bytes used; for what follows, nothing has changed.
+ * To be called between two FPDUs: handles the FPDUs at the beginning of the @n bytes at @p, as long
+ * as they are complete and usual. Returns the number of bytes used. The rest is for the state
+ * machine.
  */
-size_t rd_iw_whole(struct rd_iw_conn *c, const uint8_t *p, size_t n);
+size_t rd_iw_rx_fast(struct rd_iw_conn *c, const uint8_t *p, size_t n);
 
 #endif /* RD_IW_RX_H */

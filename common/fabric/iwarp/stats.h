@@ -19,7 +19,7 @@ struct rd_iw_stats {
 	uint32_t conns;
 	uint32_t listeners;
 	uint32_t half_open;
-	uint32_t lingers;
+	uint32_t drains;
 	uint32_t mrs;
 	uint32_t cqs;
 	uint32_t srqs;

@@ -341,7 +341,7 @@ void t_pair_close(struct t_pair *p)
 	close_end(&p->sv);
 	CU_ASSERT_EQUAL(t_stats(&p->sv)->half_open, 0);
 	CU_ASSERT_EQUAL(t_stats(&p->sv)->listeners, 0);
-	T_UNTIL(p, t_stats(&p->cl)->lingers == 0 && t_stats(&p->sv)->lingers == 0);
+	T_UNTIL(p, t_stats(&p->cl)->drains == 0 && t_stats(&p->sv)->drains == 0);
 	rd_fab_close(&p->cl.fab);
 	rd_fab_close(&p->sv.fab);
 	rd_loop_destroy(&p->loop);

@@ -569,10 +569,10 @@ static void wildcard_v6(void)
 	t_pair_close(&p);
 }
 
-/* Connecting only to be refused: sockets that linger are bounded. */
-static void linger_limit(void)
+/* Connecting only to be refused: sockets that are drained are bounded. */
+static void drain_limit(void)
 {
-	enum { COUNT = RD_IW_MAX_LINGERS + 40 };
+	enum { COUNT = RD_IW_MAX_DRAINS + 40 };
 	struct t_opts o = {.reject = true};
 	struct t_raw *r = calloc(COUNT, sizeof(*r));
 	uint8_t rep[24];
@@ -584,7 +584,7 @@ static void linger_limit(void)
 		t_raw_hex(&r[i], "4d504120494420526571204672616d65 10 02 0004 00080008");
 		CU_ASSERT(t_raw_recv(&r[i], rep, sizeof(rep)));
 		CU_ASSERT_EQUAL(rep[16], 0x30);
-		CU_ASSERT(t_stats(&p.sv)->lingers <= RD_IW_MAX_LINGERS);
+		CU_ASSERT(t_stats(&p.sv)->drains <= RD_IW_MAX_DRAINS);
 	}
 	CU_ASSERT_EQUAL(p.requests, COUNT);
 	for (int i = 0; i < COUNT; i++)
@@ -967,7 +967,7 @@ const struct t_case t_conn_cases[] = {
 	{"a listener on all IPv6 addresses", wildcard_v6},
 	{"a silent responder is poked", pokes},
 	{"a poke waits for the frame before it", poke_waits_its_turn},
-	{"sockets that linger are bounded", linger_limit},
+	{"sockets that are drained are bounded", drain_limit},
 	{"flushing keeps the order", flush_order},
 	{"a wrong work request behind more than one transmission", wrong_behind_a_batch},
 	{"more is flushed than the queues held", flushed_beyond_depth},

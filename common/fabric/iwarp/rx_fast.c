@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What most FPDUs are, done in one step: a WRITE, or a message that is one SEND, all of which has
- * been received. Whatever is unusual or wrong about one is left, with nothing changed but perhaps
- * the memory of the RECV that it would get, to the way that all others take (rx.c, fpdu.c) and that
- * knows what to answer.
+ * The receive fast path: FPDUs of a WRITE, and SENDs of one FPDU, that have been received
+ * completely and need no CRC check. Every other FPDU, and every violation of the protocol, is left
+ * to the state machine (rx.c, fpdu.c), which also chooses the Terminate. An FPDU that is left has
+ * changed nothing, except perhaps the content of the next RECV's memory.
  */
 #include "conn.h"
 #include "copy.h"
 
-/* Copy to @r's memory. False: some of that is not registered. */
-static bool place(struct rd_iw_conn *c, const struct rd_iw_rwr *r, const uint8_t *p, uint32_t len)
+/* Copies @len bytes to @r's memory. False: a part of that memory is not registered. */
+static bool fast_place(struct rd_iw_conn *c, const struct rd_iw_rwr *r, const uint8_t *p,
+		       uint32_t len)
 {
 	for (const struct ibv_sge *sge = r->sge; len; sge++) {
 		uint32_t part = len < sge->length ? len : sge->length;
@@ -23,8 +24,8 @@ static bool place(struct rd_iw_conn *c, const struct rd_iw_rwr *r, const uint8_t
 	return true;
 }
 
-/* Returns whether it was one to be done here. */
-static bool whole_send(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
+/* Handles the FPDU at @p, of @ulpdu bytes behind its length field. False: it is left to rx.c. */
+static bool fast_send(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
 {
 	struct rd_iw_rx *rx = &c->rx;
 	const struct rd_iw_rwr *r;
@@ -43,7 +44,7 @@ static bool whole_send(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
 		return false;
 	len = ulpdu - (uint32_t)sizeof(h);
 	r = rd_iw_recv_next(c);
-	if (!r || len > r->total || !place(c, r, p + sizeof(h), len))
+	if (!r || len > r->total || !fast_place(c, r, p + sizeof(h), len))
 		return false;
 	inv = op == RD_RDMAP_SEND_INV || op == RD_RDMAP_SEND_SE_INV;
 	if (inv) {
@@ -58,7 +59,7 @@ static bool whole_send(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
 	return true;
 }
 
-static bool whole_write(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
+static bool fast_write(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
 {
 	struct rd_ddp_tagged h;
 	uint32_t len;
@@ -78,7 +79,7 @@ static bool whole_write(struct rd_iw_conn *c, const uint8_t *p, uint32_t ulpdu)
 	return true;
 }
 
-size_t rd_iw_whole(struct rd_iw_conn *c, const uint8_t *p, size_t n)
+size_t rd_iw_rx_fast(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
 	const uint8_t *end = p + n, *at = p;
 	struct rd_ddp_ctrl ctrl;
@@ -92,8 +93,8 @@ size_t rd_iw_whole(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 		total = rd_iw_fpdu_length(&ctrl, &ulpdu);
 		if (total > (size_t)(end - at))
 			break;
-		if (!(ctrl.ddp & RD_DDP_TAGGED ? whole_write(c, at, ulpdu)
-					       : whole_send(c, at, ulpdu)))
+		if (!(ctrl.ddp & RD_DDP_TAGGED ? fast_write(c, at, ulpdu)
+					       : fast_send(c, at, ulpdu)))
 			break;
 		at += total;
 		c->fab->stats.fpdus_rx++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets without a connection. close(2) with unread data sends an RST, which may destroy what the
- * peer has not read yet: a reject, a Terminate, a last response. So a socket is read dry until the
- * peer closes as well, for a second at most.
+ * Draining closed sockets. close(2) with unread data sends an RST, which can destroy what the peer
+ * has not read yet: a reject, a Terminate, a last response. So the socket of a connection that is
+ * over is read until the peer closes it as well, for DRAIN_NS at most.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,27 +10,27 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "drain.h"
 #include "fab.h"
-#include "linger.h"
 #include "listen.h"
 #include "scratch.h"
 
-#define LINGER_NS RD_NSEC_PER_SEC
+#define DRAIN_NS RD_NSEC_PER_SEC
 
-static void linger_end(struct rd_iw_linger *l)
+static void drain_end(struct rd_iw_drain *d)
 {
-	rd_io_del(l->fab->base.loop, &l->io);
-	rd_timer_stop(l->fab->base.loop, &l->timer);
-	close(l->io.fd);
-	TAILQ_REMOVE(&l->fab->lingers, l, link);
-	l->fab->stats.lingers--;
-	free(l);
+	rd_io_del(d->fab->base.loop, &d->io);
+	rd_timer_stop(d->fab->base.loop, &d->timer);
+	close(d->io.fd);
+	TAILQ_REMOVE(&d->fab->drains, d, link);
+	d->fab->stats.drains--;
+	free(d);
 }
 
-static void linger_io(struct rd_io *io, uint32_t events)
+static void drain_io(struct rd_io *io, uint32_t events)
 {
-	struct rd_iw_linger *l = rd_container_of(io, struct rd_iw_linger, io);
-	struct rd_fab_iwarp_scratch *pool = l->fab->dev.scratch;
+	struct rd_iw_drain *d = rd_container_of(io, struct rd_iw_drain, io);
+	struct rd_fab_iwarp_scratch *pool = d->fab->dev.scratch;
 	struct rd_iw_scratch *s = rd_iw_scratch_get(pool);
 	ssize_t n = 0;
 
@@ -41,47 +41,47 @@ static void linger_io(struct rd_io *io, uint32_t events)
 		rd_iw_scratch_put(pool, s);
 	}
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		linger_end(l);
+		drain_end(d);
 }
 
-static void linger_timeout(struct rd_timer *timer)
+static void drain_timeout(struct rd_timer *timer)
 {
-	linger_end(rd_container_of(timer, struct rd_iw_linger, timer));
+	drain_end(rd_container_of(timer, struct rd_iw_drain, timer));
 }
 
-void rd_iw_linger_start(struct rd_iw_fab *fab, int fd, bool fin)
+void rd_iw_drain_start(struct rd_iw_fab *fab, int fd, bool fin)
 {
-	struct rd_iw_linger *l;
+	struct rd_iw_drain *d;
 
 	if (fin)
 		shutdown(fd, SHUT_WR);
-	l = calloc(1, sizeof(*l));
-	if (!l)
+	d = calloc(1, sizeof(*d));
+	if (!d)
 		goto err_close;
-	l->fab = fab;
-	l->timer.fn = linger_timeout;
-	if (rd_timer_start(fab->base.loop, &l->timer, LINGER_NS))
+	d->fab = fab;
+	d->timer.fn = drain_timeout;
+	if (rd_timer_start(fab->base.loop, &d->timer, DRAIN_NS))
 		goto err_free;
-	if (rd_io_add(fab->base.loop, &l->io, fd, EPOLLIN, linger_io))
+	if (rd_io_add(fab->base.loop, &d->io, fd, EPOLLIN, drain_io))
 		goto err_stop_timer;
-	TAILQ_INSERT_TAIL(&fab->lingers, l, link);
-	/* Whoever connects to be refused, again and again, must not use up the descriptors. */
-	if (++fab->stats.lingers > RD_IW_MAX_LINGERS)
-		linger_end(TAILQ_FIRST(&fab->lingers));
+	TAILQ_INSERT_TAIL(&fab->drains, d, link);
+	/* A peer that connects again and again to be rejected must not use up the descriptors. */
+	if (++fab->stats.drains > RD_IW_MAX_DRAINS)
+		drain_end(TAILQ_FIRST(&fab->drains));
 	return;
 
 err_stop_timer:
-	rd_timer_stop(fab->base.loop, &l->timer);
+	rd_timer_stop(fab->base.loop, &d->timer);
 err_free:
-	free(l);
+	free(d);
 err_close:
 	close(fd);
 }
 
-void rd_iw_linger_fini(struct rd_iw_fab *fab)
+void rd_iw_drain_fini(struct rd_iw_fab *fab)
 {
-	while (!TAILQ_EMPTY(&fab->lingers))
-		linger_end(TAILQ_FIRST(&fab->lingers));
+	while (!TAILQ_EMPTY(&fab->drains))
+		drain_end(TAILQ_FIRST(&fab->drains));
 }
 
 /* ---- mailbox ---- */
@@ -110,7 +110,7 @@ static void mailbox_io(struct rd_io *io, uint32_t events)
 	pthread_mutex_unlock(&box->lock);
 	while ((req = STAILQ_FIRST(&reqs))) {
 		STAILQ_REMOVE_HEAD(&reqs, link);
-		rd_iw_linger_start(box->fab, req->fd, false);
+		rd_iw_drain_start(box->fab, req->fd, false);
 		rd_iw_mailbox_put(req->home);
 		free(req);
 	}
@@ -192,8 +192,7 @@ void rd_iw_mailbox_send(struct rd_iw_mailbox *box, struct rd_iw_req *req)
 	pthread_mutex_unlock(&box->lock);
 	(void)n;
 	if (closed) {
-		/* Nobody is left to read it dry: the reject is sent, and the peer owes us nothing.
-		 */
+		/* The fabric that would drain the socket is gone; the reject has been sent. */
 		close(req->fd);
 		rd_iw_mailbox_put(box);
 		free(req);
