@@ -5,8 +5,6 @@
  * staging buffer, which is always used up before the callback returns.
  */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 
 #include "conn.h"
@@ -30,13 +28,6 @@
  */
 #define RX_LARGE 16384u
 #define RX_SHORT 4096u
-
-/* One readv that is worth an ACK of its own: so much, and so many FPDUs in the one before, which
- * was not long ago. */
-#define RX_ACK_BYTES 40000
-#define RX_ACK_FPDUS 8
-#define RX_ACK_MSS   16384
-#define RX_ACK_OFTEN (4 * RD_NSEC_PER_MSEC)
 
 static void rx_reset(struct rd_iw_rx *rx)
 {
@@ -296,25 +287,7 @@ void rd_iw_rx_open(struct rd_iw_conn *c)
 	rx_reset(&c->rx);
 	c->rx.room = (uint32_t)RD_IW_STAGING_SIZE;
 	c->rx.send_msn = c->rx.read_msn = 1;
-	c->rx.quick_acks = rd_iw_conn_mss(c) >= RX_ACK_MSS;
-}
-
-/*
- * Over the loopback a segment is as large as TCP makes them, and its memory goes back to whichever
- * processor lets go of it last: that which takes the receiver's ACK (mostly the receiver's own), or
- * the sender's, which frees what the receiver has read whenever it sends more. An ACK that waits
- * for the next answer is often the last, and the sender loses memory that is in its cache. So it is
- * sent at once. Within large transfers that costs more than it gains, as it does where so many
- * connections are busy that nothing of one is in a cache when it is its turn again; and on other
- * networks TCP itself does not wait for so long.
- */
-static void ack_now(struct rd_iw_conn *c)
-{
-	int on = 1;
-
-	/* If not, TCP does it in its own time. */
-	if (setsockopt(c->io.fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on)) == 0)
-		c->fab->stats.quick_acks++;
+	rd_iw_ack_open(c);
 }
 
 enum rx { RX_ENDED, RX_NOTHING, RX_ALL, RX_MORE };
@@ -351,8 +324,7 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 		peer_closed(c);
 		return RX_ENDED;
 	}
-	if (rc >= RX_ACK_BYTES && rx->quick_acks && rx->dense && rx->often)
-		ack_now(c);
+	rd_iw_ack_read(c, (size_t)rc);
 	got = (size_t)rc;
 	if (direct) {
 		size_t part = got < direct ? got : direct;
@@ -363,8 +335,7 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 	if (consume(c, staging, got))
 		return RX_ENDED;
 	fpdus = c->fab->stats.fpdus_rx - fpdus;
-	if (rc >= RX_ACK_BYTES)
-		rx->dense = fpdus >= RX_ACK_FPDUS;
+	rd_iw_ack_note(&rx->ack, (size_t)rc, fpdus);
 	size_room(rx, (size_t)rc, fpdus);
 	return (size_t)rc == direct + tail ? RX_MORE : RX_ALL;
 }
@@ -398,11 +369,11 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 		rd_iw_conn_end(c, -ENOMEM, "out of memory");
 		return true;
 	}
-	c->rx.often = now - c->rx.last < RX_ACK_OFTEN;
+	rd_iw_ack_begin(&c->rx.ack, now);
 	rx = rx_once(c, s->staging);
 	any = rx != RX_NOTHING;
 	if (any)
-		c->rx.last = now;
+		rd_iw_ack_had_data(&c->rx.ack, now);
 	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS && frames_since(c, before) < RX_FRAMES; i++)
 		rx = rx_once(c, s->staging);
 	rd_iw_scratch_put(pool, s);

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include "ddp.h"
+#include "rx_ack.h"
 
 struct rd_iw_conn;
 struct rd_iw_rwr;
@@ -29,10 +30,7 @@ struct rd_iw_rx {
 	uint8_t term_len; /* bytes of a Terminate kept in term */
 	bool sized;       /* need is the whole header, not the control bytes */
 	bool got_first;   /* the peer's first FPDU arrived */
-	bool quick_acks;  /* the network's segments are so large that it pays, */
-	bool dense;       /* and what comes in them is many FPDUs, */
-	bool often;       /* one batch soon after the other: */
-	uint64_t last;    /* when there was one */
+	struct rd_iw_rx_ack ack;
 	uint32_t left;
 	uint32_t crc;
 	struct rd_iw_hdr h;
