@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "fabric/qp_attr.h"
 #include "util/sockaddr.h"
 
 #include "conn.h"
@@ -48,69 +49,22 @@ void rd_iw_set_state(struct rd_iw_conn *c, enum rd_iw_state state)
 
 /* ---- events ---- */
 
-static void emit(struct rd_iw_conn *c, uint32_t bit)
+/* The handshake is over once the user has been told of it. */
+static void iw_conn_told(struct rd_fab_conn *conn)
 {
-	struct rd_fab_event ev = {.status = c->status, .reason = c->reason};
+	struct rd_iw_conn *c = rd_iw_conn(conn);
 
-	switch (bit) {
-	case RD_IW_P_RESOLVED:
-		c->base.dev = &c->dev->base;
-		ev.type = RD_FAB_EV_RESOLVED;
-		break;
-	case RD_IW_P_ESTABLISHED:
-		ev.type = RD_FAB_EV_ESTABLISHED;
-		ev.reason = "established";
-		break;
-	case RD_IW_P_REJECTED:
-		ev.type = RD_FAB_EV_REJECTED;
-		break;
-	case RD_IW_P_ERROR:
-		ev.type = RD_FAB_EV_CONNECT_ERROR;
-		ev.unanswered = c->hs && c->hs->unanswered;
-		break;
-	default:
-		ev.type = RD_FAB_EV_DISCONNECTED;
-		break;
-	}
-	if (bit & (RD_IW_P_RESOLVED | RD_IW_P_ESTABLISHED))
-		ev.status = 0;
-	if ((bit & (RD_IW_P_ESTABLISHED | RD_IW_P_REJECTED)) && c->hs && c->hs->pd_len) {
-		ev.private_data = c->hs->pd;
-		ev.private_len = c->hs->pd_len;
-	}
-	c->base.on_event(&c->base, &ev, c->base.arg);
+	free(c->hs);
+	c->hs = NULL;
+	c->events.private_len = 0;
 }
 
-static void conn_free(struct rd_iw_conn *c)
+static void iw_conn_free(struct rd_fab_conn *conn)
 {
+	struct rd_iw_conn *c = rd_iw_conn(conn);
+
 	free(c->hs);
 	free(c);
-}
-
-static void deliver(struct rd_defer *defer)
-{
-	struct rd_iw_conn *c = rd_container_of(defer, struct rd_iw_conn, events);
-
-	c->delivering = true;
-	while (!c->destroyed && c->pending) {
-		uint32_t bit = c->pending & -c->pending;
-
-		c->pending &= ~bit;
-		emit(c, bit);
-		if (bit != RD_IW_P_RESOLVED) {
-			free(c->hs);
-			c->hs = NULL;
-		}
-	}
-	c->delivering = false;
-	if (c->destroyed)
-		conn_free(c);
-}
-
-void rd_iw_raise(struct rd_iw_conn *c, enum rd_iw_pending ev)
-{
-	c->pending |= ev;
-	rd_defer(c->fab->base.loop, &c->events, RD_DEFER_WORK);
 }
 
 /* ---- creation ---- */
@@ -243,8 +197,9 @@ int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 	c->timer.fn = conn_timeout;
 	c->first_timer.fn = first_over;
 	c->flush.fn = conn_flush;
-	c->events.fn = deliver;
-	snprintf(c->reason, sizeof(c->reason), "resolved");
+	rd_conn_events_init(&c->events, &c->base, fab->base.loop, iw_conn_free);
+	c->events.delivered = iw_conn_told;
+	c->events.dev = &fab->dev.base;
 	LIST_INSERT_HEAD(&fab->conns, c, link);
 	fab->stats.conns++;
 	*out = c;
@@ -252,17 +207,6 @@ int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 }
 
 /* ---- queue pair ---- */
-
-static int check_qp_attr(const struct rd_fab_caps *caps, const struct rd_fab_qp_attr *attr)
-{
-	if (!attr->send_cq || !attr->recv_cq || attr->max_send_wr > caps->max_send_wr ||
-	    attr->max_send_sge > caps->max_send_sge || attr->max_inline > caps->max_inline)
-		return -EINVAL;
-	if (!attr->srq &&
-	    (attr->max_recv_wr > caps->max_recv_wr || attr->max_recv_sge > caps->max_recv_sge))
-		return -EINVAL;
-	return 0;
-}
 
 /* The connections that use a shared queue with the same CQ reserve room for its RECVs together. */
 static uint32_t recv_room(const struct rd_iw_conn *c)
@@ -310,7 +254,7 @@ int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 
 	if (c->has_qp || !c->base.dev || (c->state != RD_IW_IDLE && c->state != RD_IW_ADOPTED))
 		return -EINVAL;
-	rc = check_qp_attr(&c->dev->base.caps, attr);
+	rc = rd_fab_check_qp_attr(&c->dev->base.caps, attr);
 	if (rc)
 		return rc;
 	c->scq = rd_container_of(attr->send_cq, struct rd_iw_cq, base);
@@ -411,17 +355,20 @@ static void finish(struct rd_iw_conn *c, enum rd_iw_state was, const struct rd_i
 		flush_recvs(c);
 	}
 	/* Strangers can make connections fail as fast as they connect. */
-	if (!c->status || rd_ratelimit_pass(&c->fab->ends, rd_loop_now(c->fab->base.loop),
-					    RD_NSEC_PER_SEC, ENDS_PER_SEC, &held))
-		rd_log(rd_iw_log(c->fab), RD_LOG_FABRIC, c->status ? RD_LOG_INFO : RD_LOG_DEBUG,
-		       "qp %u: %s: %s", c->base.qp_num,
-		       rd_addr_format((const struct sockaddr *)&c->base.remote, addr), c->reason);
+	if (!c->events.status || rd_ratelimit_pass(&c->fab->ends, rd_loop_now(c->fab->base.loop),
+						   RD_NSEC_PER_SEC, ENDS_PER_SEC, &held))
+		rd_log(rd_iw_log(c->fab), RD_LOG_FABRIC,
+		       c->events.status ? RD_LOG_INFO : RD_LOG_DEBUG, "qp %u: %s: %s",
+		       c->base.qp_num,
+		       rd_addr_format((const struct sockaddr *)&c->base.remote, addr),
+		       c->events.reason);
 	if (was == RD_IW_OPEN || was == RD_IW_ADOPTED)
-		rd_iw_raise(c, RD_IW_P_DISCONNECTED);
+		rd_conn_raise(&c->events, RD_CONN_DISCONNECTED);
 	else
-		rd_iw_raise(c, c->status == -ECONNREFUSED && c->hs && c->hs->in_len
-				       ? RD_IW_P_REJECTED
-				       : RD_IW_P_ERROR);
+		rd_conn_raise(&c->events,
+			      c->events.status == -ECONNREFUSED && c->hs && c->hs->in_len
+				      ? RD_CONN_REJECTED
+				      : RD_CONN_ERROR);
 }
 
 void rd_iw_conn_end(struct rd_iw_conn *c, int status, const char *fmt, ...)
@@ -431,9 +378,8 @@ void rd_iw_conn_end(struct rd_iw_conn *c, int status, const char *fmt, ...)
 
 	if (was == RD_IW_CLOSED)
 		return;
-	c->status = status;
 	va_start(ap, fmt);
-	vsnprintf(c->reason, sizeof(c->reason), fmt, ap);
+	rd_conn_vset_reason(&c->events, status, fmt, ap);
 	va_end(ap);
 	finish(c, was, NULL, IBV_WC_WR_FLUSH_ERR);
 }
@@ -445,8 +391,7 @@ void rd_iw_conn_fail_swr(struct rd_iw_conn *c, const struct rd_iw_swr *wr,
 
 	if (was == RD_IW_CLOSED)
 		return;
-	c->status = -EIO;
-	snprintf(c->reason, sizeof(c->reason), "%s", what);
+	rd_conn_set_reason(&c->events, -EIO, "%s", what);
 	finish(c, was, wr, status);
 }
 
@@ -475,17 +420,15 @@ void rd_iw_disconnect(struct rd_fab_conn *conn)
 	if (was == RD_IW_OPEN && !c->tx.blocked)
 		rd_iw_tx_run(c); /* may end the connection by itself */
 	rd_iw_conn_end(c, 0, "disconnected");
-	/* Whatever else was to be told is overtaken. */
-	c->pending = RD_IW_P_DISCONNECTED;
+	/* The user ends the connection: no earlier event is news to it. */
+	rd_conn_replace_events(&c->events, RD_CONN_DISCONNECTED);
 }
 
 void rd_iw_conn_destroy(struct rd_fab_conn *conn)
 {
 	struct rd_iw_conn *c = rd_iw_conn(conn);
-	struct rd_loop *loop = c->fab->base.loop;
 
 	close_conn(c);
-	rd_defer_cancel(loop, &c->events);
 	if (c->has_qp) {
 		/* Others have a use for a shared RECV. */
 		if (c->srq)
@@ -499,8 +442,5 @@ void rd_iw_conn_destroy(struct rd_fab_conn *conn)
 	LIST_REMOVE(c, link);
 	c->fab->stats.conns--;
 	qp_free(c);
-	/* From its own event: deliver() frees it. */
-	c->destroyed = true;
-	if (!c->delivering)
-		conn_free(c);
+	rd_conn_events_destroy(&c->events);
 }

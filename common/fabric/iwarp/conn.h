@@ -12,6 +12,8 @@
 #ifndef RD_IW_CONN_H
 #define RD_IW_CONN_H
 
+#include "fabric/conn_events.h"
+
 #include "cq.h"
 #include "fab.h"
 #include "caps.h"
@@ -20,8 +22,6 @@
 #include "sq.h"
 #include "srq.h"
 #include "tx.h"
-
-#define RD_IW_REASON 160
 
 enum rd_iw_state {
 	/* Active, from resolve on. connect() moves it on. */
@@ -40,26 +40,14 @@ enum rd_iw_state {
 	RD_IW_CLOSED,
 };
 
-/* Events that wait to be delivered; a set, delivered in the order of their values. */
-enum rd_iw_pending {
-	RD_IW_P_RESOLVED = 1 << 0,
-	RD_IW_P_ESTABLISHED = 1 << 1,
-	RD_IW_P_REJECTED = 1 << 2,
-	RD_IW_P_ERROR = 1 << 3,
-	RD_IW_P_DISCONNECTED = 1 << 4,
-};
-
 /* Only while a connection is being made: the outgoing frame, then the incoming one. */
 struct rd_iw_handshake {
-	bool unanswered; /* TCP is connected, and no MPA reply has come: by whatever is there */
 	struct rd_iw_mpa req; /* as sent or received, without private data */
 	uint8_t out[RD_MPA_MAX_LEN];
 	uint32_t out_len;
 	uint32_t out_off;
 	uint8_t in[RD_MPA_MAX_LEN];
 	uint32_t in_len;
-	const void *pd; /* of the peer, for the event */
-	size_t pd_len;
 };
 
 /* An inbound READ that waits for its response to be sent. */
@@ -99,12 +87,7 @@ struct rd_iw_conn {
 	struct rd_iw_tx tx;
 	struct rd_iw_rx rx;
 
-	uint32_t pending; /* enum rd_iw_pending */
-	struct rd_defer events;
-	bool delivering; /* an event is being delivered */
-	bool destroyed;  /* meanwhile; deliver() frees it */
-	int status;
-	char reason[RD_IW_REASON];
+	struct rd_conn_events events;
 };
 
 static inline struct rd_iw_conn *rd_iw_conn(struct rd_fab_conn *conn)
@@ -115,7 +98,6 @@ static inline struct rd_iw_conn *rd_iw_conn(struct rd_fab_conn *conn)
 int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct rd_iw_conn **out);
 void rd_iw_conn_destroy(struct rd_fab_conn *conn);
 void rd_iw_set_state(struct rd_iw_conn *c, enum rd_iw_state state);
-void rd_iw_raise(struct rd_iw_conn *c, enum rd_iw_pending ev);
 int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr);
 /* Both handshakes end here: queues are set up for the depths agreed. Returns 0 or -ENOMEM. */
 int rd_iw_conn_open(struct rd_iw_conn *c, const struct rd_iw_depths *eff);

@@ -89,7 +89,7 @@ int rd_iw_resolve(struct rd_fab *ffab, const struct rd_fab_resolve_attr *attr,
 		rd_iw_conn_destroy(&c->base);
 		return rc;
 	}
-	rd_iw_raise(c, RD_IW_P_RESOLVED);
+	rd_conn_raise(&c->events, RD_CONN_RESOLVED);
 	*out = &c->base;
 	return 0;
 }
@@ -216,7 +216,7 @@ static void tcp_connected(struct rd_iw_conn *c)
 	if (now + wait < c->deadline)
 		rd_timer_start(loop, &c->timer, wait);
 	rd_iw_set_state(c, RD_IW_HANDSHAKE);
-	c->hs->unanswered = true;
+	c->events.unanswered = true;
 	request_out(c);
 }
 
@@ -245,7 +245,7 @@ static void establish(struct rd_iw_conn *c, const struct rd_iw_depths *eff, enum
 	rd_iw_conn_watch(c);
 	if (c->state == RD_IW_OPEN)
 		rd_iw_tx_run(c);
-	rd_iw_raise(c, RD_IW_P_ESTABLISHED);
+	rd_conn_raise(&c->events, RD_CONN_ESTABLISHED);
 }
 
 static void reply_done(struct rd_iw_conn *c)
@@ -262,9 +262,9 @@ static void reply_done(struct rd_iw_conn *c)
 		refuse_reply(c, RD_TERM_MPA_STARTUP, why);
 		return;
 	}
-	hs->unanswered = false;
-	hs->pd = reply.pd;
-	hs->pd_len = reply.pd_len;
+	c->events.unanswered = false;
+	c->events.private_data = reply.pd;
+	c->events.private_len = reply.pd_len;
 	if (reply.reject) {
 		rd_iw_conn_end(c, -ECONNREFUSED, "rejected by the peer");
 		return;

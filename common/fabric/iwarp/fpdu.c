@@ -378,7 +378,7 @@ static void first_fpdu(struct rd_iw_conn *c)
 	if (c->est_due) {
 		c->est_due = false;
 		rd_timer_stop(c->fab->base.loop, &c->timer);
-		rd_iw_raise(c, RD_IW_P_ESTABLISHED);
+		rd_conn_raise(&c->events, RD_CONN_ESTABLISHED);
 	}
 }
 

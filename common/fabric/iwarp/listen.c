@@ -302,7 +302,6 @@ int rd_iw_req_adopt(struct rd_fab *ffab, struct rd_fab_req *base, rd_fab_event_f
 	c->hs->req = req->mpa;
 	c->hs->req.pd = NULL;
 	c->hs->req.pd_len = 0;
-	snprintf(c->reason, sizeof(c->reason), "adopted");
 	rd_iw_set_state(c, RD_IW_ADOPTED);
 	rd_iw_req_free(req);
 	*out = &c->base;
@@ -353,7 +352,7 @@ static void open_passive(struct rd_iw_conn *c, const struct rd_iw_depths *eff)
 	}
 	rd_iw_conn_watch(c);
 	if (c->state == RD_IW_OPEN && !c->est_due)
-		rd_iw_raise(c, RD_IW_P_ESTABLISHED);
+		rd_conn_raise(&c->events, RD_CONN_ESTABLISHED);
 }
 
 int rd_iw_accept(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param)
@@ -394,6 +393,6 @@ int rd_iw_reject(struct rd_fab_conn *conn, const void *priv, size_t len)
 	c->io.fd = -1;
 	rd_iw_drain_start(c->fab, fd, false);
 	rd_iw_conn_end(c, -ECONNREFUSED, "rejected");
-	c->pending = 0;
+	rd_conn_replace_events(&c->events, 0);
 	return 0;
 }

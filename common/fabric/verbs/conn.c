@@ -54,65 +54,6 @@ void rd_vb_set_state(struct rd_vb_conn *c, enum rd_vb_state state)
 
 /* ---- events ---- */
 
-static void emit(struct rd_vb_conn *c, uint32_t bit)
-{
-	struct rd_fab_event ev = {.status = c->status, .reason = c->reason};
-
-	switch (bit) {
-	case RD_VB_P_RESOLVED:
-		c->base.dev = &c->dev->base;
-		ev.type = RD_FAB_EV_RESOLVED;
-		ev.reason = "resolved";
-		break;
-	case RD_VB_P_ESTABLISHED:
-		ev.type = RD_FAB_EV_ESTABLISHED;
-		ev.reason = "established";
-		break;
-	case RD_VB_P_REJECTED:
-		ev.type = RD_FAB_EV_REJECTED;
-		break;
-	case RD_VB_P_ERROR:
-		ev.type = RD_FAB_EV_CONNECT_ERROR;
-		break;
-	case RD_VB_P_REMOVED:
-		ev.type = RD_FAB_EV_DEVICE_REMOVED;
-		break;
-	default:
-		ev.type = RD_FAB_EV_DISCONNECTED;
-		break;
-	}
-	if (bit & (RD_VB_P_RESOLVED | RD_VB_P_ESTABLISHED))
-		ev.status = 0;
-	if ((bit & (RD_VB_P_ESTABLISHED | RD_VB_P_REJECTED)) && c->pd_len) {
-		ev.private_data = c->pd;
-		ev.private_len = c->pd_len;
-	}
-	c->base.on_event(&c->base, &ev, c->base.arg);
-}
-
-static void deliver(struct rd_defer *defer)
-{
-	struct rd_vb_conn *c = rd_container_of(defer, struct rd_vb_conn, events);
-	bool gone = false;
-
-	c->gone = &gone;
-	while (c->pending) {
-		uint32_t bit = c->pending & -c->pending;
-
-		c->pending &= ~bit;
-		emit(c, bit);
-		if (gone)
-			return;
-	}
-	c->gone = NULL;
-}
-
-void rd_vb_raise(struct rd_vb_conn *c, enum rd_vb_pending ev)
-{
-	c->pending |= ev;
-	rd_defer(c->fab->base.loop, &c->events, RD_DEFER_WORK);
-}
-
 /* What rdma_cm says of a connection that is up, or being accepted. */
 static void open_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 {
@@ -122,7 +63,7 @@ static void open_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 			break;
 		rd_vb_set_state(c, RD_VB_OPEN);
 		rd_vb_poke_start(c, false);
-		rd_vb_raise(c, RD_VB_P_ESTABLISHED);
+		rd_conn_raise(&c->events, RD_CONN_ESTABLISHED);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		rd_vb_conn_end(c, c->state == RD_VB_OPEN ? 0 : -ECONNRESET,
@@ -246,6 +187,11 @@ void rd_vb_conn_wc_failed(struct rd_vb_conn *c, enum ibv_wc_status status)
 
 /* ---- creation ---- */
 
+static void vb_conn_free(struct rd_fab_conn *conn)
+{
+	free(rd_vb_conn(conn));
+}
+
 int rd_vb_conn_new(struct rd_vb_fab *fab, rd_fab_event_fn fn, void *arg, struct rd_vb_conn **out)
 {
 	struct rd_vb_conn *c = calloc(1, sizeof(*c));
@@ -257,7 +203,8 @@ int rd_vb_conn_new(struct rd_vb_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 	c->base.on_event = fn;
 	c->base.arg = arg;
 	c->timer.fn = timeout;
-	c->events.fn = deliver;
+	rd_conn_events_init(&c->events, &c->base, fab->base.loop, vb_conn_free);
+	c->events.private_data = c->pd;
 	c->failed.fn = wr_failed;
 	LIST_INSERT_HEAD(&fab->conns, c, link);
 	fab->stats.conns++;
@@ -331,14 +278,14 @@ static void finish(struct rd_vb_conn *c, enum rd_vb_state was)
 {
 	char addr[RD_ADDR_TEXT];
 
-	rd_log(rd_vb_log(c->fab), RD_LOG_FABRIC, c->status ? RD_LOG_INFO : RD_LOG_DEBUG,
+	rd_log(rd_vb_log(c->fab), RD_LOG_FABRIC, c->events.status ? RD_LOG_INFO : RD_LOG_DEBUG,
 	       "qp %u: %s: %s", c->base.qp_num,
-	       rd_addr_format((const struct sockaddr *)&c->base.remote, addr), c->reason);
+	       rd_addr_format((const struct sockaddr *)&c->base.remote, addr), c->events.reason);
 	if (was == RD_VB_OPEN || was == RD_VB_CLOSING || was == RD_VB_ADOPTED ||
 	    was == RD_VB_ACCEPTED)
-		rd_vb_raise(c, RD_VB_P_DISCONNECTED);
-	else if (!(c->pending & RD_VB_P_REJECTED))
-		rd_vb_raise(c, RD_VB_P_ERROR);
+		rd_conn_raise(&c->events, RD_CONN_DISCONNECTED);
+	else if (!(c->events.pending & RD_CONN_REJECTED))
+		rd_conn_raise(&c->events, RD_CONN_ERROR);
 }
 
 void rd_vb_conn_end(struct rd_vb_conn *c, int status, const char *fmt, ...)
@@ -348,9 +295,8 @@ void rd_vb_conn_end(struct rd_vb_conn *c, int status, const char *fmt, ...)
 
 	if (was == RD_VB_CLOSED)
 		return;
-	c->status = status;
 	va_start(ap, fmt);
-	vsnprintf(c->reason, sizeof(c->reason), fmt, ap);
+	rd_conn_vset_reason(&c->events, status, fmt, ap);
 	va_end(ap);
 	finish(c, was);
 }
@@ -371,8 +317,8 @@ void rd_vb_disconnect(struct rd_fab_conn *conn)
 		return;
 	}
 	rd_vb_conn_end(c, 0, "disconnected");
-	/* Whatever else was to be told is overtaken. */
-	c->pending = RD_VB_P_DISCONNECTED;
+	/* The user ends the connection: no earlier event is news to it. */
+	rd_conn_replace_events(&c->events, RD_CONN_DISCONNECTED);
 }
 
 /*
@@ -383,13 +329,10 @@ void rd_vb_conn_destroy(struct rd_fab_conn *conn)
 {
 	struct rd_vb_conn *c = rd_vb_conn(conn);
 
-	if (c->gone)
-		*c->gone = true;
 	close_conn(c);
-	rd_defer_cancel(c->fab->base.loop, &c->events);
 	rd_vb_qp_free(c);
 	rd_vb_id_destroy(c->id);
 	LIST_REMOVE(c, link);
 	c->fab->stats.conns--;
-	free(c);
+	rd_conn_events_destroy(&c->events);
 }

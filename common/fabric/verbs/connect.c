@@ -82,8 +82,10 @@ static void addr_resolved(struct rd_vb_conn *c)
 
 	rd_vb_copy_addrs(c);
 	rc = rd_vb_dev_get(c->fab, c->id, &c->dev);
-	if (rc == 0)
+	if (rc == 0) {
+		c->events.dev = &c->dev->base;
 		rc = rd_vb_err(rdma_resolve_route(c->id->cm, ms_left(c)));
+	}
 	if (rc)
 		rd_vb_conn_end(c, rc, "resolving the route: %s", strerror(-rc));
 }
@@ -96,9 +98,8 @@ static void rejected(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 
 	if (by_peer) {
 		memcpy(c->pd, ev->pd, ev->pd_len);
-		c->pd_len = ev->pd_len;
-		c->pending |= RD_VB_P_REJECTED;
-		rd_defer(c->fab->base.loop, &c->events, RD_DEFER_WORK);
+		c->events.private_len = ev->pd_len;
+		rd_conn_raise(&c->events, RD_CONN_REJECTED);
 	}
 	rd_vb_conn_end(c, status, "%s", text);
 }
@@ -137,11 +138,11 @@ static void replied(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 		return;
 	}
 	memcpy(c->pd, ev->pd, ev->pd_len);
-	c->pd_len = ev->pd_len;
+	c->events.private_len = ev->pd_len;
 	rd_timer_stop(c->fab->base.loop, &c->timer);
 	rd_vb_set_state(c, RD_VB_OPEN);
 	rd_vb_poke_start(c, true);
-	rd_vb_raise(c, RD_VB_P_ESTABLISHED);
+	rd_conn_raise(&c->events, RD_CONN_ESTABLISHED);
 }
 
 /* rdma_cm reports some failures with the errno, some with a CM's code, some with nothing. */
@@ -160,7 +161,7 @@ void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		rd_vb_set_state(c, RD_VB_RESOLVED);
-		rd_vb_raise(c, RD_VB_P_RESOLVED);
+		rd_conn_raise(&c->events, RD_CONN_RESOLVED);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 		/* Our own timer ends the attempts. */

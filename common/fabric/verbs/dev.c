@@ -394,7 +394,7 @@ void rd_vb_dev_removed(struct rd_vb_dev *dev)
 		if (c->dev != dev)
 			continue;
 		if (c->state != RD_VB_CLOSED)
-			c->pending |= RD_VB_P_REMOVED;
+			rd_conn_raise(&c->events, RD_CONN_REMOVED);
 		rd_vb_conn_end(c, -ENODEV, "the RDMA device was removed");
 		rd_vb_id_destroy(c->id);
 		c->id = NULL;

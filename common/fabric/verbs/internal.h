@@ -28,11 +28,11 @@
 #include <sys/epoll.h>
 #include <sys/queue.h>
 
+#include "fabric/conn_events.h"
 #include "fabric/fabric.h"
 #include "fabric/wc_ring.h"
 #include "util/loop.h"
 
-#define RD_VB_REASON      160
 #define RD_VB_MAX_PRIVATE 256 /* rdma_cm has eight bits for the length */
 /* What fits every message of the InfiniBand CM: a REQ's 92 bytes without rdma_cm's own 36. */
 #define RD_VB_IB_PRIVATE    56
@@ -361,16 +361,6 @@ enum rd_vb_state {
 	RD_VB_CLOSED,
 };
 
-/* Events that wait to be delivered; a set, delivered in the order of their values. */
-enum rd_vb_pending {
-	RD_VB_P_RESOLVED = 1 << 0,
-	RD_VB_P_ESTABLISHED = 1 << 1,
-	RD_VB_P_REJECTED = 1 << 2,
-	RD_VB_P_ERROR = 1 << 3,
-	RD_VB_P_REMOVED = 1 << 4,
-	RD_VB_P_DISCONNECTED = 1 << 5,
-};
-
 struct rd_vb_conn {
 	struct rd_fab_conn base;
 	struct rd_vb_fab *fab;
@@ -411,14 +401,9 @@ struct rd_vb_conn {
 	bool coalesce; /* rd_fab_qp_attr's */
 
 	uint16_t peer_ird;
-	uint32_t pending; /* enum rd_vb_pending */
-	struct rd_defer events;
-	struct rd_defer failed; /* a work request failed: see fail_status */
-	int fail_status;        /* enum ibv_wc_status */
-	bool *gone;             /* set when the connection is destroyed from its own event */
-	int status;
-	char reason[RD_VB_REASON];
-	size_t pd_len;
+	struct rd_conn_events events;
+	struct rd_defer failed;        /* a work request failed: see fail_status */
+	int fail_status;               /* enum ibv_wc_status */
 	uint8_t pd[RD_VB_MAX_PRIVATE]; /* of the peer, for ESTABLISHED or REJECTED */
 };
 
@@ -426,7 +411,6 @@ struct rd_vb_conn *rd_vb_conn(struct rd_fab_conn *conn);
 int rd_vb_conn_new(struct rd_vb_fab *fab, rd_fab_event_fn fn, void *arg, struct rd_vb_conn **out);
 void rd_vb_conn_destroy(struct rd_fab_conn *conn);
 void rd_vb_set_state(struct rd_vb_conn *c, enum rd_vb_state state);
-void rd_vb_raise(struct rd_vb_conn *c, enum rd_vb_pending ev);
 void rd_vb_disconnect(struct rd_fab_conn *conn);
 /*
  * The connection is over: WRs are flushed, the event follows. No-op when it is over already.

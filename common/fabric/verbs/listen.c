@@ -285,6 +285,6 @@ int rd_vb_reject(struct rd_fab_conn *conn, const void *priv, size_t len)
 		return -EMSGSIZE;
 	reject_id(c->id, priv, len);
 	rd_vb_conn_end(c, -ECONNREFUSED, "rejected");
-	c->pending = 0;
+	rd_conn_replace_events(&c->events, 0);
 	return 0;
 }

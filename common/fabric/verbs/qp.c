@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fabric/qp_attr.h"
+
 #include "internal.h"
 
 /* ---- what was posted ---- */
@@ -192,17 +194,6 @@ void rd_vb_wc_done(struct rd_vb_dev *dev, struct rd_vb_cq *cq, struct ibv_wc *wc
 
 /* ---- creation ---- */
 
-static int check_attr(const struct rd_fab_caps *caps, const struct rd_fab_qp_attr *attr)
-{
-	if (!attr->send_cq || !attr->recv_cq || attr->max_send_wr > caps->max_send_wr ||
-	    attr->max_send_sge > caps->max_send_sge || attr->max_inline > caps->max_inline)
-		return -EINVAL;
-	if (!attr->srq &&
-	    (attr->max_recv_wr > caps->max_recv_wr || attr->max_recv_sge > caps->max_recv_sge))
-		return -EINVAL;
-	return 0;
-}
-
 /* A segment with room for @n that a shared queue has been counted in already. */
 static struct rd_vb_seg *counted_seg(const struct rd_vb_conn *c, uint32_t n)
 {
@@ -341,7 +332,7 @@ int rd_vb_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 
 	if (c->has_qp || (c->state != RD_VB_RESOLVED && c->state != RD_VB_ADOPTED))
 		return -EINVAL;
-	rc = check_attr(&dev->base.caps, attr);
+	rc = rd_fab_check_qp_attr(&dev->base.caps, attr);
 	if (rc)
 		return rc;
 	c->scq = rd_vb_cq(attr->send_cq);
