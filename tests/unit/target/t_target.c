@@ -648,6 +648,35 @@ void t_connect_sqe(struct t_conn *c, struct nvme_sqe *sqe, struct nvmf_connect_d
 	con->sqsize = htole16(c->qp.depth - 1);
 }
 
+struct t_answer t_connect_as(struct t_conn *c, uint16_t cntlid, const char *hostnqn, uint8_t hostid)
+{
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+
+	t_connect_sqe(c, &sqe, &data, cntlid);
+	memset(data.hostid, hostid, sizeof(data.hostid));
+	memset(data.hostnqn, 0, sizeof(data.hostnqn));
+	memccpy(data.hostnqn, hostnqn, 0, sizeof(data.hostnqn) - 1);
+	return t_exec(c, &sqe);
+}
+
+struct t_conn *t_discovery_new(struct t_env *env, const char *hostnqn)
+{
+	struct t_conn *c = t_conn_new(env, 1, 0, 32);
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+	strcpy(data.subsysnqn, NVMF_DISC_NQN);
+	memset(data.hostnqn, 0, sizeof(data.hostnqn));
+	memccpy(data.hostnqn, hostnqn, 0, sizeof(data.hostnqn) - 1);
+	a = t_exec(c, &sqe);
+	must(t_status(&a) == 0);
+	t_enable(c);
+	return c;
+}
+
 uint16_t t_connect(struct t_conn *c, uint16_t cntlid)
 {
 	struct nvmf_connect_data data;

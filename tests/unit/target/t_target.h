@@ -163,6 +163,11 @@ bool t_dnr(const struct t_answer *a);
 
 void t_connect_sqe(struct t_conn *c, struct nvme_sqe *sqe, struct nvmf_connect_data *data,
 		   uint16_t cntlid);
+/* Connect as another host, whose Host ID consists of @hostid. Returns the answer. */
+struct t_answer t_connect_as(struct t_conn *c, uint16_t cntlid, const char *hostnqn,
+			     uint8_t hostid);
+/* An enabled discovery controller of host @hostnqn, on reactor 1. */
+struct t_conn *t_discovery_new(struct t_env *env, const char *hostnqn);
 /* Connect; returns the CNTLID. */
 uint16_t t_connect(struct t_conn *c, uint16_t cntlid);
 void t_enable(struct t_conn *admin);

@@ -216,11 +216,8 @@ static void io_queue_of_another(void)
 	struct t_conn *c = t_conn_new(p.env, 1, 2, 16);
 	struct nvmf_connect_data data;
 	struct nvme_sqe sqe;
-	struct t_answer a;
+	struct t_answer a = t_connect_as(c, p.cntlid, T_HOST2, 0x11);
 
-	t_connect_sqe(c, &sqe, &data, p.cntlid);
-	strcpy(data.hostnqn, T_HOST2);
-	a = t_exec(c, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_PARAM);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 0x00010200);
 	t_connect_sqe(c, &sqe, &data, p.cntlid);

@@ -153,23 +153,6 @@ static void bad_windows(void)
 	t_pair_free(&p);
 }
 
-static struct t_conn *discovery(struct t_env *env, const char *host)
-{
-	struct t_conn *c = t_conn_new(env, 1, 0, 32);
-	struct nvmf_connect_data data;
-	struct nvme_sqe sqe;
-	struct t_answer a;
-
-	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
-	strcpy(data.subsysnqn, NVMF_DISC_NQN);
-	memset(data.hostnqn, 0, sizeof(data.hostnqn));
-	strcpy(data.hostnqn, host);
-	a = t_exec(c, &sqe);
-	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
-	t_enable(c);
-	return c;
-}
-
 static void discovery_log(void)
 {
 	struct t_env *env = t_env_new();
@@ -190,7 +173,7 @@ static void discovery_log(void)
 
 	/* T_HOST may use one of the two subsystems. It came by IPv4: the IPv6 wildcard has no
 	 * address. */
-	c = discovery(env, T_HOST);
+	c = t_discovery_new(env, T_HOST);
 	a = get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(le64toh(log->numrec), 4);
@@ -223,7 +206,7 @@ static void discovery_log(void)
 	a = get_log(c, NVME_LOG_LID_DISCOVER, 5 * 1024 + 4, part, sizeof(part));
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
 
-	c = discovery(env, T_HOST2);
+	c = t_discovery_new(env, T_HOST2);
 	a = get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
 	CU_ASSERT_EQUAL(le64toh(log->numrec), 6);
 	CU_ASSERT_STRING_EQUAL(log->entries[4].subnqn, T_NQN2);

@@ -27,15 +27,12 @@ struct host {
 
 static void connect_as(struct t_conn *c, unsigned int n, uint16_t *cntlid)
 {
-	struct nvmf_connect_data data;
-	struct nvme_sqe sqe;
 	struct t_answer a;
+	char nqn[80];
 
-	t_connect_sqe(c, &sqe, &data, *cntlid);
-	memset(data.hostid, (int)n, sizeof(data.hostid));
-	snprintf(data.hostnqn, sizeof(data.hostnqn),
+	snprintf(nqn, sizeof(nqn),
 		 "nqn.2014-08.org.nvmexpress:uuid:%08u-1111-1111-1111-111111111111", n);
-	a = t_exec(c, &sqe);
+	a = t_connect_as(c, *cntlid, nqn, (uint8_t)n);
 	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
 	*cntlid = (uint16_t)le32toh(a.cqe.result);
 }

@@ -211,14 +211,10 @@ static struct t_conn *sees_one_only(struct t_pair *p)
 {
 	static const char *const first[] = {T_HOST};
 	struct t_conn *c = t_conn_new(p->env, 1, 0, 32);
-	struct nvmf_connect_data data;
-	struct nvme_sqe sqe;
 	struct t_answer a;
 
 	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(subsys(p), 5), first, 1), 0);
-	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
-	strcpy(data.hostnqn, T_HOST2);
-	a = t_exec(c, &sqe);
+	a = t_connect_as(c, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	t_enable(c);
 	return c;
@@ -366,18 +362,10 @@ static void outlives_the_queue(void)
 static void discovery(void)
 {
 	struct t_env *env = t_env_new();
-	struct t_conn *c = t_conn_new(env, 1, 0, 32);
-	struct nvmf_connect_data data;
+	struct t_conn *c = t_discovery_new(env, T_HOST);
 	struct nvmf_discovery_log head;
-	struct nvme_sqe sqe;
-	struct t_answer a;
 	uint64_t before;
 
-	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
-	strcpy(data.subsysnqn, NVMF_DISC_NQN);
-	a = t_exec(c, &sqe);
-	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
-	t_enable(c);
 	enable_events(c, (uint32_t)NVME_CTRL_OAES_DL);
 	post_aer(c);
 	read_quietly(c, NVME_LOG_LID_DISCOVER, 0, false, &head, sizeof(head));

@@ -82,15 +82,8 @@ static struct t_conn *second_host(struct t_env *env)
 	uint16_t cntlid = NVMF_CNTLID_DYNAMIC;
 
 	for (unsigned int i = 0; i < 2; i++) {
-		struct nvmf_connect_data data;
-		struct nvme_sqe sqe;
-		struct t_answer a;
+		struct t_answer a = t_connect_as(c[i], cntlid, T_HOST2, 2);
 
-		t_connect_sqe(c[i], &sqe, &data, cntlid);
-		memset(data.hostnqn, 0, sizeof(data.hostnqn));
-		strcpy(data.hostnqn, T_HOST2);
-		memset(data.hostid, 2, sizeof(data.hostid));
-		a = t_exec(c[i], &sqe);
 		CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
 		cntlid = (uint16_t)le32toh(a.cqe.result);
 		if (i == 0)

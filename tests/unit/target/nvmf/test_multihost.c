@@ -14,16 +14,10 @@ static struct t_conn *join(struct t_env *env, struct rdt_listener *l, const char
 			   uint16_t *status, uint16_t *cntlid)
 {
 	struct t_conn *c = t_conn_new(env, 0, 0, 32);
-	struct nvmf_connect_data data;
-	struct nvme_sqe sqe;
 	struct t_answer a;
 
 	c->qp.listener = l;
-	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
-	memset(data.hostnqn, 0, sizeof(data.hostnqn));
-	strcpy(data.hostnqn, host);
-	memset(data.hostid, host[strlen(host) - 1], sizeof(data.hostid));
-	a = t_exec(c, &sqe);
+	a = t_connect_as(c, NVMF_CNTLID_DYNAMIC, host, (uint8_t)host[strlen(host) - 1]);
 	if (status)
 		*status = t_status(&a);
 	if (t_status(&a))
@@ -316,13 +310,8 @@ struct ana_env {
 static struct t_conn *join_io(struct t_env *env, uint16_t cntlid)
 {
 	struct t_conn *c = t_conn_new(env, 1, 1, 16);
-	struct nvmf_connect_data data;
-	struct nvme_sqe sqe;
-	struct t_answer a;
+	struct t_answer a = t_connect_as(c, cntlid, T_HOST, '1');
 
-	t_connect_sqe(c, &sqe, &data, cntlid);
-	memset(data.hostid, '1', sizeof(data.hostid));
-	a = t_exec(c, &sqe);
 	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
 	return c;
 }
@@ -491,19 +480,11 @@ static void referrals(void)
 {
 	struct t_env *env = t_env_new();
 	struct rdt_referral_config list[2] = {{"192.0.2.44", 4420}, {"2001:db8::5", 8009}};
-	struct t_conn *c = t_conn_new(env, 1, 0, 32);
+	struct t_conn *c = t_discovery_new(env, T_HOST);
 	static uint8_t page[4096];
 	struct nvmf_discovery_log *log = (void *)page;
-	struct nvmf_connect_data data;
-	struct nvme_sqe sqe;
-	struct t_answer a;
 	uint64_t genctr;
 
-	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
-	strcpy(data.subsysnqn, NVMF_DISC_NQN);
-	a = t_exec(c, &sqe);
-	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
-	t_enable(c);
 	get_log(c, NVME_LOG_LID_DISCOVER, 0, page, 1024);
 	genctr = le64toh(log->genctr);
 	CU_ASSERT_EQUAL(log->numrec, 0); /* no listeners here */

@@ -81,14 +81,8 @@ static void connections(void)
 /* An admin queue's Connect of T_HOST2 or another host. Returns the status. */
 static uint16_t connect_as(struct t_conn *c, const char *hostnqn, uint16_t cntlid)
 {
-	struct nvmf_connect_data data;
-	struct nvme_sqe sqe;
-	struct t_answer a;
+	struct t_answer a = t_connect_as(c, cntlid, hostnqn, 0x11);
 
-	t_connect_sqe(c, &sqe, &data, cntlid);
-	memset(data.hostnqn, 0, sizeof(data.hostnqn));
-	strcpy(data.hostnqn, hostnqn);
-	a = t_exec(c, &sqe);
 	CU_ASSERT(t_status(&a) == 0 || !t_dnr(&a));
 	return (uint16_t)t_status(&a);
 }

@@ -9,13 +9,8 @@
 static struct t_conn *comes_back(struct t_env *env, unsigned int reactor, uint8_t hostid)
 {
 	struct t_conn *admin = t_conn_new(env, reactor, 0, 32);
-	struct nvmf_connect_data data;
-	struct nvme_sqe sqe;
-	struct t_answer a;
+	struct t_answer a = t_connect_as(admin, NVMF_CNTLID_DYNAMIC, T_HOST, hostid);
 
-	t_connect_sqe(admin, &sqe, &data, NVMF_CNTLID_DYNAMIC);
-	memset(data.hostid, hostid, sizeof(data.hostid));
-	a = t_exec(admin, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	a = t_set_property(admin, NVME_REG_CC, 0x00460001);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
