@@ -31,7 +31,7 @@ static bool is_pow2(size_t v)
 	return v && (v & (v - 1)) == 0;
 }
 
-static void push(struct rd_buddy *b, uint32_t idx, unsigned int order)
+static void push_block(struct rd_buddy *b, uint32_t idx, unsigned int order)
 {
 	uint32_t head = b->heads[order];
 
@@ -88,7 +88,7 @@ int rd_buddy_create(void *base, size_t len, size_t unit, size_t max, struct rd_b
 		b->free_order[i] = NOT_FREE;
 	/* From the end, so that the lowest address is handed out first. */
 	for (uint32_t i = b->units; i > 0; i -= UINT32_C(1) << b->max_order)
-		push(b, i - (UINT32_C(1) << b->max_order), b->max_order);
+		push_block(b, i - (UINT32_C(1) << b->max_order), b->max_order);
 	*out = b;
 	return 0;
 }
@@ -138,7 +138,7 @@ void *rd_buddy_alloc(struct rd_buddy *b, size_t len)
 	unlink_block(b, idx, order);
 	while (order > want) {
 		order--;
-		push(b, idx + (UINT32_C(1) << order), order);
+		push_block(b, idx + (UINT32_C(1) << order), order);
 	}
 	b->free_bytes -= (size_t)1 << (want + b->unit_shift);
 	return b->base + ((size_t)idx << b->unit_shift);
@@ -163,7 +163,7 @@ void rd_buddy_free(struct rd_buddy *b, void *ptr, size_t len)
 		idx &= ~(UINT32_C(1) << order);
 		order++;
 	}
-	push(b, idx, order);
+	push_block(b, idx, order);
 }
 
 bool rd_buddy_owns(const struct rd_buddy *b, const void *ptr)

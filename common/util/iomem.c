@@ -9,7 +9,7 @@
  * kernel. */
 #define LARGE_PAGE ((size_t)2 << 20)
 
-static void *map(size_t len)
+static void *map_pages(size_t len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -22,9 +22,9 @@ void *rd_iomem_map(size_t len)
 	char *p;
 
 	if (len < LARGE_PAGE || len > SIZE_MAX - 2 * LARGE_PAGE)
-		return map(len);
+		return map_pages(len);
 	len = (len + page - 1) & ~(page - 1);
-	p = map(len + LARGE_PAGE);
+	p = map_pages(len + LARGE_PAGE);
 	if (!p)
 		return NULL;
 	head = -(uintptr_t)p & (LARGE_PAGE - 1);

@@ -79,7 +79,7 @@ void rd_log_set_level(struct rd_log *log, enum rd_log_comp comp, enum rd_log_lev
 		log->head.levels[comp] = (uint8_t)level;
 }
 
-static int find_name(const char *const *names, int count, const char *word, size_t len)
+static int find_log_name(const char *const *names, int count, const char *word, size_t len)
 {
 	for (int i = 0; i < count; i++) {
 		if (strlen(names[i]) == len && strncasecmp(names[i], word, len) == 0)
@@ -92,7 +92,7 @@ static int find_level(const char *word, size_t len)
 {
 	if (len == 4 && strncasecmp(word, "warn", 4) == 0)
 		return RD_LOG_WARN;
-	return find_name(level_names, RD_LOG_LEVELS, word, len);
+	return find_log_name(level_names, RD_LOG_LEVELS, word, len);
 }
 
 /* One word of a specification: LEVEL or COMPONENT=LEVEL. */
@@ -108,7 +108,7 @@ static bool apply_word(uint8_t levels[RD_LOG_COMPS], const char *word, size_t le
 		memset(levels, level, RD_LOG_COMPS);
 		return true;
 	}
-	comp = find_name(comp_names, RD_LOG_COMPS, word, (size_t)(eq - word));
+	comp = find_log_name(comp_names, RD_LOG_COMPS, word, (size_t)(eq - word));
 	level = find_level(eq + 1, len - (size_t)(eq + 1 - word));
 	if (comp < 0 || level < 0)
 		return false;

@@ -91,7 +91,7 @@ struct rd_log *rd_loop_log(const struct rd_loop *loop)
 
 /* ---- waking from other threads ---- */
 
-static void ring(struct rd_loop *loop)
+static void write_event_fd(struct rd_loop *loop)
 {
 	uint64_t one = 1;
 	int saved_errno = errno; /* may run in a signal handler */
@@ -106,22 +106,22 @@ static void ring(struct rd_loop *loop)
  * The poster sets pending, then looks at asleep; the owner sets asleep, then looks at pending. Both
  * in sequentially consistent order, so that at least one of the two sees the other.
  */
-static void kick(struct rd_loop *loop)
+static void wake_owner(struct rd_loop *loop)
 {
 	atomic_store(&loop->pending, true);
 	if (atomic_load(&loop->asleep) && atomic_exchange(&loop->asleep, false))
-		ring(loop);
+		write_event_fd(loop);
 }
 
 void rd_loop_wake(struct rd_loop *loop)
 {
-	kick(loop);
+	wake_owner(loop);
 }
 
 void rd_loop_stop(struct rd_loop *loop)
 {
 	atomic_store(&loop->stop, true);
-	kick(loop);
+	wake_owner(loop);
 }
 
 void rd_loop_post(struct rd_loop *loop, struct rd_msg *msg)
@@ -129,7 +129,7 @@ void rd_loop_post(struct rd_loop *loop, struct rd_msg *msg)
 	pthread_mutex_lock(&loop->msg_lock);
 	STAILQ_INSERT_TAIL(&loop->msgs, msg, link);
 	pthread_mutex_unlock(&loop->msg_lock);
-	kick(loop);
+	wake_owner(loop);
 }
 
 static int run_msgs(struct rd_loop *loop)
@@ -163,7 +163,7 @@ void rd_defer(struct rd_loop *loop, struct rd_defer *defer, enum rd_defer_phase 
 	TAILQ_INSERT_TAIL(&loop->defers[phase], defer, link);
 	/* Whoever sleeps on rd_loop_fd() has to learn of it. */
 	if (loop->pollable && !loop->in_turn)
-		kick(loop);
+		wake_owner(loop);
 }
 
 void rd_defer_cancel(struct rd_loop *loop, struct rd_defer *defer)
@@ -516,7 +516,7 @@ static void leave_pollable(struct rd_loop *loop)
 	atomic_store(&loop->asleep, true);
 	if ((!quiet || defers_queued(loop) || atomic_load(&loop->pending)) &&
 	    atomic_exchange(&loop->asleep, false))
-		ring(loop);
+		write_event_fd(loop);
 }
 
 int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns)

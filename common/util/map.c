@@ -21,7 +21,7 @@ void rd_map_fini(struct rd_map *map)
 	*map = (struct rd_map){0};
 }
 
-static void insert(struct rd_map *map, uint64_t key, void *value)
+static void map_insert(struct rd_map *map, uint64_t key, void *value)
 {
 	size_t mask = ((size_t)1 << map->bits) - 1;
 	size_t i = rd_map_place(map, key);
@@ -44,7 +44,7 @@ int rd_map_reserve(struct rd_map *map, unsigned int count)
 		return -ENOMEM;
 	for (size_t i = 0; i < (size_t)1 << map->bits; i++)
 		if (map->slots[i].value)
-			insert(&bigger, map->slots[i].key, map->slots[i].value);
+			map_insert(&bigger, map->slots[i].key, map->slots[i].value);
 	free(map->slots);
 	*map = bigger;
 	return 0;
@@ -57,7 +57,7 @@ int rd_map_put(struct rd_map *map, uint64_t key, void *value)
 	if (err)
 		return err;
 	assert(value && !rd_map_get(map, key));
-	insert(map, key, value);
+	map_insert(map, key, value);
 	map->count++;
 	return 0;
 }

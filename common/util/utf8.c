@@ -31,7 +31,7 @@ size_t rd_utf8_len(const char *text, size_t len)
 }
 
 /* The character of a well-formed sequence of two or three bytes; longer ones have none to mask. */
-static uint32_t character(const unsigned char *s, size_t n)
+static uint32_t utf8_char(const unsigned char *s, size_t n)
 {
 	if (n == 2)
 		return (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu);
@@ -58,7 +58,7 @@ void rd_mask_control(char *text, size_t len)
 		} else if (n == 0) {
 			text[i] = '?';
 			n = 1;
-		} else if (n > 1 && is_control(character((unsigned char *)text + i, n))) {
+		} else if (n > 1 && is_control(utf8_char((unsigned char *)text + i, n))) {
 			memset(text + i, '?', n);
 		}
 	}

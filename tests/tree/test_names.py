@@ -8,7 +8,7 @@ import sys
 from t_loop import main, test
 from t_tree import no_errors, read, sources
 
-PRODUCT = ('target', 'initiator')
+PRODUCT = ('target', 'initiator', 'common')
 
 
 def static_functions(text):

@@ -21,7 +21,7 @@
 #define POKE_NS      (5 * RD_NSEC_PER_MSEC)
 #define POKE_MAX_NS  (500 * RD_NSEC_PER_MSEC)
 
-static const char *state_name(enum rd_iw_state s)
+static const char *iw_state_name(enum rd_iw_state s)
 {
 	switch (s) {
 	case RD_IW_IDLE:
@@ -43,7 +43,7 @@ static const char *state_name(enum rd_iw_state s)
 void rd_iw_set_state(struct rd_iw_conn *c, enum rd_iw_state state)
 {
 	rd_debug(rd_iw_log(c->fab), RD_LOG_FABRIC, "qp %u: %s -> %s", c->base.qp_num,
-		 state_name(c->state), state_name(state));
+		 iw_state_name(c->state), iw_state_name(state));
 	c->state = state;
 }
 
@@ -332,7 +332,7 @@ static void drop_socket(struct rd_iw_conn *c, enum rd_iw_state was)
 }
 
 /* Returns the state it was in; CLOSED when there is nothing to do. */
-static enum rd_iw_state close_conn(struct rd_iw_conn *c)
+static enum rd_iw_state iw_close_conn(struct rd_iw_conn *c)
 {
 	enum rd_iw_state was = c->state;
 
@@ -344,8 +344,8 @@ static enum rd_iw_state close_conn(struct rd_iw_conn *c)
 	return was;
 }
 
-static void finish(struct rd_iw_conn *c, enum rd_iw_state was, const struct rd_iw_swr *bad,
-		   enum ibv_wc_status status)
+static void iw_report_end(struct rd_iw_conn *c, enum rd_iw_state was, const struct rd_iw_swr *bad,
+			  enum ibv_wc_status status)
 {
 	char addr[RD_ADDR_TEXT];
 	uint32_t held;
@@ -373,7 +373,7 @@ static void finish(struct rd_iw_conn *c, enum rd_iw_state was, const struct rd_i
 
 void rd_iw_conn_end(struct rd_iw_conn *c, int status, const char *fmt, ...)
 {
-	enum rd_iw_state was = close_conn(c);
+	enum rd_iw_state was = iw_close_conn(c);
 	va_list ap;
 
 	if (was == RD_IW_CLOSED)
@@ -381,18 +381,18 @@ void rd_iw_conn_end(struct rd_iw_conn *c, int status, const char *fmt, ...)
 	va_start(ap, fmt);
 	rd_conn_vset_reason(&c->events, status, fmt, ap);
 	va_end(ap);
-	finish(c, was, NULL, IBV_WC_WR_FLUSH_ERR);
+	iw_report_end(c, was, NULL, IBV_WC_WR_FLUSH_ERR);
 }
 
 void rd_iw_conn_fail_swr(struct rd_iw_conn *c, const struct rd_iw_swr *wr,
 			 enum ibv_wc_status status, const char *what)
 {
-	enum rd_iw_state was = close_conn(c);
+	enum rd_iw_state was = iw_close_conn(c);
 
 	if (was == RD_IW_CLOSED)
 		return;
 	rd_conn_set_reason(&c->events, -EIO, "%s", what);
-	finish(c, was, wr, status);
+	iw_report_end(c, was, wr, status);
 }
 
 void rd_iw_conn_term(struct rd_iw_conn *c, uint32_t code, bool with_header)
@@ -428,7 +428,7 @@ void rd_iw_conn_destroy(struct rd_fab_conn *conn)
 {
 	struct rd_iw_conn *c = rd_iw_conn(conn);
 
-	close_conn(c);
+	iw_close_conn(c);
 	if (c->has_qp) {
 		/* Others have a use for a shared RECV. */
 		if (c->srq)

@@ -227,7 +227,8 @@ static void refuse_reply(struct rd_iw_conn *c, uint32_t term, const char *why)
 	rd_iw_conn_end(c, -EPROTO, "%s", why);
 }
 
-static void establish(struct rd_iw_conn *c, const struct rd_iw_depths *eff, enum rd_iw_rtr rtr)
+static void establish_active(struct rd_iw_conn *c, const struct rd_iw_depths *eff,
+			     enum rd_iw_rtr rtr)
 {
 	int rc = rd_timer_start(c->fab->base.loop, &c->first_timer, FIRST_WR_NS);
 
@@ -276,7 +277,7 @@ static void reply_done(struct rd_iw_conn *c)
 	}
 	if (eff.ord > wanted)
 		eff.ord = wanted;
-	establish(c, &eff, rtr);
+	establish_active(c, &eff, rtr);
 }
 
 /*

@@ -19,7 +19,7 @@ static struct rd_iw_cq *to_cq(struct rd_fab_cq *cq)
 	return rd_container_of(cq, struct rd_iw_cq, base);
 }
 
-static void cq_notify(struct rd_defer *defer)
+static void iw_cq_notify(struct rd_defer *defer)
 {
 	struct rd_iw_cq *cq = rd_container_of(defer, struct rd_iw_cq, notify);
 
@@ -42,7 +42,7 @@ int rd_iw_cq_create(struct rd_fab_dev *dev, uint32_t depth, rd_fab_cq_fn fn, voi
 	cq->base.dev = dev;
 	cq->base.fn = fn;
 	cq->base.arg = arg;
-	cq->notify.fn = cq_notify;
+	cq->notify.fn = iw_cq_notify;
 	cq->fd = -1;
 	rd_iw_dev_stats(rd_iw_dev(dev))->cqs++;
 	*out = &cq->base;

@@ -201,7 +201,7 @@ static const struct {
 	{RD_TERM_MPA_RTR, "no matching ready-to-receive message"},
 };
 
-static const char *find_name(uint32_t code)
+static const char *find_term_name(uint32_t code)
 {
 	for (size_t i = 0; i < sizeof(term_names) / sizeof(term_names[0]); i++) {
 		if (term_names[i].code == code)
@@ -212,7 +212,7 @@ static const char *find_name(uint32_t code)
 
 const char *rd_iw_term_name(uint32_t code)
 {
-	const char *name = find_name(code);
+	const char *name = find_term_name(code);
 
 	return name ? name : "unknown error";
 }
@@ -238,9 +238,9 @@ uint32_t rd_iw_term_decode(const uint8_t *payload, size_t len, char text[RD_IW_T
 	} else if (payload[2] & 0xe0) {
 		code = rfc;
 	} else {
-		code = find_name(rfc) || !find_name(siw) ? rfc : siw;
+		code = find_term_name(rfc) || !find_term_name(siw) ? rfc : siw;
 		if (rfc != siw && code == rfc)
-			other = find_name(siw);
+			other = find_term_name(siw);
 	}
 	snprintf(text, RD_IW_TERM_TEXT, "%s%s%s (%02x%02x%02x%02x)", rd_iw_term_name(code),
 		 other ? " or " : "", other ? other : "", payload[0], payload[1], payload[2],

@@ -44,7 +44,7 @@ static void drain_io(struct rd_io *io, uint32_t events)
 		drain_end(d);
 }
 
-static void drain_timeout(struct rd_timer *timer)
+static void drain_expired(struct rd_timer *timer)
 {
 	drain_end(rd_container_of(timer, struct rd_iw_drain, timer));
 }
@@ -59,7 +59,7 @@ void rd_iw_drain_start(struct rd_iw_fab *fab, int fd, bool fin)
 	if (!d)
 		goto err_close;
 	d->fab = fab;
-	d->timer.fn = drain_timeout;
+	d->timer.fn = drain_expired;
 	if (rd_timer_start(fab->base.loop, &d->timer, DRAIN_NS))
 		goto err_free;
 	if (rd_io_add(fab->base.loop, &d->io, fd, EPOLLIN, drain_io))

@@ -6,7 +6,7 @@
 
 #define MAX_BLANKS 256u
 
-static int refuse(struct rd_iw_conn *c, uint32_t code)
+static int refuse_fpdu(struct rd_iw_conn *c, uint32_t code)
 {
 	rd_iw_conn_term(c, code, true);
 	return -1;
@@ -20,7 +20,7 @@ static int take_recv(struct rd_iw_conn *c)
 	const struct rd_iw_rwr *r = rd_iw_recv_next(c);
 
 	if (!r && !c->srq)
-		return refuse(c, RD_TERM_DU_NO_BUFFER);
+		return refuse_fpdu(c, RD_TERM_DU_NO_BUFFER);
 	if (!r) {
 		rd_iw_srq_wait(c);
 		return 1;
@@ -31,7 +31,7 @@ static int take_recv(struct rd_iw_conn *c)
 }
 
 /* A message begins; @whole: it is at hand to its end. As take_recv(). */
-static int begin_message(struct rd_iw_conn *c, bool whole)
+static int begin_rx_message(struct rd_iw_conn *c, bool whole)
 {
 	struct rd_iw_rx *rx = &c->rx;
 	int rc;
@@ -59,17 +59,17 @@ static int begin_send(struct rd_iw_conn *c, bool whole)
 	int rc;
 
 	if (h->qn != RD_DDP_QN_SEND)
-		return refuse(c, RD_TERM_DU_QN);
+		return refuse_fpdu(c, RD_TERM_DU_QN);
 	if (h->msn != rx->send_msn)
-		return refuse(c, RD_TERM_DU_MSN);
+		return refuse_fpdu(c, RD_TERM_DU_MSN);
 	if (h->mo != (rx->recv_active ? rx->recv_off : 0))
-		return refuse(c, RD_TERM_DU_MO);
-	rc = rx->recv_active ? 0 : begin_message(c, whole && h->last);
+		return refuse_fpdu(c, RD_TERM_DU_MO);
+	rc = rx->recv_active ? 0 : begin_rx_message(c, whole && h->last);
 	if (rc)
 		return rc;
 	if (h->plen > rx->recv->total - rx->recv_off) {
 		rd_iw_recv_abort(c, IBV_WC_LOC_LEN_ERR);
-		return refuse(c, RD_TERM_DU_TOO_LONG);
+		return refuse_fpdu(c, RD_TERM_DU_TOO_LONG);
 	}
 	return 0;
 }
@@ -98,7 +98,7 @@ static int deliver_send(struct rd_iw_conn *c)
 
 	if (inv && rd_iw_mr_invalidate(c->dev, h->inv_stag)) {
 		rd_iw_recv_abort(c, IBV_WC_REM_INV_REQ_ERR);
-		return refuse(c, RD_TERM_RP_CANNOT_INV);
+		return refuse_fpdu(c, RD_TERM_RP_CANNOT_INV);
 	}
 	rx->send_msn++;
 	push_recv(c, IBV_WC_SUCCESS, rx->recv_off, inv ? h->inv_stag : 0,
@@ -135,7 +135,7 @@ static int place_send(struct rd_iw_conn *c)
 	rd_iw_aside_put(c);
 	if (!fits) {
 		rd_iw_recv_abort(c, IBV_WC_LOC_LEN_ERR);
-		return refuse(c, RD_TERM_DU_TOO_LONG);
+		return refuse_fpdu(c, RD_TERM_DU_TOO_LONG);
 	}
 	return n < 0 ? no_place(c) : deliver_send(c);
 }
@@ -163,15 +163,15 @@ static int begin_write(struct rd_iw_conn *c)
 	case RD_IW_MR_OK:
 		return 0;
 	case RD_IW_MR_STAG:
-		return refuse(c, RD_TERM_DT_STAG);
+		return refuse_fpdu(c, RD_TERM_DT_STAG);
 	case RD_IW_MR_ACCESS:
-		return refuse(c, RD_TERM_RP_ACCESS);
+		return refuse_fpdu(c, RD_TERM_RP_ACCESS);
 	case RD_IW_MR_WRAP:
-		return refuse(c, RD_TERM_DT_WRAP);
+		return refuse_fpdu(c, RD_TERM_DT_WRAP);
 	case RD_IW_MR_BOUNDS:
 		break;
 	}
-	return refuse(c, RD_TERM_DT_BOUNDS);
+	return refuse_fpdu(c, RD_TERM_DT_BOUNDS);
 }
 
 static int dest_write(struct rd_iw_conn *c, struct iovec *iov)
@@ -182,7 +182,7 @@ static int dest_write(struct rd_iw_conn *c, struct iovec *iov)
 	/* Again for each piece: the owner may take the key back at any time. */
 	if (rd_iw_mr_remote(c->dev, h->stag, to, c->rx.left, IBV_ACCESS_REMOTE_WRITE,
 			    &iov->iov_base))
-		return refuse(c, RD_TERM_DT_STAG);
+		return refuse_fpdu(c, RD_TERM_DT_STAG);
 	iov->iov_len = c->rx.left;
 	return 1;
 }
@@ -207,7 +207,7 @@ static int begin_rtr_response(struct rd_iw_conn *c)
 {
 	const struct rd_iw_hdr *h = &c->rx.h;
 
-	return h->plen || !h->last ? refuse(c, RD_TERM_DT_BOUNDS) : 0;
+	return h->plen || !h->last ? refuse_fpdu(c, RD_TERM_DT_BOUNDS) : 0;
 }
 
 static int begin_response(struct rd_iw_conn *c)
@@ -222,7 +222,7 @@ static int begin_response(struct rd_iw_conn *c)
 		return begin_rtr_response(c);
 	s = rd_iw_sq_reading(c);
 	if (!s)
-		return refuse(c, RD_TERM_RO_OPCODE);
+		return refuse_fpdu(c, RD_TERM_RO_OPCODE);
 	if (!rx->read_active) {
 		rx->read_active = true;
 		rx->read_off = 0;
@@ -279,13 +279,13 @@ static int begin_read_req(struct rd_iw_conn *c)
 	uint32_t limit = c->base.ird || h->read.size ? c->base.ird : 1;
 
 	if (h->qn != RD_DDP_QN_READ)
-		return refuse(c, RD_TERM_DU_QN);
+		return refuse_fpdu(c, RD_TERM_DU_QN);
 	if (h->msn != c->rx.read_msn)
-		return refuse(c, RD_TERM_DU_MSN);
+		return refuse_fpdu(c, RD_TERM_DU_MSN);
 	if (h->mo != 0 || !h->last)
-		return refuse(c, RD_TERM_DU_MO);
+		return refuse_fpdu(c, RD_TERM_DU_MO);
 	if (c->resp_tail - c->resp_head >= limit)
-		return refuse(c, RD_TERM_RO_STREAM);
+		return refuse_fpdu(c, RD_TERM_RO_STREAM);
 	return 0;
 }
 
@@ -300,13 +300,13 @@ static int end_read_req(struct rd_iw_conn *c)
 		case RD_IW_MR_OK:
 			break;
 		case RD_IW_MR_STAG:
-			return refuse(c, RD_TERM_RP_STAG);
+			return refuse_fpdu(c, RD_TERM_RP_STAG);
 		case RD_IW_MR_ACCESS:
-			return refuse(c, RD_TERM_RP_ACCESS);
+			return refuse_fpdu(c, RD_TERM_RP_ACCESS);
 		case RD_IW_MR_WRAP:
-			return refuse(c, RD_TERM_RP_WRAP);
+			return refuse_fpdu(c, RD_TERM_RP_WRAP);
 		case RD_IW_MR_BOUNDS:
-			return refuse(c, RD_TERM_RP_BOUNDS);
+			return refuse_fpdu(c, RD_TERM_RP_BOUNDS);
 		}
 	}
 	c->rx.read_msn++;

@@ -70,7 +70,7 @@ uint64_t rd_iw_request_timeout(const struct rd_iw_fab *fab)
 
 /* ---- sources ---- */
 
-static struct source_list *bucket(struct rd_iw_halves *all, uint64_t key)
+static struct source_list *half_bucket(struct rd_iw_halves *all, uint64_t key)
 {
 	uint64_t mixed = (key ^ all->hash_random) * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -93,7 +93,7 @@ static void source_rank(struct rd_iw_halves *all, struct source *src, int by)
 static struct source *source_get(struct rd_iw_halves *all, const struct sockaddr *addr)
 {
 	uint64_t key = rd_addr_key(addr);
-	struct source_list *list = bucket(all, key);
+	struct source_list *list = half_bucket(all, key);
 	struct source *src;
 
 	LIST_FOREACH (src, list, hash_link)
@@ -158,7 +158,7 @@ static void half_drop(struct half_open *h, const char *why)
 	rd_iw_req_free(req);
 }
 
-static int arm(struct rd_iw_halves *all)
+static int arm_timeout(struct rd_iw_halves *all)
 {
 	struct rd_loop *loop = all->fab->base.loop;
 	struct half_open *oldest = TAILQ_FIRST(&all->by_age);
@@ -170,7 +170,7 @@ static int arm(struct rd_iw_halves *all)
 			      oldest->deadline > now ? oldest->deadline - now : 0);
 }
 
-static void expire(struct rd_timer *timer)
+static void expire_halves(struct rd_timer *timer)
 {
 	struct rd_iw_halves *all = rd_container_of(timer, struct rd_iw_halves, timer);
 	uint64_t now = rd_loop_now(all->fab->base.loop);
@@ -178,7 +178,7 @@ static void expire(struct rd_timer *timer)
 
 	while ((h = TAILQ_FIRST(&all->by_age)) && h->deadline <= now)
 		half_drop(h, "no complete MPA request in time");
-	arm(all); /* cannot fail: the heap has had room for it */
+	arm_timeout(all); /* cannot fail: the heap has had room for it */
 }
 
 bool rd_iw_halves_evict(struct rd_iw_halves *all)
@@ -304,7 +304,7 @@ int rd_iw_half_start(struct rd_iw_halves *all, int fd, const struct sockaddr_sto
 		close(fd);
 		return rc;
 	}
-	rc = arm(all);
+	rc = arm_timeout(all);
 	if (rc == 0 && !half_read(h))
 		return 0;
 	if (rc == 0)
@@ -329,7 +329,7 @@ int rd_iw_halves_create(struct rd_iw_fab *fab, rd_iw_request_fn fn, void *arg,
 	all->fn = fn;
 	all->arg = arg;
 	all->limit = fab->opts.half_open ? fab->opts.half_open : RD_FAB_IWARP_HALF_OPEN;
-	all->timer.fn = expire;
+	all->timer.fn = expire_halves;
 	all->hash_random = rd_loop_random32(fab->base.loop);
 	for (all->hash_bits = 4; (UINT32_C(1) << all->hash_bits) < all->limit;)
 		all->hash_bits++;

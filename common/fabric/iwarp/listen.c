@@ -151,7 +151,7 @@ static void listen_io(struct rd_io *io, uint32_t events)
 	watch_listener(lis);
 }
 
-static int open_listener(struct listener *lis, const struct sockaddr *addr, int backlog)
+static int iw_open_listener(struct listener *lis, const struct sockaddr *addr, int backlog)
 {
 	int one = 1, fd, rc;
 	socklen_t len = sizeof(lis->base.addr);
@@ -211,7 +211,7 @@ int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, 
 	rc = rd_iw_halves_create(fab, on_request, lis, &lis->halves);
 	if (rc)
 		goto err_free;
-	rc = open_listener(lis, addr, backlog);
+	rc = iw_open_listener(lis, addr, backlog);
 	if (rc)
 		goto err_free;
 	fab->stats.listeners++;
@@ -240,7 +240,7 @@ void rd_iw_unlisten(struct rd_fab_listener *base)
 
 /* ---- requests ---- */
 
-static struct rd_iw_req *to_req(struct rd_fab_req *req)
+static struct rd_iw_req *to_iw_req(struct rd_fab_req *req)
 {
 	return rd_container_of(req, struct rd_iw_req, base);
 }
@@ -273,7 +273,7 @@ static void send_reject(int fd, const struct rd_iw_mpa *req, const void *priv, s
 
 void rd_iw_req_reject(struct rd_fab_req *base, const void *priv, size_t len)
 {
-	struct rd_iw_req *req = to_req(base);
+	struct rd_iw_req *req = to_iw_req(base);
 
 	send_reject(req->fd, &req->mpa, priv, len);
 	rd_iw_mailbox_send(req->home, req);
@@ -283,7 +283,7 @@ int rd_iw_req_adopt(struct rd_fab *ffab, struct rd_fab_req *base, rd_fab_event_f
 		    void *arg, struct rd_fab_conn **out)
 {
 	struct rd_iw_fab *fab = rd_iw_fab(ffab);
-	struct rd_iw_req *req = to_req(base);
+	struct rd_iw_req *req = to_iw_req(base);
 	struct rd_iw_conn *c;
 	int rc;
 

@@ -74,7 +74,7 @@ const struct rd_iw_rwr *rd_iw_rq_pop(struct rd_iw_rq *rq)
 }
 
 /* After the end of the connection. */
-static int post_closed(struct rd_iw_conn *c, const struct ibv_recv_wr *wr)
+static int post_recv_closed(struct rd_iw_conn *c, const struct ibv_recv_wr *wr)
 {
 	struct ibv_sge sge[RD_IW_MAX_SGE];
 	uint32_t total;
@@ -91,7 +91,7 @@ int rd_iw_post_recv(struct rd_fab_conn *conn, struct ibv_recv_wr *wr, struct ibv
 	int rc = c->has_qp && !c->srq ? 0 : -EINVAL;
 
 	for (; wr && !rc; wr = rc ? wr : wr->next)
-		rc = c->state == RD_IW_CLOSED ? post_closed(c, wr) : rd_iw_rq_post(&c->rq, wr);
+		rc = c->state == RD_IW_CLOSED ? post_recv_closed(c, wr) : rd_iw_rq_post(&c->rq, wr);
 	if (rc && bad)
 		*bad = wr;
 	return rc;

@@ -50,7 +50,7 @@ static void to_trailer(struct rd_iw_rx *rx)
 }
 
 /* Take up to what is missing from @p. Returns the bytes taken. */
-static size_t collect(struct rd_iw_rx *rx, uint8_t *buf, const uint8_t *p, size_t n)
+static size_t collect_bytes(struct rd_iw_rx *rx, uint8_t *buf, const uint8_t *p, size_t n)
 {
 	size_t want = (size_t)(rx->need - rx->have);
 
@@ -62,7 +62,7 @@ static size_t collect(struct rd_iw_rx *rx, uint8_t *buf, const uint8_t *p, size_
 }
 
 /* The header is complete. Returns 0, 1 when it has to wait for a RECV, or -1. */
-static int begin(struct rd_iw_conn *c, bool whole)
+static int begin_fpdu(struct rd_iw_conn *c, bool whole)
 {
 	struct rd_iw_rx *rx = &c->rx;
 	int rc = rd_iw_fpdu_begin(c, whole);
@@ -80,7 +80,7 @@ static int begin(struct rd_iw_conn *c, bool whole)
 /*
  * rx.need bytes of header are here, and @behind bytes of what follows them. A message that is there
  * to its end, and whose CRC needs no check first, takes its RECV now; any other one with its last
- * byte. Returns as begin().
+ * byte. Returns as begin_fpdu().
  */
 static int header_done(struct rd_iw_conn *c, size_t behind)
 {
@@ -103,7 +103,7 @@ static int header_done(struct rd_iw_conn *c, size_t behind)
 	rd_iw_hdr_parse(rx->hdr, &rx->h);
 	if (c->crc)
 		rx->crc = rd_iw_crc(RD_IW_CRC_SEED, rx->hdr, rx->hdr_len);
-	return begin(c, !c->crc && behind >= rx->h.plen + trailer_len(rx));
+	return begin_fpdu(c, !c->crc && behind >= rx->h.plen + trailer_len(rx));
 }
 
 /* Returns 0, 1 when the message has to wait for a RECV, or -1. */
@@ -157,7 +157,7 @@ static size_t keep_terminate(struct rd_iw_rx *rx, const uint8_t *p, size_t n)
 }
 
 /* Returns how many of the @n bytes there was room for. */
-static size_t scatter(const struct iovec *iov, int count, const uint8_t *p, size_t n)
+static size_t scatter_bytes(const struct iovec *iov, int count, const uint8_t *p, size_t n)
 {
 	size_t done = 0;
 
@@ -171,7 +171,7 @@ static size_t scatter(const struct iovec *iov, int count, const uint8_t *p, size
 }
 
 /* Returns the bytes of @p used, or -1. */
-static ssize_t copy_payload(struct rd_iw_conn *c, const uint8_t *p, size_t n)
+static ssize_t place_payload(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
 	struct iovec iov[RD_IW_MAX_SGE];
 	size_t done;
@@ -187,7 +187,7 @@ static ssize_t copy_payload(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	count = rd_iw_fpdu_dest(c, iov);
 	if (count < 0)
 		return -1;
-	done = scatter(iov, count, p, n);
+	done = scatter_bytes(iov, count, p, n);
 	payload_placed(c, iov, done);
 	return (ssize_t)done;
 }
@@ -214,7 +214,7 @@ static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 }
 
 /* Returns 0 when all of it is used, 1 when a message waits and the rest is held back, or -1. */
-static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
+static int consume_stream(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
 	struct rd_iw_rx *rx = &c->rx;
 
@@ -228,20 +228,20 @@ static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 				used = rd_iw_rx_fast(c, p, n);
 			if (used)
 				break;
-			used = collect(rx, rx->hdr, p, n);
+			used = collect_bytes(rx, rx->hdr, p, n);
 			if (rx->have == rx->need)
 				rc = header_done(c, n - used);
 			if (rc)
 				return rc < 0 ? -1 : hold_back(c, p + used, n - used);
 			break;
 		case RD_IW_RX_PAYLOAD:
-			rc = copy_payload(c, p, n);
+			rc = place_payload(c, p, n);
 			if (rc < 0)
 				return -1;
 			used = (size_t)rc;
 			break;
 		case RD_IW_RX_TRAILER:
-			used = collect(rx, rx->trail, p, n);
+			used = collect_bytes(rx, rx->trail, p, n);
 			if (rx->have == rx->need)
 				rc = trailer_done(c);
 			if (rc)
@@ -254,7 +254,7 @@ static int consume(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	return 0;
 }
 
-static void peer_closed(struct rd_iw_conn *c)
+static void rx_end_of_file(struct rd_iw_conn *c)
 {
 	if (c->rx.state == RD_IW_RX_HEADER && c->rx.have == 0)
 		rd_iw_conn_end(c, 0, "closed by the peer");
@@ -321,7 +321,7 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 		return RX_ENDED;
 	}
 	if (rc == 0) {
-		peer_closed(c);
+		rx_end_of_file(c);
 		return RX_ENDED;
 	}
 	rd_iw_ack_read(c, (size_t)rc);
@@ -332,7 +332,7 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 		payload_placed(c, iov, part);
 		got -= part;
 	}
-	if (consume(c, staging, got))
+	if (consume_stream(c, staging, got))
 		return RX_ENDED;
 	fpdus = c->fab->stats.fpdus_rx - fpdus;
 	rd_iw_ack_note(&rx->ack, (size_t)rc, fpdus);
@@ -346,7 +346,7 @@ static uint32_t frames_since(const struct rd_iw_conn *c, uint64_t before)
 	return (uint32_t)(c->fab->stats.fpdus_rx - before);
 }
 
-static void charge(struct rd_iw_conn *c, uint32_t frames)
+static void charge_fpdus(struct rd_iw_conn *c, uint32_t frames)
 {
 	c->rx.debt += frames;
 	c->rx.debt -= c->rx.debt < RX_FRAMES ? c->rx.debt : RX_FRAMES;
@@ -361,7 +361,7 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 	bool any;
 
 	if (c->rx.debt) {
-		charge(c, 0);
+		charge_fpdus(c, 0);
 		return true;
 	}
 	s = rd_iw_scratch_get(pool);
@@ -377,7 +377,7 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS && frames_since(c, before) < RX_FRAMES; i++)
 		rx = rx_once(c, s->staging);
 	rd_iw_scratch_put(pool, s);
-	charge(c, frames_since(c, before));
+	charge_fpdus(c, frames_since(c, before));
 	return any;
 }
 
@@ -385,10 +385,10 @@ void rd_iw_rx_resume(struct rd_iw_conn *c)
 {
 	uint64_t before = c->fab->stats.fpdus_rx;
 	struct rd_iw_rx *rx = &c->rx;
-	int rc = rx->recv_active ? rd_iw_fpdu_resume(c) : begin(c, true);
+	int rc = rx->recv_active ? rd_iw_fpdu_resume(c) : begin_fpdu(c, true);
 
 	if (rc == 0 && rx->held)
-		rc = consume(c, rx->held + rx->held_off, rx->held_len - rx->held_off);
+		rc = consume_stream(c, rx->held + rx->held_off, rx->held_len - rx->held_off);
 	rx->debt += frames_since(c, before);
 	if (rc)
 		return;

@@ -113,7 +113,7 @@ static inline bool is_plain(const struct rd_iw_sq *sq, const struct ibv_send_wr 
 	       is_one_of(wr->opcode, SENDS | RDMAS) && wr->sg_list->length <= RD_IW_MAX_MSG;
 }
 
-static enum ibv_wc_opcode wc_opcode(uint8_t opcode)
+static enum ibv_wc_opcode iw_wc_opcode(uint8_t opcode)
 {
 	switch (opcode) {
 	case IBV_WR_RDMA_WRITE:
@@ -128,7 +128,7 @@ static enum ibv_wc_opcode wc_opcode(uint8_t opcode)
 static void push_wc(struct rd_iw_conn *c, uint64_t wr_id, uint8_t opcode, uint32_t len,
 		    enum ibv_wc_status status)
 {
-	rd_iw_cq_push(c->scq, &c->base, wr_id, wc_opcode(opcode), status, len, 0, 0);
+	rd_iw_cq_push(c->scq, &c->base, wr_id, iw_wc_opcode(opcode), status, len, 0, 0);
 }
 
 /* Queue those of @wr that are right. Returns why @wr, which is the first that is not, is not. */
@@ -164,7 +164,7 @@ static int post_open(struct rd_iw_sq *sq, struct ibv_send_wr **wr)
 }
 
 /* The same after the end of the connection. */
-static int post_closed(struct rd_iw_conn *c, struct ibv_send_wr **wr)
+static int post_send_closed(struct rd_iw_conn *c, struct ibv_send_wr **wr)
 {
 	uint32_t total;
 	int rc;
@@ -186,7 +186,7 @@ int rd_iw_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv
 	if (c->has_qp && c->state == RD_IW_OPEN)
 		rc = post_open(&c->sq, &wr);
 	else if (c->has_qp && c->state == RD_IW_CLOSED)
-		rc = post_closed(c, &wr);
+		rc = post_send_closed(c, &wr);
 	if (rc && bad)
 		*bad = wr;
 	rd_iw_tx_kick(c);
@@ -194,14 +194,14 @@ int rd_iw_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv
 }
 
 /* The oldest work request is completed; the search for READs must not fall behind it. */
-static void retire(struct rd_iw_sq *sq)
+static void retire_swr(struct rd_iw_sq *sq)
 {
 	if (sq->read == sq->head)
 		sq->read++;
 	sq->head++;
 }
 
-static void complete(struct rd_iw_conn *c, const struct rd_iw_swr *s)
+static void complete_swr(struct rd_iw_conn *c, const struct rd_iw_swr *s)
 {
 	if (s->flags & IBV_SEND_SIGNALED)
 		push_wc(c, s->wr_id, s->opcode, s->total, IBV_WC_SUCCESS);
@@ -214,7 +214,7 @@ static void complete_run(struct rd_iw_conn *c, uint32_t first, uint32_t n)
 
 	if (!sq->coalesce) {
 		for (; n; n--)
-			complete(c, rd_iw_sq_at(sq, first++));
+			complete_swr(c, rd_iw_sq_at(sq, first++));
 		return;
 	}
 	while (n--) {
@@ -222,7 +222,7 @@ static void complete_run(struct rd_iw_conn *c, uint32_t first, uint32_t n)
 
 		if (!(s->flags & IBV_SEND_SIGNALED))
 			continue;
-		complete(c, s);
+		complete_swr(c, s);
 		break;
 	}
 }
@@ -232,7 +232,7 @@ void rd_iw_sq_reap(struct rd_iw_conn *c)
 	struct rd_iw_sq *sq = &c->sq;
 	uint32_t run = 0; /* SENDs and WRITEs before the head that are not completed yet */
 
-	for (; sq->head != sq->tail; retire(sq)) {
+	for (; sq->head != sq->tail; retire_swr(sq)) {
 		const struct rd_iw_swr *s = rd_iw_sq_at(sq, sq->head);
 
 		if (s->state != RD_IW_SWR_DONE)
@@ -242,7 +242,7 @@ void rd_iw_sq_reap(struct rd_iw_conn *c)
 			continue;
 		}
 		complete_run(c, sq->head - run, run);
-		complete(c, s);
+		complete_swr(c, s);
 		run = 0;
 	}
 	complete_run(c, sq->head - run, run);
@@ -268,7 +268,7 @@ void rd_iw_sq_flush(struct rd_iw_conn *c, const struct rd_iw_swr *bad, enum ibv_
 {
 	struct rd_iw_sq *sq = &c->sq;
 
-	for (; sq->head != sq->tail; retire(sq)) {
+	for (; sq->head != sq->tail; retire_swr(sq)) {
 		const struct rd_iw_swr *s = rd_iw_sq_at(sq, sq->head);
 
 		push_wc(c, s->wr_id, s->opcode, 0, s == bad ? status : IBV_WC_WR_FLUSH_ERR);

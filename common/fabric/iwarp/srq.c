@@ -13,7 +13,7 @@
 /* So much memory for incomplete messages is kept for the next ones. */
 #define ASIDES 16u
 
-static struct rd_iw_srq *to_srq(struct rd_fab_srq *srq)
+static struct rd_iw_srq *to_iw_srq(struct rd_fab_srq *srq)
 {
 	return rd_container_of(srq, struct rd_iw_srq, base);
 }
@@ -236,7 +236,7 @@ static void srq_low(struct rd_defer *defer)
 
 void rd_iw_srq_limit(struct rd_fab_srq *base, uint32_t limit, rd_fab_srq_fn fn, void *arg)
 {
-	struct rd_iw_srq *srq = to_srq(base);
+	struct rd_iw_srq *srq = to_iw_srq(base);
 
 	srq->limit = limit;
 	srq->low_fn = fn;
@@ -284,7 +284,7 @@ int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 
 void rd_iw_srq_destroy(struct rd_fab_srq *base)
 {
-	struct rd_iw_srq *srq = to_srq(base);
+	struct rd_iw_srq *srq = to_iw_srq(base);
 
 	rd_defer_cancel(base->dev->fab->loop, &srq->feed);
 	rd_defer_cancel(base->dev->fab->loop, &srq->low);
@@ -327,7 +327,7 @@ void rd_iw_share_join(struct rd_fab_conn *conn, struct rd_fab_share *share)
 
 int rd_iw_post_srq_recv(struct rd_fab_srq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct rd_iw_srq *srq = to_srq(base);
+	struct rd_iw_srq *srq = to_iw_srq(base);
 	int rc = 0;
 
 	for (; wr && !rc; wr = rc ? wr : wr->next)

@@ -38,7 +38,7 @@ static bool sq_ready(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur)
 }
 
 /* Begin the next message, if there is one. Responses and work requests take turns. */
-static bool begin_message(const struct rd_iw_conn *c, struct rd_iw_cursor *cur)
+static bool begin_tx_message(const struct rd_iw_conn *c, struct rd_iw_cursor *cur)
 {
 	bool sq = sq_ready(c, cur);
 
@@ -99,7 +99,8 @@ static bool all_sges_ok(const struct rd_iw_conn *c, const struct rd_iw_swr *s, b
 	return true;
 }
 
-static void cut(const struct rd_iw_conn *c, struct rd_iw_fpdu *f, size_t hdr_len, uint32_t left)
+static void cut_segment(const struct rd_iw_conn *c, struct rd_iw_fpdu *f, size_t hdr_len,
+			uint32_t left)
 {
 	uint32_t max = max_payload(c, hdr_len);
 
@@ -156,10 +157,10 @@ static int put_sq(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, st
 		f->last = true;
 		return (int)put_read(c, cur, s, buf);
 	}
-	cut(c, f,
-	    s->opcode == IBV_WR_RDMA_WRITE ? sizeof(struct rd_ddp_tagged)
-					   : sizeof(struct rd_ddp_untagged),
-	    s->total - cur->off);
+	cut_segment(c, f,
+		    s->opcode == IBV_WR_RDMA_WRITE ? sizeof(struct rd_ddp_tagged)
+						   : sizeof(struct rd_ddp_untagged),
+		    s->total - cur->off);
 	/* Not a piece of a message leaves whose rest cannot; one FPDU's keys are looked at anyway.
 	 */
 	if (cur->off == 0 && !f->last && !all_sges_ok(c, s, false))
@@ -172,7 +173,7 @@ static int put_resp(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur,
 {
 	const struct rd_iw_read *r = &c->resps[cur->resp & c->resp_mask].r;
 
-	cut(c, f, sizeof(struct rd_ddp_tagged), r->size - cur->off);
+	cut_segment(c, f, sizeof(struct rd_ddp_tagged), r->size - cur->off);
 	return (int)rd_iw_put_tagged(buf, RD_RDMAP_READ_RESP, f->last, r->sink_stag,
 				     r->sink_to + cur->off, f->plen);
 }
@@ -188,8 +189,8 @@ static int put_rtr(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, s
 	return (int)rd_iw_put_tagged(buf, RD_RDMAP_WRITE, true, 0, 0, 0);
 }
 
-static void advance(const struct rd_iw_conn *c, struct rd_iw_cursor *cur,
-		    const struct rd_iw_fpdu *f)
+static void advance_cursor(const struct rd_iw_conn *c, struct rd_iw_cursor *cur,
+			   const struct rd_iw_fpdu *f)
 {
 	bool read = false;
 
@@ -255,7 +256,7 @@ static int payload_iov(const struct rd_iw_conn *c, const struct rd_iw_fpdu *f, s
 
 /* Does the arena's next byte follow the last entry? One FPDU's trailer and the next one's header
  * are neighbours and share an entry. */
-static bool joins(const struct rd_iw_batch *b, uint32_t off)
+static bool joins_last_iov(const struct rd_iw_batch *b, uint32_t off)
 {
 	const struct iovec *prev;
 
@@ -273,7 +274,7 @@ static void add_iov(struct rd_iw_batch *b, const void *start, size_t len)
 
 static void add_arena(struct rd_iw_batch *b, uint32_t off, uint32_t len)
 {
-	if (joins(b, off))
+	if (joins_last_iov(b, off))
 		b->iov[b->niov - 1].iov_len += len;
 	else
 		add_iov(b, b->arena + off, len);
@@ -296,7 +297,7 @@ static void put_trailer(const struct rd_iw_conn *c, struct rd_iw_fpdu *f, const 
 	}
 }
 
-static void copy_payload(const struct iovec *iov, int niov, uint8_t *to)
+static void gather_payload(const struct iovec *iov, int niov, uint8_t *to)
 {
 	for (int i = 0; i < niov; i++) {
 		memcpy(to, iov[i].iov_base, iov[i].iov_len);
@@ -370,7 +371,7 @@ static int frame_next(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_
 	struct iovec *iov;
 	int n;
 
-	if (cur->src == RD_IW_SRC_NONE && !begin_message(c, cur))
+	if (cur->src == RD_IW_SRC_NONE && !begin_tx_message(c, cur))
 		return 0;
 	f->from = *cur;
 	f->src = cur->src;
@@ -382,17 +383,17 @@ static int frame_next(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_
 	if (n < 0)
 		return n;
 	f->hdr_len = (uint8_t)n;
-	iov = &b->iov[b->niov + !joins(b, f->arena_off)];
+	iov = &b->iov[b->niov + !joins_last_iov(b, f->arena_off)];
 	n = payload_iov(c, f, iov);
 	if (n < 0)
 		return n;
 	if (f->plen <= RD_IW_BATCH_COPY) {
-		copy_payload(iov, n, hdr + f->hdr_len);
+		gather_payload(iov, n, hdr + f->hdr_len);
 		f->copied = (uint8_t)f->plen;
 	}
 	put_trailer(c, f, hdr, iov, n, hdr + f->hdr_len + f->copied);
 	add_fpdu(b, f, n);
-	advance(c, cur, f);
+	advance_cursor(c, cur, f);
 	return 1;
 }
 
@@ -403,16 +404,16 @@ static int frame_next(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_
  * comes first, a run of them is framed in one go, and kept as one entry of the batch: where each
  * ends is only worked out when the socket took less than all.
  */
-static bool plain(const struct rd_iw_swr *s)
+static bool fits_run(const struct rd_iw_swr *s)
 {
 	return s->total <= TX_PLAIN && s->opcode != IBV_WR_RDMA_READ &&
 	       !(s->flags & IBV_SEND_FENCE);
 }
 
-static bool runs(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur)
+static bool starts_run(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur)
 {
 	return cur->sq != c->sq.tail && !c->tx.hold && cur->src == RD_IW_SRC_NONE && !cur->poke &&
-	       cur->resp == c->resp_tail && !c->crc && plain(rd_iw_sq_at(&c->sq, cur->sq));
+	       cur->resp == c->resp_tail && !c->crc && fits_run(rd_iw_sq_at(&c->sq, cur->sq));
 }
 
 static void step_plain(struct rd_iw_cursor *cur, const struct rd_iw_swr *s)
@@ -506,7 +507,7 @@ static uint32_t plain_end(const struct rd_iw_conn *c, uint32_t first, uint32_t m
 	for (; first != end; first++) {
 		const struct rd_iw_swr *s = rd_iw_sq_at(&c->sq, first);
 
-		if (!plain(s))
+		if (!fits_run(s))
 			break;
 		if (s->num_sge == 1 ? !sge_ok(c, s->sge, false) : !all_sges_ok(c, s, false)) {
 			*rc = -EFAULT;
@@ -556,11 +557,11 @@ static int frame_run(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_c
 
 static int frame_some(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
 {
-	return runs(c, cur) ? frame_run(c, b, cur) : frame_next(c, b, cur);
+	return starts_run(c, cur) ? frame_run(c, b, cur) : frame_next(c, b, cur);
 }
 
 /* Frame as much as one sendmsg takes. Returns 0, or the error the next FPDU met. */
-static int fill(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
+static int fill_batch(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
 {
 	/*
 	 * With CRC each FPDU leaves by itself and ends its TCP segment: siw misreads a trailer that
@@ -659,8 +660,8 @@ static bool settle_run(struct rd_iw_conn *c, const struct rd_iw_fpdu *run, size_
 }
 
 /* Account for @sent bytes. Returns true when that was the whole batch. */
-static bool settle(struct rd_iw_conn *c, const struct rd_iw_batch *b,
-		   const struct rd_iw_cursor *end, size_t sent)
+static bool settle_batch(struct rd_iw_conn *c, const struct rd_iw_batch *b,
+			 const struct rd_iw_cursor *end, size_t sent)
 {
 	size_t skipped = c->tx.part_sent;
 
@@ -724,7 +725,7 @@ static void wait_writable(struct rd_iw_conn *c)
 	rd_iw_conn_watch(c);
 }
 
-static void run(struct rd_iw_conn *c, struct rd_iw_batch *b)
+static void send_batches(struct rd_iw_conn *c, struct rd_iw_batch *b)
 {
 	/* With CRC a round is one FPDU. */
 	int rounds = c->crc ? TX_CRC_ROUNDS : TX_ROUNDS;
@@ -732,7 +733,7 @@ static void run(struct rd_iw_conn *c, struct rd_iw_batch *b)
 	for (int round = 0; round < rounds; round++) {
 		struct rd_iw_cursor end;
 		struct msghdr msg = {.msg_iov = b->iov};
-		int rc = fill(c, b, &end);
+		int rc = fill_batch(c, b, &end);
 		bool all = true;
 		ssize_t n;
 
@@ -747,7 +748,7 @@ static void run(struct rd_iw_conn *c, struct rd_iw_batch *b)
 				rd_iw_conn_end(c, -errno, "send: %s", strerror(errno));
 				return;
 			}
-			all = n >= 0 && settle(c, b, &end, (size_t)n);
+			all = n >= 0 && settle_batch(c, b, &end, (size_t)n);
 			rd_iw_sq_reap(c);
 		}
 		if (!all) {
@@ -773,7 +774,7 @@ void rd_iw_tx_run(struct rd_iw_conn *c)
 		rd_iw_conn_end(c, -ENOMEM, "out of memory");
 		return;
 	}
-	run(c, &s->batch);
+	send_batches(c, &s->batch);
 	rd_iw_scratch_put(pool, s);
 }
 

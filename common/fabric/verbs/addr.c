@@ -19,13 +19,13 @@
 
 #define BODY(cmd) (sizeof(cmd) - sizeof(struct ucma_abi_cmd_hdr)) /* as .in has it */
 
-static bool command(int fd, const void *cmd, size_t len)
+static bool ucma_command(int fd, const void *cmd, size_t len)
 {
 	return write(fd, cmd, len) == (ssize_t)len;
 }
 
 /* Bind an identifier to @local and look whether it got a device. Closing @fd destroys it. */
-static bool binds(int fd, const struct sockaddr *local)
+static bool ucma_binds(int fd, const struct sockaddr *local)
 {
 	struct ucma_abi_create_id_resp id = {0};
 	struct ucma_abi_query_addr_resp addr = {0};
@@ -50,11 +50,11 @@ static bool binds(int fd, const struct sockaddr *local)
 		.option = UCMA_QUERY_ADDR,
 	};
 
-	if (!command(fd, &create, sizeof(create)))
+	if (!ucma_command(fd, &create, sizeof(create)))
 		return false;
 	bind.id = query.id = id.id;
 	memcpy(&bind.addr, local, rd_addr_len(local));
-	return command(fd, &bind, sizeof(bind)) && command(fd, &query, sizeof(query)) &&
+	return ucma_command(fd, &bind, sizeof(bind)) && ucma_command(fd, &query, sizeof(query)) &&
 	       addr.node_guid != 0;
 }
 
@@ -70,7 +70,7 @@ static bool of_device(const struct sockaddr *local)
 	memset(&addr, 0, sizeof(addr));
 	memcpy(&addr, local, rd_addr_len(local));
 	rd_addr_set_port((struct sockaddr *)&addr, 0);
-	found = binds(ch->fd, (struct sockaddr *)&addr);
+	found = ucma_binds(ch->fd, (struct sockaddr *)&addr);
 	rdma_destroy_event_channel(ch);
 	return found;
 }

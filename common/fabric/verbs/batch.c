@@ -12,7 +12,7 @@
  * The device refused @bad of a chain whose requests are well-formed and for which there is room.
  * Returns the request to go on with, when only its kind was at fault.
  */
-static struct ibv_send_wr *refused(struct rd_vb_conn *c, struct ibv_send_wr *bad, int rc)
+static struct ibv_send_wr *wr_refused(struct rd_vb_conn *c, struct ibv_send_wr *bad, int rc)
 {
 	struct rd_vb_dev *dev = c->dev;
 
@@ -47,7 +47,7 @@ void rd_vb_give(struct rd_vb_conn *c, struct ibv_send_wr *chain, uint32_t n)
 		struct ibv_send_wr *bad = NULL;
 		int rc = rd_vb_err(ibv_post_send(c->qp, wr, &bad));
 
-		wr = rc ? refused(c, bad, rc) : NULL;
+		wr = rc ? wr_refused(c, bad, rc) : NULL;
 	}
 	if (c->dev->siw)
 		rd_vb_sigpipe_release(&sigpipe);
@@ -92,18 +92,18 @@ static void give_all(struct rd_vb_batch *b)
 	rd_vb_give(c, b->wrs, n);
 }
 
-static void flush(struct rd_defer *defer)
+static void flush_batch(struct rd_defer *defer)
 {
 	give_all(rd_container_of(defer, struct rd_vb_batch, flush));
 }
 
 void rd_vb_batch_init(struct rd_vb_batch *b)
 {
-	b->flush.fn = flush;
+	b->flush.fn = flush_batch;
 }
 
 /* The caller's list, and data that is to be sent inline, need not outlive its call. */
-static void copy(struct rd_vb_batch *b, const struct ibv_send_wr *wr, uint32_t total)
+static void batch_copy(struct rd_vb_batch *b, const struct ibv_send_wr *wr, uint32_t total)
 {
 	struct ibv_send_wr *own = &b->wrs[b->n];
 	struct ibv_sge *sge = b->sges[b->n];
@@ -136,7 +136,7 @@ void rd_vb_batch_add(struct rd_vb_conn *c, struct ibv_send_wr *wr, uint32_t tota
 		return;
 	}
 	b->conn = c;
-	copy(b, wr, total);
+	batch_copy(b, wr, total);
 	b->n++;
 	rd_defer(c->fab->base.loop, &b->flush, RD_DEFER_SEND);
 }

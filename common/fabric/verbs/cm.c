@@ -117,7 +117,8 @@ static void copy_event(const struct rdma_cm_event *from, struct rd_vb_cm_event *
 	}
 }
 
-static void dispatch(struct rd_vb_fab *fab, struct rd_vb_id *id, const struct rd_vb_cm_event *ev)
+static void dispatch_cm_event(struct rd_vb_fab *fab, struct rd_vb_id *id,
+			      const struct rd_vb_cm_event *ev)
 {
 	switch (id->kind) {
 	case RD_VB_ID_CONN:
@@ -135,7 +136,7 @@ static void dispatch(struct rd_vb_fab *fab, struct rd_vb_id *id, const struct rd
 	}
 }
 
-static void handle(struct rd_vb_fab *fab, struct rdma_cm_event *cev)
+static void handle_cm_event(struct rd_vb_fab *fab, struct rdma_cm_event *cev)
 {
 	struct rd_vb_cm_event ev;
 	struct rd_vb_id *id;
@@ -165,7 +166,7 @@ static void handle(struct rd_vb_fab *fab, struct rdma_cm_event *cev)
 	}
 	/* Acknowledged first: destroying an identifier waits for that. */
 	rdma_ack_cm_event(cev);
-	dispatch(fab, id, &ev);
+	dispatch_cm_event(fab, id, &ev);
 }
 
 static void chan_io(struct rd_io *io, uint32_t events)
@@ -183,7 +184,7 @@ static void chan_io(struct rd_io *io, uint32_t events)
 		}
 		rd_debug(rd_vb_log(fab), RD_LOG_FABRIC, "%s, status %d", rdma_event_str(ev->event),
 			 ev->status);
-		handle(fab, ev);
+		handle_cm_event(fab, ev);
 	}
 }
 

@@ -22,7 +22,7 @@ struct rd_vb_conn *rd_vb_conn(struct rd_fab_conn *conn)
 	return rd_container_of(conn, struct rd_vb_conn, base);
 }
 
-static const char *state_name(enum rd_vb_state s)
+static const char *vb_state_name(enum rd_vb_state s)
 {
 	switch (s) {
 	case RD_VB_RESOLVING:
@@ -48,7 +48,7 @@ static const char *state_name(enum rd_vb_state s)
 void rd_vb_set_state(struct rd_vb_conn *c, enum rd_vb_state state)
 {
 	rd_debug(rd_vb_log(c->fab), RD_LOG_FABRIC, "qp %u: %s -> %s", c->base.qp_num,
-		 state_name(c->state), state_name(state));
+		 vb_state_name(c->state), vb_state_name(state));
 	c->state = state;
 }
 
@@ -122,7 +122,7 @@ static void end_of_failed(struct rd_vb_conn *c)
 		rd_vb_conn_end(c, -EIO, "the queue pair failed");
 }
 
-static void timeout(struct rd_timer *timer)
+static void vb_conn_timeout(struct rd_timer *timer)
 {
 	struct rd_vb_conn *c = rd_container_of(timer, struct rd_vb_conn, timer);
 
@@ -202,7 +202,7 @@ int rd_vb_conn_new(struct rd_vb_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 	c->base.ops = &rd_vb_ops;
 	c->base.on_event = fn;
 	c->base.arg = arg;
-	c->timer.fn = timeout;
+	c->timer.fn = vb_conn_timeout;
 	rd_conn_events_init(&c->events, &c->base, fab->base.loop, vb_conn_free);
 	c->events.private_data = c->pd;
 	c->failed.fn = wr_failed;
@@ -246,7 +246,7 @@ int rd_vb_conn_param(struct rd_vb_conn *c, const struct rd_fab_conn_param *param
 /* ---- the end ---- */
 
 /* Returns the state it was in; CLOSED when there is nothing to do. */
-static enum rd_vb_state close_conn(struct rd_vb_conn *c)
+static enum rd_vb_state vb_close_conn(struct rd_vb_conn *c)
 {
 	enum rd_vb_state was = c->state;
 	struct rd_vb_sigpipe sigpipe;
@@ -274,7 +274,7 @@ static enum rd_vb_state close_conn(struct rd_vb_conn *c)
 	return was;
 }
 
-static void finish(struct rd_vb_conn *c, enum rd_vb_state was)
+static void vb_report_end(struct rd_vb_conn *c, enum rd_vb_state was)
 {
 	char addr[RD_ADDR_TEXT];
 
@@ -290,7 +290,7 @@ static void finish(struct rd_vb_conn *c, enum rd_vb_state was)
 
 void rd_vb_conn_end(struct rd_vb_conn *c, int status, const char *fmt, ...)
 {
-	enum rd_vb_state was = close_conn(c);
+	enum rd_vb_state was = vb_close_conn(c);
 	va_list ap;
 
 	if (was == RD_VB_CLOSED)
@@ -298,7 +298,7 @@ void rd_vb_conn_end(struct rd_vb_conn *c, int status, const char *fmt, ...)
 	va_start(ap, fmt);
 	rd_conn_vset_reason(&c->events, status, fmt, ap);
 	va_end(ap);
-	finish(c, was);
+	vb_report_end(c, was);
 }
 
 void rd_vb_disconnect(struct rd_fab_conn *conn)
@@ -329,7 +329,7 @@ void rd_vb_conn_destroy(struct rd_fab_conn *conn)
 {
 	struct rd_vb_conn *c = rd_vb_conn(conn);
 
-	close_conn(c);
+	vb_close_conn(c);
 	rd_vb_qp_free(c);
 	rd_vb_id_destroy(c->id);
 	LIST_REMOVE(c, link);

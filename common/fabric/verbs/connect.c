@@ -90,7 +90,7 @@ static void addr_resolved(struct rd_vb_conn *c)
 		rd_vb_conn_end(c, rc, "resolving the route: %s", strerror(-rc));
 }
 
-static void rejected(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
+static void connect_rejected(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 {
 	bool by_peer;
 	int status;
@@ -123,7 +123,7 @@ static void take_depths(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 
 /* The reply is here. On iWARP the queue pair is connected already; elsewhere the last word is ours.
  */
-static void replied(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
+static void connect_replied(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 {
 	int rc = 0;
 
@@ -146,7 +146,7 @@ static void replied(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 }
 
 /* rdma_cm reports some failures with the errno, some with a CM's code, some with nothing. */
-static int failure(const struct rd_vb_cm_event *ev, int otherwise)
+static int cm_failure(const struct rd_vb_cm_event *ev, int otherwise)
 {
 	return ev->status < 0 ? ev->status : otherwise;
 }
@@ -169,7 +169,7 @@ void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 			break;
 		__attribute__((fallthrough));
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		status = failure(ev, -EHOSTUNREACH);
+		status = cm_failure(ev, -EHOSTUNREACH);
 		rd_vb_conn_end(c, status,
 			       status == -ENODEV ? "no RDMA device leads there"
 						 : "no RDMA path to the address: %s",
@@ -178,13 +178,13 @@ void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 	case RDMA_CM_EVENT_ESTABLISHED:
 		if (c->state == RD_VB_CONNECTING)
-			replied(c, ev);
+			connect_replied(c, ev);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		rejected(c, ev);
+		connect_rejected(c, ev);
 		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
-		status = failure(ev, -ETIMEDOUT);
+		status = cm_failure(ev, -ETIMEDOUT);
 		rd_vb_conn_end(c, status, "no answer: %s", strerror(-status));
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL: /* before the device was known */
@@ -196,7 +196,7 @@ void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 		rd_vb_conn_end(c, -ENETRESET, "the local address moved");
 		break;
 	default:
-		status = failure(ev, -ECONNRESET);
+		status = cm_failure(ev, -ECONNRESET);
 		rd_vb_conn_end(c, status, "connect: %s (%s)", strerror(-status),
 			       rdma_event_str(ev->type));
 		break;

@@ -24,7 +24,7 @@ struct rd_vb_cq *rd_vb_cq(struct rd_fab_cq *cq)
 /* ---- what waits for the user ---- */
 
 /* The user waits, and there is something. */
-static void wake(struct rd_vb_cq *cq)
+static void wake_cq_user(struct rd_vb_cq *cq)
 {
 	uint64_t one = 1;
 
@@ -45,7 +45,7 @@ void rd_vb_cq_push(struct rd_vb_cq *cq, const struct ibv_wc *wc, bool notify)
 	else
 		*rd_wc_ring_add(&cq->ring) = *wc;
 	if (notify)
-		wake(cq);
+		wake_cq_user(cq);
 }
 
 /* Take a batch from one segment. Returns whether there may be more. */
@@ -75,7 +75,7 @@ void rd_vb_cq_sweep(struct rd_vb_cq *cq)
 		while (seg_take(cq->segs[s]))
 			;
 	if (!rd_wc_ring_empty(&cq->ring))
-		wake(cq);
+		wake_cq_user(cq);
 }
 
 void rd_vb_cq_purge(struct rd_vb_cq *cq, uint32_t qp_num)
@@ -98,7 +98,7 @@ int rd_vb_cq_poll(struct rd_fab_cq *base, int n, struct ibv_wc *wc)
 
 /* ---- notification ---- */
 
-static void cq_notify(struct rd_defer *defer)
+static void vb_cq_notify(struct rd_defer *defer)
 {
 	struct rd_vb_cq *cq = rd_container_of(defer, struct rd_vb_cq, notify);
 
@@ -112,7 +112,7 @@ static bool poll_device(struct rd_poller *poller)
 
 	if (!cq->armed || !sweep_some(cq))
 		return false;
-	wake(cq);
+	wake_cq_user(cq);
 	return true;
 }
 
@@ -186,7 +186,7 @@ void rd_vb_cq_failed(struct rd_vb_cq *cq)
 		rd_err(rd_vb_log(cq->dev->fab), RD_LOG_FABRIC, "%s: a completion queue failed",
 		       cq->dev->name);
 	cq->broken = true;
-	wake(cq);
+	wake_cq_user(cq);
 }
 
 /* ---- segments ---- */
@@ -314,7 +314,7 @@ int rd_vb_cq_create(struct rd_fab_dev *base, uint32_t depth, rd_fab_cq_fn fn, vo
 	cq->base.dev = base;
 	cq->base.fn = fn;
 	cq->base.arg = arg;
-	cq->notify.fn = cq_notify;
+	cq->notify.fn = vb_cq_notify;
 	cq->turn.fn = take_a_turn;
 	cq->poller.fn = poll_device;
 	cq->poller.arm = arm_device;

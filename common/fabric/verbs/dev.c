@@ -67,7 +67,7 @@ void rd_vb_slot_put(struct rd_vb_dev *dev, uint32_t slot)
 
 /* ---- capabilities ---- */
 
-static uint32_t lesser(uint64_t a, uint64_t b)
+static uint32_t min_u32(uint64_t a, uint64_t b)
 {
 	return (uint32_t)(a < b ? a : b);
 }
@@ -95,7 +95,7 @@ static uint32_t probe_inline(struct rd_vb_dev *dev)
 
 		if (!qp)
 			continue;
-		n = lesser(attr.cap.max_inline_data, want);
+		n = min_u32(attr.cap.max_inline_data, want);
 		ibv_destroy_qp(qp);
 	}
 	ibv_destroy_cq(cq);
@@ -127,7 +127,7 @@ bool rd_vb_is_siw(struct ibv_context *ctx)
 	return ibv_query_device(ctx, &a) == 0 && is_siw(ctx->device, &a);
 }
 
-static int query(struct rd_vb_dev *dev, const char *kind)
+static int query_caps(struct rd_vb_dev *dev, const char *kind)
 {
 	struct rd_fab_caps *caps = &dev->base.caps;
 	struct ibv_device_attr a;
@@ -143,16 +143,16 @@ static int query(struct rd_vb_dev *dev, const char *kind)
 	dev->siw = is_siw(dev->ibdev, &a);
 	dev->max_cqe = (uint32_t)a.max_cqe;
 	*caps = (struct rd_fab_caps){
-		.max_send_wr = lesser((uint32_t)a.max_qp_wr - dev->siw, RD_VB_MAX_WR),
-		.max_recv_wr = lesser((uint32_t)a.max_qp_wr, RD_VB_MAX_WR),
-		.max_srq_wr = lesser((uint32_t)a.max_srq_wr, RD_VB_MAX_WR),
+		.max_send_wr = min_u32((uint32_t)a.max_qp_wr - dev->siw, RD_VB_MAX_WR),
+		.max_recv_wr = min_u32((uint32_t)a.max_qp_wr, RD_VB_MAX_WR),
+		.max_srq_wr = min_u32((uint32_t)a.max_srq_wr, RD_VB_MAX_WR),
 		.max_send_sge = (uint32_t)a.max_sge,
 		.max_recv_sge = (uint32_t)a.max_sge,
 		/* iWARP's Read Request has one sink; some of its drivers leave the field empty. */
 		.max_read_sge = dev->iwarp ? 1 : (uint32_t)(a.max_sge_rd ? a.max_sge_rd : 1),
 		.max_msg = port.max_msg_sz < MAX_MSG ? port.max_msg_sz : MAX_MSG,
-		.max_ird = (uint16_t)lesser((uint32_t)a.max_qp_rd_atom, RD_VB_MAX_DEPTH),
-		.max_ord = (uint16_t)lesser((uint32_t)a.max_qp_init_rd_atom, RD_VB_MAX_DEPTH),
+		.max_ird = (uint16_t)min_u32((uint32_t)a.max_qp_rd_atom, RD_VB_MAX_DEPTH),
+		.max_ord = (uint16_t)min_u32((uint32_t)a.max_qp_init_rd_atom, RD_VB_MAX_DEPTH),
 		.max_private_data = dev->iwarp ? RD_VB_IWARP_PRIVATE : RD_VB_IB_PRIVATE,
 		.send_with_inv = !dev->fab->opts.no_send_with_inv &&
 				 (a.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS),
@@ -309,7 +309,7 @@ static int dev_open(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev
 		goto err_free;
 	}
 	dev->pd = ibv_alloc_pd(dev->ctx);
-	rc = dev->pd ? query(dev, rd_vb_prtype(id->cm)) : rd_vb_errno();
+	rc = dev->pd ? query_caps(dev, rd_vb_prtype(id->cm)) : rd_vb_errno();
 	if (rc == 0)
 		rc = guard_siw(dev);
 	if (rc == 0)
@@ -337,7 +337,7 @@ err_free:
 	return rc;
 }
 
-static bool in_use(const struct rd_vb_dev *dev)
+static bool dev_in_use(const struct rd_vb_dev *dev)
 {
 	const struct rd_vb_conn *c;
 
@@ -349,13 +349,13 @@ static bool in_use(const struct rd_vb_dev *dev)
 }
 
 /* Devices may come and go any number of times. */
-static void reap(struct rd_vb_fab *fab)
+static void free_gone_devs(struct rd_vb_fab *fab)
 {
 	struct rd_vb_dev *dev, *next;
 
 	for (dev = LIST_FIRST(&fab->devs); dev; dev = next) {
 		next = LIST_NEXT(dev, link);
-		if (dev->base.gone && !in_use(dev))
+		if (dev->base.gone && !dev_in_use(dev))
 			rd_vb_dev_free(dev);
 	}
 }
@@ -373,7 +373,7 @@ int rd_vb_dev_get(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev *
 			return 0;
 		}
 	}
-	reap(fab);
+	free_gone_devs(fab);
 	return dev_open(fab, id, out);
 }
 

@@ -133,7 +133,7 @@ void rd_vb_anchor_lost(struct rd_vb_fab *fab, struct rd_vb_anchor *anchor)
 /* ---- uevents ---- */
 
 /* Does "remove@/devices/.../infiniband_verbs/uverbs0" name this device's file? */
-static bool names(const char *event, const struct ibv_device *ibdev)
+static bool names_device(const char *event, const struct ibv_device *ibdev)
 {
 	static const char what[] = "remove@", class[] = "/infiniband_verbs/";
 	const char *at = strstr(event, class);
@@ -154,7 +154,7 @@ void rd_vb_uevent(struct rd_vb_fab *fab, const char *event)
 
 	for (; anchor; anchor = next) {
 		next = LIST_NEXT(anchor, link);
-		if (event ? names(event, device_of(anchor)) : is_gone(device_of(anchor)))
+		if (event ? names_device(event, device_of(anchor)) : is_gone(device_of(anchor)))
 			rd_vb_anchor_lost(fab, anchor);
 	}
 }

@@ -21,7 +21,7 @@ struct rd_vb_listener {
 
 /* ---- listeners ---- */
 
-static int open_listener(struct rd_vb_listener *lis)
+static int vb_open_listener(struct rd_vb_listener *lis)
 {
 	struct sockaddr *addr = (struct sockaddr *)&lis->base.addr;
 	struct rdma_cm_id *cm;
@@ -52,12 +52,12 @@ static int open_listener(struct rd_vb_listener *lis)
 	return rc;
 }
 
-static void relisten(struct rd_timer *timer)
+static void listen_again(struct rd_timer *timer)
 {
 	struct rd_vb_listener *lis = rd_container_of(timer, struct rd_vb_listener, relisten);
 	char text[RD_ADDR_TEXT];
 
-	if (open_listener(lis))
+	if (vb_open_listener(lis))
 		/* Re-arming cannot fail: the heap has had room for it. */
 		rd_timer_start(lis->fab->base.loop, &lis->relisten, RELISTEN_NS);
 	else
@@ -102,8 +102,8 @@ int rd_vb_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, 
 	memcpy(&lis->base.addr, addr, rd_addr_len(addr));
 	lis->fab = fab;
 	lis->backlog = backlog > 0 ? backlog : DEFAULT_BACKLOG;
-	lis->relisten.fn = relisten;
-	rc = open_listener(lis);
+	lis->relisten.fn = listen_again;
+	rc = vb_open_listener(lis);
 	if (rc) {
 		free(lis);
 		return rc;
@@ -152,7 +152,7 @@ static void reject_id(struct rd_vb_id *id, const void *priv, size_t len)
 	rd_vb_sigpipe_release(&sigpipe);
 }
 
-static struct rd_vb_req *to_req(struct rd_fab_req *req)
+static struct rd_vb_req *to_vb_req(struct rd_fab_req *req)
 {
 	return rd_container_of(req, struct rd_vb_req, base);
 }
@@ -183,7 +183,7 @@ void rd_vb_listener_request(struct rd_vb_listener *lis, struct rd_vb_id *id,
 
 void rd_vb_req_reject(struct rd_fab_req *base, const void *priv, size_t len)
 {
-	struct rd_vb_req *req = to_req(base);
+	struct rd_vb_req *req = to_vb_req(base);
 
 	if (len > RD_VB_IB_PRIVATE)
 		len = 0;
@@ -216,7 +216,7 @@ int rd_vb_req_adopt(struct rd_fab *ffab, struct rd_fab_req *base, rd_fab_event_f
 		    void *arg, struct rd_fab_conn **out)
 {
 	struct rd_vb_fab *fab = rd_vb_fab(ffab);
-	struct rd_vb_req *req = to_req(base);
+	struct rd_vb_req *req = to_vb_req(base);
 	struct rd_vb_conn *c;
 	int rc;
 

@@ -35,7 +35,7 @@ static struct rd_vb_wr *wq_at(const struct rd_vb_wq *wq, uint32_t i)
 
 /* ---- completions ---- */
 
-static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
+static enum ibv_wc_opcode vb_wc_opcode(enum ibv_wr_opcode opcode)
 {
 	switch (opcode) {
 	case IBV_WR_RDMA_WRITE:
@@ -47,8 +47,8 @@ static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
 	}
 }
 
-static void push(struct rd_vb_conn *c, struct rd_vb_cq *cq, const struct rd_vb_wr *w,
-		 enum ibv_wc_status status, bool notify)
+static void vb_push_wc(struct rd_vb_conn *c, struct rd_vb_cq *cq, const struct rd_vb_wr *w,
+		       enum ibv_wc_status status, bool notify)
 {
 	struct ibv_wc wc = {
 		.wr_id = w->wr_id,
@@ -80,23 +80,23 @@ static void judge_inv(struct rd_vb_dev *dev, enum ibv_wc_status status)
 }
 
 /* One that leaves its queue. */
-static void retire(struct rd_vb_conn *c, struct rd_vb_cq *cq, const struct rd_vb_wr *w,
-		   enum ibv_wc_status status, bool notify)
+static void retire_wr(struct rd_vb_conn *c, struct rd_vb_cq *cq, const struct rd_vb_wr *w,
+		      enum ibv_wc_status status, bool notify)
 {
 	if (w->poke)
 		c->poke.out = false;
 	else
-		push(c, cq, w, status, notify);
+		vb_push_wc(c, cq, w, status, notify);
 }
 
 /* Complete what is done, in posting order. */
-static void reap(struct rd_vb_conn *c, struct rd_vb_wq *wq, struct rd_vb_cq *cq)
+static void complete_in_order(struct rd_vb_conn *c, struct rd_vb_wq *wq, struct rd_vb_cq *cq)
 {
 	for (; wq->head != wq->tail; wq->head++) {
 		const struct rd_vb_wr *w = wq_at(wq, wq->head);
 
 		if (w->done)
-			retire(c, cq, w, (enum ibv_wc_status)w->status, false);
+			retire_wr(c, cq, w, (enum ibv_wc_status)w->status, false);
 		else if (w->signaled || (int32_t)(wq->known - wq->head) <= 0)
 			break; /* an unsignaled one is told by the success of one behind it */
 	}
@@ -117,7 +117,7 @@ static struct rd_vb_wr *wq_done(struct rd_vb_wq *wq, uint32_t index, enum ibv_wc
 	return w;
 }
 
-static void send_done(struct rd_vb_conn *c, uint32_t index, const struct ibv_wc *wc)
+static void vb_send_done(struct rd_vb_conn *c, uint32_t index, const struct ibv_wc *wc)
 {
 	const struct rd_vb_wr *w = wq_done(&c->sq, index, wc->status);
 
@@ -125,19 +125,19 @@ static void send_done(struct rd_vb_conn *c, uint32_t index, const struct ibv_wc 
 		return;
 	if (w->with_inv)
 		judge_inv(c->dev, wc->status);
-	reap(c, &c->sq, c->scq);
+	complete_in_order(c, &c->sq, c->scq);
 	if (c->state == RD_VB_CLOSING && c->sq.head == c->sq_end)
 		rd_vb_conn_sent_all(c);
 }
 
-static void recv_done(struct rd_vb_conn *c, uint32_t index, const struct ibv_wc *wc)
+static void vb_recv_done(struct rd_vb_conn *c, uint32_t index, const struct ibv_wc *wc)
 {
 	struct rd_vb_wr *w = wq_done(&c->rq, index, wc->status);
 
 	if (!w)
 		return;
 	w->len = wc->byte_len;
-	reap(c, &c->rq, c->rcq);
+	complete_in_order(c, &c->rq, c->rcq);
 	if (wc->status == IBV_WC_SUCCESS)
 		rd_vb_poke_heard(c);
 }
@@ -185,9 +185,9 @@ void rd_vb_wc_done(struct rd_vb_dev *dev, struct rd_vb_cq *cq, struct ibv_wc *wc
 	if (kind == RD_VB_WR_SRQ)
 		c = srq_recv_done(dev, cq, dev->slots[slot].obj, index, wc);
 	else if (kind == RD_VB_WR_SEND)
-		send_done(c, index, wc);
+		vb_send_done(c, index, wc);
 	else
-		recv_done(c, index, wc);
+		vb_recv_done(c, index, wc);
 	if (c && wc->status != IBV_WC_SUCCESS)
 		rd_vb_conn_wc_failed(c, wc->status);
 }
@@ -241,7 +241,7 @@ static int reserve_recv(struct rd_vb_conn *c, uint32_t n)
 }
 
 /* With one CQ for both a queue pair is on one segment, so that its completions keep their order. */
-static int reserve(struct rd_vb_conn *c)
+static int reserve_cqs(struct rd_vb_conn *c)
 {
 	int rc;
 
@@ -259,7 +259,7 @@ static int reserve(struct rd_vb_conn *c)
 	return rc;
 }
 
-static void unreserve(struct rd_vb_conn *c)
+static void unreserve_cqs(struct rd_vb_conn *c)
 {
 	c->sseg->reserved -= c->sq.depth;
 	c->rseg->reserved -= c->rroom;
@@ -276,7 +276,7 @@ static int to_init(struct rd_vb_conn *c)
 	return mask ? rd_vb_err(ibv_modify_qp(c->qp, &attr, mask)) : 0;
 }
 
-static int make_qp(struct rd_vb_conn *c, const struct rd_fab_qp_attr *attr)
+static int create_hw_qp(struct rd_vb_conn *c, const struct rd_fab_qp_attr *attr)
 {
 	struct ibv_qp_init_attr init = {
 		.qp_context = c,
@@ -345,13 +345,13 @@ int rd_vb_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 	rc = make_queues(c, attr);
 	if (rc)
 		goto err_free;
-	rc = reserve(c);
+	rc = reserve_cqs(c);
 	if (rc)
 		goto err_free;
 	rc = rd_vb_slot_get(dev, c, &c->slot);
 	if (rc)
 		goto err_unreserve;
-	rc = make_qp(c, attr);
+	rc = create_hw_qp(c, attr);
 	if (rc)
 		goto err_slot;
 	/* The device may reuse its own number as soon as the connection is over; this one not. */
@@ -365,7 +365,7 @@ int rd_vb_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 err_slot:
 	rd_vb_slot_put(dev, c->slot);
 err_unreserve:
-	unreserve(c);
+	unreserve_cqs(c);
 err_free:
 	wq_fini(c);
 	return rc;
@@ -413,8 +413,8 @@ static void flush_wq(struct rd_vb_conn *c, struct rd_vb_wq *wq, struct rd_vb_cq 
 	for (; wq->head != wq->tail; wq->head++) {
 		const struct rd_vb_wr *w = wq_at(wq, wq->head);
 
-		retire(c, cq, w, w->done ? (enum ibv_wc_status)w->status : IBV_WC_WR_FLUSH_ERR,
-		       true);
+		retire_wr(c, cq, w, w->done ? (enum ibv_wc_status)w->status : IBV_WC_WR_FLUSH_ERR,
+			  true);
 	}
 	wq->known = wq->tail;
 }
@@ -453,7 +453,7 @@ void rd_vb_qp_free(struct rd_vb_conn *c)
 	rd_vb_cq_purge(c->scq, c->base.qp_num);
 	rd_vb_cq_purge(c->rcq, c->base.qp_num);
 	rd_vb_slot_put(c->dev, c->slot);
-	unreserve(c);
+	unreserve_cqs(c);
 	wq_fini(c);
 	c->has_qp = false;
 }
@@ -523,7 +523,7 @@ static void note_send(struct rd_vb_conn *c, const struct ibv_send_wr *wr, uint32
 	*w = (struct rd_vb_wr){
 		.wr_id = wr->wr_id,
 		.len = total,
-		.opcode = (uint8_t)wc_opcode(out->opcode),
+		.opcode = (uint8_t)vb_wc_opcode(out->opcode),
 		.signaled = wr->send_flags & IBV_SEND_SIGNALED,
 		.with_inv = out->opcode == IBV_WR_SEND_WITH_INV,
 	};
@@ -554,7 +554,7 @@ void rd_vb_post_poke(struct rd_vb_conn *c)
 	rd_vb_give(c, &out, 1);
 }
 
-static int post_one(struct rd_vb_conn *c, const struct ibv_send_wr *wr)
+static int post_one_send(struct rd_vb_conn *c, const struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr out;
 	uint32_t total;
@@ -563,10 +563,10 @@ static int post_one(struct rd_vb_conn *c, const struct ibv_send_wr *wr)
 	if (rc)
 		return rc;
 	if (c->state == RD_VB_CLOSED) {
-		push(c, c->scq,
-		     &(struct rd_vb_wr){.wr_id = wr->wr_id,
-					.opcode = (uint8_t)wc_opcode(wr->opcode)},
-		     IBV_WC_WR_FLUSH_ERR, true);
+		vb_push_wc(c, c->scq,
+			   &(struct rd_vb_wr){.wr_id = wr->wr_id,
+					      .opcode = (uint8_t)vb_wc_opcode(wr->opcode)},
+			   IBV_WC_WR_FLUSH_ERR, true);
 		return 0;
 	}
 	if (sq_full(c))
@@ -585,7 +585,7 @@ int rd_vb_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv
 	if (!c->has_qp || c->state < RD_VB_OPEN)
 		rc = -ENOTCONN;
 	while (wr && rc == 0) {
-		rc = post_one(c, wr);
+		rc = post_one_send(c, wr);
 		if (rc == 0)
 			wr = wr->next;
 	}
@@ -603,7 +603,7 @@ static int post_one_recv(struct rd_vb_conn *c, const struct ibv_recv_wr *user)
 	if (!c->has_qp || c->srq || wr.num_sge < 0 || (uint32_t)wr.num_sge > c->max_recv_sge)
 		return -EINVAL;
 	if (c->state == RD_VB_CLOSED) {
-		push(c, c->rcq, &w, IBV_WC_WR_FLUSH_ERR, true);
+		vb_push_wc(c, c->rcq, &w, IBV_WC_WR_FLUSH_ERR, true);
 		return 0;
 	}
 	if (wq_full(&c->rq))

@@ -5,7 +5,7 @@
 
 #include "internal.h"
 
-static struct rd_vb_srq *to_srq(struct rd_fab_srq *srq)
+static struct rd_vb_srq *to_vb_srq(struct rd_fab_srq *srq)
 {
 	return rd_container_of(srq, struct rd_vb_srq, base);
 }
@@ -85,7 +85,7 @@ void rd_vb_srq_removed(struct rd_vb_srq *srq)
 
 void rd_vb_srq_destroy(struct rd_fab_srq *base)
 {
-	struct rd_vb_srq *srq = to_srq(base);
+	struct rd_vb_srq *srq = to_vb_srq(base);
 
 	rd_vb_srq_removed(srq);
 	rd_vb_slot_put(srq->dev, srq->slot);
@@ -103,7 +103,7 @@ bool rd_vb_srq_done(struct rd_vb_srq *srq, uint32_t index, struct ibv_wc *wc)
 	return true;
 }
 
-static int post_one(struct rd_vb_srq *srq, const struct ibv_recv_wr *user)
+static int post_one_srq_recv(struct rd_vb_srq *srq, const struct ibv_recv_wr *user)
 {
 	struct ibv_recv_wr wr = *user, *bad;
 	uint32_t index;
@@ -128,10 +128,10 @@ static int post_one(struct rd_vb_srq *srq, const struct ibv_recv_wr *user)
 
 int rd_vb_post_srq_recv(struct rd_fab_srq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct rd_vb_srq *srq = to_srq(base);
+	struct rd_vb_srq *srq = to_vb_srq(base);
 
 	for (; wr; wr = wr->next) {
-		int rc = post_one(srq, wr);
+		int rc = post_one_srq_recv(srq, wr);
 
 		if (rc) {
 			if (bad)
