@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The constructors of the built-in backends, for rdt_bdev_open(). Same contract. */
+/* Constructors of the built-in backends, called by rdt_bdev_open(), with the same contract. */
 #ifndef RDT_BACKEND_TYPES_H
 #define RDT_BACKEND_TYPES_H
 
@@ -9,7 +9,7 @@
 /* backend_file.c: regular files and block devices */
 int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		  char *err, size_t err_size);
-bool rdt_file_released(const struct rdt_ns_config *cfg); /* see rdt_bdev_released() */
+bool rdt_file_released(const struct rdt_ns_config *cfg); /* implements rdt_bdev_released() */
 /* backend_memory.c */
 int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		    char *err, size_t err_size);

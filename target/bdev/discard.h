@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Discarding blocks of a block device. The kernel offers only a call that waits for the device, so
- * a thread of its own makes it.
- */
+/* BLKDISCARD for block devices. It is a blocking ioctl, so a helper thread for each device calls
+ * it. */
 #ifndef RDT_DISCARD_H
 #define RDT_DISCARD_H
 
@@ -10,11 +8,14 @@
 
 struct rdt_discard;
 
-/* @fd is the caller's, open as long as this lives. Main thread. Returns 0 or -errno. */
+/* @fd stays open, and belongs to the caller, until rdt_discard_stop(). Main thread. Returns 0 or
+ * -errno. */
 int rdt_discard_start(int fd, struct rd_log *log, struct rdt_discard **out);
-void rdt_discard_stop(struct rdt_discard **discard); /* no bio is under way; NULL is fine */
-/* On the reactor with @loop, where @bio ends. */
+/* the caller has no bio in flight; accepts NULL */
+void rdt_discard_stop(struct rdt_discard **discard);
+/* On the reactor with @loop, on which bio->done is called. */
 void rdt_discard_submit(struct rdt_discard *discard, struct rd_loop *loop, struct rdt_bio *bio);
-void rdt_discard_cancel(struct rdt_bio *bio); /* what has not begun never will */
+/* if @bio has not been started, it ends with -ECANCELED */
+void rdt_discard_cancel(struct rdt_bio *bio);
 
 #endif /* RDT_DISCARD_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reactor's kernel I/O contexts: one io_uring and, where asked for, one libaio context, shared by
- * all channels of the reactor. What a turn of the loop gathers is submitted in small batches, the
- * last one at its end.
+ * The kernel I/O contexts of a reactor: one io_uring and, where a namespace uses it, one libaio
+ * context, shared by all channels of the reactor. I/O queued during a loop turn is submitted in
+ * small batches, the last one at the end of the turn.
  */
 #ifndef RDT_ENGINE_H
 #define RDT_ENGINE_H
@@ -19,18 +19,18 @@ struct rdt_engines;
 
 struct rdt_engines_opts {
 	struct rd_loop *loop;
-	uint32_t depth; /* I/Os in the kernel at once, per engine; more wait in order */
-	void *slab;     /* registered as io_uring fixed buffers; NULL: none */
+	uint32_t depth; /* I/Os in the kernel at once, per engine; further ones are queued */
+	void *slab;     /* registered as io_uring fixed buffers; NULL: no registration */
 	size_t slab_len;
 	struct rdt_ring_opts ring;
-	bool need_uring; /* some namespace uses engine io_uring */
-	bool need_aio;   /* some namespace uses engine aio */
+	bool need_uring; /* a namespace uses engine io_uring */
+	bool need_aio;   /* a namespace uses engine aio */
 };
 
 /*
- * Create on the thread that will use them. When the slab cannot be registered (memlock limit), I/O
- * goes on with ordinary buffers and that is said once. When io_uring is forbidden here, returns its
- * error and sets @err to a sentence that names `engine: aio` as the way out. Returns 0 or -errno.
+ * Runs on the thread that will use the engines. If the slab cannot be registered (memlock limit),
+ * logs that once and uses ordinary buffers. If io_uring is forbidden, returns the error and puts a
+ * sentence into @err that names `engine: aio` as the alternative. Returns 0 or -errno.
  */
 int rdt_engines_create(const struct rdt_engines_opts *opts, struct rdt_engines **out, char *err,
 		       size_t err_size);

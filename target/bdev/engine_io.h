@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between the file backend and the engines: how a struct rdt_bio on a descriptor gets through the
- * kernel.
+ * Between the file backend and the engines: how a struct rdt_bio on a file descriptor gets through
+ * the kernel.
  *
- * engine_io.c owns what both engines share: the queue of bios that wait for room, bounce buffers
- * for O_DIRECT, continuation of short transfers, FUA where the kernel has none. An engine only
- * starts one kernel I/O for a bio and reports its result with rdt_engine_complete().
+ * engine_io.c has what the engines have in common: the queue of bios that wait for a free slot,
+ * bounce buffers for O_DIRECT, continuation of short transfers, FUA without kernel support. An
+ * engine starts one kernel I/O for a bio and reports the result to rdt_engine_complete().
  */
 #ifndef RDT_ENGINE_IO_H
 #define RDT_ENGINE_IO_H
@@ -24,53 +24,54 @@
 
 struct rdt_engine;
 
-/* How a range is zeroed; which ones a file can do is found out when it is opened. */
+/* How a range is zeroed. Determined when the file is opened. */
 enum rdt_zero_how {
 	RDT_ZERO_NONE,
-	RDT_ZERO_RANGE, /* fallocate(FALLOC_FL_ZERO_RANGE): stays allocated */
+	RDT_ZERO_RANGE, /* fallocate(FALLOC_FL_ZERO_RANGE): blocks stay allocated */
 	RDT_ZERO_PUNCH, /* fallocate(FALLOC_FL_PUNCH_HOLE) */
 };
 
-/* A file's or block device's face on one reactor. */
+/* The channel of a file or block device on one reactor. */
 struct rdt_fchan {
 	struct rdt_chan chan;
 	struct rdt_engine *engine;
-	const char *path;   /* for messages; the bdev's */
-	int fd;             /* the bdev's */
-	uint32_t poll_max;  /* transfers up to so many bytes go to the ring that is looked at */
-	bool direct;        /* O_DIRECT: buffers must be aligned to mem_align, others bounce */
+	const char *path;   /* for log lines; belongs to the bdev */
+	int fd;             /* belongs to the bdev */
+	uint32_t poll_max;  /* largest transfer in bytes for the IOPOLL ring; 0: never */
+	bool direct;        /* O_DIRECT: buffers that are not aligned to mem_align are bounced */
 	uint32_t mem_align; /* power of two */
-	bool no_dsync;      /* RWF_DSYNC was refused: FUA is write, then fdatasync */
+	bool no_dsync;      /* the kernel refused RWF_DSYNC: FUA is write, then fdatasync */
 	enum rdt_zero_how zero_how;
 };
 
 /* Where a bio is between submit and done. */
 enum rdt_fio_state {
-	RDT_FIO_WAITING,  /* in engine->waiting, for room or a bounce buffer: engine_pump() */
-	RDT_FIO_KERNEL,   /* handed over: rdt_engine_complete() */
-	RDT_FIO_CANCELED, /* in engine->canceled, never reached the kernel: its defer */
+	/* in engine->waiting for a slot or a bounce buffer; engine_pump() -> KERNEL */
+	RDT_FIO_WAITING,
+	RDT_FIO_KERNEL,   /* in the kernel; rdt_engine_complete() moves it on */
+	RDT_FIO_CANCELED, /* in engine->canceled, never started; a deferred call completes it */
 };
 
-/* Which kernel I/O a bio needs next. */
+/* The kernel I/O that a bio needs next. */
 enum rdt_fio_step {
-	RDT_FIO_TRANSFER, /* what bio->op says, from `moved` on */
-	RDT_FIO_SYNC,     /* the data is written, make it durable */
+	RDT_FIO_TRANSFER, /* the operation bio->op, from offset @moved on */
+	RDT_FIO_SYNC,     /* fdatasync after the data was written */
 };
 
 #define RDT_FIO_MAGIC 0x6f69662au
 
-/* Lives in rdt_bio.priv. */
+/* State of a bio in this backend, in rdt_bio.priv. */
 struct rdt_fio {
 	uint32_t magic;
 	uint8_t state; /* enum rdt_fio_state */
 	uint8_t step;  /* enum rdt_fio_step */
 	uint8_t retries;
-	bool canceled; /* asked for while in the kernel */
+	bool canceled; /* cancelled while in the kernel */
 	struct rdt_fchan *chan;
-	void *bounce;   /* aligned stand-in for the current piece of bio->buf, or NULL */
+	void *bounce;   /* aligned buffer for the current piece of bio->buf, or NULL */
 	uint64_t moved; /* bytes transferred so far */
-	uint64_t piece; /* bytes asked of the kernel now */
-	uint32_t slot;  /* the engine's */
+	uint64_t piece; /* bytes of the current kernel I/O */
+	uint32_t slot;  /* for the engine */
 };
 _Static_assert(sizeof(struct rdt_fio) <= sizeof(((struct rdt_bio *)0)->priv), "fio state");
 
@@ -79,7 +80,7 @@ static inline struct rdt_fio *rdt_fio(struct rdt_bio *bio)
 	return (struct rdt_fio *)(void *)bio->priv;
 }
 
-/* The bio a kernel completion names. */
+/* The bio of a kernel completion. */
 static inline struct rdt_bio *rdt_bio_of(void *token)
 {
 	struct rdt_bio *bio = token;
@@ -88,7 +89,7 @@ static inline struct rdt_bio *rdt_bio_of(void *token)
 	return bio;
 }
 
-/* Memory of the current piece. */
+/* The buffer of the current piece. */
 static inline void *rdt_fio_buf(struct rdt_bio *bio)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
@@ -96,10 +97,8 @@ static inline void *rdt_fio_buf(struct rdt_bio *bio)
 	return fio->bounce ? fio->bounce : (char *)bio->buf + fio->moved;
 }
 
-/*
- * Only of direct I/O, where it may be one command of the device. Through the page cache, write and
- * sync are two steps, so that it is known which of them failed: rdt_sync_in_doubt().
- */
+/* RWF_DSYNC only for O_DIRECT, where it may become one device command. Through the page cache,
+ * write and sync are separate steps, so that a failure can be attributed: rdt_sync_in_doubt(). */
 static inline bool rdt_fio_wants_dsync(const struct rdt_bio *bio, const struct rdt_fchan *chan)
 {
 	return bio->op == RDT_BIO_WRITE && (bio->flags & RDT_BIO_FUA) && chan->direct &&
@@ -108,14 +107,12 @@ static inline bool rdt_fio_wants_dsync(const struct rdt_bio *bio, const struct r
 
 struct rdt_engine_ops {
 	const char *name;
-	/*
-	 * Hand the next piece of @bio to the kernel, or batch it for the end of the turn. False
-	 * when there is no room: it is tried again after the next completion.
-	 */
+	/* Start the next piece of @bio, or add it to the batch for the end of the turn. Returns
+	 * false when there is no slot: it is tried again after the next completion. */
 	bool (*start)(struct rdt_engine *engine, struct rdt_bio *bio);
-	/* Ask the kernel to give up on @bio. It completes in any case. NULL: cannot. */
+	/* Ask the kernel to cancel @bio, which completes in any case. NULL: not possible. */
 	void (*cancel)(struct rdt_engine *engine, struct rdt_bio *bio);
-	/* @chan is new: make what its I/O needs beside the engine itself. NULL: nothing. */
+	/* Prepare what I/O on the new @chan needs beside the engine. NULL: nothing. */
 	void (*add_file)(struct rdt_engine *engine, struct rdt_fchan *chan);
 	void (*destroy)(struct rdt_engine *engine);
 };
@@ -130,7 +127,7 @@ struct rdt_engine {
 	struct rd_log *log;
 	uint32_t depth;
 	uint32_t in_kernel;
-	TAILQ_HEAD(rdt_bio_queue, rdt_bio) waiting; /* in order; the head goes first */
+	TAILQ_HEAD(rdt_bio_queue, rdt_bio) waiting; /* in order; only the head is started */
 	struct rdt_bio_queue canceled;
 	struct rd_defer cancel_defer;
 	char *bounce;
@@ -145,9 +142,10 @@ void rdt_engine_fini(struct rdt_engine *engine);
 
 void rdt_engine_submit(struct rdt_fchan *chan, struct rdt_bio *bio);
 void rdt_engine_cancel(struct rdt_fchan *chan, struct rdt_bio *bio);
-/* The kernel finished the current piece of @bio: bytes moved, or -errno. May call bio->done. */
+/* The kernel has finished the current piece of @bio. @res: bytes moved, or -errno. May call
+ * bio->done. */
 void rdt_engine_complete(struct rdt_engine *engine, struct rdt_bio *bio, int64_t res);
-/* Start what waits and fits. After a batch of completions. */
+/* Start waiting bios for which there are slots. Called after a batch of completions. */
 void rdt_engine_pump(struct rdt_engine *engine);
 
 /* engine.c */
@@ -157,7 +155,7 @@ struct rdt_engine *rdt_engines_get(struct rdt_engines *engines, enum rdt_engine_
 int rdt_uring_create(const struct rdt_engines_opts *opts, struct rdt_engine **out, char *err,
 		     size_t err_size);
 
-/* engine_aio.c, or no-aio.c where libaio was left out: -ENOTSUP */
+/* engine_aio.c, or no-aio.c when built without libaio: -ENOTSUP */
 int rdt_aio_create(const struct rdt_engines_opts *opts, struct rdt_engine **out, char *err,
 		   size_t err_size);
 

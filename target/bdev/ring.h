@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * One io_uring: how it is made from what the kernel has, and what is registered with it. Of the
- * thread that makes it. The engine (engine_uring.c) queues and reaps.
- */
+/* One io_uring: setup with the features that the kernel has, and memory registration. Belongs to
+ * the thread that creates it. The engine (engine_uring.c) submits and reaps. */
 #ifndef RDT_RING_H
 #define RDT_RING_H
 
@@ -14,43 +12,42 @@
 #include "util/log.h"
 
 struct rdt_ring_opts {
-	unsigned int sqpoll_ms; /* a kernel thread submits, and polls so long for more; 0: none */
-	int sqpoll_cpu;         /* -1: where the kernel puts it */
-	bool iopoll; /* for reads and writes with O_DIRECT only: rdt_ring_look() finds results */
+	/* idle time of the SQPOLL thread in milliseconds; 0: no such thread */
+	unsigned int sqpoll_ms;
+	int sqpoll_cpu; /* CPU of the SQPOLL thread; -1: the kernel's choice */
+	/* IORING_SETUP_IOPOLL, only for O_DIRECT reads and writes: rdt_ring_look() reaps them */
+	bool iopoll;
 };
 
 struct rdt_ring {
 	struct io_uring io;
 	struct rd_log *log;
 	bool made;
-	bool sqpoll;  /* it has that thread */
-	char *memory; /* registered, or NULL */
+	bool sqpoll;  /* it has an SQPOLL thread */
+	char *memory; /* registered buffer, or NULL */
 	size_t memory_len;
 };
 
 /*
- * Make a ring for @depth I/Os, each of which may have to be cancelled. Where the memlock limit does
- * not allow so many, @depth becomes what it does allow, and that is said; so is it when there can
- * be no thread as @opts asks for. Returns 0, or -errno with nothing made: -EPERM, -EACCES or
- * -ENOSYS where there is no io_uring, -ENOMEM.
+ * Set up a ring for @depth I/Os, with room to cancel each. If the memlock limit allows fewer,
+ * reduces @depth and logs that; also logs when SQPOLL is not possible as @opts asks. Returns 0, or
+ * -errno with nothing created: -EPERM, -EACCES or -ENOSYS without io_uring, -ENOMEM.
  */
 int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, const struct rdt_ring_opts *opts,
 		  unsigned int *depth);
-/* A zeroed one, or one that could not be made, is fine. */
+/* Accepts a zeroed ring, and one whose setup failed. */
 void rdt_ring_fini(struct rdt_ring *ring);
 
-/*
- * Hand over what is queued; with a thread, wake it if it sleeps. Returns 0, or -errno: not all was
- * taken, and it is to be tried again.
- */
+/* Submit what is queued; wake the SQPOLL thread if it sleeps. Returns 0, or -errno when some
+ * entries remain: submit again later. */
 int rdt_ring_submit(struct rdt_ring *ring);
 
-/* Ask the devices of a ring with iopoll, once, what has been done. */
+/* Poll the devices of a ring with @iopoll once for completions. */
 void rdt_ring_look(struct rdt_ring *ring);
 
-/* Register @len bytes at @mem. Where that cannot be it is said: I/O goes on without. */
+/* Register @len bytes at @mem. Logs a failure; I/O then uses ordinary buffers. */
 void rdt_ring_add_memory(struct rdt_ring *ring, void *mem, size_t len);
-/* Index of the registered buffer that holds all of @len bytes at @buf, or -1. */
+/* Index of the registered buffer that contains the @len bytes at @buf, or -1. */
 int rdt_ring_buffer(const struct rdt_ring *ring, const char *buf, size_t len);
 
 #endif /* RDT_RING_H */
