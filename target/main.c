@@ -35,6 +35,7 @@
 struct options {
 	const char *config;
 	const char *log;
+	const char *log_format;
 	int ready_fd;
 	bool check;
 	bool exit_with_parent;
@@ -63,6 +64,9 @@ static const char usage_text[] =
 	"  -c, --config FILE       the configuration (YAML); the same as CONFIG\n"
 	"      --check             check the configuration and exit\n"
 	"      --log SPEC          what to log: LEVEL, COMPONENT=LEVEL, or several with commas\n"
+	"      --log-format FORMAT text, json, or auto (default): text, or for the systemd "
+	"journal\n"
+	"                          lines with priorities\n"
 	"      --exit-with-parent  end when the process that started this one ends\n"
 	"      --ready-fd N        write \"ADDRESS PORT\" of each listener to descriptor N when\n"
 	"                          ready, then close it\n"
@@ -89,22 +93,39 @@ static int usage_error(const char *what, const char *value)
 	return EXIT_USAGE;
 }
 
+static int parse_ready_fd(const char *text, struct options *opt)
+{
+	uint64_t fd;
+	int flags;
+
+	if (rd_parse_u64(text, 3, 65535, &fd))
+		return usage_error("--ready-fd takes a descriptor from 3 on, not", text);
+	opt->ready_fd = (int)fd;
+	flags = fcntl(opt->ready_fd, F_GETFL);
+	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+		return usage_error(
+			"--ready-fd takes a descriptor that is open for writing (such as "
+			"with 3>FILE), not",
+			text);
+	return 0;
+}
+
 /* Returns -1 to go on, else the exit code. */
 static int parse_options(int argc, char **argv, struct options *opt)
 {
-	enum { OPT_CHECK = 256, OPT_LOG, OPT_PARENT, OPT_READY_FD };
+	enum { OPT_CHECK = 256, OPT_LOG, OPT_LOG_FORMAT, OPT_PARENT, OPT_READY_FD };
 	static const struct option longopts[] = {
 		{"config", required_argument, NULL, 'c'},
 		{"check", no_argument, NULL, OPT_CHECK},
 		{"log", required_argument, NULL, OPT_LOG},
+		{"log-format", required_argument, NULL, OPT_LOG_FORMAT},
 		{"exit-with-parent", no_argument, NULL, OPT_PARENT},
 		{"ready-fd", required_argument, NULL, OPT_READY_FD},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{0},
 	};
-	uint64_t fd;
-	int c, flags;
+	int c;
 
 	opt->ready_fd = -1;
 	while ((c = getopt_long(argc, argv, "c:hV", longopts, NULL)) != -1) {
@@ -118,19 +139,15 @@ static int parse_options(int argc, char **argv, struct options *opt)
 		case OPT_LOG:
 			opt->log = optarg;
 			break;
+		case OPT_LOG_FORMAT:
+			opt->log_format = optarg;
+			break;
 		case OPT_PARENT:
 			opt->exit_with_parent = true;
 			break;
 		case OPT_READY_FD:
-			if (rd_parse_u64(optarg, 3, 65535, &fd))
-				return usage_error("--ready-fd takes a descriptor from 3 on, not",
-						   optarg);
-			opt->ready_fd = (int)fd;
-			flags = fcntl(opt->ready_fd, F_GETFL);
-			if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
-				return usage_error("--ready-fd takes a descriptor that is open for "
-						   "writing (such as with 3>FILE), not",
-						   optarg);
+			if (parse_ready_fd(optarg, opt))
+				return EXIT_USAGE;
 			break;
 		case 'h':
 			return print_usage(stdout);
@@ -149,6 +166,30 @@ static int parse_options(int argc, char **argv, struct options *opt)
 	return opt->config ? -1 : usage_error("no configuration given", NULL);
 }
 
+/* Before the log has its format: nothing was logged. Returns -1 to go on, else the exit code. */
+static int set_log_format(struct app *app)
+{
+	const char *name = app->opt.log_format ? app->opt.log_format : "auto";
+	enum rd_log_format format = RD_LOG_TEXT;
+	bool journal = rdt_notify_to_journal();
+	int err;
+
+	if (strcmp(name, "json") == 0)
+		format = RD_LOG_JSON;
+	else if (strcmp(name, "auto") == 0 && journal)
+		format = RD_LOG_JOURNAL;
+	else if (strcmp(name, "auto") != 0 && strcmp(name, "text") != 0)
+		return usage_error("--log-format takes auto, text or json, not", name);
+	if (app->opt.check) /* for a person who waits for it */
+		return -1;
+	rd_log_set_format(app->log, format, journal);
+	err = rd_log_buffer(app->log);
+	if (!err)
+		return -1;
+	rd_err(app->log, RD_LOG_MAIN, "cannot start the log's thread: %s", strerror(-err));
+	return EXIT_FAILURE;
+}
+
 static int make_log(struct app *app)
 {
 	const char *bad;
@@ -164,7 +205,7 @@ static int make_log(struct app *app)
 			bad, rd_log_level_names(), rd_log_comp_names());
 		return EXIT_USAGE;
 	}
-	return -1;
+	return set_log_format(app);
 }
 
 /* Each queue is a connection, and so a descriptor: use what the system allows. */
@@ -280,7 +321,7 @@ static void reload_ended(struct rdt_reloader *reloader, const struct rdt_reload_
 		tell_serving(app, result->summary);
 }
 
-static void reload(struct app *app)
+static void reload_on_signal(struct app *app)
 {
 	if (app->draining)
 		return;
@@ -297,7 +338,7 @@ static void on_target_signal(struct rd_io *io, uint32_t events)
 		if (si.ssi_signo == SIGUSR1)
 			rdt_target_status(app->target);
 		else if (si.ssi_signo == SIGHUP)
-			reload(app);
+			reload_on_signal(app);
 		else if (si.ssi_signo == SIGUSR2)
 			rd_notice(app->log, RD_LOG_MAIN,
 				  "SIGUSR2: ignored; SIGUSR1 logs the status, SIGHUP reads the "
@@ -367,7 +408,7 @@ static void tell_ready(struct app *app)
 }
 
 /* From the first thread to ready. */
-static int start(struct app *app, int fd)
+static int app_start(struct app *app, int fd)
 {
 	struct rd_loop_opts opts = {.log = app->log};
 	int err;
@@ -405,8 +446,8 @@ static void tell_stopped(struct app *app)
 		rdt_timing_log_drained(app->target);
 }
 
-/* Everything that start() may have made, or a part of it. */
-static void stop(struct app *app)
+/* Everything that app_start() may have made, or a part of it. */
+static void app_stop(struct app *app)
 {
 	rdt_watchdog_stop(app->watchdog);
 	rdt_reloader_stop(&app->reloader);
@@ -432,20 +473,21 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 		rd_err(app->log, RD_LOG_MAIN, "signalfd: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
-	err = start(app, fd);
+	err = app_start(app, fd);
 	if (!err) {
 		tell_ready(app);
 		err = rd_loop_run(app->loop);
 	}
 	if (app->failed) {
 		rd_err(app->log, RD_LOG_MAIN, "giving up: I/O did not come back from a backend");
+		rd_log_flush(app->log);
 		_exit(EXIT_FAILURE); /* it still owns our buffers: nothing can be freed */
 	}
 	if (app->draining)
 		tell_stopped(app);
 	if (err)
 		rd_err(app->log, RD_LOG_MAIN, "not serving: %s", strerror(-err));
-	stop(app);
+	app_stop(app);
 	close(fd);
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -6,17 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "util/log_out.h"
 #include "util/utf8.h"
 
 /* Longer lines are cut: a peer or a path must not make the log unreadable. */
 #define LINE_SIZE 1024
+#define FLUSH_MS  1000
 
 struct rd_log {
 	struct rd_log_head head; /* first */
 	char *program;
 	int fd;
+	enum rd_log_format format;
+	bool priorities;
+	struct rd_log_out *out; /* NULL: write to @fd */
 	rd_log_sink_fn sink;
 	void *sink_arg;
 };
@@ -59,7 +65,8 @@ int rd_log_create(const char *program, int fd, enum rd_log_level level, rd_log_s
 	log->fd = fd;
 	log->sink = sink;
 	log->sink_arg = sink_arg;
-	memset(log->head.levels, level, sizeof(log->head.levels));
+	for (int i = 0; i < RD_LOG_COMPS; i++)
+		atomic_init(&log->head.levels[i], (uint8_t)level);
 	*out = log;
 	return 0;
 }
@@ -68,6 +75,8 @@ void rd_log_destroy(struct rd_log **log)
 {
 	if (!*log)
 		return;
+	rd_log_flush(*log);
+	rd_log_out_destroy(&(*log)->out);
 	free((*log)->program);
 	free(*log);
 	*log = NULL;
@@ -76,7 +85,8 @@ void rd_log_destroy(struct rd_log **log)
 void rd_log_set_level(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level)
 {
 	if (log)
-		log->head.levels[comp] = (uint8_t)level;
+		atomic_store_explicit(&log->head.levels[comp], (uint8_t)level,
+				      memory_order_relaxed);
 }
 
 static int find_log_name(const char *const *names, int count, const char *word, size_t len)
@@ -122,7 +132,8 @@ int rd_log_parse(struct rd_log *log, const char *spec, const char **bad)
 	const char *word = spec;
 
 	*bad = NULL;
-	memcpy(levels, log->head.levels, sizeof(levels));
+	for (int i = 0; i < RD_LOG_COMPS; i++)
+		levels[i] = atomic_load_explicit(&log->head.levels[i], memory_order_relaxed);
 	for (;;) {
 		size_t len = strcspn(word, ",");
 
@@ -134,11 +145,155 @@ int rd_log_parse(struct rd_log *log, const char *spec, const char **bad)
 			break;
 		word += len + 1;
 	}
-	memcpy(log->head.levels, levels, sizeof(levels));
+	for (int i = 0; i < RD_LOG_COMPS; i++)
+		rd_log_set_level(log, (enum rd_log_comp)i, (enum rd_log_level)levels[i]);
 	return 0;
 }
 
-/* One line; @more: what it ends with, also when it is cut. */
+const char *rd_log_spec(const struct rd_log *log, char buf[RD_LOG_SPEC_TEXT])
+{
+	uint8_t first = atomic_load_explicit(&log->head.levels[0], memory_order_relaxed);
+	size_t len = (size_t)snprintf(buf, RD_LOG_SPEC_TEXT, "%s", level_names[first]);
+
+	for (int i = 1; i < RD_LOG_COMPS; i++) {
+		uint8_t level = atomic_load_explicit(&log->head.levels[i], memory_order_relaxed);
+
+		if (level != first && len < RD_LOG_SPEC_TEXT)
+			len += (size_t)snprintf(buf + len, RD_LOG_SPEC_TEXT - len, ",%s=%s",
+						comp_names[i], level_names[level]);
+	}
+	return buf;
+}
+
+/* ---- one line ---- */
+
+static const char priority_of[RD_LOG_LEVELS] = {
+	[RD_LOG_ERROR] = '3', [RD_LOG_WARN] = '4',  [RD_LOG_NOTICE] = '5',
+	[RD_LOG_INFO] = '6',  [RD_LOG_DEBUG] = '7', [RD_LOG_TRACE] = '7',
+};
+
+#define TIME_TEXT 32
+static const char *log_time(char buf[TIME_TEXT])
+{
+	struct timespec now;
+	struct tm tm;
+	size_t len;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	len = strftime(buf, TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(buf + len, TIME_TEXT - len, ".%06ldZ", now.tv_nsec / 1000);
+	return buf;
+}
+
+/* @text has no control characters, and is UTF-8: rd_mask_control(). Returns the length. */
+static size_t log_json_text(char *buf, size_t size, const char *text)
+{
+	size_t len = 0;
+
+	for (; *text && len + 2 < size; text++) {
+		if (*text == '"' || *text == '\\')
+			buf[len++] = '\\';
+		buf[len++] = *text;
+	}
+	return len;
+}
+
+static size_t log_json_line(const struct rd_log *log, enum rd_log_comp comp,
+			    enum rd_log_level level, const char *text, char *buf, size_t size)
+{
+	char when[TIME_TEXT];
+	size_t len = (size_t)snprintf(buf, size,
+				      "{\"time\":\"%s\",\"program\":\"%s\",\"level\":\"%s\","
+				      "\"component\":\"%s\",\"message\":\"",
+				      log_time(when), log->program, level_names[level],
+				      comp_names[comp]);
+
+	len += log_json_text(buf + len, size - len - 2, text);
+	memcpy(buf + len, "\"}", 2);
+	return len + 2;
+}
+
+/* @plain: the line as RD_LOG_PLAIN has it, with @text within. Returns the length, with a newline.
+ */
+static size_t log_format_line(const struct rd_log *log, enum rd_log_comp comp,
+			      enum rd_log_level level, const char *plain, const char *text,
+			      char buf[RD_LOG_OUT_LINE])
+{
+	const size_t size = RD_LOG_OUT_LINE - 1;
+	char when[TIME_TEXT];
+	size_t len = 0;
+
+	if (log->priorities)
+		len = (size_t)snprintf(buf, size, "<%c>", priority_of[level]);
+	switch (log->format) {
+	case RD_LOG_PLAIN:
+		len += (size_t)snprintf(buf + len, size - len, "%s", plain);
+		break;
+	case RD_LOG_TEXT:
+		len += (size_t)snprintf(buf + len, size - len, "%s %s", log_time(when), plain);
+		break;
+	case RD_LOG_JOURNAL:
+		len += (size_t)snprintf(buf + len, size - len, "%s: %s: %s", level_names[level],
+					comp_names[comp], text);
+		break;
+	case RD_LOG_JSON:
+		len += log_json_line(log, comp, level, text, buf + len, size - len);
+		break;
+	}
+	buf[len] = '\n';
+	return len + 1;
+}
+
+static size_t log_dropped_line(void *arg, uint64_t count, char *buf, size_t size)
+{
+	const struct rd_log *log = arg;
+	char plain[256];
+	const char *text;
+	int n = snprintf(plain, sizeof(plain), "%s: warning: main: ", log->program);
+
+	text = plain + n;
+	snprintf(plain + n, sizeof(plain) - (size_t)n,
+		 "%llu lines of this log were dropped here: nobody has read it fast enough",
+		 (unsigned long long)count);
+	return log_format_line(log, RD_LOG_MAIN, RD_LOG_WARN, plain, text, buf);
+}
+
+void rd_log_set_format(struct rd_log *log, enum rd_log_format format, bool priorities)
+{
+	log->format = format;
+	log->priorities = priorities || format == RD_LOG_JOURNAL;
+}
+
+int rd_log_buffer(struct rd_log *log)
+{
+	return rd_log_out_create(log->fd, log_dropped_line, log, &log->out);
+}
+
+void rd_log_flush(struct rd_log *log)
+{
+	if (log && log->out)
+		rd_log_out_flush(log->out, FLUSH_MS);
+}
+
+static void log_emit(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
+		     const char *plain, const char *text)
+{
+	char buf[RD_LOG_OUT_LINE];
+	size_t len;
+
+	if (log->sink) {
+		log->sink(log->sink_arg, level, plain);
+		return;
+	}
+	len = log_format_line(log, comp, level, plain, text, buf);
+	if (log->out)
+		rd_log_out_write(log->out, buf, len);
+	else if (write(log->fd, buf, len) < 0)
+		return; /* nowhere to report a failing log to */
+}
+
+/* @more: what the line ends with, also when it is cut. */
 __attribute__((format(printf, 5, 0))) static void write_line(struct rd_log *log,
 							     enum rd_log_comp comp,
 							     enum rd_log_level level,
@@ -148,7 +303,7 @@ __attribute__((format(printf, 5, 0))) static void write_line(struct rd_log *log,
 	int saved_errno = errno;
 	char line[LINE_SIZE + 1];
 	size_t tail = strlen(more);
-	size_t len, room;
+	size_t len, room, prefix;
 	int n;
 
 	n = snprintf(line, LINE_SIZE, "%s: %s: %s: ", log->program, level_names[level],
@@ -156,6 +311,7 @@ __attribute__((format(printf, 5, 0))) static void write_line(struct rd_log *log,
 	if (n < 0)
 		return;
 	len = (size_t)n < LINE_SIZE - 1 - tail ? (size_t)n : LINE_SIZE - 1 - tail;
+	prefix = len;
 	room = LINE_SIZE - tail - len;
 	n = vsnprintf(line + len, room, fmt, ap);
 	if (n < 0)
@@ -169,14 +325,7 @@ __attribute__((format(printf, 5, 0))) static void write_line(struct rd_log *log,
 	memcpy(line + len, more, tail + 1);
 	len += tail;
 	rd_mask_control(line, len);
-	if (log->sink) {
-		log->sink(log->sink_arg, level, line);
-	} else {
-		line[len] = '\n';
-		/* Nowhere to report a failing log to. */
-		if (write(log->fd, line, len + 1) < 0)
-			errno = saved_errno;
-	}
+	log_emit(log, comp, level, line, line + prefix);
 	errno = saved_errno;
 }
 

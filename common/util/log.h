@@ -5,8 +5,8 @@
  * A log is an object, not a global: every long-lived object keeps a pointer to the one it was
  * given. A NULL log drops everything, so library code never has to test for one.
  *
- * Thread rule: rd_log_write() may be called from any thread; one message is one write(2). Levels
- * are set before the log is shared.
+ * Thread rule: rd_log_write(), and what reads or sets levels, may be called from any thread; one
+ * message is one line. How and where it writes is set before the log is shared.
  */
 #ifndef RD_UTIL_LOG_H
 #define RD_UTIL_LOG_H
@@ -62,19 +62,45 @@ void rd_log_set_level(struct rd_log *log, enum rd_log_comp comp, enum rd_log_lev
  */
 int rd_log_parse(struct rd_log *log, const char *spec, const char **bad);
 
+/* The levels as a specification that rd_log_parse() takes: "notice" or "notice,fabric=debug".
+ * Returns @buf. */
+#define RD_LOG_SPEC_TEXT 192
+const char *rd_log_spec(const struct rd_log *log, char buf[RD_LOG_SPEC_TEXT]);
+
+/* What is written to a descriptor; a sink gets RD_LOG_PLAIN. */
+enum rd_log_format {
+	RD_LOG_PLAIN,   /* "rdtarget: warning: main: text" */
+	RD_LOG_TEXT,    /* the same after the time in UTC, as RFC 3339 has it, with microseconds */
+	RD_LOG_JOURNAL, /* "<4>warning: main: text": the journal adds time and program */
+	RD_LOG_JSON,    /* {"time":"...","program":...,"level":...,"component":...,"message":...} */
+};
+
+/* @priorities: each line begins with <0> to <7>, as sd-daemon(3) says; RD_LOG_JOURNAL does so. */
+void rd_log_set_format(struct rd_log *log, enum rd_log_format format, bool priorities);
+
+/*
+ * From now on nobody waits for the descriptor: util/log_out.h. Returns 0 or -errno; then the log
+ * writes as before. rd_log_flush() waits for what is buffered, at most a second, as
+ * rd_log_destroy() does.
+ */
+int rd_log_buffer(struct rd_log *log);
+void rd_log_flush(struct rd_log *log);
+
 /* Comma-separated names of all levels and components, for usage texts. */
 const char *rd_log_level_names(void);
 const char *rd_log_comp_names(void);
 
 /* What a log begins with; open, so that a message nobody wants costs no call on the data path. */
 struct rd_log_head {
-	uint8_t levels[RD_LOG_COMPS];
+	_Atomic uint8_t levels[RD_LOG_COMPS];
 };
 
 static inline bool rd_log_enabled(const struct rd_log *log, enum rd_log_comp comp,
 				  enum rd_log_level level)
 {
-	return log && level <= ((const struct rd_log_head *)(const void *)log)->levels[comp];
+	const struct rd_log_head *head = (const struct rd_log_head *)(const void *)log;
+
+	return log && level <= atomic_load_explicit(&head->levels[comp], memory_order_relaxed);
 }
 
 void rd_log_write(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,

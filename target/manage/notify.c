@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -114,4 +115,18 @@ void rdt_notify_reloading(struct rdt_notify *n, const char *status)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	rdt_notify(n, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=%s",
 		   (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000, status);
+}
+
+bool rdt_notify_to_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	char ours[48];
+	struct stat st;
+
+	/* Standard error may lead somewhere else since the service manager set it. */
+	if (!stream || fstat(STDERR_FILENO, &st))
+		return false;
+	snprintf(ours, sizeof(ours), "%" PRIu64 ":%" PRIu64, (uint64_t)st.st_dev,
+		 (uint64_t)st.st_ino);
+	return strcmp(stream, ours) == 0;
 }

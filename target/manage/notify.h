@@ -10,8 +10,8 @@
 #ifndef RDT_NOTIFY_H
 #define RDT_NOTIFY_H
 
+#include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 struct rd_log;
 
@@ -34,5 +34,8 @@ __attribute__((format(printf, 2, 3))) void rdt_notify(struct rdt_notify *notify,
 						      ...);
 /* RELOADING=1 with the time that systemd asks for; READY=1 has to follow. */
 void rdt_notify_reloading(struct rdt_notify *notify, const char *status);
+
+/* Is standard error a stream of the systemd journal, as JOURNAL_STREAM says? */
+bool rdt_notify_to_journal(void);
 
 #endif /* RDT_NOTIFY_H */

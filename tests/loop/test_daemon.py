@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdtarget under a service manager: what it is told, its watchdog, and signals."""
+"""rdtarget under a service manager: what it is told, its watchdog, its log, and signals."""
 
+import json
 import os
+import re
 import signal
 import socket
+import subprocess
 import sys
 
 import nvmf_peer as nv
-from t_loop import DEADLINE, NQN, each, main, test, wait_for
+from t_loop import DEADLINE, NQN, Target, each, main, program, test, wait_for
 from t_serving import exercise
 from t_storage import post_write, stall_env
 
@@ -168,6 +171,104 @@ def a_reload_asked_for_before_the_start_comes_after_it(t):
     lines = target.text()
     t.ok(lines.index(': ready') < lines.index('SIGHUP: reading'), 'it was read again before it was ready')
     exercise(target)
+
+
+# ---- the log ----
+
+class Unread(Target):
+    """A target whose standard error is a pipe or a socket of the test, with --ready-fd in place of its log."""
+
+    def __init__(self, t, stderr, *args, env=None):
+        reader, writer = os.pipe()
+        argv = [program('rdtarget'), '-c', t.config([memory(t)]), '--exit-with-parent', '--ready-fd', str(writer),
+                *args]
+        self.popen = subprocess.Popen(argv, stderr=stderr, env=env, pass_fds=[writer])
+        self.pid, self.name = self.popen.pid, 'rdtarget'
+        os.close(writer)
+        with open(reader, encoding='ascii') as ready:
+            self.addr, port = ready.readline().split()
+        self.port = int(port)
+        t.cleanup(self.kill)
+
+    def kill(self):
+        self.popen.kill()
+        self.popen.wait()
+
+    def wait(self, deadline=None):
+        return self.popen.wait(deadline or DEADLINE)
+
+
+def stream_of(kind):
+    if kind == 'socket':
+        ours, its = socket.socketpair()
+        return ours.detach(), its.detach()
+    return os.pipe()
+
+
+@each(('a pipe', 'pipe'), ('a socket', 'socket'))
+def a_log_that_nobody_reads_stops_nothing(t, kind):
+    """Every command is logged, until pipe and buffer are full; then I/O, a reload and the end are as ever."""
+    reader, writer = stream_of(kind)
+    target = Unread(t, writer, '--log', 'trace')
+    os.close(writer)
+    for _ in range(3):
+        exercise(target)
+        t.rdinit('bench', target.uri(), '--run-time', '300ms')
+    t.config([memory(t), memory(t, nsid=2)])
+    target.signal(signal.SIGHUP)
+    wait_for(lambda: 2 in [ns['nsid'] for ns in json.loads(
+        t.rdinit('list-ns', target.uri(None), '-o', 'json').text)['nsid_list']], 'the reload')
+    text = b''
+    while not re.search(rb'main: \d+ lines of this log were dropped here', text):
+        text += os.read(reader, 65536)
+    t.match('ready', text.decode())
+    target.stop()  # while nobody reads
+    os.close(reader)
+
+
+@test
+def the_log_in_json(t):
+    reader, writer = os.pipe()
+    target = Unread(t, writer, '--log-format', 'json')
+    os.close(writer)
+    target.signal(signal.SIGUSR1)
+    exercise(target)
+    target.stop()
+    with open(reader, encoding='utf-8') as log:
+        lines = [json.loads(line) for line in log]
+    for line in lines:
+        t.eq(sorted(line), ['component', 'level', 'message', 'program', 'time'], 'keys')
+        t.match(r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$', line['time'])
+    t.ok(any(line['message'] == 'ready' and line['level'] == 'notice' for line in lines), 'no "ready"')
+
+
+@each(('for the journal', 'auto', r'^<5>notice: main: ready$'), ('JSON for the journal', 'json', r'^<5>\{.*"ready"\}$'),
+      ('text where it is asked for', 'text', r'^<5>\d{4}-.*Z rdtarget: notice: main: ready$'))
+def the_log_has_priorities(t, form, pattern):
+    reader, writer = os.pipe()
+    st = os.fstat(writer)
+    target = Unread(t, writer, '--log-format', form, env=dict(os.environ, JOURNAL_STREAM=f'{st.st_dev}:{st.st_ino}'))
+    os.close(writer)
+    target.stop()
+    with open(reader, encoding='utf-8') as log:
+        lines = log.read().splitlines()
+    t.ok(all(re.match('<[0-7]>', line) for line in lines), f'lines without a priority: {lines}')
+    t.ok(any(re.match(pattern, line) for line in lines), f'no line like {pattern}: {lines}')
+
+
+@test
+def a_log_that_goes_elsewhere_than_the_journal_has_times(t):
+    target = t.target([memory(t)], env=dict(os.environ, JOURNAL_STREAM='1:2'))
+    target.stop()
+    for line in target.text().splitlines():
+        t.match(r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z rdtarget: \w+: ', line)
+
+
+@test
+def an_unknown_log_format_is_refused(t):
+    res = t.run([program('rdtarget'), '--log-format', 'xml', '-c', t.config([memory(t)])])
+    t.eq(res.rc, 2, 'exit status')
+    t.match('--log-format takes auto, text or json, not: xml', res.err)
 
 
 if __name__ == '__main__':

@@ -10,6 +10,7 @@ extern const struct t_case t_defer_cases[];
 extern const struct t_case t_hist_cases[];
 extern const struct t_case t_iomem_cases[];
 extern const struct t_case t_log_cases[];
+extern const struct t_case t_log_out_cases[];
 extern const struct t_case t_loop_cases[];
 extern const struct t_case t_map_cases[];
 extern const struct t_case t_parse_cases[];

@@ -9,6 +9,7 @@ int main(int argc, char **argv)
 		{.name = "hist", .cases = t_hist_cases},
 		{.name = "iomem", .cases = t_iomem_cases},
 		{.name = "log", .cases = t_log_cases},
+		{.name = "log_out", .cases = t_log_out_cases},
 		{.name = "loop", .cases = t_loop_cases},
 		{.name = "map", .cases = t_map_cases},
 		{.name = "parse", .cases = t_parse_cases},
