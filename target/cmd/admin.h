@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of fabrics and admin commands share, as io.h is for those of I/O commands. */
+/* What the files of fabrics and admin commands have in common; io.h is the same for I/O
+ * commands. */
 #ifndef RDT_ADMIN_H
 #define RDT_ADMIN_H
 
@@ -38,7 +39,7 @@ enum rdt_exec rdt_get_features_exec(struct rdt_req *req);
 enum rdt_exec rdt_set_features_exec(struct rdt_req *req);
 uint32_t rdt_feature_effects(const struct rdt_subsys *ss, unsigned int fid); /* log page 12h */
 
-/* effects.c: what log page 05h says of an opcode; 0: not supported */
+/* effects.c: the entry of an opcode in the Commands Supported and Effects log; 0: not supported */
 uint32_t rdt_admin_effects(const struct rdt_subsys *ss, unsigned int opcode);
 uint32_t rdt_io_effects(const struct rdt_subsys *ss, unsigned int opcode);
 

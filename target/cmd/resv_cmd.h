@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reservation commands and features, of the tables of commands and of features. */
+/* Reservation commands and features, for the tables of commands and features. */
 #ifndef RDT_RESV_CMD_H
 #define RDT_RESV_CMD_H
 
@@ -19,7 +19,7 @@ enum rdt_exec rdt_resv_release_exec(struct rdt_req *req);
 struct nvme_status rdt_resv_report_check(struct rdt_req *req);
 enum rdt_exec rdt_resv_report_exec(struct rdt_req *req);
 uint8_t rdt_resv_rescap(const struct rdt_ns *ns); /* any thread */
-/* Features 82h and 83h, on the controller's owner. */
+/* Features 82h and 83h, on the reactor that owns the controller. */
 struct nvme_status rdt_resv_feature_get(struct rdt_req *req, uint32_t *value);
 enum rdt_exec rdt_resv_feature_set(struct rdt_req *req);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What changes in a running target: the calls that a reload makes, and tests.
+ * Changes of a running target: the calls that a reload and tests make.
  *
- * Threads: all of it on the main thread. A change that reactors have to follow is asynchronous:
- * @done is called exactly once, from the main loop or before the call returns, with 0 or -errno
- * and, for an error, a sentence for people (valid during the call). When the target is destroyed
- * first, it is not called.
+ * Threads: main thread only. A change that involves reactors is asynchronous: @done is called
+ * exactly once, from the main loop or before the call returns, with 0 or with -errno and a sentence
+ * that is valid during the call. It is not called when the target is destroyed first.
  */
 #ifndef RDT_CONTROL_H
 #define RDT_CONTROL_H
@@ -22,43 +21,43 @@ struct rdt_subsys;
 struct rdt_target;
 
 /*
- * Add the namespace that @cfg, a part of @cfg_of, describes. @bdev: its backend, opened and handed
- * over in any case, or NULL to open it here. Done when every reactor serves it; hosts have been
- * told. -EEXIST: the NSID is in use; -EBUSY: a namespace with this NSID is still leaving.
+ * Add the namespace described by @cfg, a part of @cfg_of. @bdev: its open backend, whose ownership
+ * passes in any case; NULL: open it here. @done runs when every reactor serves the namespace and
+ * hosts have been notified. -EEXIST: the NSID is in use; -EBUSY: a namespace with this NSID is
+ * still being removed.
  */
 void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 			struct rdt_config *cfg_of, struct rdt_bdev *bdev, rdt_control_done done,
 			void *arg);
 
 /*
- * Remove @ns. Commands that come later are refused; what is in flight completes, or ends as if it
- * had come later. Done when the last one has and the backend is closed. @ns is gone then, with no
- * call of ours but this one's @done. -EBUSY: it is still coming or already leaving.
+ * Remove @ns. Later commands are refused; commands in flight complete, or end as if they had come
+ * later. @done runs when the last of them has ended and the backend is closed; only then @ns is
+ * freed. -EBUSY: it is still being added or already being removed.
  */
 void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg);
 
 /*
- * Give @ns the size of its backend now: memory and null take @size, 0 stays as it is; files and
- * devices are looked at, and when @size is not 0 they must have it. Returns 0, also when nothing
- * has changed, or -errno with a sentence in @text.
+ * Set the size of @ns: memory and null take @size bytes (0: unchanged); for files and devices the
+ * current size is used, which must be @size unless that is 0. Returns 0, also when nothing changed,
+ * or -errno with a sentence in @text.
  */
 int rdt_control_ns_resize(struct rdt_ns *ns, uint64_t size, char *text, size_t text_size);
 
 /*
- * A subsystem as @cfg, a part of @cfg_of, describes it, without namespaces, and not there for hosts
- * before rdt_control_subsys_show(). One that was removed is used again for the same NQN: then
- * ss->now is what it was removed with. Returns 0 or -errno with a sentence in @text.
+ * Add the subsystem described by @cfg, a part of @cfg_of, without namespaces. Hosts cannot use it
+ * before rdt_control_subsys_show(). A subsystem that was removed is reused for the same NQN; then
+ * ss->now is the configuration with which it was removed. Returns 0, or -errno with a sentence in
+ * @text.
  */
 int rdt_control_subsys_add(struct rdt_target *t, const struct rdt_subsys_config *cfg,
 			   struct rdt_config *cfg_of, struct rdt_subsys **out, char *text,
 			   size_t text_size);
 void rdt_control_subsys_show(struct rdt_subsys *ss);
-/* For hosts it is gone, and their controllers end. Its namespaces are the caller's to remove. */
+/* Hide @ss from hosts and end its controllers. The caller removes its namespaces. */
 void rdt_control_subsys_remove(struct rdt_subsys *ss);
 
-/*
- * Open the backend of @cfg as rdt_control_ns_add() would. Returns 0 or -errno with a sentence.
- */
+/* Open the backend of @cfg as rdt_control_ns_add() does. Returns 0, or -errno with a sentence. */
 int rdt_control_open(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
 		     char *text, size_t text_size);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Loading a configuration without keeping the main loop: a thread of its own reads and checks it.
- * All calls are the main thread's.
- */
+/* Loads a configuration on a thread of its own, so that the main loop is not blocked. All calls are
+ * made by the main thread. */
 #ifndef RDT_LOADER_H
 #define RDT_LOADER_H
 
@@ -16,19 +14,19 @@ struct rdt_loader {
 	const char *path;
 	struct rd_log *log;
 	struct rd_loop *loop;
-	/* On the loop. @config: NULL when it has problems, which were logged; else with a reference
-	 * that is the caller's. */
+	/* Runs on @loop. @config: NULL when it has problems, which were logged; otherwise the
+	 * callee owns a reference. */
 	void (*done)(struct rdt_loader *loader, struct rdt_config *config);
 
-	/* the loader's */
+	/* private to the loader */
 	bool running;
 	pthread_t thread;
 	struct rd_msg msg;
 	struct rdt_config *config;
 };
 
-/* With @path, @log, @loop and @done set, while none runs. */
+/* @path, @log, @loop and @done are set, and no load is running. */
 void rdt_loader_start(struct rdt_loader *loader);
-void rdt_loader_stop(struct rdt_loader *loader); /* waits for the thread; @done is not called */
+void rdt_loader_stop(struct rdt_loader *loader); /* joins the thread; @done is not called */
 
 #endif /* RDT_LOADER_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A new configuration for a running target. What can change is changed while hosts go on; of what
- * cannot, the log says that it needs a restart, and the old value stays.
+ * Applies a new configuration to a running target. What can change is changed while hosts go on.
+ * Other changes are logged as needing a restart, and the old value stays.
  *
  * Main thread only.
  */
@@ -31,13 +31,13 @@ typedef void (*rdt_reload_done)(void *arg, const struct rdt_reload_result *resul
  * The log says the same.
  */
 void rdt_reload(struct rdt_target *t, struct rdt_config *next, rdt_reload_done done, void *arg);
-void rdt_reload_fini(struct rdt_target *t); /* the target is stopped; frees a reload that runs */
+void rdt_reload_fini(struct rdt_target *t); /* the target is stopped; frees a running reload */
 
 /*
- * Settings that a part of the target can change while it runs. Each is called with the values last
- * applied and the new ones, and does its work through the part's control functions. It returns
- * the number of settings changed, or -errno when one could not be, after it has said why with
- * rdt_reload_problem(). To take part: a line in reload.c.
+ * Settings that a part of the target can change while it runs. A function is called with the values
+ * last applied and the new ones, and makes the change through control functions of that part. It
+ * returns the number of settings changed, or -errno after it has logged the reason by
+ * rdt_reload_problem(). A new one needs a line in reload.c.
  */
 typedef int (*rdt_reload_target_fn)(struct rdt_reload *rl, struct rdt_target *t,
 				    const struct rdt_config *now, const struct rdt_config *next);
@@ -53,13 +53,13 @@ __attribute__((format(printf, 2, 3))) void rdt_reload_problem(struct rdt_reload 
 /* Logs that @key needs a restart; the old value stays. */
 void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *key);
 
-/* reload_listen.c */
+/* what was done, to be undone on failure */
 struct rdt_reload_listeners { /* what was done */
 	unsigned int added;
 	unsigned int removed;
 	unsigned int settings;
 };
-/* Returns 0, or -errno after it has said why and undone everything. */
+/* Returns 0, or -errno after it has logged the reason and undone everything. */
 int rdt_reload_listen(struct rdt_reload *rl, struct rdt_target *t, struct rdt_config *next,
 		      struct rdt_reload_listeners *done);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The Abort command: it looks for its victim on the reactor of the queue that it names. */
+/* The Abort command. It finds its victim on the reactor of the queue that the command names. */
 #ifndef RDT_ABORT_H
 #define RDT_ABORT_H
 
@@ -10,6 +10,7 @@
 
 struct nvme_status rdt_abort_check(struct rdt_req *req);
 enum rdt_exec rdt_abort_exec(struct rdt_req *req);
-void rdt_abort_victim_done(struct rdt_req *victim); /* @victim, which has an aborter, has ended */
+/* @victim has ended, and an Abort command waits for it */
+void rdt_abort_victim_done(struct rdt_req *victim);
 
 #endif /* RDT_ABORT_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ANA: the states of listeners, and what they do to commands. */
+/* ANA: the states of groups on each listener, and their effect on commands. */
 #ifndef RDT_ANA_H
 #define RDT_ANA_H
 
@@ -32,7 +32,7 @@ static inline enum nvme_ana_state rdt_ana_state(const struct rdt_ctrl *ctrl, uin
 	return (enum nvme_ana_state)state;
 }
 
-static inline struct nvme_status rdt_ana_check(struct rdt_req *req) /* of req->ns */
+static inline struct nvme_status rdt_ana_check(struct rdt_req *req) /* for a command for req->ns */
 {
 	struct nvme_status st = NVME_OK;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Controllers: associations with hosts, each the property of its admin queue's reactor. */
+/* Controllers: associations with hosts. A controller belongs to the reactor of its admin queue. */
 #ifndef RDT_CTRL_H
 #define RDT_CTRL_H
 
@@ -26,19 +26,24 @@ struct rdt_req;
 struct rdt_subsys;
 
 #define RDT_QID_WAIT (500 * RD_NSEC_PER_MSEC)
-/* Less than CAP.TO. From then on only namespaces whose storage hangs are kept from a host. */
+/* Less than CAP.TO. After this time the controller becomes ready, and only namespaces whose storage
+ * hangs are blocked for its host. */
 #define RDT_FENCE_READY_WAIT (5 * RD_NSEC_PER_SEC)
 
 enum rdt_ctrl_state {
-	RDT_CTRL_DISABLED,  /* CC.EN 0: fabrics commands only. Host sets EN -> ENABLING or READY */
-	RDT_CTRL_ENABLING,  /* EN, but a dead controller of this host still has commands in flight,
-			     * which must not come after what the host sends now (stale_write.h).
-			     * Gone, or not for RDT_FENCE_READY_WAIT -> READY */
+	/* CC.EN is 0: fabrics commands only. Host sets EN -> ENABLING or READY */
+	RDT_CTRL_DISABLED,
+	/*
+	 * CC.EN is set, but a dead controller of this host has commands in flight that must not be
+	 * executed after newer ones (stale_write.h). They ended, or RDT_FENCE_READY_WAIT passed ->
+	 * READY
+	 */
+	RDT_CTRL_ENABLING,
 	RDT_CTRL_READY,     /* CSTS.RDY. Host clears EN -> RESETTING, sets SHN -> SHUTTING */
 	RDT_CTRL_RESETTING, /* I/O queues are closing. The last one gone -> DISABLED */
 	RDT_CTRL_SHUTTING,  /* I/O queues are closing. The last one gone -> SHUT */
 	RDT_CTRL_SHUT,      /* CSTS.SHST complete. Host clears EN -> RESETTING */
-	RDT_CTRL_DEAD,      /* the association is over; freed with the last reference */
+	RDT_CTRL_DEAD,      /* the association has ended; freed with the last reference */
 };
 
 enum rdt_feature {
@@ -48,15 +53,15 @@ enum rdt_feature {
 	RDT_FEAT_TEMP_UNDER,
 	RDT_FEAT_WRITE_ATOMIC,
 	RDT_FEAT_ASYNC_EVENT,
-	RDT_FEAT_ERR_RECOVERY, /* with NSID 0 */
+	RDT_FEAT_ERR_RECOVERY, /* settings with NSID 0 */
 	RDT_FEATS,
 };
 
-#define RDT_TEMP_OVER_DEFAULT 0xffffu /* never: there is no sensor */
+#define RDT_TEMP_OVER_DEFAULT 0xffffu /* never exceeded: there is no sensor */
 
 struct rdt_error_log {
 	pthread_mutex_t lock;
-	uint64_t count; /* ever added */
+	uint64_t count; /* added since the controller was created */
 	struct nvme_error_log_page ring[RDT_ERROR_LOG];
 };
 
@@ -70,7 +75,7 @@ struct rdt_resv_entry {
 
 struct rdt_resv_log { /* reservation notifications: written by the main thread */
 	pthread_mutex_t lock;
-	uint64_t counter; /* of notifications, also of those lost */
+	uint64_t counter; /* of notifications, including those that were lost */
 	unsigned int head;
 	unsigned int used;
 	struct rdt_resv_entry ring[RDT_RESV_LOG];
@@ -78,10 +83,12 @@ struct rdt_resv_log { /* reservation notifications: written by the main thread *
 };
 
 struct rdt_ioq {
-	struct rdt_qpair *qp;       /* owned by its reactor; valid until its detach message */
-	bool closing;               /* told to close */
-	bool drained;               /* all its commands are answered, and it takes no more */
-	struct rdt_attach *waiting; /* a reconnecting host's Connect, until the old queue is gone */
+	/* the owner's reactor frees it; valid until its detach message */
+	struct rdt_qpair *qp;
+	bool closing; /* was told to close */
+	bool drained; /* all its commands are answered, and it takes no new ones */
+	/* Connect of a host that reconnects, waiting until the old queue is gone */
+	struct rdt_attach *waiting;
 };
 
 struct rdt_ctrl {
@@ -91,46 +98,52 @@ struct rdt_ctrl {
 	struct rd_log *log;
 	TAILQ_ENTRY(rdt_ctrl) link;
 	LIST_ENTRY(rdt_ctrl) host_link; /* subsys->host_ctrls */
-	atomic_uint refs;    /* admin queue, each attached I/O queue, each Connect on its way */
-	atomic_bool traffic; /* a command came in since the keep-alive timer last looked */
-	atomic_bool behind;  /* some namespaces are @kept: stale_write.h */
+	/* held by the admin queue, each attached I/O queue and each Connect in progress */
+	atomic_uint refs;
+	atomic_bool traffic; /* a command arrived since the last keep-alive check */
+	atomic_bool behind;  /* commands for the namespaces in @kept wait: stale_write.h */
 	uint16_t cntlid;
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
-	struct rdt_listener *listener; /* by which the host came; NULL in tests */
+	struct rdt_listener *listener; /* of the admin connection; NULL in tests */
 	struct rdt_slots hidden;       /* namespaces; written under subsys->lock */
 	atomic_bool retry_delay;       /* feature 16h, ACRE */
-	atomic_bool ending;            /* @end_msg is on its way, or was */
-	atomic_bool over;              /* DEAD: what is in flight is all there is */
-	struct rdt_slots left;         /* where, as told by its queues that closed */
-	atomic_uint untold;    /* I/O queues that have not told: they may have it everywhere */
-	struct rdt_slots kept; /* from it, since dead ones are busy there */
-	bool waits;            /* for those: see fence_msg; under subsys->lock */
-	bool called;           /* @fence_msg is on its way; likewise */
-	uint64_t unheard;      /* reactors that have been asked, and have not answered; likewise */
-	LIST_ENTRY(rdt_ctrl) asking_link; /* subsys->asking, while there are such */
+	atomic_bool ending;            /* @end_msg was posted */
+	atomic_bool over;              /* the controller is DEAD: no further command starts */
+	/* namespaces in which its closed queues reported commands in flight */
+	struct rdt_slots left;
+	/* I/O queues that have not reported: they count as in flight everywhere */
+	atomic_uint untold;
+	struct rdt_slots kept; /* namespaces in which dead controllers have commands in flight */
+	/* waits for dead controllers: see fence_msg; guarded by subsys->lock */
+	bool waits;
+	bool called; /* @fence_msg was posted; guarded by subsys->lock */
+	/* reactors that were asked and have not answered; guarded by subsys->lock */
+	uint64_t unheard;
+	LIST_ENTRY(rdt_ctrl) asking_link; /* subsys->asking, while @unheard is not 0 */
 	struct rd_msg fence_msg;
 	struct rd_msg end_msg;
 	const char *end_why;
 
-	/* below: the owner's */
+	/* The fields below belong to the owner. */
 	uint8_t state; /* enum rdt_ctrl_state */
 	struct rdt_qpair *admin;
-	bool admin_gone; /* the admin queue waits for the last I/O queue */
+	bool admin_gone; /* the admin queue has ended and waits for the last I/O queue */
 	uint32_t cc;
-	uint32_t csts_extra; /* CFS */
+	uint32_t csts_extra; /* CSTS.CFS */
 	uint32_t kato_ms;
 	struct rd_timer ka_timer;
-	struct rd_timer fence_timer; /* the end of ENABLING */
-	bool ka_late;                /* an interval was given because this target was late */
+	struct rd_timer fence_timer; /* ends ENABLING */
+	/* the keep-alive timeout was extended once because this target was late */
+	bool ka_late;
 	uint16_t queues_granted;
 	struct rdt_ioq *ioqs; /* [queues_max + 1], by QID; 0 unused */
 	uint16_t queues_max;
 	uint16_t ioqs_live;
-	uint16_t ioqs_drained; /* of these */
+	uint16_t ioqs_drained; /* number of @ioqs that are drained */
 	uint32_t features[RDT_FEATS];
-	uint64_t timestamp_ms; /* feature 0Eh: what the host set, */
-	uint64_t timestamp_at; /* and when, in ns */
+	uint64_t timestamp_ms; /* feature 0Eh: the value that the host set */
+	uint64_t timestamp_at; /* and the time of that, in ns */
 	bool timestamp_set;
 	struct rdt_req *aers[RDT_AER_MAX];
 	unsigned int aers_count;
@@ -138,7 +151,7 @@ struct rdt_ctrl {
 	struct rdt_error_log errors;
 	struct rdt_events events;
 	struct rdt_resv_log resv_log;
-	/* The limits of its host; set before other threads find the controller. */
+	/* Limits of the host; set before other threads can find the controller. */
 	struct rdt_qos_limiter *limiter;
 };
 
@@ -147,9 +160,9 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out);
 void rdt_ctrl_put(struct rdt_ctrl *ctrl);                                    /* any thread */
 bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* any thread */
-/* @ctrl is over: those of its host that wait for what it has in flight look again. Any thread. */
+/* @ctrl is over: controllers of its host that wait for its commands check again. Any thread. */
 void rdt_ctrl_wake_all_fenced(struct rdt_ctrl *ctrl);
-/* @ctrl looks again, if it waits. Under subsys->lock, on any thread. */
+/* @ctrl checks again, if it waits. Any thread, under subsys->lock. */
 void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl);
 void rdt_ctrl_attach(struct rdt_attach *at);
 void rdt_ctrl_drained(struct rdt_qpair *qp);
@@ -158,14 +171,16 @@ void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc);
 uint32_t rdt_ctrl_csts(const struct rdt_ctrl *ctrl);
 uint64_t rdt_ctrl_cap(const struct rdt_ctrl *ctrl);
 void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why);
-/* End the association from any thread, holding subsys->lock or a reference. @why is a literal. */
+/* End the association. Any thread, under subsys->lock or with a reference. @why: a string
+ * literal. */
 void rdt_ctrl_end(struct rdt_ctrl *ctrl, const char *why);
 void rdt_ctrl_log_error(struct rdt_ctrl *ctrl, const struct rdt_req *req);
-/* An error of a namespace that is not of a command; @st is the status that fits best. */
+/* Add an error of a namespace, caused by no command, to the error log; @st is the closest
+ * status. */
 void rdt_ctrl_log_ns_error(struct rdt_ctrl *ctrl, uint32_t nsid, struct nvme_status st);
 const char *rdt_ctrl_state_name(unsigned int state);
-/* @st of a failed command, with the retry delay that the host enabled by feature 16h. Any thread.
- */
+/* Status @st of a failed command with a retry delay, if the host enabled that (feature 16h). Any
+ * thread. */
 struct nvme_status rdt_ctrl_retry_delay(const struct rdt_ctrl *ctrl, struct nvme_status st);
 
 /* keep_alive.c */
@@ -173,7 +188,7 @@ void rdt_keep_alive_start(struct rdt_ctrl *ctrl, uint32_t kato_ms);
 void rdt_keep_alive_stop(struct rdt_ctrl *ctrl);
 static inline void rdt_keep_alive_traffic(struct rdt_ctrl *ctrl)
 {
-	/* Looked at first: a line that every reactor writes for each command would bounce. */
+	/* Read before writing: unconditional writes by all reactors would bounce the cache line. */
 	if (!atomic_load_explicit(&ctrl->traffic, memory_order_relaxed))
 		atomic_store_explicit(&ctrl->traffic, true, memory_order_relaxed);
 }

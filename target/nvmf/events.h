@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asynchronous events of a controller, and the requests that wait for them. */
+/* Asynchronous events of a controller, and the AER commands that wait for them. */
 #ifndef RDT_EVENTS_H
 #define RDT_EVENTS_H
 
@@ -21,26 +21,28 @@ enum rdt_event {
 	RDT_EV_ANA,
 	RDT_EV_DISC_LOG,
 	RDT_EV_RESV_LOG,
-	RDT_EV_ERROR,  /* of a namespace, and of no command: an entry of the error log */
-	RDT_EV_HEALTH, /* a Critical Warning of the SMART log may be new: rdt_health_warning() */
+	RDT_EV_ERROR, /* error of a namespace, caused by no command: an entry of the error log */
+	/* the Critical Warning of the SMART log may have changed: rdt_health_warning() */
+	RDT_EV_HEALTH,
 	RDT_EVENTS,
 };
 
-struct rdt_changed_ns { /* the Changed Namespace List, ascending */
+struct rdt_changed_ns { /* the Changed Namespace List, sorted */
 	pthread_mutex_t lock;
 	unsigned int count;
-	bool overflow; /* there were more */
+	bool overflow; /* more namespaces changed than fit */
 	uint32_t nsid[NVME_ID_NS_LIST_MAX];
 };
 
 struct rdt_events {
-	_Atomic uint32_t posted; /* by other threads; 0 -> non-zero posts @msg with a reference */
+	/* set by other threads; 0 -> non-zero posts @msg, which has a reference */
+	_Atomic uint32_t posted;
 	struct rd_msg msg;
 	struct rdt_changed_ns changed;
-	/* bits by enum rdt_event, the owner's */
-	uint32_t fresh;    /* changed since the host began to read the log page */
+	/* bit masks by enum rdt_event, of the owner */
+	uint32_t fresh;    /* happened after the host began to read the log page */
 	uint32_t due;      /* to be reported */
-	uint32_t reported; /* and not cleared by reading the log page */
+	uint32_t reported; /* reported, and not cleared by reading the log page */
 };
 
 struct nvme_status rdt_aer_check(struct rdt_req *req);
@@ -50,15 +52,16 @@ bool rdt_aer_remove(struct rdt_ctrl *ctrl, struct rdt_req *req);
 void rdt_events_init(struct rdt_ctrl *ctrl);
 void rdt_events_reset(struct rdt_ctrl *ctrl);
 void rdt_events_fini(struct rdt_ctrl *ctrl);
-uint32_t rdt_event_oaes(const struct rdt_subsys *ss); /* also what feature 0Bh can turn on */
-/* Any thread, holding subsys->lock or a reference. */
+uint32_t rdt_event_oaes(const struct rdt_subsys *ss); /* events that feature 0Bh can enable */
+/* Any thread, under subsys->lock or with a reference. */
 void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid);
-/* RDT_EV_ERROR with the status @st in the error log; rdt_event_post() has Internal Error. */
+/* Post RDT_EV_ERROR with the status @st in the error log; rdt_event_post() uses Internal Error. */
 void rdt_event_error(struct rdt_ctrl *ctrl, uint32_t nsid, struct nvme_status st);
 void rdt_event_subsys(struct rdt_subsys *ss, enum rdt_event event, uint32_t nsid); /* any thread */
-/* The discovery log differs for some host: count and tell it. Any thread, not under disc.lock. */
+/* The discovery log has changed for some host: count that, and notify discovery controllers. Any
+ * thread, not under disc.lock. */
 void rdt_discovery_changed(struct rdt_target *target);
-/* The host reads the event's log page. Owner. */
+/* The host reads the log page of an event. On the owner's reactor. */
 void rdt_event_log_read(struct rdt_ctrl *ctrl, unsigned int lid, uint64_t offset, bool rae);
 void rdt_changed_ns_read(struct rdt_ctrl *ctrl, struct nvme_ns_list *list, bool clear);
 

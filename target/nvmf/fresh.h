@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Connections without a Connect so far. They cost little to make, so that there are never many of
- * them on a reactor: one more ends the oldest, of its own address where that has many.
- */
+/* Connections without a Connect. They are cheap to make, so their number on a reactor is bounded: a
+ * new one ends the oldest one, preferably of its own address. */
 #ifndef RDT_FRESH_H
 #define RDT_FRESH_H
 
@@ -10,7 +8,8 @@ struct rdt_qpair;
 struct rdt_reactor;
 
 unsigned int rdt_fresh_max(const struct rdt_reactor *r);
-void rdt_fresh_add(struct rdt_qpair *qp);    /* may end others, and not @qp */
-void rdt_fresh_remove(struct rdt_qpair *qp); /* connected, or closing. Idempotent */
+void rdt_fresh_add(struct rdt_qpair *qp); /* may end other connections, but not @qp */
+/* the connection had its Connect, or closes; may be repeated */
+void rdt_fresh_remove(struct rdt_qpair *qp);
 
 #endif /* RDT_FRESH_H */

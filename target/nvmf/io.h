@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the I/O commands share. A simple command hands one bio to its backend. A
- * command of several steps has a step function, which is called until it must wait or is done;
- * whatever it waited for (bio, scratch buffer, range of blocks) calls it again.
+ * What the I/O commands have in common. A simple command submits one bio. A command of several
+ * steps has a step function, which is called until it returns WAIT or DONE, and again when what it
+ * waited for (bio, scratch buffer, block range) is available.
  *
- * What a request may hold is taken in one order, so that none can wait in a circle: buffer of the
- * slab, the host's data, range of blocks, scratch buffer, backend. A range and a scratch buffer are
- * given back before another range is waited for.
+ * A request acquires resources in a fixed order, so that requests cannot deadlock: slab buffer,
+ * host data, block range, scratch buffer, backend. It releases the block range and the scratch
+ * buffer before it waits for another range.
  */
 #ifndef RDT_IO_H
 #define RDT_IO_H
@@ -26,18 +26,18 @@
 
 struct rdt_subsys;
 
-#define RDT_IO_FUA   (1u << 30) /* CDW12 of all commands that have it */
-#define RDT_IO_DTYPE 0xf00000u  /* CDW12: directive type. None is supported */
+#define RDT_IO_FUA   (1u << 30) /* CDW12: Force Unit Access */
+#define RDT_IO_DTYPE 0xf00000u  /* CDW12: directive type; none is supported */
 #define RDT_DSM_AD   (1u << 2)  /* CDW11 of Dataset Management: deallocate */
 
-/* One of a list: of Copy, or of Dataset Management. */
+/* One range of a Copy or of a Dataset Management. */
 struct rdt_io_range {
 	uint64_t lba;
 	uint32_t blocks;
 };
 
 enum rdt_step {
-	RDT_STEP_AGAIN, /* go on */
+	RDT_STEP_AGAIN, /* call the step function again */
 	RDT_STEP_WAIT,  /* rdt_io_resume() will follow */
 	RDT_STEP_DONE,  /* req->status is set */
 };
@@ -60,12 +60,11 @@ static inline uint32_t rdt_io_nlb(const struct rdt_req *req)
 /* io_check.c */
 bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode);
 bool rdt_fused_supported(const struct rdt_subsys *ss);
-/*
- * May this command of this host touch the namespace at all? Sets req->ns, and comes before a
- * command's own limits and its range.
- */
+/* Is this command allowed for this host and namespace? Sets req->ns. Comes before the checks of the
+ * command's own limits and range. */
 struct nvme_status rdt_io_admit(struct rdt_req *req);
-/* The same of one that was admitted and has waited since, and that its range is still there. */
+/* rdt_io_admit() for an admitted command that has waited; also checks its range against the size
+ * again. */
 struct nvme_status rdt_io_admit_again(struct rdt_req *req);
 
 static inline struct nvme_status rdt_io_check_range(struct rdt_req *req, uint64_t lba,
@@ -87,7 +86,7 @@ static inline struct nvme_status rdt_io_check_dtype(struct rdt_req *req)
 	return NVME_OK;
 }
 
-/* SLBA and NLB of CDW10 to 12; @limit is in bytes, 0: none. */
+/* Check SLBA and NLB (CDW10 to CDW12). @limit: bytes, 0: none. */
 static inline struct nvme_status rdt_io_check_blocks(struct rdt_req *req, uint64_t limit)
 {
 	if (limit && (uint64_t)rdt_io_nlb(req) << req->ns->lbads > limit)
@@ -95,7 +94,7 @@ static inline struct nvme_status rdt_io_check_blocks(struct rdt_req *req, uint64
 	return rdt_io_check_range(req, rdt_io_slba(req), rdt_io_nlb(req));
 }
 
-/* The same of a command that moves them, and what that makes in bytes: req->data_len. */
+/* The same for a command with data; sets req->data_len. */
 static inline struct nvme_status rdt_io_check_data(struct rdt_req *req)
 {
 	struct nvme_status st = rdt_io_check_blocks(req, req->qp->data_max);
@@ -122,28 +121,31 @@ static inline void rdt_io_fill(struct rdt_req *req, enum rdt_bio_op op, uint64_t
 	bio->status = 0;
 }
 
-/* The bio is done, with success or not: req->status, counters, marks of uncorrectable blocks. */
+/* The bio has ended, successfully or not: set req->status, count, update the marks of uncorrectable
+ * blocks. */
 void rdt_io_result(struct rdt_req *req);
-enum rdt_step rdt_io_step_bio(struct rdt_req *req);     /* submit req->bio */
-enum rdt_step rdt_io_step_flush(struct rdt_req *req);   /* where there is a volatile cache */
-enum rdt_step rdt_io_step_sync(struct rdt_req *req);    /* the same, for FUA of a read */
+enum rdt_step rdt_io_step_bio(struct rdt_req *req); /* submit req->bio */
+/* FLUSH, if the backend has a volatile cache */
+enum rdt_step rdt_io_step_flush(struct rdt_req *req);
+enum rdt_step rdt_io_step_sync(struct rdt_req *req);    /* the same, for a read with FUA */
 enum rdt_step rdt_io_step_scratch(struct rdt_req *req); /* get req->work.scratch */
-/* Read work.blocks from work.lba on into it: what is left of the command, as far as it fits. */
+/* Read blocks from work.lba on into req->work.scratch, as many as fit; sets work.blocks. */
 enum rdt_step rdt_io_step_read(struct rdt_req *req);
-/* Take, or wait for, these blocks. At most two spans. */
+/* Lock, or wait for, at most two spans of blocks. */
 enum rdt_step rdt_io_step_lock(struct rdt_req *req, const struct rdt_span *spans,
 			       unsigned int count);
-enum rdt_step rdt_io_step_lock_blocks(struct rdt_req *req, bool excl); /* all of the command's */
+/* all blocks of the command */
+enum rdt_step rdt_io_step_lock_blocks(struct rdt_req *req, bool excl);
 void rdt_io_put_scratch(struct rdt_req *req);
 /*
- * req->work.ranges, until the command ends. What a list says is copied there once, checked there
- * and used from there: on some devices the host can write to our buffer at any time. False: no
- * memory, which req->status says.
+ * Allocate req->work.ranges, which lives until the command ends. The ranges of a list are copied
+ * there before they are checked, and only the copy is used: on some devices the host can write to
+ * the buffer at any time. Returns false without memory; req->status is set.
  */
 bool rdt_io_ranges(struct rdt_req *req, unsigned int count);
 enum rdt_exec rdt_io_run(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req));
 void rdt_io_resume(struct rdt_req *req);
-/* FUA of a command that reads: commit what a volatile cache holds first. */
+/* FUA of a command that reads: flush the volatile cache first. */
 static inline bool rdt_io_fua_read(const struct rdt_req *req)
 {
 	return rdt_io_cdw12(req) & RDT_IO_FUA && rdt_bdev_has_cache(req->ns->bdev);
@@ -151,14 +153,15 @@ static inline bool rdt_io_fua_read(const struct rdt_req *req)
 
 bool rdt_io_unmarked(struct rdt_req *req, uint64_t lba, uint64_t blocks);
 
-/* Before reading: blocks marked by Write Uncorrectable fail. */
+/* Before a read: fails if a block is marked by Write Uncorrectable. */
 static inline bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t blocks)
 {
 	return !atomic_load_explicit(&req->ns->uncor.count, memory_order_acquire) ||
 	       rdt_io_unmarked(req, lba, blocks);
 }
 
-/* req->bio is filled. @done comes later, or rdt_io_result() is the caller's to call. */
+/* Submit req->bio, which is filled in. @done is called later; on RDT_BIO_DONE the caller calls
+ * rdt_io_result() itself. */
 static inline enum rdt_bio_submit rdt_io_submit(struct rdt_req *req,
 						void (*done)(struct rdt_bio *bio))
 {
@@ -167,31 +170,31 @@ static inline enum rdt_bio_submit rdt_io_submit(struct rdt_req *req,
 	return rdt_chan_submit(req->channel->chan, &req->bio);
 }
 
-void rdt_io_scratch(struct rdt_req *req, void *buf); /* from the pool: its turn has come */
+/* called by the pool: @buf is the buffer that @req waited for */
+void rdt_io_scratch(struct rdt_req *req, void *buf);
 bool rdt_io_cancel(struct rdt_req *req);
 
 /* fused.c */
-struct nvme_status rdt_fused_check(struct rdt_req *req); /* the FUSE bits of a parsed command */
-/*
- * A command arrived on a queue where fused ones are: pair it with the one before. @st: how its
- * parsing went; returns how it goes on. A first half of which nothing is known yet waits.
- */
+/* for the FUSE bits of a parsed command */
+struct nvme_status rdt_fused_check(struct rdt_req *req);
+/* A command arrived on a queue with a fused command: pair it with the previous one. @st: its own
+ * status; returns the status to go on with. A first half without a failure waits. */
 struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st);
-void rdt_fused_waits(struct rdt_req *first);   /* for the second */
-void rdt_fused_parsed(struct rdt_req *second); /* the pair is complete: buffers */
+void rdt_fused_waits(struct rdt_req *first);   /* waits for the second half */
+void rdt_fused_parsed(struct rdt_req *second); /* the pair is complete: get buffers */
 void rdt_fused_buffer(struct rdt_req *first);
-void rdt_fused_ready(struct rdt_req *req); /* one half is READY, with success or not */
-void rdt_fused_complete(
-	struct rdt_req *req);                /* an I/O command, with its other half if it has one */
-void rdt_fused_orphan(struct rdt_qpair *qp); /* no second half will come */
-void rdt_fused_abort(struct rdt_req *first, struct nvme_status st); /* FUSED, and alone */
+void rdt_fused_ready(struct rdt_req *req);    /* one half is READY, with or without a failure */
+void rdt_fused_complete(struct rdt_req *req); /* an I/O command, and the other half of its pair */
+void rdt_fused_orphan(struct rdt_qpair *qp);  /* no second half will come */
+/* @first waits for its second half */
+void rdt_fused_abort(struct rdt_req *first, struct nvme_status st);
 
 /* range_lock.c */
 /*
- * Locks on block ranges: a range that is written (excl) excludes all others, a range that is read
- * excludes writers. Until a fused command reaches the namespace, commands are only counted, on
- * their reactor; the first fused pair switches that to locking and waits until the counted commands
- * of every reactor have ended. Returns false when the command waits: rdt_io_resume() follows.
+ * Locks on block ranges: a written range (excl) conflicts with all others, a read range only with
+ * written ones. Until a fused command reaches the namespace, its reactors only count commands. The
+ * first fused pair switches them to locking, and waits until the counted commands of all reactors
+ * have ended. Returns false when the command waits: rdt_io_resume() follows.
  */
 bool rdt_range_lock(struct rdt_req *req);
 void rdt_range_unlock(struct rdt_req *req);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The addresses at which the target listens. */
+/* Listeners: the addresses on which the target accepts connections. */
 #ifndef RDT_LISTENER_H
 #define RDT_LISTENER_H
 
@@ -18,11 +18,11 @@ struct rd_fab_listener;
 struct rdt_listener_leave;
 struct rdt_target;
 
-/* What serves a listener. Reactors have one of a kind, as the main loop has of verbs; of iwarp it
- * has one for each set of options, which the sockets of a listener keep when they are accepted. */
+/* Kinds of fabrics. A reactor has one fabric of each kind; the main loop has one of each verbs
+ * kind, and one of iwarp for each set of socket options, which accepted sockets inherit. */
 enum rdt_fab_kind {
 	RDT_FAB_IWARP,
-	/* From here on verbs, and which of the options below are set. */
+	/* From here on verbs, with a bit for each option below that is set. */
 	RDT_FAB_VERBS,
 	RDT_FABS = RDT_FAB_VERBS + 4,
 };
@@ -30,7 +30,8 @@ enum rdt_fab_kind {
 #define RDT_FAB_NO_INV    1
 #define RDT_FAB_NO_INLINE 2
 
-/* Of the main loop, and closed at the end: a reload may change a listener's options at any time. */
+/* An iwarp fabric of the main loop. Closed only at the end, because a reload may change the options
+ * of a listener. */
 struct rdt_iwarp_fab {
 	SLIST_ENTRY(rdt_iwarp_fab) link;
 	struct rd_fab *fab;
@@ -40,21 +41,21 @@ struct rdt_iwarp_fab {
 	bool crc;
 };
 
-/* Made and freed by the main thread, and not freed before the target ends: controllers and queue
- * pairs point to it. While it is shown, reactors read what the discovery log needs. */
+/* Created and freed by the main thread, freed only when the target ends: controllers and queue
+ * pairs point to it. Reactors read what the discovery log needs while it is shown. */
 struct rdt_listener {
 	struct rdt_target *target;
 	TAILQ_ENTRY(rdt_listener) link; /* target->listeners, or old_listeners */
 	const struct rdt_listener_config *cfg;
-	struct rdt_config *cfg_of;    /* the configuration @cfg is in, with a reference */
-	struct rd_fab_listener *lis;  /* NULL: it does not listen */
-	struct sockaddr_storage addr; /* as bound */
+	struct rdt_config *cfg_of;    /* the configuration that contains @cfg; a reference */
+	struct rd_fab_listener *lis;  /* NULL: not listening */
+	struct sockaddr_storage addr; /* the bound address */
 	enum rdt_fab_kind fab;
-	const char *prtype; /* NULL: not known */
+	const char *prtype; /* provider type of the discovery log; NULL: unknown */
 	uint16_t portid;
-	bool matched;                     /* by the configuration that a reload looks at */
-	struct rdt_listener_leave *leave; /* its removal is being prepared */
-	/* By group; written by the main thread. [0] of the changes: all of them. */
+	bool matched;                     /* found in the new configuration of a reload */
+	struct rdt_listener_leave *leave; /* prepared removal, or NULL */
+	/* By group; written by the main thread. [0] of ana_changes counts all groups. */
 	_Atomic uint8_t ana[RDT_ANA_GROUPS + 1]; /* enum nvme_ana_state; 0: optimized */
 	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1];
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The window of a log page that a host asked for. Writers put whole structures at their offsets. */
+/* The part of a log page that a host requested. Writers put whole structures at page offsets. */
 #ifndef RDT_LOG_OUT_H
 #define RDT_LOG_OUT_H
 
@@ -13,7 +13,7 @@ struct rdt_log_out {
 	uint32_t len;
 };
 
-/* Copy the part of [@pos, @pos + @len) of the page that lies in the window. */
+/* Copy what lies in the requested part of [@pos, @pos + @len) of the page. */
 static inline void rdt_log_put(const struct rdt_log_out *out, uint64_t pos, const void *src,
 			       size_t len)
 {

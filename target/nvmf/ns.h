@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Namespaces: the main thread's objects, and what each reactor knows of them. */
+/* Namespaces: the main thread's objects, and their channels on the reactors. */
 #ifndef RDT_NS_H
 #define RDT_NS_H
 
@@ -23,79 +23,83 @@ struct rdt_resv;
 struct rdt_resv_snap;
 struct rdt_subsys;
 
-/* A change of a namespace is done: 0, or -errno and a sentence for people. See control.h. */
+/* A change of a namespace has ended: 0, or -errno and a sentence. See control.h. */
 typedef void (*rdt_control_done)(void *arg, int err, const char *text);
 
-/* The main thread's. */
+/* Of the main thread. */
 enum rdt_ns_state {
-	RDT_NS_NEW,     /* no reactor knows it. Setup of the reactors -> LIVE, add -> JOINING */
-	RDT_NS_JOINING, /* reactors open their channels. All have -> LIVE, one cannot -> LEAVING */
+	RDT_NS_NEW,     /* unknown to reactors. Start of the reactors -> LIVE, add -> JOINING */
+	RDT_NS_JOINING, /* reactors open channels. All did -> LIVE, one failed -> LEAVING */
 	RDT_NS_LIVE,    /* rdt_control_ns_remove() -> LEAVING */
-	RDT_NS_LEAVING, /* no new commands; the last reactor has let go -> freed */
+	RDT_NS_LEAVING, /* no new commands. All reactors have closed their channel -> freed */
 };
 
-/* One reactor's part of a namespace, used on its thread only; the namespace owns the memory. */
+/* The channel of a namespace on one reactor, used only on its thread. The namespace owns the
+ * memory. */
 struct rdt_ns_channel {
 	struct rdt_ns *ns; /* NULL: not open here */
 	struct rdt_chan *chan;
 	struct rdt_counters *counters;    /* of its subsystem */
-	const struct rdt_resv_snap *resv; /* the reservation that is held, or NULL */
-	uint32_t inflight;                /* requests whose req->ns it is */
-	uint32_t unranged;                /* I/Os that are only counted, not in the table */
-	bool ranged;                      /* I/Os take their blocks in ns->range_table */
-	bool range_due;                   /* to be told when unranged is 0 */
-	bool leaving; /* not found any more; its last request closes the channel */
+	const struct rdt_resv_snap *resv; /* snapshot of the reservation, or NULL */
+	uint32_t inflight;                /* requests whose req->ns is @ns */
+	/* I/O commands that are counted instead of locked: range_lock.c */
+	uint32_t unranged;
+	bool ranged;    /* I/O commands lock ranges in ns->range_table */
+	bool range_due; /* report when @unranged becomes 0 */
+	bool leaving;   /* hidden from commands; the last request closes the channel */
 	TAILQ_ENTRY(rdt_ns_channel) link; /* reactor->channels */
 };
 
-/* What a namespace is to one reactor, and a change of it on its way there and back. Reactors write
- * to it for each command: none shares a cache line with another's. */
+/* One for each reactor: the channel, and a message to the reactor and back. Aligned to cache lines,
+ * because the reactor writes to it for each command. */
 struct rdt_ns_post {
 	struct rdt_ns_channel channel;
 	struct rd_msg msg;
 	struct rdt_ns *ns;
 	struct rdt_reactor *reactor;
-	int err; /* the answer */
+	int err; /* the answer of the reactor */
 } __attribute__((aligned(64)));
 
 /*
- * On the heap, made and freed by the main thread; it lives until every reactor has let go of it.
- * A reactor reaches it through its own channel, without a lock. What is not atomic does not change
- * between the first reactor's look and the last.
+ * Created and freed by the main thread, after every reactor has closed its channel. Reactors reach
+ * it through their channel without a lock. Fields that are not atomic do not change while a reactor
+ * can see them.
  */
 struct rdt_ns {
 	const struct rdt_ns_config *cfg;
-	struct rdt_config *cfg_of; /* the configuration @cfg is in, with a reference */
+	struct rdt_config *cfg_of; /* the configuration that contains @cfg; a reference */
 	struct rdt_subsys *subsys;
 	TAILQ_ENTRY(rdt_ns) link;        /* subsys->namespaces */
-	struct rdt_bdev *bdev;           /* NULL at the very end: control.c */
-	struct rdt_host_list hosts;      /* that see it; under subsys->lock */
+	struct rdt_bdev *bdev;           /* NULL after the backend was closed: control.c */
+	struct rdt_host_list hosts;      /* hosts that see it; guarded by subsys->lock */
 	struct rdt_qos_limiter *limiter; /* never NULL */
-	struct rdt_resv *resv; /* the main thread's; made before any reactor knows the namespace */
+	struct rdt_resv *resv; /* of the main thread; set before a reactor knows the namespace */
 	_Atomic uint8_t wp;    /* enum nvme_ns_write_protect_cfg: feature 84h */
-	_Atomic uint16_t err_recovery; /* feature 05h: kept for hosts, means nothing to us */
-	bool wp_busy;                  /* a change of it is being written; the main thread's */
+	_Atomic uint16_t err_recovery; /* feature 05h: stored for hosts, without effect */
+	bool wp_busy;                  /* main thread: a change of @wp is being stored */
 	uint32_t nsid;
-	unsigned int slot;       /* among all namespaces of the target; stable while it lives */
+	/* index among all namespaces of the target, stable while the namespace exists */
+	unsigned int slot;
 	uint8_t lbads;           /* log2 of the block size */
-	_Atomic uint64_t blocks; /* changes by resize: load it once for one decision */
+	_Atomic uint64_t blocks; /* changes by resize: load it once per decision */
 
 	struct rdt_range_table range_table;
 	struct rdt_uncor uncor;
 
-	/* below: the main thread's */
+	/* The fields below belong to the main thread. */
 	enum rdt_ns_state state;
-	bool counted;                     /* rdt_subsys_count() */
-	bool planned;                     /* a reload is going to remove it */
-	unsigned int posts_left;          /* reactors that have not answered */
-	int err;                          /* the first failure among the answers */
-	void (*moved)(struct rdt_ns *ns); /* all have answered; called once, may free @ns */
-	rdt_control_done done;            /* of the change that runs: control.c */
+	bool counted;            /* rdt_subsys_count() */
+	bool planned;            /* a running reload will remove it */
+	unsigned int posts_left; /* reactors whose answer is outstanding */
+	int err;                 /* the first error among the answers */
+	/* all reactors have answered; called once, may free @ns */
+	void (*moved)(struct rdt_ns *ns);
+	rdt_control_done done; /* for the running change: control.c */
 	void *done_arg;
 	int join_err;
 	struct rd_timer leave_timer;
-	uint64_t release_by; /* the file is closed: the kernel is believed to be done with it */
-	/* The configuration last applied, for the next reload; reactors use @cfg. */
+	uint64_t release_by; /* deadline for the kernel to release the closed file, in ns */
+	/* The configuration last applied, for the next reload. Reactors use @cfg. */
 	const struct rdt_ns_config *now;
 	struct rdt_config *now_of;
 	struct rdt_ns_post posts[]; /* by reactor->index */
@@ -119,41 +123,46 @@ static inline bool rdt_ns_write_protected(const struct rdt_ns *ns)
 
 /* ns.c: the main thread's side */
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
-		  struct rdt_bdev *bdev, struct rdt_ns **out); /* takes @bdev over when it works */
-void rdt_ns_free(struct rdt_ns *ns);                           /* no reactor knows it any more */
-struct rdt_ns *rdt_ns_of(const struct rdt_subsys *ss, uint32_t nsid);   /* not a leaving one */
-struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid); /* that one too */
-/* A namespace counts, or does not any more: ns_count, ops_mask, volatile_cache. */
+		  struct rdt_bdev *bdev, struct rdt_ns **out); /* owns @bdev on success */
+void rdt_ns_free(struct rdt_ns *ns);                           /* no reactor has a channel */
+/* not one that is LEAVING */
+struct rdt_ns *rdt_ns_of(const struct rdt_subsys *ss, uint32_t nsid);
+/* also one that is LEAVING */
+struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid);
+/* Update the summaries of the subsystem: ns_count, ops_mask, volatile_cache. */
 void rdt_subsys_count(struct rdt_ns *ns, bool counts);
-/* Send @fn to every reactor; each answers with rdt_ns_answer(), the last answer calls @moved. */
+/* Run @fn on every reactor; each answers by rdt_ns_answer(), and the last answer calls @moved. */
 void rdt_ns_post(struct rdt_ns *ns, void (*fn)(struct rd_msg *msg),
 		 void (*moved)(struct rdt_ns *ns));
 
 /* ns_protect.c: feature 84h */
-int rdt_ns_protect_open(struct rdt_ns *ns); /* main thread; restores it, logs why it cannot */
-/* Store @wp for req->ns, which @req holds. The answer completes @req. */
+/* main thread; restores the stored state, or logs why it cannot */
+int rdt_ns_protect_open(struct rdt_ns *ns);
+/* Store @wp for req->ns, which @req refers to. Completes @req afterwards. */
 enum rdt_exec rdt_ns_protect(struct rdt_req *req, uint8_t wp);
 
 /* ns_channel.c: a reactor's side, on its thread */
 int rdt_ns_channel_init(struct rdt_reactor *r);
 void rdt_ns_channel_fini(struct rdt_reactor *r);
-int rdt_ns_channel_open(struct rdt_reactor *r, struct rdt_ns *ns); /* a channel; not found yet */
+/* opens a channel, not yet visible to commands */
+int rdt_ns_channel_open(struct rdt_reactor *r, struct rdt_ns *ns);
 void rdt_ns_channel_show(struct rdt_reactor *r,
-			 struct rdt_ns *ns); /* commands find it from here on */
+			 struct rdt_ns *ns); /* makes it visible to commands */
 void rdt_ns_channel_close(struct rdt_reactor *r, struct rdt_ns *ns);
 void rdt_ns_channel_close_all(struct rdt_reactor *r);
-void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns); /* not found any more */
-/* Once hidden: what is in flight completes or is cut short. Answers when that is over. */
+/* makes it invisible to commands */
+void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns);
+/* The channel is hidden: wait for commands in flight, or cancel them, then answer. */
 void rdt_ns_channel_leave(struct rdt_reactor *r, struct rdt_ns *ns);
 void rdt_ns_answer(struct rdt_ns_post *post, int err);
 struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid);
-/* The next one by NSID after @nsid (0: the first), or NULL. */
+/* The namespace with the lowest NSID above @nsid (0: of all), or NULL. */
 struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid);
-/* The same for the host of @req: what it does not see is not there. */
+/* The same for the host of @req, without namespaces that it does not see. */
 struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid);
 struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid);
-/* Find the namespace of a command and hold it until the request is finished: sets req->ns and
- * req->channel. */
+/* Look up the namespace of a command; sets req->ns and req->channel, which stay valid until
+ * rdt_ns_release(). */
 bool rdt_ns_take(struct rdt_req *req, uint32_t nsid);
 static inline void rdt_ns_release(struct rdt_req *req)
 {
@@ -162,7 +171,7 @@ static inline void rdt_ns_release(struct rdt_req *req)
 
 	assert(channel->ns == req->ns && channel->inflight);
 	req->ns = NULL;
-	/* Not here: we may be inside the channel. */
+	/* Deferred, because the caller may be inside a function of this channel. */
 	if (--channel->inflight == 0 && channel->leaving)
 		rd_defer(r->loop, &r->ns_leave, RD_DEFER_WORK);
 }

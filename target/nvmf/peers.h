@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is connected: hosts by name and by address, counted against the limits of the configuration.
- * One table for all reactors, which is touched when a connection comes, has its Connect, or goes.
+ * Connected hosts by name and by address, counted against the limits of the configuration. One
+ * table for all reactors, used when a connection arrives, has its Connect and ends.
  *
- * An address is an IPv4 address, or the /64 of an IPv6 one (with its scope, where it is
- * link-local): whoever has one address of that has them all. Behind one there may be many honest
- * hosts.
+ * An address is an IPv4 address or an IPv6 /64 prefix (with scope if link-local), because one owner
+ * has all addresses of such a prefix. Many honest hosts may be behind one address.
  */
 #ifndef RDT_PEERS_H
 #define RDT_PEERS_H
@@ -24,13 +23,13 @@ struct rdt_target;
 #define RDT_PEER_BUCKETS 4096u
 
 struct rdt_peers {
-	pthread_mutex_t lock; /* all of this; none other is taken inside */
+	pthread_mutex_t lock; /* guards all of this; a leaf lock */
 	LIST_HEAD(rdt_peer_bucket, rdt_peer) * buckets;
 	unsigned int conns;
 	unsigned int ctrls; /* admin queues after Connect */
 };
 
-/* What was refused, for the log. */
+/* The limit that refused a connection, for the log. */
 struct rdt_peer_limit {
 	const char *name; /* in target.limits; NULL: out of memory */
 	uint32_t value;
@@ -39,15 +38,19 @@ struct rdt_peer_limit {
 int rdt_peers_init(struct rdt_target *target);
 void rdt_peers_fini(struct rdt_target *target); /* no connection is left */
 
-/* A connection comes. Returns 0 with its address in @out, -EBUSY with @limit, or -ENOMEM. */
+/* A connection arrives. Returns 0 with the peer of its address in @out, -EBUSY with @limit set, or
+ * -ENOMEM. */
 int rdt_peer_come(struct rdt_target *target, const struct sockaddr *remote, struct rdt_peer **out,
 		  struct rdt_peer_limit *limit);
-void rdt_peer_gone(struct rdt_target *target, struct rdt_peer *peer); /* NULL is fine */
-/* Connect: from now on @qp counts for its host, an admin queue as a controller. As above. */
+/* the connection has ended; accepts NULL */
+void rdt_peer_gone(struct rdt_target *target, struct rdt_peer *peer);
+/* Connect: count @qp for its host, and an admin queue as a controller. Returns as
+ * rdt_peer_come(). */
 int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, struct rdt_peer_limit *limit);
-void rdt_peer_leave(struct rdt_qpair *qp); /* the reverse. Idempotent */
+void rdt_peer_leave(struct rdt_qpair *qp); /* undoes rdt_peer_join(); may be repeated */
 
-/* Its address on its reactor. One for all connections without one, as in tests. */
+/* The site of its address on its reactor. Connections without an address (tests) have one
+ * together. */
 struct rdt_site *rdt_peer_site(const struct rdt_qpair *qp);
 uint32_t rdt_peer_hash(const void *key, size_t len);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A reactor's data buffers, and what each host may have of them. */
+/* Pools of data buffers of a reactor, and the share that each host may use. */
 #ifndef RDT_POOL_H
 #define RDT_POOL_H
 
@@ -25,32 +25,35 @@ struct rdt_req;
 
 enum rdt_pool_id {
 	RDT_POOL_IO,      /* the slab: data of I/O commands */
-	RDT_POOL_RESERVE, /* admin commands: a slow disk cannot block them */
-	RDT_POOL_CONNECT, /* Connect: one for each connection that may be without it */
-	RDT_POOL_SCRATCH, /* pieces for commands that read by themselves; held during backend I/O */
+	RDT_POOL_RESERVE, /* admin commands: independent of slow disks */
+	RDT_POOL_CONNECT, /* data of Connect: one for each connection without a Connect */
+	RDT_POOL_SCRATCH, /* pieces for Compare, Verify and Copy; in use during backend I/O only */
 	RDT_POOLS,
 };
 
-#define RDT_ACCOUNTS 2u /* pools of which each host has its part: the first ones */
+#define RDT_ACCOUNTS 2u /* number of pools with a share for each host: the first ones */
 
 TAILQ_HEAD(rdt_req_list, rdt_req);
 TAILQ_HEAD(rdt_turns, rdt_account);
 
-/* Who holds buffers of a pool, and waits for them. */
+/* A host's use of one pool, and its requests that wait. */
 struct rdt_account {
 	size_t used;
-	size_t moved;                  /* bytes for which it had a buffer since it was last late */
-	size_t *in_doubt;              /* of its address: rdt_site */
-	unsigned int late;             /* its connections with a transfer beyond its deadline */
-	bool doubt;                    /* what it holds counts as held in doubt */
-	uint8_t turn;                  /* enum rdt_turn, while somebody waits */
-	struct rdt_req_list waiting;   /* without a buffer, in order; only the head advances */
-	TAILQ_ENTRY(rdt_account) link; /* pool->turns[turn], while somebody waits */
+	size_t moved;     /* bytes transferred since a transfer was last late */
+	size_t *in_doubt; /* sum of its address, in rdt_site */
+	/* number of its connections with a transfer beyond the deadline */
+	unsigned int late;
+	/* counts as in doubt: its use is part of the @in_doubt sums */
+	bool doubt;
+	uint8_t turn; /* enum rdt_turn; valid while a request waits */
+	/* requests without a buffer, in order; only the head advances */
+	struct rdt_req_list waiting;
+	TAILQ_ENTRY(rdt_account) link; /* pool->turns[turn], while a request waits */
 };
 
 enum rdt_turn {
 	RDT_TURN_GOOD,
-	RDT_TURN_FIRST, /* in doubt, holds nothing, and asks for the smallest block */
+	RDT_TURN_FIRST, /* in doubt, uses nothing, and asks for the smallest block */
 	RDT_TURN_DOUBT,
 	RDT_TURNS,
 };
@@ -60,12 +63,13 @@ struct rdt_pool {
 	unsigned int index; /* enum rdt_pool_id */
 	struct rd_buddy *buddy;
 	size_t unit;
-	size_t piece;    /* SCRATCH: the size of every buffer; else 0, and req->pool_len counts */
-	size_t in_doubt; /* held by all accounts in doubt */
-	struct rdt_turns turns[RDT_TURNS]; /* each served before the next one */
-	unsigned int waiting;              /* requests */
-	bool tight;                /* one that may have a block finds none: nobody overtakes it */
-	struct rdt_account common; /* CONNECT, SCRATCH: of all hosts, and without a limit */
+	size_t piece;                      /* SCRATCH: size of every buffer; 0: req->pool_len */
+	size_t in_doubt;                   /* in use by all accounts in doubt, in bytes */
+	struct rdt_turns turns[RDT_TURNS]; /* served in order of the index */
+	unsigned int waiting;              /* number of waiting requests */
+	/* an account that is entitled to a block finds none free: no other overtakes it */
+	bool tight;
+	struct rdt_account common; /* CONNECT, SCRATCH: all hosts together, without a limit */
 	struct rd_defer serve;
 };
 
@@ -73,12 +77,12 @@ TAILQ_HEAD(rdt_fresh_list, rdt_qpair);
 
 /* An address on one reactor. */
 struct rdt_site {
-	size_t in_doubt[RDT_ACCOUNTS]; /* held by its accounts in doubt, in each pool */
-	struct rdt_fresh_list fresh;   /* connections without a Connect, the oldest first */
+	size_t in_doubt[RDT_ACCOUNTS]; /* bytes used by its accounts in doubt, for each pool */
+	struct rdt_fresh_list fresh;   /* connections without a Connect, oldest first */
 	unsigned int fresh_count;
 };
 
-/* A host, by one address, on one reactor. */
+/* A host by one address on one reactor. */
 struct rdt_share {
 	LIST_ENTRY(rdt_share) link;
 	unsigned int qpairs;
@@ -100,18 +104,18 @@ struct rdt_pool_opts {
 
 int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt_pool_opts *opts);
 void rdt_pool_fini(struct rdt_pool *pool);
-void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req); /* NULL: it waits now */
-/* @payer: req->payer; NULL for a pool of pieces. @moved: the host's data was moved. */
+void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req); /* NULL: the request waits */
+/* @payer: req->payer; NULL for SCRATCH. @moved: the data was transferred. */
 void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, size_t len,
 		  bool moved);
 void rdt_pool_unwait(struct rdt_pool *pool, struct rdt_req *req);
-/* A host that could go on waits for what others hold. */
+/* Does a host wait that could go on if others returned buffers? */
 bool rdt_pool_pressed(const struct rdt_pool *pool);
 int rdt_shares_init(struct rdt_reactor *r);
 void rdt_shares_fini(struct rdt_reactor *r);
 void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn);
 void rdt_share_leave(struct rdt_qpair *qp);
-/* A transfer of @qp is beyond its deadline, or none is any more. */
+/* A transfer of @qp missed its deadline; @late false: none does any more. */
 void rdt_share_late(struct rdt_qpair *qp, bool late);
 
 #endif /* RDT_POOL_H */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Limits of commands and bytes per second, shared by all reactors without a lock.
+ * Rate limits in commands and bytes per second, shared by all reactors without a lock.
  *
- * Each limit keeps one number: the time at which everything that was let go so far is paid for. A
- * command that takes its turn moves it on by its own price, and may go when it has come: so turns
- * are handed out in order, by whichever reactor, and exactly as many as the rate allows. Unused
- * time is worth at most RDT_QOS_BURST.
+ * GCRA (virtual scheduling): each limit stores the theoretical arrival time of the next command. A
+ * command advances it by its cost and may start at the previous value, so reactors hand out turns
+ * in order and exactly at the rate. Unused time is credited up to RDT_QOS_BURST.
  */
 #ifndef RDT_QOS_H
 #define RDT_QOS_H
@@ -17,30 +16,31 @@
 #include "util/loop.h"
 #include "target/config/config.h"
 
-/* Longer than a busy machine lets a reactor wait for a processor: such time must not be lost. */
+/* A busy machine may delay a reactor by up to this time without loss of throughput. */
 #define RDT_QOS_BURST (50 * RD_NSEC_PER_MSEC)
 
 struct rdt_qos_bucket {
 	_Atomic uint64_t rate; /* per second; 0: no limit */
-	_Atomic uint64_t paid; /* ns */
+	_Atomic uint64_t paid; /* theoretical arrival time, in ns */
 };
 
 struct rdt_qos {
-	atomic_bool active;  /* any limit is set: the only look when there is none */
-	atomic_uint changes; /* how often limits were set */
+	atomic_bool active;  /* a limit is set; the only field read when there is none */
+	atomic_uint changes; /* incremented when limits are set */
 	struct rdt_qos_bucket buckets[RDT_QOS_LIMITS];
 };
 
-/* What a command costs. */
+/* The cost of a command. */
 struct rdt_qos_price {
-	bool write; /* else a read */
+	bool write; /* false: a read */
 	uint32_t ops;
 	uint64_t bytes;
 };
 
-/* NULL: no limits. Any thread; commands in flight are not affected. */
+/* NULL: no limits. Any thread. Does not affect commands in flight. */
 void rdt_qos_set(struct rdt_qos *q, const struct rdt_qos_config *cfg);
-/* Take a turn. Returns from when on the command may go: at once when that is not after @now. */
+/* Take a turn. Returns the time from which the command may run: immediately if that is not after
+ * @now. */
 uint64_t rdt_qos_take(struct rdt_qos *q, const struct rdt_qos_price *price, uint64_t now);
 
 #endif /* RDT_QOS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* QoS: the limits of hosts and namespaces, and the queues in which commands wait for them. */
+/* QoS: the limits of hosts and namespaces, and the queues of commands that wait for them. */
 #ifndef RDT_QOS_QUEUE_H
 #define RDT_QOS_QUEUE_H
 
@@ -24,30 +24,32 @@ struct rdt_qos_queue {
 	struct rdt_reactor *reactor;
 	struct rdt_qos *qos;
 	struct rdt_req_list waiting;
-	struct rd_timer timer; /* armed while somebody waits */
-	uint64_t start;        /* when @taken: the turn's time, of the head or of who comes next */
-	unsigned int changes;  /* qos->changes when it was taken */
+	struct rd_timer timer; /* armed while commands wait */
+	/* valid if @taken: the turn's time, for the head of the queue or the next command */
+	uint64_t start;
+	unsigned int changes; /* qos->changes when the turn was taken */
 	bool taken;
 };
 
 struct rdt_qos_limiter {
 	struct rdt_qos qos;
-	/* of a host */
+	/* only for the limiter of a host */
 	TAILQ_ENTRY(rdt_qos_limiter) link;
-	unsigned int refs; /* under subsys->lock: controllers, and one while limits are set */
+	/* guarded by subsys->lock: controllers, plus one while limits are set */
+	unsigned int refs;
 	bool set;
 	char nqn[NVMF_NQN_MAX + 1];
 
-	struct rdt_qos_queue queues[]; /* two for each reactor */
+	struct rdt_qos_queue queues[]; /* two for each reactor: reads, writes */
 };
 
 int rdt_qos_limiter_new(struct rdt_target *t, struct rdt_qos_limiter **out);
 void rdt_qos_limiter_free(struct rdt_qos_limiter **limiter);
 int rdt_qos_init(struct rdt_subsys *ss);
 void rdt_qos_fini(struct rdt_subsys *ss);
-int rdt_qos_join(struct rdt_ctrl *ctrl); /* any thread, as leaving */
+int rdt_qos_join(struct rdt_ctrl *ctrl); /* any thread, like rdt_qos_leave() */
 void rdt_qos_leave(struct rdt_ctrl *ctrl);
-/* At run time, any thread. NULL: no limits. */
+/* At run time. Any thread. NULL: no limits. */
 void rdt_qos_set_ns(struct rdt_ns *ns, const struct rdt_qos_config *limits);
 int rdt_qos_set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos_config *limits);
 
@@ -56,17 +58,17 @@ static inline bool rdt_qos_limiter_active(const struct rdt_qos_limiter *limiter)
 	return limiter && atomic_load_explicit(&limiter->qos.active, memory_order_relaxed);
 }
 
-static inline bool rdt_qos_limited(const struct rdt_req *req) /* has it to ask at all? */
+static inline bool rdt_qos_limited(const struct rdt_req *req) /* does a limit apply to @req? */
 {
 	return rdt_qos_limiter_active(req->qp->ctrl->limiter) ||
 	       rdt_qos_limiter_active(req->ns->limiter);
 }
 
-bool rdt_qos_admit(
-	struct rdt_req *req); /* false: rdt_req_process() is called when it is its turn */
+/* False: the command waits, and rdt_req_process() is called when its turn has come. */
+bool rdt_qos_admit(struct rdt_req *req);
 void rdt_qos_unwait(struct rdt_req *req);
-/* Pay for what was not known, or could not wait, when the command came. */
+/* Charge a cost that was unknown on arrival, or that could not wait. */
 void rdt_qos_debit(const struct rdt_req *req, bool write, uint32_t ops, uint64_t bytes);
-void rdt_qos_charge(const struct rdt_req *req); /* the same for all of a command */
+void rdt_qos_charge(const struct rdt_req *req); /* charge the whole command */
 
 #endif /* RDT_QOS_QUEUE_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long I/O commands stay in each state of their way (enum rdt_req_state). Each reactor times
- * one command of so many, chosen at random, from its beginning to its end, and counts in histograms
- * of its own, without locks or atomics; the others cost one decrement each. Whoever wants to see
- * the figures asks all reactors from the main thread, by messages.
+ * Request latency: how long I/O commands stay in each state (enum rdt_req_state). A reactor times a
+ * random sample of its commands from beginning to end, in histograms of its own, without locks or
+ * atomics. A command that is not timed costs one decrement. The main thread asks all reactors for
+ * their histograms by messages.
  */
 #ifndef RDT_REQ_LATENCY_H
 #define RDT_REQ_LATENCY_H
@@ -18,35 +18,36 @@
 struct rdt_reactor;
 struct rdt_req;
 struct rdt_target;
-struct rdt_req_latencies; /* a histogram of ns for each state, and of the whole way */
+struct rdt_req_latencies; /* a histogram in ns for each state, and for the whole command */
 
-struct rdt_timing {                      /* a reactor's */
-	struct rdt_req_latencies *times; /* NULL: nothing is timed */
-	uint32_t every;                  /* one command of so many, on average */
-	uint32_t left;                   /* commands until the next one */
+struct rdt_timing {                      /* of one reactor */
+	struct rdt_req_latencies *times; /* NULL: timing is off */
+	uint32_t every;                  /* one command of this many is timed, on average */
+	uint32_t left;                   /* commands until the next one that is timed */
 	uint32_t random;
 };
 
 int rdt_timing_init(struct rdt_reactor *r, uint32_t every);
 void rdt_timing_fini(struct rdt_reactor *r);
 
-/* The hot path is inline in request.[ch]; these are for commands that are timed. */
-void rdt_timing_begin(struct rdt_req *req); /* it is NEW; also: when timing is off */
-void rdt_timing_leave(struct rdt_req *req); /* it is about to leave its state */
+/* For timed commands only; the inline parts are in request.[ch]. */
+void rdt_timing_begin(struct rdt_req *req); /* in state NEW; also called when timing is off */
+void rdt_timing_leave(struct rdt_req *req); /* about to leave its state */
 
 /* ---- main thread ---- */
 
 struct rdt_timing_query {
 	struct rdt_target *target;
-	unsigned int next; /* the reactor that has not been asked yet */
+	unsigned int next; /* the next reactor to ask */
 	struct rdt_req_latencies *sum;
 	struct rd_msg msg;
-	/* Called on the main thread with the sum of all reactors; valid until the next question. */
+	/* Called on the main thread with the sum over all reactors, which is valid until the next
+	 * query. */
 	void (*done)(struct rdt_timing_query *query);
 	void *arg;
 };
 
-/* Returns NULL without memory. It may ask again and again, but has one question at a time. */
+/* Returns NULL without memory. A query can be repeated, but not before its previous answer. */
 struct rdt_timing_query *rdt_timing_query_new(struct rdt_target *target);
 /* Not while a question is on its way, unless the reactors have ended. NULL is fine. */
 void rdt_timing_query_free(struct rdt_timing_query **query);

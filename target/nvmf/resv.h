@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reservations of a namespace at run time, and what controllers are told of them. */
+/* Reservations of a namespace at run time, and notifications of controllers. */
 #ifndef RDT_RESV_H
 #define RDT_RESV_H
 
@@ -19,26 +19,28 @@ struct rdt_resv_log;
 struct rdt_subsys;
 
 /* ns_resv.c, resv_log.c. Called on a reactor, except where another thread is named. */
-int rdt_resv_open(struct rdt_ns *ns); /* main thread; restores what persists, logs why it cannot */
-void rdt_resv_close(struct rdt_ns *ns); /* main thread; no command is under way */
+/* main thread; restores the stored state, or logs why it cannot */
+int rdt_resv_open(struct rdt_ns *ns);
+void rdt_resv_close(struct rdt_ns *ns); /* main thread; no reservation command is in progress */
 const struct rdt_resv_snap *rdt_resv_first(
-	const struct rdt_ns *ns); /* what a channel begins with */
+	const struct rdt_ns *ns); /* the snapshot with which a channel begins */
 struct nvme_status rdt_resv_check_held(struct rdt_req *req);
-static inline struct nvme_status rdt_resv_check(struct rdt_req *req) /* does it conflict? */
+static inline struct nvme_status rdt_resv_check(struct rdt_req *req) /* reservation conflict? */
 {
 	return req->channel->resv ? rdt_resv_check_held(req) : NVME_OK;
 }
-void rdt_resv_req_left(struct rdt_req *req); /* a request with a fence has ended */
-/* To the main thread, to be applied there: req->resv.op says what. The answer completes @req. */
+void rdt_resv_req_left(struct rdt_req *req); /* a request with req->fence has ended */
+/* Have the main thread apply req->resv.op. Completes @req afterwards. */
 enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action);
 bool rdt_resv_offered(const struct rdt_subsys *ss); /* any thread */
 bool rdt_resv_ptpl(const struct rdt_ns *ns);        /* any thread */
 void rdt_resv_log_init(struct rdt_resv_log *log);
 void rdt_resv_log_fini(struct rdt_resv_log *log);
 bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned int type);
-/* The oldest notification; @take: and forget it. False: there is none, @page is the empty one. */
+/* Copy the oldest notification to @page; @take: remove it. Returns false when there is none: @page
+ * is the empty notification. */
 bool rdt_resv_log_take(struct rdt_ctrl *ctrl, struct nvme_resv_notification_log *page, bool take);
-/* Feature 82h: which types are masked in @ns; NULL: in all namespaces. The controller's owner. */
+/* Feature 82h: masked types of @ns; NULL: masked in all namespaces. On the controller's owner. */
 uint32_t rdt_resv_mask_get(struct rdt_ctrl *ctrl, const struct rdt_ns *ns);
 void rdt_resv_mask_set(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, uint32_t mask);
 void rdt_resv_masks_reset(const struct rdt_ns *ns); /* main thread */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A bit for each slot that a namespace can have, 128 bytes as long as all are clear. Any thread, at
- * any time, without a lock; two changes of one bit are the callers' to keep apart.
+ * A bitmap with a bit for each namespace slot; 128 bytes while it is empty. Any thread, without a
+ * lock; callers must serialise changes of the same bit.
  *
- * Bits come in pieces, made when the first one in them is set. Where there is no memory for a
- * piece, all its bits are set: they stand for what is kept from a host, so that is the safe side.
+ * Allocated in pieces, when the first bit of a piece is set. Without memory for a piece, all its
+ * bits read as set: the bits stand for namespaces that are kept from a host, so that fails safe.
  */
 #ifndef RDT_SLOTS_H
 #define RDT_SLOTS_H
@@ -28,13 +28,15 @@ struct rdt_slots {
 
 _Static_assert(RDT_NS_SLOTS % RDT_SLOTS_PIECE == 0, "whole pieces");
 
-void rdt_slots_fini(struct rdt_slots *s); /* nobody else uses it any more; a zeroed one is fine */
-bool rdt_slots_set(struct rdt_slots *s, unsigned int slot);   /* Returns what it was. */
-bool rdt_slots_clear(struct rdt_slots *s, unsigned int slot); /* likewise */
+void rdt_slots_fini(struct rdt_slots *s); /* no other thread uses @s; accepts a zeroed one */
+bool rdt_slots_set(struct rdt_slots *s, unsigned int slot);   /* Returns the previous value. */
+bool rdt_slots_clear(struct rdt_slots *s, unsigned int slot); /* returns the previous value */
 void rdt_slots_set_all(struct rdt_slots *s);
 void rdt_slots_clear_all(struct rdt_slots *s);
-void rdt_slots_add(struct rdt_slots *to, const struct rdt_slots *from);  /* set what is set there */
-void rdt_slots_copy(struct rdt_slots *to, const struct rdt_slots *from); /* bits set in both stay */
+/* set the bits that are set in @from */
+void rdt_slots_add(struct rdt_slots *to, const struct rdt_slots *from);
+/* bits that are set in both are never clear in between */
+void rdt_slots_copy(struct rdt_slots *to, const struct rdt_slots *from);
 bool rdt_slots_any(const struct rdt_slots *s);
 
 static inline bool rdt_slots_has(const struct rdt_slots *s, unsigned int slot)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Subsystems: their hosts, controllers and namespaces. */
+/* Subsystems: host lists, controllers and namespaces. */
 #ifndef RDT_SUBSYS_H
 #define RDT_SUBSYS_H
 
@@ -20,16 +20,17 @@ struct rdt_target;
 
 #define RDT_HOST_BUCKETS 64u
 
-/* What a reactor has done for a subsystem. Written by the reactor, read by any (SMART log). */
+/* Counters of a reactor for a subsystem, for the SMART log. Written by the reactor, read by any
+ * thread. */
 struct rdt_counters {
 	_Atomic uint64_t reads;
 	_Atomic uint64_t writes;
-	_Atomic uint64_t blocks_read; /* of 512 bytes */
+	_Atomic uint64_t blocks_read; /* in units of 512 bytes */
 	_Atomic uint64_t blocks_written;
 	_Atomic uint64_t media_errors;
 } __attribute__((aligned(64)));
 
-struct rdt_host_list { /* of NQNs, sorted as given */
+struct rdt_host_list { /* sorted host NQNs */
 	bool any;
 	unsigned int count;
 	char **nqns;
@@ -38,41 +39,44 @@ struct rdt_host_list { /* of NQNs, sorted as given */
 struct rdt_subsys {
 	struct rdt_target *target;
 	const struct rdt_subsys_config *cfg; /* NULL: the discovery subsystem */
-	struct rdt_config *cfg_of;           /* the configuration @cfg is in, with a reference */
-	/* The configuration last applied, for the next reload; reactors use @cfg. */
+	/* the configuration that contains @cfg; a reference */
+	struct rdt_config *cfg_of;
+	/* The configuration last applied, for the next reload. Reactors use @cfg. */
 	const struct rdt_subsys_config *now;
 	struct rdt_config *now_of;
-	atomic_bool
-		gone; /* removed, or not there yet: set under @lock, for hosts it does not exist */
+	atomic_bool gone; /* removed or not shown yet; set under @lock. Hosts cannot use it */
 	const char *nqn;
 	unsigned int index;
-	struct rdt_counters *counters; /* [reactors], a cache line for each */
-	/* Over all namespaces; written by the main thread as these come and go. */
-	unsigned int lacking[32]; /* namespaces that lack this bit of ops_mask */
+	struct rdt_counters *counters; /* [reactors], each on its own cache line */
+	/* Summaries over all namespaces, updated by the main thread. */
+	unsigned int lacking[32]; /* by bit of ops_mask: namespaces without it */
 	unsigned int caching;     /* namespaces with a volatile cache */
 	atomic_uint ns_count;
-	_Atomic uint32_t ops_mask; /* what every namespace's backend can do */
+	_Atomic uint32_t ops_mask; /* operations that the backends of all namespaces support */
 	atomic_bool volatile_cache;
-	atomic_bool sync_failed; /* a namespace's sync, at any time: see rdt_health_warning() */
+	/* a sync of a namespace has failed at some time: rdt_health_warning() */
+	atomic_bool sync_failed;
 
-	/* ctrls, host_ctrls, asking, asks, cntlids, next_cntlid, namespaces (changed by the main
-	 * thread only), and the step of ctrl->refs from 1 to 0 */
+	/* Guards ctrls, host_ctrls, asking, asks, cntlids, next_cntlid, namespaces (changed by the
+	 * main thread only), and the release of the last reference to a controller. */
 	pthread_mutex_t lock;
-	TAILQ_HEAD(rdt_ns_list, rdt_ns) namespaces; /* by NSID, leaving ones too */
+	/* sorted by NSID, including those that leave */
+	TAILQ_HEAD(rdt_ns_list, rdt_ns) namespaces;
 	TAILQ_HEAD(, rdt_ctrl) ctrls;
-	LIST_HEAD(rdt_host_ctrls, rdt_ctrl) host_ctrls[RDT_HOST_BUCKETS]; /* by their hosts */
-	/* New controllers whose ctrl->unheard is not 0: stale_write.h. */
+	LIST_HEAD(rdt_host_ctrls, rdt_ctrl) host_ctrls[RDT_HOST_BUCKETS]; /* hashed by host */
+	/* new controllers whose ctrl->unheard is not 0: stale_write.h */
 	LIST_HEAD(, rdt_ctrl) asking;
-	struct rdt_ask *asks; /* [reactors] */
+	struct rdt_ask *asks; /* [reactors]: questions to reactors, see stale_write.h */
 	struct rdt_cntlids cntlids;
-	TAILQ_HEAD(, rdt_qos_limiter) limiters; /* of hosts, under @lock */
+	TAILQ_HEAD(, rdt_qos_limiter) limiters; /* limiters of hosts; guarded by @lock */
 	uint16_t next_cntlid;
 	unsigned int ctrls_count;
-	struct rdt_host_list hosts; /* that may connect */
+	struct rdt_host_list hosts; /* hosts that may connect */
 	uint8_t duplicate_host;     /* enum rdt_duplicate_host */
 	uint16_t cntlid_min;
 	uint16_t cntlid_max;
-	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1]; /* a group's namespaces; 0: of them all */
+	/* namespaces of a group that changed; [0]: all groups */
+	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1];
 };
 
 static inline bool rdt_subsys_is_disc(const struct rdt_subsys *ss)
@@ -84,19 +88,22 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 		    const struct rdt_subsys_config *cfg, struct rdt_config *cfg_of,
 		    unsigned int index);
 void rdt_subsys_fini(struct rdt_subsys *ss);
-/* Another one of the target's, of which there are fewer than RDT_SUBSYSTEMS, and none of that name.
- * Main thread. @gone: it is not there for hosts yet. */
+/* Create a subsystem. The caller has checked that there are fewer than RDT_SUBSYSTEMS and none with
+ * this NQN. @gone: hosts cannot use it yet. Main thread. */
 int rdt_subsys_new(struct rdt_target *target, const struct rdt_subsys_config *cfg,
 		   struct rdt_config *cfg_of, bool gone, struct rdt_subsys **out);
-int rdt_subsys_open(struct rdt_subsys *ss); /* its namespaces, at the start */
-struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn); /* a gone one too */
+int rdt_subsys_open(struct rdt_subsys *ss); /* creates its namespaces at the start */
+/* also a gone one */
+struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn);
 struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn);
-/* Gives it a CNTLID. -EACCES: the host is not allowed; -EEXIST: it has one, and must not have two;
- * -EBUSY: no ID is free. */
+/* Register @ctrl and assign a controller ID. -EACCES: the host is not allowed; -EEXIST: the host
+ * already has a controller and may not have two; -EBUSY: no ID is free. */
 int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
-/* All others of @ctrl's host are in this one, with those of few other hosts. Under @lock. */
+/* The list with all controllers of the host of @ctrl, and those of a few other hosts. Under
+ * @lock. */
 struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
-void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);    /* under @lock */
-struct rdt_ctrl *rdt_subsys_get_ctrl(struct rdt_subsys *ss, uint16_t cntlid); /* + reference */
+void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl); /* under @lock */
+/* takes a reference */
+struct rdt_ctrl *rdt_subsys_get_ctrl(struct rdt_subsys *ss, uint16_t cntlid);
 
 #endif /* RDT_SUBSYS_H */

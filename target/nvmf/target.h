@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target: everything built from the configuration.
+ * The target: everything that is built from the configuration.
  *
- * Threads. The main thread owns struct rdt_target, the listeners and signals. Each reactor is a
- * thread with a loop; a queue pair and its requests are touched by their reactor alone. A
- * controller belongs to the reactor of its admin queue (ctrl->owner): I/O queues on other reactors
- * reach it by messages. The only lock on the way is subsys->lock (Connect and the end of a
- * controller; host lists and who sees which namespace); an error log and a list of changed
- * namespaces have one each of their own.
+ * Threads: the main thread owns struct rdt_target, the listeners and signals. Each reactor is a
+ * thread with an event loop; only this reactor uses its queue pairs and requests. A controller
+ * belongs to the reactor of its admin queue (ctrl->owner); I/O queues on other reactors reach it by
+ * messages. subsys->lock is the only lock between them: for Connect, the end of a controller, host
+ * lists and namespace visibility.
  *
- * Lock order: none is ever taken inside another, but for those of a controller's lists (errors,
- * changed namespaces, notifications), inside subsys->lock.
+ * Lock order: subsys->lock, then a lock of a controller's lists (error log, changed namespaces,
+ * notifications). All other locks are leaf locks.
  */
 #ifndef RDT_TARGET_H
 #define RDT_TARGET_H
@@ -43,40 +42,44 @@ struct rdt_referral {
 };
 
 struct rdt_target {
-	struct rdt_config *cfg;    /* of the start, with a reference */
-	struct rdt_config *now;    /* the last one applied, with a reference; main thread only */
-	struct rdt_reload *reload; /* the one that runs, or NULL */
+	struct rdt_config *cfg; /* the configuration at the start; a reference */
+	/* the configuration last applied; a reference; main thread only */
+	struct rdt_config *now;
+	struct rdt_reload *reload; /* the running reload, or NULL */
 	const struct rdt_cmd_tables *cmds;
 	const struct rdt_transport *transport;
 	struct rd_log *log;
-	struct rd_loop *loop;         /* the main thread's */
-	const struct rd_clock *clock; /* NULL: the real one */
+	struct rd_loop *loop;         /* of the main thread */
+	const struct rd_clock *clock; /* NULL: CLOCK_MONOTONIC */
 	struct rdt_reactor *reactors;
 	unsigned int reactors_count;
 	struct rdt_subsys disc;
 	struct rdt_subsys *subsys[RDT_SUBSYSTEMS];
-	atomic_uint subsys_count; /* only grows */
-	/* All of @subsys by name: open addressing, half full at most; entries never change. */
+	atomic_uint subsys_count; /* never decreases */
+	/* Hash table of @subsys by NQN: open addressing, at most half full. Entries never
+	 * change. */
 	_Atomic(struct rdt_subsys *) by_nqn[2 * RDT_SUBSYSTEMS];
-	struct rdt_ns *ns[RDT_NS_SLOTS]; /* by slot; main thread only, as is what makes them */
-	unsigned int ns_free;            /* no slot below is free */
-	struct rd_map ns_map; /* rdt_ns_key() to namespaces, leaving ones too; likewise */
-	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners; /* shown: changed under disc.lock */
-	struct rdt_listener_list old_listeners;                /* removed */
+	struct rdt_ns *ns[RDT_NS_SLOTS]; /* by slot; main thread only */
+	unsigned int ns_free;            /* no slot below this is free */
+	/* rdt_ns_key() to namespace, including those that leave; main thread only */
+	struct rd_map ns_map;
+	/* shown in the discovery log; changed under disc.lock */
+	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners;
+	struct rdt_listener_list old_listeners; /* removed; freed at the end */
 	uint16_t portids;
-	struct rd_fab *fabs[RDT_FABS];          /* the listeners'; not iwarp */
-	SLIST_HEAD(, rdt_iwarp_fab) iwarp_fabs; /* theirs of iwarp */
-	struct rdt_state *state;                /* NULL: nothing persists */
+	struct rd_fab *fabs[RDT_FABS];          /* fabrics of the listeners, except iwarp */
+	SLIST_HEAD(, rdt_iwarp_fab) iwarp_fabs; /* iwarp fabrics of the listeners */
+	struct rdt_state *state;                /* NULL: no state_dir */
 	struct rdt_peers peers;
-	struct rdt_referral *referrals; /* under disc.lock */
+	struct rdt_referral *referrals; /* guarded by disc.lock */
 	unsigned int referrals_count;
-	_Atomic uint64_t genctr; /* of the discovery log */
+	_Atomic uint64_t genctr; /* generation counter of the discovery log */
 	uint64_t started_ns;
-	struct rd_ratelimit reject_limit; /* connections that are rejected */
-	struct rd_ratelimit fatal_limit;  /* controllers that end; any thread */
-	struct rd_ratelimit refuse_limit; /* Connects that are refused; any thread */
-	atomic_bool nameless; /* a host without a Host NQN was let in, and it was said */
-	/* Opens the backends of namespaces that are added. NULL: rdt_bdev_open(). */
+	struct rd_ratelimit reject_limit; /* log lines about rejected connections */
+	struct rd_ratelimit fatal_limit;  /* log lines about controllers that end; any thread */
+	struct rd_ratelimit refuse_limit; /* log lines about refused Connects; any thread */
+	atomic_bool nameless;             /* it was logged that a host without Host NQN connected */
+	/* Opens the backend of an added namespace. NULL: rdt_bdev_open(). */
 	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,
 			 struct rdt_bdev **out);
 	/* draining */

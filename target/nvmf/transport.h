@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What lies below a queue pair: the seam between commands and the wire. Commands know no RDMA; a
- * unit test puts a fake here.
+ * The transport seam: what lies below a queue pair, between commands and the wire. Commands know
+ * nothing of RDMA; unit tests use a fake transport.
  *
- * A transport embeds struct rdt_qpair in its own connection object. It hands in capsules with
- * rdt_qpair_capsule(), and answers each fetch with rdt_req_fetched() and each respond with
- * rdt_req_responded(), exactly once, also when the connection broke. All of it happens on the
+ * A transport embeds struct rdt_qpair in its connection object. It passes capsules to
+ * rdt_qpair_capsule(), and answers each fetch by rdt_req_fetched() and each respond by
+ * rdt_req_responded(), exactly once, also after the connection was lost. Everything runs on the
  * reactor of the queue pair.
  */
 #ifndef RDT_TRANSPORT_H
@@ -26,12 +26,11 @@ struct rdt_status_line;
 struct rdt_target;
 struct sockaddr;
 
-/* A received command capsule. It belongs to the queue pair from rdt_qpair_capsule() to
- * capsule_done(). */
+/* A received command capsule. The queue pair owns it from rdt_qpair_capsule() to capsule_done(). */
 struct rdt_capsule {
 	const struct nvme_sqe *sqe;
-	uint8_t *data;     /* in-capsule data: whatever followed the SQE */
-	uint32_t data_len; /* bytes received there */
+	uint8_t *data;     /* in-capsule data: the bytes after the SQE */
+	uint32_t data_len; /* number of these bytes */
 	STAILQ_ENTRY(rdt_capsule) link;
 };
 
@@ -39,61 +38,59 @@ struct rdt_transport_ops {
 	const char *name;
 
 	/*
-	 * Move req->data_len bytes from the host (req->raddr, req->rkey; with req->descs the parts
-	 * of rdt_req_sgl(), one behind the other) to req->buf. Starts in order; waits while the
-	 * wire's limit of outstanding fetches is reached. rdt_req_fetched() follows, never from
-	 * inside.
+	 * Transfer req->data_len bytes from the host (req->raddr, req->rkey; with req->descs the
+	 * concatenated parts of rdt_req_sgl()) to req->buf. Transfers start in order, and wait
+	 * while the maximum of outstanding ones is reached. rdt_req_fetched() follows, not from
+	 * within this call.
 	 */
 	void (*fetch)(struct rdt_req *req);
-	/* Take back a fetch of which nothing has started. True: rdt_req_fetched() will not be
-	 * called. */
+	/* Cancel a fetch that has not started. True: rdt_req_fetched() will not be called. */
 	bool (*fetch_cancel)(struct rdt_req *req);
-	/*
-	 * With @with_data, move req->data_len bytes of req->buf to the host; then send req->cqe.
-	 * rdt_req_responded() follows, never from inside.
-	 */
+	/* With @with_data, transfer req->data_len bytes of req->buf to the host first; then send
+	 * req->cqe. rdt_req_responded() follows, not from within this call. */
 	void (*respond)(struct rdt_req *req, bool with_data);
-	/* It is known whose connection this is: qp->share. Once, after Connect. */
+	/* Called once after Connect: qp->share is the share of the host. */
 	void (*joined)(struct rdt_qpair *qp);
-	/* The capsule's memory may receive the next command. */
+	/* The memory of the capsule may be used for the next command. */
 	void (*capsule_done)(struct rdt_qpair *qp, struct rdt_capsule *cap);
-	/*
-	 * End the connection. rdt_qpair_transport_closed() follows, never from inside, once nothing
-	 * of this queue pair is left in the transport's hands. Called once.
-	 */
+	/* End the connection. When the transport uses nothing of the queue pair any more,
+	 * rdt_qpair_transport_closed() follows, not from within this call. Called once. */
 	void (*close)(struct rdt_qpair *qp);
-	/* Has the host ended the connection, although that has not been reported yet? Not after
-	 * close. */
+	/* Has the host closed the connection, before that was reported? Not called after
+	 * close(). */
 	bool (*peer_closed)(const struct rdt_qpair *qp);
-	/* Free the object that embeds @qp. After rdt_qpair_transport_closed(); the last call. */
+	/* Free the object that embeds @qp. The last call, after rdt_qpair_transport_closed(). */
 	void (*destroy)(struct rdt_qpair *qp);
 };
 
-/* The same seam for listeners and reactors: how a transport accepts connections. */
+/* The seam for listeners and reactors: how a transport accepts connections. */
 struct rdt_transport {
 	const char *name;
 
 	/* Listeners: on the main thread. */
-	void (*choose)(struct rdt_listener *l); /* the provider that serves it */
-	/* Listen at its configured address, or at @addr when that is not NULL. A connection that
-	 * comes is handed to a reactor, which adopts it: rdt_qpair_start(). Returns 0, or -errno
-	 * with a sentence for people in @text. */
+	void (*choose)(struct rdt_listener *l); /* chooses the provider of the listener */
+	/*
+	 * Listen on the configured address, or on @addr if it is not NULL. Each connection is
+	 * handed to a reactor, which adopts it and calls rdt_qpair_start(). Returns 0, or -errno
+	 * with a sentence in @text.
+	 */
 	int (*listen)(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);
-	void (*tell)(const struct rdt_listener *l); /* logs where it listens */
-	void (*unlisten)(struct rdt_listener *l);   /* its connections stay; may be repeated */
-	void (*close)(struct rdt_target *t); /* nobody listens any more, the reactors stand */
+	void (*tell)(const struct rdt_listener *l); /* logs the address and provider */
+	void (*unlisten)(struct rdt_listener *l);   /* keeps its connections; may be repeated */
+	/* after the last unlisten, with the reactors stopped */
+	void (*close)(struct rdt_target *t);
 
 	/* Reactors: on their threads. */
 	int (*reactor_init)(struct rdt_reactor *r);
-	void (*reactor_fini)(struct rdt_reactor *r); /* after its last queue pair */
+	void (*reactor_fini)(struct rdt_reactor *r); /* after its last queue pair was freed */
 	void (*reactor_status)(const struct rdt_reactor *r, struct rdt_status_line *line);
 };
 
 /* ---- what a transport calls ---- */
 
-/* A command has arrived. Dropped without an answer when the queue pair no longer takes commands. */
+/* A command has arrived. Dropped silently if the queue pair takes no commands any more. */
 void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap);
-/* The connection is lost, or the peer broke the transport's rules. Idempotent. */
+/* The connection was lost, or the peer violated the transport protocol. May be repeated. */
 void rdt_qpair_lost(struct rdt_qpair *qp, const char *reason);
 void rdt_qpair_transport_closed(struct rdt_qpair *qp);
 void rdt_req_fetched(struct rdt_req *req, int err); /* 0 or -errno */

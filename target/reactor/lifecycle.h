@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a target, its reactors and its listeners are made, started, stopped and freed. */
+/* Creation, start, stop and destruction of a target, its reactors and its listeners. */
 #ifndef RDT_LIFECYCLE_H
 #define RDT_LIFECYCLE_H
 
@@ -13,41 +13,46 @@
 /* target.c: main thread */
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
 		      const struct rd_clock *clock, struct rdt_target **out);
-int rdt_target_start(struct rdt_target *target); /* reactor threads, then listeners */
+/* starts the reactor threads, then the listeners */
+int rdt_target_start(struct rdt_target *target);
 void rdt_target_drain(struct rdt_target *target, void (*drained)(struct rdt_target *target));
-void rdt_target_abandon(struct rdt_target *target); /* after drain: do not wait for I/O */
+/* during a drain: close without waiting for I/O */
+void rdt_target_abandon(struct rdt_target *target);
 void rdt_target_status(struct rdt_target *target);
-void rdt_target_status_part(struct rdt_target *target); /* one of its answers was logged */
+void rdt_target_status_part(struct rdt_target *target); /* a reactor's status line was logged */
 void rdt_target_totals(const struct rdt_target *target, uint64_t *reads, uint64_t *writes);
-/* Close the listeners and end the reactors' threads. Reactors must be without queue pairs: never
- * started, or drained. NULL, and a target that is stopped already, are accepted. */
+/* Close the listeners and join the reactor threads. The reactors have no queue pairs: they were
+ * never started, or are drained. Accepts NULL and a stopped target. */
 void rdt_target_stop(struct rdt_target *target);
-void rdt_target_destroy(struct rdt_target **target); /* stops it first */
+void rdt_target_destroy(struct rdt_target **target); /* stops the target first */
 
 /* reactor.c */
 int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned int index);
-int rdt_reactor_setup(struct rdt_reactor *r); /* on its own thread: engines, channels, fabrics */
-void rdt_reactor_teardown(struct rdt_reactor *r); /* likewise */
+/* on the reactor's own thread: engines, channels, fabrics */
+int rdt_reactor_setup(struct rdt_reactor *r);
+void rdt_reactor_teardown(struct rdt_reactor *r); /* on the reactor's own thread */
 int rdt_reactor_start(struct rdt_reactor *r);
 void rdt_reactor_stop(struct rdt_reactor *r);
 void rdt_reactor_fini(struct rdt_reactor *r);
 void rdt_reactor_ask_status(struct rdt_reactor *r);
 
 /* listener.c: main thread */
-/* As configured, with its provider chosen; it does not listen, and is not shown. */
+/* Create a listener from its configuration and choose its provider. It neither listens nor is
+ * shown. */
 struct rdt_listener *rdt_listener_new(struct rdt_target *t, const struct rdt_listener_config *cfg,
 				      struct rdt_config *cfg_of);
-void rdt_listener_keep(struct rdt_listener *l); /* it never was shown, and will not be */
-void rdt_listener_show(struct rdt_listener *l); /* in the discovery log */
-/* Not shown any more, and its connections end; after rdt_listener_prepare_leave(), which may fail
- * and can be undone. */
+/* takes over one that is not and will not be shown; freed with the target */
+void rdt_listener_keep(struct rdt_listener *l);
+void rdt_listener_show(struct rdt_listener *l); /* add it to the discovery log */
+/* Remove a listener: hide it and end its connections. rdt_listener_prepare_leave() comes first; it
+ * may fail, and can be undone. */
 int rdt_listener_prepare_leave(struct rdt_listener *l);
 void rdt_listener_stay(struct rdt_listener *l);
 void rdt_listener_leave(struct rdt_listener *l);
 bool rdt_listener_same_place(const struct rdt_listener_config *a,
 			     const struct rdt_listener_config *b);
-int rdt_listeners_start(struct rdt_target *t); /* all configured: made and shown */
-int rdt_listeners_open(struct rdt_target *t);  /* they listen */
+int rdt_listeners_start(struct rdt_target *t); /* creates and shows all that are configured */
+int rdt_listeners_open(struct rdt_target *t);  /* opens them for connections */
 void rdt_listeners_close(struct rdt_target *t);
 void rdt_listeners_free(struct rdt_target *t);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reservations of one namespace as pure logic: what each action does to the registrants and the
- * holder, who is to be told, and which commands conflict (NVMe Base 2.0, 8.19). No threads, no
- * messages, no files: reservation commands are in resv_cmd.c, the file format in resv_file.c.
+ * Reservations of one namespace as pure logic: the effect of each action on registrants and holder,
+ * the hosts to notify, and the commands that conflict (NVMe Base 2.0, 8.19). No threads, messages
+ * or files: the commands are in resv_cmd.c, the file format in resv_file.c.
  */
 #ifndef RDT_RESERVATION_H
 #define RDT_RESERVATION_H
@@ -14,18 +14,20 @@
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
 
-#define RDT_RESV_HOST        16   /* bytes of a Host Identifier; fabrics know the long one only */
-#define RDT_RESV_REGISTRANTS 128u /* of a namespace */
+/* length of a Host Identifier; fabrics use the 128-bit one only */
+#define RDT_RESV_HOST        16
+#define RDT_RESV_REGISTRANTS 128u /* registrants of a namespace, at most */
 
 struct rdt_registrant {
 	uint8_t host[RDT_RESV_HOST];
 	uint64_t key;
-	bool holder; /* not used with the All Registrants types: there all of them are */
+	/* unused with the All Registrants types, where every registrant is a holder */
+	bool holder;
 };
 
 struct rdt_resv_state {
 	uint32_t gen;
-	uint8_t rtype; /* enum nvme_resv_rtype; 0: no reservation is held */
+	uint8_t rtype; /* enum nvme_resv_rtype; 0: no reservation */
 	bool ptpl;     /* persists through power loss */
 	unsigned int count;
 	struct rdt_registrant reg[RDT_RESV_REGISTRANTS];
@@ -40,7 +42,7 @@ enum rdt_resv_action {
 	RDT_RESV_PREEMPT_ABORT,
 	RDT_RESV_RELEASE,
 	RDT_RESV_CLEAR,
-	RDT_RESV_PERSIST, /* Set Features: change the persistence alone */
+	RDT_RESV_PERSIST, /* change PTPL alone (Set Features 83h) */
 };
 
 struct rdt_resv_op {
@@ -48,12 +50,12 @@ struct rdt_resv_op {
 	uint8_t host[RDT_RESV_HOST];
 	uint8_t rtype; /* ACQUIRE, PREEMPT*, RELEASE */
 	uint8_t cptpl; /* REGISTER, UNREGISTER, REPLACE, PERSIST: enum nvme_resv_cptpl */
-	bool iekey;    /* UNREGISTER, REPLACE: whatever the current key is */
+	bool iekey;    /* UNREGISTER, REPLACE: ignore the existing key */
 	uint64_t crkey;
 	uint64_t other_key; /* NRKEY of REGISTER and REPLACE, PRKEY of PREEMPT* */
 };
 
-/* What an action means to others. */
+/* The notifications that an action causes. */
 struct rdt_resv_note {
 	uint8_t host[RDT_RESV_HOST];
 	uint8_t type; /* enum nvme_resv_notify_rnlpt */
@@ -62,14 +64,12 @@ struct rdt_resv_note {
 struct rdt_resv_effects {
 	unsigned int notes_count;
 	struct rdt_resv_note notes[RDT_RESV_REGISTRANTS];
-	unsigned int victims_count; /* PREEMPT_ABORT: whose commands are to be aborted */
+	unsigned int victims_count; /* PREEMPT_ABORT: hosts whose commands must be aborted */
 	uint8_t victims[RDT_RESV_REGISTRANTS][RDT_RESV_HOST];
 };
 
-/*
- * Do @op to @s. On a status other than success @s is as before, and there are no effects. The
- * caller has checked what needs no state: reserved values in the command.
- */
+/* Apply @op to @s. On failure @s is unchanged and there are no effects. The caller has checked the
+ * fields of the command that need no state (reserved values). */
 struct nvme_status rdt_resv_apply(struct rdt_resv_state *s, const struct rdt_resv_op *op,
 				  struct rdt_resv_effects *fx);
 
@@ -87,7 +87,7 @@ enum rdt_resv_role {
 enum rdt_resv_role rdt_resv_role(const struct rdt_resv_state *s, const uint8_t *host);
 
 enum rdt_resv_group {
-	RDT_RESV_FREE,   /* never in conflict here: reservation commands have rules of their own */
+	RDT_RESV_FREE,   /* never conflicts here, like the reservation commands themselves */
 	RDT_RESV_READS,  /* Read, Compare, Verify */
 	RDT_RESV_WRITES, /* Write, Flush, Copy, Dataset Management, ... */
 };
@@ -95,33 +95,30 @@ enum rdt_resv_group {
 enum rdt_resv_group rdt_resv_group(uint8_t io_opcode);
 bool rdt_resv_allows(unsigned int rtype, enum rdt_resv_role role, enum rdt_resv_group group);
 
-/*
- * What reactors look at: immutable, exists only while a reservation is held. A host that is not in
- * it is not a registrant.
- */
+/* Snapshot for reactors: immutable, exists only while a reservation is held. A host that is not in
+ * it is not a registrant. */
 struct rdt_resv_snap {
 	uint8_t rtype;
 	unsigned int count;
 	struct rdt_resv_registrant {
 		uint8_t host[RDT_RESV_HOST];
 		uint8_t role;
-	} registrants[]; /* by host, ascending */
+	} registrants[]; /* sorted by Host Identifier */
 };
 
-/* @out: NULL when nothing is held. free(3) it. Returns 0 or -ENOMEM. */
+/* @out: NULL when no reservation is held; the caller frees it with free(3). Returns 0 or
+ * -ENOMEM. */
 int rdt_resv_snap(const struct rdt_resv_state *s, struct rdt_resv_snap **out);
 enum rdt_resv_role rdt_resv_snap_role(const struct rdt_resv_snap *snap, const uint8_t *host);
 
-/*
- * The data of Reservation Report, extended form, cut at @len bytes. @buf is overwritten.
- */
+/* Data of Reservation Report with extended data structures, truncated to @len bytes of @buf. */
 void rdt_resv_report(const struct rdt_resv_state *s, void *buf, size_t len);
 
 /* ---- resv_file.c: the state as JSON ---- */
 
-/* @text: free(3) it. Returns 0 or -ENOMEM. */
+/* @text: the caller frees it with free(3). Returns 0 or -ENOMEM. */
 int rdt_resv_to_json(const struct rdt_resv_state *s, const uint8_t uuid[16], char **text);
-/* @why: a sentence for people. Returns 0, -ENOMEM or -EINVAL. */
+/* @why: receives the reason as a sentence. Returns 0, -ENOMEM or -EINVAL. */
 int rdt_resv_from_json(const char *text, size_t len, const uint8_t uuid[16],
 		       struct rdt_resv_state *s, char *why, size_t why_size);
 

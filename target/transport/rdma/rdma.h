@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The RDMA transport's own objects, shared by rdma.c (data path) and rdma_cm.c (connections). */
+/* Private objects of the RDMA transport: rdma.c (data path), rdma_recv.c, rdma_watch.c and
+ * rdma_cm.c (connections). */
 #ifndef RDT_RDMA_H
 #define RDT_RDMA_H
 
@@ -25,7 +26,7 @@ struct rdt_target;
 
 #define RDT_WR_MAGIC 0x72777274u
 
-/* What a wr_id points to: a part of struct rdt_rdma_recv or of struct rdt_rdma_req. */
+/* Target of a wr_id: embedded in struct rdt_rdma_recv and struct rdt_rdma_req. */
 struct rdt_rdma_wr {
 	uint32_t magic;
 	uint8_t kind; /* enum rdt_rdma_wr_kind */
@@ -33,7 +34,7 @@ struct rdt_rdma_wr {
 
 enum rdt_rdma_wr_kind { RDT_WR_RECV, RDT_WR_READ, RDT_WR_WRITE, RDT_WR_SEND };
 
-/* A host's part of a pool. */
+/* The share of a host in a pool of RECVs. */
 struct rdt_recv_share {
 	struct rd_fab_share *share;
 	const struct rdt_share *host;
@@ -41,19 +42,19 @@ struct rdt_recv_share {
 	LIST_ENTRY(rdt_recv_share) link; /* pool->shares */
 };
 
-/* RECVs that the queues of a reactor share. */
+/* RECVs that the queue pairs of a reactor have in common. */
 struct rdt_recv_pool {
 	struct rd_fab_dev *dev;
 	struct rd_log *log;
 	struct rd_fab_srq *srq;
 	SLIST_HEAD(, rdt_rdma_area) areas;
 	LIST_HEAD(, rdt_recv_share) shares;
-	struct rdt_recv_share *unassociated; /* before Connect; all together */
+	struct rdt_recv_share *unassociated; /* share of all connections without a Connect */
 	uint32_t in_capsule_max;
 	uint32_t total;
 	uint32_t posted;
 	uint32_t max;
-	struct ibv_recv_wr *again; /* to be posted together, by @post */
+	struct ibv_recv_wr *again; /* chain of RECVs that @post posts again */
 	uint32_t again_count;
 	struct rd_defer post;
 };
@@ -62,18 +63,20 @@ LIST_HEAD(rdt_rdma_conn_list, rdt_rdma_conn);
 
 #define RDT_QPN_BUCKETS 4096u
 
-/* One device on one reactor: completion queue and the registration of the reactor's buffers. */
+/* A device on one reactor: completion queue, and registration of the reactor's buffers. */
 struct rdt_rdma_dev {
 	struct rdt_reactor *reactor;
 	struct rd_fab_dev *dev;
 	struct rd_fab_cq *cq;
 	struct rd_fab_mr *mr;  /* slab and reserve */
-	struct rd_defer again; /* the CQ had more than one round's worth */
+	struct rd_defer again; /* set when poll found more completions than one round handles */
 	unsigned int conns;
-	unsigned int mrs;               /* registered now; not those of @reqs and @pools */
-	struct rdt_req_pool reqs[2];    /* of I/O and of admin queues, as @pools */
-	struct rdt_recv_pool *pools[2]; /* NULL: each queue has RECVs of its own */
-	struct rdt_rdma_conn_list by_qpn[RDT_QPN_BUCKETS]; /* those that use a pool */
+	/* registered memory regions, without those of @reqs and @pools */
+	unsigned int mrs;
+	struct rdt_req_pool reqs[2];    /* of I/O queues and of admin queues, as @pools */
+	struct rdt_recv_pool *pools[2]; /* NULL: each queue pair has its own RECVs */
+	/* connections that use a pool, by QP number */
+	struct rdt_rdma_conn_list by_qpn[RDT_QPN_BUCKETS];
 	SLIST_ENTRY(rdt_rdma_dev) link;
 };
 
@@ -81,34 +84,36 @@ struct rdt_rdma {
 	struct rdt_reactor *reactor;
 	struct rd_fab *fabs[RDT_FABS];
 	SLIST_HEAD(, rdt_rdma_dev) devs;
-	unsigned int out;      /* READs and SENDs of all connections that have not completed */
-	struct rd_timer stall; /* armed while there are some, and one look longer */
+	unsigned int out; /* READs and SENDs in flight, of all connections */
+	/* the stall watchdog; armed while @out is not 0, and for one period more */
+	struct rd_timer stall;
 };
 
-/* Transfers of a connection that complete in order, for rdma_watch.c. In bytes, ever. */
+/* Progress of the transfers of a connection that complete in order, for rdma_watch.c. In bytes
+ * since the connection began. */
 struct rdt_rdma_stream {
 	uint64_t posted;
 	uint64_t done;
-	uint64_t mark;  /* posted at one look; */
-	uint64_t seen;  /* done at the last one */
-	uint32_t looks; /* since @mark was set */
-	uint32_t still; /* in which nothing was done */
-	uint32_t grace; /* looks more before it is too slow */
+	uint64_t mark;  /* posted at the beginning of the measured interval */
+	uint64_t seen;  /* done at the last check */
+	uint32_t looks; /* checks since @mark was set */
+	uint32_t still; /* consecutive checks without progress */
+	uint32_t grace; /* further checks that are allowed before the stream counts as late */
 };
 
 struct rdt_rdma_recv {
 	struct rdt_rdma_wr wr;
-	struct rdt_rdma_conn *conn;     /* whose capsule it holds, or whose own it is */
-	struct rdt_recv_pool *pool;     /* NULL: the connection's own */
-	LIST_ENTRY(rdt_rdma_recv) link; /* conn->recvs_used */
+	struct rdt_rdma_conn *conn;     /* the connection whose capsule it has, or that owns it */
+	struct rdt_recv_pool *pool;     /* NULL: it belongs to the connection */
+	LIST_ENTRY(rdt_rdma_recv) link; /* in conn->recvs_used */
 	struct rdt_capsule cap;
-	struct ibv_sge sge[2]; /* SQE slot, in-capsule area */
+	struct ibv_sge sge[2]; /* SQE slot, then in-capsule area */
 	struct ibv_recv_wr rwr;
 };
 
 /* Registered memory for RECVs. */
 struct rdt_rdma_area {
-	uint8_t *mem; /* in-capsule areas, SQE slots */
+	uint8_t *mem; /* in-capsule areas, then SQE slots */
 	size_t len;
 	struct rd_fab_mr *mr;
 	struct rdt_rdma_recv *recvs; /* [count] */
@@ -116,32 +121,33 @@ struct rdt_rdma_area {
 	SLIST_ENTRY(rdt_rdma_area) link;
 };
 
-/* A request with the transport's part of it. */
+/* A request, and the transport's part of it. */
 struct rdt_rdma_req {
 	struct rdt_rdma_wr read;
 	struct rdt_rdma_wr write;
 	struct rdt_rdma_wr send;
-	STAILQ_ENTRY(rdt_rdma_req) sent; /* in conn->sent */
-	uint32_t lkey;                   /* of req.cqe, where that may not be sent inline */
-	uint32_t read_pos;               /* bytes of a list that READs were posted for, */
-	uint32_t read_counted;           /* and of these, as done */
-	uint32_t answer_len;             /* bytes of the WRITEs and the SEND */
-	uint16_t read_next;              /* descriptor of a list that comes next */
-	uint16_t reads_out;              /* of a list */
-	uint16_t extra;                  /* WRs of a list's answer beyond two */
-	bool read_bad;                   /* a READ of a list failed */
-	bool lost; /* could not be posted: comes back when the connection has been destroyed */
+	STAILQ_ENTRY(rdt_rdma_req) sent; /* in rc->sent */
+	uint32_t lkey;                   /* of req.cqe, on devices that cannot send it inline */
+	uint32_t read_pos;               /* SGL list: bytes for which READs were posted */
+	uint32_t read_counted;           /* SGL list: bytes counted as done */
+	uint32_t answer_len;             /* bytes of the WRITEs and of the SEND */
+	uint16_t read_next;              /* SGL list: index of the next descriptor */
+	uint16_t reads_out;              /* SGL list: READs in flight */
+	/* work requests of an SGL list's answer beyond the usual two */
+	uint16_t extra;
+	bool read_bad; /* SGL list: a READ failed */
+	bool lost;     /* could not be posted; completes when the connection is destroyed */
 	struct rdt_req req;
-} __attribute__((aligned(64))); /* the size of a cache line */
+} __attribute__((aligned(64))); /* one request for each set of cache lines */
 
-/* The work requests of an answer. What is the same in all of a connection is filled in once. */
+/* The work requests of an answer. Fields that are constant for a connection are filled in once. */
 struct rdt_rdma_answer {
-	struct ibv_send_wr write; /* the data of a plain command, then @send */
+	struct ibv_send_wr write; /* data of a command without SGL list; linked to @send */
 	struct ibv_sge data;
 	struct ibv_send_wr send;
 	struct ibv_sge cqe;
 	unsigned int send_flags;
-	unsigned int inv_flags; /* of a SEND with Invalidate */
+	unsigned int inv_flags; /* flags of a SEND with Invalidate */
 	bool can_inv;
 };
 
@@ -149,20 +155,24 @@ struct rdt_rdma_conn {
 	struct rdt_qpair qp;
 	struct rd_fab_conn *conn;
 	struct rdt_rdma_dev *rdev;
-	struct rdt_rdma_area *area;            /* RECVs, unless it uses a pool */
-	struct rdt_recv_pool *pool;            /* NULL: it has RECVs of its own */
-	struct rdt_recv_share *share;          /* of @pool */
-	LIST_ENTRY(rdt_rdma_conn) by_qpn;      /* with a pool */
-	LIST_HEAD(, rdt_rdma_recv) recvs_used; /* of the pool, with capsules */
-	struct rdt_rdma_answer answer;         /* the one being made */
-	struct rdt_req_list read_wait;         /* beyond the READ depth, in order */
-	struct rdt_req_list write_wait;   /* answers with lists, beyond what the SQ has room for */
-	uint32_t extra_free;              /* WRs of the SQ beyond those of plain commands */
-	STAILQ_HEAD(, rdt_capsule) early; /* came before ESTABLISHED */
-	STAILQ_HEAD(, rdt_rdma_req) sent; /* SENDs that have not completed, in order */
+	/* the connection's own RECVs; NULL when it uses a pool */
+	struct rdt_rdma_area *area;
+	struct rdt_recv_pool *pool;       /* NULL: the connection has its own RECVs */
+	struct rdt_recv_share *share;     /* the host's share of @pool */
+	LIST_ENTRY(rdt_rdma_conn) by_qpn; /* for connections with a pool */
+	/* RECVs of the pool with capsules of this connection */
+	LIST_HEAD(, rdt_rdma_recv) recvs_used;
+	struct rdt_rdma_answer answer; /* the answer being built */
+	/* requests that wait for a free READ slot, in order */
+	struct rdt_req_list read_wait;
+	/* requests with SGL lists that wait for room in the SQ, in order */
+	struct rdt_req_list write_wait;
+	uint32_t extra_free;              /* free WRs in the SQ beyond two for each command */
+	STAILQ_HEAD(, rdt_capsule) early; /* capsules that arrived before ESTABLISHED */
+	STAILQ_HEAD(, rdt_rdma_req) sent; /* SENDs in flight, in order */
 	uint32_t reads_out;
 	uint32_t sends_out;
-	uint32_t recvs_out; /* of its own, posted */
+	uint32_t recvs_out; /* posted RECVs of the connection's own */
 	struct rdt_rdma_stream reads;
 	struct rdt_rdma_stream answers;
 	bool established;
@@ -183,9 +193,10 @@ static inline struct rdt_rdma_conn *rdt_rdma_conn_of(struct rdt_qpair *qp)
 struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *dev);
 int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t qid,
 		       uint16_t depth);
-int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc); /* conn is there: memory, queue pair, RECVs */
-void rdt_rdma_conn_free(
-	struct rdt_rdma_conn *rc); /* any stage; the connection is destroyed here at the latest */
+/* @rc->conn exists: allocate memory, the QP and RECVs */
+int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc);
+/* In any stage. Destroys the fabric connection if it still exists. */
+void rdt_rdma_conn_free(struct rdt_rdma_conn *rc);
 void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg);
 
 static inline void rdt_rdma_wr_init(struct rdt_rdma_wr *wr, enum rdt_rdma_wr_kind kind)
@@ -197,34 +208,36 @@ static inline void rdt_rdma_wr_init(struct rdt_rdma_wr *wr, enum rdt_rdma_wr_kin
 /* rdma_recv.c */
 int rdt_rdma_pools_create(struct rdt_rdma_dev *rdev);
 void rdt_rdma_pools_free(struct rdt_rdma_dev *rdev); /* no connection is left */
-/* A connection's memory; then, with its queue pair there, its RECVs. */
+/* The memory of a connection, before its QP exists; then its RECVs. */
 int rdt_rdma_recvs_create(struct rdt_rdma_conn *rc);
 int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc);
-void rdt_rdma_recvs_joined(struct rdt_rdma_conn *rc); /* qp.share is its host's now */
-void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc);   /* before rc->conn is destroyed. Idempotent */
+/* after Connect: qp.share is the share of the host */
+void rdt_rdma_recvs_joined(struct rdt_rdma_conn *rc);
+/* before rc->conn is destroyed; may be repeated */
+void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc);
 void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc);
-/*
- * A RECV has completed: whose message is it? NULL: of a connection that is gone. Without success,
- * or on a connection that closes, a shared one is posted again already.
- */
+/* Returns the connection whose message a completed RECV carries. NULL: that connection is gone. A
+ * RECV of a pool that failed, or whose connection closes, has been posted again. */
 struct rdt_rdma_conn *rdt_rdma_recv_owner(struct rdt_rdma_dev *rdev, struct rdt_rdma_recv *recv,
 					  const struct ibv_wc *wc);
-int rdt_rdma_recv_again(struct rdt_rdma_recv *recv); /* its capsule is done. Returns 0 or -errno */
+/* the capsule is no longer used: post the RECV again. Returns 0 or -errno */
+int rdt_rdma_recv_again(struct rdt_rdma_recv *recv);
 
 /* rdma_watch.c */
 void rdt_rdma_watch_init(struct rdt_rdma *rdma);
-void rdt_rdma_watch(struct rdt_rdma_conn *rc); /* something is out, and the timer is not armed */
+/* something is in flight and the timer is not armed */
+void rdt_rdma_watch(struct rdt_rdma_conn *rc);
 
 /* rdma_cm.c */
-/* The one of @kind, unless it is open. Returns 0, or -errno with the reason logged. */
+/* Open the fabric of kind @kind unless it is open. Returns 0, or -errno with the reason logged. */
 int rdt_rdma_open_fab(const struct rdt_target *target, struct rd_loop *loop, enum rdt_fab_kind kind,
 		      struct rd_fab *fabs[RDT_FABS]);
 int rdt_rdma_open_fabs(struct rdt_reactor *r);
 
-/* Of a reactor, on its thread: see struct rdt_transport. */
+/* Called on the reactor's thread: see struct rdt_transport. */
 int rdt_rdma_init(struct rdt_reactor *r);
 void rdt_rdma_fini(struct rdt_reactor *r);
 unsigned int rdt_rdma_mrs(const struct rdt_reactor *r);
-unsigned int rdt_rdma_capsules(const struct rdt_reactor *r); /* in RECVs of pools */
+unsigned int rdt_rdma_capsules(const struct rdt_reactor *r); /* capsules in RECVs of pools */
 
 #endif /* RDT_RDMA_H */

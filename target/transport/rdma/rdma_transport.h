@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transport over fabric/fabric.h, for who composes a target. */
+/* The RDMA transport over fabric/fabric.h, for the code that composes a target. */
 #ifndef RDT_RDMA_TRANSPORT_H
 #define RDT_RDMA_TRANSPORT_H
 
