@@ -161,6 +161,12 @@ struct cli_options {
 bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_options *opts,
 		       int *status);
 
+/*
+ * The options of a connection to @uri, one of several that a verb has: @base for all, and what the
+ * URI says. @out holds pointers into itself: it is not copied. False after printing what is wrong.
+ */
+bool cli_options_uri(const struct cli_options *base, const char *uri, struct cli_options *out);
+
 /* ---- messages.c ---- */
 
 /* "rdinit: ..." on standard error. Returns CLI_FAILED or CLI_USAGE. */
@@ -342,6 +348,7 @@ int cli_write_uncor(const struct cli_options *opts);
 int cli_verify(const struct cli_options *opts);
 int cli_dsm(const struct cli_options *opts);
 int cli_copy(const struct cli_options *opts);
+int cli_cp(const struct cli_options *opts);            /* copy/cp.c */
 int cli_resv_register(const struct cli_options *opts); /* resv.c */
 int cli_resv_acquire(const struct cli_options *opts);
 int cli_resv_release(const struct cli_options *opts);

@@ -222,7 +222,8 @@ static void bash_completion(FILE *out)
 	      "\t-o | --output-format) words='normal json' ;;\n"
 	      "\t-t | --transport) words=rdma ;;\n"
 	      "\t--provider) words='auto iwarp verbs' ;;\n"
-	      "\t-d | --data | --input-file) compopt -o default; return ;;\n"
+	      "\t--sparse) words='auto always never' ;;\n"
+	      "\t-d | --data | --input-file | --resume) compopt -o default; return ;;\n"
 	      "\tesac\n"
 	      "\tif [[ -z $words && $COMP_CWORD -eq 1 ]]; then\n\t\twords='--help --version",
 	      out);
@@ -231,6 +232,10 @@ static void bash_completion(FILE *out)
 	fputs("'\n\telif [[ -z $words ]]; then\n\t\tcase ${COMP_WORDS[1]} in\n", out);
 	for (v = 0; v < cli_verbs_n; v++) {
 		n = cli_verb_opts(&cli_verbs[v], opts);
+		/* Operands that are not one URI may be files. */
+		if (cli_verbs[v].flags & CLI_V_OPERANDS)
+			fprintf(out, "\t\t%s) [[ $cur == -* ]] || compopt -o default ;;&\n",
+				cli_verbs[v].name);
 		fprintf(out, "\t\t%s) words='", cli_verbs[v].name);
 		for (i = 0; i < n; i++)
 			fprintf(out, "%s--%s", i ? " " : "", opts[i].opt->name);

@@ -324,7 +324,7 @@ static bool take(struct cli_options *o, const struct cli_opt *def, const char *a
 	}
 }
 
-static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, char **args)
+static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, char *const *args)
 {
 	if (n > 1 && (verb->flags & CLI_V_TRANSFER) && !o->data)
 		return cli_error("unexpected argument \"%s\"; to name a file, use --data=%s",
@@ -504,12 +504,20 @@ static void defaults(const struct cli_verb *verb, struct cli_options *o)
 	o->verb = verb;
 	rdinit_ctrl_opts_init(&o->ctrl);
 	rdinit_qpair_opts_init(&o->qpair);
-	if (verb->flags & CLI_V_TRANSFER)
+	if (verb->flags & (CLI_V_TRANSFER | CLI_V_OPERANDS))
 		o->ctrl.nr_io_queues = 2;
 	if (verb->flags & CLI_V_BENCH)
 		o->ctrl.nr_io_queues = 0; /* not given: as many as threads */
 	cli_bench_defaults(&o->bench);
 	o->any_nsid = verb->flags & CLI_V_ANY_NSID;
+}
+
+bool cli_options_uri(const struct cli_options *base, const char *uri, struct cli_options *out)
+{
+	char *const args[] = {(char *)uri};
+
+	*out = *base;
+	return take_uri(out->verb, out, 1, args) && check(out->verb, out);
 }
 
 static bool take_operands(const struct cli_verb *verb, struct cli_options *o, int n, char **args)

@@ -36,7 +36,7 @@ static const struct cli_opt target[] = {
 
 static const struct cli_opt connection[] = {
 	OTHER("nr-io-queues", 'i', OPT_QUEUES, "N",
-	      "I/O queues (default 1; read and write: 2; bench: as many as --threads)"),
+	      "I/O queues (default 1; read, write and cp: 2; bench: as many as --threads)"),
 	OTHER("queue-size", 'Q', OPT_QUEUE_SIZE, "N", "entries of each I/O queue (default 128)"),
 	OTHER("keep-alive-tmo", 'k', OPT_KATO, "SECONDS",
 	      "keep-alive timeout (default 5; 0: none)"),

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The options of single verbs. Names and letters are nvme-cli's. */
+#include <limits.h>
+
 #include "command.h"
 #include "table.h"
 
@@ -213,6 +215,19 @@ static const struct cli_opt monitor[] = {
 	    "end after that many events (default: on SIGINT)"),
 };
 
+static const struct cli_opt cp[] = {
+	TEXT("sparse", 0, CLI_ARG_SPARSE, "WHEN",
+	     "auto, always or never: which zeroes become holes (default auto)"),
+	FLAG("verify", 0, CLI_ARG_VERIFY, "read source and copy again and compare them"),
+	TEXT("resume", 0, CLI_ARG_RESUME, "FILE",
+	     "the journal: continue the copy that it is about, or begin one if it does not exist"),
+	FLAG("flush", 0, CLI_ARG_FLUSH, "commit the copy to stable storage at the end (default)"),
+	FLAG("no-flush", 0, CLI_ARG_NO_FLUSH, "do not wait for stable storage at the end"),
+	NUM("progress", 0, CLI_ARG_PROGRESS, "FD", INT_MAX,
+	    "write lines for programs to that descriptor: PHASE BYTES TOTAL"),
+	FLAG("no-progress", 0, CLI_ARG_NO_PROGRESS, "do not show a progress bar"),
+};
+
 GROUP(cli_g_raw, "Data", raw);
 GROUP(cli_g_human, "Data", human);
 GROUP(cli_g_blocks, "Command", blocks);
@@ -238,3 +253,4 @@ GROUP(cli_g_report, "Command", resv_report);
 GROUP(cli_g_list_ctrl, "Command", list_ctrl);
 GROUP(cli_g_list_ns, "Command", list_ns);
 GROUP(cli_g_monitor, "Command", monitor);
+GROUP(cli_g_cp, "Copy", cp);

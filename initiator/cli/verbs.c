@@ -370,6 +370,49 @@ const struct cli_verb cli_verbs[] = {
 		.run = cli_write,
 	},
 	{
+		.name = "cp",
+		.family = data,
+		.summary = "Copy between namespaces, files, block devices and pipes",
+		.operands = "SRC DST",
+		.text = "Copy all of SRC to the beginning of DST. Each of them is a URI, "
+			"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], a path to a file, a block device "
+			"or a FIFO, or - for standard input or output. A namespace or block device "
+			"that is larger than SRC keeps what it has behind the copy; one that is "
+			"smaller is refused before anything is written, as are a DST that is "
+			"read-only, mounted or locked by another program, and one that is SRC "
+			"itself. A file gets the size of SRC.\n\n"
+			"Holes: with --sparse=auto the holes of a file, and 64 KiB or more of "
+			"zeroes in a row in a namespace, block device or pipe, are not written but "
+			"deallocated in DST (Write Zeroes with deallocation for namespaces, "
+			"fallocate(2) for files and block devices); they read as zeroes in any "
+			"case. With --sparse=always each 4 KiB of zeroes in any SRC is treated so, "
+			"with --sparse=never everything is written.\n\n"
+			"At the end DST is flushed: a Flush command for a namespace, fsync(2) for "
+			"a "
+			"file. With --verify both are then read again and compared; the first "
+			"difference is printed, and the exit status is 1.\n\n"
+			"--resume names a journal, a small file that is replaced about once each "
+			"second after a flush of DST. Give the same command again to continue "
+			"after a failure, a kill or a power loss: what the journal says is "
+			"complete is on stable storage, all else is copied again. The journal "
+			"identifies SRC and DST (size, inode and modification time of a file; NQN, "
+			"NSID, size and UUID, NGUID or EUI-64 of a namespace), and one that does "
+			"not fit is refused. That a namespace or block device changed between two "
+			"runs is not noticed. The journal is removed when the copy is complete.\n\n"
+			"--progress writes lines of three words for programs, at most five each "
+			"second and a last one for each phase: the phase (copy, flush or verify), "
+			"the bytes done and the bytes in all (- while they are not known).\n\n"
+			"On SIGINT, SIGTERM or SIGHUP no further commands are sent; rdinit waits "
+			"for those in flight, says what is complete, and ends by that signal. A "
+			"second signal ends it at once.",
+		.flags = CLI_V_OPERANDS,
+		.json = true,
+		.example = "rdinit cp disk.img nvme+rdma://192.0.2.1/nqn.2026-01.org.example:disk1 "
+			   "--verify",
+		.groups = {&cli_g_cp, &cli_g_host, &cli_g_connection, &cli_g_output},
+		.run = cli_cp,
+	},
+	{
 		.name = "flush",
 		.family = data,
 		.summary = "Commit completed writes to non-volatile media",

@@ -51,8 +51,8 @@ TABLE = (
     ('io-passthru', 'ns', ['--opcode', '2', '-l', '512', '-r']),
     ('bench', 'ns', ['--io-count', '10']), ('gen-hostnqn', None, []), ('show-hostnqn', None, []),
 )
-# monitor is below: its JSON is one value on each line. rdtarget has no endurance groups.
-ELSEWHERE = {'monitor', 'endurance-log'}
+# monitor is below: its JSON is one value on each line. rdtarget has no endurance groups. cp has test_cp.py.
+ELSEWHERE = {'monitor', 'endurance-log', 'cp'}
 
 
 def run(t, target, verb, where, args, **kw):

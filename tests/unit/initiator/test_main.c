@@ -15,6 +15,8 @@ int main(int argc, char **argv)
 		{.name = "host", .cases = t_host_cases},
 		{.name = "handle", .cases = t_handle_cases},
 		{.name = "block split", .cases = t_block_split_cases},
+		{.name = "cp engine", .cases = t_cp_engine_cases},
+		{.name = "cp journal", .cases = t_cp_journal_cases},
 		{.name = "connect", .teardown = teardown, .cases = t_connect_cases},
 		{.name = "data", .teardown = teardown, .cases = t_data_cases},
 		{.name = "fault", .teardown = teardown, .cases = t_fault_cases},

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Streams: standard input and output, FIFOs, character devices. One worker, one operation at a
+ * time. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+#include "workers.h"
+
+#define PIPE_IO (1u << 20)
+
+struct cp_pipe {
+	struct cli_cp_end end;
+	int fd;
+	struct cli_cp_workers *workers;
+};
+
+static const unsigned char pipe_zeroes[64u << 10];
+
+/* A descriptor that does not block is somebody else's choice, which stays: wait as if it did. */
+static void cp_pipe_wait(int fd, short events)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+
+	poll(&p, 1, -1);
+}
+
+/* One system call that may wait for the other side. Returns its result, or -errno. */
+static ssize_t cp_pipe_io(const struct cp_pipe *p, const struct cli_cp_op *op, unsigned char *buf,
+			  size_t len)
+{
+	bool in = op->kind == CLI_CP_READ;
+	ssize_t n;
+
+	cli_cp_workers_may_cancel(true);
+	do {
+		if (in)
+			n = read(p->fd, buf, len);
+		else if (op->kind == CLI_CP_WRITE)
+			n = write(p->fd, buf, len);
+		else
+			n = write(p->fd, pipe_zeroes,
+				  len < sizeof(pipe_zeroes) ? len : sizeof(pipe_zeroes));
+		if (n < 0 && errno == EAGAIN) {
+			cp_pipe_wait(p->fd, in ? POLLIN : POLLOUT);
+			errno = EINTR;
+		}
+	} while (n < 0 && errno == EINTR);
+	n = n < 0 ? -errno : n;
+	cli_cp_workers_may_cancel(false);
+	return n;
+}
+
+static void cp_pipe_work(void *arg, struct cli_cp_op *op)
+{
+	struct cp_pipe *p = arg;
+	uint64_t done = 0;
+	ssize_t n;
+
+	op->err = 0;
+	if (op->kind == CLI_CP_FLUSH) {
+		/* Pipes and terminals have nothing to commit, and say EINVAL. */
+		if (fsync(p->fd) && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
+			op->err = -errno;
+		return;
+	}
+	while (done < op->len) {
+		unsigned char *buf = op->buf ? (unsigned char *)op->buf + done : NULL;
+
+		n = cp_pipe_io(p, op, buf, (size_t)(op->len - done));
+		if (n <= 0) {
+			op->err = n < 0 ? (int)n : op->kind == CLI_CP_READ ? 0 : -EIO;
+			break;
+		}
+		done += (uint64_t)n;
+	}
+	op->got = done;
+}
+
+static int cp_pipe_submit(struct cli_cp_end *end, struct cli_cp_op *op)
+{
+	cli_cp_workers_add(((struct cp_pipe *)end)->workers, op);
+	return 0;
+}
+
+static int cp_pipe_process(struct cli_cp_end *end, const char **text)
+{
+	*text = "";
+	return cli_cp_workers_deliver(((struct cp_pipe *)end)->workers);
+}
+
+static unsigned int cp_pipe_fds(struct cli_cp_end *end, struct pollfd *fds, unsigned int room)
+{
+	if (!room)
+		return 0;
+	fds[0] = (struct pollfd){.fd = cli_cp_workers_fd(((struct cp_pipe *)end)->workers),
+				 .events = POLLIN};
+	return 1;
+}
+
+static void cp_pipe_close(struct cli_cp_end *end)
+{
+	struct cp_pipe *p = (struct cp_pipe *)end;
+
+	cli_cp_workers_stop(p->workers, true);
+	if (p->fd > STDERR_FILENO)
+		close(p->fd);
+	free(p);
+}
+
+static const struct cli_cp_end_ops pipe_ops = {
+	.submit = cp_pipe_submit,
+	.process = cp_pipe_process,
+	.fds = cp_pipe_fds,
+	.close = cp_pipe_close,
+};
+
+int cli_cp_pipe_open(const struct cli_cp_open *how, const char *name, int fd,
+		     struct cli_cp_end **out)
+{
+	struct cp_pipe *p = calloc(1, sizeof(*p));
+	int rc = -ENOMEM;
+
+	(void)how;
+	if (p) {
+		p->fd = fd;
+		p->end = (struct cli_cp_end){
+			.ops = &pipe_ops,
+			.name = name,
+			.size = CLI_CP_UNKNOWN,
+			.align = 1,
+			.max_io = PIPE_IO,
+			.max_zero = 64u << 20,
+			.sequential = true,
+		};
+		rc = cli_cp_workers_start(1, cp_pipe_work, p, &p->workers);
+	}
+	if (rc) {
+		if (fd > STDERR_FILENO)
+			close(fd);
+		free(p);
+		return cli_error("%s: no thread can be started: %s", name, strerror(-rc));
+	}
+	*out = &p->end;
+	return CLI_OK;
+}

@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pieces of the source in flight, each in a slot with a buffer. A piece is read as a whole and put
+ * to the destination run by run (data or zeroes), one operation of a slot at a time: slots give the
+ * parallelism. Pieces are begun in order, so that what is complete has few gaps behind it.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "util/iomem.h"
+
+#define CHUNK_MAX  (512u << 10) /* larger commands gain nothing and use memory */
+#define SLOTS_MAX  128u
+#define ZERO_UNIT  4096u
+#define ZERO_LEAST (64u << 10) /* shorter holes cost more commands than they save blocks */
+#define TEXT_MAX   512
+
+enum cp_state {
+	CP_FREE,
+	CP_WAIT_SRC, /* cp_submit_src() moves it out */
+	CP_AT_SRC,   /* a read is in flight; cp_read_done() moves it out */
+	CP_WAIT_DST, /* cp_submit_dst() moves it out */
+	CP_AT_DST,   /* an operation is in flight; cp_put_done() moves it out */
+};
+
+struct cp_slot {
+	struct cli_cp_engine *e;
+	enum cp_state state;
+	bool hole;    /* the source has no data there */
+	bool probe;   /* behind the end of the destination: is there more? */
+	uint64_t at;  /* position of the piece */
+	uint64_t len; /* of the piece */
+	uint64_t put; /* bytes of it that are at the destination */
+	unsigned char *buf;
+	unsigned char *other; /* compare: what the destination has */
+	struct cli_cp_op op;
+};
+
+struct cli_cp_engine {
+	struct cli_cp_job job;
+	uint32_t align, chunk;
+	uint32_t unit, least; /* of zeroes; unit 0: not looked for */
+	struct cp_slot *slots;
+	unsigned int n_slots, in_use;
+	unsigned int at_src, at_dst; /* operations in flight */
+	unsigned char *memory;
+	size_t memory_len;
+	uint64_t size;   /* of the source; CLI_CP_UNKNOWN until a stream has ended */
+	uint64_t limit;  /* of the destination */
+	uint64_t issued; /* all before it is, or has been, in a slot */
+	uint64_t done, holes, stable, commands;
+	uint64_t broken; /* where the first piece that failed is incomplete */
+	bool stopped;    /* no piece is begun any more, those before broken are completed */
+	bool aborted;    /* nor are those */
+	bool flush_wanted, flushing;
+	uint64_t flush_upto;
+	struct cli_cp_op flush;
+	int err;
+	char text[TEXT_MAX];
+};
+
+/* ---- how far it is ---- */
+
+static uint64_t cp_complete(const struct cli_cp_engine *e)
+{
+	uint64_t end = e->issued < e->broken ? e->issued : e->broken;
+	unsigned int i;
+
+	for (i = 0; i < e->n_slots; i++) {
+		const struct cp_slot *s = &e->slots[i];
+
+		if (s->state != CP_FREE && !s->probe && s->at + s->put < end)
+			end = s->at + s->put;
+	}
+	return end;
+}
+
+void cli_cp_engine_status(const struct cli_cp_engine *e, struct cli_cp_status *out)
+{
+	*out = (struct cli_cp_status){
+		.size = e->size,
+		.done = e->done,
+		.holes = e->holes,
+		.complete = cp_complete(e),
+		.stable = e->stable,
+		.commands = e->commands,
+		.err = e->err,
+		.text = e->text,
+	};
+}
+
+/* Something that waits will still be done. */
+static bool cp_waiting(const struct cli_cp_engine *e)
+{
+	unsigned int i;
+
+	for (i = 0; i < e->n_slots && !e->aborted; i++) {
+		if (e->slots[i].state == CP_WAIT_SRC || e->slots[i].state == CP_WAIT_DST)
+			return true;
+	}
+	return false;
+}
+
+bool cli_cp_engine_finished(const struct cli_cp_engine *e)
+{
+	/* After an error a stream may wait for its other side for ever: it is abandoned. */
+	if (e->at_src && !(e->stopped && e->job.src->sequential))
+		return false;
+	if (e->at_dst && !(e->aborted && e->job.dst->sequential))
+		return false;
+	if (e->flush_wanted)
+		return false;
+	if (e->stopped)
+		return !cp_waiting(e);
+	return e->size != CLI_CP_UNKNOWN && e->issued >= e->size && !e->in_use;
+}
+
+/* ---- errors ---- */
+
+void cli_cp_engine_stop(struct cli_cp_engine *e, int err, const char *text)
+{
+	if (!e->stopped) {
+		e->err = err;
+		snprintf(e->text, sizeof(e->text), "%s", text);
+	}
+	e->stopped = e->aborted = true;
+}
+
+static void cp_free_slot(struct cp_slot *s)
+{
+	s->state = CP_FREE;
+	s->e->in_use--;
+}
+
+static void cp_give_up(struct cp_slot *s, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The piece of @s fails from @s->put on, and with it the copy. */
+static void cp_give_up(struct cp_slot *s, int err, const char *fmt, ...)
+{
+	struct cli_cp_engine *e = s->e;
+	va_list ap;
+
+	/* Of several failures that of the first byte is told, in whichever order they come. */
+	if (!e->aborted && s->at + s->put < e->broken) {
+		e->err = err;
+		va_start(ap, fmt);
+		vsnprintf(e->text, sizeof(e->text), fmt, ap);
+		va_end(ap);
+	}
+	e->stopped = true;
+	if (s->at + s->put < e->broken)
+		e->broken = s->at + s->put;
+	cp_free_slot(s);
+}
+
+/* ---- pieces ---- */
+
+static struct cp_slot *cp_find_free(struct cli_cp_engine *e)
+{
+	unsigned int i;
+
+	for (i = 0; i < e->n_slots; i++) {
+		if (e->slots[i].state == CP_FREE)
+			return &e->slots[i];
+	}
+	return NULL;
+}
+
+/* A stream is read by one operation at a time. */
+static bool cp_src_busy(const struct cli_cp_engine *e)
+{
+	unsigned int i;
+
+	for (i = 0; i < e->n_slots; i++) {
+		if (e->slots[i].state == CP_WAIT_SRC || e->slots[i].state == CP_AT_SRC)
+			return true;
+	}
+	return false;
+}
+
+static uint64_t cp_round_up(const struct cli_cp_engine *e, uint64_t n)
+{
+	return (n + e->align - 1) & ~((uint64_t)e->align - 1);
+}
+
+/* What begins at @at, in pieces that both sides can name: *@len bytes, a hole or data. */
+static void cp_extent(const struct cli_cp_engine *e, const struct cli_cp_end *end, uint64_t at,
+		      uint64_t left, uint64_t *len, bool *hole)
+{
+	*hole = false;
+	*len = left;
+	if (!end->ops->extent || !end->tells_holes)
+		return;
+	end->ops->extent((struct cli_cp_end *)end, at, len, hole);
+	if (*len >= left) {
+		*len = left;
+		return;
+	}
+	if (*hole && *len >= e->align) {
+		*len &= ~((uint64_t)e->align - 1);
+		return;
+	}
+	/* A part of a unit is data, whatever the rest is. */
+	*hole = false;
+	*len = cp_round_up(e, *len) < left ? cp_round_up(e, *len) : left;
+}
+
+/* The piece of @s in a comparison: holes of both sides are equal without being read. */
+static void cp_compare_holes(struct cp_slot *s, uint64_t len)
+{
+	const struct cli_cp_end *dst = s->e->job.dst;
+	uint64_t other;
+	bool hole;
+
+	cp_extent(s->e, dst, s->at, len, &other, &hole);
+	if (hole)
+		s->len = s->put = other;
+	else
+		s->len = len < s->e->chunk ? len : s->e->chunk;
+}
+
+static void cp_place(struct cp_slot *s, uint64_t left)
+{
+	struct cli_cp_engine *e = s->e;
+	const struct cli_cp_end *dst = e->job.dst;
+	uint64_t len;
+
+	cp_extent(e, e->job.src, s->at, left, &len, &s->hole);
+	if (e->job.sparse == CLI_CP_NEVER && !e->job.compare)
+		s->hole = false;
+	s->put = 0;
+	if (s->hole && e->job.compare)
+		cp_compare_holes(s, len);
+	else if (s->hole)
+		s->len = len < dst->max_zero ? len : dst->max_zero & ~((uint64_t)e->align - 1);
+	else
+		s->len = len < e->chunk ? len : e->chunk;
+	/* The last piece of a hole, less than a unit, is written as data: the neighbour stays. */
+	if (s->hole && !e->job.compare && s->len % e->align) {
+		if (s->len > e->align)
+			s->len &= ~((uint64_t)e->align - 1);
+		else
+			s->hole = false;
+	}
+}
+
+/* Begin the next piece. Returns false when there is none, or no room for it. */
+static bool cp_next_piece(struct cli_cp_engine *e)
+{
+	uint64_t end = e->size < e->limit ? e->size : e->limit;
+	struct cp_slot *s;
+
+	if (e->stopped || e->issued >= e->size || (e->job.src->sequential && cp_src_busy(e)))
+		return false;
+	s = cp_find_free(e);
+	if (!s)
+		return false;
+	s->at = e->issued;
+	s->hole = false;
+	s->probe = e->issued >= end;
+	if (s->probe) {
+		if (e->in_use)
+			return false; /* when all else is done: it is the last question */
+		s->len = 1;
+		s->put = 0;
+	} else {
+		cp_place(s, end - e->issued);
+		e->issued += s->len;
+	}
+	e->in_use++;
+	s->state = s->hole ? CP_WAIT_DST : CP_WAIT_SRC;
+	if (s->put == s->len) {
+		e->done += s->len;
+		e->holes += s->len;
+		cp_free_slot(s);
+	}
+	return true;
+}
+
+/* ---- the destination ---- */
+
+static void cp_difference(struct cp_slot *s)
+{
+	const struct cli_cp_job *job = &s->e->job;
+	uint64_t i;
+
+	for (i = 0; i < s->len; i++) {
+		if (s->other[i] != (s->hole ? 0 : s->buf[i]))
+			break;
+	}
+	s->put = i;
+	cp_give_up(s, -EBADMSG, "%s differs from %s at byte %llu: it has 0x%02x instead of 0x%02x",
+		   job->dst->name, job->src->name, (unsigned long long)(s->at + i), s->other[i],
+		   s->hole ? 0 : s->buf[i]);
+}
+
+/* Returns whether the destination has what it should have. */
+static bool cp_equal(const struct cp_slot *s)
+{
+	bool zero;
+
+	if (!s->hole)
+		return memcmp(s->buf, s->other, (size_t)s->len) == 0;
+	return cli_cp_run(s->other, s->len, ZERO_UNIT, UINT32_MAX, &zero) == s->len && zero;
+}
+
+static void cp_put_done(struct cli_cp_op *op, int err, const char *text)
+{
+	struct cp_slot *s = op->user;
+	struct cli_cp_engine *e = s->e;
+
+	e->at_dst--;
+	if (err) {
+		cp_give_up(s, err, "%s: %s %llu bytes at byte %llu: %s", e->job.dst->name,
+			   op->kind == CLI_CP_READ    ? "reading back"
+			   : op->kind == CLI_CP_WRITE ? "writing"
+						      : "zeroing",
+			   (unsigned long long)op->len, (unsigned long long)op->at, text);
+		return;
+	}
+	if (e->job.compare && op->got < op->len) {
+		cp_give_up(s, -EBADMSG, "%s ends at byte %llu, before %s does", e->job.dst->name,
+			   (unsigned long long)(op->at + op->got), e->job.src->name);
+		return;
+	}
+	if (e->job.compare && !cp_equal(s)) {
+		cp_difference(s);
+		return;
+	}
+	s->put += op->len;
+	e->done += op->len;
+	if (op->kind == CLI_CP_ZERO || (e->job.compare && s->hole))
+		e->holes += op->len;
+	if (s->put == s->len)
+		cp_free_slot(s);
+	else
+		s->state = CP_WAIT_DST;
+}
+
+/* The next operation for @s at the destination. */
+static void cp_put_next(struct cp_slot *s, struct cli_cp_op *op)
+{
+	struct cli_cp_engine *e = s->e;
+	const struct cli_cp_end *dst = e->job.dst;
+	uint64_t left = s->len - s->put, whole = left & ~((uint64_t)dst->align - 1);
+	bool zero = s->hole;
+
+	*op = (struct cli_cp_op){.at = s->at + s->put, .done = cp_put_done, .user = s};
+	op->kind = CLI_CP_WRITE;
+	op->len = whole ? whole : left;
+	if (e->job.compare) {
+		op->kind = CLI_CP_READ;
+		op->len = left;
+		op->buf = s->other;
+		return;
+	}
+	if (!s->hole && e->unit && whole)
+		op->len = cli_cp_run(s->buf + s->put, whole, e->unit, e->least, &zero);
+	if (zero && op->len > dst->max_zero)
+		op->len = dst->max_zero & ~((uint64_t)e->align - 1);
+	if (zero)
+		op->kind = CLI_CP_ZERO;
+	else
+		op->buf = s->buf + s->put;
+}
+
+/* Returns false if the destination takes nothing more now. */
+static bool cp_submit_dst(struct cp_slot *s)
+{
+	struct cli_cp_engine *e = s->e;
+	struct cli_cp_end *dst = e->job.dst;
+	int rc;
+
+	if (dst->sequential && s->at + s->put != cp_complete(e))
+		return true;
+	cp_put_next(s, &s->op);
+	rc = dst->ops->submit(dst, &s->op);
+	if (rc == -EAGAIN)
+		return false;
+	if (rc) {
+		cp_give_up(s, rc, "%s: byte %llu: %s", dst->name, (unsigned long long)s->op.at,
+			   strerror(-rc));
+		return true;
+	}
+	e->at_dst++;
+	e->commands++;
+	s->state = CP_AT_DST;
+	return true;
+}
+
+/* ---- the source ---- */
+
+static void cp_read_done(struct cli_cp_op *op, int err, const char *text)
+{
+	struct cp_slot *s = op->user;
+	struct cli_cp_engine *e = s->e;
+
+	e->at_src--;
+	if (err) {
+		cp_give_up(s, err, "%s: reading %llu bytes at byte %llu: %s", e->job.src->name,
+			   (unsigned long long)op->len, (unsigned long long)op->at, text);
+		return;
+	}
+	if (s->probe && op->got) {
+		cp_give_up(s, -EFBIG,
+			   "%s is longer than the %llu bytes of %s, which are all written",
+			   e->job.src->name, (unsigned long long)e->limit, e->job.dst->name);
+		return;
+	}
+	if (op->got < op->len) {
+		if (e->size != CLI_CP_UNKNOWN) {
+			cp_give_up(s, -EIO,
+				   "%s: byte %llu is gone: it had %llu bytes when the copy began",
+				   e->job.src->name, (unsigned long long)(s->at + op->got),
+				   (unsigned long long)e->size);
+			return;
+		}
+		s->len = op->got;
+		e->size = e->issued = s->at + op->got;
+	}
+	s->state = CP_WAIT_DST;
+	if (!op->got)
+		cp_free_slot(s);
+}
+
+static bool cp_submit_src(struct cp_slot *s)
+{
+	struct cli_cp_engine *e = s->e;
+	struct cli_cp_end *src = e->job.src;
+	int rc;
+
+	s->op = (struct cli_cp_op){.kind = CLI_CP_READ,
+				   .at = s->at,
+				   .len = s->len,
+				   .buf = s->buf,
+				   .done = cp_read_done,
+				   .user = s};
+	rc = src->ops->submit(src, &s->op);
+	if (rc == -EAGAIN)
+		return false;
+	if (rc) {
+		cp_give_up(s, rc, "%s: byte %llu: %s", src->name, (unsigned long long)s->at,
+			   strerror(-rc));
+		return true;
+	}
+	e->at_src++;
+	e->commands++;
+	s->state = CP_AT_SRC;
+	return true;
+}
+
+/* ---- flush ---- */
+
+static void cp_flush_done(struct cli_cp_op *op, int err, const char *text)
+{
+	struct cli_cp_engine *e = op->user;
+	char why[TEXT_MAX];
+
+	e->at_dst--;
+	e->flushing = false;
+	if (err) {
+		snprintf(why, sizeof(why), "%s: flush: %s", e->job.dst->name, text);
+		cli_cp_engine_stop(e, err, why);
+		return;
+	}
+	e->stable = e->flush_upto;
+	if (e->job.stable)
+		e->job.stable(e->job.user, e->stable);
+}
+
+void cli_cp_engine_flush(struct cli_cp_engine *e)
+{
+	e->flush_wanted = true;
+}
+
+static bool cp_submit_flush(struct cli_cp_engine *e)
+{
+	struct cli_cp_end *dst = e->job.dst;
+	int rc;
+
+	if (!e->flush_wanted || e->flushing)
+		return false;
+	e->flush = (struct cli_cp_op){.kind = CLI_CP_FLUSH, .done = cp_flush_done, .user = e};
+	/* What is complete now has been answered: the flush covers it. */
+	e->flush_upto = cp_complete(e);
+	rc = dst->ops->submit(dst, &e->flush);
+	if (rc == -EAGAIN)
+		return false;
+	e->flush_wanted = false;
+	if (rc) {
+		cli_cp_engine_stop(e, rc, strerror(-rc));
+		return true;
+	}
+	e->flushing = true;
+	e->at_dst++;
+	return true;
+}
+
+/* ---- all together ---- */
+
+/* Try all slots that wait for one side, until it takes no more. */
+static bool cp_submit_all(struct cli_cp_engine *e, enum cp_state wait,
+			  bool (*submit_one)(struct cp_slot *s))
+{
+	bool moved = false;
+	unsigned int i;
+
+	for (i = 0; i < e->n_slots && !e->aborted; i++) {
+		struct cp_slot *s = &e->slots[i];
+
+		if (s->state != wait)
+			continue;
+		if (!submit_one(s))
+			break;
+		moved |= s->state != wait;
+	}
+	return moved;
+}
+
+/* After a failure: what waits behind it is of no use. */
+static void cp_drop_waiting(struct cli_cp_engine *e)
+{
+	unsigned int i;
+
+	for (i = 0; i < e->n_slots; i++) {
+		struct cp_slot *s = &e->slots[i];
+
+		if (s->state != CP_WAIT_SRC && s->state != CP_WAIT_DST)
+			continue;
+		if (!e->aborted && s->at < e->broken)
+			continue;
+		if (s->at + s->put < e->broken)
+			e->broken = s->at + s->put;
+		cp_free_slot(s);
+	}
+}
+
+bool cli_cp_engine_step(struct cli_cp_engine *e)
+{
+	bool moved = false;
+
+	moved |= cp_submit_flush(e);
+	if (e->stopped)
+		cp_drop_waiting(e);
+	/* First what frees buffers. */
+	moved |= cp_submit_all(e, CP_WAIT_DST, cp_submit_dst);
+	while (cp_next_piece(e))
+		moved = true;
+	moved |= cp_submit_all(e, CP_WAIT_SRC, cp_submit_src);
+	moved |= cp_submit_all(e, CP_WAIT_DST, cp_submit_dst);
+	return moved;
+}
+
+/* ---- life ---- */
+
+static int cp_geometry(struct cli_cp_engine *e)
+{
+	const struct cli_cp_end *src = e->job.src, *dst = e->job.dst;
+	uint32_t max = CHUNK_MAX;
+
+	e->align = src->align > dst->align ? src->align : dst->align;
+	if (src->max_io < max)
+		max = src->max_io;
+	if (dst->max_io < max)
+		max = dst->max_io;
+	e->chunk = max & ~(e->align - 1);
+	if (!e->chunk)
+		return -EMSGSIZE;
+	e->size = src->size;
+	e->limit = dst->size;
+	if (e->job.compare)
+		return 0;
+	if (e->job.sparse == CLI_CP_ALWAYS || (e->job.sparse == CLI_CP_AUTO && !src->tells_holes)) {
+		e->unit = e->align > ZERO_UNIT ? e->align : ZERO_UNIT;
+		e->least = e->job.sparse == CLI_CP_ALWAYS ? e->unit : ZERO_LEAST;
+	}
+	return 0;
+}
+
+static int cp_buffers(struct cli_cp_engine *e)
+{
+	size_t each = e->job.compare ? 2 * (size_t)e->chunk : e->chunk;
+	unsigned int i;
+
+	e->n_slots =
+		(unsigned int)(e->job.memory / each < SLOTS_MAX ? e->job.memory / each : SLOTS_MAX);
+	if (!e->n_slots)
+		e->n_slots = 1;
+	e->memory_len = each * e->n_slots;
+	e->slots = calloc(e->n_slots, sizeof(*e->slots));
+	e->memory = rd_iomem_map(e->memory_len);
+	if (!e->slots || !e->memory)
+		return -ENOMEM;
+	for (i = 0; i < e->n_slots; i++) {
+		e->slots[i].e = e;
+		e->slots[i].buf = e->memory + i * each;
+		e->slots[i].other = e->job.compare ? e->slots[i].buf + e->chunk : NULL;
+	}
+	return 0;
+}
+
+int cli_cp_engine_new(const struct cli_cp_job *job, struct cli_cp_engine **out)
+{
+	struct cli_cp_engine *e = calloc(1, sizeof(*e));
+	int rc;
+
+	*out = NULL;
+	if (!e)
+		return -ENOMEM;
+	e->job = *job;
+	e->issued = e->done = e->stable = job->start;
+	e->broken = UINT64_MAX;
+	rc = cp_geometry(e);
+	if (!rc)
+		rc = cp_buffers(e);
+	if (rc) {
+		cli_cp_engine_free(e);
+		return rc;
+	}
+	*out = e;
+	return 0;
+}
+
+void cli_cp_engine_free(struct cli_cp_engine *e)
+{
+	if (!e)
+		return;
+	if (e->memory)
+		rd_iomem_unmap(e->memory, e->memory_len);
+	free(e->slots);
+	free(e);
+}
