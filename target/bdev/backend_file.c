@@ -512,7 +512,9 @@ static void choose_polling(struct file *f)
 	struct rdt_disk_caps caps;
 
 	rdt_disk_caps(f->dev, &caps);
-	if (!f->direct)
+	if (f->engine != RDT_ENGINE_IO_URING)
+		why = "io_uring is not available here";
+	else if (!f->direct)
 		why = "only direct I/O can be polled for";
 	else if (!caps.poll_max)
 		why = "the device has no queues to poll (queue/io_poll in sysfs; for NVMe, load "
@@ -612,13 +614,13 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 	struct file *f = calloc(1, sizeof(*f));
 	uint64_t size = 0;
 	struct stat st;
-	int rc;
+	int rc, why;
 
 	if (!f)
 		return fail(&ex, -ENOMEM, "out of memory");
 	f->fd = -1;
 	f->log = log;
-	f->engine = cfg->engine;
+	f->engine = rdt_engine_choose(cfg->engine, &why);
 	f->path = strdup(cfg->path);
 	if (!f->path) {
 		rc = fail(&ex, -ENOMEM, "out of memory");

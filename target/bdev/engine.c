@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "engine_io.h"
 
@@ -18,6 +20,17 @@ static int create_engine(struct rdt_engines *engines, enum rdt_engine_type type,
 	return type == RDT_ENGINE_AIO
 		       ? rdt_aio_create(&engines->opts, &engines->by_type[type], err, err_size)
 		       : rdt_uring_create(&engines->opts, &engines->by_type[type], err, err_size);
+}
+
+enum rdt_engine_type rdt_engine_choose(enum rdt_engine_type type, int *why)
+{
+	*why = 0;
+	if (type != RDT_ENGINE_AUTO)
+		return type;
+	/* Permission is looked at before the parameters, which are none: no ring is made. */
+	if (syscall(__NR_io_uring_setup, 0, NULL) < 0 && errno != EFAULT && errno != EINVAL)
+		*why = errno;
+	return *why ? RDT_ENGINE_AIO : RDT_ENGINE_IO_URING;
 }
 
 int rdt_engines_create(const struct rdt_engines_opts *opts, struct rdt_engines **out, char *err,

@@ -34,6 +34,11 @@ struct rdt_engines_opts {
  */
 int rdt_engines_create(const struct rdt_engines_opts *opts, struct rdt_engines **out, char *err,
 		       size_t err_size);
+/*
+ * What @type means on this machine: auto is io_uring where the system allows it, else aio, with the
+ * errno of io_uring_setup(2) in *@why; otherwise that is 0. Any thread.
+ */
+enum rdt_engine_type rdt_engine_choose(enum rdt_engine_type type, int *why);
 void rdt_engines_destroy(struct rdt_engines **engines);
 struct rd_loop *rdt_engines_loop(const struct rdt_engines *engines);
 

@@ -340,10 +340,11 @@ static void explain_uring_setup(int rc, char *err, size_t err_size)
 	if (rc == -EPERM || rc == -EACCES)
 		snprintf(err, err_size,
 			 "io_uring is forbidden here (%s; see /proc/sys/kernel/io_uring_disabled "
-			 "and the container's seccomp profile); use \"engine: aio\"",
+			 "and the container's seccomp profile); use \"engine: aio\" or \"auto\"",
 			 strerror(-rc));
 	else if (rc == -ENOSYS)
-		snprintf(err, err_size, "this kernel has no io_uring; use \"engine: aio\"");
+		snprintf(err, err_size,
+			 "this kernel has no io_uring; use \"engine: aio\" or \"auto\"");
 	else if (rc == -ENOMEM)
 		snprintf(err, err_size,
 			 "io_uring: out of memory or over the memlock limit (ulimit -l); lower "

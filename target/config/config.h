@@ -12,7 +12,7 @@
 
 enum rdt_provider { RDT_PROVIDER_AUTO, RDT_PROVIDER_IWARP, RDT_PROVIDER_VERBS };
 enum rdt_backend_type { RDT_BACKEND_FILE, RDT_BACKEND_BLOCK, RDT_BACKEND_MEMORY, RDT_BACKEND_NULL };
-enum rdt_engine_type { RDT_ENGINE_IO_URING, RDT_ENGINE_AIO };
+enum rdt_engine_type { RDT_ENGINE_AUTO, RDT_ENGINE_IO_URING, RDT_ENGINE_AIO };
 enum rdt_deallocate {
 	RDT_DEALLOCATE_AUTO,
 	RDT_DEALLOCATE_ZERO,    /* DEALLOCATE with zeroes, which the device need not store */

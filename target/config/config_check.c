@@ -470,8 +470,8 @@ static void check_ns_path(struct rdt_config_load *load, const struct rdt_key *ke
 		only_with(load, key, "engine", "backend file or block");
 		only_with(load, key, "direct", "backend file or block");
 		only_with(load, key, "iopoll", "backend file or block");
-	} else if (ns->engine != RDT_ENGINE_IO_URING) {
-		only_with(load, key, "iopoll", "engine io_uring");
+	} else if (ns->engine == RDT_ENGINE_AIO) {
+		only_with(load, key, "iopoll", "engine io_uring or auto");
 	}
 	if (ns->backend != RDT_BACKEND_BLOCK)
 		only_with(load, key, "deallocate", "backend block");

@@ -23,6 +23,7 @@ static const cyaml_strval_t backends[] = {
 };
 
 static const cyaml_strval_t engines[] = {
+	{"auto", RDT_ENGINE_AUTO},
 	{"io_uring", RDT_ENGINE_IO_URING},
 	{"aio", RDT_ENGINE_AIO},
 };

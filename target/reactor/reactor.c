@@ -226,10 +226,11 @@ static void needed_engines(const struct rdt_target *t, struct rdt_engines_opts *
 
 		for (unsigned int j = 0; j < ss->namespaces_count; j++) {
 			const struct rdt_ns_config *ns = &ss->namespaces[j];
+			int why;
 
 			if (ns->backend != RDT_BACKEND_FILE && ns->backend != RDT_BACKEND_BLOCK)
 				continue;
-			if (ns->engine == RDT_ENGINE_AIO)
+			if (rdt_engine_choose(ns->engine, &why) == RDT_ENGINE_AIO)
 				opts->need_aio = true;
 			else
 				opts->need_uring = true;

@@ -5,11 +5,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "util/log.h"
 #include "util/loop.h"
 #include "target/cmd/admin.h"
 #include "target/bdev/backend.h"
+#include "target/bdev/engine.h"
 #include "target/config/config.h"
 #include "target/nvmf/io.h"
 #include "target/cmd/io_cmds.h"
@@ -36,6 +38,37 @@ static const struct rdt_cmd_tables cmd_tables = {
 	.io = rdt_io_cmds,
 };
 
+static bool uses_engine_auto(const struct rdt_config *cfg)
+{
+	for (unsigned int i = 0; i < cfg->subsystems_count; i++) {
+		const struct rdt_subsys_config *ss = &cfg->subsystems[i];
+
+		for (unsigned int j = 0; j < ss->namespaces_count; j++) {
+			const struct rdt_ns_config *ns = &ss->namespaces[j];
+
+			if (ns->engine == RDT_ENGINE_AUTO &&
+			    (ns->backend == RDT_BACKEND_FILE || ns->backend == RDT_BACKEND_BLOCK))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Once, and not for each namespace. */
+static void tell_engine(const struct rdt_target *t)
+{
+	int why;
+
+	rdt_engine_choose(RDT_ENGINE_AUTO, &why);
+	if (why && uses_engine_auto(t->cfg))
+		rd_notice(t->log, RD_LOG_BACKEND,
+			  "engine auto uses aio: io_uring is not available here (%s%s)",
+			  strerror(why),
+			  why == ENOSYS ? ""
+					: "; see /proc/sys/kernel/io_uring_disabled and the "
+					  "container's seccomp profile");
+}
+
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
 		      const struct rd_clock *clock, struct rdt_target **out)
 {
@@ -52,6 +85,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->loop = loop;
 	t->clock = clock;
 	t->started_ns = clock_now(t);
+	tell_engine(t);
 	atomic_init(&t->genctr, 1);
 	t->reactors = calloc(cfg->target.reactors, sizeof(*t->reactors));
 	TAILQ_INIT(&t->listeners);

@@ -10,9 +10,9 @@ import subprocess
 import sys
 
 import nvmf_peer as nv
-from t_loop import DEADLINE, NQN, Target, each, main, program, test, wait_for
+from t_loop import DEADLINE, NQN, Skip, Target, each, main, program, requires_engine, test, wait_for
 from t_serving import exercise
-from t_storage import post_write, stall_env
+from t_storage import forbid_io_uring, post_write, stall_env
 
 
 class Manager:
@@ -171,6 +171,53 @@ def a_reload_asked_for_before_the_start_comes_after_it(t):
     lines = target.text()
     t.ok(lines.index(': ready') < lines.index('SIGHUP: reading'), 'it was read again before it was ready')
     exercise(target)
+
+
+# ---- what the machine has ----
+
+def automatic(t, nsid):
+    """A namespace on a file, without an engine in the configuration."""
+    ns = t.namespace(nsid)
+    del ns['engine']
+    return ns
+
+
+def without_io_uring(t, namespaces, **kw):
+    try:
+        return t.target(namespaces, preexec_fn=forbid_io_uring, **kw)
+    except subprocess.SubprocessError:
+        raise Skip('no seccomp filters here') from None
+
+
+@test
+def engine_auto_is_aio_where_io_uring_is_forbidden_and_that_is_said_once(t):
+    target = without_io_uring(t, [automatic(t, 1), automatic(t, 2)], target={'reactors': 2})
+    for nsid in (1, 2):
+        exercise(target, nsid=nsid)
+    t.config([automatic(t, nsid) for nsid in (1, 2, 3)], target={'reactors': 2})
+    target.reload('reloaded: 1 namespaces added')
+    exercise(target, nsid=3)
+    said = [line for line in target.lines if 'engine auto uses aio: io_uring is not available here' in line]
+    t.eq(len(said), 1, 'times that it was said')
+    t.match('notice: .*Operation not permitted', said[0])
+
+
+@test
+def engine_auto_is_io_uring_where_that_is_allowed(t):
+    requires_engine('io_uring')
+    target = t.target([automatic(t, 1)])
+    exercise(target)
+    t.match('anon_inode:.io_uring', ' '.join(os.readlink(f'/proc/{target.pid}/fd/{fd}')
+                                              for fd in os.listdir(f'/proc/{target.pid}/fd')))
+    t.ok('engine auto' not in target.text(), 'it was said')
+
+
+@test
+def engine_io_uring_is_refused_where_it_is_forbidden(t):
+    requires_engine('io_uring')
+    res = t.run([program('rdtarget'), '-c', t.config([t.namespace(1, engine='io_uring')])], preexec_fn=forbid_io_uring)
+    t.eq(res.rc, 1, 'exit status')
+    t.match('io_uring is forbidden here .*use "engine: aio"', res.err)
 
 
 # ---- the log ----

@@ -537,7 +537,8 @@ static void namespace_errors(void)
 		 "FILE:5: " NS0
 		 "iopoll: has a meaning only with backend file or block; remove it\n"},
 		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, engine: aio, iopoll: true}\n",
-		 "FILE:5: " NS0 "iopoll: has a meaning only with engine io_uring; remove it\n"},
+		 "FILE:5: " NS0
+		 "iopoll: has a meaning only with engine io_uring or auto; remove it\n"},
 		{LISTEN SUBSYS NS
 		 "{nsid: 1, backend: file, path: /x, create: true, size: 1M, read_only: true}\n",
 		 "FILE:5: " NS0 "create: a file that is created cannot be read_only; remove one of "
