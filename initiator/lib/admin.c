@@ -174,10 +174,34 @@ static const struct nvme_lbaf *lba_format(const struct nvme_id_ns *id)
 	return &id->lbaf[i];
 }
 
+int rdi_ns_take(const struct nvme_id_ns *id, uint32_t nsid, struct rdinit_ns *ns, char *why,
+		size_t why_len)
+{
+	const struct nvme_lbaf *fmt = lba_format(id);
+
+	if (id->ncap == 0) {
+		snprintf(why, why_len, "there is no namespace %u", nsid);
+		return -ENODEV;
+	}
+	if (le16toh(fmt->ms) != 0) {
+		snprintf(why, why_len, "namespace %u has %u bytes of metadata per block", nsid,
+			 le16toh(fmt->ms));
+		return -ENOTSUP;
+	}
+	if (fmt->ds < NS_BLOCK_SHIFT_MIN || fmt->ds > NS_BLOCK_SHIFT_MAX) {
+		snprintf(why, why_len, "namespace %u has blocks of 2^%u bytes", nsid, fmt->ds);
+		return -ENOTSUP;
+	}
+	ns->nsid = nsid;
+	ns->block_size = 1u << fmt->ds;
+	ns->blocks = le64toh(id->nsze);
+	return 0;
+}
+
 int rdinit_ns_open(struct rdinit_ctrl *ctrl, uint32_t nsid, struct rdinit_ns *ns)
 {
-	const struct nvme_lbaf *fmt;
 	struct nvme_id_ns id;
+	char why[RDI_TEXT / 2];
 	int rc;
 
 	rc = RDI_CHECK_SIZE(__func__, ns, rdinit_ns, sizeof(*ns));
@@ -186,19 +210,6 @@ int rdinit_ns_open(struct rdinit_ctrl *ctrl, uint32_t nsid, struct rdinit_ns *ns
 	rc = rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_NS, nsid, &id);
 	if (rc)
 		return rc;
-	if (id.ncap == 0)
-		return rdi_fail(__func__, -ENODEV, "%s: there is no namespace %u", ctrl->q.remote,
-				nsid);
-	fmt = lba_format(&id);
-	if (le16toh(fmt->ms) != 0)
-		return rdi_fail(__func__, -ENOTSUP,
-				"namespace %u has %u bytes of metadata per block", nsid,
-				le16toh(fmt->ms));
-	if (fmt->ds < NS_BLOCK_SHIFT_MIN || fmt->ds > NS_BLOCK_SHIFT_MAX)
-		return rdi_fail(__func__, -ENOTSUP, "namespace %u has blocks of 2^%u bytes", nsid,
-				fmt->ds);
-	ns->nsid = nsid;
-	ns->block_size = 1u << fmt->ds;
-	ns->blocks = le64toh(id.nsze);
-	return 0;
+	rc = rdi_ns_take(&id, nsid, ns, why, sizeof(why));
+	return rc ? rdi_fail(__func__, rc, "%s: %s", ctrl->q.remote, why) : 0;
 }

@@ -206,6 +206,8 @@ static void on_admin_queue_closed(struct rdi_queue *q)
 		q->callbacks++;
 		disconnect_fn(ctrl->disconnect_user, &c);
 	}
+	if (ctrl->closed)
+		ctrl->closed(ctrl);
 }
 
 static void destroy_ctrl(struct rdinit_ctrl *ctrl)
@@ -227,8 +229,8 @@ static void destroy_ctrl(struct rdinit_ctrl *ctrl)
 	free(ctrl);
 }
 
-int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *given, const struct rdi_env *env,
-			struct rdinit_ctrl **out)
+int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_env *env,
+		       const struct rdi_handle *home, struct rdinit_ctrl **out)
 {
 	static const char func[] = "rdinit_ctrl_create";
 	struct rdinit_ctrl_opts all; /* @given, and the defaults of what it does not know */
@@ -270,7 +272,7 @@ int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *given, const struct rdi_e
 	ctrl->keep_alive.fn = rdi_ctrl_keep_alive;
 	rc = take_opts(ctrl, opts, &why);
 	if (!rc)
-		rc = rdi_handle_open(&ctrl->h, env, &ctrl->log_cfg, &ctrl->fab_cfg, &why);
+		rc = rdi_handle_open(&ctrl->h, env, &ctrl->log_cfg, &ctrl->fab_cfg, home, &why);
 	if (rc) {
 		rdi_fail(func, rc, "%s", why ? why : strerror(-rc));
 		destroy_ctrl(ctrl);
@@ -280,6 +282,12 @@ int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *given, const struct rdi_e
 	ctrl->h.spin.ns = env->clock ? 0 : (uint64_t)opts->spin_us * RD_NSEC_PER_USEC;
 	*out = ctrl;
 	return 0;
+}
+
+int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_env *env,
+			struct rdinit_ctrl **out)
+{
+	return rdi_ctrl_create_on(opts, env, NULL, out);
 }
 
 int rdinit_ctrl_create(const struct rdinit_ctrl_opts *opts, struct rdinit_ctrl **out)

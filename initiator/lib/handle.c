@@ -38,13 +38,20 @@ static int open_log(struct rdi_handle *h, const struct rdi_log_cfg *cfg, const c
 	return 0;
 }
 
-int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struct rdi_log_cfg *log,
-		    const struct rdi_fab_cfg *fab, const char **why)
+int rdi_handle_open_loop(struct rdi_handle *h, const struct rdi_env *env,
+			 const struct rdi_log_cfg *log, const struct rdi_handle *home,
+			 const char **why)
 {
 	struct rd_loop_opts opts = {.clock = env->clock, .seed = env->seed, .pollable = true};
 	int rc;
 
 	*why = NULL;
+	if (home) {
+		h->borrowed = true;
+		h->loop = home->loop;
+		h->log = home->log;
+		return 0;
+	}
 	rc = open_log(h, log, why);
 	if (rc)
 		goto err_close;
@@ -52,17 +59,6 @@ int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struc
 	rc = rd_loop_create(&opts, &h->loop);
 	if (rc)
 		goto err_close;
-	rc = fab->verbs ? env->verbs_open(h->loop, NULL, &h->fab)
-			: env->fab_open(h->loop, &fab->iwarp, &h->fab);
-	if (rc) {
-		if (rc == -ENOENT)
-			*why = "the kernel does not have this TCP congestion control (see "
-			       "/proc/sys/net/ipv4/tcp_available_congestion_control)";
-		else if (rc == -ENODEV)
-			*why = "no RDMA device, or no rdma_ucm module: the verbs provider cannot "
-			       "be used here";
-		goto err_close;
-	}
 	return 0;
 
 err_close:
@@ -72,9 +68,37 @@ err_close:
 	return rc;
 }
 
+int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struct rdi_log_cfg *log,
+		    const struct rdi_fab_cfg *fab, const struct rdi_handle *home, const char **why)
+{
+	int rc = rdi_handle_open_loop(h, env, log, home, why);
+
+	if (rc)
+		return rc;
+	rc = fab->verbs ? env->verbs_open(h->loop, NULL, &h->fab)
+			: env->fab_open(h->loop, &fab->iwarp, &h->fab);
+	if (!rc)
+		return 0;
+	if (rc == -ENOENT)
+		*why = "the kernel does not have this TCP congestion control (see "
+		       "/proc/sys/net/ipv4/tcp_available_congestion_control)";
+	else if (rc == -ENODEV)
+		*why = "no RDMA device, or no rdma_ucm module: the verbs provider cannot be used "
+		       "here";
+	else
+		*why = strerror(-rc);
+	rdi_handle_close(h);
+	return rc;
+}
+
 void rdi_handle_close(struct rdi_handle *h)
 {
 	rd_fab_close(&h->fab);
+	if (h->borrowed) {
+		h->loop = NULL;
+		h->log = NULL;
+		return;
+	}
 	rd_loop_destroy(&h->loop);
 	rd_log_destroy(&h->log);
 }

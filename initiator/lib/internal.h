@@ -272,6 +272,10 @@ struct rdi_queue {
 	 * have been completed; last call. */
 	void (*established)(struct rdi_queue *q);
 	void (*closed)(struct rdi_queue *q);
+	/* May be NULL. @req is over its time limit: true: it has another one, which the hook has
+	 * set in req->deadline; false: the queue fails. */
+	bool (*overdue)(struct rdi_queue *q, struct rdi_req *req);
+	void *owner; /* of whoever set the hooks */
 };
 
 const char *rdi_queue_state_name(enum rdi_queue_state state);
@@ -408,6 +412,7 @@ extern const struct rdi_env rdi_env_default;
 
 /* Loop, fabric and log of one handle. */
 struct rdi_handle {
+	bool borrowed; /* loop and log are another handle's, which outlives this one */
 	struct rd_loop *loop;
 	struct rd_fab *fab;
 	struct rd_log *log; /* owned */
@@ -430,8 +435,13 @@ struct rdi_fab_cfg {
 	char *congestion; /* owned; iwarp.congestion points here */
 };
 
+/* Loop and log, or with @home those of that handle. */
+int rdi_handle_open_loop(struct rdi_handle *h, const struct rdi_env *env,
+			 const struct rdi_log_cfg *log, const struct rdi_handle *home,
+			 const char **why);
+/* The same, and a fabric. */
 int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struct rdi_log_cfg *log,
-		    const struct rdi_fab_cfg *fab, const char **why);
+		    const struct rdi_fab_cfg *fab, const struct rdi_handle *home, const char **why);
 void rdi_handle_close(struct rdi_handle *h);
 /*
  * One turn; one that waits (@timeout_ms is not 0) may begin with several that do not. Returns 0,
@@ -568,6 +578,8 @@ struct rdinit_ctrl {
 	rdinit_complete_fn disconnect_fn; /* NULL once called */
 	void *disconnect_user;
 	int shutdown_err;
+	/* May be NULL. The admin queue of a controller that was ready is at its end. */
+	void (*closed)(struct rdinit_ctrl *ctrl);
 };
 
 const char *rdi_ctrl_state_name(enum rdi_ctrl_state state);
@@ -575,6 +587,12 @@ void rdi_ctrl_set_state(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state);
 /* The public create, with the environment of a test. */
 int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_env *env,
 			struct rdinit_ctrl **out);
+/*
+ * The same on the loop of @home, whose turns process the controller; not to be freed from a
+ * callback of the controller then.
+ */
+int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *opts, const struct rdi_env *env,
+		       const struct rdi_handle *home, struct rdinit_ctrl **out);
 /* The steps of RDI_CTRL_TRANSPORT to RDI_CTRL_READY and of the shutdown. */
 void rdi_ctrl_established(struct rdi_queue *q);
 void rdi_ctrl_poll_timer(struct rd_timer *timer);
@@ -588,6 +606,13 @@ int rdi_identify(struct rdinit_ctrl *ctrl, const char *func, uint8_t cns, uint32
 		 void *data);
 int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint8_t lid, uint32_t nsid,
 		uint64_t offset, void *data, uint32_t len, rdinit_complete_fn fn, void *user);
+
+/*
+ * Size and block size of namespace @nsid from its Identify data. Returns 0, -ENODEV or -ENOTSUP;
+ * then @why is the reason.
+ */
+int rdi_ns_take(const struct nvme_id_ns *id, uint32_t nsid, struct rdinit_ns *ns, char *why,
+		size_t why_len);
 
 /* ---- discover.c ---- */
 
@@ -615,5 +640,9 @@ struct rdinit_qpair {
 	rdinit_complete_fn connect_fn; /* NULL once called */
 	void *connect_user;
 };
+
+/* The public create, for queue pairs on the loop of @home, as rdi_ctrl_create_on(). */
+int rdi_qpair_create_on(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts *opts,
+			const struct rdi_handle *home, struct rdinit_qpair **out);
 
 #endif /* RDI_INTERNAL_H */

@@ -208,9 +208,10 @@ static void init_io_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctr
 	qp->q.closed = on_io_queue_closed;
 }
 
-int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts *opts,
-			struct rdinit_qpair **out)
+int rdi_qpair_create_on(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts *opts,
+			const struct rdi_handle *home, struct rdinit_qpair **out)
 {
+	static const char func[] = "rdinit_qpair_create";
 	struct rdinit_qpair_opts defaults;
 	struct rdinit_qpair *qp;
 	const char *why;
@@ -218,38 +219,38 @@ int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 	int rc;
 
 	if (!out)
-		return rdi_fail(__func__, -EINVAL, "out is NULL");
+		return rdi_fail(func, -EINVAL, "out is NULL");
 	*out = NULL;
 	if (!ctrl)
-		return rdi_no_handle(__func__);
+		return rdi_no_handle(func);
 	if (!opts) {
 		rdinit_qpair_opts_init(&defaults);
 		opts = &defaults;
 	}
 	if (ctrl->state != RDI_CTRL_READY)
-		return rdi_fail(__func__, -ENOTCONN, "the controller is %s, not ready",
+		return rdi_fail(func, -ENOTCONN, "the controller is %s, not ready",
 				rdi_ctrl_state_name(ctrl->state));
-	rc = RDI_CHECK_SIZE(__func__, opts, rdinit_qpair_opts, sizeof(*opts));
+	rc = RDI_CHECK_SIZE(func, opts, rdinit_qpair_opts, sizeof(*opts));
 	if (rc)
 		return rc;
 	why = check_qpair_opts(opts, ctrl);
 	if (why)
-		return rdi_fail(__func__, -EINVAL, "%s", why);
+		return rdi_fail(func, -EINVAL, "%s", why);
 	qid = opts->qid ? opts->qid : ctrl->next_qid;
 	if (qid > ctrl->io_queues)
-		return rdi_fail(__func__, -ENOSPC,
+		return rdi_fail(func, -ENOSPC,
 				"all of the %u I/O queue%s that the controller granted have been "
 				"used; nr_io_queues asked for %u",
 				ctrl->io_queues, ctrl->io_queues == 1 ? "" : "s",
 				ctrl->want_queues);
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
-		return rdi_fail(__func__, -ENOMEM, "out of memory");
+		return rdi_fail(func, -ENOMEM, "out of memory");
 	rc = copy_ctrl(qp, ctrl);
 	if (!rc)
-		rc = rdi_handle_open(&qp->h, ctrl->env, &qp->log_cfg, &qp->fab_cfg, &why);
+		rc = rdi_handle_open(&qp->h, ctrl->env, &qp->log_cfg, &qp->fab_cfg, home, &why);
 	if (rc) {
-		rdi_fail(__func__, rc, "%s", why ? why : strerror(-rc));
+		rdi_fail(func, rc, "%s", why ? why : strerror(-rc));
 		destroy_qpair(qp);
 		return rc;
 	}
@@ -259,6 +260,12 @@ int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 		ctrl->next_qid++;
 	*out = qp;
 	return 0;
+}
+
+int rdinit_qpair_create(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts *opts,
+			struct rdinit_qpair **out)
+{
+	return rdi_qpair_create_on(ctrl, opts, NULL, out);
 }
 
 int rdinit_qpair_disconnect(struct rdinit_qpair *qp)

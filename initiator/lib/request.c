@@ -424,7 +424,7 @@ void rdi_req_watchdog(struct rd_timer *timer)
 	if (away > 2 * period)
 		return;
 	TAILQ_FOREACH (req, &q->busy, link) {
-		if (too_late(q, req, now)) {
+		if (too_late(q, req, now) && !(q->overdue && q->overdue(q, req))) {
 			rdi_queue_fail(q, -ETIMEDOUT,
 				       "%s: no answer to %s in time (is the target still alive?)",
 				       q->remote, opcode_text(q, req->sqe));

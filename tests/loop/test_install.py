@@ -61,9 +61,10 @@ def installed(t):
 
 @test
 def the_right_files_are_installed(t):
-    """Programs, one header, the library in both forms, its pkg-config file, manual pages; nothing else."""
+    """Programs, two headers, the library in both forms, its pkg-config file, manual pages; nothing else."""
     _, files = installed(t)
-    for pattern in (r'/bin/rdtarget$', r'/bin/rdinit$', r'/include/rdinit\.h$', r'/librdinit\.so$',
+    for pattern in (r'/bin/rdtarget$', r'/bin/rdinit$', r'/include/rdinit\.h$',
+                    r'/include/rdinit_dev\.h$', r'/librdinit\.so$',
                     r'/librdinit\.so\.0$', r'/librdinit\.a$', r'/pkgconfig/librdinit\.pc$',
                     r'/man1/rdtarget\.1$', r'/man1/rdinit\.1$', r'/man1/rdinit-read\.1$',
                     r'/bash-completion/completions/rdinit$', r'/zsh/(site-functions|vendor-completions)/_rdinit$',
@@ -74,7 +75,7 @@ def the_right_files_are_installed(t):
         t.ok(any(re.search(pattern, path) for path in files), f'no {pattern} among {files}')
     t.eq(any(path.endswith('/nbdkit/plugins/nbdkit-rdinit-plugin.so') for path in files), 'NBDKIT_RDINIT' in os.environ,
          'the plugin of nbdkit is installed where it was built')
-    t.eq([path for path in files if path.endswith('.h') and not path.endswith('/rdinit.h')], [],
+    t.eq([path for path in files if path.endswith('.h') and not path.endswith(('/rdinit.h', '/rdinit_dev.h'))], [],
          'headers that are no business of others')
     t.eq([path for path in files if '/bin/' in path and not re.search(r'/bin/rd(target|init|conform)$', path)], [],
          'other programs')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The functions of the public header, of the version script and of the built library are the same."""
+"""The functions of the public headers, of the version script and of the built library are the same."""
 
 import re
 import subprocess
@@ -29,18 +29,21 @@ def exported(path):
 
 
 def main():
-    header, script, lib = header_functions(sys.argv[1]), map_symbols(sys.argv[2]), exported(sys.argv[3])
+    *headers, script, lib = sys.argv[1:]
+    header = set().union(*(header_functions(path) for path in headers))
+    script, lib = map_symbols(script), exported(lib)
     status = 0
     for name, other in (('version script', script), ('library', lib)):
         for sym in sorted(header - other):
-            print(f'{sym}: in the header, not in the {name}')
+            print(f'{sym}: in a header, not in the {name}')
             status = 1
         for sym in sorted(other - header):
-            print(f'{sym}: in the {name}, not in the header')
+            print(f'{sym}: in the {name}, not in a header')
             status = 1
-    if len(header) < 10:
-        print('the header was not understood')
-        status = 1
+    for path in headers:
+        if len(header_functions(path)) < 10:
+            print(f'{path} was not understood')
+            status = 1
     return status
 
 

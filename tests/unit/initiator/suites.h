@@ -19,5 +19,7 @@ extern const struct t_case t_passthru_cases[];
 extern const struct t_case t_sync_cases[];
 extern const struct t_case t_sizes_cases[];
 extern const struct t_case t_paths_cases[];
+extern const struct t_case t_dev_cases[];
+extern const struct t_case t_dev_guard_cases[];
 
 #endif /* T_INITIATOR_SUITES_H */

@@ -32,7 +32,7 @@ static void open_handle(struct rdi_handle *h, struct ticking *t)
 
 	*t = (struct ticking){.clock = {.now = tick, .arg = t}, .sleep = UINT64_MAX};
 	*h = (struct rdi_handle){.spin.ns = 0};
-	CU_ASSERT_EQUAL_FATAL(rdi_handle_open(h, &env, &log, &fab, &why), 0);
+	CU_ASSERT_EQUAL_FATAL(rdi_handle_open(h, &env, &log, &fab, NULL, &why), 0);
 	h->spin.ns = SPIN_US * RD_NSEC_PER_USEC;
 }
 

@@ -25,6 +25,8 @@ int main(int argc, char **argv)
 		{.name = "sync", .teardown = teardown, .cases = t_sync_cases},
 		{.name = "paths", .cases = t_paths_cases},
 		{.name = "sizes", .teardown = teardown, .cases = t_sizes_cases},
+		{.name = "device", .teardown = teardown, .cases = t_dev_cases},
+		{.name = "guards", .cases = t_dev_guard_cases},
 		{.name = NULL},
 	};
 

@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file rdinit_dev.h
+ * @brief librdinit: a namespace as a block device that survives the loss of its connections.
+ *
+ * DEVICE, PATHS, CHANNELS. A struct rdinit_dev is one namespace. It has one or several paths; each
+ * path is an association with one controller, which the library connects, watches and connects
+ * again. A struct rdinit_dev_chan is the use of the device by one thread: it has an I/O queue on
+ * each path. I/O is submitted to a channel, and goes by a path that is usable then.
+ *
+ * THREADS. A channel belongs to one thread at a time. The functions of a device may be called from
+ * any thread at the same time, except rdinit_dev_close() and rdinit_dev_free(). The library starts
+ * no threads, except that a host name is resolved in a short-lived helper thread, and what
+ * rdinit.h says of the verbs provider. The work of the device (keep-alive, reconnecting, events)
+ * is done by whichever thread calls rdinit_dev_chan_process() or rdinit_dev_process(): one of them
+ * must be called whenever its descriptor is readable. A program that has a channel needs no call of
+ * rdinit_dev_process().
+ *
+ * RULES OF rdinit.h that hold here: CALLBACKS (exactly once, from the channel's process function,
+ * from a synchronous call that waits on the channel, or from rdinit_dev_chan_free()), BUFFERS (the
+ * target cannot access the buffer any more when the callback runs, after every error too), ERRORS,
+ * BYTE ORDER, STRUCTURE SIZES and DEBUGGING.
+ *
+ * LOST CONNECTIONS. When a path is lost, the library connects it again: at once, then after
+ * delays that grow up to reconnect_delay_ms, until ctrl_loss_tmo_ms is over. Commands wait
+ * meanwhile, or use another path. A command that was sent and not answered is treated as follows:
+ *
+ * - Read, Verify and Flush are sent again at once, by any path.
+ * - Write, Write Zeroes and Deallocate are sent again when the lost command cannot be executed
+ *   later any more: by the same path when it is connected again (the target finishes or discards
+ *   the commands of the old association before the new one is ready), or by any path when twice the
+ *   keep-alive timeout and one second have passed since the loss. Until then commands that change
+ *   blocks of the same range wait, in all channels of the device: a lost write never overwrites a
+ *   newer one. With no_resend_writes, these commands end with -EREMOTEIO instead, and the range is
+ *   guarded in the same way.
+ * - Compare, Compare and Write, and Copy end with -EREMOTEIO: it is unknown whether the controller
+ *   executed the command.
+ *
+ * A command that was not sent, or that the controller refused with a path related status, is sent
+ * later or by another path, whichever command it is.
+ *
+ * TIMEOUTS. When a command is not answered within its time limit, the library sends Abort for it.
+ * When it is not answered within the same time again (10 s at most), the library resets the path:
+ * the commands on it are treated as above. Other paths are not touched. A command that ran into
+ * its time limit three times ends with -ETIMEDOUT.
+ */
+#ifndef RDINIT_DEV_H
+#define RDINIT_DEV_H
+
+#include "rdinit.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+struct iovec;
+struct rdinit_dev;
+struct rdinit_dev_chan;
+
+/** Largest number of paths of one device. */
+#define RDINIT_DEV_PATHS_MAX 16
+/** Waits without end; for ctrl_loss_tmo_ms and fast_io_fail_tmo_ms. */
+#define RDINIT_DEV_NEVER UINT32_MAX
+
+/* ---- States and events ---- */
+
+/** @brief The state of a device. */
+enum rdinit_dev_state {
+	RDINIT_DEV_NEW,     /**< rdinit_dev_open() has not been called */
+	RDINIT_DEV_OPENING, /**< waits for its first path */
+	RDINIT_DEV_LIVE,    /**< at least one path is usable */
+	RDINIT_DEV_WAITING, /**< no path is usable now; commands wait */
+	RDINIT_DEV_FAILED,  /**< every path has failed; commands end with -ENODEV */
+	RDINIT_DEV_CLOSED,  /**< rdinit_dev_close() has been called */
+};
+
+/** @brief The state of a path. */
+enum rdinit_dev_path_state {
+	RDINIT_DEV_PATH_NEW,        /**< the device has not been opened */
+	RDINIT_DEV_PATH_RESOLVING,  /**< its host name is being resolved */
+	RDINIT_DEV_PATH_CONNECTING, /**< the controller is being connected and enabled */
+	RDINIT_DEV_PATH_CHECKING,   /**< is it the same namespace? */
+	RDINIT_DEV_PATH_LIVE,       /**< connected; ANA decides whether it is used */
+	RDINIT_DEV_PATH_LOST,       /**< the connection has ended and is being cleaned up */
+	RDINIT_DEV_PATH_WAITING,    /**< the next attempt is due after a delay */
+	RDINIT_DEV_PATH_FAILED,     /**< given up: see rdinit_dev_reconnect() */
+	RDINIT_DEV_PATH_CLOSED,     /**< the device has been closed */
+};
+
+/** @brief Get the name of a device's state, such as "live". Static; never NULL. Any thread. */
+const char *rdinit_dev_state_name(enum rdinit_dev_state state);
+/** @brief Get the name of a path's state, such as "waiting". Static; never NULL. Any thread. */
+const char *rdinit_dev_path_state_name(enum rdinit_dev_path_state state);
+/** @brief Get the name of an ANA state (Base 8.1), such as "optimized". Static. Any thread. */
+const char *rdinit_dev_ana_state_name(uint8_t ana_state);
+
+/** @brief What an event tells of. */
+enum rdinit_dev_event_type {
+	RDINIT_DEV_EVENT_STATE,   /**< the device's state has changed */
+	RDINIT_DEV_EVENT_PATH,    /**< a path's state has changed */
+	RDINIT_DEV_EVENT_ANA,     /**< the ANA state of the namespace by a path has changed */
+	RDINIT_DEV_EVENT_RESIZED, /**< the namespace has another number of blocks */
+};
+
+/** @brief One event. Valid during the callback only. */
+struct rdinit_dev_event {
+	enum rdinit_dev_event_type type;
+	enum rdinit_dev_state state; /**< of the device, now */
+	int path; /**< index of the path, from 0; -1: the event concerns the device */
+	enum rdinit_dev_path_state path_state; /**< of the path, now; if @c path is not -1 */
+	uint8_t ana_state;                     /**< of the path, now; if @c path is not -1 */
+	int err;                               /**< why a path was lost or failed; else 0 */
+	uint64_t blocks;                       /**< size of the namespace in blocks, now */
+	/** A sentence such as "192.0.2.1:4420: connection lost: ...; next attempt in 2.5 s". */
+	const char *text;
+};
+
+/**
+ * @brief A function that receives events.
+ *
+ * Runs on the thread that does the device's work (see THREADS above), which may be any that uses
+ * the device or one of its channels; calls do not overlap. It must not call functions of the device
+ * or its channels: those return -EDEADLK or wait for ever.
+ *
+ * @param user  event_user of struct rdinit_dev_opts.
+ * @param event The event. Owned by the library, valid until the function returns.
+ */
+typedef void (*rdinit_dev_event_fn)(void *user, const struct rdinit_dev_event *event);
+
+/* ---- Devices ---- */
+
+/** @brief Which of several usable paths a command takes. Optimized paths (ANA) come first. */
+enum rdinit_dev_policy {
+	RDINIT_DEV_ROUND_ROBIN, /**< the next path after the last one */
+	RDINIT_DEV_QUEUE_DEPTH, /**< the path with the fewest commands in flight */
+	RDINIT_DEV_FAILOVER,    /**< one path, until a better one or none is there */
+};
+
+/** @brief Options of a device. The caller owns what the pointers refer to; it is copied. */
+struct rdinit_dev_opts {
+	size_t size; /**< set by rdinit_dev_opts_init() */
+	/**
+	 * Options of the controllers of all paths, or NULL for the defaults: identity of the host,
+	 * provider, timeouts, trace. Ignored are traddr, trsvcid, subnqn, nr_io_queues, event_fn
+	 * and event_user. keep_alive_tmo_ms must not be 0: without keep-alive no time is known
+	 * after which a lost write cannot be executed any more.
+	 */
+	const struct rdinit_ctrl_opts *ctrl;
+	/** Receives events; NULL (default): nobody does. */
+	rdinit_dev_event_fn event_fn;
+	void *event_user;              /**< passed to @c event_fn */
+	enum rdinit_dev_policy policy; /**< default RDINIT_DEV_ROUND_ROBIN */
+	/** Channels that may exist at the same time: I/O queues to request; 1 (default) to 1024. */
+	uint16_t channels;
+	/**
+	 * Entries of each I/O queue, 2 to 1024; default 128. One command less than this can be in
+	 * flight in a channel, also when the controller grants a smaller queue.
+	 */
+	uint16_t queue_size;
+	/**
+	 * Milliseconds that a command may take from when it is sent to when it is answered; default
+	 * 30000; 0 is invalid. See TIMEOUTS above. Time without a usable path does not count.
+	 */
+	uint32_t io_timeout_ms;
+	/** Longest time between two attempts to connect a path in milliseconds; default 10000. */
+	uint32_t reconnect_delay_ms;
+	/**
+	 * Milliseconds for which a lost path is connected again before it fails for good; default
+	 * 600000; 0: it fails at once; RDINIT_DEV_NEVER: never.
+	 */
+	uint32_t ctrl_loss_tmo_ms;
+	/**
+	 * Milliseconds without a usable path after which commands that wait, and new ones, end with
+	 * -ENOTCONN; RDINIT_DEV_NEVER (default): they wait until the paths have failed.
+	 */
+	uint32_t fast_io_fail_tmo_ms;
+	/** Lost writes end with -EREMOTEIO instead of being sent again; default false. */
+	bool no_resend_writes;
+	/**
+	 * Bytes of memory that each channel has for rdinit_dev_buf_alloc(); default 0. On RDMA
+	 * devices the memory is registered with each path.
+	 */
+	size_t pool_bytes;
+};
+
+/** The function that rdinit_dev_opts_init() calls with the size of the caller's structure. */
+void rdinit_dev_opts_init_size(struct rdinit_dev_opts *opts, size_t size);
+
+/** @brief Initialise a struct rdinit_dev_opts with the default values. Any thread. */
+static inline void rdinit_dev_opts_init(struct rdinit_dev_opts *opts)
+{
+	rdinit_dev_opts_init_size(opts, sizeof(*opts));
+}
+
+/**
+ * @brief Create a device handle. Checks the options; performs no network I/O.
+ * @param opts Initialised with rdinit_dev_opts_init(), or NULL for the defaults. Owned by the
+ *             caller, not used after return.
+ * @param out  Receives the handle, which the caller frees with rdinit_dev_free(); NULL on error.
+ * @return 0; -EINVAL (an option is out of range or malformed), -ENOMEM, -EMFILE or -ENFILE (too
+ *         many open files). Any thread.
+ */
+int rdinit_dev_create(const struct rdinit_dev_opts *opts, struct rdinit_dev **out);
+
+/**
+ * @brief Add a path. To a device that is open already it is connected by the next work.
+ * @param dev         The handle.
+ * @param uri         Where the path leads: traddr, trsvcid, subnqn and nsid; subnqn is required;
+ *                    nsid 0 means 1. Filled by rdinit_uri_parse(), owned by the caller, not used
+ *                    after return. All paths lead to the same subsystem: subnqn must be equal. They
+ *                    have to lead to the same namespace, which is checked by its NGUID, UUID or
+ *                    EUI-64 when the path is connected.
+ * @param host_traddr Numeric local address to connect from; NULL: that of the controller options.
+ * @return The index of the path, from 0; -EINVAL (the URI names no subsystem, or another one than
+ *         the first path), -ENOSPC (RDINIT_DEV_PATHS_MAX), -ESHUTDOWN (the device is closed),
+ *         -EDEADLK (called from an event callback), -ENOMEM. Any thread.
+ */
+int rdinit_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri,
+			const char *host_traddr);
+
+/**
+ * @brief Connect the paths, and wait until one of them is usable.
+ * @param dev A new handle with at least one path.
+ * @return 0; -EINVAL (the handle is not new or has no path), -EDEADLK (called from an event
+ *         callback). When the first attempt of each path has failed, the device has failed, and the
+ *         error is that of the first path: an error of rdinit_ctrl_connect(), -ENODEV (the
+ *         namespace does not exist), -ENOTSUP (the namespace has metadata).
+ */
+int rdinit_dev_open(struct rdinit_dev *dev);
+
+/**
+ * @brief Start rdinit_dev_open() asynchronously. Call rdinit_dev_process() until @p fn has run.
+ * @param dev     A new handle with at least one path.
+ * @param fn,user The callback, not NULL, and its argument. The rules of rdinit_dev_event_fn hold
+ *                for it.
+ * @return 0; -EINVAL, -EDEADLK as rdinit_dev_open(). Later errors go to @p fn.
+ */
+int rdinit_dev_open_async(struct rdinit_dev *dev, rdinit_complete_fn fn, void *user);
+
+/**
+ * @brief Get the descriptor of a device to wait on. Not needed while there is a channel.
+ * @return A descriptor that is readable when rdinit_dev_process() has work to do; -EINVAL when
+ *         @p dev is NULL. Owned by the handle. Any thread.
+ */
+int rdinit_dev_fd(const struct rdinit_dev *dev);
+
+/**
+ * @brief Do the work of the device: keep alive, reconnect, read events, run event callbacks.
+ * @param dev        The handle.
+ * @param timeout_ms Milliseconds to wait at most when there is no work; 0: do not wait; -1: wait
+ *                   until there is work.
+ * @return 0; -EDEADLK (called from an event callback). Any thread.
+ */
+int rdinit_dev_process(struct rdinit_dev *dev, int timeout_ms);
+
+/** @brief Properties of the namespace and the device. */
+struct rdinit_dev_info {
+	size_t size;           /**< set by rdinit_dev_info_init() */
+	uint64_t blocks;       /**< size of the namespace in logical blocks, now */
+	uint32_t block_size;   /**< size of a logical block in bytes */
+	uint32_t nsid;         /**< namespace identifier of the first path */
+	uint32_t max_transfer; /**< largest transfer of one command in bytes, of all paths so far */
+	/** Blocks of one Write Zeroes, Deallocate, Verify and Copy at most; 0: not supported. */
+	uint32_t max_write_zeroes;
+	uint32_t max_deallocate;
+	uint32_t max_verify;
+	uint32_t max_copy;
+	/** Blocks; from NPWG, NOWS and NPDG (NVM 4.1.5.1); 0: the controller does not tell. */
+	uint32_t preferred_write;
+	uint32_t optimal_write;
+	uint32_t preferred_deallocate;
+	bool compare;                 /**< RDINIT_DEV_COMPARE is supported */
+	bool compare_write;           /**< RDINIT_DEV_COMPARE_WRITE is supported */
+	bool deallocated_is_zero;     /**< DLFEAT: deallocated blocks are read as zeroes */
+	bool volatile_cache;          /**< VWC: flush is needed */
+	bool read_only;               /**< the namespace is write protected (NSATTR) */
+	uint8_t nguid[16];            /**< NGUID; zeroes: none */
+	uint8_t uuid[16];             /**< UUID; zeroes: none */
+	uint8_t eui64[8];             /**< EUI-64; zeroes: none */
+	enum rdinit_dev_state state;  /**< now */
+	unsigned int paths;           /**< number of paths */
+	char subnqn[RDINIT_NQN_SIZE]; /**< subsystem NQN */
+};
+
+/** The function that rdinit_dev_info_init() calls with the size of the caller's structure. */
+void rdinit_dev_info_init_size(struct rdinit_dev_info *info, size_t size);
+
+/** @brief Initialise a struct rdinit_dev_info. Any thread. */
+static inline void rdinit_dev_info_init(struct rdinit_dev_info *info)
+{
+	rdinit_dev_info_init_size(info, sizeof(*info));
+}
+
+/**
+ * @brief Get the properties of an open device. Sends no command.
+ * @param dev  A handle that was opened, in any state since.
+ * @param info Receives the values. Initialise it with rdinit_dev_info_init().
+ * @return 0; -EINVAL (@p info is not initialised), -ENOTCONN (the device was never usable),
+ *         -EDEADLK (called from an event callback). Any thread.
+ */
+int rdinit_dev_get_info(struct rdinit_dev *dev, struct rdinit_dev_info *info);
+
+/** @brief Properties of a path. */
+struct rdinit_dev_path_info {
+	size_t size;                      /**< set by rdinit_dev_path_info_init() */
+	enum rdinit_dev_path_state state; /**< now */
+	uint8_t ana_state;                /**< ANA state of the namespace, now */
+	uint16_t cntlid;                  /**< controller identifier; 0 if not live */
+	uint32_t attempts; /**< attempts to connect since the path was live; 0 if it is */
+	uint32_t losses;   /**< how often the path was lost */
+	int err;           /**< why it is not live, a negative errno value; 0 if it is */
+	char address[64];  /**< such as "192.0.2.1:4420"; the host name until it is resolved */
+	char text[256];    /**< why it is not live; "" if it is */
+};
+
+/** The function that rdinit_dev_path_info_init() calls with the size of the structure. */
+void rdinit_dev_path_info_init_size(struct rdinit_dev_path_info *info, size_t size);
+
+/** @brief Initialise a struct rdinit_dev_path_info. Any thread. */
+static inline void rdinit_dev_path_info_init(struct rdinit_dev_path_info *info)
+{
+	rdinit_dev_path_info_init_size(info, sizeof(*info));
+}
+
+/**
+ * @brief Get the properties of a path.
+ * @param dev   The handle.
+ * @param index Index of the path, from 0.
+ * @param info  Receives the values. Initialise it with rdinit_dev_path_info_init().
+ * @return 0; -EINVAL (@p info is not initialised), -ENOENT (there is no such path), -EDEADLK
+ *         (called from an event callback). Any thread.
+ */
+int rdinit_dev_get_path(struct rdinit_dev *dev, unsigned int index,
+			struct rdinit_dev_path_info *info);
+
+/**
+ * @brief Connect all paths that are waiting or have failed again now.
+ * @param dev An open handle.
+ * @return 0; -EINVAL (@p dev is NULL), -ESHUTDOWN (not open), -EDEADLK (called from an event
+ *         callback). Any thread.
+ */
+int rdinit_dev_reconnect(struct rdinit_dev *dev);
+
+/**
+ * @brief Shut down the controllers (CC.SHN, Base 3.6.2) and close the connections.
+ * @param dev The handle. Its channels must have been freed.
+ * @return 0; -EINVAL (@p dev is NULL), -EBUSY (a channel is left), -EDEADLK (called from an event
+ *         callback), -ETIMEDOUT (a controller did not complete its shutdown within 5 s). Except for
+ *         the first three errors the device is closed in every case and can only be freed.
+ */
+int rdinit_dev_close(struct rdinit_dev *dev);
+
+/**
+ * @brief Free a device in any state, without the shutdown of rdinit_dev_close().
+ *
+ * Free the channels first: what is left when this function is called keeps the device alive, and
+ * the device ends with its last channel. Not from an event callback.
+ *
+ * @param dev Pointer to the handle; set to NULL. NULL and a pointer to NULL are allowed.
+ */
+void rdinit_dev_free(struct rdinit_dev **dev);
+
+/* ---- Channels ---- */
+
+/**
+ * @brief Create a channel. Performs no network I/O: its queues are connected by its process calls.
+ * @param dev An open device.
+ * @param out Receives the handle, which the caller frees with rdinit_dev_chan_free(); NULL on
+ *            error.
+ * @return 0; -EINVAL (an argument is NULL), -ENOTCONN (the device was never usable), -ENOSPC (as
+ *         many channels exist as the option channels allows), -ENOMEM, -EMFILE or -ENFILE (too many
+ *         open files), -EDEADLK (called from an event callback). Any thread.
+ */
+int rdinit_dev_chan_create(struct rdinit_dev *dev, struct rdinit_dev_chan **out);
+
+/**
+ * @brief Get the descriptor to wait on.
+ * @return A descriptor that is readable when rdinit_dev_chan_process() has work to do; it stays the
+ *         same until the channel is freed, whatever happens to the paths. -EINVAL when @p chan is
+ *         NULL. Owned by the handle.
+ */
+int rdinit_dev_chan_fd(const struct rdinit_dev_chan *chan);
+
+/**
+ * @brief Send, receive, check timeouts, run callbacks; and do the work of the device, if there is
+ *        any and no other thread does it.
+ * @param chan       The handle.
+ * @param timeout_ms As for rdinit_dev_process(), in milliseconds.
+ * @return The number of callbacks that ran, which may be 0; -EINVAL (@p chan is NULL), -EDEADLK
+ *         (called from a callback), -ENOTCONN (freed in a callback). A lost path is no error here.
+ */
+int rdinit_dev_chan_process(struct rdinit_dev_chan *chan, int timeout_ms);
+
+/** @brief Get the largest number of commands in flight, queue_size - 1; 0 for NULL. */
+unsigned int rdinit_dev_chan_depth(const struct rdinit_dev_chan *chan);
+
+/** @brief Get the number of submitted commands whose callback has not run; 0 for NULL. */
+unsigned int rdinit_dev_chan_inflight(const struct rdinit_dev_chan *chan);
+
+/**
+ * @brief Free a channel in any state. Does not wait for the network.
+ *
+ * The callbacks of commands in flight run with -ECANCELED: it is unknown whether the controller
+ * executed them. When a callback calls this function, the channel is freed when the process call
+ * returns.
+ *
+ * @param chan Pointer to the handle; set to NULL. NULL and a pointer to NULL are allowed.
+ */
+void rdinit_dev_chan_free(struct rdinit_dev_chan **chan);
+
+/**
+ * @brief Take a buffer from the channel's pool (pool_bytes), registered for all paths.
+ * @param chan The handle.
+ * @param len  Bytes, from 1. The buffer starts at a multiple of 4096.
+ * @return The buffer, which the caller returns with rdinit_dev_buf_free(); NULL when the pool has
+ *         no room (rdinit_get_error() says so). It is freed with the channel.
+ */
+void *rdinit_dev_buf_alloc(struct rdinit_dev_chan *chan, size_t len);
+
+/**
+ * @brief Return a buffer to the pool.
+ * @param chan The channel that the buffer was taken from.
+ * @param buf  The buffer, which no command in flight uses. NULL is allowed.
+ * @param len  As it was passed to rdinit_dev_buf_alloc().
+ */
+void rdinit_dev_buf_free(struct rdinit_dev_chan *chan, void *buf, size_t len);
+
+/* ---- I/O ---- */
+
+/** @brief Commands. */
+enum rdinit_dev_op {
+	RDINIT_DEV_READ,         /**< Read (NVM 3.2.4) */
+	RDINIT_DEV_WRITE,        /**< Write (NVM 3.2.6) */
+	RDINIT_DEV_FLUSH,        /**< Flush (Base 7.1); no range */
+	RDINIT_DEV_WRITE_ZEROES, /**< Write Zeroes (NVM 3.2.8) */
+	RDINIT_DEV_DEALLOCATE,   /**< Dataset Management, AD (NVM 3.2.3) */
+	RDINIT_DEV_VERIFY,       /**< Verify (NVM 3.2.5) */
+	RDINIT_DEV_COMPARE,      /**< Compare (NVM 3.2.1): -EIO with Compare Failure if different */
+	RDINIT_DEV_COMPARE_WRITE, /**< Compare and Write, fused (NVM 2.1.3.1) */
+	RDINIT_DEV_COPY,          /**< Copy (NVM 3.2.2): from @c source to @c lba */
+};
+
+/**
+ * Write Zeroes: the controller may deallocate the blocks (DEAC). RDINIT_IO_FUA of rdinit.h is the
+ * other flag, for Read, Write, Write Zeroes, Compare, Compare and Write, and Copy.
+ */
+#define RDINIT_DEV_IO_DEALLOCATE 0x2u
+
+/** @brief One command. */
+struct rdinit_dev_io {
+	size_t size; /**< set by rdinit_dev_io_init() */
+	enum rdinit_dev_op op;
+	unsigned int flags; /**< RDINIT_IO_FUA, RDINIT_DEV_IO_DEALLOCATE */
+	uint64_t lba;       /**< first logical block; the destination of Copy */
+	uint32_t nblocks;   /**< number of logical blocks, from 1 */
+	/** In milliseconds, as io_timeout_ms of struct rdinit_dev_opts; 0 (default): that value. */
+	uint32_t timeout_ms;
+	/**
+	 * The data: one buffer, or @c iov when @c iovcnt is not 0. Read: receives it. Write: is
+	 * written. Compare: is compared; Compare and Write: nblocks to compare with. Belongs to the
+	 * library until the callback runs. Data in several pieces is copied through one.
+	 */
+	void *buf;
+	const struct iovec *iov; /**< only the array may be freed after submitting */
+	unsigned int iovcnt;     /**< up to 1024 */
+	const void *write_buf;   /**< Compare and Write: nblocks to write */
+	uint64_t source;         /**< Copy: first logical block to copy from */
+};
+
+/** The function that rdinit_dev_io_init() calls with the size of the caller's structure. */
+void rdinit_dev_io_init_size(struct rdinit_dev_io *io, size_t size);
+
+/** @brief Initialise a struct rdinit_dev_io: a Read of no blocks. Any thread. */
+static inline void rdinit_dev_io_init(struct rdinit_dev_io *io)
+{
+	rdinit_dev_io_init_size(io, sizeof(*io));
+}
+
+/**
+ * @brief Start a command.
+ *
+ * struct rdinit_completion tells the result. In addition to what rdinit.h says: -ENOTCONN (no
+ * usable path for fast_io_fail_tmo_ms), -ENODEV (the device has failed, or is closed), -EREMOTEIO
+ * (the path was lost; it is unknown whether the controller executed the command), -ETIMEDOUT (three
+ * time limits were over; it is unknown as well), -ECANCELED (cancelled, or the channel was freed;
+ * it is unknown as well), -EMSGSIZE (the path takes less data than the device said before).
+ *
+ * @param chan    The channel.
+ * @param io      The command. Owned by the caller, not used after return, except for its data.
+ * @param fn,user The callback, not NULL, and its argument.
+ * @param id      Receives the identifier for rdinit_dev_cancel(). May be NULL.
+ * @return 0; -EAGAIN (as many commands are in flight as rdinit_dev_chan_depth(): process the
+ *         channel and try again), -EINVAL (an argument is missing or wrong, blocks beyond the end
+ *         of the namespace, or more blocks than the device takes), -EOPNOTSUPP (the controller does
+ *         not support the command), -ENOMEM.
+ */
+int rdinit_dev_submit(struct rdinit_dev_chan *chan, const struct rdinit_dev_io *io,
+		      rdinit_complete_fn fn, void *user, uint64_t *id);
+
+/**
+ * @brief Start a command and wait for its completion.
+ * @param chan,io As for rdinit_dev_submit(). When other commands fill the channel, the call waits.
+ * @return 0; -EDEADLK (called from a callback); -EINVAL, -EOPNOTSUPP or -ENOMEM as
+ *         rdinit_dev_submit(); or the @c err of its completion.
+ */
+int rdinit_dev_run(struct rdinit_dev_chan *chan, const struct rdinit_dev_io *io);
+
+/**
+ * @brief Cancel a command, if that is possible.
+ *
+ * A command that waits ends with -ECANCELED. For a command that was sent, the library sends Abort;
+ * it ends with -ECANCELED when the controller has aborted it, or else as if it had not been
+ * cancelled. The callback runs later, from the process function. A write that is lost together with
+ * its path after this call is not sent again, and its range is guarded.
+ *
+ * @param chan The channel.
+ * @param id   The identifier from rdinit_dev_submit().
+ * @return 0; -EINVAL (@p chan is NULL), -ENOENT (the command has ended).
+ */
+int rdinit_dev_cancel(struct rdinit_dev_chan *chan, uint64_t id);
+
+/**
+ * @brief Read logical blocks: rdinit_dev_run() with RDINIT_DEV_READ.
+ * @param chan        The channel.
+ * @param lba,nblocks The range.
+ * @param buf         Receives nblocks blocks. Owned by the caller. Any alignment.
+ * @param flags       0 or RDINIT_IO_FUA.
+ * @return As rdinit_dev_run().
+ */
+int rdinit_dev_read(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblocks, void *buf,
+		    unsigned int flags);
+
+/**
+ * @brief Start rdinit_dev_read() asynchronously.
+ * @param chan,lba,nblocks,flags As for rdinit_dev_read().
+ * @param buf     As for rdinit_dev_read(). Belongs to the library until the callback runs.
+ * @param fn,user The callback, not NULL, and its argument.
+ * @return As rdinit_dev_submit().
+ */
+int rdinit_dev_read_async(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblocks, void *buf,
+			  unsigned int flags, rdinit_complete_fn fn, void *user);
+
+/**
+ * @brief Write logical blocks: rdinit_dev_run() with RDINIT_DEV_WRITE.
+ * @param chan,lba,nblocks As for rdinit_dev_read().
+ * @param buf   nblocks blocks to write. Owned by the caller; not changed. Any alignment.
+ * @param flags 0 or RDINIT_IO_FUA.
+ * @return As rdinit_dev_run().
+ */
+int rdinit_dev_write(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblocks, const void *buf,
+		     unsigned int flags);
+
+/**
+ * @brief Start rdinit_dev_write() asynchronously.
+ * @param chan,lba,nblocks,flags As for rdinit_dev_write().
+ * @param buf     As for rdinit_dev_write(). Belongs to the library until the callback runs.
+ * @param fn,user The callback, not NULL, and its argument.
+ * @return As rdinit_dev_submit().
+ */
+int rdinit_dev_write_async(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblocks,
+			   const void *buf, unsigned int flags, rdinit_complete_fn fn, void *user);
+
+/**
+ * @brief Flush: the data of all writes that completed before, in any channel and by any path, is on
+ *        non-volatile media when this function has succeeded.
+ * @param chan The channel.
+ * @return As rdinit_dev_run().
+ */
+int rdinit_dev_flush(struct rdinit_dev_chan *chan);
+
+/**
+ * @brief Start rdinit_dev_flush() asynchronously.
+ * @param chan    The channel.
+ * @param fn,user The callback, not NULL, and its argument.
+ * @return As rdinit_dev_submit().
+ */
+int rdinit_dev_flush_async(struct rdinit_dev_chan *chan, rdinit_complete_fn fn, void *user);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RDINIT_DEV_H */

@@ -1,0 +1,693 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices: options, life, state, events. Their paths are dev_path.c, their channels dev_chan.c. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "dev.h"
+
+#define QUEUE_SIZE_DEFAULT 128
+#define IO_TIMEOUT_MS      30000
+#define RECONNECT_DELAY_MS 10000
+#define CTRL_LOSS_TMO_MS   600000
+#define KATO_DEFAULT_MS    5000
+#define CLOSE_NS           (5 * RD_NSEC_PER_SEC)
+/* A keep-alive timer of a target may begin anew once while it runs (TBKAS). */
+#define STALE_KATOS     2
+#define STALE_MARGIN_NS (1 * RD_NSEC_PER_SEC)
+
+const char *rdinit_dev_state_name(enum rdinit_dev_state state)
+{
+	static const char *const names[] = {
+		[RDINIT_DEV_NEW] = "new",       [RDINIT_DEV_OPENING] = "opening",
+		[RDINIT_DEV_LIVE] = "live",     [RDINIT_DEV_WAITING] = "waiting",
+		[RDINIT_DEV_FAILED] = "failed", [RDINIT_DEV_CLOSED] = "closed",
+	};
+
+	return (size_t)state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+const char *rdinit_dev_path_state_name(enum rdinit_dev_path_state state)
+{
+	static const char *const names[] = {
+		[RDINIT_DEV_PATH_NEW] = "new",
+		[RDINIT_DEV_PATH_RESOLVING] = "resolving",
+		[RDINIT_DEV_PATH_CONNECTING] = "connecting",
+		[RDINIT_DEV_PATH_CHECKING] = "checking",
+		[RDINIT_DEV_PATH_LIVE] = "live",
+		[RDINIT_DEV_PATH_LOST] = "lost",
+		[RDINIT_DEV_PATH_WAITING] = "waiting",
+		[RDINIT_DEV_PATH_FAILED] = "failed",
+		[RDINIT_DEV_PATH_CLOSED] = "closed",
+	};
+
+	return (size_t)state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+const char *rdinit_dev_ana_state_name(uint8_t ana_state)
+{
+	return rdi_ana_state_name(ana_state);
+}
+
+/* ---- the lock ---- */
+
+int rdi_dev_lock(struct rdinit_dev *dev, const char *func)
+{
+	if (!dev)
+		return rdi_no_handle(func);
+	if (pthread_mutex_lock(&dev->lock))
+		return rdi_fail(func, -EDEADLK, "called from an event callback of the device");
+	return 0;
+}
+
+void rdi_dev_unlock(struct rdinit_dev *dev)
+{
+	pthread_mutex_unlock(&dev->lock);
+}
+
+/* ---- state and events ---- */
+
+unsigned int rdi_dev_queues_needed(const struct rdinit_dev *dev)
+{
+	const struct rdinit_dev_chan *chan;
+	unsigned int n = 1;
+
+	LIST_FOREACH (chan, &dev->chans, link)
+		if (chan->slot + 1 > n)
+			n = chan->slot + 1;
+	return n;
+}
+
+void rdi_dev_kick(struct rdinit_dev *dev)
+{
+	struct rdinit_dev_chan *chan;
+
+	LIST_FOREACH (chan, &dev->chans, link)
+		rdi_chan_kick(chan);
+}
+
+static void dev_tell(struct rdinit_dev *dev, const struct rdi_path *path,
+		     enum rdinit_dev_event_type type)
+{
+	struct rdinit_dev_event ev = {
+		.type = type,
+		.state = (enum rdinit_dev_state)atomic_load(&dev->state),
+		.path = path ? (int)path->index : -1,
+		.blocks = atomic_load(&dev->blocks),
+		.text = "",
+	};
+
+	if (path) {
+		ev.path_state = path->state;
+		ev.ana_state = atomic_load(&path->ana);
+		ev.err = path->err;
+		ev.text = path->text;
+	}
+	if (dev->opts.event_fn)
+		dev->opts.event_fn(dev->opts.event_user, &ev);
+}
+
+/* The end of rdinit_dev_open_async(). */
+static void dev_report_open(struct rdinit_dev *dev, int err, uint16_t status, const char *text)
+{
+	struct rdinit_completion c = {.err = err, .status = status, .text = text};
+	rdinit_complete_fn fn = dev->open_fn;
+
+	dev->open_fn = NULL;
+	if (fn)
+		fn(dev->open_user, &c);
+}
+
+/* What the states of the paths make of the device. */
+static enum rdinit_dev_state dev_state_now(struct rdinit_dev *dev, bool *usable)
+{
+	unsigned int i, n = atomic_load(&dev->n_paths), failed = 0, tried = 0, live = 0;
+	enum rdinit_dev_state state = (enum rdinit_dev_state)atomic_load(&dev->state);
+
+	*usable = false;
+	for (i = 0; i < n; i++) {
+		const struct rdi_path *path = dev->paths[i];
+
+		*usable |= rdi_path_usable(path);
+		live += path->state == RDINIT_DEV_PATH_LIVE;
+		failed += path->state == RDINIT_DEV_PATH_FAILED;
+		tried += path->attempts > 0 && path->state >= RDINIT_DEV_PATH_LOST;
+	}
+	if (state == RDINIT_DEV_NEW || state == RDINIT_DEV_CLOSED)
+		return state;
+	if (*usable)
+		return RDINIT_DEV_LIVE;
+	if (state == RDINIT_DEV_OPENING && !live)
+		return tried == n ? RDINIT_DEV_FAILED : RDINIT_DEV_OPENING;
+	return failed == n ? RDINIT_DEV_FAILED : RDINIT_DEV_WAITING;
+}
+
+/* A device that could not be opened is not tried further. */
+static void dev_open_failed(struct rdinit_dev *dev)
+{
+	unsigned int i, n = atomic_load(&dev->n_paths);
+	const struct rdi_path *first = dev->paths[0];
+
+	for (i = 0; i < n; i++) {
+		struct rdi_path *path = dev->paths[i];
+
+		rd_timer_stop(dev->h.loop, &path->timer);
+		path->state = RDINIT_DEV_PATH_FAILED;
+	}
+	dev_report_open(dev, first->err, first->status, first->text);
+}
+
+void rdi_dev_changed(struct rdinit_dev *dev, struct rdi_path *path, enum rdinit_dev_event_type type)
+{
+	enum rdinit_dev_state was = (enum rdinit_dev_state)atomic_load(&dev->state), now;
+	bool usable;
+
+	now = dev_state_now(dev, &usable);
+	if (usable)
+		atomic_store(&dev->unusable_since, 0);
+	else if (!atomic_load(&dev->unusable_since))
+		atomic_store(&dev->unusable_since, rd_loop_now(dev->h.loop));
+	atomic_store(&dev->state, (int)now);
+	dev_tell(dev, path, type);
+	if (now != was) {
+		rd_debug(dev->h.log, RD_LOG_INIT, "device: %s -> %s", rdinit_dev_state_name(was),
+			 rdinit_dev_state_name(now));
+		dev_tell(dev, NULL, RDINIT_DEV_EVENT_STATE);
+	}
+	if (was == RDINIT_DEV_OPENING && now == RDINIT_DEV_FAILED)
+		dev_open_failed(dev);
+	else if (was == RDINIT_DEV_OPENING && now != RDINIT_DEV_OPENING)
+		dev_report_open(dev, 0, 0, "");
+	rdi_dev_kick(dev);
+}
+
+/* ---- what is known of the namespace ---- */
+
+static void dev_learn_commands(struct rdinit_dev_info *info, const struct rdinit_ctrl *ctrl,
+			       const struct nvme_id_ns *ns)
+{
+	uint16_t oncs = le16toh(ctrl->id.oncs);
+
+	info->max_write_zeroes = oncs & NVME_CTRL_ONCS_WRITE_ZEROES ? 65536 : 0;
+	info->max_deallocate = oncs & NVME_CTRL_ONCS_DSM ? UINT32_MAX : 0;
+	info->max_verify = oncs & NVME_CTRL_ONCS_VERIFY ? 65536 : 0;
+	info->max_copy = oncs & NVME_CTRL_ONCS_COPY ? le16toh(ns->mssrl) : 0;
+	info->compare = oncs & NVME_CTRL_ONCS_COMPARE;
+	info->compare_write = le16toh(ctrl->id.fuses) & NVME_CTRL_FUSES_COMPARE_AND_WRITE;
+	info->volatile_cache = ctrl->id.vwc & NVME_CTRL_VWC_PRESENT;
+}
+
+void rdi_dev_learn(struct rdinit_dev *dev, const struct rdi_path *path)
+{
+	const struct nvme_id_ns *ns = &path->id_ns;
+	struct rdinit_dev_info *info = &dev->info;
+	uint32_t max = path->ctrl->max_transfer;
+	struct rdinit_ns size;
+	char why[RDI_TEXT / 2];
+
+	if (!dev->known || max < atomic_load(&dev->max_transfer))
+		atomic_store(&dev->max_transfer, max);
+	rdinit_ns_init(&size);
+	rdi_ns_take(ns, path->nsid, &size, why, sizeof(why)); /* was checked when it was read */
+	if (dev->known) {
+		if (atomic_exchange(&dev->blocks, size.blocks) != size.blocks)
+			rdi_dev_changed(dev, (struct rdi_path *)dev->paths[path->index],
+					RDINIT_DEV_EVENT_RESIZED);
+		return;
+	}
+	atomic_store(&dev->blocks, size.blocks);
+	dev->block_size = info->block_size = size.block_size;
+	dev->identity = path->identity;
+	info->nsid = path->nsid;
+	dev_learn_commands(info, path->ctrl, ns);
+	if (ns->nsfeat & 1u << 4) { /* OPTPERF: the following are valid; all are 0's based */
+		info->preferred_write = le16toh(ns->npwg) + 1u;
+		info->optimal_write = le16toh(ns->nows) + 1u;
+		info->preferred_deallocate = le16toh(ns->npdg) + 1u;
+	}
+	info->deallocated_is_zero = (ns->dlfeat & 7) == 1;
+	info->read_only = ns->nsattr & 1;
+	memcpy(info->nguid, path->identity.nguid, sizeof(info->nguid));
+	memcpy(info->uuid, path->identity.uuid, sizeof(info->uuid));
+	memcpy(info->eui64, path->identity.eui64, sizeof(info->eui64));
+	snprintf(info->subnqn, sizeof(info->subnqn), "%s", path->uri.subnqn);
+	dev->known = true;
+}
+
+void rdinit_dev_info_init_size(struct rdinit_dev_info *info, size_t size)
+{
+	const struct rdinit_dev_info none = {.size = 0};
+
+	rdi_put_sized(info, size, &none, sizeof(none));
+}
+
+int rdinit_dev_get_info(struct rdinit_dev *dev, struct rdinit_dev_info *info)
+{
+	struct rdinit_dev_info now;
+	int rc = RDI_CHECK_SIZE(__func__, info, rdinit_dev_info, sizeof(*info));
+
+	if (!rc)
+		rc = rdi_dev_lock(dev, __func__);
+	if (rc)
+		return rc;
+	now = dev->info;
+	now.blocks = atomic_load(&dev->blocks);
+	now.max_transfer = atomic_load(&dev->max_transfer);
+	now.state = (enum rdinit_dev_state)atomic_load(&dev->state);
+	now.paths = atomic_load(&dev->n_paths);
+	if (!dev->known)
+		rc = rdi_fail(__func__, -ENOTCONN,
+			      "the device was never usable: no path has been "
+			      "connected");
+	rdi_dev_unlock(dev);
+	if (!rc)
+		rdi_put_sized(info, info->size, &now, sizeof(now));
+	return rc;
+}
+
+void rdinit_dev_path_info_init_size(struct rdinit_dev_path_info *info, size_t size)
+{
+	const struct rdinit_dev_path_info none = {.size = 0};
+
+	rdi_put_sized(info, size, &none, sizeof(none));
+}
+
+int rdinit_dev_get_path(struct rdinit_dev *dev, unsigned int index,
+			struct rdinit_dev_path_info *info)
+{
+	struct rdinit_dev_path_info now = {.size = 0};
+	const struct rdi_path *path;
+	int rc = RDI_CHECK_SIZE(__func__, info, rdinit_dev_path_info, sizeof(*info));
+
+	if (!rc)
+		rc = rdi_dev_lock(dev, __func__);
+	if (rc)
+		return rc;
+	if (index >= atomic_load(&dev->n_paths)) {
+		rc = rdi_fail(__func__, -ENOENT, "there is no path %u; the device has %u", index,
+			      atomic_load(&dev->n_paths));
+		goto unlock;
+	}
+	path = dev->paths[index];
+	now.state = path->state;
+	now.ana_state = atomic_load(&path->ana);
+	now.attempts = path->attempts;
+	now.losses = path->losses;
+	now.err = path->err;
+	if (path->state == RDINIT_DEV_PATH_LIVE)
+		now.cntlid = path->ctrl->cntlid;
+	snprintf(now.address, sizeof(now.address), "%.63s",
+		 path->address[0] ? path->address : path->uri.traddr);
+	snprintf(now.text, sizeof(now.text), "%.255s", path->text);
+	rdi_put_sized(info, info->size, &now, sizeof(now));
+unlock:
+	rdi_dev_unlock(dev);
+	return rc;
+}
+
+/* ---- paths ---- */
+
+int rdinit_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri,
+			const char *host_traddr)
+{
+	struct rdinit_uri all;
+	unsigned int n;
+	int rc = RDI_CHECK_SIZE(__func__, uri, rdinit_uri, RDI_URI_FIRST);
+
+	if (!rc)
+		rc = rdi_dev_lock(dev, __func__);
+	if (rc)
+		return rc;
+	rdi_put_sized(&all, sizeof(all), uri, uri->size);
+	n = atomic_load(&dev->n_paths);
+	if (!all.traddr[0] || !all.subnqn[0])
+		rc = rdi_fail(__func__, -EINVAL,
+			      "the URI of a path needs an address and a subsystem NQN: "
+			      "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]");
+	else if (n && strcmp(dev->paths[0]->uri.subnqn, all.subnqn) != 0)
+		rc = rdi_fail(__func__, -EINVAL,
+			      "all paths lead to the same subsystem: expected %s, found %s",
+			      dev->paths[0]->uri.subnqn, all.subnqn);
+	else if (n == RDINIT_DEV_PATHS_MAX)
+		rc = rdi_fail(__func__, -ENOSPC, "a device has at most %u paths",
+			      RDINIT_DEV_PATHS_MAX);
+	else if (atomic_load(&dev->state) == RDINIT_DEV_CLOSED)
+		rc = rdi_fail(__func__, -ESHUTDOWN, "the device is closed");
+	else if (rdi_path_create(dev, &all, host_traddr, &dev->paths[n]))
+		rc = rdi_fail(__func__, -ENOMEM, "out of memory");
+	if (!rc) {
+		dev->paths[n]->index = n;
+		atomic_store(&dev->n_paths, n + 1);
+		if (atomic_load(&dev->state) != RDINIT_DEV_NEW)
+			rdi_path_start(dev->paths[n]);
+	}
+	rdi_dev_unlock(dev);
+	return rc ? rc : (int)n;
+}
+
+int rdinit_dev_reconnect(struct rdinit_dev *dev)
+{
+	int state, rc = rdi_dev_lock(dev, __func__);
+	unsigned int i;
+
+	if (rc)
+		return rc;
+	state = atomic_load(&dev->state);
+	if (state == RDINIT_DEV_NEW || state == RDINIT_DEV_CLOSED)
+		rc = rdi_fail(__func__, -ESHUTDOWN, "the device is %s, not open",
+			      rdinit_dev_state_name((enum rdinit_dev_state)state));
+	for (i = 0; !rc && i < atomic_load(&dev->n_paths); i++)
+		rdi_path_start(dev->paths[i]);
+	rdi_dev_unlock(dev);
+	return rc;
+}
+
+/* ---- opening and processing ---- */
+
+int rdinit_dev_open_async(struct rdinit_dev *dev, rdinit_complete_fn fn, void *user)
+{
+	int rc = rdi_dev_lock(dev, "rdinit_dev_open");
+	unsigned int i, n;
+
+	if (rc)
+		return rc;
+	n = atomic_load(&dev->n_paths);
+	if (!fn)
+		rc = rdi_fail("rdinit_dev_open", -EINVAL, "fn is NULL");
+	else if (atomic_load(&dev->state) != RDINIT_DEV_NEW)
+		rc = rdi_fail("rdinit_dev_open", -EINVAL, "the device was opened already");
+	else if (n == 0)
+		rc = rdi_fail("rdinit_dev_open", -EINVAL,
+			      "the device has no path: call rdinit_dev_add_path() first");
+	if (!rc) {
+		dev->open_fn = fn;
+		dev->open_user = user;
+		atomic_store(&dev->state, RDINIT_DEV_OPENING);
+		for (i = 0; i < n; i++)
+			rdi_path_start(dev->paths[i]);
+	}
+	rdi_dev_unlock(dev);
+	return rc;
+}
+
+/* Sleep on the descriptor, without the lock, and do one turn. */
+static int dev_process(struct rdinit_dev *dev, const char *func, int timeout_ms)
+{
+	struct pollfd pfd = {.fd = rd_loop_fd(dev->h.loop), .events = POLLIN};
+	int rc;
+
+	if (timeout_ms && poll(&pfd, 1, timeout_ms) < 0 && errno != EINTR)
+		return rdi_fail(func, -errno, "poll: %s", strerror(errno));
+	rc = rdi_dev_lock(dev, func);
+	if (rc)
+		return rc;
+	rc = rd_loop_turn(dev->h.loop, 0);
+	rdi_dev_unlock(dev);
+	return rc < 0 ? rdi_fail(func, rc, "%s", strerror(-rc)) : 0;
+}
+
+void rdi_dev_try_turn(struct rdinit_dev *dev)
+{
+	if (pthread_mutex_trylock(&dev->lock))
+		return; /* the thread that has it does the work, or soon will */
+	rd_loop_turn(dev->h.loop, 0);
+	rdi_dev_unlock(dev);
+}
+
+int rdinit_dev_open(struct rdinit_dev *dev)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc = rdinit_dev_open_async(dev, rdi_sync_done, &sync);
+
+	while (!rc && !sync.done)
+		rc = dev_process(dev, __func__, -1);
+	if (rc)
+		return rc;
+	return sync.c.err ? rdi_fail_completion(__func__, &sync.c) : 0;
+}
+
+int rdinit_dev_fd(const struct rdinit_dev *dev)
+{
+	return dev ? rd_loop_fd(dev->h.loop) : rdi_no_handle(__func__);
+}
+
+int rdinit_dev_process(struct rdinit_dev *dev, int timeout_ms)
+{
+	return dev ? dev_process(dev, __func__, timeout_ms) : rdi_no_handle(__func__);
+}
+
+/* ---- life ---- */
+
+void rdinit_dev_opts_init_size(struct rdinit_dev_opts *opts, size_t size)
+{
+	const struct rdinit_dev_opts defaults = {
+		.policy = RDINIT_DEV_ROUND_ROBIN,
+		.channels = 1,
+		.queue_size = QUEUE_SIZE_DEFAULT,
+		.io_timeout_ms = IO_TIMEOUT_MS,
+		.reconnect_delay_ms = RECONNECT_DELAY_MS,
+		.ctrl_loss_tmo_ms = CTRL_LOSS_TMO_MS,
+		.fast_io_fail_tmo_ms = RDINIT_DEV_NEVER,
+	};
+
+	rdi_put_sized(opts, size, &defaults, sizeof(defaults));
+}
+
+static int dev_check_opts(const char *func, const struct rdinit_dev_opts *o)
+{
+	if (o->policy > RDINIT_DEV_FAILOVER)
+		return rdi_fail(func, -EINVAL,
+				"policy is %d, expected one of RDINIT_DEV_ROUND_ROBIN, "
+				"RDINIT_DEV_QUEUE_DEPTH and RDINIT_DEV_FAILOVER",
+				(int)o->policy);
+	if (o->channels < 1 || o->channels > 1024)
+		return rdi_fail(func, -EINVAL, "channels is %u, expected 1 to 1024", o->channels);
+	if (o->queue_size < 2 || o->queue_size > 1024)
+		return rdi_fail(func, -EINVAL, "queue_size is %u, expected 2 to 1024",
+				o->queue_size);
+	if (o->io_timeout_ms == 0 || o->reconnect_delay_ms == 0)
+		return rdi_fail(func, -EINVAL,
+				"io_timeout_ms or reconnect_delay_ms is 0, expected milliseconds");
+	if (o->fast_io_fail_tmo_ms != RDINIT_DEV_NEVER &&
+	    o->fast_io_fail_tmo_ms > o->ctrl_loss_tmo_ms)
+		return rdi_fail(func, -EINVAL,
+				"fast_io_fail_tmo_ms (%u) is longer than ctrl_loss_tmo_ms (%u), "
+				"when the paths have failed already",
+				o->fast_io_fail_tmo_ms, o->ctrl_loss_tmo_ms);
+	if (o->pool_bytes > UINT32_MAX)
+		return rdi_fail(func, -EINVAL, "pool_bytes is %zu, expected less than 4 GiB",
+				o->pool_bytes);
+	return 0;
+}
+
+/* Copies of the strings. Those of @from may be NULL. */
+static int dev_take_strings(struct rdinit_ctrl_opts *to)
+{
+	const char **strings[] = {&to->hostnqn,  &to->hostid,     &to->host_traddr,
+				  &to->provider, &to->congestion, &to->log_spec};
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+		if (!*strings[i])
+			continue;
+		*strings[i] = strdup(*strings[i]);
+		if (!*strings[i])
+			rc = -ENOMEM; /* go on: the others must be ours or NULL */
+	}
+	return rc;
+}
+
+static void dev_free_strings(struct rdinit_ctrl_opts *o)
+{
+	free((void *)(uintptr_t)o->hostnqn);
+	free((void *)(uintptr_t)o->hostid);
+	free((void *)(uintptr_t)o->host_traddr);
+	free((void *)(uintptr_t)o->provider);
+	free((void *)(uintptr_t)o->congestion);
+	free((void *)(uintptr_t)o->log_spec);
+}
+
+static void dev_destroy(struct rdinit_dev *dev)
+{
+	unsigned int i, n = atomic_load(&dev->n_paths);
+
+	dev->opts.event_fn = NULL;
+	dev->open_fn = NULL;
+	for (i = 0; i < n; i++)
+		rdi_path_free(&dev->paths[i]);
+	if (dev->h.loop)
+		rd_loop_turn(dev->h.loop, 0); /* messages of resolvers free what they hold */
+	rdi_handle_close(&dev->h);
+	dev_free_strings(&dev->ctrl_opts);
+	rdi_guards_fini(&dev->guards);
+	pthread_mutex_destroy(&dev->lock);
+	free(dev);
+}
+
+void rdi_dev_let_go(struct rdinit_dev *dev, bool channel)
+{
+	bool last;
+
+	pthread_mutex_lock(&dev->lock);
+	dev->n_chans -= channel;
+	dev->released |= !channel;
+	last = dev->released && dev->n_chans == 0;
+	pthread_mutex_unlock(&dev->lock);
+	if (last)
+		dev_destroy(dev);
+}
+
+void rdinit_dev_free(struct rdinit_dev **dev)
+{
+	struct rdinit_dev *d;
+
+	if (!dev || !*dev)
+		return;
+	d = *dev;
+	*dev = NULL;
+	rdi_dev_let_go(d, false);
+}
+
+/* The mutex tells a thread that it has it already: event callbacks call this library. */
+static void dev_lock_init(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutex_init(lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+static void dev_take_opts(struct rdinit_dev *dev, const struct rdinit_dev_opts *opts)
+{
+	const struct rdinit_ctrl_opts *ctrl = opts->ctrl;
+	const char *spec = getenv("RDINIT_DEBUG");
+	uint64_t kato;
+
+	dev->opts = *opts;
+	dev->opts.ctrl = NULL;
+	rdinit_ctrl_opts_init(&dev->ctrl_opts);
+	if (ctrl) {
+		memcpy(&dev->ctrl_opts, ctrl, ctrl->size);
+		dev->ctrl_opts.size = sizeof(dev->ctrl_opts);
+	}
+	if (!dev->ctrl_opts.log_spec && spec && *spec)
+		dev->ctrl_opts.log_spec = spec;
+	if (dev->ctrl_opts.keep_alive_tmo_ms == UINT32_MAX)
+		dev->ctrl_opts.keep_alive_tmo_ms = KATO_DEFAULT_MS;
+	kato = dev->ctrl_opts.keep_alive_tmo_ms * RD_NSEC_PER_MSEC;
+	dev->stale_ns = STALE_KATOS * kato + STALE_MARGIN_NS;
+}
+
+int rdi_dev_create_env(const struct rdinit_dev_opts *given, const struct rdi_env *env,
+		       struct rdinit_dev **out)
+{
+	static const char func[] = "rdinit_dev_create";
+	struct rdinit_dev_opts opts;
+	struct rdinit_dev *dev;
+	const char *why = NULL;
+	int rc = 0;
+
+	if (!out)
+		return rdi_fail(func, -EINVAL, "out is NULL");
+	*out = NULL;
+	rdinit_dev_opts_init(&opts);
+	if (given) {
+		rc = RDI_CHECK_SIZE(func, given, rdinit_dev_opts, sizeof(*given));
+		if (!rc)
+			memcpy(&opts, given, given->size);
+	}
+	if (!rc && opts.ctrl)
+		rc = RDI_CHECK_SIZE(func, opts.ctrl, rdinit_ctrl_opts, RDI_OPTS_FIRST);
+	if (!rc)
+		rc = dev_check_opts(func, &opts);
+	if (!rc && opts.ctrl && opts.ctrl->keep_alive_tmo_ms == 0)
+		rc = rdi_fail(func, -EINVAL,
+			      "keep_alive_tmo_ms is 0, expected at least 100: a device needs "
+			      "keep-alive to know when a lost write cannot be executed any more");
+	if (rc)
+		return rc;
+	dev = calloc(1, sizeof(*dev));
+	if (!dev)
+		return rdi_fail(func, -ENOMEM, "out of memory");
+	dev->env = env;
+	dev_lock_init(&dev->lock);
+	rdi_guards_init(&dev->guards);
+	LIST_INIT(&dev->chans);
+	dev_take_opts(dev, &opts);
+	rc = dev_take_strings(&dev->ctrl_opts);
+	dev->log_cfg = (struct rdi_log_cfg){
+		.spec = (char *)(uintptr_t)dev->ctrl_opts.log_spec,
+		.fd = dev->ctrl_opts.log_fd,
+		.fn = dev->ctrl_opts.log_fn,
+		.user = dev->ctrl_opts.log_user,
+	};
+	if (!rc)
+		rc = rdi_handle_open_loop(&dev->h, env, &dev->log_cfg, NULL, &why);
+	if (rc) {
+		rdi_fail(func, rc, "%s", why ? why : strerror(-rc));
+		dev_destroy(dev);
+		return rc;
+	}
+	*out = dev;
+	return 0;
+}
+
+int rdinit_dev_create(const struct rdinit_dev_opts *opts, struct rdinit_dev **out)
+{
+	return rdi_dev_create_env(opts, &rdi_env_default, out);
+}
+
+/* ---- the orderly end ---- */
+
+static bool dev_is_closed(const struct rdinit_dev *dev)
+{
+	unsigned int i;
+
+	for (i = 0; i < dev->n_paths; i++)
+		if (dev->paths[i]->state != RDINIT_DEV_PATH_CLOSED)
+			return false;
+	return true;
+}
+
+static int dev_begin_close(struct rdinit_dev *dev, const char *func)
+{
+	unsigned int i;
+	int rc = rdi_dev_lock(dev, func);
+
+	if (rc)
+		return rc;
+	if (dev->n_chans) {
+		rc = rdi_fail(func, -EBUSY, "%u channel%s left: free channels before the device",
+			      dev->n_chans, dev->n_chans == 1 ? " is" : "s are");
+	} else {
+		atomic_store(&dev->state, RDINIT_DEV_CLOSED);
+		dev_report_open(dev, -ENODEV, 0, "the device was closed");
+		for (i = 0; i < atomic_load(&dev->n_paths); i++)
+			rdi_path_close(dev->paths[i]);
+	}
+	rdi_dev_unlock(dev);
+	return rc;
+}
+
+int rdinit_dev_close(struct rdinit_dev *dev)
+{
+	uint64_t end;
+	int rc = dev_begin_close(dev, __func__);
+
+	if (rc)
+		return rc;
+	end = rd_loop_now_raw(dev->h.loop) + CLOSE_NS;
+	/* No channel is left, so no other thread uses the device. */
+	while (!rc && !dev_is_closed(dev)) {
+		if (rd_loop_now_raw(dev->h.loop) >= end)
+			return rdi_fail(__func__, -ETIMEDOUT,
+					"a controller did not finish its shutdown in time");
+		rc = dev_process(dev, __func__, 100);
+	}
+	return rc;
+}

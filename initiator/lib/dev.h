@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The inside of devices: a namespace, its paths, and the channels of the threads that use it.
+ *
+ * Two kinds of loops. The device's loop has the admin queues of all paths and their timers; it
+ * turns under dev->lock, on whichever thread sees it readable. A channel's loop has the channel's
+ * I/O queues and belongs to the channel's thread; it watches the device's loop.
+ *
+ * From device to channel: values that channels read without the lock are atomic (live_epoch, ana,
+ * state, blocks), and a change of any is announced by the message chan->kick. From channel to
+ * device: calls under dev->lock. Locks in order: dev->lock, guards.lock.
+ */
+#ifndef RDI_DEV_H
+#define RDI_DEV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/uio.h>
+
+#include "ana.h"
+#include "dev_guard.h"
+#include "internal.h"
+#include "path_policy.h"
+#include "rdinit_dev.h"
+
+struct rdi_resolver;
+
+/* ---- dev_path.c: a path, from its address to its end; all under dev->lock ---- */
+
+/* What is read from a controller, one after the other: bits of todo, the lowest first. */
+#define RDI_READ_CHANGED 1 /* Changed Namespace List: lets the controller send the next event */
+#define RDI_READ_DESCS   2 /* Namespace Identification Descriptors */
+#define RDI_READ_NS      4 /* Identify Namespace */
+#define RDI_READ_ANA     8 /* ANA log page */
+
+#define RDI_ANA_LOG_MAX  (64u << 10)
+
+struct rdi_path {
+	struct rdinit_dev *dev;
+	unsigned int index;
+	struct rdinit_uri uri;
+	uint32_t nsid;
+	char *host_traddr; /* NULL: that of the controller options */
+	enum rdinit_dev_path_state state;
+
+	struct rdi_resolver *resolver;   /* in RESOLVING */
+	struct rdi_addrs addrs;          /* once resolved, */
+	unsigned int addr_next;          /* of which this one is tried next */
+	char address[RD_ADDR_TEXT];      /* what is, or was last, connected to; "" before */
+	char live_address[RD_ADDR_TEXT]; /* of the last association that was live */
+
+	struct rdinit_ctrl *ctrl; /* from CONNECTING until the drop of LOST */
+	struct rd_defer drop;     /* frees ctrl, outside its callbacks */
+	bool closing;             /* the orderly shutdown of rdinit_dev_close() is under way */
+
+	unsigned int todo; /* RDI_READ_* */
+	unsigned int reading;
+	struct rdi_ns_identity identity;
+	struct nvme_id_ns id_ns;
+	uint8_t data[4096]; /* what reading is about; the controller writes it */
+	struct rdi_ana ana_now;
+	void *ana_log; /* RDI_ANA_LOG_MAX bytes at most; NULL: the controller has no ANA */
+	uint32_t ana_len;
+
+	struct rd_timer timer; /* WAITING: the next attempt; LIVE: a transition has failed */
+	uint64_t lost_at;      /* ns; when it was live last, or first tried */
+	uint64_t live_at;      /* ns; when it became so last */
+	uint32_t attempts;     /* since it was live */
+	uint32_t losses;
+	uint32_t epoch; /* associations that were live, so far */
+	int err;
+	uint16_t status;
+	char text[RDI_TEXT]; /* why it is not live */
+
+	_Atomic uint32_t live_epoch; /* epoch while LIVE; else 0 */
+	/* The first epoch since which the address has been the same: the target's fence holds for
+	 * commands of this epoch and later ones. */
+	_Atomic uint32_t fence_epoch;
+	_Atomic uint8_t ana; /* enum nvme_ana_state */
+};
+
+int rdi_path_create(struct rdinit_dev *dev, const struct rdinit_uri *uri, const char *host_traddr,
+		    struct rdi_path **out);
+void rdi_path_free(struct rdi_path **path);
+/* Connect for the first time, or now instead of later. */
+void rdi_path_start(struct rdi_path *path);
+/* The association @epoch is over because of @err; no-op when it is not the present one. */
+void rdi_path_lost(struct rdi_path *path, uint32_t epoch, int err, const char *text);
+/* A command was answered with the path related status @st. */
+void rdi_path_answered(struct rdi_path *path, uint32_t epoch, struct nvme_status st);
+/* Have the controller abort command @cid of queue @qid. */
+void rdi_path_abort(struct rdi_path *path, uint32_t epoch, uint16_t qid, uint16_t cid);
+/* Begin the orderly end. */
+void rdi_path_close(struct rdi_path *path);
+bool rdi_path_usable(const struct rdi_path *path);
+/* The attempt, or the association, is over because of @err; @status is a controller's or 0. */
+void rdi_path_fail(struct rdi_path *path, int err, uint16_t status, const char *fmt, ...)
+	__attribute__((cold, format(printf, 4, 5)));
+/* The controller and the namespace are as they must be. */
+void rdi_path_live(struct rdi_path *path);
+/* The delay before attempt @n + 1, after @n failed ones; @random spreads it. */
+uint64_t rdi_backoff_ns(unsigned int n, uint64_t max_ns, uint32_t random);
+
+/* ---- dev_check.c: what a path reads from its controller; under dev->lock ---- */
+
+/* Read all that must be known before the path is live; ends in rdi_path_live() or _fail(). */
+void rdi_path_check(struct rdi_path *path);
+/* An event of the controller: rdinit_event_fn. */
+void rdi_path_event(void *user, uint32_t event);
+/* A transition of the ANA state may have taken too long. */
+void rdi_path_ana_timer(struct rdi_path *path);
+
+/* ---- dev_resolve.c: host names, without blocking ---- */
+
+/* Called on the loop. @rc as rdi_resolve(); @addrs and @why are valid during the call. */
+typedef void (*rdi_resolved_fn)(void *arg, int rc, const struct rdi_addrs *addrs, const char *why);
+
+/* Returns 0, -ENOMEM, or -EAGAIN of pthread_create(3). */
+int rdi_resolver_start(struct rd_loop *loop, const char *host, const char *port, rdi_resolved_fn fn,
+		       void *arg, struct rdi_resolver **out);
+/* No call of fn after this one. The helper thread ends by itself. */
+void rdi_resolver_cancel(struct rdi_resolver **resolver);
+
+/* ---- dev.c ---- */
+
+struct rdinit_dev {
+	pthread_mutex_t lock;
+	struct rdi_handle h; /* loop and log; no fabric */
+	const struct rdi_env *env;
+	struct rdinit_ctrl_opts ctrl_opts; /* its strings are owned */
+	struct rdi_log_cfg log_cfg;
+	struct rdinit_dev_opts opts; /* ctrl is NULL */
+	uint64_t stale_ns;           /* after a loss, until no lost command can be executed */
+
+	_Atomic unsigned int n_paths;
+	struct rdi_path *paths[RDINIT_DEV_PATHS_MAX]; /* those below n_paths never change */
+	LIST_HEAD(, rdinit_dev_chan) chans;
+	unsigned int n_chans;
+	unsigned int next_slot;
+	bool released; /* rdinit_dev_free() was called; the last channel frees the device */
+
+	_Atomic int state;               /* enum rdinit_dev_state */
+	_Atomic uint64_t unusable_since; /* ns; 0: there is a usable path */
+	_Atomic uint64_t blocks;
+	/* Written once, before the first channel is created. */
+	bool known;
+	uint32_t block_size;
+	struct rdi_ns_identity identity;
+	struct rdinit_dev_info info;
+	_Atomic uint32_t max_transfer;
+
+	struct rdi_guards guards;
+	rdinit_complete_fn open_fn;
+	void *open_user;
+};
+
+/* Returns 0, -EINVAL (NULL) or -EDEADLK, with the thread's text. */
+int rdi_dev_lock(struct rdinit_dev *dev, const char *func);
+void rdi_dev_unlock(struct rdinit_dev *dev);
+/* The public create, with the environment of a test. */
+int rdi_dev_create_env(const struct rdinit_dev_opts *opts, const struct rdi_env *env,
+		       struct rdinit_dev **out);
+/* A path has changed: the device's state, the event of @path, and the channels. Under the lock. */
+void rdi_dev_changed(struct rdinit_dev *dev, struct rdi_path *path,
+		     enum rdinit_dev_event_type type);
+void rdi_dev_kick(struct rdinit_dev *dev);
+/* What the first path says of the namespace. Under the lock. */
+void rdi_dev_learn(struct rdinit_dev *dev, const struct rdi_path *path);
+/* I/O queues that a controller has to grant: the highest identifier in use, at least 1. */
+unsigned int rdi_dev_queues_needed(const struct rdinit_dev *dev);
+/* A channel, or else the application's handle, has ended: the device may end with it. */
+void rdi_dev_let_go(struct rdinit_dev *dev, bool channel);
+/* One turn of the device's loop, if no other thread is at it. */
+void rdi_dev_try_turn(struct rdinit_dev *dev);
+
+/* ---- dev_chan.c ---- */
+
+/* What a channel has of a path. */
+struct rdi_chan_path {
+	struct rdinit_dev_chan *chan;
+	struct rdi_path *path;
+	struct rdinit_qpair *qp; /* NULL: none */
+	uint32_t epoch;          /* the association that qp is part of */
+	bool up;                 /* qp takes commands */
+	struct rd_defer sweep;   /* frees qp, outside its callbacks */
+};
+
+/* A command of the caller. */
+struct rdi_io {
+	TAILQ_ENTRY(rdi_io) link; /* of free or waiting */
+	struct rdinit_dev_chan *chan;
+	struct rdi_chan_path *cp; /* it was sent on; NULL: it waits */
+	rdinit_complete_fn fn;
+	void *user;
+	void *buf;
+	const void *write_buf;
+	uint64_t lba;
+	uint64_t source;
+	uint32_t nblocks;
+	uint32_t timeout_ms;
+	uint8_t op;      /* enum rdinit_dev_op */
+	uint8_t flags;   /* as in struct rdinit_dev_io */
+	uint8_t parts;   /* commands that have not ended: two of a fused pair */
+	uint8_t retries; /* after a status */
+	uint8_t limits;  /* time limits that were over */
+	bool busy;       /* between submit and callback */
+	bool aborting;   /* Abort was sent for it, since it was sent last */
+	bool cancelled;
+	uint16_t cid; /* of the last part */
+	uint16_t index;
+	uint32_t gen;
+	int err; /* of a part that has ended: what is to be reported */
+	uint16_t status;
+	uint64_t not_before;     /* ns; while it waits */
+	struct rdi_guard *guard; /* of its range, when it was lost; see dev_guard.h */
+	struct iovec *iov;       /* owned; with the piece that buf points at behind it */
+	unsigned int iovcnt;
+	uint8_t payload[32]; /* of Deallocate and Copy */
+};
+
+TAILQ_HEAD(rdi_io_list, rdi_io);
+
+struct rdinit_dev_chan {
+	struct rdi_handle h; /* loop and log; no fabric */
+	struct rdinit_dev *dev;
+	LIST_ENTRY(rdinit_dev_chan) link;
+	unsigned int slot; /* its queue identifier is one more */
+	unsigned int n_paths;
+	struct rdi_chan_path paths[RDINIT_DEV_PATHS_MAX];
+	struct rdi_chan_path *only; /* the one path, while it is usable; NULL: choose */
+	int last;                   /* the path that was chosen last, or -1 */
+	unsigned int depth;
+	unsigned int inflight;
+	struct rdi_io *ios; /* depth, and one for a synchronous call */
+	struct rdi_io_list free;
+	struct rdi_io_list waiting; /* not sent */
+	struct rd_defer pump;
+	struct rd_timer tick; /* while something waits */
+	struct rd_msg kick;
+	atomic_bool kicked;
+	struct rd_io dev_io; /* the device's loop */
+	unsigned int callbacks;
+	bool dying;
+	void *pool;
+	struct rd_buddy *buddy;
+};
+
+/* Announce a change of the device. Any thread that holds dev->lock. */
+void rdi_chan_kick(struct rdinit_dev_chan *chan);
+/* Choose anew which path can be taken without choosing. */
+void rdi_chan_settle(struct rdinit_dev_chan *chan);
+
+/* ---- dev_io.c: one command, from its first try to the callback ---- */
+
+/* Send @io by @cp. Returns 0, -EAGAIN (later), or what it ends with. */
+int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io);
+/* The callback of @io, and its end. */
+void rdi_io_finish(struct rdi_io *io, const struct rdinit_completion *c);
+void rdi_io_fail(struct rdi_io *io, int err, const char *fmt, ...)
+	__attribute__((cold, format(printf, 3, 4)));
+bool rdi_io_changes_blocks(const struct rdi_io *io);
+const char *rdi_io_op_text(uint8_t op);
+/* Have the controller abort command @cid, which is @io's or a part of it. */
+void rdi_io_abort(struct rdi_io *io, uint16_t cid);
+/* The watchdog's question for a queue of a channel: false: reset the path. */
+bool rdi_io_overdue(struct rdi_queue *q, struct rdi_req *req);
+
+/* ---- dev_wait.c: commands that are not sent yet ---- */
+
+/* Put @io, which is on no list, at the end. */
+void rdi_wait_add(struct rdi_io *io);
+/* May @io be sent now, and by which path? NULL: it has to wait. */
+struct rdi_chan_path *rdi_wait_path(struct rdi_io *io);
+void rdi_wait_pump(struct rd_defer *defer);
+void rdi_wait_tick(struct rd_timer *timer);
+
+#endif /* RDI_DEV_H */

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a path reads from its controller: before it is used, whether it leads to the namespace of
+ * the device; and, after events, the namespace's size and ANA state again.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dev.h"
+
+#define LID_CHANGED_NS        0x04
+#define LID_ANA               0x0c
+#define ANA_LOG_RGO           (1u << 8)
+
+#define EVENT_TYPE_NOTICE     2
+#define EVENT_NS_ATTR_CHANGED 0x00
+#define EVENT_ANA_CHANGED     0x03
+
+static void path_read_next(struct rdi_path *path);
+
+/* ---- what was read ---- */
+
+/* Returns 0, or why the path cannot be used, with its text set. */
+static int path_take_ns(struct rdi_path *path)
+{
+	struct rdinit_dev *dev = path->dev;
+	const struct nvme_id_ns *id = (const struct nvme_id_ns *)path->data;
+	struct rdinit_ns ns;
+	char why[RDI_TEXT / 2];
+	int rc;
+
+	rdinit_ns_init(&ns);
+	rc = rdi_ns_take(id, path->nsid, &ns, why, sizeof(why));
+	if (rc) {
+		rdi_path_fail(path, rc, 0, "%s: %s", path->address, why);
+		return rc;
+	}
+	if (dev->known && ns.block_size != dev->block_size) {
+		rdi_path_fail(path, -EXDEV, 0,
+			      "%s: namespace %u has blocks of %u bytes, the device has blocks of "
+			      "%u: it was formatted, or it is another namespace",
+			      path->address, path->nsid, ns.block_size, dev->block_size);
+		return -EXDEV;
+	}
+	path->id_ns = *id;
+	if (path->state != RDINIT_DEV_PATH_LIVE)
+		return 0;
+	if (ns.blocks != atomic_load(&dev->blocks)) {
+		atomic_store(&dev->blocks, ns.blocks);
+		rdi_dev_changed(dev, path, RDINIT_DEV_EVENT_RESIZED);
+	}
+	return 0;
+}
+
+static void path_set_ana(struct rdi_path *path)
+{
+	struct rdinit_dev *dev = path->dev;
+	uint8_t was = atomic_exchange(&path->ana, path->ana_now.state);
+	uint64_t now = rd_loop_now(dev->h.loop);
+
+	if (path->ana_now.state == NVME_ANA_STATE_CHANGE && path->state == RDINIT_DEV_PATH_LIVE)
+		rd_timer_start(dev->h.loop, &path->timer,
+			       path->ana_now.deadline > now ? path->ana_now.deadline - now : 0);
+	else if (path->state == RDINIT_DEV_PATH_LIVE)
+		rd_timer_stop(dev->h.loop, &path->timer);
+	if (was != path->ana_now.state && path->state == RDINIT_DEV_PATH_LIVE)
+		rdi_dev_changed(dev, path, RDINIT_DEV_EVENT_ANA);
+}
+
+void rdi_path_ana_timer(struct rdi_path *path)
+{
+	uint64_t now = rd_loop_now(path->dev->h.loop);
+
+	if (rdi_ana_expired(&path->ana_now, now))
+		rdi_path_fail(path, -ETIMEDOUT, 0,
+			      "%s: the transition of the ANA state took longer than ANATT (%u s)",
+			      path->address, path->ana_now.anatt);
+}
+
+static void path_take_ana(struct rdi_path *path)
+{
+	int rc = rdi_ana_update(&path->ana_now, path->ana_log, path->ana_len,
+				le32toh(path->id_ns.anagrpid), rd_loop_now(path->dev->h.loop));
+
+	if (rc)
+		rd_warn(path->dev->h.log, RD_LOG_INIT, "%s: ANA log page: %s", path->address,
+			rc == -ENOENT ? "the namespace's group is missing" : "malformed");
+	path_set_ana(path);
+}
+
+/* Everything is read: is it the same namespace? */
+static void path_checked(struct rdi_path *path)
+{
+	struct rdinit_dev *dev = path->dev;
+	struct rdi_ns_identity *id = &path->identity;
+	enum rdi_identity_match match = RDI_IDENTITY_SAME;
+
+	id->subnqn = path->uri.subnqn;
+	id->nsid = path->nsid;
+	memcpy(id->nguid, path->id_ns.nguid, sizeof(id->nguid));
+	memcpy(id->eui64, path->id_ns.eui64, sizeof(id->eui64));
+	if (dev->known)
+		match = rdi_identity_match(&dev->identity, id);
+	if (match == RDI_IDENTITY_DIFFERENT) {
+		rdi_path_fail(path, -EXDEV, 0,
+			      "%s: namespace %u of %s is another one than the device's (NGUID, "
+			      "UUID or EUI-64 differ)",
+			      path->address, path->nsid, path->uri.subnqn);
+		return;
+	}
+	if (match == RDI_IDENTITY_ASSUMED)
+		rd_warn(dev->h.log, RD_LOG_INIT,
+			"%s: namespace %u has no NGUID, UUID or EUI-64; it is taken for the same",
+			path->address, path->nsid);
+	if (path->ctrl->io_queues < rdi_dev_queues_needed(dev)) {
+		rdi_path_fail(path, -ENOSPC, 0,
+			      "%s: the controller grants %u I/O queues, the device's channels need "
+			      "%u",
+			      path->address, path->ctrl->io_queues, rdi_dev_queues_needed(dev));
+		return;
+	}
+	rdi_dev_learn(dev, path);
+	rdi_path_live(path);
+	path_set_ana(path);
+}
+
+/* ---- reading ---- */
+
+static void path_read_done(void *user, const struct rdinit_completion *c)
+{
+	struct rdi_path *path = user;
+	unsigned int what = path->reading;
+
+	if (path->state != RDINIT_DEV_PATH_CHECKING && path->state != RDINIT_DEV_PATH_LIVE)
+		return;
+	path->reading = 0;
+	if (c->err && c->err != -EIO)
+		return; /* the controller is at its end, and reports it */
+	if (c->err && what == RDI_READ_NS) {
+		rdi_path_fail(path, c->err, c->status, "%s: %s", path->address, c->text);
+		return;
+	}
+	if (c->err)
+		rd_info(path->dev->h.log, RD_LOG_INIT, "%s: %s", path->address, c->text);
+	else if (what == RDI_READ_DESCS &&
+		 rdi_identity_take(&path->identity, path->data, sizeof(path->data)))
+		rd_warn(path->dev->h.log, RD_LOG_INIT, "%s: malformed namespace identifiers",
+			path->address);
+	else if (what == RDI_READ_NS && path_take_ns(path))
+		return;
+	else if (what == RDI_READ_ANA)
+		path_take_ana(path);
+	path_read_next(path);
+}
+
+static void path_read(struct rdi_path *path, unsigned int what)
+{
+	struct rdi_cmd cmd = {
+		.data = path->data,
+		.len = sizeof(path->data),
+		.dir = RDI_IN,
+		.fn = path_read_done,
+		.user = path,
+	};
+	uint32_t lid = what == RDI_READ_ANA ? LID_ANA | ANA_LOG_RGO : LID_CHANGED_NS;
+	int rc;
+
+	if (what == RDI_READ_ANA) {
+		cmd.data = path->ana_log;
+		cmd.len = path->ana_len;
+	}
+	if (what == RDI_READ_DESCS || what == RDI_READ_NS) {
+		cmd.sqe.opcode = nvme_admin_identify;
+		cmd.sqe.nsid = htole32(path->nsid);
+		cmd.sqe.cdw10 = htole32(what == RDI_READ_NS ? NVME_IDENTIFY_CNS_NS
+							    : NVME_IDENTIFY_CNS_NS_DESC_LIST);
+	} else {
+		cmd.sqe.opcode = nvme_admin_get_log_page;
+		cmd.sqe.nsid = htole32(NVME_NSID_ALL);
+		cmd.sqe.cdw10 = htole32(lid | ((cmd.len / 4 - 1) & 0xffff) << 16);
+		cmd.sqe.cdw11 = htole32((cmd.len / 4 - 1) >> 16);
+	}
+	path->reading = what;
+	rc = rdi_queue_submit(&path->ctrl->q, &cmd);
+	if (rc)
+		rdi_path_fail(path, rc, 0, "%s: %s", path->address,
+			      rdi_queue_why(&path->ctrl->q, rc));
+}
+
+static void path_read_next(struct rdi_path *path)
+{
+	unsigned int what = path->todo & -path->todo; /* the lowest bit */
+
+	if (path->reading)
+		return;
+	path->todo &= ~what;
+	if (what)
+		path_read(path, what);
+	else if (path->state == RDINIT_DEV_PATH_CHECKING)
+		path_checked(path);
+}
+
+void rdi_path_check(struct rdi_path *path)
+{
+	uint32_t len = rdi_ana_log_size(&path->ctrl->id);
+
+	rdi_ana_init(&path->ana_now, &path->ctrl->id);
+	memset(&path->identity, 0, sizeof(path->identity));
+	path->reading = 0;
+	path->todo = RDI_READ_DESCS | RDI_READ_NS;
+	if (len > RDI_ANA_LOG_MAX)
+		len = RDI_ANA_LOG_MAX;
+	if (len > path->ctrl->max_transfer)
+		len = path->ctrl->max_transfer;
+	free(path->ana_log);
+	path->ana_len = len;
+	path->ana_log = len ? malloc(len) : NULL;
+	if (len && !path->ana_log) {
+		rdi_path_fail(path, -ENOMEM, 0, "%s: no memory for the ANA log page",
+			      path->address);
+		return;
+	}
+	if (len)
+		path->todo |= RDI_READ_ANA;
+	path_read_next(path);
+}
+
+/* ---- changes ---- */
+
+static void path_look_again(struct rdi_path *path, unsigned int what)
+{
+	if (path->state != RDINIT_DEV_PATH_LIVE && path->state != RDINIT_DEV_PATH_CHECKING)
+		return;
+	path->todo |= what;
+	path_read_next(path);
+}
+
+void rdi_path_event(void *user, uint32_t event)
+{
+	struct rdi_path *path = user;
+
+	if ((event & 7) != EVENT_TYPE_NOTICE)
+		return;
+	if ((event >> 8 & 0xff) == EVENT_NS_ATTR_CHANGED)
+		path_look_again(path, RDI_READ_CHANGED | RDI_READ_NS);
+	else if ((event >> 8 & 0xff) == EVENT_ANA_CHANGED && path->ana_log)
+		path_look_again(path, RDI_READ_ANA);
+}
+
+void rdi_path_answered(struct rdi_path *path, uint32_t epoch, struct nvme_status st)
+{
+	if (atomic_load(&path->live_epoch) != epoch || !path->ana_log)
+		return;
+	rdi_ana_answered(&path->ana_now, st, rd_loop_now(path->dev->h.loop));
+	path_set_ana(path);
+	path_look_again(path, RDI_READ_ANA);
+}

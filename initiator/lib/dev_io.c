@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One command of a channel: made, sent on a path, and what follows its end: the callback, or
+ * another try. When a command is not sent again, and why, is stated in rdinit_dev.h.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dev.h"
+
+#define CDW12_FUA     (1u << 30)
+#define CDW12_DEAC    (1u << 25)
+#define DSM_AD        (1u << 2)
+#define LIMITS_MAX    3
+#define ABORT_WAIT_NS (10 * RD_NSEC_PER_SEC)
+/* Between two tries by the same path, when the controller does not ask for another time. */
+#define RETRY_NS (100 * RD_NSEC_PER_MSEC)
+
+const char *rdi_io_op_text(uint8_t op)
+{
+	static const char *const names[] = {
+		[RDINIT_DEV_READ] = "Read",
+		[RDINIT_DEV_WRITE] = "Write",
+		[RDINIT_DEV_FLUSH] = "Flush",
+		[RDINIT_DEV_WRITE_ZEROES] = "Write Zeroes",
+		[RDINIT_DEV_DEALLOCATE] = "Deallocate",
+		[RDINIT_DEV_VERIFY] = "Verify",
+		[RDINIT_DEV_COMPARE] = "Compare",
+		[RDINIT_DEV_COMPARE_WRITE] = "Compare and Write",
+		[RDINIT_DEV_COPY] = "Copy",
+	};
+
+	return op < sizeof(names) / sizeof(names[0]) ? names[op] : "?";
+}
+
+bool rdi_io_changes_blocks(const struct rdi_io *io)
+{
+	switch ((enum rdinit_dev_op)io->op) {
+	case RDINIT_DEV_READ:
+	case RDINIT_DEV_FLUSH:
+	case RDINIT_DEV_VERIFY:
+	case RDINIT_DEV_COMPARE:
+		return false;
+	case RDINIT_DEV_WRITE:
+	case RDINIT_DEV_WRITE_ZEROES:
+	case RDINIT_DEV_DEALLOCATE:
+	case RDINIT_DEV_COMPARE_WRITE:
+	case RDINIT_DEV_COPY:
+		break;
+	}
+	return true;
+}
+
+/* Has it the same result when it is executed twice? */
+static bool is_repeatable(const struct rdi_io *io)
+{
+	return io->op != RDINIT_DEV_COMPARE && io->op != RDINIT_DEV_COMPARE_WRITE &&
+	       io->op != RDINIT_DEV_COPY;
+}
+
+/* ---- the end ---- */
+
+static void copy_out(struct rdi_io *io)
+{
+	const uint8_t *from = io->buf;
+	unsigned int i;
+
+	for (i = 0; i < io->iovcnt; i++) {
+		memcpy(io->iov[i].iov_base, from, io->iov[i].iov_len);
+		from += io->iov[i].iov_len;
+	}
+}
+
+/* What a command can have that most do not. */
+static __attribute__((noinline)) void finish_rare(struct rdi_io *io,
+						  const struct rdinit_completion *c)
+{
+	struct rdi_guards *guards = &io->chan->dev->guards;
+
+	if (io->iov && c->err == 0 && io->op == RDINIT_DEV_READ)
+		copy_out(io);
+	free(io->iov);
+	io->iov = NULL;
+	/* Cancelled, or given up: the lost one may still be executed. */
+	if (c->err == 0 || c->err == -EIO)
+		rdi_guards_end(guards, io->guard);
+	else
+		rdi_guards_leave(guards, io->guard);
+	io->guard = NULL;
+}
+
+void rdi_io_finish(struct rdi_io *io, const struct rdinit_completion *c)
+{
+	struct rdinit_dev_chan *chan = io->chan;
+	rdinit_complete_fn fn = io->fn;
+	void *user = io->user;
+
+	if (__builtin_expect(io->iov || io->guard, 0))
+		finish_rare(io, c);
+	io->busy = false;
+	TAILQ_INSERT_HEAD(&chan->free, io, link);
+	chan->inflight--;
+	chan->callbacks++;
+	if (__builtin_expect(!TAILQ_EMPTY(&chan->waiting), 0))
+		rd_defer(chan->h.loop, &chan->pump, RD_DEFER_WORK);
+	fn(user, c);
+}
+
+void rdi_io_fail(struct rdi_io *io, int err, const char *fmt, ...)
+{
+	struct rdinit_completion c = {.err = err};
+	char text[RDI_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	c.text = text;
+	rdi_io_finish(io, &c);
+}
+
+/* ---- lost ---- */
+
+/* Guard the blocks that the lost command may still change. */
+static void guard_blocks(struct rdi_io *io, const struct rdi_chan_path *cp, bool resend)
+{
+	struct rdinit_dev *dev = io->chan->dev;
+	struct rdi_guard what = {
+		.lba = io->lba,
+		.nblocks = io->nblocks,
+		.safe_at = rd_loop_now_raw(io->chan->h.loop) + dev->stale_ns,
+		.path = cp->path->index,
+		.epoch = cp->epoch,
+		.resend = resend,
+	};
+
+	if (io->guard)
+		rdi_guards_renew(&dev->guards, io->guard, &what);
+	else
+		io->guard = rdi_guards_add(&dev->guards, &what);
+	if (!io->guard)
+		io->not_before = what.safe_at; /* no memory: later, by any path */
+}
+
+/* The connection ended before the answer came. */
+static void io_lost(struct rdi_io *io, struct rdi_chan_path *cp, const char *why)
+{
+	struct rdinit_dev_chan *chan = io->chan;
+	bool changes = rdi_io_changes_blocks(io);
+	bool again = is_repeatable(io) && !chan->dying && !io->cancelled &&
+		     io->limits < LIMITS_MAX && !(changes && chan->dev->opts.no_resend_writes);
+
+	io->not_before = 0;
+	if (changes)
+		guard_blocks(io, cp, again);
+	if (again)
+		rdi_wait_add(io);
+	else if (chan->dying)
+		rdi_io_fail(io, -ECANCELED, "%s: the channel was freed", rdi_io_op_text(io->op));
+	else if (io->cancelled)
+		rdi_io_fail(io, -ECANCELED, "%s: cancelled; %s", rdi_io_op_text(io->op), why);
+	else if (io->limits >= LIMITS_MAX)
+		rdi_io_fail(io, -ETIMEDOUT, "%s: no answer in time, %u times; %s",
+			    rdi_io_op_text(io->op), io->limits, why);
+	else
+		rdi_io_fail(io, -EREMOTEIO,
+			    "%s: it is unknown whether the controller executed it; %s",
+			    rdi_io_op_text(io->op), why);
+}
+
+/* ---- answered with a status ---- */
+
+/* The controller has aborted it for us: it was cancelled, or had no answer in time. */
+static void io_aborted(struct rdi_io *io, const struct rdinit_completion *c)
+{
+	if (io->cancelled)
+		rdi_io_fail(io, -ECANCELED, "%s: cancelled", rdi_io_op_text(io->op));
+	else if (io->limits >= LIMITS_MAX)
+		rdi_io_fail(io, -ETIMEDOUT, "%s: no answer in time, %u times: %s",
+			    rdi_io_op_text(io->op), io->limits, c->text);
+	else if (is_repeatable(io))
+		rdi_wait_add(io);
+	else
+		rdi_io_fail(io, -ETIMEDOUT, "%s: no answer in time: %s", rdi_io_op_text(io->op),
+			    c->text);
+}
+
+static void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
+		       const struct rdinit_completion *c)
+{
+	struct rdinit_dev_chan *chan = io->chan;
+	struct nvme_status st = {c->status};
+	enum rdi_verdict verdict = rdi_status_verdict(st, io->retries);
+	uint64_t delay = RETRY_NS;
+
+	if (io->aborting && (c->status & 0x7ff) == NVME_SC_ABORT_REQ) {
+		io_aborted(io, c);
+		return;
+	}
+	/* A path related status says that the command was not executed; others may not. */
+	if (verdict == RDI_COMPLETE || io->retries >= RDI_RETRIES_MAX ||
+	    (verdict == RDI_SAME_PATH && !is_repeatable(io))) {
+		rdi_io_finish(io, c);
+		return;
+	}
+	if (rdi_dev_lock(chan->dev, __func__) == 0) {
+		bool ana = cp->path->ana_log != NULL;
+
+		if (verdict == RDI_OTHER_PATH)
+			rdi_path_answered(cp->path, cp->epoch, st);
+		else if (cp->path->ctrl)
+			delay = rdi_retry_delay_ns(st, &cp->path->ctrl->id);
+		rdi_dev_unlock(chan->dev);
+		/* With ANA the path is not chosen again before its state has changed. */
+		io->retries += verdict == RDI_SAME_PATH || !ana;
+		if (verdict == RDI_OTHER_PATH && ana && rdi_path_usable(cp->path))
+			io->retries++;
+	}
+	if (delay < RETRY_NS)
+		delay = RETRY_NS;
+	io->not_before = rd_loop_now(chan->h.loop) + delay;
+	rdi_wait_add(io);
+}
+
+static void io_ended(struct rdi_io *io, const struct rdinit_completion *c)
+{
+	struct rdi_chan_path *cp = io->cp;
+
+	io->cp = NULL;
+	if (c->err == 0)
+		rdi_io_finish(io, c);
+	else if (c->err == -EIO)
+		io_refused(io, cp, c);
+	else
+		io_lost(io, cp, c->text);
+}
+
+static void io_done(void *user, const struct rdinit_completion *c)
+{
+	io_ended(user, c);
+}
+
+/* ---- fused pairs ---- */
+
+/* Both have ended: the error of the first one says more, the loss of either says most. */
+static void pair_part(struct rdi_io *io, const struct rdinit_completion *c, bool first)
+{
+	struct rdinit_completion both = {.text = ""};
+	char status[NVME_STATUS_TEXT], text[RDI_TEXT];
+
+	if (c->err && (first || !io->err || c->err != -EIO)) {
+		io->err = c->err;
+		io->status = c->status;
+	}
+	if (--io->parts)
+		return;
+	both.err = io->err;
+	both.status = io->status;
+	if (both.err == -EIO) {
+		nvme_status_text((struct nvme_status){both.status},
+				 (struct nvme_cmd_kind){NVME_CMDS_IO, nvme_cmd_compare}, status);
+		snprintf(text, sizeof(text), "Compare and Write failed: %s", status);
+		both.text = text;
+	} else if (both.err) {
+		both.text = c->text;
+	}
+	io_ended(io, &both);
+}
+
+static void pair_first_done(void *user, const struct rdinit_completion *c)
+{
+	pair_part(user, c, true);
+}
+
+static void pair_second_done(void *user, const struct rdinit_completion *c)
+{
+	pair_part(user, c, false);
+}
+
+/* ---- sending ---- */
+
+static uint8_t io_opcode(uint8_t op)
+{
+	static const uint8_t opcodes[] = {
+		[RDINIT_DEV_READ] = nvme_cmd_read,
+		[RDINIT_DEV_WRITE] = nvme_cmd_write,
+		[RDINIT_DEV_FLUSH] = nvme_cmd_flush,
+		[RDINIT_DEV_WRITE_ZEROES] = nvme_cmd_write_zeroes,
+		[RDINIT_DEV_DEALLOCATE] = nvme_cmd_dsm,
+		[RDINIT_DEV_VERIFY] = nvme_cmd_verify,
+		[RDINIT_DEV_COMPARE] = nvme_cmd_compare,
+		[RDINIT_DEV_COMPARE_WRITE] = nvme_cmd_compare,
+		[RDINIT_DEV_COPY] = nvme_cmd_copy,
+	};
+
+	return opcodes[op];
+}
+
+/* One range of Dataset Management, or one source of Copy (format 0), as on the wire. */
+static void make_payload(struct rdi_io *io, struct rdi_cmd *cmd)
+{
+	bool copy = io->op == RDINIT_DEV_COPY;
+	__le64 lba = htole64(copy ? io->source : io->lba);
+	__le32 dsm_blocks = htole32(io->nblocks);
+	__le16 copy_blocks = htole16((uint16_t)(io->nblocks - 1));
+
+	memset(io->payload, 0, sizeof(io->payload));
+	memcpy(io->payload + 8, &lba, sizeof(lba));
+	if (copy)
+		memcpy(io->payload + 16, &copy_blocks, sizeof(copy_blocks));
+	else
+		memcpy(io->payload + 4, &dsm_blocks, sizeof(dsm_blocks));
+	cmd->data = io->payload;
+	cmd->len = copy ? 32 : 16;
+	cmd->dir = RDI_OUT;
+}
+
+static void make_io_cmd(struct rdi_chan_path *cp, struct rdi_io *io, struct rdi_cmd *cmd)
+{
+	uint32_t cdw12 = (io->nblocks - 1) & 0xffff;
+
+	*cmd = (struct rdi_cmd){
+		.timeout_ns = io->timeout_ms * RD_NSEC_PER_MSEC,
+		.fn = io_done,
+		.user = io,
+	};
+	cmd->sqe.opcode = io_opcode(io->op);
+	cmd->sqe.nsid = htole32(cp->path->nsid);
+	if (io->flags & RDINIT_IO_FUA)
+		cdw12 |= CDW12_FUA;
+	if (io->flags & RDINIT_DEV_IO_DEALLOCATE)
+		cdw12 |= CDW12_DEAC;
+	switch ((enum rdinit_dev_op)io->op) {
+	case RDINIT_DEV_FLUSH:
+		return;
+	case RDINIT_DEV_DEALLOCATE:
+		make_payload(io, cmd);
+		cmd->sqe.cdw11 = htole32(DSM_AD); /* one range: cdw10 is 0's based */
+		return;
+	case RDINIT_DEV_COPY:
+		make_payload(io, cmd);
+		cdw12 &= ~0xffffu; /* one range, format 0 */
+		break;
+	case RDINIT_DEV_READ:
+	case RDINIT_DEV_WRITE:
+	case RDINIT_DEV_COMPARE:
+	case RDINIT_DEV_COMPARE_WRITE:
+		cmd->data = io->buf;
+		cmd->len = io->nblocks * io->chan->dev->block_size;
+		cmd->dir = io->op == RDINIT_DEV_READ ? RDI_IN : RDI_OUT;
+		break;
+	case RDINIT_DEV_WRITE_ZEROES:
+	case RDINIT_DEV_VERIFY:
+		break;
+	}
+	cmd->sqe.cdw10 = htole32((uint32_t)io->lba);
+	cmd->sqe.cdw11 = htole32((uint32_t)(io->lba >> 32));
+	cmd->sqe.cdw12 = htole32(cdw12);
+}
+
+static int send_fused_pair(struct rdi_chan_path *cp, struct rdi_io *io)
+{
+	struct rdi_cmd compare, write;
+
+	if (cp->qp->q.user_limit < 2)
+		return -EOPNOTSUPP;
+	make_io_cmd(cp, io, &compare);
+	write = compare;
+	compare.fn = pair_first_done;
+	compare.sqe.flags = NVME_CMD_FUSE_FIRST;
+	write.fn = pair_second_done;
+	write.sqe.opcode = nvme_cmd_write;
+	write.sqe.flags = NVME_CMD_FUSE_SECOND;
+	write.data = (void *)(uintptr_t)io->write_buf;
+	return rdi_queue_submit_pair(&cp->qp->q, &compare, &write);
+}
+
+/* Reads and writes with the time limit of the device: most of what there is. */
+static inline int send_read_write(struct rdi_chan_path *cp, struct rdi_io *io)
+{
+	struct rdi_queue *q = &cp->qp->q;
+	struct rdi_req *req;
+	int rc = rdi_queue_check(q, 0, 1);
+
+	if (rc)
+		return rc;
+	req = rdi_queue_next(q);
+	*req->sqe = (struct nvme_sqe){
+		.opcode = io->op == RDINIT_DEV_READ ? nvme_cmd_read : nvme_cmd_write,
+		.flags = NVME_CMD_PSDT_SGL,
+		.nsid = htole32(cp->path->nsid),
+		.cdw10 = htole32((uint32_t)io->lba),
+		.cdw11 = htole32((uint32_t)(io->lba >> 32)),
+		.cdw12 = htole32((io->nblocks - 1) | (io->flags & RDINIT_IO_FUA ? CDW12_FUA : 0)),
+	};
+	req->data = io->buf;
+	req->len = io->nblocks * io->chan->dev->block_size;
+	req->dir = io->op == RDINIT_DEV_READ ? RDI_IN : RDI_OUT;
+	req->fn = io_done;
+	req->user = io;
+	rc = rdi_queue_send(q, req);
+	io->cid = req->cid;
+	return rc;
+}
+
+static bool is_plain_rw(const struct rdi_io *io)
+{
+	return io->op <= RDINIT_DEV_WRITE && !io->timeout_ms;
+}
+
+int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)
+{
+	struct rdi_cmd cmd;
+	int rc;
+
+	io->aborting = false;
+	if (__builtin_expect(is_plain_rw(io), 1)) {
+		rc = send_read_write(cp, io);
+	} else if (io->op == RDINIT_DEV_COMPARE_WRITE) {
+		io->parts = 2;
+		io->err = 0;
+		rc = send_fused_pair(cp, io);
+	} else {
+		make_io_cmd(cp, io, &cmd);
+		rc = rdi_queue_submit(&cp->qp->q, &cmd);
+	}
+	if (rc)
+		return rc;
+	if (!is_plain_rw(io))
+		io->cid = rdi_queue_last_cid(&cp->qp->q);
+	io->cp = cp;
+	return 0;
+}
+
+/* ---- time limits ---- */
+
+void rdi_io_abort(struct rdi_io *io, uint16_t cid)
+{
+	struct rdi_chan_path *cp = io->cp;
+	struct rdinit_dev *dev = io->chan->dev;
+
+	if (rdi_dev_lock(dev, __func__))
+		return;
+	rdi_path_abort(cp->path, cp->epoch, cp->qp->q.cfg.qid, cid);
+	rdi_dev_unlock(dev);
+	io->aborting = true;
+}
+
+bool rdi_io_overdue(struct rdi_queue *q, struct rdi_req *req)
+{
+	struct rdi_io *io = req->user;
+	uint64_t wait =
+		q->cfg.cmd_timeout_ns < ABORT_WAIT_NS ? q->cfg.cmd_timeout_ns : ABORT_WAIT_NS;
+
+	if (q->state != RDI_Q_LIVE)
+		return false; /* Connect of the queue */
+	if (io->aborting)
+		return false;
+	io->limits++;
+	rdi_io_abort(io, req->cid);
+	req->deadline = rd_loop_now_raw(q->loop) + wait;
+	return true;
+}

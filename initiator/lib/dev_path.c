@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A path of a device: its states, attempts to connect, and the end. What is read from its
+ * controller is dev_check.c. All of it runs under dev->lock, on the device's loop.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dev.h"
+
+/* A path that is lost so soon after it was live is not connected again at once. */
+#define FLAPPING_NS (1 * RD_NSEC_PER_SEC)
+/* Delays between attempts begin at this part of the longest one. */
+#define BACKOFF_PARTS 16
+
+uint64_t rdi_backoff_ns(unsigned int n, uint64_t max_ns, uint32_t random)
+{
+	uint64_t ns = max_ns / BACKOFF_PARTS;
+
+	if (n == 0)
+		return 0;
+	while (--n && ns < max_ns)
+		ns *= 2;
+	if (ns > max_ns)
+		ns = max_ns;
+	/* From three quarters to all of it: many hosts that lost one target come back spread. */
+	return ns - ns / 4 * (random >> 16) / UINT16_MAX;
+}
+
+static void path_set_state(struct rdi_path *path, enum rdinit_dev_path_state state)
+{
+	if (path->state == state)
+		return;
+	rd_debug(path->dev->h.log, RD_LOG_INIT, "path %u: %s -> %s", path->index,
+		 rdinit_dev_path_state_name(path->state), rdinit_dev_path_state_name(state));
+	path->state = state;
+	rdi_dev_changed(path->dev, path, RDINIT_DEV_EVENT_PATH);
+}
+
+bool rdi_path_usable(const struct rdi_path *path)
+{
+	uint8_t ana = atomic_load(&path->ana);
+
+	return atomic_load(&path->live_epoch) &&
+	       (ana == NVME_ANA_STATE_OPTIMIZED || ana == NVME_ANA_STATE_NONOPTIMIZED);
+}
+
+/* ---- after a failure ---- */
+
+/* "...; next attempt in 2.5 s" */
+static void __attribute__((format(printf, 2, 3)))
+path_append(struct rdi_path *path, const char *fmt, ...)
+{
+	size_t len = strlen(path->text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(path->text + len, sizeof(path->text) - len, fmt, ap);
+	va_end(ap);
+}
+
+static void path_give_up(struct rdi_path *path)
+{
+	rd_timer_stop(path->dev->h.loop, &path->timer);
+	path_set_state(path, RDINIT_DEV_PATH_FAILED);
+}
+
+/* Does the reason forbid another attempt? */
+static bool path_is_final(const struct rdi_path *path)
+{
+	return path->err == -EACCES || path->err == -ENOTSUP || path->err == -EXDEV ||
+	       (path->err == -EIO && path->status & NVME_STATUS_DNR);
+}
+
+/* The next attempt, when ctrl_loss_tmo_ms allows one. */
+static void path_schedule(struct rdi_path *path)
+{
+	struct rdinit_dev *dev = path->dev;
+	uint64_t now = rd_loop_now(dev->h.loop), left = UINT64_MAX, delay;
+	uint64_t loss = dev->opts.ctrl_loss_tmo_ms * RD_NSEC_PER_MSEC;
+	unsigned int n = path->attempts;
+
+	if (path_is_final(path)) {
+		path_give_up(path);
+		return;
+	}
+	if (n == 0 && path->live_at && path->lost_at - path->live_at < FLAPPING_NS)
+		n = 1;
+	delay = rdi_backoff_ns(n, dev->opts.reconnect_delay_ms * RD_NSEC_PER_MSEC,
+			       rd_loop_random32(dev->h.loop));
+	if (dev->opts.ctrl_loss_tmo_ms != RDINIT_DEV_NEVER)
+		left = now - path->lost_at < loss ? loss - (now - path->lost_at) : 0;
+	if (left == 0) {
+		path_append(path, "; given up after %.1f s",
+			    (double)(now - path->lost_at) / RD_NSEC_PER_SEC);
+		path_give_up(path);
+		return;
+	}
+	if (delay > left)
+		delay = left;
+	if (rd_timer_start(dev->h.loop, &path->timer, delay)) {
+		path_append(path, "; no memory for a timer");
+		path_give_up(path);
+		return;
+	}
+	path_append(path, "; next attempt in %.1f s", (double)delay / RD_NSEC_PER_SEC);
+	path_set_state(path, RDINIT_DEV_PATH_WAITING);
+}
+
+static void path_drop(struct rd_defer *defer)
+{
+	struct rdi_path *path = rd_container_of(defer, struct rdi_path, drop);
+
+	rdinit_ctrl_free(&path->ctrl);
+	if (path->state == RDINIT_DEV_PATH_LOST)
+		path_schedule(path);
+}
+
+/* The attempt, or the association, is over. */
+static void path_end(struct rdi_path *path, int err, uint16_t status, const char *text)
+{
+	struct rdinit_dev *dev = path->dev;
+
+	if (path->state == RDINIT_DEV_PATH_LOST || path->state >= RDINIT_DEV_PATH_FAILED)
+		return;
+	path->err = err;
+	path->status = status;
+	snprintf(path->text, sizeof(path->text), "%s", text);
+	if (path->state == RDINIT_DEV_PATH_LIVE) {
+		path->losses++;
+		path->lost_at = rd_loop_now(dev->h.loop);
+		path->attempts = 0;
+	} else {
+		path->attempts++;
+	}
+	path->reading = path->todo = 0;
+	rd_timer_stop(dev->h.loop, &path->timer);
+	rdi_resolver_cancel(&path->resolver);
+	atomic_store(&path->live_epoch, 0);
+	path_set_state(path, RDINIT_DEV_PATH_LOST);
+	rd_defer(dev->h.loop, &path->drop, RD_DEFER_NEXT);
+}
+
+void rdi_path_fail(struct rdi_path *path, int err, uint16_t status, const char *fmt, ...)
+{
+	char text[RDI_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	path_end(path, err, status, text);
+}
+
+void rdi_path_lost(struct rdi_path *path, uint32_t epoch, int err, const char *text)
+{
+	if (atomic_load(&path->live_epoch) == epoch)
+		path_end(path, err, 0, text);
+}
+
+/* ---- attempts ---- */
+
+/* The end of an admin queue that had been connected. */
+static void path_ctrl_closed(struct rdinit_ctrl *ctrl)
+{
+	struct rdi_path *path = ctrl->event_user;
+
+	if (path->closing)
+		path_set_state(path, RDINIT_DEV_PATH_CLOSED);
+	else
+		path_end(path, ctrl->q.err, 0, ctrl->q.text);
+}
+
+static void path_connected(void *user, const struct rdinit_completion *c)
+{
+	struct rdi_path *path = user;
+
+	if (path->state != RDINIT_DEV_PATH_CONNECTING)
+		return;
+	if (c->err) {
+		path_end(path, c->err, c->status, c->text);
+		return;
+	}
+	path->ctrl->closed = path_ctrl_closed;
+	path_set_state(path, RDINIT_DEV_PATH_CHECKING);
+	rdi_path_check(path);
+}
+
+static void path_connect(struct rdi_path *path)
+{
+	struct rdinit_dev *dev = path->dev;
+	struct rdinit_ctrl_opts opts = dev->ctrl_opts;
+	char numeric[RD_ADDR_TEXT], *end;
+	int rc;
+
+	path->addr_next %= path->addrs.n;
+	rd_addr_format((const struct sockaddr *)&path->addrs.ss[path->addr_next++], path->address);
+	/* "192.0.2.1:4420" or "[2001:db8::1]:4420": what is before the port. */
+	snprintf(numeric, sizeof(numeric), "%s", path->address + (path->address[0] == '['));
+	end = strrchr(numeric, ':');
+	if (end)
+		end[end > numeric && end[-1] == ']' ? -1 : 0] = '\0';
+	opts.traddr = numeric;
+	opts.trsvcid = path->uri.trsvcid;
+	opts.subnqn = path->uri.subnqn;
+	if (path->host_traddr)
+		opts.host_traddr = path->host_traddr;
+	opts.no_remote_invalidate |= path->uri.no_remote_invalidate;
+	opts.nr_io_queues = dev->opts.channels;
+	opts.event_fn = rdi_path_event;
+	opts.event_user = path;
+	path_set_state(path, RDINIT_DEV_PATH_CONNECTING);
+	rc = rdi_ctrl_create_on(&opts, dev->env, &dev->h, &path->ctrl);
+	if (!rc)
+		rc = rdinit_ctrl_connect_async(path->ctrl, path_connected, path);
+	if (rc)
+		rdi_path_fail(path, rc, 0, "%s", rdinit_get_error());
+}
+
+static void path_resolved(void *arg, int rc, const struct rdi_addrs *addrs, const char *why)
+{
+	struct rdi_path *path = arg;
+	char text[RDI_TEXT];
+
+	snprintf(text, sizeof(text), "%s", why);
+	if (!rc)
+		path->addrs = *addrs;
+	rdi_resolver_cancel(&path->resolver);
+	if (rc)
+		rdi_path_fail(path, rc, 0, "%s", text);
+	else
+		path_connect(path);
+}
+
+void rdi_path_start(struct rdi_path *path)
+{
+	struct rdinit_dev *dev = path->dev;
+	int rc;
+
+	if (path->state != RDINIT_DEV_PATH_NEW && path->state != RDINIT_DEV_PATH_WAITING &&
+	    path->state != RDINIT_DEV_PATH_FAILED)
+		return;
+	rd_timer_stop(dev->h.loop, &path->timer);
+	rd_defer_cancel(dev->h.loop, &path->drop);
+	rdinit_ctrl_free(&path->ctrl);
+	if (path->state != RDINIT_DEV_PATH_WAITING) {
+		path->attempts = 0;
+		path->lost_at = rd_loop_now(dev->h.loop);
+	}
+	path_set_state(path, RDINIT_DEV_PATH_RESOLVING);
+	rc = rdi_resolver_start(dev->h.loop, path->uri.traddr, path->uri.trsvcid, path_resolved,
+				path, &path->resolver);
+	if (rc)
+		rdi_path_fail(path, rc, 0, "cannot resolve %s: %s", path->uri.traddr,
+			      strerror(-rc));
+}
+
+void rdi_path_live(struct rdi_path *path)
+{
+	struct rdinit_dev *dev = path->dev;
+
+	path->live_at = rd_loop_now(dev->h.loop);
+	path->attempts = 0;
+	path->err = 0;
+	path->text[0] = '\0';
+	path->epoch++;
+	/* The fence is one target's: another address may be another target's. */
+	if (strcmp(path->live_address, path->address) != 0)
+		atomic_store(&path->fence_epoch, path->epoch);
+	memcpy(path->live_address, path->address, sizeof(path->live_address));
+	atomic_store(&path->live_epoch, path->epoch);
+	path_set_state(path, RDINIT_DEV_PATH_LIVE);
+}
+
+static void path_timer(struct rd_timer *timer)
+{
+	struct rdi_path *path = rd_container_of(timer, struct rdi_path, timer);
+
+	if (path->state == RDINIT_DEV_PATH_LIVE) {
+		rdi_path_ana_timer(path);
+	} else if (path->state == RDINIT_DEV_PATH_WAITING) {
+		uint64_t waited = rd_loop_now(path->dev->h.loop) - path->lost_at;
+
+		if (path->dev->opts.ctrl_loss_tmo_ms != RDINIT_DEV_NEVER &&
+		    waited >= path->dev->opts.ctrl_loss_tmo_ms * RD_NSEC_PER_MSEC)
+			path_give_up(path);
+		else
+			rdi_path_start(path);
+	}
+}
+
+/* ---- requests of channels ---- */
+
+static void path_aborted(void *user, const struct rdinit_completion *c)
+{
+	(void)user; /* the command's own completion, or its time limit, says what became of it */
+	(void)c;
+}
+
+void rdi_path_abort(struct rdi_path *path, uint32_t epoch, uint16_t qid, uint16_t cid)
+{
+	struct rdi_cmd cmd = {
+		.sqe = {.opcode = nvme_admin_abort_cmd,
+			.cdw10 = htole32(qid | (uint32_t)cid << 16)},
+		.fn = path_aborted,
+	};
+
+	if (atomic_load(&path->live_epoch) == epoch)
+		rdi_queue_submit(&path->ctrl->q, &cmd);
+}
+
+/* ---- life ---- */
+
+void rdi_path_close(struct rdi_path *path)
+{
+	struct rdinit_dev *dev = path->dev;
+	bool live = path->state == RDINIT_DEV_PATH_LIVE;
+
+	rd_timer_stop(dev->h.loop, &path->timer);
+	rdi_resolver_cancel(&path->resolver);
+	atomic_store(&path->live_epoch, 0);
+	path->closing = live && rdinit_ctrl_disconnect_async(path->ctrl, path_aborted, NULL) == 0;
+	if (!path->closing)
+		path_set_state(path, RDINIT_DEV_PATH_CLOSED);
+}
+
+int rdi_path_create(struct rdinit_dev *dev, const struct rdinit_uri *uri, const char *host_traddr,
+		    struct rdi_path **out)
+{
+	struct rdi_path *path = calloc(1, sizeof(*path));
+
+	*out = NULL;
+	if (!path)
+		return -ENOMEM;
+	if (host_traddr) {
+		path->host_traddr = strdup(host_traddr);
+		if (!path->host_traddr) {
+			free(path);
+			return -ENOMEM;
+		}
+	}
+	path->dev = dev;
+	path->uri = *uri;
+	path->nsid = uri->nsid ? uri->nsid : 1;
+	path->timer.fn = path_timer;
+	path->drop.fn = path_drop;
+	atomic_init(&path->ana, NVME_ANA_STATE_OPTIMIZED);
+	*out = path;
+	return 0;
+}
+
+void rdi_path_free(struct rdi_path **path)
+{
+	struct rdi_path *p = *path;
+	struct rdinit_dev *dev;
+
+	if (!p)
+		return;
+	*path = NULL;
+	dev = p->dev;
+	p->state = RDINIT_DEV_PATH_CLOSED;
+	rd_timer_stop(dev->h.loop, &p->timer);
+	rd_defer_cancel(dev->h.loop, &p->drop);
+	rdi_resolver_cancel(&p->resolver);
+	if (p->ctrl)
+		p->ctrl->closed = NULL;
+	rdinit_ctrl_free(&p->ctrl);
+	free(p->ana_log);
+	free(p->host_traddr);
+	free(p);
+}

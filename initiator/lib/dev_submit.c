@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Commands as the application gives them to a channel: checked, and started. What becomes of them
+ * is dev_io.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "dev.h"
+
+#define NLB_MAX       65536u
+#define IOV_MAX_COUNT 1024u
+
+static int check_range(const struct rdinit_dev *dev, const char *func, uint64_t lba,
+		       uint32_t nblocks, uint32_t max, uint64_t bytes_each)
+{
+	uint64_t blocks = atomic_load_explicit(&dev->blocks, memory_order_relaxed);
+	uint32_t max_transfer = atomic_load_explicit(&dev->max_transfer, memory_order_relaxed);
+
+	if (nblocks == 0 || nblocks > max)
+		return rdi_fail(func, -EINVAL, "found %u blocks, expected 1 to %u", nblocks, max);
+	if (nblocks * bytes_each > max_transfer)
+		return rdi_fail(func, -EINVAL,
+				"%u blocks are more than the device transfers at once (%u bytes)",
+				nblocks, max_transfer);
+	if (lba >= blocks || nblocks > blocks - lba)
+		return rdi_fail(func, -EINVAL,
+				"blocks %llu to %llu are beyond the end of the namespace (%llu "
+				"blocks)",
+				(unsigned long long)lba, (unsigned long long)lba + nblocks - 1,
+				(unsigned long long)blocks);
+	return 0;
+}
+
+/* A free entry; one more than the depth is for a synchronous call. */
+static struct rdi_io *take_io(struct rdinit_dev_chan *chan, rdinit_complete_fn fn)
+{
+	struct rdi_io *io;
+
+	if (chan->inflight >= chan->depth + (fn == rdi_sync_done))
+		return NULL;
+	io = TAILQ_FIRST(&chan->free);
+	if (!io)
+		return NULL;
+	TAILQ_REMOVE(&chan->free, io, link);
+	io->gen++;
+	io->busy = true;
+	io->cancelled = false;
+	io->retries = 0;
+	io->limits = 0;
+	io->not_before = 0;
+	chan->inflight++;
+	return io;
+}
+
+static int no_entry(const struct rdinit_dev_chan *chan, const char *func)
+{
+	return rdi_fail(func, -EAGAIN,
+			"%u commands are in flight, as many as the channel allows (queue_size)",
+			chan->inflight);
+}
+
+/* Send it at once, if nothing is before it, or let it wait. */
+static inline void io_start(struct rdinit_dev_chan *chan, struct rdi_io *io)
+{
+	struct rdi_chan_path *cp = TAILQ_EMPTY(&chan->waiting) ? rdi_wait_path(io) : NULL;
+
+	/* What cannot be sent at all ends in the process function, with a callback. */
+	if (!cp || rdi_io_send(cp, io))
+		rdi_wait_add(io);
+}
+
+static int submit_rw(struct rdinit_dev_chan *chan, const char *func, uint8_t op, uint64_t lba,
+		     uint32_t nblocks, void *buf, unsigned int flags, rdinit_complete_fn fn,
+		     void *user)
+{
+	struct rdi_io *io;
+	int rc;
+
+	if (!chan)
+		return rdi_no_handle(func);
+	if (!buf || !fn || flags & ~RDINIT_IO_FUA)
+		return rdi_fail(func, -EINVAL, "buf or fn is NULL, or a flag is unknown (0x%x)",
+				flags);
+	rc = check_range(chan->dev, func, lba, nblocks, NLB_MAX, chan->dev->block_size);
+	if (rc)
+		return rc;
+	io = take_io(chan, fn);
+	if (!io)
+		return no_entry(chan, func);
+	io->op = op;
+	io->flags = (uint8_t)flags;
+	io->timeout_ms = 0;
+	io->lba = lba;
+	io->nblocks = nblocks;
+	io->buf = buf;
+	io->fn = fn;
+	io->user = user;
+	io_start(chan, io);
+	return 0;
+}
+
+static int end_sync(struct rdinit_dev_chan *chan, struct rdi_sync *sync, const char *func, int rc)
+{
+	return rc ? rc : rdi_sync_wait(&chan->h, sync, func);
+}
+
+int rdinit_dev_read_async(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblocks, void *buf,
+			  unsigned int flags, rdinit_complete_fn fn, void *user)
+{
+	return submit_rw(chan, __func__, RDINIT_DEV_READ, lba, nblocks, buf, flags, fn, user);
+}
+
+int rdinit_dev_write_async(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblocks,
+			   const void *buf, unsigned int flags, rdinit_complete_fn fn, void *user)
+{
+	return submit_rw(chan, __func__, RDINIT_DEV_WRITE, lba, nblocks, (void *)(uintptr_t)buf,
+			 flags, fn, user);
+}
+
+int rdinit_dev_read(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblocks, void *buf,
+		    unsigned int flags)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc = rdi_may_wait(RDI_HANDLE(chan), __func__);
+
+	if (!rc)
+		rc = submit_rw(chan, __func__, RDINIT_DEV_READ, lba, nblocks, buf, flags,
+			       rdi_sync_done, &sync);
+	return end_sync(chan, &sync, __func__, rc);
+}
+
+int rdinit_dev_write(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblocks, const void *buf,
+		     unsigned int flags)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc = rdi_may_wait(RDI_HANDLE(chan), __func__);
+
+	if (!rc)
+		rc = submit_rw(chan, __func__, RDINIT_DEV_WRITE, lba, nblocks,
+			       (void *)(uintptr_t)buf, flags, rdi_sync_done, &sync);
+	return end_sync(chan, &sync, __func__, rc);
+}
+
+/* ---- any command ---- */
+
+void rdinit_dev_io_init_size(struct rdinit_dev_io *io, size_t size)
+{
+	const struct rdinit_dev_io none = {.size = 0};
+
+	rdi_put_sized(io, size, &none, sizeof(none));
+}
+
+/* The largest number of blocks of @op; 0: the controller does not support it. */
+static uint32_t max_blocks(const struct rdinit_dev_info *info, enum rdinit_dev_op op)
+{
+	switch (op) {
+	case RDINIT_DEV_READ:
+	case RDINIT_DEV_WRITE:
+	case RDINIT_DEV_FLUSH:
+		return NLB_MAX;
+	case RDINIT_DEV_WRITE_ZEROES:
+		return info->max_write_zeroes;
+	case RDINIT_DEV_DEALLOCATE:
+		return info->max_deallocate;
+	case RDINIT_DEV_VERIFY:
+		return info->max_verify;
+	case RDINIT_DEV_COMPARE:
+		return info->compare ? NLB_MAX : 0;
+	case RDINIT_DEV_COMPARE_WRITE:
+		return info->compare_write ? NLB_MAX : 0;
+	case RDINIT_DEV_COPY:
+		return info->max_copy;
+	}
+	return 0;
+}
+
+static bool has_data(enum rdinit_dev_op op)
+{
+	return op == RDINIT_DEV_READ || op == RDINIT_DEV_WRITE || op == RDINIT_DEV_COMPARE ||
+	       op == RDINIT_DEV_COMPARE_WRITE;
+}
+
+static unsigned int flags_of(enum rdinit_dev_op op)
+{
+	switch (op) {
+	case RDINIT_DEV_FLUSH:
+	case RDINIT_DEV_DEALLOCATE:
+	case RDINIT_DEV_VERIFY:
+		return 0;
+	case RDINIT_DEV_WRITE_ZEROES:
+		return RDINIT_IO_FUA | RDINIT_DEV_IO_DEALLOCATE;
+	default:
+		return RDINIT_IO_FUA;
+	}
+}
+
+static int check_data(const struct rdinit_dev *dev, const char *func,
+		      const struct rdinit_dev_io *given)
+{
+	uint64_t want = (uint64_t)given->nblocks * dev->block_size, have = 0;
+	unsigned int i;
+
+	if (!has_data(given->op))
+		return 0;
+	if (given->op == RDINIT_DEV_COMPARE_WRITE && !given->write_buf)
+		return rdi_fail(func, -EINVAL, "write_buf is NULL: nothing to write");
+	if (given->iovcnt == 0)
+		return given->buf ? 0 : rdi_fail(func, -EINVAL, "buf is NULL, and iovcnt is 0");
+	if (!given->iov || given->iovcnt > IOV_MAX_COUNT)
+		return rdi_fail(func, -EINVAL, "iov is NULL, or iovcnt is %u, expected up to %u",
+				given->iovcnt, IOV_MAX_COUNT);
+	for (i = 0; i < given->iovcnt && have <= want; i++)
+		have += given->iov[i].iov_len;
+	if (have != want)
+		return rdi_fail(func, -EINVAL, "iov does not have the %llu bytes of %u blocks",
+				(unsigned long long)want, given->nblocks);
+	return 0;
+}
+
+static int check_io(struct rdinit_dev_chan *chan, const char *func,
+		    const struct rdinit_dev_io *given)
+{
+	const struct rdinit_dev *dev = chan->dev;
+	uint32_t max = max_blocks(&dev->info, given->op);
+	uint64_t each = has_data(given->op) ? dev->block_size : 0;
+	int rc;
+
+	if ((unsigned int)given->op > RDINIT_DEV_COPY)
+		return rdi_fail(func, -EINVAL, "op is %d, which is no command", (int)given->op);
+	if (max == 0)
+		return rdi_fail(func, -EOPNOTSUPP, "the controller does not support %s",
+				rdi_io_op_text((uint8_t)given->op));
+	if (given->flags & ~flags_of(given->op))
+		return rdi_fail(func, -EINVAL, "%s does not have the flags 0x%x",
+				rdi_io_op_text((uint8_t)given->op),
+				given->flags & ~flags_of(given->op));
+	if (given->op == RDINIT_DEV_FLUSH)
+		return 0;
+	rc = check_range(dev, func, given->lba, given->nblocks, max, each);
+	if (!rc && given->op == RDINIT_DEV_COPY)
+		rc = check_range(dev, func, given->source, given->nblocks, max, 0);
+	return rc ? rc : check_data(dev, func, given);
+}
+
+/* Data in pieces goes through one buffer, which is behind the copy of the array. */
+static int gather_iov(struct rdi_io *io, const struct rdinit_dev_io *given, uint64_t bytes)
+{
+	size_t array = given->iovcnt * sizeof(*given->iov);
+	uint8_t *to;
+	unsigned int i;
+
+	io->iov = malloc(array + bytes);
+	if (!io->iov)
+		return -ENOMEM;
+	memcpy(io->iov, given->iov, array);
+	io->iovcnt = given->iovcnt;
+	io->buf = to = (uint8_t *)io->iov + array;
+	for (i = 0; given->op != RDINIT_DEV_READ && i < given->iovcnt; i++) {
+		memcpy(to, given->iov[i].iov_base, given->iov[i].iov_len);
+		to += given->iov[i].iov_len;
+	}
+	return 0;
+}
+
+static int submit_io(struct rdinit_dev_chan *chan, const char *func,
+		     const struct rdinit_dev_io *given, rdinit_complete_fn fn, void *user,
+		     uint64_t *id)
+{
+	struct rdi_io *io;
+	int rc;
+
+	if (!chan)
+		return rdi_no_handle(func);
+	rc = RDI_CHECK_SIZE(func, given, rdinit_dev_io, sizeof(*given));
+	if (!rc && !fn)
+		rc = rdi_fail(func, -EINVAL, "fn is NULL");
+	if (!rc)
+		rc = check_io(chan, func, given);
+	if (rc)
+		return rc;
+	io = take_io(chan, fn);
+	if (!io)
+		return no_entry(chan, func);
+	io->op = (uint8_t)given->op;
+	io->flags = (uint8_t)given->flags;
+	io->timeout_ms = given->timeout_ms;
+	io->lba = given->lba;
+	io->nblocks = given->nblocks;
+	io->source = given->source;
+	io->buf = given->buf;
+	io->write_buf = given->write_buf;
+	io->fn = fn;
+	io->user = user;
+	if (given->iovcnt && has_data(given->op) &&
+	    gather_iov(io, given, (uint64_t)given->nblocks * chan->dev->block_size)) {
+		io->busy = false;
+		TAILQ_INSERT_HEAD(&chan->free, io, link);
+		chan->inflight--;
+		return rdi_fail(func, -ENOMEM, "out of memory");
+	}
+	if (id)
+		*id = (uint64_t)io->gen << 16 | io->index;
+	io_start(chan, io);
+	return 0;
+}
+
+int rdinit_dev_submit(struct rdinit_dev_chan *chan, const struct rdinit_dev_io *io,
+		      rdinit_complete_fn fn, void *user, uint64_t *id)
+{
+	return submit_io(chan, __func__, io, fn, user, id);
+}
+
+int rdinit_dev_run(struct rdinit_dev_chan *chan, const struct rdinit_dev_io *io)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc = rdi_may_wait(RDI_HANDLE(chan), __func__);
+
+	if (!rc)
+		rc = submit_io(chan, __func__, io, rdi_sync_done, &sync, NULL);
+	return end_sync(chan, &sync, __func__, rc);
+}
+
+int rdinit_dev_flush_async(struct rdinit_dev_chan *chan, rdinit_complete_fn fn, void *user)
+{
+	struct rdinit_dev_io io;
+
+	rdinit_dev_io_init(&io);
+	io.op = RDINIT_DEV_FLUSH;
+	return submit_io(chan, __func__, &io, fn, user, NULL);
+}
+
+int rdinit_dev_flush(struct rdinit_dev_chan *chan)
+{
+	struct rdinit_dev_io io;
+
+	rdinit_dev_io_init(&io);
+	io.op = RDINIT_DEV_FLUSH;
+	return rdinit_dev_run(chan, &io);
+}
+
+int rdinit_dev_cancel(struct rdinit_dev_chan *chan, uint64_t id)
+{
+	unsigned int index = id & 0xffff;
+	struct rdi_io *io;
+
+	if (!chan)
+		return rdi_no_handle(__func__);
+	io = index <= chan->depth ? &chan->ios[index] : NULL;
+	if (!io || !io->busy || io->gen != (uint32_t)(id >> 16))
+		return rdi_fail(__func__, -ENOENT, "the command has ended");
+	io->cancelled = true;
+	if (io->cp)
+		rdi_io_abort(io, io->cid);
+	else
+		rd_defer(chan->h.loop, &chan->pump, RD_DEFER_WORK);
+	return 0;
+}

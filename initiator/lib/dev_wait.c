@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Commands of a channel that are not sent yet: no path is usable, the queue is full, a retry is not
+ * due, or the blocks are guarded. They are looked at when something of that changes, and every few
+ * milliseconds for what only time changes.
+ */
+#include <errno.h>
+
+#include "dev.h"
+
+#define TICK_NS (5 * RD_NSEC_PER_MSEC)
+
+void rdi_wait_add(struct rdi_io *io)
+{
+	struct rdinit_dev_chan *chan = io->chan;
+
+	io->cp = NULL;
+	TAILQ_INSERT_TAIL(&chan->waiting, io, link);
+	rd_defer(chan->h.loop, &chan->pump, RD_DEFER_WORK);
+}
+
+static struct rdi_chan_path *choose_path(struct rdinit_dev_chan *chan)
+{
+	struct rdi_path_view views[RDINIT_DEV_PATHS_MAX];
+	unsigned int i;
+	int chosen;
+
+	for (i = 0; i < chan->n_paths; i++) {
+		const struct rdi_chan_path *cp = &chan->paths[i];
+
+		views[i].live = cp->up && atomic_load(&cp->path->live_epoch) == cp->epoch;
+		views[i].ana = atomic_load(&cp->path->ana);
+		views[i].inflight = cp->up ? cp->qp->q.inflight : 0;
+		/* A full queue is no path now; for the others the policy decides. */
+		if (views[i].live && rdi_queue_check(&cp->qp->q, 0, 1))
+			views[i].live = false;
+	}
+	chosen = rdi_path_choose((enum rdi_policy)chan->dev->opts.policy, views, chan->n_paths,
+				 chan->last);
+	if (chosen < 0)
+		return NULL;
+	chan->last = chosen;
+	return &chan->paths[chosen];
+}
+
+/* The path of a write that was lost, when it may be sent again; NULL: not yet. */
+static struct rdi_chan_path *resend_path(struct rdi_io *io, uint64_t now)
+{
+	struct rdinit_dev_chan *chan = io->chan;
+	const struct rdi_guard *guard = io->guard;
+	struct rdi_chan_path *cp = &chan->paths[guard->path];
+
+	if (now >= guard->safe_at)
+		return choose_path(chan);
+	/* Connected again: the target has fenced off the old association (its stale-write fence).
+	 */
+	if (cp->up && cp->epoch > guard->epoch && cp->epoch == atomic_load(&cp->path->live_epoch) &&
+	    atomic_load(&cp->path->fence_epoch) <= guard->epoch)
+		return cp;
+	return NULL;
+}
+
+struct rdi_chan_path *rdi_wait_path(struct rdi_io *io)
+{
+	struct rdinit_dev_chan *chan = io->chan;
+	struct rdinit_dev *dev = chan->dev;
+	uint64_t now;
+
+	if (!io->not_before && !atomic_load_explicit(&dev->guards.count, memory_order_relaxed))
+		return chan->only ? chan->only : choose_path(chan);
+	now = rd_loop_now(chan->h.loop);
+	if (now < io->not_before)
+		return NULL;
+	if (rdi_io_changes_blocks(io) &&
+	    rdi_guards_block(&dev->guards, io->lba, io->nblocks, io->guard, now))
+		return NULL;
+	return io->guard ? resend_path(io, now) : choose_path(chan);
+}
+
+/* ---- looking at what waits ---- */
+
+static void end_waiting(struct rdi_io *io, int err, const char *why)
+{
+	TAILQ_REMOVE(&io->chan->waiting, io, link);
+	rdi_io_fail(io, err, "%s: %s", rdi_io_op_text(io->op), why);
+}
+
+/* Ends @io, which cannot be sent, when it has to wait no longer. */
+static void check_device(struct rdi_io *io)
+{
+	struct rdinit_dev *dev = io->chan->dev;
+	int state = atomic_load(&dev->state);
+	uint64_t since = atomic_load(&dev->unusable_since);
+	uint64_t limit = dev->opts.fast_io_fail_tmo_ms * RD_NSEC_PER_MSEC;
+
+	if (state == RDINIT_DEV_FAILED || state == RDINIT_DEV_CLOSED)
+		end_waiting(io, -ENODEV,
+			    "the device has failed: no path to the namespace is left (see "
+			    "rdinit_dev_get_path() for the reasons)");
+	else if (dev->opts.fast_io_fail_tmo_ms != RDINIT_DEV_NEVER && since &&
+		 rd_loop_now(io->chan->h.loop) - since >= limit)
+		end_waiting(io, -ENOTCONN,
+			    "no path to the namespace has been usable for fast_io_fail_tmo_ms");
+}
+
+/* Returns false when the queue of the path is full. */
+static bool look_at_waiting(struct rdi_io *io)
+{
+	struct rdinit_dev_chan *chan = io->chan;
+	struct rdi_chan_path *cp = io->cancelled ? NULL : rdi_wait_path(io);
+	int rc;
+
+	if (io->cancelled) {
+		end_waiting(io, -ECANCELED, "cancelled");
+		return true;
+	}
+	if (!cp) {
+		check_device(io);
+		return true;
+	}
+	TAILQ_REMOVE(&chan->waiting, io, link);
+	rc = rdi_io_send(cp, io);
+	if (rc == -EAGAIN || rc == -ENOTCONN) {
+		TAILQ_INSERT_HEAD(&chan->waiting, io, link);
+		return false;
+	}
+	if (rc)
+		rdi_io_fail(io, rc, "%s: %s", rdi_io_op_text(io->op),
+			    rdi_queue_why(&cp->qp->q, rc));
+	return true;
+}
+
+void rdi_wait_pump(struct rd_defer *defer)
+{
+	struct rdinit_dev_chan *chan = rd_container_of(defer, struct rdinit_dev_chan, pump);
+	struct rdi_io *io, *last = TAILQ_LAST(&chan->waiting, rdi_io_list), *next;
+
+	/* Up to what was the last one when it began: callbacks add behind it. */
+	for (io = TAILQ_FIRST(&chan->waiting); io; io = next) {
+		next = io == last ? NULL : TAILQ_NEXT(io, link);
+		if (!look_at_waiting(io))
+			break;
+	}
+	if (!TAILQ_EMPTY(&chan->waiting) && !rd_timer_armed(&chan->tick))
+		rd_timer_start(chan->h.loop, &chan->tick, TICK_NS);
+}
+
+void rdi_wait_tick(struct rd_timer *timer)
+{
+	struct rdinit_dev_chan *chan = rd_container_of(timer, struct rdinit_dev_chan, tick);
+
+	rd_defer(chan->h.loop, &chan->pump, RD_DEFER_WORK);
+}

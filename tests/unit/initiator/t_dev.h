@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A device with a channel on the fake fabric, for tests. */
+#ifndef T_DEV_H
+#define T_DEV_H
+
+#include "dev.h"
+#include "t_fake.h"
+
+struct t_dev {
+	struct rdinit_ctrl_opts ctrl_opts;
+	struct rdinit_dev_opts opts;
+	struct rdinit_dev *dev;
+	struct rdinit_dev_chan *chan;
+	/* events */
+	unsigned int n_events, resized, ana, failed, lost;
+};
+
+/* The defaults of a test; reset the fake. */
+void t_dev_init(struct t_dev *d);
+/* Create, with @paths paths to 192.0.2.1, .2, ...; open; and a channel. */
+void t_dev_open(struct t_dev *d, unsigned int paths);
+void t_dev_free(struct t_dev *d);
+/* Turns of both loops, until nothing more happens without time passing. */
+void t_dev_settle(struct t_dev *d);
+/* The same, while @ms pass. */
+void t_dev_pass(struct t_dev *d, unsigned int ms);
+enum rdinit_dev_path_state t_dev_path_state(struct t_dev *d, unsigned int path);
+
+#endif /* T_DEV_H */

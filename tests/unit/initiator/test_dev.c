@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A device on one healthy path: opening, commands, limits, handles. */
+#include <CUnit/CUnit.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "suites.h"
+#include "t_dev.h"
+
+static struct rdinit_dev_io command(enum rdinit_dev_op op, uint64_t lba, uint32_t nblocks)
+{
+	struct rdinit_dev_io io;
+
+	rdinit_dev_io_init(&io);
+	io.op = op;
+	io.lba = lba;
+	io.nblocks = nblocks;
+	return io;
+}
+
+static void reads_and_writes(void)
+{
+	unsigned char out[4096], in[4096];
+	struct rdinit_dev_info info;
+	struct t_done done = {0};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_dev_open(&d, 1);
+	rdinit_dev_info_init(&info);
+	CU_ASSERT_EQUAL(rdinit_dev_get_info(d.dev, &info), 0);
+	CU_ASSERT_EQUAL(info.blocks, T_DISK_BLOCKS);
+	CU_ASSERT_EQUAL(info.block_size, T_DISK_BLOCK);
+	CU_ASSERT_EQUAL(info.state, RDINIT_DEV_LIVE);
+	CU_ASSERT_EQUAL(info.paths, 1);
+	memset(out, 0x5a, sizeof(out));
+	CU_ASSERT_EQUAL(rdinit_dev_write(d.chan, 3, 8, out, RDINIT_IO_FUA), 0);
+	CU_ASSERT_EQUAL(memcmp(t_fake.disk + 3 * T_DISK_BLOCK, out, sizeof(out)), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 3, 8, in, 0, t_done_fn, &done), 0);
+	CU_ASSERT_EQUAL(done.calls, 0); /* never from the submitting function */
+	CU_ASSERT_EQUAL(rdinit_dev_chan_inflight(d.chan), 1);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, 0);
+	CU_ASSERT_EQUAL(memcmp(in, out, sizeof(out)), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_flush(d.chan), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_chan_inflight(d.chan), 0);
+	t_dev_free(&d);
+}
+
+static void data_in_pieces(void)
+{
+	struct rdinit_dev_io io = command(RDINIT_DEV_WRITE, 5, 2);
+	unsigned char a[100], b[924], c[600], e[424];
+	struct iovec iov[2] = {{a, sizeof(a)}, {b, sizeof(b)}};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_dev_open(&d, 1);
+	memset(a, 1, sizeof(a));
+	memset(b, 2, sizeof(b));
+	io.iov = iov;
+	io.iovcnt = 2;
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
+	CU_ASSERT_EQUAL(t_fake.disk[5 * T_DISK_BLOCK + 99], 1);
+	CU_ASSERT_EQUAL(t_fake.disk[5 * T_DISK_BLOCK + 100], 2);
+	io.op = RDINIT_DEV_READ;
+	iov[0] = (struct iovec){c, sizeof(c)};
+	iov[1] = (struct iovec){e, sizeof(e)};
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
+	CU_ASSERT_EQUAL(memcmp(c, a, 100), 0);
+	CU_ASSERT_EQUAL(memcmp(c + 100, b, 500), 0);
+	CU_ASSERT_EQUAL(memcmp(e, b, 424), 0);
+	iov[1].iov_len--;
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EINVAL);
+	t_dev_free(&d);
+}
+
+static const struct nvme_sqe *last_sqe(void)
+{
+	return &t_fake.log[t_fake.n_log - 1];
+}
+
+static bool answer_others(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			  const void *data, size_t len)
+{
+	/* The fake's disk knows neither of them. */
+	if (sqe->opcode == nvme_cmd_write_zeroes || sqe->opcode == nvme_cmd_dsm ||
+	    sqe->opcode == nvme_cmd_verify || sqe->opcode == nvme_cmd_compare) {
+		t_answer(conn, sqe, 0, 0);
+		return true;
+	}
+	return false;
+}
+
+static void the_other_commands(void)
+{
+	struct rdinit_dev_io io = command(RDINIT_DEV_WRITE_ZEROES, 7, 9);
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.id.oncs =
+		htole16(NVME_CTRL_ONCS_WRITE_ZEROES | NVME_CTRL_ONCS_DSM | NVME_CTRL_ONCS_COMPARE);
+	t_dev_open(&d, 1);
+	t_fake.hook = answer_others;
+	io.flags = RDINIT_DEV_IO_DEALLOCATE;
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
+	CU_ASSERT_EQUAL(last_sqe()->opcode, nvme_cmd_write_zeroes);
+	CU_ASSERT_EQUAL(le32toh(last_sqe()->cdw10), 7);
+	CU_ASSERT_EQUAL(le32toh(last_sqe()->cdw12), 8u | 1u << 25);
+	io = command(RDINIT_DEV_DEALLOCATE, 100, 16000);
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
+	CU_ASSERT_EQUAL(last_sqe()->opcode, nvme_cmd_dsm);
+	CU_ASSERT_EQUAL(le32toh(last_sqe()->cdw10), 0);
+	CU_ASSERT_EQUAL(le32toh(last_sqe()->cdw11), 4);
+	io = command(RDINIT_DEV_VERIFY, 0, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EOPNOTSUPP);
+	io = command(RDINIT_DEV_COMPARE_WRITE, 0, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EOPNOTSUPP);
+	io = command(RDINIT_DEV_COMPARE, 0, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EINVAL); /* no buffer */
+	t_dev_free(&d);
+}
+
+static void wrong_arguments_are_refused(void)
+{
+	struct t_done done = {0};
+	struct rdinit_dev *other;
+	unsigned char buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_dev_open(&d, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, T_DISK_BLOCKS, 1, buf, 0), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, T_DISK_BLOCKS - 1, 2, buf, 0), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, UINT64_MAX, 2, buf, 0), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 0, buf, 0), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 1, NULL, 0), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 1, buf, 8), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 4096, buf, 0), -EINVAL); /* MDTS is 1 MiB */
+	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "1048576 bytes"));
+	CU_ASSERT_EQUAL(rdinit_dev_read(NULL, 0, 1, buf, 0), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, NULL, &done), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_dev_cancel(d.chan, 1 << 16), -ENOENT);
+	CU_ASSERT_EQUAL(rdinit_dev_cancel(d.chan, UINT64_MAX), -ENOENT);
+	d.opts.channels = 0;
+	CU_ASSERT_EQUAL(rdinit_dev_create(&d.opts, &other), -EINVAL);
+	t_dev_free(&d);
+}
+
+/* No I/O command is answered. */
+static bool keep_io(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+		    const void *data, size_t len)
+{
+	return sqe->opcode != NVMF_OPCODE && conn != f->last_conn[0];
+}
+
+static void a_full_channel_takes_a_synchronous_call(void)
+{
+	struct t_done done = {0};
+	unsigned char buf[512];
+	struct t_dev d;
+	unsigned int i;
+
+	t_dev_init(&d);
+	t_dev_open(&d, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_chan_depth(d.chan), 7);
+	for (i = 0; i < 7; i++)
+		CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, i, 1, buf, 0, t_done_fn, &done), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, i, 1, buf, 0, t_done_fn, &done), -EAGAIN);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 9, 1, buf, 0), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(done.calls, 7);
+	CU_ASSERT_EQUAL(done.err, 0);
+	t_dev_free(&d);
+}
+
+static void commands_end_with_the_channel(void)
+{
+	struct t_done done = {0};
+	unsigned char buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_dev_open(&d, 1);
+	t_fake.hook = keep_io;
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 0, 1, buf, 0, t_done_fn, &done), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_close(d.dev), -EBUSY);
+	rdinit_dev_chan_free(&d.chan);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -ECANCELED);
+	t_fake.hook = NULL;
+	CU_ASSERT_EQUAL(d.dev->guards.count, 1); /* the target may still execute it */
+	CU_ASSERT_EQUAL(rdinit_dev_close(d.dev), 0);
+	t_dev_free(&d);
+}
+
+/* The device lives as long as its last channel. */
+static void handles_are_freed_in_any_order(void)
+{
+	struct rdinit_dev *none = NULL;
+	unsigned char buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_dev_open(&d, 1);
+	rdinit_dev_free(&d.dev);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 1, buf, 0), 0);
+	rdinit_dev_chan_free(&d.chan);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+	rdinit_dev_free(&none);
+	rdinit_dev_free(NULL);
+	rdinit_dev_chan_free(NULL);
+}
+
+static void free_chan(void *user, const struct rdinit_completion *c)
+{
+	struct t_dev *d = user;
+	unsigned char buf[512];
+
+	CU_ASSERT_EQUAL(rdinit_dev_read(d->chan, 0, 1, buf, 0), -EDEADLK);
+	CU_ASSERT_EQUAL(rdinit_dev_chan_process(d->chan, 0), -EDEADLK);
+	rdinit_dev_chan_free(&d->chan);
+}
+
+static void a_callback_may_free_the_channel(void)
+{
+	struct rdinit_dev_chan *chan;
+	unsigned char buf[512];
+	struct t_dev d;
+	int i, rc = 0;
+
+	t_dev_init(&d);
+	t_dev_open(&d, 1);
+	chan = d.chan;
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(chan, 0, 1, buf, 0, free_chan, &d), 0);
+	for (i = 0; rc >= 0 && i < 10; i++)
+		rc = rdinit_dev_chan_process(chan, 0);
+	CU_ASSERT_EQUAL(rc, -ENOTCONN);
+	CU_ASSERT_PTR_NULL(d.chan);
+	t_dev_free(&d);
+}
+
+static void channels_are_limited(void)
+{
+	struct rdinit_dev_chan *second, *third;
+	unsigned char buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.channels = 2;
+	t_dev_open(&d, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_chan_create(d.dev, &second), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_chan_create(d.dev, &third), -ENOSPC);
+	CU_ASSERT_EQUAL(rdinit_dev_read(second, 0, 1, buf, 0), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 1, buf, 0), 0);
+	rdinit_dev_chan_free(&second);
+	CU_ASSERT_EQUAL(rdinit_dev_chan_create(d.dev, &third), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_read(third, 0, 1, buf, 0), 0);
+	rdinit_dev_chan_free(&third);
+	t_dev_free(&d);
+}
+
+static void the_pool_gives_and_takes(void)
+{
+	struct t_dev d;
+	char *a, *b;
+
+	t_dev_init(&d);
+	d.opts.pool_bytes = 64 << 10;
+	t_fake.caps.cheap_mr = false; /* a device that has to register it */
+	t_dev_open(&d, 1);
+	a = rdinit_dev_buf_alloc(d.chan, 4096);
+	b = rdinit_dev_buf_alloc(d.chan, 32 << 10);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(a);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(b);
+	CU_ASSERT_PTR_NULL(rdinit_dev_buf_alloc(d.chan, 64 << 10));
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 8, a, 0), 0);
+	CU_ASSERT_TRUE(t_fake.last_access & IBV_ACCESS_REMOTE_READ); /* the pool's own region */
+	rdinit_dev_buf_free(d.chan, a, 4096);
+	rdinit_dev_buf_free(d.chan, b, 32 << 10);
+	CU_ASSERT_PTR_NOT_NULL(rdinit_dev_buf_alloc(d.chan, 64 << 10));
+	t_dev_free(&d);
+}
+
+const struct t_case t_dev_cases[] = {
+	{"reads and writes", reads_and_writes},
+	{"data in pieces", data_in_pieces},
+	{"the other commands", the_other_commands},
+	{"wrong arguments are refused", wrong_arguments_are_refused},
+	{"a full channel takes a synchronous call", a_full_channel_takes_a_synchronous_call},
+	{"commands end with the channel", commands_end_with_the_channel},
+	{"handles are freed in any order", handles_are_freed_in_any_order},
+	{"a callback may free the channel", a_callback_may_free_the_channel},
+	{"channels are limited", channels_are_limited},
+	{"the pool gives and takes", the_pool_gives_and_takes},
+	{NULL, NULL},
+};
