@@ -41,16 +41,14 @@ void rd_vb_give(struct rd_vb_conn *c, struct ibv_send_wr *chain, uint32_t n)
 
 	for (uint32_t i = 0; i + 1 < n; i++)
 		chain[i].next = &chain[i + 1];
-	if (c->dev->siw)
-		rd_vb_sigpipe_hold(&sigpipe);
+	rd_vb_call_begin(c->dev->quirk, &sigpipe);
 	while (wr) {
 		struct ibv_send_wr *bad = NULL;
 		int rc = rd_vb_err(ibv_post_send(c->qp, wr, &bad));
 
 		wr = rc ? wr_refused(c, bad, rc) : NULL;
 	}
-	if (c->dev->siw)
-		rd_vb_sigpipe_release(&sigpipe);
+	rd_vb_call_end(c->dev->quirk, &sigpipe);
 }
 
 /* ---- the batch ---- */

@@ -62,7 +62,8 @@ static void open_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 		if (c->state != RD_VB_ACCEPTED)
 			break;
 		rd_vb_set_state(c, RD_VB_OPEN);
-		rd_vb_poke_start(c, false);
+		if (c->dev->quirk->established)
+			c->dev->quirk->established(c, false);
 		rd_conn_raise(&c->events, RD_CONN_ESTABLISHED);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
@@ -159,8 +160,8 @@ void rd_vb_conn_sent_all(struct rd_vb_conn *c)
 }
 
 /*
- * The cause is on its way. siw has "local QP operation error" for all that it cannot send, which is
- * a peer that goes as a rule, and always tells the end as well.
+ * The connection manager reports the cause soon. Drivers complete with "local QP operation error"
+ * what they cannot send, mostly because the peer leaves.
  */
 static bool is_consequence(enum ibv_wc_status status)
 {
@@ -245,6 +246,12 @@ int rd_vb_conn_param(struct rd_vb_conn *c, const struct rd_fab_conn_param *param
 
 /* ---- the end ---- */
 
+static void apply_closed_quirk(struct rd_vb_conn *c)
+{
+	if (c->dev && c->dev->quirk->closed)
+		c->dev->quirk->closed(c);
+}
+
 /* Returns the state it was in; CLOSED when there is nothing to do. */
 static enum rd_vb_state vb_close_conn(struct rd_vb_conn *c)
 {
@@ -254,11 +261,12 @@ static enum rd_vb_state vb_close_conn(struct rd_vb_conn *c)
 	if (was == RD_VB_CLOSED)
 		return was;
 	rd_timer_stop(c->fab->base.loop, &c->timer);
-	rd_vb_poke_stop(c);
+	apply_closed_quirk(c);
 	rd_defer_cancel(c->fab->base.loop, &c->failed);
 	rd_vb_attempt_stop(c);
 	rd_vb_set_state(c, RD_VB_CLOSED);
-	rd_vb_sigpipe_hold(&sigpipe);
+	if (c->dev)
+		rd_vb_call_begin(c->dev->quirk, &sigpipe);
 	/* Fails when the peer or a failed queue pair was first: no matter. */
 	if ((was == RD_VB_OPEN || was == RD_VB_CLOSING || was == RD_VB_ACCEPTED ||
 	     was == RD_VB_CONNECTING) &&
@@ -270,7 +278,8 @@ static enum rd_vb_state vb_close_conn(struct rd_vb_conn *c)
 		rd_vb_id_destroy(c->id);
 		c->id = NULL;
 	}
-	rd_vb_sigpipe_release(&sigpipe);
+	if (c->dev)
+		rd_vb_call_end(c->dev->quirk, &sigpipe);
 	return was;
 }
 
@@ -307,7 +316,7 @@ void rd_vb_disconnect(struct rd_fab_conn *conn)
 
 	if (c->state == RD_VB_CLOSED || c->state == RD_VB_CLOSING)
 		return;
-	rd_vb_poke_stop(c);
+	apply_closed_quirk(c);
 	if (c->state == RD_VB_OPEN && !c->stalled && rd_vb_sends_out(c) &&
 	    rd_timer_start(c->fab->base.loop, &c->timer, LAST_NS) == 0) {
 		rd_vb_batch_give(c);
@@ -322,8 +331,8 @@ void rd_vb_disconnect(struct rd_fab_conn *conn)
 }
 
 /*
- * With siw (Linux 6.1) this waits for the answer to a connection request that is out, at most 10 s:
- * the kernel's iWARP connection manager cannot cancel one.
+ * On iWARP this waits for the answer to a connection request that is out, 10 s at most: the
+ * kernel's iWARP connection manager cannot cancel one.
  */
 void rd_vb_conn_destroy(struct rd_fab_conn *conn)
 {

@@ -105,10 +105,11 @@ static void connect_rejected(struct rd_vb_conn *c, const struct rd_vb_cm_event *
 }
 
 /*
- * InfiniBand's reply says what the peer sends, which we hold, and what it holds, which we send
- * (Linux' target names only the first). siw's says what came of it for our side (siw_cm_upcall() of
- * Linux 6.1). Should an iWARP adapter have it as InfiniBand does, our depths come out too low
- * there, which only matters to one that READs from the side that connects, as nobody here does.
+ * InfiniBand's reply has the depths of the peer: what it sends, which this side must hold, and what
+ * it holds, which limits what this side sends (Linux's target names only the first). The reply of
+ * an iWARP device has the resulting depths of this side. If an iWARP adapter reported them as
+ * InfiniBand does, they would come out too low, which only matters to a side that connects and
+ * READs; no user of this seam does.
  */
 static void take_depths(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 {
@@ -141,7 +142,8 @@ static void connect_replied(struct rd_vb_conn *c, const struct rd_vb_cm_event *e
 	c->events.private_len = ev->pd_len;
 	rd_timer_stop(c->fab->base.loop, &c->timer);
 	rd_vb_set_state(c, RD_VB_OPEN);
-	rd_vb_poke_start(c, true);
+	if (c->dev->quirk->established)
+		c->dev->quirk->established(c, true);
 	rd_conn_raise(&c->events, RD_CONN_ESTABLISHED);
 }
 
@@ -206,10 +208,10 @@ void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 /* ---- a connect that may block ---- */
 
 /*
- * siw (Linux 6.1: kernel_bindconnect()) connects its TCP socket within rdma_connect(), which so
- * takes as long as TCP does to give up when nothing comes back: two minutes, in which neither the
- * identifier nor the queue pair can be destroyed. A thread of its own bears that, and is cancelled:
- * the kernel ends the attempt for the signal that this is.
+ * An iWARP driver may connect its TCP socket inside rdma_connect(), which then takes as long as TCP
+ * needs to give up when no answer comes: two minutes, in which neither the identifier nor the queue
+ * pair can be destroyed. So a thread makes this call. It is cancelled when the attempt is over: the
+ * signal of the cancellation makes the kernel end the call.
  */
 struct rd_vb_attempt {
 	struct rd_vb_conn *conn;

@@ -13,7 +13,6 @@
 #define MAX_INLINE_TRY 512
 #define MAX_MSG        (UINT64_C(1) << 30)
 #define SLOTS_MIN      64
-#define SIW_VENDOR     0x626d74u /* ibv_device_attr.vendor_id of siw, whatever the device's name */
 
 struct rd_vb_dev *rd_vb_dev(struct rd_fab_dev *dev)
 {
@@ -115,18 +114,6 @@ const char *rd_vb_prtype(const struct rdma_cm_id *cm)
 	return port.link_layer == IBV_LINK_LAYER_ETHERNET ? "roce" : "ib";
 }
 
-static bool is_siw(const struct ibv_device *device, const struct ibv_device_attr *a)
-{
-	return device->transport_type == IBV_TRANSPORT_IWARP && a->vendor_id == SIW_VENDOR;
-}
-
-bool rd_vb_is_siw(struct ibv_context *ctx)
-{
-	struct ibv_device_attr a;
-
-	return ibv_query_device(ctx, &a) == 0 && is_siw(ctx->device, &a);
-}
-
 static int query_caps(struct rd_vb_dev *dev, const char *kind)
 {
 	struct rd_fab_caps *caps = &dev->base.caps;
@@ -140,10 +127,11 @@ static int query_caps(struct rd_vb_dev *dev, const char *kind)
 	if (rc)
 		return rc;
 	dev->iwarp = dev->ibdev->transport_type == IBV_TRANSPORT_IWARP;
-	dev->siw = is_siw(dev->ibdev, &a);
+	dev->quirk = rd_vb_quirk_match(dev->ibdev, &a);
 	dev->max_cqe = (uint32_t)a.max_cqe;
 	*caps = (struct rd_fab_caps){
-		.max_send_wr = min_u32((uint32_t)a.max_qp_wr - dev->siw, RD_VB_MAX_WR),
+		.max_send_wr =
+			min_u32((uint32_t)a.max_qp_wr - dev->quirk->hidden_wrs, RD_VB_MAX_WR),
 		.max_recv_wr = min_u32((uint32_t)a.max_qp_wr, RD_VB_MAX_WR),
 		.max_srq_wr = min_u32((uint32_t)a.max_srq_wr, RD_VB_MAX_WR),
 		.max_send_sge = (uint32_t)a.max_sge,
@@ -156,8 +144,7 @@ static int query_caps(struct rd_vb_dev *dev, const char *kind)
 		.max_private_data = dev->iwarp ? RD_VB_IWARP_PRIVATE : RD_VB_IB_PRIVATE,
 		.send_with_inv = !dev->fab->opts.no_send_with_inv &&
 				 (a.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS),
-		/* siw_activate_tx() of Linux 6.1 fails a SEND with Invalidate that is inline,
-		   silently. */
+		/* An iWARP driver may fail an inline SEND with Invalidate without a completion. */
 		.inline_with_inv = !dev->iwarp,
 		/* A peer can invalidate fast-registered memory and windows; user space has neither
 		   through this seam. */
@@ -253,33 +240,14 @@ static int watch_async(struct rd_vb_dev *dev)
 
 /* ---- coming and going ---- */
 
-/*
- * libsiw (rdma-core 44, and its header ever since) takes the offset 0x90000 of a queue's mapping
- * for an error: a completion queue or queue pair that happens to begin there cannot be made, with
- * errno 0, nor any other until the queues below it change (siw of Linux 6.1; some dozen connections
- * are enough). The kernel gives the lowest offsets that are free: so the first thing on the device
- * is a CQ for nothing, whose mapping, of 32 bytes an entry, goes beyond.
- */
-static int guard_siw(struct rd_vb_dev *dev)
-{
-	int entries = 0x90000 / 32 + 1;
-
-	if (!dev->siw)
-		return 0;
-	errno = 0;
-	dev->siw_guard = ibv_create_cq(dev->ctx, entries, NULL, NULL, 0);
-	return dev->siw_guard ? 0 : rd_vb_errno();
-}
-
 /* What the kernel holds for us. Everything made from the device has been given back. */
 static void close_device(struct rd_vb_dev *dev)
 {
 	if (!dev->ctx)
 		return;
 	rd_io_del(dev->fab->base.loop, &dev->async);
-	if (dev->siw_guard)
-		ibv_destroy_cq(dev->siw_guard);
-	dev->siw_guard = NULL;
+	if (dev->quirk && dev->quirk->close)
+		dev->quirk->close(dev);
 	if (dev->pd)
 		ibv_dealloc_pd(dev->pd);
 	dev->pd = NULL;
@@ -310,8 +278,8 @@ static int dev_open(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev
 	}
 	dev->pd = ibv_alloc_pd(dev->ctx);
 	rc = dev->pd ? query_caps(dev, rd_vb_prtype(id->cm)) : rd_vb_errno();
-	if (rc == 0)
-		rc = guard_siw(dev);
+	if (rc == 0 && dev->quirk->open)
+		rc = dev->quirk->open(dev);
 	if (rc == 0)
 		rc = watch_async(dev);
 	if (rc)

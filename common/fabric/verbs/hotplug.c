@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices that leave. A driver that cannot take a device from its users (rxe and siw of Linux 6.1)
- * waits with its removal, in ib_uverbs_remove_one(), until every file that has the device open is
- * closed. So we have to hear of it, whoever tells, and nothing may stay open.
+ * Devices that leave. A driver that cannot take a device from its users (the soft devices of Linux
+ * 6.1) waits with its removal, in ib_uverbs_remove_one(), until every file that has the device open
+ * is closed. So we have to hear of it, whoever tells, and nothing may stay open.
  *
  * rdma_cm tells all identifiers that are bound to the device. But the kernel's modules let go of it
  * in turn, the one loaded last first: where rdma_cm was there before ib_uverbs (a kernel NVMe host,

@@ -13,8 +13,10 @@
  * how they are counted, and it is why a connection always ends the same way, whatever the device
  * does with the work requests of a failed queue pair: what it has not completed when the queue pair
  * is destroyed is completed here, as flushed. Devices differ in that more than in anything else:
- * user space siw (Linux 6.1) loses what is posted to a failed queue pair, some NICs refuse it, some
- * take a while, and LAST_WQE_REACHED is not known to iWARP.
+ * some lose what is posted to a failed queue pair, some refuse it, some take a while, and
+ * LAST_WQE_REACHED is not known to iWARP.
+ *
+ * Special cases for single drivers, such as siw: quirk.h, and the list in quirk_siw.c.
  *
  * User callbacks run only from deferred work or from an event channel, never from within a call.
  */
@@ -22,7 +24,6 @@
 #define RD_VB_INTERNAL_H
 
 #include <rdma/rdma_cma.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -33,7 +34,11 @@
 #include "fabric/wc_ring.h"
 #include "util/loop.h"
 
-#define RD_VB_MAX_PRIVATE 256 /* rdma_cm has eight bits for the length */
+#include "cm_event.h"
+#include "err.h"
+#include "quirk.h"
+#include "stats.h"
+
 /* What fits every message of the InfiniBand CM: a REQ's 92 bytes without rdma_cm's own 36. */
 #define RD_VB_IB_PRIVATE    56
 #define RD_VB_IWARP_PRIVATE 251 /* as RD_IW_MAX_PRIVATE */
@@ -44,28 +49,6 @@ struct rd_vb_fab;
 struct rd_vb_dev;
 struct rd_vb_conn;
 struct rd_vb_attempt;
-
-/* ---- errors: provider.c ---- */
-
-/*
- * The one place that knows verbs' conventions: 0, a positive errno, or -1 with errno set (which
- * rdma_cm uses throughout). Returns 0 or -errno.
- */
-int rd_vb_err(int rc);
-/* The same for calls that return NULL and set errno. Never 0. */
-int rd_vb_errno(void);
-
-/* ---- no SIGPIPE from siw: sigpipe.c ---- */
-
-struct rd_vb_sigpipe {
-	sigset_t old;
-	bool held;
-};
-
-/* Around a call that makes siw send, on one thread and not nested. The signal's action and mask are
- * the program's own again afterwards, and so is one that was pending before. */
-void rd_vb_sigpipe_hold(struct rd_vb_sigpipe *s);
-void rd_vb_sigpipe_release(struct rd_vb_sigpipe *s);
 
 /* ---- event channels and identifiers: cm.c ---- */
 
@@ -100,26 +83,12 @@ struct rd_vb_id {
 	void *obj; /* the object of that kind; the owner's */
 };
 
-/* An event, copied, so that it can be acknowledged before it is acted on. */
-struct rd_vb_cm_event {
-	enum rdma_cm_event_type type;
-	int status;
-	uint8_t peer_ird; /* initiator_depth: what the peer can hold of ours */
-	uint8_t peer_ord;
-	size_t pd_len;
-	uint8_t pd[RD_VB_MAX_PRIVATE];
-};
-
 int rd_vb_id_create(struct rd_vb_fab *fab, enum rd_vb_id_kind kind, void *obj,
 		    struct rd_vb_id **out);
 /* May be called on any thread for a request that was not adopted. NULL is fine. */
 void rd_vb_id_destroy(struct rd_vb_id *id);
 int rd_vb_cm_start(struct rd_vb_fab *fab);
 void rd_vb_cm_stop(struct rd_vb_fab *fab);
-/* Why a connection was refused, and whether it was the peer's program that did (@by_peer). */
-const char *rd_vb_reject_text(bool iwarp, const struct rd_vb_cm_event *ev, int *status,
-			      bool *by_peer);
-
 /* ---- devices: dev.c ---- */
 
 /* What a completion's wr_id leads to. */
@@ -138,11 +107,11 @@ struct rd_vb_dev {
 	struct ibv_context *ctx; /* ours; NULL once the device was removed */
 	struct ibv_device *ibdev;
 	struct ibv_pd *pd;
-	struct ibv_cq *siw_guard; /* see guard_siw() */
+	const struct rd_vb_quirk *quirk; /* never NULL once the device is open */
+	struct ibv_cq *quirk_cq;         /* of quirk->open() */
 	struct rd_io async;
 	uint8_t port;
 	bool iwarp;
-	bool siw;        /* Linux' soft iWARP: see poke.c */
 	bool inv_worked; /* a SEND with Invalidate has been seen to succeed */
 	bool inv_broken; /* the device promised it and failed: plain SENDs from now on */
 	bool memlock_said;
@@ -166,8 +135,6 @@ struct rd_vb_mr {
 struct rd_vb_dev *rd_vb_dev(struct rd_fab_dev *dev);
 /* The kind of network of what @cm is bound to; NULL when it is not bound to a device. */
 const char *rd_vb_prtype(const struct rdma_cm_id *cm);
-/* Linux's soft iWARP, whatever the device's name. */
-bool rd_vb_is_siw(struct ibv_context *ctx);
 /* The device object for what @id is bound to, made at need. */
 int rd_vb_dev_get(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev **out);
 /* End its connections and give back all that it has of the kernel's; the objects stay. */
@@ -296,9 +263,8 @@ static inline uint64_t rd_vb_wr_id(enum rd_vb_wr_kind kind, uint32_t gen, uint32
 }
 
 /*
- * A work request that was taken and not completed. User space siw (Linux 6.1) completes what is
- * behind a READ before the READ; the seam promises the order of posting, so completions wait here
- * for older ones.
+ * A work request that was taken and not completed. Some drivers complete what is behind a READ
+ * before the READ; the seam promises the order of posting, so completions wait here for older ones.
  */
 struct rd_vb_wr {
 	uint64_t wr_id; /* the user's */
@@ -307,7 +273,7 @@ struct rd_vb_wr {
 	uint8_t status; /* with done: enum ibv_wc_status */
 	bool signaled;  /* completes to the user, by itself */
 	bool with_inv;  /* a SEND with Invalidate */
-	bool poke;      /* none of the user's: its completion goes nowhere */
+	bool hidden;    /* not the user's: its completion is dropped */
 	bool done;      /* the device has completed it */
 };
 
@@ -330,8 +296,13 @@ int rd_vb_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv
 int rd_vb_post_recv(struct rd_fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* To the states in which the CM lets messages flow, with the depths in conn->base. */
 int rd_vb_qp_connect(struct rd_vb_conn *c);
-/* Post what c->poke says, unless the last one is still out. */
-void rd_vb_post_poke(struct rd_vb_conn *c);
+/*
+ * Post an empty READ or WRITE that the user never hears of, in the entry that quirk->hidden_wrs
+ * keeps. No-op while the one before has not completed.
+ */
+void rd_vb_post_hidden(struct rd_vb_conn *c, enum ibv_wr_opcode opcode);
+/* A RECV has completed with a message. Safe while completions are being polled. */
+void rd_vb_heard(struct rd_vb_conn *c);
 /* Work requests of the user that have not completed. */
 uint32_t rd_vb_sends_out(const struct rd_vb_conn *c);
 /* The queue pair is destroyed, and everything posted completes. The queues stay for late posts. */
@@ -386,10 +357,9 @@ struct rd_vb_conn {
 	uint32_t rroom;
 	struct rd_vb_wq sq;
 	struct rd_vb_wq rq;
-	struct {
-		uint32_t room; /* entries that are kept for it in the send queue: 1, or 0 */
-		bool out;      /* one is in the send queue */
-		bool heard;    /* the peer's first message is here */
+	bool hidden_out; /* a work request of rd_vb_post_hidden() has not completed */
+	bool heard;      /* the peer's first message has arrived */
+	struct {         /* of the quirk that sends empty messages until then */
 		enum ibv_wr_opcode opcode;
 		uint64_t pause_ns;
 		struct rd_timer timer;
@@ -428,14 +398,6 @@ void rd_vb_copy_addrs(struct rd_vb_conn *c);
 int rd_vb_conn_param(struct rd_vb_conn *c, const struct rd_fab_conn_param *param,
 		     struct rdma_conn_param *out);
 
-/* ---- the peer's first message, and what siw makes of it: poke.c ---- */
-
-/* The connection is established. */
-void rd_vb_poke_start(struct rd_vb_conn *c, bool initiator);
-/* A RECV has completed. Safe while completions are being polled. */
-void rd_vb_poke_heard(struct rd_vb_conn *c);
-void rd_vb_poke_stop(struct rd_vb_conn *c);
-
 /* ---- connect.c ---- */
 
 int rd_vb_resolve(struct rd_fab *fab, const struct rd_fab_resolve_attr *attr,
@@ -468,21 +430,6 @@ void rd_vb_req_reject(struct rd_fab_req *req, const void *priv, size_t len);
 int rd_vb_accept(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param);
 int rd_vb_reject(struct rd_fab_conn *conn, const void *priv, size_t len);
 
-/* ---- fabric: provider.c ---- */
-
-/* Gauges; tests look at them. */
-struct rd_vb_stats {
-	uint32_t conns;
-	uint32_t listeners;
-	uint32_t mrs;
-	uint32_t cqs;
-	uint32_t srqs;
-	uint32_t devs;
-	uint64_t arms;    /* a counter: notifications asked for */
-	uint64_t pokes;   /* a counter */
-	uint64_t batches; /* a counter: times that a batch was given to a device */
-};
-
 /* ---- work requests on their way to the device: batch.c ---- */
 
 #define RD_VB_BATCH        64
@@ -505,6 +452,8 @@ void rd_vb_batch_give(struct rd_vb_conn *c); /* what there is of @c's, now */
 void rd_vb_batch_drop(struct rd_vb_conn *c); /* never: the queue pair is over */
 /* Give @n requests to the device; they are chained here. What it refuses ends the connection. */
 void rd_vb_give(struct rd_vb_conn *c, struct ibv_send_wr *chain, uint32_t n);
+
+/* ---- fabric: provider.c ---- */
 
 struct rd_vb_fab {
 	struct rd_fab base;

@@ -65,22 +65,15 @@ static void listen_again(struct rd_timer *timer)
 			  rd_addr_format((struct sockaddr *)&lis->base.addr, text));
 }
 
-/*
- * siw (Linux 6.1: siw_cm_llp_state_change()) takes the close of a connection that it has not
- * accepted yet for the listener's: nobody can connect any more, and nothing says so.
- */
-static void warn_of_siw(const struct rd_vb_listener *lis)
+/* Bound to all addresses, a listener has no device yet. */
+static void apply_listener_quirk(const struct rd_vb_listener *lis)
 {
-	struct ibv_context *ctx = lis->id->cm->verbs; /* NULL: all addresses, and devices to come */
-	char text[RD_ADDR_TEXT];
+	struct ibv_context *ctx = lis->id->cm->verbs;
+	const struct rd_vb_quirk *quirk = rd_vb_quirk_of(ctx);
 
-	if (ctx && rd_vb_is_siw(ctx))
-		rd_warn(rd_vb_log(lis->fab), RD_LOG_FABRIC,
-			"%s: %s is siw, whose listeners end when a TCP connection is closed at "
-			"once, as by a port scan (seen in Linux 6.1): provider iwarp serves the "
-			"same hosts without it",
-			rd_addr_format((const struct sockaddr *)&lis->base.addr, text),
-			ibv_get_device_name(ctx->device));
+	if (quirk->listening)
+		quirk->listening(rd_vb_log(lis->fab), (const struct sockaddr *)&lis->base.addr,
+				 ctx);
 }
 
 int rd_vb_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, rd_fab_listen_fn fn,
@@ -108,7 +101,7 @@ int rd_vb_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, 
 		free(lis);
 		return rc;
 	}
-	warn_of_siw(lis);
+	apply_listener_quirk(lis);
 	fab->stats.listeners++;
 	*out = &lis->base;
 	return 0;
@@ -144,12 +137,13 @@ void rd_vb_listener_event(struct rd_vb_listener *lis, const struct rd_vb_cm_even
 
 static void reject_id(struct rd_vb_id *id, const void *priv, size_t len)
 {
+	const struct rd_vb_quirk *quirk = rd_vb_quirk_of(id->cm->verbs);
 	struct rd_vb_sigpipe sigpipe;
 
-	rd_vb_sigpipe_hold(&sigpipe);
+	rd_vb_call_begin(quirk, &sigpipe);
 	/* Fails when the peer has left: nobody to tell. */
 	rdma_reject(id->cm, priv, (uint8_t)len);
-	rd_vb_sigpipe_release(&sigpipe);
+	rd_vb_call_end(quirk, &sigpipe);
 }
 
 static struct rd_vb_req *to_vb_req(struct rd_fab_req *req)
@@ -266,9 +260,9 @@ int rd_vb_accept(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param
 	rd_vb_set_state(c, RD_VB_ACCEPTED);
 	rc = rd_vb_qp_connect(c);
 	if (rc == 0) {
-		rd_vb_sigpipe_hold(&sigpipe);
+		rd_vb_call_begin(c->dev->quirk, &sigpipe);
 		rc = rd_vb_err(rdma_accept(c->id->cm, &p));
-		rd_vb_sigpipe_release(&sigpipe);
+		rd_vb_call_end(c->dev->quirk, &sigpipe);
 	}
 	if (rc)
 		rd_vb_conn_end(c, rc, "accept: %s", strerror(-rc));

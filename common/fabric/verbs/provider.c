@@ -10,20 +10,6 @@ struct rd_vb_fab *rd_vb_fab(struct rd_fab *fab)
 	return rd_container_of(fab, struct rd_vb_fab, base);
 }
 
-int rd_vb_err(int rc)
-{
-	if (rc == 0)
-		return 0;
-	if (rc > 0)
-		return -rc;
-	return rc == -1 ? rd_vb_errno() : rc;
-}
-
-int rd_vb_errno(void)
-{
-	return errno ? -errno : -EIO;
-}
-
 static void vb_close(struct rd_fab *base)
 {
 	struct rd_vb_fab *fab = rd_vb_fab(base);

@@ -83,8 +83,8 @@ static void judge_inv(struct rd_vb_dev *dev, enum ibv_wc_status status)
 static void retire_wr(struct rd_vb_conn *c, struct rd_vb_cq *cq, const struct rd_vb_wr *w,
 		      enum ibv_wc_status status, bool notify)
 {
-	if (w->poke)
-		c->poke.out = false;
+	if (w->hidden)
+		c->hidden_out = false;
 	else
 		vb_push_wc(c, cq, w, status, notify);
 }
@@ -139,7 +139,7 @@ static void vb_recv_done(struct rd_vb_conn *c, uint32_t index, const struct ibv_
 	w->len = wc->byte_len;
 	complete_in_order(c, &c->rq, c->rcq);
 	if (wc->status == IBV_WC_SUCCESS)
-		rd_vb_poke_heard(c);
+		rd_vb_heard(c);
 }
 
 static struct rd_vb_conn *by_qpn(struct rd_vb_dev *dev, uint32_t qpn)
@@ -164,7 +164,7 @@ static struct rd_vb_conn *srq_recv_done(struct rd_vb_dev *dev, struct rd_vb_cq *
 	wc->qp_num = c->base.qp_num;
 	rd_vb_cq_push(cq, wc, false);
 	if (wc->status == IBV_WC_SUCCESS)
-		rd_vb_poke_heard(c);
+		rd_vb_heard(c);
 	return c;
 }
 
@@ -190,6 +190,15 @@ void rd_vb_wc_done(struct rd_vb_dev *dev, struct rd_vb_cq *cq, struct ibv_wc *wc
 		vb_recv_done(c, index, wc);
 	if (c && wc->status != IBV_WC_SUCCESS)
 		rd_vb_conn_wc_failed(c, wc->status);
+}
+
+void rd_vb_heard(struct rd_vb_conn *c)
+{
+	if (c->heard)
+		return;
+	c->heard = true;
+	if (c->dev->quirk->heard)
+		c->dev->quirk->heard(c);
 }
 
 /* ---- creation ---- */
@@ -316,9 +325,7 @@ static int make_queues(struct rd_vb_conn *c, const struct rd_fab_qp_attr *attr)
 {
 	int rc;
 
-	c->poke.room = c->dev->siw;
-	rc = wq_init(&c->sq, attr->max_send_wr + c->poke.room);
-
+	rc = wq_init(&c->sq, attr->max_send_wr + c->dev->quirk->hidden_wrs);
 	if (rc == 0 && !c->srq)
 		rc = wq_init(&c->rq, attr->max_recv_wr);
 	return rc;
@@ -462,12 +469,12 @@ void rd_vb_qp_free(struct rd_vb_conn *c)
 
 uint32_t rd_vb_sends_out(const struct rd_vb_conn *c)
 {
-	return c->sq.tail - c->sq.head - c->poke.out;
+	return c->sq.tail - c->sq.head - c->hidden_out;
 }
 
 static bool sq_full(const struct rd_vb_conn *c)
 {
-	return rd_vb_sends_out(c) >= c->sq.depth - c->poke.room;
+	return rd_vb_sends_out(c) >= c->sq.depth - c->dev->quirk->hidden_wrs;
 }
 
 static int check_send(const struct rd_vb_conn *c, const struct ibv_send_wr *wr, uint32_t *total)
@@ -514,8 +521,7 @@ static void note_send(struct rd_vb_conn *c, const struct ibv_send_wr *wr, uint32
 	if (out->opcode == IBV_WR_SEND_WITH_INV) {
 		if (c->dev->inv_broken)
 			out->opcode = IBV_WR_SEND;
-		else
-			/* User space siw looks here for the key (rdma-core 44). */
+		else if (c->dev->quirk->inv_key_in_rdma)
 			out->wr.rdma.rkey = out->invalidate_rkey;
 	}
 	out->wr_id = rd_vb_wr_id(RD_VB_WR_SEND, c->dev->slots[c->slot].gen, c->slot,
@@ -530,25 +536,25 @@ static void note_send(struct rd_vb_conn *c, const struct ibv_send_wr *wr, uint32
 	c->sq.tail++;
 }
 
-void rd_vb_post_poke(struct rd_vb_conn *c)
+void rd_vb_post_hidden(struct rd_vb_conn *c, enum ibv_wr_opcode opcode)
 {
-	/* One entry, of length 0: siw takes a READ's length from its first, set or not. */
+	/* One entry, of length 0: some drivers take a READ's length from its first, set or not. */
 	struct ibv_sge none = {0};
 	struct ibv_send_wr out, wr = {
 					.sg_list = &none,
 					.num_sge = 1,
-					.opcode = c->poke.opcode,
+					.opcode = opcode,
 					.send_flags = IBV_SEND_SIGNALED,
 				};
 	struct rd_vb_wr *w = wq_at(&c->sq, c->sq.tail);
 
-	if (c->poke.out)
+	if (c->hidden_out)
 		return;
-	rd_vb_batch_give(c); /* it is behind what was posted before */
+	rd_vb_batch_give(c); /* what was posted before leaves before it */
 	note_send(c, &wr, 0, &out);
-	w->poke = true;
-	c->poke.out = true;
-	c->fab->stats.pokes++;
+	w->hidden = true;
+	c->hidden_out = true;
+	c->fab->stats.hidden++;
 	rd_debug(rd_vb_log(c->fab), RD_LOG_FABRIC, "qp %u: no message yet: an empty %s",
 		 c->base.qp_num, wr.opcode == IBV_WR_RDMA_READ ? "READ" : "WRITE");
 	rd_vb_give(c, &out, 1);

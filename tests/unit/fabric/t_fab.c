@@ -4,12 +4,13 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "fabric/verbs/internal.h"
+#include "fabric/verbs/testing.h"
 #include "util/sockaddr.h"
 
 uint64_t t_now(void)
@@ -47,7 +48,7 @@ int t_fab_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts, struc
 struct rd_iw_stats *t_stats(struct t_end *e)
 {
 	if (t_verbs()) {
-		const struct rd_vb_stats *s = &rd_vb_fab(e->fab)->stats;
+		const struct rd_vb_stats *s = rd_vb_test_stats(e->fab);
 
 		e->stats = (struct rd_iw_stats){.conns = s->conns,
 						.listeners = s->listeners,

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fabric/verbs/internal.h"
+#include "fabric/verbs/testing.h"
 #include "suites.h"
 #include "t_fab.h"
 
@@ -118,8 +118,8 @@ static void removal(bool srq)
 	connect_again(&p);
 	CU_ASSERT(!p.cl.dev->gone);
 	/* What is left of the old one has been given back. */
-	CU_ASSERT_EQUAL(rd_vb_fab(p.cl.fab)->stats.devs, 1);
-	CU_ASSERT_EQUAL(rd_vb_fab(p.sv.fab)->stats.devs, 1);
+	CU_ASSERT_EQUAL(rd_vb_test_stats(p.cl.fab)->devs, 1);
+	CU_ASSERT_EQUAL(rd_vb_test_stats(p.sv.fab)->devs, 1);
 	p.fds = 0; /* librdmacm opened the new device, and has not yet closed the old one's files */
 	t_pair_close(&p);
 }

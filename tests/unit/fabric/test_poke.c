@@ -2,7 +2,8 @@
 /* The verbs provider on siw: empty WRITEs and READs while the peer's first message is missing. */
 #include <string.h>
 
-#include "fabric/verbs/internal.h"
+#include "fabric/iwarp/wire.h"
+#include "fabric/verbs/testing.h"
 #include "suites.h"
 #include "t_raw.h"
 
@@ -14,18 +15,18 @@ static uint8_t mem[65536];
 
 static uint64_t pokes(const struct t_end *e)
 {
-	return rd_vb_fab(e->fab)->stats.pokes;
+	return rd_vb_test_stats(e->fab)->hidden;
 }
 
 static bool poke_armed(const struct t_end *e)
 {
-	return rd_timer_armed(&rd_vb_conn(e->conn)->poke.timer);
+	return rd_vb_test_conn(e->conn).poke_armed;
 }
 
 /* Until @e has poked @n times, and none is out. */
 static void wait_pokes(struct t_pair *p, const struct t_end *e, uint64_t n)
 {
-	T_UNTIL(p, pokes(e) >= n && !rd_vb_conn(e->conn)->poke.out);
+	T_UNTIL(p, pokes(e) >= n && !rd_vb_test_conn(e->conn).hidden_out);
 }
 
 static void nothing_seen(const struct t_end *e)
@@ -46,9 +47,9 @@ static void pokes_unseen(bool srq)
 	t_pair_connect(&p, &o);
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
 	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
-	CU_ASSERT_EQUAL(poke_armed(&p.cl), rd_vb_dev(p.cl.dev)->siw);
-	CU_ASSERT_EQUAL(poke_armed(&p.sv), rd_vb_dev(p.sv.dev)->siw);
-	if (rd_vb_dev(p.cl.dev)->siw) {
+	CU_ASSERT_EQUAL(poke_armed(&p.cl), rd_vb_test_is_siw(p.cl.dev));
+	CU_ASSERT_EQUAL(poke_armed(&p.sv), rd_vb_test_is_siw(p.sv.dev));
+	if (rd_vb_test_is_siw(p.cl.dev)) {
 		wait_pokes(&p, &p.cl, 3);
 		wait_pokes(&p, &p.sv, 1);
 	}
@@ -83,12 +84,10 @@ static void pokes_are_not_seen(void)
 static void poke_has_a_place(void)
 {
 	struct rd_fab_mr *ma, *mb;
-	struct rd_vb_conn *c;
 	struct t_pair p;
 
 	t_pair_connect(&p, NULL);
-	c = rd_vb_conn(p.sv.conn);
-	if (!c->dev->siw) {
+	if (!rd_vb_test_is_siw(p.sv.dev)) {
 		t_pair_close(&p);
 		return;
 	}
@@ -96,19 +95,19 @@ static void poke_has_a_place(void)
 	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
 	for (int round = 0; round < 3; round++) {
 		p.sv.nwc = 0;
-		rd_vb_post_poke(c);
-		CU_ASSERT(c->poke.out);
+		rd_vb_test_post_hidden(p.sv.conn, IBV_WR_RDMA_READ);
+		CU_ASSERT(rd_vb_test_conn(p.sv.conn).hidden_out);
 		for (uint64_t i = 0; i < 64; i++)
 			CU_ASSERT_EQUAL(t_rdma(&p.sv, i & 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 					       i, mb, 0, 16, rd_fab_remote_addr(ma, mem), ma->rkey),
 					0);
 		CU_ASSERT_EQUAL(t_send(&p.sv, 64, mb, 0, 4), -ENOMEM);
-		T_UNTIL(&p, p.sv.nwc == 64 && !c->poke.out);
+		T_UNTIL(&p, p.sv.nwc == 64 && !rd_vb_test_conn(p.sv.conn).hidden_out);
 		for (int i = 0; i < p.sv.nwc; i++) {
 			CU_ASSERT_EQUAL(p.sv.wc[i].wr_id, (uint64_t)i);
 			CU_ASSERT_EQUAL(p.sv.wc[i].status, IBV_WC_SUCCESS);
 		}
-		CU_ASSERT_EQUAL(rd_vb_sends_out(c), 0);
+		CU_ASSERT_EQUAL(rd_vb_test_conn(p.sv.conn).sends, 0);
 	}
 	rd_fab_dereg_mr(&ma);
 	rd_fab_dereg_mr(&mb);
@@ -125,14 +124,13 @@ static void end_with_poke(int who)
 	ends[0] = &p.cl;
 	ends[1] = &p.sv;
 	for (int i = 0; i < 2; i++)
-		if (rd_vb_conn(ends[i]->conn)->poke.room)
-			rd_vb_post_poke(rd_vb_conn(ends[i]->conn));
+		rd_vb_test_post_hidden(ends[i]->conn, i ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE);
 	if (who == 2) { /* both at once */
 		t_pair_close(&p);
 		return;
 	}
 	rd_fab_disconnect(ends[who]->conn);
-	CU_ASSERT_EQUAL(rd_vb_conn(ends[who]->conn)->state, RD_VB_CLOSED);
+	CU_ASSERT(rd_vb_test_conn(ends[who]->conn).closed);
 	CU_ASSERT(!poke_armed(ends[who]));
 	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
 	CU_ASSERT(!poke_armed(ends[!who]));
@@ -172,7 +170,7 @@ static void lost_message(void)
 	struct t_raw r;
 
 	t_pair_open(&p, &o);
-	if (!rd_vb_dev(p.sv.dev)->siw) {
+	if (!rd_vb_test_is_siw(p.sv.dev)) {
 		t_pair_close(&p);
 		return;
 	}
@@ -213,7 +211,7 @@ static void reply_stays_alone(void)
 	uint64_t start;
 
 	t_pair_open(&p, NULL);
-	if (!rd_vb_dev(p.sv.dev)->siw) {
+	if (!rd_vb_test_is_siw(p.sv.dev)) {
 		t_pair_close(&p);
 		return;
 	}
@@ -236,7 +234,7 @@ static void silent_target(void)
 	struct t_raw r;
 
 	t_pair_open(&p, NULL);
-	if (!rd_vb_dev(p.cl.dev)->siw) {
+	if (!rd_vb_test_is_siw(p.cl.dev)) {
 		t_pair_close(&p);
 		return;
 	}

@@ -7,7 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fabric/verbs/internal.h"
+#include "fabric/verbs/quirk.h"
+#include "fabric/verbs/testing.h"
 #include "suites.h"
 #include "t_raw.h"
 
@@ -156,7 +157,7 @@ static void peer_leaves_amid_a_message(void)
 	pthread_t t;
 
 	t_pair_open(&p, NULL);
-	if (!rd_vb_dev(p.cl.dev)->siw) {
+	if (!rd_vb_test_is_siw(p.cl.dev)) {
 		t_pair_close(&p);
 		return;
 	}

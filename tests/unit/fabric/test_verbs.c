@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/verbs/internal.h"
+#include "fabric/verbs/cm_event.h"
+#include "fabric/verbs/err.h"
+#include "fabric/verbs/quirk.h"
+#include "fabric/verbs/testing.h"
 #include "suites.h"
 #include "t_fab.h"
 #include "util/sockaddr.h"
@@ -50,6 +53,22 @@ static void reject_texts(void)
 	ev.pd_len = 0;
 	rd_vb_reject_text(true, &ev, &status, &by_peer);
 	CU_ASSERT(!by_peer && status == -ECONNRESET);
+}
+
+/* By transport and vendor, whatever the device is called. */
+static void quirks(void)
+{
+	struct ibv_device device = {.transport_type = IBV_TRANSPORT_IWARP, .name = "x0"};
+	struct ibv_device_attr attr = {.vendor_id = 0x626d74};
+	const struct rd_vb_quirk *none = rd_vb_quirk_of(NULL);
+
+	CU_ASSERT_PTR_EQUAL(rd_vb_quirk_match(&device, &attr), &rd_vb_quirk_siw);
+	attr.vendor_id = 0x8086;
+	CU_ASSERT_PTR_EQUAL(rd_vb_quirk_match(&device, &attr), none);
+	attr.vendor_id = 0x626d74;
+	device.transport_type = IBV_TRANSPORT_IB;
+	CU_ASSERT_PTR_EQUAL(rd_vb_quirk_match(&device, &attr), none);
+	CU_ASSERT(!none->hidden_wrs && !none->sigpipe && !none->open && !none->established);
 }
 
 /* On a machine that has one the device suite says more. */
@@ -133,7 +152,7 @@ static void different_depths(void)
 	CU_ASSERT_EQUAL(p.cl.conn->ird, 5);
 	/* siw holds as many as it was asked for after all (relaxed_ird_negotiation of Linux 6.1).
 	 */
-	CU_ASSERT(p.cl.conn->ord == 2 || (p.cl.conn->ord == 9 && rd_vb_dev(p.cl.dev)->iwarp));
+	CU_ASSERT(p.cl.conn->ord == 2 || (p.cl.conn->ord == 9 && rd_vb_test_is_iwarp(p.cl.dev)));
 	t_pair_close(&p);
 	/* One that reads nothing of ours has nothing to say about what it holds. */
 	o.cparam = (struct rd_fab_conn_param){.ird = 4, .ord = 1};
@@ -480,7 +499,7 @@ static void armed_before_sleep(void)
 	t_pair_connect(&p, NULL);
 	ma = t_reg(&p.cl, mem, 64, T_ACCESS_ALL);
 	mb = t_reg(&p.sv, mem, 64, T_ACCESS_ALL);
-	arms = &rd_vb_fab(p.sv.fab)->stats.arms;
+	arms = &rd_vb_test_stats(p.sv.fab)->arms;
 	p.sv.no_poll = true;
 	p.sv.cq->fn = serve;
 	p.sv.cq->arg = &served;
@@ -618,7 +637,7 @@ static void one_batch_for_a_turn(void)
 	mb = t_reg(&p.sv, mem + 4096, 4096, IBV_ACCESS_LOCAL_WRITE);
 	for (unsigned int i = 0; i < 20; i++)
 		t_recv(&p.sv, i, mb, (size_t)16 * i, 16);
-	before = rd_vb_fab(p.cl.fab)->stats.batches;
+	before = rd_vb_test_stats(p.cl.fab)->batches;
 	for (unsigned int i = 0; i < 20; i++) {
 		uint8_t word[8] = {(uint8_t)i, 1, 2, 3, 4, 5, 6, 7};
 		struct ibv_sge sge = {(uintptr_t)word, sizeof(word), 0};
@@ -628,7 +647,7 @@ static void one_batch_for_a_turn(void)
 					       .opcode = IBV_WR_SEND,
 					       .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE};
 
-		if (i % 2 || rd_vb_conn(p.cl.conn)->max_inline < sizeof(word)) {
+		if (i % 2 || rd_vb_test_conn(p.cl.conn).max_inline < sizeof(word)) {
 			memcpy(mem + (size_t)16 * i, word, sizeof(word));
 			sge = (struct ibv_sge){(uintptr_t)mem + (size_t)16 * i, sizeof(word),
 					       ma->lkey};
@@ -638,9 +657,9 @@ static void one_batch_for_a_turn(void)
 		memset(word, 0xee, sizeof(word));
 		sge = (struct ibv_sge){0};
 	}
-	CU_ASSERT_EQUAL(rd_vb_fab(p.cl.fab)->stats.batches, before);
+	CU_ASSERT_EQUAL(rd_vb_test_stats(p.cl.fab)->batches, before);
 	T_UNTIL(&p, p.cl.nwc == 20 && p.sv.nwc == 20);
-	CU_ASSERT_EQUAL(rd_vb_fab(p.cl.fab)->stats.batches, before + 1);
+	CU_ASSERT_EQUAL(rd_vb_test_stats(p.cl.fab)->batches, before + 1);
 	for (unsigned int i = 0; i < 20; i++) {
 		CU_ASSERT(p.cl.wc[i].wr_id == i && p.cl.wc[i].status == IBV_WC_SUCCESS);
 		CU_ASSERT(p.sv.wc[i].wr_id == i && p.sv.wc[i].byte_len == 8);
@@ -696,7 +715,7 @@ static void many_on_one_cq(void)
 		t_pair_start(&p);
 		T_UNTIL(&p, p.cl.established && p.sv.established);
 	}
-	CU_ASSERT(rd_vb_cq(p.cl.cq)->nsegs > 1);
+	CU_ASSERT(rd_vb_test_cq_segments(p.cl.cq) > 1);
 	for (int i = 0; i < N; i++)
 		rd_fab_conn_destroy(&first[i]);
 	t_pair_close(&p);
@@ -705,6 +724,7 @@ static void many_on_one_cq(void)
 const struct t_case t_no_device_cases[] = {
 	{"errors of all conventions become -errno", errors},
 	{"reasons of a reject", reject_texts},
+	{"the quirks of a device go by its transport and vendor", quirks},
 	{"opening verbs fails cleanly", no_device},
 	{NULL},
 };
