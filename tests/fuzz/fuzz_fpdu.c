@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fabric/iwarp/conn.h"
-#include "fabric/iwarp/listen.h"
+#include "fabric/iwarp/ddp.h"
+#include "fabric/iwarp/testing.h"
 #include "fuzz.h"
 
 #define FUZZ_CRC    0x01 /* CRC is on, and put right wherever the stream has whole FPDUs */
@@ -40,7 +40,7 @@ struct stage {
 	struct rd_fab_dev *dev;
 	struct rd_fab_cq *cq;
 	struct rd_fab_mr *mr[REGIONS]; /* OPEN: NULL when revoked */
-	struct rd_iw_mr *open;
+	struct rd_fab_mr *open;        /* as mr[OPEN], also when revoked */
 	uint32_t keys[REGIONS];
 
 	/* for one input */
@@ -110,24 +110,18 @@ static void turn(struct stage *s)
 /* A request as the listener makes it, on our end of a socketpair. */
 static void adopt(struct stage *s, uint8_t flags)
 {
-	struct rd_iw_fab *fab = rd_iw_fab(s->fab);
-	struct rd_iw_req *req = calloc(1, sizeof(*req));
+	struct rd_iw_mpa mpa = {.enhanced = true,
+				.revision = 2,
+				.crc = flags & FUZZ_CRC,
+				.p2p = flags & FUZZ_P2P,
+				.rtr_write = flags & FUZZ_P2P,
+				.ird = 4,
+				.ord = 4};
 	int fds[2];
 
-	FUZZ_CHECK(req && !socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds));
-	rd_iw_mailbox_get(fab->box);
-	req->base.ops = &rd_iw_ops;
-	req->home = fab->box;
-	req->fd = fds[0];
+	FUZZ_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds));
 	s->peer = fds[1];
-	req->mpa = (struct rd_iw_mpa){.enhanced = true,
-				      .revision = 2,
-				      .crc = flags & FUZZ_CRC,
-				      .p2p = flags & FUZZ_P2P,
-				      .rtr_write = flags & FUZZ_P2P,
-				      .ird = 4,
-				      .ord = 4};
-	FUZZ_CHECK(!rd_fab_req_adopt(s->fab, &req->base, on_event, s, &s->conn));
+	FUZZ_CHECK(!rd_iw_test_adopt(s->fab, fds[0], &mpa, on_event, s, &s->conn));
 }
 
 static void post_recvs(struct stage *s)
@@ -189,13 +183,12 @@ static void stage_create(struct stage *s)
 	map_memory();
 	FUZZ_CHECK(!rd_loop_create(&lo, &s->loop));
 	FUZZ_CHECK(!rd_fab_iwarp_open(s->loop, NULL, &s->fab));
-	FUZZ_CHECK(!rd_iw_mailbox_create(rd_iw_fab(s->fab), &rd_iw_fab(s->fab)->box));
-	s->dev = &rd_iw_fab(s->fab)->dev.base;
+	s->dev = rd_iw_test_dev(s->fab);
 	for (int r = 0; r < REGIONS; r++) {
 		FUZZ_CHECK(!rd_fab_reg_mr(s->dev, region(r), PAGE, region_access[r], &s->mr[r]));
 		s->keys[r] = s->mr[r]->lkey;
 	}
-	s->open = rd_container_of(s->mr[OPEN], struct rd_iw_mr, base);
+	s->open = s->mr[OPEN];
 	FUZZ_CHECK(!rd_fab_cq_create(s->dev, 0, NULL, NULL, &s->cq));
 }
 
@@ -203,19 +196,14 @@ static void stage_create(struct stage *s)
  * of the table again, and that peers see the real addresses. */
 static void stage_reset(struct stage *s)
 {
-	struct rd_iw_mr_table *t = &rd_iw_fab(s->fab)->dev.mrs;
-
 	if (!s->mr[OPEN]) {
-		STAILQ_REMOVE(&t->free, s->open, rd_iw_mr, free_link);
-		STAILQ_INSERT_HEAD(&t->free, s->open, free_link);
+		rd_iw_test_reuse_mr(s->dev, s->open);
 		FUZZ_CHECK(!rd_fab_reg_mr(s->dev, region(OPEN), PAGE, region_access[OPEN],
 					  &s->mr[OPEN]));
-		FUZZ_CHECK(s->mr[OPEN] == &s->open->base);
+		FUZZ_CHECK(s->mr[OPEN] == s->open);
 	}
 	for (int r = 0; r < REGIONS; r++) {
-		s->mr[r]->lkey = s->mr[r]->rkey = s->keys[r];
-		s->mr[r]->iova = (uintptr_t)region(r);
-		rd_container_of(s->mr[r], struct rd_iw_mr, base)->invalidated = false;
+		rd_iw_test_name_mr(s->mr[r], s->keys[r], (uintptr_t)region(r));
 		memset(region(r), 0xa0 + r, PAGE);
 	}
 	s->posted = s->completed = s->srq_left = 0;
@@ -272,9 +260,9 @@ static void stage_close(struct stage *s, uint8_t flags)
 	rd_fab_conn_destroy(&s->conn);
 	rd_fab_srq_destroy(&s->srq);
 	/* Its socket is kept until what the peer sent is read. */
-	for (int i = 0; i < 100 && rd_iw_fab(s->fab)->stats.drains; i++)
+	for (int i = 0; i < 100 && rd_iw_test_stats(s->fab)->drains; i++)
 		turn(s);
-	FUZZ_CHECK(!rd_iw_fab(s->fab)->stats.conns && !rd_iw_fab(s->fab)->stats.drains);
+	FUZZ_CHECK(!rd_iw_test_stats(s->fab)->conns && !rd_iw_test_stats(s->fab)->drains);
 }
 
 static void put_crcs(uint8_t *p, size_t n)

@@ -32,12 +32,19 @@ def below(path, folders):
     return any(path == f or path.startswith(f + '/') for f in folders)
 
 
+def includes_of(path):
+    """(line number, the project's file) of each include."""
+    for number, line in enumerate(read(path).splitlines(), 1):
+        found = re.match(r'\s*#\s*include\s+["<]([^">]+)[">]', line)
+        target = found and resolve(path, found[1])
+        if target:
+            yield number, target
+
+
 def layering_errors(folder, allowed):
     for path in sources(folder):
-        for number, line in enumerate(read(path).splitlines(), 1):
-            found = re.match(r'\s*#\s*include\s+["<]([^">]+)[">]', line)
-            target = found and resolve(path, found[1])
-            if target and not below(target, allowed):
+        for number, target in includes_of(path):
+            if not below(target, allowed):
                 yield f'{path}:{number} includes {target}'
 
 
@@ -52,6 +59,41 @@ def includes_point_downwards(t, folder, allowed):
 def the_layering_check_finds_a_violation(t):
     """A test that cannot fail is none: the rule of one folder, held against another's sources."""
     t.ok(list(layering_errors('target', ('common/util',))), 'nothing was found')
+
+
+# Of a provider's folder: the headers that tests may include. testing.h is theirs alone; the others are pure
+# functions, layouts and figures.
+SEAMS = {
+    'common/fabric/iwarp': ('testing.h', 'stats.h', 'caps.h', 'wire.h', 'mpa.h', 'ddp.h'),
+    'common/fabric/verbs': ('testing.h', 'stats.h', 'cm_event.h', 'err.h', 'quirk.h'),
+}
+
+
+def inside_errors(paths, seams):
+    for path in paths:
+        for number, target in includes_of(path):
+            folder, name = os.path.split(target)
+            if folder in seams and name not in seams[folder]:
+                yield f'{path}:{number} includes {target}; tests see a provider by {", ".join(seams[folder])}'
+
+
+@test
+def tests_include_nothing_of_a_providers_inside(t):
+    no_errors(inside_errors(sources('tests'), SEAMS))
+    closed = {folder: () for folder in SEAMS}
+    found = {error.split(' includes ')[1].rpartition('/')[0] for error in inside_errors(sources('tests'), closed)}
+    t.eq(found, set(SEAMS), 'with no header allowed these folders were found')
+
+
+@test
+def the_product_does_without_what_is_for_tests(t):
+    def errors():
+        for path in sources('common', 'target', 'initiator', 'tools'):
+            if not path.endswith('/testing.c'):
+                for number, target in includes_of(path):
+                    if target.endswith('/testing.h'):
+                        yield f'{path}:{number} includes {target}'
+    no_errors(errors())
 
 
 @test

@@ -8,6 +8,8 @@
 
 #include "util/loop.h"
 
+#include "caps.h"
+
 struct rd_iw_fab;
 struct rd_iw_mailbox;
 struct rd_iw_req;
@@ -18,8 +20,6 @@ struct rd_iw_drain {
 	TAILQ_ENTRY(rd_iw_drain) link;
 	struct rd_iw_fab *fab;
 };
-
-#define RD_IW_MAX_DRAINS 256
 
 /*
  * Takes @fd, drains and closes it. @fin: shut down the sending side at once. With RD_IW_MAX_DRAINS

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "fabric/fabric.h"
-#include "fabric/iwarp/conn.h"
+#include "fabric/iwarp/testing.h"
 #include "util/sockaddr.h"
 
 #define IO    4096u
@@ -113,7 +113,7 @@ static void side_open(struct side *s)
 		rc = rd_fab_iwarp_open(s->loop, NULL, &s->fab);
 	if (rc)
 		die("open", rc);
-	s->dev = &rd_iw_fab(s->fab)->dev.base;
+	s->dev = rd_iw_test_dev(s->fab);
 	s->mem = calloc(DEPTH, 1 << 20);
 	rc = rd_fab_cq_create(s->dev, 0, NULL, NULL, &s->cq);
 	if (rc == 0)

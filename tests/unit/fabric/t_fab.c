@@ -57,7 +57,7 @@ struct rd_iw_stats *t_stats(struct t_end *e)
 						.srqs = s->srqs};
 		return &e->stats;
 	}
-	return &rd_iw_fab(e->fab)->stats;
+	return rd_iw_test_stats(e->fab);
 }
 
 static void collect(struct t_end *e)
@@ -145,7 +145,7 @@ static void find_device(struct t_end *e)
 	struct rd_fab_conn *conn;
 
 	if (!t_verbs()) {
-		e->dev = &rd_iw_fab(e->fab)->dev.base;
+		e->dev = rd_iw_test_dev(e->fab);
 		return;
 	}
 	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(towards(e), 1, &ss), 0);

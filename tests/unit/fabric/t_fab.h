@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "fabric/fabric.h"
-#include "fabric/iwarp/conn.h"
+#include "fabric/iwarp/testing.h"
 #include "t_main.h"
 #include "util/loop.h"
 

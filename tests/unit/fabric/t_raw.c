@@ -158,7 +158,7 @@ void t_raw_serve(struct t_raw *r, struct t_pair *p)
 
 	r->p = p;
 	if (!t_verbs())
-		rd_iw_fab(p->cl.fab)->opts.poke_ns = T_NO_POKES;
+		rd_iw_test_set_poke_ns(p->cl.fab, T_NO_POKES);
 	CU_ASSERT_FATAL(lfd >= 0);
 	rd_addr_set_port((struct sockaddr *)&ss, 0);
 	CU_ASSERT_EQUAL_FATAL(bind(lfd, (struct sockaddr *)&ss, len), 0);

@@ -3,6 +3,7 @@
 #ifndef T_RAW_H
 #define T_RAW_H
 
+#include "fabric/iwarp/ddp.h"
 #include "t_fab.h"
 
 /* A client opened with it does not poke: its FPDUs are counted, or are those posted. */

@@ -35,7 +35,7 @@ static void stage_open(struct stage *s, const struct t_opts *opts, uint8_t flags
 	s->ro = t_reg(&s->p.sv, s->mem, MEM, IBV_ACCESS_REMOTE_READ);
 	s->gone = t_reg(&s->p.sv, s->mem, MEM, T_ACCESS_ALL);
 	s->reg = t_reg(&s->p.sv, s->rbuf, MEM, IBV_ACCESS_LOCAL_WRITE);
-	rd_iw_mr_invalidate(rd_iw_dev(s->p.sv.dev), s->gone->rkey);
+	rd_iw_test_invalidate(s->p.sv.dev, s->gone->rkey);
 	t_raw_open(&s->r, &s->p, flags);
 	for (int i = 0; i < 2; i++)
 		CU_ASSERT_EQUAL(t_recv(&s->p.sv, 50 + i, s->reg, 0, 64), 0);

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "fabric/iwarp/caps.h"
 #include "suites.h"
 #include "t_raw.h"
 #include "util/sockaddr.h"
@@ -469,7 +470,7 @@ static void pokes(void)
 
 	t_pair_open(&p, &o);
 	t_raw_serve(&r, &p);
-	rd_iw_fab(p.cl.fab)->opts.poke_ns = o.client.poke_ns;
+	rd_iw_test_set_poke_ns(p.cl.fab, o.client.poke_ns);
 	CU_ASSERT(t_raw_recv(&r, buf, 24));
 	t_raw_hex(&r, REP "10 02 0004 00040000");
 	for (int i = 0; i < 4; i++) {
@@ -481,10 +482,10 @@ static void pokes(void)
 	CU_ASSERT_EQUAL(p.cl.established, 1);
 	/* Now it speaks. What was on its way comes still, and then silence. */
 	t_raw_hex(&r, "000ec140 00000000 0000000000000000 00000000");
-	T_UNTIL(&p, rd_iw_conn(p.cl.conn)->rx.got_first);
+	T_UNTIL(&p, rd_iw_test_conn(p.cl.conn).got_first);
 	while (recv(r.fd, buf, sizeof(buf), 0) > 0)
 		;
-	CU_ASSERT(!rd_timer_armed(&rd_iw_conn(p.cl.conn)->first_timer));
+	CU_ASSERT(!rd_iw_test_conn(p.cl.conn).timer_armed);
 	CU_ASSERT(t_raw_quiet(&r, 5 * RD_NSEC_PER_MSEC));
 	CU_ASSERT_EQUAL(p.cl.disconnected, 0);
 	t_raw_close(&r);
@@ -499,22 +500,21 @@ static void poke_waits_its_turn(void)
 	uint8_t hdr[16], *sink = malloc(1 << 16);
 	size_t payload = 0, empty = 0;
 	struct rd_fab_mr *mr;
-	struct rd_iw_conn *c;
+	struct rd_iw_test_conn c;
 	struct t_pair p;
 	struct t_raw r;
 
 	t_pair_open(&p, &o);
 	t_raw_serve(&r, &p);
-	rd_iw_fab(p.cl.fab)->opts.poke_ns = RD_NSEC_PER_MSEC;
+	rd_iw_test_set_poke_ns(p.cl.fab, RD_NSEC_PER_MSEC);
 	mr = t_reg(&p.cl, mem, sizeof(mem), IBV_ACCESS_LOCAL_WRITE);
 	CU_ASSERT(t_raw_recv(&r, sink, 24));
 	t_raw_hex(&r, REP "10 02 0004 00040000");
 	T_UNTIL(&p, p.cl.established);
 	for (int i = 0; i < 20; i++)
 		CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, mr, 0, 65000, 8, 9), 0);
-	c = rd_iw_conn(p.cl.conn);
-	T_UNTIL(&p, c->tx.blocked && c->tx.part_sent && c->tx.cur.poke);
-	CU_ASSERT(c->tx.blocked);
+	T_UNTIL(&p, (c = rd_iw_test_conn(p.cl.conn), c.tx_blocked && c.tx_part && c.poke_due));
+	CU_ASSERT(c.tx_blocked);
 	while (payload < 20 * 65000) {
 		uint32_t plen;
 
@@ -811,7 +811,7 @@ static int option(struct t_end *e, int level, int name)
 	int value = -1;
 	socklen_t len = sizeof(value);
 
-	CU_ASSERT_EQUAL(getsockopt(rd_iw_conn(e->conn)->io.fd, level, name, &value, &len), 0);
+	CU_ASSERT_EQUAL(getsockopt(rd_iw_test_conn(e->conn).fd, level, name, &value, &len), 0);
 	return value;
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/iwarp/scratch.h"
+#include "fabric/iwarp/caps.h"
 #include "suites.h"
 #include "t_raw.h"
 
@@ -437,16 +437,16 @@ static void keys(void)
 			CU_ASSERT_NOT_EQUAL(mr[j]->rkey, mr[i]->rkey);
 	}
 	/* The table grew on the way: they are all still found. */
-	mask = rd_iw_dev(p.cl.dev)->mrs.mask;
+	mask = rd_iw_test_mr_slots(p.cl.dev) - 1;
 	CU_ASSERT_EQUAL(mask, 511);
 	for (int i = 0; i < 300; i++)
-		CU_ASSERT_PTR_EQUAL(rd_iw_mr_find(rd_iw_dev(p.cl.dev), mr[i]->rkey), mr[i]);
+		CU_ASSERT_PTR_EQUAL(rd_iw_test_find_mr(p.cl.dev, mr[i]->rkey), mr[i]);
 	/* An old key is not valid again at once, and its slot rests. */
 	old = mr[0]->rkey;
 	rd_fab_dereg_mr(&mr[0]);
 	mr[0] = t_reg(&p.cl, a, 16, T_ACCESS_ALL);
 	CU_ASSERT_NOT_EQUAL(mr[0]->rkey & mask, old & mask);
-	CU_ASSERT_PTR_NULL(rd_iw_mr_find(rd_iw_dev(p.cl.dev), old));
+	CU_ASSERT_PTR_NULL(rd_iw_test_find_mr(p.cl.dev, old));
 	for (int i = 0; i < 64; i++) {
 		old = mr[0]->rkey;
 		rd_fab_dereg_mr(&mr[0]);
@@ -498,7 +498,8 @@ static void revoked_while_read(void)
 	mr = t_reg(&p.sv, heap, 4 << 20, T_ACCESS_ALL);
 	t_raw_open(&r, &p, 0);
 	t_raw_send(&r, out, t_fpdu_read(out, 1, mr->rkey, rd_fab_remote_addr(mr, heap), 4 << 20));
-	T_UNTIL(&p, rd_iw_conn(p.sv.conn)->tx.part_sent > 0 && rd_iw_conn(p.sv.conn)->tx.blocked);
+	T_UNTIL(&p,
+		rd_iw_test_conn(p.sv.conn).tx_part > 0 && rd_iw_test_conn(p.sv.conn).tx_blocked);
 	rd_fab_dereg_mr(&mr);
 	free(heap); /* under ASan a further access would be the end */
 	do {
@@ -516,19 +517,7 @@ static void revoked_while_read(void)
 /* Every counter of a connection starts just before it wraps around; work goes on across it. */
 static void wrap_conn(struct t_end *e)
 {
-	const uint32_t near = UINT32_MAX - 20;
-	struct rd_iw_conn *c = rd_iw_conn(e->conn);
-	struct rd_iw_cq *cq = rd_container_of(e->cq, struct rd_iw_cq, base);
-
-	CU_ASSERT_EQUAL(c->sq.head, c->sq.tail);
-	CU_ASSERT_EQUAL(c->rq.head, c->rq.tail);
-	CU_ASSERT_EQUAL(cq->ring.head, cq->ring.tail);
-	c->sq.head = c->sq.tail = c->sq.read = c->tx.cur.sq = near;
-	c->rq.head = c->rq.tail = near;
-	cq->ring.head = cq->ring.tail = near;
-	c->resp_head = c->resp_tail = c->tx.cur.resp = near;
-	c->tx.cur.send_msn = c->tx.cur.read_msn = near;
-	c->rx.send_msn = c->rx.read_msn = near;
+	CU_ASSERT_FATAL(rd_iw_test_set_counters(e->conn, e->cq, UINT32_MAX - 20));
 }
 
 static void counters_wrap(void)
@@ -560,8 +549,8 @@ static void counters_wrap(void)
 	CU_ASSERT(all_ok(&p.sv, 0, 120));
 	CU_ASSERT(t_filled(b, 60 * 64, 21));
 	CU_ASSERT(t_filled(a + 65536, 60 * 64, 22));
-	CU_ASSERT(rd_iw_conn(p.cl.conn)->sq.head < 1000);
-	CU_ASSERT(rd_iw_conn(p.sv.conn)->rx.send_msn < 1000);
+	CU_ASSERT(rd_iw_test_conn(p.cl.conn).sq_head < 1000);
+	CU_ASSERT(rd_iw_test_conn(p.sv.conn).send_msn < 1000);
 	close_with_keys(&p, &ma, &mb);
 }
 
@@ -578,8 +567,8 @@ static void reads_keep_up(void)
 	for (uint64_t i = 0; i < 40; i++)
 		t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, 0, 8, rd_fab_remote_addr(mb, b), mb->rkey);
 	T_UNTIL(&p, p.cl.nwc == 40);
-	CU_ASSERT_EQUAL(rd_iw_conn(p.cl.conn)->sq.head, 40);
-	CU_ASSERT_EQUAL(rd_iw_conn(p.cl.conn)->sq.read, 40);
+	CU_ASSERT_EQUAL(rd_iw_test_conn(p.cl.conn).sq_head, 40);
+	CU_ASSERT_EQUAL(rd_iw_test_conn(p.cl.conn).sq_read, 40);
 	close_with_keys(&p, &ma, &mb);
 }
 
@@ -591,16 +580,16 @@ static void shared_room(void)
 	uint32_t with;
 
 	t_pair_connect(&p, &o);
-	with = rd_container_of(p.sv.cq, struct rd_iw_cq, base)->reserved;
+	with = rd_iw_test_cq_reserved(p.sv.cq);
 	CU_ASSERT_EQUAL(with, 64 + 64);
 	for (int i = 0; i < 5; i++) {
 		rd_fab_conn_destroy(&p.sv.conn);
-		CU_ASSERT_EQUAL(rd_container_of(p.sv.cq, struct rd_iw_cq, base)->reserved, 0);
+		CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(p.sv.cq), 0);
 		rd_fab_conn_destroy(&p.cl.conn);
 		p.cl.established = p.sv.established = 0;
 		t_pair_start(&p);
 		T_UNTIL(&p, p.cl.established && p.sv.established);
-		CU_ASSERT_EQUAL(rd_container_of(p.sv.cq, struct rd_iw_cq, base)->reserved, with);
+		CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(p.sv.cq), with);
 	}
 	t_pair_close(&p);
 }
@@ -610,25 +599,23 @@ static void shared_room(void)
 static void room_for_many(void)
 {
 	enum { QUEUES = 10000, DEPTH = 3 * 1024 + 60, READY = 1 << 20 };
-	struct rd_iw_cq *cq;
 	struct t_pair p;
 	struct ibv_wc wc;
 
 	t_pair_connect(&p, NULL);
-	cq = rd_container_of(p.cl.cq, struct rd_iw_cq, base);
 	for (int i = 0; i < QUEUES; i++)
-		CU_ASSERT_EQUAL_FATAL(rd_iw_cq_reserve(cq, DEPTH), 0);
-	CU_ASSERT_EQUAL(cq->ring.size, READY);
+		CU_ASSERT_EQUAL_FATAL(rd_iw_test_cq_reserve(p.cl.cq, DEPTH), 0);
+	CU_ASSERT_EQUAL(rd_iw_test_cq_size(p.cl.cq), READY);
 	/* As many completions as that at one time, and more: none is lost. */
 	for (uint32_t i = 0; i < READY + 100; i++)
-		rd_iw_cq_push(cq, p.cl.conn, i, IBV_WC_SEND, IBV_WC_SUCCESS, 0, 0, 0);
+		rd_iw_test_cq_push(p.cl.cq, p.cl.conn, i);
 	for (uint32_t i = 0; i < READY + 100; i++) {
 		CU_ASSERT_EQUAL_FATAL(rd_fab_cq_poll(p.cl.cq, 1, &wc), 1);
 		CU_ASSERT_EQUAL(wc.wr_id, i);
 	}
 	CU_ASSERT_EQUAL(rd_fab_cq_poll(p.cl.cq, 1, &wc), 0);
 	for (int i = 0; i < QUEUES; i++)
-		rd_iw_cq_unreserve(cq, DEPTH);
+		rd_iw_test_cq_reserve(p.cl.cq, -DEPTH);
 	t_pair_close(&p);
 }
 
@@ -855,7 +842,7 @@ static void runs_in_parts(void)
 		sends = 0;
 	}
 	/* More system calls than rounds: they were cut. */
-	CU_ASSERT(rd_iw_conn(p.cl.conn)->fab->stats.sendmsg_calls > 4 * (uint64_t)rounds);
+	CU_ASSERT(t_stats(&p.cl)->sendmsg_calls > 4 * (uint64_t)rounds);
 	close_with_keys(&p, &ma, &mb);
 }
 

@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "fabric/iwarp/scratch.h"
 #include "suites.h"
 #include "t_fab.h"
 
@@ -90,10 +89,9 @@ static void worker_open(struct worker *w, struct rd_fab_iwarp_scratch *scratch)
 
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&lo, &w->loop), 0);
 	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(w->loop, &opts, &w->fab), 0);
-	CU_ASSERT_EQUAL_FATAL(
-		rd_fab_cq_create(&rd_iw_fab(w->fab)->dev.base, 0, worker_cq, w, &w->cq), 0);
+	CU_ASSERT_EQUAL_FATAL(rd_fab_cq_create(rd_iw_test_dev(w->fab), 0, worker_cq, w, &w->cq), 0);
 	rd_fab_cq_arm(w->cq);
-	CU_ASSERT_EQUAL_FATAL(rd_fab_reg_mr(&rd_iw_fab(w->fab)->dev.base, w->buf, sizeof(w->buf),
+	CU_ASSERT_EQUAL_FATAL(rd_fab_reg_mr(rd_iw_test_dev(w->fab), w->buf, sizeof(w->buf),
 					    IBV_ACCESS_LOCAL_WRITE, &w->mr),
 			      0);
 	w->msg.fn = worker_adopt;
@@ -169,7 +167,7 @@ static void shared_scratch(void)
 
 	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_scratch_create(&scratch), 0);
 	two_threads(scratch);
-	CU_ASSERT_EQUAL(scratch->refs, 1);
+	CU_ASSERT_EQUAL(rd_iw_test_scratch_refs(scratch), 1);
 	rd_fab_iwarp_scratch_unref(&scratch);
 	CU_ASSERT_PTR_NULL(scratch);
 	rd_fab_iwarp_scratch_unref(&scratch);
@@ -179,21 +177,21 @@ static void shared_scratch(void)
 static void scratch_is_used_again(void)
 {
 	struct rd_fab_iwarp_scratch *pool;
-	struct rd_iw_scratch *a, *b, *c;
+	void *a, *b, *c;
 
 	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_scratch_create(&pool), 0);
-	a = rd_iw_scratch_get(pool);
-	b = rd_iw_scratch_get(pool);
+	a = rd_iw_test_scratch_get(pool);
+	b = rd_iw_test_scratch_get(pool);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(a);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(b);
 	CU_ASSERT_PTR_NOT_EQUAL(a, b);
-	rd_iw_scratch_put(pool, a);
-	rd_iw_scratch_put(pool, b);
-	c = rd_iw_scratch_get(pool);
+	rd_iw_test_scratch_put(pool, a);
+	rd_iw_test_scratch_put(pool, b);
+	c = rd_iw_test_scratch_get(pool);
 	CU_ASSERT_PTR_EQUAL(c, b);
-	CU_ASSERT_PTR_EQUAL(rd_iw_scratch_get(pool), a);
-	rd_iw_scratch_put(pool, a);
-	rd_iw_scratch_put(pool, c);
+	CU_ASSERT_PTR_EQUAL(rd_iw_test_scratch_get(pool), a);
+	rd_iw_test_scratch_put(pool, a);
+	rd_iw_test_scratch_put(pool, c);
 	rd_fab_iwarp_scratch_unref(&pool);
 }
 

@@ -8,7 +8,7 @@
 
 #include "util/sockaddr.h"
 #include "fabric/fabric.h"
-#include "fabric/iwarp/conn.h"
+#include "fabric/iwarp/testing.h"
 #include "target/transport/rdma/rdma.h"
 #include "target/reactor/lifecycle.h"
 #include "t_target.h"
@@ -402,7 +402,7 @@ static void like_iwarp_device(struct server *s)
 {
 	for (unsigned int i = 0; i < s->t->reactors_count; i++) {
 		struct rd_fab *fab = s->t->reactors[i].rdma->fabs[RDT_FAB_IWARP];
-		struct rd_fab_caps *caps = &rd_iw_fab(fab)->dev.base.caps;
+		struct rd_fab_caps *caps = &rd_iw_test_dev(fab)->caps;
 
 		CU_ASSERT_FATAL(caps->max_inline >= NVME_CQE_SIZE && caps->send_with_inv);
 		caps->cheap_mr = false;
