@@ -22,6 +22,7 @@
 #include "util/stdfds.h"
 #include "target/config/config.h"
 #include "target/manage/notify.h"
+#include "target/manage/preflight.h"
 #include "target/manage/reloader.h"
 #include "target/manage/watchdog.h"
 #include "target/nvmf/req_latency.h"
@@ -38,6 +39,7 @@ struct options {
 	const char *log_format;
 	int ready_fd;
 	bool check;
+	bool check_machine; /* and what the configuration needs of it */
 	bool exit_with_parent;
 };
 
@@ -62,7 +64,8 @@ static const char usage_text[] =
 	"Export files and block devices as NVMe namespaces over RDMA (NVMe-oF).\n"
 	"\n"
 	"  -c, --config FILE       the configuration (YAML); the same as CONFIG\n"
-	"      --check             check the configuration and exit\n"
+	"      --check[=full]      check the configuration and exit; full: also memory, files,\n"
+	"                          devices and addresses of this machine\n"
 	"      --log SPEC          what to log: LEVEL, COMPONENT=LEVEL, or several with commas\n"
 	"      --log-format FORMAT text, json, or auto (default): text, or for the systemd "
 	"journal\n"
@@ -116,7 +119,7 @@ static int parse_options(int argc, char **argv, struct options *opt)
 	enum { OPT_CHECK = 256, OPT_LOG, OPT_LOG_FORMAT, OPT_PARENT, OPT_READY_FD };
 	static const struct option longopts[] = {
 		{"config", required_argument, NULL, 'c'},
-		{"check", no_argument, NULL, OPT_CHECK},
+		{"check", optional_argument, NULL, OPT_CHECK},
 		{"log", required_argument, NULL, OPT_LOG},
 		{"log-format", required_argument, NULL, OPT_LOG_FORMAT},
 		{"exit-with-parent", no_argument, NULL, OPT_PARENT},
@@ -135,6 +138,9 @@ static int parse_options(int argc, char **argv, struct options *opt)
 			break;
 		case OPT_CHECK:
 			opt->check = true;
+			opt->check_machine = optarg != NULL;
+			if (optarg && strcmp(optarg, "full") != 0)
+				return usage_error("--check takes nothing or full, not", optarg);
 			break;
 		case OPT_LOG:
 			opt->log = optarg;
@@ -415,7 +421,9 @@ static int app_start(struct app *app, int fd)
 
 	raise_open_files(app->log);
 	rdt_notify_open(&app->notify, app->log);
-	err = rd_loop_create(&opts, &app->loop);
+	err = rdt_preflight_memory(app->cfg, app->log);
+	if (!err)
+		err = rd_loop_create(&opts, &app->loop);
 	if (!err)
 		err = rd_io_add(app->loop, &app->signals, fd, EPOLLIN, on_target_signal);
 	if (!err && app->opt.exit_with_parent)
@@ -492,6 +500,16 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* --check, of a configuration without mistakes. Returns the exit code. */
+static int check_config(const struct app *app)
+{
+	if (app->opt.check_machine && rdt_preflight(app->cfg, app->log))
+		return EXIT_FAILURE; /* it has said why */
+	printf("%s: OK%s\n", app->opt.config,
+	       app->opt.check_machine ? ", and this machine has what it needs" : "");
+	return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
 	struct app app = {.notify.fd = -1};
@@ -509,10 +527,8 @@ int main(int argc, char **argv)
 	code = make_log(&app);
 	if (code < 0 && rdt_config_load(app.opt.config, app.log, &app.cfg))
 		code = EXIT_FAILURE; /* it has said why */
-	if (code < 0 && app.opt.check) {
-		printf("%s: OK\n", app.opt.config);
-		code = EXIT_SUCCESS;
-	}
+	if (code < 0 && app.opt.check)
+		code = check_config(&app);
 	if (code < 0)
 		code = run_until_stopped(&app, &set);
 	rdt_config_put(&app.cfg);

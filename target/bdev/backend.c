@@ -49,6 +49,13 @@ bool rdt_bdev_released(const struct rdt_ns_config *cfg)
 	return rdt_file_released(cfg);
 }
 
+int rdt_bdev_probe(const struct rdt_ns_config *cfg, char *err, size_t err_size)
+{
+	if (cfg->backend != RDT_BACKEND_FILE && cfg->backend != RDT_BACKEND_BLOCK)
+		return 0;
+	return rdt_file_probe(cfg, err, err_size);
+}
+
 bool rdt_sync_in_doubt(int err, bool after_write)
 {
 	switch (-err) {

@@ -129,6 +129,13 @@ static inline void rdt_bdev_close(struct rdt_bdev **bdev)
  */
 bool rdt_bdev_released(const struct rdt_ns_config *cfg);
 
+/*
+ * Would rdt_bdev_open() find the file or device of @cfg as it has to be? Opens it for reading only,
+ * makes nothing, and does not look whether another program uses it. Returns 0, also for backends
+ * without a file, or -errno with a sentence in @err. Any thread.
+ */
+int rdt_bdev_probe(const struct rdt_ns_config *cfg, char *err, size_t err_size);
+
 /* Returns 0, or -errno with a sentence in @err; the size is unchanged then. */
 int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 

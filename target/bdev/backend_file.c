@@ -411,6 +411,47 @@ static int find_size(const struct explain *ex, const struct rdt_ns_config *cfg, 
 	return 0;
 }
 
+/* The file is missing, and is to be made at the start. */
+static int probe_directory(const struct explain *ex, const struct rdt_ns_config *cfg)
+{
+	rd_autofree char *copy = strdup(cfg->path);
+	const char *dir;
+
+	if (!copy)
+		return fail(ex, -ENOMEM, "out of memory");
+	dir = dirname(copy);
+	if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0)
+		return 0;
+	return fail(ex, -errno, "path %s: cannot be created in %s: %s", cfg->path, dir,
+		    strerror(errno));
+}
+
+int rdt_file_probe(const struct rdt_ns_config *cfg, char *err, size_t err_size)
+{
+	const struct explain ex = {err, err_size};
+	int mode = cfg->read_only ? R_OK : R_OK | W_OK;
+	uint64_t size;
+	struct stat st;
+	int fd, rc;
+
+	if (stat(cfg->path, &st) < 0) {
+		if (errno == ENOENT && cfg->create && cfg->backend == RDT_BACKEND_FILE)
+			return probe_directory(&ex, cfg);
+		return explain_open(&ex, cfg, -errno);
+	}
+	rc = check_type(&ex, cfg, &st);
+	if (rc)
+		return rc;
+	if (faccessat(AT_FDCWD, cfg->path, mode, AT_EACCESS) < 0)
+		return explain_open(&ex, cfg, -errno);
+	fd = open(cfg->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return explain_open(&ex, cfg, -errno);
+	rc = find_size(&ex, cfg, fd, &st, &size);
+	close(fd);
+	return rc;
+}
+
 static int file_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
 {
 	const struct explain ex = {err, err_size};

@@ -3,6 +3,7 @@
 
 #include "util/log.h"
 #include "target/nvmf/target.h"
+#include "preflight.h"
 
 static void reloader_run(struct rdt_reloader *r)
 {
@@ -38,7 +39,7 @@ static void reloader_loaded(struct rdt_loader *loader, struct rdt_config *next)
 
 	if (next && r->target->drained) {
 		/* too late for changes, and nobody waits for the end of it */
-	} else if (next) {
+	} else if (next && !rdt_preflight_memory(next, loader->log)) {
 		rdt_reload(r->target, next, reloader_over, r);
 	} else {
 		rd_err(loader->log, RD_LOG_MAIN,

@@ -47,6 +47,74 @@ def check_does_not_serve_and_makes_no_file(t):
     t.ok(not os.path.exists(path), f'--check made {path}')
 
 
+def full(t, namespaces=None, **kw):
+    return t.run([program('rdtarget'), '--check=full', '-c', t.config(namespaces, **kw)])
+
+
+@test
+@no_fabric
+def a_full_check_looks_at_the_machine_and_makes_nothing(t):
+    res = full(t, [t.namespace(1)], target={'state_dir': t.path('state')})
+    t.eq((res.rc, res.err), (0, ''))
+    t.match('OK, and this machine has what it needs$', res.text.strip())
+    t.eq(sorted(os.listdir(t.dir)), ['commands.log', 'rdtarget.yaml'], 'files')
+
+
+@test
+@no_fabric
+def a_full_check_of_what_a_target_serves_is_good(t):
+    config = t.config([t.namespace(1)])
+    t.target(config=config)
+    res = t.run([program('rdtarget'), '--check=full', '-c', config])
+    t.eq((res.rc, res.err), (0, ''))
+
+
+@test
+@no_fabric
+def a_full_check_reports_all_that_is_missing(t):
+    big = memory_of_this_machine() * 2 // 512 * 512
+    os.mkdir(t.path('folder'))
+    namespaces = [{'nsid': 1, 'backend': 'file', 'path': t.path('none.img')},
+                  {'nsid': 2, 'backend': 'block', 'path': t.file('a.img', bytes(512))},
+                  {'nsid': 3, 'backend': 'file', 'path': t.path('none/b.img'), 'create': True, 'size': '1MiB'},
+                  {'nsid': 4, 'backend': 'file', 'path': t.path('folder')},
+                  {'nsid': 5, 'backend': 'file', 'path': t.file('c.img', bytes(1000))},
+                  {'nsid': 6, 'backend': 'memory', 'size': f'{big}'}]
+    res = full(t, namespaces, addr='192.0.2.1', target={'state_dir': t.path('c.img')})
+    t.eq(res.rc, 1, 'exit status')
+    for says in ('namespace 1: path .*none.img: no such file', 'namespace 2: path .*a.img: is a regular file',
+                 'namespace 3: path .*cannot be created in .*none: No such file or directory',
+                 'namespace 4: path .*folder: is a directory', 'namespace 5: path .*c.img: its size of 1000 bytes',
+                 f'memory: namespaces in memory need .*the largest is {NQN} namespace 6',
+                 'target.state_dir .*c.img: Not a directory',
+                 r'listener 192.0.2.1 port 0: .*no interface of this machine has that address'):
+        t.match(says, res.err)
+    t.eq(len(res.err.splitlines()), 8, 'problems')
+
+
+def memory_of_this_machine():
+    """RAM and swap, in bytes."""
+    with open('/proc/meminfo', encoding='ascii') as f:
+        sizes = dict(re.findall(r'(\w+):\s+(\d+)', f.read()))
+    return (int(sizes['MemTotal']) + int(sizes['SwapTotal'])) << 10
+
+
+@test
+@no_fabric
+def memory_that_the_machine_does_not_have_is_refused(t):
+    """At the start and by a reload, for all namespaces together."""
+    half = memory_of_this_machine() // 512 // 2 * 512
+    config = t.config([t.namespace(n, backend='memory', size=str(half)) for n in (1, 2, 3)])
+    res = t.run([program('rdtarget'), '-c', config])
+    t.eq(res.rc, 1, 'exit status')
+    t.match(r'memory: namespaces in memory need \S+ \S+ \(the largest is \S+ namespace 1, .*but this process can have'
+            '.*make namespaces smaller', res.err)
+    target = t.target([t.namespace(1, backend='memory')])
+    t.config([t.namespace(1, backend='memory'), t.namespace(2, backend='memory', size=str(3 * half))])
+    target.reload('not reloaded: .*nothing was changed')
+    t.match('memory: namespaces in memory need', target.text())
+
+
 @each(('quickstart.yaml', 'quickstart.yaml'), ('example.yaml', 'example.yaml'),
       ('multipath.yaml', 'multipath.yaml'), ('reservations.yaml', 'reservations.yaml'),
       ('qos.yaml', 'qos.yaml'), ('faults.yaml', 'faults.yaml'), ('service.yaml', 'service.yaml'))

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "preflight.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "util/cleanup.h"
+#include "util/log.h"
+#include "util/parse.h"
+#include "util/sockaddr.h"
+#include "target/bdev/backend.h"
+
+#define CGROUPS "/sys/fs/cgroup"
+
+/* ---- memory ---- */
+
+/* The first line of @path, without its newline. */
+static bool read_line(const char *path, char *buf, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	bool ok = f && fgets(buf, (int)size, f);
+
+	if (f)
+		fclose(f);
+	if (ok)
+		buf[strcspn(buf, "\n")] = '\0';
+	return ok;
+}
+
+/* The line "0::/a/b" of /proc/self/cgroup: the group of version 2. */
+static bool own_cgroup(char *group, size_t size)
+{
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	char line[4096];
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		found = strncmp(line, "0::/", 4) == 0;
+	}
+	if (f)
+		fclose(f);
+	if (found)
+		snprintf(group, size, "%s", strcmp(line + 3, "/") == 0 ? "" : line + 3);
+	return found;
+}
+
+/* Each group up to the root may have a limit. */
+static uint64_t cgroup_limit(void)
+{
+	char group[4096], path[sizeof(group) + 64], text[64];
+	uint64_t limit = UINT64_MAX, value;
+
+	if (!own_cgroup(group, sizeof(group)))
+		return limit;
+	for (;;) {
+		char *slash;
+
+		snprintf(path, sizeof(path), CGROUPS "%s/memory.max", group);
+		if (read_line(path, text, sizeof(text)) &&
+		    !rd_parse_u64(text, 0, UINT64_MAX, &value) && value < limit)
+			limit = value;
+		slash = strrchr(group, '/');
+		if (!slash)
+			return limit;
+		*slash = '\0';
+	}
+}
+
+uint64_t rdt_preflight_memory_limit(void)
+{
+	uint64_t limit = cgroup_limit(), machine;
+	struct sysinfo info;
+
+	if (sysinfo(&info))
+		return limit;
+	machine = ((uint64_t)info.totalram + info.totalswap) * info.mem_unit;
+	return machine < limit ? machine : limit;
+}
+
+struct memory_need {
+	uint64_t buffers;
+	uint64_t namespaces;
+	const struct rdt_subsys_config *largest_in;
+	const struct rdt_ns_config *largest;
+};
+
+static void add_need(uint64_t *sum, uint64_t more)
+{
+	*sum = more > UINT64_MAX - *sum ? UINT64_MAX : *sum + more;
+}
+
+static void find_need(const struct rdt_config *config, struct memory_need *need)
+{
+	for (uint32_t i = 0; i < config->target.reactors; i++)
+		add_need(&need->buffers, config->target.buffer_bytes);
+	for (uint32_t i = 0; i < config->subsystems_count; i++) {
+		const struct rdt_subsys_config *ss = &config->subsystems[i];
+
+		for (uint32_t j = 0; j < ss->namespaces_count; j++) {
+			const struct rdt_ns_config *ns = &ss->namespaces[j];
+
+			if (ns->backend != RDT_BACKEND_MEMORY)
+				continue;
+			add_need(&need->namespaces, ns->size_bytes);
+			if (need->largest && ns->size_bytes <= need->largest->size_bytes)
+				continue;
+			need->largest = ns;
+			need->largest_in = ss;
+		}
+	}
+}
+
+int rdt_preflight_memory(const struct rdt_config *config, struct rd_log *log)
+{
+	uint64_t limit = rdt_preflight_memory_limit();
+	char ns[RD_SIZE_TEXT], buffers[RD_SIZE_TEXT], has[RD_SIZE_TEXT], most[RD_SIZE_TEXT];
+	char largest[384] = "";
+	struct memory_need need = {0};
+	uint64_t sum;
+
+	find_need(config, &need);
+	sum = need.buffers;
+	add_need(&sum, need.namespaces);
+	if (sum <= limit)
+		return 0;
+	if (need.largest)
+		snprintf(largest, sizeof(largest), " (the largest is %s namespace %u, %s)",
+			 need.largest_in->nqn, need.largest->nsid,
+			 rd_format_size(need.largest->size_bytes, most));
+	rd_err(log, RD_LOG_CONFIG,
+	       "memory: namespaces in memory need %s%s and the buffers of %u reactors %s, but this "
+	       "process can have %s; make namespaces smaller, or lower buffer_memory or reactors",
+	       rd_format_size(need.namespaces, ns), largest, config->target.reactors,
+	       rd_format_size(need.buffers, buffers), rd_format_size(limit, has));
+	return -ENOMEM;
+}
+
+/* ---- files, devices, addresses ---- */
+
+static unsigned int probe_storage(const struct rdt_config *config, struct rd_log *log)
+{
+	unsigned int problems = 0;
+	char text[512];
+
+	for (uint32_t i = 0; i < config->subsystems_count; i++) {
+		const struct rdt_subsys_config *ss = &config->subsystems[i];
+
+		for (uint32_t j = 0; j < ss->namespaces_count; j++) {
+			if (!rdt_bdev_probe(&ss->namespaces[j], text, sizeof(text)))
+				continue;
+			rd_err(log, RD_LOG_CONFIG, "%s namespace %u: %s", ss->nqn,
+			       ss->namespaces[j].nsid, text);
+			problems++;
+		}
+	}
+	return problems;
+}
+
+/* It is made at the start when it is missing. Returns 0 or an errno. */
+static int probe_made_directory(const char *path)
+{
+	rd_autofree char *copy = strdup(path);
+	struct stat st;
+
+	if (!copy)
+		return ENOMEM;
+	if (stat(path, &st)) {
+		if (errno != ENOENT)
+			return errno;
+		path = dirname(copy);
+	} else if (!S_ISDIR(st.st_mode)) {
+		return ENOTDIR;
+	}
+	return faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) ? errno : 0;
+}
+
+static unsigned int probe_state_dir(const struct rdt_config *config, struct rd_log *log)
+{
+	const char *dir = config->target.state_dir;
+	int err = dir ? probe_made_directory(dir) : 0;
+
+	if (!err)
+		return 0;
+	rd_err(log, RD_LOG_CONFIG,
+	       "target.state_dir %s: %s; expected a directory that user %u may write to, or make",
+	       dir, strerror(err), (unsigned int)geteuid());
+	return 1;
+}
+
+/* Returns 0, or the errno of binding a socket to the address, at any port. */
+static int probe_address(const struct rdt_listener_config *l)
+{
+	struct sockaddr_storage addr;
+	int err = -rd_addr_parse(l->address, 0, &addr);
+	int fd;
+
+	if (err)
+		return err;
+	fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	if (bind(fd, (const struct sockaddr *)&addr, rd_addr_len((const struct sockaddr *)&addr)))
+		err = errno;
+	close(fd);
+	return err;
+}
+
+static unsigned int probe_addresses(const struct rdt_config *config, struct rd_log *log)
+{
+	unsigned int problems = 0;
+
+	for (uint32_t i = 0; i < config->listeners_count; i++) {
+		const struct rdt_listener_config *l = &config->listeners[i];
+		int err = probe_address(l);
+
+		if (!err)
+			continue;
+		rd_err(log, RD_LOG_CONFIG, "listener %s port %u: %s%s", l->address, l->port,
+		       strerror(err),
+		       err == EADDRNOTAVAIL
+			       ? "; no interface of this machine has that address (ip addr)"
+			       : "");
+		problems++;
+	}
+	return problems;
+}
+
+unsigned int rdt_preflight(const struct rdt_config *config, struct rd_log *log)
+{
+	unsigned int problems = rdt_preflight_memory(config, log) ? 1 : 0;
+
+	problems += probe_storage(config, log);
+	problems += probe_state_dir(config, log);
+	return problems + probe_addresses(config, log);
+}
