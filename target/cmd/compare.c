@@ -101,6 +101,8 @@ static enum rdt_step compare_write_step(struct rdt_req *req)
 	if (w->phase++ > WRITE)
 		return RDT_STEP_DONE;
 	rdt_io_put_scratch(req);
+	if (rdt_io_stopped(req))
+		return RDT_STEP_DONE;
 	return write_second(req->mate);
 }
 

@@ -37,7 +37,8 @@ void rdt_abort_victim_done(struct rdt_req *victim)
 	victim->aborter = NULL;
 	ab->victim = NULL;
 	rd_timer_stop(victim->qp->reactor->loop, &ab->timer);
-	reply(ab, !victim->dropped && (victim->status.v & 0x7ff) == NVME_SC_ABORT_REQ);
+	reply(ab,
+	      victim->state != RDT_REQ_DROPPED && (victim->status.v & 0x7ff) == NVME_SC_ABORT_REQ);
 }
 
 /* Too late, out of reach, or RDT_ABORT_TIMEOUT has passed: the victim goes on without it. */
@@ -66,7 +67,6 @@ static void look_msg(struct rd_msg *msg)
 		return;
 	}
 	victim->aborter = ab;
-	victim->special = true;
 	ab->victim = victim;
 	/* The victim may end in there: then the reply is on its way, and @ab another thread's. */
 	if (rdt_req_abort(victim) == RDT_ABORT_NO)

@@ -70,7 +70,7 @@ static void end(struct rdt_req *req, struct nvme_status st)
 {
 	leave_aside(req);
 	req->status = st;
-	rdt_req_set_state(req, RDT_REQ_EXECUTED);
+	rdt_req_move(req, RDT_REQ_EXECUTED);
 	rdt_req_process(req);
 }
 
@@ -103,10 +103,8 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 			end(first, SC_GENERIC(NVME_SC_FUSED_MISSING));
 		if (qp->state >= RDT_QP_CLOSING)
 			return st; /* @req has ended with its queue */
-		if (FUSE(req) == NVME_CMD_FUSE_FIRST && nvme_status_ok(st)) {
+		if (FUSE(req) == NVME_CMD_FUSE_FIRST && nvme_status_ok(st))
 			qp->fused = req;
-			req->special = true;
-		}
 		qp->fuse_failed = FUSE(req) == NVME_CMD_FUSE_FIRST && !nvme_status_ok(st);
 		return st;
 	}
@@ -122,7 +120,6 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 	}
 	first->mate = req;
 	req->mate = first;
-	req->special = true;
 	return NVME_OK;
 }
 
@@ -131,19 +128,19 @@ void rdt_fused_parsed(struct rdt_req *second)
 	struct rdt_req *first = second->mate;
 
 	if (first->buf && second->buf) {
-		rdt_req_set_state(first, RDT_REQ_READY);
-		rdt_req_set_state(second, RDT_REQ_READY);
+		rdt_req_move(first, RDT_REQ_READY);
+		rdt_req_move(second, RDT_REQ_READY);
 		return;
 	}
 	first->pool_len = first->data_len + second->data_len;
-	rdt_req_set_state(first, RDT_REQ_NEED_BUFFER);
+	rdt_req_need_buffer(first);
 	rdt_req_process(first);
 }
 
 /* Its part of the buffer; data that came in a capsule moves there. */
 static void place_half(struct rdt_req *req, uint8_t **next)
 {
-	rdt_req_set_state(req, req->buf ? RDT_REQ_READY : RDT_REQ_FETCH);
+	rdt_req_move(req, req->buf ? RDT_REQ_READY : RDT_REQ_FETCH);
 	if (req->buf)
 		memcpy(*next, req->buf, req->data_len);
 	req->buf = *next;
@@ -168,17 +165,15 @@ void rdt_fused_ready(struct rdt_req *req)
 	struct rdt_req *mate = req->mate;
 	struct rdt_req *first = FUSE(req) == NVME_CMD_FUSE_FIRST ? req : mate;
 
-	if (!nvme_status_ok(req->status) &&
-	    (mate->state == RDT_REQ_FUSED || mate->state == RDT_REQ_NEED_BUFFER)) {
-		if (mate->waiting)
-			rdt_pool_unwait(mate->pool, mate);
-		rdt_req_set_state(mate, RDT_REQ_READY);
-	}
+	/* The first half ends before it has a buffer for both. */
+	if (!nvme_status_ok(req->status) && mate->state == RDT_REQ_FUSED)
+		rdt_req_move(mate, RDT_REQ_READY);
 	if (mate->state != RDT_REQ_READY)
-		return;           /* it comes here as well */
+		return; /* it comes here as well */
+	rdt_req_look_again(req);
 	rdt_req_look_again(mate); /* which may have been READY for long */
-	rdt_req_set_state(first, RDT_REQ_EXECUTING);
-	rdt_req_set_state(first->mate, RDT_REQ_EXECUTING);
+	rdt_req_move(first, RDT_REQ_EXECUTING);
+	rdt_req_move(first->mate, RDT_REQ_EXECUTING);
 	if (nvme_status_ok(first->status) && !nvme_status_ok(first->mate->status))
 		first->status = SC_GENERIC(NVME_SC_FUSED_FAIL);
 	if (!nvme_status_ok(first->status) || first->cmd->exec_fused(first) == RDT_EXEC_DONE)

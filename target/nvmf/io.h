@@ -166,13 +166,20 @@ static inline enum rdt_bio_submit rdt_io_submit(struct rdt_req *req,
 						void (*done)(struct rdt_bio *bio))
 {
 	req->bio.done = done;
-	req->in_bio = true;
+	req->wait = RDT_WAIT_BIO;
 	return rdt_chan_submit(req->channel->chan, &req->bio);
 }
 
 /* called by the pool: @buf is the buffer that @req waited for */
 void rdt_io_scratch(struct rdt_req *req, void *buf);
-bool rdt_io_cancel(struct rdt_req *req);
+/* Asked before a command begins something. True: it is to end early (ABORTING, PREEMPTED, NS_GONE),
+ * and req->status is set. */
+bool rdt_io_stopped(struct rdt_req *req);
+/* Does an executing command wait for something that can be cut short, or has it steps left? */
+bool rdt_io_can_cancel(const struct rdt_req *req);
+/* Cut short what the command waits for. Its state says that it is to end early; it may complete
+ * inside this call. */
+void rdt_io_cancel(struct rdt_req *req);
 
 /* fused.c */
 /* for the FUSE bits of a parsed command */

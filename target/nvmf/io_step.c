@@ -57,7 +57,7 @@ void rdt_io_result(struct rdt_req *req)
 	const struct rdt_bio *bio = &req->bio;
 	struct rdt_counters *c = req->channel->counters;
 
-	req->in_bio = false;
+	req->wait = RDT_WAIT_NONE;
 	if (bio->result) {
 		bio_failed(req);
 		return;
@@ -102,6 +102,8 @@ static void step_bio_done(struct rdt_bio *bio)
 
 enum rdt_step rdt_io_step_bio(struct rdt_req *req)
 {
+	if (rdt_io_stopped(req))
+		return RDT_STEP_DONE;
 	if (rdt_io_submit(req, step_bio_done) == RDT_BIO_QUEUED)
 		return RDT_STEP_WAIT;
 	rdt_io_result(req);
@@ -134,13 +136,19 @@ enum rdt_step rdt_io_step_read(struct rdt_req *req)
 
 enum rdt_step rdt_io_step_scratch(struct rdt_req *req)
 {
+	if (rdt_io_stopped(req))
+		return RDT_STEP_DONE;
 	req->work.scratch = rdt_pool_get(&req->qp->reactor->pools[RDT_POOL_SCRATCH], req);
-	return req->work.scratch ? RDT_STEP_AGAIN : RDT_STEP_WAIT;
+	if (req->work.scratch)
+		return RDT_STEP_AGAIN;
+	req->wait = RDT_WAIT_SCRATCH;
+	return RDT_STEP_WAIT;
 }
 
 void rdt_io_scratch(struct rdt_req *req, void *buf)
 {
 	req->work.scratch = buf;
+	req->wait = RDT_WAIT_NONE;
 	rdt_io_resume(req);
 }
 
@@ -154,6 +162,8 @@ void rdt_io_put_scratch(struct rdt_req *req)
 
 enum rdt_step rdt_io_step_lock(struct rdt_req *req, const struct rdt_span *spans, unsigned int n)
 {
+	if (rdt_io_stopped(req))
+		return RDT_STEP_DONE;
 	if (!req->mate && rdt_range_count(req))
 		return RDT_STEP_AGAIN;
 	memcpy(req->range.spans, spans, n * sizeof(*spans));
@@ -176,23 +186,12 @@ bool rdt_io_ranges(struct rdt_req *req, unsigned int count)
 	return req->work.ranges;
 }
 
-/* It ends early: it failed, was aborted, its namespace is leaving, or nobody waits for it. */
-static bool stopped(struct rdt_req *req)
-{
-	if (!nvme_status_ok(req->status))
-		return true;
-	if (!req->work.stop && req->qp->state < RDT_QP_CLOSING)
-		return false;
-	req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
-	return true;
-}
-
 static enum rdt_exec go_on(struct rdt_req *req)
 {
 	enum rdt_step s;
 
 	do
-		s = stopped(req) ? RDT_STEP_DONE : req->work.step(req);
+		s = nvme_status_ok(req->status) ? req->work.step(req) : RDT_STEP_DONE;
 	while (s == RDT_STEP_AGAIN);
 	if (s == RDT_STEP_WAIT)
 		return RDT_EXEC_PENDING;
@@ -216,28 +215,51 @@ void rdt_io_resume(struct rdt_req *req)
 		rdt_fused_complete(req);
 }
 
-/*
- * Let @req, which is executing, end early. It completes by itself, perhaps at once. False: it is
- * where nothing can be done, and goes on as if nobody had asked: a pair whose second half writes.
- */
-bool rdt_io_cancel(struct rdt_req *req)
+bool rdt_io_stopped(struct rdt_req *req)
+{
+	if (req->state == RDT_REQ_EXECUTING)
+		return false;
+	req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
+	return true;
+}
+
+bool rdt_io_can_cancel(const struct rdt_req *req)
+{
+	switch (req->wait) {
+	case RDT_WAIT_BIO:
+		return req->channel->chan->bdev->ops->cancel || req->work.step;
+	case RDT_WAIT_SCRATCH:
+		return true;
+	default:
+		return req->range.state == RDT_RANGE_WAITING;
+	}
+}
+
+/* It waits for nothing any more. */
+static void stop_waiting(struct rdt_req *req)
+{
+	rdt_io_stopped(req);
+	rdt_io_resume(req);
+}
+
+void rdt_io_cancel(struct rdt_req *req)
 {
 	struct rdt_chan *chan;
 
-	if (req->in_bio) {
-		req->work.stop = true;
+	switch (req->wait) {
+	case RDT_WAIT_BIO:
 		chan = req->channel->chan;
 		if (chan->bdev->ops->cancel)
 			chan->bdev->ops->cancel(chan, &req->bio);
-		return chan->bdev->ops->cancel || req->work.step;
-	}
-	if (!req->waiting && req->range.state != RDT_RANGE_WAITING)
-		return false;
-	req->work.stop = true;
-	if (req->waiting)
+		break;
+	case RDT_WAIT_SCRATCH:
 		rdt_pool_unwait(&req->qp->reactor->pools[RDT_POOL_SCRATCH], req);
-	else if (!rdt_range_unwait(req))
-		return true; /* a message is on its way, and stops it */
-	rdt_io_resume(req);
-	return true;
+		req->wait = RDT_WAIT_NONE;
+		stop_waiting(req);
+		break;
+	default:
+		/* Else a message that it has its blocks is on its way, and stops it. */
+		if (rdt_range_unwait(req))
+			stop_waiting(req);
+	}
 }

@@ -178,13 +178,11 @@ static void fence_req(struct rdt_resv_part *part, struct rdt_req *req)
 {
 	if (rdt_resv_group(req->sqe.opcode) == RDT_RESV_FREE || req->fence)
 		return;
-	req->fenced = true;
-	req->special = true;
-	if (req->state == RDT_REQ_EXECUTING) {
+	if (rdt_req_executing(req)) {
 		req->fence = part;
 		part->left++;
 	}
-	rdt_req_abort(req);
+	rdt_req_preempt(req);
 }
 
 static bool is_victim(const struct rdt_resv_effects *fx, const uint8_t *host)

@@ -135,7 +135,6 @@ static void leave_queue(struct rdt_pool *pool, struct rdt_req *req)
 	struct rdt_account *acc = account_of(pool, req);
 
 	TAILQ_REMOVE(&acc->waiting, req, link);
-	req->waiting = false;
 	pool->waiting--;
 	if (TAILQ_EMPTY(&acc->waiting))
 		TAILQ_REMOVE(&pool->turns[acc->turn], acc, link);
@@ -238,7 +237,6 @@ static RD_COLD void wait(struct rdt_pool *pool, struct rdt_account *acc, struct 
 		acc->turn = (uint8_t)turn_of(pool, acc);
 		TAILQ_INSERT_TAIL(&pool->turns[acc->turn], acc, link);
 	}
-	req->waiting = true;
 	pool->waiting++;
 }
 

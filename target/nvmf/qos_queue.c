@@ -125,9 +125,8 @@ static void serve_qos_queue(struct rd_timer *timer)
 		}
 		TAILQ_REMOVE(&queue->waiting, req, link);
 		queue->reactor->limited--;
-		req->queue = NULL;
 		req->limiters_passed++;
-		rdt_req_process(req);
+		rdt_req_resume(req);
 	}
 }
 
@@ -141,7 +140,7 @@ bool rdt_qos_admit(struct rdt_req *req)
 	struct rdt_reactor *r = req->qp->reactor;
 	uint64_t now = rd_loop_now(r->loop);
 
-	for (; !req->queue && req->limiters_passed < 2; req->limiters_passed++) {
+	for (; req->limiters_passed < 2; req->limiters_passed++) {
 		struct rdt_qos_limiter *limiter = limiter_of(req, req->limiters_passed);
 		struct rdt_qos_queue *queue;
 
@@ -155,9 +154,11 @@ bool rdt_qos_admit(struct rdt_req *req)
 		TAILQ_INSERT_TAIL(&queue->waiting, req, link);
 		r->limited++;
 		req->queue = queue;
+		if (req->state != RDT_REQ_LIMITED)
+			rdt_req_move(req, RDT_REQ_LIMITED);
 		return false;
 	}
-	return !req->queue;
+	return true;
 }
 
 void rdt_qos_unwait(struct rdt_req *req)
@@ -166,7 +167,6 @@ void rdt_qos_unwait(struct rdt_req *req)
 
 	TAILQ_REMOVE(&queue->waiting, req, link);
 	queue->reactor->limited--;
-	req->queue = NULL;
 	/* Its turn, if it had one, is the next one's. */
 	if (TAILQ_EMPTY(&queue->waiting))
 		rd_timer_stop(queue->reactor->loop, &queue->timer);

@@ -64,9 +64,9 @@ static inline bool rdt_qos_limited(const struct rdt_req *req) /* does a limit ap
 	       rdt_qos_limiter_active(req->ns->limiter);
 }
 
-/* False: the command waits, and rdt_req_process() is called when its turn has come. */
+/* False: the command is LIMITED now, and rdt_req_resume() is called when its turn has come. */
 bool rdt_qos_admit(struct rdt_req *req);
-void rdt_qos_unwait(struct rdt_req *req);
+void rdt_qos_unwait(struct rdt_req *req); /* @req is LIMITED */
 /* Charge a cost that was unknown on arrival, or that could not wait. */
 void rdt_qos_debit(const struct rdt_req *req, bool write, uint32_t ops, uint64_t bytes);
 void rdt_qos_charge(const struct rdt_req *req); /* charge the whole command */

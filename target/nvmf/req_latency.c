@@ -67,7 +67,7 @@ void rdt_timing_leave(struct rdt_req *req)
 
 	rd_hist_add(&r->timing.times->hist[req->state], now - req->since);
 	req->since = now;
-	if (req->state != RDT_REQ_DONE)
+	if (req->state != RDT_REQ_DONE && req->state != RDT_REQ_DROPPED)
 		return;
 	rd_hist_add(&r->timing.times->hist[RDT_REQ_STATES], now - req->began);
 	req->timed = false;
@@ -152,7 +152,7 @@ void rdt_timing_log(const struct rdt_req_latencies *times, struct rd_log *log)
 		if (!h->count)
 			continue;
 		rd_notice(log, RD_LOG_MAIN,
-			  "status: state=%-11s count=%-8llu mean_us=%-8.1f p50_us=%-8.1f "
+			  "status: state=%-12s count=%-8llu mean_us=%-8.1f p50_us=%-8.1f "
 			  "p99_us=%-8.1f max_us=%.1f",
 			  i < RDT_REQ_STATES ? rdt_req_state_name(i) : "total",
 			  (unsigned long long)h->count, rd_hist_mean(h) / 1e3,

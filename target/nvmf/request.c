@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One command's way through the target: parse, buffer, fetch, execute, respond. The states and who
- * moves a request out of each are at enum rdt_req_state.
+ * One command's way through the target: parse, buffer, fetch, execute, respond. The states are in
+ * req_state.h, the moves between them in the table of req_state.c.
  */
 #include "request.h"
 
@@ -31,26 +31,6 @@
 #include "transport.h"
 
 #define RDT_REQ_MAGIC 0x71657274u
-
-const char *rdt_req_state_name(unsigned int state)
-{
-	static const char *const names[RDT_REQ_STATES] = {
-		[RDT_REQ_FREE] = "free",
-		[RDT_REQ_NEW] = "new",
-		[RDT_REQ_FUSED] = "fused",
-		[RDT_REQ_LIMITED] = "limited",
-		[RDT_REQ_NEED_BUFFER] = "need-buffer",
-		[RDT_REQ_FETCH] = "fetch",
-		[RDT_REQ_FETCHING] = "fetching",
-		[RDT_REQ_READY] = "ready",
-		[RDT_REQ_EXECUTING] = "executing",
-		[RDT_REQ_EXECUTED] = "executed",
-		[RDT_REQ_RESPONDING] = "responding",
-		[RDT_REQ_DONE] = "done",
-	};
-
-	return state < RDT_REQ_STATES ? names[state] : "?";
-}
 
 RD_COLD void rdt_req_report_state(struct rdt_req *req, enum rdt_req_state next)
 {
@@ -144,7 +124,7 @@ static RD_COLD void new_half(struct rdt_req *req)
 {
 	/* A half that waited would hold up the order of its queue. */
 	rdt_qos_charge(req);
-	rdt_req_set_state(req, RDT_REQ_FUSED);
+	rdt_req_move(req, RDT_REQ_FUSED);
 	if (req->mate)
 		rdt_fused_parsed(req);
 	else
@@ -158,9 +138,63 @@ static bool needs_buffer(const struct rdt_req *req)
 
 static void execute(struct rdt_req *req)
 {
-	rdt_req_set_state(req, RDT_REQ_EXECUTING);
+	rdt_req_move(req, RDT_REQ_EXECUTING);
 	if (req->cmd->exec(req) == RDT_EXEC_DONE)
-		rdt_req_set_state(req, RDT_REQ_EXECUTED);
+		rdt_req_move(req, RDT_REQ_EXECUTED);
+}
+
+/* The buffer is here: of a pair, for the data of both. */
+static void got_buffer(struct rdt_req *req)
+{
+	if (req->mate) {
+		rdt_fused_buffer(req);
+		return;
+	}
+	req->buf = req->pool_buf;
+	rdt_req_move(req, req->dir == RDT_DIR_H2C ? RDT_REQ_FETCH : RDT_REQ_READY);
+}
+
+void rdt_req_need_buffer(struct rdt_req *req)
+{
+	struct rdt_pool *pools = req->qp->reactor->pools;
+
+	rdt_req_move(req, RDT_REQ_NEED_BUFFER);
+	if (!req->mate)
+		req->pool_len = req->data_len;
+	req->pool = &pools[RDT_POOL_IO];
+	if (!req->qp->ctrl)
+		req->pool = &pools[RDT_POOL_CONNECT];
+	else if (req->qp->admin && req->data_len <= RDT_RESERVE_MAX)
+		req->pool = &pools[RDT_POOL_RESERVE];
+	req->pool_buf = rdt_pool_get(req->pool, req);
+	if (req->pool_buf)
+		got_buffer(req);
+}
+
+/* The fence comes before the limits: what waits there uses up nothing. */
+static void throttle(struct rdt_req *req)
+{
+	if (rdt_fence_blocks(req)) {
+		if (rdt_fence_wait(req))
+			return;
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
+		rdt_req_move(req, RDT_REQ_EXECUTED);
+		return;
+	}
+	if (!rdt_qos_admit(req))
+		return;
+	if (needs_buffer(req))
+		rdt_req_need_buffer(req);
+	else
+		rdt_req_move(req, RDT_REQ_READY);
+}
+
+void rdt_req_resume(struct rdt_req *req)
+{
+	assert(req->state == RDT_REQ_FENCED || req->state == RDT_REQ_LIMITED);
+	req->waited = true;
+	throttle(req);
+	rdt_req_process(req);
 }
 
 static void state_new(struct rdt_req *req)
@@ -176,65 +210,19 @@ static void state_new(struct rdt_req *req)
 		return; /* something could not be posted: the queue ends, and @req has */
 	if (!nvme_status_ok(st)) {
 		req->status = st;
-		rdt_req_set_state(req, RDT_REQ_EXECUTED);
+		rdt_req_move(req, RDT_REQ_EXECUTED);
 		return;
 	}
-	if (req->special) {
+	if (req->sqe.flags & NVME_CMD_FUSE_MASK) {
 		new_half(req);
-		return;
-	}
-	if (req->ns && (rdt_qos_limited(req) || rdt_fence_blocks(req))) {
-		rdt_req_set_state(req, RDT_REQ_LIMITED);
+	} else if (req->ns && (rdt_qos_limited(req) || rdt_fence_blocks(req))) {
+		throttle(req);
 	} else if (needs_buffer(req)) {
-		rdt_req_set_state(req, RDT_REQ_NEED_BUFFER);
+		rdt_req_need_buffer(req);
 	} else {
-		rdt_req_set_state(req, RDT_REQ_READY);
+		rdt_req_move(req, RDT_REQ_READY);
 		execute(req);
 	}
-}
-
-static void state_limited(struct rdt_req *req)
-{
-	if (rdt_fence_blocks(req)) {
-		req->waited = true;
-		if (rdt_fence_wait(req))
-			return;
-		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
-		rdt_req_set_state(req, RDT_REQ_EXECUTED);
-		return;
-	}
-	if (req->behind_fence)
-		rdt_fence_unwait(req);
-	if (rdt_qos_admit(req))
-		rdt_req_set_state(req, needs_buffer(req) ? RDT_REQ_NEED_BUFFER : RDT_REQ_READY);
-	else
-		req->waited = true;
-}
-
-static void state_need_buffer(struct rdt_req *req)
-{
-	struct rdt_pool *pools = req->qp->reactor->pools;
-
-	if (req->waiting)
-		return;
-	if (!req->pool_buf) {
-		if (!req->mate)
-			req->pool_len = req->data_len;
-		req->pool = &pools[RDT_POOL_IO];
-		if (!req->qp->ctrl)
-			req->pool = &pools[RDT_POOL_CONNECT];
-		else if (req->qp->admin && req->data_len <= RDT_RESERVE_MAX)
-			req->pool = &pools[RDT_POOL_RESERVE];
-		req->pool_buf = rdt_pool_get(req->pool, req);
-	}
-	if (!req->pool_buf)
-		return;
-	if (req->mate) {
-		rdt_fused_buffer(req);
-		return;
-	}
-	req->buf = req->pool_buf;
-	rdt_req_set_state(req, req->dir == RDT_DIR_H2C ? RDT_REQ_FETCH : RDT_REQ_READY);
 }
 
 void rdt_req_buffer(struct rdt_req *req, void *buf)
@@ -242,32 +230,25 @@ void rdt_req_buffer(struct rdt_req *req, void *buf)
 	assert(req->state == RDT_REQ_NEED_BUFFER);
 	req->pool_buf = buf;
 	req->waited = true;
+	got_buffer(req);
 	rdt_req_process(req);
 }
 
 static void state_fetch(struct rdt_req *req)
 {
-	rdt_req_set_state(req, RDT_REQ_FETCHING);
+	rdt_req_move(req, RDT_REQ_FETCHING);
 	req->qp->ops->fetch(req);
 }
 
 void rdt_req_fetched(struct rdt_req *req, int err)
 {
-	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_FETCHING);
+	assert(req->magic == RDT_REQ_MAGIC && rdt_req_fetching(req));
 	req->waited = true;
-	if (err) {
+	if (err && nvme_status_ok(req->status))
 		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_DATA_XFER_ERROR);
-		rdt_req_set_state(req, req->mate ? RDT_REQ_READY : RDT_REQ_EXECUTED);
-	} else {
-		rdt_req_set_state(req, RDT_REQ_READY);
-	}
+	rdt_req_move(req,
+		     req->mate || nvme_status_ok(req->status) ? RDT_REQ_READY : RDT_REQ_EXECUTED);
 	rdt_req_process(req);
-}
-
-/* The answer to a command whose namespace was removed: what the next one gets at once. */
-static void set_ns_gone(struct rdt_req *req)
-{
-	req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
 }
 
 /*
@@ -277,46 +258,56 @@ static void set_ns_gone(struct rdt_req *req)
  */
 bool rdt_req_look_again(struct rdt_req *req)
 {
-	if (!req->ns || req->qp->admin || !nvme_status_ok(req->status))
-		return nvme_status_ok(req->status);
-	if (req->fenced)
-		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
-	else
+	if (req->ns && !req->qp->admin && nvme_status_ok(req->status))
 		req->status = rdt_io_admit_again(req);
 	return nvme_status_ok(req->status);
 }
 
-static RD_COLD void special_ready(struct rdt_req *req)
-{
-	bool go = !req->ns_gone && rdt_req_look_again(req);
-
-	if (req->ns_gone)
-		set_ns_gone(req);
-	if (req->mate)
-		rdt_fused_ready(req);
-	else if (go)
-		execute(req);
-	else
-		rdt_req_set_state(req, RDT_REQ_EXECUTED);
-}
-
 static void state_ready(struct rdt_req *req)
 {
-	if (req->special)
-		special_ready(req);
+	if (req->mate)
+		rdt_fused_ready(req);
 	else if (!req->waited || rdt_req_look_again(req))
 		execute(req);
 	else
-		rdt_req_set_state(req, RDT_REQ_EXECUTED);
+		rdt_req_move(req, RDT_REQ_EXECUTED);
+}
+
+/* The status of a command that ends early for @why: an executing state. */
+static struct nvme_status early_status(struct rdt_req *req, enum rdt_req_state why)
+{
+	switch (why) {
+	case RDT_REQ_PREEMPTED:
+		return nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_ABORTED_PREMEPT);
+	case RDT_REQ_NS_GONE: /* what the next command gets at once */
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
+	default:
+		return nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
+	}
+}
+
+/*
+ * It was to end early, and has failed: was that the reason? What is left undone has Command Abort
+ * Requested so far. A namespace that goes may fail commands in other ways. What the host has
+ * aborted itself keeps the status, by which the Abort is answered.
+ */
+static RD_COLD void ended_early(struct rdt_req *req)
+{
+	bool undone = (req->status.v & 0x7ff) == NVME_SC_ABORT_REQ;
+
+	if (!nvme_status_ok(req->status) && !req->aborter &&
+	    (undone || req->state == RDT_REQ_NS_GONE))
+		req->status = early_status(req, req->state);
+	if (req->fence)
+		rdt_resv_req_left(req);
 }
 
 void rdt_req_complete(struct rdt_req *req)
 {
-	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_EXECUTING);
-	/* What we cancelled ourselves was not aborted by the host. */
-	if (req->ns_gone && !req->aborter && !nvme_status_ok(req->status))
-		set_ns_gone(req);
-	rdt_req_set_state(req, RDT_REQ_EXECUTED);
+	assert(req->magic == RDT_REQ_MAGIC && rdt_req_executing(req));
+	if (req->state != RDT_REQ_EXECUTING)
+		ended_early(req);
+	rdt_req_move(req, RDT_REQ_EXECUTED);
 	rdt_req_process(req);
 }
 
@@ -334,29 +325,13 @@ static RD_COLD void report_failure(struct rdt_req *req)
 		       nvme_status_text(req->status, nvme_cmd_kind(!qp->qid, &req->sqe), text));
 }
 
-/* It has ended: who waits for that? */
-static void tell_end(struct rdt_req *req)
-{
-	if (req->aborter)
-		rdt_abort_victim_done(req);
-	if (req->fence)
-		rdt_resv_req_left(req);
-}
-
-static RD_COLD void special_executed(struct rdt_req *req)
-{
-	tell_end(req);
-	if (req->fenced && (req->status.v & 0x7ff) == NVME_SC_ABORT_REQ)
-		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_ABORTED_PREMEPT);
-}
-
 static void state_executed(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
 	bool with_data = req->dir == RDT_DIR_C2H && req->data_len;
 
-	if (req->special)
-		special_executed(req);
+	if (req->aborter)
+		rdt_abort_victim_done(req);
 	/* No RNR on iWARP: the RECV is posted again before the host may count on it. */
 	if (req->cap) {
 		rdt_req_release_capsule(req);
@@ -379,19 +354,15 @@ static void state_executed(struct rdt_req *req)
 	req->cqe.sqid = htole16(qp->qid);
 	req->cqe.cid = req->sqe.cid;
 	req->cqe.status = nvme_status_to_wire(req->status);
-	rdt_req_set_state(req, RDT_REQ_RESPONDING);
+	rdt_req_move(req, RDT_REQ_RESPONDING);
 	qp->ops->respond(req, with_data);
 }
 
 /* The last half of a fused pair to end gives the buffer back: a READ may still fill its part. */
-static void leave_pair(struct rdt_req *req)
+static RD_COLD void leave_pair(struct rdt_req *req)
 {
 	struct rdt_req *mate = req->mate;
 
-	if (req->qp->fused == req)
-		req->qp->fused = NULL;
-	if (!mate)
-		return;
 	mate->mate = req->mate = NULL;
 	if (!req->pool_buf)
 		return;
@@ -400,25 +371,6 @@ static void leave_pair(struct rdt_req *req)
 	mate->pool_buf = req->pool_buf;
 	mate->pool_len = req->pool_len;
 	req->pool_buf = NULL;
-}
-
-static void unlimit(struct rdt_req *req)
-{
-	if (req->queue)
-		rdt_qos_unwait(req);
-	if (req->behind_fence)
-		rdt_fence_unwait(req);
-}
-
-/* What it holds only when it was dropped, or one of a pair. */
-static RD_COLD void give_up_dropped(struct rdt_req *req)
-{
-	tell_end(req);
-	if (req->waiting)
-		rdt_pool_unwait(req->pool, req);
-	unlimit(req);
-	rdt_req_release_capsule(req);
-	leave_pair(req);
 }
 
 /*
@@ -452,52 +404,52 @@ static void finish_req(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
 
-	rdt_req_set_state(req, RDT_REQ_DONE);
-	if (req->special)
-		give_up_dropped(req);
+	if (req->mate)
+		leave_pair(req);
 	if (req->pool_buf)
 		rdt_pool_put(req->pool, req->payer, req->pool_buf, req->pool_len, moved(req));
 	if (req->ns)
 		rdt_ns_release(req);
-	rdt_req_set_state(req, RDT_REQ_FREE);
+	rdt_req_move(req, RDT_REQ_FREE);
 	rdt_qpair_put(qp, req);
 	rdt_qpair_next(qp);
 }
 
-static RD_COLD void drop(struct rdt_req *req)
+/* Take it off the queue on which it waits; it is about to leave the state. */
+static RD_COLD void unqueue(struct rdt_req *req)
 {
-	req->dropped = true;
-	req->special = true;
+	if (req->state == RDT_REQ_FENCED)
+		rdt_fence_unwait(req);
+	else if (req->state == RDT_REQ_LIMITED)
+		rdt_qos_unwait(req);
+	else if (req->state == RDT_REQ_NEED_BUFFER)
+		rdt_pool_unwait(req->pool, req);
+}
+
+static RD_COLD void drop_req(struct rdt_req *req)
+{
+	unqueue(req);
+	rdt_req_move(req, RDT_REQ_DROPPED);
+	if (req->aborter)
+		rdt_abort_victim_done(req);
+	rdt_req_release_capsule(req);
+	if (req->qp->fused == req)
+		req->qp->fused = NULL;
 	finish_req(req);
 }
 
 void rdt_req_drop(struct rdt_req *req)
 {
-	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_EXECUTING);
-	drop(req);
+	assert(req->magic == RDT_REQ_MAGIC);
+	rdt_req_move(req, RDT_REQ_EXECUTED);
+	drop_req(req);
 }
 
 void rdt_req_responded(struct rdt_req *req)
 {
 	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_RESPONDING);
+	rdt_req_move(req, RDT_REQ_DONE);
 	finish_req(req);
-}
-
-/* In these states nobody else holds the request, so a closing queue can end it on the spot. */
-static bool droppable(const struct rdt_req *req)
-{
-	switch (req->state) {
-	case RDT_REQ_NEW:
-	case RDT_REQ_FUSED:
-	case RDT_REQ_LIMITED:
-	case RDT_REQ_NEED_BUFFER:
-	case RDT_REQ_FETCH:
-	case RDT_REQ_READY:
-	case RDT_REQ_EXECUTED:
-		return true;
-	default:
-		return false;
-	}
 }
 
 void rdt_req_process(struct rdt_req *req)
@@ -505,18 +457,13 @@ void rdt_req_process(struct rdt_req *req)
 	uint8_t before;
 
 	do {
-		if (req->qp->state >= RDT_QP_CLOSING && droppable(req)) {
-			drop(req);
+		if (req->qp->state >= RDT_QP_CLOSING &&
+		    rdt_req_may_move(req->state, RDT_REQ_DROPPED)) {
+			drop_req(req);
 			return;
 		}
 		before = req->state;
 		switch (before) {
-		case RDT_REQ_LIMITED:
-			state_limited(req);
-			break;
-		case RDT_REQ_NEED_BUFFER:
-			state_need_buffer(req);
-			break;
 		case RDT_REQ_FETCH:
 			state_fetch(req);
 			break;
@@ -540,10 +487,9 @@ void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule
 	memset(req, 0, offsetof(struct rdt_req, cqe.sqhd));
 	req->err_loc = RDT_LOC_NONE;
 	req->work.step = NULL;
-	req->work.stop = false;
 	req->range.state = RDT_RANGE_NONE;
 	req->watched = qp->traced;
-	rdt_req_set_state(req, RDT_REQ_NEW);
+	rdt_req_move(req, RDT_REQ_NEW);
 	if (qp->ctrl) {
 		rdt_keep_alive_traffic(qp->ctrl);
 		/* An AER would wait for hours: the times are of I/O commands, after Connect. */
@@ -554,43 +500,93 @@ void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule
 	rdt_req_process(req);
 }
 
+/* ---- ending early ---- */
+
 /* Answer @req, which nobody else holds any more, with @st. Of a fused pair both halves end. */
 static enum rdt_abort_result end_now(struct rdt_req *req, struct nvme_status st)
 {
 	bool pair = req->mate;
 
 	req->status = st;
-	rdt_req_set_state(req, pair ? RDT_REQ_READY : RDT_REQ_EXECUTED);
+	rdt_req_move(req, pair ? RDT_REQ_READY : RDT_REQ_EXECUTED);
 	rdt_req_process(req);
 	return pair ? RDT_ABORT_LATER : RDT_ABORT_YES;
 }
 
-/* As end_now(), wherever @req is. */
-static enum rdt_abort_result end_early(struct rdt_req *req, struct nvme_status st)
+/* Somebody else holds it. An Abort is answered at once, the others let it fail when it is back. */
+static enum rdt_abort_result end_when_back(struct rdt_req *req, enum rdt_req_state why)
+{
+	if (why == RDT_REQ_ABORTING)
+		return RDT_ABORT_NO;
+	if (nvme_status_ok(req->status))
+		req->status = early_status(req, why);
+	if (req->state == RDT_REQ_FETCHING)
+		rdt_req_move(req, RDT_REQ_FETCH_ENDING);
+	return RDT_ABORT_LATER;
+}
+
+/* The state comes first: what is cancelled may complete in there. */
+static enum rdt_abort_result end_executing(struct rdt_req *req, enum rdt_req_state why)
+{
+	bool cancel = rdt_io_can_cancel(req);
+
+	if (req->state < why)
+		rdt_req_move(req, why);
+	if (cancel)
+		rdt_io_cancel(req);
+	return RDT_ABORT_LATER;
+}
+
+/* Wherever @req is. @why: an executing state. */
+static enum rdt_abort_result end_early(struct rdt_req *req, enum rdt_req_state why)
 {
 	struct rdt_qpair *qp = req->qp;
 
 	switch (req->state) {
 	case RDT_REQ_FUSED:
 		if (req->mate)
-			return RDT_ABORT_NO;
-		rdt_fused_abort(req, st);
+			return end_when_back(req, why);
+		rdt_fused_abort(req, early_status(req, why));
 		return RDT_ABORT_YES;
+	case RDT_REQ_FENCED:
 	case RDT_REQ_LIMITED:
-		unlimit(req);
-		return end_now(req, st);
 	case RDT_REQ_NEED_BUFFER:
-		rdt_pool_unwait(req->pool, req);
-		return end_now(req, st);
+		unqueue(req);
+		return end_now(req, early_status(req, why));
 	case RDT_REQ_FETCHING:
-		return qp->ops->fetch_cancel(req) ? end_now(req, st) : RDT_ABORT_NO;
+		if (qp->ops->fetch_cancel(req))
+			return end_now(req, early_status(req, why));
+		return end_when_back(req, why);
+	case RDT_REQ_FETCH_ENDING:
+	case RDT_REQ_READY:
+		return end_when_back(req, why);
 	case RDT_REQ_EXECUTING:
+	case RDT_REQ_ABORTING:
+	case RDT_REQ_PREEMPTED:
+	case RDT_REQ_NS_GONE:
 		if (qp->admin && rdt_aer_remove(qp->ctrl, req))
-			return end_now(req, st);
-		return req->ns && rdt_io_cancel(req) ? RDT_ABORT_LATER : RDT_ABORT_NO;
+			return end_now(req, early_status(req, why));
+		if (why == RDT_REQ_ABORTING && !rdt_io_can_cancel(req))
+			return RDT_ABORT_NO;
+		return end_executing(req, why);
 	default:
 		return RDT_ABORT_NO;
 	}
+}
+
+enum rdt_abort_result rdt_req_abort(struct rdt_req *req)
+{
+	return end_early(req, RDT_REQ_ABORTING);
+}
+
+void rdt_req_preempt(struct rdt_req *req)
+{
+	end_early(req, RDT_REQ_PREEMPTED);
+}
+
+void rdt_req_ns_gone(struct rdt_req *req)
+{
+	end_early(req, RDT_REQ_NS_GONE);
 }
 
 void rdt_req_hang_up(struct rdt_req *req)
@@ -598,18 +594,6 @@ void rdt_req_hang_up(struct rdt_req *req)
 	rdt_req_process(req);
 	/* What it began may go on for long, in a slow backend or a layer, and nobody waits for it.
 	 */
-	if (req->state == RDT_REQ_EXECUTING && req->ns && !req->qp->admin)
-		rdt_io_cancel(req);
-}
-
-void rdt_req_ns_gone(struct rdt_req *req)
-{
-	req->ns_gone = true;
-	req->special = true;
-	end_early(req, rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid)));
-}
-
-enum rdt_abort_result rdt_req_abort(struct rdt_req *req)
-{
-	return end_early(req, nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ));
+	if (rdt_req_executing(req) && !req->qp->admin)
+		end_executing(req, RDT_REQ_ABORTING);
 }

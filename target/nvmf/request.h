@@ -3,6 +3,7 @@
 #ifndef RDT_REQUEST_H
 #define RDT_REQUEST_H
 
+#include <assert.h>
 #include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 #include "qpair.h"
 #include "range_lock.h"
 #include "reactor.h"
+#include "req_state.h"
 #include "target/resv/reservation.h"
 #include "transport.h"
 
@@ -27,27 +29,6 @@ struct rdt_qos_queue;
 struct rdt_resv_part;
 struct rdt_target;
 struct rdt_target_config;
-
-enum rdt_req_state {
-	RDT_REQ_FREE,    /* on pool->free. A capsule takes it -> NEW */
-	RDT_REQ_NEW,     /* just taken; parsing decides */
-	RDT_REQ_FUSED,   /* first half: waits for the second -> NEED_BUFFER or READY. Second half:
-			  * waits for the first one's buffer -> FETCH or READY */
-	RDT_REQ_LIMITED, /* on a queue of a limit, unless it is its turn, or behind commands that
-			  * its host left in flight (stale_write.h) -> NEED_BUFFER or READY */
-	RDT_REQ_NEED_BUFFER, /* in an account's queue, unless a buffer is there at once -> FETCH or
-			      * READY
-			      */
-	RDT_REQ_FETCH,       /* has a buffer that the host's data must fill -> FETCHING */
-	RDT_REQ_FETCHING,    /* the transport's. rdt_req_fetched() -> READY, or EXECUTED on error */
-	RDT_REQ_READY,       /* everything is here -> EXECUTING */
-	RDT_REQ_EXECUTING,   /* the command's: backend, message, AER. rdt_req_complete() -> EXECUTED
-			      */
-	RDT_REQ_EXECUTED,    /* status is known -> RESPONDING */
-	RDT_REQ_RESPONDING,  /* the transport's. rdt_req_responded() -> DONE */
-	RDT_REQ_DONE,        /* gives back what it holds -> FREE */
-	RDT_REQ_STATES,
-};
 
 enum rdt_dir { /* opcode bits 1:0, data direction */
 	       RDT_DIR_NONE = 0,
@@ -103,6 +84,13 @@ struct rdt_resv_cmd {
 	struct nvme_status status; /* the answer */
 };
 
+/* What an I/O command that executes waits for, as far as it can be told to end early. */
+enum rdt_wait {
+	RDT_WAIT_NONE,    /* or for its blocks: range.state is RDT_RANGE_WAITING */
+	RDT_WAIT_BIO,     /* @bio is in the backend */
+	RDT_WAIT_SCRATCH, /* it is on the queue of the pool of scratch buffers */
+};
+
 enum rdt_step;
 struct rdt_io_range;
 
@@ -117,7 +105,6 @@ struct rdt_work {
 	void *scratch;
 	struct rdt_io_range *ranges;                /* a list, as it was checked: rdt_io_ranges() */
 	enum rdt_step (*step)(struct rdt_req *req); /* NULL: it has none */
-	bool stop;                                  /* it shall end early */
 	uint8_t phase;
 };
 
@@ -146,24 +133,18 @@ struct rdt_req {
 	uint8_t sgl_type;
 	uint8_t descs;   /* keyed descriptors in rdt_req_sgl(); 0: one, and raddr and rkey say it */
 	bool invalidate; /* the host asked for remote invalidation of rkey */
-	bool dropped;    /* no answer is due: reset, or the connection is gone */
-	bool in_bio;     /* EXECUTING in the backend */
-	bool ns_gone;    /* @ns was removed meanwhile */
-	bool fenced;     /* Preempt and Abort: ends as soon as it can, undone if it has not begun */
-	bool special; /* was aborted, fenced, fused, dropped, or lost its namespace: look closer */
-	bool watched; /* the log or the timing want to know each state */
-	bool waited;  /* since it was parsed: look again before it begins */
+	uint8_t wait;    /* enum rdt_wait */
+	bool watched;    /* the log or the timing want to know each state */
+	bool waited;     /* since it was parsed: look again before it begins */
 	uint8_t limiters_passed; /* of limits: its host's, its namespace's */
 	struct nvme_cqe cqe;
 
 	uint32_t magic;
-	uint16_t index;    /* in qp->reqs; not the same for all of its life */
-	uint16_t err_loc;  /* parameter error location: byte, bit << 8; 0xffff: none */
-	uint8_t state;     /* enum rdt_req_state */
-	uint8_t dir;       /* enum rdt_dir */
-	bool waiting;      /* for a buffer, in an account */
-	bool behind_fence; /* LIMITED: waits for commands of before */
-	bool timed;        /* for the times in each state */
+	uint16_t index;   /* in qp->reqs; not the same for all of its life */
+	uint16_t err_loc; /* parameter error location: byte, bit << 8; 0xffff: none */
+	uint8_t state;    /* enum rdt_req_state; rdt_req_move() */
+	uint8_t dir;      /* enum rdt_dir */
+	bool timed;       /* for the times in each state */
 	uint32_t rkey;
 	uint64_t raddr; /* keyed: host address; in-capsule: offset */
 	struct rdt_qpair *qp;
@@ -179,9 +160,11 @@ struct rdt_req {
 	struct rdt_pool *pool;     /* of pool_buf, or waited for */
 	struct rdt_account *payer; /* of pool_buf */
 	uint32_t pool_len;
-	TAILQ_ENTRY(rdt_req) link;   /* account->waiting or the transport's fetch queue */
+	TAILQ_ENTRY(rdt_req)
+	link; /* of the one queue that it waits on: the fence's, of a limit, of
+	       * an account, or the transport's */
 	struct rdt_qos_queue *queue; /* LIMITED: where it waits */
-	struct rdt_resv_part *fence; /* who waits for its end */
+	struct rdt_resv_part *fence; /* the Preempt and Abort that waits for its end, or NULL */
 	struct rdt_resv_cmd resv;    /* of a reservation command */
 	struct rdt_abort abort;      /* of an Abort command */
 	struct rdt_sgl_desc *sgl;    /* [qp->msdbd], of all the same; made when a list comes */
@@ -199,41 +182,63 @@ static inline struct rdt_target *rdt_req_target(const struct rdt_req *req)
 	return req->qp->reactor->target;
 }
 
+static inline bool rdt_req_fetching(const struct rdt_req *req)
+{
+	return req->state == RDT_REQ_FETCHING || req->state == RDT_REQ_FETCH_ENDING;
+}
+
+/* Is it the command's, whether it is to end early or not? */
+static inline bool rdt_req_executing(const struct rdt_req *req)
+{
+	return req->state >= RDT_REQ_EXECUTING && req->state <= RDT_REQ_NS_GONE;
+}
+
 /* request.c */
-/* Its namespace was removed: it ends now where nobody else holds it, else as soon as it is back. */
-void rdt_req_ns_gone(struct rdt_req *req);
-/* Its connection ends: so does it, as soon as nobody else holds it. */
-void rdt_req_hang_up(struct rdt_req *req);
 void rdt_req_init(struct rdt_req *req); /* @req is zero */
 void rdt_req_fini(struct rdt_req *req);
 /* @req is FREE, and on no list. */
 void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule *cap);
 void rdt_req_process(struct rdt_req *req);
-void rdt_req_buffer(struct rdt_req *req, void *buf); /* from the pool: its turn has come */
-void rdt_req_complete(struct rdt_req *req);          /* req->status is set */
 /* It is watched, and about to leave its state. */
 void rdt_req_report_state(struct rdt_req *req, enum rdt_req_state next);
-static inline void rdt_req_set_state(struct rdt_req *req, enum rdt_req_state state)
+/* The only way to change req->state. */
+static inline void rdt_req_move(struct rdt_req *req, enum rdt_req_state next)
 {
+	assert(rdt_req_may_move(req->state, next));
 	if (__builtin_expect(req->watched, 0))
-		rdt_req_report_state(req, state);
-	req->state = (uint8_t)state;
+		rdt_req_report_state(req, next);
+	req->state = (uint8_t)next;
 }
 /* It has its data or needs none: buffers are next. Keyed data needs one, the capsule is not. */
 void rdt_req_parsed(struct rdt_req *req);
+/* FENCED or LIMITED: it was taken off its queue, and goes on. */
+void rdt_req_resume(struct rdt_req *req);
+/* -> NEED_BUFFER, and on if there is a buffer; rdt_req_process() is the caller's to call. */
+void rdt_req_need_buffer(struct rdt_req *req);
+void rdt_req_buffer(struct rdt_req *req, void *buf); /* from the pool: its turn has come */
 /* It has waited, and is about to begin: is it still allowed? Else req->status says why not. */
 bool rdt_req_look_again(struct rdt_req *req);
+void rdt_req_complete(struct rdt_req *req);        /* executing; req->status is set */
 void rdt_req_release_capsule(struct rdt_req *req); /* its data is not needed, or elsewhere */
 void rdt_req_drop(struct rdt_req *req);            /* EXECUTING, and nobody else holds it */
-/* What a host has to take before its Reads show that it takes anything. @listener: NULL in tests */
-uint32_t rdt_req_unproven(const struct rdt_listener *listener);
+
+/*
+ * End @req before its time, from whatever state it is in. Where nobody else holds it, it ends at
+ * once. Else it ends as soon as it is back; an executing command that does all of its work
+ * meanwhile succeeds.
+ */
 enum rdt_abort_result {
-	RDT_ABORT_NO,   /* out of reach, or too late */
+	RDT_ABORT_NO,   /* out of reach, or too late: it goes on as if nobody had asked */
 	RDT_ABORT_YES,  /* it completes with Command Abort Requested */
 	RDT_ABORT_LATER /* the backend was asked; the command's completion tells */
 };
-enum rdt_abort_result rdt_req_abort(struct rdt_req *req);
-const char *rdt_req_state_name(unsigned int state);
+enum rdt_abort_result rdt_req_abort(struct rdt_req *req); /* the host sent an Abort command */
+void rdt_req_preempt(struct rdt_req *req);                /* another host sent Preempt and Abort */
+void rdt_req_ns_gone(struct rdt_req *req);                /* its namespace is removed */
+void rdt_req_hang_up(struct rdt_req *req); /* its connection ends: dropped where possible */
+
+/* What a host has to take before its Reads show that it takes anything. @listener: NULL in tests */
+uint32_t rdt_req_unproven(const struct rdt_listener *listener);
 struct nvme_status rdt_req_fail(struct rdt_req *req, unsigned int sct, unsigned int sc,
 				unsigned int loc);
 #define RDT_LOC_NONE   0xffffu

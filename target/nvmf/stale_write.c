@@ -28,7 +28,7 @@ _Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in ctrl->unheard");
 /* A command of a closing queue: may it still write? A Compare may be half of a fused pair. */
 static bool may_write(const struct rdt_req *req)
 {
-	return req->ns && req->state == RDT_REQ_EXECUTING &&
+	return req->ns && rdt_req_executing(req) &&
 	       rdt_resv_group(req->sqe.opcode) != RDT_RESV_FREE &&
 	       req->sqe.opcode != nvme_cmd_read && req->sqe.opcode != nvme_cmd_verify;
 }
@@ -228,14 +228,24 @@ static struct rdt_req *first_free_req(const struct rdt_reactor *r)
 	return NULL;
 }
 
+static void leave_fence(struct rdt_req *req)
+{
+	struct rdt_reactor *r = req->qp->reactor;
+
+	r->limited--;
+	TAILQ_REMOVE(&r->behind_fence, req, link);
+}
+
 static void fence_look_again(struct rd_timer *timer)
 {
 	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, fence_timer);
 	struct rdt_req *req;
 
 	/* Each leaves the list, and what it does may end others. */
-	while ((req = first_free_req(r)))
-		rdt_req_process(req);
+	while ((req = first_free_req(r))) {
+		leave_fence(req);
+		rdt_req_resume(req);
+	}
 	/* Cannot fail: the place it has just left is free. */
 	if (!TAILQ_EMPTY(&r->behind_fence))
 		rd_timer_start(r->loop, timer, LOOK_AGAIN);
@@ -251,14 +261,11 @@ bool rdt_fence_wait(struct rdt_req *req)
 {
 	struct rdt_reactor *r = req->qp->reactor;
 
-	assert(req->state == RDT_REQ_LIMITED);
-	if (req->behind_fence)
-		return true;
 	if (TAILQ_EMPTY(&r->behind_fence) && rd_timer_start(r->loop, &r->fence_timer, LOOK_AGAIN))
 		return false;
-	req->behind_fence = true;
 	r->limited++;
 	TAILQ_INSERT_TAIL(&r->behind_fence, req, link);
+	rdt_req_move(req, RDT_REQ_FENCED);
 	return true;
 }
 
@@ -266,9 +273,7 @@ void rdt_fence_unwait(struct rdt_req *req)
 {
 	struct rdt_reactor *r = req->qp->reactor;
 
-	req->behind_fence = false;
-	r->limited--;
-	TAILQ_REMOVE(&r->behind_fence, req, link);
+	leave_fence(req);
 	if (TAILQ_EMPTY(&r->behind_fence))
 		rd_timer_stop(r->loop, &r->fence_timer);
 }

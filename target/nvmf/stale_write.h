@@ -75,8 +75,8 @@ static inline bool rdt_fence_blocks(const struct rdt_req *req)
 }
 
 void rdt_fence_init(struct rdt_reactor *r);
-/* LIMITED: until it has not any more; rdt_req_process() is called then. False: out of memory. */
+/* -> FENCED, until nothing blocks it: rdt_req_resume() is called then. False: out of memory. */
 bool rdt_fence_wait(struct rdt_req *req);
-void rdt_fence_unwait(struct rdt_req *req);
+void rdt_fence_unwait(struct rdt_req *req); /* FENCED */
 
 #endif /* RDT_STALE_WRITE_H */

@@ -655,7 +655,7 @@ static void finish_conn_close(struct rd_defer *defer)
 		if (!rr->lost)
 			continue;
 		rr->lost = false;
-		if (req->state == RDT_REQ_FETCHING)
+		if (rdt_req_fetching(req))
 			rdt_req_fetched(req, -EIO);
 		else
 			rdt_req_responded(req);

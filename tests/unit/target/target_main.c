@@ -16,6 +16,7 @@ int main(int argc, char **argv)
 		{.name = "flow", .cases = t_flow_cases},
 		{.name = "request pool", .cases = t_req_pool_cases},
 		{.name = "request latency", .cases = t_req_latency_cases},
+		{.name = "request state", .cases = t_req_state_cases},
 		{.name = "teardown", .cases = t_teardown_cases},
 		{.name = "stale write", .cases = t_stale_write_cases},
 		{.name = "rdma", .cases = t_rdma_cases},

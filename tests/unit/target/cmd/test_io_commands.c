@@ -142,6 +142,35 @@ static void abort_steps(void)
 	t_pair_free(&p);
 }
 
+/* All of its work is done: it succeeds, and the Abort has come too late. */
+static void abort_behind_the_last_step(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	struct nvme_sqe sqe, ab;
+	struct t_answer a;
+
+	memset(d->data, 0x77, 4 * 512);
+	d->hold = true;
+	blocks_sqe(p.io, &sqe, nvme_cmd_write_zeroes, 0, 4);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 1);
+	t_sqe(p.admin, &ab, nvme_admin_abort_cmd, NULL, 0);
+	ab.cdw10 = htole32(1 | (uint32_t)le16toh(sqe.cid) << 16);
+	t_send(p.admin, &ab, NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.admin), 0);
+	d->hold = false;
+	t_turn(p.env);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(d->data[0] | d->data[4 * 512 - 1], 0);
+	a = t_answer(p.admin);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 1);
+	t_pair_free(&p);
+}
+
 /* ---- Verify ---- */
 
 static void verifies(void)
@@ -549,6 +578,7 @@ const struct t_case t_io_commands_cases[] = {
 	{"Compare finds each difference and writes nothing", compares},
 	{"scratch buffers are handed out in order", scratch_in_order},
 	{"Abort reaches commands of several steps", abort_steps},
+	{"Abort of a command that does its last step is too late", abort_behind_the_last_step},
 	{"Verify reads in pieces, within VSL", verifies},
 	{"FUA of a read flushes first", fua_reads},
 	{"directives are refused", directives},

@@ -288,6 +288,102 @@ static void preempt_and_abort_waits_for_what_cannot_be_cancelled(void)
 	t_env_free(env);
 }
 
+/* The second half of a Compare and Write is writing: that is not undone, but waited for. */
+static void preempt_and_abort_waits_for_a_pair_that_writes(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2);
+	struct t_disk *d = &env->disk[0];
+	__le64 keys[2] = {htole64(KEY(1)), htole64(KEY(2))};
+	uint8_t old[512] = {0}, new[512] = {3};
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(reg(&two, 0), 0);
+	d->hold = true;
+	t_rw_sqe(two.io, &sqe, true, 0, 1, old);
+	sqe.opcode = nvme_cmd_compare;
+	sqe.flags |= NVME_CMD_FUSE_FIRST;
+	t_send(two.io, &sqe, NULL, 0);
+	t_rw_sqe(two.io, &sqe, true, 0, 1, new);
+	sqe.flags |= NVME_CMD_FUSE_SECOND;
+	t_send(two.io, &sqe, NULL, 0);
+	t_turn(env);
+	t_disk_finish(d, 0, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+	CU_ASSERT_EQUAL(d->held[0]->op, RDT_BIO_WRITE);
+	t_sqe(one.io, &sqe, nvme_cmd_resv_acquire, keys, 16);
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(RTYPE(EA) | NVME_RESERVATION_RACQA_PREEMPT_AND_ABORT);
+	t_send(one.io, &sqe, NULL, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL(t_answers(one.io), 0);
+	d->hold = false;
+	t_turn(env);
+	for (unsigned int i = 0; i < 2; i++) {
+		a = t_answer(two.io);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+	CU_ASSERT_EQUAL(d->data[0], 3);
+	a = t_answer(one.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_env_free(env);
+}
+
+static void on_removed(void *arg, int err, const char *text)
+{
+	CU_ASSERT_EQUAL(err, 0);
+	*(bool *)arg = true;
+}
+
+/* Aborted, then preempted, then without its namespace: it ends once, and all three learn of it. */
+static void ends_for_three_reasons(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2);
+	struct t_disk *d = &env->disk[0];
+	__le64 keys[2] = {htole64(KEY(1)), htole64(KEY(2))};
+	uint8_t data[512] = {7};
+	struct nvme_sqe sqe, ab;
+	bool removed = false;
+	struct t_answer a;
+
+	d->can_cancel = true;
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(reg(&two, 0), 0);
+	d->hold = true;
+	t_rw_sqe(two.io, &sqe, true, 0, 1, data);
+	t_send(two.io, &sqe, NULL, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL_FATAL(two.io->qp.used, 1);
+	t_sqe(two.admin, &ab, nvme_admin_abort_cmd, NULL, 0);
+	ab.cdw10 = htole32(1 | (uint32_t)le16toh(sqe.cid) << 16);
+	t_send(two.admin, &ab, NULL, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL(two.io->qp.reqs[0]->state, RDT_REQ_ABORTING);
+	t_sqe(one.io, &sqe, nvme_cmd_resv_acquire, keys, 16);
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(RTYPE(EA) | NVME_RESERVATION_RACQA_PREEMPT_AND_ABORT);
+	t_send(one.io, &sqe, NULL, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL(two.io->qp.reqs[0]->state, RDT_REQ_PREEMPTED);
+	rdt_control_ns_remove(rdt_ns_of(env->t->subsys[0], 1), on_removed, &removed);
+	t_turn(env);
+	CU_ASSERT_EQUAL(two.io->qp.reqs[0]->state, RDT_REQ_NS_GONE);
+	CU_ASSERT_EQUAL(t_answers(one.io) + t_answers(two.io) + t_answers(two.admin) + removed, 0);
+	t_disk_finish(d, 0, -ECANCELED);
+	t_turn(env);
+	a = t_answer(two.io);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
+	a = t_answer(two.admin);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
+	CU_ASSERT_EQUAL(t_answers(one.io), 1);
+	CU_ASSERT_TRUE(removed);
+	t_env_free(env);
+}
+
 static void preempt_alone_lets_commands_run_on(void)
 {
 	struct t_env *env = t_env_new();
@@ -609,6 +705,9 @@ const struct t_case t_resv_cases[] = {
 	{"preempt and abort ends what runs", preempt_and_abort_ends_what_runs},
 	{"preempt and abort waits where it cannot cancel",
 	 preempt_and_abort_waits_for_what_cannot_be_cancelled},
+	{"preempt and abort waits for a pair that writes",
+	 preempt_and_abort_waits_for_a_pair_that_writes},
+	{"a command ends once, for whatever reasons", ends_for_three_reasons},
 	{"preempt alone lets commands run on", preempt_alone_lets_commands_run_on},
 	{"notifications reach the hosts concerned", notifications_reach_the_hosts_concerned},
 	{"the log says how much was lost", the_log_says_how_much_was_lost},

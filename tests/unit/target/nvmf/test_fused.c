@@ -529,6 +529,32 @@ static void namespace_leaves(void)
 	}
 }
 
+/* The write has begun, and is let finish: both halves say so. */
+static void namespace_leaves_while_it_writes(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	static uint8_t old[512], new[512];
+	struct nvme_sqe sqe[2];
+	unsigned int removed = 0;
+
+	d->hold = true;
+	send_pair(p.io, sqe, 50, 1, old, new);
+	t_turn(p.env);
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+	CU_ASSERT_EQUAL(d->held[0]->op, RDT_BIO_WRITE);
+	rdt_control_ns_remove(rdt_ns_of(p.env->t->subsys[0], 1), on_removed, &removed);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(removed, 0);
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(removed, 1);
+	check_pair(p.io, sqe, 0, 0);
+	t_pair_free(&p);
+}
+
 /* A first half alone does not keep the target from ending. */
 static void drain_alone(void)
 {
@@ -752,6 +778,7 @@ const struct t_case t_fused_cases[] = {
 	{"a pair ends with its queue at any stage", dies_anywhere},
 	{"the queue ends when the next command leaves a half alone", dies_of_the_next_command},
 	{"a namespace leaves under a pair at any stage", namespace_leaves},
+	{"a namespace leaves while the second half writes", namespace_leaves_while_it_writes},
 	{"a first half alone lets the target end", drain_alone},
 	{"Abort", aborts},
 	{"Abort of the first half while the second one writes", abort_while_it_writes},

@@ -226,9 +226,12 @@ static void a_lost_connection_ends_what_is_timed(void)
 	t_disk_finish(&p.env->disk[0], 0, 0);
 	t_turn(p.env);
 	query = ask(p.env);
-	was_in(query, RDT_REQ_EXECUTING, 5 * US);
+	was_in(query, RDT_REQ_EXECUTING, 0);
+	was_in(query, RDT_REQ_ABORTING, 5 * US);
+	was_in(query, RDT_REQ_DROPPED, 0);
 	was_in(query, RDT_REQ_STATES, 5 * US);
 	never_in(query, RDT_REQ_RESPONDING);
+	never_in(query, RDT_REQ_DONE);
 	rdt_timing_query_free(&query);
 	p.io = NULL;
 	t_pair_free(&p);

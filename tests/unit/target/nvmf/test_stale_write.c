@@ -256,6 +256,40 @@ static void ends_while_it_waits(void)
 	back_free(&b);
 }
 
+/* What the fence lets go waits for its limit then. Write Zeroes: it needs no buffer behind them. */
+static void a_limit_comes_behind_the_fence(void)
+{
+	struct back b = back_new();
+	struct rdt_qos_config cfg = {.limits[RDT_QOS_IOPS] = 1};
+	const struct rdt_reactor *r = &b.p.env->t->reactors[1];
+	struct nvme_sqe sqe;
+
+	rdt_qos_set_ns(rdt_ns_of(b.p.env->t->subsys[0], 1), &cfg);
+	for (unsigned int i = 0; i < 2; i++) {
+		t_sqe(b.p.io, &sqe, nvme_cmd_write_zeroes, NULL, 0);
+		sqe.nsid = htole32(1);
+		t_send(b.p.io, &sqe, NULL, 0);
+	}
+	t_turn(b.p.env);
+	CU_ASSERT_EQUAL(r->limited, 2);
+	CU_ASSERT_FALSE(TAILQ_EMPTY(&r->behind_fence));
+	b.hangs->hold = false;
+	t_turn(b.p.env);
+	t_advance(b.p.env, 100 * RD_NSEC_PER_MSEC);
+	CU_ASSERT_TRUE(TAILQ_EMPTY(&r->behind_fence));
+	CU_ASSERT_EQUAL(r->limited, 1);
+	CU_ASSERT_EQUAL_FATAL(t_answers(b.p.io), 1);
+	t_advance(b.p.env, 2 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(r->limited, 0);
+	CU_ASSERT_EQUAL_FATAL(t_answers(b.p.io), 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct t_answer a = t_answer(b.p.io);
+
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+	back_free(&b);
+}
+
 /* What takes the place of a namespace that was removed has nothing in flight. */
 static void removed_with_its_commands(void)
 {
@@ -652,6 +686,7 @@ const struct t_case t_stale_write_cases[] = {
 	{"what a host writes now comes after what it wrote before", newer_data_comes_last},
 	{"compare and write is told to come again", fused_ones_come_again},
 	{"commands that wait for those of before may end", ends_while_it_waits},
+	{"a limit comes behind the fence", a_limit_comes_behind_the_fence},
 	{"a namespace is removed with what was in flight", removed_with_its_commands},
 	{"a reset leaves nothing behind", reset_leaves_nothing},
 	{"who waited is lost as well", fenced_behind_a_fenced},

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The states of a request. req_state.c has the table of moves: from which state to which others.
+ * Every change of state goes through rdt_req_move() (request.h), which checks it against the table.
+ *
+ * A request is in somebody's hands (a queue of waiting requests, the transport, the command) in
+ * every state but NEW, FETCH, READY and EXECUTED; from these rdt_req_process() moves it on.
+ */
+#ifndef RDT_REQ_STATE_H
+#define RDT_REQ_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum rdt_req_state {
+	RDT_REQ_FREE,         /* on pool->free, until a capsule takes it */
+	RDT_REQ_NEW,          /* is parsed */
+	RDT_REQ_FUSED,        /* first half of a fused pair: waits for the second half. Second half:
+			       * waits for the first half's buffer */
+	RDT_REQ_FENCED,       /* on reactor->behind_fence: the stale-write fence */
+	RDT_REQ_LIMITED,      /* on a QoS queue, req->queue */
+	RDT_REQ_NEED_BUFFER,  /* on the queue of an account, req->payer, for a data buffer */
+	RDT_REQ_FETCH,        /* has a buffer that the host's data must fill */
+	RDT_REQ_FETCHING,     /* the transport fetches the data: rdt_req_fetched() */
+	RDT_REQ_FETCH_ENDING, /* the same, but req->status is known: it will not be executed */
+	RDT_REQ_READY,        /* has its data. A half of a pair waits here for the other half */
+	RDT_REQ_EXECUTING,    /* the command's: backend, message, AER. rdt_req_complete() */
+	/* EXECUTING as well, but to end early: what has begun ends, nothing else is begun. */
+	RDT_REQ_ABORTING,   /* an Abort command, or the end of the connection */
+	RDT_REQ_PREEMPTED,  /* a reservation command, Preempt and Abort, of another host */
+	RDT_REQ_NS_GONE,    /* its namespace is removed */
+	RDT_REQ_EXECUTED,   /* req->status is known */
+	RDT_REQ_RESPONDING, /* the transport sends the answer: rdt_req_responded() */
+	RDT_REQ_DONE,       /* is answered, and gives back what it holds */
+	RDT_REQ_DROPPED,    /* the same without an answer: its connection ends, or a reset */
+	RDT_REQ_STATES,
+};
+
+/* By the state that is left: a bit, 1 << state, for each state that may follow. */
+extern const uint32_t rdt_req_moves[RDT_REQ_STATES];
+
+static inline bool rdt_req_may_move(enum rdt_req_state from, enum rdt_req_state to)
+{
+	return rdt_req_moves[from] >> to & 1;
+}
+
+/* Returns "?" for a number that is no state. */
+const char *rdt_req_state_name(unsigned int state);
+
+#endif /* RDT_REQ_STATE_H */
