@@ -453,6 +453,7 @@ static void dies_of_the_next_command(void)
 	struct t_disk *d = &p.env->disk[0];
 	uint8_t old[512] = {0}, new[512] = {1};
 	struct nvme_sqe sqe[4];
+	bool gone = false;
 
 	d->hold = true;
 	send_half(p.io, &sqe[0], false, old, true);
@@ -466,9 +467,11 @@ static void dies_of_the_next_command(void)
 	sqe[3].sgl.data.type = NVME_SGL_IN_CAPSULE;
 	t_send(p.io, &sqe[3], new, 512);
 	CU_ASSERT_TRUE(p.io->closing);
+	CU_ASSERT_EQUAL(t_answers(p.io), 0);
+	p.io->gone = &gone;
 	d->hold = false;
 	t_turn(p.env);
-	CU_ASSERT_EQUAL(t_answers(p.io), 0);
+	CU_ASSERT_TRUE(gone);
 	t_pair_free(&p); /* looks for what is left */
 }
 
