@@ -96,6 +96,41 @@ def the_product_does_without_what_is_for_tests(t):
     no_errors(errors())
 
 
+def readme_of(path):
+    """The README nearest to a source file, above it in its part of the tree, and the file's name there."""
+    folder, name = os.path.split(path)
+    while folder and not os.path.exists(os.path.join(SOURCE_ROOT, folder, 'README.md')):
+        folder, parent = os.path.split(folder)
+        name = f'{parent}/{name}'
+    return (os.path.join(folder, 'README.md'), name) if folder else (None, name)
+
+
+def unnamed(paths, text_of):
+    for path in paths:
+        readme, name = readme_of(path)
+        if not readme:
+            yield f'{path}: no README.md in its folder or above'
+        elif f'`{name}`' not in text_of(readme):
+            yield f'{readme} does not name `{name}`'
+
+
+@each(*((folder, folder) for folder in ('target', 'initiator', 'common')))
+def readmes_name_every_source_file(t, folder):
+    no_errors(unnamed(sources(folder), read))
+    t.ok(list(unnamed(sources(folder), lambda readme: '')), 'in empty READMEs nothing was missed')
+
+
+@each(*((folder, folder) for folder in ('target', 'initiator', 'common')))
+def readmes_name_no_file_that_is_gone(t, folder):
+    def errors():
+        for readme in sources(folder, ext=('README.md',)):
+            for row in re.findall(r'(?m)^\| (`[^|]*`) \|', read(readme)):
+                for name in re.findall(r'`([\w/.-]+\.[ch])`', row):
+                    if not os.path.exists(os.path.join(SOURCE_ROOT, os.path.dirname(readme), name)):
+                        yield f'{readme} names `{name}`, which is not there'
+    no_errors(errors())
+
+
 @test
 def c_files_have_a_licence_and_stay_small(t):
     def errors():
