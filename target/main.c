@@ -300,7 +300,7 @@ static void tell_serving(struct app *app, const char *more)
 	unsigned int listeners = 0, subsystems = 0, namespaces = 0;
 
 	TAILQ_FOREACH (l, &t->listeners, link)
-		listeners++;
+		listeners += !l->wait_err;
 	for (unsigned int i = 0; i < t->subsys_count; i++) {
 		if (atomic_load(&t->subsys[i]->gone))
 			continue;
@@ -407,6 +407,8 @@ static void tell_ready(struct app *app)
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 
+		if (l->wait_err) /* its address is not there yet */
+			continue;
 		dprintf(app->opt.ready_fd, "%s %u\n", rd_addr_format_host(addr, host),
 			rd_addr_port(addr));
 	}

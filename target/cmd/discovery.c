@@ -22,6 +22,8 @@
 /* A wildcard of the family the host did not come by has no address that we know to be good. */
 static bool listener_listed(const struct rdt_qpair *qp, const struct rdt_listener *l)
 {
+	if (l->addr.ss_family == AF_UNSPEC)
+		return false; /* it waits for its address */
 	return !rd_addr_is_any((const struct sockaddr *)&l->addr) ||
 	       l->addr.ss_family == qp->local.ss_family;
 }

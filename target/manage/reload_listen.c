@@ -120,7 +120,7 @@ static int open_new(struct plan *p)
 		err = rdt_listener_prepare_leave(l);
 		if (err)
 			return err;
-		if (in_the_way(p, l))
+		if (!l->wait_err && in_the_way(p, l))
 			p->t->transport->unlisten(l);
 	}
 	for (unsigned int i = 0; i < p->count && !err; i++) {
@@ -128,8 +128,9 @@ static int open_new(struct plan *p)
 
 		if (!item->new)
 			continue;
-		err = p->t->transport->listen(item->new, item->now ? bound(item->now) : NULL, text,
-					      sizeof(text));
+		err = p->t->transport->listen(
+			item->new, item->now && !item->now->wait_err ? bound(item->now) : NULL,
+			text, sizeof(text));
 		if (err)
 			rdt_reload_problem(p->rl, "%s", text);
 	}
@@ -147,7 +148,8 @@ static void undo(struct plan *p)
 			rdt_listener_keep(p->items[i].new);
 	TAILQ_FOREACH (l, &p->t->listeners, link) {
 		rdt_listener_stay(l);
-		if (!l->lis && p->t->transport->listen(l, bound(l), text, sizeof(text)))
+		if (!l->lis && !l->wait_err &&
+		    p->t->transport->listen(l, bound(l), text, sizeof(text)))
 			rdt_reload_problem(p->rl, "%s; it listened there before", text);
 	}
 }

@@ -66,6 +66,7 @@ struct rdt_target {
 	/* shown in the discovery log; changed under disc.lock */
 	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners;
 	struct rdt_listener_list old_listeners; /* removed; freed at the end */
+	struct rd_timer listen_timer; /* some wait for their address: rdt_listeners_open() */
 	uint16_t portids;
 	struct rd_fab *fabs[RDT_FABS];          /* fabrics of the listeners, except iwarp */
 	SLIST_HEAD(, rdt_iwarp_fab) iwarp_fabs; /* iwarp fabrics of the listeners */

@@ -52,7 +52,9 @@ void rdt_listener_leave(struct rdt_listener *l);
 bool rdt_listener_same_place(const struct rdt_listener_config *a,
 			     const struct rdt_listener_config *b);
 int rdt_listeners_start(struct rdt_target *t); /* creates and shows all that are configured */
-int rdt_listeners_open(struct rdt_target *t);  /* opens them for connections */
+/* Opens them for connections. Those whose address the machine does not have yet are tried again
+ * every second (l->wait_err), and the others serve. */
+int rdt_listeners_open(struct rdt_target *t);
 void rdt_listeners_close(struct rdt_target *t);
 void rdt_listeners_free(struct rdt_target *t);
 

@@ -17,9 +17,12 @@
 #include "target/nvmf/ana.h"
 #include "target/config/config.h"
 #include "target/nvmf/ctrl.h"
+#include "target/nvmf/events.h"
 #include "target/nvmf/qpair.h"
 #include "target/nvmf/target.h"
 #include "target/nvmf/transport.h"
+
+#define LISTEN_AGAIN RD_NSEC_PER_SEC
 
 struct leave_post { /* to one reactor */
 	struct rd_msg msg;
@@ -144,8 +147,13 @@ void rdt_listener_leave(struct rdt_listener *l)
 	TAILQ_REMOVE(&t->listeners, l, link);
 	pthread_mutex_unlock(&t->disc.lock);
 	TAILQ_INSERT_TAIL(&t->old_listeners, l, link);
-	rd_notice(t->log, RD_LOG_MAIN, "not listening on %s any more; its connections end",
-		  rd_addr_format((struct sockaddr *)&l->addr, text));
+	if (l->wait_err)
+		rd_notice(t->log, RD_LOG_MAIN, "not waiting for the address %s any more",
+			  l->cfg->address);
+	else
+		rd_notice(t->log, RD_LOG_MAIN, "not listening on %s any more; its connections end",
+			  rd_addr_format((struct sockaddr *)&l->addr, text));
+	l->wait_err = 0;
 	leave->listener = l;
 	atomic_init(&leave->left, t->reactors_count);
 	/* Connections handed over before this come before it: messages keep their order. */
@@ -171,21 +179,80 @@ int rdt_listeners_start(struct rdt_target *t)
 	return 0;
 }
 
+/* At boot, networks and RDMA devices may come later than the target. */
+static bool address_may_come(int err)
+{
+	return err == -EADDRNOTAVAIL || err == -ENODEV;
+}
+
+static void wait_for_addresses(struct rdt_target *t)
+{
+	if (rd_timer_start(t->loop, &t->listen_timer, LISTEN_AGAIN))
+		rd_err(t->log, RD_LOG_TARGET,
+		       "out of memory for a timer: addresses that are missing will not be tried "
+		       "again; send SIGHUP or restart rdtarget when they are there");
+}
+
+/* One that waits. Says when the reason is another one than before. */
+static bool listen_late(struct rdt_listener *l)
+{
+	struct rdt_target *t = l->target;
+	char text[512];
+	int err = t->transport->listen(l, NULL, text, sizeof(text));
+
+	if (err && err != l->wait_err)
+		rd_warn(t->log, RD_LOG_TARGET, "%s; trying again every second", text);
+	l->wait_err = err;
+	if (!err)
+		t->transport->tell(l);
+	return !err;
+}
+
+static void listen_to_late_ones(struct rd_timer *timer)
+{
+	struct rdt_target *t = rd_container_of(timer, struct rdt_target, listen_timer);
+	bool came = false, waits = false;
+	struct rdt_listener *l;
+
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (!l->wait_err)
+			continue;
+		if (listen_late(l))
+			came = true;
+		else
+			waits = true;
+	}
+	if (came)
+		rdt_discovery_changed(t);
+	if (waits)
+		wait_for_addresses(t);
+}
+
 int rdt_listeners_open(struct rdt_target *t)
 {
 	struct rdt_listener *l;
+	bool waits = false;
 	char text[512];
 
+	t->listen_timer.fn = listen_to_late_ones;
 	TAILQ_FOREACH (l, &t->listeners, link) {
-		int err = l->target->transport->listen(l, NULL, text, sizeof(text));
+		int err = t->transport->listen(l, NULL, text, sizeof(text));
 
-		if (err) {
+		if (address_may_come(err)) {
+			rd_warn(t->log, RD_LOG_TARGET,
+				"%s; trying again every second until it is there", text);
+			l->wait_err = err;
+			waits = true;
+		} else if (err) {
 			rd_err(t->log, RD_LOG_TARGET, "%s", text);
 			return err;
 		}
 	}
 	TAILQ_FOREACH (l, &t->listeners, link)
-		l->target->transport->tell(l);
+		if (!l->wait_err)
+			t->transport->tell(l);
+	if (waits)
+		wait_for_addresses(t);
 	return 0;
 }
 
@@ -193,8 +260,11 @@ void rdt_listeners_close(struct rdt_target *t)
 {
 	struct rdt_listener *l;
 
-	TAILQ_FOREACH (l, &t->listeners, link)
-		l->target->transport->unlisten(l);
+	rd_timer_stop(t->loop, &t->listen_timer);
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		l->wait_err = 0;
+		t->transport->unlisten(l);
+	}
 }
 
 void rdt_listeners_free(struct rdt_target *t)

@@ -398,11 +398,6 @@ def port_in_use(t):
 
 
 @test
-def an_address_of_another_machine(t):
-    serve_fails(t, edited(ADDR, '192.0.2.77'), r'192\.0\.2\.77', '(?i)cannot assign')
-
-
-@test
 @no_fabric
 def a_missing_file(t):
     path = t.path('none.img')

@@ -2,14 +2,17 @@
 """Listeners added, removed and changed by SIGHUP, while hosts by the others go on. An address that cannot
 be used changes nothing."""
 
+import ctypes
 import json
 import random
 import re
 import socket
+import subprocess
 import sys
 
 import nvmf_peer as nv
-from t_loop import LONG, NQN, PATIENCE, Failure, each, main, program, requires_ipv6, test, wait_for
+from t_loop import (LONG, NQN, PATIENCE, Failure, Skip, each, main, program, requires_ipv6, requires_program,
+                    requires_root, test, wait_for)
 from t_serving import Baseline, has_ended, warm
 
 ROUNDS = 200 if LONG else 30
@@ -240,6 +243,71 @@ def rounds_leave_nothing(t):
     with Baseline(target), Verified(t, target, seconds=5):
         for _ in range(ROUNDS):
             round_trip()
+
+
+# ---- addresses that come later than the target ----
+
+LATE = '192.0.2.77'  # of no machine
+WAITS = rf'cannot listen on {re.escape(LATE)} port \d+: .*trying again every second until it is there'
+
+
+def give_address(t):
+    """A preexec_fn: a network of its own, with the loopback, to which the test adds an address when it is time."""
+    requires_root()
+    ip = requires_program('ip')
+
+    def unshared():
+        if ctypes.CDLL(None, use_errno=True).unshare(0x40000000):  # CLONE_NEWNET
+            raise OSError(ctypes.get_errno(), 'no network namespace')
+        subprocess.run([ip, 'link', 'set', 'lo', 'up'], check=True)
+
+    def come(target):
+        res = t.run([requires_program('nsenter'), f'--net=/proc/{target.pid}/ns/net', ip, 'address', 'add', LATE, 'dev',
+                     'lo'], wrap=False)
+        t.eq(res.rc, 0, res.err)
+    return unshared, come
+
+
+def listed(t, target):
+    """The addresses in the discovery log, as a host of the target's network finds them."""
+    res = t.run(['nsenter', f'--net=/proc/{target.pid}/ns/net', program('rdinit'), 'discover', target.uri(None, None),
+                 '-o', 'json'], wrap=False)
+    t.eq(res.rc, 0, res.err)
+    return {entry['traddr'] for entry in json.loads(res.text)['records']}
+
+
+@test
+def an_address_that_comes_later_is_listened_on_then(t):
+    """The others serve meanwhile, and the discovery log has only those."""
+    unshared, come = give_address(t)
+    config = configure(t, {}, {'address': LATE})
+    try:
+        target = t.target(config=config, preexec_fn=unshared)
+    except subprocess.SubprocessError as e:
+        raise Skip(f'no network of its own: {e}') from None
+    target.expect(WAITS)
+    t.eq(listed(t, target), {'127.0.0.1'}, 'addresses at first')
+    since = target.mark()
+    come(target)
+    target.expect(rf'listening on {re.escape(LATE)}:\d+', since=since)
+    t.eq(listed(t, target), {'127.0.0.1', LATE}, 'addresses then')
+
+
+@test
+def an_address_that_does_not_come_is_said_once_and_is_removed_by_a_reload(t):
+    target = t.target(config=configure(t, {}, {'address': LATE}))
+    target.expect(WAITS)
+    with join((target.addr, target.port)) as h:
+        queue = h.add_io()
+        read(queue)
+        configure(t, {}, {'address': LATE}, {})
+        target.reload('reloaded: 1 listeners added$')
+        configure(t, {}, {'address': LATE, 'crc': True}, {})
+        target.reload('not reloaded: ')  # a new one has to listen at once
+        configure(t, {}, {})
+        t.match('not waiting for the address 192.0.2.77 any more', target.reload('reloaded: 1 listeners removed$'))
+        read(queue)
+    t.eq(len([line for line in target.lines if re.search(WAITS, line)]), 1, 'times that it was said')
 
 
 if __name__ == '__main__':
