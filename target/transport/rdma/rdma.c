@@ -76,17 +76,6 @@ static void came_back(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, 
 
 /* ---- receiving ---- */
 
-static void capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
-{
-	if (rdt_rdma_recv_again(rd_container_of(cap, struct rdt_rdma_recv, cap)))
-		rdt_qpair_lost(qp, "cannot post a RECV");
-}
-
-static void joined(struct rdt_qpair *qp)
-{
-	rdt_rdma_recvs_joined(rdt_rdma_conn_of(qp));
-}
-
 static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, uint32_t len)
 {
 	/* With RECVs of its own it could not have come. */
@@ -706,8 +695,8 @@ const struct rdt_transport_ops rdt_rdma_ops = {
 	.fetch = fetch,
 	.fetch_cancel = fetch_cancel,
 	.respond = respond,
-	.joined = joined,
-	.capsule_done = capsule_done,
+	.joined = rdt_rdma_recvs_joined,
+	.capsule_done = rdt_rdma_capsule_done,
 	.close = close_rdma_conn,
 	.peer_closed = rdma_peer_closed,
 	.destroy = destroy_rdma_conn,

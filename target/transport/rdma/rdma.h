@@ -212,7 +212,7 @@ void rdt_rdma_pools_free(struct rdt_rdma_dev *rdev); /* no connection is left */
 int rdt_rdma_recvs_create(struct rdt_rdma_conn *rc);
 int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc);
 /* after Connect: qp.share is the share of the host */
-void rdt_rdma_recvs_joined(struct rdt_rdma_conn *rc);
+void rdt_rdma_recvs_joined(struct rdt_qpair *qp);
 /* before rc->conn is destroyed; may be repeated */
 void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc);
 void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc);
@@ -220,8 +220,8 @@ void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc);
  * RECV of a pool that failed, or whose connection closes, has been posted again. */
 struct rdt_rdma_conn *rdt_rdma_recv_owner(struct rdt_rdma_dev *rdev, struct rdt_rdma_recv *recv,
 					  const struct ibv_wc *wc);
-/* the capsule is no longer used: post the RECV again. Returns 0 or -errno */
-int rdt_rdma_recv_again(struct rdt_rdma_recv *recv);
+/* post the RECV of a capsule again; a failure ends the connection. rdt_transport_ops */
+void rdt_rdma_capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap);
 
 /* rdma_watch.c */
 void rdt_rdma_watch_init(struct rdt_rdma *rdma);

@@ -355,10 +355,12 @@ static void join(struct rdt_rdma_conn *rc, struct rdt_recv_share *share)
 	rc->share = share;
 }
 
-void rdt_rdma_recvs_joined(struct rdt_rdma_conn *rc)
+void rdt_rdma_recvs_joined(struct rdt_qpair *qp)
 {
+	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(qp);
+
 	if (rc->pool)
-		join(rc, share_of(rc->pool, rc->qp.share));
+		join(rc, share_of(rc->pool, qp->share));
 }
 
 int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc)
@@ -378,16 +380,19 @@ int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc)
 	return err;
 }
 
-int rdt_rdma_recv_again(struct rdt_rdma_recv *recv)
+void rdt_rdma_capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
 {
+	struct rdt_rdma_recv *recv = rd_container_of(cap, struct rdt_rdma_recv, cap);
 	struct rdt_rdma_conn *rc = recv->conn;
 
-	if (!recv->pool)
-		return rc->closing ? 0 : post_own(rc, recv);
+	if (!recv->pool) {
+		if (!rc->closing && post_own(rc, recv))
+			rdt_qpair_lost(qp, "cannot post a RECV");
+		return;
+	}
 	LIST_REMOVE(recv, link);
 	rd_fab_share_give(rc->share->share, rc->conn, 1);
 	pool_post(recv->pool, recv);
-	return 0;
 }
 
 struct rdt_rdma_conn *rdt_rdma_recv_owner(struct rdt_rdma_dev *rdev, struct rdt_rdma_recv *recv,
@@ -435,7 +440,7 @@ void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc)
 	struct rdt_rdma_recv *recv;
 
 	while ((recv = LIST_FIRST(&rc->recvs_used)))
-		rdt_rdma_recv_again(recv);
+		rdt_rdma_capsule_done(&rc->qp, &recv->cap);
 	leave(rc);
 	if (rc->area)
 		rc->rdev->mrs--;
