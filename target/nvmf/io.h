@@ -57,7 +57,7 @@ static inline uint32_t rdt_io_nlb(const struct rdt_req *req)
 	return (rdt_io_cdw12(req) & 0xffff) + 1;
 }
 
-/* io_check.c */
+/* io.c: admission */
 bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode);
 bool rdt_fused_supported(const struct rdt_subsys *ss);
 /* Is this command allowed for this host and namespace? Sets req->ns. Comes before the checks of the
@@ -104,7 +104,7 @@ static inline struct nvme_status rdt_io_check_data(struct rdt_req *req)
 	return st;
 }
 
-/* io_step.c */
+/* io.c: bios, and commands of several steps */
 static inline void rdt_io_fill(struct rdt_req *req, enum rdt_bio_op op, uint64_t lba,
 			       uint64_t blocks, void *buf)
 {

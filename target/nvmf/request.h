@@ -94,7 +94,7 @@ enum rdt_wait {
 enum rdt_step;
 struct rdt_io_range;
 
-/* Where an I/O command of several steps is (io_step.c). */
+/* Where an I/O command of several steps is (io.c). */
 struct rdt_work {
 	uint16_t index;  /* range of a list, */
 	uint32_t nsid;   /* namespace, */
