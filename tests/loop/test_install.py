@@ -6,6 +6,7 @@ BUILD_ROOT is the build directory; it must have been built.
 
 import json
 import os
+import platform
 import re
 import shlex
 import subprocess
@@ -291,6 +292,27 @@ def what_is_not_built_is_said_with_its_reason(t):
     t.eq(res.rc, 0, f'meson setup: {res.text}{res.err}')
     for what in ('rdconform', 'unit tests'):
         t.match(rf'(?m)^ *{what} *: NO: .* CUnit, which was not found', res.text)
+
+
+@test
+def a_32_bit_build_ends_with_one_sentence(t):
+    if platform.machine() != 'x86_64':
+        raise Skip('this is for compilers that also make 32-bit programs')
+    t.file('i386.ini', b"""[binaries]
+c = ['cc', '-m32']
+pkg-config = 'pkg-config'
+[host_machine]
+system = 'linux'
+cpu_family = 'x86'
+cpu = 'i686'
+endian = 'little'
+[properties]
+skip_sanity_check = true
+""")
+    res = t.run([requires_program('meson'), 'setup', '--cross-file', t.path('i386.ini'), t.path('build'), SOURCE_ROOT],
+                wrap=False)
+    t.eq(res.rc, 1, f'exit status: {res.text}')
+    t.match(r'ERROR: .*rdnvme needs a 64-bit machine with 128-bit integers, and this build is for x86', res.text)
 
 
 if __name__ == '__main__':

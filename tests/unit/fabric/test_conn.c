@@ -193,9 +193,12 @@ static void bad_congestion(void)
 
 	rd_loop_create(&lo, &loop);
 	CU_ASSERT_EQUAL(rd_fab_iwarp_open(loop, &o, &fab), -ENOENT);
-	o.congestion = "reno";
-	CU_ASSERT_EQUAL(rd_fab_iwarp_open(loop, &o, &fab), 0);
-	rd_fab_close(&fab);
+	/* qemu's user mode takes the name for an integer, which has another byte order. */
+	if (!getenv("RD_TEST_QEMU")) {
+		o.congestion = "reno";
+		CU_ASSERT_EQUAL(rd_fab_iwarp_open(loop, &o, &fab), 0);
+		rd_fab_close(&fab);
+	}
 	rd_loop_destroy(&loop);
 }
 

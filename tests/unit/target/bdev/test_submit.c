@@ -27,11 +27,13 @@ struct bench {
 
 static char data[4096];
 
-static void bench_open(struct bench *b, enum rdt_backend_type backend, unsigned int layers)
+/* False, with a reason printed, when this machine has no engine for @backend. */
+static bool bench_open(struct bench *b, enum rdt_backend_type backend, unsigned int layers)
 {
 	struct rd_loop_opts loop_opts = {.seed = 3};
 	struct rdt_engines_opts opts = {.depth = 4};
 	char err[256] = "";
+	int rc;
 
 	t_dir_make(b->dir);
 	snprintf(b->path, sizeof(b->path), "%s/disk", b->dir);
@@ -47,7 +49,13 @@ static void bench_open(struct bench *b, enum rdt_backend_type backend, unsigned 
 	opts.loop = b->loop;
 	CU_ASSERT_EQUAL_FATAL(rdt_engines_create(&opts, &b->engines, err, sizeof(err)), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&b->cfg, NULL, &b->bdev, err, sizeof(err)), 0);
-	CU_ASSERT_EQUAL_FATAL(rdt_chan_open(b->bdev, b->engines, &b->chan), 0);
+	rc = rdt_chan_open(b->bdev, b->engines, &b->chan);
+	if (backend == RDT_BACKEND_FILE && rc == -ENODEV) {
+		puts("# skipped: this machine has no aio");
+		return false;
+	}
+	CU_ASSERT_EQUAL_FATAL(rc, 0);
+	return true;
 }
 
 static void bench_close(struct bench *b)
@@ -114,8 +122,8 @@ static void out_of_bounds(void)
 			struct bench b = {
 				.layers = {{.type = RDT_LAYER_DELAY}, {.type = RDT_LAYER_DELAY}}};
 
-			bench_open(&b, (enum rdt_backend_type)backend, layers);
-			check_bounds(&b, SIZE);
+			if (bench_open(&b, (enum rdt_backend_type)backend, layers))
+				check_bounds(&b, SIZE);
 			bench_close(&b);
 		}
 	}
@@ -133,7 +141,7 @@ static void out_of_bounds_after_a_shrink(void)
 	char err[256];
 
 	b.layers[1].delay_ns[RDT_BIO_WRITE] = RD_NSEC_PER_MSEC;
-	bench_open(&b, RDT_BACKEND_MEMORY, 2);
+	CU_ASSERT_TRUE_FATAL(bench_open(&b, RDT_BACKEND_MEMORY, 2));
 	done_count = 0;
 	CU_ASSERT_EQUAL(rdt_chan_submit(b.chan, &bio), RDT_BIO_QUEUED);
 	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, SIZE / 2, err, sizeof(err)), 0);
@@ -167,14 +175,17 @@ static void a_failed_flush_stays(void)
 		struct bench b = {.layers = {{.type = RDT_LAYER_DELAY}, {.type = RDT_LAYER_DELAY}}};
 		struct bench again = {{{0}}};
 
-		bench_open(&b, RDT_BACKEND_FILE, (unsigned int)layers);
+		if (!bench_open(&b, RDT_BACKEND_FILE, (unsigned int)layers)) {
+			bench_close(&b);
+			return;
+		}
 		CU_ASSERT_EQUAL(run(&b, RDT_BIO_FLUSH, 0, 0, 0), 0);
 		rdt_bdev_sync_failed(b.bdev, NULL, "disk", -EIO);
 		rdt_bdev_sync_failed(b.bdev, NULL, "disk", -ENOSPC);
 		CU_ASSERT_EQUAL(atomic_load(&rdt_bdev_base(b.bdev)->sync_err), -EIO);
 		all_is_refused(&b);
 		bench_close(&b);
-		bench_open(&again, RDT_BACKEND_FILE, 0);
+		CU_ASSERT_TRUE_FATAL(bench_open(&again, RDT_BACKEND_FILE, 0));
 		CU_ASSERT_EQUAL(run(&again, RDT_BIO_FLUSH, 0, 0, 0), 0);
 		bench_close(&again);
 	}
@@ -190,7 +201,7 @@ static void a_layer_that_fails_a_flush(void)
 				      .errno_value = EIO},
 				     {.type = RDT_LAYER_DELAY}}};
 
-	bench_open(&b, RDT_BACKEND_MEMORY, 2);
+	CU_ASSERT_TRUE_FATAL(bench_open(&b, RDT_BACKEND_MEMORY, 2));
 	CU_ASSERT_EQUAL(run(&b, RDT_BIO_WRITE, 0, 512, 0), 0);
 	CU_ASSERT_EQUAL(run(&b, RDT_BIO_FLUSH, 0, 0, 0), -ENOTRECOVERABLE);
 	all_is_refused(&b);
