@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Shared by tools/quickstart, tools/check and tools/bench: packages, building. Source it from the top of the tree.
+# Shared by tools/quickstart, tools/check, tools/package and tools/bench: packages, building. Source it from the top of the tree.
 
 # shellcheck disable=SC2034 # used by those that source this
 {
@@ -9,6 +9,8 @@ packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdm
 packages_test=(libcunit1-dev python3 clang clang-format libclang-rt-dev valgrind tshark groff-base man-db
 	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs
 	nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils)
+# For tools/package: what configs/packaging/debian/control asks for beyond the lists above, and what looks at the result.
+packages_package=(build-essential debhelper dpkg-dev libcunit1-dev nbdkit-plugin-dev systemd lintian)
 # For tests/debian, on the machine that makes the root and not in it.
 packages_debian=(mmdebstrap uidmap util-linux)
 # For tools/bench; tgt is unpacked by it, not installed, since its package starts a daemon.

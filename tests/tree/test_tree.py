@@ -432,9 +432,27 @@ def docs_interop_is_stale_after(t, path, old, new, says):
     t.match(says or 'rxe_iwarp is no pair', res.stderr)
 
 
+@test
+def packages_have_the_version_that_meson_builds(t):
+    version = re.search(r"(?m)^ *version: '([0-9.]+)',$", read('meson.build'))[1]
+    t.eq(read('configs/packaging/debian/changelog').split()[1].split('-')[0], f'({version}', 'configs/packaging/debian')
+
+
+@test
+def packages_are_built_with_what_the_build_needs(t):
+    """The libraries of tools/lib.sh are those of configs/packaging/debian/control."""
+    listed = re.search(r'(?s)packages_build=\(([^)]*)\)', read('tools/lib.sh'))[1].split()
+    control = re.search(r'(?ms)^Build-Depends:\n(.*?)\n\n', read('configs/packaging/debian/control'))[1]
+    t.eq([package for package in listed if package.endswith('-dev') and package != 'libc6-dev' and
+          not re.search(rf'(?m)^ {re.escape(package)}\b', control)], [], 'missing in Build-Depends')
+
+
 @each(*((name, name) for name in ('quickstart', 'check', 'bench', 'lib.sh', 'fio/build',
-                                 'benchmark/vm_machine.sh', '../tests/debian/run', '../tests/debian/enter',
-                                 '../tests/debian/inside')))
+                                 'package', 'benchmark/vm_machine.sh',
+                                 *(f'../tests/debian/{name}' for name in ('run', 'enter', 'inside', 'package',
+                                                                          'package_inside')),
+                                 *(f'../configs/packaging/debian/tests/{name}'
+                                   for name in ('serve', 'library', 'service')))))
 def shellcheck_is_content(t, name):
     res = subprocess.run([requires_program('shellcheck'), '-x', '-P', SOURCE_ROOT,
                           os.path.join(SOURCE_ROOT, 'tools', name)], capture_output=True, text=True,
