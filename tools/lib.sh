@@ -13,6 +13,8 @@ packages_test=(libcunit1-dev python3 clang clang-format libclang-rt-dev valgrind
 packages_package=(build-essential debhelper dpkg-dev libcunit1-dev nbdkit-plugin-dev systemd lintian)
 # For tests/debian, on the machine that makes the root and not in it.
 packages_debian=(mmdebstrap uidmap util-linux)
+# For tests/debian/cross.
+packages_cross=(mmdebstrap gcc-s390x-linux-gnu gcc-aarch64-linux-gnu qemu-user)
 # For tools/bench; tgt is unpacked by it, not installed, since its package starts a daemon.
 packages_bench=(fio dpkg-dev nbdkit libiscsi-bin libiscsi-dev python3-matplotlib util-linux)
 }
