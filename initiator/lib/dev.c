@@ -98,12 +98,20 @@ static void dev_tell(struct rdinit_dev *dev, const struct rdi_path *path,
 		.blocks = atomic_load(&dev->blocks),
 		.text = "",
 	};
+	char text[RDI_TEXT + 64];
 
 	if (path) {
 		ev.path_state = path->state;
 		ev.ana_state = atomic_load(&path->ana);
+	}
+	if (path && path->state >= RDINIT_DEV_PATH_LOST) {
 		ev.err = path->err;
 		ev.text = path->text;
+	}
+	if (path && path->state == RDINIT_DEV_PATH_WAITING) {
+		snprintf(text, sizeof(text), "%s; next attempt in %.1f s", path->text,
+			 (double)path->retry_in / RD_NSEC_PER_SEC);
+		ev.text = text;
 	}
 	if (dev->opts.event_fn)
 		dev->opts.event_fn(dev->opts.event_user, &ev);

@@ -71,6 +71,7 @@ struct rdi_path {
 	int err;
 	uint16_t status;
 	char text[RDI_TEXT]; /* why it is not live */
+	uint64_t retry_in;   /* WAITING: ns from its begin to the next attempt */
 
 	_Atomic uint32_t live_epoch; /* epoch while LIVE; else 0 */
 	/* The first epoch since which the address has been the same: the target's fence holds for

@@ -63,7 +63,11 @@ path_append(struct rdi_path *path, const char *fmt, ...)
 
 static void path_give_up(struct rdi_path *path)
 {
-	rd_timer_stop(path->dev->h.loop, &path->timer);
+	struct rd_loop *loop = path->dev->h.loop;
+
+	path_append(path, "; given up after %.1f s",
+		    (double)(rd_loop_now(loop) - path->lost_at) / RD_NSEC_PER_SEC);
+	rd_timer_stop(loop, &path->timer);
 	path_set_state(path, RDINIT_DEV_PATH_FAILED);
 }
 
@@ -93,8 +97,6 @@ static void path_schedule(struct rdi_path *path)
 	if (dev->opts.ctrl_loss_tmo_ms != RDINIT_DEV_NEVER)
 		left = now - path->lost_at < loss ? loss - (now - path->lost_at) : 0;
 	if (left == 0) {
-		path_append(path, "; given up after %.1f s",
-			    (double)(now - path->lost_at) / RD_NSEC_PER_SEC);
 		path_give_up(path);
 		return;
 	}
@@ -105,7 +107,7 @@ static void path_schedule(struct rdi_path *path)
 		path_give_up(path);
 		return;
 	}
-	path_append(path, "; next attempt in %.1f s", (double)delay / RD_NSEC_PER_SEC);
+	path->retry_in = delay;
 	path_set_state(path, RDINIT_DEV_PATH_WAITING);
 }
 

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A device (rdinit_dev.h) under verified I/O while targets are killed and networks fail: nothing is lost."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+from t_loop import (LONG, SANITIZED, SCALE, VALGRIND, Skip, each, main, program, requires_native, test,
+                    wait_for)
+from t_proxy import Proxy
+
+# How long one scenario goes on failing, in rounds; by the clock in a long run.
+ROUNDS = 4
+LONG_SECONDS = 300
+
+# Short times, so that a test sees what takes half a minute by default; on slow machines longer ones.
+KATO = 1000 * SCALE
+TIMES = ('--keep-alive-tmo', KATO, '--reconnect-delay', 1000, '--io-timeout', 10000 * SCALE)
+
+
+class Device:
+    """rddev, running."""
+
+    def __init__(self, t, uris, *args):
+        self.t = t
+        self.proc = t.spawn('rddev', [program('rddev'), *TIMES, *args, *uris], stdin=subprocess.PIPE)
+        self.proc.expect(r'^event device live')
+
+    def count(self, what):
+        found = re.findall(rf'(?m)^ops.* ?\b{what} (\d+)', self.proc.text())
+        return int(found[-1]) if found else 0
+
+    def ops(self):
+        found = re.findall(r'(?m)^ops (\d+)', self.proc.text())
+        return int(found[-1]) if found else 0
+
+    def goes_on(self, n=300):
+        """Wait for so many more commands."""
+        goal = self.ops() + max(20, n // SCALE)
+
+        def there():
+            self.t.ok(self.proc.running, f'rddev ended:\n{self.proc.text()[-3000:]}')
+            return self.ops() >= goal
+        wait_for(there, 'commands to end')
+
+    def finish(self):
+        """End it; every block is read once more."""
+        self.proc.popen.stdin.close()
+        rc = self.proc.wait()
+        self.t.eq(rc, 0, f'rddev:\n{self.proc.text()[-3000:]}')
+        self.proc.expect(r'^verified$')
+
+
+def rounds(at_least=ROUNDS):
+    end = time.monotonic() + LONG_SECONDS
+    number = 0
+    while number < at_least or (LONG and time.monotonic() < end):
+        yield number
+        number += 1
+
+
+def no_lock_env():
+    """The environment of targets that may use one file."""
+    lib = os.environ.get('NOLOCK')
+    if not lib:
+        raise Skip('nolock is not built (set NOLOCK)')
+    if VALGRIND or SANITIZED:
+        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
+    return dict(os.environ, LD_PRELOAD=lib)
+
+
+def disk(t, **keys):
+    return t.namespace(size='16MiB', **keys)
+
+
+def restarted(t, proxy, config, number, **kw):
+    """The target again, as another process on another port; the proxy leads there."""
+    target = t.target(config=config, name=f'rdtarget{number}', **kw)
+    proxy.to = (target.addr, target.port)
+    return target
+
+
+@each(('one thread', 1, ()), ('two threads', 2, ()), ('and no resending of writes', 1, ('--no-resend', 1)))
+def a_killed_target_that_comes_back_is_not_noticed(t, threads, args):
+    config = t.config([disk(t)])
+    target = t.target(config=config, name='rdtarget_first')
+    proxy = Proxy(t, target.addr, target.port)
+    dev = Device(t, [proxy.uri(target)], '--threads', threads, *args)
+    for number in rounds():
+        dev.goes_on()
+        target.kill()
+        if number % 2:
+            dev.proc.expect(r'^event path 0 waiting: .*refused|^event path 0 waiting: .*closed')
+        mark = dev.proc.mark()
+        target = restarted(t, proxy, config, number)
+        dev.proc.expect(r'^event device live', since=mark)
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def the_caller_does_not_notice_the_loss_of_one_of_two_paths(t):
+    target = t.target([disk(t)])
+    proxies = [Proxy(t, target.addr, target.port) for _ in range(2)]
+    dev = Device(t, [p.uri(target) for p in proxies], '--threads', 2, '--no-compare', 1)
+    dev.proc.expect(r'^event path 1 live')
+    for number in rounds(6):
+        proxy, mark = proxies[number % 2], dev.proc.mark()
+        proxy.accepting(False)
+        proxy.reset()
+        dev.proc.expect(rf'^event path {number % 2} lost', since=mark)
+        dev.goes_on()
+        proxy.accepting(True)
+        dev.proc.expect(rf'^event path {number % 2} live', since=mark)
+        dev.goes_on()
+    t.eq([line for line in dev.proc.text().splitlines() if line == 'event device waiting'], [],
+         'the device was without a path')
+    t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
+    dev.finish()
+
+
+@each(('round robin', 0), ('queue depth', 1), ('failover', 2))
+def two_targets_with_one_disk_are_killed_in_turn(t, policy):
+    """Each target has the same file; no fence of one knows the writes of the other."""
+    ns = disk(t)
+    env = no_lock_env()
+    configs = [t.config([ns], name=f'rdtarget_{i}.yaml') for i in range(2)]
+    targets = [t.target(config=configs[i], name=f'rdtarget_{i}_first', env=env) for i in range(2)]
+    proxies = [Proxy(t, target.addr, target.port) for target in targets]
+    dev = Device(t, [p.uri(x) for p, x in zip(proxies, targets)], '--policy', policy)
+    dev.proc.expect(r'^event path 1 live')
+    for number in rounds(2):
+        i = number % 2
+        dev.goes_on()
+        mark = dev.proc.mark()
+        targets[i].kill()
+        dev.proc.expect(rf'^event path {i} lost', since=mark)
+        dev.goes_on()
+        mark = dev.proc.mark()
+        targets[i] = restarted(t, proxies[i], configs[i], f'_{i}_{number}', env=env)
+        dev.proc.expect(rf'^event path {i} live', since=mark)
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def swallowed_commands_are_aborted_then_the_path_is_reset(t):
+    target = t.target([disk(t)])
+    proxy = Proxy(t, target.addr, target.port)
+    # Without keep-alive in the way: the time limit of a command is to be what fires.
+    dev = Device(t, [proxy.uri(target)], '--io-timeout', 1000, '--keep-alive-tmo', 120000)
+    for _ in rounds(2):
+        dev.goes_on()
+        mark = dev.proc.mark()
+        proxy.swallow()
+        dev.proc.expect(r'^event path 0 lost: .*no answer to .* in time', since=mark)
+        proxy.forward()
+        dev.proc.expect(r'^event device live', since=mark)
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def a_silent_path_does_not_disturb_the_other_one(t):
+    target = t.target([disk(t)])
+    proxies = [Proxy(t, target.addr, target.port) for _ in range(2)]
+    dev = Device(t, [p.uri(target) for p in proxies], '--io-timeout', 1000)
+    dev.proc.expect(r'^event path 1 live')
+    dev.goes_on()
+    proxies[1].swallow()
+    dev.proc.expect(r'^event path 1 lost')
+    dev.goes_on()
+    t.ok(not re.search(r'(?m)^event path 0 lost', dev.proc.text()), 'path 0 was lost as well')
+    t.eq(dev.count('errors'), 0, 'errors')
+    proxies[1].forward()
+    dev.finish()
+
+
+@test
+def delayed_and_trickling_bytes_lose_nothing(t):
+    target = t.target([disk(t)])
+    proxy = Proxy(t, target.addr, target.port)
+    dev = Device(t, [proxy.uri(target)], '--slots', 4, '--keep-alive-tmo', 120000, '--io-timeout', 120000)
+    proxy.delay(0.02)
+    dev.goes_on(40)
+    proxy.trickle()
+    dev.goes_on(40)
+    proxy.forward()
+    dev.finish()
+    t.ok(not re.search(r'(?m)^event path 0 lost', dev.proc.text()), 'the path was lost')
+
+
+@test
+def resets_leave_nothing_behind(t):
+    requires_native()
+    target = t.target([disk(t)])
+    proxy = Proxy(t, target.addr, target.port)
+    dev = Device(t, [proxy.uri(target)], '--reconnect-delay', 100)
+
+    def once():
+        mark = dev.proc.mark()
+        proxy.reset()
+        dev.proc.expect(r'^event path 0 lost', since=mark)
+        dev.proc.expect(r'^event device live', since=mark)
+        dev.goes_on(100)
+        return dev.proc.open_files(), dev.proc.rss()
+
+    for _ in range(5):
+        files, rss = once()
+    for _ in rounds(20):
+        last = once()
+    t.eq(last[0], files, 'open files of the host')
+    t.ok(last[1] < rss + (4 << 20), f'resident memory grew from {rss} to {last[1]} bytes')
+    dev.finish()
+
+
+@test
+def without_a_path_commands_fail_fast_and_then_the_device_fails(t):
+    target = t.target([disk(t)])
+    dev = Device(t, [target.uri()], '--fast-io-fail-tmo', 500, '--ctrl-loss-tmo', 3000, '--errors-ok', 1)
+    dev.goes_on()
+    target.kill()
+    wait_for(lambda: dev.count('errors') > 0, 'commands to fail')
+    t.ok('event device failed' not in dev.proc.text(), 'the device failed at once')
+    dev.proc.expect(r'^event path 0 failed: .*given up after')
+    dev.proc.expect(r'^event device failed')
+
+
+@test
+def another_namespace_is_not_taken_for_the_same(t):
+    target = t.target([disk(t)])
+    other = t.target([disk(t, path=t.path('other.img'), uuid='6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11')],
+                     name='rdtarget_other')
+    dev = Device(t, [target.uri(), other.uri()])
+    # Whichever is connected first is the device's.
+    dev.proc.expect(r'^event path \d failed: .*another one than the device')
+    dev.goes_on()
+    dev.finish()
+
+
+@test
+def a_namespace_that_grew_is_told(t):
+    memory = {'backend': 'memory'}
+    target = t.target([t.namespace(size='8MiB', **memory)])
+    dev = Device(t, [target.uri()])
+    for size, blocks in (('16MiB', 32768), ('12MiB', 24576)):
+        t.config([t.namespace(size=size, **memory)])
+        target.reload('1 resized$')
+        dev.proc.expect(rf'^event resized {blocks}$')
+    dev.goes_on()
+    dev.finish()
+
+
+@test
+def ana_states_are_followed(t):
+    """By events, and by statuses of commands that come before them; without a usable path commands wait."""
+    def configure(*states):
+        return t.config([disk(t)], listeners=[{'ana': [{'group': 1, 'state': state}]} for state in states])
+
+    target = t.target(config=configure('optimized', 'inaccessible'))
+    uris = [target.uri().replace(f':{target.port}/', f':{port}/') for _, port in target.listeners]
+    dev = Device(t, uris)
+    dev.proc.expect(r'^event path 1 live')
+    for states in (('inaccessible', 'optimized'), ('non-optimized', 'optimized'), ('persistent-loss', 'optimized'),
+                   ('optimized', 'inaccessible')):
+        dev.goes_on()
+        mark = dev.proc.mark()
+        configure(*states)
+        target.reload()
+        dev.proc.expect(rf'^event ana 0 {states[0]}', since=mark)
+    mark = dev.proc.mark()
+    configure('inaccessible', 'inaccessible')
+    target.reload()
+    dev.proc.expect(r'^event device waiting', since=mark)
+    configure('inaccessible', 'non-optimized')
+    target.reload()
+    dev.proc.expect(r'^event device live', since=mark)
+    dev.goes_on()
+    t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
+    t.ok(not re.search(r'(?m)^event path \d lost', dev.proc.text()), 'a path was lost')
+    dev.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
