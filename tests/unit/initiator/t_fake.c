@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <CUnit/CUnit.h>
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -378,7 +379,7 @@ void t_default(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe
 	else if (sqe->opcode == nvme_admin_identify)
 		answer_identify(f, conn, sqe);
 	else if (sqe->opcode == nvme_admin_set_features)
-		t_answer(conn, sqe, 0x00030003, 0); /* four queues each way */
+		t_answer(conn, sqe, f->granted << 16 | f->granted, 0);
 	else if (sqe->opcode == nvme_admin_async_event)
 		return; /* until there is an event */
 	else
@@ -461,6 +462,39 @@ static int resolve(struct rd_fab *fab, const struct rd_fab_resolve_attr *attr,
 	return 0;
 }
 
+/* The last byte of an IPv4 address. */
+static unsigned int octet_of(const struct t_conn *conn)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)&conn->c.remote;
+
+	return ntohl(in->sin_addr.s_addr) & 0xff;
+}
+
+struct t_conn *t_conn_to(struct t_fake *f, unsigned int n, bool io)
+{
+	unsigned int i;
+
+	for (i = 0; i < T_CONNS_MAX; i++) {
+		struct t_conn *conn = f->conns[i];
+
+		if (conn && !conn->dead && octet_of(conn) == n && (conn->qid != 0) == io)
+			return conn;
+	}
+	return NULL;
+}
+
+static void note_conn(struct t_fake *f, const struct t_conn *old, struct t_conn *now)
+{
+	unsigned int i;
+
+	for (i = 0; i < T_CONNS_MAX; i++) {
+		if (f->conns[i] == old) {
+			f->conns[i] = now;
+			return;
+		}
+	}
+}
+
 static int do_connect(struct rd_fab_conn *c, const struct rd_fab_conn_param *param)
 {
 	struct t_conn *conn = (struct t_conn *)c;
@@ -474,9 +508,12 @@ static int do_connect(struct rd_fab_conn *c, const struct rd_fab_conn_param *par
 	memcpy(f->priv[conn->qid ? 1 : 0], param->private_data, param->private_len);
 	f->ird = param->ird;
 	f->last_conn[conn->qid ? 1 : 0] = conn;
+	note_conn(f, NULL, conn);
 	rep.crqsize = f->crqsize && conn->qid ? htole16(f->crqsize)
 					      : htole16((uint16_t)(le16toh(req.hsqsize) + 1));
-	if (f->connect_err)
+	if (octet_of(conn) < 32 && f->down & 1u << octet_of(conn))
+		event(conn, RD_FAB_EV_CONNECT_ERROR, -ECONNREFUSED, NULL, 0);
+	else if (f->connect_err)
 		event(conn, RD_FAB_EV_CONNECT_ERROR, f->connect_err, NULL, 0);
 	else if (f->reject_sts)
 		event(conn, RD_FAB_EV_REJECTED, -ECONNREFUSED, &rej, sizeof(rej));
@@ -504,6 +541,7 @@ static void conn_destroy(struct rd_fab_conn *c)
 	rd_defer_cancel(conn->fab->loop, &conn->deliver);
 	if (conn->cq)
 		conn->cq->head = conn->cq->tail; /* completions of a destroyed one are dropped */
+	note_conn(conn->f, conn, NULL);
 	for (i = 0; i < 2; i++) {
 		if (conn->f->last_conn[i] == conn)
 			conn->f->last_conn[i] = NULL;
@@ -628,6 +666,7 @@ void t_fake_reset(void)
 	t_fake.id.oaes = htole32(1u << 8 | 1u << 9);
 	t_fake.id.cntrltype = NVME_CTRL_CNTRLTYPE_IO;
 	t_fake.invalidate = true;
+	t_fake.granted = 3;
 	t_fake.disk = calloc(T_DISK_BLOCKS, T_DISK_BLOCK);
 }
 

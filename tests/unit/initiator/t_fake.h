@@ -12,6 +12,7 @@
 #define T_DISK_BLOCK  512
 #define T_DISK_BLOCKS 16384
 #define T_LOG_MAX     256
+#define T_CONNS_MAX   32
 
 struct t_conn;
 struct t_fake;
@@ -26,6 +27,7 @@ struct t_fake {
 	t_hook_fn hook;
 	void *hook_arg;
 	int connect_err;         /* CONNECT_ERROR with this status */
+	uint32_t down;           /* bit n: so for 192.0.2.n, with -ECONNREFUSED */
 	int reject_sts;          /* REJECTED with this NVMe/RDMA status */
 	uint16_t crqsize;        /* in the accept; 0: what was asked for */
 	unsigned int full_after; /* the n-th SEND from now on is not taken; 0: all are */
@@ -34,7 +36,8 @@ struct t_fake {
 	struct nvme_id_ctrl id;
 	uint64_t cap;
 	uint32_t csts;
-	bool invalidate; /* answer 4Fh with SEND with Invalidate */
+	uint16_t granted; /* I/O queues, 0's based; 3 by default */
+	bool invalidate;  /* answer 4Fh with SEND with Invalidate */
 
 	/* what it saw */
 	unsigned int mrs, mrs_max; /* registrations alive now, at most */
@@ -53,6 +56,7 @@ struct t_fake {
 	uint32_t next_key;
 	struct t_mr *mr_list;
 	struct t_conn *last_conn[2]; /* admin and the last I/O connection alive */
+	struct t_conn *conns[T_CONNS_MAX];
 };
 
 extern struct t_fake t_fake;       /* reset by t_fake_reset() */
@@ -74,6 +78,8 @@ void t_default(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe
 
 bool t_read_host(struct t_fake *f, const struct nvme_sqe *sqe, void *to, size_t len);
 bool t_write_host(struct t_fake *f, const struct nvme_sqe *sqe, const void *from, size_t len);
+/* The connection to 192.0.2.@n of the I/O queue, or the admin queue; NULL: there is none. */
+struct t_conn *t_conn_to(struct t_fake *f, unsigned int n, bool io);
 void t_break(struct t_conn *conn, int status); /* the connection is lost */
 /* The first of the held SENDs fails; what a device does then besides, t_break() does. */
 void t_fail_send(struct t_conn *conn, enum ibv_wc_status status);

@@ -27,6 +27,7 @@ int main(int argc, char **argv)
 		{.name = "sizes", .teardown = teardown, .cases = t_sizes_cases},
 		{.name = "device", .teardown = teardown, .cases = t_dev_cases},
 		{.name = "guards", .cases = t_dev_guard_cases},
+		{.name = "lost paths", .teardown = teardown, .cases = t_dev_lost_cases},
 		{.name = NULL},
 	};
 

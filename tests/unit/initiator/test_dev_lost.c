@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A device whose paths are lost: what is sent again, when, by which path, and what is not. */
+#include <CUnit/CUnit.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "suites.h"
+#include "t_dev.h"
+
+/* With the default keep-alive timeout of 5 s: twice that and a second. */
+#define STALE_MS 11000
+
+/* I/O commands that arrived at 192.0.2.n. */
+struct arrived {
+	struct t_conn *conn;
+	struct nvme_sqe sqe;
+	unsigned int path;
+};
+
+static struct arrived arrived[64];
+static unsigned int n_arrived;
+static unsigned int silent; /* bit n: 192.0.2.n answers no I/O command */
+static unsigned int aborts;
+static struct nvme_sqe last_abort;
+
+static unsigned int path_of(struct t_fake *f, const struct t_conn *conn)
+{
+	unsigned int n;
+
+	for (n = 1; n < 4; n++)
+		if (t_conn_to(f, n, true) == conn)
+			return n;
+	return 0;
+}
+
+static bool note_command(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			 const void *data, size_t len)
+{
+	unsigned int path = path_of(f, conn);
+
+	if (sqe->opcode == NVMF_OPCODE)
+		return false;
+	if (!path) {
+		if (sqe->opcode == nvme_admin_abort_cmd) {
+			aborts++;
+			last_abort = *sqe;
+		}
+		return false;
+	}
+	arrived[n_arrived].conn = conn;
+	arrived[n_arrived].sqe = *sqe;
+	arrived[n_arrived++].path = path;
+	if (silent & 1u << path)
+		return true;
+	if (sqe->opcode == nvme_cmd_compare) {
+		t_answer(conn, sqe, 0, 0);
+		return true;
+	}
+	return false;
+}
+
+static void open_paths(struct t_dev *d, unsigned int paths)
+{
+	t_fake.hook = note_command;
+	n_arrived = aborts = 0;
+	silent = 0;
+	t_fake.id.oncs = htole16(NVME_CTRL_ONCS_COMPARE);
+	t_dev_open(d, paths);
+}
+
+/* The path is lost, and the target does not listen there until t_dev_up(). */
+static void path_down(struct t_dev *d, unsigned int n)
+{
+	t_fake.down |= 1u << n;
+	t_break(t_conn_to(&t_fake, n, true), -ECONNRESET);
+	t_break(t_conn_to(&t_fake, n, false), -ECONNRESET);
+	t_dev_settle(d);
+}
+
+static void path_up(struct t_dev *d, unsigned int n)
+{
+	t_fake.down &= ~(1u << n);
+	CU_ASSERT_EQUAL(rdinit_dev_reconnect(d->dev), 0);
+	t_dev_settle(d);
+	CU_ASSERT_EQUAL(t_dev_path_state(d, n - 1), RDINIT_DEV_PATH_LIVE);
+}
+
+static void reads_and_writes_are_sent_again_by_the_same_path(void)
+{
+	struct t_done rd = {0}, wr = {0}, fl = {0};
+	unsigned char in[512], out[512] = {9};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	open_paths(&d, 1);
+	silent = 1u << 1;
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 1, 1, in, 0, t_done_fn, &rd), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 2, 1, out, 0, t_done_fn, &wr), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_flush_async(d.chan, t_done_fn, &fl), 0);
+	t_dev_settle(&d);
+	path_down(&d, 1);
+	CU_ASSERT_EQUAL(rd.calls + wr.calls + fl.calls, 0);
+	silent = 0;
+	path_up(&d, 1);
+	/* No time has passed: the target's fence protects this path. */
+	CU_ASSERT_EQUAL(rd.calls, 1);
+	CU_ASSERT_EQUAL(wr.calls, 1);
+	CU_ASSERT_EQUAL(fl.calls, 1);
+	CU_ASSERT_EQUAL(rd.err | wr.err | fl.err, 0);
+	CU_ASSERT_EQUAL(n_arrived, 6);
+	CU_ASSERT_EQUAL(t_fake.disk[2 * T_DISK_BLOCK], 9);
+	CU_ASSERT_EQUAL(d.dev->guards.count, 0);
+	t_dev_free(&d);
+}
+
+static void a_write_waits_before_it_takes_another_path(void)
+{
+	struct t_done lost = {0}, over = {0}, beside = {0}, rd = {0};
+	unsigned char old[1024] = {1}, new[512] = {2}, in[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.policy = RDINIT_DEV_FAILOVER;
+	open_paths(&d, 2);
+	silent = 1u << 1;
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 4, 2, old, 0, t_done_fn, &lost), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 9, 1, in, 0, t_done_fn, &rd), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(arrived[0].path, 1);
+	path_down(&d, 1);
+	CU_ASSERT_EQUAL(rd.calls, 1); /* by the other path, at once */
+	CU_ASSERT_EQUAL(lost.calls, 0);
+	/* A newer write of the same blocks must not be overtaken by the lost one. */
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 5, 1, new, 0, t_done_fn, &over), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 6, 1, new, 0, t_done_fn, &beside), 0);
+	t_dev_pass(&d, STALE_MS - 100);
+	CU_ASSERT_EQUAL(beside.calls, 1);
+	CU_ASSERT_EQUAL(over.calls, 0);
+	CU_ASSERT_EQUAL(lost.calls, 0);
+	t_dev_pass(&d, 1300); /* the loss was seen up to a second after the connection broke */
+	CU_ASSERT_EQUAL(lost.calls, 1);
+	CU_ASSERT_EQUAL(over.calls, 1);
+	CU_ASSERT_EQUAL(lost.err | over.err, 0);
+	CU_ASSERT_EQUAL(t_fake.disk[4 * T_DISK_BLOCK], 1);
+	CU_ASSERT_EQUAL(t_fake.disk[5 * T_DISK_BLOCK], 2); /* the newer one was last */
+	CU_ASSERT_EQUAL(d.dev->guards.count, 0);
+	t_dev_free(&d);
+}
+
+static void a_lost_write_can_end_as_unknown(void)
+{
+	struct t_done lost = {0}, over = {0};
+	unsigned char buf[512] = {1};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.no_resend_writes = true;
+	open_paths(&d, 2);
+	silent = 6;
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 4, 1, buf, 0, t_done_fn, &lost), 0);
+	t_dev_settle(&d);
+	path_down(&d, arrived[0].path);
+	silent = 0;
+	CU_ASSERT_EQUAL(lost.calls, 1);
+	CU_ASSERT_EQUAL(lost.err, -EREMOTEIO);
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 4, 1, buf, 0, t_done_fn, &over), 0);
+	t_dev_pass(&d, STALE_MS - 100);
+	CU_ASSERT_EQUAL(over.calls, 0);
+	t_dev_pass(&d, 1300);
+	CU_ASSERT_EQUAL(over.calls, 1);
+	CU_ASSERT_EQUAL(over.err, 0);
+	t_dev_free(&d);
+}
+
+static void compare_is_not_sent_again(void)
+{
+	struct t_done done = {0};
+	struct rdinit_dev_io io;
+	unsigned char buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	open_paths(&d, 1);
+	rdinit_dev_io_init(&io);
+	io.op = RDINIT_DEV_COMPARE;
+	io.nblocks = 1;
+	io.buf = buf;
+	silent = 1u << 1;
+	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
+	t_dev_settle(&d);
+	path_down(&d, 1);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -EREMOTEIO);
+	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "unknown"));
+	/* One that has not been sent is no such case. */
+	memset(&done, 0, sizeof(done));
+	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
+	silent = 0;
+	path_up(&d, 1);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, 0);
+	t_dev_free(&d);
+}
+
+/* A name that leads to another address now may lead to another target, which has no such fence. */
+static void another_address_has_no_fence(void)
+{
+	struct t_done lost = {0};
+	unsigned char buf[512] = {1};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	open_paths(&d, 1);
+	silent = 1u << 1;
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 4, 1, buf, 0, t_done_fn, &lost), 0);
+	t_dev_settle(&d);
+	snprintf(d.dev->paths[0]->uri.traddr, sizeof(d.dev->paths[0]->uri.traddr), "192.0.2.2");
+	path_down(&d, 1);
+	t_dev_pass(&d, STALE_MS - 100);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+	CU_ASSERT_EQUAL(lost.calls, 0);
+	t_dev_pass(&d, 1300);
+	CU_ASSERT_EQUAL(lost.calls, 1);
+	CU_ASSERT_EQUAL(lost.err, 0);
+	t_dev_free(&d);
+}
+
+/* ---- time limits ---- */
+
+static void a_late_command_is_aborted_then_its_path_is_reset(void)
+{
+	struct t_done late = {0}, other = {0};
+	unsigned char buf[512];
+	struct t_dev d;
+	unsigned int i;
+
+	t_dev_init(&d);
+	d.opts.io_timeout_ms = 2000;
+	open_paths(&d, 2);
+	silent = 1u << 1;
+	for (i = 0; n_arrived == 0 || arrived[n_arrived - 1].path != 1; i++) {
+		CU_ASSERT_EQUAL_FATAL(rdinit_dev_read_async(d.chan, 1, 1, buf, 0, t_done_fn, &late),
+				      0);
+		t_dev_settle(&d);
+	}
+	t_dev_pass(&d, 1900);
+	CU_ASSERT_EQUAL(aborts, 0);
+	t_dev_pass(&d, 800);
+	CU_ASSERT_EQUAL(aborts, 1);
+	CU_ASSERT_EQUAL(le32toh(last_abort.cdw10),
+			1u | (uint32_t)le16toh(arrived[n_arrived - 1].sqe.cid) << 16);
+	CU_ASSERT_EQUAL(d.lost, 0);
+	/* Not answered either: the path is reset, and the command takes the other one. */
+	t_dev_pass(&d, 3000);
+	CU_ASSERT_EQUAL(d.lost, 1);
+	CU_ASSERT_EQUAL(late.calls, i);
+	CU_ASSERT_EQUAL(late.err, 0);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 1), RDINIT_DEV_PATH_LIVE);
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 1, 1, buf, 0, t_done_fn, &other), 0);
+	t_dev_free(&d);
+}
+
+static void three_time_limits_are_enough(void)
+{
+	struct t_done done = {0};
+	unsigned char buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.io_timeout_ms = 1000;
+	open_paths(&d, 1);
+	silent = 1u << 1;
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 1, 1, buf, 0, t_done_fn, &done), 0);
+	t_dev_pass(&d, 12000);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -ETIMEDOUT);
+	CU_ASSERT_EQUAL(n_arrived, 3);
+	CU_ASSERT_EQUAL(d.lost, 3);
+	t_dev_free(&d);
+}
+
+static void a_command_has_a_time_limit_of_its_own(void)
+{
+	struct t_done done = {0};
+	struct rdinit_dev_io io;
+	unsigned char buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	open_paths(&d, 1);
+	silent = 1u << 1;
+	rdinit_dev_io_init(&io);
+	io.nblocks = 1;
+	io.buf = buf;
+	io.timeout_ms = 100;
+	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
+	t_dev_pass(&d, 1200);
+	CU_ASSERT_EQUAL(aborts, 1);
+	CU_ASSERT_EQUAL(d.lost, 0);
+	t_dev_free(&d);
+}
+
+/* ---- cancelling ---- */
+
+static void a_command_that_waits_is_cancelled(void)
+{
+	struct t_done done = {0};
+	struct rdinit_dev_io io;
+	unsigned char buf[512];
+	struct t_dev d;
+	uint64_t id;
+
+	t_dev_init(&d);
+	open_paths(&d, 1);
+	path_down(&d, 1);
+	rdinit_dev_io_init(&io);
+	io.nblocks = 1;
+	io.buf = buf;
+	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, &id), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_cancel(d.chan, id), 0);
+	CU_ASSERT_EQUAL(done.calls, 0); /* not from here */
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -ECANCELED);
+	CU_ASSERT_EQUAL(rdinit_dev_cancel(d.chan, id), -ENOENT);
+	t_dev_free(&d);
+}
+
+static void a_command_that_was_sent_is_aborted(void)
+{
+	struct t_done done = {0};
+	struct rdinit_dev_io io;
+	unsigned char buf[512];
+	struct t_dev d;
+	uint64_t id;
+
+	t_dev_init(&d);
+	open_paths(&d, 1);
+	silent = 1u << 1;
+	rdinit_dev_io_init(&io);
+	io.op = RDINIT_DEV_WRITE;
+	io.nblocks = 1;
+	io.buf = buf;
+	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, &id), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(rdinit_dev_cancel(d.chan, id), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(aborts, 1);
+	CU_ASSERT_EQUAL(done.calls, 0);
+	t_answer(arrived[0].conn, &arrived[0].sqe, 0, NVME_SC_ABORT_REQ);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -ECANCELED);
+	CU_ASSERT_EQUAL(d.dev->guards.count, 0); /* the controller has answered */
+	t_dev_free(&d);
+}
+
+/* ---- statuses ---- */
+
+static uint16_t next_status;
+static unsigned int statuses; /* so many commands are answered with it */
+
+static bool refuse(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+		   const void *data, size_t len)
+{
+	if (!path_of(f, conn) || sqe->opcode == NVMF_OPCODE || statuses == 0)
+		return note_command(f, conn, sqe, data, len);
+	statuses--;
+	n_arrived++;
+	t_answer(conn, sqe, 0, next_status);
+	return true;
+}
+
+static void statuses_say_whether_to_try_again(void)
+{
+	struct t_done once = {0}, always = {0}, dnr = {0};
+	unsigned char buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	open_paths(&d, 1);
+	t_fake.hook = refuse;
+	next_status = NVME_SC_NS_NOT_READY;
+	statuses = 1;
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 1, 1, buf, 0, t_done_fn, &once), 0);
+	t_dev_pass(&d, 300);
+	CU_ASSERT_EQUAL(once.calls, 1);
+	CU_ASSERT_EQUAL(once.err, 0);
+	statuses = 100;
+	n_arrived = 0;
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 1, 1, buf, 0, t_done_fn, &always), 0);
+	t_dev_pass(&d, 2000);
+	CU_ASSERT_EQUAL(always.err, -EIO);
+	CU_ASSERT_EQUAL(always.status, NVME_SC_NS_NOT_READY);
+	CU_ASSERT_EQUAL(n_arrived, 6);
+	n_arrived = 0;
+	next_status |= NVME_STATUS_DNR;
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 1, 1, buf, 0, t_done_fn, &dnr), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(dnr.err, -EIO);
+	CU_ASSERT_EQUAL(n_arrived, 1);
+	t_dev_free(&d);
+}
+
+/* ---- paths ---- */
+
+static void without_a_path_the_options_decide(void)
+{
+	struct t_done waits = {0}, fast = {0}, late = {0};
+	unsigned char buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.fast_io_fail_tmo_ms = 3000;
+	d.opts.ctrl_loss_tmo_ms = 20000;
+	open_paths(&d, 1);
+	path_down(&d, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, t_done_fn, &waits), 0);
+	t_dev_pass(&d, 1900);
+	CU_ASSERT_EQUAL(waits.calls, 0);
+	t_dev_pass(&d, 1200);
+	CU_ASSERT_EQUAL(waits.err, -ENOTCONN);
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, t_done_fn, &fast), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(fast.err, -ENOTCONN);
+	CU_ASSERT_EQUAL(d.failed, 0);
+	t_dev_pass(&d, 18000);
+	CU_ASSERT_EQUAL(d.failed, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, t_done_fn, &late), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(late.err, -ENODEV);
+	/* Not the end, if the application says so. */
+	path_up(&d, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 1, buf, 0), 0);
+	t_dev_free(&d);
+}
+
+static void opening_fails_when_each_path_has_failed(void)
+{
+	struct rdinit_uri uri;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.down = 1u << 1 | 1u << 2;
+	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_open(d.dev), -EINVAL); /* no path */
+	rdinit_uri_init(&uri);
+	rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri);
+	CU_ASSERT_EQUAL(rdinit_dev_add_path(d.dev, &uri, NULL), 0);
+	rdinit_uri_parse("nvme+rdma://192.0.2.2/nqn.2024-01.test:y", &uri);
+	CU_ASSERT_EQUAL(rdinit_dev_add_path(d.dev, &uri, NULL), -EINVAL); /* another subsystem */
+	rdinit_uri_parse("nvme+rdma://192.0.2.2/nqn.2024-01.test:x", &uri);
+	CU_ASSERT_EQUAL(rdinit_dev_add_path(d.dev, &uri, NULL), 1);
+	CU_ASSERT_EQUAL(rdinit_dev_open(d.dev), -ECONNREFUSED);
+	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "192.0.2.1:4420"));
+	CU_ASSERT_EQUAL(rdinit_dev_chan_create(d.dev, &d.chan), -ENOTCONN);
+	CU_ASSERT_EQUAL(rdinit_dev_open(d.dev), -EINVAL);
+	t_dev_free(&d);
+}
+
+static void fewer_queues_than_channels_are_no_path(void)
+{
+	struct rdinit_dev_chan *second;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.channels = 2;
+	open_paths(&d, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_chan_create(d.dev, &second), 0);
+	path_down(&d, 1);
+	t_fake.granted = 0;
+	t_fake.down = 0;
+	t_dev_pass(&d, 2000);
+	CU_ASSERT_NOT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+	t_fake.granted = 1;
+	path_up(&d, 1);
+	rdinit_dev_chan_free(&second);
+	t_dev_free(&d);
+}
+
+static void a_path_that_is_lost_again_and_again_is_not_connected_all_the_time(void)
+{
+	struct t_dev d;
+	unsigned int i;
+
+	t_dev_init(&d);
+	open_paths(&d, 1);
+	t_dev_pass(&d, 2000);
+	for (i = 0; i < 100; i++) {
+		struct t_conn *conn = t_conn_to(&t_fake, 1, false);
+
+		if (conn)
+			t_break(conn, -ECONNRESET);
+		t_dev_pass(&d, 10);
+	}
+	/* In a second, with 625 ms after each but the first loss. */
+	CU_ASSERT_TRUE(d.lost >= 2);
+	CU_ASSERT_TRUE(d.lost <= 4);
+	t_dev_free(&d);
+}
+
+static void delays_grow_up_to_the_option(void)
+{
+	const uint64_t max = 16000;
+	unsigned int n;
+
+	CU_ASSERT_EQUAL(rdi_backoff_ns(0, max, 0), 0);
+	CU_ASSERT_EQUAL(rdi_backoff_ns(1, max, 0), 1000);
+	CU_ASSERT_EQUAL(rdi_backoff_ns(2, max, 0), 2000);
+	CU_ASSERT_EQUAL(rdi_backoff_ns(5, max, 0), max);
+	CU_ASSERT_EQUAL(rdi_backoff_ns(UINT32_MAX, max, 0), max);
+	for (n = 1; n < 10; n++) {
+		CU_ASSERT_TRUE(rdi_backoff_ns(n, max, UINT32_MAX) < rdi_backoff_ns(n, max, 0));
+		CU_ASSERT_TRUE(rdi_backoff_ns(n, max, UINT32_MAX) >=
+			       rdi_backoff_ns(n, max, 0) * 3 / 4);
+	}
+	CU_ASSERT_EQUAL(rdi_backoff_ns(3, 1, UINT32_MAX), 0);
+}
+
+const struct t_case t_dev_lost_cases[] = {
+	{"reads and writes are sent again by the same path",
+	 reads_and_writes_are_sent_again_by_the_same_path},
+	{"a write waits before it takes another path", a_write_waits_before_it_takes_another_path},
+	{"a lost write can end as unknown", a_lost_write_can_end_as_unknown},
+	{"compare is not sent again", compare_is_not_sent_again},
+	{"another address has no fence", another_address_has_no_fence},
+	{"a late command is aborted, then its path is reset",
+	 a_late_command_is_aborted_then_its_path_is_reset},
+	{"three time limits are enough", three_time_limits_are_enough},
+	{"a command has a time limit of its own", a_command_has_a_time_limit_of_its_own},
+	{"a command that waits is cancelled", a_command_that_waits_is_cancelled},
+	{"a command that was sent is aborted", a_command_that_was_sent_is_aborted},
+	{"statuses say whether to try again", statuses_say_whether_to_try_again},
+	{"without a path the options decide", without_a_path_the_options_decide},
+	{"opening fails when each path has failed", opening_fails_when_each_path_has_failed},
+	{"fewer queues than channels are no path", fewer_queues_than_channels_are_no_path},
+	{"a path that is lost again and again is not connected all the time",
+	 a_path_that_is_lost_again_and_again_is_not_connected_all_the_time},
+	{"delays grow up to the option", delays_grow_up_to_the_option},
+	{NULL, NULL},
+};
