@@ -109,7 +109,7 @@ def blocks_of_other_sizes_and_what_lies_behind_the_copy(t, a, b):
 
 
 @each(('nothing', 0), ('a byte', 1), ('less than a block', 511), ('a block', 512), ('a block and a byte', 513),
-      ('more than a page', 4097), ('a page less than a piece', (512 << 10) - 4096), ('much', 2 * MIB + 77))
+      ('more than a page', 4097), ('a page less than a piece', (256 << 10) - 4096), ('much', 2 * MIB + 77))
 def files_of_any_length(t, size):
     target = t.target([t.namespace(1, backend='memory', size='4MiB')])
     data, old = random.Random(1).randbytes(size), random.Random(2).randbytes(4 * MIB)

@@ -11,7 +11,7 @@
 #include "journal.h"
 #include "run.h"
 
-#define CP_MEMORY (16u << 20)
+#define CP_MEMORY (8u << 20)
 /* A copy continues at a multiple of this, which is one of every block size. */
 #define CP_RESUME_ALIGN (64u << 10)
 

@@ -12,7 +12,7 @@
 #include "engine.h"
 #include "util/iomem.h"
 
-#define CHUNK_MAX  (512u << 10) /* larger commands gain nothing and use memory */
+#define CHUNK_MAX  (256u << 10) /* larger ones fall out of the caches */
 #define SLOTS_MAX  128u
 #define ZERO_UNIT  4096u
 #define ZERO_LEAST (64u << 10) /* shorter holes cost more commands than they save blocks */
