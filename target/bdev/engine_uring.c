@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "iopoll.h"
 #include "ring.h"
 
 #define REAP_BATCH   64
@@ -19,8 +20,7 @@
 struct uring {
 	struct rdt_engine engine;
 	struct rdt_ring ring;
-	struct rdt_ring polled; /* made when the first namespace asks for it */
-	uint32_t polled_out;    /* I/Os there */
+	struct rdt_iopoll poll;
 	struct rd_io io;
 	struct rd_poller poller;
 	struct rd_defer flush;
@@ -55,8 +55,8 @@ static void flush_ring(struct uring *u, struct rdt_ring *ring)
 static void flush_uring(struct uring *u)
 {
 	flush_ring(u, &u->ring);
-	if (u->polled.made)
-		flush_ring(u, &u->polled);
+	if (u->poll.ring.made)
+		flush_ring(u, &u->poll.ring);
 }
 
 static void flush_uring_again(struct rd_timer *timer)
@@ -118,14 +118,6 @@ static void prep_sync(struct io_uring_sqe *sqe, int fd, const struct rdt_bio *bi
 	sqe->len = (uint32_t)bio->length;
 }
 
-/* Reads and writes; a write that is to be durable may have work behind it that nobody polls for. */
-static bool goes_polled(const struct rdt_bio *bio, const struct rdt_fio *fio)
-{
-	return fio->piece <= fio->chan->poll_max && fio->step == RDT_FIO_TRANSFER &&
-	       (bio->op == RDT_BIO_READ || bio->op == RDT_BIO_WRITE) &&
-	       !rdt_fio_wants_dsync(bio, fio->chan);
-}
-
 /*
  * Descriptors are not registered with the ring: Linux 6.1 lets go of a registered file a second
  * after it was removed, and not before all is over that was in flight on the ring by then, of
@@ -136,14 +128,14 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	struct uring *u = uring_of(engine);
 	struct rdt_fio *fio = rdt_fio(bio);
 	struct rdt_fchan *chan = fio->chan;
-	bool polled = goes_polled(bio, fio);
-	struct rdt_ring *ring = polled ? &u->polled : &u->ring;
+	bool polled = rdt_iopoll_takes(bio, fio);
+	struct rdt_ring *ring = polled ? &u->poll.ring : &u->ring;
 	struct io_uring_sqe *sqe = get_sqe(u, ring);
 
 	if (!sqe)
 		return false;
 	fio->slot = polled; /* which of the rings */
-	u->polled_out += polled;
+	u->poll.out += polled;
 	if (fio->step == RDT_FIO_SYNC)
 		prep_sync(sqe, chan->fd, bio);
 	else if (bio->op == RDT_BIO_WRITE_ZEROES)
@@ -179,28 +171,12 @@ static bool has_completions(struct uring *u)
 						  (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
 }
 
-/* One on the ring whose results are looked for is done. Returns @res, or that it is to be tried on
- * the other one. */
-static int polled_done(struct uring *u, struct rdt_fchan *chan, int res)
-{
-	u->polled_out--;
-	if (res != -EOPNOTSUPP)
-		return res;
-	if (chan->poll_max)
-		rd_warn(u->engine.log, RD_LOG_BACKEND,
-			"%s: iopoll: its file system cannot be polled: waiting for the device's "
-			"interrupts",
-			chan->path);
-	chan->poll_max = 0;
-	return -EINTR;
-}
-
 static void complete_cqe(struct uring *u, struct rdt_bio *bio, int res)
 {
 	const struct rdt_fio *fio = rdt_fio(bio);
 
 	if (fio->slot)
-		res = polled_done(u, fio->chan, res);
+		res = rdt_iopoll_result(&u->poll, &u->engine, fio->chan, res);
 	rdt_engine_complete(&u->engine, bio, res);
 }
 
@@ -249,30 +225,24 @@ static void flush_uring_deferred(struct rd_defer *defer)
 		reap_uring(u);
 }
 
-/* ---- results that are looked for ---- */
-
-static bool look_for_polled(struct uring *u)
-{
-	if (!u->polled_out)
-		return false;
-	rdt_ring_look(&u->polled);
-	return reap_ring(u, &u->polled);
-}
-
 /* ---- in each turn ---- */
 
 static bool poll_uring(struct rd_poller *poller)
 {
 	struct uring *u = rd_container_of(poller, struct uring, poller);
-	bool found = look_for_polled(u);
+	bool found = false;
 
+	if (u->poll.out) {
+		rdt_ring_look(&u->poll.ring);
+		found = reap_ring(u, &u->poll.ring);
+	}
 	return (has_completions(u) && reap_uring(u)) || found;
 }
 
 /* Nothing wakes who sleeps while these are under way. */
 static bool must_look(struct rd_poller *poller)
 {
-	return rd_container_of(poller, struct uring, poller)->polled_out;
+	return rd_container_of(poller, struct uring, poller)->poll.out;
 }
 
 static void ring_readable(struct rd_io *io, uint32_t events)
@@ -282,33 +252,11 @@ static void ring_readable(struct rd_io *io, uint32_t events)
 	reap_uring(u);
 }
 
-/* ---- namespaces with iopoll ---- */
-
-static int make_polled(struct uring *u)
-{
-	const struct rdt_ring_opts opts = {.iopoll = true};
-	unsigned int depth = u->engine.depth;
-	int rc;
-
-	if (u->polled.made)
-		return 0;
-	rc = rdt_ring_init(&u->polled, u->engine.log, &opts, &depth);
-	if (!rc && u->ring.memory)
-		rdt_ring_add_memory(&u->polled, u->ring.memory, u->ring.memory_len);
-	return rc;
-}
-
 static void uring_add_file(struct rdt_engine *engine, struct rdt_fchan *chan)
 {
 	struct uring *u = uring_of(engine);
-	int rc = chan->poll_max ? make_polled(u) : 0;
 
-	if (!rc)
-		return;
-	rd_warn(engine->log, RD_LOG_BACKEND,
-		"%s: iopoll: no ring to poll: %s: waiting for the device's interrupts", chan->path,
-		strerror(-rc));
-	chan->poll_max = 0;
+	rdt_iopoll_add_file(&u->poll, engine, &u->ring, chan);
 }
 
 /* ---- construction ---- */
@@ -322,7 +270,7 @@ static void uring_destroy(struct rdt_engine *engine)
 	rd_defer_cancel(engine->loop, &u->flush);
 	rd_timer_stop(engine->loop, &u->retry);
 	rdt_ring_fini(&u->ring);
-	rdt_ring_fini(&u->polled);
+	rdt_ring_fini(&u->poll.ring);
 	rdt_engine_fini(engine);
 	free(u);
 }

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "iopoll.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "util/log.h"
+
+static int make_iopoll_ring(struct rdt_iopoll *poll, struct rdt_engine *engine,
+			    const struct rdt_ring *plain)
+{
+	const struct rdt_ring_opts opts = {.iopoll = true};
+	unsigned int depth = engine->depth;
+	int rc;
+
+	if (poll->ring.made)
+		return 0;
+	rc = rdt_ring_init(&poll->ring, engine->log, &opts, &depth);
+	if (!rc && plain->memory)
+		rdt_ring_add_memory(&poll->ring, plain->memory, plain->memory_len);
+	return rc;
+}
+
+void rdt_iopoll_add_file(struct rdt_iopoll *poll, struct rdt_engine *engine,
+			 const struct rdt_ring *plain, struct rdt_fchan *chan)
+{
+	int rc = chan->poll_max ? make_iopoll_ring(poll, engine, plain) : 0;
+
+	if (!rc)
+		return;
+	rd_warn(engine->log, RD_LOG_BACKEND,
+		"%s: iopoll: no ring to poll: %s: waiting for the device's interrupts", chan->path,
+		strerror(-rc));
+	chan->poll_max = 0;
+}
+
+/* A write that is to be durable may have work behind it that nobody polls for. */
+bool rdt_iopoll_takes_kind(const struct rdt_bio *bio, const struct rdt_fio *fio)
+{
+	return fio->step == RDT_FIO_TRANSFER &&
+	       (bio->op == RDT_BIO_READ || bio->op == RDT_BIO_WRITE) &&
+	       !rdt_fio_wants_dsync(bio, fio->chan);
+}
+
+int rdt_iopoll_result(struct rdt_iopoll *poll, struct rdt_engine *engine, struct rdt_fchan *chan,
+		      int res)
+{
+	poll->out--;
+	if (res != -EOPNOTSUPP)
+		return res;
+	if (chan->poll_max)
+		rd_warn(engine->log, RD_LOG_BACKEND,
+			"%s: iopoll: its file system cannot be polled: waiting for the device's "
+			"interrupts",
+			chan->path);
+	chan->poll_max = 0;
+	return -EINTR;
+}
