@@ -489,7 +489,7 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 		err = rd_loop_run(app->loop);
 	}
 	if (app->failed) {
-		rd_err(app->log, RD_LOG_MAIN, "giving up: I/O did not come back from a backend");
+		rd_err(app->log, RD_LOG_MAIN, "giving up: a backend has not completed its I/O");
 		rd_log_flush(app->log);
 		_exit(EXIT_FAILURE); /* it still owns our buffers: nothing can be freed */
 	}

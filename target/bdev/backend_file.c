@@ -173,7 +173,9 @@ static int explain_open(const struct explain *ex, const struct rdt_ns_config *cf
 			    "path %s: no such file; create it, or set \"create: true\" with a size",
 			    cfg->path);
 	case -ENOTDIR:
-		return fail(ex, rc, "path %s: a part of it is not a directory", cfg->path);
+		return fail(ex, rc,
+			    "path %s: a component of the path is not a directory; correct the path",
+			    cfg->path);
 	case -EACCES:
 	case -EPERM:
 		return fail(ex, rc,
@@ -187,7 +189,8 @@ static int explain_open(const struct explain *ex, const struct rdt_ns_config *cf
 			    cfg->path);
 	case -EBUSY:
 		return fail(ex, rc,
-			    "path %s: the device is in use (mounted, or part of another one)",
+			    "path %s: the device is in use (mounted, or part of another device); "
+			    "release it first",
 			    cfg->path);
 	default:
 		return fail(ex, rc, "path %s: %s", cfg->path, strerror(-rc));
@@ -249,8 +252,8 @@ static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg
 		return 0;
 	if (fd < 0 && errno == ENOENT)
 		return fail(ex, -ENOENT,
-			    "path %s: its directory does not exist; make it, \"create: true\" "
-			    "makes the file only",
+			    "path %s: its directory does not exist; create the directory "
+			    "(\"create: true\" creates only the file)",
 			    cfg->path);
 	if (fd < 0)
 		return explain_open(ex, cfg, -errno);
@@ -259,7 +262,7 @@ static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg
 	if (rc) {
 		unlink(cfg->path);
 		close(fd);
-		return fail(ex, rc, "path %s: cannot be made %s long: %s", cfg->path,
+		return fail(ex, rc, "path %s: cannot be extended to %s: %s", cfg->path,
 			    rd_format_size(cfg->size_bytes, text), strerror(-rc));
 	}
 	close(fd);
@@ -317,8 +320,8 @@ static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, 
 	if (owner)
 		snprintf(pid, sizeof(pid), " (process %d)", owner);
 	return fail(ex, owner ? -EBUSY : -EAGAIN,
-		    "path %s: another program uses it%s; stop that one first, two writers would "
-		    "destroy the data",
+		    "path %s: another program uses it%s; stop it first: two writers would destroy "
+		    "the data",
 		    cfg->path, pid);
 }
 
@@ -389,12 +392,12 @@ static int find_size(const struct explain *ex, const struct rdt_ns_config *cfg, 
 
 	*size = (uint64_t)st->st_size;
 	if (S_ISBLK(st->st_mode) && ioctl(fd, BLKGETSIZE64, size) < 0)
-		return fail(ex, -errno, "path %s: size of the device: %s", cfg->path,
-			    strerror(errno));
+		return fail(ex, -errno, "path %s: cannot read the size of the device: %s",
+			    cfg->path, strerror(errno));
 	if (*size == 0)
 		return fail(ex, -EINVAL,
-			    "path %s: is empty; make it as large as the namespace shall be "
-			    "(truncate -s), or remove it and set \"create: true\" with a size",
+			    "path %s: is empty; set its size (truncate -s), or remove it and set "
+			    "\"create: true\" with a size",
 			    cfg->path);
 	if (cfg->size_bytes && *size != cfg->size_bytes)
 		return fail(ex, -EINVAL,
@@ -495,14 +498,14 @@ static const char *find_direct(const struct file *f, uint32_t *align)
 		io_align = stx.stx_dio_offset_align;
 		mem_align = stx.stx_dio_mem_align;
 		if (!io_align)
-			return "its file system has no direct I/O";
+			return "its file system does not support direct I/O";
 	} else if (f->is_block && ioctl(f->fd, BLKSSZGET, &logical) == 0 && logical > 0) {
 		io_align = (unsigned int)logical;
 	}
 	if (io_align > f->bdev.block_size)
-		return "block_size is smaller than direct I/O needs there";
+		return "block_size is smaller than direct I/O requires there";
 	if (mem_align && (mem_align & (mem_align - 1)))
-		return "it asks for an odd memory alignment";
+		return "it reports an invalid memory alignment";
 	*align = mem_align > 4 ? mem_align : 512;
 	/* The answer above may be missing or optimistic: only a read proves it. */
 	if (direct_read_works(f->fd, f->bdev.block_size, *align))
@@ -510,7 +513,7 @@ static const char *find_direct(const struct file *f, uint32_t *align)
 	*align = 4096;
 	if (direct_read_works(f->fd, f->bdev.block_size, *align))
 		return NULL;
-	return "a direct read of one block does not work there";
+	return "a direct read of one block fails there";
 }
 
 static int choose_direct(const struct explain *ex, const struct rdt_ns_config *cfg, struct file *f)
@@ -523,7 +526,7 @@ static int choose_direct(const struct explain *ex, const struct rdt_ns_config *c
 	flags &= ~O_NONBLOCK;
 	if (cfg->direct != RDT_DIRECT_OFF) {
 		if (fcntl(f->fd, F_SETFL, flags | O_DIRECT) < 0)
-			why = "its file system has no direct I/O";
+			why = "its file system does not support direct I/O";
 		else
 			why = find_direct(f, &f->mem_align);
 		f->direct = !why;
@@ -541,7 +544,9 @@ static int choose_direct(const struct explain *ex, const struct rdt_ns_config *c
 			why ? why : "");
 	if (!f->direct && f->engine == RDT_ENGINE_AIO)
 		rd_info(f->log, RD_LOG_BACKEND,
-			"%s: with engine aio, buffered I/O makes the reactor wait", f->path);
+			"%s: with engine aio, buffered I/O blocks the reactor; use direct I/O or "
+			"engine io_uring",
+			f->path);
 	return 0;
 }
 
@@ -556,17 +561,16 @@ static void choose_polling(struct file *f)
 	if (f->engine != RDT_ENGINE_IO_URING)
 		why = "io_uring is not available here";
 	else if (!f->direct)
-		why = "only direct I/O can be polled for";
+		why = "polling needs direct I/O";
 	else if (!caps.poll_max)
 		why = "the device has no queues to poll (queue/io_poll in sysfs; for NVMe, load "
 		      "nvme with poll_queues=), or splits I/O at boundaries (queue/chunk_sectors)";
 	f->poll_max = why ? 0 : caps.poll_max;
 	if (why)
-		rd_warn(f->log, RD_LOG_BACKEND,
-			"%s: iopoll: %s: waiting for the device's interrupts", f->path, why);
+		rd_warn(f->log, RD_LOG_BACKEND, "%s: iopoll: %s: using interrupts", f->path, why);
 	else
 		rd_info(f->log, RD_LOG_BACKEND,
-			"%s: the device is polled for results of up to %u bytes", f->path,
+			"%s: completions of transfers up to %u bytes are polled", f->path,
 			f->poll_max);
 }
 
@@ -602,8 +606,8 @@ static int find_deallocate(const struct explain *ex, const struct rdt_ns_config 
 	} else {
 		rc = rdt_discard_start(f->fd, f->log, &f->discard);
 		if (rc)
-			return fail(ex, rc, "path %s: a thread for discards: %s", f->path,
-				    strerror(-rc));
+			return fail(ex, rc, "path %s: cannot start the thread for discards: %s",
+				    f->path, strerror(-rc));
 	}
 	f->bdev.ops_mask |= 1u << RDT_BIO_DEALLOCATE;
 	rd_info(f->log, RD_LOG_BACKEND, "%s: deallocate %s", f->path,

@@ -79,7 +79,7 @@ static void *discarder(void *arg)
 	int err = rd_loop_run(d->loop);
 
 	if (err)
-		rd_err(d->log, RD_LOG_BACKEND, "the thread that discards stopped: %s",
+		rd_err(d->log, RD_LOG_BACKEND, "the thread for discards stopped: %s",
 		       strerror(-err));
 	return NULL;
 }

@@ -138,8 +138,8 @@ static bool retry_failed(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 	if (res == -EOPNOTSUPP && fio->step == RDT_FIO_TRANSFER &&
 	    rdt_fio_wants_dsync(bio, fio->chan)) {
 		rd_info(e->log, RD_LOG_BACKEND,
-			"%s: the kernel has no RWF_DSYNC here: FUA writes are followed by "
-			"fdatasync",
+			"%s: the kernel does not support RWF_DSYNC here: FUA writes are followed "
+			"by fdatasync",
 			fio->chan->path);
 		fio->chan->no_dsync = true;
 		return true;

@@ -47,7 +47,8 @@ static void flush_ring(struct uring *u, struct rdt_ring *ring)
 	if (rc != -EAGAIN && rc != -EBUSY)
 		rd_log_limited(&u->engine.rl, rd_loop_now(u->engine.loop), u->engine.log,
 			       RD_LOG_BACKEND, RD_LOG_ERROR,
-			       "io_uring_enter: %s; tried again each millisecond, and I/O waits",
+			       "io_uring_enter: %s; retried every millisecond; I/O waits until it "
+			       "succeeds",
 			       strerror(-rc));
 	rd_timer_start(u->engine.loop, &u->retry, RETRY_NS);
 }

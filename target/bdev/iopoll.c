@@ -29,7 +29,7 @@ void rdt_iopoll_add_file(struct rdt_iopoll *poll, struct rdt_engine *engine,
 	if (!rc)
 		return;
 	rd_warn(engine->log, RD_LOG_BACKEND,
-		"%s: iopoll: no ring to poll: %s: waiting for the device's interrupts", chan->path,
+		"%s: iopoll: cannot create a ring to poll: %s: using interrupts", chan->path,
 		strerror(-rc));
 	chan->poll_max = 0;
 }
@@ -50,8 +50,7 @@ int rdt_iopoll_result(struct rdt_iopoll *poll, struct rdt_engine *engine, struct
 		return res;
 	if (chan->poll_max)
 		rd_warn(engine->log, RD_LOG_BACKEND,
-			"%s: iopoll: its file system cannot be polled: waiting for the device's "
-			"interrupts",
+			"%s: iopoll: its file system does not support polling: using interrupts",
 			chan->path);
 	chan->poll_max = 0;
 	return -EINTR;

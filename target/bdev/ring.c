@@ -98,8 +98,9 @@ static void explain_no_thread(struct rd_log *log, const struct rdt_ring_opts *op
 	if (opts->sqpoll_cpu >= 0)
 		snprintf(where, sizeof(where), " on CPU %d", opts->sqpoll_cpu);
 	rd_warn(log, RD_LOG_BACKEND,
-		"sqpoll: the kernel makes no thread for submission%s: %s: going on with system "
-		"calls; it needs Linux 5.11, and a CPU that is there and that rdtarget may use",
+		"sqpoll: cannot create the thread for submission%s: %s: submitting by system calls "
+		"instead; the thread needs Linux 5.11 and a CPU that exists and that rdtarget may "
+		"use",
 		where, strerror(-rc));
 }
 
@@ -124,8 +125,8 @@ int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, const struct rdt_ri
 	ring->log = log;
 	if (*depth != asked)
 		rd_info(log, RD_LOG_BACKEND,
-			"io_uring: the memlock limit allows only %u I/Os in the kernel at once, "
-			"not %u: going on with that; raise ulimit -l for more",
+			"io_uring: the memlock limit allows only %u I/Os in the kernel at once "
+			"instead of %u; raise ulimit -l to allow more",
 			*depth, asked);
 	/* From Linux 5.18 on; without it the kernel looks the descriptor up in each call. */
 	io_uring_register_ring_fd(&ring->io);
@@ -187,7 +188,7 @@ void rdt_ring_add_memory(struct rdt_ring *ring, void *mem, size_t len)
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	rd_info(ring->log, RD_LOG_BACKEND,
 		"io_uring: cannot register the %s buffer memory (%s; the memlock limit is %s): "
-		"going on with ordinary buffers",
+		"using ordinary buffers",
 		rd_format_size(len, size_text), strerror(-rc),
 		limit.rlim_cur == RLIM_INFINITY ? "none"
 						: rd_format_size(limit.rlim_cur, limit_text));

@@ -80,9 +80,9 @@ static const char *attach_reason(const struct rdt_attach *at)
 		return "the controller has ended";
 	case IN_DATA(hostnqn):
 	case IN_DATA(hostid):
-		return "the controller is another host's";
+		return "the controller belongs to another host";
 	default:
-		return "the queue ID is in use, or more than the controller was granted";
+		return "the queue ID is in use, or above the number of queues granted";
 	}
 }
 
@@ -90,8 +90,8 @@ static const char *ctrl_reason(int err)
 {
 	switch (err) {
 	case -EEXIST:
-		return "the host has a controller by this listener already, and duplicate_host is "
-		       "refuse";
+		return "the host already has a controller through this listener, and "
+		       "duplicate_host is \"refuse\"";
 	case -EBUSY:
 		return "all controller IDs of the subsystem (cntlid_min to cntlid_max) are in use";
 	default:
@@ -160,11 +160,11 @@ static void welcome_nameless(const struct rdt_req *req, const struct rdt_subsys 
 
 	if (atomic_exchange(&rdt_req_target(req)->nameless, true))
 		return;
-	rd_notice(req->qp->log, RD_LOG_CTRL,
-		  "%s: a host at %s connects without a Host NQN, and is let in since any host may "
-		  "connect; all hosts without one are one host to limits and shares (this is said "
-		  "once)",
-		  ss->nqn, rd_addr_format((const struct sockaddr *)&req->qp->remote, addr));
+	rd_notice(
+		req->qp->log, RD_LOG_CTRL,
+		"%s: a host at %s connects without a Host NQN, which is accepted because any host "
+		"may connect; limits and buffer shares treat all such hosts as one (logged once)",
+		ss->nqn, rd_addr_format((const struct sockaddr *)&req->qp->remote, addr));
 }
 
 /* It counts for its host from now on, or it is refused. */
@@ -191,7 +191,8 @@ static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *
 
 	if (le16toh(data->cntlid) != NVMF_CNTLID_DYNAMIC) {
 		report_refusal(req, data,
-			       "it asks for a certain controller, and they are dynamic here");
+			       "it asks for a certain controller, but controller IDs are assigned "
+			       "by the target");
 		return invalid_param(req, IN_DATA(cntlid));
 	}
 	err = rdt_ctrl_create(ss, req->qp, data->hostnqn, data->hostid, le32toh(sqe->kato), &ctrl);
@@ -276,7 +277,7 @@ static struct nvme_status process_connect(struct rdt_req *req, const struct nvmf
 	struct nvme_status st;
 
 	if (!has_end(data->hostnqn)) {
-		report_refusal(req, data, "its Host NQN has no end within 223 bytes");
+		report_refusal(req, data, "its Host NQN is not terminated within 223 bytes");
 		return invalid_param(req, IN_DATA(hostnqn));
 	}
 	if (has_end(data->subsysnqn))

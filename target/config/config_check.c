@@ -66,7 +66,7 @@ static void only_with(struct rdt_config_load *load, const struct rdt_key *parent
 	struct rdt_key key = rdt_config_child(load, parent, name);
 
 	if (key.node)
-		rdt_config_problem(load, &key, "has a meaning only with %s; remove it", what);
+		rdt_config_problem(load, &key, "is valid only with %s; remove it", what);
 }
 
 /* ---- single values ---- */
@@ -167,8 +167,7 @@ static int check_peer_timeout(struct rdt_config_load *load, const struct rdt_key
 	    t->peer_timeout_ns > PEER_MAX_NS ||
 	    (t->peer_timeout_ns && t->peer_timeout_ns < PEER_MIN_NS))
 		rdt_config_problem(load, &key,
-				   "found \"%s\", expected 0, which is never, or a duration from "
-				   "1s to 1h",
+				   "found \"%s\", expected 0 (never) or a duration from 1s to 1h",
 				   t->peer_timeout);
 	return 0;
 }
@@ -272,23 +271,23 @@ static void check_sqpoll_cpus(struct rdt_config_load *load, const struct rdt_key
 	if (!cpus.node) {
 		if (t->sqpoll_ns && t->cpus_count)
 			rdt_config_problem(load, &cpus,
-					   "missing, expected a CPU for each reactor's thread of "
-					   "sqpoll, since cpus gives the reactors theirs");
+					   "missing, expected a CPU for the sqpoll thread of each "
+					   "reactor, because cpus is set");
 		return;
 	}
 	if (!t->sqpoll_ns)
 		rdt_config_problem(load, &cpus,
-				   "has a meaning only with sqpoll; add that, such as \"sqpoll: "
-				   "10ms\", or remove this");
+				   "is valid only with sqpoll; add it, for example \"sqpoll: "
+				   "10ms\", or remove this key");
 	check_cpus(load, &cpus, t->sqpoll_cpus, t->sqpoll_cpus_count, t->reactors);
 	for (unsigned int i = 0; i < t->sqpoll_cpus_count; i++) {
 		struct rdt_key cpu = rdt_config_item(load, &cpus, i);
 
 		if (has_cpu(t->cpus, t->cpus_count, t->sqpoll_cpus[i]))
-			rdt_config_problem(load, &cpu,
-					   "found %u, which cpus gives to a reactor; expected a "
-					   "CPU that none has",
-					   t->sqpoll_cpus[i]);
+			rdt_config_problem(
+				load, &cpu,
+				"found %u, which cpus assigns to a reactor; expected another CPU",
+				t->sqpoll_cpus[i]);
 	}
 }
 
@@ -563,7 +562,7 @@ static int check_ns_ids(struct rdt_config_load *load, const struct rdt_key *key,
 			rdt_config_problem(
 				load, &uuid,
 				"found \"%s\", expected a UUID such as "
-				"f81d4fae-7dec-11d0-a765-00a0c91e6bf6; uuidgen makes one",
+				"f81d4fae-7dec-11d0-a765-00a0c91e6bf6; uuidgen generates one",
 				ns->uuid);
 		return 0;
 	}
@@ -643,9 +642,9 @@ static void check_nqn(struct rdt_config_load *load, const struct rdt_key *subsys
 	struct rdt_key at = rdt_config_child(load, subsystem, "nqn");
 
 	if (strcmp(nqn, NVMF_DISC_NQN) == 0)
-		rdt_config_problem(load, &at,
-				   "found the discovery NQN, which is always there by itself; "
-				   "choose another name");
+		rdt_config_problem(
+			load, &at,
+			"found the discovery NQN, which always exists; choose another name");
 	else
 		rdt_config_check_nqn(load, &at, nqn);
 }

@@ -191,8 +191,8 @@ static int load_each(struct rdt_config_load *load, const struct rdt_key *list,
 
 		if (load->files_count > FILES_MAX) {
 			rdt_config_problem(load, &key,
-					   "stands for more files; expected at most %u in all; put "
-					   "several subsystems into one file",
+					   "matches too many files; expected at most %u in all; "
+					   "put several subsystems into one file",
 					   FILES_MAX);
 			break;
 		}

@@ -45,7 +45,7 @@ static void not_here(struct rdt_config_load *load, const struct rdt_key *layer, 
 	struct rdt_key key = rdt_config_child(load, layer, name);
 
 	if (key.node)
-		rdt_config_problem(load, &key, "has a meaning only with type %s; remove it", type);
+		rdt_config_problem(load, &key, "is valid only with type %s; remove it", type);
 }
 
 /* ---- delay ---- */
@@ -110,9 +110,9 @@ static void check_rate(struct rdt_config_load *load, const struct rdt_key *key,
 	double percent = 100;
 
 	if (l->rate && !parse_percent(l->rate, &percent))
-		rdt_config_problem(load, &at,
-				   "found \"%s\", expected a share such as 0.1%%, 5%% or 100%%",
-				   l->rate);
+		rdt_config_problem(
+			load, &at,
+			"found \"%s\", expected a percentage such as 0.1%%, 5%% or 100%%", l->rate);
 	l->rate_of_2_32 = (uint64_t)ceil(percent / 100 * 4294967296.0);
 }
 
@@ -143,7 +143,7 @@ static void check_place(struct rdt_config_load *load, const struct rdt_key *key,
 	struct rdt_key blocks = rdt_config_child(load, key, "blocks");
 
 	if (first.node && !blocks.node)
-		rdt_config_problem(load, &first, "needs \"blocks\", how many there are");
+		rdt_config_problem(load, &first, "needs \"blocks\", the number of blocks");
 	if (l->first_block > BLOCKS_MAX)
 		rdt_config_problem(load, &first, "found %llu, expected at most 2^53",
 				   (unsigned long long)l->first_block);

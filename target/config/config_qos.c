@@ -20,8 +20,8 @@ static void check_iops(struct rdt_config_load *load, const struct rdt_key *paren
 
 	if (key.node && (value == 0 || value > IOPS_MAX))
 		rdt_config_problem(load, &key,
-				   "found %llu, expected 1 to 1000000000 commands a second; remove "
-				   "the key for no limit",
+				   "found %llu, expected 1 to 1000000000 commands per second; "
+				   "remove the key for no limit",
 				   (unsigned long long)value);
 }
 
@@ -32,7 +32,7 @@ static void check_bytes(struct rdt_config_load *load, const struct rdt_key *pare
 
 	if (text && (rd_parse_size(text, value) || *value < BYTES_MIN || *value > BYTES_MAX))
 		rdt_config_problem(load, &key,
-				   "found \"%s\", expected the bytes a second as a size such as "
+				   "found \"%s\", expected bytes per second as a size such as "
 				   "100MiB, 64KiB to 1TiB",
 				   text);
 }

@@ -229,9 +229,9 @@ static void check_open_files(struct all *all)
 		return;
 	key = ns_key_of(all, last);
 	rdt_config_problem(all->load, &key,
-			   "is file %u of the configuration, and this process may open %llu in "
-			   "all; raise that to %u and one for each connection (LimitNOFILE= of the "
-			   "service, or ulimit -Hn)",
+			   "is file %u of the configuration, but this process may open %llu files "
+			   "at most; raise the limit to %u plus one for each connection "
+			   "(LimitNOFILE= of the service, or ulimit -Hn)",
 			   count, (unsigned long long)lim.rlim_max, count + OTHER_FILES);
 }
 

@@ -143,7 +143,7 @@ static int begin_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 	else
 		return err;
 	if (err == -ENOSPC)
-		snprintf(text, text_size, "the target has %u namespaces already, which is the most",
+		snprintf(text, text_size, "the target has %u namespaces, which is the maximum",
 			 RDT_NS_SLOTS);
 	else if (err)
 		snprintf(text, text_size, "%s", strerror(-err));
@@ -215,8 +215,8 @@ static void leave_is_slow(struct rd_timer *timer)
 	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, leave_timer);
 
 	rd_warn(ns->subsys->target->log, RD_LOG_TARGET,
-		"%s namespace %u: its removal still waits for I/O that the backend does not give "
-		"back, on %u of %u reactors",
+		"%s namespace %u: its removal still waits for I/O that the backend has not "
+		"completed, on %u of %u reactors",
 		ns->subsys->nqn, ns->nsid, ns->posts_left, ns->subsys->target->reactors_count);
 }
 
@@ -312,8 +312,8 @@ int rdt_control_subsys_add(struct rdt_target *t, const struct rdt_subsys_config 
 	}
 	if (t->subsys_count == RDT_SUBSYSTEMS) {
 		snprintf(text, text_size,
-			 "the target has %u subsystems, those removed since its start as well, "
-			 "which is the most; that needs a restart",
+			 "the target has %u subsystems, including those removed since its start, "
+			 "which is the maximum; a restart is needed",
 			 RDT_SUBSYSTEMS);
 		return -ENOSPC;
 	}

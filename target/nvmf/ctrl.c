@@ -88,7 +88,7 @@ static void waited_in_vain(struct rd_timer *timer)
 	look_back(ctrl, true);
 	rd_warn(ctrl->log, RD_LOG_CTRL,
 		"%s: controller %u of %s: commands of a former controller of this host are still "
-		"in flight; where they are, its commands wait for them",
+		"in flight; commands for the same namespaces wait until they end",
 		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn);
 	set_ctrl_state(ctrl, RDT_CTRL_READY);
 }
@@ -114,8 +114,8 @@ static void ctrl_enable(struct rdt_ctrl *ctrl)
 	}
 	set_ctrl_state(ctrl, RDT_CTRL_ENABLING);
 	rd_info(ctrl->log, RD_LOG_CTRL,
-		"%s: controller %u of %s waits for commands that its controller %u, which is dead, "
-		"has in flight",
+		"%s: controller %u of %s waits for commands in flight of controller %u of the same "
+		"host, which is dead",
 		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn, cntlid);
 }
 

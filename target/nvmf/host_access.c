@@ -112,7 +112,7 @@ int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqn
 	list_swap(&ss->hosts, &next);
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
 		if (!rdt_host_access_allows(ss, ctrl->hostnqn))
-			rdt_ctrl_end(ctrl, "its host is not allowed any more");
+			rdt_ctrl_end(ctrl, "its host is no longer allowed");
 	pthread_mutex_unlock(&ss->lock);
 	list_fini(&next);
 	if (!same)

@@ -63,8 +63,8 @@ int rdt_ns_protect_open(struct rdt_ns *ns)
 	free(text);
 	if (err)
 		rd_err(t->log, RD_LOG_TARGET,
-		       "%s namespace %u: cannot use %s/%s: %s; it says whether the namespace is "
-		       "write protected, expected \"%.*s\" or \"%.*s\"; mend or remove it",
+		       "%s namespace %u: cannot use %s/%s: %s; it stores the write protection "
+		       "state, expected \"%.*s\" or \"%.*s\"; correct or remove the file",
 		       ns->subsys->nqn, ns->nsid, rdt_state_dir(t->state), job.name, strerror(-err),
 		       (int)strlen(TEXT_PROTECT) - 1, TEXT_PROTECT, (int)strlen(TEXT_PERMANENT) - 1,
 		       TEXT_PERMANENT);

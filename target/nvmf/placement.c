@@ -93,7 +93,7 @@ static void look_around(struct rdt_reactor *r, uint64_t now)
 			rd_notice(r->log, RD_LOG_TARGET,
 				  "reactor %u is busy %u %% of the time with %u I/O queues, while "
 				  "reactor %u is busy %u %% with %u; queues stay where they are "
-				  "until their hosts connect them again",
+				  "until their hosts reconnect",
 				  r->index, mine.busy / 10, mine.queues, i, other.busy / 10,
 				  other.queues);
 		return;

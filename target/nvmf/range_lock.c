@@ -145,8 +145,8 @@ static int range_start(struct rdt_ns *ns, struct rdt_target *t)
 		rd_loop_post(t->reactors[i].loop, &table->posts[i].msg);
 	}
 	rd_info(t->log, RD_LOG_TARGET,
-		"%s namespace %u: a host uses compare-and-write; from now on its I/O is ordered "
-		"by blocks",
+		"%s namespace %u: a host uses Compare and Write; from now on commands lock their "
+		"block ranges",
 		ns->subsys->nqn, ns->nsid);
 	return 0;
 }

@@ -126,7 +126,7 @@ static void end_closed(const struct rdt_ctrl *ctrl, unsigned int reactor)
 		    !rdt_ctrl_same_host(other, ctrl) || !has_left(other))
 			continue;
 		if (rdt_qpair_over(other->admin))
-			rdt_ctrl_end(other, "its host has closed the connection and is back");
+			rdt_ctrl_end(other, "its host has closed the connection and reconnected");
 	}
 }
 

@@ -209,7 +209,7 @@ static int meet_duplicates(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 			continue;
 		if (ss->duplicate_host == RDT_DUPLICATE_REFUSE)
 			return -EEXIST;
-		rdt_ctrl_end(other, "its host has made a new controller");
+		rdt_ctrl_end(other, "its host has created a new controller");
 	}
 	return 0;
 }

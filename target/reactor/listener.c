@@ -151,7 +151,8 @@ void rdt_listener_leave(struct rdt_listener *l)
 		rd_notice(t->log, RD_LOG_MAIN, "not waiting for the address %s any more",
 			  l->cfg->address);
 	else
-		rd_notice(t->log, RD_LOG_MAIN, "not listening on %s any more; its connections end",
+		rd_notice(t->log, RD_LOG_MAIN,
+			  "not listening on %s any more; closing its connections",
 			  rd_addr_format((struct sockaddr *)&l->addr, text));
 	l->wait_err = 0;
 	leave->listener = l;

@@ -66,7 +66,7 @@ static void abandon_msg(struct rd_msg *msg)
 
 	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
 		next = TAILQ_NEXT(qp, link);
-		rdt_qpair_close(qp, "the time to drain is over");
+		rdt_qpair_close(qp, "the drain timeout has expired");
 	}
 }
 
@@ -310,7 +310,7 @@ static int pin_reactor(const struct rdt_reactor *r)
 	if (err)
 		rd_err(r->log, RD_LOG_TARGET,
 		       "cpus: reactor %u cannot run on CPU %u: %s; Cpus_allowed_list in "
-		       "/proc/self/status shows those there are for rdtarget",
+		       "/proc/self/status lists the CPUs that rdtarget may use",
 		       r->index, cfg->cpus[r->index], strerror(err));
 	return -err;
 }

@@ -179,7 +179,8 @@ static void *writer(void *arg)
 	int err = rd_loop_run(s->loop);
 
 	if (err)
-		rd_err(s->log, RD_LOG_TARGET, "%s: the writer stopped: %s", s->dir, strerror(-err));
+		rd_err(s->log, RD_LOG_TARGET, "%s: the writer thread stopped: %s", s->dir,
+		       strerror(-err));
 	return NULL;
 }
 
@@ -212,8 +213,8 @@ const char *rdt_state_dir(const struct rdt_state *s)
 static int open_dir(struct rdt_state *s)
 {
 	if (mkdir(s->dir, 0700) < 0 && errno != EEXIST) {
-		rd_err(s->log, RD_LOG_TARGET, "state_dir %s: cannot be made: %s%s", s->dir,
-		       strerror(errno), errno == ENOENT ? "; make its parent directory" : "");
+		rd_err(s->log, RD_LOG_TARGET, "state_dir %s: cannot be created: %s%s", s->dir,
+		       strerror(errno), errno == ENOENT ? "; create its parent directory" : "");
 		return -errno;
 	}
 	s->fd = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -65,8 +65,8 @@ def results_that_are_looked_for(t):
                        t.namespace(2, size=SIZE, engine='io_uring', iopoll=True, direct='off')])
     said = '\n'.join(target.lines)
     if not can_be_polled(t.dir):
-        t.match(r'ns1.img: iopoll: the device has no queues.*: waiting for the device.s interrupts', said)
-    t.match(r'ns2.img: iopoll: only direct I/O.*: waiting for the device.s interrupts', said)
+        t.match(r'ns1.img: iopoll: the device has no queues.*: using interrupts', said)
+    t.match(r'ns2.img: iopoll: polling needs direct I/O: using interrupts', said)
     data = pattern(SIZE, 1)
     t.rdinit('write', target.uri(), '--data', t.file('in', data))
     t.same(read_all(t, target), data)

@@ -34,7 +34,7 @@ def race(t, namespace, *args, rc=0, writers=8, **keys):
 def no_lost_update(t, namespace, blocks):
     """Eight hosts on two reactors, beside plain writes of neighbouring blocks."""
     target = race(t, namespace, '--blocks', blocks)
-    t.match(r'a host uses compare-and-write', target.text(), 'log')
+    t.match(r'a host uses Compare and Write', target.text(), 'log')
 
 
 @test
@@ -47,7 +47,7 @@ def few_capsules_for_many_pairs(t):
 def the_test_can_fail(t):
     """Comparison and write as two commands: updates are lost, and that is noticed."""
     target = race(t, MEMORY, '--unfused', rc=1)
-    t.ok('compare-and-write' not in target.text(), 'ordering was turned on without need')
+    t.ok('Compare and Write' not in target.text(), 'ordering was turned on without need')
 
 
 if __name__ == '__main__':

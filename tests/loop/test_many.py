@@ -184,7 +184,7 @@ def a_target_has_more_files_than_it_may_open(t):
         namespace(n, backend='file', path=f'/nowhere/{n}') for n in range(1, 300))).encode())
     res = t.run(['bash', '-c', f'ulimit -n 256; exec {program("rdtarget")} --check {path}'], wrap=False)
     t.eq(res.rc, 1, 'exit status')
-    t.match('is file 299 of the configuration, and this process may open 256 in all', res.err)
+    t.match('is file 299 of the configuration, but this process may open 256 files at most', res.err)
 
 
 @test

@@ -671,7 +671,7 @@ void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev
 		finish_later(rc);
 		break;
 	case RD_FAB_EV_DEVICE_REMOVED:
-		rdt_qpair_lost(&rc->qp, "the RDMA device is gone");
+		rdt_qpair_lost(&rc->qp, "the RDMA device was removed");
 		break;
 	default:
 		break;
@@ -785,9 +785,8 @@ struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *
 	if (dev->caps.read_sink_remote_write) {
 		access |= IBV_ACCESS_REMOTE_WRITE;
 		rd_info(r->log, RD_LOG_TARGET,
-			"%s: reactor %u: READs need buffers that hosts may write to (iWARP): hosts "
-			"must "
-			"be trusted with each other's data",
+			"%s: reactor %u: READs need buffers that hosts can write to (iWARP): a "
+			"malicious host could change data of other hosts",
 			dev->name, r->index);
 	}
 	if (rd_fab_cq_create(dev, CQ_DEPTH, cq_event, rdev, &rdev->cq))

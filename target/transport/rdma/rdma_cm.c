@@ -288,7 +288,7 @@ static int open_iwarp(const struct rdt_target *t, struct rdt_iwarp_fab *own)
 		       own->congestion);
 	else if (err == -EPERM)
 		rd_err(t->log, RD_LOG_TARGET,
-		       "congestion: %s is not for every user of this machine (see "
+		       "congestion: %s needs privileges on this machine (see "
 		       "/proc/sys/net/ipv4/tcp_allowed_congestion_control)",
 		       own->congestion);
 	else if (err)

@@ -165,7 +165,7 @@ static RD_COLD void pool_low(struct rd_fab_srq *srq, void *arg)
 		return;
 	/* What there is goes round. */
 	rd_warn(pool->log, RD_LOG_TARGET,
-		"%s: no memory for more than %u command capsules; more wait for these",
+		"%s: no memory for more than %u command capsules; further commands wait",
 		pool->dev->name, pool->total);
 }
 

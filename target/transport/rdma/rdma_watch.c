@@ -53,7 +53,8 @@ static void look_at(struct rdt_rdma_conn *rc, bool pressed)
 	rdt_share_late(&rc->qp, rc->reads.looks >= LATE || rc->answers.looks >= LATE);
 	/* READ responses behind a command that we do not take yet: no reason to end it. */
 	if ((too_slow(&rc->reads, pressed) && !rc->conn->waits) || too_slow(&rc->answers, pressed))
-		rdt_qpair_lost(&rc->qp, "the host has moved too little of the data that was due");
+		rdt_qpair_lost(&rc->qp,
+			       "the host has transferred too little data in the given time");
 }
 
 static void look_for_stalls(struct rd_timer *timer)
@@ -84,6 +85,6 @@ void rdt_rdma_watch(struct rdt_rdma_conn *rc)
 	struct rdt_reactor *r = rc->qp.reactor;
 
 	if (rd_timer_start(r->loop, &r->rdma->stall, LOOK))
-		rd_err(rc->qp.log, RD_LOG_QPAIR, "qid %u: no memory to watch for a stall",
+		rd_err(rc->qp.log, RD_LOG_QPAIR, "qid %u: out of memory for the stall watchdog",
 		       rc->qp.qid);
 }

@@ -70,8 +70,8 @@ static void refuses_with_a_sentence(void)
 		      "no such file; create it, or set \"create: true\" with a size");
 	make_file(0);
 	check_refused(&cfg, -EINVAL,
-		      "is empty; make it as large as the namespace shall be (truncate -s), or "
-		      "remove it and set \"create: true\" with a size");
+		      "is empty; set its size (truncate -s), or remove it and set \"create: true\" "
+		      "with a size");
 	make_file(8192 + 512);
 	check_refused(&cfg, -EINVAL,
 		      "its size of 8704 bytes is not a multiple of block_size 4096; resize it, or "
@@ -89,10 +89,11 @@ static void refuses_with_a_sentence(void)
 	snprintf(deep, sizeof(deep), "%s/none/disk", dir);
 	cfg.path = deep;
 	check_refused(&cfg, -ENOENT,
-		      "its directory does not exist; make it, \"create: true\" makes the file "
-		      "only");
+		      "its directory does not exist; create the directory (\"create: true\" "
+		      "creates only the file)");
 	snprintf(deep, sizeof(deep), "%s/disk/disk", dir);
-	check_refused(&cfg, -ENOTDIR, "a part of it is not a directory");
+	check_refused(&cfg, -ENOTDIR,
+		      "a component of the path is not a directory; correct the path");
 	cfg.backend = RDT_BACKEND_BLOCK;
 	cfg.path = path;
 	check_refused(&cfg, -ENOTBLK,
@@ -159,7 +160,7 @@ static void creates_when_told(void)
 	unlink(path);
 	cfg.size_bytes = UINT64_C(1) << 62;
 	CU_ASSERT_NOT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
-	CU_ASSERT_PTR_NOT_NULL(strstr(err, "cannot be made 4.0 EiB long"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(err, "cannot be extended to 4.0 EiB"));
 	CU_ASSERT_EQUAL(access(path, F_OK), -1);
 	t_dir_remove(dir);
 }
@@ -227,7 +228,7 @@ static void a_file_in_use_is_refused(void)
 		CU_ASSERT_EQUAL_FATAL(read(ready[0], &c, 1), 1);
 		CU_ASSERT_EQUAL(c, 'y');
 		snprintf(want, sizeof(want),
-			 "another program uses it (process %d); stop that one first, ", (int)pid);
+			 "another program uses it (process %d); stop it first: ", (int)pid);
 		snprintf(text, sizeof(text), "%stwo writers would destroy the data", want);
 		cfg.read_only = false;
 		check_refused(&cfg, -EBUSY, text);

@@ -142,10 +142,9 @@ static void structure_errors(void)
 		 "FILE:3: listeners[0].provider: found \"tcp\", expected auto, iwarp or verbs\n"},
 		{"listeners:\n  - address: ::1\n    provider: iwarp\n    send_with_inv: false\n"
 		 "    inline_sends: true\n" SUBSYS,
-		 "FILE:4: listeners[0].send_with_inv: has a meaning only with provider verbs or "
-		 "auto; remove it\n"
-		 "FILE:5: listeners[0].inline_sends: has a meaning only with provider verbs or "
-		 "auto; remove it\n"},
+		 "FILE:4: listeners[0].send_with_inv: is valid only with provider verbs or auto; "
+		 "remove it\nFILE:5: listeners[0].inline_sends: is valid only with provider verbs "
+		 "or auto; remove it\n"},
 		{LISTEN SUBSYS NS "nsid: 1\n        backend: zfs\n",
 		 "FILE:6: subsystems[0].namespaces[0].backend: found \"zfs\", expected file, "
 		 "block, memory or null\n"},
@@ -200,7 +199,7 @@ static void target_errors(void)
 		 "FILE:1: listeners[0].receive_buffer: found \"2GiB\", expected 16.0 KiB to 1.0 "
 		 "GiB\n"},
 		{"listeners: [{address: 127.0.0.1, provider: verbs, congestion: reno}]\n" SUBSYS,
-		 "FILE:1: listeners[0].congestion: has a meaning only with provider iwarp or auto; "
+		 "FILE:1: listeners[0].congestion: is valid only with provider iwarp or auto; "
 		 "remove it\n"},
 		{"target: {reactors: 3, cpus: [0, 1]}\n" LISTEN SUBSYS,
 		 "FILE:1: target.cpus: found 2 CPUs for 3 reactors, expected one for each, up to "
@@ -214,14 +213,14 @@ static void target_errors(void)
 		 "FILE:1: target.sqpoll: found \"11s\", expected a duration such as 20us, 200ms or "
 		 "5s, at most 10s\n"},
 		{"target: {sqpoll_cpus: [1, 1]}\n" LISTEN SUBSYS,
-		 "FILE:1: target.sqpoll_cpus: has a meaning only with sqpoll; add that, such as "
-		 "\"sqpoll: 10ms\", or remove this\n"},
+		 "FILE:1: target.sqpoll_cpus: is valid only with sqpoll; add it, for example "
+		 "\"sqpoll: 10ms\", or remove this key\n"},
 		{"target: {sqpoll: 1ms, cpus: [0, 1]}\n" LISTEN SUBSYS,
-		 "FILE:1: target.sqpoll_cpus: missing, expected a CPU for each reactor's thread of "
-		 "sqpoll, since cpus gives the reactors theirs\n"},
+		 "FILE:1: target.sqpoll_cpus: missing, expected a CPU for the sqpoll thread of "
+		 "each reactor, because cpus is set\n"},
 		{"target: {sqpoll: 1ms, cpus: [0, 1], sqpoll_cpus: [2, 1]}\n" LISTEN SUBSYS,
-		 "FILE:1: target.sqpoll_cpus[1]: found 1, which cpus gives to a reactor; expected "
-		 "a CPU that none has\n"},
+		 "FILE:1: target.sqpoll_cpus[1]: found 1, which cpus assigns to a reactor; "
+		 "expected another CPU\n"},
 		{"target: {sqpoll: 1ms, sqpoll_cpus: [2]}\n" LISTEN SUBSYS,
 		 "FILE:1: target.sqpoll_cpus: found 1 CPUs for 2 reactors, expected one for each, "
 		 "up to 64\n"},
@@ -234,11 +233,11 @@ static void target_errors(void)
 		 "FILE:1: target.spin: found \"5\", expected a duration such as 20us, 200ms or "
 		 "5s, at most 1s\n"},
 		{"target: {peer_timeout: 500ms}\n" LISTEN SUBSYS,
-		 "FILE:1: target.peer_timeout: found \"500ms\", expected 0, which is never, or a "
-		 "duration from 1s to 1h\n"},
+		 "FILE:1: target.peer_timeout: found \"500ms\", expected 0 (never) or a duration "
+		 "from 1s to 1h\n"},
 		{"target: {peer_timeout: 2h}\n" LISTEN SUBSYS,
-		 "FILE:1: target.peer_timeout: found \"2h\", expected 0, which is never, or a "
-		 "duration from 1s to 1h\n"},
+		 "FILE:1: target.peer_timeout: found \"2h\", expected 0 (never) or a duration from "
+		 "1s to 1h\n"},
 		{"target: {drain_timeout: 2h}\n" LISTEN SUBSYS,
 		 "FILE:1: target.drain_timeout: found \"2h\", expected a duration such as 20us, "
 		 "200ms or 5s, at most 1h\n"},
@@ -275,8 +274,8 @@ static void subsystem_errors(void)
 		 "FILE:3: subsystems[0].nqn: found \"a disk\", which contains a space or a "
 		 "control character; expected a name such as nqn.2026-01.org.example:disk1\n"},
 		{LISTEN "subsystems:\n- nqn: nqn.2014-08.org.nvmexpress.discovery\n",
-		 "FILE:3: subsystems[0].nqn: found the discovery NQN, which is always there by "
-		 "itself; choose another name\n"},
+		 "FILE:3: subsystems[0].nqn: found the discovery NQN, which always exists; choose "
+		 "another name\n"},
 		{LISTEN SUBSYS "  - nqn: nqn.2026-01.org.example:a\n",
 		 "FILE:4: subsystems[1].nqn: \"nqn.2026-01.org.example:a\" is already used by the "
 		 "subsystem in line 3; each needs its own\n"},
@@ -520,8 +519,8 @@ static void namespace_errors(void)
 		 "FILE:5: " NS0 "path: missing, expected the path of a file\n"},
 		{LISTEN SUBSYS NS "nsid: 1\n        backend: block\n        size: 1M\n",
 		 "FILE:5: " NS0 "path: missing, expected the path of a block device\n"
-		 "FILE:7: " NS0 "size: has a meaning only with backend file, memory or null; "
-		 "remove it\n"},
+		 "FILE:7: " NS0
+		 "size: is valid only with backend file, memory or null; remove it\n"},
 		{LISTEN SUBSYS NS "{nsid: 1, backend: memory}\n",
 		 "FILE:5: " NS0 "size: missing, expected a size such as 10GiB\n"},
 		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, create: true}\n",
@@ -529,16 +528,15 @@ static void namespace_errors(void)
 		 "true\"\n"},
 		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, path: /x, engine: aio, "
 				  "direct: off, create: true}\n",
-		 "FILE:5: " NS0 "path: has a meaning only with backend file or block; remove it\n"
-		 "FILE:5: " NS0 "engine: has a meaning only with backend file or block; remove it\n"
-		 "FILE:5: " NS0 "direct: has a meaning only with backend file or block; remove it\n"
-		 "FILE:5: " NS0 "create: has a meaning only with backend file; remove it\n"},
+		 "FILE:5: " NS0
+		 "path: is valid only with backend file or block; remove it\nFILE:5: " NS0
+		 "engine: is valid only with backend file or block; remove it\nFILE:5: " NS0
+		 "direct: is valid only with backend file or block; remove it\nFILE:5: " NS0
+		 "create: is valid only with backend file; remove it\n"},
 		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, iopoll: true}\n",
-		 "FILE:5: " NS0
-		 "iopoll: has a meaning only with backend file or block; remove it\n"},
+		 "FILE:5: " NS0 "iopoll: is valid only with backend file or block; remove it\n"},
 		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, engine: aio, iopoll: true}\n",
-		 "FILE:5: " NS0
-		 "iopoll: has a meaning only with engine io_uring or auto; remove it\n"},
+		 "FILE:5: " NS0 "iopoll: is valid only with engine io_uring or auto; remove it\n"},
 		{LISTEN SUBSYS NS
 		 "{nsid: 1, backend: file, path: /x, create: true, size: 1M, read_only: true}\n",
 		 "FILE:5: " NS0 "create: a file that is created cannot be read_only; remove one of "
@@ -556,7 +554,7 @@ static void namespace_errors(void)
 		 "block_size (512)\n"},
 		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, uuid: 1234}\n",
 		 "FILE:5: " NS0 "uuid: found \"1234\", expected a UUID such as "
-		 "f81d4fae-7dec-11d0-a765-00a0c91e6bf6; uuidgen makes one\n"},
+		 "f81d4fae-7dec-11d0-a765-00a0c91e6bf6; uuidgen generates one\n"},
 		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, nguid: 12, "
 				  "eui64: 0000000000000000}\n",
 		 "FILE:5: " NS0 "nguid: found \"12\", expected 32 hexadecimal digits, not all "
