@@ -83,11 +83,11 @@ static bool may_have(const struct rdt_pool *pool, const struct rdt_account *acc,
 
 static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_account *acc)
 {
-	if (!acc->doubt)
+	size_t size = block_size_of(pool, TAILQ_FIRST(&acc->waiting));
+
+	if (is_trusted(acc, size))
 		return RDT_TURN_GOOD;
-	return !acc->used && block_size_of(pool, TAILQ_FIRST(&acc->waiting)) <= pool->unit
-		       ? RDT_TURN_FIRST
-		       : RDT_TURN_DOUBT;
+	return !acc->used && size <= pool->unit ? RDT_TURN_FIRST : RDT_TURN_DOUBT;
 }
 
 /* Somebody waits, and what turn_of() looks at has changed, or it has had its turn. */
@@ -103,6 +103,7 @@ static RD_COLD void set_doubt(struct rdt_pool *pool, struct rdt_account *acc, bo
 	size_t sign = doubt ? 1 : (size_t)-1;
 
 	acc->doubt = doubt;
+	pool->changes++;
 	pool->in_doubt += sign * acc->used;
 	*acc->in_doubt += sign * acc->used;
 	if (!TAILQ_EMPTY(&acc->waiting))
@@ -147,14 +148,19 @@ static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 	size_t size = block_size_of(pool, req);
 	void *buf;
 
-	if (!may_have(pool, acc, size))
+	if (!may_have(pool, acc, size)) {
+		acc->refused_at = pool->changes;
 		return false;
+	}
 	/* A large request is not starved by small ones: who finds no block where it may have one is
 	 * next. Not so in doubt: that would hold up all others. */
 	pool->tight = acc == &pool->common || is_trusted(acc, size);
 	buf = pool_take(pool, acc, size);
-	if (!buf)
+	if (!buf) {
+		pool->no_block = true;
+		acc->refused_at = pool->changes;
 		return false;
+	}
 	pool->tight = false;
 	leave_queue(pool, req);
 	if (!TAILQ_EMPTY(&acc->waiting))
@@ -180,14 +186,15 @@ static bool serve_good(struct rdt_pool *pool)
 	return false;
 }
 
-/* Each is looked at once; of very many the others come with the next buffer that is given back. */
+/* Each is looked at once after a change; of very many the others come with the next buffer that is
+ * given back. */
 static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
 {
 	struct rdt_account *acc;
 
 	for (unsigned int i = 0; i < ROUND && pool->in_doubt + pool->unit <= half_of(pool); i++) {
 		acc = TAILQ_FIRST(&pool->turns[turn]);
-		if (!acc)
+		if (!acc || acc->refused_at == pool->changes)
 			return;
 		if (!serve_account(pool, acc))
 			to_the_end(pool, acc);
@@ -198,6 +205,7 @@ static void pool_serve(struct rd_defer *defer)
 {
 	struct rdt_pool *pool = rd_container_of(defer, struct rdt_pool, serve);
 
+	pool->changes += pool->tight; /* then they were not looked at */
 	pool->tight = false;
 	while (serve_good(pool))
 		;
@@ -217,6 +225,7 @@ int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt
 		TAILQ_INIT(&pool->turns[i]);
 	TAILQ_INIT(&pool->common.waiting);
 	pool->common.moved = SIZE_MAX / 2; /* never in doubt */
+	pool->changes = 1;
 	pool->serve.fn = pool_serve;
 	return rd_buddy_create(opts->base, opts->len, opts->unit, opts->max, &pool->buddy);
 }
@@ -252,8 +261,10 @@ void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req)
 	acc = account_of(pool, req);
 	if (!pool->tight && TAILQ_EMPTY(&acc->waiting) && may_have(pool, acc, size)) {
 		buf = pool_take(pool, acc, size);
-		if (!buf)
+		if (!buf) {
 			pool->tight = acc == &pool->common || is_trusted(acc, size);
+			pool->no_block = true;
+		}
 	}
 	if (!buf)
 		wait(pool, acc, req);
@@ -269,12 +280,22 @@ static void pool_revisit(struct rdt_pool *pool)
 /* Of an account in doubt that holds @size less now. */
 static RD_COLD void put_in_doubt(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
 {
+	pool->changes++;
 	pool->in_doubt -= size;
 	*acc->in_doubt -= size;
 	if (!acc->late && acc->moved >= acc->used && acc->moved)
 		set_doubt(pool, acc, false);
 	else if (!acc->used && !TAILQ_EMPTY(&acc->waiting))
 		to_the_end(pool, acc);
+}
+
+/* What it asks for may be more, or less, than it has moved now. */
+static void look_at_turn(struct rdt_pool *pool, struct rdt_account *acc)
+{
+	if (TAILQ_EMPTY(&acc->waiting) || acc->turn == RDT_TURN_GOOD)
+		return;
+	pool->changes++;
+	to_the_end(pool, acc);
 }
 
 void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, size_t len,
@@ -289,12 +310,20 @@ void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, s
 		acc->moved += size;
 	if (acc->doubt)
 		put_in_doubt(pool, acc, size);
+	else
+		look_at_turn(pool, acc);
+	pool->changes += pool->no_block;
+	pool->no_block = false;
 	pool_revisit(pool);
 }
 
 void rdt_pool_unwait(struct rdt_pool *pool, struct rdt_req *req)
 {
+	struct rdt_account *acc = account_of(pool, req);
+
 	leave_queue(pool, req);
+	look_at_turn(pool, acc);
+	pool->changes++;
 	pool->tight = pool->tight && pool->waiting;
 	/* The next one may be small enough for what is free now. */
 	pool_revisit(pool);

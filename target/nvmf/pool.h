@@ -45,7 +45,8 @@ struct rdt_account {
 	unsigned int late;
 	/* counts as in doubt: its use is part of the @in_doubt sums */
 	bool doubt;
-	uint8_t turn; /* enum rdt_turn; valid while a request waits */
+	uint64_t refused_at; /* pool->changes when it was last refused a block in doubt */
+	uint8_t turn;        /* enum rdt_turn; valid while a request waits */
 	/* requests without a buffer, in order; only the head advances */
 	struct rdt_req_list waiting;
 	TAILQ_ENTRY(rdt_account) link; /* pool->turns[turn], while a request waits */
@@ -69,6 +70,10 @@ struct rdt_pool {
 	unsigned int waiting;              /* number of waiting requests */
 	/* an account that is entitled to a block finds none free: no other overtakes it */
 	bool tight;
+	/* the same of an account in doubt, which others may overtake */
+	bool no_block;
+	/* counts what may let an account in doubt have a block that it was refused */
+	uint64_t changes;
 	struct rdt_account common; /* CONNECT, SCRATCH: all hosts together, without a limit */
 	struct rd_defer serve;
 };

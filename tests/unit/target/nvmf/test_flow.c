@@ -76,13 +76,13 @@ static void buffers_in_order(void)
 }
 
 /* Another host, with an I/O queue of its own on reactor 1. */
-static struct t_conn *second_host(struct t_env *env)
+static struct t_conn *host_named(struct t_env *env, const char *nqn)
 {
 	struct t_conn *c[2] = {t_conn_new(env, 0, 0, 32), t_conn_new(env, 1, 1, 16)};
 	uint16_t cntlid = NVMF_CNTLID_DYNAMIC;
 
 	for (unsigned int i = 0; i < 2; i++) {
-		struct t_answer a = t_connect_as(c[i], cntlid, T_HOST2, 2);
+		struct t_answer a = t_connect_as(c[i], cntlid, nqn, 2);
 
 		CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
 		cntlid = (uint16_t)le32toh(a.cqe.result);
@@ -91,6 +91,11 @@ static struct t_conn *second_host(struct t_env *env)
 	}
 	t_trust(c[1]);
 	return c[1];
+}
+
+static struct t_conn *second_host(struct t_env *env)
+{
+	return host_named(env, T_HOST2);
 }
 
 /* A host that takes no data keeps no more than its share, and those of others go on. */
@@ -264,6 +269,77 @@ static void hosts_that_wait(void)
 	CU_ASSERT_EQUAL(d->held[2]->offset, 4 * 512);
 	t_pair_free(&p);
 	free(buf);
+}
+
+#define HOST3 "nqn.2026-11.io.rdnvme:third"
+#define HOST4 "nqn.2026-11.io.rdnvme:fourth"
+
+/* However many have to wait in doubt, a host that moves its data does not pay for that: they are
+ * looked at when something has changed for them. */
+static void refused_until_a_change(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *stuck = second_host(p.env);
+	struct t_conn *third = host_named(p.env, HOST3), *fourth = host_named(p.env, HOST4);
+	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
+	const struct rdt_account *first;
+
+	forget(stuck);
+	forget(third);
+	forget(fourth);
+	stuck->hold_respond = true;
+	ask(stuck, T_MDTS);
+	ask(stuck, T_MDTS);
+	ask(third, T_MDTS);
+	ask(fourth, T_MDTS);
+	CU_ASSERT_EQUAL(held(stuck), MDTS_UNITS);
+	CU_ASSERT_EQUAL(held(third) + held(fourth), 0);
+	CU_ASSERT_EQUAL(pool->waiting, 3);
+	CU_ASSERT(TAILQ_EMPTY(&pool->turns[RDT_TURN_GOOD]));
+	ask(p.io, T_MDTS); /* looks at each of them */
+	first = TAILQ_FIRST(&pool->turns[RDT_TURN_DOUBT]);
+	for (unsigned int i = 0; i < 4; i++)
+		ask(p.io, T_MDTS);
+	CU_ASSERT_EQUAL(t_answers(p.io), 5);
+	/* Who is looked at goes to the end. */
+	CU_ASSERT_PTR_EQUAL(first, TAILQ_FIRST(&pool->turns[RDT_TURN_DOUBT]));
+	rdt_share_late(&stuck->qp, true); /* it stays in doubt, whatever it moves */
+	t_turn(p.env);
+	stuck->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(stuck), 2);
+	CU_ASSERT_EQUAL(t_answers(third) + t_answers(fourth), 2);
+	t_pair_free(&p);
+}
+
+/* A host that waits for more than it has moved is not in doubt with what it holds. When it has
+ * moved enough, it has a block of the reserve, although nothing else has changed. */
+static void trusted_while_it_waits(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *stuck = second_host(p.env), *third = host_named(p.env, HOST3);
+	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
+	struct rdt_account *acc = &third->qp.share->accounts[RDT_POOL_IO];
+
+	forget(stuck);
+	stuck->hold_respond = third->hold_respond = true;
+	acc->moved = 4 * RDT_BUFFER_UNIT;
+	ask(stuck, T_MDTS);
+	ask(third, 2 * RDT_BUFFER_UNIT);
+	ask(third, T_MDTS);
+	CU_ASSERT_EQUAL(held(third), 2);
+	CU_ASSERT(!acc->doubt);
+	CU_ASSERT_EQUAL(pool->waiting, 1);
+	ask(p.io, RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(acc->refused_at, pool->changes);
+	acc->moved = (MDTS_UNITS - 1) * RDT_BUFFER_UNIT;
+	third->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(third), 2);
+	CU_ASSERT_EQUAL(held(stuck), MDTS_UNITS);
+	stuck->hold_respond = false;
+	t_turn(p.env);
+	t_pair_free(&p);
 }
 
 /* With the slab used up by a slow disk, a Connect and admin commands still get through. */
@@ -543,6 +619,9 @@ const struct t_case t_flow_cases[] = {
 	{"half of the buffers is for hosts that move their data", half_is_a_reserve},
 	{"a host that is late loses the reserve", late_hosts},
 	{"who has its share is passed by others that wait", hosts_that_wait},
+	{"who was refused in doubt is looked at after a change", refused_until_a_change},
+	{"a host gets the reserve when it has moved enough, while it waits",
+	 trusted_while_it_waits},
 	{"a slow disk does not block Connect and admin commands", reserve},
 	{"Abort takes a command out of the wait for a buffer", abort_waiting},
 	{"Abort takes back a READ that has not started", abort_fetching},
