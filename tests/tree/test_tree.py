@@ -432,6 +432,14 @@ def docs_interop_is_stale_after(t, path, old, new, says):
     t.match(says or 'rxe_iwarp is no pair', res.stderr)
 
 
+@each(('quickstart', 'tools/quickstart'), ('operate', 'docs/operate.md'), ('container', 'configs/container/Containerfile'))
+def files_exist_that_are_named_to_users(t, path):
+    named = set(re.findall(r'(?<![\w/.-])(?:tools|docs|configs)/[\w./-]*\w', read(path)))
+    t.ok(named, f'{path} names no file')
+    t.eq(sorted(name for name in named if not os.path.exists(os.path.join(SOURCE_ROOT, name))), [],
+         f'{path} names files that do not exist')
+
+
 @test
 def packages_have_the_version_that_meson_builds(t):
     version = re.search(r"(?m)^ *version: '([0-9.]+)',$", read('meson.build'))[1]
