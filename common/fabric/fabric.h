@@ -9,17 +9,17 @@
  *
  * Threads: a fabric and everything made from it (devices, CQs, SRQs, MRs, connections, listeners)
  * belong to the loop the fabric was opened on. The one object that may cross threads is struct
- * rd_fab_req, an incoming connection nobody has adopted yet.
+ * rd_fab_req, a connection request that has not been adopted.
  *
  * Re-entrancy: events and CQ notifications are delivered from the loop, never from inside a call of
- * this seam. From within a callback every call is allowed, including destroying the connection the
+ * this seam. A callback may make every call, including one that destroys the connection that the
  * event is about.
  *
  * Byte order: host order everywhere; providers convert.
  *
  * Lifetime: fabric > device > { CQ, SRQ > share, MR } > connection. A connection is destroyed
- * before the CQs, the SRQ and the share it uses; a device lives until its fabric is closed, or
- * until it was removed and nobody uses it (struct rd_fab_dev).
+ * before the CQs, the SRQ and the share that it uses. A device lives until its fabric is closed, or
+ * until it has been removed and nothing uses it (struct rd_fab_dev).
  */
 #ifndef RD_FABRIC_FABRIC_H
 #define RD_FABRIC_FABRIC_H
@@ -36,7 +36,7 @@ struct rd_fab;          /* a provider, opened on a loop */
 struct rd_fab_dev;      /* one RDMA device with one protection domain */
 struct rd_fab_cq;       /* completion queue */
 struct rd_fab_srq;      /* shared receive queue */
-struct rd_fab_share;    /* connections that are limited together on such a queue */
+struct rd_fab_share;    /* connections with a common limit on a shared receive queue */
 struct rd_fab_listener; /* a listening address */
 struct rd_fab_req;      /* an incoming connection, not yet adopted by a loop */
 struct rd_fab_conn;     /* a connection with its queue pair */
@@ -58,7 +58,7 @@ struct rd_fab_caps {
 	bool inline_with_inv;        /* ... with IBV_SEND_INLINE too */
 	bool reports_inv;            /* inbound invalidations show as IBV_WC_WITH_INV */
 	bool read_sink_remote_write; /* a READ's local buffer must have IBV_ACCESS_REMOTE_WRITE */
-	bool srq_waits; /* what finds a shared receive queue empty waits: see rd_fab_srq_create() */
+	bool srq_waits; /* a message for an empty shared receive queue waits: rd_fab_srq_create() */
 	bool cheap_mr;  /* registration is a table entry: one registration per I/O is fine */
 	const char *prtype; /* "iwarp", "roce", "ib": for logs and the discovery log page */
 };
@@ -68,7 +68,7 @@ struct rd_fab_dev {
 	struct rd_fab *fab;
 	struct rd_fab_caps caps;
 	const char *name; /* for logs */
-	bool gone;        /* removed; it lives while something of it does, or @user is set */
+	bool gone;        /* removed; freed when its objects are destroyed and @user is NULL */
 	void *user;       /* the layer above's per-device state, or NULL */
 };
 
@@ -79,9 +79,10 @@ struct rd_fab {
 };
 
 /*
- * A registered memory region. Peers know byte addr[i] as iova + i, which need not be its address;
- * the owner's scatter/gather entries have addresses. A peer may have invalidated it (SEND with
- * Invalidate): then any remote access fails, local use goes on, and rd_fab_dereg_mr() is still due.
+ * A registered memory region. Peers address byte addr[i] as iova + i, which need not be its virtual
+ * address; the owner's scatter/gather entries hold virtual addresses. After a peer has invalidated
+ * the region (SEND with Invalidate) every remote access fails, local use goes on, and
+ * rd_fab_dereg_mr() is still due.
  */
 struct rd_fab_mr {
 	struct rd_fab_dev *dev;
@@ -92,7 +93,7 @@ struct rd_fab_mr {
 	uint32_t rkey;
 };
 
-/* What a peer knows as @p, which is in @mr. */
+/* The address by which a peer reaches @p, which is in @mr. */
 static inline uint64_t rd_fab_remote_addr(const struct rd_fab_mr *mr, const void *p)
 {
 	return (uintptr_t)p - (uintptr_t)mr->addr + mr->iova;
@@ -103,10 +104,10 @@ enum rd_fab_event_type {
 	RD_FAB_EV_RESOLVED,
 	/* Both sides. Active: private_data is the accept's. WRs may be posted. */
 	RD_FAB_EV_ESTABLISHED,
-	/* Active: the peer said no. private_data is the reject's; status is -ECONNREFUSED. */
+	/* Active: the peer rejected. private_data is the reject's; status is -ECONNREFUSED. */
 	RD_FAB_EV_REJECTED,
-	/* Active: no connection came about; status says why (-ECONNREFUSED when nobody listens,
-	 * -ETIMEDOUT, -EHOSTUNREACH, -EPROTO when the peer does not speak our protocol...). */
+	/* Active: the attempt failed; status says why: -ECONNREFUSED (nobody listens), -ETIMEDOUT,
+	 * -EHOSTUNREACH, -EPROTO (the peer does not speak the provider's protocol), ... */
 	RD_FAB_EV_CONNECT_ERROR,
 	/*
 	 * An established (or accepted) connection is over: by the peer, by rd_fab_disconnect(), or
@@ -114,7 +115,7 @@ enum rd_fab_event_type {
 	 * been or are being flushed. Exactly once, and the last event of a connection.
 	 */
 	RD_FAB_EV_DISCONNECTED,
-	/* The device is gone; every connection on it gets DISCONNECTED as well. */
+	/* The device was removed; each of its connections gets DISCONNECTED as well. */
 	RD_FAB_EV_DEVICE_REMOVED,
 };
 
@@ -123,15 +124,15 @@ struct rd_fab_event {
 	int status;               /* 0 or -errno */
 	const char *reason;       /* text for people, never NULL; valid during the call */
 	const void *private_data; /* NULL when there is none; valid during the call */
-	bool unanswered; /* CONNECT_ERROR: somebody is there, and did not answer as a peer would */
-	size_t private_len; /* may exceed what the peer sent (padding); never demand a length */
+	bool unanswered;    /* CONNECT_ERROR: TCP connected, but no answer of the protocol came */
+	size_t private_len; /* can exceed what the peer sent (padding): do not check for equality */
 };
 
 typedef void (*rd_fab_event_fn)(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg);
 
 /*
- * A peer asks for a connection. Ownership of @req passes to the callee: it ends in
- * rd_fab_req_adopt() or rd_fab_req_reject(), on any thread.
+ * A peer requests a connection. The callee owns @req and passes it to rd_fab_req_adopt() or
+ * rd_fab_req_reject(), on any thread.
  */
 typedef void (*rd_fab_listen_fn)(struct rd_fab_listener *lis, struct rd_fab_req *req, void *arg);
 
@@ -141,9 +142,9 @@ struct rd_fab_req {
 	struct sockaddr_storage remote;
 	const void *private_data;
 	size_t private_len;
-	uint16_t peer_ird; /* inbound READs the peer can hold: the limit of our ORD */
-	uint16_t peer_ord; /* READs the peer means to issue: what our IRD should cover */
-	void *user;        /* for the layer above, while the request changes hands */
+	uint16_t peer_ird; /* inbound READs that the peer can hold: the limit of this side's ORD */
+	uint16_t peer_ord; /* READs that the peer will issue: what this side's IRD should cover */
+	void *user;        /* the layer above's, while the request is passed between threads */
 };
 
 struct rd_fab_conn {
@@ -157,8 +158,8 @@ struct rd_fab_conn {
 	uint16_t ird;    /* negotiated, valid from ESTABLISHED on */
 	uint16_t ord;    /* negotiated, valid from ESTABLISHED on; the caller may have that many
 			    READs outstanding, the provider queues any excess in order */
-	bool waits;      /* its next message waits for a RECV of a shared queue */
-	uint32_t held;   /* of share->held, the part of its own messages */
+	bool waits;      /* the next inbound message waits for a RECV of a shared queue */
+	uint32_t held;   /* the part of share->held that this connection's messages took */
 };
 
 struct rd_fab_qp_attr {
@@ -170,9 +171,11 @@ struct rd_fab_qp_attr {
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
 	uint32_t max_inline;
-	/* The success of a SEND or WRITE stands for those of all SENDs and WRITEs posted before it:
-	 * of those done at the same time, the provider may report the last signaled one only.
-	 * READs, and whatever fails or is flushed, complete each as ever. */
+	/*
+	 * One success completion stands for all SENDs and WRITEs posted before: of those that are
+	 * done at the same time the provider may report only the last signaled one. Every READ, and
+	 * every work request that fails or is flushed, has a completion of its own.
+	 */
 	bool coalesce;
 };
 
@@ -208,13 +211,13 @@ typedef void (*rd_fab_srq_fn)(struct rd_fab_srq *srq, void *arg);
 
 struct rd_fab_share {
 	struct rd_fab_srq *srq;
-	uint32_t held; /* RECVs that messages of its connections took, less those given back */
+	uint32_t held; /* RECVs taken by messages of its connections and not given back */
 };
 
 struct rd_fab_listener {
 	const struct rd_fab_ops *ops;
 	struct rd_fab *fab;
-	struct sockaddr_storage addr; /* as bound: the real port when port 0 was asked for */
+	struct sockaddr_storage addr; /* as bound: with the chosen port if port 0 was requested */
 	const char *prtype; /* as in rd_fab_caps; NULL when it depends on the connection */
 	rd_fab_listen_fn fn;
 	void *arg;
@@ -292,7 +295,7 @@ static inline int rd_fab_listen(struct rd_fab *fab, const struct sockaddr *addr,
 	return fab->ops->listen(fab, addr, backlog, fn, arg, out);
 }
 
-/* Stop listening. Half-made handshakes are dropped; requests already handed out live on. */
+/* Stop listening. Unfinished handshakes are dropped; requests already delivered stay valid. */
 static inline void rd_fab_unlisten(struct rd_fab_listener **lis)
 {
 	if (*lis)
@@ -301,8 +304,8 @@ static inline void rd_fab_unlisten(struct rd_fab_listener **lis)
 }
 
 /*
- * Make @req a connection of @fab, on fab's loop. Consumes @req, also on failure. Then:
- * rd_fab_qp_create(), post RECVs, and rd_fab_accept() or rd_fab_reject(). Returns 0 or -errno.
+ * Make @req a connection of @fab, on the loop of @fab. Consumes @req, also on failure. Next steps:
+ * rd_fab_qp_create(), post RECVs, then rd_fab_accept() or rd_fab_reject(). Returns 0 or -errno.
  */
 static inline int rd_fab_req_adopt(struct rd_fab *fab, struct rd_fab_req *req,
 				   rd_fab_event_fn on_event, void *arg, struct rd_fab_conn **out)
@@ -310,24 +313,23 @@ static inline int rd_fab_req_adopt(struct rd_fab *fab, struct rd_fab_req *req,
 	return fab->ops->req_adopt(fab, req, on_event, arg, out);
 }
 
-/* Refuse @req with private data (@len may be 0). Consumes it. Any thread. */
+/* Reject @req with private data of @len bytes (0: none). Consumes @req. Any thread. */
 static inline void rd_fab_req_reject(struct rd_fab_req *req, const void *priv, size_t len)
 {
 	req->ops->req_reject(req, priv, len);
 }
 
 /*
- * Accept: after rd_fab_qp_create() and after RECVs for the peer's first messages are posted.
- * Results in ESTABLISHED or DISCONNECTED. Completions may be reported before ESTABLISHED is
- * delivered. conn->ord becomes min(param->ord, peer's IRD). Returns 0, -EMSGSIZE, -EINVAL in a
- * wrong state.
+ * Accept. Call it after rd_fab_qp_create() and after posting RECVs for the peer's first messages.
+ * ESTABLISHED or DISCONNECTED follows; completions may be reported before ESTABLISHED is delivered.
+ * conn->ord becomes min(param->ord, peer's IRD). Returns 0, -EMSGSIZE, or -EINVAL in a wrong state.
  */
 static inline int rd_fab_accept(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param)
 {
 	return conn->ops->accept(conn, param);
 }
 
-/* Refuse an adopted connection. No event follows; destroy the connection at once. */
+/* Reject an adopted connection. No event follows; destroy the connection at once. */
 static inline int rd_fab_reject(struct rd_fab_conn *conn, const void *priv, size_t len)
 {
 	return conn->ops->reject(conn, priv, len);
@@ -344,8 +346,8 @@ static inline int rd_fab_resolve(struct rd_fab *fab, const struct rd_fab_resolve
 }
 
 /*
- * After RESOLVED and rd_fab_qp_create(). ESTABLISHED, REJECTED or CONNECT_ERROR follows. Returns 0,
- * -EMSGSIZE, -EINVAL in a wrong state.
+ * Connect. Call it after RESOLVED and rd_fab_qp_create(). ESTABLISHED, REJECTED or CONNECT_ERROR
+ * follows. Returns 0, -EMSGSIZE, or -EINVAL in a wrong state.
  */
 static inline int rd_fab_connect(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param)
 {
@@ -355,8 +357,8 @@ static inline int rd_fab_connect(struct rd_fab_conn *conn, const struct rd_fab_c
 /* ---- both sides ---- */
 
 /*
- * Give the connection its queue pair. Returns 0, -EINVAL (limits of caps exceeded, wrong state),
- * -ENOSPC (the CQ can neither hold nor be grown to hold max_send_wr + max_recv_wr more entries) or
+ * Create the connection's queue pair. Returns 0, -EINVAL (limits of caps exceeded, wrong state),
+ * -ENOSPC (the CQ has no room for max_send_wr + max_recv_wr more entries and cannot grow) or
  * -ENOMEM.
  */
 static inline int rd_fab_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
@@ -365,9 +367,9 @@ static inline int rd_fab_qp_create(struct rd_fab_conn *conn, const struct rd_fab
 }
 
 /*
- * End the connection: what the socket or device already took is still delivered, everything else
- * posted completes with IBV_WC_WR_FLUSH_ERR, DISCONNECTED follows. Idempotent; in a state before
- * ESTABLISHED it cancels the attempt and DISCONNECTED follows as well.
+ * End the connection. Data that the socket or device already took is still delivered, every other
+ * posted WR completes with IBV_WC_WR_FLUSH_ERR, and DISCONNECTED follows. Before ESTABLISHED it
+ * cancels the attempt, and DISCONNECTED follows as well. Idempotent.
  */
 static inline void rd_fab_disconnect(struct rd_fab_conn *conn)
 {
@@ -375,9 +377,9 @@ static inline void rd_fab_disconnect(struct rd_fab_conn *conn)
 }
 
 /*
- * Has the peer ended this established connection, although DISCONNECTED has not been delivered yet?
- * A loop that has not turned for a while has not read everything that arrived. False when the
- * provider cannot know it before the event.
+ * Whether the peer has ended this established connection although DISCONNECTED has not been
+ * delivered yet: a loop that has not turned for a while has not read everything that arrived. False
+ * if the provider cannot tell before the event.
  */
 static inline bool rd_fab_peer_closed(const struct rd_fab_conn *conn)
 {
@@ -385,10 +387,10 @@ static inline bool rd_fab_peer_closed(const struct rd_fab_conn *conn)
 }
 
 /*
- * Free the connection and its queue pair in any state; no event and no completion of it is
- * delivered afterwards (completions still in a CQ are dropped). Users drain by counting before they
- * come here. With caps.srq_waits, RECVs of a shared queue are not lost that way: they complete,
- * with the qp_num of a connection that is no more.
+ * Free the connection and its queue pair, in any state. None of its events and completions is
+ * delivered afterwards; completions still in a CQ are dropped. A user that must see every
+ * completion counts them before this call. With caps.srq_waits the completions of a shared queue's
+ * RECVs are not dropped: they are delivered with the qp_num of the freed connection.
  */
 static inline void rd_fab_conn_destroy(struct rd_fab_conn **conn)
 {
@@ -400,9 +402,10 @@ static inline void rd_fab_conn_destroy(struct rd_fab_conn **conn)
 /* ---- memory ---- */
 
 /*
- * Register [@addr, @addr + @len) with IBV_ACCESS_* flags. The memory stays the caller's and must
- * outlive the registration and all WRs that use it. With caps.cheap_mr this allocates nothing once
- * warm. Returns 0, -EINVAL, -ENOMEM (also: memlock limit).
+ * Register [@addr, @addr + @len) with IBV_ACCESS_* flags. The memory remains the caller's and must
+ * outlive the registration and all WRs that use it. With caps.cheap_mr this reuses the entry of an
+ * earlier registration and rarely allocates. Returns 0, -EINVAL or -ENOMEM (also for the limit of
+ * locked memory).
  */
 static inline int rd_fab_reg_mr(struct rd_fab_dev *dev, void *addr, size_t len, int access,
 				struct rd_fab_mr **out)
@@ -410,7 +413,7 @@ static inline int rd_fab_reg_mr(struct rd_fab_dev *dev, void *addr, size_t len, 
 	return dev->ops->reg_mr(dev, addr, len, access, out);
 }
 
-/* From now on every remote access with its rkey fails and ends the offending connection. */
+/* Afterwards every remote access with its rkey fails, and ends the connection that made it. */
 static inline void rd_fab_dereg_mr(struct rd_fab_mr **mr)
 {
 	if (*mr)
@@ -420,7 +423,7 @@ static inline void rd_fab_dereg_mr(struct rd_fab_mr **mr)
 
 /* ---- completion queues ---- */
 
-/* @fn may be NULL for a CQ that is only polled or waited for with rd_fab_cq_fd(). */
+/* @fn may be NULL: the CQ is polled, or waited for with rd_fab_cq_fd(). */
 static inline int rd_fab_cq_create(struct rd_fab_dev *dev, uint32_t depth, rd_fab_cq_fn fn,
 				   void *arg, struct rd_fab_cq **out)
 {
@@ -441,8 +444,8 @@ static inline int rd_fab_cq_poll(struct rd_fab_cq *cq, int n, struct ibv_wc *wc)
 }
 
 /*
- * Ask for one notification of the next completion that is added from now on. Those already in the
- * CQ do not count: arm, poll once more, then sleep. Returns 0 or -errno.
+ * Request one notification, for the next completion that is added after this call. Completions
+ * already in the CQ give none: arm, poll once more, then sleep. Returns 0 or -errno.
  */
 static inline int rd_fab_cq_arm(struct rd_fab_cq *cq)
 {
@@ -450,8 +453,8 @@ static inline int rd_fab_cq_arm(struct rd_fab_cq *cq)
 }
 
 /*
- * A descriptor that becomes readable with a notification, for waiting outside the loop. Read eight
- * bytes from it (or let rd_fab_cq_arm() do so) to reset it. Owned by the CQ. Returns it or -errno.
+ * Returns a descriptor that becomes readable with a notification, for waiting outside the loop, or
+ * -errno. Reading eight bytes resets it, and so does rd_fab_cq_arm(). The CQ owns it.
  */
 static inline int rd_fab_cq_fd(struct rd_fab_cq *cq)
 {
@@ -461,20 +464,23 @@ static inline int rd_fab_cq_fd(struct rd_fab_cq *cq)
 /* ---- shared receive queues ---- */
 
 /*
- * A queue of @max_wr RECVs for any number of connections. Which RECV a message takes is not
- * promised, nor how they are shared out; qp_num in the completion says whose message it is. A
- * connection's end flushes only a RECV that a message of its own has begun to fill.
+ * A queue of @max_wr RECVs for any number of connections. Neither the order in which RECVs are used
+ * nor their distribution among connections is defined; qp_num in the completion names the
+ * connection. The end of a connection flushes only a RECV that one of its messages has partly
+ * filled.
  *
- * With caps.srq_waits a message takes its RECV with its last byte, so that a peer which begins
- * messages and does not end them holds none; and one that finds the queue empty waits, and nothing
- * is lost: its connection receives nothing more until then (so neither READs nor their responses),
- * its peer is held back by flow control, and sending goes on. Connections that wait are served in
- * the order they came, each with an equal part of what is posted, and none that comes later
- * overtakes them; but shares (below) take turns, and those that hold too much are passed by. The
- * user's part is to post RECVs again without waiting for more to arrive on such a connection.
+ * With caps.srq_waits:
+ * - A message takes its RECV with its last byte, so that unfinished messages hold none.
+ * - A message that finds the queue empty waits, and nothing is lost. Until then its connection
+ *   receives nothing (also no READs and no READ responses), flow control holds back the peer, and
+ *   sending continues.
+ * - Waiting connections are served in the order in which they began to wait, each with an equal
+ *   part of the posted RECVs, and before messages that arrive later. Shares (below) take turns; a
+ *   share that holds too many RECVs is skipped.
+ * - The user must post RECVs again without waiting for more data of such a connection.
  *
- * Without, it depends on the device what happens then: a queue pair's own RECVs are the safe
- * choice.
+ * Without caps.srq_waits the device decides what happens to a message that finds the queue empty:
+ * receive queues of the queue pairs are the safe choice.
  */
 static inline int rd_fab_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 				    struct rd_fab_srq **out)
@@ -490,10 +496,10 @@ static inline void rd_fab_srq_destroy(struct rd_fab_srq **srq)
 }
 
 /*
- * With caps.srq_waits: have @fn called with @arg, from the loop and never inside a call, when a
- * message leaves fewer than @limit RECVs for those after it, as libibverbs tells with
- * IBV_SRQ_LIMIT. Once: set the limit again to hear of it again; 0 is none. Whoever counts
- * completions sees it too late when one turn has received many messages.
+ * With caps.srq_waits: calls @fn with @arg, once, from the loop, when a message has left fewer than
+ * @limit RECVs in the queue (as IBV_SRQ_LIMIT of libibverbs). Set the limit again for another call;
+ * @limit 0: no call. Counting completions instead would be too late where one turn receives many
+ * messages.
  */
 static inline void rd_fab_srq_limit(struct rd_fab_srq *srq, uint32_t limit, rd_fab_srq_fn fn,
 				    void *arg)
@@ -502,10 +508,10 @@ static inline void rd_fab_srq_limit(struct rd_fab_srq *srq, uint32_t limit, rd_f
 }
 
 /*
- * With caps.srq_waits: connections that are limited together, so that they leave something for all
- * others. While a share holds anything, it takes another RECV only as long as it will not hold more
- * than three times what is then left posted; its connections wait as if the queue were empty, and
- * go on when enough has been posted again. Returns 0 or -ENOMEM.
+ * With caps.srq_waits: creates a group of connections with a common limit, so that they leave RECVs
+ * for others. A share that holds RECVs takes another one only if it then holds at most three times
+ * what is left posted; otherwise its connections wait as if the queue were empty, until enough
+ * RECVs have been posted. Returns 0 or -ENOMEM.
  */
 static inline int rd_fab_share_create(struct rd_fab_srq *srq, struct rd_fab_share **out)
 {
@@ -520,9 +526,9 @@ static inline void rd_fab_share_destroy(struct rd_fab_share **share)
 }
 
 /*
- * From now on @conn, which has a queue pair with the queue of @share, is one of it; what it holds
- * changes over from the share it was in. The first time before it receives anything: a connection
- * in none has no limit, and nothing is counted.
+ * Adds @conn, whose queue pair uses the queue of @share, to @share, and moves the RECVs that it
+ * holds from its former share. The first call must precede the first message: for a connection
+ * without a share there is no limit, and nothing is counted.
  */
 static inline void rd_fab_share_join(struct rd_fab_conn *conn, struct rd_fab_share *share)
 {
@@ -530,9 +536,9 @@ static inline void rd_fab_share_join(struct rd_fab_conn *conn, struct rd_fab_sha
 }
 
 /*
- * @n RECVs that messages of @conn took, the user's part of the count: before they are posted again,
- * or when @conn is about to be destroyed and their completions were not seen. @conn: NULL when it
- * has been destroyed since.
+ * Gives back @n RECVs that messages of @conn took. The user calls this before it posts them again,
+ * and before it destroys @conn for those whose completions it has not seen. @conn: NULL if it has
+ * been destroyed meanwhile.
  */
 static inline void rd_fab_share_give(struct rd_fab_share *share, struct rd_fab_conn *conn,
 				     uint32_t n)
@@ -550,10 +556,10 @@ static inline void rd_fab_share_give(struct rd_fab_share *share, struct rd_fab_c
  * IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_SEND_INLINE, IBV_SEND_FENCE. The WRs and SGE arrays
  * are copied and may be reused on return; the memory they point to belongs to the provider until
  * completion. Completions of a queue pair's send side come in posting order; failed WRs complete
- * even when unsignalled. They are put on the wire at the end of the loop's turn at the latest, with
- * all others posted in the turn. Returns 0; -ENOMEM (queue full), -EINVAL (malformed), -ENOTCONN
- * (not yet connected), in which case
- * *@bad is the first WR not taken. On a connection that broke, WRs are taken and flushed.
+ * even when unsignaled. WRs leave at the end of the loop's turn at the latest, together with all
+ * others posted in the turn. Returns 0, -ENOMEM (queue full), -EINVAL (malformed) or -ENOTCONN (not
+ * yet connected); on error *@bad is the first WR that was not taken. After the end of a connection
+ * WRs are taken and flushed.
  */
 static inline int rd_fab_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr,
 				   struct ibv_send_wr **bad)
@@ -578,10 +584,9 @@ static inline int rd_fab_post_srq_recv(struct rd_fab_srq *srq, struct ibv_recv_w
 /* ---- providers ---- */
 
 /*
- * Memory that the iwarp provider needs during a call only. A thread with many fabrics has them
- * share one, so that what they use is in the processor's cache and not there once for each of them.
- * Fabrics of different threads may share it too. Reference counted: whoever creates it has one
- * reference, each fabric that was opened with it another.
+ * Memory that the iwarp provider needs only during a callback. Fabrics of one thread should share
+ * one, so that it stays in the processor's cache; fabrics of different threads may share it too.
+ * Reference counted: the creator holds one reference, each fabric that was opened with it another.
  */
 struct rd_fab_iwarp_scratch;
 
@@ -595,20 +600,21 @@ void rd_fab_iwarp_scratch_unref(struct rd_fab_iwarp_scratch **scratch);
 #define RD_FAB_IWARP_NEVER     UINT64_MAX
 
 struct rd_fab_iwarp_opts {
-	bool crc;        /* ask for CRC32C; the peer's wish is honoured either way */
+	bool crc;        /* request CRC32C; used as well if the peer requests it */
 	uint32_t sndbuf; /* SO_SNDBUF in bytes; 0: the kernel's default (autotuned) */
 	uint32_t rcvbuf; /* SO_RCVBUF in bytes; 0: the kernel's default (autotuned) */
 	const char
 		*congestion; /* TCP_CONGESTION; NULL: the host's default. Must outlive the fabric */
 	uint64_t request_timeout_ns; /* passive: from TCP accept to a whole request; 0: 5 s */
-	uint32_t half_open; /* passive: sockets of a listener without a request; 0: the number below
-			     */
-	uint64_t reply_timeout_ns; /* active: from request to reply; 0: 10 s */
-	uint64_t peer_timeout_ns;  /* until a peer that acknowledges nothing any more is given up,
-				    * idle or not; 0: 60 s; RD_FAB_IWARP_NEVER: never */
-	uint64_t poke_ns;          /* active: until a peer that stays silent is poked; 0: 5 ms */
+	uint32_t half_open;          /* passive: sockets of a listener without a request; 0:
+					RD_FAB_IWARP_HALF_OPEN */
+	uint64_t reply_timeout_ns;   /* active: from request to reply; 0: 10 s */
+	uint64_t peer_timeout_ns;    /* a peer that acknowledges nothing for so long is
+				      * disconnected, idle or not; 0: 60 s; RD_FAB_IWARP_NEVER */
+	uint64_t poke_ns;            /* active: from the hold's end to the first empty WRITE to a
+				      * peer that has sent nothing; 0: 5 ms */
 	bool no_peer_to_peer; /* active: do not offer the peer-to-peer model (A with C and D) */
-	uint8_t mpa_revision; /* active: 2, or 1 for peers that know no other; 0: 2 */
+	uint8_t mpa_revision; /* active: 2, or 1 for peers that know only 1; 0: 2 */
 	struct rd_fab_iwarp_scratch *scratch; /* NULL: the fabric's own */
 };
 
@@ -617,23 +623,23 @@ int rd_fab_iwarp_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts
 		      struct rd_fab **out);
 
 struct rd_fab_verbs_opts {
-	bool no_send_with_inv; /* for devices that claim it and cannot: caps.send_with_inv is off */
+	bool no_send_with_inv; /* caps.send_with_inv is false, whatever the device claims */
 	bool no_inline;        /* caps.max_inline is 0 */
 };
 
 /*
- * RDMA devices of the kernel, through librdmacm and libibverbs. All of them: which one a connection
- * uses follows from its addresses. Returns 0, -ENOMEM, -ENODEV where there is no RDMA device or no
- * connection manager (the rdma_ucm module), or the errno of opening /dev/infiniband/rdma_cm. NULL
- * @opts: defaults.
+ * Opens the RDMA devices of the kernel, through librdmacm and libibverbs; the addresses of a
+ * connection decide which device it uses. NULL @opts: defaults. Returns 0, -ENOMEM, -ENODEV (no
+ * RDMA device, or no connection manager: the rdma_ucm module), or -errno of opening
+ * /dev/infiniband/rdma_cm.
  */
 int rd_fab_verbs_open(struct rd_loop *loop, const struct rd_fab_verbs_opts *opts,
 		      struct rd_fab **out);
 
 /*
- * Is @addr reached through an RDMA device: as a local address of one, or, for a remote address, by
- * the route to it? A wildcard is, when any address of its family is. Sends nothing. For choosing a
- * provider.
+ * Whether @addr is reached through an RDMA device: as a local address of the device, or by the
+ * route to a remote address. For a wildcard: whether any address of its family is. Sends nothing.
+ * For choosing a provider.
  */
 bool rd_fab_verbs_has_addr(const struct sockaddr *addr);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completions waiting for their user: the inside of the providers' completion queues. */
+/* A ring of completions that have not been polled: for the providers' completion queues. */
 #ifndef RD_FABRIC_WC_RING_H
 #define RD_FABRIC_WC_RING_H
 
@@ -10,7 +10,7 @@
 
 #define RD_WC_RING_MAX (1u << 26)
 
-/* All zero is an empty ring without room. */
+/* Zero-initialized: an empty ring without room. */
 struct rd_wc_ring {
 	struct ibv_wc *wc;
 	uint32_t size; /* 0 or a power of two */
@@ -18,10 +18,11 @@ struct rd_wc_ring {
 	uint32_t tail;
 };
 
-/* Room for @want in all. Returns 0, -ENOSPC (more than RD_WC_RING_MAX) or -ENOMEM. */
+/* Grows the ring to at least @want entries. Returns 0, -ENOSPC (more than RD_WC_RING_MAX) or
+ * -ENOMEM. */
 int rd_wc_ring_grow(struct rd_wc_ring *ring, uint32_t want);
 void rd_wc_ring_free(struct rd_wc_ring *ring);
-/* Drop those with this qp_num; with @keep_recvs not those of RECVs. */
+/* Drops the completions with this qp_num; with @keep_recvs, completions of RECVs stay. */
 void rd_wc_ring_purge(struct rd_wc_ring *ring, uint32_t qp_num, bool keep_recvs);
 
 static inline bool rd_wc_ring_empty(const struct rd_wc_ring *ring)
@@ -35,15 +36,15 @@ static inline bool rd_wc_ring_full(const struct rd_wc_ring *ring)
 }
 
 /*
- * The place of one more completion in a ring that is not full, which the caller fills at once.
- * Filled where it stays: copying what was just written, field by field, waits for the store buffer.
+ * Adds a completion to a ring that is not full and returns it; the caller fills it at once. It is
+ * filled in place because a copy of fields that were just written waits for the store buffer.
  */
 static inline struct ibv_wc *rd_wc_ring_add(struct rd_wc_ring *ring)
 {
 	return &ring->wc[ring->tail++ & (ring->size - 1)];
 }
 
-/* Move up to @n to @wc. Returns how many. */
+/* Moves up to @n completions to @wc. Returns how many. */
 static inline int rd_wc_ring_take(struct rd_wc_ring *ring, int n, struct ibv_wc *wc)
 {
 	uint32_t head = ring->head, tail = ring->tail, mask = ring->size - 1;
@@ -53,8 +54,8 @@ static inline int rd_wc_ring_take(struct rd_wc_ring *ring, int n, struct ibv_wc 
 	for (; i < n && head != tail; head++)
 		wc[i++] = from[head & mask];
 	ring->head = head;
-	/* There is room for the worst case of each queue pair: the same few entries again and again
-	 * use no more memory than is needed, and stay in the cache. */
+	/* The ring has room for the worst case. Starting again at its first entries keeps those few
+	 * in the cache, and the rest of its memory untouched. */
 	if (rd_wc_ring_empty(ring))
 		ring->head = ring->tail = 0;
 	return i;

@@ -2,12 +2,12 @@
 /*
  * The iwarp provider: iWARP in userspace over plain TCP sockets.
  *
- * One device per fabric, one protection domain per device, one thread per fabric: nothing here
- * takes a lock but the mailbox for rejected requests (drain.c), which other threads may put
- * sockets into, and scratch memory that fabrics of several threads share (scratch.c).
+ * One device for each fabric, one protection domain for each device, one thread for each fabric.
+ * Only two things take a lock: the mailbox into which other threads put rejected requests
+ * (drain.c), and scratch memory that fabrics of several threads share (scratch.c).
  *
- * User callbacks run only from deferred work or from the listener's socket, never from within the
- * receive or transmit path; so those paths need not fear that a connection vanishes under them.
+ * User callbacks run only from deferred work or from the listener's socket, never inside the
+ * receive or transmit path: a connection cannot be destroyed while one of these paths uses it.
  */
 #ifndef RD_IW_CONN_H
 #define RD_IW_CONN_H
@@ -35,12 +35,11 @@ enum rd_iw_state {
 	RD_IW_ADOPTED,
 	/* FPDUs flow. An error, the peer or disconnect() moves it on. */
 	RD_IW_OPEN,
-	/* Over: the socket is gone, WRs are flushed as they are posted. Only destroyed from here.
-	 */
+	/* Over: no socket, WRs are flushed when they are posted. destroy() is the only way on. */
 	RD_IW_CLOSED,
 };
 
-/* Only while a connection is being made: the outgoing frame, then the incoming one. */
+/* The MPA handshake: the outgoing frame, then the incoming one. Freed when its result was reported. */
 struct rd_iw_handshake {
 	struct rd_iw_mpa req; /* as sent or received, without private data */
 	uint8_t out[RD_MPA_MAX_LEN];
@@ -64,10 +63,10 @@ struct rd_iw_conn {
 	bool passive;
 	bool crc;
 	bool has_qp;
-	bool est_due; /* ESTABLISHED is announced with the peer's first FPDU */
+	bool est_due; /* ESTABLISHED is raised when the peer's first FPDU arrives */
 	struct rd_io io;
 	struct rd_timer timer;
-	struct rd_timer first_timer; /* active: end of the hold, then pokes */
+	struct rd_timer first_timer; /* active: ends tx.hold, then sends empty WRITEs */
 	struct rd_defer flush;
 	uint64_t deadline; /* active: of the whole attempt */
 
@@ -76,7 +75,7 @@ struct rd_iw_conn {
 	struct rd_iw_cq *scq;
 	struct rd_iw_cq *rcq;
 	struct rd_iw_srq *srq;
-	struct rd_iw_share *share; /* with @srq, never NULL */
+	struct rd_iw_share *share; /* never NULL if @srq is not */
 	struct rd_iw_sq sq;
 	struct rd_iw_rq rq;
 	struct rd_iw_resp *resps; /* ring of inbound READs */
@@ -99,24 +98,30 @@ int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 void rd_iw_conn_destroy(struct rd_fab_conn *conn);
 void rd_iw_set_state(struct rd_iw_conn *c, enum rd_iw_state state);
 int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr);
-/* Both handshakes end here: queues are set up for the depths agreed. Returns 0 or -ENOMEM. */
+/* The handshake of either side is complete: to OPEN, with the negotiated depths. Returns 0 or
+ * -ENOMEM. */
 int rd_iw_conn_open(struct rd_iw_conn *c, const struct rd_iw_depths *eff);
 void rd_iw_disconnect(struct rd_fab_conn *conn);
 bool rd_iw_peer_closed(const struct rd_fab_conn *conn);
-/* Watch the socket for what the connection's state wants. */
+/* Set the socket's epoll events for the state of the connection. Can end the connection. */
 void rd_iw_conn_watch(struct rd_iw_conn *c);
-int rd_iw_conn_mss(const struct rd_iw_conn *c); /* of TCP now; 0: it does not say */
+int rd_iw_conn_mss(const struct rd_iw_conn *c); /* TCP's current MSS in bytes; 0: unknown */
 
 /*
- * The connection is over: WRs are flushed, the socket is closed gently, the event follows. No-op
- * when it is over already. @status is 0 for an orderly end.
+ * Ends the connection: WRs are flushed, the socket is drained and closed, the event follows. No-op
+ * if it is CLOSED already. @status: 0 for an orderly end, else -errno; the text is the event's
+ * reason.
  */
 void rd_iw_conn_end(struct rd_iw_conn *c, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* As rd_iw_conn_end() for a work request that failed by itself. */
+/* As rd_iw_conn_end() with -EIO: work request @wr completes with @status, all others are flushed.
+ */
 void rd_iw_conn_fail_swr(struct rd_iw_conn *c, const struct rd_iw_swr *wr,
 			 enum ibv_wc_status status, const char *what);
-/* As rd_iw_conn_end() with -EPROTO, after a Terminate about the FPDU being received. */
+/*
+ * As rd_iw_conn_end() with -EPROTO, after a Terminate with @code (RD_TERM_*) about the FPDU that is
+ * being received. @with_header: the Terminate contains its header.
+ */
 void rd_iw_conn_term(struct rd_iw_conn *c, uint32_t code, bool with_header);
 /* The RECV in progress ends with @status. */
 void rd_iw_recv_abort(struct rd_iw_conn *c, enum ibv_wc_status status);

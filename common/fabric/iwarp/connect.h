@@ -11,7 +11,7 @@ int rd_iw_resolve(struct rd_fab *ffab, const struct rd_fab_resolve_attr *attr,
 		  struct rd_fab_conn **out);
 int rd_iw_connect(struct rd_fab_conn *conn, const struct rd_fab_conn_param *param);
 void rd_iw_handshake_io(struct rd_iw_conn *c, uint32_t events);
-/* Write what is left of hs->out. Returns 0 (all written), -EAGAIN or -errno. */
+/* Sends the rest of hs->out. Returns 0 (all sent), -EAGAIN or -errno. */
 int rd_iw_handshake_send(struct rd_iw_conn *c);
 int rd_iw_socket_opts(int fd, const struct rd_fab_iwarp_opts *opts);
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Copy what is mostly a command or a completion: these without a call. */
+/* memcpy() for data that is mostly a command or a completion: these sizes are copied inline. */
 static inline void rd_iw_copy(void *to, const void *from, size_t len)
 {
 	switch (len) {
@@ -24,15 +24,15 @@ static inline void rd_iw_copy(void *to, const void *from, size_t len)
 }
 
 /*
- * Copy what its user has just written, field by field: a load of more bytes than one store has
- * written waits until all stores before that are done, which may be to memory in no cache.
+ * Copies an entry that its user has just written, field by field: a load that is wider than the
+ * store it reads from waits for all earlier stores, some of which may miss the cache.
  */
 static inline void rd_iw_copy_sge(struct ibv_sge *to, const struct ibv_sge *from)
 {
 	uint64_t addr = from->addr;
 	uint32_t length = from->length, lkey = from->lkey;
 
-	/* Compilers would make one load of two. */
+	/* Keeps the compiler from merging two loads into one. */
 	__asm__("" : "+r"(addr), "+r"(length), "+r"(lkey));
 	to->addr = addr;
 	to->length = length;

@@ -13,7 +13,7 @@ struct rd_iw_cq {
 	struct rd_wc_ring ring;
 	uint32_t reserved; /* entries promised to queue pairs */
 	bool armed;
-	bool broken; /* an entry was lost */
+	bool broken; /* a completion was lost for want of memory */
 	int fd;      /* eventfd, -1 until asked for */
 };
 
@@ -28,12 +28,12 @@ void rd_iw_cq_unreserve(struct rd_iw_cq *cq, uint32_t n);
 void rd_iw_cq_wake(struct rd_iw_cq *cq);
 void rd_iw_cq_purge(struct rd_iw_cq *cq, uint32_t qp_num, bool keep_recvs);
 
-/* As rd_iw_cq_push() when the ring is full. */
+/* Cold path of rd_iw_cq_push(): grows the ring first. */
 void rd_iw_cq_push_full(struct rd_iw_cq *cq, const struct rd_fab_conn *conn, uint64_t wr_id,
 			enum ibv_wc_opcode opcode, enum ibv_wc_status status, uint32_t len,
 			unsigned int flags, uint32_t inv);
 
-/* One more completion. @inv: the key that a SEND with Invalidate has closed, with IBV_WC_WITH_INV.
+/* Adds a completion. @inv: with IBV_WC_WITH_INV in @flags, the key that the SEND has invalidated.
  */
 static inline void rd_iw_cq_push(struct rd_iw_cq *cq, const struct rd_fab_conn *conn,
 				 uint64_t wr_id, enum ibv_wc_opcode opcode,
@@ -60,7 +60,7 @@ static inline void rd_iw_cq_push(struct rd_iw_cq *cq, const struct rd_fab_conn *
 		rd_iw_cq_wake(cq);
 }
 
-/* A RECV that no message came for. */
+/* Completes a RECV that no message has used. */
 static inline void rd_iw_cq_push_flushed(struct rd_iw_cq *cq, const struct rd_fab_conn *conn,
 					 uint64_t wr_id)
 {

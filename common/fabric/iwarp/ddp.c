@@ -34,7 +34,7 @@ size_t rd_iw_hdr_length(const struct rd_ddp_ctrl *c, uint32_t *term)
 	size_t total = RD_MPA_LEN_FIELD + rd_get_be16(c->len);
 	size_t len = tagged ? sizeof(struct rd_ddp_tagged) : sizeof(struct rd_ddp_untagged);
 
-	/* The control bytes belong to the ULPDU: a shorter one has none to look at. */
+	/* The control bytes are part of the ULPDU: a shorter ULPDU has none. */
 	if (total < sizeof(*c)) {
 		*term = RD_TERM_MPA_LENGTH;
 		return 0;
@@ -111,7 +111,7 @@ void rd_iw_hdr_parse(const uint8_t *buf, struct rd_iw_hdr *hdr)
 
 uint32_t rd_iw_crc(uint32_t crc, const void *buf, size_t len)
 {
-	/* The library takes an int and a pointer it does not write through. */
+	/* The library takes an int, and a pointer to data that it does not modify. */
 	while (len > INT_MAX) {
 		crc = crc32_iscsi((unsigned char *)(uintptr_t)buf, INT_MAX, crc);
 		buf = (const uint8_t *)buf + INT_MAX;
@@ -139,7 +139,10 @@ size_t rd_iw_term_build(uint8_t *buf, uint32_t code, const uint8_t *bad, size_t 
 
 		ddp_len = tagged ? sizeof(struct rd_ddp_tagged) : sizeof(struct rd_ddp_untagged);
 		if (bad_len >= ddp_len) {
-			/* The length field comes first in the FPDU too: one copy takes both. */
+			/*
+			 * The length field is the first field of the FPDU as well: one copy takes
+			 * both.
+			 */
 			t.hdrct = RD_TERM_M | RD_TERM_D;
 			memcpy(buf + len, bad, ddp_len);
 			len += ddp_len;
@@ -229,9 +232,9 @@ uint32_t rd_iw_term_decode(const uint8_t *payload, size_t len, char text[RD_IW_T
 	rfc = RD_TERM(payload[0] >> 4, payload[0] & 0xf, payload[1]);
 	siw = RD_TERM(payload[0] & 0xf, payload[0] >> 4, payload[1]);
 	/*
-	 * Linux's siw lays its bit fields out in the wrong order on little-endian machines. The
-	 * header bits tell whose order it is when there are any; else the reading that means
-	 * something wins, and when both do, both are told.
+	 * siw of Linux lays out its bit fields in the wrong order on little-endian machines. If
+	 * header bits are set they show which order was used. Otherwise the order that gives a
+	 * known code is taken, and if both do, both are named.
 	 */
 	if (payload[2] & 0x07) {
 		code = siw;

@@ -61,7 +61,7 @@ struct rd_iw_read {
 
 size_t rd_iw_put_read_req(uint8_t *buf, uint32_t msn, const struct rd_iw_read *rd);
 
-/* A header, parsed. */
+/* A parsed header. */
 struct rd_iw_hdr {
 	enum rd_rdmap_op op;
 	bool tagged;
@@ -79,9 +79,9 @@ struct rd_iw_hdr {
 };
 
 /*
- * How long the header that starts with the control bytes @c is, from the length field on; for a
- * Read Request its payload counts as header. Returns 0 and the Terminate code in *@term when the
- * frame is unacceptable.
+ * Returns the length of the header that starts with the control bytes @c, counted from the length
+ * field; the payload of a Read Request counts as header. Returns 0, with the Terminate code in
+ * *@term, for an invalid frame.
  */
 size_t rd_iw_hdr_length(const struct rd_ddp_ctrl *c, uint32_t *term);
 /* Parse a header that rd_iw_hdr_length() has accepted. */
@@ -92,7 +92,10 @@ static inline uint32_t rd_iw_pad(uint32_t ulpdu_and_len)
 	return -ulpdu_and_len & 3;
 }
 
-/* How long the FPDU that starts with @c is with pad and CRC; *@ulpdu: without them. */
+/*
+ * Returns the length of the FPDU that starts with @c, with pad and CRC. *@ulpdu: its length without
+ * them.
+ */
 static inline uint32_t rd_iw_fpdu_length(const struct rd_ddp_ctrl *c, uint32_t *ulpdu)
 {
 	*ulpdu = RD_MPA_LEN_FIELD + rd_get_be16(c->len);
@@ -105,21 +108,22 @@ static inline uint32_t rd_iw_fpdu_length(const struct rd_ddp_ctrl *c, uint32_t *
 
 /* Continue @crc over @len bytes; start with RD_IW_CRC_SEED. */
 uint32_t rd_iw_crc(uint32_t crc, const void *buf, size_t len);
-/* The four bytes on the wire for a finished @crc: least significant first (RFC 5044 section 4.4).
- */
+/* Stores a finished @crc as on the wire: least significant byte first (RFC 5044 section 4.4). */
 void rd_iw_crc_put(uint32_t crc, uint8_t out[RD_MPA_CRC_LEN]);
 
 /* ---- Terminate ---- */
 
 /*
- * Build a whole Terminate FPDU up to but without pad and CRC (@buf holds RD_TERM_MAX_LEN bytes).
- * @bad is the offending FPDU's header as received (@bad_len bytes from the length field on), or
- * NULL. Returns the length.
+ * Builds a Terminate FPDU without pad and CRC in @buf, of RD_TERM_MAX_LEN bytes. @bad: the header
+ * of the offending FPDU as received, @bad_len bytes from the length field on, or NULL. Returns the
+ * length.
  */
 size_t rd_iw_term_build(uint8_t *buf, uint32_t code, const uint8_t *bad, size_t bad_len);
 
-/* What a received Terminate says (from its control word on), for people. Returns the code as
- * RD_TERM(). */
+/*
+ * Describes a received Terminate (from its control word on) in @text. Returns its code as
+ * RD_TERM().
+ */
 #define RD_IW_TERM_TEXT 128
 uint32_t rd_iw_term_decode(const uint8_t *payload, size_t len, char text[RD_IW_TERM_TEXT]);
 

@@ -32,7 +32,8 @@ void rd_iw_drain_fini(struct rd_iw_fab *fab);
 int rd_iw_mailbox_create(struct rd_iw_fab *fab, struct rd_iw_mailbox **out);
 void rd_iw_mailbox_get(struct rd_iw_mailbox *box);
 void rd_iw_mailbox_put(struct rd_iw_mailbox *box);
-/* The fabric goes: close what is in the box, refuse more. */
+/* The fabric is being closed: closes the sockets in the box, and those that are sent to it later.
+ */
 void rd_iw_mailbox_close(struct rd_iw_mailbox *box);
 /* Takes @req: its socket will be drained, the rest freed. Any thread. */
 void rd_iw_mailbox_send(struct rd_iw_mailbox *box, struct rd_iw_req *req);

@@ -17,7 +17,7 @@ struct rd_iw_fab {
 	struct rd_iw_dev dev;
 	LIST_HEAD(, rd_iw_conn) conns;
 	TAILQ_HEAD(, rd_iw_drain) drains; /* oldest first */
-	struct rd_ratelimit ends;         /* of messages about connections that failed */
+	struct rd_ratelimit ends;         /* limits messages about connections that failed */
 	struct rd_iw_mailbox *box;        /* made with the first listener */
 	struct rd_iw_stats stats;
 };

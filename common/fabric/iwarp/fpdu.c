@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a received FPDU means: checks, destinations, completions. */
+/* What received FPDUs do: checks, destinations, completions. */
 #include <errno.h>
 
 #include "conn.h"
@@ -14,7 +14,7 @@ static int refuse_fpdu(struct rd_iw_conn *c, uint32_t code)
 
 /* ---- Sends ---- */
 
-/* Returns 0, 1 (it has to wait) or -1 (the connection ended). */
+/* Takes the RECV for a message. Returns 0, 1 (it waits for one) or -1 (the connection ended). */
 static int take_recv(struct rd_iw_conn *c)
 {
 	const struct rd_iw_rwr *r = rd_iw_recv_next(c);
@@ -30,13 +30,13 @@ static int take_recv(struct rd_iw_conn *c)
 	return 0;
 }
 
-/* A message begins; @whole: it is at hand to its end. As take_recv(). */
+/* A message begins. @whole: it has been received to its end. Returns as take_recv(). */
 static int begin_rx_message(struct rd_iw_conn *c, bool whole)
 {
 	struct rd_iw_rx *rx = &c->rx;
 	int rc;
 
-	/* Where no RECV was ever posted nobody knows how long a message may be. */
+	/* If no RECV was ever posted, the largest message is unknown. */
 	if (!c->srq || whole || !c->srq->rq.largest) {
 		rc = take_recv(c);
 		if (rc)
@@ -89,7 +89,7 @@ void rd_iw_recv_abort(struct rd_iw_conn *c, enum ibv_wc_status status)
 	rd_iw_aside_put(c);
 }
 
-/* The message is complete, in the memory of its RECV. */
+/* The message is complete in the memory of its RECV. */
 static int deliver_send(struct rd_iw_conn *c)
 {
 	struct rd_iw_rx *rx = &c->rx;
@@ -113,7 +113,7 @@ static int no_place(struct rd_iw_conn *c)
 	return -1;
 }
 
-/* The message is complete, beside: now it takes a RECV. Returns 0, 1 (it has to wait) or -1. */
+/* The message is complete in rx.aside: it takes a RECV now. Returns as take_recv(). */
 static int place_send(struct rd_iw_conn *c)
 {
 	struct iovec iov[RD_IW_MAX_SGE];
@@ -158,7 +158,7 @@ static int begin_write(struct rd_iw_conn *c)
 	void *at;
 
 	if (h->plen == 0)
-		return 0; /* a no-op; its key must not be looked at (RFC 5040 section 5.1) */
+		return 0; /* no-op; its key must not be checked (RFC 5040 section 5.1) */
 	switch (rd_iw_mr_remote(c->dev, h->stag, h->to, h->plen, IBV_ACCESS_REMOTE_WRITE, &at)) {
 	case RD_IW_MR_OK:
 		return 0;
@@ -179,7 +179,7 @@ static int dest_write(struct rd_iw_conn *c, struct iovec *iov)
 	const struct rd_iw_hdr *h = &c->rx.h;
 	uint64_t to = h->to + (h->plen - c->rx.left);
 
-	/* Again for each piece: the owner may take the key back at any time. */
+	/* Checked again for each piece: the owner may deregister the region at any time. */
 	if (rd_iw_mr_remote(c->dev, h->stag, to, c->rx.left, IBV_ACCESS_REMOTE_WRITE,
 			    &iov->iov_base))
 		return refuse_fpdu(c, RD_TERM_DT_STAG);
@@ -267,7 +267,7 @@ static void end_response(struct rd_iw_conn *c)
 		rd_iw_sq_reap(c);
 	}
 	c->tx.cur.reads_out--;
-	rd_iw_tx_kick(c); /* a READ or a fence may have waited for it */
+	rd_iw_tx_kick(c); /* a READ or a fenced work request may have waited for it */
 }
 
 /* ---- Read Requests ---- */
@@ -275,7 +275,7 @@ static void end_response(struct rd_iw_conn *c)
 static int begin_read_req(struct rd_iw_conn *c)
 {
 	const struct rd_iw_hdr *h = &c->rx.h;
-	/* An IRD of 0 still lets a peer use a zero-length READ as its first message. */
+	/* With an IRD of 0 a peer may still send a zero-length READ as its first message. */
 	uint32_t limit = c->base.ird || h->read.size ? c->base.ird : 1;
 
 	if (h->qn != RD_DDP_QN_READ)
@@ -340,7 +340,7 @@ int rd_iw_fpdu_begin(struct rd_iw_conn *c, bool whole)
 		return begin_response(c);
 	case RD_RDMAP_TERMINATE:
 		c->rx.term_len = 0;
-		return 0; /* fatal whatever it holds */
+		return 0; /* ends the connection, whatever it contains */
 	default:
 		return begin_send(c, whole);
 	}
@@ -367,8 +367,8 @@ int rd_iw_fpdu_dest(struct rd_iw_conn *c, struct iovec *iov)
 }
 
 /*
- * The peer has spoken: what waited for that. A responder must (RFC 5044 section 7.1.2, rule 4), an
- * initiator does so for siw's sake.
+ * The peer's first FPDU has arrived: the hold ends, ESTABLISHED is raised. A responder must wait
+ * for it (RFC 5044 section 7.1.2, rule 4); an initiator waits because of siw.
  */
 static void first_fpdu(struct rd_iw_conn *c)
 {
@@ -383,8 +383,9 @@ static void first_fpdu(struct rd_iw_conn *c)
 }
 
 /*
- * A few FPDUs without payload are the first message of the peer-to-peer model, and how peers are
- * poked; more of them between two messages only cost time. Returns 0 or -1.
+ * Counts FPDUs without payload. The peer-to-peer model has one as its first message, and siw may
+ * need a few empty WRITEs; more than MAX_BLANKS between two messages only cost processor time and
+ * end the connection. Returns 0 or -1.
  */
 static int look_for_blanks(struct rd_iw_conn *c)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets of a listener that were accepted and have not brought a whole MPA request. Anybody can
- * open them, so their number is limited, and a new one is never kept waiting: when there are too
- * many, the address that has the most loses its oldest one. A peer that opens many so closes its
- * own, and one that sends its request at once, as every honest one does, has gone before its turn
- * comes.
+ * Half-open connections: accepted sockets without a complete MPA request. Anybody can open them, so
+ * their number is limited, and a new one never has to wait: at the limit, the address that has the
+ * most loses its oldest one. So a peer that opens many closes its own, while a peer that sends its
+ * request at once is complete before its turn comes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@
 
 #define REQUEST_TIMEOUT_NS (5 * RD_NSEC_PER_SEC)
 
-/* One address, or a network of IPv6 (rd_addr_key()), as long as it has any. */
+/* An address, or a network of IPv6 (rd_addr_key()); exists while it has half-open connections. */
 struct source {
 	uint64_t key;
 	uint32_t count;
@@ -30,12 +29,12 @@ struct half_open {
 	struct rd_io io;
 	struct rd_iw_halves *all;
 	struct source *src;
-	struct rd_iw_req *req; /* being filled */
+	struct rd_iw_req *req; /* collects the MPA request */
 	TAILQ_ENTRY(half_open) age_link;
 	TAILQ_ENTRY(half_open) src_link;
 	uint64_t deadline;
 	uint32_t len;
-	bool watched; /* by epoll; its first bytes were looked for without */
+	bool watched; /* added to the loop; not before the first read has been tried */
 };
 
 LIST_HEAD(source_list, source);
@@ -45,14 +44,14 @@ struct rd_iw_halves {
 	struct rd_iw_fab *fab;
 	rd_iw_request_fn fn;
 	void *arg;
-	struct rd_timer timer;          /* until the oldest one's time is over */
-	TAILQ_HEAD(, half_open) by_age; /* all have the same time: oldest first */
+	struct rd_timer timer;          /* expires with the oldest half-open connection */
+	TAILQ_HEAD(, half_open) by_age; /* oldest first: all have the same timeout */
 	struct source_list *hash;       /* sources by key */
 	struct source_rank *rank;       /* sources by count, [0] is not used */
 	uint32_t limit, count, most;    /* @most: the highest rank that has a source */
 	uint32_t hash_bits, hash_random;
-	struct rd_ratelimit rl;       /* of messages about peers */
-	struct rd_ratelimit limit_rl; /* of those about our limit */
+	struct rd_ratelimit rl;       /* limits messages about peers */
+	struct rd_ratelimit limit_rl; /* limits messages about the limit */
 };
 
 void rd_iw_req_free(struct rd_iw_req *req)
@@ -118,7 +117,7 @@ static void source_put(struct source *src)
 
 /* ---- half-open sockets ---- */
 
-/* Ends the half-open state; the socket and the request are the caller's. */
+/* Ends the half-open state. The caller takes the socket and the request. */
 static struct rd_iw_req *half_release(struct half_open *h)
 {
 	struct rd_iw_halves *all = h->all;
@@ -136,7 +135,7 @@ static struct rd_iw_req *half_release(struct half_open *h)
 	return req;
 }
 
-/* Without a trace in the kernel: FIN would leave one for a minute, for each of them. */
+/* Closes with an RST: after a FIN the kernel would keep each socket for a minute. */
 static void close_hard(int fd)
 {
 	struct linger now = {.l_onoff = 1};
@@ -178,7 +177,7 @@ static void expire_halves(struct rd_timer *timer)
 
 	while ((h = TAILQ_FIRST(&all->by_age)) && h->deadline <= now)
 		half_drop(h, "no complete MPA request in time");
-	arm_timeout(all); /* cannot fail: the heap has had room for it */
+	arm_timeout(all); /* cannot fail: the heap has the place of the expired timer */
 }
 
 bool rd_iw_halves_evict(struct rd_iw_halves *all)
@@ -219,10 +218,10 @@ static void half_complete(struct half_open *h)
 		half_drop(h, strerror(errno));
 		return;
 	}
-	all->fn(half_release(h), all->arg); /* may destroy them all */
+	all->fn(half_release(h), all->arg); /* may destroy @all */
 }
 
-/* Reads what is there of the request. True: more is to come, and @h is still there. */
+/* Reads from the socket. True: the request is not complete, and @h still exists. */
 static bool half_read(struct half_open *h)
 {
 	for (;;) {
@@ -296,7 +295,7 @@ int rd_iw_half_start(struct rd_iw_halves *all, int fd, const struct sockaddr_sto
 	struct half_open *h;
 	int rc;
 
-	/* Before the new one is there: it is the last of its address, and may be its only one. */
+	/* Before the new one is added: being the last of its address, it could be chosen itself. */
 	if (all->count == all->limit)
 		rd_iw_halves_evict(all);
 	rc = half_new(all, fd, remote, &h);

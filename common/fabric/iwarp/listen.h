@@ -11,7 +11,7 @@ struct rd_iw_mailbox;
 
 struct rd_iw_req {
 	struct rd_fab_req base;
-	struct rd_iw_mailbox *home; /* where the socket goes when it is rejected */
+	struct rd_iw_mailbox *home; /* takes the socket when the request is rejected; a reference */
 	STAILQ_ENTRY(rd_iw_req) link;
 	int fd;
 	bool crc; /* the listener's option */

@@ -39,7 +39,7 @@ int rd_iw_mpa_length(const uint8_t *buf, size_t len, bool reply, const char **wh
 	struct rd_mpa_hdr hdr;
 	uint16_t pd_len;
 
-	/* A wrong key is told at once: a peer that speaks another protocol may wait for us. */
+	/* Checked from the first byte on: a peer of another protocol may send nothing more. */
 	if (memcmp(buf, key, len < RD_MPA_KEY_LEN ? len : RD_MPA_KEY_LEN) != 0) {
 		*why = reply ? "no MPA reply key" : "no MPA request key";
 		return -EPROTO;
@@ -73,7 +73,7 @@ int rd_iw_mpa_parse(const uint8_t *buf, size_t len, bool reply, struct rd_iw_mpa
 	m->markers = hdr.flags & RD_MPA_F_MARKERS;
 	m->crc = hdr.flags & RD_MPA_F_CRC;
 	m->reject = reply && (hdr.flags & RD_MPA_F_REJECT);
-	/* Before revision 2 the bit is reserved: sent as zero, not looked at. */
+	/* Before revision 2 the bit is reserved: sent as zero and ignored. */
 	m->enhanced = hdr.revision >= 2 && (hdr.flags & RD_MPA_F_ENHANCED);
 	m->pd = buf + sizeof(hdr);
 	m->pd_len = len - sizeof(hdr);
@@ -112,7 +112,7 @@ void rd_iw_mpa_answer(const struct rd_iw_mpa *req, const struct rd_iw_depths *wa
 	reply->revision = req->revision;
 	*eff = *want;
 	if (!req->enhanced)
-		return; /* nothing to negotiate with: the ULP's defaults hold */
+		return; /* no depths in the request: the defaults of the ULP apply */
 
 	if (req->ord != RD_MPA_ENH_NO_NEGO)
 		eff->ird = min16(eff->ird, req->ord);
@@ -120,15 +120,15 @@ void rd_iw_mpa_answer(const struct rd_iw_mpa *req, const struct rd_iw_depths *wa
 		eff->ord = min16(eff->ord, req->ird);
 	reply->p2p = req->p2p;
 	if (req->p2p) {
-		/* A Write costs nobody anything; a Read needs a place in our inbound queue. */
+		/* A WRITE needs no resources; a READ needs a place in the inbound queue. */
 		reply->rtr_write = req->rtr_write || !req->rtr_read;
 		reply->rtr_read = !reply->rtr_write;
 		if (req->rtr_read && eff->ird == 0)
 			eff->ird = 1;
 	}
 	/*
-	 * RFC 6581 section 4.3: the value "do not negotiate" is answered in kind, and only then;
-	 * nobody who negotiates ever sees it from us (siw would fail the connection).
+	 * RFC 6581 section 4.3: "do not negotiate" is answered with the same value, and sent only
+	 * then: siw fails the connection of a peer that answers with it unasked.
 	 */
 	reply->ird = req->ord == RD_MPA_ENH_NO_NEGO ? RD_MPA_ENH_NO_NEGO : eff->ird;
 	reply->ord = req->ird == RD_MPA_ENH_NO_NEGO ? RD_MPA_ENH_NO_NEGO : eff->ord;

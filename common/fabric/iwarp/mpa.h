@@ -41,33 +41,33 @@ struct rd_iw_mpa {
 int rd_iw_mpa_build(const struct rd_iw_mpa *m, uint8_t *buf);
 
 /*
- * How long the frame that starts with these @len bytes is. Returns the number of bytes needed
- * (never less than a header), or -EPROTO when what is there cannot be an MPA frame of the kind
- * asked for, with *@why.
+ * Returns how many bytes the frame that starts with these @len bytes has (at least a header), or
+ * -EPROTO, with *@why, if they cannot start a frame of the requested kind.
  */
 int rd_iw_mpa_length(const uint8_t *buf, size_t len, bool reply, const char **why);
 
-/* Parse a whole frame that rd_iw_mpa_length() has accepted. Returns 0 or -EPROTO with *@why. */
+/*
+ * Parses a complete frame that rd_iw_mpa_length() has accepted. Returns 0, or -EPROTO with *@why.
+ */
 int rd_iw_mpa_parse(const uint8_t *buf, size_t len, bool reply, struct rd_iw_mpa *m,
 		    const char **why);
 
-/* What a responder or an initiator is prepared to do. */
+/* READ depths that a side offers or uses. */
 struct rd_iw_depths {
 	uint16_t ird;
 	uint16_t ord;
 };
 
 /*
- * The responder's answer to @req: flags, revision and depths of @reply (private data is left
- * alone), and in
- * *@eff what this side then uses. @want is what the ULP allows.
+ * Builds the responder's answer to @req: sets flags, revision and depths of @reply (not its private
+ * data), and *@eff to the depths that this side then uses. @want: what the ULP allows.
  */
 void rd_iw_mpa_answer(const struct rd_iw_mpa *req, const struct rd_iw_depths *want, bool crc,
 		      struct rd_iw_mpa *reply, struct rd_iw_depths *eff);
 
 /*
- * The initiator's look at the reply to @req: *@eff and *@rtr are what it has to use. Returns 0, or
- * -EPROTO with *@why and the Terminate code (RD_TERM_*) in *@term.
+ * Checks the reply to @req for the initiator: sets *@eff and *@rtr to what it must use. Returns 0,
+ * or -EPROTO with *@why and the Terminate code (RD_TERM_*) in *@term.
  */
 int rd_iw_mpa_check(const struct rd_iw_mpa *req, const struct rd_iw_mpa *reply,
 		    struct rd_iw_depths *eff, enum rd_iw_rtr *rtr, uint32_t *term,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory keys. lkey and rkey are the same number: a slot of a table, and random bits that change
- * with each registration, so that a peer can neither guess a key nor use an old one. The table is
- * as large as what is registered at once needs: 26 bits are random up to 63 regions, one less for
- * each doubling, and 14 at the limit of 262,143. The address that a peer sees is random as well: 32
- * bits and the offset in a page.
+ * Memory keys. lkey and rkey are the same number: the slot in a table, and random bits that change
+ * with each registration, so that a peer can neither guess a key nor use an old one. The table
+ * grows with the number of regions: 26 bits are random up to 63 regions, one less for each
+ * doubling, and 14 at the limit of 262,143. The address that a peer sees is random as well: 32
+ * random bits and the offset in a page.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,8 +40,8 @@ void rd_iw_mr_table_fini(struct rd_iw_mr_table *t)
 }
 
 /*
- * All slots are in use: keys stay what they are, so that one more of each one's random bits tells
- * its slot from now on, and as many are free again.
+ * Doubles a table without free slots. Keys do not change: one more of their random bits becomes a
+ * part of the slot number.
  */
 static int mr_grow(struct rd_iw_mr_table *t)
 {
@@ -78,7 +78,10 @@ static int mr_grow(struct rd_iw_mr_table *t)
 	return 0;
 }
 
-/* The next key of @mr's slot, and where peers see it. What none ever sees needs nothing random. */
+/*
+ * Chooses the next key of @mr's slot, and the address that peers see. A region without remote
+ * access needs no random bits.
+ */
 static void name_mr(struct rd_iw_dev *dev, struct rd_iw_mr *mr)
 {
 	uint32_t mask = dev->mrs.mask, old = mr->base.lkey;
@@ -106,7 +109,7 @@ int rd_iw_reg_mr(struct rd_fab_dev *fdev, void *addr, size_t len, int access,
 
 	if (!addr || !len || (uintptr_t)addr + len < len)
 		return -EINVAL;
-	/* As verbs: who lets a peer write must be able to write itself. */
+	/* As in verbs, remote write access requires local write access. */
 	if ((access & IBV_ACCESS_REMOTE_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
 	if (STAILQ_EMPTY(&t->free) && mr_grow(t))
@@ -156,7 +159,7 @@ enum rd_iw_mr_fault rd_iw_mr_remote(struct rd_iw_dev *dev, uint32_t stag, uint64
 		return RD_IW_MR_ACCESS;
 	if (to + len < to)
 		return RD_IW_MR_WRAP;
-	off = to - mr->base.iova; /* beyond its length when it is before it */
+	off = to - mr->base.iova; /* @to below it: wraps to a large value */
 	if (off > mr->base.length || len > mr->base.length - off)
 		return RD_IW_MR_BOUNDS;
 	*out = (uint8_t *)mr->base.addr + off;
@@ -167,7 +170,7 @@ int rd_iw_mr_invalidate(struct rd_iw_dev *dev, uint32_t stag)
 {
 	struct rd_iw_mr *mr = rd_iw_mr_find(dev, stag);
 
-	/* What was never open to the peer is not the peer's to close. */
+	/* A peer can invalidate only a region with remote access. */
 	if (!mr || !(mr->access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)))
 		return -EACCES;
 	mr->invalidated = true;
@@ -203,7 +206,7 @@ static __attribute__((noinline)) int gather(struct rd_iw_dev *dev, const struct 
 int rd_iw_sge_iov(struct rd_iw_dev *dev, const struct ibv_sge *sge, int n, uint64_t off,
 		  uint32_t len, bool write, struct iovec *iov)
 {
-	/* Nearly always it is all in the first entry. */
+	/* In most cases the first entry contains all of it. */
 	if (n <= 0 || !len || off >= sge->length || len > sge->length - off)
 		return gather(dev, sge, n, off, len, write, iov);
 	if (!rd_iw_mr_local_ok(dev, sge->lkey, sge->addr + off, len, write))

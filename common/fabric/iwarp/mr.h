@@ -13,7 +13,7 @@ struct rd_iw_mr {
 	struct rd_fab_mr base;
 	STAILQ_ENTRY(rd_iw_mr) free_link;
 	int access;
-	bool invalidated; /* by the peer: no remote access any more */
+	bool invalidated; /* by a peer: every remote access fails */
 };
 
 struct rd_iw_mr_chunk {
@@ -21,15 +21,15 @@ struct rd_iw_mr_chunk {
 	struct rd_iw_mr mrs[];
 };
 
-/* A table of 2^n slots. The low n bits of a key are its slot, all others are random. */
+/* A table of 2^n slots. The low n bits of a key are its slot, the others are random. */
 struct rd_iw_mr_table {
-	struct rd_iw_mr **slots; /* where nothing is registered: @none */
+	struct rd_iw_mr **slots; /* an empty slot points to @none */
 	uint32_t mask;
-	struct rd_iw_mr none;   /* key 0, and of no use; slot 0 stays empty so that nobody has it */
-	struct rd_iw_mr *first; /* the slots of a table without any */
+	struct rd_iw_mr none;   /* has key 0, which is never valid: slot 0 stays empty */
+	struct rd_iw_mr *first; /* the one slot of a table that has not grown */
 	SLIST_HEAD(, rd_iw_mr_chunk) chunks;
 	STAILQ_HEAD(, rd_iw_mr)
-	free; /* oldest first: a slot rests before it is used again */
+	free; /* the one freed first is first: a slot is not reused at once */
 };
 
 struct rd_iw_dev {
@@ -50,7 +50,7 @@ int rd_iw_reg_mr(struct rd_fab_dev *fdev, void *addr, size_t len, int access,
 		 struct rd_fab_mr **out);
 void rd_iw_dereg_mr(struct rd_fab_mr *base);
 
-/* The region of @key, or NULL. */
+/* Returns the region of @key, or NULL. */
 static inline struct rd_iw_mr *rd_iw_mr_find(const struct rd_iw_dev *dev, uint32_t key)
 {
 	struct rd_iw_mr *mr = dev->mrs.slots[key & dev->mrs.mask];
@@ -60,12 +60,12 @@ static inline struct rd_iw_mr *rd_iw_mr_find(const struct rd_iw_dev *dev, uint32
 
 static inline bool rd_iw_mr_covers(const struct rd_iw_mr *mr, uint64_t addr, uint64_t len)
 {
-	uint64_t off = addr - (uintptr_t)mr->base.addr; /* beyond its length when it is before it */
+	uint64_t off = addr - (uintptr_t)mr->base.addr; /* @addr below it: wraps to a large value */
 
 	return off <= mr->base.length && len <= mr->base.length - off;
 }
 
-/* May the owner use [@addr, @addr + @len) with @lkey (and write to it)? */
+/* Whether the owner may use [@addr, @addr + @len) with @lkey, and with @write write to it. */
 static inline bool rd_iw_mr_local_ok(const struct rd_iw_dev *dev, uint32_t lkey, uint64_t addr,
 				     uint64_t len, bool write)
 {
@@ -83,17 +83,21 @@ enum rd_iw_mr_fault {
 	RD_IW_MR_WRAP,
 };
 
-/* May a peer use it? @access is IBV_ACCESS_REMOTE_READ or _WRITE. *@out: where it is. */
+/*
+ * Whether a peer may access @len bytes at its address @to with @stag. @access:
+ * IBV_ACCESS_REMOTE_READ or IBV_ACCESS_REMOTE_WRITE. *@out: their virtual address.
+ */
 enum rd_iw_mr_fault rd_iw_mr_remote(struct rd_iw_dev *dev, uint32_t stag, uint64_t to, uint32_t len,
 				    int access, void **out);
-/* What a peer knows as @sge's address. */
+/* Returns the address by which a peer reaches the memory of @sge, whose key is valid. */
 uint64_t rd_iw_mr_shown(const struct rd_iw_dev *dev, const struct ibv_sge *sge);
-/* A peer's SEND with Invalidate. Returns 0 or -EACCES. */
+/* A peer invalidates @stag. Returns 0 or -EACCES. */
 int rd_iw_mr_invalidate(struct rd_iw_dev *dev, uint32_t stag);
 
 /*
- * The memory of bytes [@off, @off + @len) of a gather list as @iov. Returns the number of entries,
- * or -EFAULT when a key does not cover it.
+ * Fills @iov with the memory of bytes [@off, @off + @len) of the scatter/gather list @sge. @write:
+ * the memory will be written. Returns the number of entries, or -EFAULT if a key does not allow
+ * that.
  */
 int rd_iw_sge_iov(struct rd_iw_dev *dev, const struct ibv_sge *sge, int n, uint64_t off,
 		  uint32_t len, bool write, struct iovec *iov);

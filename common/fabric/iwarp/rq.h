@@ -20,7 +20,7 @@ struct rd_iw_rq {
 	uint32_t mask;
 	uint32_t head;
 	uint32_t tail;
-	uint32_t largest; /* bytes of the largest RECV so far */
+	uint32_t largest; /* bytes: the largest RECV that was ever posted */
 };
 
 static inline struct rd_iw_rwr *rd_iw_rq_at(const struct rd_iw_rq *rq, uint32_t i)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reception: a byte-stream state machine; where TCP cut the stream does not matter. One readv(2)
- * takes the rest of the payload in progress straight to its destination and what follows into a
+ * Reception: a state machine over a byte stream, independent of how TCP cuts it. One readv(2) reads
+ * the rest of the payload in progress directly to its destination, and what follows it into the
  * staging buffer, which is always used up before the callback returns.
  */
 #include <errno.h>
@@ -10,21 +10,21 @@
 #include "conn.h"
 #include "scratch.h"
 
-#define RX_ROUNDS 4 /* readv calls before others get their turn */
+#define RX_ROUNDS 4 /* readv calls before other connections get their turn */
 
 /*
- * A connection's part of a turn, in FPDUs: these cost time, and bytes hardly any. One that had more
- * is not read for as many turns as it takes to make up for it; nothing has to be kept for that, its
- * socket stays readable. Not much more than that is read at once, going by how long the last ones
- * were.
+ * The limit of a connection in one turn, in FPDUs: they cost processor time, bytes hardly any. A
+ * connection that had more is not read for as many turns as make up for it; its socket stays
+ * readable, so that only a number is kept. The amount that is read at once follows the size of its
+ * last FPDUs, so that the limit is not exceeded by far.
  */
 #define RX_FRAMES   256u
 #define RX_ROOM_MIN 2048u
 
 /*
- * Between the segments of a large message, and while a large segment is in progress, another one
- * usually follows; a short staging part then keeps most of that one out of the staging buffer, from
- * which it would have to be copied.
+ * Between the segments of a large message, and while a large segment is in progress, another
+ * segment usually follows. With a short staging part most of its payload stays in the socket and is
+ * read directly to its destination, not copied from the staging buffer.
  */
 #define RX_LARGE 16384u
 #define RX_SHORT 4096u
@@ -49,7 +49,10 @@ static void to_trailer(struct rd_iw_rx *rx)
 	rx->need = (uint8_t)trailer_len(rx);
 }
 
-/* Take up to what is missing from @p. Returns the bytes taken. */
+/*
+ * Copies the missing bytes of a header or trailer from @p, as far as there are any. Returns how
+ * many.
+ */
 static size_t collect_bytes(struct rd_iw_rx *rx, uint8_t *buf, const uint8_t *p, size_t n)
 {
 	size_t want = (size_t)(rx->need - rx->have);
@@ -61,7 +64,10 @@ static size_t collect_bytes(struct rd_iw_rx *rx, uint8_t *buf, const uint8_t *p,
 	return n;
 }
 
-/* The header is complete. Returns 0, 1 when it has to wait for a RECV, or -1. */
+/*
+ * Begins the FPDU of a complete header. Returns 0, 1 (it waits for a RECV) or -1 (the connection
+ * ended).
+ */
 static int begin_fpdu(struct rd_iw_conn *c, bool whole)
 {
 	struct rd_iw_rx *rx = &c->rx;
@@ -78,9 +84,9 @@ static int begin_fpdu(struct rd_iw_conn *c, bool whole)
 }
 
 /*
- * rx.need bytes of header are here, and @behind bytes of what follows them. A message that is there
- * to its end, and whose CRC needs no check first, takes its RECV now; any other one with its last
- * byte. Returns as begin_fpdu().
+ * rx.need bytes of the header have been collected, and @behind bytes follow in the same read. A
+ * message that has been received completely, and needs no CRC check first, takes its RECV now;
+ * every other message takes it with its last byte. Returns as begin_fpdu().
  */
 static int header_done(struct rd_iw_conn *c, size_t behind)
 {
@@ -106,7 +112,7 @@ static int header_done(struct rd_iw_conn *c, size_t behind)
 	return begin_fpdu(c, !c->crc && behind >= rx->h.plen + trailer_len(rx));
 }
 
-/* Returns 0, 1 when the message has to wait for a RECV, or -1. */
+/* Returns 0, 1 (the message waits for a RECV) or -1 (the connection ended). */
 static int trailer_done(struct rd_iw_conn *c)
 {
 	struct rd_iw_rx *rx = &c->rx;
@@ -129,7 +135,7 @@ static int trailer_done(struct rd_iw_conn *c)
 	return rc;
 }
 
-/* @n bytes of payload are at @iov, their place. */
+/* @n bytes of payload have been written to their destination @iov. */
 static void payload_placed(struct rd_iw_conn *c, const struct iovec *iov, size_t n)
 {
 	struct rd_iw_rx *rx = &c->rx;
@@ -156,7 +162,7 @@ static size_t keep_terminate(struct rd_iw_rx *rx, const uint8_t *p, size_t n)
 	return n;
 }
 
-/* Returns how many of the @n bytes there was room for. */
+/* Copies @n bytes to @iov. Returns how many fitted. */
 static size_t scatter_bytes(const struct iovec *iov, int count, const uint8_t *p, size_t n)
 {
 	size_t done = 0;
@@ -170,7 +176,7 @@ static size_t scatter_bytes(const struct iovec *iov, int count, const uint8_t *p
 	return done;
 }
 
-/* Returns the bytes of @p used, or -1. */
+/* Returns the number of bytes used, or -1 (the connection ended). */
 static ssize_t place_payload(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
 	struct iovec iov[RD_IW_MAX_SGE];
@@ -192,12 +198,15 @@ static ssize_t place_payload(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	return (ssize_t)done;
 }
 
-/* Keep the @n bytes at @p, which came behind a message that waits. Returns 1 or -1. */
+/*
+ * Keeps the @n bytes at @p, which follow a message that waits for a RECV. Returns 1, or -1 (the
+ * connection ended).
+ */
 static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
 	struct rd_iw_rx *rx = &c->rx;
 
-	if (rx->held) { /* they are there already */
+	if (rx->held) { /* @p points into it */
 		rx->held_off = rx->held_len - (uint32_t)n;
 	} else if (n) {
 		rx->held = malloc(n);
@@ -213,7 +222,10 @@ static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	return c->state == RD_IW_OPEN ? 1 : -1;
 }
 
-/* Returns 0 when all of it is used, 1 when a message waits and the rest is held back, or -1. */
+/*
+ * Returns 0 (all bytes are used), 1 (a message waits, and the rest is held) or -1 (the connection
+ * ended).
+ */
 static int consume_stream(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
 	struct rd_iw_rx *rx = &c->rx;
@@ -264,13 +276,16 @@ static void rx_end_of_file(struct rd_iw_conn *c)
 
 static size_t staging_room(const struct rd_iw_conn *c)
 {
-	/* No more than may have to be held back. */
+	/* Bytes behind a message that waits must be held: read few of them. */
 	if (c->rx.room > RX_SHORT && c->srq && rd_iw_srq_scarce(c))
 		return RX_SHORT;
 	return c->rx.room;
 }
 
-/* @n FPDUs came in @bytes: if these were many, how much is as many as a turn may have, twice? */
+/*
+ * Chooses how much to read at once: after a read of many FPDUs (@n in @bytes), as much as holds
+ * twice the limit of a turn.
+ */
 static void size_room(struct rd_iw_rx *rx, size_t bytes, uint64_t n)
 {
 	size_t room = RD_IW_STAGING_SIZE;
@@ -292,7 +307,7 @@ void rd_iw_rx_open(struct rd_iw_conn *c)
 
 enum rx { RX_ENDED, RX_NOTHING, RX_ALL, RX_MORE };
 
-/* One readv; RX_MORE: there may be more. */
+/* Calls readv once. RX_MORE: the socket may have more. */
 static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 {
 	struct iovec iov[RD_IW_MAX_SGE + 1];
@@ -340,7 +355,7 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 	return (size_t)rc == direct + tail ? RX_MORE : RX_ALL;
 }
 
-/* FPDUs since there were @before. */
+/* FPDUs received since the count was @before. */
 static uint32_t frames_since(const struct rd_iw_conn *c, uint64_t before)
 {
 	return (uint32_t)(c->fab->stats.fpdus_rx - before);

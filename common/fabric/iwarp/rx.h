@@ -25,33 +25,33 @@ struct rd_iw_rx {
 	uint8_t hdr[RD_IW_MAX_HDR];
 	uint8_t trail[RD_MPA_MAX_TRAIL + 1];
 	uint8_t have;     /* bytes in hdr or trail */
-	uint8_t need;     /* bytes wanted there */
+	uint8_t need;     /* bytes to be collected there */
 	uint8_t hdr_len;  /* of the current FPDU */
 	uint8_t term_len; /* bytes of a Terminate kept in term */
-	bool sized;       /* need is the whole header, not the control bytes */
-	bool got_first;   /* the peer's first FPDU arrived */
+	bool sized;       /* need is the header's length, not only the control bytes */
+	bool got_first;   /* the peer's first FPDU has arrived */
 	struct rd_iw_rx_ack ack;
 	uint32_t left;
 	uint32_t crc;
 	struct rd_iw_hdr h;
 	uint32_t send_msn; /* expected */
 	uint32_t read_msn;
-	struct rd_iw_rwr *recv; /* the RECV in progress; storage for one */
-	uint8_t *aside;         /* where the message in progress is, not in its RECV; or NULL */
+	struct rd_iw_rwr *recv; /* a copy of the RECV of the message in progress */
+	uint8_t *aside; /* memory that collects the message in progress; NULL: its RECV does */
 	uint32_t aside_size;
-	uint32_t debt;   /* FPDUs that it had beyond its part of earlier turns */
+	uint32_t debt;   /* FPDUs processed beyond the limit of earlier turns */
 	uint32_t room;   /* bytes to read at once */
-	uint32_t blanks; /* FPDUs that carried nothing, since message @blank_msn became due */
+	uint32_t blanks; /* FPDUs without payload since message @blank_msn became the next one */
 	uint32_t blank_msn;
-	uint32_t grant; /* RECVs of the shared queue that it may take while others wait */
-	/* While it waits for one, with a whole header or a whole message in @aside: what had been
-	 * read behind that, or NULL */
+	uint32_t grant; /* RECVs of the shared queue that it may take although others wait */
+	/* While the connection waits for a RECV, with a complete header in hdr or a complete
+	 * message in @aside: the bytes that had been read behind it, or NULL. */
 	uint8_t *held;
 	uint32_t held_off;
 	uint32_t held_len;
 	TAILQ_ENTRY(rd_iw_conn) wait_link;
 	bool recv_active;  /* a message is in progress */
-	uint32_t recv_off; /* bytes of the message in whole FPDUs */
+	uint32_t recv_off; /* bytes of the message in complete FPDUs */
 	bool read_active;  /* a Read Response has begun */
 	uint32_t read_off;
 	uint8_t term[RD_TERM_MAX_PAYLOAD];
@@ -61,24 +61,29 @@ struct rd_iw_rx {
 /* ---- rx.c ---- */
 
 void rd_iw_rx_open(struct rd_iw_conn *c);
-/* Read what the socket has. May end the connection. Returns whether anything happened. */
+/* Reads from the socket. Can end the connection. Returns false if the socket had nothing. */
 bool rd_iw_rx_run(struct rd_iw_conn *c);
-/* It waited for a RECV, and there is one: go on. May end the connection, or wait again. */
+/* The connection waited for a RECV and can take one: receives on. Can end the connection, or wait
+ * again. */
 void rd_iw_rx_resume(struct rd_iw_conn *c);
-/* The connection ends: it waits no more, and what it holds back is dropped. */
+/* The connection has ended: stops waiting for a RECV and drops held bytes. */
 void rd_iw_rx_drop(struct rd_iw_conn *c);
 
 /* ---- fpdu.c: what to do with an FPDU ---- */
 
 /*
- * A header is complete in rx: check it, find its destination; @whole: all of the FPDU is at hand.
- * Returns 0, 1 when it has to wait for a RECV (then it is called again), or -1: connection ended.
+ * Checks the FPDU whose header is in rx.h, and finds its destination. @whole: all of the FPDU has
+ * been received. Returns 0, 1 (it waits for a RECV, and is then called again) or -1 (the connection
+ * ended).
  */
 int rd_iw_fpdu_begin(struct rd_iw_conn *c, bool whole);
-/* Where the next bytes of its payload go, at most rx.left. Returns the count, or -1. */
+/* Sets @iov to the destination of the next rx.left payload bytes. Returns the number of entries, or
+ * -1. */
 int rd_iw_fpdu_dest(struct rd_iw_conn *c, struct iovec *iov);
-/* The whole FPDU is here and its CRC is right. Returns 0, 1 when the message that it completes has
- * to wait for a RECV (then rd_iw_fpdu_resume() follows), or -1. */
+/*
+ * The FPDU is complete and its CRC correct. Returns 0, 1 (the message that it completes waits for a
+ * RECV, then rd_iw_fpdu_resume() is called) or -1 (the connection ended).
+ */
 int rd_iw_fpdu_end(struct rd_iw_conn *c);
 int rd_iw_fpdu_resume(struct rd_iw_conn *c);
 

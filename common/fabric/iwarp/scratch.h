@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Scratch memory: what is read from sockets, and transmissions in the making. scratch.c. */
+/* Scratch memory, borrowed for one callback: receive staging and the batch of tx.c. scratch.c. */
 #ifndef RD_IW_SCRATCH_H
 #define RD_IW_SCRATCH_H
 
@@ -16,21 +16,20 @@
 struct rd_iw_scratch {
 	SLIST_ENTRY(rd_iw_scratch) link;
 	struct rd_iw_batch batch;
-	uint8_t staging[RD_IW_STAGING_SIZE]; /* what is read into it is consumed in the same
-						callback */
+	uint8_t staging[RD_IW_STAGING_SIZE]; /* received bytes; used up within the callback */
 };
 
 struct rd_fab_iwarp_scratch {
-	_Atomic(struct rd_iw_scratch *) hot; /* what was used last; NULL while it is in use */
+	_Atomic(struct rd_iw_scratch *) hot; /* the piece used last; NULL while it is in use */
 	atomic_uint refs;
 	pthread_mutex_t lock;
-	SLIST_HEAD(, rd_iw_scratch) idle; /* what more threads have used at the same time */
+	SLIST_HEAD(, rd_iw_scratch) idle; /* under @lock: pieces that further threads have used */
 };
 
 struct rd_iw_scratch *rd_iw_scratch_more(struct rd_fab_iwarp_scratch *pool);
 void rd_iw_scratch_keep(struct rd_fab_iwarp_scratch *pool, struct rd_iw_scratch *s);
 
-/* A piece for this callback, or NULL without memory. rd_iw_scratch_put() gives it back. */
+/* Borrows a piece, or returns NULL without memory. rd_iw_scratch_put() in the same callback. */
 static inline struct rd_iw_scratch *rd_iw_scratch_get(struct rd_fab_iwarp_scratch *pool)
 {
 	struct rd_iw_scratch *s = atomic_exchange_explicit(&pool->hot, NULL, memory_order_acquire);

@@ -44,7 +44,7 @@ static uint64_t wr_length(const struct ibv_send_wr *wr)
 	return sum;
 }
 
-/* A bit for each kind that is taken. */
+/* Sets of opcodes, a bit for each. */
 #define SENDS (1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_INV)
 #define RDMAS (1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_READ)
 
@@ -77,7 +77,7 @@ static void copy_inline(uint8_t *to, const struct ibv_send_wr *wr)
 	}
 }
 
-/* All but its data. */
+/* Copies @wr to @s without its scatter/gather list or inline data. */
 static inline void copy_head(struct rd_iw_swr *s, const struct ibv_send_wr *wr, uint32_t total)
 {
 	s->wr_id = wr->wr_id;
@@ -106,7 +106,10 @@ static __attribute__((noinline)) void copy_wr(struct rd_iw_swr *s, const struct 
 	}
 }
 
-/* Nearly all are: right, and with one piece of data that stays where it is. */
+/*
+ * Whether @wr is of the common kind: valid, and with one scatter/gather entry. Other kinds need
+ * more checks.
+ */
 static inline bool is_plain(const struct rd_iw_sq *sq, const struct ibv_send_wr *wr)
 {
 	return wr->num_sge == 1 && sq->max_sge && !(wr->send_flags & IBV_SEND_INLINE) &&
@@ -131,14 +134,17 @@ static void push_wc(struct rd_iw_conn *c, uint64_t wr_id, uint8_t opcode, uint32
 	rd_iw_cq_push(c->scq, &c->base, wr_id, iw_wc_opcode(opcode), status, len, 0, 0);
 }
 
-/* Queue those of @wr that are right. Returns why @wr, which is the first that is not, is not. */
+/*
+ * Queues the chain @wr up to the first invalid work request. Returns 0, or -errno with *@wr at that
+ * one.
+ */
 static int post_open(struct rd_iw_sq *sq, struct ibv_send_wr **wr)
 {
 	uint32_t tail = sq->tail, end = sq->head + sq->depth, total;
 	struct ibv_send_wr *w = *wr;
 	int rc = 0;
 
-	/* An empty queue begins with the slots that it used last: those are still in a cache. */
+	/* An empty queue starts at the slots used last: those are still in a cache. */
 	if (sq->head == tail)
 		sq->base = tail;
 	for (; w; w = w->next) {
@@ -163,7 +169,7 @@ static int post_open(struct rd_iw_sq *sq, struct ibv_send_wr **wr)
 	return rc;
 }
 
-/* The same after the end of the connection. */
+/* As post_open() after the end of the connection: completes each as flushed. */
 static int post_send_closed(struct rd_iw_conn *c, struct ibv_send_wr **wr)
 {
 	uint32_t total;
@@ -193,7 +199,7 @@ int rd_iw_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv
 	return rc;
 }
 
-/* The oldest work request is completed; the search for READs must not fall behind it. */
+/* Removes the oldest work request; sq->read must not fall behind the head. */
 static void retire_swr(struct rd_iw_sq *sq)
 {
 	if (sq->read == sq->head)
@@ -207,7 +213,7 @@ static void complete_swr(struct rd_iw_conn *c, const struct rd_iw_swr *s)
 		push_wc(c, s->wr_id, s->opcode, s->total, IBV_WC_SUCCESS);
 }
 
-/* @n SENDs and WRITEs from @first on are done. */
+/* Completes @n SENDs and WRITEs from index @first on. */
 static void complete_run(struct rd_iw_conn *c, uint32_t first, uint32_t n)
 {
 	const struct rd_iw_sq *sq = &c->sq;
@@ -230,7 +236,7 @@ static void complete_run(struct rd_iw_conn *c, uint32_t first, uint32_t n)
 void rd_iw_sq_reap(struct rd_iw_conn *c)
 {
 	struct rd_iw_sq *sq = &c->sq;
-	uint32_t run = 0; /* SENDs and WRITEs before the head that are not completed yet */
+	uint32_t run = 0; /* SENDs and WRITEs before the head whose completions are still due */
 
 	for (; sq->head != sq->tail; retire_swr(sq)) {
 		const struct rd_iw_swr *s = rd_iw_sq_at(sq, sq->head);
@@ -253,7 +259,7 @@ void rd_iw_sq_done(struct rd_iw_conn *c, uint32_t first, uint32_t n)
 	struct rd_iw_sq *sq = &c->sq;
 	uint32_t end = first + n;
 
-	if (first != sq->head) { /* an older one is in their way: a READ */
+	if (first != sq->head) { /* an older READ has not completed */
 		for (; first != end; first++)
 			rd_iw_sq_at(sq, first)->state = RD_IW_SWR_DONE;
 		return;
@@ -279,7 +285,7 @@ struct rd_iw_swr *rd_iw_sq_reading(struct rd_iw_conn *c)
 {
 	struct rd_iw_sq *sq = &c->sq;
 
-	/* Only what was handed to the socket can be answered; beyond it nothing is in WAIT. */
+	/* Only a READ that has been framed can be answered; behind the cursor none is in WAIT. */
 	for (; sq->read != c->tx.cur.sq; sq->read++) {
 		struct rd_iw_swr *s = rd_iw_sq_at(sq, sq->read);
 

@@ -8,15 +8,15 @@
 struct rd_iw_conn;
 
 enum rd_iw_swr_state {
-	RD_IW_SWR_QUEUED, /* to be framed; the transmit path moves it on */
-	RD_IW_SWR_WAIT,   /* a READ on the wire; its response moves it on */
-	RD_IW_SWR_DONE,   /* waits for older ones, so that completions come in order */
+	RD_IW_SWR_QUEUED, /* not sent completely; moved on by the transmit path */
+	RD_IW_SWR_WAIT,   /* a READ that has been sent; moved on by its response */
+	RD_IW_SWR_DONE,   /* completes when all older ones have: completions come in order */
 };
 
 struct rd_iw_swr {
 	uint64_t wr_id;
 	uint64_t remote_addr;
-	uint32_t rkey; /* of the peer's memory, or to invalidate */
+	uint32_t rkey; /* of the peer's memory; SEND with Invalidate: the key to invalidate */
 	uint32_t total;
 	uint32_t flags; /* IBV_SEND_* */
 	uint8_t opcode; /* enum ibv_wr_opcode */
@@ -37,9 +37,9 @@ struct rd_iw_sq {
 	uint32_t mask;
 	uint32_t head; /* oldest not completed */
 	uint32_t tail;
-	uint32_t read; /* no READ before this one waits for its response; never before head */
-	uint32_t base; /* what is in the ring's first slot; changes while the queue is empty */
-	bool coalesce; /* one completion for the SENDs and WRITEs that are done together */
+	uint32_t read; /* no READ before this index waits for its response; never below head */
+	uint32_t base; /* index of the ring's first slot; changes only while the queue is empty */
+	bool coalesce; /* rd_fab_qp_attr.coalesce */
 };
 
 static inline struct rd_iw_swr *rd_iw_sq_at(const struct rd_iw_sq *sq, uint32_t i)
@@ -51,13 +51,13 @@ static inline struct rd_iw_swr *rd_iw_sq_at(const struct rd_iw_sq *sq, uint32_t 
 int rd_iw_sq_init(struct rd_iw_sq *sq, const struct rd_fab_qp_attr *attr);
 void rd_iw_sq_fini(struct rd_iw_sq *sq);
 int rd_iw_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-/* Complete what is done, in posting order. */
+/* Completes the work requests that are done, in posting order. */
 void rd_iw_sq_reap(struct rd_iw_conn *c);
-/* @n work requests from @first on, no READs, have left. */
+/* @n work requests from index @first on, none of them a READ, have been sent completely. */
 void rd_iw_sq_done(struct rd_iw_conn *c, uint32_t first, uint32_t n);
-/* Complete everything: work request @bad with @status, the others as flushed. */
+/* Completes all work requests: @bad (may be NULL) with @status, the others as flushed. */
 void rd_iw_sq_flush(struct rd_iw_conn *c, const struct rd_iw_swr *bad, enum ibv_wc_status status);
-/* The oldest READ that waits for its response, or NULL. */
+/* Returns the oldest READ that waits for its response, or NULL. */
 struct rd_iw_swr *rd_iw_sq_reading(struct rd_iw_conn *c);
 
 #endif /* RD_IW_SQ_H */

@@ -12,7 +12,7 @@
 
 struct rd_iw_conn;
 
-/* Memory for a message that is not complete yet: see rd_iw_aside_get(). */
+/* Memory for an incomplete message: see rd_iw_aside_get(). */
 struct rd_iw_aside {
 	SLIST_ENTRY(rd_iw_aside) link; /* srq->asides */
 	uint32_t size;
@@ -21,41 +21,45 @@ struct rd_iw_aside {
 
 struct rd_iw_share {
 	struct rd_fab_share base;
-	TAILQ_HEAD(, rd_iw_conn) waiting; /* those whose next message has no RECV, in order */
-	TAILQ_ENTRY(rd_iw_share) link;    /* srq->turns, while one waits */
+	TAILQ_HEAD(, rd_iw_conn) waiting; /* connections that wait for a RECV, the first first */
+	TAILQ_ENTRY(rd_iw_share) link;    /* in srq->turns, while a connection waits */
 };
 
 struct rd_iw_srq {
 	struct rd_fab_srq base;
-	struct rd_iw_rq rq;        /* used as a stack: what was used last is still in the cache */
-	struct rd_iw_share common; /* of connections that have joined none: without a limit */
-	TAILQ_HEAD(, rd_iw_share) turns;
-	SLIST_HEAD(, rd_iw_aside) asides; /* not in use, the one used last first */
+	struct rd_iw_rq rq;        /* used as a stack: the RECV used last is still in the cache */
+	struct rd_iw_share common; /* connections without a share of their own; it has no limit */
+	TAILQ_HEAD(, rd_iw_share) turns;  /* shares with waiting connections; the next turn first */
+	SLIST_HEAD(, rd_iw_aside) asides; /* free ones, the one used last first */
 	uint32_t nasides;
-	uint32_t nwaiting; /* connections */
-	bool tight;        /* one that may have a RECV finds none: nobody overtakes it */
+	uint32_t nwaiting; /* connections that wait */
+	bool tight; /* a connection waits although its share is below its limit: messages that
+		       arrive later must wait behind it */
 	struct rd_defer feed;
-	uint32_t limit; /* 0: none. Fewer left: @low */
+	uint32_t limit; /* with fewer RECVs left @low runs; 0: no limit */
 	rd_fab_srq_fn low_fn;
 	void *low_arg;
 	struct rd_defer low;
 };
 
 /*
- * The RECV that @c's next message gets, of its own queue or the shared one, or NULL: none is left,
- * or, of the shared one, its share has its part or others have waited for longer. Valid until the
- * next post. rd_iw_recv_use() takes it.
+ * Returns the RECV for the next message of @c, from its own or the shared queue, without taking it.
+ * NULL: none is posted or, for a shared queue, the share is at its limit or others wait already.
+ * Valid until the next post.
  */
 const struct rd_iw_rwr *rd_iw_recv_next(const struct rd_iw_conn *c);
+/* Takes the RECV that rd_iw_recv_next() has returned. */
 void rd_iw_recv_use(struct rd_iw_conn *c);
-void rd_iw_srq_wait(struct rd_iw_conn *c); /* there is none now; rd_iw_rx_resume() follows */
-bool rd_iw_srq_scarce(const struct rd_iw_conn *c); /* few are left that it may take */
-void rd_iw_srq_unwait(struct rd_iw_conn *c);       /* idempotent */
+/* @c stops receiving until it can take a RECV; then rd_iw_rx_resume() is called. */
+void rd_iw_srq_wait(struct rd_iw_conn *c);
+/* Whether @c may take only a few more RECVs. */
+bool rd_iw_srq_scarce(const struct rd_iw_conn *c);
+void rd_iw_srq_unwait(struct rd_iw_conn *c); /* idempotent */
 /*
- * A message takes a RECV of a shared queue with its last byte, so that what never ends holds none.
- * Until then it is in memory that its connection has for itself: RD_IW_SMALL bytes of its own, or
- * as much as the largest RECV. Sets rx.aside and rx.aside_size; @plen: of the message's first FPDU,
- * @last: it is the only one. Returns 0 or -ENOMEM.
+ * A message takes a RECV of a shared queue with its last byte, so that an unfinished message holds
+ * none. Until then it is collected in memory of its connection: rx.small if it fits, or a piece as
+ * large as the largest RECV. Sets rx.aside and rx.aside_size. @plen: payload of the message's first
+ * FPDU, @last: that FPDU is the only one. Returns 0 or -ENOMEM.
  */
 int rd_iw_aside_get(struct rd_iw_conn *c, uint32_t plen, bool last);
 void rd_iw_aside_put(struct rd_iw_conn *c); /* idempotent */

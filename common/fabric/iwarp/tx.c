@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transmission. Posting only queues; at the end of the loop's turn everything that may leave is
- * framed and handed to the socket in as few sendmsg(2) as possible, large payloads straight from
+ * Transmission. Posting only queues. At the end of the loop's turn all FPDUs that may leave are
+ * framed and passed to the socket in as few sendmsg(2) as possible, large payloads directly from
  * the user's memory.
  *
- * Framing works on a cursor, a small value that is simply put back when the socket took less than
- * was framed. At most one FPDU is partly sent; its header and trailer are kept, its payload is
- * looked up again (and its keys checked again) when it goes on.
+ * Framing advances a cursor (struct rd_iw_cursor), which is reset if the socket takes less than was
+ * framed. At most one FPDU is partly sent: its header and trailer are kept, its payload is looked
+ * up, and its keys are checked, again when it continues.
  */
 #include <errno.h>
 
@@ -14,7 +14,7 @@
 #include "copy.h"
 #include "scratch.h"
 
-#define TX_ROUNDS     8 /* sendmsg calls before others get their turn */
+#define TX_ROUNDS     8 /* sendmsg calls before other connections get their turn */
 #define TX_CRC_ROUNDS 64
 #define TX_BYTES      1048576u /* per sendmsg: more than a socket usually takes */
 #define TX_RESP_BURST 4        /* Read Responses between two work requests, as siw */
@@ -37,7 +37,7 @@ static bool sq_ready(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur)
 	return s->opcode != IBV_WR_RDMA_READ || cur->reads_out < ord;
 }
 
-/* Begin the next message, if there is one. Responses and work requests take turns. */
+/* Begins the next message. False: there is none. Responses and work requests take turns. */
 static bool begin_tx_message(const struct rd_iw_conn *c, struct rd_iw_cursor *cur)
 {
 	bool sq = sq_ready(c, cur);
@@ -58,7 +58,9 @@ static bool begin_tx_message(const struct rd_iw_conn *c, struct rd_iw_cursor *cu
 	return true;
 }
 
-/* The largest payload of a segment: a multiple of 4, so that only a message's last one is padded.
+/*
+ * The largest payload of a segment: a multiple of 4, so that only the last segment of a message is
+ * padded.
  */
 static uint32_t max_payload(const struct rd_iw_conn *c, size_t hdr_len)
 {
@@ -117,7 +119,7 @@ static size_t put_read(const struct rd_iw_conn *c, const struct rd_iw_cursor *cu
 		.src_to = s->remote_addr,
 	};
 
-	/* The whole sink is one range of tagged offsets that starts at its first piece. */
+	/* The sink is one range of tagged offsets from its first entry on. */
 	if (s->num_sge) {
 		rd.sink_stag = s->sge[0].lkey;
 		rd.sink_to = rd_iw_mr_shown(c->dev, s->sge);
@@ -132,7 +134,7 @@ static enum rd_rdmap_op send_op(const struct rd_iw_swr *s)
 	return s->opcode == IBV_WR_SEND_WITH_INV ? RD_RDMAP_SEND_INV : RD_RDMAP_SEND;
 }
 
-/* @plen bytes of a WRITE or SEND from @cur on. */
+/* Builds the header of @plen bytes of a WRITE or SEND from @cur on. */
 static inline size_t put_piece(const struct rd_iw_cursor *cur, const struct rd_iw_swr *s, bool last,
 			       uint32_t plen, uint8_t *buf)
 {
@@ -161,7 +163,9 @@ static int put_sq(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, st
 		    s->opcode == IBV_WR_RDMA_WRITE ? sizeof(struct rd_ddp_tagged)
 						   : sizeof(struct rd_ddp_untagged),
 		    s->total - cur->off);
-	/* Not a piece of a message leaves whose rest cannot; one FPDU's keys are looked at anyway.
+	/*
+	 * All keys of a message are checked before its first segment leaves; those of a one-FPDU
+	 * message are checked anyway.
 	 */
 	if (cur->off == 0 && !f->last && !all_sges_ok(c, s, false))
 		return -EFAULT;
@@ -226,7 +230,10 @@ static void advance_cursor(const struct rd_iw_conn *c, struct rd_iw_cursor *cur,
 
 /* ---- one FPDU ---- */
 
-/* The memory of @f's payload now. Returns entries, -EFAULT (own key) or -EACCES (peer's READ). */
+/*
+ * Looks up the memory of @f's payload. Returns the number of entries, -EFAULT (invalid local key)
+ * or -EACCES (the key that the peer READs is not valid any more).
+ */
 static int payload_iov(const struct rd_iw_conn *c, const struct rd_iw_fpdu *f, struct iovec *iov)
 {
 	if (f->plen == 0)
@@ -280,7 +287,7 @@ static void add_arena(struct rd_iw_batch *b, uint32_t off, uint32_t len)
 		add_iov(b, b->arena + off, len);
 }
 
-/* Pad and CRC to @trail, which has room for eight bytes. The payload is at @iov. */
+/* Builds pad and CRC in @trail, which has room for eight bytes. @iov: the payload. */
 static void put_trailer(const struct rd_iw_conn *c, struct rd_iw_fpdu *f, const uint8_t *hdr,
 			const struct iovec *iov, int niov, uint8_t *trail)
 {
@@ -305,7 +312,10 @@ static void gather_payload(const struct iovec *iov, int niov, uint8_t *to)
 	}
 }
 
-/* Add @f, whose payload's @niov entries are where they belong if the header's are counted. */
+/*
+ * Adds @f to the batch. The iovec entries of its payload are in place already, behind the one of
+ * its header.
+ */
 static void add_fpdu(struct rd_iw_batch *b, const struct rd_iw_fpdu *f, int niov)
 {
 	uint32_t front = (uint32_t)f->hdr_len + f->copied;
@@ -335,7 +345,7 @@ static void skip_sent(struct rd_iw_batch *b, size_t skip)
 	}
 }
 
-/* The FPDU that is partly sent comes first. */
+/* Adds the FPDU that is partly sent as the first one. Returns 0 or -errno. */
 static int resume_fpdu(struct rd_iw_conn *c, struct rd_iw_batch *b)
 {
 	struct rd_iw_fpdu *f = &b->fpdu[0];
@@ -363,7 +373,7 @@ static int put_header(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur
 	return put_rtr(c, cur, f, hdr);
 }
 
-/* Returns 1 when an FPDU was added, 0 when nothing may leave, or why the next one cannot. */
+/* Returns 1 (an FPDU was added), 0 (nothing may leave) or -errno (the next FPDU cannot be sent). */
 static int frame_next(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
 {
 	struct rd_iw_fpdu *f = &b->fpdu[b->entries];
@@ -400,9 +410,9 @@ static int frame_next(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_
 /* ---- plain ones ---- */
 
 /*
- * Most work requests go in one FPDU and need nothing looked at but their key. While nothing else
- * comes first, a run of them is framed in one go, and kept as one entry of the batch: where each
- * ends is only worked out when the socket took less than all.
+ * Most work requests fit one FPDU and need only a check of their keys. As long as nothing else
+ * comes first, a run of such work requests is framed in one loop and kept as one entry of the
+ * batch. The boundaries of its FPDUs are computed only if the socket took less than all.
  */
 static bool fits_run(const struct rd_iw_swr *s)
 {
@@ -427,14 +437,14 @@ static uint32_t plain_trail(uint32_t hdr_and_payload)
 	return rd_iw_pad(hdr_and_payload) + RD_MPA_CRC_LEN;
 }
 
-/* A run in the making: counted here, and in the batch when it ends. */
+/* A run that is being framed: the counts move to the batch when it ends. */
 struct run {
-	uint8_t *at;       /* end of what is in the arena */
-	uint8_t *start;    /* from here on it has no iovec entry yet */
+	uint8_t *at;       /* end of the bytes in the arena */
+	uint8_t *start;    /* start of the bytes in the arena that have no iovec entry yet */
 	struct iovec *iov; /* the next entry */
 	size_t bytes;
-	uint32_t copy;           /* payload up to here is copied */
-	struct rd_iw_cursor cur; /* of the next one */
+	uint32_t copy;           /* payloads up to this size are copied */
+	struct rd_iw_cursor cur; /* of the next work request */
 };
 
 static inline void close_iov(struct run *r)
@@ -446,8 +456,10 @@ static inline void close_iov(struct run *r)
 	r->start = r->at;
 }
 
-/* One piece of a payload: copied, when it is short, or by an entry of its own. Returns what may
- * still be copied for this FPDU, of @room. */
+/*
+ * Adds a piece of a payload: copied if it is at most @room bytes, else by an iovec entry. Returns
+ * how many bytes may still be copied for this FPDU.
+ */
 static inline uint32_t plain_piece(struct run *r, const void *data, uint32_t len, uint32_t room)
 {
 	if (len > room) {
@@ -480,7 +492,7 @@ static inline void frame_plain(struct run *r, const struct rd_iw_swr *s)
 	uint32_t trail_len = plain_trail(hdr_len + s->total);
 
 	r->at += hdr_len;
-	if (s->num_sge == 1) /* as nearly all have */
+	if (s->num_sge == 1) /* the common case */
 		plain_piece(r, (const void *)(uintptr_t)s->sge->addr, s->total, r->copy);
 	else
 		plain_pieces(r, s);
@@ -495,8 +507,10 @@ static bool batch_has_room(const struct rd_iw_batch *b, uint32_t max)
 	return b->nfpdu < max && b->niov + TX_FPDU_IOV <= RD_IW_BATCH_IOV && b->bytes < TX_BYTES;
 }
 
-/* The end of the plain ones from @first on, at most @max; *@rc is 1, or -EFAULT: the memory of the
- * one there is not registered. */
+/*
+ * Returns the end of the run that starts at @first, of at most @max work requests. *@rc: 1, or
+ * -EFAULT if the memory of the work request at that end is not registered.
+ */
 static uint32_t plain_end(const struct rd_iw_conn *c, uint32_t first, uint32_t max, int *rc)
 {
 	uint32_t end = c->sq.tail;
@@ -517,7 +531,7 @@ static uint32_t plain_end(const struct rd_iw_conn *c, uint32_t first, uint32_t m
 	return first;
 }
 
-/* Returns 1, or -EFAULT: the one at @cur cannot be sent. */
+/* Returns 1, or -EFAULT if the work request at @cur cannot be sent. */
 static int frame_run(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
 {
 	const struct iovec *full = b->iov + RD_IW_BATCH_IOV - TX_FPDU_IOV;
@@ -560,7 +574,7 @@ static int frame_some(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_
 	return starts_run(c, cur) ? frame_run(c, b, cur) : frame_next(c, b, cur);
 }
 
-/* Frame as much as one sendmsg takes. Returns 0, or the error the next FPDU met. */
+/* Frames as much as one sendmsg takes. Returns 0, or the error of the next FPDU. */
 static int fill_batch(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_cursor *cur)
 {
 	/*
@@ -590,7 +604,7 @@ static int fill_batch(struct rd_iw_conn *c, struct rd_iw_batch *b, struct rd_iw_
 
 /* ---- what the socket took ---- */
 
-/* A run, or an FPDU, has left as a whole. */
+/* The entry @f, an FPDU or a run, has been sent completely. */
 static void entry_sent(struct rd_iw_conn *c, const struct rd_iw_fpdu *f)
 {
 	struct rd_iw_swr *s;
@@ -616,7 +630,7 @@ static void entry_sent(struct rd_iw_conn *c, const struct rd_iw_fpdu *f)
 	}
 }
 
-/* @sent bytes of @f have left, not all of it: its header and trailer are not made twice. */
+/* Only @sent bytes of @f have left: keeps its header and trailer, which must not be built again. */
 static void keep_part(struct rd_iw_conn *c, const struct rd_iw_fpdu *f, const uint8_t *hdr,
 		      const uint8_t *trail, size_t sent)
 {
@@ -627,8 +641,8 @@ static void keep_part(struct rd_iw_conn *c, const struct rd_iw_fpdu *f, const ui
 }
 
 /*
- * Account for @run in a batch of which not all has left: only now are its FPDUs told apart. Takes
- * its part off *@sent. Returns true when all of it has left.
+ * Accounts for @run in a batch that was not sent completely, by finding the boundaries of its
+ * FPDUs. Subtracts its sent bytes from *@sent. Returns true if all of it was sent.
  */
 static bool settle_run(struct rd_iw_conn *c, const struct rd_iw_fpdu *run, size_t *sent)
 {
@@ -659,7 +673,7 @@ static bool settle_run(struct rd_iw_conn *c, const struct rd_iw_fpdu *run, size_
 	return true;
 }
 
-/* Account for @sent bytes. Returns true when that was the whole batch. */
+/* Accounts for @sent bytes of the batch. Returns true if that was all of it. */
 static bool settle_batch(struct rd_iw_conn *c, const struct rd_iw_batch *b,
 			 const struct rd_iw_cursor *end, size_t sent)
 {
@@ -676,7 +690,7 @@ static bool settle_batch(struct rd_iw_conn *c, const struct rd_iw_batch *b,
 		const struct rd_iw_fpdu *f = &b->fpdu[i];
 		size_t len;
 
-		if (f->run) { /* never first when an FPDU was partly sent */
+		if (f->run) { /* never the first entry when an FPDU was partly sent */
 			if (!settle_run(c, f, &sent))
 				return false;
 			continue;
@@ -727,7 +741,7 @@ static void wait_writable(struct rd_iw_conn *c)
 
 static void send_batches(struct rd_iw_conn *c, struct rd_iw_batch *b)
 {
-	/* With CRC a round is one FPDU. */
+	/* With CRC a round sends one FPDU. */
 	int rounds = c->crc ? TX_CRC_ROUNDS : TX_ROUNDS;
 
 	for (int round = 0; round < rounds; round++) {
@@ -803,7 +817,7 @@ void rd_iw_tx_term(struct rd_iw_conn *c, uint32_t code, const uint8_t *bad, size
 	uint8_t buf[RD_TERM_MAX_LEN + sizeof(uint64_t)];
 	struct rd_iw_fpdu f = {0};
 
-	/* In the middle of an FPDU the peer would take it for payload. */
+	/* The peer would take a Terminate in the middle of an FPDU for payload. */
 	if (c->tx.part_sent)
 		return;
 	f.hdr_len = (uint8_t)rd_iw_term_build(buf, code, bad, bad_len);

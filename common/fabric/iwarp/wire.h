@@ -137,7 +137,7 @@ enum rd_ddp_qn {
 	RD_DDP_QN_TERM = 2,
 };
 
-/* What every FPDU starts with. @len counts what follows it, without pad and CRC. */
+/* The start of every FPDU. @len: bytes that follow it, without pad and CRC. */
 struct rd_ddp_ctrl {
 	struct rd_be16 len;
 	uint8_t ddp;
@@ -154,7 +154,7 @@ static_assert(sizeof(struct rd_ddp_tagged) == 16, "RFC 5041 figure 4");
 
 struct rd_ddp_untagged {
 	struct rd_ddp_ctrl ctrl;
-	struct rd_be32 inv_stag; /* zero but for the Sends with Invalidate */
+	struct rd_be32 inv_stag; /* zero except in Sends with Invalidate */
 	struct rd_be32 qn;
 	struct rd_be32 msn;
 	struct rd_be32 mo;
@@ -181,7 +181,7 @@ static_assert(sizeof(struct rd_rdmap_read_req) == 48, "RFC 5040 figure 6");
 
 struct rd_rdmap_term {
 	struct rd_ddp_untagged ddp;
-	uint8_t layer_etype; /* layer in the high nibble; siw sends it the other way round */
+	uint8_t layer_etype; /* layer in the high nibble; siw swaps the nibbles */
 	uint8_t code;
 	uint8_t hdrct; /* RD_TERM_*; siw uses the three low bits in reverse order */
 	uint8_t reserved;
@@ -191,8 +191,8 @@ struct rd_rdmap_term {
 static_assert(sizeof(struct rd_rdmap_term) == 24, "RFC 5040 figure 9");
 
 #define RD_TERM_M           0x80 /* the segment length is valid */
-#define RD_TERM_D           0x40 /* the DDP header is there */
-#define RD_TERM_R           0x20 /* the Read Request header is there */
+#define RD_TERM_D           0x40 /* the DDP header is included */
+#define RD_TERM_R           0x20 /* the Read Request header is included */
 
 #define RD_TERM_MAX_PAYLOAD (4 + 2 + 18 + 28)
 #define RD_TERM_MAX_LEN     (sizeof(struct rd_ddp_untagged) + RD_TERM_MAX_PAYLOAD)
