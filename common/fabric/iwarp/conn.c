@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: states, events, queue pairs, and the one way out. */
+/* Connections: states, events, queue pairs, and the one way a connection ends. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -49,7 +49,7 @@ void rd_iw_set_state(struct rd_iw_conn *c, enum rd_iw_state state)
 
 /* ---- events ---- */
 
-/* The handshake is over once the user has been told of it. */
+/* An event has been delivered: its private data, in the handshake, is not needed any more. */
 static void iw_conn_told(struct rd_fab_conn *conn)
 {
 	struct rd_iw_conn *c = rd_iw_conn(conn);
@@ -69,7 +69,7 @@ static void iw_conn_free(struct rd_fab_conn *conn)
 
 /* ---- creation ---- */
 
-/* Nothing is read while a message waits for a RECV; a broken socket is noticed nevertheless. */
+/* While a message waits for a RECV nothing is read, so a broken socket must be noticed here. */
 static void look_for_error(struct rd_iw_conn *c, uint32_t events)
 {
 	socklen_t len = sizeof(int);
@@ -90,7 +90,7 @@ static void conn_io(struct rd_io *io, uint32_t events)
 		rd_iw_handshake_io(c, events);
 		return;
 	}
-	/* Reading comes first and never waits for writing: both sides could block for good. */
+	/* Reads first, and never waits for writing: otherwise both sides could block each other. */
 	if (c->base.waits)
 		look_for_error(c, events);
 	else if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
@@ -156,8 +156,9 @@ static void conn_timeout(struct rd_timer *timer)
 }
 
 /*
- * Active side. siw as a responder sends its reply before it looks at its socket as one of FPDUs; it
- * sees what came in between only when more comes. So as long as it says nothing, it is poked.
+ * Active side. siw as a responder sends its reply before its socket receives FPDUs, and sees what
+ * arrived in between only when more data arrives. So empty WRITEs are sent ("pokes") until the peer
+ * sends its first FPDU.
  */
 static void first_over(struct rd_timer *timer)
 {
@@ -171,7 +172,7 @@ static void first_over(struct rd_timer *timer)
 		if (c->tx.poke_ns < POKE_MAX_NS)
 			c->tx.poke_ns *= 2;
 	}
-	/* Cannot fail: the place it has just left is free. */
+	/* Cannot fail: the heap has the place that the timer has just left. */
 	rd_timer_start(c->fab->base.loop, timer, c->tx.poke_ns);
 }
 
@@ -208,7 +209,10 @@ int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 
 /* ---- queue pair ---- */
 
-/* The connections that use a shared queue with the same CQ reserve room for its RECVs together. */
+/*
+ * The CQ entries to reserve for RECVs. Connections that use a shared queue with the same CQ reserve
+ * room for its RECVs once.
+ */
 static uint32_t recv_room(const struct rd_iw_conn *c)
 {
 	const struct rd_iw_conn *other;
@@ -312,7 +316,7 @@ static void flush_recvs(struct rd_iw_conn *c)
 		rd_iw_cq_push_flushed(c->rcq, &c->base, r->wr_id);
 }
 
-/* The socket leaves the connection; what it holds for the peer is still delivered. */
+/* Takes the socket from the connection; data in its send buffer is still delivered. */
 static void drop_socket(struct rd_iw_conn *c, enum rd_iw_state was)
 {
 	struct rd_loop *loop = c->fab->base.loop;
@@ -331,7 +335,7 @@ static void drop_socket(struct rd_iw_conn *c, enum rd_iw_state was)
 		close(fd);
 }
 
-/* Returns the state it was in; CLOSED when there is nothing to do. */
+/* Returns the state before; CLOSED means that there was nothing to do. */
 static enum rd_iw_state iw_close_conn(struct rd_iw_conn *c)
 {
 	enum rd_iw_state was = c->state;
@@ -354,7 +358,7 @@ static void iw_report_end(struct rd_iw_conn *c, enum rd_iw_state was, const stru
 		rd_iw_sq_flush(c, bad, status);
 		flush_recvs(c);
 	}
-	/* Strangers can make connections fail as fast as they connect. */
+	/* Limited: any peer can make connections fail as fast as it connects. */
 	if (!c->events.status || rd_ratelimit_pass(&c->fab->ends, rd_loop_now(c->fab->base.loop),
 						   RD_NSEC_PER_SEC, ENDS_PER_SEC, &held))
 		rd_log(rd_iw_log(c->fab), RD_LOG_FABRIC,
@@ -401,7 +405,7 @@ void rd_iw_conn_term(struct rd_iw_conn *c, uint32_t code, bool with_header)
 	rd_iw_conn_end(c, -EPROTO, "peer violated the protocol: %s", rd_iw_term_name(code));
 }
 
-/* The kernel knows it before what the peer sent last has been read. */
+/* The kernel reports the close before the data in front of it has been read. */
 bool rd_iw_peer_closed(const struct rd_fab_conn *conn)
 {
 	const struct rd_iw_conn *c = rd_container_of(conn, struct rd_iw_conn, base);
@@ -418,7 +422,7 @@ void rd_iw_disconnect(struct rd_fab_conn *conn)
 	if (was == RD_IW_CLOSED)
 		return;
 	if (was == RD_IW_OPEN && !c->tx.blocked)
-		rd_iw_tx_run(c); /* may end the connection by itself */
+		rd_iw_tx_run(c); /* can end the connection */
 	rd_iw_conn_end(c, 0, "disconnected");
 	/* The user ends the connection: no earlier event is news to it. */
 	rd_conn_replace_events(&c->events, RD_CONN_DISCONNECTED);
@@ -430,7 +434,7 @@ void rd_iw_conn_destroy(struct rd_fab_conn *conn)
 
 	iw_close_conn(c);
 	if (c->has_qp) {
-		/* Others have a use for a shared RECV. */
+		/* A RECV of the shared queue must complete, since other connections use it. */
 		if (c->srq)
 			rd_iw_recv_abort(c, IBV_WC_WR_FLUSH_ERR);
 		rd_iw_cq_purge(c->scq, c->base.qp_num, c->srq);

@@ -39,7 +39,10 @@ enum rd_iw_state {
 	RD_IW_CLOSED,
 };
 
-/* The MPA handshake: the outgoing frame, then the incoming one. Freed when its result was reported. */
+/*
+ * The MPA handshake: the outgoing frame, then the incoming one. Freed when its result has been
+ * reported.
+ */
 struct rd_iw_handshake {
 	struct rd_iw_mpa req; /* as sent or received, without private data */
 	uint8_t out[RD_MPA_MAX_LEN];

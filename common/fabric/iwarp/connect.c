@@ -16,18 +16,18 @@
 #define REPLY_TIMEOUT_NS   (10 * RD_NSEC_PER_SEC)
 
 /*
- * siw as a responder sends its reply before it switches its socket to FPDU reception; what arrives
- * in between is not looked at until something else arrives. So the first message must not be the
- * only one for long: with the peer-to-peer model the ready-to-receive message leaves at once and
- * this much later the first work request, a second arrival; without, the pause has to do. Where
- * neither helps, because siw was held up for longer, pokes do (conn.c).
+ * siw as a responder sends its reply before its socket receives FPDUs; what arrives in between is
+ * noticed only when more data arrives. So the first message must be followed by another one soon.
+ * With the peer-to-peer model the ready-to-receive message leaves at once, and the first work
+ * request FIRST_WR_NS later. Without it the pause gives siw time to switch. If siw takes longer,
+ * empty WRITEs follow (first_over() in conn.c).
  */
 #define FIRST_WR_NS RD_NSEC_PER_MSEC
 
 /*
- * A machine that is gone says nothing, and TCP by itself does not ask when idle, and asks for a
- * quarter of an hour when data is under way. Half of the time may pass in silence, then it is asked
- * every quarter.
+ * Ends connections to a machine that is gone: by default TCP does not probe idle connections, and
+ * retransmits for a quarter of an hour. An idle connection is probed after half of @ns, then every
+ * quarter.
  */
 static int set_peer_timeout(int fd, uint64_t ns)
 {
@@ -111,7 +111,7 @@ static void fill_request(struct rd_iw_conn *c, const struct rd_fab_conn_param *p
 	m->rtr_write = m->rtr_read = m->p2p;
 	m->ird = clamp_depth(param->ird);
 	m->ord = clamp_depth(param->ord);
-	/* To offer a READ as the first message is to ask for a place for it. */
+	/* Offering a READ as the first message needs an ORD of at least 1. */
 	if (m->rtr_read && m->ord == 0)
 		m->ord = 1;
 	m->pd = param->private_data;
@@ -153,7 +153,7 @@ int rd_iw_connect(struct rd_fab_conn *conn, const struct rd_fab_conn_param *para
 	c->hs->out_len = (uint32_t)rc;
 	c->hs->req.pd = NULL;
 	c->hs->req.pd_len = 0;
-	/* What was wanted, not what was offered for the RTR. */
+	/* The depth that the user wants, without the place for a READ as first message. */
 	c->base.ord = clamp_depth(param->ord);
 	rc = start_tcp(c);
 	if (rc) {
@@ -212,7 +212,7 @@ static void tcp_connected(struct rd_iw_conn *c)
 	}
 	if (!wait)
 		wait = REPLY_TIMEOUT_NS;
-	/* Re-arming cannot fail; the earlier of the two limits counts. */
+	/* Re-arming cannot fail. The earlier of the two deadlines applies. */
 	if (now + wait < c->deadline)
 		rd_timer_start(loop, &c->timer, wait);
 	rd_iw_set_state(c, RD_IW_HANDSHAKE);
@@ -220,7 +220,7 @@ static void tcp_connected(struct rd_iw_conn *c)
 	request_out(c);
 }
 
-/* Fail, and tell the peer why with a Terminate (RFC 6581 section 8). */
+/* Sends a Terminate with the reason (RFC 6581 section 8) and ends the connection. */
 static void refuse_reply(struct rd_iw_conn *c, uint32_t term, const char *why)
 {
 	rd_iw_tx_term(c, term, NULL, 0);
@@ -281,8 +281,8 @@ static void reply_done(struct rd_iw_conn *c)
 }
 
 /*
- * Exactly the reply is read, so that whatever follows is left to the FPDU path. Returns 1 when it
- * is complete, 0 when more is needed, -1 when the connection ended.
+ * Reads the reply and nothing behind it: FPDUs are left to rx.c. Returns 1 (the reply is complete),
+ * 0 (more is needed) or -1 (the connection ended).
  */
 static int read_reply(struct rd_iw_conn *c)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues: a ring that grows when queue pairs attach. With very many of them it grows
- * when it is used, if ever: what there is to complete at one time has to be posted first, and needs
- * more memory elsewhere than its entries here.
+ * Completion queues: a ring that grows when queue pairs attach, up to READY_MAX entries. Beyond
+ * that it grows when it is full. That is rare: what completes at one time must have been posted
+ * first, which needs more memory than the entries here.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 #include "cq.h"
 #include "fab.h"
 
-#define READY_MAX (1u << 20) /* entries made ahead, whoever attaches; 48 MiB once they are used */
+/* Entries that are allocated when queue pairs attach, at most; 48 MiB once they are used. */
+#define READY_MAX (1u << 20)
 
 static struct rd_iw_cq *to_cq(struct rd_fab_cq *cq)
 {
@@ -114,7 +115,7 @@ void rd_iw_cq_wake(struct rd_iw_cq *cq)
 	uint64_t one = 1;
 
 	cq->armed = false;
-	/* Can fail only when the counter is full: then it is readable already. */
+	/* Fails only if the counter is full: then the descriptor is readable already. */
 	if (cq->fd >= 0 && write(cq->fd, &one, sizeof(one)) < 0)
 		return;
 	if (cq->base.fn)
@@ -125,8 +126,10 @@ void rd_iw_cq_push_full(struct rd_iw_cq *cq, const struct rd_fab_conn *conn, uin
 			enum ibv_wc_opcode opcode, enum ibv_wc_status status, uint32_t len,
 			unsigned int flags, uint32_t inv)
 {
-	/* There is room for all that queue pairs can post, up to READY_MAX; those of a shared
-	 * receive queue and what is posted to a dead connection may go beyond. */
+	/*
+	 * Up to READY_MAX there is room for all that queue pairs can post. RECVs of a shared queue,
+	 * and WRs posted after the end of a connection, may need more.
+	 */
 	if (rd_wc_ring_grow(&cq->ring, cq->ring.size + 1))
 		cq->broken = true;
 	else

@@ -35,7 +35,9 @@ static void drain_io(struct rd_io *io, uint32_t events)
 	ssize_t n = 0;
 
 	if (s) {
-		/* MSG_TRUNC: the kernel discards without copying; the buffer only names a length.
+		/*
+		 * MSG_TRUNC: the kernel discards the data without copying it; the buffer only gives
+		 * a length.
 		 */
 		n = recv(io->fd, s->staging, sizeof(s->staging), MSG_DONTWAIT | MSG_TRUNC);
 		rd_iw_scratch_put(pool, s);
@@ -87,13 +89,13 @@ void rd_iw_drain_fini(struct rd_iw_fab *fab)
 /* ---- mailbox ---- */
 
 struct rd_iw_mailbox {
-	pthread_mutex_t lock; /* a leaf: nothing else is locked while it is held */
-	atomic_uint refs;     /* the fabric, and each request not yet ended */
+	pthread_mutex_t lock; /* a leaf: no other lock is taken while it is held */
+	atomic_uint refs;     /* held by the fabric and by each request that has not ended */
 	STAILQ_HEAD(, rd_iw_req) reqs;
-	int fd; /* eventfd that tells the fabric's loop */
+	int fd; /* eventfd that wakes the fabric's loop */
 	bool closed;
 	struct rd_io io;
-	struct rd_iw_fab *fab; /* on its thread only */
+	struct rd_iw_fab *fab; /* used only on its thread */
 };
 
 static void mailbox_io(struct rd_io *io, uint32_t events)
@@ -167,7 +169,7 @@ void rd_iw_mailbox_close(struct rd_iw_mailbox *box)
 	pthread_mutex_lock(&box->lock);
 	box->closed = true;
 	pthread_mutex_unlock(&box->lock);
-	/* Nobody adds any more. */
+	/* box->closed is set: no request is added any more. */
 	while ((req = STAILQ_FIRST(&box->reqs))) {
 		STAILQ_REMOVE_HEAD(&box->reqs, link);
 		close(req->fd);
@@ -187,7 +189,8 @@ void rd_iw_mailbox_send(struct rd_iw_mailbox *box, struct rd_iw_req *req)
 	closed = box->closed;
 	if (!closed) {
 		STAILQ_INSERT_TAIL(&box->reqs, req, link);
-		n = write(box->fd, &one, sizeof(one)); /* full: it is readable already */
+		n = write(box->fd, &one, sizeof(one)); /* fails only if the counter is full: then it
+							  is readable already */
 	}
 	pthread_mutex_unlock(&box->lock);
 	(void)n;

@@ -15,13 +15,16 @@
 #include "half_open.h"
 #include "listen.h"
 
-#define ACCEPT_BURST 256 /* in a turn */
+#define ACCEPT_BURST 256 /* connections accepted in one turn */
 /*
- * Who is thrown out may come back at once, and again, and would have a processor busy with it. So
- * after making room the listener rests, which costs a newcomer no more than this.
+ * An evicted peer may reconnect at once, without end, and keep a processor busy. So after an
+ * eviction the listener pauses; a new connection waits no longer than that.
  */
 #define EVICT_PAUSE_NS (20 * RD_NSEC_PER_MSEC)
-/* Out of descriptors or memory: the backlog stays readable, so look away for a while. */
+/*
+ * Out of descriptors or memory: the listening socket stays readable, so it is not watched for this
+ * time.
+ */
 #define ACCEPT_PAUSE_NS (100 * RD_NSEC_PER_MSEC)
 
 struct listener {
@@ -30,9 +33,9 @@ struct listener {
 	struct rd_io io;
 	struct rd_timer pause;
 	struct rd_iw_halves *halves;
-	bool *gone;                   /* tells listen_io() that a callback has ended it */
-	struct rd_ratelimit rl;       /* of messages about peers */
-	struct rd_ratelimit pause_rl; /* of those about our own limits */
+	bool *gone; /* not NULL while listen_io() runs: set to true by rd_iw_unlisten() */
+	struct rd_ratelimit rl;       /* limits messages about peers */
+	struct rd_ratelimit pause_rl; /* limits messages about the limits of this process */
 };
 
 /* ---- listeners ---- */
@@ -57,7 +60,7 @@ static void on_request(struct rd_iw_req *req, void *arg)
 
 	req->base.private_data = m->pd_len ? m->pd : NULL;
 	req->base.private_len = m->pd_len;
-	/* Without figures, or with "do not negotiate", the peer leaves it to us. */
+	/* Without depths in the request, or with "do not negotiate", the peer accepts any. */
 	req->base.peer_ird = req->base.peer_ord = RD_IW_MAX_DEPTH;
 	if (m->enhanced && m->ird != RD_MPA_ENH_NO_NEGO)
 		req->base.peer_ird = m->ird;
@@ -103,15 +106,15 @@ static void say_full(struct listener *lis, int err)
 			strerror(err));
 }
 
-/* True: the next connection is worth a try. */
+/* True: accept(2) should be tried again. */
 static bool accept_failed(struct listener *lis, int err)
 {
 	if (err == EINTR || err == ECONNABORTED)
-		return true; /* about one connection that is gone already */
+		return true; /* the connection has been closed already */
 	if (err != EMFILE && err != ENFILE && err != ENOBUFS && err != ENOMEM)
 		return false;
 	say_full(lis, err);
-	/* One that has brought nothing yet makes room. */
+	/* Make room: close a half-open connection. */
 	if (rd_iw_halves_evict(lis->halves))
 		return true;
 	accept_pause(lis, ACCEPT_PAUSE_NS);
@@ -160,8 +163,8 @@ static int iw_open_listener(struct listener *lis, const struct sockaddr *addr, i
 	if (fd < 0)
 		return -errno;
 	/*
-	 * Connections inherit them, and buffer sizes decide the window scale: before listen(2), and
-	 * once for all.
+	 * Set before listen(2): connections inherit the options, and buffer sizes determine the
+	 * window scale.
 	 */
 	rc = rd_iw_socket_opts(fd, &lis->fab->opts);
 	if (rc)
@@ -255,9 +258,9 @@ static int build_reject(const struct rd_iw_mpa *req, const void *priv, size_t le
 }
 
 /*
- * A fresh socket's send buffer is empty: a reply always fits, so one send that does not block is
- * enough. Then the socket waits for the peer to close: siw may miss a reject that comes together
- * with a FIN.
+ * Sends an MPA reply with the reject bit. It always fits the empty send buffer of a new socket. The
+ * caller then drains the socket until the peer closes it: siw may miss a reject that arrives
+ * together with a FIN.
  */
 static void send_reject(int fd, const struct rd_iw_mpa *req, const void *priv, size_t len)
 {
@@ -268,7 +271,7 @@ static void send_reject(int fd, const struct rd_iw_mpa *req, const void *priv, s
 		len = 0;
 	n = build_reject(req, priv, len, buf);
 	if (n > 0 && send(fd, buf, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		return; /* the peer is gone: nobody to tell */
+		return; /* the peer has closed the connection */
 }
 
 void rd_iw_req_reject(struct rd_fab_req *base, const void *priv, size_t len)
@@ -310,7 +313,7 @@ int rd_iw_req_adopt(struct rd_fab *ffab, struct rd_fab_req *base, rd_fab_event_f
 
 /* ---- answers ---- */
 
-/* Nothing may follow the request: what does would be lost on a peer that reads frames. */
+/* No data may follow the request: a peer that reads whole frames would lose it. */
 static int check_quiet(const struct rd_iw_conn *c)
 {
 	uint8_t byte;
@@ -343,7 +346,10 @@ static void open_passive(struct rd_iw_conn *c, const struct rd_iw_depths *eff)
 	}
 	c->tx.hold = true;
 	c->est_due = c->hs->req.p2p;
-	/* Nobody above knows of it before the first message; so its absence is noticed here. */
+	/*
+	 * The user learns of the connection with its first message, so this file must limit the
+	 * time until then.
+	 */
 	if (c->est_due)
 		rc = rd_timer_start(c->fab->base.loop, &c->timer, rd_iw_request_timeout(c->fab));
 	if (rc) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The provider as the layers above see it: opening, closing, and the table of operations. */
+/* The provider seen from above: opening, closing, the table of operations. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -96,7 +96,7 @@ static void init_device(struct rd_iw_fab *fab)
 	rd_iw_mr_table_init(&dev->mrs);
 }
 
-/* Try the name on a socket now rather than fail every connection later. */
+/* Tries the name on a socket, since otherwise every connection would fail later. */
 static int check_congestion(const char *name)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = 0;

@@ -29,13 +29,13 @@ void rd_iw_rq_fini(struct rd_iw_rq *rq)
 	rq->ring = NULL;
 }
 
-/* Copy @wr's memory to @sge and add up its bytes. */
+/* Copies the scatter/gather list of @wr to @sge; *@total: its bytes. Returns 0 or -EINVAL. */
 static int take_sges(const struct ibv_recv_wr *wr, uint32_t max_sge, struct ibv_sge *sge,
 		     uint32_t *total)
 {
 	uint64_t sum = 0;
 
-	if ((uint32_t)wr->num_sge > max_sge) /* or below 0 */
+	if ((uint32_t)wr->num_sge > max_sge) /* negative numbers included */
 		return -EINVAL;
 	for (int i = 0; i < wr->num_sge; i++) {
 		rd_iw_copy_sge(&sge[i], &wr->sg_list[i]);
@@ -73,7 +73,7 @@ const struct rd_iw_rwr *rd_iw_rq_pop(struct rd_iw_rq *rq)
 	return rd_iw_rq_at(rq, rq->head++);
 }
 
-/* After the end of the connection. */
+/* Posts after the end of the connection: completes as flushed. */
 static int post_recv_closed(struct rd_iw_conn *c, const struct ibv_recv_wr *wr)
 {
 	struct ibv_sge sge[RD_IW_MAX_SGE];

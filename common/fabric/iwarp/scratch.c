@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scratch memory: what is read from sockets, and transmissions in the making. Nobody keeps anything
- * in it between two callbacks. A thousand fabrics of one thread (an application's queue pairs) so
- * need one piece, which stays in the cache; threads at the same time have a piece each.
+ * Scratch memory: receive staging and the batch of tx.c, empty between two callbacks. So the
+ * fabrics of one thread (an application can have a thousand queue pairs) need one piece, which
+ * stays in the cache. Each thread that uses it at the same time has a piece of its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ int rd_fab_iwarp_scratch_create(struct rd_fab_iwarp_scratch **out)
 
 	if (!pool)
 		return -ENOMEM;
-	s = malloc(sizeof(*s)); /* what one thread needs: later there is no good moment to fail */
+	s = malloc(sizeof(*s)); /* one piece in advance: a failure later would end a connection */
 	if (!s || pthread_mutex_init(&pool->lock, NULL)) {
 		free(s);
 		free(pool);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues: who may take a RECV, who waits for one, and messages that are not
- * complete. */
+/*
+ * Shared receive queues: which connection may take a RECV, which ones wait, and memory for
+ * incomplete messages.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "conn.h"
 
-/* What a share may hold is so many times what is left: see rd_fab_share_create(). */
+/* A share may hold SHARE times as many RECVs as are left: see rd_fab_share_create(). */
 #define SHARE 3u
-/* Fewer than this are few. */
+/* With fewer RECVs left, connections read less at once. */
 #define SCARCE 16u
-/* So much memory for incomplete messages is kept for the next ones. */
+/* Pieces of memory for incomplete messages that are kept for reuse. */
 #define ASIDES 16u
 
 static struct rd_iw_srq *to_iw_srq(struct rd_fab_srq *srq)
@@ -23,7 +25,10 @@ static struct rd_iw_share *to_share(struct rd_fab_share *share)
 	return rd_container_of(share, struct rd_iw_share, base);
 }
 
-/* May it take one more of @posted? Also when none is left, where that alone is the reason. */
+/*
+ * Whether @s, with @posted RECVs left, is below its limit for one more. A share that holds none
+ * always is.
+ */
 static bool may_take(const struct rd_iw_share *s, uint32_t posted)
 {
 	return s->base.held + 1 + SHARE <= SHARE * posted || !s->base.held;
@@ -42,18 +47,18 @@ void rd_iw_srq_wait(struct rd_iw_conn *c)
 	srq->nwaiting++;
 	if (!posted && may_take(s, posted))
 		srq->tight = true;
-	/* The peer has spoken, even if its message has no place yet. */
+	/* The peer has sent its first message, although it has not been received yet. */
 	if (c->est_due)
 		rd_timer_stop(c->fab->base.loop, &c->timer);
 }
 
-/* Are there others to be served before a newcomer? */
+/* Whether other connections must be served before @c. */
 static bool queue_up(const struct rd_iw_conn *c)
 {
 	return !c->rx.grant && (c->srq->tight || !TAILQ_EMPTY(&c->share->waiting));
 }
 
-/* The next RECV of its shared queue, if it may have one now. */
+/* Returns the RECV of the shared queue that @c may take now, or NULL. */
 static const struct rd_iw_rwr *srq_next(const struct rd_iw_conn *c)
 {
 	const struct rd_iw_srq *srq = c->srq;
@@ -74,7 +79,7 @@ static void srq_use(struct rd_iw_conn *c)
 {
 	if (c->rx.grant)
 		c->rx.grant--;
-	if (c->share != &c->srq->common) { /* which never holds any */
+	if (c->share != &c->srq->common) { /* its count is always 0 */
 		c->share->base.held++;
 		c->base.held++;
 	}
@@ -121,7 +126,7 @@ void rd_iw_srq_unwait(struct rd_iw_conn *c)
 		TAILQ_REMOVE(&srq->turns, s, link);
 }
 
-/* The first share that may take one, or NULL. */
+/* Returns the first share with waiting connections that is below its limit, or NULL. */
 static struct rd_iw_share *next_turn(const struct rd_iw_srq *srq)
 {
 	uint32_t posted = rd_iw_rq_count(&srq->rq);
@@ -133,7 +138,10 @@ static struct rd_iw_share *next_turn(const struct rd_iw_srq *srq)
 	return NULL;
 }
 
-/* Its first connection may take @part; if it has more then, it waits behind the others. */
+/*
+ * Lets the first waiting connection of @s take up to @part RECVs. If it needs more it waits again,
+ * behind the others.
+ */
 static void feed_share(struct rd_iw_srq *srq, struct rd_iw_share *s, uint32_t part)
 {
 	struct rd_iw_conn *c = TAILQ_FIRST(&s->waiting);
@@ -148,7 +156,7 @@ static void feed_share(struct rd_iw_srq *srq, struct rd_iw_share *s, uint32_t pa
 	c->rx.grant = 0;
 }
 
-/* One round: as many turns as there are connections, each for an equal part. */
+/* One round: a turn for each waiting connection, each for an equal part of the RECVs. */
 static void feed_round(struct rd_iw_srq *srq)
 {
 	uint32_t n = srq->nwaiting, part = rd_iw_rq_count(&srq->rq) / n;
@@ -162,8 +170,8 @@ static void srq_feed(struct rd_defer *defer)
 {
 	struct rd_iw_srq *srq = rd_container_of(defer, struct rd_iw_srq, feed);
 
-	srq->tight = true; /* none takes more than its part */
-	/* Each that is fed takes one at least, so this ends. */
+	srq->tight = true; /* no connection takes more than its part */
+	/* Ends: each connection takes at least one RECV. */
 	while (rd_iw_rq_count(&srq->rq) && next_turn(srq))
 		feed_round(srq);
 	srq->tight = next_turn(srq);
@@ -229,7 +237,7 @@ static void srq_low(struct rd_defer *defer)
 	struct rd_iw_srq *srq = rd_container_of(defer, struct rd_iw_srq, low);
 
 	if (!srq->limit)
-		return; /* taken back meanwhile */
+		return; /* set to 0 by the user meanwhile */
 	srq->limit = 0;
 	srq->low_fn(&srq->base, srq->low_arg);
 }
@@ -321,7 +329,7 @@ void rd_iw_share_join(struct rd_fab_conn *conn, struct rd_fab_share *share)
 	c->share->base.held += conn->held;
 	if (waits)
 		rd_iw_srq_wait(c);
-	/* The share that it was in holds less now, and its own may have room for it. */
+	/* Connections of either share may be below the limit now. */
 	feed_later(c->srq);
 }
 

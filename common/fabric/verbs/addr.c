@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whose address is it? Asked before any provider is opened, also by programs that then never use
- * verbs. librdmacm would open the device for the answer and keep it open (see hotplug.c); so the
- * kernel is asked directly.
+ * Whether an address belongs to an RDMA device. Programs ask this before they open a provider, also
+ * when they then use another one. librdmacm would open the device to answer, and keep it open (see
+ * hotplug.c); so the kernel is asked directly.
  */
 #include <errno.h>
 #include <ifaddrs.h>
@@ -17,14 +17,18 @@
 
 /* ---- the kernel's rdma_cm ---- */
 
-#define BODY(cmd) (sizeof(cmd) - sizeof(struct ucma_abi_cmd_hdr)) /* as .in has it */
+/* The length that the field .in of a command contains. */
+#define BODY(cmd) (sizeof(cmd) - sizeof(struct ucma_abi_cmd_hdr))
 
 static bool ucma_command(int fd, const void *cmd, size_t len)
 {
 	return write(fd, cmd, len) == (ssize_t)len;
 }
 
-/* Bind an identifier to @local and look whether it got a device. Closing @fd destroys it. */
+/*
+ * Binds an identifier to @local. True: it is bound to a device. Closing @fd destroys the
+ * identifier.
+ */
 static bool ucma_binds(int fd, const struct sockaddr *local)
 {
 	struct ucma_abi_create_id_resp id = {0};
@@ -60,7 +64,7 @@ static bool ucma_binds(int fd, const struct sockaddr *local)
 
 static bool of_device(const struct sockaddr *local)
 {
-	/* librdmacm knows where the file is, and has its module loaded. */
+	/* librdmacm knows the path of the device file, and loads the module. */
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct sockaddr_storage addr;
 	bool found;
@@ -88,7 +92,9 @@ static bool any_device(void)
 	return n > 0;
 }
 
-/* The local address that traffic to @addr would have: itself, when it is one of ours. */
+/*
+ * Finds the local address for traffic to @addr; @addr itself if it is local. Returns 0 or -errno.
+ */
 static int local_for(const struct sockaddr *addr, struct sockaddr_storage *local)
 {
 	int fd = socket(addr->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -101,8 +107,8 @@ static int local_for(const struct sockaddr *addr, struct sockaddr_storage *local
 	memset(&dst, 0, sizeof(dst));
 	memcpy(&dst, addr, rd_addr_len(addr));
 	if (rd_addr_port((struct sockaddr *)&dst) == 0)
-		rd_addr_set_port((struct sockaddr *)&dst, 1); /* connect(2) wants one */
-	/* Sends nothing: it only looks up the route. */
+		rd_addr_set_port((struct sockaddr *)&dst, 1); /* connect(2) requires a port */
+	/* Sends nothing: on a datagram socket it only looks up the route. */
 	if (connect(fd, (struct sockaddr *)&dst, rd_addr_len(addr)) ||
 	    getsockname(fd, (struct sockaddr *)local, &len))
 		rc = -errno;

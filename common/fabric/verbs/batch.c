@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work requests on their way to the device. What a turn posts to a queue pair is given to the
- * device together: a soft device takes a system call for each time, a NIC a doorbell. There is one
- * batch for a fabric: posting to another queue pair ends it, so does the end of the turn.
+ * Work requests of one turn on their way to the device: each call that posts costs a system call on
+ * a soft device and a doorbell on a NIC. A fabric has one batch, for one queue pair at a time: a
+ * post to another queue pair, or the SEND phase, gives it to the device.
  */
 #include <errno.h>
 
 #include "internal.h"
 
 /*
- * The device refused @bad of a chain whose requests are well-formed and for which there is room.
- * Returns the request to go on with, when only its kind was at fault.
+ * The device refused @bad, of a chain of valid requests for which there is room. Returns the
+ * request to continue with if the device does not support its opcode, else NULL.
  */
 static struct ibv_send_wr *wr_refused(struct rd_vb_conn *c, struct ibv_send_wr *bad, int rc)
 {
@@ -29,7 +29,7 @@ static struct ibv_send_wr *wr_refused(struct rd_vb_conn *c, struct ibv_send_wr *
 	}
 	rd_debug(rd_vb_log(dev->fab), RD_LOG_FABRIC, "qp %u: posting refused: %s", c->base.qp_num,
 		 strerror(-rc));
-	/* The queue pair failed. What it did not take is flushed with the rest. */
+	/* The queue pair has failed. Requests that it did not take are flushed with the others. */
 	rd_vb_conn_wc_failed(c, IBV_WC_WR_FLUSH_ERR);
 	return NULL;
 }
@@ -54,9 +54,9 @@ void rd_vb_give(struct rd_vb_conn *c, struct ibv_send_wr *chain, uint32_t n)
 /* ---- the batch ---- */
 
 /*
- * With rd_fab_qp_attr.coalesce the last signaled SEND or WRITE of a batch stands for those before
- * it: they cost the device no completion, and us none to take. They are released together, soon:
- * the device has them all.
+ * With rd_fab_qp_attr.coalesce only the last signaled SEND or WRITE of a batch stays signaled:
+ * fewer completions for the device and for this provider. The buffers of the others are released
+ * soon, since the device has all of them.
  */
 static void signal_last(struct rd_vb_conn *c, struct ibv_send_wr *wrs, uint32_t n)
 {
@@ -100,7 +100,7 @@ void rd_vb_batch_init(struct rd_vb_batch *b)
 	b->flush.fn = flush_batch;
 }
 
-/* The caller's list, and data that is to be sent inline, need not outlive its call. */
+/* The scatter/gather list of the caller, and inline data, are valid only during its call. */
 static void batch_copy(struct rd_vb_batch *b, const struct ibv_send_wr *wr, uint32_t total)
 {
 	struct ibv_send_wr *own = &b->wrs[b->n];

@@ -80,13 +80,16 @@ void rd_vb_id_destroy(struct rd_vb_id *id)
 {
 	if (!id)
 		return;
-	/* Waits until another thread has acknowledged what it read for this identifier: at once. */
+	/*
+	 * Waits until another thread has acknowledged the events that it read for this identifier,
+	 * which it does at once.
+	 */
 	rdma_destroy_id(id->cm);
 	rd_vb_chan_put(id->chan);
 	free(id);
 }
 
-/* An identifier that rdma_cm made for an incoming request; it belongs to nobody. */
+/* Wraps the identifier that rdma_cm created for a connection request. It has no owner. */
 static struct rd_vb_id *wrap_request(struct rd_vb_fab *fab, struct rdma_cm_id *cm)
 {
 	struct rd_vb_id *id = calloc(1, sizeof(*id));
@@ -131,7 +134,7 @@ static void dispatch_cm_event(struct rd_vb_fab *fab, struct rd_vb_id *id,
 		if (ev->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 			rd_vb_anchor_lost(fab, id->obj);
 		break;
-	case RD_VB_ID_REQUEST: /* has no owner and does not come here */
+	case RD_VB_ID_REQUEST: /* has no owner: see handle_cm_event() */
 		break;
 	}
 }
@@ -148,7 +151,7 @@ static void handle_cm_event(struct rd_vb_fab *fab, struct rdma_cm_event *cev)
 
 		id = wrap_request(fab, cm);
 		rdma_ack_cm_event(cev);
-		/* Also for those that are refused, or adopted by another loop. */
+		/* Also for requests that are rejected, or adopted on another loop. */
 		rd_vb_meet(fab, cm);
 		if (id)
 			rd_vb_listener_request(lis->obj, id, &ev);
@@ -158,13 +161,15 @@ static void handle_cm_event(struct rd_vb_fab *fab, struct rdma_cm_event *cev)
 	}
 	id = cev->id->context;
 	if (atomic_load_explicit(&id->owner, memory_order_acquire) != fab) {
-		/* On its way to another loop. All that can happen to a request is its end. */
+		/*
+		 * The request is being passed to another loop. Its only possible event is its end.
+		 */
 		if (ev.type != RDMA_CM_EVENT_TIMEWAIT_EXIT && ev.type != RDMA_CM_EVENT_ADDR_CHANGE)
 			atomic_store(&id->early, true);
 		rdma_ack_cm_event(cev);
 		return;
 	}
-	/* Acknowledged first: destroying an identifier waits for that. */
+	/* Acknowledged first, since destroying an identifier waits for that. */
 	rdma_ack_cm_event(cev);
 	dispatch_cm_event(fab, id, &ev);
 }

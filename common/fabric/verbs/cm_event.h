@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of the connection manager, and what a refusal means. */
+/* Events of the connection manager; why it refused a connection. */
 #ifndef RD_VB_CM_EVENT_H
 #define RD_VB_CM_EVENT_H
 
@@ -10,17 +10,20 @@
 
 #define RD_VB_MAX_PRIVATE 256 /* rdma_cm has eight bits for the length */
 
-/* An event, copied, so that it can be acknowledged before it is acted on. */
+/* A copy of an event, so that the event can be acknowledged before it is handled. */
 struct rd_vb_cm_event {
 	enum rdma_cm_event_type type;
 	int status;
-	uint8_t peer_ird; /* initiator_depth: what the peer can hold of ours */
+	uint8_t peer_ird; /* initiator_depth: READs that the peer can hold */
 	uint8_t peer_ord;
 	size_t pd_len;
 	uint8_t pd[RD_VB_MAX_PRIVATE];
 };
 
-/* Why a connection was refused, and whether it was the peer's program that did (@by_peer). */
+/*
+ * Returns why a connection was refused, as a text. *@status: -errno. *@by_peer: the program at the
+ * peer rejected it, not a connection manager.
+ */
 const char *rd_vb_reject_text(bool iwarp, const struct rd_vb_cm_event *ev, int *status,
 			      bool *by_peer);
 

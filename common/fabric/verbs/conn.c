@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: states, events, and the one way out. */
+/* Connections: states, events, and the one way a connection ends. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 #include "internal.h"
 
 /*
- * How long rdma_cm may take to tell why a queue pair has failed. On iWARP it always does, and at
- * once; on InfiniBand only when the peer ended the connection.
+ * How long to wait for the event of rdma_cm that says why a queue pair failed. On iWARP it always
+ * comes, and at once; on InfiniBand only if the peer ended the connection.
  */
 #define REASON_NS (1 * RD_NSEC_PER_SEC)
-/* How long the last messages may take when we end a connection; the peer may be gone. */
+/* How long the last messages may take after rd_fab_disconnect(); the peer may be gone. */
 #define LAST_NS (200 * RD_NSEC_PER_MSEC)
 
 struct rd_vb_conn *rd_vb_conn(struct rd_fab_conn *conn)
@@ -54,7 +54,7 @@ void rd_vb_set_state(struct rd_vb_conn *c, enum rd_vb_state state)
 
 /* ---- events ---- */
 
-/* What rdma_cm says of a connection that is up, or being accepted. */
+/* Handles an event of rdma_cm in the states ADOPTED, ACCEPTED and OPEN. */
 static void open_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 {
 	switch (ev->type) {
@@ -71,8 +71,10 @@ static void open_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 			       "disconnected by the peer");
 		break;
 	case RDMA_CM_EVENT_ADDR_CHANGE:
-		/* The network interface below has another hardware address, as after a failover
-		   of a bond; the path of this connection leads nowhere. */
+		/*
+		 * The network interface has another hardware address now, as after a failover of a
+		 * bond: the path of this connection does not exist any more.
+		 */
 		rd_vb_conn_end(c, -ENETRESET, "the local address moved");
 		break;
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
@@ -173,10 +175,10 @@ void rd_vb_conn_wc_failed(struct rd_vb_conn *c, enum ibv_wc_status status)
 	struct rd_loop *loop = c->fab->base.loop;
 
 	if (c->state == RD_VB_CLOSING)
-		rd_vb_conn_sent_all(c); /* or never will */
+		rd_vb_conn_sent_all(c); /* or cannot send the rest */
 	if (c->state != RD_VB_OPEN && c->state != RD_VB_ACCEPTED)
 		return;
-	/* Whatever the error, a reliable queue pair is in the error state with it. */
+	/* After any error a reliable queue pair is in the error state. */
 	c->stalled = true;
 	if (status != IBV_WC_WR_FLUSH_ERR)
 		c->fail_status = status;
@@ -237,7 +239,7 @@ int rd_vb_conn_param(struct rd_vb_conn *c, const struct rd_fab_conn_param *param
 		.responder_resources = (uint8_t)c->base.ird,
 		.initiator_depth = (uint8_t)c->base.ord,
 		.retry_count = 7,
-		.rnr_retry_count = 7, /* without end: a RECV will be posted */
+		.rnr_retry_count = 7, /* 7: retries without limit, since a RECV will be posted */
 		.srq = c->srq != NULL,
 		.qp_num = c->qp->qp_num,
 	};
@@ -252,7 +254,7 @@ static void apply_closed_quirk(struct rd_vb_conn *c)
 		c->dev->quirk->closed(c);
 }
 
-/* Returns the state it was in; CLOSED when there is nothing to do. */
+/* Returns the state before; CLOSED means that there was nothing to do. */
 static enum rd_vb_state vb_close_conn(struct rd_vb_conn *c)
 {
 	enum rd_vb_state was = c->state;
@@ -267,13 +269,16 @@ static enum rd_vb_state vb_close_conn(struct rd_vb_conn *c)
 	rd_vb_set_state(c, RD_VB_CLOSED);
 	if (c->dev)
 		rd_vb_call_begin(c->dev->quirk, &sigpipe);
-	/* Fails when the peer or a failed queue pair was first: no matter. */
+	/* Fails, without consequence, if the peer has disconnected or the queue pair has failed. */
 	if ((was == RD_VB_OPEN || was == RD_VB_CLOSING || was == RD_VB_ACCEPTED ||
 	     was == RD_VB_CONNECTING) &&
 	    c->id)
 		rdma_disconnect(c->id->cm);
 	rd_vb_qp_down(c);
-	/* Before there is a connection, the peer only hears of its end when the identifier goes. */
+	/*
+	 * Before the connection is established, the peer is told of its end only when the
+	 * identifier is destroyed.
+	 */
 	if (was == RD_VB_CONNECTING || was == RD_VB_ADOPTED || was == RD_VB_ACCEPTED) {
 		rd_vb_id_destroy(c->id);
 		c->id = NULL;

@@ -14,13 +14,13 @@
 #define CONNECT_TIMEOUT_NS (20 * RD_NSEC_PER_SEC)
 
 /*
- * The kernel asks the neighbour and looks again when it hears of an answer, or at the end of the
- * time given. An answer that comes before it has begun to listen is lost (seen with Linux 6.1, and
- * with a neighbour on the same machine every time): so that end comes soon, and the question again.
+ * The kernel asks the neighbour for its address and checks again when an answer arrives, or at the
+ * end of the timeout. An answer that comes before it listens is lost (Linux 6.1; with a neighbour
+ * on the same machine every time). So the timeout is short, and the question is repeated.
  */
 #define RESOLVE_STEP_MS 500
 
-/* What is left for the attempt, as rdma_cm takes it. */
+/* The rest of the time for the attempt, in ms. */
 static int ms_left(const struct rd_vb_conn *c)
 {
 	uint64_t now = rd_loop_now(c->fab->base.loop);
@@ -122,7 +122,9 @@ static void take_depths(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 		c->base.ord = ord;
 }
 
-/* The reply is here. On iWARP the queue pair is connected already; elsewhere the last word is ours.
+/*
+ * The reply has arrived. On iWARP the queue pair is connected already; on other networks this side
+ * completes the handshake.
  */
 static void connect_replied(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 {
@@ -147,7 +149,7 @@ static void connect_replied(struct rd_vb_conn *c, const struct rd_vb_cm_event *e
 	rd_conn_raise(&c->events, RD_CONN_ESTABLISHED);
 }
 
-/* rdma_cm reports some failures with the errno, some with a CM's code, some with nothing. */
+/* rdma_cm reports some failures with an errno, some with a code of the CM, some with nothing. */
 static int cm_failure(const struct rd_vb_cm_event *ev, int otherwise)
 {
 	return ev->status < 0 ? ev->status : otherwise;
@@ -166,7 +168,7 @@ void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 		rd_conn_raise(&c->events, RD_CONN_RESOLVED);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
-		/* Our own timer ends the attempts. */
+		/* The timer of the connection ends the attempts. */
 		if (ev->status == -ETIMEDOUT && resolve_addr(c) == 0)
 			break;
 		__attribute__((fallthrough));
@@ -189,7 +191,7 @@ void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 		status = cm_failure(ev, -ETIMEDOUT);
 		rd_vb_conn_end(c, status, "no answer: %s", strerror(-status));
 		break;
-	case RDMA_CM_EVENT_DEVICE_REMOVAL: /* before the device was known */
+	case RDMA_CM_EVENT_DEVICE_REMOVAL: /* before c->dev is known */
 		rd_vb_conn_end(c, -ENODEV, "the RDMA device was removed");
 		break;
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
@@ -229,7 +231,7 @@ static void *attempt_thread(void *arg)
 	uint64_t one = 1;
 
 	a->rc = rd_vb_err(rdma_connect(a->cm, &a->param));
-	/* Cannot fail: nothing has been written to it. */
+	/* Cannot fail: the counter is 0. */
 	if (write(a->done.fd, &one, sizeof(one)) < 0)
 		a->rc = rd_vb_errno();
 	return NULL;
@@ -241,7 +243,7 @@ static void attempt_done(struct rd_io *io, uint32_t events)
 	struct rd_vb_conn *c = a->conn;
 	int rc;
 
-	/* Joined first: it is what makes a->rc ours. */
+	/* Joined before a->rc is read. */
 	pthread_join(a->thread, NULL);
 	rc = a->rc;
 	rd_io_del(c->fab->base.loop, &a->done);
@@ -266,7 +268,7 @@ void rd_vb_attempt_stop(struct rd_vb_conn *c)
 	c->attempt = NULL;
 }
 
-/* The program's signals are for its own threads. */
+/* The thread blocks all signals: they are for the threads of the program. */
 static int start_thread(struct rd_vb_attempt *a)
 {
 	sigset_t all, old;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues. A notification is asked for from the device only before the loop sleeps, and
- * then the device is looked at once more, so that a completion that came in between is not slept
- * through. While the loop spins it costs nothing: neither the request nor the event to be read.
+ * Completion queues. A notification is requested from the device only before the loop sleeps; then
+ * the device is polled once more, so that the loop does not sleep through a completion that came in
+ * between. A loop that spins pays neither for the request nor for the event.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ struct rd_vb_cq *rd_vb_cq(struct rd_fab_cq *cq)
 
 /* ---- what waits for the user ---- */
 
-/* The user waits, and there is something. */
+/* Notifies a user that has requested it. */
 static void wake_cq_user(struct rd_vb_cq *cq)
 {
 	uint64_t one = 1;
@@ -31,7 +31,7 @@ static void wake_cq_user(struct rd_vb_cq *cq)
 	if (!cq->armed)
 		return;
 	cq->armed = false;
-	/* Can fail only when the counter is full: then it is readable already. */
+	/* Fails only if the counter is full: then the descriptor is readable already. */
 	if (cq->fd >= 0 && write(cq->fd, &one, sizeof(one)) < 0)
 		return;
 	if (cq->base.fn)
@@ -48,7 +48,7 @@ void rd_vb_cq_push(struct rd_vb_cq *cq, const struct ibv_wc *wc, bool notify)
 		wake_cq_user(cq);
 }
 
-/* Take a batch from one segment. Returns whether there may be more. */
+/* Takes a batch of completions from one segment. Returns whether there may be more. */
 static bool seg_take(struct rd_vb_seg *seg)
 {
 	struct ibv_wc wc[SWEEP];
@@ -61,7 +61,7 @@ static bool seg_take(struct rd_vb_seg *seg)
 	return n == SWEEP;
 }
 
-/* Returns whether the ring holds something. */
+/* Takes a batch from each segment. Returns whether the ring has completions. */
 static bool sweep_some(struct rd_vb_cq *cq)
 {
 	for (uint32_t s = 0; s < cq->nsegs; s++)
@@ -148,7 +148,7 @@ int rd_vb_cq_arm(struct rd_fab_cq *base)
 	cq->armed = true;
 	if (cq->fd >= 0 && read(cq->fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
 		return -errno;
-	/* From outside of a turn it takes one: the loop's owner may be about to sleep. */
+	/* Schedules a turn: the owner of a pollable loop may be about to sleep. */
 	rd_defer(cq->dev->fab->base.loop, &cq->turn, RD_DEFER_FLUSH);
 	return 0;
 }
@@ -168,7 +168,10 @@ static void channel_io(struct rd_io *io, uint32_t events)
 			seg->unacked = 0;
 		}
 	}
-	/* What this event was about may be done long ago: the poller looks. */
+	/*
+	 * The poller looks for the completions that this event announced; they may have been taken
+	 * already.
+	 */
 }
 
 int rd_vb_cq_fd(struct rd_fab_cq *base)
@@ -232,7 +235,7 @@ int rd_vb_cq_reserve(struct rd_vb_cq *cq, uint32_t n, struct rd_vb_seg **out)
 		*out = seg;
 		return 0;
 	}
-	/* Each one as large as all before it. */
+	/* Each segment is as large as all before it together. */
 	want = cq->nsegs ? cq->segs[cq->nsegs - 1]->size * 2 : SEG_MIN;
 	if (want > cq->dev->max_cqe)
 		want = cq->dev->max_cqe;
@@ -250,7 +253,7 @@ static void seg_close(struct rd_vb_seg *seg)
 
 	if (!seg->hw)
 		return;
-	/* What was read must be acknowledged, or the destruction waits for ever. */
+	/* Events must be acknowledged, or the destruction waits for ever. */
 	if (seg->unacked)
 		ibv_ack_cq_events(seg->hw, seg->unacked);
 	seg->unacked = 0;

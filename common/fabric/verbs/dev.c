@@ -71,7 +71,7 @@ static uint32_t min_u32(uint64_t a, uint64_t b)
 	return (uint32_t)(a < b ? a : b);
 }
 
-/* No attribute tells how much can be sent inline: only a queue pair does. */
+/* No attribute of a device has this limit; only creating a queue pair shows it. */
 static uint32_t probe_inline(struct rd_vb_dev *dev)
 {
 	struct ibv_cq *cq = ibv_create_cq(dev->ctx, 2, NULL, NULL, 0);
@@ -136,7 +136,7 @@ static int query_caps(struct rd_vb_dev *dev, const char *kind)
 		.max_srq_wr = min_u32((uint32_t)a.max_srq_wr, RD_VB_MAX_WR),
 		.max_send_sge = (uint32_t)a.max_sge,
 		.max_recv_sge = (uint32_t)a.max_sge,
-		/* iWARP's Read Request has one sink; some of its drivers leave the field empty. */
+		/* An iWARP Read Request has one sink; some drivers leave the field 0. */
 		.max_read_sge = dev->iwarp ? 1 : (uint32_t)(a.max_sge_rd ? a.max_sge_rd : 1),
 		.max_msg = port.max_msg_sz < MAX_MSG ? port.max_msg_sz : MAX_MSG,
 		.max_ird = (uint16_t)min_u32((uint32_t)a.max_qp_rd_atom, RD_VB_MAX_DEPTH),
@@ -146,8 +146,10 @@ static int query_caps(struct rd_vb_dev *dev, const char *kind)
 				 (a.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS),
 		/* An iWARP driver may fail an inline SEND with Invalidate without a completion. */
 		.inline_with_inv = !dev->iwarp,
-		/* A peer can invalidate fast-registered memory and windows; user space has neither
-		   through this seam. */
+		/*
+		 * Peers can invalidate only fast-registered memory and memory windows; this
+		 * provider registers neither.
+		 */
 		.reports_inv = false,
 		.read_sink_remote_write = dev->iwarp,
 		.cheap_mr = false,
@@ -164,7 +166,10 @@ static void qp_event(struct rd_vb_conn *c, enum ibv_event_type type)
 {
 	switch (type) {
 	case IBV_EVENT_COMM_EST:
-		/* A message came before the last word of the handshake: that will do for it. */
+		/*
+		 * A message arrived before the last message of the handshake: it completes the
+		 * handshake.
+		 */
 		if (c->state == RD_VB_ACCEPTED && c->id)
 			rdma_notify(c->id->cm, IBV_EVENT_COMM_EST);
 		break;
@@ -172,15 +177,15 @@ static void qp_event(struct rd_vb_conn *c, enum ibv_event_type type)
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_PATH_MIG_ERR:
-		/* A completion or rdma_cm may have better words for it. */
+		/* A completion or an event of rdma_cm may follow with a better reason. */
 		rd_vb_conn_wc_failed(c, IBV_WC_WR_FLUSH_ERR);
 		break;
-	default: /* SQ_DRAINED, PATH_MIG; LAST_WQE_REACHED, which nothing here waits for */
+	default: /* SQ_DRAINED, PATH_MIG and LAST_WQE_REACHED need no action */
 		break;
 	}
 }
 
-/* Returns false when the device is gone. */
+/* Returns false if the device has been removed. */
 static bool async_event(struct rd_vb_dev *dev, struct ibv_async_event *ev)
 {
 	enum ibv_event_type type = ev->event_type;
@@ -196,7 +201,8 @@ static bool async_event(struct rd_vb_dev *dev, struct ibv_async_event *ev)
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		obj = ev->element.qp->qp_context;
-		ibv_ack_async_event(ev); /* ours is the only thread that destroys queue pairs */
+		ibv_ack_async_event(ev); /* only this thread destroys queue pairs, so it cannot be
+					    destroyed now */
 		qp_event(obj, type);
 		return true;
 	case IBV_EVENT_CQ_ERR:
@@ -226,7 +232,8 @@ static void async_io(struct rd_io *io, uint32_t events)
 		if (!async_event(dev, &ev))
 			return;
 	if (dev->ctx && errno != EAGAIN && errno != EINTR)
-		rd_vb_dev_removed(dev); /* EIO: the kernel has cut us off */
+		rd_vb_dev_removed(
+			dev); /* EIO: the kernel has disconnected the file from the device */
 }
 
 static int watch_async(struct rd_vb_dev *dev)
@@ -240,7 +247,7 @@ static int watch_async(struct rd_vb_dev *dev)
 
 /* ---- coming and going ---- */
 
-/* What the kernel holds for us. Everything made from the device has been given back. */
+/* Closes the kernel objects of the device. Everything created from it has been destroyed. */
 static void close_device(struct rd_vb_dev *dev)
 {
 	if (!dev->ctx)
@@ -316,7 +323,7 @@ static bool dev_in_use(const struct rd_vb_dev *dev)
 	       !LIST_EMPTY(&dev->mrs);
 }
 
-/* Devices may come and go any number of times. */
+/* Frees the objects of removed devices that are not used any more. */
 static void free_gone_devs(struct rd_vb_fab *fab)
 {
 	struct rd_vb_dev *dev, *next;
@@ -334,7 +341,9 @@ int rd_vb_dev_get(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev *
 
 	if (!id->cm->verbs)
 		return -ENODEV;
-	/* Our open context keeps the ibv_device: no later one can have its address. */
+	/*
+	 * The open context holds a reference to the ibv_device: no other one can have its address.
+	 */
 	LIST_FOREACH (dev, &fab->devs, link) {
 		if (dev->ctx && dev->ibdev == id->cm->verbs->device) {
 			*out = dev;
@@ -357,7 +366,7 @@ void rd_vb_dev_removed(struct rd_vb_dev *dev)
 		return;
 	dev->base.gone = true;
 	rd_warn(rd_vb_log(dev->fab), RD_LOG_FABRIC, "%s: the RDMA device was removed", dev->name);
-	/* The kernel waits with the removal until nothing is left: identifiers as well. */
+	/* The kernel completes the removal only when nothing is left, identifiers included. */
 	LIST_FOREACH (c, &dev->fab->conns, link) {
 		if (c->dev != dev)
 			continue;

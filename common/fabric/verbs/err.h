@@ -3,11 +3,14 @@
 #define RD_VB_ERR_H
 
 /*
- * The one place that knows verbs' conventions: 0, a positive errno, or -1 with errno set (which
- * rdma_cm uses throughout). Returns 0 or -errno.
+ * Converts the result of a call of libibverbs or librdmacm, which is 0, a positive errno, or -1
+ * with errno set, to 0 or -errno.
  */
 int rd_vb_err(int rc);
-/* The same for calls that return NULL and set errno. Never 0. */
+/*
+ * The -errno of a call that has returned NULL and set errno. Never 0. Set errno to 0 before such a
+ * call.
+ */
 int rd_vb_errno(void);
 
 #endif /* RD_VB_ERR_H */

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices that leave. A driver that cannot take a device from its users (the soft devices of Linux
- * 6.1) waits with its removal, in ib_uverbs_remove_one(), until every file that has the device open
- * is closed. So we have to hear of it, whoever tells, and nothing may stay open.
+ * Removal of devices. A driver that cannot take a device from its users (the soft devices of Linux
+ * 6.1) waits with the removal, in ib_uverbs_remove_one(), until every file that has the device open
+ * is closed. So the removal must be noticed, and no file may stay open.
  *
- * rdma_cm tells all identifiers that are bound to the device. But the kernel's modules let go of it
- * in turn, the one loaded last first: where rdma_cm was there before ib_uverbs (a kernel NVMe host,
- * say, and rxe came later), its word would come after the wait. ib_uverbs takes its device file
- * away before it waits, and that makes a uevent. Some containers get no uevents; so both are
- * listened to.
+ * rdma_cm reports the removal to all identifiers that are bound to the device. But the kernel's
+ * modules let go of a device in turn, the one loaded last first: if rdma_cm was loaded before
+ * ib_uverbs (by a kernel NVMe host, and rxe came later), its event would come after the wait.
+ * ib_uverbs removes its device file before it waits, which makes a uevent. Some containers get no
+ * uevents. So both are watched.
  *
- * librdmacm (rdma-core 44) keeps every device it has met open for itself. It lets go of one that
- * left when it looks for devices again, and not even then when there is none at all any more; and
- * the one call that makes it look, rdma_get_devices(), opens all others. So its files are taken
- * away from under it here. Nothing in this process can have a use for them: the device is gone.
+ * librdmacm (rdma-core 44) keeps every device that it has used open. It closes a removed device
+ * when it looks for devices again, but not if no device is left; and the one call that makes it
+ * look, rdma_get_devices(), opens all other devices. So its files are replaced here. Nothing in
+ * this process can use them: the device is gone.
  *
- * An anchor is an identifier bound to a device that librdmacm has open. It is what rdma_cm tells,
- * and while it is there librdmacm frees neither the context nor the numbers of its files.
+ * An anchor is an identifier bound to a device that librdmacm has open: it gets the event of
+ * rdma_cm, and while it exists librdmacm frees neither the context nor the numbers of its files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 
 #include "internal.h"
 
-#define UEVENT_GROUP 1    /* the kernel's; udev's own messages are in another */
+#define UEVENT_GROUP 1    /* multicast group of the kernel; udev uses another one */
 #define UEVENT_MAX   4096 /* UEVENT_BUFFER_SIZE is 2048 */
 
 /* ---- anchors ---- */
@@ -48,7 +48,7 @@ static int bind_anchor(struct rd_vb_anchor *anchor, struct rdma_cm_id *like)
 	memcpy(&addr, local, rd_addr_len(local));
 	rd_addr_set_port((struct sockaddr *)&addr, 0);
 	rc = rd_vb_err(rdma_bind_addr(anchor->id->cm, (struct sockaddr *)&addr));
-	/* The address may have moved to another device by now. */
+	/* The address may belong to another device by now. */
 	return rc == 0 && anchor->id->cm->verbs != like->verbs ? -ENODEV : rc;
 }
 
@@ -86,9 +86,10 @@ static void anchor_free(struct rd_vb_anchor *anchor)
 }
 
 /*
- * What is done with them from now on fails, and is not taken for done. All that librdmacm would is
- * to give back its protection domain (so the driver's library never frees the few bytes of that: 16
- * in rxe's), and to close them. Another loop may have been here before; it is the same again then.
+ * Replaces the files of librdmacm's context. Calls on them then fail, and none is mistaken for a
+ * success: librdmacm would only free its protection domain (the driver's library then never frees a
+ * few bytes: 16 in rxe's) and close them. Another loop may have replaced them already, which does
+ * no harm.
  */
 static void take_files(struct rd_vb_fab *fab, const struct ibv_context *ctx)
 {
@@ -132,7 +133,7 @@ void rd_vb_anchor_lost(struct rd_vb_fab *fab, struct rd_vb_anchor *anchor)
 
 /* ---- uevents ---- */
 
-/* Does "remove@/devices/.../infiniband_verbs/uverbs0" name this device's file? */
+/* Whether @event is "remove@/devices/.../infiniband_verbs/uverbs0" of the file of @ibdev. */
 static bool names_device(const char *event, const struct ibv_device *ibdev)
 {
 	static const char what[] = "remove@", class[] = "/infiniband_verbs/";
@@ -147,7 +148,6 @@ static bool is_gone(const struct ibv_device *ibdev)
 	return access(ibdev->dev_path, F_OK) != 0 && errno == ENOENT;
 }
 
-/* NULL @event: some were lost, so look. */
 void rd_vb_uevent(struct rd_vb_fab *fab, const char *event)
 {
 	struct rd_vb_anchor *anchor = LIST_FIRST(&fab->anchors), *next;
@@ -175,7 +175,7 @@ static void uevent_io(struct rd_io *io, uint32_t events)
 			return;
 		if (n <= 0 || from.nl_pid != 0) /* not from the kernel */
 			continue;
-		buf[n] = 0; /* strings; the first says it all */
+		buf[n] = 0; /* the message consists of strings; only the first one is needed */
 		rd_vb_uevent(fab, buf);
 	}
 }

@@ -8,13 +8,13 @@
 #include "internal.h"
 
 #define DEFAULT_BACKLOG 128
-/* A listener whose device or address went away is put back when it returns. */
+/* How often a listener whose device or address is gone tries to listen again. */
 #define RELISTEN_NS (1 * RD_NSEC_PER_SEC)
 
 struct rd_vb_listener {
 	struct rd_fab_listener base;
 	struct rd_vb_fab *fab;
-	struct rd_vb_id *id; /* NULL while its device is away */
+	struct rd_vb_id *id; /* NULL while its device or address is gone */
 	int backlog;
 	struct rd_timer relisten;
 };
@@ -36,7 +36,7 @@ static int vb_open_listener(struct rd_vb_listener *lis)
 					       sizeof(one)));
 	if (rc == 0)
 		rc = rd_vb_err(rdma_bind_addr(cm, addr));
-	/* The kernel takes a loopback address for a wildcard, and then matches nothing with it. */
+	/* The kernel treats a loopback address as a wildcard, and then no request matches it. */
 	if (rc == 0 && !cm->verbs && !rd_addr_is_any(addr))
 		rc = -ENODEV;
 	if (rc == 0)
@@ -58,14 +58,14 @@ static void listen_again(struct rd_timer *timer)
 	char text[RD_ADDR_TEXT];
 
 	if (vb_open_listener(lis))
-		/* Re-arming cannot fail: the heap has had room for it. */
+		/* Cannot fail: the heap has the place that the timer has just left. */
 		rd_timer_start(lis->fab->base.loop, &lis->relisten, RELISTEN_NS);
 	else
 		rd_notice(rd_vb_log(lis->fab), RD_LOG_FABRIC, "listening on %s again",
 			  rd_addr_format((struct sockaddr *)&lis->base.addr, text));
 }
 
-/* Bound to all addresses, a listener has no device yet. */
+/* A listener on a wildcard address has no device. */
 static void apply_listener_quirk(const struct rd_vb_listener *lis)
 {
 	struct ibv_context *ctx = lis->id->cm->verbs;
@@ -141,7 +141,7 @@ static void reject_id(struct rd_vb_id *id, const void *priv, size_t len)
 	struct rd_vb_sigpipe sigpipe;
 
 	rd_vb_call_begin(quirk, &sigpipe);
-	/* Fails when the peer has left: nobody to tell. */
+	/* Fails if the peer has left; then there is nobody to tell. */
 	rdma_reject(id->cm, priv, (uint8_t)len);
 	rd_vb_call_end(quirk, &sigpipe);
 }
@@ -186,7 +186,7 @@ void rd_vb_req_reject(struct rd_fab_req *base, const void *priv, size_t len)
 	free(req);
 }
 
-/* From now on the identifier's events come by @fab's channel. */
+/* Moves the identifier to the event channel of @fab. Returns 0 or -errno. */
 static int take_id(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_conn *c)
 {
 	struct rd_vb_chan *from = id->chan;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The provider as the layers above see it: opening, closing, and the table of operations. */
+/* The provider seen from above: opening, closing, the table of operations. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -62,8 +62,8 @@ static void vb_push_wc(struct rd_vb_conn *c, struct rd_vb_cq *cq, const struct r
 }
 
 /*
- * Some devices claim SEND with Invalidate and cannot do it. As long as it was never seen to work, a
- * failure of it is taken for that: later connections use plain SENDs, which every host copes with.
+ * Some devices claim to support SEND with Invalidate and do not. As long as none has succeeded, a
+ * failure is taken for that: plain SENDs are used from then on, which every host accepts.
  */
 static void judge_inv(struct rd_vb_dev *dev, enum ibv_wc_status status)
 {
@@ -79,7 +79,7 @@ static void judge_inv(struct rd_vb_dev *dev, enum ibv_wc_status status)
 		ibv_wc_status_str(status));
 }
 
-/* One that leaves its queue. */
+/* @w leaves its queue: completes it to the user, unless it is hidden. */
 static void retire_wr(struct rd_vb_conn *c, struct rd_vb_cq *cq, const struct rd_vb_wr *w,
 		      enum ibv_wc_status status, bool notify)
 {
@@ -89,7 +89,7 @@ static void retire_wr(struct rd_vb_conn *c, struct rd_vb_cq *cq, const struct rd
 		vb_push_wc(c, cq, w, status, notify);
 }
 
-/* Complete what is done, in posting order. */
+/* Completes the work requests that are done, in posting order. */
 static void complete_in_order(struct rd_vb_conn *c, struct rd_vb_wq *wq, struct rd_vb_cq *cq)
 {
 	for (; wq->head != wq->tail; wq->head++) {
@@ -98,11 +98,11 @@ static void complete_in_order(struct rd_vb_conn *c, struct rd_vb_wq *wq, struct 
 		if (w->done)
 			retire_wr(c, cq, w, (enum ibv_wc_status)w->status, false);
 		else if (w->signaled || (int32_t)(wq->known - wq->head) <= 0)
-			break; /* an unsignaled one is told by the success of one behind it */
+			break; /* an unsignaled one is done when a later one has succeeded */
 	}
 }
 
-/* The entry of a completion from the device, or NULL when there is no such. */
+/* Marks entry @index as completed by the device. Returns it, or NULL if there is no such entry. */
 static struct rd_vb_wr *wq_done(struct rd_vb_wq *wq, uint32_t index, enum ibv_wc_status status)
 {
 	uint32_t ahead = (index - wq->head) & wq->mask;
@@ -176,8 +176,7 @@ void rd_vb_wc_done(struct rd_vb_dev *dev, struct rd_vb_cq *cq, struct ibv_wc *wc
 	uint32_t gen = wc->wr_id >> (RD_VB_INDEX_BITS + RD_VB_SLOT_BITS) & RD_VB_GEN_MASK;
 	struct rd_vb_conn *c;
 
-	/* Not everything that a destroyed queue pair leaves behind is cleared away by its device.
-	 */
+	/* Completions of a destroyed queue pair may still come from the device. */
 	if (slot >= dev->nslots || !dev->slots[slot].obj ||
 	    (dev->slots[slot].gen & RD_VB_GEN_MASK) != gen)
 		return;
@@ -203,7 +202,10 @@ void rd_vb_heard(struct rd_vb_conn *c)
 
 /* ---- creation ---- */
 
-/* A segment with room for @n that a shared queue has been counted in already. */
+/*
+ * Returns a segment with @n free entries in which the shared queue has been counted already, or
+ * NULL.
+ */
 static struct rd_vb_seg *counted_seg(const struct rd_vb_conn *c, uint32_t n)
 {
 	if (!c->srq || c->srq->counted != c->rcq)
@@ -217,13 +219,16 @@ static struct rd_vb_seg *counted_seg(const struct rd_vb_conn *c, uint32_t n)
 	return NULL;
 }
 
-/* The room that a shared queue takes is never given back: others may be using it. */
+/*
+ * Room for a shared queue is reserved once and never given back, since other queue pairs may use
+ * it.
+ */
 static void count_srq(struct rd_vb_conn *c)
 {
 	struct rd_vb_srq *srq = c->srq;
 
 	if (srq->counted && srq->counted != c->rcq)
-		return; /* with a second CQ it is counted for every queue pair, and given back */
+		return; /* with a second CQ it is reserved, and given back, for each queue pair */
 	srq->counted = c->rcq;
 	for (uint32_t s = 0; s < c->rcq->nsegs; s++)
 		if (c->rcq->segs[s] == c->rseg)
@@ -249,7 +254,7 @@ static int reserve_recv(struct rd_vb_conn *c, uint32_t n)
 	return rc;
 }
 
-/* With one CQ for both a queue pair is on one segment, so that its completions keep their order. */
+/* If both queues use one CQ, they use one segment of it, so that completions keep their order. */
 static int reserve_cqs(struct rd_vb_conn *c)
 {
 	int rc;
@@ -310,7 +315,7 @@ static int create_hw_qp(struct rd_vb_conn *c, const struct rd_fab_qp_attr *attr)
 		return 0;
 	ibv_destroy_qp(c->qp);
 	c->qp = NULL;
-	/* The kernel tells nobody that the peer of a request has left until it is accepted. */
+	/* The kernel does not report that the peer of a request has left before it is accepted. */
 	return c->state == RD_VB_ADOPTED && rc == -EINVAL ? -ECONNRESET : rc;
 }
 
@@ -361,7 +366,7 @@ int rd_vb_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 	rc = create_hw_qp(c, attr);
 	if (rc)
 		goto err_slot;
-	/* The device may reuse its own number as soon as the connection is over; this one not. */
+	/* The device may reuse its number once the connection is over; this one is not reused. */
 	c->base.qp_num = c->slot | dev->slots[c->slot].gen << RD_VB_SLOT_BITS;
 	LIST_INSERT_HEAD(&dev->by_qpn[c->qp->qp_num % RD_VB_QPN_BUCKETS], c, by_qpn);
 	c->has_qp = true;
@@ -389,8 +394,8 @@ static int to_state(struct rd_vb_conn *c, enum ibv_qp_state state)
 	if (rc)
 		return rc;
 	/*
-	 * The device holds back READs beyond this depth itself, in order: all that a caller posts
-	 * may be given to it at once.
+	 * The device itself holds back READs beyond this depth, in order: all READs can be given to
+	 * it at once.
 	 */
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
 		attr.max_dest_rd_atomic = (uint8_t)c->base.ird;
@@ -403,10 +408,10 @@ int rd_vb_qp_connect(struct rd_vb_conn *c)
 {
 	int rc;
 
-	/* The kernel's iWARP connection manager moves the queue pair by itself. */
+	/* On iWARP the kernel's connection manager changes the state of the queue pair. */
 	if (c->dev->iwarp)
 		return 0;
-	/* Once more INIT: the CM knows the access rights only now. */
+	/* INIT again: only now the CM knows the access rights. */
 	rc = to_init(c);
 	if (rc == 0)
 		rc = to_state(c, IBV_QPS_RTR);
@@ -434,8 +439,11 @@ void rd_vb_qp_down(struct rd_vb_conn *c)
 	rd_vb_batch_drop(c);
 	if (!c->qp)
 		return;
-	/* Stop it, take what is done (some devices clear a CQ of a queue pair they destroy),
-	   destroy it. From here on the device touches none of its memory. */
+	/*
+	 * Stops the queue pair, takes its completions (some devices remove those of a destroyed
+	 * queue pair from the CQ) and destroys it. Afterwards the device does not access its
+	 * memory.
+	 */
 	ibv_modify_qp(c->qp, &attr, IBV_QP_STATE);
 	rd_vb_cq_sweep(c->scq);
 	rd_vb_cq_sweep(c->rcq);
@@ -510,7 +518,7 @@ static int check_send(const struct rd_vb_conn *c, const struct ibv_send_wr *wr, 
 	return 0;
 }
 
-/* Write @wr down and make @out what the device gets. */
+/* Records @wr and sets @out to what the device gets. */
 static void note_send(struct rd_vb_conn *c, const struct ibv_send_wr *wr, uint32_t total,
 		      struct ibv_send_wr *out)
 {

@@ -8,19 +8,19 @@
  *
  * Handled by what the provider does for all devices, or for all iWARP devices:
  * - User space siw loses what is posted to a failed queue pair, and completes what is behind a READ
- * before the READ: every work request is recorded and completed in order (qp.c).
+ *   before the READ: every work request is recorded and completed in order (qp.c).
  * - It fails a SEND with Invalidate that is inline, without a completion (siw_activate_tx()):
  *   caps.inline_with_inv is false on iWARP (dev.c).
  * - Whatever it cannot send completes with "local QP operation error", mostly because the peer
- * leaves; the end of the connection is reported soon after (is_consequence(), conn.c).
+ *   leaves; the end of the connection is reported soon after (is_consequence(), conn.c).
  * - It connects its TCP socket inside rdma_connect() (kernel_bindconnect()), for up to two minutes:
- * a thread makes that call (connect.c).
- * - A connection request that is out cannot be cancelled: destroying the connection waits for the
- * answer, 10 s at most (rd_vb_conn_destroy(), conn.c).
+ *   a thread makes that call (connect.c).
+ * - A connection request that has been sent cannot be cancelled: destroying the connection waits
+ *   for the answer, 10 s at most (rd_vb_conn_destroy(), conn.c).
  * - A reject by the peer is reported as a reset (reject.c).
  * - The depths in the event of an answer are the resulting ones (siw_cm_upcall(); take_depths(),
- * connect.c).
- * - Its removal waits until every file that has it open is closed (hotplug.c).
+ *   connect.c).
+ * - The removal of its device waits until every file that has it open is closed (hotplug.c).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -149,7 +149,7 @@ static void siw_poke(struct rd_timer *timer)
 {
 	struct rd_vb_conn *c = rd_container_of(timer, struct rd_vb_conn, poke.timer);
 
-	/* The loop may be late, and the message in the CQ. */
+	/* The message may have arrived, and not been polled yet. */
 	rd_vb_cq_sweep(c->rcq);
 	if (c->heard || c->state != RD_VB_OPEN || c->stalled)
 		return;

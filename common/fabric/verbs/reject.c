@@ -4,7 +4,7 @@
 
 #include "cm_event.h"
 
-/* InfiniBand specification, table "REJ reasons": those that a host or its operator can meet. */
+/* InfiniBand specification, table "REJ reasons": the codes that a host or its operator can meet. */
 static const struct {
 	int code;
 	int status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues. Their RECVs complete in any order: they are numbered from a stack. */
+/* Shared receive queues. Their RECVs complete in any order: a stack has the free numbers. */
 #include <errno.h>
 #include <stdlib.h>
 
