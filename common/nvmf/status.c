@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The names of status values: NVMe Base 2.0 (3.3.3.2.1), NVM Command Set 1.0 (3.1.2), NVMe over
- * Fabrics 1.1 (Base 2.0, figure 99 and 6.3).
+ * Names of status values: NVMe Base 2.0 (3.3.3.2.1), NVM Command Set 1.0 (3.1.2), NVMe over Fabrics
+ * 1.1 (Base 2.0, figure 99 and 6.3).
  */
 #include "nvmf/text.h"
 
@@ -13,7 +13,7 @@
 #define SCT_PATH         3
 #define SCT_VENDOR       7
 
-#define SC_VENDOR        0xc0 /* from here on, of each type */
+#define SC_VENDOR        0xc0 /* vendor specific codes of each type */
 
 static const char *const generic[] = {
 	[0x00] = "Successful Completion",
@@ -59,7 +59,7 @@ static const char *const generic[] = {
 	[0x84] = "Format In Progress",
 };
 
-/* Of admin and I/O commands. */
+/* Command specific status of admin and I/O commands. */
 static const char *const command[] = {
 	[0x00] = "Completion Queue Invalid",
 	[0x01] = "Invalid Queue Identifier",
@@ -125,7 +125,7 @@ static const char *const command[] = {
 	[0xbf] = "Invalid Zone State Transition",
 };
 
-/* Of Connect alone: the values mean something else for other commands, or nothing. */
+/* Command specific status of Connect: other commands use the values differently, or not. */
 static const char *const connect_only[] = {
 	[0x80] = "Connect Incompatible Format", [0x81] = "Connect Controller Busy",
 	[0x82] = "Connect Invalid Parameters",  [0x83] = "Connect Restart Discovery",
@@ -155,8 +155,7 @@ static const char *const path[] = {
 	((sc) < sizeof(table) / sizeof((table)[0]) && (table)[sc] ? (table)[sc] : NULL)
 
 /*
- * @other is what the value means for a command of another kind, for when the kind is not known;
- * else NULL.
+ * *@other: the name of the value for commands of another kind, if the kind is unknown; else NULL.
  */
 static const char *command_name(unsigned int sc, struct nvme_cmd_kind of, const char **other)
 {
@@ -176,7 +175,7 @@ static const char *command_name(unsigned int sc, struct nvme_cmd_kind of, const 
 			return connect;
 		if (of.opcode == nvme_fabrics_type_disconnect && sc == 0x85)
 			return "Invalid Queue Type";
-		/* Those of the NVM command set are not of fabrics commands. */
+		/* Status of the NVM command set does not apply to fabrics commands. */
 		return sc >= 0x80 && sc < 0x90 ? NULL : name;
 	default:
 		return name;

@@ -176,7 +176,7 @@ static bool is_year_month(const char *s)
 	return month >= 1 && month <= 12;
 }
 
-/* Labels separated by dots, up to the colon or the end. */
+/* Checks labels separated by dots, up to the colon or the end. */
 static bool is_reverse_domain(const char *s)
 {
 	bool in_label = false;

@@ -23,7 +23,7 @@ struct rd_buddy {
 	uint32_t units;
 	uint32_t heads[ORDERS_MAX]; /* first free block of each order, or NONE */
 	struct link *links;
-	uint8_t *free_order; /* of the free block that starts here, else NOT_FREE */
+	uint8_t *free_order; /* order of the free block that starts here, or NOT_FREE */
 };
 
 static bool is_pow2(size_t v)
@@ -86,7 +86,7 @@ int rd_buddy_create(void *base, size_t len, size_t unit, size_t max, struct rd_b
 		b->heads[i] = NONE;
 	for (uint32_t i = 0; i < b->units; i++)
 		b->free_order[i] = NOT_FREE;
-	/* From the end, so that the lowest address is handed out first. */
+	/* From the end, so that low addresses are used first. */
 	for (uint32_t i = b->units; i > 0; i -= UINT32_C(1) << b->max_order)
 		push_block(b, i - (UINT32_C(1) << b->max_order), b->max_order);
 	*out = b;

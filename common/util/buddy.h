@@ -17,19 +17,22 @@
 struct rd_buddy;
 
 /*
- * Manage [@base, @base + @len). @unit (a power of two) is the smallest allocation, @max (a power of
- * two, multiple of @unit) the largest. @len must be a multiple of @max. Bookkeeping is allocated
- * here, once. Returns 0, -EINVAL or -ENOMEM. The region stays the caller's.
+ * Manages [@base, @base + @len). @unit (a power of two): the smallest allocation; @max (a power of
+ * two, multiple of @unit): the largest. @len must be a multiple of @max. All bookkeeping is
+ * allocated here. The region remains the caller's. Returns 0, -EINVAL or -ENOMEM.
  */
 int rd_buddy_create(void *base, size_t len, size_t unit, size_t max, struct rd_buddy **out);
 void rd_buddy_destroy(struct rd_buddy **buddy);
 
-/* @len bytes rounded up to unit << k; NULL when @len is 0, exceeds @max, or no block is free. */
+/*
+ * Allocates @len bytes, rounded up to unit << k. Returns NULL if @len is 0 or exceeds @max, or if
+ * no block is free.
+ */
 void *rd_buddy_alloc(struct rd_buddy *buddy, size_t len);
-/* Free what rd_buddy_alloc() returned for the same @len. NULL is fine. */
+/* Frees a block that rd_buddy_alloc() returned for the same @len. NULL is allowed. */
 void rd_buddy_free(struct rd_buddy *buddy, void *ptr, size_t len);
 
-/* What an allocation of @len bytes (up to @max, not 0) takes of the free ones. */
+/* The bytes that an allocation of @len bytes (1 to @max) takes. */
 size_t rd_buddy_block(const struct rd_buddy *buddy, size_t len);
 bool rd_buddy_owns(const struct rd_buddy *buddy, const void *ptr);
 size_t rd_buddy_free_bytes(const struct rd_buddy *buddy);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Scope-bound cleanup for locals. Objects with a life of their own use goto labels instead. */
+/* Cleanup of locals at the end of their scope. Longer-lived objects use goto labels. */
 #ifndef RD_UTIL_CLEANUP_H
 #define RD_UTIL_CLEANUP_H
 
@@ -20,7 +20,7 @@ static inline void rd_autoclose_cb(const int *fd)
 #define rd_autofree  __attribute__((cleanup(rd_autofree_cb)))
 #define rd_autoclose __attribute__((cleanup(rd_autoclose_cb)))
 
-/* Hand a pointer on without freeing it at the end of the scope. */
+/* Passes a pointer on, so that it is not freed at the end of the scope. */
 #define rd_steal(p)                          \
 	({                                   \
 		__typeof__(p) stolen_ = (p); \

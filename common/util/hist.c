@@ -43,7 +43,7 @@ uint64_t rd_hist_percentile(const struct rd_hist *h, double percent)
 		if (seen && (double)seen + 1e-6 >= want)
 			break;
 	}
-	/* The last bucket has no end of its own. */
+	/* The last bucket has no upper end. */
 	value = i == RD_HIST_BUCKETS - 1 ? h->max : upper_end(i);
 	return value < h->max ? value : h->max;
 }

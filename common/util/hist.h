@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A histogram of times (or of any unsigned values) in fixed memory: each power of two is divided
- * into RD_HIST_SUB buckets of equal width, so that a value is known to one part in RD_HIST_SUB (1.6
- * %) wherever it lies. Counting one costs a dozen instructions. No locks: one writer, and readers
- * on the writer's thread or after it has stopped; histograms of several threads are merged.
+ * A histogram of times, or other unsigned values, in fixed memory. Each power of two is divided
+ * into RD_HIST_SUB buckets of equal width, so that every value is known to one part in RD_HIST_SUB
+ * (1.6 %). Counting a value costs a dozen instructions. No locks: one writer, and readers on its
+ * thread or after it has stopped; histograms of several threads are merged.
  */
 #ifndef RD_UTIL_HIST_H
 #define RD_UTIL_HIST_H
@@ -15,12 +15,12 @@
 #define RD_HIST_VALUE_BITS 40 /* 18 minutes in ns; larger values share the last bucket */
 #define RD_HIST_BUCKETS    ((RD_HIST_VALUE_BITS - RD_HIST_SUB_BITS + 1) << RD_HIST_SUB_BITS)
 
-/* All zeroes is an empty histogram. */
+/* Zero-initialized: an empty histogram. */
 struct rd_hist {
 	uint64_t count;
 	uint64_t sum;           /* exact */
-	unsigned __int128 sum2; /* of the squares, exact */
-	uint64_t not_min;       /* ~ the smallest value, so that zero means none yet */
+	unsigned __int128 sum2; /* sum of the squares, exact */
+	uint64_t not_min;       /* the complement of the smallest value: 0 means no value */
 	uint64_t max;
 	uint64_t bucket[RD_HIST_BUCKETS];
 };
@@ -31,7 +31,7 @@ static inline unsigned int rd_hist_index(uint64_t value)
 
 	if (value >> RD_HIST_VALUE_BITS)
 		return RD_HIST_BUCKETS - 1;
-	/* Values below RD_HIST_SUB have a bucket each, as those of the first power above it. */
+	/* Values below 2 * RD_HIST_SUB have a bucket each. */
 	shift = 63u - RD_HIST_SUB_BITS - (unsigned int)__builtin_clzll(value | RD_HIST_SUB);
 	return (shift << RD_HIST_SUB_BITS) + (unsigned int)(value >> shift);
 }
@@ -48,16 +48,16 @@ static inline void rd_hist_add(struct rd_hist *h, uint64_t value)
 	h->bucket[rd_hist_index(value)]++;
 }
 
-/* Add what @from has counted to @h. */
+/* Adds the counts of @from to @h. */
 void rd_hist_merge(struct rd_hist *h, const struct rd_hist *from);
 
 /*
- * The value that @percent of all counted values do not exceed: that of the bucket's upper end, so
- * at most one part in RD_HIST_SUB too large, and never more than the largest value. 0 when empty.
+ * The value that @percent of all values do not exceed: the upper end of a bucket, so at most one
+ * part in RD_HIST_SUB too large, and never above the largest value. 0 if empty.
  */
 uint64_t rd_hist_percentile(const struct rd_hist *h, double percent);
 
-/* Of the values themselves, not of their buckets. 0 when empty. */
+/* Of the exact values, not of their buckets. 0 if empty. */
 double rd_hist_mean(const struct rd_hist *h);
 double rd_hist_variance(const struct rd_hist *h);
 

@@ -5,8 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* x86-64, and arm64 with pages of 4 KiB. Where they are larger, those that fit in are found by the
- * kernel. */
+/*
+ * The size on x86-64, and on arm64 with pages of 4 KiB. On machines with larger ones the kernel
+ * uses those that fit.
+ */
 #define LARGE_PAGE ((size_t)2 << 20)
 
 static void *map_pages(size_t len)
@@ -31,7 +33,7 @@ void *rd_iomem_map(size_t len)
 	if (head)
 		munmap(p, head);
 	munmap(p + head + len, LARGE_PAGE - head);
-	/* Fails where the kernel has none of it: then these are small pages. */
+	/* Fails if the kernel has no large pages: then the pages are small. */
 	madvise(p + head, len, MADV_HUGEPAGE);
 	return p + head;
 }

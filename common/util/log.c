@@ -12,7 +12,7 @@
 #include "util/log_out.h"
 #include "util/utf8.h"
 
-/* Longer lines are cut: a peer or a path must not make the log unreadable. */
+/* Longer lines are cut: a text of a peer, or a path, must not make the log unreadable. */
 #define LINE_SIZE 1024
 #define FLUSH_MS  1000
 
@@ -290,10 +290,10 @@ static void log_emit(struct rd_log *log, enum rd_log_comp comp, enum rd_log_leve
 	if (log->out)
 		rd_log_out_write(log->out, buf, len);
 	else if (write(log->fd, buf, len) < 0)
-		return; /* nowhere to report a failing log to */
+		return; /* a failure of the log cannot be reported */
 }
 
-/* @more: what the line ends with, also when it is cut. */
+/* @more: the end of the line, which is kept when the line is cut. */
 __attribute__((format(printf, 5, 0))) static void write_line(struct rd_log *log,
 							     enum rd_log_comp comp,
 							     enum rd_log_level level,
@@ -360,7 +360,7 @@ bool rd_ratelimit_pass(struct rd_ratelimit *rl, uint64_t now_ns, uint64_t interv
 		if (atomic_compare_exchange_strong(&rl->window_start, &start, now_ns))
 			atomic_store(&rl->in_window, 0);
 	}
-	/* Looked at first: it must not wrap. */
+	/* Read before it is increased: it must not wrap. */
 	if (atomic_load(&rl->in_window) >= burst || atomic_fetch_add(&rl->in_window, 1) >= burst) {
 		atomic_fetch_add(&rl->squashed, 1);
 		return false;

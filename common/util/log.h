@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Leveled logging with a threshold per component.
+ * Logging with a level for each component.
  *
- * A log is an object, not a global: every long-lived object keeps a pointer to the one it was
- * given. A NULL log drops everything, so library code never has to test for one.
+ * A log is an object, not a global: every long-lived object has a pointer to its log. NULL is a log
+ * that drops everything.
  *
- * Thread rule: rd_log_write(), and what reads or sets levels, may be called from any thread; one
- * message is one line. How and where it writes is set before the log is shared.
+ * Thread rule: any thread may call rd_log_write() and the functions that read or set levels. One
+ * message is one line. Set the format and the buffer before the log is shared.
  */
 #ifndef RD_UTIL_LOG_H
 #define RD_UTIL_LOG_H
@@ -18,12 +18,12 @@
 #include <stdint.h>
 
 enum rd_log_level {
-	RD_LOG_ERROR,  /* something asked for did not happen */
-	RD_LOG_WARN,   /* it works, but not as configured or not for long */
-	RD_LOG_NOTICE, /* milestones an operator wants by default: listening, draining */
+	RD_LOG_ERROR,  /* a requested operation failed */
+	RD_LOG_WARN,   /* it works, but not as configured, or will fail soon */
+	RD_LOG_NOTICE, /* milestones for the operator: listening, draining */
 	RD_LOG_INFO,   /* one line for each connection and controller */
-	RD_LOG_DEBUG,  /* control path in detail */
-	RD_LOG_TRACE,  /* data path: one line per command; never on by default */
+	RD_LOG_DEBUG,  /* details of the control path */
+	RD_LOG_TRACE,  /* data path: a line for each command; never on by default */
 	RD_LOG_LEVELS,
 };
 
@@ -67,10 +67,10 @@ int rd_log_parse(struct rd_log *log, const char *spec, const char **bad);
 #define RD_LOG_SPEC_TEXT 192
 const char *rd_log_spec(const struct rd_log *log, char buf[RD_LOG_SPEC_TEXT]);
 
-/* What is written to a descriptor; a sink gets RD_LOG_PLAIN. */
+/* The format of lines for a descriptor; a sink gets RD_LOG_PLAIN. */
 enum rd_log_format {
 	RD_LOG_PLAIN,   /* "rdtarget: warning: main: text" */
-	RD_LOG_TEXT,    /* the same after the time in UTC, as RFC 3339 has it, with microseconds */
+	RD_LOG_TEXT,    /* as RD_LOG_PLAIN, after the time in UTC (RFC 3339, microseconds) */
 	RD_LOG_JOURNAL, /* "<4>warning: main: text": the journal adds time and program */
 	RD_LOG_JSON,    /* {"time":"...","program":...,"level":...,"component":...,"message":...} */
 };
@@ -79,9 +79,9 @@ enum rd_log_format {
 void rd_log_set_format(struct rd_log *log, enum rd_log_format format, bool priorities);
 
 /*
- * From now on nobody waits for the descriptor: util/log_out.h. Returns 0 or -errno; then the log
- * writes as before. rd_log_flush() waits for what is buffered, at most a second, as
- * rd_log_destroy() does.
+ * From now on no thread waits for the descriptor: see util/log_out.h. Returns 0, or -errno and the
+ * log writes as before. rd_log_flush() and rd_log_destroy() wait for buffered lines, for at most a
+ * second.
  */
 int rd_log_buffer(struct rd_log *log);
 void rd_log_flush(struct rd_log *log);
@@ -90,7 +90,7 @@ void rd_log_flush(struct rd_log *log);
 const char *rd_log_level_names(void);
 const char *rd_log_comp_names(void);
 
-/* What a log begins with; open, so that a message nobody wants costs no call on the data path. */
+/* The first members of a log, visible so that a message below the level costs no call. */
 struct rd_log_head {
 	_Atomic uint8_t levels[RD_LOG_COMPS];
 };
@@ -121,9 +121,9 @@ void rd_log_vwrite(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level 
 #define rd_trace(log, comp, ...)  rd_log(log, comp, RD_LOG_TRACE, __VA_ARGS__)
 
 /*
- * Rate limit for messages that a peer can provoke at will. Zero-initialise it and embed it in the
- * object that the messages are about. Any number of threads may share one: a message more or less
- * may pass when they meet, but each one is either written or counted.
+ * Rate limit for messages that a peer can provoke. Zero-initialize it, and embed it in the object
+ * that the messages are about. Any number of threads may share it: when they meet, one message more
+ * or less may pass, but each is either written or counted.
  */
 struct rd_ratelimit {
 	_Atomic uint64_t window_start; /* ns */
@@ -132,16 +132,16 @@ struct rd_ratelimit {
 };
 
 /*
- * True when a message may be written at @now_ns: at most @burst each @interval_ns. *@squashed
- * receives the number of messages that were held back since the last one that passed.
+ * Whether a message may be written at @now_ns: at most @burst in each @interval_ns. *@squashed: the
+ * number of messages held back since the last one that passed.
  */
 bool rd_ratelimit_pass(struct rd_ratelimit *rl, uint64_t now_ns, uint64_t interval_ns,
 		       uint32_t burst, uint32_t *squashed);
 
 /*
- * A message under the usual limit, RD_LOG_BURST each RD_LOG_BURST_NS. After some were held back,
- * the next one ends with " (3 more like it)". What is below the level of the log is not counted.
- * @now_ns: rd_loop_now() of the caller's loop, or any clock that starts anywhere.
+ * Writes a message under the usual limit of RD_LOG_BURST in each RD_LOG_BURST_NS. After messages
+ * were held back the next one ends with " (3 more like it)". Messages below the level of the log
+ * are not counted. @now_ns: rd_loop_now(), or any other clock.
  */
 #define RD_LOG_BURST    10
 #define RD_LOG_BURST_NS UINT64_C(5000000000)

@@ -16,18 +16,18 @@
 #include <unistd.h>
 
 struct rd_log_out {
-	int fd;    /* to be written to without blocking */
+	int fd;    /* written without blocking */
 	bool ours; /* opened here */
 	bool socket;
 	rd_log_out_dropped_fn dropped_fn;
 	void *dropped_arg;
 	pthread_t thread;
-	int wake; /* eventfd: there is something in the buffer, or it is the end */
+	int wake; /* eventfd: the buffer has lines, or the log ends */
 
-	pthread_mutex_t lock; /* all below */
+	pthread_mutex_t lock; /* protects all members below */
 	pthread_cond_t empty;
 	bool stop;
-	uint64_t dropped; /* since it was last said */
+	uint64_t dropped; /* since the last line that said so */
 	size_t start;
 	size_t used;
 	char buf[RD_LOG_OUT_BYTES];
@@ -35,7 +35,7 @@ struct rd_log_out {
 
 /*
  * O_NONBLOCK belongs to the open file, which a shell or the parent process may share: a pipe or a
- * terminal is opened once more. Where that is refused, poll() is asked before each write.
+ * terminal is opened once more. If that is refused, poll() is called before each write.
  */
 static int log_open_again(int fd)
 {
@@ -61,7 +61,7 @@ static void log_choose_fd(struct rd_log_out *o, int fd)
 		o->fd = fd;
 }
 
-/* Returns bytes written, 0 when the descriptor takes none now, or -errno. */
+/* Returns the bytes written, 0 (the descriptor takes none now) or -errno. */
 static ssize_t log_try_write(const struct rd_log_out *o, const char *data, size_t len)
 {
 	struct pollfd pfd = {.fd = o->fd, .events = POLLOUT};
@@ -98,7 +98,7 @@ static void log_wake(const struct rd_log_out *o)
 	const uint64_t one = 1;
 
 	if (write(o->wake, &one, sizeof(one)) < 0)
-		return; /* it is awake */
+		return; /* the thread is awake already */
 }
 
 static void log_say_dropped(struct rd_log_out *o)
@@ -120,7 +120,7 @@ void rd_log_out_write(struct rd_log_out *o, const char *line, size_t len)
 		log_say_dropped(o);
 	if (!o->used)
 		n = log_try_write(o, line, len);
-	/* An error: there is nobody to tell it to. */
+	/* An error cannot be reported. */
 	if (n >= 0 && (size_t)n < len) {
 		bool sleeping = !o->used;
 
@@ -132,7 +132,7 @@ void rd_log_out_write(struct rd_log_out *o, const char *line, size_t len)
 	pthread_mutex_unlock(&o->lock);
 }
 
-/* Returns false when the descriptor takes nothing now. */
+/* Returns false if the descriptor takes nothing now. */
 static bool log_drain(struct rd_log_out *o)
 {
 	while (o->used) {
@@ -141,13 +141,13 @@ static bool log_drain(struct rd_log_out *o)
 
 		if (len > o->used)
 			len = o->used;
-		/* A pipe that is not ours takes so much at once, or poll() says that it is full. */
+		/* A shared pipe takes so much at once, or poll() says that it is full. */
 		if (!o->ours && !o->socket && len > RD_LOG_OUT_LINE)
 			len = RD_LOG_OUT_LINE;
 		n = log_try_write(o, o->buf + o->start, len);
 		if (n == 0)
 			return false;
-		len = n < 0 ? o->used : (size_t)n; /* broken: all of it is lost */
+		len = n < 0 ? o->used : (size_t)n; /* broken: all lines are lost */
 		o->start = (o->start + len) % sizeof(o->buf);
 		o->used -= len;
 		if (o->dropped)
@@ -198,7 +198,8 @@ static int log_init_sync(struct rd_log_out *o)
 
 int rd_log_out_create(int fd, rd_log_out_dropped_fn dropped, void *arg, struct rd_log_out **out)
 {
-	struct rd_log_out *o = malloc(sizeof(*o)); /* a part of it is touched, and mostly none */
+	struct rd_log_out *o =
+		malloc(sizeof(*o)); /* large, but its memory is used only when lines are buffered */
 	int err;
 
 	*out = NULL;

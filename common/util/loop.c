@@ -13,7 +13,7 @@
 
 #include "util/loop_internal.h"
 
-/* Defers run in one turn before descriptors and timers are looked at again. */
+/* Defers that run in one turn before descriptors and timers are checked again. */
 #define DEFER_BUDGET 4096
 
 /* ---- time and random numbers ---- */
@@ -33,7 +33,7 @@ uint64_t rd_loop_now_raw(struct rd_loop *loop)
 
 uint64_t rd_loop_now(struct rd_loop *loop)
 {
-	/* Between turns nobody refreshes the cached value. */
+	/* Between turns the cached value is not refreshed. */
 	if (!loop->in_turn)
 		loop->now = rd_loop_now_raw(loop);
 	return loop->now;
@@ -96,15 +96,15 @@ static void write_event_fd(struct rd_loop *loop)
 	uint64_t one = 1;
 	int saved_errno = errno; /* may run in a signal handler */
 
-	/* Fails only when the counter is full, and then the descriptor is readable anyway. */
+	/* Fails only if the counter is full: then the descriptor is readable already. */
 	if (write(loop->event_fd, &one, sizeof(one)) < 0)
 		errno = saved_errno;
 	errno = saved_errno;
 }
 
 /*
- * The poster sets pending, then looks at asleep; the owner sets asleep, then looks at pending. Both
- * in sequentially consistent order, so that at least one of the two sees the other.
+ * The poster sets pending, then reads asleep; the owner sets asleep, then reads pending, all
+ * sequentially consistent: at least one of them sees the store of the other.
  */
 static void wake_owner(struct rd_loop *loop)
 {
@@ -161,7 +161,7 @@ void rd_defer(struct rd_loop *loop, struct rd_defer *defer, enum rd_defer_phase 
 	defer->queued = true;
 	defer->phase = (uint8_t)phase;
 	TAILQ_INSERT_TAIL(&loop->defers[phase], defer, link);
-	/* Whoever sleeps on rd_loop_fd() has to learn of it. */
+	/* The program that sleeps on rd_loop_fd() must be woken. */
 	if (loop->pollable && !loop->in_turn)
 		wake_owner(loop);
 }
@@ -183,7 +183,7 @@ static struct rd_defer *next_defer(const struct rd_loop *loop, enum rd_defer_pha
 	return defer;
 }
 
-/* What is deferred to phases up to @last, until none is left or the turn has had its share. */
+/* Runs defers of phases up to @last, until none is left or the budget of the turn is used up. */
 static int run_defers_to(struct rd_loop *loop, enum rd_defer_phase last)
 {
 	struct rd_defer *defer;
@@ -212,7 +212,7 @@ static bool defers_queued(const struct rd_loop *loop)
 	return next_defer(loop, RD_DEFER_NEXT) != NULL;
 }
 
-/* What was left for this turn is work like any other. */
+/* Moves RD_DEFER_NEXT defers of the turn before to RD_DEFER_WORK. */
 static void take_over_defers(struct rd_loop *loop)
 {
 	struct rd_defer *defer;
@@ -223,7 +223,7 @@ static void take_over_defers(struct rd_loop *loop)
 	}
 }
 
-/* As many of @phase as there are now. */
+/* Runs the defers of @phase that are queued now, not those that they add. */
 static int run_batched(struct rd_loop *loop, enum rd_defer_phase phase)
 {
 	struct rd_defer *defer;
@@ -231,7 +231,7 @@ static int run_batched(struct rd_loop *loop, enum rd_defer_phase phase)
 
 	TAILQ_FOREACH (defer, &loop->defers[phase], link)
 		waiting++;
-	/* Not until the last one of now has run: another one's callback may have cancelled it. */
+	/* Counted, because a callback may cancel the last one. */
 	while (waiting-- && (defer = TAILQ_FIRST(&loop->defers[phase]))) {
 		rd_defer_cancel(loop, defer);
 		defer->fn(defer);
@@ -246,7 +246,7 @@ static int run_defers(struct rd_loop *loop)
 
 	if (loop->defers_left)
 		return count;
-	/* Work that makes work without end must not hold back what is batched already. */
+	/* Endless work must not hold back what has been queued for sending or flushing. */
 	count += run_batched(loop, RD_DEFER_SEND);
 	return count + run_batched(loop, RD_DEFER_FLUSH);
 }
@@ -279,7 +279,7 @@ int rd_io_mod(struct rd_loop *loop, struct rd_io *io, uint32_t events)
 	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, io->fd, &ev) < 0)
 		return -errno;
 	io->events = events;
-	/* Room to write is something only epoll tells. */
+	/* Only epoll reports that a descriptor is writable. */
 	if (events != EPOLLIN)
 		rd_loop_unpoll_io(loop, io);
 	return 0;
@@ -289,7 +289,7 @@ void rd_io_del(struct rd_loop *loop, struct rd_io *io)
 {
 	if (!io->added)
 		return;
-	/* Fails when the owner closed the descriptor first, which has removed it as well. */
+	/* Fails if the owner has closed the descriptor, which has removed it too. */
 	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
 	io->added = false;
 	rd_loop_unpoll_io(loop, io);
@@ -325,7 +325,7 @@ static int run_ios(struct rd_loop *loop)
 		}
 		if (!io)
 			continue;
-		/* What an earlier callback of this batch stopped asking for. */
+		/* An earlier callback of this batch may have changed io->events. */
 		events &= io->events | EPOLLERR | EPOLLHUP;
 		if (!events)
 			continue;
@@ -372,7 +372,7 @@ static int run_pollers(struct rd_loop *loop)
 	return count;
 }
 
-/* Returns whether all is quiet. */
+/* Returns whether no poller has work. */
 static bool arm_pollers(struct rd_loop *loop)
 {
 	struct rd_poller *poller;
@@ -393,7 +393,7 @@ static bool arm_pollers(struct rd_loop *loop)
 static void note_work(struct rd_loop *loop, uint64_t start)
 {
 	uint64_t gap = start - loop->last_work, now = rd_loop_now_raw(loop);
-	/* Under load the look for more is part of the work. */
+	/* Without idle time in between, polling counts as a part of the work. */
 	uint64_t from = loop->idled ? start : loop->last_work;
 
 	rd_spin_note(&loop->spin, gap);
@@ -446,7 +446,7 @@ static int wait_some(struct rd_loop *loop, uint64_t timeout_ns)
 
 	if (timeout_ns == 0)
 		return epoll_wait(loop->epoll_fd, loop->events, RD_LOOP_EVENTS_MAX, 0);
-	/* Further away than any clock reaches, and still inside time_t. */
+	/* Longer than any clock runs, and within time_t. */
 	if (timeout_ns == UINT64_MAX)
 		return epoll_wait(loop->epoll_fd, loop->events, RD_LOOP_EVENTS_MAX, -1);
 	if (!loop->no_pwait2) {
@@ -457,13 +457,13 @@ static int wait_some(struct rd_loop *loop, uint64_t timeout_ns)
 			return n;
 		loop->no_pwait2 = true;
 	}
-	/* Rounded up: waking before a deadline would mean spinning until it. */
+	/* Rounded up: after a wake-up before the deadline the loop would spin until it. */
 	ms = timeout_ns / RD_NSEC_PER_MSEC + !!(timeout_ns % RD_NSEC_PER_MSEC);
 	return epoll_wait(loop->epoll_fd, loop->events, RD_LOOP_EVENTS_MAX,
 			  ms > INT32_MAX ? INT32_MAX : (int)ms);
 }
 
-/* Fetch the next batch of events, sleeping for at most @timeout_ns. */
+/* Fetches the next batch of events; sleeps for at most @timeout_ns. */
 static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 {
 	uint64_t sleep_ns;
@@ -477,7 +477,7 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 	loop->worked = false;
 
 	loop->events_next = loop->events_count = 0;
-	/* Arming may have started a timer or found work. */
+	/* Arming may start a timer or find work. */
 	if (sleep_ns)
 		sleep_ns = arm_pollers(loop) ? sleep_time(loop, timeout_ns) : 0;
 	if (sleep_ns) {
@@ -492,14 +492,14 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 		n = wait_some(loop, sleep_ns);
 		rd_loop_note_epoll(loop, n);
 	}
-	/* What we spin for may need this processor to happen. */
+	/* The work that the loop polls for may need this processor. */
 	if (in_vain && !loop->skipped && n == 0)
 		sched_yield();
 	if (n < 0 && errno != EINTR)
 		n = -errno;
 	else if (n < 0)
 		n = 0;
-	/* Whoever sees it late writes a descriptor that nobody waits for. */
+	/* A thread that sees the old value writes event_fd once too often, which does no harm. */
 	atomic_store_explicit(&loop->asleep, false, memory_order_relaxed);
 	loop->events_count = n > 0 ? n : 0;
 	if (sleep_ns || !loop->looked)
@@ -507,7 +507,7 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 	return n < 0 ? n : 0;
 }
 
-/* Leave the descriptor readable exactly when the next turn has something to do. */
+/* Makes rd_loop_fd() readable if, and only if, the next turn has something to do. */
 static void leave_pollable(struct rd_loop *loop)
 {
 	bool quiet = arm_pollers(loop);
@@ -620,7 +620,7 @@ int rd_loop_create(const struct rd_loop_opts *opts, struct rd_loop **out)
 		TAILQ_INIT(&loop->defers[i]);
 	STAILQ_INIT(&loop->msgs);
 	pthread_mutex_init(&loop->msg_lock, NULL);
-	/* Between turns the owner of a pollable loop may always be asleep. */
+	/* Between turns the owner of a pollable loop may be asleep at any time. */
 	atomic_init(&loop->asleep, opts->pollable);
 	rc = random_init(loop, opts->seed);
 	if (!rc)

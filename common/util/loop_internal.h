@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the event loop share: loop.c, loop_timers.c, loop_polled.c. Nobody else
- * includes it. */
+/* For the files of the event loop only: loop.c, loop_timers.c, loop_polled.c. */
 #ifndef RD_UTIL_LOOP_INTERNAL_H
 #define RD_UTIL_LOOP_INTERNAL_H
 
@@ -12,8 +11,7 @@
 #include "util/spin.h"
 
 #define RD_LOOP_EVENTS_MAX 64
-/* A clock that is not the kernel's may run at any pace: look at it this often while timers are
- * armed. */
+/* A clock of the caller may run at any pace: how often it is read while timers are armed. */
 #define RD_LOOP_FOREIGN_SLICE_NS RD_NSEC_PER_MSEC
 
 TAILQ_HEAD(rd_defer_list, rd_defer);
@@ -30,14 +28,14 @@ struct rd_loop {
 	bool no_pwait2; /* the kernel or a seccomp filter lacks epoll_pwait2(2) */
 	int epoll_fd;
 	int event_fd;
-	int timer_fd; /* pollable loops only, else -1 */
+	int timer_fd; /* -1 for loops that are not pollable */
 	uint64_t now;
 	struct rd_spin spin;
 	uint64_t last_work;
-	bool skipped; /* this turn has not asked epoll */
-	bool worked;  /* in the turn before */
-	bool looked;  /* at the clock, for @now, in this turn */
-	bool idled;   /* a sleep, or a turn in vain, since last_work */
+	bool skipped; /* epoll_wait() was not called in this turn */
+	bool worked;  /* the turn before found work */
+	bool looked;  /* the clock was read for @now in this turn */
+	bool idled;   /* the loop slept, or a turn found nothing, since last_work */
 	_Atomic uint64_t busy_ns;
 	uint64_t timer_fd_deadline; /* UINT64_MAX: disarmed */
 	uint64_t random[4];
@@ -50,25 +48,25 @@ struct rd_loop {
 	struct rd_io_list busy;
 	struct rd_io *busy_next; /* of the walk in progress */
 	unsigned int busy_count;
-	unsigned int busy_turns; /* since epoll was asked */
-	unsigned int crowded;    /* turns left in which nothing becomes busy */
-	unsigned int polled;     /* turns left in which pollers count as busy */
-	unsigned int quiet;      /* times in a row epoll had nothing */
+	unsigned int busy_turns; /* turns since the last epoll_wait() */
+	unsigned int crowded;    /* turns left in which no descriptor becomes busy */
+	unsigned int polled;     /* turns left in which pollers count as busy descriptors */
+	unsigned int quiet;      /* calls of epoll_wait() in a row without an event */
 
 	struct rd_timer **heap; /* heap[1] is the earliest */
 	size_t heap_count;
 	size_t heap_size;
 
 	struct rd_defer_list defers[RD_DEFER_PHASES];
-	unsigned int defers_left; /* that this turn runs, whatever comes */
+	unsigned int defers_left; /* that may still run in this turn */
 	struct rd_poller_list pollers;
 	struct rd_poller *poller_next; /* of the walk in progress */
 
 	pthread_mutex_t msg_lock;
-	struct rd_msg_list msgs; /* under msg_lock */
-	/* Something was posted, or a wake or stop asked for, since the last turn began. */
+	struct rd_msg_list msgs; /* protected by msg_lock */
+	/* A message, a wake-up or a stop has been requested since the last turn began. */
 	atomic_bool pending;
-	/* The owner sleeps or is about to: whoever clears this must write event_fd. */
+	/* The owner sleeps or is about to: the thread that clears this must write event_fd. */
 	atomic_bool asleep;
 	atomic_bool stop;
 };
@@ -76,30 +74,29 @@ struct rd_loop {
 /* ---- loop.c ---- */
 
 /*
- * To be called after the callback of a descriptor, the @nth of this turn (from 1): runs the WORK
- * and SEND defers, while the data they use is in the cache. Returns the number of defers run.
+ * Call it after the callback of a descriptor, the @nth of this turn (from 1): runs the WORK and
+ * SEND defers while their data is in the cache. Returns the number of defers run.
  */
 int rd_loop_finish_callback(struct rd_loop *loop, int nth);
 
 /* ---- timers: loop_timers.c ---- */
 
-/* The earliest deadline on the loop's clock, or UINT64_MAX. */
+/* Returns the earliest deadline on the loop's clock, or UINT64_MAX. */
 uint64_t rd_loop_next_deadline(const struct rd_loop *loop);
-/* Keep the timerfd of a pollable loop at the earliest deadline. */
+/* Sets the timerfd of a pollable loop to the earliest deadline. */
 void rd_loop_mirror_timer(struct rd_loop *loop);
-/* Run the timers that are due at loop->now. Returns how many. */
+/* Runs the timers that are due at loop->now. Returns how many. */
 int rd_loop_run_timers(struct rd_loop *loop);
 
 /* ---- which descriptors are read without asking epoll: loop_polled.c ---- */
 
-/* epoll reported @io readable: poll it from now on, unless too many are polled. */
+/* epoll has reported @io readable: it becomes busy, unless too many descriptors are. */
 void rd_loop_poll_io(struct rd_loop *loop, struct rd_io *io);
-/* Leave @io to epoll alone. Idempotent. */
+/* @io is not busy any more: only epoll reports its events. Idempotent. */
 void rd_loop_unpoll_io(struct rd_loop *loop, struct rd_io *io);
-/* Read the polled descriptors. Returns the number of callbacks and defers run. */
+/* Calls try_read() of the busy descriptors. Returns the number of callbacks and defers run. */
 int rd_loop_run_polled(struct rd_loop *loop);
-/* Whether this turn, which will not sleep, can do without epoll_wait(2). To be called once a turn.
- */
+/* Whether this turn, which will not sleep, can do without epoll_wait(2). Call it once a turn. */
 bool rd_loop_skip_epoll(struct rd_loop *loop);
 /* epoll_wait(2) has returned @n events, or -1. */
 void rd_loop_note_epoll(struct rd_loop *loop, int n);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The policy of a loop that does not sleep: which descriptors are read without asking epoll(7). */
+/* The policy of a loop that does not sleep: which descriptors are read without epoll_wait(2). */
 #include "util/loop_internal.h"
 
 /*
- * Descriptors that are tried without asking epoll: so many, for so many turns until epoll is asked
- * about the others, and so often in vain until they are no longer busy. When more are busy than
- * that, one epoll_wait(2) for all of them is the cheaper way, for so many turns.
+ * Busy descriptors are read without epoll_wait(2): at most BUSY_MAX, epoll is asked about the
+ * others every BUSY_TURNS turns, and after BUSY_TRIES reads without data a descriptor is not busy
+ * any more. With more busy descriptors one epoll_wait(2) for all is cheaper: then there are none
+ * for CROWDED turns.
  */
 #define BUSY_MAX   2
 #define BUSY_TURNS 8
 #define BUSY_TRIES 512
 #define CROWDED    1024
 /*
- * Where pollers find the work, as completion queues of RDMA devices do, epoll is asked as rarely,
- * once it had nothing so many times in a row, until it has something again.
+ * Where pollers find the work (completion queues of RDMA devices), epoll is asked every BUSY_TURNS
+ * turns too, once it had no event QUIET_ASKS times in a row, until it has one again.
  */
 #define QUIET_ASKS 64
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The timers of a loop: a binary heap, and its mirror in a timerfd for loops that a program sleeps
- * on. */
+/* The timers of a loop: a binary heap, mirrored in a timerfd if a program sleeps on the loop. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/timerfd.h>
@@ -133,7 +132,7 @@ void rd_timer_stop(struct rd_loop *loop, struct rd_timer *timer)
 
 int rd_loop_run_timers(struct rd_loop *loop)
 {
-	/* A timer that re-arms itself with no delay must not keep the turn. */
+	/* Bounded: a timer that rearms itself with no delay must not occupy the turn. */
 	size_t budget = loop->heap_count;
 	int count = 0;
 

@@ -62,7 +62,7 @@ int rd_map_put(struct rd_map *map, uint64_t key, void *value)
 	return 0;
 }
 
-/* Those behind it that would not be found any more move up. */
+/* Moves later entries up that could not be found any more. */
 void rd_map_remove(struct rd_map *map, uint64_t key)
 {
 	size_t mask = ((size_t)1 << map->bits) - 1;
@@ -76,7 +76,7 @@ void rd_map_remove(struct rd_map *map, uint64_t key)
 	for (size_t i = (hole + 1) & mask; map->slots[i].value; i = (i + 1) & mask) {
 		size_t home = rd_map_place(map, map->slots[i].key);
 
-		/* It may stand at @hole unless its home is between there and here. */
+		/* It may move to @hole unless its home is between there and here. */
 		if (((i - home) & mask) < ((i - hole) & mask))
 			continue;
 		map->slots[hole] = map->slots[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers to pointers: a hash table with open addressing, at most half full, so that most searches
- * end at the first or second place. Of one thread, or under its owner's lock.
+ * A hash table from numbers to pointers: open addressing, at most half full, so that most searches
+ * end at the first or second slot. One thread, or under its owner's lock.
  */
 #ifndef RD_UTIL_MAP_H
 #define RD_UTIL_MAP_H
@@ -11,23 +11,26 @@
 
 struct rd_map_slot {
 	uint64_t key;
-	void *value; /* NULL: free */
+	void *value; /* NULL: the slot is free */
 };
 
 struct rd_map {
 	struct rd_map_slot *slots;
-	unsigned int bits;  /* there are 1 << bits slots */
-	unsigned int count; /* in use */
+	unsigned int bits;  /* the table has 1 << bits slots */
+	unsigned int count; /* used slots */
 };
 
 int rd_map_init(struct rd_map *map); /* 0 or -ENOMEM */
-/* A zeroed one is fine. The values are the caller's. */
+/* A zero-initialized map is allowed. The values remain the caller's. */
 void rd_map_fini(struct rd_map *map);
-/* Make room for @count keys in all, so that so many can be put without failing. 0 or -ENOMEM. */
+/* Grows the map for @count keys in all, so that adding them cannot fail. Returns 0 or -ENOMEM. */
 int rd_map_reserve(struct rd_map *map, unsigned int count);
-/* @value is not NULL, and @key is not there. 0 or -ENOMEM. */
+/*
+ * Adds @key, which must not be in the map, with @value, which must not be NULL. Returns 0 or
+ * -ENOMEM.
+ */
 int rd_map_put(struct rd_map *map, uint64_t key, void *value);
-void rd_map_remove(struct rd_map *map, uint64_t key); /* one that is not there is fine */
+void rd_map_remove(struct rd_map *map, uint64_t key); /* no-op if it is not in the map */
 
 static inline size_t rd_map_place(const struct rd_map *map, uint64_t key)
 {

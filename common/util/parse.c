@@ -42,10 +42,10 @@ static const struct unit duration_units[] = {
 	{NULL, 0},
 };
 
-/* Enough for a tenth of a nanosecond in an hour; more digits than this say nothing. */
+/* Enough for a tenth of a nanosecond in an hour; further digits are ignored. */
 #define FRACTION_DIGITS_MAX 9
 
-/* Decimal digits at *@text; advances it. Returns 0, -EINVAL (none) or -ERANGE. */
+/* Parses decimal digits at *@text and advances it. Returns 0, -EINVAL (none) or -ERANGE. */
 static int take_digits(const char **text, uint64_t *value)
 {
 	const char *p = *text;
@@ -63,7 +63,7 @@ static int take_digits(const char **text, uint64_t *value)
 	return 0;
 }
 
-/* An optional ".digits" at *@text as @numerator / @denominator. */
+/* Parses an optional ".digits" at *@text as @numerator / @denominator. */
 static int take_fraction(const char **text, uint64_t *numerator, uint64_t *denominator)
 {
 	const char *start = *text + 1;
@@ -103,7 +103,7 @@ static int parse_with_unit(const char *text, const struct unit *units, uint64_t 
 	rc = take_digits(&p, &whole);
 	if (rc == -EINVAL)
 		return rc;
-	if (rc == -ERANGE) /* still say "not a number" for 99999999999999999999x */
+	if (rc == -ERANGE) /* 99999999999999999999x is -EINVAL, not -ERANGE */
 		p += strspn(p, "0123456789");
 	if (take_fraction(&p, &num, &den))
 		return -EINVAL;
@@ -113,7 +113,7 @@ static int parse_with_unit(const char *text, const struct unit *units, uint64_t 
 	if (rc)
 		return rc;
 	if (den > 1 && unit->factor == 1)
-		return -EINVAL; /* half a byte, half a nanosecond */
+		return -EINVAL; /* a fraction of a byte or of a nanosecond */
 	if (__builtin_mul_overflow(whole, unit->factor, &result) ||
 	    __builtin_add_overflow(result, (uint64_t)((unsigned __int128)num * unit->factor / den),
 				   &result))

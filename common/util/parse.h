@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers with units, as people write them in configuration files and on command lines. */
+/* Numbers with units, as in configuration files and on command lines. */
 #ifndef RD_UTIL_PARSE_H
 #define RD_UTIL_PARSE_H
 

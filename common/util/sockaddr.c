@@ -64,7 +64,7 @@ const char *rd_addr_format(const struct sockaddr *sa, char buf[RD_ADDR_TEXT])
 		n = snprintf(buf, RD_ADDR_TEXT, "%.64s:%u", host, rd_addr_port(sa));
 	else
 		n = snprintf(buf, RD_ADDR_TEXT, "%.64s", host);
-	(void)n; /* the longest host is 45 characters and a scope of 16 */
+	(void)n; /* fits: the longest host has 45 characters, a scope 16 */
 	return buf;
 }
 
@@ -190,7 +190,9 @@ bool rd_addr_equal(const struct sockaddr *a, const struct sockaddr *b)
 
 uint64_t rd_addr_key(const struct sockaddr *sa)
 {
-	const uint64_t in4 = UINT64_C(0xffffffff) << 32; /* multicast as IPv6: nobody's address */
+	const uint64_t in4 =
+		UINT64_C(0xffffffff)
+		<< 32; /* the prefix is IPv6 multicast, which is no address of a peer */
 	const uint8_t *b;
 	uint64_t key = 0;
 	int from = 0;

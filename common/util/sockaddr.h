@@ -11,7 +11,7 @@
 
 /* "127.0.0.1:4420", "[::1]:4420". Returns @buf. */
 const char *rd_addr_format(const struct sockaddr *sa, char buf[RD_ADDR_TEXT]);
-/* The same without the port and brackets. */
+/* As rd_addr_format(), without port and brackets. */
 const char *rd_addr_format_host(const struct sockaddr *sa, char buf[RD_ADDR_TEXT]);
 
 /*
@@ -26,9 +26,9 @@ void rd_addr_set_port(struct sockaddr *sa, uint16_t port);
 bool rd_addr_is_any(const struct sockaddr *sa);
 bool rd_addr_equal(const struct sockaddr *a, const struct sockaddr *b); /* family, address, port */
 /*
- * What the connections of one peer have in common: its IPv4 address, or the first 64 bits of its
- * IPv6 address, the rest of which it chooses as it likes; of a link-local one the last 64, since
- * the first are everybody's.
+ * The common part of the addresses of one peer: its IPv4 address, or the first 64 bits of its IPv6
+ * address, of which it chooses the rest. Of a link-local address the last 64 bits, since all have
+ * the same first ones.
  */
 uint64_t rd_addr_key(const struct sockaddr *sa);
 

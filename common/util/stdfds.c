@@ -7,7 +7,7 @@
 
 int rd_stdfds_open(void)
 {
-	/* The lowest number that is free is the one that open(2) takes. */
+	/* open(2) takes the lowest free number. */
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
 		if (fcntl(fd, F_GETFD) >= 0)
 			continue;

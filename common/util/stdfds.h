@@ -4,9 +4,9 @@
 #define RD_UTIL_STDFDS_H
 
 /*
- * First of all in main(): those of descriptors 0 to 2 that are closed become /dev/null, opened the
- * wrong way round, so that using one is still an error (EBADF). Otherwise the program's own sockets
- * and files would take these numbers, and messages would go into them. Returns 0 or -errno.
+ * Call it first in main(). Opens /dev/null for those of descriptors 0 to 2 that are closed, in the
+ * wrong direction, so that using one remains an error (EBADF). Otherwise sockets and files of the
+ * program would get these numbers, and messages would be written into them. Returns 0 or -errno.
  */
 int rd_stdfds_open(void);
 

@@ -30,7 +30,10 @@ size_t rd_utf8_len(const char *text, size_t len)
 	return n;
 }
 
-/* The character of a well-formed sequence of two or three bytes; longer ones have none to mask. */
+/*
+ * The character of a well-formed sequence of two or three bytes; longer sequences never need
+ * masking.
+ */
 static uint32_t utf8_char(const unsigned char *s, size_t n)
 {
 	if (n == 2)
@@ -38,7 +41,9 @@ static uint32_t utf8_char(const unsigned char *s, size_t n)
 	return n == 3 ? (s[0] & 0x0fu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu) : 0xffff;
 }
 
-/* Beyond ASCII: terminals obey C1 too, and the others turn a line round or end it. */
+/*
+ * Beyond ASCII: C1 controls act on terminals, the others change the direction of a line or end it.
+ */
 static bool is_control(uint32_t c)
 {
 	return (c >= 0x80 && c <= 0x9f) || c == 0x61c || c == 0x200e || c == 0x200f ||
