@@ -174,6 +174,8 @@ static void fetch(struct rdt_req *req)
 
 	must(c->fetches_count < 256);
 	c->fetches[c->fetches_count++] = req;
+	if (c->no_read)
+		rdt_qpair_lost(req->qp, "no READ");
 }
 
 static bool fetch_cancel(struct rdt_req *req)

@@ -135,6 +135,7 @@ struct t_conn {
 	bool hold_respond;
 	bool peer_closed; /* what the reactor has not seen yet */
 	bool no_recv;     /* the connection is lost when a capsule comes back */
+	bool no_read;     /* the same when data is to be fetched */
 	bool closing;
 	bool closed;
 	bool *gone;                                                /* set when destroyed */

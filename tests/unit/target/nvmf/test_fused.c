@@ -475,6 +475,24 @@ static void dies_of_the_next_command(void)
 	t_pair_free(&p); /* looks for what is left */
 }
 
+/* Both halves have their parts of the buffer, and the READ of the second half's data fails. */
+static void dies_as_it_fetches(void)
+{
+	struct t_pair p = t_pair_new();
+	uint8_t old[512] = {0}, new[512] = {1};
+	struct nvme_sqe sqe[2];
+	bool gone = false;
+
+	p.io->no_read = true;
+	send_pair(p.io, sqe, 0, 1, old, new);
+	CU_ASSERT_TRUE(p.io->closing);
+	CU_ASSERT_EQUAL(p.io->qp.used, 1);
+	p.io->gone = &gone;
+	t_turn(p.env);
+	CU_ASSERT_TRUE(gone);
+	t_pair_free(&p); /* looks for what is left */
+}
+
 static void on_removed(void *arg, int err, const char *text)
 {
 	CU_ASSERT_EQUAL(err, 0);
@@ -779,6 +797,7 @@ const struct t_case t_fused_cases[] = {
 	{"nobody comes between comparison and write", atomic_pair},
 	{"what was under way is waited for", drains_first},
 	{"a pair ends with its queue at any stage", dies_anywhere},
+	{"the queue ends when a pair's data cannot be fetched", dies_as_it_fetches},
 	{"the queue ends when the next command leaves a half alone", dies_of_the_next_command},
 	{"a namespace leaves under a pair at any stage", namespace_leaves},
 	{"a namespace leaves while the second half writes", namespace_leaves_while_it_writes},

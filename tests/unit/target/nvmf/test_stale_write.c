@@ -290,6 +290,41 @@ static void a_limit_comes_behind_the_fence(void)
 	back_free(&b);
 }
 
+/* The host's other controller has died with writes in flight while the command waited. */
+static void the_fence_is_asked_again_behind_a_limit(void)
+{
+	struct back b = back_new();
+	struct rdt_ctrl *ctrl = b.p.admin->qp.ctrl;
+	const struct rdt_ns *ns = rdt_ns_of(b.p.env->t->subsys[0], 5);
+	struct rdt_qos_config cfg = {.limits[RDT_QOS_IOPS] = 1};
+	const struct rdt_reactor *r = &b.p.env->t->reactors[1];
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	rdt_qos_set_ns(b.p.env->t->ns[ns->slot], &cfg);
+	for (unsigned int i = 0; i < 2; i++) {
+		t_rw_sqe(b.p.io, &sqe, true, 0, 1, new_data);
+		sqe.nsid = htole32(5);
+		t_send(b.p.io, &sqe, NULL, 0);
+		t_turn(b.p.env);
+	}
+	CU_ASSERT_EQUAL_FATAL(t_answers(b.p.io), 1);
+	t_answer(b.p.io);
+	CU_ASSERT_EQUAL(r->limited, 1);
+	CU_ASSERT_TRUE(TAILQ_EMPTY(&r->behind_fence));
+	rdt_slots_set(&ctrl->kept, ns->slot);
+	t_advance(b.p.env, 2 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(t_answers(b.p.io), 0);
+	CU_ASSERT_EQUAL(r->limited, 1);
+	CU_ASSERT_FALSE(TAILQ_EMPTY(&r->behind_fence));
+	rdt_slots_clear(&ctrl->kept, ns->slot);
+	t_advance(b.p.env, 100 * RD_NSEC_PER_MSEC);
+	a = t_answer(b.p.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(r->limited, 0);
+	back_free(&b);
+}
+
 /* What takes the place of a namespace that was removed has nothing in flight. */
 static void removed_with_its_commands(void)
 {
@@ -687,6 +722,7 @@ const struct t_case t_stale_write_cases[] = {
 	{"compare and write is told to come again", fused_ones_come_again},
 	{"commands that wait for those of before may end", ends_while_it_waits},
 	{"a limit comes behind the fence", a_limit_comes_behind_the_fence},
+	{"the fence is asked again behind a limit", the_fence_is_asked_again_behind_a_limit},
 	{"a namespace is removed with what was in flight", removed_with_its_commands},
 	{"a reset leaves nothing behind", reset_leaves_nothing},
 	{"who waited is lost as well", fenced_behind_a_fenced},
