@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdtarget: options, signals, and the order of things from start to exit. */
+/* rdtarget: options, signals, and the sequence from start to exit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -30,7 +30,7 @@
 #include "target/nvmf/target.h"
 
 #define EXIT_USAGE 2
-/* After the time to drain is over: for connections to close and the last I/O to come back. */
+/* After drain_timeout: time for connections to close and for backends to complete I/O. */
 #define GIVE_UP_AFTER (5 * RD_NSEC_PER_SEC)
 
 struct options {
@@ -39,7 +39,7 @@ struct options {
 	const char *log_format;
 	int ready_fd;
 	bool check;
-	bool check_machine; /* and what the configuration needs of it */
+	bool check_machine; /* also check what the configuration needs of the machine */
 	bool exit_with_parent;
 };
 
@@ -56,7 +56,7 @@ struct app {
 	struct rd_timer timer; /* draining */
 	bool draining;
 	bool abandoned;
-	bool failed; /* I/O did not come back */
+	bool failed; /* a backend has not completed its I/O */
 };
 
 static const char usage_text[] =
@@ -113,7 +113,7 @@ static int parse_ready_fd(const char *text, struct options *opt)
 	return 0;
 }
 
-/* Returns -1 to go on, else the exit code. */
+/* Returns -1 to continue, otherwise the exit code. */
 static int parse_options(int argc, char **argv, struct options *opt)
 {
 	enum { OPT_CHECK = 256, OPT_LOG, OPT_LOG_FORMAT, OPT_PARENT, OPT_READY_FD };
@@ -172,7 +172,7 @@ static int parse_options(int argc, char **argv, struct options *opt)
 	return opt->config ? -1 : usage_error("no configuration given", NULL);
 }
 
-/* Before the log has its format: nothing was logged. Returns -1 to go on, else the exit code. */
+/* Sets the format before anything is logged. Returns -1 to continue, otherwise the exit code. */
 static int set_log_format(struct app *app)
 {
 	const char *name = app->opt.log_format ? app->opt.log_format : "auto";
@@ -186,7 +186,7 @@ static int set_log_format(struct app *app)
 		format = RD_LOG_JOURNAL;
 	else if (strcmp(name, "auto") != 0 && strcmp(name, "text") != 0)
 		return usage_error("--log-format takes auto, text or json, not", name);
-	if (app->opt.check) /* for a person who waits for it */
+	if (app->opt.check) /* a person waits for the result */
 		return -1;
 	rd_log_set_format(app->log, format, journal);
 	err = rd_log_buffer(app->log);
@@ -214,7 +214,7 @@ static int make_log(struct app *app)
 	return set_log_format(app);
 }
 
-/* Each queue is a connection, and so a descriptor: use what the system allows. */
+/* Each queue is a connection and needs a descriptor: raise the limit to the maximum. */
 static void raise_open_files(struct rd_log *log)
 {
 	struct rlimit lim;
@@ -235,7 +235,7 @@ static int die_with_parent(struct rd_log *log)
 		rd_err(log, RD_LOG_MAIN, "--exit-with-parent: %s", strerror(errno));
 		return -errno;
 	}
-	/* It may have ended before we asked. */
+	/* The parent may have ended before prctl(). */
 	if (getppid() != parent)
 		raise(SIGTERM);
 	return 0;
@@ -292,7 +292,7 @@ static void terminate(struct app *app, int signo)
 
 /* ---- changes ---- */
 
-/* READY=1 after a reload too: systemd waits for it. @more: what has happened, or "". */
+/* READY=1 also after a reload, because systemd waits for it. @more: the event, or "". */
 static void tell_serving(struct app *app, const char *more)
 {
 	const struct rdt_target *t = app->target;
@@ -354,10 +354,8 @@ static void on_target_signal(struct rd_io *io, uint32_t events)
 	}
 }
 
-/*
- * Signals whose default is to end the process, and that nobody means that way. SIGXFSZ: the write
- * fails with EFBIG instead, which its host is told.
- */
+/* Signals that would end the process and are not meant to. SIGXFSZ: the write fails with EFBIG
+ * instead, which is reported to the host. */
 static void ignore_signals(void)
 {
 	static const int ignored[] = {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF,
@@ -369,10 +367,8 @@ static void ignore_signals(void)
 		signal(sig, SIG_IGN);
 }
 
-/*
- * What is read from a descriptor once the target runs. Blocked before anything else: what comes
- * earlier waits until then, and every thread has them blocked.
- */
+/* Signals that are read from a descriptor once the target runs. They are blocked first, so that
+ * earlier signals stay pending and all threads inherit the mask. */
 static void block_signals(sigset_t *set)
 {
 	ignore_signals();
@@ -407,7 +403,7 @@ static void tell_ready(struct app *app)
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 
-		if (l->wait_err) /* its address is not there yet */
+		if (l->wait_err) /* its address is not available yet */
 			continue;
 		dprintf(app->opt.ready_fd, "%s %u\n", rd_addr_format_host(addr, host),
 			rd_addr_port(addr));
@@ -415,7 +411,7 @@ static void tell_ready(struct app *app)
 	close(app->opt.ready_fd);
 }
 
-/* From the first thread to ready. */
+/* From the first thread to the state ready. */
 static int app_start(struct app *app, int fd)
 {
 	struct rd_loop_opts opts = {.log = app->log};
@@ -456,7 +452,7 @@ static void tell_stopped(struct app *app)
 		rdt_timing_log_drained(app->target);
 }
 
-/* Everything that app_start() may have made, or a part of it. */
+/* Stop and free what app_start() created, also after it failed halfway. */
 static void app_stop(struct app *app)
 {
 	rdt_watchdog_stop(app->watchdog);
@@ -491,7 +487,7 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 	if (app->failed) {
 		rd_err(app->log, RD_LOG_MAIN, "giving up: a backend has not completed its I/O");
 		rd_log_flush(app->log);
-		_exit(EXIT_FAILURE); /* it still owns our buffers: nothing can be freed */
+		_exit(EXIT_FAILURE); /* the backend still uses our buffers: nothing can be freed */
 	}
 	if (app->draining)
 		tell_stopped(app);
@@ -502,11 +498,11 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* --check, of a configuration without mistakes. Returns the exit code. */
+/* --check for a configuration without problems. Returns the exit code. */
 static int check_config(const struct app *app)
 {
 	if (app->opt.check_machine && rdt_preflight(app->cfg, app->log))
-		return EXIT_FAILURE; /* it has said why */
+		return EXIT_FAILURE; /* the reason was logged */
 	printf("%s: OK%s\n", app->opt.config,
 	       app->opt.check_machine ? ", and this machine has what it needs" : "");
 	return EXIT_SUCCESS;
@@ -520,15 +516,15 @@ int main(int argc, char **argv)
 
 	block_signals(&set);
 	if (rd_stdfds_open())
-		return EXIT_FAILURE; /* and nowhere to say so */
+		return EXIT_FAILURE; /* and there is no log for it */
 	code = parse_options(argc, argv, &app.opt);
 	if (code >= 0)
 		return code;
-	if (app.opt.check) /* nobody will read them */
+	if (app.opt.check) /* nobody will read the messages */
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 	code = make_log(&app);
 	if (code < 0 && rdt_config_load(app.opt.config, app.log, &app.cfg))
-		code = EXIT_FAILURE; /* it has said why */
+		code = EXIT_FAILURE; /* the reason was logged */
 	if (code < 0 && app.opt.check)
 		code = check_config(&app);
 	if (code < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A layer that lets time pass before an I/O goes on to the backend below: a slow disk. */
+/* Layer that delays each I/O before it goes to the backend below, to simulate a slow disk. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,8 @@ struct delay {
 	uint64_t ns[RDT_BIO_OPS];
 };
 
-/* In rdt_bio.priv while we hold it; below us it is another's. */
+/* In rdt_bio.priv until the bio is submitted to the channel below, which then uses that area
+ * itself. */
 struct delay_bio {
 	struct rd_timer timer;
 	struct rdt_layer_chan *lc;
@@ -84,7 +85,8 @@ static void delay_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 		return;
 	}
 	db->timer.fn = canceled;
-	rd_timer_start(db->lc->loop, &db->timer, 0); /* armed already: cannot fail */
+	/* The timer is armed, so restarting it cannot fail */
+	rd_timer_start(db->lc->loop, &db->timer, 0);
 }
 
 static const struct rdt_bdev_ops delay_ops = {

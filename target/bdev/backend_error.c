@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A layer that fails I/O on purpose: which, where, how often and for how long is configured. */
+/* Layer that fails I/O on purpose: the configuration selects operations, blocks, rate and count. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,14 +13,14 @@ struct error {
 	uint32_t ops;  /* 1u << enum rdt_bio_op */
 	uint64_t from; /* bytes; [from, to) */
 	uint64_t to;
-	bool everywhere; /* commands without blocks too */
-	uint64_t rate;   /* of 2^32 */
+	bool everywhere; /* also operations without a block range */
+	uint64_t rate;   /* probability as a fraction of 2^32 */
 	uint32_t skip;
 	uint32_t count; /* 0: no limit */
 	int err;
 	uint16_t status;
 	char *trigger;
-	/* by all reactors */
+	/* matching I/Os of all reactors */
 	atomic_uint met;
 	atomic_uint failed;
 };
@@ -45,7 +45,7 @@ static int error_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
 	return rdt_layer_chan_open(bdev, engines, sizeof(struct rdt_layer_chan), out);
 }
 
-/* Add one unless it is @max already; the value before. */
+/* Increment unless it is @max. Returns the previous value. */
 static unsigned int count_up(atomic_uint *counter, unsigned int max)
 {
 	unsigned int n = atomic_load(counter);

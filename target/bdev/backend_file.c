@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Namespaces in regular files and on block devices: what is found at the path, and channels on an
+/* Backend for regular files and block devices: checks and opens the path, and opens channels on an
  * engine. */
 #include "backend_types.h"
 
@@ -29,16 +29,16 @@ struct file {
 	char *path;
 	int fd;
 	bool is_block;
-	dev_t dev; /* it, or what its file system is on */
+	dev_t dev; /* the block device, or the device of the file system */
 	enum rdt_engine_type engine;
 	bool direct;
-	uint32_t poll_max; /* bytes of a transfer whose result may be looked for; 0: none */
+	uint32_t poll_max; /* largest transfer in bytes that uses IOPOLL; 0: none */
 	uint32_t mem_align;
 	enum rdt_zero_how zero_how;
-	struct rdt_discard *discard; /* deallocates; NULL: the engine does */
+	struct rdt_discard *discard; /* performs DEALLOCATE; NULL: the engine does */
 };
 
-/* Where an error sentence goes. */
+/* Receives the sentence that explains an error. */
 struct explain {
 	char *buf;
 	size_t size;
@@ -72,8 +72,8 @@ static void file_close(struct rdt_bdev *bdev)
 	struct file *f = file_of(bdev);
 
 	rdt_discard_stop(&f->discard);
-	/* What could not be written may be in the page cache still, as if it were: whoever opens
-	 * the file again is to see what the storage has. */
+	/* After a failed sync, the page cache may still contain data that was not written. Drop it,
+	 * so that a reader sees what is really stored. */
 	if (atomic_load(&bdev->sync_err))
 		posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (f->fd >= 0)
@@ -220,7 +220,7 @@ static int check_type(const struct explain *ex, const struct rdt_ns_config *cfg,
 	return 0;
 }
 
-/* The folder of @path: a new file is there after a power failure only when its entry is. */
+/* Sync the directory of @path, because a new file survives a power failure only with its entry. */
 static int sync_folder(const char *path)
 {
 	rd_autofree char *copy = strdup(path);
@@ -233,12 +233,12 @@ static int sync_folder(const char *path)
 		return -errno;
 	rc = fsync(fd) < 0 ? -errno : 0;
 	close(fd);
-	/* Some file systems cannot, and then need not. */
+	/* Some file systems do not support it, and do not need it. */
 	return rc == -EINVAL || rc == -ENOTSUP ? 0 : rc;
 }
 
-/* Make the file of `create: true`. Somebody else may make it first: then it is theirs, and opened.
- */
+/* Create the file for `create: true`. If another process creates it first, it is opened as an
+ * existing file. */
 static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg)
 {
 	char text[RD_SIZE_TEXT];
@@ -269,15 +269,15 @@ static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg
 	return 0;
 }
 
-/* The last byte that a lock can have. */
+/* Offset of the last byte that can be locked. */
 #define LOCK_WHO (INT64_MAX - 1)
 
-/* Which process has the file: only a lock of the old kind says it. 0: not known. */
+/* PID of the process that has locked the file, which only a POSIX lock tells; 0: unknown. */
 static int lock_owner(int fd)
 {
 	const struct flock asked[] = {
 		{.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_WHO, .l_len = 1},
-		{.l_type = F_WRLCK, .l_whence = SEEK_SET}, /* another program's, anywhere */
+		{.l_type = F_WRLCK, .l_whence = SEEK_SET}, /* any lock of another program */
 	};
 
 	for (unsigned int i = 0; i < 2; i++) {
@@ -290,13 +290,14 @@ static int lock_owner(int fd)
 }
 
 /*
- * Two daemons on one file would destroy its contents: lock it, as qemu does with its images. The
- * lock belongs to what was opened, and ends with it, however that ends; so that of two namespaces
- * that read one file each has its own. A lock of the process on one byte behind it only tells
- * others whose it is: it is gone when any of ours closes the file. Block devices have O_EXCL.
+ * Two daemons that write one file would destroy its contents, so the file is locked, with the kind
+ * of lock that qemu uses for images. The lock belongs to the open file description and ends with
+ * it, so two read-only namespaces can have the same file. An additional POSIX lock on a byte beyond
+ * the end tells other programs our PID; it is lost when this process closes any descriptor of the
+ * file. Block devices are opened with O_EXCL instead.
  *
- * Of a process that was killed, the kernel finishes what its io_uring has in flight, and only then
- * closes the file: for some moments it is in use and nobody has it, -EAGAIN.
+ * When a process is killed, the kernel closes its files only after the I/O in flight on its
+ * io_uring. Until then the file is locked by no process: -EAGAIN.
  */
 static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, int fd)
 {
@@ -315,7 +316,7 @@ static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, 
 		return 0;
 	}
 	if (errno != EAGAIN && errno != EACCES)
-		return 0; /* this file system has no locks */
+		return 0; /* the file system does not support locks */
 	owner = lock_owner(fd);
 	if (owner)
 		snprintf(pid, sizeof(pid), " (process %d)", owner);
@@ -325,10 +326,8 @@ static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, 
 		    cfg->path, pid);
 }
 
-/*
- * Open without O_DIRECT, which is tried later. O_NONBLOCK: a FIFO at the path must not hang the
- * daemon. O_EXCL on a block device: not while it is mounted.
- */
+/* Without O_DIRECT, which is tried later. O_NONBLOCK: opening a FIFO must not block. O_EXCL on a
+ * block device fails if it is mounted. */
 static int open_backend_path(const struct explain *ex, const struct rdt_ns_config *cfg,
 			     struct stat *st)
 {
@@ -355,7 +354,7 @@ static int open_backend_path(const struct explain *ex, const struct rdt_ns_confi
 		rc = explain_open(ex, cfg, -errno);
 		return rc == -EBUSY ? -EAGAIN : rc;
 	}
-	/* What was opened counts, not what was looked at. */
+	/* The path may have been replaced since stat(2): check what was opened. */
 	rc = fstat(fd, st) < 0 ? -errno : 0;
 	rc = rc ? explain_open(ex, cfg, rc) : check_type(ex, cfg, st);
 	if (!rc && S_ISREG(st->st_mode))
@@ -375,7 +374,7 @@ bool rdt_file_released(const struct rdt_ns_config *cfg)
 	int fd;
 
 	if (cfg->read_only)
-		return true; /* others may read it too: whose it is cannot be told */
+		return true; /* shared locks of other readers cannot be told from ours */
 	fd = open(cfg->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (block ? O_EXCL : 0));
 	if (fd < 0)
 		return errno != EBUSY;
@@ -414,7 +413,7 @@ static int find_size(const struct explain *ex, const struct rdt_ns_config *cfg, 
 	return 0;
 }
 
-/* The file is missing, and is to be made at the start. */
+/* The file is missing and will be created at the start: check its directory. */
 static int probe_directory(const struct explain *ex, const struct rdt_ns_config *cfg)
 {
 	rd_autofree char *copy = strdup(cfg->path);
@@ -478,7 +477,7 @@ static int file_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t e
 
 /* ---- O_DIRECT ---- */
 
-/* Does a read of one block into memory at @align work? */
+/* Try to read one block into memory aligned to @align. */
 static bool direct_read_works(int fd, uint32_t block_size, uint32_t align)
 {
 	rd_autofree char *buf = aligned_alloc(4096, (size_t)4096 * 2);
@@ -486,7 +485,7 @@ static bool direct_read_works(int fd, uint32_t block_size, uint32_t align)
 	return buf && pread(fd, buf + align % 4096, block_size, 0) == (ssize_t)block_size;
 }
 
-/* @align: what memory must be aligned to. Returns NULL, or why O_DIRECT cannot be used. */
+/* @align: the required memory alignment. Returns NULL, or why O_DIRECT cannot be used. */
 static const char *find_direct(const struct file *f, uint32_t *align)
 {
 	unsigned int io_align = 0, mem_align = 0;
@@ -507,7 +506,7 @@ static const char *find_direct(const struct file *f, uint32_t *align)
 	if (mem_align && (mem_align & (mem_align - 1)))
 		return "it reports an invalid memory alignment";
 	*align = mem_align > 4 ? mem_align : 512;
-	/* The answer above may be missing or optimistic: only a read proves it. */
+	/* statx() may not report this, or report it wrongly: only a read proves it. */
 	if (direct_read_works(f->fd, f->bdev.block_size, *align))
 		return NULL;
 	*align = 4096;
@@ -577,9 +576,9 @@ static void choose_polling(struct file *f)
 /* ---- zeroing ---- */
 
 /*
- * How a block device gives blocks back. Zeroing without allocation is asked of the kernel by
- * punching, which it refuses where the device cannot; blocks then read as zeroes. A device that
- * only discards promises nothing about what is read afterwards.
+ * How a block device deallocates blocks. Punching a hole zeroes without allocation; the kernel
+ * refuses it where the device has no such offload. A device that only discards does not guarantee
+ * what is read afterwards.
  */
 static int find_deallocate(const struct explain *ex, const struct rdt_ns_config *cfg,
 			   struct file *f)
@@ -615,7 +614,7 @@ static int find_deallocate(const struct explain *ex, const struct rdt_ns_config 
 	return 0;
 }
 
-/* The kernel zeroes and discards whole blocks of the device only. */
+/* The kernel zeroes and discards whole device blocks only. */
 static int find_block_zeroing(const struct explain *ex, const struct rdt_ns_config *cfg,
 			      struct file *f)
 {
@@ -625,14 +624,14 @@ static int find_block_zeroing(const struct explain *ex, const struct rdt_ns_conf
 	    logical > (int)f->bdev.block_size)
 		return 0;
 	if (f->engine == RDT_ENGINE_IO_URING) {
-		/* Always works: the kernel writes zeroes if it must. */
+		/* Always possible: without an offload the kernel writes zeroes. */
 		f->zero_how = RDT_ZERO_RANGE;
 		f->bdev.ops_mask |= 1u << RDT_BIO_WRITE_ZEROES;
 	}
 	return find_deallocate(ex, cfg, f);
 }
 
-/* Find out with calls that change nothing: beyond the end of a file, with KEEP_SIZE. */
+/* Probe with calls that change nothing: beyond the end of the file, with FALLOC_FL_KEEP_SIZE. */
 static void find_zeroing(struct file *f)
 {
 	off_t end = (off_t)((f->bdev.size + 4095) & ~UINT64_C(4095));
@@ -647,7 +646,7 @@ static void find_zeroing(struct file *f)
 	f->zero_how = RDT_ZERO_PUNCH;
 	if (fallocate(f->fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, end, 4096) == 0) {
 		f->zero_how = RDT_ZERO_RANGE;
-		/* That may have allocated a block behind the end. */
+		/* The probe may have allocated a block beyond the end. */
 		fallocate(f->fd, punch, end, 4096);
 	}
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A namespace in anonymous memory. The mapping is sparse: what was never written costs nothing.
- * Contents are gone when the daemon ends, so there is no volatile cache to flush.
- */
+/* Backend in anonymous memory. The mapping is sparse: blocks that were never written use no memory.
+ * The contents end with the daemon, so there is no volatile cache to flush. */
 #include "backend_types.h"
 
 #include <errno.h>
@@ -15,21 +13,20 @@
 
 #include "util/parse.h"
 
-/*
- * Reactors share the memory. A stripe is copied under its lock, so that a block is never seen half
- * written; NVMe promises no more than that (AWUN 0). Only one lock is held at a time.
- */
+/* Reactors share the memory. A stripe is copied under its lock, so that reads see whole blocks;
+ * NVMe requires no more than that (AWUN 0). A thread holds one lock at a time. */
 #define STRIPE_SIZE  65536u
 #define STRIPE_LOCKS 128u
 
-/* Address space kept free behind the namespace, so that it can grow where it is. */
+/* Reserved address space, as a multiple of the size, so that the namespace can grow in place. */
 #define RESERVE_FACTOR 16u
 
 struct memory {
 	struct rdt_bdev bdev;
 	char *base;
-	size_t reserved; /* bytes of address space from base on */
-	uint64_t usable; /* of these, what has ever been in use: I/O may still go there */
+	size_t reserved; /* bytes of reserved address space at @base */
+	/* Largest size so far: I/O that was submitted before a shrink may still access it */
+	uint64_t usable;
 	size_t page_size;
 	pthread_mutex_t locks[STRIPE_LOCKS];
 };
@@ -64,7 +61,7 @@ static void memory_chan_close(struct rdt_chan *chan)
 	free(chan);
 }
 
-/* Zero a piece; whole pages go back to the system. */
+/* Zero a part; whole pages are returned to the system. */
 static int zero_piece(struct memory *m, uint64_t offset, size_t len)
 {
 	char *p = m->base + offset;
@@ -121,7 +118,7 @@ static enum rdt_bio_submit memory_submit(struct rdt_chan *chan, struct rdt_bio *
 	return RDT_BIO_DONE;
 }
 
-/* Address space for @size and growth, all of it out of bounds. */
+/* Reserve address space for @size and growth, without access rights. */
 static int reserve_addresses(struct memory *m, uint64_t size)
 {
 	for (uint64_t factor = RESERVE_FACTOR; factor; factor /= 2) {
@@ -144,9 +141,8 @@ static int open_up(struct memory *m, uint64_t size)
 	return 0;
 }
 
-/*
- * What is cut off stays mapped, for I/O that was let in before, and is empty when it comes back.
- */
+/* Memory beyond a smaller size stays mapped for I/O in flight, and is zeroed when it is used
+ * again. */
 static int memory_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
 {
 	struct memory *m = memory_of(bdev);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A namespace that stores nothing: reads return zeroes, writes are discarded. For measuring the
- * rest. */
+/* Backend without storage: reads return zeroes, writes are discarded. For measuring everything
+ * else. */
 #include "backend_types.h"
 
 #include <errno.h>

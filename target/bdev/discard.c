@@ -13,13 +13,13 @@
 struct rdt_discard {
 	int fd;
 	struct rd_log *log;
-	struct rd_loop *loop; /* the thread's */
+	struct rd_loop *loop; /* of the discard thread */
 	pthread_t thread;
 };
 
 /* In rdt_bio.priv. */
 struct discard_bio {
-	struct rd_msg msg; /* to the thread, and back */
+	struct rd_msg msg; /* to the discard thread and back */
 	struct rdt_discard *discard;
 	struct rd_loop *home;
 	atomic_bool canceled;

@@ -7,7 +7,7 @@
 #define PAGE     4096u
 #define POLL_MAX (1u << 20)
 
-/* A number of the device's queue, from sysfs; a partition has its disk's. 0: there is none. */
+/* A numeric queue attribute in sysfs; for a partition that of its disk. 0: not available. */
 static uint64_t queue_attr(dev_t dev, const char *name)
 {
 	unsigned long long value = 0;
@@ -29,8 +29,8 @@ static uint64_t queue_attr(dev_t dev, const char *name)
 	return value;
 }
 
-/* What is never split: within the limits of one request, with each page a segment, and nowhere
- * where the device has boundaries. */
+/* Largest transfer that the kernel never splits: it fits into one request with a segment for each
+ * page. 0 if the device splits at boundaries. */
 static uint32_t poll_max(dev_t dev)
 {
 	uint64_t segments = queue_attr(dev, "max_segments"),
@@ -38,7 +38,7 @@ static uint32_t poll_max(dev_t dev)
 
 	if (!queue_attr(dev, "io_poll") || queue_attr(dev, "chunk_sectors") || segments < 2)
 		return 0;
-	/* Memory need not begin with a page. */
+	/* A buffer that is not page aligned needs one segment more. */
 	if (bytes > (segments - 1) * PAGE)
 		bytes = (segments - 1) * PAGE;
 	return bytes < POLL_MAX ? (uint32_t)bytes : POLL_MAX;

@@ -27,7 +27,8 @@ enum rdt_engine_type rdt_engine_choose(enum rdt_engine_type type, int *why)
 	*why = 0;
 	if (type != RDT_ENGINE_AUTO)
 		return type;
-	/* Permission is looked at before the parameters, which are none: no ring is made. */
+	/* The kernel checks the permission before the parameters, which are invalid, so no ring is
+	 * created. */
 	if (syscall(__NR_io_uring_setup, 0, NULL) < 0 && errno != EFAULT && errno != EINVAL)
 		*why = errno;
 	return *why ? RDT_ENGINE_AIO : RDT_ENGINE_IO_URING;
@@ -81,7 +82,8 @@ struct rd_loop *rdt_engines_loop(const struct rdt_engines *engines)
 	return engines->opts.loop;
 }
 
-/* One that was not needed at the start is made when a namespace added later asks for it. */
+/* An engine that no namespace needed at the start is created when a namespace added later uses
+ * it. */
 struct rdt_engine *rdt_engines_get(struct rdt_engines *engines, enum rdt_engine_type type)
 {
 	char text[256] = "";

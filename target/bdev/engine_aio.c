@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The aio engine: Linux AIO for systems that forbid io_uring. Asynchronous with O_DIRECT on the
- * usual local file systems; buffered I/O, and file systems that must look up or allocate blocks,
- * make io_submit(2) itself wait. There is no cancelling and no fallocate.
+ * The aio engine: Linux AIO, for systems that forbid io_uring. It is asynchronous for O_DIRECT on
+ * common local file systems. For buffered I/O, and where a file system looks up or allocates
+ * blocks, io_submit(2) itself blocks. There is no cancellation and no fallocate.
  */
 #include "engine_io.h"
 
@@ -28,8 +28,8 @@ struct aio {
 	struct rd_io io;
 	struct rd_poller poller;
 	struct rd_defer flush;
-	struct rd_timer retry; /* the kernel took less than it was given */
-	struct iocb *iocbs;    /* depth of them */
+	struct rd_timer retry; /* armed when the kernel accepted only a part of the batch */
+	struct iocb *iocbs;    /* [depth] */
 	uint32_t *free_slots;
 	uint32_t free_count;
 	struct iocb **batch; /* prepared in this turn, in order */
@@ -71,7 +71,7 @@ static void flush_aio(struct aio *a)
 			rd_timer_start(a->engine.loop, &a->retry, RETRY_NS);
 			break;
 		} else {
-			/* It is the first one the kernel refuses; those behind it may be fine. */
+			/* The kernel refused the first one; the following ones may be valid. */
 			first = a->batch[0];
 			drop_from_batch(a, 1);
 			complete_iocb(a, first, rc);
@@ -129,7 +129,7 @@ static bool reap_aio(struct aio *a)
 	int n;
 
 	do {
-		/* libaio looks into the shared ring first: no system call when it is empty. */
+		/* libaio checks the shared ring first, so an empty one costs no system call. */
 		n = io_getevents(a->ctx, 0, REAP_BATCH, events, &zero);
 		for (int i = 0; i < n; i++) {
 			complete_iocb(a, events[i].obj, (int64_t)events[i].res);
@@ -153,7 +153,8 @@ static void event_readable(struct rd_io *io, uint32_t events)
 	struct aio *a = rd_container_of(io, struct aio, io);
 	uint64_t count;
 
-	/* EAGAIN cannot be: the loop has just seen it readable, and nobody else reads it. */
+	/* EAGAIN is impossible: the loop has just reported it readable, and nobody else reads
+	 * it. */
 	if (read(a->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		rd_err(a->engine.log, RD_LOG_BACKEND, "aio: eventfd: %s", strerror(errno));
 	reap_aio(a);

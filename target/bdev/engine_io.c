@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A kernel that keeps answering EAGAIN is believed after this many tries. */
+/* After this number of retries, EAGAIN is treated as an error. */
 #define RETRIES_MAX 16
-/* The kernel's own limit for one read or write is just below 2 GiB. */
+/* Below the kernel's limit for one read or write, just under 2 GiB. */
 #define PIECE_MAX (UINT64_C(1) << 30)
 
 static bool is_transfer(const struct rdt_bio *bio)
@@ -24,7 +24,7 @@ static void queue_tail(struct rdt_engine *e, struct rdt_bio *bio)
 	TAILQ_INSERT_TAIL(&e->waiting, bio, link);
 }
 
-/* A bio that was in the kernel already goes on before those that were not. */
+/* A bio that was in the kernel already precedes those that were not. */
 static void queue_head(struct rdt_engine *e, struct rdt_bio *bio)
 {
 	rdt_fio(bio)->state = RDT_FIO_WAITING;
@@ -39,7 +39,8 @@ static bool needs_bounce(const struct rdt_bio *bio, const struct rdt_fchan *chan
 	       (((uintptr_t)bio->buf + moved) & (chan->mem_align - 1));
 }
 
-/* Choose the next piece of a read or write. False when it has to wait for a bounce buffer. */
+/* Choose the next piece of a read or write. Returns false when it has to wait for a bounce
+ * buffer. */
 static bool prepare_piece(struct rdt_engine *e, struct rdt_bio *bio)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
@@ -126,7 +127,7 @@ static void report_io_error(struct rdt_engine *e, const struct rdt_bio *bio,
 		       bio->op == RDT_BIO_READ ? "read" : "write", bio->offset, what);
 }
 
-/* A failed piece: true when it is worth another try. */
+/* A piece has failed. Returns true when it should be retried. */
 static bool retry_failed(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
@@ -155,7 +156,7 @@ static int advance_bio(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 
 	if (moved > fio->piece)
 		moved = fio->piece;
-	/* O_DIRECT can only go on from a block boundary: transfer the broken block again. */
+	/* O_DIRECT transfers start at a block boundary: repeat the partial block. */
 	if (fio->chan->direct && moved < fio->piece)
 		moved -= moved % fio->chan->chan.bdev->block_size;
 	if (!moved) {
@@ -172,7 +173,7 @@ static int advance_bio(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 	return 0;
 }
 
-/* A sync is done: nobody may believe it when another one, of the same file, has failed. */
+/* The sync succeeded; fail it anyway if another sync of the same file has failed. */
 static int sync_result(const struct rdt_fio *fio)
 {
 	return atomic_load_explicit(&fio->chan->chan.bdev->sync_err, memory_order_relaxed)
@@ -180,7 +181,7 @@ static int sync_result(const struct rdt_fio *fio)
 		       : 0;
 }
 
-/* The kernel's @res, a failure, is the last word. Returns what @bio ends with. */
+/* The I/O has failed with @res. Returns the result for @bio. */
 static int bio_error(struct rdt_engine *e, struct rdt_bio *bio, int res)
 {
 	const struct rdt_fio *fio = rdt_fio(bio);
@@ -283,7 +284,8 @@ int rdt_engine_init(struct rdt_engine *e, const struct rdt_engine_ops *ops,
 	e->bounce = aligned_alloc(RDT_BOUNCE_ALIGN, (size_t)RDT_BOUNCE_COUNT * RDT_BOUNCE_SIZE);
 	if (!e->bounce)
 		return -ENOMEM;
-	/* No old heap contents may leave; and memory checkers do not see the kernel fill it. */
+	/* Zeroed, so that stale heap contents cannot leak, and for memory checkers, which do not
+	 * see the kernel fill it. */
 	memset(e->bounce, 0, (size_t)RDT_BOUNCE_COUNT * RDT_BOUNCE_SIZE);
 	for (uint32_t i = 0; i < RDT_BOUNCE_COUNT; i++)
 		e->bounce_free[i] = e->bounce + (size_t)i * RDT_BOUNCE_SIZE;

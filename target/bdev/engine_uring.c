@@ -24,7 +24,7 @@ struct uring {
 	struct rd_io io;
 	struct rd_poller poller;
 	struct rd_defer flush;
-	struct rd_timer retry; /* the kernel took less than it was given */
+	struct rd_timer retry; /* armed when the kernel did not accept all entries */
 };
 
 static struct uring *uring_of(struct rdt_engine *engine)
@@ -43,7 +43,7 @@ static void flush_ring(struct uring *u, struct rdt_ring *ring)
 	rc = rdt_ring_submit(ring);
 	if (rc == 0)
 		return;
-	/* Short of memory or completions to reap: those come first, then it is tried again. */
+	/* Out of memory, or completions must be reaped first: retried after that. */
 	if (rc != -EAGAIN && rc != -EBUSY)
 		rd_log_limited(&u->engine.rl, rd_loop_now(u->engine.loop), u->engine.log,
 			       RD_LOG_BACKEND, RD_LOG_ERROR,
@@ -109,7 +109,7 @@ static void prep_zero(struct io_uring_sqe *sqe, int fd, const struct rdt_bio *bi
 	io_uring_prep_fallocate(sqe, fd, mode, (off_t)bio->offset, (off_t)bio->length);
 }
 
-/* Flush: all of the file; FUA: what was written. */
+/* FLUSH syncs the whole file, FUA the written range. */
 static void prep_sync(struct io_uring_sqe *sqe, int fd, const struct rdt_bio *bio)
 {
 	io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
@@ -120,9 +120,9 @@ static void prep_sync(struct io_uring_sqe *sqe, int fd, const struct rdt_bio *bi
 }
 
 /*
- * Descriptors are not registered with the ring: Linux 6.1 lets go of a registered file a second
- * after it was removed, and not before all is over that was in flight on the ring by then, of
- * whatever file. A namespace that was removed must not keep its file.
+ * Files are not registered with the ring: Linux 6.1 releases a registered file up to a second after
+ * its removal, and only after all I/O in flight on the ring, of whatever file. A removed namespace
+ * must release its file.
  */
 static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 {
@@ -135,7 +135,7 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 
 	if (!sqe)
 		return false;
-	fio->slot = polled; /* which of the rings */
+	fio->slot = polled; /* index of the ring */
 	u->poll.out += polled;
 	if (fio->step == RDT_FIO_SYNC)
 		prep_sync(sqe, chan->fd, bio);
@@ -146,7 +146,8 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	else
 		prep_transfer(ring, sqe, chan->fd, bio);
 	io_uring_sqe_set_data(sqe, bio);
-	/* The kernel's thread needs no system call, so it begins while the turn makes more. */
+	/* With SQPOLL, submitting needs no system call: let the kernel start while the turn goes
+	 * on. */
 	if (ring->sqpoll && !rd_timer_armed(&u->retry))
 		flush_ring(u, ring);
 	return true;
@@ -155,11 +156,11 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 static void uring_cancel(struct rdt_engine *engine, struct rdt_bio *bio)
 {
 	struct uring *u = uring_of(engine);
-	/* Polled ones cannot be, and are soon done. */
+	/* Polled I/O cannot be cancelled, and completes soon. */
 	struct io_uring_sqe *sqe = rdt_fio(bio)->slot ? NULL : get_sqe(u, &u->ring);
 
 	if (!sqe)
-		return; /* it will complete by itself */
+		return; /* the bio completes by itself */
 	io_uring_prep_cancel64(sqe, (uint64_t)(uintptr_t)bio, 0);
 	io_uring_sqe_set_data(sqe, NULL);
 }
@@ -193,7 +194,7 @@ static bool reap_ring(struct uring *u, struct rdt_ring *ring)
 			void *token = io_uring_cqe_get_data(cqes[i]);
 			int res = cqes[i]->res;
 
-			/* Callbacks may submit and so need the ring: give the entry back first. */
+			/* Callbacks may submit to the ring: return the entry first. */
 			io_uring_cqe_seen(&ring->io, cqes[i]);
 			if (token)
 				complete_cqe(u, rdt_bio_of(token), res);
@@ -211,9 +212,9 @@ static bool reap_uring(struct uring *u)
 }
 
 /*
- * What a page cache has is there as soon as it was asked for. Where that is all that is under way,
- * and not more, it leaves in this turn. A larger batch waits for the next turn: what was received
- * meanwhile is answered together with it.
+ * Reads from the page cache complete during submission. If these few are all that is in flight,
+ * complete them in this turn. A larger batch completes in the next turn, together with the answers
+ * to capsules received meanwhile.
  */
 static void flush_uring_deferred(struct rd_defer *defer)
 {
@@ -240,7 +241,7 @@ static bool poll_uring(struct rd_poller *poller)
 	return (has_completions(u) && reap_uring(u)) || found;
 }
 
-/* Nothing wakes who sleeps while these are under way. */
+/* Polled I/O raises no interrupt, so the loop must not sleep while some is in flight. */
 static bool must_look(struct rd_poller *poller)
 {
 	return rd_container_of(poller, struct uring, poller)->poll.out;

@@ -34,7 +34,7 @@ void rdt_iopoll_add_file(struct rdt_iopoll *poll, struct rdt_engine *engine,
 	chan->poll_max = 0;
 }
 
-/* A write that is to be durable may have work behind it that nobody polls for. */
+/* A durable write may need further work in the kernel, for which nobody polls. */
 bool rdt_iopoll_takes_kind(const struct rdt_bio *bio, const struct rdt_fio *fio)
 {
 	return fio->step == RDT_FIO_TRANSFER &&

@@ -57,7 +57,7 @@ void rdt_layer_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 		lower->bdev->ops->cancel(lower, bio);
 }
 
-/* The first one in the list is met first: it is put on last. */
+/* The first layer in the list becomes the top, so it is stacked last. */
 int rdt_layers_open(const struct rdt_ns_config *cfg, struct rdt_bdev **bdev)
 {
 	struct rdt_bdev *top = *bdev;
@@ -71,7 +71,7 @@ int rdt_layers_open(const struct rdt_ns_config *cfg, struct rdt_bdev **bdev)
 		else
 			rc = rdt_error_open(layer, top, &top);
 	}
-	*bdev = top; /* on failure whoever closes it closes all that is below */
+	*bdev = top; /* on failure, closing the top closes everything below */
 	return rc;
 }
 

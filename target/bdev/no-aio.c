@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands in for engine_aio.c where libaio was left out of the build. */
+/* Replaces engine_aio.c in builds without libaio. */
 #include "engine_io.h"
 
 #include <errno.h>

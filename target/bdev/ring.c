@@ -12,7 +12,7 @@
 #include "util/parse.h"
 
 #define DEPTH_MIN 8u
-/* The kernel registers at most this much in one buffer. */
+/* log2 of the largest buffer that the kernel registers. */
 #define BUFFER_SHIFT 30
 #define BUFFER_MAX   (UINT64_C(1) << BUFFER_SHIFT)
 
@@ -30,8 +30,8 @@ static int setup_ring(struct rdt_ring *ring, unsigned int entries, unsigned int 
 	return io_uring_queue_init_params(entries, &ring->io, &params);
 }
 
-/* With the best of @flags, the last of which is 0; older kernels answer EINVAL to those they do not
- * know. */
+/* Try the @flags in order of preference; the last one is 0. Older kernels answer EINVAL for unknown
+ * flags. */
 static int make_best(struct rdt_ring *ring, unsigned int entries, const unsigned int *flags,
 		     unsigned int always, const struct rdt_ring_opts *opts)
 {
@@ -43,7 +43,7 @@ static int make_best(struct rdt_ring *ring, unsigned int entries, const unsigned
 	return rc;
 }
 
-/* For @depth I/Os, or as many as the memlock limit allows: some kernels charge the ring to it. */
+/* For @depth I/Os, or as many as the memlock limit allows: some kernels charge rings to it. */
 static int make_for(struct rdt_ring *ring, unsigned int *depth, const unsigned int *flags,
 		    unsigned int always, const struct rdt_ring_opts *opts)
 {
@@ -59,10 +59,11 @@ static int make_for(struct rdt_ring *ring, unsigned int *depth, const unsigned i
 	return rc;
 }
 
-/* Whose completions are work of the thread that submits. */
+/* The submitting thread runs the completion work. */
 static int make_plain(struct rdt_ring *ring, unsigned int *depth, const struct rdt_ring_opts *opts)
 {
-	/* Not DEFER_TASKRUN: its completions do not wake who sleeps on the ring's descriptor. */
+	/* Without DEFER_TASKRUN, whose completions do not wake a thread that sleeps in epoll on the
+	 * ring. */
 	static const unsigned int flags[] = {
 		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
 		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
@@ -72,7 +73,7 @@ static int make_plain(struct rdt_ring *ring, unsigned int *depth, const struct r
 	return make_for(ring, depth, flags, 0, opts);
 }
 
-/* @kind: SQPOLL or IOPOLL, whose completions are not. */
+/* @kind: SQPOLL or IOPOLL, where completion work runs elsewhere. */
 static int make_other(struct rdt_ring *ring, unsigned int *depth, unsigned int kind,
 		      const struct rdt_ring_opts *opts)
 {
@@ -128,7 +129,7 @@ int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, const struct rdt_ri
 			"io_uring: the memlock limit allows only %u I/Os in the kernel at once "
 			"instead of %u; raise ulimit -l to allow more",
 			*depth, asked);
-	/* From Linux 5.18 on; without it the kernel looks the descriptor up in each call. */
+	/* Since Linux 5.18: saves the file lookup in each call. */
 	io_uring_register_ring_fd(&ring->io);
 	return 0;
 }
@@ -147,7 +148,7 @@ int rdt_ring_submit(struct rdt_ring *ring)
 
 	do {
 		rc = io_uring_submit(&ring->io);
-		/* What the thread has not taken yet is its business. */
+		/* With SQPOLL, the kernel thread takes the remaining entries. */
 		left = !ring->sqpoll && io_uring_sq_ready(&ring->io);
 	} while (rc == -EINTR || (rc > 0 && left));
 	if (rc < 0)
@@ -157,7 +158,7 @@ int rdt_ring_submit(struct rdt_ring *ring)
 
 void rdt_ring_look(struct rdt_ring *ring)
 {
-	/* What goes wrong here goes wrong for an I/O, which says so. */
+	/* An error here also fails an I/O, which reports it. */
 	io_uring_get_events(&ring->io);
 }
 

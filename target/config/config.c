@@ -38,7 +38,7 @@ int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **ou
 	if (!rc && load.problems)
 		rc = -EINVAL;
 	for (uint32_t i = 0; i < config->subsystems_count && !rc; i++)
-		if (config->subsystems[i].namespaces_count) /* qsort() takes no NULL */
+		if (config->subsystems[i].namespaces_count) /* qsort() does not accept NULL */
 			qsort(config->subsystems[i].namespaces,
 			      config->subsystems[i].namespaces_count,
 			      sizeof(*config->subsystems[i].namespaces), by_nsid);
@@ -83,7 +83,7 @@ bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *co
 {
 	uint32_t same = 0;
 
-	/* Mostly nothing has changed. */
+	/* Skip the common prefix: usually nothing has changed. */
 	while (same < a_count && same < b_count && strcmp(a[same], b[same]) == 0)
 		same++;
 	if (same == a_count && same == b_count)

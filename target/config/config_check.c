@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranges, relations between keys, and what is used for a key that was not given. */
+/* Value ranges, relations between keys, and defaults. */
 #include "config_priv.h"
 #include "tgt_limits.h"
 
@@ -24,7 +24,7 @@
 #define UNCONNECTED_MAX  65536u
 #define ENGINE_DEPTH_MAX 4096
 #define MDTS_MIN         (UINT64_C(4) << 10)
-/* A keyed SGL can describe just below 16 MiB. */
+/* Just below 16 MiB fit into a keyed SGL descriptor. */
 #define MDTS_MAX          (UINT64_C(8) << 20)
 #define IN_CAPSULE_MAX    (UINT64_C(64) << 10)
 #define BUFFER_MAX        (UINT64_C(256) << 30)
@@ -45,8 +45,7 @@
 #define DEFAULT_MODEL     "rdtarget"
 #define DEFAULT_BLOCK     512
 
-/* The name space of the UUIDs made here; never to be changed, or namespaces change their identity.
- */
+/* Namespace UUID for generated UUIDs. Changing it would change the identity of NVMe namespaces. */
 static const uuid_t uuid_space = {0x5b, 0x1f, 0x43, 0x9e, 0x0c, 0x6a, 0x4d, 0x27,
 				  0x9d, 0x3e, 0x62, 0x8f, 0xb7, 0x11, 0xa0, 0x54};
 
@@ -82,7 +81,7 @@ static void check_u32(struct rdt_config_load *load, const struct rdt_key *parent
 		rdt_config_problem(load, &key, "found %u, expected %u to %u", *value, min, max);
 }
 
-/* Fill in @def when @text was not given, so that there is always something to show. */
+/* Use @def if @text was not given, so that it can always be printed. */
 static int default_text(const char **text, const char *def)
 {
 	if (*text)
@@ -217,7 +216,7 @@ static void check_state_dir(struct rdt_config_load *load, const struct rdt_key *
 {
 	struct rdt_key key = rdt_config_child(load, parent, "state_dir");
 
-	/* A daemon may be started anywhere: its state must be found again. */
+	/* The state must be found wherever the daemon is started. */
 	if (dir && dir[0] != '/')
 		rdt_config_problem(load, &key,
 				   "found \"%s\", expected an absolute path such as "
@@ -225,7 +224,7 @@ static void check_state_dir(struct rdt_config_load *load, const struct rdt_key *
 				   dir);
 }
 
-/* A list with the CPU of each reactor, or of what each has. */
+/* A list with one CPU for each reactor. */
 static void check_cpus(struct rdt_config_load *load, const struct rdt_key *cpus,
 		       const uint32_t *list, uint32_t count, uint32_t reactors)
 {
@@ -261,8 +260,8 @@ static bool has_cpu(const uint32_t *list, uint32_t count, uint32_t cpu)
 	return false;
 }
 
-/* The kernel's threads for submission poll as the reactors do: on one CPU both would stand still
- * most of the time. */
+/* Both an SQPOLL thread and its reactor poll: on the same CPU each would wait for the other most of
+ * the time. */
 static void check_sqpoll_cpus(struct rdt_config_load *load, const struct rdt_key *parent,
 			      const struct rdt_target_config *t)
 {
@@ -365,7 +364,7 @@ static int check_target_section(struct rdt_config_load *load, const struct rdt_k
 
 /* ---- listeners ---- */
 
-/* Would binding both fail? Port 0 is a different one each time. */
+/* Would both fail to bind? Port 0 is a different port each time. */
 static bool listeners_clash(const struct rdt_listener_config *a,
 			    const struct rdt_listener_config *b)
 {
@@ -590,7 +589,8 @@ static int check_ns(struct rdt_config_load *load, const struct rdt_key *list,
 		ns->block_size = 0;
 	}
 	backend = rdt_config_child(load, &key, "backend");
-	if (!rdt_config_is_bad(load, &backend)) { /* else nobody knows what belongs to it */
+	/* With an unknown backend, its keys cannot be checked. */
+	if (!rdt_config_is_bad(load, &backend)) {
 		check_ns_path(load, &key, ns);
 		check_ns_size(load, &key, ns);
 	}
@@ -649,7 +649,7 @@ static void check_nqn(struct rdt_config_load *load, const struct rdt_key *subsys
 		rdt_config_check_nqn(load, &at, nqn);
 }
 
-/* Stable across restarts, and different for different subsystems. */
+/* Derived from the NQN: stable across restarts, and different for each subsystem. */
 static int default_serial(struct rdt_subsys_config *ss)
 {
 	char text[SERIAL_MAX + 1];
@@ -661,7 +661,7 @@ static int default_serial(struct rdt_subsys_config *ss)
 	return default_text(&ss->serial, text);
 }
 
-/* Each NSID once. */
+/* NSIDs are unique within a subsystem. */
 static int check_nsids(struct rdt_config_load *load, const struct rdt_key *list,
 		       const struct rdt_subsys_config *ss)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Configuration files as trees of nodes with line numbers: parsing, walking, and the report of
- * problems. */
+/* Configuration files as YAML trees with line numbers: parsing, walking, and reporting problems. */
 #include "config_priv.h"
 
 #include <errno.h>
@@ -45,13 +44,13 @@ void rdt_config_tree_done(struct rdt_config_load *load)
 
 static void note_bad(struct rdt_config_load *load, const struct rdt_key *key)
 {
-	/* Powers of two are the sizes it has had. */
+	/* Grown by doubling: the array is full when the count is a power of two. */
 	if ((load->bad_count & (load->bad_count - 1)) == 0) {
 		size_t room = load->bad_count ? 2 * (size_t)load->bad_count : 1;
 		uint64_t *bad = realloc(load->bad, room * sizeof(*bad));
 
 		if (!bad)
-			return; /* a second report of the place at worst */
+			return; /* without memory, the same place may be reported twice */
 		load->bad = bad;
 	}
 	load->bad[load->bad_count++] = place_hash(key);
@@ -109,7 +108,7 @@ static void set_position(struct rdt_key *key, yaml_node_t *node)
 		key->line = node->start_mark.line + 1;
 }
 
-/* Not snprintf(): a large file has a million of these. */
+/* Faster than snprintf(): a large file calls this a million times. */
 static void append(struct rdt_key *key, const char *text, size_t len)
 {
 	if (key->len + len >= sizeof(key->text)) {
@@ -135,7 +134,7 @@ static void append_index(struct rdt_key *key, unsigned int index)
 	append(key, digits + at, sizeof(digits) - at);
 }
 
-/* A place below @parent, with nothing there yet. */
+/* A place below @parent, without a node yet. */
 static struct rdt_key below(const struct rdt_key *parent)
 {
 	struct rdt_key key;
@@ -200,7 +199,7 @@ struct rdt_key rdt_config_child(struct rdt_config_load *load, const struct rdt_k
 		    strcmp((const char *)k->data.scalar.value, name) != 0)
 			continue;
 		set_position(&key, rdt_config_node(parent->file, p->value));
-		/* An empty value begins at the next token, maybe lines below. */
+		/* libyaml's mark of an empty value is the next token, which may be lines below. */
 		key.line = k->start_mark.line + 1;
 		break;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From the trees to the structures: each value is held against the schema, and what is good is
- * filled in. libcyaml could do that too, but stops at the first mistake, knows no suggestions,
- * takes any word for true, and reads one file.
+ * From the YAML trees to the structures: checks each value against the schema and fills in the
+ * valid ones. libcyaml's own loader stops at the first mistake, has no suggestions, accepts any
+ * word as true and reads only one file.
  */
 #include "config_priv.h"
 
@@ -23,7 +23,7 @@ static const char *scalar_text(const yaml_node_t *node)
 
 #define WORD_MAX 32
 
-/* Levenshtein distance of two short words; large when one is too long for a key. */
+/* Levenshtein distance of two short words; a large number if one is too long for a key. */
 static unsigned int key_distance(const char *a, const char *b)
 {
 	unsigned int row[WORD_MAX + 1];
@@ -95,7 +95,7 @@ static void unknown_key(struct rdt_config_load *load, const struct rdt_key *key,
 
 /* ---- values ---- */
 
-/* What is there, for people. */
+/* A text that describes the value found. */
 static const char *found_text(const yaml_node_t *node, char *buf, size_t size)
 {
 	switch (node->type) {
@@ -138,7 +138,7 @@ static void fill_uint(struct rdt_config_load *load, const struct rdt_key *key,
 	char buf[80];
 	uint64_t value;
 
-	/* Some would read a leading zero as octal. */
+	/* Reject leading zeroes, which some parsers read as octal. */
 	if (rd_parse_u64(text, 0, max, &value) == 0 &&
 	    (text[0] != '0' || text[1] == '\0' || text[1] == 'x' || text[1] == 'X')) {
 		put_number(out, schema->data_size, value);
@@ -196,7 +196,7 @@ static void fill_string(struct rdt_config_load *load, const struct rdt_key *key,
 		rdt_config_problem(load, key, "found nothing, expected text");
 	} else if (strlen(scalar_text(node)) != node->data.scalar.length) {
 		rdt_config_problem(load, key, "contains a NUL character");
-	} else if (!*out) { /* else the key is there twice, which was said */
+	} else if (!*out) { /* otherwise the key is repeated, which was reported */
 		*out = strdup(scalar_text(node));
 		load->out_of_memory |= !*out;
 	}
@@ -223,7 +223,7 @@ static void fill_value(struct rdt_config_load *load, const struct rdt_key *key,
 
 /* ---- sequences ---- */
 
-/* Required strings are never NULL, so that what follows need not ask. */
+/* Required strings are never NULL, so that later checks need not test for that. */
 static void fill_blank(struct rdt_config_load *load, char **text)
 {
 	if (!*text)
@@ -231,7 +231,8 @@ static void fill_blank(struct rdt_config_load *load, char **text)
 	load->out_of_memory |= !*text;
 }
 
-/* A node that is met again is there by an alias: a few lines could stand for any number of them. */
+/* A node that is visited again was reached through an alias. Aliases are refused: a few lines could
+ * expand to any number of elements. */
 static bool met_again(struct rdt_config_load *load, const struct rdt_key *key)
 {
 	bool *seen = &key->file->seen[key->node - key->file->doc.nodes.start];
@@ -242,7 +243,7 @@ static bool met_again(struct rdt_config_load *load, const struct rdt_key *key)
 	return *seen || (*seen = true, false);
 }
 
-/* A list of the top level: which file each element came from. */
+/* For a top-level list: record which file each element came from. */
 static int note_places(struct rdt_config_list *list, const struct rdt_key *key, unsigned int count)
 {
 	struct rdt_config_place *at =
@@ -259,7 +260,7 @@ static int note_places(struct rdt_config_list *list, const struct rdt_key *key, 
 	return 0;
 }
 
-/* @count more elements of @size behind the @had ones at *@data, all zero. */
+/* Append @count zeroed elements of @size bytes to the @had ones at *@data. */
 static void *more(void **data, uint32_t had, uint32_t count, size_t size)
 {
 	char *p = realloc(*data, ((size_t)had + count) * size);
@@ -271,7 +272,7 @@ static void *more(void **data, uint32_t had, uint32_t count, size_t size)
 	return p + had * size;
 }
 
-/* @data: the pointer to the elements; @counter: their number, which grows by those filled in. */
+/* @data: pointer to the elements; @counter: their number, incremented for each one filled. */
 static void fill_sequence(struct rdt_config_load *load, const struct rdt_key *key,
 			  const cyaml_schema_value_t *schema, void **data, uint32_t *counter)
 {
@@ -285,7 +286,7 @@ static void fill_sequence(struct rdt_config_load *load, const struct rdt_key *ke
 		rdt_config_problem(load, key, "is empty, expected at least %u",
 				   schema->sequence.min);
 	if (!count || met_again(load, key) || (*counter && !key->list))
-		return; /* with a counter: a key that is there twice, which was said */
+		return; /* not the first time: the key is repeated, which was reported */
 	p = more(data, *counter, count, size);
 	if (!p || (key->list && note_places((struct rdt_config_list *)key->list, key, count))) {
 		load->out_of_memory = true;
@@ -312,7 +313,7 @@ static void fill_blanks(struct rdt_config_load *load, const cyaml_schema_field_t
 	}
 }
 
-/* What belongs to the whole target is in one file. */
+/* Keys of the whole target belong to the top file. */
 static void not_in_included(struct rdt_config_load *load, const struct rdt_key *key,
 			    const char *name)
 {
@@ -324,7 +325,7 @@ static void not_in_included(struct rdt_config_load *load, const struct rdt_key *
 			   load->path, load->path);
 }
 
-/* The keys that are there: known, and each only once. */
+/* Each key must be known and not repeated. */
 static void check_keys(struct rdt_config_load *load, const struct rdt_key *key,
 		       const cyaml_schema_field_t *fields)
 {
@@ -384,7 +385,7 @@ static void fill_mapping(struct rdt_config_load *load, const struct rdt_key *key
 	}
 }
 
-/* A mapping at a pointer, unless it is the whole configuration. */
+/* Allocate a mapping that the schema has behind a pointer; the root is not allocated. */
 static void *mapping_at(struct rdt_config_load *load, const cyaml_schema_value_t *schema, void *out)
 {
 	void **p = out;

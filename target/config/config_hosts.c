@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration of hosts and paths: NQN lists, ANA groups, controller IDs, referrals. */
+/* Checks of hosts and paths: NQN lists, ANA groups, controller IDs, referrals. */
 #include "config_priv.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration's files: reading them, and which others the first one includes. */
+/* Reading of the configuration files: the top file and its includes. */
 #include "config_priv.h"
 
 #include <errno.h>
@@ -14,13 +14,13 @@
 
 #include "util/cleanup.h"
 
-/* A file of this size is a mistake: an image given for the configuration, for instance. */
+/* A larger file is a mistake, for example an image given as the configuration. */
 #define FILE_MAX  (64u << 20)
 #define FILES_MAX 16384u
 
 /* ---- one file ---- */
 
-/* All of @fd, which does not have to be a regular file. */
+/* Read @fd to its end; it need not be a regular file. */
 static int read_fd(int fd, char **text, size_t *len)
 {
 	rd_autofree char *buf = NULL;
@@ -80,7 +80,7 @@ static int read_file(const char *path, char **text, size_t *len, char *why, size
 	return rc;
 }
 
-/* @from: where it is included; NULL: the first file. */
+/* @from: the place of the include; NULL: the top file. */
 static int load_file(struct rdt_config_load *load, const char *path, const struct rdt_key *from,
 		     struct rdt_config *config)
 {
@@ -114,7 +114,7 @@ static int load_file(struct rdt_config_load *load, const char *path, const struc
 
 struct included {
 	char *path;
-	unsigned int pattern; /* number in the list */
+	unsigned int pattern; /* index of the pattern in the list */
 };
 
 struct inclusion {
@@ -141,13 +141,13 @@ static int add_included(struct inclusion *inc, const char *path, unsigned int pa
 	return inc->files[inc->count].path ? (inc->count++, 0) : -ENOMEM;
 }
 
-/* A folder that is not there is as good as an empty one. */
+/* A directory that does not exist counts as an empty one. */
 static int unreadable(const char *path, int err)
 {
 	return err != ENOENT;
 }
 
-/* What @text, number @n of the list, stands for; a relative one from the first file's folder. */
+/* Expand pattern @n of the list, @text; relative to the directory of the top file. */
 static int expand(struct rdt_config_load *load, const struct rdt_key *key, struct inclusion *inc,
 		  const char *text, unsigned int n)
 {
@@ -166,14 +166,14 @@ static int expand(struct rdt_config_load *load, const struct rdt_key *key, struc
 		rdt_config_problem(load, key, "%s: a directory cannot be read: %s", full,
 				   strerror(errno));
 	rc = rc == GLOB_NOSPACE ? -ENOMEM
-				: 0; /* nothing found is fine: no file was put there yet */
+				: 0; /* no match is no problem: no file was put there yet */
 	for (size_t i = 0; i < found.gl_pathc && !rc; i++)
 		rc = add_included(inc, found.gl_pathv[i], n);
 	globfree(&found);
 	return rc;
 }
 
-/* Each once, where it comes first: "[first.yaml, *.yaml]" is an order. */
+/* Load each file once, at its first match: "[first.yaml, *.yaml]" defines an order. */
 static int load_each(struct rdt_config_load *load, const struct rdt_key *list,
 		     struct inclusion *inc, struct rdt_config *config)
 {
@@ -199,7 +199,7 @@ static int load_each(struct rdt_config_load *load, const struct rdt_key *list,
 		if (first[i] == i)
 			rc = load_file(load, inc->files[i].path, &key, config);
 	}
-	return rc == -ENOMEM ? rc : 0; /* the problems of the others are counted */
+	return rc == -ENOMEM ? rc : 0; /* problems within the other files were counted */
 }
 
 static int load_included(struct rdt_config_load *load, struct rdt_config *config)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration of layers on a backend. */
+/* Checks of the layers of a namespace. */
 #include "config_priv.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration of limits per second. */
+/* Checks of rate limits. */
 #include "config_priv.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static void check_bytes(struct rdt_config_load *load, const struct rdt_key *pare
 				   text);
 }
 
-/* A limit for reads or writes above the one for both has no effect: a slip of the pen. */
+/* A limit for reads or writes above the limit for both has no effect: probably a mistake. */
 static void check_order(struct rdt_config_load *load, const struct rdt_key *parent,
 			const char *name, uint64_t own, uint64_t all)
 {

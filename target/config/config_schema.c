@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one description of the file: keys, types and choices. Ranges and relations are in
+/* The schema of the configuration: keys, types and choices. Ranges and relations are in
  * config_check.c. */
 #include "config_priv.h"
 

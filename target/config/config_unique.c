@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What must differ: names, identities, and the files behind namespaces. Everything is sorted, so
- * that each one costs the same however many there are.
- */
+/* Uniqueness of NQNs, of IDs, and of the files behind namespaces. Sorts, so that the time does not
+ * grow with the square of their number. */
 #include "config_priv.h"
 #include "tgt_limits.h"
 
@@ -15,7 +13,7 @@
 
 #include "util/cleanup.h"
 
-/* Descriptors that are not namespaces' files: listeners, rings, the first connections. */
+/* Descriptors that are not namespace files: listeners, rings, the first connections. */
 #define OTHER_FILES 64u
 
 static int compare_bytes(const struct rdt_config_id *a, const struct rdt_config_id *b)
@@ -52,7 +50,7 @@ void rdt_config_firsts(struct rdt_config_id *ids, unsigned int count, unsigned i
 struct entry {
 	const struct rdt_ns_config *ns;
 	unsigned int subsystem;
-	unsigned int index; /* in it */
+	unsigned int index; /* index of the namespace in it */
 	struct rdt_file_id file;
 };
 
@@ -84,7 +82,7 @@ const char *rdt_config_where(const struct rdt_key *from, const struct rdt_key *o
 	return buf;
 }
 
-/* Report the namespaces with the same value of @name as another, which all->first has. */
+/* Report each namespace whose @name has the same value as an earlier one, by all->first. */
 static void report_same(struct all *all, const char *name, const char *used, const char *advice)
 {
 	for (unsigned int i = 0; i < all->count; i++) {
@@ -104,7 +102,7 @@ static void report_same(struct all *all, const char *name, const char *used, con
 	}
 }
 
-/* ---- identities: hosts would take two namespaces that share one for one disk ---- */
+/* ---- IDs: hosts treat two namespaces with the same ID as one disk ---- */
 
 static const char *const id_names[] = {"uuid", "nguid", "eui64"};
 
@@ -136,12 +134,12 @@ static void check_ids(struct all *all, unsigned int kind)
 			all->ids[count++] = (struct rdt_config_id){id, len, i};
 	}
 	rdt_config_firsts(all->ids, count, all->first);
-	/* An ID that is not in the file was made from NQN and NSID, whose repetition is a problem
-	 * of its own. */
+	/* An ID that is not in the file was derived from NQN and NSID; their repetition is reported
+	 * elsewhere. */
 	report_same(all, id_names[kind], "used", "each needs its own");
 }
 
-/* ---- files: hosts would take one for two disks, and destroy what the others wrote ---- */
+/* ---- files: two namespaces on one file would overwrite each other's data ---- */
 
 static bool on_disk(const struct rdt_ns_config *ns)
 {
@@ -167,7 +165,8 @@ int rdt_file_compare(const struct rdt_file_id *a, const char *a_path, const stru
 	return a->kind ? memcmp(a, b, sizeof(*a)) : strcmp(a_path, b_path);
 }
 
-/* Several may read a file that nobody writes. @ids: those with the file of @ids[0], in order. */
+/* A file without a writer may be used several times. @ids: the namespaces on the file of @ids[0],
+ * in order. */
 static void check_same_id(struct all *all, const struct rdt_config_id *ids, unsigned int count)
 {
 	const struct rdt_config_id *writer = NULL;
@@ -212,7 +211,7 @@ static void check_files(struct all *all)
 	report_same(all, "path", "served", "use another file, or set \"read_only: true\" for both");
 }
 
-/* Each file is open as long as its namespace is there. */
+/* Every namespace keeps its file open. */
 static void check_open_files(struct all *all)
 {
 	unsigned int count = 0, last = 0;

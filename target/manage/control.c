@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Namespaces come, go and change their size while hosts use them. Each step is a message to every
- * reactor, and the next one starts when all have answered:
+ * Adds, removes and resizes namespaces while hosts use them. Each step is a message to every
+ * reactor; the next step starts when all reactors have answered:
  *
- *   add:    open the channel; when all have one, show the namespace to commands; tell hosts
- *   remove: hide it from commands; tell hosts; let go of it, which waits for I/O in flight; then
- *           the backend is closed
+ *   add:    open the channels; show the namespace to commands; notify hosts
+ *   remove: hide the namespace from commands; notify hosts; close the channels, after the I/O in
+ *           flight; close the backend
  */
 #include "control.h"
 
@@ -29,7 +29,8 @@
 
 #define LEAVE_WARN   (10 * RD_NSEC_PER_SEC)
 #define RELEASE_LOOK RD_NSEC_PER_MSEC
-#define RELEASE_MAX  RD_NSEC_PER_SEC /* by then somebody else has it */
+/* After that, the file is assumed to be in use by another process */
+#define RELEASE_MAX RD_NSEC_PER_SEC
 
 int rdt_control_open(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
 		     char *text, size_t text_size)
@@ -80,7 +81,7 @@ static void close_for_ns_msg(struct rd_msg *msg)
 	rdt_ns_answer(post, 0);
 }
 
-/* Free @ns and only then say so: the caller may use the NSID and the backend again at once. */
+/* Free @ns before @done is called: the caller may reuse the NSID and the backend at once. */
 static void free_and_finish(struct rdt_ns *ns, int err, const char *text)
 {
 	rdt_control_done done = ns->done;
@@ -119,7 +120,7 @@ static void opened(struct rdt_ns *ns)
 	rdt_ns_post(ns, close_for_ns_msg, closed_again);
 }
 
-/* Up to the point where reactors have to be asked. */
+/* The part of an addition that needs no reactor. */
 static int begin_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 		     struct rdt_config *cfg_of, struct rdt_bdev **bdev, struct rdt_ns **out,
 		     char *text, size_t text_size)
@@ -176,7 +177,7 @@ static void subsys_leave_msg(struct rd_msg *msg)
 {
 	struct rdt_ns_post *post = rd_container_of(msg, struct rdt_ns_post, msg);
 
-	rdt_ns_channel_leave(post->reactor, post->ns); /* it answers */
+	rdt_ns_channel_leave(post->reactor, post->ns); /* the reactor answers */
 }
 
 static void released(struct rdt_ns *ns)
@@ -197,8 +198,8 @@ static void look_for_release(struct rd_timer *timer)
 		released(ns);
 }
 
-/* The file is closed, and only when the kernel has let go of it is the namespace removed: others
- * may be waiting for that, or the same file is added again. */
+/* The file is closed. The namespace is removed only when the kernel has released the file, because
+ * the same file may be added again. */
 static void left(struct rdt_ns *ns)
 {
 	struct rd_loop *loop = ns->subsys->target->loop;
@@ -232,7 +233,8 @@ static void hidden(struct rdt_ns *ns)
 {
 	struct rdt_target *t = ns->subsys->target;
 
-	/* Now no reactor shows it any more to a host that looks because of the event. */
+	/* From now on no reactor shows the namespace to a host that reads the list because of the
+	 * event. */
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
 	ns->leave_timer.fn = leave_is_slow;
 	if (rd_timer_start(t->loop, &ns->leave_timer, LEAVE_WARN))
@@ -269,7 +271,7 @@ int rdt_control_ns_resize(struct rdt_ns *ns, uint64_t size, char *text, size_t t
 		snprintf(text, text_size, "it is being added or removed");
 		return -EBUSY;
 	}
-	/* Commands keep off what goes away, before it goes. */
+	/* When shrinking, reduce the size for commands before the backend shrinks. */
 	if (size && size >> ns->lbads < before)
 		atomic_store(&ns->blocks, size >> ns->lbads);
 	err = rdt_bdev_resize(ns->bdev, size, text, text_size);
@@ -286,7 +288,7 @@ int rdt_control_ns_resize(struct rdt_ns *ns, uint64_t size, char *text, size_t t
 
 /* ---- subsystems ---- */
 
-/* What a controller may have been told cannot become something else under the same NQN. */
+/* Hosts know these properties of the NQN, so they cannot change when it is added again. */
 static bool same_identity(const struct rdt_subsys_config *a, const struct rdt_subsys_config *b)
 {
 	return rdt_config_same_text(a->serial, b->serial) &&

@@ -16,7 +16,7 @@ static void loaded_msg(struct rd_msg *msg)
 	struct rdt_loader *l = rd_container_of(msg, struct rdt_loader, msg);
 	struct rdt_config *config = l->config;
 
-	if (!l->running) /* it was stopped while the message was on its way */
+	if (!l->running) /* it was stopped before the message arrived */
 		return;
 	finish_loading(l);
 	l->config = NULL;

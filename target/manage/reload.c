@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SIGHUP: the difference between the running configuration and a new one, applied in this order:
+ * SIGHUP: applies the difference between the running configuration and a new one, in this order:
  *
- *   1. backends of new namespaces are opened, and new listeners listen; if one cannot, nothing at
- *      all is changed. Listeners that are gone are removed
- *   2. settings that change at once: host lists, sizes, and what the other parts have hooked in
- *   3. namespaces are removed, and those to be replaced; waits for their I/O in flight
- *   4. namespaces are added
+ *   1. open the backends of new namespaces, and the new listeners. If one fails, nothing is
+ *      changed. Remove the listeners that are no longer configured
+ *   2. apply settings: host lists, sizes, and those of other parts (target_fns and similar tables)
+ *   3. remove namespaces, also those to be replaced, after their I/O in flight
+ *   4. add namespaces
  *
- * There may be thousands: each part is a walk that stops after STEP_NS and goes on in the next turn
- * of the loop. Nothing else adds or removes namespaces meanwhile.
+ * There may be thousands of changes, so each step is a walk that stops after STEP_NS and continues
+ * in the next turn of the loop. Nothing else adds or removes namespaces meanwhile.
  */
 #include "reload.h"
 
@@ -41,37 +41,38 @@ struct change {
 	struct rdt_bdev *bdev; /* opened in step 1 */
 	bool replaces;
 	bool failed;
-	struct rdt_file_id old_file; /* of @ns, when it has one */
+	struct rdt_file_id old_file; /* the file of @ns, if it has one */
 };
 
-/* How long the main loop stays at it in one turn. */
+/* Time per turn that a reload may take from the main loop. */
 #define STEP_NS   (4 * RD_NSEC_PER_MSEC)
-#define IN_FLIGHT 256u /* changes that reactors are asked for at a time */
+#define IN_FLIGHT 256u /* maximum of changes for which reactors have not answered */
 
 struct rdt_reload {
 	struct rdt_target *t;
 	rdt_reload_done done;
 	void *done_arg;
-	struct rdt_config *next; /* being applied, with a reference */
-	const struct rdt_subsys_config *
-		*next_of; /* by subsys->index; NULL: it is not there any more */
+	struct rdt_config *next;                  /* the configuration being applied; a reference */
+	const struct rdt_subsys_config **next_of; /* by subsys->index; NULL: removed */
 	struct change *changes;
 	unsigned int count;
 	unsigned int room;
-	struct change **by_file; /* those with a file to be closed, sorted */
+	struct change **by_file; /* changes that close a file, sorted by file */
 	unsigned int files;
 
-	/* the walk */
+	/* the running walk */
 	struct rd_defer step;
-	bool (*walk)(struct rdt_reload *rl); /* one piece of it; true: that was the last */
-	void (*then)(struct rdt_reload *rl); /* what follows; @err is 0 or why it ended */
+	/* Processes one item; returns true after the last one */
+	bool (*walk)(struct rdt_reload *rl);
+	/* Runs after the walk; @err is 0 or the reason for its end */
+	void (*then)(struct rdt_reload *rl);
 	int err;
-	unsigned int at;      /* subsystem or change */
-	struct rdt_ns *ns;    /* in that subsystem, with */
-	uint32_t ns_cfg;      /* the place in its new configuration */
-	bool inside;          /* @ns and @ns_cfg are set */
-	unsigned int waiting; /* for control calls to be done */
-	bool walked;          /* all of these have been made */
+	unsigned int at;      /* index of the subsystem or change */
+	struct rdt_ns *ns;    /* next namespace of that subsystem */
+	uint32_t ns_cfg;      /* and its index in the new configuration */
+	bool inside;          /* @ns and @ns_cfg are valid */
+	unsigned int waiting; /* control calls that have not completed */
+	bool walked;          /* all control calls of the walk were made */
 	unsigned int added;
 	unsigned int removed;
 	unsigned int replaced;
@@ -154,12 +155,12 @@ static void check_target_changes(struct rdt_reload *rl, const struct rdt_target_
 static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 			const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
 {
-	/* Not @now: the warning comes until the restart. */
+	/* Compared with the value at the start, so the warning is repeated until the restart. */
 	if (!rdt_config_same_text(ss->cfg->serial, next->serial))
 		rdt_reload_restart(rl, ss->nqn, "serial");
 	if (!rdt_config_same_text(ss->cfg->model, next->model))
 		rdt_reload_restart(rl, ss->nqn, "model");
-	/* Hosts have been told, and may hold reservations. */
+	/* Hosts were told about it, and may hold reservations. */
 	if (ss->cfg->reservations != next->reservations)
 		rdt_reload_restart(rl, ss->nqn, "reservations");
 	if (ss->cfg->write_protect != next->write_protect)
@@ -211,7 +212,7 @@ static int set_ns_hosts(struct rdt_reload *rl, struct rdt_ns *ns, const struct r
 	return err ? err : 1;
 }
 
-/* The lines of the other parts: see reload.h. */
+/* The settings of other parts: see reload.h. */
 static const rdt_reload_target_fn target_fns[] = {
 	rdt_reload_referrals,
 	NULL,
@@ -232,7 +233,7 @@ static void count_settings(struct rdt_reload *rl, int n)
 		rl->settings += (unsigned int)n;
 }
 
-/* Hosts identify a namespace by these, or the backend was opened with them. */
+/* Without these, it is another namespace for hosts, or the backend must be reopened. */
 static bool same_namespace(const struct rdt_ns_config *a, const struct rdt_ns_config *b)
 {
 	return a->backend == b->backend && a->block_size == b->block_size &&
@@ -288,10 +289,11 @@ static void reload_step(struct rd_defer *defer)
 	struct rdt_target *t = rl->t;
 	uint64_t end = rd_loop_now_raw(t->loop) + STEP_NS;
 
-	if (t->drained) /* too late for changes */
+	if (t->drained) /* the target is stopping */
 		return;
 	while (!rl->err && !rl->walk(rl)) {
-		/* Enough for now, or so many under way that an answer is waited for. */
+		/* Continue in the next turn, or when enough of the outstanding changes have
+		 * completed. */
 		if (rl->waiting >= IN_FLIGHT)
 			return;
 		if (rd_loop_now_raw(t->loop) < end)
@@ -315,7 +317,7 @@ static void reload_walk(struct rdt_reload *rl, bool (*fn)(struct rdt_reload *rl)
 	reload_step(&rl->step);
 }
 
-/* A control call of the walk is done. */
+/* A control call of the walk has completed. */
 static void control_answered(struct rdt_reload *rl)
 {
 	rl->waiting--;
@@ -325,10 +327,8 @@ static void control_answered(struct rdt_reload *rl)
 		rd_defer(rl->t->loop, &rl->step, RD_DEFER_NEXT);
 }
 
-/*
- * The next namespace of those that are there and of those of the new configuration, of all
- * subsystems: both are in order of the NSID. False: there is none left.
- */
+/* Merge the namespaces that exist with those of the new configuration, over all subsystems; both
+ * are sorted by NSID. Returns false at the end. */
 static bool next_pair(struct rdt_reload *rl, struct rdt_subsys **ss, struct rdt_ns **ns,
 		      const struct rdt_ns_config **cfg)
 {
@@ -431,7 +431,7 @@ static bool plan_next(struct rdt_reload *rl)
 	return false;
 }
 
-/* A subsystem of the new configuration. */
+/* Plan for one subsystem of the new configuration. */
 static bool plan_next_subsys(struct rdt_reload *rl)
 {
 	const struct rdt_subsys_config *next;
@@ -473,7 +473,7 @@ static int sort_files(struct rdt_reload *rl)
 	return 0;
 }
 
-/* Is the file of @cfg, or a name for it, still in use by a namespace that is about to go? */
+/* Does a namespace that is about to be removed use the file of @cfg, under any name? */
 static bool waits_for_removal(const struct rdt_reload *rl, const struct rdt_ns_config *cfg)
 {
 	struct rdt_file_id file;
@@ -497,7 +497,7 @@ static bool waits_for_removal(const struct rdt_reload *rl, const struct rdt_ns_c
 	return false;
 }
 
-/* Step 1. An error here is the last chance to change nothing. */
+/* Step 1: the last one in which an error leaves everything unchanged. */
 static bool open_next(struct rdt_reload *rl)
 {
 	struct change *ch = &rl->changes[rl->at];
@@ -531,7 +531,7 @@ static void release_reload(struct rdt_reload *rl)
 	free(rl);
 }
 
-/* The end of @rl: then the next one may begin, also from @done. */
+/* @rl has ended; @done may start the next reload. */
 static void reload_over(struct rdt_reload *rl, bool applied, const char *text)
 {
 	struct rdt_target *t = rl->t;
@@ -592,7 +592,7 @@ static void finish_reload(struct rdt_reload *rl)
 	for (unsigned int i = 0; i < t->subsys_count; i++) {
 		if (!t->subsys[i]->gone || !rl->next_of[i])
 			continue;
-		rdt_control_subsys_show(t->subsys[i]); /* with the namespaces it came with */
+		rdt_control_subsys_show(t->subsys[i]); /* together with its namespaces */
 		rl->subsys_added++;
 	}
 	summarize(rl, text, sizeof(text));
@@ -651,7 +651,7 @@ static void removed(void *arg, int err, const char *text)
 		ch->failed = true;
 		rdt_reload_problem(rl, "%s namespace %u: %s", ch->ss->nqn, ch->ns->nsid, text);
 	} else {
-		ch->ns = NULL; /* it is gone */
+		ch->ns = NULL; /* it was freed */
 		rl->removed += !ch->cfg;
 	}
 	control_answered(rl);

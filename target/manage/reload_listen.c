@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a reload changes of listeners. All new ones listen before anything else is changed, so that
- * an address that cannot be used changes nothing. One whose options have changed is removed and
- * added; with the port 0 it keeps the port it was given.
+ * Listeners in a reload. All new ones are opened before anything else is changed, so that an
+ * address that cannot be used changes nothing. A listener with changed options is replaced; with
+ * port 0 it keeps the port that it has.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@
 /* A listener of the new configuration. */
 struct item {
 	const struct rdt_listener_config *cfg;
-	struct rdt_listener *now; /* the one there is, if any */
-	struct rdt_listener *new; /* NULL: @now stays */
+	struct rdt_listener *now; /* the existing listener, or NULL */
+	struct rdt_listener *new; /* NULL: @now stays as it is */
 };
 
 struct plan {
@@ -44,7 +44,7 @@ static bool same_options(const struct rdt_listener_config *a, const struct rdt_l
 	       a->send_with_inv == b->send_with_inv && a->inline_sends == b->inline_sends;
 }
 
-/* A port of 0 may stand more than once for one address: the order tells those apart. */
+/* Port 0 may be configured several times for one address: these are matched in order. */
 static struct rdt_listener *match(struct rdt_target *t, const struct rdt_listener_config *cfg,
 				  bool options)
 {
@@ -84,7 +84,7 @@ static int make_items(struct plan *p, struct rdt_config *next)
 		if (!item->new)
 			return -ENOMEM;
 	}
-	/* Those with other options go as well. */
+	/* Also remove listeners whose options have changed. */
 	for (unsigned int i = 0; i < p->count; i++)
 		if (p->items[i].new && p->items[i].now)
 			p->items[i].now->matched = false;
@@ -96,7 +96,7 @@ static const struct sockaddr *bound(const struct rdt_listener *l)
 	return (const struct sockaddr *)&l->addr;
 }
 
-/* Two sockets of one port may be in each other's way, also with different addresses. */
+/* Sockets of the same port can conflict, also with different addresses (wildcards). */
 static bool in_the_way(const struct plan *p, const struct rdt_listener *l)
 {
 	for (unsigned int i = 0; i < p->count; i++) {
@@ -137,7 +137,7 @@ static int open_new(struct plan *p)
 	return err;
 }
 
-/* As if nothing had been. */
+/* Undo everything that was prepared. */
 static void undo(struct plan *p)
 {
 	struct rdt_listener *l;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a reload changes of paths: referrals, controller IDs and duplicate hosts. */
+/* Paths in a reload: referrals, controller IDs and duplicate hosts. */
 #include <errno.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ int rdt_reload_ctrls(struct rdt_reload *rl, struct rdt_subsys *ss,
 
 	changed += now->cntlid_min != next->cntlid_min || now->cntlid_max != next->cntlid_max;
 	changed += now->duplicate_host != next->duplicate_host;
-	/* Controllers that there are keep their IDs. */
+	/* Existing controllers keep their IDs. */
 	pthread_mutex_lock(&ss->lock);
 	ss->duplicate_host = (uint8_t)next->duplicate_host;
 	ss->cntlid_min = (uint16_t)next->cntlid_min;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits per second that differ between two configurations. */
+/* Rate limits in a reload. */
 #include "reload.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listeners come and go. One that was removed stays as an object until the target ends, since
- * controllers point to it, and is used again for the same address. Reactors find those that are
- * shown, under disc.lock.
+ * Adding and removing listeners. The object of a removed listener stays until the target ends,
+ * because controllers point to it, and is reused for the same address. Reactors find the listeners
+ * that are shown under disc.lock.
  */
 #include "lifecycle.h"
 #include "target/nvmf/listener.h"
@@ -24,13 +24,13 @@
 
 #define LISTEN_AGAIN RD_NSEC_PER_SEC
 
-struct leave_post { /* to one reactor */
+struct leave_post { /* message to one reactor */
 	struct rd_msg msg;
 	struct rdt_reactor *reactor;
 	struct rdt_listener_leave *leave;
 };
 
-struct rdt_listener_leave { /* freed by the last reactor */
+struct rdt_listener_leave { /* freed by the last reactor that answers */
 	struct rdt_listener *listener;
 	atomic_uint left;
 	struct leave_post posts[];
@@ -105,10 +105,8 @@ void rdt_listener_stay(struct rdt_listener *l)
 	l->leave = NULL;
 }
 
-/*
- * A controller takes its I/O queues with it, in the order that hosts expect. Left are connections
- * without a controller yet, and I/O queues of controllers of other listeners.
- */
+/* A controller ends its I/O queues itself, in the order that hosts expect. This is for connections
+ * without a controller, and for I/O queues of controllers of other listeners. */
 static void end_connections(struct rdt_reactor *r, const struct rdt_listener *l)
 {
 	static const char why[] = "its listener was removed";
@@ -157,7 +155,7 @@ void rdt_listener_leave(struct rdt_listener *l)
 	l->wait_err = 0;
 	leave->listener = l;
 	atomic_init(&leave->left, t->reactors_count);
-	/* Connections handed over before this come before it: messages keep their order. */
+	/* Messages keep their order, so connections handed over earlier are adopted before this. */
 	for (unsigned int i = 0, n = t->reactors_count; i < n; i++) {
 		leave->posts[i] = (struct leave_post){.msg = {.fn = listener_leave_msg},
 						      .reactor = &t->reactors[i],

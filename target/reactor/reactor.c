@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A reactor: a thread with a loop, its buffers, its channels to the backends and its RDMA
- * resources. */
+/* A reactor: a thread with an event loop, buffers, channels to the backends and RDMA resources. */
 #include "lifecycle.h"
 #include "target/nvmf/reactor.h"
 
@@ -295,7 +294,7 @@ struct start {
 	int err;
 };
 
-/* Before it touches its memory, which is then near. */
+/* Before the first access to its memory, so that the kernel allocates it on the near node. */
 static int pin_reactor(const struct rdt_reactor *r)
 {
 	const struct rdt_target_config *cfg = &r->target->cfg->target;
@@ -324,13 +323,13 @@ static void *reactor_thread(void *arg)
 	if (!err)
 		err = rdt_reactor_setup(r);
 	start->err = err;
-	sem_post(&start->ready); /* @start is gone after this */
+	sem_post(&start->ready); /* @start is invalid after this */
 	if (!err) {
 		err = rd_loop_run(r->loop);
 		if (err)
 			rd_err(r->log, RD_LOG_TARGET, "reactor %u stopped: %s", r->index,
 			       strerror(-err));
-		/* A message that came just before the stop may hold a reference. */
+		/* A message that arrived just before the stop may have a reference. */
 		rd_loop_turn(r->loop, 0);
 	}
 	rdt_reactor_teardown(r);

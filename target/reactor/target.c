@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The whole target: built from the configuration, drained, torn down. Main thread only. */
+/* The target: creation from the configuration, drain, destruction. Main thread only. */
 #include "lifecycle.h"
 #include "target/nvmf/target.h"
 
@@ -54,7 +54,7 @@ static bool uses_engine_auto(const struct rdt_config *cfg)
 	return false;
 }
 
-/* Once, and not for each namespace. */
+/* Logged once, not for each namespace. */
 static void tell_engine(const struct rdt_target *t)
 {
 	int why;
@@ -148,8 +148,7 @@ void rdt_target_drain(struct rdt_target *t, void (*drained)(struct rdt_target *t
 	rdt_listeners_close(t);
 	t->drained = drained;
 	t->reactors_left = t->reactors_count;
-	/* Connections that were handed over before this come before it: messages keep their order.
-	 */
+	/* Messages keep their order, so connections handed over earlier are adopted before this. */
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rd_loop_post(t->reactors[i].loop, &t->reactors[i].drain_msg);
 }
@@ -196,11 +195,11 @@ static void status_times(struct rdt_timing_query *query)
 	rdt_target_status_part(query->target);
 }
 
-/* One line for each thing, the last one "status: end". Reactors answer by message. */
+/* One line per object, the last one "status: end". Reactors answer by message. */
 void rdt_target_status(struct rdt_target *t)
 {
 	if (t->status_left)
-		return; /* the last question is still being answered */
+		return; /* the previous query is not finished */
 	status_subsys(t, &t->disc);
 	for (unsigned int i = 0; i < t->subsys_count; i++)
 		status_subsys(t, t->subsys[i]);

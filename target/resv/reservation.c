@@ -77,7 +77,7 @@ static void note(struct rdt_resv_effects *fx, const uint8_t *host, enum nvme_res
 	n->type = (uint8_t)type;
 }
 
-/* Tell the registrants that are left, but not who did it. */
+/* Notify the remaining registrants, but not the issuer. */
 static void note_left(const struct rdt_resv_state *s, struct rdt_resv_effects *fx,
 		      const uint8_t *but, enum nvme_resv_notify_rnlpt type)
 {
@@ -100,7 +100,8 @@ static void make_reservation(struct rdt_resv_state *s, struct rdt_registrant *r,
 	r->holder = !all_registrants(rtype);
 }
 
-/* A reservation ends with its only holder, or with the last one of all. */
+/* A reservation ends with its only holder; with the All Registrants types, with the last
+ * registrant. */
 static void forget(struct rdt_resv_state *s, struct rdt_registrant *r)
 {
 	size_t at = (size_t)(r - s->reg);
@@ -127,7 +128,7 @@ static struct nvme_status add_registrant(struct rdt_resv_state *s, const struct 
 	struct rdt_registrant *r = &s->reg[s->count];
 
 	if (!op->other_key)
-		return resv_invalid_field(); /* PRKEY 0 means something else than a registrant */
+		return resv_invalid_field(); /* PRKEY 0 does not name a registrant */
 	if (s->count == RDT_RESV_REGISTRANTS)
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
 	memcpy(r->host, op->host, RDT_RESV_HOST);
@@ -184,10 +185,8 @@ static struct nvme_status do_acquire(struct rdt_resv_state *s, const struct rdt_
 	return is_holder(s, me) && s->rtype == op->rtype ? NVME_OK : resv_conflict();
 }
 
-/*
- * Unregister who has @key (@any: everybody), and note it. The issuer is told nothing, and stays
- * when @spare_me. Returns how many are gone.
- */
+/* Unregister the hosts with key @key (@any: all) and record the notifications. The issuer is not
+ * notified, and stays registered if @spare_me. Returns the number of hosts unregistered. */
 static unsigned int unregister_by_key(struct rdt_resv_state *s, const struct rdt_resv_op *op,
 				      struct rdt_resv_effects *fx, bool any, bool spare_me)
 {
@@ -211,7 +210,7 @@ static unsigned int unregister_by_key(struct rdt_resv_state *s, const struct rdt
 	return gone;
 }
 
-/* Does PRKEY name the reservation itself, not only registrants? */
+/* Does PRKEY identify the reservation itself, and not only registrants? */
 static bool names_reservation(const struct rdt_resv_state *s, uint64_t prkey)
 {
 	if (!s->rtype)
@@ -234,7 +233,7 @@ static struct nvme_status do_preempt(struct rdt_resv_state *s, const struct rdt_
 			return resv_invalid_field();
 		return unregister_by_key(s, op, fx, false, false) ? NVME_OK : resv_conflict();
 	}
-	/* With all registrants as holders, PRKEY 0 means all of them. */
+	/* With All Registrants types, PRKEY 0 means all registrants. */
 	drop_reservation(s);
 	unregister_by_key(s, op, fx, all_registrants(before), true);
 	make_reservation(s, find_registrant(s, op->host), op->rtype);
@@ -249,7 +248,7 @@ static struct nvme_status do_release(struct rdt_resv_state *s, const struct rdt_
 	unsigned int before = s->rtype;
 
 	if (!is_holder(s, me))
-		return NVME_OK; /* nothing held, or not by this host: no effect */
+		return NVME_OK; /* this host holds no reservation: no effect */
 	if (op->rtype != before)
 		return resv_invalid_field();
 	drop_reservation(s);
@@ -334,7 +333,7 @@ enum rdt_resv_group rdt_resv_group(uint8_t io_opcode)
 	case nvme_cmd_resv_acquire:
 	case nvme_cmd_resv_release:
 		return RDT_RESV_FREE;
-	default: /* Copy reads too, but who may write may read */
+	default: /* Copy also reads, but a host that may write may also read */
 		return RDT_RESV_WRITES;
 	}
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A namespace's reservation state as JSON. Keys are text: JSON has no unsigned 64-bit numbers. */
+/* The reservation state of a namespace as JSON. Keys are text, because JSON has no unsigned 64-bit
+ * numbers. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,7 +64,7 @@ int rdt_resv_to_json(const struct rdt_resv_state *s, const uint8_t uuid[16], cha
 			return -ENOMEM;
 		}
 	to_hex(uuid, 16, id);
-	/* "o" takes @list, also when it fails. */
+	/* "o" consumes the reference to @list, also on failure. */
 	root = json_pack("{s:i, s:s, s:I, s:i, s:b, s:o}", "version", VERSION, "namespace", id,
 			 "generation", (json_int_t)s->gen, "type", (int)s->rtype, "persist",
 			 s->ptpl, "registrants", list);
@@ -118,7 +119,7 @@ static int read_registrants(json_t *list, struct rdt_resv_state *s, char *why, s
 	return 0;
 }
 
-/* What no sequence of commands can lead to was not written by us. */
+/* A state that no sequence of commands can produce was not written by rdtarget. */
 static int check_holders(const struct rdt_resv_state *s, char *why, size_t size)
 {
 	bool all = s->rtype >= NVME_RESERVATION_RTYPE_WEAR;

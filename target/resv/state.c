@@ -18,14 +18,14 @@
 
 struct rdt_state {
 	char *dir;
-	int fd; /* of the folder, locked */
+	int fd; /* of the directory, locked */
 	struct rd_log *log;
 	struct rd_loop *main;
-	struct rd_loop *loop; /* the writer's */
+	struct rd_loop *loop; /* of the writer thread */
 	pthread_t thread;
 	bool running;
-	int sync_err; /* the writer's: why a sync failed, as -errno; nothing is written after that
-		       */
+	/* Writer thread: first error of a sync, as -errno; nothing is written after it */
+	int sync_err;
 };
 
 /* ---- files ---- */
@@ -45,10 +45,8 @@ static int write_all(int fd, const char *text, size_t len)
 	return 0;
 }
 
-/*
- * A failed sync is told once, and what could not be written is given up: what a later one says
- * means nothing.
- */
+/* The kernel reports a failed sync once and drops the data, so the results of later syncs mean
+ * nothing. */
 static int sync_failed(struct rdt_state *s, const char *name, int err)
 {
 	s->sync_err = err;
@@ -68,10 +66,10 @@ static int write_new(struct rdt_state *s, const char *tmp, const char *text, siz
 	if (fd < 0)
 		return -errno;
 	rc = write_all(fd, text, len);
-	/* Before the rename: a name must never lead to text that is not on the disk yet. */
+	/* Before the rename: the name must never refer to text that is not on stable storage. */
 	if (!rc && fsync(fd) < 0) {
 		rc = -errno;
-		/* Short of room is no loss: the new file is thrown away. */
+		/* Without space nothing is lost: the temporary file is removed. */
 		if (rc != -ENOSPC && rc != -EDQUOT)
 			sync_failed(s, tmp, rc);
 	}
@@ -82,7 +80,7 @@ static int write_new(struct rdt_state *s, const char *tmp, const char *text, siz
 
 static int sync_dir(struct rdt_state *s)
 {
-	/* Some file systems cannot, and then need not. */
+	/* Some file systems do not support it, and do not need it. */
 	if (fsync(s->fd) == 0 || errno == EINVAL || errno == ENOTSUP)
 		return 0;
 	return sync_failed(s, ".", -errno);
