@@ -19,6 +19,7 @@ extern const struct t_case t_siw_sigpipe_cases[];
 extern const struct t_case t_silent_cases[];
 extern const struct t_case t_hotplug_cases[];
 extern const struct t_case t_conn_cases[];
+extern const struct t_case t_conn_events_cases[];
 extern const struct t_case t_frames_cases[];
 extern const struct t_case t_abuse_cases[];
 extern const struct t_case t_threads_cases[];

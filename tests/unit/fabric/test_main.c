@@ -11,6 +11,7 @@ int main(int argc, char **argv)
 	const struct t_suite suites[] = {
 		{.name = "wire", .cases = t_wire_cases},
 		{.name = "ops", .cases = t_ops_cases},
+		{.name = "connection events", .cases = t_conn_events_cases},
 		{.name = "abuse", .cases = t_abuse_cases},
 		{.name = "conn", .cases = t_conn_cases},
 		{.name = "ends", .cases = t_ends_cases},
@@ -27,6 +28,7 @@ int main(int argc, char **argv)
 	const struct t_suite verbs[] = {
 		{.name = "addresses", .cases = t_verbs_first_cases},
 		{.name = "ops", .cases = t_ops_cases},
+		{.name = "connection events", .cases = t_conn_events_cases},
 		{.name = "ends", .cases = t_ends_cases},
 		{.name = "verbs", .cases = t_verbs_cases},
 		{.name = "poke", .cases = t_poke_cases},
