@@ -204,10 +204,10 @@ struct rdi_io {
 	uint8_t parts;   /* commands that have not ended: two of a fused pair */
 	uint8_t retries; /* after a status */
 	uint8_t limits;  /* time limits that were over */
+	uint8_t aborts;  /* parts for which Abort was sent, since they were sent last */
 	bool busy;       /* between submit and callback */
-	bool aborting;   /* Abort was sent for it, since it was sent last */
 	bool cancelled;
-	uint16_t cid; /* of the last part */
+	uint16_t cids[2]; /* of the last part, and of the first of a pair */
 	uint16_t index;
 	uint32_t gen;
 	int err; /* of a part that has ended: what is to be reported */
@@ -261,8 +261,8 @@ void rdi_io_fail(struct rdi_io *io, int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 3, 4)));
 bool rdi_io_changes_blocks(const struct rdi_io *io);
 const char *rdi_io_op_text(uint8_t op);
-/* Have the controller abort command @cid, which is @io's or a part of it. */
-void rdi_io_abort(struct rdi_io *io, uint16_t cid);
+/* Have the controller abort @io, which was sent. */
+void rdi_io_abort(struct rdi_io *io);
 /* The watchdog's question for a queue of a channel: false: reset the path. */
 bool rdi_io_overdue(struct rdi_queue *q, struct rdi_req *req);
 

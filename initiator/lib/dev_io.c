@@ -187,6 +187,14 @@ static void io_aborted(struct rdi_io *io, const struct rdinit_completion *c)
 			    c->text);
 }
 
+/* Of a pair, the half that was not aborted itself ends as well. */
+static bool is_aborted(uint16_t status)
+{
+	unsigned int code = status & 0x7ff; /* SCT and SC */
+
+	return code == NVME_SC_ABORT_REQ || code == NVME_SC_FUSED_FAIL;
+}
+
 static void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
 		       const struct rdinit_completion *c)
 {
@@ -195,7 +203,7 @@ static void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
 	enum rdi_verdict verdict = rdi_status_verdict(st, io->retries);
 	uint64_t delay = RETRY_NS;
 
-	if (io->aborting && (c->status & 0x7ff) == NVME_SC_ABORT_REQ) {
+	if (io->aborts && is_aborted(c->status)) {
 		io_aborted(io, c);
 		return;
 	}
@@ -401,7 +409,7 @@ static inline int send_read_write(struct rdi_chan_path *cp, struct rdi_io *io)
 	req->fn = io_done;
 	req->user = io;
 	rc = rdi_queue_send(q, req);
-	io->cid = req->cid;
+	io->cids[0] = req->cid;
 	return rc;
 }
 
@@ -410,12 +418,22 @@ static bool is_plain_rw(const struct rdi_io *io)
 	return io->op <= RDINIT_DEV_WRITE && !io->timeout_ms;
 }
 
+/* The command that was sent last, and for a pair the one before it. */
+static void note_cids(struct rdi_io *io, const struct rdi_queue *q)
+{
+	const struct rdi_req *last = TAILQ_LAST(&q->busy, rdi_req_list);
+
+	io->cids[0] = last->cid;
+	if (io->op == RDINIT_DEV_COMPARE_WRITE)
+		io->cids[1] = TAILQ_PREV(last, rdi_req_list, link)->cid;
+}
+
 int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)
 {
 	struct rdi_cmd cmd;
 	int rc;
 
-	io->aborting = false;
+	io->aborts = 0;
 	if (__builtin_expect(is_plain_rw(io), 1)) {
 		rc = send_read_write(cp, io);
 	} else if (io->op == RDINIT_DEV_COMPARE_WRITE) {
@@ -429,14 +447,14 @@ int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)
 	if (rc)
 		return rc;
 	if (!is_plain_rw(io))
-		io->cid = rdi_queue_last_cid(&cp->qp->q);
+		note_cids(io, &cp->qp->q);
 	io->cp = cp;
 	return 0;
 }
 
 /* ---- time limits ---- */
 
-void rdi_io_abort(struct rdi_io *io, uint16_t cid)
+static void send_abort(struct rdi_io *io, uint16_t cid)
 {
 	struct rdi_chan_path *cp = io->cp;
 	struct rdinit_dev *dev = io->chan->dev;
@@ -445,21 +463,30 @@ void rdi_io_abort(struct rdi_io *io, uint16_t cid)
 		return;
 	rdi_path_abort(cp->path, cp->epoch, cp->qp->q.cfg.qid, cid);
 	rdi_dev_unlock(dev);
-	io->aborting = true;
+	io->aborts++;
+}
+
+void rdi_io_abort(struct rdi_io *io)
+{
+	if (io->op == RDINIT_DEV_COMPARE_WRITE)
+		send_abort(io, io->cids[1]);
+	send_abort(io, io->cids[0]);
 }
 
 bool rdi_io_overdue(struct rdi_queue *q, struct rdi_req *req)
 {
 	struct rdi_io *io = req->user;
-	uint64_t wait =
-		q->cfg.cmd_timeout_ns < ABORT_WAIT_NS ? q->cfg.cmd_timeout_ns : ABORT_WAIT_NS;
+	uint64_t wait = q->cfg.cmd_timeout_ns;
 
 	if (q->state != RDI_Q_LIVE)
 		return false; /* Connect of the queue */
-	if (io->aborting)
+	/* Both halves of a pair are late at the same time; each has its Abort. */
+	if (io->aborts >= (io->op == RDINIT_DEV_COMPARE_WRITE ? 2 : 1))
 		return false;
-	io->limits++;
-	rdi_io_abort(io, req->cid);
+	io->limits += io->aborts == 0;
+	send_abort(io, req->cid);
+	if (wait > ABORT_WAIT_NS)
+		wait = ABORT_WAIT_NS;
 	req->deadline = rd_loop_now_raw(q->loop) + wait;
 	return true;
 }

@@ -351,7 +351,7 @@ int rdinit_dev_cancel(struct rdinit_dev_chan *chan, uint64_t id)
 		return rdi_fail(__func__, -ENOENT, "the command has ended");
 	io->cancelled = true;
 	if (io->cp)
-		rdi_io_abort(io, io->cid);
+		rdi_io_abort(io);
 	else
 		rd_defer(chan->h.loop, &chan->pump, RD_DEFER_WORK);
 	return 0;

@@ -300,6 +300,65 @@ static void a_command_has_a_time_limit_of_its_own(void)
 	t_dev_free(&d);
 }
 
+static void both_halves_of_a_pair_are_aborted(void)
+{
+	struct t_done done = {0};
+	struct rdinit_dev_io io;
+	unsigned char buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.id.fuses = htole16(NVME_CTRL_FUSES_COMPARE_AND_WRITE);
+	d.opts.io_timeout_ms = 2000;
+	open_paths(&d, 1);
+	silent = 1u << 1;
+	rdinit_dev_io_init(&io);
+	io.op = RDINIT_DEV_COMPARE_WRITE;
+	io.nblocks = 1;
+	io.buf = buf;
+	io.write_buf = buf;
+	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
+	t_dev_pass(&d, 2700);
+	CU_ASSERT_EQUAL(n_arrived, 2);
+	CU_ASSERT_EQUAL(aborts, 2);
+	CU_ASSERT_EQUAL(d.lost, 0);
+	t_answer(arrived[0].conn, &arrived[0].sqe, 0, NVME_SC_ABORT_REQ);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(done.calls, 0);
+	t_answer(arrived[1].conn, &arrived[1].sqe, 0, NVME_SC_FUSED_FAIL);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -ETIMEDOUT);
+	t_dev_free(&d);
+}
+
+static void a_pair_reports_that_the_blocks_differ(void)
+{
+	struct t_done done = {0};
+	struct rdinit_dev_io io;
+	unsigned char buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.id.fuses = htole16(NVME_CTRL_FUSES_COMPARE_AND_WRITE);
+	open_paths(&d, 1);
+	silent = 1u << 1;
+	rdinit_dev_io_init(&io);
+	io.op = RDINIT_DEV_COMPARE_WRITE;
+	io.nblocks = 1;
+	io.buf = buf;
+	io.write_buf = buf;
+	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
+	t_dev_settle(&d);
+	t_answer(arrived[0].conn, &arrived[0].sqe, 0, NVME_SCT_MEDIA << 8 | NVME_SC_COMPARE_FAILED);
+	t_answer(arrived[1].conn, &arrived[1].sqe, 0, NVME_SC_FUSED_FAIL);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -EIO);
+	CU_ASSERT_EQUAL(done.status, NVME_SCT_MEDIA << 8 | NVME_SC_COMPARE_FAILED);
+	t_dev_free(&d);
+}
+
 /* ---- cancelling ---- */
 
 static void a_command_that_waits_is_cancelled(void)
@@ -528,6 +587,8 @@ const struct t_case t_dev_lost_cases[] = {
 	 a_late_command_is_aborted_then_its_path_is_reset},
 	{"three time limits are enough", three_time_limits_are_enough},
 	{"a command has a time limit of its own", a_command_has_a_time_limit_of_its_own},
+	{"both halves of a pair are aborted", both_halves_of_a_pair_are_aborted},
+	{"a pair reports that the blocks differ", a_pair_reports_that_the_blocks_differ},
 	{"a command that waits is cancelled", a_command_that_waits_is_cancelled},
 	{"a command that was sent is aborted", a_command_that_was_sent_is_aborted},
 	{"statuses say whether to try again", statuses_say_whether_to_try_again},
