@@ -148,12 +148,17 @@ void rdi_ctrl_keep_alive(struct rd_timer *timer)
 		.fn = keep_alive_done,
 		.user = ctrl,
 	};
+	bool traffic_based;
 
 	if (ctrl->q.state >= RDI_Q_CLOSING)
 		return;
-	rd_timer_start(ctrl->h.loop, timer, kato / 2); /* cannot fail: its slot was just freed */
+	traffic_based = ctrl->traffic && le32toh(ctrl->id.ctratt) & NVME_CTRL_CTRATT_TBKAS;
+	/* A command just after one look counts at the next one: look more often. */
+	rd_timer_start(ctrl->h.loop, timer, traffic_based ? kato / 4 : kato / 2);
 	/* Not before the controller is enabled: it refuses admin commands until then. */
 	if (ctrl->keep_alive_out || ctrl->state < RDI_CTRL_IDENTIFY)
+		return;
+	if (traffic_based && ctrl->traffic(ctrl))
 		return;
 	if (cmd.timeout_ns > ctrl->q.cfg.cmd_timeout_ns)
 		cmd.timeout_ns = ctrl->q.cfg.cmd_timeout_ns;

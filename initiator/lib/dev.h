@@ -73,6 +73,8 @@ struct rdi_path {
 	char text[RDI_TEXT]; /* why it is not live */
 	uint64_t retry_in;   /* WAITING: ns from its begin to the next attempt */
 
+	uint32_t n_sent, n_answered; /* of all channels, when keep-alive looked last */
+
 	_Atomic uint32_t live_epoch; /* epoch while LIVE; else 0 */
 	/* The first epoch since which the address has been the same: the target's fence holds for
 	 * commands of this epoch and later ones. */
@@ -183,7 +185,9 @@ struct rdi_chan_path {
 	struct rdinit_qpair *qp; /* NULL: none */
 	uint32_t epoch;          /* the association that qp is part of */
 	bool up;                 /* qp takes commands */
-	struct rd_defer sweep;   /* frees qp, outside its callbacks */
+	/* Commands that were sent, and that were answered; written by the channel's thread. */
+	_Atomic uint32_t n_sent, n_answered;
+	struct rd_defer sweep; /* frees qp, outside its callbacks */
 };
 
 /* A command of the caller. */

@@ -232,11 +232,20 @@ static void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
 	rdi_wait_add(io);
 }
 
+/* One more, counted by one thread and read by others. */
+static inline void count_up(_Atomic uint32_t *n)
+{
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
 static void io_ended(struct rdi_io *io, const struct rdinit_completion *c)
 {
 	struct rdi_chan_path *cp = io->cp;
 
 	io->cp = NULL;
+	if (c->err == 0)
+		count_up(&cp->n_answered);
 	if (c->err == 0)
 		rdi_io_finish(io, c);
 	else if (c->err == -EIO)
@@ -449,6 +458,7 @@ int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)
 	if (!is_plain_rw(io))
 		note_cids(io, &cp->qp->q);
 	io->cp = cp;
+	count_up(&cp->n_sent);
 	return 0;
 }
 

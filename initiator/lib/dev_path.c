@@ -175,6 +175,26 @@ static void path_ctrl_closed(struct rdinit_ctrl *ctrl)
 		path_end(path, ctrl->q.err, 0, ctrl->q.text);
 }
 
+/* Commands that were answered but not sent, or the other way round, say nothing of both ways. */
+static bool path_traffic(struct rdinit_ctrl *ctrl)
+{
+	struct rdi_path *path = ctrl->event_user;
+	const struct rdinit_dev_chan *chan;
+	uint32_t sent = 0, answered = 0;
+	bool both;
+
+	LIST_FOREACH (chan, &path->dev->chans, link) {
+		const struct rdi_chan_path *cp = &chan->paths[path->index];
+
+		sent += atomic_load_explicit(&cp->n_sent, memory_order_relaxed);
+		answered += atomic_load_explicit(&cp->n_answered, memory_order_relaxed);
+	}
+	both = sent != path->n_sent && answered != path->n_answered;
+	path->n_sent = sent;
+	path->n_answered = answered;
+	return both;
+}
+
 static void path_connected(void *user, const struct rdinit_completion *c)
 {
 	struct rdi_path *path = user;
@@ -186,6 +206,7 @@ static void path_connected(void *user, const struct rdinit_completion *c)
 		return;
 	}
 	path->ctrl->closed = path_ctrl_closed;
+	path->ctrl->traffic = path_traffic;
 	path_set_state(path, RDINIT_DEV_PATH_CHECKING);
 	rdi_path_check(path);
 }

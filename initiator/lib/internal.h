@@ -578,6 +578,11 @@ struct rdinit_ctrl {
 	rdinit_complete_fn disconnect_fn; /* NULL once called */
 	void *disconnect_user;
 	int shutdown_err;
+	/*
+	 * May be NULL. Have the I/O queues of the association carried commands and answers since
+	 * the last call? Then a controller with TBKAS needs no Keep Alive.
+	 */
+	bool (*traffic)(struct rdinit_ctrl *ctrl);
 	/* May be NULL. The admin queue of a controller that was ready is at its end. */
 	void (*closed)(struct rdinit_ctrl *ctrl);
 };

@@ -283,6 +283,48 @@ static void the_pool_gives_and_takes(void)
 	t_dev_free(&d);
 }
 
+static unsigned int keep_alives;
+
+static bool count_keep_alives(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			      const void *data, size_t len)
+{
+	keep_alives += conn == f->last_conn[0] && sqe->opcode == nvme_admin_keep_alive;
+	return false;
+}
+
+/* 10 s, in which a command is sent every second if @busy. */
+static unsigned int keep_alives_in_10_s(struct t_dev *d, bool busy)
+{
+	unsigned char buf[512];
+	unsigned int i;
+
+	keep_alives = 0;
+	for (i = 0; i < 10; i++) {
+		if (busy)
+			CU_ASSERT_EQUAL(rdinit_dev_read(d->chan, 0, 1, buf, 0), 0);
+		t_dev_pass(d, 1000);
+	}
+	return keep_alives;
+}
+
+static void traffic_is_keep_alive_where_the_controller_says_so(void)
+{
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.hook = count_keep_alives;
+	t_fake.id.ctratt = htole32(NVME_CTRL_CTRATT_TBKAS);
+	t_dev_open(&d, 1);
+	CU_ASSERT_EQUAL(keep_alives_in_10_s(&d, true), 0);
+	CU_ASSERT_TRUE(keep_alives_in_10_s(&d, false) >= 4); /* KATO is 5 s */
+	t_dev_free(&d);
+	t_dev_init(&d);
+	t_fake.hook = count_keep_alives;
+	t_dev_open(&d, 1);
+	CU_ASSERT_EQUAL(keep_alives_in_10_s(&d, true), 4);
+	t_dev_free(&d);
+}
+
 const struct t_case t_dev_cases[] = {
 	{"reads and writes", reads_and_writes},
 	{"data in pieces", data_in_pieces},
@@ -293,6 +335,8 @@ const struct t_case t_dev_cases[] = {
 	{"handles are freed in any order", handles_are_freed_in_any_order},
 	{"a callback may free the channel", a_callback_may_free_the_channel},
 	{"channels are limited", channels_are_limited},
+	{"traffic is keep-alive where the controller says so",
+	 traffic_is_keep_alive_where_the_controller_says_so},
 	{"the pool gives and takes", the_pool_gives_and_takes},
 	{NULL, NULL},
 };
