@@ -63,6 +63,8 @@ struct rdinit_dev_chan;
 
 /** Largest number of paths of one device. */
 #define RDINIT_DEV_PATHS_MAX 16
+/** Largest number of registered buffers of one channel. */
+#define RDINIT_DEV_REGIONS_MAX 64
 /** Waits without end; for ctrl_loss_tmo_ms and fast_io_fail_tmo_ms. */
 #define RDINIT_DEV_NEVER UINT32_MAX
 
@@ -412,6 +414,28 @@ unsigned int rdinit_dev_chan_inflight(const struct rdinit_dev_chan *chan);
  * @param chan Pointer to the handle; set to NULL. NULL and a pointer to NULL are allowed.
  */
 void rdinit_dev_chan_free(struct rdinit_dev_chan **chan);
+
+/**
+ * @brief Register a buffer for repeated use by I/O of this channel, as rdinit_mem_register() does:
+ *        with each path, also those that are connected later.
+ * @param chan The handle.
+ * @param addr Start of the buffer. Owned by the caller; must stay mapped until
+ *             rdinit_dev_mem_unregister() or rdinit_dev_chan_free().
+ * @param len  Size of the buffer in bytes.
+ * @return 0; -EINVAL (an argument is NULL or 0, or the buffer overlaps a registered one), -ENOSPC
+ *         (RDINIT_DEV_REGIONS_MAX), -ENOMEM (out of memory, or above the memlock limit, see
+ *         ulimit -l), or another errno value of the RDMA device.
+ */
+int rdinit_dev_mem_register(struct rdinit_dev_chan *chan, void *addr, size_t len);
+
+/**
+ * @brief Unregister a buffer.
+ * @param chan The handle.
+ * @param addr Start of the buffer as passed to rdinit_dev_mem_register().
+ * @return 0; -EINVAL (@p chan is NULL), -ENOENT (no buffer is registered at @p addr), -EBUSY (a
+ *         command in flight uses it).
+ */
+int rdinit_dev_mem_unregister(struct rdinit_dev_chan *chan, void *addr);
 
 /**
  * @brief Take a buffer from the channel's pool (pool_bytes), registered for all paths.

@@ -246,7 +246,9 @@ struct rdinit_dev_chan {
 	struct rd_io dev_io; /* the device's loop */
 	unsigned int callbacks;
 	bool dying;
-	void *pool;
+	struct iovec regions[RDINIT_DEV_REGIONS_MAX]; /* registered with each queue that is up */
+	unsigned int n_regions;
+	void *pool; /* one of the regions; NULL: none */
 	struct rd_buddy *buddy;
 };
 
@@ -254,6 +256,13 @@ struct rdinit_dev_chan {
 void rdi_chan_kick(struct rdinit_dev_chan *chan);
 /* Choose anew which path can be taken without choosing. */
 void rdi_chan_settle(struct rdinit_dev_chan *chan);
+
+/* ---- dev_mem.c: buffers of a channel ---- */
+
+/* Register all regions with a queue that has been connected. Returns 0 or -errno. */
+int rdi_chan_mem_attach(const struct rdinit_dev_chan *chan, struct rdi_queue *q);
+int rdi_chan_pool_create(struct rdinit_dev_chan *chan, size_t bytes);
+void rdi_chan_pool_destroy(struct rdinit_dev_chan *chan);
 
 /* ---- dev_io.c: one command, from its first try to the callback ---- */
 

@@ -4,11 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 
 #include "dev.h"
-
-#define POOL_UNIT 4096
 
 /* ---- queues on paths ---- */
 
@@ -48,15 +45,14 @@ static void chan_queue_connected(void *user, const struct rdinit_completion *c)
 {
 	struct rdi_chan_path *cp = user;
 	struct rdinit_dev_chan *chan = cp->chan;
-	int rc = 0;
+	int rc;
 
 	if (c->err)
 		return; /* chan_queue_closed() follows */
-	if (chan->pool)
-		rc = rdi_region_add(&cp->qp->q, chan->pool, rd_buddy_total_bytes(chan->buddy));
+	rc = rdi_chan_mem_attach(chan, &cp->qp->q);
 	if (rc) {
-		rdi_queue_fail(&cp->qp->q, rc, "%s: cannot register the buffer pool: %s",
-			       cp->qp->q.remote, strerror(-rc));
+		rdi_queue_fail(&cp->qp->q, rc, "%s: cannot register buffers: %s", cp->qp->q.remote,
+			       strerror(-rc));
 		return;
 	}
 	cp->up = true;
@@ -176,61 +172,6 @@ unsigned int rdinit_dev_chan_depth(const struct rdinit_dev_chan *chan)
 unsigned int rdinit_dev_chan_inflight(const struct rdinit_dev_chan *chan)
 {
 	return chan ? chan->inflight : 0;
-}
-
-/* ---- buffers ---- */
-
-static int chan_pool_create(struct rdinit_dev_chan *chan, size_t bytes)
-{
-	size_t max = POOL_UNIT;
-	void *p;
-	int rc;
-
-	if (bytes == 0)
-		return 0;
-	while (max < bytes)
-		max *= 2;
-	p = mmap(NULL, max, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
-		return -ENOMEM;
-	rc = rd_buddy_create(p, max, POOL_UNIT, max, &chan->buddy);
-	if (rc) {
-		munmap(p, max);
-		return rc;
-	}
-	chan->pool = p;
-	return 0;
-}
-
-static void chan_pool_destroy(struct rdinit_dev_chan *chan)
-{
-	if (!chan->pool)
-		return;
-	munmap(chan->pool, rd_buddy_total_bytes(chan->buddy));
-	rd_buddy_destroy(&chan->buddy);
-}
-
-void *rdinit_dev_buf_alloc(struct rdinit_dev_chan *chan, size_t len)
-{
-	void *buf = NULL;
-
-	if (!chan) {
-		rdi_no_handle(__func__);
-		return NULL;
-	}
-	if (chan->pool)
-		buf = rd_buddy_alloc(chan->buddy, len);
-	if (!buf)
-		rdi_fail(__func__, -ENOMEM,
-			 "the pool (%zu bytes, see pool_bytes) has no room for %zu bytes",
-			 chan->pool ? rd_buddy_total_bytes(chan->buddy) : 0, len);
-	return buf;
-}
-
-void rdinit_dev_buf_free(struct rdinit_dev_chan *chan, void *buf, size_t len)
-{
-	if (chan && buf && chan->pool && rd_buddy_owns(chan->buddy, buf))
-		rd_buddy_free(chan->buddy, buf, len);
 }
 
 /* ---- life ---- */
@@ -354,7 +295,7 @@ int rdinit_dev_chan_create(struct rdinit_dev *dev, struct rdinit_dev_chan **out)
 	chan->h.spin.ns = dev->env->clock ? 0 : dev->ctrl_opts.spin_us * RD_NSEC_PER_USEC;
 	rc = chan_alloc_ios(chan);
 	if (!rc)
-		rc = chan_pool_create(chan, dev->opts.pool_bytes);
+		rc = rdi_chan_pool_create(chan, dev->opts.pool_bytes);
 	if (!rc)
 		rc = rd_io_add(chan->h.loop, &chan->dev_io, rd_loop_fd(dev->h.loop), EPOLLIN,
 			       chan_dev_io);
@@ -370,7 +311,7 @@ err_close:
 	rdi_fail(__func__, rc, "%s", strerror(-rc));
 err_joined:
 	rd_io_del(chan->h.loop, &chan->dev_io);
-	chan_pool_destroy(chan);
+	rdi_chan_pool_destroy(chan);
 	free(chan->ios);
 	rdi_handle_close(&chan->h);
 	free(chan);
@@ -403,7 +344,7 @@ static void chan_destroy(struct rdinit_dev_chan *chan)
 	}
 	rd_defer_cancel(chan->h.loop, &chan->pump);
 	rd_io_del(chan->h.loop, &chan->dev_io);
-	chan_pool_destroy(chan);
+	rdi_chan_pool_destroy(chan);
 	rdi_handle_close(&chan->h);
 	free(chan->ios);
 	free(chan);

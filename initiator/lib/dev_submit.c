@@ -94,6 +94,7 @@ static int submit_rw(struct rdinit_dev_chan *chan, const char *func, uint8_t op,
 	io->lba = lba;
 	io->nblocks = nblocks;
 	io->buf = buf;
+	io->write_buf = NULL;
 	io->fn = fn;
 	io->user = user;
 	io_start(chan, io);

@@ -5,6 +5,7 @@
  * milliseconds for what only time changes.
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include "dev.h"
 
@@ -85,6 +86,24 @@ static void end_waiting(struct rdi_io *io, int err, const char *why)
 	rdi_io_fail(io, err, "%s: %s", rdi_io_op_text(io->op), why);
 }
 
+/* @why no path is usable, with the reason of the first one. */
+static void end_without_path(struct rdi_io *io, int err, const char *why)
+{
+	struct rdinit_dev *dev = io->chan->dev;
+	char text[RDI_TEXT];
+
+	snprintf(text, sizeof(text), "%s", why);
+	if (rdi_dev_lock(dev, __func__) == 0) {
+		const struct rdi_path *path = dev->paths[0];
+
+		snprintf(text, sizeof(text), "%s: %s: path 0 is %s: %.300s", rdi_io_op_text(io->op),
+			 why, rdinit_dev_path_state_name(path->state), path->text);
+		rdi_dev_unlock(dev);
+	}
+	TAILQ_REMOVE(&io->chan->waiting, io, link);
+	rdi_io_fail(io, err, "%s", text);
+}
+
 /* Ends @io, which cannot be sent, when it has to wait no longer. */
 static void check_device(struct rdi_io *io)
 {
@@ -94,13 +113,12 @@ static void check_device(struct rdi_io *io)
 	uint64_t limit = dev->opts.fast_io_fail_tmo_ms * RD_NSEC_PER_MSEC;
 
 	if (state == RDINIT_DEV_FAILED || state == RDINIT_DEV_CLOSED)
-		end_waiting(io, -ENODEV,
-			    "the device has failed: no path to the namespace is left (see "
-			    "rdinit_dev_get_path() for the reasons)");
+		end_without_path(io, -ENODEV,
+				 "the device has failed: no path to the namespace is left");
 	else if (dev->opts.fast_io_fail_tmo_ms != RDINIT_DEV_NEVER && since &&
 		 rd_loop_now(io->chan->h.loop) - since >= limit)
-		end_waiting(io, -ENOTCONN,
-			    "no path to the namespace has been usable for fast_io_fail_tmo_ms");
+		end_without_path(io, -ENOTCONN,
+				 "no path to the namespace was usable for fast_io_fail_tmo_ms");
 }
 
 /* Returns false when the queue of the path is full. */

@@ -232,6 +232,7 @@ static void *host(struct t_fake *f, const struct nvme_sqe *sqe, size_t len, int 
 		    addr + len > mr->mr.iova + mr->mr.length || len > nvme_sgl_keyed_len(sgl))
 			break;
 		f->last_access = mr->access;
+		f->last_addr = (uint8_t *)mr->mr.addr + (addr - mr->mr.iova);
 		return (uint8_t *)mr->mr.addr + (addr - mr->mr.iova);
 	}
 	f->violations++;

@@ -44,6 +44,7 @@ struct t_fake {
 	unsigned int mrs_made;
 	unsigned int violations; /* accesses a NIC would have refused */
 	int last_access;         /* of the last registration for data */
+	const void *last_addr;   /* that data was read from or written to */
 	struct nvme_sqe log[T_LOG_MAX];
 	unsigned int n_log;
 	uint8_t priv[2][64]; /* private data of the admin and the last I/O connection */

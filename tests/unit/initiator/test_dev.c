@@ -283,6 +283,41 @@ static void the_pool_gives_and_takes(void)
 	t_dev_free(&d);
 }
 
+static void registered_buffers_survive_a_reconnect(void)
+{
+	static unsigned char buf[8192];
+	struct t_done done = {0};
+	struct t_dev d;
+	unsigned int i;
+
+	t_dev_init(&d);
+	t_fake.caps.cheap_mr = false; /* a device that has to register them */
+	t_dev_open(&d, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_mem_register(d.chan, buf, sizeof(buf)), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_mem_register(d.chan, buf + 8191, 1), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_dev_mem_register(d.chan, buf, 0), -EINVAL);
+	for (i = 0; i < 2; i++) {
+		t_fake.last_addr = NULL;
+		CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 8, buf + 512, 0), 0);
+		CU_ASSERT_PTR_EQUAL(t_fake.last_addr, buf + 512); /* not bounce memory */
+		t_break(t_fake.last_conn[0], -ECONNRESET);
+		t_dev_pass(&d, 2000);
+		CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+	}
+	t_fake.hook = keep_io;
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, t_done_fn, &done), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_mem_unregister(d.chan, buf), -EBUSY);
+	t_fake.hook = NULL;
+	t_break(t_fake.last_conn[0], -ECONNRESET);
+	t_dev_pass(&d, 2000);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_mem_unregister(d.chan, buf), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_mem_unregister(d.chan, buf), -ENOENT);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 8, buf, 0), 0);
+	CU_ASSERT_PTR_NOT_EQUAL(t_fake.last_addr, buf);
+	t_dev_free(&d);
+}
+
 static unsigned int keep_alives;
 
 static bool count_keep_alives(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
@@ -335,6 +370,7 @@ const struct t_case t_dev_cases[] = {
 	{"handles are freed in any order", handles_are_freed_in_any_order},
 	{"a callback may free the channel", a_callback_may_free_the_channel},
 	{"channels are limited", channels_are_limited},
+	{"registered buffers survive a reconnect", registered_buffers_survive_a_reconnect},
 	{"traffic is keep-alive where the controller says so",
 	 traffic_is_keep_alive_where_the_controller_says_so},
 	{"the pool gives and takes", the_pool_gives_and_takes},
