@@ -233,7 +233,7 @@ static void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
 }
 
 /* One more, counted by one thread and read by others. */
-static inline void count_up(_Atomic uint32_t *n)
+static inline void count_command(_Atomic uint32_t *n)
 {
 	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
@@ -245,7 +245,7 @@ static void io_ended(struct rdi_io *io, const struct rdinit_completion *c)
 
 	io->cp = NULL;
 	if (c->err == 0)
-		count_up(&cp->n_answered);
+		count_command(&cp->n_answered);
 	if (c->err == 0)
 		rdi_io_finish(io, c);
 	else if (c->err == -EIO)
@@ -458,7 +458,7 @@ int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)
 	if (!is_plain_rw(io))
 		note_cids(io, &cp->qp->q);
 	io->cp = cp;
-	count_up(&cp->n_sent);
+	count_command(&cp->n_sent);
 	return 0;
 }
 
