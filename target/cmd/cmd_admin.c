@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The admin commands, by opcode. */
+/* The table of admin commands by opcode. */
 #include "nvmf/wire.h"
 #include "target/nvmf/abort.h"
 #include "admin.h"
@@ -8,7 +8,7 @@
 
 static enum rdt_exec keep_alive_exec(struct rdt_req *req)
 {
-	return RDT_EXEC_DONE; /* that it came is what counts: rdt_req_begin() noted it */
+	return RDT_EXEC_DONE; /* its arrival is all that matters: rdt_req_begin() recorded it */
 }
 
 const struct rdt_cmd rdt_admin_cmds[256] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fabrics commands, by fctype. */
+/* The table of fabrics commands by fctype. */
 #include "nvmf/wire.h"
 #include "admin.h"
 #include "target/nvmf/qpair.h"
@@ -16,7 +16,7 @@ static struct nvme_status disconnect_check(struct rdt_req *req)
 	return NVME_OK;
 }
 
-/* Commands before this one are answered, then this one, then the connection ends. */
+/* Earlier commands are answered, then this one; then the connection ends. */
 static enum rdt_exec disconnect_exec(struct rdt_req *req)
 {
 	rdt_qpair_drain(req->qp);

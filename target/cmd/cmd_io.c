@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The I/O commands by opcode; Read, Write and Flush are here. */
+/* The table of I/O commands by opcode, and Read, Write and Flush. */
 #include <errno.h>
 
 #include "util/loop.h"
@@ -46,7 +46,7 @@ static void fill_write_bio(struct rdt_req *req)
 	rdt_io_fill(req, RDT_BIO_WRITE, rdt_io_slba(req), rdt_io_nlb(req), req->buf);
 }
 
-/* Those that had to wait for their blocks, or for a flush. */
+/* For commands that waited for a range lock or a flush. */
 static enum rdt_step read_step(struct rdt_req *req)
 {
 	enum { SYNC, MOVE, END };
@@ -123,7 +123,8 @@ static enum rdt_exec write_exec(struct rdt_req *req)
 
 /* ---- Flush ---- */
 
-/* To all namespaces that the host sees: from one to the next by NSID, whatever comes or goes. */
+/* Flush of all namespaces (FFFFFFFFh) that the host sees: proceeds by NSID, so namespaces may be
+ * added and removed meanwhile. */
 static struct nvme_status flush_check(struct rdt_req *req)
 {
 	if (le32toh(req->sqe.nsid) != NVME_NSID_ALL)
@@ -196,7 +197,7 @@ const struct rdt_cmd rdt_io_cmds[256] = {
 			      rdt_compare_write_exec},
 	[nvme_cmd_write_zeroes] = {"Write Zeroes", RDT_CMD_WRITES | RDT_CMD_BLOCKS, optional_check,
 				   rdt_write_zeroes_exec},
-	/* Linux (nvme_setup_discard, 6.1) always describes room for 256 ranges. */
+	/* Linux (nvme_setup_discard(), 6.1) always sends an SGL with room for 256 ranges. */
 	[nvme_cmd_dsm] = {"Dataset Management", RDT_CMD_LONGER_SGL | RDT_CMD_WRITES, optional_check,
 			  rdt_dsm_exec},
 	[nvme_cmd_verify] = {"Verify", RDT_CMD_BLOCKS, rdt_verify_check, rdt_verify_exec},

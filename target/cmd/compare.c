@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Compare, and the pair Compare and Write. The host's data is in the request's buffer; the blocks
- * are read piece by piece into a scratch buffer.
- */
+/* Compare, and the fused pair Compare and Write. The host's data is in the request's buffer; the
+ * blocks are read in pieces into a scratch buffer. */
 #include <string.h>
 
 #include "util/loop.h"
@@ -21,7 +19,7 @@ struct nvme_status rdt_compare_check(struct rdt_req *req)
 
 enum phase { LOCK, SYNC, BUFFER, READ, COMPARE, WRITE, END };
 
-/* What is in the scratch buffer against what the host sent. */
+/* Compare the scratch buffer with the host's data. */
 static bool data_equal(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
@@ -37,7 +35,7 @@ static bool data_equal(struct rdt_req *req)
 	return true;
 }
 
-/* The steps up to the end of the comparison; then the phase is WRITE. */
+/* The steps up to the end of the comparison; the next phase is WRITE. */
 static enum rdt_step compare_pieces(struct rdt_req *req, bool excl)
 {
 	struct rdt_work *w = &req->work;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fabrics Connect. An admin queue makes a controller; an I/O queue asks the reactor that owns the
- * controller. A refusal names the parameter in dword 0: its offset, and whether that is in the data
- * (wire: 6.1).
+ * Fabrics Connect. An admin queue creates a controller; an I/O queue asks the reactor that owns its
+ * controller. The answer to a bad parameter has in dword 0 the offset of the parameter, and whether
+ * that counts in the data or in the SQE (Base 2.0, 6.3).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const struct nvmf_connect_sqe *connect_sqe(const struct rdt_req *req)
 	return (const void *)&req->sqe;
 }
 
-/* Invalid Parameters; @ipo is dword 0. */
+/* Connect Invalid Parameters; @ipo: dword 0. */
 static struct nvme_status invalid_param(struct rdt_req *req, uint32_t ipo)
 {
 	req->cqe.result = htole32(ipo);
@@ -41,7 +41,8 @@ static struct nvme_status invalid_param(struct rdt_req *req, uint32_t ipo)
 
 /* ---- what is said of a refusal ---- */
 
-/* A host's text in quotes, with nothing in it that could end them or look like more of the line. */
+/* A text from a host in quotes; characters that could end the quotes or break the log line are
+ * replaced. */
 static const char *quoted(const char nqn[NVME_NQN_LENGTH], char buf[NVMF_NQN_MAX + 3])
 {
 	size_t n = 0;
@@ -54,8 +55,8 @@ static const char *quoted(const char nqn[NVME_NQN_LENGTH], char buf[NVMF_NQN_MAX
 	return buf;
 }
 
-/* Kernel hosts show little of a refusal, and it says no more than it must: @why is for the log.
- * @data: NULL when it has not been fetched. */
+/* Log the reason of a refusal, because the status does not tell, and kernel hosts show little.
+ * @data: NULL when it was not transferred. */
 static void report_refusal(const struct rdt_req *req, const struct nvmf_connect_data *data,
 			   const char *why)
 {
@@ -70,7 +71,7 @@ static void report_refusal(const struct rdt_req *req, const struct nvmf_connect_
 		data ? ", subsystem " : "", data ? quoted(data->subsysnqn, subsys) : "", why);
 }
 
-/* Says why the controller's owner does not take an I/O queue. */
+/* Why the controller's owner refuses an I/O queue. */
 static const char *attach_reason(const struct rdt_attach *at)
 {
 	if ((at->status.v & 0x7ff) == NVME_SC_CMD_SEQ_ERROR)
@@ -105,7 +106,8 @@ struct nvme_status rdt_connect_check(struct rdt_req *req)
 	struct rdt_qpair *qp = req->qp;
 	uint32_t sqsize = le16toh(sqe->sqsize);
 
-	/* Once, and one at a time: an I/O Connect may be on its way to the controller. */
+	/* A second Connect is refused, also while the first one waits for the controller's
+	 * owner. */
 	if (qp->ctrl || qp->attach.req)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
 	if (sqe->recfmt) {
@@ -113,7 +115,7 @@ struct nvme_status rdt_connect_check(struct rdt_req *req)
 		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_FORMAT,
 				    IN_SQE(recfmt));
 	}
-	/* The connection was sized for the QID in its private data. */
+	/* The resources of the connection fit the QID in its private data. */
 	if (le16toh(sqe->qid) != qp->cm_qid) {
 		report_refusal(req, NULL, "the queue ID is not that of the connection request");
 		return invalid_param(req, IN_SQE(qid));
@@ -135,10 +137,8 @@ static bool has_end(const char nqn[NVME_NQN_LENGTH])
 	return memchr(nqn, 0, NVMF_NQN_MAX + 1);
 }
 
-/*
- * A subsystem that the host may not use is, for that host, not there: the same answer, so that
- * nobody learns names by trying. The discovery log does not show it either.
- */
+/* A host that may not use a subsystem gets the same answer as for one that does not exist, so that
+ * names cannot be found by trying. The discovery log does not show the subsystem to it either. */
 static struct nvme_status no_subsys(struct rdt_req *req, const struct nvmf_connect_data *data,
 				    const char *why)
 {
@@ -152,8 +152,8 @@ static const char *not_allowed(const struct nvmf_connect_data *data)
 				: "the host gives no name, and the subsystem has a list of hosts";
 }
 
-/* Not what the specification wants (Base 2.0, 4.5), but SPDK's tools connect so by default. All
- * such hosts are one to what goes by names: shares of memory, limits, lists. */
+/* The specification requires a Host NQN (Base 2.0, 4.5), but SPDK's tools connect without one by
+ * default. All such hosts count as one host in shares, limits and lists. */
 static void welcome_nameless(const struct rdt_req *req, const struct rdt_subsys *ss)
 {
 	char addr[RD_ADDR_TEXT];
@@ -167,7 +167,7 @@ static void welcome_nameless(const struct rdt_req *req, const struct rdt_subsys 
 		ss->nqn, rd_addr_format((const struct sockaddr *)&req->qp->remote, addr));
 }
 
-/* It counts for its host from now on, or it is refused. */
+/* Count the queue for its host, or refuse it. */
 static struct nvme_status count_host(struct rdt_req *req, const struct nvmf_connect_data *data)
 {
 	struct rdt_peer_limit limit;
@@ -196,7 +196,7 @@ static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *
 		return invalid_param(req, IN_DATA(cntlid));
 	}
 	err = rdt_ctrl_create(ss, req->qp, data->hostnqn, data->hostid, le32toh(sqe->kato), &ctrl);
-	if (err == -EACCES) /* since it was looked at */
+	if (err == -EACCES) /* the host list has changed since it was checked */
 		return no_subsys(req, data, not_allowed(data));
 	if (err) {
 		report_refusal(req, data, ctrl_reason(err));
@@ -303,7 +303,7 @@ enum rdt_exec rdt_connect_exec(struct rdt_req *req)
 	struct nvmf_connect_data data;
 	bool pending = false;
 
-	/* A copy: on some devices the host can write to our buffer at any time. */
+	/* Copied first: on some devices the host can write to our buffer at any time. */
 	memcpy(&data, req->buf, sizeof(data));
 	req->status = process_connect(req, &data, &pending);
 	return pending ? RDT_EXEC_PENDING : RDT_EXEC_DONE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copy: source ranges of the same namespace, one behind the other, to consecutive blocks. Piece by
- * piece through a scratch buffer; while a piece moves, nobody else writes it at either end. A
- * destination that overlaps a source is refused: there would be no saying what ends up in it.
+ * Copy: source ranges in the same namespace to consecutive destination blocks, in pieces through a
+ * scratch buffer. While a piece is copied, its source and destination are locked. A destination
+ * that overlaps a source is refused, because the result would be undefined.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ _Static_assert(sizeof(struct nvme_copy_range_f1) == 40, "Copy, source range form
 _Static_assert(offsetof(struct nvme_copy_range, nlb) == offsetof(struct nvme_copy_range_f1, nlb),
 	       "one layout");
 
-/* The formats differ only behind these fields, in what they say about protection information. */
+/* The formats differ only in fields for protection information, behind these. */
 static bool get_copy_ranges(struct rdt_req *req)
 {
 	size_t each =
@@ -66,7 +66,7 @@ struct nvme_status rdt_copy_check(struct rdt_req *req)
 	return NVME_OK;
 }
 
-/* All ranges are looked at before the first block is copied. */
+/* All ranges are checked before the first block is copied. */
 static struct nvme_status check_copy_ranges(struct rdt_req *req)
 {
 	const struct rdt_io_range *r = req->work.ranges;
@@ -90,7 +90,7 @@ static struct nvme_status check_copy_ranges(struct rdt_req *req)
 	return st;
 }
 
-/* How much it moves is known only now: later commands wait for it. */
+/* The amount is known only now, so later commands wait for the QoS tokens. */
 static void charge_copy(const struct rdt_req *req)
 {
 	uint64_t bytes = 0;
@@ -118,7 +118,7 @@ static enum rdt_step take_copy_list(struct rdt_req *req)
 	return RDT_STEP_AGAIN;
 }
 
-/* w->lba is the next source block, w->dst where it goes, w->left what is left of the range. */
+/* w->lba: next source block; w->dst: next destination block; w->left: rest of the range. */
 static enum rdt_step next_range(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
@@ -146,7 +146,8 @@ static enum rdt_step next_piece(struct rdt_req *req)
 	return rdt_io_step_lock(req, spans, 2);
 }
 
-/* A piece is written. Nothing is kept while the next one waits for its blocks. */
+/* A piece was written. The lock and the buffer are released before the next piece waits for its
+ * locks. */
 static enum rdt_step copy_piece_done(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
@@ -158,7 +159,7 @@ static enum rdt_step copy_piece_done(struct rdt_req *req)
 	w->left -= w->blocks;
 	w->phase = PIECE;
 	if (!w->left) {
-		/* The host is told the first range that was not copied, if one fails. */
+		/* The result of a failed Copy is the index of the first range not copied. */
 		req->cqe.result = htole32(++w->index);
 		w->phase = RANGE;
 	}

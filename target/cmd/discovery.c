@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The discovery log page (70h): one entry for each subsystem the host may use, on each listener;
- * the discovery subsystem itself is the first. A wildcard listener is shown with the address at
- * which this host reached us.
+ * The discovery log page (70h): an entry for each subsystem that the host may use, on each
+ * listener, after those of the discovery subsystem. A wildcard listener is shown with the address
+ * by which this host connected.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,11 +19,11 @@
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 
-/* A wildcard of the family the host did not come by has no address that we know to be good. */
+/* A wildcard listener of the other address family has no address that is known to be reachable. */
 static bool listener_listed(const struct rdt_qpair *qp, const struct rdt_listener *l)
 {
 	if (l->addr.ss_family == AF_UNSPEC)
-		return false; /* it waits for its address */
+		return false; /* it is not listening yet */
 	return !rd_addr_is_any((const struct sockaddr *)&l->addr) ||
 	       l->addr.ss_family == qp->local.ss_family;
 }
@@ -48,7 +48,8 @@ int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *li
 
 	if (!next)
 		return -ENOMEM;
-	for (unsigned int i = 0; i < count; i++) /* checked with the configuration */
+	/* The addresses were checked with the configuration */
+	for (unsigned int i = 0; i < count; i++)
 		rd_addr_parse(list[i].address, list[i].port, &next[i].addr);
 	pthread_mutex_lock(&t->disc.lock);
 	same = count == t->referrals_count;
@@ -91,10 +92,8 @@ static void fill_referral(struct nvmf_disc_log_entry *e, const struct rdt_referr
 	e->tsas.rdma.prtype = NVMF_RDMA_PRTYPE_NOT_SPECIFIED;
 }
 
-/*
- * Persistent connections to it are welcome, and by each listener it says the same; but for the
- * addresses of a wildcard, which depend on the one that was reached.
- */
+/* Persistent connections are supported (EPCSD). All listeners report the same log (DUPRETINFO)
+ * unless one has a wildcard address, which is reported as the address that was used. */
 static uint16_t disc_eflags(const struct rdt_target *t)
 {
 	const struct rdt_listener *l;
@@ -123,7 +122,7 @@ static void fill_entry(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp
 	e->tsas.rdma.prtype = prtype(l);
 }
 
-/* Is entry @n asked for? A page with thousands of them is read in many pieces. */
+/* Is entry @n requested? Hosts read a large page in many parts. */
 static bool wanted(const struct rdt_log_out *out, uint64_t n)
 {
 	uint64_t at = (n + 1) * NVME_DISC_LOG_ENTRY;
@@ -137,7 +136,7 @@ static void put_entry(const struct rdt_log_out *out, uint64_t n,
 	rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, e, sizeof(*e));
 }
 
-/* @ss on each listener, from entry @n on. Returns the next entry's number. */
+/* Put the entries of @ss for all listeners, beginning with number @n. Returns the next number. */
 static uint64_t put_subsys(const struct rdt_qpair *qp, const struct rdt_subsys *ss, uint64_t n,
 			   const struct rdt_log_out *out)
 {
@@ -159,7 +158,7 @@ static uint64_t put_subsys(const struct rdt_qpair *qp, const struct rdt_subsys *
 	return n;
 }
 
-/* Write the entries to @out, when there is one. Returns their number. */
+/* Put all entries to @out, unless that is NULL. Returns their number. */
 static uint64_t put_entries(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 {
 	struct rdt_target *t = qp->reactor->target;
@@ -189,7 +188,7 @@ uint64_t rdt_discovery_log_size(const struct rdt_qpair *qp)
 void rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 {
 	struct nvmf_discovery_log head = {
-		/* First: a change from here on makes the host read again. */
+		/* Read first, so that a change during this call makes the host read again. */
 		.genctr = htole64(atomic_load(&qp->reactor->target->genctr)),
 	};
 

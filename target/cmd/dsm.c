@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Write Zeroes, and Dataset Management with deallocation: what changes blocks without data. */
+/* Commands that change blocks without data: Write Zeroes, and Dataset Management with
+ * Deallocate. */
 #include <string.h>
 
 #include "nvmf/wire.h"
@@ -15,7 +16,7 @@
 
 /* ---- Write Zeroes ---- */
 
-/* CDW12 bits 23:20 ask for what is not offered (a directive, the whole namespace). */
+/* CDW12 bits 23:20: directive type, and Namespace Zeroes. Neither is supported. */
 struct nvme_status rdt_write_zeroes_check(struct rdt_req *req)
 {
 	struct nvme_status st = rdt_io_admit(req);
@@ -35,7 +36,7 @@ static enum rdt_step zero_step(struct rdt_req *req)
 	case LOCK:
 		return rdt_io_step_lock_blocks(req, true);
 	case ZERO:
-		/* DEAC only allows deallocation; with it as without, blocks must read as zeroes. */
+		/* DEAC permits deallocation, but the blocks must read as zeroes in any case. */
 		dealloc = rdt_io_cdw12(req) & CDW12_DEAC && bdev->deallocate_zeroes &&
 			  bdev->ops_mask & 1u << RDT_BIO_DEALLOCATE &&
 			  !(rdt_io_cdw12(req) & RDT_IO_FUA);
@@ -80,7 +81,7 @@ static bool get_dsm_ranges(struct rdt_req *req)
 	return true;
 }
 
-/* All ranges are looked at before the first is touched. */
+/* All ranges are checked before the first one is deallocated. */
 static struct nvme_status check_dsm_ranges(struct rdt_req *req)
 {
 	const struct rdt_io_range *r = req->work.ranges;
@@ -99,7 +100,7 @@ static struct nvme_status check_dsm_ranges(struct rdt_req *req)
 	return st;
 }
 
-/* Hints alone are accepted and ignored. */
+/* Without Deallocate, the ranges are hints, which are ignored. */
 static enum rdt_step take_dsm_list(struct rdt_req *req)
 {
 	if (!get_dsm_ranges(req))
@@ -109,7 +110,7 @@ static enum rdt_step take_dsm_list(struct rdt_req *req)
 										   : RDT_STEP_DONE;
 }
 
-/* Range after range; the first failure ends it. */
+/* One range after the other; the first failure ends the command. */
 static enum rdt_step dsm_step(struct rdt_req *req)
 {
 	enum { LIST, LOCK, FREE };

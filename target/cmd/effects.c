@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each command does besides answering (log page 05h), for the commands that there are. */
+/* The effects of each supported command (Commands Supported and Effects log page, 05h). */
 #include "nvmf/wire.h"
 #include "admin.h"
 #include "target/nvmf/io.h"
@@ -18,7 +18,7 @@ static const uint32_t admin[256] = {
 	[nvme_admin_get_log_page] = SCOPE_CTRL | SCOPE_SUBSYS,
 	[nvme_admin_identify] = SCOPE_NS | SCOPE_CTRL | SCOPE_SUBSYS,
 	[nvme_admin_abort_cmd] = SCOPE_CTRL,
-	/* Namespace Write Protection is a feature. */
+	/* Namespace Write Protection is set by a feature. */
 	[nvme_admin_set_features] = NVME_CMD_EFFECTS_NCC | SCOPE_NS | SCOPE_CTRL,
 	[nvme_admin_get_features] = SCOPE_NS | SCOPE_CTRL,
 	[nvme_admin_async_event] = SCOPE_CTRL,
@@ -44,7 +44,7 @@ uint32_t rdt_io_effects(const struct rdt_subsys *ss, unsigned int opcode)
 {
 	if (rdt_subsys_is_disc(ss) || !rdt_io_supported(ss, opcode))
 		return 0;
-	/* Without a scope: Linux (nvme_command_effects, 6.1) warns of every other bit as unusual.
-	 */
+	/* Without a scope: Linux (nvme_command_effects(), 6.1) logs a warning for every bit that it
+	 * does not expect. */
 	return SUPPORTED | io[opcode];
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Get and Set Features: those that mean something over fabrics. Nothing is saveable: what has to
- * outlive a reset (write protection, persistence of reservations) does so by itself.
- */
+/* Get and Set Features, for the features that apply over fabrics. No feature is saveable; write
+ * protection and the persistence of reservations are stored on their own. */
 #include <string.h>
 
 #include "util/loop.h"
@@ -29,45 +27,46 @@
 #define TMPSEL(v)      ((v) >> 16 & 0xf)
 #define THSEL(v)       ((v) >> 20 & 3)
 #define HOSTID_EXHID   0x1u
-#define TIMESTAMP_SET  (1u << 1) /* origin: the host */
+#define TIMESTAMP_SET  (1u << 1) /* timestamp origin: set by the host */
 #define TIMESTAMP_BITS 48
 
 _Static_assert(sizeof(struct nvme_timestamp) == 8, "timestamp");
 _Static_assert(sizeof(struct nvme_feat_host_behavior) == 512, "host behavior support");
 
-/* One line for each feature. @slot: where its plain value is kept; without one it has code of its
+/* The table of features. @slot: where a plain value is stored; others have functions of their
  * own. */
 static const struct feature {
 	uint8_t fid;
-	bool disc; /* a discovery controller has it too */
+	bool disc; /* also for discovery controllers */
 	int8_t slot;
 	uint16_t data_len;
-	uint32_t bits; /* that a host may set */
+	uint32_t bits; /* bits that a host may set */
 	uint32_t caps;
 } features[] = {
 	{NVME_FEAT_FID_ARBITRATION, false, RDT_FEAT_ARBITRATION, 0, 0xffffff07, CAP_CHANGEABLE},
-	{NVME_FEAT_FID_POWER_MGMT, false, RDT_FEAT_POWER, 0, 0xe0, CAP_CHANGEABLE}, /* PS 0 only */
+	/* power state 0 only */
+	{NVME_FEAT_FID_POWER_MGMT, false, RDT_FEAT_POWER, 0, 0xe0, CAP_CHANGEABLE},
 	{NVME_FEAT_FID_TEMP_THRESH, false, SLOT_NONE, 0, 0x3fffff, CAP_CHANGEABLE},
 	{NVME_FEAT_FID_ERR_RECOVERY, false, SLOT_NONE, 0, 0xffff, CAP_NAMESPACE | CAP_CHANGEABLE},
 	{NVME_FEAT_FID_VOLATILE_WC, false, SLOT_NONE, 0, 1, 0},
 	{NVME_FEAT_FID_NUM_QUEUES, false, SLOT_NONE, 0, UINT32_MAX, CAP_CHANGEABLE},
 	/*
-	 * Interrupt Coalescing and Interrupt Vector Configuration mean nothing without interrupts,
-	 * and the specification leaves open what a controller over fabrics answers (Base 2.0,
-	 * 5.27.1.6 and 5.27.1.7). Tools ask for all that is mandatory over PCIe, and SPDK's target
-	 * answers Get Features: no coalescing, for any vector. There is nothing to set.
+	 * Interrupt Coalescing and Interrupt Vector Configuration do not apply without interrupts;
+	 * the specification does not define the answer over fabrics (Base 2.0, 5.27.1.6 and
+	 * 5.27.1.7). Tools read all features that are mandatory over PCIe, and SPDK's target
+	 * answers Get Features with no coalescing for any vector. They cannot be set.
 	 */
 	{NVME_FEAT_FID_IRQ_COALESCE, false, SLOT_NONE, 0, UINT32_MAX, 0},
 	{NVME_FEAT_FID_IRQ_CONFIG, false, SLOT_NONE, 0, UINT32_MAX, 0},
 	{NVME_FEAT_FID_WRITE_ATOMIC, false, RDT_FEAT_WRITE_ATOMIC, 0, 1, CAP_CHANGEABLE},
-	/* and what OAES says */
+	/* plus the events of OAES */
 	{NVME_FEAT_FID_ASYNC_EVENT, true, RDT_FEAT_ASYNC_EVENT, 0, 0xff, CAP_CHANGEABLE},
 	{NVME_FEAT_FID_TIMESTAMP, false, SLOT_NONE, sizeof(struct nvme_timestamp), 0,
 	 CAP_CHANGEABLE},
 	{NVME_FEAT_FID_KATO, true, SLOT_NONE, 0, UINT32_MAX, CAP_CHANGEABLE},
 	{NVME_FEAT_FID_HOST_BEHAVIOR, false, SLOT_NONE, sizeof(struct nvme_feat_host_behavior), 0,
 	 CAP_CHANGEABLE},
-	/* There is one combination of command sets: index 0. */
+	/* The only I/O command set combination is index 0. */
 	{NVME_FEAT_FID_IOCS_PROFILE, false, SLOT_NONE, 0, 0x1ff, CAP_CHANGEABLE},
 	{NVME_FEAT_FID_HOST_ID, false, SLOT_NONE, 16, HOSTID_EXHID, 0},
 	{NVME_FEAT_FID_RESV_MASK, false, SLOT_NONE, 0, UINT32_MAX, CAP_NAMESPACE | CAP_CHANGEABLE},
@@ -127,17 +126,16 @@ static struct nvme_status invalid_feature_field(struct rdt_req *req, unsigned in
 }
 
 /*
- * Error Recovery belongs to namespaces (NVM Command Set 1.0, 4.1.3.2), which leaves open what NSID
- * 0 means: before NVMe 1.2 it was the controller's. SPDK's target takes it so, whatever the NSID
- * is, and its tools ask for it so: with NSID 0 there is a value of the controller, besides those of
- * the namespaces.
+ * Error Recovery is per namespace (NVM Command Set 1.0, 4.1.3.2), which does not define NSID 0;
+ * before NVMe 1.2 it was per controller. SPDK's target ignores the NSID, and its tools use 0. So
+ * NSID 0 selects a value of the controller, besides those of the namespaces.
  */
 static bool of_ctrl(const struct rdt_req *req, const struct feature *f)
 {
 	return f->fid == NVME_FEAT_FID_ERR_RECOVERY && NSID(req) == 0;
 }
 
-/* A feature of a namespace is out of reach where the namespace is. */
+/* A feature of a namespace is inaccessible when the namespace is (ANA). */
 static struct nvme_status check_path(struct rdt_req *req, const struct feature *f)
 {
 	const struct rdt_ns *ns;
@@ -158,8 +156,8 @@ struct nvme_status rdt_get_features_check(struct rdt_req *req)
 	if (!f || SEL(req) > NVME_GET_FEATURES_SEL_SUPPORTED)
 		return invalid_feature_field(req, RDT_LOC(cdw10));
 	if (SEL(req) == NVME_GET_FEATURES_SEL_SUPPORTED)
-		return NVME_OK; /* that is told without data, and without looking at a namespace */
-	/* The short form cannot hold the Host Identifier of fabrics. */
+		return NVME_OK; /* reported without data and without a namespace */
+	/* The 64-bit form cannot hold the 128-bit Host Identifier of fabrics. */
 	if (f->fid == NVME_FEAT_FID_HOST_ID && !(CDW11(req) & HOSTID_EXHID))
 		return invalid_feature_field(req, RDT_LOC(cdw11));
 	req->data_len = f->data_len;
@@ -199,7 +197,7 @@ static uint32_t default_value(const struct rdt_req *req, const struct feature *f
 	case NVME_FEAT_FID_TEMP_THRESH:
 		return THSEL(CDW11(req)) == 0 ? RDT_TEMP_OVER_DEFAULT : 0;
 	case NVME_FEAT_FID_IRQ_CONFIG:
-		return CDW11(req) & 0xffff; /* of the vector that was asked for */
+		return CDW11(req) & 0xffff; /* the vector in CDW11 */
 	default:
 		return 0;
 	}
@@ -217,7 +215,7 @@ static void get_timestamp(const struct rdt_req *req)
 	ts->attr = ctrl->timestamp_set ? TIMESTAMP_SET : 0;
 }
 
-/* The data of features that have some, zeroed before. */
+/* Fill in the data of features that have some; the buffer is zeroed. */
 static void get_data(const struct rdt_req *req, const struct feature *f)
 {
 	const struct rdt_ctrl *ctrl = req->qp->ctrl;
@@ -236,7 +234,7 @@ static void get_data(const struct rdt_req *req, const struct feature *f)
 	}
 }
 
-/* It belongs to the namespace; of all together there is no value. */
+/* Per namespace; NSID FFFFFFFFh has no value. */
 static struct nvme_status get_err_recovery(struct rdt_req *req, uint32_t *value)
 {
 	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
@@ -299,13 +297,13 @@ enum rdt_exec rdt_get_features_exec(struct rdt_req *req)
 	const struct feature *f = find_feature(req);
 	uint32_t value;
 
-	if (!f) { /* the last namespace with a cache has gone meanwhile */
+	if (!f) { /* the last namespace with a volatile cache was removed meanwhile */
 		req->status = invalid_feature_field(req, RDT_LOC(cdw10));
 		return RDT_EXEC_DONE;
 	}
 	if (req->data_len)
 		memset(req->buf, 0, req->data_len);
-	/* Composite temperature is all there is; a threshold is either over or under. */
+	/* Only the composite temperature has a threshold, over or under. */
 	if (f->fid == NVME_FEAT_FID_TEMP_THRESH && (TMPSEL(CDW11(req)) || THSEL(CDW11(req)) > 1)) {
 		req->status = invalid_feature_field(req, RDT_LOC(cdw11));
 		return RDT_EXEC_DONE;
@@ -317,7 +315,7 @@ enum rdt_exec rdt_get_features_exec(struct rdt_req *req)
 	case NVME_GET_FEATURES_SEL_SUPPORTED:
 		value = f->caps;
 		break;
-	default: /* default; saved, which is the default where nothing is saved */
+	default: /* default; saved, which equals the default since nothing is saveable */
 		value = default_value(req, f);
 		break;
 	}
@@ -371,7 +369,8 @@ static struct nvme_status set_host_behavior(struct rdt_req *req)
 {
 	const uint8_t *hb = req->buf; /* bytes 0 to 2: ACRE, ETDAS, LBAFEE */
 
-	/* The others enable what we do not have: telemetry area 4, extended formats, ... */
+	/* The other bytes enable unsupported features: telemetry data area 4, extended LBA formats
+	 * and others. */
 	if (hb[0] > NVME_ENABLE_ACRE || hb[1] || hb[2])
 		return invalid_feature_field(req, RDT_LOC(sgl));
 	atomic_store(&req->qp->ctrl->retry_delay, hb[0]);
@@ -423,7 +422,7 @@ static struct nvme_status set_own(struct rdt_req *req, const struct feature *f)
 			return NVME_OK;
 		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_IOCS_COMBINATION_REJECTED,
 				    RDT_LOC(cdw11));
-	default: /* the Host Identifier comes with Connect */
+	default: /* the Host Identifier is set by Connect */
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, RDT_LOC_NONE);
 	}
 }
@@ -455,7 +454,7 @@ enum rdt_exec rdt_set_features_exec(struct rdt_req *req)
 	if (f->slot != SLOT_NONE) {
 		bits = CDW11(req) & ~ctrl->features[f->slot];
 		ctrl->features[f->slot] = CDW11(req);
-		/* A warning that was there before the host asked for warnings. */
+		/* Report a warning that existed before the host enabled the event. */
 		if (f->fid == NVME_FEAT_FID_ASYNC_EVENT && bits)
 			rdt_event_post(ctrl, RDT_EV_HEALTH, 0);
 	} else {

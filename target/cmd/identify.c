@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Identify. What is told here comes from the constants the code itself obeys. A namespace that the
- * controller's host does not see is, for that host, not there: inactive, and not allocated.
- */
+/* Identify. Its values are the constants that the code itself uses. A namespace that the host does
+ * not see is reported as inactive and unallocated. */
 #include <string.h>
 
 #include "nvmf/wire.h"
@@ -26,12 +24,12 @@
 #define CSI(req)        (le32toh((req)->sqe.cdw11) >> 24)
 #define NSID(req)       le32toh((req)->sqe.nsid)
 #define OFCS_DISCONNECT 0x1u
-#define VWC_FLUSH_ALL   (3u << 1) /* Flush takes FFFFFFFFh */
+#define VWC_FLUSH_ALL   (3u << 1) /* Flush supports NSID FFFFFFFFh */
 #define NSTAT_READY     0x1u
-#define IOCSC_NVM       UINT64_C(1) /* I/O command set combination: NVM alone */
+#define IOCSC_NVM       UINT64_C(1) /* I/O command set combination: NVM command set only */
 #define THIS_CTRL       0xffffu
 
-/* Fields of ASCII text are padded with spaces and have no NUL. */
+/* ASCII fields are padded with spaces and not terminated. */
 void rdt_put_ascii(char *dst, size_t len, const char *src)
 {
 	for (size_t i = 0; i < len; i++)
@@ -62,10 +60,8 @@ static uint16_t optional_commands(const struct rdt_subsys *ss)
 	return oncs;
 }
 
-/*
- * MNAN. Linux gives up ANA when the log page of so many namespaces is longer than MDTS: so many as
- * fit, or those there are when that is more.
- */
+/* MNAN. Linux disables ANA when an ANA log page for MNAN namespaces would exceed MDTS: report what
+ * fits, or the current number if that is higher. */
 static uint32_t allowed_namespaces(const struct rdt_subsys *ss)
 {
 	uint32_t mdts = ss->target->cfg->target.max_data_bytes;
@@ -100,7 +96,7 @@ static void fill_io_ctrl(struct nvme_id_ctrl *id, const struct rdt_subsys *ss)
 		   NVME_CTRL_CMIC_MULTI_ANA_REPORTING;
 	id->crdt1 = htole16(RDT_CRDT1);
 	id->acl = RDT_ABORT_MAX - 1;
-	id->frmw = NVME_CTRL_FRMW_1ST_RO | 1 << 1; /* one slot */
+	id->frmw = NVME_CTRL_FRMW_1ST_RO | 1 << 1; /* one firmware slot */
 	id->elpe = RDT_ERROR_LOG - 1;
 	fill_ana(id);
 	id->sqes = 0x66;
@@ -151,7 +147,7 @@ static enum rdt_exec identify_ctrl(struct rdt_req *req)
 	id->lpa = NVME_CTRL_LPA_CMD_EFFECTS | NVME_CTRL_LPA_EXTENDED |
 		  NVME_CTRL_LPA_LI0_LI5_LI12_LI13;
 	id->kas = htole16(RDT_KAS_MS / 100);
-	/* Keyed, and an offset into the capsule. */
+	/* Keyed SGLs, and offsets into the capsule. */
 	id->sgls = htole32(1 | NVME_CTRL_SGLS_KEYED | NVME_CTRL_SGLS_OFFSET);
 	id->msdbd = rdt_subsys_is_disc(ss) ? 1 : (uint8_t)rdt_msdbd(cfg);
 	memccpy(id->subnqn, ss->nqn, 0, sizeof(id->subnqn));
@@ -178,7 +174,8 @@ static enum rdt_exec identify_nvm_ctrl(struct rdt_req *req)
 	return RDT_EXEC_DONE;
 }
 
-/* Controllers from CNTID on, ascending: all of the subsystem, or those that see @ns. */
+/* Controller list from CNTID on, ascending: of the whole subsystem, or of controllers that see
+ * @ns. */
 static void put_ctrls(struct rdt_req *req, const struct rdt_ns *ns)
 {
 	struct rdt_subsys *ss = req->qp->ctrl->subsys;
@@ -194,7 +191,7 @@ static void put_ctrls(struct rdt_req *req, const struct rdt_ns *ns)
 			continue;
 		while (i > 0 && le16toh(list->identifier[i - 1]) > ctrl->cntlid)
 			i--;
-		/* Full: the highest one gives way. */
+		/* The list is full: drop the highest ID. */
 		if (i == NVME_ID_CTRL_LIST_MAX)
 			continue;
 		if (n == NVME_ID_CTRL_LIST_MAX)
@@ -229,10 +226,8 @@ static enum rdt_exec identify_iocs(struct rdt_req *req)
 	struct nvme_id_iocs *id = req->buf;
 	struct rdt_ctrl *other = NULL;
 
-	/*
-	 * All controllers have the same; but the one that is asked about has to be there. No
-	 * controller has the ID 0: hosts that mean none leave it so.
-	 */
+	/* The structure is the same for all controllers, but the requested one must exist. ID 0 is
+	 * never assigned; hosts use it when they mean none. */
 	if (CNTID(req) && CNTID(req) != THIS_CTRL && CNTID(req) != ctrl->cntlid) {
 		other = rdt_subsys_get_ctrl(ctrl->subsys, (uint16_t)CNTID(req));
 		if (!other) {
@@ -248,7 +243,7 @@ static enum rdt_exec identify_iocs(struct rdt_req *req)
 
 /* ---- namespaces ---- */
 
-/* Attributes that do not depend on the command set. */
+/* Attributes common to all command sets. */
 static uint8_t ns_attributes(const struct rdt_ns *ns)
 {
 	return rdt_ns_write_protected(ns) ? 1 : 0;
@@ -271,11 +266,11 @@ static enum rdt_exec identify_ns(struct rdt_req *req)
 	uint64_t blocks;
 
 	if (!ns)
-		return RDT_EXEC_DONE; /* valid but inactive: all zero */
+		return RDT_EXEC_DONE; /* valid, but inactive: all zeroes */
 	blocks = atomic_load(&ns->blocks);
 	state = rdt_ana_state(req->qp->ctrl, ns->cfg->ana_group);
 	id->nsze = id->ncap = htole64(blocks);
-	/* Not known to who cannot reach it. */
+	/* Not reported in states in which it cannot be read. */
 	if (state != NVME_ANA_STATE_INACCESSIBLE && state != NVME_ANA_STATE_PERSISTENT_LOSS)
 		id->nuse = htole64(blocks);
 	id->nmic = NVME_NS_NMIC_SHARED;
@@ -349,7 +344,7 @@ static enum rdt_exec identify_desc(struct rdt_req *req)
 	return RDT_EXEC_DONE;
 }
 
-/* No protection information and no extended formats: there is nothing to tell. */
+/* No protection information and no extended LBA formats: all fields are 0. */
 static enum rdt_exec identify_zeroes(struct rdt_req *req)
 {
 	return RDT_EXEC_DONE;
@@ -358,18 +353,18 @@ static enum rdt_exec identify_zeroes(struct rdt_req *req)
 /* ---- the command ---- */
 
 enum nsid_rule {
-	NSID_NONE,   /* not looked at */
-	NSID_VALID,  /* 1 to NN; an inactive one is answered with zeroes */
-	NSID_ACTIVE, /* of a namespace that the host sees */
-	NSID_AFTER,  /* where a list begins */
+	NSID_NONE,   /* ignored */
+	NSID_VALID,  /* 1 to NN; all zeroes for an inactive namespace */
+	NSID_ACTIVE, /* a namespace that the host sees */
+	NSID_AFTER,  /* the NSID before the first one of a list */
 };
 
-/* One line for each structure. Without namespace management the allocated namespaces are those that
- * the controller has. */
+/* The table of structures by CNS. Without namespace management, all allocated namespaces are
+ * active. */
 static const struct cns {
 	uint8_t cns;
-	bool disc; /* a discovery controller has it too */
-	bool csi;  /* of a command set: there is but one */
+	bool disc; /* also for discovery controllers */
+	bool csi;  /* command set specific: CSI must be NVM */
 	uint8_t nsid;
 	enum rdt_exec (*exec)(struct rdt_req *req);
 } structures[] = {
@@ -402,7 +397,7 @@ static const struct cns *find_structure(const struct rdt_req *req)
 static bool nsid_valid(const struct rdt_req *req, enum nsid_rule rule)
 {
 	switch (rule) {
-	case NSID_VALID: /* no namespace management: FFFFFFFFh has no meaning */
+	case NSID_VALID: /* FFFFFFFFh is valid only with namespace management */
 		return NSID(req) >= 1 && NSID(req) <= RDT_NSID_MAX;
 	case NSID_ACTIVE:
 		return rdt_ns_seen(req, NSID(req)) != NULL;

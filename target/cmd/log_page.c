@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Get Log Page: any window of a page, without making the page. Past its end there are zeroes. */
+/* Get Log Page: the requested part of a page is generated without the rest. Bytes beyond the end
+ * are zeroes. */
 #include <string.h>
 
 #include "util/loop.h"
@@ -20,14 +21,14 @@
 #define RAE(req)     (le32toh((req)->sqe.cdw10) >> 15 & 1)
 #define OFFSET_INDEX (1u << 23) /* CDW14: the offset is an index */
 #define CSI(req)     (le32toh((req)->sqe.cdw14) >> 24)
-#define LSUPP        1u /* of the supported log pages */
+#define LSUPP        1u /* supported log pages: the page is supported */
 
 static uint64_t window_offset(const struct rdt_req *req)
 {
 	return (uint64_t)le32toh(req->sqe.cdw13) << 32 | le32toh(req->sqe.cdw12);
 }
 
-/* Newest first. */
+/* Newest entry first. */
 static void put_error_log(struct rdt_req *req, const struct rdt_log_out *out)
 {
 	struct rdt_error_log *log = &req->qp->ctrl->errors;
@@ -49,10 +50,8 @@ static void put_u128(__u8 dst[16], uint64_t value)
 	memcpy(dst, &le, sizeof(le));
 }
 
-/*
- * SMART / health: the subsystem's traffic on all reactors since the start. There are no sensors,
- * and a temperature of 0 K says so; nothing wears out. Critical Warning: Base 2.0, 5.16.1.3.
- */
+/* SMART / Health: the I/O of the subsystem on all reactors since the start. Without sensors the
+ * temperature is 0 K, and no wear is reported. Critical Warning: Base 2.0, 5.16.1.3. */
 static void smart_log(struct rdt_req *req, const struct rdt_log_out *out)
 {
 	struct rdt_ctrl *ctrl = req->qp->ctrl;
@@ -130,7 +129,7 @@ static void feature_effects_log(struct rdt_req *req, const struct rdt_log_out *o
 	}
 }
 
-/* There is no management interface, and so none of its commands. */
+/* No NVMe-MI commands are supported. */
 static void mi_effects_log(struct rdt_req *req, const struct rdt_log_out *out)
 {
 }
@@ -157,10 +156,10 @@ static void supported_log(struct rdt_req *req, const struct rdt_log_out *out);
 
 enum have { HAVE_IO = 1, HAVE_DISC = 2, HAVE_BOTH = 3 };
 
-/* One line for each page. @size: of those whose length varies. */
+/* The table of log pages. @size: of pages with variable length. */
 static const struct log_page {
 	uint8_t lid;
-	uint8_t have; /* which controllers */
+	uint8_t have; /* bit mask of controller types */
 	uint32_t len;
 	uint64_t (*size)(const struct rdt_req *req);
 	void (*put)(struct rdt_req *req, const struct rdt_log_out *out);
@@ -216,7 +215,7 @@ struct nvme_status rdt_get_log_check(struct rdt_req *req)
 		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_INVALID_LOG_PAGE,
 				    RDT_LOC(cdw10));
 	size = page->size ? page->size(req) : page->len;
-	/* None is of a namespace (LPA bit 0 for SMART). */
+	/* No page is per namespace (LPA bit 0, for SMART). */
 	if (nsid && nsid != NVME_NSID_ALL)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(nsid));
 	if (numd * 4 > rdt_req_target(req)->cfg->target.max_data_bytes)
@@ -239,7 +238,7 @@ enum rdt_exec rdt_get_log_exec(struct rdt_req *req)
 	};
 
 	memset(req->buf, 0, req->data_len);
-	/* Before the page is made: what changes from here on may be missing in it. */
+	/* Before the page is generated: later changes may be missing in it. */
 	rdt_event_log_read(req->qp->ctrl, LID(req), out.offset, RAE(req));
 	find_page(req, LID(req))->put(req, &out);
 	return RDT_EXEC_DONE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Property Get and Set: the controller's registers. */
+/* Property Get and Set: the registers of a controller. */
 #include "nvmf/wire.h"
 #include "admin.h"
 #include "target/nvmf/ctrl.h"
@@ -10,7 +10,7 @@
 #define CC_EN         0x1u
 #define CC_CSS(cc)    (((cc) >> 4) & 7)
 #define CSS_NVM       0u
-#define CSS_ALL       6u /* all command sets there are: the same one */
+#define CSS_ALL       6u /* all supported I/O command sets: NVM */
 #define CC_MPS(cc)    (((cc) >> 7) & 0xf)
 #define CC_AMS(cc)    (((cc) >> 11) & 7)
 #define CC_IOSQES(cc) (((cc) >> 16) & 0xf)
@@ -82,14 +82,14 @@ enum rdt_exec rdt_property_get(struct rdt_req *req)
 	return RDT_EXEC_DONE;
 }
 
-/* Only when it enables something must a configuration be one that we have. */
+/* CC is validated only when it enables the controller. */
 static bool cc_valid(const struct rdt_ctrl *ctrl, uint32_t cc)
 {
 	if (!(cc & CC_EN))
 		return true;
 	if ((CC_CSS(cc) != CSS_NVM && CC_CSS(cc) != CSS_ALL) || CC_MPS(cc) || CC_AMS(cc))
 		return false;
-	/* A discovery controller has no I/O queues; hosts may leave their entry sizes 0. */
+	/* Discovery controllers have no I/O queues, so hosts may leave the entry sizes 0. */
 	return rdt_subsys_is_disc(ctrl->subsys) || (CC_IOSQES(cc) == 6 && CC_IOCQES(cc) == 4);
 }
 

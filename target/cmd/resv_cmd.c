@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reservation commands, and the features 82h and 83h: what they check and what they ask for. */
+/* Reservation commands, and features 82h and 83h: checks, and the request to the main thread. */
 #include <string.h>
 
 #include "nvmf/wire.h"
@@ -63,7 +63,7 @@ enum rdt_exec rdt_resv_register_exec(struct rdt_req *req)
 	return rdt_resv_send(req, actions[ACTION(req)]);
 }
 
-/* A host has to show its key with these two: the bit that says otherwise is refused since 1.3. */
+/* Both commands require the key: IEKEY is not allowed since NVMe 1.3. */
 struct nvme_status rdt_resv_acquire_check(struct rdt_req *req)
 {
 	struct nvme_status st = rdt_io_admit(req);
@@ -111,7 +111,7 @@ enum rdt_exec rdt_resv_release_exec(struct rdt_req *req)
 									      : RDT_RESV_RELEASE);
 }
 
-/* Fabrics hosts have 128-bit identifiers, which only the extended structure can show. */
+/* The 128-bit Host Identifiers of fabrics need the extended data structure. */
 struct nvme_status rdt_resv_report_check(struct rdt_req *req)
 {
 	struct nvme_status st = rdt_io_admit(req);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Verify: read the blocks, piece by piece, and keep nothing but whether that worked. */
+/* Verify: reads the blocks in pieces and discards the data. */
 #include "nvmf/wire.h"
 #include "target/nvmf/io.h"
 #include "io_cmds.h"
@@ -14,7 +14,7 @@ struct nvme_status rdt_verify_check(struct rdt_req *req)
 
 	if (!nvme_status_ok(st))
 		return st;
-	if (rdt_io_cdw12(req) & PRACT) /* there is nothing it could insert or strip */
+	if (rdt_io_cdw12(req) & PRACT) /* no protection information to insert or strip */
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD,
 				    (RDT_LOC(cdw12) + 3) | 5 << 8);
 	return rdt_io_check_blocks(req, RDT_POWER(RDT_VSL));
@@ -36,7 +36,7 @@ static enum rdt_step verify_step(struct rdt_req *req)
 			return RDT_STEP_DONE;
 		return rdt_io_step_scratch(req);
 	default:
-		w->lba += w->blocks; /* of the piece before; none at first */
+		w->lba += w->blocks; /* blocks of the previous piece; none at first */
 		if (w->lba == rdt_io_slba(req) + rdt_io_nlb(req))
 			return RDT_STEP_DONE;
 		return rdt_io_step_read(req);

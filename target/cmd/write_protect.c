@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Namespace Write Protection (feature 84h). Without a folder for the state the feature is not
- * offered, nor where write_protect says off. What was protected before the setting changed still
- * is.
- */
+/* Namespace Write Protection (feature 84h). Not supported without state_dir or with "write_protect:
+ * off". A namespace that was protected before such a change stays protected. */
 #include "nvmf/wire.h"
 #include "admin.h"
 #include "target/nvmf/ctrl.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Abort: a message to the reactor of the queue it names, and one back. What waits is aborted at
- * once; what is in a backend only where the backend can cancel, and the answer then waits for the
- * outcome, but no longer than RDT_ABORT_TIMEOUT.
+ * Abort: a message to the reactor of the queue that it names, and a message back. A waiting command
+ * is aborted at once; a command in a backend only if the backend can cancel it. The answer waits
+ * for the outcome, but at most RDT_ABORT_TIMEOUT.
  */
 #include "util/loop.h"
 #include "nvmf/wire.h"
@@ -29,7 +29,7 @@ static void reply(struct rdt_abort *ab, bool aborted)
 	rd_loop_post(ab->req->qp->reactor->loop, &ab->msg);
 }
 
-/* The victim's outcome is known. On its reactor, also when it was dropped. */
+/* The outcome for the victim is known. On its reactor, also when it was dropped. */
 void rdt_abort_victim_done(struct rdt_req *victim)
 {
 	struct rdt_abort *ab = victim->aborter;
@@ -41,7 +41,7 @@ void rdt_abort_victim_done(struct rdt_req *victim)
 	      victim->state != RDT_REQ_DROPPED && (victim->status.v & 0x7ff) == NVME_SC_ABORT_REQ);
 }
 
-/* Too late, out of reach, or RDT_ABORT_TIMEOUT has passed: the victim goes on without it. */
+/* Not abortable any more, not reachable, or RDT_ABORT_TIMEOUT has passed: answer "not aborted". */
 static void abort_timed_out(struct rd_timer *timer)
 {
 	struct rdt_abort *ab = rd_container_of(timer, struct rdt_abort, timer);
@@ -68,7 +68,8 @@ static void look_msg(struct rd_msg *msg)
 	}
 	victim->aborter = ab;
 	ab->victim = victim;
-	/* The victim may end in there: then the reply is on its way, and @ab another thread's. */
+	/* The victim may end in this call: then the reply was posted, and @ab belongs to another
+	 * thread. */
 	if (rdt_req_abort(victim) == RDT_ABORT_NO)
 		abort_timed_out(&ab->timer);
 }

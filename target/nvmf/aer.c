@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous events. Each has a log page; once reported, an event is held back until the host has
- * read that page without RAE. It is reported again then only when something has changed since the
- * host began its last reading, so that no change is lost and none is told twice.
+ * Asynchronous events. Each kind has a log page. A reported event is held back until the host has
+ * read that page without RAE. Then it is reported again only if something changed after the host
+ * began its last read, so that no change is lost or reported twice.
  *
- * Requests are kept until there is an event, the controller is reset or the connection ends; the
- * last two end them without an answer.
+ * AER commands are kept until an event occurs, the controller is reset or the connection ends; the
+ * latter two end them without an answer.
  */
 #include <string.h>
 
@@ -20,13 +20,14 @@
 #include "target.h"
 #include "target/config/tgt_limits.h"
 
-/* How an event is told, and the bit of feature 0Bh and of OAES that says whether. */
+/* How an event is reported, and its bit in feature 0Bh and in OAES. */
 static const struct event_kind {
 	uint8_t type;
 	uint8_t info;
 	uint8_t lid;
-	uint32_t config;                             /* 0: cannot be turned off */
-	uint8_t (*now)(const struct rdt_ctrl *ctrl); /* which bits of @config apply; NULL: all */
+	uint32_t config; /* 0: cannot be disabled */
+	/* Bits of @config that apply now; NULL: all */
+	uint8_t (*now)(const struct rdt_ctrl *ctrl);
 } kinds[RDT_EVENTS] = {
 	[RDT_EV_NS_ATTR] = {NVME_AER_NOTICE, NVME_AER_NOTICE_NS_CHANGED, NVME_LOG_LID_CHANGED_NS,
 			    (uint32_t)NVME_CTRL_OAES_NA},
@@ -36,8 +37,8 @@ static const struct event_kind {
 			     (uint32_t)NVME_CTRL_OAES_DL},
 	[RDT_EV_RESV_LOG] = {NVME_AER_CSS, NVME_AER_CSS_NVM_RESERVATION, NVME_LOG_LID_RESERVATION,
 			     0},
-	/* Not Persistent Internal Error, after which a host resets the controller (Base 2.0, 5.2):
-	 * that repairs none of what is told so. */
+	/* Not Persistent Internal Error, which makes a host reset the controller (Base 2.0, 5.2),
+	 * without any effect on the reported error. */
 	[RDT_EV_ERROR] = {NVME_AER_ERROR, NVME_AER_ERROR_TRANSIENT_INTERNAL_ERROR,
 			  NVME_LOG_LID_ERROR, 0},
 	[RDT_EV_HEALTH] = {NVME_AER_SMART, NVME_AER_SMART_SUBSYSTEM_RELIABILITY, NVME_LOG_LID_SMART,
@@ -71,7 +72,7 @@ static bool enabled(const struct rdt_ctrl *ctrl, const struct event_kind *k)
 	       ctrl->features[RDT_FEAT_ASYNC_EVENT] & (k->now ? k->now(ctrl) : k->config);
 }
 
-/* The next event to report, or RDT_EVENTS. Errors first: the others are news. */
+/* The next event to report, or RDT_EVENTS. Errors first. */
 static unsigned int next_event(struct rdt_ctrl *ctrl)
 {
 	struct rdt_events *ev = &ctrl->events;
@@ -131,7 +132,7 @@ void rdt_aer_drop_all(struct rdt_ctrl *ctrl)
 	}
 }
 
-/* Forget @req if it is a pending AER: Abort answers it. */
+/* Remove @req if it is a waiting AER: Abort answers it. */
 bool rdt_aer_remove(struct rdt_ctrl *ctrl, struct rdt_req *req)
 {
 	for (unsigned int i = 0; i < ctrl->aers_count; i++) {
@@ -222,7 +223,7 @@ static void events_msg(struct rd_msg *msg)
 {
 	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, events.msg);
 
-	/* Taken first: what is posted from here on comes with a message of its own. */
+	/* Clear first: what is posted later comes with a message of its own. */
 	raise_events(ctrl, atomic_exchange(&ctrl->events.posted, 0));
 	rdt_ctrl_put(ctrl);
 }
@@ -230,7 +231,7 @@ static void events_msg(struct rd_msg *msg)
 static void post_event(struct rdt_ctrl *ctrl, enum rdt_event event)
 {
 	if (atomic_fetch_or(&ctrl->events.posted, 1u << event))
-		return; /* the message is on its way */
+		return; /* the message was posted already */
 	atomic_fetch_add(&ctrl->refs, 1);
 	rd_loop_post(ctrl->owner->loop, &ctrl->events.msg);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asymmetric namespace access. A namespace is in one group for its life; a listener has a state for
- * each group, which the main thread sets. A controller's states are those of the listener that its
- * admin queue came by.
+ * Asymmetric namespace access (ANA). A namespace stays in one group; a listener has a state for
+ * each group, set by the main thread. A controller has the states of the listener of its admin
+ * queue.
  */
 #include "ana.h"
 
@@ -30,7 +30,7 @@ void rdt_ana_init(struct rdt_listener *l)
 
 struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
 {
-	/* Without DNR: the host is to try another path. */
+	/* Without DNR, so that the host tries another path. */
 	switch (rdt_ana_state(ctrl, ns->cfg->ana_group)) {
 	case NVME_ANA_STATE_INACCESSIBLE:
 		return nvme_status(NVME_SCT_PATH, NVME_SC_ANA_INACCESSIBLE);
@@ -82,7 +82,7 @@ int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, uint32_t group,
 
 /* ---- the log page ---- */
 
-/* A count of 0 would say that changes are not counted. */
+/* A change count of 0 would mean that changes are not counted. */
 static __le64 changes(const struct rdt_ctrl *ctrl, unsigned int group)
 {
 	uint64_t n = atomic_load(&ctrl->subsys->ana_changes[group]) + 1;
@@ -97,7 +97,7 @@ static bool groups_only(const struct rdt_req *req)
 	return le32toh(req->sqe.cdw10) >> 8 & NVME_LOG_ANA_LSP_RGO_GROUPS_ONLY;
 }
 
-/* How many namespaces of each group the host sees. */
+/* Count the namespaces of each group that the host sees. */
 static void count_groups(const struct rdt_req *req, uint32_t counts[RDT_ANA_GROUPS + 1])
 {
 	const struct rdt_ns *ns = rdt_ns_seen_next(req, 0);
@@ -106,7 +106,7 @@ static void count_groups(const struct rdt_req *req, uint32_t counts[RDT_ANA_GROU
 		counts[ns->cfg->ana_group]++;
 }
 
-/* The NSIDs of each group, from places[group] on. */
+/* Put the NSIDs of each group, from position places[group] on. */
 static void put_nsids(const struct rdt_req *req, uint64_t places[RDT_ANA_GROUPS + 1],
 		      const struct rdt_log_out *out)
 {
@@ -120,7 +120,7 @@ static void put_nsids(const struct rdt_req *req, uint64_t places[RDT_ANA_GROUPS 
 	}
 }
 
-/* Write the page to @out when there is one. Returns its length. */
+/* Put the page to @out, unless that is NULL. Returns its length. */
 static uint64_t put_ana_groups(const struct rdt_req *req, const struct rdt_log_out *out)
 {
 	struct nvme_ana_log head = {.chgcnt = changes(req->qp->ctrl, 0)};

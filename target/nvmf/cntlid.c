@@ -18,7 +18,7 @@ struct rdt_ctrl *rdt_cntlid_find(const struct rdt_cntlids *ids, uint16_t cntlid)
 	return page ? page->ctrls[cntlid % RDT_CNTLID_PAGE] : NULL;
 }
 
-/* The first free ID from @from to @to, or more than @to. Full pages are passed in one step. */
+/* The first free ID in @from to @to, or a value above @to. Skips full pages. */
 static uint32_t first_free_id(const struct rdt_cntlids *ids, uint32_t from, uint32_t to)
 {
 	while (from <= to && rdt_cntlid_find(ids, (uint16_t)from)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Controllers. All state is touched on ctrl->owner, the reactor of the admin queue; the exceptions
- * are the reference count, the traffic flag and the error log. I/O queues elsewhere are told to
- * close by message and say by message that they are gone; a reset, a shutdown and the end of the
- * association count them.
+ * Controllers. All state belongs to ctrl->owner, the reactor of the admin queue, except the
+ * reference count, the traffic flag and the error log. I/O queues on other reactors are closed by
+ * message and report by message that they have ended; a reset, a shutdown and the end of the
+ * association wait for all of them.
  */
 #include "ctrl.h"
 
@@ -27,7 +27,7 @@
 
 #define RDT_CTRL_MAGIC       0x6c746372u
 
-#define NO_COMMAND           0xffffu /* in the error log: not of a command */
+#define NO_COMMAND           0xffffu /* error log: not caused by a command */
 #define CC_EN                0x1u
 #define CC_SHN(cc)           (((cc) >> 14) & 3)
 #define CSTS_RDY             0x1u
@@ -61,7 +61,7 @@ static void set_ctrl_state(struct rdt_ctrl *ctrl, enum rdt_ctrl_state state)
 		atomic_store(&ctrl->over, true);
 }
 
-/* ---- ready, when no command of the host's former controllers can come later ---- */
+/* ---- becoming ready after commands of the host's dead controllers have ended ---- */
 
 bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b)
 {
@@ -69,8 +69,8 @@ bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b)
 	       strcmp(a->hostnqn, b->hostnqn) == 0;
 }
 
-/* As rdt_fence_find_dead(). A dead controller is there while its commands are in flight; its end is
- * then told by @fence_msg. */
+/* As rdt_fence_find_dead(). A dead controller exists while its commands are in flight; @fence_msg
+ * reports its end. */
 static uint16_t look_back(struct rdt_ctrl *ctrl, bool keep)
 {
 	uint16_t cntlid;
@@ -93,7 +93,7 @@ static void waited_in_vain(struct rd_timer *timer)
 	set_ctrl_state(ctrl, RDT_CTRL_READY);
 }
 
-/* Become ready, but not while the stale-write fence must wait for a dead controller. */
+/* Become ready, unless the stale-write fence has to wait for a dead controller. */
 static void ctrl_enable(struct rdt_ctrl *ctrl)
 {
 	uint16_t cntlid;
@@ -142,8 +142,8 @@ void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl)
 	rd_loop_post(ctrl->owner->loop, &ctrl->fence_msg);
 }
 
-/* @gone has less in flight, or is not in the subsystem's list. Under subsys->lock, on any thread.
- */
+/* @gone has fewer commands in flight, or has left the subsystem's list. Any thread, under
+ * subsys->lock. */
 static void wake_fenced_ctrls(struct rdt_ctrl *gone)
 {
 	struct rdt_ctrl *ctrl;
@@ -161,7 +161,7 @@ void rdt_ctrl_wake_all_fenced(struct rdt_ctrl *ctrl)
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
-/* ---- the end, asked for by another thread ---- */
+/* ---- end requested by another thread ---- */
 
 static void end_msg(struct rd_msg *msg)
 {
@@ -260,8 +260,8 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	bool last;
 
 	assert(ctrl->magic == RDT_CTRL_MAGIC);
-	/* The lookup takes references under the same lock: nobody finds a controller whose last one
-	 * goes. */
+	/* Lookups take a reference under the same lock, so that a controller without references is
+	 * not found. */
 	pthread_mutex_lock(&ss->lock);
 	last = atomic_fetch_sub(&ctrl->refs, 1) == 1;
 	if (last) {
@@ -285,7 +285,7 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	free(ctrl);
 }
 
-/* ---- I/O queues come and go ---- */
+/* ---- attaching and detaching I/O queues ---- */
 
 static void attach_reply_msg(struct rd_msg *msg)
 {
@@ -317,7 +317,7 @@ static void qid_still_taken(struct rd_timer *timer)
 	attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
 }
 
-/* May this queue join the controller? On the owner. The answer goes back by message. */
+/* May this queue join the controller? On the owner; the answer is sent by message. */
 void rdt_ctrl_attach(struct rdt_attach *at)
 {
 	struct rdt_ctrl *ctrl = at->ctrl;
@@ -348,10 +348,8 @@ void rdt_ctrl_attach(struct rdt_attach *at)
 	}
 	ioq = &ctrl->ioqs[at->qid];
 	if (ioq->qp) {
-		/*
-		 * A host that reconnects may be faster than the end of its old connection, which
-		 * another reactor handles. Give the old queue a moment to go.
-		 */
+		/* A host may reconnect before another reactor has noticed the end of the old
+		 * connection: wait for that for a moment. */
 		at->timer.fn = qid_still_taken;
 		if (ioq->waiting || rd_timer_start(ctrl->owner->loop, &at->timer, RDT_QID_WAIT))
 			attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
@@ -374,19 +372,19 @@ static void close_ioqs(struct rdt_ctrl *ctrl)
 		if (!ioq->qp || ioq->closing)
 			continue;
 		ioq->closing = true;
-		/* It is alive until it has had our answer to its detach message, which comes after
-		 * this one. */
+		/* The queue pair exists until it has the answer to its detach message, which is
+		 * posted after this one. */
 		rd_loop_post(ioq->qp->reactor->loop, &ioq->qp->close_msg);
 	}
 }
 
-/* The last I/O queue is gone: finish what waited for it. */
+/* The last I/O queue has ended: complete what waited for that. */
 static void ctrl_io_queues_gone(struct rdt_ctrl *ctrl)
 {
 	struct rdt_qpair *admin = ctrl->admin;
 
 	if (!ctrl->admin_gone)
-		rdt_qpair_look(admin); /* it may be draining */
+		rdt_qpair_look(admin); /* its drain may be complete */
 	if (ctrl->ioqs_live)
 		return;
 	if (ctrl->state == RDT_CTRL_RESETTING) {
@@ -401,7 +399,7 @@ static void ctrl_io_queues_gone(struct rdt_ctrl *ctrl)
 	if (!ctrl->admin_gone)
 		return;
 	ctrl->admin = NULL;
-	rdt_qpair_detached(admin); /* last, as @ctrl may go with it */
+	rdt_qpair_detached(admin); /* last: may free @ctrl */
 }
 
 static void detached_msg(struct rd_msg *msg)
@@ -420,7 +418,7 @@ void rdt_ctrl_drained(struct rdt_qpair *qp)
 	ctrl_io_queues_gone(ctrl);
 }
 
-/* A drained queue pair leaves. On the owner. */
+/* A drained queue pair detaches. On the owner. */
 void rdt_ctrl_detach(struct rdt_qpair *qp)
 {
 	struct rdt_ctrl *ctrl = qp->ctrl;
@@ -433,7 +431,8 @@ void rdt_ctrl_detach(struct rdt_qpair *qp)
 		if (ctrl->state != RDT_CTRL_DEAD)
 			set_ctrl_state(ctrl, RDT_CTRL_DEAD);
 		ctrl->admin_gone = true;
-		/* Draining, each leaves by itself: see RDT_QP_DRAINED. */
+		/* While draining, hosts disconnect their I/O queues themselves: see
+		 * RDT_QP_DRAINED. */
 		if (!ctrl->owner->draining)
 			close_ioqs(ctrl);
 		ctrl_io_queues_gone(ctrl);
@@ -452,7 +451,7 @@ void rdt_ctrl_detach(struct rdt_qpair *qp)
 	}
 	ctrl_io_queues_gone(ctrl);
 	qp->detach_msg.fn = detached_msg;
-	rd_loop_post(qp->reactor->loop, &qp->detach_msg); /* last, as @ctrl may go with it */
+	rd_loop_post(qp->reactor->loop, &qp->detach_msg); /* last: may free @ctrl */
 }
 
 /* ---- properties ---- */
@@ -485,7 +484,7 @@ uint32_t rdt_ctrl_csts(const struct rdt_ctrl *ctrl)
 	}
 }
 
-/* The value has been checked. */
+/* @cc was validated. */
 void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 {
 	uint32_t old = ctrl->cc;
@@ -513,7 +512,7 @@ void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 
 void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why)
 {
-	/* Thousands may go at once, when a switch does. */
+	/* Rate limited: thousands may end at once, for example when a switch fails. */
 	rd_log_limited(&ctrl->subsys->target->fatal_limit, rd_loop_now(ctrl->owner->loop),
 		       ctrl->log, RD_LOG_CTRL, RD_LOG_WARN,
 		       "%s: controller %u of %s: %s; ending the association", ctrl->subsys->nqn,
@@ -526,7 +525,7 @@ void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why)
 
 /* ---- error log (any reactor) ---- */
 
-/* The next entry, under the log's lock. */
+/* The next entry; the log's lock is held. */
 static struct nvme_error_log_page *next_entry(struct rdt_error_log *log)
 {
 	struct nvme_error_log_page *e = &log->ring[log->count % RDT_ERROR_LOG];

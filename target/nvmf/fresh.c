@@ -13,7 +13,7 @@
 
 #define LEAST 16u
 
-/* A reactor's part of a limit. */
+/* The part of a limit that one reactor may use. */
 static unsigned int reactor_part(const struct rdt_reactor *r, uint32_t limit)
 {
 	unsigned int n = limit / r->target->cfg->target.reactors;
@@ -26,7 +26,7 @@ unsigned int rdt_fresh_max(const struct rdt_reactor *r)
 	return reactor_part(r, r->target->cfg->target.limits.unconnected);
 }
 
-/* Which one has to go, or NULL. */
+/* The connection to end, or NULL. */
 static struct rdt_qpair *victim(const struct rdt_reactor *r, const struct rdt_site *site)
 {
 	unsigned int most = reactor_part(r, r->target->cfg->target.limits.unconnected_per_address);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fused commands: Compare and Write as one. The halves are consecutive commands of one queue and
- * are paired in that order before either begins. The pair takes one buffer for the data of both, so
- * that no half ever waits for a buffer while another half holds one; then both fetch their data,
- * and when both are READY the pair executes as the first half. A half that fails ends the pair.
+ * Fused commands: Compare and Write. The halves are consecutive commands of a queue and are paired
+ * in order before either begins. The pair takes one buffer for the data of both, so that no half
+ * waits for a buffer while another half has one. Both halves fetch their data; when both are READY,
+ * the pair executes as its first half. A half that fails ends the pair.
  *
- * No half keeps a capsule while it waits for something that the host has to bring, since that may
- * be waiting for a capsule, behind another command.
+ * No half keeps its capsule while it waits for data from the host: the host may be waiting for a
+ * capsule, behind another command.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +37,8 @@ struct nvme_status rdt_fused_check(struct rdt_req *req)
 	return NVME_OK;
 }
 
-/* Its data leaves the capsule, for a place that each queue has one of. The next one leaves its own
- * when the pair before it is done with that. */
+/* Copy the in-capsule data of a first half to a buffer that the queue has once. The next first half
+ * does the same when the buffer is free again. */
 void rdt_fused_waits(struct rdt_req *first)
 {
 	struct rdt_qpair *qp = first->qp;
@@ -95,14 +95,14 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 
 	qp->fused = NULL;
 	qp->fuse_failed = false;
-	/* A half that waited would hold up the order of its queue. */
+	/* Delaying one half would change the order of commands in its queue. */
 	if (FUSE(req) && nvme_status_ok(st) && rdt_fence_blocks(req))
 		st = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
 	if (FUSE(req) != NVME_CMD_FUSE_SECOND) {
 		if (first)
 			end(first, SC_GENERIC(NVME_SC_FUSED_MISSING));
 		if (qp->state >= RDT_QP_CLOSING)
-			return st; /* @req has ended with its queue */
+			return st; /* @req was ended together with its queue */
 		if (FUSE(req) == NVME_CMD_FUSE_FIRST && nvme_status_ok(st))
 			qp->fused = req;
 		qp->fuse_failed = FUSE(req) == NVME_CMD_FUSE_FIRST && !nvme_status_ok(st);
@@ -137,7 +137,7 @@ void rdt_fused_parsed(struct rdt_req *second)
 	rdt_req_process(first);
 }
 
-/* Its part of the buffer; data that came in a capsule moves there. */
+/* Assign its part of the buffer, and copy in-capsule data there. */
 static void place_half(struct rdt_req *req, uint8_t **next)
 {
 	rdt_req_move(req, req->buf ? RDT_REQ_READY : RDT_REQ_FETCH);
@@ -165,13 +165,13 @@ void rdt_fused_ready(struct rdt_req *req)
 	struct rdt_req *mate = req->mate;
 	struct rdt_req *first = FUSE(req) == NVME_CMD_FUSE_FIRST ? req : mate;
 
-	/* The first half ends before it has a buffer for both. */
+	/* The first half fails before the pair has a buffer. */
 	if (!nvme_status_ok(req->status) && mate->state == RDT_REQ_FUSED)
 		rdt_req_move(mate, RDT_REQ_READY);
 	if (mate->state != RDT_REQ_READY)
-		return; /* it comes here as well */
+		return; /* the mate calls this function as well */
 	rdt_req_look_again(req);
-	rdt_req_look_again(mate); /* which may have been READY for long */
+	rdt_req_look_again(mate); /* which may have been READY for a long time */
 	rdt_req_move(first, RDT_REQ_EXECUTING);
 	rdt_req_move(first->mate, RDT_REQ_EXECUTING);
 	if (nvme_status_ok(first->status) && !nvme_status_ok(first->mate->status))

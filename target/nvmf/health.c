@@ -12,14 +12,15 @@
 #include "subsys.h"
 #include "target/bdev/backend.h"
 
-/* On the reactor whose I/O has met it, once for each namespace. */
+/* On the reactor whose I/O failed, once for each namespace. */
 static void tell_sync_failed(void *arg)
 {
 	const struct rdt_ns *ns = arg;
 	struct rdt_subsys *ss = ns->subsys;
 	struct rdt_ctrl *ctrl;
 
-	atomic_store(&ss->sync_failed, true); /* before the events, which look at it */
+	/* Before the events are posted, because their handler reads it */
+	atomic_store(&ss->sync_failed, true);
 	pthread_mutex_lock(&ss->lock);
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
 		if (!rdt_ns_visible(ctrl, ns))

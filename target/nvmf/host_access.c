@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which hosts may connect to a subsystem, and which see a namespace. The lists are the main
- * thread's to change; everything here is under subsys->lock. What a controller's host does not see
- * is in ctrl->hidden, by slot, so that a command looks at one bit.
+ * Host access control: who may connect to a subsystem, and who sees a namespace. The main thread
+ * changes the lists; everything is guarded by subsys->lock. ctrl->hidden has a bit, by slot, for
+ * each namespace that the host does not see, so that a command tests one bit.
  */
 #include "host_access.h"
 
@@ -137,7 +137,7 @@ void rdt_host_access_add_ctrl(struct rdt_ctrl *ctrl)
 			set_hidden(ctrl, ns->slot, true);
 }
 
-/* Under subsys->lock. */
+/* subsys->lock is held. */
 static void apply(struct rdt_ns *ns, bool tell)
 {
 	struct rdt_subsys *ss = ns->subsys;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What the I/O commands share: admission (whose blocks, and may it?), bios and their results, and
- * commands of several steps.
- */
+/* What the I/O commands have in common: admission checks, bios and their results, commands of
+ * several steps. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,14 +26,14 @@
 
 /* ---- admission ---- */
 
-/* Dataset Management without deallocation is a hint. */
+/* Dataset Management without Deallocate is only a hint. */
 static bool writes(const struct rdt_req *req)
 {
 	return req->cmd->flags & RDT_CMD_WRITES &&
 	       (req->sqe.opcode != nvme_cmd_dsm || le32toh(req->sqe.cdw11) & RDT_DSM_AD);
 }
 
-/* All that other threads, and other hosts' commands, change. */
+/* The checks of state that other threads or hosts may change. */
 static inline struct nvme_status check_now(struct rdt_req *req)
 {
 	struct nvme_status st;
@@ -58,7 +56,7 @@ struct nvme_status rdt_io_admit(struct rdt_req *req)
 	return check_now(req);
 }
 
-/* Lists of ranges (Copy, Dataset Management) are looked at when the command has begun. */
+/* The ranges of a list (Copy, Dataset Management) are checked during execution. */
 struct nvme_status rdt_io_admit_again(struct rdt_req *req)
 {
 	struct nvme_status st = check_now(req);
@@ -68,7 +66,8 @@ struct nvme_status rdt_io_admit_again(struct rdt_req *req)
 	return st;
 }
 
-/* Optional commands need every namespace of the subsystem: ONCS speaks for the controller. */
+/* ONCS applies to the whole controller, so an optional command must be supported by every namespace
+ * of the subsystem. */
 bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode)
 {
 	switch (opcode) {
@@ -104,12 +103,12 @@ bool rdt_fused_supported(const struct rdt_subsys *ss)
 
 static void count(_Atomic uint64_t *counter, uint64_t n)
 {
-	/* Only this reactor writes it, so that no locked instruction is needed. */
+	/* This reactor is the only writer, so no locked instruction is needed. */
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
 			      memory_order_relaxed);
 }
 
-/* Says in words what the status code cannot. */
+/* Log what the status code cannot express. */
 static void log_io_failure(struct rdt_req *req)
 {
 	const struct rdt_bio *bio = &req->bio;
@@ -342,7 +341,7 @@ void rdt_io_cancel(struct rdt_req *req)
 		stop_waiting(req);
 		break;
 	default:
-		/* Else a message that it has its blocks is on its way, and stops it. */
+		/* Otherwise the message that grants the lock is under way, and stops it. */
 		if (rdt_range_unwait(req))
 			stop_waiting(req);
 	}

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keep alive, traffic based (CTRATT.TBKAS): at the end of each KATO interval the association lives
- * on if any command, on any queue, came in during the interval. A dead host is noticed between one
- * and two intervals after its last command.
+ * Traffic based keep alive (CTRATT.TBKAS): at the end of each KATO interval the association
+ * continues if a command arrived on any of its queues during the interval. A dead host is detected
+ * one to two intervals after its last command.
  *
- * That is what this target has seen. When it was held up itself at the end of an interval (a
- * machine that was paused, memory that took its time to be registered), commands may be waiting to
- * be seen: then there is one interval more.
+ * When the target itself was late at the end of an interval (a paused machine, slow memory
+ * registration), commands may be waiting to be received, so one more interval is granted.
  */
 #include "util/log.h"
 #include "util/loop.h"
@@ -25,7 +24,7 @@ static void expired(struct rd_timer *timer)
 
 	ctrl->ka_late = late && !seen;
 	if (again)
-		/* Re-arming cannot fail: the loop keeps the room of a timer that fires. */
+		/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
 		rd_timer_start(ctrl->owner->loop, timer, ctrl->kato_ms * RD_NSEC_PER_MSEC);
 	else
 		rdt_ctrl_fatal(ctrl, "keep alive timed out");

@@ -19,7 +19,8 @@
 #include "target.h"
 #include "target/config/tgt_limits.h"
 
-/* By NSID. Mostly they come in that order: the one before is the last, or has the NSID before. */
+/* Insert by NSID. Usually they are added in that order, so the predecessor is the last one or has
+ * the previous NSID. */
 static void insert_ns(struct rdt_subsys *ss, struct rdt_ns *ns)
 {
 	struct rdt_ns *before = rdt_ns_with(ss, ns->nsid - 1);
@@ -36,7 +37,7 @@ static void insert_ns(struct rdt_subsys *ss, struct rdt_ns *ns)
 	pthread_mutex_unlock(&ss->lock);
 }
 
-/* The lowest slot that is free, or RDT_NS_SLOTS. */
+/* The lowest free slot, or RDT_NS_SLOTS. */
 static unsigned int free_ns_slot(struct rdt_target *t)
 {
 	while (t->ns_free < RDT_NS_SLOTS && t->ns[t->ns_free])
@@ -103,7 +104,8 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	rdt_qos_set_ns(ns, cfg->qos);
 	t->ns[slot] = ns;
 	insert_ns(ss, ns);
-	rd_map_put(&t->ns_map, rdt_ns_key(ss, ns->nsid), ns); /* there is room */
+	/* Cannot fail: memory was reserved */
+	rd_map_put(&t->ns_map, rdt_ns_key(ss, ns->nsid), ns);
 	rdt_health_watch(ns);
 	*out = ns;
 	return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Namespace channels of one reactor: which namespaces commands find, the backend's I/O channel of
- * each, and how many requests hold it. All of it runs on the reactor's thread, so that no command
- * takes a lock to find its namespace.
+ * The namespace channels of a reactor: the namespaces that commands find, the backend's I/O channel
+ * of each, and the number of requests that use it. Runs on the reactor's thread only, so that the
+ * lookup takes no lock.
  */
 #include <assert.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ static uint64_t channel_key(const struct rdt_ns_channel *channel)
 	return rdt_ns_key(channel->ns->subsys, channel->ns->nsid);
 }
 
-/* Position in @r->ns_order of the first that is not below @key. */
+/* Index in @r->ns_order of the first channel whose key is not below @key. */
 static unsigned int lower_bound(const struct rdt_reactor *r, uint64_t key)
 {
 	unsigned int lo = 0;
@@ -60,7 +60,7 @@ struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, u
 	uint64_t key = rdt_ns_key(ss, nsid);
 	unsigned int pos = r->ns_after;
 
-	/* Mostly it is one walk over all of them. */
+	/* Fast for a walk over all namespaces: the position behind the last result. */
 	if (!pos || pos > r->ns_map.count || channel_key(r->ns_order[pos - 1]) != key)
 		pos = lower_bound(r, key + 1);
 	r->ns_after = pos + 1;
@@ -101,9 +101,9 @@ bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 	return true;
 }
 
-/* ---- come and go ---- */
+/* ---- opening, showing, closing ---- */
 
-/* So that showing it cannot fail. */
+/* Reserve memory, so that showing the channel cannot fail. */
 static int grow_ns_order(struct rdt_reactor *r)
 {
 	unsigned int need = r->channels_count + 1;
@@ -150,7 +150,8 @@ void rdt_ns_channel_show(struct rdt_reactor *r, struct rdt_ns *ns)
 	memmove(&r->ns_order[pos + 1], &r->ns_order[pos],
 		(r->ns_map.count - pos) * sizeof(struct rdt_ns_channel *));
 	r->ns_order[pos] = channel;
-	rd_map_put(&r->ns_map, channel_key(channel), channel); /* there is room */
+	/* Cannot fail: memory was reserved */
+	rd_map_put(&r->ns_map, channel_key(channel), channel);
 }
 
 void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns)
@@ -158,7 +159,7 @@ void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns)
 	uint64_t key = rdt_ns_key(ns->subsys, ns->nsid);
 	unsigned int pos = lower_bound(r, key);
 
-	/* One that never was shown may share its NSID with another that is. */
+	/* A channel that was never shown may have the NSID of another one that is. */
 	if (pos == r->ns_map.count || r->ns_order[pos] != rdt_ns_channel_of(r, ns))
 		return;
 	rd_map_remove(&r->ns_map, key);
@@ -171,7 +172,7 @@ void rdt_ns_channel_close(struct rdt_reactor *r, struct rdt_ns *ns)
 	struct rdt_ns_channel *channel = rdt_ns_channel_of(r, ns);
 
 	if (channel->ns != ns)
-		return; /* it could not be opened here */
+		return; /* the channel could not be opened on this reactor */
 	assert(!channel->inflight);
 	rdt_ns_channel_hide(r, ns);
 	rdt_chan_close(&channel->chan);
