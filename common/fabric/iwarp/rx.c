@@ -22,6 +22,14 @@
 #define RX_ROOM_MIN 2048u
 
 /*
+ * Senders fill their segments, except the last one of a message. A shorter one counts as
+ * RX_PART_COST FPDUs, so that several connections that cut messages into small pieces do not take
+ * most of each turn together.
+ */
+#define RX_PART_MIN  256u
+#define RX_PART_COST 8u
+
+/*
  * Between the segments of a large message, and while a large segment is in progress, another
  * segment usually follows. With a short staging part most of its payload stays in the socket and is
  * read directly to its destination, not copied from the staging buffer.
@@ -129,6 +137,8 @@ static int trailer_done(struct rd_iw_conn *c)
 		}
 	}
 	c->fab->stats.fpdus_rx++;
+	if (!rx->h.last && rx->h.plen < RX_PART_MIN)
+		rx->debt += RX_PART_COST - 1;
 	rc = rd_iw_fpdu_end(c);
 	if (rc >= 0)
 		rx_reset(rx);
@@ -351,7 +361,7 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 		return RX_ENDED;
 	fpdus = c->fab->stats.fpdus_rx - fpdus;
 	rd_iw_ack_note(&rx->ack, (size_t)rc, fpdus);
-	size_room(rx, (size_t)rc, fpdus);
+	size_room(rx, (size_t)rc, fpdus + rx->debt);
 	return (size_t)rc == direct + tail ? RX_MORE : RX_ALL;
 }
 
@@ -389,8 +399,11 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 	any = rx != RX_NOTHING;
 	if (any)
 		rd_iw_ack_had_data(&c->rx.ack, now);
-	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS && frames_since(c, before) < RX_FRAMES; i++)
+	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS; i++) {
+		if (frames_since(c, before) + c->rx.debt >= RX_FRAMES)
+			break;
 		rx = rx_once(c, s->staging);
+	}
 	rd_iw_scratch_put(pool, s);
 	charge_fpdus(c, frames_since(c, before));
 	return any;

@@ -39,7 +39,7 @@ struct rd_iw_rx {
 	struct rd_iw_rwr *recv; /* a copy of the RECV of the message in progress */
 	uint8_t *aside; /* memory that collects the message in progress; NULL: its RECV does */
 	uint32_t aside_size;
-	uint32_t debt;   /* FPDUs processed beyond the limit of earlier turns */
+	uint32_t debt;   /* FPDUs beyond the limit of earlier turns; short ones count more: rx.c */
 	uint32_t room;   /* bytes to read at once */
 	uint32_t blanks; /* FPDUs without payload since message @blank_msn became the next one */
 	uint32_t blank_msn;

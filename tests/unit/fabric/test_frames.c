@@ -254,11 +254,11 @@ static void blanks_end_it(void)
 	}
 }
 
-/* One that sends as fast as it can gets 256 FPDUs for each turn, but for what it had read before
- * that was known. */
-static void frames_are_shared_out(void)
+/* One that sends messages of @len bytes in FPDUs of @part as fast as it can gets @usual FPDUs for
+ * each turn, but for what it had read before that was known. */
+static void parts_of_a_turn(uint32_t len, uint32_t part, uint64_t usual)
 {
-	enum { TURNS = 400, FIRST = 8192, USUAL = 256 };
+	enum { TURNS = 400, FIRST = 8192 };
 	struct stage *s = stage_open(1);
 	struct rd_iw_stats *stats = t_stats(&s->p.sv);
 	uint32_t msn = 0;
@@ -269,22 +269,33 @@ static void frames_are_shared_out(void)
 
 		while (sent > 0) {
 			if (at == n) {
-				n = in_parts(s, ++msn, 64, 1);
+				/* As many messages as there are RECVs for. */
+				if (stats->fpdus_rx / (len / part) + 50 < msn)
+					break;
+				n = in_parts(s, ++msn, len, part);
 				at = 0;
 				hear(s, 0);
 			}
 			sent = send(s->r[0].fd, s->out + at, n - at, MSG_NOSIGNAL);
 			at += sent > 0 ? (size_t)sent : 0;
-			if (stats->fpdus_rx + 64 * 50 < 64 * (uint64_t)msn)
-				break;
 		}
 		s->p.sv.nwc = 0;
 		t_turn(&s->p, 0);
-		CU_ASSERT_TRUE(stats->fpdus_rx <= FIRST + (uint64_t)turn * USUAL);
+		CU_ASSERT_TRUE(stats->fpdus_rx <= FIRST + (uint64_t)turn * usual);
 	}
-	CU_ASSERT_TRUE(stats->fpdus_rx >= TURNS * USUAL / 2);
+	CU_ASSERT_TRUE(stats->fpdus_rx >= TURNS * usual / 2);
 	CU_ASSERT_EQUAL(s->p.sv.disconnected, 0);
 	stage_close(s);
+}
+
+static void frames_are_shared_out(void)
+{
+	parts_of_a_turn(5888, 256, 256);
+}
+
+static void short_parts_count_more(void)
+{
+	parts_of_a_turn(64, 1, 33); /* 63 of 64 count eight times */
 }
 
 const struct t_case t_frames_cases[] = {
@@ -294,5 +305,6 @@ const struct t_case t_frames_cases[] = {
 	{"a message longer than any RECV takes none", longer_than_any_recv},
 	{"FPDUs without payload are limited between messages", blanks_end_it},
 	{"a connection has its part of a turn", frames_are_shared_out},
+	{"short parts of messages count as more of a turn", short_parts_count_more},
 	{NULL},
 };
