@@ -24,6 +24,7 @@
 #include "target/manage/notify.h"
 #include "target/manage/preflight.h"
 #include "target/manage/reloader.h"
+#include "target/manage/rpc.h"
 #include "target/manage/watchdog.h"
 #include "target/nvmf/req_latency.h"
 #include "target/reactor/lifecycle.h"
@@ -53,6 +54,8 @@ struct app {
 	struct rdt_reloader reloader;
 	struct rdt_notify notify;
 	struct rdt_watchdog *watchdog;
+	struct rdt_rpc_env rpc_env;
+	struct rdt_rpc *rpc;
 	struct rd_timer timer; /* draining */
 	bool draining;
 	bool abandoned;
@@ -290,6 +293,14 @@ static void terminate(struct app *app, int signo)
 	rdt_target_drain(app->target, target_drained);
 }
 
+static void shut_down(struct rdt_rpc_env *env)
+{
+	struct app *app = rd_container_of(env, struct app, rpc_env);
+
+	if (!app->draining)
+		terminate(app, SIGTERM);
+}
+
 /* ---- changes ---- */
 
 /* READY=1 also after a reload, because systemd waits for it. @more: the event, or "". */
@@ -432,12 +443,21 @@ static int app_start(struct app *app, int fd)
 		err = rdt_target_start(app->target);
 	if (err)
 		return err;
+	app->rpc_env = (struct rdt_rpc_env){
+		.target = app->target,
+		.reloader = &app->reloader,
+		.config_path = app->opt.config,
+		.cfg = &app->cfg->control,
+		.shutdown = shut_down,
+	};
 	app->reloader.target = app->target;
 	app->reloader.path = app->opt.config;
 	app->reloader.begins = reload_begins;
 	app->reloader.ended = reload_ended;
-	rdt_reloader_init(&app->reloader);
-	return rdt_watchdog_start(app->target, &app->notify, &app->watchdog);
+	err = rdt_reloader_init(&app->reloader);
+	if (!err)
+		err = rdt_rpc_open(&app->rpc_env, &app->rpc);
+	return err ? err : rdt_watchdog_start(app->target, &app->notify, &app->watchdog);
 }
 
 static void tell_stopped(struct app *app)
@@ -455,6 +475,7 @@ static void tell_stopped(struct app *app)
 /* Stop and free what app_start() created, also after it failed halfway. */
 static void app_stop(struct app *app)
 {
+	rdt_rpc_close(app->rpc);
 	rdt_watchdog_stop(app->watchdog);
 	rdt_reloader_stop(&app->reloader);
 	if (app->loop) {
@@ -467,6 +488,7 @@ static void app_stop(struct app *app)
 	rdt_target_destroy(&app->target);
 	rd_loop_destroy(&app->loop);
 	rdt_watchdog_free(&app->watchdog);
+	rdt_rpc_free(&app->rpc);
 	rdt_notify_close(&app->notify);
 }
 

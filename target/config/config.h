@@ -236,8 +236,15 @@ struct rdt_target_config {
 	uint64_t peer_timeout_ns; /* 0: never disconnected */
 };
 
+struct rdt_control_config {      /* the control socket */
+	const char *socket;      /* its path; NULL: there is none */
+	const char *group;       /* may connect and read; NULL: the group of the process */
+	const char *admin_group; /* may change too; NULL: only root and the user of the process */
+};
+
 struct rdt_config {
 	struct rdt_target_config target;
+	struct rdt_control_config control;
 	const char **include; /* further files, which may add to the lists below */
 	uint32_t include_count;
 	struct rdt_listener_config *listeners;

@@ -18,6 +18,7 @@
 #include "util/parse.h"
 #include "util/sockaddr.h"
 
+#define CONTROL_PATH_MAX 107u /* sun_path, with its NUL */
 #define IO_QUEUES_MAX    1024
 #define STATE_TIMES_MAX  1000000
 #define LIMIT_MAX        1000000u
@@ -730,6 +731,24 @@ static int check_subsystem(struct rdt_config_load *load, const struct rdt_key *l
 	return check_namespaces(load, &key, ss);
 }
 
+static void check_control(struct rdt_config_load *load, const struct rdt_key *root,
+			  const struct rdt_control_config *control)
+{
+	struct rdt_key key = rdt_config_child(load, root, "control");
+	struct rdt_key path = rdt_config_child(load, &key, "socket");
+
+	if (key.node && !control->socket)
+		rdt_config_problem(load, &path, "missing, expected the path of a socket");
+	else if (control->socket && control->socket[0] != '/')
+		rdt_config_problem(load, &path, "found \"%.60s\", expected an absolute path",
+				   control->socket);
+	else if (control->socket && strlen(control->socket) > CONTROL_PATH_MAX)
+		rdt_config_problem(load, &path,
+				   "has %zu bytes, expected at most %u, which is what a socket's "
+				   "address holds",
+				   strlen(control->socket), CONTROL_PATH_MAX);
+}
+
 int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 {
 	struct rdt_key root = rdt_config_root(load);
@@ -738,6 +757,7 @@ int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 
 	if (check_target_section(load, &root, &config->target))
 		return -ENOMEM;
+	check_control(load, &root, &config->control);
 	for (unsigned int i = 0; i < config->listeners_count; i++)
 		check_listener(load, &listeners, config, i);
 	for (unsigned int i = 0; i < config->subsystems_count; i++) {

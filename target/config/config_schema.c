@@ -304,8 +304,18 @@ static const cyaml_schema_value_t include_schema = {
 	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, const char *, 0, CYAML_UNLIMITED),
 };
 
+static const cyaml_schema_field_t control_fields[] = {
+	CYAML_FIELD_STRING_PTR("socket", OPT, struct rdt_control_config, socket, 0,
+			       CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("group", OPT, struct rdt_control_config, group, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("admin_group", OPT, struct rdt_control_config, admin_group, 0,
+			       CYAML_UNLIMITED),
+	CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t config_fields[] = {
 	CYAML_FIELD_MAPPING("target", OPT, struct rdt_config, target, target_fields),
+	CYAML_FIELD_MAPPING("control", OPT, struct rdt_config, control, control_fields),
 	CYAML_FIELD_SEQUENCE("include", OPT | CYAML_FLAG_POINTER, struct rdt_config, include,
 			     &include_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("listeners", OPT | CYAML_FLAG_POINTER, struct rdt_config, listeners,

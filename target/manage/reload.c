@@ -25,6 +25,7 @@
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
 #include "control.h"
+#include "report.h"
 #include "target/bdev/layer.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"
@@ -50,6 +51,7 @@ struct change {
 
 struct rdt_reload {
 	struct rdt_target *t;
+	struct rdt_report *report;
 	rdt_reload_done done;
 	void *done_arg;
 	struct rdt_config *next;                  /* the configuration being applied; a reference */
@@ -94,15 +96,19 @@ void rdt_reload_problem(struct rdt_reload *rl, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	rl->problems++;
+	rdt_report_add(rl->report, RD_LOG_ERROR, text);
 	rd_err(rl->t->log, RD_LOG_CONFIG, "reload: %s", text);
 }
 
 void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *key)
 {
+	char text[512];
+
+	snprintf(text, sizeof(text), "%s%s%s: a change needs a restart; the old value stays", where,
+		 where[0] ? " " : "", key);
 	rl->restarts++;
-	rd_warn(rl->t->log, RD_LOG_CONFIG,
-		"reload: %s%s%s: a change needs a restart; the old value stays", where,
-		where[0] ? " " : "", key);
+	rdt_report_add(rl->report, RD_LOG_WARN, text);
+	rd_warn(rl->t->log, RD_LOG_CONFIG, "reload: %s", text);
 }
 
 /* ---- what needs a restart ---- */
@@ -150,6 +156,17 @@ static void check_target_changes(struct rdt_reload *rl, const struct rdt_target_
 		rdt_reload_restart(rl, "target:", "congestion");
 	if (!rdt_config_same_text(now->state_dir, next->state_dir))
 		rdt_reload_restart(rl, "target:", "state_dir");
+}
+
+static void reload_control(struct rdt_reload *rl, const struct rdt_control_config *now,
+			   const struct rdt_control_config *next)
+{
+	if (!rdt_config_same_text(now->socket, next->socket))
+		rdt_reload_restart(rl, "control:", "socket");
+	if (!rdt_config_same_text(now->group, next->group))
+		rdt_reload_restart(rl, "control:", "group");
+	if (!rdt_config_same_text(now->admin_group, next->admin_group))
+		rdt_reload_restart(rl, "control:", "admin_group");
 }
 
 static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
@@ -541,6 +558,7 @@ static void reload_over(struct rdt_reload *rl, bool applied, const char *text)
 		.applied = applied,
 		.problems = rl->problems,
 		.restarts = rl->restarts,
+		.report = rl->report,
 		.summary = text,
 	};
 
@@ -702,6 +720,7 @@ static void listen_and_apply(struct rdt_reload *rl)
 		return;
 	}
 	check_target_changes(rl, &t->cfg->target, &rl->next->target);
+	reload_control(rl, &t->cfg->control, &rl->next->control);
 	for (unsigned int i = 0; target_fns[i]; i++)
 		count_settings(rl, target_fns[i](rl, t, t->now, rl->next));
 	reload_walk(rl, apply_next_subsys, apply_namespaces);
@@ -725,10 +744,11 @@ static void compare_configs(struct rdt_reload *rl)
 		reload_walk(rl, plan_next, open_all);
 }
 
-void rdt_reload(struct rdt_target *t, struct rdt_config *next, rdt_reload_done done, void *arg)
+void rdt_reload(struct rdt_target *t, struct rdt_config *next, struct rdt_report *report,
+		rdt_reload_done done, void *arg)
 {
 	const struct rdt_reload_result no_memory = {
-		.summary = "not reloaded: out of memory; nothing was changed"};
+		.summary = "not reloaded: out of memory; nothing was changed", .report = report};
 	struct rdt_reload *rl = calloc(1, sizeof(*rl));
 
 	assert(!t->reload);
@@ -740,6 +760,7 @@ void rdt_reload(struct rdt_target *t, struct rdt_config *next, rdt_reload_done d
 		done(arg, &no_memory);
 		return;
 	}
+	rl->report = report;
 	rl->done = done;
 	rl->done_arg = arg;
 	rl->t = t;

@@ -14,23 +14,26 @@
 
 struct rdt_ns;
 struct rdt_reload;
+struct rdt_report;
 struct rdt_subsys;
 struct rdt_target;
 
 struct rdt_reload_result {
 	bool applied; /* false: nothing was changed */
 	unsigned int problems;
-	unsigned int restarts; /* changes that need a restart */
-	const char *summary;   /* the sentence that was logged; valid during the call */
+	unsigned int restarts;           /* changes that need a restart */
+	const struct rdt_report *report; /* the problems and those changes; as @summary */
+	const char *summary;             /* the sentence that was logged; valid during the call */
 };
 typedef void (*rdt_reload_done)(void *arg, const struct rdt_reload_result *result);
 
 /*
- * Apply @next; the caller keeps its reference. Not while another one runs. Asynchronous: @done is
- * called once, from the main loop or before the call returns, unless the target is drained before.
- * The log says the same.
+ * Apply @next; problems and what needs a restart are added to @report. The caller keeps its
+ * reference. Not while another one runs. Asynchronous: @done is called once, from the main loop or
+ * before the call returns, unless the target is drained before. The log says the same.
  */
-void rdt_reload(struct rdt_target *t, struct rdt_config *next, rdt_reload_done done, void *arg);
+void rdt_reload(struct rdt_target *t, struct rdt_config *next, struct rdt_report *report,
+		rdt_reload_done done, void *arg);
 void rdt_reload_fini(struct rdt_target *t); /* the target is stopped; frees a running reload */
 
 /*

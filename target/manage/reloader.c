@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "reloader.h"
 
+#include <stdio.h>
+
 #include "util/log.h"
 #include "target/nvmf/target.h"
 #include "preflight.h"
@@ -8,6 +10,7 @@
 static void reloader_run(struct rdt_reloader *r)
 {
 	r->running = true;
+	rdt_report_clear(&r->report);
 	r->begins(r);
 	rdt_loader_start(&r->loader);
 }
@@ -18,6 +21,9 @@ static void reloader_over(void *arg, const struct rdt_reload_result *result)
 	struct rdt_reload_waiter *w;
 
 	r->running = false;
+	r->last_at = time(NULL);
+	r->last_applied = result->applied;
+	snprintf(r->last_summary, sizeof(r->last_summary), "%s", result->summary);
 	r->ended(r, result);
 	while ((w = TAILQ_FIRST(&r->waiters))) {
 		TAILQ_REMOVE(&r->waiters, w, link);
@@ -35,30 +41,37 @@ static void reloader_loaded(struct rdt_loader *loader, struct rdt_config *next)
 {
 	struct rdt_reloader *r = rd_container_of(loader, struct rdt_reloader, loader);
 	const struct rdt_reload_result bad = {
-		.summary = "not reloaded: the configuration has problems; nothing was changed"};
+		.summary = "not reloaded: the configuration has problems; nothing was changed",
+		.report = &r->report,
+	};
 
 	if (next && r->target->drained) {
 		/* too late for changes, and nobody waits for the end of it */
 	} else if (next && !rdt_preflight_memory(next, loader->log)) {
-		rdt_reload(r->target, next, reloader_over, r);
+		rdt_reload(r->target, next, &r->report, reloader_over, r);
 	} else {
-		rd_err(loader->log, RD_LOG_MAIN,
+		rd_err(r->target->log, RD_LOG_MAIN,
 		       "not reloaded: %s has problems; nothing was changed", r->path);
 		reloader_over(r, &bad);
 	}
 	rdt_config_put(&next);
 }
 
-void rdt_reloader_init(struct rdt_reloader *r)
+int rdt_reloader_init(struct rdt_reloader *r)
 {
+	int err = rdt_report_init(&r->report, r->target->log);
+
+	if (err)
+		return err;
 	r->loader = (struct rdt_loader){
 		.path = r->path,
-		.log = r->target->log,
+		.log = r->report.log,
 		.loop = r->target->loop,
 		.done = reloader_loaded,
 	};
 	TAILQ_INIT(&r->waiters);
 	TAILQ_INIT(&r->later);
+	return 0;
 }
 
 void rdt_reloader_start(struct rdt_reloader *r, struct rdt_reload_waiter *waiter)
@@ -92,4 +105,5 @@ void rdt_reloader_cancel(struct rdt_reloader *r, struct rdt_reload_waiter *waite
 void rdt_reloader_stop(struct rdt_reloader *r)
 {
 	rdt_loader_stop(&r->loader);
+	rdt_report_fini(&r->report);
 }

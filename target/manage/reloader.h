@@ -10,9 +10,11 @@
 
 #include <stdbool.h>
 #include <sys/queue.h>
+#include <time.h>
 
 #include "loader.h"
 #include "reload.h"
+#include "report.h"
 
 /* Somebody who wants to know how a reload ended. Embedded in the object of the one who asks. */
 struct rdt_reload_waiter {
@@ -30,14 +32,18 @@ struct rdt_reloader {
 
 	/* the reloader's */
 	struct rdt_loader loader;
+	struct rdt_report report; /* of the one that runs */
 	bool running;
 	bool again;
+	time_t last_at; /* the end of the last one; 0: there was none */
+	bool last_applied;
+	char last_summary[480];
 	TAILQ_HEAD(rdt_reload_waiters, rdt_reload_waiter) waiters; /* for the one that runs */
 	struct rdt_reload_waiters later;                           /* for the next one */
 };
 
-/* With @target, @path, @begins and @ended set. */
-void rdt_reloader_init(struct rdt_reloader *reloader);
+/* With @target, @path, @begins and @ended set. Returns 0 or -ENOMEM. */
+int rdt_reloader_init(struct rdt_reloader *reloader);
 /* @waiter: called once, on the main loop, unless it is cancelled before; or NULL. */
 void rdt_reloader_start(struct rdt_reloader *reloader, struct rdt_reload_waiter *waiter);
 void rdt_reloader_cancel(struct rdt_reloader *reloader, struct rdt_reload_waiter *waiter);

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* JSON-RPC 2.0: from a line to a method's function, and from its answer to a line. */
+#include "rpc_priv.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/nvmf/target.h"
+
+static const struct rdt_rpc_method *const method_lists[] = {
+	rdt_rpc_show_methods,
+	rdt_rpc_config_methods,
+};
+
+static const struct {
+	int code;
+	const char *name;
+} rpc_errors[RDT_RPC_ERRORS] = {
+	[RDT_RPC_PARSE] = {-32700, "parse"},
+	[RDT_RPC_REQUEST] = {-32600, "request"},
+	[RDT_RPC_METHOD] = {-32601, "method"},
+	[RDT_RPC_INVALID] = {-32602, "invalid"},
+	[RDT_RPC_NOT_FOUND] = {-32001, "not_found"},
+	[RDT_RPC_BUSY] = {-32002, "busy"},
+	[RDT_RPC_NO_RESOURCES] = {-32003, "no_resources"},
+	[RDT_RPC_DENIED] = {-32004, "denied"},
+	[RDT_RPC_REFUSED] = {-32005, "refused"},
+	[RDT_RPC_TIMEOUT] = {-32006, "timeout"},
+};
+
+/* ---- answers ---- */
+
+static const char out_of_memory[] =
+	"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32003,\"message\":\"out of memory\","
+	"\"data\":{\"name\":\"no_resources\"}}}";
+
+/* Takes @message over. */
+static void send_message(struct rdt_rpc_client *client, json_t *message)
+{
+	char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+
+	json_decref(message);
+	if (text)
+		rdt_rpc_send(client, text, strlen(text));
+	else
+		rdt_rpc_send(client, out_of_memory, sizeof(out_of_memory) - 1);
+	free(text);
+}
+
+static void call_free(struct rdt_rpc_call *call)
+{
+	TAILQ_REMOVE(&call->rpc->calls, call, link);
+	json_decref(call->id);
+	json_decref(call->params);
+	free(call);
+}
+
+void rdt_rpc_drop(struct rdt_rpc_call *call)
+{
+	if (call->cancel)
+		call->cancel(call);
+	call_free(call);
+}
+
+/* Takes @message over. */
+static void call_answered(struct rdt_rpc_call *call, json_t *message, bool wanted)
+{
+	struct rdt_rpc_client *client = call->client;
+
+	call_free(call);
+	if (!client) {
+		json_decref(message);
+		return;
+	}
+	rdt_rpc_client_busy(client, NULL);
+	if (wanted)
+		send_message(client, message);
+	else
+		json_decref(message);
+}
+
+void rdt_rpc_result(struct rdt_rpc_call *call, json_t *result)
+{
+	json_t *message = NULL;
+
+	if (result && call->id)
+		message = json_pack("{s:s, s:O, s:o}", "jsonrpc", "2.0", "id", call->id, "result",
+				    result);
+	else
+		json_decref(result);
+	if (call->method->changes && call->client)
+		rd_info(call->rpc->log, RD_LOG_MAIN, "control: %s of pid %d: done",
+			call->method->name, (int)rdt_rpc_client_pid(call->client));
+	call_answered(call, message, call->id != NULL);
+}
+
+static json_t *error_message(json_t *id, enum rdt_rpc_error error, const char *text,
+			     const char *field, const char *value, const char *hint)
+{
+	json_t *data = json_pack("{s:s}", "name", rpc_errors[error].name);
+
+	if (field)
+		json_object_set_new(data, "field", json_string(field));
+	if (value)
+		json_object_set_new(data, "value", json_string(value));
+	if (hint)
+		json_object_set_new(data, "hint", json_string(hint));
+	return json_pack("{s:s, s:o, s:{s:i, s:s, s:o}}", "jsonrpc", "2.0", "id",
+			 id ? json_incref(id) : json_null(), "error", "code",
+			 rpc_errors[error].code, "message", text, "data", data);
+}
+
+void rdt_rpc_error(struct rdt_rpc_call *call, enum rdt_rpc_error error, const char *field,
+		   const char *value, const char *hint, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (call->method->changes && call->client)
+		rd_notice(call->rpc->log, RD_LOG_MAIN, "control: %s of pid %d: refused: %s",
+			  call->method->name, (int)rdt_rpc_client_pid(call->client), text);
+	call_answered(call, error_message(call->id, error, text, field, value, hint),
+		      call->id != NULL);
+}
+
+void rdt_rpc_reject(struct rdt_rpc_client *client, enum rdt_rpc_error error, const char *text)
+{
+	send_message(client, error_message(NULL, error, text, NULL, NULL, NULL));
+}
+
+/* ---- parameters ---- */
+
+const char *rdt_rpc_text(const struct rdt_rpc_call *call, const char *name)
+{
+	return json_string_value(json_object_get(call->params, name));
+}
+
+json_int_t rdt_rpc_number(const struct rdt_rpc_call *call, const char *name, json_int_t none)
+{
+	const json_t *value = json_object_get(call->params, name);
+
+	return value ? json_integer_value(value) : none;
+}
+
+static const char *type_name(json_type type)
+{
+	switch (type) {
+	case JSON_STRING:
+		return "a string";
+	case JSON_INTEGER:
+		return "a whole number";
+	case JSON_TRUE:
+		return "true or false";
+	case JSON_ARRAY:
+		return "a list";
+	default:
+		return "an object";
+	}
+}
+
+static bool has_type(const json_t *value, json_type type)
+{
+	return type == JSON_TRUE ? json_is_boolean(value) : json_typeof(value) == type;
+}
+
+static const struct rdt_rpc_param *find_param(const struct rdt_rpc_method *m, const char *name)
+{
+	for (const struct rdt_rpc_param *p = m->params; p && p->name; p++)
+		if (strcmp(p->name, name) == 0)
+			return p;
+	return NULL;
+}
+
+/* Answers the call when they are not as the method has them. */
+static bool params_good(struct rdt_rpc_call *call)
+{
+	const struct rdt_rpc_method *m = call->method;
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(call->params, name, value)
+	{
+		const struct rdt_rpc_param *p = find_param(m, name);
+
+		if (!p) {
+			rdt_rpc_error(call, RDT_RPC_INVALID, name, NULL,
+				      "the method \"info\" lists the parameters",
+				      "%s has no parameter \"%.100s\"", m->name, name);
+			return false;
+		}
+		if (!has_type(value, p->type)) {
+			rdt_rpc_error(call, RDT_RPC_INVALID, name, NULL, NULL,
+				      "%s: %s: expected %s", m->name, name, type_name(p->type));
+			return false;
+		}
+	}
+	for (const struct rdt_rpc_param *p = m->params; p && p->name; p++) {
+		if (p->required && !json_object_get(call->params, p->name)) {
+			rdt_rpc_error(call, RDT_RPC_INVALID, p->name, NULL, NULL,
+				      "%s: %s is missing, expected %s", m->name, p->name,
+				      type_name(p->type));
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- requests ---- */
+
+static const struct rdt_rpc_method *find_method(const char *name)
+{
+	for (size_t i = 0; i < sizeof(method_lists) / sizeof(method_lists[0]); i++)
+		for (const struct rdt_rpc_method *m = method_lists[i]; m->name; m++)
+			if (strcmp(m->name, name) == 0)
+				return m;
+	return NULL;
+}
+
+static json_t *describe(const struct rdt_rpc_method *m)
+{
+	json_t *params = json_object();
+
+	for (const struct rdt_rpc_param *p = m->params; p && p->name; p++)
+		json_object_set_new(params, p->name,
+				    json_pack("{s:s, s:b}", "type", type_name(p->type), "required",
+					      p->required));
+	return json_pack("{s:s, s:s, s:b, s:o}", "name", m->name, "what", m->what, "changes",
+			 m->changes, "params", params);
+}
+
+json_t *rdt_rpc_describe_methods(void)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < sizeof(method_lists) / sizeof(method_lists[0]); i++)
+		for (const struct rdt_rpc_method *m = method_lists[i]; m->name; m++)
+			json_array_append_new(list, describe(m));
+	return list;
+}
+
+static void log_change(const struct rdt_rpc_call *call)
+{
+	char *params = call->params ? json_dumps(call->params, JSON_COMPACT) : NULL;
+
+	rd_notice(call->rpc->log, RD_LOG_MAIN, "control: %s %.300s by uid %u, pid %d",
+		  call->method->name, params ? params : "{}",
+		  (unsigned int)rdt_rpc_client_uid(call->client),
+		  (int)rdt_rpc_client_pid(call->client));
+	free(params);
+}
+
+static void run_call(struct rdt_rpc_call *call)
+{
+	const struct rdt_rpc_method *m = call->method;
+
+	if (m->changes && !rdt_rpc_client_may_change(call->client)) {
+		rdt_rpc_error(call, RDT_RPC_DENIED, NULL, NULL,
+			      "run it as root, as the user of rdtarget, or as a member of "
+			      "control.admin_group",
+			      "%s: uid %u may only read", m->name,
+			      (unsigned int)rdt_rpc_client_uid(call->client));
+		return;
+	}
+	if (!params_good(call))
+		return;
+	if (m->changes)
+		log_change(call);
+	m->fn(call);
+}
+
+/* What is wrong with the envelope, or NULL. */
+static const char *request_problem(const json_t *request)
+{
+	const char *version = json_string_value(json_object_get(request, "jsonrpc"));
+	const json_t *id = json_object_get(request, "id");
+	const json_t *params = json_object_get(request, "params");
+
+	if (json_is_array(request))
+		return "a batch is not supported: send one object a line";
+	if (!json_is_object(request))
+		return "expected an object";
+	if (!version || strcmp(version, "2.0") != 0)
+		return "jsonrpc: expected \"2.0\"";
+	if (!json_is_string(json_object_get(request, "method")))
+		return "method: expected a string";
+	if (id && !json_is_string(id) && !json_is_number(id) && !json_is_null(id))
+		return "id: expected a string or a number";
+	if (params && !json_is_object(params))
+		return "params: expected an object, with parameters by name";
+	return NULL;
+}
+
+static void handle_request(struct rdt_rpc *rpc, struct rdt_rpc_client *client, json_t *request)
+{
+	const char *problem = request_problem(request);
+	const struct rdt_rpc_method *method;
+	struct rdt_rpc_call *call;
+	json_t *id = json_object_get(request, "id");
+	char text[192];
+
+	if (problem) {
+		rdt_rpc_reject(client, RDT_RPC_REQUEST, problem);
+		return;
+	}
+	method = find_method(json_string_value(json_object_get(request, "method")));
+	if (!method) {
+		snprintf(text, sizeof(text), "there is no method \"%.100s\"",
+			 json_string_value(json_object_get(request, "method")));
+		if (id)
+			send_message(client, error_message(id, RDT_RPC_METHOD, text, "method", NULL,
+							   "the method \"info\" lists all"));
+		return;
+	}
+	call = calloc(1, sizeof(*call));
+	if (!call) {
+		rdt_rpc_send(client, out_of_memory, sizeof(out_of_memory) - 1);
+		return;
+	}
+	call->rpc = rpc;
+	call->client = client;
+	call->method = method;
+	call->id = json_incref(id);
+	call->params = json_incref(json_object_get(request, "params"));
+	TAILQ_INSERT_TAIL(&rpc->calls, call, link);
+	rdt_rpc_client_busy(client, call);
+	run_call(call);
+}
+
+void rdt_rpc_line(struct rdt_rpc *rpc, struct rdt_rpc_client *client, const char *line, size_t len)
+{
+	json_error_t why;
+	json_t *request;
+	char text[256];
+
+	if (strspn(line, " \t\r") == len)
+		return;
+	request = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+	if (!request) {
+		snprintf(text, sizeof(text), "not JSON: %s, at byte %d", why.text, why.position);
+		rdt_rpc_reject(client, RDT_RPC_PARSE, text);
+		return;
+	}
+	handle_request(rpc, client, request);
+	json_decref(request);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rpc_priv.h"
+
+#include <stdlib.h>
+
+#include "target/nvmf/reactor.h"
+#include "target/nvmf/target.h"
+
+struct ask_post { /* to a reactor, and back */
+	struct rd_msg msg;
+	struct rdt_rpc_ask *ask;
+	struct rdt_reactor *reactor;
+};
+
+struct rdt_rpc_ask {
+	TAILQ_ENTRY(rdt_rpc_ask) link;
+	struct rdt_rpc *rpc;
+	struct rdt_rpc_call *call; /* NULL: the server was closed */
+	void (*fn)(struct rdt_reactor *r, struct rdt_rpc_answer *answer);
+	void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers, unsigned int count);
+	unsigned int count;
+	unsigned int left; /* reactors that have not answered */
+	struct rdt_rpc_answer *answers;
+	struct ask_post posts[];
+};
+
+static void ask_free(struct rdt_rpc_ask *ask)
+{
+	TAILQ_REMOVE(&ask->rpc->asks, ask, link);
+	for (unsigned int i = 0; i < ask->count; i++)
+		free(ask->answers[i].data);
+	free(ask->answers);
+	free(ask);
+}
+
+static void ask_answered(struct rd_msg *msg)
+{
+	struct rdt_rpc_ask *ask = rd_container_of(msg, struct ask_post, msg)->ask;
+	bool complete = true;
+
+	if (--ask->left)
+		return;
+	for (unsigned int i = 0; i < ask->count; i++)
+		complete &= !ask->answers[i].no_memory;
+	if (ask->call && complete)
+		ask->done(ask->call, ask->answers, ask->count);
+	else if (ask->call)
+		rdt_rpc_error(ask->call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+	ask_free(ask);
+}
+
+static void ask_arrived(struct rd_msg *msg)
+{
+	struct ask_post *post = rd_container_of(msg, struct ask_post, msg);
+	struct rdt_rpc_ask *ask = post->ask;
+
+	ask->fn(post->reactor, &ask->answers[post->reactor->index]);
+	msg->fn = ask_answered;
+	rd_loop_post(ask->rpc->loop, msg);
+}
+
+static void ask_cancel(struct rdt_rpc_call *call)
+{
+	struct rdt_rpc_ask *ask = call->work;
+
+	ask->call = NULL;
+}
+
+void rdt_rpc_ask(struct rdt_rpc_call *call,
+		 void (*fn)(struct rdt_reactor *r, struct rdt_rpc_answer *answer),
+		 void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
+			      unsigned int count))
+{
+	struct rdt_target *t = call->rpc->target;
+	unsigned int n = t->reactors_count;
+	struct rdt_rpc_ask *ask = calloc(1, sizeof(*ask) + n * sizeof(ask->posts[0]));
+
+	if (ask)
+		ask->answers = calloc(n, sizeof(*ask->answers));
+	if (!ask || !ask->answers) {
+		free(ask);
+		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		return;
+	}
+	ask->rpc = call->rpc;
+	ask->call = call;
+	ask->fn = fn;
+	ask->done = done;
+	ask->count = n;
+	ask->left = n;
+	TAILQ_INSERT_TAIL(&ask->rpc->asks, ask, link);
+	call->work = ask;
+	call->cancel = ask_cancel;
+	for (unsigned int i = 0; i < n; i++) {
+		ask->answers[i].reactor = &t->reactors[i];
+		ask->posts[i] = (struct ask_post){
+			.msg = {.fn = ask_arrived}, .ask = ask, .reactor = &t->reactors[i]};
+		rd_loop_post(t->reactors[i].loop, &ask->posts[i].msg);
+	}
+}
+
+void rdt_rpc_ask_free_all(struct rdt_rpc *rpc)
+{
+	while (!TAILQ_EMPTY(&rpc->asks))
+		ask_free(TAILQ_FIRST(&rpc->asks));
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Methods about the configuration: shown, checked, compared, read again. */
+#include "rpc_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "target/config/config.h"
+#include "target/config/config_json.h"
+#include "target/nvmf/listener.h"
+#include "target/nvmf/target.h"
+#include "preflight.h"
+#include "reloader.h"
+#include "report.h"
+
+#define DIFFERENCES_MAX 1000u
+
+/* ---- work on a thread ---- */
+
+struct config_work {
+	const char *path;
+	struct rdt_config *now; /* a reference, which only the main thread puts */
+	json_t *live;           /* what was changed since: see live_settings() */
+	bool machine;           /* config.check: compare with the machine, too */
+	struct rdt_report report;
+	bool good; /* the file has no mistake */
+	json_t *result;
+};
+
+static void config_work_free(struct config_work *w)
+{
+	json_decref(w->live);
+	json_decref(w->result);
+	rdt_config_put(&w->now);
+	rdt_report_fini(&w->report);
+	free(w);
+}
+
+/* The ANA states of a listener, as its configuration would have them. */
+static json_t *live_ana(const struct rdt_listener *l)
+{
+	json_t *list = json_array();
+
+	for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++) {
+		uint8_t state = atomic_load(&l->ana[g]);
+
+		if (state && state != RDT_ANA_OPTIMIZED)
+			json_array_append_new(list, json_pack("{s:i, s:s}", "group", (int)g,
+							      "state", rdt_rpc_ana_name(state)));
+	}
+	return list;
+}
+
+/* A list with what each listener has now, in the order of the configuration. */
+static json_t *live_settings(const struct rdt_target *t)
+{
+	const struct rdt_listener *l;
+	json_t *list = json_array();
+
+	TAILQ_FOREACH (l, &t->listeners, link)
+		json_array_append_new(list,
+				      json_pack("{s:s, s:i, s:o}", "address", l->cfg->address,
+						"port", (int)l->cfg->port, "ana", live_ana(l)));
+	return list;
+}
+
+/* Groups that are optimized need not be listed: without them both sides are comparable. */
+static void drop_optimized(json_t *listener)
+{
+	json_t *ana = json_object_get(listener, "ana");
+
+	for (size_t i = json_array_size(ana); i-- > 0;) {
+		const char *state =
+			json_string_value(json_object_get(json_array_get(ana, i), "state"));
+
+		if (state && strcmp(state, rdt_rpc_ana_name(RDT_ANA_OPTIMIZED)) == 0)
+			json_array_remove(ana, i);
+	}
+	if (!json_array_size(ana))
+		json_object_del(listener, "ana");
+}
+
+/* What the listener at the same place has now, or NULL. */
+static json_t *find_live(const json_t *live, const json_t *listener)
+{
+	json_t *at;
+	size_t i;
+
+	json_array_foreach(
+		live, i, at) if (json_equal(json_object_get(at, "address"),
+					    json_object_get(listener, "address")) &&
+				 json_equal(json_object_get(at, "port"),
+					    json_object_get(listener,
+							    "port"))) return json_object_get(at,
+											     "ana");
+	return NULL;
+}
+
+/* @live: of the running configuration, or NULL. */
+static json_t *comparable(const struct rdt_config *config, const json_t *live)
+{
+	json_t *all = rdt_config_json(config);
+	json_t *listener;
+	size_t i;
+
+	json_array_foreach(json_object_get(all, "listeners"), i, listener)
+	{
+		json_t *ana = find_live(live, listener);
+
+		if (ana)
+			json_object_set(listener, "ana", ana);
+		drop_optimized(listener);
+	}
+	return all;
+}
+
+static struct config_work *config_work_new(struct rdt_rpc_call *call)
+{
+	struct config_work *w = calloc(1, sizeof(*w));
+
+	if (w && rdt_report_init(&w->report, NULL)) {
+		free(w);
+		w = NULL;
+	}
+	if (!w) {
+		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		return NULL;
+	}
+	w->path = call->rpc->env->config_path;
+	w->now = rdt_config_get(call->rpc->target->now);
+	w->live = live_settings(call->rpc->target);
+	return w;
+}
+
+static json_t *report_json(const struct rdt_report *report)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < report->count; i++)
+		json_array_append_new(
+			list,
+			json_pack("{s:s, s:s}", "level",
+				  report->lines[i].level == RD_LOG_ERROR ? "error" : "warning",
+				  "text", report->lines[i].text));
+	return list;
+}
+
+/* ---- config.get ---- */
+
+static void get_running(void *arg)
+{
+	struct config_work *w = arg;
+
+	w->result = comparable(w->now, w->live);
+}
+
+static void got_running(struct rdt_rpc_call *call, void *arg)
+{
+	struct config_work *w = arg;
+
+	if (call)
+		rdt_rpc_result(call, json_pack("{s:s, s:O}", "path", w->path, "config", w->result));
+	config_work_free(w);
+}
+
+static void config_get(struct rdt_rpc_call *call)
+{
+	struct config_work *w = config_work_new(call);
+
+	if (w)
+		rdt_rpc_job(call, get_running, got_running, w);
+}
+
+/* ---- config.check and config.diff ---- */
+
+static void check_file(void *arg)
+{
+	struct config_work *w = arg;
+	struct rdt_config *next;
+
+	if (rdt_config_load(w->path, w->report.log, &next))
+		return;
+	w->good = !w->machine || !rdt_preflight(next, w->report.log);
+	rdt_config_put(&next);
+}
+
+static void checked_file(struct rdt_rpc_call *call, void *arg)
+{
+	struct config_work *w = arg;
+
+	if (call)
+		rdt_rpc_result(call, json_pack("{s:s, s:b, s:o, s:i}", "path", w->path, "ok",
+					       w->good, "messages", report_json(&w->report),
+					       "left_out", (int)w->report.left_out));
+	config_work_free(w);
+}
+
+static void config_check(struct rdt_rpc_call *call)
+{
+	struct config_work *w = config_work_new(call);
+
+	if (!w)
+		return;
+	w->machine = json_is_true(json_object_get(call->params, "full"));
+	rdt_rpc_job(call, check_file, checked_file, w);
+}
+
+static void compare_file(void *arg)
+{
+	struct config_work *w = arg;
+	struct rdt_config *next;
+	json_t *running, *file;
+
+	if (rdt_config_load(w->path, w->report.log, &next))
+		return;
+	w->good = true;
+	running = comparable(w->now, w->live);
+	file = comparable(next, NULL);
+	w->result = rdt_config_json_diff(running, file, DIFFERENCES_MAX);
+	json_decref(running);
+	json_decref(file);
+	rdt_config_put(&next);
+}
+
+static void compared_file(struct rdt_rpc_call *call, void *arg)
+{
+	struct config_work *w = arg;
+
+	if (call && !w->good)
+		rdt_rpc_error(call, RDT_RPC_INVALID, NULL, w->path,
+			      "the method \"config.check\" lists all problems",
+			      "the configuration has problems; the first one: %s",
+			      w->report.count ? w->report.lines[0].text : "out of memory");
+	else if (call)
+		rdt_rpc_result(call,
+			       json_pack("{s:s, s:O}", "path", w->path, "differences", w->result));
+	config_work_free(w);
+}
+
+static void config_diff(struct rdt_rpc_call *call)
+{
+	struct config_work *w = config_work_new(call);
+
+	if (w)
+		rdt_rpc_job(call, compare_file, compared_file, w);
+}
+
+/* ---- config.reload ---- */
+
+struct reload_work {
+	struct rdt_reload_waiter waiter;
+	struct rdt_rpc_call *call;
+};
+
+static void reload_done(struct rdt_reload_waiter *waiter, const struct rdt_reload_result *result)
+{
+	struct reload_work *w = rd_container_of(waiter, struct reload_work, waiter);
+	struct rdt_rpc_call *call = w->call;
+
+	free(w);
+	rdt_rpc_result(call, json_pack("{s:b, s:s, s:i, s:i, s:o, s:i}", "applied", result->applied,
+				       "summary", result->summary, "problems",
+				       (int)result->problems, "restarts", (int)result->restarts,
+				       "messages", report_json(result->report), "left_out",
+				       (int)result->report->left_out));
+}
+
+static void reload_cancel(struct rdt_rpc_call *call)
+{
+	struct reload_work *w = call->work;
+
+	rdt_reloader_cancel(call->rpc->env->reloader, &w->waiter);
+	free(w);
+}
+
+static void config_reload(struct rdt_rpc_call *call)
+{
+	struct reload_work *w;
+
+	if (call->rpc->target->drained) {
+		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL, "the target is being stopped");
+		return;
+	}
+	w = calloc(1, sizeof(*w));
+	if (!w) {
+		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		return;
+	}
+	w->call = call;
+	w->waiter.done = reload_done;
+	call->work = w;
+	call->cancel = reload_cancel;
+	rdt_reloader_start(call->rpc->env->reloader, &w->waiter);
+}
+
+static const struct rdt_rpc_param check_params[] = {
+	{"full", JSON_TRUE, false},
+	{NULL, JSON_NULL, false},
+};
+
+const struct rdt_rpc_method rdt_rpc_config_methods[] = {
+	{"config.get", "the running configuration", false, NULL, config_get},
+	{"config.check", "the file's mistakes; full: what this machine cannot do, too", false,
+	 check_params, config_check},
+	{"config.diff", "what a reload would change: from the running configuration to the file",
+	 false, NULL, config_diff},
+	{"config.reload", "read the file again and apply it, as SIGHUP does", true, NULL,
+	 config_reload},
+	{NULL, NULL, false, NULL, NULL},
+};

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control socket and its clients: who may connect, lines in, lines out. A client that does not
+ * read what it asked for is not read from either, and is closed after a while.
+ */
+#include "rpc_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rpc_socket.h"
+#include "target/nvmf/target.h"
+
+#define READ_AT_ONCE   (64u << 10)
+#define ACCEPT_AT_ONCE 16
+#define STUCK_AFTER    (30 * RD_NSEC_PER_SEC) /* without a byte that the client has taken */
+#define LOOK_EVERY     (5 * RD_NSEC_PER_SEC)
+
+struct rdt_rpc_client {
+	struct rd_io io;
+	struct rd_defer next; /* the next line, or the end */
+	TAILQ_ENTRY(rdt_rpc_client) link;
+	struct rdt_rpc *rpc;
+	uid_t uid;
+	pid_t pid;
+	bool may_change;
+	bool eof;     /* it sends nothing more */
+	bool closing; /* once the output is gone */
+	bool broken;
+	struct rdt_rpc_call *call; /* in work */
+	char *in;
+	size_t in_len;
+	size_t in_room;
+	char *out;
+	size_t out_len;
+	size_t out_pos;
+	uint64_t progress_at; /* of the output */
+};
+
+bool rdt_rpc_client_may_change(const struct rdt_rpc_client *c)
+{
+	return c->may_change;
+}
+
+uid_t rdt_rpc_client_uid(const struct rdt_rpc_client *c)
+{
+	return c->uid;
+}
+
+pid_t rdt_rpc_client_pid(const struct rdt_rpc_client *c)
+{
+	return c->pid;
+}
+
+static void client_interest(struct rdt_rpc_client *c)
+{
+	bool read = !c->call && !c->out_len && !c->eof && !c->closing;
+
+	rd_io_mod(c->rpc->loop, &c->io, (read ? EPOLLIN : 0u) | (c->out_len ? EPOLLOUT : 0u));
+}
+
+void rdt_rpc_client_close(struct rdt_rpc_client *c)
+{
+	struct rdt_rpc *rpc = c->rpc;
+
+	if (c->call)
+		c->call->client = NULL;
+	rd_defer_cancel(rpc->loop, &c->next);
+	rd_io_del(rpc->loop, &c->io);
+	close(c->io.fd);
+	TAILQ_REMOVE(&rpc->clients, c, link);
+	rpc->clients_count--;
+	free(c->in);
+	free(c->out);
+	free(c);
+}
+
+/* Not at once: whoever sends may still use the client. */
+static void client_broken(struct rdt_rpc_client *c)
+{
+	c->broken = true;
+	rd_defer(c->rpc->loop, &c->next, RD_DEFER_NEXT);
+}
+
+void rdt_rpc_client_busy(struct rdt_rpc_client *c, struct rdt_rpc_call *call)
+{
+	c->call = call;
+	if (!call)
+		rd_defer(c->rpc->loop, &c->next, RD_DEFER_NEXT);
+	client_interest(c);
+}
+
+/* ---- out ---- */
+
+static void client_flush(struct rdt_rpc_client *c)
+{
+	while (c->out_pos < c->out_len) {
+		ssize_t n = send(c->io.fd, c->out + c->out_pos, c->out_len - c->out_pos,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			break;
+		if (n < 0) {
+			client_broken(c);
+			return;
+		}
+		c->out_pos += (size_t)n;
+		c->progress_at = rd_loop_now(c->rpc->loop);
+	}
+	if (c->out_pos == c->out_len) {
+		free(c->out);
+		c->out = NULL;
+		c->out_len = c->out_pos = 0;
+		rd_defer(c->rpc->loop, &c->next, RD_DEFER_NEXT);
+	}
+	client_interest(c);
+}
+
+void rdt_rpc_send(struct rdt_rpc_client *c, const char *text, size_t len)
+{
+	char *out = realloc(c->out, c->out_len + len + 1);
+
+	if (!out) {
+		client_broken(c);
+		return;
+	}
+	memcpy(out + c->out_len, text, len);
+	out[c->out_len + len] = '\n';
+	c->out = out;
+	if (!c->out_len)
+		c->progress_at = rd_loop_now(c->rpc->loop);
+	c->out_len += len + 1;
+	client_flush(c);
+}
+
+/* ---- in ---- */
+
+static int client_room(struct rdt_rpc_client *c)
+{
+	size_t room = c->in_room ? 2 * c->in_room : READ_AT_ONCE;
+	char *in;
+
+	if (c->in_len < c->in_room)
+		return 0;
+	in = realloc(c->in, room);
+	if (!in)
+		return -ENOMEM;
+	c->in = in;
+	c->in_room = room;
+	return 0;
+}
+
+/* One line, so that a client with many of them does not keep the loop. */
+static void client_next(struct rd_defer *defer)
+{
+	struct rdt_rpc_client *c = rd_container_of(defer, struct rdt_rpc_client, next);
+	char *end;
+	size_t len;
+
+	if (c->broken || ((c->closing || (c->eof && !c->in_len)) && !c->call && !c->out_len)) {
+		rdt_rpc_client_close(c);
+		return;
+	}
+	if (c->call || c->out_len || !c->in_len)
+		return;
+	end = memchr(c->in, '\n', c->in_len);
+	if (!end && c->in_len > RDT_RPC_LINE_MAX) {
+		c->closing = true;
+		rdt_rpc_reject(c, RDT_RPC_REQUEST, "a request is longer than 1 MiB");
+		return;
+	}
+	if (!end && !c->eof)
+		return;
+	len = end ? (size_t)(end - c->in) : c->in_len;
+	rdt_rpc_line(c->rpc, c, c->in, len);
+	len += end != NULL;
+	c->in_len -= len;
+	memmove(c->in, c->in + len, c->in_len);
+	if (!c->in_len) {
+		free(c->in);
+		c->in = NULL;
+		c->in_room = 0;
+	}
+	rd_defer(c->rpc->loop, &c->next, RD_DEFER_NEXT);
+}
+
+static void client_read(struct rdt_rpc_client *c)
+{
+	ssize_t n;
+
+	if (client_room(c)) {
+		client_broken(c);
+		return;
+	}
+	n = recv(c->io.fd, c->in + c->in_len, c->in_room - c->in_len, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+		return;
+	if (n < 0) {
+		client_broken(c);
+		return;
+	}
+	c->eof = n == 0;
+	c->in_len += (size_t)n;
+	TAILQ_REMOVE(&c->rpc->clients, c, link);
+	TAILQ_INSERT_TAIL(&c->rpc->clients, c, link);
+	rd_defer(c->rpc->loop, &c->next, RD_DEFER_NEXT);
+	client_interest(c);
+}
+
+static void client_ready(struct rd_io *io, uint32_t events)
+{
+	struct rdt_rpc_client *c = rd_container_of(io, struct rdt_rpc_client, io);
+
+	if (events & EPOLLOUT)
+		client_flush(c);
+	if (events & EPOLLIN)
+		client_read(c);
+	else if (events & (EPOLLHUP | EPOLLERR)) /* nobody is there for the answer */
+		rdt_rpc_client_close(c);
+}
+
+/* ---- clients that come ---- */
+
+static bool make_room_for(struct rdt_rpc *rpc, bool may_change)
+{
+	struct rdt_rpc_client *c;
+
+	if (rpc->clients_count < RDT_RPC_CLIENTS)
+		return true;
+	/* Those who may only read cannot keep an administrator out. */
+	TAILQ_FOREACH (c, &rpc->clients, link) {
+		if (may_change && !c->may_change) {
+			rdt_rpc_client_close(c);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void client_new(struct rdt_rpc *rpc, int fd)
+{
+	struct rdt_rpc_client *c = calloc(1, sizeof(*c));
+
+	if (!c || rdt_rpc_peer(fd, rpc->admin_gid, &c->uid, &c->pid, &c->may_change))
+		goto err_close;
+	if (!make_room_for(rpc, c->may_change)) {
+		static const char full[] =
+			"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32003,\"message\":"
+			"\"the control socket has as many clients as it takes\",\"data\":{\"name\":"
+			"\"no_resources\"}}}\n";
+
+		if (send(fd, full, sizeof(full) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+			goto err_close; /* it is not read, either */
+		goto err_close;
+	}
+	c->rpc = rpc;
+	c->next.fn = client_next;
+	if (rd_io_add(rpc->loop, &c->io, fd, EPOLLIN, client_ready))
+		goto err_close;
+	TAILQ_INSERT_TAIL(&rpc->clients, c, link);
+	rpc->clients_count++;
+	return;
+
+err_close:
+	close(fd);
+	free(c);
+}
+
+static void start_look(struct rdt_rpc *rpc)
+{
+	if (rd_timer_start(rpc->loop, &rpc->timer, LOOK_EVERY))
+		rd_warn(rpc->log, RD_LOG_MAIN, "control: out of memory for a timer");
+}
+
+static void accept_clients(struct rd_io *io, uint32_t events)
+{
+	struct rdt_rpc *rpc = rd_container_of(io, struct rdt_rpc, listen);
+	int fd = 0;
+
+	for (int i = 0; i < ACCEPT_AT_ONCE && fd >= 0; i++) {
+		fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0)
+			client_new(rpc, fd);
+	}
+	if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+		rd_warn(rpc->log, RD_LOG_MAIN,
+			"control: cannot accept a client: %s; trying again in 5 s",
+			strerror(errno));
+		rd_io_mod(rpc->loop, io, 0); /* until then, or the loop would spin */
+	}
+}
+
+static void look_at_clients(struct rd_timer *timer)
+{
+	struct rdt_rpc *rpc = rd_container_of(timer, struct rdt_rpc, timer);
+	uint64_t now = rd_loop_now(rpc->loop);
+	struct rdt_rpc_client *c, *next;
+
+	for (c = TAILQ_FIRST(&rpc->clients); c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (!c->out_len || now - c->progress_at < STUCK_AFTER)
+			continue;
+		rd_notice(rpc->log, RD_LOG_MAIN,
+			  "control: closing the connection of pid %d: it does not read its answers",
+			  (int)c->pid);
+		rdt_rpc_client_close(c);
+	}
+	rd_io_mod(rpc->loop, &rpc->listen, EPOLLIN);
+	start_look(rpc);
+}
+
+/* ---- the server ---- */
+
+int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out)
+{
+	struct rdt_rpc *rpc;
+	int err, fd;
+
+	*out = NULL;
+	if (!env->cfg->socket)
+		return 0;
+	rpc = calloc(1, sizeof(*rpc));
+	if (!rpc)
+		return -ENOMEM;
+	rpc->env = env;
+	rpc->target = env->target;
+	rpc->loop = env->target->loop;
+	rpc->log = env->target->log;
+	rpc->timer.fn = look_at_clients;
+	TAILQ_INIT(&rpc->clients);
+	TAILQ_INIT(&rpc->calls);
+	TAILQ_INIT(&rpc->asks);
+	TAILQ_INIT(&rpc->jobs);
+	err = rdt_rpc_listen(env->cfg, rpc->log, &fd, &rpc->lock_fd, &rpc->admin_gid);
+	if (err) {
+		free(rpc);
+		return err;
+	}
+	err = rd_io_add(rpc->loop, &rpc->listen, fd, EPOLLIN, accept_clients);
+	if (err) {
+		rdt_rpc_unlisten(env->cfg, fd, rpc->lock_fd);
+		free(rpc);
+		return err;
+	}
+	start_look(rpc);
+	*out = rpc;
+	return 0;
+}
+
+void rdt_rpc_close(struct rdt_rpc *rpc)
+{
+	struct rdt_rpc_call *call;
+
+	if (!rpc || rpc->closed)
+		return;
+	rpc->closed = true;
+	rd_timer_stop(rpc->loop, &rpc->timer);
+	rd_io_del(rpc->loop, &rpc->listen);
+	rdt_rpc_unlisten(rpc->env->cfg, rpc->listen.fd, rpc->lock_fd);
+	while (!TAILQ_EMPTY(&rpc->clients))
+		rdt_rpc_client_close(TAILQ_FIRST(&rpc->clients));
+	while ((call = TAILQ_FIRST(&rpc->calls)))
+		rdt_rpc_drop(call);
+}
+
+void rdt_rpc_free(struct rdt_rpc **out)
+{
+	if (!*out)
+		return;
+	rdt_rpc_ask_free_all(*out);
+	rdt_rpc_jobs_free(*out);
+	free(*out);
+	*out = NULL;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Methods that show the target: itself, subsystems, namespaces, listeners. */
+#include "rpc_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/sockaddr.h"
+#include "target/bdev/backend.h"
+#include "target/config/config.h"
+#include "target/nvmf/listener.h"
+#include "target/nvmf/ns.h"
+#include "target/nvmf/reactor.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
+#include "reloader.h"
+
+const char *rdt_rpc_ana_name(unsigned int state)
+{
+	switch (state) {
+	case 0:
+	case RDT_ANA_OPTIMIZED:
+		return "optimized";
+	case RDT_ANA_NON_OPTIMIZED:
+		return "non-optimized";
+	case RDT_ANA_INACCESSIBLE:
+		return "inaccessible";
+	case RDT_ANA_PERSISTENT_LOSS:
+		return "persistent-loss";
+	case RDT_ANA_CHANGE:
+		return "change";
+	default:
+		return "unknown";
+	}
+}
+
+/* ---- info, status ---- */
+
+static void show_info(struct rdt_rpc_call *call)
+{
+	rdt_rpc_result(call,
+		       json_pack("{s:s, s:i, s:s, s:i, s:s, s:o}", "interface", RDT_RPC_INTERFACE,
+				 "interface_version", RDT_RPC_VERSION, "version", RDT_VERSION,
+				 "pid", (int)getpid(), "config", call->rpc->env->config_path,
+				 "methods", rdt_rpc_describe_methods()));
+}
+
+static unsigned int controllers_of(struct rdt_subsys *ss)
+{
+	unsigned int count;
+
+	pthread_mutex_lock(&ss->lock);
+	count = ss->ctrls_count;
+	pthread_mutex_unlock(&ss->lock);
+	return count;
+}
+
+static json_t *last_reload(const struct rdt_reloader *r)
+{
+	char when[32];
+	struct tm tm;
+
+	if (!r->last_at)
+		return json_null();
+	gmtime_r(&r->last_at, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return json_pack("{s:s, s:b, s:s}", "at", when, "applied", r->last_applied, "summary",
+			 r->last_summary);
+}
+
+static void show_status(struct rdt_rpc_call *call)
+{
+	struct rdt_target *t = call->rpc->target;
+	unsigned int subsystems = 0, namespaces = 0, controllers = 0, listeners = 0, waiting = 0;
+	uint64_t uptime = (rd_loop_now_raw(t->loop) - t->started_ns) / RD_NSEC_PER_SEC;
+	const struct rdt_listener *l;
+	char spec[RD_LOG_SPEC_TEXT];
+
+	for (unsigned int i = 0; i < t->subsys_count; i++) {
+		struct rdt_subsys *ss = t->subsys[i];
+
+		controllers += controllers_of(ss);
+		if (atomic_load(&ss->gone))
+			continue;
+		subsystems++;
+		namespaces += atomic_load(&ss->ns_count);
+	}
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		listeners += !l->wait_err;
+		waiting += l->wait_err != 0;
+	}
+	rdt_rpc_result(call,
+		       json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o}", "state",
+				 t->drained ? "draining" : "serving", "uptime", (json_int_t)uptime,
+				 "reactors", (int)t->reactors_count, "listeners", (int)listeners,
+				 "listeners_waiting", (int)waiting, "subsystems", (int)subsystems,
+				 "namespaces", (int)namespaces, "controllers", (int)controllers,
+				 "discovery_controllers", (int)controllers_of(&t->disc),
+				 "log_level", rd_log_spec(t->log, spec), "last_reload",
+				 last_reload(call->rpc->env->reloader)));
+}
+
+/* ---- subsystems and namespaces ---- */
+
+static json_t *hosts_json(const struct rdt_host_list *hosts)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < hosts->count; i++)
+		json_array_append_new(list, json_string(hosts->nqns[i]));
+	return list;
+}
+
+static json_t *subsys_json(struct rdt_subsys *ss)
+{
+	json_t *hosts;
+	unsigned int ctrls;
+	bool any;
+
+	pthread_mutex_lock(&ss->lock);
+	ctrls = ss->ctrls_count;
+	any = ss->hosts.any;
+	hosts = hosts_json(&ss->hosts);
+	pthread_mutex_unlock(&ss->lock);
+	return json_pack("{s:s, s:s, s:s, s:b, s:o, s:i, s:i}", "nqn", ss->nqn, "serial",
+			 ss->cfg->serial, "model", ss->cfg->model, "allow_any_host", any, "hosts",
+			 hosts, "namespaces", (int)atomic_load(&ss->ns_count), "controllers",
+			 (int)ctrls);
+}
+
+static void subsystem_list(struct rdt_rpc_call *call)
+{
+	struct rdt_target *t = call->rpc->target;
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < t->subsys_count; i++)
+		if (!atomic_load(&t->subsys[i]->gone))
+			json_array_append_new(list, subsys_json(t->subsys[i]));
+	rdt_rpc_result(call, json_pack("{s:o}", "subsystems", list));
+}
+
+struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, bool *found)
+{
+	const char *nqn = rdt_rpc_text(call, param);
+	struct rdt_subsys *ss = nqn ? rdt_subsys_find(call->rpc->target, nqn) : NULL;
+
+	*found = !nqn || ss;
+	if (!*found)
+		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, param, nqn,
+			      "the method \"subsystem.list\" lists all",
+			      "there is no subsystem \"%.223s\"", nqn);
+	return ss;
+}
+
+static const char *ns_state_name(const struct rdt_ns *ns)
+{
+	switch (ns->state) {
+	case RDT_NS_LIVE:
+		return "live";
+	case RDT_NS_LEAVING:
+		return "leaving";
+	default:
+		return "joining";
+	}
+}
+
+static json_t *ns_json(const struct rdt_ns *ns)
+{
+	static const char *const backends[] = {
+		[RDT_BACKEND_FILE] = "file",
+		[RDT_BACKEND_BLOCK] = "block",
+		[RDT_BACKEND_MEMORY] = "memory",
+		[RDT_BACKEND_NULL] = "null",
+	};
+	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
+	uint64_t blocks = atomic_load(&ns->blocks);
+	json_t *o = json_pack(
+		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b}", "nqn",
+		ns->subsys->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns), "backend",
+		ns->cfg->backend <= RDT_BACKEND_NULL ? backends[ns->cfg->backend] : "unknown",
+		"block_size", 1 << ns->lbads, "blocks", (json_int_t)blocks, "size",
+		(json_int_t)(blocks << ns->lbads), "read_only", ns->cfg->read_only,
+		"write_protected", atomic_load(&ns->wp) != 0, "ana_group", (int)ns->cfg->ana_group,
+		"uuid", ns->cfg->uuid, "sync_failed", base && atomic_load(&base->sync_err) != 0);
+
+	if (o && ns->cfg->path)
+		json_object_set_new(o, "path", json_string(ns->cfg->path));
+	return o;
+}
+
+static void list_namespaces_of(json_t *list, const struct rdt_subsys *ss)
+{
+	const struct rdt_ns *ns;
+
+	TAILQ_FOREACH (ns, &ss->namespaces, link)
+		json_array_append_new(list, ns_json(ns));
+}
+
+static void namespace_list(struct rdt_rpc_call *call)
+{
+	struct rdt_target *t = call->rpc->target;
+	bool found;
+	const struct rdt_subsys *one = rdt_rpc_subsys(call, "nqn", &found);
+	json_t *list;
+
+	if (!found)
+		return;
+	list = json_array();
+	for (unsigned int i = 0; i < t->subsys_count; i++)
+		if (one ? t->subsys[i] == one : !atomic_load(&t->subsys[i]->gone))
+			list_namespaces_of(list, t->subsys[i]);
+	rdt_rpc_result(call, json_pack("{s:o}", "namespaces", list));
+}
+
+/* ---- listeners ---- */
+
+static json_t *listener_json(const struct rdt_listener *l)
+{
+	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
+	json_t *ana = json_object();
+	char host[RD_ADDR_TEXT], group[16];
+	json_t *o;
+
+	/* Groups that are not listed are optimized. */
+	for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++) {
+		unsigned int state = atomic_load(&l->ana[g]);
+
+		if (!state || state == RDT_ANA_OPTIMIZED)
+			continue;
+		snprintf(group, sizeof(group), "%u", g);
+		json_object_set_new(ana, group, json_string(rdt_rpc_ana_name(state)));
+	}
+	o = json_pack("{s:i, s:s, s:i, s:s, s:s, s:o}", "portid", (int)l->portid, "address",
+		      l->wait_err ? l->cfg->address : rd_addr_format_host(addr, host), "port",
+		      l->wait_err ? (int)l->cfg->port : (int)rd_addr_port(addr), "provider",
+		      l->fab == RDT_FAB_IWARP ? "iwarp" : "verbs", "state",
+		      l->wait_err ? "waiting"
+		      : l->lis    ? "listening"
+				  : "closed",
+		      "ana", ana);
+	if (l->wait_err)
+		json_object_set_new(o, "reason", json_string(strerror(-l->wait_err)));
+	return o;
+}
+
+static void listener_list(struct rdt_rpc_call *call)
+{
+	const struct rdt_listener *l;
+	json_t *list = json_array();
+
+	TAILQ_FOREACH (l, &call->rpc->target->listeners, link)
+		json_array_append_new(list, listener_json(l));
+	rdt_rpc_result(call, json_pack("{s:o}", "listeners", list));
+}
+
+static const struct rdt_rpc_param nqn_params[] = {
+	{"nqn", JSON_STRING, false},
+	{NULL, JSON_NULL, false},
+};
+
+const struct rdt_rpc_method rdt_rpc_show_methods[] = {
+	{"info", "version of program and interface, and all methods", false, NULL, show_info},
+	{"status", "what is served, since when, and the last reload", false, NULL, show_status},
+	{"subsystem.list", "subsystems and their hosts", false, NULL, subsystem_list},
+	{"namespace.list", "namespaces, of all subsystems or of nqn", false, nqn_params,
+	 namespace_list},
+	{"listener.list", "addresses, with the ANA states that are not optimized", false, NULL,
+	 listener_list},
+	{NULL, NULL, false, NULL, NULL},
+};

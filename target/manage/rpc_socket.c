@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rpc_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "util/log.h"
+
+#define BACKLOG    64
+#define GROUPS_MAX 65536u /* of a process: NGROUPS_MAX of Linux */
+
+static int say_socket_error(struct rd_log *log, const struct rdt_control_config *cfg,
+			    const char *what, int err)
+{
+	rd_err(log, RD_LOG_MAIN, "control.socket %s: %s: %s%s", cfg->socket, what, strerror(-err),
+	       err == -ENOENT ? "; make its directory first (RuntimeDirectory= in a systemd unit)"
+			      : "");
+	return err;
+}
+
+static int find_group(struct rd_log *log, const char *key, const char *name, gid_t *gid)
+{
+	const struct group *group;
+
+	*gid = (gid_t)-1;
+	if (!name)
+		return 0;
+	errno = 0;
+	group = getgrnam(name);
+	if (!group) {
+		rd_err(log, RD_LOG_MAIN, "control.%s: there is no group \"%s\"%s%s", key, name,
+		       errno ? ": " : "; make it, or name another one",
+		       errno ? strerror(errno) : "");
+		return -ENOENT;
+	}
+	*gid = group->gr_gid;
+	return 0;
+}
+
+/* Held as long as the daemon runs; the file stays. */
+static int take_lock(const struct rdt_control_config *cfg, struct rd_log *log)
+{
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
+	int fd, err;
+
+	snprintf(path, sizeof(path), "%s.lock", cfg->socket);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return say_socket_error(log, cfg, "cannot open its lock file", -errno);
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return fd;
+	err = -errno;
+	close(fd);
+	if (err == -EWOULDBLOCK)
+		rd_err(log, RD_LOG_MAIN,
+		       "control.socket %s: another rdtarget uses it; each needs its own",
+		       cfg->socket);
+	else
+		say_socket_error(log, cfg, "cannot lock its lock file", err);
+	return err;
+}
+
+static int bind_socket(const struct rdt_control_config *cfg, gid_t group, int fd, const char **what)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	struct stat st;
+
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", cfg->socket);
+	*what = "is there, and no socket";
+	if (lstat(cfg->socket, &st) == 0 && !S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	*what = "cannot remove the old one";
+	if (unlink(cfg->socket) && errno != ENOENT)
+		return -errno;
+	*what = "cannot make it";
+	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)))
+		return -errno;
+	/* Nobody connects before listen(). */
+	*what = "cannot set its group";
+	if (group != (gid_t)-1 && chown(cfg->socket, (uid_t)-1, group))
+		return -errno;
+	*what = "cannot set its mode";
+	if (chmod(cfg->socket, 0660))
+		return -errno;
+	*what = "cannot listen";
+	return listen(fd, BACKLOG) ? -errno : 0;
+}
+
+int rdt_rpc_listen(const struct rdt_control_config *cfg, struct rd_log *log, int *fd, int *lock_fd,
+		   gid_t *admin_gid)
+{
+	const char *what;
+	gid_t group;
+	int err = find_group(log, "group", cfg->group, &group);
+
+	if (!err)
+		err = find_group(log, "admin_group", cfg->admin_group, admin_gid);
+	if (err)
+		return err;
+	*lock_fd = take_lock(cfg, log);
+	if (*lock_fd < 0)
+		return *lock_fd;
+	*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (*fd < 0) {
+		err = say_socket_error(log, cfg, "socket", -errno);
+		goto err_lock;
+	}
+	err = bind_socket(cfg, group != (gid_t)-1 ? group : *admin_gid, *fd, &what);
+	if (err) {
+		say_socket_error(log, cfg, what, err);
+		goto err_socket;
+	}
+	rd_notice(log, RD_LOG_MAIN, "control socket %s", cfg->socket);
+	return 0;
+
+err_socket:
+	close(*fd);
+err_lock:
+	close(*lock_fd);
+	return err;
+}
+
+void rdt_rpc_unlisten(const struct rdt_control_config *cfg, int fd, int lock_fd)
+{
+	unlink(cfg->socket);
+	close(fd);
+	close(lock_fd);
+}
+
+static bool is_member(int fd, gid_t gid)
+{
+	socklen_t len = 0;
+	bool found = false;
+	gid_t *groups;
+
+	/* Of the moment when it connected. */
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &len) || errno != ERANGE ||
+	    len > GROUPS_MAX * sizeof(*groups))
+		return false;
+	groups = malloc(len);
+	if (groups && !getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len))
+		for (size_t i = 0; i < len / sizeof(*groups) && !found; i++)
+			found = groups[i] == gid;
+	free(groups);
+	return found;
+}
+
+int rdt_rpc_peer(int fd, gid_t admin_gid, uid_t *uid, pid_t *pid, bool *may_change)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return -errno;
+	*uid = cred.uid;
+	*pid = cred.pid;
+	*may_change =
+		cred.uid == 0 || cred.uid == geteuid() ||
+		(admin_gid != (gid_t)-1 && (cred.gid == admin_gid || is_member(fd, admin_gid)));
+	return 0;
+}

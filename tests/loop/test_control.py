@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The control socket: requests good and bad, who may do what, and clients that do not behave."""
+
+import json
+import os
+import random
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+
+from t_control import Control, Refused, controlled, with_socket
+from t_loop import NQN, PATIENCE, Failure, Skip, each, main, program, requires_root, test, wait_for
+from t_serving import exercise
+
+READERS = 32  # clients at once
+
+
+def memory(t, nsid=1, size='8MiB', **keys):
+    return t.namespace(nsid, backend='memory', size=size, **keys)
+
+
+def target_of(t, **kw):
+    return controlled(t, [memory(t)], **kw)
+
+
+def refused(t, name, fn, *args, **kw):
+    try:
+        fn(*args, **kw)
+    except Refused as e:
+        t.eq(e.name, name, f'name of the error "{e.message}"')
+        return e
+    raise Failure(f'it was not refused with {name}')
+
+
+# ---- requests ----
+
+@test
+def every_method_that_needs_no_parameters_answers(t):
+    target, path = target_of(t)
+    with Control(path) as c:
+        info = c.call('info')
+        t.eq((info['interface'], info['interface_version'], info['pid']), ('io.rdnvme.rdtarget', 1, target.pid))
+        for method in info['methods']:
+            if not method['changes'] and not any(p['required'] for p in method['params'].values()):
+                t.ok(isinstance(c.call(method['name']), dict), f'{method["name"]} answered no object')
+
+
+@test
+def what_is_served_is_shown(t):
+    target, path = controlled(t, [memory(t), t.namespace(7, size='4MiB', ana_group=3)],
+                              listener={'ana': [{'group': 3, 'state': 'inaccessible'}]})
+    with Control(path) as c:
+        status = c.call('status')
+        t.eq((status['state'], status['listeners'], status['subsystems'], status['namespaces'], status['last_reload']),
+             ('serving', 1, 1, 2, None))
+        subsystem, = c.call('subsystem.list')['subsystems']
+        t.eq((subsystem['nqn'], subsystem['allow_any_host'], subsystem['namespaces']), (NQN, True, 2))
+        one, two = c.call('namespace.list', nqn=NQN)['namespaces']
+        t.eq((one['nsid'], one['backend'], one['size'], one['block_size'], one['state']),
+             (1, 'memory', 8 << 20, 512, 'live'))
+        t.eq((two['nsid'], two['backend'], two['path'], two['ana_group']), (7, 'file', t.path('ns7.img'), 3))
+        listener, = c.call('listener.list')['listeners']
+        t.eq((listener['address'], listener['port'], listener['state'], listener['ana']),
+             (target.addr, target.port, 'listening', {'3': 'inaccessible'}))
+
+
+@each(('not JSON', b'{"jsonrpc"\n', -32700, 'not JSON'),
+      ('a list', b'[]\n', -32600, 'batch'),
+      ('a number', b'7\n', -32600, 'expected an object'),
+      ('another version', b'{"jsonrpc": "1.0", "id": 1, "method": "info"}\n', -32600, 'jsonrpc: expected "2.0"'),
+      ('no method', b'{"jsonrpc": "2.0", "id": 1}\n', -32600, 'method: expected a string'),
+      ('an id that is none', b'{"jsonrpc": "2.0", "id": [], "method": "info"}\n', -32600, 'id: expected'),
+      ('parameters by place', b'{"jsonrpc": "2.0", "id": 1, "method": "info", "params": []}\n', -32600,
+       'params: expected an object'),
+      ('a key twice', b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "info"}\n', -32700, 'duplicate'),
+      ('bytes that are not UTF-8', b'"\xff"\n', -32700, 'not JSON'),
+      ('a NUL', b'{"jsonrpc": "2.0", "id": 1, "method": "inf\0o"}\n', -32700, 'not JSON'))
+def a_request_is_refused(t, line, code, says):
+    _, path = target_of(t)
+    with Control(path) as c:
+        c.send(line)
+        error = c.answer()['error']
+        t.eq(error['code'], code, f'code of "{error["message"]}"')
+        t.match(says, error['message'])
+        c.call('status')  # the connection goes on
+
+
+@each(('an unknown method', 'method', 'nothing', {}, 'no method "nothing"', 'method'),
+      ('an unknown parameter', 'invalid', 'status', {'colour': 1}, 'no parameter "colour"', 'colour'),
+      ('a parameter of another type', 'invalid', 'namespace.list', {'nqn': 1}, 'expected a string', 'nqn'),
+      ('no such subsystem', 'not_found', 'namespace.list', {'nqn': 'x'}, 'no subsystem "x"', 'nqn'))
+def an_error_names(t, name, method, params, says, field):
+    _, path = target_of(t)
+    with Control(path) as c:
+        e = refused(t, name, c.call, method, **params)
+        t.match(says, e.message)
+        t.eq(e.data['field'], field, 'field')
+
+
+@test
+def requests_come_in_pieces_and_many_at_once(t):
+    _, path = target_of(t)
+    with Control(path) as c:
+        for byte in b'\r\n \n{"jsonrpc": "2.0", "id": "x", "method": "status"}\n':
+            c.send(bytes([byte]))
+        t.eq(c.answer()['id'], 'x')
+        c.send({'jsonrpc': '2.0', 'method': 'status'})  # a notification has no answer
+        ids = [c.post(('status', 'config.get', 'info')[n % 3]) for n in range(300)]
+        t.eq([c.answer()['id'] for _ in ids], ids, 'ids of the answers, in the order of the requests')
+        c.send(b'{"jsonrpc": "2.0", "id": 7, "method": "status"}')  # no newline, but the end
+        c.sock.shutdown(socket.SHUT_WR)
+        t.eq(c.answer()['id'], 7)
+        t.eq(c.answer(), None, 'after the last answer')
+
+
+@test
+def a_request_without_end_is_refused(t):
+    _, path = target_of(t)
+    with Control(path) as c, Control(path) as other:
+        sender = threading.Thread(target=lambda: c.send(b'x' * ((1 << 20) + (1 << 17))), daemon=True)
+        sender.start()
+        t.match('longer than 1 MiB', c.answer()['error']['message'])
+        other.call('status')
+
+
+# ---- configuration ----
+
+@test
+def a_reload_answers_what_it_did(t):
+    target, path = target_of(t)
+    with Control(path) as c:
+        with_socket(t, [memory(t), memory(t, 2)], target={'queue_depth': 64})
+        diff = {d['path']: (d['from'], d['to']) for d in c.call('config.diff')['differences']}
+        t.eq(diff.pop('target.queue_depth'), (128, 64))
+        at = f'subsystems[{NQN}].namespaces[2]'
+        t.eq((list(diff), diff[at][0], diff[at][1]['backend']), ([at], None, 'memory'), 'differences')
+        t.eq(c.call('config.check', full=True), {'path': t.path('rdtarget.yaml'), 'ok': True, 'messages': [],
+                                                 'left_out': 0})
+        result = c.call('config.reload')
+        t.eq((result['applied'], result['problems'], result['restarts']), (True, 0, 1))
+        t.match('reloaded: 1 namespaces added, 1 changes that need a restart', result['summary'])
+        t.match('target: queue_depth: a change needs a restart', result['messages'][0]['text'])
+        target.expect('reloaded: 1 namespaces added')
+        t.eq(c.call('status')['last_reload']['summary'], result['summary'])
+        exercise(target, nsid=2)
+
+
+@test
+def a_reload_that_is_refused_answers_why(t):
+    _, path = target_of(t)
+    with Control(path) as c:
+        with_socket(t, [memory(t), {'nsid': 2, 'backend': 'file', 'path': t.path('none.img')}])
+        result = c.call('config.reload')
+        t.eq(result['applied'], False)
+        t.match('not reloaded', result['summary'])
+        t.match('namespace 2: path .*none.img: no such file', result['messages'][0]['text'])
+        t.file('rdtarget.yaml', b'listeners: 7\n')
+        result = c.call('config.reload')
+        t.eq(result['applied'], False)
+        t.match(r'rdtarget.yaml:1: listeners: ', result['messages'][0]['text'])
+        check = c.call('config.check')
+        t.eq(check['ok'], False)
+        t.eq(check['messages'], result['messages'])
+        e = refused(t, 'invalid', c.call, 'config.diff')
+        t.match(r'rdtarget.yaml:1: listeners: ', e.message)
+        t.eq(len(c.call('namespace.list')['namespaces']), 1, 'namespaces')
+
+
+@test
+def the_running_configuration_is_that_of_the_file(t):
+    text = {'serial': 'S1', 'hosts': ['nqn.2024-01.test:a', 'nqn.2024-01.test:b'], 'allow_any_host': False}
+    _, path = controlled(t, [memory(t, hosts=['nqn.2024-01.test:a'], qos={'iops': 5, 'bandwidth': '1MiB'})],
+                         subsystem=text, target={'reactors': 1, 'cpus': [0]})
+    with Control(path) as c:
+        config = c.call('config.get')['config']
+        t.eq(config['target']['cpus'], [0])
+        subsystem, = config['subsystems']
+        t.eq({key: subsystem[key] for key in text}, text)
+        namespace, = subsystem['namespaces']
+        t.eq((namespace['backend'], namespace['size'], namespace['hosts'], namespace['qos']['bandwidth']),
+             ('memory', '8MiB', ['nqn.2024-01.test:a'], '1MiB'))
+        t.eq(c.call('config.diff')['differences'], [])
+
+
+@test
+def reloads_by_several_clients_and_by_signals_all_end(t):
+    target, path = target_of(t)
+    clients = [Control(path) for _ in range(6)]
+    for n, c in enumerate(clients):
+        with_socket(t, [memory(t), memory(t, 2 + n)])
+        c.post('config.reload')
+        target.signal(signal.SIGHUP)
+    results = [c.answer()['result'] for c in clients]
+    t.ok(all(r['applied'] for r in results), f'results: {results}')
+    result = clients[0].call('config.reload')
+    t.match('nothing has changed', result['summary'])
+    t.eq([ns['nsid'] for ns in clients[0].call('namespace.list')['namespaces']], [1, 7], 'namespaces')
+    for c in clients:
+        c.close()
+
+
+# ---- who may ----
+
+CLIENT = '''
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+f = s.makefile("rw")
+for method in sys.argv[2:]:
+    f.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}) + "\\n")
+    f.flush()
+    print(f.readline(), end="")
+'''
+
+
+def as_user(t, uid, gid, groups, path, *methods):
+    """The answers that a process of this user gets; None: it may not connect."""
+    def become():
+        os.setgroups(groups)
+        os.setgid(gid)
+        os.setuid(uid)
+    res = t.run(['/usr/bin/env', 'python3', '-c', CLIENT, path, *methods], wrap=False, preexec_fn=become)
+    if 'PermissionError' in res.err:
+        return None
+    if res.rc:
+        raise Skip(f'no python3 for an ordinary user: {res.err.strip()[-200:]}')
+    return [json.loads(line) for line in res.text.splitlines()]
+
+
+@test
+def others_may_read_by_a_group_and_change_by_another(t):
+    requires_root()
+    os.chmod(t.dir, 0o711)
+    config, path = with_socket(t, [memory(t)])
+    with open(config, 'a', encoding='utf-8') as f:
+        f.write('  group: daemon\n  admin_group: bin\n')
+    target = t.target(config=config)
+    st = os.stat(path)
+    t.eq((stat.S_IMODE(st.st_mode), st.st_gid), (0o660, 1), 'mode and group')
+    methods = ('status', 'config.reload')
+    t.eq(as_user(t, 65534, 65534, [], path, *methods), None, 'a stranger')
+    status, reload = as_user(t, 65534, 65534, [1], path, *methods)
+    t.ok('result' in status, f'a reader: {status}')
+    t.eq(reload['error']['data']['name'], 'denied')
+    t.match('uid 65534 may only read', reload['error']['message'])
+    for gid, groups in ((2, [1]), (65534, [1, 2])):
+        status, reload = as_user(t, 65534, gid, groups, path, *methods)
+        t.ok('result' in status and reload['result']['applied'], f'an administrator: {status}, {reload}')
+    target.expect('control: config.reload .* by uid 65534, pid [0-9]+')
+
+
+@each(('a group that is not there', '  group: no-such-group\n', 'control.group: there is no group "no-such-group"'),
+      ('no directory', None, 'none/s: .*No such file.*make its directory first'))
+def a_socket_that_cannot_be_is_said(t, more, says):
+    config, path = with_socket(t, [memory(t)])
+    with open(config, encoding='utf-8') as f:
+        text = f.read()
+    t.file('rdtarget.yaml', (text + more if more else text.replace(path, t.path('none/s'))).encode())
+    res = t.run([program('rdtarget'), '-c', config])
+    t.eq(res.rc, 1, 'exit status')
+    t.match(says, res.err)
+
+
+@test
+def a_socket_has_one_daemon(t):
+    target, path = target_of(t)
+    res = t.run([program('rdtarget'), '-c', with_socket(t, [memory(t)], name='second.yaml')[0]])
+    t.eq(res.rc, 1, 'exit status')
+    t.match('control.socket .*: another rdtarget uses it', res.err)
+    with Control(path) as c:
+        c.call('status')
+    target.kill()
+    t.ok(os.path.exists(path), 'the socket was not left behind')
+    target, _ = target_of(t, name='third.yaml')
+    with Control(path) as c:
+        t.eq(c.call('info')['pid'], target.pid)
+    target.stop()
+    t.ok(not os.path.exists(path), 'the socket is still there')
+
+
+@test
+def a_file_in_the_place_of_the_socket_is_kept(t):
+    config, path = with_socket(t, [memory(t)])
+    t.file('control.sock', b'mine')
+    res = t.run([program('rdtarget'), '-c', config])
+    t.eq(res.rc, 1, 'exit status')
+    t.match('control.sock: is there, and no socket', res.err)
+    t.eq(os.path.getsize(path), 4, 'size of the file')
+
+
+# ---- clients that do not behave ----
+
+@test
+def a_client_that_does_not_read_stops_nobody(t):
+    target, path = target_of(t)
+    files = target.open_files()
+    with Control(path) as deaf, Control(path) as other:
+        deaf.sock.setblocking(False)
+        try:
+            while True:  # until the socket takes no more
+                deaf.sock.send(b'{"jsonrpc": "2.0", "id": 1, "method": "config.get"}\n' * 100)
+        except BlockingIOError:
+            pass
+        for _ in range(50):
+            other.call('status')
+        exercise(target)
+        before = target.rss()
+        for _ in range(50):
+            other.call('status')
+        t.ok(target.rss() < before + (4 << 20), 'memory grows')
+    wait_for(lambda: target.open_files() <= files, 'the clients to be gone')
+
+
+@test
+def clients_that_go_in_the_middle_leave_nothing(t):
+    target, path = target_of(t)
+    with Control(path) as c:
+        c.call('config.get')
+    files = target.open_files()
+    for n in range(200):
+        c = Control(path)
+        if n % 4:
+            c.send(b'{"jsonrpc": "2.0", "id": 1, "method": "config.%s"}\n' % (b'diff', b'reload', b'get')[n % 3]
+                   if n % 2 else b'{"jsonrpc": "2')
+        c.close()
+    with Control(path) as c:
+        wait_for(lambda: refuses_nothing(c), 'the jobs to end')
+    wait_for(lambda: target.open_files() <= files, 'the clients to be gone')
+
+
+def refuses_nothing(c):
+    try:
+        return c.call('config.get')
+    except Refused as e:
+        if e.name != 'busy':
+            raise
+        return None
+
+
+@test
+def clients_are_bounded_and_an_administrator_always_gets_in(t):
+    requires_root()
+    os.chmod(t.dir, 0o711)
+    config, path = with_socket(t, [memory(t)])
+    with open(config, 'a', encoding='utf-8') as f:
+        f.write('  group: daemon\n')
+    target = t.target(config=config)
+    clients = [Control(path) for _ in range(READERS)]
+    for c in clients:
+        c.call('status')
+    with Control(path) as more:
+        t.match('as many clients as it takes', more.answer()['error']['message'])
+        t.eq(more.answer(), None)
+    for c in clients:
+        c.close()
+    hold = f'''
+import os, socket, sys
+os.setgroups([1]); os.setgid(65534); os.setuid(65534)
+held = [socket.socket(socket.AF_UNIX) for _ in range({READERS})]
+for s in held:
+    s.connect(sys.argv[1])
+print(flush=True)
+sys.stdin.read()
+'''
+    with subprocess.Popen([sys.executable, '-c', hold, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as proc:
+        proc.stdout.readline()
+        with Control(path) as c:
+            c.call('status')
+        proc.stdin.close()
+    exercise(target)
+
+
+@test
+def the_end_comes_in_the_middle_of_calls(t):
+    target, path = target_of(t)
+    clients = [Control(path) for _ in range(8)]
+    for n, c in enumerate(clients):
+        for _ in range(5):
+            c.post(('config.get', 'config.reload', 'config.diff', 'status')[n % 4])
+    target.stop()
+    for c in clients:
+        c.close()
+
+
+def random_request(rng, methods):
+    """Valid more often than not."""
+    method = rng.choice(methods)
+    params = {name: rng.choice([p['type'], NQN, 1, -1, True, None, [], {}, 'x' * rng.randrange(300)])
+              for name, p in method['params'].items() if rng.random() < 0.6}
+    request = {'jsonrpc': '2.0', 'id': 1, 'method': method['name'], 'params': params}
+    if rng.random() < 0.15:
+        request[rng.choice(list(request))] = rng.choice([None, 5, 'y', [1], {'a': 1}])
+    line = json.dumps(request).encode()
+    if rng.random() < 0.1:
+        at = rng.randrange(len(line))
+        line = line[:at] + bytes([rng.randrange(32, 127)]) + line[at + rng.randrange(3):]
+    return line + b'\n'
+
+
+@test
+def random_calls_of_many_clients_disturb_no_io(t):
+    """What ends the target is left out, and calls that change hosts' I/O."""
+    target, path = controlled(t, [t.namespace(1)])
+    verify = t.spawn('rdverify', [program('rdverify'), target.uri(1), '--seconds', '5', '--queues', '2',
+                                  '--range', 4 << 20, *PATIENCE])
+    with Control(path) as c:
+        methods = [m for m in c.call('info')['methods']
+                   if m['name'] not in ('shutdown', 'drain', 'ana.set', 'controller.disconnect', 'events.watch',
+                                        'log.level')]
+    seed = random.randrange(1 << 32)
+    t.note(f'seed {seed}')
+    counts, errors = [0] * 8, []
+
+    def client(number):
+        rng = random.Random(seed + number)
+        try:
+            with Control(path) as c:
+                while verify.running:
+                    c.send(random_request(rng, methods) + b'{"jsonrpc": "2.0", "id": "end", "method": "status"}\n')
+                    while c.answer()['id'] != 'end':
+                        pass
+                    counts[number] += 1
+        except Exception as e:  # handed to the test
+            errors.append(e)
+
+    threads = [threading.Thread(target=client, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    t.eq(verify.wait(), 0, f'exit status of rdverify ({verify.text()[-500:]})')
+    for thread in threads:
+        thread.join()
+    t.eq(errors, [], 'errors of clients')
+    t.note(f'{sum(counts)} calls')
+    t.ok(min(counts) > 0, f'calls by client: {counts}')
+    t.ok(not re.search(': error: (?!config:|main: not reloaded)', target.text()), 'an error was logged')
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))
