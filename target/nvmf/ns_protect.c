@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Whether a namespace is write protected (feature 84h). The main thread writes the state down
- * before a change is answered, so that what a host was told holds after a restart.
- */
+/* Namespace Write Protection state (feature 84h). The main thread stores it before a change is
+ * answered, so that what a host was told also holds after a restart. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +22,11 @@
 #define TEXT_PERMANENT "permanent-write-protect\n"
 #define FILE_SUFFIX    ".wp"
 
-struct protect_work { /* one change, from the reactor to the main thread, the writer and back */
+/* One change, on its way from the reactor to the main thread, the writer, and back */
+struct protect_work {
 	struct rd_msg msg;
 	struct rdt_state_job job;
-	struct rdt_req *req; /* holds the namespace */
+	struct rdt_req *req; /* refers to the namespace */
 	uint8_t next;
 	struct nvme_status status;
 };
@@ -114,7 +113,7 @@ static void protect_written(struct rdt_state_job *job)
 	protect_answer(w, NVME_OK);
 }
 
-/* Until Power Cycle leaves nothing behind: after a restart the namespace can be written. */
+/* Write Protect Until Power Cycle is not stored: after a restart the namespace is writable. */
 static char *protect_text(uint8_t wp)
 {
 	switch (wp) {
@@ -133,7 +132,7 @@ static void protect_begin_msg(struct rd_msg *msg)
 	struct rdt_ns *ns = w->req->ns;
 	uint8_t now = atomic_load(&ns->wp);
 
-	if (ns->wp_busy) { /* another host's change is being written: try again */
+	if (ns->wp_busy) { /* a change by another host is being stored: the host retries */
 		w->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
 		w->msg.fn = protect_answer_msg;
 		rd_loop_post(w->req->qp->reactor->loop, &w->msg);
@@ -152,8 +151,8 @@ static void protect_begin_msg(struct rd_msg *msg)
 	w->job.len = w->job.text ? strlen(w->job.text) : 0;
 	if (!w->job.text && w->next != NVME_NS_WP_CFG_NONE &&
 	    w->next != NVME_NS_WP_CFG_PROTECT_POWER_CYCLE) {
-		protect_answer(
-			w, nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED)); /* no memory */
+		/* Out of memory */
+		protect_answer(w, nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED));
 		return;
 	}
 	ns->wp_busy = true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reservations of a namespace at run time. The main thread owns the state of every namespace: a
- * command travels there, is applied to a copy, made durable where the state persists, published to
- * every reactor and only then answered. So the state has one writer, and when a command is answered
- * all reactors enforce what it did. Commands on one namespace are done one after the other.
+ * The reservations of a namespace at run time. The main thread owns the state of every namespace. A
+ * command is sent there, applied to a copy of the state, stored if the state persists, published to
+ * every reactor, and then answered. So the state has one writer, and when a command is answered all
+ * reactors enforce its effect. Commands for a namespace are processed one at a time.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,35 +27,36 @@
 
 struct rdt_resv_work;
 
-/* What one reactor has to do for a change. */
+/* The part of a change that concerns one reactor. */
 struct rdt_resv_part {
 	struct rd_msg msg;
 	struct rdt_resv_work *work;
 	struct rdt_reactor *reactor;
-	unsigned int left; /* requests to end, and one until all have been looked at */
+	unsigned int left; /* requests that must end, plus one while the reactor still searches */
 };
 
-/* A change on its way. The main thread's; reactors read it while parts are out. */
+/* A change in progress. Owned by the main thread; reactors read it until they answer. */
 struct rdt_resv_work {
 	struct rdt_resv *resv;
 	struct rdt_resv_state next;
 	struct rdt_resv_effects fx;
-	struct rdt_resv_snap *snap; /* of next */
+	struct rdt_resv_snap *snap; /* of @next */
 	struct rdt_state_job job;
 	unsigned int parts_left;
 	struct rdt_resv_part parts[];
 };
 
-/* Of one namespace. The main thread's, except where noted. */
+/* Of one namespace. Main thread only, unless noted. */
 struct rdt_resv {
 	struct rdt_ns *ns;
 	struct rdt_resv_state now;
-	STAILQ_HEAD(, rdt_resv_cmd) cmds; /* the head is the one that runs */
-	struct rdt_resv_work *work;       /* its change */
-	struct rdt_resv_snap *first;      /* what channels begin with; any thread, never changes */
-	struct rdt_resv_snap *snap;       /* what reactors have now; may be @first */
-	bool stale;                       /* a write failed: the file may not be @now */
-	atomic_bool ptpl;                 /* any thread */
+	STAILQ_HEAD(, rdt_resv_cmd) cmds; /* the head is being processed */
+	struct rdt_resv_work *work;       /* the change made by the head */
+	/* With which new channels begin; any thread, never changes */
+	struct rdt_resv_snap *first;
+	struct rdt_resv_snap *snap; /* the snapshot that reactors have; may be @first */
+	bool stale;                 /* a write has failed: the file may differ from @now */
+	atomic_bool ptpl;           /* written by the main thread, read by any */
 	char file[UUID_STR_LEN + sizeof(".resv.json")];
 };
 
@@ -126,7 +127,7 @@ static void notify(const struct rdt_ns *ns, const struct rdt_resv_effects *fx)
 
 /* ---- publishing ---- */
 
-/* The head is done; the next one is its caller's to begin. */
+/* The head is finished; the caller starts the next one. */
 static void finish_resv_cmd(struct rdt_resv *resv)
 {
 	struct rdt_resv_work *work = resv->work;
@@ -146,7 +147,7 @@ static void part_back_msg(struct rd_msg *msg)
 
 	if (--work->parts_left)
 		return;
-	/* No reactor has the old one any more. */
+	/* No reactor uses the old snapshot any more. */
 	if (resv->snap != resv->first)
 		free(resv->snap);
 	resv->snap = rd_steal(work->snap);
@@ -170,10 +171,8 @@ void rdt_resv_req_left(struct rdt_req *req)
 	part_put(part);
 }
 
-/*
- * Preempt and Abort: what has not begun never will, what is in the backend is cancelled, and the
- * command that asked for it waits for that. Data on its way to the host is let go.
- */
+/* Preempt and Abort: commands that have not started end, commands in the backend are cancelled, and
+ * the Preempt waits for them. Data already on its way to the host is not affected. */
 static void fence_req(struct rdt_resv_part *part, struct rdt_req *req)
 {
 	if (rdt_resv_group(req->sqe.opcode) == RDT_RESV_FREE || req->fence)
@@ -209,7 +208,7 @@ static void fence_all(struct rdt_resv_part *part)
 	}
 }
 
-/* On the reactor. */
+/* Runs on the reactor. */
 static void part_msg(struct rd_msg *msg)
 {
 	struct rdt_resv_part *part = rd_container_of(msg, struct rdt_resv_part, msg);
@@ -225,7 +224,7 @@ static void part_msg(struct rd_msg *msg)
 	part_put(part);
 }
 
-/* To all reactors; where they have nothing to learn the head is done. */
+/* Publish to all reactors. Without a change for them, the head is finished. */
 static void publish(struct rdt_resv *resv)
 {
 	struct rdt_target *t = target_of(resv);
@@ -302,7 +301,7 @@ static int prepare_resv(struct rdt_resv *resv)
 	return 0;
 }
 
-/* Apply the head: it is answered, or resv->work is on its way. */
+/* Process the head: afterwards it is answered, or resv->work is in progress. */
 static void resv_step(struct rdt_resv *resv)
 {
 	struct rdt_resv_cmd *cmd = STAILQ_FIRST(&resv->cmds);
@@ -337,7 +336,7 @@ static void resv_step(struct rdt_resv *resv)
 		publish(resv);
 }
 
-/* A loop: thousands may have queued up behind one that had to wait. */
+/* A loop instead of recursion: thousands of commands may be queued. */
 static void run_resv_cmds(struct rdt_resv *resv)
 {
 	while (!resv->work && !STAILQ_EMPTY(&resv->cmds))
@@ -423,8 +422,8 @@ static int load_resv(struct rdt_resv *resv)
 	return err;
 }
 
-/* The setting is the operator's word; what it sets aside is said, and stays for a change of mind.
- */
+/* "reservations: off" was configured: the stored state is not enforced, but is kept, and that is
+ * logged. */
 static void ignore(struct rdt_resv *resv)
 {
 	struct rdt_target *t = target_of(resv);

@@ -13,17 +13,17 @@
 #include "reactor.h"
 #include "target.h"
 
-/* An address or a host. Freed with its last connection. */
+/* An address or a host NQN. Freed with its last connection. */
 struct rdt_peer {
 	LIST_ENTRY(rdt_peer) link;
 	unsigned int conns;
 	unsigned int ctrls;
-	struct rdt_site *sites; /* of an address, by reactor */
+	struct rdt_site *sites; /* [reactors], for an address only */
 	size_t len;
 	uint8_t key[];
 };
 
-/* The key of an address; no NQN begins like it. */
+/* The key of an address; cannot be equal to an NQN. */
 struct address {
 	uint16_t family;
 	uint16_t zero;
@@ -64,7 +64,7 @@ static struct rdt_peer_bucket *peer_bucket(struct rdt_peers *peers, const void *
 	return &peers->buckets[rdt_peer_hash(key, len) % RDT_PEER_BUCKETS];
 }
 
-/* NULL: no memory. It has no connection yet. */
+/* Returns a peer without connections; NULL without memory. */
 static struct rdt_peer *make_peer(struct rdt_target *t, const void *key, size_t len, bool sites)
 {
 	struct rdt_peer *peer = calloc(1, sizeof(*peer) + len);
@@ -152,7 +152,7 @@ void rdt_peer_gone(struct rdt_target *t, struct rdt_peer *peer)
 	pthread_mutex_unlock(&t->peers.lock);
 }
 
-/* One more controller of @host, which came from @addr (NULL in tests)? */
+/* Do the limits allow one more controller of @host from @addr (NULL in tests)? */
 static bool may_add_ctrl(const struct rdt_target *t, const struct rdt_peer *host,
 			 const struct rdt_peer *addr, struct rdt_peer_limit *limit)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which reactor gets a new connection, and the report when that has turned out badly: queues never
- * move. Each reactor publishes from time to time how busy it is; no timer is needed, since one that
- * does not get round to it has nothing to do.
+ * Placement: which reactor gets a new connection, and the log line about imbalance, because queues
+ * never move between reactors. Each reactor publishes how busy it is from a poller. That needs no
+ * timer: a reactor whose poller does not run has nothing to do.
  */
 #include "placement.h"
 
@@ -14,11 +14,11 @@
 
 #define WINDOW RD_NSEC_PER_SEC
 #define STALE  (2 * WINDOW)
-#define STEP   100u /* of a share: less than that is noise */
+#define STEP   100u /* resolution of the busy time in per mille */
 #define BUSY   900u
 #define REPEAT (60 * RD_NSEC_PER_SEC)
 
-/* Which one is the better place? */
+/* Is @a the better reactor? */
 static bool better(const struct rdt_load *a, const struct rdt_load *b)
 {
 	if (a->queues != b->queues)

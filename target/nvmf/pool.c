@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reactor's data buffers, and the requests that wait for one. A buffer is held until the host has
- * taken or sent its data, which it may never do. So half of a pool is a reserve for hosts that have
- * shown that they do: a host holds no more of it than it has moved since a transfer of it was last
- * beyond its deadline (rdma_watch.c). All others are in doubt. Together they hold no more than half
- * of the pool, and those of one address no more than is left for other addresses. A quarter of that
- * half is kept for hosts that hold nothing: each gets the smallest block, with which it can show
- * that it goes on.
+ * The data buffers of a reactor, and the requests that wait for one. A buffer is in use until the
+ * host has sent or received its data, which may never happen. Therefore half of a pool is reserved
+ * for hosts that have proven to transfer data: such a host uses at most as much of it as it has
+ * transferred since its last transfer beyond the deadline (rdma_watch.c). All other hosts are in
+ * doubt. Together they use at most half of the pool, and those of one address at most as much as is
+ * left for other addresses. A quarter of that half is kept for hosts that use nothing: each gets
+ * the smallest block, with which it can prove itself.
  *
- * Of what is free, a host that is not in doubt holds at most three times as much as it leaves to
- * all others. Hosts that wait take turns, the requests of one host go in order.
+ * Of the free buffers, a host that is not in doubt uses at most three times as much as it leaves to
+ * all others. Waiting hosts are served in turn, the requests of a host in order.
  */
 #include "pool.h"
 
@@ -28,9 +28,9 @@
 #include "request.h"
 
 #define SHARE 3u
-#define ROUND 32u /* accounts in doubt that are looked at in one go */
+#define ROUND 32u /* accounts in doubt that are examined in one pass */
 
-/* The block that it needs, in bytes. */
+/* Size of the block for @req, in bytes. */
 static size_t block_size_of(const struct rdt_pool *pool, const struct rdt_req *req)
 {
 	return rd_buddy_block(pool->buddy, pool->piece ? pool->piece : req->pool_len);
@@ -41,7 +41,7 @@ static bool is_shared(const struct rdt_pool *pool)
 	return pool->index >= RDT_ACCOUNTS;
 }
 
-/* It has moved as much as it would hold. */
+/* The host has transferred as much as it would then use. */
 static bool is_trusted(const struct rdt_account *acc, size_t size)
 {
 	return !acc->doubt && acc->used + size <= acc->moved;
@@ -52,7 +52,7 @@ static size_t half_of(const struct rdt_pool *pool)
 	return rd_buddy_total_bytes(pool->buddy) / 2;
 }
 
-/* A quarter of the half is left for first blocks of hosts that hold nothing. */
+/* A quarter of the half is kept for the first blocks of hosts that use nothing. */
 static RD_COLD bool may_have_in_doubt(const struct rdt_pool *pool, const struct rdt_account *acc,
 				      size_t size)
 {
@@ -66,7 +66,7 @@ static RD_COLD bool may_have_in_doubt(const struct rdt_pool *pool, const struct 
 	return (!acc->used && !*acc->in_doubt) || *acc->in_doubt + more <= most - all;
 }
 
-/* Within its share? A host that has nothing gets what it needs as soon as that is there. */
+/* Within its share? A host that uses nothing gets a block as soon as one is free. */
 static bool may_have(const struct rdt_pool *pool, const struct rdt_account *acc, size_t size)
 {
 	size_t left;
@@ -90,7 +90,7 @@ static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_accou
 	return !acc->used && size <= pool->unit ? RDT_TURN_FIRST : RDT_TURN_DOUBT;
 }
 
-/* Somebody waits, and what turn_of() looks at has changed, or it has had its turn. */
+/* A request waits, and the account had its turn, or the result of turn_of() has changed. */
 static void to_the_end(struct rdt_pool *pool, struct rdt_account *acc)
 {
 	TAILQ_REMOVE(&pool->turns[acc->turn], acc, link);
@@ -141,7 +141,7 @@ static void leave_queue(struct rdt_pool *pool, struct rdt_req *req)
 		TAILQ_REMOVE(&pool->turns[acc->turn], acc, link);
 }
 
-/* The first request of @acc, if it gets a buffer. */
+/* Serve the first request of @acc. Returns whether it got a buffer. */
 static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 {
 	struct rdt_req *req = TAILQ_FIRST(&acc->waiting);
@@ -152,8 +152,8 @@ static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 		acc->refused_at = pool->changes;
 		return false;
 	}
-	/* A large request is not starved by small ones: who finds no block where it may have one is
-	 * next. Not so in doubt: that would hold up all others. */
+	/* Small requests must not starve a large one: an entitled account that finds no free block
+	 * is served next. Not for accounts in doubt, which would then delay all others. */
 	pool->tight = acc == &pool->common || is_trusted(acc, size);
 	buf = pool_take(pool, acc, size);
 	if (!buf) {
@@ -172,7 +172,7 @@ static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 	return true;
 }
 
-/* False: nobody of them gets any more now. */
+/* Returns false when no account gets a buffer now. */
 static bool serve_good(struct rdt_pool *pool)
 {
 	struct rdt_account *acc;
@@ -186,8 +186,8 @@ static bool serve_good(struct rdt_pool *pool)
 	return false;
 }
 
-/* Each is looked at once after a change; of very many the others come with the next buffer that is
- * given back. */
+/* Each account is examined once after a change. Beyond ROUND, the others are examined when the next
+ * buffer is returned. */
 static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
 {
 	struct rdt_account *acc;
@@ -205,7 +205,7 @@ static void pool_serve(struct rd_defer *defer)
 {
 	struct rdt_pool *pool = rd_container_of(defer, struct rdt_pool, serve);
 
-	pool->changes += pool->tight; /* then they were not looked at */
+	pool->changes += pool->tight; /* so they were not examined */
 	pool->tight = false;
 	while (serve_good(pool))
 		;
@@ -277,7 +277,7 @@ static void pool_revisit(struct rdt_pool *pool)
 		rd_defer(pool->reactor->loop, &pool->serve, RD_DEFER_WORK);
 }
 
-/* Of an account in doubt that holds @size less now. */
+/* For an account in doubt that has returned @size bytes. */
 static RD_COLD void put_in_doubt(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
 {
 	pool->changes++;
@@ -289,7 +289,7 @@ static RD_COLD void put_in_doubt(struct rdt_pool *pool, struct rdt_account *acc,
 		to_the_end(pool, acc);
 }
 
-/* What it asks for may be more, or less, than it has moved now. */
+/* Its next request may need more, or less, than it has transferred by now. */
 static void look_at_turn(struct rdt_pool *pool, struct rdt_account *acc)
 {
 	if (TAILQ_EMPTY(&acc->waiting) || acc->turn == RDT_TURN_GOOD)
@@ -325,7 +325,7 @@ void rdt_pool_unwait(struct rdt_pool *pool, struct rdt_req *req)
 	look_at_turn(pool, acc);
 	pool->changes++;
 	pool->tight = pool->tight && pool->waiting;
-	/* The next one may be small enough for what is free now. */
+	/* The next request may be small enough for the free blocks. */
 	pool_revisit(pool);
 }
 
@@ -387,14 +387,15 @@ void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn)
 	struct rdt_share_bucket *list = share_bucket(qp->reactor, hostnqn, site);
 	struct rdt_share *share;
 
-	rdt_share_late(qp, false); /* until Connect, it counted as unassociated */
+	/* Before Connect it belonged to the share of unassociated connections */
+	rdt_share_late(qp, false);
 	LIST_FOREACH (share, list, link)
 		if (share->site == site && strcmp(share->hostnqn, hostnqn) == 0)
 			break;
 	if (!share) {
 		share = calloc(1, sizeof(*share));
 		if (!share)
-			return; /* served from the share of unassociated connections */
+			return; /* out of memory: uses the share of unassociated connections */
 		init_share(share, site);
 		memccpy(share->hostnqn, hostnqn, 0, sizeof(share->hostnqn));
 		LIST_INSERT_HEAD(list, share, link);

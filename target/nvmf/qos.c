@@ -12,7 +12,8 @@ void rdt_qos_set(struct rdt_qos *q, const struct rdt_qos_config *cfg)
 
 		any |= rate != 0;
 		if (atomic_exchange(&q->buckets[i].rate, rate) != rate)
-			atomic_store(&q->buckets[i].paid, 0); /* old debts had another price */
+			/* The previous value was computed with another rate */
+			atomic_store(&q->buckets[i].paid, 0);
 	}
 	atomic_fetch_add(&q->changes, 1);
 	atomic_store(&q->active, any);
@@ -27,7 +28,7 @@ static uint64_t bucket_take(struct rdt_qos_bucket *b, uint64_t units, uint64_t n
 
 	if (!rate || !units)
 		return 0;
-	/* 64 bits hold this: 8 MiB in nanoseconds of a byte are 2^53. */
+	/* Fits into 64 bits: 8 MiB at 1 byte/s is 2^53 ns. */
 	cost = (units * RD_NSEC_PER_SEC + rate - 1) / rate;
 	do
 		start = paid > oldest ? paid : oldest;

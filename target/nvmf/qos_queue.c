@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where commands wait for their limits: first for those of their host, then for those of their
- * namespace. They hold no data buffer yet. Each reactor has two queues at every limiter, reads and
- * writes, in order; only the head of a queue takes a turn, so that queues and reactors share a
- * limit fairly and what is aborted has used up nothing.
+ * Commands wait for the limits of their host, then for those of their namespace, before they take a
+ * data buffer. Each limiter has two queues per reactor, reads and writes, in order. Only the head
+ * of a queue takes a turn, so that queues and reactors share a limit fairly, and a command that is
+ * aborted while waiting has used nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #include "subsys.h"
 #include "target.h"
 
-/* A change of limits is seen by those who wait after this time at the latest. */
+/* Upper bound of the time after which waiting commands see a change of limits. */
 #define LOOK_AGAIN (100 * RD_NSEC_PER_MSEC)
 
 static void serve_qos_queue(struct rd_timer *timer);
@@ -47,7 +47,7 @@ int rdt_qos_limiter_new(struct rdt_target *t, struct rdt_qos_limiter **out)
 	return 0;
 }
 
-/* Nobody waits there any more. */
+/* No command waits in its queues. */
 void rdt_qos_limiter_free(struct rdt_qos_limiter **limiter)
 {
 	free(*limiter);
@@ -73,7 +73,7 @@ static struct rdt_qos_price price_of(const struct rdt_req *req)
 	case nvme_cmd_resv_report:
 	case nvme_cmd_resv_acquire:
 	case nvme_cmd_resv_release:
-		p.ops = 0; /* whoever wants to be safe is not made to wait */
+		p.ops = 0; /* not limited: Flush and reservation commands */
 		break;
 	}
 	return p;
@@ -87,12 +87,12 @@ static void arm_qos_timer(struct rdt_qos_queue *queue, uint64_t now)
 
 	if (delay > LOOK_AGAIN)
 		delay = LOOK_AGAIN;
-	/* Without memory for a timer nobody would be woken: look at it in this turn. */
+	/* Without memory for a timer the queue would hang: check it in this turn. */
 	if (rd_timer_start(queue->reactor->loop, &queue->timer, delay))
 		rd_timer_start(queue->reactor->loop, &queue->timer, 0);
 }
 
-/* May @req, the first of its queue, go? */
+/* May @req, the head of its queue, run? */
 static bool its_turn(struct rdt_qos_queue *queue, const struct rdt_req *req, uint64_t now)
 {
 	unsigned int changes = atomic_load(&queue->qos->changes);
@@ -167,7 +167,7 @@ void rdt_qos_unwait(struct rdt_req *req)
 
 	TAILQ_REMOVE(&queue->waiting, req, link);
 	queue->reactor->limited--;
-	/* Its turn, if it had one, is the next one's. */
+	/* A turn that was taken passes to the next command. */
 	if (TAILQ_EMPTY(&queue->waiting))
 		rd_timer_stop(queue->reactor->loop, &queue->timer);
 }
@@ -204,7 +204,7 @@ static struct rdt_qos_limiter *find_host(const struct rdt_subsys *ss, const char
 	return NULL;
 }
 
-/* With a reference. NULL without memory. Under subsys->lock. */
+/* Takes a reference. NULL without memory. subsys->lock is held. */
 static struct rdt_qos_limiter *get_host(struct rdt_subsys *ss, const char *nqn)
 {
 	struct rdt_qos_limiter *limiter = find_host(ss, nqn);
@@ -249,7 +249,7 @@ void rdt_qos_leave(struct rdt_ctrl *ctrl)
 	ctrl->limiter = NULL;
 }
 
-/* Under subsys->lock. @limits NULL: none. */
+/* subsys->lock is held. @limits NULL: none. */
 static int set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos_config *limits)
 {
 	struct rdt_qos_limiter *limiter = limits ? get_host(ss, nqn) : find_host(ss, nqn);
@@ -261,8 +261,7 @@ static int set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos
 	had = limiter->set;
 	limiter->set = limits != NULL;
 	if (had)
-		put_host(ss,
-			 limiter); /* the reference of the limits before; perhaps the last one */
+		put_host(ss, limiter); /* the previous limits' reference, possibly the last */
 	return 0;
 }
 

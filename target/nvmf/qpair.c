@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a queue pair, on its reactor. There is one way down, whatever the cause:
- * rdt_qpair_close(), the transport ends the connection and gives back what it holds, requests come
- * back from backends and messages, the controller's owner forgets the queue, and only then is it
- * freed.
+ * The life of a queue pair, on its reactor. The teardown is the same for every cause:
+ * rdt_qpair_close(); the transport ends the connection and releases its resources; requests return
+ * from backends and other threads; the controller's owner removes the queue; then it is freed.
  */
 #include "qpair.h"
 
@@ -76,10 +75,9 @@ static void free_qpair(struct rdt_qpair *qp)
 }
 
 /*
- * All commands are answered; AERs wait for events. The admin queue goes first of all queues, when
- * the I/O queues have nothing left to answer: a host that loses it stops its I/O queues before it
- * does anything else. Linux 6.1 fails I/O for good that it submits at the moment an I/O queue's own
- * connection ends.
+ * All commands are answered, except AERs. The admin queue is closed first, when the I/O queues have
+ * no commands left: a host that loses its admin queue stops its I/O queues first. Linux 6.1 fails
+ * an I/O permanently if it submits it at the moment when the I/O queue's own connection ends.
  */
 static bool qpair_is_drained(const struct rdt_qpair *qp)
 {
@@ -100,7 +98,7 @@ static void leave_timeout(struct rd_timer *timer)
 
 static void leave_draining(struct rdt_qpair *qp)
 {
-	if (qp->admin || !qp->reactor->draining) { /* the latter: a Disconnect command */
+	if (qp->admin || !qp->reactor->draining) { /* not draining: a Disconnect command */
 		rdt_qpair_close(qp, "drained");
 		return;
 	}
@@ -125,7 +123,7 @@ static void qpair_check(struct rd_defer *defer)
 		free_qpair(qp);
 	else if (qp->admin)
 		rdt_ctrl_detach(qp);
-	else /* also to our own loop: no message may be overtaken */
+	else /* also by message when the owner is this reactor, to keep the order of messages */
 		rd_loop_post(qp->ctrl->owner->loop, &qp->detach_msg);
 }
 
@@ -224,8 +222,9 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 	qp->sqsize = sqsize;
 	qp->sqflow_off = sqflow_off;
 	if (qp->state != RDT_QP_NEW) {
-		rdt_fence_queue_closed(qp); /* closing already: it had no controller to tell */
-		return;                     /* the reference is given back on the way down */
+		/* It was closing already, and had no controller to report to */
+		rdt_fence_queue_closed(qp);
+		return; /* the reference is released during the teardown */
 	}
 	rdt_share_join(qp, ctrl->hostnqn);
 	qp->ops->joined(qp);
@@ -235,8 +234,8 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), sqsize);
 }
 
-/* Put the first command that waits in its turn, unless the queue is full: then its own next request
- * that ends takes it. */
+/* Queue up for a free request, unless all entries of the queue are in use: then the next request
+ * that ends serves it. */
 static void wait_for_req(struct rdt_qpair *qp)
 {
 	if (!STAILQ_EMPTY(&qp->capsules) && qp->used < qp->depth)
@@ -266,7 +265,7 @@ void rdt_qpair_put(struct rdt_qpair *qp, struct rdt_req *req)
 
 	qp->reqs[req->index] = last;
 	last->index = req->index;
-	/* First out is first in: what was just used is still in the cache. */
+	/* LIFO: the request used last is still in the cache. */
 	SLIST_INSERT_HEAD(&pool->free, req, next);
 	pool->used--;
 	if (!TAILQ_EMPTY(&pool->starved))
@@ -321,7 +320,7 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 	qp->ops->close(qp);
 	if (qp->ctrl && qp->admin)
 		rdt_aer_drop_all(qp->ctrl);
-	/* Those in nobody's hands end now; the others when they come back. */
+	/* Requests that only this queue pair uses end now; the others when they return. */
 	RDT_FOREACH_REQ (req, qp)
 		rdt_req_hang_up(req);
 	rdt_fence_queue_closed(qp);
@@ -358,7 +357,7 @@ void rdt_qpair_drain(struct rdt_qpair *qp)
 	rdt_qpair_look(qp);
 }
 
-/* Linear, and only for Abort. */
+/* Linear search, only for Abort. */
 struct rdt_req *rdt_qpair_find(struct rdt_qpair *qp, uint16_t cid)
 {
 	for (unsigned int i = 0; i < qp->used; i++)

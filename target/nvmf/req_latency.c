@@ -12,7 +12,8 @@
 #include "target.h"
 
 struct rdt_req_latencies {
-	struct rd_hist hist[RDT_REQ_STATES + 1]; /* the last one: from NEW to the end */
+	/* The last one: the whole time from NEW to the end */
+	struct rd_hist hist[RDT_REQ_STATES + 1];
 };
 
 int rdt_timing_init(struct rdt_reactor *r, uint32_t every)
@@ -22,7 +23,7 @@ int rdt_timing_init(struct rdt_reactor *r, uint32_t every)
 	*timing = (struct rdt_timing){.every = every, .left = 1, .random = 1 + r->index};
 	if (!every)
 		return 0;
-	/* Zeroed by the kernel: memory is used as far as values are counted. */
+	/* calloc() of this size is zeroed lazily: memory is used only where values are counted. */
 	timing->times = calloc(1, sizeof(*timing->times));
 	return timing->times ? 0 : -ENOMEM;
 }
@@ -34,8 +35,9 @@ void rdt_timing_fini(struct rdt_reactor *r)
 }
 
 /*
- * How many commands from now the next one is timed: from 1 to twice the average. At random, because
- * a host that always has 32 commands in flight would else have the same place in each batch timed.
+ * Number of commands until the next timed one: random, between 1 and twice the average. With a
+ * fixed step, a host that always has 32 commands in flight would have the same position of each
+ * batch timed.
  */
 static uint32_t next_gap(struct rdt_timing *timing)
 {
@@ -53,7 +55,7 @@ void rdt_timing_begin(struct rdt_req *req)
 	struct rdt_timing *timing = &req->qp->reactor->timing;
 
 	if (!timing->times)
-		return; /* again after 2^32 commands */
+		return; /* wraps after 2^32 commands */
 	timing->left = next_gap(timing);
 	req->timed = true;
 	req->watched = true;
@@ -73,7 +75,7 @@ void rdt_timing_leave(struct rdt_req *req)
 	req->timed = false;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 struct rdt_timing_query *rdt_timing_query_new(struct rdt_target *target)
 {
@@ -114,7 +116,7 @@ static void on_main(struct rd_msg *msg)
 	query->done(query);
 }
 
-/* From one reactor to the next, so that the sum has one writer at a time. */
+/* Ask one reactor after the other, so that the sum has one writer at a time. */
 static void travel(struct rdt_timing_query *query)
 {
 	struct rdt_target *t = query->target;

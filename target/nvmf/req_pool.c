@@ -10,8 +10,8 @@
 #include "qpair.h"
 #include "request.h"
 
-#define CHUNK_FIRST 64u   /* requests; doubled each time, */
-#define CHUNK_MAX   1024u /* up to here */
+#define CHUNK_FIRST 64u   /* requests in the first chunk; doubled for each further one */
+#define CHUNK_MAX   1024u /* up to this size */
 
 static struct rdt_req *request_at(const struct rdt_req_pool *pool,
 				  const struct rdt_req_chunk *chunk, uint32_t i)
@@ -84,7 +84,7 @@ RD_COLD struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool)
 	return req;
 }
 
-/* Those that got none, each one in its turn. */
+/* Serve the queue pairs that wait for a request, in turn. */
 static void serve_waiting_queues(struct rd_defer *defer)
 {
 	struct rdt_req_pool *pool = rd_container_of(defer, struct rdt_req_pool, serve);
@@ -125,7 +125,7 @@ int rdt_req_pool_init(struct rdt_req_pool *pool, struct rd_loop *loop,
 	return grow(pool);
 }
 
-/* Nothing is in use: what was there first is the last of the list. */
+/* No request is in use. The first chunk is the last in the list. */
 static void free_chunks(struct rdt_req_pool *pool, const struct rdt_req_chunk *but)
 {
 	struct rdt_req_chunk *chunk;

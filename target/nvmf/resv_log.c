@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Notifications of reservations: log page 80h of a controller, and the mask of feature 82h. */
+/* Reservation notifications: log page 80h of a controller, and the masks of feature 82h. */
 #include <string.h>
 
 #include "nvmf/wire.h"
@@ -22,10 +22,8 @@ void rdt_resv_log_fini(struct rdt_resv_log *log)
 	pthread_mutex_destroy(&log->lock);
 }
 
-/*
- * When the ring is full the newest are lost; the count tells the host. The mask's bit of a type is
- * its number. Returns whether there is something new to read.
- */
+/* When the ring is full, new notifications are dropped; the counter tells the host. The bit of a
+ * type in a mask is its number. Returns whether there is a new notification. */
 bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned int type)
 {
 	struct rdt_resv_log *log = &ctrl->resv_log;
@@ -34,7 +32,7 @@ bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned i
 	pthread_mutex_lock(&log->lock);
 	if (!rdt_slots_has(&log->masked[type - 1], ns->slot)) {
 		if (++log->counter == 0)
-			log->counter = 1; /* 0 says that a page is empty */
+			log->counter = 1; /* skips 0, which means "no notification" */
 		if (log->used < RDT_RESV_LOG) {
 			struct rdt_resv_entry *e =
 				&log->ring[(log->head + log->used++) % RDT_RESV_LOG];
@@ -71,7 +69,7 @@ bool rdt_resv_log_take(struct rdt_ctrl *ctrl, struct nvme_resv_notification_log 
 	return found;
 }
 
-/* Under the log's lock, as the next. */
+/* The log's lock is held, as for the next function. */
 static void put_mask(struct rdt_resv_log *log, unsigned int slot, uint32_t mask)
 {
 	for (unsigned int i = 0; i < RDT_RESV_TYPES; i++) {
@@ -92,7 +90,7 @@ static void put_mask_of_all(struct rdt_resv_log *log, uint32_t mask)
 	}
 }
 
-/* A slot has a new namespace: nothing is masked there. */
+/* A new namespace uses this slot: clear its masks. */
 void rdt_resv_masks_reset(const struct rdt_ns *ns)
 {
 	struct rdt_subsys *ss = ns->subsys;
@@ -107,7 +105,7 @@ void rdt_resv_masks_reset(const struct rdt_ns *ns)
 	pthread_mutex_unlock(&ss->lock);
 }
 
-/* Bit @type of the mask is a type's number. */
+/* The bit of a type in the mask is its number. */
 uint32_t rdt_resv_mask_get(struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
 {
 	struct rdt_resv_log *log = &ctrl->resv_log;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The data pointer of a command (wire: 5.2): one descriptor, keyed or in the capsule, or a list of
- * keyed ones in the capsule (MSDBD).
- */
+/* The data pointer of a command (NVMe over Fabrics: SGLs only): one descriptor, keyed or with
+ * in-capsule data, or a list of keyed descriptors in the capsule (MSDBD). */
 #include <stdlib.h>
 
 #include "util/cold.h"
@@ -27,7 +25,7 @@ static RD_COLD struct nvme_status bad_type(struct rdt_req *req, uint8_t type)
 {
 	bool known = type >> 4 == NVME_SGL_KEYED || type >> 4 == NVME_SGL_DATA_BLOCK;
 
-	/* A type we know, with a subtype we do not. */
+	/* A known type with an unknown subtype. */
 	return rdt_req_fail(req, NVME_SCT_GENERIC,
 			    known ? NVME_SC_INVALID_FIELD : NVME_SC_SGL_INVALID_TYPE, LOC_SGL_TYPE);
 }
@@ -47,15 +45,13 @@ static struct nvme_status check_list(struct rdt_req *req, uint64_t offset, uint3
 		sc = NVME_SC_SGL_INVALID_LAST;
 	else if (len / sizeof(union nvme_sgl) > qp->msdbd)
 		sc = NVME_SC_SGL_INVALID_COUNT;
-	else if (offset + len > req->cap->data_len) /* not all of it came */
+	else if (offset + len > req->cap->data_len) /* the capsule was shorter */
 		sc = NVME_SC_SGL_INVALID_LAST;
 	return sc ? rdt_req_fail(req, NVME_SCT_GENERIC, sc, LOC_SGL_LEN) : NVME_OK;
 }
 
-/*
- * Only one key can be invalidated by an answer. When the host asks for several different ones it
- * gets none, and invalidates them by itself.
- */
+/* SEND with Invalidate takes one key. When a list asks for several different keys, none is
+ * invalidated, and the host does that itself. */
 static void ask_invalidate(struct rdt_req *req, uint32_t key, bool *several)
 {
 	*several |= req->invalidate && req->rkey != key;
@@ -63,7 +59,8 @@ static void ask_invalidate(struct rdt_req *req, uint32_t key, bool *several)
 	req->invalidate = !*several;
 }
 
-/* The list's memory is the capsule's, which the next command may take before data moves. */
+/* Copied, because the next command may use the memory of the capsule before the data is
+ * transferred. */
 static RD_COLD struct nvme_status parse_list(struct rdt_req *req, const struct nvme_data_sgl *seg)
 {
 	uint64_t offset = le64toh(seg->offset);
@@ -100,7 +97,8 @@ static RD_COLD struct nvme_status parse_list(struct rdt_req *req, const struct n
 	req->sgl_type = NVME_SGL_KEYED_ADDRESS;
 	if (req->descs > 1)
 		return NVME_OK;
-	if (req->descs) { /* one that holds data is as good as no list */
+	/* A list with one descriptor that has data is handled like a single descriptor */
+	if (req->descs) {
 		req->raddr = out[-1].addr;
 		req->rkey = out[-1].key;
 	}
@@ -110,8 +108,8 @@ static RD_COLD struct nvme_status parse_list(struct rdt_req *req, const struct n
 
 /* ---- one descriptor ---- */
 
-/* Read SGL1 without knowing the command yet, so that a failed one can also release the host's key.
- */
+/* Parsed before the command is known, so that the answer to a failed command can also invalidate
+ * the host's key. */
 struct nvme_status rdt_sgl_parse(struct rdt_req *req)
 {
 	const union nvme_sgl *sgl = &req->sqe.sgl;
@@ -153,7 +151,7 @@ struct nvme_status rdt_sgl_match_other(struct rdt_req *req)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, LOC_SGL_TYPE);
 	if (req->raddr > req->qp->in_capsule_max)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_SGL_INVALID_OFFSET, LOC_SGL);
-	/* Both what a capsule may hold and what this one held. */
+	/* Within the maximum size of a capsule, and within the received capsule. */
 	if (req->sgl_len > req->qp->in_capsule_max - req->raddr ||
 	    req->raddr + req->sgl_len > req->cap->data_len)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_SGL_INVALID_DATA, LOC_SGL_LEN);

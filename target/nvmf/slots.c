@@ -5,7 +5,7 @@
 
 #define PIECES (RDT_NS_SLOTS / RDT_SLOTS_PIECE)
 
-/* What stands in for a piece that is all set; never written to, never freed. */
+/* Stands for a piece with all bits set; never written to or freed. */
 static struct rdt_slots_piece full = {
 	.words = {[0 ... RDT_SLOTS_WORDS - 1] = UINT64_MAX},
 };
@@ -21,7 +21,7 @@ void rdt_slots_fini(struct rdt_slots *s)
 	}
 }
 
-/* Its piece @i, with room for a change, or NULL without memory for one. */
+/* Piece @i of @s, allocated for a change; NULL without memory. */
 static struct rdt_slots_piece *piece(struct rdt_slots *s, unsigned int i)
 {
 	struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
@@ -36,7 +36,7 @@ static struct rdt_slots_piece *piece(struct rdt_slots *s, unsigned int i)
 		atomic_init(&made->words[w], p ? UINT64_MAX : 0);
 	if (atomic_compare_exchange_strong(&s->pieces[i], &p, made))
 		return made;
-	free(made); /* another thread was first */
+	free(made); /* another thread allocated it first */
 	return p == &full ? NULL : p;
 }
 

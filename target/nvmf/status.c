@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a backend's error means to a host, and how failures are told. */
+/* Mapping of backend errors to NVMe status, and texts of failures. */
 #include "status.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ struct nvme_status rdt_status_from_errno(int err, unsigned int bio_op)
 		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE);
 	case EAGAIN:
 	case ENOMEM:
-	case EINTR: /* may work when tried again: no DNR */
+	case EINTR: /* a retry may succeed: no DNR */
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
 	case ENODEV:
 	case ENXIO:

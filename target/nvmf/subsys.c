@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Subsystems: who may connect, which namespaces there are, and the registry of controllers. */
+/* Subsystems: host list, namespaces, and the registry of controllers. */
 #include "subsys.h"
 
 #include <errno.h>
@@ -23,8 +23,8 @@
 #define RELEASE_PAUSE_NS 10000000
 #define RELEASE_TRIES    300u
 
-/* At the start there is nobody yet who waits for this thread. What another process, which was
- * killed, has in flight is waited for, not least because those are writes. */
+/* At the start the main thread may block. Waits for the I/O of a killed process that the kernel
+ * still has in flight, because it may be writes. */
 static int open_patiently(const struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 			  struct rdt_bdev **bdev, char *text, size_t text_size)
 {
@@ -114,7 +114,7 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 	if (!ss->target)
 		return;
 	while ((ns = TAILQ_FIRST(&ss->namespaces))) {
-		ns->posts_left = 0; /* the reactors have ended: there is nobody to answer */
+		ns->posts_left = 0; /* the reactors have ended and will not answer */
 		rdt_ns_free(ns);
 	}
 	rdt_qos_fini(ss);
@@ -126,7 +126,7 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 	pthread_mutex_destroy(&ss->lock);
 }
 
-/* Where @nqn is in @t->by_nqn, or would be: half of the places are free at least. */
+/* Position of @nqn in @t->by_nqn, present or not. At least half of the entries are free. */
 static unsigned int place_of(const struct rdt_target *t, const char *nqn)
 {
 	unsigned int places = 2 * RDT_SUBSYSTEMS;
@@ -158,7 +158,7 @@ int rdt_subsys_new(struct rdt_target *t, const struct rdt_subsys_config *cfg,
 		return err;
 	}
 	atomic_store(&ss->gone, gone);
-	/* Reactors look at it from here on: it is complete. */
+	/* Publish: reactors may use it from now on. */
 	t->subsys[ss->index] = ss;
 	atomic_store(&t->by_nqn[place_of(t, ss->nqn)], ss);
 	atomic_store(&t->subsys_count, ss->index + 1);
@@ -192,15 +192,13 @@ struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct
 	return &ss->host_ctrls[hash % RDT_HOST_BUCKETS];
 }
 
-/*
- * What to do with the controllers that @ctrl's host has by the same listener already. By another
- * one they are another path, and welcome.
- */
+/* Apply duplicate_host to controllers of the same host through the same listener. Through another
+ * listener a controller is another path, and always allowed. */
 static int meet_duplicates(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl *other;
 
-	/* Two hosts without a name may well be two. */
+	/* Hosts without a name may be different hosts. */
 	if (ss->duplicate_host == RDT_DUPLICATE_ALLOW || !ctrl->hostnqn[0])
 		return 0;
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ss, ctrl), host_link) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Write Uncorrectable: blocks that fail to be read until they are written again. The marks are
- * spans in memory, one sorted list for each namespace, and end with the daemon; so it is offered
- * only where the blocks themselves do so too (RDT_OPS_MARKS).
+ * Write Uncorrectable: reads of the marked blocks fail until the blocks are written. The marks are
+ * spans in memory, a sorted list for each namespace, and end with the daemon; so the command is
+ * supported only where the contents end with it too (RDT_OPS_MARKS).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void rdt_uncor_fini(struct rdt_ns *ns)
 	pthread_mutex_destroy(&ns->uncor.lock);
 }
 
-/* The first span that ends behind @lba. */
+/* Index of the first span that ends behind @lba. */
 static unsigned int find_span(const struct rdt_uncor *u, unsigned int n, uint64_t lba)
 {
 	unsigned int lo = 0;
@@ -64,7 +64,7 @@ bool rdt_uncor_find(struct rdt_ns *ns, uint64_t lba, uint64_t blocks, uint64_t *
 	return found;
 }
 
-/* Put @n spans in the place of those from @i to @j. There is room. */
+/* Replace the spans @i to @j by @n others; there is room. */
 static void replace_spans(struct rdt_uncor *u, unsigned int i, unsigned int j,
 			  const struct rdt_span *with, unsigned int n)
 {
@@ -75,7 +75,7 @@ static void replace_spans(struct rdt_uncor *u, unsigned int i, unsigned int j,
 	atomic_store_explicit(&u->count, count - (j - i) + n, memory_order_release);
 }
 
-/* For one more. */
+/* Make room for one more span. */
 static int grow_uncor(struct rdt_uncor *u)
 {
 	unsigned int size = u->size ? u->size * 2 : 16;
@@ -104,7 +104,7 @@ void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 	if (i < j) {
 		if (u->spans[i].from < lba)
 			rest[n++] = (struct rdt_span){u->spans[i].from, lba, true};
-		/* In the middle of a span, and no memory to split it: the mark behind is lost. */
+		/* Without memory to split a span, the marks behind the written blocks are lost. */
 		if (u->spans[j - 1].to > lba + blocks && (!n || i + 1 < j || !grow_uncor(u)))
 			rest[n++] = (struct rdt_span){lba + blocks, u->spans[j - 1].to, true};
 		replace_spans(u, i, j, rest, n);
@@ -112,7 +112,7 @@ void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 	pthread_mutex_unlock(&u->lock);
 }
 
-/* With those that it touches it becomes one span. */
+/* Merge with the spans that it touches. */
 static int mark(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 {
 	struct rdt_uncor *u = &ns->uncor;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Connections of the RDMA transport: the listeners on the main loop, the checks of a request's
- * private data (NVMe/RDMA 1.0, RDMA_CM private data), the choice of a reactor, and the way in on
- * that reactor.
- */
+/* Connections of the RDMA transport: listeners on the main loop, the check of a request's private
+ * data (NVMe/RDMA 1.0, RDMA_CM private data), placement on a reactor, and acceptance there. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +26,7 @@
 	128u /* READs in flight on one queue; soft-iWARP and most NICs hold that many \
 	      */
 
-struct handoff { /* a checked request on its way to a reactor, which frees it */
+struct handoff { /* a checked connection request on its way to the reactor, which frees it */
 	struct rd_msg msg;
 	struct rdt_reactor *reactor;
 	struct rd_fab_req *req;
@@ -55,7 +52,7 @@ static int accept_conn(struct rdt_rdma_conn *rc, uint16_t peer_ord)
 	struct rd_fab_conn_param param = {
 		.private_data = &rep,
 		.private_len = sizeof(rep),
-		/* Hosts READ nothing from a target, but an RTR by READ needs room for one. */
+		/* Hosts send no READs to a target, but an RTR by READ needs one. */
 		.ird = peer_ord ? peer_ord : 1,
 		.ord = (uint16_t)(rc->qp.depth < ORD_WANTED ? rc->qp.depth : ORD_WANTED),
 	};
@@ -86,7 +83,7 @@ static void adopt(struct handoff *h)
 	rc->qp.listener = h->listener;
 	rc->qp.local = h->req->local;
 	rc->qp.remote = h->req->remote;
-	/* A listener that came with a reload may be the first of its kind. */
+	/* A listener that was added by a reload may be the first one of its kind. */
 	err = rdt_rdma_open_fab(r->target, r->loop, h->fab, r->rdma->fabs);
 	if (err) {
 		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
@@ -123,7 +120,7 @@ static void handoff_msg(struct rd_msg *msg)
 
 /* ---- on the main loop ---- */
 
-/* 0, or why the request must be rejected. */
+/* Returns 0, or the reason to reject the request. */
 static unsigned int check_request(const struct rdt_target *t, const struct rd_fab_req *req,
 				  uint16_t *qid, uint16_t *depth)
 {
@@ -141,21 +138,20 @@ static unsigned int check_request(const struct rdt_target *t, const struct rd_fa
 		return NVMF_RDMA_CM_INVALID_QID;
 	if (*qid == 0)
 		max = RDT_ADMIN_DEPTH_MAX;
-	/* hsqsize is 0's based, hrqsize is not: the host must be able to hold the answer to all it
-	 * may send. */
+	/* hsqsize is 0's based, hrqsize is not. The host must have a RECV for each answer. */
 	hsqsize = le16toh(cm.hsqsize);
 	if (hsqsize == 0 || hsqsize + 1 > max)
 		return NVMF_RDMA_CM_INVALID_HSQSIZE;
 	if (le16toh(cm.hrqsize) < hsqsize)
 		return NVMF_RDMA_CM_INVALID_HRQSIZE;
-	/* Without inbound READs at the host no data could ever be fetched from it. */
+	/* With an IRD of 0 at the host, no data could be read from it. */
 	if (req->peer_ird == 0)
 		return NVMF_RDMA_CM_INVALID_IRD;
 	*depth = (uint16_t)(hsqsize + 1);
 	return 0;
 }
 
-/* Kernel hosts never show the reason: this line is where it can be found. */
+/* Kernel hosts do not show the reject reason, so it is logged here. */
 static void report_reject(struct rdt_target *t, const struct rd_fab_req *req, unsigned int sts,
 			  const struct rdt_peer_limit *limit)
 {
@@ -225,7 +221,7 @@ static enum rdt_fab_kind choose(const struct rdt_target *t, const struct rdt_lis
 	return RDT_FAB_IWARP;
 }
 
-/* Once for all: what main loop and reactors open has to agree. */
+/* Chosen once, so that the main loop and the reactors open the same kind. */
 static void rdma_choose(struct rdt_listener *l)
 {
 	l->fab = choose(l->target, l->cfg);
@@ -254,7 +250,7 @@ int rdt_rdma_open_fab(const struct rdt_target *target, struct rd_loop *loop, enu
 	return err ? cannot_open(target, verbs ? "verbs" : "iwarp", err) : 0;
 }
 
-/* Those that the configuration needs, so that a start does not go half-way without one. */
+/* Open the fabrics that the configuration needs, so that a missing one fails the start. */
 int rdt_rdma_open_fabs(struct rdt_reactor *r)
 {
 	const struct rdt_listener *l;
@@ -376,7 +372,7 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 			 strerror(-err), advice(err));
 		return err;
 	}
-	pthread_mutex_lock(&t->disc.lock); /* it may be shown */
+	pthread_mutex_lock(&t->disc.lock); /* the listener may be shown, and so read by reactors */
 	l->addr = l->lis->addr;
 	l->prtype = l->lis->prtype;
 	pthread_mutex_unlock(&t->disc.lock);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where capsules arrive: RECVs with a slot for the SQE and an area for in-capsule data. Where the
- * device lets a message wait for a RECV (caps.srq_waits), all I/O queues of a reactor share one
- * pool of them, and all admin queues another, so that I/O in slow backends holds up no admin
- * command. A pool grows when it gets short, up to its limit; beyond, hosts wait. The queues of a
- * host have one share of it, as of the data buffers (pool.c), so that a host whose commands hold
- * theirs for long leaves something for the others. Elsewhere each queue has RECVs of its own.
+ * RECVs for capsules: each has a slot for the SQE and an area for in-capsule data. On devices where
+ * messages wait for a RECV (caps.srq_waits), all I/O queues of a reactor use one pool of RECVs and
+ * all admin queues another, so that I/O in slow backends does not delay admin commands. A pool
+ * grows on demand up to its limit; beyond that, hosts wait. Like data buffers (pool.c), each host
+ * has a share of the pool, so that a host whose commands keep RECVs for a long time leaves some to
+ * others. On other devices each queue pair has its own RECVs.
  */
 #include <assert.h>
 #include <errno.h>
@@ -21,13 +21,13 @@
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/target.h"
 
-#define POOL_FIRST 64u   /* RECVs to begin with; doubled each time */
-#define POOL_ADMIN 1024u /* limit of the admin queues' pool */
+#define POOL_FIRST 64u   /* RECVs at first; doubled each time */
+#define POOL_ADMIN 1024u /* maximum size of the admin queues' pool */
 #define POOL_MIN   16u
 
 static size_t data_stride(uint32_t in_capsule_max)
 {
-	/* Whole pages, so that O_DIRECT can write from them. */
+	/* Whole pages, so that they can be written with O_DIRECT. */
 	return (in_capsule_max + (size_t)RDT_BUFFER_UNIT - 1) & ~((size_t)RDT_BUFFER_UNIT - 1);
 }
 
@@ -101,7 +101,7 @@ err_free:
 static void post_pool_recvs(struct rdt_recv_pool *pool, struct ibv_recv_wr *chain, uint32_t n)
 {
 	struct ibv_recv_wr *bad;
-	/* Cannot fail: the queue has room for all of the pool. */
+	/* Cannot fail: the shared receive queue has room for the whole pool. */
 	int err = rd_fab_post_srq_recv(pool->srq, chain, &bad);
 
 	assert(!err);
@@ -118,7 +118,7 @@ static void post_again(struct rd_defer *defer)
 	pool->again_count = 0;
 }
 
-/* What a turn gives back is posted together behind its completions. */
+/* RECVs that are returned during a turn are posted together after its completions. */
 static void pool_post(struct rdt_recv_pool *pool, struct rdt_rdma_recv *recv)
 {
 	if (!pool->again)
@@ -144,11 +144,11 @@ static int pool_grow(struct rdt_recv_pool *pool)
 		return err;
 	SLIST_INSERT_HEAD(&pool->areas, area, link);
 	pool->total += n;
-	/* Well before three quarters are in use, a host's share when it is alone: the nearer it is
-	 * to that, the less its connections read at once. */
+	/* Grow well before a host that is alone has used its share, three quarters: near that, its
+	 * connections read less at once. */
 	if (pool->total < pool->max)
 		rd_fab_srq_limit(pool->srq, pool->total / 2 + 1, pool_low, pool);
-	/* The first one is used first. */
+	/* In order of the addresses. */
 	for (uint32_t i = 0; i < n; i++) {
 		area->recvs[i].pool = pool;
 		area->recvs[i].rwr.next = i ? &area->recvs[i - 1].rwr : NULL;
@@ -163,7 +163,7 @@ static RD_COLD void pool_low(struct rd_fab_srq *srq, void *arg)
 
 	if (pool_grow(pool) == 0)
 		return;
-	/* What there is goes round. */
+	/* The existing RECVs must do. */
 	rd_warn(pool->log, RD_LOG_TARGET,
 		"%s: no memory for more than %u command capsules; further commands wait",
 		pool->dev->name, pool->total);
@@ -212,7 +212,7 @@ static void share_free(struct rdt_recv_share **sharep)
 	*sharep = NULL;
 }
 
-/* A host without memory for a share of its own is served from that of unassociated connections. */
+/* Without memory for a share, a host uses that of unassociated connections. */
 static struct rdt_recv_share *share_of(struct rdt_recv_pool *pool, const struct rdt_share *host)
 {
 	struct rdt_recv_share *share;
@@ -426,15 +426,16 @@ void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc)
 		return;
 	LIST_REMOVE(rc, by_qpn);
 	rc->listed = false;
-	/* Completions that are still to come will be nobody's. What requests hold stays counted. */
+	/* Later completions will not be attributed to the connection. RECVs that requests use stay
+	 * counted. */
 	unseen = rc->conn->held;
 	LIST_FOREACH (recv, &rc->recvs_used, link)
 		unseen--;
 	rd_fab_share_give(rc->share->share, rc->conn, unseen);
 }
 
-/* What is held now are capsules that were dropped: all others were given back with their requests.
- */
+/* The RECVs that are left have capsules that were dropped; all others were returned with their
+ * requests. */
 void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc)
 {
 	struct rdt_rdma_recv *recv;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts that move no data: READs that are not answered and data that is not taken hold buffers that
- * all connections of the reactor share. No keep-alive has to notice that.
+ * Stall watchdog: a host that neither answers READs nor drains SENDs pins buffers that all
+ * connections of the reactor share; keep alive does not detect that.
  *
- * Each transfer has a deadline. READs of a connection are answered in order, and so are SENDs, so
- * that it is enough to remember how much was posted by one look, and to see at the next ones
- * whether that much is done: LATE looks later at the latest, or the host is in doubt (pool.c). A
- * host that takes SLOW looks, and one more for each SLOW_BYTES that were on their way, loses the
- * connection; so does one of which no byte has come for STILL looks when another waits for what it
- * holds.
+ * Each transfer has a deadline. READs of a connection complete in order, as do SENDs. So it is
+ * sufficient to remember how much was posted at one check, and to test at later checks whether that
+ * much is done. After LATE checks without that, the host is in doubt (pool.c). After SLOW checks,
+ * and one more for each SLOW_BYTES in flight, its connection is closed; also after STILL checks
+ * without any progress while other hosts wait for buffers.
  *
- * Looks are counted, and not time: what a target that stands still cannot see is no host's fault.
+ * Counts checks instead of time, so that a host is not blamed when the target itself stood still.
  */
 #include "util/log.h"
 #include "util/loop.h"
@@ -51,7 +50,8 @@ static void look_at(struct rdt_rdma_conn *rc, bool pressed)
 	watch_stream(&rc->reads);
 	watch_stream(&rc->answers);
 	rdt_share_late(&rc->qp, rc->reads.looks >= LATE || rc->answers.looks >= LATE);
-	/* READ responses behind a command that we do not take yet: no reason to end it. */
+	/* READ Responses may be queued behind a command that we have not received yet: that is not
+	 * the host's fault. */
 	if ((too_slow(&rc->reads, pressed) && !rc->conn->waits) || too_slow(&rc->answers, pressed))
 		rdt_qpair_lost(&rc->qp,
 			       "the host has transferred too little data in the given time");
@@ -70,7 +70,7 @@ static void look_for_stalls(struct rd_timer *timer)
 		look_at(rdt_rdma_conn_of(qp), pressed);
 		late = late || qp->late;
 	}
-	/* Cannot fail: the loop keeps the room of a timer that fires. */
+	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
 	if (rdma->out || late)
 		rd_timer_start(r->loop, timer, LOOK);
 }
