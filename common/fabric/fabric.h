@@ -159,7 +159,7 @@ struct rd_fab_conn {
 	uint16_t ord;    /* negotiated, valid from ESTABLISHED on; the caller may have that many
 			    READs outstanding, the provider queues any excess in order */
 	bool waits;      /* the next inbound message waits for a RECV of a shared queue */
-	uint32_t held;   /* the part of share->held that this connection's messages took */
+	uint32_t recvs;  /* the part of share->recvs that this connection's messages took */
 };
 
 struct rd_fab_qp_attr {
@@ -211,7 +211,7 @@ typedef void (*rd_fab_srq_fn)(struct rd_fab_srq *srq, void *arg);
 
 struct rd_fab_share {
 	struct rd_fab_srq *srq;
-	uint32_t held; /* RECVs taken by messages of its connections and not given back */
+	uint32_t recvs; /* RECVs taken by messages of its connections and not given back */
 };
 
 struct rd_fab_listener {
@@ -543,9 +543,9 @@ static inline void rd_fab_share_join(struct rd_fab_conn *conn, struct rd_fab_sha
 static inline void rd_fab_share_give(struct rd_fab_share *share, struct rd_fab_conn *conn,
 				     uint32_t n)
 {
-	share->held -= n;
+	share->recvs -= n;
 	if (conn)
-		conn->held -= n;
+		conn->recvs -= n;
 }
 
 /* ---- posting ---- */

@@ -41,11 +41,11 @@ static int begin_rx_message(struct rd_iw_conn *c, bool whole)
 		rc = take_recv(c);
 		if (rc)
 			return rc;
-	} else if (rd_iw_aside_get(c, rx->h.plen, rx->h.last)) {
+	} else if (rd_iw_reasm_get(c, rx->h.plen, rx->h.last)) {
 		rd_iw_conn_end(c, -ENOMEM, "out of memory");
 		return -1;
 	} else {
-		rx->recv->total = rx->aside_size;
+		rx->recv->total = rx->reasm_size;
 	}
 	rx->recv_active = true;
 	rx->recv_off = 0;
@@ -83,10 +83,10 @@ static void push_recv(struct rd_iw_conn *c, enum ibv_wc_status status, uint32_t 
 
 void rd_iw_recv_abort(struct rd_iw_conn *c, enum ibv_wc_status status)
 {
-	if (c->rx.recv_active && !c->rx.aside)
+	if (c->rx.recv_active && !c->rx.reasm)
 		push_recv(c, status, 0, 0, 0);
 	c->rx.recv_active = false;
-	rd_iw_aside_put(c);
+	rd_iw_reasm_put(c);
 }
 
 /* The message is complete in the memory of its RECV. */
@@ -113,12 +113,12 @@ static int no_place(struct rd_iw_conn *c)
 	return -1;
 }
 
-/* The message is complete in rx.aside: it takes a RECV now. Returns as take_recv(). */
+/* The message is complete in rx.reasm: it takes a RECV now. Returns as take_recv(). */
 static int place_send(struct rd_iw_conn *c)
 {
 	struct iovec iov[RD_IW_MAX_SGE];
 	struct rd_iw_rx *rx = &c->rx;
-	const uint8_t *from = rx->aside;
+	const uint8_t *from = rx->reasm;
 	int rc = take_recv(c), n = 0;
 	bool fits;
 
@@ -132,7 +132,7 @@ static int place_send(struct rd_iw_conn *c)
 		memcpy(iov[i].iov_base, from, iov[i].iov_len);
 		from += iov[i].iov_len;
 	}
-	rd_iw_aside_put(c);
+	rd_iw_reasm_put(c);
 	if (!fits) {
 		rd_iw_recv_abort(c, IBV_WC_LOC_LEN_ERR);
 		return refuse_fpdu(c, RD_TERM_DU_TOO_LONG);
@@ -147,7 +147,7 @@ static int end_send(struct rd_iw_conn *c)
 	rx->recv_off += rx->h.plen;
 	if (!rx->h.last)
 		return 0;
-	return rx->aside ? place_send(c) : deliver_send(c);
+	return rx->reasm ? place_send(c) : deliver_send(c);
 }
 
 /* ---- Writes ---- */
@@ -357,8 +357,8 @@ int rd_iw_fpdu_dest(struct rd_iw_conn *c, struct iovec *iov)
 	if (rx->h.op == RD_RDMAP_READ_RESP)
 		return dest_response(c, iov);
 	off = rx->recv_off + (rx->h.plen - rx->left);
-	if (rx->aside) {
-		iov->iov_base = rx->aside + off;
+	if (rx->reasm) {
+		iov->iov_base = rx->reasm + off;
 		iov->iov_len = rx->left;
 		return 1;
 	}

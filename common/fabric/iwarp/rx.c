@@ -212,28 +212,28 @@ static ssize_t place_payload(struct rd_iw_conn *c, const uint8_t *p, size_t n)
  * Keeps the @n bytes at @p, which follow a message that waits for a RECV. Returns 1, or -1 (the
  * connection ended).
  */
-static int hold_back(struct rd_iw_conn *c, const uint8_t *p, size_t n)
+static int keep_rest(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
 	struct rd_iw_rx *rx = &c->rx;
 
-	if (rx->held) { /* @p points into it */
-		rx->held_off = rx->held_len - (uint32_t)n;
+	if (rx->rest) { /* @p points into it */
+		rx->rest_off = rx->rest_len - (uint32_t)n;
 	} else if (n) {
-		rx->held = malloc(n);
-		if (!rx->held) {
+		rx->rest = malloc(n);
+		if (!rx->rest) {
 			rd_iw_conn_end(c, -ENOMEM, "out of memory");
 			return -1;
 		}
-		memcpy(rx->held, p, n);
-		rx->held_off = 0;
-		rx->held_len = (uint32_t)n;
+		memcpy(rx->rest, p, n);
+		rx->rest_off = 0;
+		rx->rest_len = (uint32_t)n;
 	}
 	rd_iw_conn_watch(c);
 	return c->state == RD_IW_OPEN ? 1 : -1;
 }
 
 /*
- * Returns 0 (all bytes are used), 1 (a message waits, and the rest is held) or -1 (the connection
+ * Returns 0 (all bytes are used), 1 (a message waits, and the rest is kept) or -1 (the connection
  * ended).
  */
 static int consume_stream(struct rd_iw_conn *c, const uint8_t *p, size_t n)
@@ -254,7 +254,7 @@ static int consume_stream(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 			if (rx->have == rx->need)
 				rc = header_done(c, n - used);
 			if (rc)
-				return rc < 0 ? -1 : hold_back(c, p + used, n - used);
+				return rc < 0 ? -1 : keep_rest(c, p + used, n - used);
 			break;
 		case RD_IW_RX_PAYLOAD:
 			rc = place_payload(c, p, n);
@@ -267,7 +267,7 @@ static int consume_stream(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 			if (rx->have == rx->need)
 				rc = trailer_done(c);
 			if (rc)
-				return rc < 0 ? -1 : hold_back(c, p + used, n - used);
+				return rc < 0 ? -1 : keep_rest(c, p + used, n - used);
 			break;
 		}
 		p += used;
@@ -286,7 +286,7 @@ static void rx_end_of_file(struct rd_iw_conn *c)
 
 static size_t staging_room(const struct rd_iw_conn *c)
 {
-	/* Bytes behind a message that waits must be held: read few of them. */
+	/* Bytes behind a message that waits must be kept: read few of them. */
 	if (c->rx.room > RX_SHORT && c->srq && rd_iw_srq_scarce(c))
 		return RX_SHORT;
 	return c->rx.room;
@@ -415,8 +415,8 @@ void rd_iw_rx_resume(struct rd_iw_conn *c)
 	struct rd_iw_rx *rx = &c->rx;
 	int rc = rx->recv_active ? rd_iw_fpdu_resume(c) : begin_fpdu(c, true);
 
-	if (rc == 0 && rx->held)
-		rc = consume_stream(c, rx->held + rx->held_off, rx->held_len - rx->held_off);
+	if (rc == 0 && rx->rest)
+		rc = consume_stream(c, rx->rest + rx->rest_off, rx->rest_len - rx->rest_off);
 	rx->debt += frames_since(c, before);
 	if (rc)
 		return;
@@ -427,6 +427,6 @@ void rd_iw_rx_resume(struct rd_iw_conn *c)
 void rd_iw_rx_drop(struct rd_iw_conn *c)
 {
 	rd_iw_srq_unwait(c);
-	free(c->rx.held);
-	c->rx.held = NULL;
+	free(c->rx.rest);
+	c->rx.rest = NULL;
 }

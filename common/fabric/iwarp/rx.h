@@ -37,18 +37,18 @@ struct rd_iw_rx {
 	uint32_t send_msn; /* expected */
 	uint32_t read_msn;
 	struct rd_iw_rwr *recv; /* a copy of the RECV of the message in progress */
-	uint8_t *aside; /* memory that collects the message in progress; NULL: its RECV does */
-	uint32_t aside_size;
+	uint8_t *reasm; /* memory that collects the message in progress; NULL: its RECV does */
+	uint32_t reasm_size;
 	uint32_t debt;   /* FPDUs beyond the limit of earlier turns; short ones count more: rx.c */
 	uint32_t room;   /* bytes to read at once */
 	uint32_t blanks; /* FPDUs without payload since message @blank_msn became the next one */
 	uint32_t blank_msn;
 	uint32_t grant; /* RECVs of the shared queue that it may take although others wait */
 	/* While the connection waits for a RECV, with a complete header in hdr or a complete
-	 * message in @aside: the bytes that had been read behind it, or NULL. */
-	uint8_t *held;
-	uint32_t held_off;
-	uint32_t held_len;
+	 * message in @reasm: the bytes that had been read behind it, or NULL. */
+	uint8_t *rest;
+	uint32_t rest_off;
+	uint32_t rest_len;
 	TAILQ_ENTRY(rd_iw_conn) wait_link;
 	bool recv_active;  /* a message is in progress */
 	uint32_t recv_off; /* bytes of the message in complete FPDUs */
@@ -66,7 +66,7 @@ bool rd_iw_rx_run(struct rd_iw_conn *c);
 /* The connection waited for a RECV and can take one: receives on. Can end the connection, or wait
  * again. */
 void rd_iw_rx_resume(struct rd_iw_conn *c);
-/* The connection has ended: stops waiting for a RECV and drops held bytes. */
+/* The connection has ended: stops waiting for a RECV and drops the kept bytes. */
 void rd_iw_rx_drop(struct rd_iw_conn *c);
 
 /* ---- fpdu.c: what to do with an FPDU ---- */

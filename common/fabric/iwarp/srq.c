@@ -13,7 +13,7 @@
 /* With fewer RECVs left, connections read less at once. */
 #define SCARCE 16u
 /* Pieces of memory for incomplete messages that are kept for reuse. */
-#define ASIDES 16u
+#define REASMS 16u
 
 static struct rd_iw_srq *to_iw_srq(struct rd_fab_srq *srq)
 {
@@ -31,7 +31,7 @@ static struct rd_iw_share *to_share(struct rd_fab_share *share)
  */
 static bool may_take(const struct rd_iw_share *s, uint32_t posted)
 {
-	return s->base.held + 1 + SHARE <= SHARE * posted || !s->base.held;
+	return s->base.recvs + 1 + SHARE <= SHARE * posted || !s->base.recvs;
 }
 
 void rd_iw_srq_wait(struct rd_iw_conn *c)
@@ -80,8 +80,8 @@ static void srq_use(struct rd_iw_conn *c)
 	if (c->rx.grant)
 		c->rx.grant--;
 	if (c->share != &c->srq->common) { /* its count is always 0 */
-		c->share->base.held++;
-		c->base.held++;
+		c->share->base.recvs++;
+		c->base.recvs++;
 	}
 	c->srq->rq.tail--;
 	look_at_limit(c->srq);
@@ -108,7 +108,7 @@ bool rd_iw_srq_scarce(const struct rd_iw_conn *c)
 	uint32_t posted = rd_iw_rq_count(&srq->rq);
 
 	return srq->tight || posted < SCARCE ||
-	       c->share->base.held + SCARCE > SHARE * (posted - SCARCE);
+	       c->share->base.recvs + SCARCE > SHARE * (posted - SCARCE);
 }
 
 void rd_iw_srq_unwait(struct rd_iw_conn *c)
@@ -179,53 +179,53 @@ static void srq_feed(struct rd_defer *defer)
 
 /* ---- messages that are not complete ---- */
 
-int rd_iw_aside_get(struct rd_iw_conn *c, uint32_t plen, bool last)
+int rd_iw_reasm_get(struct rd_iw_conn *c, uint32_t plen, bool last)
 {
 	struct rd_iw_srq *srq = c->srq;
-	struct rd_iw_aside *a = SLIST_FIRST(&srq->asides);
+	struct rd_iw_reasm *a = SLIST_FIRST(&srq->reasms);
 
 	if (last && plen <= sizeof(c->rx.small)) {
-		c->rx.aside = c->rx.small;
-		c->rx.aside_size = sizeof(c->rx.small);
+		c->rx.reasm = c->rx.small;
+		c->rx.reasm_size = sizeof(c->rx.small);
 		return 0;
 	}
 	if (a) {
-		SLIST_REMOVE_HEAD(&srq->asides, link);
-		srq->nasides--;
+		SLIST_REMOVE_HEAD(&srq->reasms, link);
+		srq->nreasms--;
 	} else {
 		a = malloc(sizeof(*a) + srq->rq.largest);
 		if (!a)
 			return -ENOMEM;
 		a->size = srq->rq.largest;
 	}
-	c->rx.aside = a->data;
-	c->rx.aside_size = a->size;
+	c->rx.reasm = a->data;
+	c->rx.reasm_size = a->size;
 	return 0;
 }
 
-void rd_iw_aside_put(struct rd_iw_conn *c)
+void rd_iw_reasm_put(struct rd_iw_conn *c)
 {
 	struct rd_iw_srq *srq = c->srq;
-	struct rd_iw_aside *a;
+	struct rd_iw_reasm *a;
 
-	if (c->rx.aside && c->rx.aside != c->rx.small) {
-		a = rd_container_of(c->rx.aside, struct rd_iw_aside, data);
-		if (srq->nasides < ASIDES && a->size == srq->rq.largest) {
-			SLIST_INSERT_HEAD(&srq->asides, a, link);
-			srq->nasides++;
+	if (c->rx.reasm && c->rx.reasm != c->rx.small) {
+		a = rd_container_of(c->rx.reasm, struct rd_iw_reasm, data);
+		if (srq->nreasms < REASMS && a->size == srq->rq.largest) {
+			SLIST_INSERT_HEAD(&srq->reasms, a, link);
+			srq->nreasms++;
 		} else {
 			free(a);
 		}
 	}
-	c->rx.aside = NULL;
+	c->rx.reasm = NULL;
 }
 
-static void asides_free(struct rd_iw_srq *srq)
+static void reasms_free(struct rd_iw_srq *srq)
 {
-	struct rd_iw_aside *a;
+	struct rd_iw_reasm *a;
 
-	while ((a = SLIST_FIRST(&srq->asides))) {
-		SLIST_REMOVE_HEAD(&srq->asides, link);
+	while ((a = SLIST_FIRST(&srq->reasms))) {
+		SLIST_REMOVE_HEAD(&srq->reasms, link);
 		free(a);
 	}
 }
@@ -280,7 +280,7 @@ int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 		return rc;
 	}
 	TAILQ_INIT(&srq->turns);
-	SLIST_INIT(&srq->asides);
+	SLIST_INIT(&srq->reasms);
 	srq->feed.fn = srq_feed;
 	srq->low.fn = srq_low;
 	srq->base.dev = dev;
@@ -297,7 +297,7 @@ void rd_iw_srq_destroy(struct rd_fab_srq *base)
 	rd_defer_cancel(base->dev->fab->loop, &srq->feed);
 	rd_defer_cancel(base->dev->fab->loop, &srq->low);
 	rd_iw_dev_stats(rd_iw_dev(base->dev))->srqs--;
-	asides_free(srq);
+	reasms_free(srq);
 	rd_iw_rq_fini(&srq->rq);
 	free(srq);
 }
@@ -324,9 +324,9 @@ void rd_iw_share_join(struct rd_fab_conn *conn, struct rd_fab_share *share)
 	bool waits = c->base.waits;
 
 	rd_iw_srq_unwait(c);
-	c->share->base.held -= conn->held;
+	c->share->base.recvs -= conn->recvs;
 	c->share = to_share(share);
-	c->share->base.held += conn->held;
+	c->share->base.recvs += conn->recvs;
 	if (waits)
 		rd_iw_srq_wait(c);
 	/* Connections of either share may be below the limit now. */

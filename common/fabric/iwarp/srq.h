@@ -12,9 +12,9 @@
 
 struct rd_iw_conn;
 
-/* Memory for an incomplete message: see rd_iw_aside_get(). */
-struct rd_iw_aside {
-	SLIST_ENTRY(rd_iw_aside) link; /* srq->asides */
+/* Memory for an incomplete message: see rd_iw_reasm_get(). */
+struct rd_iw_reasm {
+	SLIST_ENTRY(rd_iw_reasm) link; /* srq->reasms */
 	uint32_t size;
 	uint8_t data[];
 };
@@ -30,8 +30,8 @@ struct rd_iw_srq {
 	struct rd_iw_rq rq;        /* used as a stack: the RECV used last is still in the cache */
 	struct rd_iw_share common; /* connections without a share of their own; it has no limit */
 	TAILQ_HEAD(, rd_iw_share) turns;  /* shares with waiting connections; the next turn first */
-	SLIST_HEAD(, rd_iw_aside) asides; /* free ones, the one used last first */
-	uint32_t nasides;
+	SLIST_HEAD(, rd_iw_reasm) reasms; /* free ones, the one used last first */
+	uint32_t nreasms;
 	uint32_t nwaiting; /* connections that wait */
 	bool tight; /* a connection waits although its share is below its limit: messages that
 		       arrive later must wait behind it */
@@ -58,11 +58,11 @@ void rd_iw_srq_unwait(struct rd_iw_conn *c); /* idempotent */
 /*
  * A message takes a RECV of a shared queue with its last byte, so that an unfinished message holds
  * none. Until then it is collected in memory of its connection: rx.small if it fits, or a piece as
- * large as the largest RECV. Sets rx.aside and rx.aside_size. @plen: payload of the message's first
+ * large as the largest RECV. Sets rx.reasm and rx.reasm_size. @plen: payload of the message's first
  * FPDU, @last: that FPDU is the only one. Returns 0 or -ENOMEM.
  */
-int rd_iw_aside_get(struct rd_iw_conn *c, uint32_t plen, bool last);
-void rd_iw_aside_put(struct rd_iw_conn *c); /* idempotent */
+int rd_iw_reasm_get(struct rd_iw_conn *c, uint32_t plen, bool last);
+void rd_iw_reasm_put(struct rd_iw_conn *c); /* idempotent */
 int rd_iw_srq_create(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 		     struct rd_fab_srq **out);
 void rd_iw_srq_destroy(struct rd_fab_srq *base);

@@ -18,10 +18,10 @@
 struct rd_vb_conn;
 struct rd_vb_dev;
 
-/* SIGPIPE around a call: see rd_vb_sigpipe_hold(). */
+/* SIGPIPE around a call: see rd_vb_sigpipe_block(). */
 struct rd_vb_sigpipe {
 	sigset_t old;
-	bool held;
+	bool blocked; /* by rd_vb_sigpipe_block() */
 };
 
 /* Every hook may be NULL. */
@@ -60,20 +60,20 @@ const struct rd_vb_quirk *rd_vb_quirk_of(struct ibv_context *ctx);
  * and not nested. Afterwards the signal's action and mask are as before, and a SIGPIPE that was
  * pending before still is.
  */
-void rd_vb_sigpipe_hold(struct rd_vb_sigpipe *s);
-void rd_vb_sigpipe_release(struct rd_vb_sigpipe *s);
+void rd_vb_sigpipe_block(struct rd_vb_sigpipe *s);
+void rd_vb_sigpipe_restore(struct rd_vb_sigpipe *s);
 
 /* Around a call of the driver. */
 static inline void rd_vb_call_begin(const struct rd_vb_quirk *quirk, struct rd_vb_sigpipe *s)
 {
 	if (quirk->sigpipe)
-		rd_vb_sigpipe_hold(s);
+		rd_vb_sigpipe_block(s);
 }
 
 static inline void rd_vb_call_end(const struct rd_vb_quirk *quirk, struct rd_vb_sigpipe *s)
 {
 	if (quirk->sigpipe)
-		rd_vb_sigpipe_release(s);
+		rd_vb_sigpipe_restore(s);
 }
 
 #endif /* RD_VB_QUIRK_H */

@@ -53,29 +53,29 @@ static void only_sigpipe(sigset_t *set)
 	sigaddset(set, SIGPIPE);
 }
 
-void rd_vb_sigpipe_hold(struct rd_vb_sigpipe *s)
+void rd_vb_sigpipe_block(struct rd_vb_sigpipe *s)
 {
 	struct sigaction action;
 	sigset_t set, pending;
 
 	/* A SIGPIPE that is ignored is never generated: nothing to do, and two system calls saved.
 	 */
-	s->held = sigaction(SIGPIPE, NULL, &action) || action.sa_handler != SIG_IGN;
-	if (!s->held)
+	s->blocked = sigaction(SIGPIPE, NULL, &action) || action.sa_handler != SIG_IGN;
+	if (!s->blocked)
 		return;
 	only_sigpipe(&set);
 	pthread_sigmask(SIG_BLOCK, &set, &s->old);
 	/* A SIGPIPE that is pending already belongs to the program, and absorbs siw's. */
 	if (sigismember(&s->old, SIGPIPE) && sigpending(&pending) == 0)
-		s->held = !sigismember(&pending, SIGPIPE);
+		s->blocked = !sigismember(&pending, SIGPIPE);
 }
 
-void rd_vb_sigpipe_release(struct rd_vb_sigpipe *s)
+void rd_vb_sigpipe_restore(struct rd_vb_sigpipe *s)
 {
 	const struct timespec now = {0};
 	sigset_t set;
 
-	if (!s->held)
+	if (!s->blocked)
 		return;
 	only_sigpipe(&set);
 	while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)

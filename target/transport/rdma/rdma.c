@@ -79,7 +79,7 @@ static void came_back(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, 
 static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, uint32_t len)
 {
 	/* With RECVs of its own it could not have come. */
-	if (rc->conn->held > rc->qp.depth) {
+	if (rc->conn->recvs > rc->qp.depth) {
 		rdt_qpair_lost(&rc->qp, "the host sent more commands than its queue has entries");
 		return;
 	}

@@ -428,7 +428,7 @@ void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc)
 	rc->listed = false;
 	/* Later completions will not be attributed to the connection. RECVs that requests use stay
 	 * counted. */
-	unseen = rc->conn->held;
+	unseen = rc->conn->recvs;
 	LIST_FOREACH (recv, &rc->recvs_used, link)
 		unseen--;
 	rd_fab_share_give(rc->share->share, rc->conn, unseen);

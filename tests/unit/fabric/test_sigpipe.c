@@ -55,10 +55,10 @@ static void call(bool broken)
 {
 	struct rd_vb_sigpipe s;
 
-	rd_vb_sigpipe_hold(&s);
+	rd_vb_sigpipe_block(&s);
 	if (broken)
 		pthread_kill(pthread_self(), SIGPIPE);
-	rd_vb_sigpipe_release(&s);
+	rd_vb_sigpipe_restore(&s);
 }
 
 static void taken_back(void)

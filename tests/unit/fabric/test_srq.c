@@ -430,7 +430,7 @@ static void a_share_leaves_a_quarter(void)
 	talk(&s, 1, 20);
 	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
 	CU_ASSERT_EQUAL(heard(&s.m, 1), 0);
-	CU_ASSERT_EQUAL(s.of[0]->held, 12);
+	CU_ASSERT_EQUAL(s.of[0]->recvs, 12);
 	/* Whoever gives back what it takes goes on for as long as it likes, */
 	for (unsigned int k = 1; k <= 10; k++) {
 		talk(&s, 2, 1);
@@ -447,8 +447,8 @@ static void a_share_leaves_a_quarter(void)
 	give(&s, 0, 0, 12);
 	CU_ASSERT_EQUAL(heard(&s.m, 2), 20);
 	CU_ASSERT_TRUE(heard(&s.m, 0) > 12 && heard(&s.m, 1) > 0);
-	CU_ASSERT_EQUAL(s.of[0]->held, heard(&s.m, 0) + heard(&s.m, 1) - 12);
-	CU_ASSERT_EQUAL(s.of[1]->held, 20 - 13);
+	CU_ASSERT_EQUAL(s.of[0]->recvs, heard(&s.m, 0) + heard(&s.m, 1) - 12);
+	CU_ASSERT_EQUAL(s.of[1]->recvs, 20 - 13);
 	shared_close(&s);
 }
 
@@ -503,13 +503,13 @@ static void a_connection_changes_its_share(void)
 	rd_fab_share_join(s.m.sv[1], s.of[1]); /* waiting */
 	settle(&s.m.p);
 	CU_ASSERT_EQUAL(heard(&s.m, 1), 3);
-	CU_ASSERT_EQUAL(s.of[0]->held, 12);
-	CU_ASSERT_EQUAL(s.of[1]->held, 3);
+	CU_ASSERT_EQUAL(s.of[0]->recvs, 12);
+	CU_ASSERT_EQUAL(s.of[1]->recvs, 3);
 	rd_fab_share_join(s.m.sv[0], s.of[2]); /* with what it holds */
 	settle(&s.m.p);
 	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
-	CU_ASSERT_EQUAL(s.of[0]->held, 0);
-	CU_ASSERT_EQUAL(s.of[2]->held, 12);
+	CU_ASSERT_EQUAL(s.of[0]->recvs, 0);
+	CU_ASSERT_EQUAL(s.of[2]->recvs, 12);
 	give(&s, 2, 0, 12);
 	CU_ASSERT_TRUE(heard(&s.m, 0) > 12);
 	shared_close(&s);
@@ -525,7 +525,7 @@ static void a_share_outlives_a_connection(void)
 	talk(&s, 1, 20);
 	rd_fab_conn_destroy(&s.m.sv[0]);
 	settle(&s.m.p);
-	CU_ASSERT_EQUAL(s.of[0]->held, 12);
+	CU_ASSERT_EQUAL(s.of[0]->recvs, 12);
 	CU_ASSERT_EQUAL(heard(&s.m, 1), 0);
 	rd_fab_share_give(s.of[0], NULL, 12);
 	post(&s, 12);
@@ -543,7 +543,7 @@ static void nothing_held_and_gone(void)
 	talk(&s, 0, 12);
 	talk(&s, 1, 3);
 	talk(&s, 2, 1);
-	CU_ASSERT_EQUAL(s.of[0]->held + s.of[1]->held + s.of[2]->held, 16);
+	CU_ASSERT_EQUAL(s.of[0]->recvs + s.of[1]->recvs + s.of[2]->recvs, 16);
 	talk(&s, 3, 1);
 	rd_fab_conn_destroy(&s.m.sv[3]);
 	give(&s, 1, 1, 3);
