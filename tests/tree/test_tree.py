@@ -458,7 +458,8 @@ def packages_are_built_with_what_the_build_needs(t):
 @each(*((name, name) for name in ('quickstart', 'check', 'bench', 'lib.sh', 'fio/build',
                                  'package', 'benchmark/vm_machine.sh',
                                  *(f'../tests/debian/{name}' for name in ('run', 'enter', 'inside', 'package',
-                                                                          'package_inside', 'cross')),
+                                                                          'package_inside', 'cross', 'boot',
+                                                                          'service_inside')),
                                  *(f'../configs/packaging/debian/tests/{name}'
                                    for name in ('serve', 'library', 'service')))))
 def shellcheck_is_content(t, name):
