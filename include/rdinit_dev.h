@@ -470,8 +470,9 @@ enum rdinit_dev_op {
 };
 
 /**
- * Write Zeroes: the controller may deallocate the blocks (DEAC). RDINIT_IO_FUA of rdinit.h is the
- * other flag, for Read, Write, Write Zeroes, Compare, Compare and Write, and Copy.
+ * Write Zeroes: the controller may deallocate the blocks (DEAC, where it has that; DLFEAT).
+ * RDINIT_IO_FUA of rdinit.h is the other flag, for Read, Write, Write Zeroes, Compare, Compare and
+ * Write, and Copy.
  */
 #define RDINIT_DEV_IO_DEALLOCATE 0x2u
 

@@ -193,14 +193,26 @@ void rdi_dev_changed(struct rdinit_dev *dev, struct rdi_path *path, enum rdinit_
 
 /* ---- what is known of the namespace ---- */
 
-static void dev_learn_commands(struct rdinit_dev_info *info, const struct rdinit_ctrl *ctrl,
-			       const struct nvme_id_ns *ns)
+/* Blocks of one command at most, by a limit @power (NVM 4.1.5.2; 0: none) and the field NLB. */
+static uint32_t dev_block_limit(const struct rdinit_ctrl *ctrl, uint8_t power, uint32_t block_size)
 {
-	uint16_t oncs = le16toh(ctrl->id.oncs);
+	unsigned int shift = 12 + NVME_CAP_MPSMIN(ctrl->cap) + power;
+	uint64_t blocks = shift < 63 ? (UINT64_C(1) << shift) / block_size : UINT64_MAX;
 
-	info->max_write_zeroes = oncs & NVME_CTRL_ONCS_WRITE_ZEROES ? 65536 : 0;
+	return power && blocks < 65536 ? (uint32_t)blocks : 65536;
+}
+
+static void dev_learn_commands(struct rdinit_dev_info *info, const struct rdi_path *path)
+{
+	const struct rdinit_ctrl *ctrl = path->ctrl;
+	const struct nvme_id_ns *ns = &path->id_ns;
+	uint16_t oncs = le16toh(ctrl->id.oncs);
+	uint32_t bs = info->block_size;
+
+	info->max_write_zeroes =
+		oncs & NVME_CTRL_ONCS_WRITE_ZEROES ? dev_block_limit(ctrl, path->wzsl, bs) : 0;
 	info->max_deallocate = oncs & NVME_CTRL_ONCS_DSM ? UINT32_MAX : 0;
-	info->max_verify = oncs & NVME_CTRL_ONCS_VERIFY ? 65536 : 0;
+	info->max_verify = oncs & NVME_CTRL_ONCS_VERIFY ? dev_block_limit(ctrl, path->vsl, bs) : 0;
 	info->max_copy = oncs & NVME_CTRL_ONCS_COPY ? le16toh(ns->mssrl) : 0;
 	info->compare = oncs & NVME_CTRL_ONCS_COMPARE;
 	info->compare_write = le16toh(ctrl->id.fuses) & NVME_CTRL_FUSES_COMPARE_AND_WRITE;
@@ -229,13 +241,14 @@ void rdi_dev_learn(struct rdinit_dev *dev, const struct rdi_path *path)
 	dev->block_size = info->block_size = size.block_size;
 	dev->identity = path->identity;
 	info->nsid = path->nsid;
-	dev_learn_commands(info, path->ctrl, ns);
+	dev_learn_commands(info, path);
 	if (ns->nsfeat & 1u << 4) { /* OPTPERF: the following are valid; all are 0's based */
 		info->preferred_write = le16toh(ns->npwg) + 1u;
 		info->optimal_write = le16toh(ns->nows) + 1u;
 		info->preferred_deallocate = le16toh(ns->npdg) + 1u;
 	}
 	info->deallocated_is_zero = (ns->dlfeat & 7) == 1;
+	dev->write_zeroes_deac = ns->dlfeat & 8;
 	info->read_only = ns->nsattr & 1;
 	memcpy(info->nguid, path->identity.nguid, sizeof(info->nguid));
 	memcpy(info->uuid, path->identity.uuid, sizeof(info->uuid));

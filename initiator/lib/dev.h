@@ -28,10 +28,11 @@ struct rdi_resolver;
 /* ---- dev_path.c: a path, from its address to its end; all under dev->lock ---- */
 
 /* What is read from a controller, one after the other: bits of todo, the lowest first. */
-#define RDI_READ_CHANGED 1 /* Changed Namespace List: lets the controller send the next event */
-#define RDI_READ_DESCS   2 /* Namespace Identification Descriptors */
-#define RDI_READ_NS      4 /* Identify Namespace */
-#define RDI_READ_ANA     8 /* ANA log page */
+#define RDI_READ_CHANGED 1  /* Changed Namespace List: lets the controller send the next event */
+#define RDI_READ_DESCS   2  /* Namespace Identification Descriptors */
+#define RDI_READ_NS      4  /* Identify Namespace */
+#define RDI_READ_ANA     8  /* ANA log page */
+#define RDI_READ_NVM     16 /* Identify Controller of the NVM command set: limits; may be missing */
 
 #define RDI_ANA_LOG_MAX  (64u << 10)
 
@@ -57,6 +58,7 @@ struct rdi_path {
 	unsigned int reading;
 	struct rdi_ns_identity identity;
 	struct nvme_id_ns id_ns;
+	uint8_t vsl, wzsl;  /* NVM 4.1.5.2; 0: no limit */
 	uint8_t data[4096]; /* what reading is about; the controller writes it */
 	struct rdi_ana ana_now;
 	void *ana_log; /* RDI_ANA_LOG_MAX bytes at most; NULL: the controller has no ANA */
@@ -150,6 +152,7 @@ struct rdinit_dev {
 	uint32_t block_size;
 	struct rdi_ns_identity identity;
 	struct rdinit_dev_info info;
+	bool write_zeroes_deac; /* DLFEAT: Write Zeroes has the DEAC bit */
 	_Atomic uint32_t max_transfer;
 
 	struct rdi_guards guards;

@@ -78,6 +78,14 @@ void rdi_path_ana_timer(struct rdi_path *path)
 			      path->address, path->ana_now.anatt);
 }
 
+static void path_take_nvm(struct rdi_path *path)
+{
+	const struct nvme_id_ctrl_nvm *id = (const struct nvme_id_ctrl_nvm *)path->data;
+
+	path->vsl = id->vsl;
+	path->wzsl = id->wzsl;
+}
+
 static void path_take_ana(struct rdi_path *path)
 {
 	int rc = rdi_ana_update(&path->ana_now, path->ana_log, path->ana_len,
@@ -149,6 +157,8 @@ static void path_read_done(void *user, const struct rdinit_completion *c)
 			path->address);
 	else if (what == RDI_READ_NS && path_take_ns(path))
 		return;
+	else if (what == RDI_READ_NVM)
+		path_take_nvm(path);
 	else if (what == RDI_READ_ANA)
 		path_take_ana(path);
 	path_read_next(path);
@@ -175,6 +185,9 @@ static void path_read(struct rdi_path *path, unsigned int what)
 		cmd.sqe.nsid = htole32(path->nsid);
 		cmd.sqe.cdw10 = htole32(what == RDI_READ_NS ? NVME_IDENTIFY_CNS_NS
 							    : NVME_IDENTIFY_CNS_NS_DESC_LIST);
+	} else if (what == RDI_READ_NVM) {
+		cmd.sqe.opcode = nvme_admin_identify;
+		cmd.sqe.cdw10 = htole32(NVME_IDENTIFY_CNS_CSI_CTRL);
 	} else {
 		cmd.sqe.opcode = nvme_admin_get_log_page;
 		cmd.sqe.nsid = htole32(NVME_NSID_ALL);
@@ -208,7 +221,8 @@ void rdi_path_check(struct rdi_path *path)
 	rdi_ana_init(&path->ana_now, &path->ctrl->id);
 	memset(&path->identity, 0, sizeof(path->identity));
 	path->reading = 0;
-	path->todo = RDI_READ_DESCS | RDI_READ_NS;
+	path->vsl = path->wzsl = 0;
+	path->todo = RDI_READ_DESCS | RDI_READ_NS | RDI_READ_NVM;
 	if (len > RDI_ANA_LOG_MAX)
 		len = RDI_ANA_LOG_MAX;
 	if (len > path->ctrl->max_transfer)

@@ -359,10 +359,14 @@ static void answer_identify(struct t_fake *f, struct t_conn *conn, const struct 
 	const void *data = &f->id;
 
 	ns.lbaf[0].ds = 9;
+	ns.dlfeat = f->dlfeat;
 	if ((le32toh(sqe->cdw10) & 0xff) == NVME_IDENTIFY_CNS_NS) {
 		data = &ns;
 		if (le32toh(sqe->nsid) != 1)
 			memset(&ns, 0, sizeof(ns));
+	} else if ((le32toh(sqe->cdw10) & 0xff) == NVME_IDENTIFY_CNS_CSI_CTRL) {
+		memcpy(list, &f->id_nvm, sizeof(f->id_nvm));
+		data = list;
 	} else if ((le32toh(sqe->cdw10) & 0xff) == NVME_IDENTIFY_CNS_NS_ACTIVE_LIST) {
 		data = list;
 	}

@@ -34,6 +34,8 @@ struct t_fake {
 	bool hold_sends;         /* SEND completions wait for t_release_sends() */
 	bool mute;               /* completions do not notify: only looking finds them */
 	struct nvme_id_ctrl id;
+	struct nvme_id_ctrl_nvm id_nvm;
+	uint8_t dlfeat; /* of the namespace */
 	uint64_t cap;
 	uint32_t csts;
 	uint16_t granted; /* I/O queues, 0's based; 3 by default */

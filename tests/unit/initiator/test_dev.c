@@ -101,6 +101,7 @@ static void the_other_commands(void)
 	t_dev_init(&d);
 	t_fake.id.oncs =
 		htole16(NVME_CTRL_ONCS_WRITE_ZEROES | NVME_CTRL_ONCS_DSM | NVME_CTRL_ONCS_COMPARE);
+	t_fake.dlfeat = 1 | 8;
 	t_dev_open(&d, 1);
 	t_fake.hook = answer_others;
 	io.flags = RDINIT_DEV_IO_DEALLOCATE;
@@ -119,6 +120,31 @@ static void the_other_commands(void)
 	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EOPNOTSUPP);
 	io = command(RDINIT_DEV_COMPARE, 0, 1);
 	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EINVAL); /* no buffer */
+	t_dev_free(&d);
+}
+
+/* Limits that MDTS does not give, and DEAC only for a controller that has it. */
+static void limits_of_commands_without_data(void)
+{
+	struct rdinit_dev_io io = command(RDINIT_DEV_WRITE_ZEROES, 0, 16);
+	struct rdinit_dev_info info;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.id.oncs = htole16(NVME_CTRL_ONCS_WRITE_ZEROES | NVME_CTRL_ONCS_VERIFY);
+	t_fake.id_nvm.wzsl = 1; /* 8 KiB */
+	t_fake.dlfeat = 1;
+	t_dev_open(&d, 1);
+	t_fake.hook = answer_others;
+	rdinit_dev_info_init(&info);
+	CU_ASSERT_EQUAL(rdinit_dev_get_info(d.dev, &info), 0);
+	CU_ASSERT_EQUAL(info.max_write_zeroes, 16);
+	CU_ASSERT_EQUAL(info.max_verify, 65536);
+	io.flags = RDINIT_DEV_IO_DEALLOCATE;
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
+	CU_ASSERT_EQUAL(le32toh(last_sqe()->cdw12), 15);
+	io.nblocks = 17;
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EINVAL);
 	t_dev_free(&d);
 }
 
@@ -364,6 +390,7 @@ const struct t_case t_dev_cases[] = {
 	{"reads and writes", reads_and_writes},
 	{"data in pieces", data_in_pieces},
 	{"the other commands", the_other_commands},
+	{"limits of commands without data are the controller's", limits_of_commands_without_data},
 	{"wrong arguments are refused", wrong_arguments_are_refused},
 	{"a full channel takes a synchronous call", a_full_channel_takes_a_synchronous_call},
 	{"commands end with the channel", commands_end_with_the_channel},
