@@ -228,6 +228,17 @@ static const struct cli_opt cp[] = {
 	FLAG("no-progress", 0, CLI_ARG_NO_PROGRESS, "do not show a progress bar"),
 };
 
+static const struct cli_opt recovery[] = {
+	TEXT("reconnect-delay", 0, CLI_ARG_RECONNECT_DELAY, "SECONDS",
+	     "longest time between two attempts to connect a lost path again (default 10)"),
+	TEXT("ctrl-loss-tmo", 0, CLI_ARG_CTRL_LOSS, "SECONDS",
+	     "how long a lost path is connected again until it fails for good (default 600; "
+	     "0: not at all; -1: for ever)"),
+	TEXT("policy", 0, CLI_ARG_POLICY, "NAME",
+	     "which of several paths a command takes: round-robin, queue-depth or failover "
+	     "(default round-robin)"),
+};
+
 GROUP(cli_g_raw, "Data", raw);
 GROUP(cli_g_human, "Data", human);
 GROUP(cli_g_blocks, "Command", blocks);
@@ -254,3 +265,4 @@ GROUP(cli_g_list_ctrl, "Command", list_ctrl);
 GROUP(cli_g_list_ns, "Command", list_ns);
 GROUP(cli_g_monitor, "Command", monitor);
 GROUP(cli_g_cp, "Copy", cp);
+GROUP(cli_g_recovery, "Recovery", recovery);

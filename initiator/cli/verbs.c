@@ -399,6 +399,10 @@ const struct cli_verb cli_verbs[] = {
 			"NSID, size and UUID, NGUID or EUI-64 of a namespace), and one that does "
 			"not fit is refused. That a namespace or block device changed between two "
 			"runs is not noticed. The journal is removed when the copy is complete.\n\n"
+			"A lost connection is established again, and the copy goes on: see "
+			"--ctrl-loss-tmo. Several URIs with commas between them, without spaces, "
+			"are paths to one namespace; the copy uses them as --policy says, and goes "
+			"on as long as one is left.\n\n"
 			"--progress writes lines of three words for programs, at most five each "
 			"second and a last one for each phase: the phase (copy, flush or verify), "
 			"the bytes done and the bytes in all (- while they are not known).\n\n"
@@ -409,7 +413,8 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "rdinit cp disk.img nvme+rdma://192.0.2.1/nqn.2026-01.org.example:disk1 "
 			   "--verify",
-		.groups = {&cli_g_cp, &cli_g_host, &cli_g_connection, &cli_g_output},
+		.groups = {&cli_g_cp, &cli_g_recovery, &cli_g_host, &cli_g_connection,
+			   &cli_g_output},
 		.run = cli_cp,
 	},
 	{

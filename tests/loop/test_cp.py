@@ -11,6 +11,7 @@ import sys
 import t_schema
 from t_loop import (SANITIZED, SCALE, VALGRIND, each, main, no_fabric, program, requires_disk,
                     scaled, test, wait_for)
+from t_proxy import Proxy
 from t_storage import MIB, loop_device
 
 SIZE = scaled(8 * MIB, MIB)
@@ -328,15 +329,51 @@ def a_signal_ends_a_copy_in_order(t):
 
 
 @test
+def a_target_that_comes_back_is_not_an_error(t):
+    """Killed in the middle of a copy to it, and started again."""
+    config = t.config([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE})])
+    target = t.target(config=config)
+    proxy = Proxy(t, target.addr, target.port)
+    source = t.file('source', random.Random(5).randbytes(BIG))
+    proc = t.spawn('cp', [program('rdinit'), 'cp', source, proxy.uri(target), '--verify', '--progress', '2',
+                          '--reconnect-delay=1'])
+    proc.expect(r'^copy [1-9]\d+ ')
+    target.kill()
+    proc.expect('rdinit: .*connection .*; next attempt in')
+    target = t.target([t.namespace(1, size=BIG)], name='again')
+    proxy.to = (target.addr, target.port)
+    t.eq(proc.wait(), 0, 'exit status')
+    t.match('connected again', proc.text())
+    t.same(t.rdinit('read', target.uri()).out, content(source))
+
+
+@test
+def one_of_two_paths_is_enough(t):
+    target = t.target([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE})])
+    proxies = [Proxy(t, target.addr, target.port) for _ in range(2)]
+    source = t.file('source', random.Random(5).randbytes(BIG))
+    proc = t.spawn('cp', [program('rdinit'), 'cp', source, ','.join(p.uri(target) for p in proxies), '--verify',
+                          '--progress', '2', '--ctrl-loss-tmo=0', '-v', '--policy=queue-depth'])
+    proc.expect('2 paths, namespace 1')
+    proc.expect(r'^copy [1-9]\d+ ')
+    proxies[0].accepting(False)
+    proxies[0].reset()
+    t.eq(proc.wait(), 0, 'exit status')
+    t.match('given up', proc.text())
+    t.same(t.rdinit('read', target.uri()).out, content(source))
+
+
+@test
 def a_lost_target_ends_a_copy_that_waits_for_input(t):
     target = t.target([t.namespace(1, backend='memory', size=SIZE)])
-    proc = t.spawn('cp', [program('rdinit'), 'cp', '-', target.uri(), '-v'], stdin=subprocess.PIPE)
-    proc.expect('controller 1')
+    proc = t.spawn('cp', [program('rdinit'), 'cp', '-', target.uri(), '-v', '--ctrl-loss-tmo=0'],
+                   stdin=subprocess.PIPE)
+    proc.expect('1 path, namespace 1')
     proc.popen.stdin.write(b'x' * 70000)
     proc.popen.stdin.flush()
     target.kill()
     t.eq(proc.wait(), 1, 'exit status')
-    t.match(r'rdinit: nvme.rdma://\S+/1: .*connection lost', proc.text())
+    t.match(r'rdinit: nvme.rdma://\S+/1: .*given up after', proc.text())
     proc.popen.stdin.close()
 
 
@@ -372,7 +409,7 @@ def destinations_that_cannot_be_written(t):
     res = t.rdinit('cp', t.path('none'), t.path('new'), rc=1)
     t.match('none: No such file or directory; SRC and DST are URIs', res.err)
     t.ok(not os.path.exists(t.path('new')), 'a destination was created')
-    t.match('the subsystem was', t.rdinit('cp', source, target.uri(1, 'nqn.2024-01.test:no'), rc=1).err)
+    t.match('does not accept the subsystem NQN.*`rdinit discover` lists', t.rdinit('cp', source, target.uri(1, 'nqn.2024-01.test:no'), rc=1).err)
 
 
 @test
@@ -393,6 +430,10 @@ def a_reserved_namespace(t):
       ('a pipe verified', ['-', '/dev/null', '--verify'], '--verify: standard input cannot be read a second time'),
       ('a pipe continued', ['-', '/dev/null', '--resume=j'], '--resume: a copy of standard input cannot be'),
       ('another scheme', ['nvme+tcp://h/n', '-'], 'does not start with nvme.rdma://'),
+      ('a time that is none', ['/dev/null', 'nvme+rdma://h/nqn.2024-01.test:x', '--ctrl-loss-tmo=5s'],
+       '--ctrl-loss-tmo: "5s" is not a number of seconds from 0 to 4000000, or -1 for no limit'),
+      ('an unknown policy', ['/dev/null', 'nvme+rdma://h/nqn.2024-01.test:x', '--policy=any'],
+       '--policy: "any" is none of'),
       ('no subsystem', ['nvme+rdma://127.0.0.1', '-'], 'no subsystem'))
 @no_fabric
 def a_command_line_that_is_wrong(t, args, says):

@@ -79,7 +79,7 @@ static int cp_open_end(const struct cli_cp_open *how, const char *name, struct c
 
 static int cp_open_both(struct cp_copy *c)
 {
-	struct cli_cp_open how = {.o = c->o, .again = c->verify};
+	struct cli_cp_open how = {.o = c->o, .again = c->verify, .progress = &c->run.progress};
 	int rc = cp_open_end(&how, c->o->operands[0], &c->run.src);
 
 	if (rc)

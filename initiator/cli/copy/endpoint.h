@@ -88,14 +88,15 @@ struct cli_cp_end_ops {
 };
 
 /*
- * Open what @name means: a URI, "-", or a path. Looks, but changes nothing except that a file which
- * does not exist is created. @o gives the options of connections. Returns CLI_OK, or CLI_FAILED or
- * CLI_USAGE after printing why.
+ * Open what @name means: URIs (each a path to one namespace, with commas between), "-", or a path.
+ * Looks, but changes nothing except that a file which does not exist is created. @o gives the
+ * options of connections. Returns CLI_OK, or CLI_FAILED or CLI_USAGE after printing why.
  */
 struct cli_cp_open {
 	const struct cli_options *o;
-	bool write; /* it is the destination */
-	bool again; /* it will be read again, to verify */
+	bool write;                    /* it is the destination */
+	bool again;                    /* it will be read again, to verify */
+	struct cli_progress *progress; /* to be cleared before a message during the copy */
 };
 
 int cli_cp_ns_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out);

@@ -1,61 +1,63 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Namespaces: a controller and its I/O queues, the commands spread over them in turn. */
-#include <endian.h>
+/*
+ * Namespaces: a device of the library, which reconnects and may have several paths, and some
+ * channels over which the commands are spread in turn.
+ */
 #include <errno.h>
-#include <nvme/types.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
 #include "endpoint.h"
+#include "rdinit_dev.h"
+#include "util/parse.h"
 
-#define NS_IO_MAX         (1u << 20)
-#define NS_ZERO_BLOCKS    65536u /* NLB is a 16-bit field, 0's based */
-#define NS_DEAC           (1u << 25)
-#define NS_CTRL_EVERY     50000000u /* ns: look after the controller while the queues are busy */
-#define NS_PROTECTED      0x20u     /* Generic: Namespace is Write Protected */
-#define NS_RESERVED       0x83u     /* Generic: Reservation Conflict */
-#define NS_ATTR_PROTECTED 0x1u
-#define NS_ID_TEXT        48
+#define NS_IO_MAX       (1u << 20)
+#define NS_CHANNELS_MAX 64u
+#define NS_PROTECTED    0x20u  /* Generic: Namespace is Write Protected */
+#define NS_RESERVED     0x83u  /* Generic: Reservation Conflict */
+#define NS_BAD_CONNECT  0x182u /* Connect Invalid Parameters: in most cases the NQN */
+#define NS_ID_TEXT      48
+#define NS_SECONDS_MAX  4000000u
 
 /* Writing the last bytes, less than a block: the rest of the block stays as it is. */
 enum cp_tail {
 	TAIL_NONE,
 	TAIL_READ,
-	TAIL_MERGED, /* the write waits for room in a queue */
+	TAIL_MERGED, /* the write waits for room in a channel */
 	TAIL_WRITE,
 };
 
 struct cp_ns {
 	struct cli_cp_end end;
-	struct cli_options o;
-	struct cli_session s;
-	unsigned int next_qp;
-	char id[NS_ID_TEXT]; /* UUID, NGUID or EUI-64; "": it has none */
-	bool has_zeroes;     /* Write Zeroes */
-	bool deallocates;    /* it may deallocate, and zeroes are still read */
-	uint64_t ctrl_last;
+	struct rdinit_dev *dev;
+	struct rdinit_dev_info info;
+	struct rdinit_dev_chan *chan[NS_CHANNELS_MAX];
+	unsigned int n_chan, next_chan;
+	struct cli_progress *progress; /* what is below messages on a terminal */
+	bool opened;                   /* events are told from here on */
+	bool lost[RDINIT_DEV_PATHS_MAX];
+	bool failed; /* no path will ever be usable again */
 	enum cp_tail tail;
 	struct cli_cp_op *tail_op;
 	unsigned char *tail_block;
 	unsigned char *zeroes; /* max_io bytes, if there is no Write Zeroes */
-	bool moved;
-	char text[512];
+	char text[512];        /* of the last error */
 };
 
 /* ---- commands ---- */
 
-/* The next queue with room, in turn. NULL: none has. */
-static struct rdinit_qpair *cp_ns_queue(struct cp_ns *n)
+/* The next channel with room, in turn. NULL: none has. */
+static struct rdinit_dev_chan *cp_ns_channel(struct cp_ns *n)
 {
 	unsigned int i;
 
-	for (i = 0; i < n->s.n_qp; i++) {
-		struct rdinit_qpair *qp = n->s.qp[n->next_qp];
+	for (i = 0; i < n->n_chan; i++) {
+		struct rdinit_dev_chan *chan = n->chan[n->next_chan];
 
-		n->next_qp = (n->next_qp + 1) % n->s.n_qp;
-		if (rdinit_qpair_inflight(qp) < rdinit_qpair_depth(qp))
-			return qp;
+		n->next_chan = (n->next_chan + 1) % n->n_chan;
+		if (rdinit_dev_chan_inflight(chan) < rdinit_dev_chan_depth(chan))
+			return chan;
 	}
 	return NULL;
 }
@@ -82,7 +84,6 @@ static void cp_ns_done(void *user, const struct rdinit_completion *c)
 	struct cli_cp_op *op = user;
 	struct cp_ns *n = op->end;
 
-	n->moved = true;
 	op->got = op->len;
 	op->done(op, c->err, c->err ? cp_ns_reason(n, c) : "");
 }
@@ -97,13 +98,13 @@ static void cp_ns_tail_written(void *user, const struct rdinit_completion *c)
 
 static void cp_ns_tail_write(struct cp_ns *n)
 {
-	struct rdinit_qpair *qp = cp_ns_queue(n);
+	struct rdinit_dev_chan *chan = cp_ns_channel(n);
 	struct cli_cp_op *op = n->tail_op;
 	int rc = -EAGAIN;
 
-	if (qp)
-		rc = rdinit_write_async(qp, &n->s.ns, op->at / n->s.ns.block_size, 1, n->tail_block,
-					0, cp_ns_tail_written, op);
+	if (chan)
+		rc = rdinit_dev_write_async(chan, op->at / n->info.block_size, 1, n->tail_block, 0,
+					    cp_ns_tail_written, op);
 	if (rc == -EAGAIN)
 		return;
 	n->tail = rc ? TAIL_NONE : TAIL_WRITE;
@@ -120,21 +121,20 @@ static void cp_ns_tail_read(void *user, const struct rdinit_completion *c)
 		cp_ns_tail_written(user, c);
 		return;
 	}
-	n->moved = true;
 	memcpy(n->tail_block, op->buf, (size_t)op->len);
 	n->tail = TAIL_MERGED;
 }
 
-static int cp_ns_tail(struct cp_ns *n, struct rdinit_qpair *qp, struct cli_cp_op *op)
+static int cp_ns_tail(struct cp_ns *n, struct rdinit_dev_chan *chan, struct cli_cp_op *op)
 {
 	int rc;
 
-	if (op->len >= n->s.ns.block_size)
+	if (op->len >= n->info.block_size)
 		return -EINVAL;
 	if (n->tail != TAIL_NONE)
 		return -EAGAIN;
-	rc = rdinit_read_async(qp, &n->s.ns, op->at / n->s.ns.block_size, 1, n->tail_block, 0,
-			       cp_ns_tail_read, op);
+	rc = rdinit_dev_read_async(chan, op->at / n->info.block_size, 1, n->tail_block, 0,
+				   cp_ns_tail_read, op);
 	if (!rc) {
 		n->tail = TAIL_READ;
 		n->tail_op = op;
@@ -142,45 +142,42 @@ static int cp_ns_tail(struct cp_ns *n, struct rdinit_qpair *qp, struct cli_cp_op
 	return rc;
 }
 
-static int cp_ns_zero(struct cp_ns *n, struct rdinit_qpair *qp, struct cli_cp_op *op, uint64_t lba,
-		      uint32_t blocks)
+static int cp_ns_zero(struct cp_ns *n, struct rdinit_dev_chan *chan, struct cli_cp_op *op)
 {
-	struct rdinit_passthru cmd;
-	uint32_t cdw[3] = {htole32((uint32_t)lba), htole32((uint32_t)(lba >> 32)),
-			   htole32((blocks - 1) | (n->deallocates ? NS_DEAC : 0))};
-	uint32_t nsid = htole32(n->s.ns.nsid);
+	struct rdinit_dev_io io;
 
-	if (!n->has_zeroes)
-		return rdinit_write_async(qp, &n->s.ns, lba, blocks, n->zeroes, 0, cp_ns_done, op);
-	rdinit_passthru_init(&cmd);
-	cmd.sqe[0] = nvme_cmd_write_zeroes;
-	memcpy(&cmd.sqe[4], &nsid, sizeof(nsid));
-	memcpy(&cmd.sqe[40], cdw, sizeof(cdw));
-	return rdinit_io_passthru_async(qp, &cmd, NULL, cp_ns_done, op);
+	rdinit_dev_io_init(&io);
+	io.op = n->zeroes ? RDINIT_DEV_WRITE : RDINIT_DEV_WRITE_ZEROES;
+	io.buf = n->zeroes;
+	io.lba = op->at / n->info.block_size;
+	io.nblocks = (uint32_t)(op->len / n->info.block_size);
+	if (!n->zeroes && n->info.deallocated_is_zero)
+		io.flags = RDINIT_DEV_IO_DEALLOCATE;
+	return rdinit_dev_submit(chan, &io, cp_ns_done, op, NULL);
 }
 
 static int cp_ns_submit(struct cli_cp_end *end, struct cli_cp_op *op)
 {
 	struct cp_ns *n = (struct cp_ns *)end;
-	struct rdinit_qpair *qp = cp_ns_queue(n);
-	uint32_t bs = n->s.ns.block_size;
+	struct rdinit_dev_chan *chan = cp_ns_channel(n);
+	uint32_t bs = n->info.block_size;
 	uint64_t lba = op->at / bs;
 	uint32_t blocks = (uint32_t)((op->len + bs - 1) / bs);
 
-	if (!qp)
+	if (!chan)
 		return -EAGAIN;
 	op->end = n;
 	switch (op->kind) {
 	case CLI_CP_READ:
-		return rdinit_read_async(qp, &n->s.ns, lba, blocks, op->buf, 0, cp_ns_done, op);
+		return rdinit_dev_read_async(chan, lba, blocks, op->buf, 0, cp_ns_done, op);
 	case CLI_CP_WRITE:
 		if (op->len % bs)
-			return cp_ns_tail(n, qp, op);
-		return rdinit_write_async(qp, &n->s.ns, lba, blocks, op->buf, 0, cp_ns_done, op);
+			return cp_ns_tail(n, chan, op);
+		return rdinit_dev_write_async(chan, lba, blocks, op->buf, 0, cp_ns_done, op);
 	case CLI_CP_ZERO:
-		return cp_ns_zero(n, qp, op, lba, blocks);
+		return cp_ns_zero(n, chan, op);
 	case CLI_CP_FLUSH:
-		return rdinit_flush_async(qp, &n->s.ns, cp_ns_done, op);
+		return rdinit_dev_flush_async(chan, cp_ns_done, op);
 	}
 	return -EINVAL;
 }
@@ -189,56 +186,74 @@ static int cp_ns_process(struct cli_cp_end *end, const char **text)
 {
 	struct cp_ns *n = (struct cp_ns *)end;
 	unsigned int i;
-	uint64_t now;
-	int rc;
+	int moved = 0, rc;
 
-	n->moved = false;
+	*text = n->text;
 	if (n->tail == TAIL_MERGED)
 		cp_ns_tail_write(n);
-	for (i = 0; i < n->s.n_qp; i++) {
-		rc = rdinit_qpair_process(n->s.qp[i], 0);
-		if (rc < 0)
-			goto lost;
+	for (i = 0; i < n->n_chan; i++) {
+		rc = rdinit_dev_chan_process(n->chan[i], 0);
+		if (rc < 0) {
+			*text = cli_lib_text();
+			return rc;
+		}
+		moved += rc;
 	}
-	now = cli_now_ns();
-	if (n->moved && now - n->ctrl_last < NS_CTRL_EVERY)
-		return 1;
-	n->ctrl_last = now;
-	rc = rdinit_ctrl_process(n->s.ctrl, 0);
-	if (rc >= 0)
-		return n->moved;
-lost:
-	*text = cli_lib_text();
-	return rc;
+	if (n->tail == TAIL_MERGED)
+		moved++; /* it is to be tried again without waiting for anything */
+	return n->failed ? -ENODEV : moved;
 }
 
 static unsigned int cp_ns_fds(struct cli_cp_end *end, struct pollfd *fds, unsigned int room)
 {
 	struct cp_ns *n = (struct cp_ns *)end;
-	unsigned int i, at = 0;
+	unsigned int i;
 
-	for (i = 0; i < n->s.n_qp && at < room; i++)
-		fds[at++] = (struct pollfd){.fd = rdinit_qpair_fd(n->s.qp[i]), .events = POLLIN};
-	if (at < room)
-		fds[at++] = (struct pollfd){.fd = rdinit_ctrl_fd(n->s.ctrl), .events = POLLIN};
-	return at;
+	for (i = 0; i < n->n_chan && i < room; i++)
+		fds[i] = (struct pollfd){.fd = rdinit_dev_chan_fd(n->chan[i]), .events = POLLIN};
+	return i;
+}
+
+/* ---- identity ---- */
+
+static bool cp_ns_id(char *text, const char *name, const uint8_t *id, unsigned int len)
+{
+	unsigned int i;
+	bool any = false;
+	int at = snprintf(text, NS_ID_TEXT, "%s:", name);
+
+	for (i = 0; i < len; i++) {
+		any |= id[i] != 0;
+		at += snprintf(text + at, NS_ID_TEXT - (size_t)at, "%02x", id[i]);
+	}
+	return any;
 }
 
 static json_t *cp_ns_identity(const struct cli_cp_end *end)
 {
 	const struct cp_ns *n = (const struct cp_ns *)end;
+	char id[NS_ID_TEXT];
 
+	/* The best that it has; else the subsystem and the NSID have to do. */
+	if (!cp_ns_id(id, "uuid", n->info.uuid, sizeof(n->info.uuid)) &&
+	    !cp_ns_id(id, "nguid", n->info.nguid, sizeof(n->info.nguid)) &&
+	    !cp_ns_id(id, "eui64", n->info.eui64, sizeof(n->info.eui64)))
+		id[0] = '\0';
 	return json_pack("{s:s, s:{s:s, s:I, s:s}, s:I, s:I}", "kind", "namespace", "id", "nqn",
-			 n->o.ctrl.subnqn, "nsid", (json_int_t)n->s.ns.nsid, "identifier", n->id,
-			 "size", (json_int_t)end->size, "block_size",
-			 (json_int_t)n->s.ns.block_size);
+			 n->info.subnqn, "nsid", (json_int_t)n->info.nsid, "identifier", id, "size",
+			 (json_int_t)end->size, "block_size", (json_int_t)n->info.block_size);
 }
 
 static void cp_ns_close(struct cli_cp_end *end)
 {
 	struct cp_ns *n = (struct cp_ns *)end;
 
-	cli_session_close(&n->s);
+	while (n->n_chan)
+		rdinit_dev_chan_free(&n->chan[--n->n_chan]);
+	n->opened = false; /* what happens from here on is our own doing */
+	if (!n->failed)
+		rdinit_dev_close(n->dev);
+	rdinit_dev_free(&n->dev);
 	free(n->tail_block);
 	free(n->zeroes);
 	free(n);
@@ -254,149 +269,218 @@ static const struct cli_cp_end_ops ns_ops = {
 
 /* ---- opening ---- */
 
-/* Identify with CDW10 and CDW11, where a controller may not have what is asked for. */
-static int cp_ns_identify(struct cp_ns *n, uint32_t cns, uint32_t csi, unsigned char *data)
+/* Says what happens to the paths: without that, a copy that waits would be one that hangs. */
+static void cp_ns_event(void *user, const struct rdinit_dev_event *event)
 {
-	struct rdinit_passthru cmd;
-	uint32_t nsid = htole32(n->s.ns.nsid), cdw[2] = {htole32(cns), htole32(csi << 24)};
+	struct cp_ns *n = user;
 
-	rdinit_passthru_init(&cmd);
-	cmd.sqe[0] = nvme_admin_identify;
-	/* The limits of the NVM command set are the controller's. */
-	if (cns != NVME_IDENTIFY_CNS_CSI_CTRL)
-		memcpy(&cmd.sqe[4], &nsid, sizeof(nsid));
-	memcpy(&cmd.sqe[40], cdw, sizeof(cdw));
-	cmd.data = data;
-	cmd.len = RDINIT_IDENTIFY_SIZE;
-	return rdinit_admin_passthru(n->s.ctrl, &cmd, NULL);
-}
-
-/* The best identifier among the descriptors: UUID, else NGUID, else EUI-64. */
-static void cp_ns_find_id(struct cp_ns *n, unsigned char *data)
-{
-	static const char *const names[] = {NULL, "eui64", "nguid", "uuid"};
-	unsigned int at = 0, i, best = 0;
-
-	if (cp_ns_identify(n, NVME_IDENTIFY_CNS_NS_DESC_LIST, 0, data))
+	if (!n->opened)
 		return;
-	while (at + 4 < RDINIT_IDENTIFY_SIZE && data[at] && data[at + 1]) {
-		unsigned int type = data[at], len = data[at + 1];
-
-		if (type <= 3 && type > best && len <= 16 && at + 4 + len <= RDINIT_IDENTIFY_SIZE) {
-			int used = snprintf(n->id, sizeof(n->id), "%s:", names[type]);
-
-			for (i = 0; i < len; i++)
-				used += snprintf(n->id + used, sizeof(n->id) - (size_t)used, "%02x",
-						 data[at + 4 + i]);
-			best = type;
-		}
-		at += 4 + len;
+	if (event->type == RDINIT_DEV_EVENT_STATE && event->state == RDINIT_DEV_FAILED) {
+		n->failed = true;
+		if (!n->text[0])
+			snprintf(n->text, sizeof(n->text), "%s", event->text);
 	}
+	if (event->type != RDINIT_DEV_EVENT_PATH)
+		return;
+	if (event->path_state == RDINIT_DEV_PATH_FAILED)
+		snprintf(n->text, sizeof(n->text), "%s", event->text);
+	if (event->path_state == RDINIT_DEV_PATH_LIVE && !n->lost[event->path])
+		return; /* the other paths, for the first time */
+	if (event->path_state != RDINIT_DEV_PATH_LIVE &&
+	    event->path_state != RDINIT_DEV_PATH_WAITING &&
+	    event->path_state != RDINIT_DEV_PATH_FAILED)
+		return;
+	n->lost[event->path] = event->path_state != RDINIT_DEV_PATH_LIVE;
+	cli_progress_clear(n->progress);
+	if (n->lost[event->path])
+		cli_error("%s", event->text);
+	else
+		cli_error("%s: path %d is connected again", n->end.name, event->path + 1);
 }
 
-/* How zeroes are written without sending them. */
-static int cp_ns_find_zeroes(struct cp_ns *n, unsigned char *data)
+static int cp_ns_seconds(const struct cli_options *o, enum cli_arg id, const char *name,
+			 uint32_t *ms)
 {
-	uint32_t bs = n->s.ns.block_size;
-	uint64_t max;
-	uint16_t oncs;
-	unsigned int wzsl;
+	const char *text = o->arg[id].text;
+	uint64_t s;
 
-	if (rdinit_identify_ctrl(n->s.ctrl, data))
-		return cli_lib_error();
-	memcpy(&oncs, data + offsetof(struct nvme_id_ctrl, oncs), sizeof(oncs));
-	n->has_zeroes = le16toh(oncs) & NVME_CTRL_ONCS_WRITE_ZEROES;
-	n->end.max_zero = n->end.max_io;
-	if (!n->has_zeroes) {
-		n->zeroes = calloc(1, n->end.max_io);
-		return n->zeroes ? CLI_OK : cli_error("out of memory");
-	}
-	/* Older controllers have no such limit, but may apply that of transfers. */
-	if (cp_ns_identify(n, NVME_IDENTIFY_CNS_CSI_CTRL, 0, data))
+	if (!cli_given(o, id))
 		return CLI_OK;
-	max = (uint64_t)NS_ZERO_BLOCKS * bs;
-	wzsl = data[offsetof(struct nvme_id_ctrl_nvm, wzsl)];
-	if (wzsl && wzsl < 32 && 4096ull << wzsl < max)
-		max = 4096ull << wzsl; /* in units of CAP.MPSMIN, 4 KiB at least */
-	if (max >= bs)
-		n->end.max_zero = max;
+	if (strcmp(text, "-1") == 0 && id == CLI_ARG_CTRL_LOSS) {
+		*ms = RDINIT_DEV_NEVER;
+		return CLI_OK;
+	}
+	if (rd_parse_u64(text, 0, NS_SECONDS_MAX, &s))
+		return cli_usage_error("--%s: \"%s\" is not a number of seconds from 0 to %u%s",
+				       name, text, NS_SECONDS_MAX,
+				       id == CLI_ARG_CTRL_LOSS ? ", or -1 for no limit" : "");
+	*ms = (uint32_t)s * 1000;
 	return CLI_OK;
 }
 
-/* What else is to be known of the namespace. */
-static int cp_ns_look(struct cp_ns *n, bool write)
+static int cp_ns_policy(const struct cli_options *o, enum rdinit_dev_policy *policy)
 {
-	unsigned char *data = malloc(RDINIT_IDENTIFY_SIZE);
-	unsigned char dlfeat, nsattr;
-	int rc = CLI_OK;
+	const char *text = o->arg[CLI_ARG_POLICY].text;
 
-	n->tail_block = malloc(n->s.ns.block_size);
-	if (!data || !n->tail_block) {
-		free(data);
-		return cli_error("out of memory");
-	}
-	if (rdinit_identify_ns(n->s.ctrl, n->s.ns.nsid, data)) {
-		rc = cli_lib_error();
-		goto out;
-	}
-	nsattr = data[offsetof(struct nvme_id_ns, nsattr)];
-	dlfeat = data[offsetof(struct nvme_id_ns, dlfeat)];
-	if (write && nsattr & NS_ATTR_PROTECTED) {
-		rc = cli_error("%s: the namespace is read-only; its target or `rdinit set-feature "
-			       "--feature-id=0x84` makes it writable",
-			       n->end.name);
-		goto out;
-	}
-	n->deallocates = (dlfeat & 7) == 1 && dlfeat & 8;
-	if (write)
-		rc = cp_ns_find_zeroes(n, data);
-	cp_ns_find_id(n, data);
-out:
-	free(data);
-	return rc;
+	if (!cli_given(o, CLI_ARG_POLICY))
+		return CLI_OK;
+	if (strcmp(text, "round-robin") == 0)
+		*policy = RDINIT_DEV_ROUND_ROBIN;
+	else if (strcmp(text, "queue-depth") == 0)
+		*policy = RDINIT_DEV_QUEUE_DEPTH;
+	else if (strcmp(text, "failover") == 0)
+		*policy = RDINIT_DEV_FAILOVER;
+	else
+		return cli_usage_error("--policy: \"%s\" is none of round-robin, queue-depth and "
+				       "failover",
+				       text);
+	return CLI_OK;
 }
 
-static int cp_ns_size(struct cp_ns *n)
+static int cp_ns_create(struct cp_ns *n, const struct cli_options *o)
 {
-	uint32_t bs = n->s.ns.block_size, max = n->s.info.max_transfer;
+	struct rdinit_dev_opts opts;
+	int rc;
 
-	if (__builtin_mul_overflow(n->s.ns.blocks, (uint64_t)bs, &n->end.size))
+	rdinit_dev_opts_init(&opts);
+	opts.ctrl = &o->ctrl;
+	opts.event_fn = cp_ns_event;
+	opts.event_user = n;
+	opts.channels =
+		o->ctrl.nr_io_queues < NS_CHANNELS_MAX ? o->ctrl.nr_io_queues : NS_CHANNELS_MAX;
+	opts.queue_size = o->qpair.queue_size;
+	opts.io_timeout_ms = o->qpair.io_timeout_ms;
+	rc = cp_ns_seconds(o, CLI_ARG_RECONNECT_DELAY, "reconnect-delay", &opts.reconnect_delay_ms);
+	if (!rc)
+		rc = cp_ns_seconds(o, CLI_ARG_CTRL_LOSS, "ctrl-loss-tmo", &opts.ctrl_loss_tmo_ms);
+	if (!rc)
+		rc = cp_ns_policy(o, &opts.policy);
+	if (rc)
+		return rc;
+	rc = rdinit_dev_create(&opts, &n->dev);
+	if (!rc)
+		return CLI_OK;
+	cli_lib_error();
+	return rc == -EINVAL || rc == -ENOENT ? CLI_USAGE : CLI_FAILED;
+}
+
+/* Where the next of several URIs begins: behind a comma. NULL: this is the last one. */
+static char *cp_ns_next_uri(char *uris)
+{
+	char *next = strstr(uris, ",nvme+");
+
+	if (next)
+		*next++ = '\0';
+	return next;
+}
+
+/* One path for each URI. @uris is changed. */
+static int cp_ns_paths(struct cp_ns *n, const struct cli_options *base, char *uris)
+{
+	struct cli_options o;
+	char *next;
+	int rc;
+
+	for (; uris; uris = next) {
+		next = cp_ns_next_uri(uris);
+		if (!cli_options_uri(base, uris, &o))
+			return CLI_USAGE;
+		rc = n->dev ? CLI_OK : cp_ns_create(n, &o);
+		if (rc)
+			return rc;
+		if (rdinit_dev_add_path(n->dev, &o.uri, NULL) < 0) {
+			cli_lib_error();
+			return CLI_USAGE;
+		}
+	}
+	return CLI_OK;
+}
+
+static int cp_ns_connect(struct cp_ns *n, const struct cli_options *o)
+{
+	unsigned int want =
+		o->ctrl.nr_io_queues < NS_CHANNELS_MAX ? o->ctrl.nr_io_queues : NS_CHANNELS_MAX;
+
+	rdinit_dev_info_init(&n->info);
+	if (rdinit_dev_open(n->dev) || rdinit_dev_get_info(n->dev, &n->info)) {
+		n->failed = true;
+		return cli_error("%s: %s%s", n->end.name, cli_lib_text(),
+				 (rdinit_last_status() & 0x7ffu) == NS_BAD_CONNECT
+					 ? "; `rdinit discover` lists the subsystems of the target"
+					 : "");
+	}
+	while (n->n_chan < want) {
+		if (rdinit_dev_chan_create(n->dev, &n->chan[n->n_chan]))
+			return cli_lib_error();
+		n->n_chan++;
+	}
+	if (o->verbose)
+		fprintf(stderr,
+			"rdinit: %s: %u path%s, namespace %u, %llu blocks of %u bytes, at most %u "
+			"bytes at once\n",
+			n->end.name, n->info.paths, n->info.paths == 1 ? "" : "s", n->info.nsid,
+			(unsigned long long)n->info.blocks, n->info.block_size,
+			n->info.max_transfer);
+	return CLI_OK;
+}
+
+/* What the engine has to know of the namespace. */
+static int cp_ns_look(struct cp_ns *n, bool write)
+{
+	uint32_t bs = n->info.block_size, max = n->info.max_transfer;
+
+	if (write && n->info.read_only)
+		return cli_error(
+			"%s: the namespace is read-only; its target or `rdinit set-feature "
+			"--feature-id=0x84` makes it writable",
+			n->end.name);
+	if (__builtin_mul_overflow(n->info.blocks, (uint64_t)bs, &n->end.size))
 		return cli_error("%s: namespace %u is larger than 2^64 bytes", n->end.name,
-				 n->s.ns.nsid);
+				 n->info.nsid);
 	n->end.align = bs;
 	n->end.max_io = (max < NS_IO_MAX ? max : NS_IO_MAX) / bs * bs;
 	if (!n->end.max_io)
 		return cli_error("%s: the controller transfers at most %u bytes at once, less than "
 				 "a block of %u",
 				 n->end.name, max, bs);
-	return CLI_OK;
+	n->end.max_zero = (uint64_t)n->info.max_write_zeroes * bs;
+	n->tail_block = malloc(bs);
+	if (!n->end.max_zero) {
+		n->end.max_zero = n->end.max_io;
+		n->zeroes = calloc(1, n->end.max_io);
+	}
+	return n->tail_block && (n->zeroes || n->info.max_write_zeroes)
+		       ? CLI_OK
+		       : cli_error("out of memory");
 }
 
 int cli_cp_ns_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out)
 {
 	struct cp_ns *n = calloc(1, sizeof(*n));
+	char *uris = strdup(name);
 	int rc;
 
-	if (!n)
+	if (!n || !uris) {
+		free(n);
+		free(uris);
 		return cli_error("out of memory");
+	}
 	n->end.ops = &ns_ops;
 	n->end.name = name;
 	n->end.can_read_again = true;
-	if (!cli_options_uri(how->o, name, &n->o)) {
-		free(n);
-		return CLI_USAGE;
-	}
-	rc = cli_session_open(&n->s, &n->o);
+	n->progress = how->progress;
+	rc = cp_ns_paths(n, how->o, uris);
+	free(uris);
 	if (!rc)
-		rc = cli_session_open_io(&n->s, &n->o);
-	if (!rc)
-		rc = cp_ns_size(n);
+		rc = cp_ns_connect(n, how->o);
 	if (!rc)
 		rc = cp_ns_look(n, how->write);
 	if (rc) {
 		cp_ns_close(&n->end);
 		return rc;
 	}
+	n->opened = true;
 	*out = &n->end;
 	return CLI_OK;
 }
