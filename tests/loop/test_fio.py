@@ -285,6 +285,29 @@ def build_says_that_there_is_no_source_of_this_version(t):
     t.eq(os.listdir(t.path('cache')), ['lock'], 'what is left in the cache')
 
 
+@test
+@no_fabric
+def build_takes_the_release_where_a_mirror_has_no_more(t):
+    """Of the source package's files, apt gets only the one that is fio's own."""
+    requires_program('fio')
+    requires_program('apt-config')
+    os.makedirs(t.path('fio-1'))
+    for name, text in (('configure', '#!/bin/sh\n: >config-host.h\n'), ('ioengines.h', '/* its own */\n')):
+        os.chmod(t.file(f'fio-1/{name}', text.encode()), 0o755)
+    t.run(['tar', '-C', t.dir, '-czf', t.path('release'), 'fio-1'], wrap=False)
+    env = fake(t, 'apt-get', f"""case $* in
+*source*)
+	cp {t.path('release')} fio_1.orig.tar.gz
+	: >fio_1.orig.tar.gz.asc
+	echo "E: 404" >&2
+	exit 100 ;;
+esac""")
+    res = build(t, '--headers', env=env)
+    t.eq(res.rc, 0, f'exit status\n{res.err}')
+    t.match('Only fio_1.orig.tar.gz is to be had', res.err)
+    t.eq(sorted(os.listdir(os.fsdecode(res.out.strip()))), ['complete', 'config-host.h', 'ioengines.h'], 'headers')
+
+
 @each(('fio', 'fio', 'echo fio-9.99', 'of no package'), ('a fio that fails', 'fio', 'exit 3', 'failed'),
       ('nonsense', 'fio', 'echo hello', 'says "hello"'))
 @no_fabric
