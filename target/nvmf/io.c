@@ -318,7 +318,7 @@ bool rdt_io_can_cancel(const struct rdt_req *req)
 	}
 }
 
-/* It waits for nothing any more. */
+/* @req was taken off the queue on which it waited: end it. */
 static void stop_waiting(struct rdt_req *req)
 {
 	rdt_io_stopped(req);

@@ -3,8 +3,9 @@
  * The states of a request. req_state.c has the table of moves: from which state to which others.
  * Every change of state goes through rdt_req_move() (request.h), which checks it against the table.
  *
- * A request is in somebody's hands (a queue of waiting requests, the transport, the command) in
- * every state but NEW, FETCH, READY and EXECUTED; from these rdt_req_process() moves it on.
+ * From NEW, FETCH, READY and EXECUTED a request is moved on at once, by rdt_req_process(). In every
+ * other state something else holds it, and moves it on: a queue of waiting requests, the other half
+ * of its pair, the transport or the command.
  */
 #ifndef RDT_REQ_STATE_H
 #define RDT_REQ_STATE_H
@@ -14,7 +15,7 @@
 
 enum rdt_req_state {
 	RDT_REQ_FREE,         /* on pool->free, until a capsule takes it */
-	RDT_REQ_NEW,          /* is parsed */
+	RDT_REQ_NEW,          /* is being parsed */
 	RDT_REQ_FUSED,        /* first half of a fused pair: waits for the second half. Second half:
 			       * waits for the first half's buffer */
 	RDT_REQ_FENCED,       /* on reactor->behind_fence: the stale-write fence */

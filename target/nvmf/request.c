@@ -143,7 +143,7 @@ static void execute(struct rdt_req *req)
 		rdt_req_move(req, RDT_REQ_EXECUTED);
 }
 
-/* The buffer is here: of a pair, for the data of both. */
+/* req->pool_buf is for the data of @req, or of both halves of its pair. */
 static void got_buffer(struct rdt_req *req)
 {
 	if (req->mate) {
@@ -171,7 +171,10 @@ void rdt_req_need_buffer(struct rdt_req *req)
 		got_buffer(req);
 }
 
-/* The fence comes before the limits: what waits there uses up nothing. */
+/*
+ * Wait on the queue of the stale-write fence, then on those of the limits, or go on. The fence
+ * comes first: a command that waits there has used up nothing of its limits.
+ */
 static void throttle(struct rdt_req *req)
 {
 	if (rdt_fence_blocks(req)) {
@@ -273,7 +276,7 @@ static void state_ready(struct rdt_req *req)
 		rdt_req_move(req, RDT_REQ_EXECUTED);
 }
 
-/* The status of a command that ends early for @why: an executing state. */
+/* The status of a command that ends early. @why: ABORTING, PREEMPTED or NS_GONE. */
 static struct nvme_status early_status(struct rdt_req *req, enum rdt_req_state why)
 {
 	switch (why) {
@@ -287,16 +290,16 @@ static struct nvme_status early_status(struct rdt_req *req, enum rdt_req_state w
 }
 
 /*
- * It was to end early, and has failed: was that the reason? What is left undone has Command Abort
- * Requested so far. A namespace that goes may fail commands in other ways. What the host has
- * aborted itself keeps the status, by which the Abort is answered.
+ * A command that was to end early has completed. If it was stopped, its status is Command Abort
+ * Requested so far, and becomes the one for the reason; while its namespace is removed, any other
+ * failure does as well. If its host waits for an Abort of it, the status stays.
  */
 static RD_COLD void ended_early(struct rdt_req *req)
 {
-	bool undone = (req->status.v & 0x7ff) == NVME_SC_ABORT_REQ;
+	bool was_stopped = (req->status.v & 0x7ff) == NVME_SC_ABORT_REQ;
 
 	if (!nvme_status_ok(req->status) && !req->aborter &&
-	    (undone || req->state == RDT_REQ_NS_GONE))
+	    (was_stopped || req->state == RDT_REQ_NS_GONE))
 		req->status = early_status(req, req->state);
 	if (req->fence)
 		rdt_resv_req_left(req);
@@ -415,7 +418,7 @@ static void finish_req(struct rdt_req *req)
 	rdt_qpair_next(qp);
 }
 
-/* Take it off the queue on which it waits; it is about to leave the state. */
+/* Take @req off the queue of its state. The caller moves it to another state. */
 static RD_COLD void unqueue(struct rdt_req *req)
 {
 	if (req->state == RDT_REQ_FENCED)
@@ -513,7 +516,10 @@ static enum rdt_abort_result end_now(struct rdt_req *req, struct nvme_status st)
 	return pair ? RDT_ABORT_LATER : RDT_ABORT_YES;
 }
 
-/* Somebody else holds it. An Abort is answered at once, the others let it fail when it is back. */
+/*
+ * The transport, or the other half of its pair, holds @req. For an Abort that is too late; for the
+ * other reasons the command fails as soon as it is back.
+ */
 static enum rdt_abort_result end_when_back(struct rdt_req *req, enum rdt_req_state why)
 {
 	if (why == RDT_REQ_ABORTING)
@@ -525,7 +531,7 @@ static enum rdt_abort_result end_when_back(struct rdt_req *req, enum rdt_req_sta
 	return RDT_ABORT_LATER;
 }
 
-/* The state comes first: what is cancelled may complete in there. */
+/* The state is changed first: the command may complete within rdt_io_cancel(). */
 static enum rdt_abort_result end_executing(struct rdt_req *req, enum rdt_req_state why)
 {
 	bool cancel = rdt_io_can_cancel(req);
@@ -537,7 +543,7 @@ static enum rdt_abort_result end_executing(struct rdt_req *req, enum rdt_req_sta
 	return RDT_ABORT_LATER;
 }
 
-/* Wherever @req is. @why: an executing state. */
+/* End @req early, whatever its state. @why: ABORTING, PREEMPTED or NS_GONE. */
 static enum rdt_abort_result end_early(struct rdt_req *req, enum rdt_req_state why)
 {
 	struct rdt_qpair *qp = req->qp;
@@ -592,8 +598,7 @@ void rdt_req_ns_gone(struct rdt_req *req)
 void rdt_req_hang_up(struct rdt_req *req)
 {
 	rdt_req_process(req);
-	/* What it began may go on for long, in a slow backend or a layer, and nobody waits for it.
-	 */
+	/* In a slow backend or a layer, what has begun may take long, and nobody waits for it. */
 	if (rdt_req_executing(req) && !req->qp->admin)
 		end_executing(req, RDT_REQ_ABORTING);
 }

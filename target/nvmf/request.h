@@ -223,19 +223,19 @@ void rdt_req_release_capsule(struct rdt_req *req); /* its data is not needed, or
 void rdt_req_drop(struct rdt_req *req);            /* EXECUTING, and nobody else holds it */
 
 /*
- * End @req before its time, from whatever state it is in. Where nobody else holds it, it ends at
- * once. Else it ends as soon as it is back; an executing command that does all of its work
- * meanwhile succeeds.
+ * End @req early, whatever its state. If nothing else holds it, it ends at once; otherwise it ends
+ * as soon as it is back, and succeeds if all of its work is done by then. rdt_req_abort() alone
+ * returns a result.
  */
 enum rdt_abort_result {
-	RDT_ABORT_NO,   /* out of reach, or too late: it goes on as if nobody had asked */
-	RDT_ABORT_YES,  /* it completes with Command Abort Requested */
-	RDT_ABORT_LATER /* the backend was asked; the command's completion tells */
+	RDT_ABORT_NO,   /* too late, or it cannot be stopped: it goes on */
+	RDT_ABORT_YES,  /* it has ended with Command Abort Requested */
+	RDT_ABORT_LATER /* it was asked to stop; its status tells the outcome */
 };
-enum rdt_abort_result rdt_req_abort(struct rdt_req *req); /* the host sent an Abort command */
+enum rdt_abort_result rdt_req_abort(struct rdt_req *req); /* its host sent an Abort command */
 void rdt_req_preempt(struct rdt_req *req);                /* another host sent Preempt and Abort */
 void rdt_req_ns_gone(struct rdt_req *req);                /* its namespace is removed */
-void rdt_req_hang_up(struct rdt_req *req); /* its connection ends: dropped where possible */
+void rdt_req_hang_up(struct rdt_req *req);                /* its connection ends: no answer */
 
 /* What a host has to take before its Reads show that it takes anything. @listener: NULL in tests */
 uint32_t rdt_req_unproven(const struct rdt_listener *listener);
