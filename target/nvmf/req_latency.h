@@ -49,15 +49,15 @@ struct rdt_timing_query {
 
 /* Returns NULL without memory. A query can be repeated, but not before its previous answer. */
 struct rdt_timing_query *rdt_timing_query_new(struct rdt_target *target);
-/* Not while a question is on its way, unless the reactors have ended. NULL is fine. */
+/* No query may be in progress, unless the reactors have ended. Accepts NULL. */
 void rdt_timing_query_free(struct rdt_timing_query **query);
 void rdt_timing_ask(struct rdt_timing_query *query);
 
-/* By enum rdt_req_state; RDT_REQ_STATES: from NEW to the end. */
+/* By enum rdt_req_state; RDT_REQ_STATES: the whole time from NEW to the end. */
 const struct rd_hist *rdt_timing_hist(const struct rdt_req_latencies *times, unsigned int state);
-/* One line "status: state=..." for each state in which a command was. */
+/* Logs a line "status: state=..." for each state that was measured. */
 void rdt_timing_log(const struct rdt_req_latencies *times, struct rd_log *log);
-/* At once: of a target that has been drained, whose reactors time nothing any more. */
+/* Without messages, for a drained target whose reactors measure nothing any more. */
 void rdt_timing_log_drained(struct rdt_target *target);
 
 #endif /* RDT_REQ_LATENCY_H */

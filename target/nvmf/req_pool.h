@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where requests come from: the queue pairs of a device on one reactor share a pool of them, since
- * with many queues few commands are in progress at the same time, and what was used last is still
- * in the processor's cache. A queue never has more than it has entries. Everything here runs on the
- * reactor.
+ * Pool of requests, shared by the queue pairs of a device on one reactor: of many queues few have
+ * commands in progress at the same time, and a recently used request is still in the cache. A queue
+ * pair never uses more requests than it has entries. Everything runs on the reactor.
  */
 #ifndef RDT_REQ_POOL_H
 #define RDT_REQ_POOL_H
@@ -19,49 +18,52 @@ struct rdt_qpair;
 struct rdt_req;
 struct rdt_req_chunk;
 
-/* What a transport has beside each request, in one object with it. */
+/* The object of the transport that embeds a request. */
 struct rdt_req_mem {
-	size_t size;   /* of that object, */
-	size_t offset; /* and of the request in it */
-	/* Make a new chunk's memory usable for the transport. Returns 0 or -errno. NULL: nothing to
-	 * do, as for close. */
+	size_t size;   /* size of that object, */
+	size_t offset; /* and offset of the request in it */
+	/* Prepare the memory of a new chunk for the transport. Returns 0 or -errno. NULL: nothing
+	 * to do; also for close. */
 	int (*open)(void *arg, struct rdt_req_chunk *chunk);
 	void (*close)(void *arg, struct rdt_req_chunk *chunk);
-	/* Called once for each object, which is zero, before its request is used first. */
+	/* Called once for each object, which is zeroed, before the first use of its request. */
 	void (*init)(const struct rdt_req_chunk *chunk, struct rdt_req *req);
 };
 
 struct rdt_req_chunk {
-	uint8_t *mem; /* objects, [count] */
+	uint8_t *mem; /* [count] objects */
 	size_t len;
 	uint32_t count;
-	uint32_t made; /* have ever been used: the others' memory was never touched */
-	void *priv;    /* the transport's */
+	/* Number of objects used so far; the memory of the others was never touched */
+	uint32_t made;
+	void *priv; /* for the transport */
 	SLIST_ENTRY(rdt_req_chunk) link;
 };
 
 struct rdt_req_pool {
-	SLIST_HEAD(, rdt_req) free;      /* the one used last is the first */
-	TAILQ_HEAD(, rdt_qpair) starved; /* have commands and room for them, but got no request */
+	SLIST_HEAD(, rdt_req) free; /* LIFO */
+	/* Queue pairs with commands and free entries that got no request */
+	TAILQ_HEAD(, rdt_qpair) starved;
 	uint32_t used;
 	uint32_t total;
-	SLIST_HEAD(, rdt_req_chunk) chunks; /* the first one may have some that were never used */
+	/* The first chunk may have objects that were never used */
+	SLIST_HEAD(, rdt_req_chunk) chunks;
 	const struct rdt_req_mem *mem;
-	void *arg; /* of its functions */
+	void *arg; /* argument of the functions */
 	struct rd_loop *loop;
 	struct rd_defer serve;
 };
 
-/* Returns 0 or -errno: there is no memory for the first ones. */
+/* Returns 0, or -errno without memory for the first chunk. */
 int rdt_req_pool_init(struct rdt_req_pool *pool, struct rd_loop *loop,
 		      const struct rdt_req_mem *mem, void *arg);
-void rdt_req_pool_fini(struct rdt_req_pool *pool); /* no request is in use. Idempotent */
-/* A queue has ended: when no other one has a command, memory goes back, but for the first ones. */
+void rdt_req_pool_fini(struct rdt_req_pool *pool); /* no request is in use; may be repeated */
+/* A queue pair has ended: if no request is in use, frees all chunks but the first. */
 void rdt_req_pool_trim(struct rdt_req_pool *pool);
-/* None is free. Makes one, or returns NULL: no memory. */
+/* The list is empty. Takes a request from a chunk, or allocates one; NULL without memory. */
 struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool);
-/* @qp got no request. It is retried (rdt_qpair_retry()) as soon as there is one, in turn. */
+/* @qp got no request: it is queued, and rdt_qpair_retry() is called when there is one. */
 void rdt_req_pool_wait(struct rdt_req_pool *pool, struct rdt_qpair *qp);
-void rdt_req_pool_unwait(struct rdt_req_pool *pool, struct rdt_qpair *qp); /* idempotent */
+void rdt_req_pool_unwait(struct rdt_req_pool *pool, struct rdt_qpair *qp); /* may be repeated */
 
 #endif /* RDT_REQ_POOL_H */

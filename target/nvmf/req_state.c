@@ -5,37 +5,37 @@
 
 _Static_assert(RDT_REQ_STATES <= 32, "each has a bit");
 
-/*
- * All moves. On a queue pair that is closing, rdt_req_process() moves a request to DROPPED from
- * every state whose row has it: there nobody but the queue pair holds the request.
- */
+/* All allowed moves. On a closing queue pair, rdt_req_process() moves a request to DROPPED from
+ * each state that allows it, in which only the queue pair refers to the request. */
 const uint32_t rdt_req_moves[RDT_REQ_STATES] = {
 	[RDT_REQ_FREE] = TO(NEW),
-	/* EXECUTED: it is refused. */
+	/* EXECUTED: it was refused. */
 	[RDT_REQ_NEW] = TO(FUSED) | TO(FENCED) | TO(LIMITED) | TO(NEED_BUFFER) | TO(READY) |
 			TO(EXECUTED) | TO(DROPPED),
-	/* READY: the data of both halves is in capsules, or the other half has failed.
-	 * FETCH: the second half, which has a part of the first half's buffer.
-	 * EXECUTED: a first half alone: no second half follows it, or it is aborted. */
+	/*
+	 * READY: both halves have in-capsule data, or the other half has failed. FETCH: a second
+	 * half with its part of the pair's buffer. EXECUTED: a first half without a second one, or
+	 * aborted.
+	 */
 	[RDT_REQ_FUSED] = TO(NEED_BUFFER) | TO(FETCH) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
-	/* From the three queues, EXECUTED: it is aborted or preempted, its namespace is removed, or
+	/* The three queues. EXECUTED: it was aborted or preempted, its namespace is removed, or
 	 * there is no memory for the fence's timer. */
 	[RDT_REQ_FENCED] = TO(LIMITED) | TO(NEED_BUFFER) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
 	[RDT_REQ_LIMITED] = TO(FENCED) | TO(NEED_BUFFER) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
-	/* READY: its data goes to the host, or it is the half of a pair that ends early. */
+	/* READY: its data is transferred to the host, or it is a half of a pair that ends early. */
 	[RDT_REQ_NEED_BUFFER] = TO(FETCH) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
 	[RDT_REQ_FETCH] = TO(FETCHING) | TO(DROPPED),
-	/* EXECUTED: the fetch failed or was taken back. Of a pair, READY: the other half ends too.
-	 */
+	/* EXECUTED: the fetch has failed or was cancelled. READY, for half of a pair: the other
+	 * half ends too. */
 	[RDT_REQ_FETCHING] = TO(FETCH_ENDING) | TO(READY) | TO(EXECUTED),
 	[RDT_REQ_FETCH_ENDING] = TO(READY) | TO(EXECUTED),
-	/* EXECUTED: since it was parsed, something has changed that forbids it. */
+	/* EXECUTED: not allowed any more, after a change since it was parsed. */
 	[RDT_REQ_READY] = TO(EXECUTING) | TO(EXECUTED) | TO(DROPPED),
 	[RDT_REQ_EXECUTING] = TO(ABORTING) | TO(PREEMPTED) | TO(NS_GONE) | TO(EXECUTED),
 	[RDT_REQ_ABORTING] = TO(PREEMPTED) | TO(NS_GONE) | TO(EXECUTED),
 	[RDT_REQ_PREEMPTED] = TO(NS_GONE) | TO(EXECUTED),
 	[RDT_REQ_NS_GONE] = TO(EXECUTED),
-	/* DROPPED also on a queue pair that goes on: AERs when their controller is reset. */
+	/* DROPPED also on a live queue pair: AERs at a controller reset. */
 	[RDT_REQ_EXECUTED] = TO(RESPONDING) | TO(DROPPED),
 	[RDT_REQ_RESPONDING] = TO(DONE),
 	[RDT_REQ_DONE] = TO(FREE),

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * One command's way through the target: parse, buffer, fetch, execute, respond. The states are in
- * req_state.h, the moves between them in the table of req_state.c.
- */
+/* The processing of a command: parse, get a buffer, fetch, execute, respond. The states are in
+ * req_state.h, the table of moves is in req_state.c. */
 #include "request.h"
 
 #include <assert.h>
@@ -69,7 +67,7 @@ void rdt_req_release_capsule(struct rdt_req *req)
 	req->qp->ops->capsule_done(req->qp, cap);
 }
 
-/* Which command is this, and may it be sent here and now? */
+/* Find the command in the tables, and check that it is allowed now and on this queue. */
 static struct nvme_status find_command(struct rdt_req *req)
 {
 	const struct rdt_qpair *qp = req->qp;
@@ -88,8 +86,8 @@ static struct nvme_status find_command(struct rdt_req *req)
 		return NVME_OK;
 	if (rdt_subsys_is_disc(qp->ctrl->subsys) && !(cmd->flags & RDT_CMD_DISC))
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, 0);
-	/* The controller's state is its owner's. I/O queues exist only while it is ready, and are
-	 * closed after. */
+	/* The controller's state belongs to its owner. I/O queues exist only while it is ready, and
+	 * are closed after that. */
 	if (qp->ctrl->state != RDT_CTRL_READY)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
 	return NVME_OK;
@@ -122,7 +120,7 @@ static struct nvme_status parse_req(struct rdt_req *req)
 /* One half of a fused pair. */
 static RD_COLD void new_half(struct rdt_req *req)
 {
-	/* A half that waited would hold up the order of its queue. */
+	/* Delaying one half would change the order of commands in its queue. */
 	rdt_qos_charge(req);
 	rdt_req_move(req, RDT_REQ_FUSED);
 	if (req->mate)
@@ -210,7 +208,8 @@ static void state_new(struct rdt_req *req)
 	if (nvme_status_ok(st) && qp->state < RDT_QP_CLOSING)
 		rdt_req_parsed(req);
 	if (qp->state >= RDT_QP_CLOSING)
-		return; /* something could not be posted: the queue ends, and @req has */
+		/* A work request could not be posted: the queue pair ends, and @req has ended */
+		return;
 	if (!nvme_status_ok(st)) {
 		req->status = st;
 		rdt_req_move(req, RDT_REQ_EXECUTED);
@@ -255,9 +254,9 @@ void rdt_req_fetched(struct rdt_req *req, int err)
 }
 
 /*
- * While the command waited (for a limit, a buffer, its data, its blocks) a reservation may have
- * come, the namespace may have become write protected, smaller, or another's, the path may have
- * changed.
+ * While the command waited (limit, buffer, data, range lock), a reservation may have been acquired,
+ * the namespace may have been write protected, shrunk or hidden from the host, or the ANA state may
+ * have changed.
  */
 bool rdt_req_look_again(struct rdt_req *req)
 {
@@ -282,7 +281,7 @@ static struct nvme_status early_status(struct rdt_req *req, enum rdt_req_state w
 	switch (why) {
 	case RDT_REQ_PREEMPTED:
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_ABORTED_PREMEPT);
-	case RDT_REQ_NS_GONE: /* what the next command gets at once */
+	case RDT_REQ_NS_GONE: /* the status that a new command gets */
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
 	default:
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
@@ -314,7 +313,7 @@ void rdt_req_complete(struct rdt_req *req)
 	rdt_req_process(req);
 }
 
-/* Say what failed, at a rate the peer cannot choose. */
+/* Log the failure, rate limited because hosts cause failures. */
 static RD_COLD void report_failure(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
@@ -335,7 +334,7 @@ static void state_executed(struct rdt_req *req)
 
 	if (req->aborter)
 		rdt_abort_victim_done(req);
-	/* No RNR on iWARP: the RECV is posted again before the host may count on it. */
+	/* iWARP has no RNR: post the RECV again before the answer lets the host use it. */
 	if (req->cap) {
 		rdt_req_release_capsule(req);
 		if (qp->state >= RDT_QP_CLOSING)
@@ -361,7 +360,7 @@ static void state_executed(struct rdt_req *req)
 	qp->ops->respond(req, with_data);
 }
 
-/* The last half of a fused pair to end gives the buffer back: a READ may still fill its part. */
+/* The half of a pair that ends last returns the buffer, because a READ may still fill its part. */
 static RD_COLD void leave_pair(struct rdt_req *req)
 {
 	struct rdt_req *mate = req->mate;
@@ -377,8 +376,9 @@ static RD_COLD void leave_pair(struct rdt_req *req)
 }
 
 /*
- * Data for a host is away when a socket has it: the first bytes of a connection, as many as sockets
- * at both ends hold, do not show that somebody takes them. Data from a host does at once.
+ * Data for a host counts as transferred when a socket has taken it. So the first bytes of a
+ * connection, as many as the sockets of both ends buffer, prove nothing. Data from a host counts at
+ * once.
  */
 #define SOCKETS (8u << 20)
 
@@ -402,7 +402,7 @@ static bool moved(const struct rdt_req *req)
 	return req->dir != RDT_DIR_C2H || !qp->unproven || prove(qp, req->data_len);
 }
 
-/* Give everything back. The request may be in use again on return. */
+/* Release all resources. On return the request may be in use again. */
 static void finish_req(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
@@ -476,7 +476,7 @@ void rdt_req_process(struct rdt_req *req)
 		case RDT_REQ_EXECUTED:
 			state_executed(req);
 			return;
-		default: /* others move it on */
+		default: /* something else moves it on */
 			return;
 		}
 	} while (req->state != before);
@@ -495,7 +495,7 @@ void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule
 	rdt_req_move(req, RDT_REQ_NEW);
 	if (qp->ctrl) {
 		rdt_keep_alive_traffic(qp->ctrl);
-		/* An AER would wait for hours: the times are of I/O commands, after Connect. */
+		/* I/O commands after Connect only: an AER may wait for hours. */
 		if (!qp->admin && --qp->reactor->timing.left == 0)
 			rdt_timing_begin(req);
 	}
@@ -505,7 +505,7 @@ void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule
 
 /* ---- ending early ---- */
 
-/* Answer @req, which nobody else holds any more, with @st. Of a fused pair both halves end. */
+/* Answer @req with @st; only the queue pair refers to it. Both halves of a fused pair end. */
 static enum rdt_abort_result end_now(struct rdt_req *req, struct nvme_status st)
 {
 	bool pair = req->mate;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: one command on its way from its capsule to its answer. */
+/* Requests: a command from the arrival of its capsule to the end of its answer. */
 #ifndef RDT_REQUEST_H
 #define RDT_REQUEST_H
 
@@ -30,7 +30,7 @@ struct rdt_resv_part;
 struct rdt_target;
 struct rdt_target_config;
 
-enum rdt_dir { /* opcode bits 1:0, data direction */
+enum rdt_dir { /* data direction, opcode bits 1:0 */
 	       RDT_DIR_NONE = 0,
 	       RDT_DIR_H2C = 1,
 	       RDT_DIR_C2H = 2,
@@ -42,37 +42,39 @@ enum rdt_exec {
 	RDT_EXEC_PENDING, /* rdt_req_complete() will follow, from the loop */
 };
 
-#define RDT_CMD_DISC       0x01u /* a discovery controller has it too */
-#define RDT_CMD_LONGER_SGL 0x02u /* the data descriptor may describe more than is used */
-#define RDT_CMD_WRITES     0x04u /* it may change blocks: refused where that is protected */
-#define RDT_CMD_BLOCKS     0x08u /* SLBA and NLB in CDW10 to 12 */
+#define RDT_CMD_DISC       0x01u /* also supported by discovery controllers */
+#define RDT_CMD_LONGER_SGL 0x02u /* the SGL may describe more data than the command uses */
+#define RDT_CMD_WRITES     0x04u /* may change blocks: refused in write-protected namespaces */
+#define RDT_CMD_BLOCKS     0x08u /* has SLBA and NLB in CDW10 to CDW12 */
 
 struct rdt_cmd {
 	const char *name;
 	uint8_t flags;
-	/* Parse: refuse, or set req->data_len. Before any buffer is taken or data moved. */
+	/* Validate the command: returns an error, or sets req->data_len. Called before a buffer is
+	 * taken or data is transferred. */
 	struct nvme_status (*check)(struct rdt_req *req);
 	enum rdt_exec (*exec)(struct rdt_req *req);
-	/* As the first half of a fused pair: execute both. Only of those that can be one. */
+	/* Execute the fused pair of which @first is the first half. NULL: the command cannot be
+	 * fused. */
 	enum rdt_exec (*exec_fused)(struct rdt_req *first);
 };
 
-/* The commands by opcode, or by FCTYPE: 256 of each. An entry without @exec is not supported. */
+/* Command tables by opcode or FCTYPE, 256 entries each. An entry without @exec is not supported. */
 struct rdt_cmd_tables {
 	const struct rdt_cmd *fabrics;
 	const struct rdt_cmd *admin;
 	const struct rdt_cmd *io;
 };
 
-/* An Abort on its way to the reactor of the queue it names, and back. */
+/* An Abort command on its way to the reactor of the queue that it names, and back. */
 struct rdt_abort {
 	struct rd_msg msg;
-	struct rdt_qpair *qp; /* where to look */
+	struct rdt_qpair *qp; /* the queue of the victim */
 	struct rdt_req *req;  /* the Abort command itself */
 	struct rdt_req *victim;
 	struct rd_timer timer; /* on the victim's loop */
 	uint16_t cid;
-	bool aborted; /* the answer */
+	bool aborted; /* the outcome */
 };
 
 /* A reservation command on its way to the main thread and back. */
@@ -81,49 +83,49 @@ struct rdt_resv_cmd {
 	STAILQ_ENTRY(rdt_resv_cmd) link;
 	bool report;
 	struct rdt_resv_op op;
-	struct nvme_status status; /* the answer */
+	struct nvme_status status; /* the outcome */
 };
 
-/* What an I/O command that executes waits for, as far as it can be told to end early. */
+/* What an executing I/O command waits for; tells how it can be ended early. */
 enum rdt_wait {
-	RDT_WAIT_NONE,    /* or for its blocks: range.state is RDT_RANGE_WAITING */
+	RDT_WAIT_NONE,    /* nothing, or a range lock: then range.state is RDT_RANGE_WAITING */
 	RDT_WAIT_BIO,     /* @bio is in the backend */
-	RDT_WAIT_SCRATCH, /* it is on the queue of the pool of scratch buffers */
+	RDT_WAIT_SCRATCH, /* it is on the queue of the scratch pool */
 };
 
 enum rdt_step;
 struct rdt_io_range;
 
-/* Where an I/O command of several steps is (io.c). */
+/* Progress of an I/O command of several steps (io.c). */
 struct rdt_work {
-	uint16_t index;  /* range of a list, */
-	uint32_t nsid;   /* namespace, */
-	uint64_t lba;    /* and block that come next */
-	uint64_t dst;    /* Copy: where to */
-	uint32_t left;   /* Copy: blocks of the range */
-	uint32_t blocks; /* of the piece in progress */
+	uint16_t index;  /* next range of a list, */
+	uint32_t nsid;   /* next namespace, */
+	uint64_t lba;    /* and next block */
+	uint64_t dst;    /* Copy: destination block */
+	uint32_t left;   /* Copy: blocks left in the range */
+	uint32_t blocks; /* blocks of the current piece */
 	void *scratch;
-	struct rdt_io_range *ranges;                /* a list, as it was checked: rdt_io_ranges() */
-	enum rdt_step (*step)(struct rdt_req *req); /* NULL: it has none */
+	struct rdt_io_range *ranges;                /* validated copy of a list: rdt_io_ranges() */
+	enum rdt_step (*step)(struct rdt_req *req); /* NULL: a command of one step */
 	uint8_t phase;
 };
 
-/* A keyed descriptor of a list. */
+/* A keyed descriptor of an SGL list. */
 struct rdt_sgl_desc {
 	uint64_t addr;
 	uint32_t key;
-	uint32_t len; /* not 0 */
+	uint32_t len; /* never 0 */
 };
 
 /*
- * What comes before @cqe.sqhd is zeroed when the request begins, and kept short: compilers clear 80
- * bytes with five stores, and a few more with a loop. Then comes what every command needs, and what
- * few do at the end.
+ * The fields before @cqe.sqhd are zeroed when a request begins. They are kept short: compilers
+ * clear 80 bytes with five stores, and more with a loop. Fields used by every command follow, and
+ * rarely used ones are at the end.
  */
 struct rdt_req {
 	const struct rdt_cmd *cmd;
 	void *buf;
-	void *pool_buf;       /* given back in the end; NULL for in-capsule data. buf is in it */
+	void *pool_buf;       /* returned at the end; contains @buf. NULL for in-capsule data */
 	struct rdt_req *mate; /* the other half of a fused pair */
 	struct rdt_abort *aborter;
 	uint64_t err_lba;
@@ -131,44 +133,44 @@ struct rdt_req {
 	uint32_t sgl_len;
 	struct nvme_status status;
 	uint8_t sgl_type;
-	uint8_t descs;   /* keyed descriptors in rdt_req_sgl(); 0: one, and raddr and rkey say it */
-	bool invalidate; /* the host asked for remote invalidation of rkey */
+	uint8_t descs;   /* keyed descriptors in rdt_req_sgl(); 0: the one in @raddr and @rkey */
+	bool invalidate; /* the host requests remote invalidation of @rkey */
 	uint8_t wait;    /* enum rdt_wait */
-	bool watched;    /* the log or the timing want to know each state */
-	bool waited;     /* since it was parsed: look again before it begins */
-	uint8_t limiters_passed; /* of limits: its host's, its namespace's */
+	bool watched;    /* state changes are logged or timed */
+	bool waited;     /* it has waited since it was parsed: check again before execution */
+	uint8_t limiters_passed; /* limiters that it has passed: of the host, of the namespace */
 	struct nvme_cqe cqe;
 
 	uint32_t magic;
-	uint16_t index;   /* in qp->reqs; not the same for all of its life */
-	uint16_t err_loc; /* parameter error location: byte, bit << 8; 0xffff: none */
+	uint16_t index;   /* index in qp->reqs; changes when other requests end */
+	uint16_t err_loc; /* Parameter Error Location: byte, bit << 8; 0xffff: none */
 	uint8_t state;    /* enum rdt_req_state; rdt_req_move() */
 	uint8_t dir;      /* enum rdt_dir */
-	bool timed;       /* for the times in each state */
+	bool timed;       /* its latencies are measured */
 	uint32_t rkey;
-	uint64_t raddr; /* keyed: host address; in-capsule: offset */
+	uint64_t raddr; /* keyed: address at the host; in-capsule: offset */
 	struct rdt_qpair *qp;
-	struct rdt_capsule *cap;        /* held until its in-capsule data has been used */
-	struct rdt_ns *ns;              /* held from rdt_ns_take() until the request is finished */
-	struct rdt_ns_channel *channel; /* of @ns; valid while it is held */
+	struct rdt_capsule *cap;        /* until its in-capsule data was used */
+	struct rdt_ns *ns;              /* set by rdt_ns_take(), released at the end */
+	struct rdt_ns_channel *channel; /* of @ns, valid as long as @ns */
 	SLIST_ENTRY(rdt_req) next;      /* pool->free */
 	struct nvme_sqe sqe;
 	struct rdt_bio bio;
 
-	struct rdt_work work; /* its end and the start of @range are reset for each command */
+	/* Its last fields and the first ones of @range are reset for each command */
+	struct rdt_work work;
 	struct rdt_range_lock range;
-	struct rdt_pool *pool;     /* of pool_buf, or waited for */
-	struct rdt_account *payer; /* of pool_buf */
+	struct rdt_pool *pool;     /* the pool of pool_buf, or that it waits for */
+	struct rdt_account *payer; /* the account of pool_buf */
 	uint32_t pool_len;
 	TAILQ_ENTRY(rdt_req)
-	link; /* of the one queue that it waits on: the fence's, of a limit, of
-	       * an account, or the transport's */
-	struct rdt_qos_queue *queue; /* LIMITED: where it waits */
+	link; /* of the only queue on which it can be: fence, limiter, account or transport */
+	struct rdt_qos_queue *queue; /* LIMITED: the queue */
 	struct rdt_resv_part *fence; /* the Preempt and Abort that waits for its end, or NULL */
-	struct rdt_resv_cmd resv;    /* of a reservation command */
-	struct rdt_abort abort;      /* of an Abort command */
-	struct rdt_sgl_desc *sgl;    /* [qp->msdbd], of all the same; made when a list comes */
-	uint64_t began, since;       /* timed: when it became NEW, and what it is now */
+	struct rdt_resv_cmd resv;    /* for reservation commands */
+	struct rdt_abort abort;      /* for Abort commands */
+	struct rdt_sgl_desc *sgl;    /* [qp->msdbd], allocated for the first SGL list */
+	uint64_t began, since;       /* if @timed: time of NEW, and of the current state, in ns */
 };
 _Static_assert(offsetof(struct rdt_req, cqe.sqhd) <= 80, "cleared with five stores");
 
@@ -187,21 +189,21 @@ static inline bool rdt_req_fetching(const struct rdt_req *req)
 	return req->state == RDT_REQ_FETCHING || req->state == RDT_REQ_FETCH_ENDING;
 }
 
-/* Is it the command's, whether it is to end early or not? */
+/* Is it in one of the executing states, with or without a request to end early? */
 static inline bool rdt_req_executing(const struct rdt_req *req)
 {
 	return req->state >= RDT_REQ_EXECUTING && req->state <= RDT_REQ_NS_GONE;
 }
 
 /* request.c */
-void rdt_req_init(struct rdt_req *req); /* @req is zero */
+void rdt_req_init(struct rdt_req *req); /* @req is zeroed */
 void rdt_req_fini(struct rdt_req *req);
-/* @req is FREE, and on no list. */
+/* @req is FREE and on no list. */
 void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule *cap);
 void rdt_req_process(struct rdt_req *req);
-/* It is watched, and about to leave its state. */
+/* Called for a watched request that is about to leave its state. */
 void rdt_req_report_state(struct rdt_req *req, enum rdt_req_state next);
-/* The only way to change req->state. */
+/* The only function that changes req->state. */
 static inline void rdt_req_move(struct rdt_req *req, enum rdt_req_state next)
 {
 	assert(rdt_req_may_move(req->state, next));
@@ -209,18 +211,21 @@ static inline void rdt_req_move(struct rdt_req *req, enum rdt_req_state next)
 		rdt_req_report_state(req, next);
 	req->state = (uint8_t)next;
 }
-/* It has its data or needs none: buffers are next. Keyed data needs one, the capsule is not. */
+/* The command was parsed and admitted: get a buffer if it needs one. In-capsule data needs none. */
 void rdt_req_parsed(struct rdt_req *req);
-/* FENCED or LIMITED: it was taken off its queue, and goes on. */
+/* @req, FENCED or LIMITED, was removed from its queue: continue. */
 void rdt_req_resume(struct rdt_req *req);
-/* -> NEED_BUFFER, and on if there is a buffer; rdt_req_process() is the caller's to call. */
+/* Move to NEED_BUFFER, and further if there is a buffer. The caller then calls
+ * rdt_req_process(). */
 void rdt_req_need_buffer(struct rdt_req *req);
-void rdt_req_buffer(struct rdt_req *req, void *buf); /* from the pool: its turn has come */
-/* It has waited, and is about to begin: is it still allowed? Else req->status says why not. */
+/* Called by the pool with the buffer that @req waited for */
+void rdt_req_buffer(struct rdt_req *req, void *buf);
+/* Is @req, which has waited, still allowed to execute? Otherwise req->status is set. */
 bool rdt_req_look_again(struct rdt_req *req);
-void rdt_req_complete(struct rdt_req *req);        /* executing; req->status is set */
-void rdt_req_release_capsule(struct rdt_req *req); /* its data is not needed, or elsewhere */
-void rdt_req_drop(struct rdt_req *req);            /* EXECUTING, and nobody else holds it */
+void rdt_req_complete(struct rdt_req *req);        /* ends the execution; req->status is set */
+void rdt_req_release_capsule(struct rdt_req *req); /* its in-capsule data is not needed any more */
+/* @req is EXECUTING, and only the caller refers to it */
+void rdt_req_drop(struct rdt_req *req);
 
 /*
  * End @req early, whatever its state. If nothing else holds it, it ends at once; otherwise it ends
@@ -237,7 +242,8 @@ void rdt_req_preempt(struct rdt_req *req);                /* another host sent P
 void rdt_req_ns_gone(struct rdt_req *req);                /* its namespace is removed */
 void rdt_req_hang_up(struct rdt_req *req);                /* its connection ends: no answer */
 
-/* What a host has to take before its Reads show that it takes anything. @listener: NULL in tests */
+/* Bytes that a host must receive before its Reads count as transferred data. @listener: NULL in
+ * tests */
 uint32_t rdt_req_unproven(const struct rdt_listener *listener);
 struct nvme_status rdt_req_fail(struct rdt_req *req, unsigned int sct, unsigned int sc,
 				unsigned int loc);
@@ -245,9 +251,9 @@ struct nvme_status rdt_req_fail(struct rdt_req *req, unsigned int sct, unsigned 
 #define RDT_LOC(field) ((unsigned int)offsetof(struct nvme_sqe, field))
 
 /*
- * Each request of @qp that is in use. What is done with one may end it and others, and begin new
- * ones, which may or may not be seen: rdt_qpair_put() moves only the last one, to a place that is
- * still to come or was seen before, and may so be seen again.
+ * Each request of @qp that is in use. The body may end requests and begin others; begun ones may be
+ * skipped. rdt_qpair_put() moves only the last one, to an index that was visited already or is
+ * visited later, so a request may be visited twice.
  */
 #define RDT_FOREACH_REQ(req, qp) \
 	for (unsigned int i_ = (qp)->used; rdt_qpair_each((qp), &i_, &(req));)
@@ -264,15 +270,15 @@ static inline bool rdt_qpair_each(const struct rdt_qpair *qp, unsigned int *i, s
 /* sgl.c */
 struct nvme_status rdt_sgl_parse(struct rdt_req *req);
 struct nvme_status rdt_sgl_match_other(struct rdt_req *req);
-/* The command knows its length now: does the descriptor describe exactly that, or more where it
- * may? */
+/* The length of the command is known: must the descriptor describe exactly that, or may it be
+ * longer? */
 static inline struct nvme_status rdt_sgl_match(struct rdt_req *req)
 {
 	if (req->sgl_len == req->data_len && req->sgl_type != NVME_SGL_IN_CAPSULE)
 		return NVME_OK;
 	return rdt_sgl_match_other(req);
 }
-/* Keyed descriptors of a command: as configured, and as a list that fits into a capsule has. */
+/* Maximum of keyed descriptors: as configured, and as many as fit into a capsule. */
 uint8_t rdt_msdbd(const struct rdt_target_config *cfg);
 static inline const struct rdt_sgl_desc *rdt_req_sgl(const struct rdt_req *req)
 {

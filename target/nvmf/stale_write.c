@@ -22,10 +22,10 @@
 
 _Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in ctrl->unheard");
 
-/* Those who wait look again after this time: storage has hung for seconds. */
+/* Poll interval for requests blocked by the stale-write fence. */
 #define LOOK_AGAIN (20 * RD_NSEC_PER_MSEC)
 
-/* A command of a closing queue: may it still write? A Compare may be half of a fused pair. */
+/* Can a command of a closing queue still write? A Compare may be the first half of a fused pair. */
 static bool may_write(const struct rdt_req *req)
 {
 	return req->ns && rdt_req_executing(req) &&
@@ -43,7 +43,8 @@ void rdt_fence_queue_closed(struct rdt_qpair *qp)
 		if (may_write(req))
 			rdt_slots_set(&qp->ctrl->left, req->ns->slot);
 	}
-	/* After the bits. Whoever counted it as everywhere may look again. */
+	/* After the bits: controllers that counted the queue as in flight everywhere check
+	 * again. */
 	if (atomic_fetch_sub(&qp->ctrl->untold, 1) == 1)
 		rdt_ctrl_wake_all_fenced(qp->ctrl);
 }
@@ -58,29 +59,29 @@ void rdt_fence_settled(struct rdt_ctrl *ctrl)
 	rdt_slots_clear_all(&ctrl->left);
 }
 
-/* Where @dead may have commands in flight. */
+/* Add the namespaces in which @dead may have commands in flight. */
 static void add_left(const struct rdt_ctrl *dead, struct rdt_slots *kept)
 {
-	if (atomic_load(&dead->untold)) /* before the bits */
+	if (atomic_load(&dead->untold)) /* read before the bits */
 		rdt_slots_set_all(kept);
 	else
 		rdt_slots_add(kept, &dead->left);
 }
 
-/* May @ctrl have commands in flight, in case it is dead? */
+/* Could @ctrl have commands in flight if it were dead? */
 static bool has_left(const struct rdt_ctrl *ctrl)
 {
 	return atomic_load(&ctrl->untold) || rdt_slots_any(&ctrl->left);
 }
 
-/* ---- controllers that may be dead without anybody having seen it ---- */
+/* ---- controllers that may be dead although nobody has seen it yet ---- */
 
 static uint64_t reactor_bit(const struct rdt_reactor *r)
 {
 	return UINT64_C(1) << r->index;
 }
 
-/* Its reactor has not answered, or has not come to its end yet. */
+/* Its reactor has not answered, or has not processed its end yet. */
 static bool may_be_dead(const struct rdt_ctrl *other, const struct rdt_ctrl *ctrl)
 {
 	return atomic_load(&other->ending) || ctrl->unheard & reactor_bit(other->owner);
@@ -116,7 +117,7 @@ void rdt_fence_leave(struct rdt_ctrl *ctrl)
 	ctrl->unheard = 0;
 }
 
-/* Controllers of @ctrl's host on this reactor whose connections have ended are dead from now on. */
+/* End the controllers of @ctrl's host on this reactor whose connections were closed. */
 static void end_closed(const struct rdt_ctrl *ctrl, unsigned int reactor)
 {
 	struct rdt_ctrl *other;
@@ -130,7 +131,7 @@ static void end_closed(const struct rdt_ctrl *ctrl, unsigned int reactor)
 	}
 }
 
-/* This reactor does not stand still (any more): tell all who asked. */
+/* This reactor runs (again): answer all new controllers that have asked. */
 static void ask_msg(struct rd_msg *msg)
 {
 	struct rdt_ask *ask = rd_container_of(msg, struct rdt_ask, msg);
@@ -168,7 +169,7 @@ int rdt_fence_open(struct rdt_subsys *ss)
 	return 0;
 }
 
-/* ---- what is kept from a new controller ---- */
+/* ---- namespaces that are fenced for a new controller ---- */
 
 uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl, bool keep)
 {
@@ -208,7 +209,8 @@ void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot)
 
 /* ---- commands that wait ---- */
 
-/* What moves no blocks waits for none: a host may still say who else may. */
+/* Commands that access no blocks are not fenced, so that a host can still use reservations to
+ * exclude others. */
 RD_COLD bool rdt_fence_blocks_slow(const struct rdt_req *req)
 {
 	unsigned int slot = req->ns->slot;
@@ -241,12 +243,12 @@ static void fence_look_again(struct rd_timer *timer)
 	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, fence_timer);
 	struct rdt_req *req;
 
-	/* Each leaves the list, and what it does may end others. */
+	/* Each one leaves the list first; processing it may end others. */
 	while ((req = first_free_req(r))) {
 		leave_fence(req);
 		rdt_req_resume(req);
 	}
-	/* Cannot fail: the place it has just left is free. */
+	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
 	if (!TAILQ_EMPTY(&r->behind_fence))
 		rd_timer_start(r->loop, timer, LOOK_AGAIN);
 }

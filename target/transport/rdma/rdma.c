@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NVMe/RDMA below the queue pair: capsules by SEND, host data by READ and WRITE. Everything here
- * runs on the reactor of the connection.
+ * The data path of NVMe/RDMA below the queue pair: capsules by SEND, host data by READ and WRITE.
+ * Everything runs on the reactor of the connection.
  *
- * Draining is by counting: each posted RECV, READ and SEND completes exactly once, a SEND by itself
- * or with one behind it, and the connection is destroyed when all have. A WRITE is not signalled:
- * it precedes its SEND.
+ * Teardown is by counting: each posted RECV, READ and SEND completes exactly once (a SEND possibly
+ * through a later one), and the connection is destroyed when all have completed. WRITEs are
+ * unsignalled; the SEND of the same answer follows.
  */
 #include "rdma.h"
 
@@ -28,7 +28,7 @@
 
 #define CQ_DEPTH   4096u
 #define POLL_BATCH 32
-#define POLL_ROUND 512u /* completions before others on the loop get their turn */
+#define POLL_ROUND 512u /* completions before other work of the loop */
 
 static void finish_later(struct rdt_rdma_conn *rc)
 {
@@ -46,7 +46,7 @@ static struct rdt_rdma_conn *conn_of_req(const struct rdt_rdma_req *rr)
 	return rdt_rdma_conn_of(rr->req.qp);
 }
 
-/* A flushed one only follows an end whose own reason comes with DISCONNECTED. */
+/* Ignores flushed work requests: the connection ends already, and DISCONNECTED has the reason. */
 static RD_COLD void rdma_wr_failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc,
 				   const char *what)
 {
@@ -54,9 +54,10 @@ static RD_COLD void rdma_wr_failed(struct rdt_rdma_conn *rc, const struct ibv_wc
 		rdt_qpair_lost(&rc->qp, what);
 }
 
-/* ---- what is on its way ---- */
+/* ---- transfers in flight ---- */
 
-/* The timer runs only while something is: an idle reactor is not woken. */
+/* Starts the stall watchdog: its timer runs only while transfers are in flight, so that an idle
+ * reactor does not wake up. */
 static void went_out(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, uint32_t len)
 {
 	struct rdt_rdma *rdma = rc->qp.reactor->rdma;
@@ -78,7 +79,7 @@ static void came_back(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, 
 
 static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, uint32_t len)
 {
-	/* With RECVs of its own it could not have come. */
+	/* Impossible with RECVs of its own, of which there are @depth. */
 	if (rc->conn->recvs > rc->qp.depth) {
 		rdt_qpair_lost(&rc->qp, "the host sent more commands than its queue has entries");
 		return;
@@ -94,7 +95,7 @@ static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, ui
 		rdt_qpair_capsule(&rc->qp, &recv->cap);
 }
 
-/* Returns the connection, or NULL: it is gone. */
+/* Returns the connection, or NULL when it is gone. */
 static struct rdt_rdma_conn *rdma_recv_done(struct rdt_rdma_dev *rdev, struct rdt_rdma_recv *recv,
 					    const struct ibv_wc *wc)
 {
@@ -111,7 +112,7 @@ static struct rdt_rdma_conn *rdma_recv_done(struct rdt_rdma_dev *rdev, struct rd
 	return rc;
 }
 
-/* ---- host data to us ---- */
+/* ---- data from the host ---- */
 
 static void lose(struct rdt_rdma_req *rr, const char *what)
 {
@@ -146,7 +147,7 @@ static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sg
 	return true;
 }
 
-/* READs of a list, as far as the depth goes. False: some of them wait. */
+/* Post READs of an SGL list while READ slots are free. Returns false when some are left. */
 static bool post_list(struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_conn *rc = conn_of_req(rr);
@@ -166,7 +167,7 @@ static bool post_list(struct rdt_rdma_req *rr)
 	return true;
 }
 
-/* False: it has more for later. There is room for at least one READ. */
+/* Returns false when some READs are left. At least one READ slot is free. */
 static bool post_reads(struct rdt_rdma_req *rr)
 {
 	const struct rdt_req *req = &rr->req;
@@ -178,10 +179,8 @@ static bool post_reads(struct rdt_rdma_req *rr)
 	return true;
 }
 
-/*
- * The provider would queue an excess as well, but what waits here can still be aborted. A list may
- * have more READs than the depth: it stays at the head until the last is posted.
- */
+/* Requests wait here instead of in the provider, so that they can be aborted. A list with more
+ * READs than slots stays at the head of the queue until its last READ is posted. */
 static void fetch(struct rdt_req *req)
 {
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
@@ -224,18 +223,20 @@ static void serve_reads(struct rdt_rdma_conn *rc)
 	}
 }
 
-/* A READ of a list is back. True: it was the last that will come. */
+/* A READ of a list has completed. Returns true for the last one. */
 static bool list_done(struct rdt_rdma_req *rr, bool ok)
 {
 	rr->reads_out--;
 	rr->read_bad |= !ok;
 	if (rr->reads_out || rr->lost)
 		return false;
-	/* The rest waits for its turn or, when the connection ends, for finish_conn_close(). */
+	/* Otherwise more READs will be posted in turn or, when the connection ends,
+	 * finish_conn_close() ends the request. */
 	return rr->read_next == rr->req.descs;
 }
 
-/* What is done with a READ: all of a list that is out with its last one. */
+/* Bytes that are done with this READ; for a list, all that were posted, when its last READ has
+ * completed. */
 static uint32_t read_len(struct rdt_rdma_req *rr)
 {
 	uint32_t len = rr->req.data_len;
@@ -247,7 +248,7 @@ static uint32_t read_len(struct rdt_rdma_req *rr)
 	return len;
 }
 
-/* As rdma_send_done(), it returns the connection, which outlives the request. */
+/* Returns the connection, which outlives the request. */
 static struct rdt_rdma_conn *read_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 {
 	struct rdt_rdma_conn *rc = conn_of_req(rr);
@@ -288,7 +289,7 @@ static void init_answer(struct rdt_rdma_conn *rc, bool inline_cqe)
 	};
 }
 
-/* The SEND with the CQE. */
+/* Prepare the SEND of the CQE. */
 static struct ibv_send_wr *fill_send(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_answer *answer = &rc->answer;
@@ -300,8 +301,8 @@ static struct ibv_send_wr *fill_send(struct rdt_rdma_conn *rc, struct rdt_rdma_r
 	send->wr_id = (uintptr_t)&rr->send;
 	send->opcode = IBV_WR_SEND;
 	send->send_flags = answer->send_flags;
-	/* Exactly the key of the command, and only when the host asked: anything else makes hosts
-	 * reset. */
+	/* Only the key of the command, and only on request: hosts reset the connection
+	 * otherwise. */
 	if (req->invalidate && answer->can_inv) {
 		send->opcode = IBV_WR_SEND_WITH_INV;
 		send->send_flags = answer->inv_flags;
@@ -311,7 +312,7 @@ static struct ibv_send_wr *fill_send(struct rdt_rdma_conn *rc, struct rdt_rdma_r
 	return send;
 }
 
-/* The WRITE with all of the data, and the SEND. */
+/* Prepare the WRITE of all data, followed by the SEND. */
 static struct ibv_send_wr *fill_rdma_write(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_answer *answer = &rc->answer;
@@ -341,7 +342,8 @@ static void post_answer(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr,
 	went_out(rc, &rc->answers, rr->answer_len);
 }
 
-/* A WRITE for each descriptor, then the SEND. The SQ has room. */
+/* Post a WRITE for each descriptor, followed by the SEND. The caller has checked for room in the
+ * SQ. */
 static void respond_list(struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_conn *rc = conn_of_req(rr);
@@ -407,7 +409,7 @@ static void answer_sent(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
 	rdt_req_responded(&rr->req);
 }
 
-/* The SEND of @rr has completed, and all before it: not each of them is reported. */
+/* The SEND of @rr has completed, and with it all earlier ones, which may be unsignalled. */
 static struct rdt_rdma_conn *rdma_send_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 {
 	struct rdt_rdma_conn *rc = conn_of_req(rr);
@@ -447,14 +449,14 @@ static void handle_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
 		unknown_wc(rdev, wc);
 		return;
 	}
-	/* Those that every command has come first. */
+	/* In order of frequency. */
 	if (wr->kind == RDT_WR_RECV) {
 		rc = rdma_recv_done(rdev, rd_container_of(wr, struct rdt_rdma_recv, wr), wc);
 	} else if (wr->kind == RDT_WR_SEND) {
 		rc = rdma_send_done(rd_container_of(wr, struct rdt_rdma_req, send), wc);
 	} else if (wr->kind == RDT_WR_READ) {
 		rc = read_done(rd_container_of(wr, struct rdt_rdma_req, read), wc);
-	} else { /* a WRITE, unsignalled: it failed, and its SEND will complete as well */
+	} else { /* an unsignalled WRITE has failed; its SEND completes as well */
 		rc = conn_of_req(rd_container_of(wr, struct rdt_rdma_req, write));
 		rdma_wr_failed(rc, wc, "a WRITE to the host's memory failed");
 	}
@@ -462,7 +464,7 @@ static void handle_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
 		finish_later(rc);
 }
 
-/* What each of a batch needs; on their way while the first ones are handled. */
+/* Prefetch what handling a batch of completions needs. */
 static void prefetch_wc(const struct ibv_wc *wc)
 {
 	const struct rdt_rdma_wr *wr = (void *)(uintptr_t)wc->wr_id;
@@ -512,13 +514,13 @@ static void cq_again(struct rd_defer *defer)
 
 /* ---- requests ---- */
 
-/* Where registered memory is read by the processor it gains nothing. */
+/* Where the CPU reads registered memory (software providers), inline data has no advantage. */
 static bool inlines_cqe(const struct rd_fab_dev *dev)
 {
 	return !dev->caps.cheap_mr && dev->caps.max_inline >= NVME_CQE_SIZE;
 }
 
-/* iWARP devices take no data inline with a SEND with Invalidate. */
+/* iWARP devices cannot send inline data with Invalidate. */
 static bool inlines_all_cqes(const struct rd_fab_dev *dev)
 {
 	return inlines_cqe(dev) && (dev->caps.inline_with_inv || !dev->caps.send_with_inv);
@@ -595,7 +597,7 @@ static void dev_free(struct rdt_rdma_dev *rdev)
 	free(rdev);
 }
 
-/* What is left of devices that were removed: objects without anything behind them. */
+/* Free the objects of removed devices. */
 static void free_gone(struct rdt_rdma *rdma)
 {
 	struct rdt_rdma_dev *rdev, *next;
@@ -625,7 +627,7 @@ static void finish_conn_close(struct rd_defer *defer)
 
 	while ((req = TAILQ_FIRST(&rc->read_wait))) {
 		if (req->descs && to_rreq(req)->reads_out)
-			break; /* comes here again when these are back */
+			break; /* continues when these requests have returned */
 		TAILQ_REMOVE(&rc->read_wait, req, link);
 		rdt_req_fetched(req, -ECANCELED);
 	}
@@ -637,7 +639,7 @@ static void finish_conn_close(struct rd_defer *defer)
 		return;
 	rdt_rdma_recvs_stop(rc);
 	rd_fab_conn_destroy(&rc->conn);
-	/* A WRITE may have been posted whose SEND was not: only now is its buffer free. */
+	/* After a WRITE without SEND (its posting failed), the buffer is in use until now. */
 	RDT_FOREACH_REQ (req, &rc->qp) {
 		struct rdt_rdma_req *rr = to_rreq(req);
 
@@ -702,7 +704,7 @@ const struct rdt_transport_ops rdt_rdma_ops = {
 	.destroy = destroy_rdma_conn,
 };
 
-/* ---- making a connection's memory and queue pair ---- */
+/* ---- memory and queue pair of a connection ---- */
 
 int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t qid,
 		       uint16_t depth)
@@ -720,7 +722,7 @@ int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t
 
 int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 {
-	/* READ, WRITE and SEND for each request, and four whole lists at once. */
+	/* READ, WRITE and SEND for each request, and four complete lists at a time. */
 	uint32_t extra = 4u * (rc->qp.msdbd - 1u);
 	struct rd_fab_qp_attr attr = {
 		.max_send_wr = 3u * rc->qp.depth + extra,
@@ -756,7 +758,7 @@ void rdt_rdma_conn_free(struct rdt_rdma_conn *rc)
 	rd_defer_cancel(rc->qp.reactor->loop, &rc->finish);
 	rdt_rdma_recvs_stop(rc);
 	rd_fab_conn_destroy(&rc->conn);
-	rdt_rdma_recvs_free(rc); /* while its host is known */
+	rdt_rdma_recvs_free(rc); /* before its host is forgotten: the share is found by it */
 	rdt_qpair_fini(&rc->qp);
 	if (rc->rdev) {
 		rc->rdev->conns--;
