@@ -10,8 +10,8 @@
 #include "target/nvmf/target.h"
 
 static const struct rdt_rpc_method *const method_lists[] = {
-	rdt_rpc_show_methods,
-	rdt_rpc_config_methods,
+	rdt_rpc_show_methods,   rdt_rpc_host_methods,   rdt_rpc_stats_methods,
+	rdt_rpc_config_methods, rdt_rpc_change_methods,
 };
 
 static const struct {

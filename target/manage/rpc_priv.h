@@ -18,6 +18,7 @@
 struct rdt_reactor;
 struct rdt_rpc_ask;
 struct rdt_rpc_client;
+struct rdt_rpc_drain;
 struct rdt_rpc_job;
 struct rdt_subsys;
 
@@ -87,6 +88,7 @@ struct rdt_rpc {
 	TAILQ_HEAD(, rdt_rpc_ask) asks; /* questions to reactors on their way */
 	TAILQ_HEAD(, rdt_rpc_job) jobs;
 	unsigned int jobs_count;
+	struct rdt_rpc_drain *drain; /* the one that runs, or NULL */
 };
 
 /* ---- rpc.c: requests and answers ---- */
@@ -157,7 +159,10 @@ struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, 
 
 /* ---- the methods, each list ends with a name of NULL ---- */
 
+extern const struct rdt_rpc_method rdt_rpc_change_methods[];
 extern const struct rdt_rpc_method rdt_rpc_config_methods[];
+extern const struct rdt_rpc_method rdt_rpc_host_methods[];
 extern const struct rdt_rpc_method rdt_rpc_show_methods[];
+extern const struct rdt_rpc_method rdt_rpc_stats_methods[];
 
 #endif /* RDT_RPC_PRIV_H */

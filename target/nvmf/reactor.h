@@ -26,6 +26,7 @@ struct rdt_status_line { /* answer of a reactor to SIGUSR1 */
 	unsigned int admin_qpairs;
 	unsigned int io_qpairs;
 	unsigned int requests;
+	unsigned int io_requests; /* of these, on I/O queues */
 	uint64_t slab_used;
 	uint64_t reserve_used;
 	uint64_t scratch_used;

@@ -35,6 +35,8 @@ int rdt_reactor_start(struct rdt_reactor *r);
 void rdt_reactor_stop(struct rdt_reactor *r);
 void rdt_reactor_fini(struct rdt_reactor *r);
 void rdt_reactor_ask_status(struct rdt_reactor *r);
+/* on its own thread */
+void rdt_reactor_collect(struct rdt_reactor *r, struct rdt_status_line *s);
 
 /* listener.c: main thread */
 /* Create a listener from its configuration and choose its provider. It neither listens nor is

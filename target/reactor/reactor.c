@@ -92,10 +92,8 @@ static void status_report(struct rd_msg *msg)
 	rdt_target_status_part(t);
 }
 
-static void status_collect(struct rd_msg *msg)
+void rdt_reactor_collect(struct rdt_reactor *r, struct rdt_status_line *s)
 {
-	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, status_msg);
-	struct rdt_status_line *s = &r->status;
 	const struct rdt_qpair *qp;
 
 	memset(s, 0, sizeof(*s));
@@ -103,6 +101,7 @@ static void status_collect(struct rd_msg *msg)
 		s->admin_qpairs += qp->admin;
 		s->io_qpairs += !qp->admin;
 		s->requests += qp->used;
+		s->io_requests += qp->admin ? 0 : qp->used;
 	}
 	for (int i = 0; i < RDT_POOLS; i++)
 		s->waiting += r->pools[i].waiting;
@@ -117,6 +116,13 @@ static void status_collect(struct rd_msg *msg)
 		s->reads += atomic_load(&c->reads);
 		s->writes += atomic_load(&c->writes);
 	}
+}
+
+static void status_collect(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, status_msg);
+
+	rdt_reactor_collect(r, &r->status);
 	r->status_msg.fn = status_report;
 	rd_loop_post(r->target->loop, &r->status_msg);
 }

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Methods that change the target without the file: log level, ANA states, draining, the end. */
+#include "rpc_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/sockaddr.h"
+#include "nvmf/wire.h"
+#include "target/config/config.h"
+#include "target/nvmf/ana.h"
+#include "target/nvmf/listener.h"
+#include "target/nvmf/reactor.h"
+#include "target/nvmf/target.h"
+#include "target/reactor/lifecycle.h"
+
+#define DRAIN_LOOK (200 * RD_NSEC_PER_MSEC)
+#define DRAIN_MAX  3600 /* seconds */
+
+/* ---- log.level ---- */
+
+static void log_level(struct rdt_rpc_call *call)
+{
+	const char *spec = rdt_rpc_text(call, "level");
+	char now[RD_LOG_SPEC_TEXT];
+	const char *bad;
+
+	if (rd_log_parse(call->rpc->log, spec, &bad))
+		rdt_rpc_error(call, RDT_RPC_INVALID, "level", spec, NULL,
+			      "level: \"%.60s\" is neither a level (%s) nor COMPONENT=LEVEL (%s)",
+			      bad, rd_log_level_names(), rd_log_comp_names());
+	else
+		rdt_rpc_result(call, json_pack("{s:s}", "level", rd_log_spec(call->rpc->log, now)));
+}
+
+/* ---- ana.set ---- */
+
+static unsigned int ana_state_named(const char *name)
+{
+	for (unsigned int state = 1; state <= RDT_ANA_CHANGE; state++)
+		if (strcmp(rdt_rpc_ana_name(state), name) == 0)
+			return state;
+	return 0;
+}
+
+static bool listener_matches(const struct rdt_listener *l, const char *address, json_int_t port)
+{
+	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
+
+	return (!address || strcmp(l->cfg->address, address) == 0) &&
+	       (port < 0 || l->cfg->port == port || (l->lis && rd_addr_port(addr) == port));
+}
+
+static void ana_set(struct rdt_rpc_call *call)
+{
+	const char *name = rdt_rpc_text(call, "state"), *address = rdt_rpc_text(call, "address");
+	json_int_t group = rdt_rpc_number(call, "group", 0);
+	json_int_t port = rdt_rpc_number(call, "port", -1);
+	unsigned int state = ana_state_named(name), matched = 0;
+	struct rdt_target *t = call->rpc->target;
+	struct rdt_listener *l;
+
+	if (!state) {
+		rdt_rpc_error(call, RDT_RPC_INVALID, "state", name, NULL,
+			      "state: \"%.60s\" is none of optimized, non-optimized, inaccessible, "
+			      "persistent-loss, change",
+			      name);
+		return;
+	}
+	if (group < 1 || group > RDT_ANA_GROUPS) {
+		rdt_rpc_error(call, RDT_RPC_INVALID, "group", NULL, NULL, "group: expected 1 to %u",
+			      RDT_ANA_GROUPS);
+		return;
+	}
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (!listener_matches(l, address, port))
+			continue;
+		rdt_ana_set(t, l, (uint32_t)group, (enum nvme_ana_state)state);
+		matched++;
+	}
+	if (matched)
+		rdt_rpc_result(call, json_pack("{s:i}", "listeners", (int)matched));
+	else
+		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, address ? "address" : "port", address,
+			      "the method \"listener.list\" lists all", "no listener matches that");
+}
+
+/* ---- drain ---- */
+
+struct rdt_rpc_drain {
+	struct rdt_rpc_call *call;
+	struct rd_timer timer;
+	uint64_t began;
+	uint64_t until;
+	uint64_t commands; /* served at the last look */
+	bool looked;
+};
+
+/* @inaccessible: every group on every listener; else as the configuration has them. */
+static void drain_set_ana(struct rdt_target *t, bool inaccessible)
+{
+	struct rdt_listener *l;
+
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		uint8_t states[RDT_ANA_GROUPS + 1];
+
+		memset(states,
+		       inaccessible ? NVME_ANA_STATE_INACCESSIBLE : NVME_ANA_STATE_OPTIMIZED,
+		       sizeof(states));
+		for (uint32_t i = 0; i < l->cfg->ana_count && !inaccessible; i++)
+			states[l->cfg->ana[i].group] = (uint8_t)l->cfg->ana[i].state;
+		for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++)
+			rdt_ana_set(t, l, g, (enum nvme_ana_state)states[g]);
+	}
+}
+
+static void drain_over(struct rdt_rpc_drain *d)
+{
+	struct rdt_rpc *rpc = d->call->rpc;
+
+	rd_timer_stop(rpc->loop, &d->timer);
+	rpc->drain = NULL;
+	free(d);
+}
+
+static void drain_cancel(struct rdt_rpc_call *call)
+{
+	if (call->rpc->drain)
+		drain_over(call->rpc->drain);
+}
+
+static void drain_wait(struct rdt_rpc_drain *d)
+{
+	struct rdt_rpc_call *call = d->call;
+
+	call->cancel = drain_cancel;
+	if (!rd_timer_start(call->rpc->loop, &d->timer, DRAIN_LOOK))
+		return;
+	drain_over(d);
+	rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory for a timer");
+}
+
+static void drain_count(struct rdt_reactor *r, struct rdt_rpc_answer *answer)
+{
+	struct rdt_status_line s;
+
+	rdt_reactor_collect(r, &s);
+	answer->count = s.io_requests;
+}
+
+static void drain_counted(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers, unsigned int n)
+{
+	struct rdt_rpc_drain *d = call->rpc->drain;
+	struct rdt_target *t = call->rpc->target;
+	uint64_t now = rd_loop_now_raw(t->loop), reads, writes;
+	double waited = (double)(now - d->began) / 1e9;
+	size_t in_flight = 0;
+	bool idle;
+
+	for (unsigned int i = 0; i < n; i++)
+		in_flight += answers[i].count;
+	rdt_target_totals(t, &reads, &writes);
+	/* Twice in a row: a host may be between two commands. */
+	idle = !in_flight && d->looked && d->commands == reads + writes;
+	d->looked = !in_flight;
+	d->commands = reads + writes;
+	if (idle) {
+		drain_over(d);
+		rdt_listeners_close(t);
+		rd_notice(t->log, RD_LOG_MAIN, "control: drained: no I/O, and no new connections");
+		rdt_rpc_result(call, json_pack("{s:b, s:f}", "drained", 1, "seconds", waited));
+	} else if (now >= d->until) {
+		drain_over(d);
+		drain_set_ana(t, false);
+		rdt_rpc_error(call, RDT_RPC_TIMEOUT, NULL, NULL,
+			      "find the hosts with controller.list; those without another path "
+			      "retry, or fail their I/O",
+			      "hosts still do I/O after %.0f s: %zu commands in flight; the ANA "
+			      "states are as before",
+			      waited, in_flight);
+	} else {
+		drain_wait(d);
+	}
+}
+
+static void drain_look(struct rd_timer *timer)
+{
+	struct rdt_rpc_drain *d = rd_container_of(timer, struct rdt_rpc_drain, timer);
+
+	rdt_rpc_ask(d->call, drain_count, drain_counted);
+}
+
+static void start_drain(struct rdt_rpc_call *call)
+{
+	struct rdt_rpc *rpc = call->rpc;
+	json_int_t timeout = rdt_rpc_number(call, "timeout", 30);
+	struct rdt_rpc_drain *d;
+
+	if (timeout < 1 || timeout > DRAIN_MAX) {
+		rdt_rpc_error(call, RDT_RPC_INVALID, "timeout", NULL, NULL,
+			      "timeout: expected 1 to %d seconds", DRAIN_MAX);
+		return;
+	}
+	if (rpc->drain || rpc->target->drained) {
+		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL,
+			      "the target is being drained already");
+		return;
+	}
+	d = calloc(1, sizeof(*d));
+	if (!d) {
+		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		return;
+	}
+	d->call = call;
+	d->timer.fn = drain_look;
+	d->began = rd_loop_now_raw(rpc->loop);
+	d->until = d->began + (uint64_t)timeout * RD_NSEC_PER_SEC;
+	rpc->drain = d;
+	drain_set_ana(rpc->target, true);
+	drain_wait(d);
+}
+
+/* ---- shutdown ---- */
+
+static void start_shutdown(struct rdt_rpc_call *call)
+{
+	struct rdt_rpc_env *env = call->rpc->env;
+
+	rdt_rpc_result(call, json_object());
+	env->shutdown(env);
+}
+
+static const struct rdt_rpc_param level_params[] = {
+	{"level", JSON_STRING, true},
+	{NULL, JSON_NULL, false},
+};
+
+static const struct rdt_rpc_param ana_params[] = {
+	{"group", JSON_INTEGER, true},   {"state", JSON_STRING, true},
+	{"address", JSON_STRING, false}, {"port", JSON_INTEGER, false},
+	{NULL, JSON_NULL, false},
+};
+
+static const struct rdt_rpc_param drain_params[] = {
+	{"timeout", JSON_INTEGER, false},
+	{NULL, JSON_NULL, false},
+};
+
+const struct rdt_rpc_method rdt_rpc_change_methods[] = {
+	{"log.level", "set what is logged, as --log does", true, level_params, log_level},
+	{"ana.set", "set the ANA state of a group, on all listeners or those that match", true,
+	 ana_params, ana_set},
+	{"drain", "move hosts to other paths: ANA inaccessible, wait for I/O, refuse connections",
+	 true, drain_params, start_drain},
+	{"shutdown", "end the target, as SIGTERM does", true, NULL, start_shutdown},
+	{NULL, NULL, false, NULL, NULL},
+};
