@@ -321,6 +321,7 @@ int cli_list_subsys(const struct cli_options *opts);
 int cli_show_topology(const struct cli_options *opts);
 int cli_connect_test(const struct cli_options *opts); /* connect_test.c */
 int cli_monitor(const struct cli_options *opts);      /* monitor.c */
+int cli_top(const struct cli_options *opts);          /* top.c */
 int cli_list_ctrl(const struct cli_options *opts);    /* identify_lists.c */
 int cli_ns_descs(const struct cli_options *opts);
 int cli_cmdset_ind_id_ns(const struct cli_options *opts);

@@ -215,6 +215,13 @@ static const struct cli_opt monitor[] = {
 	    "end after that many events (default: on SIGINT)"),
 };
 
+static const struct cli_opt top[] = {
+	TEXT("interval", 0, CLI_ARG_INTERVAL, "TIME",
+	     "time between two updates, in seconds or with a unit (default 1s)"),
+	NUM("count", 0, CLI_ARG_EVENTS, "N", UINT32_MAX,
+	    "end after that many updates (default: on SIGINT)"),
+};
+
 static const struct cli_opt cp[] = {
 	TEXT("sparse", 0, CLI_ARG_SPARSE, "WHEN",
 	     "auto, always or never: which zeroes become holes (default auto)"),
@@ -266,3 +273,4 @@ GROUP(cli_g_list_ns, "Command", list_ns);
 GROUP(cli_g_monitor, "Command", monitor);
 GROUP(cli_g_cp, "Copy", cp);
 GROUP(cli_g_recovery, "Recovery", recovery);
+GROUP(cli_g_top, "Top", top);

@@ -102,6 +102,32 @@ const struct cli_verb cli_verbs[] = {
 		.run = cli_monitor,
 	},
 	{
+		.name = "top",
+		.family = discovery,
+		.summary = "Show the paths and the I/O of a subsystem, live",
+		.operands = "URI...",
+		.text = "Show how the paths to a subsystem are and how much I/O it does, each "
+			"second. Each URI, nvme+rdma://HOST[:PORT]/SUBNQN, is a path: it is "
+			"connected, "
+			"and again each second when it is lost. For each path the state is shown, "
+			"the "
+			"states of its ANA groups, how long the controller took to answer, and how "
+			"often the connection was lost.\n\n"
+			"The I/O is that of all hosts, as a controller of the subsystem counts it "
+			"in "
+			"its SMART log; bytes are counted there in units of 512000.\n\n"
+			"On a terminal the screen is drawn anew each time. With "
+			"--output-format=json "
+			"each line is a JSON object. It ends after --count updates, or by a "
+			"signal.",
+		.flags = CLI_V_OPERANDS,
+		.json = true,
+		.example = "rdinit top nvme+rdma://192.0.2.1/nqn.2026-01.org.example:disk1 "
+			   "nvme+rdma://192.0.2.2/nqn.2026-01.org.example:disk1",
+		.groups = {&cli_g_top, &cli_g_host, &cli_g_connection, &cli_g_output},
+		.run = cli_top,
+	},
+	{
 		.name = "id-ctrl",
 		.family = identify,
 		.summary = "Print the Identify Controller data",
