@@ -231,7 +231,7 @@ struct rdinit_ctrl_opts {
 
 	const char *traddr;  /**< host name or numeric address of the target; required */
 	const char *trsvcid; /**< TCP or RDMA CM port in decimal; NULL: "4420" */
-	const char *subnqn;  /**< subsystem NQN; NULL: RDINIT_DISCOVERY_NQN */
+	const char *subnqn;  /**< subsystem NQN, of any form; NULL: RDINIT_DISCOVERY_NQN */
 	/**
 	 * Host NQN. NULL: the first line of /etc/nvme/hostnqn when that file is readable; else
 	 * "nqn.2014-08.org.nvmexpress:uuid:" followed by the default host identifier.

@@ -126,7 +126,7 @@ static const char *parse_path(const char *p, const char *stop, struct rdinit_uri
 	if (bad)
 		return "the subsystem NQN is too long or has a malformed % escape";
 	*what = "the subsystem NQN ";
-	bad = nvmf_nqn_error(uri->subnqn);
+	bad = nvmf_nqn_unusable(uri->subnqn);
 	if (bad)
 		return bad;
 	*what = "";

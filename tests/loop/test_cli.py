@@ -102,7 +102,7 @@ def json_is_all_that_is_on_standard_output(t):
       ('an open bracket', 'nvme+rdma://[::1/nqn.2024-01.test:disk/1'),
       ('port 99999', 'nvme+rdma://127.0.0.1:99999/nqn.2024-01.test:disk/1'),
       ('port "abc"', 'nvme+rdma://127.0.0.1:abc/nqn.2024-01.test:disk/1'),
-      ('not an NQN', 'nvme+rdma://127.0.0.1/disk/1'),
+      ('an NQN with a space', 'nvme+rdma://127.0.0.1/a%20disk/1'),
       ('an NQN of 224 bytes', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:' + 'n' * 208 + '/1'),
       ('NSID 0', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:disk/0'),
       ('NSID "x"', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:disk/x'),
@@ -232,6 +232,15 @@ def an_unknown_nqn(t):
     target = two_namespaces(t)
     res = t.rdinit('id-ctrl', target.uri(None, 'nqn.2024-01.test:none'), rc=1)
     t.match('(?i)subsystem NQN|subnqn', res.err)
+
+
+@test
+def a_subsystem_name_that_is_no_nqn(t):
+    """Of Linux's blktests: the target decides."""
+    name = 'blktests-subsystem-1'
+    target = t.target([t.namespace(1, backend='memory')], subsystem={'nqn': name})
+    t.match(name, t.rdinit('id-ctrl', target.uri(None, name)).out.decode())
+    t.rdinit('flush', '--traddr', target.addr, '--trsvcid', target.port, '--nqn', name, '--namespace-id', 1)
 
 
 @each(('id-ns', []), ('read', ['--data', '-', '--data-size', '512']), ('write', ['--data', '-']),

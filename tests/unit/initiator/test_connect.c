@@ -341,7 +341,8 @@ static void bad_options(void)
 	} while (0)
 	t_fake_reset();
 	REFUSED(opts.traddr = NULL);
-	REFUSED(opts.subnqn = "disk");
+	REFUSED(opts.subnqn = "nqn.2024-01.test:a disk");
+	REFUSED(opts.subnqn = "");
 	REFUSED(opts.hostnqn = "me");
 	REFUSED(opts.hostid = "me");
 	REFUSED(opts.host_traddr = "localhost");

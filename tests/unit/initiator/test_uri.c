@@ -24,6 +24,7 @@ static void good(void)
 		{"nvme+rdma://[fe80::1%lo]/" NQN, "fe80::1%lo", "4420", NQN, 0},
 		{"nvme+rdma://h", "h", "4420", "", 0},
 		{"nvme+rdma://h/", "h", "4420", "", 0},
+		{"nvme+rdma://h/blktests-subsystem-1/2", "h", "4420", "blktests-subsystem-1", 2},
 		{"nvme+rdma://h/nqn.2024-01.test%3Ax%2fy", "h", "4420", NQN "/y", 0},
 		{"nvme+rdma://%61/" NQN, "a", "4420", NQN, 0},
 	};
@@ -74,7 +75,7 @@ static void bad(void)
 		{"nvme+rdma://h%00/" NQN, "%00"},
 		{"nvme+rdma://h//1", "NQN"},
 		{"nvme+rdma://h/nqn.2024-01.test:%zz", "%"},
-		{"nvme+rdma://h/disk", "NQN"},
+		{"nvme+rdma://h/a%20disk", "NQN"},
 		{"nvme+rdma://h/" NQN "/0", "namespace"},
 		{"nvme+rdma://h/" NQN "/4294967295", "namespace"},
 		{"nvme+rdma://h/" NQN "/1/2", "namespace"},
