@@ -47,7 +47,7 @@ static void delay_over(struct rd_timer *timer)
 		bio->done(bio);
 }
 
-static void canceled(struct rd_timer *timer)
+static void delay_canceled(struct rd_timer *timer)
 {
 	struct delay_bio *db = rd_container_of(timer, struct delay_bio, timer);
 	struct rdt_bio *bio = delayed_bio_of(db);
@@ -84,7 +84,7 @@ static void delay_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 		rdt_layer_cancel(chan, bio);
 		return;
 	}
-	db->timer.fn = canceled;
+	db->timer.fn = delay_canceled;
 	/* The timer is armed, so restarting it cannot fail */
 	rd_timer_start(db->lc->loop, &db->timer, 0);
 }

@@ -46,7 +46,7 @@ static int error_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
 }
 
 /* Increment unless it is @max. Returns the previous value. */
-static unsigned int count_up(atomic_uint *counter, unsigned int max)
+static unsigned int increment_below(atomic_uint *counter, unsigned int max)
 {
 	unsigned int n = atomic_load(counter);
 
@@ -55,7 +55,7 @@ static unsigned int count_up(atomic_uint *counter, unsigned int max)
 	return n;
 }
 
-static bool concerns(const struct error *e, const struct rdt_bio *bio)
+static bool bio_matches(const struct error *e, const struct rdt_bio *bio)
 {
 	if (!(e->ops & 1u << bio->op))
 		return false;
@@ -64,15 +64,15 @@ static bool concerns(const struct error *e, const struct rdt_bio *bio)
 	return bio->length && bio->offset < e->to && bio->offset + bio->length > e->from;
 }
 
-static bool fails(struct error *e, struct rd_loop *loop, const struct rdt_bio *bio)
+static bool should_fail(struct error *e, struct rd_loop *loop, const struct rdt_bio *bio)
 {
-	if (!concerns(e, bio) || (e->trigger && access(e->trigger, F_OK)))
+	if (!bio_matches(e, bio) || (e->trigger && access(e->trigger, F_OK)))
 		return false;
 	if (e->rate <= UINT32_MAX && rd_loop_random32(loop) >= e->rate)
 		return false;
-	if (count_up(&e->met, e->skip) < e->skip)
+	if (increment_below(&e->met, e->skip) < e->skip)
 		return false;
-	return !e->count || count_up(&e->failed, e->count) < e->count;
+	return !e->count || increment_below(&e->failed, e->count) < e->count;
 }
 
 static enum rdt_bio_submit error_submit(struct rdt_chan *chan, struct rdt_bio *bio)
@@ -80,7 +80,7 @@ static enum rdt_bio_submit error_submit(struct rdt_chan *chan, struct rdt_bio *b
 	struct rdt_layer_chan *lc = rdt_layer_chan_of(chan);
 	struct error *e = error_of(chan->bdev);
 
-	if (!fails(e, lc->loop, bio))
+	if (!should_fail(e, lc->loop, bio))
 		return rdt_chan_submit(lc->lower, bio);
 	bio->result = -e->err;
 	bio->status = e->status;

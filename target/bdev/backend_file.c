@@ -113,7 +113,7 @@ static void file_chan_close(struct rdt_chan *chan)
 	free(fchan_of(chan));
 }
 
-static bool discards(const struct rdt_chan *chan, const struct rdt_bio *bio)
+static bool is_discard(const struct rdt_chan *chan, const struct rdt_bio *bio)
 {
 	return bio->op == RDT_BIO_DEALLOCATE && file_of(chan->bdev)->discard;
 }
@@ -124,7 +124,7 @@ static enum rdt_bio_submit file_submit(struct rdt_chan *chan, struct rdt_bio *bi
 		bio->result = -EOPNOTSUPP;
 		return RDT_BIO_DONE;
 	}
-	if (discards(chan, bio))
+	if (is_discard(chan, bio))
 		rdt_discard_submit(file_of(chan->bdev)->discard, fchan_of(chan)->engine->loop, bio);
 	else
 		rdt_engine_submit(fchan_of(chan), bio);
@@ -133,7 +133,7 @@ static enum rdt_bio_submit file_submit(struct rdt_chan *chan, struct rdt_bio *bi
 
 static void file_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 {
-	if (discards(chan, bio))
+	if (is_discard(chan, bio))
 		rdt_discard_cancel(bio);
 	else
 		rdt_engine_cancel(fchan_of(chan), bio);

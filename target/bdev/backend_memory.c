@@ -133,7 +133,7 @@ static int reserve_addresses(struct memory *m, uint64_t size)
 	return -ENOMEM;
 }
 
-static int open_up(struct memory *m, uint64_t size)
+static int allow_access(struct memory *m, uint64_t size)
 {
 	if (mprotect(m->base, size, PROT_READ | PROT_WRITE) < 0)
 		return -errno;
@@ -155,7 +155,7 @@ static int memory_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t
 	if (size > m->reserved)
 		rc = -ENOMEM;
 	else if (size > m->usable)
-		rc = open_up(m, size);
+		rc = allow_access(m, size);
 	if (rc) {
 		snprintf(err, err_size,
 			 "size: cannot grow to %s while it is in use (%s); remove the namespace "
@@ -202,7 +202,7 @@ int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct 
 	}
 	rc = reserve_addresses(m, cfg->size_bytes);
 	if (!rc) {
-		rc = open_up(m, cfg->size_bytes);
+		rc = allow_access(m, cfg->size_bytes);
 		if (rc)
 			munmap(m->base, m->reserved);
 	}

@@ -33,7 +33,7 @@ static struct rdt_bio *discard_bio_of(struct rd_msg *msg)
 	return rd_container_of(db, struct rdt_bio, priv);
 }
 
-static void back_msg(struct rd_msg *msg)
+static void discard_done_msg(struct rd_msg *msg)
 {
 	struct rdt_bio *bio = discard_bio_of(msg);
 
@@ -51,7 +51,7 @@ static void discard_msg(struct rd_msg *msg)
 		bio->result = -ECANCELED;
 	else if (ioctl(db->discard->fd, BLKDISCARD, range) < 0)
 		bio->result = -errno;
-	db->msg.fn = back_msg;
+	db->msg.fn = discard_done_msg;
 	rd_loop_post(db->home, &db->msg);
 }
 
@@ -73,7 +73,7 @@ void rdt_discard_cancel(struct rdt_bio *bio)
 	atomic_store(&db->canceled, true);
 }
 
-static void *discarder(void *arg)
+static void *discard_thread(void *arg)
 {
 	struct rdt_discard *d = arg;
 	int err = rd_loop_run(d->loop);
@@ -98,7 +98,7 @@ int rdt_discard_start(int fd, struct rd_log *log, struct rdt_discard **out)
 	rc = rd_loop_create(&opts, &d->loop);
 	if (rc)
 		goto err_free;
-	rc = -pthread_create(&d->thread, NULL, discarder, d);
+	rc = -pthread_create(&d->thread, NULL, discard_thread, d);
 	if (rc)
 		goto err_loop;
 	pthread_setname_np(d->thread, "discard");

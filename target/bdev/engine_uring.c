@@ -242,7 +242,7 @@ static bool poll_uring(struct rd_poller *poller)
 }
 
 /* Polled I/O raises no interrupt, so the loop must not sleep while some is in flight. */
-static bool must_look(struct rd_poller *poller)
+static bool has_polled_io(struct rd_poller *poller)
 {
 	return rd_container_of(poller, struct uring, poller)->poll.out;
 }
@@ -315,7 +315,7 @@ int rdt_uring_create(const struct rdt_engines_opts *opts, struct rdt_engine **ou
 	u->flush.fn = flush_uring_deferred;
 	u->retry.fn = flush_uring_again;
 	u->poller.fn = poll_uring;
-	u->poller.arm = must_look;
+	u->poller.arm = has_polled_io;
 	rc = rdt_engine_init(&u->engine, &uring_ops, opts);
 	if (rc)
 		goto err_free;

@@ -32,8 +32,8 @@ static int setup_ring(struct rdt_ring *ring, unsigned int entries, unsigned int 
 
 /* Try the @flags in order of preference; the last one is 0. Older kernels answer EINVAL for unknown
  * flags. */
-static int make_best(struct rdt_ring *ring, unsigned int entries, const unsigned int *flags,
-		     unsigned int always, const struct rdt_ring_opts *opts)
+static int setup_best_flags(struct rdt_ring *ring, unsigned int entries, const unsigned int *flags,
+			    unsigned int always, const struct rdt_ring_opts *opts)
 {
 	int rc;
 
@@ -44,15 +44,15 @@ static int make_best(struct rdt_ring *ring, unsigned int entries, const unsigned
 }
 
 /* For @depth I/Os, or as many as the memlock limit allows: some kernels charge rings to it. */
-static int make_for(struct rdt_ring *ring, unsigned int *depth, const unsigned int *flags,
-		    unsigned int always, const struct rdt_ring_opts *opts)
+static int setup_for_depth(struct rdt_ring *ring, unsigned int *depth, const unsigned int *flags,
+			   unsigned int always, const struct rdt_ring_opts *opts)
 {
 	unsigned int n = *depth;
-	int rc = make_best(ring, n * 2, flags, always, opts);
+	int rc = setup_best_flags(ring, n * 2, flags, always, opts);
 
 	while (rc == -ENOMEM && n > DEPTH_MIN) {
 		n /= 2;
-		rc = make_best(ring, n * 2, flags, always, opts);
+		rc = setup_best_flags(ring, n * 2, flags, always, opts);
 	}
 	if (rc == 0)
 		*depth = n;
@@ -60,7 +60,8 @@ static int make_for(struct rdt_ring *ring, unsigned int *depth, const unsigned i
 }
 
 /* The submitting thread runs the completion work. */
-static int make_plain(struct rdt_ring *ring, unsigned int *depth, const struct rdt_ring_opts *opts)
+static int setup_plain_ring(struct rdt_ring *ring, unsigned int *depth,
+			    const struct rdt_ring_opts *opts)
 {
 	/* Without DEFER_TASKRUN, whose completions do not wake a thread that sleeps in epoll on the
 	 * ring. */
@@ -70,26 +71,26 @@ static int make_plain(struct rdt_ring *ring, unsigned int *depth, const struct r
 		0,
 	};
 
-	return make_for(ring, depth, flags, 0, opts);
+	return setup_for_depth(ring, depth, flags, 0, opts);
 }
 
 /* @kind: SQPOLL or IOPOLL, where completion work runs elsewhere. */
-static int make_other(struct rdt_ring *ring, unsigned int *depth, unsigned int kind,
-		      const struct rdt_ring_opts *opts)
+static int setup_other_kind(struct rdt_ring *ring, unsigned int *depth, unsigned int kind,
+			    const struct rdt_ring_opts *opts)
 {
 	static const unsigned int flags[] = {IORING_SETUP_SINGLE_ISSUER, 0};
 
-	return make_for(ring, depth, flags, kind, opts);
+	return setup_for_depth(ring, depth, flags, kind, opts);
 }
 
-static int make_with_thread(struct rdt_ring *ring, unsigned int *depth,
-			    const struct rdt_ring_opts *opts)
+static int setup_with_thread(struct rdt_ring *ring, unsigned int *depth,
+			     const struct rdt_ring_opts *opts)
 {
 	unsigned int kind = IORING_SETUP_SQPOLL;
 
 	if (opts->sqpoll_cpu >= 0)
 		kind |= IORING_SETUP_SQ_AFF;
-	return make_other(ring, depth, kind, opts);
+	return setup_other_kind(ring, depth, kind, opts);
 }
 
 static void explain_no_thread(struct rd_log *log, const struct rdt_ring_opts *opts, int rc)
@@ -112,14 +113,14 @@ int rdt_ring_init(struct rdt_ring *ring, struct rd_log *log, const struct rdt_ri
 	int rc = -ENOTSUP;
 
 	if (opts->sqpoll_ms) {
-		rc = make_with_thread(ring, depth, opts);
+		rc = setup_with_thread(ring, depth, opts);
 		ring->sqpoll = rc == 0;
 		if (rc)
 			explain_no_thread(log, opts, rc);
 	}
 	if (rc)
-		rc = opts->iopoll ? make_other(ring, depth, IORING_SETUP_IOPOLL, opts)
-				  : make_plain(ring, depth, opts);
+		rc = opts->iopoll ? setup_other_kind(ring, depth, IORING_SETUP_IOPOLL, opts)
+				  : setup_plain_ring(ring, depth, opts);
 	if (rc)
 		return rc;
 	ring->made = true;

@@ -146,7 +146,7 @@ static struct nvme_status no_subsys(struct rdt_req *req, const struct nvmf_conne
 	return invalid_param(req, IN_DATA(subsysnqn));
 }
 
-static const char *not_allowed(const struct nvmf_connect_data *data)
+static const char *not_allowed_reason(const struct nvmf_connect_data *data)
 {
 	return data->hostnqn[0] ? "the host is not in the subsystem's list of hosts"
 				: "the host gives no name, and the subsystem has a list of hosts";
@@ -154,7 +154,7 @@ static const char *not_allowed(const struct nvmf_connect_data *data)
 
 /* The specification requires a Host NQN (Base 2.0, 4.5), but SPDK's tools connect without one by
  * default. All such hosts count as one host in shares, limits and lists. */
-static void welcome_nameless(const struct rdt_req *req, const struct rdt_subsys *ss)
+static void accept_nameless(const struct rdt_req *req, const struct rdt_subsys *ss)
 {
 	char addr[RD_ADDR_TEXT];
 
@@ -197,7 +197,7 @@ static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *
 	}
 	err = rdt_ctrl_create(ss, req->qp, data->hostnqn, data->hostid, le32toh(sqe->kato), &ctrl);
 	if (err == -EACCES) /* the host list has changed since it was checked */
-		return no_subsys(req, data, not_allowed(data));
+		return no_subsys(req, data, not_allowed_reason(data));
 	if (err) {
 		report_refusal(req, data, ctrl_reason(err));
 		return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
@@ -285,9 +285,9 @@ static struct nvme_status process_connect(struct rdt_req *req, const struct nvmf
 	if (!ss)
 		return no_subsys(req, data, "there is no such subsystem");
 	if (!rdt_subsys_allows(ss, data->hostnqn))
-		return no_subsys(req, data, not_allowed(data));
+		return no_subsys(req, data, not_allowed_reason(data));
 	if (!data->hostnqn[0])
-		welcome_nameless(req, ss);
+		accept_nameless(req, ss);
 	st = count_host(req, data);
 	if (!nvme_status_ok(st))
 		return st;

@@ -123,7 +123,7 @@ static void fill_entry(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp
 }
 
 /* Is entry @n requested? Hosts read a large page in many parts. */
-static bool wanted(const struct rdt_log_out *out, uint64_t n)
+static bool entry_wanted(const struct rdt_log_out *out, uint64_t n)
 {
 	uint64_t at = (n + 1) * NVME_DISC_LOG_ENTRY;
 
@@ -148,7 +148,7 @@ static uint64_t put_subsys(const struct rdt_qpair *qp, const struct rdt_subsys *
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		if (!listener_listed(qp, l))
 			continue;
-		if (wanted(out, n)) {
+		if (entry_wanted(out, n)) {
 			fill_entry(&e, qp, l, ss);
 			put_entry(out, n, &e);
 		}
@@ -170,7 +170,7 @@ static uint64_t put_entries(const struct rdt_qpair *qp, const struct rdt_log_out
 			n = put_subsys(qp, t->subsys[i], n, out);
 	pthread_mutex_lock(&t->disc.lock);
 	for (unsigned int i = 0; i < t->referrals_count; i++) {
-		if (wanted(out, n)) {
+		if (entry_wanted(out, n)) {
 			fill_referral(&e, &t->referrals[i]);
 			put_entry(out, n, &e);
 		}

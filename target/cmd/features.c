@@ -75,7 +75,7 @@ static const struct feature {
 	{NVME_FEAT_FID_WRITE_PROTECT, false, SLOT_NONE, 0, 7, CAP_NAMESPACE | CAP_CHANGEABLE},
 };
 
-static bool available(const struct feature *f, const struct rdt_subsys *ss)
+static bool feature_available(const struct feature *f, const struct rdt_subsys *ss)
 {
 	switch (f->fid) {
 	case NVME_FEAT_FID_VOLATILE_WC:
@@ -96,7 +96,9 @@ static const struct feature *lookup(const struct rdt_subsys *ss, unsigned int fi
 		const struct feature *f = &features[i];
 
 		if (f->fid == fid)
-			return (f->disc || !rdt_subsys_is_disc(ss)) && available(f, ss) ? f : NULL;
+			return (f->disc || !rdt_subsys_is_disc(ss)) && feature_available(f, ss)
+				       ? f
+				       : NULL;
 	}
 	return NULL;
 }
@@ -130,7 +132,7 @@ static struct nvme_status invalid_feature_field(struct rdt_req *req, unsigned in
  * before NVMe 1.2 it was per controller. SPDK's target ignores the NSID, and its tools use 0. So
  * NSID 0 selects a value of the controller, besides those of the namespaces.
  */
-static bool of_ctrl(const struct rdt_req *req, const struct feature *f)
+static bool is_ctrl_feature(const struct rdt_req *req, const struct feature *f)
 {
 	return f->fid == NVME_FEAT_FID_ERR_RECOVERY && NSID(req) == 0;
 }
@@ -140,7 +142,7 @@ static struct nvme_status check_path(struct rdt_req *req, const struct feature *
 {
 	const struct rdt_ns *ns;
 
-	if (!(f->caps & CAP_NAMESPACE) || NSID(req) == NVME_NSID_ALL || of_ctrl(req, f))
+	if (!(f->caps & CAP_NAMESPACE) || NSID(req) == NVME_NSID_ALL || is_ctrl_feature(req, f))
 		return NVME_OK;
 	ns = rdt_ns_seen(req, NSID(req));
 	if (!ns)
@@ -396,7 +398,7 @@ static struct nvme_status not_changeable(struct rdt_req *req)
 			    RDT_LOC(cdw11));
 }
 
-static struct nvme_status set_own(struct rdt_req *req, const struct feature *f)
+static struct nvme_status set_feature_data(struct rdt_req *req, const struct feature *f)
 {
 	switch (f->fid) {
 	case NVME_FEAT_FID_VOLATILE_WC:
@@ -458,7 +460,7 @@ enum rdt_exec rdt_set_features_exec(struct rdt_req *req)
 		if (f->fid == NVME_FEAT_FID_ASYNC_EVENT && bits)
 			rdt_event_post(ctrl, RDT_EV_HEALTH, 0);
 	} else {
-		req->status = set_own(req, f);
+		req->status = set_feature_data(req, f);
 	}
 	return RDT_EXEC_DONE;
 }

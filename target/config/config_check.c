@@ -55,7 +55,7 @@ static bool is_power_of_2(uint64_t v)
 	return v && (v & (v - 1)) == 0;
 }
 
-static bool given(struct rdt_config_load *load, const struct rdt_key *parent, const char *name)
+static bool key_given(struct rdt_config_load *load, const struct rdt_key *parent, const char *name)
 {
 	return rdt_config_child(load, parent, name).node != NULL;
 }
@@ -421,11 +421,11 @@ static void check_listener(struct rdt_config_load *load, const struct rdt_key *l
 	struct sockaddr_storage ss;
 	char where[512];
 
-	if (!given(load, &key, "port"))
+	if (!key_given(load, &key, "port"))
 		l->port = DEFAULT_PORT;
-	if (!given(load, &key, "send_with_inv"))
+	if (!key_given(load, &key, "send_with_inv"))
 		l->send_with_inv = true;
-	if (!given(load, &key, "inline_sends"))
+	if (!key_given(load, &key, "inline_sends"))
 		l->inline_sends = true;
 	if (l->provider == RDT_PROVIDER_IWARP) {
 		only_with(load, &key, "send_with_inv", "provider verbs or auto");

@@ -109,7 +109,7 @@ static void set_position(struct rdt_key *key, yaml_node_t *node)
 }
 
 /* Faster than snprintf(): a large file calls this a million times. */
-static void append(struct rdt_key *key, const char *text, size_t len)
+static void append_key_text(struct rdt_key *key, const char *text, size_t len)
 {
 	if (key->len + len >= sizeof(key->text)) {
 		memcpy(key->text + sizeof(key->text) - 4, "...", 4);
@@ -131,11 +131,11 @@ static void append_index(struct rdt_key *key, unsigned int index)
 		digits[--at] = (char)('0' + index % 10);
 	while (index /= 10);
 	digits[--at] = '[';
-	append(key, digits + at, sizeof(digits) - at);
+	append_key_text(key, digits + at, sizeof(digits) - at);
 }
 
 /* A place below @parent, without a node yet. */
-static struct rdt_key below(const struct rdt_key *parent)
+static struct rdt_key key_below(const struct rdt_key *parent)
 {
 	struct rdt_key key;
 
@@ -151,11 +151,11 @@ static struct rdt_key below(const struct rdt_key *parent)
 
 struct rdt_key rdt_config_named(const struct rdt_key *parent, const char *name)
 {
-	struct rdt_key key = below(parent);
+	struct rdt_key key = key_below(parent);
 
 	if (key.len)
-		append(&key, ".", 1);
-	append(&key, name, strlen(name));
+		append_key_text(&key, ".", 1);
+	append_key_text(&key, name, strlen(name));
 	return key;
 }
 
@@ -209,7 +209,7 @@ struct rdt_key rdt_config_child(struct rdt_config_load *load, const struct rdt_k
 struct rdt_key rdt_config_item(struct rdt_config_load *load, const struct rdt_key *parent,
 			       unsigned int index)
 {
-	struct rdt_key key = below(parent);
+	struct rdt_key key = key_below(parent);
 	yaml_node_item_t *start;
 
 	(void)load;

@@ -233,7 +233,7 @@ static void fill_blank(struct rdt_config_load *load, char **text)
 
 /* A node that is visited again was reached through an alias. Aliases are refused: a few lines could
  * expand to any number of elements. */
-static bool met_again(struct rdt_config_load *load, const struct rdt_key *key)
+static bool is_alias(struct rdt_config_load *load, const struct rdt_key *key)
 {
 	bool *seen = &key->file->seen[key->node - key->file->doc.nodes.start];
 
@@ -261,7 +261,7 @@ static int note_places(struct rdt_config_list *list, const struct rdt_key *key, 
 }
 
 /* Append @count zeroed elements of @size bytes to the @had ones at *@data. */
-static void *more(void **data, uint32_t had, uint32_t count, size_t size)
+static void *grow_elements(void **data, uint32_t had, uint32_t count, size_t size)
 {
 	char *p = realloc(*data, ((size_t)had + count) * size);
 
@@ -285,9 +285,9 @@ static void fill_sequence(struct rdt_config_load *load, const struct rdt_key *ke
 	if (count < schema->sequence.min)
 		rdt_config_problem(load, key, "is empty, expected at least %u",
 				   schema->sequence.min);
-	if (!count || met_again(load, key) || (*counter && !key->list))
+	if (!count || is_alias(load, key) || (*counter && !key->list))
 		return; /* not the first time: the key is repeated, which was reported */
-	p = more(data, *counter, count, size);
+	p = grow_elements(data, *counter, count, size);
 	if (!p || (key->list && note_places((struct rdt_config_list *)key->list, key, count))) {
 		load->out_of_memory = true;
 		return;
@@ -431,7 +431,7 @@ static void fill_value(struct rdt_config_load *load, const struct rdt_key *key,
 	if (!good)
 		rdt_config_problem(load, key, "%s, expected %s",
 				   found_text(key->node, buf, sizeof(buf)), expected_text(schema));
-	good = good && !met_again(load, key);
+	good = good && !is_alias(load, key);
 	if (schema->type == CYAML_MAPPING) {
 		out = mapping_at(load, schema, out);
 		if (good && out)

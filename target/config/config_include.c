@@ -142,14 +142,14 @@ static int add_included(struct inclusion *inc, const char *path, unsigned int pa
 }
 
 /* A directory that does not exist counts as an empty one. */
-static int unreadable(const char *path, int err)
+static int glob_error(const char *path, int err)
 {
 	return err != ENOENT;
 }
 
 /* Expand pattern @n of the list, @text; relative to the directory of the top file. */
-static int expand(struct rdt_config_load *load, const struct rdt_key *key, struct inclusion *inc,
-		  const char *text, unsigned int n)
+static int expand_pattern(struct rdt_config_load *load, const struct rdt_key *key,
+			  struct inclusion *inc, const char *text, unsigned int n)
 {
 	rd_autofree char *copy = strdup(load->path);
 	rd_autofree char *full = NULL;
@@ -161,7 +161,7 @@ static int expand(struct rdt_config_load *load, const struct rdt_key *key, struc
 		return -ENOMEM;
 	if (!is_pattern(text))
 		return add_included(inc, full, n);
-	rc = glob(full, 0, unreadable, &found);
+	rc = glob(full, 0, glob_error, &found);
 	if (rc == GLOB_ABORTED)
 		rdt_config_problem(load, key, "%s: a directory cannot be read: %s", full,
 				   strerror(errno));
@@ -213,7 +213,7 @@ static int load_included(struct rdt_config_load *load, struct rdt_config *config
 		struct rdt_key key = rdt_config_item(load, &list, i);
 
 		if (config->include[i][0])
-			rc = expand(load, &key, &inc, config->include[i], i);
+			rc = expand_pattern(load, &key, &inc, config->include[i], i);
 	}
 	if (!rc)
 		rc = load_each(load, &list, &inc, config);

@@ -39,8 +39,8 @@ static const struct {
 	{"ENOLINK", ENOLINK},
 };
 
-static void not_here(struct rdt_config_load *load, const struct rdt_key *layer, const char *name,
-		     const char *type)
+static void wrong_layer_key(struct rdt_config_load *load, const struct rdt_key *layer,
+			    const char *name, const char *type)
 {
 	struct rdt_key key = rdt_config_child(load, layer, name);
 
@@ -70,7 +70,7 @@ static void check_delay(struct rdt_config_load *load, const struct rdt_key *key,
 	bool any = false;
 
 	for (size_t i = 0; i < sizeof(error_keys) / sizeof(error_keys[0]); i++)
-		not_here(load, key, error_keys[i], "error");
+		wrong_layer_key(load, key, error_keys[i], "error");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct rdt_key at = rdt_config_child(load, key, rows[i].name);
 
@@ -161,7 +161,7 @@ static void check_error(struct rdt_config_load *load, const struct rdt_key *key,
 	struct rdt_key error = rdt_config_child(load, key, "error");
 
 	for (size_t i = 0; i < sizeof(delay_keys) / sizeof(delay_keys[0]); i++)
-		not_here(load, key, delay_keys[i], "delay");
+		wrong_layer_key(load, key, delay_keys[i], "delay");
 	for (uint32_t i = 0; i < l->ops_count; i++)
 		l->ops_mask |= 1u << l->ops[i];
 	if (!l->ops_count)

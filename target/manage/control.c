@@ -92,7 +92,7 @@ static void free_and_finish(struct rdt_ns *ns, int err, const char *text)
 		done(arg, err, text);
 }
 
-static void closed_again(struct rdt_ns *ns)
+static void channels_closed(struct rdt_ns *ns)
 {
 	char text[160];
 
@@ -108,7 +108,7 @@ static void open_msg(struct rd_msg *msg)
 	rdt_ns_answer(post, rdt_ns_channel_open(post->reactor, post->ns));
 }
 
-static void opened(struct rdt_ns *ns)
+static void channels_opened(struct rdt_ns *ns)
 {
 	if (!ns->err) {
 		rdt_ns_post(ns, show_msg, ns_shown);
@@ -117,7 +117,7 @@ static void opened(struct rdt_ns *ns)
 	ns->state = RDT_NS_LEAVING;
 	rdt_subsys_count(ns, false);
 	ns->join_err = ns->err;
-	rdt_ns_post(ns, close_for_ns_msg, closed_again);
+	rdt_ns_post(ns, close_for_ns_msg, channels_closed);
 }
 
 /* The part of an addition that needs no reactor. */
@@ -168,7 +168,7 @@ void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 	rdt_subsys_count(ns, true);
 	ns->done = done;
 	ns->done_arg = arg;
-	rdt_ns_post(ns, open_msg, opened);
+	rdt_ns_post(ns, open_msg, channels_opened);
 }
 
 /* ---- remove ---- */
@@ -180,7 +180,7 @@ static void subsys_leave_msg(struct rd_msg *msg)
 	rdt_ns_channel_leave(post->reactor, post->ns); /* the reactor answers */
 }
 
-static void released(struct rdt_ns *ns)
+static void file_released(struct rdt_ns *ns)
 {
 	struct rdt_target *t = ns->subsys->target;
 
@@ -188,30 +188,30 @@ static void released(struct rdt_ns *ns)
 	free_and_finish(ns, 0, "");
 }
 
-static void look_for_release(struct rd_timer *timer)
+static void check_released(struct rd_timer *timer)
 {
 	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, leave_timer);
 	struct rd_loop *loop = ns->subsys->target->loop;
 
 	if (rdt_bdev_released(ns->cfg) || rd_loop_now(loop) >= ns->release_by ||
 	    rd_timer_start(loop, timer, RELEASE_LOOK))
-		released(ns);
+		file_released(ns);
 }
 
 /* The file is closed. The namespace is removed only when the kernel has released the file, because
  * the same file may be added again. */
-static void left(struct rdt_ns *ns)
+static void ns_left(struct rdt_ns *ns)
 {
 	struct rd_loop *loop = ns->subsys->target->loop;
 
 	rd_timer_stop(loop, &ns->leave_timer);
 	rdt_bdev_close(&ns->bdev);
-	ns->leave_timer.fn = look_for_release;
+	ns->leave_timer.fn = check_released;
 	ns->release_by = rd_loop_now(loop) + RELEASE_MAX;
-	look_for_release(&ns->leave_timer);
+	check_released(&ns->leave_timer);
 }
 
-static void leave_is_slow(struct rd_timer *timer)
+static void log_slow_leave(struct rd_timer *timer)
 {
 	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, leave_timer);
 
@@ -229,17 +229,17 @@ static void hide_msg(struct rd_msg *msg)
 	rdt_ns_answer(post, 0);
 }
 
-static void hidden(struct rdt_ns *ns)
+static void ns_hidden(struct rdt_ns *ns)
 {
 	struct rdt_target *t = ns->subsys->target;
 
 	/* From now on no reactor shows the namespace to a host that reads the list because of the
 	 * event. */
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
-	ns->leave_timer.fn = leave_is_slow;
+	ns->leave_timer.fn = log_slow_leave;
 	if (rd_timer_start(t->loop, &ns->leave_timer, LEAVE_WARN))
 		rd_warn(t->log, RD_LOG_TARGET, "out of memory for a timer");
-	rdt_ns_post(ns, subsys_leave_msg, left);
+	rdt_ns_post(ns, subsys_leave_msg, ns_left);
 }
 
 void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)
@@ -254,7 +254,7 @@ void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)
 	ns->done = done;
 	ns->done_arg = arg;
 	rdt_subsys_count(ns, false);
-	rdt_ns_post(ns, hide_msg, hidden);
+	rdt_ns_post(ns, hide_msg, ns_hidden);
 }
 
 /* ---- resize ---- */

@@ -408,8 +408,8 @@ static bool apply_next_ns(struct rdt_reload *rl)
 
 /* ---- the plan ---- */
 
-static int plan(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_ns *ns,
-		const struct rdt_ns_config *cfg)
+static int plan_change(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_ns *ns,
+		       const struct rdt_ns_config *cfg)
 {
 	struct change *ch;
 
@@ -442,9 +442,9 @@ static bool plan_next(struct rdt_reload *rl)
 	if (!next_pair(rl, &ss, &ns, &cfg))
 		return true;
 	if (ns && ns->state == RDT_NS_LIVE && (!cfg || !same_namespace(ns->now, cfg)))
-		rl->err = plan(rl, ss, ns, cfg);
+		rl->err = plan_change(rl, ss, ns, cfg);
 	else if (cfg && (!ns || ns->state == RDT_NS_LEAVING))
-		rl->err = plan(rl, ss, NULL, cfg);
+		rl->err = plan_change(rl, ss, NULL, cfg);
 	return false;
 }
 
@@ -624,7 +624,7 @@ static void finish_reload(struct rdt_reload *rl)
 
 /* ---- step by step ---- */
 
-static void added(void *arg, int err, const char *text)
+static void ns_added(void *arg, int err, const char *text)
 {
 	struct change *ch = arg;
 	struct rdt_reload *rl = ch->rl;
@@ -651,7 +651,7 @@ static bool add_next(struct rdt_reload *rl)
 	bdev = ch->bdev;
 	ch->bdev = NULL;
 	rl->waiting++;
-	rdt_control_ns_add(ch->ss, ch->cfg, rl->next, bdev, added, ch);
+	rdt_control_ns_add(ch->ss, ch->cfg, rl->next, bdev, ns_added, ch);
 	return false;
 }
 
@@ -660,7 +660,7 @@ static void add_all(struct rdt_reload *rl)
 	reload_walk(rl, add_next, finish_reload);
 }
 
-static void removed(void *arg, int err, const char *text)
+static void ns_removed(void *arg, int err, const char *text)
 {
 	struct change *ch = arg;
 	struct rdt_reload *rl = ch->rl;
@@ -685,7 +685,7 @@ static bool remove_next(struct rdt_reload *rl)
 	if (!ch->ns)
 		return false;
 	rl->waiting++;
-	rdt_control_ns_remove(ch->ns, removed, ch);
+	rdt_control_ns_remove(ch->ns, ns_removed, ch);
 	return false;
 }
 

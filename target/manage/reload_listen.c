@@ -45,8 +45,8 @@ static bool same_options(const struct rdt_listener_config *a, const struct rdt_l
 }
 
 /* Port 0 may be configured several times for one address: these are matched in order. */
-static struct rdt_listener *match(struct rdt_target *t, const struct rdt_listener_config *cfg,
-				  bool options)
+static struct rdt_listener *match_listener(struct rdt_target *t,
+					   const struct rdt_listener_config *cfg, bool options)
 {
 	struct rdt_listener *l;
 
@@ -72,14 +72,14 @@ static int make_items(struct plan *p, struct rdt_config *next)
 		l->matched = false;
 	for (unsigned int i = 0; i < p->count; i++) {
 		p->items[i].cfg = &next->listeners[i];
-		p->items[i].now = match(p->t, p->items[i].cfg, true);
+		p->items[i].now = match_listener(p->t, p->items[i].cfg, true);
 	}
 	for (unsigned int i = 0; i < p->count; i++) {
 		struct item *item = &p->items[i];
 
 		if (item->now)
 			continue;
-		item->now = match(p->t, item->cfg, false);
+		item->now = match_listener(p->t, item->cfg, false);
 		item->new = rdt_listener_new(p->t, item->cfg, next);
 		if (!item->new)
 			return -ENOMEM;
@@ -97,7 +97,7 @@ static const struct sockaddr *bound(const struct rdt_listener *l)
 }
 
 /* Sockets of the same port can conflict, also with different addresses (wildcards). */
-static bool in_the_way(const struct plan *p, const struct rdt_listener *l)
+static bool port_conflicts(const struct plan *p, const struct rdt_listener *l)
 {
 	for (unsigned int i = 0; i < p->count; i++) {
 		const struct item *item = &p->items[i];
@@ -120,7 +120,7 @@ static int open_new(struct plan *p)
 		err = rdt_listener_prepare_leave(l);
 		if (err)
 			return err;
-		if (!l->wait_err && in_the_way(p, l))
+		if (!l->wait_err && port_conflicts(p, l))
 			p->t->transport->unlisten(l);
 	}
 	for (unsigned int i = 0; i < p->count && !err; i++) {
@@ -138,7 +138,7 @@ static int open_new(struct plan *p)
 }
 
 /* Undo everything that was prepared. */
-static void undo(struct plan *p)
+static void undo_listeners(struct plan *p)
 {
 	struct rdt_listener *l;
 	char text[512];
@@ -172,7 +172,7 @@ static int set_ana(struct rdt_target *t, struct rdt_listener *l,
 	return changed;
 }
 
-static void commit(struct plan *p, struct rdt_reload_listeners *done)
+static void commit_listeners(struct plan *p, struct rdt_reload_listeners *done)
 {
 	struct rdt_listener *l, *next;
 
@@ -207,9 +207,9 @@ int rdt_reload_listen(struct rdt_reload *rl, struct rdt_target *t, struct rdt_co
 	if (!err)
 		err = open_new(&p);
 	if (err)
-		undo(&p);
+		undo_listeners(&p);
 	else
-		commit(&p, done);
+		commit_listeners(&p, done);
 	free(p.items);
 	return err;
 }

@@ -12,7 +12,7 @@
 #include "request.h"
 #include "target/config/tgt_limits.h"
 
-static void reply_msg(struct rd_msg *msg)
+static void abort_reply_msg(struct rd_msg *msg)
 {
 	struct rdt_abort *ab = rd_container_of(msg, struct rdt_abort, msg);
 	struct rdt_req *req = ab->req;
@@ -22,10 +22,10 @@ static void reply_msg(struct rd_msg *msg)
 	rdt_req_complete(req);
 }
 
-static void reply(struct rdt_abort *ab, bool aborted)
+static void abort_reply(struct rdt_abort *ab, bool aborted)
 {
 	ab->aborted = aborted;
-	ab->msg.fn = reply_msg;
+	ab->msg.fn = abort_reply_msg;
 	rd_loop_post(ab->req->qp->reactor->loop, &ab->msg);
 }
 
@@ -37,8 +37,8 @@ void rdt_abort_victim_done(struct rdt_req *victim)
 	victim->aborter = NULL;
 	ab->victim = NULL;
 	rd_timer_stop(victim->qp->reactor->loop, &ab->timer);
-	reply(ab,
-	      victim->state != RDT_REQ_DROPPED && (victim->status.v & 0x7ff) == NVME_SC_ABORT_REQ);
+	abort_reply(ab, victim->state != RDT_REQ_DROPPED &&
+				(victim->status.v & 0x7ff) == NVME_SC_ABORT_REQ);
 }
 
 /* Not abortable any more, not reachable, or RDT_ABORT_TIMEOUT has passed: answer "not aborted". */
@@ -49,21 +49,21 @@ static void abort_timed_out(struct rd_timer *timer)
 	ab->victim->aborter = NULL;
 	ab->victim = NULL;
 	rd_timer_stop(ab->qp->reactor->loop, timer);
-	reply(ab, false);
+	abort_reply(ab, false);
 }
 
-static void look_msg(struct rd_msg *msg)
+static void abort_look_msg(struct rd_msg *msg)
 {
 	struct rdt_abort *ab = rd_container_of(msg, struct rdt_abort, msg);
 	struct rdt_req *victim = rdt_qpair_find(ab->qp, ab->cid);
 
 	if (!victim || victim == ab->req || victim->aborter) {
-		reply(ab, false);
+		abort_reply(ab, false);
 		return;
 	}
 	ab->timer.fn = abort_timed_out;
 	if (rd_timer_start(ab->qp->reactor->loop, &ab->timer, RDT_ABORT_TIMEOUT)) {
-		reply(ab, false);
+		abort_reply(ab, false);
 		return;
 	}
 	victim->aborter = ab;
@@ -96,7 +96,7 @@ enum rdt_exec rdt_abort_exec(struct rdt_req *req)
 		return RDT_EXEC_DONE;
 	}
 	ctrl->aborts++;
-	ab->msg.fn = look_msg;
+	ab->msg.fn = abort_look_msg;
 	rd_loop_post(ab->qp->reactor->loop, &ab->msg);
 	return RDT_EXEC_PENDING;
 }

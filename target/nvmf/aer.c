@@ -59,14 +59,14 @@ struct nvme_status rdt_aer_check(struct rdt_req *req)
 	return NVME_OK;
 }
 
-static void remove_at(struct rdt_ctrl *ctrl, unsigned int i)
+static void remove_aer_at(struct rdt_ctrl *ctrl, unsigned int i)
 {
 	ctrl->aers[i]->qp->used_aer--;
 	ctrl->aers_count--;
 	memmove(&ctrl->aers[i], &ctrl->aers[i + 1], (ctrl->aers_count - i) * sizeof(ctrl->aers[0]));
 }
 
-static bool enabled(const struct rdt_ctrl *ctrl, const struct event_kind *k)
+static bool event_enabled(const struct rdt_ctrl *ctrl, const struct event_kind *k)
 {
 	return !k->config ||
 	       ctrl->features[RDT_FEAT_ASYNC_EVENT] & (k->now ? k->now(ctrl) : k->config);
@@ -80,7 +80,7 @@ static unsigned int next_event(struct rdt_ctrl *ctrl)
 	for (unsigned int i = RDT_EVENTS; i-- > 0;) {
 		if (!(ev->due & ~ev->reported & 1u << i))
 			continue;
-		if (enabled(ctrl, &kinds[i]))
+		if (event_enabled(ctrl, &kinds[i]))
 			return i;
 		ev->due &= ~(1u << i);
 	}
@@ -101,7 +101,7 @@ static void report_events(struct rdt_ctrl *ctrl)
 	while (ctrl->aers_count && (i = next_event(ctrl)) < RDT_EVENTS) {
 		struct rdt_req *req = ctrl->aers[0];
 
-		remove_at(ctrl, 0);
+		remove_aer_at(ctrl, 0);
 		req->cqe.result = htole32(take_event(ctrl, i));
 		rdt_req_complete(req);
 	}
@@ -127,7 +127,7 @@ void rdt_aer_drop_all(struct rdt_ctrl *ctrl)
 	while (ctrl->aers_count) {
 		struct rdt_req *req = ctrl->aers[ctrl->aers_count - 1];
 
-		remove_at(ctrl, ctrl->aers_count - 1);
+		remove_aer_at(ctrl, ctrl->aers_count - 1);
 		rdt_req_drop(req);
 	}
 }
@@ -138,7 +138,7 @@ bool rdt_aer_remove(struct rdt_ctrl *ctrl, struct rdt_req *req)
 	for (unsigned int i = 0; i < ctrl->aers_count; i++) {
 		if (ctrl->aers[i] != req)
 			continue;
-		remove_at(ctrl, i);
+		remove_aer_at(ctrl, i);
 		return true;
 	}
 	return false;
@@ -154,7 +154,7 @@ static void raise_events(struct rdt_ctrl *ctrl, uint32_t bits)
 		return;
 	ev->fresh |= bits;
 	for (unsigned int i = 0; i < RDT_EVENTS; i++)
-		if (bits & 1u << i && enabled(ctrl, &kinds[i]))
+		if (bits & 1u << i && event_enabled(ctrl, &kinds[i]))
 			ev->due |= 1u << i;
 	report_events(ctrl);
 }

@@ -83,7 +83,7 @@ int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, uint32_t group,
 /* ---- the log page ---- */
 
 /* A change count of 0 would mean that changes are not counted. */
-static __le64 changes(const struct rdt_ctrl *ctrl, unsigned int group)
+static __le64 ana_change_count(const struct rdt_ctrl *ctrl, unsigned int group)
 {
 	uint64_t n = atomic_load(&ctrl->subsys->ana_changes[group]) + 1;
 
@@ -123,7 +123,7 @@ static void put_nsids(const struct rdt_req *req, uint64_t places[RDT_ANA_GROUPS 
 /* Put the page to @out, unless that is NULL. Returns its length. */
 static uint64_t put_ana_groups(const struct rdt_req *req, const struct rdt_log_out *out)
 {
-	struct nvme_ana_log head = {.chgcnt = changes(req->qp->ctrl, 0)};
+	struct nvme_ana_log head = {.chgcnt = ana_change_count(req->qp->ctrl, 0)};
 	uint32_t counts[RDT_ANA_GROUPS + 1] = {0};
 	uint64_t places[RDT_ANA_GROUPS + 1] = {0};
 	uint64_t pos = sizeof(head);
@@ -134,7 +134,7 @@ static uint64_t put_ana_groups(const struct rdt_req *req, const struct rdt_log_o
 		struct nvme_ana_group_desc desc = {
 			.grpid = htole32(g),
 			.nnsids = htole32(groups_only(req) ? 0 : counts[g]),
-			.chgcnt = changes(req->qp->ctrl, g),
+			.chgcnt = ana_change_count(req->qp->ctrl, g),
 			.state = (uint8_t)rdt_ana_state(req->qp->ctrl, g),
 		};
 

@@ -71,7 +71,7 @@ bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b)
 
 /* As rdt_fence_find_dead(). A dead controller exists while its commands are in flight; @fence_msg
  * reports its end. */
-static uint16_t look_back(struct rdt_ctrl *ctrl, bool keep)
+static uint16_t find_dead_ctrl(struct rdt_ctrl *ctrl, bool keep)
 {
 	uint16_t cntlid;
 
@@ -81,11 +81,11 @@ static uint16_t look_back(struct rdt_ctrl *ctrl, bool keep)
 	return cntlid;
 }
 
-static void waited_in_vain(struct rd_timer *timer)
+static void fence_wait_expired(struct rd_timer *timer)
 {
 	struct rdt_ctrl *ctrl = rd_container_of(timer, struct rdt_ctrl, fence_timer);
 
-	look_back(ctrl, true);
+	find_dead_ctrl(ctrl, true);
 	rd_warn(ctrl->log, RD_LOG_CTRL,
 		"%s: controller %u of %s: commands of a former controller of this host are still "
 		"in flight; commands for the same namespaces wait until they end",
@@ -100,16 +100,16 @@ static void ctrl_enable(struct rdt_ctrl *ctrl)
 
 	if (ctrl->state != RDT_CTRL_ENABLING)
 		rdt_fence_ask(ctrl);
-	cntlid = look_back(ctrl, false);
+	cntlid = find_dead_ctrl(ctrl, false);
 	if (!cntlid) {
 		set_ctrl_state(ctrl, RDT_CTRL_READY);
 		return;
 	}
 	if (ctrl->state == RDT_CTRL_ENABLING)
 		return;
-	ctrl->fence_timer.fn = waited_in_vain;
+	ctrl->fence_timer.fn = fence_wait_expired;
 	if (rd_timer_start(ctrl->owner->loop, &ctrl->fence_timer, RDT_FENCE_READY_WAIT)) {
-		waited_in_vain(&ctrl->fence_timer);
+		fence_wait_expired(&ctrl->fence_timer);
 		return;
 	}
 	set_ctrl_state(ctrl, RDT_CTRL_ENABLING);
@@ -129,7 +129,7 @@ static void fence_msg(struct rd_msg *msg)
 	if (ctrl->state == RDT_CTRL_ENABLING)
 		ctrl_enable(ctrl);
 	else
-		look_back(ctrl, true);
+		find_dead_ctrl(ctrl, true);
 	rdt_ctrl_put(ctrl);
 }
 

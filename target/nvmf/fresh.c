@@ -27,7 +27,7 @@ unsigned int rdt_fresh_max(const struct rdt_reactor *r)
 }
 
 /* The connection to end, or NULL. */
-static struct rdt_qpair *victim(const struct rdt_reactor *r, const struct rdt_site *site)
+static struct rdt_qpair *choose_victim(const struct rdt_reactor *r, const struct rdt_site *site)
 {
 	unsigned int most = reactor_part(r, r->target->cfg->target.limits.unconnected_per_address);
 	bool full = r->fresh_count > rdt_fresh_max(r);
@@ -49,7 +49,7 @@ void rdt_fresh_add(struct rdt_qpair *qp)
 	qp->fresh = true;
 	r->fresh_count++;
 	site->fresh_count++;
-	old = victim(r, site);
+	old = choose_victim(r, site);
 	if (!old)
 		return;
 	rd_log_limited(&r->fresh_limit, rd_loop_now(r->loop), r->log, RD_LOG_QPAIR, RD_LOG_NOTICE,

@@ -55,7 +55,7 @@ void rdt_fused_waits(struct rdt_req *first)
 	rdt_req_release_capsule(first);
 }
 
-static void leave_aside(struct rdt_req *first)
+static void copy_aside(struct rdt_req *first)
 {
 	struct rdt_qpair *qp = first->qp;
 
@@ -66,9 +66,9 @@ static void leave_aside(struct rdt_req *first)
 		rdt_fused_waits(qp->fused);
 }
 
-static void end(struct rdt_req *req, struct nvme_status st)
+static void end_pair(struct rdt_req *req, struct nvme_status st)
 {
-	leave_aside(req);
+	copy_aside(req);
 	req->status = st;
 	rdt_req_move(req, RDT_REQ_EXECUTED);
 	rdt_req_process(req);
@@ -100,7 +100,7 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 		st = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
 	if (FUSE(req) != NVME_CMD_FUSE_SECOND) {
 		if (first)
-			end(first, SC_GENERIC(NVME_SC_FUSED_MISSING));
+			end_pair(first, SC_GENERIC(NVME_SC_FUSED_MISSING));
 		if (qp->state >= RDT_QP_CLOSING)
 			return st; /* @req was ended together with its queue */
 		if (FUSE(req) == NVME_CMD_FUSE_FIRST && nvme_status_ok(st))
@@ -115,7 +115,7 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 	if (nvme_status_ok(st))
 		st = same_blocks(req, first);
 	if (!nvme_status_ok(st)) {
-		end(first, SC_GENERIC(NVME_SC_FUSED_FAIL));
+		end_pair(first, SC_GENERIC(NVME_SC_FUSED_FAIL));
 		return st;
 	}
 	first->mate = req;
@@ -154,7 +154,7 @@ void rdt_fused_buffer(struct rdt_req *first)
 
 	place_half(first, &next);
 	place_half(second, &next);
-	leave_aside(first);
+	copy_aside(first);
 	rdt_req_release_capsule(first);
 	rdt_req_release_capsule(second);
 	rdt_req_process(second);
@@ -185,7 +185,7 @@ void rdt_fused_complete(struct rdt_req *req)
 	struct rdt_req *second = req->mate;
 
 	if (second)
-		leave_aside(req);
+		copy_aside(req);
 	if (second && !nvme_status_ok(req->status) && nvme_status_ok(second->status))
 		second->status = SC_GENERIC(NVME_SC_FUSED_FAIL);
 	rdt_req_complete(req);
@@ -199,12 +199,12 @@ void rdt_fused_orphan(struct rdt_qpair *qp)
 
 	qp->fused = NULL;
 	if (first)
-		end(first, SC_GENERIC(NVME_SC_FUSED_MISSING));
+		end_pair(first, SC_GENERIC(NVME_SC_FUSED_MISSING));
 }
 
 void rdt_fused_abort(struct rdt_req *first, struct nvme_status st)
 {
 	first->qp->fused = NULL;
 	first->qp->fuse_failed = true;
-	end(first, st);
+	end_pair(first, st);
 }

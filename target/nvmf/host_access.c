@@ -138,7 +138,7 @@ void rdt_host_access_add_ctrl(struct rdt_ctrl *ctrl)
 }
 
 /* subsys->lock is held. */
-static void apply(struct rdt_ns *ns, bool tell)
+static void apply_ns_hosts(struct rdt_ns *ns, bool tell)
 {
 	struct rdt_subsys *ss = ns->subsys;
 	struct rdt_ctrl *ctrl;
@@ -170,7 +170,7 @@ static int replace_ns_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned
 	if (tell && !list_equal(&ns->hosts, &next))
 		count_change(ns);
 	list_swap(&ns->hosts, &next);
-	apply(ns, tell);
+	apply_ns_hosts(ns, tell);
 	pthread_mutex_unlock(&ss->lock);
 	list_fini(&next);
 	return 0;
@@ -192,7 +192,7 @@ void rdt_host_access_remove_ns(struct rdt_ns *ns)
 
 	pthread_mutex_lock(&ss->lock);
 	list_fini(&ns->hosts);
-	apply(ns, false);
+	apply_ns_hosts(ns, false);
 	rdt_fence_forget_ns(ss, ns->slot);
 	pthread_mutex_unlock(&ss->lock);
 }

@@ -27,7 +27,7 @@
 /* ---- admission ---- */
 
 /* Dataset Management without Deallocate is only a hint. */
-static bool writes(const struct rdt_req *req)
+static bool is_write_cmd(const struct rdt_req *req)
 {
 	return req->cmd->flags & RDT_CMD_WRITES &&
 	       (req->sqe.opcode != nvme_cmd_dsm || le32toh(req->sqe.cdw11) & RDT_DSM_AD);
@@ -43,7 +43,7 @@ static inline struct nvme_status check_now(struct rdt_req *req)
 	st = rdt_ana_check(req);
 	if (!nvme_status_ok(st))
 		return st;
-	if (rdt_ns_write_protected(req->ns) && writes(req))
+	if (rdt_ns_write_protected(req->ns) && is_write_cmd(req))
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_NS_WRITE_PROTECTED,
 				    RDT_LOC(nsid));
 	return rdt_resv_check(req);
@@ -101,7 +101,7 @@ bool rdt_fused_supported(const struct rdt_subsys *ss)
 
 /* ---- bios ---- */
 
-static void count(_Atomic uint64_t *counter, uint64_t n)
+static void add_to_counter(_Atomic uint64_t *counter, uint64_t n)
 {
 	/* This reactor is the only writer, so no locked instruction is needed. */
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
@@ -131,7 +131,7 @@ static RD_COLD void bio_failed(struct rdt_req *req)
 	if (bio->result == -ECANCELED)
 		return;
 	req->err_lba = bio->offset >> req->ns->lbads;
-	count(&req->channel->counters->media_errors, 1);
+	add_to_counter(&req->channel->counters->media_errors, 1);
 	log_io_failure(req);
 }
 
@@ -147,14 +147,14 @@ void rdt_io_result(struct rdt_req *req)
 	}
 	switch (bio->op) {
 	case RDT_BIO_READ:
-		count(&c->reads, 1);
-		count(&c->blocks_read, bio->length >> 9);
+		add_to_counter(&c->reads, 1);
+		add_to_counter(&c->blocks_read, bio->length >> 9);
 		return;
 	case RDT_BIO_FLUSH:
 		return;
 	case RDT_BIO_WRITE:
-		count(&c->writes, 1);
-		count(&c->blocks_written, bio->length >> 9);
+		add_to_counter(&c->writes, 1);
+		add_to_counter(&c->blocks_written, bio->length >> 9);
 		break;
 	}
 	if (atomic_load_explicit(&req->ns->uncor.count, memory_order_acquire))
@@ -269,7 +269,7 @@ bool rdt_io_ranges(struct rdt_req *req, unsigned int count)
 	return req->work.ranges;
 }
 
-static enum rdt_exec go_on(struct rdt_req *req)
+static enum rdt_exec run_steps(struct rdt_req *req)
 {
 	enum rdt_step s;
 
@@ -289,12 +289,12 @@ enum rdt_exec rdt_io_run(struct rdt_req *req, enum rdt_step (*step)(struct rdt_r
 {
 	memset(&req->work, 0, sizeof(req->work));
 	req->work.step = step;
-	return go_on(req);
+	return run_steps(req);
 }
 
 void rdt_io_resume(struct rdt_req *req)
 {
-	if (go_on(req) == RDT_EXEC_DONE)
+	if (run_steps(req) == RDT_EXEC_DONE)
 		rdt_fused_complete(req);
 }
 

@@ -15,7 +15,7 @@
 
 #define LATE_NS (RDT_KAS_MS * RD_NSEC_PER_MSEC)
 
-static void expired(struct rd_timer *timer)
+static void keep_alive_expired(struct rd_timer *timer)
 {
 	struct rdt_ctrl *ctrl = rd_container_of(timer, struct rdt_ctrl, ka_timer);
 	bool seen = atomic_exchange_explicit(&ctrl->traffic, false, memory_order_relaxed);
@@ -41,7 +41,7 @@ void rdt_keep_alive_start(struct rdt_ctrl *ctrl, uint32_t kato_ms)
 		rounded = UINT32_MAX;
 	ctrl->kato_ms = (uint32_t)rounded;
 	ctrl->ka_late = false;
-	ctrl->ka_timer.fn = expired;
+	ctrl->ka_timer.fn = keep_alive_expired;
 	if (!rounded)
 		return;
 	atomic_store_explicit(&ctrl->traffic, false, memory_order_relaxed);

@@ -31,7 +31,7 @@ struct protect_work {
 	struct nvme_status status;
 };
 
-static void file_name(const struct rdt_ns *ns, char *name, size_t size)
+static void protect_file_name(const struct rdt_ns *ns, char *name, size_t size)
 {
 	char uuid[UUID_STR_LEN];
 
@@ -49,7 +49,7 @@ int rdt_ns_protect_open(struct rdt_ns *ns)
 
 	if (!t->state)
 		return 0;
-	file_name(ns, job.name, sizeof(job.name));
+	protect_file_name(ns, job.name, sizeof(job.name));
 	err = rdt_state_read(t->state, job.name, &text, &len);
 	if (err == -ENOENT)
 		return 0;
@@ -156,7 +156,7 @@ static void protect_begin_msg(struct rd_msg *msg)
 		return;
 	}
 	ns->wp_busy = true;
-	file_name(ns, w->job.name, sizeof(w->job.name));
+	protect_file_name(ns, w->job.name, sizeof(w->job.name));
 	w->job.done = protect_written;
 	rdt_state_write(ns->subsys->target->state, &w->job);
 }

@@ -65,7 +65,7 @@ static struct rdt_req *resv_req_of(struct rdt_resv_cmd *cmd)
 	return rd_container_of(cmd, struct rdt_req, resv);
 }
 
-static struct rdt_target *target_of(const struct rdt_resv *resv)
+static struct rdt_target *resv_target(const struct rdt_resv *resv)
 {
 	return resv->ns->subsys->target;
 }
@@ -112,7 +112,7 @@ static void notify_ctrl(struct rdt_ctrl *ctrl, const struct rdt_ns *ns,
 	}
 }
 
-static void notify(const struct rdt_ns *ns, const struct rdt_resv_effects *fx)
+static void notify_ctrls(const struct rdt_ns *ns, const struct rdt_resv_effects *fx)
 {
 	struct rdt_subsys *ss = ns->subsys;
 	struct rdt_ctrl *ctrl;
@@ -132,7 +132,7 @@ static void finish_resv_cmd(struct rdt_resv *resv)
 {
 	struct rdt_resv_work *work = resv->work;
 
-	notify(resv->ns, &work->fx);
+	notify_ctrls(resv->ns, &work->fx);
 	resv_answer(resv, NVME_OK);
 	drop_work(resv);
 }
@@ -225,9 +225,9 @@ static void part_msg(struct rd_msg *msg)
 }
 
 /* Publish to all reactors. Without a change for them, the head is finished. */
-static void publish(struct rdt_resv *resv)
+static void publish_resv(struct rdt_resv *resv)
 {
-	struct rdt_target *t = target_of(resv);
+	struct rdt_target *t = resv_target(resv);
 	struct rdt_resv_work *work = resv->work;
 	bool seen = resv->now.rtype || work->next.rtype || work->fx.victims_count;
 
@@ -261,7 +261,7 @@ static void resv_written(struct rdt_state_job *job)
 		resv_answer(resv, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
 		drop_work(resv);
 	} else {
-		publish(resv);
+		publish_resv(resv);
 	}
 	run_resv_cmds(resv);
 }
@@ -277,7 +277,7 @@ static int start_write(struct rdt_resv *resv)
 	job->len = job->text ? strlen(job->text) : 0;
 	memccpy(job->name, resv->file, 0, sizeof(job->name));
 	job->done = resv_written;
-	rdt_state_write(target_of(resv)->state, job);
+	rdt_state_write(resv_target(resv)->state, job);
 	return 0;
 }
 
@@ -291,7 +291,7 @@ static bool same_state(const struct rdt_resv_state *a, const struct rdt_resv_sta
 
 static int prepare_resv(struct rdt_resv *resv)
 {
-	unsigned int reactors = target_of(resv)->reactors_count;
+	unsigned int reactors = resv_target(resv)->reactors_count;
 
 	resv->work = calloc(1, sizeof(*resv->work) + reactors * sizeof(resv->work->parts[0]));
 	if (!resv->work)
@@ -333,7 +333,7 @@ static void resv_step(struct rdt_resv *resv)
 		return;
 	}
 	if (!durable)
-		publish(resv);
+		publish_resv(resv);
 }
 
 /* A loop instead of recursion: thousands of commands may be queued. */
@@ -394,7 +394,7 @@ bool rdt_resv_ptpl(const struct rdt_ns *ns)
 
 static int load_resv(struct rdt_resv *resv)
 {
-	struct rdt_target *t = target_of(resv);
+	struct rdt_target *t = resv_target(resv);
 	char why[160];
 	size_t len;
 	char *text;
@@ -424,9 +424,9 @@ static int load_resv(struct rdt_resv *resv)
 
 /* "reservations: off" was configured: the stored state is not enforced, but is kept, and that is
  * logged. */
-static void ignore(struct rdt_resv *resv)
+static void ignore_stored_resv(struct rdt_resv *resv)
 {
-	struct rdt_target *t = target_of(resv);
+	struct rdt_target *t = resv_target(resv);
 	char *text = NULL;
 	size_t len;
 
@@ -454,7 +454,7 @@ int rdt_resv_open(struct rdt_ns *ns)
 	if (ns->subsys->target->state && rdt_resv_offered(ns->subsys))
 		err = load_resv(resv);
 	else if (ns->subsys->target->state)
-		ignore(resv);
+		ignore_stored_resv(resv);
 	if (!err)
 		err = rdt_resv_snap(&resv->now, &resv->first);
 	resv->snap = resv->first;

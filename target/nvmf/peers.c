@@ -105,8 +105,8 @@ static void free_unused(struct rdt_peer *peer)
 	free(peer);
 }
 
-static bool reached(unsigned int count, uint32_t max, const char *name,
-		    struct rdt_peer_limit *limit)
+static bool limit_reached(unsigned int count, uint32_t max, const char *name,
+			  struct rdt_peer_limit *limit)
 {
 	if (count < max)
 		return false;
@@ -127,9 +127,9 @@ int rdt_peer_come(struct rdt_target *t, const struct sockaddr *remote, struct rd
 	peer = find_peer(t, &key, sizeof(key), true);
 	if (!peer) {
 		err = -ENOMEM;
-	} else if (!reached(t->peers.conns, max->connections, "connections", limit) &&
-		   !reached(peer->conns, max->connections_per_address, "connections_per_address",
-			    limit)) {
+	} else if (!limit_reached(t->peers.conns, max->connections, "connections", limit) &&
+		   !limit_reached(peer->conns, max->connections_per_address,
+				  "connections_per_address", limit)) {
 		peer->conns++;
 		t->peers.conns++;
 		*out = peer;
@@ -158,10 +158,11 @@ static bool may_add_ctrl(const struct rdt_target *t, const struct rdt_peer *host
 {
 	const struct rdt_limits_config *max = &t->cfg->target.limits;
 
-	return !reached(t->peers.ctrls, max->controllers, "controllers", limit) &&
-	       !reached(host->ctrls, max->controllers_per_host, "controllers_per_host", limit) &&
-	       !(addr && reached(addr->ctrls, max->controllers_per_address,
-				 "controllers_per_address", limit));
+	return !limit_reached(t->peers.ctrls, max->controllers, "controllers", limit) &&
+	       !limit_reached(host->ctrls, max->controllers_per_host, "controllers_per_host",
+			      limit) &&
+	       !(addr && limit_reached(addr->ctrls, max->controllers_per_address,
+				       "controllers_per_address", limit));
 }
 
 static void count_ctrl(struct rdt_target *t, const struct rdt_qpair *qp, unsigned int n)
@@ -185,8 +186,8 @@ int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, struct rdt_peer_lim
 	host = find_peer(t, hostnqn, strlen(hostnqn), false);
 	if (!host) {
 		err = -ENOMEM;
-	} else if (!reached(host->conns, t->cfg->target.limits.connections_per_host,
-			    "connections_per_host", limit) &&
+	} else if (!limit_reached(host->conns, t->cfg->target.limits.connections_per_host,
+				  "connections_per_host", limit) &&
 		   (!qp->admin || may_add_ctrl(t, host, qp->peer, limit))) {
 		qp->host = host;
 		host->conns++;

@@ -19,7 +19,7 @@
 #define REPEAT (60 * RD_NSEC_PER_SEC)
 
 /* Is @a the better reactor? */
-static bool better(const struct rdt_load *a, const struct rdt_load *b)
+static bool is_better_load(const struct rdt_load *a, const struct rdt_load *b)
 {
 	if (a->queues != b->queues)
 		return a->queues < b->queues;
@@ -33,7 +33,7 @@ unsigned int rdt_place_choose(const struct rdt_load *loads, unsigned int count)
 	unsigned int best = 0;
 
 	for (unsigned int i = 1; i < count; i++)
-		if (better(&loads[i], &loads[best]))
+		if (is_better_load(&loads[i], &loads[best]))
 			best = i;
 	return best;
 }
@@ -79,7 +79,7 @@ bool rdt_place_uneven(const struct rdt_load *mine, const struct rdt_load *other)
 	       other->queues < mine->queues;
 }
 
-static void look_around(struct rdt_reactor *r, uint64_t now)
+static void report_uneven(struct rdt_reactor *r, uint64_t now)
 {
 	struct rdt_target *t = r->target;
 	struct rdt_load mine = load_of(r, now), other;
@@ -113,7 +113,7 @@ static bool poll_busy(struct rd_poller *poller)
 	atomic_store_explicit(&r->busy_at, now, memory_order_relaxed);
 	r->window_start = now;
 	r->window_busy = busy;
-	look_around(r, now);
+	report_uneven(r, now);
 	return false;
 }
 

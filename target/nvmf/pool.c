@@ -91,7 +91,7 @@ static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_accou
 }
 
 /* A request waits, and the account had its turn, or the result of turn_of() has changed. */
-static void to_the_end(struct rdt_pool *pool, struct rdt_account *acc)
+static void requeue_account(struct rdt_pool *pool, struct rdt_account *acc)
 {
 	TAILQ_REMOVE(&pool->turns[acc->turn], acc, link);
 	acc->turn = (uint8_t)turn_of(pool, acc);
@@ -107,7 +107,7 @@ static RD_COLD void set_doubt(struct rdt_pool *pool, struct rdt_account *acc, bo
 	pool->in_doubt += sign * acc->used;
 	*acc->in_doubt += sign * acc->used;
 	if (!TAILQ_EMPTY(&acc->waiting))
-		to_the_end(pool, acc);
+		requeue_account(pool, acc);
 }
 
 static void *pool_take(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
@@ -164,7 +164,7 @@ static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 	pool->tight = false;
 	leave_queue(pool, req);
 	if (!TAILQ_EMPTY(&acc->waiting))
-		to_the_end(pool, acc);
+		requeue_account(pool, acc);
 	if (pool->piece)
 		rdt_io_scratch(req, buf);
 	else
@@ -197,7 +197,7 @@ static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
 		if (!acc || acc->refused_at == pool->changes)
 			return;
 		if (!serve_account(pool, acc))
-			to_the_end(pool, acc);
+			requeue_account(pool, acc);
 	}
 }
 
@@ -237,7 +237,7 @@ void rdt_pool_fini(struct rdt_pool *pool)
 	rd_buddy_destroy(&pool->buddy);
 }
 
-static RD_COLD void wait(struct rdt_pool *pool, struct rdt_account *acc, struct rdt_req *req)
+static RD_COLD void pool_wait(struct rdt_pool *pool, struct rdt_account *acc, struct rdt_req *req)
 {
 	bool first = TAILQ_EMPTY(&acc->waiting);
 
@@ -267,7 +267,7 @@ void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req)
 		}
 	}
 	if (!buf)
-		wait(pool, acc, req);
+		pool_wait(pool, acc, req);
 	return buf;
 }
 
@@ -286,16 +286,16 @@ static RD_COLD void put_in_doubt(struct rdt_pool *pool, struct rdt_account *acc,
 	if (!acc->late && acc->moved >= acc->used && acc->moved)
 		set_doubt(pool, acc, false);
 	else if (!acc->used && !TAILQ_EMPTY(&acc->waiting))
-		to_the_end(pool, acc);
+		requeue_account(pool, acc);
 }
 
 /* Its next request may need more, or less, than it has transferred by now. */
-static void look_at_turn(struct rdt_pool *pool, struct rdt_account *acc)
+static void update_turn(struct rdt_pool *pool, struct rdt_account *acc)
 {
 	if (TAILQ_EMPTY(&acc->waiting) || acc->turn == RDT_TURN_GOOD)
 		return;
 	pool->changes++;
-	to_the_end(pool, acc);
+	requeue_account(pool, acc);
 }
 
 void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, size_t len,
@@ -311,7 +311,7 @@ void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, s
 	if (acc->doubt)
 		put_in_doubt(pool, acc, size);
 	else
-		look_at_turn(pool, acc);
+		update_turn(pool, acc);
 	pool->changes += pool->no_block;
 	pool->no_block = false;
 	pool_revisit(pool);
@@ -322,7 +322,7 @@ void rdt_pool_unwait(struct rdt_pool *pool, struct rdt_req *req)
 	struct rdt_account *acc = account_of(pool, req);
 
 	leave_queue(pool, req);
-	look_at_turn(pool, acc);
+	update_turn(pool, acc);
 	pool->changes++;
 	pool->tight = pool->tight && pool->waiting;
 	/* The next request may be small enough for the free blocks. */

@@ -99,7 +99,7 @@ void rdt_timing_query_free(struct rdt_timing_query **query)
 	*query = NULL;
 }
 
-static void merge(struct rdt_timing_query *query, const struct rdt_reactor *r)
+static void merge_hists(struct rdt_timing_query *query, const struct rdt_reactor *r)
 {
 	if (!r->timing.times)
 		return;
@@ -107,9 +107,9 @@ static void merge(struct rdt_timing_query *query, const struct rdt_reactor *r)
 		rd_hist_merge(&query->sum->hist[i], &r->timing.times->hist[i]);
 }
 
-static void on_reactor(struct rd_msg *msg);
+static void query_on_reactor(struct rd_msg *msg);
 
-static void on_main(struct rd_msg *msg)
+static void query_on_main(struct rd_msg *msg)
 {
 	struct rdt_timing_query *query = rd_container_of(msg, struct rdt_timing_query, msg);
 
@@ -117,28 +117,28 @@ static void on_main(struct rd_msg *msg)
 }
 
 /* Ask one reactor after the other, so that the sum has one writer at a time. */
-static void travel(struct rdt_timing_query *query)
+static void query_next_reactor(struct rdt_timing_query *query)
 {
 	struct rdt_target *t = query->target;
 	bool left = query->next < t->reactors_count;
 
-	query->msg.fn = left ? on_reactor : on_main;
+	query->msg.fn = left ? query_on_reactor : query_on_main;
 	rd_loop_post(left ? t->reactors[query->next].loop : t->loop, &query->msg);
 }
 
-static void on_reactor(struct rd_msg *msg)
+static void query_on_reactor(struct rd_msg *msg)
 {
 	struct rdt_timing_query *query = rd_container_of(msg, struct rdt_timing_query, msg);
 
-	merge(query, &query->target->reactors[query->next++]);
-	travel(query);
+	merge_hists(query, &query->target->reactors[query->next++]);
+	query_next_reactor(query);
 }
 
 void rdt_timing_ask(struct rdt_timing_query *query)
 {
 	memset(query->sum, 0, sizeof(*query->sum));
 	query->next = 0;
-	travel(query);
+	query_next_reactor(query);
 }
 
 const struct rd_hist *rdt_timing_hist(const struct rdt_req_latencies *times, unsigned int state)
@@ -170,7 +170,7 @@ void rdt_timing_log_drained(struct rdt_target *target)
 	if (!query)
 		return;
 	for (unsigned int i = 0; i < target->reactors_count; i++)
-		merge(query, &target->reactors[i]);
+		merge_hists(query, &target->reactors[i]);
 	rdt_timing_log(query->sum, target->log);
 	rdt_timing_query_free(&query);
 }

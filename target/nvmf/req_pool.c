@@ -55,7 +55,7 @@ err_free:
 	return err;
 }
 
-static int grow(struct rdt_req_pool *pool)
+static int req_pool_grow(struct rdt_req_pool *pool)
 {
 	uint32_t n = pool->total < CHUNK_FIRST ? CHUNK_FIRST : pool->total;
 	struct rdt_req_chunk *chunk;
@@ -73,7 +73,7 @@ RD_COLD struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool)
 	struct rdt_req_chunk *chunk = SLIST_FIRST(&pool->chunks);
 	struct rdt_req *req;
 
-	if (chunk->made == chunk->count && grow(pool))
+	if (chunk->made == chunk->count && req_pool_grow(pool))
 		return NULL;
 	chunk = SLIST_FIRST(&pool->chunks);
 	req = request_at(pool, chunk, chunk->made++);
@@ -122,7 +122,7 @@ int rdt_req_pool_init(struct rdt_req_pool *pool, struct rd_loop *loop,
 	pool->arg = arg;
 	pool->loop = loop;
 	pool->serve.fn = serve_waiting_queues;
-	return grow(pool);
+	return req_pool_grow(pool);
 }
 
 /* No request is in use. The first chunk is the last in the list. */

@@ -22,7 +22,7 @@ void rdt_slots_fini(struct rdt_slots *s)
 }
 
 /* Piece @i of @s, allocated for a change; NULL without memory. */
-static struct rdt_slots_piece *piece(struct rdt_slots *s, unsigned int i)
+static struct rdt_slots_piece *slots_piece(struct rdt_slots *s, unsigned int i)
 {
 	struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
 	struct rdt_slots_piece *made;
@@ -47,7 +47,7 @@ bool rdt_slots_set(struct rdt_slots *s, unsigned int slot)
 
 	if (rdt_slots_has(s, slot))
 		return true;
-	p = piece(s, slot / RDT_SLOTS_PIECE);
+	p = slots_piece(s, slot / RDT_SLOTS_PIECE);
 	if (!p) {
 		atomic_compare_exchange_strong(&s->pieces[slot / RDT_SLOTS_PIECE], &p, &full);
 		return false;
@@ -62,7 +62,7 @@ bool rdt_slots_clear(struct rdt_slots *s, unsigned int slot)
 
 	if (!rdt_slots_has(s, slot))
 		return false;
-	p = piece(s, slot / RDT_SLOTS_PIECE);
+	p = slots_piece(s, slot / RDT_SLOTS_PIECE);
 	return !p || atomic_fetch_and(&p->words[slot % RDT_SLOTS_PIECE / 64], ~bit) & bit;
 }
 

@@ -25,8 +25,8 @@
 
 /* At the start the main thread may block. Waits for the I/O of a killed process that the kernel
  * still has in flight, because it may be writes. */
-static int open_patiently(const struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
-			  struct rdt_bdev **bdev, char *text, size_t text_size)
+static int open_with_retry(const struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
+			   struct rdt_bdev **bdev, char *text, size_t text_size)
 {
 	const struct timespec pause = {.tv_nsec = RELEASE_PAUSE_NS};
 	int err = rdt_bdev_open(cfg, ss->target->log, bdev, text, text_size);
@@ -43,7 +43,7 @@ static int open_namespace(struct rdt_subsys *ss, const struct rdt_ns_config *cfg
 	struct rdt_bdev *bdev;
 	struct rdt_ns *ns;
 	char text[512] = "";
-	int err = open_patiently(ss, cfg, &bdev, text, sizeof(text));
+	int err = open_with_retry(ss, cfg, &bdev, text, sizeof(text));
 
 	if (!err) {
 		err = rdt_ns_create(ss, cfg, ss->cfg_of, bdev, &ns);
@@ -194,7 +194,7 @@ struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct
 
 /* Apply duplicate_host to controllers of the same host through the same listener. Through another
  * listener a controller is another path, and always allowed. */
-static int meet_duplicates(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+static int check_duplicate_host(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl *other;
 
@@ -218,7 +218,7 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 
 	pthread_mutex_lock(&ss->lock);
 	if (rdt_host_access_allows(ss, ctrl->hostnqn))
-		err = meet_duplicates(ss, ctrl);
+		err = check_duplicate_host(ss, ctrl);
 	if (!err)
 		err = rdt_cntlid_give(&ss->cntlids, ss->cntlid_min, ss->cntlid_max,
 				      &ss->next_cntlid, ctrl, &ctrl->cntlid);

@@ -44,7 +44,7 @@ static unsigned int find_span(const struct rdt_uncor *u, unsigned int n, uint64_
 	return lo;
 }
 
-static unsigned int spans(const struct rdt_uncor *u)
+static unsigned int span_count(const struct rdt_uncor *u)
 {
 	return atomic_load_explicit(&u->count, memory_order_relaxed);
 }
@@ -56,8 +56,8 @@ bool rdt_uncor_find(struct rdt_ns *ns, uint64_t lba, uint64_t blocks, uint64_t *
 	bool found;
 
 	pthread_mutex_lock(&u->lock);
-	i = find_span(u, spans(u), lba);
-	found = i < spans(u) && u->spans[i].from < lba + blocks;
+	i = find_span(u, span_count(u), lba);
+	found = i < span_count(u) && u->spans[i].from < lba + blocks;
 	if (found)
 		*bad = u->spans[i].from > lba ? u->spans[i].from : lba;
 	pthread_mutex_unlock(&u->lock);
@@ -68,7 +68,7 @@ bool rdt_uncor_find(struct rdt_ns *ns, uint64_t lba, uint64_t blocks, uint64_t *
 static void replace_spans(struct rdt_uncor *u, unsigned int i, unsigned int j,
 			  const struct rdt_span *with, unsigned int n)
 {
-	unsigned int count = spans(u);
+	unsigned int count = span_count(u);
 
 	memmove(&u->spans[i + n], &u->spans[j], (count - j) * sizeof(*with));
 	memcpy(&u->spans[i], with, n * sizeof(*with));
@@ -81,7 +81,7 @@ static int grow_uncor(struct rdt_uncor *u)
 	unsigned int size = u->size ? u->size * 2 : 16;
 	struct rdt_span *more;
 
-	if (spans(u) < u->size)
+	if (span_count(u) < u->size)
 		return 0;
 	more = realloc(u->spans, size * sizeof(*more));
 	if (!more)
@@ -98,8 +98,8 @@ void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 	unsigned int i, j, n = 0;
 
 	pthread_mutex_lock(&u->lock);
-	i = j = find_span(u, spans(u), lba);
-	while (j < spans(u) && u->spans[j].from < lba + blocks)
+	i = j = find_span(u, span_count(u), lba);
+	while (j < span_count(u) && u->spans[j].from < lba + blocks)
 		j++;
 	if (i < j) {
 		if (u->spans[i].from < lba)
@@ -113,7 +113,7 @@ void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 }
 
 /* Merge with the spans that it touches. */
-static int mark(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
+static int mark_span(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 {
 	struct rdt_uncor *u = &ns->uncor;
 	struct rdt_span all = {lba, lba + blocks, true};
@@ -121,11 +121,11 @@ static int mark(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 	int err;
 
 	pthread_mutex_lock(&u->lock);
-	i = j = find_span(u, spans(u), lba ? lba - 1 : 0);
-	while (j < spans(u) && u->spans[j].from <= lba + blocks)
+	i = j = find_span(u, span_count(u), lba ? lba - 1 : 0);
+	while (j < span_count(u) && u->spans[j].from <= lba + blocks)
 		j++;
 	err = grow_uncor(u);
-	if (!err && i == j && spans(u) >= SPANS_MAX)
+	if (!err && i == j && span_count(u) >= SPANS_MAX)
 		err = -ENOSPC;
 	if (!err) {
 		if (i < j && u->spans[i].from < all.from)
@@ -155,7 +155,7 @@ static enum rdt_step mark_step(struct rdt_req *req)
 
 	if (req->work.phase++ == LOCK)
 		return rdt_io_step_lock_blocks(req, true);
-	err = mark(req->ns, rdt_io_slba(req), rdt_io_nlb(req));
+	err = mark_span(req->ns, rdt_io_slba(req), rdt_io_nlb(req));
 	if (err)
 		req->status = err == -ENOSPC
 				      ? nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_CAP_EXCEEDED)

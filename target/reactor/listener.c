@@ -36,7 +36,8 @@ struct rdt_listener_leave { /* freed by the last reactor that answers */
 	struct leave_post posts[];
 };
 
-static struct rdt_listener *used_before(struct rdt_target *t, const struct rdt_listener_config *cfg)
+static struct rdt_listener *find_removed_listener(struct rdt_target *t,
+						  const struct rdt_listener_config *cfg)
 {
 	struct rdt_listener *l;
 
@@ -55,7 +56,7 @@ bool rdt_listener_same_place(const struct rdt_listener_config *a,
 struct rdt_listener *rdt_listener_new(struct rdt_target *t, const struct rdt_listener_config *cfg,
 				      struct rdt_config *cfg_of)
 {
-	struct rdt_listener *l = used_before(t, cfg);
+	struct rdt_listener *l = find_removed_listener(t, cfg);
 
 	if (l)
 		TAILQ_REMOVE(&t->old_listeners, l, link);
@@ -193,7 +194,7 @@ static void wait_for_addresses(struct rdt_target *t)
 }
 
 /* One that waits. Says when the reason is another one than before. */
-static bool listen_late(struct rdt_listener *l)
+static bool retry_listener(struct rdt_listener *l)
 {
 	struct rdt_target *t = l->target;
 	char text[512];
@@ -207,7 +208,7 @@ static bool listen_late(struct rdt_listener *l)
 	return !err;
 }
 
-static void listen_to_late_ones(struct rd_timer *timer)
+static void retry_listeners(struct rd_timer *timer)
 {
 	struct rdt_target *t = rd_container_of(timer, struct rdt_target, listen_timer);
 	bool came = false, waits = false;
@@ -216,7 +217,7 @@ static void listen_to_late_ones(struct rd_timer *timer)
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		if (!l->wait_err)
 			continue;
-		if (listen_late(l))
+		if (retry_listener(l))
 			came = true;
 		else
 			waits = true;
@@ -233,7 +234,7 @@ int rdt_listeners_open(struct rdt_target *t)
 	bool waits = false;
 	char text[512];
 
-	t->listen_timer.fn = listen_to_late_ones;
+	t->listen_timer.fn = retry_listeners;
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		int err = t->transport->listen(l, NULL, text, sizeof(text));
 

@@ -68,7 +68,8 @@ static struct nvme_status resv_invalid_field(void)
 	return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD);
 }
 
-static void note(struct rdt_resv_effects *fx, const uint8_t *host, enum nvme_resv_notify_rnlpt type)
+static void add_note(struct rdt_resv_effects *fx, const uint8_t *host,
+		     enum nvme_resv_notify_rnlpt type)
 {
 	struct rdt_resv_note *n = &fx->notes[fx->notes_count++];
 
@@ -78,12 +79,12 @@ static void note(struct rdt_resv_effects *fx, const uint8_t *host, enum nvme_res
 }
 
 /* Notify the remaining registrants, but not the issuer. */
-static void note_left(const struct rdt_resv_state *s, struct rdt_resv_effects *fx,
-		      const uint8_t *but, enum nvme_resv_notify_rnlpt type)
+static void notify_remaining(const struct rdt_resv_state *s, struct rdt_resv_effects *fx,
+			     const uint8_t *but, enum nvme_resv_notify_rnlpt type)
 {
 	for (unsigned int i = 0; i < s->count; i++)
 		if (!same_host(s->reg[i].host, but))
-			note(fx, s->reg[i].host, type);
+			add_note(fx, s->reg[i].host, type);
 }
 
 static void drop_reservation(struct rdt_resv_state *s)
@@ -102,7 +103,7 @@ static void make_reservation(struct rdt_resv_state *s, struct rdt_registrant *r,
 
 /* A reservation ends with its only holder; with the All Registrants types, with the last
  * registrant. */
-static void forget(struct rdt_resv_state *s, struct rdt_registrant *r)
+static void remove_registrant(struct rdt_resv_state *s, struct rdt_registrant *r)
 {
 	size_t at = (size_t)(r - s->reg);
 	bool held_by_it = r->holder;
@@ -155,9 +156,9 @@ static struct nvme_status do_unregister(struct rdt_resv_state *s, const struct r
 
 	if (!r || (!op->iekey && r->key != op->crkey))
 		return resv_conflict();
-	forget(s, r);
+	remove_registrant(s, r);
 	if (!s->rtype && registrants_only(before))
-		note_left(s, fx, op->host, NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED);
+		notify_remaining(s, fx, op->host, NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED);
 	return NVME_OK;
 }
 
@@ -201,10 +202,10 @@ static unsigned int unregister_by_key(struct rdt_resv_state *s, const struct rdt
 			continue;
 		}
 		if (!me)
-			note(fx, r->host, NVME_RESV_NOTIFY_RNLPT_REGISTRATION_PREEMPTED);
+			add_note(fx, r->host, NVME_RESV_NOTIFY_RNLPT_REGISTRATION_PREEMPTED);
 		if (op->action == RDT_RESV_PREEMPT_ABORT)
 			memcpy(fx->victims[fx->victims_count++], r->host, RDT_RESV_HOST);
-		forget(s, r);
+		remove_registrant(s, r);
 		gone++;
 	}
 	return gone;
@@ -238,7 +239,7 @@ static struct nvme_status do_preempt(struct rdt_resv_state *s, const struct rdt_
 	unregister_by_key(s, op, fx, all_registrants(before), true);
 	make_reservation(s, find_registrant(s, op->host), op->rtype);
 	if (before != op->rtype)
-		note_left(s, fx, op->host, NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED);
+		notify_remaining(s, fx, op->host, NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED);
 	return NVME_OK;
 }
 
@@ -253,14 +254,14 @@ static struct nvme_status do_release(struct rdt_resv_state *s, const struct rdt_
 		return resv_invalid_field();
 	drop_reservation(s);
 	if (before != NVME_RESERVATION_RTYPE_WE && before != NVME_RESERVATION_RTYPE_EA)
-		note_left(s, fx, op->host, NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED);
+		notify_remaining(s, fx, op->host, NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED);
 	return NVME_OK;
 }
 
 static void do_clear(struct rdt_resv_state *s, const struct rdt_resv_op *op,
 		     struct rdt_resv_effects *fx)
 {
-	note_left(s, fx, op->host, NVME_RESV_NOTIFY_RNLPT_RESERVATION_PREEMPTED);
+	notify_remaining(s, fx, op->host, NVME_RESV_NOTIFY_RNLPT_RESERVATION_PREEMPTED);
 	s->count = 0;
 	memset(s->reg, 0, sizeof(s->reg));
 	drop_reservation(s);

@@ -171,7 +171,7 @@ void rdt_state_write(struct rdt_state *s, struct rdt_state_job *job)
 	rd_loop_post(s->loop, &job->msg);
 }
 
-static void *writer(void *arg)
+static void *writer_thread(void *arg)
 {
 	struct rdt_state *s = arg;
 	int err = rd_loop_run(s->loop);
@@ -184,7 +184,7 @@ static void *writer(void *arg)
 
 int rdt_state_start(struct rdt_state *s)
 {
-	int err = pthread_create(&s->thread, NULL, writer, s);
+	int err = pthread_create(&s->thread, NULL, writer_thread, s);
 
 	if (err) {
 		rd_err(s->log, RD_LOG_TARGET, "cannot start the thread that writes %s: %s", s->dir,

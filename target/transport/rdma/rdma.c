@@ -58,7 +58,7 @@ static RD_COLD void rdma_wr_failed(struct rdt_rdma_conn *rc, const struct ibv_wc
 
 /* Starts the stall watchdog: its timer runs only while transfers are in flight, so that an idle
  * reactor does not wake up. */
-static void went_out(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, uint32_t len)
+static void transfer_posted(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, uint32_t len)
 {
 	struct rdt_rdma *rdma = rc->qp.reactor->rdma;
 
@@ -68,8 +68,8 @@ static void went_out(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, u
 		rdt_rdma_watch(rc);
 }
 
-static void came_back(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, unsigned int n,
-		      uint64_t len)
+static void transfer_done(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, unsigned int n,
+			  uint64_t len)
 {
 	stream->done += len;
 	rc->qp.reactor->rdma->out -= n;
@@ -114,7 +114,7 @@ static struct rdt_rdma_conn *rdma_recv_done(struct rdt_rdma_dev *rdev, struct rd
 
 /* ---- data from the host ---- */
 
-static void lose(struct rdt_rdma_req *rr, const char *what)
+static void fail_post(struct rdt_rdma_req *rr, const char *what)
 {
 	rr->lost = true;
 	rdt_qpair_lost(rr->req.qp, what);
@@ -139,11 +139,11 @@ static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sg
 	struct ibv_send_wr *bad;
 
 	if (rd_fab_post_send(rc->conn, &wr, &bad)) {
-		lose(rr, "cannot post a READ");
+		fail_post(rr, "cannot post a READ");
 		return false;
 	}
 	rc->reads_out++;
-	went_out(rc, &rc->reads, from->len);
+	transfer_posted(rc, &rc->reads, from->len);
 	return true;
 }
 
@@ -181,7 +181,7 @@ static bool post_reads(struct rdt_rdma_req *rr)
 
 /* Requests wait here instead of in the provider, so that they can be aborted. A list with more
  * READs than slots stays at the head of the queue until its last READ is posted. */
-static void fetch(struct rdt_req *req)
+static void rdma_fetch(struct rdt_req *req)
 {
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
 	struct rdt_rdma_req *rr = to_rreq(req);
@@ -195,7 +195,7 @@ static void fetch(struct rdt_req *req)
 		TAILQ_INSERT_TAIL(&rc->read_wait, req, link);
 }
 
-static bool fetch_cancel(struct rdt_req *req)
+static bool rdma_fetch_cancel(struct rdt_req *req)
 {
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
 	struct rdt_req *r;
@@ -255,7 +255,7 @@ static struct rdt_rdma_conn *read_done(struct rdt_rdma_req *rr, const struct ibv
 	bool ok = wc->status == IBV_WC_SUCCESS;
 
 	rc->reads_out--;
-	came_back(rc, &rc->reads, 1, read_len(rr));
+	transfer_done(rc, &rc->reads, 1, read_len(rr));
 	if (!ok)
 		rdma_wr_failed(rc, wc, "a READ of the host's memory failed");
 	serve_reads(rc);
@@ -333,13 +333,13 @@ static void post_answer(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr,
 	struct ibv_send_wr *bad;
 
 	if (rd_fab_post_send(rc->conn, first, &bad)) {
-		lose(rr, "cannot post a response");
+		fail_post(rr, "cannot post a response");
 		return;
 	}
 	STAILQ_INSERT_TAIL(&rc->sent, rr, sent);
 	rc->sends_out++;
 	rr->answer_len = NVME_CQE_SIZE + data_len;
-	went_out(rc, &rc->answers, rr->answer_len);
+	transfer_posted(rc, &rc->answers, rr->answer_len);
 }
 
 /* Post a WRITE for each descriptor, followed by the SEND. The caller has checked for room in the
@@ -383,7 +383,7 @@ static void serve_writes(struct rdt_rdma_conn *rc)
 	}
 }
 
-static void respond(struct rdt_req *req, bool with_data)
+static void rdma_respond(struct rdt_req *req, bool with_data)
 {
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
 	struct rdt_rdma_req *rr = to_rreq(req);
@@ -428,7 +428,7 @@ static struct rdt_rdma_conn *rdma_send_done(struct rdt_rdma_req *rr, const struc
 			break;
 	}
 	rc->sends_out -= n;
-	came_back(rc, &rc->answers, n, len);
+	transfer_done(rc, &rc->answers, n, len);
 	return rc;
 }
 
@@ -694,9 +694,9 @@ static void destroy_rdma_conn(struct rdt_qpair *qp)
 
 const struct rdt_transport_ops rdt_rdma_ops = {
 	.name = "rdma",
-	.fetch = fetch,
-	.fetch_cancel = fetch_cancel,
-	.respond = respond,
+	.fetch = rdma_fetch,
+	.fetch_cancel = rdma_fetch_cancel,
+	.respond = rdma_respond,
 	.joined = rdt_rdma_recvs_joined,
 	.capsule_done = rdt_rdma_capsule_done,
 	.close = close_rdma_conn,

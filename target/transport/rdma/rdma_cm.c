@@ -37,7 +37,7 @@ struct handoff { /* a checked connection request on its way to the reactor, whic
 	uint16_t depth;
 };
 
-static void reject(struct rd_fab_req *req, enum nvmf_rdma_cm_status sts)
+static void reject_request(struct rd_fab_req *req, enum nvmf_rdma_cm_status sts)
 {
 	struct nvmf_rdma_cm_rej rej = {.sts = htole16((uint16_t)sts)};
 
@@ -71,13 +71,13 @@ static void adopt(struct handoff *h)
 	rc = r->draining ? NULL : calloc(1, sizeof(*rc));
 	if (!rc) {
 		rdt_peer_gone(r->target, h->peer);
-		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
+		reject_request(h->req, NVMF_RDMA_CM_NO_RSRC);
 		goto err_load;
 	}
 	err = rdt_rdma_conn_init(rc, r, h->qid, h->depth);
 	rc->qp.peer = h->peer;
 	if (err) {
-		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
+		reject_request(h->req, NVMF_RDMA_CM_NO_RSRC);
 		goto err_free;
 	}
 	rc->qp.listener = h->listener;
@@ -86,7 +86,7 @@ static void adopt(struct handoff *h)
 	/* A listener that was added by a reload may be the first one of its kind. */
 	err = rdt_rdma_open_fab(r->target, r->loop, h->fab, r->rdma->fabs);
 	if (err) {
-		reject(h->req, NVMF_RDMA_CM_NO_RSRC);
+		reject_request(h->req, NVMF_RDMA_CM_NO_RSRC);
 		goto err_free;
 	}
 	err = rd_fab_req_adopt(r->rdma->fabs[h->fab], h->req, rdt_rdma_conn_event, rc, &rc->conn);
@@ -183,7 +183,7 @@ static void on_conn_request(struct rd_fab_listener *lis, struct rd_fab_req *req,
 		sts = sts ? sts : NVMF_RDMA_CM_NO_RSRC;
 		rdt_peer_gone(t, peer);
 		report_reject(t, req, sts, &limit);
-		reject(req, sts);
+		reject_request(req, sts);
 		return;
 	}
 	h->peer = peer;
@@ -203,7 +203,8 @@ static enum rdt_fab_kind verbs_kind(const struct rdt_listener_config *cfg)
 				   (cfg->inline_sends ? 0 : RDT_FAB_NO_INLINE));
 }
 
-static enum rdt_fab_kind choose(const struct rdt_target *t, const struct rdt_listener_config *cfg)
+static enum rdt_fab_kind choose_fab_kind(const struct rdt_target *t,
+					 const struct rdt_listener_config *cfg)
 {
 	struct sockaddr_storage addr;
 	bool rdma;
@@ -224,10 +225,10 @@ static enum rdt_fab_kind choose(const struct rdt_target *t, const struct rdt_lis
 /* Chosen once, so that the main loop and the reactors open the same kind. */
 static void rdma_choose(struct rdt_listener *l)
 {
-	l->fab = choose(l->target, l->cfg);
+	l->fab = choose_fab_kind(l->target, l->cfg);
 }
 
-static int cannot_open(const struct rdt_target *t, const char *provider, int err)
+static int log_cannot_open(const struct rdt_target *t, const char *provider, int err)
 {
 	rd_err(t->log, RD_LOG_TARGET, "cannot open the %s provider: %s", provider, strerror(-err));
 	return err;
@@ -247,7 +248,7 @@ int rdt_rdma_open_fab(const struct rdt_target *target, struct rd_loop *loop, enu
 		return 0;
 	err = verbs ? rd_fab_verbs_open(loop, &opts, &fabs[kind])
 		    : rd_fab_iwarp_open(loop, NULL, &fabs[kind]);
-	return err ? cannot_open(target, verbs ? "verbs" : "iwarp", err) : 0;
+	return err ? log_cannot_open(target, verbs ? "verbs" : "iwarp", err) : 0;
 }
 
 /* Open the fabrics that the configuration needs, so that a missing one fails the start. */
@@ -288,7 +289,7 @@ static int open_iwarp(const struct rdt_target *t, struct rdt_iwarp_fab *own)
 		       "/proc/sys/net/ipv4/tcp_allowed_congestion_control)",
 		       own->congestion);
 	else if (err)
-		cannot_open(t, "iwarp", err);
+		log_cannot_open(t, "iwarp", err);
 	return err;
 }
 
@@ -339,7 +340,7 @@ static int main_fab(struct rdt_listener *l, struct rd_fab **out)
 	return err;
 }
 
-static const char *advice(int err)
+static const char *listen_advice(int err)
 {
 	switch (err) {
 	case -EADDRINUSE:
@@ -369,7 +370,7 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 				    on_conn_request, l, &l->lis);
 	if (err) {
 		snprintf(text, size, "cannot listen on %s port %u: %s%s", cfg->address, cfg->port,
-			 strerror(-err), advice(err));
+			 strerror(-err), listen_advice(err));
 		return err;
 	}
 	pthread_mutex_lock(&t->disc.lock); /* the listener may be shown, and so read by reactors */

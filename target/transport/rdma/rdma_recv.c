@@ -338,7 +338,7 @@ static int post_own(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv)
 	return err;
 }
 
-static void leave(struct rdt_rdma_conn *rc)
+static void leave_recv_share(struct rdt_rdma_conn *rc)
 {
 	struct rdt_recv_share *share = rc->share;
 
@@ -347,11 +347,11 @@ static void leave(struct rdt_rdma_conn *rc)
 		share_free(&share);
 }
 
-static void join(struct rdt_rdma_conn *rc, struct rdt_recv_share *share)
+static void join_recv_share(struct rdt_rdma_conn *rc, struct rdt_recv_share *share)
 {
 	rd_fab_share_join(rc->conn, share->share);
 	share->conns++;
-	leave(rc);
+	leave_recv_share(rc);
 	rc->share = share;
 }
 
@@ -360,7 +360,7 @@ void rdt_rdma_recvs_joined(struct rdt_qpair *qp)
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(qp);
 
 	if (rc->pool)
-		join(rc, share_of(rc->pool, qp->share));
+		join_recv_share(rc, share_of(rc->pool, qp->share));
 }
 
 int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc)
@@ -370,7 +370,7 @@ int rdt_rdma_recvs_start(struct rdt_rdma_conn *rc)
 	if (rc->pool) {
 		LIST_INSERT_HEAD(conn_bucket(rc->rdev, rc->conn->qp_num), rc, by_qpn);
 		rc->listed = true;
-		join(rc, rc->pool->unassociated);
+		join_recv_share(rc, rc->pool->unassociated);
 		return 0;
 	}
 	for (uint32_t i = 0; i < rc->area->count && !err; i++) {
@@ -442,7 +442,7 @@ void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc)
 
 	while ((recv = LIST_FIRST(&rc->recvs_used)))
 		rdt_rdma_capsule_done(&rc->qp, &recv->cap);
-	leave(rc);
+	leave_recv_share(rc);
 	if (rc->area)
 		rc->rdev->mrs--;
 	area_free(&rc->area);

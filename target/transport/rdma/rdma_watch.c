@@ -43,7 +43,7 @@ static bool too_slow(const struct rdt_rdma_stream *s, bool pressed)
 	return s->looks > SLOW + s->grace || (pressed && s->still >= STILL);
 }
 
-static void look_at(struct rdt_rdma_conn *rc, bool pressed)
+static void watch_conn(struct rdt_rdma_conn *rc, bool pressed)
 {
 	if (rc->closing)
 		return;
@@ -57,7 +57,7 @@ static void look_at(struct rdt_rdma_conn *rc, bool pressed)
 			       "the host has transferred too little data in the given time");
 }
 
-static void look_for_stalls(struct rd_timer *timer)
+static void watch_conns(struct rd_timer *timer)
 {
 	struct rdt_rdma *rdma = rd_container_of(timer, struct rdt_rdma, stall);
 	struct rdt_reactor *r = rdma->reactor;
@@ -67,7 +67,7 @@ static void look_for_stalls(struct rd_timer *timer)
 	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++)
 		pressed = pressed || rdt_pool_pressed(&r->pools[i]);
 	TAILQ_FOREACH (qp, &r->qpairs, link) {
-		look_at(rdt_rdma_conn_of(qp), pressed);
+		watch_conn(rdt_rdma_conn_of(qp), pressed);
 		late = late || qp->late;
 	}
 	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
@@ -77,7 +77,7 @@ static void look_for_stalls(struct rd_timer *timer)
 
 void rdt_rdma_watch_init(struct rdt_rdma *rdma)
 {
-	rdma->stall.fn = look_for_stalls;
+	rdma->stall.fn = watch_conns;
 }
 
 void rdt_rdma_watch(struct rdt_rdma_conn *rc)
