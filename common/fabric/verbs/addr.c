@@ -7,13 +7,14 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <rdma/rdma_cma.h>
 #include <rdma/rdma_cma_abi.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "fabric/fabric.h"
 #include "util/sockaddr.h"
-
-#include "internal.h"
 
 /* ---- the kernel's rdma_cm ---- */
 

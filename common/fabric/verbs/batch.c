@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 
-#include "internal.h"
+#include "conn.h"
 
 /*
  * The device refused @bad, of a chain of valid requests for which there is room. Returns the

@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 
-#include "internal.h"
+#include "conn.h"
+#include "hotplug.h"
+#include "listen.h"
 
 #define EVENT_BURST 64
 

@@ -7,7 +7,9 @@
 
 #include "util/sockaddr.h"
 
-#include "internal.h"
+#include "caps.h"
+#include "conn.h"
+#include "connect.h"
 
 /*
  * How long to wait for the event of rdma_cm that says why a queue pair failed. On iWARP it always

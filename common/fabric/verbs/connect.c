@@ -4,12 +4,14 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "util/sockaddr.h"
 
-#include "internal.h"
+#include "conn.h"
+#include "connect.h"
 
 #define CONNECT_TIMEOUT_NS (20 * RD_NSEC_PER_SEC)
 

@@ -7,10 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "conn.h"
 
 #define SEG_MIN   256u
 #define SWEEP     32

@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 
 #include "util/sockaddr.h"
 
-#include "internal.h"
+#include "caps.h"
+#include "conn.h"
+#include "hotplug.h"
 
 #define MAX_INLINE_TRY 512
 #define MAX_MSG        (UINT64_C(1) << 30)

@@ -22,11 +22,13 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "util/sockaddr.h"
 
-#include "internal.h"
+#include "conn.h"
+#include "hotplug.h"
 
 #define UEVENT_GROUP 1    /* multicast group of the kernel; udev uses another one */
 #define UEVENT_MAX   4096 /* UEVENT_BUFFER_SIZE is 2048 */

@@ -5,7 +5,10 @@
 
 #include "util/sockaddr.h"
 
-#include "internal.h"
+#include "caps.h"
+#include "conn.h"
+#include "hotplug.h"
+#include "listen.h"
 
 #define DEFAULT_BACKLOG 128
 /* How often a listener whose device or address is gone tries to listen again. */

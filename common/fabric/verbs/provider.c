@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "conn.h"
+#include "connect.h"
+#include "hotplug.h"
+#include "listen.h"
 
 struct rd_vb_fab *rd_vb_fab(struct rd_fab *fab)
 {

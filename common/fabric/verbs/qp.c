@@ -5,7 +5,7 @@
 
 #include "fabric/qp_attr.h"
 
-#include "internal.h"
+#include "conn.h"
 
 /* ---- what was posted ---- */
 

@@ -28,7 +28,7 @@
 
 #include "util/sockaddr.h"
 
-#include "internal.h"
+#include "conn.h"
 
 #define SIW_VENDOR 0x626d74u /* ibv_device_attr.vendor_id, whatever the device's name */
 

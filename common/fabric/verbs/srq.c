@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "conn.h"
 
 static struct rd_vb_srq *to_vb_srq(struct rd_fab_srq *srq)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "testing.h"
 
-#include "internal.h"
+#include "conn.h"
 
 const struct rd_vb_stats *rd_vb_test_stats(struct rd_fab *fab)
 {
