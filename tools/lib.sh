@@ -10,7 +10,7 @@ packages_test=(libcunit1-dev python3 clang clang-format libclang-rt-dev valgrind
 	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs
 	nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils)
 # For tools/package: what configs/packaging/debian/control asks for beyond the lists above, and what looks at the result.
-packages_package=(build-essential debhelper dpkg-dev libcunit1-dev nbdkit-plugin-dev systemd lintian)
+packages_package=(build-essential debhelper dpkg-dev libcunit1-dev nbdkit-plugin-dev lintian)
 # For tests/debian, on the machine that makes the root and not in it.
 packages_debian=(mmdebstrap uidmap util-linux)
 # For tests/debian/cross.

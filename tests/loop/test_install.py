@@ -264,11 +264,13 @@ def the_services_user_and_folder_are_made(t):
 def the_services_sample_writes_where_the_service_may(t):
     root, files = installed(t)
     with open(root + next(path for path in files if path.endswith('/examples/service.yaml')), encoding='utf-8') as f:
-        paths = re.findall(r'(?m)^\s*-?\s*(?:path|state_dir): (\S+)', f.read())
-    t.ok(len(paths) >= 2 and all(path.startswith('/var/lib/rdtarget') for path in paths), str(paths))
+        paths = re.findall(r'(?m)^\s*-?\s*(?:path|socket|state_dir): (\S+)', f.read())
+    t.ok(len(paths) >= 3 and all(path.startswith(('/var/lib/rdtarget', '/run/rdtarget/')) for path in paths), str(paths))
     _, path = unit(t)
     with open(path, encoding='utf-8') as f:
-        t.match(r'(?m)^StateDirectory=rdtarget$', f.read())
+        text = f.read()
+    t.match(r'(?m)^StateDirectory=rdtarget$', text)
+    t.match(r'(?m)^RuntimeDirectory=rdtarget$', text)
 
 
 @test

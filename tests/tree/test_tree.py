@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tree's own rules: who may include whom, sizes, and that programs, manual pages and samples agree."""
 
+import fnmatch
 import glob
 import json
 import os
@@ -444,6 +445,25 @@ def files_exist_that_are_named_to_users(t, path):
 def packages_have_the_version_that_meson_builds(t):
     version = re.search(r"(?m)^ *version: '([0-9.]+)',$", read('meson.build'))[1]
     t.eq(read('configs/packaging/debian/changelog').split()[1].split('-')[0], f'({version}', 'configs/packaging/debian')
+
+
+@test
+def every_installed_file_is_in_a_package(t):
+    """dh_missing says the same after minutes of building."""
+    build = os.environ['BUILD_ROOT']
+    res = subprocess.run([requires_program('meson'), 'introspect', '--installed', '--buildoptions', build],
+                         capture_output=True, text=True, check=True)
+    found = json.loads(res.stdout)
+    prefix = next(option['value'] for option in found['buildoptions'] if option['name'] == 'prefix')
+    patterns = [line for path in glob.glob(os.path.join(SOURCE_ROOT, 'configs/packaging/debian/*.install'))
+                for line in read(path).split()]
+    missing = []
+    for path in found['installed'].values():
+        path = re.sub('/site-functions/', '/vendor-completions/', path.removeprefix(prefix + '/'))
+        inside = [f'usr/{"/".join(path.split("/")[:n])}' for n in range(1, path.count('/') + 2)]
+        if not any(fnmatch.fnmatchcase(folder, pattern) for folder in inside for pattern in patterns):
+            missing.append(f'{path}: no line of configs/packaging/debian/*.install names it')
+    no_errors(missing)
 
 
 @test
