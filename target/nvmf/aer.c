@@ -118,7 +118,7 @@ enum rdt_exec rdt_aer_exec(struct rdt_req *req)
 	}
 	ctrl->aers[ctrl->aers_count++] = req;
 	req->qp->used_aer++;
-	rdt_qpair_look(req->qp);
+	rdt_qpair_check(req->qp);
 	return RDT_EXEC_PENDING;
 }
 

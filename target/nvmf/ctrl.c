@@ -124,7 +124,7 @@ static void fence_msg(struct rd_msg *msg)
 	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, fence_msg);
 
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	ctrl->called = false;
+	ctrl->fence_msg_sent = false;
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 	if (ctrl->state == RDT_CTRL_ENABLING)
 		ctrl_enable(ctrl);
@@ -135,9 +135,9 @@ static void fence_msg(struct rd_msg *msg)
 
 void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl)
 {
-	if (!ctrl->waits || ctrl->called || atomic_load(&ctrl->over))
+	if (!ctrl->fence_waits || ctrl->fence_msg_sent || atomic_load(&ctrl->over))
 		return;
-	ctrl->called = true;
+	ctrl->fence_msg_sent = true;
 	atomic_fetch_add(&ctrl->refs, 1);
 	rd_loop_post(ctrl->owner->loop, &ctrl->fence_msg);
 }
@@ -246,8 +246,8 @@ err_free:
 	rdt_resv_log_fini(&ctrl->resv_log);
 	rdt_events_fini(ctrl);
 	rdt_slots_fini(&ctrl->hidden);
-	rdt_slots_fini(&ctrl->left);
-	rdt_slots_fini(&ctrl->kept);
+	rdt_slots_fini(&ctrl->busy_ns);
+	rdt_slots_fini(&ctrl->fenced_ns);
 	pthread_mutex_destroy(&ctrl->errors.lock);
 	free(ctrl->ioqs);
 	free(ctrl);
@@ -277,8 +277,8 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	rdt_resv_log_fini(&ctrl->resv_log);
 	rdt_events_fini(ctrl);
 	rdt_slots_fini(&ctrl->hidden);
-	rdt_slots_fini(&ctrl->left);
-	rdt_slots_fini(&ctrl->kept);
+	rdt_slots_fini(&ctrl->busy_ns);
+	rdt_slots_fini(&ctrl->fenced_ns);
 	pthread_mutex_destroy(&ctrl->errors.lock);
 	free(ctrl->ioqs);
 	ctrl->magic = 0;
@@ -384,7 +384,7 @@ static void ctrl_io_queues_gone(struct rdt_ctrl *ctrl)
 	struct rdt_qpair *admin = ctrl->admin;
 
 	if (!ctrl->admin_gone)
-		rdt_qpair_look(admin); /* its drain may be complete */
+		rdt_qpair_check(admin); /* its drain may be complete */
 	if (ctrl->ioqs_live)
 		return;
 	if (ctrl->state == RDT_CTRL_RESETTING) {

@@ -101,7 +101,7 @@ struct rdt_ctrl {
 	/* held by the admin queue, each attached I/O queue and each Connect in progress */
 	atomic_uint refs;
 	atomic_bool traffic; /* a command arrived since the last keep-alive check */
-	atomic_bool behind;  /* commands for the namespaces in @kept wait: stale_write.h */
+	atomic_bool fenced;  /* commands for the namespaces in @fenced_ns wait: stale_write.h */
 	uint16_t cntlid;
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
@@ -111,16 +111,17 @@ struct rdt_ctrl {
 	atomic_bool ending;            /* @end_msg was posted */
 	atomic_bool over;              /* the controller is DEAD: no further command starts */
 	/* namespaces in which its closed queues reported commands in flight */
-	struct rdt_slots left;
+	struct rdt_slots busy_ns;
 	/* I/O queues that have not reported: they count as in flight everywhere */
-	atomic_uint untold;
-	struct rdt_slots kept; /* namespaces in which dead controllers have commands in flight */
+	atomic_uint queues_unreported;
+	/* namespaces in which dead controllers have commands in flight */
+	struct rdt_slots fenced_ns;
 	/* waits for dead controllers: see fence_msg; guarded by subsys->lock */
-	bool waits;
-	bool called; /* @fence_msg was posted; guarded by subsys->lock */
+	bool fence_waits;
+	bool fence_msg_sent; /* @fence_msg was posted; guarded by subsys->lock */
 	/* reactors that were asked and have not answered; guarded by subsys->lock */
-	uint64_t unheard;
-	LIST_ENTRY(rdt_ctrl) asking_link; /* subsys->asking, while @unheard is not 0 */
+	uint64_t reactors_asked;
+	LIST_ENTRY(rdt_ctrl) asking_link; /* subsys->asking, while @reactors_asked is not 0 */
 	struct rd_msg fence_msg;
 	struct rd_msg end_msg;
 	const char *end_why;

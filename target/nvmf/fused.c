@@ -170,8 +170,8 @@ void rdt_fused_ready(struct rdt_req *req)
 		rdt_req_move(mate, RDT_REQ_READY);
 	if (mate->state != RDT_REQ_READY)
 		return; /* the mate calls this function as well */
-	rdt_req_look_again(req);
-	rdt_req_look_again(mate); /* which may have been READY for a long time */
+	rdt_req_revalidate(req);
+	rdt_req_revalidate(mate); /* which may have been READY for a long time */
 	rdt_req_move(first, RDT_REQ_EXECUTING);
 	rdt_req_move(first->mate, RDT_REQ_EXECUTING);
 	if (nvme_status_ok(first->status) && !nvme_status_ok(first->mate->status))

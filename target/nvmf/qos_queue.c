@@ -23,7 +23,7 @@
 #include "target.h"
 
 /* Upper bound of the time after which waiting commands see a change of limits. */
-#define LOOK_AGAIN (100 * RD_NSEC_PER_MSEC)
+#define RECHECK_NS (100 * RD_NSEC_PER_MSEC)
 
 static void serve_qos_queue(struct rd_timer *timer);
 
@@ -85,8 +85,8 @@ static void arm_qos_timer(struct rdt_qos_queue *queue, uint64_t now)
 {
 	uint64_t delay = queue->start > now ? queue->start - now : 0;
 
-	if (delay > LOOK_AGAIN)
-		delay = LOOK_AGAIN;
+	if (delay > RECHECK_NS)
+		delay = RECHECK_NS;
 	/* Without memory for a timer the queue would hang: check it in this turn. */
 	if (rd_timer_start(queue->reactor->loop, &queue->timer, delay))
 		rd_timer_start(queue->reactor->loop, &queue->timer, 0);

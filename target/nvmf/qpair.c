@@ -137,7 +137,7 @@ void rdt_qpair_detached(struct rdt_qpair *qp)
 	free_qpair(qp);
 }
 
-void rdt_qpair_look(struct rdt_qpair *qp)
+void rdt_qpair_check(struct rdt_qpair *qp)
 {
 	if (qp->state >= RDT_QP_DRAINING)
 		rd_defer(qp->reactor->loop, &qp->check, RD_DEFER_WORK);
@@ -324,7 +324,7 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 	RDT_FOREACH_REQ (req, qp)
 		rdt_req_hang_up(req);
 	rdt_fence_queue_closed(qp);
-	rdt_qpair_look(qp);
+	rdt_qpair_check(qp);
 }
 
 bool rdt_qpair_over(const struct rdt_qpair *qp)
@@ -341,7 +341,7 @@ void rdt_qpair_transport_closed(struct rdt_qpair *qp)
 {
 	assert(qp->magic == RDT_QPAIR_MAGIC && qp->state >= RDT_QP_CLOSING);
 	qp->transport_closed = true;
-	rdt_qpair_look(qp);
+	rdt_qpair_check(qp);
 }
 
 void rdt_qpair_drain(struct rdt_qpair *qp)
@@ -354,7 +354,7 @@ void rdt_qpair_drain(struct rdt_qpair *qp)
 	}
 	set_qpair_state(qp, RDT_QP_DRAINING);
 	rdt_fused_orphan(qp);
-	rdt_qpair_look(qp);
+	rdt_qpair_check(qp);
 }
 
 /* Linear search, only for Abort. */

@@ -123,7 +123,7 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 void rdt_qpair_close(struct rdt_qpair *qp, const char *reason);
 void rdt_qpair_drain(struct rdt_qpair *qp);
 void rdt_qpair_detached(struct rdt_qpair *qp);
-void rdt_qpair_look(struct rdt_qpair *qp); /* something that a state waits for has changed */
+void rdt_qpair_check(struct rdt_qpair *qp); /* something that a state waits for has changed */
 struct rdt_req *rdt_qpair_find(struct rdt_qpair *qp, uint16_t cid);
 void rdt_qpair_put(struct rdt_qpair *qp, struct rdt_req *req); /* the request is FREE */
 /* Commands wait for a free request: try again. */
@@ -133,7 +133,7 @@ static inline void rdt_qpair_next(struct rdt_qpair *qp) /* a request became free
 	if (!STAILQ_EMPTY(&qp->capsules) && !qp->starved)
 		rdt_qpair_retry(qp);
 	if (qp->state >= RDT_QP_DRAINING)
-		rdt_qpair_look(qp);
+		rdt_qpair_check(qp);
 }
 const char *rdt_qpair_state_name(unsigned int state);
 

@@ -159,8 +159,8 @@ static void range_granted_msg(struct rd_msg *msg)
 
 	req->range.state = RDT_RANGE_LOCKED;
 	if (!rdt_io_stopped(req))
-		rdt_req_look_again(req);
-	if (req->mate && !rdt_req_look_again(req->mate) && nvme_status_ok(req->status))
+		rdt_req_revalidate(req);
+	if (req->mate && !rdt_req_revalidate(req->mate) && nvme_status_ok(req->status))
 		req->status = nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_FUSED_FAIL);
 	rdt_io_resume(req);
 }

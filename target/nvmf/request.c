@@ -258,7 +258,7 @@ void rdt_req_fetched(struct rdt_req *req, int err)
  * the namespace may have been write protected, shrunk or hidden from the host, or the ANA state may
  * have changed.
  */
-bool rdt_req_look_again(struct rdt_req *req)
+bool rdt_req_revalidate(struct rdt_req *req)
 {
 	if (req->ns && !req->qp->admin && nvme_status_ok(req->status))
 		req->status = rdt_io_admit_again(req);
@@ -269,7 +269,7 @@ static void state_ready(struct rdt_req *req)
 {
 	if (req->mate)
 		rdt_fused_ready(req);
-	else if (!req->waited || rdt_req_look_again(req))
+	else if (!req->waited || rdt_req_revalidate(req))
 		execute(req);
 	else
 		rdt_req_move(req, RDT_REQ_EXECUTED);

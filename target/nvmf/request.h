@@ -221,7 +221,7 @@ void rdt_req_need_buffer(struct rdt_req *req);
 /* Called by the pool with the buffer that @req waited for */
 void rdt_req_buffer(struct rdt_req *req, void *buf);
 /* Is @req, which has waited, still allowed to execute? Otherwise req->status is set. */
-bool rdt_req_look_again(struct rdt_req *req);
+bool rdt_req_revalidate(struct rdt_req *req);
 void rdt_req_complete(struct rdt_req *req);        /* ends the execution; req->status is set */
 void rdt_req_release_capsule(struct rdt_req *req); /* its in-capsule data is not needed any more */
 /* @req is EXECUTING, and only the caller refers to it */

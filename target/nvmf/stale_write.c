@@ -20,10 +20,10 @@
 #include "target/config/config.h"
 #include "target/config/tgt_limits.h"
 
-_Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in ctrl->unheard");
+_Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in ctrl->reactors_asked");
 
 /* Poll interval for requests blocked by the stale-write fence. */
-#define LOOK_AGAIN (20 * RD_NSEC_PER_MSEC)
+#define FENCE_POLL_NS (20 * RD_NSEC_PER_MSEC)
 
 /* Can a command of a closing queue still write? A Compare may be the first half of a fused pair. */
 static bool may_write(const struct rdt_req *req)
@@ -41,37 +41,37 @@ void rdt_fence_queue_closed(struct rdt_qpair *qp)
 		return;
 	RDT_FOREACH_REQ (req, qp) {
 		if (may_write(req))
-			rdt_slots_set(&qp->ctrl->left, req->ns->slot);
+			rdt_slots_set(&qp->ctrl->busy_ns, req->ns->slot);
 	}
 	/* After the bits: controllers that counted the queue as in flight everywhere check
 	 * again. */
-	if (atomic_fetch_sub(&qp->ctrl->untold, 1) == 1)
+	if (atomic_fetch_sub(&qp->ctrl->queues_unreported, 1) == 1)
 		rdt_ctrl_wake_all_fenced(qp->ctrl);
 }
 
 void rdt_fence_queue_attached(struct rdt_ctrl *ctrl)
 {
-	atomic_fetch_add(&ctrl->untold, 1);
+	atomic_fetch_add(&ctrl->queues_unreported, 1);
 }
 
 void rdt_fence_settled(struct rdt_ctrl *ctrl)
 {
-	rdt_slots_clear_all(&ctrl->left);
+	rdt_slots_clear_all(&ctrl->busy_ns);
 }
 
 /* Add the namespaces in which @dead may have commands in flight. */
 static void add_left(const struct rdt_ctrl *dead, struct rdt_slots *kept)
 {
-	if (atomic_load(&dead->untold)) /* read before the bits */
+	if (atomic_load(&dead->queues_unreported)) /* read before the bits */
 		rdt_slots_set_all(kept);
 	else
-		rdt_slots_add(kept, &dead->left);
+		rdt_slots_add(kept, &dead->busy_ns);
 }
 
 /* Could @ctrl have commands in flight if it were dead? */
 static bool has_left(const struct rdt_ctrl *ctrl)
 {
-	return atomic_load(&ctrl->untold) || rdt_slots_any(&ctrl->left);
+	return atomic_load(&ctrl->queues_unreported) || rdt_slots_any(&ctrl->busy_ns);
 }
 
 /* ---- controllers that may be dead although nobody has seen it yet ---- */
@@ -84,7 +84,7 @@ static uint64_t reactor_bit(const struct rdt_reactor *r)
 /* Its reactor has not answered, or has not processed its end yet. */
 static bool may_be_dead(const struct rdt_ctrl *other, const struct rdt_ctrl *ctrl)
 {
-	return atomic_load(&other->ending) || ctrl->unheard & reactor_bit(other->owner);
+	return atomic_load(&other->ending) || ctrl->reactors_asked & reactor_bit(other->owner);
 }
 
 void rdt_fence_ask(struct rdt_ctrl *ctrl)
@@ -98,9 +98,9 @@ void rdt_fence_ask(struct rdt_ctrl *ctrl)
 		if (other == ctrl || atomic_load(&other->over) ||
 		    !rdt_ctrl_same_host(other, ctrl) || !has_left(other))
 			continue;
-		if (!ctrl->unheard)
+		if (!ctrl->reactors_asked)
 			LIST_INSERT_HEAD(&ss->asking, ctrl, asking_link);
-		ctrl->unheard |= reactor_bit(other->owner);
+		ctrl->reactors_asked |= reactor_bit(other->owner);
 		ask = &ss->asks[other->owner->index];
 		if (ask->posted)
 			continue;
@@ -112,9 +112,9 @@ void rdt_fence_ask(struct rdt_ctrl *ctrl)
 
 void rdt_fence_leave(struct rdt_ctrl *ctrl)
 {
-	if (ctrl->unheard)
+	if (ctrl->reactors_asked)
 		LIST_REMOVE(ctrl, asking_link);
-	ctrl->unheard = 0;
+	ctrl->reactors_asked = 0;
 }
 
 /* End the controllers of @ctrl's host on this reactor whose connections were closed. */
@@ -143,11 +143,11 @@ static void ask_msg(struct rd_msg *msg)
 	ask->posted = false;
 	for (ctrl = LIST_FIRST(&ss->asking); ctrl; ctrl = next) {
 		next = LIST_NEXT(ctrl, asking_link);
-		if (!(ctrl->unheard >> reactor & 1))
+		if (!(ctrl->reactors_asked >> reactor & 1))
 			continue;
 		end_closed(ctrl, reactor);
-		ctrl->unheard &= ~(UINT64_C(1) << reactor);
-		if (!ctrl->unheard)
+		ctrl->reactors_asked &= ~(UINT64_C(1) << reactor);
+		if (!ctrl->reactors_asked)
 			LIST_REMOVE(ctrl, asking_link);
 		rdt_ctrl_wake_fenced(ctrl);
 	}
@@ -178,21 +178,21 @@ uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl, bool keep)
 	uint16_t cntlid = 0;
 
 	memset(&kept, 0, sizeof(kept));
-	ctrl->waits = false;
+	ctrl->fence_waits = false;
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
 		bool over = atomic_load(&other->over);
 
 		if (other == ctrl || !rdt_ctrl_same_host(other, ctrl) ||
 		    (!over && !may_be_dead(other, ctrl)))
 			continue;
-		ctrl->waits = true;
+		ctrl->fence_waits = true;
 		if (over)
 			cntlid = other->cntlid;
 		if (keep || !over)
 			add_left(other, &kept);
 	}
-	rdt_slots_copy(&ctrl->kept, &kept);
-	atomic_store(&ctrl->behind, rdt_slots_any(&kept));
+	rdt_slots_copy(&ctrl->fenced_ns, &kept);
+	atomic_store(&ctrl->fenced, rdt_slots_any(&kept));
 	rdt_slots_fini(&kept);
 	return cntlid;
 }
@@ -202,8 +202,8 @@ void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot)
 	struct rdt_ctrl *ctrl;
 
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
-		rdt_slots_clear(&ctrl->left, slot);
-		rdt_slots_clear(&ctrl->kept, slot);
+		rdt_slots_clear(&ctrl->busy_ns, slot);
+		rdt_slots_clear(&ctrl->fenced_ns, slot);
 	}
 }
 
@@ -217,7 +217,7 @@ RD_COLD bool rdt_fence_blocks_slow(const struct rdt_req *req)
 
 	if (req->qp->admin || rdt_resv_group(req->sqe.opcode) == RDT_RESV_FREE)
 		return false;
-	return rdt_slots_has(&req->qp->ctrl->kept, slot);
+	return rdt_slots_has(&req->qp->ctrl->fenced_ns, slot);
 }
 
 static struct rdt_req *first_free_req(const struct rdt_reactor *r)
@@ -238,7 +238,7 @@ static void leave_fence(struct rdt_req *req)
 	TAILQ_REMOVE(&r->behind_fence, req, link);
 }
 
-static void fence_look_again(struct rd_timer *timer)
+static void fence_poll(struct rd_timer *timer)
 {
 	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, fence_timer);
 	struct rdt_req *req;
@@ -250,20 +250,21 @@ static void fence_look_again(struct rd_timer *timer)
 	}
 	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
 	if (!TAILQ_EMPTY(&r->behind_fence))
-		rd_timer_start(r->loop, timer, LOOK_AGAIN);
+		rd_timer_start(r->loop, timer, FENCE_POLL_NS);
 }
 
 void rdt_fence_init(struct rdt_reactor *r)
 {
 	TAILQ_INIT(&r->behind_fence);
-	r->fence_timer.fn = fence_look_again;
+	r->fence_timer.fn = fence_poll;
 }
 
 bool rdt_fence_wait(struct rdt_req *req)
 {
 	struct rdt_reactor *r = req->qp->reactor;
 
-	if (TAILQ_EMPTY(&r->behind_fence) && rd_timer_start(r->loop, &r->fence_timer, LOOK_AGAIN))
+	if (TAILQ_EMPTY(&r->behind_fence) &&
+	    rd_timer_start(r->loop, &r->fence_timer, FENCE_POLL_NS))
 		return false;
 	r->limited++;
 	TAILQ_INSERT_TAIL(&r->behind_fence, req, link);

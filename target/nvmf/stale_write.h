@@ -70,7 +70,7 @@ static inline bool rdt_fence_blocks(const struct rdt_req *req)
 {
 	const struct rdt_ctrl *ctrl = req->qp->ctrl;
 
-	return atomic_load_explicit(&ctrl->behind, memory_order_relaxed) &&
+	return atomic_load_explicit(&ctrl->fenced, memory_order_relaxed) &&
 	       rdt_fence_blocks_slow(req);
 }
 

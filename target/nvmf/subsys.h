@@ -64,7 +64,7 @@ struct rdt_subsys {
 	TAILQ_HEAD(rdt_ns_list, rdt_ns) namespaces;
 	TAILQ_HEAD(, rdt_ctrl) ctrls;
 	LIST_HEAD(rdt_host_ctrls, rdt_ctrl) host_ctrls[RDT_HOST_BUCKETS]; /* hashed by host */
-	/* new controllers whose ctrl->unheard is not 0: stale_write.h */
+	/* new controllers whose ctrl->reactors_asked is not 0: stale_write.h */
 	LIST_HEAD(, rdt_ctrl) asking;
 	struct rdt_ask *asks; /* [reactors]: questions to reactors, see stale_write.h */
 	struct rdt_cntlids cntlids;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A static function's name exists in one file of the product, so that grep, a backtrace and a profile name one
-function."""
+"""Names: a static function's name exists in one file of the product, so that grep, a backtrace and a profile name one
+function; and the functions and types that documents name exist."""
 
 import re
 import sys
@@ -47,6 +47,40 @@ def a_repeated_name_would_be_found(t):
     t.eq(list(static_functions(one)), ['f'])
     t.eq([error.split(';')[0] for error in repeated({'a': one, 'b': two})], ['f() is defined in a, b'])
     t.eq(repeated({'a': one, 'b': other}), [])
+
+
+# ---- documents ----
+
+# Functions of others that documents name: the kernel's, libibverbs'.
+FOREIGN = ('ibv_', 'siw_')
+
+
+def documents():
+    yield from ('README.md', 'CONTRIBUTING.md')
+    yield from sources('docs', 'common', 'target', 'initiator', 'tests', 'tools', ext=('.md',))
+
+
+def stale_names(text, words):
+    """The names in @text that look like ours and are not among @words."""
+    named = re.findall(r'`(?:\w+->)*(\w+)\(\)`', text) + re.findall(r'`((?:rdt?|rdi)_\w+|RDT_\w+)(?:\(\))?`', text)
+    return sorted({name for name in named if name not in words and not name.startswith(FOREIGN)})
+
+
+@test
+def functions_that_documents_name_exist(t):
+    words = set()
+    for path in sources('common', 'target', 'initiator', 'include', 'tests', 'tools'):
+        words |= set(re.findall(r'\w+', read(path)))
+    paths = list(documents())
+    t.ok(len(paths) > 20, f'only {len(paths)} documents were found')
+    no_errors(f'{path}: {name} is not in the sources' for path in paths for name in stale_names(read(path), words))
+
+
+@test
+def a_stale_name_would_be_found(t):
+    text = 'A `moved()`, `qp->ops->gone()`, `rdt_gone`, `RDT_GONE` and `rdi_gone()`, not `siw_x()`, `word` or moved().'
+    t.eq(stale_names(text, {'rdi_gone'}), ['RDT_GONE', 'gone', 'moved', 'rdt_gone'])
+    t.eq(stale_names(text, {'RDT_GONE', 'gone', 'moved', 'rdt_gone', 'rdi_gone'}), [])
 
 
 if __name__ == '__main__':

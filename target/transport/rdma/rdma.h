@@ -94,11 +94,11 @@ struct rdt_rdma {
 struct rdt_rdma_stream {
 	uint64_t posted;
 	uint64_t done;
-	uint64_t mark;  /* posted at the beginning of the measured interval */
-	uint64_t seen;  /* done at the last check */
-	uint32_t looks; /* checks since @mark was set */
-	uint32_t still; /* consecutive checks without progress */
-	uint32_t grace; /* further checks that are allowed before the stream counts as late */
+	uint64_t mark;   /* posted at the beginning of the measured interval */
+	uint64_t seen;   /* done at the last check */
+	uint32_t checks; /* checks since @mark was set */
+	uint32_t still;  /* consecutive checks without progress */
+	uint32_t grace;  /* further checks that are allowed before the stream counts as late */
 };
 
 struct rdt_rdma_recv {

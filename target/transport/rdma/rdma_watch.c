@@ -29,10 +29,10 @@ static void watch_stream(struct rdt_rdma_stream *s)
 {
 	if (s->done >= s->mark) {
 		s->mark = s->posted;
-		s->looks = 0;
+		s->checks = 0;
 		s->grace = (uint32_t)((s->posted - s->done) / SLOW_BYTES);
 	} else {
-		s->looks++;
+		s->checks++;
 	}
 	s->still = s->done == s->seen && s->done != s->posted ? s->still + 1 : 0;
 	s->seen = s->done;
@@ -40,7 +40,7 @@ static void watch_stream(struct rdt_rdma_stream *s)
 
 static bool too_slow(const struct rdt_rdma_stream *s, bool pressed)
 {
-	return s->looks > SLOW + s->grace || (pressed && s->still >= STILL);
+	return s->checks > SLOW + s->grace || (pressed && s->still >= STILL);
 }
 
 static void watch_conn(struct rdt_rdma_conn *rc, bool pressed)
@@ -49,7 +49,7 @@ static void watch_conn(struct rdt_rdma_conn *rc, bool pressed)
 		return;
 	watch_stream(&rc->reads);
 	watch_stream(&rc->answers);
-	rdt_share_late(&rc->qp, rc->reads.looks >= LATE || rc->answers.looks >= LATE);
+	rdt_share_late(&rc->qp, rc->reads.checks >= LATE || rc->answers.checks >= LATE);
 	/* READ Responses may be queued behind a command that we have not received yet: that is not
 	 * the host's fault. */
 	if ((too_slow(&rc->reads, pressed) && !rc->conn->waits) || too_slow(&rc->answers, pressed))

@@ -312,12 +312,12 @@ static void the_fence_is_asked_again_behind_a_limit(void)
 	t_answer(b.p.io);
 	CU_ASSERT_EQUAL(r->limited, 1);
 	CU_ASSERT_TRUE(TAILQ_EMPTY(&r->behind_fence));
-	rdt_slots_set(&ctrl->kept, ns->slot);
+	rdt_slots_set(&ctrl->fenced_ns, ns->slot);
 	t_advance(b.p.env, 2 * RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t_answers(b.p.io), 0);
 	CU_ASSERT_EQUAL(r->limited, 1);
 	CU_ASSERT_FALSE(TAILQ_EMPTY(&r->behind_fence));
-	rdt_slots_clear(&ctrl->kept, ns->slot);
+	rdt_slots_clear(&ctrl->fenced_ns, ns->slot);
 	t_advance(b.p.env, 100 * RD_NSEC_PER_MSEC);
 	a = t_answer(b.p.io);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
@@ -333,13 +333,13 @@ static void removed_with_its_commands(void)
 	struct rdt_ns *gone = rdt_ns_of(b.p.env->t->subsys[0], 5);
 	unsigned int slot = gone->slot;
 
-	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->kept, slot));
-	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->kept));
-	rdt_slots_set(&ctrl->kept, slot);
+	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->fenced_ns, slot));
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->fenced_ns));
+	rdt_slots_set(&ctrl->fenced_ns, slot);
 	rdt_control_ns_remove(gone, NULL, NULL);
 	t_turn(b.p.env);
-	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->kept, slot));
-	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->kept));
+	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->fenced_ns, slot));
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->fenced_ns));
 	back_free(&b);
 }
 
@@ -358,11 +358,11 @@ static void reset_leaves_nothing(void)
 	t_set_property(p.admin, NVME_REG_CC, 0x00460000);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(ctrl->state, RDT_CTRL_RESETTING);
-	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->left));
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->busy_ns));
 	d->hold = false;
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(ctrl->state, RDT_CTRL_DISABLED);
-	CU_ASSERT_FALSE(rdt_slots_any(&ctrl->left));
+	CU_ASSERT_FALSE(rdt_slots_any(&ctrl->busy_ns));
 	t_pair_free(&p);
 }
 
@@ -700,7 +700,7 @@ static void queue_closed_before_it_joined(void)
 	struct nvmf_connect_data data;
 	struct nvme_sqe sqe;
 
-	CU_ASSERT_EQUAL(atomic_load(&ctrl->untold), 1);
+	CU_ASSERT_EQUAL(atomic_load(&ctrl->queues_unreported), 1);
 	t_connect_sqe(c, &sqe, &data, p.cntlid);
 	memset(&sqe.sgl, 0, sizeof(sqe.sgl));
 	sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
@@ -708,10 +708,10 @@ static void queue_closed_before_it_joined(void)
 	t_send(c, &sqe, &data, sizeof(data));
 	t_conn_cut(c);
 	t_turn(p.env);
-	CU_ASSERT_EQUAL(atomic_load(&ctrl->untold), 1);
+	CU_ASSERT_EQUAL(atomic_load(&ctrl->queues_unreported), 1);
 	t_conn_cut(p.io);
 	t_turn(p.env);
-	CU_ASSERT_EQUAL(atomic_load(&ctrl->untold), 0);
+	CU_ASSERT_EQUAL(atomic_load(&ctrl->queues_unreported), 0);
 	t_pair_free(&p);
 }
 
