@@ -15,8 +15,8 @@
 #define DSM_AD        (1u << 2)
 #define LIMITS_MAX    3
 #define ABORT_WAIT_NS (10 * RD_NSEC_PER_SEC)
-/* Between two tries by the same path, when the controller does not ask for another time. */
-#define RETRY_NS (100 * RD_NSEC_PER_MSEC)
+/* Before a command is tried again after a status; four times as long each time. */
+#define RETRY_NS (1 * RD_NSEC_PER_MSEC)
 
 const char *rdi_io_op_text(uint8_t op)
 {
@@ -201,7 +201,7 @@ static void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
 	struct rdinit_dev_chan *chan = io->chan;
 	struct nvme_status st = {c->status};
 	enum rdi_verdict verdict = rdi_status_verdict(st, io->retries);
-	uint64_t delay = RETRY_NS;
+	uint64_t delay = 0, least = RETRY_NS << (2 * io->retries);
 
 	if (io->aborts && is_aborted(c->status)) {
 		io_aborted(io, c);
@@ -226,8 +226,8 @@ static void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
 		if (verdict == RDI_OTHER_PATH && ana && rdi_path_usable(cp->path))
 			io->retries++;
 	}
-	if (delay < RETRY_NS)
-		delay = RETRY_NS;
+	if (delay < least)
+		delay = least;
 	io->not_before = rd_loop_now(chan->h.loop) + delay;
 	rdi_wait_add(io);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connecting a fio job: options to addresses, the namespace, the queue, keep-alives. */
+/* Connecting a fio job: options to addresses, the namespace, the device, keep-alives. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -169,20 +169,19 @@ err:
 /* ---- keep-alives ---- */
 
 /*
- * Jobs sleep (thinktime=, rate=, startdelay=) for longer than a target waits for a sign of life, so
- * the controller, which no I/O needs any more, lives on a thread of its own. When its connection
- * is lost the thread ends; the I/O queue's connection tells the job.
+ * Jobs sleep (thinktime=, rate=, startdelay=) for longer than a target waits for a sign of life. A
+ * thread does the work of the device meanwhile; while the job runs, the job does it as well.
  */
 static void *keep_alive(void *arg)
 {
 	struct rdf_conn *conn = arg;
 	struct pollfd fds[2] = {
-		{.fd = rdinit_ctrl_fd(conn->ctrl), .events = POLLIN},
+		{.fd = rdinit_dev_fd(conn->dev), .events = POLLIN},
 		{.fd = conn->keeper_stop - 1, .events = POLLIN},
 	};
 
 	do {
-		if (rdinit_ctrl_process(conn->ctrl, 0) < 0)
+		if (rdinit_dev_process(conn->dev, 0) < 0)
 			break;
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			break;
@@ -222,42 +221,97 @@ static void stop_keeper(struct rdf_conn *conn)
 	conn->keeper_stop = 0;
 }
 
-/* ---- the queue ---- */
+/* ---- the device ---- */
+
+/* The address of @opts as the URI of a path. */
+static int make_path(struct rdf_conn *conn, const struct rdinit_ctrl_opts *opts,
+		     struct rdinit_uri *uri)
+{
+	const char *port = opts->trsvcid ? opts->trsvcid : uri->trsvcid;
+
+	if (opts->traddr != uri->traddr &&
+	    (strlen(opts->traddr) >= sizeof(uri->traddr) ||
+	     strlen(opts->subnqn) >= sizeof(uri->subnqn) || strlen(port) >= sizeof(uri->trsvcid)))
+		return fail(conn, -EINVAL, "traddr=, trsvcid= or subnqn= is too long");
+	if (opts->traddr == uri->traddr)
+		return 0;
+	snprintf(uri->traddr, sizeof(uri->traddr), "%s", opts->traddr);
+	snprintf(uri->subnqn, sizeof(uri->subnqn), "%s", opts->subnqn);
+	snprintf(uri->trsvcid, sizeof(uri->trsvcid), "%s", port);
+	return 0;
+}
+
+static int open_device(struct rdf_conn *conn, const struct rdf_opts *o, unsigned int depth)
+{
+	struct rdinit_ctrl_opts ctrl;
+	struct rdinit_dev_opts opts;
+	struct rdinit_uri uri;
+	int rc;
+
+	rdinit_ctrl_opts_init(&ctrl);
+	rdinit_dev_opts_init(&opts);
+	rc = address(conn, o, &uri, &ctrl);
+	if (!rc)
+		rc = make_path(conn, &ctrl, &uri);
+	if (rc)
+		return rc;
+	opts.ctrl = &ctrl;
+	opts.queue_size = (uint16_t)((depth < RDF_DEPTH_MAX ? depth : RDF_DEPTH_MAX) + 1);
+	opts.io_timeout_ms = o->io_timeout_ms;
+	opts.ctrl_loss_tmo_ms = o->ctrl_loss_tmo_ms;
+	opts.reconnect_delay_ms = o->reconnect_delay_ms;
+	rc = rdinit_dev_create(&opts, &conn->dev);
+	if (!rc)
+		rc = rdinit_dev_add_path(conn->dev, &uri, NULL);
+	if (rc >= 0)
+		rc = rdinit_dev_open(conn->dev);
+	if (!rc)
+		rc = rdinit_dev_chan_create(conn->dev, &conn->chan);
+	return rc ? fail_lib(conn, rc) : 0;
+}
+
+static int look_at_device(struct rdf_conn *conn)
+{
+	struct rdinit_dev_info info;
+	int rc;
+
+	rdinit_dev_info_init(&info);
+	rc = rdinit_dev_get_info(conn->dev, &info);
+	if (rc)
+		return fail_lib(conn, rc);
+	rdinit_ns_init(&conn->ns);
+	conn->ns.nsid = info.nsid;
+	conn->ns.block_size = info.block_size;
+	conn->ns.blocks = info.blocks;
+	conn->max_transfer = info.max_transfer;
+	conn->depth = rdinit_dev_chan_depth(conn->chan);
+	return 0;
+}
 
 int rdf_conn_open(struct rdf_conn *conn, const struct rdf_opts *o, unsigned int depth)
 {
-	struct rdinit_qpair_opts opts;
-	int rc = rdf_conn_probe(conn, o);
+	int rc;
 
-	if (rc)
-		return rc;
-	rdinit_qpair_opts_init(&opts);
-	opts.queue_size = (uint16_t)((depth < RDF_DEPTH_MAX ? depth : RDF_DEPTH_MAX) + 1);
-	opts.io_timeout_ms = o->io_timeout_ms;
-	rc = rdinit_qpair_create(conn->ctrl, &opts, &conn->qp);
+	memset(conn, 0, sizeof(*conn));
+	rc = open_device(conn, o, depth);
 	if (!rc)
-		rc = rdinit_qpair_connect(conn->qp);
+		rc = look_at_device(conn);
+	if (!rc)
+		rc = start_keeper(conn);
 	if (rc) {
-		fail_lib(conn, rc);
-		goto err;
+		conn->lost = true;
+		rdf_conn_close(conn);
 	}
-	conn->depth = rdinit_qpair_depth(conn->qp);
-	rc = start_keeper(conn);
-	if (rc)
-		goto err;
-	return 0;
-
-err:
-	rdf_conn_close(conn);
 	return rc;
 }
 
 void rdf_conn_close(struct rdf_conn *conn)
 {
 	stop_keeper(conn);
-	if (conn->qp && !conn->lost)
-		rdinit_qpair_disconnect(conn->qp);
-	rdinit_qpair_free(&conn->qp);
+	rdinit_dev_chan_free(&conn->chan);
+	if (conn->dev && !conn->lost)
+		rdinit_dev_close(conn->dev);
+	rdinit_dev_free(&conn->dev);
 	/* A controller that does not answer would be waited for. */
 	if (conn->ctrl && !conn->lost)
 		rdinit_ctrl_disconnect(conn->ctrl);

@@ -6,11 +6,12 @@
  * against fio's headers and runs inside fio, and those are under the GNU General Public License,
  * version 2: what tools/fio/build makes of it is, as a whole, to be passed on under that licence.
  *
- * Each job has a controller and a queue of its own (conn.c). fio calls queue() once for each I/O
- * and then commit(), unless told otherwise (iodepth_batch=), and fetches results one at a time.
- * Here commands gather until there is reason to send them, so that one system call carries many,
- * and results that are there already are handed out without looking at the network.
+ * Each job has a device with one queue of its own for each namespace (conn.c). fio calls queue()
+ * once for each I/O and then commit(), unless told otherwise (iodepth_batch=), and fetches results
+ * one at a time. Here commands gather until there is reason to send them, so that one system call
+ * carries many, and results that are there already are handed out without looking at the network.
  */
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -28,8 +29,7 @@
 #define BATCH_COMMANDS 64u
 #define BATCH_BYTES    (256u << 10)
 
-#define OPCODE_DSM     0x09 /* Dataset Management (NVM Command Set 3.2.3) */
-#define DSM_DEALLOCATE 0x04 /* AD, in dword 11 */
+#define NAMESPACES_MAX 32u
 
 struct options {
 	void *td; /* fio's */
@@ -48,26 +48,22 @@ struct options {
 	unsigned int keep_alive_tmo;
 	unsigned int connect_timeout;
 	unsigned int io_timeout;
-};
-
-/* One range of Dataset Management, as on the wire. */
-struct dsm_range {
-	uint32_t attributes;
-	uint32_t blocks; /* little-endian, as is lba */
-	uint64_t lba;
+	unsigned int ctrl_loss_tmo;
+	unsigned int reconnect_delay;
 };
 
 /* What belongs to one I/O unit of fio. */
 struct slot {
 	struct job *job;
 	struct io_u *io_u;
-	struct dsm_range range; /* the library's while a trim is in flight */
-	char *why;              /* why it failed; NULL when it did not */
+	char *why; /* why it failed; NULL when it did not */
 };
 
 struct job {
-	struct rdf_conn conn;
-	unsigned int shift; /* log2 of the block size */
+	struct rdf_conn conns[NAMESPACES_MAX]; /* by the file's number */
+	unsigned int n_conns;
+	bool failed;   /* a device is lost for good, */
+	char why[256]; /* for this reason */
 	bool spin;
 	bool complained; /* of an I/O that was not submitted; the first one has to do */
 	unsigned int fua;
@@ -103,23 +99,59 @@ static void done(void *user, const struct rdinit_completion *c)
 	struct slot *slot = user;
 	struct job *job = slot->job;
 
-	if (c->err) {
+	if (c->err)
 		set_why(slot, c->err, c->text);
-		job->conn.lost |= c->err != -EIO;
+	if (c->err == -ENODEV && !job->failed) {
+		job->failed = true;
+		snprintf(job->why, sizeof(job->why), "%s", c->text);
 	}
 	job->done[job->done_tail++ & job->done_mask] = slot->io_u;
 }
 
-/* Send what waits, receive, run callbacks; 0, or -errno when the connection is gone. */
+/* Sleep until one of several namespaces has work. */
+static void sleep_on_all(struct job *job, int timeout_ms)
+{
+	struct pollfd fds[NAMESPACES_MAX];
+	unsigned int i;
+
+	for (i = 0; i < job->n_conns; i++)
+		fds[i] = (struct pollfd){
+			.fd = rdinit_dev_chan_fd(job->conns[i].chan),
+			.events = POLLIN,
+		};
+	poll(fds, job->n_conns, timeout_ms);
+}
+
+/* Send what waits, receive, run callbacks; 0 or -errno. */
 static int turn(struct job *job, int timeout_ms)
 {
-	int rc = rdinit_qpair_process(job->conn.qp, timeout_ms);
+	unsigned int i;
+	int rc = 0, n = 0;
 
 	job->unsent = 0;
 	job->unsent_bytes = 0;
-	if (rc < 0)
-		job->conn.lost = true;
+	if (job->n_conns == 1) {
+		rc = rdinit_dev_chan_process(job->conns[0].chan, timeout_ms);
+		return rc < 0 ? rc : 0;
+	}
+	for (i = 0; rc >= 0 && i < job->n_conns; i++) {
+		rc = rdinit_dev_chan_process(job->conns[i].chan, 0);
+		n += rc > 0;
+	}
+	if (rc >= 0 && n == 0 && timeout_ms)
+		sleep_on_all(job, timeout_ms);
 	return rc < 0 ? rc : 0;
+}
+
+/* Commands that fio waits for. */
+static bool any_in_flight(const struct job *job)
+{
+	unsigned int i;
+
+	for (i = 0; i < job->n_conns; i++)
+		if (rdinit_dev_chan_inflight(job->conns[i].chan))
+			return true;
+	return false;
 }
 
 static int timeout_ms(const struct job *job, const struct timespec *ts)
@@ -139,12 +171,14 @@ static int rdf_getevents(struct thread_data *td, unsigned int min, unsigned int 
 	while (n < min || (n == 0 && min == 0)) {
 		rc = turn(job, min ? timeout_ms(job, ts) : 0);
 		n = job->done_tail - job->done_head;
+		/* fio must not wait for what cannot come. */
+		if (!rc && n == 0 && job->failed && !any_in_flight(job))
+			rc = -ENODEV;
 		if (rc || min == 0 || ts)
 			break;
 		if (n == 0 && job->spin)
 			sched_yield(); /* the target may need this processor to answer */
 	}
-	/* All that was in flight has ended by then; fio must not wait for what cannot come. */
 	if (rc && n == 0 && min)
 		return rc;
 	if (n > max)
@@ -174,41 +208,44 @@ static char *rdf_errdetails(struct io_u *io_u)
 
 /* ---- submission ---- */
 
-static int submit_trim(struct job *job, struct slot *slot, uint64_t lba, uint64_t blocks)
+static int submit_trim(struct rdf_conn *conn, struct slot *slot, uint64_t lba, uint64_t blocks)
 {
-	struct rdinit_passthru cmd;
-	uint32_t nsid = htole32(job->conn.ns.nsid), dword11 = htole32(DSM_DEALLOCATE);
+	struct rdinit_dev_io io;
 
-	rdinit_passthru_init(&cmd);
-	slot->range = (struct dsm_range){.blocks = htole32((uint32_t)blocks), .lba = htole64(lba)};
-	cmd.sqe[0] = OPCODE_DSM;
-	memcpy(&cmd.sqe[4], &nsid, sizeof(nsid));
-	memcpy(&cmd.sqe[44], &dword11, sizeof(dword11)); /* dword 10: one range, as 0 */
-	cmd.data = &slot->range;
-	cmd.len = sizeof(slot->range);
-	cmd.flags = RDINIT_PASSTHRU_WRITE;
-	return rdinit_io_passthru_async(job->conn.qp, &cmd, NULL, done, slot);
+	rdinit_dev_io_init(&io);
+	io.op = RDINIT_DEV_DEALLOCATE;
+	io.lba = lba;
+	io.nblocks = (uint32_t)blocks;
+	return rdinit_dev_submit(conn->chan, &io, done, slot, NULL);
+}
+
+static struct rdf_conn *conn_of(struct job *job, const struct io_u *io_u)
+{
+	return &job->conns[job->n_conns > 1 ? io_u->file->fileno : 0];
 }
 
 static int submit(struct job *job, struct slot *slot)
 {
 	struct io_u *io_u = slot->io_u;
-	struct rdf_conn *conn = &job->conn;
-	uint64_t lba = io_u->offset >> job->shift, blocks = io_u->xfer_buflen >> job->shift;
+	struct rdf_conn *conn = conn_of(job, io_u);
+	unsigned int shift = (unsigned int)__builtin_ctz(conn->ns.block_size);
+	uint64_t lba = io_u->offset >> shift, blocks = io_u->xfer_buflen >> shift;
 
+	if (job->failed)
+		return -ENODEV;
 	if (ddir_sync(io_u->ddir))
-		return rdinit_flush_async(conn->qp, &conn->ns, done, slot);
+		return rdinit_dev_flush_async(conn->chan, done, slot);
 	if ((io_u->offset | io_u->xfer_buflen) & (conn->ns.block_size - 1) || blocks > UINT32_MAX)
 		return -EINVAL;
 	switch (io_u->ddir) {
 	case DDIR_READ:
-		return rdinit_read_async(conn->qp, &conn->ns, lba, (uint32_t)blocks, io_u->xfer_buf,
-					 0, done, slot);
+		return rdinit_dev_read_async(conn->chan, lba, (uint32_t)blocks, io_u->xfer_buf, 0,
+					     done, slot);
 	case DDIR_WRITE:
-		return rdinit_write_async(conn->qp, &conn->ns, lba, (uint32_t)blocks,
-					  io_u->xfer_buf, job->fua, done, slot);
+		return rdinit_dev_write_async(conn->chan, lba, (uint32_t)blocks, io_u->xfer_buf,
+					      job->fua, done, slot);
 	case DDIR_TRIM:
-		return submit_trim(job, slot, lba, blocks);
+		return submit_trim(conn, slot, lba, blocks);
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -219,16 +256,18 @@ static int submit(struct job *job, struct slot *slot)
 static enum fio_q_status refused(struct job *job, struct slot *slot, int rc)
 {
 	struct io_u *io_u = slot->io_u;
+	unsigned int bs = conn_of(job, io_u)->ns.block_size;
 	char text[160];
 
 	if (rc == -EAGAIN)
 		return FIO_Q_BUSY;
-	if (!ddir_sync(io_u->ddir) &&
-	    (io_u->offset | io_u->xfer_buflen) & (job->conn.ns.block_size - 1)) {
+	if (job->failed) {
+		set_why(slot, rc, job->why);
+	} else if (!ddir_sync(io_u->ddir) && (io_u->offset | io_u->xfer_buflen) & (bs - 1)) {
 		snprintf(text, sizeof(text),
 			 "offset %llu, length %llu: not multiples of the namespace's block size "
 			 "(%u)",
-			 io_u->offset, io_u->xfer_buflen, job->conn.ns.block_size);
+			 io_u->offset, io_u->xfer_buflen, bs);
 		set_why(slot, -EINVAL, text);
 	} else if (rc == -EOPNOTSUPP) {
 		set_why(slot, rc, "an operation that NVMe has not");
@@ -310,6 +349,8 @@ static void get_opts(const struct options *o, struct rdf_opts *out)
 		.keep_alive_tmo_ms = o->keep_alive_tmo,
 		.connect_timeout_ms = o->connect_timeout,
 		.io_timeout_ms = o->io_timeout,
+		.ctrl_loss_tmo_ms = o->ctrl_loss_tmo,
+		.reconnect_delay_ms = o->reconnect_delay,
 	};
 }
 
@@ -375,37 +416,88 @@ static int check_sizes(struct thread_data *td, const struct rdf_conn *conn)
 	return 0;
 }
 
-/*
- * How large is the namespace? fio asks in the process that starts the jobs: what is open there
- * would not survive the fork, so the connection is for this question only.
- */
-static int rdf_setup(struct thread_data *td)
+/* ---- namespaces ---- */
+
+static unsigned int count_namespaces(const struct options *o)
+{
+	unsigned int n = 1;
+	const char *p;
+
+	for (p = o->uri; p && (p = strchr(p, ',')); p++)
+		n++;
+	return n;
+}
+
+/* The options of the namespace @i. @uri receives its URI, and has to live as long as @out. */
+static void get_opts_of(const struct options *o, unsigned int i, char *uri, size_t size,
+			struct rdf_opts *out)
+{
+	const char *p = o->uri;
+
+	get_opts(o, out);
+	if (!p)
+		return;
+	while (i-- > 0)
+		p = strchr(p, ',') + 1;
+	snprintf(uri, size, "%.*s", (int)strcspn(p, ","), p);
+	out->uri = uri;
+}
+
+/* One file for each namespace. */
+static int make_files(struct thread_data *td, unsigned int n)
+{
+	char name[32];
+
+	if (n > NAMESPACES_MAX)
+		return give_up(td, -EINVAL, "uri= names more than 32 namespaces");
+	if (td->files_index > n)
+		return give_up(
+			td, -EINVAL,
+			n == 1 ? "a job has one namespace: no nrfiles=, one filename= at most"
+			       : "a job has one file for each namespace of uri=: fewer "
+				 "nrfiles= or names in filename=");
+	while (td->files_index < n) {
+		snprintf(name, sizeof(name), n > 1 ? "rdinit.%u" : "rdinit", td->files_index + 1);
+		add_file(td, name, 0, 0);
+	}
+	if (td->o.nr_files < n)
+		td->o.nr_files = n;
+	if (td->o.open_files < n)
+		td->o.open_files = n;
+	return 0;
+}
+
+static int probe_one(struct thread_data *td, unsigned int i)
 {
 	struct rdf_conn probe;
 	struct rdf_opts opts;
-	struct fio_file *f;
-	int rc = check_fio(td);
+	char uri[512];
+	int rc;
 
-	if (rc)
-		return rc;
-	if (!td->files_index) {
-		add_file(td, "rdinit", 0, 0);
-		td->o.nr_files = td->o.nr_files ? td->o.nr_files : 1;
-		td->o.open_files++;
-	}
-	if (td->files_index > 1)
-		return give_up(td, -EINVAL,
-			       "a job has one namespace: no nrfiles=, one filename= at "
-			       "most");
-	get_opts(td->eo, &opts);
+	get_opts_of(td->eo, i, uri, sizeof(uri), &opts);
 	rc = rdf_conn_probe(&probe, &opts);
 	if (rc)
 		return give_up(td, rc, probe.why);
-	f = td->files[0];
-	f->filetype = FIO_TYPE_BLOCK;
-	f->real_file_size = probe.ns.blocks * probe.ns.block_size;
+	td->files[i]->filetype = FIO_TYPE_BLOCK;
+	td->files[i]->real_file_size = probe.ns.blocks * probe.ns.block_size;
 	rc = check_sizes(td, &probe);
 	rdf_conn_close(&probe);
+	return rc;
+}
+
+/*
+ * How large are the namespaces? fio asks in the process that starts the jobs: what is open there
+ * would not survive the fork, so the connections are for this question only.
+ */
+static int rdf_setup(struct thread_data *td)
+{
+	unsigned int i, n = count_namespaces(td->eo);
+	int rc = check_fio(td);
+
+	if (!rc)
+		rc = make_files(td, n);
+	for (i = 0; !rc && i < n; i++)
+		rc = probe_one(td, i);
 	return rc;
 }
 
@@ -423,6 +515,39 @@ static int alloc_job(struct job *job, unsigned int depth)
 	return job->slots && job->queued && job->done ? 0 : -ENOMEM;
 }
 
+static void close_namespaces(struct job *job)
+{
+	unsigned int i;
+
+	for (i = 0; i < job->n_conns; i++) {
+		job->conns[i].lost |= job->failed;
+		rdf_conn_close(&job->conns[i]);
+	}
+	job->n_conns = 0;
+}
+
+static int open_namespaces(struct thread_data *td, struct job *job)
+{
+	unsigned int n = count_namespaces(td->eo);
+	struct rdf_opts opts;
+	char uri[512];
+	int rc;
+
+	while (job->n_conns < n) {
+		struct rdf_conn *conn = &job->conns[job->n_conns];
+
+		get_opts_of(td->eo, job->n_conns, uri, sizeof(uri), &opts);
+		rc = rdf_conn_open(conn, &opts, td->o.iodepth);
+		if (rc) {
+			rc = give_up(td, rc, conn->why);
+			close_namespaces(job);
+			return rc;
+		}
+		job->n_conns++;
+	}
+	return 0;
+}
+
 static void free_job(struct job *job)
 {
 	unsigned int i;
@@ -438,7 +563,6 @@ static void free_job(struct job *job)
 static int rdf_init(struct thread_data *td)
 {
 	const struct options *o = td->eo;
-	struct rdf_opts opts;
 	struct job *job;
 	int rc = check_fio(td);
 
@@ -449,16 +573,12 @@ static int rdf_init(struct thread_data *td)
 		rc = give_up(td, -ENOMEM, "no memory for the job's state");
 		goto err;
 	}
-	get_opts(o, &opts);
-	rc = rdf_conn_open(&job->conn, &opts, td->o.iodepth);
-	if (rc) {
-		rc = give_up(td, rc, job->conn.why);
+	rc = open_namespaces(td, job);
+	if (rc)
 		goto err;
-	}
-	if (job->conn.depth < td->o.iodepth)
+	if (job->conns[0].depth < td->o.iodepth)
 		log_err("rdinit: %s: iodepth=%u, but the queue takes %u commands at once\n",
-			td->o.name, td->o.iodepth, job->conn.depth);
-	job->shift = (unsigned int)__builtin_ctz(job->conn.ns.block_size);
+			td->o.name, td->o.iodepth, job->conns[0].depth);
 	job->spin = o->hipri;
 	job->fua = td->o.sync_io ? RDINIT_IO_FUA : 0;
 	td->io_ops_data = job;
@@ -476,7 +596,7 @@ static void rdf_cleanup(struct thread_data *td)
 
 	if (!job)
 		return;
-	rdf_conn_close(&job->conn);
+	close_namespaces(job);
 	free_job(job);
 	td->io_ops_data = NULL;
 }
@@ -502,14 +622,18 @@ static int rdf_iomem_alloc(struct thread_data *td, size_t size)
 {
 	struct job *job = td->io_ops_data;
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int rc;
+	unsigned int i;
+	int rc = 0;
 
 	if (p == MAP_FAILED)
 		return give_up(td, -ENOMEM, "no memory for the buffers");
-	rc = rdinit_mem_register(job->conn.qp, p, size);
+	for (i = 0; !rc && i < job->n_conns; i++)
+		rc = rdinit_dev_mem_register(job->conns[i].chan, p, size);
 	if (rc) {
+		rc = give_up(td, rc, rdinit_get_error());
+		close_namespaces(job); /* what has it registered */
 		munmap(p, size);
-		return give_up(td, rc, rdinit_get_error());
+		return rc;
 	}
 	job->mem = p;
 	job->mem_len = size;
@@ -524,9 +648,7 @@ static void rdf_iomem_free(struct thread_data *td)
 	if (!job || !job->mem)
 		return;
 	/* fio waits for what is in flight. If it ever did not: the target must not reach this. */
-	if (rdinit_qpair_inflight(job->conn.qp))
-		rdinit_qpair_disconnect(job->conn.qp);
-	rdinit_mem_unregister(job->conn.qp, job->mem);
+	close_namespaces(job);
 	munmap(job->mem, job->mem_len);
 	job->mem = NULL;
 }
@@ -565,7 +687,8 @@ static int rdf_invalidate(struct thread_data *td, struct fio_file *f)
 	.group = FIO_OPT_G_INVALID
 
 static struct fio_option options[] = {
-	{OPTION(uri, "Namespace", FIO_OPT_STR_STORE, "nvme+rdma://HOST[:PORT]/SUBNQN/NSID")},
+	{OPTION(uri, "Namespace", FIO_OPT_STR_STORE,
+		"nvme+rdma://HOST[:PORT]/SUBNQN/NSID, several with commas between")},
 	{OPTION(traddr, "Target", FIO_OPT_STR_STORE, "Host name or address of the target")},
 	{OPTION(trsvcid, "Target's port", FIO_OPT_STR_STORE, "Port of the target (4420)")},
 	{OPTION(subnqn, "Subsystem", FIO_OPT_STR_STORE, "NQN of the subsystem")},
@@ -579,12 +702,18 @@ static struct fio_option options[] = {
 	{OPTION(crc, "CRC", FIO_OPT_BOOL, "Ask for CRC32C on every frame of iwarp"), .def = "0"},
 	{OPTION(hipri, "Spin", FIO_OPT_BOOL, "Spin for results instead of sleeping"), .def = "0"},
 	{OPTION(keep_alive_tmo, "Keep-alive timeout", FIO_OPT_INT,
-		"Keep-alive timeout in ms; 0: none"),
-	 .def = "5000"},
+		"Keep-alive timeout in ms, 100 or more"),
+	 .def = "5000", .minval = 100},
 	{OPTION(connect_timeout, "Connect timeout", FIO_OPT_INT, "Timeout of connecting, in ms"),
 	 .def = "10000", .minval = 1},
 	{OPTION(io_timeout, "I/O timeout", FIO_OPT_INT, "Timeout of each command, in ms"),
 	 .def = "30000", .minval = 1},
+	{OPTION(ctrl_loss_tmo, "Controller loss timeout", FIO_OPT_INT,
+		"For how long a lost target is connected again, in ms; 0: not at all"),
+	 .def = "0"},
+	{OPTION(reconnect_delay, "Reconnect delay", FIO_OPT_INT,
+		"Longest time between two attempts, in ms"),
+	 .def = "10000", .minval = 1},
 	{.name = NULL},
 };
 
