@@ -74,7 +74,7 @@ need_packages()
 	fi
 	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q update
 	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-		apt-get -q install -y --no-install-recommends "${missing[@]}"
+		apt-get -q install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}"
 }
 
 # configure DIR OPTION...: set up a build directory, or bring one up to date. Meson's words are shown when it fails.

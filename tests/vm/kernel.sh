@@ -91,6 +91,7 @@ install_kernel_sources()
 	[ -n "$source$headers" ] || return 0
 	progress "installing ${source:+$source }${headers:+$headers=$kernel_package}"
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends \
+		-o DPkg::Lock::Timeout=300 \
 		${source:+"$source"} ${headers:+"$headers=$kernel_package"} >&2
 }
 
