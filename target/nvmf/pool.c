@@ -198,6 +198,8 @@ static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
 			return;
 		if (!serve_account(pool, acc))
 			requeue_account(pool, acc);
+		else if (!TAILQ_EMPTY(&acc->waiting))
+			pool->changes++; /* it is behind those that were refused now */
 	}
 }
 

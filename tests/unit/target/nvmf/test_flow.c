@@ -312,6 +312,34 @@ static void refused_until_a_change(void)
 	t_pair_free(&p);
 }
 
+/* Who gets a block in doubt is looked at again, also when one that waited longer was refused. */
+static void more_in_doubt(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *stuck = second_host(p.env);
+	struct t_conn *third = host_named(p.env, HOST3), *fourth = host_named(p.env, HOST4);
+
+	forget(stuck);
+	forget(third);
+	forget(fourth);
+	stuck->hold_respond = third->hold_respond = fourth->hold_respond = true;
+	ask(stuck, 8 * RDT_BUFFER_UNIT);
+	ask(fourth, T_MDTS);
+	ask(third, RDT_BUFFER_UNIT);
+	ask(third, 4 * RDT_BUFFER_UNIT);
+	ask(third, 4 * RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(held(third), 1);
+	stuck->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(held(third), 9);
+	CU_ASSERT_EQUAL(held(fourth), 0);
+	third->hold_respond = fourth->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(third), 3);
+	CU_ASSERT_EQUAL(t_answers(fourth), 1);
+	t_pair_free(&p);
+}
+
 /* A host that waits for more than it has moved is not in doubt with what it holds. When it has
  * moved enough, it has a block of the reserve, although nothing else has changed. */
 static void trusted_while_it_waits(void)
@@ -620,6 +648,7 @@ const struct t_case t_flow_cases[] = {
 	{"a host that is late loses the reserve", late_hosts},
 	{"who has its share is passed by others that wait", hosts_that_wait},
 	{"who was refused in doubt is looked at after a change", refused_until_a_change},
+	{"a host that gets a block in doubt may get more", more_in_doubt},
 	{"a host gets the reserve when it has moved enough, while it waits",
 	 trusted_while_it_waits},
 	{"a slow disk does not block Connect and admin commands", reserve},
