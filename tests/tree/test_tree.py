@@ -309,6 +309,11 @@ def rdtargets_options_are_in_its_manual_page(t):
 
 
 @test
+def rdctls_options_are_in_its_manual_page(t):
+    agree('rdctl', options_of(help_of([program('rdctl'), '--help'])), options_of(man_source('rdctl.1')))
+
+
+@test
 def rdconforms_options_are_in_its_manual_page(t):
     agree('rdconform', options_of(help_of([program('rdconform'), '--help'])),
           options_of(man_source('rdconform.1')))

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rdctl: what people and scripts get from a target by its verbs, and its exit status."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+
+import nvmf_peer as nv
+from t_control import controlled, with_socket
+from t_loop import NQN, each, main, program, test, wait_for
+from t_serving import has_ended, host
+
+REFUSED, USAGE, NO_DAEMON = 1, 2, 3
+
+
+def memory(t, nsid=1, **keys):
+    return t.namespace(nsid, backend='memory', size='8MiB', **keys)
+
+
+def rdctl(t, path, *args, rc=0):
+    res = t.run([program('rdctl'), '--socket', path, *args])
+    t.eq(res.rc, rc, f'exit status of rdctl {" ".join(args)} ({res.err.strip()})')
+    return res
+
+
+def rows(res):
+    """The lines below the titles, split."""
+    return [line.split() for line in res.text.splitlines()[1:]]
+
+
+def titles(res):
+    return res.text.splitlines()[0].split()
+
+
+@test
+def what_is_served_is_shown_in_columns(t):
+    target, path = controlled(t, [memory(t), memory(t, 2, ana_group=5)],
+                              listener={'ana': [{'group': 5, 'state': 'inaccessible'}]})
+    status = rdctl(t, path, 'status').text
+    for line in (r'state +serving', r'namespaces +2', r'listeners +1', r'log level +debug'):
+        t.match(f'(?m)^{line}$', status)
+    res = rdctl(t, path, 'ns')
+    t.eq(titles(res), ['SUBNQN', 'NSID', 'STATE', 'BACKEND', 'SIZE', 'BLOCK', 'ANA-GROUP', 'READ-ONLY', 'SYNC-FAILED',
+                       'PATH'])
+    t.eq(rows(res), [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', '-'],
+                     [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', '-']])
+    t.eq(rows(rdctl(t, path, 'ns', NQN)), rows(res), 'namespaces of the subsystem')
+    t.eq(rows(rdctl(t, path, 'subsystems')), [[NQN, '2', '0', 'yes', '-']])
+    for verb in ('listeners', 'ana'):
+        t.eq(rows(rdctl(t, path, verb)),
+             [['1', target.addr, str(target.port), 'iwarp', 'listening', '-', '5=inaccessible']])
+
+
+@test
+def hosts_connections_and_counters_are_shown(t):
+    target, path = controlled(t, [memory(t)])
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.write_blocks(1, 0, bytes(4096)))
+        (nqn, controllers, queues, address, subsystem), = rows(rdctl(t, path, 'hosts'))
+        t.eq((nqn, controllers, queues, subsystem), (nv.HOST_NQN, '1', '1', NQN))
+        (cntlid, subnqn, hostnqn, remote, listener, state, queues), = rows(rdctl(t, path, 'connections'))
+        t.eq((subnqn, hostnqn, remote, listener, state, queues),
+             (NQN, nv.HOST_NQN, address, f'{target.addr}:{target.port}', 'ready', '1'))
+        t.match(rf'(?m)^{NQN} +0 +1 +0 B +4.0 KiB +0$', rdctl(t, path, 'stats').text)
+        rdctl(t, path, 'disconnect', NQN, cntlid)
+        wait_for(lambda: has_ended(h.admin), 'the controller to end')
+    t.match('no controller matches', rdctl(t, path, 'disconnect', nv.HOST_NQN, rc=REFUSED).err)
+
+
+@test
+def a_hosts_name_cannot_drive_the_terminal(t):
+    target, path = controlled(t, [memory(t)])
+    evil = 'nqn.2024-01.test:\u009b31m\u202eevil'
+    with host(target, hostnqn=evil) as h:
+        cqe = h.admin.fabrics_connect(h.data())
+        if cqe.status == 0:
+            text = rdctl(t, path, 'hosts').text
+            t.match(r'nqn.2024-01.test:\?\?31m\?\?\?evil', text)
+            found, = json.loads(rdctl(t, path, 'hosts', '-o', 'json').text)['hosts']
+            t.eq(found['hostnqn'], evil)
+
+
+@test
+def json_is_the_answer_of_the_daemon(t):
+    _, path = controlled(t, [memory(t)])
+    for verb, method in (('status', 'status'), ('ns', 'namespace.list'), ('listeners', 'listener.list'),
+                         ('config', 'config.get'), ('diff', 'config.diff'), ('hosts', 'host.list')):
+        shown = json.loads(rdctl(t, path, verb, '-o', 'json').text)
+        raw = json.loads(rdctl(t, path, 'raw', method).text)
+        for answer in (shown, raw):
+            answer.pop('uptime', None)
+        t.eq(shown, raw, verb)
+    t.eq(json.loads(rdctl(t, path, 'raw', 'namespace.list', f'{{"nqn": "{NQN}"}}').text)['namespaces'][0]['nsid'], 1)
+
+
+@test
+def a_reload_shows_what_it_would_do_does_it_and_says_what_failed(t):
+    _, path = controlled(t, [memory(t)])
+    with_socket(t, [memory(t), memory(t, 2)], target={'queue_depth': 64})
+    for args in (('diff',), ('reload', '--dry-run')):
+        lines = rdctl(t, path, *args).text.splitlines()
+        t.eq(lines[:2], ['- target.queue_depth: 128', '+ target.queue_depth: 64'])
+        t.match(rf'^\+ subsystems\[{NQN}\]\.namespaces\[2\]: {{.*"backend":"memory"', lines[2])
+    t.eq(len(rows(rdctl(t, path, 'ns'))), 1, 'namespaces after the dry run')
+    res = rdctl(t, path, 'reload')
+    t.match('^reloaded: 1 namespaces added, 1 changes that need a restart$', res.text)
+    t.match('^warning: target: queue_depth: a change needs a restart', res.err)
+    t.eq(len(rows(rdctl(t, path, 'ns'))), 2, 'namespaces')
+    with_socket(t, [memory(t), {'nsid': 2, 'backend': 'file', 'path': t.path('none.img')}])
+    rdctl(t, path, 'check')
+    t.match('error: .*none.img: no such file', rdctl(t, path, 'check', '--full', rc=REFUSED).err)
+    res = rdctl(t, path, 'reload', rc=REFUSED)
+    t.match('(?s)error: .*none.img: no such file.*not reloaded', res.err)
+    t.file('rdtarget.yaml', b'listeners: 7\n')
+    t.match('error: .*rdtarget.yaml:1: listeners', rdctl(t, path, 'check', rc=REFUSED).err)
+    t.match('(?s)rdtarget.yaml:1: listeners.*\n  hint: ', rdctl(t, path, 'diff', rc=REFUSED).err)
+
+
+@test
+def states_levels_drain_and_the_end(t):
+    target, path = controlled(t, [memory(t)])
+    rdctl(t, path, 'ana', '1', 'inaccessible')
+    t.eq(rows(rdctl(t, path, 'ana'))[0][-1], '1=inaccessible')
+    rdctl(t, path, 'ana', '1', 'optimized', f'{target.addr}:{target.port}')
+    t.eq(rows(rdctl(t, path, 'ana'))[0][-1], '-')
+    rdctl(t, path, 'ana', '1', 'optimized', target.addr)
+    t.match('no listener matches', rdctl(t, path, 'ana', '1', 'change', '[::2]:1', rc=REFUSED).err)
+    rdctl(t, path, 'log', 'warning')
+    t.match('(?m)^log level +warning$', rdctl(t, path, 'status').text)
+    rdctl(t, path, 'drain', '--timeout', '60')
+    t.eq(rows(rdctl(t, path, 'listeners'))[0][4], 'closed')
+    rdctl(t, path, 'shutdown')
+    t.eq(target.wait(), 0, 'exit status of rdtarget')
+    t.match('rdtarget does not run', rdctl(t, path, 'status', rc=NO_DAEMON).err)
+
+
+@each(('no verb', [], 'no verb given'), ('an unknown verb', ['hostz'], 'no such verb: hostz'),
+      ('too many arguments', ['status', 'x'], 'usage: rdctl status'),
+      ('too few', ['log'], 'usage: rdctl log LEVEL'),
+      ('an option of another verb', ['--full', 'status'], 'an option of another verb'),
+      ('another output', ['-o', 'xml', 'status'], '--output takes text or json, not: xml'),
+      ('parameters that are no object', ['raw', 'status', '[1]'], 'no JSON object'),
+      ('parameters that are no JSON', ['raw', 'status', '{'], 'no JSON object'),
+      ('a group that is no number', ['ana', 'x', 'change'], 'the number of a group, not: x'),
+      ('a port that is none', ['ana', '1', 'change', '::1:x'], None),
+      ('a time that is none', ['drain', '--timeout', '0'], '1 to 3600 seconds, not: 0'))
+def wrong_usage(t, args, says):
+    path = t.path('none.sock')
+    res = t.run([program('rdctl'), '--socket', path, *args])
+    t.eq(res.rc, USAGE if says else NO_DAEMON, f'exit status ({res.err})')
+    t.match(says or 'does not run', res.err)
+
+
+@test
+def an_argument_that_is_not_utf_8_is_wrong_usage(t):
+    res = subprocess.run([program('rdctl'), 'ns', b'\xff'], capture_output=True, check=False)
+    t.eq(res.returncode, USAGE, 'exit status')
+    t.match('not UTF-8', res.stderr.decode())
+
+
+@test
+def the_socket_is_named_by_the_environment_too(t):
+    _, path = controlled(t, [memory(t)])
+    res = t.run([program('rdctl'), 'status'], env=dict(os.environ, RDCTL_SOCKET=path))
+    t.eq(res.rc, 0, f'exit status ({res.err})')
+
+
+@each(('no answer', b'', 'no answer within 1 s'), ('something else', b'HTTP/1.1 400\n', 'not one of rdtarget'),
+      ('half an answer', None, 'closed the connection'))
+def a_socket_of_something_else(t, says, expected):
+    path = t.path('other.sock')
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def serve():
+            conn, _ = listener.accept()
+            with conn:
+                conn.recv(1000)
+                conn.sendall(b'{"jsonrpc"' if says is None else says)
+                if says is not None:
+                    done.wait()
+
+        done = threading.Event()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        t.match(expected, rdctl(t, path, '--wait', '1', 'status', rc=NO_DAEMON).err)
+        done.set()
+        thread.join()
+
+
+@test
+def the_manual_has_every_verb(t):
+    usage = t.run([program('rdctl'), '--help']).text
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'docs', 'man', 'rdctl.1'),
+              encoding='utf-8') as f:
+        manual = f.read().replace('\\-', '-')
+    verbs = re.findall(r'(?m)^  ([a-z]+) ', usage)
+    t.ok(len(verbs) > 10, f'verbs: {verbs}')
+    t.eq([verb for verb in verbs if not re.search(rf'(?m)^\.BR? "?{verb}\b', manual)], [], 'verbs missing in rdctl.1')
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdctl: the command line. */
+#include "rdctl.h"
+
+#include <getopt.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/parse.h"
+#include "util/utf8.h"
+
+#define DEFAULT_SOCKET "/run/rdtarget/control.sock"
+#define DEFAULT_WAIT   60u
+#define WAIT_MAX       86400u
+
+int rdctl_usage_error(const char *what, const char *value)
+{
+	fprintf(stderr, "rdctl: %s%s%s\nTry 'rdctl --help'.\n", what, value ? ": " : "",
+		value ? value : "");
+	return RDCTL_USAGE;
+}
+
+static int usage(void)
+{
+	char left[64];
+
+	printf("Usage: rdctl [OPTION]... VERB [ARGUMENT]...\n"
+	       "Show and change what a running rdtarget serves, by its control socket.\n\n");
+	for (const struct rdctl_verb *v = rdctl_verbs; v->name; v++) {
+		snprintf(left, sizeof(left), "%s %s", v->name, v->usage);
+		printf("  %-34s %s\n", left, v->what);
+	}
+	printf("\n"
+	       "  -s, --socket PATH    default: RDCTL_SOCKET in the environment, else\n"
+	       "                       " DEFAULT_SOCKET "\n"
+	       "  -o, --output FORMAT  text (default) or json\n"
+	       "  -w, --wait SECONDS   wait so long for an answer (default %u)\n"
+	       "      --dry-run        reload: only show what would change\n"
+	       "      --full           check: compare with this machine, too\n"
+	       "      --timeout SECONDS  drain: give up after so long (default 30)\n"
+	       "  -h, --help           show this help and exit\n"
+	       "  -V, --version        show the version and exit\n"
+	       "\n"
+	       "Exit status: 0 done, 1 refused, 2 wrong usage, 3 no answer.\n",
+	       DEFAULT_WAIT);
+	return RDCTL_OK;
+}
+
+/* JSON is. */
+static bool is_utf8(const char *text)
+{
+	for (size_t left = strlen(text), n; left; text += n, left -= n) {
+		n = rd_utf8_len(text, left);
+		if (!n)
+			return false;
+	}
+	return true;
+}
+
+static int run_verb(const struct rdctl *ctl, struct rdctl_arguments *args)
+{
+	const char *name = args->values[0];
+
+	args->values++;
+	args->count--;
+	for (int i = 0; i < args->count; i++)
+		if (!is_utf8(args->values[i]))
+			return rdctl_usage_error("an argument is not UTF-8, for", name);
+	for (const struct rdctl_verb *v = rdctl_verbs; v->name; v++) {
+		if (strcmp(v->name, name) != 0)
+			continue;
+		if (args->count < v->least || args->count > v->most) {
+			fprintf(stderr, "rdctl: usage: rdctl %s %s\n", v->name, v->usage);
+			return RDCTL_USAGE;
+		}
+		if ((args->dry_run && !strstr(v->usage, "--dry-run")) ||
+		    (args->full && !strstr(v->usage, "--full")) ||
+		    (args->timeout && !strstr(v->usage, "--timeout")))
+			return rdctl_usage_error("an option of another verb was given with", name);
+		return v->run(ctl, args);
+	}
+	return rdctl_usage_error("there is no such verb", name);
+}
+
+static int parse_output(const char *text, struct rdctl *ctl)
+{
+	ctl->json = strcmp(text, "json") == 0;
+	if (ctl->json || strcmp(text, "text") == 0)
+		return 0;
+	return rdctl_usage_error("--output takes text or json, not", text);
+}
+
+static int parse_wait(const char *text, struct rdctl *ctl)
+{
+	uint64_t value;
+
+	if (rd_parse_u64(text, 1, WAIT_MAX, &value))
+		return rdctl_usage_error("--wait takes 1 to 86400 seconds, not", text);
+	ctl->wait_seconds = (unsigned int)value;
+	return 0;
+}
+
+/* Returns -1 to go on, else the exit status. */
+static int parse_options(int argc, char **argv, struct rdctl *ctl, struct rdctl_arguments *args)
+{
+	enum { OPT_DRY_RUN = 256, OPT_FULL, OPT_TIMEOUT };
+	static const struct option longopts[] = {
+		{"socket", required_argument, NULL, 's'},
+		{"output", required_argument, NULL, 'o'},
+		{"wait", required_argument, NULL, 'w'},
+		{"dry-run", no_argument, NULL, OPT_DRY_RUN},
+		{"full", no_argument, NULL, OPT_FULL},
+		{"timeout", required_argument, NULL, OPT_TIMEOUT},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{0},
+	};
+	int c, bad = 0;
+
+	while (!bad && (c = getopt_long(argc, argv, "s:o:w:hV", longopts, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			ctl->socket = optarg;
+			break;
+		case 'o':
+			bad = parse_output(optarg, ctl);
+			break;
+		case 'w':
+			bad = parse_wait(optarg, ctl);
+			break;
+		case OPT_DRY_RUN:
+			args->dry_run = true;
+			break;
+		case OPT_FULL:
+			args->full = true;
+			break;
+		case OPT_TIMEOUT:
+			args->timeout = optarg;
+			break;
+		case 'h':
+			return usage();
+		case 'V':
+			puts("rdctl " RDCTL_VERSION);
+			return RDCTL_OK;
+		default:
+			fputs("Try 'rdctl --help'.\n", stderr);
+			return RDCTL_USAGE;
+		}
+	}
+	if (bad)
+		return bad;
+	return optind < argc ? -1 : rdctl_usage_error("no verb given", NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const char *socket = getenv("RDCTL_SOCKET");
+	struct rdctl ctl = {.socket = socket && socket[0] ? socket : DEFAULT_SOCKET,
+			    .wait_seconds = DEFAULT_WAIT};
+	struct rdctl_arguments args = {0};
+	int code = parse_options(argc, argv, &ctl, &args);
+
+	if (code >= 0)
+		return code;
+	args.count = argc - optind;
+	args.values = argv + optind;
+	code = run_verb(&ctl, &args);
+	if (fflush(stdout) || ferror(stdout)) {
+		perror("rdctl: standard output");
+		return RDCTL_REFUSED;
+	}
+	return code;
+}

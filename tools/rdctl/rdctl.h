@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the files of rdctl. */
+#ifndef RDCTL_H
+#define RDCTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <jansson.h>
+
+enum rdctl_exit {
+	RDCTL_OK = 0,
+	RDCTL_REFUSED = 1, /* rdtarget answered that it cannot, or may not */
+	RDCTL_USAGE = 2,
+	RDCTL_NO_DAEMON = 3, /* nobody answers */
+};
+
+struct rdctl {
+	const char *socket;
+	unsigned int wait_seconds; /* for an answer */
+	bool json;                 /* print answers as they are */
+};
+
+struct rdctl_arguments { /* of a verb */
+	int count;
+	char **values;
+	bool dry_run;
+	bool full;
+	const char *timeout; /* or NULL */
+};
+
+struct rdctl_verb {
+	const char *name;
+	const char *usage; /* of its arguments and options */
+	const char *what;
+	int least; /* arguments */
+	int most;
+	int (*run)(const struct rdctl *ctl, const struct rdctl_arguments *args);
+};
+
+/* ---- main.c ---- */
+
+int rdctl_usage_error(const char *what, const char *value); /* returns RDCTL_USAGE */
+
+/* ---- verbs.c ---- */
+
+extern const struct rdctl_verb rdctl_verbs[]; /* the last one has no name */
+
+/* ---- client.c ---- */
+
+/*
+ * Call @method; takes @params over, NULL: none. Returns the result, a new reference, or NULL after
+ * it has said why on standard error, with *@code set.
+ */
+json_t *rdctl_call(const struct rdctl *ctl, const char *method, json_t *params, int *code);
+
+/* ---- table.c: what people read ---- */
+
+enum rdctl_kind {
+	RDCTL_TEXT,   /* strings, numbers, yes or no, lists with commas */
+	RDCTL_NUMBER, /* to the right */
+	RDCTL_BYTES,  /* with a unit */
+};
+
+struct rdctl_column {
+	const char *title; /* NULL: the end */
+	const char *key;
+	enum rdctl_kind kind;
+};
+
+/* One line for each object of @list, below the titles. */
+void rdctl_table(const json_t *list, const struct rdctl_column *columns);
+/* One line for each column: title and value. */
+void rdctl_record(const json_t *object, const struct rdctl_column *columns);
+void rdctl_json(const json_t *value);
+/* @value as a cell has it. Returns @buf. */
+const char *rdctl_text(const json_t *value, enum rdctl_kind kind, char *buf, size_t size);
+
+#endif /* RDCTL_H */

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rdctl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/parse.h"
+#include "util/utf8.h"
+
+#define CELL_TEXT 512
+
+static void list_text(const json_t *list, char *buf, size_t size)
+{
+	char part[CELL_TEXT];
+	size_t len = 0, i;
+	json_t *element;
+
+	json_array_foreach(list, i, element)
+	{
+		rdctl_text(element, RDCTL_TEXT, part, sizeof(part));
+		if (len < size)
+			len += (size_t)snprintf(buf + len, size - len, "%s%s", i ? "," : "", part);
+	}
+}
+
+static void object_text(json_t *object, char *buf, size_t size)
+{
+	char part[CELL_TEXT];
+	const char *key;
+	size_t len = 0;
+	json_t *value;
+
+	json_object_foreach(object, key, value)
+	{
+		rdctl_text(value, RDCTL_TEXT, part, sizeof(part));
+		if (len < size)
+			len += (size_t)snprintf(buf + len, size - len, "%s%s=%s", len ? "," : "",
+						key, part);
+	}
+}
+
+const char *rdctl_text(const json_t *value, enum rdctl_kind kind, char *buf, size_t size)
+{
+	char bytes[RD_SIZE_TEXT];
+
+	snprintf(buf, size, "-");
+	if (json_is_string(value) && json_string_value(value)[0])
+		snprintf(buf, size, "%s", json_string_value(value));
+	else if (json_is_integer(value) && kind == RDCTL_BYTES)
+		snprintf(buf, size, "%s",
+			 rd_format_size((uint64_t)json_integer_value(value), bytes));
+	else if (json_is_integer(value))
+		snprintf(buf, size, "%lld", (long long)json_integer_value(value));
+	else if (json_is_real(value))
+		snprintf(buf, size, "%.3f", json_real_value(value));
+	else if (json_is_boolean(value))
+		snprintf(buf, size, "%s", json_is_true(value) ? "yes" : "no");
+	else if (json_array_size(value))
+		list_text(value, buf, size);
+	else if (json_object_size(value))
+		object_text((json_t *)value, buf, size);
+	rd_mask_control(buf, strlen(buf));
+	return buf;
+}
+
+static int width_of(const json_t *list, const struct rdctl_column *c)
+{
+	size_t width = strlen(c->title), i;
+	char text[CELL_TEXT];
+	json_t *row;
+
+	json_array_foreach(list, i, row)
+	{
+		size_t len = strlen(
+			rdctl_text(json_object_get(row, c->key), c->kind, text, sizeof(text)));
+
+		if (len > width)
+			width = len;
+	}
+	return (int)width;
+}
+
+/* The last column has no blanks behind it. */
+static void print_cell(const struct rdctl_column *c, const char *text, int width)
+{
+	bool last = !c[1].title;
+
+	if (c->kind == RDCTL_TEXT)
+		printf("%-*s%s", last ? 0 : width, text, last ? "\n" : "  ");
+	else
+		printf("%*s%s", width, text, last ? "\n" : "  ");
+}
+
+void rdctl_table(const json_t *list, const struct rdctl_column *columns)
+{
+	int widths[16] = {0};
+	char text[CELL_TEXT];
+	json_t *row;
+	size_t i;
+
+	for (int n = 0; columns[n].title; n++) {
+		widths[n] = width_of(list, &columns[n]);
+		print_cell(&columns[n], columns[n].title, widths[n]);
+	}
+	json_array_foreach(list, i, row) for (int n = 0; columns[n].title; n++)
+		print_cell(&columns[n],
+			   rdctl_text(json_object_get(row, columns[n].key), columns[n].kind, text,
+				      sizeof(text)),
+			   widths[n]);
+}
+
+void rdctl_record(const json_t *object, const struct rdctl_column *columns)
+{
+	char text[CELL_TEXT];
+
+	for (const struct rdctl_column *c = columns; c->title; c++)
+		printf("%-22s %s\n", c->title,
+		       rdctl_text(json_object_get(object, c->key), c->kind, text, sizeof(text)));
+}
+
+void rdctl_json(const json_t *value)
+{
+	json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+	putchar('\n');
+}

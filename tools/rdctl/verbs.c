@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs: each is one call and what is printed of its answer. */
+#include "rdctl.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/parse.h"
+
+/* Call @method and print the list @key of the answer. */
+static int show_list(const struct rdctl *ctl, const char *method, json_t *params, const char *key,
+		     const struct rdctl_column *columns)
+{
+	int code = RDCTL_OK;
+	json_t *result = rdctl_call(ctl, method, params, &code);
+
+	if (!result)
+		return code;
+	if (ctl->json)
+		rdctl_json(result);
+	else
+		rdctl_table(json_object_get(result, key), columns);
+	json_decref(result);
+	return RDCTL_OK;
+}
+
+/* Call @method; in text, print what @print makes of the answer, or nothing. */
+static int show_result(const struct rdctl *ctl, const char *method, json_t *params,
+		       int (*print)(const json_t *result))
+{
+	int code = RDCTL_OK;
+	json_t *result = rdctl_call(ctl, method, params, &code);
+
+	if (!result)
+		return code;
+	code = RDCTL_OK;
+	if (ctl->json)
+		rdctl_json(result);
+	else if (print)
+		code = print(result);
+	json_decref(result);
+	return code;
+}
+
+/* ---- what is there ---- */
+
+static int print_status(const json_t *result)
+{
+	static const struct rdctl_column columns[] = {
+		{"state", "state", RDCTL_TEXT},
+		{"uptime (seconds)", "uptime", RDCTL_NUMBER},
+		{"listeners", "listeners", RDCTL_NUMBER},
+		{"listeners waiting", "listeners_waiting", RDCTL_NUMBER},
+		{"subsystems", "subsystems", RDCTL_NUMBER},
+		{"namespaces", "namespaces", RDCTL_NUMBER},
+		{"controllers", "controllers", RDCTL_NUMBER},
+		{"discovery controllers", "discovery_controllers", RDCTL_NUMBER},
+		{"reactors", "reactors", RDCTL_NUMBER},
+		{"log level", "log_level", RDCTL_TEXT},
+		{NULL, NULL, RDCTL_TEXT},
+	};
+	static const struct rdctl_column reload[] = {
+		{"last reload", "at", RDCTL_TEXT},
+		{"", "summary", RDCTL_TEXT},
+		{NULL, NULL, RDCTL_TEXT},
+	};
+	const json_t *last = json_object_get(result, "last_reload");
+
+	rdctl_record(result, columns);
+	if (json_is_object(last))
+		rdctl_record(last, reload);
+	return RDCTL_OK;
+}
+
+static int run_status(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return show_result(ctl, "status", NULL, print_status);
+}
+
+static int run_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	static const struct rdctl_column columns[] = {
+		{"HOSTNQN", "hostnqn", RDCTL_TEXT},
+		{"CONTROLLERS", "controllers", RDCTL_NUMBER},
+		{"IO-QUEUES", "io_queues", RDCTL_NUMBER},
+		{"ADDRESSES", "addresses", RDCTL_TEXT},
+		{"SUBSYSTEMS", "subsystems", RDCTL_TEXT},
+		{NULL, NULL, RDCTL_TEXT},
+	};
+
+	return show_list(ctl, "host.list", NULL, "hosts", columns);
+}
+
+static int run_connections(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	static const struct rdctl_column columns[] = {
+		{"CNTLID", "cntlid", RDCTL_NUMBER},       {"SUBNQN", "nqn", RDCTL_TEXT},
+		{"HOSTNQN", "hostnqn", RDCTL_TEXT},       {"ADDRESS", "address", RDCTL_TEXT},
+		{"LISTENER", "listener", RDCTL_TEXT},     {"STATE", "state", RDCTL_TEXT},
+		{"IO-QUEUES", "io_queues", RDCTL_NUMBER}, {NULL, NULL, RDCTL_TEXT},
+	};
+
+	return show_list(ctl, "controller.list", NULL, "controllers", columns);
+}
+
+static int run_subsystems(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	static const struct rdctl_column columns[] = {
+		{"SUBNQN", "nqn", RDCTL_TEXT},
+		{"NAMESPACES", "namespaces", RDCTL_NUMBER},
+		{"CONTROLLERS", "controllers", RDCTL_NUMBER},
+		{"ANY-HOST", "allow_any_host", RDCTL_TEXT},
+		{"HOSTS", "hosts", RDCTL_TEXT},
+		{NULL, NULL, RDCTL_TEXT},
+	};
+
+	return show_list(ctl, "subsystem.list", NULL, "subsystems", columns);
+}
+
+static int run_ns(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	static const struct rdctl_column columns[] = {
+		{"SUBNQN", "nqn", RDCTL_TEXT},
+		{"NSID", "nsid", RDCTL_NUMBER},
+		{"STATE", "state", RDCTL_TEXT},
+		{"BACKEND", "backend", RDCTL_TEXT},
+		{"SIZE", "size", RDCTL_BYTES},
+		{"BLOCK", "block_size", RDCTL_NUMBER},
+		{"ANA-GROUP", "ana_group", RDCTL_NUMBER},
+		{"READ-ONLY", "read_only", RDCTL_TEXT},
+		{"SYNC-FAILED", "sync_failed", RDCTL_TEXT},
+		{"PATH", "path", RDCTL_TEXT},
+		{NULL, NULL, RDCTL_TEXT},
+	};
+	json_t *params = args->count ? json_pack("{s:s}", "nqn", args->values[0]) : NULL;
+
+	return show_list(ctl, "namespace.list", params, "namespaces", columns);
+}
+
+static int run_listeners(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	static const struct rdctl_column columns[] = {
+		{"PORTID", "portid", RDCTL_NUMBER}, {"ADDRESS", "address", RDCTL_TEXT},
+		{"PORT", "port", RDCTL_NUMBER},     {"PROVIDER", "provider", RDCTL_TEXT},
+		{"STATE", "state", RDCTL_TEXT},     {"REASON", "reason", RDCTL_TEXT},
+		{"ANA", "ana", RDCTL_TEXT},         {NULL, NULL, RDCTL_TEXT},
+	};
+
+	return show_list(ctl, "listener.list", NULL, "listeners", columns);
+}
+
+static int print_stats(const json_t *result)
+{
+	static const struct rdctl_column reactors[] = {
+		{"REACTOR", "reactor", RDCTL_NUMBER},
+		{"BUSY-SECONDS", "busy_seconds", RDCTL_NUMBER},
+		{"ADMIN-QUEUES", "admin_queues", RDCTL_NUMBER},
+		{"IO-QUEUES", "io_queues", RDCTL_NUMBER},
+		{"IN-FLIGHT", "in_flight", RDCTL_NUMBER},
+		{"WAIT-BUFFER", "waiting_for_buffers", RDCTL_NUMBER},
+		{"WAIT-LIMIT", "waiting_for_limits", RDCTL_NUMBER},
+		{"BUFFERS", "buffer_bytes", RDCTL_BYTES},
+		{"READS", "reads", RDCTL_NUMBER},
+		{"WRITES", "writes", RDCTL_NUMBER},
+		{NULL, NULL, RDCTL_TEXT},
+	};
+	static const struct rdctl_column subsystems[] = {
+		{"SUBNQN", "nqn", RDCTL_TEXT},
+		{"READS", "reads", RDCTL_NUMBER},
+		{"WRITES", "writes", RDCTL_NUMBER},
+		{"READ", "read_bytes", RDCTL_BYTES},
+		{"WRITTEN", "written_bytes", RDCTL_BYTES},
+		{"MEDIA-ERRORS", "media_errors", RDCTL_NUMBER},
+		{NULL, NULL, RDCTL_TEXT},
+	};
+
+	rdctl_table(json_object_get(result, "subsystems"), subsystems);
+	putchar('\n');
+	rdctl_table(json_object_get(result, "reactors"), reactors);
+	return RDCTL_OK;
+}
+
+static int run_stats(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return show_result(ctl, "stats.get", NULL, print_stats);
+}
+
+/* ---- configuration ---- */
+
+static int print_config(const json_t *result)
+{
+	rdctl_json(json_object_get(result, "config"));
+	return RDCTL_OK;
+}
+
+static int run_config(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return show_result(ctl, "config.get", NULL, print_config);
+}
+
+static void print_messages(const json_t *result)
+{
+	json_int_t left_out = json_integer_value(json_object_get(result, "left_out"));
+	char text[1200];
+	json_t *m;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "messages"), i, m)
+	{
+		fprintf(stderr, "%s: ", json_string_value(json_object_get(m, "level")));
+		fprintf(stderr, "%s\n",
+			rdctl_text(json_object_get(m, "text"), RDCTL_TEXT, text, sizeof(text)));
+	}
+	if (left_out)
+		fprintf(stderr, "and %lld more\n", (long long)left_out);
+}
+
+static int print_check(const json_t *result)
+{
+	print_messages(result);
+	if (!json_is_true(json_object_get(result, "ok")))
+		return RDCTL_REFUSED;
+	printf("%s: OK\n", json_string_value(json_object_get(result, "path")));
+	return RDCTL_OK;
+}
+
+static int run_check(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return show_result(ctl, "config.check", json_pack("{s:b}", "full", args->full),
+			   print_check);
+}
+
+/* As diff(1) does: what is gone, and what comes. */
+static int print_diff(const json_t *result)
+{
+	json_t *d;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "differences"), i, d)
+	{
+		for (int to = 0; to < 2; to++) {
+			const json_t *value = json_object_get(d, to ? "to" : "from");
+			char *text = json_dumps(value,
+						JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+
+			if (!json_is_null(value))
+				printf("%c %s: %s\n", to ? '+' : '-',
+				       json_string_value(json_object_get(d, "path")),
+				       text ? text : "");
+			free(text);
+		}
+	}
+	return RDCTL_OK;
+}
+
+static int run_diff(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return show_result(ctl, "config.diff", NULL, print_diff);
+}
+
+static int run_reload(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	int code = RDCTL_OK;
+	json_t *result;
+	bool good;
+
+	if (args->dry_run)
+		return run_diff(ctl, args);
+	result = rdctl_call(ctl, "config.reload", NULL, &code);
+	if (!result)
+		return code;
+	if (ctl->json)
+		rdctl_json(result);
+	else
+		print_messages(result);
+	good = json_is_true(json_object_get(result, "applied")) &&
+	       !json_integer_value(json_object_get(result, "problems"));
+	if (!ctl->json)
+		fprintf(good ? stdout : stderr, "%s\n",
+			json_string_value(json_object_get(result, "summary")));
+	json_decref(result);
+	return good ? RDCTL_OK : RDCTL_REFUSED;
+}
+
+/* ---- changes ---- */
+
+/* "10.0.0.1", "10.0.0.1:4420", "[::1]:4420". Returns false when it is none. */
+static bool split_address(const char *text, json_t *params)
+{
+	const char *colon = strrchr(text, ':');
+	bool bracket = text[0] == '[';
+	size_t len = strlen(text);
+	uint64_t port;
+
+	if (colon && (bracket ? colon[-1] == ']' : strchr(text, ':') == colon)) {
+		if (rd_parse_u64(colon + 1, 0, 65535, &port))
+			return false;
+		json_object_set_new(params, "port", json_integer((json_int_t)port));
+		len = (size_t)(colon - text);
+	}
+	if (bracket && (len < 2 || text[len - 1] != ']'))
+		return false;
+	return json_object_set_new(params, "address",
+				   bracket ? json_stringn(text + 1, len - 2)
+					   : json_stringn(text, len)) == 0;
+}
+
+static int run_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	uint64_t group;
+	json_t *params;
+
+	if (args->count == 0)
+		return run_listeners(ctl, args);
+	if (args->count == 1)
+		return rdctl_usage_error("ana takes nothing, or GROUP STATE [ADDRESS[:PORT]]",
+					 NULL);
+	if (rd_parse_u64(args->values[0], 1, INT32_MAX, &group))
+		return rdctl_usage_error("ana: expected the number of a group, not",
+					 args->values[0]);
+	params = json_pack("{s:i, s:s}", "group", (int)group, "state", args->values[1]);
+	if (args->count == 3 && !split_address(args->values[2], params)) {
+		json_decref(params);
+		return rdctl_usage_error("ana: expected ADDRESS or ADDRESS:PORT, not",
+					 args->values[2]);
+	}
+	return show_result(ctl, "ana.set", params, NULL);
+}
+
+static int run_disconnect(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	uint64_t cntlid;
+
+	if (args->count == 1)
+		return show_result(ctl, "controller.disconnect",
+				   json_pack("{s:s}", "hostnqn", args->values[0]), NULL);
+	if (rd_parse_u64(args->values[1], 0, 65535, &cntlid))
+		return rdctl_usage_error("disconnect: expected a controller ID, not",
+					 args->values[1]);
+	return show_result(ctl, "controller.disconnect",
+			   json_pack("{s:s, s:i}", "nqn", args->values[0], "cntlid", (int)cntlid),
+			   NULL);
+}
+
+static int run_drain(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	struct rdctl longer = *ctl;
+	uint64_t seconds = 30;
+
+	if (args->timeout && rd_parse_u64(args->timeout, 1, 3600, &seconds))
+		return rdctl_usage_error("--timeout takes 1 to 3600 seconds, not", args->timeout);
+	longer.wait_seconds += (unsigned int)seconds;
+	return show_result(&longer, "drain", json_pack("{s:i}", "timeout", (int)seconds), NULL);
+}
+
+static int run_log(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return show_result(ctl, "log.level", json_pack("{s:s}", "level", args->values[0]), NULL);
+}
+
+static int run_shutdown(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return show_result(ctl, "shutdown", NULL, NULL);
+}
+
+static int run_raw(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	struct rdctl as_json = *ctl;
+	json_error_t why;
+	json_t *params = NULL;
+
+	as_json.json = true;
+	if (args->count == 2) {
+		params = json_loads(args->values[1], 0, &why);
+		if (!json_is_object(params)) {
+			json_decref(params);
+			return rdctl_usage_error("raw: the parameters are no JSON object",
+						 params ? args->values[1] : why.text);
+		}
+	}
+	return show_result(&as_json, args->values[0], params, NULL);
+}
+
+const struct rdctl_verb rdctl_verbs[] = {
+	{"status", "", "what is served, since when, and the last reload", 0, 0, run_status},
+	{"hosts", "", "hosts that are connected", 0, 0, run_hosts},
+	{"connections", "", "controllers, with their host and address", 0, 0, run_connections},
+	{"subsystems", "", "subsystems and who may use them", 0, 0, run_subsystems},
+	{"ns", "[SUBNQN]", "namespaces", 0, 1, run_ns},
+	{"listeners", "", "addresses, and their ANA states", 0, 0, run_listeners},
+	{"stats", "", "counters since the start", 0, 0, run_stats},
+	{"config", "", "the running configuration, in JSON", 0, 0, run_config},
+	{"check", "[--full]", "the mistakes of the configuration file", 0, 0, run_check},
+	{"diff", "", "what a reload would change", 0, 0, run_diff},
+	{"reload", "[--dry-run]", "apply the configuration file", 0, 0, run_reload},
+	{"ana", "[GROUP STATE [ADDRESS[:PORT]]]", "show or set ANA states", 0, 3, run_ana},
+	{"disconnect", "HOSTNQN | SUBNQN CNTLID", "end controllers", 1, 2, run_disconnect},
+	{"drain", "[--timeout SECONDS]", "move hosts to other paths, then refuse new ones", 0, 0,
+	 run_drain},
+	{"log", "LEVEL", "set what is logged", 1, 1, run_log},
+	{"shutdown", "", "end rdtarget", 0, 0, run_shutdown},
+	{"raw", "METHOD [JSON]", "call a method; \"raw info\" lists them", 1, 2, run_raw},
+	{NULL, NULL, NULL, 0, 0, NULL},
+};
