@@ -194,10 +194,10 @@ bool rd_iw_halves_evict(struct rd_iw_halves *all)
 	all->fab->stats.evicted++;
 	rd_log_limited(&all->limit_rl, rd_loop_now(all->fab->base.loop), rd_iw_log(all->fab),
 		       RD_LOG_FABRIC, RD_LOG_WARN,
-		       "%s: connection dropped to make room: it has brought no MPA request, and "
-		       "neither have %u others, %u of them from there",
+		       "%s: connection dropped to make room: no complete MPA request came; %u such "
+		       "connections are left, %u of them from this address (the limit is %u)",
 		       rd_addr_format_host((const struct sockaddr *)&req->base.remote, addr),
-		       all->count, had - 1);
+		       all->count, had - 1, all->limit);
 	close_hard(req->fd);
 	rd_iw_req_free(req);
 	return true;

@@ -332,9 +332,11 @@ static void open_passive(struct rd_iw_conn *c, const struct rd_iw_depths *eff)
 
 	rc = check_quiet(c);
 	if (rc) {
-		rd_iw_conn_end(c, rc, "%s",
-			       rc == -EPROTO ? "data behind the MPA request"
-					     : "peer left during the handshake");
+		rd_iw_conn_end(
+			c, rc, "%s",
+			rc == -EPROTO
+				? "the peer sent data behind its MPA request, before the reply"
+				: "peer left during the handshake");
 		return;
 	}
 	rc = rd_iw_handshake_send(c);

@@ -721,13 +721,13 @@ static void tx_fail(struct rd_iw_conn *c, int rc, const struct rd_iw_cursor *cur
 
 	if (rc == -EACCES) {
 		rd_iw_tx_term(c, RD_TERM_RP_STAG, NULL, 0);
-		rd_iw_conn_end(c, -EACCES, "key taken back while the peer was reading");
+		rd_iw_conn_end(c, -EACCES, "memory was deregistered while the peer was reading it");
 		return;
 	}
 	rd_iw_tx_term(c, RD_TERM_LOCAL_CATASTROPHIC, NULL, 0);
 	if (rc == -EOPNOTSUPP)
 		rd_iw_conn_fail_swr(c, rd_iw_sq_at(&c->sq, sq), IBV_WC_LOC_QP_OP_ERR,
-				    "READ posted, but the peer takes none");
+				    "READ posted, but the peer accepts no READs (its IRD is 0)");
 	else
 		rd_iw_conn_fail_swr(c, rd_iw_sq_at(&c->sq, sq), IBV_WC_LOC_PROT_ERR,
 				    "local memory not registered as needed");

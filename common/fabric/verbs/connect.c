@@ -67,7 +67,7 @@ int rd_vb_resolve(struct rd_fab *ffab, const struct rd_fab_resolve_attr *attr,
 	rc = resolve_addr(c);
 	if (rc)
 		rd_vb_conn_end(c, rc,
-			       rc == -ENODEV ? "no RDMA device leads there"
+			       rc == -ENODEV ? "no RDMA device has a route to the address"
 					     : "resolving the address: %s",
 			       strerror(-rc));
 	*out = &c->base;
@@ -177,7 +177,7 @@ void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		status = cm_failure(ev, -EHOSTUNREACH);
 		rd_vb_conn_end(c, status,
-			       status == -ENODEV ? "no RDMA device leads there"
+			       status == -ENODEV ? "no RDMA device has a route to the address"
 						 : "no RDMA path to the address: %s",
 			       strerror(-status));
 		break;
@@ -191,7 +191,7 @@ void rd_vb_connect_event(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
 		status = cm_failure(ev, -ETIMEDOUT);
-		rd_vb_conn_end(c, status, "no answer: %s", strerror(-status));
+		rd_vb_conn_end(c, status, "no answer from the peer: %s", strerror(-status));
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL: /* before c->dev is known */
 		rd_vb_conn_end(c, -ENODEV, "the RDMA device was removed");

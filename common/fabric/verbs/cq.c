@@ -187,7 +187,8 @@ int rd_vb_cq_fd(struct rd_fab_cq *base)
 void rd_vb_cq_failed(struct rd_vb_cq *cq)
 {
 	if (!cq->broken)
-		rd_err(rd_vb_log(cq->dev->fab), RD_LOG_FABRIC, "%s: a completion queue failed",
+		rd_err(rd_vb_log(cq->dev->fab), RD_LOG_FABRIC,
+		       "%s: a completion queue failed: its connections get no more completions",
 		       cq->dev->name);
 	cq->broken = true;
 	wake_cq_user(cq);

@@ -70,7 +70,8 @@ void rd_vb_meet(struct rd_vb_fab *fab, struct rdma_cm_id *cm)
 	if (rc == 0)
 		rc = bind_anchor(anchor, cm);
 	if (rc) {
-		rd_debug(rd_vb_log(fab), RD_LOG_FABRIC, "%s: its removal may go unnoticed: %s",
+		rd_debug(rd_vb_log(fab), RD_LOG_FABRIC,
+			 "%s: the removal of this device may not be noticed: %s",
 			 ibv_get_device_name(cm->verbs->device), strerror(-rc));
 		if (anchor)
 			rd_vb_id_destroy(anchor->id);
@@ -100,7 +101,8 @@ static void take_files(struct rd_vb_fab *fab, const struct ibv_context *ctx)
 	if (fd < 0 || dup3(fd, ctx->cmd_fd, O_CLOEXEC) < 0 ||
 	    dup3(fd, ctx->async_fd, O_CLOEXEC) < 0)
 		rd_warn(rd_vb_log(fab), RD_LOG_FABRIC,
-			"%s: its removal may wait until this program ends: %s",
+			"%s: the removal of this device may have to wait until this program ends: "
+			"%s",
 			ibv_get_device_name(ctx->device), strerror(errno));
 	if (fd >= 0)
 		close(fd);

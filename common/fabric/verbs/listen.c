@@ -133,7 +133,10 @@ void rd_vb_listener_event(struct rd_vb_listener *lis, const struct rd_vb_cm_even
 	rd_vb_id_destroy(lis->id);
 	lis->id = NULL;
 	if (rd_timer_start(lis->fab->base.loop, &lis->relisten, RELISTEN_NS))
-		rd_err(rd_vb_log(lis->fab), RD_LOG_FABRIC, "out of memory: it will not come back");
+		rd_err(rd_vb_log(lis->fab), RD_LOG_FABRIC,
+		       "out of memory: the listener on %s stays closed until the program is "
+		       "restarted",
+		       rd_addr_format((struct sockaddr *)&lis->base.addr, text));
 }
 
 /* ---- requests ---- */

@@ -14,7 +14,7 @@ static const struct {
 	{3, -ENOBUFS, "the peer is out of resources"},
 	{4, -ETIMEDOUT, "the peer gave up waiting for our answer"},
 	{5, -EOPNOTSUPP, "the peer does not support the request"},
-	{8, -ECONNREFUSED, "nobody listens there (invalid service ID)"},
+	{8, -ECONNREFUSED, "nobody listens at this address and port (invalid service ID)"},
 	{9, -EOPNOTSUPP, "the peer does not support reliable connections"},
 	{10, -ECONNRESET, "the peer still holds an earlier connection of ours (stale connection)"},
 	{12, -EHOSTUNREACH, "the peer rejects its own GID"},
