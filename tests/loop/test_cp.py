@@ -3,7 +3,9 @@
 
 import json
 import os
+import pty
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +14,7 @@ import t_schema
 from t_loop import (SANITIZED, SCALE, VALGRIND, each, main, no_fabric, program, requires_disk,
                     scaled, test, wait_for)
 from t_proxy import Proxy
-from t_storage import MIB, loop_device
+from t_storage import MIB, as_root, loop_device, mount
 
 SIZE = scaled(8 * MIB, MIB)
 SLOW = SANITIZED or VALGRIND or SCALE > 1
@@ -413,6 +415,36 @@ def destinations_that_cannot_be_written(t):
 
 
 @test
+@no_fabric
+def block_devices_that_are_not_ours(t):
+    device = loop_device(t, MIB)
+    source = t.file('source', b'x' * MIB)
+    held = os.open(device, os.O_RDWR | os.O_EXCL)  # as a file system that is mounted does
+    try:
+        res = t.rdinit('cp', source, device, rc=1)
+    finally:
+        os.close(held)
+    t.match(f'{device} is in use: it is mounted or another program has it', res.err)
+    as_root(t, 'blockdev', '--setro', device)
+    t.match(f'{device} (is read-only; blockdev --setrw|cannot be written)', t.rdinit('cp', source, device, rc=1).err)
+    as_root(t, 'blockdev', '--setrw', device)
+    t.same(content(device), bytes(MIB), 'the device')
+    t.rdinit('cp', source, device, '--verify')
+
+
+@test
+@no_fabric
+def a_full_disk(t):
+    where = mount(t, '-t', 'tmpfs', '-o', 'size=4m', 'tmpfs')
+    source = t.file('source', random.Random(1).randbytes(8 * MIB))
+    res = t.rdinit('cp', source, f'{where}/copy', rc=1)
+    t.match(r'mnt/copy: writing \d+ bytes at byte \d+: No space left on device', res.err)
+    complete = int(re.search(r'the first (\d+) bytes are complete and on stable storage in', res.err)[1])
+    t.ok(complete > 0, 'nothing is complete')
+    t.same(content(f'{where}/copy')[:complete], content(source)[:complete], 'what is said to be complete')
+
+
+@test
 def a_reserved_namespace(t):
     target = t.target([t.namespace(1, backend='memory', size='1MiB')])
     holder = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
@@ -457,6 +489,22 @@ def progress_for_programs(t):
     t.match(r'(?m)^copy 5 5$', t.run(argv, input=b'hello').err)
     res = t.run(['sh', '-c', '"$@" 3>&1 >/dev/null | true', 'x', *argv[:-1], '3'], input=b'hello', wrap=False)
     t.same(content(t.path('copy')), b'hello')
+
+
+@test
+@no_fabric
+def a_progress_bar_on_a_terminal(t):
+    leader, follower = pty.openpty()
+    source = t.file('source', random.Random(1).randbytes(3 * MIB))
+    argv = [program('rdinit'), 'cp', source, t.path('copy'), '--verify']
+    with subprocess.Popen(argv, stderr=follower) as proc:
+        os.close(follower)
+        shown = b''
+        while not shown.endswith(b'\n') or shown.count(b'\n') < 2:
+            shown += os.read(leader, 65536)
+    os.close(leader)
+    t.eq(proc.returncode, 0, 'exit status')
+    t.eq(len(re.findall(rb'\r\[#{30}\] 100% 3\.0 MiB, [\d.]+ \w+/s\x1b\[K\r\n', shown)), 2, f'bars in {shown}')
 
 
 if __name__ == '__main__':

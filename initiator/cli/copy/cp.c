@@ -199,7 +199,9 @@ static int cp_new_engine(struct cp_copy *c, bool compare)
 /* One pass over all of the source. Returns CLI_OK, or CLI_FAILED after printing why. */
 static int cp_pass(struct cp_copy *c, const char *phase)
 {
-	cli_progress_start(&c->run.progress, !cli_given(c->o, CLI_ARG_NO_PROGRESS),
+	bool moves = strcmp(phase, "flush") != 0; /* a flush has no bytes of its own */
+
+	cli_progress_start(&c->run.progress, moves && !cli_given(c->o, CLI_ARG_NO_PROGRESS),
 			   c->run.src->size == CLI_CP_UNKNOWN ? 0 : c->run.src->size);
 	cli_cp_run_engine(&c->run, phase);
 	cli_cp_engine_status(c->run.engine, &c->st);
