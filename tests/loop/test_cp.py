@@ -350,6 +350,17 @@ def a_target_that_comes_back_is_not_an_error(t):
 
 
 @test
+def an_interrupt_does_not_wait_for_a_target_that_is_gone(t):
+    target = slow_target(t)
+    _, proc = begun(t, target, '--ctrl-loss-tmo=-1')
+    target.kill()
+    proc.expect('rdinit: .*connection .*; next attempt in')
+    proc.signal(signal.SIGINT)
+    t.eq(proc.wait(), -signal.SIGINT, 'ended by')
+    t.match(r'the first \d+ bytes are complete and on stable storage in', proc.text())
+
+
+@test
 def one_of_two_paths_is_enough(t):
     target = t.target([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE})])
     proxies = [Proxy(t, target.addr, target.port) for _ in range(2)]

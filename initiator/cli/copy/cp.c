@@ -332,7 +332,7 @@ static int cp_run(struct cp_copy *c)
 
 int cli_cp(const struct cli_options *o)
 {
-	struct cp_copy c = {.o = o, .run = {.o = o, .interrupt = {.fd = -1}}};
+	struct cp_copy c = {.o = o, .run = {.interrupt = {.fd = -1}}};
 	int rc = cp_get_options(&c);
 
 	if (!rc)

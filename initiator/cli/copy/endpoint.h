@@ -54,6 +54,7 @@ struct cli_cp_end {
 	bool sequential;     /* one operation at a time, without gaps */
 	bool tells_holes;    /* extent() knows what is not allocated */
 	bool can_read_again; /* what was read or written can be read once more */
+	bool stuck;          /* nobody answers now: after an interrupt it is not waited for */
 };
 
 struct cli_cp_end_ops {
@@ -87,11 +88,6 @@ struct cli_cp_end_ops {
 	void (*close)(struct cli_cp_end *end);
 };
 
-/*
- * Open what @name means: URIs (each a path to one namespace, with commas between), "-", or a path.
- * Looks, but changes nothing except that a file which does not exist is created. @o gives the
- * options of connections. Returns CLI_OK, or CLI_FAILED or CLI_USAGE after printing why.
- */
 struct cli_cp_open {
 	const struct cli_options *o;
 	bool write;                    /* it is the destination */
@@ -99,6 +95,11 @@ struct cli_cp_open {
 	struct cli_progress *progress; /* to be cleared before a message during the copy */
 };
 
+/*
+ * Open what @name means: URIs (each a path to one namespace, with commas between), "-", or a path.
+ * Looks, but changes nothing except that a file which does not exist is created. @o gives the
+ * options of connections. Returns CLI_OK, or CLI_FAILED or CLI_USAGE after printing why.
+ */
 int cli_cp_ns_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out);
 int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out);
 /* @fd is closed with the endpoint when it is above standard error. */

@@ -274,6 +274,7 @@ static void cp_ns_event(void *user, const struct rdinit_dev_event *event)
 {
 	struct cp_ns *n = user;
 
+	n->end.stuck = event->state == RDINIT_DEV_WAITING;
 	if (!n->opened)
 		return;
 	if (event->type == RDINIT_DEV_EVENT_STATE && event->state == RDINIT_DEV_FAILED) {

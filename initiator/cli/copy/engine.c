@@ -106,10 +106,12 @@ static bool cp_waiting(const struct cli_cp_engine *e)
 
 bool cli_cp_engine_finished(const struct cli_cp_engine *e)
 {
+	const struct cli_cp_end *src = e->job.src, *dst = e->job.dst;
+
 	/* After an error a stream may wait for its other side for ever: it is abandoned. */
-	if (e->at_src && !(e->stopped && e->job.src->sequential))
+	if (e->at_src && !(e->stopped && src->sequential) && !(e->aborted && src->stuck))
 		return false;
-	if (e->at_dst && !(e->aborted && e->job.dst->sequential))
+	if (e->at_dst && !(e->aborted && (dst->sequential || dst->stuck)))
 		return false;
 	if (e->flush_wanted)
 		return false;

@@ -7,7 +7,6 @@
 #include "engine.h"
 
 struct cli_cp_run {
-	const struct cli_options *o;
 	struct cli_cp_end *src, *dst;
 	struct cli_cp_engine *engine;
 	json_t *src_id, *dst_id; /* for the journal */

@@ -491,6 +491,27 @@ static void a_stream_that_waits_is_abandoned(void)
 	end_of_case(e);
 }
 
+static void who_does_not_answer_is_not_waited_for(void)
+{
+	struct cli_cp_engine *e;
+
+	fake_make(&src, "src", 4 * MIB, 512);
+	fake_make(&dst, "dst", 4 * MIB, 512);
+	fake_fill(&src, 0, src.room);
+	e = begin(CLI_CP_AUTO, 0, false);
+	run_turns(e, 3);
+	cli_cp_engine_step(e);
+	CU_ASSERT_TRUE(src.n_ops && dst.n_ops);
+	cli_cp_engine_stop(e, -EINTR, "Interrupt");
+	CU_ASSERT_FALSE(cli_cp_engine_finished(e));
+	dst.end.stuck = true;
+	CU_ASSERT_FALSE(cli_cp_engine_finished(e)); /* the source does answer */
+	src.end.stuck = true;
+	CU_ASSERT_TRUE(cli_cp_engine_finished(e));
+	CU_ASSERT_TRUE(run_turns(e, 1));
+	end_of_case(e);
+}
+
 /* What a flush reports as safe was written when it began, whatever happens meanwhile. */
 static void flushes_cover_what_was_complete(void)
 {
@@ -616,6 +637,8 @@ const struct t_case t_cp_engine_cases[] = {
 	{"a failure names the side and says what is complete", failures_say_what_is_complete},
 	{"a source that was shortened is an error", an_unreadable_end},
 	{"a stream that waits is abandoned after a stop", a_stream_that_waits_is_abandoned},
+	{"who does not answer is not waited for after an interrupt",
+	 who_does_not_answer_is_not_waited_for},
 	{"a flush covers what was complete when it began", flushes_cover_what_was_complete},
 	{"a copy continues where it is told", resumes_where_it_is_told},
 	{"a comparison finds a byte that differs, also in a hole", compares},
