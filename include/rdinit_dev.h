@@ -226,18 +226,38 @@ int rdinit_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri,
 			const char *host_traddr);
 
 /**
+ * @brief Have a discovery controller name the paths.
+ *
+ * When the device is opened, the library adds a path for each record of the discovery log that
+ * leads to the subsystem by RDMA, and again whenever the controller tells that its log has changed.
+ * A path whose record is gone is not removed. The connection to the discovery controller is kept
+ * and, when it is lost, made again for as long as the device is open.
+ *
+ * @param dev         A new handle. It may have paths of rdinit_dev_add_path() as well.
+ * @param uri         traddr and trsvcid: where the discovery controller is; subnqn: the subsystem
+ *                    that is looked for, required; nsid as for rdinit_dev_add_path(). Owned by the
+ *                    caller, not used after return.
+ * @param host_traddr As for rdinit_dev_add_path(), for the paths too.
+ * @return 0; -EINVAL (the URI names no subsystem, the handle is not new, or has a discovery
+ *         controller already), -EDEADLK (called from an event callback), -ENOMEM. Any thread.
+ */
+int rdinit_dev_add_discovery(struct rdinit_dev *dev, const struct rdinit_uri *uri,
+			     const char *host_traddr);
+
+/**
  * @brief Connect the paths, and wait until one of them is usable.
- * @param dev A new handle with at least one path.
+ * @param dev A new handle with at least one path, or a discovery controller.
  * @return 0; -EINVAL (the handle is not new or has no path), -EDEADLK (called from an event
  *         callback). When the first attempt of each path has failed, the device has failed, and the
  *         error is that of the first path: an error of rdinit_ctrl_connect(), -ENODEV (the
- *         namespace does not exist), -ENOTSUP (the namespace has metadata).
+ *         namespace does not exist), -ENOTSUP (the namespace has metadata). Without a path it is an
+ *         error of rdinit_discover(), or -ENODEV (the discovery log has no path to the subsystem).
  */
 int rdinit_dev_open(struct rdinit_dev *dev);
 
 /**
  * @brief Start rdinit_dev_open() asynchronously. Call rdinit_dev_process() until @p fn has run.
- * @param dev     A new handle with at least one path.
+ * @param dev     A new handle, as for rdinit_dev_open().
  * @param fn,user The callback, not NULL, and its argument. The rules of rdinit_dev_event_fn hold
  *                for it.
  * @return 0; -EINVAL, -EDEADLK as rdinit_dev_open(). Later errors go to @p fn.

@@ -148,7 +148,8 @@ static enum rdinit_dev_state dev_state_now(struct rdinit_dev *dev, bool *usable)
 	if (*usable)
 		return RDINIT_DEV_LIVE;
 	if (state == RDINIT_DEV_OPENING && !live)
-		return tried == n ? RDINIT_DEV_FAILED : RDINIT_DEV_OPENING;
+		return tried == n && !rdi_discovery_pending(dev->discovery) ? RDINIT_DEV_FAILED
+									    : RDINIT_DEV_OPENING;
 	return failed == n ? RDINIT_DEV_FAILED : RDINIT_DEV_WAITING;
 }
 
@@ -156,15 +157,26 @@ static enum rdinit_dev_state dev_state_now(struct rdinit_dev *dev, bool *usable)
 static void dev_open_failed(struct rdinit_dev *dev)
 {
 	unsigned int i, n = atomic_load(&dev->n_paths);
-	const struct rdi_path *first = dev->paths[0];
+	char text[RDI_TEXT] = "no path";
+	uint16_t status = 0;
+	int err = -ENODEV;
+	const char *why;
 
-	for (i = 0; i < n; i++) {
-		struct rdi_path *path = dev->paths[i];
-
-		rd_timer_stop(dev->h.loop, &path->timer);
-		path->state = RDINIT_DEV_PATH_FAILED;
+	if (n) {
+		err = dev->paths[0]->err;
+		status = dev->paths[0]->status;
+		snprintf(text, sizeof(text), "%s", dev->paths[0]->text);
+	} else if (dev->discovery && rdi_discovery_error(dev->discovery, &why)) {
+		err = rdi_discovery_error(dev->discovery, &why);
+		snprintf(text, sizeof(text), "%s", why);
 	}
-	dev_report_open(dev, first->err, first->status, first->text);
+	for (i = 0; i < n; i++) {
+		rd_timer_stop(dev->h.loop, &dev->paths[i]->timer);
+		dev->paths[i]->state = RDINIT_DEV_PATH_FAILED;
+	}
+	if (dev->discovery)
+		rdi_discovery_stop(dev->discovery);
+	dev_report_open(dev, err, status, text);
 }
 
 void rdi_dev_changed(struct rdinit_dev *dev, struct rdi_path *path, enum rdinit_dev_event_type type)
@@ -178,7 +190,8 @@ void rdi_dev_changed(struct rdinit_dev *dev, struct rdi_path *path, enum rdinit_
 	else if (!atomic_load(&dev->unusable_since))
 		atomic_store(&dev->unusable_since, rd_loop_now(dev->h.loop));
 	atomic_store(&dev->state, (int)now);
-	dev_tell(dev, path, type);
+	if (path)
+		dev_tell(dev, path, type);
 	if (now != was) {
 		rd_debug(dev->h.log, RD_LOG_INIT, "device: %s -> %s", rdinit_dev_state_name(was),
 			 rdinit_dev_state_name(now));
@@ -330,11 +343,37 @@ unlock:
 
 /* ---- paths ---- */
 
+int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const char *host_traddr,
+		     const char *func)
+{
+	unsigned int n = atomic_load(&dev->n_paths);
+
+	if (!uri->traddr[0] || !uri->subnqn[0])
+		return rdi_fail(func, -EINVAL,
+				"the URI of a path needs an address and a subsystem NQN: "
+				"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]");
+	if (n && strcmp(dev->paths[0]->uri.subnqn, uri->subnqn) != 0)
+		return rdi_fail(func, -EINVAL,
+				"all paths lead to the same subsystem: expected %s, found %s",
+				dev->paths[0]->uri.subnqn, uri->subnqn);
+	if (n == RDINIT_DEV_PATHS_MAX)
+		return rdi_fail(func, -ENOSPC, "a device has at most %u paths",
+				RDINIT_DEV_PATHS_MAX);
+	if (atomic_load(&dev->state) == RDINIT_DEV_CLOSED)
+		return rdi_fail(func, -ESHUTDOWN, "the device is closed");
+	if (rdi_path_create(dev, uri, host_traddr, &dev->paths[n]))
+		return rdi_fail(func, -ENOMEM, "out of memory");
+	dev->paths[n]->index = n;
+	atomic_store(&dev->n_paths, n + 1);
+	if (atomic_load(&dev->state) != RDINIT_DEV_NEW)
+		rdi_path_start(dev->paths[n]);
+	return (int)n;
+}
+
 int rdinit_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri,
 			const char *host_traddr)
 {
 	struct rdinit_uri all;
-	unsigned int n;
 	int rc = RDI_CHECK_SIZE(__func__, uri, rdinit_uri, RDI_URI_FIRST);
 
 	if (!rc)
@@ -342,30 +381,34 @@ int rdinit_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri,
 	if (rc)
 		return rc;
 	rdi_put_sized(&all, sizeof(all), uri, uri->size);
-	n = atomic_load(&dev->n_paths);
+	rc = rdi_dev_add_path(dev, &all, host_traddr, __func__);
+	rdi_dev_unlock(dev);
+	return rc;
+}
+
+int rdinit_dev_add_discovery(struct rdinit_dev *dev, const struct rdinit_uri *uri,
+			     const char *host_traddr)
+{
+	struct rdinit_uri all;
+	int rc = RDI_CHECK_SIZE(__func__, uri, rdinit_uri, RDI_URI_FIRST);
+
+	if (!rc)
+		rc = rdi_dev_lock(dev, __func__);
+	if (rc)
+		return rc;
+	rdi_put_sized(&all, sizeof(all), uri, uri->size);
 	if (!all.traddr[0] || !all.subnqn[0])
 		rc = rdi_fail(__func__, -EINVAL,
-			      "the URI of a path needs an address and a subsystem NQN: "
-			      "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]");
-	else if (n && strcmp(dev->paths[0]->uri.subnqn, all.subnqn) != 0)
+			      "the URI needs the address of a discovery controller and the NQN of "
+			      "the subsystem: nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]");
+	else if (dev->discovery || atomic_load(&dev->state) != RDINIT_DEV_NEW)
 		rc = rdi_fail(__func__, -EINVAL,
-			      "all paths lead to the same subsystem: expected %s, found %s",
-			      dev->paths[0]->uri.subnqn, all.subnqn);
-	else if (n == RDINIT_DEV_PATHS_MAX)
-		rc = rdi_fail(__func__, -ENOSPC, "a device has at most %u paths",
-			      RDINIT_DEV_PATHS_MAX);
-	else if (atomic_load(&dev->state) == RDINIT_DEV_CLOSED)
-		rc = rdi_fail(__func__, -ESHUTDOWN, "the device is closed");
-	else if (rdi_path_create(dev, &all, host_traddr, &dev->paths[n]))
+			      dev->discovery ? "the device has a discovery controller already"
+					     : "the device was opened already");
+	else if (rdi_discovery_create(dev, &all, host_traddr, &dev->discovery))
 		rc = rdi_fail(__func__, -ENOMEM, "out of memory");
-	if (!rc) {
-		dev->paths[n]->index = n;
-		atomic_store(&dev->n_paths, n + 1);
-		if (atomic_load(&dev->state) != RDINIT_DEV_NEW)
-			rdi_path_start(dev->paths[n]);
-	}
 	rdi_dev_unlock(dev);
-	return rc ? rc : (int)n;
+	return rc;
 }
 
 int rdinit_dev_reconnect(struct rdinit_dev *dev)
@@ -381,6 +424,8 @@ int rdinit_dev_reconnect(struct rdinit_dev *dev)
 			      rdinit_dev_state_name((enum rdinit_dev_state)state));
 	for (i = 0; !rc && i < atomic_load(&dev->n_paths); i++)
 		rdi_path_start(dev->paths[i]);
+	if (!rc && dev->discovery)
+		rdi_discovery_start(dev->discovery);
 	rdi_dev_unlock(dev);
 	return rc;
 }
@@ -399,7 +444,7 @@ int rdinit_dev_open_async(struct rdinit_dev *dev, rdinit_complete_fn fn, void *u
 		rc = rdi_fail("rdinit_dev_open", -EINVAL, "fn is NULL");
 	else if (atomic_load(&dev->state) != RDINIT_DEV_NEW)
 		rc = rdi_fail("rdinit_dev_open", -EINVAL, "the device was opened already");
-	else if (n == 0)
+	else if (n == 0 && !dev->discovery)
 		rc = rdi_fail("rdinit_dev_open", -EINVAL,
 			      "the device has no path: call rdinit_dev_add_path() first");
 	if (!rc) {
@@ -408,6 +453,8 @@ int rdinit_dev_open_async(struct rdinit_dev *dev, rdinit_complete_fn fn, void *u
 		atomic_store(&dev->state, RDINIT_DEV_OPENING);
 		for (i = 0; i < n; i++)
 			rdi_path_start(dev->paths[i]);
+		if (dev->discovery)
+			rdi_discovery_start(dev->discovery);
 	}
 	rdi_dev_unlock(dev);
 	return rc;
@@ -537,6 +584,7 @@ static void dev_destroy(struct rdinit_dev *dev)
 
 	dev->opts.event_fn = NULL;
 	dev->open_fn = NULL;
+	rdi_discovery_free(&dev->discovery);
 	for (i = 0; i < n; i++)
 		rdi_path_free(&dev->paths[i]);
 	if (dev->h.loop)
@@ -688,6 +736,7 @@ static int dev_begin_close(struct rdinit_dev *dev, const char *func)
 	} else {
 		atomic_store(&dev->state, RDINIT_DEV_CLOSED);
 		dev_report_open(dev, -ENODEV, 0, "the device was closed");
+		rdi_discovery_free(&dev->discovery);
 		for (i = 0; i < atomic_load(&dev->n_paths); i++)
 			rdi_path_close(dev->paths[i]);
 	}

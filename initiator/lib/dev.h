@@ -103,6 +103,8 @@ void rdi_path_fail(struct rdi_path *path, int err, uint16_t status, const char *
 	__attribute__((cold, format(printf, 4, 5)));
 /* The controller and the namespace are as they must be. */
 void rdi_path_live(struct rdi_path *path);
+/* Address @n of @addrs, modulo their number, with its port and without. RD_ADDR_TEXT bytes each. */
+void rdi_numeric_addr(const struct rdi_addrs *addrs, unsigned int n, char *address, char *numeric);
 /* The delay before attempt @n + 1, after @n failed ones; @random spreads it. */
 uint64_t rdi_backoff_ns(unsigned int n, uint64_t max_ns, uint32_t random);
 
@@ -114,6 +116,23 @@ void rdi_path_check(struct rdi_path *path);
 void rdi_path_event(void *user, uint32_t event);
 /* A transition of the ANA state may have taken too long. */
 void rdi_path_ana_timer(struct rdi_path *path);
+
+/* ---- dev_discovery.c: paths from a discovery controller; under dev->lock ---- */
+
+struct rdi_discovery;
+
+/* @uri: the address of the discovery controller, and the subsystem and namespace looked for. */
+int rdi_discovery_create(struct rdinit_dev *dev, const struct rdinit_uri *uri,
+			 const char *host_traddr, struct rdi_discovery **out);
+void rdi_discovery_free(struct rdi_discovery **discovery);
+/* Connect for the first time, or now instead of later. */
+void rdi_discovery_start(struct rdi_discovery *d);
+/* No further attempt until rdi_discovery_start(). */
+void rdi_discovery_stop(struct rdi_discovery *d);
+/* Is the first attempt under way? Accepts NULL: no. */
+bool rdi_discovery_pending(const struct rdi_discovery *d);
+/* Why there is no path: a negative errno value or 0. */
+int rdi_discovery_error(const struct rdi_discovery *d, const char **text);
 
 /* ---- dev_resolve.c: host names, without blocking ---- */
 
@@ -139,6 +158,7 @@ struct rdinit_dev {
 
 	_Atomic unsigned int n_paths;
 	struct rdi_path *paths[RDINIT_DEV_PATHS_MAX]; /* those below n_paths never change */
+	struct rdi_discovery *discovery;              /* NULL: none */
 	LIST_HEAD(, rdinit_dev_chan) chans;
 	unsigned int n_chans;
 	unsigned int next_slot;
@@ -166,10 +186,16 @@ void rdi_dev_unlock(struct rdinit_dev *dev);
 /* The public create, with the environment of a test. */
 int rdi_dev_create_env(const struct rdinit_dev_opts *opts, const struct rdi_env *env,
 		       struct rdinit_dev **out);
-/* A path has changed: the device's state, the event of @path, and the channels. Under the lock. */
+/*
+ * A path, or with NULL what else the state depends on, has changed: the device's state, the event
+ * of @path, and the channels. Under the lock.
+ */
 void rdi_dev_changed(struct rdinit_dev *dev, struct rdi_path *path,
 		     enum rdinit_dev_event_type type);
 void rdi_dev_kick(struct rdinit_dev *dev);
+/* rdinit_dev_add_path(), under the lock. */
+int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const char *host_traddr,
+		     const char *func);
 /* What the first path says of the namespace. Under the lock. */
 void rdi_dev_learn(struct rdinit_dev *dev, const struct rdi_path *path);
 /* I/O queues that a controller has to grant: the highest identifier in use, at least 1. */

@@ -211,20 +211,26 @@ static void path_connected(void *user, const struct rdinit_completion *c)
 	rdi_path_check(path);
 }
 
+void rdi_numeric_addr(const struct rdi_addrs *addrs, unsigned int n, char *address, char *numeric)
+{
+	char *end;
+
+	rd_addr_format((const struct sockaddr *)&addrs->ss[n % addrs->n], address);
+	/* "192.0.2.1:4420" or "[2001:db8::1]:4420": what is before the port. */
+	snprintf(numeric, RD_ADDR_TEXT, "%s", address + (address[0] == '['));
+	end = strrchr(numeric, ':');
+	if (end)
+		end[end > numeric && end[-1] == ']' ? -1 : 0] = '\0';
+}
+
 static void path_connect(struct rdi_path *path)
 {
 	struct rdinit_dev *dev = path->dev;
 	struct rdinit_ctrl_opts opts = dev->ctrl_opts;
-	char numeric[RD_ADDR_TEXT], *end;
+	char numeric[RD_ADDR_TEXT];
 	int rc;
 
-	path->addr_next %= path->addrs.n;
-	rd_addr_format((const struct sockaddr *)&path->addrs.ss[path->addr_next++], path->address);
-	/* "192.0.2.1:4420" or "[2001:db8::1]:4420": what is before the port. */
-	snprintf(numeric, sizeof(numeric), "%s", path->address + (path->address[0] == '['));
-	end = strrchr(numeric, ':');
-	if (end)
-		end[end > numeric && end[-1] == ']' ? -1 : 0] = '\0';
+	rdi_numeric_addr(&path->addrs, path->addr_next++, path->address, numeric);
 	opts.traddr = numeric;
 	opts.trsvcid = path->uri.trsvcid;
 	opts.subnqn = path->uri.subnqn;

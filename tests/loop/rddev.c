@@ -30,6 +30,7 @@ struct settings {
 	unsigned int threads, slots, seed;
 	bool no_compare; /* these cannot be sent again */
 	bool unknown_ok; /* lost writes end with -EREMOTEIO */
+	bool discovery;  /* the URIs are those of discovery controllers */
 	bool errors_ok;  /* commands may end with -ENOTCONN or -ENODEV */
 	struct rdinit_ctrl_opts ctrl;
 	struct rdinit_dev_opts dev;
@@ -385,6 +386,8 @@ static bool take_option(struct settings *set, const char *name, unsigned int n)
 		set->dev.no_resend_writes = set->unknown_ok = n != 0;
 	else if (strcmp(name, "--no-compare") == 0)
 		set->no_compare = n != 0;
+	else if (strcmp(name, "--discovery") == 0)
+		set->discovery = n != 0;
 	else if (strcmp(name, "--errors-ok") == 0)
 		set->errors_ok = n != 0;
 	else
@@ -405,7 +408,8 @@ static int open_device(struct settings *set, char **uris, struct rdinit_dev **de
 		rdinit_uri_init(&uri);
 		rc = rdinit_uri_parse(*uris, &uri);
 		if (rc == 0)
-			rc = rdinit_dev_add_path(*dev, &uri, NULL);
+			rc = set->discovery ? rdinit_dev_add_discovery(*dev, &uri, NULL)
+					    : rdinit_dev_add_path(*dev, &uri, NULL);
 	}
 	return rc < 0 ? rc : rdinit_dev_open(*dev);
 }

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from t_loop import (LONG, SANITIZED, SCALE, VALGRIND, Skip, each, main, program, requires_native, test,
+from t_loop import (LONG, NQN, SANITIZED, SCALE, VALGRIND, Skip, each, main, program, requires_native, test,
                     wait_for)
 from t_proxy import Proxy
 
@@ -284,6 +284,34 @@ def ana_states_are_followed(t):
     t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
     t.ok(not re.search(r'(?m)^event path \d lost', dev.proc.text()), 'a path was lost')
     dev.finish()
+
+
+@test
+def a_discovery_controller_names_the_paths(t):
+    """Those that are there, and those that come; the device goes on without the ones that go."""
+    target = t.target(config=t.config([disk(t)], listeners=[{}]))
+    dev = Device(t, [target.uri()], '--discovery', 1)
+    dev.goes_on()
+    mark = dev.proc.mark()
+    t.config([disk(t)], listeners=[{}, {}])
+    target.reload('1 listeners added')
+    dev.proc.expect(r'^event path 1 live', since=mark)
+    t.config([disk(t)], listeners=[{}])
+    target.reload('1 listeners removed')
+    dev.proc.expect(r'^event path 1 lost', since=mark)
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@each(('no such subsystem', '/nqn.2024-01.test:none/1', r'none is an RDMA path to nqn\.2024-01\.test:none'),
+      ('nobody listens', None, r'refused'))
+def opening_by_discovery_fails(t, path, says):
+    target = t.target([disk(t)])
+    uri = f'nvme+rdma://{target.host}:{target.port}{path}' if path else f'nvme+rdma://{target.host}:1/{NQN}/1'
+    res = t.run([program('rddev'), '--discovery', '1', uri])
+    t.eq(res.rc, 1, 'exit status')
+    t.match(says, res.err)
 
 
 if __name__ == '__main__':

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Paths that a discovery controller names (Fabrics 5.3): read when the device is opened, and again
+ * whenever the controller says that its log has changed. A path is never taken away: one whose
+ * record is gone ends by itself. All of it runs under dev->lock, on the device's loop.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dev.h"
+
+#define EVENT_TYPE_NOTICE 2
+#define EVENT_LOG_CHANGED 0xf0
+
+#define TRTYPE_RDMA       1
+#define SUBTYPE_NVM       2
+#define ADRFAM_IPV4       1
+#define ADRFAM_IPV6       2
+
+struct rdi_discovery {
+	struct rdinit_dev *dev;
+	struct rdinit_uri uri; /* subnqn: the subsystem that is looked for */
+	char *host_traddr;
+	struct rdi_resolver *resolver;
+	struct rdi_addrs addrs;
+	unsigned int addr_next;
+	char address[RD_ADDR_TEXT];
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_discovery *log; /* while it is being read */
+	bool reading;
+	bool again;            /* the log has changed since reading began */
+	struct rd_defer drop;  /* frees ctrl, outside its callbacks */
+	struct rd_timer timer; /* until the next attempt */
+	unsigned int attempts; /* that failed in a row */
+	bool answered;         /* the first attempt is over */
+	int err;               /* of the last attempt */
+	char text[RDI_TEXT];
+};
+
+static void discovery_read(struct rdi_discovery *d);
+
+/* ---- attempts ---- */
+
+static void discovery_failed(struct rdi_discovery *d, int err, const char *fmt, ...)
+	__attribute__((cold, format(printf, 3, 4)));
+
+static void discovery_failed(struct rdi_discovery *d, int err, const char *fmt, ...)
+{
+	struct rdinit_dev *dev = d->dev;
+	va_list ap;
+
+	d->err = err;
+	va_start(ap, fmt);
+	vsnprintf(d->text, sizeof(d->text), fmt, ap);
+	va_end(ap);
+	rd_info(dev->h.log, RD_LOG_INIT, "discovery: %s", d->text);
+	d->attempts++;
+	d->answered = true;
+	rdi_resolver_cancel(&d->resolver);
+	rd_defer(dev->h.loop, &d->drop, RD_DEFER_NEXT);
+	/* Without memory for a timer, events and rdinit_dev_reconnect() are left. */
+	rd_timer_start(dev->h.loop, &d->timer,
+		       rdi_backoff_ns(d->attempts, dev->opts.reconnect_delay_ms * RD_NSEC_PER_MSEC,
+				      rd_loop_random32(dev->h.loop)));
+	rdi_dev_changed(dev, NULL, RDINIT_DEV_EVENT_STATE);
+}
+
+static void discovery_drop(struct rd_defer *defer)
+{
+	struct rdi_discovery *d = rd_container_of(defer, struct rdi_discovery, drop);
+
+	rdinit_ctrl_free(&d->ctrl);
+	rdinit_discovery_free(&d->log);
+	d->reading = false;
+}
+
+static void discovery_closed(struct rdinit_ctrl *ctrl)
+{
+	struct rdi_discovery *d = ctrl->event_user;
+
+	if (d->ctrl == ctrl)
+		discovery_failed(d, ctrl->q.err, "%s", ctrl->q.text);
+}
+
+static void discovery_connected(void *user, const struct rdinit_completion *c)
+{
+	struct rdi_discovery *d = user;
+
+	if (c->err == -ECANCELED)
+		return;
+	if (c->err) {
+		discovery_failed(d, c->err, "%s", c->text);
+		return;
+	}
+	d->ctrl->closed = discovery_closed;
+	discovery_read(d);
+}
+
+static void discovery_event(void *user, uint32_t event)
+{
+	struct rdi_discovery *d = user;
+
+	if ((event & 7) != EVENT_TYPE_NOTICE || (event >> 8 & 0xff) != EVENT_LOG_CHANGED)
+		return;
+	d->again = true;
+	if (!d->reading)
+		discovery_read(d);
+}
+
+static void discovery_resolved(void *arg, int rc, const struct rdi_addrs *addrs, const char *why)
+{
+	struct rdi_discovery *d = arg;
+	struct rdinit_dev *dev = d->dev;
+	struct rdinit_ctrl_opts opts = dev->ctrl_opts;
+	char numeric[RD_ADDR_TEXT], text[RDI_TEXT];
+
+	snprintf(text, sizeof(text), "%s", why);
+	if (!rc)
+		d->addrs = *addrs;
+	rdi_resolver_cancel(&d->resolver);
+	if (rc) {
+		discovery_failed(d, rc, "%s", text);
+		return;
+	}
+	rdi_numeric_addr(&d->addrs, d->addr_next++, d->address, numeric);
+	opts.traddr = numeric;
+	opts.trsvcid = d->uri.trsvcid;
+	opts.subnqn = RDINIT_DISCOVERY_NQN;
+	if (d->host_traddr)
+		opts.host_traddr = d->host_traddr;
+	opts.event_fn = discovery_event;
+	opts.event_user = d;
+	rc = rdi_ctrl_create_on(&opts, dev->env, &dev->h, &d->ctrl);
+	if (!rc)
+		rc = rdinit_ctrl_connect_async(d->ctrl, discovery_connected, d);
+	if (rc)
+		discovery_failed(d, rc, "%s", rdinit_get_error());
+}
+
+void rdi_discovery_start(struct rdi_discovery *d)
+{
+	struct rd_loop *loop = d->dev->h.loop;
+	int rc;
+
+	if (d->resolver || (d->ctrl && !d->drop.queued))
+		return;
+	rd_timer_stop(loop, &d->timer);
+	rd_defer_cancel(loop, &d->drop);
+	discovery_drop(&d->drop);
+	rc = rdi_resolver_start(loop, d->uri.traddr, d->uri.trsvcid, discovery_resolved, d,
+				&d->resolver);
+	if (rc)
+		discovery_failed(d, rc, "cannot resolve %s: %s", d->uri.traddr, strerror(-rc));
+}
+
+static void discovery_timer(struct rd_timer *timer)
+{
+	rdi_discovery_start(rd_container_of(timer, struct rdi_discovery, timer));
+}
+
+/* ---- the log ---- */
+
+static bool discovery_knows(const struct rdi_discovery *d, const struct rdinit_uri *uri)
+{
+	const struct rdinit_dev *dev = d->dev;
+	unsigned int i, n = dev->n_paths;
+
+	for (i = 0; i < n; i++)
+		if (strcmp(dev->paths[i]->uri.traddr, uri->traddr) == 0 &&
+		    strcmp(dev->paths[i]->uri.trsvcid, uri->trsvcid) == 0)
+			return true;
+	return false;
+}
+
+/* Make @uri of @rec. Returns false when it is no path to the namespace of the device. */
+static bool discovery_path(const struct rdi_discovery *d, const struct rdinit_discovery_record *rec,
+			   struct rdinit_uri *uri)
+{
+	if (rec->trtype != TRTYPE_RDMA || rec->subtype != SUBTYPE_NVM ||
+	    (rec->adrfam != ADRFAM_IPV4 && rec->adrfam != ADRFAM_IPV6) ||
+	    strcmp(rec->subnqn, d->uri.subnqn) != 0)
+		return false;
+	if (!rec->traddr[0] || strlen(rec->traddr) >= sizeof(uri->traddr) ||
+	    strlen(rec->trsvcid) >= sizeof(uri->trsvcid))
+		return false;
+	*uri = d->uri;
+	snprintf(uri->traddr, sizeof(uri->traddr), "%s", rec->traddr);
+	if (rec->trsvcid[0])
+		snprintf(uri->trsvcid, sizeof(uri->trsvcid), "%.7s", rec->trsvcid);
+	return true;
+}
+
+static void discovery_take(struct rdi_discovery *d)
+{
+	unsigned int found = 0;
+	struct rdinit_uri uri;
+	size_t i;
+
+	for (i = 0; i < d->log->count; i++) {
+		if (!discovery_path(d, &d->log->records[i], &uri))
+			continue;
+		found++;
+		if (discovery_knows(d, &uri))
+			continue;
+		if (rdi_dev_add_path(d->dev, &uri, d->host_traddr, "rdinit_dev_open") < 0) {
+			rd_warn(d->dev->h.log, RD_LOG_INIT, "%s", rdinit_get_error());
+			break; /* the log can have thousands of records */
+		}
+	}
+	d->err = 0;
+	if (found == 0) {
+		d->err = -ENODEV;
+		snprintf(d->text, sizeof(d->text),
+			 "%s: the discovery log has %zu records, and none is an RDMA path to %s",
+			 d->address, d->log->count, d->uri.subnqn);
+	}
+}
+
+static void discovery_done(void *user, const struct rdinit_completion *c)
+{
+	struct rdi_discovery *d = user;
+
+	d->reading = false;
+	if (c->err && c->err != -EIO && c->err != -EPROTO && c->err != -EAGAIN)
+		return; /* the controller is at its end, and reports it */
+	if (c->err) {
+		discovery_failed(d, c->err, "%s: %s", d->address, c->text);
+		return;
+	}
+	d->attempts = 0;
+	discovery_take(d);
+	rdinit_discovery_free(&d->log);
+	d->answered = true;
+	rdi_dev_changed(d->dev, NULL, RDINIT_DEV_EVENT_STATE);
+	if (d->again && !d->drop.queued)
+		discovery_read(d);
+}
+
+static void discovery_read(struct rdi_discovery *d)
+{
+	int rc = rdinit_discover_async(d->ctrl, &d->log, discovery_done, d);
+
+	d->again = false;
+	d->reading = !rc;
+	if (rc)
+		discovery_failed(d, rc, "%s: %s", d->address, rdinit_get_error());
+}
+
+/* ---- life ---- */
+
+void rdi_discovery_stop(struct rdi_discovery *d)
+{
+	rd_timer_stop(d->dev->h.loop, &d->timer);
+	rd_defer(d->dev->h.loop, &d->drop, RD_DEFER_NEXT);
+}
+
+bool rdi_discovery_pending(const struct rdi_discovery *d)
+{
+	return d && !d->answered;
+}
+
+int rdi_discovery_error(const struct rdi_discovery *d, const char **text)
+{
+	*text = d->text;
+	return d->err;
+}
+
+int rdi_discovery_create(struct rdinit_dev *dev, const struct rdinit_uri *uri,
+			 const char *host_traddr, struct rdi_discovery **out)
+{
+	struct rdi_discovery *d = calloc(1, sizeof(*d));
+
+	*out = NULL;
+	if (!d)
+		return -ENOMEM;
+	if (host_traddr) {
+		d->host_traddr = strdup(host_traddr);
+		if (!d->host_traddr) {
+			free(d);
+			return -ENOMEM;
+		}
+	}
+	d->dev = dev;
+	d->uri = *uri;
+	d->drop.fn = discovery_drop;
+	d->timer.fn = discovery_timer;
+	*out = d;
+	return 0;
+}
+
+void rdi_discovery_free(struct rdi_discovery **discovery)
+{
+	struct rdi_discovery *d = *discovery;
+	struct rd_loop *loop;
+
+	if (!d)
+		return;
+	*discovery = NULL;
+	loop = d->dev->h.loop;
+	rd_timer_stop(loop, &d->timer);
+	rd_defer_cancel(loop, &d->drop);
+	rdi_resolver_cancel(&d->resolver);
+	if (d->ctrl)
+		d->ctrl->closed = NULL;
+	discovery_drop(&d->drop);
+	free(d->host_traddr);
+	free(d);
+}
