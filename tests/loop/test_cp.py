@@ -319,6 +319,17 @@ def a_journal_of_another_copy_is_refused(t):
 
 
 @test
+def a_source_that_changes_meanwhile_is_told(t):
+    target = slow_target(t)
+    source, proc = begun(t, target)
+    with open(source, 'r+b') as f:
+        f.write(b'other')
+    t.eq(proc.wait(), 1, 'exit status')
+    t.match(f'{source} was changed while it was copied: .*/1 has parts of both contents; copy it again', proc.text())
+    t.eq(journal(t), None, 'the journal')
+
+
+@test
 def a_signal_ends_a_copy_in_order(t):
     target = slow_target(t)
     _, proc = begun(t, target)

@@ -258,6 +258,22 @@ static int cp_copy_all(struct cp_copy *c)
 	return rc;
 }
 
+/* Of a file that was written to meanwhile, the copy has parts of different times. */
+static int cp_check_source(const struct cp_copy *c)
+{
+	json_t *now = cp_identity(c->run.src);
+	bool same = json_equal(now, c->run.src_id) || (!now && !c->run.src_id);
+
+	json_decref(now);
+	if (same)
+		return CLI_OK;
+	if (c->run.journal)
+		unlink(c->run.journal);
+	return cli_error("%s was changed while it was copied: %s has parts of both contents; copy "
+			 "it again",
+			 c->run.src->name, c->run.dst->name);
+}
+
 static int cp_verify(struct cp_copy *c)
 {
 	struct cli_cp_status copied = c->st;
@@ -322,6 +338,8 @@ static int cp_run(struct cp_copy *c)
 		return rc;
 	cli_signals_start(&c->run.interrupt);
 	rc = cp_copy_all(c);
+	if (!rc)
+		rc = cp_check_source(c);
 	if (!rc && c->verify)
 		rc = cp_verify(c);
 	else if (!rc && c->run.journal)

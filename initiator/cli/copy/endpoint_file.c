@@ -201,16 +201,20 @@ static json_t *cp_file_identity(const struct cli_cp_end *end)
 {
 	const struct cp_file *f = (const struct cp_file *)end;
 	bool fixed = end->size != CLI_CP_UNKNOWN; /* a source, or a device */
+	struct stat st = f->st;
 	char mtime[64];
 
 	if (f->block)
 		return json_pack("{s:s, s:{s:I}, s:I}", "kind", "block", "id", "rdev",
 				 (json_int_t)f->st.st_rdev, "size", (json_int_t)end->size);
-	snprintf(mtime, sizeof(mtime), "%lld.%09ld", (long long)f->st.st_mtim.tv_sec,
-		 f->st.st_mtim.tv_nsec);
+	/* Now, not when it was opened: it may have changed since. */
+	if (fstat(f->fd, &st))
+		st = f->st;
+	snprintf(mtime, sizeof(mtime), "%lld.%09ld", (long long)st.st_mtim.tv_sec,
+		 st.st_mtim.tv_nsec);
 	return json_pack("{s:s, s:{s:I, s:I}, s:I, s:s}", "kind", "file", "id", "dev",
 			 (json_int_t)f->st.st_dev, "inode", (json_int_t)f->st.st_ino, "size",
-			 fixed ? (json_int_t)end->size : (json_int_t)0, "mtime",
+			 fixed ? (json_int_t)st.st_size : (json_int_t)0, "mtime",
 			 fixed ? mtime : "");
 }
 
