@@ -67,6 +67,21 @@ def a_path_is_lost_and_comes_back(t):
 
 
 @test
+def ana_states_are_those_of_each_path(t):
+    def config(*states):
+        return t.config([t.namespace(backend='memory'), t.namespace(2, backend='memory', ana_group=2)],
+                        listeners=[{'ana': [{'group': 1, 'state': state}]} for state in states])
+
+    target = t.target(config=config('optimized', 'inaccessible'))
+    uris = [target.uri(None).replace(f':{target.port}/', f':{port}/') for _, port in target.listeners]
+    top = Top(t, *uris)
+    top.until(lambda v: [p['ana'] for p in v['paths']] == ['optimized', '1 optimized, 1 inaccessible'])
+    config('non-optimized', 'optimized')
+    target.reload()
+    top.until(lambda v: [p['ana'] for p in v['paths']] == ['1 optimized, 1 non-optimized', 'optimized'])
+
+
+@test
 def a_silent_path_does_not_hold_up_the_others(t):
     target = t.target([t.namespace(backend='memory')])
     proxy = Proxy(t, target.addr, target.port)
