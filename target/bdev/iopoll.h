@@ -14,25 +14,24 @@
 #include "ring.h"
 
 struct rdt_iopoll {
-	struct rdt_ring ring; /* made when the first namespace asks for it */
-	uint32_t out;         /* I/Os there */
+	struct rdt_ring ring; /* created when the first namespace uses it */
+	uint32_t out;         /* I/Os in flight on it */
 };
 
 /*
- * Prepare the ring for @chan, if its namespace has iopoll; @plain is the engine's first ring, whose
- * memory is registered with this one as well. Where that fails, logs it and sets chan->poll_max to
- * 0: its I/O goes to @plain.
+ * Create the ring if the namespace of @chan has iopoll. @plain: the engine's first ring, whose
+ * registered memory this ring registers as well. On failure logs that and sets chan->poll_max to 0,
+ * so that its I/O uses @plain.
  */
 void rdt_iopoll_add_file(struct rdt_iopoll *poll, struct rdt_engine *engine,
 			 const struct rdt_ring *plain, struct rdt_fchan *chan);
-/* Does an I/O whose size allows it go to this ring? */
+/* Can this kind of I/O use this ring? Its size was checked. */
 bool rdt_iopoll_takes_kind(const struct rdt_bio *bio, const struct rdt_fio *fio);
 static inline bool rdt_iopoll_takes(const struct rdt_bio *bio, const struct rdt_fio *fio)
 {
 	return fio->piece <= fio->chan->poll_max && rdt_iopoll_takes_kind(bio, fio);
 }
-/* An I/O of this ring is done. Returns @res, or -EINTR: try it again, which goes to the other ring.
- */
+/* An I/O of this ring has ended. Returns @res, or -EINTR to retry it on the other ring. */
 int rdt_iopoll_result(struct rdt_iopoll *poll, struct rdt_engine *engine, struct rdt_fchan *chan,
 		      int res);
 

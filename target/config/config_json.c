@@ -83,7 +83,7 @@ static json_t *json_mapping(const cyaml_schema_field_t *fields, const char *data
 	return object;
 }
 
-/* @data: the value, or the pointer to it. */
+/* @data: the value, or for a schema with a pointer the address of that pointer. */
 static json_t *json_of(const cyaml_schema_value_t *schema, const char *data, uint64_t count)
 {
 	if (schema->flags & CYAML_FLAG_POINTER) {
@@ -126,7 +126,8 @@ struct json_diff {
 	char path[PATH_TEXT];
 };
 
-/* What names an element of a list among the others; "": its place does. */
+/* The name of an element of a list, such as its NQN; "": elements without a name are compared by
+ * index. */
 static void element_name(const json_t *element, char *buf, size_t size)
 {
 	static const char *const names[] = {"nqn", "host", "address"};
@@ -162,7 +163,7 @@ static void add_difference(struct json_diff *d, const json_t *from, const json_t
 
 static void diff_values(struct json_diff *d, const json_t *from, const json_t *to);
 
-/* The part @name of what the path leads to: a key, or an element of a list. */
+/* Add a part to the path: a key, or an element of a list. */
 static void diff_part(struct json_diff *d, bool element, const char *name, const json_t *from,
 		      const json_t *to)
 {
@@ -187,7 +188,7 @@ static void diff_objects(struct json_diff *d, json_t *from, json_t *to)
 		diff_part(d, false, key, NULL, value);
 }
 
-/* The elements of a list by name, in their order. */
+/* An object with the elements of a list by name, in their order. */
 static json_t *by_name(const json_t *list)
 {
 	json_t *object = json_object();
@@ -199,7 +200,8 @@ static json_t *by_name(const json_t *list)
 	{
 		element_name(element, name, sizeof(name));
 		snprintf(again, sizeof(again), "%s", name);
-		/* The port 0 may be there twice for one address; places have no names. */
+		/* A listener with port 0 may be repeated for one address: number the further
+		 * ones. */
 		for (size_t n = name[0] ? 2 : i; !again[0] || json_object_get(object, again); n++)
 			snprintf(again, sizeof(again), "%s%s%zu", name, name[0] ? "#" : "", n);
 		json_object_set(object, again, element);

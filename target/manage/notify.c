@@ -19,7 +19,7 @@
 
 #define MESSAGE_SIZE 1024
 
-/* Returns the length of the address, or 0 when @path is none. */
+/* Returns the length of the address, or 0 if @path is not valid. */
 static socklen_t notify_address(const char *path, struct sockaddr_un *addr)
 {
 	size_t len = strlen(path);
@@ -34,7 +34,7 @@ static socklen_t notify_address(const char *path, struct sockaddr_un *addr)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
 }
 
-/* The time is for one process; children of it have the variables too. */
+/* The variables are inherited by children, but apply to the process with this PID only. */
 static uint64_t watchdog_time(struct rd_log *log)
 {
 	const char *usec = getenv("WATCHDOG_USEC");
@@ -123,7 +123,7 @@ bool rdt_notify_to_journal(void)
 	char ours[48];
 	struct stat st;
 
-	/* Standard error may lead somewhere else since the service manager set it. */
+	/* Standard error may have been redirected since the service manager set the variable. */
 	if (!stream || fstat(STDERR_FILENO, &st))
 		return false;
 	snprintf(ours, sizeof(ours), "%" PRIu64 ":%" PRIu64, (uint64_t)st.st_dev,

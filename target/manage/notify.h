@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the service manager is told, by the protocol of sd_notify(3): a datagram of lines such as
- * READY=1 to the socket that the environment variable NOTIFY_SOCKET names. Nothing is sent where
- * that is not set.
+ * Notifies the service manager by the protocol of sd_notify(3): a datagram of lines such as READY=1
+ * to the socket in the environment variable NOTIFY_SOCKET. Without that variable nothing is sent.
  *
- * Main thread only. Nothing here blocks: a datagram that the socket does not take is dropped, and
- * a warning says so.
+ * Main thread only. Nothing blocks: a datagram that the socket does not accept is dropped with a
+ * warning.
  */
 #ifndef RDT_NOTIFY_H
 #define RDT_NOTIFY_H
@@ -17,25 +16,23 @@ struct rd_log;
 
 struct rdt_notify {
 	struct rd_log *log;
-	int fd;               /* -1: nobody is to be told */
-	uint64_t watchdog_ns; /* the service manager waits so long for WATCHDOG=1; 0: it does not */
+	int fd; /* -1: there is no service manager */
+	/* Timeout within which the service manager expects WATCHDOG=1; 0: none */
+	uint64_t watchdog_ns;
 };
 
-/*
- * Read NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID from the environment. A value that is of no
- * use is named in a warning; then, as without any, nothing will be sent.
- */
+/* Read NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID from the environment. An invalid value is
+ * logged as a warning and treated as missing. */
 void rdt_notify_open(struct rdt_notify *notify, struct rd_log *log);
 void rdt_notify_close(struct rdt_notify *notify);
 
-/* Send assignments, one a line, such as "READY=1\nSTATUS=serving". Longer ones are cut at 1,023
- * bytes. */
+/* Send assignments, one per line, such as "READY=1\nSTATUS=serving". Truncated to 1,023 bytes. */
 __attribute__((format(printf, 2, 3))) void rdt_notify(struct rdt_notify *notify, const char *fmt,
 						      ...);
-/* RELOADING=1 with the time that systemd asks for; READY=1 has to follow. */
+/* Send RELOADING=1 with the timestamp that systemd requires; READY=1 must follow. */
 void rdt_notify_reloading(struct rdt_notify *notify, const char *status);
 
-/* Is standard error a stream of the systemd journal, as JOURNAL_STREAM says? */
+/* Is standard error connected to the systemd journal, according to JOURNAL_STREAM? */
 bool rdt_notify_to_journal(void);
 
 #endif /* RDT_NOTIFY_H */

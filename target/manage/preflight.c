@@ -36,7 +36,7 @@ static bool read_line(const char *path, char *buf, size_t size)
 	return ok;
 }
 
-/* The line "0::/a/b" of /proc/self/cgroup: the group of version 2. */
+/* The group in the line "0::/a/b" of /proc/self/cgroup (version 2). */
 static bool own_cgroup(char *group, size_t size)
 {
 	FILE *f = fopen("/proc/self/cgroup", "re");
@@ -54,7 +54,7 @@ static bool own_cgroup(char *group, size_t size)
 	return found;
 }
 
-/* Each group up to the root may have a limit. */
+/* The lowest limit of the group and its ancestors. */
 static uint64_t cgroup_limit(void)
 {
 	char group[4096], path[sizeof(group) + 64], text[64];
@@ -166,7 +166,7 @@ static unsigned int probe_storage(const struct rdt_config *config, struct rd_log
 	return problems;
 }
 
-/* It is made at the start when it is missing. Returns 0 or an errno. */
+/* A file with "create: true" is created at the start if it is missing. Returns 0 or an errno. */
 static int probe_made_directory(const char *path)
 {
 	rd_autofree char *copy = strdup(path);
@@ -197,7 +197,7 @@ static unsigned int probe_state_dir(const struct rdt_config *config, struct rd_l
 	return 1;
 }
 
-/* Returns 0, or the errno of binding a socket to the address, at any port. */
+/* Returns 0, or the errno of binding a socket to the address with any port. */
 static int probe_address(const struct rdt_listener_config *l)
 {
 	struct sockaddr_storage addr;

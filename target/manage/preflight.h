@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of a configuration this machine cannot do, found before anything is opened. Any thread. */
+/* Checks whether this machine can serve a configuration, before anything is opened. Any thread. */
 #ifndef RDT_PREFLIGHT_H
 #define RDT_PREFLIGHT_H
 
@@ -9,21 +9,19 @@
 
 struct rd_log;
 
-/* Bytes of memory that this process may ever have: RAM and swap, or less where a control group (v2)
- * says so. UINT64_MAX: not known. */
+/* Bytes of memory that this process can use: RAM and swap, or the limit of its control group (v2)
+ * if lower. UINT64_MAX: unknown. */
 uint64_t rdt_preflight_memory_limit(void);
 
-/*
- * Namespaces in memory and the buffers of all reactors, together: more than the limit is an error,
- * which is logged. Returns 0 or -ENOMEM.
- */
+/* Checks the sum of memory namespaces and of the buffers of all reactors against that limit.
+ * Returns 0, or -ENOMEM with an error logged. */
 int rdt_preflight_memory(const struct rdt_config *config, struct rd_log *log);
 
 /*
- * All of it: memory, files and devices, the state directory, and whether the machine has the
- * addresses of the listeners. What another program uses is not found: it may be the rdtarget that
- * serves this configuration. Opens for reading only, and makes nothing. Logs each problem; returns
- * their number.
+ * Checks everything: memory, files and devices, the state directory, and that the machine has the
+ * addresses of the listeners. Does not check whether another program uses them, which may be the
+ * rdtarget that serves this configuration. Opens files for reading only and creates nothing. Logs
+ * each problem; returns their number.
  */
 unsigned int rdt_preflight(const struct rdt_config *config, struct rd_log *log);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What the log says about one task, kept for whoever asked for the task as well. One thread at a
- * time writes to it or reads it.
- */
+/* Collects what is logged during one task, for the requester of the task. Used by one thread at a
+ * time. */
 #ifndef RDT_REPORT_H
 #define RDT_REPORT_H
 
@@ -16,17 +14,17 @@ struct rdt_report_line {
 };
 
 struct rdt_report {
-	struct rd_log *log;    /* to be written to; passes everything on */
-	struct rd_log *parent; /* NULL: to nobody */
+	struct rd_log *log;    /* the log to use during the task; forwards to @parent */
+	struct rd_log *parent; /* NULL: not forwarded */
 	unsigned int count;
-	unsigned int left_out; /* further ones */
+	unsigned int left_out; /* number of further lines that were not kept */
 	struct rdt_report_line lines[RDT_REPORT_LINES];
 };
 
-/* Returns 0 or -ENOMEM. Warnings and errors are kept. */
+/* Keeps warnings and errors. Returns 0 or -ENOMEM. */
 int rdt_report_init(struct rdt_report *report, struct rd_log *parent);
 void rdt_report_add(struct rdt_report *report, enum rd_log_level level, const char *text);
-void rdt_report_clear(struct rdt_report *report); /* of its lines */
-void rdt_report_fini(struct rdt_report *report);  /* also one that was not initialised, but zero */
+void rdt_report_clear(struct rdt_report *report); /* removes its lines */
+void rdt_report_fini(struct rdt_report *report);  /* accepts a zeroed report */
 
 #endif /* RDT_REPORT_H */

@@ -12,7 +12,7 @@
 #include "target/nvmf/target.h"
 #include "notify.h"
 
-struct ping { /* to a reactor, and back */
+struct ping { /* message to a reactor and back */
 	struct rd_msg msg;
 	struct rdt_watchdog *watchdog;
 	struct rdt_reactor *reactor;
@@ -23,10 +23,10 @@ struct rdt_watchdog {
 	struct rdt_target *target;
 	struct rdt_notify *notify;
 	uint64_t period_ns;
-	struct rd_timer timer; /* the next round; within one: it takes too long */
-	uint64_t began;        /* the round */
+	struct rd_timer timer; /* start of the next round; during a round: its timeout */
+	uint64_t began;        /* start of the round, in ns */
 	unsigned int left;     /* reactors that have not answered */
-	bool late;             /* that was said */
+	bool late;             /* the timeout was logged */
 	bool stopped;
 	struct ping pings[];
 };

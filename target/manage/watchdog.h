@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Feeds the service manager's watchdog, only as long as every reactor runs. A round is a message to
- * each reactor's loop; when all have answered, WATCHDOG=1 is sent, and the next round begins a
- * third of the watchdog's time later. A reactor that stands still answers nothing, and nothing is
- * fed. I/O that storage does not complete is no reason: a reactor does not wait for it.
+ * Feeds the service manager's watchdog as long as every reactor runs. A round is a message to each
+ * reactor's loop. When all have answered, WATCHDOG=1 is sent, and the next round starts a third of
+ * the watchdog's timeout later. A reactor that hangs does not answer, so nothing is fed. Storage
+ * that does not complete I/O has no effect, because reactors do not wait for it.
  *
  * Main thread only.
  */
@@ -14,12 +14,12 @@ struct rdt_notify;
 struct rdt_target;
 struct rdt_watchdog;
 
-/* The target runs. *@out: NULL when there is no watchdog to feed. Returns 0 or -ENOMEM. */
+/* The target runs. *@out: NULL when the service manager has no watchdog. Returns 0 or -ENOMEM. */
 int rdt_watchdog_start(struct rdt_target *target, struct rdt_notify *notify,
 		       struct rdt_watchdog **out);
-/* On the main loop while it exists. Nothing is fed after that. NULL is fine. */
+/* While the main loop exists. Nothing is fed afterwards. Accepts NULL. */
 void rdt_watchdog_stop(struct rdt_watchdog *watchdog);
-/* No loop runs any more: a message to a reactor, or its answer, may be on its way until then. */
+/* After all loops have ended: until then a message or its answer may be in flight. */
 void rdt_watchdog_free(struct rdt_watchdog **watchdog);
 
 #endif /* RDT_WATCHDOG_H */
