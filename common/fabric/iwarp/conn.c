@@ -15,11 +15,9 @@
 
 #include "conn.h"
 #include "connect.h"
+#include "hold_siw.h"
 
 #define ENDS_PER_SEC 20
-
-#define POKE_NS      (5 * RD_NSEC_PER_MSEC)
-#define POKE_MAX_NS  (500 * RD_NSEC_PER_MSEC)
 
 static const char *iw_state_name(enum rd_iw_state s)
 {
@@ -155,27 +153,6 @@ static void conn_timeout(struct rd_timer *timer)
 	rd_iw_conn_end(c, -ETIMEDOUT, "timed out while %s", what);
 }
 
-/*
- * Active side. siw as a responder sends its reply before its socket receives FPDUs, and sees what
- * arrived in between only when more data arrives. So empty WRITEs are sent ("pokes") until the peer
- * sends its first FPDU.
- */
-static void first_over(struct rd_timer *timer)
-{
-	struct rd_iw_conn *c = rd_container_of(timer, struct rd_iw_conn, first_timer);
-
-	if (c->tx.hold) {
-		rd_iw_tx_release(c);
-		c->tx.poke_ns = c->fab->opts.poke_ns ? c->fab->opts.poke_ns : POKE_NS;
-	} else {
-		rd_iw_tx_poke(c);
-		if (c->tx.poke_ns < POKE_MAX_NS)
-			c->tx.poke_ns *= 2;
-	}
-	/* Cannot fail: the heap has the place that the timer has just left. */
-	rd_timer_start(c->fab->base.loop, timer, c->tx.poke_ns);
-}
-
 int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct rd_iw_conn **out)
 {
 	struct rd_iw_conn *c = calloc(1, sizeof(*c));
@@ -196,7 +173,6 @@ int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 	c->io.fd = -1;
 	c->io.try_read = conn_try;
 	c->timer.fn = conn_timeout;
-	c->first_timer.fn = first_over;
 	c->flush.fn = conn_flush;
 	rd_conn_events_init(&c->events, &c->base, fab->base.loop, iw_conn_free);
 	c->events.delivered = iw_conn_told;
@@ -323,7 +299,7 @@ static void drop_socket(struct rd_iw_conn *c, enum rd_iw_state was)
 	int fd = c->io.fd;
 
 	rd_timer_stop(loop, &c->timer);
-	rd_timer_stop(loop, &c->first_timer);
+	rd_iw_hold_stop(c);
 	rd_defer_cancel(loop, &c->flush);
 	if (fd < 0)
 		return;

@@ -69,7 +69,7 @@ struct rd_iw_conn {
 	bool est_due; /* ESTABLISHED is raised when the peer's first FPDU arrives */
 	struct rd_io io;
 	struct rd_timer timer;
-	struct rd_timer first_timer; /* active: ends tx.hold, then sends empty WRITEs */
+	struct rd_timer hold_timer; /* active: hold_siw.c */
 	struct rd_defer flush;
 	uint64_t deadline; /* active: of the whole attempt */
 

@@ -10,19 +10,11 @@
 
 #include "conn.h"
 #include "connect.h"
+#include "hold_siw.h"
 
 #define CONNECT_TIMEOUT_NS (20 * RD_NSEC_PER_SEC)
 #define PEER_TIMEOUT_NS    (60 * RD_NSEC_PER_SEC)
 #define REPLY_TIMEOUT_NS   (10 * RD_NSEC_PER_SEC)
-
-/*
- * siw as a responder sends its reply before its socket receives FPDUs; what arrives in between is
- * noticed only when more data arrives. So the first message must be followed by another one soon.
- * With the peer-to-peer model the ready-to-receive message leaves at once, and the first work
- * request FIRST_WR_NS later. Without it the pause gives siw time to switch. If siw takes longer,
- * empty WRITEs follow (first_over() in conn.c).
- */
-#define FIRST_WR_NS RD_NSEC_PER_MSEC
 
 /*
  * Ends connections to a machine that is gone: by default TCP does not probe idle connections, and
@@ -230,7 +222,7 @@ static void refuse_reply(struct rd_iw_conn *c, uint32_t term, const char *why)
 static void establish_active(struct rd_iw_conn *c, const struct rd_iw_depths *eff,
 			     enum rd_iw_rtr rtr)
 {
-	int rc = rd_timer_start(c->fab->base.loop, &c->first_timer, FIRST_WR_NS);
+	int rc = rd_iw_hold_start(c);
 
 	if (rc == 0)
 		rc = rd_iw_conn_open(c, eff);
@@ -238,7 +230,6 @@ static void establish_active(struct rd_iw_conn *c, const struct rd_iw_depths *ef
 		rd_iw_conn_end(c, rc, "out of memory");
 		return;
 	}
-	c->tx.hold = true;
 	if (rtr != RD_IW_RTR_NONE) {
 		c->tx.rtr = (uint8_t)rtr;
 		c->tx.cur.src = RD_IW_SRC_RTR;

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "conn.h"
+#include "hold_siw.h"
 
 #define MAX_BLANKS 256u
 
@@ -373,7 +374,7 @@ int rd_iw_fpdu_dest(struct rd_iw_conn *c, struct iovec *iov)
 static void first_fpdu(struct rd_iw_conn *c)
 {
 	c->rx.got_first = true;
-	rd_timer_stop(c->fab->base.loop, &c->first_timer);
+	rd_iw_hold_stop(c);
 	rd_iw_tx_release(c);
 	if (c->est_due) {
 		c->est_due = false;

@@ -31,7 +31,7 @@ struct rd_iw_test_conn rd_iw_test_conn(struct rd_fab_conn *conn)
 	return (struct rd_iw_test_conn){
 		.fd = c->io.fd,
 		.got_first = c->rx.got_first,
-		.timer_armed = rd_timer_armed(&c->first_timer),
+		.timer_armed = rd_timer_armed(&c->hold_timer),
 		.poke_due = c->tx.cur.poke,
 		.tx_blocked = c->tx.blocked,
 		.tx_part = c->tx.part_sent,
