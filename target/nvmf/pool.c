@@ -186,16 +186,19 @@ static bool serve_good(struct rdt_pool *pool)
 	return false;
 }
 
-/* Each account is examined once after a change. Beyond ROUND, the others are examined when the next
- * buffer is returned. */
+/* Each account is examined once after a change; beyond ROUND, the others in the next turn. */
 static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
 {
 	struct rdt_account *acc;
 
-	for (unsigned int i = 0; i < ROUND && pool->in_doubt + pool->unit <= half_of(pool); i++) {
+	for (unsigned int i = 0; pool->in_doubt + pool->unit <= half_of(pool); i++) {
 		acc = TAILQ_FIRST(&pool->turns[turn]);
 		if (!acc || acc->refused_at == pool->changes)
 			return;
+		if (i == ROUND) {
+			rd_defer(pool->reactor->loop, &pool->serve_rest, RD_DEFER_NEXT);
+			return;
+		}
 		if (!serve_account(pool, acc))
 			requeue_account(pool, acc);
 		else if (!TAILQ_EMPTY(&acc->waiting))
@@ -203,10 +206,8 @@ static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
 	}
 }
 
-static void pool_serve(struct rd_defer *defer)
+static void serve_all(struct rdt_pool *pool)
 {
-	struct rdt_pool *pool = rd_container_of(defer, struct rdt_pool, serve);
-
 	pool->changes += pool->tight; /* so they were not examined */
 	pool->tight = false;
 	while (serve_good(pool))
@@ -215,6 +216,16 @@ static void pool_serve(struct rd_defer *defer)
 		serve_in_doubt(pool, RDT_TURN_FIRST);
 	if (!pool->tight)
 		serve_in_doubt(pool, RDT_TURN_DOUBT);
+}
+
+static void pool_serve(struct rd_defer *defer)
+{
+	serve_all(rd_container_of(defer, struct rdt_pool, serve));
+}
+
+static void pool_serve_rest(struct rd_defer *defer)
+{
+	serve_all(rd_container_of(defer, struct rdt_pool, serve_rest));
 }
 
 int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt_pool_opts *opts)
@@ -229,13 +240,16 @@ int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt
 	pool->common.moved = SIZE_MAX / 2; /* never in doubt */
 	pool->changes = 1;
 	pool->serve.fn = pool_serve;
+	pool->serve_rest.fn = pool_serve_rest;
 	return rd_buddy_create(opts->base, opts->len, opts->unit, opts->max, &pool->buddy);
 }
 
 void rdt_pool_fini(struct rdt_pool *pool)
 {
-	if (pool->reactor)
+	if (pool->reactor) {
 		rd_defer_cancel(pool->reactor->loop, &pool->serve);
+		rd_defer_cancel(pool->reactor->loop, &pool->serve_rest);
+	}
 	rd_buddy_destroy(&pool->buddy);
 }
 

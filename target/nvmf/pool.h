@@ -76,6 +76,7 @@ struct rdt_pool {
 	uint64_t changes;
 	struct rdt_account common; /* CONNECT, SCRATCH: all hosts together, without a limit */
 	struct rd_defer serve;
+	struct rd_defer serve_rest; /* of very many accounts in doubt, in the next turn */
 };
 
 TAILQ_HEAD(rdt_fresh_list, rdt_qpair);

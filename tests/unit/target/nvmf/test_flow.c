@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What waits, waits in order; what is given back is given back in time. */
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "target/reactor/lifecycle.h"
@@ -340,6 +341,37 @@ static void more_in_doubt(void)
 	t_pair_free(&p);
 }
 
+/* With very many that wait in doubt, the last one is looked at as well, although nothing else comes
+ * back. */
+static void last_of_many_in_doubt(void)
+{
+	enum { MANY = 40 };
+	struct t_pair p = t_pair_new();
+	struct t_conn *c[MANY];
+	char nqn[64];
+
+	for (int i = 0; i < MANY; i++) {
+		snprintf(nqn, sizeof(nqn), "nqn.2026-11.io.rdnvme:host%d", i);
+		c[i] = host_named(p.env, nqn);
+		forget(c[i]);
+	}
+	c[0]->hold_respond = c[1]->hold_respond = true;
+	ask(c[0], 8 * RDT_BUFFER_UNIT);
+	ask(c[1], RDT_BUFFER_UNIT);
+	for (int i = 2; i < MANY; i++)
+		ask(c[i], i < MANY - 1 ? T_MDTS : 4 * RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(held(c[MANY - 1]), 0);
+	c[1]->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(c[MANY - 1]), 1);
+	CU_ASSERT_EQUAL(t_answers(c[2]), 0);
+	c[0]->hold_respond = false;
+	t_turn(p.env);
+	for (int i = 0; i < MANY; i++)
+		CU_ASSERT_EQUAL(t_answers(c[i]), 1);
+	t_pair_free(&p);
+}
+
 /* A host that waits for more than it has moved is not in doubt with what it holds. When it has
  * moved enough, it has a block of the reserve, although nothing else has changed. */
 static void trusted_while_it_waits(void)
@@ -649,6 +681,7 @@ const struct t_case t_flow_cases[] = {
 	{"who has its share is passed by others that wait", hosts_that_wait},
 	{"who was refused in doubt is looked at after a change", refused_until_a_change},
 	{"a host that gets a block in doubt may get more", more_in_doubt},
+	{"the last of very many in doubt is looked at", last_of_many_in_doubt},
 	{"a host gets the reserve when it has moved enough, while it waits",
 	 trusted_while_it_waits},
 	{"a slow disk does not block Connect and admin commands", reserve},
