@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Test cases of a script, and their log for tools/test-summary.
+# Test cases of a script that has set pipefail, and their log for tools/test-summary.
 
 cases=$(mktemp)
 count=0 rc=0
