@@ -68,7 +68,7 @@ def the_right_files_are_installed(t):
                     r'/include/rdinit_dev\.h$', r'/librdinit\.so$',
                     r'/librdinit\.so\.0$', r'/librdinit\.a$', r'/pkgconfig/librdinit\.pc$',
                     r'/man1/rdtarget\.1$', r'/man1/rdinit\.1$', r'/man1/rdinit-read\.1$',
-                    r'/bash-completion/completions/rdinit$', r'/zsh/(site-functions|vendor-completions)/_rdinit$',
+                    r'/bash-completion/completions/rd(ctl|init|target)$', r'/zsh/(site-functions|vendor-completions)/_rdinit$',
                     r'/systemd/system/rdtarget\.service$', r'/sysusers\.d/rdtarget\.conf$',
                     r'/tmpfiles\.d/rdtarget\.conf$', r'/doc/rdtarget/examples/service\.yaml$',
                     r'/man3/librdinit\.3$',

@@ -267,16 +267,20 @@ def every_verb_has_a_manual_page_of_its_own(t):
         warnings_of(t, t.path(f'rdinit-{verb}.1'))
 
 
-def completed(t, *words):
-    """What bash offers after these words."""
-    script = t.path('completion')
-    with open(script, 'w', encoding='utf-8') as f:
-        f.write(help_of([program('rdinit'), '--generate', 'bash']))
-    res = subprocess.run(['bash', '-c', '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rdinit; '
-                          'printf "%s\\n" "${COMPREPLY[@]}"', script, 'rdinit', *words],
+def bash_offers(t, script, function, *words):
+    """What bash offers after these words, of which the first is the program."""
+    res = subprocess.run(['bash', '-c', f'. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); {function}; '
+                          'printf "%s\\n" "${COMPREPLY[@]}"', script, *words],
                          capture_output=True, text=True, check=False)
     t.eq(res.stderr, '', 'bash says')
     return res.stdout.split()
+
+
+def completed(t, *words):
+    script = t.path('completion')
+    with open(script, 'w', encoding='utf-8') as f:
+        f.write(help_of([program('rdinit'), '--generate', 'bash']))
+    return bash_offers(t, script, '_rdinit', 'rdinit', *words)
 
 
 @test
@@ -300,6 +304,30 @@ def zsh_completes_the_same(t):
         with open(t.path('_rdinit'), 'w', encoding='utf-8') as f:
             f.write(text)
         t.eq(subprocess.run(['zsh', '-n', t.path('_rdinit')], check=False).returncode, 0, 'zsh -n')
+
+
+@each(('rdctl', 'rdctl'), ('rdtarget', 'rdtarget'))
+def completions_know_all_options(t, name):
+    options = options_of(help_of([program(name), '--help']))
+    script = os.path.join(SOURCE_ROOT, f'docs/completion/{name}.bash')
+    t.eq(set(bash_offers(t, script, f'_{name}', program(name), '--')), options, 'bash')
+    zsh = f'docs/completion/_{name}'
+    t.eq(options_of(read(zsh)), options, 'zsh')
+    if shutil.which('zsh'):
+        t.eq(subprocess.run(['zsh', '-n', os.path.join(SOURCE_ROOT, zsh)], check=False).returncode, 0, 'zsh -n')
+
+
+@test
+def bash_completes_rdctls_verbs_and_values(t):
+    def offers(*words):
+        return bash_offers(t, os.path.join(SOURCE_ROOT, 'docs/completion/rdctl.bash'), '_rdctl', program('rdctl'),
+                           *words)
+    found = offers('')
+    t.ok({'status', 'hosts', 'reload', 'drain', 'raw'} <= set(found), f'verbs: {found}')
+    t.eq(offers('rel'), ['reload'])
+    t.eq(offers('-o', ''), ['text', 'json'])
+    t.eq(offers('-o', 'json', 'stat'), ['status', 'stats'])
+    t.eq(offers('status', ''), [], 'after a verb')
 
 
 @test
@@ -485,6 +513,7 @@ def packages_are_built_with_what_the_build_needs(t):
                                  *(f'../tests/debian/{name}' for name in ('run', 'enter', 'inside', 'package',
                                                                           'package_inside', 'cross', 'boot',
                                                                           'service_inside')),
+                                 *(f'../docs/completion/{name}.bash' for name in ('rdctl', 'rdtarget')),
                                  *(f'../configs/packaging/debian/tests/{name}'
                                    for name in ('serve', 'library', 'service')))))
 def shellcheck_is_content(t, name):
