@@ -22,7 +22,9 @@ struct rd_log {
 	int fd;
 	enum rd_log_format format;
 	bool priorities;
-	struct rd_log_out *out; /* NULL: write to @fd */
+	_Atomic(rd_log_observer_fn) observer;
+	_Atomic(void *) observer_arg; /* set before @observer */
+	struct rd_log_out *out;       /* NULL: write to @fd */
 	rd_log_sink_fn sink;
 	void *sink_arg;
 };
@@ -37,6 +39,16 @@ static const char *const comp_names[RD_LOG_COMPS] = {
 	[RD_LOG_TARGET] = "target",   [RD_LOG_CTRL] = "ctrl",     [RD_LOG_QPAIR] = "qpair",
 	[RD_LOG_BACKEND] = "backend", [RD_LOG_INIT] = "init",
 };
+
+const char *rd_log_level_name(enum rd_log_level level)
+{
+	return level_names[level];
+}
+
+const char *rd_log_comp_name(enum rd_log_comp comp)
+{
+	return comp_names[comp];
+}
 
 const char *rd_log_level_names(void)
 {
@@ -265,6 +277,13 @@ void rd_log_set_format(struct rd_log *log, enum rd_log_format format, bool prior
 	log->priorities = priorities || format == RD_LOG_JOURNAL;
 }
 
+void rd_log_set_observer(struct rd_log *log, rd_log_observer_fn fn, void *arg)
+{
+	if (fn)
+		atomic_store(&log->observer_arg, arg);
+	atomic_store(&log->observer, fn);
+}
+
 int rd_log_buffer(struct rd_log *log)
 {
 	return rd_log_out_create(log->fd, log_dropped_line, log, &log->out);
@@ -279,9 +298,12 @@ void rd_log_flush(struct rd_log *log)
 static void log_emit(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
 		     const char *plain, const char *text)
 {
+	rd_log_observer_fn observer = atomic_load(&log->observer);
 	char buf[RD_LOG_OUT_LINE];
 	size_t len;
 
+	if (observer)
+		observer(atomic_load(&log->observer_arg), comp, level, text);
 	if (log->sink) {
 		log->sink(log->sink_arg, level, plain);
 		return;

@@ -86,6 +86,17 @@ void rd_log_set_format(struct rd_log *log, enum rd_log_format format, bool prior
 int rd_log_buffer(struct rd_log *log);
 void rd_log_flush(struct rd_log *log);
 
+/*
+ * @fn is called with each message that is written, by the thread that writes it; it does not log
+ * itself. NULL: nobody. Any thread sets it, but the old one's @arg lives until no other thread
+ * logs.
+ */
+typedef void (*rd_log_observer_fn)(void *arg, enum rd_log_comp comp, enum rd_log_level level,
+				   const char *text);
+void rd_log_set_observer(struct rd_log *log, rd_log_observer_fn fn, void *arg);
+
+const char *rd_log_level_name(enum rd_log_level level);
+const char *rd_log_comp_name(enum rd_log_comp comp);
 /* Comma-separated names of all levels and components, for usage texts. */
 const char *rd_log_level_names(void);
 const char *rd_log_comp_names(void);

@@ -19,6 +19,7 @@ struct rdt_reactor;
 struct rdt_rpc_ask;
 struct rdt_rpc_client;
 struct rdt_rpc_drain;
+struct rdt_rpc_events;
 struct rdt_rpc_job;
 struct rdt_subsys;
 
@@ -88,7 +89,8 @@ struct rdt_rpc {
 	TAILQ_HEAD(, rdt_rpc_ask) asks; /* questions to reactors on their way */
 	TAILQ_HEAD(, rdt_rpc_job) jobs;
 	unsigned int jobs_count;
-	struct rdt_rpc_drain *drain; /* the one that runs, or NULL */
+	struct rdt_rpc_drain *drain;   /* the one that runs, or NULL */
+	struct rdt_rpc_events *events; /* NULL: nobody has watched yet */
 };
 
 /* ---- rpc.c: requests and answers ---- */
@@ -120,6 +122,18 @@ void rdt_rpc_client_busy(struct rdt_rpc_client *client, struct rdt_rpc_call *cal
 bool rdt_rpc_client_may_change(const struct rdt_rpc_client *client);
 uid_t rdt_rpc_client_uid(const struct rdt_rpc_client *client);
 pid_t rdt_rpc_client_pid(const struct rdt_rpc_client *client);
+
+/* Events of @level or worse are for @client from now on. Returns true when none were before. */
+bool rdt_rpc_client_watch(struct rdt_rpc_client *client, int level);
+/* One line for all clients that watch @level. A client that does not read them loses them, and is
+ * told how many. */
+void rdt_rpc_event(struct rdt_rpc *rpc, int level, const char *text, size_t len);
+void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count); /* for all of these clients */
+
+/* ---- rpc_events.c ---- */
+
+void rdt_rpc_events_unwatch(struct rdt_rpc *rpc); /* a client that watched is gone */
+void rdt_rpc_events_free(struct rdt_rpc *rpc);    /* no other thread logs any more */
 
 /* ---- rpc_ask.c: questions to all reactors ---- */
 
@@ -161,6 +175,7 @@ struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, 
 
 extern const struct rdt_rpc_method rdt_rpc_change_methods[];
 extern const struct rdt_rpc_method rdt_rpc_config_methods[];
+extern const struct rdt_rpc_method rdt_rpc_event_methods[];
 extern const struct rdt_rpc_method rdt_rpc_host_methods[];
 extern const struct rdt_rpc_method rdt_rpc_show_methods[];
 extern const struct rdt_rpc_method rdt_rpc_stats_methods[];

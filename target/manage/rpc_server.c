@@ -18,6 +18,7 @@
 
 #define READ_AT_ONCE   (64u << 10)
 #define ACCEPT_AT_ONCE 16
+#define EVENTS_OUT     (256u << 10)           /* bytes of a client that does not read them */
 #define STUCK_AFTER    (30 * RD_NSEC_PER_SEC) /* without a byte that the client has taken */
 #define LOOK_EVERY     (5 * RD_NSEC_PER_SEC)
 
@@ -40,6 +41,8 @@ struct rdt_rpc_client {
 	size_t out_len;
 	size_t out_pos;
 	uint64_t progress_at; /* of the output */
+	int watch;            /* events of this level or worse; -1: none */
+	uint64_t events_lost; /* that it has not been told of */
 };
 
 bool rdt_rpc_client_may_change(const struct rdt_rpc_client *c)
@@ -70,6 +73,8 @@ void rdt_rpc_client_close(struct rdt_rpc_client *c)
 
 	if (c->call)
 		c->call->client = NULL;
+	if (c->watch >= 0)
+		rdt_rpc_events_unwatch(rpc);
 	rd_defer_cancel(rpc->loop, &c->next);
 	rd_io_del(rpc->loop, &c->io);
 	close(c->io.fd);
@@ -140,6 +145,53 @@ void rdt_rpc_send(struct rdt_rpc_client *c, const char *text, size_t len)
 	client_flush(c);
 }
 
+/* ---- events ---- */
+
+bool rdt_rpc_client_watch(struct rdt_rpc_client *c, int level)
+{
+	bool first = c->watch < 0;
+
+	c->watch = level;
+	return first;
+}
+
+static void tell_lost(struct rdt_rpc_client *c)
+{
+	char text[128];
+	int len = snprintf(text, sizeof(text),
+			   "{\"jsonrpc\":\"2.0\",\"method\":\"lost\",\"params\":{\"count\":%llu}}",
+			   (unsigned long long)c->events_lost);
+
+	c->events_lost = 0;
+	rdt_rpc_send(c, text, (size_t)len);
+}
+
+void rdt_rpc_event(struct rdt_rpc *rpc, int level, const char *text, size_t len)
+{
+	struct rdt_rpc_client *c;
+
+	TAILQ_FOREACH (c, &rpc->clients, link) {
+		if (c->watch < level || c->broken)
+			continue;
+		if (c->out_len - c->out_pos > EVENTS_OUT) {
+			c->events_lost++;
+			continue;
+		}
+		if (c->events_lost)
+			tell_lost(c);
+		rdt_rpc_send(c, text, len);
+	}
+}
+
+void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count)
+{
+	struct rdt_rpc_client *c;
+
+	TAILQ_FOREACH (c, &rpc->clients, link)
+		if (c->watch >= 0)
+			c->events_lost += count;
+}
+
 /* ---- in ---- */
 
 static int client_room(struct rdt_rpc_client *c)
@@ -164,7 +216,8 @@ static void client_next(struct rd_defer *defer)
 	char *end;
 	size_t len;
 
-	if (c->broken || ((c->closing || (c->eof && !c->in_len)) && !c->call && !c->out_len)) {
+	if (c->broken ||
+	    ((c->closing || (c->eof && !c->in_len && c->watch < 0)) && !c->call && !c->out_len)) {
 		rdt_rpc_client_close(c);
 		return;
 	}
@@ -261,6 +314,7 @@ static void client_new(struct rdt_rpc *rpc, int fd)
 		goto err_close;
 	}
 	c->rpc = rpc;
+	c->watch = -1;
 	c->next.fn = client_next;
 	if (rd_io_add(rpc->loop, &c->io, fd, EPOLLIN, client_ready))
 		goto err_close;
@@ -374,6 +428,7 @@ void rdt_rpc_free(struct rdt_rpc **out)
 {
 	if (!*out)
 		return;
+	rdt_rpc_events_free(*out);
 	rdt_rpc_ask_free_all(*out);
 	rdt_rpc_jobs_free(*out);
 	free(*out);

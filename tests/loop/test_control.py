@@ -289,6 +289,52 @@ def a_client_that_goes_does_not_stop_the_drain_it_began(t):
     t.eq(target.wait(), 0, 'exit status')
 
 
+# ---- events ----
+
+@test
+def events_are_sent_as_they_are_logged(t):
+    target, path = target_of(t)
+    with Control(path) as watcher, Control(path) as info, Control(path) as c:
+        t.eq(watcher.call('events.watch'), {'level': 'notice'})
+        t.eq(info.call('events.watch', level='info'), {'level': 'info'})
+        with_socket(t, [memory(t), memory(t, 2)])
+        c.call('config.reload')
+        seen = []
+        while 'reloaded: 1 namespaces added' not in seen:
+            event = watcher.answer()
+            t.eq((event['method'], sorted(event['params'])), ('event', ['component', 'level', 'message', 'time']))
+            seen.append(event['params']['message'])
+        t.ok(any('namespace 2: added' in message for message in seen), f'messages: {seen}')
+        with host(target) as h:
+            h.enable()
+            while 'connected from' not in info.answer()['params']['message']:
+                pass  # which is logged with level info
+        number = watcher.post('status')  # events may come before its answer
+        while watcher.answer().get('id') != number:
+            pass
+        refused(t, 'invalid', c.call, 'events.watch', level='loud')
+
+
+@test
+def a_watcher_that_does_not_read_loses_events_and_is_told(t):
+    target, path = target_of(t)
+    with Control(path) as deaf, Control(path) as c:
+        deaf.call('events.watch', level='trace')
+        c.call('log.level', level='trace')
+        t.rdinit('bench', target.uri(), '--run-time', '500ms')
+        c.call('log.level', level='error')
+        exercise(target)
+        number = deaf.post('status')  # which is read when the client has taken all events
+        while deaf.answer().get('id') != number:
+            pass
+        for _ in range(2):  # the second one is logged: an event, behind what was lost before it
+            c.call('log.level', level='notice')
+        answer = deaf.answer()
+        t.eq(answer['method'], 'lost')
+        t.ok(answer['params']['count'] > 0, 'none was lost')
+        t.match('control: log.level', deaf.answer()['params']['message'])
+
+
 # ---- configuration ----
 
 @test

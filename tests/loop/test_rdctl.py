@@ -140,6 +140,29 @@ def states_levels_drain_and_the_end(t):
     t.match('rdtarget does not run', rdctl(t, path, 'status', rc=NO_DAEMON).err)
 
 
+@each(('text', (), r'^\S+Z notice: main: reloaded: nothing has changed$'),
+      ('JSON', ('-o', 'json'), r'"message":"reloaded: nothing has changed"'))
+def events_are_shown_until_the_end(t, args, pattern):
+    target, path = controlled(t, [memory(t)])
+    reader, writer = os.pipe()
+    proc = t.spawn('rdctl', [program('rdctl'), '--socket', path, *args, 'events'], stdout=writer)
+    os.close(writer)
+    with open(reader, encoding='utf-8') as out:
+        lines = []
+        thread = threading.Thread(target=lambda: [lines.append(line) for line in out])
+        thread.start()
+
+        def seen():
+            rdctl(t, path, 'reload')
+            return any(re.search(pattern, line) for line in list(lines))
+        wait_for(lambda: lines or seen(), 'the first event')
+        wait_for(seen, 'the reload')
+        target.stop()
+        t.eq(proc.wait(), NO_DAEMON, 'exit status')
+        thread.join()
+    t.match('rdtarget closed the connection', proc.text())
+
+
 @each(('no verb', [], 'no verb given'), ('an unknown verb', ['hostz'], 'no such verb: hostz'),
       ('too many arguments', ['status', 'x'], 'usage: rdctl status'),
       ('too few', ['log'], 'usage: rdctl log LEVEL'),

@@ -71,37 +71,59 @@ static bool send_all(int fd, const char *data, size_t len)
 	return true;
 }
 
-/* Up to the newline. NULL, with errno: 0 when the connection was closed. */
-static char *receive_line(int fd)
+/* What was received, and not yet taken. */
+struct input {
+	int fd;
+	char *data;
+	size_t len;
+	size_t room;
+	size_t taken; /* the line returned last */
+};
+
+static bool receive_more(struct input *in)
 {
-	char *line = NULL;
-	size_t len = 0, room = 0;
+	ssize_t n;
 
-	for (;;) {
-		ssize_t n;
+	if (in->len == in->room) {
+		char *more = realloc(in->data, in->room + READ_AT_ONCE);
 
-		if (len + 1 >= room) {
-			char *more = realloc(line, room + READ_AT_ONCE);
-
-			if (!more)
-				break;
-			line = more;
-			room += READ_AT_ONCE;
-		}
-		n = recv(fd, line + len, room - len - 1, 0);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			errno = n ? errno : 0;
-			break;
-		}
-		len += (size_t)n;
-		line[len] = '\0';
-		if (line[len - 1] == '\n')
-			return line;
+		if (!more)
+			return false;
+		in->data = more;
+		in->room += READ_AT_ONCE;
 	}
-	free(line);
-	return NULL;
+	do
+		n = recv(in->fd, in->data + in->len, in->room - in->len, 0);
+	while (n < 0 && errno == EINTR);
+	if (n > 0)
+		in->len += (size_t)n;
+	else if (n == 0)
+		errno = 0;
+	return n > 0;
+}
+
+/* The next line, valid until the next call. NULL, with errno: 0 when the connection was closed. */
+static const char *receive_line(struct input *in)
+{
+	size_t looked = 0;
+	char *end = NULL;
+
+	in->len -= in->taken;
+	if (in->taken)
+		memmove(in->data, in->data + in->taken, in->len);
+	in->taken = 0;
+	for (;;) {
+		if (in->len > looked)
+			end = memchr(in->data + looked, '\n', in->len - looked);
+		if (end)
+			break;
+		looked = in->len;
+		if (!receive_more(in))
+			return NULL;
+	}
+	*end = '\0';
+	in->taken = (size_t)(end - in->data) + 1;
+	return in->data;
 }
 
 /* What the daemon says, with what hosts chose made fit for a terminal. */
@@ -141,42 +163,97 @@ static json_t *take_answer(const char *line, int *code)
 	return result;
 }
 
-json_t *rdctl_call(const struct rdctl *ctl, const char *method, json_t *params, int *code)
+/* Connect and send. Returns false after it has said why not. */
+static bool begin_call(const struct rdctl *ctl, const char *method, json_t *params,
+		       struct input *in)
 {
 	json_t *request = json_pack("{s:s, s:i, s:s, s:o}", "jsonrpc", "2.0", "id", 1, "method",
 				    method, "params", params ? params : json_object());
 	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
-	json_t *result = NULL;
-	char *line = NULL;
 	size_t len;
-	int fd;
 
 	json_decref(request);
-	*code = RDCTL_NO_DAEMON;
+	*in = (struct input){.fd = -1};
 	if (!text) {
-		fprintf(stderr, "rdctl: out of memory, or not UTF-8: %s\n", method);
-		return NULL;
+		fprintf(stderr, "rdctl: out of memory\n");
+		return false;
 	}
-	fd = connect_to(ctl);
-	if (fd < 0) {
-		free(text);
-		return NULL;
-	}
+	in->fd = connect_to(ctl);
 	len = strlen(text);
 	text[len] = '\n'; /* in the place of the NUL: one line is one send */
 	/* A daemon that has no place for us says so and closes, before it has read anything. */
-	if (send_all(fd, text, len + 1) || errno == EPIPE || errno == ECONNRESET)
-		line = receive_line(fd);
-	if (line)
-		result = take_answer(line, code);
-	else if (errno == EAGAIN)
+	if (in->fd >= 0 && !send_all(in->fd, text, len + 1) && errno != EPIPE &&
+	    errno != ECONNRESET) {
+		fprintf(stderr, "rdctl: %s: %s\n", ctl->socket, strerror(errno));
+		close(in->fd);
+		in->fd = -1;
+	}
+	free(text);
+	return in->fd >= 0;
+}
+
+static void end_call(struct input *in)
+{
+	close(in->fd);
+	free(in->data);
+}
+
+static void say_no_line(const struct rdctl *ctl)
+{
+	if (errno == EAGAIN)
 		fprintf(stderr, "rdctl: %s: no answer within %u s (--wait)\n", ctl->socket,
 			ctl->wait_seconds);
 	else
 		fprintf(stderr, "rdctl: %s: %s\n", ctl->socket,
 			errno ? strerror(errno) : "rdtarget closed the connection");
-	close(fd);
-	free(line);
-	free(text);
+}
+
+json_t *rdctl_call(const struct rdctl *ctl, const char *method, json_t *params, int *code)
+{
+	json_t *result = NULL;
+	const char *line;
+	struct input in;
+
+	*code = RDCTL_NO_DAEMON;
+	if (!begin_call(ctl, method, params, &in))
+		return NULL;
+	line = receive_line(&in);
+	if (line)
+		result = take_answer(line, code);
+	else
+		say_no_line(ctl);
+	end_call(&in);
 	return result;
+}
+
+int rdctl_watch(const struct rdctl *ctl, const char *method, json_t *params,
+		bool (*event)(const struct rdctl *ctl, const json_t *notification))
+{
+	const struct timeval for_ever = {0};
+	int code = RDCTL_NO_DAEMON;
+	bool more = true;
+	const char *line;
+	struct input in;
+	json_t *answer;
+
+	if (!begin_call(ctl, method, params, &in))
+		return code;
+	line = receive_line(&in);
+	answer = line ? take_answer(line, &code) : NULL;
+	if (!line)
+		say_no_line(ctl);
+	setsockopt(in.fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
+	while (answer && more && (line = receive_line(&in))) {
+		json_t *notification = json_loads(line, 0, NULL);
+
+		more = event(ctl, notification);
+		json_decref(notification);
+	}
+	if (answer && more)
+		say_no_line(ctl);
+	if (answer)
+		code = more ? RDCTL_NO_DAEMON : RDCTL_OK;
+	json_decref(answer);
+	end_call(&in);
+	return code;
 }

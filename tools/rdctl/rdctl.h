@@ -53,6 +53,12 @@ extern const struct rdctl_verb rdctl_verbs[]; /* the last one has no name */
  * it has said why on standard error, with *@code set.
  */
 json_t *rdctl_call(const struct rdctl *ctl, const char *method, json_t *params, int *code);
+/*
+ * Call @method, and @event for each notification that follows, until the daemon closes the
+ * connection or @event returns false. Returns the exit status.
+ */
+int rdctl_watch(const struct rdctl *ctl, const char *method, json_t *params,
+		bool (*event)(const struct rdctl *ctl, const json_t *notification));
 
 /* ---- table.c: what people read ---- */
 

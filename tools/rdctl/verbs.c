@@ -187,6 +187,38 @@ static int run_stats(const struct rdctl *ctl, const struct rdctl_arguments *args
 	return show_result(ctl, "stats.get", NULL, print_stats);
 }
 
+/* One line at once: whoever reads a pipe sees it now. False: nobody reads. */
+static bool print_event(const struct rdctl *ctl, const json_t *notification)
+{
+	static const char *const keys[] = {"time", "level", "component", "message"};
+	const json_t *params = json_object_get(notification, "params");
+	const json_t *lost = json_object_get(params, "count");
+	char text[1024];
+
+	if (ctl->json) {
+		json_dumpf(notification, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
+		putchar('\n');
+	} else if (lost) {
+		printf("... %lld lost ...\n", (long long)json_integer_value(lost));
+	} else {
+		for (int i = 0; i < 4; i++)
+			printf("%s%s",
+			       rdctl_text(json_object_get(params, keys[i]), RDCTL_TEXT, text,
+					  sizeof(text)),
+			       i == 0   ? " "
+			       : i == 3 ? "\n"
+					: ": ");
+	}
+	return fflush(stdout) == 0;
+}
+
+static int run_events(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	json_t *params = args->count ? json_pack("{s:s}", "level", args->values[0]) : NULL;
+
+	return rdctl_watch(ctl, "events.watch", params, print_event);
+}
+
 /* ---- configuration ---- */
 
 static int print_config(const json_t *result)
@@ -391,6 +423,7 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"ns", "[SUBNQN]", "namespaces", 0, 1, run_ns},
 	{"listeners", "", "addresses, and their ANA states", 0, 0, run_listeners},
 	{"stats", "", "counters since the start", 0, 0, run_stats},
+	{"events", "[LEVEL]", "messages of the log, as they are written", 0, 1, run_events},
 	{"config", "", "the running configuration, in JSON", 0, 0, run_config},
 	{"check", "[--full]", "the mistakes of the configuration file", 0, 0, run_check},
 	{"diff", "", "what a reload would change", 0, 0, run_diff},
