@@ -356,5 +356,7 @@ int cli_resv_release(const struct cli_options *opts);
 int cli_resv_report(const struct cli_options *opts);
 int cli_gen_hostnqn(const struct cli_options *opts); /* hostnqn.c */
 int cli_show_hostnqn(const struct cli_options *opts);
+int cli_gen_dhchap_key(const struct cli_options *opts); /* dhchap_key.c */
+int cli_check_dhchap_key(const struct cli_options *opts);
 
 #endif /* RDI_CLI_H */

@@ -246,6 +246,19 @@ static const struct cli_opt recovery[] = {
 	     "(default round-robin)"),
 };
 
+static const struct cli_opt gen_dhchap_key[] = {
+	NUM("hmac", 'm', CLI_ARG_HMAC, "N", 3,
+	    "hash that makes a key from the secret and an NQN: 0 none (default), 1 SHA-256, "
+	    "2 SHA-384, 3 SHA-512"),
+	NUM("key-length", 'l', CLI_ARG_KEY_LENGTH, "BYTES", 64,
+	    "length of the secret: 32, 48 or 64 (default: by the hash, else 32)"),
+};
+
+static const struct cli_opt check_dhchap_key[] = {
+	TEXT("key-file", 0, CLI_ARG_KEY_FILE, "FILE",
+	     "file whose first line is the key; - or none: standard input"),
+};
+
 GROUP(cli_g_raw, "Data", raw);
 GROUP(cli_g_human, "Data", human);
 GROUP(cli_g_blocks, "Command", blocks);
@@ -274,3 +287,5 @@ GROUP(cli_g_monitor, "Command", monitor);
 GROUP(cli_g_cp, "Copy", cp);
 GROUP(cli_g_recovery, "Recovery", recovery);
 GROUP(cli_g_top, "Top", top);
+GROUP(cli_g_gen_dhchap_key, "Key", gen_dhchap_key);
+GROUP(cli_g_check_dhchap_key, "Key", check_dhchap_key);

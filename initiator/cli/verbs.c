@@ -650,6 +650,38 @@ const struct cli_verb cli_verbs[] = {
 		.groups = {&cli_g_host, &cli_g_output},
 		.run = cli_show_hostnqn,
 	},
+	{
+		.name = "gen-dhchap-key",
+		.family = other,
+		.summary = "Print a new random secret for DH-HMAC-CHAP",
+		.text = "Print a new random secret for DH-HMAC-CHAP, the in-band authentication of "
+			"NVMe over Fabrics, in the form DHHC-1:hh:BASE64: that Linux, nvme-cli and "
+			"SPDK read as well. Host and target need the same text. The secret is "
+			"never "
+			"transformed here; both ends do that with the host NQN (with the "
+			"subsystem NQN, if it is the secret of a controller).\n\n"
+			"Write it to a file that only its owner can read, and never give it to a "
+			"program as an argument, which every user of the machine can see.",
+		.reach = CLI_NOWHERE,
+		.json = true,
+		.example = "(umask 077; rdinit gen-dhchap-key --hmac=1 >host.key)",
+		.groups = {&cli_g_gen_dhchap_key, &cli_g_output},
+		.run = cli_gen_dhchap_key,
+	},
+	{
+		.name = "check-dhchap-key",
+		.family = other,
+		.summary = "Check the form and the checksum of a secret for DH-HMAC-CHAP",
+		.text = "Check the form, the length and the checksum of a secret for DH-HMAC-CHAP, "
+			"and print its hash and length, but nothing of the secret. The exit status "
+			"is 1 if it is not valid. Whether it is the right one, only the other end "
+			"can tell.",
+		.reach = CLI_NOWHERE,
+		.json = true,
+		.example = "rdinit check-dhchap-key --key-file=host.key",
+		.groups = {&cli_g_check_dhchap_key, &cli_g_output},
+		.run = cli_check_dhchap_key,
+	},
 };
 
 const size_t cli_verbs_n = sizeof(cli_verbs) / sizeof(cli_verbs[0]);

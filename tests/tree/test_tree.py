@@ -369,7 +369,7 @@ def configuration_keys_are_in_the_manual_page_and_the_example(t):
 @test
 def public_functions_are_in_the_library_manual_page(t):
     functions = set()
-    for name in ('include/rdinit.h', 'include/rdinit_dev.h'):
+    for name in ('include/rdinit.h', 'include/rdinit_auth.h', 'include/rdinit_dev.h'):
         header = re.sub(r'/\*.*?\*/', '', read(name), flags=re.S)
         found = set(re.findall(r'\b(rdinit_\w+)\s*\(', header))
         t.ok(found, f'no functions in {name}')

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "t_main.h"
+#include "suites.h"
 
 #include <string.h>
 
@@ -182,7 +182,9 @@ int main(int argc, char **argv)
 		{"what is wrong with an NQN is said", says_what_is_wrong_with_an_nqn},
 		{NULL, NULL},
 	};
-	const struct t_suite suites[] = {{.name = "text", .cases = cases}, {.name = NULL}};
+	const struct t_suite suites[] = {{.name = "text", .cases = cases},
+					 {.name = "auth", .cases = t_auth_cases},
+					 {.name = NULL}};
 
 	return t_run(argc, argv, suites);
 }

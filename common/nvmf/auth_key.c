@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "nvmf/auth_key.h"
+
+#include <errno.h>
+#include <isa-l/crc.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nvmf/auth_calc.h"
+#include "nvmf/wire.h"
+
+#define PREFIX     "DHHC-1:"
+#define PREFIX_LEN 7
+#define CRC_LEN    4
+#define ENCODED    92 /* base64 characters of the longest secret and its CRC */
+#define DECODED    69 /* bytes that EVP_DecodeBlock() writes for them, padding included */
+
+_Static_assert(NVMF_AUTH_KEY_TEXT == PREFIX_LEN + 3 + ENCODED + 1 + 1, "longest text of a secret");
+
+static bool secret_len_possible(size_t len)
+{
+	return len == 32 || len == 48 || len == 64;
+}
+
+static bool key_possible(const struct nvmf_auth_key *key)
+{
+	return secret_len_possible(key->len) && key->hash <= NVMF_AUTH_SHA512;
+}
+
+static uint32_t secret_crc(const uint8_t *secret, size_t len)
+{
+	return crc32_gzip_refl(0, secret, len);
+}
+
+/*
+ * Strict, unlike EVP_DecodeBlock(), which skips white space and takes any bits behind the last
+ * byte: the text must be what encoding its bytes gives. Returns the number of bytes, or -EINVAL.
+ */
+static int decode_base64(const char *text, size_t len, uint8_t out[DECODED])
+{
+	unsigned char again[ENCODED + 1];
+	int n, pad = 0;
+
+	if (len == 0 || len % 4 || len > ENCODED)
+		return -EINVAL;
+	while (pad < 2 && text[len - 1 - (size_t)pad] == '=')
+		pad++;
+	n = EVP_DecodeBlock(out, (const unsigned char *)text, (int)len);
+	if (n < 0)
+		return -EINVAL;
+	n -= pad;
+	EVP_EncodeBlock(again, out, n);
+	if (CRYPTO_memcmp(again, text, len) != 0)
+		n = -EINVAL;
+	OPENSSL_cleanse(again, sizeof(again));
+	return n;
+}
+
+/* @text: what is between the second colon and the third, of @len bytes. */
+static const char *parse_secret(const char *text, size_t len, struct nvmf_auth_key *key)
+{
+	uint8_t bytes[DECODED];
+	const char *error = NULL;
+	int n = decode_base64(text, len, bytes);
+	__le32 crc;
+
+	if (n < 0)
+		error = len > ENCODED ? "is longer than a secret of 64 bytes"
+				      : "is not valid base64 between the second and the last colon";
+	else if (n < CRC_LEN || !secret_len_possible((size_t)n - CRC_LEN))
+		error = "does not contain a secret of 32, 48 or 64 bytes and its checksum";
+	if (!error) {
+		key->len = (uint8_t)(n - CRC_LEN);
+		memcpy(key->secret, bytes, key->len);
+		memcpy(&crc, bytes + key->len, CRC_LEN);
+		if (le32toh(crc) != secret_crc(key->secret, key->len))
+			error = "has a wrong checksum: a character was changed or left out when it "
+				"was copied";
+	}
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	return error;
+}
+
+const char *nvmf_auth_key_parse(const char *text, struct nvmf_auth_key *key)
+{
+	const char *error, *end;
+
+	memset(key, 0, sizeof(*key));
+	if (!text[0])
+		return "is empty";
+	if (strncmp(text, PREFIX, PREFIX_LEN) != 0)
+		return "does not start with \"DHHC-1:\"";
+	text += PREFIX_LEN;
+	if (text[0] != '0' || text[1] < '0' || text[1] > '3' || text[2] != ':')
+		return "has no hash identifier (00, 01, 02 or 03, and a colon) after \"DHHC-1:\"";
+	key->hash = (uint8_t)(text[1] - '0');
+	text += 3;
+	end = strchr(text, ':');
+	if (!end)
+		error = "does not end with a colon";
+	else if (end[1])
+		error = "has characters after the colon at its end";
+	else
+		error = parse_secret(text, (size_t)(end - text), key);
+	if (error)
+		nvmf_auth_key_wipe(key);
+	return error;
+}
+
+int nvmf_auth_key_format(const struct nvmf_auth_key *key, char text[NVMF_AUTH_KEY_TEXT])
+{
+	uint8_t bytes[NVMF_AUTH_SECRET_MAX + CRC_LEN];
+	__le32 crc;
+
+	if (!key_possible(key))
+		return -EINVAL;
+	crc = htole32(secret_crc(key->secret, key->len));
+	memcpy(bytes, key->secret, key->len);
+	memcpy(bytes + key->len, &crc, CRC_LEN);
+	snprintf(text, NVMF_AUTH_KEY_TEXT, PREFIX "%02u:", (unsigned int)key->hash);
+	text += PREFIX_LEN + 3;
+	text += EVP_EncodeBlock((unsigned char *)text, bytes, key->len + CRC_LEN);
+	memcpy(text, ":", 2);
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	return 0;
+}
+
+int nvmf_auth_key_generate(unsigned int hash, size_t len, struct nvmf_auth_key *key)
+{
+	memset(key, 0, sizeof(*key));
+	if (hash > NVMF_AUTH_SHA512 || !secret_len_possible(len))
+		return -EINVAL;
+	if (RAND_priv_bytes(key->secret, (int)len) != 1)
+		return -EIO;
+	key->hash = (uint8_t)hash;
+	key->len = (uint8_t)len;
+	return 0;
+}
+
+int nvmf_auth_key_transform(const struct nvmf_auth_key *key, const char *nqn,
+			    uint8_t out[NVMF_AUTH_HASH_MAX])
+{
+	static const char suffix[] = "NVMe-over-Fabrics";
+	char text[NVMF_NQN_MAX + sizeof(suffix)];
+	int n, rc;
+
+	if (!key_possible(key) || strlen(nqn) > NVMF_NQN_MAX)
+		return -EINVAL;
+	if (!key->hash) {
+		memcpy(out, key->secret, key->len);
+		return key->len;
+	}
+	n = snprintf(text, sizeof(text), "%s%s", nqn, suffix);
+	rc = nvmf_auth_hmac(key->hash, key->secret, key->len, text, (size_t)n, out);
+	return rc ? rc : (int)nvmf_auth_hash_len(key->hash);
+}
+
+void nvmf_auth_key_wipe(struct nvmf_auth_key *key)
+{
+	OPENSSL_cleanse(key, sizeof(*key));
+}

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""DH-HMAC-CHAP: secrets as rdinit makes and checks them. The format is computed here a second time."""
+
+import base64
+import json
+import shutil
+import sys
+import zlib
+
+import t_schema
+from t_loop import Skip, each, main, no_fabric, program, test
+
+SECRET = bytes(range(32))
+LENGTHS = {0: 32, 1: 32, 2: 48, 3: 64}
+
+
+def key_text(hash_id, secret, crc=None):
+    crc = zlib.crc32(secret) if crc is None else crc
+    return f'DHHC-1:{hash_id:02}:{base64.b64encode(secret + crc.to_bytes(4, "little")).decode()}:'
+
+
+def check(t, key, *args):
+    return t.run([program('rdinit'), 'check-dhchap-key', *args], input=key.encode())
+
+
+@test
+@no_fabric
+def secrets_have_the_form_that_others_read(t):
+    seen = set()
+    for hash_id, length in ((0, None), (0, 48), (0, 64), (1, None), (2, None), (3, None), (3, 64)):
+        args = [f'--hmac={hash_id}', *([f'--key-length={length}'] if length else [])]
+        key = t.run([program('rdinit'), 'gen-dhchap-key', *args]).text
+        t.ok(key.endswith(':\n'), key)
+        secret = base64.b64decode(key.split(':')[2], validate=True)[:-4]
+        t.eq(len(secret), length or LENGTHS[hash_id], f'bytes of the secret with {args}')
+        t.eq(key.strip(), key_text(hash_id, secret), f'key of {args}')
+        seen.add(secret)
+        t.eq(check(t, key).rc, 0, 'exit status of check-dhchap-key')
+    t.eq(len(seen), 7, 'different secrets')
+
+
+@test
+@no_fabric
+def nvme_cli_accepts_the_secrets(t):
+    nvme = shutil.which('nvme', path='/usr/sbin:/usr/bin:/sbin:/bin')
+    if not nvme:
+        raise Skip('nvme-cli is not installed')
+    for hash_id in LENGTHS:
+        key = t.run([program('rdinit'), 'gen-dhchap-key', '-m', hash_id]).text.strip()
+        res = t.run([nvme, 'check-dhchap-key', f'--key={key}'], wrap=False)
+        t.eq(res.rc, 0, f'nvme check-dhchap-key: {res.err}')
+
+
+@test
+@no_fabric
+def a_checked_secret_is_not_printed(t):
+    key = key_text(2, bytes(range(48)))
+    path = t.file('host.key', f'{key}\nanother line\n'.encode())
+    res = t.run([program('rdinit'), 'check-dhchap-key', '--key-file', path])
+    t.eq(res.text, 'The key is valid: hash 02 (SHA-384), a secret of 48 bytes.\n')
+    res = check(t, key, '--key-file=-', '--output-format=json')
+    value = json.loads(res.text)
+    t_schema.check('check-dhchap-key', value)
+    t.eq(value, {'hash': 'SHA-384', 'length': 48, 'length_of_hash': True})
+    res = check(t, key_text(3, SECRET))
+    t.match(r'^The key is valid: hash 03 \(SHA-512\), a secret of 32 bytes.\nLinux before 6.7 .* has 64 bytes.\n$', res.text)
+
+
+# what was done, the key, what is said
+BAD = (
+    ('nothing', '', 'the key is empty'),
+    ('a TLS key', 'NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:', 'does not start with "DHHC-1:"'),
+    ('an unknown hash', key_text(4, SECRET), 'has no hash identifier'),
+    ('no colon at the end', key_text(1, SECRET)[:-1], 'does not end with a colon'),
+    ('a space at the end', key_text(1, SECRET) + ' ', 'has characters after the colon'),
+    ('a character that base64 lacks', key_text(1, SECRET).replace('AAEC', 'AA*C'), 'is not valid base64'),
+    ('a character changed', key_text(1, SECRET, 0), 'has a wrong checksum'),
+    ('a short secret', key_text(1, SECRET[:16]), 'does not contain a secret of 32, 48 or 64 bytes'),
+    ('a long secret', key_text(1, SECRET * 3), 'is longer than a secret of 64 bytes'),
+    ('a file that is no key', 'x' * 100000, 'does not start with "DHHC-1:"'),
+)
+
+
+@each(*BAD)
+@no_fabric
+def what_is_wrong_with_a_secret_is_said_without_it(t, key, said):
+    res = check(t, key)
+    t.eq(res.rc, 1, 'exit status')
+    t.eq(res.err.count('\n'), 1, res.err)
+    t.ok(res.err.startswith('rdinit: the key ') and said in res.err, res.err)
+    secret = key.removeprefix('DHHC-1:')[3:15]
+    t.ok(len(secret) < 12 or secret not in res.err, f'{secret} is in {res.err}')
+
+
+@test
+@no_fabric
+def a_secret_instead_of_a_file_is_not_repeated(t):
+    for option in ('--key', '--key-file'):  # nvme-cli's option, which is an abbreviation of ours
+        res = t.run([program('rdinit'), 'check-dhchap-key', f'{option}={key_text(1, SECRET)}'])
+        t.eq(res.rc, 2, 'exit status')
+        t.match('^rdinit: --key-file is the name of a file; secrets are never given on the command line', res.err)
+        t.ok('AAEC' not in res.err, res.err)
+
+
+@test
+@no_fabric
+def secrets_that_older_kernels_refuse_are_not_made(t):
+    for args, said in ((['-m', '1', '-l', '64'], '--key-length=32'), (['-l', '33'], 'a secret has 32, 48 or 64 bytes')):
+        res = t.run([program('rdinit'), 'gen-dhchap-key', *args])
+        t.eq((res.rc, res.text), (2, ''), 'exit status and output')
+        t.ok(said in res.err, res.err)
+    res = t.run([program('rdinit'), 'check-dhchap-key', '--key-file', t.path('none')])
+    t.eq(res.rc, 1, 'exit status')
+    t.match(r'none: No such file or directory$', res.err.strip())
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))
