@@ -5,8 +5,10 @@
 Inputs that a fuzzer found are added by hand, as found-*. Keys and addresses of fuzz_fpdu.c are those of its
 fixed seed and mapping; it says so when they change (corpus - fpdu then finds no key, and its Writes no memory).
 """
+import base64
 import pathlib
 import struct
+import zlib
 
 HERE = pathlib.Path(__file__).parent / "corpus"
 OPEN, READ_ONLY, LOCAL = (0xb3f2af41, 0x200000001000), (0x853b5582, 0x200000003000), (0x92f89743, 0x200000005000)
@@ -129,6 +131,44 @@ def entry(trtype, pad, nqn, addr, port):
             + bytes(192) + text(nqn, 256) + text(addr, 256) + bytes([1, 5, 1]).ljust(256, b"\0"))
 
 
+def auths():
+    """(parser, what the message must fit, message); see fuzz_auth.c."""
+    ids = (lambda *values: bytes(values).ljust(30, b"\0"))
+    tid, hl = 0x1234, {1: 32, 2: 48, 3: 64}
+    descriptor = bytes([1, 0, 3, 6]) + ids(1, 2, 3) + ids(0, 1, 2, 3, 4, 5)
+    negotiate = (lambda n: struct.pack("<BBHHBB", 0, 0, 0, tid, 0, n))
+    head = (lambda kind: struct.pack("<BBHH", 1, kind, 0, tid))
+    challenge = (lambda h, g, dhv: head(1) + struct.pack("<BBBBHI", hl[h], 0, h, g, len(dhv), 7) + b"c" * hl[h] + dhv)
+    reply = (lambda h, cvalid, dhv: head(2) + struct.pack("<BBBBHI", hl[h], 0, cvalid, 0, len(dhv), 9)
+             + b"r" * hl[h] + b"c" * hl[h] + dhv)
+    success1 = (lambda h, rvalid: head(3) + bytes([hl[h], 0, rvalid]) + bytes(7) + b"r" * hl[h] * rvalid)
+    failure = (lambda kind, why: struct.pack("<BBHHBB", 0, kind, 0, tid, 1, why))
+    key = (lambda h, secret: f"DHHC-1:{h:02}:".encode()
+           + base64.b64encode(secret + struct.pack("<I", zlib.crc32(secret))) + b":")
+    return {
+        "negotiate": (0, 0, negotiate(1) + descriptor),
+        "negotiate-second": (0, 0, negotiate(2) + bytes([9]).ljust(64, b"\0") + descriptor),
+        "negotiate-none": (0, 0, negotiate(0)),
+        "negotiate-31-hashes": (0, 0, negotiate(1) + bytes([1, 0, 31]) + descriptor[3:]),
+        "reply-sha256": (1, 0, reply(1, 1, b"")),
+        "reply-sha384-one-way": (1, 1, reply(2, 0, b"")),
+        "reply-sha512-2048": (1, 2 + 4, reply(3, 1, b"d" * 256)),
+        "reply-sha512-8192": (1, 2 + 4 * 5, reply(3, 1, b"d" * 1024)),
+        "reply-cut": (1, 2 + 4, reply(3, 1, b"d" * 256)[:-1]),
+        "success2": (2, 0, head(4) + bytes(10)),
+        "challenge-sha256": (3, 0, challenge(1, 0, b"")),
+        "challenge-sha384-3072-padded": (3, 1 + 4 * 2, challenge(2, 2, b"d" * 384) + bytes(300)),
+        "challenge-not-offered": (3, 2, challenge(1, 0, b"")),
+        "success1-mutual": (4, 4, success1(1, 1)),
+        "success1-without-proof": (4, 4, success1(1, 0)),
+        "success1-one-way": (4, 2, success1(3, 0)),
+        "failure1": (5, 1, failure(0xf1, 4)), "failure2": (5, 0, failure(0xf0, 1)),
+        "key-32": (6, 0, key(1, bytes(range(32)))), "key-48": (6, 0, key(2, bytes(range(48)))),
+        "key-64": (6, 0, key(3, bytes(range(64)))), "key-empty": (6, 0, b""),
+        "key-bits": (6, 0, b"DHHC-1:01:AAB=:"),
+    }
+
+
 CONFIG = """target: {reactors: 1, spin: 0us, max_data_size: 128KiB, in_capsule_size: 0}
 listeners:
   - {address: "::1", port: 0, provider: iwarp, crc: true}
@@ -148,6 +188,8 @@ def main():
         put("fpdu", name, bytes([flags]) + stream)
     for name, data in mpas().items():
         put("mpa", name, data)
+    for name, (parser, fit, data) in auths().items():
+        put("auth", name, bytes([parser, fit]) + data)
     for name, text in URIS.items():
         put("uri", name, text)
     put("discovery", "nul-padded", entry(1, b"\0", b"nqn.2014-08.test", b"192.0.2.1", b"4420"))
