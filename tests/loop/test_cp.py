@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import t_schema
-from t_loop import (SANITIZED, SCALE, VALGRIND, each, main, no_fabric, program, requires_disk,
+from t_loop import (PATIENCE, SANITIZED, SCALE, VALGRIND, each, iwarp_only, main, no_fabric, program, requires_disk,
                     scaled, test, wait_for)
 from t_proxy import Proxy
 from t_storage import MIB, as_root, loop_device, mount
@@ -218,7 +218,8 @@ def journal(t):
 def begun(t, target, *args):
     """A slow copy of BIG bytes with a journal, of which a part is complete."""
     source = t.file('source', random.Random(5).randbytes(BIG))
-    proc = t.spawn('cp', [program('rdinit'), 'cp', source, target.uri(), '--resume', t.path('journal'), *args])
+    proc = t.spawn('cp', [program('rdinit'), 'cp', source, target.uri(), '--resume', t.path('journal'), *args,
+                          *PATIENCE])
     wait_for(lambda: (journal(t) or {}).get('complete') or not proc.running, 'the first state of the journal')
     t.ok(proc.running, f'the copy is too fast, or failed:\n{proc.text()}')
     return source, proc
@@ -342,6 +343,7 @@ def a_signal_ends_a_copy_in_order(t):
 
 
 @test
+@iwarp_only
 def a_target_that_comes_back_is_not_an_error(t):
     """Killed in the middle of a copy to it, and started again."""
     config = t.config([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE})])
@@ -372,6 +374,7 @@ def an_interrupt_does_not_wait_for_a_target_that_is_gone(t):
 
 
 @test
+@iwarp_only
 def one_of_two_paths_is_enough(t):
     target = t.target([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE})])
     proxies = [Proxy(t, target.addr, target.port) for _ in range(2)]
@@ -390,7 +393,8 @@ def one_of_two_paths_is_enough(t):
 @test
 def a_lost_target_ends_a_copy_that_waits_for_input(t):
     target = t.target([t.namespace(1, backend='memory', size=SIZE)])
-    proc = t.spawn('cp', [program('rdinit'), 'cp', '-', target.uri(), '-v', '--ctrl-loss-tmo=0'],
+    proc = t.spawn('cp', [program('rdinit'), 'cp', '-', target.uri(), '-v', '--ctrl-loss-tmo=0',
+                          *PATIENCE],
                    stdin=subprocess.PIPE)
     proc.expect('1 path, namespace 1')
     proc.popen.stdin.write(b'x' * 70000)
