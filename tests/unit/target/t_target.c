@@ -149,7 +149,7 @@ static struct t_conn *to_conn(struct rdt_qpair *qp)
 	return rd_container_of(qp, struct t_conn, qp);
 }
 
-/* Between the host's memory, which its data pointer says, and ours. */
+/* Copy between the host's memory, which the data pointer names, and the request's buffer. */
 static void move(struct rdt_req *req, bool to_host)
 {
 	const struct rdt_sgl_desc one = {req->raddr, req->rkey, req->data_len};
@@ -182,7 +182,7 @@ static bool fetch_cancel(struct rdt_req *req)
 {
 	struct t_conn *c = to_conn(req->qp);
 
-	/* As with a READ depth of one: all but the first are still ours. */
+	/* Like a READ depth of one: all fetches but the first can still be cancelled. */
 	for (unsigned int i = 1; i < c->fetches_count; i++) {
 		if (c->fetches[i] != req)
 			continue;
@@ -223,7 +223,7 @@ static void capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
 
 	must(c->caps_out > 0);
 	c->caps_out--;
-	/* Nobody may look at it any more. */
+	/* Poison it: the queue pair must not read it any more. */
 	memset(cap->data, 0xdb, T_INCAPSULE);
 	cap->data_len = UINT32_MAX; /* free */
 	if (c->no_recv)
@@ -382,7 +382,7 @@ static void make_config(struct t_env *env)
 	};
 	for (unsigned int i = 0; i < 3; i++) {
 		env->ns[i] = (struct rdt_ns_config){
-			.nsid = i == 1 ? 5 : 1, /* by NSID, as loading leaves them */
+			.nsid = i == 1 ? 5 : 1, /* sorted by NSID, as after loading */
 			.backend = RDT_BACKEND_MEMORY,
 			.block_size = 512,
 			.size_bytes = T_BLOCKS * 512,
@@ -409,7 +409,7 @@ static void make_disk(struct t_disk *d)
 
 static struct t_env *the_env;
 
-/* For namespaces that are added to the running target. */
+/* Opens the fake backend for namespaces that are added to the running target. */
 static int open_disk(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out)
 {
 	struct t_disk *d = &the_env->disk[the_env->disk_next];
@@ -421,7 +421,7 @@ static int open_disk(struct rdt_target *t, const struct rdt_ns_config *cfg, stru
 	return 0;
 }
 
-/* Put our disk where the configured memory was. */
+/* Replace the configured memory backend by the fake one. */
 static void swap_disk(struct t_env *env, struct rdt_ns *ns)
 {
 	struct t_disk *d = &env->disk[ns->slot];
@@ -478,7 +478,7 @@ static bool is_alive(const struct rdt_ctrl *ctrl, const struct rdt_subsys *ss)
 	return false;
 }
 
-/* Whoever looks at a reactor's queue pairs may look at their controllers too. */
+/* Whoever walks the queue pairs of a reactor may also use their controllers. */
 static void look_at_ctrls(struct t_env *env)
 {
 	for (unsigned int i = 0; i < env->t->reactors_count; i++) {
@@ -587,7 +587,7 @@ void t_send(struct t_conn *c, const struct nvme_sqe *sqe, const void *in_capsule
 	for (unsigned int i = 0; i < c->qp.depth && !cap; i++)
 		if (c->caps[i].data_len == UINT32_MAX)
 			cap = &c->caps[i];
-	must(cap != NULL); /* else the host has overrun the RECVs */
+	must(cap != NULL); /* otherwise the host has used more RECVs than there are */
 	memcpy((void *)(uintptr_t)cap->sqe, sqe, sizeof(*sqe));
 	if (len)
 		memcpy(cap->data, in_capsule, len);
@@ -625,7 +625,7 @@ struct t_answer t_exec(struct t_conn *c, const struct nvme_sqe *sqe)
 
 uint16_t t_status(const struct t_answer *a)
 {
-	CU_ASSERT_EQUAL(le16toh(a->cqe.status) & 1, 0); /* no phase over fabrics */
+	CU_ASSERT_EQUAL(le16toh(a->cqe.status) & 1, 0); /* no phase bit over fabrics */
 	return nvme_status_from_wire(a->cqe.status).v & 0x7ff;
 }
 

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A target without threads, wire or disks: reactors whose loops the test turns, a clock the test
- * sets, a transport that plays the host, and a backend that does what the test says.
- */
+/* A target without threads, network or disks: the test turns the loops of the reactors and sets the
+ * clock, a fake transport is the host, and a fake backend is the disk. */
 #ifndef T_TARGET_H
 #define T_TARGET_H
 
 #include "t_main.h"
 
-/* The tests of all files: they look into every object. */
+/* All internals: the tests examine every object. */
 #include "target/cmd/admin.h"
 #include "target/nvmf/ana.h"
 #include "target/bdev/backend.h"
@@ -39,7 +37,7 @@
 #define T_NQN2      "nqn.2026-11.io.rdnvme:closed" /* allows T_HOST2 only */
 #define T_HOST      "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-1111-1111-111111111111"
 #define T_HOST2     "nqn.2014-08.org.nvmexpress:uuid:22222222-2222-2222-2222-222222222222"
-#define T_BLOCKS    4096u /* of 512 bytes, namespace 1 */
+#define T_BLOCKS    4096u /* of 512 bytes, in namespace 1 */
 #define T_MDTS      (64u << 10)
 #define T_INCAPSULE 8192u
 #define T_KEY       0x3e42a001u
@@ -74,18 +72,18 @@ extern const struct t_case t_placement_cases[];
 struct t_disk {
 	struct rdt_bdev bdev;
 	uint8_t *data;
-	bool hold; /* keep bios instead of finishing them */
-	bool sync; /* finish inside submit */
+	bool hold; /* keep bios in @held instead of completing them */
+	bool sync; /* complete within submit */
 	bool can_cancel;
-	int fail; /* -errno for the next bios */
+	int fail; /* -errno with which bios end */
 	struct rdt_bio *held[64];
 	unsigned int held_count;
 	unsigned int submitted;
 	unsigned int cancelled;
 	unsigned int channels;
-	unsigned int chan_open_fails; /* the n-th one from now, with -EIO; 0: none */
+	unsigned int chan_open_fails; /* the n-th channel from now fails with -EIO; 0: none */
 	bool closed;
-	struct rdt_bio last; /* a copy of the last one submitted */
+	struct rdt_bio last; /* copy of the last bio submitted */
 };
 
 struct t_env {
@@ -101,11 +99,11 @@ struct t_env {
 	struct rdt_target *t;
 	struct t_disk
 		disk[T_DISKS];  /* by ns->slot; those from 3 on are for namespaces added later */
-	unsigned int disk_next; /* the one that the next added namespace gets; 0: none */
+	unsigned int disk_next; /* index for the next namespace that is added; 0: none */
 	unsigned int drained;
-	struct rdt_req_pool reqs[2]; /* of all queues of a reactor */
-	bool no_memory;              /* for more requests */
-	bool still[2];               /* the reactor stands still: its loop does not turn */
+	struct rdt_req_pool reqs[2]; /* requests of the queues of each reactor */
+	bool no_memory;              /* allocating more requests fails */
+	bool still[2];               /* the reactor hangs: its loop is not turned */
 };
 
 struct t_answer {
@@ -115,50 +113,52 @@ struct t_answer {
 	uint32_t key;
 };
 
-/* A connection, with the host at its other end. */
+/* A connection, and the host at its other end. */
 struct t_conn {
 	struct rdt_qpair qp;
 	struct t_env *env;
 	struct rdt_capsule *caps; /* [depth] */
-	uint8_t *mem;             /* of the capsules */
-	unsigned int caps_out;    /* with the queue pair */
+	uint8_t *mem;             /* memory of the capsules */
+	unsigned int caps_out;    /* capsules that the queue pair has */
 	struct rdt_req *fetches[256];
 	unsigned int fetches_count;
-	unsigned int responds_max; /* of each of these two */
+	unsigned int responds_max; /* capacity of @responds and of @answers */
 	struct rdt_req **responds;
 	unsigned int responds_count;
 	struct t_answer *answers;
 	unsigned int answers_count;
 	unsigned int answers_read;
-	unsigned int caps_out_at_answer; /* when the last answer was posted */
+	unsigned int caps_out_at_answer; /* value of @caps_out when the last answer was posted */
 	bool hold_fetch;
 	bool hold_respond;
-	bool peer_closed; /* what the reactor has not seen yet */
-	bool no_recv;     /* the connection is lost when a capsule comes back */
-	bool no_read;     /* the same when data is to be fetched */
+	bool peer_closed; /* the host has closed it, which the reactor has not been told */
+	bool no_recv;     /* posting a RECV again fails and loses the connection */
+	bool no_read;     /* starting a fetch fails and loses the connection */
 	bool closing;
 	bool closed;
-	bool *gone;                                                /* set when destroyed */
-	void (*on_respond)(struct t_conn *c, struct rdt_req *req); /* before all else */
+	bool *gone; /* set to true when destroyed */
+	/* Called before the answer is recorded */
+	void (*on_respond)(struct t_conn *c, struct rdt_req *req);
 	uint16_t next_cid;
 };
 
 struct t_env *t_env_new(void);
-struct t_env *t_env_new_state(const char *dir); /* with target.state_dir */
-void t_env_free(struct t_env *env);             /* drains, and checks that everything came back */
-void t_turn(struct t_env *env);                 /* until nothing moves any more */
+struct t_env *t_env_new_state(const char *dir); /* with target.state_dir = @dir */
+/* Drains the target and checks that all resources were returned */
+void t_env_free(struct t_env *env);
+void t_turn(struct t_env *env); /* turns all loops until nothing is left to do */
 void t_advance(struct t_env *env, uint64_t ns);
 
 struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_qid, uint16_t depth);
-void t_conn_cut(struct t_conn *c); /* the peer is gone */
+void t_conn_cut(struct t_conn *c); /* the host loses the connection */
 
-/* A command with its SGL: keyed with remote invalidation when @len, else null. Gives it a CID. */
+/* Fill in a command with a new CID. @len > 0: a keyed SGL with remote invalidation; 0: none. */
 void t_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t opcode, void *data, uint32_t len);
 void t_send(struct t_conn *c, const struct nvme_sqe *sqe, const void *in_capsule, uint32_t len);
-/* The next answer; fails the test when there is none. */
+/* The next unread answer; the test fails when there is none. */
 struct t_answer t_answer(struct t_conn *c);
-unsigned int t_answers(const struct t_conn *c); /* not yet read */
-/* Send, turn, and return the answer. */
+unsigned int t_answers(const struct t_conn *c); /* number of unread answers */
+/* Send the command, turn the loops, return the answer. */
 struct t_answer t_exec(struct t_conn *c, const struct nvme_sqe *sqe);
 uint16_t t_status(const struct t_answer *a); /* without DNR */
 bool t_dnr(const struct t_answer *a);
@@ -183,8 +183,8 @@ struct t_pair {
 	struct t_conn *io;
 	uint16_t cntlid;
 };
-/* Its host has moved much: it may use the reserve of the buffers. As t_pair_new() leaves its own.
- */
+/* Let its host count as one that has transferred much data: it may use the reserve of the buffers.
+ * t_pair_new() does it for its own host. */
 void t_trust(struct t_conn *c);
 struct t_pair t_pair_new(void);
 struct t_pair t_pair_new_in(struct t_env *env);
@@ -192,6 +192,6 @@ void t_pair_free(struct t_pair *p);
 
 void t_rw_sqe(struct t_conn *c, struct nvme_sqe *sqe, bool write, uint64_t lba, uint32_t blocks,
 	      void *data);
-void t_disk_finish(struct t_disk *d, unsigned int i, int result); /* a held bio */
+void t_disk_finish(struct t_disk *d, unsigned int i, int result); /* complete bio @i of @held */
 
 #endif /* T_TARGET_H */

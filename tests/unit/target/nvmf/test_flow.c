@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What waits, waits in order; what is given back is given back in time. */
+/* Flow of commands: waiting requests are served in order, and resources are returned in time. */
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "target/reactor/lifecycle.h"
 #include "t_target.h"
 
-/* More commands than requests: the rest waits in its capsules, and is served in order. */
+/* With more commands than requests, the others wait in their capsules and are served in order. */
 static void requests_in_order(void)
 {
 	struct t_pair p = t_pair_new();
@@ -17,7 +17,7 @@ static void requests_in_order(void)
 
 	d->hold = true;
 	p.io->hold_respond =
-		true; /* answered, but the host's channel of the queue is ahead of ours */
+		true; /* answered, but the test holds the completion of the SEND back */
 	for (unsigned int i = 0; i < 16; i++) {
 		t_rw_sqe(p.io, &sqe[i], false, i, 1, buf[i]);
 		t_send(p.io, &sqe[i], NULL, 0);
@@ -38,7 +38,7 @@ static void requests_in_order(void)
 	t_pair_free(&p);
 }
 
-/* A large command that waits for a buffer is not overtaken by small ones, on whichever queue. */
+/* Small commands, on any queue, do not overtake a large one that waits for a buffer. */
 static void buffers_in_order(void)
 {
 	struct t_pair p = t_pair_new();
@@ -99,7 +99,7 @@ static struct t_conn *second_host(struct t_env *env)
 	return host_named(env, T_HOST2);
 }
 
-/* A host that takes no data keeps no more than its share, and those of others go on. */
+/* A host that receives no data uses at most its share; other hosts go on. */
 static void one_host_has_a_share(void)
 {
 	struct t_pair p = t_pair_new();
@@ -159,8 +159,8 @@ static void forget(struct t_conn *c)
 	c->qp.share->accounts[RDT_POOL_IO].moved = 0;
 }
 
-/* Of four blocks two are for hosts that have moved nothing yet, and one address gets no more of
- * these than it leaves. */
+/* Half of the buffers is for hosts that have transferred nothing yet; one address gets at most as
+ * many of these as it leaves to others. */
 static void half_is_a_reserve(void)
 {
 	struct t_pair p = t_pair_new();
@@ -173,7 +173,7 @@ static void half_is_a_reserve(void)
 	for (unsigned int i = 0; i < 4; i++)
 		ask(p.io, T_MDTS);
 	CU_ASSERT_EQUAL(held(p.io), MDTS_UNITS);
-	/* The other one's address is the same: a large block it does not get, but a small one. */
+	/* Another host at the same address gets no large block, but a small one. */
 	ask(other, T_MDTS);
 	CU_ASSERT_EQUAL(held(other), 0);
 	CU_ASSERT(rdt_pool_pressed(pool));
@@ -186,12 +186,12 @@ static void half_is_a_reserve(void)
 	ask(other, RDT_BUFFER_UNIT);
 	CU_ASSERT_EQUAL(held(other), 1);
 	CU_ASSERT_EQUAL(pool->in_doubt, (MDTS_UNITS + 1) * RDT_BUFFER_UNIT);
-	/* With that it has moved something, and goes on in the reserve, as far as it moves. */
+	/* With that it has transferred data, and may use the reserve as far as it transfers. */
 	other->hold_respond = false;
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(held(other), 0);
 	CU_ASSERT_EQUAL(pool->in_doubt, T_MDTS);
-	/* What sockets may have taken shows nothing. */
+	/* Data that may be in socket buffers only does not count. */
 	other->qp.unproven = 4 * RDT_BUFFER_UNIT;
 	CU_ASSERT_EQUAL(moved(other), 2);
 	for (unsigned int i = 0; i < 4; i++)
@@ -209,7 +209,7 @@ static void half_is_a_reserve(void)
 	t_pair_free(&p);
 }
 
-/* One that is late has lost the reserve, with what it holds. */
+/* A late host has lost its right to the reserve. */
 static void late_hosts(void)
 {
 	struct t_pair p = t_pair_new();
@@ -237,7 +237,8 @@ static void late_hosts(void)
 	t_pair_free(&p);
 }
 
-/* Who may have no more is passed; who may and finds no block is next. */
+/* Hosts that have used their share are passed over; an entitled host that finds no block is
+ * next. */
 static void hosts_that_wait(void)
 {
 	struct t_pair p = t_pair_new();
@@ -251,7 +252,7 @@ static void hosts_that_wait(void)
 		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
 		t_send(p.io, &sqe, NULL, 0);
 	}
-	for (unsigned int i = 0; i < 2; i++) { /* 1 begins */
+	for (unsigned int i = 0; i < 2; i++) { /* one begins */
 		t_rw_sqe(other, &sqe, false, 100 + i, T_MDTS / 512, buf);
 		t_send(other, &sqe, NULL, 0);
 	}
@@ -275,8 +276,8 @@ static void hosts_that_wait(void)
 #define HOST3 "nqn.2026-11.io.rdnvme:third"
 #define HOST4 "nqn.2026-11.io.rdnvme:fourth"
 
-/* However many have to wait in doubt, a host that moves its data does not pay for that: they are
- * looked at when something has changed for them. */
+/* Many waiting hosts in doubt cost a well-behaved host nothing: they are examined only after a
+ * change for them. */
 static void refused_until_a_change(void)
 {
 	struct t_pair p = t_pair_new();
@@ -297,12 +298,12 @@ static void refused_until_a_change(void)
 	CU_ASSERT_EQUAL(held(third) + held(fourth), 0);
 	CU_ASSERT_EQUAL(pool->waiting, 3);
 	CU_ASSERT(TAILQ_EMPTY(&pool->turns[RDT_TURN_GOOD]));
-	ask(p.io, T_MDTS); /* looks at each of them */
+	ask(p.io, T_MDTS); /* examines each of them */
 	first = TAILQ_FIRST(&pool->turns[RDT_TURN_DOUBT]);
 	for (unsigned int i = 0; i < 4; i++)
 		ask(p.io, T_MDTS);
 	CU_ASSERT_EQUAL(t_answers(p.io), 5);
-	/* Who is looked at goes to the end. */
+	/* An account that was examined goes to the end. */
 	CU_ASSERT_PTR_EQUAL(first, TAILQ_FIRST(&pool->turns[RDT_TURN_DOUBT]));
 	rdt_share_late(&stuck->qp, true); /* it stays in doubt, whatever it moves */
 	t_turn(p.env);
@@ -313,7 +314,8 @@ static void refused_until_a_change(void)
 	t_pair_free(&p);
 }
 
-/* Who gets a block in doubt is looked at again, also when one that waited longer was refused. */
+/* A host in doubt that got a block is examined again, also when one that waited longer was
+ * refused. */
 static void more_in_doubt(void)
 {
 	struct t_pair p = t_pair_new();
@@ -341,8 +343,8 @@ static void more_in_doubt(void)
 	t_pair_free(&p);
 }
 
-/* With very many that wait in doubt, the last one is looked at as well, although nothing else comes
- * back. */
+/* Of very many hosts in doubt the last one is examined too, although no other buffer is
+ * returned. */
 static void last_of_many_in_doubt(void)
 {
 	enum { MANY = 40 };
@@ -372,8 +374,8 @@ static void last_of_many_in_doubt(void)
 	t_pair_free(&p);
 }
 
-/* A host that waits for more than it has moved is not in doubt with what it holds. When it has
- * moved enough, it has a block of the reserve, although nothing else has changed. */
+/* A host that waits for more than it has transferred is not in doubt with what it uses. When it has
+ * transferred enough, it gets a block of the reserve, although nothing else has changed. */
 static void trusted_while_it_waits(void)
 {
 	struct t_pair p = t_pair_new();
@@ -402,7 +404,7 @@ static void trusted_while_it_waits(void)
 	t_pair_free(&p);
 }
 
-/* With the slab used up by a slow disk, a Connect and admin commands still get through. */
+/* When a slow disk uses the whole slab, Connect and admin commands still work. */
 static void reserve(void)
 {
 	struct t_pair p = t_pair_new();
@@ -487,7 +489,7 @@ static void abort_fetching(void)
 		t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
 		sqe.cdw10 = htole32(1 | (uint32_t)le16toh(w[i].cid) << 16);
 		a = t_exec(p.admin, &sqe);
-		/* The first READ is on the wire and cannot be called back; the second waits. */
+		/* The first READ was posted and cannot be cancelled; the second one waits. */
 		CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 1 - i);
 	}
 	a = t_answer(p.io);
@@ -501,7 +503,7 @@ static void abort_fetching(void)
 	t_pair_free(&p);
 }
 
-/* iWARP has no RNR: the RECV is back before the host can know that its command is done. */
+/* iWARP has no RNR: the RECV is posted again before the host can know that its command is done. */
 static void recv_before_answer(void)
 {
 	struct t_pair p = t_pair_new();
@@ -512,7 +514,7 @@ static void recv_before_answer(void)
 	d->hold = true;
 	t_rw_sqe(p.io, &sqe, true, 0, 2, data);
 	t_send(p.io, &sqe, NULL, 0);
-	CU_ASSERT_EQUAL(p.io->caps_out, 0); /* keyed: the capsule has served its purpose */
+	CU_ASSERT_EQUAL(p.io->caps_out, 0); /* keyed data: the capsule is not needed any more */
 	t_rw_sqe(p.io, &sqe, true, 8, 2, NULL);
 	memset(&sqe.sgl, 0, sizeof(sqe.sgl));
 	sqe.sgl.data.length = htole32(1024);
@@ -529,10 +531,8 @@ static void recv_before_answer(void)
 	t_pair_free(&p);
 }
 
-/*
- * SIGTERM: no new commands, but those that came are done and answered. Then the admin queue's
- * connection ends, and the host has a moment to leave its I/O queues by itself.
- */
+/* SIGTERM: no new commands, but commands in progress are completed and answered. Then the admin
+ * queue is closed, and the host gets a moment to disconnect its I/O queues. */
 static void drain(void)
 {
 	struct t_pair p = t_pair_new();
@@ -554,7 +554,7 @@ static void drain(void)
 	t_turn(p.env);
 	rdt_target_drain(t, NULL);
 	t_turn(p.env);
-	/* The admin queue stays as long as an I/O queue has something to answer. */
+	/* The admin queue stays open while an I/O queue has commands to answer. */
 	CU_ASSERT_FALSE(io_gone);
 	CU_ASSERT_FALSE(p.admin->closing);
 	t_send(p.io, &sqe, NULL, 0); /* too late */
@@ -581,7 +581,7 @@ static void drain(void)
 	t_pair_free(&p);
 }
 
-/* As above with a host that leaves when its admin queue is gone: nothing waits for the time. */
+/* The same with a host that disconnects when its admin queue ends: no timeout is waited for. */
 static void drain_host_leaves(void)
 {
 	struct t_pair p = t_pair_new();
@@ -602,7 +602,7 @@ static void drain_host_leaves(void)
 	t_pair_free(&p);
 }
 
-/* What was right when the command was parsed, and is not when its data has come. */
+/* Conditions that held when the command was parsed, but not when its data arrived. */
 enum change { PROTECTED, SMALLER, HIDDEN, INACCESSIBLE, CHANGES };
 
 static struct rdt_listener path;

@@ -6,7 +6,7 @@
 #include "t_target.h"
 
 #define MSEC RD_NSEC_PER_MSEC
-/* More than what was saved up: from here on every command waits. */
+/* Use up the burst: from here on every command waits. */
 #define EAGER 4u
 
 static struct rdt_qos_config limit(enum rdt_qos_limit which, uint64_t rate)
@@ -57,7 +57,7 @@ static void commands_go_in_order_as_time_allows(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(p.io), 0);
 	CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, 8);
-	/* They hold no data buffer meanwhile. */
+	/* Waiting commands have no data buffer. */
 	CU_ASSERT_EQUAL(rd_buddy_free_bytes(p.env->t->reactors[1].pools[RDT_POOL_IO].buddy),
 			rd_buddy_total_bytes(p.env->t->reactors[1].pools[RDT_POOL_IO].buddy));
 	for (unsigned int i = 0; i < 8; i++) {
@@ -224,7 +224,7 @@ static void what_waits_can_be_aborted(void)
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
 	a = t_answer(p.io);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
-	/* Its turn is not lost: the next one goes then. */
+	/* An unused turn passes to the next command. */
 	t_advance(p.env, 10 * MSEC);
 	a = t_answer(p.io);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
@@ -232,7 +232,7 @@ static void what_waits_can_be_aborted(void)
 	t_pair_free(&p);
 }
 
-/* When its time has come and nobody has looked yet, the head still is the first. */
+/* When its time has come but the timer has not run, the head is still the first. */
 static void newcomers_do_not_overtake(void)
 {
 	struct t_pair p = t_pair_new();
@@ -259,7 +259,7 @@ static void newcomers_do_not_overtake(void)
 	t_pair_free(&p);
 }
 
-/* Nobody is woken for a queue where nobody waits: its limiter may be gone by then. */
+/* No timer runs for a queue without waiting commands: its limiter may be freed by then. */
 static void an_empty_qos_queue_is_not_looked_at(void)
 {
 	for (int end = 0; end < 3; end++) {
@@ -316,7 +316,7 @@ static void a_connection_may_end_while_it_waits(void)
 	CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, 1);
 	for (unsigned int i = 0; i < 11; i++)
 		t_advance(p.env, 100 * MSEC);
-	CU_ASSERT_EQUAL(t_answers(other), 1); /* the dead queue's turns were not taken */
+	CU_ASSERT_EQUAL(t_answers(other), 1); /* the turns of the dead queue were not used */
 	t_pair_free(&p);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several hosts and several paths: who may connect, who sees what, and by which way. */
+/* Several hosts and several paths: who may connect, who sees which namespace, and by which path. */
 #include <errno.h>
 #include <string.h>
 
@@ -98,7 +98,7 @@ static void masked_namespace(void)
 	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(ss, 5), two, 1), 0);
 	other = join(p.env, NULL, T_HOST2, NULL, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(other);
-	/* T_HOST: as if it were not there. */
+	/* For T_HOST, the namespace does not exist. */
 	identify(p.admin, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
 	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 1);
 	CU_ASSERT_EQUAL(list.ns[1], 0);
@@ -117,7 +117,7 @@ static void masked_namespace(void)
 	CU_ASSERT_EQUAL(memcmp(buf, zero, sizeof(buf)), 0);
 	CU_ASSERT_EQUAL(read_block(p.io, 5), NVME_SC_INVALID_NS);
 	CU_ASSERT_EQUAL(read_block(p.io, 1), 0);
-	/* So it is for a controller that comes later. */
+	/* The same for a controller created later. */
 	later = join(p.env, NULL, T_HOST, NULL, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(later);
 	identify(later, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
@@ -125,7 +125,7 @@ static void masked_namespace(void)
 	/* The other host sees both. */
 	identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
 	CU_ASSERT_EQUAL(le32toh(list.ns[1]), 5);
-	/* Turned round while both are connected: each is told of what changed for it. */
+	/* Swapped while both are connected: each is notified of what changed for it. */
 	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(ss, 5), one, 1), 0);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(read_block(p.io, 5), 0);
@@ -135,7 +135,7 @@ static void masked_namespace(void)
 	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 5);
 	identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
 	CU_ASSERT_EQUAL(list.ns[1], 0);
-	/* An empty list is everybody; who saw it already is not told. */
+	/* An empty list means every host; a host that saw the namespace already is not notified. */
 	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(ss, 5), NULL, 0), 0);
 	get_log(p.admin, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
 	CU_ASSERT_EQUAL(list.ns[0], 0);
@@ -240,7 +240,8 @@ static void hosts_change(void)
 	CU_ASSERT_EQUAL(ss->ctrls_count, 1);
 	CU_ASSERT_EQUAL(atomic_load(&p.env->t->genctr), genctr + 1);
 	CU_ASSERT_EQUAL(join_status(p.env, NULL, T_HOST), CMD(NVME_SC_CONNECT_INVALID_PARAM));
-	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, false, two, 1), 0); /* no change, no news */
+	/* No change, no notification */
+	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, false, two, 1), 0);
 	CU_ASSERT_EQUAL(atomic_load(&p.env->t->genctr), genctr + 1);
 	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, true, NULL, 0), 0);
 	CU_ASSERT_EQUAL(join_status(p.env, NULL, T_HOST), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many connections and controllers there may be: of all, a host, an address. */
+/* Limits of connections and controllers: in total, per host and per address. */
 #include <errno.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ static uint16_t connect_as(struct t_conn *c, const char *hostnqn, uint16_t cntli
 	return (uint16_t)t_status(&a);
 }
 
-/* What is refused is not counted, and what goes makes room. */
+/* Refused connections are not counted, and ended ones make room. */
 static void controllers(void)
 {
 	struct t_env *env = t_env_new();
@@ -116,7 +116,7 @@ static void queues_of_a_host(void)
 	struct t_conn *io[2] = {t_conn_new(p.env, 0, 2, 16), t_conn_new(p.env, 1, 3, 16)};
 
 	p.env->cfg.target.limits.connections_per_host = 3;
-	/* A Connect that fails later counts no more. */
+	/* A Connect that fails later is not counted any more. */
 	CU_ASSERT_EQUAL(connect_as(io[0], T_HOST, p.cntlid), 0);
 	CU_ASSERT_EQUAL(connect_as(io[1], T_HOST, p.cntlid), BUSY);
 	rdt_qpair_close(&p.io->qp, "test");
@@ -125,13 +125,13 @@ static void queues_of_a_host(void)
 	t_pair_free(&p);
 }
 
-/* More connections than there may be without a Connect: the oldest goes. */
+/* Too many connections without a Connect: the oldest one is closed. */
 static void fresh_ones(void)
 {
 	struct t_env *env = t_env_new();
 	struct t_conn *c[20], *live;
 
-	env->cfg.target.limits.unconnected = 1; /* 16 for each reactor is the least */
+	env->cfg.target.limits.unconnected = 1; /* each reactor may have at least 16 */
 	live = t_conn_new(env, 0, 0, 32);
 	t_connect(live, NVMF_CNTLID_DYNAMIC);
 	for (unsigned int i = 0; i < 16; i++)

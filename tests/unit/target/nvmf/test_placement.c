@@ -24,7 +24,7 @@ static void queues_are_spread(void)
 static void busy_ones_are_spared(void)
 {
 	CU_ASSERT_EQUAL(choose3(L(900, 1, 1), L(0, 1, 1), L(500, 1, 1)), 1);
-	/* 4 % here and 9 % there is no difference. */
+	/* 4 % and 9 % count as equal. */
 	CU_ASSERT_EQUAL(choose3(L(40, 8, 8), L(90, 8, 7), L(0, 8, 8)), 1);
 }
 
@@ -42,7 +42,7 @@ static void a_burst_spreads(void)
 		CU_ASSERT_EQUAL(loads[i].queues, 16);
 }
 
-/* The load of queues that have gone is still known when their host connects again. */
+/* A host reconnects while the busy time of its old queues is still known. */
 static void a_burst_after_load_spreads(void)
 {
 	struct rdt_load loads[2] = {L(1000, 0, 0), L(0, 0, 0)};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A connection lost at every state of its commands: everything comes back, and nothing too early.
- */
+/* A connection that is lost in every state of its commands: all resources are returned, and none
+ * too early. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 static void in_every_state(void)
 {
-	/* Where the command is when the connection breaks. */
+	/* The place of the command when the connection is lost. */
 	enum { NEW, NO_REQUEST, BUFFER, FETCH, BACKEND, ANSWERED, PLACES };
 	static uint8_t buf[T_MDTS];
 
@@ -40,7 +40,7 @@ static void in_every_state(void)
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(gone, !d->hold);
 		if (d->hold) {
-			/* The backend reads into our buffers: they stay until it is done. */
+			/* The backend reads into the buffers, which stay until it is done. */
 			CU_ASSERT_TRUE(d->held_count > 0);
 			d->hold = false;
 			t_turn(p.env);
@@ -99,7 +99,7 @@ static void backend_io_is_cancelled(void)
 		t_conn_cut(admin ? p.admin : p.io);
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(d->cancelled, 3);
-		CU_ASSERT_FALSE(gone); /* a backend gives back what it has, in its own time */
+		CU_ASSERT_FALSE(gone); /* a backend completes its bios in its own time */
 		while (d->held_count)
 			t_disk_finish(d, 0, -ECANCELED);
 		t_turn(p.env);
@@ -151,7 +151,7 @@ static void both_at_once(void)
 	}
 }
 
-/* Connect is a command like any other: its connection may break at each of its steps. */
+/* Connect is a command like any other: the connection may be lost at each of its steps. */
 static void during_connect(void)
 {
 	for (int step = 0; step < 4; step++) {
@@ -166,7 +166,7 @@ static void during_connect(void)
 		c->hold_respond = step == 1;
 		t_connect_sqe(c, &sqe, &data, p.cntlid);
 		t_send(c, &sqe, NULL, 0);
-		if (step == 2) /* the controller goes while the request is on its way to it */
+		if (step == 2) /* the controller ends while the request is on its way to it */
 			t_conn_cut(p.admin);
 		else if (step < 2)
 			t_turn(p.env);
@@ -257,7 +257,7 @@ static void admin_with_abort_pending(void)
 	t_pair_free(&p);
 }
 
-/* As a host that is killed and comes back, over and over. */
+/* Like a host that is killed and restarted, again and again. */
 static void many_times(void)
 {
 	struct t_env *env = t_env_new();
