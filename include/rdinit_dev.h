@@ -147,10 +147,11 @@ struct rdinit_dev_opts {
 	size_t size; /**< set by rdinit_dev_opts_init() */
 	/**
 	 * Options of the controllers of all paths, or NULL for the defaults: identity of the host,
-	 * provider, timeouts, trace. Ignored are traddr, trsvcid, subnqn, nr_io_queues, event_fn
-	 * and event_user. To a controller with Traffic Based Keep Alive (CTRATT.TBKAS) no Keep
-	 * Alive command is sent while I/O moves. keep_alive_tmo_ms must not be 0: without
-	 * keep-alive no time is known after which a lost write cannot be executed any more.
+	 * provider, timeouts, trace. log_fn may run on several threads at the same time. Ignored
+	 * are traddr, trsvcid, subnqn, nr_io_queues, event_fn and event_user. To a controller with
+	 * Traffic Based Keep Alive (CTRATT.TBKAS) no Keep Alive command is sent while I/O moves.
+	 * keep_alive_tmo_ms must not be 0: without keep-alive no time is known after which a lost
+	 * write cannot be executed any more.
 	 */
 	const struct rdinit_ctrl_opts *ctrl;
 	/** Receives events; NULL (default): nobody does. */
