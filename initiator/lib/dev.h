@@ -58,8 +58,9 @@ struct rdi_path {
 	unsigned int reading;
 	struct rdi_ns_identity identity;
 	struct nvme_id_ns id_ns;
-	uint8_t vsl, wzsl;  /* NVM 4.1.5.2; 0: no limit */
-	uint8_t data[4096]; /* what reading is about; the controller writes it */
+	uint8_t vsl, wzsl; /* NVM 4.1.5.2; 0: no limit */
+	/* What reading is about; the controller writes it. Read as the structures it holds. */
+	uint8_t data[4096] __attribute__((aligned(8)));
 	struct rdi_ana ana_now;
 	void *ana_log; /* RDI_ANA_LOG_MAX bytes at most; NULL: the controller has no ANA */
 	uint32_t ana_len;
