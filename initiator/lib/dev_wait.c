@@ -9,7 +9,8 @@
 
 #include "dev.h"
 
-#define TICK_NS (5 * RD_NSEC_PER_MSEC)
+#define TICK_NS       (5 * RD_NSEC_PER_MSEC)
+#define TICK_ALONE_NS (50 * RD_NSEC_PER_MSEC) /* no path is usable: a message tells of one */
 
 void rdi_wait_add(struct rdi_io *io)
 {
@@ -152,6 +153,7 @@ void rdi_wait_pump(struct rd_defer *defer)
 {
 	struct rdinit_dev_chan *chan = rd_container_of(defer, struct rdinit_dev_chan, pump);
 	struct rdi_io *io, *last = TAILQ_LAST(&chan->waiting, rdi_io_list), *next;
+	bool alone = atomic_load(&chan->dev->unusable_since);
 
 	/* Up to what was the last one when it began: callbacks add behind it. */
 	for (io = TAILQ_FIRST(&chan->waiting); io; io = next) {
@@ -160,7 +162,7 @@ void rdi_wait_pump(struct rd_defer *defer)
 			break;
 	}
 	if (!TAILQ_EMPTY(&chan->waiting) && !rd_timer_armed(&chan->tick))
-		rd_timer_start(chan->h.loop, &chan->tick, TICK_NS);
+		rd_timer_start(chan->h.loop, &chan->tick, alone ? TICK_ALONE_NS : TICK_NS);
 }
 
 void rdi_wait_tick(struct rd_timer *timer)
