@@ -166,6 +166,7 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_rpc_answer *answ
 	d->commands = reads + writes;
 	if (idle) {
 		drain_over(d);
+		call->rpc->drained = true;
 		rdt_listeners_close(t);
 		rd_notice(t->log, RD_LOG_MAIN, "control: drained: no I/O, and no new connections");
 		rdt_rpc_result(call, json_pack("{s:b, s:f}", "drained", 1, "seconds", waited));

@@ -90,6 +90,7 @@ struct rdt_rpc {
 	TAILQ_HEAD(, rdt_rpc_job) jobs;
 	unsigned int jobs_count;
 	struct rdt_rpc_drain *drain;   /* the one that runs, or NULL */
+	bool drained;                  /* by such a one */
 	struct rdt_rpc_events *events; /* NULL: nobody has watched yet */
 };
 

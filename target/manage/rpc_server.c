@@ -100,6 +100,13 @@ void rdt_rpc_client_busy(struct rdt_rpc_client *c, struct rdt_rpc_call *call)
 	client_interest(c);
 }
 
+/* While there is something to look for: an idle target sleeps. */
+static void start_look(struct rdt_rpc *rpc)
+{
+	if (!rd_timer_armed(&rpc->timer) && rd_timer_start(rpc->loop, &rpc->timer, LOOK_EVERY))
+		rd_warn(rpc->log, RD_LOG_MAIN, "control: out of memory for a timer");
+}
+
 /* ---- out ---- */
 
 static void client_flush(struct rdt_rpc_client *c)
@@ -124,6 +131,8 @@ static void client_flush(struct rdt_rpc_client *c)
 		c->out = NULL;
 		c->out_len = c->out_pos = 0;
 		rd_defer(c->rpc->loop, &c->next, RD_DEFER_NEXT);
+	} else {
+		start_look(c->rpc);
 	}
 	client_interest(c);
 }
@@ -327,12 +336,6 @@ err_close:
 	free(c);
 }
 
-static void start_look(struct rdt_rpc *rpc)
-{
-	if (rd_timer_start(rpc->loop, &rpc->timer, LOOK_EVERY))
-		rd_warn(rpc->log, RD_LOG_MAIN, "control: out of memory for a timer");
-}
-
 static void accept_clients(struct rd_io *io, uint32_t events)
 {
 	struct rdt_rpc *rpc = rd_container_of(io, struct rdt_rpc, listen);
@@ -348,6 +351,7 @@ static void accept_clients(struct rd_io *io, uint32_t events)
 			"control: cannot accept a client: %s; trying again in 5 s",
 			strerror(errno));
 		rd_io_mod(rpc->loop, io, 0); /* until then, or the loop would spin */
+		start_look(rpc);
 	}
 }
 
@@ -359,15 +363,18 @@ static void look_at_clients(struct rd_timer *timer)
 
 	for (c = TAILQ_FIRST(&rpc->clients); c; c = next) {
 		next = TAILQ_NEXT(c, link);
-		if (!c->out_len || now - c->progress_at < STUCK_AFTER)
+		if (!c->out_len)
 			continue;
+		if (now - c->progress_at < STUCK_AFTER) {
+			start_look(rpc);
+			continue;
+		}
 		rd_notice(rpc->log, RD_LOG_MAIN,
 			  "control: closing the connection of pid %d: it does not read its answers",
 			  (int)c->pid);
 		rdt_rpc_client_close(c);
 	}
 	rd_io_mod(rpc->loop, &rpc->listen, EPOLLIN);
-	start_look(rpc);
 }
 
 /* ---- the server ---- */
@@ -403,7 +410,6 @@ int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out)
 		free(rpc);
 		return err;
 	}
-	start_look(rpc);
 	*out = rpc;
 	return 0;
 }

@@ -71,6 +71,13 @@ static json_t *last_reload(const struct rdt_reloader *r)
 			 r->last_summary);
 }
 
+static const char *serving_state(const struct rdt_rpc *rpc)
+{
+	if (rpc->target->drained || rpc->drain)
+		return "draining";
+	return rpc->drained ? "drained" : "serving";
+}
+
 static void show_status(struct rdt_rpc_call *call)
 {
 	struct rdt_target *t = call->rpc->target;
@@ -94,8 +101,8 @@ static void show_status(struct rdt_rpc_call *call)
 	}
 	rdt_rpc_result(call,
 		       json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o}", "state",
-				 t->drained ? "draining" : "serving", "uptime", (json_int_t)uptime,
-				 "reactors", (int)t->reactors_count, "listeners", (int)listeners,
+				 serving_state(call->rpc), "uptime", (json_int_t)uptime, "reactors",
+				 (int)t->reactors_count, "listeners", (int)listeners,
 				 "listeners_waiting", (int)waiting, "subsystems", (int)subsystems,
 				 "namespaces", (int)namespaces, "controllers", (int)controllers,
 				 "discovery_controllers", (int)controllers_of(&t->disc),
