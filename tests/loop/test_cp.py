@@ -204,7 +204,7 @@ def verification_finds_what_was_not_written(t):
 # ---- interrupted and continued ----
 
 BIG = scaled(64 * MIB, 16 * MIB)
-RATE = '16MiB' if SCALE == 1 else '4MiB'
+RATE = '16MiB' if SCALE == 1 else '1MiB'
 
 
 def journal(t):

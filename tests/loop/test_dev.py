@@ -315,4 +315,4 @@ def opening_by_discovery_fails(t, path, says):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))

@@ -129,4 +129,4 @@ def a_wrong_parameter_or_target_is_named(t):
     t.match('nqn.2024-01.test:other', nbdkit(t, target.uri(1, f'{NQN[:-4]}other'), 'nbdinfo "$uri"', rc=1).err)
 
 
-main()
+main(fabrics=('iwarp',))
