@@ -6,7 +6,7 @@
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/target.h"
 
-struct ask_post { /* to a reactor, and back */
+struct ask_post { /* message to a reactor and back */
 	struct rd_msg msg;
 	struct rdt_rpc_ask *ask;
 	struct rdt_reactor *reactor;

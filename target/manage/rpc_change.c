@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods that change the target without the file: log level, ANA states, draining, the end. */
+/* Methods that change the target independently of the file: log level, ANA states, drain,
+ * shutdown. */
 #include "rpc_priv.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods about the configuration: shown, checked, compared, read again. */
+/* Methods for the configuration: get, check, compare, reload. */
 #include "rpc_priv.h"
 
 #include <stdio.h>

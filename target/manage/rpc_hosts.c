@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods about hosts and their controllers. What belongs to a queue is known to its reactor. */
+/* Methods for hosts and their controllers. The state of a queue is read on its reactor. */
 #include "rpc_priv.h"
 
 #include <stdio.h>

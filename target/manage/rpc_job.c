@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work of a call that takes long, on a thread of its own. */
+/* Slow work of a call, on a thread of its own. */
 #include "rpc_priv.h"
 
 #include <errno.h>

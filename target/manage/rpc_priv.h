@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the files of the control socket. Main thread only, unless it says otherwise. */
+/* Interface between the files of the control socket. Main thread only, unless noted. */
 #ifndef RDT_RPC_PRIV_H
 #define RDT_RPC_PRIV_H
 
@@ -24,11 +24,11 @@ struct rdt_rpc_job;
 struct rdt_subsys;
 
 #define RDT_RPC_INTERFACE "io.rdnvme.rdtarget"
-#define RDT_RPC_VERSION   1 /* grows when something that exists changes; not for additions */
+#define RDT_RPC_VERSION   1 /* incremented by incompatible changes, not by additions */
 #define RDT_RPC_CLIENTS   32u
-#define RDT_RPC_LINE_MAX  (1u << 20) /* a request */
+#define RDT_RPC_LINE_MAX  (1u << 20) /* maximum length of a request in bytes */
 
-/* Errors by name: "name" of an error's "data". */
+/* Application errors; their names are in "data"."name" of an error. */
 enum rdt_rpc_error {
 	RDT_RPC_PARSE,
 	RDT_RPC_REQUEST,
@@ -38,14 +38,14 @@ enum rdt_rpc_error {
 	RDT_RPC_BUSY,
 	RDT_RPC_NO_RESOURCES,
 	RDT_RPC_DENIED,
-	RDT_RPC_REFUSED, /* the target could not do it: the message says why */
+	RDT_RPC_REFUSED, /* the target could not do it; the message has the reason */
 	RDT_RPC_TIMEOUT,
 	RDT_RPC_ERRORS,
 };
 
 struct rdt_rpc_param {
-	const char *name; /* NULL: the end */
-	json_type type;   /* JSON_TRUE: a boolean */
+	const char *name; /* NULL: end of the table */
+	json_type type;   /* JSON_TRUE: any boolean */
 	bool required;
 };
 
@@ -53,22 +53,24 @@ struct rdt_rpc_call;
 
 struct rdt_rpc_method {
 	const char *name;
-	const char *what; /* for people, by the method "info" */
-	bool changes;     /* not for those who may only read; logged */
+	const char *what; /* description, shown by the method "info" */
+	bool changes;     /* changes the target: refused for read-only clients, and logged */
 	const struct rdt_rpc_param *params;
-	/* Answers the call with rdt_rpc_result() or rdt_rpc_error(), exactly once, now or later. */
+	/* Answers the call by rdt_rpc_result() or rdt_rpc_error(), exactly once, now or later. */
 	void (*fn)(struct rdt_rpc_call *call);
 };
 
-/* A request in work. Freed by its answer. */
+/* A request in progress. Freed by its answer. */
 struct rdt_rpc_call {
 	struct rdt_rpc *rpc;
-	struct rdt_rpc_client *client; /* NULL: it is gone; the answer is dropped */
+	/* NULL: the client has disconnected, so the answer is dropped */
+	struct rdt_rpc_client *client;
 	TAILQ_ENTRY(rdt_rpc_call) link;
 	const struct rdt_rpc_method *method;
-	json_t *id; /* NULL: a notification, without an answer */
+	json_t *id; /* NULL: a notification, which has no answer */
 	json_t *params;
-	/* Of a method that answers later: its state, and what ends it when the server closes. */
+	/* For a method that answers later: its state, and the function that ends it when the server
+	 * closes. */
 	void *work;
 	void (*cancel)(struct rdt_rpc_call *call);
 };
@@ -78,98 +80,98 @@ struct rdt_rpc {
 	struct rdt_target *target;
 	struct rd_loop *loop;
 	struct rd_log *log;
-	struct rd_io listen; /* .fd -1: it does not */
+	struct rd_io listen; /* .fd is -1 when it does not listen */
 	int lock_fd;
 	bool closed;
-	gid_t admin_gid;       /* (gid_t)-1: none */
-	struct rd_timer timer; /* looks for clients that are stuck */
+	gid_t admin_gid;       /* (gid_t)-1: no such group */
+	struct rd_timer timer; /* closes clients that do not read */
 	unsigned int clients_count;
-	TAILQ_HEAD(, rdt_rpc_client) clients; /* the longest quiet first */
+	TAILQ_HEAD(, rdt_rpc_client) clients; /* least recently active first */
 	TAILQ_HEAD(, rdt_rpc_call) calls;
-	TAILQ_HEAD(, rdt_rpc_ask) asks; /* questions to reactors on their way */
+	TAILQ_HEAD(, rdt_rpc_ask) asks; /* queries of reactors in progress */
 	TAILQ_HEAD(, rdt_rpc_job) jobs;
 	unsigned int jobs_count;
-	struct rdt_rpc_drain *drain;   /* the one that runs, or NULL */
-	bool drained;                  /* by such a one */
-	struct rdt_rpc_events *events; /* NULL: nobody has watched yet */
+	struct rdt_rpc_drain *drain;   /* the running drain, or NULL */
+	bool drained;                  /* a drain has completed */
+	struct rdt_rpc_events *events; /* NULL until a client watches events */
 };
 
 /* ---- rpc.c: requests and answers ---- */
 
-/* One line of @client, without its newline. */
+/* Process one line of @client, without its newline. */
 void rdt_rpc_line(struct rdt_rpc *rpc, struct rdt_rpc_client *client, const char *line, size_t len);
-/* Answer @call; takes @result over. NULL: there was no memory for it. */
+/* Answer @call; takes ownership of @result. NULL: out of memory. */
 void rdt_rpc_result(struct rdt_rpc_call *call, json_t *result);
-/* @field: the parameter at fault, @value: what it was, @hint: what to do; each may be NULL. */
+/* @field: the invalid parameter; @value: its value; @hint: what to do. Each may be NULL. */
 void rdt_rpc_error(struct rdt_rpc_call *call, enum rdt_rpc_error error, const char *field,
 		   const char *value, const char *hint, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
-/* End @call without an answer: the server closes. */
+/* End @call without an answer, because the server closes. */
 void rdt_rpc_drop(struct rdt_rpc_call *call);
-/* An error before there is a call, with the id null. */
+/* Send an error with id null, for input that is not a valid request. */
 void rdt_rpc_reject(struct rdt_rpc_client *client, enum rdt_rpc_error error, const char *text);
-json_t *rdt_rpc_describe_methods(void); /* a list */
-/* Parameters, checked against the method's list: NULL or @none when it is not there. */
+json_t *rdt_rpc_describe_methods(void); /* returns a JSON array */
+/* Parameters, validated against the method's list. Return NULL or @none for an absent one. */
 const char *rdt_rpc_text(const struct rdt_rpc_call *call, const char *name);
 json_int_t rdt_rpc_number(const struct rdt_rpc_call *call, const char *name, json_int_t none);
 
 /* ---- rpc_server.c: the socket and its clients ---- */
 
-/* @text: one line without a newline. What the client does not take at once is kept. */
+/* @text: one line without a newline. What the client does not read at once is buffered. */
 void rdt_rpc_send(struct rdt_rpc_client *client, const char *text, size_t len);
 void rdt_rpc_client_close(struct rdt_rpc_client *client);
-/* Set or clear the call that is in work. */
+/* Set or clear the call in progress. */
 void rdt_rpc_client_busy(struct rdt_rpc_client *client, struct rdt_rpc_call *call);
 bool rdt_rpc_client_may_change(const struct rdt_rpc_client *client);
 uid_t rdt_rpc_client_uid(const struct rdt_rpc_client *client);
 pid_t rdt_rpc_client_pid(const struct rdt_rpc_client *client);
 
-/* Events of @level or worse are for @client from now on. Returns true when none were before. */
+/* Send events of @level or worse to @client from now on. Returns true when no client watched
+ * before. */
 bool rdt_rpc_client_watch(struct rdt_rpc_client *client, int level);
-/* One line for all clients that watch @level. A client that does not read them loses them, and is
- * told how many. */
+/* Send one line to all clients that watch @level. Clients that do not read miss it, and are told
+ * how many they missed. */
 void rdt_rpc_event(struct rdt_rpc *rpc, int level, const char *text, size_t len);
-void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count); /* for all of these clients */
+void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count); /* for all clients that watch */
 
 /* ---- rpc_events.c ---- */
 
-void rdt_rpc_events_unwatch(struct rdt_rpc *rpc); /* a client that watched is gone */
+void rdt_rpc_events_unwatch(struct rdt_rpc *rpc); /* a client that watched has disconnected */
 void rdt_rpc_events_free(struct rdt_rpc *rpc);    /* no other thread logs any more */
 
-/* ---- rpc_ask.c: questions to all reactors ---- */
+/* ---- rpc_ask.c: queries of all reactors ---- */
 
 struct rdt_rpc_answer { /* of one reactor */
 	const struct rdt_reactor *reactor;
-	void *data; /* freed with free() after @done */
+	void *data; /* freed by free(3) after @done */
 	size_t count;
 	bool no_memory;
 };
 
 /*
- * @fn runs on each reactor's thread and fills the answer; @done on the main loop, when all have
- * answered, and answers @call. A call whose client has gone is asked and answered all the same.
+ * @fn runs on the thread of each reactor and fills in its answer. @done runs on the main loop when
+ * all have answered, and answers @call. The query runs to its end also when the client has
+ * disconnected.
  */
 void rdt_rpc_ask(struct rdt_rpc_call *call,
 		 void (*fn)(struct rdt_reactor *r, struct rdt_rpc_answer *answer),
 		 void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
 			      unsigned int count));
-void rdt_rpc_ask_free_all(struct rdt_rpc *rpc); /* no loop runs any more */
+void rdt_rpc_ask_free_all(struct rdt_rpc *rpc); /* all loops have ended */
 
-/* ---- rpc_job.c: work that takes long ---- */
+/* ---- rpc_job.c: slow work ---- */
 
-/*
- * @fn runs on a thread of its own, and @done on the main loop: it answers @call and frees @arg. A
- * call of NULL was answered already, or the server is closed.
- */
+/* @fn runs on a thread of its own. @done runs on the main loop, answers @call and frees @arg. @call
+ * is NULL when it was answered already or the server was closed. */
 void rdt_rpc_job(struct rdt_rpc_call *call, void (*fn)(void *arg),
 		 void (*done)(struct rdt_rpc_call *call, void *arg), void *arg);
-void rdt_rpc_jobs_free(struct rdt_rpc *rpc); /* the main loop does not run any more */
+void rdt_rpc_jobs_free(struct rdt_rpc *rpc); /* the main loop has ended */
 
 /* ---- rpc_show.c ---- */
 
-const char *rdt_rpc_ana_name(unsigned int state); /* as the configuration has it */
-/* The subsystem that the parameter names; NULL without one. *@found is false after the call was
- * answered, as there is none of that name. */
+const char *rdt_rpc_ana_name(unsigned int state); /* the name used in the configuration */
+/* The subsystem named by parameter @param; NULL if there is no such parameter. *@found is false
+ * when no subsystem has the name; then the call was answered. */
 struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, bool *found);
 
 /* ---- the methods, each list ends with a name of NULL ---- */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The control socket and its clients: who may connect, lines in, lines out. A client that does not
- * read what it asked for is not read from either, and is closed after a while.
- */
+/* The server of the control socket: access control, input lines, output lines. While a client does
+ * not read its answers, nothing is read from it; after a timeout it is closed. */
 #include "rpc_priv.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods that show the target: itself, subsystems, namespaces, listeners. */
+/* Methods that show the target, its subsystems, namespaces and listeners. */
 #include "rpc_priv.h"
 
 #include <stdio.h>

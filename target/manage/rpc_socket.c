@@ -16,7 +16,7 @@
 #include "util/log.h"
 
 #define BACKLOG    64
-#define GROUPS_MAX 65536u /* of a process: NGROUPS_MAX of Linux */
+#define GROUPS_MAX 65536u /* supplementary groups of a process: NGROUPS_MAX of Linux */
 
 static int say_socket_error(struct rd_log *log, const struct rdt_control_config *cfg,
 			    const char *what, int err)

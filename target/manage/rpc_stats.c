@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters: of reactors, which answer for themselves, and of subsystems. */
+/* Counters of the reactors, queried by message, and of the subsystems. */
 #include "rpc_priv.h"
 
 #include <stdlib.h>
