@@ -83,7 +83,7 @@ void rdt_rpc_client_close(struct rdt_rpc_client *c)
 	free(c);
 }
 
-/* Not at once: whoever sends may still use the client. */
+/* Deferred, because the caller may still use the client. */
 static void client_broken(struct rdt_rpc_client *c)
 {
 	c->broken = true;
@@ -282,7 +282,7 @@ static void client_ready(struct rd_io *io, uint32_t events)
 		client_flush(c);
 	if (events & EPOLLIN)
 		client_read(c);
-	else if (events & (EPOLLHUP | EPOLLERR)) /* nobody is there for the answer */
+	else if (events & (EPOLLHUP | EPOLLERR)) /* the client has disconnected */
 		rdt_rpc_client_close(c);
 }
 
@@ -294,7 +294,7 @@ static bool make_room_for(struct rdt_rpc *rpc, bool may_change)
 
 	if (rpc->clients_count < RDT_RPC_CLIENTS)
 		return true;
-	/* Those who may only read cannot keep an administrator out. */
+	/* Read-only clients must not keep an administrator out. */
 	TAILQ_FOREACH (c, &rpc->clients, link) {
 		if (may_change && !c->may_change) {
 			rdt_rpc_client_close(c);

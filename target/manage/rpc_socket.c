@@ -84,7 +84,7 @@ static int bind_socket(const struct rdt_control_config *cfg, gid_t group, int fd
 	*what = "cannot make it";
 	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)))
 		return -errno;
-	/* Nobody connects before listen(). */
+	/* Connections are refused before listen(). */
 	*what = "cannot set its group";
 	if (group != (gid_t)-1 && chown(cfg->socket, (uid_t)-1, group))
 		return -errno;
