@@ -139,7 +139,7 @@ def auths():
     negotiate = (lambda n: struct.pack("<BBHHBB", 0, 0, 0, tid, 0, n))
     head = (lambda kind: struct.pack("<BBHH", 1, kind, 0, tid))
     challenge = (lambda h, g, dhv: head(1) + struct.pack("<BBBBHI", hl[h], 0, h, g, len(dhv), 7) + b"c" * hl[h] + dhv)
-    reply = (lambda h, cvalid, dhv: head(2) + struct.pack("<BBBBHI", hl[h], 0, cvalid, 0, len(dhv), 9)
+    reply = (lambda h, cvalid, dhv, seq=9: head(2) + struct.pack("<BBBBHI", hl[h], 0, cvalid, 0, len(dhv), seq)
              + b"r" * hl[h] + b"c" * hl[h] + dhv)
     success1 = (lambda h, rvalid: head(3) + bytes([hl[h], 0, rvalid]) + bytes(7) + b"r" * hl[h] * rvalid)
     failure = (lambda kind, why: struct.pack("<BBHHBB", 0, kind, 0, tid, 1, why))
@@ -155,7 +155,9 @@ def auths():
         "reply-sha512-2048": (1, 2 + 4, reply(3, 1, b"d" * 256)),
         "reply-sha512-8192": (1, 2 + 4 * 5, reply(3, 1, b"d" * 1024)),
         "reply-cut": (1, 2 + 4, reply(3, 1, b"d" * 256)[:-1]),
+        "reply-without-number": (1, 0, reply(1, 1, b"", seq=0)),
         "success2": (2, 0, head(4) + bytes(10)),
+        "success2-long": (2, 0, head(4) + bytes(11)),
         "challenge-sha256": (3, 0, challenge(1, 0, b"")),
         "challenge-sha384-3072-padded": (3, 1 + 4 * 2, challenge(2, 2, b"d" * 384) + bytes(300)),
         "challenge-not-offered": (3, 2, challenge(1, 0, b"")),
