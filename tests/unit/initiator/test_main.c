@@ -12,6 +12,7 @@ int main(int argc, char **argv)
 {
 	const struct t_suite suites[] = {
 		{.name = "uri", .cases = t_uri_cases},
+		{.name = "auth_key", .cases = t_auth_key_cases},
 		{.name = "host", .cases = t_host_cases},
 		{.name = "handle", .cases = t_handle_cases},
 		{.name = "block split", .cases = t_block_split_cases},
