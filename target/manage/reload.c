@@ -514,7 +514,7 @@ static bool waits_for_removal(const struct rdt_reload *rl, const struct rdt_ns_c
 	return false;
 }
 
-/* Step 1: the last one in which an error leaves everything unchanged. */
+/* Step 1. An error here, or while listening, leaves everything unchanged. */
 static bool open_next(struct rdt_reload *rl)
 {
 	struct change *ch = &rl->changes[rl->at];

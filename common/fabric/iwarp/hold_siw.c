@@ -5,6 +5,10 @@
  * one soon. With the peer-to-peer model the ready-to-receive message leaves at once, and the first
  * work request FIRST_WR_NS later. Without it the pause gives siw time to switch. If siw takes
  * longer, empty WRITEs follow ("pokes") until the peer sends its first FPDU.
+ *
+ * What else the iwarp provider does for siw, each where it belongs: tx.c (with CRC, one FPDU in a
+ * segment), mpa.c (the value that means "do not negotiate"), ddp.c (bits of a Terminate), listen.c
+ * (a FIN after a reject), caps.h (private data of 251 bytes), fpdu.c (the first FPDU).
  */
 #include "hold_siw.h"
 
