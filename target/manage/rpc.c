@@ -331,13 +331,21 @@ static void handle_request(struct rdt_rpc *rpc, struct rdt_rpc_client *client, j
 	run_call(call);
 }
 
+/* @line is not terminated. */
+static bool line_is_blank(const char *line, size_t len)
+{
+	while (len && memchr(" \t\r", line[len - 1], 3))
+		len--;
+	return len == 0;
+}
+
 void rdt_rpc_line(struct rdt_rpc *rpc, struct rdt_rpc_client *client, const char *line, size_t len)
 {
 	json_error_t why;
 	json_t *request;
 	char text[256];
 
-	if (strspn(line, " \t\r") == len)
+	if (line_is_blank(line, len))
 		return;
 	request = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	if (!request) {
