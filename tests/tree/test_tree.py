@@ -392,7 +392,7 @@ def warnings_of(t, path):
     groff = requires_program('groff')
     if not os.path.isdir('/usr/share/groff') and not shutil.which('man'):
         raise Skip('groff has no macros here')
-    res = subprocess.run([groff, '-man', '-Tutf8', '-ww', '-z', '-rHY=0', path], capture_output=True,
+    res = subprocess.run([groff, '-t', '-man', '-Tutf8', '-ww', '-z', '-rHY=0', path], capture_output=True,
                          text=True, check=False)
     if 'an.tmac' in res.stderr and "can't" in res.stderr.lower():
         raise Skip('the man macros are not installed')
