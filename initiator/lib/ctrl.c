@@ -13,7 +13,6 @@
 #define ADMIN_RESERVED      3
 #define ADMIN_QUEUE_MIN     8
 #define ADMIN_QUEUE_MAX     4096
-#define KATO_DEFAULT_MS     5000
 #define SPIN_DEFAULT_US     50
 #define CONNECT_TIMEOUT_MS  10000
 #define ADMIN_TIMEOUT_MS    60000
@@ -148,7 +147,7 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 	ctrl->discovery = strcmp(ctrl->subnqn, RDINIT_DISCOVERY_NQN) == 0;
 	ctrl->kato_ms = o->keep_alive_tmo_ms;
 	if (ctrl->kato_ms == UINT32_MAX)
-		ctrl->kato_ms = ctrl->discovery ? 0 : KATO_DEFAULT_MS;
+		ctrl->kato_ms = ctrl->discovery ? 0 : RDI_KATO_DEFAULT_MS;
 	ctrl->connect_timeout_ms = o->connect_timeout_ms;
 	ctrl->admin_timeout_ms = o->admin_timeout_ms;
 	ctrl->admin_queue_size = o->admin_queue_size;

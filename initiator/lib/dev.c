@@ -12,7 +12,6 @@
 #define IO_TIMEOUT_MS      30000
 #define RECONNECT_DELAY_MS 10000
 #define CTRL_LOSS_TMO_MS   600000
-#define KATO_DEFAULT_MS    5000
 #define CLOSE_NS           (5 * RD_NSEC_PER_SEC)
 /* A keep-alive timer of a target may begin anew once while it runs (TBKAS). */
 #define STALE_KATOS     2
@@ -255,14 +254,14 @@ void rdi_dev_learn(struct rdinit_dev *dev, const struct rdi_path *path)
 	dev->identity = path->identity;
 	info->nsid = path->nsid;
 	dev_learn_commands(info, path);
-	if (ns->nsfeat & 1u << 4) { /* OPTPERF: the following are valid; all are 0's based */
+	if (ns->nsfeat & NVME_NS_FEAT_IO_OPT) { /* the following are valid; all are 0's based */
 		info->preferred_write = le16toh(ns->npwg) + 1u;
 		info->optimal_write = le16toh(ns->nows) + 1u;
 		info->preferred_deallocate = le16toh(ns->npdg) + 1u;
 	}
-	info->deallocated_is_zero = (ns->dlfeat & 7) == 1;
-	dev->write_zeroes_deac = ns->dlfeat & 8;
-	info->read_only = ns->nsattr & 1;
+	info->deallocated_is_zero = (ns->dlfeat & NVME_NS_DLFEAT_RB) == NVME_NS_DLFEAT_RB_ALL_0S;
+	dev->write_zeroes_deac = ns->dlfeat & NVME_NS_DLFEAT_WRITE_ZEROES;
+	info->read_only = ns->nsattr & NVME_NS_NSATTR_WRITE_PROTECTED;
 	memcpy(info->nguid, path->identity.nguid, sizeof(info->nguid));
 	memcpy(info->uuid, path->identity.uuid, sizeof(info->uuid));
 	memcpy(info->eui64, path->identity.eui64, sizeof(info->eui64));
@@ -647,7 +646,7 @@ static void dev_take_opts(struct rdinit_dev *dev, const struct rdinit_dev_opts *
 	if (!dev->ctrl_opts.log_spec && spec && *spec)
 		dev->ctrl_opts.log_spec = spec;
 	if (dev->ctrl_opts.keep_alive_tmo_ms == UINT32_MAX)
-		dev->ctrl_opts.keep_alive_tmo_ms = KATO_DEFAULT_MS;
+		dev->ctrl_opts.keep_alive_tmo_ms = RDI_KATO_DEFAULT_MS;
 	kato = dev->ctrl_opts.keep_alive_tmo_ms * RD_NSEC_PER_MSEC;
 	dev->stale_ns = STALE_KATOS * kato + STALE_MARGIN_NS;
 }

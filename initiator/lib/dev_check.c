@@ -9,13 +9,8 @@
 
 #include "dev.h"
 
-#define LID_CHANGED_NS        0x04
-#define LID_ANA               0x0c
-#define ANA_LOG_RGO           (1u << 8)
-
-#define EVENT_TYPE_NOTICE     2
-#define EVENT_NS_ATTR_CHANGED 0x00
-#define EVENT_ANA_CHANGED     0x03
+/* Get Log Page: the page of a path's ANA states, groups only (LSP is bits 8 and up). */
+#define ANA_GROUPS (NVME_LOG_LID_ANA | NVME_LOG_ANA_LSP_RGO_GROUPS_ONLY << 8)
 
 static void path_read_next(struct rdi_path *path);
 
@@ -173,7 +168,7 @@ static void path_read(struct rdi_path *path, unsigned int what)
 		.fn = path_read_done,
 		.user = path,
 	};
-	uint32_t lid = what == RDI_READ_ANA ? LID_ANA | ANA_LOG_RGO : LID_CHANGED_NS;
+	uint32_t lid = what == RDI_READ_ANA ? ANA_GROUPS : NVME_LOG_LID_CHANGED_NS;
 	int rc;
 
 	if (what == RDI_READ_ANA) {
@@ -254,11 +249,11 @@ void rdi_path_event(void *user, uint32_t event)
 {
 	struct rdi_path *path = user;
 
-	if ((event & 7) != EVENT_TYPE_NOTICE)
+	if ((event & 7) != NVME_AER_NOTICE)
 		return;
-	if ((event >> 8 & 0xff) == EVENT_NS_ATTR_CHANGED)
+	if ((event >> 8 & 0xff) == NVME_AER_NOTICE_NS_CHANGED)
 		path_look_again(path, RDI_READ_CHANGED | RDI_READ_NS);
-	else if ((event >> 8 & 0xff) == EVENT_ANA_CHANGED && path->ana_log)
+	else if ((event >> 8 & 0xff) == NVME_AER_NOTICE_ANA && path->ana_log)
 		path_look_again(path, RDI_READ_ANA);
 }
 

@@ -11,14 +11,6 @@
 
 #include "dev.h"
 
-#define EVENT_TYPE_NOTICE 2
-#define EVENT_LOG_CHANGED 0xf0
-
-#define TRTYPE_RDMA       1
-#define SUBTYPE_NVM       2
-#define ADRFAM_IPV4       1
-#define ADRFAM_IPV6       2
-
 struct rdi_discovery {
 	struct rdinit_dev *dev;
 	struct rdinit_uri uri; /* subnqn: the subsystem that is looked for */
@@ -102,7 +94,7 @@ static void discovery_event(void *user, uint32_t event)
 {
 	struct rdi_discovery *d = user;
 
-	if ((event & 7) != EVENT_TYPE_NOTICE || (event >> 8 & 0xff) != EVENT_LOG_CHANGED)
+	if ((event & 7) != NVME_AER_NOTICE || (event >> 8 & 0xff) != NVME_AER_NOTICE_DISC_CHANGED)
 		return;
 	d->again = true;
 	if (!d->reading)
@@ -178,8 +170,8 @@ static bool discovery_knows(const struct rdi_discovery *d, const struct rdinit_u
 static bool discovery_path(const struct rdi_discovery *d, const struct rdinit_discovery_record *rec,
 			   struct rdinit_uri *uri)
 {
-	if (rec->trtype != TRTYPE_RDMA || rec->subtype != SUBTYPE_NVM ||
-	    (rec->adrfam != ADRFAM_IPV4 && rec->adrfam != ADRFAM_IPV6) ||
+	if (rec->trtype != NVMF_TRTYPE_RDMA || rec->subtype != NVME_NQN_NVME ||
+	    (rec->adrfam != NVMF_ADDR_FAMILY_IP4 && rec->adrfam != NVMF_ADDR_FAMILY_IP6) ||
 	    strcmp(rec->subnqn, d->uri.subnqn) != 0)
 		return false;
 	if (!rec->traddr[0] || strlen(rec->traddr) >= sizeof(uri->traddr) ||

@@ -10,9 +10,7 @@
 
 #include "dev.h"
 
-#define CDW12_FUA     (1u << 30)
-#define CDW12_DEAC    (1u << 25)
-#define DSM_AD        (1u << 2)
+#define CDW12_DEAC    ((uint32_t)NVME_IO_DEAC << 16)
 #define LIMITS_MAX    3
 #define ABORT_WAIT_NS (10 * RD_NSEC_PER_SEC)
 /* Before a command is tried again after a status; four times as long each time. */
@@ -346,7 +344,7 @@ static void make_io_cmd(struct rdi_chan_path *cp, struct rdi_io *io, struct rdi_
 	cmd->sqe.opcode = io_opcode(io->op);
 	cmd->sqe.nsid = htole32(cp->path->nsid);
 	if (io->flags & RDINIT_IO_FUA)
-		cdw12 |= CDW12_FUA;
+		cdw12 |= RDI_CDW12_FUA;
 	if (io->flags & RDINIT_DEV_IO_DEALLOCATE && io->chan->dev->write_zeroes_deac)
 		cdw12 |= CDW12_DEAC;
 	switch ((enum rdinit_dev_op)io->op) {
@@ -354,7 +352,7 @@ static void make_io_cmd(struct rdi_chan_path *cp, struct rdi_io *io, struct rdi_
 		return;
 	case RDINIT_DEV_DEALLOCATE:
 		make_payload(io, cmd);
-		cmd->sqe.cdw11 = htole32(DSM_AD); /* one range: cdw10 is 0's based */
+		cmd->sqe.cdw11 = htole32(NVME_DSMGMT_AD); /* one range: cdw10 is 0's based */
 		return;
 	case RDINIT_DEV_COPY:
 		make_payload(io, cmd);
@@ -404,17 +402,9 @@ static inline int send_read_write(struct rdi_chan_path *cp, struct rdi_io *io)
 	if (rc)
 		return rc;
 	req = rdi_queue_next(q);
-	*req->sqe = (struct nvme_sqe){
-		.opcode = io->op == RDINIT_DEV_READ ? nvme_cmd_read : nvme_cmd_write,
-		.flags = NVME_CMD_PSDT_SGL,
-		.nsid = htole32(cp->path->nsid),
-		.cdw10 = htole32((uint32_t)io->lba),
-		.cdw11 = htole32((uint32_t)(io->lba >> 32)),
-		.cdw12 = htole32((io->nblocks - 1) | (io->flags & RDINIT_IO_FUA ? CDW12_FUA : 0)),
-	};
-	req->data = io->buf;
-	req->len = io->nblocks * io->chan->dev->block_size;
-	req->dir = io->op == RDINIT_DEV_READ ? RDI_IN : RDI_OUT;
+	rdi_req_make_rw(req, io->op == RDINIT_DEV_READ ? nvme_cmd_read : nvme_cmd_write,
+			cp->path->nsid, io->lba, io->nblocks, io->chan->dev->block_size, io->buf,
+			io->flags);
 	req->fn = io_done;
 	req->user = io;
 	rc = rdi_queue_send(q, req);
@@ -430,11 +420,10 @@ static bool is_plain_rw(const struct rdi_io *io)
 /* The command that was sent last, and for a pair the one before it. */
 static void note_cids(struct rdi_io *io, const struct rdi_queue *q)
 {
-	const struct rdi_req *last = TAILQ_LAST(&q->busy, rdi_req_list);
-
-	io->cids[0] = last->cid;
+	io->cids[0] = rdi_queue_last_cid(q);
 	if (io->op == RDINIT_DEV_COMPARE_WRITE)
-		io->cids[1] = TAILQ_PREV(last, rdi_req_list, link)->cid;
+		io->cids[1] =
+			TAILQ_PREV(TAILQ_LAST(&q->busy, rdi_req_list), rdi_req_list, link)->cid;
 }
 
 int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)

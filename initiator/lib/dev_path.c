@@ -213,14 +213,10 @@ static void path_connected(void *user, const struct rdinit_completion *c)
 
 void rdi_numeric_addr(const struct rdi_addrs *addrs, unsigned int n, char *address, char *numeric)
 {
-	char *end;
+	const struct sockaddr *sa = (const struct sockaddr *)&addrs->ss[n % addrs->n];
 
-	rd_addr_format((const struct sockaddr *)&addrs->ss[n % addrs->n], address);
-	/* "192.0.2.1:4420" or "[2001:db8::1]:4420": what is before the port. */
-	snprintf(numeric, RD_ADDR_TEXT, "%s", address + (address[0] == '['));
-	end = strrchr(numeric, ':');
-	if (end)
-		end[end > numeric && end[-1] == ']' ? -1 : 0] = '\0';
+	rd_addr_format(sa, address);
+	rd_addr_format_host(sa, numeric);
 }
 
 static void path_connect(struct rdi_path *path)

@@ -8,7 +8,6 @@
 
 #include "dev.h"
 
-#define NLB_MAX       65536u
 #define IOV_MAX_COUNT 1024u
 
 static int check_range(const struct rdinit_dev *dev, const char *func, uint64_t lba,
@@ -82,7 +81,7 @@ static int submit_rw(struct rdinit_dev_chan *chan, const char *func, uint8_t op,
 	if (!buf || !fn || flags & ~RDINIT_IO_FUA)
 		return rdi_fail(func, -EINVAL, "buf or fn is NULL, or a flag is unknown (0x%x)",
 				flags);
-	rc = check_range(chan->dev, func, lba, nblocks, NLB_MAX, chan->dev->block_size);
+	rc = check_range(chan->dev, func, lba, nblocks, RDI_NLB_MAX, chan->dev->block_size);
 	if (rc)
 		return rc;
 	io = take_io(chan, fn);
@@ -159,7 +158,7 @@ static uint32_t max_blocks(const struct rdinit_dev_info *info, enum rdinit_dev_o
 	case RDINIT_DEV_READ:
 	case RDINIT_DEV_WRITE:
 	case RDINIT_DEV_FLUSH:
-		return NLB_MAX;
+		return RDI_NLB_MAX;
 	case RDINIT_DEV_WRITE_ZEROES:
 		return info->max_write_zeroes;
 	case RDINIT_DEV_DEALLOCATE:
@@ -167,9 +166,9 @@ static uint32_t max_blocks(const struct rdinit_dev_info *info, enum rdinit_dev_o
 	case RDINIT_DEV_VERIFY:
 		return info->max_verify;
 	case RDINIT_DEV_COMPARE:
-		return info->compare ? NLB_MAX : 0;
+		return info->compare ? RDI_NLB_MAX : 0;
 	case RDINIT_DEV_COMPARE_WRITE:
-		return info->compare_write ? NLB_MAX : 0;
+		return info->compare_write ? RDI_NLB_MAX : 0;
 	case RDINIT_DEV_COPY:
 		return info->max_copy;
 	}

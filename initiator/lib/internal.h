@@ -337,6 +337,31 @@ const char *rdi_queue_why(const struct rdi_queue *q, int err);
 
 /* ---- request.c: requests of a queue, from submit to callback ---- */
 
+/* Of a command with the field NLB: blocks at most. */
+#define RDI_NLB_MAX   65536u
+#define RDI_CDW12_FUA ((uint32_t)NVME_IO_FUA << 16)
+
+/*
+ * Make the Read or Write @opcode in @req, which rdi_queue_next() returned; fn and user are the
+ * caller's to set. @flags: RDINIT_IO_FUA or 0.
+ */
+static inline void rdi_req_make_rw(struct rdi_req *req, uint8_t opcode, uint32_t nsid, uint64_t lba,
+				   uint32_t nblocks, uint32_t block_size, void *buf,
+				   unsigned int flags)
+{
+	*req->sqe = (struct nvme_sqe){
+		.opcode = opcode,
+		.flags = NVME_CMD_PSDT_SGL,
+		.nsid = htole32(nsid),
+		.cdw10 = htole32((uint32_t)lba),
+		.cdw11 = htole32((uint32_t)(lba >> 32)),
+		.cdw12 = htole32((nblocks - 1) | (flags & RDINIT_IO_FUA ? RDI_CDW12_FUA : 0)),
+	};
+	req->data = buf;
+	req->len = nblocks * block_size;
+	req->dir = opcode == nvme_cmd_read ? RDI_IN : RDI_OUT;
+}
+
 int rdi_req_alloc(struct rdi_queue *q);
 void rdi_req_release(struct rdi_queue *q);
 /* The capsules are registered: prepare what is the same for all requests on this device. */
@@ -505,6 +530,8 @@ const char *rdi_connect_error_text(const struct rdinit_completion *c, const stru
 				   char *buf, size_t len);
 
 /* ---- ctrl.c, ctrl_connect.c ---- */
+
+#define RDI_KATO_DEFAULT_MS 5000
 
 enum rdi_ctrl_state {
 	RDI_CTRL_NEW,       /* rdinit_ctrl_connect() moves it out */

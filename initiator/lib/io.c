@@ -4,9 +4,6 @@
 
 #include "internal.h"
 
-#define NLB_MAX   65536u
-#define CDW12_FUA (1u << 30)
-
 static __attribute__((noinline)) int refused_io(struct rdinit_qpair *qp, const char *func, int err)
 {
 	return rdi_fail(func, err, "%s", rdi_queue_why(&qp->q, err));
@@ -24,8 +21,8 @@ static bool rw_ok(const struct rdinit_qpair *qp, const char *func, const struct 
 		rdi_fail(func, -EINVAL, "unknown flag 0x%x", flags);
 		return false;
 	}
-	if (nblocks == 0 || nblocks > NLB_MAX) {
-		rdi_fail(func, -EINVAL, "found %u blocks, expected 1 to %u", nblocks, NLB_MAX);
+	if (nblocks == 0 || nblocks > RDI_NLB_MAX) {
+		rdi_fail(func, -EINVAL, "found %u blocks, expected 1 to %u", nblocks, RDI_NLB_MAX);
 		return false;
 	}
 	if ((uint64_t)nblocks * ns->block_size > qp->max_transfer) {
@@ -60,17 +57,7 @@ static int rw(struct rdinit_qpair *qp, const char *func, uint8_t opcode, const s
 	if (rc)
 		return refused_io(qp, func, rc);
 	req = rdi_queue_next(&qp->q);
-	*req->sqe = (struct nvme_sqe){
-		.opcode = opcode,
-		.flags = NVME_CMD_PSDT_SGL,
-		.nsid = htole32(ns->nsid),
-		.cdw10 = htole32((uint32_t)lba),
-		.cdw11 = htole32((uint32_t)(lba >> 32)),
-		.cdw12 = htole32((nblocks - 1) | (flags & RDINIT_IO_FUA ? CDW12_FUA : 0)),
-	};
-	req->data = buf;
-	req->len = nblocks * ns->block_size;
-	req->dir = opcode == nvme_cmd_read ? RDI_IN : RDI_OUT;
+	rdi_req_make_rw(req, opcode, ns->nsid, lba, nblocks, ns->block_size, buf, flags);
 	req->fn = fn;
 	req->user = user;
 	rc = rdi_queue_send(&qp->q, req);
