@@ -296,14 +296,24 @@ void rdi_chan_pool_destroy(struct rdinit_dev_chan *chan);
 
 /* ---- dev_io.c: one command, from its first try to the callback ---- */
 
+/* What the library knows of a command. */
+struct rdi_op {
+	const char *name;
+	uint8_t opcode;     /* of Compare and Write: of its first half */
+	unsigned int flags; /* of struct rdinit_dev_io that it has */
+	bool has_data;      /* nblocks in a buffer */
+	bool changes_blocks;
+	bool repeatable; /* it has the same result when it is executed twice */
+};
+extern const struct rdi_op rdi_ops[]; /* by enum rdinit_dev_op */
+
 /* Send @io by @cp. Returns 0, -EAGAIN (later), or what it ends with. */
 int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io);
 /* The callback of @io, and its end. */
 void rdi_io_finish(struct rdi_io *io, const struct rdinit_completion *c);
+/* The same, with a text that begins with the name of the command. */
 void rdi_io_fail(struct rdi_io *io, int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 3, 4)));
-bool rdi_io_changes_blocks(const struct rdi_io *io);
-const char *rdi_io_op_text(uint8_t op);
 /* Have the controller abort @io, which was sent. */
 void rdi_io_abort(struct rdi_io *io);
 /* The watchdog's question for a queue of a channel: false: reset the path. */

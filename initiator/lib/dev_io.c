@@ -16,47 +16,23 @@
 /* Before a command is tried again after a status; four times as long each time. */
 #define RETRY_NS (1 * RD_NSEC_PER_MSEC)
 
-const char *rdi_io_op_text(uint8_t op)
-{
-	static const char *const names[] = {
-		[RDINIT_DEV_READ] = "Read",
-		[RDINIT_DEV_WRITE] = "Write",
-		[RDINIT_DEV_FLUSH] = "Flush",
-		[RDINIT_DEV_WRITE_ZEROES] = "Write Zeroes",
-		[RDINIT_DEV_DEALLOCATE] = "Deallocate",
-		[RDINIT_DEV_VERIFY] = "Verify",
-		[RDINIT_DEV_COMPARE] = "Compare",
-		[RDINIT_DEV_COMPARE_WRITE] = "Compare and Write",
-		[RDINIT_DEV_COPY] = "Copy",
-	};
-
-	return op < sizeof(names) / sizeof(names[0]) ? names[op] : "?";
-}
-
-bool rdi_io_changes_blocks(const struct rdi_io *io)
-{
-	switch ((enum rdinit_dev_op)io->op) {
-	case RDINIT_DEV_READ:
-	case RDINIT_DEV_FLUSH:
-	case RDINIT_DEV_VERIFY:
-	case RDINIT_DEV_COMPARE:
-		return false;
-	case RDINIT_DEV_WRITE:
-	case RDINIT_DEV_WRITE_ZEROES:
-	case RDINIT_DEV_DEALLOCATE:
-	case RDINIT_DEV_COMPARE_WRITE:
-	case RDINIT_DEV_COPY:
-		break;
-	}
-	return true;
-}
-
-/* Has it the same result when it is executed twice? */
-static bool is_repeatable(const struct rdi_io *io)
-{
-	return io->op != RDINIT_DEV_COMPARE && io->op != RDINIT_DEV_COMPARE_WRITE &&
-	       io->op != RDINIT_DEV_COPY;
-}
+const struct rdi_op rdi_ops[] = {
+	[RDINIT_DEV_READ] = {"Read", nvme_cmd_read, RDINIT_IO_FUA, .has_data = true,
+			     .repeatable = true},
+	[RDINIT_DEV_WRITE] = {"Write", nvme_cmd_write, RDINIT_IO_FUA, .has_data = true,
+			      .changes_blocks = true, .repeatable = true},
+	[RDINIT_DEV_FLUSH] = {"Flush", nvme_cmd_flush, 0, .repeatable = true},
+	[RDINIT_DEV_WRITE_ZEROES] = {"Write Zeroes", nvme_cmd_write_zeroes,
+				     RDINIT_IO_FUA | RDINIT_DEV_IO_DEALLOCATE,
+				     .changes_blocks = true, .repeatable = true},
+	[RDINIT_DEV_DEALLOCATE] = {"Deallocate", nvme_cmd_dsm, 0, .changes_blocks = true,
+				   .repeatable = true},
+	[RDINIT_DEV_VERIFY] = {"Verify", nvme_cmd_verify, 0, .repeatable = true},
+	[RDINIT_DEV_COMPARE] = {"Compare", nvme_cmd_compare, RDINIT_IO_FUA, .has_data = true},
+	[RDINIT_DEV_COMPARE_WRITE] = {"Compare and Write", nvme_cmd_compare, RDINIT_IO_FUA,
+				      .has_data = true, .changes_blocks = true},
+	[RDINIT_DEV_COPY] = {"Copy", nvme_cmd_copy, RDINIT_IO_FUA, .changes_blocks = true},
+};
 
 /* ---- the end ---- */
 
@@ -108,14 +84,14 @@ void rdi_io_finish(struct rdi_io *io, const struct rdinit_completion *c)
 
 void rdi_io_fail(struct rdi_io *io, int err, const char *fmt, ...)
 {
-	struct rdinit_completion c = {.err = err};
 	char text[RDI_TEXT];
+	struct rdinit_completion c = {.err = err, .text = text};
+	int len = snprintf(text, sizeof(text), "%s: ", rdi_ops[io->op].name);
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(text + len, sizeof(text) - (size_t)len, fmt, ap);
 	va_end(ap);
-	c.text = text;
 	rdi_io_finish(io, &c);
 }
 
@@ -146,8 +122,8 @@ static void guard_blocks(struct rdi_io *io, const struct rdi_chan_path *cp, bool
 static void io_lost(struct rdi_io *io, struct rdi_chan_path *cp, const char *why)
 {
 	struct rdinit_dev_chan *chan = io->chan;
-	bool changes = rdi_io_changes_blocks(io);
-	bool again = is_repeatable(io) && !chan->dying && !io->cancelled &&
+	bool changes = rdi_ops[io->op].changes_blocks;
+	bool again = rdi_ops[io->op].repeatable && !chan->dying && !io->cancelled &&
 		     io->limits < LIMITS_MAX && !(changes && chan->dev->opts.no_resend_writes);
 
 	io->not_before = 0;
@@ -156,16 +132,14 @@ static void io_lost(struct rdi_io *io, struct rdi_chan_path *cp, const char *why
 	if (again)
 		rdi_wait_add(io);
 	else if (chan->dying)
-		rdi_io_fail(io, -ECANCELED, "%s: the channel was freed", rdi_io_op_text(io->op));
+		rdi_io_fail(io, -ECANCELED, "the channel was freed");
 	else if (io->cancelled)
-		rdi_io_fail(io, -ECANCELED, "%s: cancelled; %s", rdi_io_op_text(io->op), why);
+		rdi_io_fail(io, -ECANCELED, "cancelled; %s", why);
 	else if (io->limits >= LIMITS_MAX)
-		rdi_io_fail(io, -ETIMEDOUT, "%s: no answer in time, %u times; %s",
-			    rdi_io_op_text(io->op), io->limits, why);
+		rdi_io_fail(io, -ETIMEDOUT, "no answer in time, %u times; %s", io->limits, why);
 	else
-		rdi_io_fail(io, -EREMOTEIO,
-			    "%s: it is unknown whether the controller executed it; %s",
-			    rdi_io_op_text(io->op), why);
+		rdi_io_fail(io, -EREMOTEIO, "it is unknown whether the controller executed it; %s",
+			    why);
 }
 
 /* ---- answered with a status ---- */
@@ -174,15 +148,13 @@ static void io_lost(struct rdi_io *io, struct rdi_chan_path *cp, const char *why
 static void io_aborted(struct rdi_io *io, const struct rdinit_completion *c)
 {
 	if (io->cancelled)
-		rdi_io_fail(io, -ECANCELED, "%s: cancelled", rdi_io_op_text(io->op));
+		rdi_io_fail(io, -ECANCELED, "cancelled");
 	else if (io->limits >= LIMITS_MAX)
-		rdi_io_fail(io, -ETIMEDOUT, "%s: no answer in time, %u times: %s",
-			    rdi_io_op_text(io->op), io->limits, c->text);
-	else if (is_repeatable(io))
+		rdi_io_fail(io, -ETIMEDOUT, "no answer in time, %u times: %s", io->limits, c->text);
+	else if (rdi_ops[io->op].repeatable)
 		rdi_wait_add(io);
 	else
-		rdi_io_fail(io, -ETIMEDOUT, "%s: no answer in time: %s", rdi_io_op_text(io->op),
-			    c->text);
+		rdi_io_fail(io, -ETIMEDOUT, "no answer in time: %s", c->text);
 }
 
 /* Of a pair, the half that was not aborted itself ends as well. */
@@ -207,7 +179,7 @@ static void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
 	}
 	/* A path related status says that the command was not executed; others may not. */
 	if (verdict == RDI_COMPLETE || io->retries >= RDI_RETRIES_MAX ||
-	    (verdict == RDI_SAME_PATH && !is_repeatable(io))) {
+	    (verdict == RDI_SAME_PATH && !rdi_ops[io->op].repeatable)) {
 		rdi_io_finish(io, c);
 		return;
 	}
@@ -220,9 +192,7 @@ static void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
 			delay = rdi_retry_delay_ns(st, &cp->path->ctrl->id);
 		rdi_dev_unlock(chan->dev);
 		/* With ANA the path is not chosen again before its state has changed. */
-		io->retries += verdict == RDI_SAME_PATH || !ana;
-		if (verdict == RDI_OTHER_PATH && ana && rdi_path_usable(cp->path))
-			io->retries++;
+		io->retries += verdict == RDI_SAME_PATH || !ana || rdi_path_usable(cp->path);
 	}
 	if (delay < least)
 		delay = least;
@@ -237,24 +207,21 @@ static inline void count_command(_Atomic uint32_t *n)
 			      memory_order_relaxed);
 }
 
-static void io_ended(struct rdi_io *io, const struct rdinit_completion *c)
+/* rdinit_complete_fn */
+static void io_ended(void *user, const struct rdinit_completion *c)
 {
+	struct rdi_io *io = user;
 	struct rdi_chan_path *cp = io->cp;
 
 	io->cp = NULL;
-	if (c->err == 0)
+	if (c->err == 0) {
 		count_command(&cp->n_answered);
-	if (c->err == 0)
 		rdi_io_finish(io, c);
-	else if (c->err == -EIO)
+	} else if (c->err == -EIO) {
 		io_refused(io, cp, c);
-	else
+	} else {
 		io_lost(io, cp, c->text);
-}
-
-static void io_done(void *user, const struct rdinit_completion *c)
-{
-	io_ended(user, c);
+	}
 }
 
 /* ---- fused pairs ---- */
@@ -296,23 +263,6 @@ static void pair_second_done(void *user, const struct rdinit_completion *c)
 
 /* ---- sending ---- */
 
-static uint8_t io_opcode(uint8_t op)
-{
-	static const uint8_t opcodes[] = {
-		[RDINIT_DEV_READ] = nvme_cmd_read,
-		[RDINIT_DEV_WRITE] = nvme_cmd_write,
-		[RDINIT_DEV_FLUSH] = nvme_cmd_flush,
-		[RDINIT_DEV_WRITE_ZEROES] = nvme_cmd_write_zeroes,
-		[RDINIT_DEV_DEALLOCATE] = nvme_cmd_dsm,
-		[RDINIT_DEV_VERIFY] = nvme_cmd_verify,
-		[RDINIT_DEV_COMPARE] = nvme_cmd_compare,
-		[RDINIT_DEV_COMPARE_WRITE] = nvme_cmd_compare,
-		[RDINIT_DEV_COPY] = nvme_cmd_copy,
-	};
-
-	return opcodes[op];
-}
-
 /* One range of Dataset Management, or one source of Copy (format 0), as on the wire. */
 static void make_payload(struct rdi_io *io, struct rdi_cmd *cmd)
 {
@@ -338,10 +288,10 @@ static void make_io_cmd(struct rdi_chan_path *cp, struct rdi_io *io, struct rdi_
 
 	*cmd = (struct rdi_cmd){
 		.timeout_ns = io->timeout_ms * RD_NSEC_PER_MSEC,
-		.fn = io_done,
+		.fn = io_ended,
 		.user = io,
 	};
-	cmd->sqe.opcode = io_opcode(io->op);
+	cmd->sqe.opcode = rdi_ops[io->op].opcode;
 	cmd->sqe.nsid = htole32(cp->path->nsid);
 	if (io->flags & RDINIT_IO_FUA)
 		cdw12 |= RDI_CDW12_FUA;
@@ -405,7 +355,7 @@ static inline int send_read_write(struct rdi_chan_path *cp, struct rdi_io *io)
 	rdi_req_make_rw(req, io->op == RDINIT_DEV_READ ? nvme_cmd_read : nvme_cmd_write,
 			cp->path->nsid, io->lba, io->nblocks, io->chan->dev->block_size, io->buf,
 			io->flags);
-	req->fn = io_done;
+	req->fn = io_ended;
 	req->user = io;
 	rc = rdi_queue_send(q, req);
 	io->cids[0] = req->cid;

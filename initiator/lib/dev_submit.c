@@ -175,33 +175,13 @@ static uint32_t max_blocks(const struct rdinit_dev_info *info, enum rdinit_dev_o
 	return 0;
 }
 
-static bool has_data(enum rdinit_dev_op op)
-{
-	return op == RDINIT_DEV_READ || op == RDINIT_DEV_WRITE || op == RDINIT_DEV_COMPARE ||
-	       op == RDINIT_DEV_COMPARE_WRITE;
-}
-
-static unsigned int flags_of(enum rdinit_dev_op op)
-{
-	switch (op) {
-	case RDINIT_DEV_FLUSH:
-	case RDINIT_DEV_DEALLOCATE:
-	case RDINIT_DEV_VERIFY:
-		return 0;
-	case RDINIT_DEV_WRITE_ZEROES:
-		return RDINIT_IO_FUA | RDINIT_DEV_IO_DEALLOCATE;
-	default:
-		return RDINIT_IO_FUA;
-	}
-}
-
 static int check_data(const struct rdinit_dev *dev, const char *func,
 		      const struct rdinit_dev_io *given)
 {
 	uint64_t want = (uint64_t)given->nblocks * dev->block_size, have = 0;
 	unsigned int i;
 
-	if (!has_data(given->op))
+	if (!rdi_ops[given->op].has_data)
 		return 0;
 	if (given->op == RDINIT_DEV_COMPARE_WRITE && !given->write_buf)
 		return rdi_fail(func, -EINVAL, "write_buf is NULL: nothing to write");
@@ -222,22 +202,23 @@ static int check_io(struct rdinit_dev_chan *chan, const char *func,
 		    const struct rdinit_dev_io *given)
 {
 	const struct rdinit_dev *dev = chan->dev;
-	uint32_t max = max_blocks(&dev->info, given->op);
-	uint64_t each = has_data(given->op) ? dev->block_size : 0;
+	const struct rdi_op *op;
+	uint32_t max;
 	int rc;
 
 	if ((unsigned int)given->op > RDINIT_DEV_COPY)
 		return rdi_fail(func, -EINVAL, "op is %d, which is no command", (int)given->op);
+	op = &rdi_ops[given->op];
+	max = max_blocks(&dev->info, given->op);
 	if (max == 0)
-		return rdi_fail(func, -EOPNOTSUPP, "the controller does not support %s",
-				rdi_io_op_text((uint8_t)given->op));
-	if (given->flags & ~flags_of(given->op))
-		return rdi_fail(func, -EINVAL, "%s does not have the flags 0x%x",
-				rdi_io_op_text((uint8_t)given->op),
-				given->flags & ~flags_of(given->op));
+		return rdi_fail(func, -EOPNOTSUPP, "the controller does not support %s", op->name);
+	if (given->flags & ~op->flags)
+		return rdi_fail(func, -EINVAL, "%s does not have the flags 0x%x", op->name,
+				given->flags & ~op->flags);
 	if (given->op == RDINIT_DEV_FLUSH)
 		return 0;
-	rc = check_range(dev, func, given->lba, given->nblocks, max, each);
+	rc = check_range(dev, func, given->lba, given->nblocks, max,
+			 op->has_data ? dev->block_size : 0);
 	if (!rc && given->op == RDINIT_DEV_COPY)
 		rc = check_range(dev, func, given->source, given->nblocks, max, 0);
 	return rc ? rc : check_data(dev, func, given);
@@ -292,7 +273,7 @@ static int submit_io(struct rdinit_dev_chan *chan, const char *func,
 	io->write_buf = given->write_buf;
 	io->fn = fn;
 	io->user = user;
-	if (given->iovcnt && has_data(given->op) &&
+	if (given->iovcnt && rdi_ops[given->op].has_data &&
 	    gather_iov(io, given, (uint64_t)given->nblocks * chan->dev->block_size)) {
 		io->busy = false;
 		TAILQ_INSERT_HEAD(&chan->free, io, link);

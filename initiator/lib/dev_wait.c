@@ -73,7 +73,7 @@ struct rdi_chan_path *rdi_wait_path(struct rdi_io *io)
 	now = rd_loop_now(chan->h.loop);
 	if (now < io->not_before)
 		return NULL;
-	if (rdi_io_changes_blocks(io) &&
+	if (rdi_ops[io->op].changes_blocks &&
 	    rdi_guards_block(&dev->guards, io->lba, io->nblocks, io->guard, now))
 		return NULL;
 	return io->guard ? resend_path(io, now) : choose_path(chan);
@@ -84,7 +84,7 @@ struct rdi_chan_path *rdi_wait_path(struct rdi_io *io)
 static void end_waiting(struct rdi_io *io, int err, const char *why)
 {
 	TAILQ_REMOVE(&io->chan->waiting, io, link);
-	rdi_io_fail(io, err, "%s: %s", rdi_io_op_text(io->op), why);
+	rdi_io_fail(io, err, "%s", why);
 }
 
 /* @why no path is usable, with the reason of the first one. */
@@ -97,12 +97,11 @@ static void end_without_path(struct rdi_io *io, int err, const char *why)
 	if (rdi_dev_lock(dev, __func__) == 0) {
 		const struct rdi_path *path = dev->paths[0];
 
-		snprintf(text, sizeof(text), "%s: %s: path 0 is %s: %.300s", rdi_io_op_text(io->op),
-			 why, rdinit_dev_path_state_name(path->state), path->text);
+		snprintf(text, sizeof(text), "%s: path 0 is %s: %.300s", why,
+			 rdinit_dev_path_state_name(path->state), path->text);
 		rdi_dev_unlock(dev);
 	}
-	TAILQ_REMOVE(&io->chan->waiting, io, link);
-	rdi_io_fail(io, err, "%s", text);
+	end_waiting(io, err, text);
 }
 
 /* Ends @io, which cannot be sent, when it has to wait no longer. */
@@ -144,8 +143,7 @@ static bool look_at_waiting(struct rdi_io *io)
 		return false;
 	}
 	if (rc)
-		rdi_io_fail(io, rc, "%s: %s", rdi_io_op_text(io->op),
-			    rdi_queue_why(&cp->qp->q, rc));
+		rdi_io_fail(io, rc, "%s", rdi_queue_why(&cp->qp->q, rc));
 	return true;
 }
 
