@@ -160,13 +160,14 @@ static void dev_open_failed(struct rdinit_dev *dev)
 	uint16_t status = 0;
 	int err = -ENODEV;
 	const char *why;
+	int rc;
 
 	if (n) {
 		err = dev->paths[0]->err;
 		status = dev->paths[0]->status;
 		snprintf(text, sizeof(text), "%s", dev->paths[0]->text);
-	} else if (dev->discovery && rdi_discovery_error(dev->discovery, &why)) {
-		err = rdi_discovery_error(dev->discovery, &why);
+	} else if (dev->discovery && (rc = rdi_discovery_error(dev->discovery, &why))) {
+		err = rc;
 		snprintf(text, sizeof(text), "%s", why);
 	}
 	for (i = 0; i < n; i++) {
@@ -231,26 +232,26 @@ static void dev_learn_commands(struct rdinit_dev_info *info, const struct rdi_pa
 	info->volatile_cache = ctrl->id.vwc & NVME_CTRL_VWC_PRESENT;
 }
 
-void rdi_dev_learn(struct rdinit_dev *dev, const struct rdi_path *path)
+void rdi_dev_resize(struct rdinit_dev *dev, struct rdi_path *path)
+{
+	if (atomic_exchange(&dev->blocks, path->ns.blocks) != path->ns.blocks)
+		rdi_dev_changed(dev, path, RDINIT_DEV_EVENT_RESIZED);
+}
+
+void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path)
 {
 	const struct nvme_id_ns *ns = &path->id_ns;
 	struct rdinit_dev_info *info = &dev->info;
 	uint32_t max = path->ctrl->max_transfer;
-	struct rdinit_ns size;
-	char why[RDI_TEXT / 2];
 
 	if (!dev->known || max < atomic_load(&dev->max_transfer))
 		atomic_store(&dev->max_transfer, max);
-	rdinit_ns_init(&size);
-	rdi_ns_take(ns, path->nsid, &size, why, sizeof(why)); /* was checked when it was read */
 	if (dev->known) {
-		if (atomic_exchange(&dev->blocks, size.blocks) != size.blocks)
-			rdi_dev_changed(dev, (struct rdi_path *)dev->paths[path->index],
-					RDINIT_DEV_EVENT_RESIZED);
+		rdi_dev_resize(dev, path);
 		return;
 	}
-	atomic_store(&dev->blocks, size.blocks);
-	dev->block_size = info->block_size = size.block_size;
+	atomic_store(&dev->blocks, path->ns.blocks);
+	dev->block_size = info->block_size = path->ns.block_size;
 	dev->identity = path->identity;
 	info->nsid = path->nsid;
 	dev_learn_commands(info, path);

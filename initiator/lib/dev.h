@@ -57,8 +57,9 @@ struct rdi_path {
 	unsigned int todo; /* RDI_READ_* */
 	unsigned int reading;
 	struct rdi_ns_identity identity;
-	struct nvme_id_ns id_ns;
-	uint8_t vsl, wzsl; /* NVM 4.1.5.2; 0: no limit */
+	struct nvme_id_ns id_ns; /* as it was read last, */
+	struct rdinit_ns ns;     /* and what it says of size and blocks */
+	uint8_t vsl, wzsl;       /* NVM 4.1.5.2; 0: no limit */
 	/* What reading is about; the controller writes it. Read as the structures it holds. */
 	uint8_t data[4096] __attribute__((aligned(8)));
 	struct rdi_ana ana_now;
@@ -197,8 +198,10 @@ void rdi_dev_kick(struct rdinit_dev *dev);
 /* rdinit_dev_add_path(), under the lock. */
 int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const char *host_traddr,
 		     const char *func);
-/* What the first path says of the namespace. Under the lock. */
-void rdi_dev_learn(struct rdinit_dev *dev, const struct rdi_path *path);
+/* The namespace of @path is what the device has. Under the lock. */
+void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path);
+/* A path that is live, or will be, says how large the namespace is. Under the lock. */
+void rdi_dev_resize(struct rdinit_dev *dev, struct rdi_path *path);
 /* I/O queues that a controller has to grant: the highest identifier in use, at least 1. */
 unsigned int rdi_dev_queues_needed(const struct rdinit_dev *dev);
 /* A channel, or else the application's handle, has ended: the device may end with it. */

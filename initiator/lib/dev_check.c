@@ -21,30 +21,25 @@ static int path_take_ns(struct rdi_path *path)
 {
 	struct rdinit_dev *dev = path->dev;
 	const struct nvme_id_ns *id = (const struct nvme_id_ns *)path->data;
-	struct rdinit_ns ns;
+	struct rdinit_ns *ns = &path->ns;
 	char why[RDI_TEXT / 2];
 	int rc;
 
-	rdinit_ns_init(&ns);
-	rc = rdi_ns_take(id, path->nsid, &ns, why, sizeof(why));
+	rc = rdi_ns_take(id, path->nsid, ns, why, sizeof(why));
 	if (rc) {
 		rdi_path_fail(path, rc, 0, "%s: %s", path->address, why);
 		return rc;
 	}
-	if (dev->known && ns.block_size != dev->block_size) {
+	if (dev->known && ns->block_size != dev->block_size) {
 		rdi_path_fail(path, -EXDEV, 0,
 			      "%s: namespace %u has blocks of %u bytes, the device has blocks of "
 			      "%u: it was formatted, or it is another namespace",
-			      path->address, path->nsid, ns.block_size, dev->block_size);
+			      path->address, path->nsid, ns->block_size, dev->block_size);
 		return -EXDEV;
 	}
 	path->id_ns = *id;
-	if (path->state != RDINIT_DEV_PATH_LIVE)
-		return 0;
-	if (ns.blocks != atomic_load(&dev->blocks)) {
-		atomic_store(&dev->blocks, ns.blocks);
-		rdi_dev_changed(dev, path, RDINIT_DEV_EVENT_RESIZED);
-	}
+	if (path->state == RDINIT_DEV_PATH_LIVE)
+		rdi_dev_resize(dev, path);
 	return 0;
 }
 
