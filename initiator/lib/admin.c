@@ -159,9 +159,7 @@ int rdinit_get_log(struct rdinit_ctrl *ctrl, uint8_t lid, uint32_t nsid, uint64_
 
 void rdinit_ns_init_size(struct rdinit_ns *ns, size_t size)
 {
-	const struct rdinit_ns none = {.size = 0};
-
-	rdi_put_sized(ns, size, &none, sizeof(none));
+	rdi_zero_sized(ns, size);
 }
 
 /* The format in use: FLBAS bits 3:0, and above 16 formats bits 6:5 as the upper ones. */

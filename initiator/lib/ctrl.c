@@ -430,9 +430,7 @@ int rdinit_ctrl_process(struct rdinit_ctrl *ctrl, int timeout_ms)
 
 void rdinit_ctrl_info_init_size(struct rdinit_ctrl_info *info, size_t size)
 {
-	const struct rdinit_ctrl_info none = {.size = 0};
-
-	rdi_put_sized(info, size, &none, sizeof(none));
+	rdi_zero_sized(info, size);
 }
 
 int rdinit_ctrl_get_info(const struct rdinit_ctrl *ctrl, struct rdinit_ctrl_info *info)

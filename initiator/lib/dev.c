@@ -272,9 +272,7 @@ void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path)
 
 void rdinit_dev_info_init_size(struct rdinit_dev_info *info, size_t size)
 {
-	const struct rdinit_dev_info none = {.size = 0};
-
-	rdi_put_sized(info, size, &none, sizeof(none));
+	rdi_zero_sized(info, size);
 }
 
 int rdinit_dev_get_info(struct rdinit_dev *dev, struct rdinit_dev_info *info)
@@ -303,9 +301,7 @@ int rdinit_dev_get_info(struct rdinit_dev *dev, struct rdinit_dev_info *info)
 
 void rdinit_dev_path_info_init_size(struct rdinit_dev_path_info *info, size_t size)
 {
-	const struct rdinit_dev_path_info none = {.size = 0};
-
-	rdi_put_sized(info, size, &none, sizeof(none));
+	rdi_zero_sized(info, size);
 }
 
 int rdinit_dev_get_path(struct rdinit_dev *dev, unsigned int index,

@@ -146,9 +146,7 @@ int rdinit_dev_write(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblock
 
 void rdinit_dev_io_init_size(struct rdinit_dev_io *io, size_t size)
 {
-	const struct rdinit_dev_io none = {.size = 0};
-
-	rdi_put_sized(io, size, &none, sizeof(none));
+	rdi_zero_sized(io, size);
 }
 
 /* The largest number of blocks of @op; 0: the controller does not support it. */

@@ -49,6 +49,11 @@ void rdi_put_sized(void *to, size_t size, const void *from, size_t ours)
 	memcpy(to, &size, sizeof(size)); /* the first member of each */
 }
 
+void rdi_zero_sized(void *to, size_t size)
+{
+	rdi_put_sized(to, size, "", 0);
+}
+
 int rdi_no_handle(const char *func)
 {
 	return rdi_fail(func, -EINVAL, "the handle is NULL");

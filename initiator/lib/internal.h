@@ -43,6 +43,8 @@ int rdi_check_size(const char *func, const char *name, size_t size, size_t first
 #define RDI_HAS(p, member) ((p)->size >= offsetof(__typeof__(*(p)), member) + sizeof((p)->member))
 /* @size bytes of @from, which has @ours, and zeroes behind them; its size is the caller's. */
 void rdi_put_sized(void *to, size_t size, const void *from, size_t ours);
+/* The same, with zeroes only. */
+void rdi_zero_sized(void *to, size_t size);
 
 /* What was there in 0.1. */
 #define RDI_URI_FIRST  offsetof(struct rdinit_uri, no_remote_invalidate)

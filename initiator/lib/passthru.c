@@ -10,9 +10,7 @@
 
 void rdinit_passthru_init_size(struct rdinit_passthru *cmd, size_t size)
 {
-	const struct rdinit_passthru none = {.size = 0};
-
-	rdi_put_sized(cmd, size, &none, sizeof(none));
+	rdi_zero_sized(cmd, size);
 }
 
 /* Returns 0 or -EINVAL: only what the library itself could not deal with is refused. */

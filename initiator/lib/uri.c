@@ -155,9 +155,7 @@ static const char *parse_query(const char *p, struct rdinit_uri *uri)
 
 void rdinit_uri_init_size(struct rdinit_uri *uri, size_t size)
 {
-	const struct rdinit_uri none = {.size = 0};
-
-	rdi_put_sized(uri, size, &none, sizeof(none));
+	rdi_zero_sized(uri, size);
 }
 
 int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
