@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "dev.h"
 
@@ -366,17 +365,26 @@ int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const
 	return (int)n;
 }
 
+/* rdi_dev_lock(); and @all of the caller's @uri, of whichever size that is. */
+static int dev_lock_for_uri(struct rdinit_dev *dev, const char *func, const struct rdinit_uri *uri,
+			    struct rdinit_uri *all)
+{
+	int rc = RDI_CHECK_SIZE(func, uri, rdinit_uri, RDI_URI_FIRST);
+
+	if (rc)
+		return rc;
+	rdi_put_sized(all, sizeof(*all), uri, uri->size);
+	return rdi_dev_lock(dev, func);
+}
+
 int rdinit_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri,
 			const char *host_traddr)
 {
 	struct rdinit_uri all;
-	int rc = RDI_CHECK_SIZE(__func__, uri, rdinit_uri, RDI_URI_FIRST);
+	int rc = dev_lock_for_uri(dev, __func__, uri, &all);
 
-	if (!rc)
-		rc = rdi_dev_lock(dev, __func__);
 	if (rc)
 		return rc;
-	rdi_put_sized(&all, sizeof(all), uri, uri->size);
 	rc = rdi_dev_add_path(dev, &all, host_traddr, __func__);
 	rdi_dev_unlock(dev);
 	return rc;
@@ -386,13 +394,10 @@ int rdinit_dev_add_discovery(struct rdinit_dev *dev, const struct rdinit_uri *ur
 			     const char *host_traddr)
 {
 	struct rdinit_uri all;
-	int rc = RDI_CHECK_SIZE(__func__, uri, rdinit_uri, RDI_URI_FIRST);
+	int rc = dev_lock_for_uri(dev, __func__, uri, &all);
 
-	if (!rc)
-		rc = rdi_dev_lock(dev, __func__);
 	if (rc)
 		return rc;
-	rdi_put_sized(&all, sizeof(all), uri, uri->size);
 	if (!all.traddr[0] || !all.subnqn[0])
 		rc = rdi_fail(__func__, -EINVAL,
 			      "the URI needs the address of a discovery controller and the NQN of "
