@@ -188,26 +188,30 @@ void rdi_dev_unlock(struct rdinit_dev *dev);
 /* The public create, with the environment of a test. */
 int rdi_dev_create_env(const struct rdinit_dev_opts *opts, const struct rdi_env *env,
 		       struct rdinit_dev **out);
-/*
- * A path, or with NULL what else the state depends on, has changed: the device's state, the event
- * of @path, and the channels. Under the lock.
- */
-void rdi_dev_changed(struct rdinit_dev *dev, struct rdi_path *path,
-		     enum rdinit_dev_event_type type);
-void rdi_dev_kick(struct rdinit_dev *dev);
 /* rdinit_dev_add_path(), under the lock. */
 int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const char *host_traddr,
 		     const char *func);
-/* The namespace of @path is what the device has. Under the lock. */
-void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path);
-/* A path that is live, or will be, says how large the namespace is. Under the lock. */
-void rdi_dev_resize(struct rdinit_dev *dev, struct rdi_path *path);
-/* I/O queues that a controller has to grant: the highest identifier in use, at least 1. */
-unsigned int rdi_dev_queues_needed(const struct rdinit_dev *dev);
 /* A channel, or else the application's handle, has ended: the device may end with it. */
 void rdi_dev_let_go(struct rdinit_dev *dev, bool channel);
 /* One turn of the device's loop, if no other thread is at it. */
 void rdi_dev_try_turn(struct rdinit_dev *dev);
+
+/* ---- dev_state.c: under dev->lock ---- */
+
+/*
+ * A path, or with NULL what else the state depends on, has changed: the device's state, the event
+ * of @path, and the channels.
+ */
+void rdi_dev_changed(struct rdinit_dev *dev, struct rdi_path *path,
+		     enum rdinit_dev_event_type type);
+/* The end of rdinit_dev_open_async(): its callback, unless that has run. */
+void rdi_dev_report_open(struct rdinit_dev *dev, int err, uint16_t status, const char *text);
+/* The namespace of @path is what the device has. */
+void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path);
+/* A path that is live, or will be, says how large the namespace is. */
+void rdi_dev_resize(struct rdinit_dev *dev, struct rdi_path *path);
+/* I/O queues that a controller has to grant: the highest identifier in use, at least 1. */
+unsigned int rdi_dev_queues_needed(const struct rdinit_dev *dev);
 
 /* ---- dev_chan.c ---- */
 
