@@ -42,6 +42,7 @@ struct cp_slot {
 struct cli_cp_engine {
 	struct cli_cp_job job;
 	uint32_t align, chunk;
+	uint64_t max_zero;    /* of one ZERO, a multiple of align */
 	uint32_t unit, least; /* of zeroes; unit 0: not looked for */
 	struct cp_slot *slots;
 	unsigned int n_slots, in_use;
@@ -228,7 +229,6 @@ static void cp_compare_holes(struct cp_slot *s, uint64_t len)
 static void cp_place(struct cp_slot *s, uint64_t left)
 {
 	struct cli_cp_engine *e = s->e;
-	const struct cli_cp_end *dst = e->job.dst;
 	uint64_t len;
 
 	cp_extent(e, e->job.src, s->at, left, &len, &s->hole);
@@ -238,7 +238,7 @@ static void cp_place(struct cp_slot *s, uint64_t left)
 	if (s->hole && e->job.compare)
 		cp_compare_holes(s, len);
 	else if (s->hole)
-		s->len = len < dst->max_zero ? len : dst->max_zero & ~((uint64_t)e->align - 1);
+		s->len = len < e->max_zero ? len : e->max_zero;
 	else
 		s->len = len < e->chunk ? len : e->chunk;
 	/* The last piece of a hole, less than a unit, is written as data: the neighbour stays. */
@@ -362,8 +362,8 @@ static void cp_put_next(struct cp_slot *s, struct cli_cp_op *op)
 	}
 	if (!s->hole && e->unit && whole)
 		op->len = cli_cp_run(s->buf + s->put, whole, e->unit, e->least, &zero);
-	if (zero && op->len > dst->max_zero)
-		op->len = dst->max_zero & ~((uint64_t)e->align - 1);
+	if (zero && op->len > e->max_zero)
+		op->len = e->max_zero;
 	if (zero)
 		op->kind = CLI_CP_ZERO;
 	else
@@ -574,6 +574,10 @@ static int cp_geometry(struct cli_cp_engine *e)
 		return -EMSGSIZE;
 	e->size = src->size;
 	e->limit = dst->size;
+	/* A destination that zeroes less than one unit of the source at once gets all as data. */
+	e->max_zero = dst->max_zero & ~((uint64_t)e->align - 1);
+	if (!e->max_zero)
+		e->job.sparse = CLI_CP_NEVER;
 	if (e->job.compare)
 		return 0;
 	if (e->job.sparse == CLI_CP_ALWAYS || (e->job.sparse == CLI_CP_AUTO && !src->tells_holes)) {

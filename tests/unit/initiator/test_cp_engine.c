@@ -354,6 +354,26 @@ static void never_reads_the_holes(void)
 	end_of_case(e);
 }
 
+/* 16 KiB blocks at the source; the destination zeroes 8 KiB at once. */
+static void zeroes_too_long_for_one_command(void)
+{
+	struct cli_cp_engine *e;
+	struct cli_cp_status st;
+
+	fake_make(&src, "src", MIB, 16 * KIB);
+	fake_make(&dst, "dst", MIB, 512);
+	dst.end.max_zero = 8 * KIB;
+	fake_fill(&src, 0, 128 * KIB);
+	memset(dst.data, 0xdd, dst.room);
+	e = begin(CLI_CP_ALWAYS, 0, false);
+	st = run(e);
+	CU_ASSERT_EQUAL(st.err, 0);
+	CU_ASSERT_EQUAL(st.holes, 0);
+	CU_ASSERT_EQUAL(dst.zeroes, 0);
+	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
+	end_of_case(e);
+}
+
 static void runs(void)
 {
 	unsigned char *buf = calloc(1, 256 * KIB);
@@ -631,6 +651,8 @@ const struct t_case t_cp_engine_cases[] = {
 	{"holes are not read and their borders keep the data", holes_are_not_read},
 	{"zeroes become holes as --sparse says", zeroes_become_holes},
 	{"--sparse=never reads and writes holes", never_reads_the_holes},
+	{"zeroes are written if one unit is too long for a command",
+	 zeroes_too_long_for_one_command},
 	{"runs of zeroes and of data", runs},
 	{"a stream ends where it ends, or is too long", streams_end_where_they_end},
 	{"a stream is written in order, and read ahead for", a_stream_is_written_in_order},
