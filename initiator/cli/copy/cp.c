@@ -70,8 +70,8 @@ static int cp_get_options(struct cp_copy *c)
 static int cp_open_end(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out)
 {
 	if (strcmp(name, "-") == 0)
-		return how->write ? cli_cp_pipe_open(how, "standard output", STDOUT_FILENO, out)
-				  : cli_cp_pipe_open(how, "standard input", STDIN_FILENO, out);
+		return how->write ? cli_cp_pipe_open("standard output", STDOUT_FILENO, out)
+				  : cli_cp_pipe_open("standard input", STDIN_FILENO, out);
 	if (strstr(name, "://"))
 		return cli_cp_ns_open(how, name, out);
 	return cli_cp_file_open(how, name, out);

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "cli.h"
 
@@ -37,7 +38,7 @@ struct cli_cp_op {
 	/* The endpoint's while the operation is in flight. */
 	void *end;
 	int err;
-	struct cli_cp_op *next;
+	STAILQ_ENTRY(cli_cp_op) link;
 };
 
 struct cli_cp_end {
@@ -103,7 +104,6 @@ struct cli_cp_open {
 int cli_cp_ns_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out);
 int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out);
 /* @fd is closed with the endpoint when it is above standard error. */
-int cli_cp_pipe_open(const struct cli_cp_open *how, const char *name, int fd,
-		     struct cli_cp_end **out);
+int cli_cp_pipe_open(const char *name, int fd, struct cli_cp_end **out);
 
 #endif /* RDI_CLI_COPY_ENDPOINT_H */

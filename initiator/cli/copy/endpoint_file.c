@@ -20,7 +20,7 @@
 #define FILE_LOCKED (INT64_MAX - 1)
 
 struct cp_file {
-	struct cli_cp_end end;
+	struct cli_cp_worked base;
 	int fd;
 	struct stat st;
 	bool block;
@@ -29,7 +29,6 @@ struct cp_file {
 	bool again;   /* it is read after the flush: from the disk, not from the page cache */
 	uint64_t extent_from, extent_to; /* the last answer of extent() */
 	bool extent_hole;
-	struct cli_cp_workers *workers;
 };
 
 static const unsigned char file_zeroes[64u << 10];
@@ -112,27 +111,6 @@ static void cp_file_work(void *arg, struct cli_cp_op *op)
 }
 
 /* ---- the seam ---- */
-
-static int cp_file_submit(struct cli_cp_end *end, struct cli_cp_op *op)
-{
-	cli_cp_workers_add(((struct cp_file *)end)->workers, op);
-	return 0;
-}
-
-static int cp_file_process(struct cli_cp_end *end, const char **text)
-{
-	*text = "";
-	return cli_cp_workers_deliver(((struct cp_file *)end)->workers);
-}
-
-static unsigned int cp_file_fds(struct cli_cp_end *end, struct pollfd *fds, unsigned int room)
-{
-	if (!room)
-		return 0;
-	fds[0] = (struct pollfd){.fd = cli_cp_workers_fd(((struct cp_file *)end)->workers),
-				 .events = POLLIN};
-	return 1;
-}
 
 static void cp_file_extent(struct cli_cp_end *end, uint64_t at, uint64_t *len, bool *hole)
 {
@@ -222,7 +200,7 @@ static void cp_file_close(struct cli_cp_end *end)
 {
 	struct cp_file *f = (struct cp_file *)end;
 
-	cli_cp_workers_stop(f->workers, false);
+	cli_cp_workers_stop(f->base.workers, false);
 	if (f->created)
 		unlink(end->name); /* nothing was copied to it */
 	if (f->fd >= 0)
@@ -232,9 +210,9 @@ static void cp_file_close(struct cli_cp_end *end)
 
 static const struct cli_cp_end_ops file_ops = {
 	.extent = cp_file_extent,
-	.submit = cp_file_submit,
-	.process = cp_file_process,
-	.fds = cp_file_fds,
+	.submit = cli_cp_workers_submit,
+	.process = cli_cp_workers_process,
+	.fds = cli_cp_workers_fds,
 	.begin = cp_file_begin,
 	.finish = cp_file_finish,
 	.identity = cp_file_identity,
@@ -302,8 +280,8 @@ static int cp_file_size(struct cp_file *f, const char *name, bool write)
 	int ro = 0;
 
 	if (S_ISREG(f->st.st_mode)) {
-		f->end.size = write ? CLI_CP_UNKNOWN : (uint64_t)f->st.st_size;
-		f->end.tells_holes = true;
+		f->base.end.size = write ? CLI_CP_UNKNOWN : (uint64_t)f->st.st_size;
+		f->base.end.tells_holes = true;
 		return CLI_OK;
 	}
 	f->block = true;
@@ -312,7 +290,7 @@ static int cp_file_size(struct cp_file *f, const char *name, bool write)
 				 name);
 	if (ioctl(f->fd, BLKGETSIZE64, &bytes))
 		return cli_error("%s: its size cannot be read: %s", name, strerror(errno));
-	f->end.size = bytes;
+	f->base.end.size = bytes;
 	return CLI_OK;
 }
 
@@ -337,7 +315,7 @@ int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli
 		return cli_error("out of memory");
 	f->again = how->again;
 	f->fd = -1;
-	f->end = (struct cli_cp_end){
+	f->base.end = (struct cli_cp_end){
 		.ops = &file_ops,
 		.name = name,
 		.align = FILE_ALIGN,
@@ -353,21 +331,21 @@ int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli
 	if (fstat(f->fd, &f->st) == 0 && (S_ISFIFO(f->st.st_mode) || S_ISCHR(f->st.st_mode))) {
 		fd = f->fd;
 		free(f);
-		return cli_cp_pipe_open(how, name, fd, out);
+		return cli_cp_pipe_open(name, fd, out);
 	}
 	rc = cp_file_inspect(how, name, f);
 	if (rc)
 		goto fail;
-	rc = cli_cp_workers_start(FILE_WORKERS, cp_file_work, f, &f->workers);
+	rc = cli_cp_workers_start(FILE_WORKERS, cp_file_work, f, &f->base.workers);
 	if (rc) {
 		rc = cli_error("%s: no thread can be started: %s", name, strerror(-rc));
 		goto fail;
 	}
 	if (!how->write)
 		posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-	*out = &f->end;
+	*out = &f->base.end;
 	return CLI_OK;
 fail:
-	cp_file_close(&f->end);
+	cp_file_close(&f->base.end);
 	return rc;
 }

@@ -12,9 +12,8 @@
 #define PIPE_IO (1u << 20)
 
 struct cp_pipe {
-	struct cli_cp_end end;
+	struct cli_cp_worked base;
 	int fd;
-	struct cli_cp_workers *workers;
 };
 
 static const unsigned char pipe_zeroes[64u << 10];
@@ -79,54 +78,31 @@ static void cp_pipe_work(void *arg, struct cli_cp_op *op)
 	op->got = done;
 }
 
-static int cp_pipe_submit(struct cli_cp_end *end, struct cli_cp_op *op)
-{
-	cli_cp_workers_add(((struct cp_pipe *)end)->workers, op);
-	return 0;
-}
-
-static int cp_pipe_process(struct cli_cp_end *end, const char **text)
-{
-	*text = "";
-	return cli_cp_workers_deliver(((struct cp_pipe *)end)->workers);
-}
-
-static unsigned int cp_pipe_fds(struct cli_cp_end *end, struct pollfd *fds, unsigned int room)
-{
-	if (!room)
-		return 0;
-	fds[0] = (struct pollfd){.fd = cli_cp_workers_fd(((struct cp_pipe *)end)->workers),
-				 .events = POLLIN};
-	return 1;
-}
-
 static void cp_pipe_close(struct cli_cp_end *end)
 {
 	struct cp_pipe *p = (struct cp_pipe *)end;
 
-	cli_cp_workers_stop(p->workers, true);
+	cli_cp_workers_stop(p->base.workers, true);
 	if (p->fd > STDERR_FILENO)
 		close(p->fd);
 	free(p);
 }
 
 static const struct cli_cp_end_ops pipe_ops = {
-	.submit = cp_pipe_submit,
-	.process = cp_pipe_process,
-	.fds = cp_pipe_fds,
+	.submit = cli_cp_workers_submit,
+	.process = cli_cp_workers_process,
+	.fds = cli_cp_workers_fds,
 	.close = cp_pipe_close,
 };
 
-int cli_cp_pipe_open(const struct cli_cp_open *how, const char *name, int fd,
-		     struct cli_cp_end **out)
+int cli_cp_pipe_open(const char *name, int fd, struct cli_cp_end **out)
 {
 	struct cp_pipe *p = calloc(1, sizeof(*p));
 	int rc = -ENOMEM;
 
-	(void)how;
 	if (p) {
 		p->fd = fd;
-		p->end = (struct cli_cp_end){
+		p->base.end = (struct cli_cp_end){
 			.ops = &pipe_ops,
 			.name = name,
 			.size = CLI_CP_UNKNOWN,
@@ -135,7 +111,7 @@ int cli_cp_pipe_open(const struct cli_cp_open *how, const char *name, int fd,
 			.max_zero = 64u << 20,
 			.sequential = true,
 		};
-		rc = cli_cp_workers_start(1, cp_pipe_work, p, &p->workers);
+		rc = cli_cp_workers_start(1, cp_pipe_work, p, &p->base.workers);
 	}
 	if (rc) {
 		if (fd > STDERR_FILENO)
@@ -143,6 +119,6 @@ int cli_cp_pipe_open(const struct cli_cp_open *how, const char *name, int fd,
 		free(p);
 		return cli_error("%s: no thread can be started: %s", name, strerror(-rc));
 	}
-	*out = &p->end;
+	*out = &p->base.end;
 	return CLI_OK;
 }

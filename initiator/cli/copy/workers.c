@@ -12,9 +12,7 @@
 
 #define WORKERS_MAX 16u
 
-struct cp_list {
-	struct cli_cp_op *first, **last;
-};
+STAILQ_HEAD(cp_op_list, cli_cp_op);
 
 struct cli_cp_workers {
 	cli_cp_work_fn fn;
@@ -22,36 +20,11 @@ struct cli_cp_workers {
 	int fd; /* counts up when done was empty and is no more */
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	struct cp_list todo, done; /* under lock, as is ending */
+	struct cp_op_list todo, done; /* under lock, as is ending */
 	bool ending;
 	pthread_t threads[WORKERS_MAX];
 	unsigned int n;
 };
-
-static void cp_list_init(struct cp_list *list)
-{
-	list->first = NULL;
-	list->last = &list->first;
-}
-
-static void cp_list_add(struct cp_list *list, struct cli_cp_op *op)
-{
-	op->next = NULL;
-	*list->last = op;
-	list->last = &op->next;
-}
-
-static struct cli_cp_op *cp_list_take(struct cp_list *list)
-{
-	struct cli_cp_op *op = list->first;
-
-	if (op) {
-		list->first = op->next;
-		if (!list->first)
-			list->last = &list->first;
-	}
-	return op;
-}
 
 void cli_cp_workers_may_cancel(bool may)
 {
@@ -77,16 +50,17 @@ static void *cp_worker(void *arg)
 	cli_cp_workers_may_cancel(false);
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
-		while (!w->ending && !w->todo.first)
+		while (!w->ending && STAILQ_EMPTY(&w->todo))
 			pthread_cond_wait(&w->more, &w->lock);
 		if (w->ending)
 			break;
-		op = cp_list_take(&w->todo);
+		op = STAILQ_FIRST(&w->todo);
+		STAILQ_REMOVE_HEAD(&w->todo, link);
 		pthread_mutex_unlock(&w->lock);
 		w->fn(w->arg, op);
 		pthread_mutex_lock(&w->lock);
-		first = !w->done.first;
-		cp_list_add(&w->done, op);
+		first = STAILQ_EMPTY(&w->done);
+		STAILQ_INSERT_TAIL(&w->done, op, link);
 		if (first)
 			cp_wake_loop(w);
 	}
@@ -105,8 +79,8 @@ int cli_cp_workers_start(unsigned int n, cli_cp_work_fn fn, void *arg, struct cl
 		return -ENOMEM;
 	w->fn = fn;
 	w->arg = arg;
-	cp_list_init(&w->todo);
-	cp_list_init(&w->done);
+	STAILQ_INIT(&w->todo);
+	STAILQ_INIT(&w->done);
 	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->fd < 0) {
 		rc = -errno;
@@ -132,38 +106,6 @@ int cli_cp_workers_start(unsigned int n, cli_cp_work_fn fn, void *arg, struct cl
 	return 0;
 }
 
-void cli_cp_workers_add(struct cli_cp_workers *w, struct cli_cp_op *op)
-{
-	pthread_mutex_lock(&w->lock);
-	cp_list_add(&w->todo, op);
-	pthread_cond_signal(&w->more);
-	pthread_mutex_unlock(&w->lock);
-}
-
-int cli_cp_workers_deliver(struct cli_cp_workers *w)
-{
-	struct cli_cp_op *op, *next;
-	uint64_t count;
-	int n = 0;
-
-	if (read(w->fd, &count, sizeof(count)) != sizeof(count))
-		return 0;
-	pthread_mutex_lock(&w->lock);
-	op = w->done.first;
-	cp_list_init(&w->done);
-	pthread_mutex_unlock(&w->lock);
-	for (; op; op = next, n++) {
-		next = op->next; /* done() may give it to somebody else */
-		op->done(op, op->err, op->err ? strerror(-op->err) : "");
-	}
-	return n;
-}
-
-int cli_cp_workers_fd(const struct cli_cp_workers *w)
-{
-	return w->fd;
-}
-
 void cli_cp_workers_stop(struct cli_cp_workers *w, bool cancel)
 {
 	unsigned int i;
@@ -183,4 +125,52 @@ void cli_cp_workers_stop(struct cli_cp_workers *w, bool cancel)
 	pthread_mutex_destroy(&w->lock);
 	close(w->fd);
 	free(w);
+}
+
+/* ---- the seam of endpoints ---- */
+
+static struct cli_cp_workers *cp_workers_of(struct cli_cp_end *end)
+{
+	return ((struct cli_cp_worked *)end)->workers;
+}
+
+int cli_cp_workers_submit(struct cli_cp_end *end, struct cli_cp_op *op)
+{
+	struct cli_cp_workers *w = cp_workers_of(end);
+
+	pthread_mutex_lock(&w->lock);
+	STAILQ_INSERT_TAIL(&w->todo, op, link);
+	pthread_cond_signal(&w->more);
+	pthread_mutex_unlock(&w->lock);
+	return 0;
+}
+
+int cli_cp_workers_process(struct cli_cp_end *end, const char **text)
+{
+	struct cp_op_list list = STAILQ_HEAD_INITIALIZER(list);
+	struct cli_cp_workers *w = cp_workers_of(end);
+	struct cli_cp_op *op;
+	uint64_t count;
+	int n = 0;
+
+	*text = "";
+	if (read(w->fd, &count, sizeof(count)) != sizeof(count))
+		return 0;
+	pthread_mutex_lock(&w->lock);
+	STAILQ_CONCAT(&list, &w->done);
+	pthread_mutex_unlock(&w->lock);
+	while ((op = STAILQ_FIRST(&list))) {
+		STAILQ_REMOVE_HEAD(&list, link); /* done() may submit it again */
+		op->done(op, op->err, op->err ? strerror(-op->err) : "");
+		n++;
+	}
+	return n;
+}
+
+unsigned int cli_cp_workers_fds(struct cli_cp_end *end, struct pollfd *fds, unsigned int room)
+{
+	if (!room)
+		return 0;
+	fds[0] = (struct pollfd){.fd = cp_workers_of(end)->fd, .events = POLLIN};
+	return 1;
 }

@@ -7,16 +7,17 @@
 
 struct cli_cp_workers;
 
+/* An endpoint whose operations are done by workers: the first member of its structure. */
+struct cli_cp_worked {
+	struct cli_cp_end end;
+	struct cli_cp_workers *workers; /* of cli_cp_workers_start() and cli_cp_workers_stop() */
+};
+
 /* Runs on a worker: do @op, set op->err (0 or -errno) and op->got. */
 typedef void (*cli_cp_work_fn)(void *arg, struct cli_cp_op *op);
 
 /* @n threads. Returns 0 or -errno. */
 int cli_cp_workers_start(unsigned int n, cli_cp_work_fn fn, void *arg, struct cli_cp_workers **out);
-void cli_cp_workers_add(struct cli_cp_workers *w, struct cli_cp_op *op);
-/* Call done() of what is finished. Returns how many. */
-int cli_cp_workers_deliver(struct cli_cp_workers *w);
-/* Readable when there is something to deliver. */
-int cli_cp_workers_fd(const struct cli_cp_workers *w);
 /*
  * End the threads, without calling done() of what they still had. @cancel: also one that waits in a
  * system call between cli_cp_workers_may_cancel(true) and (false). NULL is fine.
@@ -24,5 +25,10 @@ int cli_cp_workers_fd(const struct cli_cp_workers *w);
 void cli_cp_workers_stop(struct cli_cp_workers *w, bool cancel);
 /* On a worker. */
 void cli_cp_workers_may_cancel(bool may);
+
+/* For struct cli_cp_end_ops; @end is the head of a struct cli_cp_worked. */
+int cli_cp_workers_submit(struct cli_cp_end *end, struct cli_cp_op *op);
+int cli_cp_workers_process(struct cli_cp_end *end, const char **text);
+unsigned int cli_cp_workers_fds(struct cli_cp_end *end, struct pollfd *fds, unsigned int room);
 
 #endif /* RDI_CLI_COPY_WORKERS_H */
