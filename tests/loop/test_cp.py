@@ -493,6 +493,7 @@ def a_reserved_namespace(t):
        '--ctrl-loss-tmo: "5s" is not a number of seconds from 0 to 4000000, or -1 for no limit'),
       ('an unknown policy', ['/dev/null', 'nvme+rdma://h/nqn.2024-01.test:x', '--policy=any'],
        '--policy: "any" is none of'),
+      ('an unknown policy between files', ['/dev/null', '/dev/null', '--policy=any'], '--policy: "any" is none of'),
       ('no subsystem', ['nvme+rdma://127.0.0.1', '-'], 'no subsystem'))
 @no_fabric
 def a_command_line_that_is_wrong(t, args, says):

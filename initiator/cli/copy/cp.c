@@ -22,6 +22,7 @@ struct cp_copy {
 	uint64_t start;
 	uint64_t ns; /* how long the copy took, without the verification */
 	struct cli_cp_status st;
+	struct rdinit_dev_opts dev;
 	struct cli_cp_run run;
 };
 
@@ -62,7 +63,9 @@ static int cp_get_options(struct cp_copy *c)
 		return cli_usage_error("--progress: descriptor %d is not open; a shell opens it "
 				       "with %d>FILE",
 				       c->run.progress_fd, c->run.progress_fd);
-	return cp_get_sparse(o, &c->sparse);
+	if (cp_get_sparse(o, &c->sparse))
+		return CLI_USAGE;
+	return cli_cp_ns_options(o, &c->dev);
 }
 
 /* ---- both ends ---- */
@@ -79,7 +82,8 @@ static int cp_open_end(const struct cli_cp_open *how, const char *name, struct c
 
 static int cp_open_both(struct cp_copy *c)
 {
-	struct cli_cp_open how = {.o = c->o, .again = c->verify, .progress = &c->run.progress};
+	struct cli_cp_open how = {
+		.o = c->o, .dev = &c->dev, .again = c->verify, .progress = &c->run.progress};
 	int rc = cp_open_end(&how, c->o->operands[0], &c->run.src);
 
 	if (rc)

@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 #include "cli.h"
+#include "rdinit_dev.h"
 
 #define CLI_CP_UNKNOWN UINT64_MAX /* a size that only the end of a stream tells */
 
@@ -91,9 +92,10 @@ struct cli_cp_end_ops {
 
 struct cli_cp_open {
 	const struct cli_options *o;
-	bool write;                    /* it is the destination */
-	bool again;                    /* it will be read again, to verify */
-	struct cli_progress *progress; /* to be cleared before a message during the copy */
+	const struct rdinit_dev_opts *dev; /* for namespaces; ctrl and events are set for each */
+	bool write;                        /* it is the destination */
+	bool again;                        /* it will be read again, to verify */
+	struct cli_progress *progress;     /* to be cleared before a message during the copy */
 };
 
 /*
@@ -102,6 +104,11 @@ struct cli_cp_open {
  * options of connections. Returns CLI_OK, or CLI_FAILED or CLI_USAGE after printing why.
  */
 int cli_cp_ns_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out);
+/*
+ * The options of devices, for cli_cp_open.dev. Returns CLI_OK, or CLI_USAGE after printing which
+ * value is wrong.
+ */
+int cli_cp_ns_options(const struct cli_options *o, struct rdinit_dev_opts *out);
 int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out);
 /* @fd is closed with the endpoint when it is above standard error. */
 int cli_cp_pipe_open(const char *name, int fd, struct cli_cp_end **out);

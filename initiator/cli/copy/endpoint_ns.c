@@ -9,7 +9,6 @@
 
 #include "command.h"
 #include "endpoint.h"
-#include "rdinit_dev.h"
 #include "util/parse.h"
 
 #define NS_IO_MAX       (1u << 20)
@@ -339,26 +338,31 @@ static int cp_ns_policy(const struct cli_options *o, enum rdinit_dev_policy *pol
 	return CLI_OK;
 }
 
-static int cp_ns_create(struct cp_ns *n, const struct cli_options *o)
+int cli_cp_ns_options(const struct cli_options *o, struct rdinit_dev_opts *out)
 {
-	struct rdinit_dev_opts opts;
 	int rc;
 
-	rdinit_dev_opts_init(&opts);
+	rdinit_dev_opts_init(out);
+	out->channels =
+		o->ctrl.nr_io_queues < NS_CHANNELS_MAX ? o->ctrl.nr_io_queues : NS_CHANNELS_MAX;
+	out->queue_size = o->qpair.queue_size;
+	out->io_timeout_ms = o->qpair.io_timeout_ms;
+	rc = cp_ns_seconds(o, CLI_ARG_RECONNECT_DELAY, "reconnect-delay", &out->reconnect_delay_ms);
+	if (!rc)
+		rc = cp_ns_seconds(o, CLI_ARG_CTRL_LOSS, "ctrl-loss-tmo", &out->ctrl_loss_tmo_ms);
+	return rc ? rc : cp_ns_policy(o, &out->policy);
+}
+
+/* @o: of the first path. */
+static int cp_ns_create(struct cp_ns *n, const struct rdinit_dev_opts *dev,
+			const struct cli_options *o)
+{
+	struct rdinit_dev_opts opts = *dev;
+	int rc;
+
 	opts.ctrl = &o->ctrl;
 	opts.event_fn = cp_ns_event;
 	opts.event_user = n;
-	opts.channels =
-		o->ctrl.nr_io_queues < NS_CHANNELS_MAX ? o->ctrl.nr_io_queues : NS_CHANNELS_MAX;
-	opts.queue_size = o->qpair.queue_size;
-	opts.io_timeout_ms = o->qpair.io_timeout_ms;
-	rc = cp_ns_seconds(o, CLI_ARG_RECONNECT_DELAY, "reconnect-delay", &opts.reconnect_delay_ms);
-	if (!rc)
-		rc = cp_ns_seconds(o, CLI_ARG_CTRL_LOSS, "ctrl-loss-tmo", &opts.ctrl_loss_tmo_ms);
-	if (!rc)
-		rc = cp_ns_policy(o, &opts.policy);
-	if (rc)
-		return rc;
 	rc = rdinit_dev_create(&opts, &n->dev);
 	if (!rc)
 		return CLI_OK;
@@ -377,7 +381,7 @@ static char *cp_ns_next_uri(char *uris)
 }
 
 /* One path for each URI. @uris is changed. */
-static int cp_ns_paths(struct cp_ns *n, const struct cli_options *base, char *uris)
+static int cp_ns_paths(struct cp_ns *n, const struct cli_cp_open *how, char *uris)
 {
 	struct cli_options o;
 	char *next;
@@ -385,9 +389,9 @@ static int cp_ns_paths(struct cp_ns *n, const struct cli_options *base, char *ur
 
 	for (; uris; uris = next) {
 		next = cp_ns_next_uri(uris);
-		if (!cli_options_uri(base, uris, &o))
+		if (!cli_options_uri(how->o, uris, &o))
 			return CLI_USAGE;
-		rc = n->dev ? CLI_OK : cp_ns_create(n, &o);
+		rc = n->dev ? CLI_OK : cp_ns_create(n, how->dev, &o);
 		if (rc)
 			return rc;
 		if (rdinit_dev_add_path(n->dev, &o.uri, NULL) < 0) {
@@ -398,11 +402,8 @@ static int cp_ns_paths(struct cp_ns *n, const struct cli_options *base, char *ur
 	return CLI_OK;
 }
 
-static int cp_ns_connect(struct cp_ns *n, const struct cli_options *o)
+static int cp_ns_connect(struct cp_ns *n, const struct cli_cp_open *how)
 {
-	unsigned int want =
-		o->ctrl.nr_io_queues < NS_CHANNELS_MAX ? o->ctrl.nr_io_queues : NS_CHANNELS_MAX;
-
 	rdinit_dev_info_init(&n->info);
 	if (rdinit_dev_open(n->dev) || rdinit_dev_get_info(n->dev, &n->info)) {
 		n->failed = true;
@@ -411,12 +412,12 @@ static int cp_ns_connect(struct cp_ns *n, const struct cli_options *o)
 					 ? "; `rdinit discover` lists the subsystems of the target"
 					 : "");
 	}
-	while (n->n_chan < want) {
+	while (n->n_chan < how->dev->channels) {
 		if (rdinit_dev_chan_create(n->dev, &n->chan[n->n_chan]))
 			return cli_lib_error();
 		n->n_chan++;
 	}
-	if (o->verbose)
+	if (how->o->verbose)
 		fprintf(stderr,
 			"rdinit: %s: %u path%s, namespace %u, %llu blocks of %u bytes, at most %u "
 			"bytes at once\n",
@@ -471,10 +472,10 @@ int cli_cp_ns_open(const struct cli_cp_open *how, const char *name, struct cli_c
 	n->end.name = name;
 	n->end.can_read_again = true;
 	n->progress = how->progress;
-	rc = cp_ns_paths(n, how->o, uris);
+	rc = cp_ns_paths(n, how, uris);
 	free(uris);
 	if (!rc)
-		rc = cp_ns_connect(n, how->o);
+		rc = cp_ns_connect(n, how);
 	if (!rc)
 		rc = cp_ns_look(n, how->write);
 	if (rc) {
