@@ -230,6 +230,9 @@ int cli_session_open(struct cli_session *s, const struct cli_options *opts);
 int cli_session_open_io(struct cli_session *s, const struct cli_options *opts);
 /* The I/O queues alone, for commands that look at no namespace. */
 int cli_session_open_queues(struct cli_session *s, const struct cli_options *opts);
+/* "192.0.2.1:4420", "[::1]:4420", as in a URI, into @buf, which is returned. @trsvcid: or NULL. */
+#define CLI_ADDRESS_TEXT 300
+const char *cli_address_text(const char *traddr, const char *trsvcid, char buf[CLI_ADDRESS_TEXT]);
 /* Orderly: queues first, then the controller. */
 void cli_session_close(struct cli_session *s);
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -14,7 +15,7 @@
 #define OPC_GET_LOG  0x02
 #define OPC_IDENTIFY 0x06
 
-static void make(const struct cli_command *c, struct rdinit_passthru *pt)
+void cli_passthru_make(const struct cli_command *c, struct rdinit_passthru *pt)
 {
 	uint32_t le;
 	unsigned int i;
@@ -37,7 +38,7 @@ int cli_admin(struct cli_session *s, const struct cli_command *c, uint64_t *resu
 {
 	struct rdinit_passthru pt;
 
-	make(c, &pt);
+	cli_passthru_make(c, &pt);
 	return rdinit_admin_passthru(s->ctrl, &pt, result) ? cli_lib_error() : CLI_OK;
 }
 
@@ -45,7 +46,7 @@ int cli_io_try(struct cli_session *s, const struct cli_command *c, uint64_t *res
 {
 	struct rdinit_passthru pt;
 
-	make(c, &pt);
+	cli_passthru_make(c, &pt);
 	return rdinit_io_passthru(s->qp[0], &pt, result);
 }
 
@@ -155,6 +156,17 @@ json_t *cli_hex(const unsigned char *buf, size_t len)
 	out = json_stringn(text, 2 * len);
 	free(text);
 	return out;
+}
+
+const char *cli_time_text(char buf[CLI_TIME_TEXT])
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	buf[0] = '\0';
+	if (gmtime_r(&now, &tm))
+		strftime(buf, CLI_TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return buf;
 }
 
 int cli_fill(const char *name, unsigned char *buf, size_t len, const char *limit)

@@ -15,6 +15,8 @@ struct cli_command {
 	bool write; /* the data goes to the controller */
 };
 
+/* @c as the library takes it. */
+void cli_passthru_make(const struct cli_command *c, struct rdinit_passthru *pt);
 /* Returns CLI_OK, or CLI_FAILED after printing the status as text. */
 int cli_admin(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 int cli_io(struct cli_session *s, const struct cli_command *c, uint64_t *result);
@@ -40,6 +42,9 @@ int cli_raw(const void *data, size_t len);
 /* 16 bytes a line, with the characters. */
 void cli_dump(const unsigned char *buf, size_t len);
 json_t *cli_hex(const unsigned char *buf, size_t len);
+/* The time of day, "2026-01-31T23:59:59Z", into @buf. */
+#define CLI_TIME_TEXT 32
+const char *cli_time_text(char buf[CLI_TIME_TEXT]);
 /* All of @len bytes of the file @name, or of standard input. @limit: --NAME of the length. */
 int cli_fill(const char *name, unsigned char *buf, size_t len, const char *limit);
 

@@ -8,7 +8,6 @@
 #include <nvme/types.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 
 #include "command.h"
 
@@ -109,17 +108,14 @@ static void print_event(const json_t *obj)
 
 static int show_event(struct cli_session *s, const struct cli_options *o, uint32_t event)
 {
-	time_t now = time(NULL);
-	char when[32] = "";
-	struct tm tm;
+	char when[CLI_TIME_TEXT];
 	json_t *obj;
 	int rc;
 
-	if (gmtime_r(&now, &tm))
-		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	obj = json_pack("{s:s, s:I, s:i, s:i, s:i, s:s}", "time", when, "event", (json_int_t)event,
-			"type", (int)(event & 7), "info", (int)(event >> 8 & 0xff), "log_page",
-			(int)(event >> 16 & 0xff), "text", event_text(event));
+	obj = json_pack("{s:s, s:I, s:i, s:i, s:i, s:s}", "time", cli_time_text(when), "event",
+			(json_int_t)event, "type", (int)(event & 7), "info",
+			(int)(event >> 8 & 0xff), "log_page", (int)(event >> 16 & 0xff), "text",
+			event_text(event));
 	rc = obj ? read_page(s, event, obj) : cli_error("no memory for an event");
 	if (!rc && o->format == CLI_JSON) {
 		json_dumpf(obj, stdout, JSON_COMPACT); /* one line for each event */

@@ -13,16 +13,25 @@
  */
 static void connect_error(const struct cli_session *s, const struct cli_options *o)
 {
-	bool v6 = strchr(o->ctrl.traddr, ':');
+	char address[CLI_ADDRESS_TEXT];
 
 	if ((rdinit_last_status() & STATUS_CODE) != STATUS_BAD_CONNECT || !o->ctrl.subnqn) {
 		cli_lib_error();
 		return;
 	}
 	cli_error("%s; the subsystem was \"%s\" and the host \"%s\": `rdinit discover "
-		  "nvme+rdma://%s%s%s:%s` lists the subsystems of this host",
-		  cli_lib_text(), o->ctrl.subnqn, rdinit_ctrl_hostnqn(s->ctrl), v6 ? "[" : "",
-		  o->ctrl.traddr, v6 ? "]" : "", o->ctrl.trsvcid ? o->ctrl.trsvcid : "4420");
+		  "nvme+rdma://%s` lists the subsystems of this host",
+		  cli_lib_text(), o->ctrl.subnqn, rdinit_ctrl_hostnqn(s->ctrl),
+		  cli_address_text(o->ctrl.traddr, o->ctrl.trsvcid, address));
+}
+
+const char *cli_address_text(const char *traddr, const char *trsvcid, char buf[CLI_ADDRESS_TEXT])
+{
+	bool v6 = strchr(traddr, ':');
+
+	snprintf(buf, CLI_ADDRESS_TEXT, "%s%s%s:%s", v6 ? "[" : "", traddr, v6 ? "]" : "",
+		 trsvcid ? trsvcid : "4420");
+	return buf;
 }
 
 int cli_session_open(struct cli_session *s, const struct cli_options *opts)

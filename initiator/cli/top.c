@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "fields.h"
 #include "top.h"
 
 #define TOP_RETRY_NS    1000000000u
@@ -33,12 +34,10 @@ static void top_lost(struct top_path *p, const char *text)
 	snprintf(p->text, sizeof(p->text), "%s", text);
 }
 
+/* Of 128 bits the lower half. */
 static uint64_t top_counter(const unsigned char *field)
 {
-	uint64_t v;
-
-	memcpy(&v, field, sizeof(v)); /* of 128 bits the lower half */
-	return le64toh(v);
+	return cli_le(field, sizeof(uint64_t));
 }
 
 static void top_got_smart(void *user, const struct rdinit_completion *c)
@@ -73,7 +72,7 @@ static void top_got_ana(void *user, const struct rdinit_completion *c)
 	struct top_path *p = user;
 	struct nvme_ana_group_desc g;
 	struct nvme_ana_log hdr;
-	unsigned int i, n, state;
+	unsigned int i, n;
 
 	p->asked--;
 	memset(p->ana, 0, sizeof(p->ana));
@@ -83,25 +82,23 @@ static void top_got_ana(void *user, const struct rdinit_completion *c)
 	n = le16toh(hdr.ngrps);
 	for (i = 0; i < n && sizeof(hdr) + (i + 1) * sizeof(g) <= TOP_ANA_SIZE; i++) {
 		memcpy(&g, p->ana_log + sizeof(hdr) + i * sizeof(g), sizeof(g));
-		state = g.state & 0xf;
-		/* 1, 2, 3, 4 and Fh */
-		p->ana[state >= 1 && state <= 4 ? state - 1 : state == 0xf ? 4 : 5]++;
+		p->ana[g.state & 0xf]++;
 	}
 }
 
 static void top_ask_ana(struct top_path *p)
 {
-	struct rdinit_passthru cmd;
-	uint32_t nsid = htole32(NVME_NSID_ALL);
-	uint32_t cdw10 = htole32(NVME_LOG_LID_ANA | TOP_ANA_RGO | (TOP_ANA_SIZE / 4 - 1) << 16);
+	const struct cli_command c = {
+		.opcode = nvme_admin_get_log_page,
+		.nsid = NVME_NSID_ALL,
+		.cdw = {[10] = NVME_LOG_LID_ANA | TOP_ANA_RGO | (TOP_ANA_SIZE / 4 - 1) << 16},
+		.data = p->ana_log,
+		.len = TOP_ANA_SIZE,
+	};
+	struct rdinit_passthru pt;
 
-	rdinit_passthru_init(&cmd);
-	cmd.sqe[0] = nvme_admin_get_log_page;
-	memcpy(&cmd.sqe[4], &nsid, sizeof(nsid));
-	memcpy(&cmd.sqe[40], &cdw10, sizeof(cdw10));
-	cmd.data = p->ana_log;
-	cmd.len = TOP_ANA_SIZE;
-	if (!rdinit_admin_passthru_async(p->ctrl, &cmd, NULL, top_got_ana, p))
+	cli_passthru_make(&c, &pt);
+	if (!rdinit_admin_passthru_async(p->ctrl, &pt, NULL, top_got_ana, p))
 		p->asked++;
 }
 
@@ -253,16 +250,13 @@ static int top_loop(struct top *t, struct cli_signals *in, uint64_t interval, ui
 static int top_add(struct top *t, const char *uri)
 {
 	struct top_path *p = calloc(1, sizeof(*p));
-	bool v6;
 
 	if (!p)
 		return cli_error("no memory for a path");
 	t->path[t->n++] = p;
 	if (!cli_options_uri(t->o, uri, &p->o))
 		return CLI_USAGE;
-	v6 = strchr(p->o.ctrl.traddr, ':');
-	snprintf(p->address, sizeof(p->address), "%s%s%s:%s", v6 ? "[" : "", p->o.ctrl.traddr,
-		 v6 ? "]" : "", p->o.ctrl.trsvcid);
+	cli_address_text(p->o.ctrl.traddr, p->o.ctrl.trsvcid, p->address);
 	if (strcmp(p->o.ctrl.subnqn, t->path[0]->o.ctrl.subnqn) != 0)
 		return cli_usage_error("\"%s\" is a path to another subsystem than \"%s\"", uri,
 				       t->o->operands[0]);

@@ -7,9 +7,9 @@
 
 #include "cli.h"
 
-#define TOP_PATHS_MAX 16u
-#define TOP_ANA_SIZE  4096u /* the header and 127 groups */
-#define TOP_ANA_NAMES 6u    /* states, and one for those that are none */
+#define TOP_PATHS_MAX  16u
+#define TOP_ANA_SIZE   4096u /* the header and 127 groups */
+#define TOP_ANA_STATES 16u   /* values of the field */
 
 enum top_state {
 	TOP_CONNECTING, /* the connect callback, or an error, moves it out */
@@ -26,7 +26,7 @@ struct top_counters {
 
 struct top_path {
 	struct cli_options o; /* not copied: it has pointers into itself */
-	char address[280];
+	char address[CLI_ADDRESS_TEXT];
 	struct rdinit_ctrl *ctrl;
 	enum top_state state;
 	bool drop;          /* ctrl is to be freed, outside of its callbacks */
@@ -37,7 +37,7 @@ struct top_path {
 	uint64_t asked_at, latency_ns;
 	struct top_counters was, now;
 	bool has_ana;
-	uint16_t ana[TOP_ANA_NAMES]; /* groups in each state */
+	uint16_t ana[TOP_ANA_STATES]; /* groups in each ANA state */
 	unsigned char id[RDINIT_IDENTIFY_SIZE];
 	struct nvme_smart_log smart;
 	unsigned char ana_log[TOP_ANA_SIZE];

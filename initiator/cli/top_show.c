@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How top shows what it knows: a screen on a terminal, text elsewhere, or JSON. */
 #include <string.h>
-#include <time.h>
 
+#include "command.h"
 #include "top.h"
 #include "util/utf8.h"
 
 #define TOP_UNIT 512000u /* bytes: data units are thousands of 512 bytes */
 
 static const char *const top_states[] = {"connecting", "live", "lost"};
-static const char *const top_ana_names[TOP_ANA_NAMES] = {
-	"optimized", "non-optimized", "inaccessible", "persistent-loss", "change", "unknown"};
 
 struct top_rates {
 	double seconds; /* 0: there are none */
@@ -59,26 +57,15 @@ static const char *top_ana(const struct top_path *p, char *buf, size_t len)
 	snprintf(buf, len, "-");
 	if (p->state != TOP_LIVE || !p->has_ana)
 		return buf;
-	for (i = 0; i < TOP_ANA_NAMES; i++)
+	for (i = 0; i < TOP_ANA_STATES; i++)
 		kinds += p->ana[i] > 0;
-	for (i = 0; i < TOP_ANA_NAMES && (size_t)at < len; i++) {
+	for (i = 0; i < TOP_ANA_STATES && (size_t)at < len; i++) {
 		if (p->ana[i] && kinds == 1)
-			at += snprintf(buf, len, "%s", top_ana_names[i]);
+			at += snprintf(buf, len, "%s", cli_ana_state(i));
 		else if (p->ana[i])
 			at += snprintf(buf + at, len - (size_t)at, "%s%u %s", at ? ", " : "",
-				       p->ana[i], top_ana_names[i]);
+				       p->ana[i], cli_ana_state(i));
 	}
-	return buf;
-}
-
-static const char *top_time(char *buf, size_t len)
-{
-	time_t now = time(NULL);
-	struct tm tm;
-
-	buf[0] = '\0';
-	if (gmtime_r(&now, &tm))
-		strftime(buf, len, "%Y-%m-%dT%H:%M:%SZ", &tm);
 	return buf;
 }
 
@@ -116,12 +103,12 @@ static void top_show_path(const struct top_path *p)
 
 static void top_show_text(const struct top *t)
 {
-	char when[32];
+	char when[CLI_TIME_TEXT];
 	unsigned int i;
 
 	if (t->terminal)
 		fputs("\033[H\033[J", stdout); /* from the top, on an empty screen */
-	printf("%s  %s\n\n", t->path[0]->o.ctrl.subnqn, top_time(when, sizeof(when)));
+	printf("%s  %s\n\n", t->path[0]->o.ctrl.subnqn, cli_time_text(when));
 	top_show_io(t);
 	printf("\n%-28s %-10s %-24s %10s %6s\n", "PATH", "STATE", "ANA", "LATENCY", "LOST");
 	for (i = 0; i < t->n; i++)
@@ -153,12 +140,12 @@ static void top_show_json(const struct top *t)
 	const struct top_path *p = top_counting(t);
 	struct top_rates r = top_rates_of(p);
 	json_t *obj, *paths = json_array();
-	char when[32];
+	char when[CLI_TIME_TEXT];
 	unsigned int i;
 
 	for (i = 0; i < t->n; i++)
 		json_array_append_new(paths, top_path_json(t->path[i]));
-	obj = json_pack("{s:s, s:s, s:o}", "time", top_time(when, sizeof(when)), "nqn",
+	obj = json_pack("{s:s, s:s, s:o}", "time", cli_time_text(when), "nqn",
 			t->path[0]->o.ctrl.subnqn, "paths", paths);
 	if (p) {
 		json_object_set_new(obj, "seconds", json_real(r.seconds));

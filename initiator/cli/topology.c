@@ -124,10 +124,10 @@ static int for_each_ns(struct cli_session *s, const struct path *p, json_t *list
 
 static void uri(const struct path *p, uint32_t nsid, char *buf, size_t len)
 {
-	bool v6 = strchr(p->traddr, ':');
+	char address[CLI_ADDRESS_TEXT];
 
-	snprintf(buf, len, "nvme+rdma://%s%s%s:%s/%s/%u", v6 ? "[" : "", p->traddr, v6 ? "]" : "",
-		 p->trsvcid, p->nqn, nsid);
+	snprintf(buf, len, "nvme+rdma://%s/%s/%u", cli_address_text(p->traddr, p->trsvcid, address),
+		 p->nqn, nsid);
 }
 
 static void text_of(char *out, const char *in, size_t len)
