@@ -169,31 +169,50 @@ const char *cli_time_text(char buf[CLI_TIME_TEXT])
 	return buf;
 }
 
-int cli_fill(const char *name, unsigned char *buf, size_t len, const char *limit)
+static bool input_is_std(const char *name)
 {
-	bool std = !name || strcmp(name, "-") == 0;
-	int fd = std ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
-	size_t have = 0;
+	return !name || strcmp(name, "-") == 0;
+}
+
+/* For messages. */
+static const char *input_name(const char *name)
+{
+	return input_is_std(name) ? "standard input" : name;
+}
+
+int cli_read_input(const char *name, bool line, void *buf, size_t room, size_t *have)
+{
+	int fd = input_is_std(name) ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+	unsigned char *to = buf;
+	int rc = CLI_OK;
 	ssize_t n = 1;
 
-	if (std)
-		name = "standard input";
+	*have = 0;
 	if (fd < 0)
 		return cli_error("%s: %s", name, strerror(errno));
-	while (have < len && n > 0) {
-		n = read(fd, buf + have, len - have);
+	while (*have < room && n > 0 && !(line && memchr(to, '\n', *have))) {
+		n = read(fd, to + *have, room - *have);
 		if (n < 0 && errno == EINTR)
 			n = 1;
 		else if (n > 0)
-			have += (size_t)n;
+			*have += (size_t)n;
 	}
 	if (n < 0)
-		cli_error("%s: %s", name, strerror(errno));
-	else if (have < len)
-		cli_error("%s: %zu bytes, %s says %zu", name, have, limit, len);
-	if (!std)
+		rc = cli_error("%s: %s", input_name(name), strerror(errno));
+	if (fd != STDIN_FILENO)
 		close(fd);
-	return have == len ? CLI_OK : CLI_FAILED;
+	return rc;
+}
+
+int cli_fill(const char *name, unsigned char *buf, size_t len, const char *limit)
+{
+	size_t have;
+
+	if (cli_read_input(name, false, buf, len, &have))
+		return CLI_FAILED;
+	if (have < len)
+		return cli_error("%s: %zu bytes, %s says %zu", input_name(name), have, limit, len);
+	return CLI_OK;
 }
 
 unsigned int cli_number_list(const char *name, const char *text, uint64_t max, uint64_t *out,

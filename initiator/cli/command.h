@@ -45,6 +45,12 @@ json_t *cli_hex(const unsigned char *buf, size_t len);
 /* The time of day, "2026-01-31T23:59:59Z", into @buf. */
 #define CLI_TIME_TEXT 32
 const char *cli_time_text(char buf[CLI_TIME_TEXT]);
+/*
+ * At most @room bytes of the file @name, or of standard input for NULL and "-". @line: the first
+ * line is enough; more may have been read. Returns CLI_OK and how many in *@have, or CLI_FAILED
+ * after printing why.
+ */
+int cli_read_input(const char *name, bool line, void *buf, size_t room, size_t *have);
 /* All of @len bytes of the file @name, or of standard input. @limit: --NAME of the length. */
 int cli_fill(const char *name, unsigned char *buf, size_t len, const char *limit);
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gen-dhchap-key and check-dhchap-key. */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "command.h"
 #include "rdinit_auth.h"
@@ -56,34 +53,6 @@ int cli_gen_dhchap_key(const struct cli_options *o)
 	return rc;
 }
 
-/* The first line of the file, or of standard input; @buf has room for a key and its newline. */
-static int read_key(const char *name, char *buf, size_t room)
-{
-	bool std = !name || strcmp(name, "-") == 0;
-	int fd = std ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
-	size_t have = 0;
-	ssize_t n = 1;
-
-	if (std)
-		name = "standard input";
-	if (fd < 0)
-		return cli_error("%s: %s", name, strerror(errno));
-	while (have < room - 1 && n > 0 && !memchr(buf, '\n', have)) {
-		n = read(fd, buf + have, room - 1 - have);
-		if (n < 0 && errno == EINTR)
-			n = 1;
-		else if (n > 0)
-			have += (size_t)n;
-	}
-	if (n < 0)
-		cli_error("%s: %s", name, strerror(errno));
-	if (!std)
-		close(fd);
-	buf[have] = '\0';
-	buf[strcspn(buf, "\n")] = '\0';
-	return n < 0 ? CLI_FAILED : CLI_OK;
-}
-
 static int show_checked_key(const struct cli_options *o, unsigned int hash, size_t len)
 {
 	size_t by_hash = dhchap_hashes[hash].len;
@@ -108,7 +77,7 @@ int cli_check_dhchap_key(const struct cli_options *o)
 	char text[2 * RDINIT_DHCHAP_KEY_SIZE];
 	const char *name = o->arg[CLI_ARG_KEY_FILE].text;
 	unsigned int hash;
-	size_t len;
+	size_t have, len;
 	int rc;
 
 	if (name && strncmp(name, "DHHC-1:", 7) == 0)
@@ -116,8 +85,10 @@ int cli_check_dhchap_key(const struct cli_options *o)
 			"--key-file is the name of a file; secrets are never given on "
 			"the command line, where every user of the machine can read "
 			"them");
-	if (read_key(name, text, sizeof(text)))
+	if (cli_read_input(name, true, text, sizeof(text) - 1, &have))
 		return CLI_FAILED;
+	text[have] = '\0';
+	text[strcspn(text, "\n")] = '\0';
 	rc = rdinit_dhchap_key_check(text, &hash, &len);
 	explicit_bzero(text, sizeof(text));
 	if (rc)
