@@ -229,15 +229,20 @@ static int cp_file_open_fd(const struct cli_cp_open *how, const char *name, stru
 	if (how->write) {
 		f->fd = open(name, mode | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		f->created = f->fd >= 0;
-		if (f->created || errno != EEXIST)
-			return f->fd >= 0 ? 0 : -errno;
+		if (!f->created && errno != EEXIST)
+			return -errno;
 	}
-	if (stat(name, &f->st))
+	if (!f->created) {
+		if (stat(name, &f->st))
+			return -errno;
+		block = S_ISBLK(f->st.st_mode);
+		/* A block device in use, by a file system or another program, is not ours. */
+		f->fd = open(name, mode | O_CLOEXEC | (block && how->write ? O_EXCL : 0));
+	}
+	/* What was opened counts, not what the name meant before. */
+	if (f->fd < 0 || fstat(f->fd, &f->st))
 		return -errno;
-	block = S_ISBLK(f->st.st_mode);
-	/* A block device in use, by a file system or another program, is not ours. */
-	f->fd = open(name, mode | O_CLOEXEC | (block && how->write ? O_EXCL : 0));
-	return f->fd >= 0 ? 0 : -errno;
+	return S_ISDIR(f->st.st_mode) ? -EISDIR : 0;
 }
 
 static int cp_file_explain(const struct cli_cp_open *how, const char *name, int rc)
@@ -294,18 +299,6 @@ static int cp_file_size(struct cp_file *f, const char *name, bool write)
 	return CLI_OK;
 }
 
-/* Of an open descriptor: what it is decides. */
-static int cp_file_inspect(const struct cli_cp_open *how, const char *name, struct cp_file *f)
-{
-	if (fstat(f->fd, &f->st))
-		return cli_error("%s: %s", name, strerror(errno));
-	if (S_ISDIR(f->st.st_mode))
-		return cli_error("%s is a directory; give a file in it", name);
-	if (how->write && S_ISREG(f->st.st_mode) && cp_file_lock(f, name))
-		return CLI_FAILED;
-	return cp_file_size(f, name, how->write);
-}
-
 int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out)
 {
 	struct cp_file *f = calloc(1, sizeof(*f));
@@ -328,12 +321,14 @@ int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli
 		rc = cp_file_explain(how, name, rc);
 		goto fail;
 	}
-	if (fstat(f->fd, &f->st) == 0 && (S_ISFIFO(f->st.st_mode) || S_ISCHR(f->st.st_mode))) {
+	if (S_ISFIFO(f->st.st_mode) || S_ISCHR(f->st.st_mode)) {
 		fd = f->fd;
 		free(f);
 		return cli_cp_pipe_open(name, fd, out);
 	}
-	rc = cp_file_inspect(how, name, f);
+	rc = how->write && S_ISREG(f->st.st_mode) ? cp_file_lock(f, name) : CLI_OK;
+	if (!rc)
+		rc = cp_file_size(f, name, how->write);
 	if (rc)
 		goto fail;
 	rc = cli_cp_workers_start(FILE_WORKERS, cp_file_work, f, &f->base.workers);
