@@ -33,6 +33,7 @@ struct rdt_rpc_client {
 	bool broken;
 	struct rdt_rpc_call *call; /* in work */
 	char *in;
+	size_t in_pos; /* of the next line */
 	size_t in_len;
 	size_t in_room;
 	char *out;
@@ -201,6 +202,12 @@ void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count)
 
 /* ---- in ---- */
 
+/* The newline of the next line, or NULL: it has not arrived in full. */
+static char *line_end(const struct rdt_rpc_client *c)
+{
+	return c->in ? memchr(c->in + c->in_pos, '\n', c->in_len - c->in_pos) : NULL;
+}
+
 static int client_room(struct rdt_rpc_client *c)
 {
 	size_t room = c->in_room ? 2 * c->in_room : READ_AT_ONCE;
@@ -208,6 +215,12 @@ static int client_room(struct rdt_rpc_client *c)
 
 	if (c->in_len < c->in_room)
 		return 0;
+	if (c->in_pos) {
+		c->in_len -= c->in_pos;
+		memmove(c->in, c->in + c->in_pos, c->in_len);
+		c->in_pos = 0;
+		return 0;
+	}
 	in = realloc(c->in, room);
 	if (!in)
 		return -ENOMEM;
@@ -230,23 +243,21 @@ static void client_next(struct rd_defer *defer)
 	}
 	if (c->call || c->out_len || !c->in_len)
 		return;
-	end = memchr(c->in, '\n', c->in_len);
-	if (!end && c->in_len > RDT_RPC_LINE_MAX) {
+	end = line_end(c);
+	len = end ? (size_t)(end - c->in) - c->in_pos : c->in_len - c->in_pos;
+	if (!end && len > RDT_RPC_LINE_MAX) {
 		c->closing = true;
 		rdt_rpc_reject(c, RDT_RPC_REQUEST, "a request is longer than 1 MiB");
 		return;
 	}
 	if (!end && !c->eof)
 		return;
-	len = end ? (size_t)(end - c->in) : c->in_len;
-	rdt_rpc_line(c->rpc, c, c->in, len);
-	len += end != NULL;
-	c->in_len -= len;
-	memmove(c->in, c->in + len, c->in_len);
-	if (!c->in_len) {
+	rdt_rpc_line(c->rpc, c, c->in + c->in_pos, len);
+	c->in_pos += len + (end != NULL);
+	if (c->in_pos == c->in_len) {
 		free(c->in);
 		c->in = NULL;
-		c->in_room = 0;
+		c->in_pos = c->in_len = c->in_room = 0;
 	}
 	rd_defer(c->rpc->loop, &c->next, RD_DEFER_NEXT);
 }
@@ -255,6 +266,9 @@ static void client_read(struct rdt_rpc_client *c)
 {
 	ssize_t n;
 
+	/* Only a line that is not there in full gets more room. */
+	if (c->in_len == c->in_room && line_end(c))
+		return;
 	if (client_room(c)) {
 		client_broken(c);
 		return;

@@ -129,6 +129,23 @@ def a_request_without_end_is_refused(t):
         other.call('status')
 
 
+@test
+def lines_without_an_answer_are_taken_as_they_are_worked_on(t):
+    """Not into memory: a sender that is faster than one line a turn of the loop has to wait."""
+    _, path = target_of(t)
+    most, sent = 16 << 20, 0
+    with Control(path) as c, Control(path) as other:
+        c.sock.setblocking(False)
+        for _ in range(200):
+            try:
+                while sent < most:
+                    sent += c.sock.send(b'\n' * 65536)
+            except BlockingIOError:
+                pass
+            other.call('status')
+    t.ok(sent < 2 << 20, f'{sent} bytes were taken of a client that sent blank lines')
+
+
 # ---- hosts ----
 
 @test
