@@ -36,16 +36,21 @@ static const char out_of_memory[] =
 	"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32003,\"message\":\"out of memory\","
 	"\"data\":{\"name\":\"no_resources\"}}}";
 
+static void send_text(struct rdt_rpc_client *client, const char *text)
+{
+	if (text)
+		rdt_rpc_send(client, text, strlen(text));
+	else
+		rdt_rpc_send(client, out_of_memory, sizeof(out_of_memory) - 1);
+}
+
 /* Takes @message over. */
 static void send_message(struct rdt_rpc_client *client, json_t *message)
 {
 	char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
 
 	json_decref(message);
-	if (text)
-		rdt_rpc_send(client, text, strlen(text));
-	else
-		rdt_rpc_send(client, out_of_memory, sizeof(out_of_memory) - 1);
+	send_text(client, text);
 	free(text);
 }
 
@@ -64,36 +69,44 @@ void rdt_rpc_drop(struct rdt_rpc_call *call)
 	call_free(call);
 }
 
-/* Takes @message over. */
-static void call_answered(struct rdt_rpc_call *call, json_t *message, bool wanted)
+/* Frees @call. Returns the client that waits for its answer, or NULL. */
+static struct rdt_rpc_client *call_ended(struct rdt_rpc_call *call)
 {
 	struct rdt_rpc_client *client = call->client;
+	bool wanted = call->id != NULL;
 
 	call_free(call);
-	if (!client) {
-		json_decref(message);
-		return;
-	}
-	rdt_rpc_client_busy(client, NULL);
-	if (wanted)
-		send_message(client, message);
-	else
-		json_decref(message);
+	if (client)
+		rdt_rpc_client_busy(client, NULL);
+	return wanted ? client : NULL;
+}
+
+void rdt_rpc_result_text(struct rdt_rpc_call *call, const char *result)
+{
+	char *id = call->id ? json_dumps(call->id, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	struct rdt_rpc_client *client;
+	char *text = NULL;
+
+	if (call->method->changes && call->client)
+		rd_info(call->rpc->log, RD_LOG_MAIN, "control: %s of pid %d: done",
+			call->method->name, (int)rdt_rpc_client_pid(call->client));
+	if (id && result &&
+	    asprintf(&text, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", id, result) < 0)
+		text = NULL;
+	free(id);
+	client = call_ended(call);
+	if (client)
+		send_text(client, text);
+	free(text);
 }
 
 void rdt_rpc_result(struct rdt_rpc_call *call, json_t *result)
 {
-	json_t *message = NULL;
+	char *text = result && call->id ? json_dumps(result, JSON_COMPACT) : NULL;
 
-	if (result && call->id)
-		message = json_pack("{s:s, s:O, s:o}", "jsonrpc", "2.0", "id", call->id, "result",
-				    result);
-	else
-		json_decref(result);
-	if (call->method->changes && call->client)
-		rd_info(call->rpc->log, RD_LOG_MAIN, "control: %s of pid %d: done",
-			call->method->name, (int)rdt_rpc_client_pid(call->client));
-	call_answered(call, message, call->id != NULL);
+	json_decref(result);
+	rdt_rpc_result_text(call, text);
+	free(text);
 }
 
 static json_t *error_message(json_t *id, enum rdt_rpc_error error, const char *text,
@@ -115,6 +128,8 @@ static json_t *error_message(json_t *id, enum rdt_rpc_error error, const char *t
 void rdt_rpc_error(struct rdt_rpc_call *call, enum rdt_rpc_error error, const char *field,
 		   const char *value, const char *hint, const char *fmt, ...)
 {
+	struct rdt_rpc_client *client;
+	json_t *message;
 	char text[1024];
 	va_list ap;
 
@@ -124,8 +139,12 @@ void rdt_rpc_error(struct rdt_rpc_call *call, enum rdt_rpc_error error, const ch
 	if (call->method->changes && call->client)
 		rd_notice(call->rpc->log, RD_LOG_MAIN, "control: %s of pid %d: refused: %s",
 			  call->method->name, (int)rdt_rpc_client_pid(call->client), text);
-	call_answered(call, error_message(call->id, error, text, field, value, hint),
-		      call->id != NULL);
+	message = error_message(call->id, error, text, field, value, hint);
+	client = call_ended(call);
+	if (client)
+		send_message(client, message);
+	else
+		json_decref(message);
 }
 
 void rdt_rpc_reject(struct rdt_rpc_client *client, enum rdt_rpc_error error, const char *text)

@@ -2,10 +2,8 @@
 /* Methods for the configuration: get, check, compare, reload. */
 #include "rpc_priv.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "target/config/config.h"
 #include "target/config/config_json.h"
@@ -27,12 +25,14 @@ struct config_work {
 	struct rdt_report report;
 	bool good; /* the file has no mistake */
 	json_t *result;
+	char *text; /* of config.get: the result, as JSON */
 };
 
 static void config_work_free(struct config_work *w)
 {
 	json_decref(w->live);
 	json_decref(w->result);
+	free(w->text);
 	rdt_config_put(&w->now);
 	rdt_report_fini(&w->report);
 	free(w);
@@ -85,16 +85,17 @@ static void drop_optimized(json_t *listener)
 /* What the listener at the same place has now, or NULL. */
 static json_t *find_live(const json_t *live, const json_t *listener)
 {
+	const json_t *address = json_object_get(listener, "address");
+	const json_t *port = json_object_get(listener, "port");
 	json_t *at;
 	size_t i;
 
-	json_array_foreach(
-		live, i, at) if (json_equal(json_object_get(at, "address"),
-					    json_object_get(listener, "address")) &&
-				 json_equal(json_object_get(at, "port"),
-					    json_object_get(listener,
-							    "port"))) return json_object_get(at,
-											     "ana");
+	json_array_foreach(live, i, at)
+	{
+		if (json_equal(json_object_get(at, "address"), address) &&
+		    json_equal(json_object_get(at, "port"), port))
+			return json_object_get(at, "ana");
+	}
 	return NULL;
 }
 
@@ -152,8 +153,12 @@ static json_t *report_json(const struct rdt_report *report)
 static void get_running(void *arg)
 {
 	struct config_work *w = arg;
+	json_t *result =
+		json_pack("{s:s, s:o}", "path", w->path, "config", comparable(w->now, w->live));
 
-	w->result = comparable(w->now, w->live);
+	/* With ten thousand namespaces this takes too long for the main loop. */
+	w->text = result ? json_dumps(result, JSON_COMPACT) : NULL;
+	json_decref(result);
 }
 
 static void got_running(struct rdt_rpc_call *call, void *arg)
@@ -161,7 +166,7 @@ static void got_running(struct rdt_rpc_call *call, void *arg)
 	struct config_work *w = arg;
 
 	if (call)
-		rdt_rpc_result(call, json_pack("{s:s, s:O}", "path", w->path, "config", w->result));
+		rdt_rpc_result_text(call, w->text);
 	config_work_free(w);
 }
 

@@ -102,6 +102,8 @@ struct rdt_rpc {
 void rdt_rpc_line(struct rdt_rpc *rpc, struct rdt_rpc_client *client, const char *line, size_t len);
 /* Answer @call; takes ownership of @result. NULL: out of memory. */
 void rdt_rpc_result(struct rdt_rpc_call *call, json_t *result);
+/* The same with a result that is JSON text already, because a job wrote it. NULL: out of memory. */
+void rdt_rpc_result_text(struct rdt_rpc_call *call, const char *result);
 /* @field: the invalid parameter; @value: its value; @hint: what to do. Each may be NULL. */
 void rdt_rpc_error(struct rdt_rpc_call *call, enum rdt_rpc_error error, const char *field,
 		   const char *value, const char *hint, const char *fmt, ...)
