@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What tools/check counts, in a tree where everything that it runs is a stand-in."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from t_loop import SOURCE_ROOT, each, main, test
+
+# Writes the log that was asked for: one case that passed.
+MESON = '''
+case $1 in
+setup)
+	for dir in "$@"; do [ ! -d "$dir" ] || : >"$dir/build.ninja"; done
+	;;
+test)
+	build=$3 name=
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--list) exit 0 ;;
+		--logbase) name=$2 ;;
+		esac
+		shift
+	done
+	mkdir -p "$build/meson-logs"
+	echo '{"name": "one", "result": "OK"}' >"$build/meson-logs/$name.json"
+	;;
+esac
+'''
+
+GOOD = json.dumps({'name': 'good', 'result': 'OK', 'stdout': 'ok 1 - a\n'})
+BAD = json.dumps({'name': 'bad', 'result': 'FAIL', 'stdout': 'not ok 1 - b\n'})
+
+
+def script(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write(f'#!/bin/sh\n{text}\n')
+    os.chmod(path, 0o755)
+
+
+def logging(rc, *logs):
+    """A script of tests/debian that leaves these logs, and its exit status."""
+    write = [f"printf '%s\\n' '{text}' >\"$output/{i}.json\"" for i, text in enumerate(logs)]
+    return '\n'.join(['while [ "$1" != --output ]; do shift; done', 'output=$2', 'mkdir -p "$output"', *write, f'exit {rc}'])
+
+
+def check(t, package):
+    """What is printed by tools/check whose tests/debian/package is this script; everything else passes."""
+    top = t.path('top')
+    for folder in ('common', 'target', 'initiator', 'include', 'tests', 'tools'):
+        os.makedirs(f'{top}/{folder}')
+    for name in ('check', 'lib.sh', 'test-summary'):
+        shutil.copy(os.path.join(SOURCE_ROOT, 'tools', name), f'{top}/tools/{name}')
+    script(f'{top}/tools/quickstart', '')
+    script(f'{top}/tests/debian/run', logging(0, GOOD))
+    script(f'{top}/tests/debian/package', package)
+    shutil.copy(os.path.join(SOURCE_ROOT, '.clang-format'), top)
+    for name in ('ninja', 'clang-format'):
+        script(t.path(f'bin/{name}'), '')
+    script(t.path('bin/meson'), MESON)
+    # Nothing is missing, so nothing is installed.
+    script(t.path('bin/dpkg-query'), 'echo install ok installed')
+    res = subprocess.run([f'{top}/tools/check', '--no-vm'],
+                         env={**os.environ, 'PATH': f'{t.path("bin")}:{os.environ["PATH"]}'},
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    found = re.search(r'\n(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\n$', res.stdout)
+    t.ok(found, f'the last line does not say what passed:\n{res.stdout}')
+    shutil.rmtree(top)
+    return res.returncode, [int(n or 0) for n in found.groups()], res.stdout
+
+
+@test
+def all_pass(t):
+    rc, (passed, failed, _), _ = check(t, logging(0, GOOD, GOOD))
+    t.eq((rc, failed), (0, 0))
+    t.eq(passed, check(t, logging(0, GOOD))[1][0] + 1, 'with one case more')
+
+
+@each(('a case', logging(1, GOOD, BAD), r'bad: b'),
+      ('a script that has logged only what passed', logging(1, GOOD),
+       r'Debian packages: "tests/debian/package" ended with status 1, and no case in ./build-package says why'),
+      ('a script that has logged nothing', logging(1), r'there is no ./build-package/\*.json'),
+      ('a script that passed and has logged nothing', logging(0), r'there is no ./build-package/\*.json'))
+def a_failure_is_counted_once(t, package, why):
+    rc, (_, failed, _), out = check(t, package)
+    t.eq((rc, failed), (1, 1))
+    t.match(rf'(?m)^FAILED   {why}$', out)
+
+
+@test
+def a_script_that_cannot_run_here_is_skipped(t):
+    rc, (_, failed, skipped), _ = check(t, 'exit 77')
+    t.eq((rc, failed), (0, 0))
+    t.eq(skipped, check(t, logging(0, GOOD))[1][2] + 1)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
