@@ -6,9 +6,11 @@
 {
 packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev liburing-dev libaio-dev
 	libisal-dev libssl-dev libnvme-dev libcyaml-dev libyaml-dev libjansson-dev uuid-dev)
-packages_test=(libcunit1-dev python3 clang clang-format libclang-rt-dev valgrind tshark groff-base man-db
-	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs
+packages_test=(libcunit1-dev python3 g++ clang-format tshark groff-base man-db
+	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs systemd
 	nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils)
+# For tools/check without --fast: other compilers and checkers.
+packages_check=(clang libclang-rt-dev valgrind)
 # For tools/package: what configs/packaging/debian/control asks for beyond the lists above, and what looks at the result.
 packages_package=(build-essential debhelper dpkg-dev libcunit1-dev nbdkit-plugin-dev lintian)
 # For tests/debian, on the machine that makes the root and not in it.
