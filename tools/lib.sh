@@ -102,3 +102,10 @@ compile()
 {
 	ninja -C "$1"
 }
+
+# test_names DIR: the tests of a build directory, one on each line. Meson prints "rdnvme:SUITE / NAME", newer versions
+# "SUITE - rdnvme:NAME".
+test_names()
+{
+	meson test -C "$1" --no-rebuild --list 2>/dev/null | sed 's|^.*rdnvme:||; s|^.* / ||'
+}
