@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Roots of other versions of Debian, made with mmdebstrap, for run and package, which set suite, cache and work.
+# Roots of other versions of Debian and libraries of other architectures, made with mmdebstrap, for run, package and cross,
+# which set here, top and suite.
 # shellcheck disable=SC2154 # those three
+
+cache=${RD_DEBIAN_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/rdnvme-debian}
 
 # cannot WORD...: nothing is wrong with the tree, but this machine has no such root.
 cannot()
 {
 	echo "skipped  Debian $suite: $*"
 	exit 77
+}
+
+check_suite()
+{
+	[[ $suite =~ ^[a-z][a-z-]*$ ]] || die "\"$suite\" is no name of a version of Debian, such as bookworm, trixie or unstable"
 }
 
 # in_namespace COMMAND...: with mounts and processes of its own, which end with it; as root there, or as one of this
@@ -51,49 +59,95 @@ find_mirror()
 		cannot "it cannot be fetched from this machine's source of packages: $(tail -n 1 "$work/log")"
 }
 
-# make_root FILE PACKAGE...: an archive of a root with these packages and what Debian calls essential.
-make_root()
+# prepare OUTPUT: checks this machine; sets output, a folder without logs of an earlier run, and work, a folder that is
+# removed at the end.
+prepare()
+{
+	mkdir -p "$cache" "$1"
+	output=$(realpath "$1")
+	rm -f "$output"/*.json
+	check_machine
+	work=$(mktemp -d "$cache/work.XXXXXX")
+	# What is in there may belong to subordinate IDs.
+	trap 'in_namespace rm -rf "$work"' EXIT
+}
+
+# keep NAME CONTENT DAYS FUNCTION ARGUMENT...: sets kept, a path in the cache with what "FUNCTION PATH ARGUMENT..." has
+# made. CONTENT and this file decide whether one that is there is right; it is made again after DAYS.
+keep()
+{
+	local name=$1 content=$2 days=$3 make=$4 sum lock
+
+	shift 4
+	sum=$({ echo "$content" && cat "${BASH_SOURCE[0]}"; } | sha256sum | cut -c 1-12)
+	kept=$cache/$name.$sum
+	exec {lock}>"$cache/lock"
+	flock "$lock"
+	if [ -z "$(find "$kept" -maxdepth 0 -mtime "-$days" 2>/dev/null)" ]; then
+		rm -rf "${cache:?}/$name".*
+		find_mirror
+		"$make" "$kept.new" "$@" || die "$kept could not be made"
+		touch "$kept.new"
+		mv "$kept.new" "$kept"
+	fi
+	exec {lock}>&-
+}
+
+# run_mmdebstrap FILE OPTION... -- PACKAGE...: an archive of these packages of Debian, from the mirror.
+run_mmdebstrap()
 {
 	local file=$1 mode=root packages
+	local -a options=()
 
+	shift
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
 	shift
 	[ "$(id -u)" -eq 0 ] || mode=unshare
 	packages=$(IFS=, && echo "$*")
 	apt-config dump | grep -Ei '^Acquire::https?::' >"$work/apt.conf" || true
 	# A mirror that stands still is as good for this.
 	echo 'Acquire::Check-Valid-Until "false";' >>"$work/apt.conf"
-	step "Making a root of Debian $suite: $*"
-	TMPDIR=$work mmdebstrap --mode="$mode" --variant=minbase --include="$packages" --format=tar \
-		--aptopt="$work/apt.conf" --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/man/*' \
-		--dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
-		"$suite" "$file.new" "$mirror"
-	mv "$file.new" "$file"
+	TMPDIR=$work mmdebstrap --mode="$mode" --include="$packages" --format=tar --aptopt="$work/apt.conf" \
+		--dpkgopt='path-exclude=/usr/share/doc/*' "${options[@]}" "$suite" "$file" "$mirror"
 }
 
-# prepare_root NAME PACKAGE...: sets root, the archive, kept for the next time. The packages and this file decide whether
-# one that is there is right; a development version of Debian changes every day.
+# make_root FILE PACKAGE...: an archive of a root with these packages and what Debian calls essential.
+make_root()
+{
+	local file=$1
+
+	shift
+	step "Making a root of Debian $suite: $*"
+	run_mmdebstrap "$file" --variant=minbase --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/man/*' \
+		--dpkgopt='path-exclude=/usr/share/locale/*' -- "$@"
+}
+
+# prepare_root NAME PACKAGE...: sets root, the archive, kept for the next time. A development version of Debian changes
+# every day.
 prepare_root()
 {
-	local name=$1 days=30 sum lock
+	local name=$1 days=30
 
 	shift
 	case $suite in
 	unstable | sid | testing) days=1 ;;
 	esac
-	sum=$({ echo "$suite $*" && cat "${BASH_SOURCE[0]}"; } | sha256sum | cut -c 1-12)
-	root=$cache/$name.$sum.tar
-	exec {lock}>"$cache/lock"
-	flock "$lock"
-	if [ -z "$(find "$root" -mtime "-$days" 2>/dev/null)" ]; then
-		rm -f "$cache/$name".*
-		find_mirror
-		make_root "$root" "$@"
-	fi
-	exec {lock}>&-
+	keep "$name" "$suite $*" "$days" make_root "$@"
+	root=$kept
 }
 
 # copy_tree: this tree, as an archive, without what was built in it.
 copy_tree()
 {
 	tar -C "$top" --exclude='./build*' --exclude=./.git -cf "$work/tree.tar" .
+}
+
+# enter_root DIR SCRIPT WHAT: SCRIPT of this folder in a copy of the root in DIR, which has tree.tar, as enter says.
+enter_root()
+{
+	mkdir -p "$cache/fio-$suite"
+	in_namespace bash "$here/enter" "$1" "$root" "$output" "$cache/fio-$suite" "$here/$2" "$3"
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tools/check counts, in a tree where everything that it runs is a stand-in."""
+"""What tools/check counts, in a tree where everything that it runs is a stand-in; what tests/debian keeps."""
 
 import json
 import os
@@ -96,6 +96,31 @@ def a_script_that_cannot_run_here_is_skipped(t):
     rc, (_, failed, skipped), _ = check(t, 'exit 77')
     t.eq((rc, failed), (0, 0))
     t.eq(skipped, check(t, logging(0, GOOD))[1][2] + 1)
+
+
+def keep(t, content, make):
+    """The exit status of tests/debian/lib.sh when it keeps what this function makes, and what is kept then."""
+    text = f"""set -euo pipefail
+here={SOURCE_ROOT}/tests/debian top={SOURCE_ROOT} suite=none
+. "$top/tools/lib.sh"
+. "$here/lib.sh"
+find_mirror() {{ :; }}
+make() {{ {make}; }}
+if keep root {content} 30 make word; then cat "$kept"; fi
+"""
+    res = subprocess.run(['bash', '-c', text], env={**os.environ, 'RD_DEBIAN_CACHE': t.dir}, capture_output=True,
+                         text=True, check=False)
+    return res.returncode, res.stdout
+
+
+@test
+def a_root_is_kept_only_when_it_is_complete(t):
+    half, whole, other = 'echo half >"$1"; false', 'echo "whole $2" >"$1"', 'echo other >"$1"'
+    t.eq(keep(t, 'one', half), (1, ''))
+    t.eq(keep(t, 'one', whole), (0, 'whole word\n'), 'after a failure')
+    t.eq(keep(t, 'one', other), (0, 'whole word\n'), 'for the same content')
+    t.eq(keep(t, 'two', other), (0, 'other\n'), 'for another content')
+    t.eq(sorted(name.split('.')[0] for name in os.listdir(t.dir)), ['lock', 'root'], 'what is in the cache')
 
 
 if __name__ == '__main__':
