@@ -5,7 +5,6 @@
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define RD_WC_RING_MAX (1u << 26)

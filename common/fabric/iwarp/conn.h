@@ -52,11 +52,6 @@ struct rd_iw_handshake {
 	uint32_t in_len;
 };
 
-/* An inbound READ that waits for its response to be sent. */
-struct rd_iw_resp {
-	struct rd_iw_read r;
-};
-
 struct rd_iw_conn {
 	struct rd_fab_conn base;
 	struct rd_iw_fab *fab;
@@ -81,7 +76,7 @@ struct rd_iw_conn {
 	struct rd_iw_share *share; /* never NULL if @srq is not */
 	struct rd_iw_sq sq;
 	struct rd_iw_rq rq;
-	struct rd_iw_resp *resps; /* ring of inbound READs */
+	struct rd_iw_read *resps; /* ring of inbound READs whose responses are due */
 	uint32_t resp_mask;
 	uint32_t resp_head;
 	uint32_t resp_tail;

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #include "util/sockaddr.h"
 

@@ -311,7 +311,7 @@ static int end_read_req(struct rd_iw_conn *c)
 		}
 	}
 	c->rx.read_msn++;
-	c->resps[c->resp_tail++ & c->resp_mask].r = *r;
+	c->resps[c->resp_tail++ & c->resp_mask] = *r;
 	rd_iw_tx_kick(c);
 	return 0;
 }

@@ -175,7 +175,7 @@ static int put_sq(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur, st
 static int put_resp(const struct rd_iw_conn *c, const struct rd_iw_cursor *cur,
 		    struct rd_iw_fpdu *f, uint8_t *buf)
 {
-	const struct rd_iw_read *r = &c->resps[cur->resp & c->resp_mask].r;
+	const struct rd_iw_read *r = &c->resps[cur->resp & c->resp_mask];
 
 	cut_segment(c, f, sizeof(struct rd_ddp_tagged), r->size - cur->off);
 	return (int)rd_iw_put_tagged(buf, RD_RDMAP_READ_RESP, f->last, r->sink_stag,
@@ -250,7 +250,7 @@ static int payload_iov(const struct rd_iw_conn *c, const struct rd_iw_fpdu *f, s
 	}
 	/* The key may have been taken back since the request came: look at each piece. */
 	{
-		const struct rd_iw_read *r = &c->resps[f->from.resp & c->resp_mask].r;
+		const struct rd_iw_read *r = &c->resps[f->from.resp & c->resp_mask];
 		uint64_t to = r->src_to + f->from.off;
 
 		if (rd_iw_mr_remote(c->dev, r->src_stag, to, f->plen, IBV_ACCESS_REMOTE_READ,

@@ -9,7 +9,6 @@
 #include <net/if.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_cma_abi.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

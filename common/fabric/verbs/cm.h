@@ -5,7 +5,6 @@
 
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 
 struct rd_vb_fab;
 

@@ -7,7 +7,6 @@
 
 #include "util/sockaddr.h"
 
-#include "caps.h"
 #include "conn.h"
 #include "connect.h"
 

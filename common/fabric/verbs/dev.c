@@ -7,8 +7,6 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
-#include "util/sockaddr.h"
-
 #include "caps.h"
 #include "conn.h"
 #include "hotplug.h"
