@@ -79,6 +79,13 @@ need_packages()
 		apt-get -q install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}"
 }
 
+# archive_tree: this tree, as an archive on standard output, without what was built in it. top is its folder.
+archive_tree()
+{
+	# shellcheck disable=SC2154 # top
+	tar -C "$top" --exclude='./build*' --exclude=./.git --exclude=__pycache__ -cf - .
+}
+
 # configure DIR OPTION...: set up a build directory, or bring one up to date. Meson's words are shown when it fails.
 configure()
 {

@@ -139,12 +139,6 @@ prepare_root()
 	root=$kept
 }
 
-# copy_tree: this tree, as an archive, without what was built in it.
-copy_tree()
-{
-	tar -C "$top" --exclude='./build*' --exclude=./.git -cf "$work/tree.tar" .
-}
-
 # enter_root DIR SCRIPT WHAT: SCRIPT of this folder in a copy of the root in DIR, which has tree.tar, as enter says.
 enter_root()
 {
