@@ -92,6 +92,13 @@ def a_failure_is_counted_once(t, package, why):
 
 
 @test
+def a_script_that_is_edited_while_it_runs_goes_on(t):
+    edit = 'for i in 1 2 3; do echo "exit 3 # another line" >>tools/check; done\n'
+    rc, (_, failed, _), _ = check(t, edit + logging(0, GOOD))
+    t.eq((rc, failed), (0, 0))
+
+
+@test
 def a_script_that_cannot_run_here_is_skipped(t):
     rc, (_, failed, skipped), _ = check(t, 'exit 77')
     t.eq((rc, failed), (0, 0))
