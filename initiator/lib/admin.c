@@ -103,7 +103,7 @@ int rdinit_list_ns(struct rdinit_ctrl *ctrl, uint32_t after, uint32_t *nsids, un
 
 /* ---- log pages ---- */
 
-int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint8_t lid, uint32_t nsid,
+int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint16_t lid, uint32_t nsid,
 		uint64_t offset, void *data, uint32_t len, rdinit_complete_fn fn, void *user)
 {
 	uint32_t numd = len / 4 - 1; /* 0's based dwords */

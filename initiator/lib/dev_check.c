@@ -154,38 +154,32 @@ static void path_read_done(void *user, const struct rdinit_completion *c)
 	path_read_next(path);
 }
 
+static int path_identify(struct rdi_path *path, uint8_t cns, uint32_t nsid)
+{
+	return rdinit_identify_async(path->ctrl, cns, nsid, path->data, path_read_done, path);
+}
+
+static int path_get_log(struct rdi_path *path, uint16_t lid, void *data, uint32_t len)
+{
+	return rdi_get_log(path->ctrl, __func__, lid, NVME_NSID_ALL, 0, data, len, path_read_done,
+			   path);
+}
+
 static void path_read(struct rdi_path *path, unsigned int what)
 {
-	struct rdi_cmd cmd = {
-		.data = path->data,
-		.len = sizeof(path->data),
-		.dir = RDI_IN,
-		.fn = path_read_done,
-		.user = path,
-	};
-	uint32_t lid = what == RDI_READ_ANA ? ANA_GROUPS : NVME_LOG_LID_CHANGED_NS;
 	int rc;
 
-	if (what == RDI_READ_ANA) {
-		cmd.data = path->ana_log;
-		cmd.len = path->ana_len;
-	}
-	if (what == RDI_READ_DESCS || what == RDI_READ_NS) {
-		cmd.sqe.opcode = nvme_admin_identify;
-		cmd.sqe.nsid = htole32(path->nsid);
-		cmd.sqe.cdw10 = htole32(what == RDI_READ_NS ? NVME_IDENTIFY_CNS_NS
-							    : NVME_IDENTIFY_CNS_NS_DESC_LIST);
-	} else if (what == RDI_READ_NVM) {
-		cmd.sqe.opcode = nvme_admin_identify;
-		cmd.sqe.cdw10 = htole32(NVME_IDENTIFY_CNS_CSI_CTRL);
-	} else {
-		cmd.sqe.opcode = nvme_admin_get_log_page;
-		cmd.sqe.nsid = htole32(NVME_NSID_ALL);
-		cmd.sqe.cdw10 = htole32(lid | ((cmd.len / 4 - 1) & 0xffff) << 16);
-		cmd.sqe.cdw11 = htole32((cmd.len / 4 - 1) >> 16);
-	}
 	path->reading = what;
-	rc = rdi_queue_submit(&path->ctrl->q, &cmd);
+	if (what == RDI_READ_CHANGED)
+		rc = path_get_log(path, NVME_LOG_LID_CHANGED_NS, path->data, sizeof(path->data));
+	else if (what == RDI_READ_ANA)
+		rc = path_get_log(path, ANA_GROUPS, path->ana_log, path->ana_len);
+	else if (what == RDI_READ_NVM)
+		rc = path_identify(path, NVME_IDENTIFY_CNS_CSI_CTRL, 0);
+	else if (what == RDI_READ_NS)
+		rc = path_identify(path, NVME_IDENTIFY_CNS_NS, path->nsid);
+	else
+		rc = path_identify(path, NVME_IDENTIFY_CNS_NS_DESC_LIST, path->nsid);
 	if (rc)
 		rdi_path_fail(path, rc, 0, "%s: %s", path->address,
 			      rdi_queue_why(&path->ctrl->q, rc));

@@ -638,7 +638,8 @@ void rdi_ctrl_shutdown_start(struct rdinit_ctrl *ctrl);
 /* The calls below with the name that error texts start with. */
 int rdi_identify(struct rdinit_ctrl *ctrl, const char *func, uint8_t cns, uint32_t nsid,
 		 void *data);
-int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint8_t lid, uint32_t nsid,
+/* @lid: bits 8 to 14 are LSP. */
+int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint16_t lid, uint32_t nsid,
 		uint64_t offset, void *data, uint32_t len, rdinit_complete_fn fn, void *user);
 
 /*
