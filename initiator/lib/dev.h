@@ -138,7 +138,10 @@ int rdi_discovery_error(const struct rdi_discovery *d, const char **text);
 
 /* ---- dev_resolve.c: host names, without blocking ---- */
 
-/* Called on the loop. @rc as rdi_resolve(); @addrs and @why are valid during the call. */
+/*
+ * Called on the loop. @rc as rdi_resolve(); @addrs and @why are valid during the call, also when it
+ * cancels the resolver.
+ */
 typedef void (*rdi_resolved_fn)(void *arg, int rc, const struct rdi_addrs *addrs, const char *why);
 
 /* Returns 0, -ENOMEM, or -EAGAIN of pthread_create(3). */

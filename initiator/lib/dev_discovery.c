@@ -106,16 +106,14 @@ static void discovery_resolved(void *arg, int rc, const struct rdi_addrs *addrs,
 	struct rdi_discovery *d = arg;
 	struct rdinit_dev *dev = d->dev;
 	struct rdinit_ctrl_opts opts = dev->ctrl_opts;
-	char numeric[RD_ADDR_TEXT], text[RDI_TEXT];
+	char numeric[RD_ADDR_TEXT];
 
-	snprintf(text, sizeof(text), "%s", why);
-	if (!rc)
-		d->addrs = *addrs;
 	rdi_resolver_cancel(&d->resolver);
 	if (rc) {
-		discovery_failed(d, rc, "%s", text);
+		discovery_failed(d, rc, "%s", why);
 		return;
 	}
+	d->addrs = *addrs;
 	rdi_numeric_addr(&d->addrs, d->addr_next++, d->address, numeric);
 	opts.traddr = numeric;
 	opts.trsvcid = d->uri.trsvcid;

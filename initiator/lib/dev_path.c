@@ -247,16 +247,14 @@ static void path_connect(struct rdi_path *path)
 static void path_resolved(void *arg, int rc, const struct rdi_addrs *addrs, const char *why)
 {
 	struct rdi_path *path = arg;
-	char text[RDI_TEXT];
 
-	snprintf(text, sizeof(text), "%s", why);
-	if (!rc)
-		path->addrs = *addrs;
 	rdi_resolver_cancel(&path->resolver);
-	if (rc)
-		rdi_path_fail(path, rc, 0, "%s", text);
-	else
-		path_connect(path);
+	if (rc) {
+		path_end(path, rc, 0, why);
+		return;
+	}
+	path->addrs = *addrs;
+	path_connect(path);
 }
 
 void rdi_path_start(struct rdi_path *path)
@@ -318,9 +316,13 @@ static void path_timer(struct rd_timer *timer)
 
 /* ---- requests of channels ---- */
 
-static void path_aborted(void *user, const struct rdinit_completion *c)
+/*
+ * What follows is learnt elsewhere: of an aborted command by its own completion or time limit, of a
+ * controller that was shut down by path_ctrl_closed().
+ */
+static void path_ignore_end(void *user, const struct rdinit_completion *c)
 {
-	(void)user; /* the command's own completion, or its time limit, says what became of it */
+	(void)user;
 	(void)c;
 }
 
@@ -329,7 +331,7 @@ void rdi_path_abort(struct rdi_path *path, uint32_t epoch, uint16_t qid, uint16_
 	struct rdi_cmd cmd = {
 		.sqe = {.opcode = nvme_admin_abort_cmd,
 			.cdw10 = htole32(qid | (uint32_t)cid << 16)},
-		.fn = path_aborted,
+		.fn = path_ignore_end,
 	};
 
 	if (atomic_load(&path->live_epoch) == epoch)
@@ -346,7 +348,8 @@ void rdi_path_close(struct rdi_path *path)
 	rd_timer_stop(dev->h.loop, &path->timer);
 	rdi_resolver_cancel(&path->resolver);
 	atomic_store(&path->live_epoch, 0);
-	path->closing = live && rdinit_ctrl_disconnect_async(path->ctrl, path_aborted, NULL) == 0;
+	path->closing =
+		live && rdinit_ctrl_disconnect_async(path->ctrl, path_ignore_end, NULL) == 0;
 	if (!path->closing)
 		path_set_state(path, RDINIT_DEV_PATH_CLOSED);
 }
