@@ -92,3 +92,14 @@ enum rdinit_dev_path_state t_dev_path_state(struct t_dev *d, unsigned int path)
 	CU_ASSERT_EQUAL_FATAL(rdinit_dev_get_path(d->dev, path, &info), 0);
 	return info.state;
 }
+
+struct rdinit_dev_io t_dev_io(enum rdinit_dev_op op, uint64_t lba, uint32_t nblocks)
+{
+	struct rdinit_dev_io io;
+
+	rdinit_dev_io_init(&io);
+	io.op = op;
+	io.lba = lba;
+	io.nblocks = nblocks;
+	return io;
+}

@@ -24,6 +24,8 @@ void t_dev_free(struct t_dev *d);
 void t_dev_settle(struct t_dev *d);
 /* The same, while @ms pass. */
 void t_dev_pass(struct t_dev *d, unsigned int ms);
+/* A command without its data. */
+struct rdinit_dev_io t_dev_io(enum rdinit_dev_op op, uint64_t lba, uint32_t nblocks);
 enum rdinit_dev_path_state t_dev_path_state(struct t_dev *d, unsigned int path);
 
 #endif /* T_DEV_H */

@@ -7,17 +7,6 @@
 #include "suites.h"
 #include "t_dev.h"
 
-static struct rdinit_dev_io command(enum rdinit_dev_op op, uint64_t lba, uint32_t nblocks)
-{
-	struct rdinit_dev_io io;
-
-	rdinit_dev_io_init(&io);
-	io.op = op;
-	io.lba = lba;
-	io.nblocks = nblocks;
-	return io;
-}
-
 static void reads_and_writes(void)
 {
 	unsigned char out[4096], in[4096];
@@ -50,7 +39,7 @@ static void reads_and_writes(void)
 
 static void data_in_pieces(void)
 {
-	struct rdinit_dev_io io = command(RDINIT_DEV_WRITE, 5, 2);
+	struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_WRITE, 5, 2);
 	unsigned char a[100], b[924], c[600], e[424];
 	struct iovec iov[2] = {{a, sizeof(a)}, {b, sizeof(b)}};
 	struct t_dev d;
@@ -95,7 +84,7 @@ static bool answer_others(struct t_fake *f, struct t_conn *conn, const struct nv
 
 static void the_other_commands(void)
 {
-	struct rdinit_dev_io io = command(RDINIT_DEV_WRITE_ZEROES, 7, 9);
+	struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_WRITE_ZEROES, 7, 9);
 	struct t_dev d;
 
 	t_dev_init(&d);
@@ -109,16 +98,16 @@ static void the_other_commands(void)
 	CU_ASSERT_EQUAL(last_sqe()->opcode, nvme_cmd_write_zeroes);
 	CU_ASSERT_EQUAL(le32toh(last_sqe()->cdw10), 7);
 	CU_ASSERT_EQUAL(le32toh(last_sqe()->cdw12), 8u | 1u << 25);
-	io = command(RDINIT_DEV_DEALLOCATE, 100, 16000);
+	io = t_dev_io(RDINIT_DEV_DEALLOCATE, 100, 16000);
 	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
 	CU_ASSERT_EQUAL(last_sqe()->opcode, nvme_cmd_dsm);
 	CU_ASSERT_EQUAL(le32toh(last_sqe()->cdw10), 0);
 	CU_ASSERT_EQUAL(le32toh(last_sqe()->cdw11), 4);
-	io = command(RDINIT_DEV_VERIFY, 0, 1);
+	io = t_dev_io(RDINIT_DEV_VERIFY, 0, 1);
 	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EOPNOTSUPP);
-	io = command(RDINIT_DEV_COMPARE_WRITE, 0, 1);
+	io = t_dev_io(RDINIT_DEV_COMPARE_WRITE, 0, 1);
 	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EOPNOTSUPP);
-	io = command(RDINIT_DEV_COMPARE, 0, 1);
+	io = t_dev_io(RDINIT_DEV_COMPARE, 0, 1);
 	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EINVAL); /* no buffer */
 	t_dev_free(&d);
 }
@@ -126,7 +115,7 @@ static void the_other_commands(void)
 /* Limits that MDTS does not give, and DEAC only for a controller that has it. */
 static void limits_of_commands_without_data(void)
 {
-	struct rdinit_dev_io io = command(RDINIT_DEV_WRITE_ZEROES, 0, 16);
+	struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_WRITE_ZEROES, 0, 16);
 	struct rdinit_dev_info info;
 	struct t_dev d;
 

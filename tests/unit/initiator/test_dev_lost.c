@@ -181,9 +181,7 @@ static void compare_is_not_sent_again(void)
 
 	t_dev_init(&d);
 	open_paths(&d, 1);
-	rdinit_dev_io_init(&io);
-	io.op = RDINIT_DEV_COMPARE;
-	io.nblocks = 1;
+	io = t_dev_io(RDINIT_DEV_COMPARE, 0, 1);
 	io.buf = buf;
 	silent = 1u << 1;
 	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
@@ -289,8 +287,7 @@ static void a_command_has_a_time_limit_of_its_own(void)
 	t_dev_init(&d);
 	open_paths(&d, 1);
 	silent = 1u << 1;
-	rdinit_dev_io_init(&io);
-	io.nblocks = 1;
+	io = t_dev_io(RDINIT_DEV_READ, 0, 1);
 	io.buf = buf;
 	io.timeout_ms = 100;
 	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
@@ -312,9 +309,7 @@ static void both_halves_of_a_pair_are_aborted(void)
 	d.opts.io_timeout_ms = 2000;
 	open_paths(&d, 1);
 	silent = 1u << 1;
-	rdinit_dev_io_init(&io);
-	io.op = RDINIT_DEV_COMPARE_WRITE;
-	io.nblocks = 1;
+	io = t_dev_io(RDINIT_DEV_COMPARE_WRITE, 0, 1);
 	io.buf = buf;
 	io.write_buf = buf;
 	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
@@ -343,9 +338,7 @@ static void a_pair_reports_that_the_blocks_differ(void)
 	t_fake.id.fuses = htole16(NVME_CTRL_FUSES_COMPARE_AND_WRITE);
 	open_paths(&d, 1);
 	silent = 1u << 1;
-	rdinit_dev_io_init(&io);
-	io.op = RDINIT_DEV_COMPARE_WRITE;
-	io.nblocks = 1;
+	io = t_dev_io(RDINIT_DEV_COMPARE_WRITE, 0, 1);
 	io.buf = buf;
 	io.write_buf = buf;
 	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
@@ -372,8 +365,7 @@ static void a_command_that_waits_is_cancelled(void)
 	t_dev_init(&d);
 	open_paths(&d, 1);
 	path_down(&d, 1);
-	rdinit_dev_io_init(&io);
-	io.nblocks = 1;
+	io = t_dev_io(RDINIT_DEV_READ, 0, 1);
 	io.buf = buf;
 	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, &id), 0);
 	CU_ASSERT_EQUAL(rdinit_dev_cancel(d.chan, id), 0);
@@ -396,9 +388,7 @@ static void a_command_that_was_sent_is_aborted(void)
 	t_dev_init(&d);
 	open_paths(&d, 1);
 	silent = 1u << 1;
-	rdinit_dev_io_init(&io);
-	io.op = RDINIT_DEV_WRITE;
-	io.nblocks = 1;
+	io = t_dev_io(RDINIT_DEV_WRITE, 0, 1);
 	io.buf = buf;
 	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, &id), 0);
 	t_dev_settle(&d);
