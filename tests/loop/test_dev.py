@@ -314,5 +314,12 @@ def opening_by_discovery_fails(t, path, says):
     t.match(says, res.err)
 
 
+@each(('by a path', ()), ('by discovery', ('--discovery', '1')))
+def opening_by_an_unknown_host_name_fails(t, args):
+    res = t.run([program('rddev'), *args, f'nvme+rdma://no-such-host.invalid/{NQN}/1'])
+    t.eq(res.rc, 1, 'exit status')
+    t.match(r'rddev: .*no-such-host\.invalid: ', res.err)
+
+
 if __name__ == '__main__':
     sys.exit(main(fabrics=('iwarp',)))
