@@ -11,8 +11,8 @@ import re
 import signal
 import sys
 
-from t_loop import (NQN, SANITIZED, SOURCE_ROOT, VALGRIND, Skip, each, main, no_fabric, requires_program, test,
-                    wait_for)
+from t_loop import (FABRIC, NQN, SANITIZED, SOURCE_ROOT, VALGRIND, Skip, each, main, no_fabric, requires_program,
+                    test, wait_for)
 from t_proxy import Proxy
 
 MIB = 1 << 20
@@ -170,6 +170,16 @@ def the_address_in_parts(t):
 
 
 @test
+def the_port_has_a_default(t):
+    """The address is one that no other process uses, because the port is the same for all."""
+    if FABRIC != 'iwarp':
+        raise Skip('an RDMA device has no such address')
+    addr = f'127.44.{os.getpid() >> 8 & 255}.{os.getpid() & 255}'
+    t.target(config=t.config([t.namespace(backend='memory')], addr=addr, listener={'port': 4420}))
+    fio(t, *job(t, None, f'--traddr={addr}', f'--subnqn={NQN}', '--nsid=1', '--rw=read', '--bs=1M'))
+
+
+@test
 def more_depth_than_the_queue_has(t):
     target = t.target([t.namespace(backend='memory')])
     res = t.run(command(t, *job(t, target.uri(), '--rw=randwrite', '--bs=512', '--iodepth=3000',
@@ -212,6 +222,7 @@ def sample(t, name):
       ('both ways', ['--uri=URI/1', '--traddr=HOST'], 'traddr= as well'),
       ('two namespaces', ['--uri=URI/1', '--nsid=2'], 'names namespace 1, but nsid=2'),
       ('traddr alone', ['--traddr=HOST'], 'subnqn= is missing'),
+      ('a long host name', ['--traddr=' + 'h' * 300, f'--subnqn={NQN}', '--nsid=1'], 'traddr= has 300 characters, expected up to'),
       ('no namespace', ['--uri=URI'], 'no namespace.*it has|has: 1'),
       ('another namespace', ['--uri=URI/7'], r'no namespace 7 \(it has: 1\)'),
       ('another subsystem', ['--uri=nvme+rdma://HOST:PORT/nqn.2024-01.test:none/1'], '(?i)subsystem'),

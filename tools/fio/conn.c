@@ -54,31 +54,50 @@ static int address_from_uri(struct rdf_conn *conn, const struct rdf_opts *o, str
 	return 0;
 }
 
-/* @uri has to live as long as @out is used. */
-static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdinit_uri *uri,
-		   struct rdinit_ctrl_opts *out)
+static int take_part(struct rdf_conn *conn, const char *option, const char *value, char *to,
+		     size_t size)
 {
+	size_t len = strlen(value);
+
+	if (len >= size)
+		return fail(conn, -EINVAL, "%s= has %zu characters, expected up to %zu", option,
+			    len, size - 1);
+	memcpy(to, value, len + 1);
+	return 0;
+}
+
+static int address_from_parts(struct rdf_conn *conn, const struct rdf_opts *o,
+			      struct rdinit_uri *uri)
+{
+	const char *port = o->trsvcid ? o->trsvcid : "4420";
 	int rc;
 
-	if (!o->uri && (!o->traddr || !o->subnqn))
+	if (!o->traddr || !o->subnqn)
 		return fail(conn, -EINVAL,
 			    "no target: give uri=nvme+rdma://HOST[:PORT]/SUBNQN/NSID, or traddr=, "
 			    "subnqn= and nsid= (%s= is missing)",
 			    o->traddr   ? "subnqn"
 			    : o->subnqn ? "traddr"
 					: "uri");
+	rc = take_part(conn, "traddr", o->traddr, uri->traddr, sizeof(uri->traddr));
+	if (!rc)
+		rc = take_part(conn, "trsvcid", port, uri->trsvcid, sizeof(uri->trsvcid));
+	if (!rc)
+		rc = take_part(conn, "subnqn", o->subnqn, uri->subnqn, sizeof(uri->subnqn));
+	return rc;
+}
+
+/* The address as a URI, whichever options it came from; @out refers to it. */
+static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdinit_uri *uri,
+		   struct rdinit_ctrl_opts *out)
+{
+	int rc;
+
 	rdinit_uri_init(uri);
-	uri->nsid = 0;
-	if (o->uri) {
-		rc = address_from_uri(conn, o, uri);
-		if (rc)
-			return rc;
-		rdinit_ctrl_opts_set_uri(out, uri);
-	} else {
-		out->traddr = o->traddr;
-		out->trsvcid = o->trsvcid;
-		out->subnqn = o->subnqn;
-	}
+	rc = o->uri ? address_from_uri(conn, o, uri) : address_from_parts(conn, o, uri);
+	if (rc)
+		return rc;
+	rdinit_ctrl_opts_set_uri(out, uri);
 	if (!uri->nsid)
 		uri->nsid = o->nsid;
 	out->hostnqn = o->hostnqn;
@@ -223,24 +242,6 @@ static void stop_keeper(struct rdf_conn *conn)
 
 /* ---- the device ---- */
 
-/* The address of @opts as the URI of a path. */
-static int make_path(struct rdf_conn *conn, const struct rdinit_ctrl_opts *opts,
-		     struct rdinit_uri *uri)
-{
-	const char *port = opts->trsvcid ? opts->trsvcid : uri->trsvcid;
-
-	if (opts->traddr != uri->traddr &&
-	    (strlen(opts->traddr) >= sizeof(uri->traddr) ||
-	     strlen(opts->subnqn) >= sizeof(uri->subnqn) || strlen(port) >= sizeof(uri->trsvcid)))
-		return fail(conn, -EINVAL, "traddr=, trsvcid= or subnqn= is too long");
-	if (opts->traddr == uri->traddr)
-		return 0;
-	snprintf(uri->traddr, sizeof(uri->traddr), "%s", opts->traddr);
-	snprintf(uri->subnqn, sizeof(uri->subnqn), "%s", opts->subnqn);
-	snprintf(uri->trsvcid, sizeof(uri->trsvcid), "%s", port);
-	return 0;
-}
-
 static int open_device(struct rdf_conn *conn, const struct rdf_opts *o, unsigned int depth)
 {
 	struct rdinit_ctrl_opts ctrl;
@@ -251,8 +252,6 @@ static int open_device(struct rdf_conn *conn, const struct rdf_opts *o, unsigned
 	rdinit_ctrl_opts_init(&ctrl);
 	rdinit_dev_opts_init(&opts);
 	rc = address(conn, o, &uri, &ctrl);
-	if (!rc)
-		rc = make_path(conn, &ctrl, &uri);
 	if (rc)
 		return rc;
 	opts.ctrl = &ctrl;
