@@ -223,6 +223,7 @@ def sample(t, name):
       ('two namespaces', ['--uri=URI/1', '--nsid=2'], 'names namespace 1, but nsid=2'),
       ('traddr alone', ['--traddr=HOST'], 'subnqn= is missing'),
       ('a long host name', ['--traddr=' + 'h' * 300, f'--subnqn={NQN}', '--nsid=1'], 'traddr= has 300 characters, expected up to'),
+      ('a long URI', ['--uri=URI/1?' + 'x' * 1200], 'uri=: a URI of 12\\d\\d characters is too long'),
       ('no namespace', ['--uri=URI'], 'no namespace.*it has|has: 1'),
       ('another namespace', ['--uri=URI/7'], r'no namespace 7 \(it has: 1\)'),
       ('another subsystem', ['--uri=nvme+rdma://HOST:PORT/nqn.2024-01.test:none/1'], '(?i)subsystem'),

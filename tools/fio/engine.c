@@ -30,6 +30,8 @@
 #define BATCH_BYTES    (256u << 10)
 
 #define NAMESPACES_MAX 32u
+/* Of one URI. The longest host name and NQN have less, if few bytes are escaped. */
+#define URI_SIZE 1024u
 
 struct options {
 	void *td; /* fio's */
@@ -429,18 +431,29 @@ static unsigned int count_namespaces(const struct options *o)
 }
 
 /* The options of the namespace @i. @uri receives its URI, and has to live as long as @out. */
-static void get_opts_of(const struct options *o, unsigned int i, char *uri, size_t size,
-			struct rdf_opts *out)
+static int get_opts_of(struct thread_data *td, unsigned int i, char uri[URI_SIZE],
+		       struct rdf_opts *out)
 {
+	const struct options *o = td->eo;
 	const char *p = o->uri;
+	char text[96];
+	size_t len;
 
 	get_opts(o, out);
 	if (!p)
-		return;
+		return 0;
 	while (i-- > 0)
 		p = strchr(p, ',') + 1;
-	snprintf(uri, size, "%.*s", (int)strcspn(p, ","), p);
+	len = strcspn(p, ",");
+	if (len >= URI_SIZE) {
+		snprintf(text, sizeof(text), "uri=: a URI of %zu characters is too long (up to %u)",
+			 len, URI_SIZE - 1);
+		return give_up(td, -EINVAL, text);
+	}
+	memcpy(uri, p, len);
+	uri[len] = '\0';
 	out->uri = uri;
+	return 0;
 }
 
 /* One file for each namespace. */
@@ -471,10 +484,11 @@ static int probe_one(struct thread_data *td, unsigned int i)
 {
 	struct rdf_conn probe;
 	struct rdf_opts opts;
-	char uri[512];
-	int rc;
+	char uri[URI_SIZE];
+	int rc = get_opts_of(td, i, uri, &opts);
 
-	get_opts_of(td->eo, i, uri, sizeof(uri), &opts);
+	if (rc)
+		return rc;
 	rc = rdf_conn_probe(&probe, &opts);
 	if (rc)
 		return give_up(td, rc, probe.why);
@@ -530,16 +544,18 @@ static int open_namespaces(struct thread_data *td, struct job *job)
 {
 	unsigned int n = count_namespaces(td->eo);
 	struct rdf_opts opts;
-	char uri[512];
+	char uri[URI_SIZE];
 	int rc;
 
 	while (job->n_conns < n) {
 		struct rdf_conn *conn = &job->conns[job->n_conns];
 
-		get_opts_of(td->eo, job->n_conns, uri, sizeof(uri), &opts);
-		rc = rdf_conn_open(conn, &opts, td->o.iodepth);
+		rc = get_opts_of(td, job->n_conns, uri, &opts);
+		if (!rc) {
+			rc = rdf_conn_open(conn, &opts, td->o.iodepth);
+			rc = rc ? give_up(td, rc, conn->why) : 0;
+		}
 		if (rc) {
-			rc = give_up(td, rc, conn->why);
 			close_namespaces(job);
 			return rc;
 		}
