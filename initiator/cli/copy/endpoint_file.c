@@ -31,8 +31,6 @@ struct cp_file {
 	bool extent_hole;
 };
 
-static const unsigned char file_zeroes[64u << 10];
-
 /* ---- operations, on a worker ---- */
 
 static void cp_file_read(const struct cp_file *f, struct cli_cp_op *op)
@@ -61,9 +59,9 @@ static int cp_file_write(const struct cp_file *f, const unsigned char *from, uin
 	while (done < len) {
 		uint64_t left = len - done;
 
-		if (!from && left > sizeof(file_zeroes))
-			left = sizeof(file_zeroes);
-		n = pwrite(f->fd, from ? from + done : file_zeroes, (size_t)left,
+		if (!from && left > sizeof(cli_cp_zeroes))
+			left = sizeof(cli_cp_zeroes);
+		n = pwrite(f->fd, from ? from + done : cli_cp_zeroes, (size_t)left,
 			   (off_t)(at + done));
 		if (n < 0 && errno == EINTR)
 			continue;

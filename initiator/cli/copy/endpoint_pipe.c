@@ -16,8 +16,6 @@ struct cp_pipe {
 	int fd;
 };
 
-static const unsigned char pipe_zeroes[64u << 10];
-
 /* A descriptor that does not block is somebody else's choice, which stays: wait as if it did. */
 static void cp_pipe_wait(int fd, short events)
 {
@@ -40,8 +38,8 @@ static ssize_t cp_pipe_io(const struct cp_pipe *p, const struct cli_cp_op *op, u
 		else if (op->kind == CLI_CP_WRITE)
 			n = write(p->fd, buf, len);
 		else
-			n = write(p->fd, pipe_zeroes,
-				  len < sizeof(pipe_zeroes) ? len : sizeof(pipe_zeroes));
+			n = write(p->fd, cli_cp_zeroes,
+				  len < sizeof(cli_cp_zeroes) ? len : sizeof(cli_cp_zeroes));
 		if (n < 0 && errno == EAGAIN) {
 			cp_pipe_wait(p->fd, in ? POLLIN : POLLOUT);
 			errno = EINTR;

@@ -12,6 +12,8 @@
 
 #define WORKERS_MAX 16u
 
+const unsigned char cli_cp_zeroes[CLI_CP_ZEROES];
+
 STAILQ_HEAD(cp_op_list, cli_cp_op);
 
 struct cli_cp_workers {

@@ -25,6 +25,9 @@ int cli_cp_workers_start(unsigned int n, cli_cp_work_fn fn, void *arg, struct cl
 void cli_cp_workers_stop(struct cli_cp_workers *w, bool cancel);
 /* On a worker. */
 void cli_cp_workers_may_cancel(bool may);
+/* What is written where a file or a stream cannot have a hole. */
+#define CLI_CP_ZEROES (64u << 10)
+extern const unsigned char cli_cp_zeroes[CLI_CP_ZEROES];
 
 /* For struct cli_cp_end_ops; @end is the head of a struct cli_cp_worked. */
 int cli_cp_workers_submit(struct cli_cp_end *end, struct cli_cp_op *op);
