@@ -179,6 +179,14 @@ const char *cli_lib_text(void);
 int cli_print_json(json_t *json, FILE *out);
 int cli_finish_output(void);
 
+/* Status values for which messages say more than their names: the bits CLI_STATUS_CODE of them. */
+#define CLI_STATUS_CODE 0x7ffu
+enum cli_status {
+	CLI_STATUS_PROTECTED = 0x20,    /* Generic: Namespace is Write Protected */
+	CLI_STATUS_RESERVED = 0x83,     /* Generic: Reservation Conflict */
+	CLI_STATUS_BAD_CONNECT = 0x182, /* Connect Invalid Parameters: in most cases the NQN */
+};
+
 void cli_help_all(FILE *out); /* generate.c */
 
 /* ---- mistakes.c ---- */

@@ -6,16 +6,13 @@
 
 #include "cli.h"
 
-#define STATUS_CODE        0x7ffu
-#define STATUS_BAD_CONNECT 0x182u /* Connect Invalid Parameters: in most cases the NQN */
-
 /* Why there is no controller; where a name may be wrong, which ones were used and where they are.
  */
 static void connect_error(const struct cli_session *s, const struct cli_options *o)
 {
 	char address[CLI_ADDRESS_TEXT];
 
-	if ((rdinit_last_status() & STATUS_CODE) != STATUS_BAD_CONNECT || !o->ctrl.subnqn) {
+	if ((rdinit_last_status() & CLI_STATUS_CODE) != CLI_STATUS_BAD_CONNECT || !o->ctrl.subnqn) {
 		cli_lib_error();
 		return;
 	}

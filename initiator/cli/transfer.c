@@ -16,11 +16,10 @@
 #include "util/iomem.h"
 #include "cli.h"
 
-#define CHUNK_MAX              (1u << 20)  /* larger commands gain nothing and use memory */
-#define MEMORY                 (32u << 20) /* for all pieces in flight */
-#define SLOTS_MAX              256u
-#define STATUS_WRITE_PROTECTED 0x20      /* Generic: Namespace is Write Protected */
-#define CTRL_EVERY_NS          50000000u /* look after the controller while the queues keep us busy */
+#define CHUNK_MAX     (1u << 20)  /* larger commands gain nothing and use memory */
+#define MEMORY        (32u << 20) /* for all pieces in flight */
+#define SLOTS_MAX     256u
+#define CTRL_EVERY_NS 50000000u /* look after the controller while the queues keep us busy */
 
 enum slot_state {
 	SLOT_FREE,   /* start_piece() moves it out */
@@ -142,7 +141,7 @@ static void on_complete(void *user, const struct rdinit_completion *c)
 			     e->t->write && !s->merging ? "write" : "read",
 			     (unsigned long long)s->piece.lba,
 			     (unsigned long long)(s->piece.lba + s->piece.nblocks - 1),
-			     c->err == -EIO && (c->status & 0x7ff) == STATUS_WRITE_PROTECTED
+			     c->err == -EIO && (c->status & CLI_STATUS_CODE) == CLI_STATUS_PROTECTED
 				     ? "the namespace is read-only: "
 				     : "",
 			     c->text);

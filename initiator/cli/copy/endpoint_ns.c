@@ -13,9 +13,6 @@
 
 #define NS_IO_MAX       (1u << 20)
 #define NS_CHANNELS_MAX 64u
-#define NS_PROTECTED    0x20u  /* Generic: Namespace is Write Protected */
-#define NS_RESERVED     0x83u  /* Generic: Reservation Conflict */
-#define NS_BAD_CONNECT  0x182u /* Connect Invalid Parameters: in most cases the NQN */
 #define NS_ID_TEXT      48
 #define NS_SECONDS_MAX  4000000u
 
@@ -64,11 +61,11 @@ static struct rdinit_dev_chan *cp_ns_channel(struct cp_ns *n)
 /* An error that the user can do something about says what. */
 static const char *cp_ns_reason(struct cp_ns *n, const struct rdinit_completion *c)
 {
-	unsigned int status = c->err == -EIO ? c->status & 0x7ffu : 0;
+	unsigned int status = c->err == -EIO ? c->status & CLI_STATUS_CODE : 0;
 
-	if (status == NS_PROTECTED)
+	if (status == CLI_STATUS_PROTECTED)
 		snprintf(n->text, sizeof(n->text), "the namespace is read-only: %s", c->text);
-	else if (status == NS_RESERVED)
+	else if (status == CLI_STATUS_RESERVED)
 		snprintf(n->text, sizeof(n->text),
 			 "%s: it is in use, another host has reserved it (rdinit resv-report shows "
 			 "which)",
@@ -408,7 +405,7 @@ static int cp_ns_connect(struct cp_ns *n, const struct cli_cp_open *how)
 	if (rdinit_dev_open(n->dev) || rdinit_dev_get_info(n->dev, &n->info)) {
 		n->failed = true;
 		return cli_error("%s: %s%s", n->end.name, cli_lib_text(),
-				 (rdinit_last_status() & 0x7ffu) == NS_BAD_CONNECT
+				 (rdinit_last_status() & CLI_STATUS_CODE) == CLI_STATUS_BAD_CONNECT
 					 ? "; `rdinit discover` lists the subsystems of the target"
 					 : "");
 	}
