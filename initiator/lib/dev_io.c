@@ -119,7 +119,8 @@ static void guard_blocks(struct rdi_io *io, const struct rdi_chan_path *cp, bool
 }
 
 /* The connection ended before the answer came. */
-static void io_lost(struct rdi_io *io, struct rdi_chan_path *cp, const char *why)
+static __attribute__((noinline)) void io_lost(struct rdi_io *io, struct rdi_chan_path *cp,
+					      const char *why)
 {
 	struct rdinit_dev_chan *chan = io->chan;
 	bool changes = rdi_ops[io->op].changes_blocks;
@@ -165,8 +166,8 @@ static bool is_aborted(uint16_t status)
 	return code == NVME_SC_ABORT_REQ || code == NVME_SC_FUSED_FAIL;
 }
 
-static void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
-		       const struct rdinit_completion *c)
+static __attribute__((noinline)) void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
+						 const struct rdinit_completion *c)
 {
 	struct rdinit_dev_chan *chan = io->chan;
 	struct nvme_status st = {c->status};
@@ -207,7 +208,7 @@ static inline void count_command(_Atomic uint32_t *n)
 			      memory_order_relaxed);
 }
 
-/* rdinit_complete_fn */
+/* rdinit_complete_fn. What is not inlined would have every command make room for a text. */
 static void io_ended(void *user, const struct rdinit_completion *c)
 {
 	struct rdi_io *io = user;
