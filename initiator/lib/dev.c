@@ -250,19 +250,27 @@ static int dev_check_opts(const char *func, const struct rdinit_dev_opts *o)
 	return 0;
 }
 
-/* Copies of the strings. Those of @from may be NULL. */
-static int dev_take_strings(struct rdinit_ctrl_opts *to)
+/* The strings that a device copies, from 0; NULL: there are no more. */
+static const char **dev_string(struct rdinit_ctrl_opts *o, unsigned int i)
 {
-	const char **strings[] = {&to->hostnqn,  &to->hostid,     &to->host_traddr,
-				  &to->provider, &to->congestion, &to->log_spec};
-	size_t i;
+	const char **strings[] = {&o->hostnqn,  &o->hostid,     &o->host_traddr,
+				  &o->provider, &o->congestion, &o->log_spec};
+
+	return i < sizeof(strings) / sizeof(strings[0]) ? strings[i] : NULL;
+}
+
+/* Put copies in the place of the strings, which may be NULL. */
+static int dev_take_strings(struct rdinit_ctrl_opts *o)
+{
+	const char **string;
+	unsigned int i;
 	int rc = 0;
 
-	for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
-		if (!*strings[i])
+	for (i = 0; (string = dev_string(o, i)); i++) {
+		if (!*string)
 			continue;
-		*strings[i] = strdup(*strings[i]);
-		if (!*strings[i])
+		*string = strdup(*string);
+		if (!*string)
 			rc = -ENOMEM; /* go on: the others must be ours or NULL */
 	}
 	return rc;
@@ -270,12 +278,11 @@ static int dev_take_strings(struct rdinit_ctrl_opts *to)
 
 static void dev_free_strings(struct rdinit_ctrl_opts *o)
 {
-	free((void *)(uintptr_t)o->hostnqn);
-	free((void *)(uintptr_t)o->hostid);
-	free((void *)(uintptr_t)o->host_traddr);
-	free((void *)(uintptr_t)o->provider);
-	free((void *)(uintptr_t)o->congestion);
-	free((void *)(uintptr_t)o->log_spec);
+	const char **string;
+	unsigned int i;
+
+	for (i = 0; (string = dev_string(o, i)); i++)
+		free((void *)(uintptr_t)*string);
 }
 
 static void dev_destroy(struct rdinit_dev *dev)
