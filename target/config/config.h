@@ -266,6 +266,11 @@ struct rdt_config {
  */
 int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **out);
 bool rdt_config_same_text(const char *a, const char *b); /* NULL is equal to NULL only */
+
+/* The name that the file uses for a value, or "unknown". */
+const char *rdt_config_backend_name(enum rdt_backend_type backend);
+const char *rdt_config_ana_name(unsigned int state);
+unsigned int rdt_config_ana_state(const char *name); /* 0: there is no state of that name */
 bool rdt_config_listed(const char *const *list, uint32_t count, const char *text);
 bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *const *b,
 			  uint32_t b_count); /* in any order */

@@ -3,6 +3,8 @@
  * config_check.c. */
 #include "config_priv.h"
 
+#include <string.h>
+
 #include "bio_op.h"
 
 #define OPT          CYAML_FLAG_OPTIONAL
@@ -330,3 +332,31 @@ static const cyaml_schema_field_t config_fields[] = {
 const cyaml_schema_value_t rdt_config_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct rdt_config, config_fields),
 };
+
+/* ---- names of choices ---- */
+
+static const char *choice_name(const cyaml_strval_t *choices, size_t count, int64_t value)
+{
+	for (size_t i = 0; i < count; i++)
+		if (choices[i].val == value)
+			return choices[i].str;
+	return "unknown";
+}
+
+const char *rdt_config_backend_name(enum rdt_backend_type backend)
+{
+	return choice_name(backends, COUNT(backends), backend);
+}
+
+const char *rdt_config_ana_name(unsigned int state)
+{
+	return choice_name(ana_states, COUNT(ana_states), state);
+}
+
+unsigned int rdt_config_ana_state(const char *name)
+{
+	for (size_t i = 0; i < COUNT(ana_states); i++)
+		if (strcmp(ana_states[i].str, name) == 0)
+			return (unsigned int)ana_states[i].val;
+	return 0;
+}

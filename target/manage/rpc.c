@@ -159,11 +159,23 @@ const char *rdt_rpc_text(const struct rdt_rpc_call *call, const char *name)
 	return json_string_value(json_object_get(call->params, name));
 }
 
-json_int_t rdt_rpc_number(const struct rdt_rpc_call *call, const char *name, json_int_t none)
+bool rdt_rpc_number(struct rdt_rpc_call *call, const char *name, json_int_t min, json_int_t max,
+		    json_int_t *value)
 {
-	const json_t *value = json_object_get(call->params, name);
+	const json_t *given = json_object_get(call->params, name);
+	json_int_t number = json_integer_value(given);
 
-	return value ? json_integer_value(value) : none;
+	if (!given)
+		return true;
+	if (number < min || number > max) {
+		rdt_rpc_error(call, RDT_RPC_INVALID, name, NULL, NULL,
+			      "%s: found %" JSON_INTEGER_FORMAT ", expected %" JSON_INTEGER_FORMAT
+			      " to %" JSON_INTEGER_FORMAT,
+			      name, number, min, max);
+		return false;
+	}
+	*value = number;
+	return true;
 }
 
 static const char *type_name(json_type type)

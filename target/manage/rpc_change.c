@@ -36,14 +36,6 @@ static void log_level(struct rdt_rpc_call *call)
 
 /* ---- ana.set ---- */
 
-static unsigned int ana_state_named(const char *name)
-{
-	for (unsigned int state = 1; state <= RDT_ANA_CHANGE; state++)
-		if (strcmp(rdt_rpc_ana_name(state), name) == 0)
-			return state;
-	return 0;
-}
-
 static bool listener_matches(const struct rdt_listener *l, const char *address, json_int_t port)
 {
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
@@ -55,9 +47,8 @@ static bool listener_matches(const struct rdt_listener *l, const char *address, 
 static void ana_set(struct rdt_rpc_call *call)
 {
 	const char *name = rdt_rpc_text(call, "state"), *address = rdt_rpc_text(call, "address");
-	json_int_t group = rdt_rpc_number(call, "group", 0);
-	json_int_t port = rdt_rpc_number(call, "port", -1);
-	unsigned int state = ana_state_named(name), matched = 0;
+	unsigned int state = rdt_config_ana_state(name), matched = 0;
+	json_int_t group = 0, port = -1; /* of any port */
 	struct rdt_target *t = call->rpc->target;
 	struct rdt_listener *l;
 
@@ -68,11 +59,9 @@ static void ana_set(struct rdt_rpc_call *call)
 			      name);
 		return;
 	}
-	if (group < 1 || group > RDT_ANA_GROUPS) {
-		rdt_rpc_error(call, RDT_RPC_INVALID, "group", NULL, NULL, "group: expected 1 to %u",
-			      RDT_ANA_GROUPS);
+	if (!rdt_rpc_number(call, "group", 1, RDT_ANA_GROUPS, &group) ||
+	    !rdt_rpc_number(call, "port", 0, UINT16_MAX, &port))
 		return;
-	}
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		if (!listener_matches(l, address, port))
 			continue;
@@ -195,14 +184,11 @@ static void drain_look(struct rd_timer *timer)
 static void start_drain(struct rdt_rpc_call *call)
 {
 	struct rdt_rpc *rpc = call->rpc;
-	json_int_t timeout = rdt_rpc_number(call, "timeout", 30);
+	json_int_t timeout = 30;
 	struct rdt_rpc_drain *d;
 
-	if (timeout < 1 || timeout > DRAIN_MAX) {
-		rdt_rpc_error(call, RDT_RPC_INVALID, "timeout", NULL, NULL,
-			      "timeout: expected 1 to %d seconds", DRAIN_MAX);
+	if (!rdt_rpc_number(call, "timeout", 1, DRAIN_MAX, &timeout))
 		return;
-	}
 	if (rpc->drain || rpc->target->drained) {
 		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL,
 			      "the target is being drained already");

@@ -48,7 +48,7 @@ static json_t *live_ana(const struct rdt_listener *l)
 
 		if (state && state != RDT_ANA_OPTIMIZED)
 			json_array_append_new(list, json_pack("{s:i, s:s}", "group", (int)g,
-							      "state", rdt_rpc_ana_name(state)));
+							      "state", rdt_config_ana_name(state)));
 	}
 	return list;
 }
@@ -75,7 +75,7 @@ static void drop_optimized(json_t *listener)
 		const char *state =
 			json_string_value(json_object_get(json_array_get(ana, i), "state"));
 
-		if (state && strcmp(state, rdt_rpc_ana_name(RDT_ANA_OPTIMIZED)) == 0)
+		if (state && strcmp(state, rdt_config_ana_name(RDT_ANA_OPTIMIZED)) == 0)
 			json_array_remove(ana, i);
 	}
 	if (!json_array_size(ana))

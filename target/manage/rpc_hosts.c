@@ -227,12 +227,12 @@ static void controller_disconnect(struct rdt_rpc_call *call)
 {
 	struct rdt_target *t = call->rpc->target;
 	const char *hostnqn = rdt_rpc_text(call, "hostnqn");
-	json_int_t cntlid = rdt_rpc_number(call, "cntlid", -1);
+	json_int_t cntlid = -1; /* of any ID */
 	unsigned int ended = 0;
 	bool found;
 	const struct rdt_subsys *one = rdt_rpc_subsys(call, "nqn", &found);
 
-	if (!found)
+	if (!found || !rdt_rpc_number(call, "cntlid", 0, UINT16_MAX, &cntlid))
 		return;
 	if (!hostnqn && !(one && cntlid >= 0)) {
 		rdt_rpc_error(call, RDT_RPC_INVALID, "hostnqn", NULL,

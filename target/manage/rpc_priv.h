@@ -113,9 +113,12 @@ void rdt_rpc_drop(struct rdt_rpc_call *call);
 /* Send an error with id null, for input that is not a valid request. */
 void rdt_rpc_reject(struct rdt_rpc_client *client, enum rdt_rpc_error error, const char *text);
 json_t *rdt_rpc_describe_methods(void); /* returns a JSON array */
-/* Parameters, validated against the method's list. Return NULL or @none for an absent one. */
+/* Parameters, validated against the method's list. NULL for an absent one. */
 const char *rdt_rpc_text(const struct rdt_rpc_call *call, const char *name);
-json_int_t rdt_rpc_number(const struct rdt_rpc_call *call, const char *name, json_int_t none);
+/* Sets *@value if the parameter is there. Returns false when it is not @min to @max; then the call
+ * was answered. */
+bool rdt_rpc_number(struct rdt_rpc_call *call, const char *name, json_int_t min, json_int_t max,
+		    json_int_t *value);
 
 /* ---- rpc_server.c: the socket and its clients ---- */
 
@@ -171,7 +174,6 @@ void rdt_rpc_jobs_free(struct rdt_rpc *rpc); /* the main loop has ended */
 
 /* ---- rpc_show.c ---- */
 
-const char *rdt_rpc_ana_name(unsigned int state); /* the name used in the configuration */
 /* The subsystem named by parameter @param; NULL if there is no such parameter. *@found is false
  * when no subsystem has the name; then the call was answered. */
 struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, bool *found);

@@ -18,25 +18,6 @@
 #include "target/nvmf/target.h"
 #include "reloader.h"
 
-const char *rdt_rpc_ana_name(unsigned int state)
-{
-	switch (state) {
-	case 0:
-	case RDT_ANA_OPTIMIZED:
-		return "optimized";
-	case RDT_ANA_NON_OPTIMIZED:
-		return "non-optimized";
-	case RDT_ANA_INACCESSIBLE:
-		return "inaccessible";
-	case RDT_ANA_PERSISTENT_LOSS:
-		return "persistent-loss";
-	case RDT_ANA_CHANGE:
-		return "change";
-	default:
-		return "unknown";
-	}
-}
-
 /* ---- info, status ---- */
 
 static void show_info(struct rdt_rpc_call *call)
@@ -176,22 +157,16 @@ static const char *ns_state_name(const struct rdt_ns *ns)
 
 static json_t *ns_json(const struct rdt_ns *ns)
 {
-	static const char *const backends[] = {
-		[RDT_BACKEND_FILE] = "file",
-		[RDT_BACKEND_BLOCK] = "block",
-		[RDT_BACKEND_MEMORY] = "memory",
-		[RDT_BACKEND_NULL] = "null",
-	};
 	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
 	uint64_t blocks = atomic_load(&ns->blocks);
-	json_t *o = json_pack(
-		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b}", "nqn",
-		ns->subsys->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns), "backend",
-		ns->cfg->backend <= RDT_BACKEND_NULL ? backends[ns->cfg->backend] : "unknown",
-		"block_size", 1 << ns->lbads, "blocks", (json_int_t)blocks, "size",
-		(json_int_t)(blocks << ns->lbads), "read_only", ns->cfg->read_only,
-		"write_protected", atomic_load(&ns->wp) != 0, "ana_group", (int)ns->cfg->ana_group,
-		"uuid", ns->cfg->uuid, "sync_failed", base && atomic_load(&base->sync_err) != 0);
+	json_t *o = json_pack("{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b}", "nqn",
+			      ns->subsys->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns),
+			      "backend", rdt_config_backend_name(ns->cfg->backend), "block_size",
+			      1 << ns->lbads, "blocks", (json_int_t)blocks, "size",
+			      (json_int_t)(blocks << ns->lbads), "read_only", ns->cfg->read_only,
+			      "write_protected", atomic_load(&ns->wp) != 0, "ana_group",
+			      (int)ns->cfg->ana_group, "uuid", ns->cfg->uuid, "sync_failed",
+			      base && atomic_load(&base->sync_err) != 0);
 
 	if (o && ns->cfg->path)
 		json_object_set_new(o, "path", json_string(ns->cfg->path));
@@ -238,7 +213,7 @@ static json_t *listener_json(const struct rdt_listener *l)
 		if (!state || state == RDT_ANA_OPTIMIZED)
 			continue;
 		snprintf(group, sizeof(group), "%u", g);
-		json_object_set_new(ana, group, json_string(rdt_rpc_ana_name(state)));
+		json_object_set_new(ana, group, json_string(rdt_config_ana_name(state)));
 	}
 	o = json_pack("{s:i, s:s, s:i, s:s, s:s, s:o}", "portid", (int)l->portid, "address",
 		      l->wait_err ? l->cfg->address : rd_addr_format_host(addr, host), "port",

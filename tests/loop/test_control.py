@@ -177,6 +177,9 @@ def a_controller_is_disconnected(t, which):
     with Control(path) as c, host(target) as h:
         h.enable()
         h.add_io()
+        for cntlid in (-1, 65536):  # not any ID
+            e = refused(t, 'invalid', c.call, 'controller.disconnect', hostnqn=nv.HOST_NQN, cntlid=cntlid)
+            t.eq((e.data['field'], e.message), ('cntlid', f'cntlid: found {cntlid}, expected 0 to 65535'))
         t.eq(c.call('controller.disconnect', **which(h, c)), {'disconnected': 1})
         wait_for(lambda: has_ended(h.admin), 'the controller to end')
         wait_for(lambda: not c.call('controller.list')['controllers'], 'it to be gone')
@@ -252,9 +255,25 @@ def an_ana_state_is_set_and_shown_as_a_difference(t):
         t.match('settings changed', c.call('config.reload')['summary'])  # the file is what counts
         t.eq(c.call('config.diff')['differences'], [])
         nv.expect(queue.read_blocks(1, 0, 1)[0])
-        for params, field in (({'group': 0, 'state': 'change'}, 'group'), ({'group': 1, 'state': 'x'}, 'state')):
-            t.eq(refused(t, 'invalid', c.call, 'ana.set', **params).data['field'], field)
+        for params, field in (({'group': 0, 'state': 'change'}, 'group'), ({'group': 1, 'state': 'x'}, 'state'),
+                              ({'group': 1, 'state': 'unknown'}, 'state'),
+                              ({'group': 1, 'state': 'change', 'port': -1}, 'port'),
+                              ({'group': 1, 'state': 'change', 'port': 65536}, 'port')):
+            e = refused(t, 'invalid', c.call, 'ana.set', **params)
+            t.eq(e.data['field'], field)
+            t.match(f'"?{params[field]}"?.*(expected [01] to|none of)', e.message)
+        t.eq(ana_states(h)[1], 1, 'state after changes that were refused')
         refused(t, 'not_found', c.call, 'ana.set', group=1, state='change', address='192.0.2.1')
+
+
+@test
+def a_drain_has_a_time_limit_within_bounds(t):
+    _, path = target_of(t)
+    with Control(path) as c:
+        for seconds in (0, 3601):
+            e = refused(t, 'invalid', c.call, 'drain', timeout=seconds)
+            t.match(f'found {seconds}, expected 1 to 3600$', e.message)
+        t.eq(c.call('status')['state'], 'serving')
 
 
 @test
