@@ -101,6 +101,16 @@ def requires_native():
         raise Skip('not under valgrind or a sanitizer')
 
 
+def preloaded(name, **variables):
+    """The environment of a program with the library NAME.c of tests/loop loaded before all others."""
+    lib = os.environ.get(name.upper())
+    if not lib:
+        raise Skip(f'{name} is not built (set {name.upper()})')
+    if VALGRIND or SANITIZED:
+        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
+    return dict(os.environ, LD_PRELOAD=lib, **variables)
+
+
 def io_uring_error():
     """None where io_uring_setup(2) works, else why not."""
     libc = ctypes.CDLL(None, use_errno=True)

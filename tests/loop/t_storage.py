@@ -7,7 +7,7 @@ import random
 import struct
 
 import nvmf_peer as nv
-from t_loop import SANITIZED, VALGRIND, Skip, requires_program, requires_root
+from t_loop import Skip, preloaded, requires_program, requires_root
 
 MIB = 1 << 20
 
@@ -18,12 +18,7 @@ def pattern(seed, size):
 
 def stall_env(path):
     """The environment of a target whose first io_submit(2) does not return while the file @path exists."""
-    lib = os.environ.get('STALLAT')
-    if not lib:
-        raise Skip('stallat is not built (set STALLAT)')
-    if VALGRIND or SANITIZED:
-        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
-    return dict(os.environ, LD_PRELOAD=lib, STALL=path)
+    return preloaded('stallat', STALL=path)
 
 
 def forbid_io_uring():

@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 
-from t_loop import ADDR, ENGINE, FABRIC, NQN, SANITIZED, SOURCE_ROOT, VALGRIND, Skip, each, main, no_fabric, program, test
+from t_loop import ADDR, ENGINE, FABRIC, NQN, SOURCE_ROOT, each, main, no_fabric, preloaded, program, test
 
 GOOD = f'''\
 target:
@@ -350,13 +350,8 @@ def a_ready_fd_that_is_not_open(t):
 @test
 def sighup_before_it_is_ready_is_remembered(t):
     """It comes when the configuration is opened."""
-    lib = os.environ.get('WATCHFS')
-    if not lib:
-        raise Skip('watchfs is not built (set WATCHFS)')
-    if VALGRIND or SANITIZED:
-        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
     path = t.file('test.yaml', GOOD.encode())
-    target = t.target(config=path, env=dict(os.environ, LD_PRELOAD=lib, HUP_AT=path))
+    target = t.target(config=path, env=preloaded('watchfs', HUP_AT=path))
     target.expect('reloaded: nothing has changed$')
 
 

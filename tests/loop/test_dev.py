@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A device (rdinit_dev.h) under verified I/O while targets are killed and networks fail: nothing is lost."""
 
-import os
 import re
 import subprocess
 import sys
 import time
 
-from t_loop import (LONG, NQN, SANITIZED, SCALE, VALGRIND, Skip, each, main, program, requires_native, test,
-                    wait_for)
+from t_loop import LONG, NQN, SCALE, each, main, preloaded, program, requires_native, test, wait_for
 from t_proxy import Proxy
 
 # How long one scenario goes on failing, in rounds; by the clock in a long run.
@@ -59,16 +57,6 @@ def rounds(at_least=ROUNDS):
     while number < at_least or (LONG and time.monotonic() < end):
         yield number
         number += 1
-
-
-def no_lock_env():
-    """The environment of targets that may use one file."""
-    lib = os.environ.get('NOLOCK')
-    if not lib:
-        raise Skip('nolock is not built (set NOLOCK)')
-    if VALGRIND or SANITIZED:
-        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
-    return dict(os.environ, LD_PRELOAD=lib)
 
 
 def disk(t, **keys):
@@ -126,7 +114,7 @@ def the_caller_does_not_notice_the_loss_of_one_of_two_paths(t):
 def two_targets_with_one_disk_are_killed_in_turn(t, policy):
     """Each target has the same file; no fence of one knows the writes of the other."""
     ns = disk(t)
-    env = no_lock_env()
+    env = preloaded('nolock')  # both may use one file
     configs = [t.config([ns], name=f'rdtarget_{i}.yaml') for i in range(2)]
     targets = [t.target(config=configs[i], name=f'rdtarget_{i}_first', env=env) for i in range(2)]
     proxies = [Proxy(t, target.addr, target.port) for target in targets]

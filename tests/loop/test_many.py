@@ -11,7 +11,7 @@ import struct
 import sys
 
 import nvmf_peer as nv
-from t_loop import ADDR, ENGINE, FABRIC, NQN, SANITIZED, VALGRIND, Skip, main, program, test
+from t_loop import ADDR, ENGINE, FABRIC, NQN, main, preloaded, program, test
 from t_serving import host
 
 MANY = 2000  # more than a list of NSIDs has, and more than a piece of the bits that hosts are kept from
@@ -123,20 +123,11 @@ def many_subsystems(t):
     t.match('reloaded: 5 removed, 5 subsystems removed$', target.reload())
 
 
-def watched(t, path):
-    lib = os.environ.get('WATCHFS')
-    if not lib:
-        raise Skip('watchfs is not built (set WATCHFS)')
-    if VALGRIND or SANITIZED:
-        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
-    return dict(os.environ, LD_PRELOAD=lib, WATCH_LOG=path)
-
-
 @test
 def each_file_costs_the_same(t):
     """And a reload opens only what has changed."""
     log, folder = t.path('files.log'), t.path('files')
-    env = watched(t, log)
+    env = preloaded('watchfs', WATCH_LOG=log)
     os.mkdir(folder)
     for n in range(1, MANY + 2):
         with open(f'{folder}/{n}', 'wb') as f:

@@ -10,7 +10,7 @@ import threading
 
 import iwarp_peer as iw
 import nvmf_peer as nv
-from t_loop import LONG, NQN, SANITIZED, VALGRIND, Skip, each, main, test, wait_for
+from t_loop import LONG, NQN, SANITIZED, VALGRIND, each, main, preloaded, test
 
 REGISTER, REPORT, ACQUIRE, RELEASE = 0x0D, 0x0E, 0x11, 0x15
 WE, EA, WE_RO, EA_RO, WE_AR, EA_AR = range(1, 7)
@@ -212,17 +212,12 @@ def what_persists_survives_kill_9(t):
 
 
 def killer_env(at=None, log=None):
-    lib = os.environ.get('KILLAT')
-    if not lib:
-        raise Skip('killat is not built (set KILLAT)')
-    if VALGRIND or SANITIZED:
-        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
-    env = dict(os.environ, LD_PRELOAD=lib)
+    variables = {}
     if at is not None:
-        env['KILL_AT'] = str(at)
+        variables['KILL_AT'] = str(at)
     if log:
-        env['KILL_LOG'] = log
-    return env
+        variables['KILL_LOG'] = log
+    return preloaded('killat', **variables)
 
 
 @test

@@ -6,7 +6,7 @@ import re
 import sys
 
 import nvmf_peer as nv
-from t_loop import SANITIZED, VALGRIND, Skip, each, main, requires_engine, test
+from t_loop import each, main, preloaded, requires_engine, test
 from t_serving import host
 from t_storage import MIB, as_root, mount, pattern
 
@@ -19,21 +19,12 @@ ROWS = [(f'{engine}, direct {direct}', engine, direct)
         for engine in ('io_uring', 'aio') for direct in ('on', 'off')]
 
 
-def failing_env(**paths):
-    lib = os.environ.get('FAILSYNC')
-    if not lib:
-        raise Skip('failsync is not built (set FAILSYNC)')
-    if VALGRIND or SANITIZED:
-        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
-    return dict(os.environ, LD_PRELOAD=lib, **paths)
-
-
 def serve(t, engine, direct, **keys):
     requires_engine(engine)
     trigger = t.path('fail')
     disk = t.namespace(1, **{'engine': engine, 'direct': direct, **keys})
     others = t.namespace(2, backend='memory')
-    return t.target([disk, others], env=failing_env(FAIL_SYNC=trigger)), disk, others, trigger
+    return t.target([disk, others], env=preloaded('failsync', FAIL_SYNC=trigger)), disk, others, trigger
 
 
 def touch(path):
@@ -194,7 +185,7 @@ def what_the_page_cache_could_not_write(t, engine):
 def a_failed_sync_of_a_state_file_stays(t):
     trigger = t.path('fail')
     target = t.target([t.namespace(1)], target={'state_dir': t.path('state')},
-                      env=failing_env(FAIL_STATE_SYNC=trigger))
+                      env=preloaded('failsync', FAIL_STATE_SYNC=trigger))
     protect, none = 1, 0
 
     def set_protection(h, state):
