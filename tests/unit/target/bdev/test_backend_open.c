@@ -20,7 +20,9 @@ static char logged[1024];
 
 static void take_line(void *arg, enum rd_log_level level, const char *line)
 {
-	snprintf(logged, sizeof(logged), "%s", line);
+	size_t have = strlen(logged);
+
+	snprintf(logged + have, sizeof(logged) - have, "%s\n", line);
 }
 
 static void make_file(off_t size)
@@ -195,6 +197,7 @@ static void direct_policy_is_said(void)
 	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, log, &bdev, err, sizeof(err)), 0);
 	CU_ASSERT_PTR_NOT_NULL(strstr(logged, "/disk: buffered I/O"));
 	rdt_bdev_close(&bdev);
+	logged[0] = '\0';
 	cfg.direct = RDT_DIRECT_AUTO;
 	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, log, &bdev, err, sizeof(err)), 0);
 	CU_ASSERT_TRUE(strstr(logged, "/disk: direct I/O") || strstr(logged, "buffered I/O: "));
