@@ -306,21 +306,12 @@ static void shut_down(struct rdt_rpc_env *env)
 /* READY=1 also after a reload, because systemd waits for it. @more: the event, or "". */
 static void tell_serving(struct app *app, const char *more)
 {
-	const struct rdt_target *t = app->target;
-	const struct rdt_listener *l;
-	unsigned int listeners = 0, subsystems = 0, namespaces = 0;
+	struct rdt_served served = rdt_target_served(app->target);
 
-	TAILQ_FOREACH (l, &t->listeners, link)
-		listeners += !l->wait_err;
-	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		if (atomic_load(&t->subsys[i]->gone))
-			continue;
-		subsystems++;
-		namespaces += atomic_load(&t->subsys[i]->ns_count);
-	}
 	rdt_notify(&app->notify,
 		   "READY=1\nSTATUS=serving: %u listeners, %u subsystems, %u namespaces%s%s",
-		   listeners, subsystems, namespaces, more[0] ? "; " : "", more);
+		   served.listeners, served.subsystems, served.namespaces, more[0] ? "; " : "",
+		   more);
 }
 
 static void reload_begins(struct rdt_reloader *reloader)

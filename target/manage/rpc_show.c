@@ -16,6 +16,7 @@
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
+#include "target/reactor/lifecycle.h"
 #include "reloader.h"
 
 /* ---- info, status ---- */
@@ -62,32 +63,22 @@ static const char *serving_state(const struct rdt_rpc *rpc)
 static void show_status(struct rdt_rpc_call *call)
 {
 	struct rdt_target *t = call->rpc->target;
-	unsigned int subsystems = 0, namespaces = 0, controllers = 0, listeners = 0, waiting = 0;
+	struct rdt_served served = rdt_target_served(t);
+	unsigned int controllers = 0;
 	uint64_t uptime = (rd_loop_now_raw(t->loop) - t->started_ns) / RD_NSEC_PER_SEC;
-	const struct rdt_listener *l;
 	char spec[RD_LOG_SPEC_TEXT];
 
-	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		struct rdt_subsys *ss = t->subsys[i];
-
-		controllers += controllers_of(ss);
-		if (atomic_load(&ss->gone))
-			continue;
-		subsystems++;
-		namespaces += atomic_load(&ss->ns_count);
-	}
-	TAILQ_FOREACH (l, &t->listeners, link) {
-		listeners += !l->wait_err;
-		waiting += l->wait_err != 0;
-	}
+	for (unsigned int i = 0; i < t->subsys_count; i++)
+		controllers += controllers_of(t->subsys[i]);
 	rdt_rpc_result(call,
 		       json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o}", "state",
 				 serving_state(call->rpc), "uptime", (json_int_t)uptime, "reactors",
-				 (int)t->reactors_count, "listeners", (int)listeners,
-				 "listeners_waiting", (int)waiting, "subsystems", (int)subsystems,
-				 "namespaces", (int)namespaces, "controllers", (int)controllers,
-				 "discovery_controllers", (int)controllers_of(&t->disc),
-				 "log_level", rd_log_spec(t->log, spec), "last_reload",
+				 (int)t->reactors_count, "listeners", (int)served.listeners,
+				 "listeners_waiting", (int)served.listeners_waiting, "subsystems",
+				 (int)served.subsystems, "namespaces", (int)served.namespaces,
+				 "controllers", (int)controllers, "discovery_controllers",
+				 (int)controllers_of(&t->disc), "log_level",
+				 rd_log_spec(t->log, spec), "last_reload",
 				 last_reload(call->rpc->env->reloader)));
 }
 

@@ -20,6 +20,14 @@ void rdt_target_drain(struct rdt_target *target, void (*drained)(struct rdt_targ
 void rdt_target_abandon(struct rdt_target *target);
 void rdt_target_status(struct rdt_target *target);
 void rdt_target_status_part(struct rdt_target *target); /* a reactor's status line was logged */
+
+struct rdt_served { /* what hosts can use */
+	unsigned int listeners;
+	unsigned int listeners_waiting; /* for their address */
+	unsigned int subsystems;
+	unsigned int namespaces;
+};
+struct rdt_served rdt_target_served(const struct rdt_target *target);
 void rdt_target_totals(const struct rdt_target *target, uint64_t *reads, uint64_t *writes);
 /* Close the listeners and join the reactor threads. The reactors have no queue pairs: they were
  * never started, or are drained. Accepts NULL and a stopped target. */

@@ -209,6 +209,26 @@ void rdt_target_status(struct rdt_target *t)
 		rdt_reactor_ask_status(&t->reactors[i]);
 }
 
+struct rdt_served rdt_target_served(const struct rdt_target *t)
+{
+	struct rdt_served served = {0};
+	const struct rdt_listener *l;
+
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (l->wait_err)
+			served.listeners_waiting++;
+		else
+			served.listeners++;
+	}
+	for (unsigned int i = 0; i < t->subsys_count; i++) {
+		if (atomic_load(&t->subsys[i]->gone))
+			continue;
+		served.subsystems++;
+		served.namespaces += atomic_load(&t->subsys[i]->ns_count);
+	}
+	return served;
+}
+
 void rdt_target_totals(const struct rdt_target *t, uint64_t *reads, uint64_t *writes)
 {
 	*reads = 0;
