@@ -184,18 +184,23 @@ static const char priority_of[RD_LOG_LEVELS] = {
 	[RD_LOG_INFO] = '6',  [RD_LOG_DEBUG] = '7', [RD_LOG_TRACE] = '7',
 };
 
-#define TIME_TEXT 32
-static const char *log_time(char buf[TIME_TEXT])
+const char *rd_log_time(const struct timespec *at, char buf[RD_LOG_TIME_TEXT])
 {
-	struct timespec now;
 	struct tm tm;
 	size_t len;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
-	len = strftime(buf, TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(buf + len, TIME_TEXT - len, ".%06ldZ", now.tv_nsec / 1000);
+	gmtime_r(&at->tv_sec, &tm);
+	len = strftime(buf, RD_LOG_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(buf + len, RD_LOG_TIME_TEXT - len, ".%06ldZ", at->tv_nsec / 1000);
 	return buf;
+}
+
+static const char *log_time_now(char buf[RD_LOG_TIME_TEXT])
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return rd_log_time(&now, buf);
 }
 
 /* @text has no control characters, and is UTF-8: rd_mask_control(). Returns the length. */
@@ -214,11 +219,11 @@ static size_t log_json_text(char *buf, size_t size, const char *text)
 static size_t log_json_line(const struct rd_log *log, enum rd_log_comp comp,
 			    enum rd_log_level level, const char *text, char *buf, size_t size)
 {
-	char when[TIME_TEXT];
+	char when[RD_LOG_TIME_TEXT];
 	size_t len = (size_t)snprintf(buf, size,
 				      "{\"time\":\"%s\",\"program\":\"%s\",\"level\":\"%s\","
 				      "\"component\":\"%s\",\"message\":\"",
-				      log_time(when), log->program, level_names[level],
+				      log_time_now(when), log->program, level_names[level],
 				      comp_names[comp]);
 
 	len += log_json_text(buf + len, size - len - 2, text);
@@ -233,7 +238,7 @@ static size_t log_format_line(const struct rd_log *log, enum rd_log_comp comp,
 			      char buf[RD_LOG_OUT_LINE])
 {
 	const size_t size = RD_LOG_OUT_LINE - 1;
-	char when[TIME_TEXT];
+	char when[RD_LOG_TIME_TEXT];
 	size_t len = 0;
 
 	if (log->priorities)
@@ -243,7 +248,7 @@ static size_t log_format_line(const struct rd_log *log, enum rd_log_comp comp,
 		len += (size_t)snprintf(buf + len, size - len, "%s", plain);
 		break;
 	case RD_LOG_TEXT:
-		len += (size_t)snprintf(buf + len, size - len, "%s %s", log_time(when), plain);
+		len += (size_t)snprintf(buf + len, size - len, "%s %s", log_time_now(when), plain);
 		break;
 	case RD_LOG_JOURNAL:
 		len += (size_t)snprintf(buf + len, size - len, "%s: %s: %s", level_names[level],

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 enum rd_log_level {
 	RD_LOG_ERROR,  /* a requested operation failed */
@@ -74,6 +75,10 @@ enum rd_log_format {
 	RD_LOG_JOURNAL, /* "<4>warning: main: text": the journal adds time and program */
 	RD_LOG_JSON,    /* {"time":"...","program":...,"level":...,"component":...,"message":...} */
 };
+
+/* @at, a time of CLOCK_REALTIME, as RD_LOG_TEXT and RD_LOG_JSON write it. Returns @buf. */
+#define RD_LOG_TIME_TEXT 40
+const char *rd_log_time(const struct timespec *at, char buf[RD_LOG_TIME_TEXT]);
 
 /* @priorities: each line begins with <0> to <7>, as sd-daemon(3) says; RD_LOG_JOURNAL does so. */
 void rd_log_set_format(struct rd_log *log, enum rd_log_format format, bool priorities);

@@ -69,19 +69,15 @@ static void event_logged(void *arg, enum rd_log_comp comp, enum rd_log_level lev
 
 static void send_event(struct rdt_rpc *rpc, struct event *ev)
 {
-	char when[40];
-	struct tm tm;
+	char when[RD_LOG_TIME_TEXT];
 	json_t *message;
 	char *line;
-	size_t len;
 
-	gmtime_r(&ev->at.tv_sec, &tm);
-	len = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(when + len, sizeof(when) - len, ".%06ldZ", ev->at.tv_nsec / 1000);
 	rd_mask_control(ev->text, strlen(ev->text)); /* a character may have been cut */
 	message = json_pack("{s:s, s:s, s:{s:s, s:s, s:s, s:s}}", "jsonrpc", "2.0", "method",
-			    "event", "params", "time", when, "level", rd_log_level_name(ev->level),
-			    "component", rd_log_comp_name(ev->comp), "message", ev->text);
+			    "event", "params", "time", rd_log_time(&ev->at, when), "level",
+			    rd_log_level_name(ev->level), "component", rd_log_comp_name(ev->comp),
+			    "message", ev->text);
 	line = message ? json_dumps(message, JSON_COMPACT) : NULL;
 	if (line)
 		rdt_rpc_event(rpc, ev->level, line, strlen(line));
