@@ -243,6 +243,7 @@ static void discovery_read(struct rdi_discovery *d)
 void rdi_discovery_stop(struct rdi_discovery *d)
 {
 	rd_timer_stop(d->dev->h.loop, &d->timer);
+	rdi_resolver_cancel(&d->resolver);
 	rd_defer(d->dev->h.loop, &d->drop, RD_DEFER_NEXT);
 }
 

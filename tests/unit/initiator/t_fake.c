@@ -460,6 +460,7 @@ static int resolve(struct rd_fab *fab, const struct rd_fab_resolve_attr *attr,
 		.ops = fab->ops, .dev = &the_dev, .on_event = attr->on_event, .arg = attr->arg};
 	memcpy(&conn->c.remote, attr->dst, rd_addr_len(attr->dst));
 	conn->f = &t_fake;
+	conn->f->conns_made++;
 	conn->fab = fab;
 	conn->deliver.fn = deliver;
 	event(conn, RD_FAB_EV_RESOLVED, 0, NULL, 0);

@@ -44,6 +44,7 @@ struct t_fake {
 	/* what it saw */
 	unsigned int mrs, mrs_max; /* registrations alive now, at most */
 	unsigned int mrs_made;
+	unsigned int conns_made; /* addresses that were resolved, to connect there */
 	unsigned int violations; /* accesses a NIC would have refused */
 	int last_access;         /* of the last registration for data */
 	const void *last_addr;   /* that data was read from or written to */

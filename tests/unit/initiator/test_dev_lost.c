@@ -507,6 +507,28 @@ static void opening_fails_when_each_path_has_failed(void)
 	t_dev_free(&d);
 }
 
+/* The device has failed while the name of its discovery controller was being resolved once more. */
+static void discovery_that_was_stopped_connects_to_nothing(void)
+{
+	struct rdinit_uri uri;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
+	rdinit_uri_init(&uri);
+	rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri);
+	CU_ASSERT_EQUAL_FATAL(rdinit_dev_add_discovery(d.dev, &uri, NULL), 0);
+	rdi_discovery_start(d.dev->discovery);
+	rdi_discovery_stop(d.dev->discovery);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(t_fake.conns_made, 0);
+	/* Not for ever. */
+	rdi_discovery_start(d.dev->discovery);
+	t_dev_settle(&d);
+	CU_ASSERT_PTR_NOT_NULL(t_conn_to(&t_fake, 1, false));
+	t_dev_free(&d);
+}
+
 static void fewer_queues_than_channels_are_no_path(void)
 {
 	struct rdinit_dev_chan *second;
@@ -584,6 +606,8 @@ const struct t_case t_dev_lost_cases[] = {
 	{"statuses say whether to try again", statuses_say_whether_to_try_again},
 	{"without a path the options decide", without_a_path_the_options_decide},
 	{"opening fails when each path has failed", opening_fails_when_each_path_has_failed},
+	{"discovery that was stopped connects to nothing",
+	 discovery_that_was_stopped_connects_to_nothing},
 	{"fewer queues than channels are no path", fewer_queues_than_channels_are_no_path},
 	{"a path that is lost again and again is not connected all the time",
 	 a_path_that_is_lost_again_and_again_is_not_connected_all_the_time},
