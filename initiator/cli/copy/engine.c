@@ -283,6 +283,26 @@ static bool cp_next_piece(struct cli_cp_engine *e)
 	return true;
 }
 
+/* Start the operation of @s at @end, where it is in state @at; *@in_flight counts those. Returns
+ * false if @end takes nothing more now. */
+static bool cp_submit_op(struct cp_slot *s, struct cli_cp_end *end, enum cp_state at,
+			 unsigned int *in_flight)
+{
+	int rc = end->ops->submit(end, &s->op);
+
+	if (rc == -EAGAIN)
+		return false;
+	if (rc) {
+		cp_give_up(s, rc, "%s: byte %llu: %s", end->name, (unsigned long long)s->op.at,
+			   strerror(-rc));
+		return true;
+	}
+	++*in_flight;
+	s->e->commands++;
+	s->state = at;
+	return true;
+}
+
 /* ---- the destination ---- */
 
 static void cp_difference(struct cp_slot *s)
@@ -375,23 +395,11 @@ static bool cp_submit_dst(struct cp_slot *s)
 {
 	struct cli_cp_engine *e = s->e;
 	struct cli_cp_end *dst = e->job.dst;
-	int rc;
 
 	if (dst->sequential && s->at + s->put != cp_complete(e))
 		return true;
 	cp_put_next(s, &s->op);
-	rc = dst->ops->submit(dst, &s->op);
-	if (rc == -EAGAIN)
-		return false;
-	if (rc) {
-		cp_give_up(s, rc, "%s: byte %llu: %s", dst->name, (unsigned long long)s->op.at,
-			   strerror(-rc));
-		return true;
-	}
-	e->at_dst++;
-	e->commands++;
-	s->state = CP_AT_DST;
-	return true;
+	return cp_submit_op(s, dst, CP_AT_DST, &e->at_dst);
 }
 
 /* ---- the source ---- */
@@ -432,8 +440,6 @@ static void cp_read_done(struct cli_cp_op *op, int err, const char *text)
 static bool cp_submit_src(struct cp_slot *s)
 {
 	struct cli_cp_engine *e = s->e;
-	struct cli_cp_end *src = e->job.src;
-	int rc;
 
 	s->op = (struct cli_cp_op){.kind = CLI_CP_READ,
 				   .at = s->at,
@@ -441,18 +447,7 @@ static bool cp_submit_src(struct cp_slot *s)
 				   .buf = s->buf,
 				   .done = cp_read_done,
 				   .user = s};
-	rc = src->ops->submit(src, &s->op);
-	if (rc == -EAGAIN)
-		return false;
-	if (rc) {
-		cp_give_up(s, rc, "%s: byte %llu: %s", src->name, (unsigned long long)s->at,
-			   strerror(-rc));
-		return true;
-	}
-	e->at_src++;
-	e->commands++;
-	s->state = CP_AT_SRC;
-	return true;
+	return cp_submit_op(s, e->job.src, CP_AT_SRC, &e->at_src);
 }
 
 /* ---- flush ---- */
