@@ -236,8 +236,8 @@ static int dev_check_opts(const char *func, const struct rdinit_dev_opts *o)
 		return rdi_fail(func, -EINVAL, "queue_size is %u, expected 2 to 1024",
 				o->queue_size);
 	if (o->io_timeout_ms == 0 || o->reconnect_delay_ms == 0)
-		return rdi_fail(func, -EINVAL,
-				"io_timeout_ms or reconnect_delay_ms is 0, expected milliseconds");
+		return rdi_fail(func, -EINVAL, "%s is 0, expected milliseconds, from 1",
+				o->io_timeout_ms ? "reconnect_delay_ms" : "io_timeout_ms");
 	if (o->fast_io_fail_tmo_ms != RDINIT_DEV_NEVER &&
 	    o->fast_io_fail_tmo_ms > o->ctrl_loss_tmo_ms)
 		return rdi_fail(func, -EINVAL,

@@ -137,6 +137,49 @@ static void limits_of_commands_without_data(void)
 	t_dev_free(&d);
 }
 
+static void refuse_opts(const struct t_dev *d, const char *says)
+{
+	struct rdinit_dev *dev;
+
+	CU_ASSERT_EQUAL(rdinit_dev_create(&d->opts, &dev), -EINVAL);
+	CU_ASSERT_PTR_NULL(dev);
+	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), says));
+}
+
+static void a_wrong_option_is_named(void)
+{
+	struct rdinit_dev_opts good;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	good = d.opts;
+	d.opts.policy = (enum rdinit_dev_policy)3;
+	refuse_opts(&d, "policy is 3, expected one of RDINIT_DEV_ROUND_ROBIN");
+	d.opts = good;
+	d.opts.channels = 1025;
+	refuse_opts(&d, "channels is 1025, expected 1 to 1024");
+	d.opts = good;
+	d.opts.queue_size = 1;
+	refuse_opts(&d, "queue_size is 1, expected 2 to 1024");
+	d.opts = good;
+	d.opts.io_timeout_ms = 0;
+	refuse_opts(&d, ": io_timeout_ms is 0, expected milliseconds");
+	d.opts = good;
+	d.opts.reconnect_delay_ms = 0;
+	refuse_opts(&d, ": reconnect_delay_ms is 0, expected milliseconds");
+	d.opts = good;
+	d.opts.ctrl_loss_tmo_ms = 1000;
+	d.opts.fast_io_fail_tmo_ms = 1001;
+	refuse_opts(&d, "fast_io_fail_tmo_ms (1001) is longer than ctrl_loss_tmo_ms (1000)");
+	d.opts = good;
+	d.opts.pool_bytes = SIZE_MAX;
+	if (SIZE_MAX > UINT32_MAX)
+		refuse_opts(&d, "expected less than 4 GiB");
+	d.opts = good;
+	d.ctrl_opts.keep_alive_tmo_ms = 0;
+	refuse_opts(&d, "keep_alive_tmo_ms is 0, expected at least 100");
+}
+
 static void wrong_arguments_are_refused(void)
 {
 	struct t_done done = {0};
@@ -380,6 +423,7 @@ const struct t_case t_dev_cases[] = {
 	{"data in pieces", data_in_pieces},
 	{"the other commands", the_other_commands},
 	{"limits of commands without data are the controller's", limits_of_commands_without_data},
+	{"a wrong option is named", a_wrong_option_is_named},
 	{"wrong arguments are refused", wrong_arguments_are_refused},
 	{"a full channel takes a synchronous call", a_full_channel_takes_a_synchronous_call},
 	{"commands end with the channel", commands_end_with_the_channel},
