@@ -59,9 +59,19 @@ static bool is_utf8(const char *text)
 	return true;
 }
 
+/* The first option that was given and is not one of the verb, or NULL. */
+static const char *foreign_option(const struct rdctl_verb *v, const struct rdctl_arguments *args)
+{
+	if (args->dry_run && !strstr(v->usage, "--dry-run"))
+		return "--dry-run";
+	if (args->full && !strstr(v->usage, "--full"))
+		return "--full";
+	return args->timeout && !strstr(v->usage, "--timeout") ? "--timeout" : NULL;
+}
+
 static int run_verb(const struct rdctl *ctl, struct rdctl_arguments *args)
 {
-	const char *name = args->values[0];
+	const char *name = args->values[0], *foreign;
 
 	args->values++;
 	args->count--;
@@ -75,11 +85,14 @@ static int run_verb(const struct rdctl *ctl, struct rdctl_arguments *args)
 			fprintf(stderr, "rdctl: usage: rdctl %s %s\n", v->name, v->usage);
 			return RDCTL_USAGE;
 		}
-		if ((args->dry_run && !strstr(v->usage, "--dry-run")) ||
-		    (args->full && !strstr(v->usage, "--full")) ||
-		    (args->timeout && !strstr(v->usage, "--timeout")))
-			return rdctl_usage_error("an option of another verb was given with", name);
-		return v->run(ctl, args);
+		foreign = foreign_option(v, args);
+		if (!foreign)
+			return v->run(ctl, args);
+		fprintf(stderr,
+			"rdctl: %s: an option of another verb was given: %s\n"
+			"Try 'rdctl --help'.\n",
+			name, foreign);
+		return RDCTL_USAGE;
 	}
 	return rdctl_usage_error("there is no such verb", name);
 }
