@@ -10,7 +10,7 @@ import time
 import xml.etree.ElementTree
 
 import nvmf_peer as nv
-from t_loop import DEADLINE, NQN, Failure, each, main, program, test
+from t_loop import DEADLINE, NQN, Failure, each, main, program, requires_engine, test
 
 FAMILIES = ('fabrics', 'admin', 'io', 'reservation', 'discovery', 'rdma', 'abuse')
 LINE = re.compile(r'^(\w+\.\w+\.\w+): (ok|FAILED|not supported|skipped)\b')
@@ -37,6 +37,8 @@ def full(t, **ns):
     """Everything that can be configured and changes what a host sees."""
     os.makedirs(t.path('state'), exist_ok=True)
     ns = {'backend': 'memory', 'size': '40MiB', **ns}
+    if ns['backend'] == 'file':
+        requires_engine('io_uring')  # aio has no Deallocate
     return t.target(namespaces=[t.namespace(1, **ns), t.namespace(5, backend='memory', ana_group=2)],
                     target={'state_dir': t.path('state'), 'sgl_descriptors': 16, 'buffer_memory': '32MiB'},
                     listener={'ana': [{'group': 2, 'state': 'non-optimized'}]})

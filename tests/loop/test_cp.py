@@ -12,7 +12,7 @@ import sys
 
 import t_schema
 from t_loop import (PATIENCE, SANITIZED, SCALE, VALGRIND, each, iwarp_only, main, no_fabric, program, requires_disk,
-                    scaled, test, wait_for)
+                    requires_engine, scaled, test, wait_for)
 from t_proxy import Proxy
 from t_storage import MIB, as_root, loop_device, mount
 
@@ -130,7 +130,8 @@ def files_of_any_length(t, size):
 
 @test
 def holes_are_kept_to_a_namespace_and_back(t):
-    """The destinations were full before."""
+    """The destinations were full before. Only io_uring can make holes in a namespace."""
+    requires_engine('io_uring')
     size = 32 * MIB
     target = t.target([t.namespace(1, size=size)])
     image = t.path('ns1.img')

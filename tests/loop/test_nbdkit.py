@@ -6,7 +6,7 @@ import os
 import random
 import re
 
-from t_loop import (NQN, SANITIZED, Failure, Skip, main, program, requires_disk, requires_program, test)
+from t_loop import NQN, SANITIZED, Failure, Skip, main, program, requires_disk, requires_engine, requires_program, test
 
 SIZE = 16 << 20
 
@@ -34,6 +34,7 @@ def serve(t, **keys):
 @test
 def clients_are_told_what_a_namespace_can_do(t):
     requires_tools('nbdinfo')
+    requires_engine('io_uring')  # aio has no Deallocate
     target = serve(t, block_size=4096)
     info = json.loads(nbdkit(t, target.uri(), 'nbdinfo --json "$uri"').text)['exports'][0]
     for key, want in (('export-size', SIZE), ('is_read_only', False), ('can_multi_conn', True), ('can_fua', True),
@@ -81,6 +82,7 @@ def a_disk_image_with_a_file_system_survives_qemu_img(t):
 @test
 def a_trim_deallocates(t):
     requires_tools('qemu-io')
+    requires_engine('io_uring')
     target = serve(t)
     t.rdinit('write', target.uri(), '--data', t.file('in', b'\xa5' * SIZE))
     before = os.stat(t.path('ns1.img')).st_blocks
