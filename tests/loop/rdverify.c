@@ -333,7 +333,14 @@ static int usage(void)
 	return 2;
 }
 
-int main(int argc, char **argv)
+struct args {
+	struct rdinit_ctrl_opts opts;
+	uint64_t seconds;
+	uint64_t range;
+};
+
+/* Returns false when an argument is wrong. */
+static bool parse_args(int argc, char **argv, struct run *r, struct args *args)
 {
 	static const struct option longs[] = {
 		{"seconds", required_argument, NULL, 's'},
@@ -345,38 +352,43 @@ int main(int argc, char **argv)
 		{"keep-alive-tmo", required_argument, NULL, 'k'},
 		{NULL, 0, NULL, 0},
 	};
-	static struct run r = {.depth = 32};
-	struct rdinit_ctrl_opts opts;
-	struct rdinit_uri uri;
-	uint64_t seconds = 10, range = 64u << 20;
 	int c;
 
-	rdinit_ctrl_opts_init(&opts);
-	rdinit_uri_init(&uri);
-	opts.nr_io_queues = 4;
-	if (getrandom(&r.seed, sizeof(r.seed), 0) < 0)
-		r.seed = now_ns();
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		uint64_t v = optarg ? strtoull(optarg, NULL, 0) : 0;
 
 		if (c == 's')
-			seconds = v;
+			args->seconds = v;
 		else if (c == 'r')
-			range = v;
+			args->range = v;
 		else if (c == 'S')
-			r.seed = v;
+			r->seed = v;
 		else if (c == 'q' && v >= 1 && v <= QUEUES_MAX)
-			opts.nr_io_queues = (uint16_t)v;
+			args->opts.nr_io_queues = (uint16_t)v;
 		else if (c == 'd' && v >= 1 && v <= DEPTH_MAX)
-			r.depth = (unsigned int)v;
+			r->depth = (unsigned int)v;
 		else if (c == 'c')
-			opts.crc = true;
+			args->opts.crc = true;
 		else if (c == 'k' && v <= UINT32_MAX / 1000)
-			opts.keep_alive_tmo_ms = (uint32_t)v * 1000;
+			args->opts.keep_alive_tmo_ms = (uint32_t)v * 1000;
 		else
-			return usage();
+			return false;
 	}
-	if (optind != argc - 1)
+	return optind == argc - 1;
+}
+
+int main(int argc, char **argv)
+{
+	static struct run r = {.depth = 32};
+	struct args args = {.seconds = 10, .range = 64u << 20};
+	struct rdinit_uri uri;
+
+	rdinit_ctrl_opts_init(&args.opts);
+	rdinit_uri_init(&uri);
+	args.opts.nr_io_queues = 4;
+	if (getrandom(&r.seed, sizeof(r.seed), 0) < 0)
+		r.seed = now_ns();
+	if (!parse_args(argc, argv, &r, &args))
 		return usage();
 	r.rng = r.seed;
 	printf("rdverify: seed %" PRIu64 "\n", r.seed);
@@ -385,12 +397,12 @@ int main(int argc, char **argv)
 		fail_lib(&r, "address");
 		return 2;
 	}
-	rdinit_ctrl_opts_set_uri(&opts, &uri);
-	if (connect_all(&r, &opts, uri.nsid ? uri.nsid : 1) || prepare(&r, range))
+	rdinit_ctrl_opts_set_uri(&args.opts, &uri);
+	if (connect_all(&r, &args.opts, uri.nsid ? uri.nsid : 1) || prepare(&r, args.range))
 		r.failed = 1;
 	signal(SIGINT, interrupt);
 	if (!r.failed && sweep(&r, OP_WRITE) == 0) {
-		run_until(&r, now_ns() + seconds * 1000000000u);
+		run_until(&r, now_ns() + args.seconds * 1000000000u);
 		drain(&r);
 		if (!r.failed)
 			sweep(&r, OP_READ);

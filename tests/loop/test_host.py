@@ -120,33 +120,8 @@ def linux_enable_sequence(t):
         nv.expect(admin.property_set(nv.CC, cc | 1))  # 6
         while not nv.expect(admin.property_get(nv.CSTS)).dw0 & 1:  # 7
             pass
-        vs = nv.expect(admin.property_get(nv.VS)).dw0  # 8
-        t.ok(vs >= 0x00010300, f'VS {vs:#x}')
-        cqe, ctrl = admin.identify(1, sgl_type=0x4F)  # 9
-        nv.expect(cqe)
-        t.eq(cqe.inv_stag, admin.last_region.stag, 'invalidated key')
-        check_identify_controller(t, ctrl, h, vs)
-        cqe, effects = admin.get_log(5, 4096)  # 10
-        nv.expect(cqe)
-        t.ok(struct.unpack_from('<I', effects, 1024 + 4 * nv.NVM_READ)[0] & 1, 'Read is not supported')
-        if ctrl[76] & 8:  # 11
-            nanagrpid, mnan = struct.unpack_from('<I', ctrl, 348)[0], struct.unpack_from('<I', ctrl, 540)[0]
-            cqe, ana = admin.get_log(0x0C, 16 + 32 * nanagrpid + 4 * mnan)
-            nv.expect(cqe)
-            t.eq(struct.unpack_from('<QHxxxxxxIIQB15xI', ana)[1:], (1, 1, 1, 1, 1, 1), 'ANA log page')
-        cqe, smart = admin.get_log(2, 512)  # 12
-        nv.expect(cqe)
-        if struct.unpack_from('<H', ctrl, 520)[0] & 1 << 6:
-            nv.expect(admin.data_out(nv.SET_FEATURES, struct.pack('<Q', 1 << 40), cdw10=0x0E))
-        if struct.unpack_from('<H', ctrl, 128)[0]:
-            nv.expect(admin.data_out(nv.SET_FEATURES, b'\1' + bytes(511), cdw10=0x16))
-        queues = nv.expect(admin.set_features(7, 1 << 16 | 1)).dw0  # 14
-        t.ok(queues & 0xFFFF >= 1 and queues >> 16 >= 1, f'{queues:#x} queues')
-        for _ in range(2):  # 15
-            h.add_io(depth=128)
-        oaes = struct.unpack_from('<I', ctrl, 92)[0]
-        if oaes:
-            nv.expect(admin.set_features(0x0B, oaes & 0x80000B00))  # 16
+        ctrl = linux_reads_logs(t, h)
+        linux_sets_features(h, ctrl)
         admin.post(nv.sqe(nv.AER, 31))  # 17
         cqe, _ = admin.identify(6)  # 18: optional, must be answered
         cqe, active = admin.identify(2)  # 19
@@ -161,6 +136,44 @@ def linux_enable_sequence(t):
         h.shutdown()
         t.ok(31 not in admin._stash, 'the AER completed')
         h.close()
+
+
+def linux_reads_logs(t, h):
+    """Steps 8 to 12. Returns the data of Identify Controller."""
+    admin = h.admin
+    vs = nv.expect(admin.property_get(nv.VS)).dw0  # 8
+    t.ok(vs >= 0x00010300, f'VS {vs:#x}')
+    cqe, ctrl = admin.identify(1, sgl_type=0x4F)  # 9
+    nv.expect(cqe)
+    t.eq(cqe.inv_stag, admin.last_region.stag, 'invalidated key')
+    check_identify_controller(t, ctrl, h, vs)
+    cqe, effects = admin.get_log(5, 4096)  # 10
+    nv.expect(cqe)
+    t.ok(struct.unpack_from('<I', effects, 1024 + 4 * nv.NVM_READ)[0] & 1, 'Read is not supported')
+    if ctrl[76] & 8:  # 11
+        nanagrpid, mnan = struct.unpack_from('<I', ctrl, 348)[0], struct.unpack_from('<I', ctrl, 540)[0]
+        cqe, ana = admin.get_log(0x0C, 16 + 32 * nanagrpid + 4 * mnan)
+        nv.expect(cqe)
+        t.eq(struct.unpack_from('<QHxxxxxxIIQB15xI', ana)[1:], (1, 1, 1, 1, 1, 1), 'ANA log page')
+    cqe, smart = admin.get_log(2, 512)  # 12
+    nv.expect(cqe)
+    return ctrl
+
+
+def linux_sets_features(h, ctrl):
+    """Steps 13 to 16. Step 15 connects the I/O queues."""
+    admin = h.admin
+    if struct.unpack_from('<H', ctrl, 520)[0] & 1 << 6:
+        nv.expect(admin.data_out(nv.SET_FEATURES, struct.pack('<Q', 1 << 40), cdw10=0x0E))
+    if struct.unpack_from('<H', ctrl, 128)[0]:
+        nv.expect(admin.data_out(nv.SET_FEATURES, b'\1' + bytes(511), cdw10=0x16))
+    queues = nv.expect(admin.set_features(7, 1 << 16 | 1)).dw0  # 14
+    t.ok(queues & 0xFFFF >= 1 and queues >> 16 >= 1, f'{queues:#x} queues')
+    for _ in range(2):  # 15
+        h.add_io(depth=128)
+    oaes = struct.unpack_from('<I', ctrl, 92)[0]
+    if oaes:
+        nv.expect(admin.set_features(0x0B, oaes & 0x80000B00))  # 16
 
 
 def check_identify_controller(t, ctrl, h, vs):

@@ -2,6 +2,7 @@
 """The sources of the tree, for the tests about them."""
 
 import os
+import re
 
 from t_loop import SOURCE_ROOT, Failure
 
@@ -12,6 +13,20 @@ def sources(*folders, ext=('.c', '.h')):
             for name in sorted(names):
                 if name.endswith(ext):
                     yield os.path.relpath(os.path.join(where, name), SOURCE_ROOT)
+
+
+def scripts(*folders):
+    """(path, 'shell' or 'python') of the scripts whose names do not end in .py."""
+    for folder in folders:
+        for where, _, names in os.walk(os.path.join(SOURCE_ROOT, folder)):
+            for name in sorted(names):
+                with open(os.path.join(where, name), 'rb') as f:
+                    first = f.readline(80)
+                path = os.path.relpath(os.path.join(where, name), SOURCE_ROOT)
+                if name.endswith(('.sh', '.bash')) or re.match(rb'#!.*sh$', first):
+                    yield path, 'shell'
+                elif not name.endswith('.py') and re.match(rb'#!.*python3$', first):
+                    yield path, 'python'
 
 
 def read(path):

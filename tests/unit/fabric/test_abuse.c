@@ -542,29 +542,13 @@ static void client_read(struct stage *s, const char *reply)
 	t_raw_hex(&s->r, reply);
 }
 
-static void bad_response(int which)
+/* Build a wrong Read Response in s->out. Returns the code of the Terminate that answers it. */
+static uint32_t make_bad_response(struct stage *s, int which)
 {
-	struct stage *s = malloc(sizeof(*s));
-	uint8_t rtr_and_req[20 + 52];
 	uint32_t term = RD_TERM_DT_BOUNDS;
-	uint32_t stag;
-	uint64_t to;
+	uint32_t stag = s->all->lkey;
+	uint64_t to = TO(s, 16);
 
-	client_read(s, REP_OK);
-	T_UNTIL(&s->p, s->p.cl.established);
-	t_rdma(&s->p.cl, IBV_WR_RDMA_READ, 1, s->all, 16, 100, 0x1000, 0x77);
-	t_rdma(&s->p.cl, IBV_WR_RDMA_WRITE, 2, s->all, 16, 1, 0x1000, 0x77);
-	CU_ASSERT_FATAL(t_raw_recv(&s->r, rtr_and_req, 52));
-	{
-		uint8_t wr[24];
-
-		CU_ASSERT_FATAL(t_raw_recv(&s->r, wr, 24));
-	}
-	/* The Write has left, but its completion waits for the READ before it. */
-	CU_ASSERT_EQUAL(s->p.cl.nwc, 0);
-	stag = s->all->lkey;
-	to = TO(s, 16);
-	memset(s->zero, 0x5a, sizeof(s->zero));
 	switch (which) {
 	case 0: /* short */
 		s->n = t_fpdu_tagged(s->out, RD_RDMAP_READ_RESP, stag, to, true, s->zero, 99);
@@ -584,10 +568,29 @@ static void bad_response(int which)
 		s->n += t_fpdu_tagged(s->out + s->n, RD_RDMAP_READ_RESP, stag, to + 44, true,
 				      s->zero, 56);
 		break;
-	default: /* whole, but said not to be */
+	default: /* whole, but not marked as the last */
 		s->n = t_fpdu_tagged(s->out, RD_RDMAP_READ_RESP, stag, to, false, s->zero, 100);
 		break;
 	}
+	return term;
+}
+
+static void bad_response(int which)
+{
+	struct stage *s = malloc(sizeof(*s));
+	uint8_t rtr_and_req[20 + 52], wr[24];
+	uint32_t term;
+
+	client_read(s, REP_OK);
+	T_UNTIL(&s->p, s->p.cl.established);
+	t_rdma(&s->p.cl, IBV_WR_RDMA_READ, 1, s->all, 16, 100, 0x1000, 0x77);
+	t_rdma(&s->p.cl, IBV_WR_RDMA_WRITE, 2, s->all, 16, 1, 0x1000, 0x77);
+	CU_ASSERT_FATAL(t_raw_recv(&s->r, rtr_and_req, 52));
+	CU_ASSERT_FATAL(t_raw_recv(&s->r, wr, sizeof(wr)));
+	/* The Write has left, but its completion waits for the READ before it. */
+	CU_ASSERT_EQUAL(s->p.cl.nwc, 0);
+	memset(s->zero, 0x5a, sizeof(s->zero));
+	term = make_bad_response(s, which);
 	t_raw_send(&s->r, s->out, s->n);
 	t_raw_expect_term(&s->r, term);
 	T_UNTIL(&s->p, s->p.cl.nwc == 2 && s->p.cl.disconnected == 1);

@@ -153,6 +153,31 @@ static void bad_windows(void)
 	t_pair_free(&p);
 }
 
+/* The records for T_HOST, which may use one subsystem: the discovery subsystem by two listeners,
+ * then T_NQN by both. */
+static void check_records(const struct nvmf_discovery_log *log)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL(log->entries[i].subtype, NVME_NQN_CURR);
+		CU_ASSERT_STRING_EQUAL(log->entries[i].subnqn, NVMF_DISC_NQN);
+		/* With a wildcard, the log is not the same by each listener. */
+		CU_ASSERT_EQUAL(le16toh(log->entries[i].eflags), NVMF_DISC_EFLAGS_EPCSD);
+		CU_ASSERT_EQUAL(le16toh(log->entries[i].portid), i + 1);
+	}
+	CU_ASSERT_STRING_EQUAL(log->entries[2].subnqn, T_NQN);
+	CU_ASSERT_STRING_EQUAL(log->entries[2].traddr, "198.51.100.7");
+	CU_ASSERT_STRING_EQUAL(log->entries[2].trsvcid, "4420");
+	CU_ASSERT_STRING_EQUAL(log->entries[3].traddr, "192.0.2.1"); /* where the host reached us */
+	CU_ASSERT_STRING_EQUAL(log->entries[3].trsvcid, "4421");
+	CU_ASSERT_EQUAL(log->entries[3].trtype, NVMF_TRTYPE_RDMA);
+	CU_ASSERT_EQUAL(log->entries[3].adrfam, NVMF_ADDR_FAMILY_IP4);
+	CU_ASSERT_EQUAL(log->entries[3].subtype, NVME_NQN_NVME);
+	CU_ASSERT_EQUAL(log->entries[3].eflags, 0);
+	CU_ASSERT_EQUAL(le16toh(log->entries[3].cntlid), 0xffff);
+	CU_ASSERT_EQUAL(log->entries[3].tsas.rdma.prtype, NVMF_RDMA_PRTYPE_IWARP);
+	CU_ASSERT_EQUAL(log->entries[3].tsas.rdma.cms, NVMF_RDMA_CMS_RDMA_CM);
+}
+
 static void discovery_log(void)
 {
 	struct t_env *env = t_env_new();
@@ -179,26 +204,7 @@ static void discovery_log(void)
 	CU_ASSERT_EQUAL(le64toh(log->numrec), 4);
 	CU_ASSERT_EQUAL(le16toh(log->recfmt), 0);
 	CU_ASSERT_NOT_EQUAL(log->genctr, 0);
-	/* The discovery subsystem itself, then the one. */
-	for (unsigned int i = 0; i < 2; i++) {
-		CU_ASSERT_EQUAL(log->entries[i].subtype, NVME_NQN_CURR);
-		CU_ASSERT_STRING_EQUAL(log->entries[i].subnqn, NVMF_DISC_NQN);
-		/* With a wildcard, the log is not the same by each listener. */
-		CU_ASSERT_EQUAL(le16toh(log->entries[i].eflags), NVMF_DISC_EFLAGS_EPCSD);
-		CU_ASSERT_EQUAL(le16toh(log->entries[i].portid), i + 1);
-	}
-	CU_ASSERT_STRING_EQUAL(log->entries[2].subnqn, T_NQN);
-	CU_ASSERT_STRING_EQUAL(log->entries[2].traddr, "198.51.100.7");
-	CU_ASSERT_STRING_EQUAL(log->entries[2].trsvcid, "4420");
-	CU_ASSERT_STRING_EQUAL(log->entries[3].traddr, "192.0.2.1"); /* where the host reached us */
-	CU_ASSERT_STRING_EQUAL(log->entries[3].trsvcid, "4421");
-	CU_ASSERT_EQUAL(log->entries[3].trtype, NVMF_TRTYPE_RDMA);
-	CU_ASSERT_EQUAL(log->entries[3].adrfam, NVMF_ADDR_FAMILY_IP4);
-	CU_ASSERT_EQUAL(log->entries[3].subtype, NVME_NQN_NVME);
-	CU_ASSERT_EQUAL(log->entries[3].eflags, 0);
-	CU_ASSERT_EQUAL(le16toh(log->entries[3].cntlid), 0xffff);
-	CU_ASSERT_EQUAL(log->entries[3].tsas.rdma.prtype, NVMF_RDMA_PRTYPE_IWARP);
-	CU_ASSERT_EQUAL(log->entries[3].tsas.rdma.cms, NVMF_RDMA_CMS_RDMA_CM);
+	check_records(log);
 	/* As nvme-cli reads it: in pieces. */
 	a = get_log(c, NVME_LOG_LID_DISCOVER, 4096 + 256, part, sizeof(part));
 	CU_ASSERT_EQUAL(t_status(&a), 0);

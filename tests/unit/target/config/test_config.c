@@ -90,163 +90,162 @@ static void check_bad(const struct bad *bad, size_t count)
 
 #define CHECK_BAD(table) check_bad(table, sizeof(table) / sizeof((table)[0]))
 
+static const struct bad structure_mistakes[] = {
+	{"", "FILE:1: is empty, expected \"listeners:\" and \"subsystems:\"; \"{}\" is a "
+	     "target "
+	     "without any\n"},
+	{"# only a comment\n", "FILE:1: is empty, expected \"listeners:\" and "
+			       "\"subsystems:\"; \"{}\" is a target "
+			       "without any\n"},
+	{"just text\n",
+	 "FILE:1: found \"just text\", expected a mapping (lines of \"key: value\")\n"},
+	{"a: [1, 2\nb: 3\n", "FILE:2: not YAML: did not find expected ',' or ']' while "
+			     "parsing a flow sequence\n"},
+	{"\tlisteners: []\n", "FILE:1: not YAML: found character that cannot start any "
+			      "token while scanning for the next token\n"},
+	{"target:\n  reactor: 2\n" LISTEN SUBSYS,
+	 "FILE:2: target.reactor: unknown key; did you mean \"reactors\"?\n"},
+	{LISTEN SUBSYS "    frobnicate: 1\n",
+	 "FILE:4: subsystems[0].frobnicate: unknown key; expected one of nqn, serial, "
+	 "model, allow_any_host, hosts, cntlid_min, cntlid_max, duplicate_host, "
+	 "reservations, write_protect, host_qos, namespaces\n"},
+	{"target:\n  reactors: many\n" LISTEN SUBSYS,
+	 "FILE:2: target.reactors: found \"many\", expected a whole number from 0 to "
+	 "4294967295\n"},
+	{"target:\n  reactors: -1\n" LISTEN SUBSYS,
+	 "FILE:2: target.reactors: found \"-1\", expected a whole number from 0 to "
+	 "4294967295\n"},
+	{"target:\n  reactors: 010\n" LISTEN SUBSYS,
+	 "FILE:2: target.reactors: found \"010\", expected a whole number from 0 to "
+	 "4294967295\n"},
+	{"target:\n  reactors: [2]\n" LISTEN SUBSYS,
+	 "FILE:2: target.reactors: found a sequence, expected a whole number\n"},
+	{"target: 5\n" LISTEN SUBSYS,
+	 "FILE:1: target: found \"5\", expected a mapping (lines of \"key: value\")\n"},
+	{"target:\n" LISTEN SUBSYS,
+	 "FILE:1: target: found nothing, expected a mapping (lines of \"key: value\")\n"},
+	{"target:\n  spin:\n" LISTEN SUBSYS, "FILE:2: target.spin: found nothing, expected text\n"},
+	{"target:\n  spin: \"a\\0b\"\n" LISTEN SUBSYS,
+	 "FILE:2: target.spin: contains a NUL character\n"},
+	{"target:\n  reactors: 1\n  reactors: 2\n" LISTEN SUBSYS,
+	 "FILE:3: target.reactors: given twice, first in line 2; remove one\n"},
+	{"listeners:\n  - address: ::1\n    port: 70000\n    crc: off\n" SUBSYS,
+	 "FILE:3: listeners[0].port: found \"70000\", expected a whole number from 0 to "
+	 "65535\n"
+	 "FILE:4: listeners[0].crc: found \"off\", expected true or false\n"},
+	{"listeners:\n  - port: 1\n" SUBSYS,
+	 "FILE:2: listeners[0].address: missing, expected a single value\n"},
+	{"listeners:\n  - address: ::1\n    provider: tcp\n" SUBSYS,
+	 "FILE:3: listeners[0].provider: found \"tcp\", expected auto, iwarp or verbs\n"},
+	{"listeners:\n  - address: ::1\n    provider: iwarp\n    send_with_inv: false\n"
+	 "    inline_sends: true\n" SUBSYS,
+	 "FILE:4: listeners[0].send_with_inv: is valid only with provider verbs or auto; "
+	 "remove it\nFILE:5: listeners[0].inline_sends: is valid only with provider verbs "
+	 "or auto; remove it\n"},
+	{LISTEN SUBSYS NS "nsid: 1\n        backend: zfs\n",
+	 "FILE:6: subsystems[0].namespaces[0].backend: found \"zfs\", expected file, "
+	 "block, memory or null\n"},
+	{LISTEN SUBSYS NS "backend: 1\n        [a, b]: 2\n",
+	 "FILE:6: subsystems[0].namespaces[0].?: a key must be a single word\n"
+	 "FILE:5: subsystems[0].namespaces[0].nsid: missing, expected a whole number\n"
+	 "FILE:5: subsystems[0].namespaces[0].backend: found \"1\", expected file, block, "
+	 "memory or null\n"},
+};
+
 static void structure_errors(void)
 {
-	static const struct bad bad[] = {
-		{"", "FILE:1: is empty, expected \"listeners:\" and \"subsystems:\"; \"{}\" is a "
-		     "target "
-		     "without any\n"},
-		{"# only a comment\n", "FILE:1: is empty, expected \"listeners:\" and "
-				       "\"subsystems:\"; \"{}\" is a target "
-				       "without any\n"},
-		{"just text\n",
-		 "FILE:1: found \"just text\", expected a mapping (lines of \"key: value\")\n"},
-		{"a: [1, 2\nb: 3\n", "FILE:2: not YAML: did not find expected ',' or ']' while "
-				     "parsing a flow sequence\n"},
-		{"\tlisteners: []\n", "FILE:1: not YAML: found character that cannot start any "
-				      "token while scanning for the next token\n"},
-		{"target:\n  reactor: 2\n" LISTEN SUBSYS,
-		 "FILE:2: target.reactor: unknown key; did you mean \"reactors\"?\n"},
-		{LISTEN SUBSYS "    frobnicate: 1\n",
-		 "FILE:4: subsystems[0].frobnicate: unknown key; expected one of nqn, serial, "
-		 "model, allow_any_host, hosts, cntlid_min, cntlid_max, duplicate_host, "
-		 "reservations, write_protect, host_qos, namespaces\n"},
-		{"target:\n  reactors: many\n" LISTEN SUBSYS,
-		 "FILE:2: target.reactors: found \"many\", expected a whole number from 0 to "
-		 "4294967295\n"},
-		{"target:\n  reactors: -1\n" LISTEN SUBSYS,
-		 "FILE:2: target.reactors: found \"-1\", expected a whole number from 0 to "
-		 "4294967295\n"},
-		{"target:\n  reactors: 010\n" LISTEN SUBSYS,
-		 "FILE:2: target.reactors: found \"010\", expected a whole number from 0 to "
-		 "4294967295\n"},
-		{"target:\n  reactors: [2]\n" LISTEN SUBSYS,
-		 "FILE:2: target.reactors: found a sequence, expected a whole number\n"},
-		{"target: 5\n" LISTEN SUBSYS,
-		 "FILE:1: target: found \"5\", expected a mapping (lines of \"key: value\")\n"},
-		{"target:\n" LISTEN SUBSYS,
-		 "FILE:1: target: found nothing, expected a mapping (lines of \"key: value\")\n"},
-		{"target:\n  spin:\n" LISTEN SUBSYS,
-		 "FILE:2: target.spin: found nothing, expected text\n"},
-		{"target:\n  spin: \"a\\0b\"\n" LISTEN SUBSYS,
-		 "FILE:2: target.spin: contains a NUL character\n"},
-		{"target:\n  reactors: 1\n  reactors: 2\n" LISTEN SUBSYS,
-		 "FILE:3: target.reactors: given twice, first in line 2; remove one\n"},
-		{"listeners:\n  - address: ::1\n    port: 70000\n    crc: off\n" SUBSYS,
-		 "FILE:3: listeners[0].port: found \"70000\", expected a whole number from 0 to "
-		 "65535\n"
-		 "FILE:4: listeners[0].crc: found \"off\", expected true or false\n"},
-		{"listeners:\n  - port: 1\n" SUBSYS,
-		 "FILE:2: listeners[0].address: missing, expected a single value\n"},
-		{"listeners:\n  - address: ::1\n    provider: tcp\n" SUBSYS,
-		 "FILE:3: listeners[0].provider: found \"tcp\", expected auto, iwarp or verbs\n"},
-		{"listeners:\n  - address: ::1\n    provider: iwarp\n    send_with_inv: false\n"
-		 "    inline_sends: true\n" SUBSYS,
-		 "FILE:4: listeners[0].send_with_inv: is valid only with provider verbs or auto; "
-		 "remove it\nFILE:5: listeners[0].inline_sends: is valid only with provider verbs "
-		 "or auto; remove it\n"},
-		{LISTEN SUBSYS NS "nsid: 1\n        backend: zfs\n",
-		 "FILE:6: subsystems[0].namespaces[0].backend: found \"zfs\", expected file, "
-		 "block, memory or null\n"},
-		{LISTEN SUBSYS NS "backend: 1\n        [a, b]: 2\n",
-		 "FILE:6: subsystems[0].namespaces[0].?: a key must be a single word\n"
-		 "FILE:5: subsystems[0].namespaces[0].nsid: missing, expected a whole number\n"
-		 "FILE:5: subsystems[0].namespaces[0].backend: found \"1\", expected file, block, "
-		 "memory or null\n"},
-	};
-
-	CHECK_BAD(bad);
+	CHECK_BAD(structure_mistakes);
 }
+
+static const struct bad target_mistakes[] = {
+	{"target: {reactors: 0}\n" LISTEN SUBSYS,
+	 "FILE:1: target.reactors: found 0, expected 1 to 64\n"},
+	{"target: {reactors: 65}\n" LISTEN SUBSYS,
+	 "FILE:1: target.reactors: found 65, expected 1 to 64\n"},
+	{"target:\n  queue_depth: 15\n  io_queues: 0\n  engine_depth: 5000\n" LISTEN SUBSYS,
+	 "FILE:2: target.queue_depth: found 15, expected 16 to 1024\n"
+	 "FILE:3: target.io_queues: found 0, expected 1 to 1024\n"
+	 "FILE:4: target.engine_depth: found 5000, expected 1 to 4096\n"},
+	{"target:\n  limits: {connections: 0, unconnected: 65537}\n" LISTEN SUBSYS,
+	 "FILE:2: target.limits.connections: found 0, expected 1 to 1000000\n"
+	 "FILE:2: target.limits.unconnected: found 65537, expected 1 to 65536\n"},
+	{"target:\n  limits: {connection: 1}\n" LISTEN SUBSYS,
+	 "FILE:2: target.limits.connection: unknown key; did you mean \"connections\"?\n"},
+	{"target:\n  sgl_descriptors: 0\n" LISTEN SUBSYS,
+	 "FILE:2: target.sgl_descriptors: found 0, expected 1 to 64\n"},
+	{"target: {sgl_descriptors: 65}\n" LISTEN SUBSYS,
+	 "FILE:1: target.sgl_descriptors: found 65, expected 1 to 64\n"},
+	{"target: {max_data_size: 1x}\n" LISTEN SUBSYS,
+	 "FILE:1: target.max_data_size: found \"1x\", expected a size such as 4096, 64KiB "
+	 "or 10GiB\n"},
+	{"target: {max_data_size: 2k}\n" LISTEN SUBSYS,
+	 "FILE:1: target.max_data_size: found \"2k\", expected 4.0 KiB to 8.0 MiB\n"},
+	{"target: {max_data_size: 96KiB}\n" LISTEN SUBSYS,
+	 "FILE:1: target.max_data_size: found \"96KiB\", expected a power of two\n"},
+	{"target: {in_capsule_size: 100}\n" LISTEN SUBSYS,
+	 "FILE:1: target.in_capsule_size: found \"100\", expected a multiple of 16 "
+	 "bytes\n"},
+	{"target: {in_capsule_size: 128KiB}\n" LISTEN SUBSYS,
+	 "FILE:1: target.in_capsule_size: found \"128KiB\", expected 0 B to 64.0 KiB\n"},
+	{"target: {buffer_memory: 2MiB}\n" LISTEN SUBSYS,
+	 "FILE:1: target.buffer_memory: found \"2MiB\", expected at least four times "
+	 "max_data_size (1MiB)\n"},
+	{"listeners: [{address: 127.0.0.1, send_buffer: 1k}]\n" SUBSYS,
+	 "FILE:1: listeners[0].send_buffer: found \"1k\", expected 16.0 KiB to 1.0 GiB\n"},
+	{"listeners: [{address: 127.0.0.1, receive_buffer: 2GiB}]\n" SUBSYS,
+	 "FILE:1: listeners[0].receive_buffer: found \"2GiB\", expected 16.0 KiB to 1.0 "
+	 "GiB\n"},
+	{"listeners: [{address: 127.0.0.1, provider: verbs, congestion: reno}]\n" SUBSYS,
+	 "FILE:1: listeners[0].congestion: is valid only with provider iwarp or auto; "
+	 "remove it\n"},
+	{"target: {reactors: 3, cpus: [0, 1]}\n" LISTEN SUBSYS,
+	 "FILE:1: target.cpus: found 2 CPUs for 3 reactors, expected one for each, up to "
+	 "64\n"},
+	{"target: {cpus: [0, 1024]}\n" LISTEN SUBSYS,
+	 "FILE:1: target.cpus[1]: found 1024, expected 0 to 1023\n"},
+	{"target: {sqpoll: 1500us}\n" LISTEN SUBSYS,
+	 "FILE:1: target.sqpoll: found \"1500us\", expected whole milliseconds, such as "
+	 "10ms\n"},
+	{"target: {sqpoll: 11s}\n" LISTEN SUBSYS,
+	 "FILE:1: target.sqpoll: found \"11s\", expected a duration such as 20us, 200ms or "
+	 "5s, at most 10s\n"},
+	{"target: {sqpoll_cpus: [1, 1]}\n" LISTEN SUBSYS,
+	 "FILE:1: target.sqpoll_cpus: is valid only with sqpoll; add it, for example "
+	 "\"sqpoll: 10ms\", or remove this key\n"},
+	{"target: {sqpoll: 1ms, cpus: [0, 1]}\n" LISTEN SUBSYS,
+	 "FILE:1: target.sqpoll_cpus: missing, expected a CPU for the sqpoll thread of "
+	 "each reactor, because cpus is set\n"},
+	{"target: {sqpoll: 1ms, cpus: [0, 1], sqpoll_cpus: [2, 1]}\n" LISTEN SUBSYS,
+	 "FILE:1: target.sqpoll_cpus[1]: found 1, which cpus assigns to a reactor; "
+	 "expected another CPU\n"},
+	{"target: {sqpoll: 1ms, sqpoll_cpus: [2]}\n" LISTEN SUBSYS,
+	 "FILE:1: target.sqpoll_cpus: found 1 CPUs for 2 reactors, expected one for each, "
+	 "up to 64\n"},
+	{"target: {capsule_memory: 64k}\n" LISTEN SUBSYS,
+	 "FILE:1: target.capsule_memory: found \"64k\", expected 1.0 MiB to 256.0 GiB\n"},
+	{"target: {buffer_memory: 4097KiB}\n" LISTEN SUBSYS,
+	 "FILE:1: target.buffer_memory: found \"4097KiB\", expected a multiple of "
+	 "max_data_size (1MiB)\n"},
+	{"target: {spin: 5}\n" LISTEN SUBSYS,
+	 "FILE:1: target.spin: found \"5\", expected a duration such as 20us, 200ms or "
+	 "5s, at most 1s\n"},
+	{"target: {peer_timeout: 500ms}\n" LISTEN SUBSYS,
+	 "FILE:1: target.peer_timeout: found \"500ms\", expected 0 (never) or a duration "
+	 "from 1s to 1h\n"},
+	{"target: {peer_timeout: 2h}\n" LISTEN SUBSYS,
+	 "FILE:1: target.peer_timeout: found \"2h\", expected 0 (never) or a duration from "
+	 "1s to 1h\n"},
+	{"target: {drain_timeout: 2h}\n" LISTEN SUBSYS,
+	 "FILE:1: target.drain_timeout: found \"2h\", expected a duration such as 20us, "
+	 "200ms or 5s, at most 1h\n"},
+	{"target: {congestion: \"../x\"}\n" LISTEN SUBSYS,
+	 "FILE:1: target.congestion: found \"../x\", expected the name of a TCP congestion "
+	 "control; see /proc/sys/net/ipv4/tcp_available_congestion_control\n"},
+};
 
 static void target_errors(void)
 {
-	static const struct bad bad[] = {
-		{"target: {reactors: 0}\n" LISTEN SUBSYS,
-		 "FILE:1: target.reactors: found 0, expected 1 to 64\n"},
-		{"target: {reactors: 65}\n" LISTEN SUBSYS,
-		 "FILE:1: target.reactors: found 65, expected 1 to 64\n"},
-		{"target:\n  queue_depth: 15\n  io_queues: 0\n  engine_depth: 5000\n" LISTEN SUBSYS,
-		 "FILE:2: target.queue_depth: found 15, expected 16 to 1024\n"
-		 "FILE:3: target.io_queues: found 0, expected 1 to 1024\n"
-		 "FILE:4: target.engine_depth: found 5000, expected 1 to 4096\n"},
-		{"target:\n  limits: {connections: 0, unconnected: 65537}\n" LISTEN SUBSYS,
-		 "FILE:2: target.limits.connections: found 0, expected 1 to 1000000\n"
-		 "FILE:2: target.limits.unconnected: found 65537, expected 1 to 65536\n"},
-		{"target:\n  limits: {connection: 1}\n" LISTEN SUBSYS,
-		 "FILE:2: target.limits.connection: unknown key; did you mean \"connections\"?\n"},
-		{"target:\n  sgl_descriptors: 0\n" LISTEN SUBSYS,
-		 "FILE:2: target.sgl_descriptors: found 0, expected 1 to 64\n"},
-		{"target: {sgl_descriptors: 65}\n" LISTEN SUBSYS,
-		 "FILE:1: target.sgl_descriptors: found 65, expected 1 to 64\n"},
-		{"target: {max_data_size: 1x}\n" LISTEN SUBSYS,
-		 "FILE:1: target.max_data_size: found \"1x\", expected a size such as 4096, 64KiB "
-		 "or 10GiB\n"},
-		{"target: {max_data_size: 2k}\n" LISTEN SUBSYS,
-		 "FILE:1: target.max_data_size: found \"2k\", expected 4.0 KiB to 8.0 MiB\n"},
-		{"target: {max_data_size: 96KiB}\n" LISTEN SUBSYS,
-		 "FILE:1: target.max_data_size: found \"96KiB\", expected a power of two\n"},
-		{"target: {in_capsule_size: 100}\n" LISTEN SUBSYS,
-		 "FILE:1: target.in_capsule_size: found \"100\", expected a multiple of 16 "
-		 "bytes\n"},
-		{"target: {in_capsule_size: 128KiB}\n" LISTEN SUBSYS,
-		 "FILE:1: target.in_capsule_size: found \"128KiB\", expected 0 B to 64.0 KiB\n"},
-		{"target: {buffer_memory: 2MiB}\n" LISTEN SUBSYS,
-		 "FILE:1: target.buffer_memory: found \"2MiB\", expected at least four times "
-		 "max_data_size (1MiB)\n"},
-		{"listeners: [{address: 127.0.0.1, send_buffer: 1k}]\n" SUBSYS,
-		 "FILE:1: listeners[0].send_buffer: found \"1k\", expected 16.0 KiB to 1.0 GiB\n"},
-		{"listeners: [{address: 127.0.0.1, receive_buffer: 2GiB}]\n" SUBSYS,
-		 "FILE:1: listeners[0].receive_buffer: found \"2GiB\", expected 16.0 KiB to 1.0 "
-		 "GiB\n"},
-		{"listeners: [{address: 127.0.0.1, provider: verbs, congestion: reno}]\n" SUBSYS,
-		 "FILE:1: listeners[0].congestion: is valid only with provider iwarp or auto; "
-		 "remove it\n"},
-		{"target: {reactors: 3, cpus: [0, 1]}\n" LISTEN SUBSYS,
-		 "FILE:1: target.cpus: found 2 CPUs for 3 reactors, expected one for each, up to "
-		 "64\n"},
-		{"target: {cpus: [0, 1024]}\n" LISTEN SUBSYS,
-		 "FILE:1: target.cpus[1]: found 1024, expected 0 to 1023\n"},
-		{"target: {sqpoll: 1500us}\n" LISTEN SUBSYS,
-		 "FILE:1: target.sqpoll: found \"1500us\", expected whole milliseconds, such as "
-		 "10ms\n"},
-		{"target: {sqpoll: 11s}\n" LISTEN SUBSYS,
-		 "FILE:1: target.sqpoll: found \"11s\", expected a duration such as 20us, 200ms or "
-		 "5s, at most 10s\n"},
-		{"target: {sqpoll_cpus: [1, 1]}\n" LISTEN SUBSYS,
-		 "FILE:1: target.sqpoll_cpus: is valid only with sqpoll; add it, for example "
-		 "\"sqpoll: 10ms\", or remove this key\n"},
-		{"target: {sqpoll: 1ms, cpus: [0, 1]}\n" LISTEN SUBSYS,
-		 "FILE:1: target.sqpoll_cpus: missing, expected a CPU for the sqpoll thread of "
-		 "each reactor, because cpus is set\n"},
-		{"target: {sqpoll: 1ms, cpus: [0, 1], sqpoll_cpus: [2, 1]}\n" LISTEN SUBSYS,
-		 "FILE:1: target.sqpoll_cpus[1]: found 1, which cpus assigns to a reactor; "
-		 "expected another CPU\n"},
-		{"target: {sqpoll: 1ms, sqpoll_cpus: [2]}\n" LISTEN SUBSYS,
-		 "FILE:1: target.sqpoll_cpus: found 1 CPUs for 2 reactors, expected one for each, "
-		 "up to 64\n"},
-		{"target: {capsule_memory: 64k}\n" LISTEN SUBSYS,
-		 "FILE:1: target.capsule_memory: found \"64k\", expected 1.0 MiB to 256.0 GiB\n"},
-		{"target: {buffer_memory: 4097KiB}\n" LISTEN SUBSYS,
-		 "FILE:1: target.buffer_memory: found \"4097KiB\", expected a multiple of "
-		 "max_data_size (1MiB)\n"},
-		{"target: {spin: 5}\n" LISTEN SUBSYS,
-		 "FILE:1: target.spin: found \"5\", expected a duration such as 20us, 200ms or "
-		 "5s, at most 1s\n"},
-		{"target: {peer_timeout: 500ms}\n" LISTEN SUBSYS,
-		 "FILE:1: target.peer_timeout: found \"500ms\", expected 0 (never) or a duration "
-		 "from 1s to 1h\n"},
-		{"target: {peer_timeout: 2h}\n" LISTEN SUBSYS,
-		 "FILE:1: target.peer_timeout: found \"2h\", expected 0 (never) or a duration from "
-		 "1s to 1h\n"},
-		{"target: {drain_timeout: 2h}\n" LISTEN SUBSYS,
-		 "FILE:1: target.drain_timeout: found \"2h\", expected a duration such as 20us, "
-		 "200ms or 5s, at most 1h\n"},
-		{"target: {congestion: \"../x\"}\n" LISTEN SUBSYS,
-		 "FILE:1: target.congestion: found \"../x\", expected the name of a TCP congestion "
-		 "control; see /proc/sys/net/ipv4/tcp_available_congestion_control\n"},
-	};
-
-	CHECK_BAD(bad);
+	CHECK_BAD(target_mistakes);
 }
 
 static void listener_errors(void)
@@ -494,87 +493,85 @@ static void long_nqn(void)
 
 #define NS0 "subsystems[0].namespaces[0]."
 
+static const struct bad namespace_mistakes[] = {
+	{LISTEN SUBSYS NS "{nsid: 0, backend: null, size: 1M}\n",
+	 "FILE:5: " NS0 "nsid: found 0, expected 1 to 65535\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M}\n"
+			  "      - {nsid: 1, backend: null, size: 1M}\n",
+	 "FILE:6: subsystems[0].namespaces[1].nsid: 1 is already used by the namespace in "
+	 "line 5; each needs its own\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, read_only: true}\n"
+			  "      - {nsid: 2, backend: file, path: /x}\n",
+	 "FILE:6: subsystems[0].namespaces[1].path: /x is already served by the namespace "
+	 "in line 5; use another file, or set \"read_only: true\" for both\n"},
+	/* One file under two names. */
+	{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /dev/null}\n"
+			  "      - {nsid: 2, backend: file, path: /dev/../dev/null}\n",
+	 "FILE:6: subsystems[0].namespaces[1].path: /dev/../dev/null is already served by "
+	 "the namespace in line 5; use another file, or set \"read_only: true\" for "
+	 "both\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, block_size: 1024}\n",
+	 "FILE:5: " NS0 "block_size: found 1024, expected 512 or 4096\n"},
+	{LISTEN SUBSYS NS "nsid: 1\n        backend: file\n",
+	 "FILE:5: " NS0 "path: missing, expected the path of a file\n"},
+	{LISTEN SUBSYS NS "nsid: 1\n        backend: block\n        size: 1M\n",
+	 "FILE:5: " NS0 "path: missing, expected the path of a block device\n"
+	 "FILE:7: " NS0 "size: is valid only with backend file, memory or null; remove it\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: memory}\n",
+	 "FILE:5: " NS0 "size: missing, expected a size such as 10GiB\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, create: true}\n",
+	 "FILE:5: " NS0 "size: missing, expected a size such as 10GiB with \"create: "
+	 "true\"\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, path: /x, engine: aio, "
+			  "direct: off, create: true}\n",
+	 "FILE:5: " NS0 "path: is valid only with backend file or block; remove it\nFILE:5: " NS0
+	 "engine: is valid only with backend file or block; remove it\nFILE:5: " NS0
+	 "direct: is valid only with backend file or block; remove it\nFILE:5: " NS0
+	 "create: is valid only with backend file; remove it\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, iopoll: true}\n",
+	 "FILE:5: " NS0 "iopoll: is valid only with backend file or block; remove it\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, engine: aio, iopoll: true}\n",
+	 "FILE:5: " NS0 "iopoll: is valid only with engine io_uring or auto; remove it\n"},
+	{LISTEN SUBSYS NS
+	 "{nsid: 1, backend: file, path: /x, create: true, size: 1M, read_only: true}\n",
+	 "FILE:5: " NS0 "create: a file that is created cannot be read_only; remove one of "
+	 "them\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 10 GiB}\n",
+	 "FILE:5: " NS0 "size: found \"10 GiB\", expected a size such as 4096, 64KiB or "
+	 "10GiB\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 0}\n",
+	 "FILE:5: " NS0 "size: found \"0\", expected more than 0 and at most 4 EiB\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 6k, block_size: 4096}\n",
+	 "FILE:5: " NS0 "size: found \"6k\" (6144 bytes), expected a multiple of "
+	 "block_size (4096)\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1000}\n",
+	 "FILE:5: " NS0 "size: found \"1000\" (1000 bytes), expected a multiple of "
+	 "block_size (512)\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, uuid: 1234}\n",
+	 "FILE:5: " NS0 "uuid: found \"1234\", expected a UUID such as "
+	 "f81d4fae-7dec-11d0-a765-00a0c91e6bf6; uuidgen generates one\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, nguid: 12, "
+			  "eui64: 0000000000000000}\n",
+	 "FILE:5: " NS0 "nguid: found \"12\", expected 32 hexadecimal digits, not all "
+	 "zero\n"
+	 "FILE:5: " NS0 "eui64: found \"0000000000000000\", expected 16 hexadecimal "
+	 "digits, not all zero\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, eui64: 0x34567890123456}\n",
+	 "FILE:5: " NS0 "eui64: found \"0x34567890123456\", expected 16 hexadecimal "
+	 "digits, not all zero\n"},
+	{LISTEN SUBSYS NS "nsid: 1\n        backend: null\n        size: 1M\n"
+			  "        uuid: f81d4fae-7dec-11d0-a765-00a0c91e6bf6\n"
+			  "  - nqn: nqn.2026-01.org.example:b\n" NS
+			  "nsid: 1\n        backend: null\n        size: 1M\n"
+			  "        uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6\n",
+	 "FILE:14: subsystems[1].namespaces[0].uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6 "
+	 "is "
+	 "already used by the namespace in line 5; each needs its own\n"},
+};
+
 static void namespace_errors(void)
 {
-	static const struct bad bad[] = {
-		{LISTEN SUBSYS NS "{nsid: 0, backend: null, size: 1M}\n",
-		 "FILE:5: " NS0 "nsid: found 0, expected 1 to 65535\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M}\n"
-				  "      - {nsid: 1, backend: null, size: 1M}\n",
-		 "FILE:6: subsystems[0].namespaces[1].nsid: 1 is already used by the namespace in "
-		 "line 5; each needs its own\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, read_only: true}\n"
-				  "      - {nsid: 2, backend: file, path: /x}\n",
-		 "FILE:6: subsystems[0].namespaces[1].path: /x is already served by the namespace "
-		 "in line 5; use another file, or set \"read_only: true\" for both\n"},
-		/* One file under two names. */
-		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /dev/null}\n"
-				  "      - {nsid: 2, backend: file, path: /dev/../dev/null}\n",
-		 "FILE:6: subsystems[0].namespaces[1].path: /dev/../dev/null is already served by "
-		 "the namespace in line 5; use another file, or set \"read_only: true\" for "
-		 "both\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, block_size: 1024}\n",
-		 "FILE:5: " NS0 "block_size: found 1024, expected 512 or 4096\n"},
-		{LISTEN SUBSYS NS "nsid: 1\n        backend: file\n",
-		 "FILE:5: " NS0 "path: missing, expected the path of a file\n"},
-		{LISTEN SUBSYS NS "nsid: 1\n        backend: block\n        size: 1M\n",
-		 "FILE:5: " NS0 "path: missing, expected the path of a block device\n"
-		 "FILE:7: " NS0
-		 "size: is valid only with backend file, memory or null; remove it\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: memory}\n",
-		 "FILE:5: " NS0 "size: missing, expected a size such as 10GiB\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, create: true}\n",
-		 "FILE:5: " NS0 "size: missing, expected a size such as 10GiB with \"create: "
-		 "true\"\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, path: /x, engine: aio, "
-				  "direct: off, create: true}\n",
-		 "FILE:5: " NS0
-		 "path: is valid only with backend file or block; remove it\nFILE:5: " NS0
-		 "engine: is valid only with backend file or block; remove it\nFILE:5: " NS0
-		 "direct: is valid only with backend file or block; remove it\nFILE:5: " NS0
-		 "create: is valid only with backend file; remove it\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, iopoll: true}\n",
-		 "FILE:5: " NS0 "iopoll: is valid only with backend file or block; remove it\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, engine: aio, iopoll: true}\n",
-		 "FILE:5: " NS0 "iopoll: is valid only with engine io_uring or auto; remove it\n"},
-		{LISTEN SUBSYS NS
-		 "{nsid: 1, backend: file, path: /x, create: true, size: 1M, read_only: true}\n",
-		 "FILE:5: " NS0 "create: a file that is created cannot be read_only; remove one of "
-		 "them\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 10 GiB}\n",
-		 "FILE:5: " NS0 "size: found \"10 GiB\", expected a size such as 4096, 64KiB or "
-		 "10GiB\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 0}\n",
-		 "FILE:5: " NS0 "size: found \"0\", expected more than 0 and at most 4 EiB\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 6k, block_size: 4096}\n",
-		 "FILE:5: " NS0 "size: found \"6k\" (6144 bytes), expected a multiple of "
-		 "block_size (4096)\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1000}\n",
-		 "FILE:5: " NS0 "size: found \"1000\" (1000 bytes), expected a multiple of "
-		 "block_size (512)\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, uuid: 1234}\n",
-		 "FILE:5: " NS0 "uuid: found \"1234\", expected a UUID such as "
-		 "f81d4fae-7dec-11d0-a765-00a0c91e6bf6; uuidgen generates one\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, nguid: 12, "
-				  "eui64: 0000000000000000}\n",
-		 "FILE:5: " NS0 "nguid: found \"12\", expected 32 hexadecimal digits, not all "
-		 "zero\n"
-		 "FILE:5: " NS0 "eui64: found \"0000000000000000\", expected 16 hexadecimal "
-		 "digits, not all zero\n"},
-		{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, eui64: 0x34567890123456}\n",
-		 "FILE:5: " NS0 "eui64: found \"0x34567890123456\", expected 16 hexadecimal "
-		 "digits, not all zero\n"},
-		{LISTEN SUBSYS NS "nsid: 1\n        backend: null\n        size: 1M\n"
-				  "        uuid: f81d4fae-7dec-11d0-a765-00a0c91e6bf6\n"
-				  "  - nqn: nqn.2026-01.org.example:b\n" NS
-				  "nsid: 1\n        backend: null\n        size: 1M\n"
-				  "        uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6\n",
-		 "FILE:14: subsystems[1].namespaces[0].uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6 "
-		 "is "
-		 "already used by the namespace in line 5; each needs its own\n"},
-	};
-
-	CHECK_BAD(bad);
+	CHECK_BAD(namespace_mistakes);
 }
 
 static void fills_in_defaults(void)
@@ -627,45 +624,37 @@ static void fills_in_defaults(void)
 	rdt_config_put(&a);
 }
 
-static void loads_every_key(void)
-{
-	static const char text[] =
-		"target:\n  reactors: 4\n  cpus: [3, 2, 1, 0]\n  queue_depth: 0x40\n  io_queues: "
-		"8\n"
-		"  max_data_size: 256k\n  in_capsule_size: 0\n  buffer_memory: 1M\n"
-		"  capsule_memory: 2M\n"
-		"  spin: 0\n  sqpoll: 2ms\n  sqpoll_cpus: [7, 6, 5, 4]\n  congestion: cubic\n  "
-		"peer_timeout: 0\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
-		"  sgl_descriptors: 4\n  state_times: 0\n  state_times_at_exit: yes\n"
-		"  limits: {connections: 9, connections_per_host: 8, connections_per_address: 7,\n"
-		"           controllers: 6, controllers_per_host: 5, unconnected: 3, half_open: "
-		"7}\n"
-		"listeners:\n"
-		"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes, congestion: reno,\n"
-		"     send_buffer: 1M, receive_buffer: 256k}\n"
-		"  - {address: 0.0.0.0, port: 0, send_with_inv: false}\n"
-		"  - {address: '::', port: 4421, provider: verbs, send_with_inv: true, "
-		"inline_sends: no}\n"
-		"subsystems:\n"
-		"  - nqn: nqn.2026-01.org.example:a\n    serial: S1\n    model: M 1\n"
-		"    hosts: [nqn.2026-01.org.example:h]\n"
-		"    namespaces:\n"
-		"      - {nsid: 1, backend: file, path: /a, create: true, size: 8k, "
-		"block_size: 4096, engine: aio, direct: on}\n"
-		"      - {nsid: 9, backend: block, path: /dev/b, read_only: true, direct: off,\n"
-		"         iopoll: true,\n"
-		"         uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6,\n"
-		"         nguid: 0123456789abcdef0123456789ABCDEF, eui64: 0123456789abcdef}\n"
-		"  - nqn: nqn.2026-01.org.example:empty\n";
-	static const uint8_t eui[] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
-	const struct rdt_ns_config *ns;
-	struct rdt_config *c;
-	struct said said;
+static const char every_key[] =
+	"target:\n  reactors: 4\n  cpus: [3, 2, 1, 0]\n  queue_depth: 0x40\n  io_queues: "
+	"8\n"
+	"  max_data_size: 256k\n  in_capsule_size: 0\n  buffer_memory: 1M\n"
+	"  capsule_memory: 2M\n"
+	"  spin: 0\n  sqpoll: 2ms\n  sqpoll_cpus: [7, 6, 5, 4]\n  congestion: cubic\n  "
+	"peer_timeout: 0\n  drain_timeout: 1.5s\n  engine_depth: 32\n"
+	"  sgl_descriptors: 4\n  state_times: 0\n  state_times_at_exit: yes\n"
+	"  limits: {connections: 9, connections_per_host: 8, connections_per_address: 7,\n"
+	"           controllers: 6, controllers_per_host: 5, unconnected: 3, half_open: "
+	"7}\n"
+	"listeners:\n"
+	"  - {address: 0.0.0.0, port: 0, provider: iwarp, crc: yes, congestion: reno,\n"
+	"     send_buffer: 1M, receive_buffer: 256k}\n"
+	"  - {address: 0.0.0.0, port: 0, send_with_inv: false}\n"
+	"  - {address: '::', port: 4421, provider: verbs, send_with_inv: true, "
+	"inline_sends: no}\n"
+	"subsystems:\n"
+	"  - nqn: nqn.2026-01.org.example:a\n    serial: S1\n    model: M 1\n"
+	"    hosts: [nqn.2026-01.org.example:h]\n"
+	"    namespaces:\n"
+	"      - {nsid: 1, backend: file, path: /a, create: true, size: 8k, "
+	"block_size: 4096, engine: aio, direct: on}\n"
+	"      - {nsid: 9, backend: block, path: /dev/b, read_only: true, direct: off,\n"
+	"         iopoll: true,\n"
+	"         uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6,\n"
+	"         nguid: 0123456789abcdef0123456789ABCDEF, eui64: 0123456789abcdef}\n"
+	"  - nqn: nqn.2026-01.org.example:empty\n";
 
-	if (load_text(text, strlen(text), &said, &c)) {
-		printf("# %s", said.text);
-		CU_FAIL_FATAL("good configuration refused");
-	}
+static void check_target_keys(const struct rdt_config *c)
+{
 	CU_ASSERT_EQUAL(c->target.reactors, 4);
 	CU_ASSERT_EQUAL(c->target.queue_depth, 64);
 	CU_ASSERT_EQUAL(c->target.max_data_bytes, 262144);
@@ -694,6 +683,10 @@ static void loads_every_key(void)
 	CU_ASSERT_TRUE(c->target.state_times_at_exit);
 	CU_ASSERT_EQUAL(c->target.peer_timeout_ns, 0);
 	CU_ASSERT_EQUAL(c->target.drain_timeout_ns, UINT64_C(1500000000));
+}
+
+static void check_listener_keys(const struct rdt_config *c)
+{
 	CU_ASSERT_EQUAL_FATAL(c->listeners_count, 3);
 	CU_ASSERT_EQUAL(c->listeners[0].port, 0);
 	CU_ASSERT_STRING_EQUAL(c->listeners[0].congestion, "reno");
@@ -707,6 +700,13 @@ static void loads_every_key(void)
 	CU_ASSERT_TRUE(c->listeners[1].inline_sends);
 	CU_ASSERT_TRUE(c->listeners[2].send_with_inv);
 	CU_ASSERT_FALSE(c->listeners[2].inline_sends);
+}
+
+static void check_subsystem_keys(const struct rdt_config *c)
+{
+	static const uint8_t eui[] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
+	const struct rdt_ns_config *ns;
+
 	CU_ASSERT_EQUAL_FATAL(c->subsystems_count, 2);
 	CU_ASSERT_FALSE(c->subsystems[0].allow_any_host);
 	CU_ASSERT_STRING_EQUAL(c->subsystems[0].hosts[0], "nqn.2026-01.org.example:h");
@@ -725,6 +725,20 @@ static void loads_every_key(void)
 	CU_ASSERT_EQUAL(c->subsystems[1].namespaces_count, 0);
 	CU_ASSERT_TRUE(c->subsystems[1].allow_any_host);
 	CU_ASSERT_STRING_NOT_EQUAL(c->subsystems[0].serial, c->subsystems[1].serial);
+}
+
+static void loads_every_key(void)
+{
+	struct rdt_config *c;
+	struct said said;
+
+	if (load_text(every_key, strlen(every_key), &said, &c)) {
+		printf("# %s", said.text);
+		CU_FAIL_FATAL("good configuration refused");
+	}
+	check_target_keys(c);
+	check_listener_keys(c);
+	check_subsystem_keys(c);
 	rdt_config_put(&c);
 }
 
