@@ -121,7 +121,7 @@ def linux_enable_sequence(t):
         while not nv.expect(admin.property_get(nv.CSTS)).dw0 & 1:  # 7
             pass
         ctrl = linux_reads_logs(t, h)
-        linux_sets_features(h, ctrl)
+        linux_sets_features(t, h, ctrl)
         admin.post(nv.sqe(nv.AER, 31))  # 17
         cqe, _ = admin.identify(6)  # 18: optional, must be answered
         cqe, active = admin.identify(2)  # 19
@@ -160,7 +160,7 @@ def linux_reads_logs(t, h):
     return ctrl
 
 
-def linux_sets_features(h, ctrl):
+def linux_sets_features(t, h, ctrl):
     """Steps 13 to 16. Step 15 connects the I/O queues."""
     admin = h.admin
     if struct.unpack_from('<H', ctrl, 520)[0] & 1 << 6:
