@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How near the provider is to the floor: the same bytes in the same pattern over two plain TCP
- *sockets, in the same process and run. Not a test: figures depend on the machine.
+ * Compares the iwarp provider with plain TCP: the same bytes in the same pattern over two sockets,
+ * in one process and one run. This is not a test: the figures depend on the machine.
  *
  *	bench_fabric [SECONDS_PER_ROW]
  *
- * Client and server each have a thread, a loop and a fabric. "floor" is a READ's pattern by hand: a
- *request of 52 bytes, an answer of 4 KiB and 20 bytes, @depth of them in flight, one send and one
- *recv at a time.
+ * Client and server each have a thread, a loop and a fabric. Row "floor" is the pattern of a READ
+ * without RDMA: a request of 52 bytes, an answer of 4 KiB and 20 bytes, @depth requests in flight,
+ * one send and one recv at a time.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -176,7 +176,8 @@ static void post(enum ibv_wr_opcode op, uint32_t slot)
 		die("post_send", rc);
 }
 
-/* A WRITE's completion says nothing of its arrival: a READ of one byte behind it does. */
+/* The completion of a WRITE does not show that its data has arrived; a READ of one byte behind it
+ * does. */
 static void post_op(bool write, uint32_t slot)
 {
 	struct side *s = &bench.cl;

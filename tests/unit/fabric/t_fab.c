@@ -82,7 +82,7 @@ void t_turn(struct t_pair *p, uint64_t max_ns)
 
 static uint32_t max_sges(const struct t_end *e)
 {
-	uint32_t max = e->dev->caps.max_send_sge; /* no device has another figure for RECVs */
+	uint32_t max = e->dev->caps.max_send_sge; /* every device has the same for RECVs */
 
 	return e->pair->opts.sges < max ? e->pair->opts.sges : max;
 }
@@ -123,13 +123,13 @@ static const char *test_addr(const struct t_opts *o)
 	return t_verbs() ? addr : o->ipv6 ? "::1" : "127.0.0.1";
 }
 
-/* An address of the initiator's device, where that is not the target's. */
+/* An address of the initiator's device, if that is another device than the target's. */
 static const char *peer_addr(const struct t_opts *o)
 {
 	return getenv(o->ipv6 ? "RD_TEST_PEER6" : "RD_TEST_PEER");
 }
 
-/* A connection there goes out by the device that @e is to use. */
+/* A connection to this address leaves by the device that @e is to use. */
 static const char *towards(const struct t_end *e)
 {
 	const struct t_opts *o = &e->pair->opts;
@@ -137,7 +137,7 @@ static const char *towards(const struct t_end *e)
 	return e == &e->pair->sv && peer_addr(o) ? peer_addr(o) : test_addr(o);
 }
 
-/* A device of verbs is met with the first connection that uses it. */
+/* The verbs provider opens a device at its first connection. */
 static void find_device(struct t_end *e)
 {
 	struct rd_fab_resolve_attr ra = {.on_event = found_device, .arg = e};
@@ -214,7 +214,7 @@ void t_adopt(struct t_pair *p, struct rd_fab_req *req)
 	if (p->opts.no_accept)
 		return;
 	rc = make_qp(&p->sv);
-	if (t_verbs() && rc == -ECONNRESET) { /* the initiator has gone already */
+	if (t_verbs() && rc == -ECONNRESET) { /* the initiator has already ended the connection */
 		rd_fab_conn_destroy(&p->sv.conn);
 		return;
 	}
@@ -248,7 +248,7 @@ static void fix_depth(uint16_t *depth)
 	*depth = *depth == 0xffff ? 0 : *depth ? *depth : 16;
 }
 
-/* librdmacm opens a device for good when it first meets it; that is no leak of ours. */
+/* librdmacm keeps a device open from its first use on; that is not a leak of ours. */
 static void warm_up(const char *addr)
 {
 	struct sockaddr_storage ss;

@@ -41,7 +41,7 @@ void t_raw_connect_from(struct t_raw *r, struct t_pair *p, const char *addr)
 		CU_ASSERT_EQUAL_FATAL(rd_addr_parse(addr, 0, &from), 0);
 		bind(r->fd, (struct sockaddr *)&from, rd_addr_len((struct sockaddr *)&from));
 	}
-	/* The backlog completes it without the loop's help. */
+	/* The kernel completes the handshake from the backlog, without the loop. */
 	CU_ASSERT_EQUAL_FATAL(connect(r->fd, sa, rd_addr_len(sa)), 0);
 	setsockopt(r->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	fcntl(r->fd, F_SETFL, O_NONBLOCK);
@@ -63,7 +63,7 @@ void t_raw_send(struct t_raw *r, const void *buf, size_t len)
 			buf = (const uint8_t *)buf + n;
 			len -= (size_t)n;
 		} else if (errno != EAGAIN) {
-			return; /* the test sees it when it reads */
+			return; /* the test finds that out when it reads */
 		}
 		t_turn(r->p, 0);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers that break the rules: each gets the right Terminate, and nothing is left behind. */
+/* Peers that violate the protocol: each gets the right Terminate, and all resources are freed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,20 +10,20 @@
 
 #define MEM 4096
 
-/* The victim: a server with a few keys, met by a raw peer. */
+/* The victim: a server with several keys, and a raw peer. */
 struct stage {
 	struct t_pair p;
 	struct t_raw r;
 	uint8_t mem[MEM];
 	uint8_t out[3 * MEM];
 	uint8_t zero[2 * MEM];
-	struct rd_fab_mr *all;   /* everything allowed */
-	struct rd_fab_mr *local; /* nothing remote */
-	struct rd_fab_mr *ro;    /* READ only */
+	struct rd_fab_mr *all;   /* every access */
+	struct rd_fab_mr *local; /* no remote access */
+	struct rd_fab_mr *ro;    /* remote READ only */
 	struct rd_fab_mr *gone;  /* invalidated by the peer */
-	struct rd_fab_mr *reg;   /* of recv buffers */
+	struct rd_fab_mr *reg;   /* the RECV buffers */
 	uint8_t rbuf[MEM];
-	size_t n; /* of out */
+	size_t n; /* bytes in @out */
 };
 
 static void stage_open(struct stage *s, const struct t_opts *opts, uint8_t flags)
@@ -247,7 +247,7 @@ static const struct abuse {
 	const char *name;
 	void (*make)(struct stage *s);
 	uint32_t term;
-	int status0; /* of the first RECV; 0: flushed */
+	int status0; /* status of the first RECV; 0: flushed */
 } abuses[] = {
 	{"write, wrong key", x_bad_key, RD_TERM_DT_STAG},
 	{"write, key 0", x_zero_key, RD_TERM_DT_STAG},
@@ -323,7 +323,8 @@ static void all_abuse(void)
 		run_abuse(&abuses[i], false);
 }
 
-/* What comes behind the offending header may meet a closed socket: only short ones. */
+/* The socket may be closed before the peer has sent the bytes behind the offending header: they are
+ * few. */
 static void abuse_bytewise(void)
 {
 	for (size_t i = 0; i < sizeof(abuses) / sizeof(abuses[0]); i++) {
@@ -353,7 +354,7 @@ static void bad_crc(void)
 		CU_ASSERT_EQUAL(s->p.sv.wc[0].status, IBV_WC_WR_FLUSH_ERR);
 		stage_close(s);
 	}
-	/* A right one is taken; without CRC any value is. */
+	/* A correct CRC is accepted; without CRC any value is accepted. */
 	stage_open(s, NULL, RD_MPA_F_CRC);
 	n = rd_iw_put_untagged(s->out, RD_RDMAP_SEND, true, 0, 0, 1, 0, 10);
 	t_raw_send(&s->r, s->out, t_fpdu(s->out, s->out, n, s->zero, 10, true));
@@ -390,7 +391,7 @@ static void good_things(void)
 	uint8_t back[64];
 
 	stage_open(s, NULL, 0);
-	/* Zero-length Write and READ with any key; a reserved bit; Send with SE. */
+	/* A zero-length WRITE and READ may have any key; a reserved bit; a SEND with SE. */
 	w_tagged(s, 0xdeadbeef, 0, 0);
 	t_raw_send(&s->r, s->out, s->n);
 	w_read(s, 0xdeadbeef, 0xffffffffffffffff, 0);
@@ -398,7 +399,7 @@ static void good_things(void)
 	CU_ASSERT(t_raw_recv(&s->r, back, 20));
 	CU_ASSERT_EQUAL(back[2], 0xc1);
 	CU_ASSERT_EQUAL(back[3], 0x42);
-	CU_ASSERT_EQUAL(back[6], 0x12); /* the sink is echoed */
+	CU_ASSERT_EQUAL(back[6], 0x12); /* the sink's fields are echoed */
 	CU_ASSERT_EQUAL(back[7], 0x34);
 	CU_ASSERT_EQUAL(back[14], 0x10);
 	s->n = t_fpdu_send(s->out, 1, 0, true, s->zero, 8);
@@ -408,7 +409,7 @@ static void good_things(void)
 	T_UNTIL(&s->p, s->p.sv.nwc == 1);
 	CU_ASSERT_EQUAL(s->p.sv.wc[0].status, IBV_WC_SUCCESS);
 	CU_ASSERT_EQUAL(s->p.sv.wc[0].byte_len, 8);
-	/* Invalidate: told, and from then on refused. */
+	/* Invalidation is reported; afterwards the key is refused. */
 	w_inv(s, s->all->rkey);
 	s->out[15] = 2;
 	t_raw_send(&s->r, s->out, s->n);
@@ -429,7 +430,7 @@ static void interleaved(void)
 
 	stage_open(s, NULL, 0);
 	t_fill(data, sizeof(data), 5);
-	/* A Send in three segments with a Write in two between them. */
+	/* A SEND in three segments, with a WRITE in two segments between them. */
 	s->n = t_fpdu_send(s->out, 1, 0, false, data, 20);
 	s->n += t_fpdu_tagged(s->out + s->n, RD_RDMAP_WRITE, s->all->rkey, TO(s, 8), false, data,
 			      4);
@@ -468,7 +469,7 @@ static void term_received(const char *control, const char *text)
 
 static void terms_received(void)
 {
-	term_received("11000300", "invalid key"); /* siw's order */
+	term_received("11000300", "invalid key"); /* in siw's byte order */
 	term_received("1203c000", "message sequence number");
 	term_received("02020000", "CRC");
 	term_received("ffffffff", "unknown");
@@ -587,7 +588,7 @@ static void bad_response(int which)
 	t_rdma(&s->p.cl, IBV_WR_RDMA_WRITE, 2, s->all, 16, 1, 0x1000, 0x77);
 	CU_ASSERT_FATAL(t_raw_recv(&s->r, rtr_and_req, 52));
 	CU_ASSERT_FATAL(t_raw_recv(&s->r, wr, sizeof(wr)));
-	/* The Write has left, but its completion waits for the READ before it. */
+	/* The WRITE has left, but its completion waits for the READ before it. */
 	CU_ASSERT_EQUAL(s->p.cl.nwc, 0);
 	memset(s->zero, 0x5a, sizeof(s->zero));
 	term = make_bad_response(s, which);
@@ -597,7 +598,7 @@ static void bad_response(int which)
 	CU_ASSERT_EQUAL(s->p.cl.wc[0].wr_id, 1);
 	CU_ASSERT_EQUAL(s->p.cl.wc[0].status, IBV_WC_BAD_RESP_ERR);
 	CU_ASSERT_EQUAL(s->p.cl.wc[1].status, IBV_WC_WR_FLUSH_ERR);
-	/* Nothing outside the sink was touched. */
+	/* No byte outside the sink was changed. */
 	CU_ASSERT_EQUAL(s->mem[15], 0);
 	CU_ASSERT_EQUAL(s->mem[116], 0);
 	t_raw_close(&s->r);

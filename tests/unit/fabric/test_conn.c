@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How connections come about, and all the ways they end. */
+/* How connections are established, and every way in which they end. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -88,7 +88,7 @@ static void revisions(void)
 
 	t_pair_connect(&p, &o);
 	CU_ASSERT_EQUAL(p.seen_ird, 128);
-	CU_ASSERT_EQUAL(p.sv.conn->ord, 16); /* what was asked for: no one can tell otherwise */
+	CU_ASSERT_EQUAL(p.sv.conn->ord, 16); /* as requested: revision 1 negotiates no depths */
 	t_pair_close(&p);
 	o = (struct t_opts){.client.no_peer_to_peer = true, .client.poke_ns = T_NO_POKES};
 	t_pair_connect(&p, &o);
@@ -136,7 +136,7 @@ static void rejected_elsewhere(void)
 	T_UNTIL(&p, p.cl.rejected);
 	CU_ASSERT_EQUAL(p.cl.pd_len, 3);
 	t_pair_close(&p);
-	/* The fabric the request came from is gone before it is rejected. */
+	/* The fabric by which the request arrived is closed before the request is rejected. */
 	t_pair_open(&p, &o);
 	t_pair_start(&p);
 	T_UNTIL(&p, p.req);
@@ -221,13 +221,14 @@ static void drops(const char *hex)
 
 static void bad_requests(void)
 {
-	drops("");                                                     /* silence */
+	drops("");                                                     /* no bytes at all */
 	drops("4d504120494420526571204672");                           /* half a frame */
 	drops("474554202f20485454502f312e310d0a");                     /* another protocol */
-	drops("4d504120494420526570204672616d65 10 02 0004 00000000"); /* a reply */
+	drops("4d504120494420526570204672616d65 10 02 0004 00000000"); /* a reply instead of a
+									  request */
 	drops("4d504120494420526571204672616d65 10 03 0004 00000000"); /* revision 3 */
 	drops("4d504120494420526571204672616d65 10 02 ffff 00000000"); /* 64 KiB of data */
-	drops("4d504120494420526571204672616d65 10 02 0201 00000000"); /* 513 */
+	drops("4d504120494420526571204672616d65 10 02 0201 00000000"); /* 513 bytes */
 	drops("4d504120494420526571204672616d65 10 02 0024 00000000"); /* data missing */
 	drops("4d504120494420526571204672616d65 10 02 0003 000000");   /* depths cut off */
 }
@@ -285,7 +286,7 @@ static void large_request(void)
 	t_pair_close(&p);
 }
 
-/* What the initiator makes of a reply. */
+/* How the initiator handles a reply. */
 static void reply(const char *hex, int status, const char *reason, uint32_t term)
 {
 	struct t_opts o = {.client.reply_timeout_ns = 60 * RD_NSEC_PER_MSEC};
@@ -333,7 +334,7 @@ static void bad_replies(void)
 	reply(REP "20 02 0000", -ECONNREFUSED, "rejected", 0);
 }
 
-/* The RTR message as agreed, and no work request together with it. */
+/* The RTR message as negotiated, and no work request together with it. */
 static void rtr(void)
 {
 	uint8_t buf[64];
@@ -369,7 +370,7 @@ static void rtr(void)
 	CU_ASSERT_EQUAL(buf[15], 1); /* MSN */
 	CU_ASSERT_EQUAL(buf[35], 0); /* size */
 	T_UNTIL(&p, p.cl.established);
-	/* It takes the only place: our READ waits for its response. */
+	/* Its READ uses the only slot, so our READ waits for its response. */
 	CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_READ, 1, mr, 0, 4, 8, 9), 0);
 	CU_ASSERT(t_raw_quiet(&r, 5 * RD_NSEC_PER_MSEC));
 	t_raw_hex(&r, "000ec142 00000000 0000000000000000 00000000");
@@ -383,7 +384,7 @@ static void rtr(void)
 	t_pair_close(&p);
 }
 
-/* The responder is silent until the initiator has spoken, whatever is posted. */
+/* The responder sends nothing before the initiator's first message, even if work is posted. */
 static void startup_rule(void)
 {
 	for (int p2p = 0; p2p < 2; p2p++) {
@@ -414,7 +415,7 @@ static void startup_rule(void)
 	}
 }
 
-/* A peer-to-peer initiator that never says anything. */
+/* A peer-to-peer initiator that never sends a message. */
 static void silent_initiator(void)
 {
 	struct t_opts o = {.server.request_timeout_ns = 30 * RD_NSEC_PER_MSEC};
@@ -434,7 +435,7 @@ static void silent_initiator(void)
 	t_pair_close(&p);
 }
 
-/* The request changes hands: another fabric than the listener's serves it. */
+/* The request moves to another fabric than the listener's. */
 static void adopted_elsewhere(void)
 {
 	struct t_opts o = {.manual = true};
@@ -463,7 +464,7 @@ static void adopted_elsewhere(void)
 	t_pair_close(&p);
 }
 
-/* A peer that says nothing is given something to look at, until it speaks. */
+/* A silent peer is poked until it sends. */
 static void pokes(void)
 {
 	struct t_opts o = {.client = {.no_peer_to_peer = true, .poke_ns = RD_NSEC_PER_MSEC}};
@@ -483,7 +484,7 @@ static void pokes(void)
 		CU_ASSERT_EQUAL(memcmp(buf, empty_write, 20), 0);
 	}
 	CU_ASSERT_EQUAL(p.cl.established, 1);
-	/* Now it speaks. What was on its way comes still, and then silence. */
+	/* The peer sends. Pokes that were already sent arrive, and then no further ones. */
 	t_raw_hex(&r, "000ec140 00000000 0000000000000000 00000000");
 	T_UNTIL(&p, rd_iw_test_conn(p.cl.conn).got_first);
 	while (recv(r.fd, buf, sizeof(buf), 0) > 0)
@@ -496,7 +497,7 @@ static void pokes(void)
 	t_pair_close(&p);
 }
 
-/* A poke that falls due while an FPDU is partly sent comes behind it, not into it. */
+/* A poke that becomes due while an FPDU is partly sent is sent after it, not within it. */
 static void poke_waits_its_turn(void)
 {
 	struct t_opts o = {.client = {.no_peer_to_peer = true, .sndbuf = 16384}};
@@ -537,7 +538,7 @@ static void poke_waits_its_turn(void)
 	free(sink);
 }
 
-/* A listener on every address, of IPv6 alone; the request names the address that was reached. */
+/* A listener on every IPv6 address; the request has the address that was reached. */
 static void wildcard_v6(void)
 {
 	struct t_opts o = {.ipv6 = true, .manual = true};
@@ -554,14 +555,14 @@ static void wildcard_v6(void)
 		rd_fab_listen(p.sv.fab, (struct sockaddr *)&any, 16, p.lis->fn, &p, &lis), 0);
 	port = rd_addr_port((struct sockaddr *)&lis->addr);
 	CU_ASSERT(rd_addr_is_any((struct sockaddr *)&lis->addr));
-	rd_addr_set_port((struct sockaddr *)&p.lis->addr, port); /* where the client goes */
+	rd_addr_set_port((struct sockaddr *)&p.lis->addr, port); /* where the client connects to */
 	t_pair_start(&p);
 	T_UNTIL(&p, p.req);
 	CU_ASSERT_STRING_EQUAL(rd_addr_format_host((struct sockaddr *)&p.req->local, text), "::1");
 	CU_ASSERT_EQUAL(rd_addr_port((struct sockaddr *)&p.req->local), port);
 	t_adopt(&p, p.req);
 	T_UNTIL(&p, p.cl.established && p.sv.established);
-	/* IPv4 does not come in through it. */
+	/* IPv4 connections do not reach it. */
 	rd_addr_parse("127.0.0.1", port, &v4);
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	CU_ASSERT(fd >= 0);
@@ -572,7 +573,7 @@ static void wildcard_v6(void)
 	t_pair_close(&p);
 }
 
-/* Connecting only to be refused: sockets that are drained are bounded. */
+/* Connections that are refused: the number of sockets that are drained is bounded. */
 static void drain_limit(void)
 {
 	enum { COUNT = RD_IW_MAX_DRAINS + 40 };
@@ -610,7 +611,7 @@ static void flush_order(void)
 	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
 	for (uint64_t i = 0; i < 5; i++)
 		t_recv(&p.cl, 100 + i, ma, 0, 16);
-	/* A wrong local key fails its request; what is behind it is flushed. */
+	/* A wrong local key fails its work request; the work requests behind it are flushed. */
 	CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, 0, 8, rd_fab_remote_addr(mb, mem),
 			       mb->rkey),
 			0);
@@ -631,7 +632,7 @@ static void flush_order(void)
 						   : i == 1 ? IBV_WC_LOC_PROT_ERR
 							    : IBV_WC_WR_FLUSH_ERR);
 	}
-	/* Whatever is posted now is flushed as well. */
+	/* Work requests that are posted now are flushed too. */
 	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
 	CU_ASSERT_EQUAL(rd_fab_post_recv(p.cl.conn, &rwr, &rbad), 0);
 	T_UNTIL(&p, p.cl.nwc == 11);
@@ -646,7 +647,7 @@ static void flush_order(void)
 	t_pair_close(&p);
 }
 
-/* More is queued than one transmission takes, and one behind that is wrong. */
+/* More work requests than one transmission takes, and a wrong one behind them. */
 static void wrong_behind_a_batch(void)
 {
 	enum { COUNT = 400, WRONG = 300, LEN = 4096 }; /* 256 of them leave at once */
@@ -675,7 +676,7 @@ static void wrong_behind_a_batch(void)
 	t_pair_close(&p);
 }
 
-/* What is posted to a dead connection may be more than its queues ever held. */
+/* The work requests posted to a dead connection may exceed the depth of its queues. */
 static void flushed_beyond_depth(void)
 {
 	enum { COUNT = 1000 };
@@ -709,10 +710,10 @@ static void last_words(void)
 	t_recv(&p.cl, 1, ma, 0, 64);
 	t_recv(&p.sv, 1, mb, 0, 64);
 	t_send(&p.cl, 2, ma, 0, 8);
-	T_UNTIL(&p, p.sv.nwc == 1); /* the host has spoken */
+	T_UNTIL(&p, p.sv.nwc == 1); /* the host has sent its first message */
 	t_send(&p.sv, 3, mb, 0, 32);
 	rd_fab_disconnect(p.sv.conn);
-	CU_ASSERT_EQUAL(p.sv.disconnected, 0); /* from the loop only */
+	CU_ASSERT_EQUAL(p.sv.disconnected, 0); /* events come from the loop only */
 	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
 	CU_ASSERT_EQUAL(p.sv.status, 0);
 	CU_ASSERT_EQUAL(p.cl.status, 0);
@@ -787,8 +788,8 @@ static void out_of_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &old);
 	CU_ASSERT(turns < 20); /* no spinning */
 	CU_ASSERT_EQUAL(t_stats(&p.sv)->half_open, 0);
-	/* Whether the first one outlived it is the kernel's business: valgrind takes it and drops
-	 * it. */
+	/* The kernel decides whether the first one stays longer; valgrind accepts it and drops it.
+	 */
 	t_raw_connect(&second, &p);
 	T_UNTIL(&p, t_stats(&p.sv)->half_open >= 1);
 	t_raw_close(&second);
@@ -796,7 +797,7 @@ static void out_of_descriptors(void)
 	t_pair_close(&p);
 }
 
-/* A listener with a backlog for many connections that nobody accepts meanwhile. */
+/* A listener whose backlog has many connections that are not accepted yet. */
 static void listen_for_many(struct t_pair *p)
 {
 	struct rd_fab_listener *lis = NULL;
@@ -818,7 +819,8 @@ static int option(struct t_end *e, int level, int name)
 	return value;
 }
 
-/* Both ends give up a machine that is gone; the accepted side inherits that from its listener. */
+/* Both ends give up a peer that does not answer; the accepted side inherits the timeout from its
+ * listener. */
 static void peer_timeout(void)
 {
 	static const struct {
@@ -853,9 +855,8 @@ static void peer_timeout(void)
 }
 
 /*
- * More strangers than may be half-open, whose time is never over. Those of the address that has the
- * most are closed, the oldest first; neither a newcomer nor another address's older one waits for
- * that.
+ * More unassociated sockets than may be half-open, without a time limit. Those of the address that
+ * has the most are closed, oldest first. New ones and older ones of other addresses stay.
  */
 static void half_open_limit(void)
 {
@@ -875,7 +876,7 @@ static void half_open_limit(void)
 	T_UNTIL(&p, p.cl.established && p.sv.established);
 	CU_ASSERT(t_raw_quiet(&other, 0));
 	for (int i = 0; i < COUNT; i++) {
-		/* That one made room for the newcomer. */
+		/* That one was closed for the new one. */
 		if (i != COUNT + 1 - LIMIT)
 			CU_ASSERT(i < COUNT + 1 - LIMIT ? t_raw_reset(&r[i])
 							: t_raw_quiet(&r[i], 0));
@@ -885,7 +886,7 @@ static void half_open_limit(void)
 	t_pair_close(&p);
 }
 
-/* From as many addresses: the oldest of all goes. */
+/* As many addresses as sockets: the oldest socket of all is closed. */
 static void half_open_addresses(void)
 {
 	enum { COUNT = 120, LIMIT = 100 };
@@ -908,7 +909,7 @@ static void half_open_addresses(void)
 	t_pair_close(&p);
 }
 
-/* All of them go after their time, with one timer. */
+/* All of them are closed after their time limit, with one timer. */
 static void half_open_time(void)
 {
 	enum { COUNT = 50 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The events of a connection, as all providers report them. */
+/* The events of a connection, common to all providers. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "suites.h"
 #include "util/loop.h"
 
-/* A provider's connection, and what its user sees of it. */
+/* A provider's connection, and the events that its user gets. */
 struct fake_conn {
 	struct rd_fab_conn base;
 	struct rd_conn_events events;
@@ -54,7 +54,7 @@ static void fake_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, 
 	log->statuses[log->n] = ev->status;
 	if (++log->n == log->destroy_in)
 		rd_conn_events_destroy(&rd_container_of(conn, struct fake_conn, base)->events);
-	/* Both are valid during the call, whatever the user has done. */
+	/* Both are valid during the callback, even if the user destroys the connection. */
 	snprintf(log->reasons[log->n - 1], RD_CONN_REASON, "%s", ev->reason);
 	if (ev->private_len)
 		memcpy(log->pd, ev->private_data, ev->private_len);
@@ -88,7 +88,8 @@ static struct rd_loop *open_loop(void)
 	return loop;
 }
 
-/* Never inside the call that raises them; the order is that of a connection's life. */
+/* Events are delivered from the loop, never inside the call that raises them, in the order of a
+ * connection's life. */
 static void in_order_from_the_loop(void)
 {
 	struct rd_loop *loop = open_loop();
@@ -119,7 +120,7 @@ static void in_order_from_the_loop(void)
 	rd_loop_destroy(&loop);
 }
 
-/* Reason and private data stay valid until the callback returns, and no further event follows. */
+/* Reason and private data stay valid until the callback returns; no event follows. */
 static void destroyed_in_a_callback(void)
 {
 	struct rd_loop *loop = open_loop();

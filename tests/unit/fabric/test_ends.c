@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How connections end, whoever ends them and when; with every provider. */
+/* How connections end: by which side, and in which state. With every provider. */
 #include "suites.h"
 #include "t_fab.h"
 

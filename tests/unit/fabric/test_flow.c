@@ -46,7 +46,7 @@ static void many_per_sendmsg(void)
 	uint64_t calls;
 
 	pair_with_keys(&p, NULL, &ma, &mb);
-	/* Let the pause after the handshake pass. */
+	/* Wait for the end of the pause after the handshake. */
 	t_recv(&p.sv, 0, mb, 0, 16);
 	t_send(&p.cl, 0, ma, 0, 16);
 	T_UNTIL(&p, p.sv.nwc == 1 && p.cl.nwc == 1);
@@ -58,7 +58,7 @@ static void many_per_sendmsg(void)
 	CU_ASSERT_EQUAL(t_stats(&p.cl)->sendmsg_calls, calls); /* posting alone sends nothing */
 	T_UNTIL(&p, p.cl.nwc == 61);
 	CU_ASSERT_EQUAL(t_stats(&p.cl)->sendmsg_calls, calls + 1);
-	/* READs: all requests in one, all responses in one. */
+	/* READs: all requests in one segment, all responses in one. */
 	calls = t_stats(&p.sv)->sendmsg_calls;
 	for (uint64_t i = 0; i < 16; i++)
 		t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 64 * i, 33,
@@ -90,7 +90,7 @@ static void gather_scatter(void)
 		d[15 - i] = (struct ibv_sge){(uintptr_t)b + 65000 * (unsigned)i, len, mb->lkey};
 		total += len;
 	}
-	/* SEND out of 16 pieces into 16 pieces of other lengths */
+	/* SEND of 16 SGEs into 16 SGEs of other lengths */
 	wr.opcode = IBV_WR_SEND;
 	CU_ASSERT_EQUAL(rd_fab_post_recv(p.sv.conn, &rwr, &rbad), 0);
 	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
@@ -98,13 +98,13 @@ static void gather_scatter(void)
 	CU_ASSERT_EQUAL(p.sv.wc[0].byte_len, total);
 	for (int i = 0, at = 0; i < 16; at += (int)d[i++].length)
 		CU_ASSERT_EQUAL(memcmp((void *)(uintptr_t)d[i].addr, flat + at, d[i].length), 0);
-	/* WRITE out of pieces */
+	/* WRITE of several SGEs */
 	wr.opcode = IBV_WR_RDMA_WRITE;
 	wr.wr.rdma.remote_addr = rd_fab_remote_addr(mb, b);
 	wr.wr.rdma.rkey = mb->rkey;
 	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
 	T_UNTIL(&p, p.cl.nwc == 2);
-	/* READ into pieces: first clear them */
+	/* READ into several SGEs, which are cleared first */
 	for (int i = 0; i < 16; i++)
 		memset((void *)(uintptr_t)s[i].addr, 0, s[i].length);
 	wr.opcode = IBV_WR_RDMA_READ;
@@ -184,7 +184,7 @@ static void not_connected(void)
 	t_pair_close(&p);
 }
 
-/* READs beyond the ORD wait in order, and what is behind them too. */
+/* READs beyond the ORD wait in order, as do the work requests behind them. */
 static void ord_stalls(void)
 {
 	struct t_opts o = {.cparam.ord = 2, .sparam.ird = 2};
@@ -209,10 +209,11 @@ static void ord_stalls(void)
 	close_with_keys(&p, &ma, &mb);
 }
 
-/* Of what leaves together the last one is reported; READs, and what does not leave, each. */
+/* Of work requests that leave together, only the last one is reported. READs, and work requests
+ * that do not leave, are reported one by one. */
 static void coalesced(void)
 {
-	/* Devices are asked only for the last of what they are given at once. */
+	/* The verbs provider signals only the last work request of a batch. */
 	static const uint64_t expected[2][5] = {{1, 2, 3, 4, 5}, {2, 4, 5}};
 	struct t_opts o = {.coalesce = true};
 	struct rd_fab_mr *ma, *mb;
@@ -228,7 +229,7 @@ static void coalesced(void)
 	T_UNTIL(&p, p.cl.nwc && p.cl.wc[p.cl.nwc - 1].wr_id == 8 && p.sv.nwc == 8);
 	CU_ASSERT_EQUAL(p.cl.nwc, 1);
 	p.cl.nwc = 0;
-	/* The SENDs leave with the READs between them, which are over later. */
+	/* The SENDs leave with the READs between them, which complete later. */
 	for (uint64_t i = 0; i < 6; i++)
 		if (i == 2 || i == 4)
 			t_rdma(&p.cl, IBV_WR_RDMA_READ, i, ma, 10000 * i, 10000,
@@ -294,7 +295,7 @@ static void fence(void)
 		   t_fpdu_tagged(buf, RD_RDMAP_READ_RESP, mr->lkey, rd_fab_remote_addr(mr, a), true,
 				 "wxyz", 4));
 	CU_ASSERT(t_raw_recv(&r, buf, 24));
-	/* What is written is what was read. */
+	/* The data read is the data written. */
 	CU_ASSERT_EQUAL(memcmp(buf + 16, "wxyz", 4), 0);
 	t_raw_close(&r);
 	T_UNTIL(&p, p.cl.disconnected);
@@ -317,7 +318,7 @@ static void shared_receive(void)
 	for (uint64_t i = 0; i < 60; i++)
 		t_send(&p.cl, i, ma, 100 * i, 100);
 	T_UNTIL(&p, p.sv.nwc == 60);
-	/* Each in another RECV: which one is not promised. */
+	/* Each message is in another RECV; the order of RECVs is not specified. */
 	for (uint64_t i = 0; i < 60; i++) {
 		uint64_t at = p.sv.wc[i].wr_id - 1000;
 
@@ -325,7 +326,7 @@ static void shared_receive(void)
 		taken[at] = true;
 		CU_ASSERT_EQUAL(memcmp(b + 100 * at, a + 100 * i, 100), 0);
 	}
-	/* What nobody took stays in the shared queue when the connection ends. */
+	/* RECVs that no message took stay in the shared queue when the connection ends. */
 	rd_fab_disconnect(p.cl.conn);
 	T_UNTIL(&p, p.sv.disconnected);
 	CU_ASSERT_EQUAL(p.sv.nwc, 60);
@@ -365,21 +366,21 @@ static void notification(void)
 	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0);
 	CU_ASSERT_EQUAL(rd_fab_cq_arm(p.sv.cq), 0);
 	t_turn(&p, 0);
-	CU_ASSERT_EQUAL(n.n, 0); /* what is there already does not count */
+	CU_ASSERT_EQUAL(n.n, 0); /* completions from before arming do not count */
 	t_send(&p.cl, 1, ma, 0, 8);
 	t_send(&p.cl, 1, ma, 0, 8);
 	T_UNTIL(&p, t_stats(&p.sv)->fpdus_rx == 4);
 	t_turn(&p, 0);
-	CU_ASSERT_EQUAL(n.n, 1); /* once per arm */
+	CU_ASSERT_EQUAL(n.n, 1); /* one notification per arming */
 	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 1);
 	t_send(&p.cl, 1, ma, 0, 8);
 	T_UNTIL(&p, t_stats(&p.sv)->fpdus_rx == 5);
 	t_turn(&p, 0);
-	CU_ASSERT_EQUAL(n.n, 1); /* not without arming again */
+	CU_ASSERT_EQUAL(n.n, 1); /* none without arming again */
 	got = rd_fab_cq_poll(p.sv.cq, 8, wc);
 	CU_ASSERT_EQUAL(got, 4);
 	CU_ASSERT_EQUAL(rd_fab_cq_arm(p.sv.cq), 0);
-	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0); /* reset by arming */
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0); /* arming starts anew */
 	t_send(&p.cl, 1, ma, 0, 8);
 	T_UNTIL(&p, n.n == 2);
 	close_with_keys(&p, &ma, &mb);
@@ -407,7 +408,7 @@ static void invalidation(void)
 	T_UNTIL(&p, p.cl.nwc == 2);
 	CU_ASSERT_EQUAL(p.cl.wc[1].wc_flags, IBV_WC_WITH_INV);
 	CU_ASSERT_EQUAL(p.cl.wc[1].invalidated_rkey, key->rkey);
-	/* Local use goes on, remote use ends. */
+	/* Local access still works, remote access does not. */
 	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 2, key, 0, 8, rd_fab_remote_addr(mb, b), mb->rkey);
 	T_UNTIL(&p, p.cl.nwc == 3);
 	CU_ASSERT_EQUAL(p.cl.wc[2].status, IBV_WC_SUCCESS);
@@ -436,12 +437,12 @@ static void keys(void)
 		for (int j = 0; j < i; j++)
 			CU_ASSERT_NOT_EQUAL(mr[j]->rkey, mr[i]->rkey);
 	}
-	/* The table grew on the way: they are all still found. */
+	/* The table has grown; all keys are still found. */
 	mask = rd_iw_test_mr_slots(p.cl.dev) - 1;
 	CU_ASSERT_EQUAL(mask, 511);
 	for (int i = 0; i < 300; i++)
 		CU_ASSERT_PTR_EQUAL(rd_iw_test_find_mr(p.cl.dev, mr[i]->rkey), mr[i]);
-	/* An old key is not valid again at once, and its slot rests. */
+	/* An old key does not become valid again soon: its slot is not reused at once. */
 	old = mr[0]->rkey;
 	rd_fab_dereg_mr(&mr[0]);
 	mr[0] = t_reg(&p.cl, a, 16, T_ACCESS_ALL);
@@ -459,7 +460,8 @@ static void keys(void)
 	t_pair_close(&p);
 }
 
-/* What peers see of memory that only its owner may use: a READ's sink is named as well. */
+/* What peers see of memory without remote access: the sink of a READ has a key and an address as
+ * well. */
 static void keys_and_addresses_are_random(void)
 {
 	uint64_t set = 0, clear = 0, keys_set = 0, keys_clear = 0;
@@ -483,7 +485,7 @@ static void keys_and_addresses_are_random(void)
 	t_pair_close(&p);
 }
 
-/* The peer reads a lot and slowly; the key is taken back while the response is under way. */
+/* The peer reads much data slowly; the key is invalidated while the response is being sent. */
 static void revoked_while_read(void)
 {
 	struct t_opts o = {.server.sndbuf = 8192};
@@ -501,7 +503,7 @@ static void revoked_while_read(void)
 	T_UNTIL(&p,
 		rd_iw_test_conn(p.sv.conn).tx_part > 0 && rd_iw_test_conn(p.sv.conn).tx_blocked);
 	rd_fab_dereg_mr(&mr);
-	free(heap); /* under ASan a further access would be the end */
+	free(heap); /* under ASan a further access would end the program */
 	do {
 		n = recv(r.fd, sink, 4 << 20, 0);
 		t_turn(&p, RD_NSEC_PER_MSEC);
@@ -514,7 +516,8 @@ static void revoked_while_read(void)
 	free(sink);
 }
 
-/* Every counter of a connection starts just before it wraps around; work goes on across it. */
+/* The counters of a connection start just before they wrap around; work continues across the wrap.
+ */
 static void wrap_conn(struct t_end *e)
 {
 	CU_ASSERT_FATAL(rd_iw_test_set_counters(e->conn, e->cq, UINT32_MAX - 20));
@@ -555,8 +558,9 @@ static void counters_wrap(void)
 }
 
 /*
- * A connection that never READs: what looks for a READ to answer must keep up with the queue, or,
- * 2^31 work requests later, a peer's stray response would start a search through all of them.
+ * A connection without READs: the index that searches for a READ to answer must keep up with the
+ * queue. Otherwise, after 2^31 work requests, a stray response of the peer would start a search
+ * through all of them.
  */
 static void reads_keep_up(void)
 {
@@ -572,7 +576,7 @@ static void reads_keep_up(void)
 	close_with_keys(&p, &ma, &mb);
 }
 
-/* A shared queue's room in a CQ is reserved once, and given back with its last user. */
+/* A shared receive queue reserves its room in a CQ once, and releases it with its last user. */
 static void shared_room(void)
 {
 	struct t_opts o = {.srq = true};
@@ -594,7 +598,7 @@ static void shared_room(void)
 	t_pair_close(&p);
 }
 
-/* Of the deepest queues that a target offers ten thousand attach; memory is made ahead for a part.
+/* Ten thousand of the deepest queues attach to one CQ; memory is allocated for a part of them only.
  */
 static void room_for_many(void)
 {
@@ -606,7 +610,7 @@ static void room_for_many(void)
 	for (int i = 0; i < QUEUES; i++)
 		CU_ASSERT_EQUAL_FATAL(rd_iw_test_cq_reserve(p.cl.cq, DEPTH), 0);
 	CU_ASSERT_EQUAL(rd_iw_test_cq_size(p.cl.cq), READY);
-	/* As many completions as that at one time, and more: none is lost. */
+	/* As many completions at one time, and more: none is lost. */
 	for (uint32_t i = 0; i < READY + 100; i++)
 		rd_iw_test_cq_push(p.cl.cq, p.cl.conn, i);
 	for (uint32_t i = 0; i < READY + 100; i++) {
@@ -620,12 +624,12 @@ static void room_for_many(void)
 }
 
 /*
- * A key is taken back and its place in the table given to another's memory while a Write with it is
- * under way: the rest of the Write lands nowhere.
+ * A key is invalidated and its slot is given to other memory while a WRITE to it is in progress:
+ * the rest of the WRITE is dropped.
  */
 static void key_reused_midway(void)
 {
-	enum { OTHERS = 62 }; /* all the slots that there are without a larger table, but one */
+	enum { OTHERS = 62 }; /* all slots but one that exist without a larger table */
 	static uint8_t first[4096], second[4096];
 	struct rd_fab_mr *mr, *next, *fill[OTHERS];
 	uint8_t out[5000], ones[4096];
@@ -648,7 +652,7 @@ static void key_reused_midway(void)
 	T_UNTIL(&p, first[1999] == 1);
 	rd_fab_dereg_mr(&mr);
 	next = t_reg(&p.sv, second, sizeof(second), T_ACCESS_ALL);
-	CU_ASSERT_EQUAL(next->rkey & 63, old & 63); /* the same place ... */
+	CU_ASSERT_EQUAL(next->rkey & 63, old & 63); /* the same slot ... */
 	CU_ASSERT_NOT_EQUAL(next->rkey, old);       /* ... and another key */
 	t_raw_send(&r, out + 16 + 2000, n - 16 - 2000);
 	t_raw_expect_term(&r, RD_TERM_DT_STAG);
@@ -662,7 +666,7 @@ static void key_reused_midway(void)
 	t_pair_close(&p);
 }
 
-/* Both sides push hard through tiny buffers: neither may wait for the other. */
+/* Both sides send much data through tiny buffers: neither may wait for the other. */
 static void backpressure(bool crc)
 {
 	struct t_opts o = {.client = {.sndbuf = 4096, .rcvbuf = 4096, .crc = crc},
@@ -683,7 +687,7 @@ static void backpressure(bool crc)
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t to = sizeof(a) / 2 + i * 2 * each;
 
-		/* to the peer by WRITE, from the peer by READ, on both sides */
+		/* WRITEs to the peer and READs from the peer, on both sides */
 		if (i % 2) {
 			t_rdma(&p.cl, IBV_WR_RDMA_WRITE, i, ma, to - sizeof(a) / 2, 2 * each,
 			       rd_fab_remote_addr(mb, b + to), mb->rkey);
@@ -697,7 +701,7 @@ static void backpressure(bool crc)
 		}
 	}
 	T_UNTIL(&p, p.cl.nwc == 1 + (int)count && p.sv.nwc == 1 + (int)count);
-	/* Completion of a WRITE is not its delivery: a READ behind it is. */
+	/* The completion of a WRITE does not show that it was delivered; a READ behind it does. */
 	t_rdma(&p.cl, IBV_WR_RDMA_READ, 1, ma, 0, 0, 0, 0);
 	t_rdma(&p.sv, IBV_WR_RDMA_READ, 1, mb, 0, 0, 0, 0);
 	T_UNTIL(&p, p.cl.nwc == 2 + (int)count && p.sv.nwc == 2 + (int)count);
@@ -726,7 +730,7 @@ static uint32_t next(uint32_t *x)
 	return *x;
 }
 
-/* Random WRITEs and READs against a model, many in flight. */
+/* Random WRITEs and READs compared with a model, many in flight. */
 static void random_mix(void)
 {
 	for (int run = 0; run < 4; run++) {
@@ -775,7 +779,7 @@ static void random_mix(void)
 	}
 }
 
-/* A SEND out of @n pieces that lie one behind the other, the first ones shorter. */
+/* A SEND of @n adjacent SGEs, the first ones shorter. */
 static void send_pieces(struct t_end *e, const struct rd_fab_mr *mr, uint32_t pos, uint32_t len,
 			uint32_t n, unsigned int flags)
 {
@@ -799,8 +803,8 @@ static void send_pieces(struct t_end *e, const struct rd_fab_mr *mr, uint32_t po
 }
 
 /*
- * Nothing but WRITEs and SENDs, which are framed in runs, through a small socket that takes them in
- * parts: wherever one is cut, what follows fits.
+ * Only WRITEs and SENDs, which are framed in runs, through a small socket that takes partial
+ * writes: each partial write continues correctly.
  */
 static void runs_in_parts(void)
 {
@@ -831,7 +835,7 @@ static void runs_in_parts(void)
 			pos += len;
 		}
 		T_UNTIL(&p, p.cl.nwc == each && p.sv.nwc == (int)sends);
-		/* WRITEs at the end are there once something behind them is. */
+		/* The last WRITEs have arrived when something behind them has. */
 		t_recv(&p.sv, 3, mb, 0, 0);
 		t_send(&p.cl, 3, ma, 0, 0);
 		sends++;
@@ -841,12 +845,12 @@ static void runs_in_parts(void)
 		p.cl.nwc = p.sv.nwc = 0;
 		sends = 0;
 	}
-	/* More system calls than rounds: they were cut. */
+	/* More system calls than rounds: writes were partial. */
 	CU_ASSERT(t_stats(&p.cl)->sendmsg_calls > 4 * (uint64_t)rounds);
 	close_with_keys(&p, &ma, &mb);
 }
 
-/* A run of which no more is copied than there is room for: its end leaves from where it is. */
+/* A run of which only a part fits into the copy area: its rest is sent from where it is. */
 static void long_run(void)
 {
 	struct t_opts o = {.depth = 128};
@@ -870,13 +874,13 @@ static void long_run(void)
 		T_UNTIL(&p, p.sv.nwc == 1 && p.cl.nwc == writes + 1);
 		CU_ASSERT_FATAL(all_ok(&p.cl, 0, p.cl.nwc) && all_ok(&p.sv, 0, p.sv.nwc));
 		CU_ASSERT_FATAL(t_filled(b, (size_t)writes * RD_IW_RUN_COPY, round));
-		CU_ASSERT(t_stats(&p.cl)->sendmsg_calls - calls <= 8); /* not one for each */
+		CU_ASSERT(t_stats(&p.cl)->sendmsg_calls - calls <= 8); /* not one each */
 		p.cl.nwc = p.sv.nwc = 0;
 	}
 	close_with_keys(&p, &ma, &mb);
 }
 
-/* Goes on by @step whenever it is looked at. */
+/* A clock that advances by @step whenever it is read. */
 struct step_clock {
 	uint64_t now;
 	uint64_t step;
@@ -889,7 +893,8 @@ static uint64_t step_clock_now(void *arg)
 	return c->now += c->step;
 }
 
-/* @n WRITEs of @len and a SEND, all received. Returns how often that was acknowledged at once. */
+/* @n WRITEs of @len and a SEND, all received. Returns how many immediate acknowledgements were
+ * requested. */
 static uint64_t acks_of(struct t_pair *p, uint64_t n, uint64_t len, struct rd_fab_mr *ma,
 			struct rd_fab_mr *mb)
 {
@@ -906,8 +911,8 @@ static uint64_t acks_of(struct t_pair *p, uint64_t n, uint64_t len, struct rd_fa
 }
 
 /*
- * Small ones in large segments are acknowledged at once, when they come often; large ones, and what
- * comes now and then, when TCP likes to.
+ * Frequent small messages in large segments are acknowledged at once. Large messages, and messages
+ * that come rarely, are acknowledged when TCP decides.
  */
 static void quick_acks(void)
 {
@@ -927,7 +932,7 @@ static void quick_acks(void)
 	acks_of(&p, 60, 4096, ma, mb);
 	CU_ASSERT(acks_of(&p, 60, 4096, ma, mb) > 0);
 	CU_ASSERT(t_stats(&p.sv)->quick_acks <= t_stats(&p.sv)->readv_calls);
-	/* The first large one comes where small ones were. */
+	/* The first large one arrives on a connection that had small ones. */
 	CU_ASSERT(acks_of(&p, 10, large, ma, mb) <= 1);
 	CU_ASSERT_EQUAL(acks_of(&p, 10, large, ma, mb), 0);
 	close_with_keys(&p, &ma, &mb);

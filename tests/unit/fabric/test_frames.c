@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a peer can do with FPDUs that are in order: begin messages without end, send many of them.
- */
+/* What a peer can do with FPDUs in sequence: messages without an end, and many of them. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,7 +11,7 @@
 #define RECV  6000u
 #define PEERS 10
 
-/* A server with a shared receive queue, met by raw peers. */
+/* A server with a shared receive queue, and raw peers. */
 struct stage {
 	struct t_pair p;
 	struct t_raw r[PEERS];
@@ -55,7 +54,7 @@ static void stage_close(struct stage *s)
 	t_pair_close(&s->p);
 }
 
-/* A RECV of three pieces: RECV bytes in all. */
+/* A RECV of three SGEs, RECV bytes in all. */
 static void hear(struct stage *s, uint64_t id)
 {
 	struct ibv_sge sge[3] = {{(uintptr_t)s->in, 64, s->mr->lkey},
@@ -87,7 +86,7 @@ static void heard(struct stage *s, int n, int i, uint32_t len)
 	memset(s->in, 0, sizeof(s->in));
 }
 
-/* A message of @len bytes in FPDUs of at most @part. */
+/* A message of @len bytes in FPDUs of at most @part bytes. */
 static size_t in_parts(struct stage *s, uint32_t msn, uint32_t len, uint32_t part)
 {
 	size_t n = 0;
@@ -120,7 +119,7 @@ static void halves_hold_no_recv(void)
 		heard(s, (int)msn - 1, 0, 64);
 		hear(s, msn);
 	}
-	/* They are as good as any, whenever the rest comes. */
+	/* Slow messages are received correctly, whenever their rest arrives. */
 	for (int i = 1; i < PEERS; i++) {
 		uint32_t len = i % 3 ? 64 : 5000;
 
@@ -156,7 +155,7 @@ static void cut_anywhere(void)
 	stage_close(s);
 }
 
-/* Whole when there was no RECV: what came behind it waits with it. */
+/* The message was complete when there was no RECV: the bytes behind it wait with it. */
 static void complete_and_waiting(void)
 {
 	struct stage *s = stage_open(2);
@@ -178,7 +177,7 @@ static void complete_and_waiting(void)
 	hear(s, 2);
 	heard(s, 2, 0, 70);
 	CU_ASSERT_FALSE(s->conn[0]->waits);
-	/* It may also end there. */
+	/* The connection may also end there. */
 	n = in_parts(s, 3, 3000, 700);
 	t_raw_send(&s->r[0], s->out, n - 1);
 	settle(s);
@@ -192,7 +191,7 @@ static void complete_and_waiting(void)
 	stage_close(s);
 }
 
-/* No RECV is used up where none could hold it. */
+/* No RECV is used up if none could hold the message. */
 static void longer_than_any_recv(void)
 {
 	struct stage *s = stage_open(2);
@@ -254,8 +253,8 @@ static void blanks_end_it(void)
 	}
 }
 
-/* One that sends messages of @len bytes in FPDUs of @part as fast as it can gets @usual FPDUs for
- * each turn, but for what it had read before that was known. */
+/* A peer that sends messages of @len bytes in FPDUs of @part bytes as fast as it can gets @usual
+ * FPDUs for each turn, apart from those that were read before their length was known. */
 static void parts_of_a_turn(uint32_t len, uint32_t part, uint64_t usual)
 {
 	enum { TURNS = 400, FIRST = 8192 };
@@ -269,7 +268,7 @@ static void parts_of_a_turn(uint32_t len, uint32_t part, uint64_t usual)
 
 		while (sent > 0) {
 			if (at == n) {
-				/* As many messages as there are RECVs for. */
+				/* As many messages as there are RECVs. */
 				if (stats->fpdus_rx / (len / part) + 50 < msn)
 					break;
 				n = in_parts(s, ++msn, len, part);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device leaves and comes back. RD_TEST_LINK has the device of RD_TEST_ADDR as `rdma link add`
- * takes it, "NAME type TYPE netdev NETDEV": it is removed and added again.
+ * A device is removed and added again. RD_TEST_LINK describes the device of RD_TEST_ADDR as `rdma
+ * link add` takes it: "NAME type TYPE netdev NETDEV".
  */
 #include <errno.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ static void run(struct t_pair *p, const char *verb)
 		kill(pid, SIGKILL);
 }
 
-/* The old connections, CQs and devices go, as in a program that goes on with the new ones. */
+/* Free the old connections, CQs and devices, as a program does that continues with new ones. */
 static void anew(struct t_end *e)
 {
 	rd_fab_conn_destroy(&e->conn);
@@ -66,7 +66,7 @@ static void anew(struct t_end *e)
 	e->nwc = e->resolved = e->established = e->removed = e->disconnected = 0;
 }
 
-/* The address may take a moment to belong to the device again. */
+/* It may take a moment until the address belongs to the device again. */
 static void connect_again(struct t_pair *p)
 {
 	uint64_t end = t_now() + T_WAIT;
@@ -93,10 +93,10 @@ static void removal(bool srq)
 	for (uint64_t i = 0; i < RECVS; i++)
 		t_recv(&p.cl, i, ma, 0, 16);
 	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 100, ma, 0, 4096, rd_fab_remote_addr(mb, mem), mb->rkey);
-	/* Ends although nothing here is given back by its users. */
+	/* The connection ends although its user frees nothing. */
 	run(&p, "delete");
 	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
-	/* The later of the two may have heard of the other's end first. */
+	/* The later one may hear of the other's end first. */
 	CU_ASSERT(p.cl.removed || p.sv.removed);
 	CU_ASSERT(!p.cl.removed || p.cl.status == -ENODEV);
 	CU_ASSERT(!p.sv.removed || p.sv.status == -ENODEV);
@@ -117,7 +117,7 @@ static void removal(bool srq)
 	t_open_cq(&p.sv);
 	connect_again(&p);
 	CU_ASSERT(!p.cl.dev->gone);
-	/* What is left of the old one has been given back. */
+	/* Everything of the old device has been freed. */
 	CU_ASSERT_EQUAL(rd_vb_test_stats(p.cl.fab)->devs, 1);
 	CU_ASSERT_EQUAL(rd_vb_test_stats(p.sv.fab)->devs, 1);
 	p.fds = 0; /* librdmacm opened the new device, and has not yet closed the old one's files */

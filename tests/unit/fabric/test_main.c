@@ -24,7 +24,7 @@ int main(int argc, char **argv)
 		{.name = NULL},
 	};
 
-	/* What does not look at iWARP's bytes or counters. */
+	/* Suites that do not check iWARP's bytes or counters. */
 	const struct t_suite verbs[] = {
 		{.name = "addresses", .cases = t_verbs_first_cases},
 		{.name = "ops", .cases = t_ops_cases},

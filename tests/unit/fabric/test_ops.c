@@ -46,7 +46,7 @@ static void run_sizes(const struct t_opts *opts)
 		memset(b, 0, BIG);
 		t_fill(a, n, (uint32_t)i + 100);
 		t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 9, ma, 0, n, raddr, mb->rkey);
-		/* READ it back behind it */
+		/* READ the data back */
 		t_rdma(&p.cl, IBV_WR_RDMA_READ, 10, ma, 3, n, raddr, mb->rkey);
 		T_UNTIL(&p, p.cl.nwc == 3);
 		CU_ASSERT_EQUAL(p.cl.wc[1].wr_id, 9);

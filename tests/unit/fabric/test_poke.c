@@ -7,7 +7,7 @@
 #include "suites.h"
 #include "t_raw.h"
 
-/* Without payload, with the length before and the CRC field behind. */
+/* An empty FPDU: its length field and its CRC field. */
 #define READ_LEN  52
 #define WRITE_LEN 20
 
@@ -23,7 +23,7 @@ static bool poke_armed(const struct t_end *e)
 	return rd_vb_test_conn(e->conn).poke_armed;
 }
 
-/* Until @e has poked @n times, and none is out. */
+/* Until @e has poked @n times and all pokes have completed. */
 static void wait_pokes(struct t_pair *p, const struct t_end *e, uint64_t n)
 {
 	T_UNTIL(p, pokes(e) >= n && !rd_vb_test_conn(e->conn).hidden_out);
@@ -36,7 +36,8 @@ static void nothing_seen(const struct t_end *e)
 	CU_ASSERT_EQUAL(e->disconnected + e->failed + e->rejected, 0);
 }
 
-/* While nobody speaks siw is poked from both sides, and neither's user is told; then it is over. */
+/* While no message has arrived, siw is poked by both sides and no user sees it. The first message
+ * ends the pokes. */
 static void pokes_unseen(bool srq)
 {
 	struct t_opts o = {.srq = srq};
@@ -80,7 +81,7 @@ static void pokes_are_not_seen(void)
 	pokes_unseen(true);
 }
 
-/* A poke takes no place of the user's, and no completion between its. */
+/* A poke takes no place of the user's in the send queue, and no completion among the user's. */
 static void poke_has_a_place(void)
 {
 	struct rd_fab_mr *ma, *mb;
@@ -114,7 +115,8 @@ static void poke_has_a_place(void)
 	t_pair_close(&p);
 }
 
-/* The connection ends with a poke on its way: it is no reason to wait, and nobody hears of it. */
+/* The connection ends while a poke is in flight: the end does not wait for it, and no user sees it.
+ */
 static void end_with_poke(int who)
 {
 	struct t_end *ends[2];
@@ -160,7 +162,8 @@ static void no_depth_no_poke(void)
 
 /* ---- what goes over the wire ---- */
 
-/* A Send that arrives when siw has read the request and is not yet accepting: it never looks. */
+/* A SEND that arrives after siw has read the request and before it accepts: siw does not process
+ * it. */
 static void lost_message(void)
 {
 	struct t_opts o = {.manual = true};
@@ -184,7 +187,8 @@ static void lost_message(void)
 	t_recv(&p.sv, 7, mb, 0, 64);
 	CU_ASSERT(t_raw_recv(&r, rep, sizeof(rep)));
 	CU_ASSERT_EQUAL(memcmp(rep, RD_MPA_KEY_REP, 16), 0);
-	/* An empty READ, and the message is still not there; its answer brings it. */
+	/* An empty READ while the message is still missing; its answer makes siw process the
+	 * message. */
 	CU_ASSERT(t_raw_recv(&r, buf, READ_LEN));
 	CU_ASSERT(buf[1] == READ_LEN - 6 && (buf[3] & 0xf) == RD_RDMAP_READ_REQ);
 	CU_ASSERT_EQUAL(memcmp(buf + 32, "\0\0\0\0", 4), 0);
@@ -202,7 +206,7 @@ static void lost_message(void)
 	t_pair_close(&p);
 }
 
-/* A host may get our reply late, and with it what we sent behind it, which is not for siw. */
+/* A host may get our reply late, together with bytes behind it that are not for siw. */
 static void reply_stays_alone(void)
 {
 	uint8_t buf[64], rep[24];
@@ -225,7 +229,7 @@ static void reply_stays_alone(void)
 	t_pair_close(&p);
 }
 
-/* To a peer that says nothing empty WRITEs go, until it does. */
+/* Empty WRITEs are sent to a silent peer until it sends. */
 static void silent_target(void)
 {
 	struct rd_fab_mr *ma;

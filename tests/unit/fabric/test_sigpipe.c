@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A SIGPIPE that siw makes within a call of ours is not the program's. */
+/* A SIGPIPE that siw raises within one of our calls does not reach the program. */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -50,7 +50,7 @@ static void set_blocked(int how)
 	CU_ASSERT_EQUAL(pthread_sigmask(how, &set, NULL), 0);
 }
 
-/* A call within which there is a SIGPIPE, or none. */
+/* A call within which a SIGPIPE is raised, or none. */
 static void call(bool broken)
 {
 	struct rd_vb_sigpipe s;
@@ -69,7 +69,7 @@ static void taken_back(void)
 	call(true);
 	call(false);
 	CU_ASSERT(caught == 0 && !is_pending() && !is_blocked());
-	/* The program's own reach it as before. */
+	/* The program's own SIGPIPEs reach it as before. */
 	pthread_kill(pthread_self(), SIGPIPE);
 	CU_ASSERT_EQUAL(caught, 1);
 	set_action(SIG_IGN, NULL);
@@ -98,7 +98,7 @@ static void where_it_is_blocked(void)
 
 static uint8_t mem[65536];
 
-/* A FIN, then a reset: what is written to the connection from now on is EPIPE. */
+/* A FIN, then a reset: later writes to the connection get EPIPE. */
 static void leave(int fd)
 {
 	const struct linger at_once = {.l_onoff = 1};
@@ -117,8 +117,8 @@ static void *leave_when_spoken_to(void *arg)
 	return NULL;
 }
 
-/* A thread that runs as soon as it can: while siw is in the middle of a message of many frames, and
- * does not look at whether the connection is still there. */
+/* A thread that runs whenever it can. It closes the connection while siw sends a message of many
+ * frames without checking the connection. */
 static void start_urgent(pthread_t *t, void *(*fn)(void *), void *arg)
 {
 	const struct sched_param first = {.sched_priority = 1};
@@ -132,7 +132,7 @@ static void start_urgent(pthread_t *t, void *(*fn)(void *), void *arg)
 	pthread_attr_destroy(&attr);
 }
 
-/* Both have spoken, so that siw is poked no more. */
+/* Both sides have sent, so siw is not poked any more. */
 static void open_to_raw(struct t_pair *p, struct t_raw *r, const struct rd_fab_mr *mr)
 {
 	uint8_t req[24], buf[128];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues that run dry: who waits, who is served, and what comes back in the end. */
+/* Shared receive queues that are empty: which connections wait, which get RECVs, and what is
+ * returned at the end. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -68,13 +69,13 @@ static void say(struct many *m, int i, unsigned int msg)
 	m->p.cl.conn = NULL;
 }
 
-/* RECV @id has a place of its own in b. */
+/* RECV @id has an area of its own in b. */
 static void hear(struct many *m, uint64_t id)
 {
 	CU_ASSERT_EQUAL(t_recv(&m->p.sv, id, m->mb, LEN * id, LEN), 0);
 }
 
-/* Give the loop every chance to do what it must not. */
+/* Run the loop long enough for anything wrong to happen. */
 static void settle(struct t_pair *p)
 {
 	for (int quiet = 0; quiet < 10;)
@@ -82,7 +83,7 @@ static void settle(struct t_pair *p)
 	t_turn(p, 0);
 }
 
-/* How many messages of connection @i were received; each must be the next one, and intact. */
+/* The number of messages received from connection @i. Each must be the next one, and intact. */
 static unsigned int heard(struct many *m, int i)
 {
 	const struct t_end *e = &m->p.sv;
@@ -122,13 +123,14 @@ static void dry_queue_waits(void)
 		hear(&m, id);
 	T_UNTIL(&m.p, heard(&m, 0) == 40);
 	CU_ASSERT_EQUAL(m.p.sv.disconnected, 0);
-	for (unsigned int i = 40; i < 60; i++) /* as if nothing had been */
+	for (unsigned int i = 40; i < 60; i++) /* the connection works as before */
 		say(&m, 0, i);
 	T_UNTIL(&m.p, heard(&m, 0) == 60);
 	many_close(&m);
 }
 
-/* All of a connection's messages wait for the one without a RECV; what it sends does not. */
+/* One message without a RECV holds up all later ones of its connection, but not what the connection
+ * sends. */
 static void one_message_holds_up_its_connection(void)
 {
 	struct many m;
@@ -143,7 +145,8 @@ static void one_message_holds_up_its_connection(void)
 	T_UNTIL(&m.p, m.p.cl.nwc == 2);
 	settle(&m.p);
 	CU_ASSERT_EQUAL(b[80000] | b[80003] | b[80007], 0);
-	/* A READ and a WRITE of the side that waits: the WRITE arrives, the READ waits as well. */
+	/* A READ and a WRITE of the waiting side: the WRITE arrives, the response of the READ
+	 * waits. */
 	m.p.sv.conn = m.sv[0];
 	CU_ASSERT_EQUAL(t_rdma(&m.p.sv, IBV_WR_RDMA_READ, 91, m.mb, 81000, 64,
 			       rd_fab_remote_addr(m.ma, a + 512), m.ma->rkey),
@@ -151,8 +154,8 @@ static void one_message_holds_up_its_connection(void)
 	CU_ASSERT_EQUAL(t_rdma(&m.p.sv, IBV_WR_RDMA_WRITE, 92, m.mb, 0, 0, 0, 0), 0);
 	m.p.sv.conn = NULL;
 	settle(&m.p);
-	CU_ASSERT_EQUAL(m.p.sv.nwc, 0); /* in posting order, and the READ is not back */
-	m.p.cl.conn = m.cl[1];          /* another connection is not concerned */
+	CU_ASSERT_EQUAL(m.p.sv.nwc, 0); /* completions wait for the READ */
+	m.p.cl.conn = m.cl[1];          /* another connection is not affected */
 	CU_ASSERT_EQUAL(t_rdma(&m.p.cl, IBV_WR_RDMA_WRITE, 93, m.ma, 0, 8,
 			       rd_fab_remote_addr(m.mb, b + 82000), m.mb->rkey),
 			0);
@@ -193,7 +196,8 @@ static void served_in_turn(void)
 	many_close(&m);
 }
 
-/* A RECV that is posted is there for those who wait, whoever's message comes first. */
+/* A posted RECV goes to a waiting connection, even if another connection's message arrives first.
+ */
 static void newcomers_queue_up(void)
 {
 	struct many m;
@@ -208,7 +212,7 @@ static void newcomers_queue_up(void)
 	settle(&m.p);
 	CU_ASSERT_EQUAL(heard(&m, 0), 1);
 	CU_ASSERT_EQUAL(heard(&m, 1), 0);
-	hear(&m, 1); /* the first one went to the end of the line */
+	hear(&m, 1); /* the first one moved to the end of the queue */
 	settle(&m.p);
 	CU_ASSERT_EQUAL(heard(&m, 0), 1);
 	CU_ASSERT_EQUAL(heard(&m, 1), 1);
@@ -231,18 +235,18 @@ static void ends_while_waiting(void)
 	settle(&m.p);
 	rd_fab_disconnect(m.sv[0]); /* by us */
 	T_UNTIL(&m.p, m.p.sv.disconnected == 1);
-	rd_fab_conn_destroy(&m.sv[1]); /* from one moment to the next */
+	rd_fab_conn_destroy(&m.sv[1]); /* without a Terminate */
 	t_raw_open(&r, &m.p, 0);
 	n = t_fpdu_send(out, 1, 0, true, a, LEN);
 	t_raw_send(&r, out, n);
-	t_raw_send(&r, out, 7); /* something behind it */
+	t_raw_send(&r, out, 7); /* a message behind it */
 	settle(&m.p);
 	setsockopt(r.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	t_raw_close(&r); /* by a reset, which is noticed although nothing is read */
+	t_raw_close(&r); /* a reset is noticed although the connection is not read */
 	T_UNTIL(&m.p, m.p.sv.disconnected == 2);
 	CU_ASSERT_NOT_EQUAL(m.p.sv.status, 0);
 	CU_ASSERT_EQUAL(m.p.sv.nwc, 0);
-	/* None of them has taken a RECV along. */
+	/* None of them has taken a RECV. */
 	rd_fab_conn_destroy(&m.p.sv.conn);
 	m.n = 1;
 	rd_fab_conn_destroy(&m.cl[1]);
@@ -255,7 +259,7 @@ static void ends_while_waiting(void)
 	many_close(&m);
 }
 
-/* The peer says goodbye behind its messages: all of them are received first. */
+/* The peer disconnects after its messages: all of them are received first. */
 static void goodbye_waits_too(void)
 {
 	struct many m;
@@ -275,7 +279,7 @@ static void goodbye_waits_too(void)
 	many_close(&m);
 }
 
-/* What a connection had taken from the shared queue comes back although the connection is gone. */
+/* RECVs that a connection has taken from the shared queue are returned when it has ended. */
 static void recvs_outlive_connections(void)
 {
 	uint8_t out[256];
@@ -291,10 +295,10 @@ static void recvs_outlive_connections(void)
 	T_UNTIL(&m.p, m.p.cl.nwc == 1);
 	settle(&m.p);
 	qpn = m.sv[0]->qp_num;
-	rd_fab_conn_destroy(&m.sv[0]); /* with a completion that nobody has seen */
+	rd_fab_conn_destroy(&m.sv[0]); /* with an unpolled completion */
 	t_raw_open(&r, &m.p, 0);
 	t_fpdu_send(out, 1, 0, true, a, LEN);
-	t_raw_send(&r, out, 60); /* and with half a message, which has taken none */
+	t_raw_send(&r, out, 60); /* and with half a message, which has taken no RECV */
 	settle(&m.p);
 	rd_fab_conn_destroy(&m.p.sv.conn);
 	m.p.sv.no_poll = false;
@@ -321,7 +325,7 @@ static void count_low(struct rd_fab_srq *srq, void *arg)
 	(*low)++;
 }
 
-/* Told once; messages that have only begun do not count. */
+/* The limit event comes once; incomplete messages do not count. */
 static void limit_is_told(void)
 {
 	unsigned int low = 0;
@@ -361,7 +365,7 @@ static void limit_is_told(void)
 	rd_fab_srq_limit(m.p.sv.srq, 0, NULL, NULL);
 	T_UNTIL(&m.p, heard(&m, 0) == 6);
 	settle(&m.p);
-	CU_ASSERT_EQUAL(low, 2); /* taken back */
+	CU_ASSERT_EQUAL(low, 2); /* returned */
 	rd_fab_conn_destroy(&m.p.sv.conn);
 	t_raw_close(&r);
 	many_close(&m);
@@ -371,12 +375,12 @@ static void limit_is_told(void)
 
 #define SHARED CHURN
 
-/* Connections with shares, 16 RECVs, and what was said. */
+/* Connections with shares, 16 RECVs, and the messages sent. */
 struct shared {
 	struct many m;
 	struct rd_fab_share *of[SHARED];
 	unsigned int said[SHARED];
-	uint64_t next; /* RECV */
+	uint64_t next; /* posted RECVs */
 };
 
 static void post(struct shared *s, uint32_t n)
@@ -385,7 +389,7 @@ static void post(struct shared *s, uint32_t n)
 		hear(&s->m, s->next++);
 }
 
-/* Connection i is of share @of[i]. */
+/* Connection i belongs to share @of[i]. */
 static void shared_open(struct shared *s, const int of[SHARED])
 {
 	memset(s, 0, sizeof(*s));
@@ -413,7 +417,7 @@ static void talk(struct shared *s, int i, unsigned int n)
 	settle(&s->m.p);
 }
 
-/* @n of what connection @i of share @of has taken come back. */
+/* @n RECVs that connection @i of share @of has taken are returned. */
 static void give(struct shared *s, int of, int i, uint32_t n)
 {
 	rd_fab_share_give(s->of[of], s->m.sv[i], n);
@@ -431,7 +435,7 @@ static void a_share_leaves_a_quarter(void)
 	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
 	CU_ASSERT_EQUAL(heard(&s.m, 1), 0);
 	CU_ASSERT_EQUAL(s.of[0]->recvs, 12);
-	/* Whoever gives back what it takes goes on for as long as it likes, */
+	/* A share that returns what it takes can go on without limit, */
 	for (unsigned int k = 1; k <= 10; k++) {
 		talk(&s, 2, 1);
 		CU_ASSERT_EQUAL(heard(&s.m, 2), k);
@@ -467,8 +471,8 @@ static void turns_within_a_share(void)
 	shared_close(&s);
 }
 
-/* The last one is taken: those that come back are for shares that hold nothing, in order, whoever
- * else waited before them. */
+/* The last RECV is taken. Returned RECVs go first to shares that hold none, in order, even if
+ * others waited before them. */
 static void nothing_held_comes_first(void)
 {
 	static const unsigned int want[SHARED] = {12, 3, 1, 1, 1, 0};
@@ -515,7 +519,7 @@ static void a_connection_changes_its_share(void)
 	shared_close(&s);
 }
 
-/* What a connection held counts until it is given back, also when it is gone by then. */
+/* RECVs of a connection count until they are returned, even after its end. */
 static void a_share_outlives_a_connection(void)
 {
 	struct shared s;
@@ -534,7 +538,7 @@ static void a_share_outlives_a_connection(void)
 	shared_close(&s);
 }
 
-/* Its claim to the next RECV goes with it. */
+/* Its claim to the next RECV ends with it. */
 static void nothing_held_and_gone(void)
 {
 	struct shared s;
@@ -555,7 +559,8 @@ static void nothing_held_and_gone(void)
 	shared_close(&s);
 }
 
-/* Messages of all sizes, RECVs few and at random: every connection hears its own, in order. */
+/* Messages of all sizes, with few RECVs posted at random: each connection gets its own messages, in
+ * order. */
 static void churn(void)
 {
 	enum { MSGS = 400, RECVS = 24, MAX = 6000 };

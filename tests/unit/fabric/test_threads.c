@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two threads, each with its loop: one listens, the other adopts, serves and ends. */
+/* Two threads with a loop each: one listens; the other adopts, serves and ends connections. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,12 +15,12 @@ struct worker {
 	struct rd_fab_cq *cq;
 	struct rd_fab_mr *mr;
 	struct rd_fab_conn *conn;
-	struct rd_msg msg; /* carries req over */
+	struct rd_msg msg; /* carries @req to the other thread */
 	struct rd_fab_req *req;
 	uint8_t buf[64];
 	bool refuse;
-	int recvs;         /* good ones */
-	atomic_int served; /* connections it is done with */
+	int recvs;         /* successful connections */
+	atomic_int served; /* connections that have ended */
 	int failures;
 };
 
@@ -106,7 +106,8 @@ static void worker_close(struct worker *w)
 	rd_loop_destroy(&w->loop);
 }
 
-/* One connection, from request to end, served by the thread of @w. Every third is refused. */
+/* One connection, from request to end, served by the thread of @w. Every third request is refused.
+ */
 static void serve_one(struct t_pair *p, struct worker *w, struct rd_fab_mr *mr, int i)
 {
 	int nwc = p->cl.nwc, rejected = p->cl.rejected, established = p->cl.established;
@@ -173,7 +174,7 @@ static void shared_scratch(void)
 	rd_fab_iwarp_scratch_unref(&scratch);
 }
 
-/* Two at a time are two pieces; one at a time is the one that was used last. */
+/* Two users at a time get two pieces; one user at a time gets the piece used last. */
 static void scratch_is_used_again(void)
 {
 	struct rd_fab_iwarp_scratch *pool;

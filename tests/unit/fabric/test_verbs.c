@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs provider: connections and their ends on a real device; and what it does without one. */
+/* The verbs provider: connections and their ends on a real device, and its behaviour without a
+ * device. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static uint8_t mem[65536];
 static void errors(void)
 {
 	CU_ASSERT_EQUAL(rd_vb_err(0), 0);
-	CU_ASSERT_EQUAL(rd_vb_err(EINVAL), -EINVAL); /* ibv_post_send() and its kind */
+	CU_ASSERT_EQUAL(rd_vb_err(EINVAL), -EINVAL); /* ibv_post_send() and similar calls */
 	errno = ENOMEM;
 	CU_ASSERT_EQUAL(rd_vb_err(-1), -ENOMEM); /* rdma_cm */
 	CU_ASSERT_EQUAL(rd_vb_err(-EAGAIN), -EAGAIN);
@@ -36,7 +37,7 @@ static void reject_texts(void)
 
 	rd_vb_reject_text(false, &ev, &status, &by_peer);
 	CU_ASSERT(by_peer && status == -ECONNREFUSED);
-	ev.status = 8; /* the CM of the peer's host; its padding is no private data */
+	ev.status = 8; /* from the CM of the peer's host; its padding is not private data */
 	CU_ASSERT_PTR_NOT_NULL(
 		strstr(rd_vb_reject_text(false, &ev, &status, &by_peer), "nobody listens"));
 	CU_ASSERT(!by_peer && status == -ECONNREFUSED);
@@ -46,7 +47,7 @@ static void reject_texts(void)
 	ev.status = 9999;
 	CU_ASSERT_PTR_NOT_NULL(rd_vb_reject_text(false, &ev, &status, &by_peer));
 	CU_ASSERT(!by_peer && status == -ECONNREFUSED);
-	/* iWARP: an errno, and what came along */
+	/* iWARP: an errno, and the private data with it */
 	ev = (struct rd_vb_cm_event){.status = -ECONNRESET, .pd_len = 4};
 	rd_vb_reject_text(true, &ev, &status, &by_peer);
 	CU_ASSERT(by_peer && status == -ECONNREFUSED);
@@ -55,7 +56,7 @@ static void reject_texts(void)
 	CU_ASSERT(!by_peer && status == -ECONNRESET);
 }
 
-/* By transport and vendor, whatever the device is called. */
+/* By transport and vendor, independent of the device's name. */
 static void quirks(void)
 {
 	struct ibv_device device = {.transport_type = IBV_TRANSPORT_IWARP, .name = "x0"};
@@ -71,7 +72,7 @@ static void quirks(void)
 	CU_ASSERT(!none->hidden_wrs && !none->sigpipe && !none->open && !none->established);
 }
 
-/* On a machine that has one the device suite says more. */
+/* On a machine with a device the device suite checks more. */
 static void no_device(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -112,7 +113,7 @@ static void whose_address(void)
 	CU_ASSERT(rd_fab_verbs_has_addr((struct sockaddr *)&ss));
 	rd_addr_parse("127.0.0.1", 4420, &ss);
 	CU_ASSERT(!rd_fab_verbs_has_addr((struct sockaddr *)&ss));
-	/* To ask opens no device: nobody would hear of its removal. */
+	/* The question opens no device: nobody would notice its removal. */
 	CU_ASSERT_EQUAL(t_count_fds(), fds);
 }
 
@@ -141,7 +142,7 @@ static void private_data(void)
 	}
 }
 
-/* Each side's limit is the other's, and none of the limits is used for the other direction. */
+/* The limit of one side is that of the other, in the opposite direction. */
 static void different_depths(void)
 {
 	struct t_opts o = {.cparam = {.ird = 5, .ord = 9}, .sparam = {.ird = 2, .ord = 8}};
@@ -150,11 +151,10 @@ static void different_depths(void)
 	t_pair_connect(&p, &o);
 	CU_ASSERT_EQUAL(p.sv.conn->ord, 5);
 	CU_ASSERT_EQUAL(p.cl.conn->ird, 5);
-	/* siw holds as many as it was asked for after all (relaxed_ird_negotiation of Linux 6.1).
-	 */
+	/* siw accepts as many as requested (relaxed_ird_negotiation of Linux 6.1). */
 	CU_ASSERT(p.cl.conn->ord == 2 || (p.cl.conn->ord == 9 && rd_vb_test_is_iwarp(p.cl.dev)));
 	t_pair_close(&p);
-	/* One that reads nothing of ours has nothing to say about what it holds. */
+	/* A peer that issues no READs does not limit what it holds. */
 	o.cparam = (struct rd_fab_conn_param){.ird = 4, .ord = 1};
 	o.sparam = (struct rd_fab_conn_param){.ird = 0xffff, .ord = 16};
 	t_pair_connect(&p, &o);
@@ -207,7 +207,7 @@ static void rejected_elsewhere(void)
 	T_UNTIL(&p, p.cl.rejected);
 	CU_ASSERT_EQUAL(p.cl.pd[2], 'c');
 	t_pair_close(&p);
-	/* The fabric the request came from is gone before it is rejected. */
+	/* The fabric by which the request arrived is closed before the request is rejected. */
 	t_pair_open(&p, &o);
 	t_pair_start(&p);
 	T_UNTIL(&p, p.req);
@@ -221,7 +221,7 @@ static void rejected_elsewhere(void)
 	t_pair_close(&p);
 }
 
-/* The request changes hands: another fabric, on another event channel, serves it. */
+/* The request moves to another fabric, on another event channel. */
 static void adopted_elsewhere(void)
 {
 	struct t_opts o = {.manual = true};
@@ -251,7 +251,7 @@ static void adopted_elsewhere(void)
 	t_pair_close(&p);
 }
 
-/* The peer leaves while its request is on its way to another loop. */
+/* The peer disconnects while its request is on its way to another loop. */
 static void void_request(void)
 {
 	struct t_opts o = {.manual = true};
@@ -264,7 +264,7 @@ static void void_request(void)
 	CU_ASSERT_FATAL(p.req != NULL);
 	rd_fab_disconnect(p.cl.conn);
 	T_UNTIL(&p, p.cl.disconnected);
-	/* Whether the news is here already or not: it ends. */
+	/* The connection ends, whether the event has arrived already or not. */
 	end = t_now() + 20 * RD_NSEC_PER_MSEC;
 	while (t_now() < end)
 		t_turn(&p, RD_NSEC_PER_MSEC);
@@ -332,7 +332,7 @@ static void flush(int who)
 		rd_fab_disconnect(p.sv.conn);
 	else if (who == 2)
 		rd_fab_conn_destroy(&p.sv.conn);
-	else /* no such key at the peer */
+	else /* the peer has no such key */
 		t_rdma(&p.cl, IBV_WR_RDMA_READ, 7, ma, 0, 8, 8, 9);
 	T_UNTIL(&p, p.cl.disconnected && (!p.sv.conn || p.sv.disconnected));
 	n = who == 3 ? 6 : 5;
@@ -347,7 +347,7 @@ static void flush(int who)
 			next++;
 		}
 	}
-	/* Whatever is posted now is flushed as well. */
+	/* Work requests that are posted now are flushed too. */
 	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), 0);
 	CU_ASSERT_EQUAL(rd_fab_post_recv(p.cl.conn, &rwr, &rbad), 0);
 	T_UNTIL(&p, p.cl.nwc == n + 2);
@@ -368,7 +368,7 @@ static void flushes(void)
 		flush(who);
 }
 
-/* Every request that was taken comes back, also those posted while the queue pair fails. */
+/* Every accepted work request completes, also those posted while the queue pair fails. */
 static void end_under_load(void)
 {
 	for (int round = 0; round < 10; round++) {
@@ -414,10 +414,10 @@ static void last_words(void)
 	t_recv(&p.cl, 1, ma, 0, 64);
 	t_recv(&p.sv, 1, mb, 0, 64);
 	t_send(&p.cl, 2, ma, 0, 8);
-	T_UNTIL(&p, p.sv.nwc == 1); /* the host has spoken */
+	T_UNTIL(&p, p.sv.nwc == 1); /* the host has sent its first message */
 	t_send(&p.sv, 3, mb, 0, 32);
 	rd_fab_disconnect(p.sv.conn);
-	CU_ASSERT_EQUAL(p.sv.disconnected, 0); /* from the loop only */
+	CU_ASSERT_EQUAL(p.sv.disconnected, 0); /* events come from the loop only */
 	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
 	CU_ASSERT_EQUAL(p.sv.status, 0);
 	CU_ASSERT_EQUAL(p.cl.nwc, 2);
@@ -456,7 +456,7 @@ static void notification(void)
 		t_turn(&p, 0);
 		t_send(&p.cl, 1, ma, 0, 8);
 		T_UNTIL(&p, notified == i);
-		t_send(&p.cl, 1, ma, 0, 8); /* not armed: silent */
+		t_send(&p.cl, 1, ma, 0, 8); /* not armed: no event */
 		T_UNTIL(&p, p.cl.nwc == 2 * i);
 		end = t_now() + 5 * RD_NSEC_PER_MSEC;
 		while (t_now() < end)
@@ -487,7 +487,7 @@ static void serve(struct rd_fab_cq *cq, void *arg)
 	CU_ASSERT_EQUAL(rd_fab_cq_arm(cq), 0);
 }
 
-/* A loop that spins asks for no notification; one that sleeps is woken by it. */
+/* A loop that spins requests no notification; a loop that sleeps is woken by one. */
 static void armed_before_sleep(void)
 {
 	struct served served = {.n = 0};
@@ -516,11 +516,11 @@ static void armed_before_sleep(void)
 	CU_ASSERT_EQUAL(*arms, before);
 	for (int i = 51; i <= 53; i++) {
 		t_recv(&p.sv, 1, mb, 0, 64);
-		/* The event of what was found before it may come late, and end a sleep. */
+		/* The event of a completion that was found before may come late and end a sleep. */
 		T_UNTIL(&p, *arms > before);
 		before = *arms;
 		t_send(&p.cl, 1, ma, 0, 8);
-		/* Without the notification it would sleep through the whole of it. */
+		/* Without the notification it would sleep for all of that time. */
 		end = t_now() + T_WAIT / 2;
 		while (served.n < i && t_now() < end)
 			t_turn(&p, T_WAIT);
@@ -556,7 +556,7 @@ static void purged(void)
 	t_pair_close(&p);
 }
 
-/* More READs than the device may have out: they wait in order. And more than the queue holds:
+/* More READs than the device may have outstanding: they wait in order. More than the queue holds:
  * refused. */
 static void read_depth(void)
 {
@@ -611,7 +611,7 @@ static void gather_and_inline(void)
 		CU_ASSERT_EQUAL(p.sv.wc[i].byte_len, 32);
 		CU_ASSERT(t_filled(mem + 32768, 32, 9));
 	}
-	/* What would get lost is refused. */
+	/* Work requests that would be lost are refused. */
 	if (p.cl.dev->caps.max_inline && !p.cl.dev->caps.inline_with_inv) {
 		wr.opcode = IBV_WR_SEND_WITH_INV;
 		CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), -EINVAL);
@@ -625,7 +625,7 @@ static void gather_and_inline(void)
 	t_pair_close(&p);
 }
 
-/* What a turn posts goes together, and of the caller's lists nothing is needed after the call. */
+/* Work requests of one turn are posted together; the caller's lists are not used after the call. */
 static void one_batch_for_a_turn(void)
 {
 	struct rd_fab_mr *ma, *mb;
@@ -697,7 +697,7 @@ static void shared_receive_queue(void)
 	t_pair_close(&p);
 }
 
-/* No CQ of a device is large enough for all queue pairs that come to use it. */
+/* No CQ of a device is large enough for all queue pairs that use it. */
 static void many_on_one_cq(void)
 {
 	enum { N = 24 };
@@ -731,7 +731,8 @@ const struct t_case t_no_device_cases[] = {
 
 /* ---- nobody answers ---- */
 
-/* Behind an interface that asks no neighbour and loses everything: siw's rdma_connect() waits. */
+/* Behind an interface that resolves no neighbour and drops everything, siw's rdma_connect() blocks.
+ */
 static void start_in_vain(struct t_pair *p, struct rd_fab_listener *silent)
 {
 	struct sockaddr_storage ss;
@@ -763,7 +764,7 @@ static void silence_times_out(void)
 	CU_ASSERT_EQUAL(p.cl.resolved, 1);
 	CU_ASSERT_EQUAL(p.cl.failed, 1);
 	CU_ASSERT_EQUAL(p.cl.status, -ETIMEDOUT);
-	/* No turn of the loop had to bear it. */
+	/* No turn of the loop was blocked by it. */
 	CU_ASSERT(longest < 500 * RD_NSEC_PER_MSEC);
 	t_pair_close(&p);
 }
@@ -792,7 +793,7 @@ const struct t_case t_silent_cases[] = {
 	{NULL},
 };
 
-/* Before librdmacm has met a device. */
+/* Before librdmacm has found a device. */
 const struct t_case t_verbs_first_cases[] = {
 	{"whose address it is", whose_address},
 	{NULL},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bytes, both ways: captured from Linux's siw, and from the figures of the RFCs. */
+/* Building and parsing: bytes captured from Linux's siw, and figures of the RFCs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static void mpa_reply(void)
 	CU_ASSERT_EQUAL(r.ord, 128);
 	rd_iw_mpa_build(&r, out);
 	CU_ASSERT_EQUAL(memcmp(buf, out, n), 0);
-	/* What nvmet answered to nvme-rdma is what we answer as well. */
+	/* nvmet's answer to nvme-rdma is our answer too. */
 	rd_iw_mpa_parse(req, unhex(SIW_REQ, req), false, &q, &why);
 	r = (struct rd_iw_mpa){.pd = pd, .pd_len = sizeof(pd)};
 	rd_iw_mpa_answer(&q, &want, false, &r, &eff);
@@ -107,7 +107,7 @@ static void mpa_bad(void)
 	buf[18] = 0;
 	buf[19] = 3;
 	CU_ASSERT_EQUAL(rd_iw_mpa_parse(buf, 23, false, &m, &why), -EPROTO);
-	buf[17] = 1; /* the S bit means nothing before revision 2 */
+	buf[17] = 1; /* the S bit has no meaning before revision 2 */
 	CU_ASSERT_EQUAL(rd_iw_mpa_parse(buf, 23, false, &m, &why), 0);
 	CU_ASSERT_FALSE(m.enhanced);
 	CU_ASSERT_EQUAL(m.pd_len, 3);
@@ -127,13 +127,13 @@ struct nego {
 
 #define E .enhanced = true, .revision = 2
 static const struct nego negos[] = {
-	/* depths: ours cover the peer's, and no more */
+	/* depths: ours cover the peer's and not more */
 	{{E, .ird = 8, .ord = 4}, {16, 16}, false, 4, 8, false, false, false, false, {4, 8}},
 	{{E, .ird = 128, .ord = 128}, {2, 3}, false, 2, 3, false, false, false, false, {2, 3}},
-	/* CRC if either wants it */
+	/* CRC if either side wants it */
 	{{E, .crc = true}, {1, 1}, false, 0, 0, false, false, false, true, {0, 0}},
 	{{E}, {1, 1}, true, 0, 0, false, false, false, true, {0, 0}},
-	/* peer-to-peer: Write preferred, Read with room for it */
+	/* peer-to-peer: a WRITE is preferred, a READ if there is room for it */
 	{{E, .p2p = true, .rtr_write = true, .rtr_read = true, .ird = 8, .ord = 1},
 	 {16, 16},
 	 false,
@@ -164,7 +164,7 @@ static const struct nego negos[] = {
 	 false,
 	 false,
 	 {0, 4}},
-	/* "do not negotiate" is answered in kind, our own values stay */
+	/* "do not negotiate" is answered in the same way; our own values stay */
 	{{E, .ird = 0x3fff, .ord = 0x3fff},
 	 {16, 17},
 	 false,
@@ -185,7 +185,7 @@ static const struct nego negos[] = {
 	 false,
 	 false,
 	 {2, 17}},
-	/* revision 1 has no figures */
+	/* revision 1 has no depths */
 	{{.revision = 1}, {16, 17}, false, 0, 0, false, false, false, false, {16, 17}},
 };
 #undef E
@@ -257,7 +257,7 @@ static void mpa_replies(void)
 
 /* ---- DDP and RDMAP ---- */
 
-/* Parse @hex as a header; build from what was parsed; compare. */
+/* Parse @hex as a header, build a header from the result, and compare. */
 static void round_trip(const char *hex, struct rd_iw_hdr *h)
 {
 	uint8_t in[64], out[64];
@@ -374,7 +374,7 @@ static void term_build(void)
 
 	check_bytes(buf, rd_iw_term_build(buf, RD_TERM_MPA_CRC, NULL, 0),
 		    "00164147 00000000 00000002 00000001 00000000 20020000");
-	/* A READ of a bad key: all of its headers are returned. */
+	/* A READ with a wrong key: all of its headers are returned. */
 	n = unhex("002e4141 00000000 00000001 00000001 00000000 12345601 0000007000000000 00000040"
 		  "deadbe01 0000000000000000",
 		  bad);
@@ -386,7 +386,7 @@ static void term_build(void)
 	check_bytes(buf, rd_iw_term_build(buf, RD_TERM_DT_BOUNDS, bad, n),
 		    "00264147 00000000 00000002 00000001 00000000 1101c000"
 		    "100ec140 41236c02 ffff8880064aa000");
-	/* No more than the control bytes were seen. */
+	/* Only the control bytes had arrived. */
 	n = unhex("0052414a", bad);
 	check_bytes(buf, rd_iw_term_build(buf, RD_TERM_RO_OPCODE, bad, n),
 		    "00184147 00000000 00000002 00000001 00000000 02068000 0052");
@@ -412,13 +412,13 @@ static void term_decode(void)
 	CU_ASSERT_EQUAL(decode("20070300"), RD_TERM_RO_STREAM);
 	CU_ASSERT_EQUAL(decode("21030300"), RD_TERM_DU_MSN);
 	CU_ASSERT_EQUAL(decode("21020300"), RD_TERM_DU_NO_BUFFER);
-	/* as the RFC has them */
+	/* as the RFC specifies them */
 	CU_ASSERT_EQUAL(decode("20020000"), RD_TERM_MPA_CRC);
 	CU_ASSERT_EQUAL(decode("1100c000"), RD_TERM_DT_STAG);
 	CU_ASSERT_EQUAL(decode("0100e000"), RD_TERM_RP_STAG);
 	CU_ASSERT_EQUAL(decode("1203c000"), RD_TERM_DU_MSN);
 	CU_ASSERT_EQUAL(decode("02060000"), RD_TERM_RO_OPCODE);
-	/* Meaningful both ways, and nothing tells which: people get both. */
+	/* Both byte orders have a meaning and nothing distinguishes them: the text has both. */
 	{
 		const uint8_t both[4] = {0x20, 0x06, 0, 0};
 		char text[RD_IW_TERM_TEXT];
@@ -427,7 +427,7 @@ static void term_decode(void)
 		CU_ASSERT_PTR_NOT_NULL(strstr(text, "insufficient IRD"));
 		CU_ASSERT_PTR_NOT_NULL(strstr(text, "unexpected RDMAP opcode"));
 	}
-	/* nonsense */
+	/* no valid code */
 	decode("");
 	decode("ffffffff");
 }
