@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The frame of every unit test program: a table of suites, run by CUnit, TAP on standard output. */
+/* The main program of every unit test: runs a table of suites by CUnit and prints TAP on standard
+ * output. */
 #ifndef T_MAIN_H
 #define T_MAIN_H
 
@@ -19,8 +20,9 @@ struct t_suite {
 };
 
 /*
- * Run @suites (ends with a NULL name). With an argument, only suites whose name starts with it.
- * Prints TAP (for meson's protocol: 'tap'), so that each case is counted. Returns main()'s status.
+ * Run @suites, which ends with a NULL name. With an argument, only suites whose name starts with
+ * it. Prints TAP (for meson's protocol: 'tap'), so that each case is counted. Returns the status
+ * for main().
  */
 int t_run(int argc, char **argv, const struct t_suite *suites);
 

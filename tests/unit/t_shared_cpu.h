@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Somebody who waits, and somebody who brings what is waited for, on one processor. */
+/* A waiting thread, and the thread whose messages it waits for, on one CPU. */
 #ifndef T_SHARED_CPU_H
 #define T_SHARED_CPU_H
 
@@ -8,11 +8,10 @@
 struct rd_loop;
 
 /*
- * Another thread posts message after message to @loop, each when the one before was handled, while
- * this one calls @turn until all were; both on the processor that this one is on. Whether @loop
- * lets the other one have it is seen without a look at the time: returns whether it made fewer
- * turns than one that keeps it until the kernel takes it away, which makes thousands for each
- * message.
+ * Another thread posts messages to @loop, each after the previous one was handled, while this
+ * thread calls @turn until all were handled. Both run on this thread's present CPU. The result does
+ * not depend on time: returns whether the loop made fewer turns than a loop that does not yield,
+ * which makes thousands for each message.
  */
 bool t_shares_its_cpu(struct rd_loop *loop, int (*turn)(void *arg), void *arg);
 

@@ -24,7 +24,7 @@ def exported(path):
     out = subprocess.run(['nm', '-D', '--defined-only', path], check=True, capture_output=True,
                          text=True).stdout
     names = {line.split()[-1] for line in out.splitlines() if line.split()[-2] != 'A'}
-    # sanitized builds export helpers of the compiler's
+    # sanitized builds export helper functions of the compiler
     return {n.split('@')[0] for n in names if not n.startswith(('__asan', '__odr_asan', '__ubsan'))}
 
 

@@ -18,7 +18,7 @@ static void count_event(void *user, const struct rdinit_dev_event *ev)
 		d->failed += ev->path_state == RDINIT_DEV_PATH_FAILED;
 		d->lost += ev->path_state == RDINIT_DEV_PATH_LOST;
 	}
-	/* Calls of the device are refused here, not waited for. */
+	/* Calls of the device are rejected here instead of queued. */
 	rdinit_dev_info_init(&info);
 	CU_ASSERT_EQUAL(rdinit_dev_get_info(d->dev, &info), -EDEADLK);
 }

@@ -15,16 +15,16 @@ struct t_dev {
 	unsigned int n_events, resized, ana, failed, lost;
 };
 
-/* The defaults of a test; reset the fake. */
+/* The default options of a test; resets the fake. */
 void t_dev_init(struct t_dev *d);
-/* Create, with @paths paths to 192.0.2.1, .2, ...; open; and a channel. */
+/* Create a device with @paths paths to 192.0.2.1, .2, ...; open it; and open a channel. */
 void t_dev_open(struct t_dev *d, unsigned int paths);
 void t_dev_free(struct t_dev *d);
-/* Turns of both loops, until nothing more happens without time passing. */
+/* Turn both loops until nothing happens without time passing. */
 void t_dev_settle(struct t_dev *d);
-/* The same, while @ms pass. */
+/* The same while @ms pass. */
 void t_dev_pass(struct t_dev *d, unsigned int ms);
-/* A command without its data. */
+/* Submit a command without data. */
 struct rdinit_dev_io t_dev_io(enum rdinit_dev_op op, uint64_t lba, uint32_t nblocks);
 enum rdinit_dev_path_state t_dev_path_state(struct t_dev *d, unsigned int path);
 

@@ -178,7 +178,7 @@ void t_send(struct t_conn *conn, const void *cqe, size_t len, uint32_t inv_rkey)
 	if (conn->dead)
 		return;
 	if (conn->recv_head == conn->recv_tail) {
-		conn->f->violations++; /* no RECV posted kills an iWARP connection */
+		conn->f->violations++; /* a SEND without a posted RECV ends an iWARP connection */
 		t_break(conn, -EPROTO);
 		return;
 	}
@@ -546,7 +546,8 @@ static void conn_destroy(struct rd_fab_conn *c)
 
 	rd_defer_cancel(conn->fab->loop, &conn->deliver);
 	if (conn->cq)
-		conn->cq->head = conn->cq->tail; /* completions of a destroyed one are dropped */
+		conn->cq->head =
+			conn->cq->tail; /* completions of a destroyed connection are dropped */
 	note_conn(conn->f, conn, NULL);
 	for (i = 0; i < 2; i++) {
 		if (conn->f->last_conn[i] == conn)

@@ -38,7 +38,7 @@ static bool says_success_only(struct t_fake *f, struct t_conn *conn, const struc
 	return true;
 }
 
-/* Nothing of what was in our memory may pass for the controller's answer. */
+/* Bytes that were in our memory before must not be taken for the controller's answer. */
 static void unwritten_pages(void)
 {
 	unsigned char page[RDINIT_IDENTIFY_SIZE], zero[RDINIT_IDENTIFY_SIZE] = {0};
@@ -78,9 +78,9 @@ static void keep_alive(void)
 	ctrl = t_ctrl(1);
 	for (i = 0; i < 101; i++) {
 		t_advance(&t_fake, 100);
-		CU_ASSERT_EQUAL(rdinit_ctrl_process(ctrl, 0), 0); /* not the caller's commands */
+		CU_ASSERT_EQUAL(rdinit_ctrl_process(ctrl, 0), 0); /* not commands of the caller */
 	}
-	/* kato 5 s: one each 2.5 s */
+	/* kato 5 s: one every 2.5 s */
 	CU_ASSERT_EQUAL(count_opcode(nvme_admin_keep_alive), 4);
 	CU_ASSERT_EQUAL(t_fake.log[t_fake.n_log - 1].sgl.keyed.type, 0x40);
 	CU_ASSERT_EQUAL(t_fake.log[t_fake.n_log - 1].flags, 0x40);
@@ -139,8 +139,8 @@ static void asynchronous_events(void)
 	CU_ASSERT_EQUAL(count_opcode(nvme_admin_async_event), 1);
 	aer = &t_fake.log[t_fake.n_log - 1];
 	CU_ASSERT_EQUAL(le32toh(aer[-1].cdw10), NVME_FEAT_FID_ASYNC_EVENT);
-	CU_ASSERT_EQUAL(le32toh(aer[-1].cdw11), 1u << 8 | 1u << 9); /* what OAES offers */
-	/* it does not time out */
+	CU_ASSERT_EQUAL(le32toh(aer[-1].cdw11), 1u << 8 | 1u << 9); /* all that OAES offers */
+	/* it has no timeout */
 	for (i = 0; i < 1000; i++) {
 		t_advance(&t_fake, 100);
 		CU_ASSERT_EQUAL(rdinit_ctrl_process(ctrl, 0), 0);
@@ -160,7 +160,7 @@ static void asynchronous_events(void)
 static struct {
 	unsigned int records;
 	uint64_t genctr;
-	unsigned int changes; /* the generation grows that many times after a header was read */
+	unsigned int changes; /* the generation changes this many times after a header was read */
 	unsigned int reads;
 	uint32_t longest;
 } disc;

@@ -5,7 +5,7 @@
 #include "cli.h"
 #include "suites.h"
 
-/* Walk a range; check that the pieces tile it, and return their number. */
+/* Walk a range; check that the pieces cover it exactly, and return their number. */
 static unsigned int walk(uint64_t pos, uint64_t len, uint32_t bs, uint32_t max)
 {
 	uint64_t done = 0;

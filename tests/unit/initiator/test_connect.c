@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way to a ready controller and queue pair: every command, its bytes, and every way it can
- * fail. */
+/* The steps to a ready controller and queue pair: every command, its bytes, and every failure. */
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +31,7 @@ static void assert_sqe(const struct nvme_sqe *sqe, const char *sparse)
 	CU_ASSERT_EQUAL(memcmp(want, sqe, sizeof(want)), 0);
 }
 
-/* A command with the parts that vary (cid, key, address) blanked out. */
+/* A command with its varying fields (CID, key, address) cleared. */
 static struct nvme_sqe blank(const struct nvme_sqe *sqe)
 {
 	struct nvme_sqe s = *sqe;
@@ -45,7 +44,7 @@ static struct nvme_sqe blank(const struct nvme_sqe *sqe)
 
 static void sequence(void)
 {
-	/* The kernel host's bytes (wire captures), as OFFSET:HEX; all others are 0. */
+	/* The bytes of the kernel host (captured), as OFFSET:HEX; all others are 0. */
 	static const char *const want[] = {
 		"0:7f40000001 32:0004 44:1f00 48:88130000", /* Connect, 1024 bytes, kato 5000 */
 		"0:7f40000004 39:40 40:01",                 /* Property Get CAP, 8 bytes */
@@ -104,7 +103,7 @@ static void queue_pair(void)
 	CU_ASSERT_EQUAL(sqe->sgl.data.type, NVME_SGL_IN_CAPSULE); /* it fits */
 	CU_ASSERT_EQUAL(le32toh(sqe->sgl.data.length), 1024);
 	CU_ASSERT_EQUAL(rdinit_qpair_depth(qp), 127);
-	/* queue ids are handed out once */
+	/* each queue ID is used once */
 	{
 		struct rdinit_qpair *more = (void *)1;
 
@@ -112,7 +111,7 @@ static void queue_pair(void)
 		CU_ASSERT_PTR_NULL(more);
 	}
 	CU_ASSERT_EQUAL(rdinit_qpair_connect(qp), -EINVAL); /* once only */
-	/* a queue pair outlives its controller handle */
+	/* a queue pair exists longer than its controller handle */
 	rdinit_ctrl_free(&ctrl);
 	CU_ASSERT_EQUAL(rdinit_flush(qp, &t_ns), 0);
 	rdinit_qpair_free(&qp);
@@ -160,7 +159,8 @@ static void enabled_before(void)
 
 /* ---- failures ---- */
 
-/* Connect the fake as it is; returns the error, the text in rdinit_get_error(). */
+/* Connect to the fake with its present settings; returns the error, with the text in
+ * rdinit_get_error(). */
 static int try_connect(const char *nqn)
 {
 	struct rdinit_ctrl_opts opts;
@@ -257,7 +257,7 @@ static void connect_statuses(void)
 		CU_ASSERT_PTR_NOT_NULL(strstr(text, rows[i].word));
 		if (!strstr(text, rows[i].word))
 			printf("# %s: %s\n", rows[i].word, text);
-		/* What the same values mean for other commands is not said. */
+		/* The texts of these values for other commands are not used. */
 		CU_ASSERT_PTR_NULL(strstr(text, "Read Only Range"));
 	}
 	/* accepted, on condition of authentication */
@@ -373,14 +373,15 @@ static void free_while_connecting(void)
 	struct rdinit_ctrl_opts opts;
 	unsigned int turns;
 
-	/* In every state on the way: as many turns as it takes. */
+	/* In every state of connecting: after each number of turns. */
 	for (turns = 0; turns < 12; turns++) {
 		struct t_done done = {0};
 		struct rdinit_ctrl *ctrl;
 		unsigned int i;
 
 		t_fake_reset();
-		t_fake.hold_sends = true; /* a command's end waits for us: one step for each turn */
+		t_fake.hold_sends =
+			true; /* a command ends in our callback: one step for each turn */
 		rdinit_ctrl_opts_init(&opts);
 		opts.traddr = "192.0.2.1";
 		CU_ASSERT_EQUAL_FATAL(rdi_ctrl_create_env(&opts, &t_env, &ctrl), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The copy engine of rdinit cp between two ends in memory, which answer in any order and fail on
- * request. */
+/* The copy engine of rdinit cp between two endpoints in memory, which complete in any order and
+ * fail on request. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +22,14 @@ struct fake {
 	unsigned int n_holes;
 	struct cli_cp_op *ops[OPS_MAX];
 	unsigned int n_ops, depth;
-	unsigned int order; /* 0: as they came; 1: last first; else by turns */
-	uint64_t fail_at;   /* an operation on that byte fails */
+	unsigned int
+		order; /* order of completion. 0: as submitted; 1: last first; else alternating */
+	uint64_t fail_at; /* an operation on this byte fails */
 	enum cli_cp_kind fail_kind;
-	uint64_t last_end;  /* sequential: where the last operation ended */
-	uint64_t unflushed; /* end of what was written last */
+	uint64_t last_end;  /* for sequential endpoints: the end of the last operation */
+	uint64_t unflushed; /* end of the last write */
 	unsigned int reads, writes, zeroes, flushes, most;
-	uint64_t ends_at; /* a stream has that many bytes; or a file that was shortened */
+	uint64_t ends_at; /* length of a stream, or of a file that was shortened */
 	bool out_of_order, overlap, misaligned;
 };
 
@@ -108,7 +109,7 @@ static void fake_do(struct fake *f, struct cli_cp_op *op)
 	op->done(op, 0, "");
 }
 
-/* One at a time, so that the engine sees every order. */
+/* Completes one operation at a time, so that the engine sees every order. */
 static int fake_process(struct cli_cp_end *end, const char **text)
 {
 	struct fake *f = (struct fake *)end;
@@ -154,7 +155,7 @@ static void fake_make(struct fake *f, const char *name, uint64_t size, uint32_t 
 	};
 }
 
-/* Bytes other than zero, different at each position. */
+/* Non-zero bytes, different at each position. */
 static void fake_fill(struct fake *f, uint64_t from, uint64_t to)
 {
 	for (; from < to; from++)
@@ -190,7 +191,7 @@ static struct cli_cp_engine *begin(enum cli_cp_sparse sparse, uint64_t start, bo
 	return e;
 }
 
-/* Turns until it has finished; @each of them, and at most @turns. */
+/* Turns until the engine has finished: @each operations in each turn, and at most @turns. */
 static bool run_turns(struct cli_cp_engine *e, unsigned int turns)
 {
 	const char *text;
@@ -279,7 +280,7 @@ static void full_queues_are_waited_for(void)
 	end_of_case(e);
 }
 
-/* A destination that had other data, and a source with holes whose borders fit no block. */
+/* A destination with other data, and a source with holes whose borders are not block borders. */
 static void holes_are_not_read(void)
 {
 	struct cli_cp_engine *e;
@@ -354,7 +355,7 @@ static void never_reads_the_holes(void)
 	end_of_case(e);
 }
 
-/* 16 KiB blocks at the source; the destination zeroes 8 KiB at once. */
+/* Blocks of 16 KiB at the source; the destination zeroes units of 8 KiB. */
 static void zeroes_too_long_for_one_command(void)
 {
 	struct cli_cp_engine *e;
@@ -388,7 +389,7 @@ static void runs(void)
 	CU_ASSERT_TRUE(zero);
 	CU_ASSERT_EQUAL(cli_cp_run(buf + 100 * KIB, 156 * KIB, 4096, 64 * KIB, &zero), 4096);
 	CU_ASSERT_FALSE(zero);
-	/* Zeroes that are too few belong to the data around them, also at the end. */
+	/* Zeroes shorter than a unit belong to the data around them, also at the end. */
 	CU_ASSERT_EQUAL(cli_cp_run(buf + 60 * KIB, 90 * KIB, 4096, 64 * KIB, &zero), 90 * KIB);
 	CU_ASSERT_FALSE(zero);
 	buf[256 * KIB - 1] = 1; /* the last byte of a unit counts */
@@ -423,7 +424,7 @@ static void streams_end_where_they_end(void)
 	stream_in(1, MIB, 0);
 	stream_in(300 * KIB + 77, MIB, 0);
 	stream_in(256 * KIB, MIB, 0);
-	stream_in(MIB, MIB, 0); /* the end is where the destination's is */
+	stream_in(MIB, MIB, 0); /* the end is that of the destination */
 	stream_in(MIB + 1, MIB, -EFBIG);
 }
 
@@ -463,7 +464,7 @@ static void fails(enum cli_cp_kind kind, uint64_t at)
 	CU_ASSERT_EQUAL(st.complete, at - at % (128 * KIB));
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, st.complete), 0);
 	CU_ASSERT_EQUAL(src.n_ops + dst.n_ops, 0);
-	/* What is complete can still be made safe. */
+	/* The part that is complete can still be made stable. */
 	cli_cp_engine_flush(e);
 	CU_ASSERT_EQUAL(run(e).stable, st.complete);
 	CU_ASSERT_EQUAL(stable_n, 1);
@@ -525,14 +526,14 @@ static void who_does_not_answer_is_not_waited_for(void)
 	cli_cp_engine_stop(e, -EINTR, "Interrupt");
 	CU_ASSERT_FALSE(cli_cp_engine_finished(e));
 	dst.end.stuck = true;
-	CU_ASSERT_FALSE(cli_cp_engine_finished(e)); /* the source does answer */
+	CU_ASSERT_FALSE(cli_cp_engine_finished(e)); /* the source still completes operations */
 	src.end.stuck = true;
 	CU_ASSERT_TRUE(cli_cp_engine_finished(e));
 	CU_ASSERT_TRUE(run_turns(e, 1));
 	end_of_case(e);
 }
 
-/* What a flush reports as safe was written when it began, whatever happens meanwhile. */
+/* A flush makes stable what was written when it began, independent of later operations. */
 static void flushes_cover_what_was_complete(void)
 {
 	struct cli_cp_engine *e;
@@ -547,7 +548,7 @@ static void flushes_cover_what_was_complete(void)
 		run_turns(e, i);
 		memcpy(then, dst.data, dst.room);
 		cli_cp_engine_flush(e);
-		dst.order = 1; /* the flush is answered before older writes */
+		dst.order = 1; /* the flush completes before older writes */
 		cli_cp_engine_step(e);
 		run_turns(e, 1);
 		for (j = 0; j < stable_n; j++)

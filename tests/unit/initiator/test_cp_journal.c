@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The journal of rdinit cp: only one that is about this copy is believed. */
+/* The journal of rdinit cp: it is used only if it belongs to this copy. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

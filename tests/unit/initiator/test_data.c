@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data: in capsules, by key, through regions and bounce memory; and the keys' lives. */
+/* Data: in capsules, by key, through regions and bounce memory; and the life of keys. */
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static const struct nvme_sqe *last(void)
 	return &t_fake.log[t_fake.n_log - 1];
 }
 
-/* Write @n blocks, read them back, compare. */
+/* Write @n blocks, read them, and compare. */
 static void round_trip(struct rdinit_qpair *qp, uint64_t lba, uint32_t n)
 {
 	CU_ASSERT_EQUAL(rdinit_write(qp, &t_ns, lba, n, buf, 0), 0);
@@ -46,7 +46,7 @@ static void capsule_or_key(void)
 	qp = t_qpair(ctrl, 32);
 	idle = t_fake.mrs;
 
-	CU_ASSERT_EQUAL(rdinit_write(qp, &t_ns, 1, 16, buf, 0), 0); /* 8 KiB: just fits */
+	CU_ASSERT_EQUAL(rdinit_write(qp, &t_ns, 1, 16, buf, 0), 0); /* 8 KiB: the maximum */
 	CU_ASSERT_EQUAL(last()->sgl.data.type, 0x01);
 	CU_ASSERT_EQUAL(le32toh(last()->sgl.data.length), 8192);
 	CU_ASSERT_EQUAL(le64toh(last()->sgl.data.offset), 0);
@@ -59,7 +59,7 @@ static void capsule_or_key(void)
 	CU_ASSERT_EQUAL(t_fake.last_access, IBV_ACCESS_REMOTE_READ);
 	CU_ASSERT_EQUAL(le32toh(last()->cdw12), 1u << 30 | 16);
 
-	CU_ASSERT_EQUAL(rdinit_read(qp, &t_ns, 1, 1, back, 0), 0); /* reads are always keyed */
+	CU_ASSERT_EQUAL(rdinit_read(qp, &t_ns, 1, 1, back, 0), 0); /* reads always use a key */
 	CU_ASSERT_EQUAL(last()->sgl.keyed.type, 0x4f);
 	CU_ASSERT_EQUAL(t_fake.last_access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	CU_ASSERT_EQUAL(memcmp(back, buf, 512), 0);
@@ -69,7 +69,7 @@ static void capsule_or_key(void)
 	CU_ASSERT_EQUAL(last()->sgl.keyed.type, 0x40);
 	CU_ASSERT_EQUAL(le32toh(last()->nsid), 1);
 
-	CU_ASSERT_EQUAL(t_fake.mrs, idle); /* keys live as long as their command */
+	CU_ASSERT_EQUAL(t_fake.mrs, idle); /* keys exist as long as their command */
 	round_trip(qp, 100, 2048);
 	round_trip(qp, T_DISK_BLOCKS - 1, 1);
 	rdinit_qpair_free(&qp);
@@ -90,12 +90,13 @@ static void no_invalidation(void)
 	ctrl = t_ctrl(1);
 	qp = t_qpair(ctrl, 32);
 	round_trip(qp, 5, 100);
-	CU_ASSERT_EQUAL(last()->sgl.keyed.type, 0x40); /* what cannot be checked is not asked for */
+	/* Remote invalidation is not requested if the device cannot report it. */
+	CU_ASSERT_EQUAL(last()->sgl.keyed.type, 0x40);
 	rdinit_qpair_free(&qp);
 	rdinit_ctrl_free(&ctrl);
 
 	t_fake_reset();
-	t_fake.invalidate = false;   /* the target need not do what it may */
+	t_fake.invalidate = false;   /* the target need not do it */
 	t_fake.id.sgls = htole32(5); /* and no capsule data */
 	ctrl = t_ctrl(1);
 	qp = t_qpair(ctrl, 32);
@@ -105,7 +106,8 @@ static void no_invalidation(void)
 	rdinit_ctrl_free(&ctrl);
 	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 
-	t_fake_reset(); /* the application may do without it: on no queue, by no command */
+	/* The application can disable it, for all queues and commands. */
+	t_fake_reset();
 	t_fake.id.sgls = htole32(5);
 	t_ctrl_opts(&opts, 1);
 	opts.no_remote_invalidate = true;
@@ -147,7 +149,7 @@ static void bounce_and_regions(void)
 	made = t_fake.mrs_made;
 	round_trip(qp, 11, 1000);
 	CU_ASSERT_EQUAL(le64toh(last()->sgl.keyed.addr), (uintptr_t)back + T_SHOWN);
-	CU_ASSERT_EQUAL(last()->sgl.keyed.type, 0x40); /* others may be using the key */
+	CU_ASSERT_EQUAL(last()->sgl.keyed.type, 0x40); /* other commands may use the key */
 	CU_ASSERT_EQUAL(t_fake.mrs_made, made);
 	round_trip(qp, 13, 2000); /* reaches beyond buf's region: bounces */
 	CU_ASSERT_EQUAL(t_fake.mrs_made, made);
@@ -176,7 +178,7 @@ static void bounce_runs_out(void)
 	t_fake.hook = silent;
 	ctrl = t_ctrl(1);
 	rdinit_qpair_opts_init(&opts);
-	opts.bounce_bytes = 1 << 20; /* one command of the largest size */
+	opts.bounce_bytes = 1 << 20; /* one command of the maximum size */
 	CU_ASSERT_EQUAL_FATAL(rdinit_qpair_create(ctrl, &opts, &qp), 0);
 	CU_ASSERT_EQUAL_FATAL(rdinit_qpair_connect(qp), 0);
 	t_fake.hook_arg = &t_fake;
@@ -216,7 +218,7 @@ static void misuse(void)
 	CU_ASSERT_EQUAL(rdinit_write(qp, NULL, 0, 1, buf, 0), -EINVAL);
 	big.size = 0;
 	CU_ASSERT_EQUAL(rdinit_flush(qp, &big), -EINVAL);
-	CU_ASSERT_EQUAL(t_fake.n_log, before); /* none of it reached the wire */
+	CU_ASSERT_EQUAL(t_fake.n_log, before); /* no command was sent */
 	lax.unchecked = true;
 	CU_ASSERT_EQUAL(rdinit_read(qp, &lax, T_DISK_BLOCKS, 1, buf, 0), -EIO);
 	CU_ASSERT_EQUAL(rdinit_last_status(), NVME_SC_LBA_RANGE | NVME_STATUS_DNR);
@@ -241,7 +243,7 @@ static void deep(void)
 			0);
 	CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, 0, 1, back, 0, t_done_fn, &done[31]), -EAGAIN);
 	CU_ASSERT_EQUAL(rdinit_qpair_inflight(qp), 31);
-	/* answered, but the device may still read the capsules: not done */
+	/* answered, but the device may still read the capsules: not complete */
 	CU_ASSERT_EQUAL(rdinit_qpair_process(qp, 0), 0);
 	t_release_sends(t_fake.last_conn[1]);
 	CU_ASSERT_EQUAL(rdinit_qpair_process(qp, 0), 31);

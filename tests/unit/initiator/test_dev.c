@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device on one healthy path: opening, commands, limits, handles. */
+/* A device on one working path: opening, commands, limits, handles. */
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static const struct nvme_sqe *last_sqe(void)
 static bool answer_others(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 			  const void *data, size_t len)
 {
-	/* The fake's disk knows neither of them. */
+	/* The fake's namespace supports neither of them. */
 	if (sqe->opcode == nvme_cmd_write_zeroes || sqe->opcode == nvme_cmd_dsm ||
 	    sqe->opcode == nvme_cmd_verify || sqe->opcode == nvme_cmd_compare) {
 		t_answer(conn, sqe, 0, 0);
@@ -112,7 +112,7 @@ static void the_other_commands(void)
 	t_dev_free(&d);
 }
 
-/* Limits that MDTS does not give, and DEAC only for a controller that has it. */
+/* Limits that do not depend on MDTS; DEAC only for a controller that supports it. */
 static void limits_of_commands_without_data(void)
 {
 	struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_WRITE_ZEROES, 0, 16);
@@ -253,7 +253,7 @@ static void commands_end_with_the_channel(void)
 	t_dev_free(&d);
 }
 
-/* The device lives as long as its last channel. */
+/* The device exists as long as its last channel. */
 static void handles_are_freed_in_any_order(void)
 {
 	struct rdinit_dev *none = NULL;
@@ -326,7 +326,7 @@ static void the_pool_gives_and_takes(void)
 
 	t_dev_init(&d);
 	d.opts.pool_bytes = 64 << 10;
-	t_fake.caps.cheap_mr = false; /* a device that has to register it */
+	t_fake.caps.cheap_mr = false; /* a device that needs registered memory */
 	t_dev_open(&d, 1);
 	a = rdinit_dev_buf_alloc(d.chan, 4096);
 	b = rdinit_dev_buf_alloc(d.chan, 32 << 10);
@@ -349,7 +349,7 @@ static void registered_buffers_survive_a_reconnect(void)
 	unsigned int i;
 
 	t_dev_init(&d);
-	t_fake.caps.cheap_mr = false; /* a device that has to register them */
+	t_fake.caps.cheap_mr = false; /* a device that needs registered memory */
 	t_dev_open(&d, 1);
 	CU_ASSERT_EQUAL(rdinit_dev_mem_register(d.chan, buf, sizeof(buf)), 0);
 	CU_ASSERT_EQUAL(rdinit_dev_mem_register(d.chan, buf + 8191, 1), -EINVAL);
@@ -385,7 +385,7 @@ static bool count_keep_alives(struct t_fake *f, struct t_conn *conn, const struc
 	return false;
 }
 
-/* 10 s, in which a command is sent every second if @busy. */
+/* 10 s, with a command every second if @busy. */
 static unsigned int keep_alives_in_10_s(struct t_dev *d, bool busy)
 {
 	unsigned char buf[512];

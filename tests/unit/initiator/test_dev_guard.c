@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Guards of blocks that lost commands may still change. */
+/* Guards: ranges of blocks that lost commands may still change. */
 #include <CUnit/CUnit.h>
 
 #include "dev_guard.h"
@@ -36,7 +36,7 @@ static void a_guard_ends_with_its_command(void)
 
 	rdi_guards_init(&g);
 	guard = rdi_guards_add(&g, &what);
-	/* The command is still to be sent again: time alone does not end it. */
+	/* The command is to be sent again: the guard does not end by time alone. */
 	CU_ASSERT_TRUE(rdi_guards_block(&g, 10, 1, NULL, 1000));
 	rdi_guards_end(&g, guard);
 	CU_ASSERT_FALSE(rdi_guards_block(&g, 10, 1, NULL, 0));
@@ -76,7 +76,7 @@ static void of_two_lost_ones_the_older_is_first(void)
 	CU_ASSERT_TRUE(rdi_guards_block(&g, 15, 10, second, 0));
 	later.path = 3;
 	later.epoch = 7;
-	rdi_guards_renew(&g, first, &later); /* lost once more: it stays the first */
+	rdi_guards_renew(&g, first, &later); /* lost again: it stays the first */
 	CU_ASSERT_EQUAL(first->safe_at, 500);
 	CU_ASSERT_EQUAL(first->path, 3);
 	CU_ASSERT_EQUAL(first->epoch, 7);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device whose paths are lost: what is sent again, when, by which path, and what is not. */
+/* A device that loses paths: which commands are sent again, when, and by which path. */
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 #include "suites.h"
 #include "t_dev.h"
 
-/* With the default keep-alive timeout of 5 s: twice that and a second. */
+/* With the default keep-alive timeout of 5 s: twice that time plus one second. */
 #define STALE_MS 11000
 
-/* I/O commands that arrived at 192.0.2.n. */
+/* The number of I/O commands that arrived at 192.0.2.n. */
 struct arrived {
 	struct t_conn *conn;
 	struct nvme_sqe sqe;
@@ -130,19 +130,19 @@ static void a_write_waits_before_it_takes_another_path(void)
 	path_down(&d, 1);
 	CU_ASSERT_EQUAL(rd.calls, 1); /* by the other path, at once */
 	CU_ASSERT_EQUAL(lost.calls, 0);
-	/* A newer write of the same blocks must not be overtaken by the lost one. */
+	/* The lost write must not overtake a newer write of the same blocks. */
 	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 5, 1, new, 0, t_done_fn, &over), 0);
 	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 6, 1, new, 0, t_done_fn, &beside), 0);
 	t_dev_pass(&d, STALE_MS - 100);
 	CU_ASSERT_EQUAL(beside.calls, 1);
 	CU_ASSERT_EQUAL(over.calls, 0);
 	CU_ASSERT_EQUAL(lost.calls, 0);
-	t_dev_pass(&d, 1300); /* the loss was seen up to a second after the connection broke */
+	t_dev_pass(&d, 1300); /* the loss was noticed up to a second after the connection broke */
 	CU_ASSERT_EQUAL(lost.calls, 1);
 	CU_ASSERT_EQUAL(over.calls, 1);
 	CU_ASSERT_EQUAL(lost.err | over.err, 0);
 	CU_ASSERT_EQUAL(t_fake.disk[4 * T_DISK_BLOCK], 1);
-	CU_ASSERT_EQUAL(t_fake.disk[5 * T_DISK_BLOCK], 2); /* the newer one was last */
+	CU_ASSERT_EQUAL(t_fake.disk[5 * T_DISK_BLOCK], 2); /* the newer write was last */
 	CU_ASSERT_EQUAL(d.dev->guards.count, 0);
 	t_dev_free(&d);
 }
@@ -190,7 +190,7 @@ static void compare_is_not_sent_again(void)
 	CU_ASSERT_EQUAL(done.calls, 1);
 	CU_ASSERT_EQUAL(done.err, -EREMOTEIO);
 	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "unknown"));
-	/* One that has not been sent is no such case. */
+	/* A command that was not sent needs no guard. */
 	memset(&done, 0, sizeof(done));
 	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
 	silent = 0;
@@ -200,7 +200,7 @@ static void compare_is_not_sent_again(void)
 	t_dev_free(&d);
 }
 
-/* A name that leads to another address now may lead to another target, which has no such fence. */
+/* If the name now has another address, it may be another target without this fence. */
 static void another_address_has_no_fence(void)
 {
 	struct t_done lost = {0};
@@ -248,7 +248,7 @@ static void a_late_command_is_aborted_then_its_path_is_reset(void)
 	CU_ASSERT_EQUAL(le32toh(last_abort.cdw10),
 			1u | (uint32_t)le16toh(arrived[n_arrived - 1].sqe.cid) << 16);
 	CU_ASSERT_EQUAL(d.lost, 0);
-	/* Not answered either: the path is reset, and the command takes the other one. */
+	/* Not answered either: the path is reset, and the command takes the other path. */
 	t_dev_pass(&d, 3000);
 	CU_ASSERT_EQUAL(d.lost, 1);
 	CU_ASSERT_EQUAL(late.calls, i);
@@ -369,7 +369,7 @@ static void a_command_that_waits_is_cancelled(void)
 	io.buf = buf;
 	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, &id), 0);
 	CU_ASSERT_EQUAL(rdinit_dev_cancel(d.chan, id), 0);
-	CU_ASSERT_EQUAL(done.calls, 0); /* not from here */
+	CU_ASSERT_EQUAL(done.calls, 0); /* not from this callback */
 	t_dev_settle(&d);
 	CU_ASSERT_EQUAL(done.calls, 1);
 	CU_ASSERT_EQUAL(done.err, -ECANCELED);
@@ -407,7 +407,7 @@ static void a_command_that_was_sent_is_aborted(void)
 /* ---- statuses ---- */
 
 static uint16_t next_status;
-static unsigned int statuses; /* so many commands are answered with it */
+static unsigned int statuses; /* this number of commands is answered with it */
 
 static bool refuse(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 		   const void *data, size_t len)
@@ -478,7 +478,7 @@ static void without_a_path_the_options_decide(void)
 	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, t_done_fn, &late), 0);
 	t_dev_settle(&d);
 	CU_ASSERT_EQUAL(late.err, -ENODEV);
-	/* Not the end, if the application says so. */
+	/* The path is not given up if the application disables that. */
 	path_up(&d, 1);
 	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 1, buf, 0), 0);
 	t_dev_free(&d);
@@ -507,7 +507,7 @@ static void opening_fails_when_each_path_has_failed(void)
 	t_dev_free(&d);
 }
 
-/* The device has failed while the name of its discovery controller was being resolved once more. */
+/* The device fails while the name of its discovery controller is resolved again. */
 static void discovery_that_was_stopped_connects_to_nothing(void)
 {
 	struct rdinit_uri uri;
@@ -522,7 +522,7 @@ static void discovery_that_was_stopped_connects_to_nothing(void)
 	rdi_discovery_stop(d.dev->discovery);
 	t_dev_settle(&d);
 	CU_ASSERT_EQUAL(t_fake.conns_made, 0);
-	/* Not for ever. */
+	/* Retries are limited. */
 	rdi_discovery_start(d.dev->discovery);
 	t_dev_settle(&d);
 	CU_ASSERT_PTR_NOT_NULL(t_conn_to(&t_fake, 1, false));
@@ -564,7 +564,7 @@ static void a_path_that_is_lost_again_and_again_is_not_connected_all_the_time(vo
 			t_break(conn, -ECONNRESET);
 		t_dev_pass(&d, 10);
 	}
-	/* In a second, with 625 ms after each but the first loss. */
+	/* Within one second, with 625 ms after each loss but the first. */
 	CU_ASSERT_TRUE(d.lost >= 2);
 	CU_ASSERT_TRUE(d.lost <= 4);
 	t_dev_free(&d);

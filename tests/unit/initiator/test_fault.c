@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers that lie, fall silent or vanish: every command ends, with a reason, and nothing stays open.
- */
+/* Peers that violate the protocol, stop answering or disappear: every command ends with a reason,
+ * and nothing stays open. */
 #include <CUnit/CUnit.h>
 #include <errno.h>
 
@@ -70,7 +70,7 @@ static bool play(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *s
 	return true;
 }
 
-/* A queue pair whose target plays @t from now on. */
+/* A queue pair whose target behaves as @t from now on. */
 static struct rdinit_qpair *setup(struct rdinit_ctrl **ctrl, enum trick t)
 {
 	struct rdinit_qpair *qp;
@@ -108,7 +108,7 @@ static void liar(enum trick t, const char *word)
 	if (!strstr(read.text, word))
 		printf("# %s: %s\n", word, read.text);
 	CU_ASSERT_EQUAL(rdinit_qpair_process(qp, 0), -EPROTO);
-	CU_ASSERT_EQUAL(rdinit_qpair_process(qp, -1), -EPROTO); /* does not wait for ever */
+	CU_ASSERT_EQUAL(rdinit_qpair_process(qp, -1), -EPROTO); /* the wait ends */
 	CU_ASSERT_EQUAL(rdinit_read(qp, &t_ns, 0, 1, buf, 0), -ENOTCONN);
 	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), word));
 	CU_ASSERT_EQUAL(rdinit_qpair_depth(qp), 0);
@@ -155,7 +155,7 @@ static void silence(void)
 	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
-/* An application that was away longer than the timeout is not the target's fault. */
+/* If the application does not process for longer than the timeout, the target is not at fault. */
 static void away(void)
 {
 	struct t_done done = {0};
@@ -167,7 +167,7 @@ static void away(void)
 	sqe = t_fake.log[t_fake.n_log - 1];
 	turns(qp, 1);
 	t_advance(&t_fake, 100000);
-	turns(qp, 1); /* the answer may be in a socket that was not looked at yet */
+	turns(qp, 1); /* the answer may be in the socket, unread */
 	CU_ASSERT_EQUAL(done.calls, 0);
 	t_answer(t_fake.last_conn[1], &sqe, 0, 0);
 	turns(qp, 1);
@@ -186,7 +186,7 @@ static void death(void)
 
 	for (i = 0; i < 3; i++)
 		CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, i, 1, buf, 0, t_done_fn, &done[i]), 0);
-	/* an answer that came before the end counts, also when the end is seen first */
+	/* an answer that came before the end counts, even if the end is processed first */
 	turns(qp, 1);
 	t_fake.mute = true;
 	t_answer(t_fake.last_conn[1], &t_fake.log[t_fake.n_log - 1], 0, 0);
@@ -199,7 +199,7 @@ static void death(void)
 	CU_ASSERT_EQUAL(done[0].calls + done[1].calls + done[2].calls, 3);
 	CU_ASSERT_PTR_NOT_NULL(strstr(done[0].text, "connection lost"));
 	rdinit_qpair_free(&qp);
-	/* and in an orderly way, which an initiator did not ask for either */
+	/* the same with an orderly end, which an initiator did not ask for either */
 	qp = NULL;
 	t_break(t_fake.last_conn[0], 0);
 	for (i = 0; i < 4; i++)
@@ -220,8 +220,8 @@ static void read_all(struct rdinit_qpair *qp, struct t_done *done, unsigned int 
 			0);
 }
 
-/* A SEND that meets the end of the connection fails in the driver's own words, before the end
- * itself is told. */
+/* A SEND that finds the connection ended fails with a status of the driver, before the end itself
+ * is reported. */
 static void failed_send(enum ibv_wc_status wc, int status, int err, const char *word)
 {
 	struct t_done done = {0};
@@ -234,7 +234,7 @@ static void failed_send(enum ibv_wc_status wc, int status, int err, const char *
 	t_fail_send(conn, wc);
 	turns(qp, 4);
 	CU_ASSERT_EQUAL(done.calls, err == -EPROTO);
-	if (err != -EPROTO) /* the end has not come by itself */
+	if (err != -EPROTO) /* the end was not reported by itself */
 		t_break(conn, status);
 	turns(qp, 4);
 	CU_ASSERT_EQUAL(done.calls, 1);
@@ -334,7 +334,7 @@ static void one_for_many(void)
 		CU_ASSERT_EQUAL(done[i].err, 0);
 	}
 	CU_ASSERT_EQUAL(rdinit_qpair_inflight(qp), 2);
-	CU_ASSERT_EQUAL(done[3].calls, 0); /* answered, but its capsule may still be read */
+	CU_ASSERT_EQUAL(done[3].calls, 0); /* answered, but the device may still read its capsule */
 	t_break(conn, -ECONNRESET);
 	turns(qp, 4);
 	for (unsigned int i = 3; i < 5; i++) {
@@ -346,8 +346,8 @@ static void one_for_many(void)
 	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
-/* What is reported together counts when nobody waits for it any more, too: or the queue would not
- * be over before a time limit is. */
+/* One completion for several SENDs counts for commands that have already ended too; otherwise the
+ * queue would end only after a time limit. */
 static void one_for_many_at_the_end(void)
 {
 	struct t_done done[3] = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting: how long a handle looks before it sleeps. */
+/* Waiting: how long a handle polls before it sleeps. */
 #include <CUnit/CUnit.h>
 
 #include "internal.h"
@@ -8,7 +8,7 @@
 
 #define SPIN_US 20
 
-/* A clock that goes on whenever it is asked: by a microsecond, and from .sleep on by more. */
+/* A clock that advances at each reading: by a microsecond, and from .sleep on by more. */
 struct ticking {
 	struct rd_clock clock;
 	uint64_t now, sleep;
@@ -36,7 +36,7 @@ static void open_handle(struct rdi_handle *h, struct ticking *t)
 	h->spin.ns = SPIN_US * RD_NSEC_PER_USEC;
 }
 
-/* How often the clock was asked in a wait that ends without anything. */
+/* The number of clock readings in a wait that ends without an event. */
 static unsigned int wait_in_vain(struct rdi_handle *h, struct ticking *t)
 {
 	t->asked = 0;
@@ -58,19 +58,19 @@ static void looks_before_it_sleeps(void)
 	unsigned int asked, misses = 0;
 
 	open_handle(&h, &t);
-	/* Without an end in sight it does so a few times only. */
+	/* When no event has come lately, it polls a few times only. */
 	while ((asked = wait_in_vain(&h, &t)) >= SPIN_US / 2 && misses < 100)
 		misses++;
 	CU_ASSERT_EQUAL(misses, RD_SPIN_MISSES);
 	CU_ASSERT(asked > 0);
-	/* What comes soon is waited for again. */
+	/* After an event that came soon it polls again. */
 	rd_defer(h.loop, &soon, RD_DEFER_WORK);
 	CU_ASSERT_EQUAL(rdi_handle_turn(&h, 1), 0);
 	CU_ASSERT(wait_in_vain(&h, &t) >= SPIN_US / 2);
 	rdi_handle_close(&h);
 }
 
-/* However long it may look, the caller's time is up first. */
+/* However long the poll time is, the caller's timeout ends the wait. */
 static void no_longer_than_it_may_wait(void)
 {
 	struct rdi_handle h;
@@ -97,7 +97,8 @@ static void lets_others_run_while_it_looks(void)
 	struct ticking t;
 
 	open_handle(&h, &t);
-	h.spin.ns = UINT32_MAX * RD_NSEC_PER_USEC; /* by a clock that is a microsecond a look */
+	h.spin.ns = UINT32_MAX *
+		    RD_NSEC_PER_USEC; /* with a clock that advances a microsecond at each reading */
 	CU_ASSERT(t_shares_its_cpu(h.loop, one_turn, &h));
 	rdi_handle_close(&h);
 }
@@ -136,7 +137,7 @@ static void does_not_where_told_so(void)
 	open_handle(&h, &t);
 	h.spin.ns = 0;
 	CU_ASSERT(wait_in_vain(&h, &t) < SPIN_US / 2);
-	/* Nor does a turn that waits for nothing. */
+	/* A turn that does not wait does not poll either. */
 	h.spin.ns = SPIN_US * RD_NSEC_PER_USEC;
 	t.asked = 0;
 	CU_ASSERT_EQUAL(rdi_handle_turn(&h, 0), 0);

@@ -31,33 +31,33 @@ static void sources(void)
 	const char *why = NULL;
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
-	/* nothing known: random, NQN made of the identifier */
+	/* no file: random, with an NQN made of the identifier */
 	CU_ASSERT_EQUAL(rdi_host_init(&a, NULL, NULL, &files, &why), 0);
 	CU_ASSERT_EQUAL(rdi_host_init(&b, NULL, NULL, &files, &why), 0);
 	CU_ASSERT_NOT_EQUAL(memcmp(a.id, b.id, 16), 0);
 	uuid_unparse_lower(a.id, text);
 	CU_ASSERT_PTR_NOT_NULL(strstr(a.nqn, text));
-	/* the machine: stable, and not the machine id itself */
+	/* from the machine ID: stable, and different from the machine ID */
 	files.machine_id =
 		put("machine-id", "0123456789abcdef0123456789abcdef\n", machine, sizeof(machine));
 	CU_ASSERT_EQUAL(rdi_host_init(&a, NULL, NULL, &files, &why), 0);
 	CU_ASSERT_EQUAL(rdi_host_init(&b, NULL, NULL, &files, &why), 0);
 	CU_ASSERT_EQUAL(memcmp(a.id, b.id, 16), 0);
 	CU_ASSERT_PTR_NULL(strstr(a.nqn, "01234567"));
-	/* the files win */
+	/* the files take precedence */
 	files.hostid =
 		put("hostid", "00112233-4455-6677-8899-aabbccddeeff \n", id_path, sizeof(id_path));
 	files.hostnqn = put("hostnqn", "nqn.2024-01.test:host\n", nqn_path, sizeof(nqn_path));
 	CU_ASSERT_EQUAL(rdi_host_init(&a, NULL, NULL, &files, &why), 0);
 	CU_ASSERT_EQUAL(a.id[15], 0xff);
 	CU_ASSERT_STRING_EQUAL(a.nqn, "nqn.2024-01.test:host");
-	/* malformed files are as if they were not there */
+	/* malformed files are ignored */
 	put("hostid", "not a uuid\n", id_path, sizeof(id_path));
 	put("hostnqn", "garbage\n", nqn_path, sizeof(nqn_path));
 	CU_ASSERT_EQUAL(rdi_host_init(&a, NULL, NULL, &files, &why), 0);
 	CU_ASSERT_EQUAL(memcmp(a.id, b.id, 16), 0);
 	CU_ASSERT_STRING_EQUAL(a.nqn, b.nqn);
-	/* what the caller says wins over all, when it is well-formed */
+	/* the caller's values take precedence over all, if they are well-formed */
 	CU_ASSERT_EQUAL(rdi_host_init(&a, "nqn.2024-01.test:me", NULL, &files, &why), 0);
 	CU_ASSERT_STRING_EQUAL(a.nqn, "nqn.2024-01.test:me");
 	CU_ASSERT_EQUAL(rdi_host_init(&a, "me", NULL, &files, &why), -EINVAL);

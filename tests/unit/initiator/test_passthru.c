@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Commands of the caller's own making. */
+/* Commands that the caller builds. */
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static struct nvme_sqe *sqe_of(struct rdinit_passthru *pt)
 	return (struct nvme_sqe *)(void *)pt->sqe;
 }
 
-/* Every byte of the entry but those that are the library's. */
+/* Every byte of the entry except those that the library sets. */
 static void entry_as_made(void)
 {
 	struct rdinit_passthru pt;
@@ -31,7 +31,7 @@ static void entry_as_made(void)
 	ctrl = t_ctrl(1);
 	rdinit_passthru_init(&pt);
 	memset(pt.sqe, 0xa5, sizeof(pt.sqe));
-	sqe_of(&pt)->opcode = 0xc1; /* nobody knows it, nobody stops it */
+	sqe_of(&pt)->opcode = 0xc1; /* an unknown command is sent as it is */
 	CU_ASSERT_EQUAL(rdinit_admin_passthru(ctrl, &pt, &result), 0);
 	CU_ASSERT_EQUAL(result, 0);
 	want = *sqe_of(&pt);
@@ -143,7 +143,7 @@ static bool keeps_event(struct t_fake *f, struct t_conn *conn, const struct nvme
 	return true;
 }
 
-/* An event request stays out beyond every time limit, and Abort finds it by its id. */
+/* An event request has no time limit, and an Abort with its ID ends it. */
 static void outstanding(void)
 {
 	struct t_done event = {0}, abort = {0};
@@ -250,7 +250,7 @@ static void fused(void)
 	CU_ASSERT_EQUAL(logged(1)->flags, 0x41);
 	CU_ASSERT_EQUAL(logged(0)->opcode, nvme_cmd_write);
 	CU_ASSERT_EQUAL(logged(0)->flags, 0x42);
-	/* no room for both: neither goes */
+	/* no room for both: neither is sent */
 	CU_ASSERT_EQUAL(
 		rdinit_io_passthru_fused_async(qp, &cmp, &wr, t_done_fn, &done[2], &done[3]),
 		-EAGAIN);
@@ -261,13 +261,13 @@ static void fused(void)
 	CU_ASSERT_EQUAL(done[0].status, NVME_SCT_MEDIA << 8 | NVME_SC_COMPARE_FAILED);
 	CU_ASSERT_EQUAL(done[1].calls, 1);
 	CU_ASSERT_EQUAL(done[1].err, 0);
-	/* the second half cannot be described: the first must not go alone */
+	/* the second half cannot be described: the first must not be sent alone */
 	wr.len = 0;
 	CU_ASSERT_EQUAL(
 		rdinit_io_passthru_fused_async(qp, &cmp, &wr, t_done_fn, &done[4], &done[5]),
 		-EINVAL);
 	CU_ASSERT_EQUAL(rdinit_qpair_inflight(qp), 0);
-	/* the second half is not taken by the device: both end with the connection */
+	/* the device refuses the second half: both end with the connection */
 	pair(&cmp, &wr);
 	t_fake.full_after = 2;
 	CU_ASSERT_EQUAL(
@@ -300,12 +300,12 @@ static void pair_without_memory(void)
 	CU_ASSERT_EQUAL_FATAL(rdinit_qpair_create(ctrl, &opts, &qp), 0);
 	CU_ASSERT_EQUAL_FATAL(rdinit_qpair_connect(qp), 0);
 	pair(&cmp, &wr);
-	wr.len = 2 << 20; /* more than bounce memory is cut for: refused before it is touched */
+	wr.len = 2 << 20; /* more than bounce memory can hold: refused before it is used */
 	CU_ASSERT_EQUAL(
 		rdinit_io_passthru_fused_async(qp, &cmp, &wr, t_done_fn, &done[0], &done[1]),
 		-EMSGSIZE);
 	CU_ASSERT_EQUAL(rdinit_qpair_inflight(qp), 0);
-	/* what the first half had is free again: all of the memory can be used */
+	/* the memory of the first half is free again: all of it can be used */
 	rdinit_passthru_init(&cmp);
 	cmp.sqe[0] = nvme_cmd_read;
 	cmp.data = back;

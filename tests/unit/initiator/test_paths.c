@@ -45,7 +45,8 @@ static size_t make_log(uint8_t *log, uint8_t one, uint8_t two, uint32_t nsids)
 	return second + 32;
 }
 
-/* rdi_ana_update() of a copy that ends where the log page does, for a sanitizer or valgrind. */
+/* rdi_ana_update() of a copy with the exact size of the log page, so that a sanitizer or valgrind
+ * sees reads beyond it. */
 static int update(struct rdi_ana *ana, const uint8_t *log, size_t len, uint32_t group, uint64_t now)
 {
 	uint8_t *copy = malloc(len ? len : 1);
@@ -116,7 +117,7 @@ static void transition(void)
 	rdi_ana_answered(&ana, nvme_status(NVME_SCT_PATH, NVME_SC_ANA_TRANSITION), 5 * s);
 	CU_ASSERT_EQUAL(ana.state, CHG);
 	len = make_log(log, OPT, CHG, 0);
-	/* still changing: the time runs from the beginning */
+	/* still changing: the time counts from the beginning */
 	CU_ASSERT_EQUAL(update(&ana, log, len, 2, 9 * s), 0);
 	CU_ASSERT_FALSE(rdi_ana_expired(&ana, 15 * s - 1));
 	CU_ASSERT_TRUE(rdi_ana_expired(&ana, 15 * s));
@@ -150,7 +151,7 @@ static void answers(void)
 	CU_ASSERT_EQUAL(ana.state, INAC);
 	rdi_ana_answered(&ana, nvme_status(NVME_SCT_PATH, NVME_SC_ANA_PERSISTENT_LOSS), 0);
 	CU_ASSERT_EQUAL(ana.state, LOSS);
-	/* of the path, not of the namespace; and not of the path at all */
+	/* a status of the path but not of the namespace, and one that is not of the path */
 	rdi_ana_answered(&ana, nvme_status(NVME_SCT_PATH, NVME_SC_CTRL_PATH_ERROR), 0);
 	rdi_ana_answered(&ana, nvme_status(NVME_SCT_GENERIC, NVME_SC_ANA_INACCESSIBLE), 0);
 	CU_ASSERT_EQUAL(ana.state, LOSS);
@@ -223,7 +224,7 @@ static void failover(void)
 	CU_ASSERT_EQUAL(rdi_path_choose(RDI_POLICY_FAILOVER, p, 3, -1), 0);
 	p[0].live = false;
 	CU_ASSERT_EQUAL(rdi_path_choose(RDI_POLICY_FAILOVER, p, 3, 0), 1);
-	CU_ASSERT_EQUAL(rdi_path_choose(RDI_POLICY_FAILOVER, p, 3, 2), 2); /* it stays */
+	CU_ASSERT_EQUAL(rdi_path_choose(RDI_POLICY_FAILOVER, p, 3, 2), 2); /* unchanged */
 	p[0].live = true;
 	CU_ASSERT_EQUAL(rdi_path_choose(RDI_POLICY_FAILOVER, p, 3, 1), 0);
 }
@@ -257,7 +258,8 @@ static void identity(void)
 	CU_ASSERT_EQUAL(rdi_identity_match(&a, &b), RDI_IDENTITY_ASSUMED);
 	b.nsid = 2;
 	CU_ASSERT_EQUAL(rdi_identity_match(&a, &b), RDI_IDENTITY_DIFFERENT);
-	a.uuid[15] = b.uuid[15] = 1; /* a private namespace ID may differ by controller */
+	a.uuid[15] = b.uuid[15] =
+		1; /* the namespace ID of a private namespace may differ by controller */
 	CU_ASSERT_EQUAL(rdi_identity_match(&a, &b), RDI_IDENTITY_SAME);
 	a.nguid[0] = 1; /* on one side only */
 	CU_ASSERT_EQUAL(rdi_identity_match(&a, &b), RDI_IDENTITY_SAME);

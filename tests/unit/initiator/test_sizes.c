@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs that were built for an older or a newer library: their structures have other sizes. */
+/* Programs that were built with an older or a newer version of the library: their structures have
+ * other sizes. */
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 #define GUARD 0xa5
 
-/* Is everything behind the first @size bytes as it was? */
+/* Are all bytes behind the first @size unchanged? */
 static bool untouched(const unsigned char *p, size_t size, size_t room)
 {
 	for (; size < room; size++) {
@@ -49,12 +50,12 @@ static void older(void)
 	rdinit_ctrl_opts_set_uri(&opts.o, &uri.u);
 	CU_ASSERT_TRUE(untouched(opts.bytes, RDI_OPTS_FIRST, sizeof(opts)));
 	CU_ASSERT_EQUAL_FATAL(rdi_ctrl_create_env(&opts.o, &t_env, &ctrl), 0);
-	CU_ASSERT_FALSE(ctrl->no_remote_invalidate); /* not what is behind the structure */
+	CU_ASSERT_FALSE(ctrl->no_remote_invalidate); /* bytes behind the structure stay unchanged */
 	CU_ASSERT_EQUAL(rdinit_ctrl_connect(ctrl), 0);
 	rdinit_ctrl_free(&ctrl);
 }
 
-/* @call is refused with the name of @type, and says that the library is the older one. */
+/* @call is refused with the name of @type, and the text says that the library is the older one. */
 #define NEWER(type, call)                                                           \
 	do {                                                                        \
 		CU_ASSERT_EQUAL(call, -EINVAL);                                     \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Synchronous calls beside asynchronous ones that fill the queue, and without a handle. */
+/* Synchronous calls while asynchronous ones fill the queue, and without a handle. */
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "suites.h"
 #include "t_fake.h"
 
-/* Reads, each of which sends the next one when it ends: the queue is full all the time. */
+/* Reads that submit the next read when they end, so that the queue is always full. */
 struct load {
 	struct rdinit_qpair *qp;
 	unsigned char buf[512];
@@ -47,7 +47,8 @@ static void full_io_queue(void)
 	flush.sqe[4] = 1; /* NSID */
 	CU_ASSERT_EQUAL(rdinit_io_passthru(l.qp, &flush, NULL), 0);
 	CU_ASSERT_TRUE(l.ended > 0);
-	/* Each call took the place of one that had ended: that one's owner found none. */
+	/* Each call took the slot of a command that had ended, before that command's callback
+	 * could. */
 	CU_ASSERT_TRUE(l.refused <= 5);
 	l.stop = true;
 	rdinit_qpair_free(&l.qp);
@@ -75,7 +76,7 @@ static void full_admin_queue(void)
 	rdinit_ctrl_free(&ctrl);
 }
 
-/* What waits for events has no end that could be waited for. */
+/* A wait for events has no end, so it is refused. */
 static void full_for_ever(void)
 {
 	static unsigned char page[RDINIT_IDENTIFY_SIZE];

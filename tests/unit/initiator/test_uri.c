@@ -54,7 +54,7 @@ static void good(void)
 
 static void bad(void)
 {
-	/* the text, and a word the reason must have */
+	/* the text, and a word that the reason contains */
 	static const char *const rows[][2] = {
 		{"", "nvme+rdma"},
 		{"nvme+tcp://h/" NQN, "nvme+rdma"},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DH-HMAC-CHAP against vectors of an independent implementation in Python, which authenticated
- * against Linux 6.12 as host and had its controller's responses checked; and messages captured
- * between the Linux host and target.
+ * DH-HMAC-CHAP compared with vectors of an independent implementation in Python, which
+ * authenticated as a host against Linux 6.12 and checked its controller's responses; and messages
+ * captured between the Linux host and target.
  */
 #include <errno.h>
 #include <openssl/bn.h>
@@ -40,7 +40,7 @@
 	"010203" ZERO_24 "000000" \
 	"000102030405" ZERO_24
 
-/* The bytes of @hex, at most @room, into @out. Returns their number. */
+/* Convert @hex, at most @room bytes, into @out. Returns the number of bytes. */
 static size_t unhex(const char *hex, uint8_t *out, size_t room)
 {
 	size_t n = 0;
@@ -64,7 +64,7 @@ static void count_up(uint8_t *out, uint8_t first)
 		out[i] = (uint8_t)(first + i);
 }
 
-/* The key of the computations that @text and @nqn make. Returns its length. */
+/* The key made from @text and @nqn. Returns its length. */
 static size_t key_of(const char *text, const char *nqn, uint8_t out[NVMF_AUTH_HASH_MAX])
 {
 	struct nvmf_auth_key key;
@@ -174,7 +174,7 @@ static void says_what_is_wrong_with_a_key(void)
 	}
 }
 
-/* Both sides of a transaction without Diffie-Hellman, each hash. */
+/* Both sides of a transaction without Diffie-Hellman, for each hash. */
 static void responds(void)
 {
 	static const struct {
@@ -316,7 +316,7 @@ static void responds_after_an_exchange(void)
 	BN_free(y);
 }
 
-/* Without the padding, one exchange of 256 gives another hash than the peer's. */
+/* Without the padding, one exchange of 256 results in another hash than the peer's. */
 static void keeps_leading_zeros_of_the_secret(void)
 {
 	uint8_t key[NVMF_AUTH_HASH_MAX], challenge[NVMF_AUTH_HASH_MAX], out[NVMF_AUTH_HASH_MAX];
@@ -349,8 +349,8 @@ static void keeps_leading_zeros_of_the_secret(void)
 	BN_free(y);
 }
 
-/* Of the groups whose computation is fast also under valgrind, each hash; of the others the prime.
- */
+/* Computations for the groups that are fast also under valgrind, with each hash; for the others,
+ * the prime. */
 static void both_sides_get_the_same_session_key(void)
 {
 	uint8_t value[NVMF_AUTH_DHV_MAX], one[NVMF_AUTH_HASH_MAX], two[NVMF_AUTH_HASH_MAX];
@@ -397,7 +397,7 @@ static void groups_are_those_of_rfc_7919(void)
 	}
 }
 
-/* 0, 1, p - 1, p and all bits: with these the shared secret would be known to everyone. */
+/* 0, 1, p - 1, p and all bits set: these would make the shared secret known to everyone. */
 static void refuses_weak_public_values(void)
 {
 	uint8_t value[256], out[NVMF_AUTH_HASH_MAX];
@@ -484,7 +484,7 @@ static void builds_messages(void)
 				  "00f0000034120106"));
 }
 
-/* Parses a message of its exact size, so that a sanitizer sees a read beyond it. */
+/* Parses a copy of exactly the message's size, so that a sanitizer sees a read beyond it. */
 #define PARSE(parser, hex, ...)                                 \
 	({                                                      \
 		uint8_t bytes_[NVMF_AUTH_TRANSFER], *copy_;     \
@@ -537,7 +537,7 @@ static void parses_what_a_controller_sends(void)
 	struct nvmf_auth_success1 s;
 	struct nvmf_auth_failure f;
 
-	/* of the Linux target, with the padding behind it */
+	/* from the Linux target, with the padding behind it */
 	linux_host.t_id = 0;
 	CU_ASSERT_EQUAL(
 		PARSE(nvmf_auth_parse_challenge,
@@ -623,9 +623,9 @@ static void refuses_wrong_replies(void)
 		{"0102000034122000010000000d0c0b0a" R1_SHA256 C2_SHA256 "00",
 		 NVMF_AUTH_INCORRECT_PAYLOAD},
 		{"0102000035122000010000000d0c0b0a" R1_SHA256 C2_SHA256,
-		 NVMF_AUTH_INCORRECT_PAYLOAD}, /* other transaction */
+		 NVMF_AUTH_INCORRECT_PAYLOAD}, /* another transaction */
 		{"0102000034123000010000000d0c0b0a" R1_SHA256 C2_SHA256,
-		 NVMF_AUTH_INCORRECT_PAYLOAD}, /* length of another hash */
+		 NVMF_AUTH_INCORRECT_PAYLOAD}, /* the length of another hash */
 		{"0102000034122000020000000d0c0b0a" R1_SHA256 C2_SHA256,
 		 NVMF_AUTH_INCORRECT_PAYLOAD}, /* CVALID 2 */
 		{"01020000341220000100000000000000" R1_SHA256 C2_SHA256,
@@ -641,7 +641,7 @@ static void refuses_wrong_replies(void)
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		CU_ASSERT_EQUAL(PARSE(nvmf_auth_parse_reply, bad[i].hex, &sent, &r), bad[i].why);
-	/* What hosts send without a challenge of their own: 0, or any sequence number. */
+	/* Hosts without a challenge of their own send 0 or any sequence number. */
 	CU_ASSERT_EQUAL(PARSE(nvmf_auth_parse_reply,
 			      "01020000341220000000000000000000" R1_SHA256 C2_SHA256, &sent, &r),
 			NVMF_AUTH_OK);
@@ -676,11 +676,11 @@ static void host_refuses_what_it_did_not_offer(void)
 	CU_ASSERT_EQUAL(CHALLENGE("01010000341220000100000000000000" C1_SHA256, &offer),
 			NVMF_AUTH_INCORRECT_PAYLOAD); /* sequence number 0 */
 	CU_ASSERT_EQUAL(CHALLENGE("01010000341230000100000004030201" C1_SHA256 C1_SHA256, &offer),
-			NVMF_AUTH_INCORRECT_PAYLOAD); /* length of another hash */
+			NVMF_AUTH_INCORRECT_PAYLOAD); /* the length of another hash */
 	CU_ASSERT_EQUAL(CHALLENGE("01010000341220000101000104030201" C1_SHA256 C1_SHA256, &offer),
 			NVMF_AUTH_INCORRECT_PAYLOAD); /* the value is cut */
 	CU_ASSERT_EQUAL(CHALLENGE("01010000351220000100000004030201" C1_SHA256, &offer),
-			NVMF_AUTH_INCORRECT_PAYLOAD); /* other transaction */
+			NVMF_AUTH_INCORRECT_PAYLOAD); /* another transaction */
 	CU_ASSERT_EQUAL(CHALLENGE("00f1000034120101", &offer), NVMF_AUTH_INCORRECT_MESSAGE);
 #undef CHALLENGE
 }

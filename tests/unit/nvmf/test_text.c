@@ -35,13 +35,13 @@ static void names_statuses(void)
 	CU_ASSERT_STRING_EQUAL(text(7, 0x01), "Vendor Specific (sct 7, sc 0x01)");
 	CU_ASSERT_STRING_EQUAL(text(5, 0x01), "Unknown Status (sct 5, sc 0x01)");
 	CU_ASSERT_STRING_EQUAL(text(0, 0x7f), "Unknown Status (sct 0, sc 0x7f)");
-	/* The phase-less wire form keeps its meaning. */
+	/* The wire form without phase bit keeps its meaning. */
 	CU_ASSERT_STRING_EQUAL(
 		nvme_status_text(nvme_status_from_wire(htole16(0x8004)), read_cmd, buf),
 		"Invalid Field in Command (sct 0, sc 0x02, DNR)");
 }
 
-/* The same value means one thing for Connect, another for Write, nothing for others. */
+/* One value has different meanings for Connect, for Write, and none for other commands. */
 static void names_statuses_of_the_command(void)
 {
 	const struct nvme_sqe connect = {.opcode = NVMF_OPCODE,
@@ -69,7 +69,7 @@ static void names_statuses_of_the_command(void)
 	CU_ASSERT_EQUAL(nvme_cmd_kind(true, &write).set, NVME_CMDS_ADMIN);
 }
 
-/* Every status fits and names itself, whatever it answers. */
+/* Every status fits into the buffer and has its number, for every command. */
 static void every_status_has_a_text(void)
 {
 	char buf[NVME_STATUS_TEXT], tail[32];

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* /var/tmp is on a disk more often than /tmp, and a tmpfs may know no O_DIRECT. */
+/* /var/tmp is on a disk more often than /tmp, and a tmpfs may not support O_DIRECT. */
 void t_dir_make(char path[64])
 {
 	strcpy(path, "/var/tmp/rdt-test-XXXXXX");

@@ -18,7 +18,7 @@ extern const struct t_case t_slots_cases[];
 extern const struct t_case t_state_cases[];
 extern const struct t_case t_submit_cases[];
 
-/* Make an empty directory for the files of one case. Exits when that is impossible. */
+/* Create an empty directory for the files of one case. Exits if that is impossible. */
 void t_dir_make(char path[64]);
 /* Remove it with the files in it. */
 void t_dir_remove(const char *path);

@@ -478,7 +478,7 @@ static bool is_alive(const struct rdt_ctrl *ctrl, const struct rdt_subsys *ss)
 	return false;
 }
 
-/* Whoever walks the queue pairs of a reactor may also use their controllers. */
+/* A walk of a reactor's queue pairs may also use their controllers. */
 static void look_at_ctrls(struct t_env *env)
 {
 	for (unsigned int i = 0; i < env->t->reactors_count; i++) {

@@ -131,7 +131,7 @@ struct t_conn {
 	unsigned int caps_out_at_answer; /* value of @caps_out when the last answer was posted */
 	bool hold_fetch;
 	bool hold_respond;
-	bool peer_closed; /* the host has closed it, which the reactor has not been told */
+	bool peer_closed; /* the host has closed it, but the reactor does not know yet */
 	bool no_recv;     /* posting a RECV again fails and loses the connection */
 	bool no_read;     /* starting a fetch fails and loses the connection */
 	bool closing;
@@ -146,7 +146,7 @@ struct t_env *t_env_new(void);
 struct t_env *t_env_new_state(const char *dir); /* with target.state_dir = @dir */
 /* Drains the target and checks that all resources were returned */
 void t_env_free(struct t_env *env);
-void t_turn(struct t_env *env); /* turns all loops until nothing is left to do */
+void t_turn(struct t_env *env); /* turns all loops until no work is left */
 void t_advance(struct t_env *env, uint64_t ns);
 
 struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_qid, uint16_t depth);
@@ -184,7 +184,7 @@ struct t_pair {
 	uint16_t cntlid;
 };
 /* Let its host count as one that has transferred much data: it may use the reserve of the buffers.
- * t_pair_new() does it for its own host. */
+ * t_pair_new() does that for its own host. */
 void t_trust(struct t_conn *c);
 struct t_pair t_pair_new(void);
 struct t_pair t_pair_new_in(struct t_env *env);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the loop have in common. */
+/* Common parts of the loop's tests. */
 #ifndef T_LOOP_H
 #define T_LOOP_H
 
@@ -8,12 +8,12 @@
 extern uint64_t fake_now;
 extern const struct rd_clock fake_clock;
 
-/* A loop; fake_now begins anew. */
+/* A loop; fake_now is reset. */
 struct rd_loop *make_loop(struct rd_loop_opts opts);
 uint64_t real_now(void);
 bool readable(int fd, int timeout_ms);
 
-/* The tags of those that ran, in order; a test empties it. */
+/* The tags of the callbacks that ran, in order; a test clears it. */
 extern char trace[64];
 
 struct t_defer {

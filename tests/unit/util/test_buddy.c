@@ -11,7 +11,7 @@
 #define MAX    8192u
 #define REGION (4 * MAX)
 
-/* Never touched by the allocator, so it need not be memory at all. */
+/* The allocator never touches it, so it need not be memory. */
 static char *const fake_base = (char *)UINT64_C(0x7000000000);
 
 static void refuses_bad_geometry(void)
@@ -70,7 +70,7 @@ static void all_is_usable_and_merges_again(void)
 	}
 	CU_ASSERT_PTR_NULL(rd_buddy_alloc(b, 1));
 	CU_ASSERT_EQUAL(rd_buddy_free_bytes(b), 0);
-	/* Every second one back: half is free, but no two neighbours. */
+	/* Free every second one: half is free, without two free neighbours. */
 	for (size_t i = 0; i < REGION / UNIT; i += 2)
 		rd_buddy_free(b, units[i], UNIT);
 	CU_ASSERT_EQUAL(rd_buddy_free_bytes(b), REGION / 2);
@@ -102,7 +102,8 @@ static size_t round_up(size_t len)
 	return r;
 }
 
-/* Mark or unmark a block in the shadow map; false when a unit was not in the expected state. */
+/* Mark or unmark a block in the shadow map. Returns false if a unit was not in the expected
+ * state. */
 static bool shadow_set(bool *shadow, const struct held *h, bool value)
 {
 	size_t first = (size_t)(h->ptr - fake_base) / UNIT;

@@ -42,10 +42,10 @@ static void work_comes_before_send_before_flush(void)
 struct t_source {
 	struct rd_io io;
 	struct t_defer work;
-	struct t_defer *flush; /* the sources' common one */
+	struct t_defer *flush; /* common to both descriptors */
 };
 
-/* Work, which then has something to send, and something that waits for the end of the turn. */
+/* Work that queues something to send, and something for the end of the turn. */
 static void source_readable(struct rd_io *io, uint32_t events)
 {
 	struct t_source *s = rd_container_of(io, struct t_source, io);
@@ -83,7 +83,7 @@ static void one_descriptor_is_answered_before_the_next(void)
 	rd_loop_destroy(&loop);
 }
 
-/* Work without end of one descriptor has its share of a turn, not one for each descriptor. */
+/* Endless work has one limit for a turn, not one for each descriptor. */
 static void endless_work_lets_descriptors_pass(void)
 {
 	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
@@ -130,7 +130,7 @@ static void note_message(struct rd_msg *msg)
 	strcat(trace, "m");
 }
 
-/* A completion queue that never runs dry, as on a device whose work is done inside of its calls. */
+/* A completion queue that is never empty, as on a device that completes within its calls. */
 static void work_of_the_next_turn_lets_messages_pass(void)
 {
 	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
@@ -152,7 +152,8 @@ static void work_of_the_next_turn_lets_messages_pass(void)
 	rd_loop_destroy(&loop);
 }
 
-/* Runs again and again, up to a bound only a hang reaches, and cancels @next at its first run. */
+/* Runs again and again, up to a limit that only a hang reaches, and cancels @next at its first
+ * run. */
 static void cancel_next(struct rd_defer *defer)
 {
 	struct t_defer *t = rd_container_of(defer, struct t_defer, defer);
@@ -188,7 +189,7 @@ struct t_poller {
 	int calls;
 	int arms;
 	bool found;
-	bool found_late;        /* by the look after arming */
+	bool found_late;        /* by the poll after arming */
 	struct rd_timer *timer; /* started by arming */
 };
 
@@ -247,7 +248,7 @@ static void spins_after_work_then_sleeps(void)
 	fake_now = 100000;
 	rd_defer(loop, &d.defer, RD_DEFER_WORK);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 1);
-	/* Inside the window a turn with an endless timeout returns at once. */
+	/* Within the spin time a turn with an endless timeout returns at once. */
 	fake_now += 999;
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 0);
 	fake_now += 1;
@@ -287,7 +288,7 @@ static void spins_while_it_pays(void)
 	for (int i = 1; i < RD_SPIN_MISSES; i++)
 		work_after(loop, LONG, 0);
 	CU_ASSERT_FALSE(sleeps(loop));
-	work_after(loop, SHORT, 0); /* begins to count anew */
+	work_after(loop, SHORT, 0); /* counts from the beginning again */
 	for (int i = 0; i < RD_SPIN_MISSES; i++) {
 		CU_ASSERT_FALSE(sleeps(loop));
 		work_after(loop, LONG, 0);
@@ -325,11 +326,11 @@ static void busy_time_is_that_of_work(void)
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
 	work_after(loop, 500, 7);
 	CU_ASSERT_EQUAL(rd_loop_busy(loop), 7);
-	fake_now += 300; /* in vain */
+	fake_now += 300; /* without a result */
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
 	work_after(loop, 0, 9);
 	CU_ASSERT_EQUAL(rd_loop_busy(loop), 16);
-	/* From one work straight to the next: what lies between is the price of looking. */
+	/* Directly from one piece of work to the next: the time between is the cost of polling. */
 	work_after(loop, 4, 10);
 	CU_ASSERT_EQUAL(rd_loop_busy(loop), 30);
 	rd_loop_destroy(&loop);
@@ -393,7 +394,7 @@ static void event_read(struct rd_io *io, uint32_t events)
 	t->calls++;
 }
 
-/* How many turns it takes, after @before others, until an event is seen. */
+/* How many turns it takes, after @before other turns, until an event is seen. */
 static int turns_until_seen(struct rd_loop *loop, struct t_event *t, int before)
 {
 	int turns, calls = t->calls;
@@ -422,9 +423,9 @@ static void epoll_is_asked_rarely_where_pollers_have_the_work(void)
 		sum += turns;
 	}
 	CU_ASSERT(sum > 8);
-	/* Where there was something lately it is asked in each turn, */
+	/* When it had an event lately, epoll is asked in each turn, */
 	CU_ASSERT_EQUAL(turns_until_seen(loop, &t, 1), 1);
-	/* and where pollers find nothing. */
+	/* and when pollers find nothing. */
 	p.found = false;
 	CU_ASSERT_EQUAL(turns_until_seen(loop, &t, 2000), 1);
 	rd_io_del(loop, &t.io);

@@ -51,7 +51,7 @@ static void buckets_follow_each_other(void)
 	CU_ASSERT_EQUAL(rd_hist_index(UINT64_MAX), RD_HIST_BUCKETS - 1);
 }
 
-/* The value alone in a histogram beside a far larger one: the median is the end of its bucket. */
+/* A single value in a histogram with a far larger one: the median is the end of its bucket. */
 static void a_value_is_known_to_one_part_in_64(void)
 {
 	for (uint64_t v = 1; v < UINT64_C(1) << 39; v += 1 + v / 37) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory for data: where it is, that it is all there, and that it goes as a whole. */
+/* Memory for data: its address, its population, and that it is unmapped as a whole. */
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 #define LARGE ((size_t)2 << 20)
 
-/* Pages of the address space from @p on that are mapped, as far as @len. */
+/* Pages of the address space from @p on that are mapped, up to @len. */
 static size_t mapped(const char *p, size_t len)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = 0;
@@ -45,7 +45,7 @@ static void sizes(void)
 	rd_iomem_unmap(NULL, LARGE);
 }
 
-/* All there before it is used, where the kernel can do that, but for what is kept small. */
+/* Populated before use, if the kernel can do that, except for small mappings. */
 static void populated(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), len = 2 * LARGE, n = 0;
@@ -59,7 +59,7 @@ static void populated(void)
 	CU_ASSERT_EQUAL(mincore(p, len, here), 0);
 	for (size_t i = 0; i < len / page; i++)
 		n += here[i] & 1;
-	/* Linux before 5.14 knows nothing of it. */
+	/* Linux before 5.14 does not support it. */
 	CU_ASSERT(n == LARGE / page || n == 0);
 	for (size_t at = 0; at < len; at += 509)
 		CU_ASSERT_FALSE_FATAL(p[at]);

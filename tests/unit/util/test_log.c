@@ -167,14 +167,14 @@ static void limited_message_tells_how_many(void)
 	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: xxx (3 more like it)");
 	LIMITED(RD_LOG_BURST_NS + 6);
 	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: xxx");
-	/* What nobody wants to read is not held back either. */
+	/* Lines below the log level do not use the rate limit. */
 	rd_log_set_level(log, RD_LOG_CTRL, RD_LOG_WARN);
 	for (int i = 0; i < 2 * RD_LOG_BURST; i++)
 		LIMITED(RD_LOG_BURST_NS + 7);
 	rd_log_set_level(log, RD_LOG_CTRL, RD_LOG_INFO);
 	LIMITED(RD_LOG_BURST_NS + 8);
 	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: xxx");
-	/* A line that is cut still tells it. */
+	/* A line that is cut still has it. */
 	for (int i = 0; i < RD_LOG_BURST; i++)
 		LIMITED(RD_LOG_BURST_NS + 9);
 	len = sizeof(text);
@@ -213,7 +213,8 @@ static void threads_share_a_limit(void)
 		CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, crowd_thread, &c), 0);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	/* None is lost: it was written, was counted by one that was, or still waits to be told. */
+	/* No line is lost: each was written, or counted by a written one, or is still to be
+	 * counted. */
 	CU_ASSERT_EQUAL(c.passed + c.told + c.rl.squashed, 4 * ROUNDS);
 	CU_ASSERT_TRUE(c.passed >= 2);
 }

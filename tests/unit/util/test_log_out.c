@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Logs that nobody reads: pipes and sockets that are full. */
+/* Logs that nobody reads: full pipes and sockets. */
 #include "suites.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "util/log.h"
 #include "util/log_out.h"
 
-/* More than a pipe or a socket and the buffer hold. */
+/* More than a pipe or socket and the buffer hold. */
 #define MANY 40000
 
 static struct rd_log *buffered(int fd, enum rd_log_format format)
@@ -28,7 +28,7 @@ static struct rd_log *buffered(int fd, enum rd_log_format format)
 	return log;
 }
 
-/* Reads lines until one contains @last. Returns the number of "line N", whose N has to grow. */
+/* Reads lines until one contains @last. Returns the number of lines "line N", whose N must grow. */
 static unsigned long read_numbers(FILE *in, const char *last, unsigned long long *dropped)
 {
 	unsigned long n, before = 0, count = 0;
@@ -67,7 +67,7 @@ static void unread_log(const int fds[2])
 	log = buffered(fds[1], RD_LOG_PLAIN);
 	for (unsigned long i = 1; i <= MANY; i++)
 		rd_info(log, RD_LOG_MAIN, "line %lu %s", i, "------------------------------");
-	/* It still takes lines, and says what is missing as soon as it is read. */
+	/* It still accepts lines, and reports the number of missing lines as soon as it is read. */
 	count = read_numbers(in, "were dropped", &dropped);
 	CU_ASSERT_TRUE(count > 1000 && count < MANY);
 	rd_info(log, RD_LOG_MAIN, "line %d", MANY + 1);
@@ -109,7 +109,7 @@ static void *write_lines(void *arg)
 	return NULL;
 }
 
-/* Each line is there, or counted as missing. */
+/* Each line arrives, or is counted as missing. */
 static void lines_are_counted(void)
 {
 	struct writer writers[4];
@@ -173,7 +173,7 @@ static void flags_stay(void)
 	close(fds[1]);
 }
 
-/* What a log in @format makes of one line. */
+/* The output of a log in @format for one line. */
 static const char *written(enum rd_log_format format, bool priorities, const char *text, char *buf,
 			   size_t size)
 {
@@ -231,7 +231,7 @@ static void levels_as_a_specification(void)
 	CU_ASSERT_STRING_EQUAL(rd_log_spec(log, buf), "info,fabric=trace,ctrl=error");
 	CU_ASSERT_EQUAL(rd_log_parse(log, "trace,main=warning", &bad), 0);
 	CU_ASSERT_TRUE(strlen(rd_log_spec(log, buf)) < sizeof(buf) - 1);
-	CU_ASSERT_EQUAL(rd_log_parse(log, buf, &bad), 0); /* the longest one is whole */
+	CU_ASSERT_EQUAL(rd_log_parse(log, buf, &bad), 0); /* the longest line is complete */
 	rd_log_destroy(&log);
 }
 

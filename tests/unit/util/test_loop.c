@@ -108,7 +108,7 @@ static void sleeps_to_the_deadline_not_past_it(void)
 	took = real_now() - start;
 	CU_ASSERT_TRUE(took >= 20 * RD_NSEC_PER_MSEC);
 	CU_ASSERT_TRUE(took < 5 * RD_NSEC_PER_SEC);
-	CU_ASSERT_TRUE(turns <= 2); /* no spinning towards it */
+	CU_ASSERT_TRUE(turns <= 2); /* no spinning until then */
 	start = real_now();
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 10 * RD_NSEC_PER_MSEC), 0);
 	CU_ASSERT_TRUE(real_now() - start >= 10 * RD_NSEC_PER_MSEC);
@@ -131,7 +131,7 @@ static void timer_between_turns_counts_from_now(void)
 	rd_loop_destroy(&loop);
 }
 
-/* A timer on a clock that stands still must not put the thread to sleep for its delay. */
+/* A timer on a clock that does not advance must not put the thread to sleep for its delay. */
 static void foreign_clock_is_not_slept_past(void)
 {
 	struct rd_loop *loop = make_loop((struct rd_loop_opts){.clock = &fake_clock});
@@ -167,7 +167,7 @@ static void io_called(struct rd_io *io, uint32_t events)
 		rd_io_del(t->loop, &t->victim->io);
 }
 
-/* One that can be tried: reads a byte, by whichever way. */
+/* A descriptor that the loop can try: reads a byte, in either way. */
 struct t_try {
 	struct rd_io io;
 	struct rd_loop *loop;
@@ -222,7 +222,7 @@ static void try_close(struct t_try *t)
 	close(t->peer);
 }
 
-/* Turns that do not sleep until @t has one more byte. */
+/* Turns without sleep until @t has one more byte. */
 static int turns_until_byte(struct t_try *t)
 {
 	int before = t->bytes, turns = 0;
@@ -250,17 +250,17 @@ static void busy_descriptors_are_tried(void)
 	/* The other one is not forgotten. */
 	CU_ASSERT_TRUE(turns_until_byte(&b) < 100);
 	CU_ASSERT_EQUAL(b.told, 1);
-	/* One that has had nothing for long is left to epoll. */
+	/* One that had nothing for a long time is left to epoll. */
 	for (int i = 0; i < 5000; i++)
 		CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
 	a.tried = a.told = 0;
 	CU_ASSERT_EQUAL(turns_until_byte(&a), 1);
 	CU_ASSERT_EQUAL(a.tried, 0);
 	CU_ASSERT_EQUAL(a.told, 1);
-	/* A sleep ends for it as for any. */
+	/* A sleep ends for it as for any descriptor. */
 	CU_ASSERT_EQUAL(write(a.peer, "x", 1), 1);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 1);
-	/* It may leave from its own callback. */
+	/* It may be removed from its own callback. */
 	a.leave = true;
 	CU_ASSERT_EQUAL(turns_until_byte(&a), 1);
 	a.tried = a.told = 0;
@@ -268,7 +268,7 @@ static void busy_descriptors_are_tried(void)
 	for (int i = 0; i < 20; i++)
 		CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
 	CU_ASSERT_EQUAL(a.tried + a.told, 0);
-	/* While room to write is awaited only epoll can tell. */
+	/* While it waits for room to write, only epoll can tell. */
 	CU_ASSERT_TRUE(turns_until_byte(&b) < 100);
 	CU_ASSERT_EQUAL(rd_io_mod(loop, &b.io, EPOLLIN | EPOLLOUT), 0);
 	b.tried = b.told = 0;
@@ -344,7 +344,7 @@ static void removed_events_are_dropped(void)
 	CU_ASSERT_EQUAL(rd_io_add(loop, &b.io, fb[0], EPOLLIN, io_called), 0);
 	CU_ASSERT_EQUAL(write(fa[1], "x", 1), 1);
 	CU_ASSERT_EQUAL(write(fb[1], "x", 1), 1);
-	/* Both are in the batch; whichever comes first removes the other. */
+	/* Both are in the batch; the first one to run removes the other. */
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 1);
 	CU_ASSERT_EQUAL(a.calls + b.calls, 1);
 	CU_ASSERT_NOT_EQUAL(a.io.added, b.io.added);
@@ -444,7 +444,7 @@ static void wake_ends_a_sleep(void)
 	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, wake_soon, loop), 0);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 0);
 	pthread_join(thread, NULL);
-	/* A stop asked for before run() is honoured, and only once. */
+	/* A stop before run() is honoured, and only once. */
 	rd_loop_stop(loop);
 	CU_ASSERT_EQUAL(rd_loop_run(loop), 0);
 	rd_loop_destroy(&loop);

@@ -33,7 +33,7 @@ static void finds_what_was_put(void)
 	rd_map_fini(&map);
 }
 
-/* Whatever is removed, in whatever order: the others are found. */
+/* After removals in any order, the others are found. */
 static void removing_hides_nothing(void)
 {
 	bool there[KEYS] = {false};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When to look for work and when to sleep. */
+/* When to poll for work and when to sleep. */
 #include <CUnit/CUnit.h>
 
 #include "suites.h"

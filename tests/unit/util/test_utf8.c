@@ -16,7 +16,7 @@ static void finds_sequences(void)
 		{"\xe2\x82\xac", 3, 3},
 		{"\xf0\x9f\x98\x80", 4, 4},
 		{"\xc3\xa9", 1, 0},         /* cut */
-		{"\x80", 1, 0},             /* continues nothing */
+		{"\x80", 1, 0},             /* a continuation without a start */
 		{"\xc0\x80", 2, 0},         /* overlong */
 		{"\xe0\x80\x80", 3, 0},     /* overlong */
 		{"\xed\xa0\x80", 3, 0},     /* a surrogate */

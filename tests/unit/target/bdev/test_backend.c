@@ -132,18 +132,18 @@ struct slot {
 	struct t_bio t;
 	bool busy;
 	char *buf;
-	char *expect; /* of a read: what the model held when it started */
+	char *expect; /* of a read: the content of the model when the read started */
 };
 
 struct soak {
 	struct bench b;
 	struct slot slots[SLOTS];
 	char *model;
-	char *outside; /* memory that no engine has registered */
+	char *outside; /* memory that is not registered with the engine */
 	unsigned int mismatches, failures, ran[RDT_BIO_OPS];
 };
 
-/* No two in flight may touch the same blocks when one of them writes. */
+/* Two bios in flight may not touch the same blocks if one of them writes. */
 static bool overlaps(const struct soak *s, uint64_t offset, uint64_t length)
 {
 	for (unsigned int i = 0; i < SLOTS; i++) {
@@ -181,7 +181,7 @@ static void begin_slot(struct soak *s, struct slot *slot)
 		bio->offset = bio->length = 0;
 	if (overlaps(s, bio->offset, bio->length))
 		return;
-	/* In the slab or outside; aligned, or as in-capsule data is: to 8 bytes. */
+	/* In the slab or outside; aligned, or aligned to 8 bytes only, as in-capsule data is. */
 	slot->buf = (r & 0x100 ? s->b.slab : s->outside) + (size_t)index * SLOT_SIZE;
 	if (r & 0x200)
 		slot->buf += 8;
@@ -233,7 +233,7 @@ static void soak_run(struct soak *s, unsigned int rounds)
 	CU_ASSERT_EQUAL_FATAL(busy, 0);
 }
 
-/* The whole disk, and for a file the file itself, must be what the model says. */
+/* The whole disk, and for a file the file itself, must equal the model. */
 static void soak_compare(struct soak *s)
 {
 	char *all = malloc(DISK_SIZE);
@@ -256,7 +256,7 @@ static void soak_compare(struct soak *s)
 	free(all);
 }
 
-/* As iopoll, whatever the device has: without queues to poll its interrupts do their part of it. */
+/* With iopoll, whatever the device is: a device without queues to poll uses its interrupts. */
 static void look_for_results(struct bench *b)
 {
 	struct rdt_fchan *chan = rd_container_of(b->chan, struct rdt_fchan, chan);
@@ -316,7 +316,7 @@ static void uring_buffered(void)
 	soak_file(RDT_ENGINE_IO_URING, RDT_DIRECT_OFF, 512);
 }
 
-/* A thread of the kernel's submits. It sleeps after a millisecond, and must be woken. */
+/* A kernel thread submits. It sleeps after a millisecond and must be woken. */
 static void uring_sqpoll(void)
 {
 	struct rdt_ring_opts rings[] = {{.sqpoll_ms = 1, .sqpoll_cpu = -1}, {.sqpoll_ms = 50}};
@@ -327,7 +327,7 @@ static void uring_sqpoll(void)
 		soak_with(cfg, rings[i], 150);
 }
 
-/* A CPU that is not there: then without such a thread. */
+/* A CPU that does not exist: then there is no such thread. */
 static void uring_sqpoll_nowhere(void)
 {
 	soak_with((struct rdt_ns_config){.backend = RDT_BACKEND_FILE, .block_size = 512},
@@ -343,7 +343,7 @@ static void uring_polled(void)
 	     150);
 }
 
-/* Pages of the cache cannot be polled for: each file finds that out once. */
+/* Pages of the page cache cannot be polled for: each file detects that once. */
 static void uring_polled_in_vain(void)
 {
 	struct rdt_ns_config cfg = {.backend = RDT_BACKEND_FILE,
@@ -432,7 +432,7 @@ static void shrunk_file(enum rdt_engine_type engine, enum rdt_direct direct)
 					      .block_size = 512},
 		       DEPTH)) {
 		CU_ASSERT_EQUAL_FATAL(truncate(b.path, 8192 + 100), 0);
-		/* Wholly behind the end, across it, and still inside. */
+		/* Entirely beyond the end, across the end, and just within. */
 		CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
 							 .offset = 65536,
 							 .length = 4096,
@@ -477,8 +477,8 @@ static void unsupported_ops_are_refused(void)
 }
 
 /*
- * Cancel everything right after submitting: those that still wait end with -ECANCELED, those in the
- * kernel either way, and each ends exactly once.
+ * Cancel everything right after submitting. Waiting bios end with -ECANCELED, bios in the kernel
+ * with either result, and each ends exactly once.
  */
 static void cancel_all(enum rdt_engine_type engine)
 {
@@ -501,14 +501,14 @@ static void cancel_all(enum rdt_engine_type engine)
 			b.bdev->ops->cancel(b.chan, &t[i].bio);
 		b.bdev->ops->cancel(b.chan, &t[31].bio);
 		for (unsigned int i = 0; i < 32; i++)
-			CU_ASSERT_EQUAL(t[i].done, 0); /* never from inside cancel */
+			CU_ASSERT_EQUAL(t[i].done, 0); /* never from within the cancellation */
 		for (unsigned int i = 0; i < 32; i++) {
 			wait_for(&b, &t[i]);
 			CU_ASSERT_TRUE(t[i].bio.result == 0 || t[i].bio.result == -ECANCELED);
 			canceled += t[i].bio.result == -ECANCELED;
 		}
 		CU_ASSERT_TRUE(canceled >= 32 - DEPTH);
-		/* The queue is in order again. */
+		/* The queue still works in order. */
 		CU_ASSERT_EQUAL(
 			run(&b,
 			    (struct rdt_bio){.op = RDT_BIO_READ, .length = 4096, .buf = b.slab}),
@@ -523,8 +523,8 @@ static void cancelled_bios_complete_once(void)
 	cancel_all(RDT_ENGINE_AIO);
 }
 
-/* More misaligned transfers than bounce buffers, each larger than one: pieces, in order, nothing
- * lost. */
+/* More misaligned transfers than bounce buffers, each larger than a bounce buffer: they are
+ * transferred in pieces, in order. */
 static void large_misaligned_transfers(void)
 {
 	enum { COUNT = 24, LEN = 160 * 1024 };
@@ -543,7 +543,7 @@ static void large_misaligned_transfers(void)
 						      .offset = (uint64_t)(i % 12) * LEN,
 						      .length = LEN,
 						      .buf = buf}};
-			/* Twelve places: the second round overwrites the first when it is done. */
+			/* Twelve places: each is written again when its first write is done. */
 			if (i >= 12)
 				wait_for(&b, &t[i - 12]);
 			start(&b, &t[i]);
@@ -580,7 +580,7 @@ static long resident_pages(void)
 	return resident;
 }
 
-/* A large memory disk costs an address range and what is written. */
+/* A large memory disk costs address space, and memory for what is written only. */
 static void memory_is_sparse(void)
 {
 	struct rdt_ns_config cfg = {.backend = RDT_BACKEND_MEMORY,
@@ -604,14 +604,14 @@ static void memory_is_sparse(void)
 	CU_ASSERT_EQUAL(bio.result, 0);
 	CU_ASSERT_EQUAL(buf[0], 0x5a);
 	CU_ASSERT_EQUAL(buf[4095], 0x5a);
-	/* valgrind's and qemu's own records of the address range are resident as well. */
+	/* valgrind and qemu keep records of the address range, which are resident as well. */
 	if (!getenv("RD_TEST_VALGRIND") && !getenv("RD_TEST_QEMU"))
 		CU_ASSERT_TRUE(resident_pages() - before < 1024);
 	rdt_chan_close(&chan);
 	rdt_bdev_close(&bdev);
 }
 
-/* @n reads that all come from the page cache. Returns how many are done after one turn. */
+/* @n reads from the page cache. Returns how many are done after one turn. */
 static int done_in_one_turn(struct bench *b, unsigned int n)
 {
 	struct t_bio t[3];
@@ -630,7 +630,7 @@ static int done_in_one_turn(struct bench *b, unsigned int n)
 	return done;
 }
 
-/* Whether this file system reads from the page cache for whoever will not wait. */
+/* Does this file system serve nowait reads from the page cache? */
 static bool reads_without_waiting(const struct bench *b)
 {
 	char buf[4096];
@@ -645,7 +645,7 @@ static bool reads_without_waiting(const struct bench *b)
 	return n == (ssize_t)sizeof(buf);
 }
 
-/* Few leave in the turn that has submitted them; a batch, in the next one. */
+/* Few reads are answered in the turn that submits them, a batch in the next turn. */
 static void what_is_there_leaves_at_once(void)
 {
 	struct bench b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What rdt_bdev_open() says about what it finds at a path. */
+/* The messages of rdt_bdev_open() for what it finds at a path. */
 #include "base_suites.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static struct rdt_ns_config file_config(void)
 		.nsid = 1, .backend = RDT_BACKEND_FILE, .path = path, .block_size = 4096};
 }
 
-/* Open must fail with @rc and say "path PATH: " and @text. */
+/* Opening must fail with @rc and the text "path PATH: " and @text. */
 static void check_refused(const struct rdt_ns_config *cfg, int rc, const char *text)
 {
 	struct rdt_bdev *bdev = NULL;
@@ -120,7 +120,7 @@ static void permission_is_named(void)
 	make_file(8192);
 	chmod(path, 0400);
 	if (geteuid() == 0) {
-		/* Root passes every permission: be somebody else for the attempt. */
+		/* Root passes every permission check, so another user tries. */
 		CU_ASSERT_EQUAL_FATAL(chmod(dir, 0755), 0);
 		CU_ASSERT_EQUAL_FATAL(seteuid(65534), 0);
 	}
@@ -153,12 +153,12 @@ static void creates_when_told(void)
 	CU_ASSERT_EQUAL(stat(path, &st), 0);
 	CU_ASSERT_EQUAL(st.st_size, 1 << 20);
 	CU_ASSERT_EQUAL(st.st_mode & 0777, 0600);
-	/* The second time it is there already. Looking for what it can do has not grown it. */
+	/* The file exists the second time. Testing what it supports did not make it longer. */
 	CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
 	rdt_bdev_close(&bdev);
 	CU_ASSERT_EQUAL(stat(path, &st), 0);
 	CU_ASSERT_EQUAL(st.st_size, 1 << 20);
-	/* Too large for the file system: nothing is left behind. */
+	/* Too large for the file system: no file remains. */
 	unlink(path);
 	cfg.size_bytes = UINT64_C(1) << 62;
 	CU_ASSERT_NOT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
@@ -206,7 +206,7 @@ static void direct_policy_is_said(void)
 	t_dir_remove(dir);
 }
 
-/* Another process has the file: a writer excludes all, readers only a writer. */
+/* Another process has the file: a writer excludes everyone, a reader excludes writers. */
 static void a_file_in_use_is_refused(void)
 {
 	struct rdt_ns_config cfg = file_config();
@@ -243,7 +243,7 @@ static void a_file_in_use_is_refused(void)
 		close(end[1]);
 		waitpid(pid, &status, 0);
 		CU_ASSERT_EQUAL(status, 0);
-		/* However it ended: the lock went with it. */
+		/* However the process ended, its lock ended with it. */
 		cfg.read_only = false;
 		CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, text, sizeof(text)), 0);
 		rdt_bdev_close(&bdev);
@@ -253,7 +253,7 @@ static void a_file_in_use_is_refused(void)
 	}
 }
 
-/* In place of the C library's. */
+/* Replaces the function of the C library. */
 static unsigned int sleeps;
 
 int nanosleep(const struct timespec *pause, struct timespec *left)
@@ -263,8 +263,8 @@ int nanosleep(const struct timespec *pause, struct timespec *left)
 }
 
 /*
- * Two namespaces read one file, and one of them goes: the other still keeps writers off. That
- * nobody is seen to have it is no reason to wait: hosts may be.
+ * Two namespaces read one file, and one of them is closed: the other one still excludes writers. No
+ * process is found to hold the lock, but that is no reason to wait, because hosts may hold it.
  */
 static void a_file_read_twice_stays_locked(void)
 {
@@ -279,7 +279,7 @@ static void a_file_read_twice_stays_locked(void)
 		CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev[i], text, sizeof(text)), 0);
 	cfg.read_only = false;
 	for (int i = 0; i < 2; i++) {
-		/* Ours, so that no other process is seen to have it. */
+		/* Our own lock, so that no other process is found to hold it. */
 		CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &writer, text, sizeof(text)), -EAGAIN);
 		CU_ASSERT_PTR_NOT_NULL(strstr(text, "another program uses it"));
 		rdt_bdev_close(&bdev[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What cancelling one of many waiting bios costs. Each bio has a page of its own that cannot be
- * touched without being counted, so the number of bios that were looked at is known.
+ * The cost of cancelling one of many waiting bios. Each bio has a page of its own whose accesses
+ * are counted, so the number of bios that were examined is known.
  */
 #include "base_suites.h"
 
@@ -18,8 +18,8 @@
 
 #define PAGE  4096u
 #define COUNT 1024u
-/* A bio that waits has two neighbours in a queue, and a timer has a place in a heap: a timer that
- * is moved to the top passes those of ten others. */
+/* A waiting bio has two neighbours in a queue, and a timer has a place in a heap: a timer that
+ * moves to the top passes ten others. */
 #define TOUCHED_MAX 24u
 
 struct t_bio {
@@ -63,14 +63,15 @@ static void map_bios(void)
 						    .done = bio_done}};
 }
 
-/* Cancel all from @first on, in an order in which each is far from both ends of what is left. */
+/* Cancel all from @first on, in an order in which each is far from both ends of the rest. */
 static void cancel_all(struct rdt_chan *chan, unsigned int first,
 		       void (*cancel)(struct rdt_chan *chan, struct rdt_bio *bio))
 {
 	const struct sigaction count = {.sa_sigaction = touch, .sa_flags = SA_SIGINFO};
 	struct sigaction old;
 	unsigned int most = 0, n = COUNT - first;
-	/* valgrind ends a program that touches such a page: there only the outcome is looked at. */
+	/* valgrind ends a program that touches such a page: under valgrind only the result is
+	 * checked. */
 	int untouched = getenv("RD_TEST_VALGRIND") ? PROT_READ | PROT_WRITE : PROT_NONE;
 
 	CU_ASSERT_EQUAL_FATAL(sigaction(SIGSEGV, &count, &old), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Layers, from the configuration to the I/O that they delay and fail. */
+/* Layers: from the configuration to the I/O that they delay and fail. */
 #include "base_suites.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 	"    namespaces:\n      - {nsid: 1, backend: memory, size: 1MiB, layers: ["
 #define TAIL "]}\n"
 
-/* Two reactors' worth of channels on one stack, and a clock that the test sets. */
+/* Channels of two reactors on one stack, and a clock that the test sets. */
 struct stack {
 	uint64_t now;
 	struct rd_clock clock;
@@ -161,7 +161,7 @@ static void delays_by_operation(void)
 	stack_free(s);
 }
 
-/* Data is taken and given when the time is over, not before. */
+/* Data is transferred when the delay is over, not before. */
 static void a_delayed_read_sees_what_was_written_meanwhile(void)
 {
 	struct stack *s = stack_new("{type: delay, read: 1s}");
@@ -197,7 +197,7 @@ static void cancel_reaches_what_a_layer_holds(void)
 	advance(s, 2 * RD_NSEC_PER_SEC); /* the others are in the next layer now */
 	CU_ASSERT_EQUAL(lower.done, 0);
 	ops->cancel(s->chan[0], &lower.bio);
-	ops->cancel(s->chan[0], &lower.bio); /* twice does no harm */
+	ops->cancel(s->chan[0], &lower.bio); /* a second cancellation has no effect */
 	advance(s, 0);
 	CU_ASSERT_EQUAL(lower.done, 1);
 	CU_ASSERT_EQUAL(lower.bio.result, -ECANCELED);
@@ -284,7 +284,7 @@ static void a_file_triggers(void)
 	t_dir_remove(dir);
 }
 
-/* The first in the list is met first. */
+/* The first in the list is the first to get the I/O. */
 static void order_of_layers(void)
 {
 	struct stack *s = stack_new("{type: error, count: 1}, {type: delay, read: 1s}");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What rdt_chan_submit() refuses, of every backend: blocks that are not there, and what writes or
- * syncs after a sync has failed. */
+/* What rdt_chan_submit() refuses for every backend: blocks that do not exist, and writes and syncs
+ * after a sync has failed. */
 #include "base_suites.h"
 
 #include <errno.h>
@@ -117,7 +117,7 @@ static void out_of_bounds(void)
 {
 	for (int backend = RDT_BACKEND_FILE; backend <= RDT_BACKEND_NULL; backend++) {
 		if (backend == RDT_BACKEND_BLOCK)
-			continue; /* as a file, and none is here */
+			continue; /* as a file, which does not exist here */
 		for (unsigned int layers = 0; layers <= 2; layers++) {
 			struct bench b = {
 				.layers = {{.type = RDT_LAYER_DELAY}, {.type = RDT_LAYER_DELAY}}};
@@ -129,7 +129,7 @@ static void out_of_bounds(void)
 	}
 }
 
-/* Also what a layer has held since before. */
+/* Including bios that a layer queued before. */
 static void out_of_bounds_after_a_shrink(void)
 {
 	struct bench b = {.layers = {{.type = RDT_LAYER_DELAY}, {.type = RDT_LAYER_DELAY}}};
@@ -191,7 +191,7 @@ static void a_failed_flush_stays(void)
 	}
 }
 
-/* A layer that fails a Flush is a disk that does. */
+/* A layer that fails a Flush counts as a disk that does. */
 static void a_layer_that_fails_a_flush(void)
 {
 	struct bench b = {.layers = {{.type = RDT_LAYER_ERROR,
@@ -255,7 +255,7 @@ static void fake_start(struct fake *f, unsigned int i, enum rdt_bio_op op, unsig
 	rdt_engine_submit(&f->chan, &f->bio[i]);
 }
 
-/* What the kernel answers, until the bio is done. */
+/* Results of the kernel until the bio is done. */
 static int fake_answer(struct fake *f, unsigned int i, int res)
 {
 	int before = done_count;
@@ -298,7 +298,7 @@ static void which_failures_stay(void)
 	}
 }
 
-/* Through the page cache, FUA is a write and then a sync: whatever that fails with stays. */
+/* Through the page cache, FUA is a write and then a sync: a failure of either is remembered. */
 static void the_second_step_of_fua(void)
 {
 	struct fake f;
@@ -312,7 +312,8 @@ static void the_second_step_of_fua(void)
 	fake_close(&f);
 }
 
-/* Two at a time: the kernel tells one of them, and the other one goes well. */
+/* Two syncs at a time: the kernel reports the failure to one of them, and the other one
+ * succeeds. */
 static void a_sync_beside_one_that_failed(void)
 {
 	struct fake f;

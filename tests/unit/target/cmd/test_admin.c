@@ -28,7 +28,7 @@ static void identify_controller(void)
 	struct t_answer a = identify(p.admin, NVME_IDENTIFY_CNS_CTRL, 0, &id);
 
 	CU_ASSERT_EQUAL(t_status(&a), 0);
-	/* What a Linux host checks, and refuses to go on without. */
+	/* Fields that a Linux host requires. */
 	CU_ASSERT_EQUAL(le16toh(id.cntlid), p.cntlid);
 	CU_ASSERT_NOT_EQUAL(le16toh(id.kas), 0);
 	CU_ASSERT_EQUAL(le16toh(id.icdoff), 0);
@@ -44,14 +44,14 @@ static void identify_controller(void)
 	CU_ASSERT_EQUAL(memcmp(id.sn, "SERIAL0             ", 20), 0);
 	CU_ASSERT_EQUAL(memcmp(id.mn, "model zero                              ", 40), 0);
 	CU_ASSERT_EQUAL(le32toh(id.nn), RDT_NSID_MAX);
-	/* Linux refuses ANA without these, or when the log page is longer than MDTS. */
+	/* Linux refuses ANA without these, or if the log page is longer than MDTS. */
 	CU_ASSERT_TRUE(id.cmic & NVME_CTRL_CMIC_MULTI_ANA_REPORTING);
 	CU_ASSERT_TRUE(le32toh(id.mnan) <= le32toh(id.nn));
 	CU_ASSERT_EQUAL(le32toh(id.nanagrpid), le32toh(id.anagrpmax));
 	CU_ASSERT_TRUE(le32toh(id.nanagrpid) * 32 + le32toh(id.mnan) * 4 + 16 <= T_MDTS);
 	CU_ASSERT_NOT_EQUAL(id.anatt, 0);
 	CU_ASSERT_EQUAL(le32toh(id.oaes), NVME_CTRL_OAES_NA | NVME_CTRL_OAES_ANA);
-	CU_ASSERT_EQUAL(id.nwpc, 0); /* there is no folder to keep it in */
+	CU_ASSERT_EQUAL(id.nwpc, 0); /* there is no state_dir */
 	CU_ASSERT_EQUAL(id.sqes, 0x66);
 	CU_ASSERT_EQUAL(id.cqes, 0x44);
 	CU_ASSERT_EQUAL(id.aerl, RDT_AER_MAX - 1);
@@ -60,7 +60,7 @@ static void identify_controller(void)
 	CU_ASSERT_TRUE(id.vwc & 1);
 	CU_ASSERT_TRUE(le32toh(id.ctratt) & NVME_CTRL_CTRATT_TBKAS);
 	CU_ASSERT_EQUAL(le16toh(id.oncs) & SPACE_COMMANDS, SPACE_COMMANDS);
-	/* Nothing is told that is not there. */
+	/* Features that are missing are not reported. */
 	p.env->t->subsys[0]->ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_WRITE;
 	p.env->t->subsys[0]->volatile_cache = false;
 	identify(p.admin, NVME_IDENTIFY_CNS_CTRL, 0, &id);
@@ -205,7 +205,7 @@ static void feature_rules(void)
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 300);
 	a = feature(p.admin, true, NVME_FEAT_FID_POWER_MGMT, 1);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
-	/* A reset brings the defaults back. */
+	/* A reset restores the defaults. */
 	t_set_property(p.admin, NVME_REG_CC, 0x00460000);
 	t_enable(p.admin);
 	a = feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT, 0);
@@ -277,7 +277,8 @@ static void keep_alive_expires(void)
 	t_pair_free(&p);
 }
 
-/* Whoever was not looking cannot say that nothing came; but not twice. */
+/* After a pause of the reactor the timer cannot tell whether commands came, so it allows one more
+ * interval, but not two. */
 static void keep_alive_of_a_late_target(void)
 {
 	bool gone = false;
@@ -364,7 +365,7 @@ static void aer_limit(void)
 	t_sqe(p.admin, &sqe, nvme_admin_async_event, NULL, 0);
 	a = t_exec(p.admin, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_ASYNC_LIMIT));
-	/* A reset ends them without an answer, and makes room for new ones. */
+	/* A reset ends them without an answer, and frees their places. */
 	CU_ASSERT_EQUAL(p.admin->qp.used, RDT_AER_MAX);
 	t_set_property(p.admin, NVME_REG_CC, 0x00460000);
 	CU_ASSERT_EQUAL(t_answers(p.admin), 0);
@@ -422,7 +423,7 @@ static void abort_nothing(void)
 	t_pair_free(&p);
 }
 
-/* In the backend, without a way to cancel: not aborted, and it completes as if nothing had been. */
+/* In a backend that cannot cancel: it is not aborted and completes normally. */
 static void abort_in_backend(void)
 {
 	struct t_pair p = t_pair_new();
@@ -465,9 +466,9 @@ static void abort_cancels(void)
 		t_send(p.admin, &sqe, NULL, 0);
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(d->cancelled, cancelled + 1);
-		CU_ASSERT_EQUAL(t_answers(p.admin), 0); /* the outcome is not known yet */
+		CU_ASSERT_EQUAL(t_answers(p.admin), 0); /* the result is not known yet */
 		if (round == 2) {
-			t_advance(p.env, RDT_ABORT_TIMEOUT); /* and does not get known */
+			t_advance(p.env, RDT_ABORT_TIMEOUT); /* and is never known */
 			a = t_answer(p.admin);
 			CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 1);
 		}

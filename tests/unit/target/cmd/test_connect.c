@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fabrics Connect: what it makes, and what each wrong parameter is answered with. */
+/* Fabrics Connect: what it creates, and the answer to each wrong parameter. */
 #include <string.h>
 
 #include "t_target.h"
@@ -18,7 +18,7 @@ static void hex(const char *text, uint8_t *out, size_t len)
 	}
 }
 
-/* The Connect capsule of a Linux host as captured; only the address is ours. */
+/* The Connect capsule of a Linux host (captured), with our address. */
 static void golden_connect(void)
 {
 	struct t_env *env = t_env_new();
@@ -38,7 +38,7 @@ static void golden_connect(void)
 	t_turn(env);
 	a = t_answer(c);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
-	/* As the captured answer: CNTLID 1, SQHD 1, SQID 0, the CID echoed. */
+	/* As in the captured answer: CNTLID 1, SQHD 1, SQID 0, the CID echoed. */
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 1);
 	CU_ASSERT_EQUAL(le16toh(a.cqe.sqhd), 1);
 	CU_ASSERT_EQUAL(le16toh(a.cqe.sqid), 0);
@@ -68,7 +68,7 @@ static const struct wrong wrongs[] = {
 	{"subsystem", 0, 0, 0, 31, 0xffff, "nqn.2026-11.io.rdnvme:none", T_HOST, INVALID_PARAM,
 	 0x00010100},
 	{"empty subsystem", 0, 0, 0, 31, 0xffff, "", T_HOST, INVALID_PARAM, 0x00010100},
-	/* These must look as an unknown subsystem does. */
+	/* The answers must equal that for an unknown subsystem. */
 	{"host without a name, and a list", 0, 0, 0, 31, 0xffff, T_NQN2, "", INVALID_PARAM,
 	 0x00010100},
 	{"host not allowed", 0, 0, 0, 31, 0xffff, T_NQN2, T_HOST, INVALID_PARAM, 0x00010100},
@@ -110,7 +110,7 @@ static void wrong_parameters(void)
 		CU_ASSERT_EQUAL(t_status(&a), w->status);
 		CU_ASSERT_TRUE(t_dnr(&a));
 		CU_ASSERT_EQUAL(le32toh(a.cqe.result), w->dword0);
-		/* A bad command does not end the connection: the right one still works. */
+		/* A bad Connect does not end the connection: a correct one still works. */
 		CU_ASSERT_FALSE(c->closing);
 		if (w->qid == 0)
 			CU_ASSERT_NOT_EQUAL(t_connect(c, NVMF_CNTLID_DYNAMIC), 0);
@@ -162,7 +162,7 @@ static void order_of_commands(void)
 	struct nvme_sqe sqe;
 	struct t_answer a;
 
-	/* Anything before Connect. */
+	/* Other commands before Connect. */
 	t_sqe(c, &sqe, nvme_admin_keep_alive, NULL, 0);
 	a = t_exec(c, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), SEQ_ERROR);
@@ -176,7 +176,7 @@ static void order_of_commands(void)
 	a = t_exec(c, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), SEQ_ERROR);
 	CU_ASSERT_TRUE(t_dnr(&a));
-	/* Connect again. */
+	/* A second Connect. */
 	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
 	a = t_exec(c, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), SEQ_ERROR);
@@ -262,7 +262,7 @@ static void qid_in_use(void)
 	t_connect_sqe(c, &sqe, &data, p.cntlid);
 	t_send(c, &sqe, NULL, 0);
 	t_turn(p.env);
-	CU_ASSERT_EQUAL(t_answers(c), 0); /* the old queue gets a moment to go */
+	CU_ASSERT_EQUAL(t_answers(c), 0); /* the old queue has a moment to end */
 	t_advance(p.env, RDT_QID_WAIT);
 	a = t_answer(c);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_PARAM);
@@ -270,7 +270,8 @@ static void qid_in_use(void)
 	t_pair_free(&p);
 }
 
-/* The new connection's Connect overtakes the end of the old one, which a slow backend delays. */
+/* The Connect of the new connection overtakes the end of the old one, which a slow backend
+ * delays. */
 static void qid_of_a_dying_queue(void)
 {
 	struct t_pair p = t_pair_new();
@@ -353,7 +354,7 @@ static void unique_cntlids(void)
 	CU_ASSERT_NOT_EQUAL(first, second);
 	t_conn_cut(a);
 	t_turn(env);
-	/* Nor is the ID of one that is gone given out again at once. */
+	/* Nor is the ID of an ended controller used again at once. */
 	a = t_conn_new(env, 0, 0, 32);
 	CU_ASSERT_NOT_EQUAL(t_connect(a, NVMF_CNTLID_DYNAMIC), first);
 	t_env_free(env);
@@ -374,7 +375,7 @@ static void take_line(void *arg, enum rd_log_level level, const char *line)
 	snprintf(l->last, sizeof(l->last), "%s", line);
 }
 
-/* Where any host is allowed. Whoever shares its want of a name is not taken for the same host. */
+/* If any host is allowed. Two hosts without a name are not the same host. */
 static void host_without_a_name(void)
 {
 	struct lines lines = {0};
@@ -446,7 +447,7 @@ static void refusals_are_said(void)
 	((struct nvmf_connect_sqe *)&sqe)->sqsize = 0;
 	t_exec(c, &sqe);
 	CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "SQSIZE"));
-	/* At a rate that no host can choose. */
+	/* A host cannot cause log lines at any rate. */
 	for (unsigned int i = 0; i < 2 * RD_LOG_BURST; i++)
 		t_exec(c, &sqe);
 	CU_ASSERT_EQUAL(lines.count, RD_LOG_BURST);

@@ -40,14 +40,14 @@ static void write_and_read(void)
 		CU_ASSERT_FALSE(a.invalidate); /* only when the host asked */
 		CU_ASSERT_EQUAL(memcmp(in, out, blocks * 512), 0);
 	}
-	/* The other namespace has not seen any of it. */
+	/* The other namespace is unchanged. */
 	CU_ASSERT_EQUAL(p.env->disk[1].submitted, 0);
 	t_pair_free(&p);
 	free(out);
 	free(in);
 }
 
-/* What holds nothing answers reads without a buffer. */
+/* A backend without storage answers reads without a buffer. */
 static void reads_of_nothing(void)
 {
 	struct t_pair p = t_pair_new();
@@ -69,7 +69,7 @@ static void reads_of_nothing(void)
 		CU_ASSERT_PTR_EQUAL(d->last.buf, r->zeroes);
 		CU_ASSERT_EQUAL(memcmp(in, zero, blocks * 512), 0);
 	}
-	/* Writes have data as ever. */
+	/* Writes still fetch their data. */
 	memset(in, 0x5a, 512);
 	t_rw_sqe(p.io, &sqe, true, 17, 1, in);
 	a = t_exec(p.io, &sqe);
@@ -110,8 +110,8 @@ static void in_capsule_data(void)
 	send_in_capsule(&p, 512, 1024, data, 1536, 0);
 	CU_ASSERT_EQUAL(memcmp(p.env->disk[0].data + 3 * 512, data + 512, 1024), 0);
 	send_in_capsule(&p, T_INCAPSULE - 1024, 1024, data, T_INCAPSULE, 0);
-	/* Fewer bytes came than described; beyond the capsule; a wrap; not what the command needs.
-	 */
+	/* Fewer bytes than described; beyond the capsule; a wrap; not the length that the command
+	 * needs. */
 	send_in_capsule(&p, 0, 1024, data, 1023, NVME_SC_SGL_INVALID_DATA);
 	send_in_capsule(&p, 0, 1024, data, 0, NVME_SC_SGL_INVALID_DATA);
 	send_in_capsule(&p, T_INCAPSULE - 512, 1024, data, T_INCAPSULE, NVME_SC_SGL_INVALID_DATA);
@@ -176,7 +176,7 @@ static void bad_descriptors(void)
 	t_pair_free(&p);
 }
 
-/* The key is released also when the command fails: the host waits for it either way. */
+/* The key is also invalidated when the command fails, because the host waits for that. */
 static void failed_command_invalidates(void)
 {
 	struct t_pair p = t_pair_new();
@@ -244,7 +244,7 @@ static void namespaces(void)
 		t_sqe(p.io, &sqe, nvme_cmd_flush, NULL, 0);
 		sqe.nsid = htole32(bad[i]);
 		a = t_exec(p.io, &sqe);
-		/* Flush alone takes them all at once. */
+		/* Only Flush accepts the broadcast NSID. */
 		CU_ASSERT_EQUAL(t_status(&a), bad[i] == UINT32_MAX ? 0 : NVME_SC_INVALID_NS);
 	}
 	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
@@ -317,7 +317,8 @@ static void write_zeroes(void)
 	t_sqe(p.io, &sqe, nvme_cmd_write_zeroes, NULL, 0);
 	sqe.nsid = htole32(1);
 	sqe.cdw10 = htole32(10);
-	sqe.cdw12 = htole32(T_MDTS / 512 + 99); /* MDTS limits transfers, and there is none */
+	sqe.cdw12 =
+		htole32(T_MDTS / 512 + 99); /* MDTS limits transfers, and there is no transfer */
 	a = t_exec(p.io, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(d->last.op, RDT_BIO_WRITE_ZEROES);
@@ -325,7 +326,7 @@ static void write_zeroes(void)
 	CU_ASSERT_EQUAL(d->last.length, T_MDTS + 100 * 512);
 	CU_ASSERT_EQUAL(d->data[5119], 0xff);
 	CU_ASSERT_EQUAL(d->data[5120], 0);
-	/* Without support it is not there at all. */
+	/* Without support the command does not exist. */
 	p.env->t->subsys[0]->ops_mask &= ~(1u << RDT_BIO_WRITE_ZEROES);
 	a = t_exec(p.io, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_OPCODE);
@@ -338,7 +339,7 @@ static void deallocate(void)
 	struct t_disk *d = &p.env->disk[0];
 	struct nvme_dsm_range r[3] = {
 		{0, htole32(2), htole64(4)},
-		{0, htole32(0), htole64(T_BLOCKS + 5)}, /* nothing, so anywhere */
+		{0, htole32(0), htole64(T_BLOCKS + 5)}, /* no blocks, so any start is valid */
 		{0, htole32(1), htole64(8)},
 	};
 	struct nvme_sqe sqe;
@@ -359,7 +360,7 @@ static void deallocate(void)
 	CU_ASSERT_EQUAL(d->data[4 * 512], 0);
 	CU_ASSERT_EQUAL(d->data[6 * 512], 0xff);
 	CU_ASSERT_EQUAL(d->data[8 * 512], 0);
-	/* One bad range, and none is touched. */
+	/* If one range is bad, no block is changed. */
 	r[2].slba = htole64(T_BLOCKS);
 	a = t_exec(p.io, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_LBA_RANGE);
@@ -385,12 +386,12 @@ static void deallocate_with_room(void)
 	CU_ASSERT_EQUAL(d->submitted, 1);
 	CU_ASSERT_EQUAL(d->data[4 * 512], 0);
 	CU_ASSERT_EQUAL(d->data[6 * 512], 0xff);
-	/* Too little is still wrong. */
+	/* Too little is still an error. */
 	nvme_sgl_set_keyed(&sqe.sgl, (uintptr_t)r, 31, T_KEY, NVME_SGL_KEYED_INVALIDATE);
 	sqe.cdw10 = htole32(1);
 	a = t_exec(p.io, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_SGL_INVALID_DATA);
-	/* In the capsule all of it has to be there. */
+	/* In-capsule data must be complete. */
 	sqe.sgl.data.offset = 0;
 	sqe.sgl.data.length = htole32(64);
 	sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;

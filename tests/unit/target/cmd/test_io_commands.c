@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The I/O commands beyond Read and Write: what they do, their limits, and how they fail. */
+/* The I/O commands other than Read and Write: effects, limits and errors. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static void compares(void)
 	free(buf);
 }
 
-/* Sixteen at once, with fewer scratch buffers than that: all get their turn. */
+/* Sixteen at once, with fewer scratch buffers: all of them get one. */
 static void scratch_in_order(void)
 {
 	struct t_pair p = t_pair_new();
@@ -106,7 +106,8 @@ static void scratch_in_order(void)
 	t_pair_free(&p);
 }
 
-/* What waits for a scratch buffer can be aborted, and what has one stops behind its piece. */
+/* A command that waits for a scratch buffer can be aborted; a command that has one stops after its
+ * piece. */
 static void abort_steps(void)
 {
 	struct t_pair p = t_pair_new();
@@ -142,7 +143,7 @@ static void abort_steps(void)
 	t_pair_free(&p);
 }
 
-/* All of its work is done: it succeeds, and the Abort has come too late. */
+/* No step is left: the command succeeds, and the Abort is too late. */
 static void abort_behind_the_last_step(void)
 {
 	struct t_pair p = t_pair_new();
@@ -198,7 +199,7 @@ static void verifies(void)
 	t_pair_free(&p);
 }
 
-/* FUA of a command that reads: what is in a volatile cache is committed first. */
+/* FUA of a command that reads: data in a volatile cache is committed first. */
 static void fua_reads(void)
 {
 	static const uint8_t ops[] = {nvme_cmd_read, nvme_cmd_compare, nvme_cmd_verify};
@@ -441,7 +442,7 @@ static void uncorrectable(void)
 	CU_ASSERT_EQUAL(run(&p, &sqe), READ_ERROR);
 	copy_sqe(&p, &sqe, &r, 1, 0, 500);
 	CU_ASSERT_EQUAL(run(&p, &sqe), READ_ERROR);
-	/* A block in the middle is written: it alone is good again. */
+	/* A block in the middle is written: only that block is readable again. */
 	t_rw_sqe(p.io, &sqe, true, 22, 1, buf);
 	CU_ASSERT_EQUAL(run(&p, &sqe), 0);
 	for (unsigned int lba = 19; lba < 27; lba++) {
@@ -456,7 +457,7 @@ static void uncorrectable(void)
 	CU_ASSERT_EQUAL(run(&p, &sqe), 0);
 	t_rw_sqe(p.io, &sqe, false, 24, 1, buf);
 	CU_ASSERT_EQUAL(run(&p, &sqe), READ_ERROR);
-	/* A write that fails repairs nothing. */
+	/* A write that fails removes no mark. */
 	p.env->disk[0].fail = -EIO;
 	t_rw_sqe(p.io, &sqe, true, 24, 2, buf);
 	CU_ASSERT_NOT_EQUAL(run(&p, &sqe), 0);
@@ -466,7 +467,7 @@ static void uncorrectable(void)
 	t_pair_free(&p);
 }
 
-/* Against a plain array, whatever marks and writes come. */
+/* Compared with a plain array, for random marks and writes. */
 static void uncorrectable_random(void)
 {
 	struct t_pair p = t_pair_new();
@@ -502,7 +503,7 @@ static void uncorrectable_random(void)
 	t_pair_free(&p);
 }
 
-/* Marks that would not outlive what they are about are not offered. */
+/* Marks that would not exist as long as their blocks are not offered. */
 static void uncorrectable_unsupported(void)
 {
 	struct t_pair p = t_pair_new();
@@ -514,7 +515,7 @@ static void uncorrectable_unsupported(void)
 	t_pair_free(&p);
 }
 
-/* Flush of all namespaces: one behind the other, and its failure is told. */
+/* Flush of all namespaces, one after the other; a failure is reported. */
 static void flush_all(void)
 {
 	struct t_pair p = t_pair_new();
@@ -531,7 +532,7 @@ static void flush_all(void)
 	t_pair_free(&p);
 }
 
-/* The host writes to our buffer when its list has been checked: of no use. */
+/* The host writes to our buffer after its list has been checked, without effect. */
 static void list_changes_after_the_check(void)
 {
 	static uint8_t list[2 * sizeof(struct nvme_copy_range)];

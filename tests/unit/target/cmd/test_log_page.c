@@ -94,7 +94,7 @@ static void smart_log(void)
 	CU_ASSERT_EQUAL(low64(log.power_on_hours), 2);
 	CU_ASSERT_EQUAL(log.avail_spare, 100);
 	t_sqe(p.admin, &sqe, nvme_admin_get_log_page, &log, 512);
-	sqe.nsid = htole32(1); /* LPA says: not for each namespace */
+	sqe.nsid = htole32(1); /* LPA reports no log page for single namespaces */
 	sqe.cdw10 = htole32(NVME_LOG_LID_SMART | 127 << 16);
 	a = t_exec(p.admin, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
@@ -114,7 +114,8 @@ static void effects_log(void)
 
 		if (op == NVMF_OPCODE)
 			continue;
-		/* What is said to be supported is known to the queue, and the other way round. */
+		/* Each command reported as supported is known to the queue, and each known command
+		 * is reported. */
 		t_sqe(p.io, &sqe, (uint8_t)op, NULL, 0);
 		a = t_exec(p.io, &sqe);
 		CU_ASSERT_EQUAL(t_status(&a) != NVME_SC_INVALID_OPCODE, shown);
@@ -143,8 +144,8 @@ static void bad_windows(void)
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
 	a = get_log(p.admin, NVME_LOG_LID_SMART, 0, buf, T_MDTS + 4);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
-	/* Longer than the page: zeroes behind it. Larger than the reserve's buffers: from the slab.
-	 */
+	/* Longer than the page: zeroes behind it. Larger than the reserve's buffers: from the
+	 * slab. */
 	a = get_log(p.admin, NVME_LOG_LID_FW_SLOT, 0, buf, T_MDTS);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(buf[0], 1);
@@ -160,14 +161,14 @@ static void check_records(const struct nvmf_discovery_log *log)
 	for (unsigned int i = 0; i < 2; i++) {
 		CU_ASSERT_EQUAL(log->entries[i].subtype, NVME_NQN_CURR);
 		CU_ASSERT_STRING_EQUAL(log->entries[i].subnqn, NVMF_DISC_NQN);
-		/* With a wildcard, the log is not the same by each listener. */
+		/* With a wildcard, the log differs by listener. */
 		CU_ASSERT_EQUAL(le16toh(log->entries[i].eflags), NVMF_DISC_EFLAGS_EPCSD);
 		CU_ASSERT_EQUAL(le16toh(log->entries[i].portid), i + 1);
 	}
 	CU_ASSERT_STRING_EQUAL(log->entries[2].subnqn, T_NQN);
 	CU_ASSERT_STRING_EQUAL(log->entries[2].traddr, "198.51.100.7");
 	CU_ASSERT_STRING_EQUAL(log->entries[2].trsvcid, "4420");
-	CU_ASSERT_STRING_EQUAL(log->entries[3].traddr, "192.0.2.1"); /* where the host reached us */
+	CU_ASSERT_STRING_EQUAL(log->entries[3].traddr, "192.0.2.1"); /* as the host reached it */
 	CU_ASSERT_STRING_EQUAL(log->entries[3].trsvcid, "4421");
 	CU_ASSERT_EQUAL(log->entries[3].trtype, NVMF_TRTYPE_RDMA);
 	CU_ASSERT_EQUAL(log->entries[3].adrfam, NVMF_ADDR_FAMILY_IP4);
@@ -196,8 +197,8 @@ static void discovery_log(void)
 		TAILQ_INSERT_TAIL(&env->t->listeners, &listeners[i], link);
 	}
 
-	/* T_HOST may use one of the two subsystems. It came by IPv4: the IPv6 wildcard has no
-	 * address. */
+	/* T_HOST may use one of the two subsystems. It came by IPv4, so the IPv6 wildcard has no
+	 * address for it. */
 	c = t_discovery_new(env, T_HOST);
 	a = get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
 	CU_ASSERT_EQUAL(t_status(&a), 0);
@@ -205,7 +206,7 @@ static void discovery_log(void)
 	CU_ASSERT_EQUAL(le16toh(log->recfmt), 0);
 	CU_ASSERT_NOT_EQUAL(log->genctr, 0);
 	check_records(log);
-	/* As nvme-cli reads it: in pieces. */
+	/* In pieces, as nvme-cli reads it. */
 	a = get_log(c, NVME_LOG_LID_DISCOVER, 4096 + 256, part, sizeof(part));
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(memcmp(part, T_NQN, sizeof(part)), 0);
@@ -221,7 +222,7 @@ static void discovery_log(void)
 	a = get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
 	CU_ASSERT_EQUAL(le64toh(log->numrec), 3);
 	CU_ASSERT_EQUAL(le16toh(log->entries[0].eflags), NVMF_DISC_EFLAGS_BOTH);
-	TAILQ_INIT(&env->t->listeners); /* they are not the target's to free */
+	TAILQ_INIT(&env->t->listeners); /* the target does not own them */
 	t_env_free(env);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Controller registers: what can be read and written, and what enable, reset and shutdown do. */
+/* Controller registers: which can be read and written; and what enable, reset and shutdown do. */
 #include <string.h>
 
 #include "t_target.h"
@@ -12,7 +12,7 @@ static void capabilities(void)
 	CU_ASSERT_EQUAL(cap & 0xffff, 63); /* MQES of queue_depth 64 */
 	CU_ASSERT_EQUAL(cap >> 16 & 1, 1); /* CQR */
 	CU_ASSERT_TRUE((cap >> 24 & 0xff) > 0);
-	/* The NVM command set, by itself and as one of those that Identify lists. */
+	/* The NVM command set alone, and as one of those that Identify lists. */
 	CU_ASSERT_EQUAL(cap >> 37 & 0xff, 0x41);
 	CU_ASSERT_EQUAL(cap >> 59 & 3, 1); /* CRMS: ready with media */
 	CU_ASSERT_EQUAL(t_get_property(p.admin, NVME_REG_CRTO, false), cap >> 24 & 0xff);
@@ -73,7 +73,7 @@ static void bad_configuration(void)
 	t_env_free(env);
 }
 
-/* Reset: I/O queues go, whatever they are doing; RDY falls when the last one has gone. */
+/* Reset: I/O queues end, whatever they are doing; RDY becomes 0 when the last one has ended. */
 static void reset(void)
 {
 	struct t_pair p = t_pair_new();
@@ -99,14 +99,14 @@ static void reset(void)
 	t_turn(p.env);
 	CU_ASSERT_TRUE(gone);
 	CU_ASSERT_EQUAL(t_get_property(p.admin, NVME_REG_CSTS, false), 0);
-	/* And up again, with the same queue ID. */
+	/* Enabled again, with the same queue ID. */
 	t_enable(p.admin);
 	p.io = t_conn_new(p.env, 0, 1, 16);
 	CU_ASSERT_EQUAL(t_connect(p.io, p.cntlid), p.cntlid);
 	t_pair_free(&p);
 }
 
-/* A host that does not wait for RDY to fall gets what it last asked for. */
+/* A host that does not wait for RDY 0 gets the state that it requested last. */
 static void enable_during_reset(void)
 {
 	struct t_pair p = t_pair_new();
@@ -137,7 +137,7 @@ static void shutdown_(void)
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(t_get_property(p.admin, NVME_REG_CSTS, false) >> 2 & 3, 2);
 	CU_ASSERT_TRUE(gone);
-	/* Out of it by a reset only. */
+	/* Only a reset leaves this state. */
 	t_set_property(p.admin, NVME_REG_CC, 0x00460000);
 	CU_ASSERT_EQUAL(t_get_property(p.admin, NVME_REG_CSTS, false), 0);
 	t_enable(p.admin);
@@ -158,7 +158,7 @@ static void disconnect_command(void)
 	CU_ASSERT_EQUAL(t_status(&a),
 			NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_DISCONNECT_INVALID_QTYPE);
 	p.io->gone = &gone;
-	p.io->hold_respond = true; /* so that the object is still there to look at */
+	p.io->hold_respond = true; /* so that the object still exists */
 	p.env->disk[0].hold = true;
 	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
 	t_send(p.io, &sqe, NULL, 0);

@@ -139,7 +139,7 @@ static void writes_of_others_conflict_on_every_reactor(void)
 
 	CU_ASSERT_EQUAL(rw(&two, true), 0);
 	CU_ASSERT_EQUAL(reg(&one, 0), 0);
-	CU_ASSERT_EQUAL(rw(&two, true), 0); /* a registration alone keeps nobody off */
+	CU_ASSERT_EQUAL(rw(&two, true), 0); /* a registration alone excludes nobody */
 	CU_ASSERT_EQUAL(acquire(&one, WE), 0);
 	CU_ASSERT_EQUAL(rw(&one, true), 0);
 	CU_ASSERT_EQUAL(rw(&more, true), 0); /* the same host by another controller */
@@ -166,7 +166,7 @@ static void a_reservation_outlives_the_connection(void)
 	t_turn(env);
 	CU_ASSERT_EQUAL(env->t->subsys[0]->ctrls_count, 1);
 	CU_ASSERT_EQUAL(rw(&two, false), CONFLICT);
-	r = get_report(&two); /* anybody may look */
+	r = get_report(&two); /* any host may read */
 	CU_ASSERT_EQUAL(r.head.rtype, EA);
 	CU_ASSERT_EQUAL(r.head.regctl[0], 1);
 	CU_ASSERT_EQUAL(r.regs[0].hostid[3], 1);
@@ -177,7 +177,7 @@ static void a_reservation_outlives_the_connection(void)
 	t_env_free(env);
 }
 
-/* A write that was admitted, and still fetches its data when the reservation comes. */
+/* A write that was admitted and still fetches its data when the reservation is acquired. */
 static void what_has_not_begun_is_checked_again(void)
 {
 	struct t_env *env = t_env_new();
@@ -255,7 +255,7 @@ static void preempt_and_abort_ends_what_runs(void)
 	t_env_free(env);
 }
 
-/* A backend that cannot cancel: the preempting host waits until the write is over. */
+/* A backend that cannot cancel: the preempting host waits until the write has ended. */
 static void preempt_and_abort_waits_for_what_cannot_be_cancelled(void)
 {
 	struct t_env *env = t_env_new();
@@ -278,7 +278,7 @@ static void preempt_and_abort_waits_for_what_cannot_be_cancelled(void)
 	t_send(one.io, &sqe, NULL, 0);
 	t_turn(env);
 	CU_ASSERT_EQUAL(t_answers(one.io), 0);
-	t_conn_cut(two.io); /* nor does it help that the other host goes away */
+	t_conn_cut(two.io); /* the same if the other host disconnects */
 	t_turn(env);
 	CU_ASSERT_EQUAL(t_answers(one.io), 0);
 	d->hold = false;
@@ -288,7 +288,7 @@ static void preempt_and_abort_waits_for_what_cannot_be_cancelled(void)
 	t_env_free(env);
 }
 
-/* The second half of a Compare and Write is writing: that is not undone, but waited for. */
+/* The second half of a Compare and Write is writing: the preempting host waits for it. */
 static void preempt_and_abort_waits_for_a_pair_that_writes(void)
 {
 	struct t_env *env = t_env_new();
@@ -338,7 +338,8 @@ static void on_removed(void *arg, int err, const char *text)
 	*(bool *)arg = true;
 }
 
-/* Aborted, then preempted, then without its namespace: it ends once, and all three learn of it. */
+/* Aborted, then preempted, then its namespace is removed: it ends once, and all three are
+ * answered. */
 static void ends_for_three_reasons(void)
 {
 	struct t_env *env = t_env_new();
@@ -440,7 +441,7 @@ static void notifications_reach_the_hosts_concerned(void)
 	CU_ASSERT_TRUE(log_take(env, 3, &page));
 	CU_ASSERT_EQUAL(page.rnlpt, NVME_RESV_NOTIFY_RNLPT_RESERVATION_PREEMPTED);
 	CU_ASSERT_EQUAL(le64toh(page.lpc), 2);
-	CU_ASSERT_FALSE(log_take(env, 2, &page)); /* not a registrant any more */
+	CU_ASSERT_FALSE(log_take(env, 2, &page)); /* no registrant any more */
 	t_env_free(env);
 }
 
@@ -525,7 +526,7 @@ static void what_persists_is_there_after_a_restart(void)
 	CU_ASSERT_EQUAL(r.head.ptpls, 1);
 	CU_ASSERT_EQUAL(r.head.regctl[0], 2);
 	CU_ASSERT_EQUAL(le32toh(r.head.gen), 2);
-	/* Without persistence nothing is left. */
+	/* Without persistence nothing is kept. */
 	CU_ASSERT_EQUAL(
 		resv(&one, nvme_cmd_resv_register, CPTPL(NVME_RESERVATION_CPTPL_CLEAR), 0, KEY(1)),
 		0);
@@ -561,7 +562,7 @@ static void a_write_that_fails_changes_nothing(void)
 			 dir);
 	CU_ASSERT_EQUAL(access(path, F_OK), 0);
 	strcat(path, ".new");
-	CU_ASSERT_EQUAL(mkdir(path, 0700), 0); /* in the way */
+	CU_ASSERT_EQUAL(mkdir(path, 0700), 0); /* a folder in the way */
 	CU_ASSERT_EQUAL(acquire(&one, WE), NVME_SC_INTERNAL);
 	CU_ASSERT_EQUAL(rw(&two, true), 0);
 	r = get_report(&one);
@@ -648,9 +649,9 @@ static void off_is_off(void)
 	t_env_free(env);
 }
 
-/* Thousands of registrations queue up behind a change that had to wait for the reactors. */
+/* Thousands of registrations queue up behind a change that waits for the reactors. */
 #define QUEUED      4000u
-#define SMALL_STACK (128u << 10) /* arm64 has no smaller ones */
+#define SMALL_STACK (128u << 10) /* arm64 has no smaller stacks */
 
 static void *turn_thread(void *arg)
 {

@@ -14,7 +14,7 @@
 #define PINNED_SERIAL "7F06C9584FA55CB181EB"
 #define LOG_PREFIX    "t: error: config: "
 
-/* All lines logged during one load, with the path shown as FILE. */
+/* All lines logged during one load, with the path replaced by FILE. */
 struct said {
 	char text[4096];
 	const char *path;
@@ -376,7 +376,7 @@ static void paths_are_loaded(void)
 	rdt_config_put(&config);
 }
 
-/* Those that other projects' tests use. */
+/* Names that other projects' tests use. */
 static void names_of_other_forms(void)
 {
 	static const char text[] = LISTEN "subsystems:\n- nqn: blktests-subsystem-1\n  hosts: "
@@ -395,7 +395,7 @@ static void names_of_other_forms(void)
 	rdt_config_put(&config);
 }
 
-/* What is wrong in itself does not keep what is wrong beside it from being found. */
+/* A key that is wrong in itself does not prevent the check of other keys. */
 static void all_mistakes_at_once(void)
 {
 	static const struct bad bad[] = {
@@ -430,7 +430,7 @@ static void all_mistakes_at_once(void)
 		}
 		CU_ASSERT_PTR_NOT_NULL(strstr(said.text, also[i]));
 	}
-	/* A value that could not be read is not reported again as one that is out of range. */
+	/* A value that could not be read is not reported a second time as out of range. */
 	CU_ASSERT_PTR_NULL(strstr(said.text, "namespaces[1].nsid: found 0"));
 	CU_ASSERT_PTR_NULL(strstr(said.text, "namespaces[0].path"));
 }
@@ -464,7 +464,7 @@ static void aliases_are_refused(void)
 	struct said said;
 
 	check_bad(bad, 1);
-	/* Empty lists multiply nothing. */
+	/* An alias of an empty list is accepted, because it multiplies nothing. */
 	CU_ASSERT_EQUAL(load_text(bad[1].text, strlen(bad[1].text), &said, &config), 0);
 	rdt_config_put(&config);
 }
@@ -615,7 +615,7 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL_FATAL(a->subsystems[0].namespaces_count, 1);
 	CU_ASSERT_EQUAL(a->subsystems[0].namespaces[0].block_size, 512);
 	CU_ASSERT_EQUAL(a->subsystems[0].namespaces[0].size_bytes, 1 << 30);
-	/* Pinned: an identity that changes with a release is a lost disk. */
+	/* Constants: an identity that changes with a release is a lost disk. */
 	CU_ASSERT_STRING_EQUAL(a->subsystems[0].namespaces[0].uuid, PINNED_UUID);
 	CU_ASSERT_STRING_EQUAL(a->subsystems[0].serial, PINNED_SERIAL);
 	rdt_config_put(&a);
@@ -757,8 +757,8 @@ static void unreadable_files(void)
 			       "is a configuration, split it, with \"include\" in one part\n");
 }
 
-/* Whatever is in the file: an error or a configuration, never a crash. Each prefix of a good file
- * is tried. */
+/* For any content: an error or a configuration, never a crash. Each prefix of a good file is
+ * tried. */
 static void every_prefix_is_survived(void)
 {
 	static const char text[] = "target: {reactors: 1}\n" LISTEN SUBSYS NS
@@ -773,7 +773,7 @@ static void every_prefix_is_survived(void)
 
 		CU_ASSERT_TRUE(rc == 0 || rc == -EINVAL);
 		CU_ASSERT_EQUAL(rc == 0, config != NULL);
-		/* A part of an NQN is a name of another form. */
+		/* A part of an NQN is an NQN of another form. */
 		CU_ASSERT_EQUAL(rc == 0, said.text[0] == '\0' ||
 						 strncmp(said.text, "t: warning: ", 12) == 0);
 		good += rc == 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Namespaces that come, go and change their size under hosts with commands in flight on both
- * reactors. t_env_free() checks that all buffers came back; the fake disk checks that it is closed
- * without a channel and without a bio.
+ * Namespaces that are added, removed and resized while hosts have commands in flight on both
+ * reactors. t_env_free() checks that all buffers were returned; the fake disk checks that it is
+ * closed without a channel and without a bio.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -148,7 +148,7 @@ static void added_is_served(void)
 	t_pair_free(&p);
 }
 
-/* Nobody finds it before all can use it, and nothing of it stays. */
+/* No command finds it before all reactors can use it; after a failure nothing of it remains. */
 static void add_that_fails(void)
 {
 	for (unsigned int nth = 1; nth <= 2; nth++) {
@@ -190,7 +190,7 @@ static void wrong_calls(void)
 	CU_ASSERT_EQUAL(o.err, -ENOENT);
 	add(&p, &cfg, &o);
 	rdt_control_ns_remove(the_ns(&p, 9), on_done, &o2);
-	CU_ASSERT_EQUAL(o2.err, -EBUSY); /* it is still coming */
+	CU_ASSERT_EQUAL(o2.err, -EBUSY); /* it is still being added */
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(o.err, 0);
 	p.env->disk[NEW_DISK].hold = true;
@@ -201,7 +201,7 @@ static void wrong_calls(void)
 	CU_ASSERT_EQUAL(o.calls, 0);
 	memset(&o2, 0, sizeof(o2));
 	rdt_control_ns_add(p.env->t->subsys[0], &cfg, NULL, NULL, on_done, &o2);
-	CU_ASSERT_EQUAL(o2.err, -EBUSY); /* the old one is still going */
+	CU_ASSERT_EQUAL(o2.err, -EBUSY); /* the old one is still being removed */
 	p.env->disk[NEW_DISK].hold = false;
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(o.calls, 1);
@@ -230,10 +230,10 @@ static void removed_with_io_in_the_backend(void)
 	remove_ns(&p, 1, &o);
 	t_turn(p.env);
 	expect_event(&p);
-	/* Later commands are refused at once; the others are waited for. */
+	/* Later commands are refused at once; commands in flight are waited for. */
 	CU_ASSERT_EQUAL(rw(p.io, false, 1, 0, 1, buf), NVME_SC_INVALID_NS);
 	CU_ASSERT_EQUAL(rw(other, false, 1, 0, 1, buf), NVME_SC_INVALID_NS);
-	CU_ASSERT_EQUAL(rw(p.io, false, 5, 0, 1, buf), 0); /* namespace 5 is another matter */
+	CU_ASSERT_EQUAL(rw(p.io, false, 5, 0, 1, buf), 0); /* namespace 5 is not affected */
 	CU_ASSERT_EQUAL(o.calls, 0);
 	CU_ASSERT_FALSE(d->closed);
 	CU_ASSERT_EQUAL(d->channels, 2);
@@ -247,7 +247,7 @@ static void removed_with_io_in_the_backend(void)
 	CU_ASSERT_TRUE(d->closed);
 	CU_ASSERT_EQUAL(t_answers(p.io), 4);
 	CU_ASSERT_EQUAL(t_answers(other), 4);
-	for (unsigned int i = 0; i < 4; i++) { /* what the backend did is success */
+	for (unsigned int i = 0; i < 4; i++) { /* the backend's result is success */
 		CU_ASSERT_EQUAL(next_status(p.io), 0);
 		CU_ASSERT_EQUAL(next_status(other), 0);
 	}
@@ -289,7 +289,7 @@ static void removed_with_io_before_the_backend(void)
 	static uint8_t buf[T_MDTS];
 	struct outcome o;
 
-	/* Reactor 1: three commands take the host's share of the buffers, three wait. */
+	/* Reactor 1: three commands use the host's share of the buffers, three wait. */
 	d->hold = true;
 	for (unsigned int i = 0; i < 6; i++)
 		send_rw(p.io, false, 1, 0, T_MDTS / 512, buf);
@@ -311,14 +311,15 @@ static void removed_with_io_before_the_backend(void)
 	d->hold = false;
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(next_status(other), NVME_SC_INVALID_NS);
-	CU_ASSERT_EQUAL(d->submitted, 3); /* the write whose data came later was not begun */
+	CU_ASSERT_EQUAL(d->submitted, 3); /* the write whose data came later did not begin */
 	CU_ASSERT_EQUAL(t_answers(p.io), 3);
 	CU_ASSERT_EQUAL(o.calls, 1);
 	CU_ASSERT_TRUE(d->closed);
 	t_pair_free(&p);
 }
 
-/* The connection, or the whole association, ends while its commands hold a leaving namespace. */
+/* The connection, or the whole association, ends while its commands hold a namespace that is being
+ * removed. */
 static void removed_while_the_host_leaves(void)
 {
 	for (int admin = 0; admin < 2; admin++) {
@@ -346,7 +347,7 @@ static void removed_while_the_host_leaves(void)
 	}
 }
 
-/* SIGTERM while a namespace comes or goes: the change is forgotten, and nothing is left behind. */
+/* SIGTERM while a namespace is added or removed: the change is dropped, and nothing remains. */
 static void change_at_the_end(void)
 {
 	for (int turns = 0; turns < 2; turns++) {
@@ -384,21 +385,20 @@ static void resize(void)
 	expect_event(&p);
 	d->hold = false;
 	t_turn(p.env);
-	CU_ASSERT_EQUAL(next_status(p.io), 0); /* let in before */
+	CU_ASSERT_EQUAL(next_status(p.io), 0); /* admitted before */
 	CU_ASSERT_EQUAL(rw(p.io, false, 1, 1016, 8, buf), 0);
 	CU_ASSERT_EQUAL(rw(p.io, false, 1, 1017, 8, buf), NVME_SC_LBA_RANGE);
 	CU_ASSERT_EQUAL(rw(p.io, false, 1, T_BLOCKS - 8, 8, buf), NVME_SC_LBA_RANGE);
 	CU_ASSERT_EQUAL(rdt_control_ns_resize(ns, 2048 * 512, text, sizeof(text)), 0);
 	CU_ASSERT_EQUAL(rw(p.io, true, 1, 2040, 8, buf), 0);
-	/* One that fails leaves what there is. */
+	/* A failed resize changes nothing. */
 	CU_ASSERT_EQUAL(rdt_control_ns_resize(ns, UINT64_C(1) << 40, text, sizeof(text)), -ENOMEM);
 	CU_ASSERT_EQUAL(rw(p.io, true, 1, 2040, 8, buf), 0);
 	CU_ASSERT_EQUAL(rw(p.io, true, 1, 2041, 8, buf), NVME_SC_LBA_RANGE);
 	t_pair_free(&p);
 }
 
-/* Many rounds with commands in flight on both reactors; slots and NSIDs are used again and again.
- */
+/* Many rounds with commands in flight on both reactors; slots and NSIDs are reused. */
 static void rounds(void)
 {
 	struct t_pair p = t_pair_new();
@@ -414,7 +414,7 @@ static void rounds(void)
 		if (cfg.nsid == 5)
 			continue;
 		add(&p, &cfg, &o);
-		send_rw(p.io, true, cfg.nsid, 0, 8, buf); /* before, or after: both are right */
+		send_rw(p.io, true, cfg.nsid, 0, 8, buf); /* before or after: both are correct */
 		t_turn(p.env);
 		CU_ASSERT_EQUAL_FATAL(o.err, 0);
 		early = next_status(p.io);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Controller IDs: each once, none again soon, and no search that grows with the controllers. */
+/* Controller IDs: each is used once, none is reused soon, and the search does not grow with the
+ * controllers. */
 #include <errno.h>
 
 #include "target/nvmf/cntlid.h"
@@ -9,7 +10,7 @@
 #define MAX   0xffefu
 #define COUNT (MAX - MIN + 1)
 
-/* What an ID stands for is never looked at. */
+/* The pointer that belongs to an ID is never followed. */
 static struct rdt_ctrl *ctrl_of(uint32_t n)
 {
 	return (void *)(uintptr_t)n;
@@ -25,8 +26,8 @@ static uint16_t give(struct rdt_cntlids *ids, uint16_t *next, uint32_t n)
 }
 
 /*
- * All that there are, then one at a time with all others in use: for each a search from one to the
- * next through a list of 65,519 would take seconds.
+ * All IDs, then one at a time while all others are in use: if each search went through a list of
+ * 65,519, this would take seconds.
  */
 static void all_are_given(void)
 {
@@ -64,7 +65,7 @@ static void none_comes_again_soon(void)
 	}
 }
 
-/* A reload may have moved the range: what was given before stays, and can end. */
+/* A reload may have moved the range: IDs from before stay valid, and can be released. */
 static void ranges_move(void)
 {
 	struct rdt_cntlids ids = {0};

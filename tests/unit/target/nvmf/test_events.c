@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asynchronous events: when they are told, when held back, and what clears them. */
+/* Asynchronous events: when they are reported, when they are held back, and what clears them. */
 #include <errno.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ static void read_log(struct t_conn *c, uint8_t lid, uint32_t offset, bool rae, v
 	t_turn(c->env);
 }
 
-/* Read it, and take its answer, which comes before or after that of an AER. */
+/* Read the log page. Its answer comes before or after that of an AER. */
 static void read_quietly(struct t_conn *c, uint8_t lid, uint32_t offset, bool rae, void *buf,
 			 uint32_t len)
 {
@@ -112,7 +112,8 @@ static void changed_namespaces(void)
 	t_pair_free(&p);
 }
 
-/* A change while the host reads in pieces is told after the last piece: it may not have seen it. */
+/* A change while the host reads in pieces is reported after the last piece: the host may not have
+ * seen it. */
 static void change_between_pieces(void)
 {
 	struct t_pair p = t_pair_new();
@@ -141,7 +142,7 @@ static void masked(void)
 	post_aer(p.admin);
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
 	CU_ASSERT_EQUAL(event(p.admin), 0);
-	/* What happened while it was off is not told later, but is in the list. */
+	/* A change while the event was disabled is not reported later, but is in the list. */
 	enable_events(p.admin, NVME_CTRL_OAES_NA);
 	CU_ASSERT_EQUAL(event(p.admin), 0);
 	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, false, &list, sizeof(list));
@@ -168,7 +169,7 @@ static void waits_for_a_request(void)
 	CU_ASSERT_EQUAL(event(p.admin), 0);
 	post_aer(p.admin);
 	CU_ASSERT_EQUAL(event(p.admin), ERROR_EVENT);
-	/* What is not of a command is in the error log, too. */
+	/* An error without a command is in the error log too. */
 	read_quietly(p.admin, NVME_LOG_LID_ERROR, 0, true, &entry, sizeof(entry));
 	CU_ASSERT_EQUAL(le64toh(entry.error_count), 1);
 	CU_ASSERT_EQUAL(le16toh(entry.sqid), 0xffff);
@@ -177,7 +178,7 @@ static void waits_for_a_request(void)
 	CU_ASSERT_EQUAL(event(p.admin), ANA_CHANGED);
 	post_aer(p.admin);
 	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED);
-	/* The limit counts those that wait, and only those. */
+	/* The limit counts waiting AERs only. */
 	for (unsigned int i = 0; i < RDT_AER_MAX; i++)
 		post_aer(p.admin);
 	CU_ASSERT_EQUAL(t_answers(p.admin), 0);
@@ -231,7 +232,8 @@ static void error_entry(struct t_conn *c, uint32_t nsid)
 			NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT);
 }
 
-/* Told once to each controller that sees the namespace, and shown until it is opened again. */
+/* Reported once to each controller that sees the namespace, and shown until the namespace is opened
+ * again. */
 static void failed_sync(void)
 {
 	struct t_pair p = t_pair_new();
@@ -255,7 +257,7 @@ static void failed_sync(void)
 	post_aer(p.admin);
 	fail_sync(&p, 1);
 	CU_ASSERT_EQUAL(event(p.admin), 0);
-	/* All that the other host sees is lost, and it has not asked for warnings. */
+	/* All namespaces of the other host have failed, and the host has not enabled warnings. */
 	fail_sync(&p, 0);
 	CU_ASSERT_EQUAL(event(p.admin), RELIABILITY);
 	CU_ASSERT_EQUAL(event(p.admin), ERROR_EVENT);
@@ -274,8 +276,8 @@ static void failed_sync(void)
 	t_pair_free(&p);
 }
 
-/* A host that asks for warnings later is told of the one that is there, if it asked for that one.
- */
+/* A host that enables the warning later is told of a present one, if it enabled exactly that
+ * one. */
 static void warned_before_it_asked(void)
 {
 	struct t_pair p = t_pair_new();
@@ -292,7 +294,7 @@ static void warned_before_it_asked(void)
 	CU_ASSERT_EQUAL(warning(p.admin, false), WARN_DEGRADED);
 	enable_events(p.admin, WARN_MEDIA | WARN_DEGRADED);
 	CU_ASSERT_EQUAL(event(p.admin), 0);
-	/* One that is no more when the event could be told is not told. */
+	/* An event whose cause has ended before it could be reported is not reported. */
 	enable_events(p.admin, 0);
 	enable_events(p.admin, WARN_DEGRADED);
 	CU_ASSERT_EQUAL(event(p.admin), RELIABILITY);
@@ -343,7 +345,7 @@ static void reset_forgets(void)
 	t_pair_free(&p);
 }
 
-/* A message that is on its way keeps the controller, and gives it back. */
+/* A message in flight holds a reference to the controller and drops it. */
 static void outlives_the_queue(void)
 {
 	struct t_pair p = t_pair_new();
@@ -354,7 +356,7 @@ static void outlives_the_queue(void)
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(subsys(&p)->ctrls_count, 0);
-	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5); /* to nobody */
+	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5); /* to no controller */
 	t_turn(p.env);
 	t_pair_free(&p);
 }

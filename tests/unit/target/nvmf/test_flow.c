@@ -465,7 +465,7 @@ static void abort_waiting(void)
 	a = t_answer(p.io);
 	CU_ASSERT_EQUAL(a.cqe.cid, big.cid);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
-	/* The one behind it goes on at once. */
+	/* The one behind it continues at once. */
 	CU_ASSERT_EQUAL_FATAL(d->held_count, 4);
 	CU_ASSERT_EQUAL(d->held[3]->offset, 11 * 512);
 	t_pair_free(&p);

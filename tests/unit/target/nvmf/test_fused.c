@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compare and Write as one: pairing, failures, and nobody comes between. */
+/* Compare and Write as a fused operation: pairing, failures, and atomicity. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static void swaps(void)
 		memcpy(old, new, blocks * 512);
 		new[blocks * 512 - 1]++;
 	}
-	/* It differs: nothing is written. */
+	/* The data differs: nothing is written. */
 	memset(old, 0, 512);
 	d->submitted = 0;
 	send_pair(p.io, sqe, 9, 1, old, new);
@@ -111,7 +111,7 @@ static void in_capsule(void)
 	t_pair_free(&p);
 }
 
-/* What waits for the second half, or for data, keeps no capsule from those that bring it. */
+/* A half that waits for its other half, or for data, keeps no capsule that other commands need. */
 static void waits_without_capsule(void)
 {
 	struct t_pair p = t_pair_new();
@@ -127,7 +127,7 @@ static void waits_without_capsule(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(p.io->caps_out, 0);
 	send_half(p.io, &sqe[1], true, new[0], true);
-	/* One behind a pair that executes has to wait for that. */
+	/* A command behind a pair that executes waits for the block. */
 	send_half(p.io, &sqe[2], false, new[0], true);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(p.io->caps_out, 2);
@@ -140,7 +140,7 @@ static void waits_without_capsule(void)
 	send_half(p.io, &sqe[3], true, new[1], false);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(p.io->fetches_count, 1);
-	/* The place is free again: its data is in the pair's buffer. */
+	/* The buffer is free again: its data is in the pair's buffer. */
 	send_half(p.io, &sqe[0], false, new[1], true);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(p.io->caps_out, 0);
@@ -148,7 +148,7 @@ static void waits_without_capsule(void)
 	t_turn(p.env);
 	check_pair(p.io, &sqe[2], 0, 0);
 	CU_ASSERT_EQUAL(memcmp(d->data, new[1], 512), 0);
-	/* One that stays alone leaves it too. */
+	/* A half that stays alone releases it too. */
 	send_half(p.io, &sqe[2], false, new[1], false);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(next(p.io, &sqe[0]), MISSING);
@@ -171,7 +171,7 @@ static void missing(void)
 	static uint8_t buf[512];
 	struct nvme_sqe a, b, c;
 
-	/* Another command comes between: the first half is alone, and so is the second. */
+	/* Another command is between the halves: neither half is paired. */
 	half(p.io, &a, false, 0, 1, buf);
 	t_rw_sqe(p.io, &b, false, 0, 1, buf);
 	half(p.io, &c, true, 0, 1, buf);
@@ -184,7 +184,7 @@ static void missing(void)
 	CU_ASSERT_EQUAL(next(p.io, &a), MISSING);
 	CU_ASSERT_EQUAL(next(p.io, &c), MISSING);
 	CU_ASSERT_EQUAL(next(p.io, &b), 0);
-	/* Two firsts. */
+	/* Two first halves. */
 	half(p.io, &a, false, 0, 1, buf);
 	t_send(p.io, &a, NULL, 0);
 	half(p.io, &b, false, 0, 1, buf);
@@ -198,11 +198,11 @@ static void missing(void)
 	t_pair_free(&p);
 }
 
-/* What is wrong with one half ends the other. */
+/* An error in one half ends the other half. */
 static void bad_halves(void)
 {
 	static const struct {
-		uint8_t which; /* half that is wrong */
+		uint8_t which; /* the half with the error */
 		uint8_t opcode;
 		uint8_t flags;
 		uint32_t nsid;
@@ -262,8 +262,8 @@ static void not_on_admin(void)
 }
 
 /*
- * Pairs of more data than the slab holds, from several queues: each takes all it needs at once, so
- * all of them end.
+ * Pairs with more data than the slab holds, from several queues: each takes its whole buffer at
+ * once, so all of them end.
  */
 static void no_deadlock(void)
 {
@@ -277,7 +277,7 @@ static void no_deadlock(void)
 		io[i] = t_conn_new(p.env, 1, (uint16_t)(i + 1), 16);
 		t_connect(io[i], p.cntlid);
 	}
-	/* First all the first halves, then all the second ones. */
+	/* First all first halves, then all second halves. */
 	for (unsigned int i = 0; i < 3; i++) {
 		half(io[i], &sqe[0], false, 100 * i, ACWU, old);
 		t_send(io[i], &sqe[0], NULL, 0);
@@ -309,7 +309,7 @@ static void find_held(struct t_disk *d, unsigned int *i, uint8_t op)
 	CU_ASSERT_TRUE_FATAL(*i < d->held_count);
 }
 
-/* Between comparison and write no other command gets at the blocks, from whichever reactor. */
+/* Between comparison and write no other command accesses the blocks, on any reactor. */
 static void atomic_pair(void)
 {
 	static const uint8_t ops[] = {nvme_cmd_write, nvme_cmd_write_zeroes, nvme_cmd_dsm,
@@ -353,7 +353,7 @@ static void atomic_pair(void)
 		CU_ASSERT_EQUAL(d->held[1]->offset, 50 * 512);
 		t_disk_finish(d, 1, 0);
 		t_turn(p.env);
-		CU_ASSERT_EQUAL(d->held_count, 2); /* now it is the other's turn */
+		CU_ASSERT_EQUAL(d->held_count, 2); /* now the other command continues */
 		CU_ASSERT_EQUAL(d->held[1]->offset, 50 * 512);
 		check_pair(p.io, sqe, 0, 0);
 		d->hold = false;
@@ -365,8 +365,8 @@ static void atomic_pair(void)
 	t_pair_free(&p);
 }
 
-/* A write that was under way, uncounted by any table, when the first pair came: it is waited for.
- */
+/* A write that was in progress, and in no table, when the first pair arrived: the pair waits for
+ * it. */
 static void drains_first(void)
 {
 	struct t_pair p = t_pair_new();
@@ -386,7 +386,7 @@ static void drains_first(void)
 	send_pair(p.io, sqe, 50, 1, buf, new);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(d->held_count, 1);
-	/* What comes now, elsewhere, goes on meanwhile. */
+	/* Meanwhile new commands for other blocks continue. */
 	t_rw_sqe(other, &w, true, 70, 1, buf);
 	t_send(other, &w, NULL, 0);
 	t_turn(p.env);
@@ -402,7 +402,7 @@ static void drains_first(void)
 	t_pair_free(&p);
 }
 
-/* The pair goes away with its queue, whatever it waits for. */
+/* The queue closes under a pair, in each state of the pair. */
 static void dies_anywhere(void)
 {
 	static uint8_t old[T_MDTS], new[T_MDTS];
@@ -426,7 +426,7 @@ static void dies_anywhere(void)
 		if (stage > 0)
 			t_send(p.io, &sqe[1], NULL, 0);
 		t_turn(p.env);
-		if (stage == 3) { /* the second one's data is still on its way */
+		if (stage == 3) { /* the data of the second half has not arrived */
 			struct rdt_req *req = p.io->fetches[0];
 
 			CU_ASSERT_EQUAL_FATAL(p.io->fetches_count, 2);
@@ -446,7 +446,7 @@ static void dies_anywhere(void)
 	}
 }
 
-/* The first half that it leaves alone cannot give its capsule back. */
+/* The first half that remains alone cannot release its capsule. */
 static void dies_of_the_next_command(void)
 {
 	struct t_pair p = t_pair_new();
@@ -458,7 +458,7 @@ static void dies_of_the_next_command(void)
 	d->hold = true;
 	send_half(p.io, &sqe[0], false, old, true);
 	send_half(p.io, &sqe[1], true, new, true);
-	send_half(p.io, &sqe[2], false, old, true); /* the place for data is taken */
+	send_half(p.io, &sqe[2], false, old, true); /* the buffer for data is in use */
 	t_turn(p.env);
 	p.io->no_recv = true;
 	t_rw_sqe(p.io, &sqe[3], true, 0, 1, NULL);
@@ -499,7 +499,7 @@ static void on_removed(void *arg, int err, const char *text)
 	++*(unsigned int *)arg;
 }
 
-/* The namespace goes away under pairs, whatever they wait for: all of them are answered. */
+/* The namespace is removed under pairs, in each state: all of them are answered. */
 static void namespace_leaves(void)
 {
 	enum { ALONE, FETCHING, DRAIN, COMPARING, BLOCKS, STAGES };
@@ -543,14 +543,15 @@ static void namespace_leaves(void)
 		if (stage == ALONE)
 			t_send(p.io, &sqe[1], NULL, 0);
 		t_turn(p.env);
-		/* The second half's own reason, or that the first failed: both are true. */
+		/* Either the second half's own reason, or that the first half failed: both are
+		 * correct. */
 		second = next(p.io, &sqe[1]);
 		CU_ASSERT_TRUE(second == FAILED || (second == NVME_SC_INVALID_NS && stage));
 		t_pair_free(&p);
 	}
 }
 
-/* The write has begun, and is let finish: both halves say so. */
+/* The write has begun and is completed: both halves succeed. */
 static void namespace_leaves_while_it_writes(void)
 {
 	struct t_pair p = t_pair_new();
@@ -576,7 +577,7 @@ static void namespace_leaves_while_it_writes(void)
 	t_pair_free(&p);
 }
 
-/* A first half alone does not keep the target from ending. */
+/* A first half alone does not delay the end of the target. */
 static void drain_alone(void)
 {
 	struct t_pair p = t_pair_new();
@@ -599,7 +600,7 @@ static void aborts(void)
 	struct nvme_sqe sqe[2], ab;
 	struct t_answer a;
 
-	/* Alone; the second half still learns of it. */
+	/* Alone; the second half is answered accordingly. */
 	half(p.io, &sqe[0], false, 0, 1, old);
 	half(p.io, &sqe[1], true, 0, 1, new);
 	t_send(p.io, &sqe[0], NULL, 0);
@@ -611,7 +612,7 @@ static void aborts(void)
 	t_send(p.io, &sqe[1], NULL, 0);
 	t_turn(p.env);
 	check_pair(p.io, sqe, NVME_SC_ABORT_REQ, FAILED);
-	/* While it compares: it stops behind the read, and nothing is written. */
+	/* During the comparison: the pair stops after the read, and nothing is written. */
 	d->hold = true;
 	send_pair(p.io, sqe, 0, 1, old, new);
 	t_turn(p.env);
@@ -624,7 +625,7 @@ static void aborts(void)
 	CU_ASSERT_EQUAL(d->last.op, RDT_BIO_READ);
 	a = t_answer(p.admin);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
-	/* One that waits for blocks another pair has. */
+	/* A pair that waits for blocks of another pair. */
 	d->hold = true;
 	send_pair(p.io, sqe, 0, 1, old, new);
 	t_turn(p.env);
@@ -637,7 +638,7 @@ static void aborts(void)
 	t_pair_free(&p);
 }
 
-/* The write has begun, so the pair completes: the answers to it and to the Abort say the same. */
+/* The write has begun, so the pair completes: the answers to it and to the Abort agree. */
 static void abort_while_it_writes(void)
 {
 	struct t_pair p = t_pair_new();
@@ -687,14 +688,14 @@ static void second_fails(void)
 	t_pair_free(&p);
 }
 
-/* The other reactor may be as fast as it likes: once the reply is on its way, it has the Abort. */
+/* The other reactor may be fast: when the reply has been sent, it has the Abort. */
 static bool abort_was_ready;
 static const struct rdt_abort *watched_abort;
 
 static void look_at_abort(struct t_conn *c, struct rdt_req *req)
 {
 	abort_was_ready &= watched_abort->timer.fn != NULL;
-	watched_abort = NULL; /* the first half's: the second one has no Abort */
+	watched_abort = NULL; /* the first half's: the second half has no Abort */
 	c->on_respond = NULL;
 }
 
@@ -706,7 +707,7 @@ static void abort_ends_a_pair_at_once(void)
 	struct t_answer a;
 
 	p.env->disk[0].hold = true;
-	for (unsigned int i = 0; i < 4; i++) { /* the last one is more than its share */
+	for (unsigned int i = 0; i < 4; i++) { /* the last one exceeds its share */
 		t_rw_sqe(p.io, &sqe[0], false, 0, i == 2 ? 1 : T_MDTS / 512, buf);
 		t_send(p.io, &sqe[0], NULL, 0);
 	}
@@ -729,7 +730,7 @@ static void abort_ends_a_pair_at_once(void)
 	free(buf);
 }
 
-/* One waits for blocks that a pair holds; the pair itself for those that the first one holds. */
+/* One command waits for blocks of a pair; the pair waits for blocks of the first command. */
 static void protected_while_it_waits(void)
 {
 	struct t_pair p = t_pair_new();
@@ -761,7 +762,7 @@ static void protected_while_it_waits(void)
 	t_pair_free(&p);
 }
 
-/* The write half is READY at once, the data of the comparison comes late. */
+/* The write half is READY at once; the data of the comparison arrives later. */
 static void protected_between_the_halves(void)
 {
 	struct t_pair p = t_pair_new();

@@ -28,7 +28,7 @@ static uint16_t send_rw(struct t_conn *c, bool write, uint64_t lba, uint32_t blo
 	return le16toh(sqe.cid);
 }
 
-/* Use up what was saved at 100 commands a second; one more goes at once. */
+/* Use up the credit at 100 commands a second; one more command starts at once. */
 static void use_up(struct t_pair *p)
 {
 	for (unsigned int i = 0; i <= RDT_QOS_BURST / (10 * MSEC); i++) {
@@ -115,7 +115,7 @@ static void bandwidth_counts_what_moves(void)
 	t_turn(p.env);
 	went = t_answers(p.io);
 	CU_ASSERT_EQUAL(went, 1);
-	t_advance(p.env, 99 * MSEC - RDT_QOS_BURST); /* that much was saved up */
+	t_advance(p.env, 99 * MSEC - RDT_QOS_BURST); /* that much credit */
 	CU_ASSERT_EQUAL(t_answers(p.io), 1);
 	t_advance(p.env, 1 * MSEC);
 	CU_ASSERT_EQUAL(t_answers(p.io), 2);
@@ -124,7 +124,7 @@ static void bandwidth_counts_what_moves(void)
 	t_pair_free(&p);
 }
 
-/* Two queues on two reactors: both get on, and together they get what there is. */
+/* Two queues on two reactors: both make progress, and together they get the limit. */
 static void reactors_share_one_limit(void)
 {
 	struct t_pair p = t_pair_new();
@@ -175,7 +175,7 @@ static void a_hosts_limit_is_for_all_its_namespaces(void)
 	t_advance(p.env, 10 * MSEC);
 	CU_ASSERT_EQUAL(t_answers(p.io), 1);
 	t_answer(p.io);
-	/* And the namespace's own after it. */
+	/* And the namespace's own limit after the host's. */
 	rdt_qos_set_ns(ns_of(p.env, 0), &slower);
 	for (unsigned int i = 0; i < EAGER; i++)
 		send_rw(p.io, false, 0, 1);
@@ -259,7 +259,8 @@ static void newcomers_do_not_overtake(void)
 	t_pair_free(&p);
 }
 
-/* No timer runs for a queue without waiting commands: its limiter may be freed by then. */
+/* No timer runs for a queue without waiting commands, because its limiter may have been freed by
+ * then. */
 static void an_empty_qos_queue_is_not_looked_at(void)
 {
 	for (int end = 0; end < 3; end++) {

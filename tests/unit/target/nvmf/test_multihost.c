@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several hosts and several paths: who may connect, who sees which namespace, and by which path. */
+/* Several hosts and several paths: which hosts may connect, which namespaces they see, and on which
+ * path. */
 #include <errno.h>
 #include <string.h>
 
@@ -260,7 +261,7 @@ static void duplicates(void)
 
 	first->gone = &gone;
 	path->gone = &path_gone;
-	CU_ASSERT_EQUAL(join_status(env, &l[0], T_HOST), 0); /* allowed unless said otherwise */
+	CU_ASSERT_EQUAL(join_status(env, &l[0], T_HOST), 0); /* allowed by default */
 	ss->duplicate_host = RDT_DUPLICATE_REFUSE;
 	CU_ASSERT_EQUAL(join_status(env, &l[0], T_HOST), CMD(NVME_SC_CONNECT_CTRL_BUSY));
 	CU_ASSERT_EQUAL(join_status(env, &l[0], T_HOST2), 0);
@@ -268,7 +269,7 @@ static void duplicates(void)
 	ss->duplicate_host = RDT_DUPLICATE_REPLACE;
 	CU_ASSERT_EQUAL(join_status(env, &l[0], T_HOST), 0);
 	t_turn(env);
-	/* Both of the first listener went, the other path and the other host stay. */
+	/* Both of the first listener ended; the other path and the other host stay. */
 	CU_ASSERT_TRUE(gone);
 	CU_ASSERT_FALSE(path_gone);
 	CU_ASSERT_EQUAL(ss->ctrls_count, 3);
@@ -307,7 +308,7 @@ struct ana_env {
 	struct t_conn *io[2];
 };
 
-/* join() made the Host ID of the NQN's last character. */
+/* join() made the Host ID from the NQN's last character. */
 static struct t_conn *join_io(struct t_env *env, uint16_t cntlid)
 {
 	struct t_conn *c = t_conn_new(env, 1, 1, 16);
@@ -355,16 +356,16 @@ static void ana_states(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		CU_ASSERT_EQUAL(rdt_ana_set(e.env->t, &e.l[0], 1, rows[i].state), 0);
 		CU_ASSERT_EQUAL(read_block(e.io[0], 1), rows[i].status);
-		CU_ASSERT_EQUAL(read_block(e.io[1], 1), 0); /* the other path works on */
+		CU_ASSERT_EQUAL(read_block(e.io[1], 1), 0); /* the other path works */
 		t_rw_sqe(e.io[0], &sqe, true, 0, 1, buf);
 		a = t_exec(e.io[0], &sqe);
 		CU_ASSERT_EQUAL(t_status(&a), rows[i].status);
-		CU_ASSERT_FALSE(t_dnr(&a)); /* or the host would not try elsewhere */
+		CU_ASSERT_FALSE(t_dnr(&a)); /* otherwise the host would not try another path */
 		t_sqe(e.io[0], &sqe, nvme_cmd_flush, NULL, 0);
 		sqe.nsid = htole32(1);
 		a = t_exec(e.io[0], &sqe);
 		CU_ASSERT_EQUAL(t_status(&a), rows[i].status);
-		/* Features of a namespace go the same way, Identify does not. */
+		/* Features of a namespace behave the same; Identify does not. */
 		a = feature(e.admin[0], false, NVME_FEAT_FID_RESV_MASK, 0, 1, NULL, 0);
 		CU_ASSERT_EQUAL(t_status(&a), rows[i].status);
 		a = identify(e.admin[0], NVME_IDENTIFY_CNS_NS, 1, &id);
@@ -380,7 +381,7 @@ static void ana_states(void)
 	t_env_free(e.env);
 }
 
-/* A group of the page, which need not be aligned. Returns the position of the next one. */
+/* A group of the page, which need not be aligned. Returns the offset of the next one. */
 static size_t group_at(const uint8_t *page, size_t pos, struct nvme_ana_group_desc *d,
 		       uint32_t *first)
 {
@@ -437,7 +438,7 @@ static void ana_log(void)
 	group_at(page, sizeof(log), &d, &nsid);
 	CU_ASSERT_EQUAL(le64toh(log.chgcnt), head);
 	CU_ASSERT_EQUAL(d.state, NVME_ANA_STATE_OPTIMIZED);
-	/* A window, and one past the end. */
+	/* A window, and a window past the end. */
 	get_log(e.admin[0], NVME_LOG_LID_ANA, 16 + 32, page, 4);
 	CU_ASSERT_EQUAL(page[0], 1);
 	t_sqe(e.admin[0], &sqe, nvme_admin_get_log_page, page, 4);
@@ -537,7 +538,7 @@ static void data_features(void)
 	CU_ASSERT_EQUAL(ts.timestamp[0] | ts.timestamp[1] << 8, 12000);
 	CU_ASSERT_EQUAL(ts.attr, 1 << 1); /* set by the host */
 
-	/* Retry delays only for who asked for them. */
+	/* Retry delays only for hosts that enabled them. */
 	p.env->disk[0].fail = -EINTR;
 	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
 	a = t_exec(p.io, &sqe);
@@ -560,13 +561,13 @@ static void data_features(void)
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 4);
 	a = feature(p.admin, true, NVME_FEAT_FID_IOCS_PROFILE, 1, 0, NULL, 0);
 	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_IOCS_COMBINATION_REJECTED));
-	/* There is no folder for it. */
+	/* There is no state_dir. */
 	a = feature(p.admin, true, NVME_FEAT_FID_WRITE_PROTECT, 1, 1, NULL, 0);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
 	t_pair_free(&p);
 }
 
-/* Pages 00h and 12h, held against what the commands really answer. */
+/* Pages 00h and 12h, compared with the commands' real answers. */
 static void support_logs(void)
 {
 	struct t_pair p = t_pair_new();

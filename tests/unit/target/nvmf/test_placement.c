@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which reactor a new connection goes to. */
+/* The choice of a reactor for a new connection. */
 #include "target/nvmf/placement.h"
 #include "t_target.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits per second, by a clock of the test's own. */
+/* Limits per second, with a clock that the test sets. */
 #include "base_suites.h"
 
 #include <errno.h>
@@ -25,8 +25,8 @@ static void set(enum rdt_qos_limit limit, uint64_t rate)
 }
 
 /*
- * Who always has a next command, from T0 for @ns: goes when its turn has come, as a queue does.
- * Returns how many went.
+ * A user that always has a next command, from T0 for @ns; each command starts at its turn, as in a
+ * queue. Returns how many started.
  */
 static unsigned int keep_asking(struct rdt_qos_price price, uint64_t ns)
 {
@@ -45,7 +45,7 @@ static void rates_are_exact(void)
 	static const uint64_t rates[] = {1, 7, 100, 999, 20000, 123456, 1000000};
 
 	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
-		/* What was saved up before comes on top. */
+		/* Credit from before comes in addition. */
 		uint64_t burst = rates[i] * RDT_QOS_BURST / SEC + 1;
 		unsigned int n;
 
@@ -75,7 +75,7 @@ static void reads_and_writes_have_their_own(void)
 	CU_ASSERT_EQUAL(rdt_qos_take(&q, &read, T0), 0);
 	w = rdt_qos_take(&q, &write, T0);
 	CU_ASSERT_EQUAL(rdt_qos_take(&q, &write, T0), w + SEC / 1000);
-	/* Both under one roof: the slower limit decides. */
+	/* Two limits together: the slower one decides. */
 	memset(&q, 0, sizeof(q));
 	cfg.limits[RDT_QOS_IOPS] = 1000;
 	cfg.limits[RDT_QOS_WRITE_IOPS] = 10;
@@ -126,7 +126,7 @@ static void *taker(void *arg)
 		uint64_t start = rdt_qos_take(&q, &read, T0);
 
 		if (start <= *last)
-			return (void *)1; /* turns only ever come later */
+			return (void *)1; /* turns only move to later times */
 		*last = start;
 	}
 	return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The times that commands spend in each state, by a clock of the test's own. */
+/* The times that commands spend in each state, with a clock that the test sets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void answered(struct rdt_timing_query *query)
 	*(bool *)query->arg = true;
 }
 
-/* Asks as SIGUSR1 does; to be freed. */
+/* Asks as SIGUSR1 does; the caller frees the query. */
 static struct rdt_timing_query *ask(struct t_env *env)
 {
 	struct rdt_timing_query *query = rdt_timing_query_new(env->t);
@@ -35,7 +35,7 @@ static struct rdt_timing_query *ask(struct t_env *env)
 	return query;
 }
 
-/* One command was in @state, and for @ns. */
+/* One command was in @state, for @ns. */
 static void was_in(const struct rdt_timing_query *query, unsigned int state, uint64_t ns)
 {
 	const struct rd_hist *h = rdt_timing_hist(query->sum, state);
@@ -121,7 +121,7 @@ static void waiting_for_a_buffer_is_seen(void)
 	t_pair_free(&p);
 }
 
-/* Of @every commands one on average, and not in step with them. */
+/* One command of @every on average, and not periodically. */
 static void some_commands_are_timed(void)
 {
 	struct t_pair p = t_pair_new();
@@ -144,7 +144,7 @@ static void some_commands_are_timed(void)
 		rdt_timing_query_free(&query);
 	}
 	CU_ASSERT_TRUE(last > 450 && last < 550);
-	CU_ASSERT_TRUE(together > 100); /* in step, each eight would have one */
+	CU_ASSERT_TRUE(together > 100); /* periodically, each eight would contain one */
 	t_pair_free(&p);
 }
 
@@ -198,8 +198,8 @@ static void reactors_are_added_up(void)
 	}
 	query = ask(p.env);
 	CU_ASSERT_EQUAL(rdt_timing_hist(query->sum, RDT_REQ_STATES)->count, 7);
-	query->arg = &done;    /* that of ask() is gone */
-	rdt_timing_ask(query); /* again: it begins from nothing */
+	query->arg = &done;    /* the query of ask() is freed */
+	rdt_timing_ask(query); /* a repeated query starts with empty histograms */
 	t_turn(p.env);
 	CU_ASSERT_TRUE(done);
 	CU_ASSERT_EQUAL(rdt_timing_hist(query->sum, RDT_REQ_STATES)->count, 7);
@@ -207,7 +207,7 @@ static void reactors_are_added_up(void)
 	t_pair_free(&p);
 }
 
-/* Without an answer: it is not RESPONDING. */
+/* Without an answer: it is never RESPONDING. */
 static void a_lost_connection_ends_what_is_timed(void)
 {
 	struct t_pair p = t_pair_new();

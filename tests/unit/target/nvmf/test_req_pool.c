@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queues of a reactor share their requests: none gets more than it has entries, all get some. */
+/* Queues of a reactor share their requests: each gets at most as many as it has entries, and each
+ * gets some. */
 #include <errno.h>
 
 #include "t_target.h"
 
-#define QUEUES 4u /* all that the target offers */
+#define QUEUES 4u /* the maximum that the target offers */
 #define DEPTH  32u
-#define FIRST  64u /* requests that a pool begins with: what two queues can have */
+#define FIRST  64u /* the initial size of a pool: enough for two queues */
 
 /* A controller with several I/O queues on reactor 1. */
 struct shared {
 	struct t_env *env;
 	struct t_disk *disk;
 	struct t_conn *io[QUEUES];
-	struct rdt_req_pool *pool; /* theirs */
+	struct rdt_req_pool *pool; /* the host's */
 };
 
 static struct shared shared_new(void)
@@ -32,7 +33,7 @@ static struct shared shared_new(void)
 	return s;
 }
 
-/* With data in the capsules: nothing but requests is short. */
+/* With in-capsule data: only requests are scarce. */
 static void send_writes(struct t_conn *c, unsigned int n, uint64_t lba)
 {
 	static uint8_t block[512];
@@ -46,7 +47,7 @@ static void send_writes(struct t_conn *c, unsigned int n, uint64_t lba)
 	}
 }
 
-/* The oldest write that the disk holds is done. Returns the block of the last one it was given. */
+/* Complete the oldest write that the disk holds. Returns the block of the newest write. */
 static uint64_t one_done(struct shared *s)
 {
 	t_disk_finish(s->disk, 0, 0);
@@ -54,7 +55,7 @@ static uint64_t one_done(struct shared *s)
 	return s->disk->last.offset / 512;
 }
 
-/* What one queue has used serves the next one; memory grows with what is in flight at once. */
+/* Requests of one queue serve the next queue; memory grows with the commands in flight at once. */
 static void one_serves_all(void)
 {
 	struct shared s = shared_new();
@@ -77,7 +78,7 @@ static void one_serves_all(void)
 	t_env_free(s.env);
 }
 
-/* A full queue waits for itself, and others go on. */
+/* A full queue waits for itself; other queues continue. */
 static void entries_limit(void)
 {
 	struct shared s = shared_new();
@@ -87,7 +88,7 @@ static void entries_limit(void)
 	send_writes(s.io[0], DEPTH, 0);
 	t_turn(s.env);
 	one_done(&s);
-	send_writes(s.io[0], 1, 100); /* the host has seen an answer that is not complete here */
+	send_writes(s.io[0], 1, 100); /* the host has an answer whose SEND is not complete here */
 	send_writes(s.io[1], 2, 200);
 	t_turn(s.env);
 	CU_ASSERT_EQUAL(s.io[0]->qp.used, DEPTH);
@@ -119,7 +120,7 @@ static struct shared starved_new(void)
 	return s;
 }
 
-/* They take turns, and nobody is forgotten. */
+/* They take turns, and each is served. */
 static void no_memory(void)
 {
 	struct shared s = starved_new();
@@ -142,7 +143,8 @@ static void no_memory(void)
 	t_env_free(s.env);
 }
 
-/* One that waits for a request may end, and one with requests that others wait for. */
+/* A queue that waits for a request may end, and so may a queue that has requests that others wait
+ * for. */
 static void ends_while_waiting(void)
 {
 	struct shared s = starved_new();
@@ -169,7 +171,7 @@ static void ends_while_waiting(void)
 	t_env_free(s.env);
 }
 
-/* The memory of a burst goes back when a queue ends and none has a command. */
+/* The memory of a burst is freed when a queue ends and no command is in flight. */
 static void memory_goes_back(void)
 {
 	struct shared s = shared_new();

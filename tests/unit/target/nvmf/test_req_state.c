@@ -47,7 +47,8 @@ static void no_state_is_a_dead_end(void)
 	}
 }
 
-/* What others hold (transport, backend) is never dropped, what was executed never begins again. */
+/* A request in other hands (transport, backend) is never dropped; an executed one never starts
+ * again. */
 static void what_others_hold_is_not_dropped(void)
 {
 	static const uint8_t held[] = {RDT_REQ_FETCHING,  RDT_REQ_FETCH_ENDING, RDT_REQ_EXECUTING,
@@ -58,14 +59,14 @@ static void what_others_hold_is_not_dropped(void)
 	for (size_t i = 0; i < sizeof(held); i++)
 		CU_ASSERT_FALSE(rdt_req_may_move(held[i], RDT_REQ_DROPPED));
 	CU_ASSERT_EQUAL(rdt_req_moves[RDT_REQ_EXECUTED], end);
-	/* A command that is to end early does not go back to one that is not. */
+	/* A command that is to end early does not return to a state in which it is not. */
 	for (unsigned int i = RDT_REQ_EXECUTING; i <= RDT_REQ_NS_GONE; i++)
 		for (unsigned int k = RDT_REQ_EXECUTING; k <= RDT_REQ_NS_GONE; k++)
 			CU_ASSERT_EQUAL(rdt_req_may_move(i, k), i < k);
 }
 
 #ifndef NDEBUG
-/* Returns the signal that @from -> @to ends the program with, or 0. */
+/* Returns the signal with which the move @from -> @to ends the program, or 0. */
 static int signal_of_move(enum rdt_req_state from, enum rdt_req_state to)
 {
 	const struct rlimit no_core = {0, 0};

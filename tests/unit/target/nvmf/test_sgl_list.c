@@ -11,7 +11,7 @@ struct list {
 	struct nvme_sqe sqe;
 	union nvme_sgl desc[KEYS];
 	unsigned int n;
-	uint8_t *data; /* where the next part is */
+	uint8_t *data; /* offset of the next part */
 };
 
 static void start(struct t_pair *p, struct list *l, bool write, uint32_t blocks, uint8_t *data)
@@ -44,7 +44,7 @@ static struct t_answer send_list(struct t_pair *p, struct list *l)
 	return t_answer(p->io);
 }
 
-/* Parts of odd lengths, empty ones among them, each with its key. */
+/* Parts of odd lengths, some of them empty, each with its key. */
 static void gathers(void)
 {
 	static const uint32_t cuts[] = {1, 510, 0, 3, 4096, 0, 1510};
@@ -73,7 +73,7 @@ static void gathers(void)
 	free(data);
 }
 
-/* Read: the answer's parts land where they belong. */
+/* Read: each part of the answer is in its place. */
 static void scatters(void)
 {
 	struct t_pair p = t_pair_new();
@@ -106,7 +106,7 @@ static void malformed(void)
 		{16, 16, 0},
 		{0, 0, NVME_SC_SGL_INVALID_LAST},
 		{0, 31, NVME_SC_SGL_INVALID_LAST},
-		{0, 48, NVME_SC_SGL_INVALID_LAST}, /* more than came */
+		{0, 48, NVME_SC_SGL_INVALID_LAST}, /* more than arrived */
 		{24, 16, NVME_SC_SGL_INVALID_LAST},
 		{0, 17 * 16, NVME_SC_SGL_INVALID_COUNT},
 		{0, 0xfffffff0, NVME_SC_SGL_INVALID_COUNT},
@@ -163,7 +163,7 @@ static void wrong_types(void)
 	t_pair_free(&p);
 }
 
-/* One key is invalidated when exactly one is asked for; of several none. */
+/* A key is invalidated only if exactly one is requested; of several none is. */
 static void invalidation(void)
 {
 	struct t_pair p = t_pair_new();
@@ -188,7 +188,7 @@ static void invalidation(void)
 		add(&l, 256, T_KEY, NVME_SGL_KEYED_INVALIDATE);
 	a = send_list(&p, &l);
 	CU_ASSERT_TRUE(a.invalidate);
-	/* An empty descriptor asks for nothing. */
+	/* An empty descriptor causes no transfer. */
 	start(&p, &l, true, 1, data);
 	add(&l, 0, T_KEY + 1, NVME_SGL_KEYED_INVALIDATE);
 	add(&l, 512, T_KEY, NVME_SGL_KEYED_INVALIDATE);
@@ -198,7 +198,7 @@ static void invalidation(void)
 	t_pair_free(&p);
 }
 
-/* Commands without data may have an empty list; lists are on the admin queue as well. */
+/* Commands without data may have an empty list, and so may admin commands. */
 static void elsewhere(void)
 {
 	struct t_pair p = t_pair_new();

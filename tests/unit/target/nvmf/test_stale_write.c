@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hosts that come back while the storage still has their writes. */
+/* Hosts that reconnect while the storage still executes their writes. */
 #include <string.h>
 
 #include "target/nvmf/stale_write.h"
 #include "t_target.h"
 
-/* A new association of the host with this ID, asked to be ready. */
+/* A new association of the host with this ID, which requests to become ready. */
 static struct t_conn *comes_back(struct t_env *env, unsigned int reactor, uint8_t hostid)
 {
 	struct t_conn *admin = t_conn_new(env, reactor, 0, 32);
@@ -22,7 +22,8 @@ static bool is_ready(struct t_conn *admin)
 	return t_get_property(admin, NVME_REG_CSTS, false) == 1;
 }
 
-/* A write that its host lost with the connection must not come after those that it sends then. */
+/* A write that its host lost with the connection must not be executed after the host's later
+ * writes. */
 static void comes_back_to_its_writes(void)
 {
 	static uint8_t buf[512];
@@ -57,7 +58,7 @@ static void comes_back_to_its_writes(void)
 		CU_ASSERT_EQUAL(t_status(&a), NVME_SC_CMD_SEQ_ERROR);
 		other = comes_back(p.env, reactor, 0x22);
 		CU_ASSERT_TRUE(is_ready(other));
-		/* One that is reset meanwhile, and one that is lost. */
+		/* One is reset meanwhile, and one is lost. */
 		off = comes_back(p.env, 1 - reactor, 0x11);
 		t_set_property(off, NVME_REG_CC, 0x00460000);
 		lost = comes_back(p.env, reactor, 0x11);
@@ -78,11 +79,11 @@ static void comes_back_to_its_writes(void)
 }
 
 /*
- * A host that left a write to namespace 1 in flight, on a disk that hangs, and came back. It is
- * ready when that has taken long enough.
+ * A host left a write to namespace 1 in flight, on a disk that hangs, and reconnected. The new
+ * controller becomes ready after the time limit.
  */
 struct back {
-	struct t_pair p; /* what it uses now */
+	struct t_pair p; /* the present connection */
 	struct t_disk *hangs, *works;
 };
 
@@ -118,13 +119,13 @@ static struct back back_new(void)
 	b.hangs->hold = b.works->hold = true;
 	t_rw_sqe(b.p.io, &sqe, true, 0, 1, old_data);
 	t_send(b.p.io, &sqe, NULL, 0);
-	t_rw_sqe(b.p.io, &sqe, false, 0, 1, other_data); /* which can overwrite nothing */
+	t_rw_sqe(b.p.io, &sqe, false, 0, 1, other_data); /* which cannot overwrite anything */
 	sqe.nsid = htole32(5);
 	t_send(b.p.io, &sqe, NULL, 0);
 	t_turn(b.p.env);
 	CU_ASSERT_EQUAL(b.hangs->held_count + b.works->held_count, 2);
 	b.p.io->hold_fetch = true;
-	t_rw_sqe(b.p.io, &sqe, true, 0, 1, old_data); /* nor can this, whose data never comes */
+	t_rw_sqe(b.p.io, &sqe, true, 0, 1, old_data); /* nor can this: no data arrives */
 	sqe.nsid = htole32(5);
 	t_send(b.p.io, &sqe, NULL, 0);
 	t_turn(b.p.env);
@@ -160,7 +161,7 @@ static struct nvme_sqe waiting_write(struct back *b)
 	return sqe;
 }
 
-/* Storage that hangs keeps its host from one namespace only. */
+/* Storage that hangs blocks its host in one namespace only. */
 static void the_others_work(void)
 {
 	struct back b = back_new();
@@ -179,7 +180,7 @@ static void the_others_work(void)
 	back_free(&b);
 }
 
-/* However long it takes, what the host writes now comes after what it wrote before. */
+/* However long the old write takes, the host's later writes are executed after it. */
 static void newer_data_comes_last(void)
 {
 	struct back b = back_new();
@@ -197,7 +198,7 @@ static void newer_data_comes_last(void)
 	b.hangs->hold = false;
 	t_turn(b.p.env);
 	t_advance(b.p.env, RD_NSEC_PER_SEC);
-	for (int i = 0; i < 2; i++) { /* in no order: the write fetches its data first */
+	for (int i = 0; i < 2; i++) { /* in any order: the write fetches its data first */
 		a = t_answer(b.p.io);
 		CU_ASSERT_EQUAL(t_status(&a), 0);
 	}
@@ -210,7 +211,7 @@ static void newer_data_comes_last(void)
 	back_free(&b);
 }
 
-/* A pair holds up the order of its queue, so it is told to come again. */
+/* A waiting pair would hold up its queue, so the host is told to retry it. */
 static void fused_ones_come_again(void)
 {
 	struct back b = back_new();
@@ -228,7 +229,7 @@ static void fused_ones_come_again(void)
 	back_free(&b);
 }
 
-/* One that waits is aborted, another loses its connection, the last one its namespace. */
+/* Of the waiting commands one is aborted, one loses its connection, and one its namespace. */
 static void ends_while_it_waits(void)
 {
 	struct back b = back_new();
@@ -256,7 +257,8 @@ static void ends_while_it_waits(void)
 	back_free(&b);
 }
 
-/* What the fence lets go waits for its limit then. Write Zeroes: it needs no buffer behind them. */
+/* Commands that leave the fence then wait for their limit. Write Zeroes needs no buffer after
+ * that. */
 static void a_limit_comes_behind_the_fence(void)
 {
 	struct back b = back_new();
@@ -325,7 +327,7 @@ static void the_fence_is_asked_again_behind_a_limit(void)
 	back_free(&b);
 }
 
-/* What takes the place of a namespace that was removed has nothing in flight. */
+/* A namespace that takes the slot of a removed one has nothing in flight. */
 static void removed_with_its_commands(void)
 {
 	struct back b = back_new();
@@ -343,7 +345,7 @@ static void removed_with_its_commands(void)
 	back_free(&b);
 }
 
-/* What a reset waited for is not waited for again. */
+/* Commands for which a reset waited are not waited for again. */
 static void reset_leaves_nothing(void)
 {
 	struct t_pair p = t_pair_new();
@@ -366,8 +368,7 @@ static void reset_leaves_nothing(void)
 	t_pair_free(&p);
 }
 
-/* The one that waited is lost as well: the controller that comes after it waits for the same write.
- */
+/* The waiting controller is lost as well: the next controller waits for the same write. */
 static void fenced_behind_a_fenced(void)
 {
 	struct back b = back_new();
@@ -385,7 +386,7 @@ static void fenced_behind_a_fenced(void)
 	back_free(&b);
 }
 
-/* A write to namespace 1 and one to namespace 5, whose command @sqe is then. */
+/* A write to namespace 1, and one to namespace 5, whose command is in @sqe afterwards. */
 static void write_to_both(struct t_conn *io, struct nvme_sqe *sqe)
 {
 	for (unsigned int nsid = 1; nsid <= 5; nsid += 4) {
@@ -410,8 +411,8 @@ static void old_write_ends(struct t_env *env, struct t_disk *d, struct t_conn *i
 }
 
 /*
- * The reactor of the host's I/O queue stands still within a system call, with a write in it, when
- * the host is lost: it has told nothing when the host comes back by the other reactor.
+ * The reactor of the host's I/O queue is blocked in a system call with a write when the host is
+ * lost. So the queue has not reported when the host reconnects on the other reactor.
  */
 static void reactor_stands_still(void)
 {
@@ -439,14 +440,14 @@ static void reactor_stands_still(void)
 	cntlid = admin->qp.ctrl->cntlid;
 	io = t_conn_new(p.env, 0, 1, 16);
 	CU_ASSERT_EQUAL(t_connect(io, cntlid), cntlid);
-	/* No namespace is free: it might write to any. */
+	/* No namespace is free: the queue might write to any. */
 	write_to_both(io, &sqe);
 	t_advance(p.env, 60 * RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t_answers(io), 0);
 	CU_ASSERT_EQUAL(d->held_count, 1);
 
-	/* It moves, and the queue tells: the other namespace is free, this one when its write ends.
-	 */
+	/* The reactor runs again and the queue reports: the other namespace is free, this one when
+	 * its write ends. */
 	p.env->still[1] = false;
 	t_turn(p.env);
 	t_advance(p.env, RD_NSEC_PER_SEC);
@@ -459,7 +460,7 @@ static void reactor_stands_still(void)
 }
 
 /*
- * The reactor of the admin queue stands still, and the host comes back by the other one. A write of
+ * The reactor of the admin queue is blocked, and the host reconnects on the other one. A write of
  * the old controller is in flight in namespace 1.
  */
 struct stalled {
@@ -527,7 +528,7 @@ static void expect_other_namespace(struct stalled *s)
 	CU_ASSERT_EQUAL(a.cqe.cid, s->sqe.cid);
 }
 
-/* The host has closed the old connection: its write comes before the new one. */
+/* The host has closed the old connection: the old write is executed before the new one. */
 static void admin_reactor_stands_still(void)
 {
 	struct stalled s = stalled_new();
@@ -561,7 +562,7 @@ static void second_path_stands_still(void)
 	t_pair_free(&s.p);
 }
 
-/* Only an I/O queue of the second path stands still: its controller is known to be alive. */
+/* Only an I/O queue of the second path is blocked: its controller is known to be alive. */
 static void queue_of_second_path_stands_still(void)
 {
 	struct t_pair p = t_pair_new();
@@ -614,7 +615,7 @@ static void asking_one_is_lost(void)
 	t_pair_free(&s.p);
 }
 
-/* The last one that asked is lost, and nobody is there for the answer. */
+/* The last controller that asked is lost: nobody needs the answer. */
 static void answer_for_nobody(void)
 {
 	struct stalled s = stalled_new();
@@ -629,7 +630,7 @@ static void answer_for_nobody(void)
 	t_pair_free(&s.p);
 }
 
-/* `duplicate_host: replace` ends the old controller; its reactor cannot do that yet. */
+/* `duplicate_host: replace` ends the old controller, but its reactor is blocked. */
 static void replaced_while_it_stands_still(void)
 {
 	struct stalled s = {.p = t_pair_new()};
@@ -645,7 +646,7 @@ static void replaced_while_it_stands_still(void)
 	CU_ASSERT_EQUAL(t_answers(s.io), 0);
 	CU_ASSERT_EQUAL(s.d->held_count, 1);
 
-	moves_again(&s); /* its connection is open: it is the replacement that ends it */
+	moves_again(&s); /* its connection is open: the replacement ends it */
 	CU_ASSERT_TRUE(atomic_load(&old->over));
 	expect_other_namespace(&s);
 	CU_ASSERT_EQUAL(s.d->held_count, 1);
@@ -655,8 +656,8 @@ static void replaced_while_it_stands_still(void)
 }
 
 /*
- * The old I/O queue is on the running reactor and reports, before or after the host is back. The
- * owner of its controller stands still for longer than the write takes.
+ * The old I/O queue is on the running reactor and reports before or after the host reconnects. The
+ * reactor of its controller is blocked for longer than the write takes.
  */
 static void queue_reports_while_owner_stands_still(void)
 {
@@ -678,7 +679,7 @@ static void queue_reports_while_owner_stands_still(void)
 		}
 		expect_other_namespace(&s);
 		CU_ASSERT_EQUAL(s.d->held_count, 1);
-		/* Only the owner can say that the write was the last of the controller's. */
+		/* Only the owner knows that the write was the controller's last one. */
 		s.d->hold = false;
 		t_turn(s.p.env);
 		t_advance(s.p.env, RD_NSEC_PER_SEC);
@@ -691,7 +692,7 @@ static void queue_reports_while_owner_stands_still(void)
 	}
 }
 
-/* A queue whose connection ended before its Connect was answered owes nothing. */
+/* A queue whose connection ended before its Connect was answered has nothing to report. */
 static void queue_closed_before_it_joined(void)
 {
 	struct t_pair p = t_pair_new();

@@ -40,13 +40,13 @@ static void in_every_state(void)
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(gone, !d->hold);
 		if (d->hold) {
-			/* The backend reads into the buffers, which stay until it is done. */
+			/* The backend reads into the buffers, so they stay until it is done. */
 			CU_ASSERT_TRUE(d->held_count > 0);
 			d->hold = false;
 			t_turn(p.env);
 			CU_ASSERT_TRUE(gone);
 		}
-		/* The association lives on, and the queue can come back. */
+		/* The association continues, and the queue can be connected again. */
 		p.io = t_conn_new(p.env, 0, 1, 16);
 		CU_ASSERT_EQUAL(t_connect(p.io, p.cntlid), p.cntlid);
 		t_pair_free(&p);
@@ -77,7 +77,7 @@ static void when_a_capsule_comes_back(void)
 	}
 }
 
-/* A backend that can cancel is asked to, however the connection ends. */
+/* A backend that can cancel is asked to cancel, however the connection ends. */
 static void backend_io_is_cancelled(void)
 {
 	for (int admin = 0; admin < 2; admin++) {
@@ -99,7 +99,7 @@ static void backend_io_is_cancelled(void)
 		t_conn_cut(admin ? p.admin : p.io);
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(d->cancelled, 3);
-		CU_ASSERT_FALSE(gone); /* a backend completes its bios in its own time */
+		CU_ASSERT_FALSE(gone); /* a backend completes its bios after some time */
 		while (d->held_count)
 			t_disk_finish(d, 0, -ECANCELED);
 		t_turn(p.env);
@@ -151,7 +151,7 @@ static void both_at_once(void)
 	}
 }
 
-/* Connect is a command like any other: the connection may be lost at each of its steps. */
+/* Connect: the connection may be lost at each of its steps. */
 static void during_connect(void)
 {
 	for (int step = 0; step < 4; step++) {
@@ -189,7 +189,7 @@ static void controller_gone_before_attach(void)
 	struct nvme_sqe sqe;
 	struct t_answer a;
 
-	p.env->disk[0].hold = true; /* keeps the dead controller in the registry */
+	p.env->disk[0].hold = true; /* keeps the dead controller in the list */
 	t_rw_sqe(p.io, &sqe, false, 0, 1, &data);
 	t_send(p.io, &sqe, NULL, 0);
 	t_turn(p.env);
@@ -224,7 +224,7 @@ static void victim_of_an_abort(void)
 	CU_ASSERT_EQUAL(t_answers(p.admin), 0);
 	d->hold = false;
 	t_turn(p.env);
-	a = t_answer(p.admin); /* the Abort is answered all the same */
+	a = t_answer(p.admin); /* the Abort is answered in any case */
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 1);
 	t_pair_free(&p);

@@ -18,7 +18,7 @@
 #define CONFLICT NVME_SC_RESERVATION_CONFLICT
 #define INVALID  NVME_SC_INVALID_FIELD
 
-#define KEY(n)   (UINT64_C(0x8000000000000000) + (n)) /* of host n, unless said otherwise */
+#define KEY(n)   (UINT64_C(0x8000000000000000) + (n)) /* of host n, unless stated otherwise */
 
 static struct rdt_resv_state s;
 static struct rdt_resv_effects fx;
@@ -91,7 +91,7 @@ static enum rdt_resv_role role(unsigned int host)
 	return rdt_resv_role(&s, id);
 }
 
-/* What @host is told: a notification type, or 0. */
+/* The notification that @host gets: a type, or 0. */
 static unsigned int note_of(unsigned int host)
 {
 	unsigned int type = 0;
@@ -101,7 +101,7 @@ static unsigned int note_of(unsigned int host)
 	for (unsigned int i = 0; i < fx.notes_count; i++) {
 		if (memcmp(fx.notes[i].host, id, sizeof(id)) != 0)
 			continue;
-		CU_ASSERT_EQUAL(type, 0); /* told once */
+		CU_ASSERT_EQUAL(type, 0); /* notified once */
 		type = fx.notes[i].type;
 	}
 	return type;
@@ -159,7 +159,7 @@ static void iekey_unregisters(void)
 	struct rdt_resv_op op = {.action = RDT_RESV_UNREGISTER, .iekey = true, .crkey = 0x77};
 
 	start(1);
-	CU_ASSERT_EQUAL(apply(2, op), CONFLICT); /* it ignores the key, not the registration */
+	CU_ASSERT_EQUAL(apply(2, op), CONFLICT); /* it needs a registration */
 	CU_ASSERT_EQUAL(apply(1, op), OK);
 	CU_ASSERT_EQUAL(s.count, 0);
 }
@@ -179,7 +179,7 @@ static void replacing_a_key(void)
 	op.other_key = 10;
 	CU_ASSERT_EQUAL(apply(1, op), OK);
 	CU_ASSERT_EQUAL(s.reg[0].key, 10);
-	CU_ASSERT_EQUAL(apply(2, op), OK); /* whatever its registration: registers it */
+	CU_ASSERT_EQUAL(apply(2, op), OK); /* without a check of its registration: registers it */
 	CU_ASSERT_EQUAL(s.count, 2);
 	op.other_key = 0;
 	CU_ASSERT_EQUAL(apply(1, op), INVALID);
@@ -322,7 +322,7 @@ static void clearing(void)
 static void preempting_without_a_reservation(void)
 {
 	start(3);
-	CU_ASSERT_EQUAL(preempt(1, 0x99, WE, false), CONFLICT); /* nobody's key */
+	CU_ASSERT_EQUAL(preempt(1, 0x99, WE, false), CONFLICT); /* the key of no registrant */
 	CU_ASSERT_EQUAL(preempt(1, 0, WE, false), CONFLICT);
 	CU_ASSERT_EQUAL(preempt(1, KEY(2), WE, false), OK);
 	CU_ASSERT_EQUAL(s.gen, 4);
@@ -405,7 +405,7 @@ static void preempting_all_registrants(void)
 		CU_ASSERT_EQUAL(note_of(3), PREEMPTED_REG);
 		CU_ASSERT_TRUE(is_victim(2) && is_victim(3) && !is_victim(1));
 	}
-	/* The last of all: the reservation goes with it. */
+	/* The last of all: the reservation ends with it. */
 	start(1);
 	CU_ASSERT_EQUAL(acquire(1, WEAR), OK);
 	CU_ASSERT_EQUAL(preempt(1, KEY(1), WE, false), OK);
@@ -541,8 +541,8 @@ static void check_file(void)
 	free(text);
 }
 
-/* Whatever hosts do: one holder or none, nobody twice, and file and snapshot agree with the state.
- */
+/* After random actions: at most one holder, no host twice, and file and snapshot agree with the
+ * state. */
 static void random_walks(void)
 {
 	for (unsigned int walk = 0; walk < 40; walk++) {
@@ -629,7 +629,7 @@ static void bad_files_are_refused_with_the_reason(void)
 			CU_FAIL("the reason does not name what is wrong");
 		}
 	}
-	CU_ASSERT_EQUAL(back.count, 0); /* nothing of a bad file is left */
+	CU_ASSERT_EQUAL(back.count, 0); /* nothing of a bad file is kept */
 	rdt_resv_from_json(rows[0].text, strlen(rows[0].text), uuid, &back, why, sizeof(why));
 	CU_ASSERT_EQUAL(back.gen, 7);
 	CU_ASSERT_EQUAL(back.reg[0].key, UINT64_MAX);

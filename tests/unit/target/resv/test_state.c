@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files that outlive the daemon. What a kill in the middle of a write leaves is in the loop tests.
- */
+/* Files that outlive the daemon. The loop tests cover a kill in the middle of a write. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,7 @@ static void reopen_state(void)
 
 	snprintf(path, sizeof(path), "%s/state", dir);
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &loop), 0);
-	CU_ASSERT_EQUAL_FATAL(rdt_state_open(path, NULL, loop, &state), 0); /* makes it */
+	CU_ASSERT_EQUAL_FATAL(rdt_state_open(path, NULL, loop, &state), 0); /* creates it */
 }
 
 static void open_state(void)
@@ -49,7 +48,7 @@ static void on_done(struct rdt_state_job *job)
 	done_count++;
 }
 
-/* Without its thread the writer does what its loop is told to. */
+/* Without its thread the writer works from its loop. */
 static int write_now(const char *name, const char *text)
 {
 	struct rdt_state_job job = {.done = on_done, .text = text ? strdup(text) : NULL};
@@ -91,7 +90,7 @@ static void written_replaced_removed(void)
 	CU_ASSERT_EQUAL(write_now("a", NULL), 0);
 	expect("a", NULL);
 	expect("b", "two");
-	CU_ASSERT_EQUAL(write_now("a", NULL), 0); /* gone is gone */
+	CU_ASSERT_EQUAL(write_now("a", NULL), 0); /* removing a missing file succeeds */
 	close_state();
 }
 
@@ -119,7 +118,7 @@ static void a_failed_write_leaves_the_old_text(void)
 
 	open_state();
 	CU_ASSERT_EQUAL(write_now("a", "one"), 0);
-	/* A folder where the new text would go. */
+	/* A folder at the path of the new file. */
 	snprintf(path, sizeof(path), "%s/state/a.new", dir);
 	CU_ASSERT_EQUAL(mkdir(path, 0700), 0);
 	CU_ASSERT_EQUAL(write_now("a", "two"), -EISDIR);
@@ -130,7 +129,7 @@ static void a_failed_write_leaves_the_old_text(void)
 	close_state();
 }
 
-/* In place of the C library's. */
+/* Replaces the function of the C library. */
 static int fsync_fails, fsync_calls;
 
 int fsync(int fd)
@@ -142,7 +141,7 @@ int fsync(int fd)
 	return (int)syscall(SYS_fsync, fd);
 }
 
-/* Of the new file, then of the folder: no later write is believed. */
+/* Of the new file, then of the folder: later writes fail as well. */
 static void a_failed_sync_stays(void)
 {
 	for (int which = 1; which <= 2; which++) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The RDMA transport with everything real: reactor threads, sockets, and a host made of the fabric
- * seam. */
+/* The RDMA transport with real reactor threads and sockets, and a host made of the fabric seam. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,15 +21,15 @@ struct server {
 	struct rdt_config cfg;
 	struct rdt_listener_config listener;
 	struct rdt_subsys_config subsys;
-	struct rdt_ns_config ns[2]; /* the second one lets writes wait for an hour */
+	struct rdt_ns_config ns[2]; /* the second one delays writes for an hour */
 	struct rdt_layer_config layer;
 	struct rdt_target *t;
 	struct rd_fab *fab;        /* the host's */
-	struct rd_loop *host_loop; /* its loop, where that is not `loop` */
+	struct rd_loop *host_loop; /* its loop, if it is not `loop` */
 	bool drained;
 };
 
-/* The reactors' time: the real one, and what a test skips. */
+/* The reactors' clock: the real one plus the time that a test skips. */
 static _Atomic uint64_t skipped_ns;
 
 static uint64_t skipping_now(void *arg)
@@ -49,7 +48,7 @@ struct host {
 	struct rd_fab_cq *cq;
 	struct rd_fab_mr *mr; /* of mem */
 	uint8_t *mem;         /* DEPTH answers, two capsules, then data */
-	uint8_t *capsule;     /* the one for the next command */
+	uint8_t *capsule;     /* the capsule for the next command */
 	uint8_t *data;
 	size_t len;
 	struct nvmf_rdma_cm_req cm;
@@ -85,7 +84,7 @@ static void namespaces(struct server *s)
 		};
 }
 
-/* @recvs: most that the I/O queues of a reactor may share; 0: the fewest there can be */
+/* @recvs: maximum of RECVs that the I/O queues of a reactor share; 0: the minimum */
 static void server_start_with(struct server *s, uint32_t reactors, uint32_t recvs)
 {
 	struct rd_loop_opts opts = {.seed = 1};
@@ -146,7 +145,7 @@ static void turn(struct server *s)
 	rd_loop_turn(s->loop, s->host_loop ? 0 : 10 * RD_NSEC_PER_MSEC);
 }
 
-/* Turn the loop until @cond or patience ends. */
+/* Turn the loop until @cond, or until the timeout. */
 #define wait_for(s, cond)                                              \
 	do {                                                           \
 		uint64_t end_ = rd_loop_now_raw((s)->loop) + PATIENCE; \
@@ -274,7 +273,7 @@ static void host_send(struct host *h, const struct nvme_sqe *sqe, uint32_t len)
 
 	memcpy(h->capsule, sqe, sizeof(*sqe));
 	CU_ASSERT_EQUAL(rd_fab_post_send(h->conn, &wr, &bad), 0);
-	/* The capsule's memory is used again by the next command: let this one leave. */
+	/* The next command uses the memory of the capsule: let this one leave first. */
 	rd_loop_turn(h->srv->loop, 0);
 }
 
@@ -396,8 +395,7 @@ static void accepts(void)
 	server_stop(&s);
 }
 
-/* The target's device is one that sends inline, but not with a SEND with Invalidate: an iWARP one.
- */
+/* The target's device sends inline, but not a SEND with Invalidate: an iWARP device. */
 static void like_iwarp_device(struct server *s)
 {
 	for (unsigned int i = 0; i < s->t->reactors_count; i++) {
@@ -422,7 +420,7 @@ static void answers_with_inv(void)
 	host_open(&h);
 	connect_queue(&h, NVMF_CNTLID_DYNAMIC);
 	enable(&h);
-	for (int i = 0; i < 2; i++) { /* by a SEND, then by one that closes the key */
+	for (int i = 0; i < 2; i++) { /* by a SEND, then by one that invalidates the key */
 		memset(h.data, 0, sizeof(struct nvme_id_ctrl));
 		command(&h, &sqe, nvme_admin_identify, h.data, sizeof(struct nvme_id_ctrl));
 		if (i)
@@ -435,7 +433,7 @@ static void answers_with_inv(void)
 	server_stop(&s);
 }
 
-/* Breaking the transport's own rules ends the connection; others do not notice. */
+/* A violation of the transport's rules ends the connection; others do not notice. */
 static void bad_capsules(void)
 {
 	static const uint32_t lens[] = {1, 63, CAPSULE + 1};
@@ -494,8 +492,7 @@ static void assoc_close(struct assoc *a)
 	server_stop(&a->s);
 }
 
-/* Sixteen writes of MDTS at once, more than the slab and more than the host's READ depth can take.
- */
+/* Sixteen writes of MDTS at once: more than the slab, and more than the host's READ depth. */
 static void read_depth(void)
 {
 	static const uint16_t irds[] = {1, 2, 16};
@@ -534,7 +531,7 @@ static void read_depth(void)
 	}
 }
 
-/* A command of MDTS whose data is in sixteen parts, backwards in the host's memory. */
+/* A command of MDTS with sixteen descriptors, in reverse order of the host's memory. */
 static void send_list(struct host *h, uint8_t opcode, unsigned int i, bool good)
 {
 	uint8_t *list = h->capsule + NVME_SQE_SIZE;
@@ -559,7 +556,7 @@ static void send_list(struct host *h, uint8_t opcode, unsigned int i, bool good)
 	host_send(h, &sqe, NVME_SQE_SIZE + 16 * 16);
 }
 
-/* Descriptors beyond the READ depth, several such commands at once, and plain ones between. */
+/* More descriptors than the READ depth, several such commands at once, and plain ones between. */
 static void lists(void)
 {
 	static const uint16_t irds[] = {1, 3, 32};
@@ -587,7 +584,8 @@ static void lists(void)
 		for (size_t i = 0; i < 16 * T_MDTS; i++)
 			if (a.io.data[i] != (uint8_t)(i * 29 + (i >> 11) + k))
 				CU_FAIL_FATAL("the data differs");
-		/* The parts are where they belong, not only back where they came from. */
+		/* The parts are in their places on the disk; reading them back alone would not show
+		 * that. */
 		command(&a.io, &sqe, nvme_cmd_read, a.io.data + 16, 512);
 		sqe.nsid = htole32(1);
 		CU_ASSERT_EQUAL(answer(&a.io, &sqe), 0);
@@ -596,7 +594,7 @@ static void lists(void)
 	}
 }
 
-/* The tenth key of sixteen is wrong: the connection ends, and everything comes back. */
+/* The tenth key of sixteen is wrong: the connection ends, and all resources are freed. */
 static void list_wrong_key(void)
 {
 	static const uint8_t ops[] = {nvme_cmd_write, nvme_cmd_read};
@@ -619,7 +617,7 @@ static void list_wrong_key(void)
 
 /* ---- capsules that wait ---- */
 
-#define POOL 16u /* RECVs of I/O queues: the fewest that there can be */
+#define POOL 16u /* RECVs of I/O queues: the minimum */
 
 static void host_start(struct host *h, struct server *s, const char *nqn, uint16_t qid,
 		       uint16_t *cntlid)
@@ -654,7 +652,7 @@ struct in_use {
 	uint64_t slab_used;
 };
 
-/* Ask the reactors; the host's loop stands still meanwhile. */
+/* Ask the reactors; the host's loop does not turn meanwhile. */
 static struct in_use look(struct server *s)
 {
 	struct in_use sum = {0};
@@ -679,7 +677,7 @@ static struct in_use look(struct server *s)
 		CU_ASSERT_TRUE(cond);                                               \
 	} while (0)
 
-/* As assoc_open(), and the host's loop turns only when the test says so. */
+/* As assoc_open(), but the host's loop turns only when the test turns it. */
 static void assoc_open_apart(struct assoc *a, uint32_t recvs)
 {
 	struct rd_loop_opts opts = {.seed = 2};
@@ -700,7 +698,7 @@ static void assoc_close_apart(struct assoc *a)
 
 	host_close(&a->io);
 	host_close(&a->admin);
-	look_until(s, now.io_qpairs == 0); /* a drain would wait for its slow writes */
+	look_until(s, now.io_qpairs == 0); /* otherwise a drain would wait for its slow writes */
 	rd_fab_close(&s->fab);
 	rd_loop_destroy(&s->host_loop);
 	server_stop(s);
@@ -717,23 +715,23 @@ static void send_write(struct host *h)
 	host_send(h, &sqe, NVME_SQE_SIZE);
 }
 
-/* One look at what hosts have moved. */
+/* One check by the stall watchdog. */
 static void later(struct server *s)
 {
 	skipped_ns += 2 * RD_NSEC_PER_SEC;
-	/* A reactor answers before it looks at its timers: it has, when it answers again. */
+	/* A reactor answers before it runs its timers: when it answers again, it has run them. */
 	look(s);
 	look(s);
 }
 
-/* So long that who has moved no data loses its connection. */
+/* So long that a host that moves no data loses its connection. */
 static void stall(struct server *s)
 {
 	for (int i = 0; i < 13; i++)
 		later(s);
 }
 
-/* A host that answers no READ holds buffers that others need: not for ever. */
+/* A host that answers no READ holds buffers that others need, but not without limit. */
 static void stalled_host(void)
 {
 	struct nvme_sqe sqe;
@@ -743,9 +741,9 @@ static void stalled_host(void)
 
 	assoc_open_apart(&a, 0);
 	send_write(&a.io);
-	rd_loop_turn(s->host_loop, 0); /* what comes back is not looked at */
+	rd_loop_turn(s->host_loop, 0); /* the answers are not processed */
 	look_until(s, now.slab_used == T_MDTS);
-	/* However much time passes, it is looks that count, and here is nobody who waits. */
+	/* The watchdog counts checks, not time; and no other host waits here. */
 	skipped_ns += 60 * RD_NSEC_PER_SEC;
 	for (int i = 0; i < 5; i++)
 		later(s);
@@ -760,7 +758,7 @@ static void stalled_host(void)
 	assoc_close_apart(&a);
 }
 
-/* How many reactors watch what is outstanding there. */
+/* The number of reactors whose watchdog runs. */
 static unsigned int watching(const struct server *s)
 {
 	unsigned int n = 0;
@@ -774,7 +772,7 @@ static unsigned int watching(const struct server *s)
 	return n;
 }
 
-/* What is done needs no look for who has moved nothing: an idle reactor is not woken for it. */
+/* Without transfers in flight the watchdog does not run: an idle reactor is not woken for it. */
 static void idle_is_not_watched(void)
 {
 	struct assoc a;
@@ -795,7 +793,7 @@ static void idle_is_not_watched(void)
 	assoc_close_apart(&a);
 }
 
-/* It has answered, but behind commands that we do not take yet. */
+/* The host has answered, but behind commands that the target does not take yet. */
 static void held_back_host(void)
 {
 	struct assoc a;
@@ -825,8 +823,9 @@ static uint16_t read_block(struct host *h)
 	return answer(h, &sqe);
 }
 
-/* One host's commands wait with their data, on two queues and more than there are RECVs: others get
- * on. Twice, since nothing may be counted of a host that has gone. */
+/* The commands of one host wait with their data, on two queues, and are more than there are RECVs:
+ * other hosts make progress. Twice, since nothing may be left counted of a host that
+ * disconnected. */
 static void capsules_are_shared(void)
 {
 	struct host slow[3], other[2];
@@ -870,7 +869,7 @@ static uint32_t io_recvs(const struct server *s)
 	return n;
 }
 
-/* As many commands at once as the queue has entries, however soon each of them is done: there are
+/* As many commands at once as the queue has entries, each of which completes soon: there are enough
  * RECVs for all of them from the next time on. */
 static void capsules_of_a_burst(void)
 {
@@ -892,8 +891,7 @@ static void capsules_of_a_burst(void)
 	assoc_close_apart(&a);
 }
 
-/* A key that is not the host's: its end of the wire breaks the connection, ours gets everything
- * back. */
+/* A key that is not the host's: its device ends the connection; the target frees everything. */
 static void wrong_key(void)
 {
 	static const uint8_t ops[] = {nvme_cmd_write, nvme_cmd_read};
