@@ -199,6 +199,8 @@ struct nvme_status {
 
 /* Command specific status that libnvme lacks: a Copy overwrites its own source. */
 #define NVME_SC_OVERLAPPING_IO 0x87
+/* Command specific: the queue must authenticate first. */
+#define NVMF_SC_AUTH_REQUIRED 0x91
 
 /* @code is an enum nvme_status_field value with its type, e.g. NVME_SCT_CMD_SPECIFIC << 8 | ... */
 static inline struct nvme_status nvme_status(unsigned int sct, unsigned int sc)

@@ -26,6 +26,12 @@ enum rdt_exec rdt_property_get(struct rdt_req *req);
 struct nvme_status rdt_property_set_check(struct rdt_req *req);
 enum rdt_exec rdt_property_set(struct rdt_req *req);
 
+/* auth_cmd.c */
+struct nvme_status rdt_auth_send_check(struct rdt_req *req);
+enum rdt_exec rdt_auth_send_exec(struct rdt_req *req);
+struct nvme_status rdt_auth_receive_check(struct rdt_req *req);
+enum rdt_exec rdt_auth_receive_exec(struct rdt_req *req);
+
 /* cmd_admin.c */
 extern const struct rdt_cmd rdt_admin_cmds[256];
 

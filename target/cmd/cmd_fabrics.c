@@ -26,8 +26,14 @@ static enum rdt_exec disconnect_exec(struct rdt_req *req)
 const struct rdt_cmd rdt_fabrics_cmds[256] = {
 	[nvme_fabrics_type_property_set] = {"Property Set", 0, rdt_property_set_check,
 					    rdt_property_set},
-	[nvme_fabrics_type_connect] = {"Connect", 0, rdt_connect_check, rdt_connect_exec},
+	[nvme_fabrics_type_connect] = {"Connect", RDT_CMD_UNPROVEN, rdt_connect_check,
+				       rdt_connect_exec},
 	[nvme_fabrics_type_property_get] = {"Property Get", 0, rdt_property_get_check,
 					    rdt_property_get},
-	[nvme_fabrics_type_disconnect] = {"Disconnect", 0, disconnect_check, disconnect_exec},
+	[nvme_fabrics_type_disconnect] = {"Disconnect", RDT_CMD_UNPROVEN, disconnect_check,
+					  disconnect_exec},
+	[nvme_fabrics_type_auth_send] = {"Authentication Send", RDT_CMD_UNPROVEN,
+					 rdt_auth_send_check, rdt_auth_send_exec},
+	[nvme_fabrics_type_auth_receive] = {"Authentication Receive", RDT_CMD_UNPROVEN,
+					    rdt_auth_receive_check, rdt_auth_receive_exec},
 };

@@ -13,6 +13,7 @@
 #include "util/sockaddr.h"
 #include "nvmf/wire.h"
 #include "admin.h"
+#include "target/nvmf/auth.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/peers.h"
@@ -182,6 +183,12 @@ static struct nvme_status count_host(struct rdt_req *req, const struct nvmf_conn
 	return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
 }
 
+/* AUTHREQ of the answer. */
+static uint32_t authreq(const struct rdt_qpair *qp)
+{
+	return qp->state == RDT_QP_AUTH ? RDT_AUTH_ATR : 0;
+}
+
 static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *ss,
 					const struct nvmf_connect_data *data)
 {
@@ -204,7 +211,7 @@ static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *
 	}
 	rdt_qpair_connected(req->qp, ctrl, 0, (uint16_t)(le16toh(sqe->sqsize) + 1),
 			    sqe->cattr & NVMF_CATTR_DISABLE_SQFLOW);
-	req->cqe.result = htole32(ctrl->cntlid);
+	req->cqe.result = htole32(ctrl->cntlid | authreq(req->qp));
 	return NVME_OK;
 }
 
@@ -231,11 +238,13 @@ static void queue_attached(struct rdt_attach *at)
 	at->ctrl = NULL;
 	req->status = at->status;
 	req->cqe.result = htole32(at->result);
-	if (nvme_status_ok(at->status))
+	if (nvme_status_ok(at->status)) {
 		rdt_qpair_connected(at->qp, ctrl, at->qid, (uint16_t)(le16toh(sqe->sqsize) + 1),
 				    sqe->cattr & NVMF_CATTR_DISABLE_SQFLOW);
-	else
+		req->cqe.result |= htole32(authreq(at->qp));
+	} else {
 		attach_refused(req, at, ctrl);
+	}
 	rdt_req_complete(req);
 }
 

@@ -60,8 +60,10 @@ struct rdt_config *rdt_config_get(struct rdt_config *config)
 
 void rdt_config_put(struct rdt_config **config)
 {
-	if (*config && (*config)->refs && --(*config)->refs == 0)
+	if (*config && (*config)->refs && --(*config)->refs == 0) {
+		rdt_config_secrets_free((*config)->secrets);
 		cyaml_free(&cyaml_plain, &rdt_config_schema, *config, 0);
+	}
 	*config = NULL;
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "util/log.h"
+#include "nvmf/auth_key.h"
 
 enum rdt_provider { RDT_PROVIDER_AUTO, RDT_PROVIDER_IWARP, RDT_PROVIDER_VERBS };
 enum rdt_backend_type { RDT_BACKEND_FILE, RDT_BACKEND_BLOCK, RDT_BACKEND_MEMORY, RDT_BACKEND_NULL };
@@ -80,6 +81,31 @@ struct rdt_qos_config { /* per second; an absent limit means unlimited */
 struct rdt_host_qos_config {
 	const char *host;
 	struct rdt_qos_config limits;
+};
+
+/* Who must authenticate (DH-HMAC-CHAP): the hosts that have a key, or all. */
+enum rdt_auth_setting { RDT_AUTH_OPTIONAL, RDT_AUTH_REQUIRED };
+
+#define RDT_AUTH_HASHES 3
+#define RDT_AUTH_GROUPS 6
+
+struct rdt_host_auth_config { /* how one host authenticates */
+	const char *host;
+	/* paths, or names of systemd credentials, which have no slash */
+	const char *dhchap_key_file;
+	const char *dhchap_ctrl_key_file; /* NULL: the controller cannot prove itself */
+	int *dhchap_hashes;               /* enum nvmf_auth_hash, the preferred one first */
+	uint32_t dhchap_hashes_count;     /* 0: all */
+	int *dhchap_dhgroups;             /* enum nvmf_auth_group, the preferred one first */
+	uint32_t dhchap_dhgroups_count;   /* 0: all */
+
+	/* filled by rdt_config_load() */
+	const struct nvmf_auth_key *key;      /* in config->secrets */
+	const struct nvmf_auth_key *ctrl_key; /* NULL: none */
+	uint8_t n_hashes;
+	uint8_t n_groups;
+	uint8_t hashes[RDT_AUTH_HASHES];
+	uint8_t groups[RDT_AUTH_GROUPS];
 };
 
 enum rdt_layer_type { RDT_LAYER_DELAY, RDT_LAYER_ERROR };
@@ -165,6 +191,9 @@ struct rdt_subsys_config {
 	enum rdt_wp_setting write_protect;
 	struct rdt_host_qos_config *host_qos;
 	uint32_t host_qos_count;
+	enum rdt_auth_setting authentication;
+	struct rdt_host_auth_config *host_auth;
+	uint32_t host_auth_count;
 	struct rdt_ns_config *namespaces; /* sorted by NSID after loading */
 	uint32_t namespaces_count;
 };
@@ -254,6 +283,7 @@ struct rdt_config {
 	struct rdt_referral_config *referrals;
 	uint32_t referrals_count;
 
+	struct rdt_secrets *secrets; /* the keys of the hosts; NULL: there are none */
 	/* References: objects point into the configuration they were made from. 0: static, never
 	 * freed. */
 	unsigned int refs;
@@ -274,6 +304,13 @@ unsigned int rdt_config_ana_state(const char *name); /* 0: there is no state of 
 bool rdt_config_listed(const char *const *list, uint32_t count, const char *text);
 bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *const *b,
 			  uint32_t b_count); /* in any order */
+
+/* The entry of a host in host_auth, or NULL. */
+const struct rdt_host_auth_config *rdt_config_host_auth(const struct rdt_subsys_config *ss,
+							const char *hostnqn);
+/* The same keys, hashes and groups? NULL is equal to NULL only. */
+bool rdt_config_same_host_auth(const struct rdt_host_auth_config *a,
+			       const struct rdt_host_auth_config *b);
 
 /* Identity of a file, whatever path leads to it. */
 struct rdt_file_id {

@@ -765,5 +765,7 @@ int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 			return -ENOMEM;
 	}
 	rdt_config_check_referrals(load, config);
+	if (rdt_config_check_auth(load, config))
+		return -ENOMEM;
 	return rdt_config_check_unique(load, config);
 }

@@ -48,6 +48,11 @@ static json_t *json_list(const cyaml_schema_value_t *schema, const char *data, u
 
 static bool is_secret(const char *key)
 {
+	size_t len = strlen(key);
+
+	/* The name of a file is none. */
+	if (len > 5 && strcmp(key + len - 5, "_file") == 0)
+		return false;
 	return strstr(key, "key") || strstr(key, "secret") || strstr(key, "psk");
 }
 

@@ -160,4 +160,10 @@ int rdt_config_check_host_qos(struct rdt_config_load *load, const struct rdt_key
 void rdt_config_check_layers(struct rdt_config_load *load, const struct rdt_key *ns_key,
 			     struct rdt_ns_config *ns);
 
+/* ---- config_auth.c ---- */
+
+/* Checks authentication of all subsystems and reads the keys. Returns 0 or -ENOMEM. */
+int rdt_config_check_auth(struct rdt_config_load *load, struct rdt_config *config);
+void rdt_config_secrets_free(struct rdt_secrets *secrets); /* wipes them; accepts NULL */
+
 #endif /* RDT_CONFIG_PRIV_H */

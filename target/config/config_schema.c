@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bio_op.h"
+#include "nvmf/auth_ids.h"
 
 #define OPT          CYAML_FLAG_OPTIONAL
 #define STRICT       (CYAML_FLAG_OPTIONAL | CYAML_FLAG_STRICT)
@@ -185,6 +186,48 @@ static const cyaml_schema_value_t host_qos_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_host_qos_config, host_qos_fields),
 };
 
+static const cyaml_strval_t auth_settings[] = {
+	{"optional", RDT_AUTH_OPTIONAL},
+	{"required", RDT_AUTH_REQUIRED},
+};
+
+static const cyaml_strval_t auth_hashes[] = {
+	{"sha256", NVMF_AUTH_SHA256},
+	{"sha384", NVMF_AUTH_SHA384},
+	{"sha512", NVMF_AUTH_SHA512},
+};
+
+static const cyaml_strval_t auth_groups[] = {
+	{"null", NVMF_AUTH_GROUP_NULL},
+};
+
+static const cyaml_schema_value_t auth_hash_schema = {
+	CYAML_VALUE_ENUM(CYAML_FLAG_STRICT, int, auth_hashes, COUNT(auth_hashes)),
+};
+
+static const cyaml_schema_value_t auth_group_schema = {
+	CYAML_VALUE_ENUM(CYAML_FLAG_STRICT, int, auth_groups, COUNT(auth_groups)),
+};
+
+static const cyaml_schema_field_t host_auth_fields[] = {
+	CYAML_FIELD_STRING_PTR("host", CYAML_FLAG_DEFAULT, struct rdt_host_auth_config, host, 0,
+			       CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("dhchap_key_file", CYAML_FLAG_DEFAULT, struct rdt_host_auth_config,
+			       dhchap_key_file, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("dhchap_ctrl_key_file", OPT, struct rdt_host_auth_config,
+			       dhchap_ctrl_key_file, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_SEQUENCE("dhchap_hashes", OPT | CYAML_FLAG_POINTER, struct rdt_host_auth_config,
+			     dhchap_hashes, &auth_hash_schema, 1, CYAML_UNLIMITED),
+	CYAML_FIELD_SEQUENCE("dhchap_dhgroups", OPT | CYAML_FLAG_POINTER,
+			     struct rdt_host_auth_config, dhchap_dhgroups, &auth_group_schema, 1,
+			     CYAML_UNLIMITED),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t host_auth_schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_host_auth_config, host_auth_fields),
+};
+
 static const cyaml_strval_t layer_types[] = {
 	{"delay", RDT_LAYER_DELAY},
 	{"error", RDT_LAYER_ERROR},
@@ -282,6 +325,10 @@ static const cyaml_schema_field_t subsystem_fields[] = {
 			 write_protects, COUNT(write_protects)),
 	CYAML_FIELD_SEQUENCE("host_qos", OPT | CYAML_FLAG_POINTER, struct rdt_subsys_config,
 			     host_qos, &host_qos_schema, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_ENUM("authentication", STRICT, struct rdt_subsys_config, authentication,
+			 auth_settings, COUNT(auth_settings)),
+	CYAML_FIELD_SEQUENCE("host_auth", OPT | CYAML_FLAG_POINTER, struct rdt_subsys_config,
+			     host_auth, &host_auth_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("namespaces", OPT | CYAML_FLAG_POINTER, struct rdt_subsys_config,
 			     namespaces, &namespace_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_END,

@@ -106,10 +106,11 @@ struct rdt_ctrl {
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
 	struct rdt_listener *listener; /* of the admin connection; NULL in tests */
-	struct rdt_slots hidden;       /* namespaces; written under subsys->lock */
-	atomic_bool retry_delay;       /* feature 16h, ACRE */
-	atomic_bool ending;            /* @end_msg was posted */
-	atomic_bool over;              /* the controller is DEAD: no further command starts */
+	bool proven; /* its host need not authenticate, or has; guarded by subsys->lock */
+	struct rdt_slots hidden; /* namespaces; written under subsys->lock */
+	atomic_bool retry_delay; /* feature 16h, ACRE */
+	atomic_bool ending;      /* @end_msg was posted */
+	atomic_bool over;        /* the controller is DEAD: no further command starts */
 	/* namespaces in which its closed queues reported commands in flight */
 	struct rdt_slots busy_ns;
 	/* I/O queues that have not reported: they count as in flight everywhere */

@@ -13,6 +13,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
+#include "auth.h"
 #include "ctrl.h"
 #include "events.h"
 #include "fresh.h"
@@ -33,13 +34,21 @@
 const char *rdt_qpair_state_name(unsigned int state)
 {
 	static const char *const names[] = {
-		[RDT_QP_NEW] = "new",           [RDT_QP_LIVE] = "live",
-		[RDT_QP_DRAINING] = "draining", [RDT_QP_DRAINED] = "drained",
-		[RDT_QP_CLOSING] = "closing",   [RDT_QP_DETACHING] = "detaching",
+		[RDT_QP_NEW] = "new",
+		[RDT_QP_LIVE] = "live",
+		[RDT_QP_AUTH] = "authenticating",
+		[RDT_QP_DRAINING] = "draining",
+		[RDT_QP_DRAINED] = "drained",
+		[RDT_QP_CLOSING] = "closing",
+		[RDT_QP_DETACHING] = "detaching",
 	};
 
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
 }
+
+/* Of a queue that is not authenticated: admin and I/O commands do not exist. So a command of an
+ * authenticated queue is not asked whether it may execute. */
+static const struct rdt_cmd no_cmds[256];
 
 static void set_qpair_state(struct rdt_qpair *qp, enum rdt_qp_state state)
 {
@@ -190,6 +199,7 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 	rdt_peer_leave(qp);
 	rdt_peer_gone(qp->reactor->target, qp->peer);
 	qp->peer = NULL;
+	rdt_auth_fini(qp);
 	free(qp->aside_data);
 	qp->aside_data = NULL;
 	if (qp->req_pool)
@@ -213,10 +223,6 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
 			 bool sqflow_off)
 {
-	char addr[RD_ADDR_TEXT];
-
-	rd_timer_stop(qp->reactor->loop, &qp->timer);
-	rdt_fresh_remove(qp);
 	qp->ctrl = ctrl;
 	qp->qid = qid;
 	qp->sqsize = sqsize;
@@ -226,12 +232,33 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 		rdt_fence_queue_closed(qp);
 		return; /* the reference is released during the teardown */
 	}
+	if (!rdt_auth_required(qp)) {
+		rdt_qpair_live(qp);
+		return;
+	}
+	/* It stays in the share of the connections without a Connect, and among them. */
+	qp->cmds = no_cmds;
+	set_qpair_state(qp, RDT_QP_AUTH);
+	if (qp->admin) /* Keep Alive is not possible yet; starts with the authentication */
+		rdt_keep_alive_stop(ctrl);
+	rdt_auth_await(qp);
+}
+
+void rdt_qpair_live(struct rdt_qpair *qp)
+{
+	const struct rdt_cmd_tables *tables = qp->reactor->target->cmds;
+	const struct rdt_ctrl *ctrl = qp->ctrl;
+	char addr[RD_ADDR_TEXT];
+
+	rd_timer_stop(qp->reactor->loop, &qp->timer);
+	rdt_fresh_remove(qp);
+	qp->cmds = qp->admin ? tables->admin : tables->io;
 	rdt_share_join(qp, ctrl->hostnqn);
 	qp->ops->joined(qp);
 	set_qpair_state(qp, RDT_QP_LIVE);
 	rd_info(qp->log, RD_LOG_QPAIR, "%s qid %u cntlid %u: connected from %s, %u entries",
-		ctrl->subsys->nqn, qid, ctrl->cntlid,
-		rd_addr_format((struct sockaddr *)&qp->remote, addr), sqsize);
+		ctrl->subsys->nqn, qp->qid, ctrl->cntlid,
+		rd_addr_format((struct sockaddr *)&qp->remote, addr), qp->sqsize);
 }
 
 /* Queue up for a free request, unless all entries of the queue are in use: then the next request
@@ -353,6 +380,7 @@ void rdt_qpair_drain(struct rdt_qpair *qp)
 		return;
 	}
 	set_qpair_state(qp, RDT_QP_DRAINING);
+	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	rdt_fused_orphan(qp);
 	rdt_qpair_check(qp);
 }

@@ -15,6 +15,7 @@
 #include "pool.h"
 #include "transport.h"
 
+struct rdt_auth;
 struct rdt_cmd;
 struct rdt_ctrl;
 struct rdt_listener;
@@ -46,7 +47,9 @@ struct rdt_attach {
 };
 
 enum rdt_qp_state {
-	RDT_QP_NEW,  /* accepted; the first command must be Connect -> LIVE */
+	RDT_QP_NEW, /* accepted; the first command must be Connect -> LIVE, AUTH */
+	/* attached to a controller; authentication only (auth.h). Authenticated -> LIVE */
+	RDT_QP_AUTH,
 	RDT_QP_LIVE, /* attached to a controller */
 	/* takes no new commands. All answered -> DRAINED; admin queue -> CLOSING */
 	RDT_QP_DRAINING,
@@ -62,7 +65,7 @@ struct rdt_qpair {
 	bool transport_closed;
 	bool sqflow_off;
 	bool late;   /* a transfer is beyond its deadline: stall watchdog */
-	bool fresh;  /* without a Connect: in reactor->fresh and site->fresh */
+	bool fresh;  /* without a Connect or not authenticated: in reactor->fresh and site->fresh */
 	bool traced; /* log every state change of every command */
 	uint16_t cm_qid;
 	uint16_t qid;
@@ -103,7 +106,9 @@ struct rdt_qpair {
 	bool starved;
 	TAILQ_ENTRY(rdt_qpair) starved_link;
 	struct rd_defer check; /* checks whether a state can be left */
-	/* NEW: limit for Connect. DRAINED: limit for the host to disconnect */
+	struct rdt_auth *auth; /* the transaction of DH-HMAC-CHAP, or NULL */
+	/* NEW: limit for Connect. AUTH, and LIVE with @auth: for the next step. DRAINED: limit for
+	 * the host to disconnect */
 	struct rd_timer timer;
 	struct rd_ratelimit fail_limit;
 	struct rdt_attach attach;
@@ -120,6 +125,8 @@ void rdt_qpair_fini(struct rdt_qpair *qp);  /* undoes rdt_qpair_init(); for tran
 void rdt_qpair_start(struct rdt_qpair *qp); /* from now on the transport can send answers */
 void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
 			 bool sqflow_off);
+/* @qp, in RDT_QP_AUTH, is authenticated. */
+void rdt_qpair_live(struct rdt_qpair *qp);
 void rdt_qpair_close(struct rdt_qpair *qp, const char *reason);
 void rdt_qpair_drain(struct rdt_qpair *qp);
 void rdt_qpair_detached(struct rdt_qpair *qp);

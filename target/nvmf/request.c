@@ -67,6 +67,14 @@ void rdt_req_release_capsule(struct rdt_req *req)
 	req->qp->ops->capsule_done(req->qp, cap);
 }
 
+/* There is no such command, or not on a queue that has to authenticate. */
+static RD_COLD struct nvme_status no_command(struct rdt_req *req, bool fabrics)
+{
+	if (req->qp->state == RDT_QP_AUTH)
+		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVMF_SC_AUTH_REQUIRED, 0);
+	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, fabrics ? 4 : 0);
+}
+
 /* Find the command in the tables, and check that it is allowed now and on this queue. */
 static struct nvme_status find_command(struct rdt_req *req)
 {
@@ -80,7 +88,9 @@ static struct nvme_status find_command(struct rdt_req *req)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
 	cmd = fabrics ? &qp->reactor->target->cmds->fabrics[code] : &qp->cmds[code];
 	if (!cmd->exec)
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, fabrics ? 4 : 0);
+		return no_command(req, fabrics);
+	if (fabrics && qp->state == RDT_QP_AUTH && !(cmd->flags & RDT_CMD_UNPROVEN))
+		return no_command(req, fabrics);
 	req->cmd = cmd;
 	if (fabrics || !qp->admin)
 		return NVME_OK;

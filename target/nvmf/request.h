@@ -46,6 +46,7 @@ enum rdt_exec {
 #define RDT_CMD_LONGER_SGL 0x02u /* the SGL may describe more data than the command uses */
 #define RDT_CMD_WRITES     0x04u /* may change blocks: refused in write-protected namespaces */
 #define RDT_CMD_BLOCKS     0x08u /* has SLBA and NLB in CDW10 to CDW12 */
+#define RDT_CMD_UNPROVEN   0x10u /* also on a queue that is not authenticated yet */
 
 struct rdt_cmd {
 	const char *name;

@@ -12,6 +12,7 @@
 #include "nvmf/wire.h"
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
+#include "auth.h"
 #include "ctrl.h"
 #include "qos_queue.h"
 #include "stale_write.h"
@@ -100,6 +101,8 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 		return -ENOMEM;
 	memset(ss->counters, 0, reactors * sizeof(*ss->counters));
 	err = rdt_fence_open(ss);
+	if (!err)
+		err = rdt_auth_keys_init(ss);
 	if (!err)
 		err = rdt_host_access_init(ss);
 	if (!err)
@@ -202,8 +205,8 @@ static int check_duplicate_host(struct rdt_subsys *ss, const struct rdt_ctrl *ct
 	if (ss->duplicate_host == RDT_DUPLICATE_ALLOW || !ctrl->hostnqn[0])
 		return 0;
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ss, ctrl), host_link) {
-		if (other->listener != ctrl->listener || atomic_load(&other->ending) ||
-		    !rdt_ctrl_same_host(other, ctrl))
+		if (other == ctrl || !other->proven || other->listener != ctrl->listener ||
+		    atomic_load(&other->ending) || !rdt_ctrl_same_host(other, ctrl))
 			continue;
 		if (ss->duplicate_host == RDT_DUPLICATE_REFUSE)
 			return -EEXIST;
@@ -217,8 +220,9 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	int err = -EACCES;
 
 	pthread_mutex_lock(&ss->lock);
+	ctrl->proven = !rdt_auth_has_key(ss, ctrl->hostnqn);
 	if (rdt_host_access_allows(ss, ctrl->hostnqn))
-		err = check_duplicate_host(ss, ctrl);
+		err = ctrl->proven ? check_duplicate_host(ss, ctrl) : 0;
 	if (!err)
 		err = rdt_cntlid_give(&ss->cntlids, ss->cntlid_min, ss->cntlid_max,
 				      &ss->next_cntlid, ctrl, &ctrl->cntlid);
@@ -228,6 +232,19 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 		LIST_INSERT_HEAD(rdt_subsys_host_ctrls(ss, ctrl), ctrl, host_link);
 		ss->ctrls_count++;
 	}
+	pthread_mutex_unlock(&ss->lock);
+	return err;
+}
+
+int rdt_subsys_ctrl_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&ss->lock);
+	if (!ctrl->proven)
+		err = check_duplicate_host(ss, ctrl);
+	if (!err)
+		ctrl->proven = true;
 	pthread_mutex_unlock(&ss->lock);
 	return err;
 }

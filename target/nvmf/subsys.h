@@ -71,6 +71,10 @@ struct rdt_subsys {
 	TAILQ_HEAD(, rdt_qos_limiter) limiters; /* limiters of hosts; guarded by @lock */
 	uint16_t next_cntlid;
 	unsigned int ctrls_count;
+	const struct rdt_subsys_config *auth; /* the keys of hosts, guarded by @lock; may be NULL */
+	atomic_uint auth_seqnum;
+	_Atomic uint64_t auth_successes; /* queues that were authenticated */
+	_Atomic uint64_t auth_failures;
 	struct rdt_host_list hosts; /* hosts that may connect */
 	uint8_t duplicate_host;     /* enum rdt_duplicate_host */
 	uint16_t cntlid_min;
@@ -99,6 +103,9 @@ struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn);
 /* Register @ctrl and assign a controller ID. -EACCES: the host is not allowed; -EEXIST: the host
  * already has a controller and may not have two; -EBUSY: no ID is free. */
 int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
+/* The host of @ctrl has proven itself: applies duplicate_host, once. Returns 0 or -EEXIST as
+ * rdt_subsys_add_ctrl(). */
+int rdt_subsys_ctrl_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
 /* The list with all controllers of the host of @ctrl, and those of a few other hosts. Under
  * @lock. */
 struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);

@@ -79,6 +79,7 @@ struct rdt_target {
 	struct rd_ratelimit reject_limit; /* log lines about rejected connections */
 	struct rd_ratelimit fatal_limit;  /* log lines about controllers that end; any thread */
 	struct rd_ratelimit refuse_limit; /* log lines about refused Connects; any thread */
+	struct rd_ratelimit auth_limit;   /* log lines about authenticated queues; any thread */
 	atomic_bool nameless;             /* it was logged that a host without Host NQN connected */
 	/* Opens the backend of an added namespace. NULL: rdt_bdev_open(). */
 	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,

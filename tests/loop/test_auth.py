@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DH-HMAC-CHAP: secrets as rdinit makes and checks them. The format is computed here a second time."""
+"""DH-HMAC-CHAP: secrets as rdinit makes and checks them, and as rdtarget reads them. The format is computed here a
+second time."""
 
 import base64
 import json
+import os
 import shutil
 import sys
 import zlib
@@ -112,6 +114,87 @@ def secrets_that_older_kernels_refuse_are_not_made(t):
     res = t.run([program('rdinit'), 'check-dhchap-key', '--key-file', t.path('none')])
     t.eq(res.rc, 1, 'exit status')
     t.match(r'none: No such file or directory$', res.err.strip())
+
+
+# ---- keys in the configuration of rdtarget ----
+
+HOST, OTHER_HOST = 'nqn.2014-08.org.example:host', 'nqn.2014-08.org.example:other'
+
+
+def check_config(t, *, key=key_text(1, SECRET), mode=0o600, rc=1, env=None, subsystem=None, **entry):
+    path = t.file('host.key', key.encode() + b'\n')
+    os.chmod(path, mode)
+    config = t.config([t.namespace(backend='memory')], subsystem={
+        'allow_any_host': False, 'hosts': [HOST], 'host_auth': [{'host': HOST, 'dhchap_key_file': path, **entry}],
+        **(subsystem or {})})
+    res = t.run([program('rdtarget'), '--check=full', '-c', config], env=env)
+    t.eq(res.rc, rc, f'exit status ({res.err})')
+    t.ok('AAEC' not in res.err, res.err)
+    return res.err
+
+
+@each(*[(f'mode {mode:04o}', mode) for mode in (0o600, 0o400)])
+@no_fabric
+def a_private_file_with_a_key_is_accepted(t, mode):
+    t.eq(check_config(t, mode=mode, rc=0), '')
+
+
+BAD_CONFIGS = (
+    ('a file that others read', {'mode': 0o640}, r'host_auth\[0\].dhchap_key_file: \S+host.key can be used by others \(mode 0640\)'),
+    ('a file that others write', {'mode': 0o602}, r'can be used by others \(mode 0602\), expected mode 0600 or 0400; use chmod'),
+    ('no file', {'dhchap_key_file': '/none/host.key'}, 'dhchap_key_file: /none/host.key: No such file or directory'),
+    ('a directory', {'dhchap_key_file': '/etc'}, '/etc is not a regular file'),
+    ('a device', {'dhchap_key_file': '/dev/null'}, '/dev/null is not a regular file'),
+    ('a key instead of a file', {'dhchap_key_file': key_text(1, SECRET)}, 'found a key, expected the name of a file'),
+    ('a credential outside of systemd', {'dhchap_key_file': 'host1'}, 'CREDENTIALS_DIRECTORY is not set'),
+    ('a wrong checksum', {'key': key_text(1, SECRET, 0)}, 'host.key: has a wrong checksum: .*; expected a line DHHC-1'),
+    ('a short secret', {'key': key_text(1, SECRET[:16])}, 'does not contain a secret of 32, 48 or 64 bytes'),
+    ('an unknown hash identifier', {'key': key_text(4, SECRET)}, 'has no hash identifier'),
+    ('an empty file', {'key': ''}, 'host.key: is empty'),
+    ('an unknown hash', {'dhchap_hashes': ['md5']}, r'dhchap_hashes\[0\]: found "md5", expected sha256, sha384 or sha512'),
+    ('an unknown group', {'dhchap_dhgroups': ['modp1']}, r'dhchap_dhgroups\[0\]: found "modp1"'),
+    ('many unknown hashes', {'dhchap_hashes': ['sha256', 'md5', 'sha384', 'sha512']}, 'found "md5"'),
+    ('a hash twice', {'dhchap_hashes': ['sha256', 'sha256']}, r'dhchap_hashes\[1\]: is listed twice'),
+    ('any host', {'subsystem': {'allow_any_host': True, 'hosts': []}}, 'any host may connect, and so a host would only have to'),
+    ('any host with authentication', {'subsystem': {'allow_any_host': True, 'hosts': [], 'host_auth': [],
+                                                    'authentication': 'required'}}, 'authentication: any host may connect'),
+    ('a host that may not connect', {'host': OTHER_HOST}, '"nqn.2014-08.org.example:other" is not among the subsystem\'s hosts'),
+    ('a host without a key', {'subsystem': {'hosts': [HOST, OTHER_HOST], 'authentication': 'required'}},
+     r'hosts\[1\]: "nqn.2014-08.org.example:other" has no key in host_auth'),
+)
+
+
+@each(*BAD_CONFIGS)
+@no_fabric
+def what_is_wrong_with_authentication_in_a_configuration_is_said(t, args, said):
+    t.match(said, check_config(t, **args))
+
+
+@test
+@no_fabric
+def the_keys_of_host_and_controller_differ(t):
+    err = check_config(t, dhchap_ctrl_key_file=t.path('host.key'))
+    t.match('dhchap_ctrl_key_file: has the secret of dhchap_key_file, expected another one', err)
+
+
+@test
+@no_fabric
+def a_host_has_one_entry(t):
+    path = t.file('host.key', key_text(1, SECRET).encode())
+    row = {'host': HOST, 'dhchap_key_file': path}
+    t.match(r'host_auth\[1\].host: "nqn.2014-08.org.example:host" is listed twice', check_config(t, subsystem={'host_auth': [row, row]}))
+
+
+@test
+@no_fabric
+def a_credential_of_systemd_is_a_key_file(t):
+    os.mkdir(t.path('credentials'))
+    path = t.file('credentials/host1', key_text(1, SECRET).encode())
+    env = {**os.environ, 'CREDENTIALS_DIRECTORY': t.path('credentials')}
+    for mode, rc in ((0o400, 0), (0o440, 0), (0o444, 1)):
+        os.chmod(path, mode)
+        err = check_config(t, dhchap_key_file='host1', env=env, rc=rc)
+        t.match('^$' if not rc else 'credentials/host1 can be used by others', err)
 
 
 if __name__ == '__main__':

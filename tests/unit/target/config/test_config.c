@@ -108,7 +108,7 @@ static const struct bad structure_mistakes[] = {
 	{LISTEN SUBSYS "    frobnicate: 1\n",
 	 "FILE:4: subsystems[0].frobnicate: unknown key; expected one of nqn, serial, "
 	 "model, allow_any_host, hosts, cntlid_min, cntlid_max, duplicate_host, "
-	 "reservations, write_protect, host_qos, namespaces\n"},
+	 "reservations, write_protect, host_qos, authentication, host_auth, namespaces\n"},
 	{"target:\n  reactors: many\n" LISTEN SUBSYS,
 	 "FILE:2: target.reactors: found \"many\", expected a whole number from 0 to "
 	 "4294967295\n"},

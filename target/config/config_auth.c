@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * DH-HMAC-CHAP: which hosts of a subsystem have keys, and the files with the keys. No message and
+ * no log line contains a part of a key. The keys of a configuration are in one mapping of their own
+ * that core dumps leave out; it is wiped with the configuration.
+ */
+#include "config_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/crypto.h>
+
+#include "nvmf/auth_key.h"
+#include "util/cleanup.h"
+
+#define KEY_FILE_MAX 4096u /* bytes of a file with a key */
+#define PATH_TEXT    512u
+
+struct rdt_secrets {
+	size_t size; /* of the mapping */
+	uint32_t used;
+	struct nvmf_auth_key keys[];
+};
+
+static const uint8_t all_hashes[] = {NVMF_AUTH_SHA256, NVMF_AUTH_SHA384, NVMF_AUTH_SHA512};
+static const uint8_t all_groups[] = {NVMF_AUTH_GROUP_NULL};
+
+/* ---- the mapping with the keys ---- */
+
+static int secrets_create(const struct rdt_config *config, struct rdt_secrets **out)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), count = 0, size;
+	struct rdt_secrets *s;
+
+	for (uint32_t i = 0; i < config->subsystems_count; i++)
+		count += 2 * (size_t)config->subsystems[i].host_auth_count;
+	if (!count)
+		return 0;
+	size = (sizeof(*s) + count * sizeof(s->keys[0]) + page - 1) / page * page;
+	s = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (s == MAP_FAILED)
+		return -ENOMEM;
+	/* Not to a swap device, if the limit of locked memory allows that. */
+	(void)!mlock(s, size);
+	madvise(s, size, MADV_DONTDUMP);
+	s->size = size;
+	*out = s;
+	return 0;
+}
+
+void rdt_config_secrets_free(struct rdt_secrets *s)
+{
+	size_t size;
+
+	if (!s)
+		return;
+	size = s->size;
+	explicit_bzero(s, size);
+	munmap(s, size);
+}
+
+/* ---- files ---- */
+
+/* A name without a slash is a credential of systemd. Returns false, with the problem reported. */
+static bool key_path(struct rdt_config_load *load, const struct rdt_key *at, const char *name,
+		     char path[PATH_TEXT])
+{
+	const char *dir = secure_getenv("CREDENTIALS_DIRECTORY");
+	int len;
+
+	if (strncmp(name, "DHHC-1:", 7) == 0) {
+		rdt_config_problem(
+			load, at,
+			"found a key, expected the name of a file with the key; configurations are "
+			"read and copied by people who must not know it");
+		return false;
+	}
+	if (!strchr(name, '/') && !dir) {
+		rdt_config_problem(
+			load, at,
+			"found \"%.60s\", which without a slash is the name of a systemd "
+			"credential, but CREDENTIALS_DIRECTORY is not set; write the path "
+			"of the file, or add LoadCredential=%.60s:PATH to the unit",
+			name, name);
+		return false;
+	}
+	len = strchr(name, '/') ? snprintf(path, PATH_TEXT, "%s", name)
+				: snprintf(path, PATH_TEXT, "%s/%s", dir, name);
+	if (len >= 0 && (size_t)len < PATH_TEXT)
+		return true;
+	rdt_config_problem(load, at, "has more than %u characters", PATH_TEXT - 1);
+	return false;
+}
+
+/* May others read or replace the contents? systemd gives credentials an access control list, which
+ * the bits of the group show as its mask; their directory protects them. */
+static bool file_is_private(struct rdt_config_load *load, const struct rdt_key *at,
+			    const char *path, const struct stat *st, bool credential)
+{
+	mode_t others = credential ? 07 : 077;
+
+	if (!S_ISREG(st->st_mode))
+		rdt_config_problem(load, at, "%.200s is not a regular file", path);
+	else if (st->st_uid != 0 && st->st_uid != geteuid())
+		rdt_config_problem(
+			load, at,
+			"%.200s belongs to user %u, expected root or the user of rdtarget "
+			"(%u); use chown",
+			path, (unsigned int)st->st_uid, (unsigned int)geteuid());
+	else if (st->st_mode & others)
+		rdt_config_problem(
+			load, at,
+			"%.200s can be used by others (mode %04o), expected mode 0600 or "
+			"0400; use chmod",
+			path, (unsigned int)st->st_mode & 07777);
+	else
+		return true;
+	return false;
+}
+
+/* The first line of the file. Returns false, with the problem reported. */
+static bool read_key_file(struct rdt_config_load *load, const struct rdt_key *at, const char *path,
+			  bool credential, char text[KEY_FILE_MAX])
+{
+	rd_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat st;
+	ssize_t len;
+
+	if (fd < 0 || fstat(fd, &st)) {
+		rdt_config_problem(load, at, "%.200s: %s", path, strerror(errno));
+		return false;
+	}
+	if (!file_is_private(load, at, path, &st, credential))
+		return false;
+	len = read(fd, text, KEY_FILE_MAX - 1);
+	if (len < 0) {
+		rdt_config_problem(load, at, "%.200s: %s", path, strerror(errno));
+		return false;
+	}
+	text[len] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return true;
+}
+
+static const struct nvmf_auth_key *load_key(struct rdt_config_load *load,
+					    struct rdt_secrets *secrets, const struct rdt_key *item,
+					    const char *name, const char *file)
+{
+	struct rdt_key at = rdt_config_child(load, item, name);
+	struct nvmf_auth_key *key = &secrets->keys[secrets->used++];
+	char text[KEY_FILE_MAX], path[PATH_TEXT];
+	const char *why;
+
+	if (!file || !file[0] || rdt_config_is_bad(load, &at) || !key_path(load, &at, file, path) ||
+	    !read_key_file(load, &at, path, !strchr(file, '/'), text))
+		return NULL;
+	why = nvmf_auth_key_parse(text, key);
+	OPENSSL_cleanse(text, sizeof(text));
+	if (!why)
+		return key;
+	rdt_config_problem(
+		load, &at,
+		"%.200s: %s; expected a line DHHC-1:..., as rdinit gen-dhchap-key writes "
+		"it",
+		path, why);
+	return NULL;
+}
+
+/* ---- hashes and groups ---- */
+
+/* Copies what is listed, in its order, or all of @def. */
+static uint8_t fill_ids(struct rdt_config_load *load, const struct rdt_key *item, const char *name,
+			const int *list, uint32_t count, const uint8_t *def, uint8_t n_def,
+			uint8_t *out, uint8_t max)
+{
+	struct rdt_key at = rdt_config_child(load, item, name);
+	uint8_t n = 0;
+
+	if (!count) {
+		memcpy(out, def, n_def);
+		return n_def;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct rdt_key one = rdt_config_item(load, &at, i);
+
+		if (memchr(out, list[i], n))
+			rdt_config_problem(load, &one, "is listed twice");
+		else if (n < max) /* more only with unknown names, which were reported */
+			out[n++] = (uint8_t)list[i];
+	}
+	return n;
+}
+
+/* ---- hosts ---- */
+
+static void check_host_auth(struct rdt_config_load *load, struct rdt_secrets *secrets,
+			    const struct rdt_key *item, const struct rdt_subsys_config *ss,
+			    struct rdt_host_auth_config *h)
+{
+	struct rdt_key host = rdt_config_child(load, item, "host");
+	struct rdt_key ctrl = rdt_config_child(load, item, "dhchap_ctrl_key_file");
+
+	rdt_config_check_nqn(load, &host, h->host);
+	if (!ss->allow_any_host && !rdt_config_listed(ss->hosts, ss->hosts_count, h->host))
+		rdt_config_problem(
+			load, &host,
+			"\"%.80s\" is not among the subsystem's hosts, and so could never "
+			"connect; add it there or remove it here",
+			h->host);
+	h->key = load_key(load, secrets, item, "dhchap_key_file", h->dhchap_key_file);
+	h->ctrl_key =
+		load_key(load, secrets, item, "dhchap_ctrl_key_file", h->dhchap_ctrl_key_file);
+	if (h->key && h->ctrl_key && h->key->len == h->ctrl_key->len &&
+	    CRYPTO_memcmp(h->key->secret, h->ctrl_key->secret, h->key->len) == 0)
+		rdt_config_problem(
+			load, &ctrl,
+			"has the secret of dhchap_key_file, expected another one, because who "
+			"knows one of them must not know the other");
+	h->n_hashes =
+		fill_ids(load, item, "dhchap_hashes", h->dhchap_hashes, h->dhchap_hashes_count,
+			 all_hashes, sizeof(all_hashes), h->hashes, sizeof(h->hashes));
+	h->n_groups = fill_ids(load, item, "dhchap_dhgroups", h->dhchap_dhgroups,
+			       h->dhchap_dhgroups_count, all_groups, sizeof(all_groups), h->groups,
+			       sizeof(h->groups));
+}
+
+/* With authentication "required", a host without a key could never connect. */
+static void check_all_have_keys(struct rdt_config_load *load, const struct rdt_key *subsystem,
+				const struct rdt_subsys_config *ss)
+{
+	struct rdt_key hosts = rdt_config_child(load, subsystem, "hosts");
+
+	for (uint32_t i = 0; i < ss->hosts_count; i++) {
+		struct rdt_key host = rdt_config_item(load, &hosts, i);
+
+		if (!rdt_config_host_auth(ss, ss->hosts[i]))
+			rdt_config_problem(
+				load, &host,
+				"\"%.80s\" has no key in host_auth, and authentication is "
+				"\"required\"; add one there, or remove the host",
+				ss->hosts[i]);
+	}
+}
+
+static int check_subsys_auth(struct rdt_config_load *load, struct rdt_secrets *secrets,
+			     const struct rdt_key *subsystem, struct rdt_subsys_config *ss)
+{
+	rd_autofree struct rdt_config_id *ids = calloc(ss->host_auth_count + 1, sizeof(*ids));
+	rd_autofree unsigned int *first = calloc(ss->host_auth_count + 1, sizeof(*first));
+	struct rdt_key list = rdt_config_child(load, subsystem, "host_auth");
+	struct rdt_key mode = rdt_config_child(load, subsystem, "authentication");
+	bool required = ss->authentication == RDT_AUTH_REQUIRED;
+
+	if (!ids || !first)
+		return -ENOMEM;
+	if (ss->allow_any_host && (ss->host_auth_count || required))
+		rdt_config_problem(load, required ? &mode : &list,
+				   "any host may connect, and so a host would only have to give "
+				   "another name; list the hosts under \"hosts:\"");
+	for (uint32_t i = 0; i < ss->host_auth_count; i++)
+		ids[i] = (struct rdt_config_id){ss->host_auth[i].host,
+						strlen(ss->host_auth[i].host), i};
+	rdt_config_firsts(ids, ss->host_auth_count, first);
+	for (uint32_t i = 0; i < ss->host_auth_count; i++) {
+		struct rdt_key item = rdt_config_item(load, &list, i);
+		struct rdt_key host = rdt_config_child(load, &item, "host");
+
+		check_host_auth(load, secrets, &item, ss, &ss->host_auth[i]);
+		if (first[i] != i)
+			rdt_config_problem(load, &host, "\"%.80s\" is listed twice",
+					   ss->host_auth[i].host);
+	}
+	if (required && !ss->allow_any_host)
+		check_all_have_keys(load, subsystem, ss);
+	return 0;
+}
+
+int rdt_config_check_auth(struct rdt_config_load *load, struct rdt_config *config)
+{
+	struct rdt_key root = rdt_config_root(load);
+	struct rdt_key list = rdt_config_child(load, &root, "subsystems");
+	int err = secrets_create(config, &config->secrets);
+
+	for (uint32_t i = 0; i < config->subsystems_count && !err; i++) {
+		struct rdt_key subsystem = rdt_config_item(load, &list, i);
+
+		err = check_subsys_auth(load, config->secrets, &subsystem, &config->subsystems[i]);
+	}
+	return err;
+}
+
+const struct rdt_host_auth_config *rdt_config_host_auth(const struct rdt_subsys_config *ss,
+							const char *hostnqn)
+{
+	for (uint32_t i = 0; i < ss->host_auth_count; i++)
+		if (strcmp(ss->host_auth[i].host, hostnqn) == 0)
+			return &ss->host_auth[i];
+	return NULL;
+}
+
+static bool same_key(const struct nvmf_auth_key *a, const struct nvmf_auth_key *b)
+{
+	if (!a || !b)
+		return a == b;
+	return a->hash == b->hash && a->len == b->len &&
+	       CRYPTO_memcmp(a->secret, b->secret, a->len) == 0;
+}
+
+bool rdt_config_same_host_auth(const struct rdt_host_auth_config *a,
+			       const struct rdt_host_auth_config *b)
+{
+	if (!a || !b)
+		return a == b;
+	return same_key(a->key, b->key) && same_key(a->ctrl_key, b->ctrl_key) &&
+	       a->n_hashes == b->n_hashes && memcmp(a->hashes, b->hashes, a->n_hashes) == 0 &&
+	       a->n_groups == b->n_groups && memcmp(a->groups, b->groups, a->n_groups) == 0;
+}

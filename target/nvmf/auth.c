@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A transaction of DH-HMAC-CHAP on a queue pair. Each message is answered by the next
+ * Authentication Receive. What goes wrong is answered by Failure1 and ends the transaction: a queue
+ * that was never authenticated closes a moment later, a live one stays as it is, because its
+ * earlier authentication is still valid.
+ */
+#include "auth.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "util/sockaddr.h"
+#include "ctrl.h"
+#include "qpair.h"
+#include "reactor.h"
+#include "subsys.h"
+#include "target.h"
+
+/* How long a host may take for each step: its keep alive timeout, within these bounds. */
+#define STEP_MIN (10 * RD_NSEC_PER_SEC)
+#define STEP_MAX (120 * RD_NSEC_PER_SEC)
+/* After a failure: slows guessing down, and the host receives Failure1 before its connection ends.
+ */
+#define FAIL_WAIT (100 * RD_NSEC_PER_MSEC)
+
+const char *rdt_auth_state_name(unsigned int state)
+{
+	static const char *const names[] = {
+		[RDT_AUTH_IDLE] = "idle",         [RDT_AUTH_CHALLENGE] = "challenge",
+		[RDT_AUTH_REPLY] = "reply",       [RDT_AUTH_SUCCESS1] = "success1",
+		[RDT_AUTH_SUCCESS2] = "success2", [RDT_AUTH_FAILURE] = "failure",
+		[RDT_AUTH_DELAY] = "delay",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+static void set_auth_state(struct rdt_qpair *qp, enum rdt_auth_state state)
+{
+	rd_debug(qp->log, RD_LOG_QPAIR, "qid %u: authentication: %s -> %s", qp->qid,
+		 rdt_auth_state_name(qp->auth->state), rdt_auth_state_name(state));
+	qp->auth->state = (uint8_t)state;
+}
+
+void rdt_auth_fini(struct rdt_qpair *qp)
+{
+	if (!qp->auth)
+		return;
+	OPENSSL_cleanse(qp->auth, sizeof(*qp->auth));
+	free(qp->auth);
+	qp->auth = NULL;
+}
+
+/* The transaction of a live queue is over. */
+static void end_transaction(struct rdt_qpair *qp)
+{
+	rd_timer_stop(qp->reactor->loop, &qp->timer);
+	rdt_auth_fini(qp);
+}
+
+/* ---- the record ---- */
+
+static void report_auth(struct rdt_qpair *qp, struct rd_ratelimit *limit, const char *what,
+			const char *detail)
+{
+	char addr[RD_ADDR_TEXT];
+
+	rd_log_limited(limit, rd_loop_now(qp->reactor->loop), qp->log, RD_LOG_CTRL, RD_LOG_NOTICE,
+		       "%s: %s host %s at %s, queue %u: %s", qp->ctrl->subsys->nqn, what,
+		       qp->ctrl->hostnqn,
+		       rd_addr_format((const struct sockaddr *)&qp->remote, addr), qp->qid, detail);
+}
+
+static const char *group_words(unsigned int group)
+{
+	return group == NVMF_AUTH_GROUP_NULL ? "no Diffie-Hellman" : nvmf_auth_group_text(group);
+}
+
+static void report_success(struct rdt_qpair *qp)
+{
+	const struct rdt_auth *a = qp->auth;
+	char detail[128];
+
+	snprintf(detail, sizeof(detail), "%s, %s%s%s", nvmf_auth_hash_text(a->sent.hash),
+		 group_words(a->sent.group), a->cvalid ? ", and the controller" : "",
+		 qp->state == RDT_QP_LIVE ? ", again" : "");
+	atomic_fetch_add(&qp->ctrl->subsys->auth_successes, 1);
+	report_auth(qp, &qp->reactor->target->auth_limit, "authenticated", detail);
+}
+
+/* ---- time ---- */
+
+static void auth_step_expired(struct rd_timer *timer)
+{
+	struct rdt_qpair *qp = rd_container_of(timer, struct rdt_qpair, timer);
+
+	if (qp->state == RDT_QP_AUTH) {
+		report_auth(qp, &qp->reactor->target->refuse_limit, "refused",
+			    "it has not authenticated in time");
+		atomic_fetch_add(&qp->ctrl->subsys->auth_failures, 1);
+		rdt_qpair_close(qp, "not authenticated in time");
+	} else {
+		rd_info(qp->log, RD_LOG_QPAIR, "qid %u: a new authentication was not finished",
+			qp->qid);
+		rdt_auth_fini(qp);
+	}
+}
+
+static void delay_expired(struct rd_timer *timer)
+{
+	rdt_qpair_close(rd_container_of(timer, struct rdt_qpair, timer), "authentication failed");
+}
+
+static void arm(struct rdt_qpair *qp, void (*fn)(struct rd_timer *timer), uint64_t ns)
+{
+	if (qp->state >= RDT_QP_CLOSING)
+		return;
+	qp->timer.fn = fn;
+	if (rd_timer_start(qp->reactor->loop, &qp->timer, ns))
+		rdt_qpair_close(qp, "out of memory");
+}
+
+static void await_step(struct rdt_qpair *qp)
+{
+	uint64_t ns = qp->ctrl->kato_ms * RD_NSEC_PER_MSEC;
+
+	if (!ns || ns > STEP_MAX)
+		ns = STEP_MAX;
+	arm(qp, auth_step_expired, ns < STEP_MIN ? STEP_MIN : ns);
+}
+
+void rdt_auth_await(struct rdt_qpair *qp)
+{
+	await_step(qp);
+}
+
+bool rdt_auth_required(struct rdt_qpair *qp)
+{
+	struct rdt_subsys *ss = qp->ctrl->subsys;
+	bool required;
+
+	pthread_mutex_lock(&ss->lock);
+	required = rdt_auth_has_key(ss, qp->ctrl->hostnqn) || (qp->admin && !qp->ctrl->proven);
+	pthread_mutex_unlock(&ss->lock);
+	return required;
+}
+
+/* ---- outcomes ---- */
+
+/* @detail: NULL: the explanation says all. */
+static void refuse(struct rdt_qpair *qp, enum nvmf_auth_expl why, const char *detail)
+{
+	char text[256];
+
+	qp->auth->why = why;
+	set_auth_state(qp, RDT_AUTH_FAILURE);
+	snprintf(text, sizeof(text), "%s%s%s", nvmf_auth_expl_text(why), detail ? ": " : "",
+		 detail ? detail : "");
+	atomic_fetch_add(&qp->ctrl->subsys->auth_failures, 1);
+	report_auth(qp, &qp->reactor->target->refuse_limit, "refused", text);
+}
+
+static void authenticated(struct rdt_qpair *qp)
+{
+	report_success(qp);
+	end_transaction(qp);
+	if (qp->state != RDT_QP_AUTH)
+		return;
+	if (qp->admin)
+		rdt_keep_alive_start(qp->ctrl, qp->ctrl->kato_ms);
+	rdt_qpair_live(qp);
+}
+
+/* Failure2: the host does not accept the controller. */
+static void host_refused(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
+{
+	struct nvmf_auth_failure f;
+	char text[128];
+	enum nvmf_auth_expl why =
+		nvmf_auth_parse_failure(msg, len, NVMF_AUTH_MSG_FAILURE2, qp->auth->t_id, &f);
+
+	if (why) {
+		refuse(qp, why, NULL);
+		return;
+	}
+	snprintf(text, sizeof(text), "the host ended the authentication: %s",
+		 nvmf_auth_expl_text(f.explanation));
+	atomic_fetch_add(&qp->ctrl->subsys->auth_failures, 1);
+	report_auth(qp, &qp->reactor->target->refuse_limit, "not authenticated", text);
+	if (qp->state == RDT_QP_AUTH) {
+		set_auth_state(qp, RDT_AUTH_DELAY);
+		arm(qp, delay_expired, FAIL_WAIT);
+	} else {
+		end_transaction(qp);
+	}
+}
+
+/* ---- messages of the host ---- */
+
+/* The first of @own that is among @offered; -1: none. */
+static int choose_id(const uint8_t *own, unsigned int n_own, const uint8_t *offered,
+		     unsigned int n_offered)
+{
+	for (unsigned int i = 0; i < n_own; i++)
+		if (memchr(offered, own[i], n_offered))
+			return own[i];
+	return -1;
+}
+
+static void make_challenge(struct rdt_qpair *qp, uint8_t hash, uint8_t group)
+{
+	struct rdt_auth *a = qp->auth;
+
+	a->sent = (struct nvmf_auth_challenge){
+		.t_id = a->t_id,
+		.hash = hash,
+		.group = group,
+		.seqnum = rdt_auth_seqnum(qp->ctrl->subsys),
+	};
+	if (RAND_bytes(a->sent.cval, (int)nvmf_auth_hash_len(hash)) != 1) {
+		refuse(qp, NVMF_AUTH_FAILED, "rdtarget has no random numbers");
+		return;
+	}
+	set_auth_state(qp, RDT_AUTH_CHALLENGE);
+}
+
+static void got_negotiate(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
+{
+	struct nvmf_auth_negotiate m;
+	enum nvmf_auth_expl why = nvmf_auth_parse_negotiate(msg, len, &m);
+	struct rdt_auth_keys keys;
+	int hash, group;
+
+	if (why) {
+		refuse(qp, why, NULL);
+		return;
+	}
+	if (m.sc_c) {
+		refuse(qp, NVMF_AUTH_CONCAT_MISMATCH, "it asks for a TLS key");
+		return;
+	}
+	if (!rdt_auth_keys_get(qp->ctrl->subsys, qp->ctrl->hostnqn, &keys)) {
+		refuse(qp, NVMF_AUTH_FAILED, "the host has no key in host_auth");
+		return;
+	}
+	hash = choose_id(keys.hashes, keys.n_hashes, m.hashes, m.n_hashes);
+	group = choose_id(keys.groups, keys.n_groups, m.groups, m.n_groups);
+	rdt_auth_keys_wipe(&keys);
+	if (hash < 0)
+		refuse(qp, NVMF_AUTH_HASH_NOT_USABLE, "it offers none of dhchap_hashes");
+	else if (group < 0)
+		refuse(qp, NVMF_AUTH_GROUP_NOT_USABLE, "it offers none of dhchap_dhgroups");
+	else
+		make_challenge(qp, (uint8_t)hash, (uint8_t)group);
+}
+
+static const char *verify_reason(int err)
+{
+	switch (err) {
+	case -EACCES:
+		return "the host does not have the key of dhchap_key_file";
+	case -ENOKEY:
+		return "the host wants the controller to prove itself, and has no "
+		       "dhchap_ctrl_key_file";
+	case -EEXIST:
+		return "the host already has a controller through this listener, and "
+		       "duplicate_host is \"refuse\"";
+	default:
+		return "libcrypto failed";
+	}
+}
+
+static void verify_reply(struct rdt_qpair *qp)
+{
+	struct rdt_subsys *ss = qp->ctrl->subsys;
+	struct rdt_auth *a = qp->auth;
+	struct rdt_auth_keys keys;
+	int err = -EACCES;
+
+	if (rdt_auth_keys_get(ss, qp->ctrl->hostnqn, &keys)) {
+		err = rdt_auth_verify(&keys, a, qp->ctrl->hostnqn, ss->nqn);
+		rdt_auth_keys_wipe(&keys);
+	}
+	if (!err && qp->admin)
+		err = rdt_subsys_ctrl_proven(ss, qp->ctrl);
+	if (err) {
+		refuse(qp, NVMF_AUTH_FAILED, verify_reason(err));
+		return;
+	}
+	a->cvalid = a->reply.cvalid;
+	set_auth_state(qp, RDT_AUTH_SUCCESS1);
+}
+
+static void got_reply(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
+{
+	struct rdt_auth *a = qp->auth;
+	enum nvmf_auth_expl why = nvmf_auth_parse_reply(msg, len, &a->sent, &a->reply);
+
+	if (why)
+		refuse(qp, why, NULL);
+	else
+		verify_reply(qp);
+}
+
+static void got_success2(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
+{
+	enum nvmf_auth_expl why = nvmf_auth_parse_success2(msg, len, qp->auth->t_id);
+
+	if (why)
+		refuse(qp, why, NULL);
+	else
+		authenticated(qp);
+}
+
+static bool make_transaction(struct rdt_qpair *qp)
+{
+	if (!qp->auth)
+		qp->auth = calloc(1, sizeof(*qp->auth));
+	if (!qp->auth)
+		rdt_qpair_close(qp, "out of memory");
+	return qp->auth;
+}
+
+void rdt_auth_received(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
+{
+	struct nvmf_auth_head head;
+
+	if (!make_transaction(qp) || qp->auth->state == RDT_AUTH_DELAY)
+		return;
+	await_step(qp);
+	if (!msg || nvmf_auth_parse_head(msg, len, &head)) {
+		refuse(qp, NVMF_AUTH_INCORRECT_PAYLOAD, NULL);
+		return;
+	}
+	if (head.msg == NVMF_AUTH_MSG_NEGOTIATE && qp->auth->state == RDT_AUTH_IDLE) {
+		qp->auth->t_id = head.t_id;
+		got_negotiate(qp, msg, len);
+	} else if (head.msg == NVMF_AUTH_MSG_REPLY && qp->auth->state == RDT_AUTH_REPLY) {
+		got_reply(qp, msg, len);
+	} else if (head.msg == NVMF_AUTH_MSG_SUCCESS2 && qp->auth->state == RDT_AUTH_SUCCESS2) {
+		got_success2(qp, msg, len);
+	} else if (head.msg == NVMF_AUTH_MSG_FAILURE2 && qp->auth->state != RDT_AUTH_IDLE) {
+		host_refused(qp, msg, len);
+	} else {
+		refuse(qp, NVMF_AUTH_INCORRECT_MESSAGE, NULL);
+	}
+}
+
+/* ---- messages to the host ---- */
+
+static size_t build_answer(const struct rdt_auth *a, uint8_t msg[NVMF_AUTH_MSG_MAX])
+{
+	struct nvmf_auth_success1 success = {a->t_id, a->sent.hash, a->cvalid, {0}};
+
+	switch (a->state) {
+	case RDT_AUTH_CHALLENGE:
+		return nvmf_auth_build_challenge(&a->sent, msg);
+	case RDT_AUTH_SUCCESS1:
+		memcpy(success.rval, a->response, sizeof(success.rval));
+		return nvmf_auth_build_success1(&success, msg);
+	default:
+		return nvmf_auth_build_failure(NVMF_AUTH_MSG_FAILURE1, a->t_id, a->why, msg);
+	}
+}
+
+/* The host has the answer. */
+static void answered(struct rdt_qpair *qp)
+{
+	switch (qp->auth->state) {
+	case RDT_AUTH_CHALLENGE:
+		set_auth_state(qp, RDT_AUTH_REPLY);
+		await_step(qp);
+		break;
+	case RDT_AUTH_SUCCESS1:
+		if (qp->auth->cvalid) {
+			set_auth_state(qp, RDT_AUTH_SUCCESS2);
+			await_step(qp);
+		} else {
+			authenticated(qp);
+		}
+		break;
+	case RDT_AUTH_FAILURE:
+		if (qp->state == RDT_QP_AUTH) {
+			set_auth_state(qp, RDT_AUTH_DELAY);
+			arm(qp, delay_expired, FAIL_WAIT);
+		} else {
+			end_transaction(qp);
+		}
+		break;
+	}
+}
+
+int rdt_auth_fetch(struct rdt_qpair *qp, uint8_t *buf, size_t size)
+{
+	uint8_t msg[NVMF_AUTH_MSG_MAX];
+	size_t len;
+
+	if (!make_transaction(qp))
+		return 0;
+	if (qp->auth->state == RDT_AUTH_IDLE || qp->auth->state == RDT_AUTH_REPLY ||
+	    qp->auth->state == RDT_AUTH_SUCCESS2)
+		refuse(qp, NVMF_AUTH_INCORRECT_MESSAGE, "there is nothing to receive");
+	len = build_answer(qp->auth, msg);
+	if (len > size)
+		return -EMSGSIZE;
+	memcpy(buf, msg, len);
+	memset(buf + len, 0, size - len);
+	answered(qp);
+	return 0;
+}

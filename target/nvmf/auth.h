@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * DH-HMAC-CHAP, the side of the controller: a transaction of one queue pair. All functions run on
+ * the reactor of the queue pair. A transaction exists from Negotiate to its end and is wiped then;
+ * only the keys of the configuration outlive it.
+ */
+#ifndef RDT_AUTH_H
+#define RDT_AUTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nvmf/auth_key.h"
+#include "nvmf/auth_msg.h"
+#include "target/config/config.h"
+
+struct rdt_qpair;
+struct rdt_req;
+struct rdt_subsys;
+
+/* AUTHREQ in dword 0 of the answer to Connect: the queue must authenticate (ATR). */
+#define RDT_AUTH_ATR 0x00020000u
+
+enum rdt_auth_state {
+	RDT_AUTH_IDLE,      /* waits for Negotiate -> CHALLENGE, FAILURE */
+	RDT_AUTH_CHALLENGE, /* the challenge can be received; it was -> REPLY */
+	RDT_AUTH_REPLY,     /* waits for Reply -> SUCCESS1, FAILURE */
+	/* Success1 can be received; it was -> SUCCESS2, or the transaction ends */
+	RDT_AUTH_SUCCESS1,
+	RDT_AUTH_SUCCESS2, /* waits for Success2; it came -> the transaction ends */
+	/* Failure1 can be received; it was -> DELAY, or on a live queue the transaction ends */
+	RDT_AUTH_FAILURE,
+	RDT_AUTH_DELAY, /* Failure1 was received; the queue pair closes when the timer expires */
+};
+
+struct rdt_auth {
+	uint8_t state; /* enum rdt_auth_state */
+	bool cvalid;   /* the controller proves itself too */
+	uint16_t t_id;
+	enum nvmf_auth_expl why;              /* FAILURE */
+	struct nvmf_auth_challenge sent;      /* from CHALLENGE on */
+	uint8_t dhv[NVMF_AUTH_DHV_MAX];       /* of the challenge */
+	struct nvmf_auth_reply reply;         /* from the Reply on */
+	uint8_t peer_dhv[NVMF_AUTH_DHV_MAX];  /* of the Reply */
+	uint8_t session[NVMF_AUTH_HASH_MAX];  /* with a Diffie-Hellman group */
+	uint8_t response[NVMF_AUTH_HASH_MAX]; /* SUCCESS1: the controller's */
+};
+
+const char *rdt_auth_state_name(unsigned int state);
+
+/* The Connect of @qp succeeded. Must it authenticate before it is used? */
+bool rdt_auth_required(struct rdt_qpair *qp);
+/* @qp has entered RDT_QP_AUTH: bounds the time until it is authenticated. */
+void rdt_auth_await(struct rdt_qpair *qp);
+/*
+ * A message of Authentication Send. @msg: NULL: it is longer than all messages. Ends a transaction,
+ * goes on with it, or prepares Failure1; @qp may be live or closed afterwards.
+ */
+void rdt_auth_received(struct rdt_qpair *qp, const uint8_t *msg, size_t len);
+/*
+ * The message for Authentication Receive, into @buf of @size bytes, zero padded. Returns 0, or
+ * -EMSGSIZE: it is longer than @size, and stays the next one.
+ */
+int rdt_auth_fetch(struct rdt_qpair *qp, uint8_t *buf, size_t size);
+void rdt_auth_fini(struct rdt_qpair *qp); /* @qp is freed; may be repeated */
+
+/* ---- auth_keys.c: the keys of a subsystem's hosts. Any thread. ---- */
+
+/* A copy of what a host has; the caller wipes it with rdt_auth_keys_wipe(). */
+struct rdt_auth_keys {
+	struct nvmf_auth_key host;
+	struct nvmf_auth_key ctrl;
+	bool has_ctrl;
+	uint8_t n_hashes;
+	uint8_t n_groups;
+	uint8_t hashes[RDT_AUTH_HASHES];
+	uint8_t groups[RDT_AUTH_GROUPS];
+};
+
+int rdt_auth_keys_init(struct rdt_subsys *ss);
+bool rdt_auth_has_key(const struct rdt_subsys *ss, const char *hostnqn); /* under subsys->lock */
+/* Returns false, and @out is not to be used: @hostnqn has no key. */
+bool rdt_auth_keys_get(struct rdt_subsys *ss, const char *hostnqn, struct rdt_auth_keys *out);
+void rdt_auth_keys_wipe(struct rdt_auth_keys *keys);
+uint32_t rdt_auth_seqnum(struct rdt_subsys *ss); /* of a new challenge; never 0 */
+/*
+ * Is @a->reply that of the host that has @keys? If it asks for the controller's proof, a->response
+ * is that. Returns 0; -EACCES: no; -ENOKEY: it asks for the controller's proof, and there is no key
+ * for that; -EIO: libcrypto failed.
+ */
+int rdt_auth_verify(const struct rdt_auth_keys *keys, struct rdt_auth *a, const char *hostnqn,
+		    const char *subnqn);
+
+#endif /* RDT_AUTH_H */

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rdtarget authenticates its hosts with DH-HMAC-CHAP. The host's part is computed here a second time."""
+
+import sys
+
+import auth_peer as au
+import nvmf_peer as nv
+from t_auth import CTRL_SECRET, SECRET, AuthHost, baseline, serve, subsystem, transaction
+from t_loop import NQN, each, main, test
+
+NULL = {'dhchap_dhgroups': ['null']}
+OTHER_SECRET = bytes(range(1, 33))
+
+
+def do_io(host):
+    queue, data = host.add_io(), bytes(range(256)) * 2
+    nv.expect(queue.write_blocks(1, 7, data))
+    assert nv.expect_data(queue.read_blocks(1, 7, 1)) == data
+
+
+# ---- authentication that succeeds ----
+
+@each(*[(f'{name}, a secret of {length} bytes with hash {key_hash}', name, length, key_hash)
+        for name, length, key_hash in (('sha256', 32, 0), ('sha256', 32, 1), ('sha384', 48, 2), ('sha512', 64, 3),
+                                       ('sha384', 64, 0), ('sha512', 32, 3))])
+def a_host_authenticates(t, name, length, key_hash):
+    secret = bytes(range(length))
+    target = serve(t, secret=secret, key_hash=key_hash, dhchap_hashes=[name], **NULL)
+    with AuthHost(target, secret, key_hash=key_hash) as host:
+        host.enable()
+        do_io(host)
+    target.expect(rf'notice: ctrl: {NQN}: authenticated host {nv.HOST_NQN} at \S+, queue 0: '
+                  rf'SHA-{name[3:]}, no Diffie-Hellman$')
+    target.expect(r', queue 1: ')
+
+
+@each(('hash 0', 0), ('hash 1', 1))
+def host_and_controller_authenticate_each_other(t, ctrl_key_hash):
+    target = serve(t, ctrl_secret=CTRL_SECRET, ctrl_key_hash=ctrl_key_hash, **NULL)
+    with AuthHost(target, ctrl_secret=CTRL_SECRET, ctrl_key_hash=ctrl_key_hash) as host:
+        host.enable()
+        do_io(host)
+    target.expect('SHA-256, no Diffie-Hellman, and the controller$')
+
+
+@test
+def the_preferred_hash_of_the_configuration_is_taken(t):
+    target = serve(t, dhchap_hashes=['sha512', 'sha256'], **NULL)
+    with AuthHost(target, hashes=(1, 3)) as host:
+        host.connect()
+    target.expect('queue 0: SHA-512, no Diffie-Hellman')
+
+
+@test
+def hosts_without_a_key_need_not_authenticate_where_it_is_optional(t):
+    other = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
+    target = serve(t, hosts=(nv.HOST_NQN, other), authentication='optional', **NULL)
+    with nv.Host(target.addr, target.port, NQN, hostnqn=other) as host:
+        host.enable()
+        nv.expect(host.add_io().flush(1))
+    with AuthHost(target) as host:
+        host.enable()
+        do_io(host)
+
+
+# ---- before authentication ----
+
+@test
+def nothing_but_authentication_is_possible_before(t):
+    target = serve(t, **NULL)
+    with baseline(target), AuthHost(target) as host:
+        cqe = nv.expect(host.admin.fabrics_connect(host.data()))
+        t.eq(cqe.dw0 >> 16, au.ATR >> 16, 'AUTHREQ')
+        for what in (lambda: host.admin.identify(1)[0], lambda: host.admin.property_get(nv.CAP, 8),
+                     lambda: host.admin.property_set(nv.CC, 0x00460001), lambda: host.admin.set_features(7, 0x10001)):
+            cqe = what()
+            t.eq((hex(cqe.status), cqe.dnr), (hex(au.AUTH_REQUIRED), True), 'status')
+        t.eq(hex(host.admin.fabrics_connect(host.data()).status), hex(nv.SEQUENCE_ERROR), 'second Connect')
+        host.authenticate(host.admin)
+        nv.expect(host.admin.property_get(nv.CAP, 8))
+
+
+@test
+def an_io_queue_needs_its_own_authentication(t):
+    target = serve(t, **NULL)
+    with baseline(target), AuthHost(target) as host:
+        host.enable()
+        queue = host.connect_io()
+        for cqe in (queue.read_blocks(1, 0, 1)[0], queue.write_blocks(1, 0, bytes(512)), queue.flush(1)):
+            t.eq((hex(cqe.status), cqe.dnr), (hex(au.AUTH_REQUIRED), True), 'status')
+        host.authenticate(queue)
+        nv.expect(queue.flush(1))
+
+
+@test
+def an_impostor_cannot_replace_the_controller_of_a_host(t):
+    """duplicate_host is applied when the host has proven itself, not at Connect."""
+    target = t.target([t.namespace(backend='memory')], subsystem={**subsystem(t, **NULL), 'duplicate_host': 'replace'})
+    with AuthHost(target) as host:
+        host.enable()
+        queue = host.add_io()
+        with AuthHost(target, OTHER_SECRET) as impostor:
+            refused(t, au.FAILED, impostor.connect)
+            impostor.admin.wait_closed()
+        nv.expect(queue.flush(1))
+        with AuthHost(target) as again:
+            again.enable()
+            queue.wait_closed()
+
+
+# ---- authentication that fails ----
+
+def refused(t, explanation, fn):
+    try:
+        fn()
+    except au.Refused as e:
+        t.eq(e.explanation, explanation, 'explanation')
+    else:
+        raise AssertionError('not refused')
+
+
+@test
+def a_wrong_key_is_refused_and_the_queue_ends(t):
+    target = serve(t, **NULL)
+    with baseline(target):
+        with AuthHost(target, OTHER_SECRET) as host:
+            refused(t, au.FAILED, host.connect)
+            cqe = host.admin.property_get(nv.CAP, 8)
+            t.eq(hex(cqe.status), hex(au.AUTH_REQUIRED), 'status')
+            host.admin.wait_closed()
+        target.expect(rf'notice: ctrl: {NQN}: refused host {nv.HOST_NQN} at \S+, queue 0: authentication failed: '
+                      'the host does not have the key of dhchap_key_file$')
+
+
+@test
+def the_controller_without_a_key_cannot_prove_itself(t):
+    target = serve(t, **NULL)
+    with AuthHost(target, ctrl_secret=CTRL_SECRET) as host:
+        refused(t, au.FAILED, host.connect)
+    target.expect('the host wants the controller to prove itself, and has no dhchap_ctrl_key_file')
+
+
+@test
+def a_host_that_refuses_the_controller_is_told_in_the_log(t):
+    target = serve(t, ctrl_secret=CTRL_SECRET, **NULL)
+    with AuthHost(target, ctrl_secret=OTHER_SECRET) as host:
+        try:
+            host.connect()
+        except AssertionError as e:
+            t.match('the controller does not have its key', str(e))
+        transaction(host.admin).send(transaction(host.admin).failure2())
+        host.admin.wait_closed()
+    target.expect('not authenticated host .*: the host ended the authentication: authentication failed')
+
+
+def challenged(host):
+    """A transaction of the admin queue, after the challenge."""
+    nv.expect(host.admin.fabrics_connect(host.data()))
+    return transaction(host.admin, host.secret, **host.auth).until_challenge()
+
+
+# what the host sends instead of a reply, the explanation
+BAD_REPLIES = (
+    ('another transaction', lambda x: x.reply(t_id=0x1235), au.PAYLOAD),
+    ('a byte more', lambda x: x.reply(tail=b'\0'), au.PAYLOAD),
+    ('a byte less', lambda x: x.reply()[:-1], au.PAYLOAD),
+    ('nothing but the head', lambda x: x.reply()[:8], au.PAYLOAD),
+    ('another hash length', lambda x: x.reply(hash_len=48), au.PAYLOAD),
+    ('a Diffie-Hellman value with the null group', lambda x: x.reply(dhv=bytes(256)), au.PAYLOAD),
+    ('a controller challenge with sequence number 0', lambda x: x.reply(cvalid=True, seqnum=0), au.PAYLOAD),
+    ('a proof of zeroes', lambda x: x.reply(rval=bytes(32)), au.FAILED),
+    ('the challenge as the proof', lambda x: x.reply(rval=x.c1), au.FAILED),
+    ('a second Negotiate', lambda x: x.negotiate(), au.MESSAGE),
+    ('Success2', lambda x: x.success2(), au.MESSAGE),
+    ('Failure1', lambda x: b'\0\xF1\0\0' + x.success2()[4:6] + b'\1\1', au.MESSAGE),
+    ('an unknown message', lambda x: b'\1\x77' + x.reply()[2:], au.MESSAGE),
+    ('four bytes', lambda x: bytes(4), au.PAYLOAD),
+    ('more than any message', lambda x: bytes(8192), au.PAYLOAD),
+)
+
+
+@each(*BAD_REPLIES)
+def a_bad_reply_is_refused(t, make, explanation):
+    target = serve(t, **NULL)
+    with baseline(target), AuthHost(target, hashes=(1,)) as host:
+        x = challenged(host)
+        x.send(make(x))
+        refused(t, explanation, lambda: x.receive(au.SUCCESS1))
+        host.admin.wait_closed()
+
+
+BAD_NEGOTIATIONS = (
+    ('a TLS key is wanted', lambda x: x.negotiate(sc_c=1), au.CONCATENATION),
+    ('no protocol', lambda x: x.negotiate(napd=0), au.PAYLOAD),
+    ('more protocols than fit', lambda x: x.negotiate(napd=2), au.PAYLOAD),
+    ('an unknown protocol', lambda x: x.negotiate(auth_id=2), au.PROTOCOL),
+    ('a byte more', lambda x: x.negotiate(tail=b'\0'), au.PAYLOAD),
+    ('a byte less', lambda x: x.negotiate()[:-1], au.PAYLOAD),
+    ('nothing', lambda x: bytes(1), au.PAYLOAD),
+    ('Success2 first', lambda x: x.success2(), au.MESSAGE),
+    ('Failure2 first', lambda x: x.failure2(), au.MESSAGE),
+)
+
+
+@each(*BAD_NEGOTIATIONS)
+def a_bad_negotiation_is_refused(t, make, explanation):
+    target = serve(t, **NULL)
+    with baseline(target), AuthHost(target) as host:
+        nv.expect(host.admin.fabrics_connect(host.data()))
+        x = transaction(host.admin)
+        x.send(make(x))
+        x.t_id = au.head(make(x).ljust(8, b'\0'))[1]
+        refused(t, explanation, lambda: x.receive(au.CHALLENGE))
+        host.admin.wait_closed()
+
+
+@each(('hash', {'dhchap_hashes': ['sha384']}, {'hashes': (1, 3, 77)}, au.HASH_UNUSABLE, 'offers none of dhchap_hashes'),
+      ('group', {'dhchap_dhgroups': ['null']}, {'groups': (1, 2, 99)}, au.GROUP_UNUSABLE, 'offers none of dhchap_dhgroups'))
+def what_is_not_allowed_is_refused(t, config, offer, explanation, said):
+    target = serve(t, **{**NULL, **config})
+    with AuthHost(target, **offer) as host:
+        refused(t, explanation, host.connect)
+    target.expect(said)
+
+
+@test
+def an_old_proof_is_worth_nothing(t):
+    target = serve(t, dhchap_hashes=['sha256'], **NULL)
+    with AuthHost(target) as host:
+        x = challenged(host)
+        old, challenge = x.reply(), x.c1
+        x.send(old)
+        x.receive(au.SUCCESS1)
+    with AuthHost(target) as host:
+        x = challenged(host)
+        t.ok(x.c1 != challenge, 'a new challenge')
+        x.send(old)
+        refused(t, au.FAILED, lambda: x.receive(au.SUCCESS1))
+
+
+@test
+def a_message_that_nobody_waits_for_is_refused(t):
+    target = serve(t, **NULL)
+    with AuthHost(target) as host:
+        nv.expect(host.admin.fabrics_connect(host.data()))
+        x = transaction(host.admin)
+        x.t_id = 0
+        refused(t, au.MESSAGE, lambda: x.receive(au.CHALLENGE))
+        host.admin.wait_closed()
+
+
+@each(('security protocol', {'secp': 0xEA}), ('SPSP0', {'spsp0': 0}), ('SPSP1', {'spsp1': 2}), ('length 0', {'length': 0}),
+      ('another length than the SGL', {'length': 71}))
+def commands_with_wrong_fields_change_nothing(t, fields):
+    target = serve(t, **NULL)
+    with AuthHost(target) as host:
+        nv.expect(host.admin.fabrics_connect(host.data()))
+        x = transaction(host.admin)
+        for cqe in (au.send(host.admin, x.negotiate(), **fields), au.receive(host.admin, **fields)[0]):
+            t.eq((hex(cqe.status), cqe.dnr), (hex(nv.INVALID_FIELD), True), 'status')
+        x.run()
+
+
+@test
+def a_challenge_that_does_not_fit_can_be_received_again(t):
+    target = serve(t, dhchap_hashes=['sha256'], **NULL)
+    with AuthHost(target) as host:
+        nv.expect(host.admin.fabrics_connect(host.data()))
+        x = transaction(host.admin)
+        x.send(x.negotiate())
+        t.eq(hex(au.receive(host.admin, 47)[0].status), hex(nv.INVALID_FIELD), 'status')
+        t.eq(hex(au.receive(host.admin, 8192)[0].status), hex(nv.INVALID_FIELD), 'status')
+        x.read_challenge(nv.expect_data(au.receive(host.admin, 48)))
+        x.send(x.reply())
+        x.check_success1(x.receive(au.SUCCESS1))
+
+
+# ---- again, on a queue that is in use ----
+
+@test
+def a_queue_in_use_authenticates_again(t):
+    target = serve(t, ctrl_secret=CTRL_SECRET, **NULL)
+    with AuthHost(target, ctrl_secret=CTRL_SECRET) as host:
+        host.enable()
+        queue = host.add_io()
+        for one in (host.admin, queue):
+            x = transaction(one, ctrl_secret=CTRL_SECRET, t_id=9).until_challenge()
+            nv.expect(queue.flush(1))
+            x.send(x.reply())
+            x.check_success1(x.receive(au.SUCCESS1))
+            x.send(x.success2())
+            target.expect(rf'queue {one.qid}: SHA-256, no Diffie-Hellman, and the controller, again$')
+        nv.expect(queue.flush(1))
+
+
+@test
+def a_queue_in_use_stays_when_it_fails_to_authenticate_again(t):
+    target = serve(t, **NULL)
+    with AuthHost(target) as host:
+        host.enable()
+        queue = host.add_io()
+        for _ in range(3):
+            x = transaction(queue, OTHER_SECRET).until_challenge()
+            x.send(x.reply())
+            refused(t, au.FAILED, lambda: x.receive(au.SUCCESS1))
+            nv.expect(queue.flush(1))
+        transaction(queue).run()
+        nv.expect(queue.flush(1))
+
+
+@test
+def a_host_without_a_key_cannot_authenticate(t):
+    other = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
+    target = serve(t, hosts=(nv.HOST_NQN, other), authentication='optional', **NULL)
+    with nv.Host(target.addr, target.port, NQN, hostnqn=other) as host:
+        host.enable()
+        refused(t, au.FAILED, transaction(host.admin, hostnqn=other).until_challenge)
+        nv.expect(host.admin.property_get(nv.CSTS))
+    target.expect('the host has no key in host_auth')
+
+
+# ---- secrets ----
+
+@test
+def no_secret_is_in_the_log(t):
+    target = t.target([t.namespace(backend='memory')], subsystem=subsystem(t, ctrl_secret=CTRL_SECRET, **NULL),
+                      args=['--log', 'trace'])
+    with AuthHost(target, ctrl_secret=CTRL_SECRET) as host:
+        host.enable()
+        host.add_io()
+    with AuthHost(target, OTHER_SECRET) as host:
+        refused(t, au.FAILED, host.connect)
+    target.stop()
+    log = target.text().lower()
+    for secret in (SECRET, CTRL_SECRET):
+        for text in (au.key_text(secret).split(':')[2][:8].lower(), secret[:4].hex(), secret[:6].hex(' ')):
+            t.ok(text not in log, f'{text} in the log')
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))
