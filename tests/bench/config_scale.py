@@ -60,7 +60,7 @@ class Target:
         raise SystemExit('rdtarget ended: ' + ''.join(said[-3:]))
 
     def reload(self):
-        """Seconds until it is done, and the longest answer to a new connection meanwhile."""
+        """Returns the seconds until it is done, and the longest time until a new connection was answered meanwhile."""
         waits, over = [], threading.Event()
 
         def connect():

@@ -5,8 +5,7 @@
 cases=$(mktemp)
 count=0 rc=0
 
-# one_case NAME COMMAND...: a line of TAP in $cases, with the end of what was printed when it failed. Status 77 is
-# that of what cannot be had.
+# one_case NAME COMMAND...: a line of TAP in $cases, with the end of the output if the case failed. Status 77: skipped.
 one_case()
 {
 	local name=$1 started=$SECONDS result="ok" status=0

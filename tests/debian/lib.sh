@@ -6,7 +6,7 @@
 
 cache=${RD_DEBIAN_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/rdnvme-debian}
 
-# cannot WORD...: nothing is wrong with the tree, but this machine has no such root.
+# cannot WORD...: ends with the reason; the tree is not at fault, but this machine cannot make such a root.
 cannot()
 {
 	echo "skipped  Debian $suite: $*"
@@ -68,12 +68,12 @@ prepare()
 	rm -f "$output"/*.json
 	check_machine
 	work=$(mktemp -d "$cache/work.XXXXXX")
-	# What is in there may belong to subordinate IDs.
+	# Its content may belong to subordinate IDs.
 	trap 'in_namespace rm -rf "$work"' EXIT
 }
 
 # keep NAME CONTENT DAYS FUNCTION ARGUMENT...: sets kept, a path in the cache with what "FUNCTION PATH ARGUMENT..." has
-# made. CONTENT and this file decide whether one that is there is right; it is made again after DAYS.
+# made. The path is reused if CONTENT and this file are unchanged, for at most DAYS.
 keep()
 {
 	local name=$1 content=$2 days=$3 make=$4 sum lock
@@ -108,7 +108,7 @@ run_mmdebstrap()
 	[ "$(id -u)" -eq 0 ] || mode=unshare
 	packages=$(IFS=, && echo "$*")
 	apt-config dump | grep -Ei '^Acquire::https?::' >"$work/apt.conf" || true
-	# A mirror that stands still is as good for this.
+	# A mirror that is not updated will do as well.
 	echo 'Acquire::Check-Valid-Until "false";' >>"$work/apt.conf"
 	TMPDIR=$work mmdebstrap --mode="$mode" --include="$packages" --format=tar --aptopt="$work/apt.conf" \
 		--dpkgopt='path-exclude=/usr/share/doc/*' "${options[@]}" "$suite" "$file" "$mirror"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a fuzz target over the files of a folder, and over cut and damaged versions of each. */
+/* Runs a fuzz target over the files of a folder, and over truncated and damaged versions of
+ * each. */
 #include <dirent.h>
 #include <string.h>
 

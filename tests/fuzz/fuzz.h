@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The frame of every fuzz program. Each fuzz_*.c is one target: with the meson option fuzz it is
- * linked with libFuzzer, and always with corpus_main.c, as an ordinary test over its corpus.
+ * Common parts of all fuzz programs. Each fuzz_*.c is one fuzz target. It is always linked with
+ * corpus_main.c, as an ordinary test over its corpus, and with libFuzzer if the meson option fuzz
+ * is set.
  */
 #ifndef T_FUZZ_H
 #define T_FUZZ_H
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What must hold whatever the input is. */
+/* Must hold for every input. */
 #define FUZZ_CHECK(cond)                                                                     \
 	do {                                                                                 \
 		if (!(cond)) {                                                               \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages of DH-HMAC-CHAP as a host or a controller sends them, and the text of secrets. The first
- * byte chooses the parser, the second what the message must fit.
+ * byte of the input selects the parser, the second one the message that it must fit.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ enum {
 	ROLE_KEY
 };
 
-/* A value in a message is inside it, and as long as the group says. */
+/* A value in a message is within the message, and has the length of its group. */
 static void check_dhv(const struct nvmf_auth_dhv *dhv, unsigned int group, const uint8_t *msg,
 		      size_t len)
 {
@@ -104,7 +104,7 @@ static void fuzz_others(uint8_t how, const uint8_t *msg, size_t len)
 	}
 }
 
-/* A text that is accepted is the one text of its secret. */
+/* A secret has exactly one text that is accepted. */
 static void fuzz_key(const uint8_t *bytes, size_t len)
 {
 	static const struct nvmf_auth_key zero;

@@ -12,7 +12,7 @@ static void count_line(void *arg, enum rd_log_level level, const char *line)
 	*(int *)arg += level == RD_LOG_ERROR;
 }
 
-/* What loading promises about a configuration it has accepted. */
+/* Properties of every configuration that was accepted. */
 static void check(const struct rdt_config *c)
 {
 	FUZZ_CHECK(c->target.reactors >= 1);
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(!ftruncate(fd, 0) && pwrite(fd, data, size, 0) == (ssize_t)size);
 	errors = 0;
 	rc = rdt_config_load(path, log, &config);
-	/* It is refused with a reason, or it is good. */
+	/* It is refused with a reason, or it is valid. */
 	FUZZ_CHECK(rc <= 0 && (rc == 0) == (config != NULL));
 	FUZZ_CHECK(rc == 0 || errors > 0);
 	if (config)

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 #include "internal.h"
 
-/* No NUL, or the padding of the peer's choice: a string all the same, without trailing spaces. */
+/* The text ends with a NUL and has no trailing spaces, whatever padding the peer used. */
 static void check_text(const char *text, size_t size)
 {
 	size_t n = strnlen(text, size);

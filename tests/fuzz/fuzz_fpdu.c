@@ -17,16 +17,16 @@
 #include "fabric/iwarp/testing.h"
 #include "fuzz.h"
 
-#define FUZZ_CRC    0x01 /* CRC is on, and put right wherever the stream has whole FPDUs */
+#define FUZZ_CRC    0x01 /* CRC is on; the CRCs of complete FPDUs in the stream are corrected */
 #define FUZZ_P2P    0x02
 #define FUZZ_BYTES  0x04 /* the stream arrives in pieces */
 #define FUZZ_POSTS  0x08 /* we SEND, WRITE and READ meanwhile */
-#define FUZZ_REVOKE 0x10 /* the key of the open region is taken back midway */
+#define FUZZ_REVOKE 0x10 /* the key of the open region is invalidated midway */
 #define FUZZ_SRQ    0x20
 
 #define BASE        ((uint8_t *)0x200000000000)
 #define PAGE        4096u
-#define PAGES       9 /* every other one is a wall */
+#define PAGES       9 /* every other one must stay unchanged */
 #define RECVS       8
 #define RECV_LEN    256u
 #define MAX_STREAM  65536u
@@ -39,8 +39,8 @@ struct stage {
 	struct rd_fab *fab;
 	struct rd_fab_dev *dev;
 	struct rd_fab_cq *cq;
-	struct rd_fab_mr *mr[REGIONS]; /* OPEN: NULL when revoked */
-	struct rd_fab_mr *open;        /* as mr[OPEN], also when revoked */
+	struct rd_fab_mr *mr[REGIONS]; /* OPEN: NULL when invalidated */
+	struct rd_fab_mr *open;        /* as mr[OPEN], also when invalidated */
 	uint32_t keys[REGIONS];
 
 	/* for one input */
@@ -69,7 +69,8 @@ static void map_memory(void)
 		FUZZ_CHECK(!mprotect(region(r), PAGE, PROT_READ | PROT_WRITE));
 }
 
-/* As stage_reset() has left it. (A loop of comparisons is a thousand events to libFuzzer.) */
+/* The state that stage_reset() restores. (A loop of comparisons is a thousand events for
+ * libFuzzer.) */
 static bool is_untouched(enum region r, size_t from, size_t to)
 {
 	const uint8_t *p = region(r);
@@ -155,7 +156,7 @@ static void post_one(struct stage *s, enum ibv_wr_opcode op, uint32_t off, uint3
 	s->posted++;
 }
 
-/* The peer's first message, an empty Write: until then nothing of ours may leave. */
+/* The peer's first message, an empty WRITE: nothing of ours may be sent before it. */
 static void release(struct stage *s, uint8_t flags)
 {
 	uint8_t buf[sizeof(struct rd_ddp_tagged) + RD_MPA_CRC_LEN] = {0};
@@ -192,8 +193,8 @@ static void stage_create(struct stage *s)
 	FUZZ_CHECK(!rd_fab_cq_create(s->dev, 0, NULL, NULL, &s->cq));
 }
 
-/* As stage_create() has left it: the keys, for which a region that was revoked has to have its slot
- * of the table again, and that peers see the real addresses. */
+/* Restores the state of stage_create(): the keys, for which an invalidated region must get its slot
+ * of the table again; and peers see the real addresses. */
 static void stage_reset(struct stage *s)
 {
 	if (!s->mr[OPEN]) {
@@ -237,7 +238,8 @@ static void stage_open(struct stage *s, uint8_t flags)
 		release(s, flags);
 }
 
-/* Everything posted ends exactly once; only what was open to the peer has changed. */
+/* Each posted work request completes exactly once, and only memory that was open to the peer has
+ * changed. */
 static void stage_close(struct stage *s, uint8_t flags)
 {
 	close(s->peer);
@@ -259,7 +261,7 @@ static void stage_close(struct stage *s, uint8_t flags)
 	}
 	rd_fab_conn_destroy(&s->conn);
 	rd_fab_srq_destroy(&s->srq);
-	/* Its socket is kept until what the peer sent is read. */
+	/* The socket is kept until what the peer sent has been read. */
 	for (int i = 0; i < 100 && rd_iw_test_stats(s->fab)->drains; i++)
 		turn(s);
 	FUZZ_CHECK(!rd_iw_test_stats(s->fab)->conns && !rd_iw_test_stats(s->fab)->drains);
@@ -285,7 +287,7 @@ static void feed(struct stage *s, const uint8_t *p, size_t n, size_t piece)
 		ssize_t sent = send(s->peer, p, n < piece ? n : piece, MSG_NOSIGNAL);
 
 		if (sent < 0 && errno != EAGAIN)
-			return; /* it has hung up on us */
+			return; /* the connection has ended */
 		if (sent > 0) {
 			p += sent;
 			n -= (size_t)sent;
@@ -311,8 +313,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!s.loop)
 		stage_create(&s);
 	stage_open(&s, flags);
-	/* Of seven bytes, which cut every header; of a long stream sixteen pieces, for the time
-	 * they take. */
+	/* Pieces of seven bytes, which divide every header; sixteen pieces for a long stream,
+	 * because of the time. */
 	piece = !(flags & FUZZ_BYTES) ? MAX_STREAM : n / 16 < 7 ? 7 : n / 16 + 1;
 	half = flags & FUZZ_REVOKE ? n / 2 : n;
 	feed(&s, stream, half, piece);

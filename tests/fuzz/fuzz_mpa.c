@@ -15,7 +15,7 @@ static void same(const struct rd_iw_mpa *a, const struct rd_iw_mpa *b)
 	FUZZ_CHECK(a->pd_len == b->pd_len && !memcmp(a->pd, b->pd, a->pd_len));
 }
 
-/* What was understood can be said again, and means the same. */
+/* A parsed message can be built again, with the same meaning. */
 static void round_trip(const struct rd_iw_mpa *m)
 {
 	uint8_t buf[RD_MPA_MAX_LEN];
@@ -48,7 +48,8 @@ static void as_responder(const struct rd_iw_mpa *req)
 			continue;
 		if (req->ird != RD_MPA_ENH_NO_NEGO)
 			FUZZ_CHECK(eff.ord <= req->ird);
-		/* We understand ourselves, and never more READs are issued than held. */
+		/* Both sides understand our messages, and never issue more READs than the other
+		 * side holds. */
 		FUZZ_CHECK(!rd_iw_mpa_check(req, &reply, &theirs, &rtr, &term, &why));
 		if (req->ird != RD_MPA_ENH_NO_NEGO)
 			FUZZ_CHECK(eff.ord <= theirs.ird);
@@ -90,7 +91,7 @@ static void one_kind(const uint8_t *data, size_t size, bool reply)
 	struct rd_iw_mpa m;
 	size_t have = 0;
 
-	/* As from a socket: never more than what is known to be needed. */
+	/* As from a socket: never more bytes than are known to be needed. */
 	for (;;) {
 		int need = rd_iw_mpa_length(frame, have, reply, &why);
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks on the way in: connections that never become a host's."""
+"""Attacks with connections that never become a host's association."""
 
 import iwarp_peer as iw
 from attack_lib import DRAIN, HOLD, addresses, attack, mpa
 
 
 def silent(peer):
-    """TCP, and not a byte."""
+    """A TCP connection without a byte."""
     peer.arrived()
     yield HOLD
 
@@ -18,14 +18,14 @@ def slow_request(peer):
 
 
 def mpa_only(peer):
-    """A queue pair at the target, and no Connect."""
+    """A queue pair at the target without a Connect."""
     yield from mpa(peer, depth=32)
     yield DRAIN
 
 
 @attack('half-open sockets, one address', sizes=(256, 1200), small=300, busy=True)
 def half_open(crowd, size):
-    """Who is thrown out comes back at once."""
+    """An attacker whose connection is closed reconnects at once."""
     crowd.open(size, slow_request, sources=addresses(1), again=True, wait=False)
 
 

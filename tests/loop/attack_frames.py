@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks with frames: commands that never end, and frames in large numbers that do nothing."""
+"""Attacks with frames: commands that never end, and many frames that have no effect."""
 
 import iwarp_peer as iw
 import nvmf_peer as nv
@@ -10,7 +10,7 @@ CHUNK = 1 << 16
 
 
 def half(peer, capsule):
-    """All of a command but its last bytes."""
+    """All of a command except its last bytes."""
     frame = iw.fpdu(iw.untagged_segment(iw.SEND, 0, peer.msn[0], 0, capsule), peer.crc)
     peer.send(frame[:60] if len(capsule) == 64 else frame[:-100])
 
@@ -41,13 +41,13 @@ def half_keep_alive(peer):
 
 @attack('half commands on admin queues', sizes=(1500,), small=800, target={'limits': {'controllers_per_host': 4096}})
 def half_admin_commands(crowd, size):
-    """As the host that the others are, which is allowed so many controllers."""
+    """With the host NQN of the other attackers, which may have that many controllers."""
     crowd.open(size, half_keep_alive, sources=addresses(16))
 
 
 @attack('half commands with data on I/O queues', sizes=(4500,), small=140, target={'capsule_memory': '1MiB'})
 def half_io_commands(crowd, size):
-    """As the host that the others are."""
+    """With the host NQN of the other attackers."""
     made = []
 
     def admin(peer):
@@ -71,7 +71,7 @@ def half_io_commands(crowd, size):
 # ---- many ----
 
 def flood(frames):
-    """Sends @frames(peer) over and over."""
+    """Sends @frames(peer) again and again."""
     def script(peer):
         yield from mpa(peer)
         peer.arrived()
@@ -91,7 +91,7 @@ def empty_part(peer):
 
 
 def one_in_bytes(cid):
-    """A Keep Alive, a byte in each frame; the MSN is still to be filled in."""
+    """A Keep Alive with one byte in each frame; the MSN is filled in later."""
     capsule = nv.sqe(nv.KEEP_ALIVE, cid)
     return bytearray(b''.join(iw.fpdu(iw.untagged_segment(iw.SEND, 0, 0, at, capsule[at:at + 1], last=at == 63))
                               for at in range(64)))
@@ -110,7 +110,7 @@ def send_in_bytes(peer):
 
 
 def in_bytes(peer):
-    """As many commands as the queue is deep, half of them behind the others' answers."""
+    """As many commands as the queue has entries, half of them sent while the others' answers are awaited."""
     nv.expect((yield from associate(peer)))
     peer.arrived()
     send_in_bytes(peer)
@@ -121,7 +121,7 @@ def in_bytes(peer):
 
 @attack('empty WRITEs before Connect', sizes=(1, 16), small=4, busy=True)
 def empty_writes(crowd, size):
-    """Who is thrown out comes back at once, as with the next."""
+    """An attacker whose connection is closed reconnects at once, also here."""
     crowd.open(size, flood(empty_write), again=True)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks of hosts: many that hold buffers and move no data, many controllers, many Connects that are not finished."""
+"""Attacks by hosts: many that hold buffers and transfer no data, many controllers, many Connects that are never
+finished."""
 
 import functools
 import struct
@@ -40,7 +41,7 @@ def enable(peer):
 
 
 def spawn(peer, script):
-    """One more connection, from the same address. Whoever makes one waits for it in open_hosts()."""
+    """One more connection from the same address. The caller awaits it in open_hosts()."""
     other = Peer(peer.crowd, script, peer.source)
     peer.crowd.spawned = [*getattr(peer.crowd, 'spawned', ()), other]
     peer.crowd.counts['opened'] += 1
@@ -48,7 +49,7 @@ def spawn(peer, script):
 
 
 def admin(peer, n, then):
-    """A host: an enabled controller, and what it does then on each I/O queue, or with a string on this one."""
+    """A host: an enabled controller, and a script for each I/O queue, or one string for this queue."""
     got = nv.expect((yield from associate(peer, hostnqn=name(n), depth=128)))
     yield from enable(peer)
     for qid, script in enumerate(then, 1):
@@ -57,7 +58,7 @@ def admin(peer, n, then):
 
 
 def open_hosts(crowd, size, *scripts, sources=None):
-    """@size hosts, each with these scripts as its I/O queues."""
+    """@size hosts, each with these scripts for its I/O queues."""
     numbers = iter(range(size))
     crowd.open(size, lambda peer: admin(peer, next(numbers), scripts), sources=sources)
     while not all(peer.settled for peer in crowd.spawned):
@@ -73,7 +74,7 @@ def connected(peer, n, qid, cntlid):
 
 
 def stuck_writes(peer, **host):
-    """Data that it never hands out."""
+    """Writes whose data the host never sends."""
     yield from connected(peer, **host)
     for cid in range(LARGE):
         peer.capsule(io(nv.NVM_WRITE, cid, 0, MIB))
@@ -82,7 +83,7 @@ def stuck_writes(peer, **host):
 
 
 def stuck_reads(peer, **host):
-    """Data that it never takes."""
+    """Reads whose data the host never receives."""
     yield from connected(peer, **host)
     for cid in range(LARGE):
         peer.capsule(io(nv.NVM_READ, cid, 0, MIB))
@@ -91,7 +92,7 @@ def stuck_reads(peer, **host):
 
 
 def beside_flushes(peer, **host):
-    """Data that it never hands out, while other commands on the same connection go on."""
+    """Writes whose data the host never sends, while other commands on the same connection continue."""
     yield from connected(peer, **host)
     peer.capsule(io(nv.NVM_WRITE, 0, 0, MIB))
     peer.arrived()
@@ -102,7 +103,7 @@ def beside_flushes(peer, **host):
 
 
 def stuck_admin(peer, n):
-    """Admin commands whose data it never hands out: 4 KiB for each."""
+    """Admin commands whose data the host never sends: 4 KiB each."""
     nv.expect((yield from associate(peer, hostnqn=name(n), depth=128)))
     yield from enable(peer)
     for cid in range(120):
@@ -133,7 +134,7 @@ def no_connect_data(peer):
 
 
 def deep_queue(peer):
-    """A queue pair as deep as there are, and no Connect."""
+    """A queue pair of the maximum depth, without a Connect."""
     yield from mpa(peer, 1, 1024)
     yield DRAIN
 
@@ -155,7 +156,7 @@ def reads(crowd, size):
 
 @attack('Writes without their data beside Flushes', sizes=(4, 50), small=20, busy=True)
 def beside_others(crowd, size):
-    """What is answered does not excuse what stands still."""
+    """Answered commands do not excuse those that stand still."""
     open_hosts(crowd, size, beside_flushes)
 
 
@@ -173,7 +174,7 @@ def controllers(crowd, size):
 
 @attack('Connects without their data', sizes=(300, 1200), small=300)
 def connects(crowd, size):
-    """Who is thrown out comes back at once."""
+    """An attacker whose connection is closed reconnects at once."""
     crowd.open(size, no_connect_data, again=True)
 
 

@@ -60,7 +60,7 @@ def raise_files(count):
 
 
 def addresses(count=1, first='127.1.0.1'):
-    """@count addresses of the loopback, over and over: the sources of connections."""
+    """@count addresses of the loopback, used in turn as the sources of connections."""
     base = int(ipaddress.IPv4Address(first))
     return itertools.cycle([str(ipaddress.IPv4Address(base + n)) for n in range(count)])
 
@@ -89,7 +89,7 @@ def attack(name, *, sizes, small, busy=False, target=None):
 
 
 def attacks(module):
-    """Those of a module, in its order."""
+    """The attacks of a module, in its order."""
     found = importlib.import_module(module)
     return [fn.attack for fn in vars(found).values() if callable(fn) and hasattr(fn, 'attack')]
 
@@ -137,8 +137,8 @@ class Peer:
         self.out += data
 
     def arrived(self):
-        """It is where the attack wants it: crowd.open() waits for no more. A script that waits for ever arrives with
-        HOLD and DRAIN by itself."""
+        """The connection is in the state that the attack wants: crowd.open() waits for that. A script that waits for
+        ever gets there with HOLD and DRAIN."""
         if not self.settled:
             self.settled = True
             self.crowd.counts['arrived'] += 1
@@ -172,7 +172,7 @@ class Peer:
                 return
 
     def _receive(self):
-        """False at the end of the connection."""
+        """Returns False at the end of the connection."""
         if self.want is HOLD:
             return True
         try:
@@ -184,7 +184,7 @@ class Peer:
         return bool(data)
 
     def _advance(self):
-        """Runs the script as far as it goes; False when it has ended."""
+        """Runs the script until it has to wait; returns False when it has ended."""
         for _ in range(64):  # others have their turn
             if isinstance(self.want, int):
                 if len(self.inn) < self.want:
@@ -307,7 +307,7 @@ def mpa(peer, qid=0, depth=32, **kw):
 
 
 def segment(peer):
-    """The next segment. Its CRC is not checked: that is the business of other tests."""
+    """The next segment. Its CRC is not checked, because other tests do that."""
     head = yield 2
     length = struct.unpack('>H', head)[0]
     rest = yield length + (-(length + 2) % 4) + 4
@@ -333,7 +333,7 @@ def connect_capsule(qid=0, depth=32, kato=0, key=0x100, cid=1):
 
 
 def associate(peer, qid=0, depth=32, *, nqn=NQN, hostnqn=nv.HOST_NQN, hostid=None, cntlid=0xFFFF, kato=0, **kw):
-    """mpa() and Connect. Returns the Cqe, of whatever status."""
+    """mpa() and Connect. Returns the Cqe, with any status."""
     yield from mpa(peer, qid, depth, **kw)
     peer.capsule(connect_capsule(qid, depth, kato))
     request = yield from message(peer)
@@ -346,7 +346,7 @@ def associate(peer, qid=0, depth=32, *, nqn=NQN, hostnqn=nv.HOST_NQN, hostid=Non
 # ---- the well-behaved host ----
 
 def connect_time(target, nqn=NQN, *, timeout=20.0, **kw):
-    """Seconds from the first SYN of a new host to the first block that it has read; None: it failed within @timeout."""
+    """Seconds from the first SYN of a new host until it has read a block; None if it failed within @timeout."""
     begin = time.monotonic()
     try:
         with nv.Host(target.addr, target.port, nqn, timeout=timeout, **kw) as h:
@@ -360,7 +360,7 @@ def connect_time(target, nqn=NQN, *, timeout=20.0, **kw):
 
 
 def connect_times(target, count, **kw):
-    """The same for hosts one after the other, of which there may be many NQNs."""
+    """The same for hosts one after the other, with different NQNs."""
     return [connect_time(target, hostnqn=f'nqn.2024-01.test:good-{n % 100}', **kw) for n in range(count)]
 
 
@@ -372,7 +372,7 @@ def start_reads(t, target, seconds, *, name='reads', depth=32, size='4k', hostnq
 
 
 def finish_reads(t, proc, *, deadline=None):
-    """Reads a second; None when it failed, as its log tells."""
+    """Reads per second; None if it failed, as its log tells."""
     if proc.wait(deadline):
         return None
     with open(t.path(f'{proc.name}.json'), encoding='utf-8') as f:

@@ -25,7 +25,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* True when this one is to fail. */
+/* Returns true if this sync is to fail. */
 static bool due(const char *variable)
 {
 	const char *path = getenv(variable);
@@ -33,7 +33,7 @@ static bool due(const char *variable)
 	return path && unlink(path) == 0;
 }
 
-/* The kernel I/O that is done for @bio was, or had with it, a sync. */
+/* The I/O of @bio that the kernel has done was a sync, or had one with it. */
 static bool syncs(struct rdt_bio *bio)
 {
 	const struct rdt_fio *fio = rdt_fio(bio);

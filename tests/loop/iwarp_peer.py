@@ -23,7 +23,7 @@ SENDS = (SEND, SEND_INV, SEND_SE, SEND_SE_INV)
 
 
 class PeerError(Exception):
-    """The other side broke the protocol."""
+    """The other side has violated the protocol."""
 
 
 class PeerClosed(PeerError):
@@ -63,7 +63,7 @@ def crc32c(data):
 
 @dataclass
 class Mpa:
-    """A request or reply frame, parsed."""
+    """A parsed request or reply frame."""
     key: bytes
     flags: int
     rev: int
@@ -103,7 +103,7 @@ class Mpa:
 
     @property
     def p2p(self):
-        """The letters that are set, of A, B, C and D."""
+        """Those of A, B, C and D that are set."""
         first, second = self.words
         return ''.join(letter for letter, on in (('A', first & ENH_A), ('B', first & ENH_B),
                                                  ('C', second & ENH_C), ('D', second & ENH_D)) if on)
@@ -111,7 +111,7 @@ class Mpa:
 
 def mpa_frame(key, private=b'', *, rev=2, enhanced=True, ird=16, ord=0, p2p='', crc=False,
               markers=False, reject=False, pd_length=None):
-    """A frame; pd_length lies about the length of what follows."""
+    """A frame; pd_length can differ from the real length of what follows."""
     flags = 0
     body = private
     if enhanced:
@@ -179,7 +179,7 @@ def parse_segment(ulpdu):
 
 
 def fpdu(ulpdu, crc=False, *, length=None, bad_crc=False):
-    """Frame a ULPDU. Without CRC the field is zero. length lies about the ULPDU's."""
+    """Frame a ULPDU. Without CRC the field is zero. length can differ from the ULPDU's."""
     head = struct.pack('>H', len(ulpdu) if length is None else length) + ulpdu
     head += bytes(-len(head) % 4)
     value = crc32c(head) if crc else 0
@@ -191,7 +191,7 @@ def fpdu(ulpdu, crc=False, *, length=None, bad_crc=False):
 # ---- memory ----
 
 class Region:
-    """Memory the other side may reach by its key. Addresses look like the kernel's: top bit set."""
+    """Memory that the other side can access by its key. Addresses look like the kernel's: the top bit is set."""
 
     def __init__(self, data, *, read=True, write=True):
         self.data = bytearray(data)
@@ -214,7 +214,7 @@ class Region:
 
 @dataclass
 class Message:
-    """A Send of any kind, whole."""
+    """A complete Send of any kind."""
     opcode: int
     data: bytes
     inv_stag: int | None = None
@@ -247,7 +247,7 @@ class _Partial:
 
 
 class Conn:
-    """One established or half-made connection."""
+    """A connection, established or not."""
 
     def __init__(self, sock, *, timeout=20.0, max_ulpdu=1442, dribble=False):
         self.sock = sock
@@ -294,7 +294,7 @@ class Conn:
         return data
 
     def wait_closed(self):
-        """Read until the other side closes. A Terminate is returned, other messages are dropped."""
+        """Read until the other side closes. Returns a Terminate, drops other messages."""
         term = None
         try:
             while True:
@@ -382,7 +382,7 @@ class Conn:
         self._tagged(WRITE, stag, to, data)
 
     def read(self, stag, to, size):
-        """RDMA Read, whole: returns the bytes."""
+        """A complete RDMA Read: returns the bytes."""
         sink = self.register(bytes(size))
         self.post_read(sink, size, stag, to)
         while self._reads:
@@ -430,7 +430,7 @@ class Conn:
     # -- receiving --
 
     def recv_message(self):
-        """The next Send. Reads and Writes that come before it are served."""
+        """The next Send. Serves Reads and Writes that come before it."""
         while not self._inbox:
             msg = self._handle(self.recv_segment())
             if msg:
@@ -444,15 +444,15 @@ class Conn:
             self._inbox.append(msg)
 
     def arriving(self):
-        """There are bytes of a segment that were received with an earlier one."""
+        """Are there bytes of a segment that were received with an earlier one?"""
         return bool(self._rx)
 
     def has_message(self):
-        """recv_message() will not wait."""
+        """recv_message() will not block."""
         return bool(self._inbox)
 
     def recv_read_request(self):
-        """The next Read Request, not answered. auto_read must be off."""
+        """The next Read Request, which is not answered. auto_read must be off."""
         while not self.read_requests:
             self.serve()
         return self.read_requests.popleft()

@@ -58,7 +58,7 @@ static void note(const char *what)
 	close(fd);
 }
 
-/* True when this operation is the last. */
+/* Returns true if this operation is the last one. */
 static int last(const char *what)
 {
 	const char *at = getenv("KILL_AT");

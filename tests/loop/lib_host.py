@@ -71,8 +71,8 @@ def load():
 
 
 def made(lib, kind, init):
-    """A structure with the library's defaults, as the header's inline function makes one. The calls that take it
-    refuse one that is larger than theirs."""
+    """A structure with the library's defaults, as the header's inline function makes it. The calls that take it refuse
+    one that is larger than theirs."""
     value = kind()
     getattr(lib, init + '_size')(c.byref(value), c.c_size_t(c.sizeof(kind)))
     return value
@@ -94,7 +94,7 @@ class Cqe:
 
 
 class Pending:
-    """A command on its way. The buffer is the library's until it is done."""
+    """A command in flight. The library owns the buffer until the command is done."""
 
     def __init__(self, queue, buffer=None):
         self.queue, self.buffer, self.err = queue, buffer, None
@@ -113,7 +113,7 @@ class Pending:
         return self.err is not None
 
     def wait(self):
-        """Its Cqe; Lost when there was no answer."""
+        """Its Cqe. Raises Lost if there was no answer."""
         end = time.monotonic() + DEADLINE
         while not self.done:
             self.queue.process(1000)
@@ -140,7 +140,7 @@ class Handle:
         return Cqe(self.lib.rdinit_last_status() if rc else 0)
 
     def must(self, name, *args):
-        """One without which nothing goes on; Lost for a refusal as well, which its text tells."""
+        """A call that must succeed; raises Lost also for a refusal, with its text."""
         if getattr(self.lib, name)(self.handle, *args):
             raise Lost(self.lib.rdinit_get_error().decode())
 
@@ -152,7 +152,7 @@ class Handle:
             getattr(self.lib, f'rdinit_{self.kind}_free')(c.byref(self.handle))
 
     def wait_closed(self):
-        """Until the other end is seen to be gone."""
+        """Wait until the end of the connection is noticed."""
         end = time.monotonic() + DEADLINE
         while self.process(1000) >= 0:
             if time.monotonic() > end:
@@ -218,7 +218,7 @@ class Queue(Handle):
         return pending.wait(), pending.data
 
     def write_blocks(self, nsid, lba, data, block=512, *, fua=False, in_capsule=None):
-        """in_capsule is for the peer: the library decides that by itself."""
+        """in_capsule is an argument of the peer; the library decides that by itself."""
         return self.post_write(nsid, lba, data, block, fua=fua).wait()
 
     def flush(self, nsid):
@@ -266,7 +266,7 @@ class Host:
         return queue
 
     def shutdown(self):
-        """As the library ends a controller: the queues, CC.SHN, the admin queue."""
+        """Ends the controller as the library does: the queues, CC.SHN, the admin queue."""
         for queue in self.io:
             queue.call('rdinit_qpair_disconnect')
         self.admin.call('rdinit_ctrl_disconnect')

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Preloaded into rdtarget: two of them may use one file, as two targets with a shared disk do. */
+/* Preloaded into rdtarget: two processes may then use one file, as two targets with a shared disk
+ * do. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>

@@ -159,7 +159,7 @@ class Queue:
         self.conn.send(capsule)
 
     def wait(self, cid):
-        """The response to cid; others that come first are kept for their own wait()."""
+        """The response to cid; responses that arrive earlier are kept for their own wait()."""
         while cid not in self._stash:
             self._keep_next()
         return self._stash.pop(cid)
@@ -169,8 +169,8 @@ class Queue:
         self._stash[cqe.cid] = cqe
 
     def wait_among(self, cid, queues):
-        """As wait(), and what arrives at @queues, of which this is one, is served meanwhile, as RDMA hardware does: a
-        READ that nobody answers there may hold the very buffer that this command waits for."""
+        """As wait(), but serves @queues meanwhile, of which this is one, as RDMA hardware does: a READ that is not
+        answered there may hold the very buffer that this command waits for."""
         while cid not in self._stash:
             if self.conn.has_message():
                 self._keep_next()
@@ -201,7 +201,7 @@ class Queue:
                            self.depth - 1 if sqsize is None else sqsize, cattr, 0, kato)
 
     def fabrics_connect(self, data, *, in_capsule=False, sgl_type=0x4F, **body):
-        """Connect, keyed (as on the admin queue) or with its data in the capsule. Returns the Cqe."""
+        """Connect, with a key (as on the admin queue) or with its data in the capsule. Returns the Cqe."""
         cid = self.next_cid()
         if in_capsule:
             return self.call(fabrics_sqe(CONNECT, cid, self.connect_body(**body),
@@ -287,7 +287,7 @@ class Queue:
 
 
 class Pending:
-    """A command on its way, and its data."""
+    """A command in flight, and its data."""
 
     def __init__(self, queue, cid, region):
         self.queue, self.cid, self.region = queue, cid, region
@@ -323,7 +323,7 @@ def expect_data(answer, status=SUCCESS):
 
 
 class Host:
-    """A controller's worth of queues, made as the Linux host makes them."""
+    """The queues of a controller, created as the Linux host creates them."""
 
     def __init__(self, addr, port, subnqn, *, hostnqn=HOST_NQN, kato=0, **kw):
         self.addr, self.port, self.subnqn, self.hostnqn, self.kw = addr, port, subnqn, hostnqn, kw
@@ -380,7 +380,7 @@ class Host:
 # ---- target ----
 
 class Stop(Exception):
-    """A fake target's step decided to end its connection."""
+    """A step of a fake target ends its connection."""
 
 
 class FakeTarget:
@@ -611,7 +611,7 @@ class TargetQueue:
 
 
 class Command:
-    """A command capsule, parsed."""
+    """A parsed command capsule."""
 
     def __init__(self, raw):
         self.raw, self.extra = raw[:64], raw[64:]

@@ -36,7 +36,8 @@ struct settings {
 	struct rdinit_dev_opts dev;
 };
 
-/* What a block holds: the generation @sure, or @maybe after a write whose outcome is unknown. */
+/* What a block contains: the generation @sure, or, after a write whose result is unknown, possibly
+ * @maybe. */
 struct model {
 	uint32_t sure, maybe;
 };
@@ -64,7 +65,7 @@ struct worker {
 	uint32_t block_size;
 	uint64_t base;
 	bool write_zeroes, compare;
-	bool pause; /* a command has failed: the next ones would as well */
+	bool pause; /* a command has failed: later ones would fail too */
 };
 
 static atomic_bool stop;
@@ -209,7 +210,7 @@ static void choose(struct slot *s)
 	s->n = 1 + next_random(w) % MAX_BLOCKS;
 	if (s->n > SLOT_BLOCKS - s->first)
 		s->n = SLOT_BLOCKS - s->first;
-	/* What is not known must be read before it is written again. */
+	/* A block with unknown content must be read before it is written again. */
 	s->op = RDINIT_DEV_READ;
 	if (dice < 40 || !is_sure(s))
 		return;
@@ -275,7 +276,7 @@ static bool any_busy(const struct worker *w)
 	return false;
 }
 
-/* Commands until the end of the input; then one that reads each slot's blocks. */
+/* Commands until the end of the input; then a command that reads each slot's blocks. */
 static void run(struct worker *w, struct rdinit_dev_chan *chan)
 {
 	unsigned int i;

@@ -188,7 +188,7 @@ static int increment(struct writer *w, struct rdinit_qpair *qp)
 	return 0;
 }
 
-/* A block of its own, next to the counter: what it wrote last is there. */
+/* A block of its own, next to the counter, contains what it wrote last. */
 static int neighbour(struct writer *w, struct rdinit_qpair *qp)
 {
 	uint64_t lba =

@@ -60,7 +60,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* splitmix64: small, and every seed is a good one */
+/* splitmix64: small, and every seed is good */
 static uint64_t rnd(struct run *r)
 {
 	uint64_t z = (r->rng += 0x9e3779b97f4a7c15u);
@@ -134,8 +134,8 @@ static void on_done(void *user, const struct rdinit_completion *c)
 	}
 }
 
-/* Choose a range that nothing in flight touches: half of them small, so that both paths (capsule,
- * keyed) and many commands at once occur. Returns 0 when this draw collided. */
+/* Choose a range that no command in flight touches: half of them small, so that both paths
+ * (capsule, key) and many commands at once occur. Returns 0 if this choice collided. */
 static int choose(struct run *r, struct op *op)
 {
 	uint32_t max = r->info.max_transfer < IO_MAX ? r->info.max_transfer : IO_MAX;
@@ -165,11 +165,11 @@ static int submit(struct run *r, struct op *op)
 		rc = rdinit_write_async(qp, &r->ns, op->lba, op->nblocks, op->buf,
 					rnd(r) % 16 ? 0 : RDINIT_IO_FUA, on_done, op);
 	} else {
-		memset(op->buf, 0xa5, len); /* a read that leaves bytes out must show */
+		memset(op->buf, 0xa5, len); /* so that bytes that a read leaves out are noticed */
 		rc = rdinit_read_async(qp, &r->ns, op->lba, op->nblocks, op->buf, 0, on_done, op);
 	}
 	if (rc == -EAGAIN && rdinit_qpair_inflight(qp) > 0)
-		return 0; /* those in flight have all of the queue's bounce memory */
+		return 0; /* the commands in flight have all bounce memory of the queue */
 	if (rc)
 		return fail_lib(r, "submit");
 	memset(r->locked + op->lba, 1, op->nblocks);
@@ -236,7 +236,7 @@ static void drain(struct run *r)
 	}
 }
 
-/* One command after the other over the whole range, at the end and, writing, at the start. */
+/* One command after the other over the whole range, at the end and, for writes, at the start. */
 static int sweep(struct run *r, enum op_kind kind)
 {
 	struct op *op = &r->ops[0];

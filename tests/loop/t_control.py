@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The control socket as a client of it sees it: JSON-RPC 2.0, one object a line."""
+"""The control socket as a client sees it: JSON-RPC 2.0, one object a line."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from t_loop import DEADLINE
 
 
 class Refused(Exception):
-    """An error that the daemon answered."""
+    """An error in the daemon's answer."""
 
     def __init__(self, error):
         super().__init__(error['message'])
@@ -44,7 +44,7 @@ class Control:
         return self.ids
 
     def answer(self):
-        """The next line; None: the daemon closed the connection."""
+        """The next line; None if the daemon closed the connection."""
         line = self.file.readline()
         return json.loads(line) if line else None
 
@@ -59,8 +59,8 @@ class Control:
 
 
 def with_socket(t, namespaces=None, name='rdtarget.yaml', **kw):
-    """A configuration with a control socket in the test's directory, there at once and whole: it may be read at any
-    time. Returns (configuration, socket)."""
+    """A configuration with a control socket in the test's directory. It is complete from the beginning, because it may
+    be read at any time. Returns (configuration, socket)."""
     config = t.config(namespaces, name=f'{name}.new', **kw)
     path = t.path('control.sock')
     with open(config, 'a', encoding='utf-8') as f:
@@ -70,6 +70,6 @@ def with_socket(t, namespaces=None, name='rdtarget.yaml', **kw):
 
 
 def controlled(t, namespaces=None, **kw):
-    """A target with a control socket, and the path of that."""
+    """A target with a control socket, and the path of the socket."""
     config, path = with_socket(t, namespaces, **kw)
     return t.target(config=config), path

@@ -43,7 +43,7 @@ ADDR6 = os.environ.get('RD_TEST_ADDR6', '::1')
 HOST_NAME = os.environ.get('RD_TEST_NAME', 'localhost')
 SCALE = int(os.environ.get('RD_TEST_SCALE', '1'))
 
-# Reached only by a hang: generous, and more so where the programs run slowly.
+# Only a hang reaches it: long, and longer where the programs run slowly.
 DEADLINE = 60 * (10 if VALGRIND else 3 if SANITIZED or SCALE > 1 else 1)
 
 # For rdinit, where both ends may stand still for seconds.
@@ -54,7 +54,7 @@ SOURCE_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__
 
 
 class Skip(Exception):
-    """This test cannot run here, and why."""
+    """The reason why this test cannot run here."""
 
 
 class Failure(AssertionError):
@@ -96,7 +96,7 @@ def requires_ipv6():
 
 
 def requires_native():
-    """For tests about time, memory or scheduling, which another machine's emulation distorts."""
+    """For tests about time, memory or scheduling, which emulation distorts."""
     if VALGRIND or SANITIZED:
         raise Skip('not under valgrind or a sanitizer')
 
@@ -112,7 +112,7 @@ def preloaded(name, **variables):
 
 
 def io_uring_error():
-    """None where io_uring_setup(2) works, else why not."""
+    """None if io_uring_setup(2) works, else the reason."""
     libc = ctypes.CDLL(None, use_errno=True)
     params = ctypes.create_string_buffer(120)
     fd = libc.syscall(425, 4, params)
@@ -148,7 +148,7 @@ def requires_disk(path, size):
 # ---- waiting ----
 
 def wait_for(condition, what, deadline=None):
-    """Poll for something outside our processes' output. Returns its first true value."""
+    """Poll for a condition that our processes do not print. Returns its first true value."""
     end = time.monotonic() + (deadline or DEADLINE)
     pause = 0.001
     while True:
@@ -207,7 +207,7 @@ def valgrind_prefix(directory):
 
 
 class Proc:
-    """A process whose standard error goes, line by line, to a log file and to whoever waits for it."""
+    """A process whose standard error goes, line by line, to a log file and to waiting expect() calls."""
 
     def __init__(self, t, name, argv, *, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                  preexec_fn=None, env=None, wrap=True):
@@ -236,7 +236,7 @@ class Proc:
             self._more.notify_all()
 
     def mark(self):
-        """A place in the log, for expect(since=)."""
+        """A position in the log, for expect(since=)."""
         with self._more:
             return len(self.lines)
 
@@ -297,7 +297,7 @@ class Proc:
         return int(re.search(r'^VmRSS:\s+(\d+)', self.proc('status'), re.M).group(1)) * 1024
 
     def bytes_moved(self):
-        """What it has read and written of files so far."""
+        """The bytes that it has read from and written to files so far."""
         return sum(int(n) for n in re.findall(r'^[rw]char: (\d+)', self.proc('io'), re.M))
 
     def cpu_ticks(self):
@@ -313,7 +313,7 @@ class Proc:
 
 
 class Target(Proc):
-    """rdtarget, serving."""
+    """A running rdtarget."""
 
     def __init__(self, t, config_path, *, name='rdtarget', binary=None, args=(), **kw):
         super().__init__(t, name, [binary or program('rdtarget'), '-c', config_path,
@@ -332,7 +332,7 @@ class Target(Proc):
 
     @property
     def host(self):
-        """The address as a URI has it."""
+        """The address as in a URI."""
         return f'[{self.addr}]' if ':' in self.addr else self.addr
 
     def uri(self, nsid=1, nqn=NQN):
@@ -347,11 +347,11 @@ class Target(Proc):
         return self.text(since)
 
     def by_reactor(self, key):
-        """That number of each reactor."""
+        """This number of each reactor."""
         return [int(n) for n in re.findall(rf'status: reactor=\d+ .*\b{key}=(\d+)', self.status())]
 
     def counters(self):
-        """What SIGUSR1 prints, as a dict of numbers: those of reactors and of subsystems summed up."""
+        """The output of SIGUSR1 as a dict of numbers: those of reactors and of subsystems are summed up."""
         sums = {}
         for line in self.status().splitlines():
             found = re.search(r'status: (subsystem|reactor)=(.*)', line)
@@ -360,14 +360,14 @@ class Target(Proc):
         return sums
 
     def reload(self, expect=r'reloaded: '):
-        """SIGHUP, until a line matches; returns what it said since."""
+        """SIGHUP; waits until a line matches, and returns the log since the signal."""
         since = self.mark()
         self.signal(signal.SIGHUP)
         self.expect(expect, since=since)
         return self.text(since)
 
     def stop(self):
-        """SIGTERM, and all has to go well to the end."""
+        """SIGTERM; everything must go well until the end."""
         self.signal(signal.SIGTERM)
         rc = self.wait()
         if rc != 0:
@@ -398,7 +398,7 @@ class T:
         self.notes.append(text)
 
     def cleanup(self, fn, *args, **kw):
-        """Run at the end, whatever happens; last one first."""
+        """Run at the end of the test in any case; the last one first."""
         self._cleanups.append((fn, args, kw))
 
     def path(self, name):
@@ -429,7 +429,7 @@ class T:
             raise Failure(f'{what} does not match "{pattern}":\n{text}')
 
     def same(self, got, want, what='data'):
-        """Bytes, compared with the place of the first difference."""
+        """Compare bytes; a difference is reported with its first offset."""
         if got == want:
             return
         if len(got) != len(want):
@@ -441,7 +441,7 @@ class T:
     # -- configuration and daemons --
 
     def namespace(self, nsid=1, *, backend='file', size='16MiB', **keys):
-        """One namespace's configuration; files are made in the test's directory."""
+        """The configuration of one namespace; files are created in the test's directory."""
         ns = {'nsid': nsid, 'backend': backend}
         if backend == 'file':
             ns['path'] = keys.pop('path', self.path(f'ns{nsid}.img'))
@@ -471,7 +471,7 @@ class T:
 
     def target(self, namespaces=None, *, config=None, name='rdtarget', binary=None, args=(), env=None,
                preexec_fn=None, **kw):
-        """Start a daemon; it is stopped, and has to end well, at the test's end."""
+        """Start a daemon; at the end of the test it is stopped and must end well."""
         config = config or self.config(namespaces, **kw)
         target = Target(self, config, name=name, binary=binary, args=args, env=env,
                         preexec_fn=preexec_fn)
@@ -494,7 +494,7 @@ class T:
 
     def run(self, argv, *, input=None, stdin=None, stdout=None, deadline=None, env=None, wrap=True,
             preexec_fn=None):
-        """Run a program to its end. One that hangs is killed and fails the test."""
+        """Run a program to its end. A program that hangs is killed and fails the test."""
         argv = (valgrind_prefix(self.dir) if wrap else []) + [str(a) for a in argv]
         proc = subprocess.Popen(argv, env=env, preexec_fn=preexec_fn, stderr=subprocess.PIPE,
                                 stdin=subprocess.PIPE if input is not None
@@ -539,8 +539,8 @@ class T:
                 with open(self.path(name), encoding='utf-8', errors='replace') as f:
                     text = [line for line in f.read().splitlines() if ': status: ' not in line]
                 yield f'---- {name}'
-                # What came first is often the cause of what came last. A test that waits asks for the status a
-                # hundred times, and says itself what it waited for.
+                # The first line is often the cause of the last one. A test that waits asks for the status a hundred
+                # times, and reports what it waited for by itself.
                 grave = [line for line in text[:-lines] if re.search(r': (error|warning): |(the queue pair|a work request) failed', line)]
                 yield from (line[:400] for line in grave[:lines // 2] + text[-lines:])
 
@@ -585,27 +585,27 @@ def each(*rows):
 
 
 def iwarp_only(fn):
-    """Below @test or @each: the Python peer or bytes of iWARP are part of it, so it is about no other
-    fabric and not among their tests."""
+    """Decorator, below @test or @each: the case uses the Python peer or bytes of iWARP, so it does not run over other
+    fabrics."""
     fn.fabrics = ('iwarp',)
     return fn
 
 
 def no_fabric(fn):
-    """Below @test or @each: nothing connects to anything, so one fabric is enough."""
+    """Decorator, below @test or @each: no connection is made, so one fabric is enough."""
     fn.fabrics = ('iwarp',)
     return fn
 
 
 def with_library(fn):
-    """Below @test or @each: librdinit is loaded into Python, which sanitizers and valgrind do not allow."""
+    """Decorator, below @test or @each: librdinit is loaded into Python, which sanitizers and valgrind do not allow."""
     if SANITIZED or VALGRIND:
         fn.fabrics = ()
     return fn
 
 
 def iwarp_rows(*rows):
-    """Rows of @each that mean something for iWARP only."""
+    """Decorator: rows of @each that apply to iWARP only."""
     return rows if FABRIC == 'iwarp' else ()
 
 
@@ -615,7 +615,7 @@ def _diag(text, out=None):
 
 
 def _explain(t, name, error):
-    """What happened, on standard error: a harness shows that of failed tests, not their TAP."""
+    """The reason of a failure, on standard error: a harness shows that of failed tests, not their TAP."""
     _diag(f'{name}:', sys.stderr)
     if isinstance(error, Failure):
         _diag(error, sys.stderr)
@@ -658,8 +658,8 @@ def _run_one(number, name, fn, args):
 
 
 def main(fabrics=('iwarp', 'verbs')):
-    """Run all tests of the calling file, or those whose name contains an argument. A file whose tests
-    mean nothing to this fabric has none."""
+    """Run all tests of the calling file, or those whose name contains an argument. A file whose tests do not apply to
+    this fabric has none."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if FABRIC not in ('iwarp', 'verbs'):
         print(f'Bail out! RD_TEST_FABRIC is {FABRIC}, expected iwarp or verbs')

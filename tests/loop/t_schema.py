@@ -45,7 +45,7 @@ def errors(schema, value, where='value'):
 
 
 def check(verb, value):
-    """Raises what is wrong with the JSON of a verb; with python3-jsonschema, by that as well."""
+    """Raises an error for JSON of a verb that does not fit; uses python3-jsonschema as well, if it is installed."""
     schema = schema_of(verb)
     found = list(errors(schema, value))
     if found:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests share that are hosts themselves: after whatever a peer did, the daemon serves others and
-keeps nothing. Over iWARP the host is the Python peer, over anything else librdinit."""
+"""Common parts of tests that are hosts themselves: whatever a peer did, the daemon serves others and keeps nothing of
+it. Over iWARP the host is the Python peer, otherwise librdinit."""
 
 import os
 
@@ -12,7 +12,7 @@ Peer = nv.Host if FABRIC == 'iwarp' else lib_host.Host
 # What a command ends with when the target goes away.
 LOST = (nv.iw.PeerError, lib_host.Lost)
 
-# Figures of the status line that only ever grow; all others have to return to where they were.
+# Numbers of the status line that only grow; all others must return to their value from before.
 TOTALS = ('reads', 'writes')
 
 
@@ -21,7 +21,7 @@ def host(target, nqn=NQN, **kw):
 
 
 def exercise(target, nqn=NQN, nsid=1, block=512, **kw):
-    """A well-behaved host from connect to shutdown, with data that is compared."""
+    """A correct host from connect to shutdown, with data that is compared."""
     with host(target, nqn, **kw) as h:
         h.enable()
         queue = h.add_io()
@@ -46,7 +46,7 @@ def has_ended(queue):
 
 
 def warm(target, queues=5):
-    """What each reactor allocates once is not for Baseline to find."""
+    """Baseline must not count what each reactor allocates once."""
     with host(target) as h:
         h.enable()
         for _ in range(queues):
@@ -59,7 +59,7 @@ def gauges(target):
 
 
 class Baseline:
-    """With Baseline(target): ... abuse ...; at the end the target has to serve and hold nothing."""
+    """With Baseline(target): ... abuse ...; at the end the target must serve and hold nothing."""
 
     def __init__(self, target, nsid=1, *, well_behaved=exercise):
         self.target, self.nsid, self.well_behaved = target, nsid, well_behaved
@@ -71,7 +71,7 @@ class Baseline:
         return self
 
     def _settled(self):
-        """The figures once the last connection's end has been digested."""
+        """The numbers once the end of the last connection has been processed."""
         return wait_for(lambda: self._if_idle(gauges(self.target)), 'the target to be idle')
 
     @staticmethod

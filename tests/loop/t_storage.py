@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests of storage share: file systems and block devices of their own, where root may make them."""
+"""Common parts of tests of storage: file systems and block devices of their own, if root can make them."""
 
 import ctypes
 import os
@@ -44,7 +44,7 @@ def post_write(queue, nsid, data):
 
 
 def as_root(t, *argv):
-    """Run a tool that may not work in a container; then the test cannot either."""
+    """Run a tool that may not work in a container; then the test is skipped."""
     requires_root()
     requires_program(argv[0])
     res = t.run(argv, wrap=False)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Peers that break MPA, DDP or RDMAP. The answer is a refusal or a Terminate and the end of that connection;
-everybody else is served on, and nothing is left behind."""
+"""Peers that violate MPA, DDP or RDMAP. The answer is a refusal or a Terminate and the end of that connection; others
+are served, and nothing of it is kept."""
 
 import struct
 import sys
@@ -14,7 +14,7 @@ PD = nv.cm_request()
 
 
 def raw(t, target, data, *, fin=True):
-    """Send bytes as the first of a connection and see it closed without an established answer."""
+    """Send bytes as the first ones of a connection; it must be closed without having been established."""
     conn = iw.dial(target.addr, target.port)
     conn.send_raw(data)
     if fin:
@@ -209,7 +209,7 @@ def a_capsule_ends_the_connection(t, length):
 
 @test
 def sends_beyond_the_queue_depth_end_the_connection(t):
-    """iWARP has no RNR: a Send without a posted RECV is fatal, and must be so for nobody else."""
+    """iWARP has no RNR: a Send without a posted RECV ends its connection, and must affect no other."""
     target = t.target([t.namespace(backend='memory')])
     with Baseline(target):
         with host(target) as h:
@@ -234,7 +234,7 @@ def sends_beyond_the_queue_depth_end_the_connection(t):
 # ---- the keys a target shows ----
 
 def pending_write(target, h, length=65536):
-    """Issue a Write whose data the target asks for by RDMA READ, and do not answer."""
+    """Issue a Write whose data the target requests by RDMA READ, and do not answer."""
     queue = h.add_io()
     conn = queue.conn
     conn.auto_read = False
@@ -322,7 +322,7 @@ def a_key_is_worthless_after_its_read(t):
 
 @test
 def the_sinks_of_reads_are_not_where_they_seem(t):
-    """Nothing of the target's is at the addresses that it shows."""
+    """The addresses that the target shows do not exist in its address space."""
     requires_native()  # whose own mappings may be anywhere
     target = t.target([t.namespace(backend='memory')])
     with Baseline(target):

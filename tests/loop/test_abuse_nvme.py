@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that speak RDMA well and NVMe badly: each gets the status the specification names, and goes on."""
+"""Hosts that use RDMA correctly and NVMe wrongly: each gets the status that the specification names, and can
+continue."""
 
 import struct
 import sys
@@ -50,7 +51,7 @@ def admin_connect_refused(t, data, body, status, dw0):
 
 @test
 def admin_connect_refused_for_a_host_that_is_not_listed(t):
-    """With the answer to an unknown subsystem."""
+    """With the same answer as for an unknown subsystem."""
     target = memory_target(t, subsystem={'allow_any_host': False, 'hosts': [nv.HOST_NQN]})
     with Baseline(target):
         with nv.Queue.dial(target.addr, target.port) as queue:
@@ -70,7 +71,7 @@ def connect_data_refused(t, length):
 
 @test
 def admin_connect_with_data_in_the_capsule_works(t):
-    """No host needs it, but our RECVs are large enough for all."""
+    """No host needs it, but our RECVs are large enough for every command."""
     target = memory_target(t)
     with Baseline(target):
         with nv.Queue.dial(target.addr, target.port) as queue:

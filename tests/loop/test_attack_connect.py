@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Peers that open connections and do nothing with them, while a well-behaved host comes, works and goes."""
+"""Peers that open connections and do nothing with them, while a correct host connects, works and disconnects."""
 
 import os
 import sys
@@ -38,7 +38,7 @@ def tool(t, *args):
 
 @test
 def the_tool_measures_a_host(t):
-    """Whether it finds that good is not for a test to say."""
+    """The verdict is not tested."""
     res = tool(t, '--small', '--seconds', '0.2', 'sockets, one address')
     t.ok(res.rc in (0, 1), f'exit status {res.rc}: {res.err}')
     t.match(r'(?m)^half-open sockets, one address +300 .* (good|BAD)$', res.text)

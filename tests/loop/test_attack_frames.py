@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Peers that begin commands and do not end them, or send frames without end: who is connected goes on, who comes is
-served."""
+"""Peers that begin commands and do not end them, or send frames without end: connected hosts continue, and new hosts
+are served."""
 
 import sys
 

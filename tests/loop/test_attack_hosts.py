@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Many hosts that hold what all share, while a well-behaved host comes, works and goes."""
+"""Many hosts that hold shared resources, while a correct host connects, works and disconnects."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ MIB = 2048  # blocks
 
 @each(*((attack.name, attack) for attack in attack_lib.attacks('attack_hosts')))
 def others_are_served(t, attack):
-    """A host that was there before, with the largest transfers, and hosts that come."""
+    """A host that was there before, with the largest transfers, and hosts that connect later."""
     target = t.target([t.namespace(backend='memory')],
                       target={'reactors': 1, 'buffer_memory': '32MiB', **attack.target})
     data = os.urandom(MIB * 512)
@@ -37,7 +37,7 @@ def attack(name):
 
 @test
 def no_host_holds_buffers_for_ever(t):
-    """Commands that are answered beside do not excuse a READ that is not."""
+    """Other commands that are answered do not excuse a READ that is not."""
     target = t.target([t.namespace(backend='memory')], target={'reactors': 1, 'buffer_memory': '32MiB'})
     with Baseline(target):
         crowd = attack_lib.start(t, target, attack('beside_others'), 2)
@@ -48,7 +48,7 @@ def no_host_holds_buffers_for_ever(t):
 
 @test
 def a_connect_waits_for_no_other(t):
-    """Hundreds of them have a buffer, and of more the oldest connections end."""
+    """Hundreds of them have a buffer; of more, the oldest connections end."""
     target = t.target([t.namespace(backend='memory')], target={'reactors': 1})
     with Baseline(target):
         crowd = attack_lib.start(t, target, attack('connects'), 300)
@@ -63,7 +63,8 @@ def a_connect_waits_for_no_other(t):
 
 @each(('of a host', {'controllers_per_host': 3}, True), ('of an address', {'controllers_per_address': 3}, False))
 def there_are_limits(t, limits, same):
-    """A Connect beyond is refused with Controller Busy, and the log says by which limit; another host's is not."""
+    """One more Connect is refused with Controller Busy, and the log names the limit; that of another host is
+    accepted."""
     target = t.target([t.namespace(backend='memory')], target={'limits': limits})
     hosts = [host(target, hostnqn=GOOD if same else f'{GOOD}-{n}') for n in range(5)]
     for h in hosts[:3]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdinit bench: it does the I/Os that were asked for, no others, counts them rightly and ends well."""
+"""rdinit bench: it does exactly the requested I/Os, counts them correctly and ends well."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def serve(t, namespaces=2, **keys):
 
 
 def bench(t, target, *args, nsid=1, **kw):
-    """Its figures."""
+    """Its results."""
     res = t.rdinit('bench', target.uri(nsid), '-o', 'json', *args, **kw)
     return json.loads(res.text)
 
@@ -41,7 +41,7 @@ def written(data, size=IO):
 
 
 def start(t, target, *args, **kw):
-    """One that runs until it is stopped, and is at work."""
+    """A bench that runs until it is stopped, and has begun."""
     since = target.counters()['reads']
     with open(t.path('out'), 'wb') as out:
         proc = t.spawn('bench', [program('rdinit'), 'bench', target.uri(), '--run-time', '1h', *args,
@@ -57,7 +57,7 @@ def output(t):
 
 
 def consistent(t, part, block_size=IO):
-    """What has to be true of the figures of any run."""
+    """Holds for the results of any run."""
     t.eq(part['bytes'], part['ios'] * block_size, 'bytes')
     lat = part['latency_ns']
     steps = [lat['percentiles'][key] for key in ('50', '90', '99', '99.9', '99.99')]
@@ -133,7 +133,7 @@ def the_mix_is_what_was_asked_for(t):
         got = write_some(t, target, count, '--rw', 'randrw', '--read-percent', str(percent))
         share = 100 * got['read']['ios'] / count
         t.eq(got['read']['ios'] + got['write']['ios'], count, 'reads and writes')
-        # The positions follow from the seed, so this does not depend on luck.
+        # The positions follow from the seed, so the result does not depend on luck.
         t.ok(abs(share - percent) <= (0 if percent in (0, 100) else 5), f'{share} % reads, not {percent}')
         for direction in ('read', 'write'):
             consistent(t, got[direction])

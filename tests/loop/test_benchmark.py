@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/bench in its shortest form: that rows, files and plots appear, that a peer that fails is said to fail and the
-others go on, and that nothing is left. No figure is judged."""
+"""tools/bench in its shortest form: rows, files and plots are made, a failing peer is reported and the others continue,
+and no process or file is left. No result is judged."""
 
 import json
 import os
@@ -33,7 +33,8 @@ def arguments(t, *args):
 
 
 def bench(t, *args, rc=0, plotted=False):
-    """One run; the text of its table and its results. Most tests need no plots, which take longer than all else."""
+    """One run; the text of its table and its results. Most tests need no plots, which take longer than everything
+    else."""
     res = t.run(arguments(t, *args, *([] if plotted else ['--no-plots'])), env=environment(), wrap=False)
     t.eq(res.rc, rc, f'exit status\n{res.err}')
     if rc:
@@ -52,7 +53,7 @@ def needs_both():
 
 
 def left_behind(t):
-    """Command lines of processes that have to do with this test's directory."""
+    """Command lines of processes that use this test's directory."""
     found = []
     for pid in filter(str.isdigit, os.listdir('/proc')):
         try:
@@ -77,7 +78,7 @@ def rows_results_and_table_appear(t):
         t.ok(all((entry['apart_ns'] or 0) > 0 for entry in good) or len(os.sched_getaffinity(0)) < 2, good)
         for entry in good:
             t.ok('error' not in entry, f'{row}: {entry.get("error")}')
-            # Nothing more: on a machine that is busy enough, a moment may pass without an I/O.
+            # No stronger condition: on a busy machine a moment may pass without an I/O.
             for figure in (entry['iops'], entry['lat_us']['mean'], entry['server_cpu_us'], entry['client_cpu_us']):
                 t.ok(isinstance(figure, (int, float)), f'{row}: {entry}')
     for part in ('bare TCP program', 'rdtarget null, rdinit bench', 'rdtarget null / bare TCP', 'idle connections'):
@@ -170,7 +171,7 @@ def a_server_that_does_not_start_is_reported_and_the_rest_goes_on(t):
 
 
 def known_results(t, apart=(), **machine):
-    """Results whose ratios can be worked out by hand; @apart: how far the processors were in each repetition."""
+    """Results whose ratios can be computed by hand; @apart: how far apart the processors were in each repetition."""
     floor, ours = (100, 200, 400), (80, 150, 312)   # 0.80, 0.75, 0.78
     entries = [{'row': row, 'point': 'randread-4096-1-1', 'repetition': n, 'iops': iops,
                 'lat_us': {'mean': 1e6 / iops}, 'client_cpu_us': 1.5, 'server_cpu_us': None}

@@ -11,7 +11,7 @@ from t_loop import Skip, each, main, requires_ipv6, requires_program, wait_for
 
 
 def capture(t, port):
-    """dumpcap on the loopback, once it really captures."""
+    """dumpcap on the loopback; returns when it captures."""
     requires_program('tshark')
     dumpcap = requires_program('dumpcap')
     path = t.path('wire.pcapng')
@@ -24,7 +24,7 @@ def capture(t, port):
 
 
 def finish(t, proc, path, size):
-    """End the capture when @size bytes of it are on file: dumpcap drops what it has not read yet."""
+    """End the capture when it has written @size bytes: dumpcap drops what it has not read yet."""
     wait_for(lambda: os.path.getsize(path) >= size, f'{size} bytes of packets')
     proc.signal(signal.SIGINT)
     proc.wait()

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ends commands in flight, again and again: controller reset, Abort, an association that is deleted,
-a namespace that is removed. Each time every command is answered or gone with its queue, and at the end
-the target holds nothing.
-
-RD_TEST_ROUNDS is how often; 500 with RD_TEST_LONG=1."""
+"""Everything that ends commands in flight, again and again: controller reset, Abort, an association that is deleted, a
+namespace that is removed. Each time every command is answered or ends with its queue, and at the end the target holds
+nothing. RD_TEST_ROUNDS is the number of rounds; 500 with RD_TEST_LONG=1."""
 
 import os
 import random
@@ -21,7 +19,7 @@ BLOCKS = 8192
 DEPTH = 32
 INVALID_NS = 0x00B
 
-# Fast: on its way through any step. Slow: surely in the backend, which has to let it go.
+# Fast: in any step of its way. Slow: in the backend, which has to release it.
 DISKS = (('fast', {}), ('slow', {'layers': [{'type': 'delay', 'read': '20ms', 'write': '30ms'}]}))
 
 
@@ -38,7 +36,7 @@ def start(t, keys):
 
 
 class Load:
-    """A controller with I/O queues, and commands posted that nobody has waited for."""
+    """A controller with I/O queues, and commands posted whose answers nobody has awaited."""
 
     def __init__(self, target, rng, queues=3):
         self.target, self.rng = target, rng
@@ -80,7 +78,7 @@ class Load:
                 queue.pending.append(cid)
 
     def collect(self, allowed):
-        """Wait for every answer; returns how many of each status there were."""
+        """Wait for every answer; returns the number of answers by status."""
         found = {}
         for queue in self.host.io:
             for cid in queue.pending:

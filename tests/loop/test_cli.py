@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdinit's verbs, its two ways to name a target, its JSON, and what it says when it cannot."""
+"""rdinit's verbs, its two ways to name a target, its JSON, and its messages on failure."""
 
 import json
 import contextlib
@@ -66,7 +66,7 @@ def prints_text_for_people(t, nqn, nsid):
 
 @test
 def id_ctrl_has_nvme_clis_forms(t):
-    """Scripts cut it apart: names, widths, decimal and hexadecimal as nvme-cli prints them."""
+    """Scripts parse it: names, widths, decimal and hexadecimal as nvme-cli prints them."""
     target = two_namespaces(t)
     lines = t.rdinit('id-ctrl', target.uri(None)).text.splitlines()
     t.eq(lines[0], 'NVME Identify Controller:', 'heading')
@@ -133,7 +133,7 @@ def usage_error(t, args):
 
 @test
 def the_first_block_by_s_beside_a_port(t):
-    """-s is the block where nothing else can be meant."""
+    """-s is the first block where no port can be meant."""
     target = two_namespaces(t)
     t.rdinit('write', '--traddr', target.addr, '--trsvcid', str(target.port), '--nqn', NQN, '-s', '3', '-d',
              t.file('in', b'x' * 512))
@@ -148,7 +148,7 @@ def without(closed, argv):
 
 @each(('standard output', '>&-', 'standard output: Bad file'), ('all three', '<&- >&- 2>&-', ''))
 def reading_to_a_descriptor_that_is_closed(t, closed, says):
-    """Its sockets must not be taken for standard output; there is nothing to write to, and that is an error."""
+    """Its sockets must not become standard output. Without standard output there is an error."""
     target = two_namespaces(t)
     res = t.run(without(closed, [program('rdinit'), 'read', target.uri(1), '-z', '1M']))
     t.eq(res.rc, 1, f'exit status\n{res.err}')
@@ -165,7 +165,7 @@ def writing_from_a_descriptor_that_is_closed(t):
 
 @test
 def rdtarget_with_its_descriptors_closed(t):
-    """Its files and sockets are not 0 to 2, which are nothing that can be read or written."""
+    """Its files and sockets are not descriptors 0 to 2, which cannot be read or written."""
     proc = t.spawn('rdtarget', without('<&- >&- 2>&-', [program('rdtarget'), '-c', t.config(), '--exit-with-parent']),
                    wrap=False)
 
@@ -221,7 +221,7 @@ def a_host_name_works(t):
 
 @each(('chosen by itself', []), ('asked for', ['--provider', FABRIC]))
 def the_fabric_is_the_one_under_test(t, args):
-    """Or all other tests would be about something else."""
+    """Otherwise all other tests would test another provider."""
     target = two_namespaces(t)
     res = t.rdinit('id-ctrl', target.uri(None), '--verbose', *args)
     t.match(rf'(?m)^rdinit: .*\b{FABRIC}\b', res.err)
@@ -236,7 +236,7 @@ def an_unknown_nqn(t):
 
 @test
 def a_subsystem_name_that_is_no_nqn(t):
-    """Of Linux's blktests: the target decides."""
+    """As Linux's blktests use it: the target decides."""
     name = 'blktests-subsystem-1'
     target = t.target([t.namespace(1, backend='memory')], subsystem={'nqn': name})
     t.match(name, t.rdinit('id-ctrl', target.uri(None, name)).out.decode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdinit against targets that refuse, lie, fall silent or die: a clear message, exit status 1, no hang."""
+"""rdinit and targets that refuse, answer wrongly, fall silent or end: a clear message, exit status 1, no hang."""
 
 import re
 import struct
@@ -10,7 +10,7 @@ import iwarp_peer as iw
 import nvmf_peer as nv
 from t_loop import each, main, program, test
 
-# The time-outs asked for, where one has to run out.
+# The time-outs requested where one has to expire.
 LIMITS = ('--timeout', '1s', '--connect-timeout', '1s')
 
 
@@ -104,7 +104,7 @@ def shuts_the_controller_down(t):
 
 @test
 def uses_no_more_read_depth_than_it_offers(t):
-    """Every READ is one Read Request, so the fake's own check of the answers is what counts."""
+    """Every READ is one Read Request, so the fake target checks the answers."""
     target = fake(t, mdts=0)
     data = bytes(range(251)) * 4000
     write(t, target, rc=0, data=data)
@@ -189,7 +189,7 @@ def connect_refused(t, status, dw0, text):
 # ---- silence ----
 
 class Silent(nv.FakeTarget):
-    """Answers nothing from the step named by .silent on."""
+    """Answers nothing from the step .silent on."""
     silent = None
 
     def on_mpa(self, conn):
@@ -255,7 +255,7 @@ def a_controller_with_a_fatal_status(t):
 # ---- death ----
 
 class Dying(Silent):
-    """Ends the connection at the step named by .silent."""
+    """Ends the connection at the step .silent."""
 
     def on_mpa(self, conn):
         if self.silent == 'TCP':

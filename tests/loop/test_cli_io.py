@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdinit read and write: whole files and parts of them, over every backend; nothing outside is touched."""
+"""rdinit read and write: whole files and parts of them, over every backend; nothing else is changed."""
 
 import contextlib
 import os
@@ -59,7 +59,7 @@ def can_be_polled(path):
 
 @test
 def results_that_are_looked_for(t):
-    """Where the device lets us (tests/vm/test_loop.sh has one); elsewhere that is said, and it works as well."""
+    """If the device supports it (tests/vm/test_loop.sh has one); otherwise the log says so, and I/O works as well."""
     requires_engine('io_uring')
     target = t.target([t.namespace(size=SIZE, engine='io_uring', iopoll=True),
                        t.namespace(2, size=SIZE, engine='io_uring', iopoll=True, direct='off')])
@@ -198,7 +198,7 @@ def crc_asked_for_by_the_initiator(t):
 
 @test
 def a_pipe_on_both_sides(t):
-    """Standard input and output that cannot be sought in."""
+    """Standard input and output that cannot seek."""
     target = serve(t, {'backend': 'memory'})
     data = pattern(SIZE // 16 * 5, 12)
     source = t.spawn('cat', ['cat', t.file('in', data)], stdout=-1, wrap=False)
@@ -268,7 +268,7 @@ def a_read_only_output_file(t):
     path = t.file('out', b'kept')
     os.chmod(path, stat.S_IRUSR)
     if os.geteuid() == 0:
-        # Root writes where it likes; a directory is what even root cannot write to.
+        # Root can write everywhere, except to a directory.
         path = t.dir
     res = t.rdinit('read', target.uri(), '--data', path, '--data-size', '512', rc=1)
     t.match('(?i)permission denied|is a directory', res.err)
@@ -286,7 +286,7 @@ def a_full_output_file(t):
 
 @test
 def a_larger_output_file_is_cut(t):
-    """--data FILE is what was read and nothing else; what the shell opened keeps what is behind."""
+    """--data FILE contains exactly what was read; a descriptor of the shell keeps what is behind."""
     target = t.target([t.namespace(backend='memory', size='1MiB')])
     data = pattern(5000, 21)
     t.rdinit('write', target.uri(), '--data', '-', input=data)
@@ -307,7 +307,7 @@ def a_larger_output_file_is_cut(t):
 
 @test
 def standard_input_longer_than_the_namespace(t):
-    """What fits is written, and it is a failure; up to the last byte it is none."""
+    """Data up to the end is written; more data is an error, data up to the last byte is none."""
     target = t.target([t.namespace(backend='memory', size='1MiB')])
     data = pattern((1 << 20) + 1, 22)
     t.rdinit('write', target.uri(), '--data', '-', input=data[:-1])
@@ -338,7 +338,7 @@ class Terminal:
 
 @test
 def a_progress_bar_on_a_terminal(t):
-    """Drawn in place, complete at the end, and gone from a line that tells an error."""
+    """Drawn in place, complete at the end, and removed from a line that reports an error."""
     target = t.target([t.namespace(1, backend='null', size='4GiB'), t.namespace(2, backend='memory')])
     mib = 2048 if SCALE == 1 else 256
     argv = [program('rdinit'), 'write', target.uri(1), '--data', '/dev/zero', '--data-size', f'{mib}MiB']
@@ -350,7 +350,7 @@ def a_progress_bar_on_a_terminal(t):
     shares = [int(n) for n in re.findall(rb'\] +(\d+)%', term.shown)]
     t.eq(shares, sorted(shares), 'percentages')
     t.eq(Terminal(t, argv + ['--no-progress']).shown, b'', 'with --no-progress')
-    # The end of standard input is not known: no bar, but figures.
+    # The length of standard input is unknown: no bar, but numbers.
     argv = [program('rdinit'), 'write', target.uri(2), '--data', '-']
     with open('/dev/zero', 'rb') as zero:
         term = Terminal(t, argv, stdin=zero)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdtarget --check, and what a bad configuration is told: file, line, key, what was expected."""
+"""rdtarget --check, and the messages for a bad configuration: file, line, key, what was expected."""
 
 import os
 import re
@@ -226,7 +226,7 @@ def every_mistake_is_named_in_one_run(t):
 @test
 @no_fabric
 def mistakes_of_all_kinds_are_named_in_one_run(t):
-    """What is wrong in itself does not hide what is wrong beside the rest."""
+    """A key that is wrong in itself does not hide other mistakes."""
     text = edited('reactors: 2', 'reactors: 0').replace('16MiB', '1000000').replace('port: 0', 'prot: 0')
     res = check(t, text.replace('nsid: 1', 'nsid: one'), rc=1)
     for says in ('did you mean "port"', 'reactors: found 0', 'multiple', 'nsid: found "one"'):
@@ -236,7 +236,7 @@ def mistakes_of_all_kinds_are_named_in_one_run(t):
 @each(('neither', '{}\n', ('no listener is configured', 'no subsystem is configured')),
       ('no subsystem', GOOD[:GOOD.index('subsystems')], ('no subsystem is configured',)))
 def a_target_without(t, text, says):
-    """It starts, says so, and serves what a reload brings."""
+    """It starts, logs that, and serves what a reload adds."""
     path = t.file('test.yaml', text.encode())
     proc = t.spawn('rdtarget', [program('rdtarget'), '--exit-with-parent', path])
     proc.expect(r'\bready$')
@@ -312,7 +312,7 @@ def an_included_file_with(t, text, says):
 @test
 @no_fabric
 def the_order_of_included_files(t):
-    """Each is read once, where it comes first; a path without a pattern has to be there."""
+    """Each is read once, where it comes first; a path without a pattern must exist."""
     part(t, 'a.yaml', subsystem(NQN + 'a', size='x'))
     part(t, 'b.yaml', subsystem(NQN + 'b', size='x'))
     part(t, 'empty.yaml', '# nothing yet\n')
@@ -349,7 +349,7 @@ def a_ready_fd_that_is_not_open(t):
 
 @test
 def sighup_before_it_is_ready_is_remembered(t):
-    """It comes when the configuration is opened."""
+    """The file is opened when the configuration is read."""
     path = t.file('test.yaml', GOOD.encode())
     target = t.target(config=path, env=preloaded('watchfs', HUP_AT=path))
     target.expect('reloaded: nothing has changed$')

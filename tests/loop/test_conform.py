@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdconform on rdtarget: nothing fails, nothing that is there is passed over; and rdconform itself."""
+"""rdconform on rdtarget: no test fails, and no supported feature is left untested; and rdconform itself."""
 
 import os
 import re
@@ -18,8 +18,8 @@ COUNT = re.compile(r'^(\d+) tests: (\d+) ok, (\d+) failed, (\d+) not supported, 
 # Each command may take a while where the programs run slowly.
 TIMEOUT = str(DEADLINE * 1000 // 4)
 
-# What rdtarget may answer with "not supported": tests of what happens without a feature that it has, or of a
-# limit that it does not have. Everything else has to be there.
+# Tests that rdtarget answers with "not supported": they check what happens without a feature that it has, or
+# beyond a limit that it does not have. All others must run.
 WITHOUT = {
     'fabrics.order.disconnect_unsupported', 'admin.feature.sv_without_select', 'io.fused.unsupported',
     'io.opcode.compare', 'io.opcode.copy', 'io.opcode.dataset_management', 'io.opcode.reservations',
@@ -106,7 +106,7 @@ def without_dataloss_nothing_is_written(t):
 @each(('by nothing', ['-t', '*.capsule.host_read'], 'skipped'), ('by --abuse', ['-t', '*.capsule', '--abuse'], None),
       ('by its name', ['-t', 'abuse.capsule'], None))
 def the_family_abuse_is_asked_for(t, args, verdict):
-    """It can take a target's machine down: a wildcard is not enough."""
+    """It can crash a target's machine: a wildcard does not select it."""
     target = full(t)
     seen = verdicts(conform(t, target, *args, rc=0).text)
     got = {what for name, what in seen.items() if name.startswith('abuse.')}
@@ -146,7 +146,7 @@ def a_target_that_refuses_deac_and_has(t, dlfeat, verdict):
 
 @test
 def a_namespace_that_cannot_be_written(t):
-    """What a target does not do fails, and the program says so."""
+    """A wrong behaviour of a target fails, and the program reports it."""
     target = t.target([t.namespace(1, backend='memory', read_only=True)])
     res = conform(t, target, '-t', 'io.write', rc=1)
     t.match(r'io\.write\.sizes: FAILED\n    wanted: .* \[NVM 3\.2\.6\]\n    seen:   Write: got .*\(cmds\.c:\d+\)',
@@ -156,7 +156,7 @@ def a_namespace_that_cannot_be_written(t):
 
 @test
 def the_list(t):
-    """Every test once, with the section it checks."""
+    """Every test once, with the section that it checks."""
     rows = run(t, [program('rdconform'), '--list'], rc=0).text.splitlines()
     t.ok(len(rows) >= 200, f'{len(rows)} tests')
     names = [re.match(r'(\w+\.\w+\.\w+): .+ \[(Base|NVM|RDMA) \d[\d.]*\]( \(--abuse\))?( \(--dataloss\))?$', row)
@@ -196,7 +196,7 @@ def wrong_usage(t):
 
 @test
 def started_without_standard_descriptors(t):
-    """What it prints must not go into its connections."""
+    """Its output must not go into its connections."""
     target = full(t)
     argv = [program('rdconform'), target.uri(1), '--timeout', TIMEOUT, '-t', 'io.flush', '-t', 'admin.identify']
     run(t, ['sh', '-c', 'exec "$0" "$@" <&- >&- 2>&-', *argv], rc=0)
@@ -214,9 +214,9 @@ def a_target_that_is_silent(t):
 
 @each(('is killed', signal.SIGKILL), ('hangs', signal.SIGSTOP))
 def a_target_that(t, sig):
-    """Failures from there on, and an end: not one time limit for each of hundreds of tests."""
+    """All later tests fail, and the run ends: not one time limit for each of hundreds of tests."""
     target = full(t)
-    # Its output goes into a socket that holds a few lines, so that it cannot run far ahead of what was read.
+    # Its output goes into a socket that holds a few lines, so that it cannot run far ahead of the reader.
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:

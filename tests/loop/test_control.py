@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The control socket: requests good and bad, who may do what, and clients that do not behave."""
+"""The control socket: good and bad requests, permissions, and clients that misbehave."""
 
 import json
 import os
@@ -131,7 +131,7 @@ def a_request_without_end_is_refused(t):
 
 @test
 def lines_without_an_answer_are_taken_as_they_are_worked_on(t):
-    """Not into memory: a sender that is faster than one line a turn of the loop has to wait."""
+    """The rest is not stored: a sender that is faster than one line a turn of the loop has to wait."""
     _, path = target_of(t)
     most, sent = 16 << 20, 0
     with Control(path) as c, Control(path) as other:
@@ -300,7 +300,7 @@ def a_drain_waits_for_hosts_and_then_refuses_new_ones(t):
 
 @test
 def one_drain_runs_at_a_time_and_waits_for_every_reactor(t):
-    """One of them stands still meanwhile."""
+    """One of the reactors is blocked meanwhile."""
     stall = t.path('stall')
     config, path = with_socket(t, [t.namespace(1, engine='aio')])
     target = t.target(config=config, env=stall_env(stall))
@@ -663,7 +663,7 @@ def random_request(rng, methods):
 
 @test
 def random_calls_of_many_clients_disturb_no_io(t):
-    """What ends the target is left out, and calls that change hosts' I/O."""
+    """Without calls that end the target or change hosts' I/O."""
     target, path = controlled(t, [t.namespace(1)])
     verify = t.spawn('rdverify', [program('rdverify'), target.uri(1), '--seconds', '5', '--queues', '2',
                                   '--range', 4 << 20, *PATIENCE])

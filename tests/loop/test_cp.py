@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdinit cp: every kind of source to every kind of destination, holes, verification, copies that are continued."""
+"""rdinit cp: every kind of source and destination, holes, verification, and copies that are resumed."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def sparse_file(t, name, size, *places):
 
 
 def cp(t, *args, **kw):
-    """As JSON, with what --verbose says on standard error."""
+    """As JSON, with the --verbose output from standard error."""
     value = json.loads(t.rdinit('cp', *args, '--output-format=json', **kw).text)
     t_schema.check('cp', value)
     return value
@@ -56,7 +56,7 @@ def cp(t, *args, **kw):
 # ---- every pair ----
 
 class Place:
-    """Somewhere to copy from and to: an operand of cp, and how to fill and to read it behind cp's back."""
+    """A source or destination: the operand for cp, and how to fill and read it without cp."""
 
     def __init__(self, t, kind, target, number):
         self.t, self.kind = t, kind
@@ -70,7 +70,7 @@ class Place:
             self.name = '-'
 
     def fill(self, data):
-        """Returns how cp is run from here."""
+        """Returns the command line of cp for these."""
         if self.kind == 'namespace':
             self.t.rdinit('write', self.name, '--data', '-', input=data)
         elif self.kind != 'pipe':
@@ -191,7 +191,7 @@ def ten_sparse_gibibytes(t):
 
 @test
 def verification_finds_what_was_not_written(t):
-    """A disk that forgets: what is read back is zero."""
+    """A disk that forgets: reads return zeroes."""
     target = t.target([t.namespace(1, backend='null', size='4MiB')])
     data = bytes(MIB) + b'x' * MIB
     source = t.file('source', data)
@@ -250,7 +250,7 @@ def a_killed_copy_is_continued(t):
 @test
 @no_fabric
 def a_file_is_continued_without_losing_its_beginning(t):
-    """Behind what is complete there is what the killed run wrote, in holes of the source too."""
+    """Behind the complete part is what the killed run wrote, in holes of the source too."""
     source = sparse_file(t, 'source', 4 * MIB, 0, 2 * MIB)
     dest = t.file('dest', content(source)[:MIB] + b'x' * (3 * MIB))
     ids = {name: os.stat(t.path(name)) for name in ('source', 'dest')}
@@ -267,7 +267,7 @@ def a_file_is_continued_without_losing_its_beginning(t):
 
 @test
 def a_journal_never_runs_ahead_of_a_flush(t):
-    """Each flush fails: nothing may be called complete."""
+    """Each flush fails: nothing may be reported as complete."""
     target = t.target([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE},
                                    layers=[{'type': 'error', 'ops': ['flush']}])])
     source = t.file('source', random.Random(5).randbytes(BIG))
@@ -346,7 +346,7 @@ def a_signal_ends_a_copy_in_order(t):
 @test
 @iwarp_only
 def a_target_that_comes_back_is_not_an_error(t):
-    """Killed in the middle of a copy to it, and started again."""
+    """The target is killed in the middle of a copy to it, and started again."""
     config = t.config([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE})])
     target = t.target(config=config)
     proxy = Proxy(t, target.addr, target.port)
@@ -466,7 +466,7 @@ def a_full_disk(t):
     source = t.file('source', random.Random(1).randbytes(32 * MIB))
     res = t.rdinit('cp', source, f'{where}/copy', rc=1)
     t.match(r'mnt/copy: writing \d+ bytes at byte \d+: No space left on device', res.err)
-    # Writes run side by side: the disk may be full before the first one is done.
+    # Writes run in parallel: the disk may be full before the first one is done.
     said = re.search(r'the first (\d+) bytes are complete and on stable storage in', res.err)
     complete = int(said[1]) if said else 0
     t.same(content(f'{where}/copy')[:complete], content(source)[:complete], 'what is said to be complete')
@@ -513,7 +513,7 @@ def progress_for_programs(t):
     lines = [line.split() for line in content(t.path('lines')).decode().splitlines()]
     last = {phase: (done, total) for phase, done, total in lines}
     t.eq(last, {phase: (str(3 * MIB), str(3 * MIB)) for phase in ('copy', 'flush', 'verify')})
-    # A total that nobody knows, and a reader that has gone away.
+    # The total is unknown, and the reader has gone away.
     argv = [program('rdinit'), 'cp', '-', t.path('copy'), '--no-flush', '--progress', '2']
     t.match(r'(?m)^copy 5 5$', t.run(argv, input=b'hello').err)
     res = t.run(['sh', '-c', '"$@" 3>&1 >/dev/null | true', 'x', *argv[:-1], '3'], input=b'hello', wrap=False)

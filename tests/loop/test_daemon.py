@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdtarget under a service manager: what it is told, its watchdog, its log, and signals."""
+"""rdtarget under a service manager: notifications, its watchdog, its log, and signals."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from t_storage import forbid_io_uring, post_write, stall_env
 
 
 class Manager:
-    """The socket of a service manager, and what came by it."""
+    """The socket of a service manager, and the datagrams that arrive at it."""
 
     def __init__(self, t, name):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -39,7 +39,7 @@ class Manager:
                 return message
 
     def waiting(self):
-        """What has come and was not read."""
+        """The datagrams that have arrived and were not read."""
         found = []
         self.sock.setblocking(False)
         try:
@@ -223,7 +223,7 @@ def engine_io_uring_is_refused_where_it_is_forbidden(t):
 # ---- the log ----
 
 class Unread(Target):
-    """A target whose standard error is a pipe or a socket of the test, with --ready-fd in place of its log."""
+    """A target whose standard error is a pipe or a socket of the test, with --ready-fd instead of its log."""
 
     def __init__(self, t, stderr, *args, env=None):
         reader, writer = os.pipe()
@@ -254,7 +254,8 @@ def stream_of(kind):
 
 @each(('a pipe', 'pipe'), ('a socket', 'socket'))
 def a_log_that_nobody_reads_stops_nothing(t, kind):
-    """Every command is logged, until pipe and buffer are full; then I/O, a reload and the end are as ever."""
+    """Every command is logged until pipe and buffer are full; I/O, a reload and the end of the target work all the
+    same."""
     reader, writer = stream_of(kind)
     target = Unread(t, writer, '--log', 'trace')
     os.close(writer)

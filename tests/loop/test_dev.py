@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A device (rdinit_dev.h) under verified I/O while targets are killed and networks fail: nothing is lost."""
+"""A device (rdinit_dev.h) under verified I/O while targets are killed and networks fail: no data is lost."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ TIMES = ('--keep-alive-tmo', KATO, '--reconnect-delay', 1000, '--io-timeout', 10
 
 
 class Device:
-    """rddev, running."""
+    """A running rddev."""
 
     def __init__(self, t, uris, *args):
         self.t = t
@@ -35,7 +35,7 @@ class Device:
         return int(found[-1]) if found else 0
 
     def goes_on(self, n=300):
-        """Wait for so many more commands."""
+        """Wait for this many more commands."""
         goal = self.ops() + max(20, n // SCALE)
 
         def there():
@@ -64,7 +64,7 @@ def disk(t, **keys):
 
 
 def restarted(t, proxy, config, number, **kw):
-    """The target again, as another process on another port; the proxy leads there."""
+    """Start the target again, as another process on another port; the proxy leads there."""
     target = t.target(config=config, name=f'rdtarget{number}', **kw)
     proxy.to = (target.addr, target.port)
     return target
@@ -139,7 +139,7 @@ def two_targets_with_one_disk_are_killed_in_turn(t, policy):
 def swallowed_commands_are_aborted_then_the_path_is_reset(t):
     target = t.target([disk(t)])
     proxy = Proxy(t, target.addr, target.port)
-    # Without keep-alive in the way: the time limit of a command is to be what fires.
+    # Without keep-alive, so that the time limit of a command expires first.
     dev = Device(t, [proxy.uri(target)], '--io-timeout', 1000, '--keep-alive-tmo', 120000)
     for _ in rounds(2):
         dev.goes_on()
@@ -225,7 +225,7 @@ def another_namespace_is_not_taken_for_the_same(t):
     other = t.target([disk(t, path=t.path('other.img'), uuid='6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11')],
                      name='rdtarget_other')
     dev = Device(t, [target.uri(), other.uri()])
-    # Whichever is connected first is the device's.
+    # The path that is connected first defines the device.
     dev.proc.expect(r'^event path \d failed: .*another one than the device')
     dev.goes_on()
     dev.finish()
@@ -246,7 +246,7 @@ def a_namespace_that_grew_is_told(t):
 
 @test
 def ana_states_are_followed(t):
-    """By events, and by statuses of commands that come before them; without a usable path commands wait."""
+    """By events, and by statuses of commands that arrive before them; without a usable path commands wait."""
     def configure(*states):
         return t.config([disk(t)], listeners=[{'ana': [{'group': 1, 'state': state}]} for state in states])
 
@@ -276,7 +276,7 @@ def ana_states_are_followed(t):
 
 @test
 def a_discovery_controller_names_the_paths(t):
-    """Those that are there, and those that come; the device goes on without the ones that go."""
+    """Existing paths and new ones; the device continues without paths that are removed."""
     target = t.target(config=t.config([disk(t)], listeners=[{}]))
     dev = Device(t, [target.uri()], '--discovery', 1)
     dev.goes_on()

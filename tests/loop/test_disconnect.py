@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host that goes away, in every state there is: by FIN and by RST, and as a program that is killed."""
+"""A host that disconnects in each of its states: by FIN, by RST, and as a program that is killed."""
 
 import sys
 
@@ -139,7 +139,7 @@ def with_io(h, queue, where):
 @each(*((state, state) for state in lib_host.STATES))
 @with_library
 def a_program_is_killed(t, state):
-    """Not by its own code, so in the order in which the kernel clears its things away."""
+    """Not closed by its own code, but in the order in which the kernel frees its objects."""
     target = t.target()
     with Baseline(target):
         for _ in range(scaled(3)):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""fio on librdinit: the engine of tools/fio, built for the fio that is installed, drives rdtarget.
-
-BUILD_ROOT is the build directory; it must have been built.
-"""
+"""fio on librdinit: the engine of tools/fio, built for the installed fio, drives rdtarget. BUILD_ROOT is the build
+directory; it must have been built."""
 
 import glob
 import json
@@ -36,7 +34,7 @@ def build(t, *args, env=None):
 
 
 def engine(t):
-    """The engine, built once for this file's tests. Only headers that nobody here has are no failure."""
+    """The engine, built once for the tests of this file. It is not an error if nobody here has the headers."""
     root = build_root()
     if not _built:
         res = build(t, '--build', root, env=dict(os.environ, CFLAGS='-O2 -g -Werror'))
@@ -51,7 +49,7 @@ def engine(t):
 
 
 def command(t, *args, name='fio'):
-    """fio's command line; what it reports goes to a file."""
+    """fio's command line; its report goes to a file."""
     return [requires_program('fio'), '--output-format=json', f'--output={t.path(name + ".json")}',
             f'--aux-path={t.dir}', *args]
 
@@ -67,7 +65,7 @@ def report(t, name='fio'):
 
 
 def fio(t, *args, rc=0):
-    """Run fio to its end; returns its jobs, or its words when it is to fail."""
+    """Run fio to its end; returns its jobs, or its messages if it is to fail."""
     res = t.run(command(t, *args), wrap=False)
     words = f'{res.err}{res.text}'
     t.eq(res.rc != 0, rc != 0, f'fio failed (exit {res.rc})\n{words}')  # it is the number of failed jobs
@@ -200,7 +198,7 @@ def a_job_that_sleeps_keeps_its_controller(t):
 
 @each(*((name, name) for name in SAMPLES))
 def sample(t, name):
-    """As it is, but for shorter."""
+    """The same, but shorter."""
     if name == 'trim.fio':
         requires_engine('io_uring')  # aio has no Deallocate
     target = t.target([t.namespace(size='16MiB')])
@@ -286,7 +284,7 @@ def the_target_is_stopped_and_does_not_answer(t):
 
 @test
 def the_controller_answers_with_errors(t):
-    """Storage that fails: fio has the reason in words, and goes on when told to."""
+    """Storage that fails: fio prints the reason in words, and continues if told to."""
     # A command is sent up to six times.
     target = t.target([t.namespace(backend='memory', layers=[{'type': 'error', 'rate': '90%'}])])
     args = job(t, target.uri(), '--rw=randread', '--bs=4k', '--iodepth=32', '--io_size=1M')
@@ -332,7 +330,7 @@ def build_says_that_there_is_no_source_of_this_version(t):
 @test
 @no_fabric
 def build_takes_the_release_where_a_mirror_has_no_more(t):
-    """Of the source package's files, apt gets only the one that is fio's own."""
+    """Of the source package's files, apt downloads only fio's own one."""
     requires_program('fio')
     requires_program('apt-config')
     os.makedirs(t.path('fio-1'))
@@ -376,7 +374,7 @@ def build_refuses(t, args, says):
 @test
 @no_fabric
 def an_engine_for_another_fio_says_so(t):
-    """Compiled for a fio that calls itself otherwise."""
+    """Compiled for a fio of another version."""
     root = build_root()
     engine(t)
     env = fake(t, 'fio', 'echo fio-9.99')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare-and-write against all other hosts: increments of one counter, none of them lost."""
+"""Compare-and-write beside all other hosts: increments of one counter, none of them lost."""
 
 import sys
 
@@ -39,7 +39,7 @@ def no_lost_update(t, namespace, blocks):
 
 @test
 def few_capsules_for_many_pairs(t):
-    """16 places for the halves of 64 pairs: no first half keeps the place that its second one needs."""
+    """16 RECVs for the halves of 64 pairs: no first half keeps the RECV that its second half needs."""
     race(t, MEMORY, writers=64, reactors=1, in_capsule_size='64KiB', capsule_memory='1MiB')
 
 

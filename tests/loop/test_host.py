@@ -81,7 +81,7 @@ def read_depth_is_negotiated(t, ird):
         for i, region in enumerate(regions):
             queue.post(nv.sqe(nv.NVM_WRITE, i, nsid=1, cdw10=i * 32, cdw12=31,
                               sgl=nv.keyed_sgl(region.base, len(data), region.stag)))
-        # The queue's own ORD holds; requests beyond it show up while none has been answered.
+        # The queue's own ORD applies; requests beyond it would be seen while none has been answered.
         held, done = [], 0
         limit = queue.reply.ord
         while done < len(regions):
@@ -316,7 +316,7 @@ def keep_alive_keeps_alive(t):
     target = memory_target(t)
     with host(target, kato=2000) as h:
         h.enable()
-        # Longer than two periods, by the clock: the only way to see a timer that does not fire.
+        # Longer than two periods of the clock: only that shows a timer that does not fire.
         end = time.monotonic() + 5
         while time.monotonic() < end:
             nv.expect(h.admin.call(nv.sqe(nv.KEEP_ALIVE, h.admin.next_cid())))
@@ -421,8 +421,8 @@ def entries(log):
 
 @test
 def discovery_with_wildcards_and_several_listeners_shows_what_can_be_reached(t):
-    """Wildcards of both families and a fixed address; who comes by one family is told nothing of the
-    other's wildcard, as no good address of it is known."""
+    """Wildcards of both families and a fixed address. A host of one family does not see the other family's wildcard,
+    because no address for it is known."""
     requires_ipv6()
     nqns = [NQN, 'nqn.2024-01.test:other']
     found = [nv.DISCOVERY_NQN, *nqns]
@@ -448,7 +448,7 @@ def discovery_with_wildcards_and_several_listeners_shows_what_can_be_reached(t):
 
 @test
 def smart_counts_what_was_done(t):
-    """Exactly, over queues on several reactors; failed commands are not traffic but errors."""
+    """Exactly, over queues on several reactors; failed commands do not count as traffic but as errors."""
     target = t.target([t.namespace(backend='memory')])
 
     def smart(h):

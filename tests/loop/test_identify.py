@@ -71,7 +71,7 @@ def the_controller_tells_what_a_host_needs(t):
         t.ok(9 <= mnan <= nn, f'NN {nn}, MNAN {mnan}')
         # Linux reads the whole ANA page in one command.
         t.ok(16 + 32 * u32(page, 348) + 4 * mnan <= 4096 << page[77], 'the ANA log page fits MDTS')
-        # CAP.CSS says that command sets are listed; then there must be a list.
+        # CAP.CSS says that command sets are listed, so the list must exist.
         t.eq(u64(identify(h, 0x1C | 0xFFFF << 16), 0), 1, 'command sets')
 
 
@@ -207,7 +207,7 @@ def write_protect(h, state, **kw):
 
 
 def is_protected(t, target):
-    """By what writes get, which the feature and Identify have to agree with."""
+    """By the results of writes, with which the feature and Identify must agree."""
     with host(target) as h:
         h.enable()
         queue = h.add_io()
@@ -267,7 +267,7 @@ def write_protection_outlives_what_it_has_to(t):
     with host(target) as h:
         h.enable()
         nv.expect(write_protect(h, NO_WRITE_PROTECT), NOT_CHANGEABLE)
-    # Another setting takes nothing back.
+    # Another setting undoes nothing.
     settings('off')
     target.reload('reloaded: 1 changes that need a restart$')
     target.expect('write_protect: a change needs a restart; the old value stays')

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `meson install` puts where, and a program of somebody else that uses it through pkg-config.
-
-BUILD_ROOT is the build directory; it must have been built.
-"""
+"""The files that `meson install` installs, and a foreign program that uses them through pkg-config. BUILD_ROOT is the
+build directory; it must have been built."""
 
 import json
 import os
@@ -46,7 +44,7 @@ int main(int argc, char **argv)
 
 
 def installed(t):
-    """Install below the test's directory; returns the paths of all files there, without it."""
+    """Install below the test's directory; returns the paths of all files there, relative to it."""
     build = os.environ.get('BUILD_ROOT')
     if not build:
         raise Skip('BUILD_ROOT is not set')
@@ -62,7 +60,7 @@ def installed(t):
 
 @test
 def the_right_files_are_installed(t):
-    """Programs, two headers, the library in both forms, its pkg-config file, manual pages; nothing else."""
+    """Programs, headers, the library in both forms, its pkg-config file, manual pages; nothing else."""
     _, files = installed(t)
     for pattern in (r'/bin/rdtarget$', r'/bin/rdinit$', r'/include/rdinit\.h$',
                     r'/include/rdinit_dev\.h$', r'/librdinit\.so$',
@@ -168,7 +166,7 @@ def debian_without_dpkg_dev_gets_the_same_folders(t):
 
 @test
 def debians_programs_find_what_is_installed_in_usr(t):
-    """Folders that the packages of Debian for systemd, bash, zsh and nbdkit look at."""
+    """Folders in which Debian's packages of systemd, bash, zsh and nbdkit look."""
     needs_debian()
     found = places(t, 'build', '--prefix', '/usr', env=without_dpkg_dev(t))
     expected = {'/usr/lib/systemd/system/rdtarget.service', '/usr/lib/sysusers.d/rdtarget.conf',
@@ -195,7 +193,7 @@ def each_folder_can_be_chosen(t):
 
 # ---- the service ----
 
-# What `systemd-analyze security` may say of the unit as it is shipped: 0 is nothing allowed, 10 is everything.
+# The limit for `systemd-analyze security` on the unit as shipped: 0 is nothing allowed, 10 is everything.
 EXPOSURE = 2.1
 
 
@@ -226,7 +224,7 @@ def the_unit_is_a_sandbox(t):
 
 @test
 def systemd_understands_the_unit(t):
-    """Every key is one that systemd knows, and the program that it starts is the one that is installed."""
+    """systemd knows every key, and the program that it starts is the installed one."""
     root, path = unit(t)
     with open(path, encoding='utf-8') as f:
         text = f.read()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The I/O commands on a real daemon, each backend: what they do to the disk, limits as published,
-and lists of keyed descriptors on the wire."""
+"""The I/O commands on a real daemon, each backend: their effect on the disk, the published limits, and lists of keyed
+descriptors on the wire."""
 
 import os
 import struct
@@ -21,7 +21,7 @@ BACKENDS = (('memory', {'backend': 'memory', 'size': '16MiB'}),
 
 
 class Io:
-    """A host with one I/O queue on namespace 1, and what it was told at Identify."""
+    """A host with one I/O queue on namespace 1, and its Identify data."""
 
     def __init__(self, t, keys, **target):
         if 'engine' in keys:
@@ -92,7 +92,7 @@ def zeroes(t, keys):
 
 @test
 def published_limits(t):
-    """One beyond each limit is refused, and the limit itself is not."""
+    """One more than each limit is refused, the limit itself is not."""
     io = Io(t, BACKENDS[0][1])
     nvm = nv.expect_data(io.host.admin.data_in(nv.IDENTIFY, 4096, cdw10=6))
     vsl, wzsl, _, dmrl, dmrsl, dmsl = struct.unpack_from('<BBBBIQ', nvm)
@@ -131,7 +131,7 @@ def uncorrectable(t):
     t.same(io.get(50, 3), data[:3 * BLOCK])
     io.put(53, data[3 * BLOCK:5 * BLOCK])
     t.same(io.get(50, 10), data)
-    # Marks in memory would not outlive the daemon as a file does: not offered there.
+    # Marks in memory would not exist as long as a file does, so they are not offered for files.
     other = Io(t, {'engine': 'io_uring', 'size': '1MiB'})
     t.eq(other.oncs & 2, 0, 'ONCS of a file')
     nv.expect(other.range(WRITE_UNCOR, 0, 1), nv.INVALID_OPCODE)
@@ -213,7 +213,7 @@ def descriptor_lists(t, ird):
 
 @test
 def list_invalidation(t):
-    """One key asked for: it is invalidated. Several: none is, the host does it by itself."""
+    """One key requested: it is invalidated. Several: none is, the host does it by itself."""
     io = Io(t, BACKENDS[0][1])
     for asks in (0,), (1,), (0, 1), ():
         regions = [io.q.conn.register(bytes(256), write=False) for _ in range(2)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""kill -9 under load: of rdinit, many times, and the target keeps nothing; of rdtarget, and rdinit says so."""
+"""kill -9 under load: of rdinit, many times, and the target keeps nothing; of rdtarget, and rdinit reports it."""
 
 import os
 import random
@@ -27,7 +27,7 @@ def rdinit(t, verb, target, *args, **kw):
 
 
 def moves(t, proc, count):
-    """Wait until an rdinit has moved so many more bytes of its file: load is really on."""
+    """Wait until an rdinit has moved this many more bytes of its file, so that there is load."""
     def done():
         if not proc.running:
             t.ok(False, f'rdinit ended early: {proc.text()}')
@@ -57,7 +57,7 @@ def memory_at_rest(target):
 
 @each(('null', {'backend': 'null'}), ('file', {'backend': 'file'}))
 def rdinit_is_killed_under_load(t, keys):
-    # Buffers are memory only once they were used, and how many are used at a time is chance: so let there be few.
+    # Buffers use memory only after their first use, and the number in use at a time is random; so there are few.
     target = t.target([t.namespace(1, size='8GiB', **keys), t.namespace(2, backend='memory')],
                       target={'buffer_memory': '1MiB', 'max_data_size': '256KiB', 'capsule_memory': '1MiB'})
     rng = random.Random(KILLS)
@@ -101,7 +101,7 @@ def the_target_is_killed_under_load(t, number):
 
 @test
 def the_target_is_stopped_and_does_not_answer(t):
-    """SIGSTOP: the connection stays, nothing comes. The time-out is what ends it."""
+    """SIGSTOP: the connection stays, but nothing arrives. The time-out ends it."""
     target = null_and_memory(t)
     t.cleanup(target.signal, signal.SIGCONT)
     proc = load(t, target, 1, '--timeout', '1s' if SCALE == 1 else '8s')
@@ -126,7 +126,7 @@ def a_target_that_is_stopped_is_not_waited_for(t):
 
 @each(('SIGINT', signal.SIGINT), ('SIGTERM', signal.SIGTERM), ('SIGHUP', signal.SIGHUP))
 def rdinit_interrupted(t, sig):
-    """It ends as shells expect of an interrupted program, but not without a word to the controller."""
+    """It ends as shells expect of an interrupted program, and shuts the controller down."""
     if signal.getsignal(sig) == signal.SIG_IGN:     # these tests under nohup; rdinit would inherit it
         signal.signal(sig, signal.SIG_DFL)
         t.cleanup(signal.signal, sig, signal.SIG_IGN)
@@ -144,7 +144,7 @@ def rdinit_interrupted(t, sig):
 
 @test
 def rdinit_interrupted_twice_does_not_wait(t):
-    """The target answers nothing any more: the first signal waits for commands in flight."""
+    """The target does not answer any more: the first signal waits for commands in flight."""
     target = null_and_memory(t)
     t.cleanup(target.signal, signal.SIGCONT)
     proc = load(t, target, 0)
@@ -169,7 +169,7 @@ def rdinit_ignores_what_it_was_started_to_ignore(t):
 
 @test
 def rdinit_stopped_does_not_stop_others(t):
-    """A host that takes no data: its queue is stuck, no other is."""
+    """A host that receives no data: its queue is stuck, no other one is."""
     target = null_and_memory(t)
     with Baseline(target, nsid=2):
         proc = load(t, target, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Layers that delay and fail on purpose, seen by a host; and what block devices give back."""
+"""Layers that delay and fail on purpose, seen by a host; and what block devices return."""
 
 import os
 import struct
@@ -84,7 +84,7 @@ def a_count_ends(t):
 
 @each(('memory', {}), ('file', {'backend': 'file', 'engine': ENGINE}))
 def a_slow_backend_holds_up_only_its_own(t, keys):
-    """Reads of one namespace take 300 ms; what they bring is right, and nobody else waits."""
+    """Reads of one namespace take 300 ms; their data is right, and no other command waits."""
     target = serve(t, {'type': 'delay', 'read': '300ms'}, **keys)
     with host(target) as h:
         h.enable()
@@ -113,7 +113,7 @@ def abort_reaches_through_the_layers(t):
         h.enable()
         queue = h.add_io()
         region = queue.conn.register(bytes(512), read=False)
-        # The data of the write comes with it: there is nothing to fetch before the backend has it.
+        # The data of the write is in the capsule, so nothing is fetched before the backend gets it.
         for opcode, sgl, data in ((nv.NVM_WRITE, nv.offset_sgl(0, 512), bytes(512)),
                                   (nv.NVM_READ, nv.keyed_sgl(region.base, 512, region.stag), b'')):
             cid = queue.next_cid()
@@ -174,7 +174,7 @@ def a_block_device_gives_blocks_back(t, how, zeroes):
         t.same(got[4096:], data[2 * MIB:2 * MIB + 4096], 'what is behind')
         if zeroes:
             t.same(got[:4096], bytes(4096), 'deallocated blocks')
-        # Write Zeroes zeroes, whatever the device makes of it.
+        # Write Zeroes writes zeroes, whatever the device does with it.
         nv.expect(queue.call(nv.sqe(WRITE_ZEROES, queue.next_cid(), nsid=1, cdw10=2 * MIB // 512,
                                     cdw12=2047 | DEAC)))
         cqe, got = queue.read_blocks(1, 2 * MIB // 512, 8)
@@ -200,7 +200,7 @@ def a_block_device_keeps_its_blocks_when_told_to(t):
 
 @test
 def a_discard_is_done_while_others_go_on(t):
-    """The thread that discards, with a host that sends many at once, and an end in the middle."""
+    """The thread that discards: a host sends many at once, and the target ends during them."""
     device = loop_device(t, size=64 * MIB)
     target = t.target([t.namespace(backend='block', size=None, path=device, engine=ENGINE,
                                    deallocate='discard')])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Listeners added, removed and changed by SIGHUP, while hosts by the others go on. An address that cannot
-be used changes nothing."""
+"""Listeners added, removed and changed by SIGHUP, while hosts at other listeners continue. An address that cannot be
+used changes nothing."""
 
 import ctypes
 import json
@@ -25,14 +25,14 @@ def configure(t, *listeners, extra=(), **target):
 
 
 def reload(target, expect=r'reloaded: '):
-    """Returns (address, port) of each listener that began."""
+    """Returns (address, port) of each listener that was opened."""
     return [(host.strip('[]'), int(port))
             for host, port in re.findall(r'listening on (\S+):(\d+) \(iwarp\)', target.reload(expect))]
 
 
 def free_port():
-    """One that nobody is given unasked: what the kernel chooses for a listener or a connection of another test that
-    runs beside this one could come between two listeners here."""
+    """A port outside the range from which the kernel chooses: otherwise another test that runs at the same time could
+    get it in between."""
     with open('/proc/sys/net/ipv4/ip_local_port_range', encoding='ascii') as f:
         low, high = map(int, f.read().split())
     while True:
@@ -76,7 +76,7 @@ def ana_state(h):
 
 
 class Verified:
-    """rdverify by the first listener, from here to the end of the block."""
+    """rdverify at the first listener, from here to the end of the block."""
 
     def __init__(self, t, target, seconds=3):
         self.t = t
@@ -119,7 +119,7 @@ def a_listener_is_added_and_removed_while_others_serve(t):
 
 @test
 def connections_without_a_controller_end_too(t):
-    """And an I/O queue that came by another listener than its admin queue."""
+    """And an I/O queue that uses another listener than its admin queue."""
     target = t.target(config=configure(t, {}, {}))
     first, second = target.listeners
     with join(first) as h:
@@ -168,7 +168,7 @@ def an_address_in_use_changes_nothing(t):
     with socket.socket() as taken:
         taken.bind(('127.0.0.1', 0))
         taken.listen()
-        # It would also change an option of the first, add a good one and a namespace.
+        # The file would also change an option of the first listener, and add a good one and a namespace.
         port = free_port()
         configure(t, {'crc': True}, {'port': port}, {'port': taken.getsockname()[1]},
                   extra=[t.namespace(2, backend='memory')])
@@ -226,7 +226,7 @@ def an_ipv6_listener_is_added(t):
 
 @test
 def rounds_leave_nothing(t):
-    """The listener that comes and goes has hosts; one of them is verified by the other."""
+    """The listener that is added and removed has hosts; one of them is verified at the other listener."""
     target = t.target(config=configure(t, {}, reactors=2))
     warm(target)
 
@@ -252,7 +252,7 @@ WAITS = rf'cannot listen on {re.escape(LATE)} port \d+: .*trying again every sec
 
 
 def give_address(t):
-    """A preexec_fn: a network of its own, with the loopback, to which the test adds an address when it is time."""
+    """A preexec_fn: a network namespace with the loopback, to which the test adds an address later."""
     requires_root()
     ip = requires_program('ip')
 
@@ -269,7 +269,7 @@ def give_address(t):
 
 
 def listed(t, target):
-    """The addresses in the discovery log, as a host of the target's network finds them."""
+    """The addresses in the discovery log, as a host in the target's network finds them."""
     res = t.run(['nsenter', f'--net=/proc/{target.pid}/ns/net', program('rdinit'), 'discover', target.uri(None, None),
                  '-o', 'json'], wrap=False)
     t.eq(res.rc, 0, res.err)

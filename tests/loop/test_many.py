@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Thousands of namespaces and hundreds of subsystems: served, shown, reloaded, and what each costs is counted, not
+"""Thousands of namespaces and hundreds of subsystems: served, shown, reloaded. The cost of each is counted, not
 timed."""
 
 import collections
@@ -14,7 +14,7 @@ import nvmf_peer as nv
 from t_loop import ADDR, ENGINE, FABRIC, NQN, main, preloaded, program, test
 from t_serving import host
 
-MANY = 2000  # more than a list of NSIDs has, and more than a piece of the bits that hosts are kept from
+MANY = 2000  # more than a list of NSIDs has, and more than one piece of the bits for hidden namespaces
 LISTEN = f'target: {{reactors: 2}}\nlisteners: [{{address: {ADDR}, port: 0, provider: {FABRIC}}}]\n'
 
 
@@ -74,7 +74,7 @@ def more_namespaces_than_a_list_has(t):
         t.eq(struct.unpack_from('<I', page, 540)[0], 16384, 'MNAN')
         t.ok(struct.unpack_from('<I', page, 516)[0] >= 16384, 'NN')
     t.rdinit('read', target.uri(MANY), '--data', '-', '--data-size', '512')
-    # From the middle, one at each end, and what comes back in their place.
+    # From the middle and at each end, and the namespaces that replace them.
     configure(t, *(namespace(n, ana_group=1 + n % 2) for n in range(2, MANY) if n % 10))
     t.match(rf'reloaded: {MANY // 10 + 1} removed$', target.reload())
     with host(target) as h:
@@ -89,7 +89,7 @@ def more_namespaces_than_a_list_has(t):
 
 @test
 def what_a_host_does_not_see_is_beyond_the_first_bits(t):
-    """Every second namespace is another host's."""
+    """Every second namespace belongs to another host."""
     other = NQN + ':other'
     target = t.target(config=configure(t, *(namespace(n, **({'hosts': f'["{other}"]'} if n % 2 else {}))
                                             for n in range(1, MANY + 1))))
@@ -125,7 +125,7 @@ def many_subsystems(t):
 
 @test
 def each_file_costs_the_same(t):
-    """And a reload opens only what has changed."""
+    """A reload opens only what has changed."""
     log, folder = t.path('files.log'), t.path('files')
     env = preloaded('watchfs', WATCH_LOG=log)
     os.mkdir(folder)
@@ -137,7 +137,7 @@ def each_file_costs_the_same(t):
         return namespace(nsid, backend='file', engine=ENGINE, path=f'{folder}/{n or nsid}')
 
     def done(what):
-        """How often each file was looked at or opened since the last call."""
+        """The number of times that each file was examined or opened since the last call."""
         with open(log, encoding='utf-8') as f:
             lines = re.findall(rf'^(stat|open) {re.escape(folder)}/(\d+)$', f.read(), re.M)
         os.unlink(log)
@@ -193,7 +193,7 @@ def one_too_many(t):
 
 @test
 def several_signals_during_a_reload(t):
-    """They are served, the last one with what the file says then; and the end does not wait for one."""
+    """They are served, the last one with the file's latest content; and the end of the target does not wait for one."""
     target = t.target(config=configure(t, *(namespace(n) for n in range(1, MANY + 1))))
     since = target.mark()
     for last in (MANY - 1, MANY - 2, MANY - 3):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The commonest mistakes of a user, each with what rdinit says: the thing, the value, what was expected, what to do."""
+"""Common mistakes of users, each with rdinit's message: the thing, the value, what was expected, what to do."""
 
 import sys
 
@@ -69,7 +69,7 @@ COMMAND_LINE = (
     ('copy of nothing', ['copy', DISK, '--sdlba', '9', '-s', '0', '-b', '0'], 'a range of 0 blocks'),
     ('a list that is none', ['dsm', DISK, '--ad', '-s', '0,x', '-b', '8,8'], '--slbs: "x" is not a number'))
 
-# A letter that is not what it is elsewhere: nvme-cli's meaning in this verb holds, and a second line says so.
+# A letter with another meaning in another verb: nvme-cli's meaning for this verb applies, and a second line says so.
 LETTERS = (
     ('the subsystem by -n', ['id-ns', '-t', 'rdma', '-a', '127.0.0.1', '-n', NQN], '-n is --namespace-id .*--nqn'),
     ('the port by -s', ['io-passthru', '-s', '4421', '--opcode=2'], '-s is --show-command .*--trsvcid'),
@@ -125,7 +125,7 @@ AT_THE_TARGET = (
 
 @test
 def said_at_the_target(t):
-    """One target for all of them: none of these mistakes does anything to it."""
+    """One target for all of them: none of these mistakes changes it."""
     target = t.target(subsystems=[
         {'nqn': NQN, 'allow_any_host': True, 'namespaces': [t.namespace(1, backend='memory', size='1MiB')]},
         {'nqn': 'nqn.2024-01.test:fixed', 'allow_any_host': True,

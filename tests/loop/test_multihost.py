@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several hosts and several paths to one daemon: ANA and failover, masks, host lists, controller IDs,
+"""Several hosts and several paths to one daemon: ANA and failover, hidden namespaces, host lists, controller IDs,
 duplicates, referrals and persistent discovery. The configuration changes by SIGHUP."""
 
 import os
@@ -134,7 +134,7 @@ def a_state_changes_while_hosts_are_connected(t, state, status):
 
 
 class Multipath:
-    """What a multipath host does: one path is used; where it does not lead, the ANA log tells another."""
+    """As a multipath host does: it uses one path; when that is not usable, the ANA log names another one."""
 
     def __init__(self, target):
         self.hosts = [host(target, path) for path in (0, 1)]
@@ -146,7 +146,7 @@ class Multipath:
         self.failovers = 0
 
     def choose(self):
-        """Until a path is open: a reload closes one before or after it opens the other."""
+        """Until a path is usable: a reload makes one unusable before or after it makes the other usable."""
         for _ in range(1000):
             for path, h in enumerate(self.hosts):
                 if ana_log(h)[1][1][0] in (OPTIMIZED, NON_OPTIMIZED):
@@ -174,7 +174,7 @@ class Multipath:
 
 @test
 def an_application_survives_failover(t):
-    """Writes and reads through whichever path is open, while the states swap; every block is checked."""
+    """Writes and reads through the usable path while the states are exchanged; every block is checked."""
     rounds = 60 if LONG else 12
     closed = {1: 'inaccessible'}
     target = serve(t, ana=((), closed))
@@ -256,7 +256,7 @@ def a_host_that_is_shut_out_loses_its_controllers(t):
 
 @test
 def a_subsystem_of_others_looks_as_one_that_is_not_there(t):
-    """To the host. The daemon's log tells the difference."""
+    """For the host. The daemon's log shows the difference."""
     def answer(**kw):
         with host(target, **kw) as h:
             cqe = h.admin.fabrics_connect(h.data())

@@ -12,7 +12,7 @@ SIZE = 16 << 20
 
 
 def nbdkit(t, uri, client, *params, rc=0):
-    """Run a shell command as the client of an nbdkit that lives as long as it."""
+    """Run a shell command as the client of an nbdkit that exists as long as the command."""
     if SANITIZED:
         raise Skip('nbdkit has no sanitizer of ours')
     argv = [requires_program('nbdkit'), '-U', '-', program('nbdkit_rdinit'), uri, *params, '--run', client]
@@ -51,7 +51,7 @@ def nbdcopy_brings_the_same_bytes_back(t):
     data = bytearray(random.Random(1).randbytes(SIZE))
     data[3 << 20:9 << 20] = bytes(6 << 20)  # zeroes arrive by Write Zeroes
     src = t.file('in', bytes(data))
-    # What was there before must not show through the zeroes.
+    # Old data must not show through the zeroes.
     t.rdinit('write', target.uri(), '--data', t.file('before', b'\xa5' * SIZE))
     nbdkit(t, target.uri(), f'nbdcopy --connections=4 --flush {src} "$uri"')
     t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(SIZE)).out, bytes(data), 'the namespace')

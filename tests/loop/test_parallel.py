@@ -38,7 +38,7 @@ def same_files(t, a, b):
 
 @each(('512, io_uring', 512, 'io_uring'), ('4096, aio', 4096, 'aio'))
 def parallel_writers_and_readers(t, block, engine):
-    """Each takes a part of its own, at bounds that are aligned to a block and to nothing else."""
+    """Each has a part of its own, whose borders are aligned to a block only."""
     requires_engine(engine)
     requires_disk(t.dir, 4 * TOTAL)
     target = t.target([t.namespace(size=TOTAL, block_size=block, engine=engine)],
@@ -70,7 +70,7 @@ def parallel_writers_and_readers(t, block, engine):
 
 @test
 def readers_see_whole_blocks_of_writers(t):
-    """Two write the same range over and over, in different values; a reader finds no third one."""
+    """Two write the same range over and over, in different values; a reader finds no third value."""
     size = scaled(4, 2) * MIB
     target = t.target([t.namespace(backend='memory', size=size)])
     paths = [t.file('a', b'\xAA' * size), t.file('b', b'\x55' * size)]
@@ -111,7 +111,7 @@ def verified_random_io(t, keys, addr, crc):
 
 @test
 def few_capsules_for_many_queues(t):
-    """16 places for 4 x 128 commands with their data: hosts wait, and nothing is lost or mixed up."""
+    """16 RECVs for 4 x 128 commands with their data: hosts wait, and nothing is lost or mixed up."""
     keys = {'in_capsule_size': '64KiB', 'capsule_memory': '1MiB', 'reactors': 1}
     size = scaled(64, 16) * MIB
     target = t.target([t.namespace(1, backend='memory', size=size)] +

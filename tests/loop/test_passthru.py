@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdinit admin-passthru and io-passthru: commands as a user makes them, and what comes back."""
+"""rdinit admin-passthru and io-passthru: commands that a user builds, and their results."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def identify_controller(t):
 
 @test
 def a_result_without_data(t):
-    """Number of Queues: what was granted is in the result."""
+    """Number of Queues: the granted number is in the result."""
     target = serve(t)
     got = json.loads(t.rdinit('admin-passthru', target.uri(None), '--opcode', '0x0a', '--cdw10', '7',
                               '--output-format', 'json').text)
@@ -70,7 +70,7 @@ def write_and_read(t):
 
 @test
 def the_controllers_refusals(t):
-    """Nothing is checked here: what is wrong reaches the controller and comes back as its status."""
+    """rdinit checks nothing: wrong commands reach the controller and are answered with its status."""
     target = serve(t)
     res = t.rdinit('admin-passthru', target.uri(None), '--opcode', '0xc1', rc=1)
     t.match(r'Invalid (Command )?Op(code|eration)', res.err)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Python peers against captured bytes and against each other: a test tool has to be right first."""
+"""The Python peers compared with captured bytes and with each other: a test tool must be correct first."""
 
 import struct
 import sys

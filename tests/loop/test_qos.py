@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits per second with real clocks: what is measured is told; what is asserted no clock can bend."""
+"""Limits per second with real clocks: what is measured is reported; what is asserted holds for any clock."""
 
 import signal
 import sys
@@ -16,7 +16,7 @@ BURST = 0.05  # seconds: unused time is worth that much
 
 
 class Load:
-    """A queue kept full with reads of one namespace, until stop(); counts what was answered."""
+    """A queue kept full with reads of one namespace, until stop(); counts the answers."""
 
     def __init__(self, h, nsid=1, blocks=1, depth=DEPTH):
         self.queue = h.add_io(depth=depth)
@@ -49,7 +49,7 @@ class Load:
             self.error = e
 
     def stop(self):
-        """Commands and seconds so far; then the rest is waited for."""
+        """Commands and seconds so far; then waits for the rest."""
         done, seconds = self.done, time.monotonic() - self.started
         self._stop = True
         self.thread.join()
@@ -59,8 +59,8 @@ class Load:
 
 
 def measure(t, loads, limit, what):
-    """A limit is never exceeded, however slow the machine: commands in time are at most rate * time."""
-    # What was saved up before, and one in flight at every queue.
+    """A limit is never exceeded, however slow the machine: commands are at most rate * time."""
+    # Plus the credit from before, and one command in flight at every queue.
     wait_for(lambda: sum(load.done for load in loads) >= limit * (4 if LONG else 1.5), 'commands')
     counted = [load.stop() for load in loads]
     done, seconds = sum(n for n, _ in counted), max(s for _, s in counted)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdctl: what people and scripts get from a target by its verbs, and its exit status."""
+"""rdctl: the output of its verbs for people and scripts, and its exit status."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What rdtarget says it has let go of is free: for a write lease, which fails while anybody has the file
-open, for unmounting, and for adding it again."""
+"""A file that rdtarget reports as released is free: for a write lease, which fails while anybody has the file open, for
+unmounting, and for adding it again."""
 
 import fcntl
 import os
@@ -26,7 +26,7 @@ def is_free(path):
 
 
 def use(target, nsid):
-    """Reads, writes and syncs, the last of which has just ended when this does."""
+    """Reads, writes and syncs, the last of which has just ended when this returns."""
     with host(target) as h:
         h.enable()
         queue = h.add_io()

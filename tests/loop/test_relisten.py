@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Listeners that come and go by SIGHUP, with any provider: test_listeners.py has what a host sees of it in detail."""
+"""Listeners that are added and removed by SIGHUP, with any provider; test_listeners.py tests the host's view in
+detail."""
 
 import re
 import sys

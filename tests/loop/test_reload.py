@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SIGHUP: namespaces added, removed, replaced and resized, and hosts let in or shut out, while other hosts
-go on. What cannot be applied is said, and a bad file changes nothing."""
+"""SIGHUP: namespaces are added, removed, replaced and resized, and hosts allowed or not, while other hosts continue.
+What cannot be applied is reported, and a bad file changes nothing."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def memory(t, nsid, size='4MiB', **keys):
 
 
 class Verified:
-    """rdverify on a namespace that nothing happens to, from here to the end of the block."""
+    """rdverify on a namespace that does not change, from here to the end of the block."""
 
     def __init__(self, t, target, nsid=1, seconds=3):
         self.t = t
@@ -65,8 +65,8 @@ class Verified:
 
 
 class Hammer:
-    """Reads and writes of namespaces that come and go, until stopped. Each command has to be answered
-    once, with success or Invalid Namespace. (Data is compared by rdverify, beside it.)"""
+    """Reads and writes of namespaces that are added and removed, until stopped. Each command must be answered once,
+    with success or Invalid Namespace. (rdverify compares data at the same time.)"""
 
     ALLOWED = {nv.SUCCESS, INVALID_NS}
 
@@ -136,7 +136,7 @@ def a_namespace_is_added_and_removed_under_verified_io(t):
         t.match('1 removed$', reloaded(target))
         t.eq(active(t, target), [1], 'namespaces')
         t.ok(verify_runs and verify.running, 'rdverify ended early')
-    # The file is let go: another daemon may have it.
+    # The file is released: another daemon may have it.
     t.target([t.namespace(7)], name='other')
 
 
@@ -225,7 +225,7 @@ def a_bad_configuration_changes_nothing(t, text, message):
     first = [t.namespace(1), memory(t, 2)]
     target = t.target(first)
     files = target.open_files()
-    # It would remove 2, add 3 and 4, and shut everybody out.
+    # The file would remove 2, add 3 and 4, and exclude every host.
     config = t.config([t.namespace(1), memory(t, 3), t.namespace(4, path=t.path('none/x.img'))],
                       subsystem={'allow_any_host': False, 'hosts': ['nqn.2024-01.test:nobody']})
     if text:
@@ -343,7 +343,7 @@ def the_end_comes_in_the_middle_of_a_reload(t):
 
 @test
 def rounds_of_add_and_remove_under_load_leave_nothing(t):
-    """All reactors have I/O on the namespaces that go; one that stays is verified."""
+    """All reactors have I/O on the namespaces that are removed; one that stays is verified."""
     def with_extra(*extra):
         t.config([t.namespace(1)] + [t.namespace(n) if n < 5 else memory(t, n) for n in extra],
                  target={'reactors': 3})

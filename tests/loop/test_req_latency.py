@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long commands stay in each state: what SIGUSR1 tells, and what the end does where it is asked for."""
+"""The times that commands spend in each state: as SIGUSR1 logs them, and at the end if that is configured."""
 
 import re
 import signal
@@ -84,7 +84,7 @@ def waiting_for_a_limit_is_seen_where_it_is(t):
     target = serve(t, 1, qos={'iops': 200})
     bench(t, target, 40, '--depth', '16')
     rows = times(target)
-    # The last of 16 in flight waits for its 15 predecessors; up to 50 ms of turns may have been saved up.
+    # The last of 16 in flight waits for its 15 predecessors; up to 50 ms of credit may have been available.
     t.ok(rows['limited']['max'] >= 20000, f'a limit of 200 per second: {rows}')
     consistent(t, rows)
 
@@ -121,7 +121,7 @@ def the_end_tells_the_times(t, asked):
 
 @test
 def many_questions_at_once_have_one_answer_each_time(t):
-    """They come while commands run, and while the last question is on its way."""
+    """The signals come while commands run, and while the last query is in progress."""
     target = serve(t, 1, reactors=2)
     since = target.mark()
     for _ in range(20):

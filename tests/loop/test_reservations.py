@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reservations with two hosts: conflicts, preemption, notifications, and what a kill leaves of them."""
+"""Reservations with two hosts: conflicts, preemption, notifications, and what remains after a kill."""
 
 import os
 import random
@@ -222,7 +222,7 @@ def killer_env(at=None, log=None):
 
 @test
 def the_order_of_an_update_is_safe_for_a_power_failure(t):
-    """The new text is on the disk before it has the name, and the name before the answer."""
+    """The new text is on the disk before it has the name, and has the name before the answer."""
     log = t.path('operations')
     target = serve(t, env=killer_env(log=log))
     with Owner(target, 1) as one:
@@ -236,7 +236,7 @@ def the_order_of_an_update_is_safe_for_a_power_failure(t):
 
 
 def change(t, target, act):
-    """Host 1 does something; whether it was answered before the target died."""
+    """Host 1 does something; returns whether it was answered before the target died."""
     host = Owner(target, 1)
     try:
         nv.expect(act(host))
@@ -286,7 +286,7 @@ def a_kill_at_any_step_leaves_old_or_new(t, act, steps):
 
 @test
 def random_kills_lose_nothing_that_was_answered(t):
-    """One host replaces its key as fast as it can; the kill comes from outside, anywhere."""
+    """One host replaces its key as fast as it can; the kill comes from outside, at any moment."""
     rng = random.Random(KILLS)
     target = serve(t)
     with Owner(target, 1) as one:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Many connections: what idle ones cost, how much memory each takes, when descriptors run out; and where
-the threads that serve them run."""
+"""Many connections: the cost of idle ones, the memory of each, what happens when descriptors run out, and the CPUs of
+the threads that serve them."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ def requires_files(count):
 
 
 def connect(target, stack, count):
-    """@count queues, with those of administration."""
+    """@count queues, including admin queues."""
     hosts = []
     while count:
         h = stack.enter_context(host(target))
@@ -47,7 +47,7 @@ def effort(target):
 
 @test
 def idle_connections_wake_nobody(t):
-    """Not once in two seconds does any thread run, and so no processor time is used."""
+    """For two seconds no thread runs, so no processor time is used."""
     requires_native()
     requires_files(600)
     target = t.target([t.namespace(backend='null')], args=('--log', 'notice'))
@@ -88,7 +88,7 @@ def a_thousand_queue_pairs_on_one_reactor(t):
 
 @test
 def out_of_descriptors_is_said(t):
-    """New connections wait until there are some again; those that are there are served."""
+    """New connections wait until descriptors are free; existing ones are served."""
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     if VALGRIND:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that share a reactor's memory: one whose commands hold theirs for long does not stop others."""
+"""Hosts that share a reactor's memory: a host whose commands hold memory for long does not stop others."""
 
 import os
 import sys
@@ -13,8 +13,8 @@ BLOCKS = 2048  # 1 MiB, the largest transfer; the buffers hold eight
 
 @each(('reads', nv.Queue.post_read), ('writes', nv.Queue.post_write))
 def a_host_that_stops_keeps_its_share_only(t, post):
-    """It has much more outstanding than there are buffers, and neither reads nor answers anything. Of the half of
-    those that have moved nothing an address gets no more than it leaves; what sockets have taken shows nothing."""
+    """The host has much more outstanding than there are buffers, and neither reads nor answers anything. An address
+    gets at most as many buffers of the reserve as it leaves; data in socket buffers does not count as transferred."""
     target = t.target([t.namespace(1, backend='memory', size='32MiB')], target={'reactors': 1})
     data = os.urandom(BLOCKS * 512)
     with Baseline(target):
@@ -35,7 +35,7 @@ def a_host_that_stops_keeps_its_share_only(t, post):
 
 @test
 def a_host_that_stops_on_its_admin_queues_keeps_nobody_from_connecting(t):
-    """Its commands bring data, which it then does not hand out."""
+    """Its commands announce data, which it then does not send."""
     target = t.target([t.namespace(1, backend='memory')], target={'reactors': 1})
     with Baseline(target), host(target, depth=128) as one, host(target, depth=128) as two:
         for h in (one, two):
@@ -55,7 +55,7 @@ def a_host_that_stops_on_its_admin_queues_keeps_nobody_from_connecting(t):
 @each(('for a slow disk', {'layers': [{'type': 'delay', 'write': '1h'}]}),
       ('for a limit', {'qos': {'write_iops': 1}}))
 def a_host_whose_writes_wait_keeps_its_share_only(t, keys):
-    """They bring their data in the capsule, on several queues; 1 MiB is room for 127 of them."""
+    """The commands have their data in the capsule, on several queues; 1 MiB is room for 127 of them."""
     most = 95
     target = t.target([t.namespace(1, backend='memory'), t.namespace(2, backend='memory', **keys)],
                       target={'reactors': 1, 'capsule_memory': '1MiB'})
@@ -78,7 +78,7 @@ def a_host_whose_writes_wait_keeps_its_share_only(t, keys):
 
 
 def post_half(queue, capsule):
-    """Sends the first half of a capsule. Returns what sends the rest."""
+    """Sends the first half of a capsule. Returns a function that sends the rest."""
     made = []
     queue.conn.send_raw = made.append
     queue.post(capsule)
@@ -90,7 +90,7 @@ def post_half(queue, capsule):
 
 @test
 def capsules_on_their_way_hold_up_nobody(t):
-    """The target begins with 64 places; a command takes one with its last byte."""
+    """The target begins with 64 RECVs; a command takes one with its last byte."""
     target = t.target([t.namespace(1, backend='memory')], target={'reactors': 1})
     data = os.urandom(8192)
     with Baseline(target), host(target) as h:

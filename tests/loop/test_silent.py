@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A machine that is gone without a word: its cable is pulled, in network namespaces of the test's own."""
+"""A machine that disappears without a message, as when its cable is pulled; in network namespaces of the test."""
 
 import ctypes
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that come back while the storage still has a write of theirs."""
+"""Hosts that reconnect while the storage still executes a write of theirs."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ RESV_REPORT = 0x0E
 
 @test
 def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
-    """The old write comes first, although its reactor cannot say that it has it."""
+    """The old write is executed first, although its blocked reactor cannot report it."""
     stall = t.path('stall')
     target = t.target([t.namespace(1, engine='aio'), t.namespace(2, backend='memory')],
                       target={'reactors': 2}, env=stall_env(stall))
@@ -29,7 +29,7 @@ def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
         target.expect('commands of a former controller of this host are still in flight')
         queue = back.add_io()
         cids = [post_write(queue, nsid, NEW) for nsid in (1, 2)]
-        # Others of the queue are answered, for as long as it takes a write that is let through to be done as well.
+        # Other commands of the queue are answered, for as long as a write that was not held back would take.
         for _ in range(500):
             nv.expect(queue.data_in(RESV_REPORT, 64, nsid=1, cdw10=15, cdw11=1)[0])
         os.unlink(stall)
@@ -44,11 +44,11 @@ def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
 
 @test
 def the_reactor_of_the_admin_queue_stands_still(t):
-    """Nobody has seen that the old controller is dead, and the new one is ready at once."""
+    """Nobody has noticed that the old controller is dead, and the new one is ready at once."""
     stall = t.path('stall')
     target = t.target([t.namespace(1, engine='aio')], target={'reactors': 2}, env=stall_env(stall))
-    # Queues go to the reactor with the fewest I/O queues: the first admin queue and the second I/O queue share one,
-    # and the other host's leave room on the other one.
+    # Queues go to the reactor with the fewest I/O queues: the first admin queue and the second I/O queue are on one
+    # reactor, and those of the other host leave room on the other one.
     lost = nv.Host(target.addr, target.port, NQN).enable()
     lost.add_io()
     queue = lost.add_io()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What becomes of the data when the storage below is full, short, stuck, shared or 4096-byte."""
+"""Data when the storage below is full, too small, stuck, shared, or has blocks of 4096 bytes."""
 
 import os
 import random
@@ -20,7 +20,7 @@ WRITE_ZEROES = 8
 
 
 def flushes(device):
-    """Flush requests the kernel has sent to a block device."""
+    """The number of flush requests that the kernel has sent to a block device."""
     with open(f'/sys/block/{os.path.basename(device)}/stat', encoding='ascii') as f:
         return int(f.read().split()[15])
 
@@ -29,7 +29,7 @@ def flushes(device):
 
 @each(('io_uring', 'io_uring'), ('aio', 'aio'))
 def a_full_file_system_is_capacity_exceeded(t, engine):
-    """A sparse file larger than its file system: what fits is kept, what does not is refused."""
+    """A sparse file larger than its file system: writes that fit are kept, others are refused."""
     where = mount(t, '-t', 'tmpfs', '-o', 'size=4M', 'none')
     target = t.target([t.namespace(path=f'{where}/ns1.img', size='16MiB', engine=engine)])
     kept = pattern(1, MIB)
@@ -56,7 +56,7 @@ def a_full_file_system_is_capacity_exceeded(t, engine):
 
 @each(('io_uring', 'io_uring'), ('aio', 'aio'))
 def a_file_that_was_cut_gives_read_errors(t, engine):
-    """Never old memory, never zeroes: the blocks behind the new end are lost, and it is said."""
+    """Never old memory and never zeroes: the blocks beyond the new end are lost, and reads report that."""
     target = t.target([t.namespace(size='16MiB', engine=engine)])
     data = pattern(3, 16 * MIB)
     t.rdinit('write', target.uri(), '--data', '-', input=data)
@@ -79,7 +79,7 @@ def a_file_that_was_cut_gives_read_errors(t, engine):
 @each(('io_uring, Flush', 'io_uring', False), ('io_uring, FUA', 'io_uring', True),
       ('aio, Flush', 'aio', False), ('aio, FUA', 'aio', True))
 def acknowledged_data_survives_kill_9(t, engine, fua):
-    """Writes of many sizes in flight when the target dies: those answered before are there."""
+    """Writes of many sizes in flight when the target dies: those that were answered are in the file."""
     config = t.config([t.namespace(engine=engine)])
     target = t.target(config=config)
     rng = random.Random(engine)
@@ -136,7 +136,7 @@ def flush_and_fua_reach_the_device(t, engine):
       ('4096 on 4096, io_uring', 4096, 4096, 'io_uring'), ('512 on 4096, io_uring', 512, 4096, 'io_uring'),
       ('512 on 4096, aio', 512, 4096, 'aio'))
 def a_block_device_with_blocks_of(t, block, sector, engine):
-    """512 on 4096 cannot go direct; it has to work all the same, and promise no Write Zeroes."""
+    """512 on 4096 cannot use direct I/O; it must work all the same, and offer no Write Zeroes."""
     requires_engine(engine)
     device = loop_device(t, sector=sector)
     target = t.target([t.namespace(backend='block', size=None, path=device, engine=engine,
@@ -193,7 +193,7 @@ def two_daemons_on_one_file_are_refused(t):
 
 @test
 def two_namespaces_on_one_file_are_refused(t):
-    """Through a symbolic link as well; all readers is fine."""
+    """Also through a symbolic link; several readers are allowed."""
     t.file('disk', bytes(MIB))
     os.symlink('disk', t.path('link'))
     spaces = [t.namespace(1, path=t.path('disk'), create=False, size=None),
@@ -224,7 +224,7 @@ def exercise_reads(target):
 # ---- stuck ----
 
 class Frozen:
-    """A file system of its own that takes writes, and can be frozen: they hang until it is thawed."""
+    """A file system of its own that can be frozen: writes then hang until it is thawed."""
 
     def __init__(self, t):
         requires_root()
@@ -249,8 +249,8 @@ class Frozen:
 
 
 def hang_writes(h, target, count, fetched=None, size=65536):
-    """So many writes that do not come back. Returns the queue and the writes, once the target has the data
-    of `fetched` of them."""
+    """Starts this many writes that do not end. Returns the queue and the writes, when the target has the data of
+    `fetched` of them."""
     queue = h.add_io(depth=64)
     fetched = fetched or count
     before = queue.conn.stats.reads if FABRIC == 'iwarp' else 0
@@ -268,7 +268,7 @@ def hang_writes(h, target, count, fetched=None, size=65536):
 
 
 def workers_that_hang(target):
-    """Of io_uring's threads, those that the kernel has put to sleep for good. Their work they take in order."""
+    """The threads of io_uring that the kernel has blocked. They execute their work in order."""
     hang = 0
     for task in os.scandir(f'/proc/{target.popen.pid}/task'):
         try:
@@ -281,7 +281,7 @@ def workers_that_hang(target):
 
 
 def abort_first_and_last(t, h, target, writes):
-    """The last one waits for a buffer: Abort takes it out. The first is in the kernel for good, once it has begun."""
+    """The last one waits for a buffer and can be aborted. The first one is stuck in the kernel once it has begun."""
     nv.expect(h.admin.call(nv.sqe(nv.KEEP_ALIVE, h.admin.next_cid())))
     last = writes.pop()
     cqe = nv.expect(h.admin.call(nv.sqe(nv.ABORT, h.admin.next_cid(), cdw10=1 | last.cid << 16)))
@@ -295,8 +295,8 @@ def abort_first_and_last(t, h, target, writes):
 
 @test
 def a_backend_that_hangs_stops_nobody_else(t):
-    """Writes stuck in the kernel until the host has all buffers it may have: Connect, Identify, Keep Alive, Abort and
-    another namespace's small commands are answered meanwhile, and afterwards the writes are."""
+    """Writes are stuck in the kernel until the host has all buffers that it may have: Connect, Identify, Keep Alive,
+    Abort and small commands for another namespace are answered meanwhile, and the writes later."""
     requires_engine('io_uring')
     fs = Frozen(t)
     target = t.target([t.namespace(1, path=f'{fs.where}/ns1.img', size='32MiB', engine='io_uring'),
@@ -305,7 +305,7 @@ def a_backend_that_hangs_stops_nobody_else(t):
     with host(target) as h:
         h.enable()
         fs.freeze()
-        # What a host of which no transfer has ended yet may hold of 1 MiB.
+        # The maximum that a host may hold of 1 MiB before its first transfer has ended.
         queue, writes = hang_writes(h, target, 16, fetched=3)
         t.eq(target.counters()['waiting'], 13, 'commands that wait for a buffer')
         nv.expect(h.admin.identify(1)[0])
@@ -328,7 +328,7 @@ def a_backend_that_hangs_stops_nobody_else(t):
 
 @test
 def a_host_that_goes_while_its_backend_hangs_is_cleared_away_later(t):
-    """Keep-alive expiry with stuck I/O on another reactor: the association ends, its memory waits."""
+    """Keep-alive expiry with stuck I/O on another reactor: the association ends, its memory is freed later."""
     requires_engine('io_uring')
     fs = Frozen(t)
     target = t.target([t.namespace(1, path=f'{fs.where}/ns1.img', size='32MiB', engine='io_uring'),
@@ -350,7 +350,7 @@ def a_host_that_goes_while_its_backend_hangs_is_cleared_away_later(t):
 
 @test
 def a_drain_that_takes_too_long_is_given_up(t):
-    """SIGTERM with a backend that does not answer: an end, an exit status and a reason."""
+    """SIGTERM with a backend that does not answer: the target ends, with an exit status and a reason."""
     requires_engine('io_uring')
     fs = Frozen(t)
     config = t.config([t.namespace(1, path=f'{fs.where}/ns1.img', size='32MiB', engine='io_uring'),

@@ -30,7 +30,7 @@ EXPECTED = {nv.SUCCESS, nv.ABORTED_BY_REQUEST, nv.SEQUENCE_ERROR, nv.DATA_TRANSF
 
 
 class Gone(Exception):
-    """An I/O queue's controller is no more."""
+    """The controller of an I/O queue has ended."""
 
 
 class Guest:
@@ -123,7 +123,7 @@ class Guest:
             raise Failure(f'status {cqe.status:#x}')
 
     def reset(self, h):
-        """Controller reset with everything in flight; the queues are gone, the association stays."""
+        """Controller reset with everything in flight; the queues end, the association continues."""
         nv.expect(h.admin.property_set(nv.CC, 0x00460000))
         while nv.expect(h.admin.property_get(nv.CSTS)).dw0 & 1:
             pass
@@ -137,7 +137,7 @@ class Guest:
             self.add_io(h)
 
     def requeue(self, h):
-        """An I/O queue is lost and made again at once, with the same QID."""
+        """An I/O queue is lost and created again at once, with the same QID."""
         if not h.io:
             return
         queue = h.io.pop()
@@ -158,7 +158,7 @@ class Guest:
 
 
 class LibGuest(Guest):
-    """The same with librdinit, as far as it goes: it resets and aborts nothing."""
+    """The same with librdinit, as far as it can: it does not reset or abort."""
 
     def live(self):
         h = host(self.target, kato=self.rng.choice((0, 0, SHORT_KATO, LONG_KATO)), queues=8)
@@ -202,7 +202,7 @@ class LibGuest(Guest):
         self.check(h.admin.identify(1)[0])
 
     def requeue(self, h):
-        """A queue ends with its commands in flight, and another takes its place."""
+        """A queue ends with its commands in flight, and another one takes its place."""
         if h.io:
             h.io.pop().close()
             h.add_io(depth=16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A sync that fails is told by the kernel once. Every host is told, until the namespace is opened again."""
+"""The kernel reports a failed sync once. Every host is told, until the namespace is opened again."""
 
 import os
 import re
@@ -55,7 +55,7 @@ class Hosts:
 
 
 def all_fail(t, queues):
-    """Of both hosts; reads, and other namespaces, do not."""
+    """Of both hosts; reads, and other namespaces, still work."""
     for queue, who in zip(queues, ('the host that was told first', 'another host')):
         for _ in range(2):
             refused(t, queue.flush(1), f'Flush of {who}')
@@ -161,7 +161,7 @@ def a_restart_opens_it_again(t):
 
 @each(('io_uring', 'io_uring'), ('aio', 'aio'))
 def what_the_page_cache_could_not_write(t, engine):
-    """A real one: a device without room for what was written to its pages."""
+    """A real failure: a device without room for the data that was written to its pages."""
     requires_engine(engine)
     where = mount(t, '-t', 'tmpfs', '-o', 'size=4M', 'none')
     with open(f'{where}/disk', 'wb') as f:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdtarget's life: start, restart, stop under load, as an ordinary user, idle, on all its reactors."""
+"""rdtarget: start, restart, stop under load, as an ordinary user, idle, on all its reactors."""
 
 import collections
 import os
@@ -160,7 +160,7 @@ def it_dies_with_its_parent(t):
 
 @test
 def two_reactors_are_used(t):
-    """Queues are spread: with load on several, more than one reactor reads."""
+    """Queues are distributed: with load on several, more than one reactor reads."""
     target = t.target([t.namespace(backend='memory')], target={'reactors': 2})
     with host(target) as h:
         h.enable()
@@ -178,7 +178,7 @@ def two_reactors_are_used(t):
 # ---- limits ----
 
 def as_user():
-    """The uid and gid to run as: an ordinary user's."""
+    """The uid and gid of an ordinary user to run as."""
     if os.geteuid() != 0:
         return None
     return 65534
@@ -223,7 +223,7 @@ def an_ordinary_user_with_a_memlock_limit_of(t, memlock, engine):
 
 @test
 def a_small_slab_makes_requests_wait(t):
-    """Far more data in flight than buffers: everything is served, in the end."""
+    """Far more data in flight than buffers: all of it is served."""
     target = t.target([t.namespace()], target={'buffer_memory': '2MiB', 'max_data_size': '128KiB'})
     data = random.Random(5).randbytes(SIZE)
     with Baseline(target):

@@ -14,7 +14,7 @@ from t_proxy import Proxy
 
 
 class Top:
-    """It runs; next() gives what it says, until something is so."""
+    """A running rdinit top; next() returns its output until a condition holds."""
 
     def __init__(self, t, *uris):
         self.proc = t.spawn('top', [program('rdinit'), 'top', *uris, '--interval=50ms', '-o', 'json', *PATIENCE],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every verb of rdinit against rdtarget: as text, as JSON that its schema describes, and what it does."""
+"""Every verb of rdinit against rdtarget: as text, as JSON that its schema describes, and its effect."""
 
 import json
 import os
@@ -100,7 +100,7 @@ def letters(pattern, argv):
 @test
 @no_fabric
 def letters_are_nvme_clis(t):
-    """No letter means one thing here and another one in nvme-cli, and what both have has the same letter."""
+    """No letter has another meaning than in nvme-cli, and options of both have the same letter."""
     nvme = shutil.which('nvme', path=os.environ['PATH'] + ':/usr/sbin')
     if not nvme:
         raise Skip('nvme-cli is not installed')
@@ -261,7 +261,7 @@ def features_and_properties(t):
 
 
 def grows(t):
-    """A target whose namespace can be made larger."""
+    """A target whose namespace can be resized."""
     disk = t.file('disk', bytes(1 << 20))
     target = t.target([t.namespace(1, path=disk, size=None, create=False)])
 
@@ -280,7 +280,7 @@ def monitor(t, target, *args):
 
 @test
 def monitor_prints_events(t):
-    """The log page is read, so that the second time is an event as well."""
+    """The log page is read, so that the second change is an event as well."""
     target, grow = grows(t)
     mon, out = monitor(t, target, '--events', '2')
     for mib in 2, 3:

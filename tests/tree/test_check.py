@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tools/check counts, in a tree where everything that it runs is a stand-in; what tests/debian keeps."""
+"""The counts that tools/check prints, in a tree where everything that it runs is a stand-in; and the cache of
+tests/debian."""
 
 import json
 import os
@@ -10,7 +11,7 @@ import sys
 
 from t_loop import SOURCE_ROOT, each, main, test
 
-# Writes the log that was asked for: one case that passed.
+# Writes the log that was requested: one case that passed.
 MESON = '''
 case $1 in
 setup)
@@ -49,7 +50,7 @@ def logging(rc, *logs):
 
 
 def check(t, package):
-    """What is printed by tools/check whose tests/debian/package is this script; everything else passes."""
+    """The output of tools/check whose tests/debian/package is this script; everything else passes."""
     top = t.path('top')
     for folder in ('common', 'target', 'initiator', 'include', 'tests', 'tools'):
         os.makedirs(f'{top}/{folder}')
@@ -106,7 +107,8 @@ def a_script_that_cannot_run_here_is_skipped(t):
 
 
 def keep(t, content, make):
-    """The exit status of tests/debian/lib.sh when it keeps what this function makes, and what is kept then."""
+    """The exit status of tests/debian/lib.sh when it keeps what this function makes, and the content that is then
+    kept."""
     text = f"""set -euo pipefail
 here={SOURCE_ROOT}/tests/debian top={SOURCE_ROOT} suite=none
 . "$top/tools/lib.sh"

@@ -30,7 +30,7 @@ def folder_of(path):
 
 
 def upwards(pairs, ladder):
-    """Of (from, to, what), with folders: those that point upwards."""
+    """Of (from, to, what), with folders: the entries that point upwards."""
     rank = {folder: i for i, folder in enumerate(ladder)}
     return [f'{a} -> {b}: {what}' for a, b, what in pairs if rank[b] < rank[a]]
 
@@ -98,7 +98,7 @@ def target_folders_call_only_what_is_under_them(t):
 
 @test
 def a_call_upwards_would_be_found(t):
-    """A test that cannot fail is none: with two folders changed about, each of both kinds finds something."""
+    """A test that cannot fail proves nothing: with two folders exchanged, both kinds of errors are found."""
     for above, below in (('cmd', 'nvmf'), ('nvmf', 'bdev'), ('reactor', 'transport/rdma')):
         ladder = [{above: below, below: above}.get(folder, folder) for folder in LADDER]
         t.ok(upwards(includes(), ladder), f'includes, {above} under {below}')

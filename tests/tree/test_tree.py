@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tree's own rules: who may include whom, sizes, and that programs, manual pages and samples agree."""
+"""Rules of the tree: which folders may include which, and that programs, manual pages and samples agree."""
 
 import fnmatch
 import glob
@@ -15,7 +15,7 @@ from t_tree import no_errors, read, resolve, scripts, sources
 
 C_FOLDERS = ('common', 'target', 'initiator', 'include', 'tests', 'tools')
 
-# folder: what it may include of the project, beside files of its own folder
+# folder: what it may include of the project, in addition to files of its own folder
 LAYERS = {
     'include': ('include',),
     'common/util': ('common/util',),
@@ -58,12 +58,12 @@ def includes_point_downwards(t, folder, allowed):
 
 @test
 def the_layering_check_finds_a_violation(t):
-    """A test that cannot fail is none: the rule of one folder, held against another's sources."""
+    """A test that cannot fail proves nothing: the rule of one folder, applied to another folder."""
     t.ok(list(layering_errors('target', ('common/util',))), 'nothing was found')
 
 
-# Of a provider's folder: the headers that tests may include. testing.h is theirs alone; the others are pure
-# functions, layouts and figures.
+# Of a provider's folder: the headers that tests may include. testing.h is for tests only; the others are pure
+# functions, layouts and constants.
 SEAMS = {
     'common/fabric/iwarp': ('testing.h', 'stats.h', 'caps.h', 'wire.h', 'mpa.h', 'ddp.h'),
     'common/fabric/verbs': ('testing.h', 'stats.h', 'cm_event.h', 'err.h', 'quirk.h'),
@@ -159,7 +159,7 @@ def scripts_have_a_licence(t):
 # ---- what a run comes to ----
 
 def summary(t, *entries):
-    """What tools/test-summary prints of these tests, and what explains the failures."""
+    """What tools/test-summary prints for these tests, and its explanation of the failures."""
     log = t.file('log.json', '\n'.join(json.dumps(entry) for entry in entries).encode())
     res = subprocess.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'test-summary'),
                           '--explain', t.path('why'), log], capture_output=True, text=True, check=False)
@@ -229,13 +229,13 @@ def agree(what, program_has, manual_has):
 
 
 def verbs():
-    """rdinit's verbs by its own table."""
+    """rdinit's verbs, from its own table."""
     return [line.split()[0] for line in help_of([program('rdinit'), '--generate', 'verbs']).splitlines()]
 
 
 @test
 def rdinits_verbs_are_in_its_manual_page(t):
-    """And the options that all of them have; the pages of the verbs are made from the same table."""
+    """With the options that all verbs have; the verbs' own pages are made from the same table."""
     binary, text = program('rdinit'), man_source('rdinit.1')
     usage = help_of([binary, '--help'])
     shared = options_of(help_of([binary, 'discover', '--help'])) | options_of(usage)
@@ -254,7 +254,7 @@ def every_json_has_a_schema(t):
 
 @test
 def every_verb_has_a_manual_page_of_its_own(t):
-    """The pages that are installed are those that the table gives, with all options of --help."""
+    """The installed pages are those of the table, with all options of --help."""
     t.eq(re.findall(r"'([a-z-]+)'", re.search(r'foreach verb : \[(.*?)\]', read('docs/man/meson.build'), re.S)[1]),
          verbs(), 'verbs in docs/man/meson.build')
     res = subprocess.run([program('rdinit'), '--generate', 'man', t.dir], check=False)
@@ -268,7 +268,7 @@ def every_verb_has_a_manual_page_of_its_own(t):
 
 
 def bash_offers(t, script, function, *words):
-    """What bash offers after these words, of which the first is the program."""
+    """What bash offers after these words, the first of which is the program."""
     res = subprocess.run(['bash', '-c', f'. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); {function}; '
                           'printf "%s\\n" "${COMPREPLY[@]}"', script, *words],
                          capture_output=True, text=True, check=False)
@@ -417,7 +417,7 @@ def docs_interop_is_about_the_tests_that_there_are(t):
 
 
 def interop_tree(t):
-    """A tree with one script of two pairs, and meson's log of it."""
+    """A tree with one script for two pairs, and meson's log of it."""
     for folder in ('docs', 'tools', 'tests/vm'):
         os.makedirs(t.path(folder))
     shutil.copy(os.path.join(SOURCE_ROOT, 'tools', 'interop'), t.path('tools'))
@@ -482,7 +482,7 @@ def packages_have_the_version_that_meson_builds(t):
 
 @test
 def every_installed_file_is_in_a_package(t):
-    """dh_missing says the same after minutes of building."""
+    """dh_missing reports the same, after minutes of building."""
     build = os.environ['BUILD_ROOT']
     res = subprocess.run([requires_program('meson'), 'introspect', '--installed', '--buildoptions', build],
                          capture_output=True, text=True, check=True)
@@ -501,7 +501,7 @@ def every_installed_file_is_in_a_package(t):
 
 @test
 def packages_are_built_with_what_the_build_needs(t):
-    """The libraries of tools/lib.sh are those of configs/packaging/debian/control."""
+    """The libraries in tools/lib.sh are those in configs/packaging/debian/control."""
     listed = re.search(r'(?s)packages_build=\(([^)]*)\)', read('tools/lib.sh'))[1].split()
     control = re.search(r'(?ms)^Build-Depends:\n(.*?)\n\n', read('configs/packaging/debian/control'))[1]
     t.eq([package for package in listed if package.endswith('-dev') and package != 'libc6-dev' and

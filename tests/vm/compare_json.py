@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""compare_json.py THEIRS OURS [DIFFERENCE=REASON...]: the JSON of nvme-cli and of rdinit for the same device, member by
-member. A difference that has a reason is printed with it; any other one is a failure, and so is a reason for nothing."""
+"""compare_json.py THEIRS OURS [DIFFERENCE=REASON...]: compares the JSON of nvme-cli and of rdinit for the same device,
+member by member. A difference that has a reason is printed with it; any other difference is a failure, and so is a
+reason without a difference."""
 
 import json
 import sys
 
 
 def plain(value):
-    """Numbers beyond 64 bits are text in one and floating point in the other."""
+    """Numbers of more than 64 bits are text in one and floating point in the other."""
     if isinstance(value, str) and value.isdigit():
         return int(value)
     if isinstance(value, float) and value.is_integer():

@@ -14,7 +14,7 @@ packages_vm_tests=(rdma-core ibverbs-utils nvme-cli fio e2fsprogs iproute2 tcpdu
 # In the order in which they are loaded.
 initramfs_modules=(virtio virtio_ring virtio_pci virtio_console 9pnet_virtio 9p overlay)
 
-# Of no use to a virtual machine with neither screen nor sound, and half of the package.
+# Not used in a virtual machine without screen and sound, and half of the package.
 unwanted_modules=(sound drivers/gpu drivers/media drivers/staging drivers/usb drivers/net/wireless
 	drivers/iio drivers/scsi drivers/hwmon drivers/net/ethernet)
 
@@ -25,7 +25,7 @@ progress()
 
 kernel_metapackage=${RD_VM_KERNEL:-linux-image-amd64}
 
-# The files here that a kernel is made from, and which one; another content makes another kernel.
+# The files here that determine the kernel, and its version; other content makes another kernel.
 recipe_sum()
 {
 	local here=$1
@@ -114,7 +114,7 @@ unpack_source()
 	mv "$dir/$tree/scripts/extract-vmlinux" "$dir/extract-vmlinux"
 }
 
-# siw's settings are constants. Tests want them, so they become module parameters.
+# siw's settings are constants. Tests change them, so they become module parameters.
 make_parameters()
 {
 	local dir=$1 name type
@@ -132,9 +132,9 @@ make_parameters()
 	make_keep_listener "$dir"
 }
 
-# siw_post_send() gives -ENOTCONN while another thread ends the connection. nvme-rdma (6.1, nvme_rdma_queue_rq)
-# takes any error but -EIO for the disk's and not the path's, and fails the I/O for good, whatever the target does.
-# The parameter lost_send_status names another error, for queue pairs of the kernel; without it, siw does as ever.
+# siw_post_send() returns -ENOTCONN while another thread ends the connection. nvme-rdma (6.1, nvme_rdma_queue_rq) takes
+# any error but -EIO for an error of the disk instead of the path, and fails the I/O for good, whatever the target does.
+# The parameter lost_send_status names another error, for queue pairs of the kernel; without it siw is unchanged.
 make_send_status()
 {
 	local dir=$1 made
@@ -148,10 +148,10 @@ make_send_status()
 	[ "$made" -eq 5 ] || die "siw is not what it was: $made places with lost_send_status, not 5"
 }
 
-# A connection belongs to siw's listener until siw has accepted it. When its peer closes it before, siw
-# (siw_cm_llp_state_change) takes that for the listener's end: it closes the listening socket and frees what
-# siw_destroy_listen() then takes from a list, a panic sooner or later. One TCP connection that is closed at once
-# does it. With the parameter keep_listener such connections end by themselves; without it, siw does as ever.
+# A connection belongs to siw's listener until siw has accepted it. If its peer closes it earlier, siw
+# (siw_cm_llp_state_change) takes that for the end of the listener: it closes the listening socket and frees an object
+# that siw_destroy_listen() later removes from a list, which leads to a panic. One TCP connection that is closed at once
+# is enough. With the parameter keep_listener only such connections end; without it siw is unchanged.
 make_keep_listener()
 {
 	local dir=$1 made
@@ -188,7 +188,7 @@ install_modules()
 	done
 	mkdir -p "$made/modules/updates"
 	cp "$dir/siw/siw.ko" "$made/modules/updates/"
-	# depmod insists on the usual names above the folder.
+	# depmod requires the usual names above the folder.
 	mkdir -p "$dir/base/lib/modules"
 	ln -s "$made/modules" "$dir/base/lib/modules/$kernel_version"
 	depmod -b "$dir/base" "$kernel_version"
@@ -271,7 +271,7 @@ prepare_locked()
 	rm -rf "$cache/$sum".*
 	kernel_dir=$cache/$sum.$kernel_version
 	mkdir -p "$kernel_dir"
-	# In a shell of its own: -e has no effect in a function whose status is looked at.
+	# In a shell of its own: -e has no effect in a function whose status is tested.
 	bash -euo pipefail -c '. "$1/tools/lib.sh"; . "$2/kernel.sh"; recipe_dir=$2
 		kernel_image=$3 kernel_version=$4 kernel_package=$5 kernel_series=$6; make_kernel "$7"' "${0##*/}" \
 		"$top" "$here" "$kernel_image" "$kernel_version" "$kernel_package" "$kernel_series" "$kernel_dir" ||

@@ -24,11 +24,11 @@ t_network()
 	local mtu
 
 	case "$device_type $provider" in
-	# RoCE cuts its messages at 4096 bytes then, and at 1024 with the usual 1500.
+	# RoCE then divides its messages at 4096 bytes, with the usual 1500 at 1024.
 	"rxe "*) mtu=4200 ;;
-	# siw sends a packet for each frame: jumbo frames carry three times as much in a second here.
+	# siw sends one packet for each frame: with jumbo frames three times as much is transferred in a second here.
 	"siw verbs") mtu=9000 ;;
-	# Our own provider meets siw with the usual, where messages are cut into many frames.
+	# Our own provider meets siw with the usual size, where messages consist of many frames.
 	*) mtu=1500 ;;
 	esac
 	if [ "$provider" = iwarp ]; then
@@ -69,11 +69,11 @@ for_rxe()
 {
 	local end
 
-	# What waits to be received is not to be dropped for being many: for rxe that is a loss on the wire.
+	# Packets that wait to be received must not be dropped because they are many: for rxe that is a loss on the wire.
 	echo 100000 >/proc/sys/net/core/netdev_max_backlog
-	# What a veth delivers on two processors overtakes itself. rxe then asks for it again, and the sender's rxe
-	# (6.1: rxe_requester) repeats the local operations in its queue too: "rxe_reg_fast_mr: not free", and the
-	# connection is lost. So one processor receives it all, in order.
+	# With two processors a veth delivers packets out of order. rxe then asks for them again, and the sender's rxe (6.1:
+	# rxe_requester) repeats the local operations in its queue too: "rxe_reg_fast_mr: not free", and the connection is
+	# lost. So one processor receives everything, in order.
 	for end in v0 v1; do
 		echo 1 >/sys/class/net/$end/queues/rx-0/rps_cpus
 	done
@@ -90,7 +90,7 @@ one_namespace()
 	done
 }
 
-# What comes in is local, as ever; what goes out to the other address is not.
+# Incoming packets are local, as usual; packets to the other address are not.
 routes_over_the_wire()
 {
 	wires 4 $kernel4 $user4
@@ -122,7 +122,7 @@ in_user()
 	fi
 }
 
-# libibverbs looks into all drivers that are installed, a fifth of a second for each program here.
+# libibverbs opens all installed drivers, which takes a fifth of a second for each program here.
 two_drivers()
 {
 	if [ ! -d /run/t/drivers ]; then
@@ -150,7 +150,7 @@ t_rdma()
 	fi
 }
 
-# All packets are lost, both ways, while interfaces and addresses stay as they are; and the end of it.
+# All packets are lost, in both directions, while interfaces and addresses stay; and the end of that.
 t_wire_cut()
 {
 	modprobe sch_netem
@@ -184,7 +184,7 @@ t_memory_disk()
 
 # ---- rdtarget ----
 
-# t_target_start CONFIGURATION: until it is ready; its log is /run/t/target.log.
+# t_target_start CONFIGURATION: returns when it is ready; its log is /run/t/target.log.
 t_target_start()
 {
 	local before
@@ -213,14 +213,14 @@ t_target_signal()
 	kill -"$1" "$(cat /run/t/target.pid)"
 }
 
-# The end on a signal; the status is in /run/t/target.status.
+# Ends it by a signal; the status is in /run/t/target.status.
 t_target_end()
 {
 	t_target_signal "$1"
 	t_until 60 test -s /run/t/target.status
 }
 
-# t_target_figure KEY: summed over the lines of one SIGUSR1.
+# t_target_figure KEY: the sum over the lines of one SIGUSR1.
 t_target_figure()
 {
 	local before
@@ -238,7 +238,7 @@ t_target_told()
 	tail -n +"$1" /run/t/target.log | grep -q 'status: end$'
 }
 
-# No queue, no request, no buffer in use: what an idle target has to come back to.
+# No queue, request or buffer in use: the state to which an idle target must return.
 t_target_is_idle()
 {
 	local key
@@ -248,7 +248,7 @@ t_target_is_idle()
 	done
 }
 
-# SIGTERM with nobody connected: exit status 0, at once.
+# SIGTERM without connections: exit status 0, at once.
 t_target_ends_cleanly()
 {
 	t_target_end TERM
@@ -266,7 +266,7 @@ nvme_fabric()
 	timeout 100 nvme "$verb" -t rdma -a "$address" -s "$port" "$@"
 }
 
-# block_device [NSID [NQN]]: by what sysfs says and not by guessing its number.
+# block_device [NSID [NQN]]: found in sysfs.
 block_device()
 {
 	local dir
@@ -342,7 +342,7 @@ verified_io()
 
 # ---- the wire ----
 
-# t_capture_start NAME: until it captures.
+# t_capture_start NAME: returns when it captures.
 t_capture_start()
 {
 	[ ! -f /run/t/tcpdump.pid ] || kill -KILL "$(cat /run/t/tcpdump.pid)" || true

@@ -46,7 +46,7 @@ t_note()
 	printf '# %s\n' "$*"
 }
 
-# t_fail WHAT: why the current case is a failure; ends it.
+# t_fail WHAT: the reason why the current case has failed; ends it.
 t_fail()
 {
 	printf 'FAILED: %s\n' "$*"
@@ -63,7 +63,7 @@ t_result()
 	[ "$verdict" = ok ] || t_failed=$((t_failed + 1))
 }
 
-# What a failed case said, and what there is to explain it.
+# The output of a failed case, and what may explain it.
 t_explain()
 {
 	sed 's/^/# /' "$t_log"
@@ -77,7 +77,7 @@ t_explain()
 	fi
 }
 
-# Those of our programs: their state, processor time, and what they are doing in the kernel.
+# Our programs: their states, their processor time, and what they are doing in the kernel.
 t_where_threads_are()
 {
 	local pid task
@@ -116,14 +116,14 @@ t_case()
 	fi
 }
 
-# t_first_case NAME FUNCTION [ARGUMENT...]: without it there is no point in going on.
+# t_first_case NAME FUNCTION [ARGUMENT...]: if it fails, the others are not run.
 t_first_case()
 {
 	t_always=yes t_case "$@"
 	[ "$t_failed" -eq 0 ] || t_guest_done early
 }
 
-# t_pause SECONDS: sleep without a process, of which an emulated machine makes few in a second.
+# t_pause SECONDS: sleeps without a process; an emulated machine starts only few processes in a second.
 t_pause()
 {
 	read -r -t "$1" -u "$t_never" || true
@@ -169,7 +169,7 @@ t_refuted()
 	fi
 }
 
-# t_take_tap TAP STDERR STATUS [PREFIX]: the cases of another test program become ours.
+# t_take_tap TAP STDERR STATUS [PREFIX]: takes over the cases of another test program.
 t_take_tap()
 {
 	local line planned="none" seen=0 said=""
@@ -188,7 +188,7 @@ t_take_tap()
 		"#"*) printf '%s\n' "$line" ;;
 		esac
 	done <"$1"
-	# One that died has not said so itself.
+	# A program that died has not reported that itself.
 	if [ "$seen" != "$planned" ] || { [ "$3" -ne 0 ] && ! grep -q '^not ok' "$1"; }; then
 		t_result "not ok" "${4:-}$seen of $planned cases, exit status $3"
 		said=""
@@ -196,7 +196,7 @@ t_take_tap()
 	[ "$3" -eq 0 ] || [ -n "$said" ] || sed 's/^\(# \)\?/# /' "$2"
 }
 
-# t_said_about CASE STDERR: from its name to where its files are, as t_loop.py explains a failure.
+# t_said_about CASE STDERR: from the case's name to the place of its files, as t_loop.py explains a failure.
 t_said_about()
 {
 	WHAT="# $1:" awk '$0 == ENVIRON["WHAT"] { on = 1 } on { sub(/^(# )?/, "# "); print } /^# kept / { on = 0 }' "$2"
@@ -204,13 +204,13 @@ t_said_about()
 
 t_guest_done()
 {
-	# For whoever looks at a failure that only the host's part finds.
+	# For the reader of a failure that only the host's part finds.
 	cp /run/t/*.log "$t_share/" 2>/dev/null || true
 	echo "$t_number $t_failed ${1:-complete}" >"$t_share/cases"
 	exit 0
 }
 
-# t_dmesg_case [REGEX]: nothing bad in the kernel's log, and no warning but those of REGEX.
+# t_dmesg_case [REGEX]: no error in the kernel's log, and no warning except those of REGEX.
 t_dmesg_case()
 {
 	t_case "the kernel's log is clean" t_dmesg_is_clean "${1:-^\$}"
@@ -222,12 +222,12 @@ t_dmesg_is_clean()
 
 	sed -n "/$t_name: begin\$/,\$p" "$t_share/dmesg" >"$since"
 	[ -s "$since" ] || t_fail "the log does not go back to the start"
-	# Those are never right, whatever a test does.
+	# These are always errors.
 	bad='WARNING|BUG|Oops|Call Trace|general protection|stack-protector|UBSAN|KASAN'
 	bad+='|[Bb]ogus remote invalidation|blocked for more than|soft lockup|rcu.*stall|refcount_t'
 	bad+='|Unexpected nvme completion|tag .* does not match|genctr mismatch|use after free'
 	! grep -nE "$bad" "$since" || found=1
-	# Once in a run: README.md, what 6.1 does.
+	# Allowed once in a run: README.md, what 6.1 does.
 	if [ "$device_type" = rxe ] && [ "$(grep -cE "$rxe_twice" "$since")" -eq 1 ]; then
 		echo "note: rxe sent again what was not lost, and nvme-rdma its I/O"
 		allowed+="|$rxe_twice|$rxe_twice_then"
@@ -243,7 +243,7 @@ t_dmesg_is_clean()
 harmless='iwpm_register_pid: Unable to send|speed is unknown|loading out-of-tree module taints'
 harmless+='|module verification failed|hrtimer: interrupt took|clocksource|long keepalive RTT'
 
-# rxe's spurious timeout, and what nvme-rdma makes of it.
+# rxe's spurious timeout, and what nvme-rdma logs about it.
 rxe_twice='rdma_rxe: rxe_reg_fast_mr: .* not free'
 rxe_twice_then='nvme nvme[0-9]+: (I/O [0-9]+ QID [0-9]+ timeout|starting error recovery)'
 rxe_twice_then+='|block nvme[0-9]+n[0-9]+: no usable path - requeuing I/O'
@@ -258,8 +258,8 @@ t_tshark()
 	}
 }
 
-# t_wire_cases CAPTURE...: what a third implementation says about the frames. The name of a capture
-# ends in "crc" where MPA's CRC is on.
+# t_wire_cases CAPTURE...: what a third implementation reports about the frames. The name of a capture ends in "crc"
+# where MPA's CRC is on.
 t_wire_cases()
 {
 	local capture
@@ -293,11 +293,11 @@ t_iwarp_is_sound()
 	local out=$t_scratch/$1 what good frames
 
 	t_tshark "$1" -O iwarp_mpa,iwarp_ddp_rdmap >"$out.text"
-	# Bytes that TCP sent again are looked at where they came first; the copy is an error of reassembly.
+	# Bytes that TCP has retransmitted are checked where they came first; the copy is an error of reassembly.
 	t_none_are "$1" '(_ws.malformed || iwarp_mpa.bad_length || iwarp_mpa.marker_flag == 1) &&
 		!tcp.analysis.retransmission && !tcp.analysis.out_of_order' "malformed frames"
 	! grep 'Bad CRC' "$out.text" || t_fail "wrong CRCs"
-	# Or all this would be about nothing.
+	# Otherwise nothing would be checked.
 	for what in 'Request frame header' 'Reply frame header' 'OpCode: Write' 'OpCode: Read Request' \
 		'OpCode: Read Response' 'OpCode: Send'; do
 		grep -q "$what" "$out.text" || t_fail "no $what among the frames"
@@ -312,7 +312,7 @@ t_iwarp_is_sound()
 	echo "note: $frames frames, $good with a CRC, which is right"
 }
 
-# RoCE v2. Nothing is lost on a veth, so nothing may be asked for again either (AETH syndromes of 32 and more).
+# RoCE v2. Nothing is lost on a veth, so nothing may be requested again either (AETH syndromes of 32 and more).
 t_roce_is_sound()
 {
 	local out=$t_scratch/$1 what
@@ -334,7 +334,7 @@ t_done()
 	exit
 }
 
-# The host's part of what makes a test: run the machine, take over its numbers.
+# The host's part of a test: run the machine, continue its numbers.
 t_run_machine()
 {
 	local rc=0 extent name

@@ -62,6 +62,6 @@ if t_guest; then
 	t_guest_done
 fi
 
-# Of what the tests of keys, lengths and unknown memory do to siw's connections.
+# What the tests of keys, lengths and unknown memory cause on siw's connections.
 t_dmesg_case 'siw: got TERMINATE|rxe0|rxe1'
 t_done

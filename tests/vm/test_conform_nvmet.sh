@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2119,SC2120,SC2016,SC2034,SC2154,SC2317 # functions are called by name
-# rdconform on the Linux kernel's target: it differs where docs/conformance.md says so and nowhere else.
+# rdconform on the Linux kernel's target: the differences are exactly those of docs/conformance.md.
 # Interop: rdconform -> Linux nvmet-rdma
 t_programs=(RDCONFORM)
 # shellcheck source=tests/vm/t_vm.sh
@@ -10,7 +10,7 @@ t_programs=(RDCONFORM)
 readonly nvmet=/sys/kernel/config/nvmet
 readonly list=$t_dir/../../docs/conformance.md
 
-# The tests in the tables of docs/conformance.md: that fail on Linux, and those that must not be run on it.
+# The tests in the tables of docs/conformance.md: those that fail on Linux, and those that must not be run on it.
 known()
 {
 	sed -n '/^## Linux 6.1/,/^## /s/^| `\([a-z_]*\.[a-z_]*\.[a-z0-9_]*\)` | differs\( on '"$device_type"'\)\? |.*/\1/p' \
@@ -49,7 +49,7 @@ start()
 	[ -s /run/t/known ] || t_fail "$list lists no differences"
 }
 
-# differs FAMILY: its failures are those that are known.
+# differs FAMILY: its failures are exactly the known ones.
 differs()
 {
 	local except=() name
@@ -79,6 +79,6 @@ if t_guest; then
 	t_guest_done
 fi
 
-# What this does to nvmet is for its log to complain about.
+# The kernel's log may complain about what this does to nvmet.
 t_dmesg_case 'nvmet|nullb0|attempt to access beyond end of device|siw'
 t_done

@@ -10,7 +10,7 @@ t_programs=(RDTARGET RDINIT RDVERIFY TEST_FABRIC)
 
 readonly wildcards=/run/t/wildcards.yaml single=/run/t/single.yaml
 
-# 6.1 waits with a removal for those who have the device open; nobody may keep it waiting.
+# 6.1 delays a removal until nobody has the device open; our programs must not delay it.
 remove()
 {
 	timeout 20 rdma link delete "$1" || t_fail "$1 cannot be removed: somebody has it open"
@@ -36,7 +36,7 @@ modules()
 	modprobe rdma_ucm
 }
 
-# What a case that failed left behind.
+# What a failed case left behind.
 clear_away()
 {
 	local pid
@@ -166,13 +166,13 @@ one_of_two_under_load()
 	t_expect 'x0: the RDMA device was removed$' /run/t/target.log
 }
 
-# What two reactors with two listeners may have of the last removal; those of earlier ones have been freed.
+# What two reactors with two listeners may keep of the last removal; objects of earlier ones have been freed.
 few_regions()
 {
 	[ "$(t_target_figure mrs)" -le 4 ]
 }
 
-# Nothing of a device that left is kept, but two files of librdmacm's until it next looks for devices.
+# Nothing of a removed device is kept, except two files of librdmacm until it next looks for devices.
 holds_nothing()
 {
 	t_until 10 few_regions
@@ -227,7 +227,7 @@ listener_on_one_address()
 	t_target_ends_cleanly
 }
 
-# To ask for a provider opens no device, and an end with the device away is clean.
+# Choosing a provider opens no device, and the end works without the device.
 wildcard_nobody_used()
 {
 	clear_away
@@ -239,7 +239,7 @@ wildcard_nobody_used()
 	t_target_ends_cleanly
 }
 
-# The interface asks for no neighbours and loses all that is sent: an address that never answers.
+# The interface resolves no neighbour and drops everything: an address that never answers.
 silence()
 {
 	clear_away

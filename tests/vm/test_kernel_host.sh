@@ -115,7 +115,7 @@ flush()
 	timeout 60 nvme flush "$(block_device)" -n 1
 }
 
-# some_io DEVICE: enough for a backend.
+# some_io DEVICE: a short test of a backend.
 some_io()
 {
 	verified_io "$1" --rw=randwrite --iodepth=16 --size=4m --bsrange=4k-128k --blockalign=4k
@@ -183,13 +183,13 @@ ports_that_wait()
 	ss -Htan state time-wait dst "$user4:$port_plain" | wc -l
 }
 
-# A look for open ports, say. The listener is rdtarget's, or the kernel's on its behalf.
+# As a port scanner does. The listener is rdtarget's, or the kernel's on its behalf.
 closed_at_once()
 {
 	local buckets=/proc/sys/net/ipv4/tcp_max_tw_buckets before fd i most
 
 	before=$(ports_that_wait)
-	# No port may stay taken: rdma_cm chooses among all of them, and siw then cannot bind it.
+	# No port may stay in use: rdma_cm chooses among all of them, and siw then cannot bind it.
 	read -r most <$buckets
 	echo 0 >$buckets
 	for ((i = 0; i < 50; i++)); do
@@ -201,7 +201,7 @@ closed_at_once()
 	[ "$(ports_that_wait)" -le "$before" ]
 }
 
-# Straight to the kernel: nvme-cli 2.4 takes the second for the first, whatever their names.
+# Directly through the kernel's interface: nvme-cli 2.4 takes the second host for the first, whatever their names.
 several_hosts()
 {
 	local i uuid=00000000-0000-0000-0000-00000000000
@@ -243,7 +243,7 @@ without_registration_of_everything()
 
 refused()
 {
-	# A subsystem that is not there, and one that the target does not offer to this host.
+	# A subsystem that does not exist, and one that the target does not offer to this host.
 	t_refuted nvme_fabric connect "$user4" "$port_plain" -n "$nqn":none 2>/run/t/out
 	cat /run/t/out
 	no_controller "$nqn":none
@@ -278,6 +278,6 @@ fi
 
 t_wire_cases ipv4 ipv6
 [ "$provider" = verbs ] || t_wire_cases crc
-# Of the connection that is refused on purpose, and of register_always=N.
+# From the connection that is refused on purpose, and from register_always=N.
 t_dmesg_case 'Connect Invalid Data Parameter|enabling unsafe global rkey'
 t_done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
-# The Linux kernel's host on rdtarget while things go wrong: nothing is lost, nothing is wrong.
+# The Linux kernel's host on rdtarget under faults: no data is lost or wrong.
 # Interop: Linux nvme-rdma -> rdtarget
 t_programs=(RDTARGET)
 # shellcheck source=tests/vm/t_vm.sh
@@ -26,7 +26,7 @@ configuration()
 start()
 {
 	t_network
-	# Or siw has nvme-rdma fail I/O for good on a connection that is being lost: kernel.sh, make_send_status.
+	# Otherwise siw makes nvme-rdma fail I/O for good on a connection that is being lost: kernel.sh, make_send_status.
 	if [ "$device_type" = siw ]; then
 		t_rdma lost_send_status=-5
 	else
@@ -54,8 +54,8 @@ wrote_at_least()
 	[ "$(writes_done)" -ge "$1" ]
 }
 
-# Writes and checks the whole namespace again and again, each time with other data, until it is told to
-# stop or something is wrong; so it is going on when something happens, whatever the machine.
+# Writes and checks the whole namespace again and again, each time with other data, until it is told to stop or a block
+# is wrong. So it runs when a fault occurs, on any machine.
 io_start()
 {
 	rm -f /run/t/io.status /run/t/io.stop
@@ -71,7 +71,7 @@ io_start()
 	) &
 }
 
-# Some hundred writes later, and still going on.
+# Some hundred writes later it still runs.
 io_is_on()
 {
 	t_until 60 wrote_at_least $(($(writes_done) + $1))
@@ -86,7 +86,7 @@ io_ends_well()
 	[ "$(cat /run/t/io.status)" -eq 0 ] || t_fail "fio failed"
 	t_expect "fio: error 0, read $((io_size / 1024)) KiB, written $((io_size / 1024)) KiB" /run/t/io.log
 	disconnect_kernel
-	# And it is all in the file, read without any of this.
+	# All data is in the file, which is read directly.
 	file_holds_the_last_pass >/run/t/only.log 2>&1 || {
 		cat /run/t/only.log
 		t_fail "the file does not hold what was written"
@@ -102,7 +102,7 @@ file_holds_the_last_pass()
 		awk -F';' -v kib=$((io_size / 1024)) '{ print } NF > 40 { n++; bad += $5 || $6 != kib } END { exit n != 1 || bad }'
 }
 
-# The check has to be able to fail: one byte of the file is turned over, and back.
+# The check can fail: one byte of the file is inverted, and restored.
 corruption_is_found()
 {
 	turn_over_a_byte
@@ -190,10 +190,10 @@ if t_guest; then
 	t_guest_done
 fi
 
-# Connections are lost here on purpose, and what nvme-rdma says of one depends on what it was just doing with it. What
-# must not come is an error above it: of a block device or a file system.
+# Connections are lost on purpose, and nvme-rdma's messages depend on what it was doing. Errors above it, of a block
+# device or a file system, must not occur.
 lost='nvme nvme[0-9]+: |block nvme[0-9a-z]+: no usable path|: [0-9]+ callbacks suppressed'
-# rxe's when it sends again what the network lost: README.md.
+# From rxe, when it retransmits what the network lost: README.md.
 [ "$device_type" != rxe ] || lost+='|rxe_reg_fast_mr: .* not free'
 t_dmesg_case "$lost"
 t_done

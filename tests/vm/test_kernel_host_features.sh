@@ -37,7 +37,7 @@ configuration()
 	[ $# -eq 0 ] || printf '      - %s\n' "$@"
 }
 
-# reload CONFIGURATION...: until rdtarget has taken it.
+# reload CONFIGURATION...: returns when rdtarget has applied it.
 reload()
 {
 	local before
@@ -66,14 +66,14 @@ start()
 	t_target_start /run/t/target.yaml
 }
 
-# attach HOST ADDRESS PORT [OPTION]: straight to the kernel; nvme-cli takes a second host for the first.
+# attach HOST ADDRESS PORT [OPTION]: through the kernel's interface; nvme-cli takes a second host for the first.
 attach()
 {
 	printf '%s' "transport=rdma,traddr=$2,trsvcid=$3,nqn=$nqn,nr_io_queues=2,hostnqn=$host$1," \
 		"hostid=${host#*uuid:}$1${4:+,$4}" >/dev/nvme-fabrics
 }
 
-# says FILE PATTERN: its first line; without a process, for there are many of these.
+# says FILE PATTERN: compares its first line, without starting a process, because this runs often.
 says()
 {
 	local line
@@ -171,7 +171,7 @@ identify()
 	nvme_says nvm-id-ctrl "$ctrl"
 	nvme_says nvm-id-ns "$ctrl" -n 1
 	nvme_says id-iocs "$ctrl"
-	# Not with show-regs: that of nvme-cli 2.3 ends itself (double free) at the first one that is not there, 0Ch.
+	# Not with show-regs: nvme-cli 2.3 ends itself (double free) at the first property that does not exist, 0Ch.
 	for property in 0x0:cap 0x8:version 0x14:cc 0x1c:csts 0x68:crto; do
 		nvme_says get-property "$ctrl" -o "${property%:*}"
 		cat /run/t/out
@@ -200,7 +200,7 @@ log_pages()
 	# Without the command set, nvme-cli 2.3 takes it from CAP, as show-regs does, and says nothing when that fails.
 	nvme_says effects-log "$ctrl" --csi=0
 	t_expect 'Copy' /run/t/out
-	# What went wrong is in the log: the last command, by its status.
+	# Errors are in the log: the last command, by its status.
 	nvme_refuses 'LBA Out of Range|LBA_RANGE' verify "$(block_device)" -s 131072 -c 0
 	nvme_says error-log "/dev/$(path "$port_a")" -e 8
 	t_expect 'LBA' /run/t/out
@@ -221,7 +221,7 @@ features()
 	done
 	nvme_says get-feature "$ctrl" -f 0x81 --cdw11=1 -b
 	nvme_refuses 'INVALID_FIELD|Invalid Field' get-feature "$ctrl" -f 0xc
-	# What the kernel has asked to be told of.
+	# The events that the kernel has enabled.
 	nvme_says get-feature "$ctrl" -f 0xb
 	t_expect 'alue:0x0*900' /run/t/out
 }
@@ -295,13 +295,13 @@ zeroes()
 	is_expected "$device"
 }
 
-# Blocks that the host has said are bad cannot be verified until they are written again.
+# Blocks that the host has marked as bad cannot be verified until they are written again.
 verify()
 {
 	local device
 
 	nvme_says verify "$(block_device 1)" -s 0 -c 255
-	# Where a file is among the namespaces, Write Uncorrectable is not offered.
+	# If one of the namespaces is a file, Write Uncorrectable is not offered.
 	printf '%s' "transport=rdma,traddr=$user4,trsvcid=$port_a,nqn=$nqn:memory,nr_io_queues=1" >/dev/nvme-fabrics
 	t_until 30 has_block_device 1 "$nqn:memory"
 	device=$(block_device 1 "$nqn:memory")
@@ -328,7 +328,7 @@ states_follow()
 	t_until 30 states_are optimized non-optimized
 }
 
-# io_until_told DEVICE: rounds of writing and checking, counted in /run/t/rounds, until /run/t/enough is there.
+# io_until_told DEVICE: rounds of writing and checking, counted in /run/t/rounds, until /run/t/enough exists.
 io_until_told()
 {
 	local rounds=0
@@ -337,7 +337,7 @@ io_until_told()
 		verified_io "$1" --rw=randwrite --iodepth=16 --bsrange=4k-64k --blockalign=4k --size=1m >/run/t/fio
 		t_expect '^fio: error 0, read [1-9][0-9]* KiB, written [1-9]' /run/t/fio
 		rounds=$((rounds + 1))
-		# Never empty for whoever reads it meanwhile.
+		# The file is never empty for its readers.
 		echo "$rounds" >/run/t/rounds.next
 		mv /run/t/rounds.next /run/t/rounds
 	done
@@ -357,7 +357,7 @@ rounds_are()
 	[ "$(cat /run/t/rounds)" -ge "$1" ]
 }
 
-# io_goes_on: from here on until a round has begun and ended. A round that failed is the end.
+# io_goes_on: waits until a new round has begun and ended. A round that failed ends the test.
 io_goes_on()
 {
 	local rounds
@@ -373,7 +373,7 @@ io_ends_well()
 	wait "$io" || t_fail "fio: $(cat /run/t/rounds.log /run/t/fio)"
 }
 
-# fio sees no error and no wrong block while the usable path changes, nor when there is none for a while.
+# fio sees no error and no wrong block while the usable path changes, nor when no path is usable for a while.
 failover()
 {
 	local io i
@@ -595,7 +595,7 @@ not_allowed_any_more()
 
 	io_starts "$(disk 1)"
 	reload optimized non-optimized "hosts: ['${host}1']"
-	# Its controller ends, it tries again, and is not let in.
+	# Its controller ends; it tries again, and is refused.
 	t_until 60 host_is_gone 2
 	t_refuted attach 2 "$user4" "$port_a"
 	io_goes_on
@@ -637,8 +637,8 @@ if t_guest; then
 	t_guest_done
 fi
 
-# Of what is meant to be refused, of two hosts in one kernel, of the controller of the one that may not come back,
-# and of a scan that meets a namespace which is just leaving.
+# From commands that are refused on purpose, from two hosts in one kernel, from the controller of the host that may not
+# reconnect, and from a scan that finds a namespace which is being removed.
 allowed='I/O Cmd.*sct 0x0 / sc 0x83|critical nexus error|no usable path'
 allowed+='|nvme_ns_head_submit_bio: .* suppressed|Found shared namespace|Support for shared namespaces|starting error recovery|Property Set error: 880'
 allowed+='|Connect Invalid Data Parameter, subsysnqn|failed to connect queue|Failed reconnect|Identify Descriptors failed \(nsid=4, status=0x400b\)'

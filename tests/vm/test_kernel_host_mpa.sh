@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
-# The Linux kernel's host on rdtarget, with the ways in which siw can open a connection: CRC, the
-# peer-to-peer model and MPA revision 1. What was really on the wire is read from captures.
+# The Linux kernel's host on rdtarget, with each way in which siw can open a connection: CRC, the peer-to-peer model and
+# MPA revision 1. Captures show what was on the wire.
 # Interop: Linux nvme-rdma -> rdtarget
 t_programs=(RDTARGET)
 # shellcheck source=tests/vm/t_vm.sh

@@ -65,7 +65,7 @@ user_rdinit()
 	in_user timeout 100 "$RDINIT" "$@" --provider "$provider"
 }
 
-# Or all this would be about another provider.
+# Otherwise all of this would test another provider.
 right_provider()
 {
 	user_rdinit id-ctrl "$uri4/$nqn" --verbose >/run/t/out 2>&1
@@ -107,7 +107,7 @@ round_trip()
 	cmp -n "$size" /run/t/data /dev/nullb0
 	user_rdinit read "$uri" --data /run/t/back --data-size "$size" "$@"
 	cmp /run/t/data /run/t/back
-	# Neither end of it on a block's border.
+	# Neither end of it is a block border.
 	user_rdinit write "$uri" --offset 10000001 --data /run/t/data "$@"
 	cmp -n "$size" -i 0:10000001 /run/t/data /dev/nullb0
 	user_rdinit read "$uri" --offset 10000001 --data-size "$size" "$@" >/run/t/back
@@ -130,8 +130,7 @@ captured()
 	t_capture_stop "$1"
 }
 
-# The target's answer, and not a check of ours in front of it.
-# What nvmet of Linux 6.1 has of the verbs. The JSON of each is described by its schema.
+# The answer of the target, not a check of ours before it.
 verbs()
 {
 	local line verb options bad=0
@@ -205,8 +204,8 @@ nobody_listens()
 	t_expect 'refused' /run/t/out
 }
 
-# Unenhanced, siw lets nvmet read nothing from the host, not even the data of Connect, and drops the
-# connection (6.1): all there can be is an error that says so.
+# Without enhanced setup, siw lets nvmet read nothing from the host, not even the data of Connect, and drops the
+# connection (6.1): rdinit must report an error that says so.
 revision_1()
 {
 	t_refuted user_rdinit id-ctrl "$uri4/$nqn" --mpa-revision 1 >/run/t/out 2>&1
@@ -214,8 +213,8 @@ revision_1()
 	t_expect '^rdinit: ' /run/t/out
 }
 
-# through_siw NAME PARAMETER...: siw as it is set by these. As a responder it turns nothing on by itself,
-# it only refuses what is not asked for; so rdinit asks.
+# through_siw NAME PARAMETER...: siw with these settings. As a responder it enables nothing by itself, it only refuses
+# what is not requested; so rdinit requests it.
 through_siw()
 {
 	local name=$1
@@ -235,7 +234,7 @@ writes_arrive()
 	[ "$(awk '{ print $5 }' /sys/block/nullb0/stat)" -ge "$1" ]
 }
 
-# torn_down COMMAND...: what happens to the target while rdverify is at it.
+# torn_down COMMAND...: what happens to the target while rdverify runs.
 torn_down()
 {
 	local before
@@ -249,7 +248,7 @@ torn_down()
 	) &
 	t_until 60 writes_arrive $((before + 200))
 	"$@"
-	# Long before the minute is over, for the error and not for a time-out.
+	# Long before the minute has passed: by the error, not by a time-out.
 	t_until 40 test -s /run/t/verify.status
 	cat /run/t/verify.log
 	[ "$(cat /run/t/verify.status)" -eq 1 ] || t_fail "status $(cat /run/t/verify.status)"
@@ -262,9 +261,9 @@ disable_namespace()
 	echo 0 >"$nvmet"/subsystems/"$nqn"/namespaces/1/enable
 }
 
-# Nothing of the kernel's is touched behind this. In 6.1 siw loses a work request of nvmet's when it
-# finds the connection gone or no READ allowed; nvmet_rdma_release_queue_work then waits in
-# nvmet_sq_destroy for ever, and the removal of a port waits for that.
+# After this nothing of the kernel's is used. In 6.1 siw loses a work request of nvmet's when it finds the connection
+# gone or no READ allowed; nvmet_rdma_release_queue_work then waits in nvmet_sq_destroy for ever, and so does the
+# removal of a port.
 drop_the_subsystem()
 {
 	rm "$nvmet"/ports/1/subsystems/"$nqn"
@@ -314,8 +313,8 @@ if t_guest; then
 fi
 
 [ "$provider" = verbs ] || t_wire_cases ipv4 ipv6 crc siw_crc siw_peer_crc
-# Of the read beyond the end, of the subsystem that does not exist, and of requests in flight when the
-# namespace and the subsystem went.
+# From the read beyond the end, from the subsystem that does not exist, and from requests in flight when the namespace
+# and the subsystem were removed.
 expected='attempt to access beyond end of device|nullb0: rw=0|ctrl [0-9]+ (keep-alive|fatal error)'
 expected+='|connect request for invalid subsystem|received IB QP event: (send queue drained|QP fatal error)|could not find controller'
 expected+='|nvmet_rdma: (post_recv cmd|sending cmd response) failed'

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
-# rdtarget and rdinit over the verbs provider: the loop tests, all in which something connects, and that are not
-# about iWARP's own bytes or the Python peer; with smaller counts and amounts of data. RD_VM_LOOP names some of their files ("cli kill").
+# rdtarget and rdinit over the verbs provider: the loop tests in which a connection is made, without those about iWARP's
+# own bytes or the Python peer; with smaller counts and amounts of data. RD_VM_LOOP names some of their files ("cli
+# kill").
 # Interop: rdinit, librdinit -> rdtarget
 t_programs=(RDTARGET RDINIT RDVERIFY LIBRDINIT)
-# The interpreter itself: what PATH has may be a script, and those are slow in the machine.
+# The interpreter itself: the one in PATH may be a script, and those are slow in the machine.
 [ -n "${python:-}" ] || python=$(python3 -c 'import sys; print(sys.executable)')
 export python
 # shellcheck source=tests/vm/t_vm.sh
@@ -13,7 +14,7 @@ export python
 
 readonly loop_dir=$t_dir/../loop disk_mib=1024 scale=8 at_once=2
 
-# The tests want a file system with direct I/O, loop devices, and a name for the address.
+# The tests need a file system with direct I/O, loop devices, and a name for the address.
 start()
 {
 	t_network
@@ -44,7 +45,7 @@ all_files()
 	local name
 
 	mkdir "$t_share/loop"
-	# Whatever made the host's Python leave no byte code is too slow here.
+	# Without byte code Python is too slow here.
 	unset PYTHONDONTWRITEBYTECODE
 	PYTHONPATH=$loop_dir PYTHONPYCACHEPREFIX=/run/t/pyc "$python" -c 'import t_serving'
 	for name in "$@"; do
@@ -80,7 +81,7 @@ serve()
 	t_target_start /run/t/target.yaml
 }
 
-# The kernel's address resolution can miss the answer of a neighbour as near as this one.
+# The kernel's address resolution can miss the answer of a neighbour on the same machine.
 unknown_neighbour()
 {
 	local i
@@ -122,13 +123,13 @@ if t_guest; then
 	if [ -n "${RD_VM_LOOP:-}" ]; then
 		read -ra names <<<"$RD_VM_LOOP"
 	else
-		# Without those that have nothing for us: an interpreter takes its time here.
+		# Without the files that have no case for this fabric: an interpreter is slow here.
 		mapfile -t names < <(cd "$loop_dir" && grep -LF "main(fabrics=('iwarp',))" test_*.py |
 			sed 's/test_\(.*\)\.py/\1/')
 	fi
 	all_files "${names[@]}" &
 	taken=0
-	# In the order in which they come to their ends. A machine that hangs has a limit of its own.
+	# In the order in which they end. A machine that hangs has a limit of its own.
 	while [ "$taken" -lt ${#names[@]} ]; do
 		for name in "${names[@]}"; do
 			[ -s "$t_share/loop/$name.status" ] || continue

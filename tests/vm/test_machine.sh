@@ -63,7 +63,7 @@ share_is_written()
 	[ ! -e "$here/never" ]
 }
 
-# A tree may be anywhere, and what it writes while it is tested goes to memory.
+# A tree may be anywhere; what it writes while it is tested goes to memory.
 tree_in_var_tmp()
 {
 	local tree

@@ -57,7 +57,7 @@ discovery()
 	python3 "$t_dir/compare_json.py" /run/t/theirs /run/t/ours
 }
 
-# Logs whose JSON has a member that is named by the device: that name is made the same.
+# Logs whose JSON has a member named after the device: the name is made the same.
 named_by_device()
 {
 	local verb=$1 ctrl
