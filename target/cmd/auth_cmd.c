@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Authentication Send and Receive (NVMe Base 2.0, 6.1 and 6.2). */
+#include <errno.h>
 #include <string.h>
 
 #include "nvmf/auth_msg.h"
@@ -53,8 +54,7 @@ enum rdt_exec rdt_auth_send_exec(struct rdt_req *req)
 	/* Copied first: on some devices the host can write to our buffer at any time. */
 	if (req->data_len)
 		memcpy(msg, req->buf, req->data_len);
-	rdt_auth_received(req->qp, req->data_len ? msg : NULL, req->data_len);
-	return RDT_EXEC_DONE;
+	return rdt_auth_received(req, req->data_len ? msg : NULL, req->data_len);
 }
 
 struct nvme_status rdt_auth_receive_check(struct rdt_req *req)
@@ -71,7 +71,11 @@ struct nvme_status rdt_auth_receive_check(struct rdt_req *req)
 
 enum rdt_exec rdt_auth_receive_exec(struct rdt_req *req)
 {
-	if (rdt_auth_fetch(req->qp, req->buf, req->data_len))
+	int err = rdt_auth_fetch(req->qp, req->buf, req->data_len);
+
+	if (err == -EBUSY)
+		req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
+	else if (err)
 		req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, LOC(len));
 	return RDT_EXEC_DONE;
 }

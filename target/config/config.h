@@ -97,7 +97,7 @@ struct rdt_host_auth_config { /* how one host authenticates */
 	int *dhchap_hashes;               /* enum nvmf_auth_hash, the preferred one first */
 	uint32_t dhchap_hashes_count;     /* 0: all */
 	int *dhchap_dhgroups;             /* enum nvmf_auth_group, the preferred one first */
-	uint32_t dhchap_dhgroups_count;   /* 0: all */
+	uint32_t dhchap_dhgroups_count;   /* 0: all but the null group */
 
 	/* filled by rdt_config_load() */
 	const struct nvmf_auth_key *key;      /* in config->secrets */

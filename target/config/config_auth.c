@@ -30,7 +30,9 @@ struct rdt_secrets {
 };
 
 static const uint8_t all_hashes[] = {NVMF_AUTH_SHA256, NVMF_AUTH_SHA384, NVMF_AUTH_SHA512};
-static const uint8_t all_groups[] = {NVMF_AUTH_GROUP_NULL};
+/* Cheap ones first. The null group only where it is listed. */
+static const uint8_t all_groups[] = {NVMF_AUTH_FFDHE2048, NVMF_AUTH_FFDHE3072, NVMF_AUTH_FFDHE4096,
+				     NVMF_AUTH_FFDHE6144, NVMF_AUTH_FFDHE8192};
 
 /* ---- the mapping with the keys ---- */
 

@@ -198,7 +198,9 @@ static const cyaml_strval_t auth_hashes[] = {
 };
 
 static const cyaml_strval_t auth_groups[] = {
-	{"null", NVMF_AUTH_GROUP_NULL},
+	{"null", NVMF_AUTH_GROUP_NULL},     {"ffdhe2048", NVMF_AUTH_FFDHE2048},
+	{"ffdhe3072", NVMF_AUTH_FFDHE3072}, {"ffdhe4096", NVMF_AUTH_FFDHE4096},
+	{"ffdhe6144", NVMF_AUTH_FFDHE6144}, {"ffdhe8192", NVMF_AUTH_FFDHE8192},
 };
 
 static const cyaml_schema_value_t auth_hash_schema = {

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <openssl/rand.h>
 
 #include "util/log.h"
@@ -35,9 +36,10 @@
 const char *rdt_auth_state_name(unsigned int state)
 {
 	static const char *const names[] = {
-		[RDT_AUTH_IDLE] = "idle",         [RDT_AUTH_CHALLENGE] = "challenge",
-		[RDT_AUTH_REPLY] = "reply",       [RDT_AUTH_SUCCESS1] = "success1",
-		[RDT_AUTH_SUCCESS2] = "success2", [RDT_AUTH_FAILURE] = "failure",
+		[RDT_AUTH_IDLE] = "idle",           [RDT_AUTH_PAIR] = "pair",
+		[RDT_AUTH_CHALLENGE] = "challenge", [RDT_AUTH_REPLY] = "reply",
+		[RDT_AUTH_SESSION] = "session",     [RDT_AUTH_SUCCESS1] = "success1",
+		[RDT_AUTH_SUCCESS2] = "success2",   [RDT_AUTH_FAILURE] = "failure",
 		[RDT_AUTH_DELAY] = "delay",
 	};
 
@@ -55,6 +57,7 @@ void rdt_auth_fini(struct rdt_qpair *qp)
 {
 	if (!qp->auth)
 		return;
+	EVP_PKEY_free(qp->auth->pair);
 	OPENSSL_cleanse(qp->auth, sizeof(*qp->auth));
 	free(qp->auth);
 	qp->auth = NULL;
@@ -206,6 +209,8 @@ static void host_refused(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 
 /* ---- messages of the host ---- */
 
+static void work_done(struct rd_msg *msg);
+
 /* The first of @own that is among @offered; -1: none. */
 static int choose_id(const uint8_t *own, unsigned int n_own, const uint8_t *offered,
 		     unsigned int n_offered)
@@ -214,6 +219,29 @@ static int choose_id(const uint8_t *own, unsigned int n_own, const uint8_t *offe
 		if (memchr(offered, own[i], n_offered))
 			return own[i];
 	return -1;
+}
+
+static bool is_working(const struct rdt_auth *a)
+{
+	return a->state == RDT_AUTH_PAIR || a->state == RDT_AUTH_SESSION;
+}
+
+/* A thread goes on with the transaction: @state is PAIR or SESSION. */
+static void start_work(struct rdt_qpair *qp, enum rdt_auth_state state)
+{
+	struct rdt_auth *a = qp->auth;
+	int err;
+
+	set_auth_state(qp, state);
+	a->job.qp = qp;
+	a->job.msg.fn = work_done;
+	err = rdt_auth_work(&qp->reactor->target->auth_pool, &a->job);
+	if (err)
+		refuse(qp, NVMF_AUTH_FAILED,
+		       err == -EBUSY ? "too many authentications wait for their computation"
+				     : "no thread for Diffie-Hellman could be started");
+	else /* the host waits for us */
+		rd_timer_stop(qp->reactor->loop, &qp->timer);
 }
 
 static void make_challenge(struct rdt_qpair *qp, uint8_t hash, uint8_t group)
@@ -225,12 +253,14 @@ static void make_challenge(struct rdt_qpair *qp, uint8_t hash, uint8_t group)
 		.hash = hash,
 		.group = group,
 		.seqnum = rdt_auth_seqnum(qp->ctrl->subsys),
+		.dhv = {a->dhv, (uint16_t)nvmf_auth_group_len(group)},
 	};
-	if (RAND_bytes(a->sent.cval, (int)nvmf_auth_hash_len(hash)) != 1) {
+	if (RAND_bytes(a->sent.cval, (int)nvmf_auth_hash_len(hash)) != 1)
 		refuse(qp, NVMF_AUTH_FAILED, "rdtarget has no random numbers");
-		return;
-	}
-	set_auth_state(qp, RDT_AUTH_CHALLENGE);
+	else if (group == NVMF_AUTH_GROUP_NULL)
+		set_auth_state(qp, RDT_AUTH_CHALLENGE);
+	else
+		start_work(qp, RDT_AUTH_PAIR);
 }
 
 static void got_negotiate(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
@@ -305,10 +335,43 @@ static void got_reply(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 	struct rdt_auth *a = qp->auth;
 	enum nvmf_auth_expl why = nvmf_auth_parse_reply(msg, len, &a->sent, &a->reply);
 
-	if (why)
+	if (why) {
 		refuse(qp, why, NULL);
+		return;
+	}
+	if (a->sent.group == NVMF_AUTH_GROUP_NULL) {
+		verify_reply(qp);
+		return;
+	}
+	/* The message is gone when the thread needs it. */
+	memcpy(a->peer_dhv, a->reply.dhv.value, a->reply.dhv.len);
+	a->reply.dhv.value = a->peer_dhv;
+	start_work(qp, RDT_AUTH_SESSION);
+}
+
+static void continue_after_work(struct rdt_qpair *qp, int err)
+{
+	await_step(qp);
+	if (err == -EBADMSG)
+		refuse(qp, NVMF_AUTH_INCORRECT_PAYLOAD,
+		       "its Diffie-Hellman value is no public value of the group");
+	else if (err)
+		refuse(qp, NVMF_AUTH_FAILED, "libcrypto failed");
+	else if (qp->auth->state == RDT_AUTH_PAIR)
+		set_auth_state(qp, RDT_AUTH_CHALLENGE);
 	else
 		verify_reply(qp);
+}
+
+static void work_done(struct rd_msg *msg)
+{
+	struct rdt_auth *a = rd_container_of(msg, struct rdt_auth, job.msg);
+	struct rdt_req *req = a->req;
+
+	a->req = NULL;
+	if (req->qp->state < RDT_QP_CLOSING)
+		continue_after_work(req->qp, a->job.err);
+	rdt_req_complete(req);
 }
 
 static void got_success2(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
@@ -330,29 +393,43 @@ static bool make_transaction(struct rdt_qpair *qp)
 	return qp->auth;
 }
 
-void rdt_auth_received(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
+static void dispatch(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 {
+	enum rdt_auth_state state = qp->auth->state;
 	struct nvmf_auth_head head;
 
-	if (!make_transaction(qp) || qp->auth->state == RDT_AUTH_DELAY)
-		return;
-	await_step(qp);
 	if (!msg || nvmf_auth_parse_head(msg, len, &head)) {
 		refuse(qp, NVMF_AUTH_INCORRECT_PAYLOAD, NULL);
-		return;
-	}
-	if (head.msg == NVMF_AUTH_MSG_NEGOTIATE && qp->auth->state == RDT_AUTH_IDLE) {
+	} else if (head.msg == NVMF_AUTH_MSG_NEGOTIATE && state == RDT_AUTH_IDLE) {
 		qp->auth->t_id = head.t_id;
 		got_negotiate(qp, msg, len);
-	} else if (head.msg == NVMF_AUTH_MSG_REPLY && qp->auth->state == RDT_AUTH_REPLY) {
+	} else if (head.msg == NVMF_AUTH_MSG_REPLY && state == RDT_AUTH_REPLY) {
 		got_reply(qp, msg, len);
-	} else if (head.msg == NVMF_AUTH_MSG_SUCCESS2 && qp->auth->state == RDT_AUTH_SUCCESS2) {
+	} else if (head.msg == NVMF_AUTH_MSG_SUCCESS2 && state == RDT_AUTH_SUCCESS2) {
 		got_success2(qp, msg, len);
-	} else if (head.msg == NVMF_AUTH_MSG_FAILURE2 && qp->auth->state != RDT_AUTH_IDLE) {
+	} else if (head.msg == NVMF_AUTH_MSG_FAILURE2 && state != RDT_AUTH_IDLE) {
 		host_refused(qp, msg, len);
 	} else {
 		refuse(qp, NVMF_AUTH_INCORRECT_MESSAGE, NULL);
 	}
+}
+
+enum rdt_exec rdt_auth_received(struct rdt_req *req, const uint8_t *msg, size_t len)
+{
+	struct rdt_qpair *qp = req->qp;
+
+	if (!make_transaction(qp) || qp->auth->state == RDT_AUTH_DELAY)
+		return RDT_EXEC_DONE;
+	if (is_working(qp->auth)) {
+		req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
+		return RDT_EXEC_DONE;
+	}
+	await_step(qp);
+	dispatch(qp, msg, len);
+	if (!qp->auth || !is_working(qp->auth))
+		return RDT_EXEC_DONE;
+	qp->auth->req = req;
+	return RDT_EXEC_PENDING;
 }
 
 /* ---- messages to the host ---- */
@@ -406,6 +483,8 @@ int rdt_auth_fetch(struct rdt_qpair *qp, uint8_t *buf, size_t size)
 
 	if (!make_transaction(qp))
 		return 0;
+	if (is_working(qp->auth))
+		return -EBUSY;
 	if (qp->auth->state == RDT_AUTH_IDLE || qp->auth->state == RDT_AUTH_REPLY ||
 	    qp->auth->state == RDT_AUTH_SUCCESS2)
 		refuse(qp, NVMF_AUTH_INCORRECT_MESSAGE, "there is nothing to receive");

@@ -14,6 +14,8 @@
 #include "nvmf/auth_key.h"
 #include "nvmf/auth_msg.h"
 #include "target/config/config.h"
+#include "auth_work.h"
+#include "request.h"
 
 struct rdt_qpair;
 struct rdt_req;
@@ -23,9 +25,11 @@ struct rdt_subsys;
 #define RDT_AUTH_ATR 0x00020000u
 
 enum rdt_auth_state {
-	RDT_AUTH_IDLE,      /* waits for Negotiate -> CHALLENGE, FAILURE */
+	RDT_AUTH_IDLE,      /* waits for Negotiate -> PAIR, CHALLENGE, FAILURE */
+	RDT_AUTH_PAIR,      /* a thread gets the key pair; it has -> CHALLENGE, FAILURE */
 	RDT_AUTH_CHALLENGE, /* the challenge can be received; it was -> REPLY */
-	RDT_AUTH_REPLY,     /* waits for Reply -> SUCCESS1, FAILURE */
+	RDT_AUTH_REPLY,     /* waits for Reply -> SESSION, SUCCESS1, FAILURE */
+	RDT_AUTH_SESSION,   /* a thread computes the session key; it has -> SUCCESS1, FAILURE */
 	/* Success1 can be received; it was -> SUCCESS2, or the transaction ends */
 	RDT_AUTH_SUCCESS1,
 	RDT_AUTH_SUCCESS2, /* waits for Success2; it came -> the transaction ends */
@@ -44,6 +48,9 @@ struct rdt_auth {
 	struct nvmf_auth_reply reply;         /* from the Reply on */
 	uint8_t peer_dhv[NVMF_AUTH_DHV_MAX];  /* of the Reply */
 	uint8_t session[NVMF_AUTH_HASH_MAX];  /* with a Diffie-Hellman group */
+	EVP_PKEY *pair;                       /* from PAIR on; a reference */
+	struct rdt_auth_job job;              /* PAIR, SESSION */
+	struct rdt_req *req;                  /* PAIR, SESSION: waits for @job */
 	uint8_t response[NVMF_AUTH_HASH_MAX]; /* SUCCESS1: the controller's */
 };
 
@@ -54,13 +61,14 @@ bool rdt_auth_required(struct rdt_qpair *qp);
 /* @qp has entered RDT_QP_AUTH: bounds the time until it is authenticated. */
 void rdt_auth_await(struct rdt_qpair *qp);
 /*
- * A message of Authentication Send. @msg: NULL: it is longer than all messages. Ends a transaction,
- * goes on with it, or prepares Failure1; @qp may be live or closed afterwards.
+ * A message of Authentication Send, @req. @msg: NULL: it is longer than all messages. Ends a
+ * transaction, goes on with it, or prepares Failure1; the queue pair may be live or closed
+ * afterwards. Pending: a thread computes, and completes @req.
  */
-void rdt_auth_received(struct rdt_qpair *qp, const uint8_t *msg, size_t len);
+enum rdt_exec rdt_auth_received(struct rdt_req *req, const uint8_t *msg, size_t len);
 /*
- * The message for Authentication Receive, into @buf of @size bytes, zero padded. Returns 0, or
- * -EMSGSIZE: it is longer than @size, and stays the next one.
+ * The message for Authentication Receive, into @buf of @size bytes, zero padded. Returns 0;
+ * -EMSGSIZE: it is longer than @size, and stays the next one; -EBUSY: a thread computes.
  */
 int rdt_auth_fetch(struct rdt_qpair *qp, uint8_t *buf, size_t size);
 void rdt_auth_fini(struct rdt_qpair *qp); /* @qp is freed; may be repeated */

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <openssl/evp.h>
+
 #include "util/log.h"
 #include "util/loop.h"
 #include "nvmf/wire.h"
@@ -274,6 +276,7 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	rdt_qos_leave(ctrl);
 	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u of %s is gone", ss->nqn, ctrl->cntlid,
 		ctrl->hostnqn);
+	EVP_PKEY_free(ctrl->auth_pair.pair);
 	rdt_resv_log_fini(&ctrl->resv_log);
 	rdt_events_fini(ctrl);
 	rdt_slots_fini(&ctrl->hidden);

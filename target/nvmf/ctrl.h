@@ -13,6 +13,7 @@
 #include "util/loop.h"
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
+#include "auth_work.h"
 #include "events.h"
 #include "slots.h"
 #include "target/config/tgt_limits.h"
@@ -123,6 +124,7 @@ struct rdt_ctrl {
 	/* reactors that were asked and have not answered; guarded by subsys->lock */
 	uint64_t reactors_asked;
 	LIST_ENTRY(rdt_ctrl) asking_link; /* subsys->asking, while @reactors_asked is not 0 */
+	struct rdt_auth_pair auth_pair;   /* guarded by the lock of target->auth_pool */
 	struct rd_msg fence_msg;
 	struct rd_msg end_msg;
 	const char *end_why;

@@ -23,6 +23,7 @@
 #include "util/loop.h"
 #include "util/map.h"
 #include "target/config/config.h"
+#include "auth_work.h"
 #include "listener.h"
 #include "peers.h"
 #include "subsys.h"
@@ -72,6 +73,7 @@ struct rdt_target {
 	SLIST_HEAD(, rdt_iwarp_fab) iwarp_fabs; /* iwarp fabrics of the listeners */
 	struct rdt_state *state;                /* NULL: no state_dir */
 	struct rdt_peers peers;
+	struct rdt_auth_pool auth_pool;
 	struct rdt_referral *referrals; /* guarded by disc.lock */
 	unsigned int referrals_count;
 	_Atomic uint64_t genctr; /* generation counter of the discovery log */

@@ -85,6 +85,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->loop = loop;
 	t->clock = clock;
 	t->started_ns = clock_now(t);
+	rdt_auth_pool_init(&t->auth_pool);
 	tell_engine(t);
 	atomic_init(&t->genctr, 1);
 	t->reactors = calloc(cfg->target.reactors, sizeof(*t->reactors));
@@ -257,6 +258,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	if (!t)
 		return;
 	rdt_target_stop(t);
+	rdt_auth_pool_fini(&t->auth_pool);
 	t->transport->close(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_fini(&t->reactors[i]);

@@ -135,11 +135,13 @@ class Transaction:
         self.dhv1 = msg[16 + self.hash_len:][:dhv_len]
         if any(msg[16 + self.hash_len + dhv_len:]):
             raise AssertionError('the challenge is not padded with zeroes')
+        if dhv_len != (SIZES[self.group][0] // 8 if self.group else 0):
+            raise AssertionError(f'{dhv_len} bytes of Diffie-Hellman value')
+        self.derive()
+
+    def derive(self):
         if self.group:
-            size = SIZES[self.group][0] // 8
-            p = prime(self.group)
-            if dhv_len != size:
-                raise AssertionError(f'{dhv_len} bytes of Diffie-Hellman value')
+            size, p = SIZES[self.group][0] // 8, prime(self.group)
             shared = pow(int.from_bytes(self.dhv1, 'big'), self.private, p).to_bytes(size, 'big')
             self.session = hashlib.new(self.digest, shared).digest()
             self.dhv2 = pow(2, self.private, p).to_bytes(size, 'big')

@@ -43,12 +43,59 @@ def host_and_controller_authenticate_each_other(t, ctrl_key_hash):
     target.expect('SHA-256, no Diffie-Hellman, and the controller$')
 
 
+@each(*[(f'{hash_name}, {group}', hash_name, group) for hash_name in au.HASHES for group in au.GROUPS])
+def every_hash_with_every_group(t, hash_name, group):
+    target = serve(t, ctrl_secret=CTRL_SECRET, dhchap_hashes=[hash_name], dhchap_dhgroups=[group])
+    with AuthHost(target, ctrl_secret=CTRL_SECRET) as host:
+        host.enable()
+        do_io(host)
+    words = 'no Diffie-Hellman' if group == 'null' else group
+    target.expect(f'queue 0: SHA-{hash_name[3:]}, {words}, and the controller$')
+
+
 @test
-def the_preferred_hash_of_the_configuration_is_taken(t):
-    target = serve(t, dhchap_hashes=['sha512', 'sha256'], **NULL)
-    with AuthHost(target, hashes=(1, 3)) as host:
+def the_queues_of_a_controller_have_one_key_pair(t):
+    target = serve(t, dhchap_dhgroups=['ffdhe2048'])
+    with AuthHost(target) as host, AuthHost(target) as other:
+        for one in (host, other):
+            one.enable()
+            one.pair = transaction(one.admin).until_challenge().dhv1
+        t.ok(host.pair != other.pair, 'key pairs of two controllers')
+        t.eq(transaction(host.connect_io()).until_challenge().dhv1, host.pair, 'public value for the I/O queue')
+
+
+@test
+def a_shared_secret_keeps_its_leading_zeroes(t):
+    target = serve(t, dhchap_hashes=['sha256'], dhchap_dhgroups=['ffdhe2048'])
+    with AuthHost(target) as host:
+        nv.expect(host.admin.fabrics_connect(host.data()))
+        x = transaction(host.admin, private=2 ** 300).until_challenge()
+        p, public = au.prime(x.group), int.from_bytes(x.dhv1, 'big')
+        private, shared = x.private, pow(public, x.private, p)
+        while shared >> 2040:
+            private, shared = private + 1, shared * public % p
+        x.private = private
+        x.derive()
+        x.send(x.reply())
+        x.check_success1(x.receive(au.SUCCESS1))
+
+
+@test
+def the_preference_of_the_configuration_counts(t):
+    target = serve(t, dhchap_hashes=['sha512', 'sha256'], dhchap_dhgroups=['ffdhe3072', 'ffdhe2048', 'null'])
+    with AuthHost(target, hashes=(1, 3), groups=(0, 1, 2)) as host:
         host.connect()
-    target.expect('queue 0: SHA-512, no Diffie-Hellman')
+    target.expect('queue 0: SHA-512, ffdhe3072')
+
+
+@test
+def the_null_group_has_to_be_allowed(t):
+    target = serve(t)
+    with AuthHost(target, groups=(0,)) as host:
+        refused(t, au.GROUP_UNUSABLE, host.connect)
+    with AuthHost(target) as host:
+        host.connect()
+    target.expect('queue 0: SHA-256, ffdhe2048')
 
 
 @test
@@ -187,6 +234,58 @@ def a_bad_reply_is_refused(t, make, explanation):
         x.send(make(x))
         refused(t, explanation, lambda: x.receive(au.SUCCESS1))
         host.admin.wait_closed()
+
+
+def public_value(value, size=256):
+    return lambda x: x.reply(dhv=(value(au.prime(x.group)) if callable(value) else value).to_bytes(size, 'big'))
+
+
+@each(('0', public_value(0)), ('1', public_value(1)), ('p - 1', public_value(lambda p: p - 1)),
+      ('p', public_value(lambda p: p)), ('p + 2', public_value(lambda p: p + 2)),
+      ('all bits', public_value(2 ** 2048 - 1)), ('none', lambda x: x.reply(dhv=b'')),
+      ('a shorter one', public_value(4, 252)), ('one of a larger group', public_value(4, 384)),
+      ('a larger one than any group', public_value(4, 1028)))
+def a_value_that_is_no_public_value_is_refused(t, make):
+    target = serve(t, dhchap_hashes=['sha256'], dhchap_dhgroups=['ffdhe2048'])
+    with baseline(target), AuthHost(target) as host:
+        x = challenged(host)
+        x.send(make(x))
+        refused(t, au.PAYLOAD, lambda: x.receive(au.SUCCESS1))
+        host.admin.wait_closed()
+
+
+def post_reply(queue, x):
+    """In the capsule. Returns its CID; the answer comes when a thread has computed."""
+    msg, cid = x.reply(), queue.next_cid()
+    queue.post(nv.fabrics_sqe(au.AUTH_SEND, cid, au.auth_body(len(msg)), sgl=nv.offset_sgl(0, len(msg))) + msg)
+    return cid
+
+
+@test
+def other_messages_wait_for_the_computation(t):
+    target = serve(t, dhchap_dhgroups=['ffdhe8192'])
+    with AuthHost(target) as host:
+        host.enable()
+        queue = host.connect_io()
+        x = transaction(queue).until_challenge()
+        cid = post_reply(queue, x)
+        t.eq(hex(au.receive(queue)[0].status), hex(nv.SEQUENCE_ERROR), 'Authentication Receive')
+        t.eq(hex(au.send(queue, x.negotiate()).status), hex(nv.SEQUENCE_ERROR), 'Authentication Send')
+        t.eq(hex(queue.flush(1).status), hex(au.AUTH_REQUIRED), 'Flush')
+        nv.expect(queue.wait(cid))
+        x.check_success1(x.receive(au.SUCCESS1))
+        nv.expect(queue.flush(1))
+
+
+@test
+def a_host_that_goes_during_the_computation_leaves_nothing(t):
+    target = serve(t, dhchap_dhgroups=['ffdhe8192'])
+    with baseline(target):
+        for _ in range(4):
+            with AuthHost(target) as host:
+                host.enable()
+                queue = host.connect_io()
+                post_reply(queue, transaction(queue).until_challenge())
 
 
 BAD_NEGOTIATIONS = (

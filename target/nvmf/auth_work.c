@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "auth_work.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+
+#include <openssl/evp.h>
+
+#include "nvmf/auth_calc.h"
+#include "auth.h"
+#include "ctrl.h"
+#include "qpair.h"
+#include "reactor.h"
+
+#define NICE 10 /* I/O goes first */
+
+/* A reference to the controller's pair for @group, or NULL. pool->lock is held. */
+static EVP_PKEY *existing_pair(const struct rdt_auth_pair *p, uint8_t group)
+{
+	if (!p->pair || p->group != group)
+		return NULL;
+	EVP_PKEY_up_ref(p->pair);
+	return p->pair;
+}
+
+static int take_pair(struct rdt_auth_pool *pool, struct rdt_ctrl *ctrl, struct rdt_auth *a)
+{
+	struct rdt_auth_pair *p = &ctrl->auth_pair;
+	uint8_t group = a->sent.group;
+	EVP_PKEY *made, *old = NULL;
+	int rc;
+
+	pthread_mutex_lock(&pool->lock);
+	a->pair = existing_pair(p, group);
+	pthread_mutex_unlock(&pool->lock);
+	if (a->pair)
+		return 0;
+	rc = nvmf_auth_dh_create(group, &made);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&pool->lock);
+	a->pair = existing_pair(p, group); /* another thread may have been faster */
+	if (!a->pair) {
+		EVP_PKEY_up_ref(made);
+		a->pair = made;
+		old = p->pair;
+		*p = (struct rdt_auth_pair){made, group};
+		made = NULL;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	EVP_PKEY_free(old);
+	EVP_PKEY_free(made);
+	return 0;
+}
+
+static int run_auth_job(struct rdt_auth_pool *pool, struct rdt_qpair *qp)
+{
+	struct rdt_auth *a = qp->auth;
+	int rc;
+
+	if (a->state == RDT_AUTH_SESSION)
+		return nvmf_auth_dh_session(a->pair, a->sent.group, a->sent.hash, a->peer_dhv,
+					    a->reply.dhv.len, a->session);
+	EVP_PKEY_free(a->pair);
+	a->pair = NULL;
+	rc = take_pair(pool, qp->ctrl, a);
+	return rc ? rc : nvmf_auth_dh_public(a->pair, a->sent.group, a->dhv);
+}
+
+static void *auth_thread(void *arg)
+{
+	struct rdt_auth_pool *pool = arg;
+	struct rdt_auth_job *job;
+
+	setpriority(PRIO_PROCESS, 0, NICE); /* of this thread */
+	pthread_mutex_lock(&pool->lock);
+	for (;;) {
+		while (!pool->stop && STAILQ_EMPTY(&pool->jobs))
+			pthread_cond_wait(&pool->more, &pool->lock);
+		if (pool->stop)
+			break;
+		job = STAILQ_FIRST(&pool->jobs);
+		STAILQ_REMOVE_HEAD(&pool->jobs, link);
+		pool->waiting--;
+		pthread_mutex_unlock(&pool->lock);
+		job->err = run_auth_job(pool, job->qp);
+		rd_loop_post(job->qp->reactor->loop, &job->msg);
+		pthread_mutex_lock(&pool->lock);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return NULL;
+}
+
+/* pool->lock is held. */
+static void start_auth_threads(struct rdt_auth_pool *pool)
+{
+	while (pool->threads_count < RDT_AUTH_THREADS) {
+		pthread_t *thread = &pool->threads[pool->threads_count];
+
+		if (pthread_create(thread, NULL, auth_thread, pool))
+			return;
+		pthread_setname_np(*thread, "auth");
+		pool->threads_count++;
+	}
+}
+
+int rdt_auth_work(struct rdt_auth_pool *pool, struct rdt_auth_job *job)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&pool->lock);
+	start_auth_threads(pool);
+	if (!pool->threads_count) {
+		err = -EAGAIN;
+	} else if (pool->waiting >= RDT_AUTH_JOBS) {
+		err = -EBUSY;
+	} else {
+		STAILQ_INSERT_TAIL(&pool->jobs, job, link);
+		pool->waiting++;
+		pthread_cond_signal(&pool->more);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+void rdt_auth_pool_init(struct rdt_auth_pool *pool)
+{
+	pthread_mutex_init(&pool->lock, NULL);
+	pthread_cond_init(&pool->more, NULL);
+	STAILQ_INIT(&pool->jobs);
+}
+
+void rdt_auth_pool_fini(struct rdt_auth_pool *pool)
+{
+	pthread_mutex_lock(&pool->lock);
+	pool->stop = true;
+	pthread_cond_broadcast(&pool->more);
+	pthread_mutex_unlock(&pool->lock);
+	for (unsigned int i = 0; i < pool->threads_count; i++)
+		pthread_join(pool->threads[i], NULL);
+	pthread_cond_destroy(&pool->more);
+	pthread_mutex_destroy(&pool->lock);
+}

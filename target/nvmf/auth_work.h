@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Diffie-Hellman of authentications, on threads of its own: a large group takes tens of
+ * milliseconds, for which a reactor must not stand still. The threads start with the first job.
+ */
+#ifndef RDT_AUTH_WORK_H
+#define RDT_AUTH_WORK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <openssl/types.h>
+
+#include "util/loop.h"
+
+struct rdt_ctrl;
+struct rdt_qpair;
+struct rdt_target;
+
+#define RDT_AUTH_THREADS 2u
+#define RDT_AUTH_JOBS    1024u /* that wait at a time; each queue pair has one at most */
+
+struct rdt_auth_job { /* embedded in a transaction, which outlives it */
+	STAILQ_ENTRY(rdt_auth_job) link;
+	struct rd_msg msg; /* posted to the queue pair's reactor at the end; @fn is the caller's */
+	struct rdt_qpair *qp;
+	int err; /* the outcome: 0; -EBADMSG: the host's value is no public value; -EIO; -EINVAL */
+};
+
+/* The key pair of a controller, made for the first of its queues that needs one. */
+struct rdt_auth_pair {
+	EVP_PKEY *pair;
+	uint8_t group;
+};
+
+struct rdt_auth_pool {
+	pthread_mutex_t lock; /* guards all of this, and ctrl->auth_pair; a leaf lock */
+	pthread_cond_t more;
+	STAILQ_HEAD(, rdt_auth_job) jobs;
+	unsigned int waiting;
+	unsigned int threads_count;
+	bool stop;
+	pthread_t threads[RDT_AUTH_THREADS];
+};
+
+void rdt_auth_pool_init(struct rdt_auth_pool *pool);
+void rdt_auth_pool_fini(struct rdt_auth_pool *pool); /* no reactor runs; waits for the threads */
+/*
+ * Computes what the state of @job->qp's transaction asks for: the key pair and its public value, or
+ * the session key. Any thread. Returns 0; -EBUSY: too many jobs wait; -EAGAIN: no thread started.
+ */
+int rdt_auth_work(struct rdt_auth_pool *pool, struct rdt_auth_job *job);
+
+#endif /* RDT_AUTH_WORK_H */
