@@ -79,6 +79,11 @@ uint64_t rd_loop_random64(struct rd_loop *loop)
 	return result;
 }
 
+uint64_t rd_loop_turns(const struct rd_loop *loop)
+{
+	return loop->turns;
+}
+
 uint32_t rd_loop_random32(struct rd_loop *loop)
 {
 	return (uint32_t)(rd_loop_random64(loop) >> 32);
@@ -527,6 +532,7 @@ int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns)
 	if (loop->in_turn)
 		return -EDEADLK; /* from a callback */
 	loop->in_turn = true;
+	loop->turns++;
 	rc = fetch_events(loop, timeout_ns);
 	if (rc < 0)
 		goto out;

@@ -75,8 +75,9 @@ void rd_loop_wake(struct rd_loop *loop); /* any thread, async-signal-safe */
  */
 int rd_loop_fd(const struct rd_loop *loop);
 
-uint64_t rd_loop_now(struct rd_loop *loop);     /* ns, cached at the start of each turn phase */
-uint64_t rd_loop_now_raw(struct rd_loop *loop); /* ns, read from the clock now */
+uint64_t rd_loop_turns(const struct rd_loop *loop); /* turns begun */
+uint64_t rd_loop_now(struct rd_loop *loop);         /* ns, cached at the start of each turn phase */
+uint64_t rd_loop_now_raw(struct rd_loop *loop);     /* ns, read from the clock now */
 /*
  * ns spent in turns that found work; polling without result and sleeping do not count. Any thread;
  * other threads may see the value of the turn before.

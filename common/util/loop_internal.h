@@ -29,6 +29,7 @@ struct rd_loop {
 	int epoll_fd;
 	int event_fd;
 	int timer_fd; /* -1 for loops that are not pollable */
+	uint64_t turns;
 	uint64_t now;
 	struct rd_spin spin;
 	uint64_t last_work;

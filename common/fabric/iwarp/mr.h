@@ -9,6 +9,8 @@
 #include "fabric/fabric.h"
 #include "util/loop.h"
 
+#include "rx_slow.h"
+
 struct rd_iw_mr {
 	struct rd_fab_mr base;
 	STAILQ_ENTRY(rd_iw_mr) free_link;
@@ -35,6 +37,7 @@ struct rd_iw_mr_table {
 struct rd_iw_dev {
 	struct rd_fab_dev base;
 	struct rd_iw_mr_table mrs;
+	struct rd_iw_slow slow;
 	uint32_t next_qpn;
 	struct rd_fab_iwarp_scratch *scratch; /* a reference */
 };

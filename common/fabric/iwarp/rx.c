@@ -22,12 +22,11 @@
 #define RX_ROOM_MIN 2048u
 
 /*
- * Senders fill their segments, except the last one of a message. A shorter one counts as
- * RX_PART_COST FPDUs, so that several connections that cut messages into small pieces do not take
- * most of each turn together.
+ * A segment that is shorter and not the last one of its message is a small piece: rx_slow.h. A
+ * small piece counts as RX_PIECE_COST FPDUs where the size of the next read is chosen.
  */
-#define RX_PART_MIN  256u
-#define RX_PART_COST 8u
+#define RX_PIECE_MAX  256u
+#define RX_PIECE_COST 8u
 
 /*
  * Between the segments of a large message, and while a large segment is in progress, another
@@ -137,8 +136,8 @@ static int trailer_done(struct rd_iw_conn *c)
 		}
 	}
 	c->fab->stats.fpdus_rx++;
-	if (!rx->h.last && rx->h.plen < RX_PART_MIN)
-		rx->debt += RX_PART_COST - 1;
+	if (!rx->h.last && rx->h.plen < RX_PIECE_MAX)
+		rx->slow.pieces++;
 	rc = rd_iw_fpdu_end(c);
 	if (rc >= 0)
 		rx_reset(rx);
@@ -310,7 +309,7 @@ static void size_room(struct rd_iw_rx *rx, size_t bytes, uint64_t n)
 void rd_iw_rx_open(struct rd_iw_conn *c)
 {
 	rx_reset(&c->rx);
-	c->rx.room = (uint32_t)RD_IW_STAGING_SIZE;
+	c->rx.room = RX_SHORT; /* nothing is known about its FPDUs yet */
 	c->rx.send_msn = c->rx.read_msn = 1;
 	rd_iw_ack_open(c);
 }
@@ -361,7 +360,7 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 		return RX_ENDED;
 	fpdus = c->fab->stats.fpdus_rx - fpdus;
 	rd_iw_ack_note(&rx->ack, (size_t)rc, fpdus);
-	size_room(rx, (size_t)rc, fpdus + rx->debt);
+	size_room(rx, (size_t)rc, fpdus + (uint64_t)rx->slow.pieces * RX_PIECE_COST);
 	return (size_t)rc == direct + tail ? RX_MORE : RX_ALL;
 }
 
@@ -375,6 +374,8 @@ static void charge_fpdus(struct rd_iw_conn *c, uint32_t frames)
 {
 	c->rx.debt += frames;
 	c->rx.debt -= c->rx.debt < RX_FRAMES ? c->rx.debt : RX_FRAMES;
+	if (frames)
+		rd_iw_slow_charge(c->dev, &c->rx.slow);
 }
 
 bool rd_iw_rx_run(struct rd_iw_conn *c)
@@ -389,6 +390,8 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 		charge_fpdus(c, 0);
 		return true;
 	}
+	if (rd_iw_slow_waits(c->dev, &c->rx.slow))
+		return true;
 	s = rd_iw_scratch_get(pool);
 	if (!s) {
 		rd_iw_conn_end(c, -ENOMEM, "out of memory");
@@ -400,7 +403,7 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 	if (any)
 		rd_iw_ack_had_data(&c->rx.ack, now);
 	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS; i++) {
-		if (frames_since(c, before) + c->rx.debt >= RX_FRAMES)
+		if (frames_since(c, before) >= RX_FRAMES || c->rx.slow.pieces)
 			break;
 		rx = rx_once(c, s->staging);
 	}
@@ -418,6 +421,7 @@ void rd_iw_rx_resume(struct rd_iw_conn *c)
 	if (rc == 0 && rx->rest)
 		rc = consume_stream(c, rx->rest + rx->rest_off, rx->rest_len - rx->rest_off);
 	rx->debt += frames_since(c, before);
+	rd_iw_slow_charge(c->dev, &rx->slow);
 	if (rc)
 		return;
 	rd_iw_rx_drop(c);

@@ -8,6 +8,7 @@
 
 #include "ddp.h"
 #include "rx_ack.h"
+#include "rx_slow.h"
 
 struct rd_iw_conn;
 struct rd_iw_rwr;
@@ -31,6 +32,7 @@ struct rd_iw_rx {
 	bool sized;       /* need is the header's length, not only the control bytes */
 	bool got_first;   /* the peer's first FPDU has arrived */
 	struct rd_iw_rx_ack ack;
+	struct rd_iw_rx_slow slow;
 	uint32_t left;
 	uint32_t crc;
 	struct rd_iw_hdr h;
@@ -39,7 +41,7 @@ struct rd_iw_rx {
 	struct rd_iw_rwr *recv; /* a copy of the RECV of the message in progress */
 	uint8_t *reasm; /* memory that collects the message in progress; NULL: its RECV does */
 	uint32_t reasm_size;
-	uint32_t debt;   /* FPDUs beyond the limit of earlier turns; short ones count more: rx.c */
+	uint32_t debt;   /* FPDUs processed beyond the limit of earlier turns */
 	uint32_t room;   /* bytes to read at once */
 	uint32_t blanks; /* FPDUs without payload since message @blank_msn became the next one */
 	uint32_t blank_msn;
