@@ -14,9 +14,9 @@
  * move to another thread. This rule holds for every function below, unless its description says
  * "Any thread": such a function may be called from any thread at any time, as long as no other
  * thread uses the same arguments. The only global state is the thread-local error text and status.
- * The library starts no threads, with one exception: with the verbs provider on an iWARP device,
- * where connecting can block in the kernel, a helper thread makes that call. It has all signals
- * blocked and ends with the connection attempt.
+ * The library starts no threads, with two exceptions: a helper thread connects with the verbs
+ * provider on an iWARP device, where that can block in the kernel, and one computes Diffie-Hellman
+ * when a queue authenticates. It has all signals blocked and ends with the attempt to connect.
  *
  * SYNCHRONOUS AND ASYNCHRONOUS. The synchronous function x() submits an operation and waits for its
  * completion; x_async() submits the same operation and returns at once. Operations without an
@@ -80,6 +80,7 @@ extern "C" {
 
 struct rdinit_ctrl;
 struct rdinit_qpair;
+struct rdinit_auth_opts; /* of rdinit_auth.h */
 
 #define RDINIT_VERSION_MAJOR 0
 #define RDINIT_VERSION_MINOR 1
@@ -311,6 +312,9 @@ struct rdinit_ctrl_opts {
 	 * it on a device where it cannot verify which key was invalidated.
 	 */
 	bool no_remote_invalidate;
+
+	/** Secrets for authentication: see rdinit_auth.h; NULL (default): none. */
+	const struct rdinit_auth_opts *auth;
 };
 
 /** The function that rdinit_ctrl_opts_init() calls with the size of the caller's structure. */
@@ -337,8 +341,9 @@ void rdinit_ctrl_opts_set_uri(struct rdinit_ctrl_opts *opts, const struct rdinit
  *
  * @param opts Initialised with rdinit_ctrl_opts_init(). Owned by the caller, not used after return.
  * @param out  Receives the handle, which the caller frees with rdinit_ctrl_free(); NULL on error.
- * @return 0; -EINVAL (an option is missing or malformed), -ENOENT (the kernel does not have the
- *         congestion control), -ENODEV (provider "verbs": no RDMA device, or no rdma_ucm kernel
+ * @return 0; -EINVAL (an option or a secret is missing or malformed), -errno of reading a secret
+ *         of @c auth, -ENOENT (the kernel does not have the congestion control), -ENODEV (provider
+ *         "verbs": no RDMA device, or no rdma_ucm kernel
  *         module), -ENOMEM, -EMFILE or -ENFILE (too many open files). Any thread.
  */
 int rdinit_ctrl_create(const struct rdinit_ctrl_opts *opts, struct rdinit_ctrl **out);
@@ -359,10 +364,11 @@ int rdinit_ctrl_create(const struct rdinit_ctrl_opts *opts, struct rdinit_ctrl *
  *         answer in time, or the controller did not become ready within CAP.TO), -EHOSTUNREACH or
  *         -ENETUNREACH (no route), -EPROTO (the peer is not an NVMe/RDMA target or violates the
  *         protocol), -EIO (the controller returned an NVMe status, see rdinit_last_status(); or it
- *         reports a fatal error, CSTS.CFS), -EACCES (the target requires authentication, which the
- *         library does not support), -ENOTSUP (the controller lacks a required feature, such as
- *         keyed SGLs), -ECONNRESET (the connection was lost), -ENOMEM. After a failure the handle
- *         can only be freed.
+ *         reports a fatal error, CSTS.CFS), -EACCES (the target demands authentication, and there
+ *         is no secret), -EKEYREJECTED (the target refused the host, or did not prove itself),
+ *         -ENOTSUP (the controller lacks a required feature, such as keyed SGLs, or demands TLS),
+ *         -ECONNRESET (the connection was lost), -EAGAIN (no thread can be started), -ENOMEM.
+ *         After a failure the handle can only be freed.
  */
 int rdinit_ctrl_connect(struct rdinit_ctrl *ctrl);
 
@@ -665,7 +671,7 @@ struct rdinit_qpair_opts {
 	uint16_t qid;
 	/**
 	 * Entries of the queue, 2 to 1024; default 128; reduced to the limits of the controller.
-	 * One command less than this may be in flight, see rdinit_qpair_depth().
+	 * One command less may be in flight, two with @c auth: see rdinit_qpair_depth().
 	 */
 	uint16_t queue_size;
 	/** In milliseconds, as in struct rdinit_ctrl_opts; 0 (default): the controller's value. */
@@ -723,11 +729,7 @@ int rdinit_qpair_connect(struct rdinit_qpair *qpair);
  */
 int rdinit_qpair_connect_async(struct rdinit_qpair *qpair, rdinit_complete_fn fn, void *user);
 
-/**
- * @brief Get the descriptor to wait on.
- * @param qpair The handle.
- * @return As rdinit_ctrl_fd(), for rdinit_qpair_process().
- */
+/** @brief Get the descriptor to wait on: as rdinit_ctrl_fd(), for rdinit_qpair_process(). */
 int rdinit_qpair_fd(const struct rdinit_qpair *qpair);
 
 /**
@@ -745,11 +747,7 @@ int rdinit_qpair_process(struct rdinit_qpair *qpair, int timeout_ms);
  */
 unsigned int rdinit_qpair_depth(const struct rdinit_qpair *qpair);
 
-/**
- * @brief Get the number of commands in flight.
- * @param qpair The handle.
- * @return The number of submitted commands of the application whose callback has not run yet.
- */
+/** @brief Get the number of the application's commands whose callback has not run yet. */
 unsigned int rdinit_qpair_inflight(const struct rdinit_qpair *qpair);
 
 /**

@@ -1,7 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file rdinit_auth.h
- * @brief librdinit: secrets of DH-HMAC-CHAP, the in-band authentication of NVMe over Fabrics.
+ * @brief librdinit: DH-HMAC-CHAP, the in-band authentication of NVMe over Fabrics: secrets, and
+ *        what a host proves and demands.
+ *
+ * WHEN. A host authenticates each queue right after Connect, when the controller demands it
+ * (AUTHREQ, Fabrics 3.3), or when the host has a secret for the controller. In the second case the
+ * controller has to prove itself on every queue; a controller that does not, is refused. Only
+ * discovery controllers need not: targets leave discovery without authentication. The "auth"
+ * member of struct rdinit_ctrl_opts holds the secrets. Queue pairs and a device (rdinit_dev.h) use
+ * those of their controller, also when they connect again.
+ *
+ * WHAT IS REFUSED. A controller that skips its proof, chooses a hash or a group that was not
+ * offered, sends a Diffie-Hellman value that is not one of the group (0, 1, p - 1, p or more), or
+ * answers out of order.
+ *
+ * THREADS. Diffie-Hellman takes 2 ms of processor time with ffdhe2048 and 120 ms with ffdhe8192 for
+ * each queue. A helper thread computes it, one for each queue that authenticates; it has all
+ * signals blocked and ends with the computation. The handle's thread does not wait for it, but the
+ * _free functions do.
+ *
+ * MEMORY. The library keeps the secrets as long as a handle uses them, in memory that is not part
+ * of core dumps (MADV_DONTDUMP), and wipes it afterwards.
  *
  * A secret is written "DHHC-1:hh:BASE64:" (Base 8.13.5.8): hh is the hash that makes a key from the
  * secret and an NQN (00: none, 01: SHA-256, 02: SHA-384, 03: SHA-512), BASE64 the secret and its
@@ -54,6 +74,98 @@ int rdinit_dhchap_key_generate(unsigned int hash, size_t len, char *text);
  * @return 0; -EINVAL (rdinit_get_error() says what is wrong). Any thread.
  */
 int rdinit_dhchap_key_check(const char *text, unsigned int *hash, size_t *len);
+
+/** Diffie-Hellman groups (RFC 7919), as bits of struct rdinit_auth_opts. */
+enum rdinit_dhchap_group {
+	RDINIT_DHCHAP_GROUP_NULL = 0, /**< no Diffie-Hellman exchange */
+	RDINIT_DHCHAP_FFDHE2048 = 1,
+	RDINIT_DHCHAP_FFDHE3072 = 2,
+	RDINIT_DHCHAP_FFDHE4096 = 3,
+	RDINIT_DHCHAP_FFDHE6144 = 4,
+	RDINIT_DHCHAP_FFDHE8192 = 5,
+};
+
+/**
+ * @brief Secrets of a host, and what it offers to controllers. The caller owns strings and
+ *        descriptors; the library copies what it needs, and does not use them after the call.
+ *
+ * Of the three members of each secret at most one may be set. A file, or what the descriptor reads,
+ * contains the secret in its first line; a regular file must not be accessible by others than its
+ * owner and group.
+ */
+struct rdinit_auth_opts {
+	size_t size; /**< set by rdinit_auth_opts_init() */
+
+	const char *secret;      /**< the host's secret, as text; NULL: see the next two */
+	const char *secret_file; /**< name of a file that contains it; NULL: none */
+	int secret_fd;           /**< descriptor to read it from; -1 (default): none */
+
+	/**
+	 * The controller's secret, for which the host's is needed as well. With it every controller
+	 * has to prove that it knows it (mutual authentication).
+	 */
+	const char *ctrl_secret;
+	const char *ctrl_secret_file;
+	int ctrl_secret_fd;
+
+	/** Hashes to offer: bits 1 << enum rdinit_dhchap_hash; 0 (default): SHA-256 to SHA-512. */
+	unsigned int hashes;
+	/** Groups to offer: bits 1 << enum rdinit_dhchap_group; 0 (default): all, null included. */
+	unsigned int groups;
+};
+
+/** The function that rdinit_auth_opts_init() calls with the size of the caller's structure. */
+void rdinit_auth_opts_init_size(struct rdinit_auth_opts *opts, size_t size);
+
+/** @brief Initialise a struct rdinit_auth_opts: no secrets, everything offered. Any thread. */
+static inline void rdinit_auth_opts_init(struct rdinit_auth_opts *opts)
+{
+	rdinit_auth_opts_init_size(opts, sizeof(*opts));
+}
+
+/**
+ * @brief Authenticate a connected controller's admin queue again; other commands go on meanwhile.
+ *
+ * A failure ends the connection only if the controller ends it: until then the former
+ * authentication is valid (Base 8.13.5.9).
+ *
+ * @param ctrl A connected handle.
+ * @param opts The secrets to use from now on, also for queue pairs that are created later; NULL:
+ *             the ones that the handle has.
+ * @return 0; -EINVAL (an option is not possible, a secret is malformed, or there is none), -errno
+ * of reading a secret, -ENOTCONN (not connected), -EDEADLK (called from a callback), -EBUSY (an
+ * authentication of this queue is in progress), -EKEYREJECTED (the controller refused the host, or
+ * did not prove itself), -EIO (the controller returned an NVMe status), -ETIMEDOUT, -ECONNRESET,
+ * -EPROTO (as for other commands), -ENOMEM, -EAGAIN (no thread for Diffie-Hellman can be started).
+ */
+int rdinit_ctrl_authenticate(struct rdinit_ctrl *ctrl, const struct rdinit_auth_opts *opts);
+
+/**
+ * @brief Start rdinit_ctrl_authenticate() asynchronously.
+ * @param ctrl,opts As for rdinit_ctrl_authenticate().
+ * @param fn,user The callback, not NULL, and its argument. Its error -EKEYREJECTED does not mean
+ *                that the connection is closed.
+ * @return 0; -EINVAL, -errno of reading a secret, -ENOTCONN, -EBUSY, -ENOMEM, as above; -EAGAIN
+ * (the queue is full: process the handle and try again).
+ */
+int rdinit_ctrl_authenticate_async(struct rdinit_ctrl *ctrl, const struct rdinit_auth_opts *opts,
+				   rdinit_complete_fn fn, void *user);
+
+/**
+ * @brief Authenticate an I/O queue again, as rdinit_ctrl_authenticate(); I/O goes on meanwhile.
+ * @param qpair A connected handle.
+ * @param opts As for rdinit_ctrl_authenticate(), for this queue.
+ * @return As rdinit_ctrl_authenticate().
+ */
+int rdinit_qpair_authenticate(struct rdinit_qpair *qpair, const struct rdinit_auth_opts *opts);
+
+/**
+ * @brief Start rdinit_qpair_authenticate() asynchronously.
+ * @param qpair,opts,fn,user As for rdinit_ctrl_authenticate_async().
+ * @return As rdinit_ctrl_authenticate_async().
+ */
+int rdinit_qpair_authenticate_async(struct rdinit_qpair *qpair, const struct rdinit_auth_opts *opts,
+				    rdinit_complete_fn fn, void *user);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

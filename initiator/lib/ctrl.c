@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <uuid/uuid.h>
 
-#include "internal.h"
+#include "auth.h"
 
 /* Entries of the admin queue kept for keep-alive, events and the shutdown. */
 #define ADMIN_RESERVED      3
@@ -25,6 +25,7 @@ const char *rdi_ctrl_state_name(enum rdi_ctrl_state state)
 		[RDI_CTRL_NEW] = "new",
 		[RDI_CTRL_TRANSPORT] = "transport",
 		[RDI_CTRL_CONNECT] = "connect",
+		[RDI_CTRL_AUTH] = "auth",
 		[RDI_CTRL_GET_CAP] = "get-cap",
 		[RDI_CTRL_GET_VS] = "get-vs",
 		[RDI_CTRL_GET_CC] = "get-cc",
@@ -220,6 +221,7 @@ static void destroy_ctrl(struct rdinit_ctrl *ctrl)
 			on_admin_queue_closed(&ctrl->q);
 	}
 	rdi_handle_close(&ctrl->h);
+	rdi_auth_keys_unref(&ctrl->auth);
 	free(ctrl->traddr);
 	free(ctrl->trsvcid);
 	free(ctrl->log_cfg.spec);
@@ -228,28 +230,12 @@ static void destroy_ctrl(struct rdinit_ctrl *ctrl)
 	free(ctrl);
 }
 
-int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_env *env,
-		       const struct rdi_handle *home, struct rdinit_ctrl **out)
+/* Returns 0 or -EINVAL, with the thread's text. */
+static int check_ctrl_names(const char *func, const struct rdinit_ctrl_opts *opts)
 {
-	static const char func[] = "rdinit_ctrl_create";
-	struct rdinit_ctrl_opts all; /* @given, and the defaults of what it does not know */
-	const struct rdinit_ctrl_opts *opts = &all;
-	const char *why = NULL;
-	struct rdinit_ctrl *ctrl;
+	const char *why;
 	uuid_t id;
-	int rc;
 
-	if (!out)
-		return rdi_fail(func, -EINVAL, "out is NULL");
-	*out = NULL;
-	rc = RDI_CHECK_SIZE(func, given, rdinit_ctrl_opts, RDI_OPTS_FIRST);
-	if (rc)
-		return rc;
-	rdinit_ctrl_opts_init(&all);
-	memcpy(&all, given, given->size);
-	why = check_ctrl_opts(opts);
-	if (why)
-		return rdi_fail(func, -EINVAL, "%s", why);
 	/* Subsystems of targets for tests have names of other forms: the target decides. */
 	why = opts->subnqn ? nvmf_nqn_unusable(opts->subnqn) : NULL;
 	if (why)
@@ -263,6 +249,33 @@ int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_en
 			"the host identifier \"%s\" is not a UUID, such as "
 			"6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11; without one there is a default",
 			opts->hostid);
+	return 0;
+}
+
+int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_env *env,
+		       const struct rdi_handle *home, struct rdinit_ctrl **out)
+{
+	static const char func[] = "rdinit_ctrl_create";
+	struct rdinit_ctrl_opts all; /* @given, and the defaults of what it does not know */
+	const struct rdinit_ctrl_opts *opts = &all;
+	const char *why = NULL;
+	struct rdinit_ctrl *ctrl;
+	int rc;
+
+	if (!out)
+		return rdi_fail(func, -EINVAL, "out is NULL");
+	*out = NULL;
+	rc = RDI_CHECK_SIZE(func, given, rdinit_ctrl_opts, RDI_OPTS_FIRST);
+	if (rc)
+		return rc;
+	rdinit_ctrl_opts_init(&all);
+	memcpy(&all, given, given->size);
+	why = check_ctrl_opts(opts);
+	if (why)
+		return rdi_fail(func, -EINVAL, "%s", why);
+	rc = check_ctrl_names(func, opts);
+	if (rc)
+		return rc;
 	ctrl = calloc(1, sizeof(*ctrl));
 	if (!ctrl)
 		return rdi_fail(func, -ENOMEM, "out of memory");
@@ -270,6 +283,13 @@ int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_en
 	ctrl->next_qid = 1;
 	ctrl->poll_timer.fn = rdi_ctrl_poll_timer;
 	ctrl->keep_alive.fn = rdi_ctrl_keep_alive;
+	if (opts->auth) {
+		rc = rdi_auth_keys_create(func, opts->auth, &ctrl->auth);
+		if (rc) {
+			destroy_ctrl(ctrl);
+			return rc;
+		}
+	}
 	rc = take_opts(ctrl, opts, &why);
 	if (!rc)
 		rc = rdi_handle_open(&ctrl->h, env, &ctrl->log_cfg, &ctrl->fab_cfg, home, &why);
@@ -394,6 +414,37 @@ int rdinit_ctrl_disconnect(struct rdinit_ctrl *ctrl)
 	rc = rdinit_ctrl_disconnect_async(ctrl, rdi_sync_done, &sync);
 	if (rc == -EALREADY)
 		return 0;
+	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
+}
+
+/* ---- authentication while connected ---- */
+
+int rdinit_ctrl_authenticate_async(struct rdinit_ctrl *ctrl, const struct rdinit_auth_opts *opts,
+				   rdinit_complete_fn fn, void *user)
+{
+	static const char func[] = "rdinit_ctrl_authenticate";
+	struct rdi_auth_arg arg = {.fn = fn, .user = user};
+
+	if (!ctrl)
+		return rdi_no_handle(func);
+	if (!fn)
+		return rdi_fail(func, -EINVAL, "the callback is NULL");
+	if (ctrl->state != RDI_CTRL_READY)
+		return rdi_fail(func, -ENOTCONN, "the controller is %s, not ready",
+				rdi_ctrl_state_name(ctrl->state));
+	arg.hostnqn = ctrl->host.nqn;
+	arg.subnqn = ctrl->subnqn;
+	return rdi_auth_again(func, &ctrl->q, &ctrl->auth, opts, &arg);
+}
+
+int rdinit_ctrl_authenticate(struct rdinit_ctrl *ctrl, const struct rdinit_auth_opts *opts)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
+
+	if (rc)
+		return rc;
+	rc = rdinit_ctrl_authenticate_async(ctrl, opts, rdi_sync_done, &sync);
 	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
 }
 

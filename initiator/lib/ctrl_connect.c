@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "internal.h"
+#include "auth.h"
 
 #define POLL_FIRST_NS   (1 * RD_NSEC_PER_MSEC)
 #define POLL_MAX_NS     (64 * RD_NSEC_PER_MSEC)
@@ -17,9 +17,7 @@
 #define CC_ENTRY_SIZES  (6u << NVME_CC_IOSQES_SHIFT | 4u << NVME_CC_IOCQES_SHIFT)
 #define CC_SHN_NORMAL   (1u << NVME_CC_SHN_SHIFT)
 /* Namespace attributes, firmware, ANA, discovery log (Base 5.27.1.8). */
-#define AEN_WANTED        (1u << 8 | 1u << 9 | 1u << 11 | 1u << 31)
-#define CONNECT_AUTH_ATR  (1u << 17)
-#define CONNECT_AUTH_ASCR (1u << 18)
+#define AEN_WANTED (1u << 8 | 1u << 9 | 1u << 11 | 1u << 31)
 
 static void on_answer(void *user, const struct rdinit_completion *c);
 
@@ -185,22 +183,49 @@ void rdi_ctrl_established(struct rdi_queue *q)
 	sent(ctrl, rdi_fabrics_connect(q, &arg, &ctrl->connect_data, on_answer, ctrl));
 }
 
-static void connect_answered(struct rdinit_ctrl *ctrl, const struct rdinit_completion *c)
+/* No admin command before this, Keep Alive included. */
+static void ctrl_authenticated(struct rdinit_ctrl *ctrl)
 {
-	uint32_t result = (uint32_t)c->result;
-
-	if (result & (CONNECT_AUTH_ATR | CONNECT_AUTH_ASCR)) {
-		connect_fail(ctrl, -EACCES, 0,
-			     "the target demands authentication, which is not supported");
-		return;
-	}
-	ctrl->cntlid = (uint16_t)result;
 	if (ctrl->kato_ms &&
 	    rd_timer_start(ctrl->h.loop, &ctrl->keep_alive, ctrl->kato_ms * RD_NSEC_PER_MSEC / 2)) {
 		connect_fail(ctrl, -ENOMEM, 0, "no memory for the keep-alive timer");
 		return;
 	}
 	connect_get_property(ctrl, RDI_CTRL_GET_CAP, NVME_REG_CAP, true);
+}
+
+static void on_authenticated(void *user, const struct rdinit_completion *c)
+{
+	struct rdinit_ctrl *ctrl = user;
+
+	if (ctrl->q.state >= RDI_Q_CLOSING)
+		return; /* the queue is at its end already and reports it */
+	if (c->err)
+		connect_fail(ctrl, c->err, c->status, "%s", c->text);
+	else
+		ctrl_authenticated(ctrl);
+}
+
+static void connect_answered(struct rdinit_ctrl *ctrl, const struct rdinit_completion *c)
+{
+	const struct rdi_auth_arg arg = {
+		.keys = ctrl->auth,
+		.hostnqn = ctrl->host.nqn,
+		.subnqn = ctrl->subnqn,
+		.fn = on_authenticated,
+		.user = ctrl,
+	};
+	char why[RDI_TEXT];
+	int rc;
+
+	ctrl->cntlid = (uint16_t)c->result;
+	rc = rdi_auth_after_connect(&ctrl->q, (uint32_t)c->result, &arg, why, sizeof(why));
+	if (rc > 0)
+		rdi_ctrl_set_state(ctrl, RDI_CTRL_AUTH);
+	else if (rc < 0)
+		connect_fail(ctrl, rc, 0, "%s", why);
+	else
+		ctrl_authenticated(ctrl);
 }
 
 static void wait_csts(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state, uint64_t limit_ns)
@@ -495,6 +520,7 @@ static void on_answer(void *user, const struct rdinit_completion *c)
 		break;
 	case RDI_CTRL_NEW:
 	case RDI_CTRL_TRANSPORT:
+	case RDI_CTRL_AUTH:
 	case RDI_CTRL_READY:
 	case RDI_CTRL_CLOSING:
 	case RDI_CTRL_CLOSED:

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "auth.h"
 #include "dev.h"
 
 #define QUEUE_SIZE_DEFAULT 128
@@ -298,6 +299,7 @@ static void dev_destroy(struct rdinit_dev *dev)
 		rd_loop_turn(dev->h.loop, 0); /* messages of resolvers free what they hold */
 	rdi_handle_close(&dev->h);
 	dev_free_strings(&dev->ctrl_opts);
+	rdi_auth_keys_unref(&dev->auth);
 	rdi_guards_fini(&dev->guards);
 	pthread_mutex_destroy(&dev->lock);
 	free(dev);
@@ -359,6 +361,16 @@ static void dev_take_opts(struct rdinit_dev *dev, const struct rdinit_dev_opts *
 	dev->stale_ns = STALE_KATOS * kato + STALE_MARGIN_NS;
 }
 
+static void dev_take_log(struct rdinit_dev *dev)
+{
+	dev->log_cfg = (struct rdi_log_cfg){
+		.spec = (char *)(uintptr_t)dev->ctrl_opts.log_spec,
+		.fd = dev->ctrl_opts.log_fd,
+		.fn = dev->ctrl_opts.log_fn,
+		.user = dev->ctrl_opts.log_user,
+	};
+}
+
 int rdi_dev_create_env(const struct rdinit_dev_opts *given, const struct rdi_env *env,
 		       struct rdinit_dev **out)
 {
@@ -396,12 +408,15 @@ int rdi_dev_create_env(const struct rdinit_dev_opts *given, const struct rdi_env
 	LIST_INIT(&dev->chans);
 	dev_take_opts(dev, &opts);
 	rc = dev_take_strings(&dev->ctrl_opts);
-	dev->log_cfg = (struct rdi_log_cfg){
-		.spec = (char *)(uintptr_t)dev->ctrl_opts.log_spec,
-		.fd = dev->ctrl_opts.log_fd,
-		.fn = dev->ctrl_opts.log_fn,
-		.user = dev->ctrl_opts.log_user,
-	};
+	if (!rc && dev->ctrl_opts.auth) {
+		rc = rdi_auth_keys_create(func, dev->ctrl_opts.auth, &dev->auth);
+		dev->ctrl_opts.auth = NULL; /* each controller gets dev->auth */
+		if (rc) {
+			dev_destroy(dev);
+			return rc;
+		}
+	}
+	dev_take_log(dev);
 	if (!rc)
 		rc = rdi_handle_open_loop(&dev->h, env, &dev->log_cfg, NULL, &why);
 	if (rc) {

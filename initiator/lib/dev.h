@@ -156,7 +156,8 @@ struct rdinit_dev {
 	pthread_mutex_t lock;
 	struct rdi_handle h; /* loop and log; no fabric */
 	const struct rdi_env *env;
-	struct rdinit_ctrl_opts ctrl_opts; /* its strings are owned */
+	struct rdinit_ctrl_opts ctrl_opts; /* its strings are owned; its auth is NULL */
+	struct rdi_auth_keys *auth;        /* of every controller, or NULL */
 	struct rdi_log_cfg log_cfg;
 	struct rdinit_dev_opts opts; /* ctrl is NULL */
 	uint64_t stale_ns;           /* after a loss, until no lost command can be executed */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "auth.h"
 #include "dev.h"
 
 struct rdi_discovery {
@@ -123,8 +124,10 @@ static void discovery_resolved(void *arg, int rc, const struct rdi_addrs *addrs,
 	opts.event_fn = discovery_event;
 	opts.event_user = d;
 	rc = rdi_ctrl_create_on(&opts, dev->env, &dev->h, &d->ctrl);
-	if (!rc)
+	if (!rc) {
+		d->ctrl->auth = rdi_auth_keys_ref(dev->auth);
 		rc = rdinit_ctrl_connect_async(d->ctrl, discovery_connected, d);
+	}
 	if (rc)
 		discovery_failed(d, rc, "%s", rdinit_get_error());
 }

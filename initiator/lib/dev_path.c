@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "auth.h"
 #include "dev.h"
 
 /* A path that is lost so soon after it was live is not connected again at once. */
@@ -74,6 +75,10 @@ static void path_give_up(struct rdi_path *path)
 /* Does the reason forbid another attempt? */
 static bool path_is_final(const struct rdi_path *path)
 {
+	/* The secret of a path that worked is being replaced, maybe: the target takes it again
+	 * soon. */
+	if (path->err == -EKEYREJECTED)
+		return !path->live_at;
 	return path->err == -EACCES || path->err == -ENOTSUP || path->err == -EXDEV ||
 	       (path->err == -EIO && path->status & NVME_STATUS_DNR);
 }
@@ -238,8 +243,10 @@ static void path_connect(struct rdi_path *path)
 	opts.event_user = path;
 	path_set_state(path, RDINIT_DEV_PATH_CONNECTING);
 	rc = rdi_ctrl_create_on(&opts, dev->env, &dev->h, &path->ctrl);
-	if (!rc)
+	if (!rc) {
+		path->ctrl->auth = rdi_auth_keys_ref(dev->auth);
 		rc = rdinit_ctrl_connect_async(path->ctrl, path_connected, path);
+	}
 	if (rc)
 		rdi_path_fail(path, rc, 0, "%s", rdinit_get_error());
 }

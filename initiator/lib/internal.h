@@ -85,6 +85,7 @@ int rdi_resolve(const char *host, const char *port, struct rdi_addrs *out, char 
 
 /* ---- queue.c: a queue pair of either kind, from its connection to its end ---- */
 
+struct rdi_auth;
 struct rdi_queue;
 struct rdi_req;
 
@@ -269,6 +270,7 @@ struct rdi_queue {
 	int err; /* why it failed; 0 while it has not */
 	char text[RDI_TEXT];
 	unsigned int callbacks; /* run in this turn, for the return value of process */
+	struct rdi_auth *auth;  /* the transaction in progress, or NULL */
 
 	/* The owner's hooks. established: 0 goes on, -errno fails the queue. closed: all requests
 	 * have been completed; last call. */
@@ -539,6 +541,7 @@ enum rdi_ctrl_state {
 	RDI_CTRL_NEW,       /* rdinit_ctrl_connect() moves it out */
 	RDI_CTRL_TRANSPORT, /* until the queue is established */
 	RDI_CTRL_CONNECT,   /* each of the following until its command is answered */
+	RDI_CTRL_AUTH,      /* until the transaction of the queue ends; often left out */
 	RDI_CTRL_GET_CAP,
 	RDI_CTRL_GET_VS,
 	RDI_CTRL_GET_CC,
@@ -564,6 +567,7 @@ struct rdinit_ctrl {
 	struct rdi_log_cfg log_cfg;
 	struct rdi_fab_cfg fab_cfg;
 	struct rdi_host host;
+	struct rdi_auth_keys *auth; /* NULL: there are no secrets */
 	char *traddr;
 	char *trsvcid;
 	char subnqn[RDINIT_NQN_SIZE];
@@ -663,6 +667,7 @@ struct rdinit_qpair {
 	struct rdi_handle h;
 	struct rdi_queue q;
 	struct rdi_host host;
+	struct rdi_auth_keys *auth; /* the controller's, or NULL */
 	char subnqn[RDINIT_NQN_SIZE];
 	char label[16];
 	struct sockaddr_storage src;

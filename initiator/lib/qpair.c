@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "auth.h"
 
 #define QUEUE_SIZE_DEFAULT 128
 #define QUEUE_SIZE_MAX     1024
 #define IO_TIMEOUT_MS      30000
 #define BOUNCE_DEFAULT     (8u << 20)
-#define CONNECT_AUTH_ATR   (1u << 17)
 
 void rdinit_qpair_opts_init_size(struct rdinit_qpair_opts *opts, size_t size)
 {
@@ -44,10 +43,34 @@ static void on_io_queue_closed(struct rdi_queue *q)
 	report_connect(qp, &c);
 }
 
+static void on_io_authenticated(void *user, const struct rdinit_completion *c)
+{
+	struct rdinit_qpair *qp = user;
+
+	if (qp->q.state >= RDI_Q_CLOSING)
+		return; /* on_io_queue_closed() reports it */
+	if (c->err) {
+		qp->fail_status = c->status;
+		rdi_queue_fail(&qp->q, c->err, "%s: queue %u: %s", qp->q.remote, qp->q.cfg.qid,
+			       c->text);
+		return;
+	}
+	rdi_queue_live(&qp->q);
+	report_connect(qp, c);
+}
+
 static void on_connected(void *user, const struct rdinit_completion *c)
 {
 	struct rdinit_qpair *qp = user;
+	const struct rdi_auth_arg arg = {
+		.keys = qp->auth,
+		.hostnqn = qp->host.nqn,
+		.subnqn = qp->subnqn,
+		.fn = on_io_authenticated,
+		.user = qp,
+	};
 	char text[RDI_TEXT];
+	int rc;
 
 	if (c->err == -EIO) {
 		qp->fail_status = c->status;
@@ -57,15 +80,11 @@ static void on_connected(void *user, const struct rdinit_completion *c)
 	}
 	if (c->err)
 		return; /* on_io_queue_closed() reports it */
-	if (c->result & CONNECT_AUTH_ATR) {
-		rdi_queue_fail(&qp->q, -EACCES,
-			       "%s: queue %u: the target demands authentication, which is not "
-			       "supported",
-			       qp->q.remote, qp->q.cfg.qid);
-		return;
-	}
-	rdi_queue_live(&qp->q);
-	report_connect(qp, c);
+	rc = rdi_auth_after_connect(&qp->q, (uint32_t)c->result, &arg, text, sizeof(text));
+	if (rc < 0)
+		rdi_queue_fail(&qp->q, rc, "%s: queue %u: %s", qp->q.remote, qp->q.cfg.qid, text);
+	else if (rc == 0)
+		on_io_authenticated(qp, c);
 }
 
 static void on_io_queue_established(struct rdi_queue *q)
@@ -129,6 +148,7 @@ static void destroy_qpair(struct rdinit_qpair *qp)
 		report_connect(qp, &c);
 	}
 	rdi_handle_close(&qp->h);
+	rdi_auth_keys_unref(&qp->auth);
 	free(qp->log_cfg.spec);
 	free(qp->fab_cfg.congestion);
 	rd_fab_iwarp_scratch_unref(&qp->fab_cfg.iwarp.scratch);
@@ -153,6 +173,7 @@ static const char *check_qpair_opts(const struct rdinit_qpair_opts *o,
 static int copy_ctrl(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl)
 {
 	qp->host = ctrl->host;
+	qp->auth = rdi_auth_keys_ref(ctrl->auth);
 	memcpy(qp->subnqn, ctrl->subnqn, sizeof(qp->subnqn));
 	qp->src = ctrl->src;
 	qp->cntlid = ctrl->cntlid;
@@ -183,6 +204,7 @@ static void init_io_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctr
 		.label = qp->label,
 		.qid = qid,
 		.depth = opts->queue_size,
+		.reserved = ctrl->auth ? 1 : 0, /* to authenticate again while I/O goes on */
 		.in_capsule = ctrl->in_capsule,
 		.connect_timeout_ns = (opts->connect_timeout_ms ? opts->connect_timeout_ms
 								: ctrl->connect_timeout_ms) *
@@ -334,7 +356,7 @@ int rdinit_qpair_process(struct rdinit_qpair *qp, int timeout_ms)
 
 unsigned int rdinit_qpair_depth(const struct rdinit_qpair *qp)
 {
-	return qp && qp->q.state == RDI_Q_LIVE ? qp->q.limit : 0;
+	return qp && qp->q.state == RDI_Q_LIVE ? qp->q.user_limit : 0;
 }
 
 unsigned int rdinit_qpair_inflight(const struct rdinit_qpair *qp)
@@ -345,4 +367,32 @@ unsigned int rdinit_qpair_inflight(const struct rdinit_qpair *qp)
 uint16_t rdinit_qpair_id(const struct rdinit_qpair *qp)
 {
 	return qp ? qp->q.cfg.qid : 0;
+}
+
+/* ---- authentication while connected ---- */
+
+int rdinit_qpair_authenticate_async(struct rdinit_qpair *qp, const struct rdinit_auth_opts *opts,
+				    rdinit_complete_fn fn, void *user)
+{
+	static const char func[] = "rdinit_qpair_authenticate";
+	struct rdi_auth_arg arg = {.fn = fn, .user = user};
+
+	if (!qp)
+		return rdi_no_handle(func);
+	if (!fn)
+		return rdi_fail(func, -EINVAL, "the callback is NULL");
+	arg.hostnqn = qp->host.nqn;
+	arg.subnqn = qp->subnqn;
+	return rdi_auth_again(func, &qp->q, &qp->auth, opts, &arg);
+}
+
+int rdinit_qpair_authenticate(struct rdinit_qpair *qp, const struct rdinit_auth_opts *opts)
+{
+	struct rdi_sync sync = {.done = false};
+	int rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
+
+	if (rc)
+		return rc;
+	rc = rdinit_qpair_authenticate_async(qp, opts, rdi_sync_done, &sync);
+	return rc ? rc : rdi_sync_wait(&qp->h, &sync, __func__);
 }

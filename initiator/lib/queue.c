@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "auth.h"
 
 /*
  * How long a broken connection may take to flush its work requests before it is destroyed under
@@ -84,6 +84,7 @@ static void finish_close(struct rdi_queue *q)
 	drop_connection(q);
 	set_queue_state(q, RDI_Q_CLOSED);
 	rdi_req_abort_all(q, q->err, q->text);
+	rdi_auth_stop(q, q->err, q->text);
 	rdi_bounce_destroy(q);
 	if (q->closed)
 		q->closed(q);
@@ -119,6 +120,8 @@ void rdi_queue_fail(struct rdi_queue *q, int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(q->text, sizeof(q->text), fmt, ap);
 	va_end(ap);
+	if (rdi_auth_reason(q, q->text, sizeof(q->text)))
+		q->err = rdi_auth_reason(q, q->text, sizeof(q->text));
 	rd_info(q->log, RD_LOG_QPAIR, "%s queue: %s", q->cfg.label, q->text);
 	set_queue_state(q, RDI_Q_CLOSING);
 	if (q->conn && !q->conn_over)
@@ -145,6 +148,7 @@ void rdi_queue_fini(struct rdi_queue *q)
 		snprintf(q->text, sizeof(q->text), "the handle was freed");
 	}
 	rdi_req_abort_all(q, -ECANCELED, "the handle was freed");
+	rdi_auth_stop(q, -ECANCELED, "the handle was freed");
 	rdi_region_clear(q);
 	rdi_bounce_destroy(q);
 	rdi_req_release(q);
@@ -330,7 +334,9 @@ static void queue_established(struct rdi_queue *q, const struct rd_fab_event *ev
 	/* A submission queue is full with one entry left (Base 3.3.1.5). */
 	q->limit = q->depth - 1u;
 	q->user_limit = q->limit > q->cfg.reserved ? q->limit - q->cfg.reserved : 0;
-	q->err = 0; /* of an earlier address */
+	if (q->cfg.qid && !q->user_limit)
+		q->user_limit = q->limit; /* too small to keep an entry free */
+	q->err = 0;                       /* of an earlier address */
 	q->text[0] = '\0';
 	set_queue_state(q, RDI_Q_ESTABLISHED);
 	q->established(q);

@@ -338,7 +338,7 @@ int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd)
 	if (rc)
 		return rc;
 	/* A target that writes less of a page than was asked for leaves zeroes, not old memory. */
-	if (cmd->dir == RDI_IN && q->cfg.qid == 0)
+	if (cmd->dir == RDI_IN && (q->cfg.qid == 0 || cmd->how & RDI_FABRICS))
 		memset(req->map.addr, 0, cmd->len);
 	return post(q, req, cmd->timeout_ns);
 }

@@ -22,6 +22,7 @@ int main(int argc, char **argv)
 		{.name = "data", .teardown = teardown, .cases = t_data_cases},
 		{.name = "fault", .teardown = teardown, .cases = t_fault_cases},
 		{.name = "admin", .teardown = teardown, .cases = t_admin_cases},
+		{.name = "authentication", .teardown = teardown, .cases = t_auth_cases},
 		{.name = "passthru", .teardown = teardown, .cases = t_passthru_cases},
 		{.name = "sync", .teardown = teardown, .cases = t_sync_cases},
 		{.name = "paths", .cases = t_paths_cases},

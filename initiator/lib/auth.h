@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * DH-HMAC-CHAP of the host (Base 8.13.5): secrets of a handle, and one transaction of a queue.
+ * Functions belong to the thread of the queue, but for those of struct rdi_auth_keys.
+ */
+#ifndef RDI_AUTH_H
+#define RDI_AUTH_H
+
+#include <stdatomic.h>
+
+#include "internal.h"
+#include "nvmf/auth_key.h"
+#include "nvmf/auth_msg.h"
+#include "rdinit_auth.h"
+
+/* ---- auth_keys.c: any thread ---- */
+
+/*
+ * Secrets and offers, in memory of its own that core dumps leave out. Shared by a controller, its
+ * queue pairs and a device, which may have different threads; nothing but the counters changes.
+ */
+struct rdi_auth_keys {
+	atomic_uint refs;
+	_Atomic uint16_t t_id;   /* of the next transaction */
+	_Atomic uint32_t seqnum; /* of the next challenge; 0 is skipped */
+	struct nvmf_auth_key host;
+	struct nvmf_auth_key ctrl; /* len 0: the controller need not prove itself */
+	struct nvmf_auth_negotiate offer;
+};
+
+/* Returns 0, -EINVAL, -ENOMEM or -errno of reading a secret, with the thread's error text. */
+int rdi_auth_keys_create(const char *func, const struct rdinit_auth_opts *opts,
+			 struct rdi_auth_keys **out);
+/* NULL is allowed, and returned. */
+struct rdi_auth_keys *rdi_auth_keys_ref(struct rdi_auth_keys *keys);
+/* Sets *@keys to NULL, which it may be. The last one wipes and frees. */
+void rdi_auth_keys_unref(struct rdi_auth_keys **keys);
+
+/* ---- auth_dh.c: Diffie-Hellman on a thread of its own ---- */
+
+struct rdi_auth_dh;
+
+/* What it has computed. */
+struct rdi_auth_dh_result {
+	int rc; /* of nvmf_auth_dh_session() */
+	uint8_t value[NVMF_AUTH_DHV_MAX];
+	uint8_t session[NVMF_AUTH_HASH_MAX];
+};
+
+typedef void (*rdi_auth_dh_fn)(void *arg, const struct rdi_auth_dh_result *result);
+
+/*
+ * Makes a key pair and the session key with the public value of @peer, which is copied. @fn is
+ * called on @loop with the result, which is wiped afterwards. Returns 0 or -errno.
+ */
+int rdi_auth_dh_start(struct rd_loop *loop, const struct nvmf_auth_challenge *peer,
+		      rdi_auth_dh_fn fn, void *arg, struct rdi_auth_dh **out);
+/* Waits for the computation; @fn is not called any more. Sets *@dh to NULL, which it may be. */
+void rdi_auth_dh_cancel(struct rdi_auth_dh **dh);
+
+/* ---- auth.c: a transaction ---- */
+
+/* The transaction of @q, if there is one, is over: the queue is at its end. */
+void rdi_auth_stop(struct rdi_queue *q, int err, const char *text);
+/*
+ * Has the transaction of @q failed, and its peer is being told? Returns the error, with the @text
+ * for the queue, or 0: the end of the connection is the peer's reaction then, not the reason.
+ */
+int rdi_auth_reason(const struct rdi_queue *q, char *text, size_t len);
+
+struct rdi_auth_arg {
+	struct rdi_auth_keys *keys; /* referenced until the end */
+	const char *hostnqn;        /* must outlive the queue, as must the next */
+	const char *subnqn;
+	bool demanded; /* by the controller; for texts */
+	rdinit_complete_fn fn;
+	void *user;
+};
+
+/*
+ * Authenticates @q, which is established or live. fn gets 0; -EKEYREJECTED: the peer refused, or
+ * was refused; -EIO with the status of a command; -EIO without: libcrypto failed; -EAGAIN, -ENOMEM;
+ * or the error of a queue that is at its end. Returns 0, or -errno of rdi_queue_submit(), -EBUSY,
+ * -ENOMEM, -EIO without a callback.
+ */
+int rdi_auth_start(struct rdi_queue *q, const struct rdi_auth_arg *arg);
+
+/*
+ * What follows from @result, dword 0 of a Connect that succeeded: returns 1 (@arg->fn will be
+ * called), 0 (nothing to be done), or -errno with @why. @arg->keys may be NULL.
+ */
+int rdi_auth_after_connect(struct rdi_queue *q, uint32_t result, const struct rdi_auth_arg *arg,
+			   char *why, size_t why_len);
+
+/* As the public functions. *@keys: of the handle; replaced if @opts is not NULL. */
+int rdi_auth_again(const char *func, struct rdi_queue *q, struct rdi_auth_keys **keys,
+		   const struct rdinit_auth_opts *opts, struct rdi_auth_arg *arg);
+
+#endif /* RDI_AUTH_H */

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Diffie-Hellman of one transaction, on a thread of its own: with the largest group it takes more
+ * than 100 ms. The end is told by an eventfd(2), so that the thread can be joined whenever its
+ * owner goes away: one that is not joined may run into the end of libcrypto when the program exits.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "auth.h"
+#include "nvmf/auth_calc.h"
+
+#include <openssl/evp.h>
+
+struct rdi_auth_dh {
+	struct rd_loop *loop;
+	struct rd_io io;
+	pthread_t thread;
+	int fd;
+	rdi_auth_dh_fn fn;
+	void *arg;
+	uint8_t hash;
+	uint8_t group;
+	uint8_t peer[NVMF_AUTH_DHV_MAX];
+	struct rdi_auth_dh_result result;
+};
+
+static void *dh_thread(void *arg)
+{
+	struct rdi_auth_dh *dh = arg;
+	const uint64_t one = 1;
+	EVP_PKEY *own;
+	int rc;
+
+	rc = nvmf_auth_dh_create(dh->group, &own);
+	if (!rc)
+		rc = nvmf_auth_dh_public(own, dh->group, dh->result.value);
+	if (!rc)
+		rc = nvmf_auth_dh_session(own, dh->group, dh->hash, dh->peer,
+					  (size_t)nvmf_auth_group_len(dh->group),
+					  dh->result.session);
+	EVP_PKEY_free(own);
+	dh->result.rc = rc;
+	/* Cannot fail: the counter is 0. */
+	while (write(dh->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	return NULL;
+}
+
+void rdi_auth_dh_cancel(struct rdi_auth_dh **dh)
+{
+	struct rdi_auth_dh *d = *dh;
+
+	if (!d)
+		return;
+	*dh = NULL;
+	pthread_join(d->thread, NULL);
+	rd_io_del(d->loop, &d->io);
+	close(d->fd);
+	explicit_bzero(d, sizeof(*d));
+	free(d);
+}
+
+static void dh_computed(struct rd_io *io, uint32_t events)
+{
+	struct rdi_auth_dh *dh = rd_container_of(io, struct rdi_auth_dh, io);
+	struct rdi_auth_dh_result result = dh->result;
+	rdi_auth_dh_fn fn = dh->fn;
+	void *arg = dh->arg;
+
+	(void)events;
+	fn(arg, &result); /* which cancels @dh */
+	explicit_bzero(&result, sizeof(result));
+}
+
+/* A thread that never runs a signal handler of the application. */
+static int dh_spawn(struct rdi_auth_dh *dh)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&dh->thread, NULL, dh_thread, dh);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -rc;
+}
+
+int rdi_auth_dh_start(struct rd_loop *loop, const struct nvmf_auth_challenge *peer,
+		      rdi_auth_dh_fn fn, void *arg, struct rdi_auth_dh **out)
+{
+	struct rdi_auth_dh *dh;
+	int rc;
+
+	*out = NULL;
+	dh = calloc(1, sizeof(*dh));
+	if (!dh)
+		return -ENOMEM;
+	dh->loop = loop;
+	dh->fn = fn;
+	dh->arg = arg;
+	dh->hash = peer->hash;
+	dh->group = peer->group;
+	memcpy(dh->peer, peer->dhv.value, peer->dhv.len);
+	dh->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (dh->fd < 0) {
+		rc = -errno;
+		goto err_free;
+	}
+	rc = rd_io_add(loop, &dh->io, dh->fd, EPOLLIN, dh_computed);
+	if (rc)
+		goto err_close;
+	rc = dh_spawn(dh);
+	if (rc)
+		goto err_io;
+	*out = dh;
+	return 0;
+
+err_io:
+	rd_io_del(loop, &dh->io);
+err_close:
+	close(dh->fd);
+err_free:
+	free(dh);
+	return rc;
+}

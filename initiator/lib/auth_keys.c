@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Secrets of DH-HMAC-CHAP as options: read, kept, wiped; and what is offered to controllers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "auth.h"
+
+#include <openssl/rand.h>
+
+_Static_assert((int)RDINIT_DHCHAP_FFDHE8192 == NVMF_AUTH_FFDHE8192, "group identifiers");
+
+#define AUTH_HASHES (1u << NVMF_AUTH_SHA256 | 1u << NVMF_AUTH_SHA384 | 1u << NVMF_AUTH_SHA512)
+#define AUTH_GROUPS ((1u << (NVMF_AUTH_FFDHE8192 + 1)) - 1)
+
+void rdinit_auth_opts_init_size(struct rdinit_auth_opts *opts, size_t size)
+{
+	const struct rdinit_auth_opts defaults = {.secret_fd = -1, .ctrl_secret_fd = -1};
+
+	rdi_put_sized(opts, size, &defaults, sizeof(defaults));
+}
+
+/* Where one secret is. */
+struct secret_source {
+	const char *what; /* "secret", "ctrl_secret" */
+	const char *text;
+	const char *file;
+	int fd;
+};
+
+static bool is_given(const struct secret_source *s)
+{
+	return s->text || s->file || s->fd >= 0;
+}
+
+/* The first line of what @fd reads, or as much of it as tells that it is too long. */
+static int read_secret_line(int fd, char *buf, size_t size)
+{
+	size_t have = 0;
+	ssize_t n = 1;
+
+	while (n > 0 && have < size - 1 && !memchr(buf, '\n', have)) {
+		n = read(fd, buf + have, size - 1 - have);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n < 0)
+			return -errno;
+		else
+			have += (size_t)n;
+	}
+	buf[have] = '\0';
+	buf[strcspn(buf, "\r\n")] = '\0';
+	return 0;
+}
+
+static int read_secret_fd(const char *func, const struct secret_source *s, int fd, char *buf,
+			  size_t size)
+{
+	const char *name = s->file ? s->file : "the descriptor";
+	struct stat st;
+	int rc;
+
+	if (fstat(fd, &st))
+		return rdi_fail(func, -errno, "%s: %s: %s", s->what, name, strerror(errno));
+	if (S_ISREG(st.st_mode) && st.st_mode & S_IRWXO)
+		return rdi_fail(func, -EINVAL,
+				"%s: %s has the mode %04o, so that every user of the machine can "
+				"access the secret; expected 0600 or 0640 (chmod o= FILE)",
+				s->what, name, (unsigned int)st.st_mode & 07777u);
+	rc = read_secret_line(fd, buf, size);
+	if (rc)
+		return rdi_fail(func, rc, "%s: cannot read %s: %s", s->what, name, strerror(-rc));
+	return 0;
+}
+
+static int read_secret(const char *func, const struct secret_source *s, char *buf, size_t size)
+{
+	int fd, rc;
+
+	if (s->text) {
+		snprintf(buf, size, "%s", s->text);
+		return 0;
+	}
+	if (!s->file)
+		return read_secret_fd(func, s, s->fd, buf, size);
+	if (strncmp(s->file, "DHHC-1:", 7) == 0)
+		return rdi_fail(func, -EINVAL,
+				"%s: the name of a file is expected, not the secret itself",
+				s->what);
+	fd = open(s->file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return rdi_fail(func, -errno, "%s: cannot open %s: %s", s->what, s->file,
+				strerror(errno));
+	rc = read_secret_fd(func, s, fd, buf, size);
+	close(fd);
+	return rc;
+}
+
+static int take_secret(const char *func, const struct secret_source *s, struct nvmf_auth_key *key)
+{
+	char text[2 * NVMF_AUTH_KEY_TEXT];
+	const char *why;
+	int rc;
+
+	if ((s->text != NULL) + (s->file != NULL) + (s->fd >= 0) > 1)
+		return rdi_fail(func, -EINVAL,
+				"%s: it is given twice; set one of %s, %s_file and %s_fd", s->what,
+				s->what, s->what, s->what);
+	rc = read_secret(func, s, text, sizeof(text));
+	if (!rc) {
+		why = nvmf_auth_key_parse(text, key);
+		if (why)
+			rc = rdi_fail(func, -EINVAL,
+				      "%s%s%s: the secret %s (see rdinit "
+				      "gen-dhchap-key)",
+				      s->what, s->file ? ": " : "", s->file ? s->file : "", why);
+	}
+	explicit_bzero(text, sizeof(text));
+	return rc;
+}
+
+/* The bits of @wanted, 0: all of @known, as a list of identifiers. Returns their number; 0: unknown
+ * bits. */
+static uint8_t list_ids(unsigned int wanted, unsigned int known, uint8_t *ids)
+{
+	uint8_t n = 0;
+
+	if (wanted & ~known)
+		return 0;
+	if (!wanted)
+		wanted = known;
+	for (uint8_t id = 0; wanted >> id; id++) {
+		if (wanted >> id & 1)
+			ids[n++] = id;
+	}
+	return n;
+}
+
+static int take_auth_opts(const char *func, const struct rdinit_auth_opts *o,
+			  struct rdi_auth_keys *keys)
+{
+	const struct secret_source host = {"secret", o->secret, o->secret_file, o->secret_fd};
+	const struct secret_source ctrl = {"ctrl_secret", o->ctrl_secret, o->ctrl_secret_file,
+					   o->ctrl_secret_fd};
+	int rc;
+
+	keys->offer.n_hashes = list_ids(o->hashes, AUTH_HASHES, keys->offer.hashes);
+	keys->offer.n_groups = list_ids(o->groups, AUTH_GROUPS, keys->offer.groups);
+	if (!keys->offer.n_hashes || !keys->offer.n_groups)
+		return rdi_fail(func, -EINVAL,
+				"hashes 0x%x, groups 0x%x: expected bits of 0x%x and 0x%x",
+				o->hashes, o->groups, AUTH_HASHES, AUTH_GROUPS);
+	if (!is_given(&host))
+		return rdi_fail(func, -EINVAL,
+				"the options of authentication have no secret of the host%s",
+				is_given(&ctrl) ? ", which a controller's secret alone does not "
+						  "replace: give both"
+						: "");
+	rc = take_secret(func, &host, &keys->host);
+	if (!rc && is_given(&ctrl))
+		rc = take_secret(func, &ctrl, &keys->ctrl);
+	return rc;
+}
+
+int rdi_auth_keys_create(const char *func, const struct rdinit_auth_opts *opts,
+			 struct rdi_auth_keys **out)
+{
+	struct rdinit_auth_opts all; /* @opts, and the defaults of what it does not know */
+	struct rdi_auth_keys *keys;
+	uint8_t start[6];
+	int rc = RDI_CHECK_SIZE(func, opts, rdinit_auth_opts,
+				offsetof(struct rdinit_auth_opts, groups) + sizeof(opts->groups));
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	rdinit_auth_opts_init(&all);
+	memcpy(&all, opts, opts->size);
+	keys = mmap(NULL, sizeof(*keys), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	if (keys == MAP_FAILED)
+		return rdi_fail(func, -ENOMEM, "out of memory");
+	madvise(keys, sizeof(*keys), MADV_DONTDUMP);
+	atomic_init(&keys->refs, 1);
+	rc = take_auth_opts(func, &all, keys);
+	if (!rc && RAND_bytes(start, sizeof(start)) != 1)
+		rc = rdi_fail(func, -EIO, "the system gives no random numbers");
+	if (rc) {
+		rdi_auth_keys_unref(&keys);
+		return rc;
+	}
+	atomic_init(&keys->t_id, (uint16_t)(start[0] | start[1] << 8));
+	atomic_init(&keys->seqnum, (uint32_t)start[2] | (uint32_t)start[3] << 8 |
+					   (uint32_t)start[4] << 16 | (uint32_t)start[5] << 24);
+	*out = keys;
+	return 0;
+}
+
+struct rdi_auth_keys *rdi_auth_keys_ref(struct rdi_auth_keys *keys)
+{
+	if (keys)
+		atomic_fetch_add(&keys->refs, 1);
+	return keys;
+}
+
+void rdi_auth_keys_unref(struct rdi_auth_keys **keys)
+{
+	struct rdi_auth_keys *k = *keys;
+
+	*keys = NULL;
+	if (!k || atomic_fetch_sub(&k->refs, 1) != 1)
+		return;
+	explicit_bzero(k, sizeof(*k));
+	munmap(k, sizeof(*k));
+}
