@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "rdinit.h"
+#include "rdinit_auth.h"
 #include "table.h"
 
 enum cli_exit {
@@ -47,6 +48,8 @@ enum {
 	OPT_CONGESTION,
 	OPT_SEND_BUFFER,
 	OPT_RECEIVE_BUFFER,
+	OPT_SECRET,
+	OPT_CTRL_SECRET,
 	OPT_FORMAT,
 	OPT_VERBOSE,
 	OPT_HELP,
@@ -123,6 +126,7 @@ struct cli_options {
 	char **operands; /* CLI_V_OPERANDS */
 	int n_operands;
 	struct rdinit_ctrl_opts ctrl;
+	struct rdinit_auth_opts auth; /* ctrl points to it when a file with a secret was given */
 	struct rdinit_qpair_opts qpair;
 	struct rdinit_uri uri; /* ctrl points into it when a URI was given */
 	bool s_is_block;       /* -s was given, and is no port in this verb */
@@ -204,6 +208,8 @@ bool cli_check_traddr(const char *traddr);
 bool cli_check_trsvcid(const char *trsvcid);
 bool cli_check_host_traddr(const char *addr);
 bool cli_check_provider(const char *name);
+/* A file with a secret, not the secret itself? @name: of the option. */
+bool cli_check_secret_file(const char *name, const char *file);
 /* Something that has the look of a URI? */
 bool cli_check_uri(const char *uri);
 /* Returns CLI_USAGE after saying which verb may have been meant. */

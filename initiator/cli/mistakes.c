@@ -126,6 +126,17 @@ bool cli_check_provider(const char *name)
 	return false;
 }
 
+bool cli_check_secret_file(const char *name, const char *file)
+{
+	if (strncmp(file, "DHHC-1:", 7) != 0)
+		return true;
+	cli_error("--%s: this is a secret, and the name of a file that contains it is expected: "
+		  "every user of the machine can read command lines. Write a new secret into a "
+		  "file that is yours alone (umask 077; rdinit gen-dhchap-key >FILE)",
+		  name);
+	return false;
+}
+
 bool cli_check_uri(const char *uri)
 {
 	if (strncmp(uri, "/dev/", 5) == 0)

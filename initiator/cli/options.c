@@ -212,6 +212,20 @@ static bool take_bench(struct cli_options *o, const struct cli_opt *def, const c
 	}
 }
 
+static bool take_auth(struct cli_options *o, const struct cli_opt *def, const char *arg)
+{
+	switch (def->id) {
+	case OPT_SECRET:
+		o->auth.secret_file = arg;
+		return cli_check_secret_file(def->name, arg);
+	case OPT_CTRL_SECRET:
+		o->auth.ctrl_secret_file = arg;
+		return cli_check_secret_file(def->name, arg);
+	default:
+		return take_bench(o, def, arg);
+	}
+}
+
 static bool take_fabric(struct cli_options *o, const struct cli_opt *def, const char *arg)
 {
 	uint32_t v;
@@ -250,7 +264,7 @@ static bool take_fabric(struct cli_options *o, const struct cli_opt *def, const 
 	case OPT_CONNECT_TIMEOUT:
 		return get_ms(def->name, arg, &o->ctrl.connect_timeout_ms);
 	default:
-		return take_bench(o, def, arg);
+		return take_auth(o, def, arg);
 	}
 }
 
@@ -405,6 +419,8 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 		       false;
 	if (o->has_start && o->has_offset)
 		return cli_error("--start-block and --offset exclude each other"), false;
+	if (o->auth.secret_file || o->auth.ctrl_secret_file)
+		o->ctrl.auth = &o->auth;
 	if ((verb->flags & CLI_V_BENCH) && !cli_bench_check(o))
 		return false;
 	if (o->verbose >= 2)
@@ -460,7 +476,8 @@ static void bad_name(const struct cli_verb *verb, const char *arg, const struct 
 		cli_error("\"--%s\" is not an option; did you mean --%s?", word, near.found);
 	else if (strstr(word, "secret") || strstr(word, "dhchap") || strstr(word, "key"))
 		cli_error("\"--%s\" is not an option of rdinit %s; secrets are never given on the "
-			  "command line, where every user of the machine can read them",
+			  "command line, where every user of the machine can read them, but by "
+			  "files (--dhchap-secret-file)",
 			  word, verb->name);
 	else
 		cli_error("\"--%s\" is not an option; try rdinit %s --help", word, verb->name);
@@ -488,6 +505,10 @@ static void bad_option(const struct cli_verb *verb, int c, const char *arg,
 	else if (optopt == 'N')
 		cli_error("\"-N\" is not an option; the namespace is given by -n or "
 			  "--namespace-id, as in nvme-cli, or in the URI");
+	else if ((optopt == 'S' || optopt == 'C') && verb->reach != CLI_NOWHERE)
+		cli_error("\"-%c\" is not an option; secrets are given by files: --dhchap%s-secret-"
+			  "file=FILE",
+			  optopt, optopt == 'C' ? "-ctrl" : "");
 	else if (optopt && verb->gone && strchr(verb->gone, optopt))
 		cli_error("\"-%c\" is not an option here, since it is something else in nvme-cli's "
 			  "%s; write --%s",
@@ -498,12 +519,23 @@ static void bad_option(const struct cli_verb *verb, int c, const char *arg,
 		bad_name(verb, arg, opts, n);
 }
 
+/* NULL: it is not set, or empty. */
+static const char *environment(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
 static void defaults(const struct cli_verb *verb, struct cli_options *o)
 {
 	memset(o, 0, sizeof(*o));
 	o->verb = verb;
 	rdinit_ctrl_opts_init(&o->ctrl);
 	rdinit_qpair_opts_init(&o->qpair);
+	rdinit_auth_opts_init(&o->auth);
+	o->auth.secret_file = environment("RDINIT_DHCHAP_SECRET_FILE");
+	o->auth.ctrl_secret_file = environment("RDINIT_DHCHAP_CTRL_SECRET_FILE");
 	if (verb->flags & (CLI_V_TRANSFER | CLI_V_OPERANDS))
 		o->ctrl.nr_io_queues = 2;
 	if (verb->flags & CLI_V_BENCH)

@@ -59,6 +59,23 @@ static const struct cli_opt connection[] = {
 	      "iwarp: receive buffer of each socket"),
 };
 
+static const struct cli_opt authentication[] = {
+	OTHER("dhchap-secret-file", 0, OPT_SECRET, "FILE",
+	      "file whose first line is the DH-HMAC-CHAP secret of this host (default: "
+	      "$RDINIT_DHCHAP_SECRET_FILE, else none)"),
+	OTHER("dhchap-ctrl-secret-file", 0, OPT_CTRL_SECRET, "FILE",
+	      "file with the secret of the controller, which then has to prove itself (default: "
+	      "$RDINIT_DHCHAP_CTRL_SECRET_FILE, else none)"),
+	OTHER("dhchap-secret", 0, OPT_SECRET, "FILE",
+	      "the same as --dhchap-secret-file; a secret, as nvme-cli takes, is refused"),
+	OTHER("dhchap-ctrl-secret", 0, OPT_CTRL_SECRET, "FILE",
+	      "the same as --dhchap-ctrl-secret-file"),
+	OTHER("kxchap-secret", 0, OPT_SECRET, "FILE",
+	      "the same as --dhchap-secret-file: nvme-cli 3 has this name"),
+	OTHER("kxchap-ctrl-secret", 0, OPT_CTRL_SECRET, "FILE",
+	      "the same as --dhchap-ctrl-secret-file"),
+};
+
 static const struct cli_opt output[] = {
 	OTHER("output-format", 'o', OPT_FORMAT, "FORMAT", "normal or json (default normal)"),
 	OTHER("verbose", 'v', OPT_VERBOSE, NULL,
@@ -151,6 +168,7 @@ static const struct cli_opt bench[] = {
 GROUP(cli_g_target, "Target", target);
 GROUP(cli_g_host, "Host", host);
 GROUP(cli_g_connection, "Connection", connection);
+GROUP(cli_g_auth, "Authentication", authentication);
 GROUP(cli_g_output, "Output", output);
 GROUP(cli_g_nsid, "Namespace", nsid);
 GROUP(cli_g_transfer, "Data", transfer);

@@ -447,7 +447,9 @@ int rdi_auth_after_connect(struct rdi_queue *q, uint32_t result, const struct rd
 			 arg.hostnqn);
 		return -EACCES;
 	}
-	if (!arg.keys || (!arg.demanded && !arg.keys->ctrl.len))
+	/* Targets leave discovery open; what a false one names has to prove itself. */
+	if (!arg.keys || (!arg.demanded &&
+			  (!arg.keys->ctrl.len || strcmp(arg.subnqn, RDINIT_DISCOVERY_NQN) == 0)))
 		return 0;
 	rc = rdi_auth_start(q, &arg);
 	if (!rc)

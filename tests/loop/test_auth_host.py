@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rdinit authenticates itself and the controller by DH-HMAC-CHAP: against an independent controller, which
+may also be hostile. The host refuses it then, says why, and the secrets are nowhere to be found."""
+
+import os
+import re
+import struct
+import sys
+
+import auth_ctrl as ac
+import auth_peer as au
+import nvmf_peer as nv
+from t_loop import Skip, each, main, program, test, wait_for
+
+HOST_SECRET, CTRL_SECRET = bytes(range(32)), bytes(range(0x80, 0xA0))
+HOSTNQN = 'nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6'
+
+
+def controller(t, cls=ac.AuthTarget, **kw):
+    target = cls(**{'secret': HOST_SECRET, **kw})
+    t.cleanup(target.close)
+    return target
+
+
+def uri(target):
+    return f'nvme+rdma://{target.addr}:{target.port}/{target.subnqn}/1'
+
+
+def secret_file(t, name, secret, hash_id=0):
+    path = t.file(name, au.key_text(secret, hash_id).encode() + b'\n')
+    os.chmod(path, 0o600)
+    return path
+
+
+def keys(t, host=HOST_SECRET, ctrl=None, host_hash=0, ctrl_hash=0):
+    args = ['--dhchap-secret-file', secret_file(t, 'host.key', host, host_hash)]
+    if ctrl is not None:
+        args += ['--dhchap-ctrl-secret-file', secret_file(t, 'ctrl.key', ctrl, ctrl_hash)]
+    return args
+
+
+def read(t, target, *args, rc=0, **kw):
+    return t.rdinit('read', uri(target), '--hostnqn', HOSTNQN, '--data', t.path('out'), '--data-size=4096',
+                    '--nr-io-queues=1', *args, rc=rc, **kw)
+
+
+def refuses(t, target, pattern, *args, explanation=None):
+    """Exit status 1, one line with the host NQN and the reason, and the controller is told."""
+    res = read(t, target, *args, rc=1)
+    t.eq(res.err.count('\n'), 1, res.err)
+    t.match(f'^rdinit: .*authentication as host NQN "{re.escape(HOSTNQN)}": .*{pattern}', res.err)
+    t.eq(target.refused, [] if explanation is None else [explanation], 'Failure2 of the host')
+    t.eq(target.not_yet, [], 'commands before the end of an authentication')
+    return res
+
+
+# ---- what works ----
+
+@each(*[(f'{name}, {group}', hash_id, number) for name, hash_id in au.HASHES.items()
+        for group, number in au.GROUPS.items()])
+def both_sides_prove_themselves(t, hash_id, group):
+    target = controller(t, ctrl_secret=CTRL_SECRET, hash_id=hash_id, group=group)
+    read(t, target, *keys(t, ctrl=CTRL_SECRET))
+    t.eq(sorted(target.ends), [(0, 'ok'), (1, 'ok')], 'transactions of the queues')
+    t.eq(target.errors, [])
+    t.eq(len(set(target.t_ids)), 2, 'different transaction identifiers')
+    t.eq(len(set(target.seqnums)), 2, 'different sequence numbers')
+    t.eq(len(set(target.host_values)), 2 if group else 0, 'different Diffie-Hellman values')
+    t.eq(target.offers[0], ([1, 2, 3], [0, 1, 2, 3, 4, 5]), 'what the host offers')
+    t.eq(target.not_yet, [], 'commands before the end of an authentication')
+
+
+@each(*[(f'secrets with hash {h}, of {len(s)} bytes', h, s) for h, s in
+        ((0, bytes(range(48))), (1, HOST_SECRET), (2, bytes(range(48))), (3, bytes(range(64))), (3, HOST_SECRET))])
+def a_secret_of_every_form_is_used(t, hash_id, secret):
+    target = controller(t, secret=secret, secret_hash=hash_id, ctrl_secret=CTRL_SECRET, ctrl_hash=hash_id)
+    read(t, target, *keys(t, secret, CTRL_SECRET, hash_id, hash_id))
+    t.eq(sorted(target.ends), [(0, 'ok'), (1, 'ok')])
+
+
+@test
+def one_way_when_there_is_no_secret_of_the_controller(t):
+    target = controller(t, ctrl_secret=CTRL_SECRET, group=1)
+    read(t, target, *keys(t))
+    t.eq(sorted(target.ends), [(0, 'ok'), (1, 'ok')])
+    t.eq(target.seqnums, [0, 0], 'sequence numbers without a challenge')
+
+
+@test
+def a_controller_that_asks_for_nothing_is_used_as_it_is(t):
+    target = controller(t, demand=False)
+    read(t, target, *keys(t))
+    t.eq(target.ends, [])
+
+
+@test
+def a_host_with_the_secret_of_the_controller_demands_its_proof(t):
+    target = controller(t, demand=False, ctrl_secret=CTRL_SECRET)
+    read(t, target, *keys(t, ctrl=CTRL_SECRET))
+    t.eq(sorted(target.ends), [(0, 'ok'), (1, 'ok')])
+    plain = nv.FakeTarget()
+    t.cleanup(plain.close)
+    res = read(t, plain, *keys(t, ctrl=CTRL_SECRET), rc=1)
+    t.match('the host has a secret for the target, which has to prove itself', res.err)
+
+
+@test
+def a_discovery_controller_need_not_prove_itself(t):
+    """Targets leave discovery without authentication; what it names has to prove itself."""
+    class Discovery(nv.FakeTarget):
+        subnqn = nv.DISCOVERY_NQN
+    target = Discovery()
+    t.cleanup(target.close)
+    t.rdinit('discover', f'nvme+rdma://{target.addr}:{target.port}', *keys(t, ctrl=CTRL_SECRET))
+    t.eq(target.errors, [])
+
+
+@test
+def many_queues_authenticate_each_with_its_own_transaction(t):
+    target = controller(t, ctrl_secret=CTRL_SECRET, group=1)
+    read(t, target, *keys(t, ctrl=CTRL_SECRET), '--nr-io-queues=4')
+    t.eq(sorted(target.ends), [(qid, 'ok') for qid in range(5)])
+
+
+# ---- secrets as options ----
+
+@test
+def the_environment_and_nvme_clis_names_give_files(t):
+    host, ctrl = secret_file(t, 'host.key', HOST_SECRET), secret_file(t, 'ctrl.key', CTRL_SECRET)
+    for args in (['--dhchap-secret', host, '--dhchap-ctrl-secret', ctrl],
+                 ['--kxchap-secret', host, '--kxchap-ctrl-secret', ctrl]):
+        target = controller(t, ctrl_secret=CTRL_SECRET)
+        read(t, target, *args)
+        t.eq(sorted(target.ends), [(0, 'ok'), (1, 'ok')], args)
+    target = controller(t, ctrl_secret=CTRL_SECRET)
+    read(t, target, env={**os.environ, 'RDINIT_DHCHAP_SECRET_FILE': host, 'RDINIT_DHCHAP_CTRL_SECRET_FILE': ctrl})
+    t.eq(len(target.seqnums) and target.seqnums[0] > 0, True, 'the controller was challenged')
+    # The option wins over the environment.
+    target = controller(t)
+    read(t, target, '--dhchap-secret-file', host,
+         env={**os.environ, 'RDINIT_DHCHAP_SECRET_FILE': t.path('none')})
+
+
+@each(*[(f'--{name}', name) for name in ('dhchap-secret', 'dhchap-ctrl-secret', 'kxchap-secret', 'dhchap-secret-file')])
+def a_secret_on_the_command_line_is_refused(t, name):
+    target = controller(t)
+    res = read(t, target, f'--{name}={au.key_text(HOST_SECRET)}', rc=2)
+    t.match(f'^rdinit: --{name}: this is a secret, and the name of a file that contains it is expected: .*'
+            'gen-dhchap-key', res.err)
+    t.ok('AAEC' not in res.err, res.err)
+    t.eq(target.log, [], 'nothing was sent')
+
+
+@test
+def letters_of_nvme_cli_say_what_to_do(t):
+    for letter, option in (('-S', '--dhchap-secret-file=FILE'), ('-C', '--dhchap-ctrl-secret-file=FILE')):
+        res = t.rdinit('id-ctrl', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:x', letter, 'DHHC-1:00:AAEC', rc=2)
+        t.ok(option in res.err and 'AAEC' not in res.err, res.err)
+
+
+# what is wrong, the file, its mode, what is said
+BAD_FILES = (
+    ('no file', None, 0, 'cannot open .*host.key: No such file or directory'),
+    ('a mode for all', au.key_text(HOST_SECRET), 0o604, r'host.key has the mode 0604, .*expected 0600 or 0640'),
+    ('a changed secret', au.key_text(HOST_SECRET).replace('AAEC', 'AAED'), 0o600, 'host.key: the secret has a wrong checksum'),
+    ('an empty file', '', 0o600, 'host.key: the secret is empty'),
+    ('a long file', 'x' * 100000, 0o600, 'host.key: the secret does not start with "DHHC-1:"'),
+)
+
+
+@each(*BAD_FILES)
+def what_is_wrong_with_a_file_is_said(t, text, mode, said):
+    target, path = controller(t), t.path('host.key')
+    if text is not None:
+        t.file('host.key', text.encode())
+        os.chmod(path, mode)
+    res = t.run([program('rdinit'), 'id-ctrl', uri(target), '--dhchap-secret-file', path])
+    t.eq(res.rc, 2, 'exit status')
+    t.match(f'^rdinit: secret: .*{said}', res.err)
+    t.ok('AAEC' not in res.err, res.err)
+    t.eq(target.log, [], 'nothing was sent')
+
+
+@test
+def the_secret_of_the_controller_alone_is_refused(t):
+    target = controller(t)
+    res = read(t, target, '--dhchap-ctrl-secret-file', secret_file(t, 'ctrl.key', CTRL_SECRET), rc=2)
+    t.match('have no secret of the host, which a controller.s secret alone does not replace', res.err)
+
+
+# ---- what is refused ----
+
+@test
+def a_missing_secret_is_named(t):
+    target = controller(t)
+    res = read(t, target, rc=1)
+    t.match(f'the target demands authentication, and there is no secret for host NQN "{re.escape(HOSTNQN)}"', res.err)
+
+
+@test
+def a_wrong_secret_is_named(t):
+    target = controller(t, group=1)
+    refuses(t, target, r'refused by the target: authentication failed \(is the secret', *keys(t, bytes(32)))
+    t.eq(target.ends, [(0, 'failed')])
+
+
+@test
+def a_wrong_secret_of_the_controller_is_named(t):
+    for group in (0, 1):
+        target = controller(t, ctrl_secret=bytes(32), group=group)
+        refuses(t, target, "the target's proof is wrong", *keys(t, ctrl=CTRL_SECRET), explanation=au.FAILED)
+
+
+@test
+def a_controller_without_a_secret_is_refused(t):
+    target = controller(t)
+    refuses(t, target, 'refused by the target: authentication failed', *keys(t, ctrl=CTRL_SECRET))
+
+
+@test
+def a_secure_channel_is_refused(t):
+    target = controller(t)
+    target.connect_bits |= ac.ASCR
+    t.match('demands a secure channel', read(t, target, *keys(t), rc=1).err)
+
+
+@test
+def the_reason_stays_when_the_controller_closes_at_once(t):
+    class Leaving(ac.AuthTarget):
+        def after_failure2(self, queue):
+            raise nv.Stop
+    target = controller(t, Leaving, ctrl_secret=bytes(32))
+    refuses(t, target, "the target's proof is wrong", *keys(t, ctrl=CTRL_SECRET), explanation=au.FAILED)
+
+
+def patched(at, fmt, value):
+    def patch(msg, tx):
+        out = bytearray(msg)
+        struct.pack_into(fmt, out, at, value(tx, msg) if callable(value) else value)
+        return bytes(out)
+    return patch
+
+
+def dh_value(number):
+    """Replaces the controller's Diffie-Hellman value; @number gets p."""
+    return lambda msg, tx: msg[:48] + number(au.prime(1)).to_bytes(256, 'big')
+
+
+CHALLENGES = (
+    ('no known hash', 0, patched(8, '<B', 9), au.HASH_UNUSABLE, 'hash function is not usable'),
+    ('hash 0', 0, patched(8, '<B', 0), au.HASH_UNUSABLE, 'hash function is not usable'),
+    ('no known group', 0, patched(9, '<B', 7), au.GROUP_UNUSABLE, 'group is not usable'),
+    ('another length of the hash', 0, patched(6, '<B', 48), au.PAYLOAD, 'incorrect payload'),
+    ('a value with the null group', 0, patched(10, '<H', 256), au.PAYLOAD, 'incorrect payload'),
+    ('a group without a value', 0, patched(9, '<B', 1), au.PAYLOAD, 'incorrect payload'),
+    ('a value of 255 bytes', 1, patched(10, '<H', 255), au.PAYLOAD, 'incorrect payload'),
+    ('a value of 65535 bytes', 1, patched(10, '<H', 65535), au.PAYLOAD, 'incorrect payload'),
+    ('sequence number 0', 0, patched(12, '<I', 0), au.PAYLOAD, 'incorrect payload'),
+    ('another transaction', 0, patched(4, '<H', lambda tx, m: tx.t_id + 1 & 0xFFFF), au.PAYLOAD, 'incorrect payload'),
+    ('Success1 instead', 0, patched(0, '<H', 0x0301), au.MESSAGE, 'incorrect protocol message'),
+    ('zeroes instead', 0, lambda m, tx: bytes(72), au.MESSAGE, 'incorrect protocol message'),
+    ('nothing', 0, lambda m, tx: b'', au.MESSAGE, 'incorrect protocol message'),
+    ('the value 0', 1, dh_value(lambda p: 0), au.PAYLOAD, 'not one of ffdhe2048'),
+    ('the value 1', 1, dh_value(lambda p: 1), au.PAYLOAD, 'not one of ffdhe2048'),
+    ('the value p - 1', 1, dh_value(lambda p: p - 1), au.PAYLOAD, 'not one of ffdhe2048'),
+    ('the value p', 1, dh_value(lambda p: p), au.PAYLOAD, 'not one of ffdhe2048'),
+    ('the largest value', 1, dh_value(lambda p: 2**2048 - 1), au.PAYLOAD, 'not one of ffdhe2048'),
+)
+
+
+@each(*CHALLENGES)
+def a_challenge_that_is_wrong_is_refused(t, group, tamper, explanation, said):
+    target = controller(t, ctrl_secret=CTRL_SECRET, group=group, tamper={'challenge': tamper})
+    refuses(t, target, f"the target's .* is refused: .*{said}", *keys(t, ctrl=CTRL_SECRET), explanation=explanation)
+    t.eq(target.errors, [])
+
+
+SUCCESSES = (
+    ('without the proof', patched(8, '<B', 0), au.FAILED, 'did not prove itself'),
+    ('with proof 2', patched(8, '<B', 2), au.PAYLOAD, 'incorrect payload'),
+    ('of another length', patched(6, '<B', 64), au.PAYLOAD, 'incorrect payload'),
+    ('of another transaction', patched(4, '<H', lambda tx, m: tx.t_id ^ 1), au.PAYLOAD, 'incorrect payload'),
+    ('with a bit of the proof changed', patched(47, '<B', lambda tx, m: m[47] ^ 1), au.FAILED, "proof is wrong"),
+    ('with the proof left out', lambda m, tx: m[:16], au.FAILED, "proof is wrong"),
+    ('that is a second challenge', patched(0, '<H', 0x0101), au.MESSAGE, 'incorrect protocol message'),
+    ('that is the host\'s own reply', patched(0, '<H', 0x0201), au.MESSAGE, 'incorrect protocol message'),
+    ('that is Failure2', lambda m, tx: ac.AuthTarget.failure1(tx, 1)[:1] + b'\xf0' + ac.AuthTarget.failure1(tx, 1)[2:],
+     au.MESSAGE, 'incorrect protocol message'),
+)
+
+
+@each(*SUCCESSES)
+def a_success_that_is_wrong_is_refused(t, tamper, explanation, said):
+    target = controller(t, ctrl_secret=CTRL_SECRET, tamper={'success1': tamper})
+    refuses(t, target, said, *keys(t, ctrl=CTRL_SECRET), explanation=explanation)
+    t.eq(target.errors, [])
+
+
+@test
+def the_proof_of_another_queue_is_refused(t):
+    """A controller without the secret repeats what it has heard on the admin queue."""
+    heard = []
+
+    def replay(msg, tx):
+        heard.append(msg)
+        return struct.pack('<BBHH', 1, 3, 0, tx.t_id) + heard[0][6:]
+    target = controller(t, ctrl_secret=CTRL_SECRET, tamper={'success1': replay})
+    res = refuses(t, target, "the target's proof is wrong", *keys(t, ctrl=CTRL_SECRET), explanation=au.FAILED)
+    t.match('queue 1: authentication', res.err)
+    t.eq(sorted(target.ends), [(0, 'ok'), (1, 'failed')])
+
+
+@each(*[(f'explanation {e}', e, said) for e, said in
+        ((1, 'authentication failed'), (4, 'the hash function is not usable'), (5, 'the Diffie-Hellman group is not usable'),
+         (6, 'incorrect payload'), (7, 'incorrect protocol message'), (99, 'unknown explanation'))])
+def the_explanation_of_a_refusal_is_said(t, explanation, said):
+    for message in ('challenge', 'success1'):
+        target = controller(t, ctrl_secret=CTRL_SECRET,
+                            tamper={message: lambda m, tx: ac.AuthTarget.failure1(tx, explanation)})
+        refuses(t, target, f'refused by the target: {said}', *keys(t, ctrl=CTRL_SECRET))
+
+
+@test
+def an_error_of_a_command_is_said(t):
+    for message in ('challenge', 'success1'):
+        target = controller(t, tamper={message: lambda m, tx: None})
+        refuses(t, target, 'Authentication Receive failed: Invalid Field', *keys(t))
+
+
+# ---- where secrets must not be ----
+
+def dumped_memory(proc):
+    """What a core dump of the process contains: its writable memory but what is marked as not to be dumped."""
+    with open(f'/proc/{proc.pid}/smaps', encoding='ascii', errors='replace') as f:
+        text = f.read()
+    spans = re.findall(r'(?ms)^([0-9a-f]+)-([0-9a-f]+) (rw\S*).*?^VmFlags: ([^\n]*)', text)
+    out = []
+    try:
+        with open(f'/proc/{proc.pid}/mem', 'rb', buffering=0) as mem:
+            for start, end, _, flags in spans:
+                if 'dd' in flags.split():
+                    continue
+                mem.seek(int(start, 16))
+                out.append(mem.read(int(end, 16) - int(start, 16)) or b'')
+    except PermissionError:
+        raise Skip('the memory of a child process cannot be read here') from None
+    return b''.join(out)
+
+
+@test
+def secrets_are_in_no_command_line_trace_or_memory_dump(t):
+    if os.environ.get('RD_TEST_VALGRIND'):
+        raise Skip("valgrind's own memory would be read")
+    host, ctrl = os.urandom(32), os.urandom(48)
+    target = controller(t, secret=host, secret_hash=1, ctrl_secret=ctrl, ctrl_hash=2, group=1)
+    proc = t.spawn('monitor', [program('rdinit'), 'monitor', uri(target), '--hostnqn', HOSTNQN,
+                               *keys(t, host, ctrl, 1, 2), '-vvv'])
+    wait_for(lambda: (0, nv.AER) in target.log, 'the monitor to be ready')
+    t.eq(target.ends, [(0, 'ok')])
+    memory = dumped_memory(proc)
+    trace = proc.text().encode()
+    with open(f'/proc/{proc.pid}/cmdline', 'rb') as f:
+        line = f.read()
+    t.ok(HOSTNQN.encode() in memory, 'the memory that was read is not that of the program')
+    t.ok(b'challenged with SHA-256, ffdhe2048' in trace, 'there is no trace')
+    parts = {}
+    for name, secret, hash_id, nqn in (('host', host, 1, HOSTNQN), ('controller', ctrl, 2, target.subnqn)):
+        text = au.key_text(secret, hash_id).encode()
+        parts[f'text of the secret of the {name}'] = text[10:26]
+        parts[f'secret of the {name}'] = secret[:16]
+        parts[f'key of the {name}'] = au.transform(secret, hash_id, nqn)[:16]
+        parts[f'end of the secret of the {name}'] = secret[-16:]
+    for where, content in (('memory', memory), ('trace', trace), ('command line', line)):
+        for what, part in parts.items():
+            t.ok(part not in content, f'{what} is in the {where}')
+            t.ok(part.hex().encode() not in content, f'{what} is in the {where}, in hexadecimal')
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))
