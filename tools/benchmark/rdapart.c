@@ -5,14 +5,10 @@
  * while it runs, and with it what all that goes from one to the other costs. A measurement, not a
  * test.
  */
-#include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+
+#include "cpu.h"
 
 /* The middle one of several batches: one of them may be interrupted. */
 #define BATCHES 15
@@ -22,24 +18,6 @@ struct line {
 	_Alignas(128) atomic_uint turn; /* even: the first one's */
 	int cpu;                        /* of the second one */
 };
-
-static void die(const char *what, int err)
-{
-	fprintf(stderr, "rdapart: %s: %s\n", what, strerror(err));
-	exit(1);
-}
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set)) {
-		fprintf(stderr, "rdapart: processor %d: %s\n", cpu, strerror(errno));
-		exit(1);
-	}
-}
 
 static void wait_for(const struct line *l, unsigned int turn)
 {
@@ -51,7 +29,7 @@ static void *answer(void *arg)
 {
 	struct line *l = arg;
 
-	pin(l->cpu);
+	pin_to_cpu("rdapart", l->cpu);
 	for (unsigned int turn = 0; turn < 2 * TRIPS * (BATCHES + 1); turn += 2) {
 		wait_for(l, turn + 1);
 		atomic_store_explicit(&l->turn, turn + 2, memory_order_release);
@@ -59,23 +37,15 @@ static void *answer(void *arg)
 	return NULL;
 }
 
-static double now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
-}
-
 static double batch(struct line *l, unsigned int turn)
 {
-	double start = now_ns();
+	uint64_t start = clock_ns();
 
 	for (unsigned int i = 0; i < TRIPS; i++, turn += 2) {
 		atomic_store_explicit(&l->turn, turn + 1, memory_order_release);
 		wait_for(l, turn + 2);
 	}
-	return (now_ns() - start) / TRIPS;
+	return (double)(clock_ns() - start) / TRIPS;
 }
 
 static int less(const void *a, const void *b)
@@ -83,18 +53,6 @@ static int less(const void *a, const void *b)
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
-}
-
-static int processor(const char *text)
-{
-	char *end;
-	long value = strtol(text, &end, 10);
-
-	if (end == text || *end || value < 0 || value >= CPU_SETSIZE) {
-		fprintf(stderr, "rdapart: %s: expected a processor's number\n", text);
-		exit(2);
-	}
-	return (int)value;
 }
 
 int main(int argc, char **argv)
@@ -108,16 +66,18 @@ int main(int argc, char **argv)
 		fputs("Usage: rdapart CPU CPU\n", stderr);
 		return 2;
 	}
-	first = processor(argv[1]);
-	line.cpu = processor(argv[2]);
+	first = parse_cpu("rdapart", argv[1]);
+	line.cpu = parse_cpu("rdapart", argv[2]);
 	if (first == line.cpu) {
 		fprintf(stderr, "rdapart: %s %s: expected two processors\n", argv[1], argv[2]);
 		return 2;
 	}
-	pin(first);
+	pin_to_cpu("rdapart", first);
 	rc = pthread_create(&thread, NULL, answer, &line);
-	if (rc)
-		die("thread", rc);
+	if (rc) {
+		fprintf(stderr, "rdapart: thread: %s\n", strerror(rc));
+		return 1;
+	}
 	batch(&line, 0); /* until both run */
 	for (unsigned int i = 0; i < BATCHES; i++)
 		ns[i] = batch(&line, 2 * TRIPS * (i + 1));

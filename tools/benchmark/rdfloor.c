@@ -10,7 +10,6 @@
 #include <getopt.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,8 +21,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "cpu.h"
 
 #define REQUEST   64u
 #define RESPONSE  16u
@@ -80,14 +80,6 @@ static void die(const char *what)
 {
 	fprintf(stderr, "rdfloor: %s: %s\n", what, strerror(errno));
 	exit(1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 static void *must_alloc(size_t count, size_t size)
@@ -151,7 +143,7 @@ static ssize_t recv_some(int fd, uint8_t *buf, size_t len)
 	return 0;
 }
 
-static void send_all(int fd, const uint8_t *buf, size_t len)
+static void send_bytes(int fd, const uint8_t *buf, size_t len)
 {
 	while (len) {
 		ssize_t n = send(fd, buf, len, MSG_NOSIGNAL);
@@ -202,20 +194,6 @@ static void close_all(struct side *side)
 		close(side->conns[i].fd);
 }
 
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	if (cpu < 0)
-		return;
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set)) {
-		fprintf(stderr, "rdfloor: processor %d: %s\n", cpu, strerror(errno));
-		exit(1);
-	}
-}
-
 /* ---- both ends ---- */
 
 static void side_init(struct side *side, const struct options *o, bool client)
@@ -245,7 +223,8 @@ static void side_free(struct side *side)
 /* In the process that uses it, so that its memory is on that process's side. */
 static void side_start(struct side *side, int cpu)
 {
-	pin(cpu);
+	if (cpu >= 0)
+		pin_to_cpu("rdfloor", cpu);
 	side->buf = must_alloc(1, side->buf_size);
 	memset(side->buf, 1, side->buf_size);
 	if (side->count == 1)
@@ -304,7 +283,7 @@ static void serve(struct side *side, int cpu)
 			long whole = side_receive(side, ready[i]);
 
 			if (whole > 0)
-				send_all(ready[i]->fd, side->buf, (size_t)whole * side->unit_out);
+				send_bytes(ready[i]->fd, side->buf, (size_t)whole * side->unit_out);
 			if (whole < 0) {
 				close(ready[i]->fd);
 				open--;
@@ -319,15 +298,16 @@ static void ask(struct side *side, struct conn *c, unsigned int count, unsigned 
 {
 	struct batch *b = &c->batches[(c->first + c->used) % depth];
 
-	b->sent = now_ns();
+	b->sent = clock_ns();
 	b->count = count;
 	c->used++;
-	send_all(c->fd, side->buf, count * side->unit_out);
+	send_bytes(c->fd, side->buf, count * side->unit_out);
 }
 
-static void answered(struct conn *c, unsigned long count, unsigned int depth, struct totals *tot)
+static void count_answers(struct conn *c, unsigned long count, unsigned int depth,
+			  struct totals *tot)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns();
 
 	tot->ops += count;
 	while (count) {
@@ -363,7 +343,7 @@ static unsigned long client_turn(struct side *side, const struct options *o, str
 		if (whole == 0)
 			continue;
 		sum += (unsigned long)whole;
-		answered(ready[i], (unsigned long)whole, o->depth, tot);
+		count_answers(ready[i], (unsigned long)whole, o->depth, tot);
 		if (more)
 			ask(side, ready[i], (unsigned int)whole, o->depth);
 	}
@@ -377,13 +357,13 @@ static void run_client(struct side *side, const struct options *o, struct totals
 	for (unsigned int i = 0; i < side->count; i++)
 		side->conns[i].batches = must_alloc(o->depth, sizeof(struct batch));
 	side_start(side, o->client_cpu);
-	start = now_ns();
+	start = clock_ns();
 	until = start + (uint64_t)(o->seconds * 1e9);
 	for (unsigned int i = 0; i < side->count; i++)
 		ask(side, &side->conns[i], o->depth, o->depth);
 	do {
 		client_turn(side, o, tot, true);
-		end = now_ns();
+		end = clock_ns();
 	} while (end < until || tot->ops == 0);
 	tot->timed_ops = tot->ops;
 	tot->seconds = (double)(end - start) / 1e9;
@@ -400,8 +380,8 @@ static double cpu_us(const struct rusage *ru)
 	       (double)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
 }
 
-static void print_json(const struct options *o, const struct totals *tot,
-		       const struct rusage *server)
+static void print_floor_json(const struct options *o, const struct totals *tot,
+			     const struct rusage *server)
 {
 	double ops = tot->ops ? (double)tot->ops : 1, timed = (double)tot->timed_ops, mean;
 	struct rusage client;
@@ -454,7 +434,7 @@ static bool is_write(const char *text)
 	return text[0] == 'w';
 }
 
-static void parse(int argc, char **argv, struct options *o)
+static void parse_floor_options(int argc, char **argv, struct options *o)
 {
 	static const struct option longs[] = {
 		{"rw", 1, NULL, 'w'},
@@ -519,7 +499,7 @@ int main(int argc, char **argv)
 	struct rusage ru;
 	pid_t pid;
 
-	parse(argc, argv, &o);
+	parse_floor_options(argc, argv, &o);
 	side_init(&client, &o, true);
 	side_init(&server, &o, false);
 	connect_pairs(&client, &server);
@@ -539,7 +519,7 @@ int main(int argc, char **argv)
 	run_client(&client, &o, tot);
 	if (wait4(pid, NULL, 0, &ru) < 0)
 		die("wait4");
-	print_json(&o, tot, &ru);
+	print_floor_json(&o, tot, &ru);
 	free(tot);
 	side_free(&client);
 	side_free(&server);

@@ -85,7 +85,7 @@ static int wait_for_the_end(struct idle *idle)
 	}
 }
 
-static int run(struct idle *idle, const char *text)
+static int connect_idle(struct idle *idle, const char *text)
 {
 	struct rdinit_uri uri;
 	int rc;
@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "rdidle: out of memory\n");
 		return 1;
 	}
-	rc = run(&idle, argv[1]);
+	rc = connect_idle(&idle, argv[1]);
 	free(idle.fds);
 	free(idle.queues);
 	free(idle.ctrls);

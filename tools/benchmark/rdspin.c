@@ -4,14 +4,9 @@
  * threads or a hypervisor. Says "ready"; counts from SIGUSR1 (or the start) to SIGTERM, and then
  * prints what it counted as JSON. A measurement, not a test.
  */
-#include <errno.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+
+#include "cpu.h"
 
 /* From one look at the clock to the next: what is shorter is the look itself, or close to it. */
 #define GAP_NS UINT64_C(5000)
@@ -30,38 +25,6 @@ static void on_signal(int number)
 		end = 1;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-static int processor(const char *text)
-{
-	char *rest;
-	long value = strtol(text, &rest, 10);
-
-	if (rest == text || *rest || value < 0 || value >= CPU_SETSIZE) {
-		fprintf(stderr, "rdspin: %s: expected a processor's number\n", text);
-		exit(2);
-	}
-	return (int)value;
-}
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set)) {
-		fprintf(stderr, "rdspin: processor %d: %s\n", cpu, strerror(errno));
-		exit(1);
-	}
-}
-
 static void add(struct gaps *g, uint64_t ns)
 {
 	if (ns < GAP_NS)
@@ -75,11 +38,11 @@ static void add(struct gaps *g, uint64_t ns)
 /* Returns when counting ended. */
 static uint64_t spin(struct gaps *g)
 {
-	uint64_t last = now_ns(), now;
+	uint64_t last = clock_ns(), now;
 
 	g->start = last;
 	while (!end) {
-		now = now_ns();
+		now = clock_ns();
 		if (begin) {
 			begin = 0;
 			*g = (struct gaps){.start = now};
@@ -101,7 +64,7 @@ int main(int argc, char **argv)
 		fputs("Usage: rdspin CPU\n", stderr);
 		return 2;
 	}
-	pin(processor(argv[1]));
+	pin_to_cpu("rdspin", parse_cpu("rdspin", argv[1]));
 	sigaction(SIGUSR1, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	puts("ready");

@@ -114,7 +114,7 @@ static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdini
 /* ---- the namespace ---- */
 
 /* "1, 2, 3": for the one who forgot to say which, or asked for another. */
-static const char *list_ns(struct rdinit_ctrl *ctrl, char *buf, size_t size)
+static const char *list_nsids(struct rdinit_ctrl *ctrl, char *buf, size_t size)
 {
 	uint32_t nsids[RDINIT_NS_LIST_MAX];
 	unsigned int i, n = 0;
@@ -140,11 +140,11 @@ static int open_ns(struct rdf_conn *conn, const char *subnqn, uint32_t nsid)
 		return fail(conn, -EINVAL,
 			    "no namespace: end the uri= with /NSID, or give nsid= (subsystem %s "
 			    "has: %s)",
-			    subnqn, list_ns(conn->ctrl, active, sizeof(active)));
+			    subnqn, list_nsids(conn->ctrl, active, sizeof(active)));
 	rc = rdinit_ns_open(conn->ctrl, nsid, &conn->ns);
 	if (rc == -ENODEV)
 		return fail(conn, rc, "subsystem %s has no namespace %u (it has: %s)", subnqn, nsid,
-			    list_ns(conn->ctrl, active, sizeof(active)));
+			    list_nsids(conn->ctrl, active, sizeof(active)));
 	return rc ? fail_lib(conn, rc) : 0;
 }
 
@@ -191,7 +191,7 @@ err:
  * Jobs sleep (thinktime=, rate=, startdelay=) for longer than a target waits for a sign of life. A
  * thread does the work of the device meanwhile; while the job runs, the job does it as well.
  */
-static void *keep_alive(void *arg)
+static void *keep_dev_alive(void *arg)
 {
 	struct rdf_conn *conn = arg;
 	struct pollfd fds[2] = {
@@ -208,7 +208,7 @@ static void *keep_alive(void *arg)
 	return NULL;
 }
 
-static int start_keeper(struct rdf_conn *conn)
+static int start_dev_keeper(struct rdf_conn *conn)
 {
 	sigset_t all, before;
 	int fd, rc;
@@ -220,7 +220,7 @@ static int start_keeper(struct rdf_conn *conn)
 	/* Signals are fio's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&conn->keeper, NULL, keep_alive, conn);
+	rc = pthread_create(&conn->keeper, NULL, keep_dev_alive, conn);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc) {
 		conn->keeper_stop = 0;
@@ -230,7 +230,7 @@ static int start_keeper(struct rdf_conn *conn)
 	return 0;
 }
 
-static void stop_keeper(struct rdf_conn *conn)
+static void stop_dev_keeper(struct rdf_conn *conn)
 {
 	if (!conn->keeper_stop)
 		return;
@@ -296,7 +296,7 @@ int rdf_conn_open(struct rdf_conn *conn, const struct rdf_opts *o, unsigned int 
 	if (!rc)
 		rc = look_at_device(conn);
 	if (!rc)
-		rc = start_keeper(conn);
+		rc = start_dev_keeper(conn);
 	if (rc) {
 		conn->lost = true;
 		rdf_conn_close(conn);
@@ -306,7 +306,7 @@ int rdf_conn_open(struct rdf_conn *conn, const struct rdf_opts *o, unsigned int 
 
 void rdf_conn_close(struct rdf_conn *conn)
 {
-	stop_keeper(conn);
+	stop_dev_keeper(conn);
 	rdinit_dev_chan_free(&conn->chan);
 	if (conn->dev && !conn->lost)
 		rdinit_dev_close(conn->dev);

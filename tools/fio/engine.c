@@ -125,7 +125,7 @@ static void sleep_on_all(struct job *job, int timeout_ms)
 }
 
 /* Send what waits, receive, run callbacks; 0 or -errno. */
-static int turn(struct job *job, int timeout_ms)
+static int turn_job(struct job *job, int timeout_ms)
 {
 	unsigned int i;
 	int rc = 0, n = 0;
@@ -171,7 +171,7 @@ static int rdf_getevents(struct thread_data *td, unsigned int min, unsigned int 
 	int rc = 0;
 
 	while (n < min || (n == 0 && min == 0)) {
-		rc = turn(job, min ? timeout_ms(job, ts) : 0);
+		rc = turn_job(job, min ? timeout_ms(job, ts) : 0);
 		n = job->done_tail - job->done_head;
 		/* fio must not wait for what cannot come. */
 		if (!rc && n == 0 && job->failed && !any_in_flight(job))
@@ -328,7 +328,7 @@ static int rdf_commit(struct thread_data *td)
 	if (job->n_queued)
 		note_queued(td, job);
 	if (job->unsent >= BATCH_COMMANDS || job->unsent_bytes >= BATCH_BYTES)
-		turn(job, 0); /* a lost connection shows in the results */
+		turn_job(job, 0); /* a lost connection shows in the results */
 	return 0;
 }
 

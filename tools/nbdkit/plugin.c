@@ -448,8 +448,8 @@ static void put_le32(struct rdinit_passthru *cmd, unsigned int at, uint32_t valu
 	memcpy(&cmd->sqe[at], &value, sizeof(value));
 }
 
-static int write_zeroes(struct disk *d, struct rdinit_qpair *qp, uint64_t lba, uint32_t blocks,
-			uint32_t flags)
+static int write_nbd_zeroes(struct disk *d, struct rdinit_qpair *qp, uint64_t lba, uint32_t blocks,
+			    uint32_t flags)
 {
 	struct rdinit_passthru cmd;
 
@@ -478,7 +478,7 @@ static int rdn_zero(void *handle, uint32_t count, uint64_t offset, uint32_t flag
 	while (left && !rc) {
 		uint32_t n = left < NLB_MAX ? left : NLB_MAX;
 
-		rc = write_zeroes(d, qp, lba, n, bits);
+		rc = write_nbd_zeroes(d, qp, lba, n, bits);
 		lba += n;
 		left -= n;
 	}

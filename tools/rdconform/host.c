@@ -234,7 +234,7 @@ static struct nvme_cmd_kind kind(bool admin, const struct rdinit_passthru *pt)
 	return nvme_cmd_kind(admin, &sqe);
 }
 
-static struct rdc_reply to_reply(int rc, uint64_t result, struct nvme_cmd_kind of)
+static struct rdc_reply reply_of(int rc, uint64_t result, struct nvme_cmd_kind of)
 {
 	struct rdc_reply r = {.err = rc, .result = result, .of = of};
 
@@ -253,7 +253,7 @@ struct rdc_reply rdc_admin_try(struct rdc_host *h, const struct rdc_cmd *cmd)
 
 	to_passthru(cmd, &pt);
 	rc = rdinit_admin_passthru(h->ctrl, &pt, &result);
-	return to_reply(rc, result, kind(true, &pt));
+	return reply_of(rc, result, kind(true, &pt));
 }
 
 struct rdc_reply rdc_io_try(struct rdc_host *h, const struct rdc_cmd *cmd)
@@ -264,10 +264,11 @@ struct rdc_reply rdc_io_try(struct rdc_host *h, const struct rdc_cmd *cmd)
 
 	to_passthru(cmd, &pt);
 	rc = rdinit_io_passthru(h->qp, &pt, &result);
-	return to_reply(rc, result, kind(false, &pt));
+	return reply_of(rc, result, kind(false, &pt));
 }
 
-static struct rdc_reply answered(struct rdc_host *h, struct rdc_reply r, const char *file, int line)
+static struct rdc_reply require_answer(struct rdc_host *h, struct rdc_reply r, const char *file,
+				       int line)
 {
 	/* -EIO without a status is the connection's. */
 	if (r.err && !(r.err == -EIO && r.status))
@@ -278,13 +279,13 @@ static struct rdc_reply answered(struct rdc_host *h, struct rdc_reply r, const c
 struct rdc_reply rdc_admin_at(struct rdc_host *h, const struct rdc_cmd *cmd, const char *file,
 			      int line)
 {
-	return answered(h, rdc_admin_try(h, cmd), file, line);
+	return require_answer(h, rdc_admin_try(h, cmd), file, line);
 }
 
 struct rdc_reply rdc_io_at(struct rdc_host *h, const struct rdc_cmd *cmd, const char *file,
 			   int line)
 {
-	return answered(h, rdc_io_try(h, cmd), file, line);
+	return require_answer(h, rdc_io_try(h, cmd), file, line);
 }
 
 static void async_done(void *user, const struct rdinit_completion *c)
@@ -364,7 +365,7 @@ struct rdc_reply rdc_wait_at(struct rdc_host *h, struct rdc_async *a, const char
 	/* The library's own limit comes first, and says more. */
 	if (!rdc_wait_ms(h, a, 2 * h->t->cfg->timeout_ms + 1000))
 		rdc_fail_at(h->t, file, line, "no answer to command id 0x%04x", a->cid);
-	return answered(h, a->r, file, line);
+	return require_answer(h, a->r, file, line);
 }
 
 /* ---- expectations ---- */

@@ -34,7 +34,7 @@ enum {
 #define UUID_NQN      "nqn.2014-08.org.nvmexpress:uuid:"
 #define DEFAULT_MS    10000
 
-static void usage(FILE *out)
+static void print_rdconform_usage(FILE *out)
 {
 	fputs("Usage: rdconform URI [OPTION...]\n"
 	      "Check an NVMe/RDMA target against the NVMe specifications.\n\n"
@@ -140,7 +140,7 @@ static int take_option(struct rdc_config *cfg, int c, bool *stop)
 		*stop = true;
 		return EXIT_GOOD;
 	case 'h':
-		usage(stdout);
+		print_rdconform_usage(stdout);
 		*stop = true;
 		return EXIT_GOOD;
 	default:
@@ -148,7 +148,7 @@ static int take_option(struct rdc_config *cfg, int c, bool *stop)
 	}
 }
 
-static int parse(struct rdc_config *cfg, int argc, char **argv, bool *stop)
+static int parse_arguments(struct rdc_config *cfg, int argc, char **argv, bool *stop)
 {
 	static const struct option longs[] = {
 		{"test", required_argument, NULL, 't'},
@@ -227,7 +227,7 @@ static void list(const struct rdc_config *cfg)
 	}
 }
 
-static int run(const struct rdc_config *cfg)
+static int run_tests(const struct rdc_config *cfg)
 {
 	struct rdc t = {.cfg = cfg};
 	char why[512];
@@ -274,7 +274,7 @@ int main(int argc, char **argv)
 	if (!cfg.select)
 		return EXIT_BAD;
 	cfg.except = cfg.select + argc;
-	rc = parse(&cfg, argc, argv, &stop);
+	rc = parse_arguments(&cfg, argc, argv, &stop);
 	if (!rc && !stop &&
 	    (!check_patterns(cfg.select, cfg.n_select) ||
 	     !check_patterns(cfg.except, cfg.n_except)))
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
 		if (cfg.list)
 			list(&cfg);
 		else
-			rc = run(&cfg);
+			rc = run_tests(&cfg);
 	}
 	free(cfg.select);
 	return rc;

@@ -54,7 +54,7 @@ static void open_fabric(struct rdc *t, const struct sockaddr_storage *to)
 
 /* ---- events and completions ---- */
 
-static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
+static void raw_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
 {
 	const struct nvmf_rdma_cm_rej *rej = ev->private_data;
 	const struct nvmf_rdma_cm_rep *rep = ev->private_data;
@@ -96,7 +96,7 @@ static int post_recv(struct rdc_raw *raw, unsigned int i)
 	return rd_fab_post_recv(raw->conn, &wr, &bad);
 }
 
-static void take_answer(struct rdc_raw *raw, const struct ibv_wc *wc)
+static void take_capsule(struct rdc_raw *raw, const struct ibv_wc *wc)
 {
 	unsigned int i = (unsigned int)(wc->wr_id & 0xffffffff);
 	struct rdc_answer *a;
@@ -122,12 +122,12 @@ static void poll_cq(struct rdc_raw *raw)
 	while ((n = rd_fab_cq_poll(raw->cq, 16, wc)) > 0) {
 		for (i = 0; i < n; i++) {
 			if (wc[i].status == IBV_WC_SUCCESS && (wc[i].wr_id & TAG_RECV))
-				take_answer(raw, &wc[i]);
+				take_capsule(raw, &wc[i]);
 		}
 	}
 }
 
-static void on_cq(struct rd_fab_cq *cq, void *arg)
+static void raw_cq_event(struct rd_fab_cq *cq, void *arg)
 {
 	struct rdc_raw *raw = arg;
 
@@ -137,7 +137,7 @@ static void on_cq(struct rd_fab_cq *cq, void *arg)
 }
 
 /* One turn of the loop, for @ms at most. */
-static void turn(struct rdc_raw *raw, uint64_t ms)
+static void turn_raw(struct rdc_raw *raw, uint64_t ms)
 {
 	poll_cq(raw);
 	rd_loop_turn(raw->t->loop, ms * RD_NSEC_PER_MSEC);
@@ -191,7 +191,7 @@ static void make_qp(struct rdc_raw *raw)
 	raw->capsules = new_mem(raw->t, dev, (size_t)raw->slots * RDC_CAPSULE, 0);
 	raw->answers =
 		new_mem(raw->t, dev, (size_t)raw->depth * ANSWER_BYTES, IBV_ACCESS_LOCAL_WRITE);
-	rc = rd_fab_cq_create(dev, raw->slots + raw->depth, on_cq, raw, &raw->cq);
+	rc = rd_fab_cq_create(dev, raw->slots + raw->depth, raw_cq_event, raw, &raw->cq);
 	if (!rc)
 		rc = rd_fab_cq_arm(raw->cq);
 	qp.send_cq = qp.recv_cq = raw->cq;
@@ -210,7 +210,7 @@ static void wait_until(struct rdc_raw *raw, const bool *flag, const char *what)
 	while (!*flag && !raw->over) {
 		if (rdc_now_ms() >= end)
 			RDC_FAIL(raw->t, "%s: no outcome in time", what);
-		turn(raw, 50);
+		turn_raw(raw, 50);
 	}
 }
 
@@ -227,7 +227,7 @@ struct rdc_raw *rdc_raw_dial(struct rdc *t, const struct rdc_dial *d)
 		.private_len = d->has_priv ? d->priv_len : sizeof(req),
 		.ird = d->ird ? d->ird : 32,
 	};
-	struct rd_fab_resolve_attr attr = {.on_event = on_event};
+	struct rd_fab_resolve_attr attr = {.on_event = raw_conn_event};
 	struct sockaddr_storage ss;
 	struct rdc_raw *raw;
 	const char *why = resolve(t->cfg, &ss);
@@ -288,7 +288,7 @@ void rdc_raw_close(struct rdc_raw *raw)
 	if (raw->up && !raw->over) {
 		rd_fab_disconnect(raw->conn);
 		while (!raw->over && rdc_now_ms() < end)
-			turn(raw, 10);
+			turn_raw(raw, 10);
 	}
 	rd_fab_conn_destroy(&raw->conn);
 	rd_fab_cq_destroy(&raw->cq);
@@ -348,7 +348,7 @@ int rdc_raw_answer(struct rdc_raw *raw, struct rdc_answer *out, unsigned int ms)
 			return 0;
 		if (now >= end)
 			return -1;
-		turn(raw, end - now > 50 ? 50 : end - now);
+		turn_raw(raw, end - now > 50 ? 50 : end - now);
 	}
 }
 
@@ -357,6 +357,6 @@ bool rdc_raw_ended(struct rdc_raw *raw, unsigned int ms)
 	uint64_t end = rdc_now_ms() + ms;
 
 	while (!raw->over && rdc_now_ms() < end)
-		turn(raw, 20);
+		turn_raw(raw, 20);
 	return raw->over;
 }

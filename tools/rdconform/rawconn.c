@@ -21,7 +21,7 @@ void rdc_sgl_keyed(struct nvme_sqe *sqe, const struct rdc_mem *mem, uint32_t len
 			   type);
 }
 
-static void to_reply(struct rdc_raw_reply *rr)
+static void set_reply(struct rdc_raw_reply *rr)
 {
 	struct nvme_status st = nvme_status_from_wire(rr->a.cqe.status);
 
@@ -57,7 +57,7 @@ struct rdc_raw_reply rdc_raw_cmd_as_is(struct rdc_raw *raw, const struct nvme_sq
 	if (rr.a.cqe.cid != sqe->cid)
 		RDC_FAIL(raw->t, "an answer to command id 0x%04x, sent was 0x%04x",
 			 le16toh(rr.a.cqe.cid), le16toh(sqe->cid));
-	to_reply(&rr);
+	set_reply(&rr);
 	return rr;
 }
 

@@ -56,7 +56,7 @@ static int connect_to(const struct rdctl *ctl)
 	return fd;
 }
 
-static bool send_all(int fd, const char *data, size_t len)
+static bool send_request(int fd, const char *data, size_t len)
 {
 	while (len) {
 		ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
@@ -144,7 +144,7 @@ static void print_error(const json_t *error)
 	}
 }
 
-static json_t *take_answer(const char *line, int *code)
+static json_t *parse_answer(const char *line, int *code)
 {
 	json_t *answer = json_loads(line, 0, NULL);
 	json_t *result = json_object_get(answer, "result");
@@ -182,7 +182,7 @@ static bool begin_call(const struct rdctl *ctl, const char *method, json_t *para
 	len = strlen(text);
 	text[len] = '\n'; /* in the place of the NUL: one line is one send */
 	/* A daemon that has no place for us says so and closes, before it has read anything. */
-	if (in->fd >= 0 && !send_all(in->fd, text, len + 1) && errno != EPIPE &&
+	if (in->fd >= 0 && !send_request(in->fd, text, len + 1) && errno != EPIPE &&
 	    errno != ECONNRESET) {
 		fprintf(stderr, "rdctl: %s: %s\n", ctl->socket, strerror(errno));
 		close(in->fd);
@@ -219,7 +219,7 @@ json_t *rdctl_call(const struct rdctl *ctl, const char *method, json_t *params, 
 		return NULL;
 	line = receive_line(&in);
 	if (line)
-		result = take_answer(line, code);
+		result = parse_answer(line, code);
 	else
 		say_no_line(ctl);
 	end_call(&in);
@@ -239,7 +239,7 @@ int rdctl_watch(const struct rdctl *ctl, const char *method, json_t *params,
 	if (!begin_call(ctl, method, params, &in))
 		return code;
 	line = receive_line(&in);
-	answer = line ? take_answer(line, &code) : NULL;
+	answer = line ? parse_answer(line, &code) : NULL;
 	if (!line)
 		say_no_line(ctl);
 	setsockopt(in.fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));

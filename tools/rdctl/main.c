@@ -22,7 +22,7 @@ int rdctl_usage_error(const char *what, const char *value)
 	return RDCTL_USAGE;
 }
 
-static int usage(void)
+static int print_short_usage(void)
 {
 	char left[64];
 
@@ -116,7 +116,8 @@ static int parse_wait(const char *text, struct rdctl *ctl)
 }
 
 /* Returns -1 to go on, else the exit status. */
-static int parse_options(int argc, char **argv, struct rdctl *ctl, struct rdctl_arguments *args)
+static int parse_rdctl_options(int argc, char **argv, struct rdctl *ctl,
+			       struct rdctl_arguments *args)
 {
 	enum { OPT_DRY_RUN = 256, OPT_FULL, OPT_TIMEOUT };
 	static const struct option longopts[] = {
@@ -153,7 +154,7 @@ static int parse_options(int argc, char **argv, struct rdctl *ctl, struct rdctl_
 			args->timeout = optarg;
 			break;
 		case 'h':
-			return usage();
+			return print_short_usage();
 		case 'V':
 			puts("rdctl " RDCTL_VERSION);
 			return RDCTL_OK;
@@ -173,7 +174,7 @@ int main(int argc, char **argv)
 	struct rdctl ctl = {.socket = socket && socket[0] ? socket : DEFAULT_SOCKET,
 			    .wait_seconds = DEFAULT_WAIT};
 	struct rdctl_arguments args = {0};
-	int code = parse_options(argc, argv, &ctl, &args);
+	int code = parse_rdctl_options(argc, argv, &ctl, &args);
 
 	if (code >= 0)
 		return code;

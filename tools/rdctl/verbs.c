@@ -10,7 +10,7 @@
 #include "util/parse.h"
 
 /* Call @method and print the list @key of the answer. */
-static int show_list(const struct rdctl *ctl, const char *method, json_t *params, const char *key,
+static int show_rows(const struct rdctl *ctl, const char *method, json_t *params, const char *key,
 		     const struct rdctl_column *columns)
 {
 	int code = RDCTL_OK;
@@ -90,7 +90,7 @@ static int run_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args
 		{NULL, NULL, RDCTL_TEXT},
 	};
 
-	return show_list(ctl, "host.list", NULL, "hosts", columns);
+	return show_rows(ctl, "host.list", NULL, "hosts", columns);
 }
 
 static int run_connections(const struct rdctl *ctl, const struct rdctl_arguments *args)
@@ -102,7 +102,7 @@ static int run_connections(const struct rdctl *ctl, const struct rdctl_arguments
 		{"IO-QUEUES", "io_queues", RDCTL_NUMBER}, {NULL, NULL, RDCTL_TEXT},
 	};
 
-	return show_list(ctl, "controller.list", NULL, "controllers", columns);
+	return show_rows(ctl, "controller.list", NULL, "controllers", columns);
 }
 
 static int run_subsystems(const struct rdctl *ctl, const struct rdctl_arguments *args)
@@ -116,7 +116,7 @@ static int run_subsystems(const struct rdctl *ctl, const struct rdctl_arguments 
 		{NULL, NULL, RDCTL_TEXT},
 	};
 
-	return show_list(ctl, "subsystem.list", NULL, "subsystems", columns);
+	return show_rows(ctl, "subsystem.list", NULL, "subsystems", columns);
 }
 
 static int run_ns(const struct rdctl *ctl, const struct rdctl_arguments *args)
@@ -136,7 +136,7 @@ static int run_ns(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	};
 	json_t *params = args->count ? json_pack("{s:s}", "nqn", args->values[0]) : NULL;
 
-	return show_list(ctl, "namespace.list", params, "namespaces", columns);
+	return show_rows(ctl, "namespace.list", params, "namespaces", columns);
 }
 
 static int run_listeners(const struct rdctl *ctl, const struct rdctl_arguments *args)
@@ -148,7 +148,7 @@ static int run_listeners(const struct rdctl *ctl, const struct rdctl_arguments *
 		{"ANA", "ana", RDCTL_TEXT},         {NULL, NULL, RDCTL_TEXT},
 	};
 
-	return show_list(ctl, "listener.list", NULL, "listeners", columns);
+	return show_rows(ctl, "listener.list", NULL, "listeners", columns);
 }
 
 static int print_stats(const json_t *result)
@@ -188,7 +188,7 @@ static int run_stats(const struct rdctl *ctl, const struct rdctl_arguments *args
 }
 
 /* One line at once: whoever reads a pipe sees it now. False: nobody reads. */
-static bool print_event(const struct rdctl *ctl, const json_t *notification)
+static bool print_rdctl_event(const struct rdctl *ctl, const json_t *notification)
 {
 	static const char *const keys[] = {"time", "level", "component", "message"};
 	const json_t *params = json_object_get(notification, "params");
@@ -216,7 +216,7 @@ static int run_events(const struct rdctl *ctl, const struct rdctl_arguments *arg
 {
 	json_t *params = args->count ? json_pack("{s:s}", "level", args->values[0]) : NULL;
 
-	return rdctl_watch(ctl, "events.watch", params, print_event);
+	return rdctl_watch(ctl, "events.watch", params, print_rdctl_event);
 }
 
 /* ---- configuration ---- */
