@@ -10,6 +10,7 @@ import sys
 import auth_ctrl as ac
 import auth_peer as au
 import nvmf_peer as nv
+import t_auth
 from t_loop import Skip, each, main, program, test, wait_for
 
 HOST_SECRET, CTRL_SECRET = bytes(range(32)), bytes(range(0x80, 0xA0))
@@ -120,6 +121,32 @@ def many_queues_authenticate_each_with_its_own_transaction(t):
     target = controller(t, ctrl_secret=CTRL_SECRET, group=1)
     read(t, target, *keys(t, ctrl=CTRL_SECRET), '--nr-io-queues=4')
     t.eq(sorted(target.ends), [(qid, 'ok') for qid in range(5)])
+
+
+# ---- with rdtarget ----
+
+@each(*[(f'{name}, {group}', name, group) for name in au.HASHES for group in au.GROUPS])
+def rdinit_and_rdtarget_authenticate_each_other(t, name, group):
+    target = t_auth.serve(t, host=HOSTNQN, hosts=[HOSTNQN], ctrl_secret=CTRL_SECRET, dhchap_hashes=[name],
+                          dhchap_dhgroups=[group])
+    data = os.urandom(8192)
+    common = ['--hostnqn', HOSTNQN, *keys(t, ctrl=CTRL_SECRET)]
+    t.rdinit('write', target.uri(), '--data', t.file('in', data), *common)
+    t.same(t.rdinit('read', target.uri(), '--data=-', '--data-size=8192', *common).out, data)
+    words = 'no Diffie-Hellman' if group == 'null' else group
+    for queue in range(3):
+        target.expect(f'authenticated host {HOSTNQN} .*queue {queue}: SHA-{name[3:]}, {words}, and the controller$')
+
+
+@test
+def rdtarget_and_rdinit_say_what_is_wrong(t):
+    target = t_auth.serve(t, host=HOSTNQN, hosts=[HOSTNQN], ctrl_secret=CTRL_SECRET)
+    for secrets, said in ((None, f'there is no secret for host NQN "{HOSTNQN}"'),
+                          ({'host': bytes(32)}, f'host NQN "{HOSTNQN}": refused by the target: authentication failed'),
+                          ({'ctrl': bytes(32)}, f'host NQN "{HOSTNQN}": the target.s proof is wrong')):
+        args = [] if secrets is None else keys(t, **secrets)
+        t.match(said, t.rdinit('id-ctrl', target.uri(), '--hostnqn', HOSTNQN, *args, rc=1).err)
+    t.rdinit('id-ctrl', target.uri(), '--hostnqn', HOSTNQN, *keys(t, ctrl=CTRL_SECRET))
 
 
 # ---- secrets as options ----

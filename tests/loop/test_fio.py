@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 
+import t_auth
 from t_loop import (FABRIC, NQN, SANITIZED, SOURCE_ROOT, VALGRIND, Skip, each, main, no_fabric, requires_engine,
                     requires_program, test, wait_for)
 from t_proxy import Proxy
@@ -165,6 +166,14 @@ def the_address_in_parts(t):
     fio(t, *job(t, None, f'--traddr={target.addr}', f'--trsvcid={target.port}', f'--subnqn={NQN}',
                 '--nsid=3', '--provider=iwarp', '--hostnqn=nqn.2024-01.test:fio', '--rw=read', '--bs=1M'))
     t.match('nqn.2024-01.test:fio', target.text(), "the target's log")
+
+
+@test
+def a_target_that_demands_authentication(t):
+    target = t_auth.serve(t, host='nqn.2024-01.test:fio', hosts=['nqn.2024-01.test:fio'], ctrl_secret=t_auth.CTRL_SECRET)
+    fio(t, *job(t, target.uri(), '--hostnqn=nqn.2024-01.test:fio', f'--dhchap_secret_file={t.path("host.key")}',
+                f'--dhchap_ctrl_secret_file={t.path("host.ctrl.key")}', '--rw=randread', '--bs=4k', '--size=1M'))
+    target.expect('authenticated host nqn.2024-01.test:fio .*and the controller$')
 
 
 @test

@@ -87,9 +87,9 @@ static int address_from_parts(struct rdf_conn *conn, const struct rdf_opts *o,
 	return rc;
 }
 
-/* The address as a URI, whichever options it came from; @out refers to it. */
+/* The address as a URI, whichever options it came from; @out refers to it, and to @auth. */
 static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdinit_uri *uri,
-		   struct rdinit_ctrl_opts *out)
+		   struct rdinit_auth_opts *auth, struct rdinit_ctrl_opts *out)
 {
 	int rc;
 
@@ -102,6 +102,11 @@ static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdini
 		uri->nsid = o->nsid;
 	out->hostnqn = o->hostnqn;
 	out->hostid = o->hostid;
+	rdinit_auth_opts_init(auth);
+	auth->secret_file = o->secret_file;
+	auth->ctrl_secret_file = o->ctrl_secret_file;
+	if (o->secret_file || o->ctrl_secret_file)
+		out->auth = auth;
 	out->host_traddr = o->host_traddr;
 	out->provider = o->provider;
 	out->congestion = o->congestion;
@@ -152,12 +157,13 @@ int rdf_conn_probe(struct rdf_conn *conn, const struct rdf_opts *o)
 {
 	struct rdinit_ctrl_info info;
 	struct rdinit_ctrl_opts opts;
+	struct rdinit_auth_opts auth;
 	struct rdinit_uri uri;
 	int rc;
 
 	memset(conn, 0, sizeof(*conn));
 	rdinit_ctrl_opts_init(&opts);
-	rc = address(conn, o, &uri, &opts);
+	rc = address(conn, o, &uri, &auth, &opts);
 	if (rc)
 		return rc;
 	rc = rdinit_ctrl_create(&opts, &conn->ctrl);
@@ -245,13 +251,14 @@ static void stop_dev_keeper(struct rdf_conn *conn)
 static int open_device(struct rdf_conn *conn, const struct rdf_opts *o, unsigned int depth)
 {
 	struct rdinit_ctrl_opts ctrl;
+	struct rdinit_auth_opts auth;
 	struct rdinit_dev_opts opts;
 	struct rdinit_uri uri;
 	int rc;
 
 	rdinit_ctrl_opts_init(&ctrl);
 	rdinit_dev_opts_init(&opts);
-	rc = address(conn, o, &uri, &ctrl);
+	rc = address(conn, o, &uri, &auth, &ctrl);
 	if (rc)
 		return rc;
 	opts.ctrl = &ctrl;

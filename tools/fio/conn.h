@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rdinit_auth.h"
 #include "rdinit_dev.h"
 
 /* NULL, and 0 of nsid: not given. Strings are the caller's. The rest as struct rdinit_ctrl_opts. */
@@ -23,6 +24,8 @@ struct rdf_opts {
 	const char *subnqn;
 	unsigned int nsid;
 	const char *hostnqn;
+	const char *secret_file; /* NULL: none, as the next */
+	const char *ctrl_secret_file;
 	const char *hostid;
 	const char *host_traddr;
 	const char *provider;

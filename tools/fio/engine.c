@@ -41,6 +41,8 @@ struct options {
 	char *subnqn;
 	char *hostnqn;
 	char *hostid;
+	char *dhchap_secret_file;
+	char *dhchap_ctrl_secret_file;
 	char *host_traddr;
 	char *provider;
 	char *congestion;
@@ -344,6 +346,8 @@ static void get_opts(const struct options *o, struct rdf_opts *out)
 		.nsid = o->nsid,
 		.hostnqn = o->hostnqn,
 		.hostid = o->hostid,
+		.secret_file = o->dhchap_secret_file,
+		.ctrl_secret_file = o->dhchap_ctrl_secret_file,
 		.host_traddr = o->host_traddr,
 		.provider = o->provider,
 		.congestion = o->congestion,
@@ -711,6 +715,10 @@ static struct fio_option options[] = {
 	{OPTION(nsid, "Namespace ID", FIO_OPT_INT, "Namespace ID")},
 	{OPTION(hostnqn, "Host NQN", FIO_OPT_STR_STORE, "Who we are (/etc/nvme/hostnqn)")},
 	{OPTION(hostid, "Host identifier", FIO_OPT_STR_STORE, "A UUID (/etc/nvme/hostid)")},
+	{OPTION(dhchap_secret_file, "Secret of the host", FIO_OPT_STR_STORE,
+		"File with the DH-HMAC-CHAP secret of this host")},
+	{OPTION(dhchap_ctrl_secret_file, "Secret of the controller", FIO_OPT_STR_STORE,
+		"File with the controller's secret: it has to prove itself")},
 	{OPTION(host_traddr, "Own address", FIO_OPT_STR_STORE, "Address to connect from")},
 	{OPTION(provider, "Provider", FIO_OPT_STR_STORE, "auto, iwarp or verbs (auto)")},
 	{OPTION(congestion, "Congestion control", FIO_OPT_STR_STORE,
