@@ -25,6 +25,7 @@
 #include "target/manage/preflight.h"
 #include "target/manage/reloader.h"
 #include "target/manage/rpc.h"
+#include "target/manage/stats.h"
 #include "target/manage/watchdog.h"
 #include "target/nvmf/req_latency.h"
 #include "target/reactor/lifecycle.h"
@@ -56,6 +57,7 @@ struct app {
 	struct rdt_watchdog *watchdog;
 	struct rdt_rpc_env rpc_env;
 	struct rdt_rpc *rpc;
+	struct rdt_sampler *sampler;
 	struct rd_timer timer; /* draining */
 	bool draining;
 	bool abandoned;
@@ -432,11 +434,14 @@ static int app_start(struct app *app, int fd)
 		err = rdt_target_create(app->cfg, app->log, app->loop, NULL, &app->target);
 	if (!err)
 		err = rdt_target_start(app->target);
+	if (!err)
+		err = rdt_sampler_new(app->target, &app->sampler);
 	if (err)
 		return err;
 	app->rpc_env = (struct rdt_rpc_env){
 		.target = app->target,
 		.reloader = &app->reloader,
+		.sampler = app->sampler,
 		.config_path = app->opt.config,
 		.cfg = &app->cfg->control,
 		.shutdown = shut_down,
@@ -466,6 +471,7 @@ static void tell_stopped(struct app *app)
 /* Stop and free what app_start() created, also after it failed halfway. */
 static void app_stop(struct app *app)
 {
+	rdt_sampler_close(app->sampler);
 	rdt_rpc_close(app->rpc);
 	rdt_watchdog_stop(app->watchdog);
 	rdt_reloader_stop(&app->reloader);
@@ -480,6 +486,7 @@ static void app_stop(struct app *app)
 	rd_loop_destroy(&app->loop);
 	rdt_watchdog_free(&app->watchdog);
 	rdt_rpc_free(&app->rpc);
+	rdt_sampler_free(&app->sampler);
 	rdt_notify_close(&app->notify);
 }
 

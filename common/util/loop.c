@@ -11,10 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/cold.h"
 #include "util/loop_internal.h"
 
 /* Defers that run in one turn before descriptors and timers are checked again. */
 #define DEFER_BUDGET 4096
+/* For how long a longest turn is remembered, at least. */
+#define LONGEST_NS (60 * RD_NSEC_PER_SEC)
 
 /* ---- time and random numbers ---- */
 
@@ -394,6 +397,32 @@ static bool arm_pollers(struct rd_loop *loop)
 
 /* ---- turns ---- */
 
+/* A turn of @ns ended at @now; it is the longest of its minute, or the first one. */
+static RD_COLD void note_longest(struct rd_loop *loop, uint64_t ns, uint64_t now)
+{
+	uint64_t age = now - atomic_load_explicit(&loop->minute, memory_order_relaxed);
+
+	if (age >= LONGEST_NS) {
+		uint64_t before = atomic_load_explicit(&loop->longest, memory_order_relaxed);
+
+		atomic_store_explicit(&loop->longest_before, age < 2 * LONGEST_NS ? before : 0,
+				      memory_order_relaxed);
+		atomic_store_explicit(&loop->minute, now, memory_order_relaxed);
+	}
+	atomic_store_explicit(&loop->longest, ns, memory_order_relaxed);
+}
+
+uint64_t rd_loop_longest(const struct rd_loop *loop, uint64_t now)
+{
+	uint64_t minute = atomic_load_explicit(&loop->minute, memory_order_relaxed);
+	uint64_t one = atomic_load_explicit(&loop->longest, memory_order_relaxed);
+	uint64_t before = atomic_load_explicit(&loop->longest_before, memory_order_relaxed);
+
+	if (now > minute && now - minute >= 2 * LONGEST_NS)
+		return 0;
+	return one > before ? one : before;
+}
+
 /* The turn that began at @start has found work. */
 static void note_work(struct rd_loop *loop, uint64_t start)
 {
@@ -402,6 +431,9 @@ static void note_work(struct rd_loop *loop, uint64_t start)
 	uint64_t from = loop->idled ? start : loop->last_work;
 
 	rd_spin_note(&loop->spin, gap);
+	if (now - start > atomic_load_explicit(&loop->longest, memory_order_relaxed) ||
+	    now - atomic_load_explicit(&loop->minute, memory_order_relaxed) >= LONGEST_NS)
+		note_longest(loop, now - start, now);
 	atomic_store_explicit(&loop->busy_ns,
 			      atomic_load_explicit(&loop->busy_ns, memory_order_relaxed) + now -
 				      from,

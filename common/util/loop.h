@@ -83,6 +83,11 @@ uint64_t rd_loop_now_raw(struct rd_loop *loop);     /* ns, read from the clock n
  * other threads may see the value of the turn before.
  */
 uint64_t rd_loop_busy(const struct rd_loop *loop);
+/*
+ * The longest turn with work, in ns, of the last one to two minutes: how long a callback has kept
+ * others waiting. Any thread, at @now on the clock of the loop.
+ */
+uint64_t rd_loop_longest(const struct rd_loop *loop, uint64_t now);
 uint32_t rd_loop_random32(struct rd_loop *loop);
 uint64_t rd_loop_random64(struct rd_loop *loop);
 struct rd_log *rd_loop_log(const struct rd_loop *loop);

@@ -38,6 +38,10 @@ struct rd_loop {
 	bool looked;  /* the clock was read for @now in this turn */
 	bool idled;   /* the loop slept, or a turn found nothing, since last_work */
 	_Atomic uint64_t busy_ns;
+	/* Longest turns: of the minute that began at @minute, and of the one before. */
+	_Atomic uint64_t longest;
+	_Atomic uint64_t longest_before;
+	_Atomic uint64_t minute;
 	uint64_t timer_fd_deadline; /* UINT64_MAX: disarmed */
 	uint64_t random[4];
 

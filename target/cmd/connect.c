@@ -16,6 +16,7 @@
 #include "target/nvmf/auth.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/host_access.h"
+#include "target/nvmf/io_stats.h"
 #include "target/nvmf/peers.h"
 #include "target/nvmf/qpair.h"
 #include "target/nvmf/reactor.h"
@@ -64,6 +65,7 @@ static void report_refusal(const struct rdt_req *req, const struct nvmf_connect_
 	char host[NVMF_NQN_MAX + 3], subsys[NVMF_NQN_MAX + 3], addr[RD_ADDR_TEXT];
 	const struct rdt_qpair *qp = req->qp;
 
+	rdt_count_event(qp, RDT_COUNT_REFUSALS);
 	rd_log_limited(
 		&rdt_req_target(req)->refuse_limit, rd_loop_now(qp->reactor->loop), qp->log,
 		RD_LOG_CTRL, RD_LOG_NOTICE, "refused a Connect from %s, queue %u%s%s%s%s: %s",

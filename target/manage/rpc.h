@@ -15,12 +15,14 @@
 
 struct rdt_reloader;
 struct rdt_rpc;
+struct rdt_sampler;
 struct rdt_target;
 
 /* The objects that methods use. They belong to the caller and are valid until rdt_rpc_free(). */
 struct rdt_rpc_env {
 	struct rdt_target *target;
 	struct rdt_reloader *reloader;
+	struct rdt_sampler *sampler;
 	const char *config_path;
 	const struct rdt_control_config *cfg;      /* from the configuration at the start */
 	void (*shutdown)(struct rdt_rpc_env *env); /* the same as SIGTERM */

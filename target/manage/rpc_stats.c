@@ -1,81 +1,171 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters of the reactors, queried by message, and of the subsystems. */
+/* Counters, as JSON and as metrics. Both are made on the sampler's thread. */
 #include "rpc_priv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#include "target/nvmf/reactor.h"
-#include "target/nvmf/subsys.h"
-#include "target/nvmf/target.h"
-#include "target/reactor/lifecycle.h"
+#include "metrics.h"
+#include "stats_json.h"
 
-static void collect_status(struct rdt_reactor *r, struct rdt_rpc_answer *answer)
+/* ---- stats.get ---- */
+
+struct stats_call {
+	struct rdt_stats_ask ask;
+	struct rdt_rpc_call *call;
+	struct rdt_stats_filter filter; /* owns its texts */
+	char *text;                     /* the answer */
+};
+
+static void stats_call_free(struct stats_call *sc)
 {
-	struct rdt_status_line *s = malloc(sizeof(*s));
-
-	answer->data = s;
-	answer->no_memory = !s;
-	if (s)
-		rdt_reactor_collect(r, s);
+	if (!sc)
+		return;
+	free(sc->filter.nqn);
+	free(sc->filter.hostnqn);
+	free(sc->text);
+	free(sc);
 }
 
-static json_t *reactor_json(const struct rdt_rpc_answer *answer)
+static void stats_work(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
 {
-	const struct rdt_status_line *s = answer->data;
-	const struct rdt_reactor *r = answer->reactor;
+	struct stats_call *sc = rd_container_of(ask, struct stats_call, ask);
+	json_t *json = rdt_stats_json(stats, &sc->filter);
 
-	return json_pack("{s:i, s:f, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I}", "reactor",
-			 (int)r->index, "busy_seconds", (double)rd_loop_busy(r->loop) / 1e9,
-			 "admin_queues", (int)s->admin_qpairs, "io_queues", (int)s->io_qpairs,
-			 "in_flight", (int)s->io_requests, "waiting_for_buffers", (int)s->waiting,
-			 "waiting_for_limits", (int)s->limited, "buffer_bytes",
-			 (json_int_t)s->slab_used, "reserve_bytes", (json_int_t)s->reserve_used,
-			 "scratch_bytes", (json_int_t)s->scratch_used, "reads",
-			 (json_int_t)s->reads, "writes", (json_int_t)s->writes);
+	sc->text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+	json_decref(json);
 }
 
-static json_t *counters_json(const struct rdt_target *t, const struct rdt_subsys *ss)
+static void stats_done(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
 {
-	uint64_t reads = 0, writes = 0, read = 0, written = 0, errors = 0;
+	struct stats_call *sc = rd_container_of(ask, struct stats_call, ask);
 
-	for (unsigned int i = 0; i < t->reactors_count; i++) {
-		const struct rdt_counters *c = &ss->counters[i];
-
-		reads += atomic_load(&c->reads);
-		writes += atomic_load(&c->writes);
-		read += atomic_load(&c->blocks_read);
-		written += atomic_load(&c->blocks_written);
-		errors += atomic_load(&c->media_errors);
-	}
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "nqn", ss->nqn, "reads",
-			 (json_int_t)reads, "writes", (json_int_t)writes, "read_bytes",
-			 (json_int_t)(read * 512), "written_bytes", (json_int_t)(written * 512),
-			 "media_errors", (json_int_t)errors);
+	rdt_rpc_result_text(sc->call, sc->text);
+	stats_call_free(sc);
 }
 
-static void stats_answered(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
-			   unsigned int n)
+/* The sampler is closed. */
+static void stats_cancel(struct rdt_rpc_call *call)
 {
-	const struct rdt_target *t = call->rpc->target;
-	json_t *reactors = json_array(), *subsystems = json_array();
+	stats_call_free(call->work);
+}
 
-	for (unsigned int i = 0; i < n; i++)
-		json_array_append_new(reactors, reactor_json(&answers[i]));
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		if (!atomic_load(&t->subsys[i]->gone))
-			json_array_append_new(subsystems, counters_json(t, t->subsys[i]));
-	rdt_rpc_result(call, json_pack("{s:f, s:o, s:o}", "uptime_seconds",
-				       (double)(rd_loop_now_raw(t->loop) - t->started_ns) / 1e9,
-				       "reactors", reactors, "subsystems", subsystems));
+static bool is_true(const struct rdt_rpc_call *call, const char *name)
+{
+	return json_is_true(json_object_get(call->params, name));
+}
+
+static char *text_copy(const struct rdt_rpc_call *call, const char *name, bool *good)
+{
+	const char *text = rdt_rpc_text(call, name);
+	char *copy = text ? strdup(text) : NULL;
+
+	*good = *good && (!text || copy);
+	return copy;
 }
 
 static void stats_get(struct rdt_rpc_call *call)
 {
-	rdt_rpc_ask(call, collect_status, stats_answered);
+	json_int_t nsid = 0, offset = 0, limit = RDT_STATS_LIMIT_DEFAULT;
+	struct stats_call *sc;
+	bool good = true;
+
+	if (!rdt_rpc_number(call, "nsid", 1, UINT32_MAX, &nsid) ||
+	    !rdt_rpc_number(call, "offset", 0, INT32_MAX, &offset) ||
+	    !rdt_rpc_number(call, "limit", 1, RDT_STATS_LIMIT, &limit))
+		return;
+	sc = calloc(1, sizeof(*sc));
+	if (sc) {
+		sc->call = call;
+		sc->ask.work = stats_work;
+		sc->ask.done = stats_done;
+		sc->filter = (struct rdt_stats_filter){
+			.namespaces = is_true(call, "namespaces"),
+			.hosts = is_true(call, "hosts"),
+			.histograms = is_true(call, "histograms"),
+			.nsid = (uint32_t)nsid,
+			.offset = (unsigned int)offset,
+			.limit = (unsigned int)limit,
+		};
+		sc->filter.nqn = text_copy(call, "nqn", &good);
+		sc->filter.hostnqn = text_copy(call, "hostnqn", &good);
+	}
+	if (!sc || !good) {
+		stats_call_free(sc);
+		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		return;
+	}
+	call->work = sc;
+	call->cancel = stats_cancel;
+	rdt_stats_ask(call->rpc->env->sampler, &sc->ask);
 }
 
+/* ---- metrics.get ---- */
+
+struct metrics_call {
+	struct rdt_metrics_ask ask;
+	struct rdt_rpc_call *call;
+};
+
+static void metrics_answered(struct rdt_metrics_ask *ask, char *text, size_t len)
+{
+	struct metrics_call *mc = rd_container_of(ask, struct metrics_call, ask);
+	json_t *result = text ? json_pack("{s:s, s:s#}", "content_type",
+					  rdt_metrics_type(ask->format), "text", text, len)
+			      : NULL;
+
+	rdt_rpc_result(mc->call, result);
+	free(text);
+	free(mc);
+}
+
+static void metrics_cancel(struct rdt_rpc_call *call)
+{
+	free(call->work);
+}
+
+static void metrics_get(struct rdt_rpc_call *call)
+{
+	const char *format = rdt_rpc_text(call, "format");
+	bool open = format && strcmp(format, "openmetrics") == 0;
+	struct metrics_call *mc;
+
+	if (format && !open && strcmp(format, "prometheus") != 0) {
+		rdt_rpc_error(call, RDT_RPC_INVALID, "format", format, NULL,
+			      "format: found \"%.100s\", expected prometheus or openmetrics",
+			      format);
+		return;
+	}
+	mc = calloc(1, sizeof(*mc));
+	if (!mc) {
+		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		return;
+	}
+	mc->call = call;
+	mc->ask.format = open ? RDT_METRICS_OPENMETRICS : RDT_METRICS_PROMETHEUS;
+	mc->ask.done = metrics_answered;
+	call->work = mc;
+	call->cancel = metrics_cancel;
+	rdt_metrics_ask(call->rpc->env->sampler, &mc->ask);
+}
+
+static const struct rdt_rpc_param stats_params[] = {
+	{"namespaces", JSON_TRUE, false}, {"hosts", JSON_TRUE, false},
+	{"histograms", JSON_TRUE, false}, {"nqn", JSON_STRING, false},
+	{"nsid", JSON_INTEGER, false},    {"hostnqn", JSON_STRING, false},
+	{"offset", JSON_INTEGER, false},  {"limit", JSON_INTEGER, false},
+	{NULL, JSON_NULL, false},
+};
+
+static const struct rdt_rpc_param metrics_params[] = {
+	{"format", JSON_STRING, false},
+	{NULL, JSON_NULL, false},
+};
+
 const struct rdt_rpc_method rdt_rpc_stats_methods[] = {
-	{"stats.get", "counters of reactors and subsystems since the start", false, NULL,
-	 stats_get},
+	{"stats.get", "counters since the start: of the target, namespaces, hosts", false,
+	 stats_params, stats_get},
+	{"metrics.get", "metrics in the text format of prometheus or openmetrics", false,
+	 metrics_params, metrics_get},
 	{NULL, NULL, false, NULL, NULL},
 };

@@ -8,6 +8,7 @@
 #include "nvmf/wire.h"
 #include "abort.h"
 #include "ctrl.h"
+#include "io_stats.h"
 #include "qpair.h"
 #include "request.h"
 #include "target/config/tgt_limits.h"
@@ -88,6 +89,7 @@ enum rdt_exec rdt_abort_exec(struct rdt_req *req)
 	uint32_t cdw10 = le32toh(req->sqe.cdw10);
 	uint16_t sqid = cdw10 & 0xffff;
 
+	rdt_count_event(req->qp, RDT_COUNT_ABORTS);
 	ab->req = req;
 	ab->cid = (uint16_t)(cdw10 >> 16);
 	ab->qp = sqid == 0 ? req->qp : sqid <= ctrl->queues_max ? ctrl->ioqs[sqid].qp : NULL;

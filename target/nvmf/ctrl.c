@@ -18,6 +18,7 @@
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "events.h"
+#include "io_stats.h"
 #include "qos_queue.h"
 #include "stale_write.h"
 #include "qpair.h"
@@ -497,6 +498,7 @@ void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 	ctrl->cc = cc;
 	if ((old & CC_EN) && !(cc & CC_EN)) {
 		set_ctrl_state(ctrl, RDT_CTRL_RESETTING);
+		rdt_count_event(ctrl->admin, RDT_COUNT_RESETS);
 		rdt_aer_drop_all(ctrl);
 		rdt_events_reset(ctrl);
 		reset_features(ctrl);

@@ -10,6 +10,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "ctrl.h"
+#include "io_stats.h"
 #include "subsys.h"
 #include "target/config/tgt_limits.h"
 
@@ -26,8 +27,10 @@ static void keep_alive_expired(struct rd_timer *timer)
 	if (again)
 		/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
 		rd_timer_start(ctrl->owner->loop, timer, ctrl->kato_ms * RD_NSEC_PER_MSEC);
-	else
+	else {
+		rdt_count_event(ctrl->admin, RDT_COUNT_KEEP_ALIVES);
 		rdt_ctrl_fatal(ctrl, "keep alive timed out");
+	}
 }
 
 void rdt_keep_alive_start(struct rdt_ctrl *ctrl, uint32_t kato_ms)

@@ -13,6 +13,7 @@
 #include "qos_queue.h"
 #include "health.h"
 #include "host_access.h"
+#include "io_stats.h"
 #include "range_lock.h"
 #include "resv.h"
 #include "subsys.h"
@@ -126,6 +127,7 @@ void rdt_ns_free(struct rdt_ns *ns)
 	rd_map_remove(&ss->target->ns_map, rdt_ns_key(ss, ns->nsid));
 	rdt_subsys_count(ns, false);
 	rdt_host_access_remove_ns(ns);
+	rdt_ns_stats_free(ns);
 	rdt_resv_close(ns);
 	rdt_qos_limiter_free(&ns->limiter);
 	rdt_bdev_close(&ns->bdev);

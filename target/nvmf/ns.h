@@ -12,6 +12,7 @@
 #include "util/loop.h"
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
+#include "io_stats.h"
 #include "range_lock.h"
 #include "reactor.h"
 #include "request.h"
@@ -58,6 +59,9 @@ struct rdt_ns_post {
 	struct rdt_ns *ns;
 	struct rdt_reactor *reactor;
 	int err; /* the answer of the reactor */
+	/* Counters: kept when the channel closes. NULL: nothing was counted. Freed with @ns. */
+	_Atomic(struct rdt_ns_stats *) stats;
+	struct rdt_in_flight in_flight;
 } __attribute__((aligned(64)));
 
 /*

@@ -13,6 +13,7 @@
 #include "util/loop.h"
 #include "target/bdev/backend.h"
 #include "host_access.h"
+#include "io_stats.h"
 #include "ns.h"
 #include "reactor.h"
 #include "request.h"
@@ -174,6 +175,7 @@ void rdt_ns_channel_close(struct rdt_reactor *r, struct rdt_ns *ns)
 	if (channel->ns != ns)
 		return; /* the channel could not be opened on this reactor */
 	assert(!channel->inflight);
+	rdt_io_count_run(r);
 	rdt_ns_channel_hide(r, ns);
 	rdt_chan_close(&channel->chan);
 	TAILQ_REMOVE(&r->channels, channel, link);

@@ -22,6 +22,7 @@
 #include "util/buddy.h"
 #include "util/loop.h"
 #include "io.h"
+#include "io_stats.h"
 #include "peers.h"
 #include "qpair.h"
 #include "reactor.h"
@@ -257,6 +258,7 @@ static RD_COLD void pool_wait(struct rdt_pool *pool, struct rdt_account *acc, st
 {
 	bool first = TAILQ_EMPTY(&acc->waiting);
 
+	rdt_io_count_wait(req, RDT_COUNT_BUFFER_WAITS);
 	TAILQ_INSERT_TAIL(&acc->waiting, req, link);
 	if (first) {
 		acc->turn = (uint8_t)turn_of(pool, acc);

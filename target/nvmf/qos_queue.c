@@ -15,6 +15,7 @@
 #include "ctrl.h"
 #include "qos_queue.h"
 #include "io.h"
+#include "io_stats.h"
 #include "pool.h"
 #include "qos.h"
 #include "request.h"
@@ -154,8 +155,10 @@ bool rdt_qos_admit(struct rdt_req *req)
 		TAILQ_INSERT_TAIL(&queue->waiting, req, link);
 		r->limited++;
 		req->queue = queue;
-		if (req->state != RDT_REQ_LIMITED)
+		if (req->state != RDT_REQ_LIMITED) {
+			rdt_io_count_wait(req, RDT_COUNT_QOS_WAITS);
 			rdt_req_move(req, RDT_REQ_LIMITED);
+		}
 		return false;
 	}
 	return true;

@@ -19,6 +19,7 @@
 #include "fresh.h"
 #include "stale_write.h"
 #include "io.h"
+#include "io_stats.h"
 #include "peers.h"
 #include "placement.h"
 #include "pool.h"
@@ -75,6 +76,7 @@ static void free_qpair(struct rdt_qpair *qp)
 {
 	struct rdt_reactor *r = qp->reactor;
 
+	rdt_walk_skip(qp);
 	TAILQ_REMOVE(&r->qpairs, qp, link);
 	r->qpairs_count--;
 	rdt_unplace(r, qp->admin);
@@ -169,6 +171,7 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->traced = rd_log_enabled(r->log, RD_LOG_QPAIR, RD_LOG_TRACE);
 	qp->ops = ops;
 	qp->share = &r->unassociated;
+	rdt_cell_init(qp);
 	qp->admin = cm_qid == 0;
 	qp->cmds = qp->admin ? r->target->cmds->admin : r->target->cmds->io;
 	qp->cm_qid = cm_qid;
@@ -195,6 +198,7 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 		return;
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	rd_defer_cancel(qp->reactor->loop, &qp->check);
+	rdt_cell_leave(qp);
 	rdt_share_leave(qp);
 	rdt_peer_leave(qp);
 	rdt_peer_gone(qp->reactor->target, qp->peer);
@@ -215,6 +219,7 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 	TAILQ_INSERT_TAIL(&r->qpairs, qp, link);
 	r->qpairs_count++;
 	qp->unproven = rdt_req_unproven(qp->listener);
+	rdt_cell_join(qp, NULL);
 	rdt_fresh_add(qp);
 	if (rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
 		rdt_qpair_close(qp, "out of memory");
@@ -254,6 +259,7 @@ void rdt_qpair_live(struct rdt_qpair *qp)
 	rdt_fresh_remove(qp);
 	qp->cmds = qp->admin ? tables->admin : tables->io;
 	rdt_share_join(qp, ctrl->hostnqn);
+	rdt_cell_join(qp, ctrl->hostnqn);
 	qp->ops->joined(qp);
 	set_qpair_state(qp, RDT_QP_LIVE);
 	rd_info(qp->log, RD_LOG_QPAIR, "%s qid %u cntlid %u: connected from %s, %u entries",
@@ -339,6 +345,7 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 		return;
 	rd_info(qp->log, RD_LOG_QPAIR, "qid %u from %s: closing: %s", qp->qid,
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), reason);
+	rdt_count_event(qp, RDT_COUNT_DISCONNECTS);
 	set_qpair_state(qp, RDT_QP_CLOSING);
 	rdt_fresh_remove(qp);
 	rd_timer_stop(qp->reactor->loop, &qp->timer);

@@ -16,6 +16,7 @@
 #include "transport.h"
 
 struct rdt_auth;
+struct rdt_cell;
 struct rdt_cmd;
 struct rdt_ctrl;
 struct rdt_listener;
@@ -79,6 +80,7 @@ struct rdt_qpair {
 	TAILQ_ENTRY(rdt_qpair) link;
 	struct rdt_ctrl *ctrl;   /* a reference; NULL before Connect */
 	struct rdt_share *share; /* the share of its host */
+	struct rdt_cell *cell;   /* its counters: io_stats.h */
 	struct rdt_peer *peer;   /* its address; NULL in tests */
 	struct rdt_peer *host;   /* its host; NULL before Connect */
 	TAILQ_ENTRY(rdt_qpair) fresh_link;

@@ -13,6 +13,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/map.h"
+#include "io_stats.h"
 #include "pool.h"
 #include "req_latency.h"
 
@@ -85,6 +86,9 @@ struct rdt_reactor {
 	struct rdt_req_list behind_fence;
 	struct rd_timer fence_timer;
 	struct rdt_timing timing;
+	struct rdt_cells cells; /* counters, by host and listener */
+	struct rdt_io_run run;
+	struct rdt_walk walk;
 	bool draining;
 	bool drained_sent;
 	struct rd_msg drain_msg;   /* main -> reactor: finish commands, then close */

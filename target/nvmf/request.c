@@ -17,6 +17,7 @@
 #include "qos_queue.h"
 #include "stale_write.h"
 #include "io.h"
+#include "io_stats.h"
 #include "listener.h"
 #include "ns.h"
 #include "pool.h"
@@ -458,10 +459,25 @@ void rdt_req_drop(struct rdt_req *req)
 	drop_req(req);
 }
 
+/* In a batch, most commands are like the one before. */
+static void count_answered(struct rdt_req *req)
+{
+	struct rdt_io_run *run = &req->qp->reactor->run;
+
+	if (run->match == req->arrived && run->qp == req->qp && run->ns == req->ns &&
+	    run->len == req->data_len && run->opcode == req->sqe.opcode &&
+	    nvme_status_ok(req->status))
+		run->count++;
+	else
+		rdt_io_count(req);
+}
+
 void rdt_req_responded(struct rdt_req *req)
 {
 	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_RESPONDING);
 	rdt_req_move(req, RDT_REQ_DONE);
+	if (req->arrived)
+		count_answered(req);
 	finish_req(req);
 }
 
@@ -502,12 +518,16 @@ void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule
 	req->work.step = NULL;
 	req->range.state = RDT_RANGE_NONE;
 	req->watched = qp->traced;
+	req->arrived = 0;
 	rdt_req_move(req, RDT_REQ_NEW);
 	if (qp->ctrl) {
 		rdt_keep_alive_traffic(qp->ctrl);
 		/* I/O commands after Connect only: an AER may wait for hours. */
-		if (!qp->admin && --qp->reactor->timing.left == 0)
-			rdt_timing_begin(req);
+		if (!qp->admin) {
+			req->arrived = rd_loop_now(qp->reactor->loop);
+			if (--qp->reactor->timing.left == 0)
+				rdt_timing_begin(req);
+		}
 	}
 	state_new(req);
 	rdt_req_process(req);

@@ -149,7 +149,8 @@ struct rdt_req {
 	uint8_t dir;      /* enum rdt_dir */
 	bool timed;       /* its latencies are measured */
 	uint32_t rkey;
-	uint64_t raddr; /* keyed: address at the host; in-capsule: offset */
+	uint64_t raddr;   /* keyed: address at the host; in-capsule: offset */
+	uint64_t arrived; /* time in ns; 0: not an I/O command, and not counted */
 	struct rdt_qpair *qp;
 	struct rdt_capsule *cap;        /* until its in-capsule data was used */
 	struct rdt_ns *ns;              /* set by rdt_ns_take(), released at the end */

@@ -19,6 +19,7 @@
 #include "target/bdev/engine.h"
 #include "target/nvmf/fresh.h"
 #include "target/nvmf/stale_write.h"
+#include "target/nvmf/io_stats.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/placement.h"
 #include "target/nvmf/pool.h"
@@ -217,7 +218,10 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	err = rd_loop_create(&opts, &r->loop);
 	if (err)
 		return err;
-	err = rdt_ns_channel_init(r);
+	rdt_walk_init(r);
+	err = rdt_cells_init(r);
+	if (!err)
+		err = rdt_ns_channel_init(r);
 	if (err)
 		return err;
 	err = rdt_timing_init(r, target->cfg->target.state_times);
@@ -289,6 +293,7 @@ void rdt_reactor_teardown(struct rdt_reactor *r)
 {
 	assert(TAILQ_EMPTY(&r->qpairs));
 	rdt_place_unwatch(r);
+	rd_defer_cancel(r->loop, &r->walk.defer);
 	r->target->transport->reactor_fini(r);
 	rdt_ns_channel_close_all(r);
 	rdt_engines_destroy(&r->engines);
@@ -388,5 +393,6 @@ void rdt_reactor_fini(struct rdt_reactor *r)
 	rd_iomem_unmap(r->slab, r->map_len);
 	rdt_ns_channel_fini(r);
 	rdt_timing_fini(r);
+	rdt_cells_fini(r);
 	rd_loop_destroy(&r->loop);
 }

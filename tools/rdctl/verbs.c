@@ -187,6 +187,19 @@ static int run_stats(const struct rdctl *ctl, const struct rdctl_arguments *args
 	return show_result(ctl, "stats.get", NULL, print_stats);
 }
 
+static int print_metrics(const json_t *result)
+{
+	fputs(json_string_value(json_object_get(result, "text")), stdout);
+	return RDCTL_OK;
+}
+
+static int run_metrics(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	json_t *params = args->count ? json_pack("{s:s}", "format", args->values[0]) : NULL;
+
+	return show_result(ctl, "metrics.get", params, print_metrics);
+}
+
 /* One line at once: whoever reads a pipe sees it now. False: nobody reads. */
 static bool print_rdctl_event(const struct rdctl *ctl, const json_t *notification)
 {
@@ -423,6 +436,8 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"ns", "[SUBNQN]", "namespaces", 0, 1, run_ns},
 	{"listeners", "", "addresses, and their ANA states", 0, 0, run_listeners},
 	{"stats", "", "counters since the start", 0, 0, run_stats},
+	{"metrics", "[FORMAT]", "metrics for prometheus (default) or openmetrics", 0, 1,
+	 run_metrics},
 	{"events", "[LEVEL]", "messages of the log, as they are written", 0, 1, run_events},
 	{"config", "", "the running configuration, in JSON", 0, 0, run_config},
 	{"check", "[--full]", "the mistakes of the configuration file", 0, 0, run_check},

@@ -495,6 +495,7 @@ static void poll_rdma_cq(struct rdt_rdma_dev *rdev)
 		}
 		for (int i = 0; i < n; i++)
 			prefetch_wc(&wc[i]);
+		rdev->reactor->run.match = 0;
 		for (int i = 0; i < n; i++)
 			handle_wc(rdev, &wc[i]);
 		total += (unsigned int)n;

@@ -282,6 +282,7 @@ static bool conn_pump(struct t_conn *c)
 
 		memmove(&c->responds[0], &c->responds[1],
 			--c->responds_count * sizeof(c->responds[0]));
+		c->qp.reactor->run.match = 0; /* each is a batch of its own */
 		rdt_req_responded(req);
 		moved = true;
 	}

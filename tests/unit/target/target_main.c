@@ -15,6 +15,7 @@ int main(int argc, char **argv)
 		{.name = "sgl_list", .cases = t_sgl_list_cases},
 		{.name = "flow", .cases = t_flow_cases},
 		{.name = "request pool", .cases = t_req_pool_cases},
+		{.name = "I/O counters", .cases = t_io_stats_cases},
 		{.name = "request latency", .cases = t_req_latency_cases},
 		{.name = "request state", .cases = t_req_state_cases},
 		{.name = "teardown", .cases = t_teardown_cases},

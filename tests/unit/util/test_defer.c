@@ -303,6 +303,29 @@ static void spins_while_it_pays(void)
 	rd_loop_destroy(&loop);
 }
 
+static void the_longest_turn_is_remembered_for_a_minute(void)
+{
+	struct rd_loop *loop = make_loop((struct rd_loop_opts){.clock = &fake_clock});
+	const uint64_t minute = 60 * RD_NSEC_PER_SEC;
+
+	fake_now = 1000 * RD_NSEC_PER_SEC;
+	CU_ASSERT_EQUAL(rd_loop_longest(loop, fake_now), 0);
+	work_after(loop, 0, 10);
+	work_after(loop, minute / 2, 300);
+	work_after(loop, 5, 20);
+	CU_ASSERT_EQUAL(rd_loop_longest(loop, fake_now), 300);
+	work_after(loop, minute, 7);
+	work_after(loop, 0, 9);
+	CU_ASSERT_EQUAL(rd_loop_longest(loop, fake_now), 300);
+	work_after(loop, minute, 8);
+	CU_ASSERT_EQUAL(rd_loop_longest(loop, fake_now), 9);
+	/* Without work there is nothing to remember. */
+	CU_ASSERT_EQUAL(rd_loop_longest(loop, fake_now + 2 * minute), 0);
+	work_after(loop, 3 * minute, 1);
+	CU_ASSERT_EQUAL(rd_loop_longest(loop, fake_now), 1);
+	rd_loop_destroy(&loop);
+}
+
 static int one_turn(void *arg)
 {
 	return rd_loop_turn(arg, UINT64_MAX);
@@ -484,6 +507,8 @@ const struct t_case t_defer_cases[] = {
 	{"spins only while gaps are short", spins_while_it_pays},
 	{"lets others have the processor while it spins", lets_others_run_while_it_spins},
 	{"the time of work is counted", busy_time_is_that_of_work},
+	{"the longest turn is remembered for a minute",
+	 the_longest_turn_is_remembered_for_a_minute},
 	{"pollers are armed before a sleep only", pollers_are_armed_before_a_sleep},
 	{"epoll is asked rarely where pollers have the work",
 	 epoll_is_asked_rarely_where_pollers_have_the_work},

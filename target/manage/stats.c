@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stats.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "util/sockaddr.h"
+#include "target/bdev/backend.h"
+#include "target/nvmf/listener.h"
+#include "target/nvmf/ns.h"
+#include "target/nvmf/reactor.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
+
+/* How long a reactor may take to answer. */
+#define ANSWER_NS (500 * RD_NSEC_PER_MSEC)
+/* Namespaces that are copied in one turn of the main loop. */
+#define NS_SLICE 64u
+
+struct rdt_sampler {
+	struct rdt_target *target;
+	struct rd_timer timer; /* reactors do not answer */
+	struct rd_defer copy;  /* the next slice */
+	struct rd_msg worked;  /* the thread has ended */
+	pthread_t thread;
+	bool working; /* @thread runs */
+	bool closed;
+	TAILQ_HEAD(, rdt_stats_ask) asks;
+	struct rdt_stats_ask *ask; /* in progress */
+	struct rdt_stats *stats;   /* what is being copied */
+	unsigned int left;         /* reactors that have not answered */
+	unsigned int slot;         /* next namespace to copy */
+	unsigned int ns_room;
+	unsigned int reactor; /* next reactor to copy */
+	bool *out;            /* [reactors]: a walk is on its way */
+	int64_t started;      /* Unix time */
+};
+
+static void sampler_next(struct rdt_sampler *s);
+
+/* ---- sums ---- */
+
+void rdt_stats_add(struct rdt_stats_io *sum, const struct rdt_stats_io *io)
+{
+	for (unsigned int i = 0; i < RDT_IO_OPS; i++) {
+		sum->op[i].count += io->op[i].count;
+		sum->op[i].bytes += io->op[i].bytes;
+		sum->op[i].ns += io->op[i].ns;
+		for (unsigned int j = 0; j < RDT_LAT_BUCKETS; j++)
+			sum->op[i].bucket[j] += io->op[i].bucket[j];
+	}
+	for (unsigned int i = 0; i < RDT_COUNTS; i++)
+		sum->events[i] += io->events[i];
+	sum->other_errors += io->other_errors;
+	for (unsigned int i = 0; i < RDT_ERROR_KINDS && io->status[i]; i++) {
+		unsigned int j = 0;
+
+		while (j < RDT_ERROR_KINDS && sum->status[j] && sum->status[j] != io->status[i])
+			j++;
+		if (j == RDT_ERROR_KINDS) {
+			sum->other_errors += io->errors[i];
+		} else {
+			sum->status[j] = io->status[i];
+			sum->errors[j] += io->errors[i];
+		}
+	}
+	sum->in_flight += io->in_flight;
+	if (io->oldest_ns > sum->oldest_ns)
+		sum->oldest_ns = io->oldest_ns;
+}
+
+uint64_t rdt_stats_commands(const struct rdt_stats_io *io)
+{
+	uint64_t count = 0;
+
+	for (unsigned int i = 0; i < RDT_IO_OPS; i++)
+		count += io->op[i].count;
+	return count;
+}
+
+const char *rdt_stats_op_name(unsigned int op)
+{
+	static const char *const names[RDT_IO_OPS] = {
+		[RDT_IO_FLUSH] = "flush",
+		[RDT_IO_WRITE] = "write",
+		[RDT_IO_READ] = "read",
+		[RDT_IO_OTHER] = "other",
+	};
+
+	return op < RDT_IO_OPS ? names[op] : "?";
+}
+
+uint64_t rdt_stats_percentile(const struct rdt_stats_op *op, double percent)
+{
+	double want = (double)op->count * percent / 100;
+	uint64_t seen = 0;
+
+	for (unsigned int i = 0; i < RDT_LAT_BUCKETS; i++) {
+		seen += op->bucket[i];
+		if (seen && (double)seen + 1e-6 >= want)
+			return rdt_lat_end(i);
+	}
+	return 0;
+}
+
+/* ---- copies ---- */
+
+static void stats_free(struct rdt_stats *stats)
+{
+	if (!stats)
+		return;
+	for (unsigned int i = 0; i < stats->ns_count; i++) {
+		free(stats->ns[i]->subsys);
+		free(stats->ns[i]);
+	}
+	for (unsigned int i = 0; i < stats->cells_count; i++)
+		free(stats->cells[i].hostnqn);
+	for (unsigned int i = 0; i < stats->listeners_count; i++)
+		free(stats->listeners[i].address);
+	for (unsigned int i = 0; i < stats->subsystems; i++)
+		free(stats->subsys[i].nqn);
+	free(stats->subsys);
+	free(stats->reactors);
+	free(stats->ns);
+	free(stats->cells);
+	free(stats->listeners);
+	free(stats);
+}
+
+static char *copy_text(struct rdt_stats *stats, const char *text)
+{
+	char *copy = strdup(text);
+
+	stats->no_memory |= !copy;
+	return copy;
+}
+
+static void add_ops(struct rdt_stats_io *io, const struct rdt_op_stats *ops)
+{
+	for (unsigned int i = 0; i < RDT_IO_OPS; i++) {
+		io->op[i].bytes += rdt_counted(&ops[i].bytes);
+		io->op[i].ns += rdt_counted(&ops[i].ns);
+		for (unsigned int j = 0; j < RDT_LAT_BUCKETS; j++) {
+			uint64_t n = rdt_counted(&ops[i].bucket[j]);
+
+			io->op[i].bucket[j] += n;
+			io->op[i].count += n;
+		}
+	}
+}
+
+static void add_errors(struct rdt_stats_io *io, const struct rdt_io_errors *errors)
+{
+	struct rdt_stats_io one = {.other_errors = rdt_counted(&errors->others)};
+
+	for (unsigned int i = 0; i < RDT_ERROR_KINDS; i++) {
+		one.status[i] = atomic_load_explicit(&errors->status[i], memory_order_relaxed);
+		one.errors[i] = rdt_counted(&errors->count[i]);
+		if (!one.status[i])
+			break;
+	}
+	rdt_stats_add(io, &one);
+}
+
+static void add_in_flight(struct rdt_stats_io *io, const struct rdt_in_flight *f,
+			  const struct rdt_reactor *r, uint64_t now)
+{
+	uint64_t oldest = atomic_load_explicit(&f->oldest, memory_order_relaxed);
+	uint64_t age = now > oldest ? now - oldest : 0;
+
+	if (atomic_load_explicit(&f->walk, memory_order_relaxed) !=
+	    atomic_load_explicit(&r->walk.number, memory_order_relaxed))
+		return;
+	io->in_flight += atomic_load_explicit(&f->count, memory_order_relaxed);
+	if (age > io->oldest_ns)
+		io->oldest_ns = age;
+}
+
+static void copy_ns(struct rdt_sampler *s, struct rdt_ns *ns, uint64_t now)
+{
+	struct rdt_stats *stats = s->stats;
+	struct rdt_stats_ns *copy = calloc(1, sizeof(*copy));
+	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
+
+	if (!copy) {
+		stats->no_memory = true;
+		return;
+	}
+	copy->subsys = copy_text(stats, ns->subsys->nqn);
+	copy->nsid = ns->nsid;
+	copy->size = atomic_load(&ns->blocks) << ns->lbads;
+	copy->ana_group = ns->cfg->ana_group;
+	copy->live = ns->state == RDT_NS_LIVE;
+	copy->sync_failed = base && atomic_load(&base->sync_err) != 0;
+	for (unsigned int i = 0; i < s->target->reactors_count; i++) {
+		const struct rdt_ns_post *post = &ns->posts[i];
+		const struct rdt_ns_stats *from =
+			atomic_load_explicit(&post->stats, memory_order_acquire);
+
+		add_in_flight(&copy->io, &post->in_flight, &s->target->reactors[i], now);
+		if (!from)
+			continue;
+		add_ops(&copy->io, from->op);
+		add_errors(&copy->io, &from->errors);
+		for (unsigned int j = 0; j < RDT_NS_COUNTS; j++)
+			copy->io.events[j] += rdt_counted(&from->events[j]);
+	}
+	stats->ns[stats->ns_count++] = copy;
+}
+
+static bool ns_has_room(struct rdt_sampler *s)
+{
+	struct rdt_stats_ns **more;
+
+	if (s->stats->ns_count < s->ns_room)
+		return true;
+	more = realloc(s->stats->ns, 2 * (s->ns_room + NS_SLICE) * sizeof(struct rdt_stats_ns *));
+	s->stats->no_memory |= !more;
+	if (!more)
+		return false;
+	s->stats->ns = more;
+	s->ns_room = 2 * (s->ns_room + NS_SLICE);
+	return true;
+}
+
+static void copy_some_ns(struct rdt_sampler *s)
+{
+	uint64_t now = rd_loop_now_raw(s->target->loop);
+	unsigned int copied = 0;
+
+	for (; s->slot < RDT_NS_SLOTS && copied < NS_SLICE; s->slot++) {
+		struct rdt_ns *ns = s->target->ns[s->slot];
+
+		if (!ns || ns->state == RDT_NS_NEW || !ns_has_room(s))
+			continue;
+		copy_ns(s, ns, now);
+		copied++;
+	}
+}
+
+static int listener_index(const struct rdt_target *t, const struct rdt_listener *of)
+{
+	const struct rdt_listener *l;
+	int i = 0;
+
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (l == of)
+			return i;
+		i++;
+	}
+	return -1;
+}
+
+static void copy_cell(struct rdt_sampler *s, const struct rdt_cell *from, unsigned int reactor,
+		      uint64_t now)
+{
+	struct rdt_stats *stats = s->stats;
+	struct rdt_stats_cell *cell = &stats->cells[stats->cells_count++];
+
+	memset(cell, 0, sizeof(*cell));
+	cell->hostnqn = from->hostnqn ? copy_text(stats, from->hostnqn) : NULL;
+	cell->listener = listener_index(s->target, from->listener);
+	cell->reactor = reactor;
+	cell->qpairs = from->qpairs;
+	add_ops(&cell->io, from->op);
+	add_errors(&cell->io, &from->errors);
+	for (unsigned int j = 0; j < RDT_COUNTS; j++)
+		cell->io.events[j] = rdt_counted(&from->events[j]);
+	add_in_flight(&cell->io, &from->in_flight, &s->target->reactors[reactor], now);
+}
+
+/* The reactor waits for the lock only to let a host come or go. */
+static void copy_cells(struct rdt_sampler *s, struct rdt_reactor *r, uint64_t now)
+{
+	struct rdt_cells *cells = &r->cells;
+	struct rdt_stats_cell *more;
+
+	pthread_mutex_lock(&cells->lock);
+	more = realloc(s->stats->cells,
+		       (s->stats->cells_count + cells->count + 1) * sizeof(*s->stats->cells));
+	s->stats->no_memory |= !more;
+	if (more) {
+		s->stats->cells = more;
+		copy_cell(s, &cells->nobody, r->index, now);
+		for (unsigned int i = 0; i < cells->count; i++)
+			copy_cell(s, cells->cells[i], r->index, now);
+	}
+	pthread_mutex_unlock(&cells->lock);
+}
+
+static void copy_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
+{
+	uint64_t now = rd_loop_now_raw(s->target->loop);
+	struct rdt_stats_reactor *copy = &s->stats->reactors[r->index];
+
+	copy->answered = !s->out[r->index];
+	copy->busy_ns = rd_loop_busy(r->loop);
+	copy->longest_ns = rd_loop_longest(r->loop, now);
+	if (copy->answered) {
+		copy->admin_queues = r->walk.admin_queues;
+		copy->io_queues = r->walk.io_queues;
+		copy->in_flight = r->walk.in_flight;
+		copy->waiting = r->walk.waiting;
+		copy->limited = r->walk.limited;
+		copy->buffer_bytes = r->walk.buffer_bytes;
+		copy->reserve_bytes = r->walk.reserve_bytes;
+		copy->scratch_bytes = r->walk.scratch_bytes;
+	}
+	copy_cells(s, r, now);
+}
+
+static void copy_listeners(struct rdt_stats *stats, const struct rdt_target *t)
+{
+	const struct rdt_listener *l;
+	unsigned int count = 0;
+	char text[RD_ADDR_TEXT];
+
+	TAILQ_FOREACH (l, &t->listeners, link)
+		count++;
+	stats->listeners = calloc(count + 1, sizeof(*stats->listeners));
+	stats->no_memory |= !stats->listeners;
+	if (!stats->listeners)
+		return;
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		struct rdt_stats_listener *copy = &stats->listeners[stats->listeners_count++];
+
+		copy->listening = l->lis && !l->wait_err;
+		copy->address = copy_text(
+			stats, l->wait_err
+				       ? l->cfg->address
+				       : rd_addr_format((const struct sockaddr *)&l->addr, text));
+	}
+}
+
+static void copy_subsys(struct rdt_stats *stats, const struct rdt_subsys *ss)
+{
+	struct rdt_stats_subsys *copy = &stats->subsys[stats->subsystems++];
+
+	copy->nqn = copy_text(stats, ss->nqn);
+	for (unsigned int i = 0; i < stats->reactors_count; i++) {
+		const struct rdt_counters *c = &ss->counters[i];
+		uint64_t reads = rdt_counted(&c->reads), writes = rdt_counted(&c->writes);
+
+		copy->reads += reads;
+		copy->writes += writes;
+		copy->read_bytes += 512 * rdt_counted(&c->blocks_read);
+		copy->written_bytes += 512 * rdt_counted(&c->blocks_written);
+		copy->media_errors += rdt_counted(&c->media_errors);
+		stats->reactors[i].reads += reads;
+		stats->reactors[i].writes += writes;
+	}
+}
+
+static void copy_target(struct rdt_stats *stats, struct rdt_target *t)
+{
+	stats->uptime_ns = rd_loop_now_raw(t->loop) - t->started_ns;
+	stats->subsys = calloc(t->subsys_count + 1, sizeof(*stats->subsys));
+	stats->no_memory |= !stats->subsys;
+	for (unsigned int i = 0; i < t->subsys_count && stats->subsys; i++) {
+		struct rdt_subsys *ss = t->subsys[i];
+
+		if (atomic_load(&ss->gone))
+			continue;
+		copy_subsys(stats, ss);
+		pthread_mutex_lock(&ss->lock);
+		stats->controllers += ss->ctrls_count;
+		pthread_mutex_unlock(&ss->lock);
+	}
+	copy_listeners(stats, t);
+}
+
+/* ---- requests ---- */
+
+static void sampler_answer(struct rdt_sampler *s)
+{
+	struct rdt_stats_ask *ask = s->ask;
+	struct rdt_stats *stats = s->stats;
+
+	s->ask = NULL;
+	s->stats = NULL;
+	ask->done(ask, stats && !stats->no_memory ? stats : NULL);
+	stats_free(stats);
+	if (!s->closed)
+		sampler_next(s);
+}
+
+static void work_ended(struct rd_msg *msg)
+{
+	struct rdt_sampler *s = rd_container_of(msg, struct rdt_sampler, worked);
+
+	if (s->closed)
+		return;
+	pthread_join(s->thread, NULL);
+	s->working = false;
+	sampler_answer(s);
+}
+
+static void *run_work(void *arg)
+{
+	struct rdt_sampler *s = arg;
+
+	s->ask->work(s->ask, s->stats);
+	rd_loop_post(s->target->loop, &s->worked);
+	return NULL;
+}
+
+static void sampler_copied(struct rdt_sampler *s)
+{
+	if (!s->ask->work || s->stats->no_memory) {
+		sampler_answer(s);
+		return;
+	}
+	s->working = pthread_create(&s->thread, NULL, run_work, s) == 0;
+	if (s->working) {
+		pthread_setname_np(s->thread, "stats");
+		return;
+	}
+	s->stats->no_memory = true;
+	sampler_answer(s);
+}
+
+static void copy_slice(struct rd_defer *defer)
+{
+	struct rdt_sampler *s = rd_container_of(defer, struct rdt_sampler, copy);
+
+	if (s->slot < RDT_NS_SLOTS)
+		copy_some_ns(s);
+	else if (s->reactor < s->target->reactors_count)
+		copy_reactor(s, &s->target->reactors[s->reactor++]);
+	if (s->slot < RDT_NS_SLOTS || s->reactor < s->target->reactors_count)
+		rd_defer(s->target->loop, &s->copy, RD_DEFER_NEXT);
+	else
+		sampler_copied(s);
+}
+
+static void begin_copy(struct rdt_sampler *s)
+{
+	rd_timer_stop(s->target->loop, &s->timer);
+	s->left = 0;
+	s->stats->started = s->started;
+	copy_target(s->stats, s->target);
+	rd_defer(s->target->loop, &s->copy, RD_DEFER_NEXT);
+}
+
+static void no_answer(struct rd_timer *timer)
+{
+	begin_copy(rd_container_of(timer, struct rdt_sampler, timer));
+}
+
+static void walk_done(struct rdt_reactor *r)
+{
+	struct rdt_sampler *s = r->walk.arg;
+
+	s->out[r->index] = false;
+	if (!s->closed && s->left && --s->left == 0)
+		begin_copy(s);
+}
+
+/* A reactor that has not answered an earlier walk is not asked again. */
+static void ask_reactors(struct rdt_sampler *s)
+{
+	struct rdt_target *t = s->target;
+
+	for (unsigned int i = 0; i < t->reactors_count; i++) {
+		struct rdt_walk *walk = &t->reactors[i].walk;
+
+		if (s->out[i])
+			continue;
+		s->out[i] = true;
+		s->left++;
+		walk->done = walk_done;
+		walk->arg = s;
+		walk->msg.fn = rdt_walk_begin;
+		rd_loop_post(t->reactors[i].loop, &walk->msg);
+	}
+	if (!s->left || rd_timer_start(t->loop, &s->timer, ANSWER_NS))
+		begin_copy(s);
+}
+
+static void sampler_next(struct rdt_sampler *s)
+{
+	struct rdt_stats_ask *ask = TAILQ_FIRST(&s->asks);
+
+	if (s->ask || !ask)
+		return;
+	TAILQ_REMOVE(&s->asks, ask, link);
+	s->ask = ask;
+	s->slot = s->reactor = s->ns_room = 0;
+	s->stats = calloc(1, sizeof(*s->stats));
+	if (s->stats) {
+		s->stats->reactors_count = s->target->reactors_count;
+		s->stats->reactors = calloc(s->target->reactors_count, sizeof(*s->stats->reactors));
+	}
+	if (!s->stats || !s->stats->reactors) {
+		stats_free(s->stats);
+		s->stats = NULL;
+		sampler_answer(s);
+		return;
+	}
+	ask_reactors(s);
+}
+
+void rdt_stats_ask(struct rdt_sampler *s, struct rdt_stats_ask *ask)
+{
+	TAILQ_INSERT_TAIL(&s->asks, ask, link);
+	sampler_next(s);
+}
+
+int rdt_sampler_new(struct rdt_target *target, struct rdt_sampler **out)
+{
+	struct rdt_sampler *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->out = calloc(target->reactors_count, sizeof(*s->out));
+	if (!s->out) {
+		free(s);
+		return -ENOMEM;
+	}
+	s->target = target;
+	s->started = (int64_t)time(NULL);
+	s->timer.fn = no_answer;
+	s->copy.fn = copy_slice;
+	s->worked.fn = work_ended;
+	TAILQ_INIT(&s->asks);
+	*out = s;
+	return 0;
+}
+
+void rdt_sampler_close(struct rdt_sampler *s)
+{
+	if (!s)
+		return;
+	s->closed = true;
+	rd_timer_stop(s->target->loop, &s->timer);
+	rd_defer_cancel(s->target->loop, &s->copy);
+	if (s->working)
+		pthread_join(s->thread, NULL);
+	s->working = false;
+	stats_free(s->stats);
+	s->stats = NULL;
+	s->ask = NULL;
+	TAILQ_INIT(&s->asks);
+}
+
+void rdt_sampler_free(struct rdt_sampler **s)
+{
+	if (!*s)
+		return;
+	free((*s)->out);
+	free(*s);
+	*s = NULL;
+}

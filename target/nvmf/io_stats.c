@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "io_stats.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/cold.h"
+#include "nvmf/text.h"
+#include "ns.h"
+#include "peers.h"
+#include "qpair.h"
+#include "reactor.h"
+#include "request.h"
+#include "target.h"
+
+uint64_t rdt_lat_end(unsigned int index)
+{
+	unsigned int shift = index >> RDT_LAT_SUB_BITS;
+	uint64_t value = index + 1;
+
+	if (shift >= 2)
+		value = ((uint64_t)index - ((shift - 1) << RDT_LAT_SUB_BITS) + 1) << (shift - 1);
+	return value << RDT_LAT_UNIT_BITS;
+}
+
+/* ---- cells ---- */
+
+int rdt_cells_init(struct rdt_reactor *r)
+{
+	int err = pthread_mutex_init(&r->cells.lock, NULL);
+
+	r->cells.ready = !err;
+	return -err;
+}
+
+static void cell_free(struct rdt_cell *cell)
+{
+	free(cell->hostnqn);
+	free(cell);
+}
+
+void rdt_cells_fini(struct rdt_reactor *r)
+{
+	struct rdt_cells *cells = &r->cells;
+
+	if (!cells->ready)
+		return;
+	for (unsigned int i = 0; i < cells->count; i++)
+		cell_free(cells->cells[i]);
+	free(cells->cells);
+	free(cells->hashes);
+	pthread_mutex_destroy(&cells->lock);
+	cells->ready = false;
+}
+
+/* Only this reactor's thread changes the list, so it reads without the lock. @hostnqn may be
+ * NULL. */
+static unsigned int cell_find(const struct rdt_cells *cells, const struct rdt_listener *listener,
+			      const char *hostnqn, uint32_t hash)
+{
+	unsigned int i;
+
+	for (i = 0; i < cells->count; i++) {
+		const struct rdt_cell *cell = cells->cells[i];
+
+		if (cells->hashes[i] == hash && cell->listener == listener &&
+		    !cell->hostnqn == !hostnqn && (!hostnqn || strcmp(cell->hostnqn, hostnqn) == 0))
+			break;
+	}
+	return i;
+}
+
+static bool cells_grow(struct rdt_cells *cells)
+{
+	unsigned int room = cells->room ? 2 * cells->room : 8;
+	struct rdt_cell **list;
+	uint32_t *hashes;
+
+	if (cells->count < cells->room)
+		return true;
+	list = realloc(cells->cells, room * sizeof(struct rdt_cell *));
+	if (list)
+		cells->cells = list;
+	hashes = list ? realloc(cells->hashes, room * sizeof(*hashes)) : NULL;
+	if (!hashes)
+		return false;
+	cells->hashes = hashes;
+	cells->room = room;
+	return true;
+}
+
+static struct rdt_cell *cell_new(const struct rdt_listener *listener, const char *hostnqn)
+{
+	struct rdt_cell *cell = calloc(1, sizeof(*cell));
+
+	if (!cell)
+		return NULL;
+	cell->listener = listener;
+	if (hostnqn && !(cell->hostnqn = strdup(hostnqn))) {
+		free(cell);
+		return NULL;
+	}
+	return cell;
+}
+
+/* Returns &cells->nobody without memory. */
+static struct rdt_cell *cell_get(struct rdt_cells *cells, const struct rdt_listener *listener,
+				 const char *hostnqn)
+{
+	uint32_t hash = hostnqn ? rdt_peer_hash(hostnqn, strlen(hostnqn)) : 0;
+	unsigned int i = cell_find(cells, listener, hostnqn, hash);
+	struct rdt_cell *cell;
+
+	if (i < cells->count)
+		return cells->cells[i];
+	cell = cell_new(listener, hostnqn);
+	if (!cell)
+		return &cells->nobody;
+	pthread_mutex_lock(&cells->lock);
+	if (cells_grow(cells)) {
+		cells->cells[cells->count] = cell;
+		cells->hashes[cells->count++] = hash;
+	} else {
+		cell_free(cell);
+		cell = &cells->nobody;
+	}
+	pthread_mutex_unlock(&cells->lock);
+	return cell;
+}
+
+static void errors_merge(struct rdt_io_errors *errors, uint32_t status, uint64_t n)
+{
+	for (unsigned int i = 0; i < RDT_ERROR_KINDS; i++) {
+		uint32_t kind = atomic_load_explicit(&errors->status[i], memory_order_relaxed);
+
+		if (kind && kind != status)
+			continue;
+		if (!kind)
+			atomic_store_explicit(&errors->status[i], status, memory_order_relaxed);
+		rdt_count(&errors->count[i], n);
+		return;
+	}
+	rdt_count(&errors->others, n);
+}
+
+static void counters_merge(_Atomic uint64_t *to, const _Atomic uint64_t *from, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		rdt_count(&to[i], rdt_counted(&from[i]));
+}
+
+/* Add what was counted in @from to @to. */
+static void cell_merge(struct rdt_cell *to, const struct rdt_cell *from)
+{
+	for (unsigned int i = 0; i < RDT_IO_OPS; i++) {
+		counters_merge(&to->op[i].bytes, &from->op[i].bytes, 1);
+		counters_merge(&to->op[i].ns, &from->op[i].ns, 1);
+		counters_merge(to->op[i].bucket, from->op[i].bucket, RDT_LAT_BUCKETS);
+	}
+	counters_merge(to->events, from->events, RDT_COUNTS);
+	for (unsigned int i = 0; i < RDT_ERROR_KINDS; i++)
+		if (rdt_counted(&from->errors.count[i]))
+			errors_merge(&to->errors, from->errors.status[i],
+				     rdt_counted(&from->errors.count[i]));
+	rdt_count(&to->errors.others, rdt_counted(&from->errors.others));
+}
+
+/* The host of @cell has left. Its counters move to the cell of the listener, so that sums never
+ * become smaller. */
+static void cell_drop(struct rdt_cells *cells, struct rdt_cell *cell)
+{
+	struct rdt_cell *past = cell_get(cells, cell->listener, NULL);
+	unsigned int i;
+
+	pthread_mutex_lock(&cells->lock);
+	cell_merge(past, cell);
+	for (i = 0; cells->cells[i] != cell; i++)
+		;
+	cells->count--;
+	cells->cells[i] = cells->cells[cells->count];
+	cells->hashes[i] = cells->hashes[cells->count];
+	pthread_mutex_unlock(&cells->lock);
+	cell_free(cell);
+}
+
+static void cell_use(struct rdt_qpair *qp, struct rdt_cell *cell)
+{
+	struct rdt_cells *cells = &qp->reactor->cells;
+	struct rdt_cell *old = qp->cell;
+
+	rdt_io_count_run(qp->reactor);
+	pthread_mutex_lock(&cells->lock);
+	cell->qpairs++;
+	old->qpairs--;
+	pthread_mutex_unlock(&cells->lock);
+	qp->cell = cell;
+	if (!old->qpairs && old->hostnqn)
+		cell_drop(cells, old);
+}
+
+void rdt_cell_init(struct rdt_qpair *qp)
+{
+	struct rdt_cells *cells = &qp->reactor->cells;
+
+	qp->cell = &cells->nobody;
+	pthread_mutex_lock(&cells->lock);
+	qp->cell->qpairs++;
+	pthread_mutex_unlock(&cells->lock);
+}
+
+void rdt_cell_join(struct rdt_qpair *qp, const char *hostnqn)
+{
+	cell_use(qp, cell_get(&qp->reactor->cells, qp->listener, hostnqn));
+	if (hostnqn)
+		rdt_count_event(qp, RDT_COUNT_CONNECTS);
+}
+
+void rdt_cell_leave(struct rdt_qpair *qp)
+{
+	if (!qp->cell)
+		return;
+	cell_use(qp, &qp->reactor->cells.nobody);
+	pthread_mutex_lock(&qp->reactor->cells.lock);
+	qp->cell->qpairs--;
+	pthread_mutex_unlock(&qp->reactor->cells.lock);
+	qp->cell = NULL;
+}
+
+/* ---- commands ---- */
+
+static RD_COLD struct rdt_ns_stats *ns_stats_new(struct rdt_ns_post *post)
+{
+	struct rdt_ns_stats *stats = calloc(1, sizeof(*stats));
+
+	atomic_store_explicit(&post->stats, stats, memory_order_release);
+	return stats;
+}
+
+/* NULL without memory. */
+static struct rdt_ns_stats *ns_stats_of(const struct rdt_reactor *r, struct rdt_ns *ns)
+{
+	struct rdt_ns_post *post = &ns->posts[r->index];
+	struct rdt_ns_stats *stats = atomic_load_explicit(&post->stats, memory_order_relaxed);
+
+	return stats ? stats : ns_stats_new(post);
+}
+
+void rdt_ns_stats_free(struct rdt_ns *ns)
+{
+	for (unsigned int i = 0; i < ns->subsys->target->cfg->target.reactors; i++)
+		free(ns->posts[i].stats);
+}
+
+static RD_COLD void count_failure(const struct rdt_req *req)
+{
+	uint32_t status = req->status.v & 0x7ff;
+	struct rdt_ns_stats *stats = req->ns ? ns_stats_of(req->qp->reactor, req->ns) : NULL;
+
+	errors_merge(&req->qp->cell->errors, status, 1);
+	if (stats)
+		errors_merge(&stats->errors, status, 1);
+}
+
+static void count_op(struct rdt_op_stats *stats, const struct rdt_io_run *run, uint64_t ns,
+		     unsigned int bucket)
+{
+	rdt_count(&stats->bytes, (uint64_t)run->count * run->len);
+	rdt_count(&stats->ns, run->count * ns);
+	rdt_count(&stats->bucket[bucket], run->count);
+}
+
+void rdt_io_count_run(struct rdt_reactor *r)
+{
+	struct rdt_io_run *run = &r->run;
+	uint64_t ns = run->answered > run->arrived ? run->answered - run->arrived : 0;
+	unsigned int bucket = rdt_lat_index(ns);
+	enum rdt_io_op op = rdt_io_op(run->opcode);
+	struct rdt_ns_stats *stats;
+
+	run->match = 0;
+	if (!run->count)
+		return;
+	count_op(&run->qp->cell->op[op], run, ns, bucket);
+	stats = run->ns ? ns_stats_of(r, run->ns) : NULL;
+	if (stats)
+		count_op(&stats->op[op], run, ns, bucket);
+	run->count = 0;
+}
+
+void rdt_io_count(struct rdt_req *req)
+{
+	struct rdt_reactor *r = req->qp->reactor;
+	struct rdt_io_run *run = &r->run;
+	bool ok = nvme_status_ok(req->status);
+	bool same_batch = run->match != 0;
+
+	rdt_io_count_run(r);
+	if (!same_batch)
+		run->answered = rd_loop_now_raw(r->loop);
+	run->match = run->arrived = req->arrived;
+	run->qp = req->qp;
+	run->ns = req->ns;
+	run->opcode = req->sqe.opcode;
+	run->len = ok ? req->data_len : 0;
+	run->count = 1;
+	if (!ok)
+		count_failure(req);
+}
+
+RD_COLD void rdt_count_event(const struct rdt_qpair *qp, enum rdt_count_of event)
+{
+	rdt_count(&qp->cell->events[event], 1);
+}
+
+RD_COLD void rdt_io_count_wait(const struct rdt_req *req, enum rdt_count_of event)
+{
+	struct rdt_ns_stats *stats = req->ns ? ns_stats_of(req->qp->reactor, req->ns) : NULL;
+
+	rdt_count_event(req->qp, event);
+	if (stats)
+		rdt_count(&stats->events[event], 1);
+}
+
+/* ---- what is in flight ---- */
+
+static void note_in_flight(struct rdt_in_flight *f, uint32_t walk, uint64_t arrived)
+{
+	uint32_t count = 0;
+
+	if (atomic_load_explicit(&f->walk, memory_order_relaxed) == walk)
+		count = atomic_load_explicit(&f->count, memory_order_relaxed);
+	if (!count || arrived < atomic_load_explicit(&f->oldest, memory_order_relaxed))
+		atomic_store_explicit(&f->oldest, arrived, memory_order_relaxed);
+	atomic_store_explicit(&f->count, count + 1, memory_order_relaxed);
+	atomic_store_explicit(&f->walk, walk, memory_order_relaxed);
+}
+
+static void walk_qpair(struct rdt_walk *walk, struct rdt_qpair *qp)
+{
+	uint32_t number = atomic_load_explicit(&walk->number, memory_order_relaxed);
+
+	walk->admin_queues += qp->admin;
+	walk->io_queues += !qp->admin;
+	for (unsigned int i = 0; i < qp->used; i++) {
+		const struct rdt_req *req = qp->reqs[i];
+
+		if (!req->arrived)
+			continue;
+		walk->in_flight++;
+		note_in_flight(&qp->cell->in_flight, number, req->arrived);
+		if (req->ns)
+			note_in_flight(&req->ns->posts[qp->reactor->index].in_flight, number,
+				       req->arrived);
+	}
+}
+
+static uint64_t pool_bytes(const struct rdt_pool *pool)
+{
+	return rd_buddy_total_bytes(pool->buddy) - rd_buddy_free_bytes(pool->buddy);
+}
+
+static void walk_answered(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, walk.msg);
+
+	r->walk.done(r);
+}
+
+static void walk_end(struct rdt_reactor *r)
+{
+	struct rdt_walk *walk = &r->walk;
+
+	walk->waiting = 0;
+	for (int i = 0; i < RDT_POOLS; i++)
+		walk->waiting += r->pools[i].waiting;
+	walk->limited = r->limited;
+	walk->buffer_bytes = pool_bytes(&r->pools[RDT_POOL_IO]);
+	walk->reserve_bytes = pool_bytes(&r->pools[RDT_POOL_RESERVE]);
+	walk->scratch_bytes = pool_bytes(&r->pools[RDT_POOL_SCRATCH]);
+	walk->msg.fn = walk_answered;
+	rd_loop_post(r->target->loop, &walk->msg);
+}
+
+static void walk_slice(struct rd_defer *defer)
+{
+	struct rdt_reactor *r = rd_container_of(defer, struct rdt_reactor, walk.defer);
+	struct rdt_walk *walk = &r->walk;
+	uint64_t end = rd_loop_now_raw(r->loop) + RDT_WALK_SLICE;
+
+	while (walk->next) {
+		walk_qpair(walk, walk->next);
+		walk->next = TAILQ_NEXT(walk->next, link);
+		if (walk->next && rd_loop_now_raw(r->loop) >= end) {
+			rd_defer(r->loop, &walk->defer, RD_DEFER_NEXT);
+			return;
+		}
+	}
+	walk_end(r);
+}
+
+void rdt_walk_begin(struct rd_msg *msg)
+{
+	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, walk.msg);
+	struct rdt_walk *walk = &r->walk;
+
+	rdt_io_count_run(r);
+	walk->admin_queues = walk->io_queues = walk->in_flight = 0;
+	walk->next = TAILQ_FIRST(&r->qpairs);
+	atomic_fetch_add_explicit(&walk->number, 1, memory_order_relaxed);
+	walk_slice(&walk->defer);
+}
+
+void rdt_walk_init(struct rdt_reactor *r)
+{
+	r->walk.defer.fn = walk_slice;
+}
+
+void rdt_walk_skip(struct rdt_qpair *qp)
+{
+	struct rdt_walk *walk = &qp->reactor->walk;
+
+	if (walk->next == qp)
+		walk->next = TAILQ_NEXT(qp, link);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is counted of I/O commands: for each namespace on each reactor, and for each host by each
+ * listener on each reactor (a cell). Reactors, listeners and hosts are sums of cells.
+ *
+ * A counter is written by its reactor only, with relaxed stores, and read by the main thread with
+ * relaxed loads: no lock and no atomic read-modify-write for a command. The latency of every
+ * command is counted. It begins with the turn of the loop that received the command, and ends when
+ * its answer was sent.
+ *
+ * What is in flight, and for how long, is not counted but looked up on demand: a walk over the
+ * requests of a reactor, in slices.
+ */
+#ifndef RDT_IO_STATS_H
+#define RDT_IO_STATS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/loop.h"
+
+struct rdt_listener;
+struct rdt_ns;
+struct rdt_qpair;
+struct rdt_reactor;
+struct rdt_req;
+
+/* Latencies in units of 1024 ns. Values below 8 have a bucket each; each further power of two is
+ * divided into 4. The last bucket has no upper end: 15 s and more. */
+#define RDT_LAT_UNIT_BITS 10
+#define RDT_LAT_SUB_BITS  2
+#define RDT_LAT_BUCKETS   92u
+#define RDT_ERROR_KINDS   12u
+
+enum rdt_io_op { /* the opcodes 0 to 2, and all others */
+		 RDT_IO_FLUSH,
+		 RDT_IO_WRITE,
+		 RDT_IO_READ,
+		 RDT_IO_OTHER,
+		 RDT_IO_OPS,
+};
+
+enum rdt_count_of {
+	RDT_COUNT_BUFFER_WAITS,                /* commands that found no free buffer */
+	RDT_COUNT_QOS_WAITS,                   /* commands that waited for a limit */
+	RDT_NS_COUNTS,                         /* the further ones are not counted for namespaces */
+	RDT_COUNT_KEEP_ALIVES = RDT_NS_COUNTS, /* associations that ended by it */
+	RDT_COUNT_ABORTS,                      /* Abort commands */
+	RDT_COUNT_RESETS,                      /* controller resets */
+	RDT_COUNT_CONNECTS,                    /* queues that were connected */
+	RDT_COUNT_REFUSALS,                    /* Connect commands that were refused */
+	RDT_COUNT_DISCONNECTS,                 /* connections that have ended */
+	RDT_COUNTS,
+};
+
+struct rdt_op_stats {
+	_Atomic uint64_t bytes; /* of commands that succeeded */
+	_Atomic uint64_t ns;    /* the sum of the latencies */
+	_Atomic uint64_t bucket[RDT_LAT_BUCKETS];
+};
+
+struct rdt_io_errors { /* by status code type and status code, in order of appearance */
+	_Atomic uint32_t status[RDT_ERROR_KINDS]; /* 0: free */
+	_Atomic uint64_t count[RDT_ERROR_KINDS];
+	_Atomic uint64_t others; /* when all kinds are taken */
+};
+
+/* What a walk has found. Valid if @walk is the number of the reactor's last walk. */
+struct rdt_in_flight {
+	_Atomic uint32_t walk;
+	_Atomic uint32_t count;
+	_Atomic uint64_t oldest; /* its arrival, in ns on the loop's clock */
+};
+
+/* Of a namespace on a reactor: allocated when the first command is answered there. */
+struct rdt_ns_stats {
+	struct rdt_op_stats op[RDT_IO_OPS];
+	_Atomic uint64_t events[RDT_NS_COUNTS];
+	struct rdt_io_errors errors;
+};
+
+/* Of a host by a listener on a reactor. @hostnqn NULL: connections without a Connect, and what was
+ * counted for hosts that have left; these cells stay until the target ends. */
+struct rdt_cell {
+	struct rdt_op_stats op[RDT_IO_OPS];
+	_Atomic uint64_t events[RDT_COUNTS];
+	struct rdt_io_errors errors;
+	struct rdt_in_flight in_flight;
+	char *hostnqn;
+	const struct rdt_listener *listener; /* NULL in tests */
+	unsigned int qpairs;
+};
+
+/* The cells of a reactor. */
+struct rdt_cells {
+	pthread_mutex_t lock; /* taken by the reactor to change the list, and by readers */
+	struct rdt_cell **cells;
+	uint32_t *hashes; /* of their Host NQN */
+	unsigned int count;
+	unsigned int room;
+	struct rdt_cell nobody; /* of queue pairs without a cell: no memory, or a test */
+	bool ready;             /* @lock was initialized */
+};
+
+/*
+ * Commands that are alike and were answered in one batch of completions: they are counted together
+ * when another command comes, a walk begins, or their namespace or queue pair goes.
+ */
+struct rdt_io_run {
+	uint64_t match;   /* the arrival of commands that join it; 0: none do */
+	uint64_t arrived; /* the same, for its end; also the fields below */
+	uint64_t answered;
+	const struct rdt_qpair *qp;
+	struct rdt_ns *ns;
+	uint32_t len; /* bytes that each has moved */
+	uint32_t count;
+	uint8_t opcode;
+};
+
+/* A walk over the requests of a reactor: in slices of about RDT_WALK_SLICE. */
+#define RDT_WALK_SLICE (50 * RD_NSEC_PER_USEC)
+
+struct rdt_walk {
+	struct rd_msg msg; /* main -> reactor -> main; main's while no walk is running */
+	struct rd_defer defer;
+	struct rdt_qpair *next; /* the queue pair to look at */
+	_Atomic uint32_t number;
+	/* results; main's after the answer */
+	unsigned int admin_queues;
+	unsigned int io_queues;
+	unsigned int in_flight; /* commands on I/O queues */
+	unsigned int waiting;   /* requests that wait for a buffer */
+	unsigned int limited;
+	uint64_t buffer_bytes;
+	uint64_t reserve_bytes;
+	uint64_t scratch_bytes;
+	void (*done)(struct rdt_reactor *r); /* on the main loop */
+	void *arg;
+};
+
+static inline unsigned int rdt_lat_index(uint64_t ns)
+{
+	uint64_t value = ns >> RDT_LAT_UNIT_BITS;
+	unsigned int shift = 63u - RDT_LAT_SUB_BITS -
+			     (unsigned int)__builtin_clzll(value | (1u << RDT_LAT_SUB_BITS));
+	unsigned int index = (shift << RDT_LAT_SUB_BITS) + (unsigned int)(value >> shift);
+
+	return index < RDT_LAT_BUCKETS ? index : RDT_LAT_BUCKETS - 1;
+}
+
+/* The first value in ns that is beyond bucket @index. */
+uint64_t rdt_lat_end(unsigned int index);
+
+static inline enum rdt_io_op rdt_io_op(uint8_t opcode)
+{
+	return opcode < RDT_IO_OTHER ? (enum rdt_io_op)opcode : RDT_IO_OTHER;
+}
+
+/* @counter has one writer, the caller's thread. */
+static inline void rdt_count(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+static inline uint64_t rdt_counted(const _Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/* ---- a reactor, on its thread ---- */
+
+int rdt_cells_init(struct rdt_reactor *r);
+void rdt_cells_fini(struct rdt_reactor *r);
+void rdt_cell_init(struct rdt_qpair *qp); /* before its listener is known */
+/* @qp is a queue of this host; NULL: it has had no Connect. */
+void rdt_cell_join(struct rdt_qpair *qp, const char *hostnqn);
+void rdt_cell_leave(struct rdt_qpair *qp); /* it ends; may be repeated */
+
+/* The I/O command @req, whose @arrived is set, was answered, and belongs to no run. The inline part
+ * is in request.c. */
+void rdt_io_count(struct rdt_req *req);
+void rdt_io_count_run(struct rdt_reactor *r); /* count what the run has */
+/* for a namespace too: @event is below RDT_NS_COUNTS */
+void rdt_io_count_wait(const struct rdt_req *req, enum rdt_count_of event);
+void rdt_count_event(const struct rdt_qpair *qp, enum rdt_count_of event);
+
+/* Runs on the reactor by message, and posts r->walk.done to the main loop. */
+void rdt_walk_begin(struct rd_msg *msg);
+void rdt_walk_init(struct rdt_reactor *r);
+void rdt_walk_skip(struct rdt_qpair *qp); /* @qp leaves the list of its reactor */
+
+/* ---- the main thread ---- */
+
+void rdt_ns_stats_free(struct rdt_ns *ns); /* no reactor has a channel */
+
+#endif /* RDT_IO_STATS_H */

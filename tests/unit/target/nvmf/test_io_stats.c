@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is counted of I/O commands, by a clock of the test's own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "t_target.h"
+
+#define US RD_NSEC_PER_USEC
+
+static uint8_t buf[T_MDTS];
+
+static struct rdt_reactor *io_reactor(const struct t_pair *p)
+{
+	return p->io->qp.reactor;
+}
+
+/* What is counted of namespace @nsid on the reactor of the I/O queue; NULL: nothing. */
+static const struct rdt_ns_stats *of_ns(const struct t_pair *p, uint32_t nsid)
+{
+	const struct rdt_ns *ns = rdt_ns_with(p->env->t->subsys[0], nsid);
+
+	rdt_io_count_run(io_reactor(p));
+	return ns->posts[io_reactor(p)->index].stats;
+}
+
+static uint64_t commands(const struct rdt_op_stats *op)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < RDT_LAT_BUCKETS; i++)
+		n += op->bucket[i];
+	return n;
+}
+
+static void start_read(struct t_pair *p, uint32_t blocks)
+{
+	struct nvme_sqe sqe;
+
+	t_rw_sqe(p->io, &sqe, false, 0, blocks, buf);
+	t_send(p->io, &sqe, NULL, 0);
+	t_turn(p->env);
+}
+
+static void latencies_of_all_values_have_a_bucket(void)
+{
+	uint64_t begin = 0;
+
+	for (unsigned int i = 0; i < RDT_LAT_BUCKETS; i++) {
+		uint64_t end = rdt_lat_end(i);
+
+		CU_ASSERT_FATAL(end > begin);
+		CU_ASSERT_EQUAL(rdt_lat_index(begin), i);
+		CU_ASSERT_EQUAL(rdt_lat_index(end - 1), i);
+		/* At most a quarter wide */
+		CU_ASSERT_TRUE(end - begin <= 1024 || end - begin <= begin / 4);
+		begin = end;
+	}
+	CU_ASSERT_EQUAL(rdt_lat_index(begin), RDT_LAT_BUCKETS - 1);
+	CU_ASSERT_EQUAL(rdt_lat_index(UINT64_MAX), RDT_LAT_BUCKETS - 1);
+	CU_ASSERT_TRUE(begin > 15 * RD_NSEC_PER_SEC);
+}
+
+static void a_read_is_counted_with_its_latency(void)
+{
+	struct t_pair p = t_pair_new();
+	const struct rdt_op_stats *op;
+
+	CU_ASSERT_PTR_NULL(of_ns(&p, 1));
+	p.env->disk[0].hold = true;
+	p.io->hold_respond = true;
+	start_read(&p, 8);
+	t_advance(p.env, 100 * US);
+	t_disk_finish(&p.env->disk[0], 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_PTR_NULL(of_ns(&p, 1)); /* it is not answered yet */
+	t_advance(p.env, 20 * US);
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(of_ns(&p, 1));
+	op = &of_ns(&p, 1)->op[RDT_IO_READ];
+	CU_ASSERT_EQUAL(op->bytes, 4096);
+	CU_ASSERT_EQUAL(op->ns, 120 * US);
+	CU_ASSERT_EQUAL(op->bucket[rdt_lat_index(120 * US)], 1);
+	CU_ASSERT_EQUAL(commands(op), 1);
+	CU_ASSERT_STRING_EQUAL_FATAL(p.io->qp.cell->hostnqn, T_HOST);
+	op = &p.io->qp.cell->op[RDT_IO_READ];
+	CU_ASSERT_EQUAL(op->bytes, 4096);
+	CU_ASSERT_EQUAL(commands(op), 1);
+	CU_ASSERT_EQUAL(commands(&p.io->qp.cell->op[RDT_IO_WRITE]), 0);
+	t_pair_free(&p);
+}
+
+/* Reads in one batch of completions: three that are alike, then one of another length. */
+static void alike_commands_of_a_batch_are_counted_together(void)
+{
+	static const unsigned int blocks[] = {8, 8, 8, 16};
+	struct t_pair p = t_pair_new();
+	struct rdt_reactor *r = io_reactor(&p);
+	const struct rdt_op_stats *op;
+
+	p.io->hold_respond = true;
+	for (unsigned int i = 0; i < 4; i++) {
+		struct nvme_sqe sqe;
+
+		t_rw_sqe(p.io, &sqe, false, 0, blocks[i], buf);
+		t_send(p.io, &sqe, NULL, 0);
+	}
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(p.io->responds_count, 4);
+	for (unsigned int i = 0; i < 4; i++)
+		rdt_req_responded(p.io->responds[i]);
+	p.io->responds_count = 0;
+	CU_ASSERT_EQUAL(r->run.count, 1); /* the last one */
+	op = &p.io->qp.cell->op[RDT_IO_READ];
+	CU_ASSERT_EQUAL(commands(op), 3);
+	CU_ASSERT_EQUAL(op->bytes, 3 * 4096);
+	op = &of_ns(&p, 1)->op[RDT_IO_READ];
+	CU_ASSERT_EQUAL(commands(op), 4);
+	CU_ASSERT_EQUAL(op->bytes, 3 * 4096 + 8192);
+	t_pair_free(&p);
+}
+
+static void failures_are_counted_by_status(void)
+{
+	struct t_pair p = t_pair_new();
+	const struct rdt_io_errors *errors = &p.io->qp.cell->errors;
+	struct nvme_sqe sqe;
+
+	t_rw_sqe(p.io, &sqe, false, T_BLOCKS, 8, buf);
+	t_exec(p.io, &sqe);
+	t_rw_sqe(p.io, &sqe, false, T_BLOCKS, 8, buf);
+	t_exec(p.io, &sqe);
+	t_rw_sqe(p.io, &sqe, false, 0, 8, buf);
+	sqe.nsid = htole32(99);
+	t_exec(p.io, &sqe);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(of_ns(&p, 1));
+	CU_ASSERT_EQUAL(of_ns(&p, 1)->errors.status[0], NVME_SC_LBA_RANGE);
+	CU_ASSERT_EQUAL(of_ns(&p, 1)->errors.count[0], 2);
+	CU_ASSERT_EQUAL(of_ns(&p, 1)->errors.status[1], 0);
+	CU_ASSERT_EQUAL(of_ns(&p, 1)->op[RDT_IO_READ].bytes, 0);
+	CU_ASSERT_EQUAL(commands(&of_ns(&p, 1)->op[RDT_IO_READ]), 2);
+	CU_ASSERT_EQUAL(errors->count[0], 2);
+	CU_ASSERT_EQUAL(errors->status[1], NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(errors->count[1], 1);
+	CU_ASSERT_EQUAL(commands(&p.io->qp.cell->op[RDT_IO_READ]), 3);
+	t_pair_free(&p);
+}
+
+static void what_a_host_did_stays_in_the_sums_when_it_leaves(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_reactor *r = io_reactor(&p);
+	uint64_t count = 0, connects = 0, disconnects = 0;
+
+	start_read(&p, 8);
+	t_conn_cut(p.io);
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(r->qpairs_count, 0);
+	for (unsigned int i = 0; i < r->cells.count; i++) {
+		const struct rdt_cell *cell = r->cells.cells[i];
+
+		CU_ASSERT_PTR_NULL(cell->hostnqn);
+		CU_ASSERT_EQUAL(cell->qpairs, 0);
+		count += commands(&cell->op[RDT_IO_READ]);
+		connects += cell->events[RDT_COUNT_CONNECTS];
+		disconnects += cell->events[RDT_COUNT_DISCONNECTS];
+	}
+	CU_ASSERT_EQUAL(r->cells.nobody.qpairs, 0);
+	CU_ASSERT_EQUAL(count, 1);
+	CU_ASSERT_EQUAL(connects, 1);
+	CU_ASSERT_EQUAL(disconnects, 1);
+	t_env_free(p.env);
+}
+
+static unsigned int walks_done;
+
+static void walk_ended(struct rdt_reactor *r)
+{
+	walks_done++;
+}
+
+static void walk(struct t_pair *p)
+{
+	struct rdt_reactor *r = io_reactor(p);
+
+	r->walk.done = walk_ended;
+	r->walk.msg.fn = rdt_walk_begin;
+	rd_loop_post(r->loop, &r->walk.msg);
+	walks_done = 0;
+	t_turn(p->env);
+	CU_ASSERT_EQUAL(walks_done, 1);
+}
+
+static void a_walk_finds_what_is_in_flight_and_the_oldest(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_reactor *r = io_reactor(&p);
+	const struct rdt_in_flight *f =
+		&rdt_ns_with(p.env->t->subsys[0], 1)->posts[r->index].in_flight;
+	uint64_t first;
+
+	p.env->disk[0].hold = true;
+	start_read(&p, 8);
+	first = p.env->now;
+	t_advance(p.env, 7 * US);
+	start_read(&p, 8);
+	walk(&p);
+	CU_ASSERT_EQUAL(r->walk.io_queues, 1);
+	CU_ASSERT_EQUAL(r->walk.in_flight, 2);
+	CU_ASSERT_EQUAL(f->walk, r->walk.number);
+	CU_ASSERT_EQUAL(f->count, 2);
+	CU_ASSERT_EQUAL(f->oldest, first);
+	CU_ASSERT_EQUAL(p.io->qp.cell->in_flight.count, 2);
+	CU_ASSERT_EQUAL(p.io->qp.cell->in_flight.oldest, first);
+	t_disk_finish(&p.env->disk[0], 0, 0);
+	walk(&p);
+	CU_ASSERT_EQUAL(f->count, 1);
+	CU_ASSERT_EQUAL(f->oldest, first + 7 * US);
+	t_disk_finish(&p.env->disk[0], 0, 0);
+	walk(&p);
+	CU_ASSERT_NOT_EQUAL(f->walk, r->walk.number); /* nothing is in flight */
+	CU_ASSERT_EQUAL(r->walk.in_flight, 0);
+	t_pair_free(&p);
+}
+
+const struct t_case t_io_stats_cases[] = {
+	{"latencies of all values have a bucket", latencies_of_all_values_have_a_bucket},
+	{"a read is counted with its latency", a_read_is_counted_with_its_latency},
+	{"alike commands of a batch are counted together",
+	 alike_commands_of_a_batch_are_counted_together},
+	{"failures are counted by status", failures_are_counted_by_status},
+	{"what a host did stays in the sums when it leaves",
+	 what_a_host_did_stays_in_the_sums_when_it_leaves},
+	{"a walk finds what is in flight, and the oldest",
+	 a_walk_finds_what_is_in_flight_and_the_oldest},
+	{NULL, NULL},
+};
