@@ -27,6 +27,7 @@ class Proxy:
         self.to = (addr, port)
         self.accepted = 0
         self.swallowed = 0
+        self.forwarded = 0  # bytes, both ways
         self._mode, self._delay = 'forward', 0
         self._random = random.Random(1)
         self._open = set()
@@ -146,6 +147,7 @@ class Proxy:
                 await asyncio.sleep(0)
             writer.write(data)
             await writer.drain()
+            self.forwarded += len(data)
         if not state['lost'] and writer.can_write_eof():
             writer.write_eof()
 

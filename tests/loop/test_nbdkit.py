@@ -5,17 +5,25 @@ import json
 import os
 import random
 import re
+import signal
+import subprocess
 
-from t_loop import NQN, SANITIZED, Failure, Skip, main, program, requires_disk, requires_engine, requires_program, test
+from t_loop import (NQN, SANITIZED, Failure, Skip, each, main, preloaded, program, requires_disk, requires_engine, requires_program,
+                    test, wait_for)
+from t_proxy import Proxy
 
 SIZE = 16 << 20
 
 
-def nbdkit(t, uri, client, *params, rc=0):
-    """Run a shell command as the client of an nbdkit that exists as long as the command."""
+def command(client, *params):
     if SANITIZED:
         raise Skip('nbdkit has no sanitizer of ours')
-    argv = [requires_program('nbdkit'), '-U', '-', program('nbdkit_rdinit'), uri, *params, '--run', client]
+    return [requires_program('nbdkit'), '-U', '-', program('nbdkit_rdinit'), *params, '--run', client]
+
+
+def nbdkit(t, uri, client, *params, rc=0):
+    """Run a shell command as the client of an nbdkit that exists as long as the command."""
+    argv = command(client, uri, *params)
     res = t.run(argv, wrap=False)
     if res.rc != rc:
         raise Failure(f'{" ".join(argv)}: exit {res.rc}, expected {rc}\n{res.err}{res.text}')
@@ -27,8 +35,30 @@ def requires_tools(*names):
         requires_program(name)
 
 
+def background(t, client, *params):
+    """The same without waiting for its end."""
+    return t.spawn('nbdkit', command(client, *params), wrap=False)
+
+
 def serve(t, **keys):
     return t.target([t.namespace(size=SIZE, **keys)])
+
+
+def a_part_was_copied(proxy):
+    """Slow down, so that the test is in the middle of the copy whatever it does next."""
+    proxy.delay(0.05)
+    goal = proxy.forwarded + (1 << 20)
+    wait_for(lambda: proxy.forwarded > goal, 'a part of the copy')
+
+
+def pattern(seed=1):
+    data = bytearray(random.Random(seed).randbytes(SIZE))
+    data[3 << 20:9 << 20] = bytes(6 << 20)  # zeroes arrive by Write Zeroes
+    return bytes(data)
+
+
+def check_content(t, target, data):
+    t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(SIZE)).out, data, 'the namespace')
 
 
 @test
@@ -48,16 +78,15 @@ def clients_are_told_what_a_namespace_can_do(t):
 def nbdcopy_brings_the_same_bytes_back(t):
     requires_tools('nbdcopy')
     target = serve(t)
-    data = bytearray(random.Random(1).randbytes(SIZE))
-    data[3 << 20:9 << 20] = bytes(6 << 20)  # zeroes arrive by Write Zeroes
-    src = t.file('in', bytes(data))
+    data = pattern()
+    src = t.file('in', data)
     # Old data must not show through the zeroes.
     t.rdinit('write', target.uri(), '--data', t.file('before', b'\xa5' * SIZE))
     nbdkit(t, target.uri(), f'nbdcopy --connections=4 --flush {src} "$uri"')
-    t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(SIZE)).out, bytes(data), 'the namespace')
+    check_content(t, target, data)
     nbdkit(t, target.uri(), f'nbdcopy --connections=4 "$uri" {t.path("out")}', 'queues=2')
     with open(t.path('out'), 'rb') as f:
-        t.same(f.read(), bytes(data), 'what nbdcopy read')
+        t.same(f.read(), data, 'what nbdcopy read')
 
 
 @test
@@ -105,16 +134,103 @@ def fios_nbd_engine_reads_what_it_wrote(t):
     t.match(r'err= 0\b', res.text)
 
 
+@each(('nbdcopy', 'nbdcopy --connections=4 --flush {} "$uri"'), ('qemu-img', 'qemu-img convert -n -f raw -O raw {} "$uri"'))
+def a_target_that_is_killed_and_comes_back_is_not_noticed(t, client):
+    requires_tools(client.split()[0])
+    config = t.config([t.namespace(size=SIZE)])
+    target = t.target(config=config, name='rdtarget_first')
+    proxy = Proxy(t, target.addr, target.port)
+    data = pattern()
+    proxy.delay(0.05)
+    proc = background(t, client.format(t.file('in', data)), proxy.uri(target), 'reconnect-delay=1')
+    for number in range(2):
+        a_part_was_copied(proxy)
+        mark = proc.mark()
+        target.kill()
+        proc.expect(r'path 1: .*next attempt in', since=mark)
+        target = t.target(config=config, name=f'rdtarget_{number}')
+        proxy.to = (target.addr, target.port)
+        proc.expect(r'path 1 is connected again', since=mark)
+    proxy.forward()
+    t.eq(proc.wait(), 0, proc.text())
+    check_content(t, target, data)
+
+
 @test
-def a_target_that_is_gone_is_an_error_and_no_hang(t):
+def a_copy_goes_on_when_one_of_two_paths_is_lost(t):
+    """Two targets with one file, so that no fence of one knows the writes of the other."""
+    requires_tools('nbdcopy')
+    ns = t.namespace(size=SIZE)
+    env = preloaded('nolock')  # both may use one file
+    targets = [t.target(config=t.config([ns], name=f'rdtarget_{i}.yaml'), name=f'rdtarget_{i}', env=env) for i in range(2)]
+    proxies = [Proxy(t, target.addr, target.port) for target in targets]
+    data = pattern()
+    for proxy in proxies:
+        proxy.delay(0.05)
+    proc = background(t, f'nbdcopy --connections=4 --flush {t.file("in", data)} "$uri"',
+                      *(p.uri(x) for p, x in zip(proxies, targets)), 'keep-alive-tmo=1', 'policy=round-robin')
+    for proxy in proxies:
+        a_part_was_copied(proxy)
+    targets[0].kill()
+    proc.expect(r'path 1: .*next attempt in')
+    for proxy in proxies:
+        proxy.forward()
+    t.eq(proc.wait(), 0, f'nbdcopy:\n{proc.text()}')
+    check_content(t, targets[1], data)
+
+
+@test
+def a_discovery_controller_names_the_paths(t):
+    requires_tools('nbdcopy')
+    target = serve(t)
+    data = pattern(2)
+    nbdkit(t, f'discovery={target.uri()}', f'nbdcopy --flush {t.file("in", data)} "$uri"')
+    check_content(t, target, data)
+
+
+@test
+def without_a_path_requests_fail_after_the_time_that_was_asked_for(t):
     requires_tools('qemu-io')
     target = serve(t)
     out = t.path('out')
     res = nbdkit(t, target.uri(), f'(echo "read 0 4k"; until grep -q "read 4096" {out}; do sleep 0.05; done; '
-                 f'kill -9 {target.pid}; echo "read 4k 4k"; echo quit) | stdbuf -oL qemu-io -f raw "$uri" >{out} 2>&1; true')
+                 f'kill -9 {target.pid}; echo "read 4k 4k"; echo quit) | stdbuf -oL qemu-io -f raw "$uri" >{out} 2>&1; true',
+                 'fast-io-fail-tmo=1')
     with open(out, encoding='utf-8') as f:
-        t.match('read failed: ', f.read())
-    t.match(r'nbdkit: rdinit\S*: error: rdinit_read: ', res.err)
+        t.match('read failed: Input/output error', f.read())
+    t.match(rf'nbdkit: rdinit\S*: error: {NQN}: Read: ', res.err)
+
+
+@test
+def a_request_that_waits_for_a_path_ends_with_its_client(t):
+    requires_tools('qemu-io')
+    if SANITIZED:
+        raise Skip('nbdkit has no sanitizer of ours')
+    target = serve(t)
+    sock = t.path('sock')
+    proc = t.spawn('nbdkit', [requires_program('nbdkit'), '-f', '-v', '-U', sock, program('nbdkit_rdinit'), target.uri(),
+                              'ctrl-loss-tmo=-1'], wrap=False)
+    wait_for(lambda: os.path.exists(sock), "nbdkit's socket")
+    client = t.spawn('qemu-io', [requires_program('qemu-io'), '-f', 'raw', f'nbd+unix:///?socket={sock}'], wrap=False,
+                     stdin=subprocess.PIPE)
+    proc.expect(r'debug: rdinit: get_size')
+    target.kill()
+    proc.expect(r'path 1: .*next attempt in')
+    client.popen.stdin.write(b'read 4k 4k\n')
+    client.popen.stdin.flush()
+    proc.expect(r'debug: rdinit: pread count=4096 offset=4096')
+    client.kill()
+    proc.expect(r'the client has gone')
+    proc.signal(signal.SIGTERM)
+    t.eq(proc.wait(), 0, 'exit status of nbdkit')
+
+
+@test
+def a_read_only_namespace_is_a_read_only_disk(t):
+    requires_tools('nbdinfo')
+    t.file('ns1.img', bytes(SIZE))
+    target = t.target([t.namespace(size=None, create=False, read_only=True)])
+    t.eq(json.loads(nbdkit(t, target.uri(), 'nbdinfo --json "$uri"').text)['exports'][0]['is_read_only'], True, 'is_read_only')
 
 
 @test
@@ -124,6 +240,11 @@ def a_wrong_parameter_or_target_is_named(t):
             ('nvme+rdma://127.0.0.1', (), 'names no subsystem'),
             ('nonsense', (), r'uri=nonsense: .*expected nvme\+rdma://'),
             (target.uri(), ('queues=0',), 'queues=0 is not from 1 to 64'),
+            (target.uri(), ('policy=x',), 'policy=x is none of round-robin, queue-depth and failover'),
+            (target.uri(), ('ctrl-loss-tmo=4000001',), 'ctrl-loss-tmo=4000001 is not a number of seconds from 0 to 4000000, or -1'),
+            (target.uri(), ('keep-alive-tmo=0',), 'keep-alive-tmo=0 is not a number of seconds from 1 to'),
+            ('discovery=nvme+rdma://127.0.0.1', (), 'discovery=.* names no subsystem'),
+            ('queues=1', (), 'no namespace: give uri='),
             (target.uri(), ('uris=x',), '"uris" is not a parameter of this plugin')):
         t.match(says, nbdkit(t, uri, 'true', *params, rc=1).err)
     requires_tools('nbdinfo')
