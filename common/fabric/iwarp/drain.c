@@ -3,11 +3,15 @@
  * Draining closed sockets. close(2) with unread data sends an RST, which can destroy what the peer
  * has not read yet: a reject, a Terminate, a last response. So the socket of a connection that is
  * over is read until the peer closes it as well, for DRAIN_NS at most.
+ *
+ * A peer may go on sending, and reconnect. So sockets are not watched, but read by a timer: in each
+ * DRAIN_TICK_NS at most DRAIN_READS of them, in turn, DRAIN_BYTES of each.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "drain.h"
@@ -15,40 +19,59 @@
 #include "listen.h"
 #include "scratch.h"
 
-#define DRAIN_NS RD_NSEC_PER_SEC
+#define DRAIN_NS      RD_NSEC_PER_SEC
+#define DRAIN_TICK_NS RD_NSEC_PER_MSEC
+#define DRAIN_READS   8u
+#define DRAIN_BYTES   ((size_t)64 * 1024)
+
+_Static_assert(DRAIN_BYTES <= RD_IW_STAGING_SIZE, "the staging buffer gives the length");
 
 static void drain_end(struct rd_iw_drain *d)
 {
-	rd_io_del(d->fab->base.loop, &d->io);
-	rd_timer_stop(d->fab->base.loop, &d->timer);
-	close(d->io.fd);
+	close(d->fd);
 	TAILQ_REMOVE(&d->fab->drains, d, link);
 	d->fab->stats.drains--;
 	free(d);
 }
 
-static void drain_io(struct rd_io *io, uint32_t events)
+/* Returns whether the peer has closed the socket. */
+static bool drain_read(const struct rd_iw_drain *d)
 {
-	struct rd_iw_drain *d = rd_container_of(io, struct rd_iw_drain, io);
 	struct rd_fab_iwarp_scratch *pool = d->fab->dev.scratch;
 	struct rd_iw_scratch *s = rd_iw_scratch_get(pool);
-	ssize_t n = 0;
+	ssize_t n;
 
-	if (s) {
-		/*
-		 * MSG_TRUNC: the kernel discards the data without copying it; the buffer only gives
-		 * a length.
-		 */
-		n = recv(io->fd, s->staging, sizeof(s->staging), MSG_DONTWAIT | MSG_TRUNC);
-		rd_iw_scratch_put(pool, s);
-	}
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		drain_end(d);
+	if (!s)
+		return false;
+	/* MSG_TRUNC: the kernel discards the data without copying it. */
+	n = recv(d->fd, s->staging, DRAIN_BYTES, MSG_DONTWAIT | MSG_TRUNC);
+	rd_iw_scratch_put(pool, s);
+	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-static void drain_expired(struct rd_timer *timer)
+static void drain_tick(struct rd_timer *timer)
 {
-	drain_end(rd_container_of(timer, struct rd_iw_drain, timer));
+	struct rd_iw_fab *fab = rd_container_of(timer, struct rd_iw_fab, drain_timer);
+	uint32_t reads = fab->stats.drains < DRAIN_READS ? fab->stats.drains : DRAIN_READS;
+	uint64_t now = rd_loop_now(fab->base.loop);
+
+	while (reads--) {
+		struct rd_iw_drain *d = TAILQ_FIRST(&fab->drains);
+
+		TAILQ_REMOVE(&fab->drains, d, link);
+		TAILQ_INSERT_TAIL(&fab->drains, d, link);
+		if (drain_read(d) || now >= d->deadline)
+			drain_end(d);
+	}
+	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
+	if (!TAILQ_EMPTY(&fab->drains))
+		rd_timer_start(fab->base.loop, timer, DRAIN_TICK_NS);
+}
+
+void rd_iw_drain_init(struct rd_iw_fab *fab)
+{
+	TAILQ_INIT(&fab->drains);
+	fab->drain_timer.fn = drain_tick;
 }
 
 void rd_iw_drain_start(struct rd_iw_fab *fab, int fd, bool fin)
@@ -60,20 +83,18 @@ void rd_iw_drain_start(struct rd_iw_fab *fab, int fd, bool fin)
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		goto err_close;
-	d->fab = fab;
-	d->timer.fn = drain_expired;
-	if (rd_timer_start(fab->base.loop, &d->timer, DRAIN_NS))
+	if (!rd_timer_armed(&fab->drain_timer) &&
+	    rd_timer_start(fab->base.loop, &fab->drain_timer, DRAIN_TICK_NS))
 		goto err_free;
-	if (rd_io_add(fab->base.loop, &d->io, fd, EPOLLIN, drain_io))
-		goto err_stop_timer;
+	d->fab = fab;
+	d->fd = fd;
+	d->deadline = rd_loop_now(fab->base.loop) + DRAIN_NS;
 	TAILQ_INSERT_TAIL(&fab->drains, d, link);
 	/* A peer that connects again and again to be rejected must not use up the descriptors. */
 	if (++fab->stats.drains > RD_IW_MAX_DRAINS)
 		drain_end(TAILQ_FIRST(&fab->drains));
 	return;
 
-err_stop_timer:
-	rd_timer_stop(fab->base.loop, &d->timer);
 err_free:
 	free(d);
 err_close:
@@ -82,6 +103,7 @@ err_close:
 
 void rd_iw_drain_fini(struct rd_iw_fab *fab)
 {
+	rd_timer_stop(fab->base.loop, &fab->drain_timer);
 	while (!TAILQ_EMPTY(&fab->drains))
 		drain_end(TAILQ_FIRST(&fab->drains));
 }

@@ -15,17 +15,18 @@ struct rd_iw_mailbox;
 struct rd_iw_req;
 
 struct rd_iw_drain {
-	struct rd_io io;
-	struct rd_timer timer;
 	TAILQ_ENTRY(rd_iw_drain) link;
 	struct rd_iw_fab *fab;
+	int fd;
+	uint64_t deadline; /* ns on the loop's clock */
 };
 
 /*
  * Takes @fd, drains and closes it. @fin: shut down the sending side at once. With RD_IW_MAX_DRAINS
- * sockets the one that was added first is closed to make room.
+ * sockets the one that was not read for the longest time is closed to make room.
  */
 void rd_iw_drain_start(struct rd_iw_fab *fab, int fd, bool fin);
+void rd_iw_drain_init(struct rd_iw_fab *fab);
 void rd_iw_drain_fini(struct rd_iw_fab *fab);
 
 /* The mailbox: requests that any thread has rejected, whose sockets this fabric's thread drains. */

@@ -16,9 +16,10 @@ struct rd_iw_fab {
 	char *congestion;
 	struct rd_iw_dev dev;
 	LIST_HEAD(, rd_iw_conn) conns;
-	TAILQ_HEAD(, rd_iw_drain) drains; /* oldest first */
-	struct rd_ratelimit ends;         /* limits messages about connections that failed */
-	struct rd_iw_mailbox *box;        /* made with the first listener */
+	TAILQ_HEAD(, rd_iw_drain) drains; /* the next to be read is first */
+	struct rd_timer drain_timer;
+	struct rd_ratelimit ends;  /* limits messages about connections that failed */
+	struct rd_iw_mailbox *box; /* made with the first listener */
 	struct rd_iw_stats stats;
 };
 

@@ -136,7 +136,7 @@ int rd_fab_iwarp_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts
 	fab->base.loop = loop;
 	fab->base.log = rd_loop_log(loop);
 	LIST_INIT(&fab->conns);
-	TAILQ_INIT(&fab->drains);
+	rd_iw_drain_init(fab);
 	init_device(fab);
 	*out = &fab->base;
 	return 0;

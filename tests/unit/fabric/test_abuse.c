@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fabric/iwarp/caps.h"
 #include "suites.h"
 #include "t_raw.h"
 
@@ -613,6 +614,88 @@ static void bad_responses(void)
 		bad_response(i);
 }
 
+/* ---- connections that are over ---- */
+
+/* Connections that are refused: the number of sockets that are drained is bounded. */
+static void drain_limit(void)
+{
+	enum { COUNT = RD_IW_MAX_DRAINS + 40 };
+	struct t_opts o = {.reject = true};
+	struct t_raw *r = calloc(COUNT, sizeof(*r));
+	uint8_t rep[24];
+	struct t_pair p;
+
+	t_pair_open(&p, &o);
+	for (int i = 0; i < COUNT; i++) {
+		t_raw_connect(&r[i], &p);
+		t_raw_hex(&r[i], "4d504120494420526571204672616d65 10 02 0004 00080008");
+		CU_ASSERT(t_raw_recv(&r[i], rep, sizeof(rep)));
+		CU_ASSERT_EQUAL(rep[16], 0x30);
+		CU_ASSERT(t_stats(&p.sv)->drains <= RD_IW_MAX_DRAINS);
+	}
+	CU_ASSERT_EQUAL(p.requests, COUNT);
+	for (int i = 0; i < COUNT; i++)
+		t_raw_close(&r[i]);
+	t_pair_close(&p);
+	free(r);
+}
+
+static uint64_t set_clock_now(void *arg)
+{
+	return *(uint64_t *)arg;
+}
+
+/* Sends until the socket has been full for 50 turns, or @most bytes. Returns how many bytes. */
+static size_t send_until_full(struct t_raw *r, struct t_pair *p, size_t most)
+{
+	static const uint8_t zeroes[1 << 16];
+	size_t total = 0;
+
+	for (int quiet = 0; quiet < 50 && total < most; quiet++) {
+		ssize_t n = send(r->fd, zeroes, sizeof(zeroes), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n > 0) {
+			total += (size_t)n;
+			quiet = 0;
+		}
+		t_turn(p, 0);
+	}
+	return total;
+}
+
+/* What a peer still sends when its connection is over costs a limited amount of work, whatever the
+ * number of the loop's turns. */
+static void drain_takes_its_time(void)
+{
+	enum { MOST = 256 << 20, TICKS = 100, READ = 64 << 10 };
+	uint64_t now = 1000 * RD_NSEC_PER_SEC;
+	struct rd_clock clock = {set_clock_now, &now};
+	struct t_opts o = {.reject = true, .clock = &clock};
+	struct t_raw r = {0};
+	uint8_t rep[24];
+	struct t_pair p;
+	size_t sent;
+
+	t_pair_open(&p, &o);
+	t_raw_connect(&r, &p);
+	t_raw_hex(&r, "4d504120494420526571204672616d65 10 02 0004 00080008");
+	CU_ASSERT(t_raw_recv(&r, rep, sizeof(rep)));
+	T_UNTIL(&p, t_stats(&p.sv)->drains == 1);
+	CU_ASSERT_TRUE(send_until_full(&r, &p, MOST) < MOST);
+	for (int i = 0; i < TICKS; i++) {
+		now += RD_NSEC_PER_MSEC;
+		t_turn(&p, 0);
+	}
+	/* What was read makes room; TCP may find some more in the meantime. */
+	sent = send_until_full(&r, &p, MOST);
+	CU_ASSERT_TRUE(sent > 0);
+	CU_ASSERT_TRUE(sent <= TICKS * READ + (4 << 20));
+	now += 2 * RD_NSEC_PER_SEC;
+	T_UNTIL(&p, t_stats(&p.sv)->drains == 0);
+	t_raw_close(&r);
+	t_pair_close(&p);
+}
+
 const struct t_case t_abuse_cases[] = {
 	{"every violation gets its Terminate", all_abuse},
 	{"the same, byte by byte", abuse_bytewise},
@@ -623,5 +706,7 @@ const struct t_case t_abuse_cases[] = {
 	{"Terminates received", terms_received},
 	{"a valid stream in arbitrary pieces", fragments},
 	{"Read Responses that do not match", bad_responses},
+	{"sockets that are drained are bounded", drain_limit},
+	{"a socket that is drained costs a limited amount of work", drain_takes_its_time},
 	{NULL},
 };

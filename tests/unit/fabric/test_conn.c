@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "fabric/iwarp/caps.h"
 #include "suites.h"
 #include "t_raw.h"
 #include "util/sockaddr.h"
@@ -573,30 +572,6 @@ static void wildcard_v6(void)
 	t_pair_close(&p);
 }
 
-/* Connections that are refused: the number of sockets that are drained is bounded. */
-static void drain_limit(void)
-{
-	enum { COUNT = RD_IW_MAX_DRAINS + 40 };
-	struct t_opts o = {.reject = true};
-	struct t_raw *r = calloc(COUNT, sizeof(*r));
-	uint8_t rep[24];
-	struct t_pair p;
-
-	t_pair_open(&p, &o);
-	for (int i = 0; i < COUNT; i++) {
-		t_raw_connect(&r[i], &p);
-		t_raw_hex(&r[i], "4d504120494420526571204672616d65 10 02 0004 00080008");
-		CU_ASSERT(t_raw_recv(&r[i], rep, sizeof(rep)));
-		CU_ASSERT_EQUAL(rep[16], 0x30);
-		CU_ASSERT(t_stats(&p.sv)->drains <= RD_IW_MAX_DRAINS);
-	}
-	CU_ASSERT_EQUAL(p.requests, COUNT);
-	for (int i = 0; i < COUNT; i++)
-		t_raw_close(&r[i]);
-	t_pair_close(&p);
-	free(r);
-}
-
 /* ---- ends ---- */
 
 static void flush_order(void)
@@ -971,7 +946,6 @@ const struct t_case t_conn_cases[] = {
 	{"a listener on all IPv6 addresses", wildcard_v6},
 	{"a silent responder is poked", pokes},
 	{"a poke waits for the frame before it", poke_waits_its_turn},
-	{"sockets that are drained are bounded", drain_limit},
 	{"flushing keeps the order", flush_order},
 	{"a wrong work request behind more than one transmission", wrong_behind_a_batch},
 	{"more is flushed than the queues held", flushed_beyond_depth},
