@@ -173,6 +173,18 @@ static void write_subsystems(const struct metrics_out *o)
 	put_sample(o, KIND_GAUGE, "", o->stats->subsystems);
 }
 
+static void write_authentications(const struct metrics_out *o)
+{
+	uint64_t good = 0, bad = 0;
+
+	for (unsigned int i = 0; i < o->stats->subsystems; i++) {
+		good += o->stats->subsys[i].auth_successes;
+		bad += o->stats->subsys[i].auth_failures;
+	}
+	put_sample(o, KIND_COUNTER, "result=\"ok\"", good);
+	put_sample(o, KIND_COUNTER, "result=\"refused\"", bad);
+}
+
 static void write_namespaces(const struct metrics_out *o)
 {
 	put_sample(o, KIND_GAUGE, "", o->stats->ns_count);
@@ -456,6 +468,8 @@ static const struct metrics_family families[] = {
 	{"connections", KIND_GAUGE, "Connections: one for each queue.", write_connections},
 	{"connects", KIND_COUNTER, "Connect commands: queues connected or refused.",
 	 write_connects},
+	{"authentications", KIND_COUNTER, "Queues authenticated by DH-HMAC-CHAP, or not.",
+	 write_authentications},
 	{"disconnects", KIND_COUNTER, "Connections that have ended.", write_disconnects},
 	{"keep_alive_timeouts", KIND_COUNTER, "Associations that ended by keep alive.",
 	 write_keep_alives},

@@ -100,6 +100,11 @@ void rdt_reload_problem(struct rdt_reload *rl, const char *fmt, ...)
 	rd_err(rl->t->log, RD_LOG_CONFIG, "reload: %s", text);
 }
 
+struct rdt_config *rdt_reload_next(const struct rdt_reload *rl)
+{
+	return rl->next;
+}
+
 void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *key)
 {
 	char text[512];
@@ -235,7 +240,7 @@ static const rdt_reload_target_fn target_fns[] = {
 	NULL,
 };
 static const rdt_reload_subsys_fn subsys_fns[] = {
-	check_subsys, reload_hosts, rdt_reload_ctrls, rdt_reload_host_qos, NULL,
+	check_subsys, reload_hosts, rdt_reload_ctrls, rdt_reload_host_qos, rdt_reload_auth, NULL,
 };
 static const rdt_reload_ns_fn ns_fns[] = {
 	set_size,

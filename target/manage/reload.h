@@ -53,6 +53,8 @@ typedef int (*rdt_reload_ns_fn)(struct rdt_reload *rl, struct rdt_ns *ns,
 /* Logs "reload: " and the sentence. */
 __attribute__((format(printf, 2, 3))) void rdt_reload_problem(struct rdt_reload *rl,
 							      const char *fmt, ...);
+/* The configuration that is being applied, for those that take a reference. */
+struct rdt_config *rdt_reload_next(const struct rdt_reload *rl);
 /* Logs that @key needs a restart; the old value stays. */
 void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *key);
 
@@ -71,6 +73,10 @@ int rdt_reload_referrals(struct rdt_reload *rl, struct rdt_target *t, const stru
 			 const struct rdt_config *next);
 int rdt_reload_ctrls(struct rdt_reload *rl, struct rdt_subsys *ss,
 		     const struct rdt_subsys_config *now, const struct rdt_subsys_config *next);
+
+/* reload_auth.c */
+int rdt_reload_auth(struct rdt_reload *rl, struct rdt_subsys *ss,
+		    const struct rdt_subsys_config *now, const struct rdt_subsys_config *next);
 
 /* reload_qos.c */
 int rdt_reload_ns_qos(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,

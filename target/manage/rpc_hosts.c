@@ -27,6 +27,7 @@ struct connection { /* copied on its reactor */
 	/* of an admin queue */
 	uint32_t kato_ms;
 	uint8_t state; /* enum rdt_ctrl_state */
+	bool authenticating;
 	char hostnqn[NVMF_NQN_MAX + 1];
 };
 
@@ -46,6 +47,7 @@ static void copy_connection(const struct rdt_reactor *r, const struct rdt_qpair 
 	if (qp->admin) { /* its reactor owns the controller */
 		c->kato_ms = ctrl->kato_ms;
 		c->state = ctrl->state;
+		c->authenticating = qp->state == RDT_QP_AUTH;
 		memcpy(c->hostnqn, ctrl->hostnqn, sizeof(c->hostnqn));
 	}
 }
@@ -114,12 +116,14 @@ static json_t *controller_json(const struct connection *const *c, size_t count)
 							(int)c[i]->qid, "reactor",
 							(int)c[i]->reactor, "size", (int)c[i]->size,
 							"in_flight", (int)c[i]->in_flight));
-	return json_pack("{s:s, s:i, s:s, s:o, s:o, s:s, s:i, s:i, s:o}", "nqn", admin->ss->nqn,
-			 "cntlid", (int)admin->cntlid, "hostnqn", admin->hostnqn, "address",
-			 address_json(&admin->remote), "listener",
-			 admin->listener ? address_json(&admin->listener->addr) : json_null(),
-			 "state", rdt_ctrl_state_name(admin->state), "keep_alive_ms",
-			 (int)admin->kato_ms, "io_queues", (int)count - 1, "queues", queues);
+	return json_pack(
+		"{s:s, s:i, s:s, s:o, s:o, s:s, s:i, s:i, s:o}", "nqn", admin->ss->nqn, "cntlid",
+		(int)admin->cntlid, "hostnqn", admin->hostnqn, "address",
+		address_json(&admin->remote), "listener",
+		admin->listener ? address_json(&admin->listener->addr) : json_null(), "state",
+		admin->authenticating ? "authenticating" : rdt_ctrl_state_name(admin->state),
+		"keep_alive_ms", (int)admin->kato_ms, "io_queues", (int)count - 1, "queues",
+		queues);
 }
 
 /* A list of controllers; I/O queues whose admin queue has ended are on their way out. */

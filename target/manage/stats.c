@@ -342,6 +342,8 @@ static void copy_subsys(struct rdt_stats *stats, const struct rdt_subsys *ss)
 	struct rdt_stats_subsys *copy = &stats->subsys[stats->subsystems++];
 
 	copy->nqn = copy_text(stats, ss->nqn);
+	copy->auth_successes = atomic_load(&ss->auth_successes);
+	copy->auth_failures = atomic_load(&ss->auth_failures);
 	for (unsigned int i = 0; i < stats->reactors_count; i++) {
 		const struct rdt_counters *c = &ss->counters[i];
 		uint64_t reads = rdt_counted(&c->reads), writes = rdt_counted(&c->writes);

@@ -57,8 +57,10 @@ struct rdt_stats_cell { /* of a host by a listener on a reactor */
 	struct rdt_stats_io io;
 };
 
-struct rdt_stats_subsys { /* what the SMART log has */
+struct rdt_stats_subsys { /* what the SMART log has, and authentications */
 	char *nqn;
+	uint64_t auth_successes;
+	uint64_t auth_failures;
 	uint64_t reads;
 	uint64_t writes;
 	uint64_t read_bytes;

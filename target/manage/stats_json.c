@@ -115,10 +115,12 @@ static json_t *reactor_json(const struct rdt_stats_reactor *r, const struct rdt_
 
 static json_t *subsystem_json(const struct rdt_stats_subsys *ss)
 {
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "nqn", ss->nqn, "reads",
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "nqn", ss->nqn, "reads",
 			 (json_int_t)ss->reads, "writes", (json_int_t)ss->writes, "read_bytes",
 			 (json_int_t)ss->read_bytes, "written_bytes", (json_int_t)ss->written_bytes,
-			 "media_errors", (json_int_t)ss->media_errors);
+			 "media_errors", (json_int_t)ss->media_errors, "authentications",
+			 (json_int_t)ss->auth_successes, "failed_authentications",
+			 (json_int_t)ss->auth_failures);
 }
 
 static json_t *listener_row_json(const struct rdt_stats_listener *l,

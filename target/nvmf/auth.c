@@ -20,6 +20,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
+#include "auth_guess.h"
 #include "ctrl.h"
 #include "qpair.h"
 #include "reactor.h"
@@ -91,11 +92,12 @@ static const char *group_words(unsigned int group)
 static void report_success(struct rdt_qpair *qp)
 {
 	const struct rdt_auth *a = qp->auth;
-	char detail[128];
+	char detail[160];
 
-	snprintf(detail, sizeof(detail), "%s, %s%s%s", nvmf_auth_hash_text(a->sent.hash),
+	snprintf(detail, sizeof(detail), "%s, %s%s%s%s", nvmf_auth_hash_text(a->sent.hash),
 		 group_words(a->sent.group), a->cvalid ? ", and the controller" : "",
-		 qp->state == RDT_QP_LIVE ? ", again" : "");
+		 qp->state == RDT_QP_LIVE ? ", again" : "",
+		 a->old_keys ? ", with keys that were replaced" : "");
 	atomic_fetch_add(&qp->ctrl->subsys->auth_successes, 1);
 	report_auth(qp, &qp->reactor->target->auth_limit, "authenticated", detail);
 }
@@ -178,6 +180,7 @@ static void authenticated(struct rdt_qpair *qp)
 	end_transaction(qp);
 	if (qp->state != RDT_QP_AUTH)
 		return;
+	rdt_guess_succeeded(qp);
 	if (qp->admin)
 		rdt_keep_alive_start(qp->ctrl, qp->ctrl->kato_ms);
 	rdt_qpair_live(qp);
@@ -244,6 +247,20 @@ static void start_work(struct rdt_qpair *qp, enum rdt_auth_state state)
 		rd_timer_stop(qp->reactor->loop, &qp->timer);
 }
 
+/* Has the host failed too often? */
+static bool refuse_guess(struct rdt_qpair *qp)
+{
+	uint64_t wait = qp->state == RDT_QP_AUTH ? rdt_guess_wait(qp) : 0;
+	char text[96];
+
+	if (!wait)
+		return false;
+	snprintf(text, sizeof(text), "it has failed too often, and may try again in %.1f s",
+		 (double)wait / RD_NSEC_PER_SEC);
+	refuse(qp, NVMF_AUTH_FAILED, text);
+	return true;
+}
+
 static void make_challenge(struct rdt_qpair *qp, uint8_t hash, uint8_t group)
 {
 	struct rdt_auth *a = qp->auth;
@@ -278,7 +295,9 @@ static void got_negotiate(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 		refuse(qp, NVMF_AUTH_CONCAT_MISMATCH, "it asks for a TLS key");
 		return;
 	}
-	if (!rdt_auth_keys_get(qp->ctrl->subsys, qp->ctrl->hostnqn, &keys)) {
+	if (refuse_guess(qp))
+		return;
+	if (!rdt_auth_keys_get(qp->ctrl->subsys, qp->ctrl->hostnqn, false, &keys)) {
 		refuse(qp, NVMF_AUTH_FAILED, "the host has no key in host_auth");
 		return;
 	}
@@ -309,20 +328,33 @@ static const char *verify_reason(int err)
 	}
 }
 
+static int verify_with(struct rdt_qpair *qp, bool old)
+{
+	struct rdt_subsys *ss = qp->ctrl->subsys;
+	struct rdt_auth_keys keys;
+	int err;
+
+	if (!rdt_auth_keys_get(ss, qp->ctrl->hostnqn, old, &keys))
+		return -EACCES;
+	qp->auth->old_keys = old;
+	err = rdt_auth_verify(&keys, qp->auth, qp->ctrl->hostnqn, ss->nqn);
+	rdt_auth_keys_wipe(&keys);
+	return err;
+}
+
 static void verify_reply(struct rdt_qpair *qp)
 {
 	struct rdt_subsys *ss = qp->ctrl->subsys;
 	struct rdt_auth *a = qp->auth;
-	struct rdt_auth_keys keys;
-	int err = -EACCES;
+	int err = verify_with(qp, false);
 
-	if (rdt_auth_keys_get(ss, qp->ctrl->hostnqn, &keys)) {
-		err = rdt_auth_verify(&keys, a, qp->ctrl->hostnqn, ss->nqn);
-		rdt_auth_keys_wipe(&keys);
-	}
+	if (err == -EACCES)
+		err = verify_with(qp, true);
 	if (!err && qp->admin)
 		err = rdt_subsys_ctrl_proven(ss, qp->ctrl);
 	if (err) {
+		if (err == -EACCES && qp->state == RDT_QP_AUTH)
+			rdt_guess_failed(qp);
 		refuse(qp, NVMF_AUTH_FAILED, verify_reason(err));
 		return;
 	}
@@ -352,6 +384,8 @@ static void got_reply(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 static void continue_after_work(struct rdt_qpair *qp, int err)
 {
 	await_step(qp);
+	if (err == -EBADMSG && qp->state == RDT_QP_AUTH)
+		rdt_guess_failed(qp);
 	if (err == -EBADMSG)
 		refuse(qp, NVMF_AUTH_INCORRECT_PAYLOAD,
 		       "its Diffie-Hellman value is no public value of the group");

@@ -41,6 +41,7 @@ enum rdt_auth_state {
 struct rdt_auth {
 	uint8_t state; /* enum rdt_auth_state */
 	bool cvalid;   /* the controller proves itself too */
+	bool old_keys; /* the host has keys that were replaced */
 	uint16_t t_id;
 	enum nvmf_auth_expl why;              /* FAILURE */
 	struct nvmf_auth_challenge sent;      /* from CHALLENGE on */
@@ -87,9 +88,18 @@ struct rdt_auth_keys {
 };
 
 int rdt_auth_keys_init(struct rdt_subsys *ss);
+void rdt_auth_keys_fini(struct rdt_subsys *ss);
+/*
+ * Use the keys of @cfg, in @of, from now on; for some minutes the ones before are accepted too.
+ * Main thread.
+ */
+void rdt_auth_set_keys(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg,
+		       struct rdt_config *of);
 bool rdt_auth_has_key(const struct rdt_subsys *ss, const char *hostnqn); /* under subsys->lock */
-/* Returns false, and @out is not to be used: @hostnqn has no key. */
-bool rdt_auth_keys_get(struct rdt_subsys *ss, const char *hostnqn, struct rdt_auth_keys *out);
+/* @old: the keys that were replaced. Returns false, and @out is not to be used: @hostnqn has none.
+ */
+bool rdt_auth_keys_get(struct rdt_subsys *ss, const char *hostnqn, bool old,
+		       struct rdt_auth_keys *out);
 void rdt_auth_keys_wipe(struct rdt_auth_keys *keys);
 uint32_t rdt_auth_seqnum(struct rdt_subsys *ss); /* of a new challenge; never 0 */
 /*

@@ -9,7 +9,23 @@
 #include <openssl/crypto.h>
 
 #include "nvmf/auth_calc.h"
+#include "util/loop.h"
 #include "subsys.h"
+#include "target.h"
+
+#define OLD_KEYS_WAIT (300 * RD_NSEC_PER_SEC) /* the log and the manual page name it */
+
+static void forget_old_keys(struct rd_timer *timer)
+{
+	struct rdt_subsys *ss = rd_container_of(timer, struct rdt_subsys, auth_timer);
+	struct rdt_auth_set drop;
+
+	pthread_mutex_lock(&ss->lock);
+	drop = ss->auth_old;
+	ss->auth_old = (struct rdt_auth_set){NULL, NULL};
+	pthread_mutex_unlock(&ss->lock);
+	rdt_config_put(&drop.of);
+}
 
 int rdt_auth_keys_init(struct rdt_subsys *ss)
 {
@@ -18,13 +34,37 @@ int rdt_auth_keys_init(struct rdt_subsys *ss)
 	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
 		return -EIO;
 	atomic_init(&ss->auth_seqnum, seed);
-	ss->auth = ss->cfg;
+	ss->auth = (struct rdt_auth_set){ss->cfg, rdt_config_get(ss->cfg_of)};
+	ss->auth_timer.fn = forget_old_keys;
 	return 0;
+}
+
+void rdt_auth_keys_fini(struct rdt_subsys *ss)
+{
+	rd_timer_stop(ss->target->loop, &ss->auth_timer);
+	rdt_config_put(&ss->auth.of);
+	rdt_config_put(&ss->auth_old.of);
+}
+
+void rdt_auth_set_keys(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg,
+		       struct rdt_config *of)
+{
+	struct rdt_auth_set next = {cfg, rdt_config_get(of)}, drop;
+	bool later = !rd_timer_start(ss->target->loop, &ss->auth_timer, OLD_KEYS_WAIT);
+
+	pthread_mutex_lock(&ss->lock);
+	drop = ss->auth_old;
+	ss->auth_old = ss->auth;
+	ss->auth = next;
+	pthread_mutex_unlock(&ss->lock);
+	rdt_config_put(&drop.of);
+	if (!later) /* without memory the old keys end at once */
+		forget_old_keys(&ss->auth_timer);
 }
 
 bool rdt_auth_has_key(const struct rdt_subsys *ss, const char *hostnqn)
 {
-	return ss->auth && rdt_config_host_auth(ss->auth, hostnqn);
+	return ss->auth.cfg && rdt_config_host_auth(ss->auth.cfg, hostnqn);
 }
 
 static void copy_keys(const struct rdt_host_auth_config *cfg, struct rdt_auth_keys *out)
@@ -40,12 +80,16 @@ static void copy_keys(const struct rdt_host_auth_config *cfg, struct rdt_auth_ke
 	memcpy(out->groups, cfg->groups, sizeof(out->groups));
 }
 
-bool rdt_auth_keys_get(struct rdt_subsys *ss, const char *hostnqn, struct rdt_auth_keys *out)
+bool rdt_auth_keys_get(struct rdt_subsys *ss, const char *hostnqn, bool old,
+		       struct rdt_auth_keys *out)
 {
-	const struct rdt_host_auth_config *cfg;
+	const struct rdt_host_auth_config *cfg = NULL;
+	const struct rdt_auth_set *set = old ? &ss->auth_old : &ss->auth;
 
 	pthread_mutex_lock(&ss->lock);
-	cfg = ss->auth ? rdt_config_host_auth(ss->auth, hostnqn) : NULL;
+	/* A host whose entry was removed has no old key either. */
+	if (rdt_auth_has_key(ss, hostnqn) && set->cfg)
+		cfg = rdt_config_host_auth(set->cfg, hostnqn);
 	if (cfg)
 		copy_keys(cfg, out);
 	pthread_mutex_unlock(&ss->lock);

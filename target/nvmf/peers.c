@@ -214,6 +214,14 @@ void rdt_peer_leave(struct rdt_qpair *qp)
 	pthread_mutex_unlock(&t->peers.lock);
 }
 
+size_t rdt_peer_address(const struct rdt_qpair *qp, uint8_t *out, size_t size)
+{
+	if (!qp->peer || qp->peer->len > size)
+		return 0;
+	memcpy(out, qp->peer->key, qp->peer->len);
+	return qp->peer->len;
+}
+
 struct rdt_site *rdt_peer_site(const struct rdt_qpair *qp)
 {
 	return qp->peer ? &qp->peer->sites[qp->reactor->index] : &qp->reactor->nowhere;

@@ -49,6 +49,9 @@ void rdt_peer_gone(struct rdt_target *target, struct rdt_peer *peer);
 int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, struct rdt_peer_limit *limit);
 void rdt_peer_leave(struct rdt_qpair *qp); /* undoes rdt_peer_join(); may be repeated */
 
+/* Writes what identifies the address of @qp. Returns its length; 0: it has none (tests), or it is
+ * longer than @size. Any thread that may use @qp. */
+size_t rdt_peer_address(const struct rdt_qpair *qp, uint8_t *out, size_t size);
 /* The site of its address on its reactor. Connections without an address (tests) have one
  * together. */
 struct rdt_site *rdt_peer_site(const struct rdt_qpair *qp);

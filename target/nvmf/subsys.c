@@ -124,6 +124,7 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 	rdt_host_access_fini(ss);
 	free(ss->asks);
 	free(ss->counters);
+	rdt_auth_keys_fini(ss);
 	rdt_config_put(&ss->cfg_of);
 	rdt_config_put(&ss->now_of);
 	pthread_mutex_destroy(&ss->lock);

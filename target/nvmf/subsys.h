@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "util/loop.h"
 #include "cntlid.h"
 #include "target/config/config.h"
 #include "target/config/tgt_limits.h"
@@ -34,6 +35,11 @@ struct rdt_host_list { /* sorted host NQNs */
 	bool any;
 	unsigned int count;
 	char **nqns;
+};
+
+struct rdt_auth_set {
+	const struct rdt_subsys_config *cfg; /* NULL: none */
+	struct rdt_config *of;               /* a reference; main thread */
 };
 
 struct rdt_subsys {
@@ -71,7 +77,9 @@ struct rdt_subsys {
 	TAILQ_HEAD(, rdt_qos_limiter) limiters; /* limiters of hosts; guarded by @lock */
 	uint16_t next_cntlid;
 	unsigned int ctrls_count;
-	const struct rdt_subsys_config *auth; /* the keys of hosts, guarded by @lock; may be NULL */
+	struct rdt_auth_set auth;     /* the keys of hosts; guarded by @lock */
+	struct rdt_auth_set auth_old; /* the keys before, accepted until @auth_timer; likewise */
+	struct rd_timer auth_timer;   /* main thread */
 	atomic_uint auth_seqnum;
 	_Atomic uint64_t auth_successes; /* queues that were authenticated */
 	_Atomic uint64_t auth_failures;

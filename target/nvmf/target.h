@@ -23,6 +23,7 @@
 #include "util/loop.h"
 #include "util/map.h"
 #include "target/config/config.h"
+#include "auth_guess.h"
 #include "auth_work.h"
 #include "listener.h"
 #include "peers.h"
@@ -74,6 +75,7 @@ struct rdt_target {
 	struct rdt_state *state;                /* NULL: no state_dir */
 	struct rdt_peers peers;
 	struct rdt_auth_pool auth_pool;
+	struct rdt_guesses guesses;
 	struct rdt_referral *referrals; /* guarded by disc.lock */
 	unsigned int referrals_count;
 	_Atomic uint64_t genctr; /* generation counter of the discovery log */
@@ -82,6 +84,7 @@ struct rdt_target {
 	struct rd_ratelimit fatal_limit;  /* log lines about controllers that end; any thread */
 	struct rd_ratelimit refuse_limit; /* log lines about refused Connects; any thread */
 	struct rd_ratelimit auth_limit;   /* log lines about authenticated queues; any thread */
+	struct rd_ratelimit key_limit;    /* log lines about changed keys */
 	atomic_bool nameless;             /* it was logged that a host without Host NQN connected */
 	/* Opens the backend of an added namespace. NULL: rdt_bdev_open(). */
 	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,

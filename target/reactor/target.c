@@ -96,6 +96,8 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 		goto err_destroy;
 	t->status_times->done = status_times;
 	err = rdt_peers_init(t);
+	if (!err)
+		err = rdt_guesses_init(&t->guesses);
 	if (err)
 		goto err_destroy;
 	if (cfg->target.state_dir) {
@@ -270,6 +272,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	rd_map_fini(&t->ns_map);
 	rdt_state_close(&t->state);
 	rdt_peers_fini(t);
+	rdt_guesses_fini(&t->guesses);
 	rdt_timing_query_free(&t->status_times);
 	free(t->referrals);
 	free(t->reactors);

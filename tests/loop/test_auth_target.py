@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rdtarget authenticates its hosts with DH-HMAC-CHAP. The host's part is computed here a second time."""
 
+import os
+import random
 import sys
 
 import auth_peer as au
 import nvmf_peer as nv
-from t_auth import CTRL_SECRET, SECRET, AuthHost, baseline, serve, subsystem, transaction
-from t_loop import NQN, each, main, test
+from t_auth import CTRL_SECRET, SECRET, AuthHost, baseline, entry, serve, subsystem, transaction
+from t_control import Control, controlled
+from t_loop import NQN, each, main, scaled, test, wait_for
 
+SEED = int(os.environ.get('RD_TEST_SEED') or random.SystemRandom().getrandbits(32))
 NULL = {'dhchap_dhgroups': ['null']}
 OTHER_SECRET = bytes(range(1, 33))
 
@@ -418,6 +422,170 @@ def a_host_without_a_key_cannot_authenticate(t):
     target.expect('the host has no key in host_auth')
 
 
+@test
+def authentication_again_does_not_disturb_io(t):
+    target = serve(t, ctrl_secret=CTRL_SECRET, dhchap_dhgroups=['ffdhe3072'])
+    with AuthHost(target, ctrl_secret=CTRL_SECRET) as host:
+        host.enable()
+        queue = host.add_io()
+        posted = []
+
+        def write(n):
+            posted.append((n, queue.post_write(1, n, bytes([n % 251]) * 512)))
+        for again in range(8):
+            x = transaction(queue, ctrl_secret=CTRL_SECRET, t_id=again)
+            for n, step in enumerate((lambda: x.until_challenge(), lambda: x.send(x.reply()),
+                                      lambda: x.check_success1(x.receive(au.SUCCESS1)), lambda: x.send(x.success2()))):
+                write(again * 8 + 2 * n)
+                write(again * 8 + 2 * n + 1)
+                step()
+            while posted:
+                nv.expect(posted.pop()[1].wait())
+        data = nv.expect_data(queue.read_blocks(1, 0, 64))
+        t.same(data, b''.join(bytes([n % 251]) * 512 for n in range(64)), 'what was written')
+
+
+@test
+def mutated_messages_prove_nothing(t):
+    """On a queue in use, which goes on after each failure."""
+    target = serve(t, ctrl_secret=CTRL_SECRET, dhchap_hashes=['sha256'], **NULL)
+    rng = random.Random(SEED)
+    with AuthHost(target, ctrl_secret=CTRL_SECRET) as host:
+        host.enable()
+        queue = host.add_io()
+        for _ in range(scaled(500)):
+            x = transaction(queue, ctrl_secret=CTRL_SECRET)
+            messages = [x.negotiate(), None]
+            at = rng.randrange(2)
+            if at:
+                x.until_challenge()
+                messages[1] = x.reply(cvalid=False)
+            msg = mutated(rng, messages[at])
+            if not msg or (at and significant(msg) == significant(messages[1])):
+                msg = bytes(1)
+            nv.expect(au.send(queue, msg))
+            answer = nv.expect_data(au.receive(queue))
+            kind, _ = au.head(answer)
+            t.ok(kind == au.FAILURE1 or (not at and kind == au.CHALLENGE), f'{msg.hex()}: answered {answer[:16].hex()}')
+            if kind == au.CHALLENGE:
+                nv.expect(au.send(queue, b'\0\xF0\0\0' + answer[4:6] + b'\1\1'))
+        nv.expect(queue.flush(1))
+
+
+def significant(reply):
+    """Without what is not looked at: reserved bytes, and challenge and sequence number without CVALID."""
+    return len(reply), reply[:2], reply[4:7], reply[8:9], reply[10:12], reply[16:48]
+
+
+def mutated(rng, msg):
+    msg = bytearray(msg)
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        what = rng.randrange(4)
+        if what == 0 and msg:
+            msg[rng.randrange(len(msg))] = rng.randrange(256)
+        elif what == 1 and msg:
+            msg[rng.randrange(min(len(msg), 16))] ^= 1 << rng.randrange(8)
+        elif what == 2:
+            del msg[rng.randrange(len(msg) + 1):]
+        else:
+            msg += rng.randbytes(rng.choice((1, 4, 64, 1024)))
+    return bytes(msg)
+
+
+# ---- new keys ----
+
+def replace_keys(t, **kw):
+    t.config([t.namespace(backend='memory')], subsystem=subsystem(t, **kw))
+
+
+@test
+def new_keys_are_used_after_sighup_and_the_old_ones_for_a_while(t):
+    target = serve(t, ctrl_secret=CTRL_SECRET, **NULL)
+    with AuthHost(target, ctrl_secret=CTRL_SECRET) as host:
+        host.enable()
+        queue = host.add_io()
+        replace_keys(t, secret=OTHER_SECRET, ctrl_secret=bytes(32), **NULL)
+        log = target.reload()
+        t.match(f'notice: ctrl: {NQN}: host {nv.HOST_NQN}: new keys .*; the old keys are accepted for 5 more minutes', log)
+        nv.expect(queue.flush(1))
+        transaction(queue, OTHER_SECRET, ctrl_secret=bytes(32)).run()
+        target.expect('queue 1: SHA-256, no Diffie-Hellman, and the controller, again$')
+        transaction(queue, SECRET, ctrl_secret=CTRL_SECRET).run()
+        target.expect('queue 1: SHA-256, no Diffie-Hellman, and the controller, again, with keys that were replaced$')
+    with AuthHost(target, OTHER_SECRET) as host:
+        host.enable()
+        do_io(host)
+    replace_keys(t, secret=bytes(48), **NULL)
+    target.reload()
+    with AuthHost(target, SECRET) as host:
+        refused(t, au.FAILED, host.connect)
+    t.match('reloaded: nothing has changed', target.reload())
+
+
+@test
+def keys_with_a_mistake_change_nothing(t):
+    target = serve(t, **NULL)
+    os.chmod(t.path('host.key'), 0o644)
+    target.reload(r'host.key can be used by others')
+    with AuthHost(target) as host:
+        host.connect()
+
+
+@test
+def a_key_may_come_and_go_while_a_host_is_connected(t):
+    plain = {'allow_any_host': False, 'hosts': [nv.HOST_NQN]}
+    target = t.target([t.namespace(backend='memory')], subsystem=plain)
+    with nv.Host(target.addr, target.port, NQN) as host:
+        host.enable()
+        queue = host.add_io()
+        replace_keys(t, **NULL)
+        t.match('has a key from now on', target.reload())
+        nv.expect(queue.flush(1))
+        with AuthHost(target) as other:
+            other.enable()
+            t.config([t.namespace(backend='memory')], subsystem=plain)
+            t.match('has no key any more', target.reload())
+            nv.expect(nv.Host.add_io(other).flush(1))  # not authenticated
+        nv.expect(queue.flush(1))
+
+
+# ---- guesses ----
+
+@test
+def a_host_that_fails_too_often_has_to_wait(t):
+    other = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
+    target = t.target([t.namespace(backend='memory')],
+                      subsystem={**subsystem(t, hosts=(nv.HOST_NQN, other), authentication='optional', **NULL),
+                                 'host_auth': [entry(t, **NULL), entry(t, host=other, name='other', **NULL)]})
+
+    def guess():
+        with AuthHost(target, OTHER_SECRET) as host:
+            refused(t, au.FAILED, host.connect)
+        return 'it has failed too often, and may try again in' in target.text()
+    wait_for(guess, 'the host to be refused')
+    with AuthHost(target) as host:
+        refused(t, au.FAILED, host.connect)
+    with AuthHost(target, hostnqn=other) as host:
+        host.connect()
+
+
+# ---- what is shown ----
+
+@test
+def authentications_are_counted_and_shown(t):
+    target, path = controlled(t, [t.namespace(backend='memory')], subsystem=subsystem(t, **NULL))
+    with Control(path) as c, AuthHost(target) as host:
+        nv.expect(host.admin.fabrics_connect(host.data()))
+        t.eq([one['state'] for one in c.call('controller.list')['controllers']], ['authenticating'])
+        host.authenticate(host.admin)
+        with AuthHost(target, OTHER_SECRET) as bad:
+            refused(t, au.FAILED, bad.connect)
+        stats, = c.call('stats.get')['subsystems']
+        t.eq((stats['authentications'], stats['failed_authentications']), (1, 1), 'successes and failures')
+        shown = c.call('config.get')['config']['subsystems'][0]['host_auth'][0]
+        t.eq(shown['dhchap_key_file'], t.path('host.key'))
+
+
 # ---- secrets ----
 
 @test
@@ -437,4 +605,5 @@ def no_secret_is_in_the_log(t):
 
 
 if __name__ == '__main__':
+    print(f'# seed {SEED}')
     sys.exit(main(fabrics=('iwarp',)))

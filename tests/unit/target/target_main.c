@@ -26,6 +26,7 @@ int main(int argc, char **argv)
 		{.name = "resv", .cases = t_resv_cases},
 		{.name = "limits", .cases = t_limit_cases},
 		{.name = "peers", .cases = t_peers_cases},
+		{.name = "authentication", .cases = t_auth_cases},
 		{.name = "placement", .cases = t_placement_cases},
 		{.name = "control", .cases = t_control_cases},
 		{.name = NULL},

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "auth_guess.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/rand.h>
+
+#include "util/loop.h"
+#include "nvmf/auth_calc.h"
+#include "nvmf/text.h"
+#include "ctrl.h"
+#include "peers.h"
+#include "qpair.h"
+#include "reactor.h"
+#include "target.h"
+
+/* Many hosts may be behind one address. */
+enum { OF_HOST, OF_ADDRESS, SCOPES };
+static const struct {
+	uint64_t cost;  /* a failure is forgotten after this time, in ns */
+	uint64_t burst; /* failures at once */
+} limits[SCOPES] = {
+	[OF_HOST] = {6 * RD_NSEC_PER_SEC, 10},
+	[OF_ADDRESS] = {600 * RD_NSEC_PER_MSEC, 100},
+};
+
+#define KEY_MAX (64 + NVMF_NQN_MAX)
+
+int rdt_guesses_init(struct rdt_guesses *g)
+{
+	pthread_mutex_init(&g->lock, NULL);
+	return RAND_bytes(g->seed, sizeof(g->seed)) == 1 ? 0 : -EIO;
+}
+
+void rdt_guesses_fini(struct rdt_guesses *g)
+{
+	pthread_mutex_destroy(&g->lock);
+	free(g->table);
+	g->table = NULL;
+}
+
+/* Not predictable for hosts, so that they cannot displace the entries of others on purpose. 0:
+ * there is no address (tests), or libcrypto failed. */
+static uint64_t guess_key(const struct rdt_qpair *qp, unsigned int scope)
+{
+	const struct rdt_guesses *g = &qp->reactor->target->guesses;
+	uint8_t text[KEY_MAX], hash[NVMF_AUTH_HASH_MAX];
+	size_t len = rdt_peer_address(qp, text, sizeof(text) - NVMF_NQN_MAX);
+	uint64_t key = 0;
+
+	if (!len)
+		return 0;
+	if (scope == OF_HOST) {
+		size_t nqn = strlen(qp->ctrl->hostnqn);
+
+		memcpy(text + len, qp->ctrl->hostnqn, nqn);
+		len += nqn;
+	}
+	if (!nvmf_auth_hmac(NVMF_AUTH_SHA256, g->seed, sizeof(g->seed), text, len, hash))
+		memcpy(&key, hash, sizeof(key));
+	return key;
+}
+
+/* The entry of @key; NULL: there is none. The lock is held. */
+static struct rdt_guess *find_guess(struct rdt_guesses *g, uint64_t key)
+{
+	for (unsigned int i = 0; i < RDT_GUESS_WAYS && g->table && key; i++)
+		if (g->table[key % RDT_GUESS_SETS][i].key == key)
+			return &g->table[key % RDT_GUESS_SETS][i];
+	return NULL;
+}
+
+/* The same, or a new one instead of the one that is forgotten first. NULL without memory. */
+static struct rdt_guess *make_guess(struct rdt_guesses *g, uint64_t key)
+{
+	struct rdt_guess *e = find_guess(g, key), *set;
+
+	if (e || !key)
+		return e;
+	if (!g->table)
+		g->table = calloc(RDT_GUESS_SETS, sizeof(*g->table));
+	if (!g->table)
+		return NULL;
+	set = e = g->table[key % RDT_GUESS_SETS];
+	for (unsigned int i = 1; i < RDT_GUESS_WAYS; i++)
+		if (set[i].paid < e->paid)
+			e = &set[i];
+	*e = (struct rdt_guess){key, 0};
+	return e;
+}
+
+uint64_t rdt_guess_wait(struct rdt_qpair *qp)
+{
+	struct rdt_guesses *g = &qp->reactor->target->guesses;
+	uint64_t now = rd_loop_now(qp->reactor->loop), wait = 0;
+
+	pthread_mutex_lock(&g->lock);
+	for (unsigned int i = 0; i < SCOPES; i++) {
+		const struct rdt_guess *e = find_guess(g, guess_key(qp, i));
+		uint64_t most = now + limits[i].cost * (limits[i].burst - 1);
+
+		if (e && e->paid > most && e->paid - most > wait)
+			wait = e->paid - most;
+	}
+	pthread_mutex_unlock(&g->lock);
+	return wait;
+}
+
+void rdt_guess_failed(struct rdt_qpair *qp)
+{
+	struct rdt_guesses *g = &qp->reactor->target->guesses;
+	uint64_t now = rd_loop_now(qp->reactor->loop);
+
+	pthread_mutex_lock(&g->lock);
+	for (unsigned int i = 0; i < SCOPES; i++) {
+		struct rdt_guess *e = make_guess(g, guess_key(qp, i));
+
+		if (e)
+			e->paid = (e->paid > now ? e->paid : now) + limits[i].cost;
+	}
+	pthread_mutex_unlock(&g->lock);
+}
+
+void rdt_guess_succeeded(struct rdt_qpair *qp)
+{
+	struct rdt_guesses *g = &qp->reactor->target->guesses;
+	struct rdt_guess *e;
+
+	pthread_mutex_lock(&g->lock);
+	e = find_guess(g, guess_key(qp, OF_HOST));
+	if (e)
+		*e = (struct rdt_guess){0};
+	pthread_mutex_unlock(&g->lock);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Limits on failed authentications, for each host name at each address, and for each address. They
+ * are remembered after the connection ends, in a table of a fixed size; what is displaced there is
+ * forgotten. Any thread.
+ */
+#ifndef RDT_AUTH_GUESS_H
+#define RDT_AUTH_GUESS_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rdt_qpair;
+
+#define RDT_GUESS_SETS 1024u
+#define RDT_GUESS_WAYS 4u
+
+struct rdt_guess {
+	uint64_t key;  /* a hash with a secret of the process */
+	uint64_t paid; /* when all failures so far are forgotten, in ns of the loops' clock */
+};
+
+struct rdt_guesses {
+	pthread_mutex_t lock; /* guards @table; a leaf lock */
+	uint8_t seed[32];
+	struct rdt_guess (*table)[RDT_GUESS_WAYS]; /* [RDT_GUESS_SETS]; NULL: no failure so far */
+};
+
+int rdt_guesses_init(struct rdt_guesses *g);  /* 0 or -EIO */
+void rdt_guesses_fini(struct rdt_guesses *g); /* also one that is zeroed */
+/* How long the host of @qp has to wait before it may try again, in ns; 0: it may. */
+uint64_t rdt_guess_wait(struct rdt_qpair *qp);
+void rdt_guess_failed(struct rdt_qpair *qp);
+void rdt_guess_succeeded(struct rdt_qpair *qp);
+
+#endif /* RDT_AUTH_GUESS_H */

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Authentication of queue pairs: time, limits, keys that were replaced. What is on the wire is
+ * tested with an independent host (tests/loop/test_auth_target.py). */
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "util/loop.h"
+#include "util/sockaddr.h"
+#include "nvmf/auth_calc.h"
+#include "nvmf/auth_key.h"
+#include "nvmf/auth_msg.h"
+#include "target/nvmf/auth.h"
+#include "target/nvmf/ctrl.h"
+#include "target/nvmf/peers.h"
+#include "t_target.h"
+
+#define REQUIRED (NVME_SCT_CMD_SPECIFIC << 8 | NVMF_SC_AUTH_REQUIRED)
+#define T_ID     0x1234
+
+static const struct nvmf_auth_key keys[] = {
+	{.len = 32, .secret = "the first secret of thirty-two b"},
+	{.len = 32, .secret = "another secret of thirty-two b. "},
+};
+
+/* A host that has @key for the target, of which the target knows entry[0]. */
+struct auth_env {
+	struct t_env *env;
+	struct rdt_host_auth_config entry[2];
+	struct rdt_subsys_config changed;
+};
+
+static void auth_env_new(struct auth_env *e)
+{
+	e->env = t_env_new();
+	for (int i = 0; i < 2; i++)
+		e->entry[i] = (struct rdt_host_auth_config){
+			.host = T_HOST,
+			.key = &keys[i],
+			.n_hashes = 1,
+			.n_groups = 1,
+			.hashes = {NVMF_AUTH_SHA256},
+			.groups = {NVMF_AUTH_GROUP_NULL},
+		};
+	e->env->subsys[0].host_auth = &e->entry[0];
+	e->env->subsys[0].host_auth_count = 1;
+	e->changed = e->env->subsys[0];
+	e->changed.host_auth = &e->entry[1];
+}
+
+/* Authentication Send (@fctype 5) or Receive (6). */
+static uint16_t auth_cmd(struct t_conn *c, uint8_t fctype, void *data, uint32_t len)
+{
+	struct nvmf_auth_sqe auth;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_sqe(c, &sqe, NVMF_OPCODE, data, len);
+	memcpy(&auth, &sqe, sizeof(auth));
+	auth.fctype = fctype;
+	auth.spsp0 = NVMF_AUTH_SPSP0;
+	auth.spsp1 = NVMF_AUTH_SPSP1;
+	auth.secp = NVMF_AUTH_SECP;
+	auth.len = htole32(len);
+	memcpy(&sqe, &auth, sizeof(sqe));
+	a = t_exec(c, &sqe);
+	return t_status(&a);
+}
+
+static const struct nvmf_auth_negotiate offer = {
+	.t_id = T_ID,
+	.n_hashes = 1,
+	.n_groups = 1,
+	.hashes = {NVMF_AUTH_SHA256},
+	.groups = {NVMF_AUTH_GROUP_NULL},
+};
+
+/* Returns the explanation of Failure1, or 0. */
+static unsigned int receive(struct t_conn *c, uint8_t msg[NVMF_AUTH_TRANSFER])
+{
+	struct nvmf_auth_failure f = {0};
+
+	memset(msg, 0xaa, NVMF_AUTH_TRANSFER);
+	CU_ASSERT_EQUAL_FATAL(auth_cmd(c, 6, msg, NVMF_AUTH_TRANSFER), 0);
+	if (nvmf_auth_parse_failure(msg, NVMF_AUTH_TRANSFER, NVMF_AUTH_MSG_FAILURE1, T_ID, &f))
+		return 0;
+	return f.explanation;
+}
+
+/* Returns 0, or the explanation of the failure. */
+static unsigned int authenticate(struct t_conn *c, const struct nvmf_auth_key *key)
+{
+	uint8_t msg[NVMF_AUTH_TRANSFER];
+	struct nvmf_auth_challenge challenge;
+	struct nvmf_auth_reply reply = {.t_id = T_ID, .hash = NVMF_AUTH_SHA256};
+	struct nvmf_auth_proof proof = {
+		.hash = NVMF_AUTH_SHA256,
+		.t_id = T_ID,
+		.key = key->secret,
+		.key_len = key->len,
+		.challenge = challenge.cval,
+		.hostnqn = T_HOST,
+		.subnqn = T_NQN,
+	};
+	unsigned int why;
+
+	CU_ASSERT_EQUAL(auth_cmd(c, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&offer, msg)), 0);
+	why = receive(c, msg);
+	if (why)
+		return why;
+	CU_ASSERT_EQUAL_FATAL(nvmf_auth_parse_challenge(msg, sizeof(msg), &offer, &challenge), 0);
+	proof.seqnum = challenge.seqnum;
+	CU_ASSERT_EQUAL(nvmf_auth_host_response(&proof, reply.rval), 0);
+	CU_ASSERT_EQUAL(auth_cmd(c, 5, msg, (uint32_t)nvmf_auth_build_reply(&reply, msg)), 0);
+	return receive(c, msg);
+}
+
+static struct t_conn *connected(struct auth_env *e)
+{
+	struct t_conn *c = t_conn_new(e->env, 0, 0, 32);
+
+	CU_ASSERT_EQUAL(t_connect(c, NVMF_CNTLID_DYNAMIC) != 0, true);
+	CU_ASSERT_EQUAL(c->qp.state, RDT_QP_AUTH);
+	return c;
+}
+
+static void lives_after_it(void)
+{
+	struct auth_env e;
+	struct t_conn *admin, *io;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	auth_env_new(&e);
+	admin = connected(&e);
+	CU_ASSERT_PTR_NOT_EQUAL(admin->qp.cmds, e.env->t->cmds->admin);
+	CU_ASSERT_EQUAL(e.env->t->reactors[0].fresh_count, 1);
+	CU_ASSERT_EQUAL(authenticate(admin, &keys[0]), 0);
+	CU_ASSERT_EQUAL(admin->qp.state, RDT_QP_LIVE);
+	CU_ASSERT_PTR_EQUAL(admin->qp.cmds, e.env->t->cmds->admin);
+	CU_ASSERT_PTR_NULL(admin->qp.auth);
+	CU_ASSERT_EQUAL(e.env->t->reactors[0].fresh_count, 0);
+	t_enable(admin);
+	io = t_conn_new(e.env, 1, 1, 32);
+	t_connect(io, admin->qp.ctrl->cntlid);
+	t_sqe(io, &sqe, nvme_cmd_flush, NULL, 0);
+	sqe.nsid = htole32(1);
+	a = t_exec(io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), REQUIRED);
+	CU_ASSERT(t_dnr(&a));
+	CU_ASSERT_EQUAL(authenticate(io, &keys[0]), 0);
+	t_sqe(io, &sqe, nvme_cmd_flush, NULL, 0);
+	sqe.nsid = htole32(1);
+	a = t_exec(io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_env_free(e.env);
+}
+
+static void closes_after_a_failure(void)
+{
+	struct auth_env e;
+	struct t_conn *c;
+
+	auth_env_new(&e);
+	c = connected(&e);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[1]), NVMF_AUTH_FAILED);
+	CU_ASSERT(!c->closing);
+	t_advance(e.env, 90 * RD_NSEC_PER_MSEC);
+	CU_ASSERT(!c->closing);
+	t_advance(e.env, 20 * RD_NSEC_PER_MSEC);
+	CU_ASSERT(c->closing);
+	t_env_free(e.env);
+}
+
+static void closes_without_it(void)
+{
+	uint8_t msg[NVMF_AUTH_TRANSFER];
+	struct auth_env e;
+	struct t_conn *c[2];
+
+	auth_env_new(&e);
+	for (int i = 0; i < 2; i++)
+		c[i] = connected(&e);
+	t_advance(e.env, 119 * RD_NSEC_PER_SEC);
+	/* A step gives time for the next one. */
+	auth_cmd(c[1], 5, msg, (uint32_t)nvmf_auth_build_negotiate(&offer, msg));
+	CU_ASSERT(!c[0]->closing);
+	t_advance(e.env, 2 * RD_NSEC_PER_SEC);
+	CU_ASSERT(c[0]->closing);
+	CU_ASSERT(!c[1]->closing);
+	t_advance(e.env, 119 * RD_NSEC_PER_SEC);
+	CU_ASSERT(c[1]->closing);
+	t_env_free(e.env);
+}
+
+static void unfinished_again(void)
+{
+	uint8_t msg[NVMF_AUTH_TRANSFER];
+	struct auth_env e;
+	struct t_conn *c;
+
+	auth_env_new(&e);
+	c = connected(&e);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	auth_cmd(c, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&offer, msg));
+	CU_ASSERT_PTR_NOT_NULL(c->qp.auth);
+	t_advance(e.env, 121 * RD_NSEC_PER_SEC);
+	CU_ASSERT_PTR_NULL(c->qp.auth);
+	CU_ASSERT_EQUAL(c->qp.state, RDT_QP_LIVE);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	t_env_free(e.env);
+}
+
+static void replaced_keys(void)
+{
+	struct auth_env e;
+	struct t_conn *c;
+
+	auth_env_new(&e);
+	c = connected(&e);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	rdt_auth_set_keys(e.env->t->subsys[0], &e.changed, NULL);
+	t_advance(e.env, 299 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[1]), 0);
+	t_advance(e.env, 2 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), NVMF_AUTH_FAILED);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[1]), 0);
+	/* A host that has no entry any more has no old key either. */
+	e.env->subsys[0].host_auth_count = 0;
+	rdt_auth_set_keys(e.env->t->subsys[0], &e.env->subsys[0], NULL);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[1]), NVMF_AUTH_FAILED);
+	t_env_free(e.env);
+}
+
+/* A connection from @text. */
+static struct t_conn *connected_from(struct auth_env *e, const char *text)
+{
+	struct t_conn *c = connected(e);
+	struct rdt_peer_limit limit;
+	struct sockaddr_storage ss;
+
+	CU_ASSERT_EQUAL_FATAL(rd_addr_parse(text, 1234, &ss), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_peer_come(e->env->t, (struct sockaddr *)&ss, &c->qp.peer, &limit),
+			      0);
+	return c;
+}
+
+/* One failure; true: its host was not even asked for a proof. */
+static bool guess_from(struct auth_env *e, const char *text)
+{
+	struct t_conn *c = connected_from(e, text);
+	uint64_t wait = rdt_guess_wait(&c->qp);
+
+	CU_ASSERT_EQUAL(authenticate(c, &keys[1]), NVMF_AUTH_FAILED);
+	rdt_qpair_close(&c->qp, "test");
+	t_turn(e->env);
+	return wait;
+}
+
+static void guesses_are_limited(void)
+{
+	struct auth_env e;
+	struct t_conn *c;
+
+	auth_env_new(&e);
+	for (int i = 0; i < 10; i++)
+		CU_ASSERT(!guess_from(&e, "10.0.0.1"));
+	CU_ASSERT(guess_from(&e, "10.0.0.1"));
+	c = connected_from(&e, "10.0.0.1"); /* the right key does not help */
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), NVMF_AUTH_FAILED);
+	c = connected_from(&e, "10.0.0.2"); /* another address is not affected */
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	/* One failure is forgotten after 6 s. */
+	t_advance(e.env, 6 * RD_NSEC_PER_SEC);
+	CU_ASSERT(!guess_from(&e, "10.0.0.1"));
+	CU_ASSERT(guess_from(&e, "10.0.0.1"));
+	/* A success forgets all. */
+	t_advance(e.env, 6 * RD_NSEC_PER_SEC);
+	c = connected_from(&e, "10.0.0.1");
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	for (int i = 0; i < 10; i++)
+		CU_ASSERT(!guess_from(&e, "10.0.0.1"));
+	t_env_free(e.env);
+}
+
+const struct t_case t_auth_cases[] = {
+	{"a queue pair lives after it", lives_after_it},
+	{"a queue pair closes 100 ms after a failure", closes_after_a_failure},
+	{"a queue pair that does not authenticate closes", closes_without_it},
+	{"a live queue pair stays when it is not finished", unfinished_again},
+	{"replaced keys are accepted for 300 s", replaced_keys},
+	{"guesses are limited", guesses_are_limited},
+	{NULL, NULL},
+};
