@@ -50,6 +50,7 @@ struct app {
 	struct rd_log *log;
 	struct rd_loop *loop;
 	struct rdt_config *cfg;
+	struct rdt_config_texts texts; /* @cfg was loaded from them; until the reloader has them */
 	struct rdt_target *target;
 	struct rd_io signals;
 	struct rdt_reloader reloader;
@@ -450,6 +451,8 @@ static int app_start(struct app *app, int fd)
 	app->reloader.path = app->opt.config;
 	app->reloader.begins = reload_begins;
 	app->reloader.ended = reload_ended;
+	app->reloader.wanted = app->texts;
+	app->texts = (struct rdt_config_texts){0};
 	err = rdt_reloader_init(&app->reloader);
 	if (!err)
 		err = rdt_rpc_open(&app->rpc_env, &app->rpc);
@@ -543,13 +546,14 @@ int main(int argc, char **argv)
 	if (app.opt.check) /* nobody will read the messages */
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 	code = make_log(&app);
-	if (code < 0 && rdt_config_load(app.opt.config, app.log, &app.cfg))
+	if (code < 0 && rdt_config_load_texts(app.opt.config, &app.texts, false, app.log, &app.cfg))
 		code = EXIT_FAILURE; /* the reason was logged */
 	if (code < 0 && app.opt.check)
 		code = check_config(&app);
 	if (code < 0)
 		code = run_until_stopped(&app, &set);
 	rdt_config_put(&app.cfg);
+	rdt_config_texts_free(&app.texts);
 	rd_log_destroy(&app.log);
 	return code;
 }

@@ -21,7 +21,19 @@ static int by_nsid(const void *a, const void *b)
 
 int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **out)
 {
-	struct rdt_config_load load = {.path = path, .log = log};
+	return rdt_config_load_texts(path, NULL, false, log, out);
+}
+
+int rdt_config_load_texts(const char *path, struct rdt_config_texts *texts, bool top_only,
+			  struct rd_log *log, struct rdt_config **out)
+{
+	struct rdt_config_load load = {
+		.path = path,
+		.texts = texts,
+		.given = texts ? texts->count : 0,
+		.top_only = top_only,
+		.log = log,
+	};
 	struct rdt_config *config = cyaml_mem(NULL, NULL, sizeof(*config));
 	int rc;
 

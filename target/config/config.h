@@ -295,6 +295,45 @@ struct rdt_config {
  * thread. Returns 0 with a reference in @out, or -errno (-EINVAL: bad contents).
  */
 int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **out);
+
+/* A file of a configuration. */
+struct rdt_config_text {
+	char *path;
+	char *text;
+	size_t len;
+	/* The content of the file when it was last read or written; NULL: the same as @text. */
+	char *on_disk;
+	size_t on_disk_len;
+	unsigned int pattern; /* of "include" that matched it; the top file: 0 */
+};
+
+/* The files that a configuration was loaded from; the first one is the top file. Owned by one
+ * object; zeroed: none. */
+struct rdt_config_texts {
+	struct rdt_config_text *files;
+	unsigned int count;
+};
+
+/*
+ * As rdt_config_load(), from @texts where it has files: only the top file is given (@top_only), and
+ * others are read, or all are given. What is read is added to @texts.
+ */
+int rdt_config_load_texts(const char *path, struct rdt_config_texts *texts, bool top_only,
+			  struct rd_log *log, struct rdt_config **out);
+/* Returns 0 or -ENOMEM, with @out empty. */
+int rdt_config_texts_copy(const struct rdt_config_texts *texts, struct rdt_config_texts *out);
+/* Add a file with a copy of @text. Returns 0 or -ENOMEM. */
+int rdt_config_texts_add(struct rdt_config_texts *texts, const char *path, const char *text,
+			 size_t len, unsigned int pattern);
+void rdt_config_texts_free(struct rdt_config_texts *texts); /* leaves it empty */
+
+/*
+ * Write files that differ from the disk: a new file is renamed over the old one, which is kept with
+ * "~" at the end of its name. Refuses a file that has changed on the disk since it was read.
+ * Returns the number of files written, or -errno with the reason logged. Any thread.
+ */
+int rdt_config_save(struct rdt_config_texts *texts, struct rd_log *log);
+
 bool rdt_config_same_text(const char *a, const char *b); /* NULL is equal to NULL only */
 
 /* The name that the file uses for a value, or "unknown". */

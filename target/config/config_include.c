@@ -55,8 +55,7 @@ static int read_fd(int fd, char **text, size_t *len)
 	return 0;
 }
 
-/* Returns 0 or -errno, with the reason in @why. */
-static int read_file(const char *path, char **text, size_t *len, char *why, size_t why_size)
+int rdt_config_read_file(const char *path, char **text, size_t *len, char *why, size_t why_size)
 {
 	rd_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
@@ -81,23 +80,13 @@ static int read_file(const char *path, char **text, size_t *len, char *why, size
 }
 
 /* @from: the place of the include; NULL: the top file. */
-static int load_file(struct rdt_config_load *load, const char *path, const struct rdt_key *from,
-		     struct rdt_config *config)
+static int fill_from(struct rdt_config_load *load, const char *path, const char *text, size_t len,
+		     const struct rdt_key *from, struct rdt_config *config)
 {
 	struct rdt_config_file *file = NULL;
-	rd_autofree char *text = NULL;
 	struct rdt_key root;
-	char why[256];
-	size_t len = 0;
-	int rc = read_file(path, &text, &len, why, sizeof(why));
+	int rc = rdt_config_doc_open(load, path, text, len, &file);
 
-	if (rc && !from)
-		rd_err(load->log, RD_LOG_CONFIG, "%s: %s", path, why);
-	else if (rc)
-		rdt_config_problem(load, from, "%s %s", path, why);
-	if (rc)
-		return rc;
-	rc = rdt_config_doc_open(load, path, text, len, &file);
 	if (rc)
 		return rc;
 	root = rdt_config_root_of(file);
@@ -108,6 +97,26 @@ static int load_file(struct rdt_config_load *load, const char *path, const struc
 				   "is empty, expected \"listeners:\" and \"subsystems:\"; \"{}\" "
 				   "is a target without any");
 	return root.node || from ? 0 : -EINVAL;
+}
+
+/* @pattern: of "include", whose place is @from. */
+static int load_file(struct rdt_config_load *load, const char *path, unsigned int pattern,
+		     const struct rdt_key *from, struct rdt_config *config)
+{
+	rd_autofree char *text = NULL;
+	char why[256];
+	size_t len = 0;
+	int rc = rdt_config_read_file(path, &text, &len, why, sizeof(why));
+
+	if (rc && !from)
+		rd_err(load->log, RD_LOG_CONFIG, "%s: %s", path, why);
+	else if (rc)
+		rdt_config_problem(load, from, "%s %s", path, why);
+	if (rc)
+		return rc;
+	if (load->texts && rdt_config_texts_add(load->texts, path, text, len, pattern))
+		return -ENOMEM;
+	return fill_from(load, path, text, len, from, config);
 }
 
 /* ---- the others ---- */
@@ -197,7 +206,8 @@ static int load_each(struct rdt_config_load *load, const struct rdt_key *list,
 			break;
 		}
 		if (first[i] == i)
-			rc = load_file(load, inc->files[i].path, &key, config);
+			rc = load_file(load, inc->files[i].path, inc->files[i].pattern, &key,
+				       config);
 	}
 	return rc == -ENOMEM ? rc : 0; /* problems within the other files were counted */
 }
@@ -223,11 +233,30 @@ static int load_included(struct rdt_config_load *load, struct rdt_config *config
 	return rc;
 }
 
+/* The files that "include" matched are given. */
+static int fill_included(struct rdt_config_load *load, struct rdt_config *config)
+{
+	struct rdt_key root = rdt_config_root(load);
+	struct rdt_key list = rdt_config_child(load, &root, "include");
+	int rc = 0;
+
+	for (unsigned int i = 1; i < load->given && rc != -ENOMEM; i++) {
+		const struct rdt_config_text *t = &load->texts->files[i];
+		struct rdt_key key = rdt_config_item(load, &list, t->pattern);
+
+		rc = fill_from(load, t->path, t->text, t->len, &key, config);
+	}
+	return rc == -ENOMEM ? rc : 0; /* problems within the files were counted */
+}
+
 int rdt_config_read_all(struct rdt_config_load *load, struct rdt_config *config)
 {
-	int rc = load_file(load, load->path, NULL, config);
+	bool all_given = load->given && !load->top_only;
+	int rc = load->given ? fill_from(load, load->path, load->texts->files[0].text,
+					 load->texts->files[0].len, NULL, config)
+			     : load_file(load, load->path, 0, NULL, config);
 
 	if (!rc)
-		rc = load_included(load, config);
+		rc = all_given ? fill_included(load, config) : load_included(load, config);
 	return rc ? rc : load->out_of_memory ? -ENOMEM : 0;
 }

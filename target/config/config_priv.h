@@ -35,6 +35,10 @@ struct rdt_config_list {
  * logged. At most one problem is reported for a place. */
 struct rdt_config_load {
 	const char *path; /* of the top file */
+	/* the files: some or all are given, those that are read are added; NULL: not kept */
+	struct rdt_config_texts *texts;
+	unsigned int given; /* number of files that were given */
+	bool top_only;      /* of these only the first one is used */
 	struct rd_log *log;
 	struct rdt_config_file **files; /* [0] is the top file */
 	unsigned int files_count;
@@ -104,6 +108,8 @@ void rdt_config_fill(struct rdt_config_load *load, const struct rdt_config_file 
 
 /* ---- config_include.c ---- */
 
+/* Read @path as it is. Returns 0 or -errno, with the reason in @why. */
+int rdt_config_read_file(const char *path, char **text, size_t *len, char *why, size_t why_size);
 /* Read, parse and fill from the top file and its includes. Returns 0 or -errno. */
 int rdt_config_read_all(struct rdt_config_load *load, struct rdt_config *config);
 

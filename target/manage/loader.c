@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "util/log.h"
+#include "change.h"
 
 static void finish_loading(struct rdt_loader *l)
 {
@@ -27,16 +28,22 @@ static void *load_thread(void *arg)
 {
 	struct rdt_loader *l = arg;
 
-	if (rdt_config_load(l->path, l->log, &l->config))
+	if (l->change)
+		l->config = rdt_change_run(l->change, l->path, l->wanted, &l->texts, l->log);
+	else if (rdt_config_load_texts(l->path, &l->texts, false, l->log, &l->config))
 		l->config = NULL;
 	rd_loop_post(l->loop, &l->msg);
 	return NULL;
 }
 
-void rdt_loader_start(struct rdt_loader *l)
+void rdt_loader_start(struct rdt_loader *l, struct rdt_change *change,
+		      struct rdt_config_texts *wanted)
 {
 	int err;
 
+	l->change = change;
+	l->wanted = wanted;
+	l->texts = (struct rdt_config_texts){0};
 	l->msg.fn = loaded_msg;
 	err = pthread_create(&l->thread, NULL, load_thread, l);
 	if (err) {
@@ -55,4 +62,5 @@ void rdt_loader_stop(struct rdt_loader *l)
 		return;
 	finish_loading(l);
 	rdt_config_put(&l->config);
+	rdt_config_texts_free(&l->texts);
 }

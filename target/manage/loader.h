@@ -10,13 +10,21 @@
 #include "util/loop.h"
 #include "target/config/config.h"
 
+struct rdt_change;
+
 struct rdt_loader {
 	const char *path;
 	struct rd_log *log;
 	struct rd_loop *loop;
-	/* Runs on @loop. @config: NULL when it has problems, which were logged; otherwise the
-	 * callee owns a reference. */
+	/* Runs on @loop. @config: NULL when it has problems, which were logged, or when the change
+	 * has none to apply; otherwise the callee owns a reference. The callee owns what is in
+	 * @texts. */
 	void (*done)(struct rdt_loader *loader, struct rdt_config *config);
+
+	/* Set by rdt_loader_start(); the thread uses them until done() */
+	struct rdt_change *change;
+	struct rdt_config_texts *wanted;
+	struct rdt_config_texts texts; /* that the configuration was loaded from */
 
 	/* private to the loader */
 	bool running;
@@ -25,8 +33,10 @@ struct rdt_loader {
 	struct rdt_config *config;
 };
 
-/* @path, @log, @loop and @done are set, and no load is running. */
-void rdt_loader_start(struct rdt_loader *loader);
+/* @path, @log, @loop and @done are set, and no load is running. @change: NULL to read the file;
+ * @wanted: the texts that it changes. */
+void rdt_loader_start(struct rdt_loader *loader, struct rdt_change *change,
+		      struct rdt_config_texts *wanted);
 void rdt_loader_stop(struct rdt_loader *loader); /* joins the thread; @done is not called */
 
 #endif /* RDT_LOADER_H */

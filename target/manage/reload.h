@@ -12,6 +12,7 @@
 
 #include "target/config/config.h"
 
+struct rdt_change;
 struct rdt_ns;
 struct rdt_reload;
 struct rdt_report;
@@ -24,6 +25,7 @@ struct rdt_reload_result {
 	unsigned int restarts;           /* changes that need a restart */
 	const struct rdt_report *report; /* the problems and those changes; as @summary */
 	const char *summary;             /* the sentence that was logged; valid during the call */
+	const struct rdt_change *change; /* what was applied, with its result; NULL: the file */
 };
 typedef void (*rdt_reload_done)(void *arg, const struct rdt_reload_result *result);
 

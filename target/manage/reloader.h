@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads the configuration file again and applies it, once for all requests that arrive meanwhile. A
- * request during a reload starts another one after it, because the file may have changed since it
- * was read.
+ * Applies configurations, one after the other: the file, read again for all requests that arrived
+ * meanwhile, and changes of what was loaded last (change.h). A request during a reload starts
+ * another one after it, because the file may have changed since it was read.
  *
  * Main thread only.
  */
@@ -17,38 +17,56 @@
 #include "reload.h"
 #include "report.h"
 
+struct rdt_change;
+
+#define RDT_UNSAVED_NAMED 32u
+
 /* A request for the result of a reload. Embedded in the object of the requester. */
 struct rdt_reload_waiter {
+	/* result->change: its change, or NULL */
 	void (*done)(struct rdt_reload_waiter *waiter, const struct rdt_reload_result *result);
+	struct rdt_change *change; /* NULL: read the file. The reloader owns it from the start on */
 	TAILQ_ENTRY(rdt_reload_waiter) link;
 	bool waits;
+	bool begun;
 };
+TAILQ_HEAD(rdt_reload_waiters, rdt_reload_waiter);
 
 struct rdt_reloader {
 	/* set by the owner */
 	struct rdt_target *target;
 	const char *path;
-	void (*begins)(struct rdt_reloader *reloader);
+	void (*begins)(struct rdt_reloader *reloader); /* the file is read */
 	void (*ended)(struct rdt_reloader *reloader, const struct rdt_reload_result *result);
+	/* The texts of the running configuration; the reloader owns them from
+	 * rdt_reloader_init() on. */
+	struct rdt_config_texts wanted;
 
 	/* private to the reloader */
 	struct rdt_loader loader;
-	struct rdt_report report; /* of the running reload */
+	struct rdt_report report;     /* of the running reload */
+	struct rdt_config_texts next; /* of the configuration being applied */
+	struct rdt_change *change;    /* the running one, or NULL */
 	bool running;
-	bool again;
+	bool frozen;
 	time_t last_at; /* end of the last reload; 0: none yet */
 	bool last_applied;
 	char last_summary[480];
-	/* Requests for the running reload */
-	TAILQ_HEAD(rdt_reload_waiters, rdt_reload_waiter) waiters;
-	struct rdt_reload_waiters later; /* requests for the next one */
+	struct rdt_reload_waiter by_signal;
+	struct rdt_reload_waiters waiters; /* of what runs */
+	struct rdt_reload_waiters queue;
+	unsigned int unsaved; /* changes that were applied and not saved */
+	char *unsaved_names[RDT_UNSAVED_NAMED];
 };
 
 /* @target, @path, @begins and @ended are set. Returns 0 or -ENOMEM. */
 int rdt_reloader_init(struct rdt_reloader *reloader);
-/* @waiter: called once on the main loop, unless it is cancelled before; may be NULL. */
+/* @waiter: called once on the main loop or before this returns, unless it is cancelled before; may
+ * be NULL. */
 void rdt_reloader_start(struct rdt_reloader *reloader, struct rdt_reload_waiter *waiter);
 void rdt_reloader_cancel(struct rdt_reloader *reloader, struct rdt_reload_waiter *waiter);
+/* From now on requests are refused; what runs goes on to its end. Or no longer. */
+void rdt_reloader_freeze(struct rdt_reloader *reloader, bool frozen);
 /* Joins the loading thread; afterwards nothing is read or called. May be repeated. */
 void rdt_reloader_stop(struct rdt_reloader *reloader);
 

@@ -10,8 +10,8 @@
 #include "target/nvmf/target.h"
 
 static const struct rdt_rpc_method *const method_lists[] = {
-	rdt_rpc_show_methods,   rdt_rpc_host_methods,   rdt_rpc_stats_methods,
-	rdt_rpc_config_methods, rdt_rpc_change_methods, rdt_rpc_event_methods,
+	rdt_rpc_show_methods, rdt_rpc_host_methods,   rdt_rpc_stats_methods, rdt_rpc_config_methods,
+	rdt_rpc_edit_methods, rdt_rpc_change_methods, rdt_rpc_event_methods,
 };
 
 static const struct {
@@ -28,6 +28,7 @@ static const struct {
 	[RDT_RPC_DENIED] = {-32004, "denied"},
 	[RDT_RPC_REFUSED] = {-32005, "refused"},
 	[RDT_RPC_TIMEOUT] = {-32006, "timeout"},
+	[RDT_RPC_EXISTS] = {-32007, "exists"},
 };
 
 /* ---- answers ---- */
@@ -276,8 +277,13 @@ json_t *rdt_rpc_describe_methods(void)
 
 static void log_change(const struct rdt_rpc_call *call)
 {
-	char *params = call->params ? json_dumps(call->params, JSON_COMPACT) : NULL;
+	json_t *shown = json_copy(call->params);
+	char *params;
 
+	if (json_object_get(shown, "document")) /* long, and it may hold secrets */
+		json_object_set_new(shown, "document", json_string("..."));
+	params = shown ? json_dumps(shown, JSON_COMPACT) : NULL;
+	json_decref(shown);
 	rd_notice(call->rpc->log, RD_LOG_MAIN, "control: %s %.300s by uid %u, pid %d",
 		  call->method->name, params ? params : "{}",
 		  (unsigned int)rdt_rpc_client_uid(call->client),

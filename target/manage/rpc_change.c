@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods that change the target independently of the file: log level, ANA states, drain,
- * shutdown. */
+/* Methods that change the target independently of the file: log level, drain, shutdown. */
 #include "rpc_priv.h"
 
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/target.h"
 #include "target/reactor/lifecycle.h"
+#include "reloader.h"
 
 #define DRAIN_LOOK (200 * RD_NSEC_PER_MSEC)
 #define DRAIN_MAX  3600 /* seconds */
@@ -34,47 +34,6 @@ static void log_level(struct rdt_rpc_call *call)
 		rdt_rpc_result(call, json_pack("{s:s}", "level", rd_log_spec(call->rpc->log, now)));
 }
 
-/* ---- ana.set ---- */
-
-static bool listener_matches(const struct rdt_listener *l, const char *address, json_int_t port)
-{
-	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
-
-	return (!address || strcmp(l->cfg->address, address) == 0) &&
-	       (port < 0 || l->cfg->port == port || (l->lis && rd_addr_port(addr) == port));
-}
-
-static void ana_set(struct rdt_rpc_call *call)
-{
-	const char *name = rdt_rpc_text(call, "state"), *address = rdt_rpc_text(call, "address");
-	unsigned int state = rdt_config_ana_state(name), matched = 0;
-	json_int_t group = 0, port = -1; /* of any port */
-	struct rdt_target *t = call->rpc->target;
-	struct rdt_listener *l;
-
-	if (!state) {
-		rdt_rpc_error(call, RDT_RPC_INVALID, "state", name, NULL,
-			      "state: \"%.60s\" is none of optimized, non-optimized, inaccessible, "
-			      "persistent-loss, change",
-			      name);
-		return;
-	}
-	if (!rdt_rpc_number(call, "group", 1, RDT_ANA_GROUPS, &group) ||
-	    !rdt_rpc_number(call, "port", 0, UINT16_MAX, &port))
-		return;
-	TAILQ_FOREACH (l, &t->listeners, link) {
-		if (!listener_matches(l, address, port))
-			continue;
-		rdt_ana_set(t, l, (uint32_t)group, (enum nvme_ana_state)state);
-		matched++;
-	}
-	if (matched)
-		rdt_rpc_result(call, json_pack("{s:i}", "listeners", (int)matched));
-	else
-		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, address ? "address" : "port", address,
-			      "the method \"listener.list\" lists all", "no listener matches that");
-}
-
 /* ---- drain ---- */
 
 struct rdt_rpc_drain {
@@ -84,7 +43,19 @@ struct rdt_rpc_drain {
 	uint64_t until;
 	uint64_t commands; /* served at the last look */
 	bool looked;
+	bool began_ana; /* the states were set */
 };
+
+/* The settings that the running configuration has for @l. */
+static const struct rdt_listener_config *listener_now(const struct rdt_listener *l)
+{
+	const struct rdt_config *now = l->target->now;
+
+	for (uint32_t i = 0; i < now->listeners_count; i++)
+		if (rdt_listener_same_place(&now->listeners[i], l->cfg))
+			return &now->listeners[i];
+	return l->cfg;
+}
 
 /* @inaccessible: every group on every listener; else as the configuration has them. */
 static void drain_set_ana(struct rdt_target *t, bool inaccessible)
@@ -92,13 +63,14 @@ static void drain_set_ana(struct rdt_target *t, bool inaccessible)
 	struct rdt_listener *l;
 
 	TAILQ_FOREACH (l, &t->listeners, link) {
+		const struct rdt_listener_config *cfg = listener_now(l);
 		uint8_t states[RDT_ANA_GROUPS + 1];
 
 		memset(states,
 		       inaccessible ? NVME_ANA_STATE_INACCESSIBLE : NVME_ANA_STATE_OPTIMIZED,
 		       sizeof(states));
-		for (uint32_t i = 0; i < l->cfg->ana_count && !inaccessible; i++)
-			states[l->cfg->ana[i].group] = (uint8_t)l->cfg->ana[i].state;
+		for (uint32_t i = 0; i < cfg->ana_count && !inaccessible; i++)
+			states[cfg->ana[i].group] = (uint8_t)cfg->ana[i].state;
 		for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++)
 			rdt_ana_set(t, l, g, (enum nvme_ana_state)states[g]);
 	}
@@ -151,7 +123,7 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_rpc_answer *answ
 		in_flight += answers[i].count;
 	rdt_target_totals(t, &reads, &writes);
 	/* Twice in a row: a host may be between two commands. */
-	idle = !in_flight && d->looked && d->commands == reads + writes;
+	idle = d->began_ana && !in_flight && d->looked && d->commands == reads + writes;
 	d->looked = !in_flight;
 	d->commands = reads + writes;
 	if (idle) {
@@ -163,6 +135,7 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_rpc_answer *answ
 	} else if (now >= d->until) {
 		drain_over(d);
 		drain_set_ana(t, false);
+		rdt_reloader_freeze(call->rpc->env->reloader, false);
 		rdt_rpc_error(call, RDT_RPC_TIMEOUT, NULL, NULL,
 			      "find the hosts with controller.list; those without another path "
 			      "retry, or fail their I/O",
@@ -174,10 +147,22 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_rpc_answer *answ
 	}
 }
 
+/* A reload that runs sets the states of its configuration: wait for its end. */
+static void drain_begin_ana(struct rdt_rpc_drain *d)
+{
+	struct rdt_rpc *rpc = d->call->rpc;
+
+	if (d->began_ana || rpc->env->reloader->running)
+		return;
+	d->began_ana = true;
+	drain_set_ana(rpc->target, true);
+}
+
 static void drain_look(struct rd_timer *timer)
 {
 	struct rdt_rpc_drain *d = rd_container_of(timer, struct rdt_rpc_drain, timer);
 
+	drain_begin_ana(d);
 	rdt_rpc_ask(d->call, drain_count, drain_counted);
 }
 
@@ -204,7 +189,8 @@ static void start_drain(struct rdt_rpc_call *call)
 	d->began = rd_loop_now_raw(rpc->loop);
 	d->until = d->began + (uint64_t)timeout * RD_NSEC_PER_SEC;
 	rpc->drain = d;
-	drain_set_ana(rpc->target, true);
+	rdt_reloader_freeze(rpc->env->reloader, true);
+	drain_begin_ana(d);
 	drain_wait(d);
 }
 
@@ -223,12 +209,6 @@ static const struct rdt_rpc_param level_params[] = {
 	{NULL, JSON_NULL, false},
 };
 
-static const struct rdt_rpc_param ana_params[] = {
-	{"group", JSON_INTEGER, true},   {"state", JSON_STRING, true},
-	{"address", JSON_STRING, false}, {"port", JSON_INTEGER, false},
-	{NULL, JSON_NULL, false},
-};
-
 static const struct rdt_rpc_param drain_params[] = {
 	{"timeout", JSON_INTEGER, false},
 	{NULL, JSON_NULL, false},
@@ -236,8 +216,6 @@ static const struct rdt_rpc_param drain_params[] = {
 
 const struct rdt_rpc_method rdt_rpc_change_methods[] = {
 	{"log.level", "set what is logged, as --log does", true, level_params, log_level},
-	{"ana.set", "set the ANA state of a group, on all listeners or those that match", true,
-	 ana_params, ana_set},
 	{"drain", "move hosts to other paths: ANA inaccessible, wait for I/O, refuse connections",
 	 true, drain_params, start_drain},
 	{"shutdown", "end the target, as SIGTERM does", true, NULL, start_shutdown},

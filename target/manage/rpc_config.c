@@ -7,7 +7,6 @@
 
 #include "target/config/config.h"
 #include "target/config/config_json.h"
-#include "target/nvmf/listener.h"
 #include "target/nvmf/target.h"
 #include "preflight.h"
 #include "reloader.h"
@@ -20,7 +19,6 @@
 struct config_work {
 	const char *path;
 	struct rdt_config *now; /* a reference, which only the main thread puts */
-	json_t *live;           /* what was changed since: see live_settings() */
 	bool machine;           /* config.check: compare with the machine, too */
 	struct rdt_report report;
 	bool good; /* the file has no mistake */
@@ -30,40 +28,11 @@ struct config_work {
 
 static void config_work_free(struct config_work *w)
 {
-	json_decref(w->live);
 	json_decref(w->result);
 	free(w->text);
 	rdt_config_put(&w->now);
 	rdt_report_fini(&w->report);
 	free(w);
-}
-
-/* The ANA states of a listener, as its configuration would have them. */
-static json_t *live_ana(const struct rdt_listener *l)
-{
-	json_t *list = json_array();
-
-	for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++) {
-		uint8_t state = atomic_load(&l->ana[g]);
-
-		if (state && state != RDT_ANA_OPTIMIZED)
-			json_array_append_new(list, json_pack("{s:i, s:s}", "group", (int)g,
-							      "state", rdt_config_ana_name(state)));
-	}
-	return list;
-}
-
-/* A list with what each listener has now, in the order of the configuration. */
-static json_t *live_settings(const struct rdt_target *t)
-{
-	const struct rdt_listener *l;
-	json_t *list = json_array();
-
-	TAILQ_FOREACH (l, &t->listeners, link)
-		json_array_append_new(list,
-				      json_pack("{s:s, s:i, s:o}", "address", l->cfg->address,
-						"port", (int)l->cfg->port, "ana", live_ana(l)));
-	return list;
 }
 
 /* Groups that are optimized need not be listed: without them both sides are comparable. */
@@ -82,38 +51,13 @@ static void drop_optimized(json_t *listener)
 		json_object_del(listener, "ana");
 }
 
-/* What the listener at the same place has now, or NULL. */
-static json_t *find_live(const json_t *live, const json_t *listener)
-{
-	const json_t *address = json_object_get(listener, "address");
-	const json_t *port = json_object_get(listener, "port");
-	json_t *at;
-	size_t i;
-
-	json_array_foreach(live, i, at)
-	{
-		if (json_equal(json_object_get(at, "address"), address) &&
-		    json_equal(json_object_get(at, "port"), port))
-			return json_object_get(at, "ana");
-	}
-	return NULL;
-}
-
-/* @live: of the running configuration, or NULL. */
-static json_t *comparable(const struct rdt_config *config, const json_t *live)
+static json_t *comparable(const struct rdt_config *config)
 {
 	json_t *all = rdt_config_json(config);
 	json_t *listener;
 	size_t i;
 
-	json_array_foreach(json_object_get(all, "listeners"), i, listener)
-	{
-		json_t *ana = find_live(live, listener);
-
-		if (ana)
-			json_object_set(listener, "ana", ana);
-		drop_optimized(listener);
-	}
+	json_array_foreach(json_object_get(all, "listeners"), i, listener) drop_optimized(listener);
 	return all;
 }
 
@@ -131,11 +75,10 @@ static struct config_work *config_work_new(struct rdt_rpc_call *call)
 	}
 	w->path = call->rpc->env->config_path;
 	w->now = rdt_config_get(call->rpc->target->now);
-	w->live = live_settings(call->rpc->target);
 	return w;
 }
 
-static json_t *report_json(const struct rdt_report *report)
+json_t *rdt_rpc_report(const struct rdt_report *report)
 {
 	json_t *list = json_array();
 
@@ -153,8 +96,7 @@ static json_t *report_json(const struct rdt_report *report)
 static void get_running(void *arg)
 {
 	struct config_work *w = arg;
-	json_t *result =
-		json_pack("{s:s, s:o}", "path", w->path, "config", comparable(w->now, w->live));
+	json_t *result = json_pack("{s:s, s:o}", "path", w->path, "config", comparable(w->now));
 
 	/* With ten thousand namespaces this takes too long for the main loop. */
 	w->text = result ? json_dumps(result, JSON_COMPACT) : NULL;
@@ -197,7 +139,7 @@ static void checked_file(struct rdt_rpc_call *call, void *arg)
 
 	if (call)
 		rdt_rpc_result(call, json_pack("{s:s, s:b, s:o, s:i}", "path", w->path, "ok",
-					       w->good, "messages", report_json(&w->report),
+					       w->good, "messages", rdt_rpc_report(&w->report),
 					       "left_out", (int)w->report.left_out));
 	config_work_free(w);
 }
@@ -221,8 +163,8 @@ static void compare_file(void *arg)
 	if (rdt_config_load(w->path, w->report.log, &next))
 		return;
 	w->good = true;
-	running = comparable(w->now, w->live);
-	file = comparable(next, NULL);
+	running = comparable(w->now);
+	file = comparable(next);
 	w->result = rdt_config_json_diff(running, file, DIFFERENCES_MAX);
 	json_decref(running);
 	json_decref(file);
@@ -268,7 +210,7 @@ static void reload_done(struct rdt_reload_waiter *waiter, const struct rdt_reloa
 	rdt_rpc_result(call, json_pack("{s:b, s:s, s:i, s:i, s:o, s:i}", "applied", result->applied,
 				       "summary", result->summary, "problems",
 				       (int)result->problems, "restarts", (int)result->restarts,
-				       "messages", report_json(result->report), "left_out",
+				       "messages", rdt_rpc_report(result->report), "left_out",
 				       (int)result->report->left_out));
 }
 
@@ -280,14 +222,24 @@ static void reload_cancel(struct rdt_rpc_call *call)
 	free(w);
 }
 
+bool rdt_rpc_refuse_drained(struct rdt_rpc_call *call)
+{
+	struct rdt_rpc *rpc = call->rpc;
+
+	if (!rpc->target->drained && !rpc->drain && !rpc->drained)
+		return false;
+	rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL,
+		      "the target is %s: it takes no changes until it is started again",
+		      rpc->drained && !rpc->target->drained ? "drained" : "being stopped");
+	return true;
+}
+
 static void config_reload(struct rdt_rpc_call *call)
 {
 	struct reload_work *w;
 
-	if (call->rpc->target->drained) {
-		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL, "the target is being stopped");
+	if (rdt_rpc_refuse_drained(call))
 		return;
-	}
 	w = calloc(1, sizeof(*w));
 	if (!w) {
 		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");

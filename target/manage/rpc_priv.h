@@ -16,6 +16,7 @@
 #include "rpc.h"
 
 struct rdt_reactor;
+struct rdt_report;
 struct rdt_rpc_ask;
 struct rdt_rpc_client;
 struct rdt_rpc_drain;
@@ -40,6 +41,7 @@ enum rdt_rpc_error {
 	RDT_RPC_DENIED,
 	RDT_RPC_REFUSED, /* the target could not do it; the message has the reason */
 	RDT_RPC_TIMEOUT,
+	RDT_RPC_EXISTS,
 	RDT_RPC_ERRORS,
 };
 
@@ -172,6 +174,12 @@ void rdt_rpc_job(struct rdt_rpc_call *call, void (*fn)(void *arg),
 		 void (*done)(struct rdt_rpc_call *call, void *arg), void *arg);
 void rdt_rpc_jobs_free(struct rdt_rpc *rpc); /* the main loop has ended */
 
+/* ---- rpc_config.c ---- */
+
+/* Answers @call and returns true when the target takes no changes any more. */
+bool rdt_rpc_refuse_drained(struct rdt_rpc_call *call);
+json_t *rdt_rpc_report(const struct rdt_report *report); /* returns a JSON array of its lines */
+
 /* ---- rpc_show.c ---- */
 
 /* The subsystem named by parameter @param; NULL if there is no such parameter. *@found is false
@@ -182,6 +190,7 @@ struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, 
 
 extern const struct rdt_rpc_method rdt_rpc_change_methods[];
 extern const struct rdt_rpc_method rdt_rpc_config_methods[];
+extern const struct rdt_rpc_method rdt_rpc_edit_methods[];
 extern const struct rdt_rpc_method rdt_rpc_event_methods[];
 extern const struct rdt_rpc_method rdt_rpc_host_methods[];
 extern const struct rdt_rpc_method rdt_rpc_show_methods[];

@@ -70,16 +70,17 @@ static void show_status(struct rdt_rpc_call *call)
 
 	for (unsigned int i = 0; i < t->subsys_count; i++)
 		controllers += controllers_of(t->subsys[i]);
-	rdt_rpc_result(call,
-		       json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o}", "state",
-				 serving_state(call->rpc), "uptime", (json_int_t)uptime, "reactors",
-				 (int)t->reactors_count, "listeners", (int)served.listeners,
-				 "listeners_waiting", (int)served.listeners_waiting, "subsystems",
-				 (int)served.subsystems, "namespaces", (int)served.namespaces,
-				 "controllers", (int)controllers, "discovery_controllers",
-				 (int)controllers_of(&t->disc), "log_level",
-				 rd_log_spec(t->log, spec), "last_reload",
-				 last_reload(call->rpc->env->reloader)));
+	rdt_rpc_result(
+		call,
+		json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:i}", "state",
+			  serving_state(call->rpc), "uptime", (json_int_t)uptime, "reactors",
+			  (int)t->reactors_count, "listeners", (int)served.listeners,
+			  "listeners_waiting", (int)served.listeners_waiting, "subsystems",
+			  (int)served.subsystems, "namespaces", (int)served.namespaces,
+			  "controllers", (int)controllers, "discovery_controllers",
+			  (int)controllers_of(&t->disc), "log_level", rd_log_spec(t->log, spec),
+			  "last_reload", last_reload(call->rpc->env->reloader), "unsaved",
+			  (int)call->rpc->env->reloader->unsaved));
 }
 
 /* ---- subsystems and namespaces ---- */

@@ -36,6 +36,7 @@ int main(int argc, char **argv)
 {
 	const struct t_suite suites[] = {
 		{.name = "config", .cases = t_config_cases},
+		{.name = "edit", .cases = t_edit_cases},
 		{.name = "backend open", .cases = t_backend_open_cases},
 		{.name = "backend", .cases = t_backend_cases},
 		{.name = "cancel", .cases = t_cancel_cases},

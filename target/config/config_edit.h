@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Changes of the texts that a configuration was loaded from: elements added and removed, values
+ * set. The texts are not saved, and not checked: rdt_config_load_texts() does that. Any thread.
+ */
+#ifndef RDT_CONFIG_EDIT_H
+#define RDT_CONFIG_EDIT_H
+
+#include <jansson.h>
+
+#include "config.h"
+
+enum rdt_edit_op {
+	RDT_EDIT_ADD,    /* the path ends with the element; "value": what is added */
+	RDT_EDIT_REMOVE, /* the path ends with the element */
+	RDT_EDIT_SET,    /* the path ends with a key; "value": JSON null removes the key */
+};
+
+struct rdt_config_edit {
+	enum rdt_edit_op op;
+	/* A list: key, element, key, element and so on, from the top, such as
+	 * ["subsystems", {"nqn": "nqn.a"}, "namespaces", {"nsid": 1}, "size"]. An element is an
+	 * object with the keys by which it is known, or a string. */
+	json_t *path;
+	json_t *value;
+	bool if_changed; /* of several edits: only if one before it has changed something */
+};
+
+/*
+ * Apply @edit to @texts. Returns 1; 0 when it is so already; or -errno, with @texts unchanged:
+ *   -ENOENT   path[*at] is not there
+ *   -EEXIST   the element to be added is there with other values
+ *   -ENOTSUP  the text is written in a way that cannot be edited without a risk
+ *   -ENOMEM
+ */
+int rdt_config_edit(struct rdt_config_texts *texts, const struct rdt_config_edit *edit,
+		    struct rd_log *log, unsigned int *at);
+
+#endif /* RDT_CONFIG_EDIT_H */

@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The control socket changes what is served: namespaces, hosts, subsystems and listeners, a whole document; what of
+it is saved, and what a reload of the file replaces."""
+
+import json
+import os
+import random
+import re
+import signal
+import sys
+import threading
+
+import nvmf_peer as nv
+from t_control import Control, Refused, controlled
+from t_loop import LONG, NQN, PATIENCE, Failure, each, main, program, scaled, test, wait_for
+from t_serving import exercise, has_ended, host
+
+OTHER = 'nqn.2024-01.test:other'
+HOST = 'nqn.2024-01.test:host-a'
+CALLS = 10000 if LONG else scaled(400, least=80)
+
+
+def memory(t, nsid=1, size='8MiB', **keys):
+    return t.namespace(nsid, backend='memory', size=size, **keys)
+
+
+def refused(t, name, fn, *args, **kw):
+    try:
+        fn(*args, **kw)
+    except Refused as e:
+        t.eq(e.name, name, f'name of the error "{e.message}"')
+        return e
+    raise Failure(f'it was not refused with {name}')
+
+
+def nsids(t, target, nqn=NQN):
+    found = json.loads(t.rdinit('list-ns', target.uri(None, nqn=nqn), '-o', 'json').text)
+    return [entry['nsid'] for entry in found['nsid_list']]
+
+
+def differences(c):
+    return [d['path'] for d in c.call('config.diff')['differences']]
+
+
+# ---- what can be changed ----
+
+@test
+def a_namespace_is_added_and_removed(t):
+    target, path = controlled(t, [memory(t)])
+    with Control(path) as c:
+        answer = c.call('namespace.add', nqn=NQN, namespace=memory(t, 7))
+        t.eq((answer['changed'], answer['summary']), (True, 'reloaded: 1 namespaces added'))
+        exercise(target, nsid=7)
+        t.eq(differences(c), [f'subsystems[{NQN}].namespaces[7]'], 'differences')
+        t.eq(c.call('namespace.add', nqn=NQN, namespace=memory(t, 7)), {'changed': False}, 'the same again')
+        e = refused(t, 'exists', c.call, 'namespace.add', nqn=NQN, namespace=memory(t, 7, size='4MiB'))
+        t.eq((e.data['field'], e.data['value']), ('nsid', '7'))
+        t.eq(c.call('status')['unsaved'], 1)
+        t.eq(c.call('namespace.remove', nqn=NQN, nsid=7)['summary'], 'reloaded: 1 removed')
+        t.eq(c.call('namespace.remove', nqn=NQN, nsid=7), {'changed': False}, 'the same again')
+        t.eq(nsids(t, target), [1])
+        t.eq(differences(c), [], 'differences')
+    target.expect(r'control: namespace.add .*"nsid":7.* by uid [0-9]+, pid [0-9]+')
+
+
+@test
+def a_namespace_changes_its_size_its_limits_and_its_protection(t):
+    target, path = controlled(t, [memory(t)])
+    with Control(path) as c, host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        t.eq(c.call('namespace.resize', nqn=NQN, nsid=1, size='4MiB')['summary'], 'reloaded: 1 resized')
+        t.eq(c.call('namespace.list')['namespaces'][0]['size'], 4 << 20)
+        t.ok(queue.read_blocks(1, 8192, 1)[0].status, 'a read behind the end succeeded')
+        c.call('namespace.qos', nqn=NQN, nsid=1, limits={'iops': 1000, 'bandwidth': '1G'})
+        found, = c.call('config.get')['config']['subsystems'][0]['namespaces']
+        t.eq((found['qos']['iops'], found['qos']['bandwidth']), (1000, '1G'))
+        c.call('namespace.qos', nqn=NQN, nsid=1, limits={})
+        t.ok('qos' not in c.call('config.get')['config']['subsystems'][0]['namespaces'][0], 'limits are left')
+        c.call('namespace.write_protect', nqn=NQN, nsid=1, on=True)
+        t.ok(queue.write_blocks(1, 0, bytes(512)).status, 'a write succeeded')
+        t.eq(c.call('namespace.list')['namespaces'][0]['read_only'], True)
+        c.call('namespace.write_protect', nqn=NQN, nsid=1, on=False)
+        c.call('namespace.set_ana', nqn=NQN, nsid=1, group=3)
+        t.eq(c.call('namespace.list')['namespaces'][0]['ana_group'], 3)
+    exercise(target)
+
+
+@test
+def a_file_that_has_grown_is_looked_at(t):
+    with open(t.path('disk.img'), 'wb') as f:
+        f.truncate(4 << 20)
+    _, path = controlled(t, [{'nsid': 1, 'backend': 'file', 'path': t.path('disk.img')}])
+    os.truncate(t.path('disk.img'), 8 << 20)
+    with Control(path) as c:
+        t.eq(c.call('namespace.resize', nqn=NQN, nsid=1)['summary'], 'reloaded: 1 resized')
+        t.eq(c.call('namespace.list')['namespaces'][0]['size'], 8 << 20)
+
+
+@test
+def hosts_are_let_in_and_shut_out(t):
+    target, path = controlled(t, [memory(t)])
+    with Control(path) as c:
+        e = refused(t, 'refused', c.call, 'host.deny', nqn=NQN, hostnqn=HOST)
+        t.match('any host may use', e.message)
+        t.eq(c.call('host.allow', nqn=NQN, hostnqn=OTHER), {'changed': False}, 'any host may already')
+        t.eq(c.call('subsystem.set_hosts', nqn=NQN, hosts=[HOST])['changed'], True)
+        exercise(target, hostnqn=HOST)
+        with host(target, hostnqn=HOST) as h:
+            h.enable()
+            t.eq(c.call('host.qos', nqn=NQN, hostnqn=HOST, limits={'iops': 5000})['changed'], True)
+            t.eq(c.call('config.get')['config']['subsystems'][0]['host_qos'][0]['iops'], 5000)
+            t.eq(c.call('host.qos', nqn=NQN, hostnqn=HOST, limits={'read_iops': 6000})['changed'], True)
+            t.eq(c.call('config.get')['config']['subsystems'][0]['host_qos'][0]['read_iops'], 6000)
+            c.call('host.qos', nqn=NQN, hostnqn=HOST, limits={})
+            c.call('host.allow', nqn=NQN, hostnqn=OTHER)
+            t.eq(c.call('host.deny', nqn=NQN, hostnqn=HOST)['changed'], True)
+            t.eq(c.call('host.deny', nqn=NQN, hostnqn=HOST)['changed'], False)
+            wait_for(lambda: has_ended(h.admin), 'the controller to end')
+        t.eq(c.call('subsystem.list')['subsystems'][0]['hosts'], [OTHER])
+        e = refused(t, 'invalid', c.call, 'host.deny', nqn=NQN, hostnqn=OTHER)  # not: all others, instead
+        t.match('nobody could connect', e.message)
+        t.eq(c.call('subsystem.list')['subsystems'][0]['hosts'], [OTHER])
+        refused(t, 'invalid', c.call, 'subsystem.set_hosts', nqn=NQN, hosts=[5])
+        t.eq(c.call('subsystem.allow_any_host', nqn=NQN)['changed'], True)
+        t.eq(c.call('subsystem.allow_any_host', nqn=NQN)['changed'], False)
+    exercise(target)
+
+
+@test
+def subsystems_and_listeners_come_and_go(t):
+    target, path = controlled(t, [memory(t)])
+    with Control(path) as c:
+        c.call('subsystem.add', subsystem={'nqn': OTHER, 'allow_any_host': True, 'namespaces': [memory(t, 5)]})
+        exercise(target, OTHER, nsid=5)
+        t.eq(c.call('subsystem.remove', nqn=OTHER)['changed'], True)
+        t.eq(c.call('subsystem.remove', nqn=OTHER)['changed'], False)
+        t.eq([s['nqn'] for s in c.call('subsystem.list')['subsystems']], [NQN])
+        c.call('listener.add', listener={'address': '127.0.0.2', 'port': 0, 'provider': 'iwarp'})
+        t.eq([x['address'] for x in c.call('listener.list')['listeners'] if x['state'] == 'listening'],
+             [target.addr, '127.0.0.2'])
+        c.call('listener.remove', address='127.0.0.2', port=0)
+        t.eq([x['address'] for x in c.call('listener.list')['listeners'] if x['state'] == 'listening'], [target.addr])
+    exercise(target)
+
+
+@test
+def an_ana_state_stays_when_something_else_is_changed(t):
+    target, path = controlled(t, [memory(t)])
+    with Control(path) as c:
+        c.call('ana.set', group=1, state='non-optimized')
+        c.call('namespace.add', nqn=NQN, namespace=memory(t, 2))
+        t.eq(c.call('listener.list')['listeners'][0]['ana'], {'1': 'non-optimized'})
+        t.eq(c.call('ana.set', group=1, state='optimized')['changed'], True)
+        t.eq(c.call('listener.list')['listeners'][0]['ana'], {})
+    exercise(target, nsid=2)
+
+
+# ---- errors ----
+
+@each(('no such subsystem', 'not_found', 'namespace.add', {'nqn': 'nqn.x', 'namespace': {'nsid': 1}}, 'nqn', 'nqn.x',
+       'no subsystem "nqn.x"'),
+      ('no such namespace', 'not_found', 'namespace.resize', {'nqn': NQN, 'nsid': 9, 'size': '1M'}, 'nsid', '9',
+       'no namespace "9"'),
+      ('a namespace without a number', 'invalid', 'namespace.add', {'nqn': NQN, 'namespace': {'size': '1M'}}, 'nsid',
+       None, 'nsid: missing, expected a whole number'),
+      ('a key that is none', 'invalid', 'namespace.add',
+       {'nqn': NQN, 'namespace': {'nsid': 2, 'backend': 'memory', 'size': '1MiB', 'colour': 'red'}}, 'colour', None,
+       r'^subsystems\[0\].namespaces\[1\].colour: '),
+      ('a size that is none', 'invalid', 'namespace.resize', {'nqn': NQN, 'nsid': 1, 'size': 'large'}, 'size', None,
+       r'^subsystems\[0\].namespaces\[0\].size: found "large", expected'),
+      ('an NSID that is none', 'invalid', 'namespace.add',
+       {'nqn': NQN, 'namespace': {'nsid': 0, 'backend': 'memory', 'size': '1MiB'}}, 'nsid', None, 'nsid: found 0'),
+      ('an address that is none', 'invalid', 'listener.add', {'listener': {'address': 'here'}}, 'address', None,
+       'address: '),
+      ('an address that is in use', 'refused', 'listener.add', {'listener': {'address': '192.0.2.7x'}}, None, None,
+       None),
+      ('a file that is not there', 'refused', 'namespace.add',
+       {'nqn': NQN, 'namespace': {'nsid': 2, 'backend': 'file', 'path': '/nonexistent/disk.img'}}, None, None,
+       'namespace 2: .*/nonexistent/disk.img'),
+      ('a document that is none', 'invalid', 'config.apply', {'document': 'listeners: 7'}, None, None, 'listeners: '))
+def a_change_is_refused(t, name, method, params, field, value, says):
+    target, path = controlled(t, [memory(t)])
+    with Control(path) as c:
+        if says is None:  # the address that the target has
+            name, says = 'refused', 'in use'
+            params = {'listener': {'address': target.addr, 'port': target.port}}
+        before = c.call('config.get')
+        for dry_run in (True, False) if name != 'refused' else (False,):
+            e = refused(t, name, c.call, method, dry_run=dry_run, **params)
+            t.match(says, e.message)
+            if field:
+                t.eq(e.data['field'], field, 'field')
+            if value:
+                t.eq(e.data['value'], value, 'value')
+        t.eq(c.call('config.get'), before, 'configuration after it')
+        t.eq(c.call('status')['unsaved'], 0)
+        c.call('namespace.add', nqn=NQN, namespace=memory(t, 3))  # what was refused is not tried again
+    exercise(target, nsid=3)
+
+
+# ---- the file ----
+
+def commented(t):
+    """A configuration as a person wrote it."""
+    text = f'''# The disks of the second rack.
+target: {{buffer_memory: 8MiB}}
+listeners:
+- address: 127.0.0.1   # the loopback
+  port: 0
+  provider: iwarp
+control: {{socket: {t.path('control.sock')}}}
+subsystems:
+  - nqn: {NQN}
+    allow_any_host: true
+    namespaces:
+
+      # for the tests
+      - nsid: 1
+        backend: memory
+        size: 8MiB   # enough
+      # the end
+'''
+    t.file('rdtarget.yaml', text.encode())
+    return text
+
+
+def content(t, name='rdtarget.yaml'):
+    with open(t.path(name), encoding='utf-8') as f:
+        return f.read()
+
+
+@test
+def what_is_saved_is_in_the_file_with_its_comments(t):
+    before = commented(t)
+    os.chmod(t.path('rdtarget.yaml'), 0o640)
+    target = t.target(config=t.path('rdtarget.yaml'))
+    with Control(t.path('control.sock')) as c:
+        t.eq(c.call('namespace.resize', nqn=NQN, nsid=1, size='4MiB')['changed'], True)
+        t.eq(content(t), before, 'file before it is saved')
+        t.eq(c.call('namespace.add', nqn=NQN, namespace=memory(t, 2), save=True)['saved'], True)
+        t.eq(content(t), before.replace('8MiB   # enough', '4MiB   # enough\n      - nsid: 2\n        backend: memory\n'
+                                        '        size: 8MiB'), 'file')
+        t.eq(content(t, 'rdtarget.yaml~'), before, 'the previous file')
+        t.eq(os.stat(t.path('rdtarget.yaml')).st_mode & 0o777, 0o640, 'mode')
+        t.eq((differences(c), c.call('status')['unsaved']), ([], 0))
+        t.eq(c.call('config.reload')['summary'], 'reloaded: nothing has changed')
+        t.eq(c.call('config.save'), {'changed': False, 'saved': True}, 'nothing is left to save')
+        t.eq(content(t, 'rdtarget.yaml~'), before, 'the previous file')
+    target.stop()
+    exercise(t.target(config=t.path('rdtarget.yaml'), name='again'), nsid=2)
+
+
+@test
+def a_reload_of_the_file_names_what_it_replaces(t):
+    before = commented(t)
+    target = t.target(config=t.path('rdtarget.yaml'))
+    with Control(t.path('control.sock')) as c:
+        c.call('namespace.add', nqn=NQN, namespace=memory(t, 2))
+        c.call('ana.set', group=1, state='change')
+        messages = [m['text'] for m in c.call('config.reload')['messages']]
+        t.eq(len(messages), 2, f'messages: {messages}')
+        t.match('^a change that was not saved is replaced: namespace.add .*"nsid":2', messages[0])
+        t.match('replaced: ana.set .*"change"', messages[1])
+        t.eq((nsids(t, target), c.call('status')['unsaved']), ([1], 0))
+        c.call('namespace.add', nqn=NQN, namespace=memory(t, 3))
+        said = target.reload()
+        t.match('warning: main: a change that was not saved is replaced: namespace.add .*"nsid":3', said)
+        # A person has put it into the file: nothing is lost.
+        c.call('namespace.resize', nqn=NQN, nsid=1, size='4MiB')
+        t.file('rdtarget.yaml', before.replace('8MiB   #', '4MiB   #').encode())
+        t.ok('not saved' not in target.reload(), 'something was lost')
+
+
+@test
+def a_file_that_was_edited_meanwhile_is_not_overwritten(t):
+    before = commented(t)
+    t.target(config=t.path('rdtarget.yaml'))
+    with Control(t.path('control.sock')) as c:
+        c.call('namespace.add', nqn=NQN, namespace=memory(t, 2))
+        t.file('rdtarget.yaml', (before + '# mine\n').encode())
+        t.match('was changed since it was read', refused(t, 'refused', c.call, 'config.save').message)
+        e = refused(t, 'refused', c.call, 'namespace.remove', nqn=NQN, nsid=2, save=True)
+        t.match('^the change was made, but: .*was changed since it was read', e.message)
+        t.eq(content(t), before + '# mine\n', 'file')
+        t.eq(len(c.call('namespace.list')['namespaces']), 1, 'namespaces')
+
+
+@test
+def included_files_are_changed_where_the_subsystem_is(t):
+    os.mkdir(t.path('conf.d'))
+    t.file('conf.d/a.yaml', f'subsystems: # a\n- nqn: {OTHER}\n  allow_any_host: true # all\n'.encode())
+    t.file('rdtarget.yaml', f'''control: {{socket: {t.path('control.sock')}}}
+include: [conf.d/*.yaml]
+listeners:
+- {{address: 127.0.0.1, port: 0, provider: iwarp}}
+'''.encode())
+    before = content(t)
+    target = t.target(config=t.path('rdtarget.yaml'))
+    with Control(t.path('control.sock')) as c:
+        t.file('conf.d/b.yaml', b'not yet read: [')  # files are those of the last load
+        c.call('namespace.add', nqn=OTHER, namespace=memory(t, 2), save=True)
+        t.eq(content(t, 'conf.d/a.yaml'), f'subsystems: # a\n- nqn: {OTHER}\n  allow_any_host: true # all\n'
+             '  namespaces:\n    - nsid: 2\n      backend: memory\n      size: 8MiB\n', 'included file')
+        t.eq(content(t), before, 'top file')
+    exercise(target, OTHER, nsid=2)
+
+
+@test
+def a_document_is_compared_and_applied(t):
+    before = commented(t)
+    target = t.target(config=t.path('rdtarget.yaml'))
+    text = before.replace('nsid: 1', 'nsid: 4')
+    with Control(t.path('control.sock')) as c:
+        answer = c.call('config.apply', document=text, dry_run=True)
+        t.eq(sorted(d['path'] for d in answer['differences']),
+             [f'subsystems[{NQN}].namespaces[{n}]' for n in (1, 4)], 'differences')
+        t.eq(nsids(t, target), [1], 'after the dry run')
+        answer = c.call('config.apply', document=text)
+        t.eq(answer['summary'], 'reloaded: 1 namespaces added, 1 removed')
+        exercise(target, nsid=4)
+        t.eq(len(differences(c)), 2, 'differences to the file')
+        c.call('namespace.add', nqn=NQN, namespace=memory(t, 5))  # a change of the document
+        t.eq(c.call('config.save')['saved'], True)
+        t.match(r'(?s)nsid: 4\n.*# enough\n      - nsid: 5', content(t))
+        t.eq(content(t, 'rdtarget.yaml~'), before, 'the previous file')
+    target.expect('control: config.apply .*"document":"\\.\\.\\."')
+
+
+@test
+def a_text_that_cannot_be_edited_is_refused(t):
+    text = commented(t).replace('subsystems:', 'subsystems: &all')
+    t.file('rdtarget.yaml', text.encode())
+    t.target(config=t.path('rdtarget.yaml'))
+    with Control(t.path('control.sock')) as c:
+        e = refused(t, 'refused', c.call, 'subsystem.add', subsystem={'nqn': OTHER})
+        t.match('cannot be changed here', e.message)
+        t.match('edit the file by hand', e.data['hint'])
+
+
+@test
+def a_drained_target_takes_no_changes(t):
+    target, path = controlled(t, [memory(t)])
+    with Control(path) as c:
+        c.call('drain')
+        refused(t, 'busy', c.call, 'namespace.add', nqn=NQN, namespace=memory(t, 2))
+        refused(t, 'busy', c.call, 'config.reload')
+        target.reload(expect='not reloaded: the target is drained, and takes no changes')
+        t.eq(c.call('listener.list')['listeners'][0]['state'], 'closed')
+        t.eq(c.call('shutdown'), {})
+    t.eq(target.wait(), 0, 'exit status')
+
+
+# ---- many at once ----
+
+def random_namespace(rng):
+    return {'nsid': rng.choice([2, 3, 4, 5, 5, 0, -1, 'x']), 'backend': rng.choice(['memory', 'memory', 'null', 'tape']),
+            'size': rng.choice(['1MiB', '2MiB', '0', 'x'])}
+
+
+def random_change(rng):
+    """A change of what rdverify does not use, good or bad: namespace 1 and its listener stay."""
+    nsid = rng.choice([2, 3, 4, 5, 9])
+    nqn = rng.choice([NQN, NQN, OTHER, 'nqn.none'])
+    return rng.choice([
+        ('namespace.add', {'nqn': nqn, 'namespace': random_namespace(rng)}),
+        ('namespace.remove', {'nqn': nqn, 'nsid': nsid}),
+        ('namespace.resize', {'nqn': nqn, 'nsid': nsid, 'size': rng.choice(['1MiB', '4MiB', 'x'])}),
+        ('namespace.qos', {'nqn': nqn, 'nsid': nsid, 'limits': rng.choice([{}, {'iops': 100}, {'iops': 'x'}])}),
+        ('namespace.write_protect', {'nqn': nqn, 'nsid': nsid, 'on': rng.choice([True, False, 1])}),
+        ('namespace.set_ana', {'nqn': nqn, 'nsid': nsid, 'group': rng.choice([1, 2, 0])}),
+        ('subsystem.add', {'subsystem': {'nqn': rng.choice([OTHER, 'no nqn', 5]), 'allow_any_host': True}}),
+        ('subsystem.remove', {'nqn': rng.choice([OTHER, 'nqn.none'])}),
+        ('host.allow', {'nqn': nqn, 'hostnqn': rng.choice([HOST, OTHER, ''])}),
+        ('host.deny', {'nqn': nqn, 'hostnqn': HOST}),
+        ('host.qos', {'nqn': nqn, 'hostnqn': HOST, 'limits': rng.choice([{}, {'iops': 7}, {'colour': 1}])}),
+        ('listener.add', {'listener': {'address': rng.choice(['127.0.0.3', 'x']), 'port': 0, 'provider': 'iwarp'}}),
+        ('listener.remove', {'address': rng.choice(['127.0.0.3', '127.0.0.4']), 'port': 0}),
+        ('ana.set', {'group': rng.choice([2, 3, 0]), 'state': rng.choice(['optimized', 'change', 'x'])}),
+        ('config.diff', {}), ('config.get', {}), ('namespace.list', {}), ('status', {}), ('stats.get', {}),
+        ('host.list', {}), ('controller.list', {}), ('nothing', {}),
+    ])
+
+
+@test
+def random_changes_of_many_clients_disturb_no_io(t):
+    """And in the end the target is what the saved file says."""
+    target, path = controlled(t, [t.namespace(1)])
+    verify = t.spawn('rdverify', [program('rdverify'), target.uri(1), '--seconds', '3600', '--queues', '2',
+                                  '--range', 4 << 20, *PATIENCE])
+    seed = random.randrange(1 << 32)
+    t.note(f'seed {seed}')
+    results, errors = {}, []
+
+    def client(number):
+        rng = random.Random(seed + number)
+        try:
+            with Control(path) as c:
+                for _ in range(CALLS // 8):
+                    method, params = random_change(rng)
+                    if not method.startswith(('config', 'status', 'stats')):
+                        params = dict(params, **rng.choice([{}, {}, {}, {'dry_run': True}, {'save': True}, {'x': 1}]))
+                    try:
+                        c.call(method, **params)
+                        name = 'ok'
+                    except Refused as e:
+                        name = e.name
+                    results[name] = results.get(name, 0) + 1
+        except Exception as e:  # handed to the test
+            errors.append(e)
+
+    threads = [threading.Thread(target=client, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    t.eq(errors, [], 'errors of clients')
+    t.ok(verify.running, f'rdverify has ended: {verify.text()[-500:]}')
+    t.note(f'{results}')
+    for name in ('ok', 'invalid', 'not_found', 'exists', 'method'):
+        t.ok(results.get(name), f'no call ended with {name}: {results}')
+    with Control(path) as c:
+        c.call('config.save')
+        t.eq(differences(c), [], 'differences to what was saved')
+        t.eq(c.call('config.reload')['problems'], 0, 'problems of a reload')
+    verify.signal(signal.SIGINT)
+    t.eq(verify.wait(), 0, f'exit status of rdverify ({verify.text()[-500:]})')
+    exercise(target)
+    t.ok(not re.search(': error: (?!config:|main: not reloaded)', target.text()), 'an error was logged')
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))
