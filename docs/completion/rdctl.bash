@@ -34,9 +34,18 @@ _rdctl()
 		case ${COMP_WORDS[i]} in
 		-s | --socket | -o | --output | -w | --wait) i=$((i + 1)) ;;
 		-*) ;;
-		*) return ;;
+		*)
+			# Some have a second word; "apply" takes a file.
+			if ((i == COMP_CWORD - 1)) && [[ $before == apply ]]; then
+				mapfile -t COMPREPLY < <(compgen -f -- "$word")
+			elif ((i == COMP_CWORD - 1)); then
+				mapfile -t COMPREPLY < <(compgen -W \
+					"$(sed -n "s/^  $before \\([a-z][a-z]*\\) .*/\\1/p" <<<"$help")" -- "$word")
+			fi
+			return
+			;;
 		esac
 	done
-	mapfile -t COMPREPLY < <(compgen -W "$(sed -n 's/^  \([a-z][a-z]*\).*/\1/p' <<<"$help")" -- "$word")
+	mapfile -t COMPREPLY < <(compgen -W "$(sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' <<<"$help" | uniq)" -- "$word")
 }
 complete -F _rdctl rdctl

@@ -164,7 +164,7 @@ static void answer_changed(struct edit_call *e, const struct rdt_change *ch,
 		json_object_set(answer, "differences", ch->differences);
 	if (e->matched)
 		json_object_set_new(answer, "listeners", json_integer(e->matched));
-	if (ch->changed && !ch->dry_run && ch->kind != RDT_CHANGE_SAVE)
+	if (ch->changed && !ch->dry_run)
 		json_object_set_new(answer, "summary", json_string(result->summary));
 	if (ch->restarts)
 		json_object_set_new(answer, "restarts", json_integer(ch->restarts));

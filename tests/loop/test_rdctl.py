@@ -12,7 +12,7 @@ import threading
 import nvmf_peer as nv
 from t_control import controlled, with_socket
 from t_loop import NQN, each, main, program, test, wait_for
-from t_serving import has_ended, host
+from t_serving import exercise, has_ended, host
 
 REFUSED, USAGE, NO_DAEMON = 1, 2, 3
 
@@ -123,6 +123,74 @@ def a_reload_shows_what_it_would_do_does_it_and_says_what_failed(t):
 
 
 @test
+def namespaces_are_changed_and_saved(t):
+    target, path = controlled(t, [memory(t)])
+    values = ('backend=memory', 'size=4MiB', 'block_size=4096')
+    t.match(rf'^\+ subsystems\[{NQN}\].namespaces\[2\]: .*"block_size":4096',
+            rdctl(t, path, 'ns', 'add', NQN, '2', *values, '--dry-run').text)
+    t.eq(rdctl(t, path, 'ns', 'add', NQN, '2', *values).text, 'reloaded: 1 namespaces added\n')
+    t.eq(rdctl(t, path, 'ns', 'add', NQN, '2', *values).text, 'nothing to change\n')
+    exercise(target, nsid=2, block=4096)
+    t.match('exists, with other values', rdctl(t, path, 'ns', 'add', NQN, '2', 'backend=null', 'size=1MiB',
+                                               rc=REFUSED).err)
+    for args, key, value in ((('resize', NQN, '2', '8MiB'), 'size', '8MiB'),
+                             (('protect', NQN, '2', 'on'), 'read_only', True),
+                             (('ana', NQN, '2', '4'), 'ana_group', 4)):
+        t.match('^reloaded: ', rdctl(t, path, 'ns', *args).text)
+        t.eq(json.loads(rdctl(t, path, 'config').text)['subsystems'][0]['namespaces'][1][key], value)
+    rdctl(t, path, 'ns', 'qos', NQN, '2', 'iops=100', 'bandwidth=5M')
+    t.match('"iops": 100', rdctl(t, path, 'config').text)
+    rdctl(t, path, 'ns', 'qos', NQN, '2')
+    t.match(r'(?m)^changes not saved +6$', rdctl(t, path, 'status').text)
+    t.eq(rdctl(t, path, 'save').text, 'saved\n')
+    t.eq(rdctl(t, path, 'diff').text, '')
+    t.eq(rdctl(t, path, '--save', 'ns', 'remove', NQN, '2').text, 'reloaded: 1 removed\nsaved\n')
+    t.eq(rdctl(t, path, 'reload').text, 'reloaded: nothing has changed\n')
+    rdctl(t, path, 'ns', 'resize', NQN, '1')
+    t.match('^warning: a change that was not saved is replaced|^$', rdctl(t, path, 'reload').err)
+
+
+@test
+def subsystems_hosts_and_listeners_are_changed(t):
+    target, path = controlled(t, [memory(t)])
+    rdctl(t, path, 'subsystem', 'add', 'nqn.x', 'hosts=nqn.h,nqn.i')
+    t.eq(rows(rdctl(t, path, 'subsystems'))[1], ['nqn.x', '0', '0', 'no', 'nqn.h,nqn.i'])
+    rdctl(t, path, 'host', 'allow', 'nqn.x', 'nqn.j')
+    rdctl(t, path, 'host', 'deny', 'nqn.x', 'nqn.h')
+    t.eq(rows(rdctl(t, path, 'subsystems'))[1][-1], 'nqn.i,nqn.j')
+    rdctl(t, path, 'host', 'qos', 'nqn.x', 'nqn.i', 'read_iops=9')
+    t.match('"read_iops": 9', rdctl(t, path, 'config').text)
+    rdctl(t, path, 'host', 'qos', 'nqn.x', 'nqn.i')
+    rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'nqn.k')
+    t.eq(rows(rdctl(t, path, 'subsystems'))[1][-1], 'nqn.k')
+    rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'any')
+    t.eq(rows(rdctl(t, path, 'subsystems'))[1][-2:], ['yes', '-'])
+    rdctl(t, path, 'subsystem', 'remove', 'nqn.x')
+    t.eq(len(rows(rdctl(t, path, 'subsystems'))), 1)
+    rdctl(t, path, 'listener', 'add', '127.0.0.2:0', 'provider=iwarp')
+    t.eq([row[1] for row in rows(rdctl(t, path, 'listeners'))], [target.addr, '127.0.0.2'])
+    rdctl(t, path, 'listener', 'remove', '127.0.0.2:0')
+    t.eq(rows(rdctl(t, path, 'listeners'))[0][1], target.addr)
+    exercise(target)
+
+
+@test
+def a_document_is_applied(t):
+    _, path = controlled(t, [memory(t)])
+    with open(t.path('rdtarget.yaml'), encoding='utf-8') as f:
+        text = f.read()
+    t.file('next.yaml', text.replace('nsid: 1', 'nsid: 6').encode())
+    t.match(r'(?s)- .*namespaces\[1\].*\+ .*namespaces\[6\]', rdctl(t, path, '--dry-run', 'apply', t.path('next.yaml')).text)
+    t.eq(rdctl(t, path, 'apply', t.path('next.yaml')).text, 'reloaded: 1 namespaces added, 1 removed\n')
+    t.eq([row[1] for row in rows(rdctl(t, path, 'ns'))], ['6'])
+    t.file('next.yaml', b'x' * (1 << 20))
+    t.match('more than 1 MiB', rdctl(t, path, 'apply', t.path('next.yaml'), rc=USAGE).err)
+    t.file('next.yaml', b'\xff')
+    t.match('is not UTF-8', rdctl(t, path, 'apply', t.path('next.yaml'), rc=USAGE).err)
+    t.match('No such file', rdctl(t, path, 'apply', t.path('none.yaml'), rc=USAGE).err)
+
+
+@test
 def states_levels_drain_and_the_end(t):
     target, path = controlled(t, [memory(t)])
     rdctl(t, path, 'ana', '1', 'inaccessible')
@@ -176,6 +244,12 @@ def events_are_shown_until_the_end(t, args, pattern):
       ('parameters that are no JSON', ['raw', 'status', '{'], 'no JSON object'),
       ('a group that is no number', ['ana', 'x', 'change'], 'the number of a group, not: x'),
       ('a port that is none', ['ana', '1', 'change', '::1:x'], None),
+      ('an NSID that is none', ['ns', 'remove', 'nqn.x', '0'], 'expected a namespace ID, not: 0'),
+      ('a key without a value', ['ns', 'add', 'nqn.x', '1', 'size'], 'expected KEY=VALUE, .*, not: size'),
+      ('a protection that is none', ['ns', 'protect', 'nqn.x', '1', 'yes'], 'expected on or off, not: yes'),
+      ('a subsystem without a host', ['subsystem', 'hosts', 'nqn.x'], 'usage: rdctl subsystem hosts'),
+      ('a second word that is none', ['host', 'admit', 'nqn.x', 'nqn.y'], 'no such verb: host'),
+      ('an option of changes', ['--save', 'status'], 'an option of another verb was given: --save'),
       ('a time that is none', ['drain', '--timeout', '0'], '1 to 3600 seconds, not: 0'))
 def wrong_usage(t, args, says):
     path = t.path('none.sock')

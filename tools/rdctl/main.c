@@ -30,14 +30,19 @@ static int print_short_usage(void)
 	       "Show and change what a running rdtarget serves, by its control socket.\n\n");
 	for (const struct rdctl_verb *v = rdctl_verbs; v->name; v++) {
 		snprintf(left, sizeof(left), "%s %s", v->name, v->usage);
-		printf("  %-34s %s\n", left, v->what);
+		/* A long one has a line of its own. */
+		if (strlen(left) > 34)
+			printf("  %s\n  %-34s %s\n", left, "", v->what);
+		else
+			printf("  %-34s %s\n", left, v->what);
 	}
 	printf("\n"
 	       "  -s, --socket PATH    default: RDCTL_SOCKET in the environment, else\n"
 	       "                       " DEFAULT_SOCKET "\n"
 	       "  -o, --output FORMAT  text (default) or json\n"
 	       "  -w, --wait SECONDS   wait so long for an answer (default %u)\n"
-	       "      --dry-run        reload: only show what would change\n"
+	       "      --dry-run        changes, apply, reload: only show what would change\n"
+	       "      --save           changes, apply: write them to the configuration file, too\n"
 	       "      --full           check: compare with this machine, too\n"
 	       "      --timeout SECONDS  drain: give up after so long (default 30)\n"
 	       "  -h, --help           show this help and exit\n"
@@ -62,39 +67,58 @@ static bool is_utf8(const char *text)
 /* The first option that was given and is not one of the verb, or NULL. */
 static const char *foreign_option(const struct rdctl_verb *v, const struct rdctl_arguments *args)
 {
-	if (args->dry_run && !strstr(v->usage, "--dry-run"))
+	if (args->save && !v->changes)
+		return "--save";
+	if (args->dry_run && !v->changes && !strstr(v->usage, "--dry-run"))
 		return "--dry-run";
 	if (args->full && !strstr(v->usage, "--full"))
 		return "--full";
 	return args->timeout && !strstr(v->usage, "--timeout") ? "--timeout" : NULL;
 }
 
+/* The verb of the first arguments, with two words if there is one; removes them. */
+static const struct rdctl_verb *take_verb(struct rdctl_arguments *args)
+{
+	const struct rdctl_verb *found = NULL;
+	char two[64];
+	int words = 1;
+
+	snprintf(two, sizeof(two), "%s %s", args->values[0],
+		 args->count > 1 ? args->values[1] : "");
+	for (const struct rdctl_verb *v = rdctl_verbs; v->name; v++) {
+		if (strcmp(v->name, two) == 0)
+			found = v, words = 2;
+		else if (!found && strcmp(v->name, args->values[0]) == 0)
+			found = v;
+	}
+	args->values += words;
+	args->count -= words;
+	return found;
+}
+
 static int run_verb(const struct rdctl *ctl, struct rdctl_arguments *args)
 {
 	const char *name = args->values[0], *foreign;
+	const struct rdctl_verb *v;
 
-	args->values++;
-	args->count--;
 	for (int i = 0; i < args->count; i++)
 		if (!is_utf8(args->values[i]))
 			return rdctl_usage_error("an argument is not UTF-8, for", name);
-	for (const struct rdctl_verb *v = rdctl_verbs; v->name; v++) {
-		if (strcmp(v->name, name) != 0)
-			continue;
-		if (args->count < v->least || args->count > v->most) {
-			fprintf(stderr, "rdctl: usage: rdctl %s %s\n", v->name, v->usage);
-			return RDCTL_USAGE;
-		}
-		foreign = foreign_option(v, args);
-		if (!foreign)
-			return v->run(ctl, args);
-		fprintf(stderr,
-			"rdctl: %s: an option of another verb was given: %s\n"
-			"Try 'rdctl --help'.\n",
-			name, foreign);
+	v = take_verb(args);
+	if (!v)
+		return rdctl_usage_error("there is no such verb", name);
+	if (args->count < v->least || args->count > v->most) {
+		fprintf(stderr, "rdctl: usage: rdctl %s %s\n", v->name, v->usage);
 		return RDCTL_USAGE;
 	}
-	return rdctl_usage_error("there is no such verb", name);
+	foreign = foreign_option(v, args);
+	if (!foreign)
+		return v->run(ctl, args);
+	fprintf(stderr,
+		"rdctl: %s: an option of another verb was given: %s\n"
+		"Try 'rdctl --help'.\n",
+		name, foreign);
+	return RDCTL_USAGE;
 }
 
 static int parse_output(const char *text, struct rdctl *ctl)
@@ -119,13 +143,14 @@ static int parse_wait(const char *text, struct rdctl *ctl)
 static int parse_rdctl_options(int argc, char **argv, struct rdctl *ctl,
 			       struct rdctl_arguments *args)
 {
-	enum { OPT_DRY_RUN = 256, OPT_FULL, OPT_TIMEOUT };
+	enum { OPT_DRY_RUN = 256, OPT_FULL, OPT_SAVE, OPT_TIMEOUT };
 	static const struct option longopts[] = {
 		{"socket", required_argument, NULL, 's'},
 		{"output", required_argument, NULL, 'o'},
 		{"wait", required_argument, NULL, 'w'},
 		{"dry-run", no_argument, NULL, OPT_DRY_RUN},
 		{"full", no_argument, NULL, OPT_FULL},
+		{"save", no_argument, NULL, OPT_SAVE},
 		{"timeout", required_argument, NULL, OPT_TIMEOUT},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
@@ -149,6 +174,9 @@ static int parse_rdctl_options(int argc, char **argv, struct rdctl *ctl,
 			break;
 		case OPT_FULL:
 			args->full = true;
+			break;
+		case OPT_SAVE:
+			args->save = true;
 			break;
 		case OPT_TIMEOUT:
 			args->timeout = optarg;

@@ -26,16 +26,20 @@ struct rdctl_arguments { /* of a verb */
 	char **values;
 	bool dry_run;
 	bool full;
+	bool save;
 	const char *timeout; /* or NULL */
 };
 
+#define RDCTL_ANY 4096
+
 struct rdctl_verb {
-	const char *name;
+	const char *name;  /* one word, or two: "ns add" */
 	const char *usage; /* of its arguments and options */
 	const char *what;
 	int least; /* arguments */
-	int most;
+	int most;  /* or RDCTL_ANY */
 	int (*run)(const struct rdctl *ctl, const struct rdctl_arguments *args);
+	bool changes; /* takes --save and --dry-run */
 };
 
 /* ---- main.c ---- */
@@ -45,6 +49,39 @@ int rdctl_usage_error(const char *what, const char *value); /* returns RDCTL_USA
 /* ---- verbs.c ---- */
 
 extern const struct rdctl_verb rdctl_verbs[]; /* the last one has no name */
+
+/* Call @method, takes @params over; in text, print what @print makes of the answer, or nothing. */
+int rdctl_show(const struct rdctl *ctl, const char *method, json_t *params,
+	       int (*print)(const json_t *result));
+void rdctl_messages(const json_t *result);   /* those of the answer, to standard error */
+int rdctl_differences(const json_t *result); /* those of the answer; returns RDCTL_OK */
+/* "10.0.0.1", "10.0.0.1:4420", "[::1]:4420": set address and port of @params. Returns false when it
+ * is none. */
+bool rdctl_split_address(const char *text, json_t *params);
+
+/* ---- changes.c ---- */
+
+/* Call @method with the options that changes take, and print what was done. Takes @params over;
+ * NULL: out of memory. */
+int rdctl_change(const struct rdctl *ctl, const struct rdctl_arguments *args, const char *method,
+		 json_t *params);
+
+int rdctl_ns_add(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_ns_remove(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_ns_resize(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_ns_protect(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_ns_qos(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_ns_ana(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_subsystem_add(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_subsystem_remove(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_subsystem_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_host_allow(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_host_deny(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_host_qos(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_listener_add(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_listener_remove(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_apply(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_save(const struct rdctl *ctl, const struct rdctl_arguments *args);
 
 /* ---- client.c ---- */
 

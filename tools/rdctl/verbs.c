@@ -26,9 +26,8 @@ static int show_rows(const struct rdctl *ctl, const char *method, json_t *params
 	return RDCTL_OK;
 }
 
-/* Call @method; in text, print what @print makes of the answer, or nothing. */
-static int show_result(const struct rdctl *ctl, const char *method, json_t *params,
-		       int (*print)(const json_t *result))
+int rdctl_show(const struct rdctl *ctl, const char *method, json_t *params,
+	       int (*print)(const json_t *result))
 {
 	int code = RDCTL_OK;
 	json_t *result = rdctl_call(ctl, method, params, &code);
@@ -59,6 +58,7 @@ static int print_status(const json_t *result)
 		{"discovery controllers", "discovery_controllers", RDCTL_NUMBER},
 		{"reactors", "reactors", RDCTL_NUMBER},
 		{"log level", "log_level", RDCTL_TEXT},
+		{"changes not saved", "unsaved", RDCTL_NUMBER},
 		{NULL, NULL, RDCTL_TEXT},
 	};
 	static const struct rdctl_column reload[] = {
@@ -76,7 +76,7 @@ static int print_status(const json_t *result)
 
 static int run_status(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return show_result(ctl, "status", NULL, print_status);
+	return rdctl_show(ctl, "status", NULL, print_status);
 }
 
 static int run_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args)
@@ -184,7 +184,7 @@ static int print_stats(const json_t *result)
 
 static int run_stats(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return show_result(ctl, "stats.get", NULL, print_stats);
+	return rdctl_show(ctl, "stats.get", NULL, print_stats);
 }
 
 static int print_metrics(const json_t *result)
@@ -197,7 +197,7 @@ static int run_metrics(const struct rdctl *ctl, const struct rdctl_arguments *ar
 {
 	json_t *params = args->count ? json_pack("{s:s}", "format", args->values[0]) : NULL;
 
-	return show_result(ctl, "metrics.get", params, print_metrics);
+	return rdctl_show(ctl, "metrics.get", params, print_metrics);
 }
 
 /* One line at once: whoever reads a pipe sees it now. False: nobody reads. */
@@ -242,10 +242,10 @@ static int print_config(const json_t *result)
 
 static int run_config(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return show_result(ctl, "config.get", NULL, print_config);
+	return rdctl_show(ctl, "config.get", NULL, print_config);
 }
 
-static void print_messages(const json_t *result)
+void rdctl_messages(const json_t *result)
 {
 	json_int_t left_out = json_integer_value(json_object_get(result, "left_out"));
 	char text[1200];
@@ -264,7 +264,7 @@ static void print_messages(const json_t *result)
 
 static int print_check(const json_t *result)
 {
-	print_messages(result);
+	rdctl_messages(result);
 	if (!json_is_true(json_object_get(result, "ok")))
 		return RDCTL_REFUSED;
 	printf("%s: OK\n", json_string_value(json_object_get(result, "path")));
@@ -273,12 +273,11 @@ static int print_check(const json_t *result)
 
 static int run_check(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return show_result(ctl, "config.check", json_pack("{s:b}", "full", args->full),
-			   print_check);
+	return rdctl_show(ctl, "config.check", json_pack("{s:b}", "full", args->full), print_check);
 }
 
 /* As diff(1) does: what is gone, and what comes. */
-static int print_diff(const json_t *result)
+int rdctl_differences(const json_t *result)
 {
 	json_t *d;
 	size_t i;
@@ -302,7 +301,7 @@ static int print_diff(const json_t *result)
 
 static int run_diff(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return show_result(ctl, "config.diff", NULL, print_diff);
+	return rdctl_show(ctl, "config.diff", NULL, rdctl_differences);
 }
 
 static int run_reload(const struct rdctl *ctl, const struct rdctl_arguments *args)
@@ -319,7 +318,7 @@ static int run_reload(const struct rdctl *ctl, const struct rdctl_arguments *arg
 	if (ctl->json)
 		rdctl_json(result);
 	else
-		print_messages(result);
+		rdctl_messages(result);
 	good = json_is_true(json_object_get(result, "applied")) &&
 	       !json_integer_value(json_object_get(result, "problems"));
 	if (!ctl->json)
@@ -331,8 +330,7 @@ static int run_reload(const struct rdctl *ctl, const struct rdctl_arguments *arg
 
 /* ---- changes ---- */
 
-/* "10.0.0.1", "10.0.0.1:4420", "[::1]:4420". Returns false when it is none. */
-static bool split_address(const char *text, json_t *params)
+bool rdctl_split_address(const char *text, json_t *params)
 {
 	const char *colon = strrchr(text, ':');
 	bool bracket = text[0] == '[';
@@ -366,12 +364,12 @@ static int run_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
 		return rdctl_usage_error("ana: expected the number of a group, not",
 					 args->values[0]);
 	params = json_pack("{s:i, s:s}", "group", (int)group, "state", args->values[1]);
-	if (args->count == 3 && !split_address(args->values[2], params)) {
+	if (args->count == 3 && !rdctl_split_address(args->values[2], params)) {
 		json_decref(params);
 		return rdctl_usage_error("ana: expected ADDRESS or ADDRESS:PORT, not",
 					 args->values[2]);
 	}
-	return show_result(ctl, "ana.set", params, NULL);
+	return rdctl_change(ctl, args, "ana.set", params);
 }
 
 static int run_disconnect(const struct rdctl *ctl, const struct rdctl_arguments *args)
@@ -379,14 +377,14 @@ static int run_disconnect(const struct rdctl *ctl, const struct rdctl_arguments 
 	uint64_t cntlid;
 
 	if (args->count == 1)
-		return show_result(ctl, "controller.disconnect",
-				   json_pack("{s:s}", "hostnqn", args->values[0]), NULL);
+		return rdctl_show(ctl, "controller.disconnect",
+				  json_pack("{s:s}", "hostnqn", args->values[0]), NULL);
 	if (rd_parse_u64(args->values[1], 0, 65535, &cntlid))
 		return rdctl_usage_error("disconnect: expected a controller ID, not",
 					 args->values[1]);
-	return show_result(ctl, "controller.disconnect",
-			   json_pack("{s:s, s:i}", "nqn", args->values[0], "cntlid", (int)cntlid),
-			   NULL);
+	return rdctl_show(ctl, "controller.disconnect",
+			  json_pack("{s:s, s:i}", "nqn", args->values[0], "cntlid", (int)cntlid),
+			  NULL);
 }
 
 static int run_drain(const struct rdctl *ctl, const struct rdctl_arguments *args)
@@ -397,17 +395,17 @@ static int run_drain(const struct rdctl *ctl, const struct rdctl_arguments *args
 	if (args->timeout && rd_parse_u64(args->timeout, 1, 3600, &seconds))
 		return rdctl_usage_error("--timeout takes 1 to 3600 seconds, not", args->timeout);
 	longer.wait_seconds += (unsigned int)seconds;
-	return show_result(&longer, "drain", json_pack("{s:i}", "timeout", (int)seconds), NULL);
+	return rdctl_show(&longer, "drain", json_pack("{s:i}", "timeout", (int)seconds), NULL);
 }
 
 static int run_log(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return show_result(ctl, "log.level", json_pack("{s:s}", "level", args->values[0]), NULL);
+	return rdctl_show(ctl, "log.level", json_pack("{s:s}", "level", args->values[0]), NULL);
 }
 
 static int run_shutdown(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return show_result(ctl, "shutdown", NULL, NULL);
+	return rdctl_show(ctl, "shutdown", NULL, NULL);
 }
 
 static int run_raw(const struct rdctl *ctl, const struct rdctl_arguments *args)
@@ -425,7 +423,7 @@ static int run_raw(const struct rdctl *ctl, const struct rdctl_arguments *args)
 						 params ? args->values[1] : why.text);
 		}
 	}
-	return show_result(&as_json, args->values[0], params, NULL);
+	return rdctl_show(&as_json, args->values[0], params, NULL);
 }
 
 const struct rdctl_verb rdctl_verbs[] = {
@@ -434,6 +432,31 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"connections", "", "controllers, with their host and address", 0, 0, run_connections},
 	{"subsystems", "", "subsystems and who may use them", 0, 0, run_subsystems},
 	{"ns", "[SUBNQN]", "namespaces", 0, 1, run_ns},
+	{"ns add", "SUBNQN NSID KEY=VALUE...", "add a namespace", 2, RDCTL_ANY, rdctl_ns_add, true},
+	{"ns remove", "SUBNQN NSID", "remove a namespace", 2, 2, rdctl_ns_remove, true},
+	{"ns resize", "SUBNQN NSID [SIZE]", "set a size, or look at that of the file again", 2, 3,
+	 rdctl_ns_resize, true},
+	{"ns protect", "SUBNQN NSID on|off", "make a namespace read-only, or not", 3, 3,
+	 rdctl_ns_protect, true},
+	{"ns qos", "SUBNQN NSID [KEY=VALUE]...", "set its limits; none: remove them", 2, RDCTL_ANY,
+	 rdctl_ns_qos, true},
+	{"ns ana", "SUBNQN NSID GROUP", "put a namespace into an ANA group", 3, 3, rdctl_ns_ana,
+	 true},
+	{"subsystem add", "SUBNQN [KEY=VALUE]...", "add a subsystem", 1, RDCTL_ANY,
+	 rdctl_subsystem_add, true},
+	{"subsystem remove", "SUBNQN", "remove a subsystem", 1, 1, rdctl_subsystem_remove, true},
+	{"subsystem hosts", "SUBNQN any | HOSTNQN...", "let only these hosts use it, or any", 2,
+	 RDCTL_ANY, rdctl_subsystem_hosts, true},
+	{"host allow", "SUBNQN HOSTNQN", "let a host use a subsystem", 2, 2, rdctl_host_allow,
+	 true},
+	{"host deny", "SUBNQN HOSTNQN", "shut a host out, and disconnect it", 2, 2, rdctl_host_deny,
+	 true},
+	{"host qos", "SUBNQN HOSTNQN [KEY=VALUE]...", "set its limits; none: remove them", 2,
+	 RDCTL_ANY, rdctl_host_qos, true},
+	{"listener add", "ADDRESS[:PORT] [KEY=VALUE]...", "listen on an address", 1, RDCTL_ANY,
+	 rdctl_listener_add, true},
+	{"listener remove", "ADDRESS[:PORT]", "stop to listen on an address", 1, 1,
+	 rdctl_listener_remove, true},
 	{"listeners", "", "addresses, and their ANA states", 0, 0, run_listeners},
 	{"stats", "", "counters since the start", 0, 0, run_stats},
 	{"metrics", "[FORMAT]", "metrics for prometheus (default) or openmetrics", 0, 1,
@@ -443,7 +466,10 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"check", "[--full]", "the mistakes of the configuration file", 0, 0, run_check},
 	{"diff", "", "what a reload would change", 0, 0, run_diff},
 	{"reload", "[--dry-run]", "apply the configuration file", 0, 0, run_reload},
-	{"ana", "[GROUP STATE [ADDRESS[:PORT]]]", "show or set ANA states", 0, 3, run_ana},
+	{"apply", "FILE", "apply a document in the place of the file; -: standard input", 1, 1,
+	 rdctl_apply, true},
+	{"save", "", "write what was changed to the configuration files", 0, 0, rdctl_save},
+	{"ana", "[GROUP STATE [ADDRESS[:PORT]]]", "show or set ANA states", 0, 3, run_ana, true},
 	{"disconnect", "HOSTNQN | SUBNQN CNTLID", "end controllers", 1, 2, run_disconnect},
 	{"drain", "[--timeout SECONDS]", "move hosts to other paths, then refuse new ones", 0, 0,
 	 run_drain},

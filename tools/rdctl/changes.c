@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs that change what is served. */
+#include "rdctl.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/parse.h"
+
+#define DOCUMENT_MAX (1u << 20) /* a request has at most 1 MiB */
+
+/* ---- answers ---- */
+
+static int print_change(const json_t *result)
+{
+	const char *summary = json_string_value(json_object_get(result, "summary"));
+
+	rdctl_messages(result);
+	if (json_object_get(result, "differences"))
+		rdctl_differences(result);
+	else if (summary)
+		printf("%s\n", summary);
+	else if (!json_is_true(json_object_get(result, "saved")))
+		printf("nothing to change\n");
+	if (json_is_true(json_object_get(result, "saved")))
+		printf("saved\n");
+	return RDCTL_OK;
+}
+
+int rdctl_change(const struct rdctl *ctl, const struct rdctl_arguments *args, const char *method,
+		 json_t *params)
+{
+	if (!params) {
+		fprintf(stderr, "rdctl: out of memory\n");
+		return RDCTL_REFUSED;
+	}
+	if (args->save)
+		json_object_set_new(params, "save", json_true());
+	if (args->dry_run)
+		json_object_set_new(params, "dry_run", json_true());
+	return rdctl_show(ctl, method, params, print_change);
+}
+
+/* ---- arguments ---- */
+
+static bool parse_nsid(const char *text, uint64_t *nsid)
+{
+	if (!rd_parse_u64(text, 1, UINT32_MAX - 1, nsid))
+		return true;
+	rdctl_usage_error("expected a namespace ID, not", text);
+	return false;
+}
+
+/* Is @key a list in the configuration? */
+static bool is_list(const char *key)
+{
+	return strcmp(key, "hosts") == 0;
+}
+
+static json_t *split_list(const char *text)
+{
+	json_t *list = json_array();
+
+	for (size_t len; *text; text += len + (text[len] == ',')) {
+		len = strcspn(text, ",");
+		json_array_append_new(list, json_stringn(text, len));
+	}
+	return list;
+}
+
+static json_t *value_of(const char *key, const char *text)
+{
+	uint64_t number;
+
+	if (is_list(key))
+		return split_list(text);
+	if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+		return json_boolean(text[0] == 't');
+	if (!rd_parse_u64(text, 0, INT64_MAX, &number))
+		return json_integer((json_int_t)number);
+	return json_string(text);
+}
+
+/* Add "KEY=VALUE" arguments from @first on to @object. Returns false after it has said what is
+ * wrong. */
+static bool add_values(const struct rdctl_arguments *args, int first, json_t *object)
+{
+	for (int i = first; i < args->count; i++) {
+		const char *text = args->values[i], *sign = strchr(text, '=');
+		char *key = sign && sign > text ? strndup(text, (size_t)(sign - text)) : NULL;
+
+		if (!key) {
+			rdctl_usage_error("expected KEY=VALUE, with a key of rdtarget.yaml(5), not",
+					  text);
+			return false;
+		}
+		json_object_set_new(object, key, value_of(key, sign + 1));
+		free(key);
+	}
+	return true;
+}
+
+/* ---- namespaces ---- */
+
+int rdctl_ns_add(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	json_t *ns;
+	uint64_t nsid;
+
+	if (!parse_nsid(args->values[1], &nsid))
+		return RDCTL_USAGE;
+	ns = json_pack("{s:I}", "nsid", (json_int_t)nsid);
+	if (!add_values(args, 2, ns)) {
+		json_decref(ns);
+		return RDCTL_USAGE;
+	}
+	return rdctl_change(ctl, args, "namespace.add",
+			    json_pack("{s:s, s:o}", "nqn", args->values[0], "namespace", ns));
+}
+
+/* Call @method with the subsystem, the NSID and @value as @name, which may be NULL. */
+static int change_ns(const struct rdctl *ctl, const struct rdctl_arguments *args,
+		     const char *method, const char *name, json_t *value)
+{
+	json_t *params;
+	uint64_t nsid;
+
+	if (!parse_nsid(args->values[1], &nsid)) {
+		json_decref(value);
+		return RDCTL_USAGE;
+	}
+	params = json_pack("{s:s, s:I}", "nqn", args->values[0], "nsid", (json_int_t)nsid);
+	if (name)
+		json_object_set_new(params, name, value);
+	return rdctl_change(ctl, args, method, params);
+}
+
+int rdctl_ns_remove(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return change_ns(ctl, args, "namespace.remove", NULL, NULL);
+}
+
+int rdctl_ns_resize(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	if (args->count < 3)
+		return change_ns(ctl, args, "namespace.resize", NULL, NULL);
+	return change_ns(ctl, args, "namespace.resize", "size", json_string(args->values[2]));
+}
+
+int rdctl_ns_protect(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	bool on = strcmp(args->values[2], "on") == 0;
+
+	if (!on && strcmp(args->values[2], "off") != 0)
+		return rdctl_usage_error("ns protect: expected on or off, not", args->values[2]);
+	return change_ns(ctl, args, "namespace.write_protect", "on", json_boolean(on));
+}
+
+int rdctl_ns_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	uint64_t group;
+
+	if (rd_parse_u64(args->values[2], 1, INT32_MAX, &group))
+		return rdctl_usage_error("ns ana: expected the number of a group, not",
+					 args->values[2]);
+	return change_ns(ctl, args, "namespace.set_ana", "group", json_integer((json_int_t)group));
+}
+
+int rdctl_ns_qos(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	json_t *limits = json_object();
+
+	if (!add_values(args, 2, limits)) {
+		json_decref(limits);
+		return RDCTL_USAGE;
+	}
+	return change_ns(ctl, args, "namespace.qos", "limits", limits);
+}
+
+/* ---- subsystems and hosts ---- */
+
+int rdctl_subsystem_add(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	json_t *subsystem = json_pack("{s:s}", "nqn", args->values[0]);
+
+	if (!add_values(args, 1, subsystem)) {
+		json_decref(subsystem);
+		return RDCTL_USAGE;
+	}
+	return rdctl_change(ctl, args, "subsystem.add", json_pack("{s:o}", "subsystem", subsystem));
+}
+
+int rdctl_subsystem_remove(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return rdctl_change(ctl, args, "subsystem.remove",
+			    json_pack("{s:s}", "nqn", args->values[0]));
+}
+
+int rdctl_subsystem_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	json_t *hosts = json_array();
+
+	if (args->count == 2 && strcmp(args->values[1], "any") == 0) {
+		json_decref(hosts);
+		return rdctl_change(ctl, args, "subsystem.allow_any_host",
+				    json_pack("{s:s}", "nqn", args->values[0]));
+	}
+	for (int i = 1; i < args->count; i++)
+		json_array_append_new(hosts, json_string(args->values[i]));
+	return rdctl_change(ctl, args, "subsystem.set_hosts",
+			    json_pack("{s:s, s:o}", "nqn", args->values[0], "hosts", hosts));
+}
+
+static int change_of_host(const struct rdctl *ctl, const struct rdctl_arguments *args,
+			  const char *method)
+{
+	return rdctl_change(
+		ctl, args, method,
+		json_pack("{s:s, s:s}", "nqn", args->values[0], "hostnqn", args->values[1]));
+}
+
+int rdctl_host_allow(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return change_of_host(ctl, args, "host.allow");
+}
+
+int rdctl_host_deny(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return change_of_host(ctl, args, "host.deny");
+}
+
+int rdctl_host_qos(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	json_t *limits = json_object();
+
+	if (!add_values(args, 2, limits)) {
+		json_decref(limits);
+		return RDCTL_USAGE;
+	}
+	return rdctl_change(ctl, args, "host.qos",
+			    json_pack("{s:s, s:s, s:o}", "nqn", args->values[0], "hostnqn",
+				      args->values[1], "limits", limits));
+}
+
+/* ---- listeners ---- */
+
+int rdctl_listener_add(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	json_t *listener = json_object();
+
+	if (!rdctl_split_address(args->values[0], listener)) {
+		json_decref(listener);
+		return rdctl_usage_error("expected ADDRESS or ADDRESS:PORT, not", args->values[0]);
+	}
+	if (!add_values(args, 1, listener)) {
+		json_decref(listener);
+		return RDCTL_USAGE;
+	}
+	return rdctl_change(ctl, args, "listener.add", json_pack("{s:o}", "listener", listener));
+}
+
+int rdctl_listener_remove(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	json_t *params = json_object();
+
+	if (rdctl_split_address(args->values[0], params))
+		return rdctl_change(ctl, args, "listener.remove", params);
+	json_decref(params);
+	return rdctl_usage_error("expected ADDRESS or ADDRESS:PORT, not", args->values[0]);
+}
+
+/* ---- the configuration ---- */
+
+int rdctl_apply(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	const char *path = args->values[0];
+	char *text = malloc(DOCUMENT_MAX);
+	FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+	json_t *document;
+	size_t len = f && text ? fread(text, 1, DOCUMENT_MAX, f) : 0;
+	bool bad = !f || !text || ferror(f);
+
+	if (bad)
+		fprintf(stderr, "rdctl: %s: %s\n", path, strerror(errno));
+	else if (len == DOCUMENT_MAX)
+		fprintf(stderr,
+			"rdctl: %s: has more than 1 MiB, which is the most for a request; put it "
+			"in "
+			"the place of the configuration file, and reload\n",
+			path);
+	if (f && f != stdin)
+		fclose(f);
+	document = bad || len == DOCUMENT_MAX ? NULL : json_stringn(text, len);
+	free(text);
+	if (document)
+		return rdctl_change(ctl, args, "config.apply",
+				    json_pack("{s:o}", "document", document));
+	if (!bad && len < DOCUMENT_MAX)
+		fprintf(stderr, "rdctl: %s: is not UTF-8\n", path);
+	return RDCTL_USAGE;
+}
+
+int rdctl_save(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return rdctl_show(ctl, "config.save", NULL, print_change);
+}
