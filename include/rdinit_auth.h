@@ -20,6 +20,12 @@
  * signals blocked and ends with the computation. The handle's thread does not wait for it, but the
  * _free functions do.
  *
+ * AGAIN. A controller may withdraw the authentication of a queue that is in use: it refuses
+ * commands with Authentication Required, without Do Not Retry. The library then authenticates the
+ * queue with the secrets that it has and sends these commands again, unless they are fused, or the
+ * last authentication ended less than a second before. rdinit_ctrl_authenticate() and
+ * rdinit_qpair_authenticate() do it whenever the application wants it.
+ *
  * MEMORY. The library keeps the secrets as long as a handle uses them, in memory that is not part
  * of core dumps (MADV_DONTDUMP), and wipes it afterwards.
  *

@@ -16,6 +16,7 @@
 
 #define CONNECT_AUTH_ATR  (1u << 17)
 #define CONNECT_AUTH_ASCR (1u << 18)
+#define RENEW_MIN_NS      RD_NSEC_PER_SEC /* between two that the controller asks for */
 
 enum auth_step {
 	AUTH_NEGOTIATE, /* until Authentication Send is answered */
@@ -53,11 +54,17 @@ static void auth_end(struct rdi_auth *a, int err, uint16_t status, const char *t
 	snprintf(copy, sizeof(copy), "%s", text);
 	c.text = copy;
 	q->auth = NULL;
+	if (!err)
+		q->proved_at = rd_loop_now_raw(q->loop);
 	rdi_auth_dh_cancel(&a->dh);
 	explicit_bzero(a, sizeof(*a));
 	free(a);
-	arg.fn(arg.user, &c);
+	if (arg.fn)
+		arg.fn(arg.user, &c);
+	else if (err)
+		rd_warn(q->log, RD_LOG_INIT, "%s queue: %s", q->cfg.label, copy);
 	rdi_auth_keys_unref(&arg.keys);
+	rdi_req_after_proof(q, err == 0);
 }
 
 void rdi_auth_stop(struct rdi_queue *q, int err, const char *text)
@@ -66,12 +73,25 @@ void rdi_auth_stop(struct rdi_queue *q, int err, const char *text)
 		auth_end(q->auth, err, 0, text);
 }
 
-int rdi_auth_reason(const struct rdi_queue *q, char *text, size_t len)
+void rdi_auth_explain_end(struct rdi_queue *q)
 {
-	if (!q->auth || !q->auth->err)
-		return 0;
-	snprintf(text, len, "%s: %s", q->remote, q->auth->text);
-	return q->auth->err;
+	const struct rdi_auth *a = q->auth;
+	char text[RDI_TEXT];
+
+	if (!a)
+		return;
+	memcpy(text, q->text, sizeof(text));
+	if (a->err) {
+		q->err = a->err;
+		snprintf(q->text, sizeof(q->text), "%s: %.*s", q->remote,
+			 RDI_TEXT - RD_ADDR_TEXT - 2, a->text);
+	} else if (a->step == AUTH_SUCCESS1 || a->step == AUTH_REPLY) {
+		/* nvmet closes together with its Failure1, which gets lost then. */
+		snprintf(q->text, sizeof(q->text),
+			 "authentication as host NQN \"%s\": no answer to the host's proof (is the "
+			 "secret the one that the target has for this host?): %.200s",
+			 a->arg.hostnqn, text);
+	}
 }
 
 static void auth_fail(struct rdi_auth *a, int err, const char *fmt, ...)
@@ -456,6 +476,16 @@ int rdi_auth_after_connect(struct rdi_queue *q, uint32_t result, const struct rd
 		return 1;
 	snprintf(why, why_len, "%s", rdi_queue_why(q, rc));
 	return rc;
+}
+
+bool rdi_auth_renew(struct rdi_queue *q, const struct rdi_auth_arg *arg)
+{
+	if (q->auth)
+		return true;
+	/* A controller that is never content must not keep its host busy with nothing else. */
+	if (!arg->keys || (q->proved_at && rd_loop_now_raw(q->loop) - q->proved_at < RENEW_MIN_NS))
+		return false;
+	return rdi_auth_start(q, arg) == 0;
 }
 
 int rdi_auth_again(const char *func, struct rdi_queue *q, struct rdi_auth_keys **keys,

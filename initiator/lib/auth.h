@@ -63,17 +63,18 @@ void rdi_auth_dh_cancel(struct rdi_auth_dh **dh);
 /* The transaction of @q, if there is one, is over: the queue is at its end. */
 void rdi_auth_stop(struct rdi_queue *q, int err, const char *text);
 /*
- * Has the transaction of @q failed, and its peer is being told? Returns the error, with the @text
- * for the queue, or 0: the end of the connection is the peer's reaction then, not the reason.
+ * The queue ends with q->err and q->text. If the transaction has failed, and its peer is being
+ * told, that is the reason, and the end of the connection only the peer's reaction. A peer that was
+ * to check the host's proof may have refused it by closing: the text then says so.
  */
-int rdi_auth_reason(const struct rdi_queue *q, char *text, size_t len);
+void rdi_auth_explain_end(struct rdi_queue *q);
 
 struct rdi_auth_arg {
 	struct rdi_auth_keys *keys; /* referenced until the end */
 	const char *hostnqn;        /* must outlive the queue, as must the next */
 	const char *subnqn;
-	bool demanded; /* by the controller; for texts */
-	rdinit_complete_fn fn;
+	bool demanded;         /* by the controller; for texts */
+	rdinit_complete_fn fn; /* NULL: nobody waits; a failure goes to the log */
 	void *user;
 };
 
@@ -91,6 +92,12 @@ int rdi_auth_start(struct rdi_queue *q, const struct rdi_auth_arg *arg);
  */
 int rdi_auth_after_connect(struct rdi_queue *q, uint32_t result, const struct rdi_auth_arg *arg,
 			   char *why, size_t why_len);
+
+/*
+ * The controller wants live @q to authenticate again. Returns whether a transaction is in progress;
+ * false: there are no keys, or the last one has just ended.
+ */
+bool rdi_auth_renew(struct rdi_queue *q, const struct rdi_auth_arg *arg);
 
 /* As the public functions. *@keys: of the handle; replaced if @opts is not NULL. */
 int rdi_auth_again(const char *func, struct rdi_queue *q, struct rdi_auth_keys **keys,

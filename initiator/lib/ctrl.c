@@ -210,6 +210,17 @@ static void on_admin_queue_closed(struct rdi_queue *q)
 		ctrl->closed(ctrl);
 }
 
+static bool renew_admin_queue(struct rdi_queue *q)
+{
+	struct rdinit_ctrl *ctrl = rd_container_of(q, struct rdinit_ctrl, q);
+	const struct rdi_auth_arg arg = {.keys = ctrl->auth,
+					 .hostnqn = ctrl->host.nqn,
+					 .subnqn = ctrl->subnqn,
+					 .demanded = true};
+
+	return rdi_auth_renew(q, &arg);
+}
+
 static void destroy_ctrl(struct rdinit_ctrl *ctrl)
 {
 	if (ctrl->h.loop) {
@@ -361,6 +372,7 @@ int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, v
 	rdi_queue_init(&ctrl->q, ctrl->h.loop, ctrl->h.fab, &cfg);
 	ctrl->q.established = rdi_ctrl_established;
 	ctrl->q.closed = on_admin_queue_closed;
+	ctrl->q.renew = renew_admin_queue;
 	ctrl->connect_fn = fn;
 	ctrl->connect_user = user;
 	rdi_ctrl_set_state(ctrl, RDI_CTRL_TRANSPORT);

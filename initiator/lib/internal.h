@@ -152,6 +152,7 @@ struct rdi_cmd {
 /* What a request waits for. It is busy, that is between submit and callback, while one is due. */
 #define RDI_DUE_SEND   1 /* the device may still read the capsule */
 #define RDI_DUE_ANSWER 2 /* cqe is not valid yet */
+#define RDI_DUE_PROOF  4 /* it was refused until the queue has authenticated again */
 
 /*
  * An application with many queues has more of these than a cache holds: two lines each, and both
@@ -271,11 +272,15 @@ struct rdi_queue {
 	char text[RDI_TEXT];
 	unsigned int callbacks; /* run in this turn, for the return value of process */
 	struct rdi_auth *auth;  /* the transaction in progress, or NULL */
+	uint64_t proved_at;     /* ns, when the last one succeeded; 0: none has */
 
 	/* The owner's hooks. established: 0 goes on, -errno fails the queue. closed: all requests
 	 * have been completed; last call. */
 	void (*established)(struct rdi_queue *q);
 	void (*closed)(struct rdi_queue *q);
+	/* May be NULL. The controller wants the live queue to authenticate again. Returns whether a
+	 * transaction is in progress. */
+	bool (*renew)(struct rdi_queue *q);
 	/* May be NULL. @req is over its time limit: true: it has another one, which the hook has
 	 * set in req->deadline; false: the queue fails. */
 	bool (*overdue)(struct rdi_queue *q, struct rdi_req *req);
@@ -380,6 +385,8 @@ void rdi_req_expect(const struct rdi_queue *q, const struct ibv_wc *wc);
 /* Complete every request that is in flight with @err. */
 void rdi_req_abort_all(struct rdi_queue *q, int err, const char *text);
 void rdi_req_watchdog(struct rd_timer *timer);
+/* The transaction is over: send what waits for it once more, or (not @proved) fail it. */
+void rdi_req_after_proof(struct rdi_queue *q, bool proved);
 
 /* ---- map.c: data buffers ---- */
 

@@ -35,6 +35,15 @@ static void report_connect(struct rdinit_qpair *qp, const struct rdinit_completi
 	fn(qp->connect_user, c);
 }
 
+static bool renew_io_queue(struct rdi_queue *q)
+{
+	struct rdinit_qpair *qp = rd_container_of(q, struct rdinit_qpair, q);
+	const struct rdi_auth_arg arg = {
+		.keys = qp->auth, .hostnqn = qp->host.nqn, .subnqn = qp->subnqn, .demanded = true};
+
+	return rdi_auth_renew(q, &arg);
+}
+
 static void on_io_queue_closed(struct rdi_queue *q)
 {
 	struct rdinit_qpair *qp = rd_container_of(q, struct rdinit_qpair, q);
@@ -228,6 +237,7 @@ static void init_io_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctr
 	rdi_queue_init(&qp->q, qp->h.loop, qp->h.fab, &cfg);
 	qp->q.established = on_io_queue_established;
 	qp->q.closed = on_io_queue_closed;
+	qp->q.renew = renew_io_queue;
 }
 
 int rdi_qpair_create_on(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts *opts,

@@ -120,8 +120,7 @@ void rdi_queue_fail(struct rdi_queue *q, int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(q->text, sizeof(q->text), fmt, ap);
 	va_end(ap);
-	if (rdi_auth_reason(q, q->text, sizeof(q->text)))
-		q->err = rdi_auth_reason(q, q->text, sizeof(q->text));
+	rdi_auth_explain_end(q);
 	rd_info(q->log, RD_LOG_QPAIR, "%s queue: %s", q->cfg.label, q->text);
 	set_queue_state(q, RDI_Q_CLOSING);
 	if (q->conn && !q->conn_over)

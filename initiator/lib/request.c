@@ -47,6 +47,24 @@ static void complete_req(struct rdi_queue *q, struct rdi_req *req, struct rdinit
 	req->fn(req->user, c);
 }
 
+/*
+ * Has a live queue lost its authentication, and is the command to be tried again when it has a new
+ * one? One of a fused pair cannot be.
+ */
+static bool wait_for_proof(struct rdi_queue *q, struct rdi_req *req)
+{
+	struct nvme_status st = nvme_status_from_wire(req->status);
+
+	if ((st.v & (0x7ff | NVME_STATUS_DNR)) !=
+	    (NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_AUTH_REQUIRED))
+		return false;
+	if (q->state != RDI_Q_LIVE || !q->renew || req->sqe->opcode == NVMF_OPCODE ||
+	    req->sqe->flags & NVME_CMD_FUSE_MASK || !q->renew(q))
+		return false;
+	req->due = RDI_DUE_PROOF;
+	return true;
+}
+
 static __attribute__((noinline)) void complete_failed(struct rdi_queue *q, struct rdi_req *req,
 						      struct rdinit_completion *c)
 {
@@ -68,7 +86,7 @@ static void complete_answered(struct rdi_queue *q, struct rdi_req *req)
 
 	if (__builtin_expect(nvme_status_ok(nvme_status_from_wire(req->status)), 1))
 		complete_req(q, req, &c);
-	else
+	else if (!wait_for_proof(q, req))
 		complete_failed(q, req, &c);
 }
 
@@ -379,6 +397,57 @@ int rdi_queue_submit_pair(struct rdi_queue *q, const struct rdi_cmd *first,
 		rdi_queue_fail(q, rc, "%s: cannot send: %s", q->remote, strerror(-rc));
 	}
 	return 0;
+}
+
+/* The command as it was, with its id. */
+static int send_again(struct rdi_queue *q, struct rdi_req *req)
+{
+	unsigned int how = req->internal ? RDI_INTERNAL : 0;
+	struct ibv_send_wr *bad;
+	int rc;
+
+	if (req->dir == RDI_NONE)
+		how |= RDI_AS_IS; /* the descriptor may be the caller's */
+	else if (req->sqe->sgl.data.type != NVME_SGL_IN_CAPSULE)
+		how |= RDI_KEYED;
+	rdi_unmap(q, req, false);
+	req->cid = (uint16_t)(req->cid - CID_GEN_ONE);
+	rc = prepare_req(q, req, how, &q->send[0]);
+	if (!rc)
+		rc = rd_fab_post_send(q->conn, &q->send[0].wr, &bad);
+	if (rc)
+		return rc;
+	q->posted++;
+	req->due = RDI_DUE_SEND | RDI_DUE_ANSWER;
+	STAILQ_INSERT_TAIL(&q->sent, req, sent_link);
+	return 0;
+}
+
+/* The oldest that waits, or NULL. */
+static struct rdi_req *first_unproved(struct rdi_queue *q)
+{
+	struct rdi_req *req;
+
+	TAILQ_FOREACH (req, &q->busy, link) {
+		if (req->due == RDI_DUE_PROOF)
+			return req;
+	}
+	return NULL;
+}
+
+void rdi_req_after_proof(struct rdi_queue *q, bool proved)
+{
+	struct rdinit_completion c;
+	struct rdi_req *req;
+
+	/* From the start again each time: a callback may change the list. */
+	while (q->state == RDI_Q_LIVE && (req = first_unproved(q))) {
+		if (proved && send_again(q, req) == 0)
+			continue;
+		req->due = 0;
+		c = (struct rdinit_completion){.text = ""};
+		complete_failed(q, req, &c);
+	}
 }
 
 uint16_t rdi_queue_last_cid(const struct rdi_queue *q)

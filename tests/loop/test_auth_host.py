@@ -260,6 +260,19 @@ def the_reason_stays_when_the_controller_closes_at_once(t):
     refuses(t, target, "the target's proof is wrong", *keys(t, ctrl=CTRL_SECRET), explanation=au.FAILED)
 
 
+@test
+def a_controller_that_closes_instead_of_a_refusal_is_explained(t):
+    """The Failure1 of Linux's target is lost when that closes the connection behind it."""
+    class Silent(ac.AuthTarget):
+        def do_auth_receive(self, queue, cmd):
+            if queue.tx.state == 'refuse':
+                raise nv.Stop
+            return super().do_auth_receive(queue, cmd)
+    target = controller(t, Silent)
+    refuses(t, target, 'no answer to the host.s proof .is the secret the one that the target has.*connection lost',
+            *keys(t, bytes(32)))
+
+
 def patched(at, fmt, value):
     def patch(msg, tx):
         out = bytearray(msg)

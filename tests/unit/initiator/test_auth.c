@@ -25,6 +25,9 @@ static struct {
 	uint8_t group;
 	bool demand;
 	unsigned int negotiates, replies, failures;
+	unsigned int shut; /* so many I/O commands are refused, until the next authentication */
+	unsigned int refused;
+	uint16_t shut_status;
 	bool hold; /* the answer to the next Authentication Send is not sent, but kept here: */
 	struct t_conn *held_conn;
 	struct nvme_sqe held;
@@ -104,6 +107,12 @@ static bool auth_hook(struct t_fake *f, struct t_conn *conn, const struct nvme_s
 	uint8_t buf[NVMF_AUTH_TRANSFER] = {0};
 	size_t size = le32toh(((const struct nvmf_auth_sqe *)(const void *)sqe)->len);
 
+	if (sqe->opcode != NVMF_OPCODE && peer.shut) {
+		peer.shut--;
+		peer.refused++;
+		t_answer(conn, sqe, 0, peer.shut_status);
+		return true;
+	}
 	if (sqe->opcode != NVMF_OPCODE)
 		return false;
 	if (sqe->fctype == nvme_fabrics_type_connect && peer.demand) {
@@ -245,6 +254,78 @@ static void lost_in_the_middle(void)
 	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
+/* The controller has withdrawn the authentication of a queue that is in use. */
+static void asked_for_again(void)
+{
+	unsigned char data[2 * T_DISK_BLOCK], back[2 * T_DISK_BLOCK];
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp;
+	struct t_done done[3] = {{0}};
+	unsigned int i;
+
+	auth_reset();
+	ctrl = auth_ctrl();
+	qp = t_qpair(ctrl, 16);
+	t_advance(&t_fake, 2000);
+	memset(data, 0x5a, sizeof(data));
+	peer.shut = 3;
+	peer.shut_status = 0x191; /* Authentication Required, and not DNR */
+	CU_ASSERT_EQUAL(rdinit_write_async(qp, &t_ns, 4, 2, data, 0, t_done_fn, &done[0]), 0);
+	CU_ASSERT_EQUAL(rdinit_flush_async(qp, &t_ns, t_done_fn, &done[1]), 0);
+	CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, 8, 2, back, 0, t_done_fn, &done[2]), 0);
+	while (!done[0].calls || !done[1].calls || !done[2].calls)
+		rdinit_qpair_process(qp, 0);
+	for (i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL(done[i].err, 0);
+	CU_ASSERT_EQUAL(peer.refused, 3);
+	CU_ASSERT_EQUAL(peer.replies, 3); /* one for each queue, and one more */
+	CU_ASSERT_EQUAL(rdinit_read(qp, &t_ns, 4, 2, back, 0), 0);
+	CU_ASSERT_EQUAL(memcmp(data, back, sizeof(data)), 0);
+	rdinit_qpair_free(&qp);
+	rdinit_ctrl_free(&ctrl);
+}
+
+static void not_always_again(void)
+{
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp;
+	struct t_done done = {0};
+
+	auth_reset();
+	ctrl = auth_ctrl();
+	qp = t_qpair(ctrl, 16);
+	peer.shut_status = 0x191;
+	/* Not at once after the last time, nor with DNR, nor when the new proof is refused. */
+	peer.shut = 1;
+	CU_ASSERT_EQUAL(rdinit_flush(qp, &t_ns), -EIO);
+	CU_ASSERT_EQUAL(rdinit_last_status(), 0x191);
+	t_advance(&t_fake, 2000);
+	peer.shut = 1;
+	peer.shut_status = 0x4191;
+	CU_ASSERT_EQUAL(rdinit_flush(qp, &t_ns), -EIO);
+	CU_ASSERT_EQUAL(peer.replies, 2);
+	peer.shut = 1;
+	peer.shut_status = 0x191;
+	peer.secret = OTHER;
+	CU_ASSERT_EQUAL(rdinit_flush(qp, &t_ns), -EIO);
+	CU_ASSERT_EQUAL(rdinit_last_status(), 0x191);
+	CU_ASSERT_EQUAL(peer.replies, 3);
+	/* The queue ends while a command waits. */
+	peer.shut = 1;
+	peer.hold = true;
+	done.calls = 0;
+	CU_ASSERT_EQUAL(rdinit_flush_async(qp, &t_ns, t_done_fn, &done), 0);
+	while (peer.hold)
+		rdinit_qpair_process(qp, 0);
+	CU_ASSERT_EQUAL(done.calls, 0);
+	rdinit_qpair_free(&qp);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -ECANCELED);
+	rdinit_ctrl_free(&ctrl);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+	CU_ASSERT_EQUAL(t_fake.violations, 0);
+}
+
 /* With Diffie-Hellman on its thread, no command in flight. */
 static void freed_while_it_is_computed(void)
 {
@@ -346,6 +427,8 @@ const struct t_case t_auth_cases[] = {
 	{"again with other secrets; a failure ends nothing", again_with_other_secrets},
 	{"not twice at the same time, nor without a secret", not_now},
 	{"a connection that is lost in the middle", lost_in_the_middle},
+	{"commands wait when the controller asks for it again", asked_for_again},
+	{"but not always", not_always_again},
 	{"freed, or lost, while Diffie-Hellman is computed", freed_while_it_is_computed},
 	{"options and secrets are checked", options_are_checked},
 	{NULL, NULL},
