@@ -10,6 +10,7 @@ import time
 import xml.etree.ElementTree
 
 import nvmf_peer as nv
+import t_auth
 from t_loop import DEADLINE, NQN, Failure, each, main, program, requires_engine, test
 
 FAMILIES = ('fabrics', 'admin', 'io', 'reservation', 'discovery', 'rdma', 'abuse')
@@ -66,13 +67,15 @@ def verdicts(text):
     return dict(found.groups() for found in map(LINE.match, text.splitlines()) if found)
 
 
-def check(t, res, without=()):
+def check(t, res, without=(), secrets=False):
     seen = verdicts(res.text)
     count = [int(n) for n in COUNT.search(res.text).groups()]
     t.eq(len(seen), count[0], 'tests with a verdict')
     t.note(COUNT.search(res.text)[0])
     t.eq(failures(res.text), '', 'failures')
     missing = {name for name, what in seen.items() if what == 'not supported'} - WITHOUT - set(without)
+    if not secrets:
+        missing = {name for name in missing if not name.startswith('auth.')}
     t.eq(sorted(missing), [], '"not supported"')
     return count
 
@@ -81,6 +84,18 @@ def check(t, res, without=()):
 def rdtarget_conforms(t, family):
     target = full(t)
     check(t, conform(t, target, '-t', family, rc=0))
+    target.stop()
+
+
+@test
+def rdtarget_authenticates_as_it_should(t):
+    hosts = [f'nqn.2014-08.org.nvmexpress:uuid:5d6a8c1e-3a0f-4f57-9d0a-7c1be1a4000{n}' for n in (1, 2)]
+    subsystem = {'allow_any_host': False, 'hosts': hosts, 'authentication': 'required',
+                 'host_auth': [t_auth.entry(t, host=host, ctrl_secret=t_auth.CTRL_SECRET) for host in hosts]}
+    target = t.target([t.namespace(1, backend='memory', size='40MiB')], subsystem=subsystem)
+    res = conform(t, target, '-t', 'auth', '--dhchap-secret-file', t.path('host.key'), '--dhchap-ctrl-secret-file',
+                  t.path('host.ctrl.key'), rc=0)
+    check(t, res, secrets=True)
     target.stop()
 
 

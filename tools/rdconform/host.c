@@ -75,8 +75,13 @@ static const char *open_io(struct rdc_host *h, uint16_t queue_size)
 static const char *connect_host(struct rdc_host *h, const struct rdc_host_opts *o)
 {
 	struct rdinit_ctrl_opts opts;
+	struct rdinit_auth_opts auth;
 
+	rdinit_auth_opts_init(&auth);
 	ctrl_opts(h->t->cfg, h->who, o, &opts);
+	auth.secret_file = h->t->cfg->secret_file;
+	if (auth.secret_file)
+		opts.auth = &auth;
 	rdinit_ctrl_info_init(&h->info);
 	if (rdinit_ctrl_create(&opts, &h->ctrl) || rdinit_ctrl_connect(h->ctrl) ||
 	    rdinit_ctrl_get_info(h->ctrl, &h->info) || rdinit_identify_ctrl(h->ctrl, &h->id))

@@ -2,6 +2,7 @@
 /* rdconform: options, the list of tests, exit status. */
 #include "rdconform.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -27,6 +28,8 @@ enum {
 	OPT_TIMEOUT,
 	OPT_VERSION,
 	OPT_EXCEPT,
+	OPT_SECRET,
+	OPT_CTRL_SECRET,
 };
 
 #define DEFAULT_HOST1 "5d6a8c1e-3a0f-4f57-9d0a-7c1be1a40001"
@@ -53,6 +56,8 @@ static void print_rdconform_usage(FILE *out)
 	      "      --host2-id=UUID\n"
 	      "        (default: " UUID_NQN DEFAULT_HOST1 ",\n"
 	      "         " UUID_NQN DEFAULT_HOST2 ")\n"
+	      "      --dhchap-secret-file=FILE     the DH-HMAC-CHAP secret of both hosts\n"
+	      "      --dhchap-ctrl-secret-file=FILE that of the controller, for one test\n"
 	      "      --provider=NAME               auto, iwarp or verbs\n"
 	      "      --timeout=MS                  for each command, or with a unit (default 10s)\n"
 	      "  -v, --verbose                     trace the library\n"
@@ -90,6 +95,33 @@ static bool names_family(const char *pattern, const char *family)
 	return strncmp(pattern, family, len) == 0 && (pattern[len] == '.' || !pattern[len]);
 }
 
+/* Options about who the hosts are. */
+static bool take_identity(struct rdc_config *cfg, int c)
+{
+	switch (c) {
+	case 'q':
+		cfg->hostnqn[0] = optarg;
+		return true;
+	case 'I':
+		cfg->hostid[0] = optarg;
+		return true;
+	case OPT_SECRET:
+		cfg->secret_file = optarg;
+		return true;
+	case OPT_CTRL_SECRET:
+		cfg->ctrl_secret_file = optarg;
+		return true;
+	case OPT_HOST2_NQN:
+		cfg->hostnqn[1] = optarg;
+		return true;
+	case OPT_HOST2_ID:
+		cfg->hostid[1] = optarg;
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* Returns EXIT_GOOD to go on, else the exit status; *@stop when there is nothing more to do. */
 static int take_option(struct rdc_config *cfg, int c, bool *stop)
 {
@@ -103,18 +135,6 @@ static int take_option(struct rdc_config *cfg, int c, bool *stop)
 		return EXIT_GOOD;
 	case 'l':
 		cfg->list = true;
-		return EXIT_GOOD;
-	case 'q':
-		cfg->hostnqn[0] = optarg;
-		return EXIT_GOOD;
-	case 'I':
-		cfg->hostid[0] = optarg;
-		return EXIT_GOOD;
-	case OPT_HOST2_NQN:
-		cfg->hostnqn[1] = optarg;
-		return EXIT_GOOD;
-	case OPT_HOST2_ID:
-		cfg->hostid[1] = optarg;
 		return EXIT_GOOD;
 	case OPT_DATALOSS:
 		cfg->dataloss = true;
@@ -144,7 +164,7 @@ static int take_option(struct rdc_config *cfg, int c, bool *stop)
 		*stop = true;
 		return EXIT_GOOD;
 	default:
-		return EXIT_WRONG;
+		return take_identity(cfg, c) ? EXIT_GOOD : EXIT_WRONG;
 	}
 }
 
@@ -161,6 +181,8 @@ static int parse_arguments(struct rdc_config *cfg, int argc, char **argv, bool *
 		{"hostid", required_argument, NULL, 'I'},
 		{"host2-nqn", required_argument, NULL, OPT_HOST2_NQN},
 		{"host2-id", required_argument, NULL, OPT_HOST2_ID},
+		{"dhchap-secret-file", required_argument, NULL, OPT_SECRET},
+		{"dhchap-ctrl-secret-file", required_argument, NULL, OPT_CTRL_SECRET},
 		{"provider", required_argument, NULL, OPT_PROVIDER},
 		{"timeout", required_argument, NULL, OPT_TIMEOUT},
 		{"verbose", no_argument, NULL, 'v'},
@@ -227,12 +249,40 @@ static void list(const struct rdc_config *cfg)
 	}
 }
 
-static int run_tests(const struct rdc_config *cfg)
+/* The first line of the file; false after saying what is wrong. */
+static bool take_key(const char *file, struct nvmf_auth_key *key)
+{
+	char text[2 * NVMF_AUTH_KEY_TEXT] = "";
+	const char *why = NULL;
+	FILE *f;
+
+	if (!file)
+		return true;
+	f = fopen(file, "re");
+	if (!f) {
+		fprintf(stderr, "rdconform: cannot open %s: %s\n", file, strerror(errno));
+		return false;
+	}
+	if (!fgets(text, sizeof(text), f))
+		text[0] = '\0';
+	fclose(f);
+	text[strcspn(text, "\r\n")] = '\0';
+	why = nvmf_auth_key_parse(text, key);
+	explicit_bzero(text, sizeof(text));
+	if (why)
+		fprintf(stderr, "rdconform: %s: the secret %s\n", file, why);
+	return !why;
+}
+
+static int run_tests(struct rdc_config *cfg)
 {
 	struct rdc t = {.cfg = cfg};
 	char why[512];
 	int rc;
 
+	if (!take_key(cfg->secret_file, &cfg->key) ||
+	    !take_key(cfg->ctrl_secret_file, &cfg->ctrl_key))
+		return EXIT_WRONG;
 	/* Before the first of hundreds of tests. */
 	if (rdc_probe(&t, why, sizeof(why))) {
 		rd_mask_control(why, strlen(why));

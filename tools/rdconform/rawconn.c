@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe-oF on raw connections: Connect, properties, queues, single commands. */
+#include "auth.h"
 #include "rdconform.h"
 
 #include <errno.h>
 #include <string.h>
 #include <uuid/uuid.h>
 
-#define CC_ENABLE (6u << NVME_CC_IOSQES_SHIFT | 4u << NVME_CC_IOCQES_SHIFT | 1u)
+#define CONNECT_AUTH_ATR (1u << 17) /* AUTHREQ, in dword 0 of the answer */
+#define CC_ENABLE        (6u << NVME_CC_IOSQES_SHIFT | 4u << NVME_CC_IOCQES_SHIFT | 1u)
 
 /* ---- commands ---- */
 
@@ -104,8 +106,10 @@ struct rdc_raw_reply rdc_raw_connect(struct rdc_raw *raw, const struct rdc_conne
 	memcpy(&s, &sqe, sizeof(s));
 	rdc_sgl_keyed(&s, mem, sizeof(c->data), NVME_SGL_KEYED_ADDRESS);
 	rr = rdc_raw_cmd(raw, &s);
-	if (rr.answered && !rr.r.err)
+	if (rr.answered && !rr.r.err) {
 		raw->cntlid = (uint16_t)rr.r.result;
+		raw->must_authenticate = rr.r.result & CONNECT_AUTH_ATR;
+	}
 	return rr;
 }
 
@@ -167,6 +171,7 @@ struct rdc_raw *rdc_raw_admin_new(struct rdc *t, unsigned int who, uint32_t kato
 		c.kato = kato_ms;
 	rr = rdc_raw_connect(raw, &c);
 	RDC_OK(t, rr.r, "Connect");
+	rdc_raw_authenticate(raw, who);
 	return raw;
 }
 
@@ -198,6 +203,7 @@ struct rdc_raw *rdc_raw_io(struct rdc_raw *admin, uint16_t qid, uint16_t depth)
 	rdc_connect_init(t, &c, 0, raw);
 	rr = rdc_raw_connect(raw, &c);
 	RDC_OK(t, rr.r, "Connect of an I/O queue");
+	rdc_raw_authenticate(raw, 0);
 	return raw;
 }
 

@@ -17,9 +17,11 @@
 #include <sys/queue.h>
 
 #include "fabric/fabric.h"
+#include "nvmf/auth_key.h"
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
 #include "rdinit.h"
+#include "rdinit_auth.h"
 
 /* ---- the tables of tests ---- */
 
@@ -56,7 +58,10 @@ struct rdc_config {
 	const char *provider;
 	const char *hostnqn[2];
 	const char *hostid[2];
-	unsigned int timeout_ms; /* for each command and each connection */
+	const char *secret_file; /* of both hosts; NULL: none, as the next */
+	const char *ctrl_secret_file;
+	struct nvmf_auth_key key, ctrl_key; /* what they contain; len 0: nothing */
+	unsigned int timeout_ms;            /* for each command and each connection */
 	bool dataloss;
 	bool abuse; /* asked for, by --abuse or by its name */
 	bool list;
@@ -288,6 +293,7 @@ struct rdc_raw {
 	uint16_t crqsize;
 	int err;
 	uint16_t qid, depth, cntlid;
+	bool must_authenticate; /* says the answer to Connect */
 	uint16_t next_cid;
 	struct rdc_mem *capsules; /* of @slots, RDC_CAPSULE bytes each */
 	unsigned int slots, next_slot;

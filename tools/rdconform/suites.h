@@ -8,6 +8,9 @@
 extern const struct rdc_test rdc_t_connect[];
 extern const struct rdc_test rdc_t_order[];
 extern const struct rdc_test rdc_t_property[];
+extern const struct rdc_test rdc_t_auth_handshake[];
+extern const struct rdc_test rdc_t_auth_message[];
+extern const struct rdc_test rdc_t_auth_value[];
 extern const struct rdc_test rdc_t_identify[];
 extern const struct rdc_test rdc_t_log[];
 extern const struct rdc_test rdc_t_feature[];
