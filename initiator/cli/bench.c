@@ -65,9 +65,9 @@ static int check_session(const struct bench *b)
 	const struct cli_session *s = &b->session;
 	unsigned int i;
 
-	if (s->n_qp < b->o->ctrl.nr_io_queues)
+	if (b->n_queues < b->o->ctrl.nr_io_queues)
 		return cli_error("%s: the controller grants %u I/O queues, not %u", s->info.address,
-				 s->n_qp, b->o->ctrl.nr_io_queues);
+				 b->n_queues, b->o->ctrl.nr_io_queues);
 	for (i = 0; i < s->n_qp; i++) {
 		if (rdinit_qpair_depth(s->qp[i]) < b->o->bench.depth)
 			return cli_error("%s: queue %u takes %u commands at a time, --depth asks "
@@ -81,18 +81,18 @@ static int check_session(const struct bench *b)
 /* Where the part of the region begins that queue @number walks through. */
 static uint64_t part_start(const struct bench *b, unsigned int number)
 {
-	return (uint64_t)((unsigned __int128)b->units * number / b->session.n_qp);
+	return (uint64_t)((unsigned __int128)b->units * number / b->n_queues);
 }
 
 static void init_bench_queue(struct bench *b, struct bench_thread *t, unsigned int number)
 {
 	const struct cli_bench_options *o = &b->o->bench;
 	struct bench_queue *q = &b->queues[number];
-	uint64_t n = b->session.n_qp;
+	uint64_t n = b->n_queues;
 	unsigned int i;
 
 	q->t = t;
-	q->qp = b->session.qp[number];
+	q->qp = o->device ? NULL : b->session.qp[number];
 	q->random = o->seed * UINT64_C(0xd1342543de82ef95) + number;
 	q->left = UINT64_MAX;
 	if (o->io_count)
@@ -115,7 +115,7 @@ static void init_bench_queue(struct bench *b, struct bench_thread *t, unsigned i
 static int init_threads(struct bench *b)
 {
 	const struct cli_bench_options *o = &b->o->bench;
-	unsigned int n = b->session.n_qp, i, next = 0;
+	unsigned int n = b->n_queues, i, next = 0;
 	size_t slots = (size_t)n * o->depth;
 
 	b->n_threads = o->threads;
@@ -276,6 +276,22 @@ static void raise_nofile(void)
 	}
 }
 
+static int open_session(struct bench *b)
+{
+	const struct cli_options *o = b->o;
+	int rc;
+
+	if (!o->bench.device) {
+		rc = cli_session_open_io(&b->session, o);
+		b->n_queues = b->session.n_qp;
+		return rc;
+	}
+	b->n_queues = o->ctrl.nr_io_queues;
+	if (b->n_queues > b->session.info.io_queues)
+		b->n_queues = b->session.info.io_queues;
+	return cli_session_open_ns(&b->session, o);
+}
+
 int cli_bench(const struct cli_options *o)
 {
 	struct bench b = {.o = o, .stop_fd = -1, .over_fd = -1};
@@ -285,17 +301,20 @@ int cli_bench(const struct cli_options *o)
 	rc = cli_session_open(&b.session, o);
 	if (rc)
 		return rc;
-	rc = cli_session_open_io(&b.session, o);
+	rc = open_session(&b);
 	if (!rc)
 		rc = check_session(&b);
 	if (!rc)
 		rc = choose_region(&b);
 	if (!rc)
 		rc = init(&b);
+	if (!rc && o->bench.device)
+		rc = bench_device_open(&b);
 	if (!rc)
 		rc = run_bench(&b);
 	if (!rc)
 		rc = bench_report(&b);
+	bench_device_close(&b);
 	cli_session_close(&b.session);
 	fini(&b);
 	cli_signals_die(&b.interrupt);

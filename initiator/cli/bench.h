@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "cli.h"
+#include "rdinit_dev.h"
 #include "util/hist.h"
 
 struct bench_queue;
@@ -20,11 +21,13 @@ struct bench_slot {
 	bool write;
 };
 
-/* One queue pair, used by one thread. Positions count I/Os from the start of the region. */
+/* One queue pair or, with --device, one channel; used by one thread. Positions count I/Os from the
+ * start of the region. */
 struct bench_queue {
 	struct bench_thread *t;
 	struct rdinit_qpair *qp;
-	uint64_t left; /* I/Os it may still submit */
+	struct rdinit_dev_chan *chan; /* NULL without --device */
+	uint64_t left;                /* I/Os it may still submit */
 	uint64_t random;
 	uint64_t first, next, end; /* sequential: its part of the region */
 	struct bench_slot *slots;
@@ -70,7 +73,9 @@ struct bench_gate {
 
 struct bench {
 	const struct cli_options *o;
-	struct cli_session session;
+	struct cli_session session; /* with --device it has no queue pairs */
+	struct rdinit_dev *dev;     /* NULL without --device */
+	unsigned int n_queues;
 	uint32_t nlb;   /* blocks of one I/O */
 	uint64_t start; /* first block of the region */
 	uint64_t units; /* I/Os that fit into it */
@@ -93,6 +98,13 @@ static inline size_t bench_data_len(const struct cli_bench_options *o)
 {
 	return ((size_t)o->depth + 1) * o->block_size;
 }
+
+/* ---- bench_device.c ---- */
+
+/* The device and a channel for each queue. Returns CLI_OK, or CLI_FAILED after printing why. */
+int bench_device_open(struct bench *b);
+/* Accepts what has not been opened. */
+void bench_device_close(struct bench *b);
 
 /* ---- bench_run.c: what a thread does ---- */
 

@@ -91,16 +91,16 @@ static json_t *json_options(const struct bench *b)
 	const struct cli_bench_options *o = &b->o->bench;
 	uint32_t bs = b->session.ns.block_size;
 
-	return json_pack("{s:s, s:i, s:I, s:i, s:i, s:i, s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I}",
-			 "rw", o->rw, "read_percent", (int)o->read_percent, "block_size",
-			 (json_int_t)o->block_size, "depth", (int)o->depth, "queues",
-			 (int)b->session.n_qp, "threads", (int)b->n_threads, "poll", poll_text(o),
-			 "poll_ns", (json_int_t)(o->spin_ns == UINT64_MAX ? 0 : o->spin_ns),
-			 "run_seconds", o->run_ns == UINT64_MAX ? 0 : (double)o->run_ns / 1e9,
-			 "ramp_seconds", (double)o->ramp_ns / 1e9, "io_count",
-			 (json_int_t)o->io_count, "seed", (json_int_t)o->seed, "start",
-			 (json_int_t)(b->start * bs), "length",
-			 (json_int_t)(b->units * o->block_size));
+	return json_pack(
+		"{s:s, s:i, s:I, s:i, s:b, s:i, s:i, s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I}", "rw",
+		o->rw, "read_percent", (int)o->read_percent, "block_size",
+		(json_int_t)o->block_size, "depth", (int)o->depth, "device", (int)o->device,
+		"queues", (int)b->n_queues, "threads", (int)b->n_threads, "poll", poll_text(o),
+		"poll_ns", (json_int_t)(o->spin_ns == UINT64_MAX ? 0 : o->spin_ns), "run_seconds",
+		o->run_ns == UINT64_MAX ? 0 : (double)o->run_ns / 1e9, "ramp_seconds",
+		(double)o->ramp_ns / 1e9, "io_count", (json_int_t)o->io_count, "seed",
+		(json_int_t)o->seed, "start", (json_int_t)(b->start * bs), "length",
+		(json_int_t)(b->units * o->block_size));
 }
 
 static json_t *json_cpu(const struct totals *sum)
@@ -166,12 +166,12 @@ static void print_report(const struct bench *b, const struct totals *sum)
 	const struct cli_bench_options *o = &b->o->bench;
 	double cpu = sum->user + sum->system;
 
-	printf("%s, %llu bytes, depth %u, %u queue%s, %u thread%s: %s (%s), namespace %u, "
+	printf("%s, %llu bytes, depth %u, %u queue%s%s, %u thread%s: %s (%s), namespace %u, "
 	       "%.3f s%s\n",
-	       o->rw, (unsigned long long)o->block_size, o->depth, b->session.n_qp,
-	       b->session.n_qp == 1 ? "" : "s", b->n_threads, b->n_threads == 1 ? "" : "s",
-	       b->session.info.address, b->session.info.provider, b->session.ns.nsid, sum->elapsed,
-	       b->interrupt.signo ? ", interrupted" : "");
+	       o->rw, (unsigned long long)o->block_size, o->depth, b->n_queues,
+	       b->n_queues == 1 ? "" : "s", o->device ? " of a device" : "", b->n_threads,
+	       b->n_threads == 1 ? "" : "s", b->session.info.address, b->session.info.provider,
+	       b->session.ns.nsid, sum->elapsed, b->interrupt.signo ? ", interrupted" : "");
 	if (!sum->all.count)
 		printf("no I/O completed in that time\n");
 	print_direction(b, sum, "read", &sum->dir[0]);

@@ -92,25 +92,47 @@ static bool next_is_write(struct bench_queue *q, const struct cli_bench_options 
 
 static void on_done(void *user, const struct rdinit_completion *c);
 
+/* All slots send the thread's one block: nobody writes to it, and what is measured is not this
+ * end's memory. */
+static inline int bench_submit(struct bench_slot *s, const struct rdinit_ns *ns, uint32_t nlb)
+{
+	struct bench_queue *q = s->q;
+
+	if (q->chan && s->write)
+		return rdinit_dev_write_async(q->chan, s->lba, nlb, q->t->data, 0, on_done, s);
+	if (q->chan)
+		return rdinit_dev_read_async(q->chan, s->lba, nlb, s->buf, 0, on_done, s);
+	if (s->write)
+		return rdinit_write_async(q->qp, ns, s->lba, nlb, q->t->data, 0, on_done, s);
+	return rdinit_read_async(q->qp, ns, s->lba, nlb, s->buf, 0, on_done, s);
+}
+
+static inline int bench_process(struct bench_queue *q)
+{
+	return q->chan ? rdinit_dev_chan_process(q->chan, 0) : rdinit_qpair_process(q->qp, 0);
+}
+
+static int bench_fd(const struct bench_queue *q)
+{
+	return q->chan ? rdinit_dev_chan_fd(q->chan) : rdinit_qpair_fd(q->qp);
+}
+
+static int bench_register(struct bench_queue *q, void *data, size_t len)
+{
+	return q->chan ? rdinit_dev_mem_register(q->chan, data, len)
+		       : rdinit_mem_register(q->qp, data, len);
+}
+
 static inline void submit_slot(struct bench_slot *s)
 {
 	struct bench_queue *q = s->q;
 	struct bench_thread *t = q->t;
 	const struct bench *b = t->b;
-	int rc;
 
 	s->write = next_is_write(q, &b->o->bench);
 	s->lba = b->start + next_unit(q, b) * b->nlb;
 	s->start = t->now;
-	if (s->write)
-		/* Nobody writes to it, so all may send it: what is measured is not this end's
-		 * memory. */
-		rc = rdinit_write_async(q->qp, &b->session.ns, s->lba, b->nlb, t->data, 0, on_done,
-					s);
-	else
-		rc = rdinit_read_async(q->qp, &b->session.ns, s->lba, b->nlb, s->buf, 0, on_done,
-				       s);
-	if (rc) {
+	if (bench_submit(s, &b->session.ns, b->nlb)) {
 		bench_fail(t, "%s", cli_lib_text());
 		return;
 	}
@@ -158,11 +180,11 @@ static bool look(struct bench_queue *q)
 	if (q->broken)
 		return false;
 	t->now = 0;
-	rc = rdinit_qpair_process(q->qp, 0);
+	rc = bench_process(q);
 	if (rc < 0) {
 		q->broken = true;
 		bench_fail(t, "%s", cli_lib_text());
-		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, rdinit_qpair_fd(q->qp), NULL);
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, bench_fd(q), NULL);
 		return false;
 	}
 	if (rc == 0 || !t->now)
@@ -356,9 +378,9 @@ static void prepare_thread(struct bench_thread *t)
 	for (i = 0; i < t->n_queues && !t->error[0]; i++) {
 		struct bench_queue *q = &t->queues[i];
 
-		if (rdinit_mem_register(q->qp, t->data, bench_data_len(&t->b->o->bench)))
+		if (bench_register(q, t->data, bench_data_len(&t->b->o->bench)))
 			bench_fail(t, "%s", cli_lib_text());
-		else if (watch_fd(t, rdinit_qpair_fd(q->qp), q))
+		else if (watch_fd(t, bench_fd(q), q))
 			bench_fail(t, "epoll: %s", strerror(errno));
 	}
 }

@@ -77,6 +77,7 @@ enum {
 	OPT_DATALOSS,
 	OPT_BLOCK_SIZE,
 	OPT_DEPTH,
+	OPT_DEVICE,
 	OPT_THREADS,
 	OPT_CPUS,
 	OPT_POLL,
@@ -100,6 +101,7 @@ struct cli_bench_options {
 	bool has_percent;
 	uint32_t percent; /* as given */
 	bool dataloss;
+	bool device; /* through struct rdinit_dev */
 	uint64_t block_size;
 	uint32_t depth;
 	uint32_t threads;
@@ -242,6 +244,8 @@ struct cli_session {
 int cli_session_open(struct cli_session *s, const struct cli_options *opts);
 /* Open the namespace and the I/O queues. The controller stays alive meanwhile. */
 int cli_session_open_io(struct cli_session *s, const struct cli_options *opts);
+/* The namespace alone. */
+int cli_session_open_ns(struct cli_session *s, const struct cli_options *opts);
 /* The I/O queues alone, for commands that look at no namespace. */
 int cli_session_open_queues(struct cli_session *s, const struct cli_options *opts);
 /* "192.0.2.1:4420", "[::1]:4420", as in a URI, into @buf, which is returned. @trsvcid: or NULL. */

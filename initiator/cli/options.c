@@ -188,6 +188,9 @@ static bool take_bench(struct cli_options *o, const struct cli_opt *def, const c
 	case OPT_DATALOSS:
 		b->dataloss = true;
 		return true;
+	case OPT_DEVICE:
+		b->device = true;
+		return true;
 	case OPT_BLOCK_SIZE:
 		return get_size(def->name, arg, &b->block_size);
 	case OPT_DEPTH:

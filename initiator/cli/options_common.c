@@ -146,6 +146,9 @@ static const struct cli_opt bench[] = {
 	OTHER("block-size", 'b', OPT_BLOCK_SIZE, "BYTES", "size of one I/O (default 4k)"),
 	OTHER("depth", 0, OPT_DEPTH, "N", "I/Os in flight on each queue (default 32)"),
 	OTHER("queues", 0, OPT_QUEUES, "N", "the same as --nr-io-queues"),
+	OTHER("device", 0, OPT_DEVICE, NULL,
+	      "use the namespace through a device of the library (rdinit_dev.h), a channel for "
+	      "each queue"),
 	OTHER("threads", 0, OPT_THREADS, "N",
 	      "threads over which the queues are distributed (default 1)"),
 	OTHER("cpus", 0, OPT_CPUS, "LIST",

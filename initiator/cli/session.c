@@ -60,7 +60,7 @@ int cli_session_open(struct cli_session *s, const struct cli_options *opts)
 	return CLI_OK;
 }
 
-int cli_session_open_io(struct cli_session *s, const struct cli_options *opts)
+int cli_session_open_ns(struct cli_session *s, const struct cli_options *opts)
 {
 	if (s->info.discovery)
 		return cli_error(
@@ -72,7 +72,14 @@ int cli_session_open_io(struct cli_session *s, const struct cli_options *opts)
 				 strstr(cli_lib_text(), "there is no namespace")
 					 ? "; `rdinit list-ns` lists those that there are"
 					 : "");
-	return cli_session_open_queues(s, opts);
+	return CLI_OK;
+}
+
+int cli_session_open_io(struct cli_session *s, const struct cli_options *opts)
+{
+	int rc = cli_session_open_ns(s, opts);
+
+	return rc ? rc : cli_session_open_queues(s, opts);
 }
 
 int cli_session_open_queues(struct cli_session *s, const struct cli_options *opts)

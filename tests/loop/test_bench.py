@@ -85,13 +85,16 @@ def without_options_it_reads_4_kib_at_random(t):
     t.eq(target.counters()['writes'], 0, 'writes that the target served')
 
 
-@each(*((f'{name}, {queues} queues, {threads} threads', poll, queues, threads)
+@each(*((f'{name}, {queues} queues, {threads} threads', poll, queues, threads, ())
+        for name, poll in POLLS for queues, threads in ((1, 1), (3, 2), (20, 1))),
+      *((f'by a device, {name}, {queues} queues, {threads} threads', poll, queues, threads, ('--device',))
         for name, poll in POLLS for queues, threads in ((1, 1), (3, 2), (20, 1))))
-def does_as_many_ios_as_asked_for(t, poll, queues, threads):
+def does_as_many_ios_as_asked_for(t, poll, queues, threads, args):
     target = serve(t, 1)
     count = scaled(3001)
     got = bench(t, target, '--io-count', str(count), '--queues', str(queues), '--threads', str(threads),
-                '--depth', '7', '--poll', poll)
+                '--depth', '7', '--poll', poll, *args)
+    t.eq(got['options']['device'], bool(args), 'whether it used a device')
     t.eq(got['ios'], count, 'I/Os counted')
     t.eq(target.counters()['reads'], count, 'I/Os that the target served')
     t.eq((got['options']['queues'], got['options']['threads']), (queues, threads), 'queues and threads')
@@ -114,10 +117,10 @@ def runs_for_a_time(t, mode, args):
     t.ok(abs(got['iops'] * got['elapsed_seconds'] - got['ios']) < 1, 'IOPS')
 
 
-@each(('512', 512), ('4 KiB', 4096), ('12 KiB', 12288), ('128 KiB', 131072))
-def block_sizes(t, size):
+@each(('512', 512, ()), ('4 KiB', 4096, ()), ('12 KiB', 12288, ()), ('128 KiB', 131072, ()), ('by a device', 4096, ('--device',)))
+def block_sizes(t, size, args):
     target = serve(t, 1)
-    got = write_some(t, target, 50, '--rw', 'randrw', '-b', str(size), '--depth', '4')
+    got = write_some(t, target, 50, '--rw', 'randrw', '-b', str(size), '--depth', '4', *args)
     t.eq(got['options']['block_size'], size)
     consistent(t, got, size)
     served = target.counters()

@@ -70,11 +70,11 @@ def apart(setup):
 
 # ---- rdinit bench ----
 
-def rdinit(setup, row, point, server):
+def rdinit(setup, row, point, server, *args):
     uri = server.uri(row.kind)
     argv = [setup.program('initiator/rdinit'), 'bench', uri, '--rw', point.rw, '--block-size', point.size,
             '--depth', point.depth, '--nr-io-queues', point.connections, '--run-time', f'{setup.ms}ms',
-            '--ramp-time', f'{setup.ramp_ms}ms', '--data-size', setup.span(row.kind), '--no-progress', '-o', 'json']
+            '--ramp-time', f'{setup.ramp_ms}ms', '--data-size', setup.span(row.kind), '--no-progress', '-o', 'json', *args]
     if point.kind == 'write':
         argv.append('--dataloss')
 
@@ -85,6 +85,11 @@ def rdinit(setup, row, point, server):
         return sample(got['iops'], lat['mean'] / 1e3, {p: lat['percentiles'][p] / 1e3 for p in PERCENTILES},
                       got['cpu']['ns_per_io'] / 1e3), ios
     return charged(server, call)
+
+
+def rdinit_device(setup, row, point, server):
+    """By the library's device, which reconnects, instead of queue pairs."""
+    return rdinit(setup, row, point, server, '--device')
 
 
 # ---- fio ----

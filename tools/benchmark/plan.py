@@ -37,13 +37,14 @@ class Row:
     command: str = ''   # of --vs
 
 
-CLIENTS = {'floor': clients.floor, 'rdinit': clients.rdinit, 'fio-rdinit': clients.fio_rdinit,
+CLIENTS = {'floor': clients.floor, 'rdinit': clients.rdinit, 'rdinit-device': clients.rdinit_device, 'fio-rdinit': clients.fio_rdinit,
            'fio-nbd': clients.fio_nbd, 'fio-iscsi': clients.fio_iscsi, 'iscsi-perf': clients.iscsi_perf,
            'fio-file': clients.fio_file, 'fio-file-spin': clients.fio_file_spin, 'vs': clients.other}
 
 ROWS = [
     Row('floor', 'bare TCP program', '', '', 'floor', 'null'),
     Row('null', 'rdtarget null, rdinit bench', 'rdtarget', 'null', 'rdinit', 'null'),
+    Row('null-device', 'rdtarget null, rdinit bench --device', 'rdtarget', 'null', 'rdinit-device', 'null'),
     Row('null-fio', 'rdtarget null, fio rdinit', 'rdtarget', 'null', 'fio-rdinit', 'null'),
     Row('nbdkit-null', 'nbdkit null, fio nbd', 'nbdkit-null', 'null', 'fio-nbd', 'null'),
     Row('tgt-null', 'tgt null, fio libiscsi', 'tgt', 'null', 'fio-iscsi', 'null'),
