@@ -85,19 +85,28 @@ static struct rdt_rpc_client *call_ended(struct rdt_rpc_call *call)
 void rdt_rpc_result_text(struct rdt_rpc_call *call, const char *result)
 {
 	char *id = call->id ? json_dumps(call->id, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	size_t len = result ? strlen(result) : 0, head = 0;
 	struct rdt_rpc_client *client;
 	char *text = NULL;
 
 	if (call->method->changes && call->client)
 		rd_info(call->rpc->log, RD_LOG_MAIN, "control: %s of pid %d: done",
 			call->method->name, (int)rdt_rpc_client_pid(call->client));
-	if (id && result &&
-	    asprintf(&text, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", id, result) < 0)
-		text = NULL;
+	if (id && result) /* megabytes, with room for "}" and a newline */
+		text = malloc(strlen(id) + len + 64);
+	if (text) {
+		head = (size_t)sprintf(text, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":", id);
+		memcpy(text + head, result, len);
+		text[head + len] = '}';
+	}
 	free(id);
 	client = call_ended(call);
+	if (client && text) {
+		rdt_rpc_send_whole(client, text, head + len + 1);
+		return;
+	}
 	if (client)
-		send_text(client, text);
+		send_text(client, NULL);
 	free(text);
 }
 

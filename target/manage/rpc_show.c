@@ -165,28 +165,129 @@ static json_t *ns_json(const struct rdt_ns *ns)
 	return o;
 }
 
-static void list_namespaces_of(json_t *list, const struct rdt_subsys *ss)
+/* A list of thousands is made in slices, one in each turn of the loop. */
+#define LIST_SLICE (2 * RD_NSEC_PER_MSEC)
+
+struct ns_listing {
+	struct rdt_rpc_call *call;
+	struct rd_defer step;
+	const struct rdt_subsys *one; /* NULL: all */
+	unsigned int subsys;          /* index of the current one */
+	uint32_t nsid;                /* listed last of it; 0: none yet */
+	bool any;                     /* one was listed */
+	FILE *f;
+	char *text;
+	size_t len;
+};
+
+static void ns_listing_free(struct ns_listing *w)
 {
+	rd_defer_cancel(w->call->rpc->loop, &w->step);
+	if (w->f)
+		fclose(w->f);
+	free(w->text);
+	free(w);
+}
+
+static void ns_listing_cancel(struct rdt_rpc_call *call)
+{
+	ns_listing_free(call->work);
+}
+
+/* The next one after @nsid, which may be gone. They are sorted. */
+static const struct rdt_ns *ns_after(const struct rdt_subsys *ss, uint32_t nsid)
+{
+	const struct rdt_ns *ns = nsid ? rdt_ns_with(ss, nsid) : NULL;
+
+	if (ns)
+		return TAILQ_NEXT(ns, link);
+	TAILQ_FOREACH (ns, &ss->namespaces, link)
+		if (ns->nsid > nsid)
+			return ns;
+	return NULL;
+}
+
+/* NULL: there are no more. */
+static const struct rdt_ns *next_listed(struct ns_listing *w)
+{
+	const struct rdt_target *t = w->call->rpc->target;
+
+	for (; w->subsys < t->subsys_count; w->subsys++, w->nsid = 0) {
+		const struct rdt_subsys *ss = t->subsys[w->subsys];
+		const struct rdt_ns *ns = NULL;
+
+		if (w->one ? ss == w->one : !atomic_load(&ss->gone))
+			ns = ns_after(ss, w->nsid);
+		if (ns)
+			return ns;
+	}
+	return NULL;
+}
+
+static void ns_listing_end(struct ns_listing *w)
+{
+	struct rdt_rpc_call *call = w->call;
+	bool good;
+
+	fputs("]}", w->f);
+	good = !ferror(w->f);
+	good &= !fclose(w->f);
+	w->f = NULL;
+	call->cancel = NULL;
+	rd_defer_cancel(call->rpc->loop, &w->step);
+	rdt_rpc_result_text(call, good ? w->text : NULL);
+	free(w->text);
+	free(w);
+}
+
+static void ns_listing_step(struct rd_defer *defer)
+{
+	struct ns_listing *w = rd_container_of(defer, struct ns_listing, step);
+	struct rd_loop *loop = w->call->rpc->loop;
+	uint64_t end = rd_loop_now_raw(loop) + LIST_SLICE;
 	const struct rdt_ns *ns;
 
-	TAILQ_FOREACH (ns, &ss->namespaces, link)
-		json_array_append_new(list, ns_json(ns));
+	while ((ns = next_listed(w))) {
+		json_t *o = ns_json(ns);
+
+		if (w->any)
+			fputc(',', w->f);
+		w->any = true;
+		if (!o || json_dumpf(o, w->f, JSON_COMPACT))
+			fputs("null", w->f);
+		json_decref(o);
+		w->nsid = ns->nsid;
+		if (rd_loop_now_raw(loop) < end)
+			continue;
+		rd_defer(loop, &w->step, RD_DEFER_NEXT);
+		return;
+	}
+	ns_listing_end(w);
 }
 
 static void namespace_list(struct rdt_rpc_call *call)
 {
-	struct rdt_target *t = call->rpc->target;
+	struct ns_listing *w;
 	bool found;
 	const struct rdt_subsys *one = rdt_rpc_subsys(call, "nqn", &found);
-	json_t *list;
 
 	if (!found)
 		return;
-	list = json_array();
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		if (one ? t->subsys[i] == one : !atomic_load(&t->subsys[i]->gone))
-			list_namespaces_of(list, t->subsys[i]);
-	rdt_rpc_result(call, json_pack("{s:o}", "namespaces", list));
+	w = calloc(1, sizeof(*w));
+	if (w)
+		w->f = open_memstream(&w->text, &w->len);
+	if (!w || !w->f) {
+		free(w);
+		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		return;
+	}
+	w->call = call;
+	w->one = one;
+	w->step.fn = ns_listing_step;
+	call->work = w;
+	call->cancel = ns_listing_cancel;
+	fputs("{\"namespaces\":[", w->f);
+	ns_listing_step(&w->step);
 }
 
 /* ---- listeners ---- */
