@@ -275,6 +275,39 @@ def ana_states_are_followed(t):
 
 
 @test
+def a_target_is_drained_and_the_other_path_takes_over(t):
+    """Each of two targets with the same file in turn: rdctl drain, rdctl shutdown, and a new start."""
+    ns, env = disk(t), preloaded('nolock')
+    sockets = [t.path(f'control{i}.sock') for i in range(2)]
+    configs = [t.config([ns], name=f'rdtarget_{i}.yaml') for i in range(2)]
+    for config, path in zip(configs, sockets):
+        with open(config, 'a', encoding='utf-8') as f:
+            f.write(f'control:\n  socket: {path}\n')
+    targets = [t.target(config=configs[i], name=f'rdtarget_{i}_first', env=env) for i in range(2)]
+    proxies = [Proxy(t, target.addr, target.port) for target in targets]
+    dev = Device(t, [p.uri(x) for p, x in zip(proxies, targets)], '--threads', 2)
+    dev.proc.expect(r'^event path 1 live')
+    for number in rounds(2):
+        i = number % 2
+        dev.goes_on()
+        mark = dev.proc.mark()
+        for verb in ('drain', 'shutdown'):
+            res = t.run([program('rdctl'), '--socket', sockets[i], verb])
+            t.eq(res.rc, 0, f'exit status of rdctl {verb} ({res.err})')
+        dev.proc.expect(rf'^event ana {i} inaccessible', since=mark)
+        t.eq(targets[i].wait(), 0, 'exit status of rdtarget')
+        dev.goes_on()
+        mark = dev.proc.mark()
+        targets[i] = restarted(t, proxies[i], configs[i], f'_{i}_{number}', env=env)
+        dev.proc.expect(rf'^event path {i} live', since=mark)
+    dev.goes_on()
+    t.eq([line for line in dev.proc.text().splitlines() if line == 'event device waiting'], [],
+         'the device was without a path')
+    t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
+    dev.finish()
+
+
+@test
 def a_discovery_controller_names_the_paths(t):
     """Existing paths and new ones; the device continues without paths that are removed."""
     target = t.target(config=t.config([disk(t)], listeners=[{}]))
