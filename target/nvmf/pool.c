@@ -8,6 +8,10 @@
  * left for other addresses. A quarter of that half is kept for hosts that use nothing: each gets
  * the smallest block, with which it can prove itself.
  *
+ * What a socket takes from hosts in doubt costs time even if they take nothing: a thousand new ones
+ * fill a thousand socket buffers. So all of them together get TURN_BYTES in each turn of the loop;
+ * a larger block is paid for in the turns that follow.
+ *
  * Of the free buffers, a host that is not in doubt uses at most three times as much as it leaves to
  * all others. Waiting hosts are served in turn, the requests of a host in order.
  */
@@ -28,8 +32,10 @@
 #include "reactor.h"
 #include "request.h"
 
-#define SHARE 3u
-#define ROUND 32u /* accounts in doubt that are examined in one pass */
+#define SHARE      3u
+#define ROUND      32u /* accounts of a list that are examined in one pass */
+
+#define TURN_BYTES (128u << 10) /* for accounts in doubt in one turn */
 
 /* Size of the block for @req, in bytes. */
 static size_t block_size_of(const struct rdt_pool *pool, const struct rdt_req *req)
@@ -53,22 +59,54 @@ static size_t half_of(const struct rdt_pool *pool)
 	return rd_buddy_total_bytes(pool->buddy) / 2;
 }
 
+/* Pays for what accounts in doubt got, with the bytes of the turns since the last call. */
+static void pay(struct rdt_pool *pool)
+{
+	uint64_t turn = rd_loop_turns(pool->reactor->loop), turns = turn - pool->paid_turn;
+
+	pool->paid_turn = turn;
+	pool->owed = turns > pool->owed / TURN_BYTES ? 0 : pool->owed - turns * TURN_BYTES;
+}
+
+static RD_COLD bool owes(struct rdt_pool *pool)
+{
+	pay(pool);
+	return pool->owed > 0;
+}
+
+/* An account in doubt waits for the next turn. */
+static RD_COLD void pace(struct rdt_pool *pool)
+{
+	pool->paced = true;
+	rd_defer(pool->reactor->loop, &pool->serve_rest, RD_DEFER_NEXT);
+}
+
+/* The first block of a host, with which it can prove itself. */
+static bool is_first_block(const struct rdt_pool *pool, const struct rdt_account *acc, size_t size)
+{
+	return !acc->used && size <= pool->unit;
+}
+
 /* A quarter of the half is kept for the first blocks of hosts that use nothing. */
-static RD_COLD bool may_have_in_doubt(const struct rdt_pool *pool, const struct rdt_account *acc,
+static RD_COLD bool may_have_in_doubt(struct rdt_pool *pool, const struct rdt_account *acc,
 				      size_t size)
 {
 	size_t more = acc->doubt ? size : acc->used + size;
 	size_t all = pool->in_doubt + more, most = half_of(pool) / 4 * 3;
 
-	if (!acc->used && size <= pool->unit)
+	if (is_first_block(pool, acc, size))
 		return all <= half_of(pool);
 	if (all > most)
 		return false;
+	if (owes(pool)) {
+		pace(pool);
+		return false;
+	}
 	return (!acc->used && !*acc->in_doubt) || *acc->in_doubt + more <= most - all;
 }
 
 /* Within its share? A host that uses nothing gets a block as soon as one is free. */
-static bool may_have(const struct rdt_pool *pool, const struct rdt_account *acc, size_t size)
+static bool may_have(struct rdt_pool *pool, const struct rdt_account *acc, size_t size)
 {
 	size_t left;
 
@@ -88,7 +126,7 @@ static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_accou
 
 	if (is_trusted(acc, size))
 		return RDT_TURN_GOOD;
-	return !acc->used && size <= pool->unit ? RDT_TURN_FIRST : RDT_TURN_DOUBT;
+	return is_first_block(pool, acc, size) ? RDT_TURN_FIRST : RDT_TURN_DOUBT;
 }
 
 /* A request waits, and the account had its turn, or the result of turn_of() has changed. */
@@ -123,6 +161,8 @@ static void *pool_take(struct rdt_pool *pool, struct rdt_account *acc, size_t si
 	if (acc->doubt) {
 		pool->in_doubt += size;
 		*acc->in_doubt += size;
+		pay(pool);
+		pool->owed += size;
 	}
 	return buf;
 }
@@ -173,21 +213,31 @@ static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 	return true;
 }
 
-/* Returns false when no account gets a buffer now. */
-static bool serve_good(struct rdt_pool *pool)
+/* Each account is examined once after a change; beyond ROUND, the others in the next turn. */
+static void serve_good(struct rdt_pool *pool)
 {
 	struct rdt_account *acc;
 
-	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_GOOD], link) {
-		if (serve_account(pool, acc))
-			return true;
+	for (unsigned int i = 0; (acc = TAILQ_FIRST(&pool->turns[RDT_TURN_GOOD])); i++) {
+		if (acc->passed_at == pool->returns)
+			return;
+		if (i == ROUND) {
+			rd_defer(pool->reactor->loop, &pool->serve_rest, RD_DEFER_NEXT);
+			return;
+		}
+		if (serve_account(pool, acc)) {
+			/* It may be behind those that were refused now. */
+			pool->returns += !TAILQ_EMPTY(&acc->waiting);
+			continue;
+		}
 		if (pool->tight)
-			return false;
+			return;
+		acc->passed_at = pool->returns;
+		requeue_account(pool, acc);
 	}
-	return false;
 }
 
-/* Each account is examined once after a change; beyond ROUND, the others in the next turn. */
+/* As serve_good(), within the bytes of the turn. */
 static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
 {
 	struct rdt_account *acc;
@@ -196,6 +246,10 @@ static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
 		acc = TAILQ_FIRST(&pool->turns[turn]);
 		if (!acc || acc->refused_at == pool->changes)
 			return;
+		if (turn == RDT_TURN_DOUBT && owes(pool)) {
+			pace(pool);
+			return;
+		}
 		if (i == ROUND) {
 			rd_defer(pool->reactor->loop, &pool->serve_rest, RD_DEFER_NEXT);
 			return;
@@ -210,9 +264,9 @@ static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
 static void serve_all(struct rdt_pool *pool)
 {
 	pool->changes += pool->tight; /* so they were not examined */
+	pool->returns += pool->tight;
 	pool->tight = false;
-	while (serve_good(pool))
-		;
+	serve_good(pool);
 	if (!pool->tight)
 		serve_in_doubt(pool, RDT_TURN_FIRST);
 	if (!pool->tight)
@@ -226,7 +280,15 @@ static void pool_serve(struct rd_defer *defer)
 
 static void pool_serve_rest(struct rd_defer *defer)
 {
-	serve_all(rd_container_of(defer, struct rdt_pool, serve_rest));
+	struct rdt_pool *pool = rd_container_of(defer, struct rdt_pool, serve_rest);
+
+	if (pool->paced && !owes(pool)) {
+		pool->paced = false;
+		pool->changes++; /* what was refused until now may be had */
+	}
+	serve_all(pool);
+	if (pool->paced)
+		pace(pool);
 }
 
 int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt_pool_opts *opts)
@@ -239,7 +301,7 @@ int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt
 		TAILQ_INIT(&pool->turns[i]);
 	TAILQ_INIT(&pool->common.waiting);
 	pool->common.moved = SIZE_MAX / 2; /* never in doubt */
-	pool->changes = 1;
+	pool->changes = pool->returns = 1;
 	pool->serve.fn = pool_serve;
 	pool->serve_rest.fn = pool_serve_rest;
 	return rd_buddy_create(opts->base, opts->len, opts->unit, opts->max, &pool->buddy);
@@ -291,6 +353,7 @@ void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req)
 
 static void pool_revisit(struct rdt_pool *pool)
 {
+	pool->returns++;
 	if (pool->waiting)
 		rd_defer(pool->reactor->loop, &pool->serve, RD_DEFER_WORK);
 }

@@ -46,6 +46,7 @@ struct rdt_account {
 	/* counts as in doubt: its use is part of the @in_doubt sums */
 	bool doubt;
 	uint64_t refused_at; /* pool->changes when it was last refused a block in doubt */
+	uint64_t passed_at;  /* pool->returns when it was last refused one of the reserve */
 	uint8_t turn;        /* enum rdt_turn; valid while a request waits */
 	/* requests without a buffer, in order; only the head advances */
 	struct rdt_req_list waiting;
@@ -74,9 +75,15 @@ struct rdt_pool {
 	bool no_block;
 	/* counts what may let an account in doubt have a block that it was refused */
 	uint64_t changes;
+	/* counts what may let an account that is not in doubt have a block that it was refused */
+	uint64_t returns;
+	/* bytes that accounts in doubt got beyond the limit of the turns up to @paid_turn */
+	size_t owed;
+	uint64_t paid_turn;
+	bool paced;                /* an account in doubt waits because of @owed */
 	struct rdt_account common; /* CONNECT, SCRATCH: all hosts together, without a limit */
 	struct rd_defer serve;
-	struct rd_defer serve_rest; /* of very many accounts in doubt, in the next turn */
+	struct rd_defer serve_rest; /* what is left of the turn before */
 };
 
 TAILQ_HEAD(rdt_fresh_list, rdt_qpair);

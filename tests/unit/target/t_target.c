@@ -495,7 +495,7 @@ static void look_at_ctrls(struct t_env *env)
 	}
 }
 
-static bool pump(struct t_env *env)
+bool t_pump(struct t_env *env)
 {
 	bool moved = false;
 
@@ -520,7 +520,7 @@ static bool pump(struct t_env *env)
 
 void t_turn(struct t_env *env)
 {
-	for (unsigned int i = 0; pump(env); i++)
+	for (unsigned int i = 0; t_pump(env); i++)
 		must(i < 10000);
 }
 

@@ -149,6 +149,7 @@ struct t_env *t_env_new_state(const char *dir); /* with target.state_dir = @dir 
 /* Drains the target and checks that all resources were returned */
 void t_env_free(struct t_env *env);
 void t_turn(struct t_env *env); /* turns all loops until no work is left */
+bool t_pump(struct t_env *env); /* turns all loops once; returns whether there was work */
 void t_advance(struct t_env *env, uint64_t ns);
 
 struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_qid, uint16_t depth);

@@ -374,6 +374,84 @@ static void last_of_many_in_doubt(void)
 	t_pair_free(&p);
 }
 
+static void send_read(struct t_conn *c, uint32_t bytes)
+{
+	static uint8_t buf[T_MDTS];
+	struct nvme_sqe sqe;
+
+	t_rw_sqe(c, &sqe, false, 0, bytes / 512, buf);
+	t_send(c, &sqe, NULL, 0);
+}
+
+/* What hosts in doubt got beyond the limit of a turn is paid for with the turns that follow. Other
+ * hosts, and the first block of a host, do not wait for that. */
+static void turns_in_doubt(void)
+{
+	enum { TURNS = 5, BYTES = 128 << 10 };
+	struct t_pair p = t_pair_new();
+	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
+	struct rd_loop *loop = p.env->t->reactors[1].loop;
+	struct t_conn *large = second_host(p.env), *small = host_named(p.env, HOST3);
+
+	forget(large);
+	forget(small);
+	large->hold_respond = small->hold_respond = p.io->hold_respond = true;
+	pool->owed = TURNS * BYTES - RDT_BUFFER_UNIT; /* and the small block */
+	pool->paid_turn = rd_loop_turns(loop);
+	send_read(large, 2 * RDT_BUFFER_UNIT);
+	send_read(small, RDT_BUFFER_UNIT);
+	send_read(p.io, 2 * RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(held(small), 1);
+	CU_ASSERT_EQUAL(held(p.io), 2);
+	for (int i = 1; i < TURNS; i++) {
+		rd_loop_turn(loop, 0);
+		CU_ASSERT_EQUAL(held(large), 0);
+	}
+	rd_loop_turn(loop, 0);
+	CU_ASSERT_EQUAL(held(large), 2);
+	CU_ASSERT_EQUAL(pool->owed, 2 * RDT_BUFFER_UNIT);
+	large->hold_respond = small->hold_respond = p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(large) + t_answers(small) + t_answers(p.io), 3);
+	t_pair_free(&p);
+}
+
+/* Of very many hosts that wait for a block of the reserve, a turn serves 32. */
+static void turns_of_the_reserve(void)
+{
+	enum { MANY = 40, ROUND = 32 };
+	struct t_pair p = t_pair_new();
+	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
+	struct t_conn *c[MANY];
+	char nqn[64];
+	void *rest;
+
+	for (int i = 0; i < MANY; i++) {
+		snprintf(nqn, sizeof(nqn), "nqn.2026-11.io.rdnvme:host%d", i);
+		c[i] = host_named(p.env, nqn);
+	}
+	p.io->hold_respond = true;
+	for (int i = 0; i < 3; i++)
+		ask(p.io, T_MDTS);
+	rest = rd_buddy_alloc(pool->buddy, T_MDTS);
+	CU_ASSERT_EQUAL(rd_buddy_free_bytes(pool->buddy), 0);
+	for (int i = 0; i < MANY; i++)
+		send_read(c[i], RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(pool->waiting, MANY);
+	p.env->disk[0].hold = true;
+	rd_buddy_free(pool->buddy, rest, T_MDTS);
+	p.io->hold_respond = false;
+	t_pump(p.env);
+	CU_ASSERT_EQUAL(pool->waiting, MANY - ROUND);
+	t_pump(p.env);
+	CU_ASSERT_EQUAL(pool->waiting, 0);
+	p.env->disk[0].hold = false;
+	t_turn(p.env);
+	for (int i = 0; i < MANY; i++)
+		CU_ASSERT_EQUAL(t_answers(c[i]), 1);
+	t_pair_free(&p);
+}
+
 /* A host that waits for more than it has transferred is not in doubt with what it uses. When it has
  * transferred enough, it gets a block of the reserve, although nothing else has changed. */
 static void trusted_while_it_waits(void)
@@ -682,6 +760,8 @@ const struct t_case t_flow_cases[] = {
 	{"who was refused in doubt is looked at after a change", refused_until_a_change},
 	{"a host that gets a block in doubt may get more", more_in_doubt},
 	{"the last of very many in doubt is looked at", last_of_many_in_doubt},
+	{"hosts in doubt have a limited part of each turn", turns_in_doubt},
+	{"a turn serves a limited number of hosts", turns_of_the_reserve},
 	{"a host gets the reserve when it has moved enough, while it waits",
 	 trusted_while_it_waits},
 	{"a slow disk does not block Connect and admin commands", reserve},
