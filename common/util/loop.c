@@ -121,11 +121,6 @@ static void wake_owner(struct rd_loop *loop)
 		write_event_fd(loop);
 }
 
-void rd_loop_wake(struct rd_loop *loop)
-{
-	wake_owner(loop);
-}
-
 void rd_loop_stop(struct rd_loop *loop)
 {
 	atomic_store(&loop->stop, true);

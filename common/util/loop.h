@@ -8,7 +8,7 @@
  * objects and must be removed before these are freed. The loop allocates nothing for an event.
  *
  * Thread rule: a loop belongs to one thread at a time, which makes every call, except
- * rd_loop_post(), rd_loop_stop() and rd_loop_wake(), which any thread may call.
+ * rd_loop_post() and rd_loop_stop(), which any thread may call.
  *
  * One turn: messages, file descriptors, timers, pollers, then WORK defers until none is left, then
  * SEND defers, then FLUSH defers; again as long as these queue new ones. WORK and SEND defers also
@@ -67,7 +67,6 @@ int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns);
 /* Run turns until rd_loop_stop(). Returns 0 or -errno. */
 int rd_loop_run(struct rd_loop *loop);
 void rd_loop_stop(struct rd_loop *loop); /* any thread, async-signal-safe */
-void rd_loop_wake(struct rd_loop *loop); /* any thread, async-signal-safe */
 
 /*
  * A descriptor that is readable when rd_loop_turn(loop, 0) has work to do. Only for a loop created

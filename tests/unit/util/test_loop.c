@@ -425,10 +425,10 @@ static void messages_from_threads_arrive_in_order(void)
 	rd_loop_destroy(&loop);
 }
 
-static void *wake_soon(void *arg)
+static void *stop_soon(void *arg)
 {
 	poll(NULL, 0, 10);
-	rd_loop_wake(arg);
+	rd_loop_stop(arg);
 	return NULL;
 }
 
@@ -438,10 +438,10 @@ static void wake_ends_a_sleep(void)
 	pthread_t thread;
 
 	/* Before the turn: it must not sleep at all. */
-	rd_loop_wake(loop);
+	rd_loop_stop(loop);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 0);
 	/* During it. */
-	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, wake_soon, loop), 0);
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, stop_soon, loop), 0);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 0);
 	pthread_join(thread, NULL);
 	/* A stop before run() is honoured, and only once. */
