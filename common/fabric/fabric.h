@@ -253,7 +253,6 @@ struct rd_fab_ops {
 	void (*cq_destroy)(struct rd_fab_cq *cq);
 	int (*cq_poll)(struct rd_fab_cq *cq, int n, struct ibv_wc *wc);
 	int (*cq_arm)(struct rd_fab_cq *cq);
-	int (*cq_fd)(struct rd_fab_cq *cq);
 
 	int (*srq_create)(struct rd_fab_dev *dev, uint32_t max_wr, uint32_t max_sge,
 			  struct rd_fab_srq **out);
@@ -423,7 +422,7 @@ static inline void rd_fab_dereg_mr(struct rd_fab_mr **mr)
 
 /* ---- completion queues ---- */
 
-/* @fn may be NULL: the CQ is polled, or waited for with rd_fab_cq_fd(). */
+/* @fn may be NULL: the CQ is polled. */
 static inline int rd_fab_cq_create(struct rd_fab_dev *dev, uint32_t depth, rd_fab_cq_fn fn,
 				   void *arg, struct rd_fab_cq **out)
 {
@@ -450,15 +449,6 @@ static inline int rd_fab_cq_poll(struct rd_fab_cq *cq, int n, struct ibv_wc *wc)
 static inline int rd_fab_cq_arm(struct rd_fab_cq *cq)
 {
 	return cq->dev->ops->cq_arm(cq);
-}
-
-/*
- * Returns a descriptor that becomes readable with a notification, for waiting outside the loop, or
- * -errno. Reading eight bytes resets it, and so does rd_fab_cq_arm(). The CQ owns it.
- */
-static inline int rd_fab_cq_fd(struct rd_fab_cq *cq)
-{
-	return cq->dev->ops->cq_fd(cq);
 }
 
 /* ---- shared receive queues ---- */

@@ -6,8 +6,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "cq.h"
 #include "fab.h"
@@ -44,7 +42,6 @@ int rd_iw_cq_create(struct rd_fab_dev *dev, uint32_t depth, rd_fab_cq_fn fn, voi
 	cq->base.fn = fn;
 	cq->base.arg = arg;
 	cq->notify.fn = iw_cq_notify;
-	cq->fd = -1;
 	rd_iw_dev_stats(rd_iw_dev(dev))->cqs++;
 	*out = &cq->base;
 	return 0;
@@ -55,8 +52,6 @@ void rd_iw_cq_destroy(struct rd_fab_cq *base)
 	struct rd_iw_cq *cq = to_cq(base);
 
 	rd_defer_cancel(base->dev->fab->loop, &cq->notify);
-	if (cq->fd >= 0)
-		close(cq->fd);
 	rd_iw_dev_stats(rd_iw_dev(base->dev))->cqs--;
 	rd_wc_ring_free(&cq->ring);
 	free(cq);
@@ -75,21 +70,9 @@ int rd_iw_cq_poll(struct rd_fab_cq *base, int n, struct ibv_wc *wc)
 int rd_iw_cq_arm(struct rd_fab_cq *base)
 {
 	struct rd_iw_cq *cq = to_cq(base);
-	uint64_t n;
 
 	cq->armed = true;
-	if (cq->fd >= 0 && read(cq->fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
-		return -errno;
 	return 0;
-}
-
-int rd_iw_cq_fd(struct rd_fab_cq *base)
-{
-	struct rd_iw_cq *cq = to_cq(base);
-
-	if (cq->fd < 0)
-		cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return cq->fd >= 0 ? cq->fd : -errno;
 }
 
 int rd_iw_cq_reserve(struct rd_iw_cq *cq, uint32_t n)
@@ -112,12 +95,7 @@ void rd_iw_cq_unreserve(struct rd_iw_cq *cq, uint32_t n)
 
 void rd_iw_cq_wake(struct rd_iw_cq *cq)
 {
-	uint64_t one = 1;
-
 	cq->armed = false;
-	/* Fails only if the counter is full: then the descriptor is readable already. */
-	if (cq->fd >= 0 && write(cq->fd, &one, sizeof(one)) < 0)
-		return;
 	if (cq->base.fn)
 		rd_defer(cq->base.dev->fab->loop, &cq->notify, RD_DEFER_WORK);
 }

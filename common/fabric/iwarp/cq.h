@@ -14,7 +14,6 @@ struct rd_iw_cq {
 	uint32_t reserved; /* entries promised to queue pairs */
 	bool armed;
 	bool broken; /* a completion was lost for want of memory */
-	int fd;      /* eventfd, -1 until asked for */
 };
 
 int rd_iw_cq_create(struct rd_fab_dev *dev, uint32_t depth, rd_fab_cq_fn fn, void *arg,
@@ -22,7 +21,6 @@ int rd_iw_cq_create(struct rd_fab_dev *dev, uint32_t depth, rd_fab_cq_fn fn, voi
 void rd_iw_cq_destroy(struct rd_fab_cq *base);
 int rd_iw_cq_poll(struct rd_fab_cq *base, int n, struct ibv_wc *wc);
 int rd_iw_cq_arm(struct rd_fab_cq *base);
-int rd_iw_cq_fd(struct rd_fab_cq *base);
 int rd_iw_cq_reserve(struct rd_iw_cq *cq, uint32_t n);
 void rd_iw_cq_unreserve(struct rd_iw_cq *cq, uint32_t n);
 void rd_iw_cq_wake(struct rd_iw_cq *cq);

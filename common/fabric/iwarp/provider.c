@@ -53,7 +53,6 @@ const struct rd_fab_ops rd_iw_ops = {
 	.cq_destroy = rd_iw_cq_destroy,
 	.cq_poll = rd_iw_cq_poll,
 	.cq_arm = rd_iw_cq_arm,
-	.cq_fd = rd_iw_cq_fd,
 	.srq_create = rd_iw_srq_create,
 	.srq_destroy = rd_iw_srq_destroy,
 	.srq_limit = rd_iw_srq_limit,

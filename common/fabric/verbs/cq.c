@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "conn.h"
@@ -27,14 +26,9 @@ struct rd_vb_cq *rd_vb_cq(struct rd_fab_cq *cq)
 /* Notifies a user that has requested it. */
 static void wake_cq_user(struct rd_vb_cq *cq)
 {
-	uint64_t one = 1;
-
 	if (!cq->armed)
 		return;
 	cq->armed = false;
-	/* Fails only if the counter is full: then the descriptor is readable already. */
-	if (cq->fd >= 0 && write(cq->fd, &one, sizeof(one)) < 0)
-		return;
 	if (cq->base.fn)
 		rd_defer(cq->dev->fab->base.loop, &cq->notify, RD_DEFER_WORK);
 }
@@ -144,11 +138,8 @@ static void take_a_turn(struct rd_defer *defer)
 int rd_vb_cq_arm(struct rd_fab_cq *base)
 {
 	struct rd_vb_cq *cq = rd_vb_cq(base);
-	uint64_t n;
 
 	cq->armed = true;
-	if (cq->fd >= 0 && read(cq->fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
-		return -errno;
 	/* Schedules a turn: the owner of a pollable loop may be about to sleep. */
 	rd_defer(cq->dev->fab->base.loop, &cq->turn, RD_DEFER_FLUSH);
 	return 0;
@@ -173,15 +164,6 @@ static void channel_io(struct rd_io *io, uint32_t events)
 	 * The poller looks for the completions that this event announced; they may have been taken
 	 * already.
 	 */
-}
-
-int rd_vb_cq_fd(struct rd_fab_cq *base)
-{
-	struct rd_vb_cq *cq = rd_vb_cq(base);
-
-	if (cq->fd < 0)
-		cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return cq->fd >= 0 ? cq->fd : -errno;
 }
 
 void rd_vb_cq_failed(struct rd_vb_cq *cq)
@@ -323,7 +305,6 @@ int rd_vb_cq_create(struct rd_fab_dev *base, uint32_t depth, rd_fab_cq_fn fn, vo
 	cq->turn.fn = take_a_turn;
 	cq->poller.fn = poll_device;
 	cq->poller.arm = arm_device;
-	cq->fd = -1;
 	rc = open_channel(cq);
 	if (rc == 0 && depth)
 		rc = seg_add(cq, depth);
@@ -347,8 +328,6 @@ void rd_vb_cq_destroy(struct rd_fab_cq *base)
 	cq_close(cq);
 	for (uint32_t s = 0; s < cq->nsegs; s++)
 		free(cq->segs[s]);
-	if (cq->fd >= 0)
-		close(cq->fd);
 	LIST_REMOVE(cq, link);
 	cq->dev->fab->stats.cqs--;
 	rd_wc_ring_free(&cq->ring);

@@ -46,7 +46,6 @@ struct rd_vb_cq {
 	struct rd_wc_ring ring;
 	bool armed; /* the user has requested a notification */
 	bool broken;
-	int fd; /* eventfd; -1 until rd_vb_cq_fd() is called */
 };
 
 int rd_vb_cq_create(struct rd_fab_dev *dev, uint32_t depth, rd_fab_cq_fn fn, void *arg,
@@ -54,7 +53,6 @@ int rd_vb_cq_create(struct rd_fab_dev *dev, uint32_t depth, rd_fab_cq_fn fn, voi
 void rd_vb_cq_destroy(struct rd_fab_cq *cq);
 int rd_vb_cq_poll(struct rd_fab_cq *cq, int n, struct ibv_wc *wc);
 int rd_vb_cq_arm(struct rd_fab_cq *cq);
-int rd_vb_cq_fd(struct rd_fab_cq *cq);
 struct rd_vb_cq *rd_vb_cq(struct rd_fab_cq *cq);
 /* Reserves @n entries in one segment. Returns 0, -ENOSPC or -ENOMEM. */
 int rd_vb_cq_reserve(struct rd_vb_cq *cq, uint32_t n, struct rd_vb_seg **out);

@@ -50,7 +50,6 @@ const struct rd_fab_ops rd_vb_ops = {
 	.cq_destroy = rd_vb_cq_destroy,
 	.cq_poll = rd_vb_cq_poll,
 	.cq_arm = rd_vb_cq_arm,
-	.cq_fd = rd_vb_cq_fd,
 	.srq_create = rd_vb_srq_create,
 	.srq_destroy = rd_vb_srq_destroy,
 	.post_send = rd_vb_post_send,
