@@ -94,13 +94,6 @@ void rd_log_destroy(struct rd_log **log)
 	*log = NULL;
 }
 
-void rd_log_set_level(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level)
-{
-	if (log)
-		atomic_store_explicit(&log->head.levels[comp], (uint8_t)level,
-				      memory_order_relaxed);
-}
-
 static int find_log_name(const char *const *names, int count, const char *word, size_t len)
 {
 	for (int i = 0; i < count; i++) {
@@ -158,7 +151,7 @@ int rd_log_parse(struct rd_log *log, const char *spec, const char **bad)
 		word += len + 1;
 	}
 	for (int i = 0; i < RD_LOG_COMPS; i++)
-		rd_log_set_level(log, (enum rd_log_comp)i, (enum rd_log_level)levels[i]);
+		atomic_store_explicit(&log->head.levels[i], levels[i], memory_order_relaxed);
 	return 0;
 }
 
@@ -356,20 +349,15 @@ __attribute__((format(printf, 5, 0))) static void write_line(struct rd_log *log,
 	errno = saved_errno;
 }
 
-void rd_log_vwrite(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
-		   const char *fmt, va_list ap)
-{
-	if (rd_log_enabled(log, comp, level))
-		write_line(log, comp, level, "", fmt, ap);
-}
-
 void rd_log_write(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
 		  const char *fmt, ...)
 {
 	va_list ap;
 
+	if (!rd_log_enabled(log, comp, level))
+		return;
 	va_start(ap, fmt);
-	rd_log_vwrite(log, comp, level, fmt, ap);
+	write_line(log, comp, level, "", fmt, ap);
 	va_end(ap);
 }
 

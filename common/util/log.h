@@ -54,8 +54,6 @@ int rd_log_create(const char *program, int fd, enum rd_log_level level, rd_log_s
 		  void *sink_arg, struct rd_log **out);
 void rd_log_destroy(struct rd_log **log);
 
-void rd_log_set_level(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level);
-
 /*
  * Apply a specification such as "info", "debug,fabric=trace" or "fabric=debug". A bare level sets
  * every component. Returns 0, or -EINVAL with *@bad pointing at the word that is neither a level
@@ -121,8 +119,6 @@ static inline bool rd_log_enabled(const struct rd_log *log, enum rd_log_comp com
 
 void rd_log_write(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
 		  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-void rd_log_vwrite(struct rd_log *log, enum rd_log_comp comp, enum rd_log_level level,
-		   const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
 
 #define rd_log(log, comp, level, ...)                                      \
 	do {                                                               \

@@ -28,7 +28,6 @@
 #define THSEL(v)       ((v) >> 20 & 3)
 #define HOSTID_EXHID   0x1u
 #define TIMESTAMP_SET  (1u << 1) /* timestamp origin: set by the host */
-#define TIMESTAMP_BITS 48
 
 _Static_assert(sizeof(struct nvme_timestamp) == 8, "timestamp");
 _Static_assert(sizeof(struct nvme_feat_host_behavior) == 512, "host behavior support");

@@ -76,7 +76,9 @@ static uint64_t cgroup_limit(void)
 	}
 }
 
-uint64_t rdt_preflight_memory_limit(void)
+/* Bytes of memory that this process can use: RAM and swap, or the limit of its control group (v2)
+ * if lower. UINT64_MAX: unknown. */
+static uint64_t memory_limit(void)
 {
 	uint64_t limit = cgroup_limit(), machine;
 	struct sysinfo info;
@@ -122,7 +124,7 @@ static void find_need(const struct rdt_config *config, struct memory_need *need)
 
 int rdt_preflight_memory(const struct rdt_config *config, struct rd_log *log)
 {
-	uint64_t limit = rdt_preflight_memory_limit();
+	uint64_t limit = memory_limit();
 	char ns[RD_SIZE_TEXT], buffers[RD_SIZE_TEXT], has[RD_SIZE_TEXT], most[RD_SIZE_TEXT];
 	char largest[384] = "";
 	struct memory_need need = {0};

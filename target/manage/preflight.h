@@ -9,11 +9,8 @@
 
 struct rd_log;
 
-/* Bytes of memory that this process can use: RAM and swap, or the limit of its control group (v2)
- * if lower. UINT64_MAX: unknown. */
-uint64_t rdt_preflight_memory_limit(void);
-
-/* Checks the sum of memory namespaces and of the buffers of all reactors against that limit.
+/* Checks the sum of memory namespaces and of the buffers of all reactors against the memory that
+ * this process can use.
  * Returns 0, or -ENOMEM with an error logged. */
 int rdt_preflight_memory(const struct rdt_config *config, struct rd_log *log);
 

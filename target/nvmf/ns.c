@@ -138,13 +138,6 @@ void rdt_ns_free(struct rdt_ns *ns)
 	free(ns);
 }
 
-struct rdt_ns *rdt_ns_of(const struct rdt_subsys *ss, uint32_t nsid)
-{
-	struct rdt_ns *ns = rdt_ns_with(ss, nsid);
-
-	return ns && ns->state != RDT_NS_LEAVING ? ns : NULL;
-}
-
 struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid)
 {
 	return rd_map_get(&ss->target->ns_map, rdt_ns_key(ss, nsid));

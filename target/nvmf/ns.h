@@ -129,9 +129,7 @@ static inline bool rdt_ns_write_protected(const struct rdt_ns *ns)
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
 		  struct rdt_bdev *bdev, struct rdt_ns **out); /* owns @bdev on success */
 void rdt_ns_free(struct rdt_ns *ns);                           /* no reactor has a channel */
-/* not one that is LEAVING */
-struct rdt_ns *rdt_ns_of(const struct rdt_subsys *ss, uint32_t nsid);
-/* also one that is LEAVING */
+/* NULL: none; may be one that is LEAVING */
 struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid);
 /* Update the summaries of the subsystem: ns_count, ops_mask, volatile_cache. */
 void rdt_subsys_count(struct rdt_ns *ns, bool counts);
@@ -159,7 +157,6 @@ void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns);
 /* The channel is hidden: wait for commands in flight, or cancel them, then answer. */
 void rdt_ns_channel_leave(struct rdt_reactor *r, struct rdt_ns *ns);
 void rdt_ns_answer(struct rdt_ns_post *post, int err);
-struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid);
 /* The namespace with the lowest NSID above @nsid (0: of all), or NULL. */
 struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid);
 /* The same for the host of @req, without namespaces that it does not see. */

@@ -49,13 +49,6 @@ static struct rdt_ns_channel *find_channel(struct rdt_reactor *r, const struct r
 	return rd_map_get(&r->ns_map, rdt_ns_key(ss, nsid));
 }
 
-struct rdt_ns *rdt_ns_find(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
-{
-	const struct rdt_ns_channel *channel = find_channel(r, ss, nsid);
-
-	return channel ? channel->ns : NULL;
-}
-
 struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
 {
 	uint64_t key = rdt_ns_key(ss, nsid);
@@ -73,9 +66,9 @@ struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, u
 struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid)
 {
 	const struct rdt_ctrl *ctrl = req->qp->ctrl;
-	struct rdt_ns *ns = rdt_ns_find(req->qp->reactor, ctrl->subsys, nsid);
+	const struct rdt_ns_channel *channel = find_channel(req->qp->reactor, ctrl->subsys, nsid);
 
-	return ns && rdt_ns_visible(ctrl, ns) ? ns : NULL;
+	return channel && rdt_ns_visible(ctrl, channel->ns) ? channel->ns : NULL;
 }
 
 struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid)

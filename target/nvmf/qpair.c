@@ -32,7 +32,7 @@
 
 #define RDT_QPAIR_MAGIC 0x72717074u
 
-const char *rdt_qpair_state_name(unsigned int state)
+static const char *qpair_state_name(unsigned int state)
 {
 	static const char *const names[] = {
 		[RDT_QP_NEW] = "new",
@@ -53,8 +53,8 @@ static const struct rdt_cmd no_cmds[256];
 
 static void set_qpair_state(struct rdt_qpair *qp, enum rdt_qp_state state)
 {
-	rd_debug(qp->log, RD_LOG_QPAIR, "qid %u: %s -> %s", qp->qid,
-		 rdt_qpair_state_name(qp->state), rdt_qpair_state_name(state));
+	rd_debug(qp->log, RD_LOG_QPAIR, "qid %u: %s -> %s", qp->qid, qpair_state_name(qp->state),
+		 qpair_state_name(state));
 	qp->state = (uint8_t)state;
 }
 

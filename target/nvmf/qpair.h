@@ -144,6 +144,5 @@ static inline void rdt_qpair_next(struct rdt_qpair *qp) /* a request became free
 	if (qp->state >= RDT_QP_DRAINING)
 		rdt_qpair_check(qp);
 }
-const char *rdt_qpair_state_name(unsigned int state);
 
 #endif /* RDT_QPAIR_H */

@@ -104,7 +104,8 @@ static struct nvme_status find_command(struct rdt_req *req)
 	return NVME_OK;
 }
 
-void rdt_req_parsed(struct rdt_req *req)
+/* The command was parsed and admitted. In-capsule data needs no other buffer. */
+static void keep_capsule_data(struct rdt_req *req)
 {
 	if (req->data_len && req->sgl_type == NVME_SGL_IN_CAPSULE)
 		req->buf = req->cap->data + req->raddr;
@@ -217,7 +218,7 @@ static void state_new(struct rdt_req *req)
 	if (req->sqe.flags & NVME_CMD_FUSE_MASK || qp->fused || qp->fuse_failed)
 		st = rdt_fused_arrived(req, st);
 	if (nvme_status_ok(st) && qp->state < RDT_QP_CLOSING)
-		rdt_req_parsed(req);
+		keep_capsule_data(req);
 	if (qp->state >= RDT_QP_CLOSING)
 		/* A work request could not be posted: the queue pair ends, and @req has ended */
 		return;

@@ -213,8 +213,6 @@ static inline void rdt_req_move(struct rdt_req *req, enum rdt_req_state next)
 		rdt_req_report_state(req, next);
 	req->state = (uint8_t)next;
 }
-/* The command was parsed and admitted: get a buffer if it needs one. In-capsule data needs none. */
-void rdt_req_parsed(struct rdt_req *req);
 /* @req, FENCED or LIMITED, was removed from its queue: continue. */
 void rdt_req_resume(struct rdt_req *req);
 /* Move to NEED_BUFFER, and further if there is a buffer. The caller then calls

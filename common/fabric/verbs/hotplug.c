@@ -152,7 +152,8 @@ static bool is_gone(const struct ibv_device *ibdev)
 	return access(ibdev->dev_path, F_OK) != 0 && errno == ENOENT;
 }
 
-void rd_vb_uevent(struct rd_vb_fab *fab, const char *event)
+/* Handles a uevent of the kernel. NULL: uevents were lost. */
+static void handle_uevent(struct rd_vb_fab *fab, const char *event)
 {
 	struct rd_vb_anchor *anchor = LIST_FIRST(&fab->anchors), *next;
 
@@ -174,13 +175,13 @@ static void uevent_io(struct rd_io *io, uint32_t events)
 		ssize_t n = recvfrom(io->fd, buf, UEVENT_MAX, 0, (struct sockaddr *)&from, &len);
 
 		if (n < 0 && errno == ENOBUFS)
-			rd_vb_uevent(fab, NULL);
+			handle_uevent(fab, NULL);
 		else if (n < 0 && errno != EINTR)
 			return;
 		if (n <= 0 || from.nl_pid != 0) /* not from the kernel */
 			continue;
 		buf[n] = 0; /* the message consists of strings; only the first one is needed */
-		rd_vb_uevent(fab, buf);
+		handle_uevent(fab, buf);
 	}
 }
 

@@ -25,7 +25,5 @@ void rd_vb_meet(struct rd_vb_fab *fab, struct rdma_cm_id *cm);
 void rd_vb_forget(struct rd_vb_fab *fab, const struct ibv_device *ibdev);
 /* The device of @anchor was removed. Frees @anchor. */
 void rd_vb_anchor_lost(struct rd_vb_fab *fab, struct rd_vb_anchor *anchor);
-/* Handles a uevent of the kernel. NULL: uevents were lost. */
-void rd_vb_uevent(struct rd_vb_fab *fab, const char *event);
 
 #endif /* RD_VB_HOTPLUG_H */

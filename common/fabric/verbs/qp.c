@@ -130,6 +130,16 @@ static void vb_send_done(struct rd_vb_conn *c, uint32_t index, const struct ibv_
 		rd_vb_conn_sent_all(c);
 }
 
+/* A RECV has completed with a message. May be called while completions are being polled. */
+static void message_heard(struct rd_vb_conn *c)
+{
+	if (c->heard)
+		return;
+	c->heard = true;
+	if (c->dev->quirk->heard)
+		c->dev->quirk->heard(c);
+}
+
 static void vb_recv_done(struct rd_vb_conn *c, uint32_t index, const struct ibv_wc *wc)
 {
 	struct rd_vb_wr *w = wq_done(&c->rq, index, wc->status);
@@ -139,7 +149,7 @@ static void vb_recv_done(struct rd_vb_conn *c, uint32_t index, const struct ibv_
 	w->len = wc->byte_len;
 	complete_in_order(c, &c->rq, c->rcq);
 	if (wc->status == IBV_WC_SUCCESS)
-		rd_vb_heard(c);
+		message_heard(c);
 }
 
 static struct rd_vb_conn *by_qpn(struct rd_vb_dev *dev, uint32_t qpn)
@@ -164,7 +174,7 @@ static struct rd_vb_conn *srq_recv_done(struct rd_vb_dev *dev, struct rd_vb_cq *
 	wc->qp_num = c->base.qp_num;
 	rd_vb_cq_push(cq, wc, false);
 	if (wc->status == IBV_WC_SUCCESS)
-		rd_vb_heard(c);
+		message_heard(c);
 	return c;
 }
 
@@ -189,15 +199,6 @@ void rd_vb_wc_done(struct rd_vb_dev *dev, struct rd_vb_cq *cq, struct ibv_wc *wc
 		vb_recv_done(c, index, wc);
 	if (c && wc->status != IBV_WC_SUCCESS)
 		rd_vb_conn_wc_failed(c, wc->status);
-}
-
-void rd_vb_heard(struct rd_vb_conn *c)
-{
-	if (c->heard)
-		return;
-	c->heard = true;
-	if (c->dev->quirk->heard)
-		c->dev->quirk->heard(c);
 }
 
 /* ---- creation ---- */

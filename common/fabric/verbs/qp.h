@@ -68,8 +68,6 @@ int rd_vb_qp_connect(struct rd_vb_conn *c);
  * quirk->hidden_wrs keeps. No-op while the one before has not completed.
  */
 void rd_vb_post_hidden(struct rd_vb_conn *c, enum ibv_wr_opcode opcode);
-/* A RECV has completed with a message. May be called while completions are being polled. */
-void rd_vb_heard(struct rd_vb_conn *c);
 /* Work requests of the user that have not completed. */
 uint32_t rd_vb_sends_out(const struct rd_vb_conn *c);
 /*

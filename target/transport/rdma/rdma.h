@@ -229,9 +229,6 @@ void rdt_rdma_watch_init(struct rdt_rdma *rdma);
 void rdt_rdma_watch(struct rdt_rdma_conn *rc);
 
 /* rdma_cm.c */
-/* Open the fabric of kind @kind unless it is open. Returns 0, or -errno with the reason logged. */
-int rdt_rdma_open_fab(const struct rdt_target *target, struct rd_loop *loop, enum rdt_fab_kind kind,
-		      struct rd_fab *fabs[RDT_FABS]);
 int rdt_rdma_open_fabs(struct rdt_reactor *r);
 
 /* Called on the reactor's thread: see struct rdt_transport. */

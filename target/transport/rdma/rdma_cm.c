@@ -60,6 +60,30 @@ static int accept_conn(struct rdt_rdma_conn *rc, uint16_t peer_ord)
 	return rd_fab_accept(rc->conn, &param);
 }
 
+static int log_cannot_open(const struct rdt_target *t, const char *provider, int err)
+{
+	rd_err(t->log, RD_LOG_TARGET, "cannot open the %s provider: %s", provider, strerror(-err));
+	return err;
+}
+
+/* Open the fabric of kind @kind unless it is open. Returns 0, or -errno with the reason logged. */
+static int open_fab_kind(const struct rdt_target *target, struct rd_loop *loop,
+			 enum rdt_fab_kind kind, struct rd_fab *fabs[RDT_FABS])
+{
+	bool verbs = kind >= RDT_FAB_VERBS;
+	struct rd_fab_verbs_opts opts = {
+		.no_send_with_inv = verbs && (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INV,
+		.no_inline = verbs && (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INLINE,
+	};
+	int err;
+
+	if (fabs[kind])
+		return 0;
+	err = verbs ? rd_fab_verbs_open(loop, &opts, &fabs[kind])
+		    : rd_fab_iwarp_open(loop, NULL, &fabs[kind]);
+	return err ? log_cannot_open(target, verbs ? "verbs" : "iwarp", err) : 0;
+}
+
 static void adopt(struct handoff *h)
 {
 	struct nvmf_rdma_cm_rej rej = {.sts = htole16(NVMF_RDMA_CM_NO_RSRC)};
@@ -84,7 +108,7 @@ static void adopt(struct handoff *h)
 	rc->qp.local = h->req->local;
 	rc->qp.remote = h->req->remote;
 	/* A listener that was added by a reload may be the first one of its kind. */
-	err = rdt_rdma_open_fab(r->target, r->loop, h->fab, r->rdma->fabs);
+	err = open_fab_kind(r->target, r->loop, h->fab, r->rdma->fabs);
 	if (err) {
 		reject_request(h->req, NVMF_RDMA_CM_NO_RSRC);
 		goto err_free;
@@ -228,29 +252,6 @@ static void rdma_choose(struct rdt_listener *l)
 	l->fab = choose_fab_kind(l->target, l->cfg);
 }
 
-static int log_cannot_open(const struct rdt_target *t, const char *provider, int err)
-{
-	rd_err(t->log, RD_LOG_TARGET, "cannot open the %s provider: %s", provider, strerror(-err));
-	return err;
-}
-
-int rdt_rdma_open_fab(const struct rdt_target *target, struct rd_loop *loop, enum rdt_fab_kind kind,
-		      struct rd_fab *fabs[RDT_FABS])
-{
-	bool verbs = kind >= RDT_FAB_VERBS;
-	struct rd_fab_verbs_opts opts = {
-		.no_send_with_inv = verbs && (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INV,
-		.no_inline = verbs && (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INLINE,
-	};
-	int err;
-
-	if (fabs[kind])
-		return 0;
-	err = verbs ? rd_fab_verbs_open(loop, &opts, &fabs[kind])
-		    : rd_fab_iwarp_open(loop, NULL, &fabs[kind]);
-	return err ? log_cannot_open(target, verbs ? "verbs" : "iwarp", err) : 0;
-}
-
 /* Open the fabrics that the configuration needs, so that a missing one fails the start. */
 int rdt_rdma_open_fabs(struct rdt_reactor *r)
 {
@@ -259,7 +260,7 @@ int rdt_rdma_open_fabs(struct rdt_reactor *r)
 
 	TAILQ_FOREACH (l, &r->target->listeners, link)
 		if (!err)
-			err = rdt_rdma_open_fab(r->target, r->loop, l->fab, r->rdma->fabs);
+			err = open_fab_kind(r->target, r->loop, l->fab, r->rdma->fabs);
 	return err;
 }
 
@@ -335,7 +336,7 @@ static int main_fab(struct rdt_listener *l, struct rd_fab **out)
 
 	if (l->fab == RDT_FAB_IWARP)
 		return iwarp_fab(t, l->cfg, out);
-	err = rdt_rdma_open_fab(t, t->loop, l->fab, t->fabs);
+	err = open_fab_kind(t, t->loop, l->fab, t->fabs);
 	*out = t->fabs[l->fab];
 	return err;
 }

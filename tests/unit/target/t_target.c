@@ -436,6 +436,13 @@ static void swap_disk(struct t_env *env, struct rdt_ns *ns)
 	rdt_subsys_count(ns, true);
 }
 
+struct rdt_ns *t_ns_of(const struct rdt_subsys *ss, uint32_t nsid)
+{
+	struct rdt_ns *ns = rdt_ns_with(ss, nsid);
+
+	return ns && ns->state != RDT_NS_LEAVING ? ns : NULL;
+}
+
 struct t_env *t_env_new(void)
 {
 	return t_env_new_state(NULL);

@@ -144,6 +144,9 @@ struct t_conn {
 	uint16_t next_cid;
 };
 
+/* The namespace, unless it is LEAVING. */
+struct rdt_ns *t_ns_of(const struct rdt_subsys *ss, uint32_t nsid);
+
 struct t_env *t_env_new(void);
 struct t_env *t_env_new_state(const char *dir); /* with target.state_dir = @dir */
 /* Drains the target and checks that all resources were returned */

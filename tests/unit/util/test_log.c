@@ -67,7 +67,7 @@ static void levels_by_component(void)
 							  "fabric=info=info", NULL};
 	     *s; s++)
 		CU_ASSERT_EQUAL(rd_log_parse(log, *s, &bad), -EINVAL);
-	rd_log_set_level(log, RD_LOG_MAIN, RD_LOG_ERROR);
+	CU_ASSERT_EQUAL(rd_log_parse(log, "main=error", &bad), 0);
 	rd_warn(log, RD_LOG_MAIN, "no");
 	CU_ASSERT_EQUAL(lines.count, 0);
 	rd_err(log, RD_LOG_MAIN, "yes");
@@ -154,6 +154,7 @@ static void limited_message_tells_how_many(void)
 	struct rd_ratelimit rl = {0};
 	struct lines lines = {0};
 	struct rd_log *log;
+	const char *bad;
 	char text[2000];
 	size_t len = 3;
 
@@ -168,10 +169,10 @@ static void limited_message_tells_how_many(void)
 	LIMITED(RD_LOG_BURST_NS + 6);
 	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: xxx");
 	/* Lines below the log level do not use the rate limit. */
-	rd_log_set_level(log, RD_LOG_CTRL, RD_LOG_WARN);
+	CU_ASSERT_EQUAL(rd_log_parse(log, "ctrl=warn", &bad), 0);
 	for (int i = 0; i < 2 * RD_LOG_BURST; i++)
 		LIMITED(RD_LOG_BURST_NS + 7);
-	rd_log_set_level(log, RD_LOG_CTRL, RD_LOG_INFO);
+	CU_ASSERT_EQUAL(rd_log_parse(log, "ctrl=info", &bad), 0);
 	LIMITED(RD_LOG_BURST_NS + 8);
 	CU_ASSERT_STRING_EQUAL(lines.last, "p: info: ctrl: xxx");
 	/* A line that is cut still has it. */

@@ -370,7 +370,7 @@ static void ends_for_three_reasons(void)
 	t_send(one.io, &sqe, NULL, 0);
 	t_turn(env);
 	CU_ASSERT_EQUAL(two.io->qp.reqs[0]->state, RDT_REQ_PREEMPTED);
-	rdt_control_ns_remove(rdt_ns_of(env->t->subsys[0], 1), on_removed, &removed);
+	rdt_control_ns_remove(t_ns_of(env->t->subsys[0], 1), on_removed, &removed);
 	t_turn(env);
 	CU_ASSERT_EQUAL(two.io->qp.reqs[0]->state, RDT_REQ_NS_GONE);
 	CU_ASSERT_EQUAL(t_answers(one.io) + t_answers(two.io) + t_answers(two.admin) + removed, 0);
@@ -643,7 +643,7 @@ static void off_is_off(void)
 	a = t_exec(one.admin, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(le16toh(id.oncs) & NVME_CTRL_ONCS_RESERVATIONS, 0);
-	CU_ASSERT_EQUAL(rdt_resv_rescap(rdt_ns_of(env->t->subsys[0], 1)), 0);
+	CU_ASSERT_EQUAL(rdt_resv_rescap(t_ns_of(env->t->subsys[0], 1)), 0);
 	CU_ASSERT_EQUAL(rdt_feature_effects(env->t->subsys[0], NVME_FEAT_FID_RESV_MASK), 0);
 	CU_ASSERT_EQUAL(rdt_io_effects(env->t->subsys[0], nvme_cmd_resv_register), 0);
 	t_env_free(env);

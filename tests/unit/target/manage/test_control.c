@@ -53,7 +53,7 @@ static struct rdt_ns_config new_config(uint32_t nsid)
 
 static struct rdt_ns *the_ns(struct t_pair *p, uint32_t nsid)
 {
-	return rdt_ns_of(p->env->t->subsys[0], nsid);
+	return t_ns_of(p->env->t->subsys[0], nsid);
 }
 
 static void add(struct t_pair *p, const struct rdt_ns_config *cfg, struct outcome *o)

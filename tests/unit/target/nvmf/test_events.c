@@ -214,7 +214,7 @@ static struct t_conn *sees_one_only(struct t_pair *p)
 	struct t_conn *c = t_conn_new(p->env, 1, 0, 32);
 	struct t_answer a;
 
-	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(subsys(p), 5), first, 1), 0);
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(subsys(p), 5), first, 1), 0);
 	a = t_connect_as(c, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	t_enable(c);
@@ -266,11 +266,11 @@ static void failed_sync(void)
 	CU_ASSERT_EQUAL(warning(p.admin, true), WARN_DEGRADED | WARN_MEDIA);
 	CU_ASSERT_EQUAL(warning(other, true), WARN_DEGRADED | WARN_MEDIA);
 
-	rdt_control_ns_remove(rdt_ns_of(subsys(&p), 1), NULL, NULL);
+	rdt_control_ns_remove(t_ns_of(subsys(&p), 1), NULL, NULL);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(warning(p.admin, true), WARN_DEGRADED | WARN_MEDIA);
 	CU_ASSERT_EQUAL(warning(other, true), 0);
-	rdt_control_ns_remove(rdt_ns_of(subsys(&p), 5), NULL, NULL);
+	rdt_control_ns_remove(t_ns_of(subsys(&p), 5), NULL, NULL);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(warning(p.admin, true), 0);
 	t_pair_free(&p);
@@ -299,8 +299,8 @@ static void warned_before_it_asked(void)
 	enable_events(p.admin, WARN_DEGRADED);
 	CU_ASSERT_EQUAL(event(p.admin), RELIABILITY);
 	fail_sync(&p, 0);
-	rdt_control_ns_remove(rdt_ns_of(subsys(&p), 1), NULL, NULL);
-	rdt_control_ns_remove(rdt_ns_of(subsys(&p), 5), NULL, NULL);
+	rdt_control_ns_remove(t_ns_of(subsys(&p), 1), NULL, NULL);
+	rdt_control_ns_remove(t_ns_of(subsys(&p), 5), NULL, NULL);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(warning(p.admin, false), 0);
 	post_aer(p.admin);

@@ -688,7 +688,7 @@ static struct rdt_listener path;
 static void make_change(struct t_pair *p, enum change change)
 {
 	static const char *const others[] = {T_HOST2};
-	struct rdt_ns *ns = rdt_ns_of(p->env->t->subsys[0], 1);
+	struct rdt_ns *ns = t_ns_of(p->env->t->subsys[0], 1);
 	char text[160];
 
 	switch (change) {

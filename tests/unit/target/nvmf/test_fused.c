@@ -531,7 +531,7 @@ static void namespace_leaves(void)
 		if (stage != ALONE)
 			t_send(p.io, &sqe[1], NULL, 0);
 		t_turn(p.env);
-		rdt_control_ns_remove(rdt_ns_of(p.env->t->subsys[0], 1), on_removed, &removed);
+		rdt_control_ns_remove(t_ns_of(p.env->t->subsys[0], 1), on_removed, &removed);
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(removed, stage == ALONE);
 		p.io->hold_fetch = false;
@@ -567,7 +567,7 @@ static void namespace_leaves_while_it_writes(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
 	CU_ASSERT_EQUAL(d->held[0]->op, RDT_BIO_WRITE);
-	rdt_control_ns_remove(rdt_ns_of(p.env->t->subsys[0], 1), on_removed, &removed);
+	rdt_control_ns_remove(t_ns_of(p.env->t->subsys[0], 1), on_removed, &removed);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(removed, 0);
 	d->hold = false;
@@ -735,7 +735,7 @@ static void protected_while_it_waits(void)
 {
 	struct t_pair p = t_pair_new();
 	struct t_disk *d = &p.env->disk[0];
-	struct rdt_ns *ns = rdt_ns_of(p.env->t->subsys[0], 1);
+	struct rdt_ns *ns = t_ns_of(p.env->t->subsys[0], 1);
 	static uint8_t buf[512], new[512];
 	struct nvme_sqe sqe[2], write, later[2];
 
@@ -766,7 +766,7 @@ static void protected_while_it_waits(void)
 static void protected_between_the_halves(void)
 {
 	struct t_pair p = t_pair_new();
-	struct rdt_ns *ns = rdt_ns_of(p.env->t->subsys[0], 1);
+	struct rdt_ns *ns = t_ns_of(p.env->t->subsys[0], 1);
 	static uint8_t buf[512], new[512];
 	struct nvme_sqe sqe[2];
 

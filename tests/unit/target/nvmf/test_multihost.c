@@ -96,7 +96,7 @@ static void masked_namespace(void)
 	uint8_t buf[4096], zero[4096] = {0};
 	struct t_answer a;
 
-	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(ss, 5), two, 1), 0);
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(ss, 5), two, 1), 0);
 	other = join(p.env, NULL, T_HOST2, NULL, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(other);
 	/* For T_HOST, the namespace does not exist. */
@@ -127,7 +127,7 @@ static void masked_namespace(void)
 	identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
 	CU_ASSERT_EQUAL(le32toh(list.ns[1]), 5);
 	/* Swapped while both are connected: each is notified of what changed for it. */
-	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(ss, 5), one, 1), 0);
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(ss, 5), one, 1), 0);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(read_block(p.io, 5), 0);
 	get_log(p.admin, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
@@ -137,7 +137,7 @@ static void masked_namespace(void)
 	identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
 	CU_ASSERT_EQUAL(list.ns[1], 0);
 	/* An empty list means every host; a host that saw the namespace already is not notified. */
-	CU_ASSERT_EQUAL(rdt_ns_set_hosts(rdt_ns_of(ss, 5), NULL, 0), 0);
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(ss, 5), NULL, 0), 0);
 	get_log(p.admin, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
 	CU_ASSERT_EQUAL(list.ns[0], 0);
 	t_pair_free(&p);
@@ -152,7 +152,7 @@ static void controller_lists(void)
 	uint16_t cntlid = 0;
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(join(p.env, NULL, T_HOST2, NULL, &cntlid));
-	rdt_ns_set_hosts(rdt_ns_of(ss, 5), one, 1);
+	rdt_ns_set_hosts(t_ns_of(ss, 5), one, 1);
 	identify(p.admin, NVME_IDENTIFY_CNS_CTRL_LIST, 0, &list);
 	CU_ASSERT_EQUAL(le16toh(list.num), 2);
 	CU_ASSERT_EQUAL(le16toh(list.identifier[0]), p.cntlid);

@@ -250,7 +250,7 @@ static void ends_while_it_waits(void)
 
 	new_queue(&b);
 	waiting_write(&b);
-	rdt_control_ns_remove(rdt_ns_of(b.p.env->t->subsys[0], 1), NULL, NULL);
+	rdt_control_ns_remove(t_ns_of(b.p.env->t->subsys[0], 1), NULL, NULL);
 	t_turn(b.p.env);
 	a = t_answer(b.p.io);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_NS);
@@ -266,7 +266,7 @@ static void a_limit_comes_behind_the_fence(void)
 	const struct rdt_reactor *r = &b.p.env->t->reactors[1];
 	struct nvme_sqe sqe;
 
-	rdt_qos_set_ns(rdt_ns_of(b.p.env->t->subsys[0], 1), &cfg);
+	rdt_qos_set_ns(t_ns_of(b.p.env->t->subsys[0], 1), &cfg);
 	for (unsigned int i = 0; i < 2; i++) {
 		t_sqe(b.p.io, &sqe, nvme_cmd_write_zeroes, NULL, 0);
 		sqe.nsid = htole32(1);
@@ -297,7 +297,7 @@ static void the_fence_is_asked_again_behind_a_limit(void)
 {
 	struct back b = back_new();
 	struct rdt_ctrl *ctrl = b.p.admin->qp.ctrl;
-	const struct rdt_ns *ns = rdt_ns_of(b.p.env->t->subsys[0], 5);
+	const struct rdt_ns *ns = t_ns_of(b.p.env->t->subsys[0], 5);
 	struct rdt_qos_config cfg = {.limits[RDT_QOS_IOPS] = 1};
 	const struct rdt_reactor *r = &b.p.env->t->reactors[1];
 	struct nvme_sqe sqe;
@@ -332,7 +332,7 @@ static void removed_with_its_commands(void)
 {
 	struct back b = back_new();
 	struct rdt_ctrl *ctrl = b.p.admin->qp.ctrl;
-	struct rdt_ns *gone = rdt_ns_of(b.p.env->t->subsys[0], 5);
+	struct rdt_ns *gone = t_ns_of(b.p.env->t->subsys[0], 5);
 	unsigned int slot = gone->slot;
 
 	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->fenced_ns, slot));
