@@ -67,10 +67,98 @@ def hosts_connections_and_counters_are_shown(t):
         (cntlid, subnqn, hostnqn, remote, listener, state, queues), = rows(rdctl(t, path, 'connections'))
         t.eq((subnqn, hostnqn, remote, listener, state, queues),
              (NQN, nv.HOST_NQN, address, f'{target.addr}:{target.port}', 'ready', '1'))
-        t.match(rf'(?m)^{NQN} +0 +1 +0 B +4.0 KiB +0$', rdctl(t, path, 'stats').text)
+        stats = rdctl(t, path, 'stats').text
+        t.match(rf'(?m)^{NQN} +0 +1 +0 B +4.0 KiB +0$', stats)
+        t.match(rf'(?m)^{target.addr}:{target.port} +2 +2 +0 +0 +0 +0 +0 +0$', stats)
         rdctl(t, path, 'disconnect', NQN, cntlid)
         wait_for(lambda: has_ended(h.admin), 'the controller to end')
     t.match('no controller matches', rdctl(t, path, 'disconnect', nv.HOST_NQN, rc=REFUSED).err)
+
+
+# ---- what happens now ----
+
+TOP_TITLES = ['IOPS', 'READ-IOPS', 'WRITE-IOPS', 'READ/S', 'WRITTEN/S', 'P50', 'P99', 'IN-FLIGHT', 'OLDEST', 'FAILED/S']
+
+
+def bench(t, target):
+    """Reads until the test ends."""
+    return t.spawn('bench', [program('rdinit'), 'bench', target.uri(), '--run-time', '600s', '--depth', '4',
+                             '--no-progress'])
+
+
+@test
+def top_in_a_pipe_is_printed_once(t):
+    target, path = controlled(t, [memory(t), memory(t, 2)])
+    bench(t, target)
+    wait_for(lambda: json.loads(rdctl(t, path, 'stats', '-o', 'json').text)['total']['read']['count'], 'reads')
+    text = rdctl(t, path, 'top').text
+    total, reactors, namespaces, hosts = ([line.split() for line in part.splitlines()] for part in text.split('\n\n'))
+    t.eq(total[0], TOP_TITLES)
+    t.eq(reactors[0][:3], ['REACTOR', 'BUSY%', 'LONGEST-TURN'])
+    t.eq((namespaces[0], hosts[0]), (TOP_TITLES + ['NSID', 'SUBNQN'], TOP_TITLES + ['HOSTNQN']))
+    t.eq([row[-2:] for row in namespaces[1:]], [['1', NQN], ['2', NQN]], 'the busiest first')
+    t.ok(int(namespaces[1][0]) > 0 and int(total[1][0]) > 0 and int(hosts[1][0]) > 0, text)
+    t.eq(namespaces[2][0], '0', 'commands of the idle namespace')
+
+
+@test
+def top_as_json_has_rates_and_percentiles(t):
+    target, path = controlled(t, [memory(t)])
+    bench(t, target)
+    wait_for(lambda: json.loads(rdctl(t, path, 'stats', '-o', 'json').text)['total']['read']['count'], 'reads')
+    top = json.loads(rdctl(t, path, 'top', '1', '-o', 'json').text)
+    for part in (top['total'], top['namespaces'][0], top['hosts'][0]):
+        t.ok(part['read_iops'] > 0 and part['write_iops'] == 0, f'rates: {part}')
+        t.ok(0 < part['p50_seconds'] <= part['p99_seconds'], f'percentiles: {part}')
+        # Each is rounded on its own.
+        t.ok(abs(part['read_bytes'] - 4096 * part['read_iops']) <= 4096, f'bytes: {part}')
+    t.ok(top['seconds'] >= 1, 'the time between two copies of the counters')
+
+
+@test
+def top_in_a_terminal_goes_on_until_a_key(t):
+    target, path = controlled(t, [memory(t)])
+    bench(t, target)
+    ours, theirs = os.openpty()
+    proc = t.spawn('top', [program('rdctl'), '--socket', path, 'top'], stdin=theirs, stdout=theirs)
+    os.close(theirs)
+    seen = b''
+    while seen.count(b'\033[2J') < 2 or b'HOSTNQN' not in seen:
+        seen += os.read(ours, 4096)
+    os.write(ours, b'q')
+    try:
+        while more := os.read(ours, 4096):
+            seen += more
+    except OSError:
+        pass  # the other end was closed
+    t.eq(proc.wait(), 0, 'exit status')
+    t.ok(seen.startswith(b'\033[?1049h') and seen.endswith(b'\033[?1049l'), 'the screen is given back')
+    os.close(ours)
+
+
+@test
+def latency_draws_the_histogram_of_a_namespace(t):
+    target, path = controlled(t, [memory(t, layers=[{'type': 'delay', 'read': '3ms'}]), memory(t, 2)])
+    t.rdinit('bench', target.uri(), '--io-count', '40', '--depth', '4')
+    text = rdctl(t, path, 'latency', NQN, '1').text
+    t.match(rf'(?m)^{NQN} namespace 1, read: 40 commands, mean [0-9.]+m?s, 50% ', text)
+    lines = [line.split() for line in text.splitlines()[2:]]
+    t.eq(sum(int(line[1]) for line in lines), 40, 'commands in the buckets')
+    t.ok(all(re.fullmatch(r'[0-9.]+m?s', line[0]) for line in lines), f'3 ms and more: {lines}')
+    t.ok(any(line[2:] == ['#' * 50] for line in lines), 'the highest bar')
+    t.match('(?m)^all namespaces, read: 40 commands', rdctl(t, path, 'latency').text)
+    t.match('no reads or writes yet', rdctl(t, path, 'latency', NQN, '2').text)
+    t.match('there is no .* namespace 3; rdctl ns lists all', rdctl(t, path, 'latency', NQN, '3', rc=REFUSED).err)
+    shown = json.loads(rdctl(t, path, 'latency', NQN, '1', '-o', 'json').text)
+    t.eq(sum(count for _, count in shown['read']['histogram']), 40)
+
+
+@test
+def metrics_are_printed_as_text(t):
+    _, path = controlled(t, [memory(t)])
+    t.match(r'(?m)^rdtarget_namespaces 1$', rdctl(t, path, 'metrics').text)
+    t.ok(rdctl(t, path, 'metrics', 'openmetrics').text.endswith('# EOF\n'), 'the end')
+    t.match('expected prometheus or openmetrics', rdctl(t, path, 'metrics', 'xml', rc=REFUSED).err)
 
 
 @test
@@ -250,6 +338,9 @@ def events_are_shown_until_the_end(t, args, pattern):
       ('a subsystem without a host', ['subsystem', 'hosts', 'nqn.x'], 'usage: rdctl subsystem hosts'),
       ('a second word that is none', ['host', 'admit', 'nqn.x', 'nqn.y'], 'no such verb: host'),
       ('an option of changes', ['--save', 'status'], 'an option of another verb was given: --save'),
+      ('an interval that is none', ['top', '0'], 'top takes 1 to 3600 seconds, not: 0'),
+      ('half a namespace', ['latency', 'nqn.x'], 'latency takes nothing, or SUBNQN NSID'),
+      ('no NSID for latency', ['latency', 'nqn.x', 'y'], 'latency takes nothing, or SUBNQN NSID: y'),
       ('a time that is none', ['drain', '--timeout', '0'], '1 to 3600 seconds, not: 0'))
 def wrong_usage(t, args, says):
     path = t.path('none.sock')

@@ -103,6 +103,7 @@ enum rdctl_kind {
 	RDCTL_TEXT,   /* strings, numbers, yes or no, lists with commas */
 	RDCTL_NUMBER, /* to the right */
 	RDCTL_BYTES,  /* with a unit */
+	RDCTL_TIME,   /* seconds, with a unit; none: 0 */
 };
 
 struct rdctl_column {
@@ -118,5 +119,27 @@ void rdctl_record(const json_t *object, const struct rdctl_column *columns);
 void rdctl_json(const json_t *value);
 /* @value as a cell has it. Returns @buf. */
 const char *rdctl_text(const json_t *value, enum rdctl_kind kind, char *buf, size_t size);
+
+/* 0.00012 as "120us"; 0 as "-". Returns @buf. */
+const char *rdctl_time(double seconds, char *buf, size_t size);
+
+/* ---- latency.c ---- */
+
+#define RDCTL_LATENCY_BUCKETS 128u /* more than rdtarget has */
+
+struct rdctl_latency { /* a histogram */
+	unsigned int used;
+	double end[RDCTL_LATENCY_BUCKETS]; /* of a bucket, in seconds */
+	json_int_t count[RDCTL_LATENCY_BUCKETS];
+};
+
+/* Add (@sign 1) or take away (-1) what @io of the method "stats.get" has, of @op; NULL: of all. */
+void rdctl_latency_add(struct rdctl_latency *l, const json_t *io, const char *op, int sign);
+double rdctl_latency_percentile(const struct rdctl_latency *l, double percent); /* 0: empty */
+
+/* ---- verbs with files of their own ---- */
+
+int rdctl_run_latency(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_run_top(const struct rdctl *ctl, const struct rdctl_arguments *args);
 
 #endif /* RDCTL_H */

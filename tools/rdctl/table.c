@@ -40,6 +40,25 @@ static void object_text(json_t *object, char *buf, size_t size)
 	}
 }
 
+const char *rdctl_time(double seconds, char *buf, size_t size)
+{
+	static const struct {
+		double unit;
+		const char *name;
+	} units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}};
+
+	snprintf(buf, size, seconds > 0 ? "<1us" : "-");
+	for (int i = 0; i < 3; i++) {
+		double value = seconds / units[i].unit;
+
+		if (value < 1)
+			continue;
+		snprintf(buf, size, value < 10 ? "%.1f%s" : "%.0f%s", value, units[i].name);
+		break;
+	}
+	return buf;
+}
+
 const char *rdctl_text(const json_t *value, enum rdctl_kind kind, char *buf, size_t size)
 {
 	char bytes[RD_SIZE_TEXT];
@@ -52,6 +71,8 @@ const char *rdctl_text(const json_t *value, enum rdctl_kind kind, char *buf, siz
 			 rd_format_size((uint64_t)json_integer_value(value), bytes));
 	else if (json_is_integer(value))
 		snprintf(buf, size, "%lld", (long long)json_integer_value(value));
+	else if (json_is_real(value) && kind == RDCTL_TIME)
+		rdctl_time(json_real_value(value), buf, size);
 	else if (json_is_real(value))
 		snprintf(buf, size, "%.3f", json_real_value(value));
 	else if (json_is_boolean(value))

@@ -176,9 +176,24 @@ static int print_stats(const json_t *result)
 		{NULL, NULL, RDCTL_TEXT},
 	};
 
+	static const struct rdctl_column listeners[] = {
+		{"LISTENER", "address", RDCTL_TEXT},
+		{"CONNECTIONS", "connections", RDCTL_NUMBER},
+		{"CONNECTS", "connects", RDCTL_NUMBER},
+		{"REFUSED", "refused", RDCTL_NUMBER},
+		{"DISCONNECTS", "disconnects", RDCTL_NUMBER},
+		{"KEEP-ALIVE-TIMEOUTS", "keep_alive_timeouts", RDCTL_NUMBER},
+		{"ABORTS", "aborts", RDCTL_NUMBER},
+		{"RESETS", "resets", RDCTL_NUMBER},
+		{"FAILED", "failed", RDCTL_NUMBER},
+		{NULL, NULL, RDCTL_TEXT},
+	};
+
 	rdctl_table(json_object_get(result, "subsystems"), subsystems);
 	putchar('\n');
 	rdctl_table(json_object_get(result, "reactors"), reactors);
+	putchar('\n');
+	rdctl_table(json_object_get(result, "listeners"), listeners);
 	return RDCTL_OK;
 }
 
@@ -459,6 +474,10 @@ const struct rdctl_verb rdctl_verbs[] = {
 	 rdctl_listener_remove, true},
 	{"listeners", "", "addresses, and their ANA states", 0, 0, run_listeners},
 	{"stats", "", "counters since the start", 0, 0, run_stats},
+	{"top", "[SECONDS]", "rates, latencies and what is in flight, as it changes", 0, 1,
+	 rdctl_run_top},
+	{"latency", "[SUBNQN NSID]", "histogram of latencies since the start", 0, 2,
+	 rdctl_run_latency},
 	{"metrics", "[FORMAT]", "metrics for prometheus (default) or openmetrics", 0, 1,
 	 run_metrics},
 	{"events", "[LEVEL]", "messages of the log, as they are written", 0, 1, run_events},
