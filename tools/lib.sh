@@ -10,7 +10,7 @@ packages_test=(libcunit1-dev python3 g++ clang-format tshark groff-base man-db
 	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs systemd
 	nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils)
 # For tools/check without --fast: other compilers and checkers.
-packages_check=(clang libclang-rt-dev valgrind)
+packages_check=(clang libclang-rt-dev valgrind prometheus)
 # For tools/package: what configs/packaging/debian/control asks for beyond the lists above, and what looks at the result.
 packages_package=(build-essential debhelper dpkg-dev libcunit1-dev nbdkit-plugin-dev lintian)
 # For tests/debian, on the machine that makes the root and not in it.

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""configs/monitoring: the alert rules and the dashboard ask for metrics that there are, and a Prometheus that scrapes a
+target under load answers them."""
+
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import nvmf_peer as nv
+from t_control import Control, controlled
+from t_loop import SOURCE_ROOT, main, program, requires_program, test, wait_for
+from t_serving import host
+
+FOLDER = os.path.join(SOURCE_ROOT, 'configs', 'monitoring')
+RULES = os.path.join(FOLDER, 'rdtarget.rules.yml')
+RULES_TEST = os.path.join(FOLDER, 'rdtarget.rules.test.yml')
+DASHBOARD = os.path.join(FOLDER, 'rdtarget-dashboard.json')
+
+
+def text_of(path):
+    with open(path, encoding='utf-8') as f:
+        return f.read()
+
+
+def alerts():
+    return set(re.findall(r'(?m)^ +- alert: (\w+)$', text_of(RULES)))
+
+
+def dashboard_queries():
+    """{title: [expressions]}, as Grafana would send them with everything selected."""
+    def filled(expr):
+        for name, value in (('$instance', '.*'), ('$subsystem', '.*'), ('$__rate_interval', '1m')):
+            expr = expr.replace(name, value)
+        return expr
+    return {panel['title']: [filled(target['expr']) for target in panel['targets']]
+            for panel in json.loads(text_of(DASHBOARD))['panels']}
+
+
+def promtool(t, *args):
+    res = subprocess.run([requires_program('promtool'), *args], capture_output=True, text=True, check=False)
+    t.eq(res.returncode, 0, f'exit status of promtool {" ".join(args)}\n{res.stdout}{res.stderr}')
+
+
+@test
+def promtool_accepts_the_alert_rules(t):
+    promtool(t, 'check', 'rules', RULES)
+
+
+@test
+def the_alerts_pass_their_unit_tests(t):
+    promtool(t, 'test', 'rules', RULES_TEST)
+    t.ok(len(alerts()) > 5, f'alerts: {alerts()}')
+    tested = set(re.findall(r'alertname: (\w+)\n +exp_alerts:\n', text_of(RULES_TEST)))
+    t.eq(alerts(), tested, 'alerts that fire in a unit test')
+
+
+@test
+def the_dashboard_is_whole(t):
+    board = json.loads(text_of(DASHBOARD))
+    numbers = [panel['id'] for panel in board['panels']]
+    t.eq(len(numbers), len(set(numbers)), 'numbers of panels')
+    names = {variable['name'] for variable in board['templating']['list']}
+    used = set(re.findall(r'\$\{?(\w+)\}?', json.dumps(board['panels']))) - {'__rate_interval'}
+    t.eq(used - names, set(), 'variables that are not defined')
+    cells = set()
+    for panel in board['panels']:
+        pos = panel['gridPos']
+        area = {(pos['x'] + x, pos['y'] + y) for x in range(pos['w']) for y in range(pos['h'])}
+        t.ok(not area & cells and pos['x'] + pos['w'] <= 24, f'{panel["title"]} lies over another panel')
+        cells |= area
+
+
+@test
+def metrics_that_are_asked_for_exist(t):
+    target, path = controlled(t, [t.namespace(backend='memory', size='8MiB')])
+    with Control(path) as c, host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.write_blocks(1, 0, bytes(4096)))
+        given = set(re.findall(r'(?m)^(rdtarget_\w+)', c.call('metrics.get')['text']))
+    asked = set(re.findall(r'\brdtarget_[a-z_]+\b', text_of(RULES) + text_of(DASHBOARD)))
+    t.ok(len(asked) > 15, f'asked for: {asked}')
+    t.eq(asked - given, set(), 'metrics that do not exist')
+
+
+# ---- a real Prometheus ----
+
+class Exporter(http.server.BaseHTTPRequestHandler):
+    """Each scrape is a call of metrics.get."""
+
+    def do_GET(self):
+        with Control(self.server.control) as c:
+            answer = c.call('metrics.get', format='openmetrics' if 'openmetrics' in self.headers['Accept'] else 'prometheus')
+        self.send_response(200)
+        self.send_header('Content-Type', answer['content_type'])
+        self.end_headers()
+        self.wfile.write(answer['text'].encode())
+
+    def log_message(self, *args):
+        pass
+
+
+def export(t, control):
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Exporter)
+    server.control = control
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+
+    def stop():
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    t.cleanup(stop)
+    return server.server_address[1]
+
+
+def listening_port(pid):
+    """The TCP port on which a process listens; None: not yet."""
+    inodes = set()
+    for fd in os.listdir(f'/proc/{pid}/fd'):
+        try:
+            inodes.add(os.readlink(f'/proc/{pid}/fd/{fd}'))
+        except FileNotFoundError:
+            pass
+    with open('/proc/net/tcp', encoding='ascii') as f:
+        for line in list(f)[1:]:
+            parts = line.split()
+            if parts[3] == '0A' and f'socket:[{parts[9]}]' in inodes:
+                return int(parts[1].split(':')[1], 16)
+    return None
+
+
+class Prometheus:
+    def __init__(self, t, exporter):
+        prometheus = requires_program('prometheus')
+        config = t.file('prometheus.yml', json.dumps({
+            'global': {'scrape_interval': '500ms', 'scrape_timeout': '500ms', 'evaluation_interval': '500ms'},
+            'rule_files': [RULES],
+            'scrape_configs': [{'job_name': 'rdtarget', 'static_configs': [{'targets': [f'127.0.0.1:{exporter}']}]}],
+        }).encode())
+        self.proc = t.spawn('prometheus', [prometheus, f'--config.file={config}', '--web.listen-address=127.0.0.1:0',
+                                           f'--storage.tsdb.path={t.path("tsdb")}'])
+        self.port = wait_for(lambda: listening_port(self.proc.pid), 'Prometheus to listen')
+
+    def get(self, path, **params):
+        url = f'http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(params)}'
+        try:
+            with urllib.request.urlopen(url) as answer:
+                return json.load(answer)['data']
+        except urllib.error.HTTPError as e:
+            if e.code == 503:  # it is starting
+                return None
+            raise AssertionError(f'{params}: {e.read().decode()}') from None
+
+    def values(self, expr):
+        data = self.get('query', query=expr)
+        return [float(series['value'][1]) for series in data['result']] if data else []
+
+
+@test
+def a_prometheus_that_scrapes_a_busy_target_answers_all_queries(t):
+    target, path = controlled(t, [t.namespace(backend='memory', size='8MiB')])
+    prometheus = Prometheus(t, export(t, path))
+    t.spawn('bench', [program('rdinit'), 'bench', target.uri(), '--run-time', '600s', '--rw', 'randrw', '--dataloss',
+                      '--depth', '4', '--no-progress'])
+    wait_for(lambda: sum(prometheus.values('sum(rate(rdtarget_io_completed_total[1m]))')) > 0, 'a rate of commands')
+    for title, queries in dashboard_queries().items():
+        for query in queries:
+            wait_for(lambda q=query: prometheus.values(q), f'an answer to {title}: {query}')
+    low, = prometheus.values('histogram_quantile(0.5, sum by (le) (rate(rdtarget_io_duration_seconds_bucket[1m])))')
+    t.ok(low > 0, f'the median of the latency: {low}')
+    wait_for(lambda: prometheus.values('up') == [1], 'a scrape that succeeded')
+
+    def evaluated():
+        found = [rule for group in prometheus.get('rules')['groups'] for rule in group['rules']]
+        return found if all(rule['health'] != 'unknown' for rule in found) else None
+    found = wait_for(evaluated, 'the rules to be evaluated')
+    t.eq({rule['name']: rule['health'] for rule in found}, {name: 'ok' for name in alerts()})
+    t.eq([rule['name'] for rule in found if rule['state'] == 'firing'], [], 'alerts of a target that is well')
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))
