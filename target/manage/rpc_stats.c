@@ -103,25 +103,46 @@ static void stats_get(struct rdt_rpc_call *call)
 /* ---- metrics.get ---- */
 
 struct metrics_call {
-	struct rdt_metrics_ask ask;
+	struct rdt_stats_ask ask;
 	struct rdt_rpc_call *call;
+	enum rdt_metrics_format format;
+	char *answer;
 };
 
-static void metrics_answered(struct rdt_metrics_ask *ask, char *text, size_t len)
+/* Megabytes of text, with many namespaces: made into JSON on the thread, too. */
+static void metrics_call_work(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
 {
 	struct metrics_call *mc = rd_container_of(ask, struct metrics_call, ask);
-	json_t *result = text ? json_pack("{s:s, s:s#}", "content_type",
-					  rdt_metrics_type(ask->format), "text", text, len)
-			      : NULL;
+	json_t *result;
+	size_t len;
+	char *text;
 
-	rdt_rpc_result(mc->call, result);
+	if (rdt_metrics_render(stats, mc->format, &text, &len))
+		return;
+	result = json_pack("{s:s, s:s#}", "content_type", rdt_metrics_type(mc->format), "text",
+			   text, len);
+	mc->answer = result ? json_dumps(result, JSON_COMPACT) : NULL;
+	json_decref(result);
 	free(text);
+}
+
+static void metrics_call_free(struct metrics_call *mc)
+{
+	free(mc->answer);
 	free(mc);
+}
+
+static void metrics_answered(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
+{
+	struct metrics_call *mc = rd_container_of(ask, struct metrics_call, ask);
+
+	rdt_rpc_result_text(mc->call, mc->answer);
+	metrics_call_free(mc);
 }
 
 static void metrics_cancel(struct rdt_rpc_call *call)
 {
-	free(call->work);
+	metrics_call_free(call->work);
 }
 
 static void metrics_get(struct rdt_rpc_call *call)
@@ -142,11 +163,12 @@ static void metrics_get(struct rdt_rpc_call *call)
 		return;
 	}
 	mc->call = call;
-	mc->ask.format = open ? RDT_METRICS_OPENMETRICS : RDT_METRICS_PROMETHEUS;
+	mc->format = open ? RDT_METRICS_OPENMETRICS : RDT_METRICS_PROMETHEUS;
+	mc->ask.work = metrics_call_work;
 	mc->ask.done = metrics_answered;
 	call->work = mc;
 	call->cancel = metrics_cancel;
-	rdt_metrics_ask(call->rpc->env->sampler, &mc->ask);
+	rdt_stats_ask(call->rpc->env->sampler, &mc->ask);
 }
 
 static const struct rdt_rpc_param stats_params[] = {
