@@ -304,7 +304,15 @@ static void write_connects(const struct metrics_out *o)
 
 static void write_disconnects(const struct metrics_out *o)
 {
-	put_listener_events(o, RDT_COUNT_DISCONNECTS);
+	char labels[LABELS + 32];
+
+	EACH_LISTENER(o, i)
+	for (unsigned int end = 0; end < RDT_ENDS; end++) {
+		snprintf(labels, sizeof(labels), "%s,reason=\"%s\"", o->listeners.labels[i],
+			 rdt_stats_end_name(end));
+		put_sample(o, KIND_COUNTER, labels,
+			   o->listeners.rows[i].io.events[RDT_COUNT_ENDS + end]);
+	}
 }
 
 static void write_keep_alives(const struct metrics_out *o)
@@ -470,7 +478,7 @@ static const struct metrics_family families[] = {
 	 write_connects},
 	{"authentications", KIND_COUNTER, "Queues authenticated by DH-HMAC-CHAP, or not.",
 	 write_authentications},
-	{"disconnects", KIND_COUNTER, "Connections that have ended.", write_disconnects},
+	{"disconnects", KIND_COUNTER, "Connections that have ended, by reason.", write_disconnects},
 	{"keep_alive_timeouts", KIND_COUNTER, "Associations that ended by keep alive.",
 	 write_keep_alives},
 	{"aborts", KIND_COUNTER, "Abort commands.", write_aborts},

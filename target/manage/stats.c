@@ -95,6 +95,23 @@ const char *rdt_stats_op_name(unsigned int op)
 	return op < RDT_IO_OPS ? names[op] : "?";
 }
 
+const char *rdt_stats_end_name(unsigned int end)
+{
+	static const char *const names[RDT_ENDS] = {
+		[RDT_END_HOST] = "host",
+		[RDT_END_LOST] = "lost",
+		[RDT_END_FAULT] = "fault",
+		[RDT_END_STALLED] = "stalled",
+		[RDT_END_KEEP_ALIVE] = "keep_alive",
+		[RDT_END_CONTROLLER] = "controller",
+		[RDT_END_NO_CONNECT] = "no_connect",
+		[RDT_END_AUTH] = "authentication",
+		[RDT_END_TARGET] = "target",
+	};
+
+	return end < RDT_ENDS ? names[end] : "?";
+}
+
 uint64_t rdt_stats_percentile(const struct rdt_stats_op *op, double percent)
 {
 	double want = (double)op->count * percent / 100;

@@ -80,13 +80,23 @@ static void add_row(json_t *o, const struct rdt_stats_row *row, bool histograms)
 	} events[] = {
 		{"connects", RDT_COUNT_CONNECTS},
 		{"refused", RDT_COUNT_REFUSALS},
-		{"disconnects", RDT_COUNT_DISCONNECTS},
 		{"keep_alive_timeouts", RDT_COUNT_KEEP_ALIVES},
 		{"aborts", RDT_COUNT_ABORTS},
 		{"resets", RDT_COUNT_RESETS},
 	};
 
+	json_t *ends = json_object();
+	uint64_t ended = 0;
+
+	for (unsigned int end = 0; end < RDT_ENDS; end++) {
+		uint64_t n = row->io.events[RDT_COUNT_ENDS + end];
+
+		ended += n;
+		json_object_set_new(ends, rdt_stats_end_name(end), json_integer((json_int_t)n));
+	}
 	add_io(o, &row->io, histograms);
+	json_object_set_new(o, "disconnects", json_integer((json_int_t)ended));
+	json_object_set_new(o, "disconnects_by_reason", ends);
 	json_object_set_new(o, "connections", json_integer((json_int_t)row->qpairs));
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
 		json_object_set_new(o, events[i].name,

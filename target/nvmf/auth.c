@@ -112,7 +112,7 @@ static void auth_step_expired(struct rd_timer *timer)
 		report_auth(qp, &qp->reactor->target->refuse_limit, "refused",
 			    "it has not authenticated in time");
 		atomic_fetch_add(&qp->ctrl->subsys->auth_failures, 1);
-		rdt_qpair_close(qp, "not authenticated in time");
+		rdt_qpair_end(qp, RDT_END_AUTH, "not authenticated in time");
 	} else {
 		rd_info(qp->log, RD_LOG_QPAIR, "qid %u: a new authentication was not finished",
 			qp->qid);
@@ -122,7 +122,8 @@ static void auth_step_expired(struct rd_timer *timer)
 
 static void delay_expired(struct rd_timer *timer)
 {
-	rdt_qpair_close(rd_container_of(timer, struct rdt_qpair, timer), "authentication failed");
+	rdt_qpair_end(rd_container_of(timer, struct rdt_qpair, timer), RDT_END_AUTH,
+		      "authentication failed");
 }
 
 static void arm(struct rdt_qpair *qp, void (*fn)(struct rd_timer *timer), uint64_t ns)

@@ -171,7 +171,7 @@ static void end_msg(struct rd_msg *msg)
 	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, end_msg);
 
 	if (ctrl->state != RDT_CTRL_DEAD)
-		rdt_ctrl_fatal(ctrl, ctrl->end_why);
+		rdt_ctrl_fatal(ctrl, RDT_END_TARGET, ctrl->end_why);
 	rdt_ctrl_put(ctrl);
 }
 
@@ -515,7 +515,7 @@ void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 	}
 }
 
-void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why)
+void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, enum rdt_end end, const char *why)
 {
 	/* Rate limited: thousands may end at once, for example when a switch fails. */
 	rd_log_limited(&ctrl->subsys->target->fatal_limit, rd_loop_now(ctrl->owner->loop),
@@ -525,7 +525,7 @@ void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why)
 	ctrl->csts_extra |= CSTS_CFS;
 	set_ctrl_state(ctrl, RDT_CTRL_DEAD);
 	close_ioqs(ctrl);
-	rdt_qpair_close(ctrl->admin, why);
+	rdt_qpair_end(ctrl->admin, end, why);
 }
 
 /* ---- error log (any reactor) ---- */

@@ -15,6 +15,7 @@
 #include "nvmf/wire.h"
 #include "auth_work.h"
 #include "events.h"
+#include "io_stats.h"
 #include "slots.h"
 #include "target/config/tgt_limits.h"
 
@@ -174,7 +175,7 @@ void rdt_ctrl_detach(struct rdt_qpair *qp);
 void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc);
 uint32_t rdt_ctrl_csts(const struct rdt_ctrl *ctrl);
 uint64_t rdt_ctrl_cap(const struct rdt_ctrl *ctrl);
-void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, const char *why);
+void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, enum rdt_end end, const char *why);
 /* End the association. Any thread, under subsys->lock or with a reference. @why: a string
  * literal. */
 void rdt_ctrl_end(struct rdt_ctrl *ctrl, const char *why);

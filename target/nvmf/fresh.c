@@ -58,7 +58,7 @@ void rdt_fresh_add(struct rdt_qpair *qp)
 		       "from %s",
 		       r->index, r->fresh_count, site->fresh_count,
 		       rd_addr_format((struct sockaddr *)&old->remote, addr));
-	rdt_qpair_close(old, "too many connections without a Connect");
+	rdt_qpair_end(old, RDT_END_NO_CONNECT, "too many connections without a Connect");
 }
 
 void rdt_fresh_remove(struct rdt_qpair *qp)

@@ -42,6 +42,19 @@ enum rdt_io_op { /* the opcodes 0 to 2, and all others */
 		 RDT_IO_OPS,
 };
 
+enum rdt_end {                     /* why a connection has ended */
+	       RDT_END_HOST,       /* the host closed it */
+	       RDT_END_LOST,       /* it failed: a reset, a timeout, a violation on the wire */
+	       RDT_END_FAULT,      /* the host violated the protocol, or a transfer failed */
+	       RDT_END_STALLED,    /* the host transferred too little data */
+	       RDT_END_KEEP_ALIVE, /* keep alive expired */
+	       RDT_END_CONTROLLER, /* an I/O queue whose controller was reset, shut down or lost */
+	       RDT_END_NO_CONNECT, /* no Connect in time */
+	       RDT_END_AUTH,       /* not authenticated, or not in time */
+	       RDT_END_TARGET,     /* this target wanted it: drain, removal, control socket */
+	       RDT_ENDS,
+};
+
 enum rdt_count_of {
 	RDT_COUNT_BUFFER_WAITS,                /* commands that found no free buffer */
 	RDT_COUNT_QOS_WAITS,                   /* commands that waited for a limit */
@@ -51,8 +64,8 @@ enum rdt_count_of {
 	RDT_COUNT_RESETS,                      /* controller resets */
 	RDT_COUNT_CONNECTS,                    /* queues that were connected */
 	RDT_COUNT_REFUSALS,                    /* Connect commands that were refused */
-	RDT_COUNT_DISCONNECTS,                 /* connections that have ended */
-	RDT_COUNTS,
+	RDT_COUNT_ENDS,                        /* connections that have ended, by enum rdt_end */
+	RDT_COUNTS = RDT_COUNT_ENDS + RDT_ENDS,
 };
 
 struct rdt_op_stats {

@@ -29,7 +29,7 @@ static void keep_alive_expired(struct rd_timer *timer)
 		rd_timer_start(ctrl->owner->loop, timer, ctrl->kato_ms * RD_NSEC_PER_MSEC);
 	else {
 		rdt_count_event(ctrl->admin, RDT_COUNT_KEEP_ALIVES);
-		rdt_ctrl_fatal(ctrl, "keep alive timed out");
+		rdt_ctrl_fatal(ctrl, RDT_END_KEEP_ALIVE, "keep alive timed out");
 	}
 }
 

@@ -69,7 +69,7 @@ static void qpair_close_msg(struct rd_msg *msg)
 {
 	struct rdt_qpair *qp = rd_container_of(msg, struct rdt_qpair, close_msg);
 
-	rdt_qpair_close(qp, "controller reset, shut down or lost");
+	rdt_qpair_end(qp, RDT_END_CONTROLLER, "controller reset, shut down or lost");
 }
 
 static void free_qpair(struct rdt_qpair *qp)
@@ -158,7 +158,7 @@ static void connect_timeout(struct rd_timer *timer)
 {
 	struct rdt_qpair *qp = rd_container_of(timer, struct rdt_qpair, timer);
 
-	rdt_qpair_close(qp, "no Connect within 10 s");
+	rdt_qpair_end(qp, RDT_END_NO_CONNECT, "no Connect within 10 s");
 }
 
 int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt_transport_ops *ops,
@@ -336,7 +336,7 @@ void rdt_qpair_retry(struct rdt_qpair *qp)
 	wait_for_req(qp);
 }
 
-void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
+void rdt_qpair_end(struct rdt_qpair *qp, enum rdt_end end, const char *reason)
 {
 	char addr[RD_ADDR_TEXT];
 	struct rdt_req *req;
@@ -345,7 +345,7 @@ void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 		return;
 	rd_info(qp->log, RD_LOG_QPAIR, "qid %u from %s: closing: %s", qp->qid,
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), reason);
-	rdt_count_event(qp, RDT_COUNT_DISCONNECTS);
+	rdt_count_event(qp, (enum rdt_count_of)(RDT_COUNT_ENDS + (unsigned int)end));
 	set_qpair_state(qp, RDT_QP_CLOSING);
 	rdt_fresh_remove(qp);
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
@@ -366,9 +366,9 @@ bool rdt_qpair_over(const struct rdt_qpair *qp)
 	return qp->state >= RDT_QP_CLOSING || qp->ops->peer_closed(qp);
 }
 
-void rdt_qpair_lost(struct rdt_qpair *qp, const char *reason)
+void rdt_qpair_lost(struct rdt_qpair *qp, enum rdt_end end, const char *reason)
 {
-	rdt_qpair_close(qp, reason);
+	rdt_qpair_end(qp, end, reason);
 }
 
 void rdt_qpair_transport_closed(struct rdt_qpair *qp)

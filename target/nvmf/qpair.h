@@ -12,6 +12,7 @@
 #include "util/loop.h"
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
+#include "io_stats.h"
 #include "pool.h"
 #include "transport.h"
 
@@ -129,7 +130,12 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 			 bool sqflow_off);
 /* @qp, in RDT_QP_AUTH, is authenticated. */
 void rdt_qpair_live(struct rdt_qpair *qp);
-void rdt_qpair_close(struct rdt_qpair *qp, const char *reason);
+/* End the connection; no-op if it is ending. @reason: for the log. */
+void rdt_qpair_end(struct rdt_qpair *qp, enum rdt_end end, const char *reason);
+static inline void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
+{
+	rdt_qpair_end(qp, RDT_END_TARGET, reason);
+}
 void rdt_qpair_drain(struct rdt_qpair *qp);
 void rdt_qpair_detached(struct rdt_qpair *qp);
 void rdt_qpair_check(struct rdt_qpair *qp); /* something that a state waits for has changed */

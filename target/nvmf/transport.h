@@ -17,6 +17,7 @@
 #include <sys/queue.h>
 
 #include "nvmf/wire.h"
+#include "io_stats.h"
 
 struct rdt_listener;
 struct rdt_qpair;
@@ -91,7 +92,7 @@ struct rdt_transport {
 /* A command has arrived. Dropped silently if the queue pair takes no commands any more. */
 void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap);
 /* The connection was lost, or the peer violated the transport protocol. May be repeated. */
-void rdt_qpair_lost(struct rdt_qpair *qp, const char *reason);
+void rdt_qpair_lost(struct rdt_qpair *qp, enum rdt_end end, const char *reason);
 void rdt_qpair_transport_closed(struct rdt_qpair *qp);
 void rdt_req_fetched(struct rdt_req *req, int err); /* 0 or -errno */
 void rdt_req_responded(struct rdt_req *req);

@@ -313,6 +313,36 @@ def keep_alive_expiries_are_counted(t):
         h.enable()
         wait_for(lambda: c.call('stats.get')['total']['keep_alive_timeouts'] == 1, 'the keep alive to expire')
         wait_for(lambda: has_ended(h.admin), 'the association to end')
+        t.eq(ends_of(c), {'keep_alive': 1})
+
+
+def ends_of(c):
+    """{reason: number} of the connections that have ended."""
+    ends = c.call('stats.get')['total']['disconnects_by_reason']
+    return {reason: n for reason, n in ends.items() if n}
+
+
+@test
+def disconnects_are_counted_by_reason(t):
+    target, path = controlled(t, [memory(t)])
+    with Control(path) as c:
+        with host(target) as h:
+            h.enable()
+            h.add_io()
+            h.shutdown()  # the target closes the I/O queue, the host the admin queue
+        wait_for(lambda: ends_of(c) == {'controller': 1, 'host': 1}, 'the reasons of a shutdown')
+        with host(target) as h:
+            h.enable()
+            h.admin.post(bytes(8))  # no capsule is that short
+            wait_for(lambda: has_ended(h.admin), 'the connection to end')
+        wait_for(lambda: ends_of(c) == {'controller': 1, 'host': 1, 'fault': 1}, 'the reason of a fault')
+        with host(target) as h:
+            h.enable()
+            c.call('controller.disconnect', hostnqn=nv.HOST_NQN)
+            wait_for(lambda: has_ended(h.admin), 'the connection to end')
+        wait_for(lambda: ends_of(c) == {'controller': 1, 'host': 1, 'fault': 1, 'target': 1}, 'the reason of a disconnect')
+        listener = f'listener="{target.addr}:{target.port}"'
+        t.eq(metrics_of(c)[f'rdtarget_disconnects_total{{{listener},reason="fault"}}'], 1)
 
 
 if __name__ == '__main__':

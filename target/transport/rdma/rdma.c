@@ -51,7 +51,7 @@ static RD_COLD void rdma_wr_failed(struct rdt_rdma_conn *rc, const struct ibv_wc
 				   const char *what)
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR)
-		rdt_qpair_lost(&rc->qp, what);
+		rdt_qpair_lost(&rc->qp, RDT_END_FAULT, what);
 }
 
 /* ---- transfers in flight ---- */
@@ -81,11 +81,12 @@ static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, ui
 {
 	/* Impossible with RECVs of its own, of which there are @depth. */
 	if (rc->conn->recvs > rc->qp.depth) {
-		rdt_qpair_lost(&rc->qp, "the host sent more commands than its queue has entries");
+		rdt_qpair_lost(&rc->qp, RDT_END_FAULT,
+			       "the host sent more commands than its queue has entries");
 		return;
 	}
 	if (len < NVME_SQE_SIZE) {
-		rdt_qpair_lost(&rc->qp, "a capsule was shorter than 64 bytes");
+		rdt_qpair_lost(&rc->qp, RDT_END_FAULT, "a capsule was shorter than 64 bytes");
 		return;
 	}
 	recv->cap.data_len = len - NVME_SQE_SIZE;
@@ -117,7 +118,7 @@ static struct rdt_rdma_conn *rdma_recv_done(struct rdt_rdma_dev *rdev, struct rd
 static void fail_post(struct rdt_rdma_req *rr, const char *what)
 {
 	rr->lost = true;
-	rdt_qpair_lost(rr->req.qp, what);
+	rdt_qpair_lost(rr->req.qp, RDT_END_FAULT, what);
 }
 
 static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sgl_desc *from)
@@ -670,11 +671,11 @@ void rdt_rdma_conn_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev
 		break;
 	case RD_FAB_EV_DISCONNECTED:
 		rc->disconnected = true;
-		rdt_qpair_lost(&rc->qp, ev->reason);
+		rdt_qpair_lost(&rc->qp, ev->status ? RDT_END_LOST : RDT_END_HOST, ev->reason);
 		finish_later(rc);
 		break;
 	case RD_FAB_EV_DEVICE_REMOVED:
-		rdt_qpair_lost(&rc->qp, "the RDMA device was removed");
+		rdt_qpair_lost(&rc->qp, RDT_END_LOST, "the RDMA device was removed");
 		break;
 	default:
 		break;

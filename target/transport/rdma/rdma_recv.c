@@ -387,7 +387,7 @@ void rdt_rdma_capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
 
 	if (!recv->pool) {
 		if (!rc->closing && post_own(rc, recv))
-			rdt_qpair_lost(qp, "cannot post a RECV");
+			rdt_qpair_lost(qp, RDT_END_FAULT, "cannot post a RECV");
 		return;
 	}
 	LIST_REMOVE(recv, link);

@@ -53,7 +53,7 @@ static void watch_conn(struct rdt_rdma_conn *rc, bool pressed)
 	/* READ Responses may be queued behind a command that we have not received yet: that is not
 	 * the host's fault. */
 	if ((too_slow(&rc->reads, pressed) && !rc->conn->waits) || too_slow(&rc->answers, pressed))
-		rdt_qpair_lost(&rc->qp,
+		rdt_qpair_lost(&rc->qp, RDT_END_STALLED,
 			       "the host has transferred too little data in the given time");
 }
 

@@ -175,7 +175,7 @@ static void fetch(struct rdt_req *req)
 	must(c->fetches_count < 256);
 	c->fetches[c->fetches_count++] = req;
 	if (c->no_read)
-		rdt_qpair_lost(req->qp, "no READ");
+		rdt_qpair_lost(req->qp, RDT_END_HOST, "no READ");
 }
 
 static bool fetch_cancel(struct rdt_req *req)
@@ -227,7 +227,7 @@ static void capsule_done(struct rdt_qpair *qp, struct rdt_capsule *cap)
 	memset(cap->data, 0xdb, T_INCAPSULE);
 	cap->data_len = UINT32_MAX; /* free */
 	if (c->no_recv)
-		rdt_qpair_lost(qp, "no RECV");
+		rdt_qpair_lost(qp, RDT_END_HOST, "no RECV");
 }
 
 static void close_conn(struct rdt_qpair *qp)
@@ -326,7 +326,7 @@ struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_q
 
 void t_conn_cut(struct t_conn *c)
 {
-	rdt_qpair_lost(&c->qp, "cut by the test");
+	rdt_qpair_lost(&c->qp, RDT_END_HOST, "cut by the test");
 }
 
 /* ---- the environment ---- */

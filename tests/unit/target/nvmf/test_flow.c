@@ -671,7 +671,7 @@ static void drain_host_leaves(void)
 	t_turn(p.env);
 	CU_ASSERT_TRUE(p.admin->closing);
 	CU_ASSERT_FALSE(p.io->closing);
-	rdt_qpair_lost(&p.io->qp, "the host has left");
+	rdt_qpair_lost(&p.io->qp, RDT_END_HOST, "the host has left");
 	t_turn(p.env);
 	CU_ASSERT_TRUE(io_gone);
 	CU_ASSERT_EQUAL(t->reactors_left, 0);

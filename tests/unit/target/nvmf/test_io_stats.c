@@ -164,7 +164,7 @@ static void what_a_host_did_stays_in_the_sums_when_it_leaves(void)
 		CU_ASSERT_EQUAL(cell->qpairs, 0);
 		count += commands(&cell->op[RDT_IO_READ]);
 		connects += cell->events[RDT_COUNT_CONNECTS];
-		disconnects += cell->events[RDT_COUNT_DISCONNECTS];
+		disconnects += cell->events[RDT_COUNT_ENDS + RDT_END_HOST];
 	}
 	CU_ASSERT_EQUAL(r->cells.nobody.qpairs, 0);
 	CU_ASSERT_EQUAL(count, 1);
