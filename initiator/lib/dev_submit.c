@@ -222,7 +222,19 @@ static int check_io(struct rdinit_dev_chan *chan, const char *func,
 	return rc ? rc : check_data(dev, func, given);
 }
 
-/* Data in pieces goes through one buffer, which is behind the copy of the array. */
+/* Pieces that follow each other in memory are one buffer. */
+static bool iov_is_one(const struct rdinit_dev_io *given)
+{
+	unsigned int i;
+
+	for (i = 1; i < given->iovcnt; i++)
+		if ((uint8_t *)given->iov[i - 1].iov_base + given->iov[i - 1].iov_len !=
+		    given->iov[i].iov_base)
+			return false;
+	return true;
+}
+
+/* Data in other pieces goes through one buffer, which is behind the copy of the array. */
 static int gather_iov(struct rdi_io *io, const struct rdinit_dev_io *given, uint64_t bytes)
 {
 	size_t array = given->iovcnt * sizeof(*given->iov);
@@ -271,8 +283,10 @@ static int submit_io(struct rdinit_dev_chan *chan, const char *func,
 	io->write_buf = given->write_buf;
 	io->fn = fn;
 	io->user = user;
-	if (given->iovcnt && rdi_ops[given->op].has_data &&
-	    gather_iov(io, given, (uint64_t)given->nblocks * chan->dev->block_size)) {
+	if (given->iovcnt && rdi_ops[given->op].has_data && iov_is_one(given))
+		io->buf = given->iov[0].iov_base;
+	else if (given->iovcnt && rdi_ops[given->op].has_data &&
+		 gather_iov(io, given, (uint64_t)given->nblocks * chan->dev->block_size)) {
 		io->busy = false;
 		TAILQ_INSERT_HEAD(&chan->free, io, link);
 		chan->inflight--;

@@ -40,7 +40,7 @@ static void reads_and_writes(void)
 static void data_in_pieces(void)
 {
 	struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_WRITE, 5, 2);
-	unsigned char a[100], b[924], c[600], e[424];
+	unsigned char a[100], b[924], c[600], e[424], in[1024];
 	struct iovec iov[2] = {{a, sizeof(a)}, {b, sizeof(b)}};
 	struct t_dev d;
 
@@ -60,6 +60,13 @@ static void data_in_pieces(void)
 	CU_ASSERT_EQUAL(memcmp(c, a, 100), 0);
 	CU_ASSERT_EQUAL(memcmp(c + 100, b, 500), 0);
 	CU_ASSERT_EQUAL(memcmp(e, b, 424), 0);
+	/* Pieces that are one buffer are not copied through another one. */
+	iov[0] = (struct iovec){in, 300};
+	iov[1] = (struct iovec){in + 300, sizeof(in) - 300};
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
+	CU_ASSERT_PTR_EQUAL(t_fake.last_addr, in);
+	CU_ASSERT_EQUAL(in[99], 1);
+	CU_ASSERT_EQUAL(in[100], 2);
 	iov[1].iov_len--;
 	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EINVAL);
 	t_dev_free(&d);
