@@ -231,8 +231,11 @@ int rdinit_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri,
  *
  * When the device is opened, the library adds a path for each record of the discovery log that
  * leads to the subsystem by RDMA, and again whenever the controller tells that its log has changed.
- * A path whose record is gone is not removed. The connection to the discovery controller is kept
- * and, when it is lost, made again for as long as the device is open.
+ * A path whose record is gone, while there are others, is used for as long as it is connected; then
+ * it fails, and it is connected again when the log has its record again. Its index is given to a
+ * new path when RDINIT_DEV_PATHS_MAX paths exist. Up to seven discovery controllers that the log
+ * refers to are read in the same way. The connections to the discovery controllers are kept and,
+ * when they are lost, made again for as long as the device is open.
  *
  * @param dev         A new handle. It may have paths of rdinit_dev_add_path() as well.
  * @param uri         traddr and trsvcid: where the discovery controller is; subnqn: the subsystem
@@ -509,7 +512,8 @@ struct rdinit_dev_io {
 	/**
 	 * The data: one buffer, or @c iov when @c iovcnt is not 0. Read: receives it. Write: is
 	 * written. Compare: is compared; Compare and Write: nblocks to compare with. Belongs to the
-	 * library until the callback runs. Data in several pieces is copied through one.
+	 * library until the callback runs. Pieces that
+	 * do not follow each other in memory are copied through one buffer.
 	 */
 	void *buf;
 	const struct iovec *iov; /**< only the array may be freed after submitting */

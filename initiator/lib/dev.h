@@ -23,6 +23,7 @@
 #include "path_policy.h"
 #include "rdinit_dev.h"
 
+struct rdi_discovery;
 struct rdi_resolver;
 
 /* ---- dev_path.c: a path, from its address to its end; all under dev->lock ---- */
@@ -41,7 +42,9 @@ struct rdi_path {
 	unsigned int index;
 	struct rdinit_uri uri;
 	uint32_t nsid;
-	char *host_traddr; /* NULL: that of the controller options */
+	char *host_traddr;                     /* NULL: that of the controller options */
+	const struct rdi_discovery *discovery; /* whose log had it last; NULL: the caller's path */
+	bool unlisted;                         /* that log has no record of it any more */
 	enum rdinit_dev_path_state state;
 
 	struct rdi_resolver *resolver;   /* in RESOLVING */
@@ -91,6 +94,12 @@ int rdi_path_create(struct rdinit_dev *dev, const struct rdinit_uri *uri, const 
 void rdi_path_free(struct rdi_path **path);
 /* Connect for the first time, or now instead of later. */
 void rdi_path_start(struct rdi_path *path);
+/* A discovery log has a record of @path, again; or none any more. */
+void rdi_path_list(struct rdi_path *path, const struct rdi_discovery *discovery);
+void rdi_path_unlist(struct rdi_path *path);
+/* Use the place of @path, which is unlisted and has failed, for a path to @uri. */
+void rdi_path_replace(struct rdi_path *path, const struct rdinit_uri *uri,
+		      const struct rdi_discovery *discovery);
 /* The association @epoch is over because of @err; no-op when it is not the present one. */
 void rdi_path_lost(struct rdi_path *path, uint32_t epoch, int err, const char *text);
 /* A command was answered with the path related status @st. */
@@ -119,9 +128,12 @@ void rdi_path_event(void *user, uint32_t event);
 /* A transition of the ANA state may have taken too long. */
 void rdi_path_ana_timer(struct rdi_path *path);
 
-/* ---- dev_discovery.c: paths from a discovery controller; under dev->lock ---- */
+/*
+ * ---- dev_discovery.c: paths from a discovery controller, and from those that its log refers to;
+ * the functions are about all of them; under dev->lock ----
+ */
 
-struct rdi_discovery;
+#define RDI_DISCOVERY_MAX 8 /* controllers */
 
 /* @uri: the address of the discovery controller, and the subsystem and namespace looked for. */
 int rdi_discovery_create(struct rdinit_dev *dev, const struct rdinit_uri *uri,
@@ -131,7 +143,7 @@ void rdi_discovery_free(struct rdi_discovery **discovery);
 void rdi_discovery_start(struct rdi_discovery *d);
 /* No further attempt until rdi_discovery_start(). */
 void rdi_discovery_stop(struct rdi_discovery *d);
-/* Is the first attempt under way? Accepts NULL: no. */
+/* Is a first attempt under way? Accepts NULL: no. */
 bool rdi_discovery_pending(const struct rdi_discovery *d);
 /* Why there is no path: a negative errno value or 0. */
 int rdi_discovery_error(const struct rdi_discovery *d, const char **text);

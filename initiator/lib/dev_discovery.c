@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Paths that a discovery controller names (Fabrics 5.3): read when the device is opened, and again
- * whenever the controller says that its log has changed. A path is never taken away: one whose
- * record is gone ends by itself. All of it runs under dev->lock, on the device's loop.
+ * whenever the controller says that its log has changed. A path whose record is gone is used for as
+ * long as it is connected. Discovery controllers that the log refers to are read in the same way.
+ * All of it runs under dev->lock, on the device's loop.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -14,7 +15,8 @@
 
 struct rdi_discovery {
 	struct rdinit_dev *dev;
-	struct rdinit_uri uri; /* subnqn: the subsystem that is looked for */
+	struct rdi_discovery *next; /* one that a log referred to; NULL: the last */
+	struct rdinit_uri uri;      /* subnqn: the subsystem that is looked for */
 	char *host_traddr;
 	struct rdi_resolver *resolver;
 	struct rdi_addrs addrs;
@@ -132,7 +134,7 @@ static void discovery_resolved(void *arg, int rc, const struct rdi_addrs *addrs,
 		discovery_failed(d, rc, "%s", rdinit_get_error());
 }
 
-void rdi_discovery_start(struct rdi_discovery *d)
+static void discovery_start(struct rdi_discovery *d)
 {
 	struct rd_loop *loop = d->dev->h.loop;
 	int rc;
@@ -150,30 +152,44 @@ void rdi_discovery_start(struct rdi_discovery *d)
 
 static void discovery_timer(struct rd_timer *timer)
 {
-	rdi_discovery_start(rd_container_of(timer, struct rdi_discovery, timer));
+	discovery_start(rd_container_of(timer, struct rdi_discovery, timer));
 }
 
 /* ---- the log ---- */
 
-static bool discovery_knows(const struct rdi_discovery *d, const struct rdinit_uri *uri)
+static bool same_address(const struct rdinit_uri *a, const struct rdinit_uri *b)
+{
+	return strcmp(a->traddr, b->traddr) == 0 && strcmp(a->trsvcid, b->trsvcid) == 0;
+}
+
+static struct rdi_path *discovery_find(const struct rdi_discovery *d, const struct rdinit_uri *uri)
 {
 	const struct rdinit_dev *dev = d->dev;
 	unsigned int i, n = dev->n_paths;
 
 	for (i = 0; i < n; i++)
-		if (strcmp(dev->paths[i]->uri.traddr, uri->traddr) == 0 &&
-		    strcmp(dev->paths[i]->uri.trsvcid, uri->trsvcid) == 0)
-			return true;
-	return false;
+		if (same_address(&dev->paths[i]->uri, uri))
+			return dev->paths[i];
+	return NULL;
 }
 
-/* Make @uri of @rec. Returns false when it is no path to the namespace of the device. */
-static bool discovery_path(const struct rdi_discovery *d, const struct rdinit_discovery_record *rec,
-			   struct rdinit_uri *uri)
+/* Where is room for another path, when there are as many as are possible? */
+static struct rdi_path *discovery_useless(const struct rdinit_dev *dev)
 {
-	if (rec->trtype != NVMF_TRTYPE_RDMA || rec->subtype != NVME_NQN_NVME ||
-	    (rec->adrfam != NVMF_ADDR_FAMILY_IP4 && rec->adrfam != NVMF_ADDR_FAMILY_IP6) ||
-	    strcmp(rec->subnqn, d->uri.subnqn) != 0)
+	unsigned int i, n = dev->n_paths;
+
+	for (i = 0; n == RDINIT_DEV_PATHS_MAX && i < n; i++)
+		if (dev->paths[i]->unlisted && dev->paths[i]->state == RDINIT_DEV_PATH_FAILED)
+			return dev->paths[i];
+	return NULL;
+}
+
+/* The address of @rec, as a URI of the subsystem. Returns false when it is none for us. */
+static bool discovery_uri(const struct rdi_discovery *d, const struct rdinit_discovery_record *rec,
+			  struct rdinit_uri *uri)
+{
+	if (rec->trtype != NVMF_TRTYPE_RDMA ||
+	    (rec->adrfam != NVMF_ADDR_FAMILY_IP4 && rec->adrfam != NVMF_ADDR_FAMILY_IP6))
 		return false;
 	if (!rec->traddr[0] || strlen(rec->traddr) >= sizeof(uri->traddr) ||
 	    strlen(rec->trsvcid) >= sizeof(uri->trsvcid))
@@ -185,22 +201,101 @@ static bool discovery_path(const struct rdi_discovery *d, const struct rdinit_di
 	return true;
 }
 
+/* Is @rec a path to the subsystem? */
+static bool discovery_is_path(const struct rdi_discovery *d,
+			      const struct rdinit_discovery_record *rec, struct rdinit_uri *uri)
+{
+	return rec->subtype == NVME_NQN_NVME && strcmp(rec->subnqn, d->uri.subnqn) == 0 &&
+	       discovery_uri(d, rec, uri);
+}
+
+/* A path, new or known. Returns false when there is no room for it. */
+static bool discovery_add(struct rdi_discovery *d, const struct rdinit_uri *uri)
+{
+	struct rdi_path *path = discovery_find(d, uri);
+	int n;
+
+	if (path) {
+		/* The caller's own paths stay the caller's. */
+		if (path->discovery)
+			rdi_path_list(path, d);
+		return true;
+	}
+	path = discovery_useless(d->dev);
+	if (path) {
+		rdi_path_replace(path, uri, d);
+		return true;
+	}
+	n = rdi_dev_add_path(d->dev, uri, d->host_traddr, "rdinit_dev_open");
+	if (n >= 0)
+		d->dev->paths[n]->discovery = d;
+	else
+		rd_warn(d->dev->h.log, RD_LOG_INIT, "%s", rdinit_get_error());
+	return n >= 0;
+}
+
+/* The log refers to another discovery controller. */
+static void discovery_refer(struct rdi_discovery *d, const struct rdinit_uri *uri)
+{
+	struct rdi_discovery *last = d->dev->discovery;
+	unsigned int n = 1;
+
+	while (!same_address(&last->uri, uri) && last->next) {
+		last = last->next;
+		n++;
+	}
+	if (same_address(&last->uri, uri))
+		return;
+	if (n == RDI_DISCOVERY_MAX ||
+	    rdi_discovery_create(d->dev, uri, d->host_traddr, &last->next))
+		rd_warn(d->dev->h.log, RD_LOG_INIT,
+			"%s: its referral to %s is not followed: %u discovery controllers are "
+			"known, "
+			"or there is no memory",
+			d->address, uri->traddr, n);
+	else
+		discovery_start(last->next);
+}
+
+/* What the log no longer has; an empty one is a target that has only begun, maybe. */
+static void discovery_unlist(struct rdi_discovery *d)
+{
+	unsigned int i, n = d->dev->n_paths;
+	struct rdinit_uri uri;
+	size_t k;
+
+	for (i = 0; i < n; i++) {
+		struct rdi_path *path = d->dev->paths[i];
+
+		if (path->discovery != d || path->unlisted)
+			continue;
+		for (k = 0; k < d->log->count; k++)
+			if (discovery_is_path(d, &d->log->records[k], &uri) &&
+			    same_address(&path->uri, &uri))
+				break;
+		if (k == d->log->count)
+			rdi_path_unlist(path);
+	}
+}
+
 static void discovery_take(struct rdi_discovery *d)
 {
 	unsigned int found = 0;
 	struct rdinit_uri uri;
 	size_t i;
 
+	/* First what makes room. */
+	for (i = 0; i < d->log->count; i++)
+		found += discovery_is_path(d, &d->log->records[i], &uri);
+	if (found)
+		discovery_unlist(d);
 	for (i = 0; i < d->log->count; i++) {
-		if (!discovery_path(d, &d->log->records[i], &uri))
-			continue;
-		found++;
-		if (discovery_knows(d, &uri))
-			continue;
-		if (rdi_dev_add_path(d->dev, &uri, d->host_traddr, "rdinit_dev_open") < 0) {
-			rd_warn(d->dev->h.log, RD_LOG_INIT, "%s", rdinit_get_error());
+		const struct rdinit_discovery_record *rec = &d->log->records[i];
+
+		if (rec->subtype == NVME_NQN_DISC && discovery_uri(d, rec, &uri))
+			discovery_refer(d, &uri);
+		if (discovery_is_path(d, rec, &uri) && !discovery_add(d, &uri))
 			break; /* the log can have thousands of records */
-		}
 	}
 	d->err = 0;
 	if (found == 0) {
@@ -243,16 +338,26 @@ static void discovery_read(struct rdi_discovery *d)
 
 /* ---- life ---- */
 
+void rdi_discovery_start(struct rdi_discovery *d)
+{
+	for (; d; d = d->next)
+		discovery_start(d);
+}
+
 void rdi_discovery_stop(struct rdi_discovery *d)
 {
-	rd_timer_stop(d->dev->h.loop, &d->timer);
-	rdi_resolver_cancel(&d->resolver);
-	rd_defer(d->dev->h.loop, &d->drop, RD_DEFER_NEXT);
+	for (; d; d = d->next) {
+		rd_timer_stop(d->dev->h.loop, &d->timer);
+		rdi_resolver_cancel(&d->resolver);
+		rd_defer(d->dev->h.loop, &d->drop, RD_DEFER_NEXT);
+	}
 }
 
 bool rdi_discovery_pending(const struct rdi_discovery *d)
 {
-	return d && !d->answered;
+	while (d && d->answered)
+		d = d->next;
+	return d != NULL;
 }
 
 int rdi_discovery_error(const struct rdi_discovery *d, const char **text)
@@ -284,15 +389,10 @@ int rdi_discovery_create(struct rdinit_dev *dev, const struct rdinit_uri *uri,
 	return 0;
 }
 
-void rdi_discovery_free(struct rdi_discovery **discovery)
+static void discovery_free(struct rdi_discovery *d)
 {
-	struct rdi_discovery *d = *discovery;
-	struct rd_loop *loop;
+	struct rd_loop *loop = d->dev->h.loop;
 
-	if (!d)
-		return;
-	*discovery = NULL;
-	loop = d->dev->h.loop;
 	rd_timer_stop(loop, &d->timer);
 	rd_defer_cancel(loop, &d->drop);
 	rdi_resolver_cancel(&d->resolver);
@@ -301,4 +401,15 @@ void rdi_discovery_free(struct rdi_discovery **discovery)
 	discovery_drop(&d->drop);
 	free(d->host_traddr);
 	free(d);
+}
+
+void rdi_discovery_free(struct rdi_discovery **discovery)
+{
+	struct rdi_discovery *d = *discovery, *next;
+
+	*discovery = NULL;
+	for (; d; d = next) {
+		next = d->next;
+		discovery_free(d);
+	}
 }

@@ -16,6 +16,8 @@
 /* Delays between attempts begin at this part of the longest one. */
 #define BACKOFF_PARTS 16
 
+#define UNLISTED_TEXT "; the discovery log has no record of it any more"
+
 uint64_t rdi_backoff_ns(unsigned int n, uint64_t max_ns, uint32_t random)
 {
 	uint64_t ns = max_ns / BACKOFF_PARTS;
@@ -91,7 +93,9 @@ static void path_schedule(struct rdi_path *path)
 	uint64_t loss = dev->opts.ctrl_loss_tmo_ms * RD_NSEC_PER_MSEC;
 	unsigned int n = path->attempts;
 
-	if (path_is_final(path)) {
+	if (path->unlisted)
+		path_append(path, UNLISTED_TEXT);
+	if (path->unlisted || path_is_final(path)) {
 		path_give_up(path);
 		return;
 	}
@@ -285,6 +289,39 @@ void rdi_path_start(struct rdi_path *path)
 	if (rc)
 		rdi_path_fail(path, rc, 0, "cannot resolve %s: %s", path->uri.traddr,
 			      strerror(-rc));
+}
+
+void rdi_path_list(struct rdi_path *path, const struct rdi_discovery *discovery)
+{
+	bool again = path->unlisted;
+
+	path->discovery = discovery;
+	path->unlisted = false;
+	if (again && path->state == RDINIT_DEV_PATH_FAILED)
+		rdi_path_start(path);
+}
+
+void rdi_path_unlist(struct rdi_path *path)
+{
+	path->unlisted = true;
+	if (path->state != RDINIT_DEV_PATH_WAITING)
+		return; /* one that is live ends by itself, and is not tried again then */
+	path_append(path, UNLISTED_TEXT);
+	path_give_up(path);
+}
+
+void rdi_path_replace(struct rdi_path *path, const struct rdinit_uri *uri,
+		      const struct rdi_discovery *discovery)
+{
+	/* What else belongs to the old address is read or compared anew before it is live. */
+	path->uri = *uri;
+	path->addr_next = 0;
+	path->address[0] = '\0';
+	path->live_at = 0;
+	path->losses = 0;
+	path->discovery = discovery;
+	path->unlisted = false;
+	rdi_path_start(path);
 }
 
 void rdi_path_live(struct rdi_path *path)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from t_loop import LONG, NQN, SCALE, each, main, preloaded, program, requires_native, test, wait_for
+from t_loop import LONG, NQN, SCALE, each, main, preloaded, program, requires_native, test, to_yaml, wait_for
 from t_proxy import Proxy
 
 # How long one scenario goes on failing, in rounds; by the clock in a long run.
@@ -319,9 +319,62 @@ def a_discovery_controller_names_the_paths(t):
     dev.proc.expect(r'^event path 1 live', since=mark)
     t.config([disk(t)], listeners=[{}])
     target.reload('1 listeners removed')
-    dev.proc.expect(r'^event path 1 lost', since=mark)
+    dev.proc.expect(r'^event path 1 failed: .*the discovery log has no record of it any more', since=mark)
     dev.goes_on()
     t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def addresses_that_come_and_go_do_not_use_up_the_paths(t):
+    """More of them than a device has paths, each on another port, while the first one stays."""
+    target = t.target(config=t.config([disk(t)], listeners=[{}]))
+    dev = Device(t, [target.uri()], '--discovery', 1)
+    seen = set()
+    for _ in range(18):
+        mark = dev.proc.mark()
+        t.config([disk(t)], listeners=[{}, {}])
+        target.reload('1 listeners added')
+        index = dev.proc.expect(r'^event path (\d+) live', since=mark)[1]
+        seen.add(index)
+        t.config([disk(t)], listeners=[{}])
+        target.reload('1 listeners removed')
+        dev.proc.expect(rf'^event path {index} failed: .*no record of it', since=mark)
+    t.ok(len(seen) > 1 and '0' not in seen, f'paths {seen}')
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def a_path_whose_record_comes_back_is_connected_again(t):
+    target = t.target(config=t.config([disk(t)], listeners=[{}, {}]))
+    port = target.listeners[1][1]
+    dev = Device(t, [target.uri()], '--discovery', 1)
+    dev.proc.expect(r'^event path 1 live')
+    mark = dev.proc.mark()
+    t.config([disk(t)], listeners=[{}])
+    target.reload('1 listeners removed')
+    dev.proc.expect(r'^event path 1 failed', since=mark)
+    mark = dev.proc.mark()
+    t.config([disk(t)], listeners=[{}, {'port': port}])
+    target.reload('1 listeners added')
+    dev.proc.expect(r'^event path 1 live', since=mark)
+    dev.goes_on()
+    dev.finish()
+
+
+@test
+def referrals_are_followed(t):
+    """To a controller that has the paths, and back to the one they came from."""
+    target = t.target([disk(t)], name='rdtarget_disk')
+    front = t.config(subsystems=[], name='front.yaml')
+    with open(front, 'a', encoding='utf-8') as f:
+        f.write(to_yaml({'referrals': [{'address': target.addr, 'port': target.port}]}) + '\n')
+    first = t.target(config=front, name='rdtarget_front')
+    dev = Device(t, [first.uri()], '--discovery', 1)
+    dev.proc.expect(r'^event path 0 live')
+    dev.goes_on()
     dev.finish()
 
 
