@@ -158,6 +158,9 @@ int cli_monitor(const struct cli_options *o)
 	struct cli_session s;
 	int rc;
 
+	if (cli_num(o, CLI_ARG_EVENTS, UINT64_MAX) == 0)
+		return cli_usage_error("--events: found 0, expected 1 or more events; without "
+				       "--events monitor goes on until SIGINT");
 	opts.ctrl.event_fn = on_async_event;
 	opts.ctrl.event_user = &m;
 	/* A discovery controller goes away by itself without one. */

@@ -24,6 +24,15 @@ static const struct cli_opt host[] = {
 	HOSTID,
 };
 
+#define HOST_TRADDR \
+	OTHER("host-traddr", 'w', OPT_HOST_TRADDR, "ADDR", "local address to connect from")
+
+static const struct cli_opt host_addr[] = {
+	HOSTNQN,
+	HOSTID,
+	HOST_TRADDR,
+};
+
 static const struct cli_opt target[] = {
 	OTHER("transport", 't', OPT_TRANSPORT, "TYPE", "transport type; only rdma is supported"),
 	OTHER("traddr", 'a', OPT_TRADDR, "HOST", "address or name of the target, instead of a URI"),
@@ -31,7 +40,7 @@ static const struct cli_opt target[] = {
 	OTHER("nqn", 'n', OPT_NQN, "NQN", "NQN of the subsystem"),
 	HOSTNQN,
 	HOSTID,
-	OTHER("host-traddr", 'w', OPT_HOST_TRADDR, "ADDR", "local address to connect from"),
+	HOST_TRADDR,
 };
 
 static const struct cli_opt connection[] = {
@@ -170,6 +179,7 @@ static const struct cli_opt bench[] = {
 
 GROUP(cli_g_target, "Target", target);
 GROUP(cli_g_host, "Host", host);
+GROUP(cli_g_host_addr, "Host", host_addr);
 GROUP(cli_g_connection, "Connection", connection);
 GROUP(cli_g_auth, "Authentication", authentication);
 GROUP(cli_g_output, "Output", output);

@@ -293,6 +293,9 @@ int cli_top(const struct cli_options *o)
 	if (interval < TOP_LEAST_NS)
 		return cli_usage_error("--interval: \"%s\" is less than 10ms",
 				       o->arg[CLI_ARG_INTERVAL].text);
+	if (cli_num(o, CLI_ARG_EVENTS, TOP_FOREVER) == 0)
+		return cli_usage_error("--count: found 0, expected 1 or more updates; without "
+				       "--count top goes on until SIGINT");
 	cli_signals_start(&in);
 	rc = top_add_all(&t);
 	if (!rc)

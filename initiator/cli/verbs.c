@@ -124,7 +124,8 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "rdinit top nvme+rdma://192.0.2.1/nqn.2026-01.org.example:disk1 "
 			   "nvme+rdma://192.0.2.2/nqn.2026-01.org.example:disk1",
-		.groups = {&cli_g_top, &cli_g_host, &cli_g_connection, &cli_g_auth, &cli_g_output},
+		.groups = {&cli_g_top, &cli_g_host_addr, &cli_g_connection, &cli_g_auth,
+			   &cli_g_output},
 		.run = cli_top,
 	},
 	{
@@ -441,8 +442,8 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "rdinit cp disk.img nvme+rdma://192.0.2.1/nqn.2026-01.org.example:disk1 "
 			   "--verify",
-		.groups = {&cli_g_cp, &cli_g_recovery, &cli_g_host, &cli_g_connection, &cli_g_auth,
-			   &cli_g_output},
+		.groups = {&cli_g_cp, &cli_g_recovery, &cli_g_host_addr, &cli_g_connection,
+			   &cli_g_auth, &cli_g_output},
 		.run = cli_cp,
 	},
 	{

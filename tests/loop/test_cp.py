@@ -489,6 +489,7 @@ def a_reserved_namespace(t):
       ('a descriptor that is closed', ['a', 'b', '--progress=77'], '--progress: descriptor 77 is not open'),
       ('a pipe verified', ['-', '/dev/null', '--verify'], '--verify: standard input cannot be read a second time'),
       ('a pipe continued', ['-', '/dev/null', '--resume=j'], '--resume: a copy of standard input cannot be'),
+      ('a journal without a name', ['a', 'b', '--resume='], '--resume: the name of the journal is empty'),
       ('another scheme', ['nvme+tcp://h/n', '-'], 'does not start with nvme.rdma://'),
       ('a time that is none', ['/dev/null', 'nvme+rdma://h/nqn.2024-01.test:x', '--ctrl-loss-tmo=5s'],
        '--ctrl-loss-tmo: "5s" is not a number of seconds from 0 to 4000000, or -1 for no limit'),
@@ -499,6 +500,13 @@ def a_reserved_namespace(t):
 @no_fabric
 def a_command_line_that_is_wrong(t, args, says):
     t.match(says, t.rdinit('cp', *args, rc=2, input=b'').err)
+
+
+@test
+def copies_from_the_local_address_that_was_asked_for(t):
+    target = t.target([t.namespace(size=MIB, backend='memory')])
+    t.rdinit('cp', target.uri(), '/dev/null', '--host-traddr', '127.0.0.9')
+    t.eq(set(re.findall(r'connected from ([0-9.]+):', target.text())), {'127.0.0.9'}, 'addresses of the host')
 
 
 # ---- progress ----

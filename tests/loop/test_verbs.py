@@ -279,6 +279,11 @@ def monitor(t, target, *args):
 
 
 @test
+def monitor_does_not_wait_for_no_event(t):
+    t.match('--events: found 0, expected 1 or more', t.rdinit('monitor', 'nvme+rdma://127.0.0.1:1', '--events=0', rc=2).err)
+
+
+@test
 def monitor_prints_events(t):
     """The log page is read, so that the second change is an event as well."""
     target, grow = grows(t)

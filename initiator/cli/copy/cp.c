@@ -58,6 +58,9 @@ static int cp_get_options(struct cp_copy *c)
 	c->flush = !cli_given(o, CLI_ARG_NO_FLUSH);
 	c->verify = cli_given(o, CLI_ARG_VERIFY);
 	c->run.journal = cli_given(o, CLI_ARG_RESUME) ? o->arg[CLI_ARG_RESUME].text : NULL;
+	if (c->run.journal && !c->run.journal[0])
+		return cli_usage_error("--resume: the name of the journal is empty; give a file, "
+				       "which need not exist");
 	c->run.progress_fd = (int)cli_num(o, CLI_ARG_PROGRESS, UINT64_MAX);
 	if (c->run.progress_fd >= 0 && fcntl(c->run.progress_fd, F_GETFL) < 0)
 		return cli_usage_error("--progress: descriptor %d is not open; a shell opens it "
