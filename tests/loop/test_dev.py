@@ -90,6 +90,25 @@ def a_killed_target_that_comes_back_is_not_noticed(t, threads, args):
 
 
 @test
+def a_target_that_is_killed_comes_back_at_its_address(t):
+    """And without a proxy in between, so at the same port."""
+    config = t.config([disk(t)])
+    target = t.target(config=config, name='rdtarget_first')
+    dev = Device(t, [target.uri()])
+    for number in rounds(2):
+        dev.goes_on()
+        mark = dev.proc.mark()
+        target.kill()
+        dev.proc.expect(r'^event path 0 lost', since=mark)
+        config = t.config([disk(t)], listener={'port': target.port})
+        target = t.target(config=config, name=f'rdtarget{number}')
+        dev.proc.expect(r'^event device live', since=mark)
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
 def the_caller_does_not_notice_the_loss_of_one_of_two_paths(t):
     target = t.target([disk(t)])
     proxies = [Proxy(t, target.addr, target.port) for _ in range(2)]
