@@ -34,12 +34,17 @@ void cli_passthru_make(const struct cli_command *c, struct rdinit_passthru *pt)
 		pt->flags = RDINIT_PASSTHRU_WRITE;
 }
 
-int cli_admin(struct cli_session *s, const struct cli_command *c, uint64_t *result)
+int cli_admin_try(struct cli_session *s, const struct cli_command *c, uint64_t *result)
 {
 	struct rdinit_passthru pt;
 
 	cli_passthru_make(c, &pt);
-	return rdinit_admin_passthru(s->ctrl, &pt, result) ? cli_lib_error() : CLI_OK;
+	return rdinit_admin_passthru(s->ctrl, &pt, result);
+}
+
+int cli_admin(struct cli_session *s, const struct cli_command *c, uint64_t *result)
+{
+	return cli_admin_try(s, c, result) ? cli_lib_error() : CLI_OK;
 }
 
 int cli_io_try(struct cli_session *s, const struct cli_command *c, uint64_t *result)

@@ -20,7 +20,8 @@ void cli_passthru_make(const struct cli_command *c, struct rdinit_passthru *pt);
 /* Returns CLI_OK, or CLI_FAILED after printing the status as text. */
 int cli_admin(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 int cli_io(struct cli_session *s, const struct cli_command *c, uint64_t *result);
-/* As rdinit_io_passthru(): prints nothing. */
+/* As rdinit_admin_passthru() and rdinit_io_passthru(): they print nothing. */
+int cli_admin_try(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 int cli_io_try(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 /* Identify with the controller identifier of CDW10 and the CSI of CDW11. */
 int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t nsid, void *data);

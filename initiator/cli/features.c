@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* get-feature and set-feature. */
+#include <errno.h>
 #include <inttypes.h>
 #include <nvme/types.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #define OPC_SET_FEATURES 0x09
 #define OPC_GET_FEATURES 0x0a
+#define FID_MAX          255u
 #define SAVE             (1u << 31)
 #define SEL_SUPPORTED    3u
 #define EXHID            1u /* host identifier of 128 bits, the only one over Fabrics */
@@ -108,10 +110,9 @@ static void explain_feature(unsigned int fid, uint32_t v)
 
 static const char *const selects[] = {"current", "default", "saved", "supported capabilities"};
 
-static int show_feature(const struct cli_options *o, unsigned int sel, uint64_t result,
-			const unsigned char *data, uint32_t len)
+static int show_feature(const struct cli_options *o, unsigned int fid, unsigned int sel,
+			uint64_t result, const unsigned char *data, uint32_t len)
 {
-	unsigned int fid = (unsigned int)o->arg[CLI_ARG_FID].n;
 	uint32_t v = (uint32_t)result;
 	json_t *obj;
 
@@ -137,9 +138,9 @@ static int show_feature(const struct cli_options *o, unsigned int sel, uint64_t 
 	return cli_finish_output();
 }
 
-static int get_feature(struct cli_session *s, const struct cli_options *o)
+/* Returns 0, the library's error, which has not been printed, or CLI_FAILED after printing why. */
+static int get_one_feature(struct cli_session *s, const struct cli_options *o, unsigned int fid)
 {
-	unsigned int fid = (unsigned int)o->arg[CLI_ARG_FID].n;
 	unsigned int sel = (unsigned int)cli_num(o, CLI_ARG_SEL, 0);
 	struct cli_command c = {.opcode = OPC_GET_FEATURES, .nsid = nsid_of(o)};
 	uint64_t result = 0;
@@ -151,11 +152,32 @@ static int get_feature(struct cli_session *s, const struct cli_options *o)
 	c.data = c.len ? calloc(1, c.len) : NULL;
 	if (c.len && !c.data)
 		return cli_error("no memory for %u bytes", c.len);
-	rc = cli_admin(s, &c, &result);
+	rc = cli_admin_try(s, &c, &result);
 	if (!rc)
-		rc = show_feature(o, sel, result, c.data, c.len);
+		rc = show_feature(o, fid, sel, result, c.data, c.len);
 	free(c.data);
 	return rc;
+}
+
+static int get_feature(struct cli_session *s, const struct cli_options *o)
+{
+	int rc = get_one_feature(s, o, (unsigned int)o->arg[CLI_ARG_FID].n);
+
+	return rc < 0 ? cli_lib_error() : rc;
+}
+
+/* Those that the controller answers. */
+static int get_all_features(struct cli_session *s, const struct cli_options *o)
+{
+	unsigned int fid;
+	int rc = CLI_OK;
+
+	for (fid = 1; fid <= FID_MAX && !rc; fid++) {
+		rc = get_one_feature(s, o, fid);
+		if (rc == -EIO)
+			rc = CLI_OK;
+	}
+	return rc < 0 ? cli_lib_error() : rc;
 }
 
 static int set_one_feature(struct cli_session *s, const struct cli_options *o)
@@ -195,8 +217,12 @@ static const char missing[] = "--feature-id is missing: the feature, such as 0x7
 
 int cli_get_feature(const struct cli_options *o)
 {
-	if (!cli_given(o, CLI_ARG_FID))
+	if (!cli_given(o, CLI_ARG_FID) &&
+	    (o->format == CLI_JSON || cli_given(o, CLI_ARG_RAW) || cli_given(o, CLI_ARG_DATA_LEN) ||
+	     cli_given(o, CLI_ARG_CDW11)))
 		return cli_usage_error("%s", missing);
+	if (!cli_given(o, CLI_ARG_FID))
+		return cli_with_ctrl(o, get_all_features);
 	return cli_with_ctrl(o, get_feature);
 }
 

@@ -126,7 +126,9 @@ static const struct cli_opt endurance[] = {
 	    "namespace identifier (default: the NSID of the URI, else 0)")
 
 static const struct cli_opt get_feature[] = {
-	FID,
+	NUM("feature-id", 'f', CLI_ARG_FID, "N", 255,
+	    "feature identifier (default: all features; required with --output-format=json, "
+	    "--data-len, --cdw11 and --raw-binary)"),
 	FEATURE_NSID,
 	NUM("sel", 's', CLI_ARG_SEL, "N", 3,
 	    "0 current (default), 1 default, 2 saved, 3 supported capabilities"),

@@ -301,6 +301,8 @@ const struct cli_verb cli_verbs[] = {
 		.name = "get-feature",
 		.family = features,
 		.summary = "Print a feature of the controller",
+		.text = "Print a feature. Without --feature-id all features are printed that the "
+			"controller answers; those of namespaces need a namespace.",
 		.json = true,
 		.example = "--feature-id=7",
 		.groups = {&cli_g_get_feature, FABRIC},

@@ -59,7 +59,7 @@ COMMAND_LINE = (
     ('get-log without an id', ['get-log', DISK, '-l', '4'], '--log-id is missing'),
     ('get-log without a length', ['get-log', DISK, '-i', '2'], '--log-len is missing'),
     ('a length that is no multiple', ['get-log', DISK, '-i', '2', '-l', '5'], '--log-len: 5 is not a multiple of 4'),
-    ('get-feature without one', ['get-feature', DISK], '--feature-id is missing.*fid-support-effects-log'),
+    ('get-feature without one', ['get-feature', DISK, '-o', 'json'], '--feature-id is missing.*fid-support-effects-log'),
     ('set-feature without a value', ['set-feature', DISK, '-f', '4'], '--value is missing'),
     ('get-property without an offset', ['get-property', DISK], '--offset is missing.*0x1c CSTS'),
     ('set-property without a value', ['set-property', DISK, '-o', '0x14'], '--value is missing'),

@@ -253,6 +253,9 @@ def features_and_properties(t):
     target = serve(t)
     t.match(r'get-feature:0x81 \(Host Identifier\)', run(t, target, 'get-feature', 'sub', ['-f', '0x81']).text)
     t.eq(json_of(t, target, 'get-feature', 'sub', ['-f', '0x81'])['data'], HOST.replace('-', ''))
+    shown = re.findall(r'(?m)^get-feature:0x(\w\w) \((.*)\), current value', run(t, target, 'get-feature', 'ns', []).text)
+    t.ok({('07', 'Number of Queues'), ('0f', 'Keep Alive Timer'), ('83', 'Reservation Persistence')} <= set(shown),
+         f'features {shown}')
     regs = json_of(t, target, 'show-regs', 'sub')
     t.eq((regs['vs'], regs['csts']), (0x20000, 1))
     t.match(r'(?m)^csts    : 1\n\tReady \(RDY\): yes', run(t, target, 'show-regs', 'sub', ['-H']).text)
