@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 
+import t_auth
 from t_loop import (NQN, SANITIZED, Failure, Skip, each, main, preloaded, program, requires_disk, requires_engine, requires_program,
                     test, wait_for)
 from t_proxy import Proxy
@@ -72,6 +73,20 @@ def clients_are_told_what_a_namespace_can_do(t):
                       ('block_size_minimum', 4096)):
         got = info[key]
         t.eq(int(str(got).split()[0]) if isinstance(want, int) and not isinstance(want, bool) else got, want, key)
+
+
+@test
+def a_target_that_demands_authentication(t):
+    requires_tools('nbdinfo')
+    name = 'nqn.2024-01.test:nbdkit'
+    target = t_auth.serve(t, host=name, hosts=[name], ctrl_secret=t_auth.CTRL_SECRET)
+    keys = [f'dhchap-secret-file={t.path("host.key")}', f'dhchap-ctrl-secret-file={t.path("host.ctrl.key")}']
+    nbdkit(t, target.uri(), 'nbdinfo --size "$uri"', f'hostnqn={name}', *keys)
+    target.expect(f'authenticated host {name} .*and the controller$')
+    res = nbdkit(t, target.uri(), 'nbdinfo --size "$uri"', f'hostnqn={name}', rc=1)
+    t.match('there is no secret for host NQN', res.err)
+    res = nbdkit(t, target.uri(), 'true', 'dhchap-secret-file=DHHC-1:00:AAEC', rc=1)
+    t.ok('is the name of a file with a secret' in res.err and 'AAEC' not in res.err, res.err)
 
 
 @test

@@ -14,6 +14,7 @@
 #include <nbdkit-plugin.h>
 
 #include "disk.h"
+#include "rdinit_auth.h"
 
 #define THREAD_MODEL   NBDKIT_THREAD_MODEL_PARALLEL
 
@@ -30,7 +31,10 @@ static struct {
 	char *hostid;
 	char *provider;
 	char *host_traddr;
+	char *secret_file;
+	char *ctrl_secret_file;
 } strings;
+static struct rdinit_auth_opts auth; /* likewise */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Under @lock: */
@@ -49,6 +53,7 @@ static void rdn_load(void)
 {
 	rdinit_ctrl_opts_init(&config.ctrl);
 	rdinit_dev_opts_init(&config.dev);
+	rdinit_auth_opts_init(&auth);
 	rdinit_uri_init(&config.discovery);
 	config.dev.channels = QUEUES_DEFAULT;
 }
@@ -59,6 +64,8 @@ static void rdn_unload(void)
 	free(strings.hostid);
 	free(strings.provider);
 	free(strings.host_traddr);
+	free(strings.secret_file);
+	free(strings.ctrl_secret_file);
 }
 
 static int rdn_set_string(char **to, const char **option, const char *value)
@@ -69,6 +76,21 @@ static int rdn_set_string(char **to, const char **option, const char *value)
 		return 0;
 	nbdkit_error("out of memory");
 	return -1;
+}
+
+/* The file is opened when the first client comes; nbdkit has another working directory then. */
+static int rdn_set_secret(char **to, const char **option, const char *key, const char *value)
+{
+	if (strncmp(value, "DHHC-1:", 7) == 0) {
+		nbdkit_error("%s= is the name of a file with a secret, not the secret itself, "
+			     "which every user of the machine could read",
+			     key);
+		return -1;
+	}
+	free(*to);
+	*option = *to = nbdkit_realpath(value);
+	config.ctrl.auth = &auth;
+	return *to ? 0 : -1;
 }
 
 static int rdn_set_uri(struct rdinit_uri *to, const char *key, const char *value)
@@ -169,6 +191,11 @@ static int rdn_config(const char *key, const char *value)
 		return rdn_set_string(&strings.hostid, &config.ctrl.hostid, value);
 	if (strcmp(key, "host-traddr") == 0)
 		return rdn_set_string(&strings.host_traddr, &config.ctrl.host_traddr, value);
+	if (strcmp(key, "dhchap-secret-file") == 0)
+		return rdn_set_secret(&strings.secret_file, &auth.secret_file, key, value);
+	if (strcmp(key, "dhchap-ctrl-secret-file") == 0)
+		return rdn_set_secret(&strings.ctrl_secret_file, &auth.ctrl_secret_file, key,
+				      value);
 	if (strcmp(key, "provider") == 0)
 		return rdn_set_string(&strings.provider, &config.ctrl.provider, value);
 	nbdkit_error("\"%s\" is not a parameter of this plugin: `nbdkit rdinit --help` lists them",
@@ -404,6 +431,8 @@ static struct nbdkit_plugin plugin = {
 		"hostnqn=<NQN>              our host NQN (default: /etc/nvme/hostnqn, or derived)\n"
 		"hostid=<UUID>              our host identifier (default: /etc/nvme/hostid, or "
 		"derived)\n"
+		"dhchap-secret-file=<FILE>  our secret of DH-HMAC-CHAP\n"
+		"dhchap-ctrl-secret-file=<FILE> that of the target, which has to prove itself\n"
 		"host-traddr=<ADDRESS>      local address to connect from\n"
 		"provider=<NAME>            auto, iwarp or verbs (default auto)",
 	.load = rdn_load,
