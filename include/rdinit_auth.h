@@ -173,6 +173,22 @@ int rdinit_qpair_authenticate(struct rdinit_qpair *qpair, const struct rdinit_au
 int rdinit_qpair_authenticate_async(struct rdinit_qpair *qpair, const struct rdinit_auth_opts *opts,
 				    rdinit_complete_fn fn, void *user);
 
+struct rdinit_dev; /* of rdinit_dev.h */
+
+/**
+ * @brief Give a device other secrets, for what it connects from now on.
+ *
+ * Queues that are connected keep the secrets that they have. A path that was given up because of
+ * the old secrets is tried again by rdinit_dev_reconnect().
+ *
+ * @param dev  The handle, in any state.
+ * @param opts The secrets; owned by the caller, not used after return.
+ * @return 0; -EINVAL (an option is not possible, or a secret is malformed or missing), -errno of
+ *         reading a secret, -EDEADLK (called from an event callback of the device), -ENOMEM. Any
+ *         thread.
+ */
+int rdinit_dev_set_auth(struct rdinit_dev *dev, const struct rdinit_auth_opts *opts);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -131,6 +131,33 @@ int rdinit_dev_reconnect(struct rdinit_dev *dev)
 	return rc;
 }
 
+int rdinit_dev_set_auth(struct rdinit_dev *dev, const struct rdinit_auth_opts *opts)
+{
+	struct rdi_auth_keys *keys;
+	unsigned int i;
+	int rc = rdi_auth_keys_create(__func__, opts, &keys);
+
+	if (!rc)
+		rc = rdi_dev_lock(dev, __func__);
+	if (rc) {
+		rdi_auth_keys_unref(&keys);
+		return rc;
+	}
+	rdi_auth_keys_unref(&dev->auth);
+	dev->auth = keys;
+	/* The queues of channels are made on these. */
+	for (i = 0; i < atomic_load(&dev->n_paths); i++) {
+		struct rdinit_ctrl *ctrl = dev->paths[i]->ctrl;
+
+		if (ctrl) {
+			rdi_auth_keys_unref(&ctrl->auth);
+			ctrl->auth = rdi_auth_keys_ref(keys);
+		}
+	}
+	rdi_dev_unlock(dev);
+	return 0;
+}
+
 /* ---- opening and processing ---- */
 
 int rdinit_dev_open_async(struct rdinit_dev *dev, rdinit_complete_fn fn, void *user)

@@ -3,6 +3,7 @@
 may also be hostile. The host refuses it then, says why, and the secrets are nowhere to be found."""
 
 import os
+import random
 import re
 import struct
 import sys
@@ -12,6 +13,7 @@ import auth_peer as au
 import nvmf_peer as nv
 import t_auth
 from t_loop import Skip, each, main, program, test, wait_for
+from t_proxy import Proxy
 
 HOST_SECRET, CTRL_SECRET = bytes(range(32)), bytes(range(0x80, 0xA0))
 HOSTNQN = 'nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6'
@@ -147,6 +149,24 @@ def rdtarget_and_rdinit_say_what_is_wrong(t):
         args = [] if secrets is None else keys(t, **secrets)
         t.match(said, t.rdinit('id-ctrl', target.uri(), '--hostnqn', HOSTNQN, *args, rc=1).err)
     t.rdinit('id-ctrl', target.uri(), '--hostnqn', HOSTNQN, *keys(t, ctrl=CTRL_SECRET))
+
+
+@test
+def a_device_authenticates_whenever_it_connects(t):
+    """Two paths, each of which is lost once: new controllers and queues authenticate."""
+    subsystem = t_auth.subsystem(t, host=HOSTNQN, hosts=[HOSTNQN], ctrl_secret=CTRL_SECRET, dhchap_dhgroups=['ffdhe2048'])
+    target = t.target([t.namespace(1, size='8MiB', qos={'write_bandwidth': '3MiB'})], subsystem=subsystem)
+    proxies = [Proxy(t, target.addr, target.port) for _ in range(2)]
+    data = random.Random(29).randbytes(8 << 20)
+    proc = t.spawn('cp', [program('rdinit'), 'cp', t.file('source', data), ','.join(p.uri(target) for p in proxies),
+                          '--progress', '2', '--reconnect-delay=1', '--hostnqn', HOSTNQN, *keys(t, ctrl=CTRL_SECRET)])
+    proc.expect(r'^copy [1-9]\d+ ')
+    for number, proxy in enumerate(proxies, 1):
+        proxy.reset()
+        proc.expect(f'path {number} is connected again')
+    t.eq(proc.wait(), 0, 'exit status')
+    target.expect(f'authenticated host {HOSTNQN} .*and the controller$')
+    t.same(t.rdinit('read', target.uri(), '--hostnqn', HOSTNQN, *keys(t, ctrl=CTRL_SECRET)).out, data)
 
 
 # ---- secrets as options ----

@@ -14,6 +14,7 @@
 #include "nvmf/auth_msg.h"
 #include "rdinit_auth.h"
 #include "suites.h"
+#include "t_dev.h"
 #include "t_fake.h"
 
 #define SECRET "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
@@ -366,6 +367,53 @@ static void freed_while_it_is_computed(void)
 	rdinit_ctrl_free(&ctrl);
 }
 
+/* A path comes back with the secrets that the device has then. */
+static void devices_change_secrets(void)
+{
+	struct rdinit_auth_opts auth;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	auth_reset();
+	rdinit_auth_opts_init(&auth);
+	auth.secret = SECRET;
+	d.ctrl_opts.auth = &auth;
+	t_dev_open(&d, 1);
+	CU_ASSERT_EQUAL(peer.replies, 2); /* the controller, and the channel's queue */
+	peer.secret = OTHER;
+	t_break(t_conn_to(&t_fake, 1, false), -ECONNRESET);
+	t_dev_pass(&d, 30000);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_WAITING);
+	CU_ASSERT_TRUE(peer.replies > 3); /* it is tried again: it may be a matter of time */
+	CU_ASSERT_EQUAL(rdinit_dev_set_auth(d.dev, NULL), -EINVAL);
+	auth.secret = OTHER;
+	CU_ASSERT_EQUAL(rdinit_dev_set_auth(d.dev, &auth), 0);
+	t_dev_pass(&d, 30000);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+	t_dev_free(&d);
+}
+
+/* One that has never worked is given up, until somebody asks for it. */
+static void devices_give_up(void)
+{
+	struct rdinit_auth_opts auth;
+	struct rdinit_uri uri;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	auth_reset();
+	rdinit_auth_opts_init(&auth);
+	auth.secret = OTHER;
+	d.ctrl_opts.auth = &auth;
+	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
+	rdinit_uri_init(&uri);
+	CU_ASSERT_EQUAL(rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x/1", &uri), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_add_path(d.dev, &uri, NULL), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_open(d.dev), -EKEYREJECTED);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_FAILED);
+	t_dev_free(&d);
+}
+
 static void options_are_checked(void)
 {
 	struct rdinit_auth_opts auth;
@@ -430,6 +478,8 @@ const struct t_case t_auth_cases[] = {
 	{"commands wait when the controller asks for it again", asked_for_again},
 	{"but not always", not_always_again},
 	{"freed, or lost, while Diffie-Hellman is computed", freed_while_it_is_computed},
+	{"devices change their secrets", devices_change_secrets},
+	{"a path whose secret never was right is given up", devices_give_up},
 	{"options and secrets are checked", options_are_checked},
 	{NULL, NULL},
 };
