@@ -72,6 +72,9 @@ static void report_refusal(const struct rdt_req *req, const struct nvmf_connect_
 		rd_addr_format((const struct sockaddr *)&qp->remote, addr), qp->cm_qid,
 		data ? ", host " : "", data ? quoted(data->hostnqn, host) : "",
 		data ? ", subsystem " : "", data ? quoted(data->subsysnqn, subsys) : "", why);
+	rdt_announce(rdt_req_target(req), "refused", "{s:s, s:s, s:s, s:s}", "address", addr,
+		     "hostnqn", data ? quoted(data->hostnqn, host) : "", "nqn",
+		     data ? quoted(data->subsysnqn, subsys) : "", "reason", why);
 }
 
 /* Why the controller's owner refuses an I/O queue. */

@@ -64,12 +64,19 @@ static void show_msg(struct rd_msg *msg)
 	rdt_ns_answer(post, 0);
 }
 
+static void announce_ns(const struct rdt_ns *ns, const char *name)
+{
+	rdt_announce(ns->subsys->target, name, "{s:s, s:i, s:I}", "nqn", ns->subsys->nqn, "nsid",
+		     (int)ns->nsid, "size", (json_int_t)(ns->blocks << ns->lbads));
+}
+
 static void ns_shown(struct rdt_ns *ns)
 {
 	ns->state = RDT_NS_LIVE;
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
 	rd_notice(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: added, %llu blocks",
 		  ns->subsys->nqn, ns->nsid, (unsigned long long)ns->blocks);
+	announce_ns(ns, "namespace-added");
 	control_finished(ns, 0, "");
 }
 
@@ -185,6 +192,7 @@ static void file_released(struct rdt_ns *ns)
 	struct rdt_target *t = ns->subsys->target;
 
 	rd_notice(t->log, RD_LOG_TARGET, "%s namespace %u: removed", ns->subsys->nqn, ns->nsid);
+	announce_ns(ns, "namespace-removed");
 	free_and_finish(ns, 0, "");
 }
 
@@ -219,6 +227,7 @@ static void log_slow_leave(struct rd_timer *timer)
 		"%s namespace %u: its removal still waits for I/O that the backend has not "
 		"completed, on %u of %u reactors",
 		ns->subsys->nqn, ns->nsid, ns->posts_left, ns->subsys->target->reactors_count);
+	announce_ns(ns, "stalled");
 }
 
 static void hide_msg(struct rd_msg *msg)
@@ -283,6 +292,7 @@ int rdt_control_ns_resize(struct rdt_ns *ns, uint64_t size, char *text, size_t t
 	rd_notice(t->log, RD_LOG_TARGET, "%s namespace %u: resized, %llu blocks, was %llu",
 		  ns->subsys->nqn, ns->nsid, (unsigned long long)blocks,
 		  (unsigned long long)before);
+	announce_ns(ns, "namespace-resized");
 	return 0;
 }
 
@@ -332,6 +342,7 @@ void rdt_control_subsys_show(struct rdt_subsys *ss)
 	pthread_mutex_unlock(&ss->lock);
 	rdt_discovery_changed(ss->target);
 	rd_notice(ss->target->log, RD_LOG_TARGET, "%s: added", ss->nqn);
+	rdt_announce(ss->target, "subsystem-added", "{s:s}", "nqn", ss->nqn);
 }
 
 void rdt_control_subsys_remove(struct rdt_subsys *ss)
@@ -345,4 +356,5 @@ void rdt_control_subsys_remove(struct rdt_subsys *ss)
 	pthread_mutex_unlock(&ss->lock);
 	rdt_discovery_changed(ss->target);
 	rd_notice(ss->target->log, RD_LOG_TARGET, "%s: removed", ss->nqn);
+	rdt_announce(ss->target, "subsystem-removed", "{s:s}", "nqn", ss->nqn);
 }

@@ -140,6 +140,10 @@ static void reloader_over(void *arg, const struct rdt_reload_result *result)
 	if (edit ? good : result->applied)
 		take_texts(r);
 	r->ended(r, result);
+	rdt_announce(r->target, "reload", "{s:s, s:b, s:i, s:i, s:s}", "cause",
+		     r->change ? r->change->what : "file", "applied", result->applied, "problems",
+		     (int)result->problems, "restarts", (int)result->restarts, "summary",
+		     result->summary);
 	if (r->change)
 		r->change->restarts = result->restarts;
 	if (good && r->change && r->change->save && !r->target->drained)

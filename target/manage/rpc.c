@@ -82,6 +82,16 @@ static struct rdt_rpc_client *call_ended(struct rdt_rpc_call *call)
 	return wanted ? client : NULL;
 }
 
+/* @result: "done", or why it was refused. */
+static void announce_call(const struct rdt_rpc_call *call, const char *result)
+{
+	if (call->method->changes && call->client)
+		rdt_announce(call->rpc->target, "call", "{s:s, s:I, s:i, s:s}", "method",
+			     call->method->name, "uid",
+			     (json_int_t)rdt_rpc_client_uid(call->client), "pid",
+			     (int)rdt_rpc_client_pid(call->client), "result", result);
+}
+
 void rdt_rpc_result_text(struct rdt_rpc_call *call, const char *result)
 {
 	char *id = call->id ? json_dumps(call->id, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
@@ -92,6 +102,7 @@ void rdt_rpc_result_text(struct rdt_rpc_call *call, const char *result)
 	if (call->method->changes && call->client)
 		rd_info(call->rpc->log, RD_LOG_MAIN, "control: %s of pid %d: done",
 			call->method->name, (int)rdt_rpc_client_pid(call->client));
+	announce_call(call, "done");
 	if (id && result) /* megabytes, with room for "}" and a newline */
 		text = malloc(strlen(id) + len + 64);
 	if (text) {
@@ -149,6 +160,7 @@ void rdt_rpc_error(struct rdt_rpc_call *call, enum rdt_rpc_error error, const ch
 	if (call->method->changes && call->client)
 		rd_notice(call->rpc->log, RD_LOG_MAIN, "control: %s of pid %d: refused: %s",
 			  call->method->name, (int)rdt_rpc_client_pid(call->client), text);
+	announce_call(call, text);
 	message = error_message(call->id, error, text, field, value, hint);
 	client = call_ended(call);
 	if (client)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.watch: messages of the log, sent to clients as they are written. Any thread logs: messages
- * wait in a bounded queue for the main loop. Without a client that watches this costs a message one
- * load.
+ * events.watch: events of the target, and messages of the log, sent to clients as they happen. Any
+ * thread announces and logs: what it says waits in a bounded queue for the main loop. Without a
+ * client that watches this costs one load.
  */
 #include "rpc_priv.h"
 
@@ -16,12 +16,16 @@
 #include <time.h>
 
 #include "util/utf8.h"
+#include "target/nvmf/target.h"
 
 #define EVENTS_MAX 512u
 #define EVENT_TEXT 512
 
 struct event {
 	struct timespec at;
+	const char *name; /* NULL: a message of the log */
+	json_t *fields;
+	uint64_t seq;
 	enum rd_log_level level;
 	enum rd_log_comp comp;
 	char text[EVENT_TEXT];
@@ -30,57 +34,115 @@ struct event {
 struct rdt_rpc_events {
 	struct rdt_rpc *rpc;
 	struct rd_msg msg;
-	atomic_uint watchers;
+	atomic_uint log_watchers;
+	unsigned int watchers; /* of events, too; main thread only */
 
 	pthread_mutex_t lock; /* all below */
 	bool posted;          /* @msg is on its way */
 	uint64_t lost;        /* since the last one that was sent */
+	uint64_t seq;         /* of the last event */
 	unsigned int start;
 	unsigned int count;
 	struct event ring[EVENTS_MAX];
 };
+
+/* Add an event; the lock is held. NULL: it is lost. */
+static struct event *queue_event(struct rdt_rpc_events *e)
+{
+	struct event *ev;
+
+	if (e->count == EVENTS_MAX) {
+		e->lost++;
+		return NULL;
+	}
+	ev = &e->ring[(e->start + e->count++) % EVENTS_MAX];
+	clock_gettime(CLOCK_REALTIME, &ev->at);
+	ev->name = NULL;
+	ev->fields = NULL;
+	return ev;
+}
+
+/* The lock is held. Returns true when the caller has to post the message. */
+static bool must_post(struct rdt_rpc_events *e)
+{
+	bool post = !e->posted;
+
+	e->posted = true;
+	return post;
+}
 
 /* Any thread. */
 static void event_logged(void *arg, enum rd_log_comp comp, enum rd_log_level level,
 			 const char *text)
 {
 	struct rdt_rpc_events *e = arg;
+	struct event *ev;
 	bool post = false;
 
-	if (!atomic_load_explicit(&e->watchers, memory_order_relaxed))
+	if (!atomic_load_explicit(&e->log_watchers, memory_order_relaxed))
 		return;
 	pthread_mutex_lock(&e->lock);
-	if (e->count == EVENTS_MAX) {
-		e->lost++;
-	} else {
-		struct event *ev = &e->ring[(e->start + e->count++) % EVENTS_MAX];
-
-		clock_gettime(CLOCK_REALTIME, &ev->at);
+	ev = queue_event(e);
+	if (ev) {
 		ev->level = level;
 		ev->comp = comp;
 		snprintf(ev->text, sizeof(ev->text), "%s", text);
-		post = !e->posted;
-		e->posted = true;
+		post = must_post(e);
 	}
 	pthread_mutex_unlock(&e->lock);
 	if (post)
 		rd_loop_post(e->rpc->loop, &e->msg);
 }
 
+/* Any thread. */
+static void event_announced(void *arg, const char *name, json_t *fields)
+{
+	struct rdt_rpc_events *e = arg;
+	struct event *ev;
+	bool post = false;
+
+	pthread_mutex_lock(&e->lock);
+	e->seq++;
+	ev = queue_event(e);
+	if (ev) {
+		ev->name = name;
+		ev->fields = fields;
+		ev->seq = e->seq;
+		post = must_post(e);
+	}
+	pthread_mutex_unlock(&e->lock);
+	if (!ev)
+		json_decref(fields);
+	if (post)
+		rd_loop_post(e->rpc->loop, &e->msg);
+}
+
+static json_t *log_params(struct event *ev, const char *when)
+{
+	rd_mask_control(ev->text, strlen(ev->text)); /* a character may have been cut */
+	return json_pack("{s:s, s:s, s:s, s:s}", "time", when, "level",
+			 rd_log_level_name(ev->level), "component", rd_log_comp_name(ev->comp),
+			 "message", ev->text);
+}
+
 static void send_event(struct rdt_rpc *rpc, struct event *ev)
 {
 	char when[RD_LOG_TIME_TEXT];
-	json_t *message;
+	json_t *params, *message;
 	char *line;
 
-	rd_mask_control(ev->text, strlen(ev->text)); /* a character may have been cut */
-	message = json_pack("{s:s, s:s, s:{s:s, s:s, s:s, s:s}}", "jsonrpc", "2.0", "method",
-			    "event", "params", "time", rd_log_time(&ev->at, when), "level",
-			    rd_log_level_name(ev->level), "component", rd_log_comp_name(ev->comp),
-			    "message", ev->text);
+	rd_log_time(&ev->at, when);
+	if (ev->name)
+		params = json_pack("{s:I, s:s, s:s, s:o}", "seq", (json_int_t)ev->seq, "time", when,
+				   "name", ev->name, "fields", ev->fields);
+	else
+		params = log_params(ev, when);
+	message = json_pack("{s:s, s:s, s:o}", "jsonrpc", "2.0", "method",
+			    ev->name ? "event" : "log", "params", params);
 	line = message ? json_dumps(message, JSON_COMPACT) : NULL;
 	if (line)
-		rdt_rpc_event(rpc, ev->level, line, strlen(line));
+		rdt_rpc_event(rpc, ev->name ? RDT_RPC_WATCH_EVENTS : RDT_RPC_WATCH_LOG(ev->level),
+			      line, strlen(line));
 	free(line);
 	json_decref(message);
 }
@@ -144,14 +206,28 @@ static int start_events(struct rdt_rpc *rpc)
 	e->msg.fn = events_arrived;
 	pthread_mutex_init(&e->lock, NULL);
 	rpc->events = e;
+	rpc->target->announcer.arg = e; /* as long as any thread announces */
 	rd_log_set_observer(rpc->log, event_logged, e);
 	return 0;
+}
+
+static void count_watcher(struct rdt_rpc *rpc, int watch, bool more)
+{
+	struct rdt_rpc_events *e = rpc->events;
+
+	if (watch)
+		e->watchers += more ? 1 : -1u;
+	if (watch > RDT_RPC_WATCH_EVENTS)
+		atomic_fetch_add(&e->log_watchers, more ? 1 : -1u);
+	atomic_store_explicit(&rpc->target->announcer.fn, e->watchers ? event_announced : NULL,
+			      memory_order_release);
 }
 
 static void events_watch(struct rdt_rpc_call *call)
 {
 	const char *name = rdt_rpc_text(call, "level");
-	int level = watch_level(name ? name : "notice");
+	int level = name ? watch_level(name) : 0;
+	int watch = name ? RDT_RPC_WATCH_LOG(level) : RDT_RPC_WATCH_EVENTS;
 	struct rdt_rpc *rpc = call->rpc;
 
 	if (level < 0) {
@@ -163,24 +239,29 @@ static void events_watch(struct rdt_rpc_call *call)
 		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
 		return;
 	}
-	if (rdt_rpc_client_watch(call->client, level))
-		atomic_fetch_add(&rpc->events->watchers, 1);
-	rdt_rpc_result(call,
-		       json_pack("{s:s}", "level", rd_log_level_name((enum rd_log_level)level)));
+	count_watcher(rpc, rdt_rpc_client_watch(call->client, watch), false);
+	count_watcher(rpc, watch, true);
+	rdt_rpc_result(call, name ? json_pack("{s:s}", "level",
+					      rd_log_level_name((enum rd_log_level)level))
+				  : json_object());
 }
 
-void rdt_rpc_events_unwatch(struct rdt_rpc *rpc)
+void rdt_rpc_events_unwatch(struct rdt_rpc *rpc, int watch)
 {
-	atomic_fetch_sub(&rpc->events->watchers, 1);
+	count_watcher(rpc, watch, false);
 }
 
 void rdt_rpc_events_free(struct rdt_rpc *rpc)
 {
-	if (!rpc->events)
+	struct rdt_rpc_events *e = rpc->events;
+
+	if (!e)
 		return;
 	rd_log_set_observer(rpc->log, NULL, NULL);
-	pthread_mutex_destroy(&rpc->events->lock);
-	free(rpc->events);
+	for (unsigned int i = 0; i < e->count; i++)
+		json_decref(e->ring[(e->start + i) % EVENTS_MAX].fields);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
 	rpc->events = NULL;
 }
 
@@ -190,7 +271,7 @@ static const struct rdt_rpc_param watch_params[] = {
 };
 
 const struct rdt_rpc_method rdt_rpc_event_methods[] = {
-	{"events.watch", "from now on, messages of the log of this level or worse", false,
+	{"events.watch", "from now on, events; with level also messages of the log", false,
 	 watch_params, events_watch},
 	{NULL, NULL, false, NULL, NULL},
 };

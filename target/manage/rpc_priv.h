@@ -135,18 +135,22 @@ bool rdt_rpc_client_may_change(const struct rdt_rpc_client *client);
 uid_t rdt_rpc_client_uid(const struct rdt_rpc_client *client);
 pid_t rdt_rpc_client_pid(const struct rdt_rpc_client *client);
 
-/* Send events of @level or worse to @client from now on. Returns true when no client watched
- * before. */
-bool rdt_rpc_client_watch(struct rdt_rpc_client *client, int level);
-/* Send one line to all clients that watch @level. Clients that do not read miss it, and are told
- * how many they missed. */
-void rdt_rpc_event(struct rdt_rpc *rpc, int level, const char *text, size_t len);
+/* What a client watches: events, or events and messages of the log of this level or worse. */
+#define RDT_RPC_WATCH_EVENTS     1
+#define RDT_RPC_WATCH_LOG(level) (2 + (int)(level))
+
+/* Returns what @client has watched before; 0: nothing. */
+int rdt_rpc_client_watch(struct rdt_rpc_client *client, int watch);
+/* Send one line to all clients that watch at least that. Clients that do not read miss it, and are
+ * told how many they missed. */
+void rdt_rpc_event(struct rdt_rpc *rpc, int watch, const char *text, size_t len);
 void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count); /* for all clients that watch */
 
 /* ---- rpc_events.c ---- */
 
-void rdt_rpc_events_unwatch(struct rdt_rpc *rpc); /* a client that watched has disconnected */
-void rdt_rpc_events_free(struct rdt_rpc *rpc);    /* no other thread logs any more */
+/* A client that watched @watch has disconnected. */
+void rdt_rpc_events_unwatch(struct rdt_rpc *rpc, int watch);
+void rdt_rpc_events_free(struct rdt_rpc *rpc); /* no other thread logs any more */
 
 /* ---- rpc_ask.c: queries of all reactors ---- */
 

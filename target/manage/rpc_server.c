@@ -41,7 +41,7 @@ struct rdt_rpc_client {
 	size_t out_len;
 	size_t out_pos;
 	uint64_t progress_at; /* of the output */
-	int watch;            /* events of this level or worse; -1: none */
+	int watch;            /* RDT_RPC_WATCH_...; 0: no events */
 	uint64_t events_lost; /* that it has not been told of */
 };
 
@@ -73,8 +73,8 @@ void rdt_rpc_client_close(struct rdt_rpc_client *c)
 
 	if (c->call)
 		c->call->client = NULL;
-	if (c->watch >= 0)
-		rdt_rpc_events_unwatch(rpc);
+	if (c->watch)
+		rdt_rpc_events_unwatch(rpc, c->watch);
 	rd_defer_cancel(rpc->loop, &c->next);
 	rd_io_del(rpc->loop, &c->io);
 	close(c->io.fd);
@@ -174,12 +174,12 @@ void rdt_rpc_send_whole(struct rdt_rpc_client *c, char *text, size_t len)
 
 /* ---- events ---- */
 
-bool rdt_rpc_client_watch(struct rdt_rpc_client *c, int level)
+int rdt_rpc_client_watch(struct rdt_rpc_client *c, int watch)
 {
-	bool first = c->watch < 0;
+	int before = c->watch;
 
-	c->watch = level;
-	return first;
+	c->watch = watch;
+	return before;
 }
 
 static void tell_lost(struct rdt_rpc_client *c)
@@ -193,12 +193,12 @@ static void tell_lost(struct rdt_rpc_client *c)
 	rdt_rpc_send(c, text, (size_t)len);
 }
 
-void rdt_rpc_event(struct rdt_rpc *rpc, int level, const char *text, size_t len)
+void rdt_rpc_event(struct rdt_rpc *rpc, int watch, const char *text, size_t len)
 {
 	struct rdt_rpc_client *c;
 
 	TAILQ_FOREACH (c, &rpc->clients, link) {
-		if (c->watch < level || c->broken)
+		if (c->watch < watch || c->broken)
 			continue;
 		if (c->out_len - c->out_pos > EVENTS_OUT) {
 			c->events_lost++;
@@ -215,7 +215,7 @@ void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count)
 	struct rdt_rpc_client *c;
 
 	TAILQ_FOREACH (c, &rpc->clients, link)
-		if (c->watch >= 0)
+		if (c->watch)
 			c->events_lost += count;
 }
 
@@ -256,7 +256,7 @@ static void client_next(struct rd_defer *defer)
 	size_t len;
 
 	if (c->broken ||
-	    ((c->closing || (c->eof && !c->in_len && c->watch < 0)) && !c->call && !c->out_len)) {
+	    ((c->closing || (c->eof && !c->in_len && !c->watch)) && !c->call && !c->out_len)) {
 		rdt_rpc_client_close(c);
 		return;
 	}
@@ -353,7 +353,6 @@ static void client_new(struct rdt_rpc *rpc, int fd)
 		goto err_close;
 	}
 	c->rpc = rpc;
-	c->watch = -1;
 	c->next.fn = client_next;
 	if (rd_io_add(rpc->loop, &c->io, fd, EPOLLIN, client_ready))
 		goto err_close;

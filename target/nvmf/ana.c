@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "util/sockaddr.h"
 #include "nvmf/wire.h"
 #include "ctrl.h"
 #include "events.h"
@@ -64,6 +65,9 @@ int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, uint32_t group,
 		return -EINVAL;
 	if (atomic_exchange(&l->ana[group], (uint8_t)state) == state)
 		return 0;
+	rdt_announce(t, "ana", "{s:s, s:i, s:i, s:s}", "address", l->cfg->address, "port",
+		     (int)rd_addr_port((const struct sockaddr *)&l->addr), "group", (int)group,
+		     "state", rdt_config_ana_name(state));
 	atomic_fetch_add(&l->ana_changes[group], 1);
 	atomic_fetch_add(&l->ana_changes[0], 1);
 	for (unsigned int i = 0; i < t->subsys_count; i++) {

@@ -15,6 +15,7 @@
 #include <openssl/evp.h>
 
 #include "util/log.h"
+#include "util/sockaddr.h"
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "events.h"
@@ -206,6 +207,7 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out)
 {
 	struct rdt_ctrl *ctrl = calloc(1, sizeof(*ctrl));
+	char addr[RD_ADDR_TEXT];
 	int err = -ENOMEM;
 
 	if (!ctrl)
@@ -241,6 +243,9 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 	rdt_keep_alive_start(ctrl, kato_ms);
 	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u for %s on reactor %u, keep alive %u ms",
 		ss->nqn, ctrl->cntlid, ctrl->hostnqn, ctrl->owner->index, ctrl->kato_ms);
+	rdt_announce(ss->target, "connected", "{s:s, s:i, s:s, s:s}", "nqn", ss->nqn, "cntlid",
+		     (int)ctrl->cntlid, "hostnqn", ctrl->hostnqn, "address",
+		     rd_addr_format((const struct sockaddr *)&admin->remote, addr));
 	*out = ctrl;
 	return 0;
 
@@ -277,6 +282,8 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	rdt_qos_leave(ctrl);
 	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u of %s is gone", ss->nqn, ctrl->cntlid,
 		ctrl->hostnqn);
+	rdt_announce(ss->target, "disconnected", "{s:s, s:i, s:s, s:s}", "nqn", ss->nqn, "cntlid",
+		     (int)ctrl->cntlid, "hostnqn", ctrl->hostnqn, "reason", ctrl->gone_why);
 	EVP_PKEY_free(ctrl->auth_pair.pair);
 	rdt_resv_log_fini(&ctrl->resv_log);
 	rdt_events_fini(ctrl);

@@ -129,6 +129,7 @@ struct rdt_ctrl {
 	struct rd_msg fence_msg;
 	struct rd_msg end_msg;
 	const char *end_why;
+	char gone_why[64]; /* why its admin queue was closed; written by the owner */
 
 	/* The fields below belong to the owner. */
 	uint8_t state; /* enum rdt_ctrl_state */

@@ -12,6 +12,7 @@
 #include "ctrl.h"
 #include "io_stats.h"
 #include "subsys.h"
+#include "target.h"
 #include "target/config/tgt_limits.h"
 
 #define LATE_NS (RDT_KAS_MS * RD_NSEC_PER_MSEC)
@@ -29,6 +30,9 @@ static void keep_alive_expired(struct rd_timer *timer)
 		rd_timer_start(ctrl->owner->loop, timer, ctrl->kato_ms * RD_NSEC_PER_MSEC);
 	else {
 		rdt_count_event(ctrl->admin, RDT_COUNT_KEEP_ALIVES);
+		rdt_announce(ctrl->subsys->target, "keep-alive-expired", "{s:s, s:i, s:s, s:i}",
+			     "nqn", ctrl->subsys->nqn, "cntlid", (int)ctrl->cntlid, "hostnqn",
+			     ctrl->hostnqn, "kato", (int)ctrl->kato_ms);
 		rdt_ctrl_fatal(ctrl, RDT_END_KEEP_ALIVE, "keep alive timed out");
 	}
 }

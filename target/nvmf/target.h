@@ -19,6 +19,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+#include "announce.h"
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/map.h"
@@ -51,6 +52,7 @@ struct rdt_target {
 	const struct rdt_cmd_tables *cmds;
 	const struct rdt_transport *transport;
 	struct rd_log *log;
+	struct rdt_announcer announcer;
 	struct rd_loop *loop;         /* of the main thread */
 	const struct rd_clock *clock; /* NULL: CLOCK_MONOTONIC */
 	struct rdt_reactor *reactors;

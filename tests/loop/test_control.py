@@ -348,23 +348,105 @@ def a_client_that_goes_does_not_stop_the_drain_it_began(t):
 
 # ---- events ----
 
+def event_of(watcher, name):
+    """The next event of that name, as its fields; lines of the log and others are passed over."""
+    while True:
+        line = watcher.answer()
+        if line.get('method') == 'event' and line['params']['name'] == name:
+            return line['params']['fields']
+
+
 @test
-def events_are_sent_as_they_are_logged(t):
+def events_tell_what_happens(t):
+    target, path = controlled(t, [memory(t)], subsystem={'allow_any_host': False, 'hosts': [nv.HOST_NQN]})
+    with Control(path) as watcher, Control(path) as c:
+        t.eq(watcher.call('events.watch'), {})
+        with host(target) as h:
+            h.enable()
+            fields = event_of(watcher, 'connected')
+            t.eq((fields['nqn'], fields['hostnqn']), (NQN, nv.HOST_NQN))
+            t.match(rf'^{re.escape(target.addr)}:[0-9]+$', fields['address'])
+            cntlid = fields['cntlid']
+            c.call('ana.set', group=1, state='non-optimized')
+            t.eq(event_of(watcher, 'ana'), {'address': target.addr, 'port': target.port, 'group': 1,
+                                            'state': 'non-optimized'})
+            reload = event_of(watcher, 'reload')
+            t.match('^ana.set {"group":1', reload['cause'])
+            t.eq((reload['applied'], reload['problems'], reload['summary']), (True, 0, 'reloaded: 1 settings changed'))
+            t.eq(event_of(watcher, 'call'), {'method': 'ana.set', 'uid': os.getuid(), 'pid': os.getpid(),
+                                             'result': 'done'})
+        fields = event_of(watcher, 'disconnected')
+        t.eq((fields['nqn'], fields['cntlid'], fields['hostnqn']), (NQN, cntlid, nv.HOST_NQN))
+        t.ok(fields['reason'], 'no reason')
+        with host(target, hostnqn='nqn.2024-01.test:stranger') as h:
+            t.ok(h.admin.fabrics_connect(h.data()).status, 'a stranger was let in')
+        fields = event_of(watcher, 'refused')
+        t.match('stranger', fields['hostnqn'])
+        t.match('list of hosts', fields['reason'])
+        for change, size, event in ((lambda: c.call('namespace.add', nqn=NQN, namespace=memory(t, 2)), 8, 'added'),
+                                    (lambda: c.call('namespace.resize', nqn=NQN, nsid=2, size='4MiB'), 4, 'resized'),
+                                    (lambda: c.call('namespace.remove', nqn=NQN, nsid=2), 4, 'removed')):
+            change()
+            t.eq(event_of(watcher, f'namespace-{event}'), {'nqn': NQN, 'nsid': 2, 'size': size << 20})
+        try:
+            c.call('namespace.resize', nqn=NQN, nsid=9, size='1MiB')
+        except Refused as e:
+            while True:
+                call = event_of(watcher, 'call')
+                if call['result'] != 'done':
+                    break
+            t.eq((call['method'], call['result']), ('namespace.resize', e.message))
+
+
+@test
+def events_are_numbered(t):
     target, path = target_of(t)
+    with Control(path) as watcher, Control(path) as c:
+        watcher.call('events.watch')
+        for n in range(20):
+            c.call('namespace.resize', nqn=NQN, nsid=1, size=f'{n + 1}MiB')
+        numbers = []
+        while len(numbers) < 40:
+            event = watcher.answer()
+            t.eq((event['method'], sorted(event['params'])), ('event', ['fields', 'name', 'seq', 'time']))
+            numbers.append(event['params']['seq'])
+        t.eq(numbers, list(range(numbers[0], numbers[0] + 40)), 'numbers')
+
+
+@test
+def a_host_that_is_silent_is_an_event(t):
+    target, path = target_of(t)
+    with Control(path) as watcher, host(target, kato=1000) as h:
+        watcher.call('events.watch')
+        h.enable()
+        fields = event_of(watcher, 'keep-alive-expired')
+        t.eq((fields['nqn'], fields['hostnqn'], fields['kato']), (NQN, nv.HOST_NQN, 1000))
+        t.eq(event_of(watcher, 'disconnected')['reason'], 'keep alive timed out')
+
+
+@test
+def messages_of_the_log_are_sent_as_they_are_written(t):
+    target, path = target_of(t)
+
+    def message(watcher):
+        while True:
+            line = watcher.answer()
+            if line['method'] == 'log':
+                t.eq(sorted(line['params']), ['component', 'level', 'message', 'time'])
+                return line['params']['message']
+
     with Control(path) as watcher, Control(path) as info, Control(path) as c:
-        t.eq(watcher.call('events.watch'), {'level': 'notice'})
+        t.eq(watcher.call('events.watch', level='notice'), {'level': 'notice'})
         t.eq(info.call('events.watch', level='info'), {'level': 'info'})
         with_socket(t, [memory(t), memory(t, 2)])
         c.call('config.reload')
         seen = []
         while 'reloaded: 1 namespaces added' not in seen:
-            event = watcher.answer()
-            t.eq((event['method'], sorted(event['params'])), ('event', ['component', 'level', 'message', 'time']))
-            seen.append(event['params']['message'])
+            seen.append(message(watcher))
         t.ok(any('namespace 2: added' in message for message in seen), f'messages: {seen}')
         with host(target) as h:
             h.enable()
-            while 'connected from' not in info.answer()['params']['message']:
+            while 'connected from' not in message(info):
                 pass  # which is logged with level info
         number = watcher.post('status')  # events may come before its answer
         while watcher.answer().get('id') != number:
@@ -381,15 +463,13 @@ def a_watcher_that_does_not_read_loses_events_and_is_told(t):
         t.rdinit('bench', target.uri(), '--run-time', '500ms')
         c.call('log.level', level='error')
         exercise(target)
-        number = deaf.post('status')  # which is read when the client has taken all events
-        while deaf.answer().get('id') != number:
-            pass
-        for _ in range(2):  # the second one is logged: an event, behind what was lost before it
-            c.call('log.level', level='notice')
-        answer = deaf.answer()
-        t.eq(answer['method'], 'lost')
-        t.ok(answer['params']['count'] > 0, 'none was lost')
-        t.match('control: log.level', deaf.answer()['params']['message'])
+        number, lost = deaf.post('status'), 0  # it is read when the client has taken all events
+        while (line := deaf.answer()).get('id') != number:
+            lost += line['params'].get('count', 0)
+        c.call('log.level', level='notice')  # an event, behind what was lost before it
+        while (line := deaf.answer())['params'].get('name') != 'call':
+            lost += line['params'].get('count', 0)
+        t.ok(lost, 'none was lost')
 
 
 # ---- configuration ----

@@ -296,12 +296,13 @@ def states_levels_drain_and_the_end(t):
     t.match('rdtarget does not run', rdctl(t, path, 'status', rc=NO_DAEMON).err)
 
 
-@each(('text', (), r'^\S+Z notice: main: reloaded: nothing has changed$'),
-      ('JSON', ('-o', 'json'), r'"message":"reloaded: nothing has changed"'))
+@each(('text', (), r'^\S+Z reload cause=file applied=yes problems=0 .*summary="reloaded: nothing has changed"$'),
+      ('JSON', ('-o', 'json'), r'"name":"reload".*"summary":"reloaded: nothing has changed"'),
+      ('the log', ('notice',), r'^\S+Z notice: main: reloaded: nothing has changed$'))
 def events_are_shown_until_the_end(t, args, pattern):
     target, path = controlled(t, [memory(t)])
     reader, writer = os.pipe()
-    proc = t.spawn('rdctl', [program('rdctl'), '--socket', path, *args, 'events'], stdout=writer)
+    proc = t.spawn('rdctl', [program('rdctl'), '--socket', path, 'events', *args], stdout=writer)
     os.close(writer)
     with open(reader, encoding='utf-8') as out:
         lines = []

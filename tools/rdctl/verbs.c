@@ -215,6 +215,25 @@ static int run_metrics(const struct rdctl *ctl, const struct rdctl_arguments *ar
 	return rdctl_show(ctl, "metrics.get", params, print_metrics);
 }
 
+/* "TIME NAME key=value key="more words"". */
+static void print_fields(const json_t *params)
+{
+	char text[1024];
+	const char *key;
+	json_t *value;
+
+	printf("%s ", rdctl_text(json_object_get(params, "time"), RDCTL_TEXT, text, sizeof(text)));
+	printf("%s", rdctl_text(json_object_get(params, "name"), RDCTL_TEXT, text, sizeof(text)));
+	json_object_foreach(json_object_get(params, "fields"), key, value)
+	{
+		const char *cell = rdctl_text(value, RDCTL_TEXT, text, sizeof(text));
+		const char *quote = strpbrk(cell, " \"=") ? "\"" : "";
+
+		printf(" %s=%s%s%s", key, quote, cell, quote);
+	}
+	putchar('\n');
+}
+
 /* One line at once: whoever reads a pipe sees it now. False: nobody reads. */
 static bool print_rdctl_event(const struct rdctl *ctl, const json_t *notification)
 {
@@ -228,6 +247,8 @@ static bool print_rdctl_event(const struct rdctl *ctl, const json_t *notificatio
 		putchar('\n');
 	} else if (lost) {
 		printf("... %lld lost ...\n", (long long)json_integer_value(lost));
+	} else if (json_object_get(params, "name")) {
+		print_fields(params);
 	} else {
 		for (int i = 0; i < 4; i++)
 			printf("%s%s",
@@ -480,7 +501,8 @@ const struct rdctl_verb rdctl_verbs[] = {
 	 rdctl_run_latency},
 	{"metrics", "[FORMAT]", "metrics for prometheus (default) or openmetrics", 0, 1,
 	 run_metrics},
-	{"events", "[LEVEL]", "messages of the log, as they are written", 0, 1, run_events},
+	{"events", "[LEVEL]", "connects, changes and others; with LEVEL the log, too", 0, 1,
+	 run_events},
 	{"config", "", "the running configuration, in JSON", 0, 0, run_config},
 	{"check", "[--full]", "the mistakes of the configuration file", 0, 0, run_check},
 	{"diff", "", "what a reload would change", 0, 0, run_diff},

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Events for programs that watch the target: each has a name that does not change, and fields. An
+ * event costs one load while nobody watches. Any thread announces.
+ */
+#ifndef RDT_ANNOUNCE_H
+#define RDT_ANNOUNCE_H
+
+#include <stdatomic.h>
+
+#include <jansson.h>
+
+struct rdt_target;
+
+/* Takes @fields over; any thread; does not log. @name is a constant. */
+typedef void (*rdt_announce_fn)(void *arg, const char *name, json_t *fields);
+
+struct rdt_announcer {
+	_Atomic(rdt_announce_fn) fn; /* NULL: nobody watches */
+	void *arg;                   /* valid from the first watcher to the end of all threads */
+};
+
+/* @fmt and what follows: an object, as json_pack(3) takes it. */
+#define rdt_announce(t, name, ...)                                                  \
+	do {                                                                        \
+		if (atomic_load_explicit(&(t)->announcer.fn, memory_order_acquire)) \
+			rdt_announce_fields((t), (name), json_pack(__VA_ARGS__));   \
+	} while (0)
+
+void rdt_announce_fields(struct rdt_target *t, const char *name, json_t *fields);
+
+#endif /* RDT_ANNOUNCE_H */
