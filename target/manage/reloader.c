@@ -124,6 +124,7 @@ static void finish_request(struct rdt_reloader *r, const struct rdt_reload_resul
 static void save_too(struct rdt_reloader *r)
 {
 	r->change->kind = RDT_CHANGE_SAVE;
+	r->report.parent = r->target->log;
 	rdt_loader_start(&r->loader, r->change, &r->wanted);
 }
 
@@ -244,6 +245,9 @@ static void reloader_next(struct rdt_reloader *r)
 		w = TAILQ_FIRST(&r->queue);
 	} while (w && !r->change && !w->change);
 	rdt_report_clear(&r->report);
+	/* The file has no mistake when a change has one: the requester is told, and one line in the
+	 * log says why it was refused. */
+	r->report.parent = r->change && r->change->kind != RDT_CHANGE_SAVE ? NULL : r->target->log;
 	if (!r->change)
 		r->begins(r);
 	rdt_loader_start(&r->loader, r->change, &r->wanted);
