@@ -630,6 +630,39 @@ static void answer_for_nobody(void)
 	t_pair_free(&s.p);
 }
 
+/* A controller of the host with this ID on the running reactor, with an I/O queue. */
+static struct t_conn *with_queue(struct t_env *env, uint8_t hostid)
+{
+	struct t_conn *admin = comes_back(env, 1, hostid), *io = t_conn_new(env, 1, 1, 16);
+	struct t_answer a = t_connect_as(io, admin->qp.ctrl->cntlid, T_HOST, hostid);
+
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	return admin;
+}
+
+/* A reactor answers only the controllers that have asked it. One that waits for the other reactor
+ * does not make it end a later path of the same host. */
+static void answer_for_others(void)
+{
+	struct stalled s = stalled_new();
+	struct t_conn *path = with_queue(s.p.env, 0x11);
+	bool gone = false;
+
+	with_queue(s.p.env, 0x22);
+	CU_ASSERT_EQUAL(s.back->qp.ctrl->reactors_asked, 1);
+	CU_ASSERT_EQUAL(path->qp.ctrl->reactors_asked, 1);
+	path->peer_closed = true;
+	path->gone = &gone;
+	comes_back(s.p.env, 1, 0x22); /* asks the running reactor */
+	CU_ASSERT_FALSE(s.p.env->t->subsys[0]->asks[1].posted);
+	CU_ASSERT_FALSE(gone);
+	path->peer_closed = false;
+	path->gone = NULL;
+	s.d->hold = false;
+	moves_again(&s);
+	t_pair_free(&s.p);
+}
+
 /* `duplicate_host: replace` ends the old controller, but its reactor is blocked. */
 static void replaced_while_it_stands_still(void)
 {
@@ -733,6 +766,7 @@ const struct t_case t_stale_write_cases[] = {
 	{"an I/O queue of a second path stands still", queue_of_second_path_stands_still},
 	{"a controller that asked is lost before the answer", asking_one_is_lost},
 	{"nobody is left for the answer", answer_for_nobody},
+	{"a reactor answers only those that asked it", answer_for_others},
 	{"a controller is replaced while its reactor stands still", replaced_while_it_stands_still},
 	{"a queue reports while its controller's reactor stands still",
 	 queue_reports_while_owner_stands_still},
