@@ -35,6 +35,7 @@ enum region { OPEN, READ_ONLY, LOCAL, RECV_BUFS, REGIONS };
 
 struct stage {
 	/* for all inputs */
+	uint64_t now; /* of the loop's clock: closed sockets are drained by a timer */
 	struct rd_loop *loop;
 	struct rd_fab *fab;
 	struct rd_fab_dev *dev;
@@ -177,10 +178,18 @@ static const int region_access[REGIONS] = {
 	IBV_ACCESS_LOCAL_WRITE,
 };
 
+static uint64_t stage_now(void *arg)
+{
+	return ((struct stage *)arg)->now;
+}
+
 static void stage_create(struct stage *s)
 {
-	struct rd_loop_opts lo = {.seed = 1};
+	static struct rd_clock clock = {.now = stage_now};
+	struct rd_loop_opts lo = {.seed = 1, .clock = &clock};
 
+	clock.arg = s;
+	s->now = RD_NSEC_PER_SEC;
 	map_memory();
 	FUZZ_CHECK(!rd_loop_create(&lo, &s->loop));
 	FUZZ_CHECK(!rd_fab_iwarp_open(s->loop, NULL, &s->fab));
@@ -262,8 +271,10 @@ static void stage_close(struct stage *s, uint8_t flags)
 	rd_fab_conn_destroy(&s->conn);
 	rd_fab_srq_destroy(&s->srq);
 	/* The socket is kept until what the peer sent has been read. */
-	for (int i = 0; i < 100 && rd_iw_test_stats(s->fab)->drains; i++)
+	for (int i = 0; i < 100 && rd_iw_test_stats(s->fab)->drains; i++) {
+		s->now += RD_NSEC_PER_MSEC;
 		turn(s);
+	}
 	FUZZ_CHECK(!rd_iw_test_stats(s->fab)->conns && !rd_iw_test_stats(s->fab)->drains);
 }
 
