@@ -39,8 +39,12 @@ struct rdt_recv_share {
 	struct rd_fab_share *share;
 	const struct rdt_share *host;
 	unsigned int conns;
-	LIST_ENTRY(rdt_recv_share) link; /* pool->shares */
+	LIST_ENTRY(rdt_recv_share) link; /* a bucket of pool->shares */
 };
+
+LIST_HEAD(rdt_recv_share_list, rdt_recv_share);
+
+#define RDT_RECV_SHARES 1024u
 
 /* RECVs that the queue pairs of a reactor have in common. */
 struct rdt_recv_pool {
@@ -48,7 +52,7 @@ struct rdt_recv_pool {
 	struct rd_log *log;
 	struct rd_fab_srq *srq;
 	SLIST_HEAD(, rdt_rdma_area) areas;
-	LIST_HEAD(, rdt_recv_share) shares;
+	struct rdt_recv_share_list shares[RDT_RECV_SHARES]; /* by @host */
 	struct rdt_recv_share *unassociated; /* share of all connections without a Connect */
 	uint32_t in_capsule_max;
 	uint32_t total;

@@ -181,6 +181,15 @@ static uint32_t pool_limit(const struct rdt_reactor *r, const struct rd_fab_dev 
 	return max < dev->caps.max_srq_wr ? (uint32_t)max : dev->caps.max_srq_wr;
 }
 
+/* Thousands of hosts may have a share. Their addresses differ by the size of an allocation. */
+static struct rdt_recv_share_list *recv_share_bucket(struct rdt_recv_pool *pool,
+						     const struct rdt_share *host)
+{
+	uintptr_t n = (uintptr_t)host >> 4;
+
+	return &pool->shares[(n ^ n >> 10) % RDT_RECV_SHARES];
+}
+
 static int share_create(struct rdt_recv_pool *pool, const struct rdt_share *host,
 			struct rdt_recv_share **out)
 {
@@ -195,7 +204,7 @@ static int share_create(struct rdt_recv_pool *pool, const struct rdt_share *host
 		return err;
 	}
 	share->host = host;
-	LIST_INSERT_HEAD(&pool->shares, share, link);
+	LIST_INSERT_HEAD(recv_share_bucket(pool, host), share, link);
 	*out = share;
 	return 0;
 }
@@ -217,7 +226,7 @@ static struct rdt_recv_share *share_of(struct rdt_recv_pool *pool, const struct 
 {
 	struct rdt_recv_share *share;
 
-	LIST_FOREACH (share, &pool->shares, link)
+	LIST_FOREACH (share, recv_share_bucket(pool, host), link)
 		if (share->host == host)
 			return share;
 	return share_create(pool, host, &share) ? pool->unassociated : share;
@@ -250,7 +259,6 @@ static int pool_create(struct rdt_rdma_dev *rdev, bool admin, struct rdt_recv_po
 	if (!pool)
 		return -ENOMEM;
 	SLIST_INIT(&pool->areas);
-	LIST_INIT(&pool->shares);
 	pool->post.fn = post_again;
 	pool->dev = rdev->dev;
 	pool->log = r->log;
