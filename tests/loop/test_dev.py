@@ -2,54 +2,16 @@
 """A device (rdinit_dev.h) under verified I/O while targets are killed and networks fail: no data is lost."""
 
 import re
-import subprocess
 import sys
 import time
 
-from t_loop import LONG, NQN, SCALE, each, main, preloaded, program, requires_native, test, to_yaml, wait_for
+from t_dev import Device
+from t_loop import LONG, NQN, each, main, preloaded, program, requires_native, test, to_yaml, wait_for
 from t_proxy import Proxy
 
 # How long one scenario goes on failing, in rounds; by the clock in a long run.
 ROUNDS = 4
 LONG_SECONDS = 300
-
-# Short times, so that a test sees what takes half a minute by default; on slow machines longer ones.
-KATO = 1000 * SCALE
-TIMES = ('--keep-alive-tmo', KATO, '--reconnect-delay', 1000, '--io-timeout', 10000 * SCALE)
-
-
-class Device:
-    """A running rddev."""
-
-    def __init__(self, t, uris, *args):
-        self.t = t
-        self.proc = t.spawn('rddev', [program('rddev'), *TIMES, *args, *uris], stdin=subprocess.PIPE)
-        self.proc.expect(r'^event device live')
-
-    def count(self, what):
-        found = re.findall(rf'(?m)^ops.* ?\b{what} (\d+)', self.proc.text())
-        return int(found[-1]) if found else 0
-
-    def ops(self):
-        found = re.findall(r'(?m)^ops (\d+)', self.proc.text())
-        return int(found[-1]) if found else 0
-
-    def goes_on(self, n=300):
-        """Wait for this many more commands."""
-        goal = self.ops() + max(20, n // SCALE)
-
-        def there():
-            self.t.ok(self.proc.running, f'rddev ended:\n{self.proc.text()[-3000:]}')
-            return self.ops() >= goal
-        wait_for(there, 'commands to end')
-
-    def finish(self):
-        """End it; every block is read once more."""
-        self.proc.popen.stdin.close()
-        rc = self.proc.wait()
-        self.t.eq(rc, 0, f'rddev:\n{self.proc.text()[-3000:]}')
-        self.proc.expect(r'^verified$')
-
 
 def rounds(at_least=ROUNDS):
     end = time.monotonic() + LONG_SECONDS
