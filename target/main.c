@@ -20,8 +20,10 @@
 #include "util/parse.h"
 #include "util/sockaddr.h"
 #include "util/stdfds.h"
+#include "target/bdev/module.h"
 #include "target/config/config.h"
 #include "target/manage/notify.h"
+#include "target/manage/opening.h"
 #include "target/manage/preflight.h"
 #include "target/manage/reloader.h"
 #include "target/manage/rpc.h"
@@ -34,6 +36,10 @@
 #define EXIT_USAGE 2
 /* After drain_timeout: time for connections to close and for backends to complete I/O. */
 #define GIVE_UP_AFTER (5 * RD_NSEC_PER_SEC)
+/* How long the start waits for storage on the network. */
+#define OPEN_WAIT (10 * RD_NSEC_PER_SEC)
+/* How long the end waits until such storage is closed. */
+#define CLOSE_WAIT (10 * RD_NSEC_PER_SEC)
 
 struct options {
 	const char *config;
@@ -51,6 +57,7 @@ struct app {
 	struct rd_loop *loop;
 	struct rdt_config *cfg;
 	struct rdt_config_texts texts; /* @cfg was loaded from them; until the reloader has them */
+	struct rdt_modules *modules;
 	struct rdt_target *target;
 	struct rd_io signals;
 	struct rdt_reloader reloader;
@@ -432,7 +439,10 @@ static int app_start(struct app *app, int fd)
 	if (!err && app->opt.exit_with_parent)
 		err = die_with_parent(app->log);
 	if (!err)
-		err = rdt_target_create(app->cfg, app->log, app->loop, NULL, &app->target);
+		err = rdt_target_create(app->cfg, app->log, app->loop, NULL, app->modules,
+					&app->target);
+	if (!err)
+		err = rdt_opening_wait(app->target, OPEN_WAIT);
 	if (!err)
 		err = rdt_target_start(app->target);
 	if (!err)
@@ -524,11 +534,22 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 /* --check for a configuration without problems. Returns the exit code. */
 static int check_config(const struct app *app)
 {
-	if (app->opt.check_machine && rdt_preflight(app->cfg, app->log))
+	if (app->opt.check_machine && rdt_preflight(app->cfg, app->modules, app->log))
 		return EXIT_FAILURE; /* the reason was logged */
 	printf("%s: OK%s\n", app->opt.config,
 	       app->opt.check_machine ? ", and this machine has what it needs" : "");
 	return EXIT_SUCCESS;
+}
+
+/* All backends are closed. */
+static void close_modules(struct app *app, int code)
+{
+	if (rdt_modules_free(&app->modules, CLOSE_WAIT))
+		return;
+	rd_warn(app->log, RD_LOG_MAIN,
+		"storage on the network does not answer: exiting without having closed it there");
+	rd_log_flush(app->log);
+	_exit(code); /* threads of its libraries still run: nothing can be freed */
 }
 
 int main(int argc, char **argv)
@@ -548,10 +569,13 @@ int main(int argc, char **argv)
 	code = make_log(&app);
 	if (code < 0 && rdt_config_load_texts(app.opt.config, &app.texts, false, app.log, &app.cfg))
 		code = EXIT_FAILURE; /* the reason was logged */
+	if (code < 0 && rdt_modules_create(&app.modules))
+		code = EXIT_FAILURE;
 	if (code < 0 && app.opt.check)
 		code = check_config(&app);
 	if (code < 0)
 		code = run_until_stopped(&app, &set);
+	close_modules(&app, code);
 	rdt_config_put(&app.cfg);
 	rdt_config_texts_free(&app.texts);
 	rd_log_destroy(&app.log);

@@ -8,9 +8,19 @@
 #include "util/cold.h"
 #include "backend_types.h"
 #include "layer.h"
+#include "module.h"
 
-static int open_backend(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
-			char *err, size_t err_size)
+static int open_in_module(struct rdt_modules *modules, const struct rdt_ns_config *cfg,
+			  struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size)
+{
+	const struct rdt_module *module;
+	int rc = rdt_module_load(modules, cfg->backend, &module, err, err_size);
+
+	return rc ? rc : module->open(module->ctx, cfg, log, out, err, err_size);
+}
+
+static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config *cfg,
+			struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size)
 {
 	switch (cfg->backend) {
 	case RDT_BACKEND_FILE:
@@ -20,18 +30,20 @@ static int open_backend(const struct rdt_ns_config *cfg, struct rd_log *log, str
 		return rdt_memory_open(cfg, log, out, err, err_size);
 	case RDT_BACKEND_NULL:
 		return rdt_null_open(cfg, log, out, err, err_size);
+	case RDT_BACKEND_RBD:
+		return open_in_module(modules, cfg, log, out, err, err_size);
 	}
 	snprintf(err, err_size, "backend: unknown type %d", (int)cfg->backend);
 	return -EINVAL;
 }
 
-int rdt_bdev_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
-		  char *err, size_t err_size)
+int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, struct rd_log *log,
+		  struct rdt_bdev **out, char *err, size_t err_size)
 {
 	int rc;
 
 	*out = NULL;
-	rc = open_backend(cfg, log, out, err, err_size);
+	rc = open_backend(modules, cfg, log, out, err, err_size);
 	if (rc)
 		return rc;
 	rc = rdt_layers_open(cfg, out);
@@ -42,18 +54,69 @@ int rdt_bdev_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 	return rc;
 }
 
-bool rdt_bdev_released(const struct rdt_ns_config *cfg)
+bool rdt_bdev_released(struct rdt_modules *modules, const struct rdt_ns_config *cfg)
 {
-	if (cfg->backend != RDT_BACKEND_FILE && cfg->backend != RDT_BACKEND_BLOCK)
+	const struct rdt_module *module;
+	char err[8];
+
+	switch (cfg->backend) {
+	case RDT_BACKEND_FILE:
+	case RDT_BACKEND_BLOCK:
+		return rdt_file_released(cfg);
+	case RDT_BACKEND_RBD:
+		return rdt_module_load(modules, cfg->backend, &module, err, sizeof(err)) ||
+		       module->released(module->ctx, cfg);
+	default:
 		return true;
-	return rdt_file_released(cfg);
+	}
 }
 
-int rdt_bdev_probe(const struct rdt_ns_config *cfg, char *err, size_t err_size)
+int rdt_bdev_probe(struct rdt_modules *modules, const struct rdt_ns_config *cfg, char *err,
+		   size_t err_size)
 {
-	if (cfg->backend != RDT_BACKEND_FILE && cfg->backend != RDT_BACKEND_BLOCK)
+	const struct rdt_module *module;
+	int rc;
+
+	switch (cfg->backend) {
+	case RDT_BACKEND_FILE:
+	case RDT_BACKEND_BLOCK:
+		return rdt_file_probe(cfg, err, err_size);
+	case RDT_BACKEND_RBD:
+		rc = rdt_module_load(modules, cfg->backend, &module, err, err_size);
+		return rc ? rc : module->probe(module->ctx, cfg, err, err_size);
+	default:
 		return 0;
-	return rdt_file_probe(cfg, err, err_size);
+	}
+}
+
+int rdt_bdev_opened(struct rdt_bdev *bdev, char *err, size_t err_size)
+{
+	return bdev->ops->opened ? bdev->ops->opened(bdev, err, err_size) : 0;
+}
+
+void rdt_bdev_watch(struct rdt_bdev *bdev, void (*fn)(void *arg), void *arg)
+{
+	struct rdt_bdev *base = rdt_bdev_base(bdev);
+
+	base->on_changed_arg = arg;
+	atomic_store(&base->on_changed, fn);
+	if (atomic_load(&base->changed))
+		fn(arg);
+}
+
+bool rdt_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
+{
+	struct rdt_bdev *base = rdt_bdev_base(bdev);
+
+	if (!base->ops->claim)
+		return false;
+	base->ops->claim(base, claim);
+	return true;
+}
+
+bool rdt_bdev_take_changed(struct rdt_bdev *bdev)
+{
+	return atomic_exchange(&rdt_bdev_base(bdev)->changed, false);
 }
 
 bool rdt_sync_in_doubt(int err, bool after_write)

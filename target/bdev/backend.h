@@ -24,6 +24,7 @@
 struct rdt_bdev;
 struct rdt_chan;
 struct rdt_engines; /* io_uring and libaio contexts of a reactor: engine.h */
+struct rdt_modules;
 struct rdt_ns_config;
 
 /* In ops_mask: the contents do not survive the daemon, so Write Uncorrectable may mark blocks in
@@ -59,6 +60,13 @@ struct rdt_bio {
 	struct rdt_chan *queued_at;
 };
 
+/* Of storage that one gateway at a time may serve. */
+enum rdt_claim {
+	RDT_CLAIM_WAIT,  /* take it when it is free; the state at the start */
+	RDT_CLAIM_TAKE,  /* take it, from another gateway if need be; WAIT afterwards */
+	RDT_CLAIM_YIELD, /* give it up, and do not ask for it */
+};
+
 struct rdt_bdev_ops {
 	const char *name;
 	void (*close)(struct rdt_bdev *bdev);
@@ -78,6 +86,10 @@ struct rdt_bdev_ops {
 	 * submitted before must do no harm. NULL: the size is fixed.
 	 */
 	int (*resize)(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
+	/* As rdt_bdev_claim(). NULL: gateways do not share the storage, or need no order. */
+	void (*claim)(struct rdt_bdev *bdev, enum rdt_claim claim);
+	/* As rdt_bdev_opened(). NULL: the constructor has opened it. */
+	int (*opened)(struct rdt_bdev *bdev, char *err, size_t err_size);
 };
 
 struct rdt_bdev {
@@ -93,13 +105,23 @@ struct rdt_bdev {
 	void (*on_sync_failed)(void *arg);
 	void *on_sync_failed_arg;
 	_Atomic uint64_t sync_refused; /* bios refused because of @sync_err */
-	uint32_t block_size;           /* bytes: 512 or 4096 */
-	uint32_t ops_mask;             /* 1u << enum rdt_bio_op, what submit() supports */
+	/* Backend: see rdt_bdev_watch() and rdt_bdev_changed(). */
+	void (*_Atomic on_changed)(void *arg);
+	void *on_changed_arg; /* set before @on_changed */
+	atomic_bool changed;
+	/* Backend: the storage belongs to another gateway for now; I/O ends with -ESHUTDOWN. */
+	atomic_bool standby;
+	atomic_bool stalled; /* backend: the storage has not completed any I/O for some seconds */
+	uint32_t block_size; /* bytes: 512 or 4096 */
+	uint32_t ops_mask;   /* 1u << enum rdt_bio_op, what submit() supports */
 	/* the backend has a volatile write cache: FLUSH has an effect */
 	bool volatile_cache;
 	bool read_only;
 	bool deallocate_zeroes; /* deallocated blocks read as zeroes */
 	bool reads_zeroes;      /* all blocks always read as zeroes: reads may use RDT_BIO_BLANK */
+	uint32_t io_boundary;   /* I/O across a multiple of it is slower; bytes; 0: no such limit */
+	bool has_nguid;         /* the storage has an identity of its own: @nguid */
+	uint8_t nguid[16];      /* in the byte order of Identify; final once it is opened */
 };
 
 struct rdt_chan {
@@ -107,13 +129,47 @@ struct rdt_chan {
 };
 
 /*
- * Open the backend that @cfg describes. On failure @err receives a sentence that names the object,
+ * Open the backend that @cfg describes. @modules: where modules are loaded from and kept; NULL:
+ * only built-in backends. A backend whose storage may be far away returns before it is open: see
+ * rdt_bdev_opened(). On failure @err receives a sentence that names the object,
  * its value, what was expected and what to do. Returns 0 or -errno. -EAGAIN: the file or device is
  * still in use, for example because the kernel finishes the I/O of a process that was killed; try
  * again later.
  */
-int rdt_bdev_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
-		  char *err, size_t err_size);
+int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, struct rd_log *log,
+		  struct rdt_bdev **out, char *err, size_t err_size);
+
+/*
+ * Is the backend open? Returns 0: yes, its properties are final, and channels can be opened;
+ * -EINPROGRESS: not yet, and rdt_bdev_watch() tells when that may have changed; another -errno: it
+ * failed, with a sentence in @err, and the backend goes on trying. Main thread.
+ */
+int rdt_bdev_opened(struct rdt_bdev *bdev, char *err, size_t err_size);
+
+/*
+ * Have @fn(@arg) called, on any thread, whenever rdt_bdev_opened() may have another answer, or the
+ * storage may have another size, which rdt_bdev_resize() with 0 takes over. Called at once when
+ * that has happened before. Main thread, once; @arg must exist until rdt_bdev_close() has returned.
+ */
+void rdt_bdev_watch(struct rdt_bdev *bdev, void (*fn)(void *arg), void *arg);
+/*
+ * Begin to take or to give up the storage. bdev->standby tells when that has happened, and
+ * rdt_bdev_watch() calls. Returns false when the storage is not shared in this way. Main thread.
+ */
+bool rdt_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim);
+
+/* For backends: call the function of rdt_bdev_watch(). Any thread, never after close() began. */
+static inline void rdt_bdev_changed(struct rdt_bdev *base)
+{
+	void (*fn)(void *arg);
+
+	atomic_store(&base->changed, true);
+	fn = atomic_load(&base->on_changed);
+	if (fn)
+		fn(base->on_changed_arg);
+}
+/* Was rdt_bdev_changed() called since the last call of this? Main thread. */
+bool rdt_bdev_take_changed(struct rdt_bdev *bdev);
 
 static inline void rdt_bdev_close(struct rdt_bdev **bdev)
 {
@@ -123,18 +179,20 @@ static inline void rdt_bdev_close(struct rdt_bdev **bdev)
 }
 
 /*
- * After rdt_bdev_close(): can another process open the file or device of @cfg for writing? A worker
- * thread of io_uring may keep the file open shortly after its last I/O. Always true for backends
- * without a file, and for read-only ones.
+ * After rdt_bdev_close(): can another process open the file, device or image of @cfg for writing? A
+ * worker thread of io_uring may keep the file open shortly after its last I/O, and an image is
+ * closed in the background. Always true for backends without storage, and for read-only ones.
  */
-bool rdt_bdev_released(const struct rdt_ns_config *cfg);
+bool rdt_bdev_released(struct rdt_modules *modules, const struct rdt_ns_config *cfg);
 
 /*
- * Would rdt_bdev_open() find the file or device of @cfg as it has to be? Opens it for reading only,
- * makes nothing, and does not look whether another program uses it. Returns 0, also for backends
- * without a file, or -errno with a sentence in @err. Any thread.
+ * Would rdt_bdev_open() find the file, device or image of @cfg as it has to be? Opens it for
+ * reading only, makes nothing, and does not look whether another program uses it. Storage on the
+ * network has 10 s to answer. Returns 0, also for backends without storage, or -errno with a
+ * sentence in @err. Any thread.
  */
-int rdt_bdev_probe(const struct rdt_ns_config *cfg, char *err, size_t err_size);
+int rdt_bdev_probe(struct rdt_modules *modules, const struct rdt_ns_config *cfg, char *err,
+		   size_t err_size);
 
 /* Returns 0, or -errno with a sentence in @err; the size is unchanged then. */
 int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);

@@ -97,6 +97,7 @@ static const struct rdt_bdev_ops delay_ops = {
 	.submit = delay_submit,
 	.cancel = delay_cancel,
 	.resize = rdt_layer_resize,
+	.opened = rdt_layer_opened,
 };
 
 int rdt_delay_open(const struct rdt_layer_config *cfg, struct rdt_bdev *lower,

@@ -101,6 +101,7 @@ static const struct rdt_bdev_ops error_ops = {
 	.submit = error_submit,
 	.cancel = rdt_layer_cancel,
 	.resize = rdt_layer_resize,
+	.opened = rdt_layer_opened,
 };
 
 int rdt_error_open(const struct rdt_layer_config *cfg, struct rdt_bdev *lower,

@@ -14,6 +14,15 @@ void rdt_layer_init(struct rdt_bdev *layer, const struct rdt_bdev_ops *ops, stru
 	layer->lower = lower;
 }
 
+int rdt_layer_opened(struct rdt_bdev *bdev, char *err, size_t err_size)
+{
+	int rc = rdt_bdev_opened(bdev->lower, err, err_size);
+
+	if (!rc)
+		rdt_layer_init(bdev, bdev->ops, bdev->lower);
+	return rc;
+}
+
 int rdt_layer_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, size_t size,
 			struct rdt_chan **out)
 {

@@ -20,6 +20,8 @@ static inline struct rdt_layer_chan *rdt_layer_chan_of(struct rdt_chan *chan)
 
 /* Take over the properties of the bdev below. */
 void rdt_layer_init(struct rdt_bdev *layer, const struct rdt_bdev_ops *ops, struct rdt_bdev *lower);
+/* For opened: takes over the properties that the bdev below has by then. */
+int rdt_layer_opened(struct rdt_bdev *bdev, char *err, size_t err_size);
 /* For chan_open and chan_close. @size: bytes of the layer's own structure, zeroed, which begins
  * with struct rdt_layer_chan. */
 int rdt_layer_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, size_t size,

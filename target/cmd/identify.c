@@ -263,12 +263,13 @@ static enum rdt_exec identify_ns(struct rdt_req *req)
 	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
 	struct nvme_id_ns *id = req->buf;
 	enum nvme_ana_state state;
+	const uint8_t *nguid;
 	uint64_t blocks;
 
 	if (!ns)
 		return RDT_EXEC_DONE; /* valid, but inactive: all zeroes */
 	blocks = atomic_load(&ns->blocks);
-	state = rdt_ana_state(req->qp->ctrl, ns->cfg->ana_group);
+	state = rdt_ana_told(req->qp->ctrl, ns->cfg->ana_group);
 	id->nsze = id->ncap = htole64(blocks);
 	/* Not reported in states in which it cannot be read. */
 	if (state != NVME_ANA_STATE_INACCESSIBLE && state != NVME_ANA_STATE_PERSISTENT_LOSS)
@@ -278,11 +279,14 @@ static enum rdt_exec identify_ns(struct rdt_req *req)
 	id->lbaf[0].ds = ns->lbads;
 	if (ns->bdev->deallocate_zeroes)
 		id->dlfeat = NVME_NS_DLFEAT_RB_ALL_0S | NVME_NS_DLFEAT_WRITE_ZEROES;
+	if (ns->bdev->io_boundary >> ns->lbads <= UINT16_MAX)
+		id->noiob = htole16((uint16_t)(ns->bdev->io_boundary >> ns->lbads));
 	fill_copy_limits(id, ns->subsys);
 	id->anagrpid = htole32(ns->cfg->ana_group);
 	id->nsattr = ns_attributes(ns);
-	if (ns->cfg->nguid)
-		memcpy(id->nguid, ns->cfg->nguid_bytes, sizeof(id->nguid));
+	nguid = rdt_ns_nguid(ns);
+	if (nguid)
+		memcpy(id->nguid, nguid, sizeof(id->nguid));
 	if (ns->cfg->eui64)
 		memcpy(id->eui64, ns->cfg->eui64_bytes, sizeof(id->eui64));
 	return RDT_EXEC_DONE;
@@ -337,8 +341,8 @@ static enum rdt_exec identify_desc(struct rdt_req *req)
 	}
 	if (ns->cfg->eui64)
 		p = put_desc(p, NVME_NIDT_EUI64, ns->cfg->eui64_bytes, 8);
-	if (ns->cfg->nguid)
-		p = put_desc(p, NVME_NIDT_NGUID, ns->cfg->nguid_bytes, 16);
+	if (rdt_ns_nguid(ns))
+		p = put_desc(p, NVME_NIDT_NGUID, rdt_ns_nguid(ns), 16);
 	p = put_desc(p, NVME_NIDT_UUID, ns->cfg->uuid_bytes, 16);
 	put_desc(p, NVME_NIDT_CSI, &csi, sizeof(csi));
 	return RDT_EXEC_DONE;

@@ -78,35 +78,3 @@ void rdt_config_put(struct rdt_config **config)
 	}
 	*config = NULL;
 }
-
-bool rdt_config_same_text(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
-bool rdt_config_listed(const char *const *list, uint32_t count, const char *text)
-{
-	for (uint32_t i = 0; i < count; i++)
-		if (strcmp(list[i], text) == 0)
-			return true;
-	return false;
-}
-
-bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *const *b,
-			  uint32_t b_count)
-{
-	uint32_t same = 0;
-
-	/* Skip the common prefix: usually nothing has changed. */
-	while (same < a_count && same < b_count && strcmp(a[same], b[same]) == 0)
-		same++;
-	if (same == a_count && same == b_count)
-		return true;
-	for (uint32_t i = 0; i < a_count; i++)
-		if (!rdt_config_listed(b, b_count, a[i]))
-			return false;
-	for (uint32_t i = 0; i < b_count; i++)
-		if (!rdt_config_listed(a, a_count, b[i]))
-			return false;
-	return true;
-}

@@ -12,7 +12,13 @@
 #include "nvmf/auth_key.h"
 
 enum rdt_provider { RDT_PROVIDER_AUTO, RDT_PROVIDER_IWARP, RDT_PROVIDER_VERBS };
-enum rdt_backend_type { RDT_BACKEND_FILE, RDT_BACKEND_BLOCK, RDT_BACKEND_MEMORY, RDT_BACKEND_NULL };
+enum rdt_backend_type {
+	RDT_BACKEND_FILE,
+	RDT_BACKEND_BLOCK,
+	RDT_BACKEND_MEMORY,
+	RDT_BACKEND_NULL,
+	RDT_BACKEND_RBD,
+};
 enum rdt_engine_type { RDT_ENGINE_AUTO, RDT_ENGINE_IO_URING, RDT_ENGINE_AIO };
 enum rdt_deallocate {
 	RDT_DEALLOCATE_AUTO,
@@ -138,6 +144,33 @@ struct rdt_layer_config {
 	int errno_value;
 };
 
+/* A Ceph cluster, for namespaces with backend rbd. All of them share one connection to it. */
+struct rdt_ceph_config {
+	const char *name;
+	const char *conf;     /* path of its ceph.conf; NULL: Ceph's own search */
+	const char *user;     /* without "client."; default admin */
+	const char *keyring;  /* path; NULL: as ceph.conf says */
+	const char **options; /* "NAME=VALUE" of Ceph, over those of ceph.conf */
+	uint32_t options_count;
+};
+
+enum rdt_rbd_lock {
+	RDT_RBD_LOCK_AUTO,      /* whoever writes takes it: Ceph's own rule */
+	RDT_RBD_LOCK_EXCLUSIVE, /* held while the image is open */
+};
+
+struct rdt_rbd_config {      /* an image of Ceph */
+	const char *cluster; /* name in ceph; NULL: the only one */
+	const char *pool;
+	const char *rados_namespace; /* NULL: none */
+	const char *image;
+	const char *snapshot; /* NULL: the image itself */
+	enum rdt_rbd_lock lock;
+
+	/* filled by rdt_config_load() */
+	const struct rdt_ceph_config *of; /* NULL: Ceph's defaults */
+};
+
 struct rdt_ns_config {
 	uint32_t nsid;
 	enum rdt_backend_type backend;
@@ -151,6 +184,7 @@ struct rdt_ns_config {
 	bool iopoll;
 	enum rdt_deallocate deallocate; /* block */
 	bool read_only;
+	struct rdt_rbd_config *rbd; /* rbd, never NULL there after loading */
 	const char *uuid; /* text, never NULL after loading: derived from NQN and NSID by default */
 	const char *nguid;               /* 32 hexadecimal digits, or NULL */
 	const char *eui64;               /* 16 hexadecimal digits, or NULL */
@@ -274,6 +308,8 @@ struct rdt_control_config {      /* the control socket */
 struct rdt_config {
 	struct rdt_target_config target;
 	struct rdt_control_config control;
+	struct rdt_ceph_config *ceph;
+	uint32_t ceph_count;
 	const char **include; /* further files, which may add to the lists below */
 	uint32_t include_count;
 	struct rdt_listener_config *listeners;
@@ -341,6 +377,10 @@ const char *rdt_config_backend_name(enum rdt_backend_type backend);
 const char *rdt_config_ana_name(unsigned int state);
 unsigned int rdt_config_ana_state(const char *name); /* 0: there is no state of that name */
 bool rdt_config_listed(const char *const *list, uint32_t count, const char *text);
+/* Do both name the same image of the same cluster, opened in the same way? NULL is equal to NULL.
+ */
+bool rdt_config_same_rbd(const struct rdt_rbd_config *a, const struct rdt_rbd_config *b);
+bool rdt_config_same_ceph(const struct rdt_ceph_config *a, const struct rdt_ceph_config *b);
 bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *const *b,
 			  uint32_t b_count); /* in any order */
 

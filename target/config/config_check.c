@@ -474,6 +474,8 @@ static void check_ns_path(struct rdt_config_load *load, const struct rdt_key *ke
 	}
 	if (ns->backend != RDT_BACKEND_BLOCK)
 		only_with(load, key, "deallocate", "backend block");
+	if (ns->backend != RDT_BACKEND_RBD)
+		only_with(load, key, "rbd", "backend rbd");
 	if (ns->backend != RDT_BACKEND_FILE)
 		only_with(load, key, "create", "backend file");
 	else if (ns->create && ns->read_only)
@@ -489,7 +491,7 @@ static void check_ns_size(struct rdt_config_load *load, const struct rdt_key *ke
 	bool needed = ns->backend == RDT_BACKEND_MEMORY || ns->backend == RDT_BACKEND_NULL ||
 		      (ns->backend == RDT_BACKEND_FILE && ns->create);
 
-	if (ns->backend == RDT_BACKEND_BLOCK) {
+	if (ns->backend == RDT_BACKEND_BLOCK || ns->backend == RDT_BACKEND_RBD) {
 		only_with(load, key, "size", "backend file, memory or null");
 		return;
 	}
@@ -764,6 +766,7 @@ int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 		if (check_subsystem(load, &subsystems, config, i))
 			return -ENOMEM;
 	}
+	rdt_config_check_rbd(load, config);
 	rdt_config_check_referrals(load, config);
 	if (rdt_config_check_auth(load, config))
 		return -ENOMEM;

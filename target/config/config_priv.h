@@ -157,6 +157,11 @@ void rdt_config_check_cntlids(struct rdt_config_load *load, const struct rdt_key
 			      struct rdt_subsys_config *ss);
 void rdt_config_check_referrals(struct rdt_config_load *load, struct rdt_config *config);
 
+/* ---- config_rbd.c ---- */
+
+/* Also finds the cluster of each image. */
+void rdt_config_check_rbd(struct rdt_config_load *load, struct rdt_config *config);
+
 /* ---- config_layers.c, config_qos.c ---- */
 
 void rdt_config_check_ns_qos(struct rdt_config_load *load, const struct rdt_key *ns_key,

@@ -19,10 +19,13 @@ static const cyaml_strval_t providers[] = {
 };
 
 static const cyaml_strval_t backends[] = {
-	{"file", RDT_BACKEND_FILE},
-	{"block", RDT_BACKEND_BLOCK},
-	{"memory", RDT_BACKEND_MEMORY},
-	{"null", RDT_BACKEND_NULL},
+	{"file", RDT_BACKEND_FILE}, {"block", RDT_BACKEND_BLOCK}, {"memory", RDT_BACKEND_MEMORY},
+	{"null", RDT_BACKEND_NULL}, {"rbd", RDT_BACKEND_RBD},
+};
+
+static const cyaml_strval_t rbd_locks[] = {
+	{"auto", RDT_RBD_LOCK_AUTO},
+	{"exclusive", RDT_RBD_LOCK_EXCLUSIVE},
 };
 
 static const cyaml_strval_t engines[] = {
@@ -275,6 +278,20 @@ static const cyaml_schema_value_t layer_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_layer_config, layer_fields),
 };
 
+static const cyaml_schema_field_t rbd_fields[] = {
+	CYAML_FIELD_STRING_PTR("cluster", OPT, struct rdt_rbd_config, cluster, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("pool", CYAML_FLAG_DEFAULT, struct rdt_rbd_config, pool, 0,
+			       CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("namespace", OPT, struct rdt_rbd_config, rados_namespace, 0,
+			       CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("image", CYAML_FLAG_DEFAULT, struct rdt_rbd_config, image, 0,
+			       CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("snapshot", OPT, struct rdt_rbd_config, snapshot, 0,
+			       CYAML_UNLIMITED),
+	CYAML_FIELD_ENUM("lock", STRICT, struct rdt_rbd_config, lock, rbd_locks, COUNT(rbd_locks)),
+	CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t namespace_fields[] = {
 	CYAML_FIELD_UINT("nsid", CYAML_FLAG_DEFAULT, struct rdt_ns_config, nsid),
 	CYAML_FIELD_ENUM("backend", CYAML_FLAG_STRICT, struct rdt_ns_config, backend, backends,
@@ -289,6 +306,7 @@ static const cyaml_schema_field_t namespace_fields[] = {
 	CYAML_FIELD_ENUM("deallocate", STRICT, struct rdt_ns_config, deallocate, deallocate,
 			 COUNT(deallocate)),
 	CYAML_FIELD_BOOL("read_only", OPT, struct rdt_ns_config, read_only),
+	CYAML_FIELD_MAPPING_PTR("rbd", OPT, struct rdt_ns_config, rbd, rbd_fields),
 	CYAML_FIELD_STRING_PTR("uuid", OPT, struct rdt_ns_config, uuid, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("nguid", OPT, struct rdt_ns_config, nguid, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("eui64", OPT, struct rdt_ns_config, eui64, 0, CYAML_UNLIMITED),
@@ -364,9 +382,30 @@ static const cyaml_schema_field_t control_fields[] = {
 	CYAML_FIELD_END,
 };
 
+static const cyaml_schema_value_t ceph_option_schema = {
+	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, const char *, 0, CYAML_UNLIMITED),
+};
+
+static const cyaml_schema_field_t ceph_fields[] = {
+	CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_DEFAULT, struct rdt_ceph_config, name, 0,
+			       CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("conf", OPT, struct rdt_ceph_config, conf, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("user", OPT, struct rdt_ceph_config, user, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_STRING_PTR("keyring", OPT, struct rdt_ceph_config, keyring, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_SEQUENCE("options", OPT | CYAML_FLAG_POINTER, struct rdt_ceph_config, options,
+			     &ceph_option_schema, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t ceph_schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_ceph_config, ceph_fields),
+};
+
 static const cyaml_schema_field_t config_fields[] = {
 	CYAML_FIELD_MAPPING("target", OPT, struct rdt_config, target, target_fields),
 	CYAML_FIELD_MAPPING("control", OPT, struct rdt_config, control, control_fields),
+	CYAML_FIELD_SEQUENCE("ceph", OPT | CYAML_FLAG_POINTER, struct rdt_config, ceph,
+			     &ceph_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("include", OPT | CYAML_FLAG_POINTER, struct rdt_config, include,
 			     &include_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("listeners", OPT | CYAML_FLAG_POINTER, struct rdt_config, listeners,

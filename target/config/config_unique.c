@@ -82,8 +82,10 @@ const char *rdt_config_where(const struct rdt_key *from, const struct rdt_key *o
 	return buf;
 }
 
-/* Report each namespace whose @name has the same value as an earlier one, by all->first. */
-static void report_same(struct all *all, const char *name, const char *used, const char *advice)
+/* Report each namespace whose @name has the same value as an earlier one, by all->first. @in: the
+ * mapping that has @name; NULL: the namespace itself. */
+static void report_same(struct all *all, const char *in, const char *name, const char *used,
+			const char *advice)
 {
 	for (unsigned int i = 0; i < all->count; i++) {
 		struct rdt_key mine, other;
@@ -93,6 +95,8 @@ static void report_same(struct all *all, const char *name, const char *used, con
 			continue;
 		mine = ns_key_of(all, i);
 		other = ns_key_of(all, all->first[i]);
+		if (in)
+			mine = rdt_config_child(all->load, &mine, in);
 		mine = rdt_config_child(all->load, &mine, name);
 		if (mine.node)
 			rdt_config_problem(
@@ -136,7 +140,7 @@ static void check_ids(struct all *all, unsigned int kind)
 	rdt_config_firsts(all->ids, count, all->first);
 	/* An ID that is not in the file was derived from NQN and NSID; their repetition is reported
 	 * elsewhere. */
-	report_same(all, id_names[kind], "used", "each needs its own");
+	report_same(all, NULL, id_names[kind], "used", "each needs its own");
 }
 
 /* ---- files: two namespaces on one file would overwrite each other's data ---- */
@@ -183,6 +187,19 @@ static void check_same_id(struct all *all, const struct rdt_config_id *ids, unsi
 	}
 }
 
+/* Of all->ids. */
+static void check_same_ids(struct all *all, unsigned int count)
+{
+	if (count)
+		qsort(all->ids, count, sizeof(*all->ids), compare_ids);
+	for (unsigned int i = 0, n; i < count; i += n) {
+		for (n = 1; i + n < count; n++)
+			if (compare_bytes(&all->ids[i], &all->ids[i + n]) != 0)
+				break;
+		check_same_id(all, &all->ids[i], n);
+	}
+}
+
 static void check_files(struct all *all)
 {
 	unsigned int count = 0;
@@ -200,15 +217,52 @@ static void check_files(struct all *all)
 			all->ids[count++] =
 				(struct rdt_config_id){e->ns->path, strlen(e->ns->path), i};
 	}
-	if (count)
-		qsort(all->ids, count, sizeof(*all->ids), compare_ids);
-	for (unsigned int i = 0, n; i < count; i += n) {
-		for (n = 1; i + n < count; n++)
-			if (compare_bytes(&all->ids[i], &all->ids[i + n]) != 0)
-				break;
-		check_same_id(all, &all->ids[i], n);
+	check_same_ids(all, count);
+	report_same(all, NULL, "path", "served",
+		    "use another file, or set \"read_only: true\" for both");
+}
+
+/* ---- images of Ceph: as files ---- */
+
+static char *image_name(const struct rdt_rbd_config *rbd)
+{
+	char *name;
+
+	return asprintf(&name, "%s\n%s\n%s\n%s\n%s", rbd->of ? rbd->of->name : "", rbd->pool,
+			rbd->rados_namespace ? rbd->rados_namespace : "", rbd->image,
+			rbd->snapshot ? rbd->snapshot : "") < 0
+		       ? NULL
+		       : name;
+}
+
+static int check_images(struct all *all)
+{
+	rd_autofree char **names = calloc(all->count + 1, sizeof(*names));
+	unsigned int count = 0;
+	int rc = names ? 0 : -ENOMEM;
+
+	for (unsigned int i = 0; i < all->count && !rc; i++) {
+		const struct rdt_ns_config *ns = all->entries[i].ns;
+
+		all->first[i] = i;
+		if (ns->backend != RDT_BACKEND_RBD || !ns->rbd)
+			continue;
+		names[count] = image_name(ns->rbd);
+		if (names[count])
+			all->ids[count] =
+				(struct rdt_config_id){names[count], strlen(names[count]), i};
+		else
+			rc = -ENOMEM;
+		count++;
 	}
-	report_same(all, "path", "served", "use another file, or set \"read_only: true\" for both");
+	if (!rc) {
+		check_same_ids(all, count);
+		report_same(all, "rbd", "image", "served",
+			    "use another image, or set \"read_only: true\" for both");
+	}
+	for (unsigned int i = 0; i < count; i++)
+		free(names[i]);
+	return rc;
 }
 
 /* Every namespace keeps its file open. */
@@ -317,5 +371,5 @@ int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_confi
 		check_ids(&all, kind);
 	check_files(&all);
 	check_open_files(&all);
-	return 0;
+	return check_images(&all);
 }

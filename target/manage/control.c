@@ -8,6 +8,7 @@
  *           flight; close the backend
  */
 #include "control.h"
+#include "opening.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -39,7 +40,7 @@ int rdt_control_open(struct rdt_target *t, const struct rdt_ns_config *cfg, stru
 
 	text[0] = '\0';
 	err = t->bdev_open ? t->bdev_open(t, cfg, out)
-			   : rdt_bdev_open(cfg, t->log, out, text, text_size);
+			   : rdt_bdev_open(t->modules, cfg, t->log, out, text, text_size);
 	if (err && !text[0])
 		snprintf(text, text_size, "%s", strerror(-err));
 	return err;
@@ -92,9 +93,11 @@ static void close_for_ns_msg(struct rd_msg *msg)
 static void free_and_finish(struct rdt_ns *ns, int err, const char *text)
 {
 	rdt_control_done done = ns->done;
+	struct rdt_target *t = ns->subsys->target;
 	void *arg = ns->done_arg;
 
 	rdt_ns_free(ns);
+	rdt_opening_standby(t);
 	if (done)
 		done(arg, err, text);
 }
@@ -171,10 +174,28 @@ void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 		done(arg, err, text);
 		return;
 	}
-	ns->state = RDT_NS_JOINING;
-	rdt_subsys_count(ns, true);
+	err = rdt_bdev_opened(ns->bdev, text, sizeof(text));
+	if (err) {
+		ns->state = RDT_NS_OPENING;
+		rd_notice(ss->target->log, RD_LOG_TARGET,
+			  "%s namespace %u: is being opened; hosts will see it when its storage "
+			  "answers",
+			  ss->nqn, ns->nsid);
+		rdt_opening_watch(ns);
+		done(arg, 0, "");
+		return;
+	}
 	ns->done = done;
 	ns->done_arg = arg;
+	rdt_control_ns_opened(ns);
+	rdt_opening_watch(ns);
+}
+
+void rdt_control_ns_opened(struct rdt_ns *ns)
+{
+	rdt_ns_take_backend(ns);
+	ns->state = RDT_NS_JOINING;
+	rdt_subsys_count(ns, true);
 	rdt_ns_post(ns, open_msg, channels_opened);
 }
 
@@ -201,8 +222,8 @@ static void check_released(struct rd_timer *timer)
 	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, leave_timer);
 	struct rd_loop *loop = ns->subsys->target->loop;
 
-	if (rdt_bdev_released(ns->cfg) || rd_loop_now(loop) >= ns->release_by ||
-	    rd_timer_start(loop, timer, RELEASE_LOOK))
+	if (rdt_bdev_released(ns->subsys->target->modules, ns->cfg) ||
+	    rd_loop_now(loop) >= ns->release_by || rd_timer_start(loop, timer, RELEASE_LOOK))
 		file_released(ns);
 }
 
@@ -253,6 +274,14 @@ static void ns_hidden(struct rdt_ns *ns)
 
 void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)
 {
+	if (ns->state == RDT_NS_OPENING) {
+		rd_notice(ns->subsys->target->log, RD_LOG_TARGET,
+			  "%s namespace %u: removed before its storage answered", ns->subsys->nqn,
+			  ns->nsid);
+		rdt_ns_free(ns);
+		done(arg, 0, "");
+		return;
+	}
 	if (ns->state != RDT_NS_LIVE) {
 		done(arg, -EBUSY,
 		     ns->state == RDT_NS_LEAVING ? "it is already being removed"

@@ -23,12 +23,15 @@ struct rdt_target;
 /*
  * Add the namespace described by @cfg, a part of @cfg_of. @bdev: its open backend, whose ownership
  * passes in any case; NULL: open it here. @done runs when every reactor serves the namespace and
- * hosts have been notified. -EEXIST: the NSID is in use; -EBUSY: a namespace with this NSID is
- * still being removed.
+ * hosts have been notified, or at once when the backend is opened in the background. -EEXIST: the
+ * NSID is in use; -EBUSY: a namespace with this NSID is still being removed.
  */
 void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 			struct rdt_config *cfg_of, struct rdt_bdev *bdev, rdt_control_done done,
 			void *arg);
+
+/* The backend of @ns, which is OPENING or new, is open: have the reactors serve it. */
+void rdt_control_ns_opened(struct rdt_ns *ns);
 
 /*
  * Remove @ns. Later commands are refused; commands in flight complete, or end as if they had come

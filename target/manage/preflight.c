@@ -149,7 +149,8 @@ int rdt_preflight_memory(const struct rdt_config *config, struct rd_log *log)
 
 /* ---- files, devices, addresses ---- */
 
-static unsigned int probe_storage(const struct rdt_config *config, struct rd_log *log)
+static unsigned int probe_storage(const struct rdt_config *config, struct rdt_modules *modules,
+				  struct rd_log *log)
 {
 	unsigned int problems = 0;
 	char text[512];
@@ -158,7 +159,7 @@ static unsigned int probe_storage(const struct rdt_config *config, struct rd_log
 		const struct rdt_subsys_config *ss = &config->subsystems[i];
 
 		for (uint32_t j = 0; j < ss->namespaces_count; j++) {
-			if (!rdt_bdev_probe(&ss->namespaces[j], text, sizeof(text)))
+			if (!rdt_bdev_probe(modules, &ss->namespaces[j], text, sizeof(text)))
 				continue;
 			rd_err(log, RD_LOG_CONFIG, "%s namespace %u: %s", ss->nqn,
 			       ss->namespaces[j].nsid, text);
@@ -237,11 +238,12 @@ static unsigned int probe_addresses(const struct rdt_config *config, struct rd_l
 	return problems;
 }
 
-unsigned int rdt_preflight(const struct rdt_config *config, struct rd_log *log)
+unsigned int rdt_preflight(const struct rdt_config *config, struct rdt_modules *modules,
+			   struct rd_log *log)
 {
 	unsigned int problems = rdt_preflight_memory(config, log) ? 1 : 0;
 
-	problems += probe_storage(config, log);
+	problems += probe_storage(config, modules, log);
 	problems += probe_state_dir(config, log);
 	return problems + probe_addresses(config, log);
 }

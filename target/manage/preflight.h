@@ -8,6 +8,7 @@
 #include "target/config/config.h"
 
 struct rd_log;
+struct rdt_modules;
 
 /* Checks the sum of memory namespaces and of the buffers of all reactors against the memory that
  * this process can use.
@@ -20,6 +21,7 @@ int rdt_preflight_memory(const struct rdt_config *config, struct rd_log *log);
  * rdtarget that serves this configuration. Opens files for reading only and creates nothing. Logs
  * each problem; returns their number.
  */
-unsigned int rdt_preflight(const struct rdt_config *config, struct rd_log *log);
+unsigned int rdt_preflight(const struct rdt_config *config, struct rdt_modules *modules,
+			   struct rd_log *log);
 
 #endif /* RDT_PREFLIGHT_H */

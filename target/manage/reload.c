@@ -262,7 +262,8 @@ static bool same_namespace(const struct rdt_ns_config *a, const struct rdt_ns_co
 	       a->engine == b->engine && a->direct == b->direct && a->deallocate == b->deallocate &&
 	       a->iopoll == b->iopoll && a->read_only == b->read_only &&
 	       a->ana_group == b->ana_group && rdt_layers_same(a, b) &&
-	       rdt_config_same_text(a->path, b->path) && rdt_config_same_text(a->nguid, b->nguid) &&
+	       rdt_config_same_text(a->path, b->path) && rdt_config_same_rbd(a->rbd, b->rbd) &&
+	       rdt_config_same_text(a->nguid, b->nguid) &&
 	       rdt_config_same_text(a->eui64, b->eui64) &&
 	       memcmp(a->uuid_bytes, b->uuid_bytes, sizeof(a->uuid_bytes)) == 0;
 }
@@ -438,6 +439,11 @@ static int plan_change(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_
 	return 0;
 }
 
+static bool changeable(const struct rdt_ns *ns)
+{
+	return ns->state == RDT_NS_LIVE || ns->state == RDT_NS_OPENING;
+}
+
 static bool plan_next(struct rdt_reload *rl)
 {
 	const struct rdt_ns_config *cfg;
@@ -446,7 +452,7 @@ static bool plan_next(struct rdt_reload *rl)
 
 	if (!next_pair(rl, &ss, &ns, &cfg))
 		return true;
-	if (ns && ns->state == RDT_NS_LIVE && (!cfg || !same_namespace(ns->now, cfg)))
+	if (ns && changeable(ns) && (!cfg || !same_namespace(ns->now, cfg)))
 		rl->err = plan_change(rl, ss, ns, cfg);
 	else if (cfg && (!ns || ns->state == RDT_NS_LEAVING))
 		rl->err = plan_change(rl, ss, NULL, cfg);

@@ -10,6 +10,7 @@
 #include "target/config/config.h"
 #include "target/nvmf/ana.h"
 #include "target/nvmf/listener.h"
+#include "target/nvmf/ns.h"
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/target.h"
 #include "target/reactor/lifecycle.h"
@@ -32,6 +33,40 @@ static void log_level(struct rdt_rpc_call *call)
 			      bad, rd_log_level_names(), rd_log_comp_names());
 	else
 		rdt_rpc_result(call, json_pack("{s:s}", "level", rd_log_spec(call->rpc->log, now)));
+}
+
+/* ---- ana.claim ---- */
+
+static void ana_claim(struct rdt_rpc_call *call)
+{
+	const char *action = rdt_rpc_text(call, "action");
+	struct rdt_target *t = call->rpc->target;
+	bool take = strcmp(action, "take") == 0;
+	json_int_t group = 0;
+	unsigned int claimed = 0;
+
+	if (!take && strcmp(action, "yield") != 0) {
+		rdt_rpc_error(call, RDT_RPC_INVALID, "action", action, NULL,
+			      "action: \"%.60s\" is neither take nor yield", action);
+		return;
+	}
+	if (!rdt_rpc_number(call, "group", 1, RDT_ANA_GROUPS, &group))
+		return;
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
+		const struct rdt_ns *ns = t->ns[i];
+
+		if (ns && ns->bdev && ns->cfg->ana_group == group)
+			claimed +=
+				rdt_bdev_claim(ns->bdev, take ? RDT_CLAIM_TAKE : RDT_CLAIM_YIELD);
+	}
+	if (claimed)
+		rdt_rpc_result(call, json_pack("{s:i}", "namespaces", (int)claimed));
+	else
+		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, "group", NULL,
+			      "such namespaces have \"lock: exclusive\" in the configuration",
+			      "group %lld has no namespace whose storage gateways take over from "
+			      "each other",
+			      (long long)group);
 }
 
 /* ---- drain ---- */
@@ -209,6 +244,12 @@ static const struct rdt_rpc_param level_params[] = {
 	{NULL, JSON_NULL, false},
 };
 
+static const struct rdt_rpc_param claim_params[] = {
+	{"group", JSON_INTEGER, true},
+	{"action", JSON_STRING, true},
+	{NULL, JSON_NULL, false},
+};
+
 static const struct rdt_rpc_param drain_params[] = {
 	{"timeout", JSON_INTEGER, false},
 	{NULL, JSON_NULL, false},
@@ -216,6 +257,8 @@ static const struct rdt_rpc_param drain_params[] = {
 
 const struct rdt_rpc_method rdt_rpc_change_methods[] = {
 	{"log.level", "set what is logged, as --log does", true, level_params, log_level},
+	{"ana.claim", "take the storage of a group from another gateway, or yield it", true,
+	 claim_params, ana_claim},
 	{"drain", "move hosts to other paths: ANA inaccessible, wait for I/O, refuse connections",
 	 true, drain_params, start_drain},
 	{"shutdown", "end the target, as SIGTERM does", true, NULL, start_shutdown},

@@ -19,7 +19,8 @@
 struct config_work {
 	const char *path;
 	struct rdt_config *now; /* a reference, which only the main thread puts */
-	bool machine;           /* config.check: compare with the machine, too */
+	struct rdt_modules *modules;
+	bool machine; /* config.check: compare with the machine, too */
 	struct rdt_report report;
 	bool good; /* the file has no mistake */
 	json_t *result;
@@ -75,6 +76,7 @@ static struct config_work *config_work_new(struct rdt_rpc_call *call)
 	}
 	w->path = call->rpc->env->config_path;
 	w->now = rdt_config_get(call->rpc->target->now);
+	w->modules = call->rpc->target->modules;
 	return w;
 }
 
@@ -129,7 +131,7 @@ static void check_file(void *arg)
 
 	if (rdt_config_load(w->path, w->report.log, &next))
 		return;
-	w->good = !w->machine || !rdt_preflight(next, w->report.log);
+	w->good = !w->machine || !rdt_preflight(next, w->modules, w->report.log);
 	rdt_config_put(&next);
 }
 

@@ -142,6 +142,8 @@ static const char *ns_state_name(const struct rdt_ns *ns)
 		return "live";
 	case RDT_NS_LEAVING:
 		return "leaving";
+	case RDT_NS_OPENING:
+		return "opening";
 	default:
 		return "joining";
 	}
@@ -151,14 +153,15 @@ static json_t *ns_json(const struct rdt_ns *ns)
 {
 	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
 	uint64_t blocks = atomic_load(&ns->blocks);
-	json_t *o = json_pack("{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b}", "nqn",
-			      ns->subsys->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns),
-			      "backend", rdt_config_backend_name(ns->cfg->backend), "block_size",
-			      1 << ns->lbads, "blocks", (json_int_t)blocks, "size",
-			      (json_int_t)(blocks << ns->lbads), "read_only", ns->cfg->read_only,
-			      "write_protected", atomic_load(&ns->wp) != 0, "ana_group",
-			      (int)ns->cfg->ana_group, "uuid", ns->cfg->uuid, "sync_failed",
-			      base && atomic_load(&base->sync_err) != 0);
+	json_t *o = json_pack(
+		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b, s:b, s:b}", "nqn",
+		ns->subsys->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns), "backend",
+		rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads, "blocks",
+		(json_int_t)blocks, "size", (json_int_t)(blocks << ns->lbads), "read_only",
+		ns->cfg->read_only, "write_protected", atomic_load(&ns->wp) != 0, "ana_group",
+		(int)ns->cfg->ana_group, "uuid", ns->cfg->uuid, "standby",
+		base && atomic_load(&base->standby), "stalled", base && atomic_load(&base->stalled),
+		"sync_failed", base && atomic_load(&base->sync_err) != 0);
 
 	if (o && ns->cfg->path)
 		json_object_set_new(o, "path", json_string(ns->cfg->path));

@@ -56,11 +56,37 @@ static bool has_group(const struct rdt_subsys *ss, uint32_t group)
 	return false;
 }
 
-int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, uint32_t group,
-		enum nvme_ana_state state)
+/* Tells the controllers of @l, or all of them (NULL), that @group has another state. */
+static void tell_ana_changed(struct rdt_target *t, const struct rdt_listener *l, uint32_t group)
 {
 	struct rdt_ctrl *ctrl;
 
+	for (unsigned int i = 0; i < t->subsys_count; i++) {
+		struct rdt_subsys *ss = t->subsys[i];
+
+		if (!has_group(ss, group))
+			continue;
+		pthread_mutex_lock(&ss->lock);
+		if (!l) {
+			atomic_fetch_add(&ss->ana_changes[group], 1);
+			atomic_fetch_add(&ss->ana_changes[0], 1);
+		}
+		TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+			if (!l || ctrl->listener == l)
+				rdt_event_post(ctrl, RDT_EV_ANA, 0);
+		pthread_mutex_unlock(&ss->lock);
+	}
+}
+
+void rdt_ana_standby(struct rdt_target *t, uint32_t group, bool standby)
+{
+	if (atomic_exchange(&t->ana_standby[group], standby) != standby)
+		tell_ana_changed(t, NULL, group);
+}
+
+int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, uint32_t group,
+		enum nvme_ana_state state)
+{
 	if (group < 1 || group > RDT_ANA_GROUPS)
 		return -EINVAL;
 	if (atomic_exchange(&l->ana[group], (uint8_t)state) == state)
@@ -70,17 +96,7 @@ int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, uint32_t group,
 		     "state", rdt_config_ana_name(state));
 	atomic_fetch_add(&l->ana_changes[group], 1);
 	atomic_fetch_add(&l->ana_changes[0], 1);
-	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		struct rdt_subsys *ss = t->subsys[i];
-
-		if (!has_group(ss, group))
-			continue;
-		pthread_mutex_lock(&ss->lock);
-		TAILQ_FOREACH (ctrl, &ss->ctrls, link)
-			if (ctrl->listener == l)
-				rdt_event_post(ctrl, RDT_EV_ANA, 0);
-		pthread_mutex_unlock(&ss->lock);
-	}
+	tell_ana_changed(t, l, group);
 	return 0;
 }
 
@@ -139,7 +155,7 @@ static uint64_t put_ana_groups(const struct rdt_req *req, const struct rdt_log_o
 			.grpid = htole32(g),
 			.nnsids = htole32(groups_only(req) ? 0 : counts[g]),
 			.chgcnt = ana_change_count(req->qp->ctrl, g),
-			.state = (uint8_t)rdt_ana_state(req->qp->ctrl, g),
+			.state = (uint8_t)rdt_ana_told(req->qp->ctrl, g),
 		};
 
 		if (!counts[g])

@@ -11,6 +11,8 @@
 #include "listener.h"
 #include "ns.h"
 #include "request.h"
+#include "subsys.h"
+#include "target.h"
 
 struct rdt_log_out;
 struct rdt_target;
@@ -30,6 +32,22 @@ static inline enum nvme_ana_state rdt_ana_state(const struct rdt_ctrl *ctrl, uin
 	if (ctrl->listener)
 		state = atomic_load_explicit(&ctrl->listener->ana[group], memory_order_relaxed);
 	return (enum nvme_ana_state)state;
+}
+
+/* Main thread: another gateway has the storage of @group (@standby), or no longer. Hosts are told.
+ */
+void rdt_ana_standby(struct rdt_target *target, uint32_t group, bool standby);
+
+/* What hosts are told: the listener's state, or inaccessible while another gateway has the storage.
+ * I/O is refused by the backend then, so it does not look here. */
+static inline enum nvme_ana_state rdt_ana_told(const struct rdt_ctrl *ctrl, uint32_t group)
+{
+	enum nvme_ana_state state = rdt_ana_state(ctrl, group);
+
+	if ((state == NVME_ANA_STATE_OPTIMIZED || state == NVME_ANA_STATE_NONOPTIMIZED) &&
+	    atomic_load(&ctrl->subsys->target->ana_standby[group]))
+		return NVME_ANA_STATE_INACCESSIBLE;
+	return state;
 }
 
 static inline struct nvme_status rdt_ana_check(struct rdt_req *req) /* for a command for req->ns */

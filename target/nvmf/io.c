@@ -128,7 +128,8 @@ static RD_COLD void bio_failed(struct rdt_req *req)
 
 	req->status = bio->status ? nvme_status(bio->status >> 8, bio->status & 0xff)
 				  : rdt_status_from_errno(bio->result, bio->op);
-	if (bio->result == -ECANCELED)
+	/* Neither is a failure of the storage: aborted, or another gateway has it. */
+	if (bio->result == -ECANCELED || bio->result == -ESHUTDOWN)
 		return;
 	req->err_lba = bio->offset >> req->ns->lbads;
 	add_to_counter(&req->channel->counters->media_errors, 1);

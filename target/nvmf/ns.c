@@ -112,6 +112,18 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	return 0;
 }
 
+void rdt_ns_take_backend(struct rdt_ns *ns)
+{
+	atomic_store(&ns->blocks, ns->bdev->size >> ns->lbads);
+}
+
+void rdt_ns_begin(struct rdt_ns *ns)
+{
+	rdt_ns_take_backend(ns);
+	ns->state = RDT_NS_LIVE;
+	rdt_subsys_count(ns, true);
+}
+
 void rdt_ns_free(struct rdt_ns *ns)
 {
 	struct rdt_subsys *ss = ns->subsys;

@@ -29,7 +29,11 @@ typedef void (*rdt_control_done)(void *arg, int err, const char *text);
 
 /* Of the main thread. */
 enum rdt_ns_state {
-	RDT_NS_NEW,     /* unknown to reactors. Start of the reactors -> LIVE, add -> JOINING */
+	/* unknown to reactors. Start of the reactors -> LIVE, add -> JOINING, slow storage ->
+	   OPENING */
+	RDT_NS_NEW,
+	/* The same, and @bdev is being opened. It is open -> LIVE or JOINING, removed -> freed */
+	RDT_NS_OPENING,
 	RDT_NS_JOINING, /* reactors open channels. All did -> LIVE, one failed -> LEAVING */
 	RDT_NS_LIVE,    /* rdt_control_ns_remove() -> LEAVING */
 	RDT_NS_LEAVING, /* no new commands. All reactors have closed their channel -> freed */
@@ -120,6 +124,14 @@ static inline struct rdt_ns_channel *rdt_ns_channel_of(const struct rdt_reactor 
 	return &ns->posts[r->index].channel;
 }
 
+/* 16 bytes, or NULL: from the configuration, else from the storage. Once a reactor can see @ns. */
+static inline const uint8_t *rdt_ns_nguid(const struct rdt_ns *ns)
+{
+	if (ns->cfg->nguid)
+		return ns->cfg->nguid_bytes;
+	return ns->bdev->has_nguid ? ns->bdev->nguid : NULL;
+}
+
 static inline bool rdt_ns_write_protected(const struct rdt_ns *ns)
 {
 	return ns->bdev->read_only || atomic_load_explicit(&ns->wp, memory_order_relaxed);
@@ -129,6 +141,10 @@ static inline bool rdt_ns_write_protected(const struct rdt_ns *ns)
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
 		  struct rdt_bdev *bdev, struct rdt_ns **out); /* owns @bdev on success */
 void rdt_ns_free(struct rdt_ns *ns);                           /* no reactor has a channel */
+/* Its backend is open: take over the size and what else is known only now. */
+void rdt_ns_take_backend(struct rdt_ns *ns);
+/* It is LIVE when the reactors start. */
+void rdt_ns_begin(struct rdt_ns *ns);
 /* NULL: none; may be one that is LEAVING */
 struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid);
 /* Update the summaries of the subsystem: ns_count, ops_mask, volatile_cache. */

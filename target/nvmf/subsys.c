@@ -30,13 +30,24 @@ static int open_with_retry(const struct rdt_subsys *ss, const struct rdt_ns_conf
 			   struct rdt_bdev **bdev, char *text, size_t text_size)
 {
 	const struct timespec pause = {.tv_nsec = RELEASE_PAUSE_NS};
-	int err = rdt_bdev_open(cfg, ss->target->log, bdev, text, text_size);
+	int err = rdt_bdev_open(ss->target->modules, cfg, ss->target->log, bdev, text, text_size);
 
 	for (unsigned int i = 0; err == -EAGAIN && i < RELEASE_TRIES; i++) {
 		nanosleep(&pause, NULL);
-		err = rdt_bdev_open(cfg, ss->target->log, bdev, text, text_size);
+		err = rdt_bdev_open(ss->target->modules, cfg, ss->target->log, bdev, text, text_size);
 	}
 	return err;
+}
+
+/* What a background opening says is reported by whoever waits for it: opening.h. */
+static void open_or_later(struct rdt_ns *ns)
+{
+	char text[8];
+
+	if (rdt_bdev_opened(ns->bdev, text, sizeof(text)))
+		ns->state = RDT_NS_OPENING;
+	else
+		rdt_ns_begin(ns);
 }
 
 static int open_namespace(struct rdt_subsys *ss, const struct rdt_ns_config *cfg)
@@ -49,8 +60,7 @@ static int open_namespace(struct rdt_subsys *ss, const struct rdt_ns_config *cfg
 	if (!err) {
 		err = rdt_ns_create(ss, cfg, ss->cfg_of, bdev, &ns);
 		if (!err) {
-			ns->state = RDT_NS_LIVE;
-			rdt_subsys_count(ns, true);
+			open_or_later(ns);
 			return 0;
 		}
 		rdt_bdev_close(&bdev);

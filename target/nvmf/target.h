@@ -33,6 +33,7 @@
 
 struct rdt_bdev;
 struct rdt_cmd_tables;
+struct rdt_modules;
 struct rdt_ns;
 struct rdt_reactor;
 struct rdt_reload;
@@ -63,6 +64,14 @@ struct rdt_target {
 	/* Hash table of @subsys by NQN: open addressing, at most half full. Entries never
 	 * change. */
 	_Atomic(struct rdt_subsys *) by_nqn[2 * RDT_SUBSYSTEMS];
+	struct rdt_modules *modules; /* NULL: only built-in backends */
+	/* A backend has changed: opening.c */
+	struct rd_msg bdev_msg;
+	atomic_bool bdev_posted;
+	bool opening; /* rdt_opening_wait() runs */
+	int open_err; /* of rdt_opening_wait() */
+	/* ANA groups with storage that another gateway has; see rdt_ana_standby() */
+	atomic_bool ana_standby[RDT_ANA_GROUPS + 1];
 	struct rdt_ns *ns[RDT_NS_SLOTS]; /* by slot; main thread only */
 	unsigned int ns_free;            /* no slot below this is free */
 	/* rdt_ns_key() to namespace, including those that leave; main thread only */

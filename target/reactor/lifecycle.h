@@ -11,8 +11,11 @@
 #include "target/nvmf/target.h"
 
 /* target.c: main thread */
+/* @modules: for backends that are not built in, borrowed until the target is destroyed; NULL: none.
+ * @clock: as rd_loop_opts.clock. */
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
-		      const struct rd_clock *clock, struct rdt_target **out);
+		      const struct rd_clock *clock, struct rdt_modules *modules,
+		      struct rdt_target **out);
 /* starts the reactor threads, then the listeners */
 int rdt_target_start(struct rdt_target *target);
 void rdt_target_drain(struct rdt_target *target, void (*drained)(struct rdt_target *target));

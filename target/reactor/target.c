@@ -69,8 +69,23 @@ static void tell_engine(const struct rdt_target *t)
 					  "container's seccomp profile");
 }
 
+static int create_subsystems(struct rdt_target *t, struct rdt_config *cfg)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; i < cfg->subsystems_count && !err; i++) {
+		struct rdt_subsys *ss;
+
+		err = rdt_subsys_new(t, &cfg->subsystems[i], cfg, false, &ss);
+		if (!err)
+			err = rdt_subsys_open(ss);
+	}
+	return err;
+}
+
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
-		      const struct rd_clock *clock, struct rdt_target **out)
+		      const struct rd_clock *clock, struct rdt_modules *modules,
+		      struct rdt_target **out)
 {
 	struct rdt_target *t = calloc(1, sizeof(*t));
 	int err = -ENOMEM;
@@ -84,6 +99,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->log = log;
 	t->loop = loop;
 	t->clock = clock;
+	t->modules = modules;
 	t->started_ns = clock_now(t);
 	rdt_auth_pool_init(&t->auth_pool);
 	tell_engine(t);
@@ -108,13 +124,8 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	err = rdt_subsys_init(&t->disc, t, NULL, NULL, RDT_SUBSYSTEMS);
 	if (!err)
 		err = rdt_referrals_set(t, cfg->referrals, cfg->referrals_count);
-	for (unsigned int i = 0; i < cfg->subsystems_count && !err; i++) {
-		struct rdt_subsys *ss;
-
-		err = rdt_subsys_new(t, &cfg->subsystems[i], cfg, false, &ss);
-		if (!err)
-			err = rdt_subsys_open(ss);
-	}
+	if (!err)
+		err = create_subsystems(t, cfg);
 	for (unsigned int i = 0; i < cfg->target.reactors && !err; i++) {
 		t->reactors_count = i + 1;
 		err = rdt_reactor_init(&t->reactors[i], t, i);

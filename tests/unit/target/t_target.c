@@ -101,6 +101,15 @@ static int disk_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t e
 	return 0;
 }
 
+static int disk_opened(struct rdt_bdev *bdev, char *err, size_t err_size)
+{
+	int rc = to_disk(bdev)->open_rc;
+
+	if (rc)
+		snprintf(err, err_size, "the disk cannot be opened");
+	return rc;
+}
+
 static const struct rdt_bdev_ops disk_ops = {
 	.name = "fake",
 	.close = disk_close,
@@ -108,6 +117,7 @@ static const struct rdt_bdev_ops disk_ops = {
 	.chan_close = disk_chan_close,
 	.submit = disk_submit,
 	.resize = disk_resize,
+	.opened = disk_opened,
 };
 static const struct rdt_bdev_ops disk_ops_cancel = {
 	.name = "fake",
@@ -117,6 +127,7 @@ static const struct rdt_bdev_ops disk_ops_cancel = {
 	.submit = disk_submit,
 	.cancel = disk_cancel,
 	.resize = disk_resize,
+	.opened = disk_opened,
 };
 
 void t_disk_finish(struct t_disk *d, unsigned int i, int result)
@@ -463,7 +474,7 @@ struct t_env *t_env_new_state(const char *dir)
 	env->cfg.target.state_dir = dir;
 	the_env = env;
 	must(rd_loop_create(&opts, &env->loop) == 0);
-	must(rdt_target_create(&env->cfg, env->log, env->loop, &env->clock, &env->t) == 0);
+	must(rdt_target_create(&env->cfg, env->log, env->loop, &env->clock, NULL, &env->t) == 0);
 	env->t->bdev_open = open_disk;
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
 		if (env->t->ns[i])

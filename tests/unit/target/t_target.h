@@ -86,6 +86,7 @@ struct t_disk {
 	unsigned int chan_open_fails; /* the n-th channel from now fails with -EIO; 0: none */
 	bool closed;
 	struct rdt_bio last; /* copy of the last bio submitted */
+	int open_rc;         /* of rdt_bdev_opened(); for a disk that is opened in the background */
 };
 
 struct t_env {

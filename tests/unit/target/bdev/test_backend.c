@@ -64,7 +64,7 @@ static bool bench_open_with(struct bench *b, struct rdt_ns_config cfg, uint32_t 
 	opts.slab = b->slab;
 	rc = rdt_engines_create(&opts, &b->engines, err, sizeof(err));
 	if (!rc)
-		rc = rdt_bdev_open(&b->cfg, NULL, &b->bdev, err, sizeof(err));
+		rc = rdt_bdev_open(NULL, &b->cfg, NULL, &b->bdev, err, sizeof(err));
 	if (!rc)
 		rc = rdt_chan_open(b->bdev, b->engines, &b->chan);
 	if (rc)
@@ -593,7 +593,7 @@ static void memory_is_sparse(void)
 	char err[256], buf[4096];
 	long before = resident_pages();
 
-	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, err, sizeof(err)), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_chan_open(bdev, NULL, &chan), 0);
 	memset(buf, 0x5a, sizeof(buf));
 	bio.buf = buf;

@@ -45,7 +45,7 @@ static void check_refused(const struct rdt_ns_config *cfg, int rc, const char *t
 {
 	struct rdt_bdev *bdev = NULL;
 	char err[512] = "", want[512];
-	int got = rdt_bdev_open(cfg, NULL, &bdev, err, sizeof(err));
+	int got = rdt_bdev_open(NULL, cfg, NULL, &bdev, err, sizeof(err));
 
 	snprintf(want, sizeof(want), "path %s: %s", cfg->path, text);
 	if (got != rc || strcmp(err, want) != 0)
@@ -144,7 +144,7 @@ static void creates_when_told(void)
 	begin();
 	cfg.create = true;
 	cfg.size_bytes = 1 << 20;
-	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, err, sizeof(err)), 0);
 	CU_ASSERT_EQUAL(bdev->size, 1 << 20);
 	CU_ASSERT_EQUAL(bdev->block_size, 4096);
 	CU_ASSERT_TRUE(bdev->volatile_cache);
@@ -154,14 +154,14 @@ static void creates_when_told(void)
 	CU_ASSERT_EQUAL(st.st_size, 1 << 20);
 	CU_ASSERT_EQUAL(st.st_mode & 0777, 0600);
 	/* The file exists the second time. Testing what it supports did not make it longer. */
-	CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, err, sizeof(err)), 0);
 	rdt_bdev_close(&bdev);
 	CU_ASSERT_EQUAL(stat(path, &st), 0);
 	CU_ASSERT_EQUAL(st.st_size, 1 << 20);
 	/* Too large for the file system: no file remains. */
 	unlink(path);
 	cfg.size_bytes = UINT64_C(1) << 62;
-	CU_ASSERT_NOT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_NOT_EQUAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, err, sizeof(err)), 0);
 	CU_ASSERT_PTR_NOT_NULL(strstr(err, "cannot be extended to 4.0 EiB"));
 	CU_ASSERT_EQUAL(access(path, F_OK), -1);
 	t_dir_remove(dir);
@@ -176,7 +176,7 @@ static void read_only_offers_no_writes(void)
 	begin();
 	make_file(8192);
 	cfg.read_only = true;
-	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, err, sizeof(err)), 0);
 	CU_ASSERT_TRUE(bdev->read_only);
 	CU_ASSERT_EQUAL(bdev->ops_mask, 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH);
 	rdt_bdev_close(&bdev);
@@ -194,12 +194,12 @@ static void direct_policy_is_said(void)
 	make_file(8192);
 	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, take_line, NULL, &log), 0);
 	cfg.direct = RDT_DIRECT_OFF;
-	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, log, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, log, &bdev, err, sizeof(err)), 0);
 	CU_ASSERT_PTR_NOT_NULL(strstr(logged, "/disk: buffered I/O"));
 	rdt_bdev_close(&bdev);
 	logged[0] = '\0';
 	cfg.direct = RDT_DIRECT_AUTO;
-	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, log, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, log, &bdev, err, sizeof(err)), 0);
 	CU_ASSERT_TRUE(strstr(logged, "/disk: direct I/O") || strstr(logged, "buffered I/O: "));
 	rdt_bdev_close(&bdev);
 	rd_log_destroy(&log);
@@ -225,7 +225,7 @@ static void a_file_in_use_is_refused(void)
 		if (pid == 0) {
 			close(end[1]);
 			cfg.read_only = reader;
-			c = rdt_bdev_open(&cfg, NULL, &bdev, text, sizeof(text)) ? 'n' : 'y';
+			c = rdt_bdev_open(NULL, &cfg, NULL, &bdev, text, sizeof(text)) ? 'n' : 'y';
 			_exit(write(ready[1], &c, 1) != 1 || read(end[0], &c, 1) != 0);
 		}
 		CU_ASSERT_EQUAL_FATAL(read(ready[0], &c, 1), 1);
@@ -237,7 +237,7 @@ static void a_file_in_use_is_refused(void)
 		check_refused(&cfg, -EBUSY, text);
 		cfg.read_only = true;
 		if (reader)
-			CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, text, sizeof(text)), 0);
+			CU_ASSERT_EQUAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, text, sizeof(text)), 0);
 		rdt_bdev_close(&bdev);
 		close(end[0]);
 		close(end[1]);
@@ -245,7 +245,7 @@ static void a_file_in_use_is_refused(void)
 		CU_ASSERT_EQUAL(status, 0);
 		/* However the process ended, its lock ended with it. */
 		cfg.read_only = false;
-		CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &bdev, text, sizeof(text)), 0);
+		CU_ASSERT_EQUAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, text, sizeof(text)), 0);
 		rdt_bdev_close(&bdev);
 		close(ready[0]);
 		close(ready[1]);
@@ -276,16 +276,16 @@ static void a_file_read_twice_stays_locked(void)
 	make_file(8192);
 	cfg.read_only = true;
 	for (int i = 0; i < 2; i++)
-		CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev[i], text, sizeof(text)), 0);
+		CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev[i], text, sizeof(text)), 0);
 	cfg.read_only = false;
 	for (int i = 0; i < 2; i++) {
 		/* Our own lock, so that no other process is found to hold it. */
-		CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &writer, text, sizeof(text)), -EAGAIN);
+		CU_ASSERT_EQUAL(rdt_bdev_open(NULL, &cfg, NULL, &writer, text, sizeof(text)), -EAGAIN);
 		CU_ASSERT_PTR_NOT_NULL(strstr(text, "another program uses it"));
 		rdt_bdev_close(&bdev[i]);
 	}
 	CU_ASSERT_EQUAL(sleeps, 0);
-	CU_ASSERT_EQUAL(rdt_bdev_open(&cfg, NULL, &writer, text, sizeof(text)), 0);
+	CU_ASSERT_EQUAL(rdt_bdev_open(NULL, &cfg, NULL, &writer, text, sizeof(text)), 0);
 	rdt_bdev_close(&writer);
 	t_dir_remove(dir);
 }
@@ -308,7 +308,7 @@ static void a_file_gets_the_size_it_has_now(void)
 
 	begin();
 	make_file(8192);
-	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, err, sizeof(err)), 0);
 	check_resize(bdev, 0, 0, "", 8192);
 	CU_ASSERT_EQUAL(truncate(path, 65536), 0);
 	check_resize(bdev, 8192, -EINVAL, "is 64.0 KiB (65536 bytes), but size says 8.0 KiB", 8192);
@@ -330,7 +330,7 @@ static void memory_grows_into_what_it_reserved(void)
 	struct rdt_bdev *bdev;
 	char err[512];
 
-	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, err, sizeof(err)), 0);
 	check_resize(bdev, 0, 0, "", 1 << 20);
 	check_resize(bdev, 5 << 20, 0, "", 5 << 20);
 	check_resize(bdev, 4096, 0, "", 4096);

@@ -159,7 +159,7 @@ static void what_layers_hold(void)
 	layers[1].delay_ns[RDT_BIO_WRITE] = 3600 * RD_NSEC_PER_SEC;
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&loop_opts, &opts.loop), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_engines_create(&opts, &engines, err, sizeof(err)), 0);
-	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&cfg, NULL, &bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, err, sizeof(err)), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_chan_open(bdev, engines, &chan), 0);
 	map_bios();
 	for (unsigned int i = 0; i < COUNT; i++)

@@ -48,7 +48,7 @@ static bool bench_open(struct bench *b, enum rdt_backend_type backend, unsigned 
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&loop_opts, &b->loop), 0);
 	opts.loop = b->loop;
 	CU_ASSERT_EQUAL_FATAL(rdt_engines_create(&opts, &b->engines, err, sizeof(err)), 0);
-	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(&b->cfg, NULL, &b->bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &b->cfg, NULL, &b->bdev, err, sizeof(err)), 0);
 	rc = rdt_chan_open(b->bdev, b->engines, &b->chan);
 	if (backend == RDT_BACKEND_FILE && rc == -ENODEV) {
 		puts("# skipped: this machine has no aio");

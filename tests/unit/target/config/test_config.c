@@ -144,12 +144,12 @@ static const struct bad structure_mistakes[] = {
 	 "or auto; remove it\n"},
 	{LISTEN SUBSYS NS "nsid: 1\n        backend: zfs\n",
 	 "FILE:6: subsystems[0].namespaces[0].backend: found \"zfs\", expected file, "
-	 "block, memory or null\n"},
+	 "block, memory, null or rbd\n"},
 	{LISTEN SUBSYS NS "backend: 1\n        [a, b]: 2\n",
 	 "FILE:6: subsystems[0].namespaces[0].?: a key must be a single word\n"
 	 "FILE:5: subsystems[0].namespaces[0].nsid: missing, expected a whole number\n"
 	 "FILE:5: subsystems[0].namespaces[0].backend: found \"1\", expected file, block, "
-	 "memory or null\n"},
+	 "memory, null or rbd\n"},
 };
 
 static void structure_errors(void)
@@ -517,6 +517,39 @@ static const struct bad namespace_mistakes[] = {
 	{LISTEN SUBSYS NS "nsid: 1\n        backend: block\n        size: 1M\n",
 	 "FILE:5: " NS0 "path: missing, expected the path of a block device\n"
 	 "FILE:7: " NS0 "size: is valid only with backend file, memory or null; remove it\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: rbd, size: 1M, path: /x}\n",
+	 "FILE:5: " NS0 "path: is valid only with backend file or block; remove it\n"
+	 "FILE:5: " NS0 "size: is valid only with backend file, memory or null; remove it\n"
+	 "FILE:5: " NS0 "rbd: missing, expected \"pool:\" and \"image:\" under it\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, rbd: {pool: a, image: b}}\n",
+	 "FILE:5: " NS0 "rbd: is valid only with backend rbd; remove it\n"},
+	{"ceph: [{name: a, user: client.x, options: [y]}, {name: a}]\n" LISTEN SUBSYS NS
+	 "{nsid: 1, backend: rbd, rbd: {pool: a, image: '', snapshot: s}}\n"
+	 "      - {nsid: 2, backend: rbd, read_only: true, rbd: {cluster: b, pool: a, image: c, "
+	 "lock: exclusive}}\n",
+	 "FILE:6: " NS0 "rbd.image: found nothing, expected text\n"
+	 "FILE:1: ceph[0].user: found \"client.x\", expected the name without \"client.\"\n"
+	 "FILE:1: ceph[0].options[0]: found \"y\", expected NAME=VALUE with an option of Ceph, "
+	 "such "
+	 "as rados_mon_op_timeout=30\n"
+	 "FILE:1: ceph[1].name: \"a\" is already used by the cluster in line 1; each needs its "
+	 "own\n"
+	 "FILE:6: " NS0 "rbd.cluster: missing, expected the name of one of the 2 clusters under "
+	 "\"ceph:\"\n"
+	 "FILE:6: " NS0
+	 "rbd.snapshot: a snapshot cannot be written; add \"read_only: true\" to the "
+	 "namespace\n"
+	 "FILE:7: subsystems[0].namespaces[1].rbd.cluster: found \"b\", expected the name of a "
+	 "cluster under \"ceph:\"\n"
+	 "FILE:7: subsystems[0].namespaces[1].rbd.lock: a namespace with \"read_only: true\" takes "
+	 "no "
+	 "lock; remove one of them\n"},
+	{LISTEN SUBSYS NS
+	 "{nsid: 1, backend: rbd, rbd: {pool: a, image: b}}\n"
+	 "      - {nsid: 2, backend: rbd, rbd: {pool: a, image: c}}\n"
+	 "      - {nsid: 3, backend: rbd, rbd: {pool: a, image: b, lock: exclusive}}\n",
+	 "FILE:7: subsystems[0].namespaces[2].rbd.image: b is already served by the namespace in "
+	 "line 5; use another image, or set \"read_only: true\" for both\n"},
 	{LISTEN SUBSYS NS "{nsid: 1, backend: memory}\n",
 	 "FILE:5: " NS0 "size: missing, expected a size such as 10GiB\n"},
 	{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, create: true}\n",

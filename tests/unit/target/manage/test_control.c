@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "t_target.h"
+#include "target/manage/opening.h"
+#include "target/nvmf/ana.h"
 
 #define NEW_DISK 3u
 
@@ -451,6 +453,95 @@ static void rounds(void)
 	t_pair_free(&p);
 }
 
+/* A disk that is opened in the background. */
+static struct t_disk *add_opening(struct t_pair *p, const struct rdt_ns_config *cfg,
+				  struct outcome *o)
+{
+	struct t_disk *d = &p->env->disk[NEW_DISK];
+
+	d->open_rc = -EINPROGRESS;
+	add(p, cfg, o);
+	t_turn(p->env);
+	CU_ASSERT_EQUAL(o->calls, 1);
+	CU_ASSERT_EQUAL(o->err, 0);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(the_ns(p, cfg->nsid));
+	CU_ASSERT_EQUAL(the_ns(p, cfg->nsid)->state, RDT_NS_OPENING);
+	CU_ASSERT_EQUAL(d->channels, 0);
+	return d;
+}
+
+static void opened_later(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ns_config cfg = new_config(7);
+	static uint8_t buf[512];
+	struct t_disk *d;
+	struct outcome o;
+
+	d = add_opening(&p, &cfg, &o);
+	send_rw(p.io, false, 7, 0, 1, buf);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(next_status(p.io), NVME_SC_INVALID_NS);
+	/* A failure is told and nothing else: the backend goes on trying. */
+	d->open_rc = -ENOENT;
+	rdt_bdev_changed(&d->bdev);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(the_ns(&p, 7)->state, RDT_NS_OPENING);
+	/* What is known only now is what hosts see. */
+	d->open_rc = 0;
+	d->bdev.size = 64 * 512;
+	rdt_bdev_changed(&d->bdev);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(the_ns(&p, 7)->state, RDT_NS_LIVE);
+	CU_ASSERT_EQUAL(the_ns(&p, 7)->blocks, 64);
+	CU_ASSERT_EQUAL(d->channels, p.env->t->reactors_count);
+	send_rw(p.io, false, 7, 63, 1, buf);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(next_status(p.io), 0);
+	t_pair_free(&p);
+}
+
+static void removed_while_opened(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ns_config cfg = new_config(7);
+	struct t_disk *d;
+	struct outcome o;
+
+	d = add_opening(&p, &cfg, &o);
+	remove_ns(&p, 7, &o);
+	CU_ASSERT_EQUAL(o.calls, 1);
+	CU_ASSERT_EQUAL(o.err, 0);
+	CU_ASSERT(d->closed);
+	CU_ASSERT_PTR_NULL(the_ns(&p, 7));
+	t_turn(p.env);
+	t_pair_free(&p);
+}
+
+static void storage_of_another_gateway(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_target *t = p.env->t;
+	struct t_disk *d = &p.env->disk[0];
+	const struct rdt_ctrl *ctrl = p.io->qp.ctrl;
+
+	rdt_opening_watch(the_ns(&p, 1));
+	CU_ASSERT_EQUAL(rdt_ana_told(ctrl, 1), NVME_ANA_STATE_OPTIMIZED);
+	for (int i = 0; i < 2; i++) {
+		atomic_store(&d->bdev.standby, true);
+		rdt_bdev_changed(&d->bdev);
+		t_turn(p.env);
+		CU_ASSERT_EQUAL(rdt_ana_told(ctrl, 1), NVME_ANA_STATE_INACCESSIBLE);
+		CU_ASSERT_EQUAL(rdt_ana_told(ctrl, 2), NVME_ANA_STATE_OPTIMIZED);
+		atomic_store(&d->bdev.standby, false);
+		rdt_bdev_changed(&d->bdev);
+		t_turn(p.env);
+		CU_ASSERT_EQUAL(rdt_ana_told(ctrl, 1), NVME_ANA_STATE_OPTIMIZED);
+	}
+	CU_ASSERT_EQUAL(atomic_load(&t->subsys[0]->ana_changes[1]), 4);
+	t_pair_free(&p);
+}
+
 const struct t_case t_control_cases[] = {
 	{"an added namespace is served by all reactors, and hosts are told", added_is_served},
 	{"a namespace that a reactor cannot use is not added", add_that_fails},
@@ -463,5 +554,8 @@ const struct t_case t_control_cases[] = {
 	{"the end of the target during a change", change_at_the_end},
 	{"a namespace grows and shrinks under I/O", resize},
 	{"two hundred rounds of add and remove", rounds},
+	{"a namespace whose storage is opened later appears then", opened_later},
+	{"it is removed before that", removed_while_opened},
+	{"storage of another gateway makes its ANA group inaccessible", storage_of_another_gateway},
 	{NULL, NULL},
 };

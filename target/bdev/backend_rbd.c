@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Backend rbd: the table of operations, and I/O. */
+#include "rbd_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/loop.h"
+
+/* In rdt_bio.priv. */
+struct rbd_bio {
+	struct rd_msg msg; /* to the reactor */
+	struct rbd_image *img;
+	struct rd_loop *home;
+};
+_Static_assert(sizeof(struct rbd_bio) <= sizeof(((struct rdt_bio *)0)->priv), "rbd");
+
+struct rbd_chan {
+	struct rdt_chan chan;
+	struct rd_loop *loop;
+};
+
+static struct rbd_image *rbd_image_of(struct rdt_bdev *bdev)
+{
+	return rd_container_of(bdev, struct rbd_image, bdev);
+}
+
+static struct rbd_bio *rbd_bio_of(struct rdt_bio *bio)
+{
+	return (struct rbd_bio *)(void *)bio->priv;
+}
+
+/* ---- completion ---- */
+
+static void rbd_bio_done(struct rd_msg *msg)
+{
+	struct rbd_bio *rb = rd_container_of(msg, struct rbd_bio, msg);
+	struct rdt_bio *bio = rd_container_of(rb, struct rdt_bio, priv);
+
+	bio->done(bio);
+}
+
+void rbd_bio_finish(struct rdt_bio *bio)
+{
+	struct rbd_bio *rb = rbd_bio_of(bio);
+	struct rbd_image *img = rb->img;
+
+	/* Before the reactor can close the channel, and then the image */
+	rbd_image_put_io(img);
+	rb->msg.fn = rbd_bio_done;
+	rd_loop_post(rb->home, &rb->msg);
+}
+
+/* A write that was clipped is a success for librbd. If the image may have another size since, the
+ * write waits until that is known. Returns true when it waits. */
+static bool hold_write(struct rbd_image *img, struct rdt_bio *bio)
+{
+	bool held;
+
+	if (!atomic_load(&img->size_stale))
+		return false;
+	pthread_mutex_lock(&img->lock);
+	held = atomic_load(&img->size_stale) && img->state == RBD_OPEN;
+	if (held)
+		TAILQ_INSERT_TAIL(&img->held, bio, link);
+	pthread_mutex_unlock(&img->lock);
+	return held;
+}
+
+/* What hosts are told. While another client has the lock or has taken it, another path may work. */
+static int result_of(const struct rbd_image *img, const struct rdt_bio *bio, ssize_t ret)
+{
+	if (ret == -EROFS && !img->bdev.read_only)
+		return -ESHUTDOWN;
+	if (ret < 0)
+		return (int)ret;
+	if (bio->op == RDT_BIO_READ && (uint64_t)ret != bio->length)
+		return -ERANGE; /* the image has shrunk */
+	return 0;
+}
+
+/* On a thread of librbd. */
+static void rbd_completed(rbd_completion_t completion, void *arg)
+{
+	struct rdt_bio *bio = arg;
+	struct rbd_image *img = rbd_bio_of(bio)->img;
+
+	bio->result = result_of(img, bio, rbd_aio_get_return_value(completion));
+	rbd_aio_release(completion);
+	atomic_fetch_add(&img->completed, 1);
+	if (bio->result == -ESHUTDOWN)
+		rbd_image_lost(img);
+	if (bio->op == RDT_BIO_READ || bio->op == RDT_BIO_FLUSH || bio->result ||
+	    !hold_write(img, bio))
+		rbd_bio_finish(bio);
+}
+
+/* ---- submission ---- */
+
+static int start_io(struct rbd_image *img, struct rdt_bio *bio, rbd_completion_t c)
+{
+	switch ((enum rdt_bio_op)bio->op) {
+	case RDT_BIO_READ:
+		return rbd_aio_read(img->image, bio->offset, bio->length, bio->buf, c);
+	case RDT_BIO_WRITE: /* stored when it completes, so FUA needs no more */
+		return rbd_aio_write(img->image, bio->offset, bio->length, bio->buf, c);
+	case RDT_BIO_WRITE_ZEROES:
+		return rbd_aio_write_zeroes(img->image, bio->offset, bio->length, c, 0, 0);
+	case RDT_BIO_DEALLOCATE:
+		return rbd_aio_discard(img->image, bio->offset, bio->length, c);
+	case RDT_BIO_FLUSH:
+		return rbd_aio_flush(img->image, c);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static int submit_open(struct rbd_image *img, struct rdt_bio *bio)
+{
+	rbd_completion_t c;
+	int rc = rbd_aio_create_completion(bio, rbd_completed, &c);
+
+	if (rc)
+		return rc;
+	rc = start_io(img, bio, c);
+	if (rc)
+		rbd_aio_release(c);
+	return rc;
+}
+
+static enum rdt_bio_submit rbd_submit(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	struct rbd_image *img = rbd_image_of(chan->bdev);
+	struct rbd_bio *rb = rbd_bio_of(bio);
+	int rc = -ESHUTDOWN;
+
+	if (!(img->bdev.ops_mask & 1u << bio->op)) {
+		bio->result = -EOPNOTSUPP;
+		return RDT_BIO_DONE;
+	}
+	rb->img = img;
+	rb->home = rd_container_of(chan, struct rbd_chan, chan)->loop;
+	/* Counted before the look at the state: leave_connection() changes that, then waits. */
+	atomic_fetch_add(&img->inflight, 1);
+	if (atomic_load(&img->state) == RBD_OPEN && !atomic_load(&img->bdev.standby))
+		rc = submit_open(img, bio);
+	if (!rc)
+		return RDT_BIO_QUEUED; /* @bio may have completed already */
+	bio->result = result_of(img, bio, rc);
+	rbd_image_put_io(img);
+	return RDT_BIO_DONE;
+}
+
+/* ---- channels ---- */
+
+static int rbd_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, struct rdt_chan **out)
+{
+	struct rbd_chan *rc = calloc(1, sizeof(*rc));
+
+	*out = NULL;
+	if (!rc)
+		return -ENOMEM;
+	rc->chan.bdev = bdev;
+	rc->loop = rbd_image_of(bdev)->engines_loop(engines);
+	*out = &rc->chan;
+	return 0;
+}
+
+static void rbd_chan_close(struct rdt_chan *chan)
+{
+	free(rd_container_of(chan, struct rbd_chan, chan));
+}
+
+/* ---- the image ---- */
+
+static void rbd_bdev_close(struct rdt_bdev *bdev)
+{
+	rbd_image_close(rbd_image_of(bdev));
+}
+
+static uint64_t whole_blocks(const struct rbd_image *img)
+{
+	return img->image_size - img->image_size % img->bdev.block_size;
+}
+
+static int rbd_bdev_opened(struct rdt_bdev *bdev, char *err, size_t err_size)
+{
+	struct rbd_image *img = rbd_image_of(bdev);
+	int rc = -EINPROGRESS;
+
+	pthread_mutex_lock(&img->lock);
+	if (img->opened) {
+		rc = 0;
+		bdev->size = whole_blocks(img);
+		bdev->io_boundary = img->object_size;
+		bdev->has_nguid = true;
+		memcpy(bdev->nguid, img->identity, sizeof(bdev->nguid));
+	} else if (img->open_err) {
+		rc = img->open_err;
+		snprintf(err, err_size, "%s", img->open_text);
+	}
+	pthread_mutex_unlock(&img->lock);
+	return rc;
+}
+
+static int rbd_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+{
+	struct rbd_image *img = rbd_image_of(bdev);
+
+	if (size && size != bdev->size) {
+		snprintf(err, err_size,
+			 "the size of an image is changed by \"rbd resize\", which hosts then see");
+		return -EOPNOTSUPP;
+	}
+	pthread_mutex_lock(&img->lock);
+	bdev->size = whole_blocks(img);
+	pthread_mutex_unlock(&img->lock);
+	return 0;
+}
+
+static void rbd_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
+{
+	struct rbd_image *img = rbd_image_of(bdev);
+
+	atomic_store(&img->claim, claim);
+	rbd_job_kick(&img->job, 0);
+}
+
+/* Without "lock: exclusive", whoever writes has the image. */
+static const struct rdt_bdev_ops rbd_shared_ops = {
+	.name = "rbd",
+	.close = rbd_bdev_close,
+	.chan_open = rbd_chan_open,
+	.chan_close = rbd_chan_close,
+	.submit = rbd_submit,
+	.resize = rbd_bdev_resize,
+	.opened = rbd_bdev_opened,
+};
+
+static const struct rdt_bdev_ops rbd_exclusive_ops = {
+	.name = "rbd",
+	.close = rbd_bdev_close,
+	.chan_open = rbd_chan_open,
+	.chan_close = rbd_chan_close,
+	.submit = rbd_submit,
+	.resize = rbd_bdev_resize,
+	.opened = rbd_bdev_opened,
+	.claim = rbd_bdev_claim,
+};
+
+/* ---- the module ---- */
+
+struct rbd_module {
+	struct rbd_clusters *clusters;
+	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
+};
+
+static int rbd_module_open(void *ctx, const struct rdt_ns_config *cfg, struct rd_log *log,
+			   struct rdt_bdev **out, char *err, size_t err_size)
+{
+	struct rbd_image *img;
+	const struct rbd_module *module = ctx;
+	int rc = rbd_image_new(module->clusters, cfg, log, &img);
+
+	if (rc) {
+		snprintf(err, err_size, "rbd: %s", strerror(-rc));
+		return rc;
+	}
+	img->engines_loop = module->engines_loop;
+	*out = &img->bdev;
+	return 0;
+}
+
+static int rbd_module_probe(void *ctx, const struct rdt_ns_config *cfg, char *err, size_t err_size)
+{
+	const struct rbd_module *module = ctx;
+
+	return rbd_image_probe(module->clusters, cfg, err, err_size);
+}
+
+static bool rbd_module_released(void *ctx, const struct rdt_ns_config *cfg)
+{
+	const struct rbd_module *module = ctx;
+
+	return rbd_image_released(module->clusters, cfg);
+}
+
+static bool rbd_module_finish(void *ctx, uint64_t timeout_ns)
+{
+	struct rbd_module *module = ctx;
+
+	if (!rbd_clusters_finish(module->clusters, timeout_ns))
+		return false;
+	free(module);
+	return true;
+}
+
+void rbd_bdev_init(struct rdt_bdev *bdev, enum rdt_rbd_lock lock)
+{
+	bdev->ops = lock == RDT_RBD_LOCK_EXCLUSIVE ? &rbd_exclusive_ops : &rbd_shared_ops;
+	bdev->ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH;
+	if (!bdev->read_only)
+		bdev->ops_mask |=
+			1u << RDT_BIO_WRITE | 1u << RDT_BIO_WRITE_ZEROES | 1u << RDT_BIO_DEALLOCATE;
+}
+
+__attribute__((visibility("default"))) int rdt_module_init(const struct rdt_module_abi *abi,
+							   struct rdt_module *out)
+{
+	const struct rdt_module_abi mine = RDT_MODULE_ABI;
+	struct rbd_module *module;
+	int rc;
+
+	if (!rdt_module_abi_same(abi, &mine))
+		return -EPROTO;
+	module = calloc(1, sizeof(*module));
+	rc = module ? rbd_clusters_create(&module->clusters) : -ENOMEM;
+	if (rc) {
+		free(module);
+		return rc;
+	}
+	module->engines_loop = abi->engines_loop;
+	*out = (struct rdt_module){
+		.ctx = module,
+		.open = rbd_module_open,
+		.probe = rbd_module_probe,
+		.released = rbd_module_released,
+		.finish = rbd_module_finish,
+	};
+	return 0;
+}

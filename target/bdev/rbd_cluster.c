@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Clusters: connections that images share, and the threads for calls that block. */
+#include "rbd_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Images of one cluster whose blocking calls run at once. */
+#define WORKERS 4u
+/* Ceph's own limit for connecting is 300 s; a connection that failed is tried again anyway. */
+#define MOUNT_TIMEOUT "30"
+
+struct rbd_cluster {
+	struct rbd_clusters *clusters;
+	LIST_ENTRY(rbd_cluster) link;
+	struct rdt_ceph_config cfg; /* a copy */
+	bool defaults;              /* there is no configuration */
+
+	pthread_mutex_t lock;
+	pthread_cond_t work; /* CLOCK_MONOTONIC */
+	/* guarded by @lock */
+	TAILQ_HEAD(, rbd_job) jobs;
+	unsigned int threads;
+	unsigned int running;      /* jobs */
+	struct rbd_handle *handle; /* shared; NULL: none */
+
+	pthread_mutex_t connecting; /* held while @handle is made */
+};
+
+struct rbd_clusters {
+	pthread_mutex_t lock;
+	pthread_cond_t ended; /* a thread has; CLOCK_MONOTONIC */
+	/* guarded by @lock */
+	LIST_HEAD(, rbd_cluster) list;
+	LIST_HEAD(, rbd_image) images;
+	unsigned int threads;
+};
+
+uint64_t rbd_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static struct timespec to_timespec(uint64_t ns)
+{
+	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+				 .tv_nsec = (long)(ns % 1000000000u)};
+}
+
+static void init_cond(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+/* ---- jobs ---- */
+
+/* The job to run now. NULL: none; *@due is when the next one is, or UINT64_MAX. */
+static struct rbd_job *next_job(struct rbd_cluster *c, uint64_t *due)
+{
+	uint64_t now = rbd_now();
+	struct rbd_job *job;
+
+	*due = UINT64_MAX;
+	TAILQ_FOREACH (job, &c->jobs, link) {
+		if (job->running)
+			continue;
+		if (job->due <= now)
+			return job;
+		if (job->due < *due)
+			*due = job->due;
+	}
+	return NULL;
+}
+
+/* With @c locked, which it is again afterwards. @job may be freed by its run. */
+static void run_rbd_job(struct rbd_cluster *c, struct rbd_job *job)
+{
+	TAILQ_REMOVE(&c->jobs, job, link);
+	job->queued = false;
+	job->running = true;
+	c->running++;
+	pthread_mutex_unlock(&c->lock);
+	job->run(job);
+	pthread_mutex_lock(&c->lock);
+	c->running--;
+	pthread_cond_broadcast(&c->work);
+}
+
+static void *rbd_worker(void *arg)
+{
+	struct rbd_cluster *c = arg;
+	struct rbd_clusters *all = c->clusters;
+
+	pthread_mutex_lock(&c->lock);
+	while (c->running || !TAILQ_EMPTY(&c->jobs)) {
+		uint64_t due;
+		struct rbd_job *job = next_job(c, &due);
+
+		if (job) {
+			run_rbd_job(c, job);
+		} else if (due == UINT64_MAX) {
+			pthread_cond_wait(&c->work, &c->lock);
+		} else {
+			struct timespec ts = to_timespec(due);
+
+			pthread_cond_timedwait(&c->work, &c->lock, &ts);
+		}
+	}
+	c->threads--;
+	pthread_cond_broadcast(&c->work);
+	pthread_mutex_unlock(&c->lock);
+
+	pthread_mutex_lock(&all->lock);
+	all->threads--;
+	pthread_cond_broadcast(&all->ended);
+	pthread_mutex_unlock(&all->lock);
+	return NULL;
+}
+
+/* With @c locked. Threads are detached, because they end when nothing is left to do. */
+static int start_worker(struct rbd_cluster *c)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	if (c->threads == WORKERS)
+		return 0;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_mutex_lock(&c->clusters->lock);
+	rc = -pthread_create(&thread, &attr, rbd_worker, c);
+	if (!rc) {
+		c->threads++;
+		c->clusters->threads++;
+	}
+	pthread_mutex_unlock(&c->clusters->lock);
+	pthread_attr_destroy(&attr);
+	return c->threads ? 0 : rc;
+}
+
+int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns)
+{
+	struct rbd_cluster *c = job->cluster;
+	uint64_t due = rbd_now() + delay_ns;
+	int rc = 0;
+
+	pthread_mutex_lock(&c->lock);
+	if (!job->queued) {
+		job->queued = true;
+		job->due = due;
+		TAILQ_INSERT_TAIL(&c->jobs, job, link);
+		rc = start_worker(c);
+		if (rc) {
+			TAILQ_REMOVE(&c->jobs, job, link);
+			job->queued = false;
+		}
+	} else if (due < job->due) {
+		job->due = due;
+	}
+	pthread_cond_broadcast(&c->work);
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}
+
+void rbd_job_ran(struct rbd_job *job, bool last)
+{
+	pthread_mutex_lock(&job->cluster->lock);
+	job->running = false;
+	if (last && job->queued) {
+		TAILQ_REMOVE(&job->cluster->jobs, job, link);
+		job->queued = false;
+	}
+	pthread_cond_broadcast(&job->cluster->work);
+	pthread_mutex_unlock(&job->cluster->lock);
+}
+
+/* ---- connections ---- */
+
+static int set_options(rados_t cl, const struct rdt_ceph_config *cfg, unsigned int timeout_s,
+		       char *err, size_t err_size)
+{
+	char seconds[16];
+
+	/* A target's clients have a cache of their own; writes are stored when they complete. */
+	rados_conf_set(cl, "rbd_cache", "false");
+	/* Two connections of a process would want one socket of this name. */
+	rados_conf_set(cl, "admin_socket", "");
+	rados_conf_set(cl, "client_mount_timeout", MOUNT_TIMEOUT);
+	if (cfg->keyring)
+		rados_conf_set(cl, "keyring", cfg->keyring);
+	for (uint32_t i = 0; i < cfg->options_count; i++) {
+		const char *equals = strchr(cfg->options[i], '=');
+		char name[128];
+		int rc;
+
+		snprintf(name, sizeof(name), "%.*s", (int)(equals - cfg->options[i]),
+			 cfg->options[i]);
+		rc = rados_conf_set(cl, name, equals + 1);
+		if (rc) {
+			snprintf(err, err_size,
+				 "ceph: options: \"%s\": %s; expected an option that Ceph knows, "
+				 "with a value of its type",
+				 cfg->options[i], strerror(-rc));
+			return rc;
+		}
+	}
+	if (timeout_s) {
+		snprintf(seconds, sizeof(seconds), "%u", timeout_s);
+		rados_conf_set(cl, "client_mount_timeout", seconds);
+		rados_conf_set(cl, "rados_mon_op_timeout", seconds);
+		rados_conf_set(cl, "rados_osd_op_timeout", seconds);
+	}
+	return 0;
+}
+
+static int connect_new(const struct rbd_cluster *c, unsigned int timeout_s, struct rbd_handle **out,
+		       char *err, size_t err_size)
+{
+	const struct rdt_ceph_config *cfg = &c->cfg;
+	struct rbd_handle *h = calloc(1, sizeof(*h));
+	char user[256];
+	int rc;
+
+	*out = NULL;
+	snprintf(user, sizeof(user), "client.%s", cfg->user ? cfg->user : "admin");
+	rc = h ? rados_create2(&h->cl, "ceph", user, 0) : -ENOMEM;
+	if (rc) {
+		free(h);
+		snprintf(err, err_size, "ceph: %s", strerror(-rc));
+		return rc;
+	}
+	rc = rados_conf_read_file(h->cl, cfg->conf);
+	if (rc)
+		snprintf(err, err_size, "ceph: conf: %s cannot be read (%s), expected a ceph.conf",
+			 cfg->conf ? cfg->conf : "/etc/ceph/ceph.conf", strerror(-rc));
+	else
+		rc = set_options(h->cl, cfg, timeout_s, err, err_size);
+	if (rc)
+		goto err_shutdown;
+	rc = rados_connect(h->cl);
+	if (!rc)
+		rc = rados_cluster_fsid(h->cl, h->fsid, sizeof(h->fsid));
+	if (rc < 0) {
+		snprintf(err, err_size,
+			 "ceph: cannot connect to the cluster %s as %s: %s; check its monitors and "
+			 "the user's key (ceph --id %s -s)",
+			 c->defaults ? "of /etc/ceph/ceph.conf" : cfg->name, user, strerror(-rc),
+			 cfg->user ? cfg->user : "admin");
+		goto err_shutdown;
+	}
+	*out = h;
+	return 0;
+
+err_shutdown:
+	rados_shutdown(h->cl);
+	free(h);
+	return rc;
+}
+
+static struct rbd_handle *share(struct rbd_cluster *c)
+{
+	struct rbd_handle *h;
+
+	pthread_mutex_lock(&c->lock);
+	h = c->handle;
+	if (h)
+		h->refs++;
+	pthread_mutex_unlock(&c->lock);
+	return h;
+}
+
+int rbd_cluster_connect(struct rbd_cluster *c, unsigned int timeout_s, struct rbd_handle **out,
+			char *err, size_t err_size)
+{
+	int rc = 0;
+
+	if (timeout_s) {
+		rc = connect_new(c, timeout_s, out, err, err_size);
+		if (!rc)
+			(*out)->refs = 1;
+		return rc;
+	}
+	*out = share(c);
+	if (*out)
+		return 0;
+	pthread_mutex_lock(&c->connecting);
+	*out = share(c);
+	if (!*out) {
+		rc = connect_new(c, 0, out, err, err_size);
+		if (!rc) {
+			pthread_mutex_lock(&c->lock);
+			(*out)->refs = 1;
+			c->handle = *out;
+			pthread_mutex_unlock(&c->lock);
+		}
+	}
+	pthread_mutex_unlock(&c->connecting);
+	return rc;
+}
+
+void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **handle, bool dead)
+{
+	struct rbd_handle *h = *handle;
+	bool last;
+
+	if (!h)
+		return;
+	*handle = NULL;
+	pthread_mutex_lock(&c->lock);
+	last = --h->refs == 0;
+	if (c->handle == h && (dead || last))
+		c->handle = NULL;
+	pthread_mutex_unlock(&c->lock);
+	if (!last)
+		return;
+	rados_shutdown(h->cl);
+	free(h);
+}
+
+/* ---- clusters ---- */
+
+static void free_cluster(struct rbd_cluster *c)
+{
+	if (!c)
+		return;
+	free((char *)c->cfg.name);
+	free((char *)c->cfg.conf);
+	free((char *)c->cfg.user);
+	free((char *)c->cfg.keyring);
+	for (uint32_t i = 0; i < c->cfg.options_count; i++)
+		free((char *)c->cfg.options[i]);
+	free(c->cfg.options);
+	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->connecting);
+	pthread_cond_destroy(&c->work);
+	free(c);
+}
+
+static bool copy_ceph_text(const char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from;
+}
+
+static bool copy_ceph(struct rdt_ceph_config *to, const struct rdt_ceph_config *from)
+{
+	bool ok = copy_ceph_text(&to->name, from->name) && copy_ceph_text(&to->conf, from->conf) &&
+		  copy_ceph_text(&to->user, from->user) &&
+		  copy_ceph_text(&to->keyring, from->keyring);
+
+	to->options = calloc(from->options_count + 1, sizeof(*to->options));
+	ok &= to->options != NULL;
+	for (uint32_t i = 0; i < from->options_count && ok; i++) {
+		ok = copy_ceph_text(&to->options[i], from->options[i]);
+		to->options_count += ok;
+	}
+	return ok;
+}
+
+static struct rbd_cluster *new_cluster(struct rbd_clusters *clusters,
+				       const struct rdt_ceph_config *cfg)
+{
+	struct rbd_cluster *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->clusters = clusters;
+	c->defaults = !cfg;
+	TAILQ_INIT(&c->jobs);
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->connecting, NULL);
+	init_cond(&c->work);
+	if (cfg && !copy_ceph(&c->cfg, cfg)) {
+		free_cluster(c);
+		return NULL;
+	}
+	return c;
+}
+
+int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg,
+		    struct rbd_cluster **out)
+{
+	static const struct rdt_ceph_config defaults;
+	struct rbd_cluster *c;
+
+	pthread_mutex_lock(&clusters->lock);
+	LIST_FOREACH (c, &clusters->list, link)
+		if (rdt_config_same_ceph(&c->cfg, cfg ? cfg : &defaults))
+			break;
+	if (!c) {
+		c = new_cluster(clusters, cfg);
+		if (c)
+			LIST_INSERT_HEAD(&clusters->list, c, link);
+	}
+	pthread_mutex_unlock(&clusters->lock);
+	*out = c;
+	return c ? 0 : -ENOMEM;
+}
+
+int rbd_clusters_create(struct rbd_clusters **out)
+{
+	struct rbd_clusters *all = calloc(1, sizeof(*all));
+
+	*out = all;
+	if (!all)
+		return -ENOMEM;
+	pthread_mutex_init(&all->lock, NULL);
+	init_cond(&all->ended);
+	LIST_INIT(&all->list);
+	LIST_INIT(&all->images);
+	return 0;
+}
+
+bool rbd_clusters_finish(struct rbd_clusters *all, uint64_t timeout_ns)
+{
+	struct timespec end = to_timespec(rbd_now() + timeout_ns);
+	struct rbd_cluster *c;
+	bool finished;
+	int rc = 0;
+
+	pthread_mutex_lock(&all->lock);
+	while (all->threads && rc != ETIMEDOUT)
+		rc = pthread_cond_timedwait(&all->ended, &all->lock, &end);
+	finished = !all->threads;
+	pthread_mutex_unlock(&all->lock);
+	if (!finished)
+		return false;
+	while ((c = LIST_FIRST(&all->list))) {
+		LIST_REMOVE(c, link);
+		free_cluster(c);
+	}
+	pthread_mutex_destroy(&all->lock);
+	pthread_cond_destroy(&all->ended);
+	free(all);
+	return true;
+}
+
+void rbd_clusters_add(struct rbd_clusters *all, struct rbd_image *img)
+{
+	pthread_mutex_lock(&all->lock);
+	LIST_INSERT_HEAD(&all->images, img, link);
+	pthread_mutex_unlock(&all->lock);
+}
+
+void rbd_clusters_remove(struct rbd_clusters *all, struct rbd_image *img)
+{
+	pthread_mutex_lock(&all->lock);
+	LIST_REMOVE(img, link);
+	pthread_mutex_unlock(&all->lock);
+}
+
+bool rbd_clusters_find(struct rbd_clusters *all,
+		       bool (*fn)(const struct rbd_image *img, const void *arg), const void *arg)
+{
+	const struct rbd_image *img;
+	bool found = false;
+
+	pthread_mutex_lock(&all->lock);
+	LIST_FOREACH (img, &all->images, link) {
+		found = fn(img, arg);
+		if (found)
+			break;
+	}
+	pthread_mutex_unlock(&all->lock);
+	return found;
+}

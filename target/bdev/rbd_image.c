@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An image: opening, closing, its size, its lock, and the loss of its connection. All but the
+ * functions of rbd_priv.h run as the image's job, on a worker thread of its cluster. */
+#include "rbd_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#define RETRY_NS   UINT64_C(2000000000)
+#define LOOK_NS    UINT64_C(5000000000)
+#define LOCK_NS    UINT64_C(1000000000)
+#define PROBE_SECS 10u
+
+/* Namespace UUID for the identities of images. Changing it would change what hosts see. */
+static const uuid_t identity_space = {0x1d, 0x0b, 0x8a, 0x52, 0x33, 0x9f, 0x4c, 0x61,
+				      0xb7, 0x4e, 0x90, 0x2c, 0x5d, 0x17, 0xe8, 0x3a};
+
+static struct rbd_image *image_of(struct rbd_job *job)
+{
+	return rd_container_of(job, struct rbd_image, job);
+}
+
+/* "pool/namespace/image@snapshot" */
+static const char *spell_image(const struct rbd_image *img, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s/%s%s%s%s%s", img->pool,
+		 img->rados_namespace ? img->rados_namespace : "", img->rados_namespace ? "/" : "",
+		 img->name, img->snapshot ? "@" : "", img->snapshot ? img->snapshot : "");
+	return buf;
+}
+
+/* ---- closing ---- */
+
+/* Waits for the network as long as it takes. */
+static void close_image(struct rbd_image *img, bool dead)
+{
+	if (img->watched)
+		rbd_update_unwatch(img->image, img->watch);
+	img->watched = false;
+	if (img->image)
+		rbd_close(img->image);
+	img->image = NULL;
+	if (img->io)
+		rados_ioctx_destroy(img->io);
+	img->io = NULL;
+	rbd_handle_put(img->cluster, &img->handle, dead);
+}
+
+static void free_image(struct rbd_image *img)
+{
+	pthread_mutex_destroy(&img->lock);
+	pthread_cond_destroy(&img->idle);
+	free(img->pool);
+	free(img->rados_namespace);
+	free(img->name);
+	free(img->snapshot);
+	free(img);
+}
+
+static void close_and_free(struct rbd_image *img)
+{
+	close_image(img, false);
+	rbd_clusters_remove(img->clusters, img);
+	rbd_job_ran(&img->job, true);
+	free_image(img);
+}
+
+/* ---- opening ---- */
+
+static void image_changed(void *arg)
+{
+	struct rbd_image *img = arg;
+
+	atomic_store(&img->size_stale, true);
+	rbd_job_kick(&img->job, 0);
+}
+
+/* Every gateway derives the same identity. */
+static void derive_identity(struct rbd_image *img, const char *id)
+{
+	char text[640];
+
+	snprintf(text, sizeof(text), "%s/%lld/%s/%s@%s", img->handle->fsid,
+		 (long long)rados_ioctx_get_id(img->io),
+		 img->rados_namespace ? img->rados_namespace : "", id,
+		 img->snapshot ? img->snapshot : "");
+	uuid_generate_sha1(img->identity, identity_space, text, strlen(text));
+}
+
+static int read_properties(struct rbd_image *img)
+{
+	rbd_image_info_t info;
+	char id[256];
+	int rc = rbd_stat(img->image, &info, sizeof(info));
+
+	if (!rc)
+		rc = rbd_get_id(img->image, id, sizeof(id));
+	if (rc < 0)
+		return rc;
+	img->image_size = info.size;
+	img->object_size = (uint32_t)info.obj_size;
+	derive_identity(img, id);
+	return 0;
+}
+
+static int open_steps(struct rbd_image *img, unsigned int timeout_s, const char **step, char *err,
+		      size_t err_size)
+{
+	int rc;
+
+	*step = NULL;
+	rc = rbd_cluster_connect(img->cluster, timeout_s, &img->handle, err, err_size);
+	if (rc)
+		return rc;
+	*step = "the pool cannot be used";
+	rc = rados_ioctx_create(img->handle->cl, img->pool, &img->io);
+	if (rc)
+		return rc;
+	if (img->rados_namespace)
+		rados_ioctx_set_namespace(img->io, img->rados_namespace);
+	*step = "the image cannot be opened";
+	rc = img->bdev.read_only
+		     ? rbd_open_read_only(img->io, img->name, &img->image, img->snapshot)
+		     : rbd_open(img->io, img->name, &img->image, img->snapshot);
+	if (rc) {
+		img->image = NULL;
+		return rc;
+	}
+	if (!timeout_s) {
+		*step = "changes of the image cannot be watched";
+		rc = rbd_update_watch(img->image, &img->watch, image_changed, img);
+		if (rc)
+			return rc;
+		img->watched = true;
+	}
+	*step = "the image's properties cannot be read";
+	return read_properties(img);
+}
+
+/* Returns 0, or -errno with a sentence in @err and everything closed. */
+static int open_image(struct rbd_image *img, unsigned int timeout_s, char *err, size_t err_size)
+{
+	const char *step;
+	char spelled[256];
+	int rc;
+
+	atomic_store(&img->size_stale, false);
+	rc = open_steps(img, timeout_s, &step, err, err_size);
+	if (rc && step)
+		snprintf(err, err_size, "rbd: image %s: %s: %s%s",
+			 spell_image(img, spelled, sizeof(spelled)), step, strerror(-rc),
+			 rc == -ENOENT ? "; expected an existing one (ceph osd pool ls, rbd ls)"
+				       : "");
+	if (!rc && img->image_size < img->bdev.block_size) {
+		snprintf(err, err_size,
+			 "rbd: image %s has %llu bytes, expected at least one block (%u bytes)",
+			 spell_image(img, spelled, sizeof(spelled)),
+			 (unsigned long long)img->image_size, img->bdev.block_size);
+		rc = -EINVAL;
+	}
+	if (rc)
+		close_image(img, rc == -ESHUTDOWN);
+	return rc;
+}
+
+/* Will trying again not help, so that the start should fail? */
+static bool is_mistake(int rc)
+{
+	return rc == -ENOENT || rc == -EINVAL || rc == -EACCES || rc == -EPERM;
+}
+
+static void note_failure(struct rbd_image *img, int rc, const char *text)
+{
+	bool tell;
+
+	pthread_mutex_lock(&img->lock);
+	tell = !img->opened && is_mistake(rc) && rc != img->open_err;
+	if (tell) {
+		img->open_err = rc;
+		snprintf(img->open_text, sizeof(img->open_text), "%s", text);
+		if (img->state != RBD_CLOSING)
+			rdt_bdev_changed(&img->bdev);
+	}
+	pthread_mutex_unlock(&img->lock);
+	if (!tell && rc != img->said_err)
+		rd_warn(img->log, RD_LOG_BACKEND, "%s; trying again every %llu s", text,
+			(unsigned long long)(RETRY_NS / 1000000000u));
+	img->said_err = rc;
+}
+
+/* ---- the exclusive lock ---- */
+
+static void set_standby(struct rbd_image *img, bool standby)
+{
+	pthread_mutex_lock(&img->lock);
+	if (atomic_exchange(&img->bdev.standby, standby) != standby && img->opened &&
+	    img->state != RBD_CLOSING)
+		rdt_bdev_changed(&img->bdev);
+	pthread_mutex_unlock(&img->lock);
+}
+
+static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char *text)
+{
+	char spelled[256];
+
+	if (img->lock_said != said)
+		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: %s",
+			  spell_image(img, spelled, sizeof(spelled)), text);
+	img->lock_said = said;
+}
+
+/* Ceph blocks the holder before it breaks its lock, and waits until every OSD knows that. */
+static void break_lock(struct rbd_image *img)
+{
+	rbd_lock_mode_t mode;
+	size_t count = 1;
+	char *owner = NULL, spelled[256];
+	int rc = rbd_lock_get_owners(img->image, &mode, &owner, &count);
+
+	if (rc || !count)
+		return; /* it is free */
+	rc = rbd_lock_break(img->image, mode, owner);
+	if (rc && rc != -ENOENT)
+		rd_err(img->log, RD_LOG_BACKEND,
+		       "rbd: image %s: the lock of %s cannot be broken: %s; the user needs the "
+		       "capabilities of \"profile rbd\"",
+		       spell_image(img, spelled, sizeof(spelled)), owner, strerror(-rc));
+	else
+		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: the lock of %s was broken",
+			  spell_image(img, spelled, sizeof(spelled)), owner);
+	rbd_lock_get_owners_cleanup(&owner, count);
+}
+
+/*
+ * With "lock: exclusive" one gateway at a time serves the image. A holder refuses others at once;
+ * one that is gone loses the lock by Ceph's rules, after half a minute at most.
+ */
+static void settle_lock(struct rbd_image *img)
+{
+	enum rdt_claim claim = atomic_load(&img->claim);
+	bool standby = atomic_load(&img->bdev.standby);
+
+	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
+		return;
+	if (claim == RDT_CLAIM_YIELD) {
+		set_standby(img, true); /* before the lock is free: no I/O without it */
+		if (!standby)
+			rbd_lock_release(img->image);
+		tell_lock(img, RBD_SAID_YIELDED, "its lock was given up");
+		return;
+	}
+	if (!standby)
+		return;
+	if (claim == RDT_CLAIM_TAKE) {
+		break_lock(img);
+		atomic_compare_exchange_strong(&img->claim, &claim, RDT_CLAIM_WAIT);
+	}
+	if (rbd_lock_acquire(img->image, RBD_LOCK_MODE_EXCLUSIVE)) {
+		tell_lock(
+			img, RBD_SAID_STANDBY,
+			"another client holds its lock; hosts are sent to other paths until it is "
+			"free");
+		return;
+	}
+	tell_lock(img, RBD_SAID_HELD, "its lock is held here");
+	set_standby(img, false);
+}
+
+/* When the job of an open image runs again. */
+static uint64_t look_after(const struct rbd_image *img)
+{
+	return atomic_load(&img->bdev.standby) ? LOCK_NS : LOOK_NS;
+}
+
+static void try_open(struct rbd_image *img)
+{
+	char text[384], spelled[256];
+	bool again;
+	int rc = open_image(img, 0, text, sizeof(text));
+
+	if (rc) {
+		note_failure(img, rc, text);
+		rbd_job_kick(&img->job, RETRY_NS);
+		return;
+	}
+	set_standby(img, img->lock_mode == RDT_RBD_LOCK_EXCLUSIVE);
+	settle_lock(img);
+	img->moved_ns = rbd_now();
+	pthread_mutex_lock(&img->lock);
+	again = img->opened;
+	img->opened = true;
+	img->open_err = 0;
+	if (img->state == RBD_OPENING) {
+		img->state = RBD_OPEN;
+		rdt_bdev_changed(&img->bdev);
+	}
+	pthread_mutex_unlock(&img->lock);
+	if (again || img->said_err)
+		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s is open again",
+			  spell_image(img, spelled, sizeof(spelled)));
+	img->said_err = 0;
+	rbd_job_kick(&img->job, look_after(img));
+}
+
+/* ---- open ---- */
+
+/* Ends the writes that waited for the size. */
+static void end_held(struct rbd_image *img)
+{
+	TAILQ_HEAD(, rdt_bio) held = TAILQ_HEAD_INITIALIZER(held);
+	struct rdt_bio *bio, *next;
+	uint64_t size;
+
+	pthread_mutex_lock(&img->lock);
+	TAILQ_CONCAT(&held, &img->held, link);
+	size = img->image_size;
+	pthread_mutex_unlock(&img->lock);
+	for (bio = TAILQ_FIRST(&held); bio; bio = next) {
+		next = TAILQ_NEXT(bio, link);
+		/* librbd clips a write at the end of the image and calls that a success */
+		if (!bio->result && (bio->offset > size || bio->length > size - bio->offset))
+			bio->result = -ERANGE;
+		rbd_bio_finish(bio);
+	}
+}
+
+static void refresh_size(struct rbd_image *img)
+{
+	uint64_t size;
+
+	if (!atomic_exchange(&img->size_stale, false))
+		return;
+	if (rbd_get_size(img->image, &size))
+		size = img->image_size;
+	pthread_mutex_lock(&img->lock);
+	if (size != img->image_size) {
+		img->image_size = size;
+		if (img->state != RBD_CLOSING)
+			rdt_bdev_changed(&img->bdev);
+	}
+	pthread_mutex_unlock(&img->lock);
+	end_held(img);
+}
+
+/* Says once that the cluster does not complete I/O, and once that it does again. */
+static void watch_progress(struct rbd_image *img)
+{
+	uint64_t now = rbd_now(), completed = atomic_load(&img->completed);
+	unsigned int inflight = atomic_load(&img->inflight);
+	char spelled[256];
+
+	if (completed != img->looked_at || !inflight) {
+		if (img->bdev.stalled)
+			rd_notice(img->log, RD_LOG_BACKEND,
+				  "rbd: image %s: the cluster completes I/O again",
+				  spell_image(img, spelled, sizeof(spelled)));
+		img->bdev.stalled = false;
+		img->looked_at = completed;
+		img->moved_ns = now;
+	} else if (!img->bdev.stalled && now - img->moved_ns >= LOOK_NS) {
+		img->bdev.stalled = true;
+		rd_warn(img->log, RD_LOG_BACKEND,
+			"rbd: image %s: the cluster has completed no I/O for %llu s, %u are "
+			"waiting; they are neither failed nor lost (ceph -s shows its state)",
+			spell_image(img, spelled, sizeof(spelled)),
+			(unsigned long long)((now - img->moved_ns) / 1000000000u), inflight);
+	}
+}
+
+/* ---- lost ---- */
+
+/* Blocked by the cluster, for example because another gateway has broken the lock. The librados
+ * connection is of no more use; I/O ends with -ESHUTDOWN meanwhile. */
+static void leave_connection(struct rbd_image *img)
+{
+	pthread_mutex_lock(&img->lock);
+	while (atomic_load(&img->inflight))
+		pthread_cond_wait(&img->idle, &img->lock);
+	pthread_mutex_unlock(&img->lock);
+	close_image(img, true);
+	img->lock_said = RBD_SAID_NOTHING;
+	pthread_mutex_lock(&img->lock);
+	if (img->state == RBD_LOST)
+		img->state = RBD_OPENING;
+	pthread_mutex_unlock(&img->lock);
+	rbd_job_kick(&img->job, 0);
+}
+
+void rbd_image_lost(struct rbd_image *img)
+{
+	bool lost;
+	char spelled[256];
+
+	pthread_mutex_lock(&img->lock);
+	lost = img->state == RBD_OPEN;
+	if (lost)
+		img->state = RBD_LOST;
+	pthread_mutex_unlock(&img->lock);
+	if (!lost)
+		return;
+	set_standby(img, true); /* until the image is open again, with its lock if it has one */
+	rd_warn(img->log, RD_LOG_BACKEND,
+		"rbd: image %s: the cluster has blocked this rdtarget's connection: another client "
+		"took the image over, or an operator blocked it (ceph osd blocklist ls); hosts are "
+		"sent to other paths, and the image is opened again when that is possible",
+		spell_image(img, spelled, sizeof(spelled)));
+	rbd_job_kick(&img->job, 0);
+}
+
+/* ---- the job ---- */
+
+static void run_image(struct rbd_job *job)
+{
+	struct rbd_image *img = image_of(job);
+
+	switch (atomic_load(&img->state)) {
+	case RBD_OPENING:
+		try_open(img);
+		break;
+	case RBD_OPEN:
+		refresh_size(img);
+		watch_progress(img);
+		settle_lock(img);
+		rbd_job_kick(job, look_after(img));
+		break;
+	case RBD_LOST:
+		end_held(img); /* no further ones come in this state */
+		leave_connection(img);
+		break;
+	case RBD_CLOSING:
+		close_and_free(img);
+		return;
+	}
+	rbd_job_ran(job, false);
+}
+
+void rbd_image_put_io(struct rbd_image *img)
+{
+	if (atomic_fetch_sub(&img->inflight, 1) != 1 || atomic_load(&img->state) == RBD_OPEN)
+		return;
+	pthread_mutex_lock(&img->lock);
+	pthread_cond_broadcast(&img->idle);
+	pthread_mutex_unlock(&img->lock);
+}
+
+/* ---- from outside ---- */
+
+static bool copy_name(char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from;
+}
+
+static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg,
+		     struct rd_log *log, struct rbd_image **out)
+{
+	struct rbd_image *img = calloc(1, sizeof(*img));
+	const struct rdt_rbd_config *rbd = cfg->rbd;
+	int rc = -ENOMEM;
+
+	*out = NULL;
+	if (!img)
+		return rc;
+	pthread_mutex_init(&img->lock, NULL);
+	pthread_cond_init(&img->idle, NULL);
+	TAILQ_INIT(&img->held);
+	img->clusters = clusters;
+	img->log = log;
+	img->lock_mode = rbd->lock;
+	img->bdev.block_size = cfg->block_size;
+	img->bdev.read_only = cfg->read_only;
+	rbd_bdev_init(&img->bdev, rbd->lock);
+	if (copy_name(&img->pool, rbd->pool) && copy_name(&img->name, rbd->image) &&
+	    copy_name(&img->rados_namespace, rbd->rados_namespace) &&
+	    copy_name(&img->snapshot, rbd->snapshot))
+		rc = rbd_cluster_get(clusters, rbd->of, &img->cluster);
+	if (rc) {
+		free_image(img);
+		return rc;
+	}
+	img->job.cluster = img->cluster;
+	img->job.run = run_image;
+	*out = img;
+	return 0;
+}
+
+int rbd_image_new(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg,
+		  struct rd_log *log, struct rbd_image **out)
+{
+	int rc = new_image(clusters, cfg, log, out);
+
+	if (rc)
+		return rc;
+	rbd_clusters_add(clusters, *out);
+	rc = rbd_job_kick(&(*out)->job, 0);
+	if (rc) {
+		rbd_clusters_remove(clusters, *out);
+		free_image(*out);
+		*out = NULL;
+	}
+	return rc;
+}
+
+void rbd_image_close(struct rbd_image *img)
+{
+	pthread_mutex_lock(&img->lock);
+	img->state = RBD_CLOSING;
+	pthread_mutex_unlock(&img->lock);
+	rbd_job_kick(&img->job, 0);
+}
+
+/* ---- released, probe ---- */
+
+static bool writes_same(const struct rbd_image *img, const void *arg)
+{
+	const struct rdt_rbd_config *rbd = arg;
+
+	return !img->bdev.read_only && rdt_config_same_text(img->pool, rbd->pool) &&
+	       rdt_config_same_text(img->rados_namespace, rbd->rados_namespace) &&
+	       rdt_config_same_text(img->name, rbd->image);
+}
+
+bool rbd_image_released(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg)
+{
+	return cfg->read_only || !rbd_clusters_find(clusters, writes_same, cfg->rbd);
+}
+
+int rbd_image_probe(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg, char *err,
+		    size_t err_size)
+{
+	struct rdt_ns_config reading = *cfg;
+	struct rbd_image *img;
+	int rc;
+
+	reading.read_only = true;
+	rc = new_image(clusters, &reading, NULL, &img);
+	if (rc) {
+		snprintf(err, err_size, "rbd: out of memory");
+		return rc;
+	}
+	rc = open_image(img, PROBE_SECS, err, err_size);
+	if (!rc)
+		close_image(img, false);
+	free_image(img);
+	return rc;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Backend rbd: images of Ceph through librbd. A module (module.h).
+ *
+ * Calls of librados and librbd that may wait for the network, for ever when the cluster is away,
+ * run on worker threads of the cluster. One job of an image runs at a time. I/O is submitted by
+ * reactors and completes on threads of librbd, which post it to the reactor.
+ */
+#ifndef RDT_RBD_PRIV_H
+#define RDT_RBD_PRIV_H
+
+#include <pthread.h>
+#include <rados/librados.h>
+#include <rbd/librbd.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "module.h"
+#include "util/log.h"
+
+struct rbd_cluster;
+
+/* ---- rbd_cluster.c ---- */
+
+/* All clusters of the process. */
+struct rbd_clusters;
+
+/* A connection to a cluster, shared by its images. */
+struct rbd_handle {
+	rados_t cl;
+	char fsid[64];
+	unsigned int refs; /* guarded by the cluster */
+};
+
+/* Work of an object on a worker thread. Embedded in it; one run at a time. */
+struct rbd_job {
+	void (*run)(struct rbd_job *job);
+	struct rbd_cluster *cluster;
+	/* guarded by the cluster */
+	uint64_t due; /* ns, CLOCK_MONOTONIC */
+	bool queued;
+	bool running;
+	TAILQ_ENTRY(rbd_job) link;
+};
+
+int rbd_clusters_create(struct rbd_clusters **out);
+/* See rdt_module.finish. */
+bool rbd_clusters_finish(struct rbd_clusters *clusters, uint64_t timeout_ns);
+
+/* The cluster that @cfg (NULL: Ceph's defaults) describes; it exists until rbd_clusters_finish().
+ * Returns 0 or -ENOMEM. */
+int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg,
+		    struct rbd_cluster **out);
+/*
+ * Worker threads: connect, or share the connection that exists. @timeout_s: for this connection
+ * alone, all its calls end after that; 0: a shared one, whose I/O has no time limit. Returns 0, or
+ * -errno with a sentence in @err.
+ */
+int rbd_cluster_connect(struct rbd_cluster *c, unsigned int timeout_s, struct rbd_handle **out,
+			char *err, size_t err_size);
+/* @dead: the cluster has blocked this connection: the next image connects anew. The last one closes
+ * it, which may wait for the network. */
+void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **handle, bool dead);
+
+/* Runs @job @delay_ns from now, or earlier if it is queued for an earlier time. During a run it is
+ * queued for the next one. Returns 0, or -errno when there is no thread for it. Any thread. */
+int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns);
+
+/* The end of a run. @last: there is no other, although one was asked for; @job can be freed. */
+void rbd_job_ran(struct rbd_job *job, bool last);
+
+uint64_t rbd_now(void);
+
+/* ---- rbd_image.c ---- */
+
+enum rbd_state {
+	RBD_OPENING, /* not usable yet. Opened -> OPEN, close() -> CLOSING */
+	RBD_OPEN,    /* I/O is possible. Blocked by the cluster -> LOST, close() -> CLOSING */
+	RBD_LOST,    /* the cluster refuses this connection; to be closed. Closed -> OPENING */
+	RBD_CLOSING, /* to be closed and freed */
+};
+
+enum rbd_lock_said { RBD_SAID_NOTHING, RBD_SAID_HELD, RBD_SAID_STANDBY, RBD_SAID_YIELDED };
+
+struct rbd_image {
+	struct rdt_bdev bdev;
+	struct rbd_job job;
+	struct rbd_cluster *cluster;
+	struct rbd_clusters *clusters;
+	LIST_ENTRY(rbd_image) link; /* of @clusters, guarded by it */
+	struct rd_log *log;
+	/* copies: the configuration may end before the image is closed */
+	char *pool, *rados_namespace, *name, *snapshot;
+	enum rdt_rbd_lock lock_mode;
+	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
+
+	_Atomic enum rdt_claim claim; /* to the exclusive lock */
+	_Atomic enum rbd_state state; /* changed under @lock */
+	atomic_uint inflight;         /* I/Os in librbd, and submits that run */
+	_Atomic uint64_t completed;
+	atomic_bool size_stale; /* the image has changed: its size has to be read */
+
+	pthread_mutex_t lock;
+	pthread_cond_t idle; /* @inflight became 0 */
+	/* guarded by @lock */
+	bool opened;  /* the first time: rdt_bdev_opened() */
+	int open_err; /* not yet taken by rdt_bdev_opened(); 0: none */
+	char open_text[384];
+	uint64_t image_size; /* bytes */
+	uint32_t object_size;
+	uint8_t identity[16];
+	TAILQ_HEAD(, rdt_bio) held; /* writes that completed while @size_stale */
+
+	/* of the job */
+	struct rbd_handle *handle;
+	rados_ioctx_t io;
+	rbd_image_t image; /* also read by submit in state OPEN */
+	uint64_t watch;
+	bool watched;
+	int said_err;       /* the failure of opening that was logged */
+	uint64_t looked_at; /* @completed at the last look */
+	uint64_t moved_ns;  /* when it had changed */
+	enum rbd_lock_said lock_said;
+};
+
+int rbd_image_new(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg,
+		  struct rd_log *log, struct rbd_image **out);
+/* Not in use by channels. Closes it in the background and frees it. */
+void rbd_image_close(struct rbd_image *img);
+/* I/O ended with -ESHUTDOWN: the cluster has blocked the connection. Any thread. */
+void rbd_image_lost(struct rbd_image *img);
+/* One I/O less. Any thread. */
+void rbd_image_put_io(struct rbd_image *img);
+/* See rdt_bdev_released(). */
+bool rbd_image_released(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg);
+/* See rdt_bdev_probe(). */
+int rbd_image_probe(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg, char *err,
+		    size_t err_size);
+
+void rbd_clusters_add(struct rbd_clusters *clusters, struct rbd_image *img);
+void rbd_clusters_remove(struct rbd_clusters *clusters, struct rbd_image *img);
+/* Calls @fn for each image until it returns true; returns that. @clusters is locked. */
+bool rbd_clusters_find(struct rbd_clusters *clusters,
+		       bool (*fn)(const struct rbd_image *img, const void *arg), const void *arg);
+
+/* ---- backend_rbd.c ---- */
+
+/* Sets the operations. */
+void rbd_bdev_init(struct rdt_bdev *bdev, enum rdt_rbd_lock lock);
+
+/* @bio has completed with bio->result; any thread. */
+void rbd_bio_finish(struct rdt_bio *bio);
+
+#endif /* RDT_RBD_PRIV_H */

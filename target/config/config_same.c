@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Comparisons of parts of two configurations. Modules have this file too. */
+#include "config.h"
+
+#include <string.h>
+
+bool rdt_config_same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool rdt_config_listed(const char *const *list, uint32_t count, const char *text)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (strcmp(list[i], text) == 0)
+			return true;
+	return false;
+}
+
+bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *const *b,
+			  uint32_t b_count)
+{
+	uint32_t same = 0;
+
+	/* Skip the common prefix: usually nothing has changed. */
+	while (same < a_count && same < b_count && strcmp(a[same], b[same]) == 0)
+		same++;
+	if (same == a_count && same == b_count)
+		return true;
+	for (uint32_t i = 0; i < a_count; i++)
+		if (!rdt_config_listed(b, b_count, a[i]))
+			return false;
+	for (uint32_t i = 0; i < b_count; i++)
+		if (!rdt_config_listed(a, a_count, b[i]))
+			return false;
+	return true;
+}
+
+bool rdt_config_same_ceph(const struct rdt_ceph_config *a, const struct rdt_ceph_config *b)
+{
+	if (!a || !b)
+		return a == b;
+	return rdt_config_same_text(a->conf, b->conf) && rdt_config_same_text(a->user, b->user) &&
+	       rdt_config_same_text(a->keyring, b->keyring) &&
+	       rdt_config_same_list(a->options, a->options_count, b->options, b->options_count);
+}
+
+bool rdt_config_same_rbd(const struct rdt_rbd_config *a, const struct rdt_rbd_config *b)
+{
+	if (!a || !b)
+		return a == b;
+	return rdt_config_same_text(a->pool, b->pool) &&
+	       rdt_config_same_text(a->rados_namespace, b->rados_namespace) &&
+	       rdt_config_same_text(a->image, b->image) &&
+	       rdt_config_same_text(a->snapshot, b->snapshot) && a->lock == b->lock &&
+	       rdt_config_same_ceph(a->of, b->of);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "opening.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "control.h"
+#include "target/bdev/backend.h"
+#include "target/config/tgt_limits.h"
+#include "target/nvmf/ana.h"
+#include "target/nvmf/ns.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
+
+/* Any thread. */
+static void backend_changed(void *arg)
+{
+	struct rdt_target *t = arg;
+
+	if (!atomic_exchange(&t->bdev_posted, true))
+		rd_loop_post(t->loop, &t->bdev_msg);
+}
+
+static void take_size(struct rdt_ns *ns)
+{
+	char text[512];
+
+	if (rdt_control_ns_resize(ns, 0, text, sizeof(text)))
+		rd_err(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: %s",
+		       ns->subsys->nqn, ns->nsid, text);
+}
+
+/* The backend may be open now. */
+static void look_again(struct rdt_target *t, struct rdt_ns *ns)
+{
+	char text[512] = "";
+	int err = rdt_bdev_opened(ns->bdev, text, sizeof(text));
+
+	if (err == -EINPROGRESS)
+		return;
+	if (err) {
+		rd_err(t->log, RD_LOG_TARGET, "%s namespace %u: %s", ns->subsys->nqn, ns->nsid,
+		       text[0] ? text : strerror(-err));
+		t->open_err = err;
+	} else if (t->opening) {
+		rdt_ns_begin(ns); /* the reactors do not run yet */
+	} else {
+		rdt_control_ns_opened(ns);
+	}
+}
+
+static void backends_changed(struct rd_msg *msg)
+{
+	struct rdt_target *t = rd_container_of(msg, struct rdt_target, bdev_msg);
+
+	atomic_store(&t->bdev_posted, false);
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
+		struct rdt_ns *ns = t->ns[i];
+
+		if (!ns || !ns->bdev || !rdt_bdev_take_changed(ns->bdev))
+			continue;
+		if (ns->state == RDT_NS_OPENING)
+			look_again(t, ns);
+		else if (ns->state == RDT_NS_LIVE)
+			take_size(ns);
+	}
+	rdt_opening_standby(t);
+}
+
+void rdt_opening_standby(struct rdt_target *t)
+{
+	bool standby[RDT_ANA_GROUPS + 1] = {false};
+
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
+		const struct rdt_ns *ns = t->ns[i];
+
+		if (ns && ns->bdev && ns->state != RDT_NS_OPENING)
+			standby[ns->cfg->ana_group] |=
+				atomic_load(&rdt_bdev_base(ns->bdev)->standby);
+	}
+	for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++)
+		rdt_ana_standby(t, g, standby[g]);
+}
+
+void rdt_opening_watch(struct rdt_ns *ns)
+{
+	struct rdt_target *t = ns->subsys->target;
+
+	t->bdev_msg.fn = backends_changed;
+	rdt_bdev_watch(ns->bdev, backend_changed, t);
+}
+
+/* How many namespaces are still being opened; logs each of them with @log. */
+static unsigned int count_opening(const struct rdt_target *t, struct rd_log *log)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
+		const struct rdt_ns *ns = t->ns[i];
+
+		if (!ns || ns->state != RDT_NS_OPENING)
+			continue;
+		count++;
+		rd_warn(log, RD_LOG_TARGET,
+			"%s namespace %u: its storage does not answer yet; hosts will see the "
+			"namespace when it does",
+			ns->subsys->nqn, ns->nsid);
+	}
+	return count;
+}
+
+int rdt_opening_wait(struct rdt_target *t, uint64_t timeout_ns)
+{
+	uint64_t end = rd_loop_now_raw(t->loop) + timeout_ns;
+	int err = 0;
+
+	t->opening = true;
+	t->open_err = 0;
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
+		if (t->ns[i])
+			rdt_opening_watch(t->ns[i]);
+	while (!t->open_err && err >= 0 && count_opening(t, NULL)) {
+		uint64_t now = rd_loop_now_raw(t->loop);
+
+		if (now >= end)
+			break;
+		err = rd_loop_turn(t->loop, end - now);
+	}
+	t->opening = false;
+	if (t->open_err || err < 0)
+		return t->open_err ? t->open_err : err;
+	count_opening(t, t->log);
+	return 0;
+}

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A Ceph cluster of one monitor and one OSD in memory, made of Debian's packages, without root."""
+
+import atexit
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import uuid
+
+from t_loop import DEADLINE, Failure, requires_program, wait_for
+
+POOL = 'rbd'
+PR_SET_PDEATHSIG = 1
+
+
+def _free_ports(count):
+    socks = [socket.socket() for _ in range(count)]
+    for sock in socks:
+        sock.bind(('127.0.0.1', 0))
+    ports = [sock.getsockname()[1] for sock in socks]
+    for sock in socks:
+        sock.close()
+    return ports
+
+
+def _end_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Cluster:
+    """Ended when the program ends. Images are made by image(), each for one test."""
+
+    def __init__(self):
+        for name in ('ceph-mon', 'ceph-osd', 'ceph', 'rbd', 'monmaptool'):
+            requires_program(name)
+        self.dir = tempfile.mkdtemp(prefix='rdnvme-ceph-', dir=os.environ.get('TMPDIR', '/var/tmp'))
+        self.conf = os.path.join(self.dir, 'ceph.conf')
+        self.daemons = {}
+        self.images = 0
+        atexit.register(self.close)
+        self._configure()
+        self._start()
+
+    def _configure(self):
+        for name in ('mon', 'osd', 'run', 'log'):
+            os.mkdir(os.path.join(self.dir, name))
+        self.fsid = str(uuid.uuid4())
+        self.ports = _free_ports(2)
+        addr = f'[v2:127.0.0.1:{self.ports[0]},v1:127.0.0.1:{self.ports[1]}]'
+        keys = {
+            'fsid': self.fsid, 'mon host': addr, 'auth cluster required': 'none',
+            'auth service required': 'none', 'auth client required': 'none',
+            'keyring': f'{self.dir}/keyring', 'run dir': f'{self.dir}/run',
+            'admin socket': f'{self.dir}/run/$cluster-$name.$pid.asok',
+            'log file': f'{self.dir}/log/$name.log', 'pid file': f'{self.dir}/run/$name.pid',
+            'osd pool default size': 1, 'osd pool default min size': 1,
+            'osd pool default pg num': 8, 'osd crush chooseleaf type': 0,
+            'mon allow pool size one': 'true', 'mon data avail warn': 1, 'mon data avail crit': 1,
+            'mon data': f'{self.dir}/mon', 'osd data': f'{self.dir}/osd',
+            'osd objectstore': 'memstore', 'memstore device bytes': 2 << 30,
+            'osd memory target': 939524096, 'public addr': '127.0.0.1',
+            'cluster addr': '127.0.0.1', 'ms bind ipv6': 'false', 'mgr initial modules': '',
+            # The lease of reads is 0.8 of it. A single OSD that was stopped for longer serves nothing any more.
+            'osd heartbeat grace': 3600,
+            'osd class load list': '*', 'osd class default list': '*', 'osd op num shards': 2,
+        }
+        with open(self.conf, 'w', encoding='ascii') as f:
+            f.write('[global]\n' + ''.join(f'{key} = {value}\n' for key, value in keys.items()))
+        self.addr = addr
+
+    def run(self, *argv, input=None):
+        """A command of Ceph; returns what it printed."""
+        try:
+            res = subprocess.run([str(a) for a in argv], env=dict(os.environ, CEPH_CONF=self.conf), input=input,
+                                 capture_output=True, text=True, timeout=DEADLINE, check=False)
+        except subprocess.TimeoutExpired as e:
+            raise Failure(f'{" ".join(map(str, argv))}: did not end') from e
+        if res.returncode:
+            raise Failure(f'{" ".join(map(str, argv))}: exit {res.returncode}\n{res.stderr}')
+        return res.stdout
+
+    def _daemon(self, name, *argv):
+        with open(os.path.join(self.dir, 'log', name + '.out'), 'ab') as log:
+            self.daemons[name] = subprocess.Popen(argv, env=dict(os.environ, CEPH_CONF=self.conf), stdout=log,
+                                                  stderr=log, stdin=subprocess.DEVNULL,
+                                                  preexec_fn=_end_with_parent)
+
+    def _start(self):
+        self.run('monmaptool', '--create', '--clobber', '--fsid', self.fsid, '--addv', 'a', self.addr,
+                 f'{self.dir}/monmap')
+        self.run('ceph-mon', '-i', 'a', '--mkfs', '--monmap', f'{self.dir}/monmap')
+        self._daemon('mon', 'ceph-mon', '-i', 'a', '-f')
+        self.run('ceph', 'mon', 'stat')
+        osd = str(uuid.uuid4())
+        self.run('ceph', 'osd', 'new', osd)
+        self.run('ceph-osd', '-i', '0', '--mkfs', '--osd-uuid', osd)
+        self._daemon('osd', 'ceph-osd', '-i', '0', '-f')
+        wait_for(lambda: '1 up' in self.run('ceph', 'osd', 'stat'), 'the OSD to be up')
+        self.run('ceph', 'osd', 'pool', 'create', POOL, '8', '8')
+        self.run('rbd', 'pool', 'init', POOL)
+
+    def image(self, size='64M', *args):
+        """Make an image; returns its name."""
+        self.images += 1
+        name = f'img{self.images}'
+        self.run('rbd', 'create', '--size', size, *args, f'{POOL}/{name}')
+        return name
+
+    def namespace(self, nsid, image, **keys):
+        """One namespace's configuration."""
+        rbd = {'pool': POOL, 'image': image, **keys.pop('rbd', {})}
+        return {'nsid': nsid, 'backend': 'rbd', 'rbd': rbd, **keys}
+
+    def signal(self, name, sig):
+        os.kill(self.daemons[name].pid, sig)
+
+    def block(self, address):
+        """Add a client's address to the blocklist."""
+        self.run('ceph', 'osd', 'blocklist', 'add', address)
+
+    def watchers(self, image):
+        """The addresses of clients that have the image open."""
+        text = self.run('rbd', 'status', f'{POOL}/{image}')
+        return [word.split('=', 1)[1] for word in text.split() if word.startswith('watcher=')]
+
+    def close(self):
+        for name in ('osd', 'mon'):
+            proc = self.daemons.pop(name, None)
+            if proc:
+                proc.kill()  # also a stopped one; nothing of it is kept
+                proc.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+_shared = []
+
+
+def cluster():
+    """The cluster of this test program, which the first test makes."""
+    if not _shared:
+        _shared.append(Cluster())
+    return _shared[0]

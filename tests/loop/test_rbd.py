@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Images of Ceph as namespaces, in a cluster of one node that this program makes; and two targets that take an image
+over from each other."""
+
+import signal
+import struct
+import sys
+
+import nvmf_peer as nv
+from t_ceph import POOL, cluster
+from t_control import Control
+from t_dev import Device
+from t_loop import VALGRIND, Skip, iwarp_only, main, program, test, to_yaml
+from t_serving import host
+from t_storage import MIB, pattern
+
+WRITE_ZEROES, DSM = 8, 9
+INACCESSIBLE = 0x302
+WRITE_PROTECTED = 0x020
+NGUID = slice(104, 120)
+
+
+def configured(t, namespaces, *, name='rdtarget.yaml', **kw):
+    """A configuration with this program's cluster and a control socket. Returns its path."""
+    if VALGRIND:
+        raise Skip('librbd does not run under valgrind in useful time')
+    extra = {'ceph': [{'name': 'test', 'conf': cluster().conf}],
+             'control': {'socket': t.path(name.replace('yaml', 'sock'))}}
+    path = t.config(namespaces, name=name, **kw)
+    with open(path, 'a', encoding='utf-8') as f:
+        f.write(to_yaml(extra) + '\n')
+    return path
+
+
+def serve(t, namespaces, *, name='rdtarget', **kw):
+    return t.target(config=configured(t, namespaces, name=f'{name}.yaml', **kw), name=name)
+
+
+def control(t, name='rdtarget'):
+    return Control(t.path(f'{name}.sock'))
+
+
+def export(t, image):
+    """What Ceph's own client reads from it."""
+    path = t.path(f'{image}.raw')
+    cluster().run('rbd', 'export', '--no-progress', f'{POOL}/{image}', path)
+    with open(path, 'rb') as f:
+        return f.read()
+
+
+# ---- I/O ----
+
+@test
+def what_a_host_writes_is_in_the_image(t):
+    image = cluster().image('8M')
+    target = serve(t, [cluster().namespace(1, image)])
+    data = pattern(1, 8 * MIB)
+    t.rdinit('write', target.uri(), '--data', t.file('data', data))
+    t.same(t.rdinit('read', target.uri(), '-z', '8M').out, data)
+    t.same(export(t, image), data)
+
+
+@test
+def random_verified_io_with_several_queues(t):
+    target = serve(t, [cluster().namespace(1, cluster().image('64M'))])
+    res = t.run([program('rdverify'), target.uri(), '--seconds', '5', '--queues', '4', '--range', 16 * MIB])
+    t.eq(res.rc, 0, res.text + res.err)
+
+
+@iwarp_only
+@test
+def zeroes_deallocated_blocks_fua_and_flush(t):
+    image = cluster().image('8M')
+    target = serve(t, [cluster().namespace(1, image)])
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.write_blocks(1, 0, pattern(1, 65536), fua=True))
+        nv.expect(queue.call(nv.sqe(WRITE_ZEROES, queue.next_cid(), nsid=1, cdw10=16, cdw12=15)))
+        nv.expect(queue.data_out(DSM, struct.pack('<IIQ', 0, 16, 64), nsid=1, cdw10=0, cdw11=4))
+        nv.expect(queue.flush(1))
+        h.shutdown()
+    want = bytearray(pattern(1, 65536))
+    want[16 * 512:32 * 512] = bytes(16 * 512)
+    got = export(t, image)[:65536]
+    t.same(got[:64 * 512], bytes(want[:64 * 512]), 'data before the deallocated blocks')
+    t.same(got[80 * 512:], bytes(want[80 * 512:]), 'data behind them')
+
+
+@iwarp_only
+@test
+def two_targets_show_the_same_identity_of_an_image_and_another_of_another(t):
+    images = [cluster().image('8M') for _ in range(2)]
+    seen = []
+    for name, order in (('one', images), ('two', images[::-1])):
+        target = serve(t, [cluster().namespace(i + 1, x, read_only=True) for i, x in enumerate(order)], name=name)
+        with host(target) as h:
+            h.enable()
+            ids = [nv.expect_data(h.admin.identify(0, nsid=nsid)) for nsid in (1, 2)]
+            seen.append([x[NGUID] for x in ids])
+            t.eq([struct.unpack_from('<H', x, 46)[0] for x in ids], [8192, 8192], 'NOIOB')
+    t.eq(seen[0], seen[1][::-1])
+    t.ok(seen[0][0] != seen[0][1] and any(seen[0][0]), 'NGUIDs')
+
+
+# ---- the image changes ----
+
+@test
+def a_resize_is_seen_by_a_connected_host(t):
+    image = cluster().image('16M')
+    target = serve(t, [cluster().namespace(1, image)])
+    dev = Device(t, [target.uri()])
+    for size, blocks in (('32M', 65536), ('24M', 49152)):
+        cluster().run('rbd', 'resize', '--no-progress', '--allow-shrink', '--size', size, f'{POOL}/{image}')
+        dev.proc.expect(rf'^event resized {blocks}$')
+    dev.goes_on()
+    dev.finish()
+
+
+@iwarp_only
+@test
+def a_snapshot_is_read_and_not_written(t):
+    image = cluster().image('8M')
+    target = serve(t, [cluster().namespace(1, image)])
+    old, new = pattern(1, 65536), pattern(2, 65536)
+    t.rdinit('write', target.uri(), '--data', t.file('old', old))
+    cluster().run('rbd', 'snap', 'create', '--no-progress', f'{POOL}/{image}@before')
+    t.rdinit('write', target.uri(), '--data', t.file('new', new))
+    snap = serve(t, [cluster().namespace(1, image, rbd={'snapshot': 'before'}, read_only=True)], name='snap')
+    t.same(t.rdinit('read', snap.uri(), '-z', '64k').out, old)
+    t.same(t.rdinit('read', target.uri(), '-z', '64k').out, new)
+    with host(snap) as h:
+        h.enable()
+        t.eq(h.add_io().write_blocks(1, 0, bytes(512)).status, WRITE_PROTECTED)
+
+
+# ---- mistakes, and a cluster that is away ----
+
+@test
+def an_image_that_does_not_exist_is_an_error_at_the_start(t):
+    config = configured(t, [cluster().namespace(1, 'missing')])
+    for args in ((), ('--check=full',)):
+        res = t.run([program('rdtarget'), '-c', config, *args])
+        t.eq(res.rc, 1)
+        t.match(r'namespace 1: rbd: image rbd/missing: the image cannot be opened: No such file or directory; '
+                r'expected an existing one', res.err)
+    cluster().run('rbd', 'create', '--size', '8M', f'{POOL}/missing')
+    t.match('OK, and this machine has what it needs', t.run([program('rdtarget'), '-c', config, '--check=full']).text)
+    cluster().run('rbd', 'rm', '--no-progress', f'{POOL}/missing')
+
+
+@test
+def an_image_that_is_created_later_appears(t):
+    target = t.target(config=configured(t, [t.namespace(1, backend='memory')]))
+    configured(t, [t.namespace(1, backend='memory'), cluster().namespace(2, 'later')])
+    since = target.mark()
+    target.reload()
+    target.expect(r'namespace 2: is being opened', since=since)
+    target.expect(r'namespace 2: rbd: image rbd/later: the image cannot be opened', since=since)
+    t.eq(t.rdinit('list-ns', target.uri(nsid=None), '-o', 'json').text.count('"nsid"'), 1, 'namespaces')
+    cluster().run('rbd', 'create', '--size', '8M', f'{POOL}/later')
+    target.expect(r'namespace 2: added, 16384 blocks', since=since)
+    t.eq(t.rdinit('read', target.uri(2), '-z', '4k').out, bytes(4096))
+    configured(t, [t.namespace(1, backend='memory'), cluster().namespace(3, 'never')])
+    target.reload()
+    configured(t, [t.namespace(1, backend='memory')])
+    t.match('1 removed', target.reload())
+
+
+@test
+def a_cluster_that_is_away_at_the_start_does_not_stop_the_others(t):
+    image = cluster().image('8M')
+    config = configured(t, [t.namespace(1, backend='memory'), cluster().namespace(2, image)])
+    cluster().signal('mon', signal.SIGSTOP)
+    t.cleanup(cluster().signal, 'mon', signal.SIGCONT)
+    target = t.target(config=config)
+    target.expect(r'namespace 2: its storage does not answer yet')
+    t.eq(t.rdinit('read', target.uri(1), '-z', '4k').out, bytes(4096))
+    cluster().signal('mon', signal.SIGCONT)
+    target.expect(r'namespace 2: added, 16384 blocks')
+    t.eq(t.rdinit('read', target.uri(2), '-z', '4k').out, bytes(4096))
+
+
+@test
+def io_waits_for_a_stopped_osd_and_nothing_is_lost(t):
+    image = cluster().image('16M')
+    target = serve(t, [cluster().namespace(1, image), t.namespace(2, backend='memory')])
+    dev = Device(t, [target.uri()], '--io-timeout', 600000)
+    for _ in range(2):
+        dev.goes_on()
+        since = target.mark()
+        cluster().signal('osd', signal.SIGSTOP)
+        t.cleanup(cluster().signal, 'osd', signal.SIGCONT)
+        target.expect(r'the cluster has completed no I/O for \d+ s, [1-9]\d* are waiting', since=since)
+        with control(t) as c:
+            t.eq([ns['stalled'] for ns in c.call('namespace.list')['namespaces']], [True, False])
+        t.eq(t.rdinit('read', target.uri(2), '-z', '4k').out, bytes(4096), 'the other namespace')
+        cluster().signal('osd', signal.SIGCONT)
+        target.expect(r'the cluster completes I/O again', since=since)
+    dev.goes_on()
+    t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def a_stopped_osd_does_not_keep_the_target_from_ending(t):
+    target = serve(t, [cluster().namespace(1, cluster().image('8M'))])
+    t.rdinit('write', target.uri(), '--data', t.file('data', pattern(1, 4096)))
+    cluster().signal('osd', signal.SIGSTOP)
+    t.cleanup(cluster().signal, 'osd', signal.SIGCONT)
+    target.stop()
+
+
+@test
+def a_blocked_client_opens_the_image_again(t):
+    image = cluster().image('16M')
+    target = serve(t, [cluster().namespace(1, image)])
+    dev = Device(t, [target.uri()])
+    for _ in range(2):
+        dev.goes_on()
+        since = target.mark()
+        for address in cluster().watchers(image):
+            cluster().block(address)
+        target.expect(r"the cluster has blocked this rdtarget's connection", since=since)
+        target.expect(r'image rbd/img\d+ is open again', since=since)
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+# ---- two gateways ----
+
+def gateways(t, image):
+    ns = cluster().namespace(1, image, rbd={'lock': 'exclusive'})
+    pair = [serve(t, [ns], name=f'gateway{i}', subsystem={'cntlid_min': 1 + 1000 * i, 'cntlid_max': 1000 + 1000 * i})
+            for i in range(2)]
+    pair[0].expect(r'its lock is held here')
+    pair[1].expect(r'another client holds its lock')
+    return pair
+
+
+@iwarp_only
+@test
+def the_gateway_without_the_lock_sends_hosts_to_the_other(t):
+    pair = gateways(t, cluster().image('8M'))
+    for target, state, status in zip(pair, (1, 3), (0, INACCESSIBLE)):
+        with host(target) as h:
+            h.enable()
+            log = nv.expect_data(h.admin.get_log(0x0C, 4096))
+            t.eq(log[16 + 16] & 15, state, 'ANA state')
+            t.eq(h.add_io().read_blocks(1, 0, 1)[0].status, status)
+
+
+@test
+def a_group_is_moved_by_command_under_verified_io(t):
+    image = cluster().image('16M')
+    pair = gateways(t, image)
+    dev = Device(t, [x.uri() for x in pair])
+    dev.proc.expect(r'^event path 1 live')
+    for number in range(4):
+        dev.goes_on()
+        taker = 1 - number % 2
+        since = pair[taker].mark()
+        with control(t, f'gateway{taker}') as c:
+            t.eq(c.call('ana.claim', group=1, action='take'), {'namespaces': 1})
+        pair[taker].expect(r'the lock of .* was broken', since=since)
+        pair[taker].expect(r'its lock is held here', since=since)
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def a_gateway_that_ends_or_yields_hands_over_under_verified_io(t):
+    pair = gateways(t, cluster().image('16M'))
+    dev = Device(t, [x.uri() for x in pair])
+    dev.proc.expect(r'^event path 1 live')
+    dev.goes_on()
+    with control(t, 'gateway0') as c:
+        c.call('ana.claim', group=1, action='yield')
+    pair[1].expect(r'its lock is held here')
+    dev.goes_on()
+    with control(t, 'gateway0') as c:
+        c.call('ana.claim', group=1, action='take')
+    pair[1].expect(r"blocked this rdtarget's connection")
+    dev.goes_on()
+    since = pair[1].mark()
+    pair[0].stop()
+    pair[1].expect(r'its lock is held here', since=since)
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def a_gateway_that_is_killed_is_replaced_under_verified_io(t):
+    """By Ceph's own rules, which take half a minute; and at once by command."""
+    pair = gateways(t, cluster().image('16M'))
+    dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000)
+    dev.proc.expect(r'^event path 1 live')
+    dev.goes_on()
+    pair[0].signal(signal.SIGSTOP)  # it may still have writes on their way
+    with control(t, 'gateway1') as c:
+        c.call('ana.claim', group=1, action='take')
+    pair[1].expect(r'its lock is held here')
+    dev.goes_on()
+    since = pair[0].mark()
+    pair[0].signal(signal.SIGCONT)
+    pair[0].expect(r"blocked this rdtarget's connection", since=since)
+    pair[0].expect(r'another client holds its lock', since=since)
+    dev.goes_on()
+    since = pair[0].mark()
+    pair[1].kill()
+    pair[0].expect(r'its lock is held here', since=since)
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
