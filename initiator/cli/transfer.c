@@ -19,7 +19,7 @@
 #define CHUNK_MAX     (1u << 20)  /* larger commands gain nothing and use memory */
 #define MEMORY        (32u << 20) /* for all pieces in flight */
 #define SLOTS_MAX     256u
-#define CTRL_EVERY_NS 50000000u /* look after the controller while the queues keep us busy */
+#define CTRL_EVERY_NS 50000000u /* process the controller while the queues are busy */
 
 enum slot_state {
 	SLOT_FREE,   /* start_piece() moves it out */
@@ -34,7 +34,7 @@ struct slot {
 	enum slot_state state;
 	struct cli_piece piece;
 	uint64_t at;        /* bytes from the start of the range */
-	uint32_t filled;    /* input bytes there, or output bytes written */
+	uint32_t filled;    /* bytes of input there, or of output written */
 	bool merging;       /* write of a partial block: its old content is being read */
 	unsigned char *buf; /* chunk bytes, and behind them the input of a partial block */
 };
@@ -49,10 +49,10 @@ struct engine {
 	size_t memory_len;
 	uint64_t length;  /* of the range; UINT64_MAX while the input's end is not known */
 	uint64_t issued;  /* bytes of the range handed to slots */
-	uint64_t written; /* read to a stream: bytes put out, in order */
+	uint64_t written; /* read to a stream: bytes written, in order */
 	unsigned int next_qp;
 	struct slot *filling;
-	unsigned char *carry; /* input read past the end of a piece, less than a block */
+	unsigned char *carry; /* input read beyond the end of a piece, less than a block */
 	uint32_t carry_len;
 	bool eof;
 	bool file_ready; /* a stream may be read or written without blocking */
@@ -76,7 +76,7 @@ static void give_up_piece(struct slot *s)
 	s->state = SLOT_FREE;
 }
 
-/* How much has been transferred from the start on without a gap, when all commands are answered. */
+/* The number of bytes transferred from the start without a gap, when all commands are answered. */
 static uint64_t complete_part(const struct engine *e)
 {
 	uint64_t end = e->issued < e->broken ? e->issued : e->broken;
@@ -89,7 +89,7 @@ static uint64_t complete_part(const struct engine *e)
 	return end;
 }
 
-/* Say it, below no half-drawn bar, and end the transfer. */
+/* Print the message, clear of the progress bar, and end the transfer. */
 #define fail(e, ...)                                  \
 	do {                                          \
 		cli_progress_clear((e)->t->progress); \
@@ -227,7 +227,7 @@ static struct slot *free_slot(struct engine *e)
 	return NULL;
 }
 
-/* Give the next piece of the range to a slot. NULL when none is free or nothing is left. */
+/* Give the next piece of the range to a slot. NULL if no slot is free or nothing is left. */
 static struct slot *start_piece(struct engine *e)
 {
 	uint64_t end = e->length < e->t->limit ? e->length : e->t->limit;
@@ -276,7 +276,8 @@ static ssize_t input(struct engine *e, void *buf, size_t len)
 	return n;
 }
 
-/* The input has ended inside the piece of @s: shorten it to whole blocks, carry the rest over. */
+/* The input has ended inside the piece of @s: shorten it to whole blocks, keep the rest for the
+ * next piece. */
 static void end_of_input(struct engine *e, struct slot *s)
 {
 	unsigned char *from = s->piece.partial ? s->buf + e->chunk : s->buf;
@@ -309,7 +310,7 @@ static void check_exact(struct engine *e)
 		     (unsigned long long)e->length, (unsigned long long)e->t->length);
 }
 
-/* Bring input into the slot that waits for it. Returns false when there is none now. */
+/* Fill input into the slot that waits for it. Returns false if there is none now. */
 static bool fill_input(struct engine *e, struct slot *s)
 {
 	unsigned char *to = s->piece.partial ? s->buf + e->chunk : s->buf;
@@ -339,7 +340,7 @@ static bool fill_input(struct engine *e, struct slot *s)
 	return true;
 }
 
-/* All of the namespace is written and the input's end was not known: is there more? */
+/* All of the namespace is written and the end of the input was unknown: is there more? */
 static void check_excess(struct engine *e)
 {
 	unsigned char byte;
@@ -381,7 +382,7 @@ static void pump_write(struct engine *e)
 
 /* ---- output of read ---- */
 
-/* Write what @s has. Returns false when a stream takes no more now. */
+/* Write the data of @s. Returns false when a stream accepts no more now. */
 static bool output(struct engine *e, struct slot *s)
 {
 	struct cli_transfer *t = e->t;
@@ -450,7 +451,8 @@ static bool finished(const struct engine *e)
 	return e->issued >= end && !slots_in_use(e);
 }
 
-/* What is in flight is answered first: it may not be known later whether it was done. */
+/* Commands in flight are answered first: it may be impossible to know later whether they were
+ * executed. */
 static void interrupted(struct engine *e)
 {
 	if (!e->status)
@@ -485,7 +487,7 @@ static void process(struct engine *e)
 		interrupted(e);
 }
 
-/* Sleep until a queue, the controller or the file has something for us. */
+/* Sleep until a queue, the controller or the file is ready. */
 static void wait_for_work(struct engine *e)
 {
 	struct cli_session *sess = e->t->session;
@@ -497,7 +499,7 @@ static void wait_for_work(struct engine *e)
 		fds[n++] = (struct pollfd){.fd = rdinit_qpair_fd(sess->qp[i]), .events = POLLIN};
 	fds[n++] = (struct pollfd){.fd = rdinit_ctrl_fd(sess->ctrl), .events = POLLIN};
 	fds[n++] = (struct pollfd){.fd = e->t->interrupt.fd, .events = POLLIN};
-	/* Last, and only while it is waited for: a file nobody reads must not wake us. */
+	/* Last, and only while it is waited for: a file that nobody reads must not wake us. */
 	if (e->file_wait && !e->status)
 		fds[n++] =
 			(struct pollfd){.fd = e->t->fd, .events = e->t->write ? POLLIN : POLLOUT};
@@ -512,7 +514,7 @@ static void wait_for_work(struct engine *e)
 	}
 }
 
-/* A stream that is ready anyway should not cost a trip through poll(2) with all descriptors. */
+/* A stream that is always ready should not cost a poll(2) of all descriptors. */
 static void look_at_file(struct engine *e)
 {
 	struct pollfd fd = {.fd = e->t->fd, .events = e->t->write ? POLLIN : POLLOUT};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The seam between the copy engine of `rdinit cp` and what it copies from and to: namespaces,
- * files, block devices, pipes. Everything runs on one thread, the one that calls the engine; an
- * endpoint may use threads of its own, but delivers from its process function.
+ * The seam between the copy engine of `rdinit cp` and its source and destination: namespaces,
+ * files, block devices, pipes. All calls and callbacks are on the thread that calls the engine. An
+ * endpoint may have threads of its own, but completes operations only in its process function.
  */
 #ifndef RDI_CLI_COPY_ENDPOINT_H
 #define RDI_CLI_COPY_ENDPOINT_H
@@ -16,27 +16,27 @@
 #include "cli.h"
 #include "rdinit_dev.h"
 
-#define CLI_CP_UNKNOWN UINT64_MAX /* a size that only the end of a stream tells */
+#define CLI_CP_UNKNOWN UINT64_MAX /* a size that is unknown until a stream ends */
 
 enum cli_cp_kind {
 	CLI_CP_READ,
 	CLI_CP_WRITE,
-	CLI_CP_ZERO,  /* make the range read as zeroes, without blocks where that is possible */
+	CLI_CP_ZERO,  /* make the range read as zeroes, without allocated blocks if possible */
 	CLI_CP_FLUSH, /* commit all writes whose operations are done */
 };
 
-/* One operation. It belongs to the endpoint from an accepted submit until done() is called. */
+/* One operation. The endpoint owns it from an accepted submit until it calls done(). */
 struct cli_cp_op {
 	enum cli_cp_kind kind;
 	uint64_t at; /* bytes */
 	uint64_t len;
-	void *buf; /* READ and WRITE; READ may fill it up to the next multiple of the alignment */
+	void *buf; /* READ and WRITE. READ may fill it up to the next multiple of the alignment */
 	/* @err: 0 or -errno; @text: the reason in words, valid during the call. */
 	void (*done)(struct cli_cp_op *op, int err, const char *text);
 	void *user;   /* of the caller */
-	uint64_t got; /* READ: bytes there, less than len only at the end of a stream */
+	uint64_t got; /* READ: bytes read, less than len only at the end of a stream */
 
-	/* The endpoint's while the operation is in flight. */
+	/* Owned by the endpoint while the operation is in flight. */
 	void *end;
 	int err;
 	STAILQ_ENTRY(cli_cp_op) link;
@@ -47,21 +47,23 @@ struct cli_cp_end {
 	const char *name; /* for messages; owned by the caller */
 	uint64_t size;    /* CLI_CP_UNKNOWN: of a stream, and of a file that will grow */
 	/*
-	 * A power of two. Positions of operations are multiples of it, and so are lengths, but for
-	 * the last one: a READ is then completed to the next multiple, a WRITE is less than align.
+	 * A power of two. Positions and lengths of operations are multiples of it, except the last
+	 * length: such a READ is completed to the next multiple; such a WRITE is shorter than
+	 * align.
 	 */
 	uint32_t align;
 	uint32_t max_io;     /* of one READ or WRITE, in bytes; at least align */
 	uint64_t max_zero;   /* of one ZERO */
 	bool sequential;     /* one operation at a time, without gaps */
-	bool tells_holes;    /* extent() knows what is not allocated */
+	bool tells_holes;    /* extent() reports ranges that are not allocated */
 	bool can_read_again; /* what was read or written can be read once more */
-	bool stuck;          /* nobody answers now: after an interrupt it is not waited for */
+	bool stuck; /* the peer does not answer at present: an interrupt does not wait for it */
 };
 
 struct cli_cp_end_ops {
 	/*
-	 * What begins at @at: *@len bytes of data, or a hole. NULL: all is data. Never waits.
+	 * The range that begins at @at: *@len bytes of data, or a hole. NULL: all is data. Does not
+	 * block.
 	 */
 	void (*extent)(struct cli_cp_end *end, uint64_t at, uint64_t *len, bool *hole);
 	/*
@@ -70,23 +72,23 @@ struct cli_cp_end_ops {
 	 */
 	int (*submit)(struct cli_cp_end *end, struct cli_cp_op *op);
 	/*
-	 * Call done() of what has ended. Returns how many, or -errno with a text in *@text that is
-	 * valid until the next call, when nothing further can succeed.
+	 * Call done() of the operations that have ended. Returns their number, or -errno when
+	 * nothing further can succeed, with a text in *@text that is valid until the next call.
 	 */
 	int (*process)(struct cli_cp_end *end, const char **text);
 	/* Fill in what to poll(2) for, at most @room. Returns the number. */
 	unsigned int (*fds)(struct cli_cp_end *end, struct pollfd *fds, unsigned int room);
 	/*
 	 * For a destination, before the first write: it will have @size bytes (or CLI_CP_UNKNOWN).
-	 * @fresh: what it has now is of no use. NULL: nothing to do. Returns CLI_OK, or CLI_FAILED
-	 * after printing why.
+	 * @fresh: its present content is not needed. NULL: nothing to do. Returns CLI_OK, or
+	 * CLI_FAILED after printing why.
 	 */
 	int (*begin)(struct cli_cp_end *end, uint64_t size, bool fresh);
 	/* For a destination, after the last write. As begin. */
 	int (*finish)(struct cli_cp_end *end, uint64_t size);
-	/* What tells this source or destination from others, also in another run. NULL: nothing. */
+	/* The identity of this source or destination, the same in another run. NULL: none. */
 	json_t *(*identity)(const struct cli_cp_end *end);
-	/* Frees @end; nothing is in flight, or it is abandoned. */
+	/* Frees @end. Operations in flight are abandoned. */
 	void (*close)(struct cli_cp_end *end);
 };
 
@@ -99,9 +101,9 @@ struct cli_cp_open {
 };
 
 /*
- * Open what @name means: URIs (each a path to one namespace, with commas between), "-", or a path.
- * Looks, but changes nothing except that a file which does not exist is created. @o gives the
- * options of connections. Returns CLI_OK, or CLI_FAILED or CLI_USAGE after printing why.
+ * Open the source or destination @name: URIs (each a path to one namespace, separated by commas),
+ * "-", or a path. Changes nothing, except that a missing file is created. @o has the options of
+ * connections. Returns CLI_OK, or CLI_FAILED or CLI_USAGE after printing why.
  */
 int cli_cp_ns_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out);
 /*
@@ -110,7 +112,7 @@ int cli_cp_ns_open(const struct cli_cp_open *how, const char *name, struct cli_c
  */
 int cli_cp_ns_options(const struct cli_options *o, struct rdinit_dev_opts *out);
 int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out);
-/* @fd is closed with the endpoint when it is above standard error. */
+/* @fd is closed with the endpoint if it is above standard error. */
 int cli_cp_pipe_open(const char *name, int fd, struct cli_cp_end **out);
 
 #endif /* RDI_CLI_COPY_ENDPOINT_H */

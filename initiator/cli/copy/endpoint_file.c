@@ -24,10 +24,10 @@ struct cp_file {
 	int fd;
 	struct stat st;
 	bool block;
-	bool created; /* by us, and nothing was written yet */
-	bool fresh;   /* where nothing was written it reads as zeroes already */
+	bool created; /* created by us and not written yet */
+	bool fresh;   /* ranges that were not written read as zeroes already */
 	bool again;   /* it is read after the flush: from the disk, not from the page cache */
-	uint64_t extent_from, extent_to; /* the last answer of extent() */
+	uint64_t extent_from, extent_to; /* the last result of extent() */
 	bool extent_hole;
 };
 
@@ -79,7 +79,7 @@ static int cp_file_zero(const struct cp_file *f, uint64_t at, uint64_t len)
 	if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)len) ==
 	    0)
 		return 0;
-	/* Not on this file system, or not at these positions of this device. */
+	/* Not supported by this file system, or at these positions of this device. */
 	if (errno != EOPNOTSUPP && errno != EINVAL && errno != ENOSYS && errno != EINTR)
 		return -errno;
 	return cp_file_write(f, NULL, at, len);
@@ -132,7 +132,7 @@ static void cp_file_extent(struct cli_cp_end *end, uint64_t at, uint64_t *len, b
 			f->extent_to = to < 0 ? end->size : (uint64_t)to;
 		}
 		if (f->extent_to <= at)
-			f->extent_to = at + 1; /* the file changes while we look */
+			f->extent_to = at + 1; /* the file changes meanwhile */
 	}
 	*len = f->extent_to - at;
 	*hole = f->extent_hole;
@@ -162,7 +162,7 @@ static int cp_file_begin(struct cli_cp_end *end, uint64_t size, bool fresh)
 	return CLI_OK;
 }
 
-/* A stream has ended: what it ends with may be a hole. */
+/* A stream has ended: its last part may be a hole. */
 static int cp_file_finish(struct cli_cp_end *end, uint64_t size)
 {
 	struct cp_file *f = (struct cp_file *)end;
@@ -183,7 +183,7 @@ static json_t *cp_file_identity(const struct cli_cp_end *end)
 	if (f->block)
 		return json_pack("{s:s, s:{s:I}, s:I}", "kind", "block", "id", "rdev",
 				 (json_int_t)f->st.st_rdev, "size", (json_int_t)end->size);
-	/* Now, not when it was opened: it may have changed since. */
+	/* Checked now, not when it was opened: it may have changed since. */
 	if (fstat(f->fd, &st))
 		st = f->st;
 	snprintf(mtime, sizeof(mtime), "%lld.%09ld", (long long)st.st_mtim.tv_sec,
@@ -234,10 +234,10 @@ static int cp_file_open_fd(const struct cli_cp_open *how, const char *name, stru
 		if (stat(name, &f->st))
 			return -errno;
 		block = S_ISBLK(f->st.st_mode);
-		/* A block device in use, by a file system or another program, is not ours. */
+		/* A block device that a file system or another program uses is refused. */
 		f->fd = open(name, mode | O_CLOEXEC | (block && how->write ? O_EXCL : 0));
 	}
-	/* What was opened counts, not what the name meant before. */
+	/* The opened file counts, not what the name meant before. */
 	if (f->fd < 0 || fstat(f->fd, &f->st))
 		return -errno;
 	return S_ISDIR(f->st.st_mode) ? -EISDIR : 0;
@@ -260,11 +260,11 @@ static int cp_file_explain(const struct cli_cp_open *how, const char *name, int 
 	return cli_error("%s: %s", name, strerror(-rc));
 }
 
-/* Two writers would destroy the data. File systems without locks are taken as they are. */
+/* Two writers would destroy the data. File systems without locks are accepted. */
 static int cp_file_lock(struct cp_file *f, const char *name)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = FILE_LOCKED};
-	/* Only a lock of a process says whose it is: rdtarget has one behind the data. */
+	/* Only a process's lock tells its owner: rdtarget has one behind the data. */
 	struct flock who = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FILE_LOCKED};
 	char pid[32] = "";
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Namespaces: a device of the library, which reconnects and may have several paths, and some
- * channels over which the commands are spread in turn.
+ * Namespaces: a device of the library, which reconnects and may have several paths, and several
+ * channels over which the commands are distributed in turn.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define NS_ID_TEXT      48
 #define NS_SECONDS_MAX  4000000u
 
-/* Writing the last bytes, less than a block: the rest of the block stays as it is. */
+/* Writing the last bytes, less than a block: the rest of the block keeps its content. */
 enum cp_tail {
 	TAIL_NONE,
 	TAIL_READ,
@@ -30,8 +30,8 @@ struct cp_ns {
 	struct rdinit_dev_info info;
 	struct rdinit_dev_chan *chan[NS_CHANNELS_MAX];
 	unsigned int n_chan, next_chan;
-	struct cli_progress *progress; /* what is below messages on a terminal */
-	bool opened;                   /* events are told from here on */
+	struct cli_progress *progress; /* cleared before messages on a terminal */
+	bool opened;                   /* events are reported from here on */
 	bool lost[RDINIT_DEV_PATHS_MAX];
 	bool failed; /* no path will ever be usable again */
 	enum cp_tail tail;
@@ -58,7 +58,7 @@ static struct rdinit_dev_chan *cp_ns_channel(struct cp_ns *n)
 	return NULL;
 }
 
-/* An error that the user can do something about says what. */
+/* For errors that the user can do something about: the text says what. */
 static const char *cp_ns_reason(struct cp_ns *n, const struct rdinit_completion *c)
 {
 	unsigned int status = c->err == -EIO ? c->status & CLI_STATUS_CODE : 0;
@@ -230,7 +230,7 @@ static json_t *cp_ns_identity(const struct cli_cp_end *end)
 	const struct cp_ns *n = (const struct cp_ns *)end;
 	char id[NS_ID_TEXT];
 
-	/* The best that it has; else the subsystem and the NSID have to do. */
+	/* The best identifier that it has, otherwise the subsystem's NQN and the NSID. */
 	if (!cp_ns_id(id, "uuid", n->info.uuid, sizeof(n->info.uuid)) &&
 	    !cp_ns_id(id, "nguid", n->info.nguid, sizeof(n->info.nguid)) &&
 	    !cp_ns_id(id, "eui64", n->info.eui64, sizeof(n->info.eui64)))
@@ -246,7 +246,7 @@ static void cp_ns_close(struct cli_cp_end *end)
 
 	while (n->n_chan)
 		rdinit_dev_chan_free(&n->chan[--n->n_chan]);
-	n->opened = false; /* what happens from here on is our own doing */
+	n->opened = false; /* from here on changes of paths are caused by us */
 	if (!n->failed)
 		rdinit_dev_close(n->dev);
 	rdinit_dev_free(&n->dev);
@@ -265,7 +265,7 @@ static const struct cli_cp_end_ops ns_ops = {
 
 /* ---- opening ---- */
 
-/* Says what happens to the paths: without that, a copy that waits would be one that hangs. */
+/* Reports what happens to the paths: otherwise a copy that waits would look like one that hangs. */
 static void cp_ns_event(void *user, const struct rdinit_dev_event *event)
 {
 	struct cp_ns *n = user;
@@ -367,7 +367,7 @@ static int cp_ns_create(struct cp_ns *n, const struct rdinit_dev_opts *dev,
 	return rc == -EINVAL || rc == -ENOENT ? CLI_USAGE : CLI_FAILED;
 }
 
-/* Where the next of several URIs begins: behind a comma. NULL: this is the last one. */
+/* The start of the next of several URIs, behind a comma. NULL: this is the last one. */
 static char *cp_ns_next_uri(char *uris)
 {
 	char *next = strstr(uris, ",nvme+");
@@ -424,7 +424,7 @@ static int cp_ns_connect(struct cp_ns *n, const struct cli_cp_open *how)
 	return CLI_OK;
 }
 
-/* What the engine has to know of the namespace. */
+/* The properties of the namespace that the engine needs. */
 static int cp_ns_look(struct cp_ns *n, bool write)
 {
 	uint32_t bs = n->info.block_size, max = n->info.max_transfer;

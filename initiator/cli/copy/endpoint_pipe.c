@@ -16,7 +16,8 @@ struct cp_pipe {
 	int fd;
 };
 
-/* A descriptor that does not block is somebody else's choice, which stays: wait as if it did. */
+/* Another program has made the descriptor non-blocking, and it stays so: wait as if it were
+ * blocking. */
 static void cp_pipe_wait(int fd, short events)
 {
 	struct pollfd p = {.fd = fd, .events = events};
@@ -24,7 +25,7 @@ static void cp_pipe_wait(int fd, short events)
 	poll(&p, 1, -1);
 }
 
-/* One system call that may wait for the other side. Returns its result, or -errno. */
+/* One system call that may block. Returns its result, or -errno. */
 static ssize_t cp_pipe_io(const struct cp_pipe *p, const struct cli_cp_op *op, unsigned char *buf,
 			  size_t len)
 {
@@ -58,7 +59,7 @@ static void cp_pipe_work(void *arg, struct cli_cp_op *op)
 
 	op->err = 0;
 	if (op->kind == CLI_CP_FLUSH) {
-		/* Pipes and terminals have nothing to commit, and say EINVAL. */
+		/* Pipes and terminals have nothing to commit, and return EINVAL. */
 		if (fsync(p->fd) && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
 			op->err = -errno;
 		return;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pieces of the source in flight, each in a slot with a buffer. A piece is read as a whole and put
- * to the destination run by run (data or zeroes), one operation of a slot at a time: slots give the
- * parallelism. Pieces are begun in order, so that what is complete has few gaps behind it.
+ * Pieces of the source in flight, each in a slot with a buffer. A piece is read as a whole and
+ * written to the destination run by run (data or zeroes), one operation of a slot at a time; the
+ * number of slots is the parallelism. Pieces are begun in order, so that the complete part has few
+ * gaps behind it.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -30,12 +31,12 @@ struct cp_slot {
 	struct cli_cp_engine *e;
 	enum cp_state state;
 	bool hole;    /* the source has no data there */
-	bool probe;   /* behind the end of the destination: is there more? */
+	bool probe;   /* beyond the end of the destination: has the source more data? */
 	uint64_t at;  /* position of the piece */
 	uint64_t len; /* of the piece */
 	uint64_t put; /* bytes of it that are at the destination */
 	unsigned char *buf;
-	unsigned char *other; /* compare: what the destination has */
+	unsigned char *other; /* compare: the content of the destination */
 	struct cli_cp_op op;
 };
 
@@ -43,7 +44,7 @@ struct cli_cp_engine {
 	struct cli_cp_job job;
 	uint32_t align, chunk;
 	uint64_t max_zero;    /* of one ZERO, a multiple of align */
-	uint32_t unit, least; /* of zeroes; unit 0: not looked for */
+	uint32_t unit, least; /* of zeroes; unit 0: zeroes are not searched */
 	struct cp_slot *slots;
 	unsigned int n_slots, in_use;
 	unsigned int at_src, at_dst; /* operations in flight */
@@ -51,10 +52,10 @@ struct cli_cp_engine {
 	size_t memory_len;
 	uint64_t size;   /* of the source; CLI_CP_UNKNOWN until a stream has ended */
 	uint64_t limit;  /* of the destination */
-	uint64_t issued; /* all before it is, or has been, in a slot */
+	uint64_t issued; /* every piece before it is, or was, in a slot */
 	uint64_t done, holes, stable, commands;
 	uint64_t broken; /* where the first piece that failed is incomplete */
-	bool stopped;    /* no piece is begun any more, those before broken are completed */
+	bool stopped;    /* no piece is begun any more; those before broken are completed */
 	bool aborted;    /* nor are those */
 	bool flush_wanted, flushing;
 	uint64_t flush_upto;
@@ -93,7 +94,7 @@ void cli_cp_engine_status(const struct cli_cp_engine *e, struct cli_cp_status *o
 	};
 }
 
-/* Something that waits will still be done. */
+/* Can any waiting operation still be done? */
 static bool cp_waiting(const struct cli_cp_engine *e)
 {
 	unsigned int i;
@@ -109,7 +110,7 @@ bool cli_cp_engine_finished(const struct cli_cp_engine *e)
 {
 	const struct cli_cp_end *src = e->job.src, *dst = e->job.dst;
 
-	/* After an error a stream may wait for its other side for ever: it is abandoned. */
+	/* After an error a stream may wait for its other side without end: it is abandoned. */
 	if (e->at_src && !(e->stopped && src->sequential) && !(e->aborted && src->stuck))
 		return false;
 	if (e->at_dst && !(e->aborted && (dst->sequential || dst->stuck)))
@@ -141,13 +142,14 @@ static void cp_free_slot(struct cp_slot *s)
 static void cp_give_up(struct cp_slot *s, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The piece of @s fails from @s->put on, and with it the copy. */
+/* The piece of @s fails from @s->put on, and so does the copy. */
 static void cp_give_up(struct cp_slot *s, int err, const char *fmt, ...)
 {
 	struct cli_cp_engine *e = s->e;
 	va_list ap;
 
-	/* Of several failures that of the first byte is told, in whichever order they come. */
+	/* Of several failures the one with the lowest position is reported, whatever their
+	 * order. */
 	if (!e->aborted && s->at + s->put < e->broken) {
 		e->err = err;
 		va_start(ap, fmt);
@@ -190,7 +192,7 @@ static uint64_t cp_round_up(const struct cli_cp_engine *e, uint64_t n)
 	return (n + e->align - 1) & ~((uint64_t)e->align - 1);
 }
 
-/* What begins at @at, in pieces that both sides can name: *@len bytes, a hole or data. */
+/* The range that begins at @at, in units of both sides: *@len bytes, a hole or data. */
 static void cp_extent(const struct cli_cp_engine *e, const struct cli_cp_end *end, uint64_t at,
 		      uint64_t left, uint64_t *len, bool *hole)
 {
@@ -207,7 +209,7 @@ static void cp_extent(const struct cli_cp_engine *e, const struct cli_cp_end *en
 		*len &= ~((uint64_t)e->align - 1);
 		return;
 	}
-	/* A part of a unit is data, whatever the rest is. */
+	/* A unit that is partly data is data. */
 	*hole = false;
 	*len = cp_round_up(e, *len) < left ? cp_round_up(e, *len) : left;
 }
@@ -241,7 +243,8 @@ static void cp_place(struct cp_slot *s, uint64_t left)
 		s->len = len < e->max_zero ? len : e->max_zero;
 	else
 		s->len = len < e->chunk ? len : e->chunk;
-	/* The last piece of a hole, less than a unit, is written as data: the neighbour stays. */
+	/* The last piece of a hole, less than a unit, is written as data, so that its neighbour is
+	 * unchanged. */
 	if (s->hole && !e->job.compare && s->len % e->align) {
 		if (s->len > e->align)
 			s->len &= ~((uint64_t)e->align - 1);
@@ -250,7 +253,7 @@ static void cp_place(struct cp_slot *s, uint64_t left)
 	}
 }
 
-/* Begin the next piece. Returns false when there is none, or no room for it. */
+/* Begin the next piece. Returns false if there is none, or no room for it. */
 static bool cp_next_piece(struct cli_cp_engine *e)
 {
 	uint64_t end = e->size < e->limit ? e->size : e->limit;
@@ -266,7 +269,7 @@ static bool cp_next_piece(struct cli_cp_engine *e)
 	s->probe = e->issued >= end;
 	if (s->probe) {
 		if (e->in_use)
-			return false; /* when all else is done: it is the last question */
+			return false; /* asked last, when everything else is done */
 		s->len = 1;
 		s->put = 0;
 	} else {
@@ -283,8 +286,8 @@ static bool cp_next_piece(struct cli_cp_engine *e)
 	return true;
 }
 
-/* Start the operation of @s at @end, where it is in state @at; *@in_flight counts those. Returns
- * false if @end takes nothing more now. */
+/* Start the operation of @s, which is in state @at, at @end; *@in_flight counts such operations.
+ * Returns false if @end accepts nothing more now. */
 static bool cp_submit_op(struct cp_slot *s, struct cli_cp_end *end, enum cp_state at,
 			 unsigned int *in_flight)
 {
@@ -320,7 +323,7 @@ static void cp_difference(struct cp_slot *s)
 		   s->hole ? 0 : s->buf[i]);
 }
 
-/* Returns whether the destination has what it should have. */
+/* Does the destination have the content that it should have? */
 static bool cp_equal(const struct cp_slot *s)
 {
 	bool zero;
@@ -390,7 +393,7 @@ static void cp_put_next(struct cp_slot *s, struct cli_cp_op *op)
 		op->buf = s->buf + s->put;
 }
 
-/* Returns false if the destination takes nothing more now. */
+/* Returns false if the destination accepts nothing more now. */
 static bool cp_submit_dst(struct cp_slot *s)
 {
 	struct cli_cp_engine *e = s->e;
@@ -482,7 +485,7 @@ static bool cp_submit_flush(struct cli_cp_engine *e)
 	if (!e->flush_wanted || e->flushing)
 		return false;
 	e->flush = (struct cli_cp_op){.kind = CLI_CP_FLUSH, .done = cp_flush_done, .user = e};
-	/* What is complete now has been answered: the flush covers it. */
+	/* Operations that are complete now have been answered: the flush covers them. */
 	e->flush_upto = cp_complete(e);
 	rc = dst->ops->submit(dst, &e->flush);
 	if (rc == -EAGAIN)
@@ -499,7 +502,7 @@ static bool cp_submit_flush(struct cli_cp_engine *e)
 
 /* ---- all together ---- */
 
-/* Try all slots that wait for one side, until it takes no more. */
+/* Try all slots that wait for one side, until it accepts nothing more. */
 static bool cp_submit_all(struct cli_cp_engine *e, enum cp_state wait,
 			  bool (*submit_one)(struct cp_slot *s))
 {
@@ -518,7 +521,7 @@ static bool cp_submit_all(struct cli_cp_engine *e, enum cp_state wait,
 	return moved;
 }
 
-/* After a failure: what waits behind it is of no use. */
+/* After a failure: pieces that wait behind it are dropped. */
 static void cp_drop_waiting(struct cli_cp_engine *e)
 {
 	unsigned int i;
@@ -543,7 +546,7 @@ bool cli_cp_engine_step(struct cli_cp_engine *e)
 	moved |= cp_submit_flush(e);
 	if (e->stopped)
 		cp_drop_waiting(e);
-	/* First what frees buffers. */
+	/* First the operations that free buffers. */
 	moved |= cp_submit_all(e, CP_WAIT_DST, cp_submit_dst);
 	while (cp_next_piece(e))
 		moved = true;
@@ -569,7 +572,8 @@ static int cp_geometry(struct cli_cp_engine *e)
 		return -EMSGSIZE;
 	e->size = src->size;
 	e->limit = dst->size;
-	/* A destination that zeroes less than one unit of the source at once gets all as data. */
+	/* A destination that zeroes less than one unit of the source at once gets everything as
+	 * data. */
 	e->max_zero = dst->max_zero & ~((uint64_t)e->align - 1);
 	if (!e->max_zero)
 		e->job.sparse = CLI_CP_NEVER;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The copy engine of `rdinit cp`: which bytes are read, written and zeroed, in which order, and how
- * far the copy is complete. It knows endpoints by their seam only; its caller waits for them.
+ * The copy engine of `rdinit cp`: it decides which bytes are read, written and zeroed, in which
+ * order, and how far the copy is complete. It knows endpoints by their seam only; its caller waits
+ * for them.
  */
 #ifndef RDI_CLI_COPY_ENGINE_H
 #define RDI_CLI_COPY_ENGINE_H
@@ -15,12 +16,12 @@
 enum cli_cp_sparse {
 	CLI_CP_AUTO,   /* holes of the source; zeroes that a source without holes has */
 	CLI_CP_ALWAYS, /* zeroes of any source */
-	CLI_CP_NEVER,  /* all is written */
+	CLI_CP_NEVER,  /* everything is written */
 };
 
 struct cli_cp_job {
 	struct cli_cp_end *src, *dst;
-	uint64_t start; /* what lies before has been copied: a multiple of both alignments */
+	uint64_t start; /* the bytes before it have been copied; a multiple of both alignments */
 	enum cli_cp_sparse sparse;
 	bool compare;  /* read both and compare, write nothing */
 	size_t memory; /* for buffers; at least one chunk is used */
@@ -29,7 +30,7 @@ struct cli_cp_job {
 	void *user;
 };
 
-/* How far it is. */
+/* The progress of a copy. */
 struct cli_cp_status {
 	uint64_t size;     /* of the source; CLI_CP_UNKNOWN: its end has not come */
 	uint64_t done;     /* bytes that are at the destination, holes and job.start included */
@@ -45,24 +46,23 @@ struct cli_cp_engine;
 
 /* Returns 0 or -errno; -EMSGSIZE: the alignment of one side is more than the other transfers. */
 int cli_cp_engine_new(const struct cli_cp_job *job, struct cli_cp_engine **out);
-/* Close the endpoints first: they may have abandoned operations in flight. NULL is fine. */
+/* Close the endpoints first: they may have abandoned operations in flight. Accepts NULL. */
 void cli_cp_engine_free(struct cli_cp_engine *e);
 
-/* Start all that can be started. Returns true if something was. */
+/* Start all operations that can be started. Returns true if one was. */
 bool cli_cp_engine_step(struct cli_cp_engine *e);
-/* Start nothing more; what is in flight ends. After an error of a piece, only what lies before it
- * goes on. */
+/* Start nothing more; operations in flight end. After an error of a piece, only the pieces before
+ * it continue. */
 void cli_cp_engine_stop(struct cli_cp_engine *e, int err, const char *text);
 /* Flush the destination at the next step, also after an error; then job.stable is called. */
 void cli_cp_engine_flush(struct cli_cp_engine *e);
-/* Nothing is in flight and there is nothing to be started; a stream is not waited for after an
- * error. */
+/* Nothing is in flight and nothing can be started. After an error a stream is not waited for. */
 bool cli_cp_engine_finished(const struct cli_cp_engine *e);
 void cli_cp_engine_status(const struct cli_cp_engine *e, struct cli_cp_status *out);
 
 /*
- * The first run of @buf that is either zeroes or data: its length. Zeroes are looked for in pieces
- * of @unit bytes and count from @least bytes on, or if @buf has nothing else.
+ * Returns the length of the first run of @buf that is either zeroes or data. Zeroes are searched in
+ * units of @unit bytes and count from @least bytes on, or if @buf contains nothing else.
  */
 uint64_t cli_cp_run(const unsigned char *buf, uint64_t len, uint32_t unit, uint32_t least,
 		    bool *zero);

@@ -20,7 +20,7 @@ json_t *cli_cp_journal_make(json_t *src, json_t *dst, uint64_t complete)
 			 src, "destination", dst, "complete", (json_int_t)complete);
 }
 
-/* Say which key of an identity has another value. */
+/* Name the key of an identity that has another value. */
 static void journal_difference(const char *side, const json_t *was, const json_t *is,
 			       char why[CLI_CP_JOURNAL_WHY])
 {

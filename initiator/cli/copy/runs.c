@@ -10,12 +10,14 @@ static bool run_is_zero(const unsigned char *buf, size_t len)
 
 	if (len <= sizeof(none))
 		return memcmp(buf, none, len) == 0;
-	/* Equal to itself 16 bytes further, and zero there: zero everywhere. */
+	/* The data equals itself shifted by 16 bytes and begins with 16 zeroes: all of it is
+	 * zero. */
 	return memcmp(buf, none, sizeof(none)) == 0 &&
 	       memcmp(buf, buf + sizeof(none), len - sizeof(none)) == 0;
 }
 
-/* How many bytes of @buf from the start on are zero, in whole units; all of it if all is zero. */
+/* The number of zero bytes at the start of @buf, in whole units; its length if all of it is
+ * zero. */
 static uint64_t run_of_zeroes(const unsigned char *buf, uint64_t len, uint32_t unit)
 {
 	uint64_t at = 0;
@@ -41,7 +43,7 @@ uint64_t cli_cp_run(const unsigned char *buf, uint64_t len, uint32_t unit, uint3
 			break;
 		at += n;
 		if (at < len)
-			at += len - at < unit ? len - at : unit; /* has something else in it */
+			at += len - at < unit ? len - at : unit; /* has other content */
 		if (at >= len) {
 			*zero = false;
 			return len;

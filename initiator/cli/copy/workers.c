@@ -19,7 +19,7 @@ STAILQ_HEAD(cp_op_list, cli_cp_op);
 struct cli_cp_workers {
 	cli_cp_work_fn fn;
 	void *arg;
-	int fd; /* counts up when done was empty and is no more */
+	int fd; /* incremented when done becomes non-empty */
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	struct cp_op_list todo, done; /* under lock, as is ending */
@@ -38,7 +38,7 @@ static void cp_wake_loop(struct cli_cp_workers *w)
 	const uint64_t one = 1;
 	ssize_t n;
 
-	/* Fails only at a count of 2^64 - 1, when it is readable anyway. */
+	/* Fails only at a count of 2^64 - 1: then it is readable already. */
 	n = write(w->fd, &one, sizeof(one));
 	(void)n;
 }
@@ -91,7 +91,7 @@ int cli_cp_workers_start(unsigned int n, cli_cp_work_fn fn, void *arg, struct cl
 	}
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->more, NULL);
-	/* Signals are the loop's. */
+	/* Signals belong to the loop. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (!rc && w->n < n && w->n < WORKERS_MAX) {

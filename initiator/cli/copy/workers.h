@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads for system calls that wait: operations go in, and come back on the thread of the loop. */
+/* Threads for system calls that block: operations are queued for them and completed on the thread
+ * of the loop. */
 #ifndef RDI_CLI_COPY_WORKERS_H
 #define RDI_CLI_COPY_WORKERS_H
 
@@ -19,13 +20,14 @@ typedef void (*cli_cp_work_fn)(void *arg, struct cli_cp_op *op);
 /* @n threads. Returns 0 or -errno. */
 int cli_cp_workers_start(unsigned int n, cli_cp_work_fn fn, void *arg, struct cli_cp_workers **out);
 /*
- * End the threads, without calling done() of what they still had. @cancel: also one that waits in a
- * system call between cli_cp_workers_may_cancel(true) and (false). NULL is fine.
+ * End the threads, without calling done() of their remaining operations. @cancel: also a thread
+ * that is blocked in a system call between cli_cp_workers_may_cancel(true) and (false). Accepts
+ * NULL.
  */
 void cli_cp_workers_stop(struct cli_cp_workers *w, bool cancel);
 /* On a worker. */
 void cli_cp_workers_may_cancel(bool may);
-/* What is written where a file or a stream cannot have a hole. */
+/* Zeroes to write where a file or a stream cannot have a hole. */
 #define CLI_CP_ZEROES (64u << 10)
 extern const unsigned char cli_cp_zeroes[CLI_CP_ZEROES];
 
