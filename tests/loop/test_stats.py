@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is counted for namespaces, hosts, listeners and reactors, by stats.get and as metrics."""
 
+import os
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import nvmf_peer as nv
 from t_control import Control, Refused, controlled, with_socket
 from t_loop import NQN, each, main, requires_program, scaled, test, wait_for
 from t_serving import has_ended, host
-from t_storage import post_write
+from t_storage import post_write, stall_env
 
 OTHER_HOST = 'nqn.2024-01.test:other'
 
@@ -193,6 +194,48 @@ def waits_for_a_limit_are_counted(t):
         t.eq(metrics_of(c)[ns_series('io_qos_waits_total')], one['limit_waits'])
 
 
+@test
+def a_reactor_that_hangs_is_told_and_stops_no_answer(t):
+    """Storage that hangs within a system call: the reactor of the host answers nothing, the other one does."""
+    stall = t.path('stall')
+    config, path = with_socket(t, [t.namespace(engine='aio')], target={'reactors': 2})
+    target = t.target(config=config, env=stall_env(stall))
+    with Control(path) as c, host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        with open(stall, 'wb'):
+            pass
+        post_write(queue, 1, bytes(512))
+        wait_for(lambda: os.path.exists(f'{stall}.in'), 'the reactor to hang')
+        stats = stats_of(c)
+        t.eq(sorted(r['answered'] for r in stats['reactors']), [False, True])
+        t.eq(sorted(value for series, value in metrics_of(c).items() if 'reactor_up' in series), [0, 1])
+        t.eq(stats_of(c)['total']['connections'], 2, 'connections')
+        os.unlink(stall)
+        wait_for(lambda: all(r['answered'] for r in stats_of(c)['reactors']), 'the reactor to answer')
+        wait_for(lambda: stats_of(c)['namespaces'][0]['write']['count'] == 1, 'the write')
+
+
+@test
+def a_thousand_namespaces_come_in_parts_and_as_metrics(t):
+    count = scaled(1000, 100)
+    target, path = controlled(t, [t.namespace(nsid, backend='null', size='1MiB') for nsid in range(1, count + 1)])
+    with Control(path) as c, host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        nsids, used = [], (1, count // 2, count)
+        for nsid in used:
+            nv.expect(queue.read_blocks(nsid, 0, 8)[0])
+        while len(nsids) < count:
+            part = c.call('stats.get', namespaces=True, offset=len(nsids), limit=300)
+            t.eq(part['namespaces_matching'], count)
+            nsids += [n['nsid'] for n in part['namespaces'] if n['read']['count'] == (n['nsid'] in used)]
+        t.eq(nsids, list(range(1, count + 1)))
+        samples = metrics_of(c)
+        t.eq(sum('rdtarget_io_inflight{' in series for series in samples), count, 'namespaces in the metrics')
+        t.eq(sum('duration_seconds_count' in series for series in samples), len(used), 'histograms')
+
+
 # ---- parts ----
 
 @test
@@ -340,7 +383,7 @@ def disconnects_are_counted_by_reason(t):
             h.enable()
             c.call('controller.disconnect', hostnqn=nv.HOST_NQN)
             wait_for(lambda: has_ended(h.admin), 'the connection to end')
-        wait_for(lambda: ends_of(c) == {'controller': 1, 'host': 1, 'fault': 1, 'target': 1}, 'the reason of a disconnect')
+        wait_for(lambda: ends_of(c) == {'controller': 1, 'host': 1, 'fault': 1, 'target': 1}, 'the last reason')
         listener = f'listener="{target.addr}:{target.port}"'
         t.eq(metrics_of(c)[f'rdtarget_disconnects_total{{{listener},reason="fault"}}'], 1)
 

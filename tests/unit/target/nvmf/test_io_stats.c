@@ -224,6 +224,27 @@ static void a_walk_finds_what_is_in_flight_and_the_oldest(void)
 	t_pair_free(&p);
 }
 
+/* Between two slices, the queue pair to look at next is freed. */
+static void a_walk_skips_a_queue_that_leaves(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *more = t_conn_new(p.env, 1, 2, 8);
+	struct rdt_reactor *r = io_reactor(&p);
+
+	t_connect(more, p.cntlid);
+	CU_ASSERT_PTR_EQUAL_FATAL(TAILQ_NEXT(&p.io->qp, link), &more->qp);
+	r->walk.next = &p.io->qp;
+	t_conn_cut(p.io);
+	t_turn(p.env);
+	CU_ASSERT_PTR_EQUAL(r->walk.next, &more->qp);
+	t_conn_cut(more);
+	t_turn(p.env);
+	CU_ASSERT_PTR_NULL(r->walk.next);
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	t_env_free(p.env);
+}
+
 const struct t_case t_io_stats_cases[] = {
 	{"latencies of all values have a bucket", latencies_of_all_values_have_a_bucket},
 	{"a read is counted with its latency", a_read_is_counted_with_its_latency},
@@ -234,5 +255,6 @@ const struct t_case t_io_stats_cases[] = {
 	 what_a_host_did_stays_in_the_sums_when_it_leaves},
 	{"a walk finds what is in flight, and the oldest",
 	 a_walk_finds_what_is_in_flight_and_the_oldest},
+	{"a walk skips a queue that leaves", a_walk_skips_a_queue_that_leaves},
 	{NULL, NULL},
 };
