@@ -14,7 +14,8 @@
 /* Buckets of a histogram end at powers of two, from 16 us to 8.6 s. */
 #define LE_FIRST 14u
 #define LE_LAST  33u
-#define LABELS   600
+/* Each of 223 bytes of an NQN may take five, and a namespace has a number, too. */
+#define LABELS 1280
 
 struct metrics_rows {
 	struct rdt_stats_row *rows;
@@ -51,22 +52,41 @@ const char *rdt_metrics_type(enum rdt_metrics_format format)
 
 /* ---- values ---- */
 
-/* @value of a host may contain anything: what is not displayed in a log is masked here, too. */
+/* Is the UTF-8 sequence at @text, of @len bytes, what a log shows as it is? */
+static bool label_is_plain(const char *text, size_t len)
+{
+	char copy[8];
+
+	if (!len || *text == '\\')
+		return false;
+	memcpy(copy, text, len);
+	rd_mask_control(copy, len);
+	return memcmp(copy, text, len) == 0;
+}
+
+/*
+ * @value of a host may contain anything. What a log would mask, and a backslash, become "\x" and
+ * two digits: different names have different labels.
+ */
 static void put_label(char *labels, const char *name, const char *value)
 {
-	size_t len = strlen(labels);
-	char text[256];
-	const char *c;
+	char *to = labels + strlen(labels);
+	size_t left = strlen(value), n;
 
-	snprintf(text, sizeof(text), "%s", value ? value : "");
-	rd_mask_control(text, strlen(text));
-	len += (size_t)snprintf(labels + len, LABELS - len, "%s%s=\"", len ? "," : "", name);
-	for (c = text; *c && len < LABELS - 4; c++) {
-		if (*c == '"' || *c == '\\')
-			labels[len++] = '\\';
-		labels[len++] = *c;
+	to += sprintf(to, "%s%s=\"", to > labels ? "," : "", name);
+	for (; left && to < labels + LABELS - 16; value += n, left -= n) {
+		n = rd_utf8_len(value, left);
+		if (!label_is_plain(value, n)) {
+			n = 1;
+			to += sprintf(to, "\\\\x%02x", (unsigned char)*value);
+			continue;
+		}
+		if (*value == '"')
+			*to++ = '\\';
+		memcpy(to, value, n);
+		to += n;
 	}
-	snprintf(labels + len, LABELS - len, "\"");
+	strcpy(to, "\"");
 }
 
 static const char *suffix(const struct metrics_out *o, enum metrics_kind kind)

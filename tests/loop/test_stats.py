@@ -330,10 +330,25 @@ def a_hosts_name_is_escaped(t):
     with Control(path) as c, host(target, hostnqn=name) as h:
         nv.expect(h.admin.fabrics_connect(h.data()))
         text = c.call('metrics.get')['text']
-        t.ok('rdtarget_host_connections{host="nqn.2024-01.test:\\"} 1\\\\ x"} 1\n' in text,
+        t.ok('rdtarget_host_connections{host="nqn.2024-01.test:\\"} 1\\\\x5c\\\\x0ax"} 1\n' in text,
              [line for line in text.splitlines() if 'host_connections' in line])
         res = subprocess.run([promtool, 'check', 'metrics'], input=text, capture_output=True, text=True, check=False)
         t.eq((res.returncode, res.stdout + res.stderr), (0, ''), 'promtool check metrics')
+
+
+@test
+def hosts_whose_names_are_not_text_have_series_of_their_own(t):
+    target, path = controlled(t, [memory(t)])
+    names = ['nqn.2024-01.test:\x01', 'nqn.2024-01.test:\x02', 'nqn.2024-01.test:\\x01']
+    hosts = [host(target, hostnqn=name) for name in names]
+    with Control(path) as c:
+        for h in hosts:
+            nv.expect(h.admin.fabrics_connect(h.data()))
+        samples = [series for series in metrics_of(c) if 'host_connections' in series]
+        t.eq(sorted(re.search('"(.*)"', series)[1] for series in samples),
+             ['nqn.2024-01.test:' + name for name in ('\\\\x01', '\\\\x02', '\\\\x5cx01')])
+        for h in hosts:
+            h.close()
 
 
 @test
