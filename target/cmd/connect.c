@@ -174,17 +174,16 @@ static void accept_nameless(const struct rdt_req *req, const struct rdt_subsys *
 }
 
 /* Count the queue for its host, or refuse it. */
-static struct nvme_status count_host(struct rdt_req *req, const struct nvmf_connect_data *data)
+static struct nvme_status count_host(struct rdt_req *req, struct rdt_subsys *ss,
+				     const struct nvmf_connect_data *data)
 {
+	bool proven = !rdt_auth_asks(ss, data->hostnqn);
 	struct rdt_peer_limit limit;
-	char why[96] = "out of memory";
+	char why[RDT_PEER_LIMIT_TEXT];
 
-	if (!rdt_peer_join(req->qp, data->hostnqn, &limit))
+	if (!rdt_peer_join(req->qp, data->hostnqn, proven, &limit))
 		return NVME_OK;
-	if (limit.name)
-		snprintf(why, sizeof(why), "target.limits.%s (%u) is reached", limit.name,
-			 limit.value);
-	report_refusal(req, data, why);
+	report_refusal(req, data, rdt_peer_limit_text(&limit, why));
 	return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
 }
 
@@ -302,7 +301,7 @@ static struct nvme_status process_connect(struct rdt_req *req, const struct nvmf
 		return no_subsys(req, data, not_allowed_reason(data));
 	if (!data->hostnqn[0])
 		accept_nameless(req, ss);
-	st = count_host(req, data);
+	st = count_host(req, ss, data);
 	if (!nvme_status_ok(st))
 		return st;
 	st = req->qp->admin ? connect_admin(req, ss, data) : connect_io(req, ss, data);

@@ -22,6 +22,7 @@
 #include "util/sockaddr.h"
 #include "auth_guess.h"
 #include "ctrl.h"
+#include "peers.h"
 #include "qpair.h"
 #include "reactor.h"
 #include "subsys.h"
@@ -343,6 +344,22 @@ static int verify_with(struct rdt_qpair *qp, bool old)
 	return err;
 }
 
+/* The queue counts for its host from now on. Returns false if a limit is reached, with the failure
+ * prepared. */
+static bool count_proven(struct rdt_qpair *qp)
+{
+	struct rdt_peer_limit limit;
+	char text[RDT_PEER_LIMIT_TEXT];
+
+	if (qp->state != RDT_QP_AUTH)
+		return true;
+	rdt_peer_leave(qp);
+	if (!rdt_peer_join(qp, qp->ctrl->hostnqn, true, &limit))
+		return true;
+	refuse(qp, NVMF_AUTH_FAILED, rdt_peer_limit_text(&limit, text));
+	return false;
+}
+
 static void verify_reply(struct rdt_qpair *qp)
 {
 	struct rdt_subsys *ss = qp->ctrl->subsys;
@@ -351,6 +368,8 @@ static void verify_reply(struct rdt_qpair *qp)
 
 	if (err == -EACCES)
 		err = verify_with(qp, true);
+	if (!err && !count_proven(qp))
+		return;
 	if (!err && qp->admin)
 		err = rdt_subsys_ctrl_proven(ss, qp->ctrl);
 	if (err) {

@@ -96,6 +96,7 @@ void rdt_auth_keys_fini(struct rdt_subsys *ss);
 void rdt_auth_set_keys(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg,
 		       struct rdt_config *of);
 bool rdt_auth_has_key(const struct rdt_subsys *ss, const char *hostnqn); /* under subsys->lock */
+bool rdt_auth_asks(struct rdt_subsys *ss, const char *hostnqn); /* the same, takes the lock */
 /* @old: the keys that were replaced. Returns false, and @out is not to be used: @hostnqn has none.
  */
 bool rdt_auth_keys_get(struct rdt_subsys *ss, const char *hostnqn, bool old,

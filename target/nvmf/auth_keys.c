@@ -67,6 +67,16 @@ bool rdt_auth_has_key(const struct rdt_subsys *ss, const char *hostnqn)
 	return ss->auth.cfg && rdt_config_host_auth(ss->auth.cfg, hostnqn);
 }
 
+bool rdt_auth_asks(struct rdt_subsys *ss, const char *hostnqn)
+{
+	bool has;
+
+	pthread_mutex_lock(&ss->lock);
+	has = rdt_auth_has_key(ss, hostnqn);
+	pthread_mutex_unlock(&ss->lock);
+	return has;
+}
+
 static void copy_keys(const struct rdt_host_auth_config *cfg, struct rdt_auth_keys *out)
 {
 	memset(out, 0, sizeof(*out));

@@ -53,12 +53,14 @@ void rdt_fresh_add(struct rdt_qpair *qp)
 	if (!old)
 		return;
 	rd_log_limited(&r->fresh_limit, rd_loop_now(r->loop), r->log, RD_LOG_QPAIR, RD_LOG_NOTICE,
-		       "many connections without a Connect, of reactor %u %u, of one address %u "
+		       "many connections without a Connect or its authentication, of reactor %u "
+		       "%u, of one address %u "
 		       "(target.limits.unconnected, unconnected_per_address): the oldest one ends, "
 		       "from %s",
 		       r->index, r->fresh_count, site->fresh_count,
 		       rd_addr_format((struct sockaddr *)&old->remote, addr));
-	rdt_qpair_end(old, RDT_END_NO_CONNECT, "too many connections without a Connect");
+	rdt_qpair_end(old, RDT_END_NO_CONNECT,
+		      "too many connections without a Connect or its authentication");
 }
 
 void rdt_fresh_remove(struct rdt_qpair *qp)

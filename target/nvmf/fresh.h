@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections without a Connect. They are cheap to make, so their number on a reactor is bounded: a
- * new one ends the oldest one, preferably of its own address. */
+/* Connections without a Connect, or without the authentication that it asked for. They are cheap to
+ * make, so their number on a reactor is bounded: a new one ends the oldest one, preferably of its
+ * own address. */
 #ifndef RDT_FRESH_H
 #define RDT_FRESH_H
 
@@ -9,7 +10,7 @@ struct rdt_reactor;
 
 unsigned int rdt_fresh_max(const struct rdt_reactor *r);
 void rdt_fresh_add(struct rdt_qpair *qp); /* may end other connections, but not @qp */
-/* the connection had its Connect, or closes; may be repeated */
+/* the connection is in use, or closes; may be repeated */
 void rdt_fresh_remove(struct rdt_qpair *qp);
 
 #endif /* RDT_FRESH_H */

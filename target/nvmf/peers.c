@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvmf/wire.h"
 #include "target/config/config.h"
 #include "pool.h"
 #include "qpair.h"
@@ -175,15 +177,29 @@ static void count_ctrl(struct rdt_target *t, const struct rdt_qpair *qp, unsigne
 		qp->peer->ctrls += n;
 }
 
-int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, struct rdt_peer_limit *limit)
+const char *rdt_peer_limit_text(const struct rdt_peer_limit *limit, char buf[RDT_PEER_LIMIT_TEXT])
+{
+	if (limit->name)
+		snprintf(buf, RDT_PEER_LIMIT_TEXT, "target.limits.%s (%u) is reached", limit->name,
+			 limit->value);
+	else
+		snprintf(buf, RDT_PEER_LIMIT_TEXT, "out of memory");
+	return buf;
+}
+
+int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, bool proven,
+		  struct rdt_peer_limit *limit)
 {
 	struct rdt_target *t = qp->reactor->target;
+	char key[NVMF_NQN_MAX + 3];
 	struct rdt_peer *host;
 	int err = -EBUSY;
 
+	/* No NQN begins with a control character. */
+	snprintf(key, sizeof(key), "%s%s", proven ? "" : "\001", hostnqn);
 	*limit = (struct rdt_peer_limit){0};
 	pthread_mutex_lock(&t->peers.lock);
-	host = find_peer(t, hostnqn, strlen(hostnqn), false);
+	host = find_peer(t, key, strlen(key), false);
 	if (!host) {
 		err = -ENOMEM;
 	} else if (!limit_reached(host->conns, t->cfg->target.limits.connections_per_host,

@@ -10,6 +10,7 @@
 #define RDT_PEERS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -44,9 +45,16 @@ int rdt_peer_come(struct rdt_target *target, const struct sockaddr *remote, stru
 		  struct rdt_peer_limit *limit);
 /* the connection has ended; accepts NULL */
 void rdt_peer_gone(struct rdt_target *target, struct rdt_peer *peer);
-/* Connect: count @qp for its host, and an admin queue as a controller. Returns as
- * rdt_peer_come(). */
-int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, struct rdt_peer_limit *limit);
+/*
+ * Connect: count @qp for its host, and an admin queue as a controller. Returns as rdt_peer_come().
+ * @proven false: the host has to authenticate first; all who give its name until then are counted
+ * apart, so that they cannot use up the limits of the host.
+ */
+int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, bool proven,
+		  struct rdt_peer_limit *limit);
+/* Writes "target.limits.NAME (VALUE) is reached", or that memory is missing. Returns @buf. */
+#define RDT_PEER_LIMIT_TEXT 96
+const char *rdt_peer_limit_text(const struct rdt_peer_limit *limit, char buf[RDT_PEER_LIMIT_TEXT]);
 void rdt_peer_leave(struct rdt_qpair *qp); /* undoes rdt_peer_join(); may be repeated */
 
 /* Writes what identifies the address of @qp. Returns its length; 0: it has none (tests), or it is

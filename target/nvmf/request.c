@@ -90,10 +90,12 @@ static struct nvme_status find_command(struct rdt_req *req)
 	cmd = fabrics ? &qp->reactor->target->cmds->fabrics[code] : &qp->cmds[code];
 	if (!cmd->exec)
 		return no_command(req, fabrics);
-	if (fabrics && qp->state == RDT_QP_AUTH && !(cmd->flags & RDT_CMD_UNPROVEN))
-		return no_command(req, fabrics);
 	req->cmd = cmd;
-	if (fabrics || !qp->admin)
+	if (fabrics)
+		return qp->state != RDT_QP_AUTH || cmd->flags & RDT_CMD_UNPROVEN
+			       ? NVME_OK
+			       : no_command(req, fabrics);
+	if (!qp->admin)
 		return NVME_OK;
 	if (rdt_subsys_is_disc(qp->ctrl->subsys) && !(cmd->flags & RDT_CMD_DISC))
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, 0);

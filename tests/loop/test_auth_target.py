@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rdtarget authenticates its hosts with DH-HMAC-CHAP. The host's part is computed here a second time."""
 
+import base64
 import os
 import random
+import re
 import sys
 
 import auth_peer as au
 import nvmf_peer as nv
 from t_auth import CTRL_SECRET, SECRET, AuthHost, baseline, entry, serve, subsystem, transaction
 from t_control import Control, controlled
-from t_loop import NQN, each, main, scaled, test, wait_for
+from t_loop import NQN, Skip, each, main, scaled, test, wait_for
 
 SEED = int(os.environ.get('RD_TEST_SEED') or random.SystemRandom().getrandbits(32))
 NULL = {'dhchap_dhgroups': ['null']}
@@ -157,6 +159,33 @@ def an_impostor_cannot_replace_the_controller_of_a_host(t):
         with AuthHost(target) as again:
             again.enable()
             queue.wait_closed()
+
+
+@test
+def an_impostor_does_not_keep_a_host_away(t):
+    target = t.target([t.namespace(backend='memory')], subsystem={**subsystem(t, **NULL), 'duplicate_host': 'refuse'})
+    with AuthHost(target) as impostor, AuthHost(target) as host, AuthHost(target) as again:
+        nv.expect(impostor.admin.fabrics_connect(impostor.data()))
+        host.connect()
+        refused(t, au.FAILED, again.connect)
+    target.expect('the host already has a controller through this listener, and duplicate_host is "refuse"')
+
+
+@test
+def impostors_cannot_use_up_the_limits_of_a_host(t):
+    target = t.target([t.namespace(backend='memory')], subsystem=subsystem(t, **NULL),
+                      target={'limits': {'controllers_per_host': 2, 'connections_per_host': 2}})
+    impostors = [AuthHost(target) for _ in range(3)]
+    answers = [one.admin.fabrics_connect(one.data()).status for one in impostors]
+    t.eq(answers, [nv.SUCCESS, nv.SUCCESS, nv.CONNECT_BUSY], 'Connects without a proof')
+    for one in impostors[1:]:
+        one.close()
+    with AuthHost(target) as host, AuthHost(target) as other, AuthHost(target) as third:
+        host.connect()
+        other.connect()
+        refused(t, au.FAILED, third.connect)
+        target.expect(r'refused host .*: target.limits.connections_per_host \(2\) is reached')
+        impostors[0].close()
 
 
 # ---- authentication that fails ----
@@ -602,6 +631,45 @@ def no_secret_is_in_the_log(t):
     for secret in (SECRET, CTRL_SECRET):
         for text in (au.key_text(secret).split(':')[2][:8].lower(), secret[:4].hex(), secret[:6].hex(' ')):
             t.ok(text not in log, f'{text} in the log')
+
+
+def dumped(target):
+    """Each mapping that a core dump contains."""
+    with open(f'/proc/{target.pid}/smaps', encoding='ascii', errors='replace') as f:
+        parts = re.split(r'(?m)^([0-9a-f]+)-([0-9a-f]+) (\S{4}) ', f.read())
+    with open(f'/proc/{target.pid}/mem', 'rb', buffering=0) as mem:
+        for start, end, mode, rest in zip(*[iter(parts[1:])] * 4):
+            flags = re.search(r'(?m)^VmFlags:(.*)$', rest)
+            if 'r' not in mode or not flags or {'dd', 'io', 'pf'} & set(flags[1].split()):
+                continue
+            mem.seek(int(start, 16))
+            yield start, mem.read(int(end, 16) - int(start, 16))
+
+
+@each(('the null group', 'null'), ('Diffie-Hellman', 'ffdhe2048'))
+def no_secret_is_left_where_a_core_dump_has_it(t, group):
+    if os.environ.get('RD_TEST_SANITIZED'):
+        raise Skip('a sanitizer keeps more on the stack')
+    secret, ctrl_secret = random.Random(1).randbytes(32), random.Random(2).randbytes(48)
+    target = serve(t, secret=secret, key_hash=1, ctrl_secret=ctrl_secret, ctrl_key_hash=2, dhchap_dhgroups=[group])
+    with AuthHost(target, secret, key_hash=1, ctrl_secret=ctrl_secret, ctrl_key_hash=2) as host:
+        host.enable()
+        queue = host.add_io()
+        x = transaction(queue, secret, key_hash=1, ctrl_secret=ctrl_secret, ctrl_key_hash=2).run()
+        target.expect(', again$')
+        with AuthHost(target, OTHER_SECRET) as bad:
+            refused(t, au.FAILED, bad.connect)
+        needles = {'the secret': secret, 'the secret of the controller': ctrl_secret, 'the key': x.key,
+                   'the key of the controller': x.ctrl_key, 'the text of the secret': base64.b64encode(secret),
+                   'the text of the secret of the controller': base64.b64encode(ctrl_secret)}
+        if x.session:
+            needles['the session key'] = x.session
+        seen = 0
+        for start, data in dumped(target):
+            seen += NQN.encode() in data
+            for name, needle in needles.items():
+                t.ok(needle[:12] not in data and needle[12:24] not in data, f'{name} is in the mapping at {start}')
+        t.ok(seen, 'the NQN, which must be found')
 
 
 if __name__ == '__main__':
