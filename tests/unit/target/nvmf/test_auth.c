@@ -12,6 +12,7 @@
 #include "nvmf/auth_msg.h"
 #include "target/nvmf/auth.h"
 #include "target/nvmf/ctrl.h"
+#include "target/nvmf/fresh.h"
 #include "target/nvmf/peers.h"
 #include "t_target.h"
 
@@ -123,9 +124,11 @@ static struct t_conn *connected_from(struct auth_env *e, const char *text)
 	struct sockaddr_storage ss;
 
 	if (text) {
+		rdt_fresh_remove(&c->qp); /* it is listed by its address */
 		CU_ASSERT_EQUAL_FATAL(rd_addr_parse(text, 1234, &ss), 0);
 		CU_ASSERT_EQUAL_FATAL(
 			rdt_peer_come(e->env->t, (struct sockaddr *)&ss, &c->qp.peer, &limit), 0);
+		rdt_fresh_add(&c->qp);
 	}
 	t_connect(c, NVMF_CNTLID_DYNAMIC);
 	CU_ASSERT_EQUAL_FATAL(c->qp.state, RDT_QP_AUTH);
