@@ -34,7 +34,8 @@ static int open_with_retry(const struct rdt_subsys *ss, const struct rdt_ns_conf
 
 	for (unsigned int i = 0; err == -EAGAIN && i < RELEASE_TRIES; i++) {
 		nanosleep(&pause, NULL);
-		err = rdt_bdev_open(ss->target->modules, cfg, ss->target->log, bdev, text, text_size);
+		err = rdt_bdev_open(ss->target->modules, cfg, ss->target->log, bdev, text,
+				    text_size);
 	}
 	return err;
 }
