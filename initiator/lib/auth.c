@@ -219,7 +219,7 @@ static void auth_unexpected(struct rdi_auth *a, enum nvmf_auth_expl why, const c
 	auth_refuse(a, why);
 }
 
-/* @session: as long as the hash, or NULL. Fills in R1. Returns 0, -EINVAL or -EIO. */
+/* The response to the challenge. Returns 0, -EINVAL or -EIO. */
 static int auth_prove(struct rdi_auth *a, uint8_t out[NVMF_AUTH_HASH_MAX])
 {
 	uint8_t key[NVMF_AUTH_HASH_MAX];
@@ -243,7 +243,7 @@ static int auth_prove(struct rdi_auth *a, uint8_t out[NVMF_AUTH_HASH_MAX])
 	return rc;
 }
 
-/* The response that the controller's proof must be. */
+/* What the controller's response must be. Returns as auth_prove(). */
 static int auth_expect(struct rdi_auth *a, uint8_t out[NVMF_AUTH_HASH_MAX])
 {
 	uint8_t key[NVMF_AUTH_HASH_MAX];
@@ -302,8 +302,7 @@ static void auth_reply(struct rdi_auth *a, const uint8_t *value)
 		auth_fail_now(a, rc, "libcrypto cannot compute the response");
 		return;
 	}
-	auth_send(a, AUTH_REPLY, nvmf_auth_build_reply(r, a->buf));
-	/* Of an authentication that ended at once nothing is left. */
+	auth_send(a, AUTH_REPLY, nvmf_auth_build_reply(r, a->buf)); /* @a may be gone now */
 }
 
 static void on_dh(void *arg, const struct rdi_auth_dh_result *result)
