@@ -26,6 +26,7 @@
 #include "target/manage/opening.h"
 #include "target/manage/preflight.h"
 #include "target/manage/reloader.h"
+#include "target/manage/http.h"
 #include "target/manage/rpc.h"
 #include "target/manage/stats.h"
 #include "target/manage/watchdog.h"
@@ -66,6 +67,7 @@ struct app {
 	struct rdt_rpc_env rpc_env;
 	struct rdt_rpc *rpc;
 	struct rdt_sampler *sampler;
+	struct rdt_http *http;
 	struct rd_timer timer; /* draining */
 	bool draining;
 	bool abandoned;
@@ -423,6 +425,20 @@ static void tell_ready(struct app *app)
 	close(app->opt.ready_fd);
 }
 
+/* Storage is served also when its status page cannot be. */
+static int start_http(struct app *app)
+{
+	char text[RDT_HTTP_TEXT];
+	int err = rdt_http_new(app->target, &app->reloader, app->rpc, &app->http);
+
+	if (err)
+		return err;
+	app->target->http = app->http;
+	if (rdt_http_set(app->http, &app->cfg->http, text, sizeof(text)) < 0)
+		rd_err(app->log, RD_LOG_MAIN, "%s; there is no status page until SIGHUP", text);
+	return 0;
+}
+
 /* From the first thread to the state ready. */
 static int app_start(struct app *app, int fd)
 {
@@ -466,6 +482,8 @@ static int app_start(struct app *app, int fd)
 	err = rdt_reloader_init(&app->reloader);
 	if (!err)
 		err = rdt_rpc_open(&app->rpc_env, &app->rpc);
+	if (!err)
+		err = start_http(app);
 	return err ? err : rdt_watchdog_start(app->target, &app->notify, &app->watchdog);
 }
 
@@ -485,6 +503,7 @@ static void tell_stopped(struct app *app)
 static void app_stop(struct app *app)
 {
 	rdt_sampler_close(app->sampler);
+	rdt_http_close(app->http);
 	rdt_rpc_close(app->rpc);
 	rdt_watchdog_stop(app->watchdog);
 	rdt_reloader_stop(&app->reloader);
@@ -498,6 +517,7 @@ static void app_stop(struct app *app)
 	rdt_target_destroy(&app->target);
 	rd_loop_destroy(&app->loop);
 	rdt_watchdog_free(&app->watchdog);
+	rdt_http_free(&app->http);
 	rdt_rpc_free(&app->rpc);
 	rdt_sampler_free(&app->sampler);
 	rdt_notify_close(&app->notify);

@@ -5,12 +5,12 @@
 # shellcheck disable=SC2034 # used by those that source this
 {
 packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev liburing-dev libaio-dev
-	libisal-dev libssl-dev libnvme-dev libcyaml-dev libyaml-dev libjansson-dev uuid-dev)
+	libisal-dev libssl-dev libnvme-dev libcyaml-dev libyaml-dev libjansson-dev libmicrohttpd-dev uuid-dev)
 packages_test=(libcunit1-dev python3 g++ clang-format tshark groff-base man-db
 	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs systemd
 	nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils)
-# For tools/check without --fast: other compilers and checkers.
-packages_check=(clang libclang-rt-dev valgrind prometheus)
+# For tools/check without --fast: other compilers and checkers, and a browser for the status page.
+packages_check=(clang libclang-rt-dev valgrind prometheus chromium chromium-driver)
 # Likewise: a Ceph cluster for the tests of images, and the libraries for the module that serves them.
 packages_cluster=(librbd-dev librados-dev ceph-mon ceph-osd ceph-common)
 # For tools/package: what configs/packaging/debian/control asks for beyond the lists above, and what looks at the result.

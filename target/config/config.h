@@ -305,11 +305,20 @@ struct rdt_control_config {      /* the control socket */
 	const char *admin_group; /* may change too; NULL: only root and the user of the process */
 };
 
+struct rdt_http_config {     /* the HTTP listener: target/manage/http.h */
+	const char *address; /* numeric address; NULL: there is no listener */
+	uint16_t port;       /* default 10420; 0: any free port, which is logged */
+	/* names by which clients may call it, besides "localhost" and numeric addresses */
+	const char **host_names;
+	uint32_t host_names_count;
+};
+
 struct rdt_config {
 	struct rdt_target_config target;
 	struct rdt_control_config control;
 	struct rdt_ceph_config *ceph;
 	uint32_t ceph_count;
+	struct rdt_http_config http;
 	const char **include; /* further files, which may add to the lists below */
 	uint32_t include_count;
 	struct rdt_listener_config *listeners;

@@ -19,6 +19,9 @@
 #include "util/sockaddr.h"
 
 #define CONTROL_PATH_MAX 107u /* sun_path, with its NUL */
+#define HTTP_ADDRESS     "127.0.0.1"
+#define HTTP_PORT        10420
+#define HOST_NAME_CHARS  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"
 #define IO_QUEUES_MAX    1024
 #define STATE_TIMES_MAX  1000000
 #define LIMIT_MAX        1000000u
@@ -751,6 +754,47 @@ static void check_control(struct rdt_config_load *load, const struct rdt_key *ro
 				   strlen(control->socket), CONTROL_PATH_MAX);
 }
 
+static void check_host_name(struct rdt_config_load *load, const struct rdt_key *list,
+			    const struct rdt_http_config *http, unsigned int i)
+{
+	struct rdt_key key = rdt_config_item(load, list, i);
+	const char *name = http->host_names[i];
+
+	if (!name[0] || strspn(name, HOST_NAME_CHARS) != strlen(name))
+		rdt_config_problem(load, &key,
+				   "found \"%.60s\", expected the name of this machine as clients "
+				   "write it in URLs, without a port",
+				   name);
+}
+
+static int check_http(struct rdt_config_load *load, const struct rdt_key *root,
+		      struct rdt_http_config *http)
+{
+	struct rdt_key key = rdt_config_child(load, root, "http");
+	struct rdt_key address = rdt_config_child(load, &key, "address");
+	struct rdt_key names = rdt_config_child(load, &key, "host_names");
+	struct sockaddr_storage ss;
+
+	if (!key.node)
+		return 0;
+	if (!RDT_HAVE_HTTP)
+		rdt_config_problem(load, &key,
+				   "this rdtarget was built without libmicrohttpd and has no HTTP "
+				   "listener; remove the key, or build with -Dhttp=enabled");
+	if (default_text(&http->address, HTTP_ADDRESS))
+		return -ENOMEM;
+	if (!key_given(load, &key, "port"))
+		http->port = HTTP_PORT;
+	if (rd_addr_parse(http->address, http->port, &ss))
+		rdt_config_problem(load, &address,
+				   "found \"%.60s\", expected a numeric IPv4 or IPv6 address; "
+				   "127.0.0.1 for this machine only",
+				   http->address);
+	for (unsigned int i = 0; i < http->host_names_count; i++)
+		check_host_name(load, &names, http, i);
+	return 0;
+}
+
 int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 {
 	struct rdt_key root = rdt_config_root(load);
@@ -760,6 +804,8 @@ int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 	if (check_target_section(load, &root, &config->target))
 		return -ENOMEM;
 	check_control(load, &root, &config->control);
+	if (check_http(load, &root, &config->http))
+		return -ENOMEM;
 	for (unsigned int i = 0; i < config->listeners_count; i++)
 		check_listener(load, &listeners, config, i);
 	for (unsigned int i = 0; i < config->subsystems_count; i++) {

@@ -401,11 +401,24 @@ static const cyaml_schema_value_t ceph_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_ceph_config, ceph_fields),
 };
 
+static const cyaml_schema_value_t host_name_schema = {
+	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, const char *, 0, CYAML_UNLIMITED),
+};
+
+static const cyaml_schema_field_t http_fields[] = {
+	CYAML_FIELD_STRING_PTR("address", OPT, struct rdt_http_config, address, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_UINT("port", OPT, struct rdt_http_config, port),
+	CYAML_FIELD_SEQUENCE("host_names", OPT | CYAML_FLAG_POINTER, struct rdt_http_config,
+			     host_names, &host_name_schema, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t config_fields[] = {
 	CYAML_FIELD_MAPPING("target", OPT, struct rdt_config, target, target_fields),
 	CYAML_FIELD_MAPPING("control", OPT, struct rdt_config, control, control_fields),
 	CYAML_FIELD_SEQUENCE("ceph", OPT | CYAML_FLAG_POINTER, struct rdt_config, ceph,
 			     &ceph_schema, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_MAPPING("http", OPT, struct rdt_config, http, http_fields),
 	CYAML_FIELD_SEQUENCE("include", OPT | CYAML_FLAG_POINTER, struct rdt_config, include,
 			     &include_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("listeners", OPT | CYAML_FLAG_POINTER, struct rdt_config, listeners,

@@ -125,6 +125,7 @@ static void channels_opened(struct rdt_ns *ns)
 		return;
 	}
 	ns->state = RDT_NS_LEAVING;
+	ns->leaving_since = rd_loop_now(ns->subsys->target->loop);
 	rdt_subsys_count(ns, false);
 	ns->join_err = ns->err;
 	rdt_ns_post(ns, close_for_ns_msg, channels_closed);
@@ -289,6 +290,7 @@ void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)
 		return;
 	}
 	ns->state = RDT_NS_LEAVING;
+	ns->leaving_since = rd_loop_now(ns->subsys->target->loop);
 	ns->done = done;
 	ns->done_arg = arg;
 	rdt_subsys_count(ns, false);

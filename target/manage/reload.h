@@ -80,6 +80,10 @@ int rdt_reload_ctrls(struct rdt_reload *rl, struct rdt_subsys *ss,
 int rdt_reload_auth(struct rdt_reload *rl, struct rdt_subsys *ss,
 		    const struct rdt_subsys_config *now, const struct rdt_subsys_config *next);
 
+/* reload_http.c */
+int rdt_reload_http(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
+		    const struct rdt_config *next);
+
 /* reload_qos.c */
 int rdt_reload_ns_qos(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
 		      const struct rdt_ns_config *next);

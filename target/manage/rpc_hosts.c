@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "util/sockaddr.h"
+#include "util/utf8.h"
 #include "nvmf/text.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/listener.h"
@@ -14,6 +15,7 @@
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
+#include "show.h"
 
 struct connection { /* copied on its reactor */
 	const struct rdt_subsys *ss;
@@ -52,7 +54,7 @@ static void copy_connection(const struct rdt_reactor *r, const struct rdt_qpair 
 	}
 }
 
-static void collect_connections(struct rdt_reactor *r, struct rdt_rpc_answer *answer)
+void rdt_show_collect_connections(struct rdt_reactor *r, struct rdt_rpc_answer *answer)
 {
 	struct connection *list = calloc(r->qpairs_count + 1, sizeof(*list));
 	const struct rdt_qpair *qp;
@@ -105,12 +107,31 @@ static json_t *address_json(const struct sockaddr_storage *addr)
 		       : json_string(rd_addr_format((const struct sockaddr *)addr, text));
 }
 
+/* JSON has no bytes that are not UTF-8: they become '?', because a host must be listed whatever its
+ * name is. */
+static void copy_as_utf8(char *to, const char *text)
+{
+	size_t len = strlen(text), n;
+
+	for (size_t at = 0; at < len; at += n) {
+		n = rd_utf8_len(text + at, len - at);
+		if (n)
+			memcpy(to + at, text + at, n);
+		else
+			to[at] = '?';
+		n += !n;
+	}
+	to[len] = '\0';
+}
+
 /* @c: the queues of one controller, the admin queue first. */
 static json_t *controller_json(const struct connection *const *c, size_t count)
 {
 	const struct connection *admin = c[0];
+	char hostnqn[sizeof(admin->hostnqn)];
 	json_t *queues = json_array();
 
+	copy_as_utf8(hostnqn, admin->hostnqn);
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(queues, json_pack("{s:i, s:i, s:i, s:i}", "qid",
 							(int)c[i]->qid, "reactor",
@@ -118,27 +139,29 @@ static json_t *controller_json(const struct connection *const *c, size_t count)
 							"in_flight", (int)c[i]->in_flight));
 	return json_pack(
 		"{s:s, s:i, s:s, s:o, s:o, s:s, s:i, s:i, s:o}", "nqn", admin->ss->nqn, "cntlid",
-		(int)admin->cntlid, "hostnqn", admin->hostnqn, "address",
-		address_json(&admin->remote), "listener",
-		admin->listener ? address_json(&admin->listener->addr) : json_null(), "state",
+		(int)admin->cntlid, "hostnqn", hostnqn, "address", address_json(&admin->remote),
+		"listener", admin->listener ? address_json(&admin->listener->addr) : json_null(),
+		"state",
 		admin->authenticating ? "authenticating" : rdt_ctrl_state_name(admin->state),
 		"keep_alive_ms", (int)admin->kato_ms, "io_queues", (int)count - 1, "queues",
 		queues);
 }
 
-/* A list of controllers; I/O queues whose admin queue has ended are on their way out. */
-static json_t *controllers_json(const struct rdt_rpc_answer *answers, unsigned int n)
+/* I/O queues whose admin queue has ended are on their way out. */
+json_t *rdt_show_controllers(const struct rdt_rpc_answer *answers, unsigned int n, size_t most,
+			     size_t *total)
 {
 	json_t *list = json_array();
 	const struct connection **all;
 	size_t count, end;
 
+	*total = 0;
 	all = sorted(answers, n, &count);
 	for (size_t at = 0; at < count && all; at = end) {
 		for (end = at + 1; end < count && all[end]->ss == all[at]->ss &&
 				   all[end]->cntlid == all[at]->cntlid;)
 			end++;
-		if (all[at]->qid == 0)
+		if (all[at]->qid == 0 && (*total)++ < most)
 			json_array_append_new(list, controller_json(all + at, end - at));
 	}
 	free(all);
@@ -148,12 +171,15 @@ static json_t *controllers_json(const struct rdt_rpc_answer *answers, unsigned i
 static void controllers_answered(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
 				 unsigned int n)
 {
-	rdt_rpc_result(call, json_pack("{s:o}", "controllers", controllers_json(answers, n)));
+	size_t total;
+
+	rdt_rpc_result(call, json_pack("{s:o}", "controllers",
+				       rdt_show_controllers(answers, n, SIZE_MAX, &total)));
 }
 
 static void controller_list(struct rdt_rpc_call *call)
 {
-	rdt_rpc_ask(call, collect_connections, controllers_answered);
+	rdt_rpc_ask(call, rdt_show_collect_connections, controllers_answered);
 }
 
 /* Names that several controllers of a host share are listed once. */
@@ -169,10 +195,10 @@ static void add_once(json_t *list, const json_t *text)
 static void hosts_answered(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
 			   unsigned int n)
 {
-	json_t *controllers = controllers_json(answers, n);
+	size_t i, total;
+	json_t *controllers = rdt_show_controllers(answers, n, SIZE_MAX, &total);
 	json_t *by_name = json_object(), *list = json_array();
 	json_t *c, *host;
-	size_t i;
 
 	json_array_foreach(controllers, i, c)
 	{
@@ -203,7 +229,7 @@ static void hosts_answered(struct rdt_rpc_call *call, struct rdt_rpc_answer *ans
 
 static void host_list(struct rdt_rpc_call *call)
 {
-	rdt_rpc_ask(call, collect_connections, hosts_answered);
+	rdt_rpc_ask(call, rdt_show_collect_connections, hosts_answered);
 }
 
 /* ---- disconnect ---- */

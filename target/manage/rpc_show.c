@@ -18,6 +18,7 @@
 #include "target/nvmf/target.h"
 #include "target/reactor/lifecycle.h"
 #include "reloader.h"
+#include "show.h"
 
 /* ---- info, status ---- */
 
@@ -40,7 +41,7 @@ static unsigned int controllers_of(struct rdt_subsys *ss)
 	return count;
 }
 
-static json_t *last_reload(const struct rdt_reloader *r)
+json_t *rdt_show_last_reload(const struct rdt_reloader *r)
 {
 	char when[32];
 	struct tm tm;
@@ -53,11 +54,11 @@ static json_t *last_reload(const struct rdt_reloader *r)
 			 r->last_summary);
 }
 
-static const char *serving_state(const struct rdt_rpc *rpc)
+const char *rdt_show_state(const struct rdt_target *t, const struct rdt_rpc *rpc)
 {
-	if (rpc->target->drained || rpc->drain)
+	if (t->drained || (rpc && rpc->drain))
 		return "draining";
-	return rpc->drained ? "drained" : "serving";
+	return rpc && rpc->drained ? "drained" : "serving";
 }
 
 static void show_status(struct rdt_rpc_call *call)
@@ -73,13 +74,13 @@ static void show_status(struct rdt_rpc_call *call)
 	rdt_rpc_result(
 		call,
 		json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:i}", "state",
-			  serving_state(call->rpc), "uptime", (json_int_t)uptime, "reactors",
+			  rdt_show_state(t, call->rpc), "uptime", (json_int_t)uptime, "reactors",
 			  (int)t->reactors_count, "listeners", (int)served.listeners,
 			  "listeners_waiting", (int)served.listeners_waiting, "subsystems",
 			  (int)served.subsystems, "namespaces", (int)served.namespaces,
 			  "controllers", (int)controllers, "discovery_controllers",
 			  (int)controllers_of(&t->disc), "log_level", rd_log_spec(t->log, spec),
-			  "last_reload", last_reload(call->rpc->env->reloader), "unsaved",
+			  "last_reload", rdt_show_last_reload(call->rpc->env->reloader), "unsaved",
 			  (int)call->rpc->env->reloader->unsaved));
 }
 
@@ -149,7 +150,7 @@ static const char *ns_state_name(const struct rdt_ns *ns)
 	}
 }
 
-static json_t *ns_json(const struct rdt_ns *ns)
+json_t *rdt_show_namespace(const struct rdt_ns *ns)
 {
 	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
 	uint64_t blocks = atomic_load(&ns->blocks);
@@ -251,7 +252,7 @@ static void ns_listing_step(struct rd_defer *defer)
 	const struct rdt_ns *ns;
 
 	while ((ns = next_listed(w))) {
-		json_t *o = ns_json(ns);
+		json_t *o = rdt_show_namespace(ns);
 
 		if (w->any)
 			fputc(',', w->f);
@@ -295,7 +296,7 @@ static void namespace_list(struct rdt_rpc_call *call)
 
 /* ---- listeners ---- */
 
-static json_t *listener_json(const struct rdt_listener *l)
+json_t *rdt_show_listener(const struct rdt_listener *l)
 {
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 	json_t *ana = json_object();
@@ -330,7 +331,7 @@ static void listener_list(struct rdt_rpc_call *call)
 	json_t *list = json_array();
 
 	TAILQ_FOREACH (l, &call->rpc->target->listeners, link)
-		json_array_append_new(list, listener_json(l));
+		json_array_append_new(list, rdt_show_listener(l));
 	rdt_rpc_result(call, json_pack("{s:o}", "listeners", list));
 }
 

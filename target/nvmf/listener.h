@@ -53,8 +53,9 @@ struct rdt_listener {
 	enum rdt_fab_kind fab;
 	const char *prtype; /* provider type of the discovery log; NULL: unknown */
 	uint16_t portid;
-	int wait_err; /* the address is not there yet: the last -errno; main thread only */
-	bool matched; /* found in the new configuration of a reload */
+	int wait_err;        /* the address is not there yet: the last -errno; main thread only */
+	uint64_t wait_since; /* with @wait_err: of the first one, in ns */
+	bool matched;        /* found in the new configuration of a reload */
 	struct rdt_listener_leave *leave; /* prepared removal, or NULL */
 	/* By group; written by the main thread. [0] of ana_changes counts all groups. */
 	_Atomic uint8_t ana[RDT_ANA_GROUPS + 1]; /* enum nvme_ana_state; 0: optimized */

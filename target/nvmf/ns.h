@@ -106,7 +106,8 @@ struct rdt_ns {
 	void *done_arg;
 	int join_err;
 	struct rd_timer leave_timer;
-	uint64_t release_by; /* deadline for the kernel to release the closed file, in ns */
+	uint64_t leaving_since; /* in state RDT_NS_LEAVING: ns */
+	uint64_t release_by;    /* deadline for the kernel to release the closed file, in ns */
 	/* The configuration last applied, for the next reload. Reactors use @cfg. */
 	const struct rdt_ns_config *now;
 	struct rdt_config *now_of;

@@ -33,6 +33,7 @@
 
 struct rdt_bdev;
 struct rdt_cmd_tables;
+struct rdt_http;
 struct rdt_modules;
 struct rdt_ns;
 struct rdt_reactor;
@@ -50,6 +51,7 @@ struct rdt_target {
 	/* the configuration last applied; a reference; main thread only */
 	struct rdt_config *now;
 	struct rdt_reload *reload; /* the running reload, or NULL */
+	struct rdt_http *http;     /* belongs to main.c; NULL: none was made */
 	const struct rdt_cmd_tables *cmds;
 	const struct rdt_transport *transport;
 	struct rd_log *log;

@@ -242,6 +242,7 @@ int rdt_listeners_open(struct rdt_target *t)
 			rd_warn(t->log, RD_LOG_TARGET,
 				"%s; trying again every second until it is there", text);
 			l->wait_err = err;
+			l->wait_since = rd_loop_now(t->loop);
 			waits = true;
 		} else if (err) {
 			rd_err(t->log, RD_LOG_TARGET, "%s", text);

@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "http.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "util/sockaddr.h"
+#include "target/nvmf/target.h"
+#include "status_json.h"
+#include "status_page.h"
+
+#define BACKLOG        64
+#define CONNECTIONS    64u                    /* beyond, new ones wait in the backlog */
+#define EVICT_ABOVE    48u                    /* beyond, the oldest one is closed */
+#define CONN_MEMORY    (16u << 10)            /* of a connection: request line and headers */
+#define IDLE_SECONDS   10u                    /* without a byte */
+#define WHOLE_TIME     (30 * RD_NSEC_PER_SEC) /* of a connection, whatever it does */
+#define LOOK_EVERY     (5 * RD_NSEC_PER_SEC)
+#define FRESH          (RD_NSEC_PER_SEC / 2) /* age to which a document is given again */
+#define NO_PAGE_POLICY "default-src 'none'; frame-ancestors 'none'"
+
+struct http_conn {
+	TAILQ_ENTRY(http_conn) link; /* the oldest one first */
+	struct rdt_http *http;
+	struct MHD_Connection *mhd;
+	int fd;
+	uint64_t began; /* ns */
+	bool suspended; /* until the document is there */
+	bool ended;     /* its socket was shut down */
+	bool waited;    /* the document was made after the request */
+};
+
+struct rdt_http {
+	struct rdt_target *target;
+	struct rd_loop *loop;
+	struct rd_log *log;
+	struct rdt_status *status;
+
+	/* what rdt_http_set() was called with; @address NULL: does not listen */
+	char *address;
+	uint16_t port;
+	char **names;
+	unsigned int names_count;
+
+	struct MHD_Daemon *mhd; /* NULL: does not listen */
+	struct sockaddr_storage bound;
+	struct rd_io io;         /* libmicrohttpd's epoll descriptor */
+	struct rd_timer timeout; /* libmicrohttpd's next one */
+	struct rd_defer again;   /* it has more to do at once */
+	struct rd_timer look;    /* for connections that take too long */
+	TAILQ_HEAD(, http_conn) conns;
+	unsigned int conns_count;
+
+	/* the last document */
+	char *text; /* NULL: none, or out of memory */
+	uint64_t made_at;
+	bool healthy;
+	char why[160];
+};
+
+/* ---- answers ---- */
+
+static void add_header(struct MHD_Response *r, const char *name, const char *value)
+{
+	MHD_add_response_header(r, name, value);
+}
+
+/* @mode: whether @text is copied. One answer ends the connection. */
+static enum MHD_Result http_answer(struct MHD_Connection *c, unsigned int code, const char *type,
+				   const char *policy, const void *text, size_t len,
+				   enum MHD_ResponseMemoryMode mode)
+{
+	struct MHD_Response *r = MHD_create_response_from_buffer(len, (void *)text, mode);
+	enum MHD_Result queued;
+
+	if (!r)
+		return MHD_NO;
+	add_header(r, "Content-Type", type);
+	add_header(r, "Content-Security-Policy", policy);
+	add_header(r, "X-Content-Type-Options", "nosniff");
+	add_header(r, "X-Frame-Options", "DENY");
+	add_header(r, "Referrer-Policy", "no-referrer");
+	add_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+	add_header(r, "Cross-Origin-Opener-Policy", "same-origin");
+	add_header(r, "Cache-Control", "no-store");
+	add_header(r, "Connection", "close");
+	if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+		add_header(r, "Allow", "GET, HEAD");
+	queued = MHD_queue_response(c, code, r);
+	MHD_destroy_response(r);
+	return queued;
+}
+
+static enum MHD_Result answer_text(struct MHD_Connection *c, unsigned int code, const char *text)
+{
+	return http_answer(c, code, "text/plain; charset=utf-8", NO_PAGE_POLICY, text, strlen(text),
+			   MHD_RESPMEM_MUST_COPY);
+}
+
+static enum MHD_Result answer_page(struct rdt_http *h, struct MHD_Connection *c)
+{
+	return http_answer(c, MHD_HTTP_OK, "text/html; charset=utf-8", rdt_status_page_policy,
+			   rdt_status_page, rdt_status_page_size, MHD_RESPMEM_PERSISTENT);
+}
+
+static enum MHD_Result answer_status(struct rdt_http *h, struct MHD_Connection *c)
+{
+	if (!h->text)
+		return answer_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
+	return http_answer(c, MHD_HTTP_OK, "application/json", NO_PAGE_POLICY, h->text,
+			   strlen(h->text), MHD_RESPMEM_MUST_COPY);
+}
+
+static enum MHD_Result answer_health(struct rdt_http *h, struct MHD_Connection *c)
+{
+	if (h->healthy)
+		return answer_text(c, MHD_HTTP_OK, "ok\n");
+	return answer_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, h->why);
+}
+
+static const struct http_path {
+	const char *path;
+	bool document; /* needs a fresh document */
+	enum MHD_Result (*answer)(struct rdt_http *h, struct MHD_Connection *c);
+} http_paths[] = {
+	{"/", false, answer_page},
+	{"/status.json", true, answer_status},
+	{"/healthz", true, answer_health},
+};
+
+/* ---- requests ---- */
+
+static const struct http_path *find_path(const char *url)
+{
+	for (size_t i = 0; i < sizeof(http_paths) / sizeof(http_paths[0]); i++)
+		if (strcmp(http_paths[i].path, url) == 0)
+			return &http_paths[i];
+	return NULL;
+}
+
+static bool is_fresh(const struct rdt_http *h)
+{
+	return h->made_at && rd_loop_now(h->loop) - h->made_at < FRESH;
+}
+
+static enum MHD_Result answer_wrong_host(struct MHD_Connection *c, const char *host)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "This listener is not called \"%.255s\": expected a numeric address, "
+		 "\"localhost\", "
+		 "or a name that rdtarget's configuration lists in http.host_names.\n",
+		 host ? host : "");
+	return answer_text(c, MHD_HTTP_MISDIRECTED_REQUEST, text);
+}
+
+static struct http_conn *http_conn_of(struct MHD_Connection *c)
+{
+	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+/* Called again when the connection is resumed, and after that not any more. */
+static enum MHD_Result handle_http(void *arg, struct MHD_Connection *c, const char *url,
+				   const char *method, const char *version, const char *data,
+				   size_t *data_size, void **request)
+{
+	struct rdt_http *h = arg;
+	struct http_conn *conn = http_conn_of(c);
+	const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host");
+	const struct http_path *path = find_path(url);
+
+	if (!conn) /* there was no memory for it */
+		return MHD_NO;
+	if (!host || !rdt_http_host_allowed(host, (const char *const *)h->names, h->names_count))
+		return answer_wrong_host(c, host);
+	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+		return answer_text(c, MHD_HTTP_METHOD_NOT_ALLOWED,
+				   "Only GET and HEAD: nothing can be changed here.\n");
+	if (!path)
+		return answer_text(c, MHD_HTTP_NOT_FOUND,
+				   "There are /, /status.json, /metrics and /healthz.\n");
+	if (!path->document || is_fresh(h) || conn->waited)
+		return path->answer(h, c);
+	conn->suspended = true;
+	MHD_suspend_connection(c);
+	rdt_status_ask(h->status);
+	return MHD_YES;
+}
+
+/* ---- connections ---- */
+
+/* libmicrohttpd then sees the end of the connection, and frees it. */
+static void end_conn(struct http_conn *conn)
+{
+	conn->ended = true;
+	shutdown(conn->fd, SHUT_RDWR);
+}
+
+static void evict_oldest(struct rdt_http *h)
+{
+	struct http_conn *conn;
+
+	TAILQ_FOREACH (conn, &h->conns, link) {
+		if (conn->ended || conn->suspended)
+			continue;
+		end_conn(conn);
+		return;
+	}
+}
+
+static void start_http_look(struct rdt_http *h)
+{
+	if (!rd_timer_armed(&h->look) && rd_timer_start(h->loop, &h->look, LOOK_EVERY))
+		rd_warn(h->log, RD_LOG_MAIN, "http: out of memory for a timer");
+}
+
+static void conn_began(struct rdt_http *h, struct MHD_Connection *c, void **context)
+{
+	struct http_conn *conn = calloc(1, sizeof(*conn));
+
+	*context = conn;
+	if (!conn)
+		return;
+	conn->http = h;
+	conn->mhd = c;
+	conn->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	conn->began = rd_loop_now(h->loop);
+	if (h->conns_count >= EVICT_ABOVE)
+		evict_oldest(h);
+	TAILQ_INSERT_TAIL(&h->conns, conn, link);
+	h->conns_count++;
+	start_http_look(h);
+}
+
+static void conn_changed(void *arg, struct MHD_Connection *c, void **context,
+			 enum MHD_ConnectionNotificationCode what)
+{
+	struct rdt_http *h = arg;
+	struct http_conn *conn = *context;
+
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		conn_began(h, c, context);
+	} else if (conn) {
+		TAILQ_REMOVE(&h->conns, conn, link);
+		h->conns_count--;
+		free(conn);
+		*context = NULL;
+	}
+}
+
+static void look_at_conns(struct rd_timer *timer)
+{
+	struct rdt_http *h = rd_container_of(timer, struct rdt_http, look);
+	uint64_t now = rd_loop_now(h->loop);
+	struct http_conn *conn;
+
+	TAILQ_FOREACH (conn, &h->conns, link)
+		if (!conn->ended && !conn->suspended && now - conn->began >= WHOLE_TIME)
+			end_conn(conn);
+	if (h->conns_count)
+		start_http_look(h);
+}
+
+/* ---- libmicrohttpd on the main loop ---- */
+
+static void run_http(struct rdt_http *h)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	MHD_run(h->mhd);
+	rd_timer_stop(h->loop, &h->timeout);
+	if (MHD_get_timeout(h->mhd, &ms) != MHD_YES)
+		return;
+	if (!ms)
+		rd_defer(h->loop, &h->again, RD_DEFER_NEXT);
+	else if (rd_timer_start(h->loop, &h->timeout, ms * RD_NSEC_PER_MSEC))
+		rd_warn(h->log, RD_LOG_MAIN, "http: out of memory for a timer");
+}
+
+static void http_ready(struct rd_io *io, uint32_t events)
+{
+	run_http(rd_container_of(io, struct rdt_http, io));
+}
+
+static void http_timeout(struct rd_timer *timer)
+{
+	run_http(rd_container_of(timer, struct rdt_http, timeout));
+}
+
+static void http_again(struct rd_defer *defer)
+{
+	run_http(rd_container_of(defer, struct rdt_http, again));
+}
+
+static void resume_all(struct rdt_http *h)
+{
+	struct http_conn *conn;
+
+	TAILQ_FOREACH (conn, &h->conns, link) {
+		if (!conn->suspended)
+			continue;
+		conn->suspended = false;
+		conn->waited = true;
+		MHD_resume_connection(conn->mhd);
+	}
+}
+
+static void document_made(void *arg, char *text, bool healthy, const char *why)
+{
+	struct rdt_http *h = arg;
+
+	free(h->text);
+	h->text = text;
+	h->made_at = rd_loop_now_raw(h->loop);
+	h->healthy = healthy;
+	snprintf(h->why, sizeof(h->why), "%s\n", why);
+	if (!h->mhd)
+		return;
+	resume_all(h);
+	run_http(h);
+}
+
+/* What clients do is not for the log of an operator. */
+__attribute__((format(printf, 2, 0))) static void http_logs(void *arg, const char *fmt, va_list ap)
+{
+	const struct rdt_http *h = arg;
+	char text[256];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	text[strcspn(text, "\n")] = '\0';
+	rd_debug(h->log, RD_LOG_MAIN, "http: %s", text);
+}
+
+/* ---- the listener ---- */
+
+static int open_socket(const struct sockaddr_storage *addr, const char **what)
+{
+	const struct sockaddr *sa = (const struct sockaddr *)addr;
+	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1, err;
+
+	*what = "cannot make a socket";
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (sa->sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	*what = "cannot bind";
+	if (bind(fd, sa, rd_addr_len(sa)) == 0) {
+		*what = "cannot listen";
+		if (listen(fd, BACKLOG) == 0)
+			return fd;
+	}
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+static struct MHD_Daemon *start_mhd(struct rdt_http *h, int fd)
+{
+	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
+				NULL, NULL, handle_http, h, MHD_OPTION_EXTERNAL_LOGGER, http_logs,
+				h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+				CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
+				MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONN_MEMORY,
+				MHD_OPTION_NOTIFY_CONNECTION, conn_changed, h,
+				MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+}
+
+/* Close the listener and its connections, if it is open. */
+static void stop_listening(struct rdt_http *h)
+{
+	if (!h->mhd)
+		return;
+	resume_all(h);
+	rd_io_del(h->loop, &h->io);
+	MHD_stop_daemon(h->mhd); /* closes the socket, and reports each connection's end */
+	h->mhd = NULL;
+	rd_timer_stop(h->loop, &h->timeout);
+	rd_timer_stop(h->loop, &h->look);
+	rd_defer_cancel(h->loop, &h->again);
+}
+
+static int start_listening(struct rdt_http *h, const struct sockaddr_storage *addr,
+			   const char **what)
+{
+	const union MHD_DaemonInfo *info;
+	socklen_t len = sizeof(h->bound);
+	int fd = open_socket(addr, what);
+	int err;
+
+	if (fd < 0)
+		return fd;
+	*what = "cannot start libmicrohttpd";
+	h->mhd = start_mhd(h, fd);
+	if (!h->mhd) {
+		close(fd);
+		return -ENOMEM;
+	}
+	getsockname(fd, (struct sockaddr *)&h->bound, &len);
+	info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+	err = rd_io_add(h->loop, &h->io, info->epoll_fd, EPOLLIN, http_ready);
+	if (err) {
+		MHD_stop_daemon(h->mhd);
+		h->mhd = NULL;
+	}
+	return err;
+}
+
+static void tell_listening(const struct rdt_http *h)
+{
+	const struct sockaddr *sa = (const struct sockaddr *)&h->bound;
+	char text[RD_ADDR_TEXT];
+
+	rd_notice(h->log, RD_LOG_MAIN, "http: status page at http://%s/", rd_addr_format(sa, text));
+}
+
+/* Listen at another place. When that has the port of the present one, this has to be closed first,
+ * and is opened again on failure. */
+static int listen_elsewhere(struct rdt_http *h, const struct rdt_http_config *cfg, char *text,
+			    size_t text_size)
+{
+	struct sockaddr_storage addr, old = h->bound;
+	const char *what = "cannot parse the address", *unused;
+	bool was_open = h->mhd != NULL;
+	int err = rd_addr_parse(cfg->address, cfg->port, &addr);
+
+	stop_listening(h);
+	if (!err)
+		err = start_listening(h, &addr, &what);
+	if (!err) {
+		tell_listening(h);
+		return 0;
+	}
+	snprintf(text, text_size, "http: %.60s port %u: %s: %s%s", cfg->address, cfg->port, what,
+		 strerror(-err),
+		 err == -EADDRINUSE ? "; choose another port, or stop the program that has it"
+				    : "");
+	if (was_open && start_listening(h, &old, &unused))
+		rd_err(h->log, RD_LOG_MAIN, "http: the old listener cannot be opened again");
+	return err;
+}
+
+static void free_settings(char *address, char **names, unsigned int count)
+{
+	for (unsigned int i = 0; names && i < count; i++)
+		free(names[i]);
+	free(names);
+	free(address);
+}
+
+/* Takes a copy of @cfg for the settings. Returns 0 or -ENOMEM. */
+static int copy_settings(struct rdt_http *h, const struct rdt_http_config *cfg)
+{
+	char *address = cfg->address ? strdup(cfg->address) : NULL;
+	char **names = calloc(cfg->host_names_count + 1, sizeof(*names));
+	bool complete = names && (address || !cfg->address);
+
+	for (unsigned int i = 0; i < cfg->host_names_count && complete; i++) {
+		names[i] = strdup(cfg->host_names[i]);
+		complete = names[i] != NULL;
+	}
+	if (!complete) {
+		free_settings(address, names, cfg->host_names_count);
+		return -ENOMEM;
+	}
+	free_settings(h->address, h->names, h->names_count);
+	h->address = address;
+	h->names = names;
+	h->names_count = cfg->host_names_count;
+	h->port = cfg->port;
+	return 0;
+}
+
+int rdt_http_set(struct rdt_http *h, const struct rdt_http_config *cfg, char *text,
+		 size_t text_size)
+{
+	bool same_place = h->mhd ? cfg->address && h->port == cfg->port &&
+					   strcmp(h->address, cfg->address) == 0
+				 : !cfg->address;
+	bool same_names =
+		rdt_config_same_list((const char *const *)h->names, h->names_count,
+				     (const char *const *)cfg->host_names, cfg->host_names_count);
+	int err = 0;
+
+	if (!same_place && cfg->address)
+		err = listen_elsewhere(h, cfg, text, text_size);
+	if (err)
+		return err;
+	if (copy_settings(h, cfg)) {
+		snprintf(text, text_size, "http: out of memory");
+		return -ENOMEM;
+	}
+	if (!cfg->address && h->mhd) {
+		stop_listening(h);
+		rd_notice(h->log, RD_LOG_MAIN, "http: the listener is closed");
+	}
+	return !same_place + !same_names;
+}
+
+/* ---- beginning and end ---- */
+
+int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
+		 const struct rdt_rpc *rpc, struct rdt_http **out)
+{
+	struct rdt_http *h = calloc(1, sizeof(*h));
+
+	*out = NULL;
+	if (!h)
+		return -ENOMEM;
+	if (rdt_status_new(target, reloader, rpc, document_made, h, &h->status)) {
+		free(h);
+		return -ENOMEM;
+	}
+	h->target = target;
+	h->loop = target->loop;
+	h->log = target->log;
+	h->timeout.fn = http_timeout;
+	h->look.fn = look_at_conns;
+	h->again.fn = http_again;
+	TAILQ_INIT(&h->conns);
+	*out = h;
+	return 0;
+}
+
+void rdt_http_close(struct rdt_http *h)
+{
+	if (!h)
+		return;
+	rdt_status_stop(h->status);
+	stop_listening(h);
+}
+
+void rdt_http_free(struct rdt_http **out)
+{
+	struct rdt_http *h = *out;
+
+	if (!h)
+		return;
+	rdt_status_free(&h->status);
+	free_settings(h->address, h->names, h->names_count);
+	free(h->text);
+	free(h);
+	*out = NULL;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The status document: what the target serves, to whom, how fast, and what is stalled, as JSON
+ * (docs/schema/http/status.json). Counters only grow, so that a reader makes rates of two
+ * documents.
+ *
+ * Main thread only. Reactors are asked by messages; one that does not answer within a second is
+ * reported as stalled, without what it would have told.
+ */
+#ifndef RDT_STATUS_JSON_H
+#define RDT_STATUS_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct rdt_reloader;
+struct rdt_rpc;
+struct rdt_status;
+struct rdt_target;
+
+#define RDT_STATUS_SCHEMA 1 /* incremented by incompatible changes, not by additions */
+
+/*
+ * @text: the document, which the callee frees by free(3), or NULL without memory. @healthy: all
+ * reactors answer, and the target is neither draining nor drained; otherwise @why is the reason.
+ * Valid during the call: @why.
+ */
+typedef void (*rdt_status_done)(void *arg, char *text, bool healthy, const char *why);
+
+/* @rpc: the control socket, or NULL. The arguments are valid until rdt_status_free(). */
+int rdt_status_new(struct rdt_target *target, const struct rdt_reloader *reloader,
+		   const struct rdt_rpc *rpc, rdt_status_done done, void *arg,
+		   struct rdt_status **out);
+/* Make a document. @done is called once, from the main loop; a call before that changes nothing. */
+void rdt_status_ask(struct rdt_status *status);
+/* Afterwards @done is not called any more. */
+void rdt_status_stop(struct rdt_status *status);
+/* After rdt_status_stop() and after all loops have ended. Accepts a pointer to NULL. */
+void rdt_status_free(struct rdt_status **status);
+
+#endif /* RDT_STATUS_JSON_H */

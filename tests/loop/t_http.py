@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The HTTP listener of rdtarget as a client of it sees it."""
+
+import http.client
+import json
+import os
+import subprocess
+
+from t_loop import DEADLINE, Skip, program, to_yaml
+
+
+def requires_http():
+    res = subprocess.run([program('rdtarget'), '--check', '/dev/stdin'], input='http: {}\n', text=True,
+                         capture_output=True, check=False)
+    if 'built without libmicrohttpd' in res.stderr:
+        raise Skip('rdtarget was built without libmicrohttpd')
+
+
+def with_http(t, namespaces=None, *, http=None, name='rdtarget.yaml', **kw):
+    """A configuration with an HTTP listener at a port of the kernel's choice; returns its path."""
+    requires_http()
+    config = t.config(namespaces, name=f'{name}.new', **kw)
+    with open(config, 'a', encoding='utf-8') as f:
+        f.write(to_yaml({'http': {'port': 0, **(http or {})}}) + '\n')
+        f.write(f'control:\n  socket: {t.path("control.sock")}\n')
+    os.replace(config, t.path(name))
+    return t.path(name)
+
+
+class Http:
+    """What a target says of its listener, and requests to that."""
+
+    def __init__(self, target, since=0):
+        found = target.expect(r'http: status page at (http://(\S+):(\d+)/)$', since=since)
+        self.url, self.addr, self.port = found[1], found[2].strip('[]'), int(found[3])
+
+    def get(self, path, *, method='GET', timeout=DEADLINE, **headers):
+        """(status, headers, body); a header of None is not sent."""
+        headers = {name.replace('_', '-'): value for name, value in headers.items()}
+        c = http.client.HTTPConnection(self.addr, self.port, timeout=timeout)
+        try:
+            c.putrequest(method, path, skip_host='Host' in headers, skip_accept_encoding=True)
+            for name, value in headers.items():
+                if value is not None:
+                    c.putheader(name, value)
+            c.endheaders()
+            answer = c.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            c.close()
+
+    def status(self):
+        """The status document."""
+        code, _, body = self.get('/status.json')
+        if code != 200:
+            raise AssertionError(f'/status.json: {code} {body}')
+        return json.loads(body)
+
+
+def serving(t, namespaces=None, *, env=None, **kw):
+    """A target with an HTTP listener, and that."""
+    target = t.target(config=with_http(t, namespaces, **kw), env=env)
+    return target, Http(target)
