@@ -17,6 +17,7 @@
 #include "util/loop.h"
 #include "util/sockaddr.h"
 #include "target/nvmf/target.h"
+#include "metrics.h"
 #include "status_json.h"
 #include "status_page.h"
 
@@ -30,15 +31,30 @@
 #define FRESH          (RD_NSEC_PER_SEC / 2) /* age to which a document is given again */
 #define NO_PAGE_POLICY "default-src 'none'; frame-ancestors 'none'"
 
+enum http_doc_kind {
+	HTTP_STATUS,
+	HTTP_PROMETHEUS,
+	HTTP_OPENMETRICS,
+	HTTP_DOCS,
+	HTTP_NO_DOC = HTTP_DOCS, /* the answer needs none */
+};
+
+struct http_doc {   /* made for all clients that wait for it */
+	char *text; /* NULL: none yet, or there was no memory */
+	size_t len;
+	uint64_t made_at; /* ns; 0: not yet */
+};
+
 struct http_conn {
 	TAILQ_ENTRY(http_conn) link; /* the oldest one first */
 	struct rdt_http *http;
 	struct MHD_Connection *mhd;
 	int fd;
-	uint64_t began; /* ns */
-	bool suspended; /* until the document is there */
-	bool ended;     /* its socket was shut down */
-	bool waited;    /* the document was made after the request */
+	uint64_t began;           /* ns */
+	enum http_doc_kind needs; /* while it is suspended */
+	bool suspended;           /* until the document is there */
+	bool ended;               /* its socket was shut down */
+	bool waited;              /* the document was made after the request */
 };
 
 struct rdt_http {
@@ -46,6 +62,7 @@ struct rdt_http {
 	struct rd_loop *loop;
 	struct rd_log *log;
 	struct rdt_status *status;
+	struct rdt_sampler *sampler;
 
 	/* what rdt_http_set() was called with; @address NULL: does not listen */
 	char *address;
@@ -62,11 +79,11 @@ struct rdt_http {
 	TAILQ_HEAD(, http_conn) conns;
 	unsigned int conns_count;
 
-	/* the last document */
-	char *text; /* NULL: none, or out of memory */
-	uint64_t made_at;
-	bool healthy;
+	struct http_doc docs[HTTP_DOCS];
+	bool healthy; /* by the last status document */
 	char why[160];
+	struct rdt_metrics_ask metrics;
+	enum http_doc_kind metrics_kind; /* what is being made; HTTP_NO_DOC: nothing */
 };
 
 /* ---- answers ---- */
@@ -114,12 +131,18 @@ static enum MHD_Result answer_page(struct rdt_http *h, struct MHD_Connection *c)
 			   rdt_status_page, rdt_status_page_size, MHD_RESPMEM_PERSISTENT);
 }
 
+static enum MHD_Result answer_doc(struct MHD_Connection *c, const struct http_doc *doc,
+				  const char *type)
+{
+	if (!doc->text)
+		return answer_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
+	return http_answer(c, MHD_HTTP_OK, type, NO_PAGE_POLICY, doc->text, doc->len,
+			   MHD_RESPMEM_MUST_COPY);
+}
+
 static enum MHD_Result answer_status(struct rdt_http *h, struct MHD_Connection *c)
 {
-	if (!h->text)
-		return answer_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
-	return http_answer(c, MHD_HTTP_OK, "application/json", NO_PAGE_POLICY, h->text,
-			   strlen(h->text), MHD_RESPMEM_MUST_COPY);
+	return answer_doc(c, &h->docs[HTTP_STATUS], "application/json");
 }
 
 static enum MHD_Result answer_health(struct rdt_http *h, struct MHD_Connection *c)
@@ -129,29 +152,117 @@ static enum MHD_Result answer_health(struct rdt_http *h, struct MHD_Connection *
 	return answer_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, h->why);
 }
 
+static enum MHD_Result answer_prometheus(struct rdt_http *h, struct MHD_Connection *c)
+{
+	return answer_doc(c, &h->docs[HTTP_PROMETHEUS], rdt_metrics_type(RDT_METRICS_PROMETHEUS));
+}
+
+static enum MHD_Result answer_openmetrics(struct rdt_http *h, struct MHD_Connection *c)
+{
+	return answer_doc(c, &h->docs[HTTP_OPENMETRICS], rdt_metrics_type(RDT_METRICS_OPENMETRICS));
+}
+
 static const struct http_path {
 	const char *path;
-	bool document; /* needs a fresh document */
+	enum http_doc_kind needs;
+	bool openmetrics; /* for clients that ask for it; else the next row */
 	enum MHD_Result (*answer)(struct rdt_http *h, struct MHD_Connection *c);
 } http_paths[] = {
-	{"/", false, answer_page},
-	{"/status.json", true, answer_status},
-	{"/healthz", true, answer_health},
+	{"/", HTTP_NO_DOC, false, answer_page},
+	{"/status.json", HTTP_STATUS, false, answer_status},
+	{"/healthz", HTTP_STATUS, false, answer_health},
+	{"/metrics", HTTP_OPENMETRICS, true, answer_openmetrics},
+	{"/metrics", HTTP_PROMETHEUS, false, answer_prometheus},
 };
+
+/* ---- documents ---- */
+
+static void resume_for(struct rdt_http *h, enum http_doc_kind kind);
+static void run_http(struct rdt_http *h);
+
+/* Takes @text over. */
+static void doc_made(struct rdt_http *h, enum http_doc_kind kind, char *text, size_t len)
+{
+	struct http_doc *doc = &h->docs[kind];
+
+	free(doc->text);
+	*doc = (struct http_doc){.text = text, .len = len, .made_at = rd_loop_now_raw(h->loop)};
+	if (!h->mhd)
+		return;
+	resume_for(h, kind);
+	run_http(h);
+}
+
+static void status_made(void *arg, char *text, bool healthy, const char *why)
+{
+	struct rdt_http *h = arg;
+
+	h->healthy = healthy;
+	snprintf(h->why, sizeof(h->why), "%s\n", why);
+	doc_made(h, HTTP_STATUS, text, text ? strlen(text) : 0);
+}
+
+static bool is_wanted(const struct rdt_http *h, enum http_doc_kind kind)
+{
+	const struct http_conn *conn;
+
+	TAILQ_FOREACH (conn, &h->conns, link)
+		if (conn->suspended && conn->needs == kind)
+			return true;
+	return false;
+}
+
+static void metrics_made(struct rdt_metrics_ask *ask, char *text, size_t len);
+
+/* One format after the other, for there is one request. */
+static void make_metrics(struct rdt_http *h, enum http_doc_kind kind)
+{
+	if (h->metrics_kind != HTTP_NO_DOC)
+		return;
+	h->metrics_kind = kind;
+	h->metrics.format =
+		kind == HTTP_OPENMETRICS ? RDT_METRICS_OPENMETRICS : RDT_METRICS_PROMETHEUS;
+	h->metrics.done = metrics_made;
+	rdt_metrics_ask(h->sampler, &h->metrics);
+}
+
+static void metrics_made(struct rdt_metrics_ask *ask, char *text, size_t len)
+{
+	struct rdt_http *h = rd_container_of(ask, struct rdt_http, metrics);
+	enum http_doc_kind kind = h->metrics_kind;
+	enum http_doc_kind other = kind == HTTP_OPENMETRICS ? HTTP_PROMETHEUS : HTTP_OPENMETRICS;
+
+	h->metrics_kind = HTTP_NO_DOC;
+	ask->text = NULL;
+	doc_made(h, kind, text, len);
+	if (is_wanted(h, other))
+		make_metrics(h, other);
+}
+
+static void make_doc(struct rdt_http *h, enum http_doc_kind kind)
+{
+	if (kind == HTTP_STATUS)
+		rdt_status_ask(h->status);
+	else
+		make_metrics(h, kind);
+}
 
 /* ---- requests ---- */
 
-static const struct http_path *find_path(const char *url)
+static const struct http_path *find_path(const char *url, const char *accept)
 {
 	for (size_t i = 0; i < sizeof(http_paths) / sizeof(http_paths[0]); i++)
-		if (strcmp(http_paths[i].path, url) == 0)
+		if (strcmp(http_paths[i].path, url) == 0 &&
+		    (!http_paths[i].openmetrics || rdt_http_wants_openmetrics(accept)))
 			return &http_paths[i];
 	return NULL;
 }
 
-static bool is_fresh(const struct rdt_http *h)
+static bool is_fresh(const struct rdt_http *h, enum http_doc_kind kind)
 {
-	return h->made_at && rd_loop_now(h->loop) - h->made_at < FRESH;
+	uint64_t made_at = h->docs[kind].made_at;
+
+	return made_at && rd_loop_now_raw(h->loop) - made_at < FRESH;
 }
 
 static enum MHD_Result answer_wrong_host(struct MHD_Connection *c, const char *host)
@@ -179,7 +290,8 @@ static enum MHD_Result handle_http(void *arg, struct MHD_Connection *c, const ch
 	struct rdt_http *h = arg;
 	struct http_conn *conn = http_conn_of(c);
 	const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host");
-	const struct http_path *path = find_path(url);
+	const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Accept");
+	const struct http_path *path = find_path(url, accept);
 
 	if (!conn) /* there was no memory for it */
 		return MHD_NO;
@@ -191,11 +303,12 @@ static enum MHD_Result handle_http(void *arg, struct MHD_Connection *c, const ch
 	if (!path)
 		return answer_text(c, MHD_HTTP_NOT_FOUND,
 				   "There are /, /status.json, /metrics and /healthz.\n");
-	if (!path->document || is_fresh(h) || conn->waited)
+	if (path->needs == HTTP_NO_DOC || is_fresh(h, path->needs) || conn->waited)
 		return path->answer(h, c);
 	conn->suspended = true;
+	conn->needs = path->needs;
 	MHD_suspend_connection(c);
-	rdt_status_ask(h->status);
+	make_doc(h, path->needs);
 	return MHD_YES;
 }
 
@@ -304,32 +417,18 @@ static void http_again(struct rd_defer *defer)
 	run_http(rd_container_of(defer, struct rdt_http, again));
 }
 
-static void resume_all(struct rdt_http *h)
+/* HTTP_NO_DOC: all that wait. */
+static void resume_for(struct rdt_http *h, enum http_doc_kind kind)
 {
 	struct http_conn *conn;
 
 	TAILQ_FOREACH (conn, &h->conns, link) {
-		if (!conn->suspended)
+		if (!conn->suspended || (kind != HTTP_NO_DOC && conn->needs != kind))
 			continue;
 		conn->suspended = false;
 		conn->waited = true;
 		MHD_resume_connection(conn->mhd);
 	}
-}
-
-static void document_made(void *arg, char *text, bool healthy, const char *why)
-{
-	struct rdt_http *h = arg;
-
-	free(h->text);
-	h->text = text;
-	h->made_at = rd_loop_now_raw(h->loop);
-	h->healthy = healthy;
-	snprintf(h->why, sizeof(h->why), "%s\n", why);
-	if (!h->mhd)
-		return;
-	resume_all(h);
-	run_http(h);
 }
 
 /* What clients do is not for the log of an operator. */
@@ -384,7 +483,7 @@ static void stop_listening(struct rdt_http *h)
 {
 	if (!h->mhd)
 		return;
-	resume_all(h);
+	resume_for(h, HTTP_NO_DOC);
 	rd_io_del(h->loop, &h->io);
 	MHD_stop_daemon(h->mhd); /* closes the socket, and reports each connection's end */
 	h->mhd = NULL;
@@ -513,18 +612,20 @@ int rdt_http_set(struct rdt_http *h, const struct rdt_http_config *cfg, char *te
 /* ---- beginning and end ---- */
 
 int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
-		 const struct rdt_rpc *rpc, struct rdt_http **out)
+		 const struct rdt_rpc *rpc, struct rdt_sampler *sampler, struct rdt_http **out)
 {
 	struct rdt_http *h = calloc(1, sizeof(*h));
 
 	*out = NULL;
 	if (!h)
 		return -ENOMEM;
-	if (rdt_status_new(target, reloader, rpc, document_made, h, &h->status)) {
+	if (rdt_status_new(target, reloader, rpc, sampler, status_made, h, &h->status)) {
 		free(h);
 		return -ENOMEM;
 	}
 	h->target = target;
+	h->sampler = sampler;
+	h->metrics_kind = HTTP_NO_DOC;
 	h->loop = target->loop;
 	h->log = target->log;
 	h->timeout.fn = http_timeout;
@@ -551,7 +652,9 @@ void rdt_http_free(struct rdt_http **out)
 		return;
 	rdt_status_free(&h->status);
 	free_settings(h->address, h->names, h->names_count);
-	free(h->text);
+	for (unsigned int i = 0; i < HTTP_DOCS; i++)
+		free(h->docs[i].text);
+	free(h->metrics.text); /* of a request that the end of the sampler cut short */
 	free(h);
 	*out = NULL;
 }

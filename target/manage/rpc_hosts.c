@@ -107,41 +107,40 @@ static json_t *address_json(const struct sockaddr_storage *addr)
 		       : json_string(rd_addr_format((const struct sockaddr *)addr, text));
 }
 
-/* JSON has no bytes that are not UTF-8: they become '?', because a host must be listed whatever its
- * name is. */
-static void copy_as_utf8(char *to, const char *text)
+json_t *rdt_show_text(const char *text)
 {
 	size_t len = strlen(text), n;
+	char *copy = strdup(text);
+	json_t *string;
 
-	for (size_t at = 0; at < len; at += n) {
+	if (!copy)
+		return NULL;
+	for (size_t at = 0; at < len; at += n + !n) {
 		n = rd_utf8_len(text + at, len - at);
-		if (n)
-			memcpy(to + at, text + at, n);
-		else
-			to[at] = '?';
-		n += !n;
+		if (!n)
+			copy[at] = '?';
 	}
-	to[len] = '\0';
+	string = json_string(copy);
+	free(copy);
+	return string;
 }
 
 /* @c: the queues of one controller, the admin queue first. */
 static json_t *controller_json(const struct connection *const *c, size_t count)
 {
 	const struct connection *admin = c[0];
-	char hostnqn[sizeof(admin->hostnqn)];
 	json_t *queues = json_array();
 
-	copy_as_utf8(hostnqn, admin->hostnqn);
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(queues, json_pack("{s:i, s:i, s:i, s:i}", "qid",
 							(int)c[i]->qid, "reactor",
 							(int)c[i]->reactor, "size", (int)c[i]->size,
 							"in_flight", (int)c[i]->in_flight));
 	return json_pack(
-		"{s:s, s:i, s:s, s:o, s:o, s:s, s:i, s:i, s:o}", "nqn", admin->ss->nqn, "cntlid",
-		(int)admin->cntlid, "hostnqn", hostnqn, "address", address_json(&admin->remote),
-		"listener", admin->listener ? address_json(&admin->listener->addr) : json_null(),
-		"state",
+		"{s:s, s:i, s:o, s:o, s:o, s:s, s:i, s:i, s:o}", "nqn", admin->ss->nqn, "cntlid",
+		(int)admin->cntlid, "hostnqn", rdt_show_text(admin->hostnqn), "address",
+		address_json(&admin->remote), "listener",
+		admin->listener ? address_json(&admin->listener->addr) : json_null(), "state",
 		admin->authenticating ? "authenticating" : rdt_ctrl_state_name(admin->state),
 		"keep_alive_ms", (int)admin->kato_ms, "io_queues", (int)count - 1, "queues",
 		queues);

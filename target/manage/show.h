@@ -20,6 +20,9 @@ struct rdt_target;
 
 /* "serving", "draining" or "drained". @rpc: NULL without a control socket. */
 const char *rdt_show_state(const struct rdt_target *t, const struct rdt_rpc *rpc);
+/* A string of @text, in which bytes that are not UTF-8 became "?": JSON has none, and a host must
+ * be listed whatever its name is. Any thread. */
+json_t *rdt_show_text(const char *text);
 json_t *rdt_show_last_reload(const struct rdt_reloader *reloader); /* null: there was none */
 json_t *rdt_show_namespace(const struct rdt_ns *ns);
 json_t *rdt_show_listener(const struct rdt_listener *l);

@@ -193,6 +193,8 @@ static void add_in_flight(struct rdt_stats_io *io, const struct rdt_in_flight *f
 	if (atomic_load_explicit(&f->walk, memory_order_relaxed) !=
 	    atomic_load_explicit(&r->walk.number, memory_order_relaxed))
 		return;
+	if (!atomic_load_explicit(&f->count, memory_order_relaxed))
+		return; /* also of a reactor that has never walked */
 	io->in_flight += atomic_load_explicit(&f->count, memory_order_relaxed);
 	if (age > io->oldest_ns)
 		io->oldest_ns = age;

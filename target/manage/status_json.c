@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "util/hist.h"
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
@@ -16,18 +15,17 @@
 #include "target/nvmf/listener.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/reactor.h"
-#include "target/nvmf/req_state.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
-#include "target/reactor/lifecycle.h"
 #include "rpc_priv.h"
 #include "show.h"
+#include "stats.h"
 
-#define ANSWER_WITHIN RD_NSEC_PER_SEC
-#define LIST_MAX      1000u /* namespaces and controllers in a document, each */
+#define ANSWER_WITHIN (RD_NSEC_PER_SEC / 2)
+#define LIST_MAX      1000u /* namespaces, hosts and controllers in a document, each */
 #define STALLED_MAX   100u
-/* Buckets of struct rd_hist that are one bucket of the document: 8 for each power of two. */
-#define BUCKET_JOIN 8u
+/* A command that was not answered for so long is stalled. */
+#define STALLED_IO (2 * RD_NSEC_PER_SEC)
 
 /* Of a reactor. While @out, its thread writes the answer. */
 struct part {
@@ -37,18 +35,19 @@ struct part {
 	bool out;
 	uint64_t asked_at; /* ns */
 	struct rdt_rpc_answer connections;
-	struct rdt_status_line line;
-	struct rd_hist latency;
 };
 
 struct rdt_status {
 	struct rdt_target *target;
 	const struct rdt_reloader *reloader;
 	const struct rdt_rpc *rpc;
+	struct rdt_sampler *sampler;
+	struct rdt_stats_ask ask;
 	rdt_status_done done;
 	void *arg;
 	struct rd_timer timer; /* the end of waiting for answers */
-	bool running;
+	bool running;          /* a document is being made */
+	bool waiting;          /* for answers of reactors */
 	bool stopped;
 	char why[128];            /* not healthy because of this; empty: healthy */
 	unsigned int parts_count; /* reactors */
@@ -64,112 +63,165 @@ static double seconds_since(const struct rdt_status *s, uint64_t then)
 	return now > then ? (double)(now - then) / 1e9 : 0;
 }
 
-/* The largest value that is counted in this bucket of a struct rd_hist. */
-static uint64_t bucket_end(unsigned int bucket)
-{
-	unsigned int shift = bucket < 2 * RD_HIST_SUB ? 0 : (bucket >> RD_HIST_SUB_BITS) - 1;
-
-	return ((uint64_t)(bucket - (shift << RD_HIST_SUB_BITS) + 1) << shift) - 1;
-}
-
 /* Pairs of the largest value and the number of values; empty buckets are left out. */
-static json_t *buckets_json(const struct rd_hist *h)
+static json_t *buckets_json(const struct rdt_stats_op *op)
 {
 	json_t *list = json_array();
 
-	for (unsigned int i = 0; i < RD_HIST_BUCKETS; i += BUCKET_JOIN) {
-		uint64_t count = 0;
-
-		for (unsigned int j = i; j < i + BUCKET_JOIN; j++)
-			count += h->bucket[j];
-		if (count)
-			json_array_append_new(list,
-					      json_pack("[I, I]",
-							(json_int_t)bucket_end(i + BUCKET_JOIN - 1),
-							(json_int_t)count));
-	}
+	for (unsigned int i = 0; i < RDT_LAT_BUCKETS; i++)
+		if (op->bucket[i])
+			json_array_append_new(list, json_pack("[I, I]", (json_int_t)rdt_lat_end(i),
+							      (json_int_t)op->bucket[i]));
 	return list;
 }
 
-static json_t *latency_json(const struct rdt_status *s)
+static json_t *latency_json(const struct rdt_stats_op *op)
 {
-	struct rd_hist *sum = calloc(1, sizeof(*sum));
-	json_t *o = NULL;
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "count", (json_int_t)op->count, "sum_ns",
+			 (json_int_t)op->ns, "p50_ns", (json_int_t)rdt_stats_percentile(op, 50),
+			 "p99_ns", (json_int_t)rdt_stats_percentile(op, 99), "p999_ns",
+			 (json_int_t)rdt_stats_percentile(op, 99.9), "buckets", buckets_json(op));
+}
 
-	for (unsigned int i = 0; i < s->parts_count && sum; i++)
-		if (!s->parts[i].out)
-			rd_hist_merge(sum, &s->parts[i].latency);
-	if (sum)
-		o = json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "one_of",
-			      (int)s->target->cfg->target.state_times, "count",
-			      (json_int_t)sum->count, "sum_ns", (json_int_t)sum->sum, "p50_ns",
-			      (json_int_t)rd_hist_percentile(sum, 50), "p99_ns",
-			      (json_int_t)rd_hist_percentile(sum, 99), "p999_ns",
-			      (json_int_t)rd_hist_percentile(sum, 99.9), "max_ns",
-			      (json_int_t)sum->max, "buckets", buckets_json(sum));
+static uint64_t failed_commands(const struct rdt_stats_io *io)
+{
+	uint64_t failed = io->other_errors;
+
+	for (unsigned int i = 0; i < RDT_ERROR_KINDS && io->status[i]; i++)
+		failed += io->errors[i];
+	return failed;
+}
+
+static json_t *io_json(const struct rdt_stats_io *io)
+{
+	const struct rdt_stats_op *read = &io->op[RDT_IO_READ], *write = &io->op[RDT_IO_WRITE];
+
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "reads",
+			 (json_int_t)read->count, "writes", (json_int_t)write->count, "others",
+			 (json_int_t)(io->op[RDT_IO_FLUSH].count + io->op[RDT_IO_OTHER].count),
+			 "read_bytes", (json_int_t)read->bytes, "written_bytes",
+			 (json_int_t)write->bytes, "failed", (json_int_t)failed_commands(io),
+			 "in_flight", (int)io->in_flight, "oldest_seconds",
+			 (double)io->oldest_ns / 1e9);
+}
+
+/* The sum over all hosts, those that have left included. */
+static void add_totals(json_t *o, const struct rdt_stats *stats)
+{
+	struct rdt_stats_io *sum = calloc(1, sizeof(*sum));
+
+	if (!sum)
+		return;
+	for (unsigned int i = 0; i < stats->cells_count; i++)
+		rdt_stats_add(sum, &stats->cells[i].io);
+	json_object_set_new(o, "totals", io_json(sum));
+	json_object_set_new(o, "latency",
+			    json_pack("{s:o, s:o}", "read", latency_json(&sum->op[RDT_IO_READ]),
+				      "write", latency_json(&sum->op[RDT_IO_WRITE])));
 	free(sum);
-	return o;
 }
 
-static json_t *totals_json(const struct rdt_target *t)
+static json_t *status_reactor(const struct rdt_status *s, const struct rdt_stats_reactor *r,
+			      unsigned int index)
 {
-	uint64_t reads = 0, writes = 0, read = 0, written = 0, errors = 0;
+	bool answers = r->answered && !s->parts[index].out;
+	json_t *o = json_pack("{s:i, s:b, s:f, s:f}", "reactor", (int)index, "answers", answers,
+			      "busy_seconds", (double)r->busy_ns / 1e9, "longest_turn_seconds",
+			      (double)r->longest_ns / 1e9);
 
-	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		for (unsigned int j = 0; j < t->reactors_count; j++) {
-			const struct rdt_counters *c = &t->subsys[i]->counters[j];
-
-			reads += atomic_load(&c->reads);
-			writes += atomic_load(&c->writes);
-			read += atomic_load(&c->blocks_read);
-			written += atomic_load(&c->blocks_written);
-			errors += atomic_load(&c->media_errors);
-		}
-	}
-	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "reads", (json_int_t)reads, "writes",
-			 (json_int_t)writes, "read_bytes", (json_int_t)(read * 512),
-			 "written_bytes", (json_int_t)(written * 512), "media_errors",
-			 (json_int_t)errors);
-}
-
-static json_t *status_reactor(const struct rdt_status *s, const struct part *p)
-{
-	const struct rdt_status_line *line = &p->line;
-	json_t *o =
-		json_pack("{s:i, s:b, s:f}", "reactor", (int)p->reactor->index, "answers", !p->out,
-			  "busy_seconds", (double)rd_loop_busy(p->reactor->loop) / 1e9);
-
-	if (!p->out)
+	if (answers)
 		json_object_update_new(
-			o, json_pack("{s:i, s:i, s:i, s:i, s:i, s:I}", "admin_queues",
-				     (int)line->admin_qpairs, "io_queues", (int)line->io_qpairs,
-				     "in_flight", (int)line->io_requests, "waiting_for_buffers",
-				     (int)line->waiting, "waiting_for_limits", (int)line->limited,
-				     "buffer_bytes",
-				     (json_int_t)(line->slab_used + line->reserve_used)));
+			o,
+			json_pack("{s:i, s:i, s:i, s:i, s:i, s:I}", "admin_queues",
+				  (int)r->admin_queues, "io_queues", (int)r->io_queues, "in_flight",
+				  (int)r->in_flight, "waiting_for_buffers", (int)r->waiting,
+				  "waiting_for_limits", (int)r->limited, "buffer_bytes",
+				  (json_int_t)(r->buffer_bytes + r->reserve_bytes)));
 	return o;
 }
 
-static json_t *status_reactors(const struct rdt_status *s)
+static json_t *status_reactors(const struct rdt_status *s, const struct rdt_stats *stats)
 {
 	json_t *list = json_array();
 
-	for (unsigned int i = 0; i < s->parts_count; i++)
-		json_array_append_new(list, status_reactor(s, &s->parts[i]));
+	for (unsigned int i = 0; i < stats->reactors_count; i++)
+		json_array_append_new(list, status_reactor(s, &stats->reactors[i], i));
 	return list;
 }
 
-static json_t *namespaces_json(const struct rdt_target *t, size_t *total)
+/* ---- lists ---- */
+
+static int compare_stats_ns(const void *a, const void *b)
 {
+	const struct rdt_stats_ns *x = *(const struct rdt_stats_ns *const *)a;
+	const struct rdt_stats_ns *y = *(const struct rdt_stats_ns *const *)b;
+
+	if (x->nsid != y->nsid)
+		return x->nsid < y->nsid ? -1 : 1;
+	return strcmp(x->subsys, y->subsys);
+}
+
+/* The counters of all namespaces, by NSID and subsystem; NULL without memory. */
+static struct rdt_stats_ns **sorted_ns(const struct rdt_stats *stats)
+{
+	struct rdt_stats_ns **list = calloc(stats->ns_count + 1, sizeof(struct rdt_stats_ns *));
+
+	if (list && stats->ns_count) {
+		memcpy(list, stats->ns, stats->ns_count * sizeof(struct rdt_stats_ns *));
+		qsort(list, stats->ns_count, sizeof(struct rdt_stats_ns *), compare_stats_ns);
+	}
+	return list;
+}
+
+static json_t *status_namespace(const struct rdt_ns *ns, struct rdt_stats_ns **sorted,
+				unsigned int count)
+{
+	static const struct rdt_stats_io none;
+	struct rdt_stats_ns wanted = {.nsid = ns->nsid, .subsys = (char *)ns->subsys->nqn};
+	struct rdt_stats_ns *key = &wanted;
+	struct rdt_stats_ns **found =
+		bsearch(&key, sorted, count, sizeof(struct rdt_stats_ns *), compare_stats_ns);
+	json_t *o = rdt_show_namespace(ns);
+
+	if (o) /* one that was added a moment ago has no counters yet */
+		json_object_set_new(o, "io", io_json(found ? &(*found)->io : &none));
+	return o;
+}
+
+static void add_status_namespaces(json_t *o, const struct rdt_target *t,
+				  const struct rdt_stats *stats)
+{
+	struct rdt_stats_ns **sorted = sorted_ns(stats);
 	json_t *list = json_array();
 	const struct rdt_ns *ns;
+	size_t total = 0;
 
-	*total = 0;
-	for (unsigned int i = 0; i < t->subsys_count; i++)
+	for (unsigned int i = 0; i < t->subsys_count && sorted; i++)
 		TAILQ_FOREACH (ns, &t->subsys[i]->namespaces, link)
-			if ((*total)++ < LIST_MAX)
-				json_array_append_new(list, rdt_show_namespace(ns));
-	return list;
+			if (total++ < LIST_MAX)
+				json_array_append_new(
+					list, status_namespace(ns, sorted, stats->ns_count));
+	free(sorted);
+	json_object_set_new(o, "namespaces", list);
+	json_object_set_new(o, "namespaces_total", json_integer((json_int_t)total));
+}
+
+static void add_status_hosts(json_t *o, const struct rdt_stats *stats)
+{
+	json_t *list = json_array();
+	struct rdt_stats_row *rows = NULL;
+	unsigned int count = 0;
+
+	if (rdt_stats_rows(stats, RDT_STATS_BY_HOST, &rows, &count))
+		count = 0;
+	for (unsigned int i = 0; i < count && i < LIST_MAX; i++)
+		json_array_append_new(list,
+				      json_pack("{s:o, s:i, s:o}", "hostnqn",
+						rdt_show_text(rows[i].name), "connections",
+						(int)rows[i].qpairs, "io", io_json(&rows[i].io)));
+	free(rows);
+	json_object_set_new(o, "hosts", list);
+	json_object_set_new(o, "hosts_total", json_integer((json_int_t)count));
 }
 
 static json_t *status_controllers(const struct rdt_status *s, size_t *total)
@@ -232,7 +284,24 @@ static void add_stalled_namespace(const struct rdt_status *s, json_t *list, cons
 	}
 }
 
-static json_t *stalled_json(const struct rdt_status *s)
+/* Commands of namespaces that have not been answered for long. */
+static void add_stalled_io(json_t *list, const struct rdt_stats *stats)
+{
+	char text[512];
+
+	for (unsigned int i = 0; i < stats->ns_count; i++) {
+		const struct rdt_stats_ns *ns = stats->ns[i];
+
+		if (ns->io.oldest_ns < STALLED_IO)
+			continue;
+		snprintf(text, sizeof(text),
+			 "%s namespace %u: the oldest of %u commands in flight has no answer yet",
+			 ns->subsys, ns->nsid, ns->io.in_flight);
+		add_stalled(list, "io", (double)ns->io.oldest_ns / 1e9, text);
+	}
+}
+
+static json_t *stalled_json(const struct rdt_status *s, const struct rdt_stats *stats)
 {
 	const struct rdt_target *t = s->target;
 	const struct rdt_listener *l;
@@ -257,15 +326,16 @@ static json_t *stalled_json(const struct rdt_status *s)
 	for (unsigned int i = 0; i < t->subsys_count; i++)
 		TAILQ_FOREACH (ns, &t->subsys[i]->namespaces, link)
 			add_stalled_namespace(s, list, ns);
+	add_stalled_io(list, stats);
 	return list;
 }
 
 /* ---- the document ---- */
 
-static json_t *whole_json(const struct rdt_status *s)
+static json_t *whole_json(const struct rdt_status *s, const struct rdt_stats *stats)
 {
 	const struct rdt_target *t = s->target;
-	size_t namespaces_total, controllers_total;
+	size_t controllers_total;
 	char now[32], node[256] = "";
 	time_t at = time(NULL);
 	json_t *o;
@@ -279,14 +349,14 @@ static json_t *whole_json(const struct rdt_status *s)
 		      "version", RDT_VERSION, "machine", node, "pid", (int)getpid(), "time", now,
 		      "uptime_seconds", seconds_since(s, t->started_ns), "state",
 		      rdt_show_state(t, s->rpc), "last_reload", rdt_show_last_reload(s->reloader));
-	json_object_update_new(o, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "totals",
-					    totals_json(t), "latency", latency_json(s), "reactors",
-					    status_reactors(s), "listeners", status_listeners(t),
-					    "stalled", stalled_json(s), "namespaces",
-					    namespaces_json(t, &namespaces_total), "controllers",
-					    status_controllers(s, &controllers_total)));
-	json_object_set_new(o, "namespaces_total", json_integer((json_int_t)namespaces_total));
+	add_totals(o, stats);
+	json_object_update_new(
+		o, json_pack("{s:o, s:o, s:o, s:o}", "reactors", status_reactors(s, stats),
+			     "listeners", status_listeners(t), "stalled", stalled_json(s, stats),
+			     "controllers", status_controllers(s, &controllers_total)));
 	json_object_set_new(o, "controllers_total", json_integer((json_int_t)controllers_total));
+	add_status_hosts(o, stats);
+	add_status_namespaces(o, t, stats);
 	return o;
 }
 
@@ -304,21 +374,34 @@ static void judge_health(struct rdt_status *s)
 				 seconds_since(s, s->parts[i].asked_at));
 }
 
-static void round_ends(struct rdt_status *s)
+static void status_counted(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
 {
-	json_t *o = whole_json(s);
-	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+	struct rdt_status *s = rd_container_of(ask, struct rdt_status, ask);
+	json_t *o;
+	char *text;
 
+	if (s->stopped)
+		return;
+	o = stats ? whole_json(s, stats) : NULL;
+	text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 	json_decref(o);
 	s->running = false;
-	rd_timer_stop(s->target->loop, &s->timer);
 	judge_health(s);
 	s->done(s->arg, text, !s->why[0], s->why);
 }
 
-static void round_timed_out(struct rd_timer *timer)
+/* All reactors have told their connections, or had the time for it. */
+static void parts_end(struct rdt_status *s)
 {
-	round_ends(rd_container_of(timer, struct rdt_status, timer));
+	rd_timer_stop(s->target->loop, &s->timer);
+	s->waiting = false;
+	s->ask.done = status_counted;
+	rdt_stats_ask(s->sampler, &s->ask);
+}
+
+static void parts_timed_out(struct rd_timer *timer)
+{
+	parts_end(rd_container_of(timer, struct rdt_status, timer));
 }
 
 /* ---- questions to reactors ---- */
@@ -329,23 +412,19 @@ static void part_answered(struct rd_msg *msg)
 	struct rdt_status *s = p->status;
 
 	p->out = false;
-	if (s->stopped || !s->running)
+	if (s->stopped || !s->waiting)
 		return;
 	for (unsigned int i = 0; i < s->parts_count; i++)
 		if (s->parts[i].out)
 			return;
-	round_ends(s);
+	parts_end(s);
 }
 
 static void part_arrived(struct rd_msg *msg)
 {
 	struct part *p = rd_container_of(msg, struct part, msg);
-	const struct rdt_timing *timing = &p->reactor->timing;
 
 	rdt_show_collect_connections(p->reactor, &p->connections);
-	rdt_reactor_collect(p->reactor, &p->line);
-	if (timing->times)
-		p->latency = *rdt_timing_hist(timing->times, RDT_REQ_STATES);
 	msg->fn = part_answered;
 	rd_loop_post(p->status->target->loop, msg);
 }
@@ -368,7 +447,8 @@ void rdt_status_ask(struct rdt_status *s)
 	if (s->running || s->stopped)
 		return;
 	s->running = true;
-	s->timer.fn = round_timed_out;
+	s->waiting = true;
+	s->timer.fn = parts_timed_out;
 	if (rd_timer_start(s->target->loop, &s->timer, ANSWER_WITHIN))
 		rd_warn(s->target->log, RD_LOG_MAIN, "http: out of memory for a timer");
 	for (unsigned int i = 0; i < s->parts_count; i++)
@@ -376,8 +456,8 @@ void rdt_status_ask(struct rdt_status *s)
 }
 
 int rdt_status_new(struct rdt_target *target, const struct rdt_reloader *reloader,
-		   const struct rdt_rpc *rpc, rdt_status_done done, void *arg,
-		   struct rdt_status **out)
+		   const struct rdt_rpc *rpc, struct rdt_sampler *sampler, rdt_status_done done,
+		   void *arg, struct rdt_status **out)
 {
 	struct rdt_status *s = calloc(1, sizeof(*s) + target->reactors_count * sizeof(s->parts[0]));
 
@@ -388,6 +468,7 @@ int rdt_status_new(struct rdt_target *target, const struct rdt_reloader *reloade
 	s->parts_count = target->reactors_count;
 	s->reloader = reloader;
 	s->rpc = rpc;
+	s->sampler = sampler;
 	s->done = done;
 	s->arg = arg;
 	for (unsigned int i = 0; i < target->reactors_count; i++) {

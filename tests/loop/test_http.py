@@ -49,19 +49,22 @@ def the_status_document_is_what_its_schema_says(t):
         for _ in range(100):
             cqe, _ = queue.read_blocks(1, 0, 2, 512)
             nv.expect(cqe)
-        now = wait_for(lambda: (lambda s: s if s['totals']['reads'] == 100 else None)(http.status()), 'the reads')
+        now = wait_for(lambda: (lambda s: s if s['totals']['reads'] == 100 and s['hosts'] else None)(http.status()), 'the reads')
         t_schema.check('http/status', now)
-        t.eq(now['totals'], {'reads': 100, 'writes': 200, 'read_bytes': 102400, 'written_bytes': 204800,
-                             'media_errors': 0})
+        for io in (now['totals'], now['hosts'][0]['io'], now['namespaces'][0]['io']):
+            t.eq((io['reads'], io['writes'], io['read_bytes'], io['written_bytes'], io['failed']),
+                 (100, 200, 102400, 204800, 0))
+        t.eq(now['namespaces'][1]['io']['reads'], 0, 'reads of another namespace')
+        t.eq([(h['hostnqn'], h['connections']) for h in now['hosts']], [(nv.HOST_NQN, 2)])
         ctrl, = now['controllers']
         t.eq((ctrl['nqn'], ctrl['hostnqn'], ctrl['state'], [q['qid'] for q in ctrl['queues']]),
              (NQN, nv.HOST_NQN, 'ready', [0, 1]))
-        latency = now['latency']
-        t.ok(latency['count'] > 0, 'no latency was measured')
-        t.eq(sum(count for _, count in latency['buckets']), latency['count'], 'values in all buckets')
-        t.eq(sorted(latency['buckets']), latency['buckets'], 'buckets in their order')
-        t.ok(latency['p50_ns'] <= latency['p99_ns'] <= latency['p999_ns'] <= latency['max_ns'], 'percentiles')
-        t.ok(latency['buckets'][-1][0] >= latency['max_ns'] > latency['buckets'][-1][0] * 0.8, 'the last bucket')
+        for op, count in ('read', 100), ('write', 200):
+            latency = now['latency'][op]
+            t.eq((latency['count'], sum(n for _, n in latency['buckets'])), (count, count), f'latencies of {op}')
+            t.eq(sorted(latency['buckets']), latency['buckets'], 'buckets in their order')
+            t.ok(0 < latency['p50_ns'] <= latency['p99_ns'] <= latency['p999_ns'] <= latency['buckets'][-1][0],
+                 'percentiles')
     t.eq([(n['nsid'], n['backend'], n['ana_group']) for n in now['namespaces']], [(1, 'memory', 1), (7, 'file', 3)])
     listener, = now['listeners']
     t.eq((listener['address'], listener['port'], listener['state'], listener['ana']),
@@ -147,6 +150,45 @@ def there_is_no_listener_without_the_key(t):
     links = (os.readlink(f'/proc/{target.pid}/fd/{fd}') for fd in os.listdir(f'/proc/{target.pid}/fd'))
     mine = [link for link in links if link.startswith('socket:') and link[8:-1] in inodes]
     t.eq(len(mine), 1 if FABRIC == 'iwarp' else 0, 'listening TCP sockets')
+
+
+# ---- metrics ----
+
+@each(('by default', None, 'text/plain; version=0.0.4'), ('for a browser', 'text/html,*/*;q=0.8', 'text/plain; version=0.0.4'),
+      ('for a Prometheus', 'application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,'
+       'text/plain;version=0.0.4;q=0.5,*/*;q=0.1', 'application/openmetrics-text; version=1.0.0'),
+      ('for one that does not want it', 'application/openmetrics-text;q=0,text/plain', 'text/plain; version=0.0.4'),
+      ('for another type that begins so', 'application/openmetrics-textual', 'text/plain; version=0.0.4'))
+def metrics_come_in_the_format_that_is_asked_for(t, accept, kind):
+    target, http = served(t)
+    exercise(target)
+    code, headers, body = http.get('/metrics', **({'Accept': accept} if accept else {}))
+    text = body.decode()
+    t.eq(code, 200)
+    t.ok(headers['Content-Type'].startswith(kind), f'Content-Type: {headers["Content-Type"]}')
+    t.eq(text.endswith('# EOF\n'), 'openmetrics' in kind, 'the end of OpenMetrics')
+    t.match(r'(?m)^rdtarget_\w+\{[^}]*\} \d', text)
+    t.eq(sorted({line.split('{')[0].split(' ')[0][:9] for line in text.splitlines() if not line.startswith('#')}), ['rdtarget_'])
+
+
+@test
+def both_formats_are_made_for_clients_that_ask_at_once(t):
+    _, http = served(t)
+    wrong = []
+
+    def ask(accept):
+        for _ in range(10):
+            _, headers, body = http.get('/metrics', Accept=accept)
+            if not headers['Content-Type'].startswith(accept) or body.endswith(b'# EOF\n') != ('open' in accept):
+                wrong.append((accept, headers['Content-Type']))
+
+    threads = [threading.Thread(target=ask, args=(accept,), daemon=True)
+               for accept in 2 * ['text/plain', 'application/openmetrics-text']]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    t.eq(wrong, [], 'answers of another format')
 
 
 # ---- reload ----
@@ -390,6 +432,20 @@ def a_listener_that_waits_for_its_address_is_shown(t):
     t.eq(stalled['kind'], 'listener')
     t.match(r'^listener 192.0.2.1 port 0 waits for its address: ', stalled['text'])
     t.ok(stalled['since_seconds'] >= 0, 'since when')
+
+
+@test
+def a_command_that_is_not_answered_is_shown(t):
+    target, http = serving(t, [memory(t, layers=[{'type': 'delay', 'read': '1h'}])])
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        queue.post_io(nv.NVM_READ, 1, 0, bytes(512), 512)
+        stalled, = wait_for(lambda: http.status()['stalled'], 'it to be seen')
+        t.eq(stalled['kind'], 'io')
+        t.match(f'^{NQN} namespace 1: the oldest of 1 commands in flight has no answer yet$', stalled['text'])
+        t.ok(stalled['since_seconds'] >= 2, 'since when')
+        t.eq(http.get('/healthz')[0], 200, 'storage that is slow is no fault of the target')
 
 
 # ---- names that hosts choose ----
