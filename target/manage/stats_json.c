@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "show.h"
+
 static double in_seconds(uint64_t ns)
 {
 	return (double)ns / 1e9;
@@ -246,7 +248,7 @@ static void add_hosts(json_t *o, const struct rdt_stats *stats, const struct rdt
 			continue;
 		if (!in_part(f, matching++))
 			continue;
-		host = json_pack("{s:s}", "hostnqn", rows[i].name);
+		host = json_pack("{s:o}", "hostnqn", rdt_show_text(rows[i].name));
 		if (host)
 			add_row(host, &rows[i], f->histograms);
 		json_array_append_new(list, host);

@@ -461,6 +461,8 @@ def a_hosts_name_is_text(t, name, shown):
         t.eq(ctrl['hostnqn'], shown)
         with Control(t.path('control.sock')) as c:
             t.eq([one['hostnqn'] for one in c.call('host.list')['hosts']], [shown], 'by the control socket')
+            t.eq([one['hostnqn'] for one in c.call('stats.get', hosts=True)['hosts']], [shown], 'by stats.get')
+        http.get('/metrics')[2].decode()  # UTF-8, or nothing would be scraped
 
 
 # ---- configuration ----
