@@ -234,8 +234,8 @@ static bool discovery_add(struct rdi_discovery *d, const struct rdinit_uri *uri)
 	return n >= 0;
 }
 
-/* The log refers to another discovery controller. */
-static void discovery_refer(struct rdi_discovery *d, const struct rdinit_uri *uri)
+/* The log refers to another discovery controller. Returns false when it cannot be followed. */
+static bool discovery_refer(struct rdi_discovery *d, const struct rdinit_uri *uri)
 {
 	struct rdi_discovery *last = d->dev->discovery;
 	unsigned int n = 1;
@@ -245,16 +245,17 @@ static void discovery_refer(struct rdi_discovery *d, const struct rdinit_uri *ur
 		n++;
 	}
 	if (same_address(&last->uri, uri))
-		return;
+		return true;
 	if (n == RDI_DISCOVERY_MAX ||
-	    rdi_discovery_create(d->dev, uri, d->host_traddr, &last->next))
+	    rdi_discovery_create(d->dev, uri, d->host_traddr, &last->next)) {
 		rd_warn(d->dev->h.log, RD_LOG_INIT,
-			"%s: its referral to %s is not followed: %u discovery controllers are "
-			"known, "
-			"or there is no memory",
+			"%s: its referral to %s, and later ones, are not followed: %u discovery "
+			"controllers are known, or there is no memory",
 			d->address, uri->traddr, n);
-	else
-		discovery_start(last->next);
+		return false;
+	}
+	discovery_start(last->next);
+	return true;
 }
 
 /* What the log no longer has; an empty one is a target that has only begun, maybe. */
@@ -280,6 +281,7 @@ static void discovery_unlist(struct rdi_discovery *d)
 
 static void discovery_take(struct rdi_discovery *d)
 {
+	bool paths = true, referrals = true; /* there is room: the log can have thousands */
 	unsigned int found = 0;
 	struct rdinit_uri uri;
 	size_t i;
@@ -292,10 +294,10 @@ static void discovery_take(struct rdi_discovery *d)
 	for (i = 0; i < d->log->count; i++) {
 		const struct rdinit_discovery_record *rec = &d->log->records[i];
 
-		if (rec->subtype == NVME_NQN_DISC && discovery_uri(d, rec, &uri))
-			discovery_refer(d, &uri);
-		if (discovery_is_path(d, rec, &uri) && !discovery_add(d, &uri))
-			break; /* the log can have thousands of records */
+		if (referrals && rec->subtype == NVME_NQN_DISC && discovery_uri(d, rec, &uri))
+			referrals = discovery_refer(d, &uri);
+		if (discovery_is_path(d, rec, &uri) && (paths || discovery_find(d, &uri)))
+			paths &= discovery_add(d, &uri);
 	}
 	d->err = 0;
 	if (found == 0) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A device (rdinit_dev.h) under verified I/O while targets are killed and networks fail: no data is lost."""
 
+import os
 import re
 import sys
 import time
@@ -12,6 +13,7 @@ from t_proxy import Proxy
 # How long one scenario goes on failing, in rounds; by the clock in a long run.
 ROUNDS = 4
 LONG_SECONDS = 300
+
 
 def rounds(at_least=ROUNDS):
     end = time.monotonic() + LONG_SECONDS
@@ -356,6 +358,21 @@ def referrals_are_followed(t):
     dev = Device(t, [first.uri()], '--discovery', 1)
     dev.proc.expect(r'^event path 0 live')
     dev.goes_on()
+    dev.finish()
+
+
+@test
+def more_referrals_than_are_followed_are_told_once(t):
+    """The first ones are followed; nobody listens where the others lead."""
+    target = t.target([disk(t)], name='rdtarget_disk')
+    front = t.config(subsystems=[], name='front.yaml')
+    referrals = [{'address': target.addr, 'port': target.port}, *({'address': f'127.0.1.{i}', 'port': 1} for i in range(1, 13))]
+    with open(front, 'a', encoding='utf-8') as f:
+        f.write(to_yaml({'referrals': referrals}) + '\n')
+    first = t.target(config=front, name='rdtarget_front')
+    dev = Device(t, [first.uri()], '--discovery', 1, env=dict(os.environ, RDINIT_DEBUG='warning'))
+    dev.goes_on()
+    t.eq(len(re.findall('and later ones, are not followed: 8 discovery', dev.proc.text())), 1, 'warnings')
     dev.finish()
 
 
