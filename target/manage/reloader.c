@@ -84,7 +84,8 @@ static void take_texts(struct rdt_reloader *r)
 			warn_of_loss(r);
 		forget_unsaved(r);
 	}
-	if (r->change)
+	/* A change without edits looked at the sizes of files: there is nothing to save. */
+	if (r->change && (r->change->edits_count || r->change->document))
 		note_unsaved(r, r->change);
 	rdt_config_texts_free(&r->wanted);
 	r->wanted = r->next;
