@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The control socket: good and bad requests, permissions, and clients that misbehave."""
 
+import contextlib
 import json
 import os
 import random
@@ -668,9 +669,10 @@ def clients_that_go_in_the_middle_leave_nothing(t):
     files = target.open_files()
     for n in range(200):
         c = Control(path)
-        if n % 4:
-            c.send(b'{"jsonrpc": "2.0", "id": 1, "method": "config.%s"}\n' % (b'diff', b'reload', b'get')[n % 3]
-                   if n % 2 else b'{"jsonrpc": "2')
+        with contextlib.suppress(BrokenPipeError):  # 32 came before the target had its turn: one too many is refused
+            if n % 4:
+                c.send(b'{"jsonrpc": "2.0", "id": 1, "method": "config.%s"}\n' % (b'diff', b'reload', b'get')[n % 3]
+                       if n % 2 else b'{"jsonrpc": "2')
         c.close()
     wait_for(lambda: target.open_files() <= files, 'the clients to be gone')
     wait_for(lambda: has_room(path), 'the jobs to end')
