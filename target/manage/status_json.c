@@ -275,6 +275,12 @@ static void add_stalled_namespace(const struct rdt_status *s, json_t *list, cons
 			 ns->subsys->nqn, ns->nsid);
 		add_stalled(list, "namespace", seconds_since(s, ns->leaving_since), text);
 	}
+	if (base && atomic_load(&base->stalled)) {
+		snprintf(text, sizeof(text),
+			 "%s namespace %u: its storage has not completed any I/O for some seconds",
+			 ns->subsys->nqn, ns->nsid);
+		add_stalled(list, "namespace", -1, text);
+	}
 	if (base && atomic_load(&base->sync_err)) {
 		snprintf(text, sizeof(text),
 			 "%s namespace %u: a sync of its storage has failed; what hosts wrote "
