@@ -1,0 +1,297 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2119,SC2120,SC2016,SC2034,SC2154,SC2317 # functions are called by name
+# DH-HMAC-CHAP with the Linux kernel, in both directions: nvme-rdma on rdtarget, rdinit on nvmet-rdma. The kernel needs
+# authentication, which Debian 12's default has not, but its linux-image-6.12-amd64. docs/interop.md is about the default:
+# Interop: none
+t_programs=(RDTARGET RDINIT RDCONFORM)
+if [ -z "${RD_VM_KERNEL:-}" ] && grep -qsx 'VERSION_ID="12"' /etc/os-release; then
+	export RD_VM_KERNEL=linux-image-6.12-amd64
+fi
+# shellcheck source=tests/vm/t_vm.sh
+. "$(dirname "$0")/t_vm.sh"
+
+readonly hostnqn=nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6
+readonly nvmet=/sys/kernel/config/nvmet
+# rdconform's
+readonly conform_hosts=(nqn.2014-08.org.nvmexpress:uuid:5d6a8c1e-3a0f-4f57-9d0a-7c1be1a4000{1,2})
+readonly list=$t_dir/../../docs/conformance.md
+readonly hashes=(sha256 sha384 sha512) groups=(null ffdhe2048 ffdhe4096 ffdhe8192)
+
+kernel_authenticates()
+{
+	grep -q dhchap_secret /dev/nvme-fabrics && [ -e /sys/kernel/config/nvmet/hosts/probe/dhchap_key ]
+}
+
+keys()
+{
+	(
+		umask 077
+		"$RDINIT" gen-dhchap-key --hmac=1 >/run/t/host.key
+		"$RDINIT" gen-dhchap-key --hmac=2 >/run/t/ctrl.key
+		"$RDINIT" gen-dhchap-key >/run/t/other.key
+	)
+}
+
+# ---- the kernel as host ----
+
+# One subsystem for each hash and group, all with the same keys.
+configuration()
+{
+	local hash group
+
+	cat <<-END
+	listeners:
+	  - { address: $user4, port: 4420, provider: $provider }
+	subsystems:
+	END
+	for hash in "${hashes[@]}"; do
+		for group in "${groups[@]}"; do
+			cat <<-END
+			  - nqn: $nqn:$hash:$group
+			    allow_any_host: false
+			    hosts: [$hostnqn]
+			    authentication: required
+			    host_auth:
+			      - host: $hostnqn
+			        dhchap_key_file: /run/t/host.key
+			        dhchap_ctrl_key_file: /run/t/ctrl.key
+			        dhchap_hashes: [$hash]
+			        dhchap_dhgroups: ["$group"]
+			    namespaces:
+			      - { nsid: 1, backend: memory, size: 8MiB }
+			END
+		done
+	done
+}
+
+connect_as_host()
+{
+	local subnqn=$1
+
+	shift
+	nvme_fabric connect "$user4" 4420 -n "$subnqn" -q "$hostnqn" --nr-io-queues=2 "$@"
+	t_until 30 has_block_device 1 "$subnqn"
+}
+
+disconnect_host()
+{
+	timeout 100 nvme disconnect -n "$1"
+	t_until 30 no_controller "$1"
+}
+
+# rdtarget logs at most ten authentications in five seconds.
+# connected_and_logged SUBNQN WORDS OPTION...: the host connects; true when the log has the queue's line.
+connected_and_logged()
+{
+	local subnqn=$1 words=$2
+
+	shift 2
+	connect_as_host "$subnqn" "$@"
+	if grep -qE "$subnqn: authenticated host $hostnqn .*queue 1: $words\$" /run/t/target.log; then
+		return 0
+	fi
+	disconnect_host "$subnqn"
+	return 1
+}
+
+# linux_host HASH GROUP: both directions, then one-way, each with data.
+linux_host()
+{
+	local subnqn=$nqn:$1:$2 words="SHA-${1#sha}, $2"
+
+	[ "$2" != null ] || words="SHA-${1#sha}, no Diffie-Hellman"
+	t_until 60 connected_and_logged "$subnqn" "$words, and the controller" \
+		-S "$(cat /run/t/host.key)" -C "$(cat /run/t/ctrl.key)"
+	verified_io "$(block_device 1 "$subnqn")" --rw=randwrite --size=1m --bs=4k --iodepth=8
+	disconnect_host "$subnqn"
+	t_until 60 connected_and_logged "$subnqn" "$words" -S "$(cat /run/t/host.key)"
+	verified_io "$(block_device 1 "$subnqn")" --rw=randwrite --size=1m --bs=4k --iodepth=8
+	disconnect_host "$subnqn"
+}
+
+linux_host_is_refused()
+{
+	local subnqn=$nqn:sha256:ffdhe2048
+
+	t_refuted nvme_fabric connect "$user4" 4420 -n "$subnqn" -q "$hostnqn" -S "$(cat /run/t/other.key)"
+	t_refuted nvme_fabric connect "$user4" 4420 -n "$subnqn" -q "$hostnqn" -S "$(cat /run/t/host.key)" \
+		-C "$(cat /run/t/other.key)"
+	no_controller "$subnqn"
+}
+
+# As fio writes and checks, the host authenticates all its queues again by the same key.
+linux_host_again()
+{
+	local subnqn=$nqn:sha384:ffdhe2048 device before
+
+	connect_as_host "$subnqn" -S "$(cat /run/t/host.key)" -C "$(cat /run/t/ctrl.key)"
+	device=$(block_device 1 "$subnqn")
+	before=$(grep -c "$subnqn: authenticated host" /run/t/target.log)
+	verified_io "$device" --rw=randwrite --size=4m --bs=4k --iodepth=4 --loops=4 &
+	cat /run/t/host.key >"/sys/class/nvme/$(controller "$subnqn")/dhchap_secret"
+	t_until 60 authenticated_more "$subnqn" $((before + 2))
+	wait $!
+	disconnect_host "$subnqn"
+}
+
+authenticated_more()
+{
+	[ "$(grep -c "$1: authenticated host" /run/t/target.log)" -ge "$2" ]
+}
+
+# ---- the kernel as target ----
+
+nvmet_listens()
+{
+	rdma res show cm_id | grep -q 'state LISTEN'
+}
+
+nvmet_start()
+{
+	local subsystem=$nvmet/subsystems/$nqn port=$nvmet/ports/1 host
+
+	mkdir -p "$subsystem/namespaces/1"
+	echo /dev/nullb0 >"$subsystem/namespaces/1/device_path"
+	echo 1 >"$subsystem/namespaces/1/enable"
+	mkdir "$nvmet/hosts/$hostnqn"
+	cat /run/t/host.key >"$nvmet/hosts/$hostnqn/dhchap_key"
+	cat /run/t/ctrl.key >"$nvmet/hosts/$hostnqn/dhchap_ctrl_key"
+	ln -s "$nvmet/hosts/$hostnqn" "$subsystem/allowed_hosts/$hostnqn"
+	for host in "${conform_hosts[@]}"; do
+		mkdir "$nvmet/hosts/$host"
+		cat /run/t/host.key >"$nvmet/hosts/$host/dhchap_key"
+		cat /run/t/ctrl.key >"$nvmet/hosts/$host/dhchap_ctrl_key"
+		echo ffdhe2048 >"$nvmet/hosts/$host/dhchap_dhgroup"
+		ln -s "$nvmet/hosts/$host" "$subsystem/allowed_hosts/$host"
+	done
+	mkdir "$port"
+	echo rdma >"$port/addr_trtype"
+	echo ipv4 >"$port/addr_adrfam"
+	echo "$kernel4" >"$port/addr_traddr"
+	echo 4420 >"$port/addr_trsvcid"
+	ln -s "$subsystem" "$port/subsystems/$nqn"
+	t_until 20 nvmet_listens
+}
+
+# rdinit_on_nvmet VERB [OPTION...]
+rdinit_on_nvmet()
+{
+	local verb=$1
+
+	shift
+	in_user timeout 100 "$RDINIT" "$verb" "nvme+rdma://$kernel4/$nqn/1" --hostnqn "$hostnqn" --provider "$provider" "$@"
+}
+
+# linux_target HASH GROUP
+linux_target()
+{
+	local host=(--dhchap-secret-file /run/t/host.key)
+
+	echo "hmac($1)" >"$nvmet/hosts/$hostnqn/dhchap_hash"
+	echo "$2" >"$nvmet/hosts/$hostnqn/dhchap_dhgroup"
+	head -c 1000000 /dev/urandom >/run/t/data
+	rdinit_on_nvmet write --data /run/t/data "${host[@]}" --dhchap-ctrl-secret-file /run/t/ctrl.key \
+		--verbose --verbose 2>/run/t/trace || {
+		grep "^rdinit" /run/t/trace
+		return 1
+	}
+	t_expect "challenged with SHA-${1#sha}, $2\$" /run/t/trace
+	cmp -n 1000000 /run/t/data <(dd if=/dev/nullb0 iflag=direct bs=1M count=1 status=none)
+	rdinit_on_nvmet read --data-size 1000000 --data /run/t/back "${host[@]}"
+	cmp /run/t/data /run/t/back
+}
+
+# rdinit_fails PATTERN [OPTION...]
+rdinit_fails()
+{
+	local pattern=$1
+
+	shift
+	t_refuted rdinit_on_nvmet id-ns "$@" 2>/run/t/said
+	t_expect "$pattern" /run/t/said
+}
+
+linux_target_is_refused()
+{
+	rdinit_fails "the target demands authentication, and there is no secret for host NQN \"$hostnqn\""
+	# nvmet closes together with its Failure1, so that this may be lost.
+	rdinit_fails "host NQN \"$hostnqn\": (refused by the target: authentication failed|no answer to the host.s proof)" \
+		--dhchap-secret-file /run/t/other.key
+	rdinit_fails "host NQN \"$hostnqn\": the target's proof is wrong" --dhchap-secret-file /run/t/host.key \
+		--dhchap-ctrl-secret-file /run/t/other.key
+}
+
+# listed WORD: the tests that the page has with this word.
+listed()
+{
+	sed -n "/^## Linux 6.12/,/^## /s/^| \`\([a-z_]*\.[a-z_]*\.[a-z0-9_]*\)\` | $1 |.*/\1/p" "$list" | sort
+}
+
+# The family auth of rdconform fails in exactly the tests that the page names.
+conforms()
+{
+	listed differs >/run/t/known
+	listed sometimes >/run/t/sometimes
+	[ -s /run/t/known ] || t_fail "$list lists no differences"
+	in_user timeout 500 "$RDCONFORM" "nvme+rdma://$kernel4:4420/$nqn/1" -t auth --provider "$provider" --timeout 30s \
+		--dhchap-secret-file /run/t/host.key --dhchap-ctrl-secret-file /run/t/ctrl.key >/run/t/conform.out 2>&1 ||
+		[ $? -eq 1 ]
+	cp /run/t/conform.out "$t_share/conform.log"
+	t_expect '^[0-9]+ tests: ' /run/t/conform.out
+	sed -n 's/^[0-9]* tests: /note: &/p' /run/t/conform.out
+	sed -n 's/^\(.*\): FAILED$/\1/p' /run/t/conform.out | sort | comm -23 - /run/t/sometimes >/run/t/failed
+	diff /run/t/known /run/t/failed || {
+		grep -A 2 FAILED /run/t/conform.out
+		t_fail "other differences than in docs/conformance.md"
+	}
+}
+
+start()
+{
+	t_network
+	t_rdma
+	modprobe nvme-rdma
+	modprobe nvmet-rdma
+	mkdir "$nvmet/hosts/probe"
+}
+
+start_peers()
+{
+	rmdir "$nvmet/hosts/probe"
+	keys
+	t_memory_disk nullb0 16
+	configuration >/run/t/target.yaml
+	t_target_start /run/t/target.yaml
+	nvmet_start
+}
+
+if t_guest; then
+	t_first_case "modules and devices" start
+	if ! kernel_authenticates; then
+		echo "ok 2 - authentication # SKIP the kernel $(uname -r) has no in-band authentication"
+		t_number=2
+		t_guest_done skipped
+	fi
+	t_first_case "rdtarget and nvmet start" start_peers
+	for hash in "${hashes[@]}"; do
+		for group in "${groups[@]}"; do
+			t_case "Linux authenticates to rdtarget: $hash, $group" linux_host "$hash" "$group"
+		done
+	done
+	t_case "Linux with wrong keys is refused" linux_host_is_refused
+	t_case "Linux authenticates again during verified I/O" linux_host_again
+	for hash in "${hashes[@]}"; do
+		for group in "${groups[@]}"; do
+			t_case "rdinit authenticates to nvmet: $hash, $group" linux_target "$hash" "$group"
+		done
+	done
+	t_case "rdinit refuses and is refused" linux_target_is_refused
+	t_case "rdconform's family auth on nvmet" conforms
+	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
+	t_guest_done
+fi
+
+# From what is refused on purpose.
+t_dmesg_case 'nvme nvme[0-9]+: |nvmet: ctrl|nvmet: got cmd|qid [0-9]+: '
+t_done
