@@ -174,13 +174,13 @@ def the_list(t):
     """Every test once, with the section that it checks."""
     rows = run(t, [program('rdconform'), '--list'], rc=0).text.splitlines()
     t.ok(len(rows) >= 200, f'{len(rows)} tests')
-    names = [re.match(r'(\w+\.\w+\.\w+): .+ \[(Base|NVM|RDMA) \d[\d.]*\]( \(--abuse\))?( \(--dataloss\))?$', row)
+    names = [re.match(r'(\w+\.\w+\.\w+): .+ \[(Base|Fabrics|NVM|RDMA) \d[\d.]*\]( \(--abuse\))?( \(--dataloss\))?$', row)
              for row in rows]
     t.eq([row for row, name in zip(rows, names) if not name], [], 'lines of another form')
     t.eq({name[1].split('.')[0] for name in names if name[3]}, {'abuse'}, 'families that are asked for')
     names = [name[1] for name in names]
     t.eq(sorted(set(names)), sorted(names), 'names, each once')
-    t.eq({name.split('.')[0] for name in names}, set(FAMILIES))
+    t.eq({name.split('.')[0] for name in names}, {*FAMILIES, 'auth'}, 'families')
     some = run(t, [program('rdconform'), '-l', '-t', 'io.read', '-t', '*.*.nsid_zero'], rc=0).text
     t.ok({row.split(':')[0].rsplit('.', 1)[0] for row in some.splitlines()} > {'io.read', 'io.copy'}, some)
 

@@ -237,7 +237,8 @@ static void a_file_in_use_is_refused(void)
 		check_refused(&cfg, -EBUSY, text);
 		cfg.read_only = true;
 		if (reader)
-			CU_ASSERT_EQUAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, text, sizeof(text)), 0);
+			CU_ASSERT_EQUAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, text, sizeof(text)),
+					0);
 		rdt_bdev_close(&bdev);
 		close(end[0]);
 		close(end[1]);
@@ -276,11 +277,13 @@ static void a_file_read_twice_stays_locked(void)
 	make_file(8192);
 	cfg.read_only = true;
 	for (int i = 0; i < 2; i++)
-		CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev[i], text, sizeof(text)), 0);
+		CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev[i], text, sizeof(text)),
+				      0);
 	cfg.read_only = false;
 	for (int i = 0; i < 2; i++) {
 		/* Our own lock, so that no other process is found to hold it. */
-		CU_ASSERT_EQUAL(rdt_bdev_open(NULL, &cfg, NULL, &writer, text, sizeof(text)), -EAGAIN);
+		CU_ASSERT_EQUAL(rdt_bdev_open(NULL, &cfg, NULL, &writer, text, sizeof(text)),
+				-EAGAIN);
 		CU_ASSERT_PTR_NOT_NULL(strstr(text, "another program uses it"));
 		rdt_bdev_close(&bdev[i]);
 	}

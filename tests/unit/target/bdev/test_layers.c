@@ -73,8 +73,8 @@ static struct stack *stack_new(const char *layers)
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&loop_opts, &s->loop), 0);
 	opts.loop = s->loop;
 	CU_ASSERT_EQUAL_FATAL(rdt_engines_create(&opts, &s->engines, err, sizeof(err)), 0);
-	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &s->config->subsystems[0].namespaces[0], NULL, &s->bdev,
-					    err, sizeof(err)),
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &s->config->subsystems[0].namespaces[0], NULL,
+					    &s->bdev, err, sizeof(err)),
 			      0);
 	for (int i = 0; i < 2; i++)
 		CU_ASSERT_EQUAL_FATAL(rdt_chan_open(s->bdev, s->engines, &s->chan[i]), 0);

@@ -119,7 +119,8 @@ static void server_start_with(struct server *s, uint32_t reactors, uint32_t recv
 	s->cfg.subsystems = &s->subsys;
 	s->cfg.subsystems_count = 1;
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &s->loop), 0);
-	CU_ASSERT_EQUAL_FATAL(rdt_target_create(&s->cfg, NULL, s->loop, &skipping_clock, NULL, &s->t), 0);
+	CU_ASSERT_EQUAL_FATAL(
+		rdt_target_create(&s->cfg, NULL, s->loop, &skipping_clock, NULL, &s->t), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_target_start(s->t), 0);
 	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(s->loop, NULL, &s->fab), 0);
 }
