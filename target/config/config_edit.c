@@ -15,12 +15,12 @@
 /* Returns @buf, or the text of @value itself. */
 static const char *value_text(const json_t *value, char *buf, size_t size)
 {
+	size_t len;
+
 	if (json_is_string(value))
 		return json_string_value(value);
-	if (json_is_integer(value))
-		snprintf(buf, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-	else
-		snprintf(buf, size, "%s", json_is_true(value) ? "true" : "false");
+	len = json_dumpb(value, buf, size, JSON_ENCODE_ANY);
+	buf[len < size ? len : 0] = '\0';
 	return buf;
 }
 

@@ -140,6 +140,18 @@ static void put_scalar(FILE *f, const json_t *value)
 		json_dumpf(value, f, JSON_ENCODE_ANY);
 }
 
+/* A key of a client may be any text: quoted, it cannot become structure. */
+static void put_key(FILE *f, const char *key)
+{
+	json_t *text = is_plain_scalar(key) ? NULL : json_string(key);
+
+	if (text)
+		json_dumpf(text, f, JSON_ENCODE_ANY);
+	else if (is_plain_scalar(key))
+		fputs(key, f);
+	json_decref(text);
+}
+
 static void put_flow(FILE *f, const json_t *value)
 {
 	const char *key, *comma = "";
@@ -150,7 +162,9 @@ static void put_flow(FILE *f, const json_t *value)
 		fputc('{', f);
 		json_object_foreach((json_t *)value, key, part)
 		{
-			fprintf(f, "%s%s: ", comma, key);
+			fputs(comma, f);
+			put_key(f, key);
+			fputs(": ", f);
 			put_flow(f, part);
 			comma = ", ";
 		}
@@ -179,7 +193,9 @@ static void put_block(FILE *f, const json_t *object, int indent)
 
 	json_object_foreach((json_t *)object, key, value)
 	{
-		fprintf(f, "%*s%s:", first ? 0 : indent, "", key);
+		fprintf(f, "%*s", first ? 0 : indent, "");
+		put_key(f, key);
+		fputc(':', f);
 		first = false;
 		if (!json_is_object(json_array_get(value, 0))) {
 			fputc(' ', f);

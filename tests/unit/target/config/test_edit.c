@@ -219,6 +219,16 @@ static void risky_texts(void)
 		{"subsystems:\n- nqn: |-\n    nqn.a\n", RDT_EDIT_ADD,
 		 "[\"subsystems\", {\"nqn\": \"nqn.b\"}]", "{\"nqn\": \"nqn.b\"}", 1,
 		 "subsystems:\n- nqn: |-\n    nqn.a\n- nqn: nqn.b\n"},
+		/* keys of a client do not become structure: this one would be an endless tree */
+		{HEAD, RDT_EDIT_ADD, NS(1) "]", "{\"nsid\": 1, \"x: &a [*a]\\n        y\": 1}", 1,
+		 HEAD "    namespaces:\n      - nsid: 1\n"
+		      "        \"x: &a [*a]\\n        y\": 1\n"},
+		{"subsystems: [{nqn: nqn.a}]\n", RDT_EDIT_ADD, NS(1) "]",
+		 "{\"nsid\": 1, \"x: &a [*a], y\": 1}", 1,
+		 "subsystems: [{nqn: nqn.a, namespaces: [{nsid: 1, \"x: &a [*a], y\": 1}]}]\n"},
+		/* the checks of the configuration say what is wrong with such a value */
+		{HEAD, RDT_EDIT_ADD, NS(1) "]", "{\"nsid\": 1, \"a\": null, \"b\": 1.5}", 1,
+		 HEAD "    namespaces:\n      - nsid: 1\n        a: null\n        b: 1.5\n"},
 	};
 
 	RUN(cases);
