@@ -112,11 +112,12 @@ static void check_device(struct rdi_io *io)
 	uint64_t since = atomic_load(&dev->unusable_since);
 	uint64_t limit = dev->opts.fast_io_fail_tmo_ms * RD_NSEC_PER_MSEC;
 
+	/* Not the cached time of the channel's turn: that may be earlier than @since. */
 	if (state == RDINIT_DEV_FAILED || state == RDINIT_DEV_CLOSED)
 		end_without_path(io, -ENODEV,
 				 "the device has failed: no path to the namespace is left");
 	else if (dev->opts.fast_io_fail_tmo_ms != RDINIT_DEV_NEVER && since &&
-		 rd_loop_now(io->chan->h.loop) - since >= limit)
+		 rd_loop_now_raw(io->chan->h.loop) - since >= limit)
 		end_without_path(io, -ENOTCONN,
 				 "no path to the namespace was usable for fast_io_fail_tmo_ms");
 }

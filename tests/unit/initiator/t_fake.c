@@ -627,7 +627,7 @@ static int fab_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts, 
 
 static uint64_t clock_now(void *arg)
 {
-	return t_fake.now;
+	return t_fake.now += t_fake.step;
 }
 
 static const struct rd_clock clock_ = {.now = clock_now};

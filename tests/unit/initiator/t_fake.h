@@ -56,7 +56,8 @@ struct t_fake {
 	unsigned char *disk;
 
 	/* internal */
-	uint64_t now; /* the virtual clock, ns */
+	uint64_t now;  /* the virtual clock, ns */
+	uint64_t step; /* by which it moves each time it is read, ns */
 	uint32_t next_key;
 	struct t_mr *mr_list;
 	struct t_conn *last_conn[2]; /* the present admin and last I/O connection */

@@ -484,6 +484,32 @@ static void without_a_path_the_options_decide(void)
 	t_dev_free(&d);
 }
 
+/* The loss is noted at a later time than that of the turn in which the command waits again. */
+static void a_loss_is_not_the_end_of_the_time_without_a_path(void)
+{
+	struct t_done rd = {0};
+	unsigned char buf[512];
+	unsigned int i;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.fast_io_fail_tmo_ms = 3000;
+	open_paths(&d, 1);
+	silent = 1u << 1;
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, t_done_fn, &rd), 0);
+	t_dev_settle(&d);
+	t_fake.step = 1;
+	t_fake.down = 1u << 1;
+	t_break(t_conn_to(&t_fake, 1, true), -ECONNRESET);
+	for (i = 0; i < 10; i++) /* the channel learns of it first */
+		CU_ASSERT_TRUE(rdinit_dev_chan_process(d.chan, 0) >= 0);
+	t_dev_pass(&d, 1900);
+	CU_ASSERT_EQUAL(rd.calls, 0);
+	t_dev_pass(&d, 1200);
+	CU_ASSERT_EQUAL(rd.err, -ENOTCONN);
+	t_dev_free(&d);
+}
+
 static void opening_fails_when_each_path_has_failed(void)
 {
 	struct rdinit_uri uri;
@@ -605,6 +631,8 @@ const struct t_case t_dev_lost_cases[] = {
 	{"a command that was sent is aborted", a_command_that_was_sent_is_aborted},
 	{"statuses say whether to try again", statuses_say_whether_to_try_again},
 	{"without a path the options decide", without_a_path_the_options_decide},
+	{"a loss is not the end of the time without a path",
+	 a_loss_is_not_the_end_of_the_time_without_a_path},
 	{"opening fails when each path has failed", opening_fails_when_each_path_has_failed},
 	{"discovery that was stopped connects to nothing",
 	 discovery_that_was_stopped_connects_to_nothing},
