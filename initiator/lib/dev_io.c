@@ -428,8 +428,9 @@ bool rdi_io_overdue(struct rdi_queue *q, struct rdi_req *req)
 	struct rdi_io *io = req->user;
 	uint64_t wait = q->cfg.cmd_timeout_ns;
 
-	if (q->state != RDI_Q_LIVE)
-		return false; /* Connect of the queue */
+	/* Connect of the queue, or its authentication: the user is no struct rdi_io. */
+	if (q->state != RDI_Q_LIVE || req->internal)
+		return false;
 	/* Both halves of a pair are late at the same time; each has its Abort. */
 	if (io->aborts >= (io->op == RDINIT_DEV_COMPARE_WRITE ? 2 : 1))
 		return false;

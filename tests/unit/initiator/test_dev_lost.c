@@ -297,6 +297,18 @@ static void a_command_has_a_time_limit_of_its_own(void)
 	t_dev_free(&d);
 }
 
+/* Such as Authentication Send: its user is no command of the caller. */
+static void a_late_command_of_the_library_itself_ends_the_queue(void)
+{
+	struct rdi_io none = {.index = 0};
+	struct rdi_req req = {.internal = true, .user = &none};
+	struct rdi_queue q = {.state = RDI_Q_LIVE};
+
+	CU_ASSERT_FALSE(rdi_io_overdue(&q, &req));
+	CU_ASSERT_EQUAL(none.limits, 0);
+	CU_ASSERT_EQUAL(none.aborts, 0);
+}
+
 static void both_halves_of_a_pair_are_aborted(void)
 {
 	struct t_done done = {0};
@@ -625,6 +637,8 @@ const struct t_case t_dev_lost_cases[] = {
 	 a_late_command_is_aborted_then_its_path_is_reset},
 	{"three time limits are enough", three_time_limits_are_enough},
 	{"a command has a time limit of its own", a_command_has_a_time_limit_of_its_own},
+	{"a late command of the library itself ends the queue",
+	 a_late_command_of_the_library_itself_ends_the_queue},
 	{"both halves of a pair are aborted", both_halves_of_a_pair_are_aborted},
 	{"a pair reports that the blocks differ", a_pair_reports_that_the_blocks_differ},
 	{"a command that waits is cancelled", a_command_that_waits_is_cancelled},
