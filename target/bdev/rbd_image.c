@@ -202,6 +202,27 @@ static void set_standby(struct rbd_image *img, bool standby)
 	pthread_mutex_unlock(&img->lock);
 }
 
+void rbd_image_lost(struct rbd_image *img)
+{
+	bool lost;
+	char spelled[256];
+
+	pthread_mutex_lock(&img->lock);
+	lost = img->state == RBD_OPEN;
+	if (lost)
+		img->state = RBD_LOST;
+	pthread_mutex_unlock(&img->lock);
+	if (!lost)
+		return;
+	set_standby(img, true); /* until the image is open again, with its lock if it has one */
+	rd_warn(img->log, RD_LOG_BACKEND,
+		"rbd: image %s: the cluster has blocked this rdtarget's connection: another client "
+		"took the image over, or an operator blocked it (ceph osd blocklist ls); hosts are "
+		"sent to other paths, and the image is opened again when that is possible",
+		spell_image(img, spelled, sizeof(spelled)));
+	rbd_job_kick(&img->job, 0);
+}
+
 static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char *text)
 {
 	char spelled[256];
@@ -234,6 +255,69 @@ static void break_lock(struct rbd_image *img)
 	rbd_lock_get_owners_cleanup(&owner, count);
 }
 
+/* Unless the claim has changed since. */
+static void end_take(struct rbd_image *img)
+{
+	enum rdt_claim take = RDT_CLAIM_TAKE;
+
+	atomic_compare_exchange_strong(&img->claim, &take, RDT_CLAIM_WAIT);
+}
+
+/* The image has the lock that it was told to take, unless another client has broken it. A claim
+ * that stayed would break the lock of the gateway that is told to take it next. */
+static void take_again(struct rbd_image *img)
+{
+	int owner = 0, rc = rbd_is_exclusive_lock_owner(img->image, &owner);
+	char spelled[256];
+
+	if (rc == -ESHUTDOWN || (!rc && !owner)) {
+		rbd_image_lost(img); /* the claim stays for the next connection */
+	} else if (!rc) {
+		end_take(img);
+		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: its lock is held here already",
+			  spell_image(img, spelled, sizeof(spelled)));
+	}
+}
+
+static void tell_not_locked(struct rbd_image *img, int rc)
+{
+	char text[160];
+
+	if (rc == -EROFS || rc == -EBUSY || rc == -EAGAIN) {
+		tell_lock(img, RBD_SAID_STANDBY,
+			  "another client holds its lock; hosts are sent to other paths until it "
+			  "is free");
+		return;
+	}
+	snprintf(text, sizeof(text), "its lock cannot be taken: %s%s; hosts cannot use it here",
+		 strerror(-rc),
+		 rc == -EINVAL ? "; \"lock: exclusive\" needs the image's feature exclusive-lock "
+				 "(rbd feature enable)"
+			       : "");
+	tell_lock(img, RBD_SAID_FAILED, text);
+}
+
+static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
+{
+	int rc;
+
+	if (claim == RDT_CLAIM_TAKE)
+		break_lock(img);
+	rc = rbd_lock_acquire(img->image, RBD_LOCK_MODE_EXCLUSIVE);
+	if (rc == -ESHUTDOWN) {
+		rbd_image_lost(img); /* the claim stays for the next connection */
+		return;
+	}
+	if (claim == RDT_CLAIM_TAKE)
+		end_take(img);
+	if (rc) {
+		tell_not_locked(img, rc);
+		return;
+	}
+	tell_lock(img, RBD_SAID_HELD, "its lock is held here");
+	set_standby(img, false);
+}
+
 /*
  * With "lock: exclusive" one gateway at a time serves the image. A holder refuses others at once;
  * one that is gone loses the lock by Ceph's rules, after half a minute at most.
@@ -250,23 +334,11 @@ static void settle_lock(struct rbd_image *img)
 		if (!standby)
 			rbd_lock_release(img->image);
 		tell_lock(img, RBD_SAID_YIELDED, "its lock was given up");
-		return;
+	} else if (standby) {
+		acquire_lock(img, claim);
+	} else if (claim == RDT_CLAIM_TAKE) {
+		take_again(img);
 	}
-	if (!standby)
-		return;
-	if (claim == RDT_CLAIM_TAKE) {
-		break_lock(img);
-		atomic_compare_exchange_strong(&img->claim, &claim, RDT_CLAIM_WAIT);
-	}
-	if (rbd_lock_acquire(img->image, RBD_LOCK_MODE_EXCLUSIVE)) {
-		tell_lock(
-			img, RBD_SAID_STANDBY,
-			"another client holds its lock; hosts are sent to other paths until it is "
-			"free");
-		return;
-	}
-	tell_lock(img, RBD_SAID_HELD, "its lock is held here");
-	set_standby(img, false);
 }
 
 /* When the job of an open image runs again. */
@@ -386,27 +458,6 @@ static void leave_connection(struct rbd_image *img)
 	if (img->state == RBD_LOST)
 		img->state = RBD_OPENING;
 	pthread_mutex_unlock(&img->lock);
-	rbd_job_kick(&img->job, 0);
-}
-
-void rbd_image_lost(struct rbd_image *img)
-{
-	bool lost;
-	char spelled[256];
-
-	pthread_mutex_lock(&img->lock);
-	lost = img->state == RBD_OPEN;
-	if (lost)
-		img->state = RBD_LOST;
-	pthread_mutex_unlock(&img->lock);
-	if (!lost)
-		return;
-	set_standby(img, true); /* until the image is open again, with its lock if it has one */
-	rd_warn(img->log, RD_LOG_BACKEND,
-		"rbd: image %s: the cluster has blocked this rdtarget's connection: another client "
-		"took the image over, or an operator blocked it (ceph osd blocklist ls); hosts are "
-		"sent to other paths, and the image is opened again when that is possible",
-		spell_image(img, spelled, sizeof(spelled)));
 	rbd_job_kick(&img->job, 0);
 }
 

@@ -82,7 +82,13 @@ enum rbd_state {
 	RBD_CLOSING, /* to be closed and freed */
 };
 
-enum rbd_lock_said { RBD_SAID_NOTHING, RBD_SAID_HELD, RBD_SAID_STANDBY, RBD_SAID_YIELDED };
+enum rbd_lock_said {
+	RBD_SAID_NOTHING,
+	RBD_SAID_HELD,
+	RBD_SAID_STANDBY,
+	RBD_SAID_YIELDED,
+	RBD_SAID_FAILED
+};
 
 struct rbd_image {
 	struct rdt_bdev bdev;

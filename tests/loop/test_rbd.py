@@ -239,6 +239,14 @@ def gateways(t, image):
     return pair
 
 
+@test
+def an_image_that_cannot_be_locked_says_why(t):
+    image = cluster().image('8M', '--image-feature', 'layering')
+    target = serve(t, [cluster().namespace(1, image, rbd={'lock': 'exclusive'})])
+    target.expect(r'its lock cannot be taken: Invalid argument; "lock: exclusive" needs the image\'s feature '
+                  r'exclusive-lock')
+
+
 @iwarp_only
 @test
 def the_gateway_without_the_lock_sends_hosts_to_the_other(t):
@@ -268,6 +276,35 @@ def a_group_is_moved_by_command_under_verified_io(t):
     dev.goes_on()
     t.eq(dev.count('errors'), 0, 'errors')
     dev.finish()
+
+
+@test
+def a_command_to_take_what_the_gateway_has_does_not_take_it_back_later(t):
+    pair = gateways(t, cluster().image('16M'))
+    dev = Device(t, [x.uri() for x in pair])
+    dev.proc.expect(r'^event path 1 live')
+    with control(t, 'gateway0') as c:
+        c.call('ana.claim', group=1, action='take')
+    pair[0].expect(r'its lock is held here already')
+    since = pair[0].mark()
+    with control(t, 'gateway1') as c:
+        c.call('ana.claim', group=1, action='take')
+    pair[0].expect(r'another client holds its lock', since=since)
+    dev.goes_on()
+    dev.finish()
+
+
+@test
+def a_gateway_without_the_lock_connects_again_when_it_was_blocked(t):
+    image = cluster().image('8M')
+    pair = gateways(t, image)
+    since = pair[1].mark()
+    for address in cluster().watchers(image):
+        cluster().block(address)
+    pair[1].expect(r"blocked this rdtarget's connection", since=since)
+    pair[0].stop()
+    pair[1].expect(r'is open again', since=since)
+    pair[1].expect(r'its lock is held here', since=since)
 
 
 @test
