@@ -249,6 +249,12 @@ static void start_work(struct rdt_qpair *qp, enum rdt_auth_state state)
 		rd_timer_stop(qp->reactor->loop, &qp->timer);
 }
 
+void rdt_auth_hang_up(struct rdt_qpair *qp)
+{
+	if (qp->auth && is_working(qp->auth))
+		rdt_auth_work_cancel(&qp->reactor->target->auth_pool, &qp->auth->job);
+}
+
 /* Has the host failed too often? */
 static bool refuse_guess(struct rdt_qpair *qp)
 {

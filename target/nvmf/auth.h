@@ -72,6 +72,8 @@ enum rdt_exec rdt_auth_received(struct rdt_req *req, const uint8_t *msg, size_t 
  * -EMSGSIZE: it is longer than @size, and stays the next one; -EBUSY: a thread computes.
  */
 int rdt_auth_fetch(struct rdt_qpair *qp, uint8_t *buf, size_t size);
+/* @qp is closing: a computation for it that no thread has begun is left out. */
+void rdt_auth_hang_up(struct rdt_qpair *qp);
 void rdt_auth_fini(struct rdt_qpair *qp); /* @qp is freed; may be repeated */
 
 /* ---- auth_keys.c: the keys of a subsystem's hosts. Any thread. ---- */

@@ -67,6 +67,14 @@ static int run_auth_job(struct rdt_auth_pool *pool, struct rdt_qpair *qp)
 	return rc ? rc : nvmf_auth_dh_public(a->pair, a->sent.group, a->dhv);
 }
 
+/* pool->lock is held. */
+static void unqueue_job(struct rdt_auth_pool *pool, struct rdt_auth_job *job)
+{
+	TAILQ_REMOVE(&pool->jobs, job, link);
+	job->waiting = false;
+	pool->waiting--;
+}
+
 static void *auth_thread(void *arg)
 {
 	struct rdt_auth_pool *pool = arg;
@@ -75,13 +83,12 @@ static void *auth_thread(void *arg)
 	setpriority(PRIO_PROCESS, 0, NICE); /* of this thread */
 	pthread_mutex_lock(&pool->lock);
 	for (;;) {
-		while (!pool->stop && STAILQ_EMPTY(&pool->jobs))
+		while (!pool->stop && TAILQ_EMPTY(&pool->jobs))
 			pthread_cond_wait(&pool->more, &pool->lock);
 		if (pool->stop)
 			break;
-		job = STAILQ_FIRST(&pool->jobs);
-		STAILQ_REMOVE_HEAD(&pool->jobs, link);
-		pool->waiting--;
+		job = TAILQ_FIRST(&pool->jobs);
+		unqueue_job(pool, job);
 		pthread_mutex_unlock(&pool->lock);
 		job->err = run_auth_job(pool, job->qp);
 		rd_loop_post(job->qp->reactor->loop, &job->msg);
@@ -115,7 +122,8 @@ int rdt_auth_work(struct rdt_auth_pool *pool, struct rdt_auth_job *job)
 	} else if (pool->waiting >= RDT_AUTH_JOBS) {
 		err = -EBUSY;
 	} else {
-		STAILQ_INSERT_TAIL(&pool->jobs, job, link);
+		TAILQ_INSERT_TAIL(&pool->jobs, job, link);
+		job->waiting = true;
 		pool->waiting++;
 		pthread_cond_signal(&pool->more);
 	}
@@ -123,11 +131,26 @@ int rdt_auth_work(struct rdt_auth_pool *pool, struct rdt_auth_job *job)
 	return err;
 }
 
+void rdt_auth_work_cancel(struct rdt_auth_pool *pool, struct rdt_auth_job *job)
+{
+	bool found;
+
+	pthread_mutex_lock(&pool->lock);
+	found = job->waiting;
+	if (found)
+		unqueue_job(pool, job);
+	pthread_mutex_unlock(&pool->lock);
+	if (!found)
+		return;
+	job->err = -ECANCELED;
+	rd_loop_post(job->qp->reactor->loop, &job->msg);
+}
+
 void rdt_auth_pool_init(struct rdt_auth_pool *pool)
 {
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_cond_init(&pool->more, NULL);
-	STAILQ_INIT(&pool->jobs);
+	TAILQ_INIT(&pool->jobs);
 }
 
 void rdt_auth_pool_fini(struct rdt_auth_pool *pool)

@@ -23,10 +23,13 @@ struct rdt_target;
 #define RDT_AUTH_JOBS    1024u /* that wait at a time; each queue pair has one at most */
 
 struct rdt_auth_job { /* embedded in a transaction, which outlives it */
-	STAILQ_ENTRY(rdt_auth_job) link;
+	TAILQ_ENTRY(rdt_auth_job) link;
+	bool waiting;      /* in pool->jobs; guarded by pool->lock */
 	struct rd_msg msg; /* posted to the queue pair's reactor at the end; @fn is the caller's */
 	struct rdt_qpair *qp;
-	int err; /* the outcome: 0; -EBADMSG: the host's value is no public value; -EIO; -EINVAL */
+	/* the outcome: 0; -EBADMSG: the host's value is no public value; -EIO; -EINVAL; -ECANCELED
+	 */
+	int err;
 };
 
 /* The key pair of a controller, made for the first of its queues that needs one. */
@@ -38,7 +41,7 @@ struct rdt_auth_pair {
 struct rdt_auth_pool {
 	pthread_mutex_t lock; /* guards all of this, and ctrl->auth_pair; a leaf lock */
 	pthread_cond_t more;
-	STAILQ_HEAD(, rdt_auth_job) jobs;
+	TAILQ_HEAD(, rdt_auth_job) jobs;
 	unsigned int waiting;
 	unsigned int threads_count;
 	bool stop;
@@ -52,5 +55,10 @@ void rdt_auth_pool_fini(struct rdt_auth_pool *pool); /* no reactor runs; waits f
  * the session key. Any thread. Returns 0; -EBUSY: too many jobs wait; -EAGAIN: no thread started.
  */
 int rdt_auth_work(struct rdt_auth_pool *pool, struct rdt_auth_job *job);
+/*
+ * Nobody needs the outcome of @job any more. If no thread has begun it, none will, and its message
+ * is posted now; otherwise nothing happens. Any thread; before @job->msg is executed.
+ */
+void rdt_auth_work_cancel(struct rdt_auth_pool *pool, struct rdt_auth_job *job);
 
 #endif /* RDT_AUTH_WORK_H */

@@ -360,6 +360,7 @@ void rdt_qpair_end(struct rdt_qpair *qp, enum rdt_end end, const char *reason)
 	/* Requests that only this queue pair uses end now; the others when they return. */
 	RDT_FOREACH_REQ (req, qp)
 		rdt_req_hang_up(req);
+	rdt_auth_hang_up(qp);
 	rdt_fence_queue_closed(qp);
 	rdt_qpair_check(qp);
 }

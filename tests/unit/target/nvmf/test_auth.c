@@ -50,20 +50,28 @@ static void auth_env_new(struct auth_env *e)
 }
 
 /* Authentication Send (@fctype 5) or Receive (6). */
-static uint16_t auth_cmd(struct t_conn *c, uint8_t fctype, void *data, uint32_t len)
+static void fill_auth_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t fctype, void *data,
+			  uint32_t len)
 {
 	struct nvmf_auth_sqe auth;
-	struct nvme_sqe sqe;
-	struct t_answer a;
 
-	t_sqe(c, &sqe, NVMF_OPCODE, data, len);
-	memcpy(&auth, &sqe, sizeof(auth));
+	t_sqe(c, sqe, NVMF_OPCODE, data, len);
+	memcpy(&auth, sqe, sizeof(auth));
 	auth.fctype = fctype;
 	auth.spsp0 = NVMF_AUTH_SPSP0;
 	auth.spsp1 = NVMF_AUTH_SPSP1;
 	auth.secp = NVMF_AUTH_SECP;
 	auth.len = htole32(len);
-	memcpy(&sqe, &auth, sizeof(sqe));
+	memcpy(sqe, &auth, sizeof(*sqe));
+}
+
+/* Returns the status. */
+static uint16_t auth_cmd(struct t_conn *c, uint8_t fctype, void *data, uint32_t len)
+{
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	fill_auth_sqe(c, &sqe, fctype, data, len);
 	a = t_exec(c, &sqe);
 	return t_status(&a);
 }
@@ -253,6 +261,39 @@ static void replaced_keys(void)
 	t_env_free(e.env);
 }
 
+/* With threads that do not run, so that the computation is not begun. */
+static void closes_while_computation_waits(void)
+{
+	uint8_t msg[NVMF_AUTH_TRANSFER];
+	struct nvmf_auth_negotiate dh = offer;
+	struct nvme_sqe sqe;
+	struct auth_env e;
+	struct t_conn *c[2];
+	bool gone[2] = {false, false};
+
+	auth_env_new(&e);
+	dh.groups[0] = e.entry[0].groups[0] = NVMF_AUTH_FFDHE8192;
+	e.env->t->auth_pool.threads_count = RDT_AUTH_THREADS;
+	for (int i = 0; i < 2; i++) {
+		c[i] = connected(&e);
+		c[i]->gone = &gone[i];
+		fill_auth_sqe(c[i], &sqe, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&dh, msg));
+		t_send(c[i], &sqe, NULL, 0);
+		t_turn(e.env);
+	}
+	CU_ASSERT_EQUAL(e.env->t->auth_pool.waiting, 2);
+	rdt_qpair_close(&c[0]->qp, "test");
+	t_turn(e.env);
+	CU_ASSERT(gone[0]);
+	CU_ASSERT(!gone[1]);
+	CU_ASSERT_EQUAL(e.env->t->auth_pool.waiting, 1);
+	rdt_qpair_close(&c[1]->qp, "test");
+	t_turn(e.env);
+	CU_ASSERT_FATAL(gone[1]);
+	e.env->t->auth_pool.threads_count = 0;
+	t_env_free(e.env);
+}
+
 /* One failure; true: its host was not even asked for a proof. */
 static bool guess_from(struct auth_env *e, const char *text)
 {
@@ -295,6 +336,7 @@ const struct t_case t_auth_cases[] = {
 	{"a queue pair lives after it", lives_after_it},
 	{"a queue pair closes 100 ms after a failure", closes_after_a_failure},
 	{"a queue pair that does not authenticate closes", closes_without_it},
+	{"a queue pair closes while its computation waits", closes_while_computation_waits},
 	{"a live queue pair stays when it is not finished", unfinished_again},
 	{"replaced keys are accepted for 300 s", replaced_keys},
 	{"guesses are limited", guesses_are_limited},
