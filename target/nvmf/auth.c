@@ -453,6 +453,12 @@ static bool make_transaction(struct rdt_qpair *qp)
 	return qp->auth;
 }
 
+/* Messages change nothing then, so that they cannot keep the queue pair open. */
+static bool has_failed(const struct rdt_auth *a)
+{
+	return a->state == RDT_AUTH_FAILURE || a->state == RDT_AUTH_DELAY;
+}
+
 static void dispatch(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 {
 	enum rdt_auth_state state = qp->auth->state;
@@ -478,7 +484,7 @@ enum rdt_exec rdt_auth_received(struct rdt_req *req, const uint8_t *msg, size_t 
 {
 	struct rdt_qpair *qp = req->qp;
 
-	if (!make_transaction(qp) || qp->auth->state == RDT_AUTH_DELAY)
+	if (!make_transaction(qp) || has_failed(qp->auth))
 		return RDT_EXEC_DONE;
 	if (is_working(qp->auth)) {
 		req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);

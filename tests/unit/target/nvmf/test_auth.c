@@ -221,6 +221,36 @@ static void closes_without_it(void)
 	t_env_free(e.env);
 }
 
+/* They do not give it more time, and are no more failures. */
+static void messages_after_a_failure(void)
+{
+	uint8_t msg[NVMF_AUTH_TRANSFER];
+	struct nvmf_auth_negotiate unusable = offer;
+	struct auth_env e;
+	struct t_conn *c;
+	bool gone = false;
+
+	auth_env_new(&e);
+	c = connected(&e);
+	c->gone = &gone;
+	unusable.hashes[0] = NVMF_AUTH_SHA512;
+	auth_cmd(c, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&unusable, msg));
+	for (int i = 0; i < 2; i++) {
+		t_advance(e.env, 50 * RD_NSEC_PER_SEC);
+		CU_ASSERT_FATAL(!gone);
+		auth_cmd(c, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&offer, msg));
+	}
+	CU_ASSERT_EQUAL(atomic_load(&e.env->t->subsys[0]->auth_failures), 1);
+	t_advance(e.env, 21 * RD_NSEC_PER_SEC);
+	CU_ASSERT(gone);
+	gone = false;
+	c = connected(&e);
+	auth_cmd(c, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&unusable, msg));
+	auth_cmd(c, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&offer, msg));
+	CU_ASSERT_EQUAL(receive(c, msg), NVMF_AUTH_HASH_NOT_USABLE);
+	t_env_free(e.env);
+}
+
 static void unfinished_again(void)
 {
 	uint8_t msg[NVMF_AUTH_TRANSFER];
@@ -336,6 +366,7 @@ const struct t_case t_auth_cases[] = {
 	{"a queue pair lives after it", lives_after_it},
 	{"a queue pair closes 100 ms after a failure", closes_after_a_failure},
 	{"a queue pair that does not authenticate closes", closes_without_it},
+	{"messages after a failure do not prolong it", messages_after_a_failure},
 	{"a queue pair closes while its computation waits", closes_while_computation_waits},
 	{"a live queue pair stays when it is not finished", unfinished_again},
 	{"replaced keys are accepted for 300 s", replaced_keys},
