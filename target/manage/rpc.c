@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "target/nvmf/target.h"
+#include "show.h"
 
 static const struct rdt_rpc_method *const method_lists[] = {
 	rdt_rpc_show_methods, rdt_rpc_host_methods,   rdt_rpc_stats_methods, rdt_rpc_config_methods,
@@ -86,10 +87,11 @@ static struct rdt_rpc_client *call_ended(struct rdt_rpc_call *call)
 static void announce_call(const struct rdt_rpc_call *call, const char *result)
 {
 	if (call->method->changes && call->client)
-		rdt_announce(call->rpc->target, "call", "{s:s, s:I, s:i, s:s}", "method",
+		rdt_announce(call->rpc->target, "call", "{s:s, s:I, s:i, s:o}", "method",
 			     call->method->name, "uid",
 			     (json_int_t)rdt_rpc_client_uid(call->client), "pid",
-			     (int)rdt_rpc_client_pid(call->client), "result", result);
+			     (int)rdt_rpc_client_pid(call->client), "result",
+			     rdt_show_text(result));
 }
 
 void rdt_rpc_result_text(struct rdt_rpc_call *call, const char *result)
@@ -130,20 +132,21 @@ void rdt_rpc_result(struct rdt_rpc_call *call, json_t *result)
 	free(text);
 }
 
+/* Texts may have been cut within a character. */
 static json_t *error_message(json_t *id, enum rdt_rpc_error error, const char *text,
 			     const char *field, const char *value, const char *hint)
 {
 	json_t *data = json_pack("{s:s}", "name", rpc_errors[error].name);
 
 	if (field)
-		json_object_set_new(data, "field", json_string(field));
+		json_object_set_new(data, "field", rdt_show_text(field));
 	if (value)
-		json_object_set_new(data, "value", json_string(value));
+		json_object_set_new(data, "value", rdt_show_text(value));
 	if (hint)
 		json_object_set_new(data, "hint", json_string(hint));
-	return json_pack("{s:s, s:o, s:{s:i, s:s, s:o}}", "jsonrpc", "2.0", "id",
+	return json_pack("{s:s, s:o, s:{s:i, s:o, s:o}}", "jsonrpc", "2.0", "id",
 			 id ? json_incref(id) : json_null(), "error", "code",
-			 rpc_errors[error].code, "message", text, "data", data);
+			 rpc_errors[error].code, "message", rdt_show_text(text), "data", data);
 }
 
 void rdt_rpc_error(struct rdt_rpc_call *call, enum rdt_rpc_error error, const char *field,

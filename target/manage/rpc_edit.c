@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "util/sockaddr.h"
+#include "util/utf8.h"
 #include "nvmf/wire.h"
 #include "target/config/config.h"
 #include "target/config/tgt_limits.h"
@@ -222,6 +223,8 @@ static char *describe_change(const struct rdt_rpc_call *call)
 	json_decref(params);
 	if (asprintf(&all, "%s %.*s", call->method->name, WHAT_TEXT, text ? text : "") < 0)
 		all = NULL;
+	else
+		rd_mask_control(all, strlen(all)); /* a character may have been cut */
 	free(text);
 	return all;
 }

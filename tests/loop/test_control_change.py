@@ -202,6 +202,20 @@ def a_change_is_refused(t, name, method, params, field, value, says):
     exercise(target, nsid=3)
 
 
+@each(('even', ''), ('odd', 'x'))
+def what_is_cut_within_a_character_is_told(t, before):
+    """Texts are cut at a number of bytes: at each of two neighbouring ones, that is within a character."""
+    _, path = controlled(t, [memory(t)])
+    with Control(path) as c, Control(path) as watcher:
+        watcher.call('events.watch')
+        e = refused(t, 'invalid', c.call, 'ana.set', group=1, state=before + 'ä' * 100)
+        t.match('none of optimized', e.message)
+        t.eq(watcher.answer()['params']['fields']['result'], e.message, 'event of the call')
+        c.call('subsystem.set_hosts', nqn=NQN, hosts=[f'nqn.2024-01.test:{before}{n}' + 'ä' * 90 for n in range(3)])
+        events = [watcher.answer()['params'] for _ in range(2)]
+        t.eq(sorted(e['name'] for e in events), ['call', 'reload'], 'events of the change')
+
+
 # ---- the file ----
 
 def commented(t):
