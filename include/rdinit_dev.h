@@ -385,7 +385,8 @@ int rdinit_dev_close(struct rdinit_dev *dev);
  * @brief Free a device in any state, without the shutdown of rdinit_dev_close().
  *
  * Free the channels first: what is left when this function is called keeps the device alive, and
- * the device ends with its last channel. Not from an event callback.
+ * the device ends with its last channel. No event callback runs any more; the callback of
+ * rdinit_dev_open_async(), if it has not run, runs now with -ECANCELED. Not from an event callback.
  *
  * @param dev Pointer to the handle; set to NULL. NULL and a pointer to NULL are allowed.
  */

@@ -217,10 +217,16 @@ int rdinit_dev_open(struct rdinit_dev *dev)
 	struct rdi_sync sync = {.done = false};
 	int rc = rdinit_dev_open_async(dev, rdi_sync_done, &sync);
 
-	while (!rc && !sync.done)
-		rc = dev_process(dev, __func__, -1);
 	if (rc)
 		return rc;
+	while (!rc && !sync.done)
+		rc = dev_process(dev, __func__, -1);
+	if (!sync.done) {
+		pthread_mutex_lock(&dev->lock);
+		dev->open_fn = NULL; /* @sync ends here */
+		pthread_mutex_unlock(&dev->lock);
+		return rc;
+	}
 	return sync.c.err ? rdi_fail_completion(__func__, &sync.c) : 0;
 }
 
@@ -317,8 +323,6 @@ static void dev_destroy(struct rdinit_dev *dev)
 {
 	unsigned int i, n = atomic_load(&dev->n_paths);
 
-	dev->opts.event_fn = NULL;
-	dev->open_fn = NULL;
 	rdi_discovery_free(&dev->discovery);
 	for (i = 0; i < n; i++)
 		rdi_path_free(&dev->paths[i]);
@@ -338,7 +342,12 @@ void rdi_dev_let_go(struct rdinit_dev *dev, bool channel)
 
 	pthread_mutex_lock(&dev->lock);
 	dev->n_chans -= channel;
-	dev->released |= !channel;
+	if (!channel) {
+		/* What is left of it works for its channels only. */
+		dev->released = true;
+		dev->opts.event_fn = NULL;
+		rdi_dev_report_open(dev, -ECANCELED, 0, "the device was freed");
+	}
 	last = dev->released && dev->n_chans == 0;
 	pthread_mutex_unlock(&dev->lock);
 	if (last)

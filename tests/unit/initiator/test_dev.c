@@ -278,6 +278,35 @@ static void handles_are_freed_in_any_order(void)
 	rdinit_dev_chan_free(NULL);
 }
 
+/* What the events and the callback refer to is often freed next. */
+static void a_freed_device_calls_back_no_more(void)
+{
+	struct t_done opened = {0};
+	struct rdinit_uri uri;
+	unsigned int before;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_dev_open(&d, 1);
+	rdinit_dev_free(&d.dev);
+	before = d.n_events;
+	t_break(t_conn_to(&t_fake, 1, true), -ECONNRESET);
+	CU_ASSERT_TRUE(rdinit_dev_chan_process(d.chan, 0) >= 0);
+	CU_ASSERT_TRUE(rdinit_dev_chan_process(d.chan, 0) >= 0);
+	CU_ASSERT_EQUAL(d.n_events, before);
+	rdinit_dev_chan_free(&d.chan);
+	/* But opening has its one answer. */
+	t_dev_init(&d);
+	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
+	rdinit_uri_init(&uri);
+	rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri);
+	CU_ASSERT_EQUAL(rdinit_dev_add_path(d.dev, &uri, NULL), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_open_async(d.dev, t_done_fn, &opened), 0);
+	rdinit_dev_free(&d.dev);
+	CU_ASSERT_EQUAL(opened.calls, 1);
+	CU_ASSERT_EQUAL(opened.err, -ECANCELED);
+}
+
 static void free_chan(void *user, const struct rdinit_completion *c)
 {
 	struct t_dev *d = user;
@@ -435,6 +464,7 @@ const struct t_case t_dev_cases[] = {
 	{"a full channel takes a synchronous call", a_full_channel_takes_a_synchronous_call},
 	{"commands end with the channel", commands_end_with_the_channel},
 	{"handles are freed in any order", handles_are_freed_in_any_order},
+	{"a freed device calls back no more", a_freed_device_calls_back_no_more},
 	{"a callback may free the channel", a_callback_may_free_the_channel},
 	{"channels are limited", channels_are_limited},
 	{"registered buffers survive a reconnect", registered_buffers_survive_a_reconnect},
