@@ -78,6 +78,7 @@ static void ns_shown(struct rdt_ns *ns)
 	rd_notice(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: added, %llu blocks",
 		  ns->subsys->nqn, ns->nsid, (unsigned long long)ns->blocks);
 	announce_ns(ns, "namespace-added");
+	rdt_opening_joined(ns);
 	control_finished(ns, 0, "");
 }
 

@@ -61,7 +61,8 @@ static void backends_changed(struct rd_msg *msg)
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
 		struct rdt_ns *ns = t->ns[i];
 
-		if (!ns || !ns->bdev || !rdt_bdev_take_changed(ns->bdev))
+		if (!ns || !ns->bdev || ns->state == RDT_NS_JOINING ||
+		    !rdt_bdev_take_changed(ns->bdev))
 			continue;
 		if (ns->state == RDT_NS_OPENING)
 			look_again(t, ns);
@@ -84,6 +85,12 @@ void rdt_opening_standby(struct rdt_target *t)
 	}
 	for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++)
 		rdt_ana_standby(t, g, standby[g]);
+}
+
+void rdt_opening_joined(struct rdt_ns *ns)
+{
+	if (atomic_load(&rdt_bdev_base(ns->bdev)->changed))
+		backend_changed(ns->subsys->target);
 }
 
 void rdt_opening_watch(struct rdt_ns *ns)

@@ -24,6 +24,9 @@ int rdt_opening_wait(struct rdt_target *t, uint64_t timeout_ns);
 /* Have the namespace appear once its backend is open; it is in state RDT_NS_OPENING. */
 void rdt_opening_watch(struct rdt_ns *ns);
 
+/* The namespace is LIVE: follow changes of its storage that came while reactors opened channels. */
+void rdt_opening_joined(struct rdt_ns *ns);
+
 /* Tell hosts which ANA groups have storage that another gateway has. After a namespace of such a
  * group was removed; changes of backends are followed anyway. */
 void rdt_opening_standby(struct rdt_target *t);

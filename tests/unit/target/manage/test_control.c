@@ -501,6 +501,27 @@ static void opened_later(void)
 	t_pair_free(&p);
 }
 
+static void resized_while_added(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ns_config cfg = new_config(7);
+	struct t_disk *d;
+	struct outcome o;
+
+	d = add_opening(&p, &cfg, &o);
+	d->open_rc = 0;
+	rdt_bdev_changed(&d->bdev);
+	while (the_ns(&p, 7)->state == RDT_NS_OPENING && t_pump(p.env))
+		;
+	CU_ASSERT_EQUAL(the_ns(&p, 7)->state, RDT_NS_JOINING);
+	d->bdev.size = 32 * 512; /* the storage has become smaller meanwhile */
+	rdt_bdev_changed(&d->bdev);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(the_ns(&p, 7)->state, RDT_NS_LIVE);
+	CU_ASSERT_EQUAL(the_ns(&p, 7)->blocks, 32);
+	t_pair_free(&p);
+}
+
 static void removed_while_opened(void)
 {
 	struct t_pair p = t_pair_new();
@@ -555,6 +576,7 @@ const struct t_case t_control_cases[] = {
 	{"a namespace grows and shrinks under I/O", resize},
 	{"two hundred rounds of add and remove", rounds},
 	{"a namespace whose storage is opened later appears then", opened_later},
+	{"it is resized while the reactors open it", resized_while_added},
 	{"it is removed before that", removed_while_opened},
 	{"storage of another gateway makes its ANA group inaccessible", storage_of_another_gateway},
 	{NULL, NULL},
