@@ -34,9 +34,18 @@ static const char *spell_image(const struct rbd_image *img, char *buf, size_t si
 
 /* ---- closing ---- */
 
+static void wait_idle(struct rbd_image *img)
+{
+	pthread_mutex_lock(&img->lock);
+	while (atomic_load(&img->inflight))
+		pthread_cond_wait(&img->idle, &img->lock);
+	pthread_mutex_unlock(&img->lock);
+}
+
 /* Waits for the network as long as it takes. */
 static void close_image(struct rbd_image *img, bool dead)
 {
+	wait_idle(img);
 	if (img->watched)
 		rbd_update_unwatch(img->image, img->watch);
 	img->watched = false;
@@ -442,16 +451,43 @@ static void watch_progress(struct rbd_image *img)
 	}
 }
 
+static void idle_read_done(rbd_completion_t completion, void *arg)
+{
+	struct rbd_image *img = arg;
+	ssize_t rc = rbd_aio_get_return_value(completion);
+
+	rbd_aio_release(completion);
+	atomic_fetch_add(&img->completed, 1);
+	if (rc == -ESHUTDOWN)
+		rbd_image_lost(img);
+	/* With the lock: the image may be freed as soon as nothing is in flight. */
+	pthread_mutex_lock(&img->lock);
+	atomic_fetch_sub(&img->inflight, 1);
+	pthread_cond_broadcast(&img->idle);
+	pthread_mutex_unlock(&img->lock);
+}
+
+/* Only I/O shows that the cluster has blocked the connection. Without it hosts would be told that
+ * this path works, while another gateway serves the image. */
+static void read_when_idle(struct rbd_image *img)
+{
+	rbd_completion_t c;
+
+	if (atomic_load(&img->inflight) || rbd_aio_create_completion(img, idle_read_done, &c))
+		return;
+	atomic_fetch_add(&img->inflight, 1);
+	if (rbd_aio_read(img->image, 0, sizeof(img->idle_buf), img->idle_buf, c)) {
+		rbd_aio_release(c);
+		rbd_image_put_io(img);
+	}
+}
+
 /* ---- lost ---- */
 
 /* Blocked by the cluster, for example because another gateway has broken the lock. The librados
  * connection is of no more use; I/O ends with -ESHUTDOWN meanwhile. */
 static void leave_connection(struct rbd_image *img)
 {
-	pthread_mutex_lock(&img->lock);
-	while (atomic_load(&img->inflight))
-		pthread_cond_wait(&img->idle, &img->lock);
-	pthread_mutex_unlock(&img->lock);
 	close_image(img, true);
 	img->lock_said = RBD_SAID_NOTHING;
 	pthread_mutex_lock(&img->lock);
@@ -475,6 +511,7 @@ static void run_image(struct rbd_job *job)
 		refresh_size(img);
 		watch_progress(img);
 		settle_lock(img);
+		read_when_idle(img);
 		rbd_job_kick(job, look_after(img));
 		break;
 	case RBD_LOST:

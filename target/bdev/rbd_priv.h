@@ -129,6 +129,7 @@ struct rbd_image {
 	uint64_t looked_at; /* @completed at the last look */
 	uint64_t moved_ns;  /* when it had changed */
 	enum rbd_lock_said lock_said;
+	char idle_buf[512]; /* of the read that is in flight while there is no other I/O */
 };
 
 int rbd_image_new(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg,

@@ -279,6 +279,18 @@ def a_group_is_moved_by_command_under_verified_io(t):
 
 
 @test
+def a_gateway_without_io_notices_that_another_one_took_over(t):
+    pair = gateways(t, cluster().image('8M'))
+    since = pair[0].mark()
+    with control(t, 'gateway1') as c:
+        c.call('ana.claim', group=1, action='take')
+    pair[0].expect(r"blocked this rdtarget's connection", since=since)
+    pair[0].expect(r'another client holds its lock', since=since)
+    with control(t, 'gateway0') as c:
+        t.eq([ns['standby'] for ns in c.call('namespace.list')['namespaces']], [True])
+
+
+@test
 def a_command_to_take_what_the_gateway_has_does_not_take_it_back_later(t):
     pair = gateways(t, cluster().image('16M'))
     dev = Device(t, [x.uri() for x in pair])
