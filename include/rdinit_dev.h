@@ -400,8 +400,9 @@ void rdinit_dev_free(struct rdinit_dev **dev);
  * @param out Receives the handle, which the caller frees with rdinit_dev_chan_free(); NULL on
  *            error.
  * @return 0; -EINVAL (an argument is NULL), -ENOTCONN (the device was never usable), -ENOSPC (as
- *         many channels exist as the option channels allows), -ENOMEM, -EMFILE or -ENFILE (too many
- *         open files), -EDEADLK (called from an event callback). Any thread.
+ *         many channels exist as the option channels allows, or as a controller grants I/O queues),
+ *         -ENOMEM, -EMFILE or -ENFILE (too many open files), -EDEADLK (called from an event
+ *         callback). Any thread.
  */
 int rdinit_dev_chan_create(struct rdinit_dev *dev, struct rdinit_dev_chan **out);
 

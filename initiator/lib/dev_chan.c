@@ -176,43 +176,57 @@ unsigned int rdinit_dev_chan_inflight(const struct rdinit_dev_chan *chan)
 
 /* ---- life ---- */
 
-/* A place among the queue identifiers, not the one that was freed last. Returns 0 or -ENOSPC. */
-static int chan_take_slot(struct rdinit_dev_chan *chan)
+/* The path whose controller grants the fewest I/O queues, of those that are connected, or NULL. */
+static const struct rdi_path *chan_least_granted(const struct rdinit_dev *dev)
 {
-	struct rdinit_dev *dev = chan->dev;
-	struct rdinit_dev_chan *other;
-	unsigned int i;
-
-	for (i = 0; i < dev->opts.channels; i++) {
-		unsigned int slot = (dev->next_slot + i) % dev->opts.channels;
-
-		LIST_FOREACH (other, &dev->chans, link)
-			if (other->slot == slot)
-				break;
-		if (other)
-			continue;
-		chan->slot = slot;
-		dev->next_slot = slot + 1;
-		return 0;
-	}
-	return -ENOSPC;
-}
-
-/* Do the controllers that are connected grant a queue for it? */
-static int chan_check_granted(const struct rdinit_dev_chan *chan, const char *func)
-{
-	struct rdinit_dev *dev = chan->dev;
+	const struct rdi_path *least = NULL;
 	unsigned int i;
 
 	for (i = 0; i < atomic_load(&dev->n_paths); i++) {
 		const struct rdi_path *path = dev->paths[i];
 
-		if (path->state == RDINIT_DEV_PATH_LIVE && path->ctrl->io_queues <= chan->slot)
-			return rdi_fail(func, -ENOSPC,
-					"%s grants %u I/O queues, too few for %u channels",
-					path->address, path->ctrl->io_queues, chan->slot + 1);
+		if (path->state == RDINIT_DEV_PATH_LIVE &&
+		    (!least || path->ctrl->io_queues < least->ctrl->io_queues))
+			least = path;
 	}
-	return 0;
+	return least;
+}
+
+static bool chan_slot_is_free(const struct rdinit_dev *dev, unsigned int slot)
+{
+	const struct rdinit_dev_chan *other;
+
+	LIST_FOREACH (other, &dev->chans, link)
+		if (other->slot == slot)
+			return false;
+	return true;
+}
+
+/* A place among the queue identifiers that all controllers grant, not the one that was freed last.
+ */
+static int chan_take_slot(struct rdinit_dev_chan *chan, const char *func)
+{
+	struct rdinit_dev *dev = chan->dev;
+	const struct rdi_path *least = chan_least_granted(dev);
+	unsigned int i, n = dev->opts.channels;
+
+	if (least && least->ctrl->io_queues < n)
+		n = least->ctrl->io_queues;
+	for (i = 0; i < n; i++) {
+		unsigned int slot = (dev->next_slot + i) % n;
+
+		if (!chan_slot_is_free(dev, slot))
+			continue;
+		chan->slot = slot;
+		dev->next_slot = slot + 1;
+		return 0;
+	}
+	if (n == dev->opts.channels)
+		return rdi_fail(func, -ENOSPC,
+				"%u channels exist, as many as the option channels allows",
+				dev->n_chans);
+	return rdi_fail(func, -ENOSPC, "%s grants %u I/O queues, too few for %u channels",
+			least->address, n, dev->n_chans + 1);
 }
 
 /* Become one of the device's channels. */
@@ -225,12 +239,8 @@ static int chan_join(struct rdinit_dev_chan *chan, const char *func)
 		return rc;
 	if (!dev->known || atomic_load(&dev->state) == RDINIT_DEV_CLOSED)
 		rc = rdi_fail(func, -ENOTCONN, "the device is not open");
-	else if (chan_take_slot(chan))
-		rc = rdi_fail(func, -ENOSPC,
-			      "%u channels exist, as many as the option channels allows",
-			      dev->n_chans);
 	else
-		rc = chan_check_granted(chan, func);
+		rc = chan_take_slot(chan, func);
 	if (!rc) {
 		LIST_INSERT_HEAD(&dev->chans, chan, link);
 		dev->n_chans++;

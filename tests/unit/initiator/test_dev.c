@@ -355,6 +355,30 @@ static void channels_are_limited(void)
 	t_dev_free(&d);
 }
 
+static void a_channel_takes_a_queue_that_the_controller_grants(void)
+{
+	struct rdinit_dev_chan *second, *third;
+	unsigned char buf[512];
+	struct t_dev d;
+	int i;
+
+	t_dev_init(&d);
+	d.opts.channels = 3;
+	t_fake.granted = 1; /* 0's based: two */
+	t_dev_open(&d, 1);
+	for (i = 0; i < 4; i++) {
+		CU_ASSERT_EQUAL_FATAL(rdinit_dev_chan_create(d.dev, &second), 0);
+		CU_ASSERT_EQUAL(rdinit_dev_read(second, 0, 1, buf, 0), 0);
+		rdinit_dev_chan_free(&d.chan);
+		d.chan = second;
+	}
+	CU_ASSERT_EQUAL_FATAL(rdinit_dev_chan_create(d.dev, &second), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_chan_create(d.dev, &third), -ENOSPC);
+	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "grants 2 I/O queues"));
+	rdinit_dev_chan_free(&second);
+	t_dev_free(&d);
+}
+
 static void the_pool_gives_and_takes(void)
 {
 	struct t_dev d;
@@ -467,6 +491,8 @@ const struct t_case t_dev_cases[] = {
 	{"a freed device calls back no more", a_freed_device_calls_back_no_more},
 	{"a callback may free the channel", a_callback_may_free_the_channel},
 	{"channels are limited", channels_are_limited},
+	{"a channel takes a queue that the controller grants",
+	 a_channel_takes_a_queue_that_the_controller_grants},
 	{"registered buffers survive a reconnect", registered_buffers_survive_a_reconnect},
 	{"traffic is keep-alive where the controller says so",
 	 traffic_is_keep_alive_where_the_controller_says_so},
