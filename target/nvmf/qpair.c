@@ -386,7 +386,8 @@ void rdt_qpair_drain(struct rdt_qpair *qp)
 {
 	if (qp->state >= RDT_QP_DRAINING)
 		return;
-	if (qp->state == RDT_QP_NEW) {
+	/* Before it is authenticated there are no commands that are worth waiting for. */
+	if (qp->state == RDT_QP_NEW || (qp->state == RDT_QP_AUTH && qp->reactor->draining)) {
 		rdt_qpair_close(qp, "the target is shutting down");
 		return;
 	}

@@ -14,6 +14,7 @@
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/fresh.h"
 #include "target/nvmf/peers.h"
+#include "target/reactor/lifecycle.h"
 #include "t_target.h"
 
 #define REQUIRED (NVME_SCT_CMD_SPECIFIC << 8 | NVMF_SC_AUTH_REQUIRED)
@@ -324,6 +325,34 @@ static void closes_while_computation_waits(void)
 	t_env_free(e.env);
 }
 
+/* With threads that do not run: the drain does not wait for them. */
+static void closes_when_the_target_drains(void)
+{
+	uint8_t msg[NVMF_AUTH_TRANSFER];
+	struct nvmf_auth_negotiate dh = offer;
+	struct nvme_sqe sqe;
+	struct auth_env e;
+	struct t_conn *c;
+	bool gone = false;
+
+	auth_env_new(&e);
+	dh.groups[0] = e.entry[0].groups[0] = NVMF_AUTH_FFDHE2048;
+	e.env->t->auth_pool.threads_count = RDT_AUTH_THREADS;
+	c = connected(&e);
+	c->gone = &gone;
+	fill_auth_sqe(c, &sqe, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&dh, msg));
+	t_send(c, &sqe, NULL, 0);
+	t_turn(e.env);
+	CU_ASSERT_EQUAL(e.env->t->auth_pool.waiting, 1);
+	rdt_target_drain(e.env->t, NULL);
+	t_turn(e.env);
+	CU_ASSERT_FATAL(gone);
+	e.env->t->auth_pool.threads_count = 0;
+	for (unsigned int i = 0; i < 2; i++)
+		e.env->t->reactors[i].drained_sent = false; /* t_env_free() drains as well */
+	t_env_free(e.env);
+}
+
 /* One failure; true: its host was not even asked for a proof. */
 static bool guess_from(struct auth_env *e, const char *text)
 {
@@ -368,6 +397,8 @@ const struct t_case t_auth_cases[] = {
 	{"a queue pair that does not authenticate closes", closes_without_it},
 	{"messages after a failure do not prolong it", messages_after_a_failure},
 	{"a queue pair closes while its computation waits", closes_while_computation_waits},
+	{"a queue pair that is not authenticated closes when the target drains",
+	 closes_when_the_target_drains},
 	{"a live queue pair stays when it is not finished", unfinished_again},
 	{"replaced keys are accepted for 300 s", replaced_keys},
 	{"guesses are limited", guesses_are_limited},
