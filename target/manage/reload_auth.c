@@ -38,8 +38,7 @@ int rdt_reload_auth(struct rdt_reload *rl, struct rdt_subsys *ss,
 		tell(ss, h->host,
 		     !old ? "has a key from now on; its new queues must authenticate"
 			  : "new keys or methods of authentication; the old keys are accepted for "
-			    "5 "
-			    "more minutes");
+			    "5 more minutes, or until host_auth of this subsystem changes again");
 		changed++;
 	}
 	if (changed)

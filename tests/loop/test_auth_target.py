@@ -535,7 +535,8 @@ def new_keys_are_used_after_sighup_and_the_old_ones_for_a_while(t):
         queue = host.add_io()
         replace_keys(t, secret=OTHER_SECRET, ctrl_secret=bytes(32), **NULL)
         log = target.reload()
-        t.match(f'notice: ctrl: {NQN}: host {nv.HOST_NQN}: new keys .*; the old keys are accepted for 5 more minutes', log)
+        t.match(f'notice: ctrl: {NQN}: host {nv.HOST_NQN}: new keys .*; the old keys are accepted for 5 more minutes, '
+                'or until host_auth of this subsystem changes again', log)
         nv.expect(queue.flush(1))
         transaction(queue, OTHER_SECRET, ctrl_secret=bytes(32)).run()
         target.expect('queue 1: SHA-256, no Diffie-Hellman, and the controller, again$')

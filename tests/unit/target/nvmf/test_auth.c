@@ -353,6 +353,22 @@ static void closes_when_the_target_drains(void)
 	t_env_free(e.env);
 }
 
+static void replaced_again(void)
+{
+	struct auth_env e;
+	struct t_conn *c;
+
+	auth_env_new(&e);
+	c = connected(&e);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	rdt_auth_set_keys(e.env->t->subsys[0], &e.changed, NULL);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	rdt_auth_set_keys(e.env->t->subsys[0], &e.changed, NULL);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), NVMF_AUTH_FAILED);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[1]), 0);
+	t_env_free(e.env);
+}
+
 /* One failure; true: its host was not even asked for a proof. */
 static bool guess_from(struct auth_env *e, const char *text)
 {
@@ -401,6 +417,7 @@ const struct t_case t_auth_cases[] = {
 	 closes_when_the_target_drains},
 	{"a live queue pair stays when it is not finished", unfinished_again},
 	{"replaced keys are accepted for 300 s", replaced_keys},
+	{"replaced keys end when keys are replaced again", replaced_again},
 	{"guesses are limited", guesses_are_limited},
 	{NULL, NULL},
 };
