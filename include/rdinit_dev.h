@@ -29,10 +29,10 @@
  * - Write, Write Zeroes and Deallocate are sent again when the lost command cannot be executed
  *   later any more: by the same path when it is connected again (the target finishes or discards
  *   the commands of the old association before the new one is ready), or by any path when twice the
- *   keep-alive timeout and one second have passed since the loss. Until then commands that change
- *   blocks of the same range wait, in all channels of the device: a lost write never overwrites a
- *   newer one. With no_resend_writes, these commands end with -EREMOTEIO instead, and the range is
- *   guarded in the same way.
+ *   keep-alive timeout (as the controller rounds it up, KAS) and one second have passed since the
+ *   loss. Until then commands that change blocks of the same range wait, in all channels of the
+ *   device: a lost write never overwrites a newer one. With no_resend_writes, these commands end
+ *   with -EREMOTEIO instead, and the range is guarded in the same way.
  * - Compare, Compare and Write, and Copy end with -EREMOTEIO: it is unknown whether the controller
  *   executed the command.
  *

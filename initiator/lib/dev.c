@@ -16,9 +16,6 @@
 #define RECONNECT_DELAY_MS 10000
 #define CTRL_LOSS_TMO_MS   600000
 #define CLOSE_NS           (5 * RD_NSEC_PER_SEC)
-/* A keep-alive timer of a target may begin anew once while it runs (TBKAS). */
-#define STALE_KATOS     2
-#define STALE_MARGIN_NS (1 * RD_NSEC_PER_SEC)
 
 /* ---- the lock ---- */
 
@@ -380,7 +377,6 @@ static void dev_take_opts(struct rdinit_dev *dev, const struct rdinit_dev_opts *
 {
 	const struct rdinit_ctrl_opts *ctrl = opts->ctrl;
 	const char *spec = getenv("RDINIT_DEBUG");
-	uint64_t kato;
 
 	dev->opts = *opts;
 	dev->opts.ctrl = NULL;
@@ -393,8 +389,6 @@ static void dev_take_opts(struct rdinit_dev *dev, const struct rdinit_dev_opts *
 		dev->ctrl_opts.log_spec = spec;
 	if (dev->ctrl_opts.keep_alive_tmo_ms == UINT32_MAX)
 		dev->ctrl_opts.keep_alive_tmo_ms = RDI_KATO_DEFAULT_MS;
-	kato = dev->ctrl_opts.keep_alive_tmo_ms * RD_NSEC_PER_MSEC;
-	dev->stale_ns = STALE_KATOS * kato + STALE_MARGIN_NS;
 }
 
 static void dev_take_log(struct rdinit_dev *dev)

@@ -86,6 +86,8 @@ struct rdi_path {
 	/* The first epoch since which the address has been the same: the target's fence holds for
 	 * commands of this epoch and later ones. */
 	_Atomic uint32_t fence_epoch;
+	/* ns after a loss, until the controller cannot execute a command any more that was lost. */
+	_Atomic uint64_t stale_ns;
 	_Atomic uint8_t ana; /* enum nvme_ana_state */
 };
 
@@ -172,7 +174,6 @@ struct rdinit_dev {
 	struct rdi_auth_keys *auth;        /* of every controller, or NULL */
 	struct rdi_log_cfg log_cfg;
 	struct rdinit_dev_opts opts; /* ctrl is NULL */
-	uint64_t stale_ns;           /* after a loss, until no lost command can be executed */
 
 	_Atomic unsigned int n_paths;
 	struct rdi_path *paths[RDINIT_DEV_PATHS_MAX]; /* those below n_paths never change */

@@ -104,7 +104,7 @@ static void guard_blocks(struct rdi_io *io, const struct rdi_chan_path *cp, bool
 	struct rdi_guard what = {
 		.lba = io->lba,
 		.nblocks = io->nblocks,
-		.safe_at = rd_loop_now_raw(io->chan->h.loop) + dev->stale_ns,
+		.safe_at = rd_loop_now_raw(io->chan->h.loop) + atomic_load(&cp->path->stale_ns),
 		.path = cp->path->index,
 		.epoch = cp->epoch,
 		.resend = resend,

@@ -15,8 +15,12 @@
 #define FLAPPING_NS (1 * RD_NSEC_PER_SEC)
 /* Delays between attempts begin at this part of the longest one. */
 #define BACKOFF_PARTS 16
+/* A keep-alive timer of a target may begin anew once while it runs (TBKAS). */
+#define STALE_KATOS     2
+#define STALE_MARGIN_NS (1 * RD_NSEC_PER_SEC)
+#define KAS_UNIT_MS     100u
 
-#define UNLISTED_TEXT "; the discovery log has no record of it any more"
+#define UNLISTED_TEXT   "; the discovery log has no record of it any more"
 
 uint64_t rdi_backoff_ns(unsigned int n, uint64_t max_ns, uint32_t random)
 {
@@ -324,6 +328,17 @@ void rdi_path_replace(struct rdi_path *path, const struct rdinit_uri *uri,
 	rdi_path_start(path);
 }
 
+/* A controller rounds the keep-alive timeout up to a multiple of KAS (Base 3.9). */
+static uint64_t path_stale_ns(const struct rdi_path *path)
+{
+	uint64_t kato = path->ctrl->kato_ms;
+	uint64_t unit = (uint64_t)le16toh(path->ctrl->id.kas) * KAS_UNIT_MS;
+
+	if (unit)
+		kato = (kato + unit - 1) / unit * unit;
+	return STALE_KATOS * kato * RD_NSEC_PER_MSEC + STALE_MARGIN_NS;
+}
+
 void rdi_path_live(struct rdi_path *path)
 {
 	struct rdinit_dev *dev = path->dev;
@@ -337,6 +352,7 @@ void rdi_path_live(struct rdi_path *path)
 	if (strcmp(path->live_address, path->address) != 0)
 		atomic_store(&path->fence_epoch, path->epoch);
 	memcpy(path->live_address, path->address, sizeof(path->live_address));
+	atomic_store(&path->stale_ns, path_stale_ns(path));
 	atomic_store(&path->live_epoch, path->epoch);
 	path_set_state(path, RDINIT_DEV_PATH_LIVE);
 }

@@ -147,6 +147,29 @@ static void a_write_waits_before_it_takes_another_path(void)
 	t_dev_free(&d);
 }
 
+/* 5 s in units of 10 s: the target notices the loss after 10 s, or after 20 s. */
+static void a_write_waits_as_long_as_the_controllers_keep_alive_timer(void)
+{
+	unsigned char buf[512] = {1};
+	struct t_done lost = {0};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.policy = RDINIT_DEV_FAILOVER;
+	t_fake.id.kas = htole16(100);
+	open_paths(&d, 2);
+	silent = 1u << 1;
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 4, 1, buf, 0, t_done_fn, &lost), 0);
+	t_dev_settle(&d);
+	path_down(&d, 1);
+	t_dev_pass(&d, 20900);
+	CU_ASSERT_EQUAL(lost.calls, 0);
+	t_dev_pass(&d, 1300);
+	CU_ASSERT_EQUAL(lost.calls, 1);
+	CU_ASSERT_EQUAL(lost.err, 0);
+	t_dev_free(&d);
+}
+
 static void a_lost_write_can_end_as_unknown(void)
 {
 	struct t_done lost = {0}, over = {0};
@@ -630,6 +653,8 @@ const struct t_case t_dev_lost_cases[] = {
 	{"reads and writes are sent again by the same path",
 	 reads_and_writes_are_sent_again_by_the_same_path},
 	{"a write waits before it takes another path", a_write_waits_before_it_takes_another_path},
+	{"a write waits as long as the controller's keep-alive timer",
+	 a_write_waits_as_long_as_the_controllers_keep_alive_timer},
 	{"a lost write can end as unknown", a_lost_write_can_end_as_unknown},
 	{"compare is not sent again", compare_is_not_sent_again},
 	{"another address has no fence", another_address_has_no_fence},
