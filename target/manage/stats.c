@@ -333,6 +333,17 @@ static void copy_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
 	copy_cells(s, r, now);
 }
 
+/* One that waits for its address is bound to nothing yet: it has the name of its configuration,
+ * with the port, because several may wait at one address. */
+static const char *listener_name(const struct rdt_listener *l, char text[RD_ADDR_TEXT])
+{
+	struct sockaddr_storage addr = l->addr;
+
+	if (l->wait_err && rd_addr_parse(l->cfg->address, l->cfg->port, &addr))
+		return l->cfg->address;
+	return rd_addr_format((const struct sockaddr *)&addr, text);
+}
+
 static void copy_listeners(struct rdt_stats *stats, const struct rdt_target *t)
 {
 	const struct rdt_listener *l;
@@ -349,10 +360,7 @@ static void copy_listeners(struct rdt_stats *stats, const struct rdt_target *t)
 		struct rdt_stats_listener *copy = &stats->listeners[stats->listeners_count++];
 
 		copy->listening = l->lis && !l->wait_err;
-		copy->address = copy_text(
-			stats, l->wait_err
-				       ? l->cfg->address
-				       : rd_addr_format((const struct sockaddr *)&l->addr, text));
+		copy->address = copy_text(stats, listener_name(l, text));
 	}
 }
 

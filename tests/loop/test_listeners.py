@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import nvmf_peer as nv
+from t_control import Control
 from t_loop import (LONG, NQN, PATIENCE, Failure, Skip, each, main, program, requires_ipv6, requires_program,
                     requires_root, test, wait_for)
 from t_serving import Baseline, has_ended, warm
@@ -308,6 +309,20 @@ def an_address_that_does_not_come_is_said_once_and_is_removed_by_a_reload(t):
         t.match('not waiting for the address 192.0.2.77 any more', target.reload('reloaded: 1 listeners removed$'))
         read(queue)
     t.eq(len([line for line in target.lines if re.search(WAITS, line)]), 1, 'times that it was said')
+
+
+@test
+def listeners_that_wait_at_one_address_are_told_apart(t):
+    ports = sorted({free_port(), free_port()})
+    config = configure(t, {}, *({'address': LATE, 'port': port} for port in ports))
+    path = t.path('control.sock')
+    with open(config, 'a', encoding='utf-8') as f:
+        f.write(f'control:\n  socket: {path}\n')
+    target = t.target(config=config)
+    target.expect(WAITS)
+    with Control(path) as c:
+        counted = [entry['address'] for entry in c.call('stats.get')['listeners']]
+    t.eq(counted[1:], [f'{LATE}:{port}' for port in ports], 'listeners that wait')
 
 
 if __name__ == '__main__':
