@@ -256,6 +256,10 @@ def subsystems_hosts_and_listeners_are_changed(t):
     rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'any')
     t.eq(rows(rdctl(t, path, 'subsystems'))[1][-2:], ['yes', '-'])
     rdctl(t, path, 'subsystem', 'remove', 'nqn.x')
+    for i, serial in enumerate(('00000042', '0x2A', '42')):  # a serial number stays as it was typed
+        rdctl(t, path, 'subsystem', 'add', f'nqn.s{i}', f'serial={serial}')
+        t.match(f'"serial": "{serial}"', rdctl(t, path, 'config').text)
+        rdctl(t, path, 'subsystem', 'remove', f'nqn.s{i}')
     t.eq(len(rows(rdctl(t, path, 'subsystems'))), 1)
     rdctl(t, path, 'listener', 'add', '127.0.0.2:0', 'provider=iwarp')
     t.eq([row[1] for row in rows(rdctl(t, path, 'listeners'))], [target.addr, '127.0.0.2'])

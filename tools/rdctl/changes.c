@@ -3,6 +3,7 @@
 #include "rdctl.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,14 +75,17 @@ static json_t *split_list(const char *text)
 static json_t *value_of(const char *key, const char *text)
 {
 	uint64_t number;
+	char plain[24];
 
 	if (is_list(key))
 		return split_list(text);
 	if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
 		return json_boolean(text[0] == 't');
-	if (!rd_parse_u64(text, 0, INT64_MAX, &number))
-		return json_integer((json_int_t)number);
-	return json_string(text);
+	if (rd_parse_u64(text, 0, INT64_MAX, &number))
+		return json_string(text);
+	/* "007" and "0x10" may be a name: the configuration's checks read them as the key needs. */
+	snprintf(plain, sizeof(plain), "%" PRIu64, number);
+	return strcmp(plain, text) == 0 ? json_integer((json_int_t)number) : json_string(text);
 }
 
 /* Add "KEY=VALUE" arguments from @first on to @object. Returns false after it has said what is
