@@ -11,10 +11,10 @@ packages_test=(libcunit1-dev python3 g++ clang-format tshark groff-base man-db
 	nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils)
 # For tools/check without --fast: other compilers and checkers, and a browser for the status page.
 packages_check=(clang libclang-rt-dev valgrind prometheus chromium chromium-driver)
-# Likewise: a Ceph cluster for the tests of images, and the libraries for the module that serves them.
-packages_cluster=(librbd-dev librados-dev ceph-mon ceph-osd ceph-common)
+# Likewise: the libraries of the modules, and a Ceph cluster for the tests of images.
+packages_cluster=(libnbd-dev librbd-dev librados-dev ceph-mon ceph-osd ceph-common)
 # For tools/package: what configs/packaging/debian/control asks for beyond the lists above, and what looks at the result.
-packages_package=(build-essential debhelper dpkg-dev libcunit1-dev nbdkit-plugin-dev librbd-dev librados-dev lintian)
+packages_package=(build-essential debhelper dpkg-dev libcunit1-dev nbdkit-plugin-dev librbd-dev librados-dev libnbd-dev lintian)
 # For tests/debian, on the machine that makes the root and not in it.
 packages_debian=(mmdebstrap uidmap util-linux)
 # For tests/debian/cross.

@@ -31,6 +31,7 @@ static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config 
 	case RDT_BACKEND_NULL:
 		return rdt_null_open(cfg, log, out, err, err_size);
 	case RDT_BACKEND_RBD:
+	case RDT_BACKEND_NBD:
 		return open_in_module(modules, cfg, log, out, err, err_size);
 	}
 	snprintf(err, err_size, "backend: unknown type %d", (int)cfg->backend);
@@ -82,6 +83,7 @@ int rdt_bdev_probe(struct rdt_modules *modules, const struct rdt_ns_config *cfg,
 	case RDT_BACKEND_BLOCK:
 		return rdt_file_probe(cfg, err, err_size);
 	case RDT_BACKEND_RBD:
+	case RDT_BACKEND_NBD:
 		rc = rdt_module_load(modules, cfg->backend, &module, err, err_size);
 		return rc ? rc : module->probe(module->ctx, cfg, err, err_size);
 	default:

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KINDS (RDT_BACKEND_RBD + 1)
+#define KINDS (RDT_BACKEND_NBD + 1)
 
 struct rdt_modules {
 	pthread_mutex_t lock;
@@ -73,6 +73,7 @@ static int load_module(const char *name, struct rdt_module *out, char *err, size
 	int rc;
 
 	abi.engines_loop = rdt_engines_loop;
+	abi.sync_failed = rdt_bdev_sync_failed;
 	module_path(name, path, sizeof(path));
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!handle) {

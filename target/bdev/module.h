@@ -31,13 +31,15 @@ struct rdt_module {
 	bool (*finish)(void *ctx, uint64_t timeout_ns);
 };
 
-/* What both sides must agree on, and the function of rdtarget that modules call. */
+/* What both sides must agree on, and the functions of rdtarget that modules call. */
 struct rdt_module_abi {
 	const char *version;
 	size_t bdev_size;
 	size_t bio_size;
 	size_t config_size;
 	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
+	/* rdt_bdev_sync_failed() */
+	void (*sync_failed)(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err);
 };
 #define RDT_MODULE_ABI                                       \
 	((struct rdt_module_abi){                            \

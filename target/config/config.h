@@ -18,6 +18,7 @@ enum rdt_backend_type {
 	RDT_BACKEND_MEMORY,
 	RDT_BACKEND_NULL,
 	RDT_BACKEND_RBD,
+	RDT_BACKEND_NBD,
 };
 enum rdt_engine_type { RDT_ENGINE_AUTO, RDT_ENGINE_IO_URING, RDT_ENGINE_AIO };
 enum rdt_deallocate {
@@ -184,6 +185,7 @@ struct rdt_ns_config {
 	bool iopoll;
 	enum rdt_deallocate deallocate; /* block */
 	bool read_only;
+	const char *uri;            /* nbd: nbd://HOST[:PORT]/EXPORT and others of libnbd */
 	struct rdt_rbd_config *rbd; /* rbd, never NULL there after loading */
 	const char *uuid; /* text, never NULL after loading: derived from NQN and NSID by default */
 	const char *nguid;               /* 32 hexadecimal digits, or NULL */

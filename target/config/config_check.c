@@ -457,6 +457,22 @@ static void check_listener(struct rdt_config_load *load, const struct rdt_key *l
 
 /* ---- namespaces ---- */
 
+static void check_ns_uri(struct rdt_config_load *load, const struct rdt_key *key,
+			 const struct rdt_ns_config *ns)
+{
+	struct rdt_key uri = rdt_config_child(load, key, "uri");
+
+	if (!ns->uri)
+		rdt_config_problem(load, &uri,
+				   "missing, expected the URI of an export such as "
+				   "nbd://192.0.2.1/disk");
+	else if (strncmp(ns->uri, "nbd", 3) != 0 || !strstr(ns->uri, "://"))
+		rdt_config_problem(load, &uri,
+				   "found \"%.80s\", expected a URI that begins with nbd://, "
+				   "nbds:// or nbd+unix://",
+				   ns->uri);
+}
+
 static void check_ns_path(struct rdt_config_load *load, const struct rdt_key *key,
 			  const struct rdt_ns_config *ns)
 {
@@ -479,6 +495,10 @@ static void check_ns_path(struct rdt_config_load *load, const struct rdt_key *ke
 		only_with(load, key, "deallocate", "backend block");
 	if (ns->backend != RDT_BACKEND_RBD)
 		only_with(load, key, "rbd", "backend rbd");
+	if (ns->backend != RDT_BACKEND_NBD)
+		only_with(load, key, "uri", "backend nbd");
+	else
+		check_ns_uri(load, key, ns);
 	if (ns->backend != RDT_BACKEND_FILE)
 		only_with(load, key, "create", "backend file");
 	else if (ns->create && ns->read_only)
@@ -494,7 +514,8 @@ static void check_ns_size(struct rdt_config_load *load, const struct rdt_key *ke
 	bool needed = ns->backend == RDT_BACKEND_MEMORY || ns->backend == RDT_BACKEND_NULL ||
 		      (ns->backend == RDT_BACKEND_FILE && ns->create);
 
-	if (ns->backend == RDT_BACKEND_BLOCK || ns->backend == RDT_BACKEND_RBD) {
+	if (ns->backend == RDT_BACKEND_BLOCK || ns->backend == RDT_BACKEND_RBD ||
+	    ns->backend == RDT_BACKEND_NBD) {
 		only_with(load, key, "size", "backend file, memory or null");
 		return;
 	}

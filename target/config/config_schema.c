@@ -20,7 +20,7 @@ static const cyaml_strval_t providers[] = {
 
 static const cyaml_strval_t backends[] = {
 	{"file", RDT_BACKEND_FILE}, {"block", RDT_BACKEND_BLOCK}, {"memory", RDT_BACKEND_MEMORY},
-	{"null", RDT_BACKEND_NULL}, {"rbd", RDT_BACKEND_RBD},
+	{"null", RDT_BACKEND_NULL}, {"rbd", RDT_BACKEND_RBD},     {"nbd", RDT_BACKEND_NBD},
 };
 
 static const cyaml_strval_t rbd_locks[] = {
@@ -306,6 +306,7 @@ static const cyaml_schema_field_t namespace_fields[] = {
 	CYAML_FIELD_ENUM("deallocate", STRICT, struct rdt_ns_config, deallocate, deallocate,
 			 COUNT(deallocate)),
 	CYAML_FIELD_BOOL("read_only", OPT, struct rdt_ns_config, read_only),
+	CYAML_FIELD_STRING_PTR("uri", OPT, struct rdt_ns_config, uri, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_MAPPING_PTR("rbd", OPT, struct rdt_ns_config, rbd, rbd_fields),
 	CYAML_FIELD_STRING_PTR("uuid", OPT, struct rdt_ns_config, uuid, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("nguid", OPT, struct rdt_ns_config, nguid, 0, CYAML_UNLIMITED),

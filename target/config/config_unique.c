@@ -235,6 +235,22 @@ static char *image_name(const struct rdt_rbd_config *rbd)
 		       : name;
 }
 
+static void check_uris(struct all *all)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < all->count; i++) {
+		const struct rdt_ns_config *ns = all->entries[i].ns;
+
+		all->first[i] = i;
+		if (ns->backend == RDT_BACKEND_NBD && ns->uri)
+			all->ids[count++] = (struct rdt_config_id){ns->uri, strlen(ns->uri), i};
+	}
+	check_same_ids(all, count);
+	report_same(all, NULL, "uri", "served",
+		    "use another export, or set \"read_only: true\" for both");
+}
+
 static int check_images(struct all *all)
 {
 	rd_autofree char **names = calloc(all->count + 1, sizeof(*names));
@@ -371,5 +387,6 @@ int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_confi
 		check_ids(&all, kind);
 	check_files(&all);
 	check_open_files(&all);
+	check_uris(&all);
 	return check_images(&all);
 }

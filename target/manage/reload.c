@@ -264,7 +264,7 @@ static bool same_namespace(const struct rdt_ns_config *a, const struct rdt_ns_co
 	       a->iopoll == b->iopoll && a->read_only == b->read_only &&
 	       a->ana_group == b->ana_group && rdt_layers_same(a, b) &&
 	       rdt_config_same_text(a->path, b->path) && rdt_config_same_rbd(a->rbd, b->rbd) &&
-	       rdt_config_same_text(a->nguid, b->nguid) &&
+	       rdt_config_same_text(a->uri, b->uri) && rdt_config_same_text(a->nguid, b->nguid) &&
 	       rdt_config_same_text(a->eui64, b->eui64) &&
 	       memcmp(a->uuid_bytes, b->uuid_bytes, sizeof(a->uuid_bytes)) == 0;
 }

@@ -144,12 +144,12 @@ static const struct bad structure_mistakes[] = {
 	 "or auto; remove it\n"},
 	{LISTEN SUBSYS NS "nsid: 1\n        backend: zfs\n",
 	 "FILE:6: subsystems[0].namespaces[0].backend: found \"zfs\", expected file, "
-	 "block, memory, null or rbd\n"},
+	 "block, memory, null, rbd or nbd\n"},
 	{LISTEN SUBSYS NS "backend: 1\n        [a, b]: 2\n",
 	 "FILE:6: subsystems[0].namespaces[0].?: a key must be a single word\n"
 	 "FILE:5: subsystems[0].namespaces[0].nsid: missing, expected a whole number\n"
 	 "FILE:5: subsystems[0].namespaces[0].backend: found \"1\", expected file, block, "
-	 "memory, null or rbd\n"},
+	 "memory, null, rbd or nbd\n"},
 };
 
 static void structure_errors(void)
@@ -550,6 +550,17 @@ static const struct bad namespace_mistakes[] = {
 	 "      - {nsid: 3, backend: rbd, rbd: {pool: a, image: b, lock: exclusive}}\n",
 	 "FILE:7: subsystems[0].namespaces[2].rbd.image: b is already served by the namespace in "
 	 "line 5; use another image, or set \"read_only: true\" for both\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: nbd}\n"
+			  "      - {nsid: 2, backend: nbd, uri: \"http://a\"}\n"
+			  "      - {nsid: 3, backend: nbd, uri: \"nbd://a/b\"}\n"
+			  "      - {nsid: 4, backend: nbd, uri: \"nbd://a/b\"}\n"
+			  "      - {nsid: 5, backend: memory, size: 1M, uri: \"nbd://a\"}\n",
+	 "FILE:5: " NS0 "uri: missing, expected the URI of an export such as nbd://192.0.2.1/disk\n"
+	 "FILE:6: subsystems[0].namespaces[1].uri: found \"http://a\", expected a URI that begins "
+	 "with nbd://, nbds:// or nbd+unix://\n"
+	 "FILE:9: subsystems[0].namespaces[4].uri: is valid only with backend nbd; remove it\n"
+	 "FILE:8: subsystems[0].namespaces[3].uri: nbd://a/b is already served by the namespace in "
+	 "line 7; use another export, or set \"read_only: true\" for both\n"},
 	{LISTEN SUBSYS NS "{nsid: 1, backend: memory}\n",
 	 "FILE:5: " NS0 "size: missing, expected a size such as 10GiB\n"},
 	{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /x, create: true}\n",

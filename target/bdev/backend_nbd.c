@@ -1,0 +1,686 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Backend nbd: an export of an NBD server, through libnbd. A module (module.h).
+ *
+ * Each namespace has one connection, and a thread with a loop for it, to which reactors post bios
+ * and which posts them back. One connection means that a Flush covers all writes, whatever the
+ * server says of several. When the connection is lost, what was in flight is sent again on the next
+ * one, and hosts wait until there is one.
+ */
+#include "module.h"
+
+#include <errno.h>
+#include <libnbd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "util/loop.h"
+
+#define CONNECT_NS    (30 * RD_NSEC_PER_SEC)
+#define PROBE_NS      (10 * RD_NSEC_PER_SEC)
+#define RECONNECT_NS  (RD_NSEC_PER_SEC)
+#define INFLIGHT_MAX  64u
+#define PIECE_MAX     (UINT64_C(32) << 20) /* what every server takes */
+#define ZERO_MAX      (UINT64_C(1) << 30)
+#define STALLED_AFTER (5 * RD_NSEC_PER_SEC)
+
+enum nd_state {
+	ND_CONNECTING, /* no connection; bios wait. Connected -> UP, close() -> CLOSED */
+	ND_UP,         /* Lost -> CONNECTING, close() -> CLOSED */
+	ND_CLOSED,     /* the thread ends */
+};
+
+/* All of the process. */
+struct nd_module {
+	pthread_mutex_t lock;
+	pthread_cond_t ended; /* CLOCK_MONOTONIC */
+	unsigned int threads;
+	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
+	void (*sync_failed)(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err);
+};
+
+struct nd_disk {
+	struct rdt_bdev bdev;
+	struct nd_module *module;
+	struct rd_loop *loop; /* of the thread */
+	struct rd_log *log;
+	char *uri; /* a copy: the configuration may end first */
+	struct rd_msg close_msg;
+
+	pthread_mutex_t lock;
+	/* guarded by @lock */
+	bool opened;
+	bool closing; /* no more rdt_bdev_changed() */
+	uint64_t export_size;
+	uint32_t ops_mask;
+	bool flushes;
+
+	/* of the thread */
+	enum nd_state state;
+	struct nbd_handle *nbd;
+	bool fua;
+	struct rd_io io;
+	struct rd_timer retry; /* CONNECTING: the next attempt. UP: a look at the progress */
+	struct rd_defer pump;
+	TAILQ_HEAD(nd_list, rdt_bio) queue; /* to be sent */
+	struct nd_list sent;                /* in the order in which they were sent */
+	unsigned int inflight;
+	uint64_t completed, looked_at, moved_ns;
+	char said[256]; /* the failure that was logged */
+};
+
+/* In rdt_bio.priv. */
+struct nd_bio {
+	struct rd_msg msg; /* to the thread and back */
+	struct nd_disk *disk;
+	struct rd_loop *home;
+	uint64_t done;  /* bytes */
+	uint32_t piece; /* bytes in flight */
+	bool flushing;  /* a FUA write whose data is written */
+};
+_Static_assert(sizeof(struct nd_bio) <= sizeof(((struct rdt_bio *)0)->priv), "nbd");
+
+struct nd_chan {
+	struct rdt_chan chan;
+	struct rd_loop *loop;
+};
+
+static struct nd_disk *nd_disk_of(struct rdt_bdev *bdev)
+{
+	return rd_container_of(bdev, struct nd_disk, bdev);
+}
+
+static struct nd_bio *nd_bio_of(struct rdt_bio *bio)
+{
+	return (struct nd_bio *)(void *)bio->priv;
+}
+
+/* ---- one bio, on the thread ---- */
+
+static void nd_done_msg(struct rd_msg *msg)
+{
+	struct nd_bio *nb = rd_container_of(msg, struct nd_bio, msg);
+	struct rdt_bio *bio = rd_container_of(nb, struct rdt_bio, priv);
+
+	bio->done(bio);
+}
+
+static void nd_finish(struct rdt_bio *bio, int result)
+{
+	struct nd_bio *nb = nd_bio_of(bio);
+
+	bio->result = result;
+	nb->disk->completed++;
+	nb->msg.fn = nd_done_msg;
+	rd_loop_post(nb->home, &nb->msg);
+}
+
+/* The connection or the server is going; the bio is sent again on the next one. */
+static bool is_lost(int err)
+{
+	return err == ENOTCONN || err == ESHUTDOWN;
+}
+
+static void nd_piece_done(struct nd_disk *d, struct rdt_bio *bio, int err)
+{
+	struct nd_bio *nb = nd_bio_of(bio);
+	bool sync = bio->op == RDT_BIO_FLUSH || nb->flushing || bio->flags & RDT_BIO_FUA;
+
+	TAILQ_REMOVE(&d->sent, bio, link);
+	d->inflight--;
+	if (err && sync)
+		d->module->sync_failed(&d->bdev, d->log, d->uri, -err);
+	if (err) {
+		nd_finish(bio, -err);
+		return;
+	}
+	nb->done += nb->piece;
+	if (bio->op != RDT_BIO_FLUSH && !nb->flushing && nb->done < bio->length) {
+		TAILQ_INSERT_HEAD(&d->queue, bio, link);
+	} else if (bio->flags & RDT_BIO_FUA && !d->fua && !nb->flushing) {
+		nb->flushing = true;
+		TAILQ_INSERT_HEAD(&d->queue, bio, link);
+	} else {
+		nd_finish(bio, 0);
+	}
+}
+
+/* Called by libnbd from a call of this file. Returns 1: libnbd forgets the command. */
+static int nd_answered(void *user, int *err)
+{
+	struct rdt_bio *bio = user;
+	struct nd_disk *d = nd_bio_of(bio)->disk;
+
+	if (!is_lost(*err)) /* otherwise it stays in d->sent until the connection is replaced */
+		nd_piece_done(d, bio, *err);
+	rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
+	return 1;
+}
+
+static int64_t send_piece(struct nd_disk *d, struct rdt_bio *bio)
+{
+	struct nd_bio *nb = nd_bio_of(bio);
+	nbd_completion_callback cb = {.callback = nd_answered, .user_data = bio};
+	bool zero = bio->op == RDT_BIO_WRITE_ZEROES || bio->op == RDT_BIO_DEALLOCATE;
+	uint64_t left = bio->length - nb->done, most = zero ? ZERO_MAX : PIECE_MAX;
+	uint64_t at = bio->offset + nb->done;
+	uint32_t fua = bio->flags & RDT_BIO_FUA && d->fua ? LIBNBD_CMD_FLAG_FUA : 0;
+	char *buf = bio->buf ? (char *)bio->buf + nb->done : NULL;
+
+	nb->piece = (uint32_t)(left < most ? left : most);
+	if (bio->op == RDT_BIO_FLUSH || nb->flushing)
+		return nbd_aio_flush(d->nbd, cb, 0);
+	switch ((enum rdt_bio_op)bio->op) {
+	case RDT_BIO_READ:
+		return nbd_aio_pread(d->nbd, buf, nb->piece, at, cb, 0);
+	case RDT_BIO_WRITE:
+		return nbd_aio_pwrite(d->nbd, buf, nb->piece, at, cb, fua);
+	case RDT_BIO_WRITE_ZEROES:
+		return nbd_aio_zero(d->nbd, nb->piece, at, cb, fua);
+	default:
+		return nbd_aio_trim(d->nbd, nb->piece, at, cb, 0);
+	}
+}
+
+static void nd_lost(struct nd_disk *d);
+
+static void watch_socket(struct nd_disk *d)
+{
+	unsigned int direction = nbd_aio_get_direction(d->nbd);
+	uint32_t events = (direction & LIBNBD_AIO_DIRECTION_READ ? EPOLLIN : 0) |
+			  (direction & LIBNBD_AIO_DIRECTION_WRITE ? EPOLLOUT : 0);
+
+	rd_io_mod(d->loop, &d->io, events);
+}
+
+/* Send what may be sent. */
+static void nd_pump(struct rd_defer *defer)
+{
+	struct nd_disk *d = rd_container_of(defer, struct nd_disk, pump);
+	struct rdt_bio *bio;
+
+	if (d->state != ND_UP)
+		return;
+	while (d->inflight < INFLIGHT_MAX && (bio = TAILQ_FIRST(&d->queue))) {
+		TAILQ_REMOVE(&d->queue, bio, link);
+		TAILQ_INSERT_TAIL(&d->sent, bio, link);
+		d->inflight++;
+		if (send_piece(d, bio) >= 0)
+			continue;
+		if (nbd_aio_is_ready(d->nbd) || nbd_aio_is_processing(d->nbd))
+			nd_piece_done(d, bio, nbd_get_errno() ? nbd_get_errno() : EIO);
+		else
+			break; /* the connection is lost: it stays in d->sent */
+	}
+	if (nbd_aio_is_dead(d->nbd) || nbd_aio_is_closed(d->nbd))
+		nd_lost(d);
+	else
+		watch_socket(d);
+}
+
+static void socket_ready(struct rd_io *io, uint32_t events)
+{
+	struct nd_disk *d = rd_container_of(io, struct nd_disk, io);
+	unsigned int direction = nbd_aio_get_direction(d->nbd);
+
+	/* An error is found by reading or writing. */
+	if (direction & LIBNBD_AIO_DIRECTION_READ && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+		nbd_aio_notify_read(d->nbd);
+	else if (direction & LIBNBD_AIO_DIRECTION_WRITE)
+		nbd_aio_notify_write(d->nbd);
+	rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
+}
+
+/* ---- the connection ---- */
+
+static void nd_disconnect(struct nd_disk *d)
+{
+	struct rdt_bio *bio;
+
+	rd_io_del(d->loop, &d->io);
+	if (d->nbd)
+		nbd_close(d->nbd);
+	d->nbd = NULL;
+	/* A server that begins again may have lost what was not flushed. */
+	TAILQ_FOREACH (bio, &d->sent, link)
+		if (bio->flags & RDT_BIO_FUA) {
+			nd_bio_of(bio)->done = 0;
+			nd_bio_of(bio)->flushing = false;
+		}
+	/* What was sent is sent again, before what has not been. */
+	TAILQ_CONCAT(&d->sent, &d->queue, link);
+	TAILQ_CONCAT(&d->queue, &d->sent, link);
+	d->inflight = 0;
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * RD_NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* Blocks. Returns 0, or -errno with libnbd's words in @err. */
+static int open_connection(const char *uri, uint64_t timeout_ns, struct nbd_handle **out, char *err,
+			   size_t err_size)
+{
+	uint64_t end = monotonic_ns() + timeout_ns;
+	struct nbd_handle *nbd = nbd_create();
+	int rc = nbd ? nbd_aio_connect_uri(nbd, uri) : -1;
+
+	*out = NULL;
+	while (rc >= 0 && !nbd_aio_is_ready(nbd)) {
+		uint64_t now = monotonic_ns();
+
+		if (nbd_aio_is_dead(nbd) || nbd_aio_is_closed(nbd)) {
+			rc = -1;
+		} else if (now >= end) {
+			snprintf(err, err_size, "the server does not answer");
+			nbd_close(nbd);
+			return -ETIMEDOUT;
+		} else {
+			rc = nbd_poll(nbd, (int)((end - now) / RD_NSEC_PER_MSEC) + 1);
+		}
+	}
+	if (rc < 0) {
+		rc = nbd_get_errno() ? -nbd_get_errno() : -ECONNREFUSED;
+		snprintf(err, err_size, "%s", nbd_get_error() ? nbd_get_error() : strerror(-rc));
+		nbd_close(nbd);
+		return rc;
+	}
+	*out = nbd;
+	return 0;
+}
+
+/* Does the export fit the namespace? Returns 0, or -EINVAL with a sentence. */
+static int check_export(struct nbd_handle *nbd, const struct rdt_bdev *bdev, char *err,
+			size_t err_size)
+{
+	int64_t size = nbd_get_size(nbd), least = nbd_get_block_size(nbd, LIBNBD_SIZE_MINIMUM);
+
+	if (size < (int64_t)bdev->block_size)
+		snprintf(err, err_size,
+			 "the export has %lld bytes, expected at least one block (%u)",
+			 (long long)size, bdev->block_size);
+	else if (least > (int64_t)bdev->block_size)
+		snprintf(
+			err, err_size,
+			"the export has blocks of %lld bytes, and block_size is %u; set block_size "
+			"to 4096",
+			(long long)least, bdev->block_size);
+	else if (!bdev->read_only && nbd_is_read_only(nbd) == 1)
+		snprintf(err, err_size,
+			 "the export is read-only; add \"read_only: true\" to the namespace");
+	else
+		return 0;
+	return -EINVAL;
+}
+
+static void take_export(struct nd_disk *d)
+{
+	struct nbd_handle *nbd = d->nbd;
+	uint64_t size = (uint64_t)nbd_get_size(nbd);
+	uint32_t mask = 1u << RDT_BIO_READ;
+	bool flushes = nbd_can_flush(nbd) == 1, same;
+
+	d->fua = nbd_can_fua(nbd) == 1;
+	if (flushes)
+		mask |= 1u << RDT_BIO_FLUSH;
+	if (!d->bdev.read_only) {
+		mask |= 1u << RDT_BIO_WRITE;
+		mask |= nbd_can_zero(nbd) == 1 ? 1u << RDT_BIO_WRITE_ZEROES : 0;
+		mask |= nbd_can_trim(nbd) == 1 ? 1u << RDT_BIO_DEALLOCATE : 0;
+	}
+	pthread_mutex_lock(&d->lock);
+	same = d->opened && d->export_size == size - size % d->bdev.block_size;
+	d->export_size = size - size % d->bdev.block_size;
+	if (!d->opened) { /* what hosts were told stays */
+		d->ops_mask = mask;
+		d->flushes = flushes;
+	}
+	d->opened = true;
+	if (!same && !d->closing)
+		rdt_bdev_changed(&d->bdev);
+	pthread_mutex_unlock(&d->lock);
+}
+
+static void reconnect(struct rd_timer *timer);
+static void look_at_progress(struct rd_timer *timer);
+
+static void nd_lost(struct nd_disk *d)
+{
+	rd_warn(d->log, RD_LOG_BACKEND,
+		"nbd: %s: the connection is lost; hosts wait until there is another one", d->uri);
+	nd_disconnect(d);
+	d->state = ND_CONNECTING;
+	atomic_store(&d->bdev.stalled, true);
+	d->retry.fn = reconnect;
+	rd_timer_start(d->loop, &d->retry, 0);
+}
+
+static int try_connect(struct nd_disk *d, char *err, size_t err_size)
+{
+	int rc = open_connection(d->uri, CONNECT_NS, &d->nbd, err, err_size);
+
+	if (!rc)
+		rc = check_export(d->nbd, &d->bdev, err, err_size);
+	if (!rc)
+		rc = rd_io_add(d->loop, &d->io, nbd_aio_get_fd(d->nbd), EPOLLIN, socket_ready);
+	return rc;
+}
+
+static void reconnect(struct rd_timer *timer)
+{
+	struct nd_disk *d = rd_container_of(timer, struct nd_disk, retry);
+	char err[200] = "";
+
+	if (try_connect(d, err, sizeof(err))) {
+		nd_disconnect(d);
+		if (strcmp(err, d->said) != 0)
+			rd_warn(d->log, RD_LOG_BACKEND, "nbd: %s: %s; trying again every %u s",
+				d->uri, err, (unsigned int)(RECONNECT_NS / RD_NSEC_PER_SEC));
+		snprintf(d->said, sizeof(d->said), "%s", err);
+		rd_timer_start(d->loop, &d->retry, RECONNECT_NS);
+		return;
+	}
+	d->state = ND_UP;
+	d->moved_ns = rd_loop_now_raw(d->loop);
+	atomic_store(&d->bdev.stalled, false);
+	if (d->opened || d->said[0])
+		rd_notice(d->log, RD_LOG_BACKEND, "nbd: %s: connected again", d->uri);
+	d->said[0] = '\0';
+	take_export(d);
+	d->retry.fn = look_at_progress;
+	rd_timer_start(d->loop, &d->retry, STALLED_AFTER);
+	rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
+}
+
+/* Says once that the server does not answer, and once that it does again. */
+static void look_at_progress(struct rd_timer *timer)
+{
+	struct nd_disk *d = rd_container_of(timer, struct nd_disk, retry);
+	uint64_t now = rd_loop_now_raw(d->loop);
+	bool moves = d->completed != d->looked_at || !d->inflight;
+
+	if (moves) {
+		d->looked_at = d->completed;
+		d->moved_ns = now;
+	}
+	if (moves && atomic_exchange(&d->bdev.stalled, false))
+		rd_notice(d->log, RD_LOG_BACKEND, "nbd: %s: the server completes I/O again",
+			  d->uri);
+	else if (!moves && now - d->moved_ns >= STALLED_AFTER &&
+		 !atomic_exchange(&d->bdev.stalled, true))
+		rd_warn(d->log, RD_LOG_BACKEND,
+			"nbd: %s: the server has completed no I/O for %u s, %u are waiting", d->uri,
+			(unsigned int)((now - d->moved_ns) / RD_NSEC_PER_SEC), d->inflight);
+	rd_timer_start(d->loop, &d->retry, STALLED_AFTER);
+}
+
+/* ---- the thread ---- */
+
+static void nd_arrived(struct rd_msg *msg)
+{
+	struct nd_bio *nb = rd_container_of(msg, struct nd_bio, msg);
+
+	TAILQ_INSERT_TAIL(&nb->disk->queue, rd_container_of(nb, struct rdt_bio, priv), link);
+	rd_defer(nb->disk->loop, &nb->disk->pump, RD_DEFER_WORK);
+}
+
+static void nd_close_msg(struct rd_msg *msg)
+{
+	struct nd_disk *d = rd_container_of(msg, struct nd_disk, close_msg);
+
+	d->state = ND_CLOSED;
+	rd_timer_stop(d->loop, &d->retry);
+	rd_defer_cancel(d->loop, &d->pump);
+	rd_io_del(d->loop, &d->io);
+	if (d->nbd && nbd_aio_is_ready(d->nbd))
+		nbd_aio_disconnect(d->nbd, 0);
+	nd_disconnect(d);
+	rd_loop_stop(d->loop);
+}
+
+static void nd_free(struct nd_disk *d)
+{
+	rd_loop_destroy(&d->loop);
+	pthread_mutex_destroy(&d->lock);
+	free(d->uri);
+	free(d);
+}
+
+static void *nd_thread(void *arg)
+{
+	struct nd_disk *d = arg;
+	struct nd_module *m = d->module;
+
+	rd_timer_start(d->loop, &d->retry, 0);
+	rd_loop_run(d->loop);
+	nd_free(d);
+	pthread_mutex_lock(&m->lock);
+	m->threads--;
+	pthread_cond_broadcast(&m->ended);
+	pthread_mutex_unlock(&m->lock);
+	return NULL;
+}
+
+static int start_nd_thread(struct nd_disk *d)
+{
+	struct nd_module *m = d->module;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_mutex_lock(&m->lock);
+	rc = -pthread_create(&thread, &attr, nd_thread, d);
+	if (!rc)
+		m->threads++;
+	pthread_mutex_unlock(&m->lock);
+	pthread_attr_destroy(&attr);
+	return rc;
+}
+
+/* ---- the table of operations ---- */
+
+static enum rdt_bio_submit nd_submit(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	struct nd_disk *d = nd_disk_of(chan->bdev);
+	struct nd_bio *nb = nd_bio_of(bio);
+
+	if (!(d->bdev.ops_mask & 1u << bio->op)) {
+		bio->result = -EOPNOTSUPP;
+		return RDT_BIO_DONE;
+	}
+	*nb = (struct nd_bio){
+		.msg.fn = nd_arrived,
+		.disk = d,
+		.home = rd_container_of(chan, struct nd_chan, chan)->loop,
+	};
+	rd_loop_post(d->loop, &nb->msg);
+	return RDT_BIO_QUEUED;
+}
+
+static int nd_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, struct rdt_chan **out)
+{
+	struct nd_chan *c = calloc(1, sizeof(*c));
+
+	*out = NULL;
+	if (!c)
+		return -ENOMEM;
+	c->chan.bdev = bdev;
+	c->loop = nd_disk_of(bdev)->module->engines_loop(engines);
+	*out = &c->chan;
+	return 0;
+}
+
+static void nd_chan_close(struct rdt_chan *chan)
+{
+	free(rd_container_of(chan, struct nd_chan, chan));
+}
+
+static void nd_bdev_close(struct rdt_bdev *bdev)
+{
+	struct nd_disk *d = nd_disk_of(bdev);
+
+	pthread_mutex_lock(&d->lock);
+	d->closing = true;
+	pthread_mutex_unlock(&d->lock);
+	d->close_msg.fn = nd_close_msg;
+	rd_loop_post(d->loop, &d->close_msg);
+}
+
+static int nd_bdev_opened(struct rdt_bdev *bdev, char *err, size_t err_size)
+{
+	struct nd_disk *d = nd_disk_of(bdev);
+	bool opened;
+
+	pthread_mutex_lock(&d->lock);
+	opened = d->opened;
+	if (opened) {
+		bdev->size = d->export_size;
+		bdev->ops_mask = d->ops_mask;
+		bdev->volatile_cache = d->flushes;
+	}
+	pthread_mutex_unlock(&d->lock);
+	return opened ? 0 : -EINPROGRESS;
+}
+
+static int nd_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+{
+	struct nd_disk *d = nd_disk_of(bdev);
+
+	if (size && size != bdev->size) {
+		snprintf(err, err_size, "the size of an export is changed at its server");
+		return -EOPNOTSUPP;
+	}
+	pthread_mutex_lock(&d->lock);
+	bdev->size = d->export_size;
+	pthread_mutex_unlock(&d->lock);
+	return 0;
+}
+
+static const struct rdt_bdev_ops nd_ops = {
+	.name = "nbd",
+	.close = nd_bdev_close,
+	.chan_open = nd_chan_open,
+	.chan_close = nd_chan_close,
+	.submit = nd_submit,
+	.resize = nd_bdev_resize,
+	.opened = nd_bdev_opened,
+};
+
+/* ---- the module ---- */
+
+static int nd_module_open(void *ctx, const struct rdt_ns_config *cfg, struct rd_log *log,
+			  struct rdt_bdev **out, char *err, size_t err_size)
+{
+	const struct rd_loop_opts opts = {.log = log};
+	struct nd_disk *d = calloc(1, sizeof(*d));
+	int rc = -ENOMEM;
+
+	snprintf(err, err_size, "nbd: out of memory");
+	if (!d)
+		return rc;
+	pthread_mutex_init(&d->lock, NULL);
+	TAILQ_INIT(&d->queue);
+	TAILQ_INIT(&d->sent);
+	d->module = ctx;
+	d->log = log;
+	d->retry.fn = reconnect;
+	d->pump.fn = nd_pump;
+	d->bdev.ops = &nd_ops;
+	d->bdev.block_size = cfg->block_size;
+	d->bdev.read_only = cfg->read_only;
+	d->uri = strdup(cfg->uri);
+	if (d->uri)
+		rc = rd_loop_create(&opts, &d->loop);
+	if (!rc) {
+		rc = start_nd_thread(d);
+		if (rc)
+			snprintf(err, err_size, "nbd: cannot start a thread: %s", strerror(-rc));
+	}
+	if (rc) {
+		nd_free(d);
+		return rc;
+	}
+	*out = &d->bdev;
+	return 0;
+}
+
+static int nd_module_probe(void *ctx, const struct rdt_ns_config *cfg, char *err, size_t err_size)
+{
+	const struct rdt_bdev bdev = {.block_size = cfg->block_size, .read_only = cfg->read_only};
+	struct nbd_handle *nbd;
+	char text[200];
+	int rc = open_connection(cfg->uri, PROBE_NS, &nbd, text, sizeof(text));
+
+	if (!rc)
+		rc = check_export(nbd, &bdev, text, sizeof(text));
+	if (rc)
+		snprintf(err, err_size, "nbd: %s: %s", cfg->uri, text);
+	nbd_close(nbd);
+	return rc;
+}
+
+static bool nd_module_released(void *ctx, const struct rdt_ns_config *cfg)
+{
+	return true; /* a server decides by itself who may connect */
+}
+
+static bool nd_module_finish(void *ctx, uint64_t timeout_ns)
+{
+	struct nd_module *m = ctx;
+	uint64_t end_ns = monotonic_ns() + timeout_ns;
+	struct timespec end = {.tv_sec = (time_t)(end_ns / RD_NSEC_PER_SEC),
+			       .tv_nsec = (long)(end_ns % RD_NSEC_PER_SEC)};
+	bool finished;
+	int rc = 0;
+
+	pthread_mutex_lock(&m->lock);
+	while (m->threads && rc != ETIMEDOUT)
+		rc = pthread_cond_timedwait(&m->ended, &m->lock, &end);
+	finished = !m->threads;
+	pthread_mutex_unlock(&m->lock);
+	if (!finished)
+		return false;
+	pthread_mutex_destroy(&m->lock);
+	pthread_cond_destroy(&m->ended);
+	free(m);
+	return true;
+}
+
+__attribute__((visibility("default"))) int rdt_module_init(const struct rdt_module_abi *abi,
+							   struct rdt_module *out)
+{
+	const struct rdt_module_abi mine = RDT_MODULE_ABI;
+	pthread_condattr_t attr;
+	struct nd_module *m;
+
+	if (!rdt_module_abi_same(abi, &mine))
+		return -EPROTO;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&m->ended, &attr);
+	pthread_condattr_destroy(&attr);
+	m->engines_loop = abi->engines_loop;
+	m->sync_failed = abi->sync_failed;
+	*out = (struct rdt_module){
+		.ctx = m,
+		.open = nd_module_open,
+		.probe = nd_module_probe,
+		.released = nd_module_released,
+		.finish = nd_module_finish,
+	};
+	return 0;
+}

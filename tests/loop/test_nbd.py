@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Exports of an NBD server (nbdkit) as namespaces: I/O, and a server that goes, comes back, stops or is not there."""
+
+import os
+import signal
+import struct
+import sys
+
+import nvmf_peer as nv
+from t_control import Control
+from t_dev import Device
+from t_loop import VALGRIND, Skip, iwarp_only, main, program, requires_program, test, wait_for
+from t_serving import host
+from t_storage import MIB, pattern
+
+WRITE_ZEROES, DSM = 8, 9
+
+
+class Server:
+    """nbdkit with a file, on a socket of the test's directory. The filter fua hides the support of FUA."""
+
+    def __init__(self, t, size=16 * MIB, args=()):
+        if VALGRIND:
+            raise Skip('the module is not run under valgrind')
+        self.t, self.args = t, args
+        self.binary = requires_program('nbdkit')
+        self.socket, self.image = t.path('nbd.sock'), t.path('export.img')
+        with open(self.image, 'wb') as f:
+            f.truncate(size)
+        self.count = 0
+        self.proc = None
+
+    @property
+    def uri(self):
+        return f'nbd+unix:///?socket={self.socket}'
+
+    def start(self):
+        if os.path.exists(self.socket):
+            os.unlink(self.socket)
+        self.count += 1
+        self.proc = self.t.spawn(f'nbdkit{self.count}', [self.binary, '-f', '--exit-with-parent', '-U', self.socket,
+                                                         *self.args, 'file', self.image], wrap=False)
+        wait_for(lambda: os.path.exists(self.socket), 'nbdkit to listen')
+        return self
+
+    def namespace(self, nsid=1, **keys):
+        return {'nsid': nsid, 'backend': 'nbd', 'uri': self.uri, **keys}
+
+    def data(self):
+        with open(self.image, 'rb') as f:
+            return f.read()
+
+
+@test
+def what_a_host_writes_is_in_the_export(t):
+    server = Server(t).start()
+    target = t.target([server.namespace()])
+    data = pattern(1, 16 * MIB)
+    t.rdinit('write', target.uri(), '--data', t.file('data', data))
+    t.rdinit('flush', target.uri())
+    t.same(t.rdinit('read', target.uri(), '-z', '16M').out, data)
+    t.same(server.data(), data)
+
+
+@test
+def random_verified_io_with_several_queues(t):
+    target = t.target([Server(t).start().namespace()])
+    res = t.run([program('rdverify'), target.uri(), '--seconds', '4', '--queues', '4', '--range', 8 * MIB])
+    t.eq(res.rc, 0, res.text + res.err)
+
+
+@iwarp_only
+@test
+def zeroes_deallocated_blocks_and_fua(t):
+    for number, args in enumerate(((), ('--filter=fua',))):
+        server = Server(t, args=args).start()
+        target = t.target([server.namespace()], name=f'rdtarget{number}')
+        with host(target) as h:
+            h.enable()
+            queue = h.add_io()
+            nv.expect(queue.write_blocks(1, 0, pattern(1, 65536), fua=True))
+            nv.expect(queue.call(nv.sqe(WRITE_ZEROES, queue.next_cid(), nsid=1, cdw10=16, cdw12=15)))
+            nv.expect(queue.data_out(DSM, struct.pack('<IIQ', 0, 16, 64), nsid=1, cdw10=0, cdw11=4))
+            nv.expect(queue.flush(1))
+            h.shutdown()
+        want = bytearray(pattern(1, 65536))
+        want[16 * 512:32 * 512] = bytes(16 * 512)
+        got = server.data()[:65536]
+        t.same(got[:64 * 512] + got[80 * 512:], bytes(want[:64 * 512] + want[80 * 512:]))
+
+
+@test
+def a_server_that_is_killed_and_comes_back_is_not_noticed(t):
+    server = Server(t).start()
+    target = t.target([server.namespace()])
+    dev = Device(t, [target.uri()], '--io-timeout', 120000)
+    for _ in range(4):
+        dev.goes_on()
+        since = target.mark()
+        server.proc.kill()
+        target.expect(r'the connection is lost; hosts wait', since=since)
+        server.start()
+        target.expect(r'connected again', since=since)
+    dev.goes_on()
+    t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def io_waits_for_a_stopped_server(t):
+    server = Server(t).start()
+    config = t.config([server.namespace(), t.namespace(2, backend='memory')])
+    with open(config, 'a', encoding='utf-8') as f:
+        f.write(f'control:\n  socket: {t.path("control.sock")}\n')
+    target = t.target(config=config)
+    dev = Device(t, [target.uri()], '--io-timeout', 120000)
+    dev.goes_on()
+    server.proc.signal(signal.SIGSTOP)
+    target.expect(r'the server has completed no I/O for \d+ s, [1-9]\d* are waiting')
+    with Control(t.path('control.sock')) as c:
+        t.eq([ns['stalled'] for ns in c.call('namespace.list')['namespaces']], [True, False])
+    t.eq(t.rdinit('read', target.uri(2), '-z', '4k').out, bytes(4096), 'the other namespace')
+    server.proc.signal(signal.SIGCONT)
+    target.expect(r'the server completes I/O again')
+    dev.goes_on()
+    t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def a_server_that_is_away_at_the_start_does_not_stop_the_others(t):
+    server = Server(t)
+    target = t.target([t.namespace(1, backend='memory'), server.namespace(2)])
+    target.expect(r'namespace 2: its storage does not answer yet')
+    t.eq(t.rdinit('read', target.uri(1), '-z', '4k').out, bytes(4096))
+    server.start()
+    target.expect(r'namespace 2: added, 32768 blocks')
+    t.eq(t.rdinit('read', target.uri(2), '-z', '4k').out, bytes(4096))
+    t.config([t.namespace(1, backend='memory')])
+    t.match('1 removed', target.reload())
+
+
+@test
+def a_stopped_server_does_not_keep_the_target_from_ending(t):
+    server = Server(t).start()
+    target = t.target([server.namespace()])
+    server.proc.signal(signal.SIGSTOP)
+    target.stop()
+
+
+@test
+def what_does_not_fit_is_said(t):
+    server = Server(t, args=('-r',))
+    config = t.config([server.namespace()])
+    res = t.run([program('rdtarget'), '-c', config, '--check=full'])
+    t.eq(res.rc, 1)
+    t.match(r'namespace 1: nbd: nbd\+unix:.*: .*No such file or directory', res.err)
+    server.start()
+    res = t.run([program('rdtarget'), '-c', config, '--check=full'])
+    t.eq(res.rc, 1)
+    t.match(r'the export is read-only; add "read_only: true" to the namespace', res.err)
+    config = t.config([server.namespace(read_only=True)])
+    t.match('OK, and this machine has what it needs', t.run([program('rdtarget'), '-c', config, '--check=full']).text)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
