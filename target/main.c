@@ -71,7 +71,8 @@ struct app {
 	struct rd_timer timer; /* draining */
 	bool draining;
 	bool abandoned;
-	bool failed; /* a backend has not completed its I/O */
+	bool reload_due; /* SIGHUP came during the start */
+	bool failed;     /* a backend has not completed its I/O */
 };
 
 static const char usage_text[] =
@@ -345,6 +346,10 @@ static void reload_on_signal(struct app *app)
 {
 	if (app->draining)
 		return;
+	if (!app->reloader.target) {
+		app->reload_due = true;
+		return;
+	}
 	rd_notice(app->log, RD_LOG_MAIN, "SIGHUP: reading %s again", app->opt.config);
 	rdt_reloader_start(&app->reloader, NULL);
 }
@@ -535,6 +540,8 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 	err = app_start(app, fd);
 	if (!err) {
 		tell_ready(app);
+		if (app->reload_due)
+			reload_on_signal(app);
 		err = rd_loop_run(app->loop);
 	}
 	if (app->failed) {

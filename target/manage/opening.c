@@ -130,7 +130,11 @@ int rdt_opening_wait(struct rdt_target *t, uint64_t timeout_ns)
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
 		if (t->ns[i])
 			rdt_opening_watch(t->ns[i]);
-	while (!t->open_err && err >= 0 && count_opening(t, NULL)) {
+	if (count_opening(t, NULL))
+		rd_info(t->log, RD_LOG_TARGET, "waiting at most %llu s for storage to answer",
+			(unsigned long long)(timeout_ns / RD_NSEC_PER_SEC));
+	/* A signal may have ended the target meanwhile. */
+	while (!t->open_err && err >= 0 && !t->drained && count_opening(t, NULL)) {
 		uint64_t now = rd_loop_now_raw(t->loop);
 
 		if (now >= end)
@@ -140,6 +144,7 @@ int rdt_opening_wait(struct rdt_target *t, uint64_t timeout_ns)
 	t->opening = false;
 	if (t->open_err || err < 0)
 		return t->open_err ? t->open_err : err;
-	count_opening(t, t->log);
+	if (!t->drained)
+		count_opening(t, t->log);
 	return 0;
 }

@@ -182,6 +182,25 @@ def a_cluster_that_is_away_at_the_start_does_not_stop_the_others(t):
 
 
 @test
+def signals_while_the_start_waits_for_the_cluster(t):
+    config = configured(t, [t.namespace(1, backend='memory'), cluster().namespace(2, cluster().image('8M'))])
+    cluster().signal('mon', signal.SIGSTOP)
+    t.cleanup(cluster().signal, 'mon', signal.SIGCONT)
+
+    def start(name):
+        proc = t.spawn(name, [program('rdtarget'), '--log', 'info', '-c', config])
+        proc.expect(r'waiting at most 10 s for storage to answer')
+        return proc
+    ended = start('ended')
+    ended.signal(signal.SIGTERM)
+    t.eq(ended.wait(), 0)
+    t.ok('does not answer yet' not in ended.text(), 'waited after SIGTERM')
+    reloaded = start('reloaded')
+    reloaded.signal(signal.SIGHUP)
+    reloaded.expect(r'reloaded: nothing has changed')
+
+
+@test
 def io_waits_for_a_stopped_osd_and_nothing_is_lost(t):
     image = cluster().image('16M')
     target = serve(t, [cluster().namespace(1, image), t.namespace(2, backend='memory')])
