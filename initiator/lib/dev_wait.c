@@ -57,7 +57,7 @@ static struct rdi_chan_path *resend_path(struct rdi_io *io, uint64_t now)
 	/* Connected again: the target has fenced off the old association (its stale-write fence).
 	 */
 	if (cp->up && cp->epoch > guard->epoch && cp->epoch == atomic_load(&cp->path->live_epoch) &&
-	    atomic_load(&cp->path->fence_epoch) <= guard->epoch)
+	    atomic_load(&cp->path->fence_epoch) <= guard->epoch && rdi_path_usable(cp->path))
 		return cp;
 	return NULL;
 }

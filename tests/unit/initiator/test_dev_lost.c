@@ -170,6 +170,59 @@ static void a_write_waits_as_long_as_the_controllers_keep_alive_timer(void)
 	t_dev_free(&d);
 }
 
+static uint8_t first_path_ana;
+
+/* note_command() of controllers with ANA: only the state of 192.0.2.1 changes. */
+static bool note_with_ana(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			  const void *data, size_t len)
+{
+	unsigned char log[sizeof(struct nvme_ana_log) + sizeof(struct nvme_ana_group_desc)] = {0};
+	struct nvme_ana_group_desc desc = {.state = NVME_ANA_STATE_OPTIMIZED};
+	struct nvme_ana_log head = {.ngrps = htole16(1)};
+
+	if (path_of(f, conn) || sqe->opcode != nvme_admin_get_log_page ||
+	    (le32toh(sqe->cdw10) & 0xff) != NVME_LOG_LID_ANA)
+		return note_command(f, conn, sqe, data, len);
+	if (t_conn_to(f, 1, false) == conn)
+		desc.state = first_path_ana;
+	memcpy(log, &head, sizeof(head));
+	memcpy(log + sizeof(head), &desc, sizeof(desc));
+	if (t_write_host(f, sqe, log, sizeof(log)))
+		t_answer(conn, sqe, 0, 0);
+	return true;
+}
+
+static void a_lost_write_is_not_sent_to_a_path_that_is_inaccessible(void)
+{
+	unsigned char buf[512] = {1};
+	struct t_done lost = {0};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.policy = RDINIT_DEV_FAILOVER;
+	t_fake.id.cmic = NVME_CTRL_CMIC_MULTI_ANA_REPORTING;
+	t_fake.id.nanagrpid = htole32(1);
+	t_fake.hook = note_with_ana;
+	first_path_ana = NVME_ANA_STATE_OPTIMIZED;
+	n_arrived = 0;
+	silent = 1u << 1;
+	t_dev_open(&d, 2);
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 4, 1, buf, 0, t_done_fn, &lost), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(n_arrived, 1);
+	first_path_ana = NVME_ANA_STATE_INACCESSIBLE;
+	path_down(&d, 1);
+	path_up(&d, 1);
+	t_dev_pass(&d, 1000);
+	CU_ASSERT_EQUAL(n_arrived, 1);
+	t_dev_pass(&d, STALE_MS);
+	CU_ASSERT_EQUAL(n_arrived, 2);
+	CU_ASSERT_EQUAL(arrived[1].path, 2);
+	CU_ASSERT_EQUAL(lost.calls, 1);
+	CU_ASSERT_EQUAL(lost.err, 0);
+	t_dev_free(&d);
+}
+
 static void a_lost_write_can_end_as_unknown(void)
 {
 	struct t_done lost = {0}, over = {0};
@@ -655,6 +708,8 @@ const struct t_case t_dev_lost_cases[] = {
 	{"a write waits before it takes another path", a_write_waits_before_it_takes_another_path},
 	{"a write waits as long as the controller's keep-alive timer",
 	 a_write_waits_as_long_as_the_controllers_keep_alive_timer},
+	{"a lost write is not sent to a path that is inaccessible",
+	 a_lost_write_is_not_sent_to_a_path_that_is_inaccessible},
 	{"a lost write can end as unknown", a_lost_write_can_end_as_unknown},
 	{"compare is not sent again", compare_is_not_sent_again},
 	{"another address has no fence", another_address_has_no_fence},
