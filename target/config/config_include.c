@@ -136,6 +136,14 @@ static bool is_pattern(const char *text)
 	return strpbrk(text, "*?[") != NULL;
 }
 
+/* The previous version of a file, which saves and editors leave beside it. */
+static bool is_previous(const char *path)
+{
+	size_t len = strlen(path);
+
+	return len && path[len - 1] == '~';
+}
+
 static int add_included(struct inclusion *inc, const char *path, unsigned int pattern)
 {
 	if ((inc->count & (inc->count - 1)) == 0) {
@@ -177,7 +185,8 @@ static int expand_pattern(struct rdt_config_load *load, const struct rdt_key *ke
 	rc = rc == GLOB_NOSPACE ? -ENOMEM
 				: 0; /* no match is no problem: no file was put there yet */
 	for (size_t i = 0; i < found.gl_pathc && !rc; i++)
-		rc = add_included(inc, found.gl_pathv[i], n);
+		if (!is_previous(found.gl_pathv[i]))
+			rc = add_included(inc, found.gl_pathv[i], n);
 	globfree(&found);
 	return rc;
 }

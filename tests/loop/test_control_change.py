@@ -325,6 +325,24 @@ listeners:
 
 
 @test
+def the_previous_file_is_not_included(t):
+    """A pattern that matches any name does not load what a save left beside the file."""
+    os.mkdir(t.path('conf.d'))
+    t.file('conf.d/a', f'subsystems:\n- nqn: {OTHER}\n  allow_any_host: true\n'.encode())
+    t.file('conf.d/b.new~', b'what an interrupted save left: [')
+    t.file('rdtarget.yaml', f'''control: {{socket: {t.path('control.sock')}}}
+include: [conf.d/*]
+listeners:
+- {{address: 127.0.0.1, port: 0, provider: iwarp}}
+'''.encode())
+    t.target(config=t.path('rdtarget.yaml'))
+    with Control(t.path('control.sock')) as c:
+        c.call('namespace.add', nqn=OTHER, namespace=memory(t, 2), save=True)
+        t.eq(sorted(os.listdir(t.path('conf.d'))), ['a', 'a~', 'b.new~'], 'files')
+        t.eq(c.call('config.reload')['summary'], 'reloaded: nothing has changed')
+
+
+@test
 def a_document_is_compared_and_applied(t):
     before = commented(t)
     target = t.target(config=t.path('rdtarget.yaml'))
