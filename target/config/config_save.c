@@ -170,28 +170,49 @@ static int sync_directory(char *path)
 	return fd < 0 || fsync(fd) ? -errno : 0;
 }
 
-/* The old content stays under the name with "~"; the file has the old or the new one at any
- * time. */
-static int replace_config(const char *link_path, const char *text, size_t len)
+/*
+ * The old content stays under the name with "~"; the file @path has the old or the new one at any
+ * time. What is left of a save that was interrupted has a "~", too: patterns of "include" leave it
+ * out.
+ */
+static int replace_config(const char *path, const struct rdt_config_text *t)
 {
-	rd_autofree char *path = realpath(link_path, NULL);
-	rd_autofree char *new = NULL, *old = NULL;
+	rd_autofree char *new = NULL, *old = NULL, *copy = strdup(path);
 	int rc;
 
-	if (!path)
-		return -errno;
-	if (asprintf(&new, "%s.new", path) < 0 || asprintf(&old, "%s~", path) < 0)
+	if (!copy || asprintf(&new, "%s.new~", path) < 0 || asprintf(&old, "%s~", path) < 0)
 		return -ENOMEM;
-	rc = write_beside(path, new, text, len);
+	rc = write_beside(path, new, t->text, t->len);
 	if (rc)
 		return rc;
 	unlink(old);
-	if (link(path, old) || rename(new, path)) {
+	/* Not every file system has links, and Linux refuses one to a file of another user. */
+	if (link(path, old))
+		rc = write_beside(path, old, t->on_disk, t->on_disk_len);
+	if (!rc && rename(new, path))
 		rc = -errno;
+	if (rc) {
 		unlink(new);
 		return rc;
 	}
-	return sync_directory(path);
+	return sync_directory(copy);
+}
+
+static int save_text(struct rdt_config_text *t, struct rd_log *log)
+{
+	rd_autofree char *path = realpath(t->path, NULL); /* it may be a link */
+	int rc = path ? replace_config(path, t) : -errno;
+
+	if (rc) {
+		rd_err(log, RD_LOG_CONFIG,
+		       "%s: not saved: %s; the user of rdtarget needs the right to write to the "
+		       "directory",
+		       path ? path : t->path, strerror(-rc));
+		return rc;
+	}
+	saved_already(t);
+	rd_notice(log, RD_LOG_CONFIG, "%s: saved; the previous one is %s~", path, path);
+	return 0;
 }
 
 int rdt_config_save(struct rdt_config_texts *texts, struct rd_log *log)
@@ -204,22 +225,12 @@ int rdt_config_save(struct rdt_config_texts *texts, struct rd_log *log)
 			return rc;
 	}
 	for (unsigned int i = 0; i < texts->count; i++) {
-		struct rdt_config_text *t = &texts->files[i];
-
-		if (!t->on_disk)
+		if (!texts->files[i].on_disk)
 			continue;
-		rc = replace_config(t->path, t->text, t->len);
-		if (rc) {
-			rd_err(log, RD_LOG_CONFIG,
-			       "%s: not saved: %s; the user of rdtarget needs the right to write "
-			       "to the directory",
-			       t->path, strerror(-rc));
+		rc = save_text(&texts->files[i], log);
+		if (rc)
 			return rc;
-		}
-		saved_already(t);
 		written++;
-		rd_notice(log, RD_LOG_CONFIG, "%s: saved; the previous one is %s~", t->path,
-			  t->path);
 	}
 	return written;
 }

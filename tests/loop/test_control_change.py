@@ -324,6 +324,23 @@ listeners:
     exercise(target, OTHER, nsid=2)
 
 
+@each(('without a link', 'rdtarget.yaml'), ('in another folder', 'files/real.yaml'))
+def the_log_names_the_previous_file(t, file):
+    """A link stays one; the previous file is beside the file, and the log says so."""
+    os.mkdir(t.path('files'))
+    before = commented(t)
+    if file != 'rdtarget.yaml':
+        os.rename(t.path('rdtarget.yaml'), t.path(file))
+        os.symlink(file, t.path('rdtarget.yaml'))
+    target = t.target(config=t.path('rdtarget.yaml'))
+    with Control(t.path('control.sock')) as c:
+        c.call('namespace.resize', nqn=NQN, nsid=1, size='4MiB', save=True)
+    saved = re.escape(os.path.realpath(t.path(file)))
+    target.expect(f'{saved}: saved; the previous one is {saved}~$')
+    t.eq((content(t, file), content(t, f'{file}~')), (before.replace('8MiB   #', '4MiB   #'), before), 'files')
+    t.eq(os.path.islink(t.path('rdtarget.yaml')), file != 'rdtarget.yaml', 'link')
+
+
 @test
 def the_previous_file_is_not_included(t):
     """A pattern that matches any name does not load what a save left beside the file."""
