@@ -57,14 +57,17 @@ void rbd_bio_finish(struct rdt_bio *bio)
  * write waits until that is known. Returns true when it waits. */
 static bool hold_write(struct rbd_image *img, struct rdt_bio *bio)
 {
-	bool held;
+	bool stale, held;
 
-	if (!atomic_load(&img->size_stale))
+	if (!rbd_size_stale(img))
 		return false;
 	pthread_mutex_lock(&img->lock);
-	held = atomic_load(&img->size_stale) && img->state == RBD_OPEN;
+	stale = rbd_size_stale(img);
+	held = stale && img->state == RBD_OPEN;
 	if (held)
 		TAILQ_INSERT_TAIL(&img->held, bio, link);
+	else if (stale)
+		bio->result = -ESHUTDOWN; /* nobody will read the size; the host sends it again */
 	pthread_mutex_unlock(&img->lock);
 	return held;
 }
@@ -87,11 +90,15 @@ static void rbd_completed(rbd_completion_t completion, void *arg)
 	struct rdt_bio *bio = arg;
 	struct rbd_image *img = rbd_bio_of(bio)->img;
 
-	bio->result = result_of(img, bio, rbd_aio_get_return_value(completion));
+	ssize_t ret = rbd_aio_get_return_value(completion);
+
+	bio->result = result_of(img, bio, ret);
 	rbd_aio_release(completion);
 	atomic_fetch_add(&img->completed, 1);
-	if (bio->result == -ESHUTDOWN)
+	if (ret == -ESHUTDOWN)
 		rbd_image_lost(img);
+	else if (ret == -EROFS) /* the lock is another client's: the job looks */
+		rbd_job_kick(&img->job, 0);
 	if (bio->op == RDT_BIO_READ || bio->op == RDT_BIO_FLUSH || bio->result ||
 	    !hold_write(img, bio))
 		rbd_bio_finish(bio);

@@ -83,7 +83,7 @@ static void image_changed(void *arg)
 {
 	struct rbd_image *img = arg;
 
-	atomic_store(&img->size_stale, true);
+	atomic_fetch_add(&img->changes, 1);
 	rbd_job_kick(&img->job, 0);
 }
 
@@ -152,11 +152,11 @@ static int open_steps(struct rbd_image *img, unsigned int timeout_s, const char 
 /* Returns 0, or -errno with a sentence in @err and everything closed. */
 static int open_image(struct rbd_image *img, unsigned int timeout_s, char *err, size_t err_size)
 {
+	uint32_t changes = atomic_load(&img->changes);
 	const char *step;
 	char spelled[256];
 	int rc;
 
-	atomic_store(&img->size_stale, false);
 	rc = open_steps(img, timeout_s, &step, err, err_size);
 	if (rc && step)
 		snprintf(err, err_size, "rbd: image %s: %s: %s%s",
@@ -172,6 +172,8 @@ static int open_image(struct rbd_image *img, unsigned int timeout_s, char *err, 
 	}
 	if (rc)
 		close_image(img, rc == -ESHUTDOWN);
+	else
+		atomic_store(&img->changes_read, changes);
 	return rc;
 }
 
@@ -388,8 +390,9 @@ static void try_open(struct rbd_image *img)
 
 /* ---- open ---- */
 
-/* Ends the writes that waited for the size. */
-static void end_held(struct rbd_image *img)
+/* Ends the writes that waited for the size. @known: it was read; otherwise it is not known whether
+ * they were clipped, and hosts send them again. */
+static void end_held(struct rbd_image *img, bool known)
 {
 	TAILQ_HEAD(, rdt_bio) held = TAILQ_HEAD_INITIALIZER(held);
 	struct rdt_bio *bio, *next;
@@ -402,7 +405,9 @@ static void end_held(struct rbd_image *img)
 	for (bio = TAILQ_FIRST(&held); bio; bio = next) {
 		next = TAILQ_NEXT(bio, link);
 		/* librbd clips a write at the end of the image and calls that a success */
-		if (!bio->result && (bio->offset > size || bio->length > size - bio->offset))
+		if (!known)
+			bio->result = -ESHUTDOWN;
+		else if (bio->offset > size || bio->length > size - bio->offset)
 			bio->result = -ERANGE;
 		rbd_bio_finish(bio);
 	}
@@ -410,20 +415,21 @@ static void end_held(struct rbd_image *img)
 
 static void refresh_size(struct rbd_image *img)
 {
+	uint32_t changes = atomic_load(&img->changes);
 	uint64_t size;
 
-	if (!atomic_exchange(&img->size_stale, false))
-		return;
-	if (rbd_get_size(img->image, &size))
-		size = img->image_size;
+	if (!rbd_size_stale(img) || rbd_get_size(img->image, &size))
+		return; /* the job looks again */
 	pthread_mutex_lock(&img->lock);
+	atomic_store(&img->changes_read, changes);
 	if (size != img->image_size) {
 		img->image_size = size;
 		if (img->state != RBD_CLOSING)
 			rdt_bdev_changed(&img->bdev);
 	}
 	pthread_mutex_unlock(&img->lock);
-	end_held(img);
+	if (!rbd_size_stale(img)) /* otherwise it runs again at once */
+		end_held(img, true);
 }
 
 /* Says once that the cluster does not complete I/O, and once that it does again. */
@@ -515,7 +521,7 @@ static void run_image(struct rbd_job *job)
 		rbd_job_kick(job, look_after(img));
 		break;
 	case RBD_LOST:
-		end_held(img); /* no further ones come in this state */
+		end_held(img, false); /* no further ones come in this state */
 		leave_connection(img);
 		break;
 	case RBD_CLOSING:

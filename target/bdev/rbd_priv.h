@@ -106,7 +106,8 @@ struct rbd_image {
 	_Atomic enum rbd_state state; /* changed under @lock */
 	atomic_uint inflight;         /* I/Os in librbd, and submits that run */
 	_Atomic uint64_t completed;
-	atomic_bool size_stale; /* the image has changed: its size has to be read */
+	/* The image has changed so often; its size was read after so many of these changes. */
+	_Atomic uint32_t changes, changes_read;
 
 	pthread_mutex_t lock;
 	pthread_cond_t idle; /* @inflight became 0 */
@@ -117,7 +118,7 @@ struct rbd_image {
 	uint64_t image_size; /* bytes */
 	uint32_t object_size;
 	uint8_t identity[16];
-	TAILQ_HEAD(, rdt_bio) held; /* writes that completed while @size_stale */
+	TAILQ_HEAD(, rdt_bio) held; /* writes that completed before a change was read */
 
 	/* of the job */
 	struct rbd_handle *handle;
@@ -131,6 +132,12 @@ struct rbd_image {
 	enum rbd_lock_said lock_said;
 	char idle_buf[512]; /* of the read that is in flight while there is no other I/O */
 };
+
+/* Does @image_size have to be read again? */
+static inline bool rbd_size_stale(const struct rbd_image *img)
+{
+	return atomic_load(&img->changes) != atomic_load(&img->changes_read);
+}
 
 int rbd_image_new(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg,
 		  struct rd_log *log, struct rbd_image **out);

@@ -41,13 +41,15 @@ static void ana_claim(struct rdt_rpc_call *call)
 {
 	const char *action = rdt_rpc_text(call, "action");
 	struct rdt_target *t = call->rpc->target;
-	bool take = strcmp(action, "take") == 0;
+	enum rdt_claim claim = strcmp(action, "take") == 0    ? RDT_CLAIM_TAKE
+			       : strcmp(action, "yield") == 0 ? RDT_CLAIM_YIELD
+							      : RDT_CLAIM_WAIT;
 	json_int_t group = 0;
 	unsigned int claimed = 0;
 
-	if (!take && strcmp(action, "yield") != 0) {
+	if (claim == RDT_CLAIM_WAIT && strcmp(action, "wait") != 0) {
 		rdt_rpc_error(call, RDT_RPC_INVALID, "action", action, NULL,
-			      "action: \"%.60s\" is neither take nor yield", action);
+			      "action: \"%.60s\" is none of take, yield, wait", action);
 		return;
 	}
 	if (!rdt_rpc_number(call, "group", 1, RDT_ANA_GROUPS, &group))
@@ -56,8 +58,7 @@ static void ana_claim(struct rdt_rpc_call *call)
 		const struct rdt_ns *ns = t->ns[i];
 
 		if (ns && ns->bdev && ns->cfg->ana_group == group)
-			claimed +=
-				rdt_bdev_claim(ns->bdev, take ? RDT_CLAIM_TAKE : RDT_CLAIM_YIELD);
+			claimed += rdt_bdev_claim(ns->bdev, claim);
 	}
 	if (claimed)
 		rdt_rpc_result(call, json_pack("{s:i}", "namespaces", (int)claimed));
@@ -257,8 +258,8 @@ static const struct rdt_rpc_param drain_params[] = {
 
 const struct rdt_rpc_method rdt_rpc_change_methods[] = {
 	{"log.level", "set what is logged, as --log does", true, level_params, log_level},
-	{"ana.claim", "take the storage of a group from another gateway, or yield it", true,
-	 claim_params, ana_claim},
+	{"ana.claim", "take the storage of a group from another gateway, yield it, or wait for it",
+	 true, claim_params, ana_claim},
 	{"drain", "move hosts to other paths: ANA inaccessible, wait for I/O, refuse connections",
 	 true, drain_params, start_drain},
 	{"shutdown", "end the target, as SIGTERM does", true, NULL, start_shutdown},

@@ -348,9 +348,15 @@ def a_gateway_that_ends_or_yields_hands_over_under_verified_io(t):
         c.call('ana.claim', group=1, action='yield')
     pair[1].expect(r'its lock is held here')
     dev.goes_on()
+    since = pair[0].mark()
     with control(t, 'gateway0') as c:
-        c.call('ana.claim', group=1, action='take')
-    pair[1].expect(r"blocked this rdtarget's connection")
+        c.call('ana.claim', group=1, action='wait')
+    with control(t, 'gateway1') as c:
+        c.call('ana.claim', group=1, action='yield')
+    pair[0].expect(r'its lock is held here', since=since)
+    dev.goes_on()
+    with control(t, 'gateway1') as c:
+        c.call('ana.claim', group=1, action='wait')
     dev.goes_on()
     since = pair[1].mark()
     pair[0].stop()

@@ -395,13 +395,14 @@ static int run_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
 		return run_listeners(ctl, args);
 	if (args->count == 1)
 		return rdctl_usage_error(
-			"ana takes nothing, GROUP STATE [ADDRESS[:PORT]], or GROUP take|yield",
+			"ana takes nothing, GROUP STATE [ADDRESS[:PORT]], or GROUP take|yield|wait",
 			NULL);
 	if (rd_parse_u64(args->values[0], 1, INT32_MAX, &group))
 		return rdctl_usage_error("ana: expected the number of a group, not",
 					 args->values[0]);
 	if (args->count == 2 &&
-	    (strcmp(args->values[1], "take") == 0 || strcmp(args->values[1], "yield") == 0))
+	    (strcmp(args->values[1], "take") == 0 || strcmp(args->values[1], "yield") == 0 ||
+	     strcmp(args->values[1], "wait") == 0))
 		return rdctl_show(
 			ctl, "ana.claim",
 			json_pack("{s:i, s:s}", "group", (int)group, "action", args->values[1]),
@@ -517,7 +518,7 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"apply", "FILE", "apply a document in the place of the file; -: standard input", 1, 1,
 	 rdctl_apply, true},
 	{"save", "", "write what was changed to the configuration files", 0, 0, rdctl_save},
-	{"ana", "[GROUP STATE [ADDRESS[:PORT]] | GROUP take|yield]",
+	{"ana", "[GROUP STATE [ADDRESS[:PORT]] | GROUP take|yield|wait]",
 	 "show or set ANA states; move a group between gateways", 0, 3, run_ana, true},
 	{"disconnect", "HOSTNQN | SUBNQN CNTLID", "end controllers", 1, 2, run_disconnect},
 	{"drain", "[--timeout SECONDS]", "move hosts to other paths, then refuse new ones", 0, 0,
