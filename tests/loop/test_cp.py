@@ -503,6 +503,7 @@ def a_command_line_that_is_wrong(t, args, says):
 
 
 @test
+@iwarp_only
 def copies_from_the_local_address_that_was_asked_for(t):
     target = t.target([t.namespace(size=MIB, backend='memory')])
     t.rdinit('cp', target.uri(), '/dev/null', '--host-traddr', '127.0.0.9')

@@ -9,7 +9,7 @@ import sys
 import nvmf_peer as nv
 from t_control import Control
 from t_dev import Device
-from t_loop import VALGRIND, Skip, iwarp_only, main, program, requires_program, test, wait_for
+from t_loop import VALGRIND, Skip, main, program, requires_program, test, wait_for
 from t_serving import host
 from t_storage import MIB, pattern
 
@@ -69,7 +69,6 @@ def random_verified_io_with_several_queues(t):
     t.eq(res.rc, 0, res.text + res.err)
 
 
-@iwarp_only
 @test
 def zeroes_deallocated_blocks_and_fua(t):
     for number, args in enumerate(((), ('--filter=fua',))):
@@ -164,4 +163,4 @@ def what_does_not_fit_is_said(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))

@@ -10,7 +10,7 @@ import nvmf_peer as nv
 from t_ceph import POOL, cluster
 from t_control import Control
 from t_dev import Device
-from t_loop import VALGRIND, Skip, iwarp_only, main, program, test, to_yaml
+from t_loop import VALGRIND, Skip, main, program, test, to_yaml
 from t_serving import host
 from t_storage import MIB, pattern
 
@@ -67,7 +67,6 @@ def random_verified_io_with_several_queues(t):
     t.eq(res.rc, 0, res.text + res.err)
 
 
-@iwarp_only
 @test
 def zeroes_deallocated_blocks_fua_and_flush(t):
     image = cluster().image('8M')
@@ -87,7 +86,6 @@ def zeroes_deallocated_blocks_fua_and_flush(t):
     t.same(got[80 * 512:], bytes(want[80 * 512:]), 'data behind them')
 
 
-@iwarp_only
 @test
 def two_targets_show_the_same_identity_of_an_image_and_another_of_another(t):
     images = [cluster().image('8M') for _ in range(2)]
@@ -117,7 +115,6 @@ def a_resize_is_seen_by_a_connected_host(t):
     dev.finish()
 
 
-@iwarp_only
 @test
 def a_snapshot_is_read_and_not_written(t):
     image = cluster().image('8M')
@@ -266,7 +263,6 @@ def an_image_that_cannot_be_locked_says_why(t):
                   r'exclusive-lock')
 
 
-@iwarp_only
 @test
 def the_gateway_without_the_lock_sends_hosts_to_the_other(t):
     pair = gateways(t, cluster().image('8M'))
@@ -392,4 +388,4 @@ def a_gateway_that_is_killed_is_replaced_under_verified_io(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))
