@@ -481,4 +481,4 @@ def a_mistake_is_reported(t, http, says):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))

@@ -250,4 +250,4 @@ def screen_readers_get_tables_and_few_words(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp',)))
