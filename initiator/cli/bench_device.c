@@ -3,7 +3,24 @@
  * bench --device: the same load through a device of the library. The session's controller stays
  * beside it, for what is printed of the connection and the namespace.
  */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "bench.h"
+
+/* The target to which the session is connected, whether a URI or options name it. */
+static void bench_device_uri(const struct bench *b, struct rdinit_uri *uri)
+{
+	const struct rdinit_ctrl_opts *ctrl = &b->o->ctrl;
+
+	rdinit_uri_init(uri);
+	snprintf(uri->traddr, sizeof(uri->traddr), "%s", ctrl->traddr);
+	/* Leading zeroes could make the text longer than the member. */
+	snprintf(uri->trsvcid, sizeof(uri->trsvcid), "%u",
+		 (uint16_t)strtoul(ctrl->trsvcid ? ctrl->trsvcid : "4420", NULL, 10));
+	snprintf(uri->subnqn, sizeof(uri->subnqn), "%s", ctrl->subnqn);
+	uri->nsid = b->session.ns.nsid;
+}
 
 static int bench_device_create(struct bench *b)
 {
@@ -16,8 +33,7 @@ static int bench_device_create(struct bench *b)
 	opts.channels = (uint16_t)b->n_queues;
 	opts.queue_size = o->qpair.queue_size;
 	opts.io_timeout_ms = o->qpair.io_timeout_ms;
-	uri = o->uri;
-	uri.nsid = b->session.ns.nsid;
+	bench_device_uri(b, &uri);
 	if (rdinit_dev_create(&opts, &b->dev) || rdinit_dev_add_path(b->dev, &uri, NULL) < 0 ||
 	    rdinit_dev_open(b->dev))
 		return cli_lib_error();

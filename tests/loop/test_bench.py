@@ -291,11 +291,19 @@ def threads_run_where_they_are_told_to(t):
     t.ok(wanted <= cpus, f'CPUs of the threads: {cpus}, expected {wanted}')
 
 
+@each(('queue pairs', ()), ('a device', ('--device',)))
+def nvme_clis_way_to_name_the_target(t, args):
+    target = serve(t, 2)
+    res = t.rdinit('bench', '-t', 'rdma', '-a', target.addr, '-s', str(target.port), '--nqn', NQN, '-n', '2',
+                   '--io-count', '10', '-o', 'json', *args)
+    t.eq(json.loads(res.text)['ios'], 10, 'I/Os')
+
+
 @test
-def nvme_clis_way_to_name_the_target(t):
+def a_device_of_a_uri_without_the_nqn(t):
     target = serve(t, 1)
-    res = t.rdinit('bench', '-t', 'rdma', '-a', target.addr, '-s', str(target.port), '--nqn', NQN, '-n', '1',
-                   '--io-count', '10', '-o', 'json')
+    res = t.rdinit('bench', f'nvme+rdma://{target.addr}:{target.port}', '--nqn', NQN, '--device', '--io-count', '10',
+                   '-o', 'json')
     t.eq(json.loads(res.text)['ios'], 10, 'I/Os')
 
 
