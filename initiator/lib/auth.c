@@ -219,49 +219,30 @@ static void auth_unexpected(struct rdi_auth *a, enum nvmf_auth_expl why, const c
 	auth_refuse(a, why);
 }
 
-/* The response to the challenge. Returns 0, -EINVAL or -EIO. */
-static int auth_prove(struct rdi_auth *a, uint8_t out[NVMF_AUTH_HASH_MAX])
+/*
+ * The host's response to the challenge, or (@ctrl) the one that the controller must give to the
+ * host's. Returns 0, -EINVAL or -EIO.
+ */
+static int auth_response(struct rdi_auth *a, bool ctrl, uint8_t out[NVMF_AUTH_HASH_MAX])
 {
+	const struct rdi_auth_keys *keys = a->arg.keys;
 	uint8_t key[NVMF_AUTH_HASH_MAX];
 	struct nvmf_auth_proof p = {
 		.hash = a->challenge.hash,
 		.t_id = a->offer.t_id,
-		.seqnum = a->challenge.seqnum,
+		.seqnum = ctrl ? a->reply.seqnum : a->challenge.seqnum,
 		.key = key,
-		.challenge = a->challenge.cval,
+		.challenge = ctrl ? a->reply.cval : a->challenge.cval,
 		.session = a->challenge.group ? a->session : NULL,
 		.hostnqn = a->arg.hostnqn,
 		.subnqn = a->arg.subnqn,
 	};
-	int rc = nvmf_auth_key_transform(&a->arg.keys->host, a->arg.hostnqn, key);
+	int rc = nvmf_auth_key_transform(ctrl ? &keys->ctrl : &keys->host,
+					 ctrl ? a->arg.subnqn : a->arg.hostnqn, key);
 
 	if (rc >= 0) {
 		p.key_len = (size_t)rc;
-		rc = nvmf_auth_host_response(&p, out);
-	}
-	explicit_bzero(key, sizeof(key));
-	return rc;
-}
-
-/* What the controller's response must be. Returns as auth_prove(). */
-static int auth_expect(struct rdi_auth *a, uint8_t out[NVMF_AUTH_HASH_MAX])
-{
-	uint8_t key[NVMF_AUTH_HASH_MAX];
-	struct nvmf_auth_proof p = {
-		.hash = a->challenge.hash,
-		.t_id = a->offer.t_id,
-		.seqnum = a->reply.seqnum,
-		.key = key,
-		.challenge = a->reply.cval,
-		.session = a->challenge.group ? a->session : NULL,
-		.hostnqn = a->arg.hostnqn,
-		.subnqn = a->arg.subnqn,
-	};
-	int rc = nvmf_auth_key_transform(&a->arg.keys->ctrl, a->arg.subnqn, key);
-
-	if (rc >= 0) {
-		p.key_len = (size_t)rc;
-		rc = nvmf_auth_ctrl_response(&p, out);
+		rc = ctrl ? nvmf_auth_ctrl_response(&p, out) : nvmf_auth_host_response(&p, out);
 	}
 	explicit_bzero(key, sizeof(key));
 	return rc;
@@ -297,7 +278,7 @@ static void auth_reply(struct rdi_auth *a, const uint8_t *value)
 		auth_fail_now(a, -EIO, "the system gives no random numbers");
 		return;
 	}
-	rc = auth_prove(a, r->rval);
+	rc = auth_response(a, false, r->rval);
 	if (rc < 0) {
 		auth_fail_now(a, rc, "libcrypto cannot compute the response");
 		return;
@@ -367,7 +348,7 @@ static void succeeded(struct rdi_auth *a)
 		auth_end(a, 0, 0, "");
 		return;
 	}
-	rc = auth_expect(a, want);
+	rc = auth_response(a, true, want);
 	if (rc < 0) {
 		auth_fail_now(a, rc, "libcrypto cannot compute the response");
 	} else if (CRYPTO_memcmp(want, s.rval, nvmf_auth_hash_len(s.hash)) != 0) {
