@@ -199,24 +199,29 @@ void rdc_auth_success(struct rdc_auth *a, bool mutual)
 	rdc_auth_must_send(a, msg, nvmf_auth_build_success2(a->offer.t_id, msg));
 }
 
+size_t rdc_auth_until_reply(struct rdc_auth *a, bool mutual, uint8_t msg[NVMF_AUTH_MSG_MAX])
+{
+	rdc_auth_negotiate(a);
+	rdc_auth_challenge(a);
+	return rdc_auth_make_reply(a, mutual, msg);
+}
+
 void rdc_auth_run(struct rdc_auth *a, bool mutual)
 {
 	uint8_t msg[NVMF_AUTH_MSG_MAX];
-	size_t len;
+	size_t len = rdc_auth_until_reply(a, mutual, msg);
 
-	rdc_auth_negotiate(a);
-	rdc_auth_challenge(a);
-	len = rdc_auth_make_reply(a, mutual, msg);
 	rdc_auth_must_send(a, msg, len);
 	rdc_auth_success(a, mutual);
 }
 
 void rdc_raw_authenticate(struct rdc_raw *raw, unsigned int who)
 {
-	struct rdc_auth *a = rdc_buf(raw->t, sizeof(*a));
+	struct rdc_auth *a;
 
 	if (!raw->must_authenticate || !raw->t->cfg->key.len)
 		return;
+	a = rdc_buf(raw->t, sizeof(*a));
 	rdc_auth_init(a, raw, who);
 	rdc_auth_run(a, false);
 	raw->must_authenticate = false;

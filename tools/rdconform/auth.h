@@ -47,6 +47,8 @@ void rdc_auth_init(struct rdc_auth *a, struct rdc_raw *raw, unsigned int who);
 void rdc_auth_negotiate(struct rdc_auth *a);
 void rdc_auth_challenge(struct rdc_auth *a);
 size_t rdc_auth_make_reply(struct rdc_auth *a, bool mutual, uint8_t msg[NVMF_AUTH_MSG_MAX]);
+/* Up to the reply, which is made and not sent. Returns its length. */
+size_t rdc_auth_until_reply(struct rdc_auth *a, bool mutual, uint8_t msg[NVMF_AUTH_MSG_MAX]);
 void rdc_auth_success(struct rdc_auth *a, bool mutual);
 /* The session key that follows from a shared secret of a->dhv_len bytes. */
 void rdc_auth_session_of(struct rdc_auth *a, const uint8_t *shared);

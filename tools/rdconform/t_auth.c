@@ -159,15 +159,11 @@ static void auth_again(struct rdc *t)
 }
 
 /* The reply of a correct host, with the byte at @at changed by @bits. */
-static struct rdc_raw_reply auth_changed_reply(struct rdc_auth *a, bool both, unsigned int at,
-					       uint8_t bits)
+static struct rdc_raw_reply auth_changed_reply(struct rdc_auth *a, unsigned int at, uint8_t bits)
 {
 	uint8_t msg[NVMF_AUTH_MSG_MAX];
-	size_t len;
+	size_t len = rdc_auth_until_reply(a, false, msg);
 
-	rdc_auth_negotiate(a);
-	rdc_auth_challenge(a);
-	len = rdc_auth_make_reply(a, both, msg);
 	msg[at] ^= bits;
 	return rdc_auth_send(a, msg, len);
 }
@@ -175,7 +171,7 @@ static struct rdc_raw_reply auth_changed_reply(struct rdc_auth *a, bool both, un
 static void auth_wrong_response(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
-	struct rdc_raw_reply rr = auth_changed_reply(a, false, 16, 0x01);
+	struct rdc_raw_reply rr = auth_changed_reply(a, 16, 0x01);
 
 	AUTH_REFUSED(a, &rr, "a wrong response", NVMF_AUTH_FAILED);
 }
@@ -263,9 +259,7 @@ static void auth_reply_length(struct rdc *t)
 	struct rdc_raw_reply rr;
 	size_t len;
 
-	rdc_auth_negotiate(a);
-	rdc_auth_challenge(a);
-	len = rdc_auth_make_reply(a, false, msg);
+	len = rdc_auth_until_reply(a, false, msg);
 	rr = rdc_auth_send(a, msg, t->arg ? t->arg : len + 1);
 	AUTH_REFUSED(a, &rr, "a reply of a wrong length", NVMF_AUTH_INCORRECT_PAYLOAD);
 }
@@ -339,9 +333,7 @@ static void auth_replay(struct rdc *t)
 	struct rdc_raw_reply rr;
 	size_t len;
 
-	rdc_auth_negotiate(a);
-	rdc_auth_challenge(a);
-	len = rdc_auth_make_reply(a, false, msg);
+	len = rdc_auth_until_reply(a, false, msg);
 	rdc_auth_must_send(a, msg, len);
 	rdc_auth_success(a, false);
 	b = auth_begin(t);
@@ -355,7 +347,7 @@ static void auth_replay(struct rdc *t)
 static void auth_other_transaction(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
-	struct rdc_raw_reply rr = auth_changed_reply(a, false, 4, 0x01);
+	struct rdc_raw_reply rr = auth_changed_reply(a, 4, 0x01);
 
 	AUTH_REFUSED(a, &rr, "a reply of another transaction", NVMF_AUTH_INCORRECT_PAYLOAD,
 		     NVMF_AUTH_INCORRECT_MESSAGE);
@@ -364,7 +356,7 @@ static void auth_other_transaction(struct rdc *t)
 static void auth_reply_field(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
-	struct rdc_raw_reply rr = auth_changed_reply(a, false, t->arg, 0x82);
+	struct rdc_raw_reply rr = auth_changed_reply(a, t->arg, 0x82);
 
 	AUTH_REFUSED(a, &rr, "a reply with a wrong field", NVMF_AUTH_INCORRECT_PAYLOAD);
 }
@@ -376,9 +368,7 @@ static void auth_seqnum_zero(struct rdc *t)
 	struct rdc_raw_reply rr;
 	size_t len;
 
-	rdc_auth_negotiate(a);
-	rdc_auth_challenge(a);
-	len = rdc_auth_make_reply(a, true, msg);
+	len = rdc_auth_until_reply(a, true, msg);
 	memset(msg + 12, 0, 4);
 	rr = rdc_auth_send(a, msg, len);
 	AUTH_REFUSED(a, &rr, "a challenge of the host with sequence number 0",
