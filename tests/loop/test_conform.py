@@ -9,6 +9,7 @@ import sys
 import time
 import xml.etree.ElementTree
 
+import auth_peer as au
 import nvmf_peer as nv
 import t_auth
 from t_loop import DEADLINE, NQN, Failure, each, main, program, requires_engine, test
@@ -207,6 +208,23 @@ def wrong_usage(t):
         t.match(says, run(t, [rdconform, *args], rc=2).err)
     res = run(t, [rdconform, f'nvme+rdma://127.0.0.1:1/{NQN}'], rc=1)
     t.match('^rdconform: .*refused', res.err)
+
+
+@each(('of the host', 'dhchap-secret-file', ()), ('of the controller', 'dhchap-ctrl-secret-file', ('host.key',)))
+def a_secret_on_the_command_line_is_refused(t, name, host):
+    args = [f'--dhchap-secret-file={t_auth.key_file(t, file, au.key_text(t_auth.SECRET))}' for file in host]
+    res = run(t, [program('rdconform'), *args, f'--{name}=DHHC-1:00:AAEC', f'nvme+rdma://127.0.0.1:1/{NQN}'], rc=2)
+    t.match(f'^rdconform: --{name}: this is a secret', res.err)
+    t.ok('AAEC' not in res.err, res.err)
+
+
+@test
+def a_file_without_a_secret_is_named(t):
+    t.file('wrong', b'secret\n')
+    for args, says in ((['--dhchap-secret-file', t.path('nothing')], 'cannot open .*/nothing: No such file'),
+                       (['--dhchap-secret-file', t.path('wrong')], '/wrong: the secret does not start with'),
+                       (['--dhchap-ctrl-secret-file', t.path('wrong')], 'needs --dhchap-secret-file')):
+        t.match(says, run(t, [program('rdconform'), *args, f'nvme+rdma://127.0.0.1:1/{NQN}'], rc=2).err)
 
 
 @test

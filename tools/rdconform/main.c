@@ -250,7 +250,7 @@ static void list(const struct rdc_config *cfg)
 }
 
 /* The first line of the file; false after saying what is wrong. */
-static bool take_key(const char *file, struct nvmf_auth_key *key)
+static bool take_key(const char *option, const char *file, struct nvmf_auth_key *key)
 {
 	char text[2 * NVMF_AUTH_KEY_TEXT] = "";
 	const char *why = NULL;
@@ -258,6 +258,13 @@ static bool take_key(const char *file, struct nvmf_auth_key *key)
 
 	if (!file)
 		return true;
+	if (strncmp(file, "DHHC-1:", 7) == 0) {
+		fprintf(stderr,
+			"rdconform: %s: this is a secret, and the name of a file that contains it "
+			"is expected: every user of the machine can read command lines\n",
+			option);
+		return false;
+	}
 	f = fopen(file, "re");
 	if (!f) {
 		fprintf(stderr, "rdconform: cannot open %s: %s\n", file, strerror(errno));
@@ -274,14 +281,25 @@ static bool take_key(const char *file, struct nvmf_auth_key *key)
 	return !why;
 }
 
+static bool take_keys(struct rdc_config *cfg)
+{
+	if (cfg->ctrl_secret_file && !cfg->secret_file) {
+		fputs("rdconform: --dhchap-ctrl-secret-file needs --dhchap-secret-file: a "
+		      "controller proves itself to a host that proves itself\n",
+		      stderr);
+		return false;
+	}
+	return take_key("--dhchap-secret-file", cfg->secret_file, &cfg->key) &&
+	       take_key("--dhchap-ctrl-secret-file", cfg->ctrl_secret_file, &cfg->ctrl_key);
+}
+
 static int run_tests(struct rdc_config *cfg)
 {
 	struct rdc t = {.cfg = cfg};
 	char why[512];
 	int rc;
 
-	if (!take_key(cfg->secret_file, &cfg->key) ||
-	    !take_key(cfg->ctrl_secret_file, &cfg->ctrl_key))
+	if (!take_keys(cfg))
 		return EXIT_WRONG;
 	/* Before the first of hundreds of tests. */
 	if (rdc_probe(&t, why, sizeof(why))) {
