@@ -17,6 +17,8 @@
 #define CONNECT_TIMEOUT_MS  10000
 #define ADMIN_TIMEOUT_MS    60000
 #define SOCKET_BUFFER_MAX   (1u << 30)
+#define IO_QUEUES_MAX       1024
+#define KATO_MIN_MS         100
 #define ADMIN_QUEUE_DEFAULT 32
 
 const char *rdi_ctrl_state_name(enum rdi_ctrl_state state)
@@ -82,27 +84,37 @@ void rdinit_ctrl_opts_set_uri(struct rdinit_ctrl_opts *opts, const struct rdinit
 		opts->no_remote_invalidate |= uri->no_remote_invalidate;
 }
 
-/* Returns NULL or what is wrong. */
-static const char *check_ctrl_opts(const struct rdinit_ctrl_opts *o)
+/* Returns 0 or -EINVAL, with the thread's text. */
+static int check_ctrl_opts(const char *func, const struct rdinit_ctrl_opts *o)
 {
 	if (!o->traddr || !o->traddr[0])
-		return "traddr, the address of the target, is missing";
+		return rdi_fail(func, -EINVAL, "traddr, the address of the target, is missing");
 	if (o->provider && strcmp(o->provider, "auto") != 0 && strcmp(o->provider, "iwarp") != 0 &&
 	    strcmp(o->provider, "verbs") != 0)
-		return "the provider is none of auto, iwarp and verbs";
+		return rdi_fail(func, -EINVAL,
+				"the provider \"%s\" is none of auto, iwarp and verbs",
+				o->provider);
 	if (o->connect_timeout_ms == 0 || o->admin_timeout_ms == 0)
-		return "a timeout is 0";
+		return rdi_fail(func, -EINVAL, "%s is 0, expected milliseconds, from 1",
+				o->connect_timeout_ms ? "admin_timeout_ms" : "connect_timeout_ms");
 	if (o->admin_queue_size < ADMIN_QUEUE_MIN || o->admin_queue_size > ADMIN_QUEUE_MAX)
-		return "the admin queue size is not from 8 to 4096";
-	if (o->nr_io_queues < 1 || o->nr_io_queues > 1024)
-		return "the number of I/O queues is not from 1 to 1024";
+		return rdi_fail(func, -EINVAL, "admin_queue_size is %u, expected %u to %u",
+				o->admin_queue_size, ADMIN_QUEUE_MIN, ADMIN_QUEUE_MAX);
+	if (o->nr_io_queues < 1 || o->nr_io_queues > IO_QUEUES_MAX)
+		return rdi_fail(func, -EINVAL, "nr_io_queues is %u, expected 1 to %u",
+				o->nr_io_queues, IO_QUEUES_MAX);
 	if (o->mpa_revision != 1 && o->mpa_revision != 2)
-		return "the MPA revision is neither 1 nor 2";
+		return rdi_fail(func, -EINVAL, "mpa_revision is %u, expected 1 or 2",
+				o->mpa_revision);
 	if (o->send_buffer > SOCKET_BUFFER_MAX || o->receive_buffer > SOCKET_BUFFER_MAX)
-		return "a socket buffer is more than 1 GiB";
-	if (o->keep_alive_tmo_ms > 0 && o->keep_alive_tmo_ms < 100)
-		return "the keep-alive timeout is less than 100 ms";
-	return NULL;
+		return rdi_fail(func, -EINVAL,
+				"send_buffer is %u and receive_buffer %u, expected 1 GiB at most",
+				o->send_buffer, o->receive_buffer);
+	if (o->keep_alive_tmo_ms > 0 && o->keep_alive_tmo_ms < KATO_MIN_MS)
+		return rdi_fail(func, -EINVAL,
+				"keep_alive_tmo_ms is %u, expected 0 (none), or from %u",
+				o->keep_alive_tmo_ms, KATO_MIN_MS);
+	return 0;
 }
 
 /* Is the target reached through an RDMA device? A name is only looked up where there may be one. */
@@ -132,7 +144,6 @@ static bool choose_verbs(const struct rdinit_ctrl *ctrl, const char *provider)
 static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o, const char **why)
 {
 	const char *spec = o->log_spec ? o->log_spec : getenv("RDINIT_DEBUG");
-	int rc;
 
 	ctrl->traddr = strdup(o->traddr);
 	ctrl->trsvcid = strdup(o->trsvcid ? o->trsvcid : "4420");
@@ -168,14 +179,6 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 	ctrl->fab_cfg.iwarp.congestion = ctrl->fab_cfg.congestion;
 	ctrl->fab_cfg.iwarp.sndbuf = o->send_buffer;
 	ctrl->fab_cfg.iwarp.rcvbuf = o->receive_buffer;
-	if (o->host_traddr) {
-		rc = rd_addr_parse(o->host_traddr, 0, &ctrl->src);
-		if (rc) {
-			*why = "host_traddr is not a numeric address";
-			return -EINVAL;
-		}
-		ctrl->has_src = true;
-	}
 	return rdi_host_init(&ctrl->host, o->hostnqn, o->hostid, ctrl->env->host_files, why);
 }
 
@@ -263,6 +266,19 @@ static int check_ctrl_names(const char *func, const struct rdinit_ctrl_opts *opt
 	return 0;
 }
 
+static int take_host_traddr(const char *func, struct rdinit_ctrl *ctrl, const char *addr)
+{
+	if (!addr)
+		return 0;
+	if (rd_addr_parse(addr, 0, &ctrl->src))
+		return rdi_fail(func, -EINVAL,
+				"host_traddr \"%s\" is not a numeric address, such as 192.0.2.7; "
+				"without one the system chooses it",
+				addr);
+	ctrl->has_src = true;
+	return 0;
+}
+
 int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_env *env,
 		       const struct rdi_handle *home, struct rdinit_ctrl **out)
 {
@@ -281,10 +297,9 @@ int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_en
 		return rc;
 	rdinit_ctrl_opts_init(&all);
 	memcpy(&all, given, given->size);
-	why = check_ctrl_opts(opts);
-	if (why)
-		return rdi_fail(func, -EINVAL, "%s", why);
-	rc = check_ctrl_names(func, opts);
+	rc = check_ctrl_opts(func, opts);
+	if (!rc)
+		rc = check_ctrl_names(func, opts);
 	if (rc)
 		return rc;
 	ctrl = calloc(1, sizeof(*ctrl));
@@ -294,18 +309,21 @@ int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_en
 	ctrl->next_qid = 1;
 	ctrl->poll_timer.fn = rdi_ctrl_poll_timer;
 	ctrl->keep_alive.fn = rdi_ctrl_keep_alive;
-	if (opts->auth) {
+	rc = take_host_traddr(func, ctrl, opts->host_traddr);
+	if (!rc && opts->auth)
 		rc = rdi_auth_keys_create(func, opts->auth, &ctrl->auth);
-		if (rc) {
-			destroy_ctrl(ctrl);
-			return rc;
-		}
+	if (rc) {
+		destroy_ctrl(ctrl);
+		return rc;
 	}
 	rc = take_opts(ctrl, opts, &why);
 	if (!rc)
 		rc = rdi_handle_open(&ctrl->h, env, &ctrl->log_cfg, &ctrl->fab_cfg, home, &why);
 	if (rc) {
-		rdi_fail(func, rc, "%s", why ? why : strerror(-rc));
+		if (rc == -ENOENT && opts->congestion)
+			rdi_fail(func, rc, "congestion \"%s\": %s", opts->congestion, why);
+		else
+			rdi_fail(func, rc, "%s", why ? why : strerror(-rc));
 		destroy_ctrl(ctrl);
 		return rc;
 	}

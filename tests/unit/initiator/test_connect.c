@@ -345,11 +345,24 @@ static void bad_options(void)
 	REFUSED(opts.subnqn = "");
 	REFUSED(opts.hostnqn = "me");
 	REFUSED(opts.hostid = "me");
-	REFUSED(opts.host_traddr = "localhost");
-	REFUSED(opts.provider = "tcp");
-	REFUSED(opts.nr_io_queues = 0);
-	REFUSED(opts.admin_queue_size = 1);
-	REFUSED(opts.mpa_revision = 3);
+#define REFUSED_WITH(setting, text)                                            \
+	do {                                                                   \
+		REFUSED(setting);                                              \
+		CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), ": " text)); \
+	} while (0)
+	REFUSED_WITH(opts.host_traddr = "localhost",
+		     "host_traddr \"localhost\" is not a numeric address");
+	REFUSED_WITH(opts.provider = "tcp", "the provider \"tcp\" is none of");
+	REFUSED_WITH(opts.nr_io_queues = 0, "nr_io_queues is 0, expected 1 to 1024");
+	REFUSED_WITH(opts.nr_io_queues = 1025, "nr_io_queues is 1025, expected 1 to 1024");
+	REFUSED_WITH(opts.admin_queue_size = 1, "admin_queue_size is 1, expected 8 to 4096");
+	REFUSED_WITH(opts.mpa_revision = 3, "mpa_revision is 3, expected 1 or 2");
+	REFUSED_WITH(opts.connect_timeout_ms = 0, "connect_timeout_ms is 0, expected milliseconds");
+	REFUSED_WITH(opts.admin_timeout_ms = 0, "admin_timeout_ms is 0, expected milliseconds");
+	REFUSED_WITH(opts.send_buffer = (1u << 30) + 1, "send_buffer is 1073741825 and");
+	REFUSED_WITH(opts.receive_buffer = (1u << 30) + 1,
+		     "send_buffer is 0 and receive_buffer 1073");
+	REFUSED_WITH(opts.keep_alive_tmo_ms = 99, "keep_alive_tmo_ms is 99, expected 0 (none), or");
 	REFUSED(opts.size = 0);
 	CU_ASSERT_EQUAL(rdi_ctrl_create_env(NULL, &t_env, &ctrl), -EINVAL);
 }
