@@ -85,8 +85,19 @@ def a_target_that_demands_authentication(t):
     target.expect(f'authenticated host {name} .*and the controller$')
     res = nbdkit(t, target.uri(), 'nbdinfo --size "$uri"', f'hostnqn={name}', rc=1)
     t.match('there is no secret for host NQN', res.err)
+    t.match('needs dhchap-secret-file=', nbdkit(t, target.uri(), 'true', keys[1], rc=1).err)
     res = nbdkit(t, target.uri(), 'true', 'dhchap-secret-file=DHHC-1:00:AAEC', rc=1)
     t.ok('is the name of a file with a secret' in res.err and 'AAEC' not in res.err, res.err)
+
+
+@test
+def the_host_is_who_and_where_it_is_told_to_be(t):
+    requires_tools('nbdinfo')
+    target = serve(t)
+    name, ident = 'nqn.2024-01.test:nbdkit', '4b1f7c2e-9a63-4d5b-8e0f-2c6a1d3b5e71'
+    nbdkit(t, target.uri(), 'nbdinfo --size "$uri"', f'hostnqn={name}', f'hostid={ident}', 'host-traddr=127.0.0.9', 'provider=iwarp')
+    target.expect(f'controller 1 for {name} ')
+    t.eq(set(re.findall(r'connected from ([0-9.]+):', target.text())), {'127.0.0.9'}, 'addresses of the host')
 
 
 @test
@@ -263,6 +274,10 @@ def a_wrong_parameter_or_target_is_named(t):
             (target.uri(), ('uris=x',), '"uris" is not a parameter of this plugin')):
         t.match(says, nbdkit(t, uri, 'true', *params, rc=1).err)
     requires_tools('nbdinfo')
+    for param, says in (('hostid=me', 'the host identifier "me" is not a UUID'), ('hostnqn=me', 'the host NQN "me"'),
+                        ('host-traddr=here', 'host_traddr "here" is not'), ('provider=pigeon', 'auto, iwarp and verbs'),
+                        ('dhchap-secret-file=/nothing', 'dhchap-secret-file=/nothing: .*a file that exists')):
+        t.match(says, nbdkit(t, target.uri(), 'nbdinfo "$uri"', param, rc=1).err)
     t.match('namespace 7', nbdkit(t, target.uri(7), 'nbdinfo "$uri"', rc=1).err)
     t.match('nqn.2024-01.test:other', nbdkit(t, target.uri(1, f'{NQN[:-4]}other'), 'nbdinfo "$uri"', rc=1).err)
 

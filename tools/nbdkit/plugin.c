@@ -90,7 +90,10 @@ static int rdn_set_secret(char **to, const char **option, const char *key, const
 	free(*to);
 	*option = *to = nbdkit_realpath(value);
 	config.ctrl.auth = &auth;
-	return *to ? 0 : -1;
+	if (*to)
+		return 0;
+	nbdkit_error("%s=%s: expected the name of a file that exists", key, value);
+	return -1;
 }
 
 static int rdn_set_uri(struct rdinit_uri *to, const char *key, const char *value)
@@ -205,6 +208,11 @@ static int rdn_config(const char *key, const char *value)
 
 static int rdn_config_complete(void)
 {
+	if (auth.ctrl_secret_file && !auth.secret_file) {
+		nbdkit_error("dhchap-ctrl-secret-file= needs dhchap-secret-file=: a target proves "
+			     "itself to a host that proves itself");
+		return -1;
+	}
 	if (config.n_uri || config.discovery.subnqn[0])
 		return 0;
 	nbdkit_error("no namespace: give uri=" URI_FORM
