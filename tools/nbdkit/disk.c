@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Each channel of the device has a mutex and a thread. Threads of nbdkit submit commands
- * themselves, under the mutex, and sleep; the channel's thread receives, and wakes them. It also
- * does the work of the device: keep-alive and reconnecting go on when no client asks for anything.
+ * Each channel of the device has a mutex. Threads of nbdkit submit their commands under it. One of
+ * the threads that wait for commands of a channel is its leader: it receives, and wakes the others.
+ * The disk has one thread of its own, the keeper, which does the work of the device: keep-alive and
+ * reconnecting go on when no client asks for anything.
  *
  * Locks in order: queue->lock, and what the library has.
  */
@@ -259,7 +260,7 @@ static int rdn_request_failed(const struct rdn_request *r)
 	return -1;
 }
 
-/* The queue with the fewest requests; of several the first, whose thread is awake most often. */
+/* The queue with the fewest requests; of several the first. */
 static struct rdn_queue *rdn_pick_queue(struct rdn_disk *disk)
 {
 	struct rdn_queue *best = &disk->queue[0];
