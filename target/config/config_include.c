@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <libgen.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,21 @@
 /* A larger file is a mistake, for example an image given as the configuration. */
 #define FILE_MAX  (64u << 20)
 #define FILES_MAX 16384u
+/* For the next byte from the writer of a pipe. */
+#define WRITER_WAIT_S 10
 
 /* ---- one file ---- */
+
+/* A pipe is empty until its writer has written. Returns 0 or -errno. */
+static int wait_readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int n = poll(&p, 1, WRITER_WAIT_S * 1000);
+
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	return n ? 0 : -ETIMEDOUT;
+}
 
 /* Read @fd to its end; it need not be a regular file. */
 static int read_fd(int fd, char **text, size_t *len)
@@ -42,6 +56,13 @@ static int read_fd(int fd, char **text, size_t *len)
 		n = read(fd, buf + got, room - got);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EAGAIN) {
+			int rc = wait_readable(fd);
+
+			if (rc)
+				return rc;
+			continue;
+		}
 		if (n < 0)
 			return -errno;
 		if (n == 0)
@@ -74,6 +95,12 @@ int rdt_config_read_file(const char *path, char **text, size_t *len, char *why, 
 			 "is larger than %u MiB, which is the most for one file; if it is a "
 			 "configuration, split it, with \"include\" in one part",
 			 FILE_MAX >> 20);
+	else if (rc == -ETIMEDOUT)
+		snprintf(
+			why, why_size,
+			"is a pipe whose writer has been silent for %d s; expected a YAML text and "
+			"its end",
+			WRITER_WAIT_S);
 	else if (rc)
 		snprintf(why, why_size, "cannot be read: %s", strerror(-rc));
 	return rc;

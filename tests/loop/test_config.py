@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rdtarget --check, and the messages for a bad configuration: file, line, key, what was expected."""
 
+import array
+import fcntl
+import glob
 import os
 import re
+import shutil
 import signal
 import sys
+import termios
 
-from t_loop import ADDR, ENGINE, FABRIC, NQN, SOURCE_ROOT, each, main, no_fabric, preloaded, program, test
+from t_loop import (ADDR, ENGINE, FABRIC, NQN, SOURCE_ROOT, Skip, each, main, no_fabric, preloaded, program, test,
+                    wait_for)
 
 GOOD = f'''\
 target:
@@ -38,6 +44,30 @@ def a_good_configuration(t):
     check(t, GOOD, rc=0)
 
 
+def in_pipe(fd):
+    count = array.array('i', [0])
+    fcntl.ioctl(fd, termios.FIONREAD, count)
+    return count[0]
+
+
+@test
+@no_fabric
+def a_configuration_can_come_slowly_through_a_pipe(t):
+    """Its reader waits for the first half, the second half and the end."""
+    path = t.path('pipe')
+    os.mkfifo(path)
+    fd = os.open(path, os.O_RDWR)
+    try:
+        proc = t.spawn('check', [program('rdtarget'), '--check', path])
+        half = len(GOOD) // 2
+        for part in (GOOD[:half], GOOD[half:]):
+            os.write(fd, part.encode())
+            wait_for(lambda: not proc.running or not in_pipe(fd), 'the text to be read')
+    finally:
+        os.close(fd)
+    t.eq((proc.wait(), proc.text()), (0, ''))
+
+
 @test
 @no_fabric
 def check_does_not_serve_and_makes_no_file(t):
@@ -58,6 +88,19 @@ def a_full_check_looks_at_the_machine_and_makes_nothing(t):
     t.eq((res.rc, res.err), (0, ''))
     t.match('OK, and this machine has what it needs$', res.text.strip())
     t.eq(sorted(os.listdir(t.dir)), ['commands.log', 'rdtarget.yaml'], 'files')
+
+
+@each(('rbd', 'rbd', {'rbd': {'pool': 'rbd', 'image': 'disk1'}}), ('nbd', 'nbd', {'uri': 'nbd://127.0.0.1/disk'}))
+@no_fabric
+def a_module_that_is_not_installed_is_named(t, name, keys):
+    """Neither beside the program nor in the folder of an installation."""
+    places = ('/usr/lib*/rdtarget', '/usr/lib*/*/rdtarget', '/usr/local/lib*/rdtarget', '/usr/local/lib*/*/rdtarget')
+    if any(glob.glob(f'{place}/rdtarget-{name}.so') for place in places):
+        raise Skip(f'rdtarget-{name}.so is installed')
+    copy = shutil.copy(program('rdtarget'), t.path('rdtarget'))
+    res = t.run([copy, '--check=full', '-c', t.config([{'nsid': 1, 'backend': name, **keys}])])
+    t.eq(res.rc, 1, 'exit status')
+    t.match(rf'namespace 1: backend {name}: cannot load its module: .*; install the package rdtarget-{name}, or build', res.err)
 
 
 @test
