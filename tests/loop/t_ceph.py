@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import uuid
 
-from t_loop import DEADLINE, Failure, requires_program, wait_for
+from t_loop import DEADLINE, Failure, program, requires_program, wait_for
 
 POOL = 'rbd'
 PR_SET_PDEATHSIG = 1
@@ -35,6 +35,7 @@ class Cluster:
     """Ended when the program ends. Images are made by image(), each for one test."""
 
     def __init__(self):
+        program('rdtarget_rbd')
         for name in ('ceph-mon', 'ceph-osd', 'ceph', 'rbd', 'monmaptool'):
             requires_program(name)
         self.dir = tempfile.mkdtemp(prefix='rdnvme-ceph-', dir=os.environ.get('TMPDIR', '/var/tmp'))

@@ -22,6 +22,7 @@ class Server:
     def __init__(self, t, size=16 * MIB, args=()):
         if VALGRIND:
             raise Skip('the module is not run under valgrind')
+        program('rdtarget_nbd')
         self.t, self.args = t, args
         self.binary = requires_program('nbdkit')
         self.socket, self.image = t.path('nbd.sock'), t.path('export.img')
