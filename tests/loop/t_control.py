@@ -58,13 +58,12 @@ class Control:
         return answer['result']
 
 
-def with_socket(t, namespaces=None, name='rdtarget.yaml', **kw):
+def with_socket(t, namespaces=None, name='rdtarget.yaml', *, control=None, more=None, **kw):
     """A configuration with a control socket in the test's directory. It is complete from the beginning, because it may
     be read at any time. Returns (configuration, socket)."""
-    config = t.config(namespaces, name=f'{name}.new', **kw)
     path = t.path('control.sock')
-    with open(config, 'a', encoding='utf-8') as f:
-        f.write(f'control:\n  socket: {path}\n')
+    config = t.config(namespaces, name=f'{name}.new',
+                      more={**(more or {}), 'control': {'socket': path, **(control or {})}}, **kw)
     os.replace(config, t.path(name))
     return t.path(name), path
 

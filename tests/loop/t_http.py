@@ -3,10 +3,10 @@
 
 import http.client
 import json
-import os
 import subprocess
 
-from t_loop import DEADLINE, Skip, program, to_yaml
+from t_control import with_socket
+from t_loop import DEADLINE, Skip, program
 
 
 def requires_http():
@@ -17,14 +17,10 @@ def requires_http():
 
 
 def with_http(t, namespaces=None, *, http=None, name='rdtarget.yaml', **kw):
-    """A configuration with an HTTP listener at a port of the kernel's choice; returns its path."""
+    """A configuration with a control socket and an HTTP listener at a port of the kernel's choice; returns its path."""
     requires_http()
-    config = t.config(namespaces, name=f'{name}.new', **kw)
-    with open(config, 'a', encoding='utf-8') as f:
-        f.write(to_yaml({'http': {'port': 0, **(http or {})}}) + '\n')
-        f.write(f'control:\n  socket: {t.path("control.sock")}\n')
-    os.replace(config, t.path(name))
-    return t.path(name)
+    config, _ = with_socket(t, namespaces, name, more={'http': {'port': 0, **(http or {})}}, **kw)
+    return config
 
 
 class Http:

@@ -454,8 +454,9 @@ class T:
         return ns
 
     def config(self, namespaces=None, *, addr=ADDR, target=None, listener=None, listeners=None,
-               subsystem=None, subsystems=None, name='rdtarget.yaml'):
-        """Write a configuration with port 0, for one listener or each of @listeners. Returns its path."""
+               subsystem=None, subsystems=None, name='rdtarget.yaml', more=None):
+        """Write a configuration with port 0, for one listener or each of @listeners, and with the sections of @more.
+        Returns its path."""
         if ':' in addr:
             requires_ipv6()
         if subsystems is None:
@@ -464,7 +465,7 @@ class T:
         doc = {'target': {'buffer_memory': '8MiB', **(target or {})},
                'listeners': [{'address': addr, 'port': 0, 'provider': FABRIC, **one}
                              for one in listeners or [listener or {}]],
-               'subsystems': subsystems}
+               'subsystems': subsystems, **(more or {})}
         with open(self.path(name), 'w', encoding='utf-8') as f:
             f.write(to_yaml(doc) + '\n')
         return self.path(name)

@@ -581,9 +581,7 @@ def as_user(t, uid, gid, groups, path, *methods):
 def others_may_read_by_a_group_and_change_by_another(t):
     requires_root()
     os.chmod(t.dir, 0o711)
-    config, path = with_socket(t, [memory(t)])
-    with open(config, 'a', encoding='utf-8') as f:
-        f.write('  group: daemon\n  admin_group: bin\n')
+    config, path = with_socket(t, [memory(t)], control={'group': 'daemon', 'admin_group': 'bin'})
     target = t.target(config=config)
     st = os.stat(path)
     t.eq((stat.S_IMODE(st.st_mode), st.st_gid), (0o660, 1), 'mode and group')
@@ -688,10 +686,7 @@ def has_room(path):
 def clients_are_bounded_and_an_administrator_always_gets_in(t):
     requires_root()
     os.chmod(t.dir, 0o711)
-    config, path = with_socket(t, [memory(t)])
-    with open(config, 'a', encoding='utf-8') as f:
-        f.write('  group: daemon\n')
-    target = t.target(config=config)
+    target, path = target_of(t, control={'group': 'daemon'})
     clients = [Control(path) for _ in range(READERS)]
     for c in clients:
         c.call('status')

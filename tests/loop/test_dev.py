@@ -7,7 +7,7 @@ import sys
 import time
 
 from t_dev import Device
-from t_loop import LONG, NQN, each, main, preloaded, program, requires_native, test, to_yaml, wait_for
+from t_loop import LONG, NQN, each, main, preloaded, program, requires_native, test, wait_for
 from t_proxy import Proxy
 
 # How long one scenario goes on failing, in rounds; by the clock in a long run.
@@ -262,10 +262,7 @@ def a_target_is_drained_and_the_other_path_takes_over(t):
     """Each of two targets with the same file in turn: rdctl drain, rdctl shutdown, and a new start."""
     ns, env = disk(t), preloaded('nolock')
     sockets = [t.path(f'control{i}.sock') for i in range(2)]
-    configs = [t.config([ns], name=f'rdtarget_{i}.yaml') for i in range(2)]
-    for config, path in zip(configs, sockets):
-        with open(config, 'a', encoding='utf-8') as f:
-            f.write(f'control:\n  socket: {path}\n')
+    configs = [t.config([ns], name=f'rdtarget_{i}.yaml', more={'control': {'socket': sockets[i]}}) for i in range(2)]
     targets = [t.target(config=configs[i], name=f'rdtarget_{i}_first', env=env) for i in range(2)]
     proxies = [Proxy(t, target.addr, target.port) for target in targets]
     dev = Device(t, [p.uri(x) for p, x in zip(proxies, targets)], '--threads', 2)
@@ -347,15 +344,17 @@ def a_path_whose_record_comes_back_is_connected_again(t):
     dev.finish()
 
 
+def referring(t, *referrals):
+    """A target without subsystems whose discovery controller has these referrals."""
+    config = t.config(subsystems=[], name='front.yaml', more={'referrals': list(referrals)})
+    return t.target(config=config, name='rdtarget_front')
+
+
 @test
 def referrals_are_followed(t):
     """To a controller that has the paths, and back to the one they came from."""
     target = t.target([disk(t)], name='rdtarget_disk')
-    front = t.config(subsystems=[], name='front.yaml')
-    with open(front, 'a', encoding='utf-8') as f:
-        f.write(to_yaml({'referrals': [{'address': target.addr, 'port': target.port}]}) + '\n')
-    first = t.target(config=front, name='rdtarget_front')
-    dev = Device(t, [first.uri()], '--discovery', 1)
+    dev = Device(t, [referring(t, {'address': target.addr, 'port': target.port}).uri()], '--discovery', 1)
     dev.proc.expect(r'^event path 0 live')
     dev.goes_on()
     dev.finish()
@@ -365,11 +364,8 @@ def referrals_are_followed(t):
 def more_referrals_than_are_followed_are_told_once(t):
     """The first ones are followed; nobody listens where the others lead."""
     target = t.target([disk(t)], name='rdtarget_disk')
-    front = t.config(subsystems=[], name='front.yaml')
-    referrals = [{'address': target.addr, 'port': target.port}, *({'address': f'127.0.1.{i}', 'port': 1} for i in range(1, 13))]
-    with open(front, 'a', encoding='utf-8') as f:
-        f.write(to_yaml({'referrals': referrals}) + '\n')
-    first = t.target(config=front, name='rdtarget_front')
+    first = referring(t, {'address': target.addr, 'port': target.port},
+                      *({'address': f'127.0.1.{i}', 'port': 1} for i in range(1, 13)))
     dev = Device(t, [first.uri()], '--discovery', 1, env=dict(os.environ, RDINIT_DEBUG='warning'))
     dev.goes_on()
     t.eq(len(re.findall('and later ones, are not followed: 8 discovery', dev.proc.text())), 1, 'warnings')

@@ -21,8 +21,8 @@ DISC_CHANGED = 0x0070F002
 OPTIMIZED, INACCESSIBLE = 1, 3
 
 
-def configure(t, *listeners, extra=(), **target):
-    return t.config([t.namespace(1, backend='memory', size='8MiB'), *extra], listeners=listeners, target=target)
+def configure(t, *listeners, extra=(), more=None, **target):
+    return t.config([t.namespace(1, backend='memory', size='8MiB'), *extra], listeners=listeners, target=target, more=more)
 
 
 def reload(target, expect=r'reloaded: '):
@@ -314,11 +314,9 @@ def an_address_that_does_not_come_is_said_once_and_is_removed_by_a_reload(t):
 @test
 def listeners_that_wait_at_one_address_are_told_apart(t):
     ports = sorted({free_port(), free_port()})
-    config = configure(t, {}, *({'address': LATE, 'port': port} for port in ports))
     path = t.path('control.sock')
-    with open(config, 'a', encoding='utf-8') as f:
-        f.write(f'control:\n  socket: {path}\n')
-    target = t.target(config=config)
+    target = t.target(config=configure(t, {}, *({'address': LATE, 'port': port} for port in ports),
+                                       more={'control': {'socket': path}}))
     target.expect(WAITS)
     with Control(path) as c:
         counted = [entry['address'] for entry in c.call('stats.get')['listeners']]

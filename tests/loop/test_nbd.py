@@ -7,7 +7,7 @@ import struct
 import sys
 
 import nvmf_peer as nv
-from t_control import Control
+from t_control import Control, controlled
 from t_dev import Device
 from t_loop import VALGRIND, Skip, main, program, requires_program, test, wait_for
 from t_serving import host
@@ -109,15 +109,12 @@ def a_server_that_is_killed_and_comes_back_is_not_noticed(t):
 @test
 def io_waits_for_a_stopped_server(t):
     server = Server(t).start()
-    config = t.config([server.namespace(), t.namespace(2, backend='memory')])
-    with open(config, 'a', encoding='utf-8') as f:
-        f.write(f'control:\n  socket: {t.path("control.sock")}\n')
-    target = t.target(config=config)
+    target, path = controlled(t, [server.namespace(), t.namespace(2, backend='memory')])
     dev = Device(t, [target.uri()], '--io-timeout', 120000)
     dev.goes_on()
     server.proc.signal(signal.SIGSTOP)
     target.expect(r'the server has completed no I/O for \d+ s, [1-9]\d* are waiting')
-    with Control(t.path('control.sock')) as c:
+    with Control(path) as c:
         t.eq([ns['stalled'] for ns in c.call('namespace.list')['namespaces']], [True, False])
     t.eq(t.rdinit('read', target.uri(2), '-z', '4k').out, bytes(4096), 'the other namespace')
     server.proc.signal(signal.SIGCONT)

@@ -10,7 +10,7 @@ import nvmf_peer as nv
 from t_ceph import POOL, cluster
 from t_control import Control
 from t_dev import Device
-from t_loop import VALGRIND, Skip, main, program, test, to_yaml
+from t_loop import VALGRIND, Skip, main, program, test
 from t_serving import host
 from t_storage import MIB, pattern
 
@@ -24,12 +24,9 @@ def configured(t, namespaces, *, name='rdtarget.yaml', **kw):
     """A configuration with this program's cluster and a control socket. Returns its path."""
     if VALGRIND:
         raise Skip('librbd does not run under valgrind in useful time')
-    extra = {'ceph': [{'name': 'test', 'conf': cluster().conf}],
-             'control': {'socket': t.path(name.replace('yaml', 'sock'))}}
-    path = t.config(namespaces, name=name, **kw)
-    with open(path, 'a', encoding='utf-8') as f:
-        f.write(to_yaml(extra) + '\n')
-    return path
+    more = {'ceph': [{'name': 'test', 'conf': cluster().conf}],
+            'control': {'socket': t.path(name.replace('yaml', 'sock'))}}
+    return t.config(namespaces, name=name, more=more, **kw)
 
 
 def serve(t, namespaces, *, name='rdtarget', **kw):
