@@ -5,7 +5,7 @@ import json
 import os
 import socket
 
-from t_loop import DEADLINE
+from t_loop import DEADLINE, Failure
 
 
 class Refused(Exception):
@@ -15,6 +15,16 @@ class Refused(Exception):
         super().__init__(error['message'])
         self.code, self.message, self.data = error['code'], error['message'], error['data']
         self.name = self.data['name']
+
+
+def refused(t, name, fn, *args, **kw):
+    """The call must fail with this name of an error. Returns the Refused."""
+    try:
+        fn(*args, **kw)
+    except Refused as e:
+        t.eq(e.name, name, f'name of the error "{e.message}"')
+        return e
+    raise Failure(f'it was not refused with {name}')
 
 
 class Control:

@@ -16,6 +16,11 @@ LOST = (nv.iw.PeerError, lib_host.Lost)
 TOTALS = ('reads', 'writes')
 
 
+def memory(t, nsid=1, size='8MiB', **keys):
+    """A namespace of a small size for tests that are not about storage."""
+    return t.namespace(nsid, backend='memory', size=size, **keys)
+
+
 def host(target, nqn=NQN, **kw):
     return Peer(target.addr, target.port, nqn, **kw)
 

@@ -14,29 +14,16 @@ import sys
 import threading
 
 import nvmf_peer as nv
-from t_control import Control, Refused, controlled, with_socket
+from t_control import Control, Refused, controlled, refused, with_socket
 from t_loop import NQN, PATIENCE, Failure, Skip, each, main, program, requires_root, test, wait_for
-from t_serving import exercise, has_ended, host
+from t_serving import exercise, has_ended, host, memory
 from t_storage import post_write, stall_env
 
 READERS = 32  # clients at once
 
 
-def memory(t, nsid=1, size='8MiB', **keys):
-    return t.namespace(nsid, backend='memory', size=size, **keys)
-
-
 def target_of(t, **kw):
     return controlled(t, [memory(t)], **kw)
-
-
-def refused(t, name, fn, *args, **kw):
-    try:
-        fn(*args, **kw)
-    except Refused as e:
-        t.eq(e.name, name, f'name of the error "{e.message}"')
-        return e
-    raise Failure(f'it was not refused with {name}')
 
 
 # ---- requests ----

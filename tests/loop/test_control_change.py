@@ -11,26 +11,13 @@ import sys
 import threading
 
 import nvmf_peer as nv
-from t_control import Control, Refused, controlled
-from t_loop import LONG, NQN, PATIENCE, Failure, each, main, program, scaled, test, wait_for
-from t_serving import exercise, has_ended, host
+from t_control import Control, Refused, controlled, refused
+from t_loop import LONG, NQN, PATIENCE, each, main, program, scaled, test, wait_for
+from t_serving import exercise, has_ended, host, memory
 
 OTHER = 'nqn.2024-01.test:other'
 HOST = 'nqn.2024-01.test:host-a'
 CALLS = 10000 if LONG else scaled(400, least=80)
-
-
-def memory(t, nsid=1, size='8MiB', **keys):
-    return t.namespace(nsid, backend='memory', size=size, **keys)
-
-
-def refused(t, name, fn, *args, **kw):
-    try:
-        fn(*args, **kw)
-    except Refused as e:
-        t.eq(e.name, name, f'name of the error "{e.message}"')
-        return e
-    raise Failure(f'it was not refused with {name}')
 
 
 def nsids(t, target, nqn=NQN):
@@ -432,7 +419,6 @@ def a_long_list_is_right_while_namespaces_come_and_go(t):
         t.eq(len(lister.call('namespace.list', nqn=NQN)['namespaces']), count // 2, 'namespaces at the end')
         lister.post('namespace.list')
     target.stop()
-
 
 
 def random_namespace(rng):

@@ -15,12 +15,8 @@ import t_schema
 from t_control import Control
 from t_http import Http, requires_http, serving, with_http
 from t_loop import ADDR6, FABRIC, NQN, Failure, Skip, each, main, program, requires_ipv6, test, wait_for
-from t_serving import exercise, host
+from t_serving import exercise, host, memory
 from t_storage import post_write, stall_env
-
-
-def memory(t, nsid=1, size='8MiB', **keys):
-    return t.namespace(nsid, backend='memory', size=size, **keys)
 
 
 def served(t, **kw):

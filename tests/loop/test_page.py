@@ -10,16 +10,12 @@ import nvmf_peer as nv
 from t_browser import Browser
 from t_http import Http, serving, with_http
 from t_loop import NQN, PATIENCE, each, main, program, test, wait_for
-from t_serving import host
+from t_serving import host, memory
 from t_storage import post_write, stall_env
 
 # The text of a figure, or of a table's rows, as people see it.
 FIGURE = "return [...document.querySelectorAll('#figures div')].find(e => e.innerText.includes(arguments[0])).innerText"
 ROWS = "return [...document.querySelectorAll('#' + arguments[0] + ' tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
-
-
-def memory(t, nsid=1, size='8MiB', **keys):
-    return t.namespace(nsid, backend='memory', size=size, **keys)
 
 
 def shown(b, state='serving'):

@@ -12,13 +12,9 @@ import threading
 import nvmf_peer as nv
 from t_control import controlled, with_socket
 from t_loop import NQN, each, main, program, test, wait_for
-from t_serving import exercise, has_ended, host
+from t_serving import exercise, has_ended, host, memory
 
 REFUSED, USAGE, NO_DAEMON = 1, 2, 3
-
-
-def memory(t, nsid=1, **keys):
-    return t.namespace(nsid, backend='memory', size='8MiB', **keys)
 
 
 def rdctl(t, path, *args, rc=0):
