@@ -7,7 +7,7 @@ import random
 import struct
 
 import nvmf_peer as nv
-from t_loop import Skip, preloaded, requires_program, requires_root
+from t_loop import Skip, preloaded, requires_program, requires_root, wait_for
 
 MIB = 1 << 20
 
@@ -40,6 +40,15 @@ def post_write(queue, nsid, data):
     """Send a write of block 0, and do not wait for its answer."""
     cid = queue.next_cid()
     queue.post(nv.sqe(nv.NVM_WRITE, cid, nsid=nsid, sgl=nv.offset_sgl(0, len(data))) + data)
+    return cid
+
+
+def stand_still(queue, stall, data=bytes(512)):
+    """Post a write to namespace 1 of a target with stall_env(): its reactor stands still until the file @stall is
+    removed. Returns its CID."""
+    open(stall, 'w', encoding='ascii').close()
+    cid = post_write(queue, 1, data)
+    wait_for(lambda: os.path.exists(stall + '.in'), 'the reactor to stand still')
     return cid
 
 

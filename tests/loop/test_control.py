@@ -17,7 +17,7 @@ import nvmf_peer as nv
 from t_control import Control, Refused, controlled, refused, with_socket
 from t_loop import NQN, PATIENCE, Failure, Skip, each, main, program, requires_root, test, wait_for
 from t_serving import exercise, has_ended, host, memory
-from t_storage import post_write, stall_env
+from t_storage import post_write, stall_env, stand_still
 
 READERS = 32  # clients at once
 
@@ -296,9 +296,7 @@ def one_drain_runs_at_a_time_and_waits_for_every_reactor(t):
     with Control(path) as c, Control(path) as other, nv.Host(target.addr, target.port, NQN) as h:
         h.enable()
         queue = h.add_io()
-        open(stall, 'w', encoding='ascii').close()
-        cid = post_write(queue, 1, bytes(512))
-        wait_for(lambda: os.path.exists(stall + '.in'), 'the reactor to stand still')
+        cid = stand_still(queue, stall)
         c.post('drain', timeout=600)
         wait_for(lambda: other.call('status')['state'] == 'draining', 'the drain')
         refused(t, 'busy', other.call, 'drain')

@@ -12,7 +12,7 @@ import sys
 import nvmf_peer as nv
 from t_loop import DEADLINE, NQN, Skip, Target, each, main, program, requires_engine, test, wait_for
 from t_serving import exercise
-from t_storage import forbid_io_uring, post_write, stall_env
+from t_storage import forbid_io_uring, stall_env, stand_still
 
 
 class Manager:
@@ -125,10 +125,8 @@ def a_reactor_that_stands_still_starves_the_watchdog(t):
     with nv.Host(target.addr, target.port, NQN) as h:
         h.enable()
         queue = h.add_io()
-        open(stall, 'w', encoding='ascii').close()
         since = target.mark()
-        cid = post_write(queue, 1, bytes(512))
-        wait_for(lambda: os.path.exists(stall + '.in'), 'the reactor to stand still')
+        cid = stand_still(queue, stall)
         late = r'reactor (\d) has not answered for (\d+) ms: the watchdog is not fed'
         stuck = target.expect(late, since=since)[1]
         manager.waiting()

@@ -16,7 +16,7 @@ from t_control import Control
 from t_http import Http, requires_http, serving, with_http
 from t_loop import ADDR6, FABRIC, NQN, Failure, Skip, each, main, program, requires_ipv6, test, wait_for
 from t_serving import exercise, host, memory
-from t_storage import post_write, stall_env
+from t_storage import stall_env, stand_still
 
 
 def served(t, **kw):
@@ -398,10 +398,8 @@ def a_reactor_that_stands_still_is_named_and_stops_no_answer(t):
     with host(target) as h:
         h.enable()
         queue = h.add_io()
-        open(stall, 'w', encoding='ascii').close()
-        post_write(queue, 1, bytes(512))
         try:
-            wait_for(lambda: os.path.exists(stall + '.in'), 'the reactor to stand still')
+            stand_still(queue, stall)
             status = wait_for(lambda: (lambda s: s if s['stalled'] else None)(http.status()), 'it to be seen')
             t_schema.check('http/status', status)
             kinds = {s['kind'] for s in status['stalled']}

@@ -11,7 +11,7 @@ from t_browser import Browser
 from t_http import Http, serving, with_http
 from t_loop import NQN, PATIENCE, each, main, program, test, wait_for
 from t_serving import host, memory
-from t_storage import post_write, stall_env
+from t_storage import stall_env, stand_still
 
 # The text of a figure, or of a table's rows, as people see it.
 FIGURE = "return [...document.querySelectorAll('#figures div')].find(e => e.innerText.includes(arguments[0])).innerText"
@@ -168,9 +168,8 @@ def a_reactor_that_stands_still_is_shown_as_stalled(t):
     with host(target) as h:
         h.enable()
         queue = h.add_io()
-        open(stall, 'w', encoding='ascii').close()
-        cid = post_write(queue, 1, bytes(512))
         try:
+            cid = stand_still(queue, stall)
             b.wait("return /reactor \\d does not answer/.test(document.getElementById('stalled').innerText)", 'it to be shown')
             t.match(r'^\d+(\.\d)? s\s', b.run("return document.getElementById('stalled').innerText"), 'since when')
             t.match(r'1 stalled: reactor', b.run("return document.getElementById('said').innerText"), 'what is read out')

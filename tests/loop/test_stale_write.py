@@ -6,7 +6,7 @@ import sys
 
 import nvmf_peer as nv
 from t_loop import NQN, main, test, wait_for
-from t_storage import post_write, stall_env
+from t_storage import post_write, stall_env, stand_still
 
 OLD, NEW = b'\xaa' * 512, b'\xbb' * 512
 RESV_REPORT = 0x0E
@@ -20,9 +20,7 @@ def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
                       target={'reactors': 2}, env=stall_env(stall))
     lost = nv.Host(target.addr, target.port, NQN).enable()
     queue = lost.add_io()  # on the reactor that has not got the admin queue
-    open(stall, 'w', encoding='ascii').close()
-    post_write(queue, 1, OLD)
-    wait_for(lambda: os.path.exists(stall + '.in'), 'the reactor to stand still')
+    stand_still(queue, stall, OLD)
     lost.close()
     with nv.Host(target.addr, target.port, NQN) as back:
         back.enable()  # which takes until the target has waited long enough
@@ -55,9 +53,7 @@ def the_reactor_of_the_admin_queue_stands_still(t):
     with nv.Host(target.addr, target.port, NQN, hostnqn=nv.HOST_NQN + 'other') as other:
         other.enable()
         other.add_io()
-        open(stall, 'w', encoding='ascii').close()
-        post_write(queue, 1, OLD)
-        wait_for(lambda: os.path.exists(stall + '.in'), 'the reactor to stand still')
+        stand_still(queue, stall, OLD)
         lost.close()
         with nv.Host(target.addr, target.port, NQN) as back:
             back.enable()

@@ -10,7 +10,7 @@ import nvmf_peer as nv
 from t_control import Control, controlled, refused, with_socket
 from t_loop import NQN, each, main, requires_program, scaled, test, wait_for
 from t_serving import has_ended, host, memory
-from t_storage import post_write, stall_env
+from t_storage import post_write, stall_env, stand_still
 
 OTHER_HOST = 'nqn.2024-01.test:other'
 
@@ -199,10 +199,7 @@ def a_reactor_that_hangs_is_told_and_stops_no_answer(t):
     with Control(path) as c, host(target) as h:
         h.enable()
         queue = h.add_io()
-        with open(stall, 'wb'):
-            pass
-        post_write(queue, 1, bytes(512))
-        wait_for(lambda: os.path.exists(f'{stall}.in'), 'the reactor to hang')
+        stand_still(queue, stall)
         stats = stats_of(c)
         t.eq(sorted(r['answered'] for r in stats['reactors']), [False, True])
         t.eq(sorted(value for series, value in metrics_of(c).items() if 'reactor_up' in series), [0, 1])
