@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from t_loop import SOURCE_ROOT, each, main, test
 
@@ -51,7 +52,7 @@ def logging(rc, *logs):
 
 def check(t, package):
     """The output of tools/check whose tests/debian/package is this script; everything else passes."""
-    top = t.path('top')
+    top = tempfile.mkdtemp(prefix='top-', dir=t.dir)
     for folder in ('common', 'target', 'initiator', 'include', 'tests', 'tools'):
         os.makedirs(f'{top}/{folder}')
     for name in ('check', 'lib.sh', 'test-summary'):
@@ -70,7 +71,6 @@ def check(t, package):
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     found = re.search(r'\n(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\n$', res.stdout)
     t.ok(found, f'the last line does not say what passed:\n{res.stdout}')
-    shutil.rmtree(top)
     return res.returncode, [int(n or 0) for n in found.groups()], res.stdout
 
 
