@@ -557,6 +557,7 @@ def as_user(t, uid, gid, groups, path, *methods):
     res = t.run(['/usr/bin/env', 'python3', '-c', CLIENT, path, *methods], wrap=False, preexec_fn=become)
     if 'PermissionError' in res.err:
         return None
+    t.ok('Traceback' not in res.err, f'the client failed: {res.err}')
     if res.rc:
         raise Skip(f'no python3 for an ordinary user: {res.err.strip()[-200:]}')
     return [json.loads(line) for line in res.text.splitlines()]
