@@ -252,6 +252,11 @@ def gateways(t, image):
     return pair
 
 
+def claim(t, gateway, action):
+    with control(t, f'gateway{gateway}') as c:
+        return c.call('ana.claim', group=1, action=action)
+
+
 @test
 def an_image_that_cannot_be_locked_says_why(t):
     image = cluster().image('8M', '--image-feature', 'layering')
@@ -281,8 +286,7 @@ def a_group_is_moved_by_command_under_verified_io(t):
         dev.goes_on()
         taker = 1 - number % 2
         since = pair[taker].mark()
-        with control(t, f'gateway{taker}') as c:
-            t.eq(c.call('ana.claim', group=1, action='take'), {'namespaces': 1})
+        t.eq(claim(t, taker, 'take'), {'namespaces': 1})
         pair[taker].expect(r'the lock of .* was broken', since=since)
         pair[taker].expect(r'its lock is held here', since=since)
     dev.goes_on()
@@ -294,8 +298,7 @@ def a_group_is_moved_by_command_under_verified_io(t):
 def a_gateway_without_io_notices_that_another_one_took_over(t):
     pair = gateways(t, cluster().image('8M'))
     since = pair[0].mark()
-    with control(t, 'gateway1') as c:
-        c.call('ana.claim', group=1, action='take')
+    claim(t, 1, 'take')
     pair[0].expect(r"blocked this rdtarget's connection", since=since)
     pair[0].expect(r'another client holds its lock', since=since)
     with control(t, 'gateway0') as c:
@@ -307,12 +310,10 @@ def a_command_to_take_what_the_gateway_has_does_not_take_it_back_later(t):
     pair = gateways(t, cluster().image('16M'))
     dev = Device(t, [x.uri() for x in pair])
     dev.proc.expect(r'^event path 1 live')
-    with control(t, 'gateway0') as c:
-        c.call('ana.claim', group=1, action='take')
+    claim(t, 0, 'take')
     pair[0].expect(r'its lock is held here already')
     since = pair[0].mark()
-    with control(t, 'gateway1') as c:
-        c.call('ana.claim', group=1, action='take')
+    claim(t, 1, 'take')
     pair[0].expect(r'another client holds its lock', since=since)
     dev.goes_on()
     dev.finish()
@@ -337,19 +338,15 @@ def a_gateway_that_ends_or_yields_hands_over_under_verified_io(t):
     dev = Device(t, [x.uri() for x in pair])
     dev.proc.expect(r'^event path 1 live')
     dev.goes_on()
-    with control(t, 'gateway0') as c:
-        c.call('ana.claim', group=1, action='yield')
+    claim(t, 0, 'yield')
     pair[1].expect(r'its lock is held here')
     dev.goes_on()
     since = pair[0].mark()
-    with control(t, 'gateway0') as c:
-        c.call('ana.claim', group=1, action='wait')
-    with control(t, 'gateway1') as c:
-        c.call('ana.claim', group=1, action='yield')
+    claim(t, 0, 'wait')
+    claim(t, 1, 'yield')
     pair[0].expect(r'its lock is held here', since=since)
     dev.goes_on()
-    with control(t, 'gateway1') as c:
-        c.call('ana.claim', group=1, action='wait')
+    claim(t, 1, 'wait')
     dev.goes_on()
     since = pair[1].mark()
     pair[0].stop()
@@ -367,8 +364,7 @@ def a_gateway_that_is_killed_is_replaced_under_verified_io(t):
     dev.proc.expect(r'^event path 1 live')
     dev.goes_on()
     pair[0].signal(signal.SIGSTOP)  # it may still have writes on their way
-    with control(t, 'gateway1') as c:
-        c.call('ana.claim', group=1, action='take')
+    claim(t, 1, 'take')
     pair[1].expect(r'its lock is held here')
     dev.goes_on()
     since = pair[0].mark()
