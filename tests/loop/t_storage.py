@@ -8,8 +8,10 @@ import struct
 
 import nvmf_peer as nv
 from t_loop import Skip, preloaded, requires_program, requires_root, wait_for
+from t_serving import host
 
 MIB = 1 << 20
+WRITE_ZEROES, DSM = 8, 9
 
 
 def pattern(seed, size):
@@ -41,6 +43,23 @@ def post_write(queue, nsid, data):
     cid = queue.next_cid()
     queue.post(nv.sqe(nv.NVM_WRITE, cid, nsid=nsid, sgl=nv.offset_sgl(0, len(data))) + data)
     return cid
+
+
+def zeroes_and_deallocated(t, target, content):
+    """Write with FUA, Write Zeroes, Deallocate and Flush on namespace 1; @content() returns what its storage has."""
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.write_blocks(1, 0, pattern(1, 65536), fua=True))
+        nv.expect(queue.call(nv.sqe(WRITE_ZEROES, queue.next_cid(), nsid=1, cdw10=16, cdw12=15)))
+        nv.expect(queue.data_out(DSM, struct.pack('<IIQ', 0, 16, 64), nsid=1, cdw10=0, cdw11=4))
+        nv.expect(queue.flush(1))
+        h.shutdown()
+    want = bytearray(pattern(1, 65536))
+    want[16 * 512:32 * 512] = bytes(16 * 512)
+    got = content()[:65536]
+    t.same(got[:64 * 512], bytes(want[:64 * 512]), 'data before the deallocated blocks')
+    t.same(got[80 * 512:], bytes(want[80 * 512:]), 'data behind them')
 
 
 def stand_still(queue, stall, data=bytes(512)):

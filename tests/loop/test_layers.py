@@ -9,9 +9,8 @@ import time
 import nvmf_peer as nv
 from t_loop import ENGINE, each, main, requires_engine, test, wait_for
 from t_serving import host
-from t_storage import MIB, as_root, loop_device, pattern
+from t_storage import DSM, MIB, WRITE_ZEROES, as_root, loop_device, pattern
 
-WRITE_ZEROES, DSM = 8, 9
 UNRECOVERED_READ, WRITE_FAULT, CAPACITY_EXCEEDED, NOT_READY = 0x281, 0x280, 0x081, 0x082
 DEAC = 1 << 25
 

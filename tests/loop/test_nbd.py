@@ -3,17 +3,12 @@
 
 import os
 import signal
-import struct
 import sys
 
-import nvmf_peer as nv
 from t_control import Control, controlled
 from t_dev import Device
 from t_loop import VALGRIND, Skip, main, program, requires_program, test, wait_for
-from t_serving import host
-from t_storage import MIB, pattern
-
-WRITE_ZEROES, DSM = 8, 9
+from t_storage import MIB, pattern, zeroes_and_deallocated
 
 
 class Server:
@@ -75,18 +70,7 @@ def zeroes_deallocated_blocks_and_fua(t):
     for number, args in enumerate(((), ('--filter=fua',))):
         server = Server(t, args=args).start()
         target = t.target([server.namespace()], name=f'rdtarget{number}')
-        with host(target) as h:
-            h.enable()
-            queue = h.add_io()
-            nv.expect(queue.write_blocks(1, 0, pattern(1, 65536), fua=True))
-            nv.expect(queue.call(nv.sqe(WRITE_ZEROES, queue.next_cid(), nsid=1, cdw10=16, cdw12=15)))
-            nv.expect(queue.data_out(DSM, struct.pack('<IIQ', 0, 16, 64), nsid=1, cdw10=0, cdw11=4))
-            nv.expect(queue.flush(1))
-            h.shutdown()
-        want = bytearray(pattern(1, 65536))
-        want[16 * 512:32 * 512] = bytes(16 * 512)
-        got = server.data()[:65536]
-        t.same(got[:64 * 512] + got[80 * 512:], bytes(want[:64 * 512] + want[80 * 512:]))
+        zeroes_and_deallocated(t, target, server.data)
 
 
 @test

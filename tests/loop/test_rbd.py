@@ -12,9 +12,8 @@ from t_control import Control
 from t_dev import Device
 from t_loop import VALGRIND, Skip, main, program, test
 from t_serving import host
-from t_storage import MIB, pattern
+from t_storage import MIB, pattern, zeroes_and_deallocated
 
-WRITE_ZEROES, DSM = 8, 9
 INACCESSIBLE = 0x302
 WRITE_PROTECTED = 0x020
 NGUID = slice(104, 120)
@@ -68,19 +67,7 @@ def random_verified_io_with_several_queues(t):
 def zeroes_deallocated_blocks_fua_and_flush(t):
     image = cluster().image('8M')
     target = serve(t, [cluster().namespace(1, image)])
-    with host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        nv.expect(queue.write_blocks(1, 0, pattern(1, 65536), fua=True))
-        nv.expect(queue.call(nv.sqe(WRITE_ZEROES, queue.next_cid(), nsid=1, cdw10=16, cdw12=15)))
-        nv.expect(queue.data_out(DSM, struct.pack('<IIQ', 0, 16, 64), nsid=1, cdw10=0, cdw11=4))
-        nv.expect(queue.flush(1))
-        h.shutdown()
-    want = bytearray(pattern(1, 65536))
-    want[16 * 512:32 * 512] = bytes(16 * 512)
-    got = export(t, image)[:65536]
-    t.same(got[:64 * 512], bytes(want[:64 * 512]), 'data before the deallocated blocks')
-    t.same(got[80 * 512:], bytes(want[80 * 512:]), 'data behind them')
+    zeroes_and_deallocated(t, target, lambda: export(t, image))
 
 
 @test

@@ -12,11 +12,10 @@ import nvmf_peer as nv
 from t_loop import (ENGINE, FABRIC, LONG, Skip, Target, each, main, requires_engine, requires_program,
                     requires_root, test, wait_for)
 from t_serving import exercise, host
-from t_storage import MIB, as_root, loop_device, mount, pattern
+from t_storage import MIB, WRITE_ZEROES, as_root, loop_device, mount, pattern
 
 CAPACITY_EXCEEDED, UNRECOVERED_READ = 0x081, 0x281
 DNR = 0x8000
-WRITE_ZEROES = 8
 
 
 def flushes(device):
