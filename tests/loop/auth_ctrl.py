@@ -9,13 +9,9 @@ import struct
 
 import nvmf_peer as nv
 from auth_peer import (ATR, AUTH_RECEIVE, AUTH_REQUIRED, AUTH_SEND, FAILED, FAILURE2, HASH_NAMES, NEGOTIATE,
-                       REPLY, SIZES, SUCCESS2, prime, transform)
+                       REPLY, SUCCESS2, group_len, prime, transform)
 
 ASCR = 0x00040000
-
-
-def group_len(group):
-    return SIZES[group][0] // 8 if group else 0
 
 
 def hash_len(hash_id):

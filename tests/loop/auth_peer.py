@@ -30,6 +30,11 @@ GROUPS = {'null': 0, 'ffdhe2048': 1, 'ffdhe3072': 2, 'ffdhe4096': 3, 'ffdhe6144'
 SIZES = {1: (2048, 560316), 2: (3072, 2625351), 3: (4096, 5736041), 4: (6144, 15705020), 5: (8192, 10965728)}
 
 
+def group_len(group):
+    """Bytes of a Diffie-Hellman value."""
+    return SIZES[group][0] // 8 if group else 0
+
+
 def key_text(secret, hash_id=0):
     crc = zlib.crc32(secret).to_bytes(4, 'little')
     return f'DHHC-1:{hash_id:02}:{base64.b64encode(secret + crc).decode()}:'
@@ -135,13 +140,13 @@ class Transaction:
         self.dhv1 = msg[16 + self.hash_len:][:dhv_len]
         if any(msg[16 + self.hash_len + dhv_len:]):
             raise AssertionError('the challenge is not padded with zeroes')
-        if dhv_len != (SIZES[self.group][0] // 8 if self.group else 0):
+        if dhv_len != group_len(self.group):
             raise AssertionError(f'{dhv_len} bytes of Diffie-Hellman value')
         self.derive()
 
     def derive(self):
         if self.group:
-            size, p = SIZES[self.group][0] // 8, prime(self.group)
+            size, p = group_len(self.group), prime(self.group)
             shared = pow(int.from_bytes(self.dhv1, 'big'), self.private, p).to_bytes(size, 'big')
             self.session = hashlib.new(self.digest, shared).digest()
             self.dhv2 = pow(2, self.private, p).to_bytes(size, 'big')

@@ -2,6 +2,7 @@
 """Targets that authenticate their hosts, and hosts for them."""
 
 import os
+import re
 
 import auth_peer as au
 import nvmf_peer as nv
@@ -46,6 +47,19 @@ def exercise(target, nsid=1):
         if nv.expect_data(queue.read_blocks(nsid, 7, 1)) != data:
             raise Failure('the well-behaved host read other data than it wrote')
         host.shutdown()
+
+
+def dumped(proc):
+    """(start, bytes) of each mapping of a process that a core dump contains."""
+    with open(f'/proc/{proc.pid}/smaps', encoding='ascii', errors='replace') as f:
+        parts = re.split(r'(?m)^([0-9a-f]+)-([0-9a-f]+) (\S{4}) ', f.read())
+    with open(f'/proc/{proc.pid}/mem', 'rb', buffering=0) as mem:
+        for start, end, mode, rest in zip(*[iter(parts[1:])] * 4):
+            flags = re.search(r'(?m)^VmFlags:(.*)$', rest)
+            if 'r' not in mode or not flags or {'dd', 'io', 'pf'} & set(flags[1].split()):
+                continue
+            mem.seek(int(start, 16))
+            yield start, mem.read(int(end, 16) - int(start, 16))
 
 
 def baseline(target):

@@ -12,10 +12,11 @@ import auth_ctrl as ac
 import auth_peer as au
 import nvmf_peer as nv
 import t_auth
+from t_auth import CTRL_SECRET
+from t_auth import SECRET as HOST_SECRET
 from t_loop import Skip, each, main, program, test, wait_for
 from t_proxy import Proxy
 
-HOST_SECRET, CTRL_SECRET = bytes(range(32)), bytes(range(0x80, 0xA0))
 HOSTNQN = 'nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6'
 
 
@@ -30,9 +31,7 @@ def uri(target):
 
 
 def secret_file(t, name, secret, hash_id=0):
-    path = t.file(name, au.key_text(secret, hash_id).encode() + b'\n')
-    os.chmod(path, 0o600)
-    return path
+    return t_auth.key_file(t, name, au.key_text(secret, hash_id))
 
 
 def keys(t, host=HOST_SECRET, ctrl=None, host_hash=0, ctrl_hash=0):
@@ -389,24 +388,6 @@ def an_error_of_a_command_is_said(t):
 
 # ---- where secrets must not be ----
 
-def dumped_memory(proc):
-    """What a core dump of the process contains: its writable memory but what is marked as not to be dumped."""
-    with open(f'/proc/{proc.pid}/smaps', encoding='ascii', errors='replace') as f:
-        text = f.read()
-    spans = re.findall(r'(?ms)^([0-9a-f]+)-([0-9a-f]+) (rw\S*).*?^VmFlags: ([^\n]*)', text)
-    out = []
-    try:
-        with open(f'/proc/{proc.pid}/mem', 'rb', buffering=0) as mem:
-            for start, end, _, flags in spans:
-                if 'dd' in flags.split():
-                    continue
-                mem.seek(int(start, 16))
-                out.append(mem.read(int(end, 16) - int(start, 16)) or b'')
-    except PermissionError:
-        raise Skip('the memory of a child process cannot be read here') from None
-    return b''.join(out)
-
-
 @test
 def secrets_are_in_no_command_line_trace_or_memory_dump(t):
     if os.environ.get('RD_TEST_VALGRIND'):
@@ -417,7 +398,10 @@ def secrets_are_in_no_command_line_trace_or_memory_dump(t):
                                *keys(t, host, ctrl, 1, 2), '-vvv'])
     wait_for(lambda: (0, nv.AER) in target.log, 'the monitor to be ready')
     t.eq(target.ends, [(0, 'ok')])
-    memory = dumped_memory(proc)
+    try:
+        memory = b''.join(data for _, data in t_auth.dumped(proc))
+    except PermissionError:
+        raise Skip('the memory of a child process cannot be read here') from None
     trace = proc.text().encode()
     with open(f'/proc/{proc.pid}/cmdline', 'rb') as f:
         line = f.read()

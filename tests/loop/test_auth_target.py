@@ -4,18 +4,18 @@
 import base64
 import os
 import random
-import re
 import sys
 
 import auth_peer as au
 import nvmf_peer as nv
-from t_auth import CTRL_SECRET, SECRET, AuthHost, baseline, entry, serve, subsystem, transaction
+from t_auth import CTRL_SECRET, SECRET, AuthHost, baseline, dumped, entry, serve, subsystem, transaction
 from t_control import Control, controlled
 from t_loop import NQN, Skip, each, main, scaled, test, wait_for
 
 SEED = int(os.environ.get('RD_TEST_SEED') or random.SystemRandom().getrandbits(32))
 NULL = {'dhchap_dhgroups': ['null']}
 OTHER_SECRET = bytes(range(1, 33))
+OTHER = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
 
 
 def do_io(host):
@@ -106,9 +106,8 @@ def the_null_group_has_to_be_allowed(t):
 
 @test
 def hosts_without_a_key_need_not_authenticate_where_it_is_optional(t):
-    other = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
-    target = serve(t, hosts=(nv.HOST_NQN, other), authentication='optional', **NULL)
-    with nv.Host(target.addr, target.port, NQN, hostnqn=other) as host:
+    target = serve(t, hosts=(nv.HOST_NQN, OTHER), authentication='optional', **NULL)
+    with nv.Host(target.addr, target.port, NQN, hostnqn=OTHER) as host:
         host.enable()
         nv.expect(host.add_io().flush(1))
     with AuthHost(target) as host:
@@ -442,11 +441,10 @@ def a_queue_in_use_stays_when_it_fails_to_authenticate_again(t):
 
 @test
 def a_host_without_a_key_cannot_authenticate(t):
-    other = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
-    target = serve(t, hosts=(nv.HOST_NQN, other), authentication='optional', **NULL)
-    with nv.Host(target.addr, target.port, NQN, hostnqn=other) as host:
+    target = serve(t, hosts=(nv.HOST_NQN, OTHER), authentication='optional', **NULL)
+    with nv.Host(target.addr, target.port, NQN, hostnqn=OTHER) as host:
         host.enable()
-        refused(t, au.FAILED, transaction(host.admin, hostnqn=other).until_challenge)
+        refused(t, au.FAILED, transaction(host.admin, hostnqn=OTHER).until_challenge)
         nv.expect(host.admin.property_get(nv.CSTS))
     target.expect('the host has no key in host_auth')
 
@@ -583,10 +581,9 @@ def a_key_may_come_and_go_while_a_host_is_connected(t):
 
 @test
 def a_host_that_fails_too_often_has_to_wait(t):
-    other = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
     target = t.target([t.namespace(backend='memory')],
-                      subsystem={**subsystem(t, hosts=(nv.HOST_NQN, other), authentication='optional', **NULL),
-                                 'host_auth': [entry(t, **NULL), entry(t, host=other, name='other', **NULL)]})
+                      subsystem={**subsystem(t, hosts=(nv.HOST_NQN, OTHER), authentication='optional', **NULL),
+                                 'host_auth': [entry(t, **NULL), entry(t, host=OTHER, name='other', **NULL)]})
 
     def guess():
         with AuthHost(target, OTHER_SECRET) as host:
@@ -595,7 +592,7 @@ def a_host_that_fails_too_often_has_to_wait(t):
     wait_for(guess, 'the host to be refused')
     with AuthHost(target) as host:
         refused(t, au.FAILED, host.connect)
-    with AuthHost(target, hostnqn=other) as host:
+    with AuthHost(target, hostnqn=OTHER) as host:
         host.connect()
 
 
@@ -632,19 +629,6 @@ def no_secret_is_in_the_log(t):
     for secret in (SECRET, CTRL_SECRET):
         for text in (au.key_text(secret).split(':')[2][:8].lower(), secret[:4].hex(), secret[:6].hex(' ')):
             t.ok(text not in log, f'{text} in the log')
-
-
-def dumped(target):
-    """Each mapping that a core dump contains."""
-    with open(f'/proc/{target.pid}/smaps', encoding='ascii', errors='replace') as f:
-        parts = re.split(r'(?m)^([0-9a-f]+)-([0-9a-f]+) (\S{4}) ', f.read())
-    with open(f'/proc/{target.pid}/mem', 'rb', buffering=0) as mem:
-        for start, end, mode, rest in zip(*[iter(parts[1:])] * 4):
-            flags = re.search(r'(?m)^VmFlags:(.*)$', rest)
-            if 'r' not in mode or not flags or {'dd', 'io', 'pf'} & set(flags[1].split()):
-                continue
-            mem.seek(int(start, 16))
-            yield start, mem.read(int(end, 16) - int(start, 16))
 
 
 @each(('the null group', 'null'), ('Diffie-Hellman', 'ffdhe2048'))
