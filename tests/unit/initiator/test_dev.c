@@ -144,13 +144,15 @@ static void limits_of_commands_without_data(void)
 	t_dev_free(&d);
 }
 
-static void refuse_opts(const struct t_dev *d, const char *says)
+/* Checks that the options of @d are refused, and makes them @good again. */
+static void refuse_opts(struct t_dev *d, const struct rdinit_dev_opts *good, const char *says)
 {
 	struct rdinit_dev *dev;
 
 	CU_ASSERT_EQUAL(rdinit_dev_create(&d->opts, &dev), -EINVAL);
 	CU_ASSERT_PTR_NULL(dev);
 	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), says));
+	d->opts = *good;
 }
 
 static void a_wrong_option_is_named(void)
@@ -161,30 +163,24 @@ static void a_wrong_option_is_named(void)
 	t_dev_init(&d);
 	good = d.opts;
 	d.opts.policy = (enum rdinit_dev_policy)3;
-	refuse_opts(&d, "policy is 3, expected one of RDINIT_DEV_ROUND_ROBIN");
-	d.opts = good;
+	refuse_opts(&d, &good, "policy is 3, expected one of RDINIT_DEV_ROUND_ROBIN");
 	d.opts.channels = 1025;
-	refuse_opts(&d, "channels is 1025, expected 1 to 1024");
-	d.opts = good;
+	refuse_opts(&d, &good, "channels is 1025, expected 1 to 1024");
 	d.opts.queue_size = 1;
-	refuse_opts(&d, "queue_size is 1, expected 2 to 1024");
-	d.opts = good;
+	refuse_opts(&d, &good, "queue_size is 1, expected 2 to 1024");
 	d.opts.io_timeout_ms = 0;
-	refuse_opts(&d, ": io_timeout_ms is 0, expected milliseconds");
-	d.opts = good;
+	refuse_opts(&d, &good, ": io_timeout_ms is 0, expected milliseconds");
 	d.opts.reconnect_delay_ms = 0;
-	refuse_opts(&d, ": reconnect_delay_ms is 0, expected milliseconds");
-	d.opts = good;
+	refuse_opts(&d, &good, ": reconnect_delay_ms is 0, expected milliseconds");
 	d.opts.ctrl_loss_tmo_ms = 1000;
 	d.opts.fast_io_fail_tmo_ms = 1001;
-	refuse_opts(&d, "fast_io_fail_tmo_ms (1001) is longer than ctrl_loss_tmo_ms (1000)");
-	d.opts = good;
-	d.opts.pool_bytes = SIZE_MAX;
-	if (SIZE_MAX > UINT32_MAX)
-		refuse_opts(&d, "expected less than 4 GiB");
-	d.opts = good;
+	refuse_opts(&d, &good, "fast_io_fail_tmo_ms (1001) is longer than ctrl_loss_tmo_ms (1000)");
+	if (SIZE_MAX > UINT32_MAX) {
+		d.opts.pool_bytes = SIZE_MAX;
+		refuse_opts(&d, &good, "expected less than 4 GiB");
+	}
 	d.ctrl_opts.keep_alive_tmo_ms = 0;
-	refuse_opts(&d, "keep_alive_tmo_ms is 0, expected at least 100");
+	refuse_opts(&d, &good, "keep_alive_tmo_ms is 0, expected at least 100");
 }
 
 static void wrong_arguments_are_refused(void)
