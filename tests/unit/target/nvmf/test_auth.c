@@ -292,26 +292,33 @@ static void replaced_keys(void)
 	t_env_free(e.env);
 }
 
-/* With threads that do not run, so that the computation is not begun. */
-static void closes_while_computation_waits(void)
+/* A connection whose computation with @group waits for threads that do not run. */
+static struct t_conn *waiting_for_threads(struct auth_env *e, uint8_t group, bool *gone)
 {
 	uint8_t msg[NVMF_AUTH_TRANSFER];
 	struct nvmf_auth_negotiate dh = offer;
 	struct nvme_sqe sqe;
+	struct t_conn *c;
+
+	dh.groups[0] = e->entry[0].groups[0] = group;
+	e->env->t->auth_pool.threads_count = RDT_AUTH_THREADS;
+	c = connected(e);
+	c->gone = gone;
+	fill_auth_sqe(c, &sqe, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&dh, msg));
+	t_send(c, &sqe, NULL, 0);
+	t_turn(e->env);
+	return c;
+}
+
+static void closes_while_computation_waits(void)
+{
 	struct auth_env e;
 	struct t_conn *c[2];
 	bool gone[2] = {false, false};
 
 	auth_env_new(&e);
-	dh.groups[0] = e.entry[0].groups[0] = NVMF_AUTH_FFDHE8192;
-	e.env->t->auth_pool.threads_count = RDT_AUTH_THREADS;
-	for (int i = 0; i < 2; i++) {
-		c[i] = connected(&e);
-		c[i]->gone = &gone[i];
-		fill_auth_sqe(c[i], &sqe, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&dh, msg));
-		t_send(c[i], &sqe, NULL, 0);
-		t_turn(e.env);
-	}
+	for (int i = 0; i < 2; i++)
+		c[i] = waiting_for_threads(&e, NVMF_AUTH_FFDHE8192, &gone[i]);
 	CU_ASSERT_EQUAL(e.env->t->auth_pool.waiting, 2);
 	rdt_qpair_close(&c[0]->qp, "test");
 	t_turn(e.env);
@@ -325,24 +332,14 @@ static void closes_while_computation_waits(void)
 	t_env_free(e.env);
 }
 
-/* With threads that do not run: the drain does not wait for them. */
+/* The drain does not wait for the threads. */
 static void closes_when_the_target_drains(void)
 {
-	uint8_t msg[NVMF_AUTH_TRANSFER];
-	struct nvmf_auth_negotiate dh = offer;
-	struct nvme_sqe sqe;
 	struct auth_env e;
-	struct t_conn *c;
 	bool gone = false;
 
 	auth_env_new(&e);
-	dh.groups[0] = e.entry[0].groups[0] = NVMF_AUTH_FFDHE2048;
-	e.env->t->auth_pool.threads_count = RDT_AUTH_THREADS;
-	c = connected(&e);
-	c->gone = &gone;
-	fill_auth_sqe(c, &sqe, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&dh, msg));
-	t_send(c, &sqe, NULL, 0);
-	t_turn(e.env);
+	waiting_for_threads(&e, NVMF_AUTH_FFDHE2048, &gone);
 	CU_ASSERT_EQUAL(e.env->t->auth_pool.waiting, 1);
 	rdt_target_drain(e.env->t, NULL);
 	t_turn(e.env);
