@@ -182,26 +182,34 @@ struct rdt_config_list *rdt_config_list(struct rdt_config_load *load, const char
 	return NULL;
 }
 
+const yaml_node_pair_t *rdt_config_pair(const struct rdt_config_file *file, const yaml_node_t *map,
+					const char *name)
+{
+	if (!map || map->type != YAML_MAPPING_NODE)
+		return NULL;
+	for (const yaml_node_pair_t *p = map->data.mapping.pairs.start;
+	     p < map->data.mapping.pairs.top; p++) {
+		const yaml_node_t *k = rdt_config_node(file, p->key);
+
+		if (k->type == YAML_SCALAR_NODE &&
+		    strcmp((const char *)k->data.scalar.value, name) == 0)
+			return p;
+	}
+	return NULL;
+}
+
 struct rdt_key rdt_config_child(struct rdt_config_load *load, const struct rdt_key *parent,
 				const char *name)
 {
+	const yaml_node_pair_t *pair = rdt_config_pair(parent->file, parent->node, name);
 	struct rdt_key key = rdt_config_named(parent, name);
 
 	if (parent->root)
 		key.list = rdt_config_list(load, name);
-	if (!parent->node || parent->node->type != YAML_MAPPING_NODE)
-		return key;
-	for (const yaml_node_pair_t *p = parent->node->data.mapping.pairs.start;
-	     p < parent->node->data.mapping.pairs.top; p++) {
-		const yaml_node_t *k = rdt_config_node(parent->file, p->key);
-
-		if (k->type != YAML_SCALAR_NODE ||
-		    strcmp((const char *)k->data.scalar.value, name) != 0)
-			continue;
-		set_position(&key, rdt_config_node(parent->file, p->value));
+	if (pair) {
+		set_position(&key, rdt_config_node(parent->file, pair->value));
 		/* libyaml's mark of an empty value is the next token, which may be lines below. */
-		key.line = k->start_mark.line + 1;
-		break;
+		key.line = rdt_config_node(parent->file, pair->key)->start_mark.line + 1;
 	}
 	return key;
 }

@@ -108,17 +108,9 @@ struct edit_place {
 static const yaml_node_t *child_node(const struct rdt_config_file *file, const yaml_node_t *map,
 				     const char *key)
 {
-	if (!map || map->type != YAML_MAPPING_NODE)
-		return NULL;
-	for (const yaml_node_pair_t *p = map->data.mapping.pairs.start;
-	     p < map->data.mapping.pairs.top; p++) {
-		const yaml_node_t *k = rdt_config_node(file, p->key);
+	const yaml_node_pair_t *pair = rdt_config_pair(file, map, key);
 
-		if (k->type == YAML_SCALAR_NODE &&
-		    strcmp((const char *)k->data.scalar.value, key) == 0)
-			return rdt_config_node(file, p->value);
-	}
-	return NULL;
+	return pair ? rdt_config_node(file, pair->value) : NULL;
 }
 
 static bool node_is(const yaml_node_t *node, const char *text)

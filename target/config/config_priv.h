@@ -94,6 +94,9 @@ int rdt_config_doc_open(struct rdt_config_load *load, const char *path, const ch
 			size_t len, struct rdt_config_file **out);
 void rdt_config_doc_close_all(struct rdt_config_load *load);
 yaml_node_t *rdt_config_node(const struct rdt_config_file *file, int index);
+/* The first pair of @map with the key @name. NULL: there is none, or @map is NULL or no mapping. */
+const yaml_node_pair_t *rdt_config_pair(const struct rdt_config_file *file, const yaml_node_t *map,
+					const char *name);
 struct rdt_key rdt_config_root_of(const struct rdt_config_file *file);
 /* The place "PARENT.NAME" that the file does not have. */
 struct rdt_key rdt_config_named(const struct rdt_key *parent, const char *name);

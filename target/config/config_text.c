@@ -101,14 +101,9 @@ static size_t node_end(const struct rdt_yaml_text *y, const yaml_node_t *node)
 /* Returns the index of the pair, or -1. */
 static int find_pair(const struct rdt_yaml_text *y, const yaml_node_t *map, const char *key)
 {
-	for (unsigned int i = 0; i < map_count(map); i++) {
-		const yaml_node_t *k = map_key(y, map, i);
+	const yaml_node_pair_t *pair = rdt_config_pair(y->file, map, key);
 
-		if (k->type == YAML_SCALAR_NODE &&
-		    strcmp((const char *)k->data.scalar.value, key) == 0)
-			return (int)i;
-	}
-	return -1;
+	return pair ? (int)(pair - map->data.mapping.pairs.start) : -1;
 }
 
 /* ---- values as YAML ---- */
