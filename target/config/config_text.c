@@ -138,12 +138,14 @@ static void put_scalar(FILE *f, const json_t *value)
 /* A key of a client may be any text: quoted, it cannot become structure. */
 static void put_key(FILE *f, const char *key)
 {
-	json_t *text = is_plain_scalar(key) ? NULL : json_string(key);
+	json_t *text;
 
-	if (text)
-		json_dumpf(text, f, JSON_ENCODE_ANY);
-	else if (is_plain_scalar(key))
+	if (is_plain_scalar(key)) {
 		fputs(key, f);
+		return;
+	}
+	text = json_string(key);
+	json_dumpf(text, f, JSON_ENCODE_ANY);
 	json_decref(text);
 }
 
@@ -260,6 +262,18 @@ static int splice_line(struct splice *s, const struct rdt_yaml_text *y, size_t a
 	return rc;
 }
 
+/* Begin behind @last, the last node of the flow collection @node; NULL: it is empty. */
+static int splice_flow(struct splice *s, const struct rdt_yaml_text *y, const yaml_node_t *node,
+		       const yaml_node_t *last, char **out, size_t *out_len)
+{
+	size_t at = last ? node_end(y, last) : byte_at(y, &node->start_mark) + 1;
+	int rc = splice_begin(s, y, at, at, out, out_len);
+
+	if (!rc && last)
+		fputs(", ", s->f);
+	return rc;
+}
+
 /* ---- sequences ---- */
 
 int rdt_yaml_append(const struct rdt_yaml_text *y, const yaml_node_t *seq, const json_t *value,
@@ -268,15 +282,12 @@ int rdt_yaml_append(const struct rdt_yaml_text *y, const yaml_node_t *seq, const
 	unsigned int n = seq_count(seq);
 	int indent = (int)seq->start_mark.column;
 	struct splice s;
-	size_t at;
 	int rc;
 
 	if (is_flow(seq)) {
-		at = n ? node_end(y, seq_item(y, seq, n - 1)) : byte_at(y, &seq->start_mark) + 1;
-		rc = splice_begin(&s, y, at, at, out, out_len);
+		rc = splice_flow(&s, y, seq, n ? seq_item(y, seq, n - 1) : NULL, out, out_len);
 		if (rc)
 			return rc;
-		fputs(n ? ", " : "", s.f);
 		put_flow(s.f, value);
 		return splice_end(&s, out);
 	}
@@ -336,15 +347,14 @@ static int add_pair(const struct rdt_yaml_text *y, const yaml_node_t *map, const
 	int indent = (int)map->start_mark.column;
 	struct splice s;
 	json_t *pair;
-	size_t at;
 	int rc;
 
 	if (is_flow(map)) {
-		at = n ? node_end(y, map_value(y, map, n - 1)) : byte_at(y, &map->start_mark) + 1;
-		rc = splice_begin(&s, y, at, at, out, out_len);
+		rc = splice_flow(&s, y, map, n ? map_value(y, map, n - 1) : NULL, out, out_len);
 		if (rc)
 			return rc;
-		fprintf(s.f, "%s%s: ", n ? ", " : "", key);
+		put_key(s.f, key);
+		fputs(": ", s.f);
 		put_flow(s.f, value);
 		return splice_end(&s, out);
 	}
