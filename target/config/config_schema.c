@@ -139,7 +139,8 @@ static const cyaml_schema_value_t ana_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_ana_config, ana_fields),
 };
 
-static const cyaml_schema_value_t host_schema = {
+/* An element of a list of strings. */
+static const cyaml_schema_value_t string_schema = {
 	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, const char *, 0, CYAML_UNLIMITED),
 };
 
@@ -316,7 +317,7 @@ static const cyaml_schema_field_t namespace_fields[] = {
 			     &layer_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_UINT("ana_group", OPT, struct rdt_ns_config, ana_group),
 	CYAML_FIELD_SEQUENCE("hosts", OPT | CYAML_FLAG_POINTER, struct rdt_ns_config, hosts,
-			     &host_schema, 0, CYAML_UNLIMITED),
+			     &string_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_END,
 };
 
@@ -335,7 +336,7 @@ static const cyaml_schema_field_t subsystem_fields[] = {
 	CYAML_FIELD_STRING_PTR("model", OPT, struct rdt_subsys_config, model, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_BOOL("allow_any_host", OPT, struct rdt_subsys_config, allow_any_host),
 	CYAML_FIELD_SEQUENCE("hosts", OPT | CYAML_FLAG_POINTER, struct rdt_subsys_config, hosts,
-			     &host_schema, 0, CYAML_UNLIMITED),
+			     &string_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_UINT("cntlid_min", OPT, struct rdt_subsys_config, cntlid_min),
 	CYAML_FIELD_UINT("cntlid_max", OPT, struct rdt_subsys_config, cntlid_max),
 	CYAML_FIELD_ENUM("duplicate_host", STRICT, struct rdt_subsys_config, duplicate_host,
@@ -370,10 +371,6 @@ static const cyaml_schema_value_t referral_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_referral_config, referral_fields),
 };
 
-static const cyaml_schema_value_t include_schema = {
-	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, const char *, 0, CYAML_UNLIMITED),
-};
-
 static const cyaml_schema_field_t control_fields[] = {
 	CYAML_FIELD_STRING_PTR("socket", OPT, struct rdt_control_config, socket, 0,
 			       CYAML_UNLIMITED),
@@ -383,10 +380,6 @@ static const cyaml_schema_field_t control_fields[] = {
 	CYAML_FIELD_END,
 };
 
-static const cyaml_schema_value_t ceph_option_schema = {
-	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, const char *, 0, CYAML_UNLIMITED),
-};
-
 static const cyaml_schema_field_t ceph_fields[] = {
 	CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_DEFAULT, struct rdt_ceph_config, name, 0,
 			       CYAML_UNLIMITED),
@@ -394,7 +387,7 @@ static const cyaml_schema_field_t ceph_fields[] = {
 	CYAML_FIELD_STRING_PTR("user", OPT, struct rdt_ceph_config, user, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_STRING_PTR("keyring", OPT, struct rdt_ceph_config, keyring, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("options", OPT | CYAML_FLAG_POINTER, struct rdt_ceph_config, options,
-			     &ceph_option_schema, 0, CYAML_UNLIMITED),
+			     &string_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_END,
 };
 
@@ -402,15 +395,11 @@ static const cyaml_schema_value_t ceph_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_ceph_config, ceph_fields),
 };
 
-static const cyaml_schema_value_t host_name_schema = {
-	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, const char *, 0, CYAML_UNLIMITED),
-};
-
 static const cyaml_schema_field_t http_fields[] = {
 	CYAML_FIELD_STRING_PTR("address", OPT, struct rdt_http_config, address, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_UINT("port", OPT, struct rdt_http_config, port),
 	CYAML_FIELD_SEQUENCE("host_names", OPT | CYAML_FLAG_POINTER, struct rdt_http_config,
-			     host_names, &host_name_schema, 0, CYAML_UNLIMITED),
+			     host_names, &string_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_END,
 };
 
@@ -421,7 +410,7 @@ static const cyaml_schema_field_t config_fields[] = {
 			     &ceph_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_MAPPING("http", OPT, struct rdt_config, http, http_fields),
 	CYAML_FIELD_SEQUENCE("include", OPT | CYAML_FLAG_POINTER, struct rdt_config, include,
-			     &include_schema, 0, CYAML_UNLIMITED),
+			     &string_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("listeners", OPT | CYAML_FLAG_POINTER, struct rdt_config, listeners,
 			     &listener_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("subsystems", OPT | CYAML_FLAG_POINTER, struct rdt_config, subsystems,
