@@ -136,18 +136,13 @@ static void arm(struct rdt_qpair *qp, void (*fn)(struct rd_timer *timer), uint64
 		rdt_qpair_close(qp, "out of memory");
 }
 
-static void await_step(struct rdt_qpair *qp)
+void rdt_auth_await(struct rdt_qpair *qp)
 {
 	uint64_t ns = qp->ctrl->kato_ms * RD_NSEC_PER_MSEC;
 
 	if (!ns || ns > STEP_MAX)
 		ns = STEP_MAX;
 	arm(qp, auth_step_expired, ns < STEP_MIN ? STEP_MIN : ns);
-}
-
-void rdt_auth_await(struct rdt_qpair *qp)
-{
-	await_step(qp);
 }
 
 bool rdt_auth_required(struct rdt_qpair *qp)
@@ -409,7 +404,7 @@ static void got_reply(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 
 static void continue_after_work(struct rdt_qpair *qp, int err)
 {
-	await_step(qp);
+	rdt_auth_await(qp);
 	if (err == -EBADMSG && qp->state == RDT_QP_AUTH)
 		rdt_guess_failed(qp);
 	if (err == -EBADMSG)
@@ -490,7 +485,7 @@ enum rdt_exec rdt_auth_received(struct rdt_req *req, const uint8_t *msg, size_t 
 		req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
 		return RDT_EXEC_DONE;
 	}
-	await_step(qp);
+	rdt_auth_await(qp);
 	dispatch(qp, msg, len);
 	if (!qp->auth || !is_working(qp->auth))
 		return RDT_EXEC_DONE;
@@ -521,12 +516,12 @@ static void answered(struct rdt_qpair *qp)
 	switch (qp->auth->state) {
 	case RDT_AUTH_CHALLENGE:
 		set_auth_state(qp, RDT_AUTH_REPLY);
-		await_step(qp);
+		rdt_auth_await(qp);
 		break;
 	case RDT_AUTH_SUCCESS1:
 		if (qp->auth->cvalid) {
 			set_auth_state(qp, RDT_AUTH_SUCCESS2);
-			await_step(qp);
+			rdt_auth_await(qp);
 		} else {
 			authenticated(qp);
 		}

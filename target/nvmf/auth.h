@@ -59,7 +59,7 @@ const char *rdt_auth_state_name(unsigned int state);
 
 /* The Connect of @qp succeeded. Must it authenticate before it is used? */
 bool rdt_auth_required(struct rdt_qpair *qp);
-/* @qp has entered RDT_QP_AUTH: bounds the time until it is authenticated. */
+/* Bounds the time until the next step of @qp, which has entered RDT_QP_AUTH or authenticates. */
 void rdt_auth_await(struct rdt_qpair *qp);
 /*
  * A message of Authentication Send, @req. @msg: NULL: it is longer than all messages. Ends a
