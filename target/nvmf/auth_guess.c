@@ -63,6 +63,13 @@ static uint64_t guess_key(const struct rdt_qpair *qp, unsigned int scope)
 	return key;
 }
 
+/* Before the lock is taken: other reactors must not wait for the hashes. */
+static void guess_keys(const struct rdt_qpair *qp, uint64_t keys[SCOPES])
+{
+	for (unsigned int i = 0; i < SCOPES; i++)
+		keys[i] = guess_key(qp, i);
+}
+
 /* The entry of @key; NULL: there is none. The lock is held. */
 static struct rdt_guess *find_guess(struct rdt_guesses *g, uint64_t key)
 {
@@ -94,11 +101,12 @@ static struct rdt_guess *make_guess(struct rdt_guesses *g, uint64_t key)
 uint64_t rdt_guess_wait(struct rdt_qpair *qp)
 {
 	struct rdt_guesses *g = &qp->reactor->target->guesses;
-	uint64_t now = rd_loop_now(qp->reactor->loop), wait = 0;
+	uint64_t now = rd_loop_now(qp->reactor->loop), wait = 0, keys[SCOPES];
 
+	guess_keys(qp, keys);
 	pthread_mutex_lock(&g->lock);
 	for (unsigned int i = 0; i < SCOPES; i++) {
-		const struct rdt_guess *e = find_guess(g, guess_key(qp, i));
+		const struct rdt_guess *e = find_guess(g, keys[i]);
 		uint64_t most = now + limits[i].cost * (limits[i].burst - 1);
 
 		if (e && e->paid > most && e->paid - most > wait)
@@ -111,11 +119,12 @@ uint64_t rdt_guess_wait(struct rdt_qpair *qp)
 void rdt_guess_failed(struct rdt_qpair *qp)
 {
 	struct rdt_guesses *g = &qp->reactor->target->guesses;
-	uint64_t now = rd_loop_now(qp->reactor->loop);
+	uint64_t now = rd_loop_now(qp->reactor->loop), keys[SCOPES];
 
+	guess_keys(qp, keys);
 	pthread_mutex_lock(&g->lock);
 	for (unsigned int i = 0; i < SCOPES; i++) {
-		struct rdt_guess *e = make_guess(g, guess_key(qp, i));
+		struct rdt_guess *e = make_guess(g, keys[i]);
 
 		if (e)
 			e->paid = (e->paid > now ? e->paid : now) + limits[i].cost;
@@ -126,10 +135,11 @@ void rdt_guess_failed(struct rdt_qpair *qp)
 void rdt_guess_succeeded(struct rdt_qpair *qp)
 {
 	struct rdt_guesses *g = &qp->reactor->target->guesses;
+	uint64_t key = guess_key(qp, OF_HOST);
 	struct rdt_guess *e;
 
 	pthread_mutex_lock(&g->lock);
-	e = find_guess(g, guess_key(qp, OF_HOST));
+	e = find_guess(g, key);
 	if (e)
 		*e = (struct rdt_guess){0};
 	pthread_mutex_unlock(&g->lock);
