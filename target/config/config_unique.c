@@ -222,18 +222,7 @@ static void check_files(struct all *all)
 		    "use another file, or set \"read_only: true\" for both");
 }
 
-/* ---- images of Ceph: as files ---- */
-
-static char *image_name(const struct rdt_rbd_config *rbd)
-{
-	char *name;
-
-	return asprintf(&name, "%s\n%s\n%s\n%s\n%s", rbd->of ? rbd->of->name : "", rbd->pool,
-			rbd->rados_namespace ? rbd->rados_namespace : "", rbd->image,
-			rbd->snapshot ? rbd->snapshot : "") < 0
-		       ? NULL
-		       : name;
-}
+/* ---- exports of NBD servers: as files ---- */
 
 static void check_uris(struct all *all)
 {
@@ -249,6 +238,19 @@ static void check_uris(struct all *all)
 	check_same_ids(all, count);
 	report_same(all, NULL, "uri", "served",
 		    "use another export, or set \"read_only: true\" for both");
+}
+
+/* ---- images of Ceph: as files ---- */
+
+static char *image_name(const struct rdt_rbd_config *rbd)
+{
+	char *name;
+
+	return asprintf(&name, "%s\n%s\n%s\n%s\n%s", rbd->of ? rbd->of->name : "", rbd->pool,
+			rbd->rados_namespace ? rbd->rados_namespace : "", rbd->image,
+			rbd->snapshot ? rbd->snapshot : "") < 0
+		       ? NULL
+		       : name;
 }
 
 static int check_images(struct all *all)
