@@ -7,7 +7,7 @@
  * server says of several. When the connection is lost, what was in flight is sent again on the next
  * one, and hosts wait until there is one.
  */
-#include "module.h"
+#include "module_part.h"
 
 #include <errno.h>
 #include <libnbd.h>
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 
+#include "bio_post.h"
 #include "util/loop.h"
 
 #define CONNECT_NS    (30 * RD_NSEC_PER_SEC)
@@ -36,9 +36,7 @@ enum nd_state {
 
 /* All of the process. */
 struct nd_module {
-	pthread_mutex_t lock;
-	pthread_cond_t ended; /* CLOCK_MONOTONIC */
-	unsigned int threads;
+	struct rdt_module_threads threads;
 	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
 	void (*sync_failed)(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err);
 };
@@ -75,19 +73,13 @@ struct nd_disk {
 
 /* In rdt_bio.priv. */
 struct nd_bio {
-	struct rd_msg msg; /* to the thread and back */
+	struct rdt_bio_post post;
 	struct nd_disk *disk;
-	struct rd_loop *home;
 	uint64_t done;  /* bytes */
 	uint32_t piece; /* bytes in flight */
 	bool flushing;  /* a FUA write whose data is written */
 };
 _Static_assert(sizeof(struct nd_bio) <= sizeof(((struct rdt_bio *)0)->priv), "nbd");
-
-struct nd_chan {
-	struct rdt_chan chan;
-	struct rd_loop *loop;
-};
 
 static struct nd_disk *nd_disk_of(struct rdt_bdev *bdev)
 {
@@ -101,22 +93,11 @@ static struct nd_bio *nd_bio_of(struct rdt_bio *bio)
 
 /* ---- one bio, on the thread ---- */
 
-static void nd_done_msg(struct rd_msg *msg)
-{
-	struct nd_bio *nb = rd_container_of(msg, struct nd_bio, msg);
-	struct rdt_bio *bio = rd_container_of(nb, struct rdt_bio, priv);
-
-	bio->done(bio);
-}
-
 static void nd_finish(struct rdt_bio *bio, int result)
 {
-	struct nd_bio *nb = nd_bio_of(bio);
-
 	bio->result = result;
-	nb->disk->completed++;
-	nb->msg.fn = nd_done_msg;
-	rd_loop_post(nb->home, &nb->msg);
+	nd_bio_of(bio)->disk->completed++;
+	rdt_bio_post_done(bio);
 }
 
 /* The connection or the server is going; the bio is sent again on the next one. */
@@ -257,25 +238,17 @@ static void nd_disconnect(struct nd_disk *d)
 	d->inflight = 0;
 }
 
-static uint64_t monotonic_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * RD_NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 /* Blocks. Returns 0, or -errno with libnbd's words in @err. */
 static int open_connection(const char *uri, uint64_t timeout_ns, struct nbd_handle **out, char *err,
 			   size_t err_size)
 {
-	uint64_t end = monotonic_ns() + timeout_ns;
+	uint64_t end = rdt_module_now() + timeout_ns;
 	struct nbd_handle *nbd = nbd_create();
 	int rc = nbd ? nbd_aio_connect_uri(nbd, uri) : -1;
 
 	*out = NULL;
 	while (rc >= 0 && !nbd_aio_is_ready(nbd)) {
-		uint64_t now = monotonic_ns();
+		uint64_t now = rdt_module_now();
 
 		if (nbd_aio_is_dead(nbd) || nbd_aio_is_closed(nbd)) {
 			rc = -1;
@@ -426,10 +399,11 @@ static void look_at_progress(struct rd_timer *timer)
 
 static void nd_arrived(struct rd_msg *msg)
 {
-	struct nd_bio *nb = rd_container_of(msg, struct nd_bio, msg);
+	struct rdt_bio *bio = rdt_bio_of_post(msg);
+	struct nd_disk *d = nd_bio_of(bio)->disk;
 
-	TAILQ_INSERT_TAIL(&nb->disk->queue, rd_container_of(nb, struct rdt_bio, priv), link);
-	rd_defer(nb->disk->loop, &nb->disk->pump, RD_DEFER_WORK);
+	TAILQ_INSERT_TAIL(&d->queue, bio, link);
+	rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
 }
 
 static void nd_close_msg(struct rd_msg *msg)
@@ -439,7 +413,6 @@ static void nd_close_msg(struct rd_msg *msg)
 	d->state = ND_CLOSED;
 	rd_timer_stop(d->loop, &d->retry);
 	rd_defer_cancel(d->loop, &d->pump);
-	rd_io_del(d->loop, &d->io);
 	if (d->nbd && nbd_aio_is_ready(d->nbd))
 		nbd_aio_disconnect(d->nbd, 0);
 	nd_disconnect(d);
@@ -462,29 +435,8 @@ static void *nd_thread(void *arg)
 	rd_timer_start(d->loop, &d->retry, 0);
 	rd_loop_run(d->loop);
 	nd_free(d);
-	pthread_mutex_lock(&m->lock);
-	m->threads--;
-	pthread_cond_broadcast(&m->ended);
-	pthread_mutex_unlock(&m->lock);
+	rdt_module_thread_ends(&m->threads);
 	return NULL;
-}
-
-static int start_nd_thread(struct nd_disk *d)
-{
-	struct nd_module *m = d->module;
-	pthread_attr_t attr;
-	pthread_t thread;
-	int rc;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_mutex_lock(&m->lock);
-	rc = -pthread_create(&thread, &attr, nd_thread, d);
-	if (!rc)
-		m->threads++;
-	pthread_mutex_unlock(&m->lock);
-	pthread_attr_destroy(&attr);
-	return rc;
 }
 
 /* ---- the table of operations ---- */
@@ -499,30 +451,16 @@ static enum rdt_bio_submit nd_submit(struct rdt_chan *chan, struct rdt_bio *bio)
 		return RDT_BIO_DONE;
 	}
 	*nb = (struct nd_bio){
-		.msg.fn = nd_arrived,
+		.post = {.msg.fn = nd_arrived, .home = rdt_module_chan_loop(chan)},
 		.disk = d,
-		.home = rd_container_of(chan, struct nd_chan, chan)->loop,
 	};
-	rd_loop_post(d->loop, &nb->msg);
+	rd_loop_post(d->loop, &nb->post.msg);
 	return RDT_BIO_QUEUED;
 }
 
 static int nd_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, struct rdt_chan **out)
 {
-	struct nd_chan *c = calloc(1, sizeof(*c));
-
-	*out = NULL;
-	if (!c)
-		return -ENOMEM;
-	c->chan.bdev = bdev;
-	c->loop = nd_disk_of(bdev)->module->engines_loop(engines);
-	*out = &c->chan;
-	return 0;
-}
-
-static void nd_chan_close(struct rdt_chan *chan)
-{
-	free(rd_container_of(chan, struct nd_chan, chan));
+	return rdt_module_chan_open(bdev, nd_disk_of(bdev)->module->engines_loop(engines), out);
 }
 
 static void nd_bdev_close(struct rdt_bdev *bdev)
@@ -570,7 +508,7 @@ static const struct rdt_bdev_ops nd_ops = {
 	.name = "nbd",
 	.close = nd_bdev_close,
 	.chan_open = nd_chan_open,
-	.chan_close = nd_chan_close,
+	.chan_close = rdt_module_chan_close,
 	.submit = nd_submit,
 	.resize = nd_bdev_resize,
 	.opened = nd_bdev_opened,
@@ -602,7 +540,7 @@ static int nd_module_open(void *ctx, const struct rdt_ns_config *cfg, struct rd_
 	if (d->uri)
 		rc = rd_loop_create(&opts, &d->loop);
 	if (!rc) {
-		rc = start_nd_thread(d);
+		rc = rdt_module_thread_start(&d->module->threads, nd_thread, d);
 		if (rc)
 			snprintf(err, err_size, "nbd: cannot start a thread: %s", strerror(-rc));
 	}
@@ -637,21 +575,9 @@ static bool nd_module_released(void *ctx, const struct rdt_ns_config *cfg)
 static bool nd_module_finish(void *ctx, uint64_t timeout_ns)
 {
 	struct nd_module *m = ctx;
-	uint64_t end_ns = monotonic_ns() + timeout_ns;
-	struct timespec end = {.tv_sec = (time_t)(end_ns / RD_NSEC_PER_SEC),
-			       .tv_nsec = (long)(end_ns % RD_NSEC_PER_SEC)};
-	bool finished;
-	int rc = 0;
 
-	pthread_mutex_lock(&m->lock);
-	while (m->threads && rc != ETIMEDOUT)
-		rc = pthread_cond_timedwait(&m->ended, &m->lock, &end);
-	finished = !m->threads;
-	pthread_mutex_unlock(&m->lock);
-	if (!finished)
+	if (!rdt_module_threads_finish(&m->threads, timeout_ns))
 		return false;
-	pthread_mutex_destroy(&m->lock);
-	pthread_cond_destroy(&m->ended);
 	free(m);
 	return true;
 }
@@ -660,7 +586,6 @@ __attribute__((visibility("default"))) int rdt_module_init(const struct rdt_modu
 							   struct rdt_module *out)
 {
 	const struct rdt_module_abi mine = RDT_MODULE_ABI;
-	pthread_condattr_t attr;
 	struct nd_module *m;
 
 	if (!rdt_module_abi_same(abi, &mine))
@@ -668,11 +593,7 @@ __attribute__((visibility("default"))) int rdt_module_init(const struct rdt_modu
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
-	pthread_mutex_init(&m->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&m->ended, &attr);
-	pthread_condattr_destroy(&attr);
+	rdt_module_threads_init(&m->threads);
 	m->engines_loop = abi->engines_loop;
 	m->sync_failed = abi->sync_failed;
 	*out = (struct rdt_module){

@@ -7,20 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bio_post.h"
 #include "util/loop.h"
 
 /* In rdt_bio.priv. */
 struct rbd_bio {
-	struct rd_msg msg; /* to the reactor */
+	struct rdt_bio_post post;
 	struct rbd_image *img;
-	struct rd_loop *home;
 };
 _Static_assert(sizeof(struct rbd_bio) <= sizeof(((struct rdt_bio *)0)->priv), "rbd");
-
-struct rbd_chan {
-	struct rdt_chan chan;
-	struct rd_loop *loop;
-};
 
 static struct rbd_image *rbd_image_of(struct rdt_bdev *bdev)
 {
@@ -34,23 +29,11 @@ static struct rbd_bio *rbd_bio_of(struct rdt_bio *bio)
 
 /* ---- completion ---- */
 
-static void rbd_bio_done(struct rd_msg *msg)
-{
-	struct rbd_bio *rb = rd_container_of(msg, struct rbd_bio, msg);
-	struct rdt_bio *bio = rd_container_of(rb, struct rdt_bio, priv);
-
-	bio->done(bio);
-}
-
 void rbd_bio_finish(struct rdt_bio *bio)
 {
-	struct rbd_bio *rb = rbd_bio_of(bio);
-	struct rbd_image *img = rb->img;
-
 	/* Before the reactor can close the channel, and then the image */
-	rbd_image_put_io(img);
-	rb->msg.fn = rbd_bio_done;
-	rd_loop_post(rb->home, &rb->msg);
+	rbd_image_put_io(rbd_bio_of(bio)->img);
+	rdt_bio_post_done(bio);
 }
 
 /* A write that was clipped is a success for librbd. If the image may have another size since, the
@@ -148,7 +131,7 @@ static enum rdt_bio_submit rbd_submit(struct rdt_chan *chan, struct rdt_bio *bio
 		return RDT_BIO_DONE;
 	}
 	rb->img = img;
-	rb->home = rd_container_of(chan, struct rbd_chan, chan)->loop;
+	rb->post.home = rdt_module_chan_loop(chan);
 	/* Counted before the look at the state: leave_connection() changes that, then waits. */
 	atomic_fetch_add(&img->inflight, 1);
 	if (atomic_load(&img->state) == RBD_OPEN && !atomic_load(&img->bdev.standby))
@@ -160,24 +143,9 @@ static enum rdt_bio_submit rbd_submit(struct rdt_chan *chan, struct rdt_bio *bio
 	return RDT_BIO_DONE;
 }
 
-/* ---- channels ---- */
-
 static int rbd_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, struct rdt_chan **out)
 {
-	struct rbd_chan *rc = calloc(1, sizeof(*rc));
-
-	*out = NULL;
-	if (!rc)
-		return -ENOMEM;
-	rc->chan.bdev = bdev;
-	rc->loop = rbd_image_of(bdev)->engines_loop(engines);
-	*out = &rc->chan;
-	return 0;
-}
-
-static void rbd_chan_close(struct rdt_chan *chan)
-{
-	free(rd_container_of(chan, struct rbd_chan, chan));
+	return rdt_module_chan_open(bdev, rbd_image_of(bdev)->engines_loop(engines), out);
 }
 
 /* ---- the image ---- */
@@ -240,7 +208,7 @@ static const struct rdt_bdev_ops rbd_shared_ops = {
 	.name = "rbd",
 	.close = rbd_bdev_close,
 	.chan_open = rbd_chan_open,
-	.chan_close = rbd_chan_close,
+	.chan_close = rdt_module_chan_close,
 	.submit = rbd_submit,
 	.resize = rbd_bdev_resize,
 	.opened = rbd_bdev_opened,
@@ -250,7 +218,7 @@ static const struct rdt_bdev_ops rbd_exclusive_ops = {
 	.name = "rbd",
 	.close = rbd_bdev_close,
 	.chan_open = rbd_chan_open,
-	.chan_close = rbd_chan_close,
+	.chan_close = rdt_module_chan_close,
 	.submit = rbd_submit,
 	.resize = rbd_bdev_resize,
 	.opened = rbd_bdev_opened,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "discard.h"
+#include "bio_post.h"
 
 #include <errno.h>
 #include <linux/fs.h>
@@ -19,31 +20,16 @@ struct rdt_discard {
 
 /* In rdt_bio.priv. */
 struct discard_bio {
-	struct rd_msg msg; /* to the discard thread and back */
+	struct rdt_bio_post post;
 	struct rdt_discard *discard;
-	struct rd_loop *home;
 	atomic_bool canceled;
 };
 _Static_assert(sizeof(struct discard_bio) <= sizeof(((struct rdt_bio *)0)->priv), "discard");
 
-static struct rdt_bio *discard_bio_of(struct rd_msg *msg)
-{
-	struct discard_bio *db = rd_container_of(msg, struct discard_bio, msg);
-
-	return rd_container_of(db, struct rdt_bio, priv);
-}
-
-static void discard_done_msg(struct rd_msg *msg)
-{
-	struct rdt_bio *bio = discard_bio_of(msg);
-
-	bio->done(bio);
-}
-
 static void discard_msg(struct rd_msg *msg)
 {
-	struct discard_bio *db = rd_container_of(msg, struct discard_bio, msg);
-	struct rdt_bio *bio = discard_bio_of(msg);
+	struct rdt_bio *bio = rdt_bio_of_post(msg);
+	struct discard_bio *db = (void *)bio->priv;
 	uint64_t range[2] = {bio->offset, bio->length};
 
 	bio->result = 0;
@@ -51,19 +37,18 @@ static void discard_msg(struct rd_msg *msg)
 		bio->result = -ECANCELED;
 	else if (ioctl(db->discard->fd, BLKDISCARD, range) < 0)
 		bio->result = -errno;
-	db->msg.fn = discard_done_msg;
-	rd_loop_post(db->home, &db->msg);
+	rdt_bio_post_done(bio);
 }
 
 void rdt_discard_submit(struct rdt_discard *d, struct rd_loop *loop, struct rdt_bio *bio)
 {
 	struct discard_bio *db = (void *)bio->priv;
 
-	db->msg.fn = discard_msg;
+	db->post.msg.fn = discard_msg;
 	db->discard = d;
-	db->home = loop;
+	db->post.home = loop;
 	atomic_init(&db->canceled, false);
-	rd_loop_post(d->loop, &db->msg);
+	rd_loop_post(d->loop, &db->post.msg);
 }
 
 void rdt_discard_cancel(struct rdt_bio *bio)

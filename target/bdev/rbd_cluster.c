@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Images of one cluster whose blocking calls run at once. */
 #define WORKERS 4u
@@ -31,44 +30,19 @@ struct rbd_cluster {
 };
 
 struct rbd_clusters {
+	struct rdt_module_threads threads;
 	pthread_mutex_t lock;
-	pthread_cond_t ended; /* a thread has; CLOCK_MONOTONIC */
 	/* guarded by @lock */
 	LIST_HEAD(, rbd_cluster) list;
 	LIST_HEAD(, rbd_image) images;
-	unsigned int threads;
 };
-
-uint64_t rbd_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static struct timespec to_timespec(uint64_t ns)
-{
-	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
-				 .tv_nsec = (long)(ns % 1000000000u)};
-}
-
-static void init_cond(pthread_cond_t *cond)
-{
-	pthread_condattr_t attr;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(cond, &attr);
-	pthread_condattr_destroy(&attr);
-}
 
 /* ---- jobs ---- */
 
 /* The job to run now. NULL: none; *@due is when the next one is, or UINT64_MAX. */
 static struct rbd_job *next_job(struct rbd_cluster *c, uint64_t *due)
 {
-	uint64_t now = rbd_now();
+	uint64_t now = rdt_module_now();
 	struct rbd_job *job;
 
 	*due = UINT64_MAX;
@@ -100,7 +74,7 @@ static void run_rbd_job(struct rbd_cluster *c, struct rbd_job *job)
 static void *rbd_worker(void *arg)
 {
 	struct rbd_cluster *c = arg;
-	struct rbd_clusters *all = c->clusters;
+	struct rdt_module_threads *all = &c->clusters->threads;
 
 	pthread_mutex_lock(&c->lock);
 	while (c->running || !TAILQ_EMPTY(&c->jobs)) {
@@ -112,7 +86,7 @@ static void *rbd_worker(void *arg)
 		} else if (due == UINT64_MAX) {
 			pthread_cond_wait(&c->work, &c->lock);
 		} else {
-			struct timespec ts = to_timespec(due);
+			struct timespec ts = rdt_module_timespec(due);
 
 			pthread_cond_timedwait(&c->work, &c->lock, &ts);
 		}
@@ -120,40 +94,27 @@ static void *rbd_worker(void *arg)
 	c->threads--;
 	pthread_cond_broadcast(&c->work);
 	pthread_mutex_unlock(&c->lock);
-
-	pthread_mutex_lock(&all->lock);
-	all->threads--;
-	pthread_cond_broadcast(&all->ended);
-	pthread_mutex_unlock(&all->lock);
+	rdt_module_thread_ends(all);
 	return NULL;
 }
 
-/* With @c locked. Threads are detached, because they end when nothing is left to do. */
+/* With @c locked. */
 static int start_worker(struct rbd_cluster *c)
 {
-	pthread_attr_t attr;
-	pthread_t thread;
 	int rc;
 
 	if (c->threads == WORKERS)
 		return 0;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_mutex_lock(&c->clusters->lock);
-	rc = -pthread_create(&thread, &attr, rbd_worker, c);
-	if (!rc) {
+	rc = rdt_module_thread_start(&c->clusters->threads, rbd_worker, c);
+	if (!rc)
 		c->threads++;
-		c->clusters->threads++;
-	}
-	pthread_mutex_unlock(&c->clusters->lock);
-	pthread_attr_destroy(&attr);
 	return c->threads ? 0 : rc;
 }
 
 int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns)
 {
 	struct rbd_cluster *c = job->cluster;
-	uint64_t due = rbd_now() + delay_ns;
+	uint64_t due = rdt_module_now() + delay_ns;
 	int rc = 0;
 
 	pthread_mutex_lock(&c->lock);
@@ -381,7 +342,7 @@ static struct rbd_cluster *new_cluster(struct rbd_clusters *clusters,
 	TAILQ_INIT(&c->jobs);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->connecting, NULL);
-	init_cond(&c->work);
+	rdt_module_cond_init(&c->work);
 	if (cfg && !copy_ceph(&c->cfg, cfg)) {
 		free_cluster(c);
 		return NULL;
@@ -417,7 +378,7 @@ int rbd_clusters_create(struct rbd_clusters **out)
 	if (!all)
 		return -ENOMEM;
 	pthread_mutex_init(&all->lock, NULL);
-	init_cond(&all->ended);
+	rdt_module_threads_init(&all->threads);
 	LIST_INIT(&all->list);
 	LIST_INIT(&all->images);
 	return 0;
@@ -425,24 +386,15 @@ int rbd_clusters_create(struct rbd_clusters **out)
 
 bool rbd_clusters_finish(struct rbd_clusters *all, uint64_t timeout_ns)
 {
-	struct timespec end = to_timespec(rbd_now() + timeout_ns);
 	struct rbd_cluster *c;
-	bool finished;
-	int rc = 0;
 
-	pthread_mutex_lock(&all->lock);
-	while (all->threads && rc != ETIMEDOUT)
-		rc = pthread_cond_timedwait(&all->ended, &all->lock, &end);
-	finished = !all->threads;
-	pthread_mutex_unlock(&all->lock);
-	if (!finished)
+	if (!rdt_module_threads_finish(&all->threads, timeout_ns))
 		return false;
 	while ((c = LIST_FIRST(&all->list))) {
 		LIST_REMOVE(c, link);
 		free_cluster(c);
 	}
 	pthread_mutex_destroy(&all->lock);
-	pthread_cond_destroy(&all->ended);
 	free(all);
 	return true;
 }

@@ -371,7 +371,7 @@ static void try_open(struct rbd_image *img)
 	}
 	set_standby(img, img->lock_mode == RDT_RBD_LOCK_EXCLUSIVE);
 	settle_lock(img);
-	img->moved_ns = rbd_now();
+	img->moved_ns = rdt_module_now();
 	pthread_mutex_lock(&img->lock);
 	again = img->opened;
 	img->opened = true;
@@ -435,7 +435,7 @@ static void refresh_size(struct rbd_image *img)
 /* Says once that the cluster does not complete I/O, and once that it does again. */
 static void watch_progress(struct rbd_image *img)
 {
-	uint64_t now = rbd_now(), completed = atomic_load(&img->completed);
+	uint64_t now = rdt_module_now(), completed = atomic_load(&img->completed);
 	unsigned int inflight = atomic_load(&img->inflight);
 	char spelled[256];
 

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "module.h"
+#include "module_part.h"
 #include "util/log.h"
 
 struct rbd_cluster;
@@ -70,8 +70,6 @@ int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns);
 
 /* The end of a run. @last: there is no other, although one was asked for; @job can be freed. */
 void rbd_job_ran(struct rbd_job *job, bool last);
-
-uint64_t rbd_now(void);
 
 /* ---- rbd_image.c ---- */
 

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bios that another thread executes: completion by a message to the reactor that submitted them. */
+#ifndef RDT_BIO_POST_H
+#define RDT_BIO_POST_H
+
+#include "backend.h"
+
+/* At the start of rdt_bio.priv. */
+struct rdt_bio_post {
+	struct rd_msg msg; /* also for the way to the other thread */
+	struct rd_loop *home;
+};
+
+static inline struct rdt_bio *rdt_bio_of_post(struct rd_msg *msg)
+{
+	struct rdt_bio_post *post = rd_container_of(msg, struct rdt_bio_post, msg);
+
+	return rd_container_of(post, struct rdt_bio, priv);
+}
+
+static inline void rdt_bio_post_arrived(struct rd_msg *msg)
+{
+	struct rdt_bio *bio = rdt_bio_of_post(msg);
+
+	bio->done(bio);
+}
+
+/* @bio has ended with bio->result: have its reactor call bio->done. Any thread. The backend does
+ * not use @bio afterwards. */
+static inline void rdt_bio_post_done(struct rdt_bio *bio)
+{
+	struct rdt_bio_post *post = (struct rdt_bio_post *)(void *)bio->priv;
+
+	post->msg.fn = rdt_bio_post_arrived;
+	rd_loop_post(post->home, &post->msg);
+}
+
+#endif /* RDT_BIO_POST_H */
