@@ -110,10 +110,7 @@ bool rdt_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
 {
 	struct rdt_bdev *base = rdt_bdev_base(bdev);
 
-	if (!base->ops->claim)
-		return false;
-	base->ops->claim(base, claim);
-	return true;
+	return base->ops->claim && base->ops->claim(base, claim);
 }
 
 bool rdt_bdev_take_changed(struct rdt_bdev *bdev)

@@ -87,7 +87,7 @@ struct rdt_bdev_ops {
 	 */
 	int (*resize)(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 	/* As rdt_bdev_claim(). NULL: gateways do not share the storage, or need no order. */
-	void (*claim)(struct rdt_bdev *bdev, enum rdt_claim claim);
+	bool (*claim)(struct rdt_bdev *bdev, enum rdt_claim claim);
 	/* As rdt_bdev_opened(). NULL: the constructor has opened it. */
 	int (*opened)(struct rdt_bdev *bdev, char *err, size_t err_size);
 };

@@ -195,26 +195,18 @@ static int rbd_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size
 	return 0;
 }
 
-static void rbd_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
+static bool rbd_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
 {
 	struct rbd_image *img = rbd_image_of(bdev);
 
+	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
+		return false; /* whoever writes has the image */
 	atomic_store(&img->claim, claim);
 	rbd_job_kick(&img->job, 0);
+	return true;
 }
 
-/* Without "lock: exclusive", whoever writes has the image. */
-static const struct rdt_bdev_ops rbd_shared_ops = {
-	.name = "rbd",
-	.close = rbd_bdev_close,
-	.chan_open = rbd_chan_open,
-	.chan_close = rdt_module_chan_close,
-	.submit = rbd_submit,
-	.resize = rbd_bdev_resize,
-	.opened = rbd_bdev_opened,
-};
-
-static const struct rdt_bdev_ops rbd_exclusive_ops = {
+static const struct rdt_bdev_ops rbd_ops = {
 	.name = "rbd",
 	.close = rbd_bdev_close,
 	.chan_open = rbd_chan_open,
@@ -272,9 +264,9 @@ static bool rbd_module_finish(void *ctx, uint64_t timeout_ns)
 	return true;
 }
 
-void rbd_bdev_init(struct rdt_bdev *bdev, enum rdt_rbd_lock lock)
+void rbd_bdev_init(struct rdt_bdev *bdev)
 {
-	bdev->ops = lock == RDT_RBD_LOCK_EXCLUSIVE ? &rbd_exclusive_ops : &rbd_shared_ops;
+	bdev->ops = &rbd_ops;
 	bdev->ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH;
 	if (!bdev->read_only)
 		bdev->ops_mask |=

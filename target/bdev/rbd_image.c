@@ -566,7 +566,7 @@ static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *
 	img->lock_mode = rbd->lock;
 	img->bdev.block_size = cfg->block_size;
 	img->bdev.read_only = cfg->read_only;
-	rbd_bdev_init(&img->bdev, rbd->lock);
+	rbd_bdev_init(&img->bdev);
 	if (copy_name(&img->pool, rbd->pool) && copy_name(&img->name, rbd->image) &&
 	    copy_name(&img->rados_namespace, rbd->rados_namespace) &&
 	    copy_name(&img->snapshot, rbd->snapshot))

@@ -160,7 +160,7 @@ bool rbd_clusters_find(struct rbd_clusters *clusters,
 /* ---- backend_rbd.c ---- */
 
 /* Sets the operations. */
-void rbd_bdev_init(struct rdt_bdev *bdev, enum rdt_rbd_lock lock);
+void rbd_bdev_init(struct rdt_bdev *bdev);
 
 /* @bio has completed with bio->result; any thread. */
 void rbd_bio_finish(struct rdt_bio *bio);
