@@ -118,7 +118,7 @@ bool rdt_bdev_take_changed(struct rdt_bdev *bdev)
 	return atomic_exchange(&rdt_bdev_base(bdev)->changed, false);
 }
 
-bool rdt_sync_in_doubt(int err, bool after_write)
+static bool sync_in_doubt(int err, bool after_write)
 {
 	switch (-err) {
 	case ECANCELED:
@@ -156,6 +156,15 @@ void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char 
 	       what, strerror(-err), -err);
 	if (base->on_sync_failed)
 		base->on_sync_failed(base->on_sync_failed_arg);
+}
+
+int rdt_bdev_sync_error(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err,
+			bool after_write)
+{
+	if (!sync_in_doubt(err, after_write))
+		return err;
+	rdt_bdev_sync_failed(bdev, log, what, err);
+	return -ENOTRECOVERABLE;
 }
 
 RD_COLD enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bio *bio)

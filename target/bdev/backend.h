@@ -232,11 +232,14 @@ static inline struct rdt_bdev *rdt_bdev_base(struct rdt_bdev *bdev)
  */
 void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err);
 /*
- * May data be lost after a sync has failed with @err (-errno)? Not when the sync was never started.
- * @after_write: a write with RWF_DSYNC failed, which fails before the sync when space or permission
- * is missing.
+ * What a sync that ended with @err (-errno) means: data may be lost, which is remembered as
+ * rdt_bdev_sync_failed() does, or the sync was never started. @after_write: a write that includes
+ * the sync (RWF_DSYNC, or FUA of a device) failed, which fails before the sync when space or
+ * permission is missing. Returns the result for the bio: -ENOTRECOVERABLE in the first case, else
+ * @err. Any thread; @bdev may be a layer.
  */
-bool rdt_sync_in_doubt(int err, bool after_write);
+int rdt_bdev_sync_error(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err,
+			bool after_write);
 
 enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bio *bio);
 

@@ -84,12 +84,10 @@ static enum rdt_bio_submit error_submit(struct rdt_chan *chan, struct rdt_bio *b
 		return rdt_chan_submit(lc->lower, bio);
 	bio->result = -e->err;
 	bio->status = e->status;
-	if ((bio->op == RDT_BIO_FLUSH || bio->flags & RDT_BIO_FUA) &&
-	    rdt_sync_in_doubt(bio->result, bio->op != RDT_BIO_FLUSH)) {
-		rdt_bdev_sync_failed(chan->bdev, rd_loop_log(lc->loop), "layer of type error",
-				     bio->result);
-		bio->result = -ENOTRECOVERABLE;
-	}
+	if (bio->op == RDT_BIO_FLUSH || bio->flags & RDT_BIO_FUA)
+		bio->result = rdt_bdev_sync_error(chan->bdev, rd_loop_log(lc->loop),
+						  "layer of type error", bio->result,
+						  bio->op != RDT_BIO_FLUSH);
 	return RDT_BIO_DONE;
 }
 

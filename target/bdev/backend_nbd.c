@@ -38,7 +38,8 @@ enum nd_state {
 struct nd_module {
 	struct rdt_module_threads threads;
 	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
-	void (*sync_failed)(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err);
+	int (*sync_error)(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err,
+			  bool after_write);
 };
 
 struct nd_disk {
@@ -109,18 +110,19 @@ static bool is_lost(int err)
 static void nd_piece_done(struct nd_disk *d, struct rdt_bio *bio, int err)
 {
 	struct nd_bio *nb = nd_bio_of(bio);
-	bool sync = bio->op == RDT_BIO_FLUSH || nb->flushing || bio->flags & RDT_BIO_FUA;
+	bool syncs = bio->op == RDT_BIO_FLUSH || nb->flushing;
+	int result = -err;
 
 	TAILQ_REMOVE(&d->sent, bio, link);
 	d->inflight--;
-	if (err && sync)
-		d->module->sync_failed(&d->bdev, d->log, d->uri, -err);
+	if (err && (syncs || (bio->flags & RDT_BIO_FUA && d->fua)))
+		result = d->module->sync_error(&d->bdev, d->log, d->uri, result, !syncs);
 	if (err) {
-		nd_finish(bio, -err);
+		nd_finish(bio, result);
 		return;
 	}
 	nb->done += nb->piece;
-	if (bio->op != RDT_BIO_FLUSH && !nb->flushing && nb->done < bio->length) {
+	if (!syncs && nb->done < bio->length) {
 		TAILQ_INSERT_HEAD(&d->queue, bio, link);
 	} else if (bio->flags & RDT_BIO_FUA && !d->fua && !nb->flushing) {
 		nb->flushing = true;
@@ -595,7 +597,7 @@ __attribute__((visibility("default"))) int rdt_module_init(const struct rdt_modu
 		return -ENOMEM;
 	rdt_module_threads_init(&m->threads);
 	m->engines_loop = abi->engines_loop;
-	m->sync_failed = abi->sync_failed;
+	m->sync_error = abi->sync_error;
 	*out = (struct rdt_module){
 		.ctx = m,
 		.open = nd_module_open,

@@ -189,10 +189,9 @@ static int bio_error(struct rdt_engine *e, struct rdt_bio *bio, int res)
 
 	if (fio->canceled && res == -EINTR)
 		return -ECANCELED;
-	if (!(syncs || writes) || !rdt_sync_in_doubt(res, !syncs))
+	if (!(syncs || writes))
 		return res;
-	rdt_bdev_sync_failed(fio->chan->chan.bdev, e->log, fio->chan->path, res);
-	return -ENOTRECOVERABLE;
+	return rdt_bdev_sync_error(fio->chan->chan.bdev, e->log, fio->chan->path, res, !syncs);
 }
 
 void rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)

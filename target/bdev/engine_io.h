@@ -98,7 +98,7 @@ static inline void *rdt_fio_buf(struct rdt_bio *bio)
 }
 
 /* RWF_DSYNC only for O_DIRECT, where it may become one device command. Through the page cache,
- * write and sync are separate steps, so that a failure can be attributed: rdt_sync_in_doubt(). */
+ * write and sync are separate steps, so that a failure can be attributed: rdt_bdev_sync_error(). */
 static inline bool rdt_fio_wants_dsync(const struct rdt_bio *bio, const struct rdt_fchan *chan)
 {
 	return bio->op == RDT_BIO_WRITE && (bio->flags & RDT_BIO_FUA) && chan->direct &&

@@ -73,7 +73,7 @@ static int load_module(const char *name, struct rdt_module *out, char *err, size
 	int rc;
 
 	abi.engines_loop = rdt_engines_loop;
-	abi.sync_failed = rdt_bdev_sync_failed;
+	abi.sync_error = rdt_bdev_sync_error;
 	module_path(name, path, sizeof(path));
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!handle) {

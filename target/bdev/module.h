@@ -38,8 +38,9 @@ struct rdt_module_abi {
 	size_t bio_size;
 	size_t config_size;
 	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
-	/* rdt_bdev_sync_failed() */
-	void (*sync_failed)(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err);
+	/* rdt_bdev_sync_error() */
+	int (*sync_error)(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err,
+			  bool after_write);
 };
 #define RDT_MODULE_ABI                                       \
 	((struct rdt_module_abi){                            \

@@ -5,20 +5,24 @@ import os
 import signal
 import sys
 
+import nvmf_peer as nv
 from t_control import Control, controlled
 from t_dev import Device
-from t_loop import VALGRIND, Skip, main, program, requires_program, test, wait_for
+from t_loop import VALGRIND, Skip, each, main, program, requires_program, test, wait_for
+from t_serving import host
 from t_storage import MIB, pattern, zeroes_and_deallocated
+
+CAPACITY_EXCEEDED = 0x081
 
 
 class Server:
     """nbdkit with a file, on a socket of the test's directory. The filter fua hides the support of FUA."""
 
-    def __init__(self, t, size=16 * MIB, args=()):
+    def __init__(self, t, size=16 * MIB, args=(), more=()):
         if VALGRIND:
             raise Skip('the module is not run under valgrind')
         program('rdtarget_nbd')
-        self.t, self.args = t, args
+        self.t, self.args, self.more = t, args, more
         self.binary = requires_program('nbdkit')
         self.socket, self.image = t.path('nbd.sock'), t.path('export.img')
         with open(self.image, 'wb') as f:
@@ -35,7 +39,7 @@ class Server:
             os.unlink(self.socket)
         self.count += 1
         self.proc = self.t.spawn(f'nbdkit{self.count}', [self.binary, '-f', '--exit-with-parent', '-U', self.socket,
-                                                         *self.args, 'file', self.image], wrap=False)
+                                                         *self.args, 'file', self.image, *self.more], wrap=False)
         wait_for(lambda: os.path.exists(self.socket), 'nbdkit to listen')
         return self
 
@@ -71,6 +75,23 @@ def zeroes_deallocated_blocks_and_fua(t):
         server = Server(t, args=args).start()
         target = t.target([server.namespace()], name=f'rdtarget{number}')
         zeroes_and_deallocated(t, target, server.data)
+
+
+@each(('FUA of the server', ()), ('a flush after the write', ('--filter=fua',)))
+def a_server_without_space_has_not_failed_to_sync(t, args):
+    """Also a durable write ends with the reason, and writes go on when there is space again."""
+    full = t.file('full', b'')
+    server = Server(t, args=('--filter=error', *args), more=('error=ENOSPC', 'error-pwrite-rate=100%',
+                                                             f'error-file={full}')).start()
+    target = t.target([server.namespace()])
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        t.eq(queue.write_blocks(1, 0, bytes(512), fua=True).status, CAPACITY_EXCEEDED)
+        os.unlink(full)
+        nv.expect(queue.write_blocks(1, 0, bytes(512), fua=True))
+        nv.expect(queue.flush(1))
+        h.shutdown()
 
 
 @test
