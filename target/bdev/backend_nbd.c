@@ -62,6 +62,8 @@ struct nd_disk {
 	enum nd_state state;
 	struct nbd_handle *nbd;
 	bool fua;
+	bool lost;      /* the server has begun to shut down, or the connection has ended */
+	uint64_t up_ns; /* when @nbd was connected */
 	struct rd_io io;
 	struct rd_timer retry; /* CONNECTING: the next attempt. UP: a look at the progress */
 	struct rd_defer pump;
@@ -138,8 +140,10 @@ static int nd_answered(void *user, int *err)
 	struct rdt_bio *bio = user;
 	struct nd_disk *d = nd_bio_of(bio)->disk;
 
-	if (!is_lost(*err)) /* otherwise it stays in d->sent until the connection is replaced */
+	if (!is_lost(*err))
 		nd_piece_done(d, bio, *err);
+	else /* it stays in d->sent until the connection is replaced */
+		d->lost = true;
 	rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
 	return 1;
 }
@@ -199,7 +203,7 @@ static void nd_pump(struct rd_defer *defer)
 		else
 			break; /* the connection is lost: it stays in d->sent */
 	}
-	if (nbd_aio_is_dead(d->nbd) || nbd_aio_is_closed(d->nbd))
+	if (d->lost || nbd_aio_is_dead(d->nbd) || nbd_aio_is_closed(d->nbd))
 		nd_lost(d);
 	else
 		watch_socket(d);
@@ -228,16 +232,17 @@ static void nd_disconnect(struct nd_disk *d)
 	if (d->nbd)
 		nbd_close(d->nbd);
 	d->nbd = NULL;
-	/* A server that begins again may have lost what was not flushed. */
-	TAILQ_FOREACH (bio, &d->sent, link)
-		if (bio->flags & RDT_BIO_FUA) {
-			nd_bio_of(bio)->done = 0;
-			nd_bio_of(bio)->flushing = false;
-		}
+	d->lost = false;
 	/* What was sent is sent again, before what has not been. */
 	TAILQ_CONCAT(&d->sent, &d->queue, link);
 	TAILQ_CONCAT(&d->queue, &d->sent, link);
 	d->inflight = 0;
+	/* A server that begins again may have lost what was not flushed. */
+	TAILQ_FOREACH (bio, &d->queue, link)
+		if (bio->flags & RDT_BIO_FUA) {
+			nd_bio_of(bio)->done = 0;
+			nd_bio_of(bio)->flushing = false;
+		}
 }
 
 /* Blocks. Returns 0, or -errno with libnbd's words in @err. */
@@ -329,13 +334,16 @@ static void look_at_progress(struct rd_timer *timer);
 
 static void nd_lost(struct nd_disk *d)
 {
+	/* A server that ends each connection at once is not asked without a pause. */
+	bool at_once = rd_loop_now_raw(d->loop) - d->up_ns >= RECONNECT_NS;
+
 	rd_warn(d->log, RD_LOG_BACKEND,
 		"nbd: %s: the connection is lost; hosts wait until there is another one", d->uri);
 	nd_disconnect(d);
 	d->state = ND_CONNECTING;
 	atomic_store(&d->bdev.stalled, true);
 	d->retry.fn = reconnect;
-	rd_timer_start(d->loop, &d->retry, 0);
+	rd_timer_start(d->loop, &d->retry, at_once ? 0 : RECONNECT_NS);
 }
 
 static int try_connect(struct nd_disk *d, char *err, size_t err_size)
@@ -354,8 +362,12 @@ static void reconnect(struct rd_timer *timer)
 	struct nd_disk *d = rd_container_of(timer, struct nd_disk, retry);
 	char err[200] = "";
 
-	if (try_connect(d, err, sizeof(err))) {
+	int rc = try_connect(d, err, sizeof(err));
+
+	if (rc) {
 		nd_disconnect(d);
+		if (!err[0])
+			snprintf(err, sizeof(err), "%s", strerror(-rc));
 		if (strcmp(err, d->said) != 0)
 			rd_warn(d->log, RD_LOG_BACKEND, "nbd: %s: %s; trying again every %u s",
 				d->uri, err, (unsigned int)(RECONNECT_NS / RD_NSEC_PER_SEC));
@@ -364,7 +376,7 @@ static void reconnect(struct rd_timer *timer)
 		return;
 	}
 	d->state = ND_UP;
-	d->moved_ns = rd_loop_now_raw(d->loop);
+	d->up_ns = d->moved_ns = rd_loop_now_raw(d->loop);
 	atomic_store(&d->bdev.stalled, false);
 	if (d->opened || d->said[0])
 		rd_notice(d->log, RD_LOG_BACKEND, "nbd: %s: connected again", d->uri);

@@ -95,6 +95,27 @@ def a_server_without_space_has_not_failed_to_sync(t, args):
 
 
 @test
+def a_server_that_shuts_down_is_left(t):
+    """It says so in its answers and does not close the connection; another connection is tried once a second."""
+    ends = t.path('ends')
+    server = Server(t, args=('--filter=error',), more=('error=ESHUTDOWN', 'error-pwrite-rate=100%',
+                                                       f'error-file={ends}')).start()
+    target = t.target([server.namespace()])
+    dev = Device(t, [target.uri()], '--io-timeout', 120000)
+    dev.goes_on()
+    since = target.mark()
+    t.file('ends', b'')
+    for _ in range(2):
+        target.expect(r'the connection is lost; hosts wait', since=since)
+        target.expect(r'connected again', since=since)
+        since = target.mark()
+    os.unlink(ends)
+    dev.goes_on()
+    t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
+    dev.finish()
+
+
+@test
 def a_server_that_is_killed_and_comes_back_is_not_noticed(t):
     server = Server(t).start()
     target = t.target([server.namespace()])
