@@ -95,10 +95,12 @@ static void free_and_finish(struct rdt_ns *ns, int err, const char *text)
 {
 	rdt_control_done done = ns->done;
 	struct rdt_target *t = ns->subsys->target;
+	bool standby = t->ana_standby[ns->cfg->ana_group];
 	void *arg = ns->done_arg;
 
 	rdt_ns_free(ns);
-	rdt_opening_standby(t);
+	if (standby) /* it may have been the last one; this looks at all namespaces */
+		rdt_opening_standby(t);
 	if (done)
 		done(arg, err, text);
 }
