@@ -128,6 +128,8 @@ bool cli_check_provider(const char *name)
 
 bool cli_check_secret_file(const char *name, const char *file)
 {
+	if (!file[0])
+		return cli_error("--%s: the name of the file is empty", name), false;
 	if (strncmp(file, "DHHC-1:", 7) != 0)
 		return true;
 	cli_error("--%s: this is a secret, and the name of a file that contains it is expected: "

@@ -197,6 +197,14 @@ def a_secret_on_the_command_line_is_refused(t, name):
     t.eq(target.log, [], 'nothing was sent')
 
 
+@each(*[(f'--{name}', name) for name in ('dhchap-secret-file', 'dhchap-ctrl-secret-file')])
+def an_empty_name_of_a_file_is_refused(t, name):
+    target = controller(t)
+    res = t.run([program('rdinit'), 'id-ctrl', uri(target), f'--{name}='])
+    t.eq(res.rc, 2, 'exit status')
+    t.match(f'^rdinit: --{name}: the name of the file is empty', res.err)
+
+
 @test
 def letters_of_nvme_cli_say_what_to_do(t):
     for letter, option in (('-S', '--dhchap-secret-file=FILE'), ('-C', '--dhchap-ctrl-secret-file=FILE')):

@@ -432,6 +432,8 @@ static void options_are_checked(void)
 		CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), word));            \
 	} while (0)
 	REFUSED("no secret of the host");
+	auth.secret_file = "";
+	REFUSED("secret: the name of its file is empty");
 	auth.secret = SECRET;
 	auth.secret_file = "/nonexistent";
 	REFUSED("given twice");
