@@ -206,8 +206,11 @@ def wrong_usage(t):
                        (['http://x/y'], 'nvme\\+rdma'), (['-l', '-t', 'nothing'], 'there is no test "nothing"'),
                        (['--timeout', '1', 'nvme+rdma://127.0.0.1/x'], '--timeout')):
         t.match(says, run(t, [rdconform, *args], rc=2).err)
-    res = run(t, [rdconform, f'nvme+rdma://127.0.0.1:1/{NQN}'], rc=1)
-    t.match('^rdconform: .*refused', res.err)
+    target = f'nvme+rdma://127.0.0.1:1/{NQN}'
+    for arg, says in (('--hostid=me', 'the host identifier "me" is not'), ('--hostnqn=me', 'the host NQN "me" does not'),
+                      ('--host2-id=me', 'the host identifier "me" is not'), ('--host2-nqn=me', 'the host NQN "me" does not'),
+                      ('--provider=pigeon', 'the provider "pigeon" is none of'), ('-v', 'refused')):
+        t.match(f'(?m)^rdconform: .*{says}', run(t, [rdconform, arg, target], rc=1).err)
 
 
 @each(('of the host', 'dhchap-secret-file', ()), ('of the controller', 'dhchap-ctrl-secret-file', ('host.key',)))
@@ -221,8 +224,10 @@ def a_secret_on_the_command_line_is_refused(t, name, host):
 @test
 def a_file_without_a_secret_is_named(t):
     t.file('wrong', b'secret\n')
-    for args, says in ((['--dhchap-secret-file', t.path('nothing')], 'cannot open .*/nothing: No such file'),
-                       (['--dhchap-secret-file', t.path('wrong')], '/wrong: the secret does not start with'),
+    for args, says in ((['--dhchap-secret-file', t.path('nothing')], 'secret-file: cannot open ".*/nothing": No such file'),
+                       (['--dhchap-secret-file', ''], 'secret-file: cannot open "": No such file'),
+                       (['--dhchap-secret-file', t.dir], 'secret-file: cannot read ".*": Is a directory'),
+                       (['--dhchap-secret-file', t.path('wrong')], '/wrong": the secret does not start with'),
                        (['--dhchap-ctrl-secret-file', t.path('wrong')], 'needs --dhchap-secret-file')):
         t.match(says, run(t, [program('rdconform'), *args, f'nvme+rdma://127.0.0.1:1/{NQN}'], rc=2).err)
 

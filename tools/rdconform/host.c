@@ -169,6 +169,19 @@ struct rdc_host *rdc_second(struct rdc *t)
 	return kept(t, 1);
 }
 
+/* The options of the second host, which connects only in some tests. */
+static const char *check_second(const struct rdc_config *cfg)
+{
+	struct rdinit_ctrl_opts opts;
+	struct rdinit_ctrl *ctrl;
+	const char *bad;
+
+	ctrl_opts(cfg, 1, NULL, &opts);
+	bad = rdinit_ctrl_create(&opts, &ctrl) ? lib_text() : NULL;
+	rdinit_ctrl_free(&ctrl);
+	return bad;
+}
+
 const char *rdc_probe(struct rdc *t, char *why, size_t len)
 {
 	struct rdc_host *h = new_host(t, 0);
@@ -177,6 +190,8 @@ const char *rdc_probe(struct rdc *t, char *why, size_t len)
 	void *block;
 
 	if (h)
+		bad = check_second(t->cfg);
+	if (!bad)
 		bad = connect_host(h, NULL);
 	if (!bad) {
 		ns.nsid = h->nsid;

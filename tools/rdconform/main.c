@@ -267,17 +267,25 @@ static bool take_key(const char *option, const char *file, struct nvmf_auth_key 
 	}
 	f = fopen(file, "re");
 	if (!f) {
-		fprintf(stderr, "rdconform: cannot open %s: %s\n", file, strerror(errno));
+		fprintf(stderr, "rdconform: %s: cannot open \"%s\": %s\n", option, file,
+			strerror(errno));
 		return false;
 	}
+	errno = 0;
 	if (!fgets(text, sizeof(text), f))
 		text[0] = '\0';
+	if (ferror(f))
+		why = strerror(errno);
 	fclose(f);
 	text[strcspn(text, "\r\n")] = '\0';
+	if (why) {
+		fprintf(stderr, "rdconform: %s: cannot read \"%s\": %s\n", option, file, why);
+		return false;
+	}
 	why = nvmf_auth_key_parse(text, key);
 	explicit_bzero(text, sizeof(text));
 	if (why)
-		fprintf(stderr, "rdconform: %s: the secret %s\n", file, why);
+		fprintf(stderr, "rdconform: %s: \"%s\": the secret %s\n", option, file, why);
 	return !why;
 }
 
