@@ -343,8 +343,8 @@ void rdinit_ctrl_opts_set_uri(struct rdinit_ctrl_opts *opts, const struct rdinit
  * @param out  Receives the handle, which the caller frees with rdinit_ctrl_free(); NULL on error.
  * @return 0; -EINVAL (an option or a secret is missing or malformed), -errno of reading a secret
  *         of @c auth, -ENOENT (the kernel does not have the congestion control), -ENODEV (provider
- *         "verbs": no RDMA device, or no rdma_ucm kernel
- *         module), -ENOMEM, -EMFILE or -ENFILE (too many open files). Any thread.
+ *         "verbs": no RDMA device, or no rdma_ucm kernel module), -ENOMEM, -EMFILE or -ENFILE (too
+ *         many open files). Any thread.
  */
 int rdinit_ctrl_create(const struct rdinit_ctrl_opts *opts, struct rdinit_ctrl **out);
 

@@ -514,8 +514,8 @@ struct rdinit_dev_io {
 	/**
 	 * The data: one buffer, or @c iov when @c iovcnt is not 0. Read: receives it. Write: is
 	 * written. Compare: is compared; Compare and Write: nblocks to compare with. Belongs to the
-	 * library until the callback runs. Pieces that
-	 * do not follow each other in memory are copied through one buffer.
+	 * library until the callback runs. Pieces that do not follow each other in memory are
+	 * copied through one buffer.
 	 */
 	void *buf;
 	const struct iovec *iov; /**< only the array may be freed after submitting */
