@@ -164,19 +164,23 @@ static void destroy_qpair(struct rdinit_qpair *qp)
 	free(qp);
 }
 
-static const char *check_qpair_opts(const struct rdinit_qpair_opts *o,
-				    const struct rdinit_ctrl *ctrl)
+/* Returns 0 or -EINVAL, with the thread's text. */
+static int check_qpair_opts(const char *func, const struct rdinit_qpair_opts *o,
+			    const struct rdinit_ctrl *ctrl)
 {
 	if (o->queue_size < 2 || o->queue_size > QUEUE_SIZE_MAX)
-		return "the queue size is not from 2 to 1024";
+		return rdi_fail(func, -EINVAL, "queue_size is %u, expected 2 to %u", o->queue_size,
+				QUEUE_SIZE_MAX);
 	if (o->io_timeout_ms == 0)
-		return "the I/O timeout is 0";
+		return rdi_fail(func, -EINVAL, "io_timeout_ms is 0, expected milliseconds, from 1");
 	if (ctrl->discovery)
-		return "a discovery controller has no I/O queues";
+		return rdi_fail(func, -EINVAL, "a discovery controller has no I/O queues");
 	if (o->qid > ctrl->io_queues)
-		return "qid is larger than the number of queues that the controller granted (ask "
-		       "for more by nr_io_queues of the controller)";
-	return NULL;
+		return rdi_fail(func, -EINVAL,
+				"qid is %u, larger than the number of queues that the controller "
+				"granted, %u (ask for more by nr_io_queues of the controller)",
+				o->qid, ctrl->io_queues);
+	return 0;
 }
 
 static int copy_ctrl(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl)
@@ -246,7 +250,7 @@ int rdi_qpair_create_on(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 	static const char func[] = "rdinit_qpair_create";
 	struct rdinit_qpair_opts defaults;
 	struct rdinit_qpair *qp;
-	const char *why;
+	const char *why = NULL;
 	uint16_t qid;
 	int rc;
 
@@ -265,9 +269,9 @@ int rdi_qpair_create_on(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 	rc = RDI_CHECK_SIZE(func, opts, rdinit_qpair_opts, sizeof(*opts));
 	if (rc)
 		return rc;
-	why = check_qpair_opts(opts, ctrl);
-	if (why)
-		return rdi_fail(func, -EINVAL, "%s", why);
+	rc = check_qpair_opts(func, opts, ctrl);
+	if (rc)
+		return rc;
 	qid = opts->qid ? opts->qid : ctrl->next_qid;
 	if (qid > ctrl->io_queues)
 		return rdi_fail(func, -ENOSPC,

@@ -119,6 +119,29 @@ static void queue_pair(void)
 	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
+static void wrong_options_of_a_queue_pair(void)
+{
+	struct rdinit_qpair_opts opts;
+	struct rdinit_ctrl *ctrl;
+	struct rdinit_qpair *qp;
+
+#define QPAIR_REFUSED(setting, text)                                             \
+	do {                                                                     \
+		rdinit_qpair_opts_init(&opts);                                   \
+		setting;                                                         \
+		CU_ASSERT_EQUAL(rdinit_qpair_create(ctrl, &opts, &qp), -EINVAL); \
+		CU_ASSERT_PTR_NULL(qp);                                          \
+		CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), ": " text));   \
+	} while (0)
+	t_fake_reset();
+	ctrl = t_ctrl(1);
+	QPAIR_REFUSED(opts.queue_size = 1, "queue_size is 1, expected 2 to 1024");
+	QPAIR_REFUSED(opts.queue_size = 1025, "queue_size is 1025, expected 2 to 1024");
+	QPAIR_REFUSED(opts.io_timeout_ms = 0, "io_timeout_ms is 0, expected milliseconds");
+	QPAIR_REFUSED(opts.qid = 2, "qid is 2, larger than the number of queues");
+	rdinit_ctrl_free(&ctrl);
+}
+
 static void smaller_queue(void)
 {
 	struct rdinit_ctrl *ctrl;
@@ -414,6 +437,8 @@ static void free_while_connecting(void)
 const struct t_case t_connect_cases[] = {
 	{"a controller is enabled with the kernel host's commands", sequence},
 	{"a queue pair connects with its data in the capsule", queue_pair},
+	{"wrong options of a queue pair are named with their values",
+	 wrong_options_of_a_queue_pair},
 	{"a queue is never deeper than the target accepted", smaller_queue},
 	{"an enabled controller is disabled first", enabled_before},
 	{"refusals of the transport are told in words", refused},
