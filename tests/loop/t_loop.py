@@ -129,6 +129,8 @@ ENGINE = 'aio' if IO_URING_ERROR else 'io_uring'
 def requires_engine(engine):
     if engine == 'io_uring' and IO_URING_ERROR:
         raise Skip(f'io_uring is not available: {IO_URING_ERROR}')
+    if engine == 'aio' and os.environ.get('RD_TEST_NO_AIO'):
+        raise Skip('rdtarget was built without libaio')
 
 
 def free_memory():

@@ -189,6 +189,7 @@ def without_io_uring(t, namespaces, **kw):
 
 @test
 def engine_auto_is_aio_where_io_uring_is_forbidden_and_that_is_said_once(t):
+    requires_engine('aio')
     target = without_io_uring(t, [automatic(t, 1), automatic(t, 2)], target={'reactors': 2})
     for nsid in (1, 2):
         exercise(target, nsid=nsid)
