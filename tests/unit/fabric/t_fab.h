@@ -45,15 +45,15 @@ struct t_end {
 
 struct t_opts {
 	bool ipv6;
-	bool srq;       /* options for both sides */
+	bool srq;       /* both sides have one */
 	bool manual;    /* keep connection requests in pair->req instead of accepting them */
 	bool no_accept; /* adopt the request, but do not accept it */
 	bool reject;
-	bool coalesce;  /* completion queue entries, both sides */
+	bool coalesce;  /* completions, on both sides */
 	uint32_t depth; /* queue depth; 0: 64 */
 	uint32_t sges;  /* 0: 16 */
 	uint64_t timeout_ns;
-	const struct rd_clock *clock; /* timeout of the loop */
+	const struct rd_clock *clock; /* of the loop */
 	struct rd_fab_iwarp_opts client, server;
 	struct rd_fab_conn_param cparam, sparam; /* IRD and ORD; 0xffff means 0, 0 means 16 */
 	const void *reject_pd;
