@@ -282,7 +282,7 @@ int link(const char *from, const char *to)
 
 #define SMALL "listeners: [] # none\n"
 
-static void save_once(void)
+static void saves(void)
 {
 	const char *added = "listeners: [{address: 10.0.0.1}] # none\n";
 	struct rdt_config_edit edit = {.op = RDT_EDIT_ADD};
@@ -322,15 +322,10 @@ static void save_once(void)
 	t_dir_remove(dir);
 }
 
-static void saves(void)
-{
-	save_once();
-}
-
 static void saves_without_links(void)
 {
 	without_links = true;
-	save_once();
+	saves();
 	without_links = false;
 }
 
