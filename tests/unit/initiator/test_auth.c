@@ -327,42 +327,39 @@ static void not_always_again(void)
 	CU_ASSERT_EQUAL(t_fake.violations, 0);
 }
 
-/* With Diffie-Hellman on its thread, no command in flight. */
-static void freed_while_it_is_computed(void)
+/* A controller with Diffie-Hellman on its thread, and no command in flight. */
+static struct rdinit_ctrl *computing_ctrl(struct t_done *done)
 {
 	struct rdinit_ctrl *ctrl;
-	struct t_done done = {0};
-	struct t_conn *conn;
 	unsigned int n;
 
 	auth_reset();
 	ctrl = auth_ctrl();
 	peer.group = NVMF_AUTH_FFDHE8192;
 	n = t_fake.n_log;
-	CU_ASSERT_EQUAL(rdinit_ctrl_authenticate_async(ctrl, NULL, t_done_fn, &done), 0);
+	CU_ASSERT_EQUAL(rdinit_ctrl_authenticate_async(ctrl, NULL, t_done_fn, done), 0);
 	while (t_fake.n_log < n + 2)
 		rdinit_ctrl_process(ctrl, 0);
 	rdinit_ctrl_process(ctrl, 0);
+	return ctrl;
+}
+
+static void freed_while_it_is_computed(void)
+{
+	struct t_done freed = {0}, lost = {0};
+	struct rdinit_ctrl *ctrl = computing_ctrl(&freed);
+
 	CU_ASSERT_PTR_NOT_NULL(ctrl->q.auth);
 	CU_ASSERT_EQUAL(ctrl->q.inflight, 0);
 	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -ECANCELED);
+	CU_ASSERT_EQUAL(freed.calls, 1);
+	CU_ASSERT_EQUAL(freed.err, -ECANCELED);
 
-	auth_reset();
-	ctrl = auth_ctrl();
-	peer.group = NVMF_AUTH_FFDHE8192;
-	done.calls = 0;
-	n = t_fake.n_log;
-	CU_ASSERT_EQUAL(rdinit_ctrl_authenticate_async(ctrl, NULL, t_done_fn, &done), 0);
-	while (t_fake.n_log < n + 2)
+	ctrl = computing_ctrl(&lost);
+	t_break(t_fake.last_conn[0], -ECONNRESET);
+	while (!lost.calls)
 		rdinit_ctrl_process(ctrl, 0);
-	rdinit_ctrl_process(ctrl, 0);
-	conn = t_fake.last_conn[0];
-	t_break(conn, -ECONNRESET);
-	while (!done.calls)
-		rdinit_ctrl_process(ctrl, 0);
-	CU_ASSERT_EQUAL(done.err, -ECONNRESET);
+	CU_ASSERT_EQUAL(lost.err, -ECONNRESET);
 	CU_ASSERT_PTR_NULL(ctrl->q.auth);
 	rdinit_ctrl_free(&ctrl);
 }
