@@ -3,6 +3,7 @@
 
 import http.client
 import json
+import os
 import subprocess
 
 from t_control import with_socket
@@ -21,6 +22,19 @@ def with_http(t, namespaces=None, *, http=None, name='rdtarget.yaml', **kw):
     requires_http()
     config, _ = with_socket(t, namespaces, name, more={'http': {'port': 0, **(http or {})}}, **kw)
     return config
+
+
+def listening_ports(pid):
+    """The TCP ports of IPv4 on which a process listens."""
+    sockets = set()
+    for fd in os.listdir(f'/proc/{pid}/fd'):
+        try:
+            sockets.add(os.readlink(f'/proc/{pid}/fd/{fd}'))
+        except FileNotFoundError:
+            pass
+    with open('/proc/net/tcp', encoding='ascii') as f:
+        rows = [line.split() for line in list(f)[1:]]
+    return [int(row[1].split(':')[1], 16) for row in rows if row[3] == '0A' and f'socket:[{row[9]}]' in sockets]
 
 
 class Http:

@@ -13,7 +13,7 @@ import threading
 import nvmf_peer as nv
 import t_schema
 from t_control import Control
-from t_http import Http, requires_http, serving, with_http
+from t_http import Http, listening_ports, requires_http, serving, with_http
 from t_loop import ADDR6, FABRIC, NQN, Failure, Skip, each, main, program, requires_ipv6, test, wait_for
 from t_serving import exercise, host, memory
 from t_storage import stall_env, stand_still
@@ -141,11 +141,7 @@ def ipv6_is_served(t):
 def there_is_no_listener_without_the_key(t):
     target = t.target([memory(t)])
     t.ok('http:' not in target.text(), 'it says something of HTTP')
-    with open('/proc/net/tcp', encoding='ascii') as f:
-        inodes = {line.split()[9] for line in f if ' 0A ' in line}
-    links = (os.readlink(f'/proc/{target.pid}/fd/{fd}') for fd in os.listdir(f'/proc/{target.pid}/fd'))
-    mine = [link for link in links if link.startswith('socket:') and link[8:-1] in inodes]
-    t.eq(len(mine), 1 if FABRIC == 'iwarp' else 0, 'listening TCP sockets')
+    t.eq(listening_ports(target.pid), [target.port] if FABRIC == 'iwarp' else [], 'listening TCP sockets')
 
 
 # ---- metrics ----

@@ -2,21 +2,20 @@
 """configs/monitoring: the alert rules and the dashboard ask for metrics that there are, and a Prometheus that scrapes a
 target under load answers them."""
 
-import http.server
 import json
 import os
 import re
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.parse
 import urllib.request
 
 import nvmf_peer as nv
 from t_control import Control, controlled
+from t_http import listening_ports, serving
 from t_loop import SOURCE_ROOT, main, program, requires_program, test, wait_for
-from t_serving import host
+from t_serving import host, memory
 
 FOLDER = os.path.join(SOURCE_ROOT, 'configs', 'monitoring')
 RULES = os.path.join(FOLDER, 'rdtarget.rules.yml')
@@ -79,7 +78,7 @@ def the_dashboard_is_whole(t):
 
 @test
 def metrics_that_are_asked_for_exist(t):
-    target, path = controlled(t, [t.namespace(backend='memory', size='8MiB')])
+    target, path = controlled(t, [memory(t)])
     with Control(path) as c, host(target) as h:
         h.enable()
         queue = h.add_io()
@@ -92,62 +91,19 @@ def metrics_that_are_asked_for_exist(t):
 
 # ---- a real Prometheus ----
 
-class Exporter(http.server.BaseHTTPRequestHandler):
-    """Each scrape is a call of metrics.get."""
-
-    def do_GET(self):
-        with Control(self.server.control) as c:
-            answer = c.call('metrics.get', format='openmetrics' if 'openmetrics' in self.headers['Accept'] else 'prometheus')
-        self.send_response(200)
-        self.send_header('Content-Type', answer['content_type'])
-        self.end_headers()
-        self.wfile.write(answer['text'].encode())
-
-    def log_message(self, *args):
-        pass
-
-
-def export(t, control):
-    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Exporter)
-    server.control = control
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-
-    def stop():
-        server.shutdown()
-        thread.join()
-        server.server_close()
-    t.cleanup(stop)
-    return server.server_address[1]
-
-
-def listening_port(pid):
-    """The TCP port on which a process listens; None: not yet."""
-    inodes = set()
-    for fd in os.listdir(f'/proc/{pid}/fd'):
-        try:
-            inodes.add(os.readlink(f'/proc/{pid}/fd/{fd}'))
-        except FileNotFoundError:
-            pass
-    with open('/proc/net/tcp', encoding='ascii') as f:
-        for line in list(f)[1:]:
-            parts = line.split()
-            if parts[3] == '0A' and f'socket:[{parts[9]}]' in inodes:
-                return int(parts[1].split(':')[1], 16)
-    return None
-
-
 class Prometheus:
-    def __init__(self, t, exporter):
+    """One that scrapes an HTTP listener of rdtarget."""
+
+    def __init__(self, t, port):
         prometheus = requires_program('prometheus')
         config = t.file('prometheus.yml', json.dumps({
             'global': {'scrape_interval': '500ms', 'scrape_timeout': '500ms', 'evaluation_interval': '500ms'},
             'rule_files': [RULES],
-            'scrape_configs': [{'job_name': 'rdtarget', 'static_configs': [{'targets': [f'127.0.0.1:{exporter}']}]}],
+            'scrape_configs': [{'job_name': 'rdtarget', 'static_configs': [{'targets': [f'127.0.0.1:{port}']}]}],
         }).encode())
         self.proc = t.spawn('prometheus', [prometheus, f'--config.file={config}', '--web.listen-address=127.0.0.1:0',
                                            f'--storage.tsdb.path={t.path("tsdb")}'])
-        self.port = wait_for(lambda: listening_port(self.proc.pid), 'Prometheus to listen')
+        self.port, = wait_for(lambda: listening_ports(self.proc.pid), 'Prometheus to listen')
 
     def get(self, path, **params):
         url = f'http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(params)}'
@@ -166,8 +122,8 @@ class Prometheus:
 
 @test
 def a_prometheus_that_scrapes_a_busy_target_answers_all_queries(t):
-    target, path = controlled(t, [t.namespace(backend='memory', size='8MiB')])
-    prometheus = Prometheus(t, export(t, path))
+    target, http = serving(t, [memory(t)])
+    prometheus = Prometheus(t, http.port)
     t.spawn('bench', [program('rdinit'), 'bench', target.uri(), '--run-time', '600s', '--rw', 'randrw', '--dataloss',
                       '--depth', '4', '--no-progress'])
     wait_for(lambda: sum(prometheus.values('sum(rate(rdtarget_io_completed_total[1m]))')) > 0, 'a rate of commands')
