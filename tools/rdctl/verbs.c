@@ -386,11 +386,23 @@ bool rdctl_split_address(const char *text, json_t *params)
 					   : json_stringn(text, len)) == 0;
 }
 
+static bool is_claim(const char *action)
+{
+	return strcmp(action, "take") == 0 || strcmp(action, "yield") == 0 ||
+	       strcmp(action, "wait") == 0;
+}
+
 static int run_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
+	bool claims = args->count == 2 && is_claim(args->values[1]);
 	uint64_t group;
 	json_t *params;
 
+	/* These two do not change the configuration. */
+	if ((args->count == 0 || claims) && (args->save || args->dry_run))
+		return rdctl_usage_error(
+			"ana: only GROUP STATE [ADDRESS[:PORT]] takes an option of changes, not",
+			args->save ? "--save" : "--dry-run");
 	if (args->count == 0)
 		return run_listeners(ctl, args);
 	if (args->count == 1)
@@ -400,9 +412,7 @@ static int run_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	if (rd_parse_u64(args->values[0], 1, INT32_MAX, &group))
 		return rdctl_usage_error("ana: expected the number of a group, not",
 					 args->values[0]);
-	if (args->count == 2 &&
-	    (strcmp(args->values[1], "take") == 0 || strcmp(args->values[1], "yield") == 0 ||
-	     strcmp(args->values[1], "wait") == 0))
+	if (claims)
 		return rdctl_show(
 			ctl, "ana.claim",
 			json_pack("{s:i, s:s}", "group", (int)group, "action", args->values[1]),
