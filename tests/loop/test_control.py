@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import socket
 import stat
@@ -37,6 +38,31 @@ def every_method_that_needs_no_parameters_answers(t):
         for method in info['methods']:
             if not method['changes'] and not any(p['required'] for p in method['params'].values()):
                 t.ok(isinstance(c.call(method['name']), dict), f'{method["name"]} answered no object')
+
+
+def methods_of_the_manual():
+    """{name: (whether it changes something, {parameter: whether it is required})} of the headings."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'docs', 'man', 'rdtarget-control.7'),
+              encoding='utf-8') as f:
+        section = re.search(r'(?s)\.SH METHODS\n(.*?)\.SH ', f.read()).group(1)
+    found = {}
+    for heading in re.findall(r'(?m)^\.TP\n\.BR? (.*)$', section):
+        name, star, params = re.fullmatch(r'([a-z_.]+)(\*?)((?: \S+)*)', ''.join(shlex.split(heading))).groups()
+        found[name] = (bool(star), {word.strip('[]'): not word.startswith('[') for word in params.split()})
+    return found
+
+
+@test
+def every_method_is_in_the_manual_with_its_parameters(t):
+    _, path = target_of(t)
+    with Control(path) as c:
+        methods = c.call('info')['methods']
+    shown = {}
+    for m in methods:
+        # The section CHANGES of the manual has these for all methods that take them.
+        own = {name: p['required'] for name, p in m['params'].items() if name not in ('save', 'dry_run')}
+        shown[m['name']] = (m['changes'], own)
+    t.eq(methods_of_the_manual(), shown, 'methods of rdtarget-control.7')
 
 
 @test
