@@ -83,6 +83,15 @@ uint64_t rdt_stats_commands(const struct rdt_stats_io *io)
 	return count;
 }
 
+uint64_t rdt_stats_failed(const struct rdt_stats_io *io)
+{
+	uint64_t failed = io->other_errors;
+
+	for (unsigned int i = 0; i < RDT_ERROR_KINDS && io->status[i]; i++)
+		failed += io->errors[i];
+	return failed;
+}
+
 const char *rdt_stats_op_name(unsigned int op)
 {
 	static const char *const names[RDT_IO_OPS] = {

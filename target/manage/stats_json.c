@@ -39,32 +39,25 @@ static json_t *op_json(const struct rdt_stats_op *op, bool histogram)
 	return o;
 }
 
-static json_t *errors_json(const struct rdt_stats_io *io, uint64_t *total)
+static json_t *errors_json(const struct rdt_stats_io *io)
 {
 	json_t *list = json_array();
 
-	*total = io->other_errors;
-	for (unsigned int i = 0; i < RDT_ERROR_KINDS && io->status[i]; i++) {
-		*total += io->errors[i];
+	for (unsigned int i = 0; i < RDT_ERROR_KINDS && io->status[i]; i++)
 		json_array_append_new(list,
 				      json_pack("{s:i, s:i, s:I}", "sct", (int)(io->status[i] >> 8),
 						"sc", (int)(io->status[i] & 0xff), "count",
 						(json_int_t)io->errors[i]));
-	}
 	return list;
 }
 
 /* Adds the members of @io to @o. */
 static void add_io(json_t *o, const struct rdt_stats_io *io, bool histograms)
 {
-	json_t *errors;
-	uint64_t failed;
-
 	for (unsigned int op = 0; op < RDT_IO_OPS; op++)
 		json_object_set_new(o, rdt_stats_op_name(op), op_json(&io->op[op], histograms));
-	errors = errors_json(io, &failed);
-	json_object_set_new(o, "failed", json_integer((json_int_t)failed));
-	json_object_set_new(o, "errors", errors);
+	json_object_set_new(o, "failed", json_integer((json_int_t)rdt_stats_failed(io)));
+	json_object_set_new(o, "errors", errors_json(io));
 	json_object_set_new(o, "in_flight", json_integer((json_int_t)io->in_flight));
 	json_object_set_new(o, "oldest_seconds", json_real(in_seconds(io->oldest_ns)));
 	json_object_set_new(o, "buffer_waits",

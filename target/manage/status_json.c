@@ -83,15 +83,6 @@ static json_t *latency_json(const struct rdt_stats_op *op)
 			 (json_int_t)rdt_stats_percentile(op, 99.9), "buckets", buckets_json(op));
 }
 
-static uint64_t failed_commands(const struct rdt_stats_io *io)
-{
-	uint64_t failed = io->other_errors;
-
-	for (unsigned int i = 0; i < RDT_ERROR_KINDS && io->status[i]; i++)
-		failed += io->errors[i];
-	return failed;
-}
-
 static json_t *io_json(const struct rdt_stats_io *io)
 {
 	const struct rdt_stats_op *read = &io->op[RDT_IO_READ], *write = &io->op[RDT_IO_WRITE];
@@ -100,7 +91,7 @@ static json_t *io_json(const struct rdt_stats_io *io)
 			 (json_int_t)read->count, "writes", (json_int_t)write->count, "others",
 			 (json_int_t)(io->op[RDT_IO_FLUSH].count + io->op[RDT_IO_OTHER].count),
 			 "read_bytes", (json_int_t)read->bytes, "written_bytes",
-			 (json_int_t)write->bytes, "failed", (json_int_t)failed_commands(io),
+			 (json_int_t)write->bytes, "failed", (json_int_t)rdt_stats_failed(io),
 			 "in_flight", (int)io->in_flight, "oldest_seconds",
 			 (double)io->oldest_ns / 1e9);
 }
