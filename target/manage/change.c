@@ -58,7 +58,6 @@ struct rdt_config *rdt_change_run(struct rdt_change *ch, const char *path,
 
 		ch->err = written < 0 ? written : 0;
 		ch->saved = written >= 0;
-		ch->written = written < 0 ? 0 : (unsigned int)written;
 		return NULL;
 	}
 	ch->err = ch->kind == RDT_CHANGE_EDIT ? run_edits(ch, wanted, texts, log)

@@ -34,7 +34,6 @@ struct rdt_change {
 	unsigned int at_step;
 	bool changed;          /* the configuration differs */
 	bool saved;            /* it was asked for and done */
-	unsigned int written;  /* files */
 	unsigned int restarts; /* changes that need a restart */
 	json_t *differences;   /* of a dry run */
 };

@@ -58,7 +58,6 @@ struct http_conn {
 };
 
 struct rdt_http {
-	struct rdt_target *target;
 	struct rd_loop *loop;
 	struct rd_log *log;
 	struct rdt_status *status;
@@ -623,7 +622,6 @@ int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 		free(h);
 		return -ENOMEM;
 	}
-	h->target = target;
 	h->sampler = sampler;
 	h->metrics_kind = HTTP_NO_DOC;
 	h->loop = target->loop;

@@ -74,15 +74,6 @@ void rdt_stats_add(struct rdt_stats_io *sum, const struct rdt_stats_io *io)
 		sum->oldest_ns = io->oldest_ns;
 }
 
-uint64_t rdt_stats_commands(const struct rdt_stats_io *io)
-{
-	uint64_t count = 0;
-
-	for (unsigned int i = 0; i < RDT_IO_OPS; i++)
-		count += io->op[i].count;
-	return count;
-}
-
 uint64_t rdt_stats_failed(const struct rdt_stats_io *io)
 {
 	uint64_t failed = io->other_errors;
@@ -222,7 +213,6 @@ static void copy_ns(struct rdt_sampler *s, struct rdt_ns *ns, uint64_t now)
 	copy->subsys = copy_text(stats, ns->subsys->nqn);
 	copy->nsid = ns->nsid;
 	copy->size = atomic_load(&ns->blocks) << ns->lbads;
-	copy->ana_group = ns->cfg->ana_group;
 	copy->live = ns->state == RDT_NS_LIVE;
 	copy->sync_failed = base && atomic_load(&base->sync_err) != 0;
 	for (unsigned int i = 0; i < s->target->reactors_count; i++) {

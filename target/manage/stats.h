@@ -38,7 +38,6 @@ struct rdt_stats_ns {
 	char *subsys;
 	uint32_t nsid;
 	uint64_t size;
-	uint32_t ana_group;
 	bool live;
 	bool sync_failed;
 	struct rdt_stats_io io;
@@ -139,7 +138,6 @@ enum rdt_stats_by { RDT_STATS_BY_HOST, RDT_STATS_BY_LISTENER, RDT_STATS_BY_REACT
  * Returns 0 or -ENOMEM. */
 int rdt_stats_rows(const struct rdt_stats *stats, enum rdt_stats_by by, struct rdt_stats_row **rows,
 		   unsigned int *count);
-uint64_t rdt_stats_commands(const struct rdt_stats_io *io);
 uint64_t rdt_stats_failed(const struct rdt_stats_io *io);
 const char *rdt_stats_op_name(unsigned int op);
 const char *rdt_stats_end_name(unsigned int end); /* enum rdt_end */
