@@ -172,6 +172,11 @@ void rdt_rpc_error(struct rdt_rpc_call *call, enum rdt_rpc_error error, const ch
 		json_decref(message);
 }
 
+void rdt_rpc_no_memory(struct rdt_rpc_call *call)
+{
+	rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+}
+
 void rdt_rpc_reject(struct rdt_rpc_client *client, enum rdt_rpc_error error, const char *text)
 {
 	send_message(client, error_message(NULL, error, text, NULL, NULL, NULL));

@@ -45,7 +45,7 @@ static void ask_answered(struct rd_msg *msg)
 	if (ask->call && complete)
 		ask->done(ask->call, ask->answers, ask->count);
 	else if (ask->call)
-		rdt_rpc_error(ask->call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		rdt_rpc_no_memory(ask->call);
 	ask_free(ask);
 }
 
@@ -79,7 +79,7 @@ void rdt_rpc_ask(struct rdt_rpc_call *call,
 		ask->answers = calloc(n, sizeof(*ask->answers));
 	if (!ask || !ask->answers) {
 		free(ask);
-		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		rdt_rpc_no_memory(call);
 		return;
 	}
 	ask->rpc = call->rpc;

@@ -217,7 +217,7 @@ static void start_drain(struct rdt_rpc_call *call)
 	}
 	d = calloc(1, sizeof(*d));
 	if (!d) {
-		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		rdt_rpc_no_memory(call);
 		return;
 	}
 	d->call = call;

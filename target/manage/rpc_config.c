@@ -71,7 +71,7 @@ static struct config_work *config_work_new(struct rdt_rpc_call *call)
 		w = NULL;
 	}
 	if (!w) {
-		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		rdt_rpc_no_memory(call);
 		return NULL;
 	}
 	w->path = call->rpc->env->config_path;
@@ -244,7 +244,7 @@ static void config_reload(struct rdt_rpc_call *call)
 		return;
 	w = calloc(1, sizeof(*w));
 	if (!w) {
-		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		rdt_rpc_no_memory(call);
 		return;
 	}
 	w->call = call;

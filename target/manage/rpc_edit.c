@@ -249,7 +249,7 @@ static struct rdt_change *change_new(struct rdt_rpc_call *call, enum rdt_change_
 	if (ch && ch->what && ch->edits)
 		return ch;
 	rdt_change_free(ch);
-	rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+	rdt_rpc_no_memory(call);
 	return NULL;
 }
 
@@ -260,7 +260,7 @@ static void change_start(struct rdt_rpc_call *call, struct rdt_change *ch, unsig
 
 	if (!e) {
 		rdt_change_free(ch);
-		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		rdt_rpc_no_memory(call);
 		return;
 	}
 	e->call = call;
@@ -620,7 +620,7 @@ static void config_apply(struct rdt_rpc_call *call)
 		return;
 	}
 	rdt_change_free(ch);
-	rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+	rdt_rpc_no_memory(call);
 }
 
 static void config_save(struct rdt_rpc_call *call)

@@ -236,7 +236,7 @@ static void events_watch(struct rdt_rpc_call *call)
 		return;
 	}
 	if (!rpc->events && start_events(rpc)) {
-		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		rdt_rpc_no_memory(call);
 		return;
 	}
 	count_watcher(rpc, rdt_rpc_client_watch(call->client, watch), false);

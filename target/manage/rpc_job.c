@@ -70,7 +70,7 @@ void rdt_rpc_job(struct rdt_rpc_call *call, void (*fn)(void *arg),
 	}
 	job = calloc(1, sizeof(*job));
 	if (!job) {
-		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		rdt_rpc_no_memory(call);
 		goto err_arg;
 	}
 	*job = (struct rdt_rpc_job){

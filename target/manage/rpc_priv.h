@@ -110,6 +110,7 @@ void rdt_rpc_result_text(struct rdt_rpc_call *call, const char *result);
 void rdt_rpc_error(struct rdt_rpc_call *call, enum rdt_rpc_error error, const char *field,
 		   const char *value, const char *hint, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
+void rdt_rpc_no_memory(struct rdt_rpc_call *call); /* the error "out of memory" */
 /* End @call without an answer, because the server closes. */
 void rdt_rpc_drop(struct rdt_rpc_call *call);
 /* Send an error with id null, for input that is not a valid request. */

@@ -282,7 +282,7 @@ static void namespace_list(struct rdt_rpc_call *call)
 		w->f = open_memstream(&w->text, &w->len);
 	if (!w || !w->f) {
 		free(w);
-		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		rdt_rpc_no_memory(call);
 		return;
 	}
 	w->call = call;

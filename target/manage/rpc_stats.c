@@ -92,7 +92,7 @@ static void stats_get(struct rdt_rpc_call *call)
 	}
 	if (!sc || !good) {
 		stats_call_free(sc);
-		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		rdt_rpc_no_memory(call);
 		return;
 	}
 	call->work = sc;
@@ -159,7 +159,7 @@ static void metrics_get(struct rdt_rpc_call *call)
 	}
 	mc = calloc(1, sizeof(*mc));
 	if (!mc) {
-		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory");
+		rdt_rpc_no_memory(call);
 		return;
 	}
 	mc->call = call;
