@@ -138,6 +138,8 @@ enum rdt_stats_by { RDT_STATS_BY_HOST, RDT_STATS_BY_LISTENER, RDT_STATS_BY_REACT
  * Returns 0 or -ENOMEM. */
 int rdt_stats_rows(const struct rdt_stats *stats, enum rdt_stats_by by, struct rdt_stats_row **rows,
 		   unsigned int *count);
+/* For qsort(3) and bsearch(3) on struct rdt_stats_ns *: by subsystem and NSID. */
+int rdt_stats_compare_ns(const void *a, const void *b);
 uint64_t rdt_stats_failed(const struct rdt_stats_io *io);
 const char *rdt_stats_op_name(unsigned int op);
 const char *rdt_stats_end_name(unsigned int end); /* enum rdt_end */

@@ -182,15 +182,6 @@ static bool in_part(const struct rdt_stats_filter *f, unsigned int number)
 	return number >= f->offset && number - f->offset < f->limit;
 }
 
-static int compare_ns(const void *a, const void *b)
-{
-	const struct rdt_stats_ns *x = *(const struct rdt_stats_ns *const *)a;
-	const struct rdt_stats_ns *y = *(const struct rdt_stats_ns *const *)b;
-	int by_name = strcmp(x->subsys, y->subsys);
-
-	return by_name ? by_name : (x->nsid > y->nsid) - (x->nsid < y->nsid);
-}
-
 static json_t *ns_row_json(const struct rdt_stats_ns *ns, bool histograms)
 {
 	json_t *o = json_pack("{s:s, s:I, s:I, s:b, s:b}", "nqn", ns->subsys, "nsid",
@@ -217,7 +208,7 @@ static void add_namespaces(json_t *o, const struct rdt_stats *stats,
 			sorted[matching++] = ns;
 	}
 	if (sorted)
-		qsort(sorted, matching, sizeof(struct rdt_stats_ns *), compare_ns);
+		qsort(sorted, matching, sizeof(struct rdt_stats_ns *), rdt_stats_compare_ns);
 	for (unsigned int i = 0; i < matching; i++)
 		if (in_part(f, i))
 			json_array_append_new(list, ns_row_json(sorted[i], f->histograms));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums over the cells of a copy: for each host, listener or reactor. */
+/* Sums over the cells of a copy: for each host, listener or reactor. The order of namespaces. */
 #include "stats.h"
 
 #include <errno.h>
@@ -12,6 +12,15 @@ static int compare_cells(const void *a, const void *b)
 	const struct rdt_stats_cell *y = *(const struct rdt_stats_cell *const *)b;
 
 	return strcmp(x->hostnqn, y->hostnqn);
+}
+
+int rdt_stats_compare_ns(const void *a, const void *b)
+{
+	const struct rdt_stats_ns *x = *(const struct rdt_stats_ns *const *)a;
+	const struct rdt_stats_ns *y = *(const struct rdt_stats_ns *const *)b;
+	int by_name = strcmp(x->subsys, y->subsys);
+
+	return by_name ? by_name : (x->nsid > y->nsid) - (x->nsid < y->nsid);
 }
 
 static void row_add(struct rdt_stats_row *row, const struct rdt_stats_cell *cell)

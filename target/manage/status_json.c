@@ -142,24 +142,14 @@ static json_t *status_reactors(const struct rdt_status *s, const struct rdt_stat
 
 /* ---- lists ---- */
 
-static int compare_stats_ns(const void *a, const void *b)
-{
-	const struct rdt_stats_ns *x = *(const struct rdt_stats_ns *const *)a;
-	const struct rdt_stats_ns *y = *(const struct rdt_stats_ns *const *)b;
-
-	if (x->nsid != y->nsid)
-		return x->nsid < y->nsid ? -1 : 1;
-	return strcmp(x->subsys, y->subsys);
-}
-
-/* The counters of all namespaces, by NSID and subsystem; NULL without memory. */
+/* The counters of all namespaces, in the order of rdt_stats_compare_ns(); NULL without memory. */
 static struct rdt_stats_ns **sorted_ns(const struct rdt_stats *stats)
 {
 	struct rdt_stats_ns **list = calloc(stats->ns_count + 1, sizeof(struct rdt_stats_ns *));
 
 	if (list && stats->ns_count) {
 		memcpy(list, stats->ns, stats->ns_count * sizeof(struct rdt_stats_ns *));
-		qsort(list, stats->ns_count, sizeof(struct rdt_stats_ns *), compare_stats_ns);
+		qsort(list, stats->ns_count, sizeof(struct rdt_stats_ns *), rdt_stats_compare_ns);
 	}
 	return list;
 }
@@ -171,7 +161,7 @@ static json_t *status_namespace(const struct rdt_ns *ns, struct rdt_stats_ns **s
 	struct rdt_stats_ns wanted = {.nsid = ns->nsid, .subsys = (char *)ns->subsys->nqn};
 	struct rdt_stats_ns *key = &wanted;
 	struct rdt_stats_ns **found =
-		bsearch(&key, sorted, count, sizeof(struct rdt_stats_ns *), compare_stats_ns);
+		bsearch(&key, sorted, count, sizeof(struct rdt_stats_ns *), rdt_stats_compare_ns);
 	json_t *o = rdt_show_namespace(ns);
 
 	if (o) /* one that was added a moment ago has no counters yet */
