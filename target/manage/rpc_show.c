@@ -296,7 +296,7 @@ static void namespace_list(struct rdt_rpc_call *call)
 
 /* ---- listeners ---- */
 
-json_t *rdt_show_listener(const struct rdt_listener *l)
+static json_t *listener_json(const struct rdt_listener *l)
 {
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 	json_t *ana = json_object();
@@ -325,14 +325,20 @@ json_t *rdt_show_listener(const struct rdt_listener *l)
 	return o;
 }
 
-static void listener_list(struct rdt_rpc_call *call)
+json_t *rdt_show_listeners(const struct rdt_target *t)
 {
 	const struct rdt_listener *l;
 	json_t *list = json_array();
 
-	TAILQ_FOREACH (l, &call->rpc->target->listeners, link)
-		json_array_append_new(list, rdt_show_listener(l));
-	rdt_rpc_result(call, json_pack("{s:o}", "listeners", list));
+	TAILQ_FOREACH (l, &t->listeners, link)
+		json_array_append_new(list, listener_json(l));
+	return list;
+}
+
+static void listener_list(struct rdt_rpc_call *call)
+{
+	rdt_rpc_result(call,
+		       json_pack("{s:o}", "listeners", rdt_show_listeners(call->rpc->target)));
 }
 
 static const struct rdt_rpc_param nqn_params[] = {

@@ -10,7 +10,6 @@
 
 #include <jansson.h>
 
-struct rdt_listener;
 struct rdt_ns;
 struct rdt_reactor;
 struct rdt_reloader;
@@ -25,7 +24,7 @@ const char *rdt_show_state(const struct rdt_target *t, const struct rdt_rpc *rpc
 json_t *rdt_show_text(const char *text);
 json_t *rdt_show_last_reload(const struct rdt_reloader *reloader); /* null: there was none */
 json_t *rdt_show_namespace(const struct rdt_ns *ns);
-json_t *rdt_show_listener(const struct rdt_listener *l);
+json_t *rdt_show_listeners(const struct rdt_target *t);
 
 /* On the thread of @r: fills in @answer, whose data the caller frees by free(3). */
 void rdt_show_collect_connections(struct rdt_reactor *r, struct rdt_rpc_answer *answer);

@@ -222,16 +222,6 @@ static json_t *status_controllers(const struct rdt_status *s, size_t *total)
 	return list;
 }
 
-static json_t *status_listeners(const struct rdt_target *t)
-{
-	const struct rdt_listener *l;
-	json_t *list = json_array();
-
-	TAILQ_FOREACH (l, &t->listeners, link)
-		json_array_append_new(list, rdt_show_listener(l));
-	return list;
-}
-
 /* ---- what is stalled ---- */
 
 /* @seconds: since when; negative: unknown. */
@@ -339,7 +329,7 @@ static json_t *whole_json(const struct rdt_status *s, const struct rdt_stats *st
 	add_totals(o, stats);
 	json_object_update_new(
 		o, json_pack("{s:o, s:o, s:o, s:o}", "reactors", status_reactors(s, stats),
-			     "listeners", status_listeners(t), "stalled", stalled_json(s, stats),
+			     "listeners", rdt_show_listeners(t), "stalled", stalled_json(s, stats),
 			     "controllers", status_controllers(s, &controllers_total)));
 	json_object_set_new(o, "controllers_total", json_integer((json_int_t)controllers_total));
 	add_status_hosts(o, stats);
