@@ -492,17 +492,16 @@ static void host_deny(struct rdt_rpc_call *call)
 /* The limits of a host are an element of a list: the old one goes, the new one comes. */
 static void host_qos(struct rdt_rpc_call *call)
 {
-	json_t *limits = limits_param(call), *path = subsys_path(call);
-	json_t *host = json_object_get(call->params, "hostnqn");
 	struct rdt_change *ch = change_new(call, RDT_CHANGE_EDIT, 2);
+	json_t *limits, *path, *host;
 
+	if (!ch)
+		return;
+	limits = limits_param(call);
+	host = json_object_get(call->params, "hostnqn");
+	path = subsys_path(call);
 	json_array_append_new(path, json_string("host_qos"));
 	json_array_append_new(path, json_pack("{s:O}", "host", host));
-	if (!ch) {
-		json_decref(limits);
-		json_decref(path);
-		return;
-	}
 	ch->edits[ch->edits_count++] =
 		(struct rdt_config_edit){.op = RDT_EDIT_REMOVE, .path = path};
 	if (json_is_object(limits)) {
