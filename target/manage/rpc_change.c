@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods that change the target independently of the file: log level, drain, shutdown. */
+/* Methods that change the target independently of the file: log level, claims of storage, drain,
+ * shutdown. */
 #include "rpc_priv.h"
 
 #include <stdlib.h>

@@ -138,7 +138,7 @@ static json_t *listener_row_json(const struct rdt_stats_listener *l,
 	return o;
 }
 
-/* The sum over all hosts, in row 0 of *@total. */
+/* *@total: the sum over all reactors, and so over all hosts; NULL without memory. */
 static json_t *reactors_json(const struct rdt_stats *stats, bool histograms, json_t **total)
 {
 	json_t *list = json_array();

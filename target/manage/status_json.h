@@ -4,8 +4,8 @@
  * (docs/schema/http/status.json). Counters only grow, so that a reader makes rates of two
  * documents.
  *
- * Main thread only. Reactors are asked by messages; one that does not answer within a second is
- * reported as stalled, without what it would have told.
+ * Main thread only. Reactors are asked by messages; one that does not answer within half a second
+ * is reported as stalled, without what it would have told.
  */
 #ifndef RDT_STATUS_JSON_H
 #define RDT_STATUS_JSON_H
