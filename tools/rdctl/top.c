@@ -69,10 +69,25 @@ static double rate_of(const json_t *now, const json_t *before, const char *part,
 	return (b >= a ? b - a : b) / seconds;
 }
 
+static json_t *rounded(double value)
+{
+	return json_integer((json_int_t)(value + 0.5));
+}
+
 /* A line: rates of @now since @before, which may be NULL. */
 static json_t *top_row(const json_t *now, const json_t *before, double seconds)
 {
 	static const char *const ops[] = {"read", "write", "flush", "other"};
+	static const struct {
+		const char *name;
+		const char *part;
+		const char *key;
+	} rates[] = {
+		{"read_iops", "read", "count"},
+		{"write_iops", "write", "count"},
+		{"read_bytes", "read", "bytes"},
+		{"written_bytes", "write", "bytes"},
+	};
 	struct rdctl_latency l = {0};
 	double iops = 0;
 	json_t *row = json_object();
@@ -81,24 +96,14 @@ static json_t *top_row(const json_t *now, const json_t *before, double seconds)
 	rdctl_latency_add(&l, before, NULL, -1);
 	for (int i = 0; i < 4; i++)
 		iops += rate_of(now, before, ops[i], "count", seconds);
-	json_object_set_new(row, "iops", json_integer((json_int_t)(iops + 0.5)));
-	json_object_set_new(
-		row, "read_iops",
-		json_integer((json_int_t)(rate_of(now, before, "read", "count", seconds) + 0.5)));
-	json_object_set_new(
-		row, "write_iops",
-		json_integer((json_int_t)(rate_of(now, before, "write", "count", seconds) + 0.5)));
-	json_object_set_new(
-		row, "read_bytes",
-		json_integer((json_int_t)rate_of(now, before, "read", "bytes", seconds)));
-	json_object_set_new(
-		row, "written_bytes",
-		json_integer((json_int_t)rate_of(now, before, "write", "bytes", seconds)));
+	json_object_set_new(row, "iops", rounded(iops));
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
+		json_object_set_new(
+			row, rates[i].name,
+			rounded(rate_of(now, before, rates[i].part, rates[i].key, seconds)));
 	json_object_set_new(row, "p50_seconds", json_real(rdctl_latency_percentile(&l, 50)));
 	json_object_set_new(row, "p99_seconds", json_real(rdctl_latency_percentile(&l, 99)));
-	json_object_set_new(
-		row, "failed",
-		json_integer((json_int_t)(rate_of(now, before, NULL, "failed", seconds) + 0.5)));
+	json_object_set_new(row, "failed", rounded(rate_of(now, before, NULL, "failed", seconds)));
 	json_object_set(row, "in_flight", json_object_get(now, "in_flight"));
 	json_object_set(row, "oldest_seconds", json_object_get(now, "oldest_seconds"));
 	return row;
@@ -196,9 +201,7 @@ static json_t *top_reactors(const json_t *now, const json_t *before, double seco
 			json_object_set(row, copied[k], json_object_get(entry, copied[k]));
 		json_object_set_new(
 			row, "busy_percent",
-			json_integer((json_int_t)(100 * rate_of(entry, old, NULL, "busy_seconds",
-								seconds) +
-						  0.5)));
+			rounded(100 * rate_of(entry, old, NULL, "busy_seconds", seconds)));
 		json_array_append_new(rows, row);
 	}
 	return rows;
