@@ -32,10 +32,6 @@ struct cli_field {
 
 /* Little-endian, 1 to 8 bytes. */
 uint64_t cli_le(const unsigned char *p, size_t len);
-/* A 128-bit number in decimal, into @buf of 40 bytes. */
-const char *cli_u128_text(const unsigned char *p, char *buf);
-/* A number where it fits, else its text. */
-json_t *cli_u128_json(const unsigned char *p);
 /* @width: of the names. */
 void cli_fields_print(const struct cli_field *f, size_t n, const void *data, int width);
 json_t *cli_fields_json(const struct cli_field *f, size_t n, const void *data);

@@ -49,7 +49,8 @@ int rdinit_identify_async(struct rdinit_ctrl *ctrl, uint8_t cns, uint32_t nsid, 
 	return identify_async(ctrl, __func__, cns, nsid, data, fn, user);
 }
 
-int rdi_identify(struct rdinit_ctrl *ctrl, const char *func, uint8_t cns, uint32_t nsid, void *data)
+static int identify_sync(struct rdinit_ctrl *ctrl, const char *func, uint8_t cns, uint32_t nsid,
+			 void *data)
 {
 	struct rdi_sync sync = {.done = false};
 	int rc;
@@ -63,17 +64,17 @@ int rdi_identify(struct rdinit_ctrl *ctrl, const char *func, uint8_t cns, uint32
 
 int rdinit_identify(struct rdinit_ctrl *ctrl, uint8_t cns, uint32_t nsid, void *data)
 {
-	return rdi_identify(ctrl, __func__, cns, nsid, data);
+	return identify_sync(ctrl, __func__, cns, nsid, data);
 }
 
 int rdinit_identify_ctrl(struct rdinit_ctrl *ctrl, void *data)
 {
-	return rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_CTRL, 0, data);
+	return identify_sync(ctrl, __func__, NVME_IDENTIFY_CNS_CTRL, 0, data);
 }
 
 int rdinit_identify_ns(struct rdinit_ctrl *ctrl, uint32_t nsid, void *data)
 {
-	return rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_NS, nsid, data);
+	return identify_sync(ctrl, __func__, NVME_IDENTIFY_CNS_NS, nsid, data);
 }
 
 int rdinit_list_ns(struct rdinit_ctrl *ctrl, uint32_t after, uint32_t *nsids, unsigned int *count)
@@ -85,7 +86,7 @@ int rdinit_list_ns(struct rdinit_ctrl *ctrl, uint32_t after, uint32_t *nsids, un
 
 	if (!nsids || !count)
 		return rdi_fail(__func__, -EINVAL, "nsids or count is NULL");
-	rc = rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, after, list);
+	rc = identify_sync(ctrl, __func__, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, after, list);
 	if (rc)
 		return rc;
 	for (i = 0; i < RDINIT_NS_LIST_MAX && list[i]; i++) {
@@ -205,7 +206,7 @@ int rdinit_ns_open(struct rdinit_ctrl *ctrl, uint32_t nsid, struct rdinit_ns *ns
 	rc = RDI_CHECK_SIZE(__func__, ns, rdinit_ns, sizeof(*ns));
 	if (rc)
 		return rc;
-	rc = rdi_identify(ctrl, __func__, NVME_IDENTIFY_CNS_NS, nsid, &id);
+	rc = identify_sync(ctrl, __func__, NVME_IDENTIFY_CNS_NS, nsid, &id);
 	if (rc)
 		return rc;
 	rc = rdi_ns_take(&id, nsid, ns, why, sizeof(why));

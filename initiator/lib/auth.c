@@ -400,7 +400,13 @@ static void on_auth_received(void *user, const struct rdinit_completion *c)
 		succeeded(a);
 }
 
-int rdi_auth_start(struct rdi_queue *q, const struct rdi_auth_arg *arg)
+/*
+ * Authenticates @q, which is established or live. arg->fn gets 0; -EKEYREJECTED: the controller
+ * refused this host, or this host refused the controller; -EIO with the status of a command; -EIO
+ * without a status: libcrypto failed; -EAGAIN, -ENOMEM; or the error with which the queue ended.
+ * Returns 0, or without a callback -errno of rdi_queue_submit(), -EBUSY, -ENOMEM, -EIO.
+ */
+static int start_auth(struct rdi_queue *q, const struct rdi_auth_arg *arg)
 {
 	struct rdi_auth *a;
 	int rc;
@@ -451,7 +457,7 @@ int rdi_auth_after_connect(struct rdi_queue *q, uint32_t result, const struct rd
 	if (!arg.keys || (!arg.demanded &&
 			  (!arg.keys->ctrl.len || strcmp(arg.subnqn, RDINIT_DISCOVERY_NQN) == 0)))
 		return 0;
-	rc = rdi_auth_start(q, &arg);
+	rc = start_auth(q, &arg);
 	if (!rc)
 		return 1;
 	snprintf(why, why_len, "%s", rdi_queue_why(q, rc));
@@ -465,7 +471,7 @@ bool rdi_auth_renew(struct rdi_queue *q, const struct rdi_auth_arg *arg)
 	/* A controller that is never content must not keep its host busy with nothing else. */
 	if (!arg->keys || (q->proved_at && rd_loop_now_raw(q->loop) - q->proved_at < RENEW_MIN_NS))
 		return false;
-	return rdi_auth_start(q, arg) == 0;
+	return start_auth(q, arg) == 0;
 }
 
 int rdi_auth_again(const char *func, struct rdi_queue *q, struct rdi_auth_keys **keys,
@@ -489,6 +495,6 @@ int rdi_auth_again(const char *func, struct rdi_queue *q, struct rdi_auth_keys *
 	}
 	arg->keys = *keys;
 	arg->demanded = true;
-	rc = rdi_auth_start(q, arg);
+	rc = start_auth(q, arg);
 	return rc ? rdi_fail(func, rc, "%s", rdi_queue_why(q, rc)) : 0;
 }

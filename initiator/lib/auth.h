@@ -79,14 +79,6 @@ struct rdi_auth_arg {
 };
 
 /*
- * Authenticates @q, which is established or live. fn gets 0; -EKEYREJECTED: the peer refused, or
- * was refused; -EIO with the status of a command; -EIO without: libcrypto failed; -EAGAIN, -ENOMEM;
- * or the error of a queue that is at its end. Returns 0, or -errno of rdi_queue_submit(), -EBUSY,
- * -ENOMEM, -EIO without a callback.
- */
-int rdi_auth_start(struct rdi_queue *q, const struct rdi_auth_arg *arg);
-
-/*
  * What follows from @result, dword 0 of a Connect that succeeded: returns 1 (@arg->fn will be
  * called), 0 (nothing to be done), or -errno with @why. @arg->keys may be NULL.
  */

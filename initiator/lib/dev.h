@@ -308,8 +308,6 @@ struct rdinit_dev_chan {
 
 /* Announce a change of the device. Any thread that holds dev->lock. */
 void rdi_chan_kick(struct rdinit_dev_chan *chan);
-/* Choose anew which path can be taken without choosing. */
-void rdi_chan_settle(struct rdinit_dev_chan *chan);
 
 /* ---- dev_mem.c: buffers of a channel ---- */
 
@@ -333,9 +331,8 @@ extern const struct rdi_op rdi_ops[]; /* by enum rdinit_dev_op */
 
 /* Send @io by @cp. Returns 0, -EAGAIN (later), or what it ends with. */
 int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io);
-/* The callback of @io, and its end. */
-void rdi_io_finish(struct rdi_io *io, const struct rdinit_completion *c);
-/* The same, with a text that begins with the name of the command. */
+/* Calls the callback of @io with @err and a text that begins with the name of the command, and
+ * frees @io. */
 void rdi_io_fail(struct rdi_io *io, int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 3, 4)));
 /* Have the controller abort @io, which was sent. */

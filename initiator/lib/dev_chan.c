@@ -9,7 +9,8 @@
 
 /* ---- queues on paths ---- */
 
-void rdi_chan_settle(struct rdinit_dev_chan *chan)
+/* Sets chan->only, the path that every command takes where there is no choice. */
+static void set_only_path(struct rdinit_dev_chan *chan)
 {
 	struct rdi_chan_path *cp = &chan->paths[0];
 
@@ -36,7 +37,7 @@ static void chan_queue_closed(struct rdi_queue *q)
 	struct rdinit_dev_chan *chan = cp->chan;
 
 	cp->up = false;
-	rdi_chan_settle(chan);
+	set_only_path(chan);
 	chan_report_loss(cp, q->err, q->text);
 	rd_defer(chan->h.loop, &cp->sweep, RD_DEFER_NEXT);
 }
@@ -56,7 +57,7 @@ static void chan_queue_connected(void *user, const struct rdinit_completion *c)
 		return;
 	}
 	cp->up = true;
-	rdi_chan_settle(chan);
+	set_only_path(chan);
 	rd_defer(chan->h.loop, &chan->pump, RD_DEFER_WORK);
 }
 
@@ -122,7 +123,7 @@ static void chan_kicked(struct rd_msg *msg)
 			rdi_queue_fail(&cp->qp->q, -ECONNRESET, "%s: the path was reset",
 				       cp->qp->q.remote);
 	}
-	rdi_chan_settle(chan);
+	set_only_path(chan);
 	rd_defer(chan->h.loop, &chan->pump, RD_DEFER_WORK);
 }
 

@@ -65,7 +65,8 @@ static __attribute__((noinline)) void finish_rare(struct rdi_io *io,
 	io->guard = NULL;
 }
 
-void rdi_io_finish(struct rdi_io *io, const struct rdinit_completion *c)
+/* Calls the callback of @io and frees @io. */
+static void finish_io(struct rdi_io *io, const struct rdinit_completion *c)
 {
 	struct rdinit_dev_chan *chan = io->chan;
 	rdinit_complete_fn fn = io->fn;
@@ -92,7 +93,7 @@ void rdi_io_fail(struct rdi_io *io, int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text + len, sizeof(text) - (size_t)len, fmt, ap);
 	va_end(ap);
-	rdi_io_finish(io, &c);
+	finish_io(io, &c);
 }
 
 /* ---- lost ---- */
@@ -181,7 +182,7 @@ static __attribute__((noinline)) void io_refused(struct rdi_io *io, struct rdi_c
 	/* A path related status says that the command was not executed; others may not. */
 	if (verdict == RDI_COMPLETE || io->retries >= RDI_RETRIES_MAX ||
 	    (verdict == RDI_SAME_PATH && !rdi_ops[io->op].repeatable)) {
-		rdi_io_finish(io, c);
+		finish_io(io, c);
 		return;
 	}
 	if (rdi_dev_lock(chan->dev, __func__) == 0) {
@@ -217,7 +218,7 @@ static void io_ended(void *user, const struct rdinit_completion *c)
 	io->cp = NULL;
 	if (c->err == 0) {
 		count_command(&cp->n_answered);
-		rdi_io_finish(io, c);
+		finish_io(io, c);
 	} else if (c->err == -EIO) {
 		io_refused(io, cp, c);
 	} else {

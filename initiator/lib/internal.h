@@ -375,7 +375,6 @@ int rdi_req_alloc(struct rdi_queue *q);
 void rdi_req_release(struct rdi_queue *q);
 /* The capsules are registered: prepare what is the same for all requests on this device. */
 void rdi_req_prepare(struct rdi_queue *q);
-void rdi_recv_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc);
 /* @wr has completed, and all that is to be done is to count: if it is a SEND, those before it,
  * which are not reported, leave q->posted with it. */
 void rdi_send_over(struct rdi_queue *q, const struct rdi_wr *wr);
@@ -601,7 +600,6 @@ struct rdinit_ctrl {
 	uint32_t in_capsule;
 	uint16_t max_queue_size;
 	struct sockaddr_storage remote;
-	char remote_text[RD_ADDR_TEXT];
 
 	struct nvmf_connect_data connect_data;
 	struct nvme_id_ctrl id;
@@ -647,8 +645,6 @@ void rdi_ctrl_shutdown_start(struct rdinit_ctrl *ctrl);
 /* ---- admin.c ---- */
 
 /* The calls below with the name that error texts start with. */
-int rdi_identify(struct rdinit_ctrl *ctrl, const char *func, uint8_t cns, uint32_t nsid,
-		 void *data);
 /* @lid: bits 8 to 14 are LSP. */
 int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint16_t lid, uint32_t nsid,
 		uint64_t offset, void *data, uint32_t len, rdinit_complete_fn fn, void *user);

@@ -175,7 +175,7 @@ void rdi_req_expect(const struct rdi_queue *q, const struct ibv_wc *wc)
 	__builtin_prefetch(req + RDI_CACHE_LINE, 1);
 }
 
-void rdi_recv_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc)
+static void recv_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc)
 {
 	struct rdi_recv *recv = rd_container_of(wr, struct rdi_recv, wr);
 	struct rdi_req *req;
@@ -545,7 +545,7 @@ int rdi_req_alloc(struct rdi_queue *q)
 		req->sqe = &q->sqes[i];
 		SLIST_INSERT_HEAD(&q->free, req, free_link);
 		q->recvs[i].wr.magic = RDI_WR_MAGIC;
-		q->recvs[i].wr.done = rdi_recv_done;
+		q->recvs[i].wr.done = recv_done;
 	}
 	return 0;
 }

@@ -105,7 +105,8 @@ struct rdt_config *rdt_reload_next(const struct rdt_reload *rl)
 	return rl->next;
 }
 
-void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *key)
+/* Reports that @key needs a restart; the old value stays. */
+static void needs_restart(struct rdt_reload *rl, const char *where, const char *key)
 {
 	char text[512];
 
@@ -151,27 +152,27 @@ static void check_target_changes(struct rdt_reload *rl, const struct rdt_target_
 
 	for (unsigned int i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		if (numbers[i].now != numbers[i].next)
-			rdt_reload_restart(rl, "target:", numbers[i].key);
+			needs_restart(rl, "target:", numbers[i].key);
 	if (!same_cpus(now->cpus, now->cpus_count, next->cpus, next->cpus_count))
-		rdt_reload_restart(rl, "target:", "cpus");
+		needs_restart(rl, "target:", "cpus");
 	if (!same_cpus(now->sqpoll_cpus, now->sqpoll_cpus_count, next->sqpoll_cpus,
 		       next->sqpoll_cpus_count))
-		rdt_reload_restart(rl, "target:", "sqpoll_cpus");
+		needs_restart(rl, "target:", "sqpoll_cpus");
 	if (!rdt_config_same_text(now->congestion, next->congestion))
-		rdt_reload_restart(rl, "target:", "congestion");
+		needs_restart(rl, "target:", "congestion");
 	if (!rdt_config_same_text(now->state_dir, next->state_dir))
-		rdt_reload_restart(rl, "target:", "state_dir");
+		needs_restart(rl, "target:", "state_dir");
 }
 
 static void reload_control(struct rdt_reload *rl, const struct rdt_control_config *now,
 			   const struct rdt_control_config *next)
 {
 	if (!rdt_config_same_text(now->socket, next->socket))
-		rdt_reload_restart(rl, "control:", "socket");
+		needs_restart(rl, "control:", "socket");
 	if (!rdt_config_same_text(now->group, next->group))
-		rdt_reload_restart(rl, "control:", "group");
+		needs_restart(rl, "control:", "group");
 	if (!rdt_config_same_text(now->admin_group, next->admin_group))
-		rdt_reload_restart(rl, "control:", "admin_group");
+		needs_restart(rl, "control:", "admin_group");
 }
 
 static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
@@ -179,14 +180,14 @@ static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 {
 	/* Compared with the value at the start, so the warning is repeated until the restart. */
 	if (!rdt_config_same_text(ss->cfg->serial, next->serial))
-		rdt_reload_restart(rl, ss->nqn, "serial");
+		needs_restart(rl, ss->nqn, "serial");
 	if (!rdt_config_same_text(ss->cfg->model, next->model))
-		rdt_reload_restart(rl, ss->nqn, "model");
+		needs_restart(rl, ss->nqn, "model");
 	/* Hosts were told about it, and may hold reservations. */
 	if (ss->cfg->reservations != next->reservations)
-		rdt_reload_restart(rl, ss->nqn, "reservations");
+		needs_restart(rl, ss->nqn, "reservations");
 	if (ss->cfg->write_protect != next->write_protect)
-		rdt_reload_restart(rl, ss->nqn, "write_protect");
+		needs_restart(rl, ss->nqn, "write_protect");
 	return 0;
 }
 

@@ -57,8 +57,6 @@ __attribute__((format(printf, 2, 3))) void rdt_reload_problem(struct rdt_reload 
 							      const char *fmt, ...);
 /* The configuration that is being applied, for those that take a reference. */
 struct rdt_config *rdt_reload_next(const struct rdt_reload *rl);
-/* Logs that @key needs a restart; the old value stays. */
-void rdt_reload_restart(struct rdt_reload *rl, const char *where, const char *key);
 
 /* what was done, to be undone on failure */
 struct rdt_reload_listeners { /* what was done */

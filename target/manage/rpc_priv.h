@@ -129,7 +129,6 @@ bool rdt_rpc_number(struct rdt_rpc_call *call, const char *name, json_int_t min,
 void rdt_rpc_send(struct rdt_rpc_client *client, const char *text, size_t len);
 /* The same; takes @text over, which was allocated with room for one byte more. */
 void rdt_rpc_send_whole(struct rdt_rpc_client *client, char *text, size_t len);
-void rdt_rpc_client_close(struct rdt_rpc_client *client);
 /* Set or clear the call in progress. */
 void rdt_rpc_client_busy(struct rdt_rpc_client *client, struct rdt_rpc_call *call);
 bool rdt_rpc_client_may_change(const struct rdt_rpc_client *client);

@@ -67,7 +67,7 @@ static void client_interest(struct rdt_rpc_client *c)
 	rd_io_mod(c->rpc->loop, &c->io, (read ? EPOLLIN : 0u) | (c->out_len ? EPOLLOUT : 0u));
 }
 
-void rdt_rpc_client_close(struct rdt_rpc_client *c)
+static void close_rpc_client(struct rdt_rpc_client *c)
 {
 	struct rdt_rpc *rpc = c->rpc;
 
@@ -257,7 +257,7 @@ static void client_next(struct rd_defer *defer)
 
 	if (c->broken ||
 	    ((c->closing || (c->eof && !c->in_len && !c->watch)) && !c->call && !c->out_len)) {
-		rdt_rpc_client_close(c);
+		close_rpc_client(c);
 		return;
 	}
 	if (c->call || c->out_len || !c->in_len)
@@ -316,7 +316,7 @@ static void client_ready(struct rd_io *io, uint32_t events)
 	if (events & EPOLLIN)
 		client_read(c);
 	else if (events & (EPOLLHUP | EPOLLERR)) /* the client has disconnected */
-		rdt_rpc_client_close(c);
+		close_rpc_client(c);
 }
 
 /* ---- clients that come ---- */
@@ -330,7 +330,7 @@ static bool make_room_for(struct rdt_rpc *rpc, bool may_change)
 	/* Read-only clients must not keep an administrator out. */
 	TAILQ_FOREACH (c, &rpc->clients, link) {
 		if (may_change && !c->may_change) {
-			rdt_rpc_client_close(c);
+			close_rpc_client(c);
 			return true;
 		}
 	}
@@ -401,7 +401,7 @@ static void look_at_clients(struct rd_timer *timer)
 		rd_notice(rpc->log, RD_LOG_MAIN,
 			  "control: closing the connection of pid %d: it does not read its answers",
 			  (int)c->pid);
-		rdt_rpc_client_close(c);
+		close_rpc_client(c);
 	}
 	rd_io_mod(rpc->loop, &rpc->listen, EPOLLIN);
 }
@@ -454,7 +454,7 @@ void rdt_rpc_close(struct rdt_rpc *rpc)
 	rd_io_del(rpc->loop, &rpc->listen);
 	rdt_rpc_unlisten(rpc->env->cfg, rpc->listen.fd, rpc->lock_fd);
 	while (!TAILQ_EMPTY(&rpc->clients))
-		rdt_rpc_client_close(TAILQ_FIRST(&rpc->clients));
+		close_rpc_client(TAILQ_FIRST(&rpc->clients));
 	while ((call = TAILQ_FIRST(&rpc->calls)))
 		rdt_rpc_drop(call);
 }

@@ -35,7 +35,7 @@
  */
 #define FAIL_WAIT (100 * RD_NSEC_PER_MSEC)
 
-const char *rdt_auth_state_name(unsigned int state)
+static const char *auth_state_name(unsigned int state)
 {
 	static const char *const names[] = {
 		[RDT_AUTH_IDLE] = "idle",           [RDT_AUTH_PAIR] = "pair",
@@ -51,7 +51,7 @@ const char *rdt_auth_state_name(unsigned int state)
 static void set_auth_state(struct rdt_qpair *qp, enum rdt_auth_state state)
 {
 	rd_debug(qp->log, RD_LOG_QPAIR, "qid %u: authentication: %s -> %s", qp->qid,
-		 rdt_auth_state_name(qp->auth->state), rdt_auth_state_name(state));
+		 auth_state_name(qp->auth->state), auth_state_name(state));
 	qp->auth->state = (uint8_t)state;
 }
 

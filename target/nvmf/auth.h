@@ -55,8 +55,6 @@ struct rdt_auth {
 	uint8_t response[NVMF_AUTH_HASH_MAX]; /* SUCCESS1: the controller's */
 };
 
-const char *rdt_auth_state_name(unsigned int state);
-
 /* The Connect of @qp succeeded. Must it authenticate before it is used? */
 bool rdt_auth_required(struct rdt_qpair *qp);
 /* Bounds the time until the next step of @qp, which has entered RDT_QP_AUTH or authenticates. */

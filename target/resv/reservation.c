@@ -47,15 +47,6 @@ static bool is_holder(const struct rdt_resv_state *s, const struct rdt_registran
 	return s->rtype && (all_registrants(s->rtype) || r->holder);
 }
 
-enum rdt_resv_role rdt_resv_role(const struct rdt_resv_state *s, const uint8_t *host)
-{
-	const struct rdt_registrant *r = rdt_resv_find(s, host);
-
-	if (!r)
-		return RDT_RESV_NOT_REGISTRANT;
-	return is_holder(s, r) ? RDT_RESV_HOLDER : RDT_RESV_REGISTRANT;
-}
-
 /* ---- actions ---- */
 
 static struct nvme_status resv_conflict(void)

@@ -84,8 +84,6 @@ enum rdt_resv_role {
 	RDT_RESV_HOLDER,
 };
 
-enum rdt_resv_role rdt_resv_role(const struct rdt_resv_state *s, const uint8_t *host);
-
 enum rdt_resv_group {
 	RDT_RESV_FREE,   /* never conflicts here, like the reservation commands themselves */
 	RDT_RESV_READS,  /* Read, Compare, Verify */

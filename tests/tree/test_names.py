@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names: a static function's name exists in one file of the product and its tools, so that grep, a backtrace and a
-profile name one function; and the functions and types that documents name exist."""
+profile name one function; a function that one file uses is static; the functions and types that documents name
+exist."""
 
+import collections
 import re
 import sys
 
@@ -50,6 +52,45 @@ def a_repeated_name_would_be_found(t):
     t.eq(list(static_functions(one)), ['f'])
     t.eq([error.split(';')[0] for error in repeated({'a': one, 'b': two})], ['f() is defined in a, b'])
     t.eq(repeated({'a': one, 'b': other}), [])
+
+
+# ---- linkage ----
+
+
+def external_functions(text):
+    """The names of the functions that @text, a C source, defines without static."""
+    text = re.sub(r'/\*.*?\*/', '', text, flags=re.S)
+    heads = re.findall(r'(?m)^((?:\w[\w ]*[ *])?\w+\([^;{}]*\))\n\{', text)
+    return [re.search(r'(\w+)\s*\(', head)[1] for head in heads if not re.search(r'\bstatic\b', head)]
+
+
+def used_in_one_file(defining, users, headers):
+    """Of {path: text}: the functions of @defining that no other of @users names. What an inline function or a macro of
+    a header calls counts as used: the header then names it twice."""
+    words = {path: set(re.findall(r'\w+', text)) for path, text in users.items()}
+    counts = collections.Counter(re.findall(r'\w+', ' '.join(headers)))
+    return [f'{path}: {name}() is used in this file only; make it static' for path, text in defining.items()
+            for name in external_functions(text)
+            if counts[name] < 2 and not any(name in words[user] for user in words if user != path)]
+
+
+@test
+def functions_that_one_file_uses_are_static(t):
+    users = {path: read(path) for path in sources(*PRODUCT, 'tools', 'tests', ext=('.c',))}
+    headers = [read(path) for path in sources(*PRODUCT, 'tools', ext=('.h',))]
+    interface = sources('include', ext=('.h',))
+    defining = {path: text for path, text in users.items() if not path.startswith('tests/')}
+    t.ok(sum(len(external_functions(text)) for text in defining.values()) > 1000, 'functions were not found')
+    no_errors(used_in_one_file(defining, users, headers + 2 * [read(path) for path in interface]))
+
+
+@test
+def an_external_function_of_one_file_would_be_found(t):
+    one = 'int *f(int a,\n       int b)\n{\n\treturn g();\n}\n\nstatic int h(void)\n{\n}\n'
+    t.eq(external_functions(one), ['f'])
+    t.eq(len(used_in_one_file({'a': one}, {'a': one, 'b': 'h();'}, ['int *f(int a, int b);'])), 1)
+    t.eq(used_in_one_file({'a': one}, {'a': one, 'b': 'f();'}, []), [])
+    t.eq(used_in_one_file({'a': one}, {'a': one}, ['int *f(int a, int b);', '#define F f(1, 2)']), [])
 
 
 # ---- documents ----

@@ -265,17 +265,6 @@ static struct rdc_reply reply_of(int rc, uint64_t result, struct nvme_cmd_kind o
 	return r;
 }
 
-struct rdc_reply rdc_admin_try(struct rdc_host *h, const struct rdc_cmd *cmd)
-{
-	struct rdinit_passthru pt;
-	uint64_t result = 0;
-	int rc;
-
-	to_passthru(cmd, &pt);
-	rc = rdinit_admin_passthru(h->ctrl, &pt, &result);
-	return reply_of(rc, result, kind(true, &pt));
-}
-
 struct rdc_reply rdc_io_try(struct rdc_host *h, const struct rdc_cmd *cmd)
 {
 	struct rdinit_passthru pt;
@@ -299,7 +288,13 @@ static struct rdc_reply require_answer(struct rdc_host *h, struct rdc_reply r, c
 struct rdc_reply rdc_admin_at(struct rdc_host *h, const struct rdc_cmd *cmd, const char *file,
 			      int line)
 {
-	return require_answer(h, rdc_admin_try(h, cmd), file, line);
+	struct rdinit_passthru pt;
+	uint64_t result = 0;
+	int rc;
+
+	to_passthru(cmd, &pt);
+	rc = rdinit_admin_passthru(h->ctrl, &pt, &result);
+	return require_answer(h, reply_of(rc, result, kind(true, &pt)), file, line);
 }
 
 struct rdc_reply rdc_io_at(struct rdc_host *h, const struct rdc_cmd *cmd, const char *file,
@@ -330,19 +325,14 @@ void rdc_admin_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_a
 		RDC_FAIL(h->t, "cannot send: %s", lib_text());
 }
 
-int rdc_io_start_try(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a)
+void rdc_io_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a)
 {
 	struct rdinit_passthru pt;
 
 	memset(a, 0, sizeof(*a));
 	to_passthru(cmd, &pt);
 	a->r.of = kind(false, &pt);
-	return rdinit_io_passthru_async(h->qp, &pt, &a->cid, async_done, a);
-}
-
-void rdc_io_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a)
-{
-	if (rdc_io_start_try(h, cmd, a))
+	if (rdinit_io_passthru_async(h->qp, &pt, &a->cid, async_done, a))
 		RDC_FAIL(h->t, "cannot send: %s", lib_text());
 }
 

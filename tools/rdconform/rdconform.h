@@ -219,20 +219,18 @@ struct rdc_async {
 	struct rdc_reply r;
 };
 
-/* Send and wait. No answer at all fails the test, but not with the _try variants. */
+/* Send a command and wait for its completion. Without one the test fails, except for
+ * rdc_io_try(), which returns the error. */
 struct rdc_reply rdc_admin_at(struct rdc_host *h, const struct rdc_cmd *cmd, const char *file,
 			      int line);
 struct rdc_reply rdc_io_at(struct rdc_host *h, const struct rdc_cmd *cmd, const char *file,
 			   int line);
-struct rdc_reply rdc_admin_try(struct rdc_host *h, const struct rdc_cmd *cmd);
 struct rdc_reply rdc_io_try(struct rdc_host *h, const struct rdc_cmd *cmd);
 #define rdc_admin(h, ...) rdc_admin_at(h, &(struct rdc_cmd){__VA_ARGS__}, __FILE__, __LINE__)
 #define rdc_io(h, ...)    rdc_io_at(h, &(struct rdc_cmd){__VA_ARGS__}, __FILE__, __LINE__)
 
 void rdc_admin_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a);
 void rdc_io_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a);
-/* Returns what librdinit does: -EAGAIN when there is no room. */
-int rdc_io_start_try(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a);
 void rdc_io_start_fused(struct rdc_host *h, const struct rdc_cmd *first,
 			const struct rdc_cmd *second, struct rdc_async a[2]);
 /* Process both queues until @a is done or the time is over. Returns whether it is. */

@@ -171,7 +171,6 @@ static void ns_inactive(struct rdc *t)
 #define NSID_ZERO      0u
 #define NSID_BEYOND    1u
 #define NSID_ALL       2u
-#define NSID_OFF       3u
 #define ARG(cns, kind) ((cns) | (kind) << 8)
 
 static uint32_t nsid_of(struct rdc *t, struct rdc_host *h)

@@ -611,6 +611,54 @@ static void free_gone(struct rdt_rdma *rdma)
 	}
 }
 
+static struct rdt_rdma_dev *get_rdma_dev(struct rdt_reactor *r, struct rd_fab_dev *dev)
+{
+	struct rdt_rdma_dev *rdev = dev->user;
+	int access = IBV_ACCESS_LOCAL_WRITE;
+
+	if (rdev)
+		return rdev;
+	free_gone(r->rdma);
+	rdev = calloc(1, sizeof(*rdev));
+	if (!rdev)
+		return NULL;
+	rdev->reactor = r;
+	rdev->dev = dev;
+	rdev->mrs = 1;
+	rdev->again.fn = cq_again;
+	if (dev->caps.read_sink_remote_write) {
+		access |= IBV_ACCESS_REMOTE_WRITE;
+		rd_info(r->log, RD_LOG_TARGET,
+			"%s: reactor %u: READs need buffers that hosts can write to (iWARP): a "
+			"malicious host could change data of other hosts",
+			dev->name, r->index);
+	}
+	if (rd_fab_cq_create(dev, CQ_DEPTH, cq_event, rdev, &rdev->cq))
+		goto err_free;
+	if (rd_fab_reg_mr(dev, r->slab, r->map_len, access, &rdev->mr))
+		goto err_cq;
+	if (rdt_rdma_pools_create(rdev))
+		goto err_mr;
+	if (reqs_create(rdev))
+		goto err_reqs;
+	if (rd_fab_cq_arm(rdev->cq))
+		goto err_reqs;
+	dev->user = rdev;
+	SLIST_INSERT_HEAD(&r->rdma->devs, rdev, link);
+	return rdev;
+
+err_reqs:
+	reqs_free(rdev);
+	rdt_rdma_pools_free(rdev);
+err_mr:
+	rd_fab_dereg_mr(&rdev->mr);
+err_cq:
+	rd_fab_cq_destroy(&rdev->cq);
+err_free:
+	free(rdev);
+	return NULL;
+}
+
 /* ---- the end of a connection ---- */
 
 static void close_rdma_conn(struct rdt_qpair *qp)
@@ -694,7 +742,7 @@ static void destroy_rdma_conn(struct rdt_qpair *qp)
 	rdt_rdma_conn_free(rdt_rdma_conn_of(qp));
 }
 
-const struct rdt_transport_ops rdt_rdma_ops = {
+static const struct rdt_transport_ops rdma_qpair_ops = {
 	.name = "rdma",
 	.fetch = rdma_fetch,
 	.fetch_cancel = rdma_fetch_cancel,
@@ -711,7 +759,7 @@ const struct rdt_transport_ops rdt_rdma_ops = {
 int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t qid,
 		       uint16_t depth)
 {
-	int err = rdt_qpair_init(&rc->qp, r, &rdt_rdma_ops, qid, depth);
+	int err = rdt_qpair_init(&rc->qp, r, &rdma_qpair_ops, qid, depth);
 
 	TAILQ_INIT(&rc->read_wait);
 	TAILQ_INIT(&rc->write_wait);
@@ -736,7 +784,7 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 	bool inline_cqe;
 	int err;
 
-	rc->rdev = rdt_rdma_dev_get(rc->qp.reactor, rc->conn->dev);
+	rc->rdev = get_rdma_dev(rc->qp.reactor, rc->conn->dev);
 	if (!rc->rdev)
 		return -ENOMEM;
 	rc->rdev->conns++;
@@ -769,55 +817,7 @@ void rdt_rdma_conn_free(struct rdt_rdma_conn *rc)
 	free(rc);
 }
 
-/* ---- devices ---- */
-
-struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *dev)
-{
-	struct rdt_rdma_dev *rdev = dev->user;
-	int access = IBV_ACCESS_LOCAL_WRITE;
-
-	if (rdev)
-		return rdev;
-	free_gone(r->rdma);
-	rdev = calloc(1, sizeof(*rdev));
-	if (!rdev)
-		return NULL;
-	rdev->reactor = r;
-	rdev->dev = dev;
-	rdev->mrs = 1;
-	rdev->again.fn = cq_again;
-	if (dev->caps.read_sink_remote_write) {
-		access |= IBV_ACCESS_REMOTE_WRITE;
-		rd_info(r->log, RD_LOG_TARGET,
-			"%s: reactor %u: READs need buffers that hosts can write to (iWARP): a "
-			"malicious host could change data of other hosts",
-			dev->name, r->index);
-	}
-	if (rd_fab_cq_create(dev, CQ_DEPTH, cq_event, rdev, &rdev->cq))
-		goto err_free;
-	if (rd_fab_reg_mr(dev, r->slab, r->map_len, access, &rdev->mr))
-		goto err_cq;
-	if (rdt_rdma_pools_create(rdev))
-		goto err_mr;
-	if (reqs_create(rdev))
-		goto err_reqs;
-	if (rd_fab_cq_arm(rdev->cq))
-		goto err_reqs;
-	dev->user = rdev;
-	SLIST_INSERT_HEAD(&r->rdma->devs, rdev, link);
-	return rdev;
-
-err_reqs:
-	reqs_free(rdev);
-	rdt_rdma_pools_free(rdev);
-err_mr:
-	rd_fab_dereg_mr(&rdev->mr);
-err_cq:
-	rd_fab_cq_destroy(&rdev->cq);
-err_free:
-	free(rdev);
-	return NULL;
-}
+/* ---- RDMA of a reactor ---- */
 
 int rdt_rdma_init(struct rdt_reactor *r)
 {

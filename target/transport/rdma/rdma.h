@@ -186,15 +186,12 @@ struct rdt_rdma_conn {
 	struct rd_defer finish;
 };
 
-extern const struct rdt_transport_ops rdt_rdma_ops;
-
 static inline struct rdt_rdma_conn *rdt_rdma_conn_of(struct rdt_qpair *qp)
 {
 	return rd_container_of(qp, struct rdt_rdma_conn, qp);
 }
 
 /* rdma.c */
-struct rdt_rdma_dev *rdt_rdma_dev_get(struct rdt_reactor *r, struct rd_fab_dev *dev);
 int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t qid,
 		       uint16_t depth);
 /* @rc->conn exists: allocate memory, the QP and RECVs */

@@ -86,9 +86,16 @@ static unsigned int clear(unsigned int host)
 static enum rdt_resv_role role(unsigned int host)
 {
 	uint8_t id[RDT_RESV_HOST];
+	struct rdt_resv_snap *snap;
+	enum rdt_resv_role found;
 
 	host_id(host, id);
-	return rdt_resv_role(&s, id);
+	CU_ASSERT_FATAL(rdt_resv_snap(&s, &snap) == 0);
+	if (!snap)
+		return rdt_resv_find(&s, id) ? RDT_RESV_REGISTRANT : RDT_RESV_NOT_REGISTRANT;
+	found = rdt_resv_snap_role(snap, id);
+	free(snap);
+	return found;
 }
 
 /* The notification that @host gets: a type, or 0. */
