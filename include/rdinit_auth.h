@@ -7,7 +7,7 @@
  * WHEN. A host authenticates each queue right after Connect, when the controller demands it
  * (AUTHREQ, Fabrics 3.3), or when the host has a secret for the controller. In the second case the
  * controller has to prove itself on every queue; a controller that does not, is refused. Only
- * discovery controllers need not: targets leave discovery without authentication. The "auth"
+ * discovery controllers need not: most targets leave discovery without authentication. The "auth"
  * member of struct rdinit_ctrl_opts holds the secrets. Queue pairs and a device (rdinit_dev.h) use
  * those of their controller, also when they connect again.
  *

@@ -152,8 +152,11 @@ static struct nvme_status no_subsys(struct rdt_req *req, const struct nvmf_conne
 	return invalid_param(req, IN_DATA(subsysnqn));
 }
 
-static const char *not_allowed_reason(const struct nvmf_connect_data *data)
+static const char *not_allowed_reason(const struct rdt_subsys *ss,
+				      const struct nvmf_connect_data *data)
 {
+	if (rdt_subsys_is_disc(ss))
+		return "the host has no key in \"discovery\", which requires one";
 	return data->hostnqn[0] ? "the host is not in the subsystem's list of hosts"
 				: "the host gives no name, and the subsystem has a list of hosts";
 }
@@ -208,7 +211,7 @@ static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *
 	}
 	err = rdt_ctrl_create(ss, req->qp, data->hostnqn, data->hostid, le32toh(sqe->kato), &ctrl);
 	if (err == -EACCES) /* the host list has changed since it was checked */
-		return no_subsys(req, data, not_allowed_reason(data));
+		return no_subsys(req, data, not_allowed_reason(ss, data));
 	if (err) {
 		report_refusal(req, data, ctrl_reason(err));
 		return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
@@ -298,7 +301,7 @@ static struct nvme_status process_connect(struct rdt_req *req, const struct nvmf
 	if (!ss)
 		return no_subsys(req, data, "there is no such subsystem");
 	if (!rdt_subsys_allows(ss, data->hostnqn))
-		return no_subsys(req, data, not_allowed_reason(data));
+		return no_subsys(req, data, not_allowed_reason(ss, data));
 	if (!data->hostnqn[0])
 		accept_nameless(req, ss);
 	st = count_host(req, ss, data);

@@ -329,6 +329,8 @@ struct rdt_config {
 	uint32_t subsystems_count;
 	struct rdt_referral_config *referrals;
 	uint32_t referrals_count;
+	/* The discovery subsystem: of the members only those of authentication are used. */
+	struct rdt_subsys_config discovery;
 
 	struct rdt_secrets *secrets; /* the keys of the hosts; NULL: there are none */
 	/* References: objects point into the configuration they were made from. 0: static, never

@@ -38,7 +38,8 @@ static const uint8_t all_groups[] = {NVMF_AUTH_FFDHE2048, NVMF_AUTH_FFDHE3072, N
 
 static int secrets_create(const struct rdt_config *config, struct rdt_secrets **out)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), count = 0, size;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size;
+	size_t count = 2 * (size_t)config->discovery.host_auth_count;
 	struct rdt_secrets *s;
 
 	for (uint32_t i = 0; i < config->subsystems_count; i++)
@@ -203,19 +204,10 @@ static uint8_t fill_ids(struct rdt_config_load *load, const struct rdt_key *item
 /* ---- hosts ---- */
 
 static void check_host_auth(struct rdt_config_load *load, struct rdt_secrets *secrets,
-			    const struct rdt_key *item, const struct rdt_subsys_config *ss,
-			    struct rdt_host_auth_config *h)
+			    const struct rdt_key *item, struct rdt_host_auth_config *h)
 {
-	struct rdt_key host = rdt_config_child(load, item, "host");
 	struct rdt_key ctrl = rdt_config_child(load, item, "dhchap_ctrl_key_file");
 
-	rdt_config_check_nqn(load, &host, h->host);
-	if (!ss->allow_any_host && !rdt_config_listed(ss->hosts, ss->hosts_count, h->host))
-		rdt_config_problem(
-			load, &host,
-			"\"%.80s\" is not among the subsystem's hosts, and so could never "
-			"connect; add it there or remove it here",
-			h->host);
 	h->key = load_key(load, secrets, item, "dhchap_key_file", h->dhchap_key_file);
 	h->ctrl_key =
 		load_key(load, secrets, item, "dhchap_ctrl_key_file", h->dhchap_ctrl_key_file);
@@ -251,21 +243,42 @@ static void check_all_have_keys(struct rdt_config_load *load, const struct rdt_k
 	}
 }
 
-static int check_subsys_auth(struct rdt_config_load *load, struct rdt_secrets *secrets,
-			     const struct rdt_key *subsystem, struct rdt_subsys_config *ss)
+static void check_auth_hosts(struct rdt_config_load *load, const struct rdt_key *subsystem,
+			     const struct rdt_subsys_config *ss)
 {
-	rd_autofree struct rdt_config_id *ids = calloc(ss->host_auth_count + 1, sizeof(*ids));
-	rd_autofree unsigned int *first = calloc(ss->host_auth_count + 1, sizeof(*first));
 	struct rdt_key list = rdt_config_child(load, subsystem, "host_auth");
 	struct rdt_key mode = rdt_config_child(load, subsystem, "authentication");
 	bool required = ss->authentication == RDT_AUTH_REQUIRED;
 
-	if (!ids || !first)
-		return -ENOMEM;
 	if (ss->allow_any_host && (ss->host_auth_count || required))
 		rdt_config_problem(load, required ? &mode : &list,
 				   "any host may connect, and so a host would only have to give "
 				   "another name; list the hosts under \"hosts:\"");
+	for (uint32_t i = 0; i < ss->host_auth_count && !ss->allow_any_host; i++) {
+		struct rdt_key item = rdt_config_item(load, &list, i);
+		struct rdt_key host = rdt_config_child(load, &item, "host");
+
+		if (!rdt_config_listed(ss->hosts, ss->hosts_count, ss->host_auth[i].host))
+			rdt_config_problem(
+				load, &host,
+				"\"%.80s\" is not among the subsystem's hosts, and so could never "
+				"connect; add it there or remove it here",
+				ss->host_auth[i].host);
+	}
+	if (required && !ss->allow_any_host)
+		check_all_have_keys(load, subsystem, ss);
+}
+
+/* @at: a subsystem, or "discovery". */
+static int load_auth_keys(struct rdt_config_load *load, struct rdt_secrets *secrets,
+			  const struct rdt_key *at, struct rdt_subsys_config *ss)
+{
+	rd_autofree struct rdt_config_id *ids = calloc(ss->host_auth_count + 1, sizeof(*ids));
+	rd_autofree unsigned int *first = calloc(ss->host_auth_count + 1, sizeof(*first));
+	struct rdt_key list = rdt_config_child(load, at, "host_auth");
+
+	if (!ids || !first)
+		return -ENOMEM;
 	for (uint32_t i = 0; i < ss->host_auth_count; i++)
 		ids[i] = (struct rdt_config_id){ss->host_auth[i].host,
 						strlen(ss->host_auth[i].host), i};
@@ -274,13 +287,12 @@ static int check_subsys_auth(struct rdt_config_load *load, struct rdt_secrets *s
 		struct rdt_key item = rdt_config_item(load, &list, i);
 		struct rdt_key host = rdt_config_child(load, &item, "host");
 
-		check_host_auth(load, secrets, &item, ss, &ss->host_auth[i]);
+		rdt_config_check_nqn(load, &host, ss->host_auth[i].host);
+		check_host_auth(load, secrets, &item, &ss->host_auth[i]);
 		if (first[i] != i)
 			rdt_config_problem(load, &host, "\"%.80s\" is listed twice",
 					   ss->host_auth[i].host);
 	}
-	if (required && !ss->allow_any_host)
-		check_all_have_keys(load, subsystem, ss);
 	return 0;
 }
 
@@ -288,12 +300,16 @@ int rdt_config_check_auth(struct rdt_config_load *load, struct rdt_config *confi
 {
 	struct rdt_key root = rdt_config_root(load);
 	struct rdt_key list = rdt_config_child(load, &root, "subsystems");
+	struct rdt_key discovery = rdt_config_child(load, &root, "discovery");
 	int err = secrets_create(config, &config->secrets);
 
+	if (!err)
+		err = load_auth_keys(load, config->secrets, &discovery, &config->discovery);
 	for (uint32_t i = 0; i < config->subsystems_count && !err; i++) {
 		struct rdt_key subsystem = rdt_config_item(load, &list, i);
 
-		err = check_subsys_auth(load, config->secrets, &subsystem, &config->subsystems[i]);
+		check_auth_hosts(load, &subsystem, &config->subsystems[i]);
+		err = load_auth_keys(load, config->secrets, &subsystem, &config->subsystems[i]);
 	}
 	return err;
 }

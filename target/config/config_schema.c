@@ -371,6 +371,14 @@ static const cyaml_schema_value_t referral_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct rdt_referral_config, referral_fields),
 };
 
+static const cyaml_schema_field_t discovery_fields[] = {
+	CYAML_FIELD_ENUM("authentication", STRICT, struct rdt_subsys_config, authentication,
+			 auth_settings, COUNT(auth_settings)),
+	CYAML_FIELD_SEQUENCE("host_auth", OPT | CYAML_FLAG_POINTER, struct rdt_subsys_config,
+			     host_auth, &host_auth_schema, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t control_fields[] = {
 	CYAML_FIELD_STRING_PTR("socket", OPT, struct rdt_control_config, socket, 0,
 			       CYAML_UNLIMITED),
@@ -409,6 +417,7 @@ static const cyaml_schema_field_t config_fields[] = {
 	CYAML_FIELD_SEQUENCE("ceph", OPT | CYAML_FLAG_POINTER, struct rdt_config, ceph,
 			     &ceph_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_MAPPING("http", OPT, struct rdt_config, http, http_fields),
+	CYAML_FIELD_MAPPING("discovery", OPT, struct rdt_config, discovery, discovery_fields),
 	CYAML_FIELD_SEQUENCE("include", OPT | CYAML_FLAG_POINTER, struct rdt_config, include,
 			     &string_schema, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("listeners", OPT | CYAML_FLAG_POINTER, struct rdt_config, listeners,

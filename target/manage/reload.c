@@ -239,6 +239,7 @@ static int set_ns_hosts(struct rdt_reload *rl, struct rdt_ns *ns, const struct r
 static const rdt_reload_target_fn target_fns[] = {
 	rdt_reload_referrals,
 	rdt_reload_http,
+	rdt_reload_discovery,
 	NULL,
 };
 static const rdt_reload_subsys_fn subsys_fns[] = {

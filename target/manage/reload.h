@@ -77,6 +77,8 @@ int rdt_reload_ctrls(struct rdt_reload *rl, struct rdt_subsys *ss,
 /* reload_auth.c */
 int rdt_reload_auth(struct rdt_reload *rl, struct rdt_subsys *ss,
 		    const struct rdt_subsys_config *now, const struct rdt_subsys_config *next);
+int rdt_reload_discovery(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
+			 const struct rdt_config *next);
 
 /* reload_http.c */
 int rdt_reload_http(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,

@@ -2,9 +2,12 @@
 /* Keys of hosts in a reload. */
 #include "reload.h"
 
+#include <string.h>
+
 #include "util/log.h"
 #include "target/config/config.h"
 #include "target/nvmf/auth.h"
+#include "target/nvmf/host_access.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 
@@ -44,4 +47,19 @@ int rdt_reload_auth(struct rdt_reload *rl, struct rdt_subsys *ss,
 	if (changed)
 		rdt_auth_set_keys(ss, next, rdt_reload_next(rl));
 	return (int)changed;
+}
+
+int rdt_reload_discovery(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
+			 const struct rdt_config *next)
+{
+	const struct rdt_subsys_config *before = &now->discovery, *after = &next->discovery;
+	int changed = rdt_reload_auth(rl, &t->disc, before, after);
+	int err;
+
+	if (!changed && before->authentication == after->authentication)
+		return 0;
+	err = rdt_disc_set_hosts(&t->disc, after);
+	if (err)
+		rdt_reload_problem(rl, "discovery: host_auth: %s", strerror(-err));
+	return err ? err : changed + (before->authentication != after->authentication);
 }

@@ -34,7 +34,7 @@ int rdt_auth_keys_init(struct rdt_subsys *ss)
 	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
 		return -EIO;
 	atomic_init(&ss->auth_seqnum, seed);
-	ss->auth = (struct rdt_auth_set){ss->cfg, rdt_config_get(ss->cfg_of)};
+	ss->auth = (struct rdt_auth_set){ss->now, rdt_config_get(ss->now_of)};
 	ss->auth_timer.fn = forget_old_keys;
 	return 0;
 }

@@ -70,7 +70,7 @@ int rdt_host_access_init(struct rdt_subsys *ss)
 
 	ss->hosts.any = true;
 	if (!cfg)
-		return 0;
+		return rdt_disc_set_hosts(ss, ss->now);
 	ss->duplicate_host = (uint8_t)cfg->duplicate_host;
 	return list_init(&ss->hosts, cfg->allow_any_host, cfg->hosts, cfg->hosts_count);
 }
@@ -118,6 +118,21 @@ int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqn
 	if (!same)
 		rdt_discovery_changed(ss->target);
 	return 0;
+}
+
+int rdt_disc_set_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *cfg)
+{
+	const char **nqns = calloc(cfg->host_auth_count + 1, sizeof(*nqns));
+	int err;
+
+	if (!nqns)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < cfg->host_auth_count; i++)
+		nqns[i] = cfg->host_auth[i].host;
+	err = rdt_subsys_set_hosts(disc, cfg->authentication == RDT_AUTH_OPTIONAL, nqns,
+				   cfg->host_auth_count);
+	free(nqns);
+	return err;
 }
 
 /* ---- namespaces ---- */

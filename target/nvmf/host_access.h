@@ -11,6 +11,7 @@
 #include "ns.h"
 
 struct rdt_subsys;
+struct rdt_subsys_config;
 
 int rdt_host_access_init(struct rdt_subsys *ss);
 void rdt_host_access_fini(struct rdt_subsys *ss);
@@ -23,6 +24,8 @@ bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn);
  */
 int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqns,
 			 unsigned int count);
+/* The hosts of the discovery subsystem: all, or with required authentication those with a key. */
+int rdt_disc_set_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *cfg);
 int rdt_ns_set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count);
 int rdt_host_access_add_ns(struct rdt_ns *ns); /* for a new namespace, before a reactor shows it */
 void rdt_host_access_remove_ns(struct rdt_ns *ns); /* before the namespace is freed */

@@ -94,7 +94,7 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 	ss->target = target;
 	ss->cfg = cfg;
 	ss->cfg_of = rdt_config_get(cfg_of);
-	ss->now = cfg;
+	ss->now = cfg ? cfg : &cfg_of->discovery;
 	ss->now_of = rdt_config_get(cfg_of);
 	ss->nqn = cfg ? cfg->nqn : NVMF_DISC_NQN;
 	ss->index = index;

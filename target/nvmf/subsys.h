@@ -47,7 +47,7 @@ struct rdt_subsys {
 	const struct rdt_subsys_config *cfg; /* NULL: the discovery subsystem */
 	/* the configuration that contains @cfg; a reference */
 	struct rdt_config *cfg_of;
-	/* The configuration last applied, for the next reload. Reactors use @cfg. */
+	/* The configuration last applied, for the next reload; never NULL. Reactors use @cfg. */
 	const struct rdt_subsys_config *now;
 	struct rdt_config *now_of;
 	atomic_bool gone; /* removed or not shown yet; set under @lock. Hosts cannot use it */

@@ -121,7 +121,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 		if (err)
 			goto err_destroy;
 	}
-	err = rdt_subsys_init(&t->disc, t, NULL, NULL, RDT_SUBSYSTEMS);
+	err = rdt_subsys_init(&t->disc, t, NULL, t->cfg, RDT_SUBSYSTEMS);
 	if (!err)
 		err = rdt_referrals_set(t, cfg->referrals, cfg->referrals_count);
 	if (!err)

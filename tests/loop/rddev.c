@@ -7,6 +7,9 @@
  *
  *   rddev [--OPTION NUMBER]... URI...
  *
+ * RDDEV_HOSTNQN in the environment names the host, RDDEV_SECRET_FILE and RDDEV_CTRL_SECRET_FILE
+ * the files with its secrets.
+ *
  * Standard error: "event ..." for each event, "ops ..." while commands end, and at the end
  * "verified". Exit status 1 after a wrong byte or an error that the options do not allow.
  */
@@ -20,6 +23,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <rdinit_auth.h>
 #include <rdinit_dev.h>
 
 #define SLOT_BLOCKS 64u
@@ -33,6 +37,7 @@ struct settings {
 	bool discovery;  /* the URIs are those of discovery controllers */
 	bool errors_ok;  /* commands may end with -ENOTCONN or -ENODEV */
 	struct rdinit_ctrl_opts ctrl;
+	struct rdinit_auth_opts auth;
 	struct rdinit_dev_opts dev;
 };
 
@@ -396,6 +401,16 @@ static bool take_option(struct settings *set, const char *name, unsigned int n)
 	return true;
 }
 
+static void take_environment(struct settings *set)
+{
+	set->ctrl.hostnqn = getenv("RDDEV_HOSTNQN");
+	rdinit_auth_opts_init(&set->auth);
+	set->auth.secret_file = getenv("RDDEV_SECRET_FILE");
+	set->auth.ctrl_secret_file = getenv("RDDEV_CTRL_SECRET_FILE");
+	if (set->auth.secret_file)
+		set->ctrl.auth = &set->auth;
+}
+
 static int open_device(struct settings *set, char **uris, struct rdinit_dev **dev)
 {
 	struct rdinit_uri uri;
@@ -472,6 +487,7 @@ int main(int argc, char **argv)
 
 	rdinit_ctrl_opts_init(&set.ctrl);
 	rdinit_dev_opts_init(&set.dev);
+	take_environment(&set);
 	for (; i + 1 < argc && argv[i][0] == '-'; i += 2)
 		if (!take_option(&set, argv[i], (unsigned int)strtoul(argv[i + 1], NULL, 10)))
 			break;

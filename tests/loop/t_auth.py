@@ -74,7 +74,7 @@ class AuthHost(nv.Host):
         self.secret, self.auth = secret, {'hostnqn': hostnqn, **auth}
 
     def authenticate(self, queue):
-        return transaction(queue, self.secret, **self.auth).run()
+        return au.Transaction(queue, self.subnqn, self.secret, **self.auth).run()
 
     def connect(self):
         cqe = nv.expect(self.admin.fabrics_connect(self.data(), kato=self.kato))
