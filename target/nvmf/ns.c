@@ -166,7 +166,9 @@ void rdt_subsys_count(struct rdt_ns *ns, bool counts)
 		return;
 	ns->counted = counts;
 	for (unsigned int bit = 0; bit < 32; bit++) {
-		if (!(bdev->ops_mask >> bit & 1))
+		/* A read-only namespace answers all commands that write by itself
+		 * (rdt_io_admit()), so it takes none of them away from the others. */
+		if (!(bdev->ops_mask >> bit & 1) && !bdev->read_only)
 			ss->lacking[bit] += one;
 		if (!ss->lacking[bit])
 			ops_mask |= 1u << bit;

@@ -8,6 +8,7 @@ import sys
 
 import nvmf_peer as nv
 from t_loop import NQN, each, main, requires_engine, test
+from t_serving import host
 
 BLOCK = 512
 COMPARE, WRITE_UNCOR, WRITE_ZEROES, DSM, VERIFY, COPY = 5, 4, 8, 9, 0x0C, 0x19
@@ -88,6 +89,25 @@ def zeroes(t, keys):
     for lba, count in (3, 10), (20, 10), (64, 64), (128, 8), (160, 8):
         want[lba * BLOCK:(lba + count) * BLOCK] = bytes(count * BLOCK)
     t.same(io.get(0, 200), bytes(want))
+
+
+@test
+def a_read_only_namespace_takes_no_command_from_the_others(t):
+    def namespaces(*extra):
+        return [t.namespace(1, backend='memory'), *extra]
+    target = t.target(namespaces())
+    with host(target) as h:
+        h.enable()
+        io = h.add_io()
+
+        def change(nsid):
+            return [io.call(nv.sqe(opcode, io.next_cid(), nsid=nsid, cdw12=7)).status
+                    for opcode in (WRITE_ZEROES, WRITE_UNCOR)]
+        t.eq(change(1), [nv.SUCCESS] * 2, 'before')
+        t.config(namespaces(t.namespace(2, backend='memory', read_only=True)))
+        t.match('1 namespaces added', target.reload())
+        t.eq(change(1), [nv.SUCCESS] * 2, 'beside a read-only namespace')
+        t.eq(change(2), [nv.WRITE_PROTECTED] * 2, 'of the read-only namespace')
 
 
 @test
