@@ -11,7 +11,8 @@
  * the files with its secrets.
  *
  * Standard error: "event ..." for each event, "ops ..." while commands end, and at the end
- * "verified". Exit status 1 after a wrong byte or an error that the options do not allow.
+ * "verified". A byte on standard input asks for a line "latency ..." about the commands since the
+ * last one. Exit status 1 after a wrong byte or an error that the options do not allow.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rdinit_auth.h>
 #include <rdinit_dev.h>
@@ -77,6 +79,10 @@ static atomic_bool stop;
 static atomic_bool failed;
 static atomic_ulong ops, reads, writes, unknown, errors;
 static atomic_long slowest_ms;
+
+/* Latencies in microseconds: 16 buckets for each power of two. */
+#define BUCKETS 512u
+static atomic_ulong latency[BUCKETS];
 
 static void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -146,14 +152,31 @@ static unsigned int next_random(struct worker *w)
 	return w->random >> 8;
 }
 
+static unsigned int bucket_of(unsigned long us)
+{
+	unsigned int shift = 0;
+
+	while (us >> shift >= 32)
+		shift++;
+	return shift * 16 + (unsigned int)(us >> shift);
+}
+
+/* The first value of the bucket. */
+static unsigned long bucket_start(unsigned int bucket)
+{
+	return bucket < 32 ? bucket : (16ul + bucket % 16) << (bucket / 16 - 1);
+}
+
 static void note_time(const struct slot *s)
 {
 	struct timespec now;
-	long ms, was = atomic_load(&slowest_ms);
+	long us, ms, was = atomic_load(&slowest_ms);
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	ms = (long)(now.tv_sec - s->since.tv_sec) * 1000 +
-	     (now.tv_nsec - s->since.tv_nsec) / 1000000;
+	us = (long)(now.tv_sec - s->since.tv_sec) * 1000000 +
+	     (now.tv_nsec - s->since.tv_nsec) / 1000;
+	atomic_fetch_add(&latency[bucket_of((unsigned long)us)], 1);
+	ms = us / 1000;
 	while (ms > was && !atomic_compare_exchange_weak(&slowest_ms, &was, ms))
 		;
 }
@@ -430,14 +453,39 @@ static int open_device(struct settings *set, char **uris, struct rdinit_dev **de
 	return rc < 0 ? rc : rdinit_dev_open(*dev);
 }
 
+/* Of the commands since the last call. */
+static void report_latency(void)
+{
+	static const unsigned int permille[] = {500, 990, 999};
+	unsigned long count[BUCKETS], total = 0, at[3] = {0};
+	unsigned int i, k;
+
+	for (i = 0; i < BUCKETS; i++)
+		total += count[i] = atomic_exchange(&latency[i], 0);
+	for (k = 0; k < 3; k++) {
+		unsigned long left = (total * permille[k] + 999) / 1000;
+
+		for (i = 0; i < BUCKETS - 1 && left > count[i]; i++)
+			left -= count[i];
+		at[k] = bucket_start(i);
+	}
+	fprintf(stderr, "latency of %lu commands p50 %lu p99 %lu p999 %lu us\n", total, at[0],
+		at[1], at[2]);
+}
+
 static void watch_input(void)
 {
 	struct pollfd pfd = {.fd = 0, .events = POLLIN};
 	unsigned long last = 0, now;
+	char byte;
 
 	while (!atomic_load(&stop)) {
-		if (poll(&pfd, 1, 100) > 0 && getchar() == EOF)
-			atomic_store(&stop, true);
+		if (poll(&pfd, 1, 100) > 0) {
+			if (read(0, &byte, 1) == 1)
+				report_latency();
+			else
+				atomic_store(&stop, true);
+		}
 		now = atomic_load(&ops);
 		if (now != last)
 			fprintf(stderr,

@@ -14,9 +14,9 @@ TIMES = ('--keep-alive-tmo', KATO, '--reconnect-delay', 1000, '--io-timeout', 10
 class Device:
     """A running rddev."""
 
-    def __init__(self, t, uris, *args, **kw):
+    def __init__(self, t, uris, *args, name='rddev', **kw):
         self.t = t
-        self.proc = t.spawn('rddev', [program('rddev'), *TIMES, *args, *uris], stdin=subprocess.PIPE, **kw)
+        self.proc = t.spawn(name, [program('rddev'), *TIMES, *args, *uris], stdin=subprocess.PIPE, **kw)
         self.proc.expect(r'^event device live')
 
     def count(self, what):
