@@ -91,7 +91,8 @@ int rdinit_list_ns(struct rdinit_ctrl *ctrl, uint32_t after, uint32_t *nsids, un
 		return rc;
 	for (i = 0; i < RDINIT_NS_LIST_MAX && list[i]; i++) {
 		nsids[i] = le32toh(list[i]);
-		/* Who reads part after part goes by the last id: it would never end. */
+		/* Identifiers must ascend: an application that continues with the last one would
+		 * otherwise never finish. */
 		if (nsids[i] <= last)
 			return rdi_fail(__func__, -EPROTO,
 					"%s: the namespace list does not ascend: %u after %u",
@@ -163,7 +164,8 @@ void rdinit_ns_init_size(struct rdinit_ns *ns, size_t size)
 	rdi_zero_sized(ns, size);
 }
 
-/* The format in use: FLBAS bits 3:0, and above 16 formats bits 6:5 as the upper ones. */
+/* The LBA format in use: FLBAS bits 3:0; with more than 16 formats, FLBAS bits 6:5 are the upper
+ * bits of the index. */
 static const struct nvme_lbaf *lba_format(const struct nvme_id_ns *id)
 {
 	unsigned int i = id->flbas & 0xf;

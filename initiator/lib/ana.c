@@ -6,12 +6,12 @@
 
 #include "util/loop.h"
 
-#define GROUPS_MAX    UINT16_MAX /* what the log page can count */
+#define GROUPS_MAX    UINT16_MAX /* the largest number that the log page can hold */
 #define CRD_UNIT_NS   (100 * RD_NSEC_PER_MSEC)
 #define STATUS_CRD(v) ((v) >> 11 & 3u)
 #define STATUS_SCT(v) ((v) >> 8 & NVME_SCT_MASK)
 
-/* The head of struct nvme_ana_log; that one ends in descriptors. */
+/* The header of struct nvme_ana_log, without the descriptors that follow it. */
 struct log_header {
 	__le64 chgcnt;
 	__le16 ngrps;
@@ -53,7 +53,7 @@ static bool is_state(uint8_t state)
 	}
 }
 
-/* A transition that goes on keeps the deadline of its beginning. */
+/* A transition that was in progress before keeps its deadline. */
 static void set_ana_state(struct rdi_ana *ana, uint8_t state, uint64_t now)
 {
 	if (state == NVME_ANA_STATE_CHANGE && ana->state != NVME_ANA_STATE_CHANGE)
@@ -80,7 +80,8 @@ int rdi_ana_update(struct rdi_ana *ana, const void *log, size_t len, uint32_t gr
 			return -EPROTO;
 		memcpy(&desc, at, sizeof(desc));
 		at += sizeof(desc);
-		/* A controller may ignore RGO, and list the namespaces. */
+		/* A controller may ignore RGO and list the namespaces of each group, which are
+		 * skipped. */
 		nsids = (uint64_t)le32toh(desc.nnsids) * sizeof(__le32);
 		if (nsids > (size_t)(end - at))
 			return -EPROTO;
@@ -100,7 +101,8 @@ int rdi_ana_update(struct rdi_ana *ana, const void *log, size_t len, uint32_t gr
 
 void rdi_ana_answered(struct rdi_ana *ana, struct nvme_status st, uint64_t now)
 {
-	/* Without a log page to read, nothing would ever make the path usable again. */
+	/* Without a readable log page no later report would make the path usable again, so the
+	 * state stays. */
 	if (!ana->reported || STATUS_SCT(st.v) != NVME_SCT_PATH)
 		return;
 	switch (st.v & 0xff) {
@@ -143,7 +145,7 @@ const char *rdi_ana_state_name(uint8_t state)
 
 enum rdi_verdict rdi_status_verdict(struct nvme_status st, unsigned int retries)
 {
-	/* Do Not Retry is about every path. */
+	/* Do Not Retry applies to every path. */
 	if (nvme_status_ok(st) || st.v & NVME_STATUS_DNR)
 		return RDI_COMPLETE;
 	if (STATUS_SCT(st.v) == NVME_SCT_PATH)

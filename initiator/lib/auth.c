@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One transaction of DH-HMAC-CHAP from the host's side (Base 8.13.5): Negotiate, Challenge, Reply,
- * Success1, and Success2 where the controller had to prove itself; one function for each answer.
+ * One transaction of DH-HMAC-CHAP on the host's side (Base 8.13.5): Negotiate, Challenge, Reply,
+ * Success1, and Success2 where the controller authenticates itself as well; one function for each
+ * message of the controller.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -16,16 +17,17 @@
 
 #define CONNECT_AUTH_ATR  (1u << 17)
 #define CONNECT_AUTH_ASCR (1u << 18)
-#define RENEW_MIN_NS      RD_NSEC_PER_SEC /* between two that the controller asks for */
+/* least time between two transactions that the controller asks for */
+#define RENEW_MIN_NS RD_NSEC_PER_SEC
 
 enum auth_step {
 	AUTH_NEGOTIATE, /* until Authentication Send is answered */
 	AUTH_CHALLENGE, /* until Authentication Receive is answered */
-	AUTH_DH,        /* until the helper thread has ended; no command is in flight */
+	AUTH_DH,        /* until the helper thread has finished; no command is in flight */
 	AUTH_REPLY,
 	AUTH_SUCCESS1,
 	AUTH_SUCCESS2,
-	AUTH_FAILURE2, /* the peer was refused, for the reason in err and text */
+	AUTH_FAILURE2, /* the controller was refused, for the reason in err and text */
 };
 
 struct rdi_auth {
@@ -33,13 +35,14 @@ struct rdi_auth {
 	struct rdi_auth_arg arg;
 	enum auth_step step;
 	struct nvmf_auth_negotiate offer;
-	struct nvmf_auth_challenge challenge; /* its dhv is valid until buf is used again */
-	struct nvmf_auth_reply reply;         /* its dhv is not kept */
+	/* its dhv points into buf: valid until buf is used again */
+	struct nvmf_auth_challenge challenge;
+	struct nvmf_auth_reply reply; /* its dhv is not kept */
 	struct rdi_auth_dh *dh;
-	uint8_t session[NVMF_AUTH_HASH_MAX]; /* not with the null group */
+	uint8_t session[NVMF_AUTH_HASH_MAX]; /* unused with the null group */
 	int err;
 	char text[RDI_TEXT];
-	uint8_t buf[NVMF_AUTH_TRANSFER]; /* the message that is sent or received */
+	uint8_t buf[NVMF_AUTH_TRANSFER]; /* the message that is being sent or received */
 };
 
 /* ---- the end ---- */
@@ -86,7 +89,8 @@ void rdi_auth_explain_end(struct rdi_queue *q)
 		snprintf(q->text, sizeof(q->text), "%s: %.*s", q->remote,
 			 RDI_TEXT - RD_ADDR_TEXT - 2, a->text);
 	} else if (a->step == AUTH_SUCCESS1 || a->step == AUTH_REPLY) {
-		/* nvmet closes together with its Failure1, which gets lost then. */
+		/* nvmet closes the connection at the same time as it sends Failure1, so Failure1
+		 * can get lost. */
 		snprintf(q->text, sizeof(q->text),
 			 "authentication as host NQN \"%s\": no answer to the host's proof (is the "
 			 "secret the one that the target has for this host?): %.200s",
@@ -97,7 +101,7 @@ void rdi_auth_explain_end(struct rdi_queue *q)
 static void auth_fail(struct rdi_auth *a, int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 3, 4)));
 
-/* Says whose authentication failed, and why. */
+/* Fails the transaction with a text that says which side did not authenticate, and why. */
 static void auth_fail(struct rdi_auth *a, int err, const char *fmt, ...)
 {
 	char why[RDI_TEXT];
@@ -148,7 +152,7 @@ static int submit_auth(struct rdi_auth *a, uint8_t fctype, size_t len)
 	return rdi_queue_submit(a->q, &cmd);
 }
 
-/* The message of @len bytes in buf goes out. */
+/* Sends the message of @len bytes in buf. */
 static void auth_send(struct rdi_auth *a, enum auth_step step, size_t len)
 {
 	int rc;
@@ -172,14 +176,14 @@ static void auth_receive(struct rdi_auth *a, enum auth_step step)
 		auth_fail_now(a, rc, rdi_queue_why(a->q, rc));
 }
 
-/* The peer is told @why it is refused; err and text are set. */
+/* Sends Failure2 with reason @why. err and text must be set. */
 static void auth_refuse(struct rdi_auth *a, enum nvmf_auth_expl why)
 {
 	auth_send(a, AUTH_FAILURE2,
 		  nvmf_auth_build_failure(NVMF_AUTH_MSG_FAILURE2, a->offer.t_id, why, a->buf));
 }
 
-/* A command of the transaction was not executed. */
+/* The controller completed a command of the transaction with an error status. */
 static void auth_command_failed(struct rdi_auth *a, const struct rdinit_completion *c)
 {
 	if (a->step == AUTH_FAILURE2) {
@@ -197,7 +201,7 @@ static void auth_command_failed(struct rdi_auth *a, const struct rdinit_completi
 
 /* ---- the steps, in order ---- */
 
-/* What the controller sent is not what was expected; it may be its own refusal. */
+/* The controller sent another message than the expected one, possibly Failure1. */
 static void auth_unexpected(struct rdi_auth *a, enum nvmf_auth_expl why, const char *what)
 {
 	struct nvmf_auth_failure f;
@@ -220,8 +224,8 @@ static void auth_unexpected(struct rdi_auth *a, enum nvmf_auth_expl why, const c
 }
 
 /*
- * The host's response to the challenge, or (@ctrl) the one that the controller must give to the
- * host's. Returns 0, -EINVAL or -EIO.
+ * Computes the host's response to the challenge or, with @ctrl, the response that the controller
+ * must send to the host's challenge. Returns 0, -EINVAL or -EIO.
  */
 static int auth_response(struct rdi_auth *a, bool ctrl, uint8_t out[NVMF_AUTH_HASH_MAX])
 {
@@ -258,7 +262,7 @@ static uint32_t next_seqnum(struct rdi_auth_keys *keys)
 	return n;
 }
 
-/* @value: the host's Diffie-Hellman value, NULL with the null group. */
+/* @value: the host's Diffie-Hellman value, or NULL with the null group. */
 static void auth_reply(struct rdi_auth *a, const uint8_t *value)
 {
 	struct nvmf_auth_reply *r = &a->reply;
@@ -283,7 +287,7 @@ static void auth_reply(struct rdi_auth *a, const uint8_t *value)
 		auth_fail_now(a, rc, "libcrypto cannot compute the response");
 		return;
 	}
-	auth_send(a, AUTH_REPLY, nvmf_auth_build_reply(r, a->buf)); /* @a may be gone now */
+	auth_send(a, AUTH_REPLY, nvmf_auth_build_reply(r, a->buf)); /* this may have freed @a */
 }
 
 static void on_dh(void *arg, const struct rdi_auth_dh_result *result)
@@ -384,7 +388,7 @@ static void on_auth_sent(void *user, const struct rdinit_completion *c)
 	case AUTH_CHALLENGE:
 	case AUTH_DH:
 	case AUTH_SUCCESS1:
-		break; /* no Authentication Send in these */
+		break; /* these states have no Authentication Send in flight */
 	}
 }
 
@@ -453,7 +457,8 @@ int rdi_auth_after_connect(struct rdi_queue *q, uint32_t result, const struct rd
 			 arg.hostnqn);
 		return -EACCES;
 	}
-	/* Targets leave discovery open; what a false one names has to prove itself. */
+	/* Targets usually leave discovery open. A forged discovery log cannot do harm: the
+	 * subsystems that it names must authenticate. */
 	if (!arg.keys || (!arg.demanded &&
 			  (!arg.keys->ctrl.len || strcmp(arg.subnqn, RDINIT_DISCOVERY_NQN) == 0)))
 		return 0;
@@ -468,7 +473,7 @@ bool rdi_auth_renew(struct rdi_queue *q, const struct rdi_auth_arg *arg)
 {
 	if (q->auth)
 		return true;
-	/* A controller that is never content must not keep its host busy with nothing else. */
+	/* Limits how often a controller can make its host authenticate instead of doing I/O. */
 	if (!arg->keys || (q->proved_at && rd_loop_now_raw(q->loop) - q->proved_at < RENEW_MIN_NS))
 		return false;
 	return start_auth(q, arg) == 0;

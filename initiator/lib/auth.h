@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DH-HMAC-CHAP of the host (Base 8.13.5): secrets of a handle, and one transaction of a queue.
- * Functions belong to the thread of the queue, but for those of struct rdi_auth_keys.
+ * DH-HMAC-CHAP of the host (Base 8.13.5): the secrets of a handle, and one transaction of a queue.
+ * All functions belong to the thread of the queue, except those of struct rdi_auth_keys.
  */
 #ifndef RDI_AUTH_H
 #define RDI_AUTH_H
@@ -16,31 +16,32 @@
 /* ---- auth_keys.c: any thread ---- */
 
 /*
- * Secrets and offers, in memory of its own that core dumps leave out. Shared by a controller, its
- * queue pairs and a device, which may have different threads; nothing but the counters changes.
+ * Secrets and offers, in a mapping that core dumps omit. Shared by a controller, its queue pairs
+ * and a device, which may belong to different threads; only the counters change after creation.
  */
 struct rdi_auth_keys {
 	atomic_uint refs;
 	_Atomic uint16_t t_id;   /* of the next transaction */
 	_Atomic uint32_t seqnum; /* of the next challenge; 0 is skipped */
 	struct nvmf_auth_key host;
-	struct nvmf_auth_key ctrl; /* len 0: the controller need not prove itself */
+	struct nvmf_auth_key ctrl; /* len 0: the controller need not authenticate itself */
 	struct nvmf_auth_negotiate offer;
 };
 
 /* Returns 0, -EINVAL, -ENOMEM or -errno of reading a secret, with the thread's error text. */
 int rdi_auth_keys_create(const char *func, const struct rdinit_auth_opts *opts,
 			 struct rdi_auth_keys **out);
-/* NULL is allowed, and returned. */
+/* Returns @keys, with one more reference. NULL is allowed. */
 struct rdi_auth_keys *rdi_auth_keys_ref(struct rdi_auth_keys *keys);
-/* Sets *@keys to NULL, which it may be. The last one wipes and frees. */
+/* Drops a reference and sets *@keys to NULL. *@keys may be NULL. The last reference wipes and
+ * frees the keys. */
 void rdi_auth_keys_unref(struct rdi_auth_keys **keys);
 
 /* ---- auth_dh.c: Diffie-Hellman on a thread of its own ---- */
 
 struct rdi_auth_dh;
 
-/* What it has computed. */
+/* The result of the computation. */
 struct rdi_auth_dh_result {
 	int rc; /* of nvmf_auth_dh_session() */
 	uint8_t value[NVMF_AUTH_DHV_MAX];
@@ -50,48 +51,53 @@ struct rdi_auth_dh_result {
 typedef void (*rdi_auth_dh_fn)(void *arg, const struct rdi_auth_dh_result *result);
 
 /*
- * Makes a key pair and the session key with the public value of @peer, which is copied. @fn is
- * called on @loop with the result, which is wiped afterwards. Returns 0 or -errno.
+ * Starts a thread that makes a key pair and computes the session key with the public value of
+ * @peer, which is copied. @fn is called on @loop with the result, which is wiped when @fn returns.
+ * Returns 0 or -errno.
  */
 int rdi_auth_dh_start(struct rd_loop *loop, const struct nvmf_auth_challenge *peer,
 		      rdi_auth_dh_fn fn, void *arg, struct rdi_auth_dh **out);
-/* Waits for the computation; @fn is not called any more. Sets *@dh to NULL, which it may be. */
+/* Waits for the computation to finish; @fn is not called after this. Sets *@dh to NULL. *@dh may
+ * be NULL. */
 void rdi_auth_dh_cancel(struct rdi_auth_dh **dh);
 
 /* ---- auth.c: a transaction ---- */
 
-/* The transaction of @q, if there is one, is over: the queue is at its end. */
+/* The queue has ended: ends its transaction, if there is one. */
 void rdi_auth_stop(struct rdi_queue *q, int err, const char *text);
 /*
- * The queue ends with q->err and q->text. If the transaction has failed, and its peer is being
- * told, that is the reason, and the end of the connection only the peer's reaction. A peer that was
- * to check the host's proof may have refused it by closing: the text then says so.
+ * Adds to q->err and q->text of a queue that ends what the transaction knows. If the transaction
+ * has failed and the controller is being told, that failure is the reason, and the lost connection
+ * only follows from it. If the controller was about to check the host's response, it may have
+ * refused it by closing the connection: the text then says so.
  */
 void rdi_auth_explain_end(struct rdi_queue *q);
 
 struct rdi_auth_arg {
 	struct rdi_auth_keys *keys; /* referenced until the end */
-	const char *hostnqn;        /* must outlive the queue, as must the next */
+	const char *hostnqn;        /* hostnqn and subnqn must outlive the queue */
 	const char *subnqn;
-	bool demanded;         /* by the controller; for texts */
-	rdinit_complete_fn fn; /* NULL: nobody waits; a failure goes to the log */
+	bool demanded;         /* by the controller; used in error texts */
+	rdinit_complete_fn fn; /* NULL: a failure is only logged */
 	void *user;
 };
 
 /*
- * What follows from @result, dword 0 of a Connect that succeeded: returns 1 (@arg->fn will be
- * called), 0 (nothing to be done), or -errno with @why. @arg->keys may be NULL.
+ * Decides by @result, dword 0 of a Connect that succeeded, whether to authenticate. Returns 1 (a
+ * transaction has started, @arg->fn will be called), 0 (none is needed), or -errno with @why.
+ * @arg->keys may be NULL.
  */
 int rdi_auth_after_connect(struct rdi_queue *q, uint32_t result, const struct rdi_auth_arg *arg,
 			   char *why, size_t why_len);
 
 /*
- * The controller wants live @q to authenticate again. Returns whether a transaction is in progress;
- * false: there are no keys, or the last one has just ended.
+ * The controller asks the live queue @q to authenticate again. Returns whether a transaction is in
+ * progress; false: there are no keys, or the previous transaction ended less than a second ago.
  */
 bool rdi_auth_renew(struct rdi_queue *q, const struct rdi_auth_arg *arg);
 
-/* As the public functions. *@keys: of the handle; replaced if @opts is not NULL. */
+/* Implements the public functions. *@keys: the keys of the handle; replaced if @opts is not
+ * NULL. */
 int rdi_auth_again(const char *func, struct rdi_queue *q, struct rdi_auth_keys **keys,
 		   const struct rdinit_auth_opts *opts, struct rdi_auth_arg *arg);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Diffie-Hellman of one transaction, on a thread of its own: with the largest group it takes more
- * than 100 ms. The end is told by an eventfd(2), so that the thread can be joined whenever its
- * owner goes away: one that is not joined may run into the end of libcrypto when the program exits.
+ * Diffie-Hellman of one transaction, on a thread of its own: the largest group takes more than 100
+ * ms. The thread reports completion by an eventfd(2) and is always joined: a thread that still runs
+ * when the program exits could use libcrypto after its cleanup.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -46,7 +46,7 @@ static void *dh_thread(void *arg)
 					  dh->result.session);
 	EVP_PKEY_free(own);
 	dh->result.rc = rc;
-	/* Cannot fail: the counter is 0. */
+	/* write(2) cannot block: the counter is 0. */
 	while (write(dh->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 	return NULL;
@@ -74,11 +74,12 @@ static void dh_computed(struct rd_io *io, uint32_t events)
 	void *arg = dh->arg;
 
 	(void)events;
-	fn(arg, &result); /* which cancels @dh */
+	fn(arg, &result); /* @fn may cancel @dh */
 	explicit_bzero(&result, sizeof(result));
 }
 
-/* A thread that never runs a signal handler of the application. */
+/* All signals are blocked in the thread, so that it never runs a signal handler of the
+ * application. */
 static int dh_spawn(struct rdi_auth_dh *dh)
 {
 	sigset_t all, old;

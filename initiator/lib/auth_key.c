@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Secrets of DH-HMAC-CHAP, made and checked. */
+/* Makes and checks secrets of DH-HMAC-CHAP. */
 #include <errno.h>
 
 #include "internal.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Secrets of DH-HMAC-CHAP as options: read, kept, wiped; and what is offered to controllers. */
+/* Secrets of DH-HMAC-CHAP from options: reads, keeps and wipes them; and the offers to
+ * controllers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,9 +24,9 @@ void rdinit_auth_opts_init_size(struct rdinit_auth_opts *opts, size_t size)
 	rdi_put_sized(opts, size, &defaults, sizeof(defaults));
 }
 
-/* Where one secret is. */
+/* The source of one secret. */
 struct secret_source {
-	const char *what; /* "secret", "ctrl_secret" */
+	const char *what; /* "secret" or "ctrl_secret" */
 	const char *text;
 	const char *file;
 	int fd;
@@ -36,7 +37,7 @@ static bool is_given(const struct secret_source *s)
 	return s->text || s->file || s->fd >= 0;
 }
 
-/* The first line of what @fd reads, or as much of it as tells that it is too long. */
+/* Reads the first line of @fd; of a line that is too long, enough to tell that it is. */
 static int read_secret_line(int fd, char *buf, size_t size)
 {
 	size_t have = 0;
@@ -124,8 +125,8 @@ static int take_secret(const char *func, const struct secret_source *s, struct n
 	return rc;
 }
 
-/* The bits of @wanted, 0: all of @known, as a list of identifiers. Returns their number; 0: unknown
- * bits. */
+/* Lists the identifiers of the bits of @wanted, or of @known if @wanted is 0. Returns their
+ * number; 0: @wanted has unknown bits. */
 static uint8_t list_ids(unsigned int wanted, unsigned int known, uint8_t *ids)
 {
 	uint8_t n = 0;
@@ -170,7 +171,8 @@ static int take_auth_opts(const char *func, const struct rdinit_auth_opts *o,
 int rdi_auth_keys_create(const char *func, const struct rdinit_auth_opts *opts,
 			 struct rdi_auth_keys **out)
 {
-	struct rdinit_auth_opts all; /* @opts, and the defaults of what it does not know */
+	/* @opts, with defaults for the members that the caller's version does not have */
+	struct rdinit_auth_opts all;
 	struct rdi_auth_keys *keys;
 	uint8_t start[6];
 	int rc = RDI_CHECK_SIZE(func, opts, rdinit_auth_opts,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Controller handles: options, life, processing. Its steps to readiness are ctrl_connect.c. */
+/* Controller handles: options, lifetime, processing. The steps to readiness are in
+ * ctrl_connect.c. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -9,7 +10,8 @@
 
 #include "auth.h"
 
-/* Entries of the admin queue kept for keep-alive, events and the shutdown. */
+/* Entries of the admin queue reserved for Keep Alive, Asynchronous Event Request and the
+ * shutdown. */
 #define ADMIN_RESERVED      3
 #define ADMIN_QUEUE_MIN     8
 #define ADMIN_QUEUE_MAX     4096
@@ -117,7 +119,8 @@ static int check_ctrl_opts(const char *func, const struct rdinit_ctrl_opts *o)
 	return 0;
 }
 
-/* Is the target reached through an RDMA device? A name is only looked up where there may be one. */
+/* Whether the target is reached through an RDMA device. A host name is resolved only if there
+ * may be one. */
 static bool on_rdma(const struct rdinit_ctrl *ctrl)
 {
 	const struct sockaddr_in any4 = {.sin_family = AF_INET};
@@ -140,7 +143,7 @@ static bool choose_verbs(const struct rdinit_ctrl *ctrl, const char *provider)
 	return (provider && strcmp(provider, "verbs") == 0) || on_rdma(ctrl);
 }
 
-/* Everything that is copied from the options. Returns 0, -EINVAL with *@why set, or -ENOMEM. */
+/* Copies the options. Returns 0, -EINVAL with *@why set, or -ENOMEM. */
 static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o, const char **why)
 {
 	const char *spec = o->log_spec ? o->log_spec : getenv("RDINIT_DEBUG");
@@ -184,7 +187,7 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 
 /* ---- life ---- */
 
-/* The admin queue is at its end: no request is left. */
+/* The admin queue has closed: no request is left. */
 static void on_admin_queue_closed(struct rdi_queue *q)
 {
 	struct rdinit_ctrl *ctrl = rd_container_of(q, struct rdinit_ctrl, q);
@@ -201,7 +204,7 @@ static void on_admin_queue_closed(struct rdi_queue *q)
 		connect_fn(ctrl->connect_user, &c);
 	}
 	if (disconnect_fn) {
-		/* -ENOTCONN is how our own close ends the queue: what was asked for. */
+		/* -ENOTCONN is the result of our own close, which is the requested outcome. */
 		c.err = ctrl->shutdown_err ? ctrl->shutdown_err : q->err;
 		c.status = 0;
 		if (c.err == -ENOTCONN)
@@ -250,7 +253,8 @@ static int check_ctrl_names(const char *func, const struct rdinit_ctrl_opts *opt
 	const char *why;
 	uuid_t id;
 
-	/* Subsystems of targets for tests have names of other forms: the target decides. */
+	/* Test targets may use NQNs of other forms, so the target decides about the subsystem
+	 * NQN. */
 	why = opts->subnqn ? nvmf_nqn_unusable(opts->subnqn) : NULL;
 	if (why)
 		return rdi_fail(func, -EINVAL, "the subsystem NQN \"%s\" %s", opts->subnqn, why);
@@ -283,7 +287,8 @@ int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_en
 		       const struct rdi_handle *home, struct rdinit_ctrl **out)
 {
 	static const char func[] = "rdinit_ctrl_create";
-	struct rdinit_ctrl_opts all; /* @given, and the defaults of what it does not know */
+	/* @given, with defaults for the members that the caller's version does not have */
+	struct rdinit_ctrl_opts all;
 	const struct rdinit_ctrl_opts *opts = &all;
 	const char *why = NULL;
 	struct rdinit_ctrl *ctrl;
@@ -327,7 +332,7 @@ int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_en
 		destroy_ctrl(ctrl);
 		return rc;
 	}
-	/* A clock that is somebody else's may not move while we look. */
+	/* A clock of a test may stand still during a busy-wait, which would never end. */
 	ctrl->h.spin.ns = env->clock ? 0 : (uint64_t)opts->spin_us * RD_NSEC_PER_USEC;
 	*out = ctrl;
 	return 0;
@@ -353,7 +358,8 @@ void rdinit_ctrl_free(struct rdinit_ctrl **ctrl)
 	c = *ctrl;
 	*ctrl = NULL;
 	if (c->h.in_turn) {
-		c->h.free_later = true; /* we are in one of its callbacks */
+		/* called from a callback of the controller: the turn frees it */
+		c->h.free_later = true;
 		return;
 	}
 	destroy_ctrl(c);

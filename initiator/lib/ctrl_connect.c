@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way of a controller from an established admin queue to ready, and back through its shutdown:
- * one command for each state, one function for each answer (Fabrics 2.2, Base 3.5 and 3.6).
+ * A controller from an established admin queue to ready, and through its shutdown: one command for
+ * each state, one function for each completion (Fabrics 2.2, Base 3.5 and 3.6).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -16,12 +16,12 @@
 #define CAP_TO_UNIT_NS  (500 * RD_NSEC_PER_MSEC)
 #define CC_ENTRY_SIZES  (6u << NVME_CC_IOSQES_SHIFT | 4u << NVME_CC_IOCQES_SHIFT)
 #define CC_SHN_NORMAL   (1u << NVME_CC_SHN_SHIFT)
-/* Namespace attributes, firmware, ANA, discovery log (Base 5.27.1.8). */
+/* Events that are enabled: namespace attributes, firmware, ANA, discovery log (Base 5.27.1.8). */
 #define AEN_WANTED (1u << 8 | 1u << 9 | 1u << 11 | 1u << 31)
 
 static void on_answer(void *user, const struct rdinit_completion *c);
 
-/* Connecting has failed: what the controller said (status may be 0), and the end of the queue. */
+/* Fails the connect with the controller's status (0: none), and ends the queue. */
 static void connect_fail(struct rdinit_ctrl *ctrl, int err, uint16_t status, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -37,7 +37,7 @@ static void connect_fail(struct rdinit_ctrl *ctrl, int err, uint16_t status, con
 	rdi_queue_fail(&ctrl->q, err, "%s: %s", ctrl->q.remote, what);
 }
 
-/* The command of a state could not be sent. */
+/* Ends the queue if the command of a state could not be sent. */
 static void sent(struct rdinit_ctrl *ctrl, int rc)
 {
 	if (!rc)
@@ -116,7 +116,7 @@ static void aer_submit(struct rdinit_ctrl *ctrl)
 {
 	struct rdi_cmd cmd = {
 		.sqe = {.opcode = nvme_admin_async_event},
-		.timeout_ns = UINT64_MAX, /* pending until there is an event */
+		.timeout_ns = UINT64_MAX, /* pending until the controller has an event */
 		.how = RDI_INTERNAL,
 		.fn = aer_done,
 		.user = ctrl,
@@ -151,9 +151,9 @@ void rdi_ctrl_keep_alive(struct rd_timer *timer)
 	if (ctrl->q.state >= RDI_Q_CLOSING)
 		return;
 	traffic_based = ctrl->traffic && le32toh(ctrl->id.ctratt) & NVME_CTRL_CTRATT_TBKAS;
-	/* A command just after one look counts at the next one: look more often. */
+	/* Traffic just after one check counts only at the next one, so check twice as often. */
 	rd_timer_start(ctrl->h.loop, timer, traffic_based ? kato / 4 : kato / 2);
-	/* Not before the controller is enabled: it refuses admin commands until then. */
+	/* A controller refuses admin commands until it is enabled. */
 	if (ctrl->keep_alive_out || ctrl->state < RDI_CTRL_IDENTIFY)
 		return;
 	if (traffic_based && ctrl->traffic(ctrl))
@@ -183,7 +183,7 @@ void rdi_ctrl_established(struct rdi_queue *q)
 	sent(ctrl, rdi_fabrics_connect(q, &arg, &ctrl->connect_data, on_answer, ctrl));
 }
 
-/* No admin command before this, Keep Alive included. */
+/* No admin command may be sent before this, Keep Alive included. */
 static void ctrl_authenticated(struct rdinit_ctrl *ctrl)
 {
 	if (ctrl->kato_ms &&
@@ -199,7 +199,7 @@ static void on_authenticated(void *user, const struct rdinit_completion *c)
 	struct rdinit_ctrl *ctrl = user;
 
 	if (ctrl->q.state >= RDI_Q_CLOSING)
-		return; /* the queue is at its end already and reports it */
+		return; /* the queue has ended and reports the error itself */
 	if (c->err)
 		connect_fail(ctrl, c->err, c->status, "%s", c->text);
 	else
@@ -265,7 +265,7 @@ static void cc_read(struct rdinit_ctrl *ctrl, uint32_t cc)
 		enable(ctrl);
 }
 
-/* CSTS of one of the WAIT_ states: on, wait and look again, or the end. */
+/* Evaluates CSTS in one of the WAIT_ states: next state, another poll, or failure. */
 static void csts_read(struct rdinit_ctrl *ctrl, uint32_t csts)
 {
 	bool there = false;
@@ -327,7 +327,8 @@ void rdi_ctrl_poll_timer(struct rd_timer *timer)
 	connect_get_property(ctrl, ctrl->state, NVME_REG_CSTS, false);
 }
 
-/* What one command may carry: MDTS in units of the smallest page, and what a keyed SGL can say. */
+/* The largest transfer of a command: MDTS in units of the smallest page, and the limit of a
+ * keyed SGL's length. */
 static uint32_t max_transfer(const struct rdinit_ctrl *ctrl)
 {
 	const uint32_t limit = 0xff0000; /* 24 bits of length, in whole 64 KiB */
@@ -382,7 +383,7 @@ static void identified(struct rdinit_ctrl *ctrl)
 			     "the controller does not support keyed SGLs (SGLS 0x%08x)", sgls);
 		return;
 	}
-	/* Linux refuses these as well, so targets that want to be used do not have them. */
+	/* Linux refuses such controllers as well, so targets avoid a capsule data offset. */
 	if (le16toh(id->icdoff) != 0) {
 		connect_fail(ctrl, -ENOTSUP, 0,
 			     "in-capsule data at an offset (ICDOFF %u) is not supported",
@@ -398,7 +399,7 @@ static void identified(struct rdinit_ctrl *ctrl)
 	if (id->cntrltype == NVME_CTRL_CNTRLTYPE_DISCOVERY)
 		ctrl->discovery = true;
 	ctrl->max_transfer = max_transfer(ctrl);
-	/* In-capsule data needs offset descriptors (SGLS bit 20). */
+	/* In-capsule data needs SGLs with an offset descriptor (SGLS bit 20). */
 	if ((sgls & NVME_CTRL_SGLS_OFFSET) && capsule > NVME_SQE_SIZE / 16 &&
 	    capsule < (1u << 20) / 16)
 		ctrl->in_capsule = capsule * 16 - NVME_SQE_SIZE;
@@ -449,7 +450,7 @@ static void answer_failed(struct rdinit_ctrl *ctrl, const struct rdinit_completi
 	char text[RDI_TEXT / 2];
 
 	if (c->err != -EIO)
-		return; /* the queue is at its end already and reports it */
+		return; /* the queue has ended and reports the error itself */
 	switch (ctrl->state) {
 	case RDI_CTRL_CONNECT:
 		connect_fail(ctrl, -EIO, c->status, "%s",
@@ -524,6 +525,6 @@ static void on_answer(void *user, const struct rdinit_completion *c)
 	case RDI_CTRL_READY:
 	case RDI_CTRL_CLOSING:
 	case RDI_CTRL_CLOSED:
-		break; /* an answer to a step that a disconnect has overtaken */
+		break; /* a disconnect has overtaken the step that this command completes */
 	}
 }

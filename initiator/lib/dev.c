@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices: their options and life, from the paths that are added to the end of all paths. State and
- * events are dev_state.c, paths dev_path.c, channels dev_chan.c.
+ * Devices: options and lifetime, from adding paths until all paths have ended. State and events are
+ * in dev_state.c, paths in dev_path.c, channels in dev_chan.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -62,7 +62,7 @@ int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const
 	return (int)n;
 }
 
-/* rdi_dev_lock(); and @all of the caller's @uri, of whichever size that is. */
+/* rdi_dev_lock(), and copies the caller's @uri, which may be of an older size, to @all. */
 static int dev_lock_for_uri(struct rdinit_dev *dev, const char *func, const struct rdinit_uri *uri,
 			    struct rdinit_uri *all)
 {
@@ -142,7 +142,7 @@ int rdinit_dev_set_auth(struct rdinit_dev *dev, const struct rdinit_auth_opts *o
 	}
 	rdi_auth_keys_unref(&dev->auth);
 	dev->auth = keys;
-	/* The queues of channels are made on these. */
+	/* The queues of channels belong to these controllers. */
 	for (i = 0; i < atomic_load(&dev->n_paths); i++) {
 		struct rdinit_ctrl *ctrl = dev->paths[i]->ctrl;
 
@@ -185,7 +185,7 @@ int rdinit_dev_open_async(struct rdinit_dev *dev, rdinit_complete_fn fn, void *u
 	return rc;
 }
 
-/* Sleep on the descriptor, without the lock, and do one turn. */
+/* Sleeps on the loop's descriptor without the lock, then does one turn. */
 static int dev_process(struct rdinit_dev *dev, const char *func, int timeout_ms)
 {
 	struct pollfd pfd = {.fd = rd_loop_fd(dev->h.loop), .events = POLLIN};
@@ -204,7 +204,7 @@ static int dev_process(struct rdinit_dev *dev, const char *func, int timeout_ms)
 void rdi_dev_try_turn(struct rdinit_dev *dev)
 {
 	if (pthread_mutex_trylock(&dev->lock))
-		return; /* the thread that has it does the work, or soon will */
+		return; /* the thread that holds the lock does the turn */
 	rd_loop_turn(dev->h.loop, 0);
 	rdi_dev_unlock(dev);
 }
@@ -220,7 +220,7 @@ int rdinit_dev_open(struct rdinit_dev *dev)
 		rc = dev_process(dev, __func__, -1);
 	if (!sync.done) {
 		pthread_mutex_lock(&dev->lock);
-		dev->open_fn = NULL; /* @sync ends here */
+		dev->open_fn = NULL; /* @sync must not be used after this */
 		pthread_mutex_unlock(&dev->lock);
 		return rc;
 	}
@@ -281,7 +281,7 @@ static int dev_check_opts(const char *func, const struct rdinit_dev_opts *o)
 	return 0;
 }
 
-/* The strings that a device copies, from 0; NULL: there are no more. */
+/* String number @n of those that a device copies; NULL: there are no more. */
 static const char **dev_string(struct rdinit_ctrl_opts *o, unsigned int i)
 {
 	const char **strings[] = {&o->hostnqn,  &o->hostid,     &o->host_traddr,
@@ -290,7 +290,7 @@ static const char **dev_string(struct rdinit_ctrl_opts *o, unsigned int i)
 	return i < sizeof(strings) / sizeof(strings[0]) ? strings[i] : NULL;
 }
 
-/* Put copies in the place of the strings, which may be NULL. */
+/* Replaces the strings, which may be NULL, by copies. */
 static int dev_take_strings(struct rdinit_ctrl_opts *o)
 {
 	const char **string;
@@ -302,7 +302,9 @@ static int dev_take_strings(struct rdinit_ctrl_opts *o)
 			continue;
 		*string = strdup(*string);
 		if (!*string)
-			rc = -ENOMEM; /* go on: the others must be ours or NULL */
+			/* continue: the destructor frees each string, so each must be ours or
+			 * NULL */
+			rc = -ENOMEM;
 	}
 	return rc;
 }
@@ -324,7 +326,8 @@ static void dev_destroy(struct rdinit_dev *dev)
 	for (i = 0; i < n; i++)
 		rdi_path_free(&dev->paths[i]);
 	if (dev->h.loop)
-		rd_loop_turn(dev->h.loop, 0); /* messages of resolvers free what they hold */
+		/* resolver messages that are still queued free their resolvers */
+		rd_loop_turn(dev->h.loop, 0);
 	rdi_handle_close(&dev->h);
 	dev_free_strings(&dev->ctrl_opts);
 	rdi_auth_keys_unref(&dev->auth);
@@ -340,7 +343,7 @@ void rdi_dev_let_go(struct rdinit_dev *dev, bool channel)
 	pthread_mutex_lock(&dev->lock);
 	dev->n_chans -= channel;
 	if (!channel) {
-		/* What is left of it works for its channels only. */
+		/* From here on the device exists for its channels only. */
 		dev->released = true;
 		dev->opts.event_fn = NULL;
 		rdi_dev_report_open(dev, -ECANCELED, 0, "the device was freed");
@@ -362,7 +365,8 @@ void rdinit_dev_free(struct rdinit_dev **dev)
 	rdi_dev_let_go(d, false);
 }
 
-/* The mutex tells a thread that it has it already: event callbacks call this library. */
+/* An error-checking mutex detects that its thread holds it: event callbacks may call this
+ * library. */
 static void dev_lock_init(pthread_mutex_t *lock)
 {
 	pthread_mutexattr_t attr;

@@ -28,12 +28,12 @@ struct rdi_resolver;
 
 /* ---- dev_path.c: a path, from its address to its end; all under dev->lock ---- */
 
-/* What is read from a controller, one after the other: bits of todo, the lowest first. */
-#define RDI_READ_CHANGED 1  /* Changed Namespace List: lets the controller send the next event */
+/* What is read from a controller in sequence: bits of todo, the lowest first. */
+#define RDI_READ_CHANGED 1  /* Changed Namespace List; reading it re-enables the event */
 #define RDI_READ_DESCS   2  /* Namespace Identification Descriptors */
 #define RDI_READ_NS      4  /* Identify Namespace */
 #define RDI_READ_ANA     8  /* ANA log page */
-#define RDI_READ_NVM     16 /* Identify Controller of the NVM command set: limits; may be missing */
+#define RDI_READ_NVM     16 /* Identify Controller of the NVM command set: limits; optional */
 
 #define RDI_ANA_LOG_MAX  (64u << 10)
 
@@ -42,51 +42,53 @@ struct rdi_path {
 	unsigned int index;
 	struct rdinit_uri uri;
 	uint32_t nsid;
-	char *host_traddr;                     /* NULL: that of the controller options */
-	const struct rdi_discovery *discovery; /* whose log had it last; NULL: the caller's path */
-	bool unlisted;                         /* that log has no record of it any more */
+	char *host_traddr; /* NULL: that of the controller options */
+	/* the discovery controller whose log listed the path; NULL: added by the caller */
+	const struct rdi_discovery *discovery;
+	bool unlisted; /* the discovery log no longer lists the path */
 	enum rdinit_dev_path_state state;
 
-	struct rdi_resolver *resolver;   /* in RESOLVING */
-	struct rdi_addrs addrs;          /* once resolved, */
-	unsigned int addr_next;          /* of which this one is tried next */
-	char address[RD_ADDR_TEXT];      /* what is, or was last, connected to; "" before */
-	char live_address[RD_ADDR_TEXT]; /* of the last association that was live */
+	struct rdi_resolver *resolver; /* in RESOLVING */
+	struct rdi_addrs addrs;        /* valid once resolved */
+	unsigned int addr_next;        /* index in addrs of the next attempt */
+	/* the address of the current or latest connection; "" before the first */
+	char address[RD_ADDR_TEXT];
+	char live_address[RD_ADDR_TEXT]; /* the address of the latest association that was live */
 
-	struct rdinit_ctrl *ctrl; /* from CONNECTING until the drop of LOST */
+	struct rdinit_ctrl *ctrl; /* from CONNECTING until the deferred call of LOST frees it */
 	struct rd_defer drop;     /* frees ctrl, outside its callbacks */
 	bool closing;             /* the orderly shutdown of rdinit_dev_close() is under way */
 
 	unsigned int todo; /* RDI_READ_* */
 	unsigned int reading;
 	struct rdi_ns_identity identity;
-	struct nvme_id_ns id_ns; /* as it was read last, */
-	struct rdinit_ns ns;     /* and what it says of size and blocks */
+	struct nvme_id_ns id_ns; /* the latest Identify Namespace data */
+	struct rdinit_ns ns;     /* size and block size from id_ns */
 	uint8_t vsl, wzsl;       /* NVM 4.1.5.2; 0: no limit */
-	/* What reading is about; the controller writes it. Read as the structures it holds. */
+	/* Buffer of the data that is being read from the controller. */
 	uint8_t data[4096] __attribute__((aligned(8)));
 	struct rdi_ana ana_now;
-	void *ana_log; /* RDI_ANA_LOG_MAX bytes at most; NULL: the controller has no ANA */
+	void *ana_log; /* at most RDI_ANA_LOG_MAX bytes; NULL: the controller has no ANA */
 	uint32_t ana_len;
 
-	struct rd_timer timer; /* WAITING: the next attempt; LIVE: a transition has failed */
-	uint64_t lost_at;      /* ns; when it was live last, or first tried */
-	uint64_t live_at;      /* ns; when it became so last */
-	uint32_t attempts;     /* since it was live */
+	struct rd_timer timer; /* WAITING: the next attempt; LIVE: the limit of an ANA transition */
+	uint64_t lost_at;      /* ns; when it was last live, or first tried */
+	uint64_t live_at;      /* ns; when it last became live */
+	uint32_t attempts;     /* since it was last live */
 	uint32_t losses;
-	uint32_t epoch; /* associations that were live, so far */
+	uint32_t epoch; /* number of associations that have been live */
 	int err;
 	uint16_t status;
-	char text[RDI_TEXT]; /* why it is not live */
-	uint64_t retry_in;   /* WAITING: ns from its begin to the next attempt */
+	char text[RDI_TEXT]; /* the reason why it is not live */
+	uint64_t retry_in;   /* WAITING: ns from entering the state to the next attempt */
 
-	uint32_t n_sent, n_answered; /* of all channels, when keep-alive looked last */
+	uint32_t n_sent, n_answered; /* sums over all channels when Keep Alive was last due */
 
 	_Atomic uint32_t live_epoch; /* epoch while LIVE; else 0 */
-	/* The first epoch since which the address has been the same: the target's fence holds for
-	 * commands of this epoch and later ones. */
+	/* The first epoch of the current address: the target's stale-write fence covers commands
+	 * of this epoch and later ones. */
 	_Atomic uint32_t fence_epoch;
-	/* ns after a loss, until the controller cannot execute a command any more that was lost. */
+	/* Time in ns after a loss until the old controller can no longer execute a lost command. */
 	_Atomic uint64_t stale_ns;
 	_Atomic uint8_t ana; /* enum nvme_ana_state */
 };
@@ -94,40 +96,42 @@ struct rdi_path {
 int rdi_path_create(struct rdinit_dev *dev, const struct rdinit_uri *uri, const char *host_traddr,
 		    struct rdi_path **out);
 void rdi_path_free(struct rdi_path **path);
-/* Connect for the first time, or now instead of later. */
+/* Starts the first attempt, or the next one without waiting for its delay. */
 void rdi_path_start(struct rdi_path *path);
-/* A discovery log has a record of @path, again; or none any more. */
+/* The log of @discovery lists @path, perhaps again. */
 void rdi_path_list(struct rdi_path *path, const struct rdi_discovery *discovery);
+/* No discovery log lists @path any more. */
 void rdi_path_unlist(struct rdi_path *path);
-/* Use the place of @path, which is unlisted and has failed, for a path to @uri. */
+/* Reuses the entry of @path, which is unlisted and has failed, for a path to @uri. */
 void rdi_path_replace(struct rdi_path *path, const struct rdinit_uri *uri,
 		      const struct rdi_discovery *discovery);
-/* The association @epoch is over because of @err; no-op when it is not the present one. */
+/* The association @epoch was lost because of @err; no-op when it is not the present one. */
 void rdi_path_lost(struct rdi_path *path, uint32_t epoch, int err, const char *text);
-/* A command was answered with the path related status @st. */
+/* A command completed with the path related status @st. */
 void rdi_path_answered(struct rdi_path *path, uint32_t epoch, struct nvme_status st);
-/* Have the controller abort command @cid of queue @qid. */
+/* Sends Abort for command @cid of queue @qid. */
 void rdi_path_abort(struct rdi_path *path, uint32_t epoch, uint16_t qid, uint16_t cid);
-/* Begin the orderly end. */
+/* Starts the orderly shutdown. */
 void rdi_path_close(struct rdi_path *path);
 bool rdi_path_usable(const struct rdi_path *path);
-/* The attempt, or the association, is over because of @err; @status is a controller's or 0. */
+/* Ends the attempt, or the association, because of @err; @status is a controller's status or 0. */
 void rdi_path_fail(struct rdi_path *path, int err, uint16_t status, const char *fmt, ...)
 	__attribute__((cold, format(printf, 4, 5)));
-/* The controller and the namespace are as they must be. */
+/* The controller and the namespace have passed all checks: the path becomes live. */
 void rdi_path_live(struct rdi_path *path);
-/* Address @n of @addrs, modulo their number, with its port and without. RD_ADDR_TEXT bytes each. */
+/* The text of address @n modulo their number, with its port and without; RD_ADDR_TEXT bytes
+ * each. */
 void rdi_numeric_addr(const struct rdi_addrs *addrs, unsigned int n, char *address, char *numeric);
-/* The delay before attempt @n + 1, after @n failed ones; @random spreads it. */
+/* The delay in ns after @n failed attempts; @random spreads it. */
 uint64_t rdi_backoff_ns(unsigned int n, uint64_t max_ns, uint32_t random);
 
 /* ---- dev_check.c: what a path reads from its controller; under dev->lock ---- */
 
-/* Read all that must be known before the path is live; ends in rdi_path_live() or _fail(). */
+/* Reads what must be known before the path is live; ends in rdi_path_live() or rdi_path_fail(). */
 void rdi_path_check(struct rdi_path *path);
 /* An event of the controller: rdinit_event_fn. */
 void rdi_path_event(void *user, uint32_t event);
-/* A transition of the ANA state may have taken too long. */
+/* The time limit of an ANA transition may have passed. */
 void rdi_path_ana_timer(struct rdi_path *path);
 
 /*
@@ -137,31 +141,31 @@ void rdi_path_ana_timer(struct rdi_path *path);
 
 #define RDI_DISCOVERY_MAX 8 /* controllers */
 
-/* @uri: the address of the discovery controller, and the subsystem and namespace looked for. */
+/* @uri: the address of the discovery controller, and the subsystem and namespace to find. */
 int rdi_discovery_create(struct rdinit_dev *dev, const struct rdinit_uri *uri,
 			 const char *host_traddr, struct rdi_discovery **out);
 void rdi_discovery_free(struct rdi_discovery **discovery);
-/* Connect for the first time, or now instead of later. */
+/* Starts the first attempt, or the next one without waiting for its delay. */
 void rdi_discovery_start(struct rdi_discovery *d);
-/* No further attempt until rdi_discovery_start(). */
+/* No further attempt is made until rdi_discovery_start(). */
 void rdi_discovery_stop(struct rdi_discovery *d);
-/* Is a first attempt under way? Accepts NULL: no. */
+/* Whether a first attempt is in progress. NULL is allowed: false. */
 bool rdi_discovery_pending(const struct rdi_discovery *d);
-/* Why there is no path: a negative errno value or 0. */
+/* The reason why discovery found no path: a negative errno value or 0. */
 int rdi_discovery_error(const struct rdi_discovery *d, const char **text);
 
 /* ---- dev_resolve.c: host names, without blocking ---- */
 
 /*
- * Called on the loop. @rc as rdi_resolve(); @addrs and @why are valid during the call, also when it
- * cancels the resolver.
+ * Called on the loop. @rc: as of rdi_resolve(). @addrs and @why are valid during the call, even if
+ * the callback cancels the resolver.
  */
 typedef void (*rdi_resolved_fn)(void *arg, int rc, const struct rdi_addrs *addrs, const char *why);
 
 /* Returns 0, -ENOMEM, or -EAGAIN of pthread_create(3). */
 int rdi_resolver_start(struct rd_loop *loop, const char *host, const char *port, rdi_resolved_fn fn,
 		       void *arg, struct rdi_resolver **out);
-/* No call of fn after this one. The helper thread ends by itself. */
+/* The callback is not called after this. The helper thread ends by itself. */
 void rdi_resolver_cancel(struct rdi_resolver **resolver);
 
 /* ---- dev.c ---- */
@@ -171,22 +175,22 @@ struct rdinit_dev {
 	struct rdi_handle h; /* loop and log; no fabric */
 	const struct rdi_env *env;
 	struct rdinit_ctrl_opts ctrl_opts; /* its strings are owned; its auth is NULL */
-	struct rdi_auth_keys *auth;        /* of every controller, or NULL */
+	struct rdi_auth_keys *auth;        /* used by every controller; may be NULL */
 	struct rdi_log_cfg log_cfg;
 	struct rdinit_dev_opts opts; /* ctrl is NULL */
 
 	_Atomic unsigned int n_paths;
-	struct rdi_path *paths[RDINIT_DEV_PATHS_MAX]; /* those below n_paths never change */
+	struct rdi_path *paths[RDINIT_DEV_PATHS_MAX]; /* entries below n_paths never change */
 	struct rdi_discovery *discovery;              /* NULL: none */
 	LIST_HEAD(, rdinit_dev_chan) chans;
 	unsigned int n_chans;
 	unsigned int next_slot;
-	bool released; /* rdinit_dev_free() was called; the last channel frees the device */
+	bool released; /* rdinit_dev_free() was called; the last channel to end frees the device */
 
 	_Atomic int state;               /* enum rdinit_dev_state */
-	_Atomic uint64_t unusable_since; /* ns; 0: there is a usable path */
+	_Atomic uint64_t unusable_since; /* ns; 0: at least one path is usable */
 	_Atomic uint64_t blocks;
-	/* Written once, before the first channel is created. */
+	/* known to write_zeroes_deac are written once, before the first channel is created. */
 	bool known;
 	uint32_t block_size;
 	struct rdi_ns_identity identity;
@@ -199,56 +203,59 @@ struct rdinit_dev {
 	void *open_user;
 };
 
-/* Returns 0, -EINVAL (NULL) or -EDEADLK, with the thread's text. */
+/* Returns 0, -EINVAL (NULL) or -EDEADLK, with the thread's error text. */
 int rdi_dev_lock(struct rdinit_dev *dev, const char *func);
 void rdi_dev_unlock(struct rdinit_dev *dev);
-/* The public create, with the environment of a test. */
+/* rdinit_dev_create() with the environment of a test. */
 int rdi_dev_create_env(const struct rdinit_dev_opts *opts, const struct rdi_env *env,
 		       struct rdinit_dev **out);
-/* rdinit_dev_add_path(), under the lock. */
+/* rdinit_dev_add_path() with the lock held. */
 int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const char *host_traddr,
 		     const char *func);
-/* A channel, or else the application's handle, has ended: the device may end with it. */
+/* A channel or, if not @chan, the application's handle has ended: frees the device if it was the
+ * last user. */
 void rdi_dev_let_go(struct rdinit_dev *dev, bool channel);
-/* One turn of the device's loop, if no other thread is at it. */
+/* Does one turn of the device's loop, unless another thread is doing one. */
 void rdi_dev_try_turn(struct rdinit_dev *dev);
 
 /* ---- dev_state.c: under dev->lock ---- */
 
 /*
- * A path, or with NULL what else the state depends on, has changed: the device's state, the event
- * of @path, and the channels.
+ * Updates the device's state, reports the event of @path, and notifies the channels. @path: the
+ * path that changed; NULL: something else that the state depends on.
  */
 void rdi_dev_changed(struct rdinit_dev *dev, struct rdi_path *path,
 		     enum rdinit_dev_event_type type);
-/* The end of rdinit_dev_open_async(): its callback, unless that has run. */
+/* Calls the callback of rdinit_dev_open_async(), unless it was called before. */
 void rdi_dev_report_open(struct rdinit_dev *dev, int err, uint16_t status, const char *text);
-/* The namespace of @path is what the device has. */
+/* Takes the device's properties from the namespace of @path. */
 void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path);
-/* A path that is live, or will be, says how large the namespace is. */
+/* Takes the namespace size from @path, which is live or about to be. */
 void rdi_dev_resize(struct rdinit_dev *dev, struct rdi_path *path);
-/* I/O queues that a controller has to grant: the highest identifier in use, at least 1. */
+/* The number of I/O queues that a controller has to grant: the highest queue identifier in use,
+ * at least 1. */
 unsigned int rdi_dev_queues_needed(const struct rdinit_dev *dev);
 
 /* ---- dev_chan.c ---- */
 
-/* What a channel has of a path. */
+/* A channel's queue on one path. */
 struct rdi_chan_path {
 	struct rdinit_dev_chan *chan;
 	struct rdi_path *path;
 	struct rdinit_qpair *qp; /* NULL: none */
 	uint32_t epoch;          /* the association that qp is part of */
 	bool up;                 /* qp takes commands */
-	/* Commands that were sent, and that were answered; written by the channel's thread. */
+	/* Commands sent and commands completed; written by the channel's thread, read by the
+	 * device's. */
 	_Atomic uint32_t n_sent, n_answered;
-	struct rd_defer sweep; /* frees qp, outside its callbacks */
+	struct rd_defer sweep; /* frees qp after its callbacks have returned */
 };
 
-/* A command of the caller. */
+/* A command of the application. */
 struct rdi_io {
-	TAILQ_ENTRY(rdi_io) link; /* of free or waiting */
+	TAILQ_ENTRY(rdi_io) link; /* in the list free or waiting */
 	struct rdinit_dev_chan *chan;
-	struct rdi_chan_path *cp; /* it was sent on; NULL: it waits */
+	struct rdi_chan_path *cp; /* the path on which it was sent; NULL: it waits */
 	rdinit_complete_fn fn;
 	void *user;
 	void *buf;
@@ -259,22 +266,24 @@ struct rdi_io {
 	uint32_t timeout_ms;
 	uint8_t op;      /* enum rdinit_dev_op */
 	uint8_t flags;   /* as in struct rdinit_dev_io */
-	uint8_t parts;   /* commands that have not ended: two of a fused pair */
-	uint8_t retries; /* after a status */
-	uint8_t limits;  /* time limits that were over */
-	uint8_t aborts;  /* parts for which Abort was sent, since they were sent last */
-	bool busy;       /* between submit and callback */
+	uint8_t parts;   /* commands that have not completed: two for a fused pair */
+	uint8_t retries; /* number of retries because of a status */
+	uint8_t limits;  /* number of time limits that have passed */
+	uint8_t aborts;  /* number of Aborts since the command was last sent; one for each part */
+	bool busy;       /* from submit to callback */
 	bool cancelled;
-	uint16_t cids[2]; /* of the last part, and of the first of a pair */
+	/* command identifiers: of the last part, and of the first part of a pair */
+	uint16_t cids[2];
 	uint16_t index;
 	uint32_t gen;
-	int err; /* of a part that has ended: what is to be reported */
+	int err; /* the error to report of a part that has completed */
 	uint16_t status;
-	uint64_t not_before;     /* ns; while it waits */
-	struct rdi_guard *guard; /* of its range, when it was lost; see dev_guard.h */
-	struct iovec *iov;       /* owned; with the piece that buf points at behind it */
+	uint64_t not_before;     /* ns; earliest time to send a waiting command */
+	struct rdi_guard *guard; /* guards its block range after it was lost; see dev_guard.h */
+	/* owned copy; the buffer that buf points at follows in the same allocation */
+	struct iovec *iov;
 	unsigned int iovcnt;
-	uint8_t payload[32]; /* of Deallocate and Copy */
+	uint8_t payload[32]; /* data of Dataset Management and Copy */
 };
 
 TAILQ_HEAD(rdi_io_list, rdi_io);
@@ -283,68 +292,68 @@ struct rdinit_dev_chan {
 	struct rdi_handle h; /* loop and log; no fabric */
 	struct rdinit_dev *dev;
 	LIST_ENTRY(rdinit_dev_chan) link;
-	unsigned int slot; /* its queue identifier is one more */
+	unsigned int slot; /* queue identifier minus 1 */
 	unsigned int n_paths;
 	struct rdi_chan_path paths[RDINIT_DEV_PATHS_MAX];
-	struct rdi_chan_path *only; /* the one path, while it is usable; NULL: choose */
-	int last;                   /* the path that was chosen last, or -1 */
+	struct rdi_chan_path *only; /* the only path, while it is usable; NULL: choose one */
+	int last;                   /* index of the most recently chosen path, or -1 */
 	unsigned int depth;
 	unsigned int inflight;
-	struct rdi_io *ios; /* depth, and one for a synchronous call */
+	struct rdi_io *ios; /* queue depth entries, and one for a synchronous call */
 	struct rdi_io_list free;
-	struct rdi_io_list waiting; /* not sent */
+	struct rdi_io_list waiting; /* commands that are not sent yet */
 	struct rd_defer pump;
-	struct rd_timer tick; /* while something waits */
+	struct rd_timer tick; /* runs while commands wait */
 	struct rd_msg kick;
 	atomic_bool kicked;
-	struct rd_io dev_io; /* the device's loop */
+	struct rd_io dev_io; /* watches the device's loop */
 	unsigned int callbacks;
 	bool dying;
 	struct iovec regions[RDINIT_DEV_REGIONS_MAX]; /* registered with each queue that is up */
 	unsigned int n_regions;
-	void *pool; /* one of the regions; NULL: none */
+	void *pool; /* the region of the buffer pool; NULL: none */
 	struct rd_buddy *buddy;
 };
 
-/* Announce a change of the device. Any thread that holds dev->lock. */
+/* Notifies the channel of a change of the device. Any thread that holds dev->lock. */
 void rdi_chan_kick(struct rdinit_dev_chan *chan);
 
 /* ---- dev_mem.c: buffers of a channel ---- */
 
-/* Register all regions with a queue that has been connected. Returns 0 or -errno. */
+/* Registers all regions with a newly connected queue. Returns 0 or -errno. */
 int rdi_chan_mem_attach(const struct rdinit_dev_chan *chan, struct rdi_queue *q);
 int rdi_chan_pool_create(struct rdinit_dev_chan *chan, size_t bytes);
 void rdi_chan_pool_destroy(struct rdinit_dev_chan *chan);
 
 /* ---- dev_io.c: one command, from its first try to the callback ---- */
 
-/* What the library knows of a command. */
+/* Properties of an operation. */
 struct rdi_op {
 	const char *name;
-	uint8_t opcode;     /* of Compare and Write: of its first half */
-	unsigned int flags; /* of struct rdinit_dev_io that it has */
-	bool has_data;      /* nblocks in a buffer */
+	uint8_t opcode;     /* of the first half for Compare and Write */
+	unsigned int flags; /* flags of struct rdinit_dev_io that it allows */
+	bool has_data;      /* it has a buffer of nblocks */
 	bool changes_blocks;
-	bool repeatable; /* it has the same result when it is executed twice */
+	bool repeatable; /* executing it twice has the same result */
 };
 extern const struct rdi_op rdi_ops[]; /* by enum rdinit_dev_op */
 
-/* Send @io by @cp. Returns 0, -EAGAIN (later), or what it ends with. */
+/* Sends @io by @cp. Returns 0, -EAGAIN (try later), or the error with which @io ends. */
 int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io);
 /* Calls the callback of @io with @err and a text that begins with the name of the command, and
  * frees @io. */
 void rdi_io_fail(struct rdi_io *io, int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 3, 4)));
-/* Have the controller abort @io, which was sent. */
+/* Sends Abort for @io. */
 void rdi_io_abort(struct rdi_io *io);
-/* The watchdog's question for a queue of a channel: false: reset the path. */
+/* The hook overdue of a channel's queue. Returns false to reset the path. */
 bool rdi_io_overdue(struct rdi_queue *q, struct rdi_req *req);
 
 /* ---- dev_wait.c: commands that are not sent yet ---- */
 
-/* Put @io, which is on no list, at the end. */
+/* Appends @io, which is on no list, to the waiting commands. */
 void rdi_wait_add(struct rdi_io *io);
-/* May @io be sent now, and by which path? NULL: it has to wait. */
+/* The path by which @io can be sent now; NULL: it has to wait. */
 struct rdi_chan_path *rdi_wait_path(struct rdi_io *io);
 void rdi_wait_pump(struct rd_defer *defer);
 void rdi_wait_tick(struct rd_timer *timer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels: their life, and the I/O queues that they have on the paths of the device. */
+/* Channels: lifetime, and their I/O queues on the paths of the device. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void set_only_path(struct rdinit_dev_chan *chan)
 		chan->only = cp;
 }
 
-/* Tell the device that the association of @cp is broken. */
+/* Tells the device that the association of @cp is broken. */
 static void chan_report_loss(struct rdi_chan_path *cp, int err, const char *text)
 {
 	struct rdinit_dev *dev = cp->chan->dev;
@@ -30,7 +30,7 @@ static void chan_report_loss(struct rdi_chan_path *cp, int err, const char *text
 	rdi_dev_unlock(dev);
 }
 
-/* All commands of the queue have ended, with its error. */
+/* All commands of the queue have completed with its error. */
 static void chan_queue_closed(struct rdi_queue *q)
 {
 	struct rdi_chan_path *cp = q->owner;
@@ -61,7 +61,7 @@ static void chan_queue_connected(void *user, const struct rdinit_completion *c)
 	rd_defer(chan->h.loop, &chan->pump, RD_DEFER_WORK);
 }
 
-/* Make the queue on the association that is live now, if there is one. */
+/* Creates the queue on the live association, if there is one. */
 static void chan_attach(struct rdi_chan_path *cp)
 {
 	struct rdinit_dev_chan *chan = cp->chan;
@@ -103,14 +103,15 @@ static void chan_sweep(struct rd_defer *defer)
 	rd_defer(cp->chan->h.loop, &cp->chan->pump, RD_DEFER_WORK);
 }
 
-/* Something of the device has changed. */
+/* The device has changed. */
 static void chan_kicked(struct rd_msg *msg)
 {
 	struct rdinit_dev_chan *chan = rd_container_of(msg, struct rdinit_dev_chan, kick);
 	struct rdinit_dev *dev = chan->dev;
 	unsigned int i, n = atomic_load(&dev->n_paths);
 
-	atomic_store(&chan->kicked, false); /* first: what comes after this needs another look */
+	/* cleared first: a later change must send another message */
+	atomic_store(&chan->kicked, false);
 	for (; chan->n_paths < n; chan->n_paths++)
 		chan->paths[chan->n_paths].path = dev->paths[chan->n_paths];
 	for (i = 0; i < n; i++) {
@@ -177,7 +178,7 @@ unsigned int rdinit_dev_chan_inflight(const struct rdinit_dev_chan *chan)
 
 /* ---- life ---- */
 
-/* The path whose controller grants the fewest I/O queues, of those that are connected, or NULL. */
+/* Of the connected paths, the one whose controller grants the fewest I/O queues, or NULL. */
 static const struct rdi_path *chan_least_granted(const struct rdinit_dev *dev)
 {
 	const struct rdi_path *least = NULL;
@@ -203,8 +204,8 @@ static bool chan_slot_is_free(const struct rdinit_dev *dev, unsigned int slot)
 	return true;
 }
 
-/* A place among the queue identifiers that all controllers grant, not the one that was freed last.
- */
+/* Takes a queue identifier that all controllers grant; round robin, so that the most recently
+ * freed one is not reused at once. */
 static int chan_take_slot(struct rdinit_dev_chan *chan, const char *func)
 {
 	struct rdinit_dev *dev = chan->dev;
@@ -230,7 +231,7 @@ static int chan_take_slot(struct rdinit_dev_chan *chan, const char *func)
 			least->address, n, dev->n_chans + 1);
 }
 
-/* Become one of the device's channels. */
+/* Adds the channel to the device. */
 static int chan_join(struct rdinit_dev_chan *chan, const char *func)
 {
 	struct rdinit_dev *dev = chan->dev;
@@ -266,7 +267,7 @@ static int chan_alloc_ios(struct rdinit_dev_chan *chan)
 	return 0;
 }
 
-/* What cannot fail. */
+/* Initialization that cannot fail. */
 static void chan_init(struct rdinit_dev_chan *chan, struct rdinit_dev *dev)
 {
 	unsigned int i;
@@ -340,7 +341,7 @@ static void chan_destroy(struct rdinit_dev_chan *chan)
 	unsigned int i;
 
 	pthread_mutex_lock(&dev->lock);
-	LIST_REMOVE(chan, link); /* from here on nobody kicks */
+	LIST_REMOVE(chan, link); /* after this no thread sends a kick */
 	pthread_mutex_unlock(&dev->lock);
 	chan->dying = true;
 	chan->h.in_turn = true; /* callbacks from here must not wait */
@@ -371,7 +372,8 @@ void rdinit_dev_chan_free(struct rdinit_dev_chan **chan)
 	c = *chan;
 	*chan = NULL;
 	if (c->h.in_turn)
-		c->h.free_later = true; /* we are in one of its callbacks */
+		/* called from a callback of the channel: the turn frees it */
+		c->h.free_later = true;
 	else
 		chan_destroy(c);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a path reads from its controller: before it is used, whether it leads to the namespace of
- * the device; and, after events, the namespace's size and ANA state again.
+ * Reads from a path's controller: before the path is used, whether it leads to the namespace of the
+ * device; after events, the namespace's size and ANA state.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ static void path_take_ana(struct rdi_path *path)
 	path_set_ana(path);
 }
 
-/* Everything is read: is it the same namespace? */
+/* All data is read: checks that it is the same namespace. */
 static void path_checked(struct rdi_path *path)
 {
 	struct rdinit_dev *dev = path->dev;
@@ -134,7 +134,7 @@ static void path_read_done(void *user, const struct rdinit_completion *c)
 		return;
 	path->reading = 0;
 	if (c->err && c->err != -EIO)
-		return; /* the controller is at its end, and reports it */
+		return; /* the controller has ended and reports it */
 	if (c->err && what == RDI_READ_NS) {
 		rdi_path_fail(path, c->err, c->status, "%s: %s", path->address, c->text);
 		return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Paths that a discovery controller names (Fabrics 5.3): read when the device is opened, and again
- * whenever the controller says that its log has changed. A path whose record is gone is used for as
- * long as it is connected. Discovery controllers that the log refers to are read in the same way.
- * All of it runs under dev->lock, on the device's loop.
+ * Paths from a discovery controller (Fabrics 5.3): its log is read when the device is opened, and
+ * again after each event that the log has changed. A path whose record has gone is used for as long
+ * as it stays connected. Discovery controllers that the log refers to are read in the same way.
+ * Everything runs under dev->lock, on the device's loop.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -15,22 +15,22 @@
 
 struct rdi_discovery {
 	struct rdinit_dev *dev;
-	struct rdi_discovery *next; /* one that a log referred to; NULL: the last */
-	struct rdinit_uri uri;      /* subnqn: the subsystem that is looked for */
+	struct rdi_discovery *next; /* a referral found in a log; NULL: the last */
+	struct rdinit_uri uri;      /* its subnqn is the subsystem to find */
 	char *host_traddr;
 	struct rdi_resolver *resolver;
 	struct rdi_addrs addrs;
 	unsigned int addr_next;
 	char address[RD_ADDR_TEXT];
 	struct rdinit_ctrl *ctrl;
-	struct rdinit_discovery *log; /* while it is being read */
+	struct rdinit_discovery *log; /* while the log is being read */
 	bool reading;
 	bool again;            /* the log has changed since reading began */
-	struct rd_defer drop;  /* frees ctrl, outside its callbacks */
+	struct rd_defer drop;  /* frees ctrl after its callbacks have returned */
 	struct rd_timer timer; /* until the next attempt */
-	unsigned int attempts; /* that failed in a row */
-	bool answered;         /* the first attempt is over */
-	int err;               /* of the last attempt */
+	unsigned int attempts; /* consecutive failed attempts */
+	bool answered;         /* the first attempt has completed */
+	int err;               /* of the latest attempt */
 	char text[RDI_TEXT];
 };
 
@@ -55,7 +55,8 @@ static void discovery_failed(struct rdi_discovery *d, int err, const char *fmt, 
 	d->answered = true;
 	rdi_resolver_cancel(&d->resolver);
 	rd_defer(dev->h.loop, &d->drop, RD_DEFER_NEXT);
-	/* Without memory for a timer, events and rdinit_dev_reconnect() are left. */
+	/* If the timer cannot be allocated, only events and rdinit_dev_reconnect() start another
+	 * attempt. */
 	rd_timer_start(dev->h.loop, &d->timer,
 		       rdi_backoff_ns(d->attempts, dev->opts.reconnect_delay_ms * RD_NSEC_PER_MSEC,
 				      rd_loop_random32(dev->h.loop)));
@@ -173,7 +174,7 @@ static struct rdi_path *discovery_find(const struct rdi_discovery *d, const stru
 	return NULL;
 }
 
-/* Where is room for another path, when there are as many as are possible? */
+/* An unlisted, failed path whose entry can be reused when the table is full, or NULL. */
 static struct rdi_path *discovery_useless(const struct rdinit_dev *dev)
 {
 	unsigned int i, n = dev->n_paths;
@@ -184,7 +185,8 @@ static struct rdi_path *discovery_useless(const struct rdinit_dev *dev)
 	return NULL;
 }
 
-/* The address of @rec, as a URI of the subsystem. Returns false when it is none for us. */
+/* Makes a URI of the subsystem from the address of @rec. Returns false for other transports and
+ * addresses. */
 static bool discovery_uri(const struct rdi_discovery *d, const struct rdinit_discovery_record *rec,
 			  struct rdinit_uri *uri)
 {
@@ -201,7 +203,7 @@ static bool discovery_uri(const struct rdi_discovery *d, const struct rdinit_dis
 	return true;
 }
 
-/* Is @rec a path to the subsystem? */
+/* Whether @rec is a path to the subsystem. */
 static bool discovery_is_path(const struct rdi_discovery *d,
 			      const struct rdinit_discovery_record *rec, struct rdinit_uri *uri)
 {
@@ -209,14 +211,15 @@ static bool discovery_is_path(const struct rdi_discovery *d,
 	       discovery_uri(d, rec, uri);
 }
 
-/* A path, new or known. Returns false when there is no room for it. */
+/* Adds the path of a record, or marks a known path as listed. Returns false when there is no
+ * room. */
 static bool discovery_add(struct rdi_discovery *d, const struct rdinit_uri *uri)
 {
 	struct rdi_path *path = discovery_find(d, uri);
 	int n;
 
 	if (path) {
-		/* The caller's own paths stay the caller's. */
+		/* A path that the application added stays the application's. */
 		if (path->discovery)
 			rdi_path_list(path, d);
 		return true;
@@ -234,7 +237,7 @@ static bool discovery_add(struct rdi_discovery *d, const struct rdinit_uri *uri)
 	return n >= 0;
 }
 
-/* The log refers to another discovery controller. Returns false when it cannot be followed. */
+/* Follows a referral to another discovery controller. Returns false when that is not possible. */
 static bool discovery_refer(struct rdi_discovery *d, const struct rdinit_uri *uri)
 {
 	struct rdi_discovery *last = d->dev->discovery;
@@ -258,7 +261,8 @@ static bool discovery_refer(struct rdi_discovery *d, const struct rdinit_uri *ur
 	return true;
 }
 
-/* What the log no longer has; an empty one is a target that has only begun, maybe. */
+/* Marks paths that the log no longer lists. An empty log is ignored: the target may just have
+ * started. */
 static void discovery_unlist(struct rdi_discovery *d)
 {
 	unsigned int i, n = d->dev->n_paths;
@@ -281,12 +285,14 @@ static void discovery_unlist(struct rdi_discovery *d)
 
 static void discovery_take(struct rdi_discovery *d)
 {
-	bool paths = true, referrals = true; /* there is room: the log can have thousands */
+	/* false: the table is full; the log can have thousands of records */
+	bool paths = true, referrals = true;
 	unsigned int found = 0;
 	struct rdinit_uri uri;
 	size_t i;
 
-	/* First what makes room. */
+	/* First the records that are known already: that makes entries of unlisted paths
+	 * reusable. */
 	for (i = 0; i < d->log->count; i++)
 		found += discovery_is_path(d, &d->log->records[i], &uri);
 	if (found)
@@ -314,7 +320,7 @@ static void discovery_done(void *user, const struct rdinit_completion *c)
 
 	d->reading = false;
 	if (c->err && c->err != -EIO && c->err != -EPROTO && c->err != -EAGAIN)
-		return; /* the controller is at its end, and reports it */
+		return; /* the controller has ended and reports it */
 	if (c->err) {
 		discovery_failed(d, c->err, "%s: %s", d->address, c->text);
 		return;

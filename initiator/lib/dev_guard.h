@@ -19,33 +19,37 @@ struct rdi_guard {
 	TAILQ_ENTRY(rdi_guard) link;
 	uint64_t lba;
 	uint64_t nblocks;
-	uint64_t safe_at;  /* ns: from then on the lost command cannot be executed */
-	unsigned int path; /* that it was lost on, */
-	uint32_t epoch;    /* in this association */
-	bool resend;       /* the command waits to be sent again: the guard ends with it */
+	uint64_t safe_at;  /* ns; the lost command cannot be executed after this time */
+	unsigned int path; /* path on which the command was lost */
+	uint32_t epoch;    /* association in which it was lost */
+	bool resend;       /* the command waits to be sent again, and ends the guard */
 };
 
 struct rdi_guards {
 	pthread_mutex_t lock;
-	TAILQ_HEAD(, rdi_guard) list; /* in the order of losses */
-	/* Guards in the list, and one while @all_until is set. 0: nothing to look at. */
+	TAILQ_HEAD(, rdi_guard) list; /* ordered by time of loss */
+	/* Number of guards, plus one while @all_until is set. 0: nothing is guarded. */
 	_Atomic unsigned int count;
-	uint64_t all_until; /* ns: all blocks are guarded until then, for lack of memory; 0: no */
+	/* ns; all blocks are guarded until then because a guard could not be allocated; 0: not
+	 * set */
+	uint64_t all_until;
 };
 
 void rdi_guards_init(struct rdi_guards *g);
 void rdi_guards_fini(struct rdi_guards *g);
-/* Add a copy of @what. NULL: no memory; then all blocks are guarded until its safe_at. */
+/* Adds a copy of @what. Returns NULL without memory: all blocks are then guarded until its
+ * safe_at. */
 struct rdi_guard *rdi_guards_add(struct rdi_guards *g, const struct rdi_guard *what);
-/* A command that was sent again is lost again: @what it is guarded by now. */
+/* A command that was sent again was lost again: replaces its guard by @what. */
 void rdi_guards_renew(struct rdi_guards *g, struct rdi_guard *guard, const struct rdi_guard *what);
-/* The command has ended with an answer. Accepts NULL. */
+/* The command has completed. NULL is allowed. */
 void rdi_guards_end(struct rdi_guards *g, struct rdi_guard *guard);
-/* The command has ended without an answer: the guard stays for its time. Accepts NULL. */
+/* The command has ended without a completion: the guard stays until its safe_at. NULL is
+ * allowed. */
 void rdi_guards_leave(struct rdi_guards *g, struct rdi_guard *guard);
 /*
- * Has a command for these blocks to wait? @mine: its own guard or NULL; then only older guards
- * count, so that two lost commands do not wait for each other.
+ * Whether a command for these blocks has to wait. @mine: the command's own guard or NULL; with a
+ * guard, only older guards count, so that two lost commands do not wait for each other.
  */
 bool rdi_guards_block(struct rdi_guards *g, uint64_t lba, uint64_t nblocks,
 		      const struct rdi_guard *mine, uint64_t now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One command of a channel: made, sent on a path, and what follows its end: the callback, or
- * another try. When a command is not sent again, and why, is stated in rdinit_dev.h.
+ * A command of a channel: how it is built and sent on a path, and what follows its completion: the
+ * callback, or another attempt. rdinit_dev.h states when a command is not sent again, and why.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #define CDW12_DEAC    ((uint32_t)NVME_IO_DEAC << 16)
 #define LIMITS_MAX    3
 #define ABORT_WAIT_NS (10 * RD_NSEC_PER_SEC)
-/* Before a command is tried again after a status; four times as long each time. */
+/* Delay before the first retry after a status; each further delay is four times as long. */
 #define RETRY_NS (1 * RD_NSEC_PER_MSEC)
 
 const struct rdi_op rdi_ops[] = {
@@ -47,7 +47,7 @@ static void copy_out(struct rdi_io *io)
 	}
 }
 
-/* What a command can have that most do not. */
+/* Cold path of finish_io(): vectors and guards. */
 static __attribute__((noinline)) void finish_rare(struct rdi_io *io,
 						  const struct rdinit_completion *c)
 {
@@ -57,7 +57,7 @@ static __attribute__((noinline)) void finish_rare(struct rdi_io *io,
 		copy_out(io);
 	free(io->iov);
 	io->iov = NULL;
-	/* Cancelled, or given up: the lost one may still be executed. */
+	/* A cancelled command, or one that was given up, may still be executed by the target. */
 	if (c->err == 0 || c->err == -EIO)
 		rdi_guards_end(guards, io->guard);
 	else
@@ -98,7 +98,7 @@ void rdi_io_fail(struct rdi_io *io, int err, const char *fmt, ...)
 
 /* ---- lost ---- */
 
-/* Guard the blocks that the lost command may still change. */
+/* Guards the blocks that the lost command may still change. */
 static void guard_blocks(struct rdi_io *io, const struct rdi_chan_path *cp, bool resend)
 {
 	struct rdinit_dev *dev = io->chan->dev;
@@ -116,10 +116,11 @@ static void guard_blocks(struct rdi_io *io, const struct rdi_chan_path *cp, bool
 	else
 		io->guard = rdi_guards_add(&dev->guards, &what);
 	if (!io->guard)
-		io->not_before = what.safe_at; /* no memory: later, by any path */
+		/* without memory for a guard: send it later, by any path */
+		io->not_before = what.safe_at;
 }
 
-/* The connection ended before the answer came. */
+/* The connection ended before the completion arrived. */
 static __attribute__((noinline)) void io_lost(struct rdi_io *io, struct rdi_chan_path *cp,
 					      const char *why)
 {
@@ -146,7 +147,8 @@ static __attribute__((noinline)) void io_lost(struct rdi_io *io, struct rdi_chan
 
 /* ---- answered with a status ---- */
 
-/* The controller has aborted it for us: it was cancelled, or had no answer in time. */
+/* The controller aborted the command at our request: it was cancelled, or exceeded its time
+ * limit. */
 static void io_aborted(struct rdi_io *io, const struct rdinit_completion *c)
 {
 	if (io->cancelled)
@@ -159,7 +161,7 @@ static void io_aborted(struct rdi_io *io, const struct rdinit_completion *c)
 		rdi_io_fail(io, -ETIMEDOUT, "no answer in time: %s", c->text);
 }
 
-/* Of a pair, the half that was not aborted itself ends as well. */
+/* Whether the status says that the command was aborted, also as the other half of a fused pair. */
 static bool is_aborted(uint16_t status)
 {
 	unsigned int code = status & 0x7ff; /* SCT and SC */
@@ -179,7 +181,8 @@ static __attribute__((noinline)) void io_refused(struct rdi_io *io, struct rdi_c
 		io_aborted(io, c);
 		return;
 	}
-	/* A path related status says that the command was not executed; others may not. */
+	/* A path related status guarantees that the command was not executed; other statuses do
+	 * not. */
 	if (verdict == RDI_COMPLETE || io->retries >= RDI_RETRIES_MAX ||
 	    (verdict == RDI_SAME_PATH && !rdi_ops[io->op].repeatable)) {
 		finish_io(io, c);
@@ -193,7 +196,8 @@ static __attribute__((noinline)) void io_refused(struct rdi_io *io, struct rdi_c
 		else if (cp->path->ctrl)
 			delay = rdi_retry_delay_ns(st, &cp->path->ctrl->id);
 		rdi_dev_unlock(chan->dev);
-		/* With ANA the path is not chosen again before its state has changed. */
+		/* With ANA the path is not chosen again before its state changes, so that does
+		 * not count as a retry. */
 		io->retries += verdict == RDI_SAME_PATH || !ana || rdi_path_usable(cp->path);
 	}
 	if (delay < least)
@@ -202,14 +206,15 @@ static __attribute__((noinline)) void io_refused(struct rdi_io *io, struct rdi_c
 	rdi_wait_add(io);
 }
 
-/* One more, counted by one thread and read by others. */
+/* Increments a counter that one thread writes and others read. */
 static inline void count_command(_Atomic uint32_t *n)
 {
 	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 }
 
-/* rdinit_complete_fn. What is not inlined would have every command make room for a text. */
+/* The rdinit_complete_fn of every command. The cold paths are not inlined, because their texts
+ * would enlarge the stack frame of every command. */
 static void io_ended(void *user, const struct rdinit_completion *c)
 {
 	struct rdi_io *io = user;
@@ -228,7 +233,8 @@ static void io_ended(void *user, const struct rdinit_completion *c)
 
 /* ---- fused pairs ---- */
 
-/* Both have ended: the error of the first one says more, the loss of either says most. */
+/* One half of a fused pair has completed. Of two errors, a lost connection is reported, else the
+ * first one. */
 static void pair_part(struct rdi_io *io, const struct rdinit_completion *c, bool first)
 {
 	struct rdinit_completion both = {.text = ""};
@@ -265,7 +271,7 @@ static void pair_second_done(void *user, const struct rdinit_completion *c)
 
 /* ---- sending ---- */
 
-/* One range of Dataset Management, or one source of Copy (format 0), as on the wire. */
+/* Builds the payload: one range of Dataset Management, or one source range of Copy (format 0). */
 static void make_payload(struct rdi_io *io, struct rdi_cmd *cmd)
 {
 	bool copy = io->op == RDINIT_DEV_COPY;
@@ -304,11 +310,12 @@ static void make_io_cmd(struct rdi_chan_path *cp, struct rdi_io *io, struct rdi_
 		return;
 	case RDINIT_DEV_DEALLOCATE:
 		make_payload(io, cmd);
-		cmd->sqe.cdw11 = htole32(NVME_DSMGMT_AD); /* one range: cdw10 is 0's based */
+		/* number of ranges, 0's based: cdw10 is 0 */
+		cmd->sqe.cdw11 = htole32(NVME_DSMGMT_AD);
 		return;
 	case RDINIT_DEV_COPY:
 		make_payload(io, cmd);
-		cdw12 &= ~0xffffu; /* one range, format 0 */
+		cdw12 &= ~0xffffu; /* one source range, format 0 */
 		break;
 	case RDINIT_DEV_READ:
 	case RDINIT_DEV_WRITE:
@@ -344,7 +351,7 @@ static int send_fused_pair(struct rdi_chan_path *cp, struct rdi_io *io)
 	return rdi_queue_submit_pair(&cp->qp->q, &compare, &write);
 }
 
-/* Reads and writes with the time limit of the device: most of what there is. */
+/* The fast path: reads and writes with the time limit of the device. */
 static inline int send_read_write(struct rdi_chan_path *cp, struct rdi_io *io)
 {
 	struct rdi_queue *q = &cp->qp->q;
@@ -369,7 +376,8 @@ static bool is_plain_rw(const struct rdi_io *io)
 	return io->op <= RDINIT_DEV_WRITE && !io->timeout_ms;
 }
 
-/* The command that was sent last, and for a pair the one before it. */
+/* Stores the identifiers of the command that was sent last and, for a pair, of the one before
+ * it. */
 static void note_cids(struct rdi_io *io, const struct rdi_queue *q)
 {
 	io->cids[0] = rdi_queue_last_cid(q);
@@ -429,10 +437,10 @@ bool rdi_io_overdue(struct rdi_queue *q, struct rdi_req *req)
 	struct rdi_io *io = req->user;
 	uint64_t wait = q->cfg.cmd_timeout_ns;
 
-	/* Connect of the queue, or its authentication: the user is no struct rdi_io. */
+	/* Connect or authentication of the queue: req->user is not a struct rdi_io. */
 	if (q->state != RDI_Q_LIVE || req->internal)
 		return false;
-	/* Both halves of a pair are late at the same time; each has its Abort. */
+	/* Both halves of a pair exceed their limit at the same time; each gets an Abort. */
 	if (io->aborts >= (io->op == RDINIT_DEV_COMPARE_WRITE ? 2 : 1))
 		return false;
 	io->limits += io->aborts == 0;

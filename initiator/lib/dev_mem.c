@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers of a channel: registered with each of its queues; and a pool of such memory. */
+/* Buffers of a channel, which are registered with each of its queues, and the pool of such
+ * buffers. */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -24,7 +25,7 @@ static bool regions_overlap(const struct iovec *a, const struct iovec *b)
 	return x < y ? y - x < a->iov_len : x - y < b->iov_len;
 }
 
-/* Register the last of the regions with the queues there are, or with none. */
+/* Registers the newest region with all queues that are up, or with none. */
 static int attach_last(struct rdinit_dev_chan *chan)
 {
 	const struct iovec *r = &chan->regions[chan->n_regions - 1];
@@ -68,7 +69,7 @@ int rdinit_dev_mem_register(struct rdinit_dev_chan *chan, void *addr, size_t len
 	return rdi_fail(__func__, rc, "%s", strerror(-rc));
 }
 
-/* Does a command that has not ended use memory of @region? */
+/* Whether a command that has not completed uses memory of @region. */
 static bool region_is_used(const struct rdinit_dev_chan *chan, const struct iovec *region)
 {
 	unsigned int i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A path of a device: its states, attempts to connect, and the end. What is read from its
- * controller is dev_check.c. All of it runs under dev->lock, on the device's loop.
+ * A path of a device: states, attempts to connect, and the end. Reading from its controller is in
+ * dev_check.c. Everything runs under dev->lock, on the device's loop.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -11,11 +11,12 @@
 #include "auth.h"
 #include "dev.h"
 
-/* A path that is lost so soon after it was live is not connected again at once. */
+/* A path that is lost within this time after it became live is not reconnected at once. */
 #define FLAPPING_NS (1 * RD_NSEC_PER_SEC)
-/* Delays between attempts begin at this part of the longest one. */
+/* The first delay between attempts is the longest one divided by this. */
 #define BACKOFF_PARTS 16
-/* A keep-alive timer of a target may begin anew once while it runs (TBKAS). */
+/* A target with TBKAS may restart its keep-alive timer once while it runs, so it detects a lost
+ * host after two timeouts. */
 #define STALE_KATOS     2
 #define STALE_MARGIN_NS (1 * RD_NSEC_PER_SEC)
 #define KAS_UNIT_MS     100u
@@ -32,7 +33,8 @@ uint64_t rdi_backoff_ns(unsigned int n, uint64_t max_ns, uint32_t random)
 		ns *= 2;
 	if (ns > max_ns)
 		ns = max_ns;
-	/* From three quarters to all of it: many hosts that lost one target come back spread. */
+	/* Random delay from three quarters to all of @ns, so that hosts that lost the same
+	 * target do not reconnect at the same time. */
 	return ns - ns / 4 * (random >> 16) / UINT16_MAX;
 }
 
@@ -56,7 +58,7 @@ bool rdi_path_usable(const struct rdi_path *path)
 
 /* ---- after a failure ---- */
 
-/* "...; next attempt in 2.5 s" */
+/* Logs the text, with "; next attempt in 2.5 s". */
 static void __attribute__((format(printf, 2, 3)))
 path_append(struct rdi_path *path, const char *fmt, ...)
 {
@@ -78,18 +80,18 @@ static void path_give_up(struct rdi_path *path)
 	path_set_state(path, RDINIT_DEV_PATH_FAILED);
 }
 
-/* Does the reason forbid another attempt? */
+/* Whether the reason rules out another attempt. */
 static bool path_is_final(const struct rdi_path *path)
 {
-	/* The secret of a path that worked is being replaced, maybe: the target takes it again
-	 * soon. */
+	/* The secret of a path that has worked may be in the middle of a change on the target,
+	 * so try again. */
 	if (path->err == -EKEYREJECTED)
 		return !path->live_at;
 	return path->err == -EACCES || path->err == -ENOTSUP || path->err == -EXDEV ||
 	       (path->err == -EIO && path->status & NVME_STATUS_DNR);
 }
 
-/* The next attempt, when ctrl_loss_tmo_ms allows one. */
+/* Schedules the next attempt, unless ctrl_loss_tmo_ms has passed. */
 static void path_schedule(struct rdi_path *path)
 {
 	struct rdinit_dev *dev = path->dev;
@@ -133,7 +135,7 @@ static void path_drop(struct rd_defer *defer)
 		path_schedule(path);
 }
 
-/* The attempt, or the association, is over. */
+/* Ends the attempt, or the association. */
 static void path_end(struct rdi_path *path, int err, uint16_t status, const char *text)
 {
 	struct rdinit_dev *dev = path->dev;
@@ -177,7 +179,7 @@ void rdi_path_lost(struct rdi_path *path, uint32_t epoch, int err, const char *t
 
 /* ---- attempts ---- */
 
-/* The end of an admin queue that had been connected. */
+/* A connected admin queue has closed. */
 static void path_ctrl_closed(struct rdinit_ctrl *ctrl)
 {
 	struct rdi_path *path = ctrl->event_user;
@@ -188,7 +190,8 @@ static void path_ctrl_closed(struct rdinit_ctrl *ctrl)
 		path_end(path, ctrl->q.err, 0, ctrl->q.text);
 }
 
-/* Commands that were answered but not sent, or the other way round, say nothing of both ways. */
+/* Whether commands were both sent and completed since the last call. Only one of the two does
+ * not prove that both directions work. */
 static bool path_traffic(struct rdinit_ctrl *ctrl)
 {
 	struct rdi_path *path = ctrl->event_user;
@@ -309,7 +312,7 @@ void rdi_path_unlist(struct rdi_path *path)
 {
 	path->unlisted = true;
 	if (path->state != RDINIT_DEV_PATH_WAITING)
-		return; /* one that is live ends by itself, and is not tried again then */
+		return; /* a live path is used until it is lost, and then not tried again */
 	path_append(path, UNLISTED_TEXT);
 	path_give_up(path);
 }
@@ -317,7 +320,8 @@ void rdi_path_unlist(struct rdi_path *path)
 void rdi_path_replace(struct rdi_path *path, const struct rdinit_uri *uri,
 		      const struct rdi_discovery *discovery)
 {
-	/* What else belongs to the old address is read or compared anew before it is live. */
+	/* Other properties of the old address are read or compared again before the path is
+	 * live. */
 	path->uri = *uri;
 	path->addr_next = 0;
 	path->address[0] = '\0';
@@ -348,7 +352,8 @@ void rdi_path_live(struct rdi_path *path)
 	path->err = 0;
 	path->text[0] = '\0';
 	path->epoch++;
-	/* The fence is one target's: another address may be another target's. */
+	/* Each target has its own stale-write fence, and another address may be another
+	 * target's. */
 	if (strcmp(path->live_address, path->address) != 0)
 		atomic_store(&path->fence_epoch, path->epoch);
 	memcpy(path->live_address, path->address, sizeof(path->live_address));
@@ -377,8 +382,8 @@ static void path_timer(struct rd_timer *timer)
 /* ---- requests of channels ---- */
 
 /*
- * What follows is learnt elsewhere: of an aborted command by its own completion or time limit, of a
- * controller that was shut down by path_ctrl_closed().
+ * The result does not matter: an aborted command reports its own completion or time limit, and
+ * path_ctrl_closed() reports the end of the controller.
  */
 static void path_ignore_end(void *user, const struct rdinit_completion *c)
 {

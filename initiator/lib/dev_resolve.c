@@ -11,11 +11,11 @@
 
 #include "dev.h"
 
-/* Freed by the last of its two users, the path and the thread. */
+/* Reference counted: the path and the thread each have a reference; the last one frees it. */
 struct rdi_resolver {
 	pthread_mutex_t lock;
 	unsigned int users;
-	struct rd_loop *loop; /* NULL: the path does not wait any more; under the lock */
+	struct rd_loop *loop; /* NULL: the path was cancelled; guarded by the lock */
 	rdi_resolved_fn fn;
 	void *arg;
 	struct rd_msg msg;
@@ -45,7 +45,8 @@ static void resolver_done(struct rd_msg *msg)
 {
 	struct rdi_resolver *r = rd_container_of(msg, struct rdi_resolver, msg);
 
-	/* A path that cancels while the message is on its way leaves its reference to it. */
+	/* If the path cancels while the message is queued, the message's reference frees the
+	 * resolver. */
 	if (r->loop)
 		r->fn(r->arg, r->rc, &r->addrs, r->why);
 	resolver_unref(r);
@@ -58,7 +59,7 @@ static void *resolver_main(void *arg)
 	r->rc = rdi_resolve(r->host, r->port, &r->addrs, r->why, sizeof(r->why));
 	pthread_mutex_lock(&r->lock);
 	if (r->loop) {
-		r->users++; /* the message's */
+		r->users++; /* the reference of the message */
 		rd_loop_post(r->loop, &r->msg);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -66,7 +67,8 @@ static void *resolver_main(void *arg)
 	return NULL;
 }
 
-/* A thread that never runs a signal handler of the application. */
+/* All signals are blocked in the thread, so that it never runs a signal handler of the
+ * application. */
 static int resolver_spawn(struct rdi_resolver *r)
 {
 	pthread_attr_t attr;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of a device: what the states of its paths make of it, the events that tell of it, and
- * what is known of its namespace.
+ * The state of a device, derived from the states of its paths; its events; and the properties of
+ * its namespace.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ void rdi_dev_report_open(struct rdinit_dev *dev, int err, uint16_t status, const
 		fn(dev->open_user, &c);
 }
 
-/* What the states of the paths make of the device. */
+/* The device state that follows from the states of the paths. */
 static enum rdinit_dev_state dev_state_now(struct rdinit_dev *dev, bool *usable)
 {
 	unsigned int i, n = atomic_load(&dev->n_paths), failed = 0, tried = 0, live = 0;
@@ -126,7 +126,7 @@ static enum rdinit_dev_state dev_state_now(struct rdinit_dev *dev, bool *usable)
 	return failed == n ? RDINIT_DEV_FAILED : RDINIT_DEV_WAITING;
 }
 
-/* A device that could not be opened is not tried further. */
+/* The open failed: ends all paths, without further attempts. */
 static void dev_open_failed(struct rdinit_dev *dev)
 {
 	unsigned int i, n = atomic_load(&dev->n_paths);
@@ -180,7 +180,8 @@ void rdi_dev_changed(struct rdinit_dev *dev, struct rdi_path *path, enum rdinit_
 
 /* ---- what is known of the namespace ---- */
 
-/* Blocks of one command at most, by a limit @power (NVM 4.1.5.2; 0: none) and the field NLB. */
+/* Limit of blocks for one command from @power (NVM 4.1.5.2; 0: none) and the size of the field
+ * NLB. */
 static uint32_t dev_block_limit(const struct rdinit_ctrl *ctrl, uint8_t power, uint32_t block_size)
 {
 	unsigned int shift = 12 + NVME_CAP_MPSMIN(ctrl->cap) + power;

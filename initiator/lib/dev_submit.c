@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands as the application gives them to a channel: checked, and started. What becomes of them
- * is dev_io.c.
+ * Submission of the application's commands to a channel: checks and start. dev_io.c continues from
+ * there.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static int check_range(const struct rdinit_dev *dev, const char *func, uint64_t 
 	return 0;
 }
 
-/* A free entry; one more than the depth is for a synchronous call. */
+/* Takes a free entry; one entry beyond the depth is reserved for a synchronous call. */
 static struct rdi_io *take_io(struct rdinit_dev_chan *chan, rdinit_complete_fn fn)
 {
 	struct rdi_io *io;
@@ -59,12 +59,13 @@ static int no_entry(const struct rdinit_dev_chan *chan, const char *func)
 			chan->inflight);
 }
 
-/* Send it at once, if nothing is before it, or let it wait. */
+/* Sends the command at once if none waits before it, else appends it to the waiting ones. */
 static inline void io_start(struct rdinit_dev_chan *chan, struct rdi_io *io)
 {
 	struct rdi_chan_path *cp = TAILQ_EMPTY(&chan->waiting) ? rdi_wait_path(io) : NULL;
 
-	/* What cannot be sent at all ends in the process function, with a callback. */
+	/* A command that cannot be sent at all is ended by the next turn, so that its callback
+	 * does not run in here. */
 	if (!cp || rdi_io_send(cp, io))
 		rdi_wait_add(io);
 }
@@ -222,7 +223,7 @@ static int check_io(struct rdinit_dev_chan *chan, const char *func,
 	return rc ? rc : check_data(dev, func, given);
 }
 
-/* Pieces that follow each other in memory are one buffer. */
+/* Whether the elements are contiguous in memory and so can be sent as one buffer. */
 static bool iov_is_one(const struct rdinit_dev_io *given)
 {
 	unsigned int i;
@@ -234,7 +235,8 @@ static bool iov_is_one(const struct rdinit_dev_io *given)
 	return true;
 }
 
-/* Data in other pieces goes through one buffer, which is behind the copy of the array. */
+/* Sets up one buffer for data in several elements; it follows the copy of the array in one
+ * allocation. */
 static int gather_iov(struct rdi_io *io, const struct rdinit_dev_io *given, uint64_t bytes)
 {
 	size_t array = given->iovcnt * sizeof(*given->iov);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands of a channel that are not sent yet: no path is usable, the queue is full, a retry is not
- * due, or the blocks are guarded. They are looked at when something of that changes, and every few
- * milliseconds for what only time changes.
+ * Commands of a channel that are not sent yet because no path is usable, the queue is full, a retry
+ * delay runs, or the blocks are guarded. They are checked after each change of these, and by a
+ * timer for delays and guards.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "dev.h"
 
 #define TICK_NS       (5 * RD_NSEC_PER_MSEC)
-#define TICK_ALONE_NS (50 * RD_NSEC_PER_MSEC) /* no path is usable: a message tells of one */
+#define TICK_ALONE_NS (50 * RD_NSEC_PER_MSEC) /* without a usable path; a message announces one */
 
 void rdi_wait_add(struct rdi_io *io)
 {
@@ -33,7 +33,8 @@ static struct rdi_chan_path *choose_path(struct rdinit_dev_chan *chan)
 		views[i].live = cp->up && atomic_load(&cp->path->live_epoch) == cp->epoch;
 		views[i].ana = atomic_load(&cp->path->ana);
 		views[i].inflight = cp->up ? cp->qp->q.inflight : 0;
-		/* A full queue is no path now; for the others the policy decides. */
+		/* A full queue counts as an unusable path here; the policy chooses among the
+		 * others. */
 		if (views[i].live && rdi_queue_check(&cp->qp->q, 0, 1))
 			views[i].live = false;
 	}
@@ -45,7 +46,7 @@ static struct rdi_chan_path *choose_path(struct rdinit_dev_chan *chan)
 	return &chan->paths[chosen];
 }
 
-/* The path of a write that was lost, when it may be sent again; NULL: not yet. */
+/* The path by which a lost write can be sent again; NULL: none yet. */
 static struct rdi_chan_path *resend_path(struct rdi_io *io, uint64_t now)
 {
 	struct rdinit_dev_chan *chan = io->chan;
@@ -54,8 +55,8 @@ static struct rdi_chan_path *resend_path(struct rdi_io *io, uint64_t now)
 
 	if (now >= guard->safe_at)
 		return choose_path(chan);
-	/* Connected again: the target has fenced off the old association (its stale-write fence).
-	 */
+	/* After a reconnect the target's stale-write fence blocks the commands of the old
+	 * association. */
 	if (cp->up && cp->epoch > guard->epoch && cp->epoch == atomic_load(&cp->path->live_epoch) &&
 	    atomic_load(&cp->path->fence_epoch) <= guard->epoch && rdi_path_usable(cp->path))
 		return cp;
@@ -87,7 +88,7 @@ static void end_waiting(struct rdi_io *io, int err, const char *why)
 	rdi_io_fail(io, err, "%s", why);
 }
 
-/* @why no path is usable, with the reason of the first one. */
+/* @why: why no path is usable; the text adds the reason of the first path. */
 static void end_without_path(struct rdi_io *io, int err, const char *why)
 {
 	struct rdinit_dev *dev = io->chan->dev;
@@ -104,7 +105,7 @@ static void end_without_path(struct rdi_io *io, int err, const char *why)
 	end_waiting(io, err, text);
 }
 
-/* Ends @io, which cannot be sent, when it has to wait no longer. */
+/* Ends @io if it may not wait any longer for a usable path. */
 static void check_device(struct rdi_io *io)
 {
 	struct rdinit_dev *dev = io->chan->dev;
@@ -112,7 +113,7 @@ static void check_device(struct rdi_io *io)
 	uint64_t since = atomic_load(&dev->unusable_since);
 	uint64_t limit = dev->opts.fast_io_fail_tmo_ms * RD_NSEC_PER_MSEC;
 
-	/* Not the cached time of the channel's turn: that may be earlier than @since. */
+	/* Reads the clock: the cached time of the channel's turn may be earlier than @since. */
 	if (state == RDINIT_DEV_FAILED || state == RDINIT_DEV_CLOSED)
 		end_without_path(io, -ENODEV,
 				 "the device has failed: no path to the namespace is left");
@@ -154,7 +155,8 @@ void rdi_wait_pump(struct rd_defer *defer)
 	struct rdi_io *io, *last = TAILQ_LAST(&chan->waiting, rdi_io_list), *next;
 	bool alone = atomic_load(&chan->dev->unusable_since);
 
-	/* Up to what was the last one when it began: callbacks add behind it. */
+	/* Stops at the command that was the last one at the start: callbacks append further
+	 * ones. */
 	for (io = TAILQ_FIRST(&chan->waiting); io; io = next) {
 		next = io == last ? NULL : TAILQ_NEXT(io, link);
 		if (!look_at_waiting(io))

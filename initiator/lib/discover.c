@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The discovery log (Fabrics 5.3): its header, then the records in pieces, then the header again.
- * When the generation counter changed meanwhile the pieces may not fit together: all over again.
+ * Reads the discovery log (Fabrics 5.3): its header, the records in pieces, then the header again.
+ * If the generation counter has changed, the pieces may be inconsistent, and reading starts again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 #include "internal.h"
 
 #define ATTEMPTS    10
-#define RECORDS_MAX 16384 /* 16 MiB of log; more is nonsense */
+#define RECORDS_MAX 16384 /* 16 MiB of log; a larger one is treated as malformed */
 #define CHUNK       (64u << 10)
 #define HEADER      sizeof(struct nvmf_discovery_log)
 
-/* The head of struct nvmf_discovery_log; that one ends in records and cannot be a member. */
+/* The header of struct nvmf_discovery_log, without the records that follow it. */
 struct log_header {
 	__le64 genctr;
 	__le64 numrec;
@@ -24,9 +24,9 @@ struct log_header {
 _Static_assert(sizeof(struct log_header) == HEADER, "discovery log header");
 
 enum step {
-	STEP_HEADER,  /* until the header is there */
-	STEP_RECORDS, /* until the last piece of the records is there */
-	STEP_CHECK,   /* until the second header is there */
+	STEP_HEADER,  /* until the header is received */
+	STEP_RECORDS, /* until the last piece of the records is received */
+	STEP_CHECK,   /* until the second header is received */
 };
 
 struct rdi_discover {
@@ -37,7 +37,7 @@ struct rdi_discover {
 	uint64_t genctr;
 	size_t count;
 	struct nvmf_disc_log_entry *entries;
-	size_t done; /* bytes of entries that are there */
+	size_t done; /* bytes of records received */
 	struct rdinit_discovery **out;
 	rdinit_complete_fn fn;
 	void *user;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reason of the last failure, for each thread. The library's only state outside handles. */
+/* The error text of the latest failure of each thread: the library's only state outside handles. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ int rdi_fail(const char *func, int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	/* Formatted apart: an argument may be the old text itself. */
+	/* A buffer of its own: an argument may be the old text itself. */
 	if (snprintf(last_text, sizeof(last_text), "%s: %s", func, what) >= (int)sizeof(last_text))
 		memcpy(last_text + sizeof(last_text) - 4, "...", 4);
 	last_status = 0;
@@ -46,7 +46,7 @@ void rdi_put_sized(void *to, size_t size, const void *from, size_t ours)
 {
 	memset(to, 0, size);
 	memcpy(to, from, size < ours ? size : ours);
-	memcpy(to, &size, sizeof(size)); /* the first member of each */
+	memcpy(to, &size, sizeof(size)); /* size is the first member of each structure */
 }
 
 void rdi_zero_sized(void *to, size_t size)

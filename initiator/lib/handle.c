@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What controller and queue pair have in common: loop, fabric, log, and turns. */
+/* The common part of controller and queue pair handles: loop, fabric, log, and turns. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int open_log(struct rdi_handle *h, const struct rdi_log_cfg *cfg, const c
 	int rc;
 
 	if (!cfg->spec)
-		return 0; /* a NULL log drops everything */
+		return 0; /* with a NULL log all messages are dropped */
 	rc = rd_log_create("librdinit", cfg->fd, RD_LOG_WARN, cfg->fn ? log_sink : NULL,
 			   (void *)(uintptr_t)cfg, &h->log);
 	if (rc)
@@ -104,8 +104,8 @@ void rdi_handle_close(struct rdi_handle *h)
 }
 
 /*
- * Wait no longer than @ns in all. The policy is that of loops, which do not look by themselves when
- * an application may sleep on them; the processor goes to others between two looks as well.
+ * Waits at most @ns. Follows the busy-wait policy of the loop, which does not busy-wait itself when
+ * an application may sleep on its descriptor. Yields the processor between two polls.
  */
 static int wait_turn(struct rdi_handle *h, uint64_t ns)
 {

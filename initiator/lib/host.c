@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who we are: host NQN and host identifier. */
+/* The identity of this host: host NQN and host identifier. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ const struct rdi_host_files rdi_host_files = {
 	.machine_id = "/etc/machine-id",
 };
 
-/* The first line of @path without blanks around it. Returns whether there is one that fits. */
+/* Reads the first line of @path without blanks around it. Returns whether there is one that
+ * fits. */
 static bool first_line(const char *path, char *buf, size_t len)
 {
 	FILE *f = fopen(path, "re");
@@ -31,7 +32,7 @@ static bool first_line(const char *path, char *buf, size_t len)
 		return false;
 	n = strcspn(buf, "\r\n");
 	if (buf[n] == '\0' && n + 1 == len)
-		return false; /* cut off */
+		return false; /* the line was truncated */
 	while (n > 0 && (buf[n - 1] == ' ' || buf[n - 1] == '\t'))
 		n--;
 	buf[n] = '\0';
@@ -39,8 +40,8 @@ static bool first_line(const char *path, char *buf, size_t len)
 }
 
 /*
- * A stable identifier for this machine. The machine id itself is confidential (machine-id(5)); a
- * name-based UUID with a namespace of ours does not reveal it.
+ * Makes an identifier that is stable for this machine. The machine id itself is confidential
+ * (machine-id(5)); a name-based UUID in our own namespace does not reveal it.
  */
 static bool machine_uuid(const char *path, uuid_t out)
 {

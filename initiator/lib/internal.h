@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inside of librdinit. Prototypes stand under the name of the file that has the bodies. */
+/* Internal interface of librdinit. Prototypes stand under the name of the file that defines
+ * them. */
 #ifndef RDI_INTERNAL_H
 #define RDI_INTERNAL_H
 
@@ -23,42 +24,43 @@
 
 /* ---- error.c ---- */
 
-/* Remember @fmt as the reason of @err for this thread, prefixed with @func. Returns @err. */
+/* Stores @fmt, prefixed with @func, as the text of error @err for this thread. Returns @err. */
 int rdi_fail(const char *func, int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 3, 4)));
-/* As rdi_fail() for the outcome of an operation: keeps its NVMe status as well. */
+/* As rdi_fail(), for the completion of a command: also stores its NVMe status. */
 int rdi_fail_completion(const char *func, const struct rdinit_completion *c);
-/* -EINVAL: the handle is NULL. */
+/* Stores that the handle is NULL. Returns -EINVAL. */
 int rdi_no_handle(const char *func) __attribute__((cold));
 
 /*
- * A structure of the caller's whose size is @size, of which @first bytes were there from the
- * beginning and @ours are known. Returns 0 or -EINVAL, with a text that has its @name.
+ * Checks @size of a caller's structure: versions differ in the members at the end. @first: bytes of
+ * the first version; @ours: bytes of this version; @name: for the text. Returns 0 or -EINVAL.
  */
 int rdi_check_size(const char *func, const char *name, size_t size, size_t first, size_t ours);
 #define RDI_CHECK_SIZE(func, p, type, first)                                                \
 	((p) ? rdi_check_size(func, "struct " #type, (p)->size, first, sizeof(struct type)) \
 	     : rdi_fail(func, -EINVAL, "struct " #type ": it is NULL"))
-/* Whether a structure that passed has this member. */
+/* Whether the caller's structure, whose size was checked, has this member. */
 #define RDI_HAS(p, member) ((p)->size >= offsetof(__typeof__(*(p)), member) + sizeof((p)->member))
-/* @size bytes of @from, which has @ours, and zeroes behind them; its size is the caller's. */
+/* Copies @from, of @ours bytes, to the caller's structure of @size bytes; sets bytes beyond
+ * @ours to 0 and keeps the caller's value of the member size. */
 void rdi_put_sized(void *to, size_t size, const void *from, size_t ours);
-/* The same, with zeroes only. */
+/* As rdi_put_sized(), with zeroes only. */
 void rdi_zero_sized(void *to, size_t size);
 
-/* What was there in 0.1. */
+/* Bytes of the structures in version 0.1. */
 #define RDI_URI_FIRST  offsetof(struct rdinit_uri, no_remote_invalidate)
 #define RDI_OPTS_FIRST offsetof(struct rdinit_ctrl_opts, no_remote_invalidate)
 
 /* ---- host.c ---- */
 
-/* Our identity on the fabric. */
+/* The identity of this host on the fabric. */
 struct rdi_host {
 	char nqn[RDINIT_NQN_SIZE];
 	uint8_t id[16];
 };
 
-/* Where the defaults come from; a test points them elsewhere. */
+/* Files with the defaults; tests set other paths. */
 struct rdi_host_files {
 	const char *hostnqn;
 	const char *hostid;
@@ -66,7 +68,7 @@ struct rdi_host_files {
 };
 extern const struct rdi_host_files rdi_host_files;
 
-/* NULL @nqn or @id: the default. Returns 0 or -EINVAL with *@why set to static text. */
+/* @nqn or @id NULL: the default. Returns 0 or -EINVAL with *@why set to static text. */
 int rdi_host_init(struct rdi_host *host, const char *nqn, const char *id,
 		  const struct rdi_host_files *files, const char **why);
 
@@ -79,7 +81,8 @@ struct rdi_addrs {
 	struct sockaddr_storage ss[RDI_ADDRS_MAX];
 };
 
-/* Numeric first, then getaddrinfo(3). Returns 0, -EINVAL (port) or -EADDRNOTAVAIL; @why as text. */
+/* Tries a numeric address first, then getaddrinfo(3). Returns 0, -EINVAL (port) or
+ * -EADDRNOTAVAIL, with the reason in @why. */
 int rdi_resolve(const char *host, const char *port, struct rdi_addrs *out, char *why,
 		size_t why_len);
 
@@ -100,7 +103,7 @@ enum rdi_queue_state {
 	RDI_Q_CLOSED,      /* final: no connection, no request in flight */
 };
 
-/* What a work request's wr_id points at. */
+/* The object that the wr_id of a work request points at. */
 struct rdi_wr {
 	uint32_t magic;
 	void (*done)(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc);
@@ -113,10 +116,10 @@ enum rdi_dir {
 	RDI_IN,   /* controller to host */
 };
 
-/* How a request's data is open to the device and the peer. */
+/* How the data of a request is made accessible to the device and the peer. */
 enum rdi_map_kind {
 	RDI_MAP_NONE,
-	RDI_MAP_OWN,    /* registered for this request, deregistered at its end */
+	RDI_MAP_OWN,    /* registered for this request, deregistered when it completes */
 	RDI_MAP_REGION, /* within a rdinit_mem_register() region */
 	RDI_MAP_BOUNCE, /* copied through the bounce slab */
 };
@@ -124,20 +127,21 @@ enum rdi_map_kind {
 struct rdi_region;
 
 struct rdi_map {
-	struct rd_fab_mr *mr; /* that holds the data */
+	struct rd_fab_mr *mr; /* the memory region that holds the data */
 	struct rdi_region *region;
-	void *addr; /* what the device sees; the caller's buffer or bounce memory */
+	void *addr; /* address for the device: the caller's buffer or bounce memory */
 };
 
-/* How a command is not a plain one. */
+/* Properties of a command; bits. */
 enum rdi_how {
-	RDI_FABRICS = 1,  /* allowed before RDI_Q_LIVE */
-	RDI_INTERNAL = 2, /* the library's own: may use the reserved entries, not counted */
-	RDI_KEYED = 4,    /* data never goes in the capsule */
-	RDI_AS_IS = 8,    /* flags and SGL are the caller's; no data */
+	RDI_FABRICS = 1, /* allowed before RDI_Q_LIVE */
+	/* sent by the library: may use the reserved entries, is not counted for the caller */
+	RDI_INTERNAL = 2,
+	RDI_KEYED = 4, /* data never goes in the capsule */
+	RDI_AS_IS = 8, /* flags and SGL are set by the caller; no data */
 };
 
-/* What rdi_queue_submit() needs to know of a command. */
+/* A command for rdi_queue_submit(). */
 struct rdi_cmd {
 	struct nvme_sqe sqe; /* PSDT, cid and SGL are filled in by the queue */
 	void *data;
@@ -149,73 +153,75 @@ struct rdi_cmd {
 	void *user;
 };
 
-/* What a request waits for. It is busy, that is between submit and callback, while one is due. */
-#define RDI_DUE_SEND   1 /* the device may still read the capsule */
-#define RDI_DUE_ANSWER 2 /* cqe is not valid yet */
-#define RDI_DUE_PROOF  4 /* it was refused until the queue has authenticated again */
+/* Events that a request waits for. The request is busy, which is from submit to callback, while
+ * any of them is outstanding. */
+#define RDI_DUE_SEND   1 /* completion of the SEND: the device may still read the capsule */
+#define RDI_DUE_ANSWER 2 /* the response: cqe is not valid yet */
+#define RDI_DUE_PROOF  4 /* the target refused it until the queue has authenticated again */
 
 /*
- * An application with many queues has more of these than a cache holds: two lines each, and both
- * are fetched before the first is looked at (rdi_req_expect()).
+ * Two cache lines: with many queues the requests do not fit into a cache, and rdi_req_expect()
+ * prefetches both lines.
  */
 struct rdi_req {
-	struct rdi_wr send; /* first: the SEND's wr_id */
+	struct rdi_wr send; /* first member: the wr_id of the SEND points here */
 	union {
-		TAILQ_ENTRY(rdi_req) link;      /* q->busy */
-		SLIST_ENTRY(rdi_req) free_link; /* q->free */
+		TAILQ_ENTRY(rdi_req) link;      /* in q->busy */
+		SLIST_ENTRY(rdi_req) free_link; /* in q->free */
 	};
 	STAILQ_ENTRY(rdi_req) sent_link;
 	rdinit_complete_fn fn;
 	void *user;
-	uint16_t cid;     /* of this command, or of the last one: see request.c */
+	uint16_t cid;     /* of this command or, while free, of the last one: see request.c */
 	uint8_t due;      /* RDI_DUE_*; 0: it is free */
 	uint8_t dir;      /* enum rdi_dir */
-	uint8_t map_kind; /* enum rdi_map_kind; RDI_MAP_NONE while it is free */
+	uint8_t map_kind; /* enum rdi_map_kind; RDI_MAP_NONE without mapped data */
 	bool inv_asked;   /* SGL type 4Fh: the response may invalidate the key */
 	bool internal;    /* part of q->internal_inflight */
 
 	struct rdi_map map;
 	struct nvme_sqe *sqe; /* in the queue's registered capsule memory */
 	void *data;
-	uint64_t deadline; /* ns; UINT64_MAX: none; 0: the watchdog is to set it */
+	uint64_t deadline; /* ns; UINT64_MAX: none; 0: the watchdog sets it at its next check */
 	uint32_t len;
-	__le16 status; /* of the response, */
-	__le64 result; /* of which nothing else is needed later */
+	__le16 status; /* from the response, */
+	__le64 result; /* whose other fields are not kept */
 } __attribute__((aligned(RDI_CACHE_LINE)));
 _Static_assert(sizeof(struct rdi_req) == 2 * RDI_CACHE_LINE, "see above");
 
-/* A SEND, of which all but what changes with each command is prepared. */
+/* A SEND work request, prepared except for the fields that differ between commands. */
 struct rdi_send {
 	struct ibv_send_wr wr;
-	struct ibv_sge sge[2]; /* the command; data in the capsule */
+	struct ibv_sge sge[2]; /* the command; in-capsule data */
 };
 
 struct rdi_recv {
 	struct rdi_wr wr;
-	struct nvme_cqe cqe; /* all that is received into */
+	struct nvme_cqe cqe; /* a RECV has room for exactly a completion */
 };
 
 struct rdi_region {
 	void *addr;
 	size_t len;
-	struct rd_fab_mr *mr; /* NULL where registration is cheap: only a note */
+	/* NULL where registration is cheap: the region is then only recorded */
+	struct rd_fab_mr *mr;
 	unsigned int users;
 };
 
 TAILQ_HEAD(rdi_req_list, rdi_req);
 SLIST_HEAD(rdi_req_stack, rdi_req);
 
-/* What a queue is made of; strings must outlive it. */
+/* Parameters of a queue; the strings must outlive it. */
 struct rdi_queue_cfg {
 	const char *label; /* "admin" or "io 1", for texts and logs */
 	uint16_t qid;
-	uint16_t depth;      /* entries asked for */
-	uint16_t reserved;   /* commands in flight that only internal ones may use */
-	uint32_t in_capsule; /* payload bytes a capsule may carry; 0: none */
+	uint16_t depth;      /* number of entries requested */
+	uint16_t reserved;   /* entries that only internal commands may use */
+	uint32_t in_capsule; /* payload bytes a capsule may carry; 0: in-capsule data is not used */
 	uint64_t connect_timeout_ns;
 	uint64_t cmd_timeout_ns;
 	size_t bounce_bytes;
-	size_t max_data; /* largest payload of a command; the bounce slab serves it */
+	size_t max_data; /* largest payload of a command; determines the size of the bounce slab */
 	bool no_remote_invalidate;
 	struct rdi_addrs addrs;
 	const struct sockaddr *src; /* NULL: any */
@@ -232,30 +238,31 @@ struct rdi_queue {
 	struct rd_fab_conn *conn;
 	struct rd_fab_cq *cq;
 	struct rd_fab_dev *dev;  /* once resolved */
-	uint16_t depth;          /* entries agreed on; valid from ESTABLISHED on */
-	unsigned int limit;      /* commands that may be in flight, all in all */
-	unsigned int user_limit; /* ... before one of the caller's is sent */
+	uint16_t depth;          /* number of entries granted; valid from ESTABLISHED on */
+	unsigned int limit;      /* limit of commands in flight */
+	unsigned int user_limit; /* limit of commands in flight before a caller's command is sent */
 
 	struct rdi_req *reqs; /* cfg.depth of them */
 	struct nvme_sqe *sqes;
 	struct rd_fab_mr *sqe_mr;
-	struct rdi_send send[2]; /* a command, and the second one of a pair */
-	unsigned int bare_flags; /* of a SEND without data; IBV_SEND_INLINE where it pays */
-	uint8_t keyed_type;      /* SGL descriptor type of data that is not in the capsule */
+	struct rdi_send send[2]; /* a command, and the second one of a fused pair */
+	unsigned int bare_flags; /* send flags without data; IBV_SEND_INLINE where that is faster */
+	uint8_t keyed_type;      /* SGL descriptor type for data outside the capsule */
 	struct rdi_req_stack free;
-	struct rdi_req_list busy;       /* in order of submission */
-	STAILQ_HEAD(, rdi_req) sent;    /* whose SEND has not completed; in that order */
+	struct rdi_req_list busy; /* in order of submission */
+	/* requests whose SEND has not completed, in the order of posting */
+	STAILQ_HEAD(, rdi_req) sent;
 	unsigned int inflight;          /* busy requests */
-	unsigned int internal_inflight; /* of which the caller knows nothing */
+	unsigned int internal_inflight; /* internal ones among them */
 
 	struct rdi_recv *recvs; /* cfg.depth of them */
 	struct rd_fab_mr *recv_mr;
-	struct ibv_recv_wr recv_wr; /* prepared, but for what it receives into */
+	struct ibv_recv_wr recv_wr; /* prepared except for the scatter entry */
 	struct ibv_sge recv_sge;
 
-	unsigned int posted; /* work requests whose completion is due */
+	unsigned int posted; /* posted work requests without a completion */
 
-	void *bounce; /* only where registration is expensive */
+	void *bounce; /* NULL where registration is cheap */
 	struct rd_fab_mr *bounce_mr;
 	struct rd_buddy *buddy;
 	struct rdi_region **regions; /* sorted by address */
@@ -265,51 +272,55 @@ struct rdi_queue {
 	uint64_t watchdog_last;
 	struct rd_timer drain_timer;
 	struct rd_defer teardown;
-	struct rd_defer again; /* more completions than one turn should handle */
-	bool conn_over;        /* DISCONNECTED or an event that ends the attempt has been seen */
+	/* continues when more completions are available than one turn may handle */
+	struct rd_defer again;
+	/* the connection is disconnected, or the attempt to connect has failed */
+	bool conn_over;
 
-	int err; /* why it failed; 0 while it has not */
+	int err; /* the reason why the queue failed; 0: it has not */
 	char text[RDI_TEXT];
-	unsigned int callbacks; /* run in this turn, for the return value of process */
-	struct rdi_auth *auth;  /* the transaction in progress, or NULL */
-	uint64_t proved_at;     /* ns, when the last one succeeded; 0: none has */
+	/* number of callbacks in this turn, the return value of the process functions */
+	unsigned int callbacks;
+	struct rdi_auth *auth; /* transaction in progress, or NULL */
+	uint64_t proved_at;    /* ns; time of the last successful authentication; 0: none */
 
-	/* The owner's hooks. established: 0 goes on, -errno fails the queue. closed: all requests
-	 * have been completed; last call. */
+	/* Hooks of the owner. established: the return value 0 continues, -errno fails the queue.
+	 * closed: the last call, after all requests have completed. */
 	void (*established)(struct rdi_queue *q);
 	void (*closed)(struct rdi_queue *q);
-	/* May be NULL. The controller wants the live queue to authenticate again. Returns whether a
-	 * transaction is in progress. */
+	/* May be NULL. The controller asks the live queue to authenticate again. Returns whether
+	 * a transaction is in progress. */
 	bool (*renew)(struct rdi_queue *q);
-	/* May be NULL. @req is over its time limit: true: it has another one, which the hook has
-	 * set in req->deadline; false: the queue fails. */
+	/* May be NULL. @req has exceeded its time limit. Returns true if the hook has set a new
+	 * limit in req->deadline; false: the queue fails. */
 	bool (*overdue)(struct rdi_queue *q, struct rdi_req *req);
-	void *owner; /* of whoever set the hooks */
+	void *owner; /* set by the owner, with the hooks */
 };
 
 const char *rdi_queue_state_name(enum rdi_queue_state state);
 void rdi_queue_init(struct rdi_queue *q, struct rd_loop *loop, struct rd_fab *fab,
 		    const struct rdi_queue_cfg *cfg);
-/* Allocates; connects. Returns 0, -ENOMEM or -errno. Then established() or closed() is called. */
+/* Allocates the queue's memory and connects. Returns 0, -ENOMEM or -errno; after 0 either
+ * established() or closed() is called. */
 int rdi_queue_connect(struct rdi_queue *q);
 void rdi_queue_live(struct rdi_queue *q);
 /*
- * End the queue for the reason @err. The connection is closed; when nothing of ours can be touched
- * by the peer any more, all requests complete with @err, then closed() is called. The first reason
- * wins.
+ * Ends the queue with error @err. Closes the connection; when the peer can access none of our
+ * memory any more, all requests complete with @err, then closed() is called. Later calls change
+ * neither error nor text.
  */
 void rdi_queue_fail(struct rdi_queue *q, int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 3, 4)));
-/* Drop everything at once; requests complete with -ECANCELED. Then only rdi_queue_init() may
+/* Destroys the queue at once; requests complete with -ECANCELED. Only rdi_queue_init() may
  * follow. */
 void rdi_queue_fini(struct rdi_queue *q);
 /*
- * Send a command. Returns 0 (the callback will run), -ENOTCONN, -EAGAIN (limit reached, or no
- * bounce memory), -EINVAL, -ENOMEM; rdi_queue_why() then tells more.
+ * Sends a command. Returns 0 (the callback will be called), -ENOTCONN, -EAGAIN (limit reached, or
+ * no bounce memory), -EINVAL or -ENOMEM; rdi_queue_why() returns the text.
  */
 int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd);
 
-/* May @n commands of the kind @how be sent now? Returns 0, -ENOTCONN or -EAGAIN. */
+/* Whether @n commands with properties @how can be sent now: 0, -ENOTCONN or -EAGAIN. */
 static inline int rdi_queue_check(const struct rdi_queue *q, unsigned int how, unsigned int n)
 {
 	if (q->state != RDI_Q_LIVE && !(q->state == RDI_Q_ESTABLISHED && how & RDI_FABRICS))
@@ -319,40 +330,40 @@ static inline int rdi_queue_check(const struct rdi_queue *q, unsigned int how, u
 	return 0;
 }
 
-/* The request that the next command takes. Only after rdi_queue_check(): then there is one, since
- * there are more requests than the limit allows. */
+/* The request for the next command. Valid only after rdi_queue_check() returned 0: there are
+ * more requests than the limit allows, so one is free. */
 static inline struct rdi_req *rdi_queue_next(const struct rdi_queue *q)
 {
 	return SLIST_FIRST(&q->free);
 }
 
 /*
- * As rdi_queue_submit(), for a plain command of an I/O queue that was made where it is sent from:
- * the caller has filled in sqe, data, len, dir, fn and user of rdi_queue_next().
+ * As rdi_queue_submit(), for a plain command of an I/O queue that was built in place: the caller
+ * has filled in sqe, data, len, dir, fn and user of rdi_queue_next().
  */
 int rdi_queue_send(struct rdi_queue *q, struct rdi_req *req);
 /*
- * Send two commands in a row, or none. Returns as rdi_queue_submit(). A failure of the connection
- * between the two completes both with its error.
+ * Sends two consecutive commands, or neither. Returns as rdi_queue_submit(). If the connection
+ * fails between their completions, both complete with its error.
  */
 int rdi_queue_submit_pair(struct rdi_queue *q, const struct rdi_cmd *first,
 			  const struct rdi_cmd *second);
-/* The command id of what was submitted last. */
+/* The identifier of the command that was submitted last. */
 uint16_t rdi_queue_last_cid(const struct rdi_queue *q);
-/* Take completions out of the CQ now; for the watchdog and tests. */
+/* Handles the completions that the CQ has now; for the watchdog and tests. */
 void rdi_queue_poll(struct rdi_queue *q);
-/* Why rdi_queue_submit() returned @err. */
+/* The text for the error @err of rdi_queue_submit(). */
 const char *rdi_queue_why(const struct rdi_queue *q, int err);
 
 /* ---- request.c: requests of a queue, from submit to callback ---- */
 
-/* Of a command with the field NLB: blocks at most. */
+/* Largest number of blocks that the field NLB can express. */
 #define RDI_NLB_MAX   65536u
 #define RDI_CDW12_FUA ((uint32_t)NVME_IO_FUA << 16)
 
 /*
- * Make the Read or Write @opcode in @req, which rdi_queue_next() returned; fn and user are the
- * caller's to set. @flags: RDINIT_IO_FUA or 0.
+ * Builds a Read or Write with @opcode in @req, which rdi_queue_next() returned; the caller sets fn
+ * and user. @flags: RDINIT_IO_FUA or 0.
  */
 static inline void rdi_req_make_rw(struct rdi_req *req, uint8_t opcode, uint32_t nsid, uint64_t lba,
 				   uint32_t nblocks, uint32_t block_size, void *buf,
@@ -373,18 +384,19 @@ static inline void rdi_req_make_rw(struct rdi_req *req, uint8_t opcode, uint32_t
 
 int rdi_req_alloc(struct rdi_queue *q);
 void rdi_req_release(struct rdi_queue *q);
-/* The capsules are registered: prepare what is the same for all requests on this device. */
+/* Prepares what all requests have in common, after the capsule memory was registered. */
 void rdi_req_prepare(struct rdi_queue *q);
-/* @wr has completed, and all that is to be done is to count: if it is a SEND, those before it,
- * which are not reported, leave q->posted with it. */
+/* Counts the completion of @wr: a completed SEND also stands for all SENDs before it, whose
+ * completions are not reported, so q->posted decreases for them too. */
 void rdi_send_over(struct rdi_queue *q, const struct rdi_wr *wr);
 int rdi_recv_post(struct rdi_queue *q, struct rdi_recv *recv);
-/* @wc is soon to be handled: have its request fetched into the cache. */
+/* Prefetches the request that @wc, a completion to be handled soon, belongs to. */
 void rdi_req_expect(const struct rdi_queue *q, const struct ibv_wc *wc);
-/* Complete every request that is in flight with @err. */
+/* Completes every request in flight with error @err. */
 void rdi_req_abort_all(struct rdi_queue *q, int err, const char *text);
 void rdi_req_watchdog(struct rd_timer *timer);
-/* The transaction is over: send what waits for it once more, or (not @proved) fail it. */
+/* The authentication has ended: sends the commands that wait for it again or, if not @proved,
+ * fails them. */
 void rdi_req_after_proof(struct rdi_queue *q, bool proved);
 
 /* ---- map.c: data buffers ---- */
@@ -394,14 +406,14 @@ void rdi_bounce_destroy(struct rdi_queue *q);
 int rdi_region_add(struct rdi_queue *q, void *addr, size_t len);
 int rdi_region_del(struct rdi_queue *q, void *addr);
 void rdi_region_clear(struct rdi_queue *q);
-/* As the two below, where registration is expensive. */
+/* rdi_map() and rdi_unmap() where registration is expensive. */
 int rdi_map_shared(struct rdi_queue *q, struct rdi_req *req);
 void rdi_unmap_shared(struct rdi_queue *q, struct rdi_req *req, bool done);
 
 /*
- * Make the data of @req usable for its command; where each command has a key of its own, with
- * @access. Copies into bounce memory when that is how it goes. Returns 0, -EAGAIN (no bounce memory
- * now), -EMSGSIZE (larger than all of it), -ENOMEM.
+ * Makes the data of @req accessible to its command, with @access where each command has a key of
+ * its own. Copies into bounce memory where bounce memory is used. Returns 0, -EAGAIN (no bounce
+ * memory now), -EMSGSIZE (larger than all bounce memory) or -ENOMEM.
  */
 static inline int rdi_map(struct rdi_queue *q, struct rdi_req *req, int access)
 {
@@ -418,8 +430,8 @@ static inline int rdi_map(struct rdi_queue *q, struct rdi_req *req, int access)
 }
 
 /*
- * The peer can no longer reach the data; when the command is @done, what it brought is copied out
- * of bounce memory. Idempotent.
+ * Ends the peer's access to the data; if the command is @done, copies received data out of bounce
+ * memory. Idempotent.
  */
 static inline void rdi_unmap(struct rdi_queue *q, struct rdi_req *req, bool done)
 {
@@ -432,11 +444,11 @@ static inline void rdi_unmap(struct rdi_queue *q, struct rdi_req *req, bool done
 
 /* ---- handle.c: what controller and queue pair have in common ---- */
 
-/* How to open the fabric; tests put a scripted one here. */
+/* Constructors of fabrics; tests replace them. */
 struct rdi_env {
 	int (*fab_open)(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
 			struct rd_fab **out);
-	/* NULL: there are no RDMA devices */
+	/* NULL: RDMA devices are not supported */
 	int (*verbs_open)(struct rd_loop *loop, const struct rd_fab_verbs_opts *opts,
 			  struct rd_fab **out);
 	const struct rd_clock *clock;
@@ -445,18 +457,19 @@ struct rdi_env {
 };
 extern const struct rdi_env rdi_env_default;
 
-/* Loop, fabric and log of one handle. */
+/* Loop, fabric and log of a handle. */
 struct rdi_handle {
-	bool borrowed; /* loop and log are another handle's, which outlives this one */
+	bool borrowed; /* loop and log belong to another handle, which outlives this one */
 	struct rd_loop *loop;
 	struct rd_fab *fab;
 	struct rd_log *log; /* owned */
-	bool in_turn;       /* a turn of the loop is running: we are in a callback */
+	/* a turn of the loop is running: the current call comes from a callback */
+	bool in_turn;
 	bool free_later;
-	struct rd_spin spin; /* of turns that wait; its ns 0: they sleep at once */
+	struct rd_spin spin; /* busy-waiting of turns that wait; its ns 0: none */
 };
 
-/* Log settings that a controller hands on to its queue pairs. */
+/* Log settings that a controller passes to its queue pairs. */
 struct rdi_log_cfg {
 	char *spec;
 	int fd;
@@ -465,55 +478,58 @@ struct rdi_log_cfg {
 };
 
 struct rdi_fab_cfg {
-	bool verbs; /* by an RDMA device; else iwarp */
+	bool verbs; /* an RDMA device; else iwarp */
 	struct rd_fab_iwarp_opts iwarp;
 	char *congestion; /* owned; iwarp.congestion points here */
 };
 
-/* Loop and log, or with @home those of that handle. */
+/* Opens loop and log, or with @home uses those of that handle. */
 int rdi_handle_open_loop(struct rdi_handle *h, const struct rdi_env *env,
 			 const struct rdi_log_cfg *log, const struct rdi_handle *home,
 			 const char **why);
-/* The same, and a fabric. */
+/* As rdi_handle_open_loop(), and opens a fabric. */
 int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struct rdi_log_cfg *log,
 		    const struct rdi_fab_cfg *fab, const struct rdi_handle *home, const char **why);
 void rdi_handle_close(struct rdi_handle *h);
 /*
- * One turn; one that waits (@timeout_ms is not 0) may begin with several that do not. Returns 0,
- * -EDEADLK from a callback, or -errno of the loop.
+ * Does one turn; one that waits (@timeout_ms is not 0) may busy-wait first. Returns 0, -EDEADLK
+ * from a callback, or -errno of the loop.
  */
 int rdi_handle_turn(struct rdi_handle *h, int timeout_ms);
 
 /* ---- sync.c: synchronous calls ---- */
 
-/* The handle of a controller or queue pair that may be NULL. */
+/* The handle in a controller or queue pair; NULL for NULL. */
 #define RDI_HANDLE(p) ((p) ? &(p)->h : NULL)
 
 int rdi_cannot_wait(const struct rdi_handle *h, const char *func) __attribute__((cold));
-/* May a call wait on @h? Returns 0, -EINVAL (it is NULL) or -EDEADLK, with the thread's text. */
+/* Whether a call may wait on @h. Returns 0, -EINVAL (NULL) or -EDEADLK, with the thread's error
+ * text. */
 static inline int rdi_may_wait(const struct rdi_handle *h, const char *func)
 {
 	return __builtin_expect(h && !h->in_turn, 1) ? 0 : rdi_cannot_wait(h, func);
 }
 
-/* A synchronous call: its completion, kept. */
+/* The completion of a synchronous call. */
 struct rdi_sync {
 	bool done;
 	struct rdinit_completion c;
 	char text[RDI_TEXT];
 };
 void rdi_sync_done(void *user, const struct rdinit_completion *c);
-/* Run turns until @sync is done. Returns its error with the thread's text and status set. */
+/* Runs turns until @sync is done. Returns its error, with the thread's error text and status
+ * set. */
 int rdi_sync_wait(struct rdi_handle *h, struct rdi_sync *sync, const char *func);
 
 typedef int (*rdi_try_fn)(void *arg);
 /*
- * @again has returned -EAGAIN for a synchronous call: call it each time that one of the caller's
- * commands ends, before that one's callback, until it returns something else. -EAGAIN remains when
- * nothing that is in flight is sure to end.
+ * @again has returned -EAGAIN for a synchronous call. Calls it after each completion of the
+ * caller's commands, before the callback of that command, until it returns something else. Returns
+ * -EAGAIN if no command in flight is certain to complete.
  */
 int rdi_sync_retry(struct rdi_handle *h, struct rdi_queue *q, rdi_try_fn again, void *arg);
-/* rdi_queue_submit(), which waits for room when it is a synchronous call's (by its callback). */
+/* rdi_queue_submit(); for a synchronous call, which its callback tells, waits until there is
+ * room. */
 int rdi_submit(struct rdi_handle *h, struct rdi_queue *q, const struct rdi_cmd *cmd);
 
 /* ---- fabrics.c: commands both queue kinds send ---- */
@@ -528,14 +544,15 @@ struct rdi_connect_arg {
 	const char *subnqn;
 };
 
-/* @data must live until the callback. */
+/* @data must stay valid until the callback. */
 int rdi_fabrics_connect(struct rdi_queue *q, const struct rdi_connect_arg *arg,
 			struct nvmf_connect_data *data, rdinit_complete_fn fn, void *user);
 int rdi_property_get(struct rdi_queue *q, uint32_t offset, bool wide, rdinit_complete_fn fn,
 		     void *user);
 int rdi_property_set(struct rdi_queue *q, uint32_t offset, uint32_t value, rdinit_complete_fn fn,
 		     void *user);
-/* "this host is not allowed..." for a failed Connect of @host. Returns @buf. */
+/* Writes a text such as "this host is not allowed..." for a failed Connect of @host. Returns
+ * @buf. */
 const char *rdi_connect_error_text(const struct rdinit_completion *c, const struct rdi_host *host,
 				   char *buf, size_t len);
 
@@ -546,8 +563,8 @@ const char *rdi_connect_error_text(const struct rdinit_completion *c, const stru
 enum rdi_ctrl_state {
 	RDI_CTRL_NEW,       /* rdinit_ctrl_connect() moves it out */
 	RDI_CTRL_TRANSPORT, /* until the queue is established */
-	RDI_CTRL_CONNECT,   /* each of the following until its command is answered */
-	RDI_CTRL_AUTH,      /* until the transaction of the queue ends; often left out */
+	RDI_CTRL_CONNECT,   /* this and the following: until the state's command completes */
+	RDI_CTRL_AUTH,      /* until the queue's transaction ends; skipped without authentication */
 	RDI_CTRL_GET_CAP,
 	RDI_CTRL_GET_VS,
 	RDI_CTRL_GET_CC,
@@ -603,40 +620,40 @@ struct rdinit_ctrl {
 
 	struct nvmf_connect_data connect_data;
 	struct nvme_id_ctrl id;
-	uint64_t wait_until; /* of the WAIT_ states */
-	uint64_t poll_delay; /* ns until the next look at CSTS; grows */
+	uint64_t wait_until; /* in the WAIT_ states: ns, the time limit */
+	uint64_t poll_delay; /* ns until CSTS is read again; grows */
 	struct rd_timer poll_timer;
 	struct rd_timer keep_alive;
 	bool keep_alive_out;
 	bool aer_out;
 
-	uint16_t fail_status;          /* the NVMe status that ended connecting, or 0 */
-	rdinit_complete_fn connect_fn; /* NULL once called */
+	uint16_t fail_status;          /* the NVMe status with which connecting failed, or 0 */
+	rdinit_complete_fn connect_fn; /* NULL after it was called */
 	void *connect_user;
-	rdinit_complete_fn disconnect_fn; /* NULL once called */
+	rdinit_complete_fn disconnect_fn; /* NULL after it was called */
 	void *disconnect_user;
 	int shutdown_err;
 	/*
-	 * May be NULL. Have the I/O queues of the association carried commands and answers since
-	 * the last call? Then a controller with TBKAS needs no Keep Alive.
+	 * May be NULL. Whether I/O queues of the association carried commands and responses since
+	 * the last call. If so, a controller with TBKAS needs no Keep Alive.
 	 */
 	bool (*traffic)(struct rdinit_ctrl *ctrl);
-	/* May be NULL. The admin queue of a controller that was ready is at its end. */
+	/* May be NULL. The admin queue of a controller that was ready has closed. */
 	void (*closed)(struct rdinit_ctrl *ctrl);
 };
 
 const char *rdi_ctrl_state_name(enum rdi_ctrl_state state);
 void rdi_ctrl_set_state(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state);
-/* The public create, with the environment of a test. */
+/* rdinit_ctrl_create() with the environment of a test. */
 int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_env *env,
 			struct rdinit_ctrl **out);
 /*
- * The same on the loop of @home, whose turns process the controller; not to be freed from a
- * callback of the controller then.
+ * As rdi_ctrl_create_env(), on the loop of @home, whose turns process the controller. Must not be
+ * freed from a callback of the controller.
  */
 int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *opts, const struct rdi_env *env,
 		       const struct rdi_handle *home, struct rdinit_ctrl **out);
-/* The steps of RDI_CTRL_TRANSPORT to RDI_CTRL_READY and of the shutdown. */
+/* Steps from RDI_CTRL_TRANSPORT to RDI_CTRL_READY, and of the shutdown. */
 void rdi_ctrl_established(struct rdi_queue *q);
 void rdi_ctrl_poll_timer(struct rd_timer *timer);
 void rdi_ctrl_keep_alive(struct rd_timer *timer);
@@ -644,33 +661,32 @@ void rdi_ctrl_shutdown_start(struct rdinit_ctrl *ctrl);
 
 /* ---- admin.c ---- */
 
-/* The calls below with the name that error texts start with. */
-/* @lid: bits 8 to 14 are LSP. */
+/* @func: name at the start of error texts. @lid: bits 8 to 14 are LSP. */
 int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint16_t lid, uint32_t nsid,
 		uint64_t offset, void *data, uint32_t len, rdinit_complete_fn fn, void *user);
 
 /*
- * Size and block size of namespace @nsid from its Identify data. Returns 0, -ENODEV or -ENOTSUP;
- * then @why is the reason.
+ * Takes size and block size of namespace @nsid from its Identify data. Returns 0, -ENODEV or
+ * -ENOTSUP, with the reason in @why.
  */
 int rdi_ns_take(const struct nvme_id_ns *id, uint32_t nsid, struct rdinit_ns *ns, char *why,
 		size_t why_len);
 
 /* ---- discover.c ---- */
 
-/* One record without its padding. */
+/* Parses a record, without its padding. */
 void rdi_discover_parse(const struct nvmf_disc_log_entry *e, struct rdinit_discovery_record *rec);
 
 /* ---- qpair.c ---- */
 
-/* Bounce memory serves commands up to this size; larger ones need a registered buffer. */
+/* Largest command that may use bounce memory; larger ones need a registered buffer. */
 #define BOUNCE_MAX_DATA (1u << 20)
 
 struct rdinit_qpair {
 	struct rdi_handle h;
 	struct rdi_queue q;
 	struct rdi_host host;
-	struct rdi_auth_keys *auth; /* the controller's, or NULL */
+	struct rdi_auth_keys *auth; /* those of the controller, or NULL */
 	char subnqn[RDINIT_NQN_SIZE];
 	char label[16];
 	struct sockaddr_storage src;
@@ -679,12 +695,12 @@ struct rdinit_qpair {
 	struct nvmf_connect_data connect_data;
 	struct rdi_log_cfg log_cfg;
 	struct rdi_fab_cfg fab_cfg;
-	uint16_t fail_status;          /* the NVMe status that ended connecting, or 0 */
-	rdinit_complete_fn connect_fn; /* NULL once called */
+	uint16_t fail_status;          /* the NVMe status with which connecting failed, or 0 */
+	rdinit_complete_fn connect_fn; /* NULL after it was called */
 	void *connect_user;
 };
 
-/* The public create, for queue pairs on the loop of @home, as rdi_ctrl_create_on(). */
+/* rdinit_qpair_create() for queue pairs on the loop of @home, as rdi_ctrl_create_on(). */
 int rdi_qpair_create_on(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts *opts,
 			const struct rdi_handle *home, struct rdinit_qpair **out);
 

@@ -41,7 +41,7 @@ static bool rw_ok(const struct rdinit_qpair *qp, const char *func, const struct 
 	return true;
 }
 
-/* Makes the command where it is sent from: this is what most of an application's calls are. */
+/* Fast path of reads and writes: builds the command in place. */
 static int rw(struct rdinit_qpair *qp, const char *func, uint8_t opcode, const struct rdinit_ns *ns,
 	      uint64_t lba, uint32_t nblocks, void *buf, unsigned int flags, rdinit_complete_fn fn,
 	      void *user)
@@ -64,7 +64,7 @@ static int rw(struct rdinit_qpair *qp, const char *func, uint8_t opcode, const s
 	return rc ? refused_io(qp, func, rc) : 0;
 }
 
-/* A synchronous read or write, to be tried again. */
+/* A synchronous read or write that has to be submitted again. */
 struct rw {
 	struct rdinit_qpair *qp;
 	const char *func;
@@ -114,7 +114,8 @@ int rdinit_read(struct rdinit_qpair *qp, const struct rdinit_ns *ns, uint64_t lb
 	return rw_sync(&r);
 }
 
-/* The library only reads from the buffer of a write; the device's entries know no const. */
+/* Casts const away: the library only reads a buffer of a write, but the elements of a vector
+ * have no const. */
 static void *unconst(const void *p)
 {
 	return (void *)(uintptr_t)p;

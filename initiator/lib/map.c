@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data buffers and how the target reaches them. Where registration is cheap each command registers
- * the caller's buffer with just the right its direction needs, for as long as it runs. Elsewhere
- * the buffer is part of a region registered by the application, or the data goes through bounce
- * memory.
+ * Data buffers and how the target accesses them. Where registration is cheap, each command
+ * registers the caller's buffer until it completes, with only the access that its direction needs.
+ * Elsewhere the buffer is part of a region that the application registered, or the data is copied
+ * through bounce memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ int rdi_bounce_create(struct rdi_queue *q)
 		max *= 2;
 	len = (q->cfg.bounce_bytes + max - 1) / max * max;
 	if (len == 0)
-		return 0; /* the application promised to register everything */
+		return 0; /* the application has promised to register all buffers */
 	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;
@@ -146,7 +146,8 @@ int rdi_region_add(struct rdi_queue *q, void *addr, size_t len)
 	if (!regions)
 		return -ENOMEM;
 	q->regions = regions;
-	r = calloc(1, sizeof(*r)); /* apart from the array: requests point at it */
+	/* allocated apart from the array, because requests point at it */
+	r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
 	r->addr = addr;

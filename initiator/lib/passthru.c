@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Commands as the application made them, on either kind of queue. */
+/* Commands that the application builds itself, on admin and I/O queues. */
 #include <errno.h>
 
 #include "internal.h"
@@ -13,7 +13,7 @@ void rdinit_passthru_init_size(struct rdinit_passthru *cmd, size_t size)
 	rdi_zero_sized(cmd, size);
 }
 
-/* Returns 0 or -EINVAL: only what the library itself could not deal with is refused. */
+/* Refuses only what the library cannot send. Returns 0 or -EINVAL. */
 static int make_cmd(const char *func, const struct rdinit_passthru *pt, rdinit_complete_fn fn,
 		    void *user, struct rdi_cmd *cmd)
 {

@@ -9,7 +9,7 @@
 
 /* ---- selection ---- */
 
-/* 0: not to be used; the larger, the better. */
+/* Preference of a path; 0: not usable. */
 static unsigned int rank(const struct rdi_path_view *p)
 {
 	if (!p->live)
@@ -31,11 +31,12 @@ int rdi_path_choose(enum rdi_policy policy, const struct rdi_path_view *paths, u
 	if (best == 0)
 		return -1;
 	if (last < 0 || (unsigned int)last >= n)
-		last = (int)n - 1; /* the next one is the first */
+		last = (int)n - 1; /* so that the search starts with path 0 */
 	else if (policy == RDI_POLICY_FAILOVER && rank(&paths[last]) == best)
 		return last;
 	for (i = 1; i <= n; i++) {
-		/* Failover goes by the order of the paths, the others go round. */
+		/* Failover searches in the order of the paths, the others from the one after the
+		 * last. */
 		at = policy == RDI_POLICY_FAILOVER ? i - 1 : ((unsigned int)last + i) % n;
 		if (rank(&paths[at]) != best)
 			continue;
@@ -87,7 +88,8 @@ static bool is_there(const uint8_t *id, size_t len)
 	return memcmp(id, none, len) != 0;
 }
 
-/* Count an identifier that @a or @b has. Returns false when both have it and it differs. */
+/* Counts in @both an identifier that both have, in @any one that either has. Returns false when
+ * both have it and the values differ. */
 static bool compare_identifier(const uint8_t *a, const uint8_t *b, size_t len, unsigned int *any,
 			       unsigned int *both)
 {
@@ -103,7 +105,7 @@ enum rdi_identity_match rdi_identity_match(const struct rdi_ns_identity *a,
 {
 	unsigned int any = 0, both = 0;
 
-	/* Other identifiers than the deciding one may not contradict it either. */
+	/* The other identifiers must not differ either. */
 	if (strcmp(a->subnqn, b->subnqn) != 0 ||
 	    !compare_identifier(a->nguid, b->nguid, sizeof(a->nguid), &any, &both) ||
 	    !compare_identifier(a->uuid, b->uuid, sizeof(a->uuid), &any, &both) ||
@@ -111,6 +113,6 @@ enum rdi_identity_match rdi_identity_match(const struct rdi_ns_identity *a,
 		return RDI_IDENTITY_DIFFERENT;
 	if (both > 0)
 		return RDI_IDENTITY_SAME;
-	/* Identifiers on one side only: the paths of one namespace would agree. */
+	/* An identifier that only one side has: two paths of one namespace would both have it. */
 	return any == 0 && a->nsid == b->nsid ? RDI_IDENTITY_ASSUMED : RDI_IDENTITY_DIFFERENT;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which path a command takes, and whether two paths lead to the same namespace. */
+/* Chooses the path of a command, and compares the namespaces of two paths. */
 #ifndef RDI_PATH_POLICY_H
 #define RDI_PATH_POLICY_H
 
@@ -10,10 +10,10 @@
 enum rdi_policy {
 	RDI_POLICY_ROUND_ROBIN, /* the next path after the last one */
 	RDI_POLICY_QUEUE_DEPTH, /* the path with the fewest commands in flight */
-	RDI_POLICY_FAILOVER,    /* the last path as long as no better one is there */
+	RDI_POLICY_FAILOVER,    /* the last path, until a better one is usable */
 };
 
-/* What the choice depends on. */
+/* The properties of a path that the choice depends on. */
 struct rdi_path_view {
 	bool live;   /* its connections are up */
 	uint8_t ana; /* enum nvme_ana_state of the namespace */
@@ -21,13 +21,13 @@ struct rdi_path_view {
 };
 
 /*
- * Choose among @n paths: optimized before non-optimized ones; no other ANA state is used. @last is
- * the result of the choice before, or -1. Returns the index, or -1 when no path can be used.
+ * Chooses among @n paths: optimized before non-optimized; paths in other ANA states are not used.
+ * @last: the previous result, or -1. Returns the index, or -1 when no path can be used.
  */
 int rdi_path_choose(enum rdi_policy policy, const struct rdi_path_view *paths, unsigned int n,
 		    int last);
 
-/* What tells a namespace from others; identifiers of zeroes are not there. */
+/* The identifiers of a namespace; all zeroes: absent. */
 struct rdi_ns_identity {
 	uint8_t nguid[16];
 	uint8_t uuid[16];
@@ -36,13 +36,14 @@ struct rdi_ns_identity {
 	uint32_t nsid;
 };
 
-/* Take the identifiers from @len bytes of a Namespace Identification Descriptor list (CNS 03h).
+/* Takes the identifiers from @len bytes of a Namespace Identification Descriptor list (CNS 03h).
  * Returns 0 or -EPROTO. */
 int rdi_identity_take(struct rdi_ns_identity *id, const void *descs, size_t len);
 
 enum rdi_identity_match {
 	RDI_IDENTITY_SAME,
-	RDI_IDENTITY_ASSUMED, /* no identifiers: the same NQN and NSID; worth a warning */
+	/* same NQN and NSID without identifiers to compare; worth a warning */
+	RDI_IDENTITY_ASSUMED,
 	RDI_IDENTITY_DIFFERENT,
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* I/O queue pairs: options, life, connecting. What runs on them is io.c. */
+/* I/O queue pairs: options, lifetime, connecting. Commands on them are in io.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,7 +217,7 @@ static void init_io_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctr
 		.label = qp->label,
 		.qid = qid,
 		.depth = opts->queue_size,
-		.reserved = ctrl->auth ? 1 : 0, /* to authenticate again while I/O goes on */
+		.reserved = ctrl->auth ? 1 : 0, /* for authenticating again while I/O continues */
 		.in_capsule = ctrl->in_capsule,
 		.connect_timeout_ns = (opts->connect_timeout_ms ? opts->connect_timeout_ms
 								: ctrl->connect_timeout_ms) *
@@ -234,7 +234,7 @@ static void init_io_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctr
 		cfg.depth = ctrl->max_queue_size;
 	if (cfg.depth < 2)
 		cfg.depth = 2;
-	/* The address that worked for the controller; no second name resolution. */
+	/* Connects to the address of the controller, without resolving the name again. */
 	cfg.addrs.n = 1;
 	cfg.addrs.ss[0] = ctrl->remote;
 	snprintf(qp->label, sizeof(qp->label), "io %u", qid);
@@ -315,7 +315,7 @@ int rdinit_qpair_disconnect(struct rdinit_qpair *qp)
 		return 0;
 	rdi_queue_fail(&qp->q, -ENOTCONN, "%s: disconnected", qp->q.remote);
 	while (qp->q.state != RDI_Q_CLOSED) {
-		rc = rdi_handle_turn(&qp->h, -1); /* bounded by the queue's drain timer */
+		rc = rdi_handle_turn(&qp->h, -1); /* the queue's drain timer bounds the wait */
 		if (rc)
 			return rdi_fail(__func__, rc, "%s", strerror(-rc));
 	}
@@ -331,7 +331,8 @@ void rdinit_qpair_free(struct rdinit_qpair **qpair)
 	qp = *qpair;
 	*qpair = NULL;
 	if (qp->h.in_turn) {
-		qp->h.free_later = true; /* we are in one of its callbacks */
+		/* called from a callback of the queue pair: the turn frees it */
+		qp->h.free_later = true;
 		return;
 	}
 	destroy_qpair(qp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A queue's connection: from the first address tried to the last work request flushed. The requests
- * that travel on it are request.c.
+ * The connection of a queue: from the first address until the last work request is flushed. Its
+ * requests are in request.c.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -11,12 +11,12 @@
 #include "auth.h"
 
 /*
- * How long a broken connection may take to flush its work requests before it is destroyed under
- * them. Destroying is safe at any time; waiting only lets an orderly close reach the peer.
+ * Time limit for flushing the work requests of a broken connection before it is destroyed.
+ * Destroying it is safe at any time; waiting only lets an orderly close reach the peer.
  */
 #define DRAIN_NS (1 * RD_NSEC_PER_SEC)
 
-/* Linux offers as much, and a target never has more READs than commands in flight. */
+/* Linux offers as much; a target never has more READs outstanding than commands in flight. */
 #define OFFERED_IRD 128
 
 const char *rdi_queue_state_name(enum rdi_queue_state state)
@@ -64,8 +64,8 @@ const char *rdi_queue_why(const struct rdi_queue *q, int err)
 
 /* ---- the end ---- */
 
-/* Everything that belongs to one connection attempt. The peer reaches nothing of ours afterwards.
- */
+/* Frees all that belongs to a connection attempt. After this the peer can access none of our
+ * memory. */
 static void drop_connection(struct rdi_queue *q)
 {
 	rd_defer_cancel(q->loop, &q->again);
@@ -126,7 +126,7 @@ void rdi_queue_fail(struct rdi_queue *q, int err, const char *fmt, ...)
 	if (q->conn && !q->conn_over)
 		rd_fab_disconnect(q->conn);
 	if (rd_timer_start(q->loop, &q->drain_timer, DRAIN_NS)) {
-		q->conn_over = true; /* no memory for a timer: close without draining */
+		q->conn_over = true; /* without memory for the timer: closes without draining */
 		q->posted = 0;
 	}
 	rd_defer(q->loop, &q->teardown, RD_DEFER_WORK);
@@ -156,8 +156,9 @@ void rdi_queue_fini(struct rdi_queue *q)
 /* ---- completions ---- */
 
 /*
- * What a peer did, or we, that ends the connection. NULL for all that says no more than that it is
- * broken, such as a flush: DISCONNECTED follows and brings the cause.
+ * The text for a status that gives the cause of the end: an action of the peer or ours. NULL for
+ * statuses such as a flush that only follow from a broken connection: DISCONNECTED comes later and
+ * gives the cause.
  */
 static const char *wc_text(enum ibv_wc_status status)
 {
@@ -175,7 +176,7 @@ static const char *wc_text(enum ibv_wc_status status)
 	}
 }
 
-/* A work request that failed, or that nobody waits for any more. */
+/* Handles a work request that failed, or that no request waits for. */
 static __attribute__((noinline)) void not_done(struct rdi_queue *q, const struct rdi_wr *wr,
 					       const struct ibv_wc *wc)
 {
@@ -208,12 +209,13 @@ static void dispatch_wc(struct rdi_queue *q, const struct ibv_wc *wc)
 }
 
 /*
- * All that is there now. What callbacks submit meanwhile can be done as fast as it is submitted:
- * with that alone the loop would never get to its timers. Returns false when there may be more.
+ * Handles the completions that are available, up to a limit: if callbacks submit commands as fast
+ * as they complete, the loop must still reach its timers. Returns false when there may be more.
  */
 static bool poll_now(struct rdi_queue *q)
 {
-	unsigned int left = 2u * q->cfg.depth; /* a command's SEND, and the RECV of its answer */
+	/* for each command the SEND, and the RECV of its response */
+	unsigned int left = 2u * q->cfg.depth;
 	struct ibv_wc wc[32];
 	int i, n = 0;
 
@@ -249,7 +251,7 @@ static void on_cq(struct rd_fab_cq *cq, void *arg)
 	rc = rd_fab_cq_arm(cq);
 	if (rc)
 		rdi_queue_fail(q, rc, "%s: completion queue: %s", q->remote, strerror(-rc));
-	rdi_queue_poll(q); /* what came before arming does not notify */
+	rdi_queue_poll(q); /* completions from before arming do not raise an event */
 }
 
 static void poll_again(struct rd_defer *defer)
@@ -263,7 +265,7 @@ static void poll_again(struct rd_defer *defer)
 
 static int try_next_addr(struct rdi_queue *q);
 
-/* Make what the connection needs on the device it was resolved to, and connect. */
+/* Creates the queue's resources on the device that its address was resolved to, and connects. */
 static int on_resolved(struct rdi_queue *q)
 {
 	struct rd_fab_qp_attr qp = {
@@ -322,26 +324,26 @@ static void queue_established(struct rdi_queue *q, const struct rd_fab_event *ev
 	if (rep && ev->private_len >= offsetof(struct nvmf_rdma_cm_rep, rsvd4))
 		crqsize = le16toh(rep->crqsize);
 	/*
-	 * CRQSIZE is the number of capsules the target can take (RDMA 5.1). Some targets leave it
-	 * out: then they took what was asked for.
+	 * CRQSIZE is the number of capsules the target accepts (RDMA 5.1). Some targets leave it 0
+	 * and have accepted the number requested.
 	 */
 	q->depth = q->cfg.depth;
 	if (crqsize && crqsize < q->depth)
 		q->depth = crqsize;
 	if (q->depth < 2)
 		q->depth = 2;
-	/* A submission queue is full with one entry left (Base 3.3.1.5). */
+	/* A submission queue is full when one entry is left (Base 3.3.1.5). */
 	q->limit = q->depth - 1u;
 	q->user_limit = q->limit > q->cfg.reserved ? q->limit - q->cfg.reserved : 0;
 	if (q->cfg.qid && !q->user_limit)
-		q->user_limit = q->limit; /* too small to keep an entry free */
-	q->err = 0;                       /* of an earlier address */
+		q->user_limit = q->limit; /* the queue is too small to reserve an entry */
+	q->err = 0;                       /* from an earlier address */
 	q->text[0] = '\0';
 	set_queue_state(q, RDI_Q_ESTABLISHED);
 	q->established(q);
 }
 
-/* An attempt came to nothing: go on with the next address, or give up with the last reason. */
+/* An attempt failed: tries the next address, or fails the queue with the last reason. */
 static void attempt_failed(struct rdi_queue *q, int err, const char *what)
 {
 	drop_connection(q);
@@ -384,8 +386,8 @@ static void on_connect_error(struct rdi_queue *q, const struct rd_fab_event *ev)
 	attempt_failed(q, err, what);
 }
 
-/* What the API says of a lost connection, whatever the provider calls it: -EIO for one is a
- * controller's answer there. */
+/* The error of a lost connection in the API, whatever the provider reports: the API uses -EIO
+ * for a status of the controller. */
 static int lost_err(int status)
 {
 	return status == -ETIMEDOUT || status == -EPROTO ? status : -ECONNRESET;
@@ -393,7 +395,7 @@ static int lost_err(int status)
 
 static void on_disconnected(struct rdi_queue *q, const struct rd_fab_event *ev)
 {
-	rdi_queue_poll(q); /* answers that came before the end */
+	rdi_queue_poll(q); /* responses that arrived before the end */
 	q->conn_over = true;
 	if (q->state < RDI_Q_CLOSING)
 		rdi_queue_fail(q, lost_err(ev->status), "%s: connection lost: %s", q->remote,
@@ -413,10 +415,10 @@ static void on_fab_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev
 		return;
 	}
 	if (q->state == RDI_Q_CLOSING) {
-		/* The attempt ended by itself while we were cancelling it. */
+		/* The attempt ended by itself while it was being cancelled. */
 		if (ev->type == RD_FAB_EV_REJECTED || ev->type == RD_FAB_EV_CONNECT_ERROR) {
 			q->conn_over = true;
-			q->posted = 0; /* never connected: nothing of it will complete */
+			q->posted = 0; /* never connected: no work request will complete */
 			rd_defer(q->loop, &q->teardown, RD_DEFER_WORK);
 		}
 		return;
@@ -441,7 +443,7 @@ static void on_fab_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev
 	}
 }
 
-/* Returns 0 when an attempt is under way, else -errno with q->err and q->text set. */
+/* Returns 0 when an attempt is in progress, else -errno with q->err and q->text set. */
 static int try_next_addr(struct rdi_queue *q)
 {
 	struct rd_fab_resolve_attr attr = {

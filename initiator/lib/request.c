@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests of a queue: command identifiers, capsules, responses, timeouts. */
+/* Requests of a queue: command identifiers, capsules, responses, time limits. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "internal.h"
 
-/* A command identifier is an index and, above it, a generation that a late response cannot match.
- */
+/* A command identifier has the request's index in its low bits and a generation above them, so
+ * that a late response matches no newer command. */
 #define CID_INDEX_BITS  12
 #define CID_INDEX_MASK  ((1u << CID_INDEX_BITS) - 1)
 #define CID_GEN_ONE     (1u << CID_INDEX_BITS)
@@ -31,7 +31,7 @@ static const char *opcode_text(const struct rdi_queue *q, const struct nvme_sqe 
 	return q->cfg.qid ? nvme_io_opcode_text(sqe->opcode) : nvme_admin_opcode_text(sqe->opcode);
 }
 
-/* Take @req out of service and call back. */
+/* Frees @req and calls its callback. */
 static void complete_req(struct rdi_queue *q, struct rdi_req *req, struct rdinit_completion *c)
 {
 	rdi_unmap(q, req, c->err == 0);
@@ -48,8 +48,8 @@ static void complete_req(struct rdi_queue *q, struct rdi_req *req, struct rdinit
 }
 
 /*
- * Has a live queue lost its authentication, and is the command to be tried again when it has a new
- * one? One of a fused pair cannot be.
+ * Whether @req was refused because the live queue lost its authentication, and has to be sent again
+ * once that is renewed. Not possible for a fused pair.
  */
 static bool wait_for_proof(struct rdi_queue *q, struct rdi_req *req)
 {
@@ -79,7 +79,7 @@ static __attribute__((noinline)) void complete_failed(struct rdi_queue *q, struc
 	complete_req(q, req, c);
 }
 
-/* Both halves are in: the SEND's completion and the response. */
+/* Both the SEND's completion and the response have arrived. */
 static void complete_answered(struct rdi_queue *q, struct rdi_req *req)
 {
 	struct rdinit_completion c = {.result = le64toh(req->result), .text = ""};
@@ -90,7 +90,7 @@ static void complete_answered(struct rdi_queue *q, struct rdi_req *req)
 		complete_failed(q, req, &c);
 }
 
-/* The oldest SEND of those that have not completed is done. Returns its request. */
+/* Removes the oldest SEND without a completion. Returns its request. */
 static inline struct rdi_req *first_sent(struct rdi_queue *q)
 {
 	struct rdi_req *req = STAILQ_FIRST(&q->sent);
@@ -100,7 +100,7 @@ static inline struct rdi_req *first_sent(struct rdi_queue *q)
 	return req;
 }
 
-/* This SEND has completed, and all before it: not each of them is reported. */
+/* This SEND and all before it have completed; not every completion is reported. */
 static void req_send_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc)
 {
 	struct rdi_req *req;
@@ -141,7 +141,7 @@ int rdi_recv_post(struct rdi_queue *q, struct rdi_recv *recv)
 	return rc;
 }
 
-/* The request whose ids are of @cid's index, whichever it has now, or NULL: there is none. */
+/* The request at the index in @cid, whatever its present identifier, or NULL: there is none. */
 static inline struct rdi_req *req_of(const struct rdi_queue *q, uint16_t cid)
 {
 	unsigned int index = cid & CID_INDEX_MASK;
@@ -149,7 +149,7 @@ static inline struct rdi_req *req_of(const struct rdi_queue *q, uint16_t cid)
 	return index < q->cfg.depth ? &q->reqs[index] : NULL;
 }
 
-/* The request a response belongs to, or NULL when nothing in flight has that cid. */
+/* The request in flight with identifier @cid, or NULL. */
 static struct rdi_req *find_req(struct rdi_queue *q, uint16_t cid)
 {
 	struct rdi_req *req = req_of(q, cid);
@@ -162,7 +162,7 @@ void rdi_req_expect(const struct rdi_queue *q, const struct ibv_wc *wc)
 	const struct rdi_wr *wr = (const struct rdi_wr *)(uintptr_t)wc->wr_id;
 	const char *req;
 
-	/* Of one that failed the opcode says nothing. */
+	/* The opcode of a failed completion is not valid. */
 	if (wc->status != IBV_WC_SUCCESS || wc->opcode != IBV_WC_RECV)
 		return;
 	if (!wr || wr->magic != RDI_WR_MAGIC)
@@ -202,7 +202,7 @@ static void recv_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_w
 	}
 	req->status = recv->cqe.status;
 	req->result = recv->cqe.result64;
-	/* Before the callback: it may send the next command, whose answer needs this entry. */
+	/* Posted before the callback, which may send a command whose response needs this entry. */
 	rc = rdi_recv_post(q, recv);
 	if (rc) {
 		rdi_queue_fail(q, rc, "%s: cannot post a receive: %s", q->remote, strerror(-rc));
@@ -215,14 +215,14 @@ static void recv_done(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_w
 
 /* ---- submission ---- */
 
-/* The data goes with the command, as the SEND's second entry. */
+/* Data in the capsule, as the second scatter/gather element of the SEND. */
 static inline int attach_in_capsule(struct rdi_queue *q, struct rdi_req *req, struct rdi_send *send)
 {
 	int rc = rdi_map(q, req, 0);
 
 	if (rc)
 		return rc;
-	/* Offset 0: ICDOFF is 0 or nothing goes in capsules. */
+	/* Offset 0: ICDOFF is 0 wherever in-capsule data is used. */
 	req->sqe->sgl.data =
 		(struct nvme_data_sgl){.length = htole32(req->len), .type = NVME_SGL_IN_CAPSULE};
 	send->sge[1].addr = (uintptr_t)req->map.addr;
@@ -233,7 +233,7 @@ static inline int attach_in_capsule(struct rdi_queue *q, struct rdi_req *req, st
 	return 0;
 }
 
-/* The peer fetches or brings the data. */
+/* The target transfers the data by RDMA READ or WRITE. */
 static inline int attach_keyed(struct rdi_queue *q, struct rdi_req *req, int access)
 {
 	int rc = rdi_map(q, req, access);
@@ -252,7 +252,7 @@ static inline int attach_data(struct rdi_queue *q, struct rdi_req *req, unsigned
 	if (how & RDI_AS_IS)
 		return 0;
 	if (req->dir == RDI_NONE) {
-		/* No data is a keyed descriptor with nothing in it; targets refuse other forms. */
+		/* No data: a keyed descriptor of length 0, because targets refuse other forms. */
 		nvme_sgl_set_keyed(&req->sqe->sgl, 0, 0, 0, NVME_SGL_KEYED_ADDRESS);
 		return 0;
 	}
@@ -273,7 +273,7 @@ static __attribute__((noinline)) void start_watchdog(struct rdi_queue *q)
 			q->cfg.label);
 }
 
-/* Give @req its next id and @send its command. Nothing is posted; only the data is mapped. */
+/* Gives @req its next identifier and prepares the SEND of @cmd. Maps the data; posts nothing. */
 static inline int prepare_req(struct rdi_queue *q, struct rdi_req *req, unsigned int how,
 			      struct rdi_send *send)
 {
@@ -288,19 +288,19 @@ static inline int prepare_req(struct rdi_queue *q, struct rdi_req *req, unsigned
 	return attach_data(q, req, how, send);
 }
 
-/* The command is in flight from here on. */
+/* The command is in flight: updates lists and counters. */
 static inline void started(struct rdi_queue *q, struct rdi_req *req, uint64_t timeout)
 {
 	q->posted++;
 	req->due = RDI_DUE_SEND | RDI_DUE_ANSWER;
-	req->deadline = timeout; /* UINT64_MAX and 0 mean there what they mean here */
+	req->deadline = timeout; /* both values mean the same in req->deadline */
 	SLIST_REMOVE_HEAD(&q->free, free_link);
 	TAILQ_INSERT_TAIL(&q->busy, req, link);
 	STAILQ_INSERT_TAIL(&q->sent, req, sent_link);
 	q->inflight++;
 	if (__builtin_expect(req->internal, 0))
 		q->internal_inflight++;
-	/* The cached time may be as old as the application's last call. */
+	/* Reads the clock: the cached time may be as old as the application's last call. */
 	if (timeout && timeout != UINT64_MAX)
 		req->deadline += rd_loop_now_raw(q->loop);
 	if (timeout != UINT64_MAX && !rd_timer_armed(&q->watchdog))
@@ -329,7 +329,7 @@ int rdi_queue_send(struct rdi_queue *q, struct rdi_req *req)
 	return rc ? rc : post(q, req, 0);
 }
 
-/* As prepare_req(), of a command that is not made in its place. */
+/* As prepare_req(), for a command that was not built in place. */
 static int prepare_cmd(struct rdi_queue *q, struct rdi_req *req, const struct rdi_cmd *cmd,
 		       struct rdi_send *send)
 {
@@ -355,7 +355,8 @@ int rdi_queue_submit(struct rdi_queue *q, const struct rdi_cmd *cmd)
 	rc = prepare_cmd(q, req, cmd, &q->send[0]);
 	if (rc)
 		return rc;
-	/* A target that writes less of a page than was asked for leaves zeroes, not old memory. */
+	/* Zeroed, so that a target that returns less than a whole page does not leave old memory
+	 * visible. */
 	if (cmd->dir == RDI_IN && (q->cfg.qid == 0 || cmd->how & RDI_FABRICS))
 		memset(req->map.addr, 0, cmd->len);
 	return post(q, req, cmd->timeout_ns);
@@ -391,7 +392,7 @@ int rdi_queue_submit_pair(struct rdi_queue *q, const struct rdi_cmd *first,
 	started(q, r1, first->timeout_ns);
 	started(q, r2, second->timeout_ns);
 	if (rc) {
-		/* Half a pair is on its way and cannot be called back. */
+		/* The first half of the pair has been posted and cannot be taken back. */
 		q->posted--;
 		r2->due &= (uint8_t)~RDI_DUE_SEND;
 		rdi_queue_fail(q, rc, "%s: cannot send: %s", q->remote, strerror(-rc));
@@ -399,7 +400,7 @@ int rdi_queue_submit_pair(struct rdi_queue *q, const struct rdi_cmd *first,
 	return 0;
 }
 
-/* The command as it was, with its id. */
+/* Sends the same command, with its identifier, again. */
 static int send_again(struct rdi_queue *q, struct rdi_req *req)
 {
 	unsigned int how = req->internal ? RDI_INTERNAL : 0;
@@ -407,7 +408,7 @@ static int send_again(struct rdi_queue *q, struct rdi_req *req)
 	int rc;
 
 	if (req->dir == RDI_NONE)
-		how |= RDI_AS_IS; /* the descriptor may be the caller's */
+		how |= RDI_AS_IS; /* the SGL may be the caller's */
 	else if (req->sqe->sgl.data.type != NVME_SGL_IN_CAPSULE)
 		how |= RDI_KEYED;
 	rdi_unmap(q, req, false);
@@ -423,7 +424,7 @@ static int send_again(struct rdi_queue *q, struct rdi_req *req)
 	return 0;
 }
 
-/* The oldest that waits, or NULL. */
+/* The oldest request that waits for authentication, or NULL. */
 static struct rdi_req *first_unproved(struct rdi_queue *q)
 {
 	struct rdi_req *req;
@@ -440,7 +441,7 @@ void rdi_req_after_proof(struct rdi_queue *q, bool proved)
 	struct rdinit_completion c;
 	struct rdi_req *req;
 
-	/* From the start again each time: a callback may change the list. */
+	/* Starts from the head each time: a callback may change the list. */
 	while (q->state == RDI_Q_LIVE && (req = first_unproved(q))) {
 		if (proved && send_again(q, req) == 0)
 			continue;
@@ -460,10 +461,10 @@ uint16_t rdi_queue_last_cid(const struct rdi_queue *q)
 /* ---- timeouts ---- */
 
 /*
- * One timer for the whole queue instead of one for each request: submitting must neither touch a
- * heap nor, with the queue's own time limit, ask for the time. It runs while something is in
- * flight. That limit so begins at the first look at a request, and what is over is seen at the next
- * one: late by two periods at most.
+ * One timer for the whole queue instead of one for each request: submitting neither touches a heap
+ * nor, with the queue's default limit, reads the clock. It runs while requests are in flight. The
+ * default limit starts when a check first sees the request, and an exceeded limit is detected by
+ * the next check: up to two periods late.
  */
 static bool too_late(const struct rdi_queue *q, struct rdi_req *req, uint64_t now)
 {
@@ -479,7 +480,7 @@ void rdi_req_watchdog(struct rd_timer *timer)
 	uint64_t now, away;
 	struct rdi_req *req;
 
-	rdi_queue_poll(q); /* an answer that is here already is in time */
+	rdi_queue_poll(q); /* a response that has arrived already is in time */
 	now = rd_loop_now_raw(q->loop);
 	away = now - q->watchdog_last;
 	q->watchdog_last = now;
@@ -487,8 +488,8 @@ void rdi_req_watchdog(struct rd_timer *timer)
 		return;
 	rd_timer_start(q->loop, timer, period); /* cannot fail: its slot was just freed */
 	/*
-	 * The application has not called process for a while: answers may wait in the socket.
-	 * Look again in the next period, after they have been read.
+	 * The application has not called a process function for a while, so responses may wait in
+	 * the socket. Checks again after the next period, when they have been read.
 	 */
 	if (away > 2 * period)
 		return;
@@ -516,7 +517,7 @@ void rdi_req_abort_all(struct rdi_queue *q, int err, const char *text)
 
 /* ---- memory ---- */
 
-/* As calloc(), from the beginning of a cache line. */
+/* As calloc(), aligned to a cache line. */
 static void *lines_alloc(size_t n, size_t size)
 {
 	size_t bytes = (n * size + RDI_CACHE_LINE - 1) / RDI_CACHE_LINE * RDI_CACHE_LINE;
@@ -536,7 +537,7 @@ int rdi_req_alloc(struct rdi_queue *q)
 		rdi_req_release(q);
 		return -ENOMEM;
 	}
-	for (i = n; i-- > 0;) { /* the first one is to be on top */
+	for (i = n; i-- > 0;) { /* descending, so that the first one is on top of the list */
 		struct rdi_req *req = &q->reqs[i];
 
 		req->send.magic = RDI_WR_MAGIC;
@@ -566,13 +567,13 @@ void rdi_req_prepare(struct rdi_queue *q)
 	q->recv_wr = (struct ibv_recv_wr){.sg_list = &q->recv_sge, .num_sge = 1};
 	q->recv_sge.length = sizeof(struct nvme_cqe);
 	q->recv_sge.lkey = q->recv_mr->lkey;
-	/* Where registered memory is read by the processor inline gains nothing. */
+	/* Inline data saves nothing where the processor reads registered memory itself. */
 	q->bare_flags = IBV_SEND_SIGNALED;
 	if (!caps->cheap_mr && caps->max_inline >= sizeof(*q->sqes))
 		q->bare_flags |= IBV_SEND_INLINE;
 	/*
-	 * Ask for remote invalidation only where its report can be checked, and for keys that are
-	 * one command's alone.
+	 * Requests remote invalidation only where the completion reports it, and for keys that only
+	 * one command uses.
 	 */
 	q->keyed_type = NVME_SGL_KEYED_ADDRESS;
 	if (caps->reports_inv && caps->cheap_mr && !q->cfg.no_remote_invalidate)

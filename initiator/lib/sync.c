@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Synchronous calls: an asynchronous one, and turns until it has ended. */
+/* Synchronous calls: submit an asynchronous one, and run turns until it has completed. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -26,7 +26,8 @@ int rdi_sync_wait(struct rdi_handle *h, struct rdi_sync *sync, const char *func)
 {
 	int rc;
 
-	/* Ends: every operation has a timeout, and a broken queue completes all it holds. */
+	/* This loop ends: every operation has a time limit, and a failed queue completes all its
+	 * requests. */
 	while (!sync->done) {
 		rc = rdi_handle_turn(h, -1);
 		if (rc)
@@ -37,27 +38,28 @@ int rdi_sync_wait(struct rdi_handle *h, struct rdi_sync *sync, const char *func)
 
 /* ---- when asynchronous commands fill the queue ---- */
 
-/* The end of a command, taken from its owner, who gets it afterwards. */
+/* Replaces the callback of a command, which it calls afterwards. */
 struct hook {
 	rdinit_complete_fn fn;
 	void *user;
 	rdi_try_fn again;
 	void *arg;
 	bool over;
-	int rc; /* of @again */
+	int rc; /* the result of @again */
 };
 
 static void on_room(void *user, const struct rdinit_completion *c)
 {
 	struct hook *hook = user;
 
-	/* Before the owner: its callback is likely to send the next command itself. */
+	/* Before the owner's callback, which may submit the next command itself. */
 	hook->over = true;
 	hook->rc = hook->again(hook->arg);
 	hook->fn(hook->user, c);
 }
 
-/* The oldest of the caller's commands, which ends first most likely; NULL: none is sure to end. */
+/* The oldest of the caller's commands, likely to complete first; NULL: none is certain to
+ * complete. */
 static struct rdi_req *oldest(struct rdi_queue *q)
 {
 	struct rdi_req *req;

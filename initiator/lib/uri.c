@@ -20,7 +20,7 @@ static int hex(char c)
 	return -1;
 }
 
-/* Decode [@in, @in + @n) into @out. Returns NULL or what is wrong. */
+/* Decodes percent-encoding of [@in, @in + @n) into @out. Returns NULL or the error as text. */
 static const char *decode(const char *in, size_t n, char *out, size_t out_len)
 {
 	size_t i, o = 0;
@@ -52,7 +52,7 @@ static const char *decode_v6(const char *in, size_t n, char *out, size_t out_len
 	size_t skip = head;
 
 	if (pct && n - head >= 3 && memcmp(pct, "%25", 3) == 0)
-		skip += 2; /* the rest starts at the 5's place, replaced by % below */
+		skip += 2; /* continue at the 5, which is replaced by % below */
 	if (n >= out_len)
 		return "is too long";
 	memcpy(out, in, head);
@@ -63,7 +63,7 @@ static const char *decode_v6(const char *in, size_t n, char *out, size_t out_len
 	return NULL;
 }
 
-/* HOST[:PORT] in [@p, @end). Returns NULL or what is wrong. */
+/* Parses HOST[:PORT] in [@p, @end). Returns NULL or the error as text. */
 static const char *parse_authority(const char *p, const char *end, struct rdinit_uri *uri)
 {
 	const char *host = p, *host_end, *rest, *bad;
@@ -110,7 +110,8 @@ static const char *parse_authority(const char *p, const char *end, struct rdinit
 	return NULL;
 }
 
-/* SUBNQN[/NSID] in [@p, @stop). Returns NULL or what is wrong with *@what. */
+/* Parses SUBNQN[/NSID] in [@p, @stop). Returns NULL or the error as text, with the bad part in
+ * *@what. */
 static const char *parse_path(const char *p, const char *stop, struct rdinit_uri *uri,
 			      const char **what)
 {
@@ -140,7 +141,7 @@ static const char *parse_path(const char *p, const char *stop, struct rdinit_uri
 	return NULL;
 }
 
-/* What follows the ?, or nothing. Returns NULL or what is wrong. */
+/* Parses the part after the ?, which may be empty. Returns NULL or the error as text. */
 static const char *parse_query(const char *p, struct rdinit_uri *uri)
 {
 	if (*p == '#')
