@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An image: opening, closing, its size, its lock, and the loss of its connection. All but the
+/* An image: opening, closing, its size, and the loss of its connection. All but the
  * functions of rbd_priv.h run as the image's job, on a worker thread of its cluster. */
 #include "rbd_priv.h"
 
@@ -23,8 +23,7 @@ static struct rbd_image *image_of(struct rbd_job *job)
 	return rd_container_of(job, struct rbd_image, job);
 }
 
-/* "pool/namespace/image@snapshot" */
-static const char *spell_image(const struct rbd_image *img, char *buf, size_t size)
+const char *rbd_image_spell(const struct rbd_image *img, char *buf, size_t size)
 {
 	snprintf(buf, size, "%s/%s%s%s%s%s", img->pool,
 		 img->rados_namespace ? img->rados_namespace : "", img->rados_namespace ? "/" : "",
@@ -160,13 +159,13 @@ static int open_image(struct rbd_image *img, unsigned int timeout_s, char *err, 
 	rc = open_steps(img, timeout_s, &step, err, err_size);
 	if (rc && step)
 		snprintf(err, err_size, "rbd: image %s: %s: %s%s",
-			 spell_image(img, spelled, sizeof(spelled)), step, strerror(-rc),
+			 rbd_image_spell(img, spelled, sizeof(spelled)), step, strerror(-rc),
 			 rc == -ENOENT ? "; expected an existing one (ceph osd pool ls, rbd ls)"
 				       : "");
 	if (!rc && img->image_size < img->bdev.block_size) {
 		snprintf(err, err_size,
 			 "rbd: image %s has %llu bytes, expected at least one block (%u bytes)",
-			 spell_image(img, spelled, sizeof(spelled)),
+			 rbd_image_spell(img, spelled, sizeof(spelled)),
 			 (unsigned long long)img->image_size, img->bdev.block_size);
 		rc = -EINVAL;
 	}
@@ -202,9 +201,9 @@ static void note_failure(struct rbd_image *img, int rc, const char *text)
 	img->said_err = rc;
 }
 
-/* ---- the exclusive lock ---- */
+/* ---- standby ---- */
 
-static void set_standby(struct rbd_image *img, bool standby)
+void rbd_image_set_standby(struct rbd_image *img, bool standby)
 {
 	pthread_mutex_lock(&img->lock);
 	if (atomic_exchange(&img->bdev.standby, standby) != standby && img->opened &&
@@ -225,131 +224,14 @@ void rbd_image_lost(struct rbd_image *img)
 	pthread_mutex_unlock(&img->lock);
 	if (!lost)
 		return;
-	set_standby(img, true); /* until the image is open again, with its lock if it has one */
+	rbd_image_set_standby(
+		img, true); /* until the image is open again, with its lock if it has one */
 	rd_warn(img->log, RD_LOG_BACKEND,
 		"rbd: image %s: the cluster has blocked this rdtarget's connection: another client "
 		"took the image over, or an operator blocked it (ceph osd blocklist ls); hosts are "
 		"sent to other paths, and the image is opened again when that is possible",
-		spell_image(img, spelled, sizeof(spelled)));
+		rbd_image_spell(img, spelled, sizeof(spelled)));
 	rbd_job_kick(&img->job, 0);
-}
-
-static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char *text)
-{
-	char spelled[256];
-
-	if (img->lock_said != said)
-		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: %s",
-			  spell_image(img, spelled, sizeof(spelled)), text);
-	img->lock_said = said;
-}
-
-/* Ceph blocks the holder before it breaks its lock, and waits until every OSD knows that. */
-static void break_lock(struct rbd_image *img)
-{
-	rbd_lock_mode_t mode;
-	size_t count = 1;
-	char *owner = NULL, spelled[256];
-	int rc = rbd_lock_get_owners(img->image, &mode, &owner, &count);
-
-	if (rc || !count)
-		return; /* it is free */
-	rc = rbd_lock_break(img->image, mode, owner);
-	if (rc && rc != -ENOENT)
-		rd_err(img->log, RD_LOG_BACKEND,
-		       "rbd: image %s: the lock of %s cannot be broken: %s; the user needs the "
-		       "capabilities of \"profile rbd\"",
-		       spell_image(img, spelled, sizeof(spelled)), owner, strerror(-rc));
-	else
-		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: the lock of %s was broken",
-			  spell_image(img, spelled, sizeof(spelled)), owner);
-	rbd_lock_get_owners_cleanup(&owner, count);
-}
-
-/* Unless the claim has changed since. */
-static void end_take(struct rbd_image *img)
-{
-	enum rdt_claim take = RDT_CLAIM_TAKE;
-
-	atomic_compare_exchange_strong(&img->claim, &take, RDT_CLAIM_WAIT);
-}
-
-/* The image has the lock that it was told to take, unless another client has broken it. A claim
- * that stayed would break the lock of the gateway that is told to take it next. */
-static void take_again(struct rbd_image *img)
-{
-	int owner = 0, rc = rbd_is_exclusive_lock_owner(img->image, &owner);
-	char spelled[256];
-
-	if (rc == -ESHUTDOWN || (!rc && !owner)) {
-		rbd_image_lost(img); /* the claim stays for the next connection */
-	} else if (!rc) {
-		end_take(img);
-		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: its lock is held here already",
-			  spell_image(img, spelled, sizeof(spelled)));
-	}
-}
-
-static void tell_not_locked(struct rbd_image *img, int rc)
-{
-	char text[160];
-
-	if (rc == -EROFS || rc == -EBUSY || rc == -EAGAIN) {
-		tell_lock(img, RBD_SAID_STANDBY,
-			  "another client holds its lock; hosts are sent to other paths until it "
-			  "is free");
-		return;
-	}
-	snprintf(text, sizeof(text), "its lock cannot be taken: %s%s; hosts cannot use it here",
-		 strerror(-rc),
-		 rc == -EINVAL ? "; \"lock: exclusive\" needs the image's feature exclusive-lock "
-				 "(rbd feature enable)"
-			       : "");
-	tell_lock(img, RBD_SAID_FAILED, text);
-}
-
-static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
-{
-	int rc;
-
-	if (claim == RDT_CLAIM_TAKE)
-		break_lock(img);
-	rc = rbd_lock_acquire(img->image, RBD_LOCK_MODE_EXCLUSIVE);
-	if (rc == -ESHUTDOWN) {
-		rbd_image_lost(img); /* the claim stays for the next connection */
-		return;
-	}
-	if (claim == RDT_CLAIM_TAKE)
-		end_take(img);
-	if (rc) {
-		tell_not_locked(img, rc);
-		return;
-	}
-	tell_lock(img, RBD_SAID_HELD, "its lock is held here");
-	set_standby(img, false);
-}
-
-/*
- * With "lock: exclusive" one gateway at a time serves the image. A holder refuses others at once;
- * one that is gone loses the lock by Ceph's rules, after half a minute at most.
- */
-static void settle_lock(struct rbd_image *img)
-{
-	enum rdt_claim claim = atomic_load(&img->claim);
-	bool standby = atomic_load(&img->bdev.standby);
-
-	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
-		return;
-	if (claim == RDT_CLAIM_YIELD) {
-		set_standby(img, true); /* before the lock is free: no I/O without it */
-		if (!standby)
-			rbd_lock_release(img->image);
-		tell_lock(img, RBD_SAID_YIELDED, "its lock was given up");
-	} else if (standby) {
-		acquire_lock(img, claim);
-	} else if (claim == RDT_CLAIM_TAKE) {
-		take_again(img);
-	}
 }
 
 /* When the job of an open image runs again. */
@@ -369,8 +251,8 @@ static void try_open(struct rbd_image *img)
 		rbd_job_kick(&img->job, RETRY_NS);
 		return;
 	}
-	set_standby(img, img->lock_mode == RDT_RBD_LOCK_EXCLUSIVE);
-	settle_lock(img);
+	rbd_image_set_standby(img, img->lock_mode == RDT_RBD_LOCK_EXCLUSIVE);
+	rbd_image_settle_lock(img);
 	img->moved_ns = rdt_module_now();
 	pthread_mutex_lock(&img->lock);
 	again = img->opened;
@@ -383,7 +265,7 @@ static void try_open(struct rbd_image *img)
 	pthread_mutex_unlock(&img->lock);
 	if (again || img->said_err)
 		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s is open again",
-			  spell_image(img, spelled, sizeof(spelled)));
+			  rbd_image_spell(img, spelled, sizeof(spelled)));
 	img->said_err = 0;
 	rbd_job_kick(&img->job, look_after(img));
 }
@@ -443,7 +325,7 @@ static void watch_progress(struct rbd_image *img)
 		if (img->bdev.stalled)
 			rd_notice(img->log, RD_LOG_BACKEND,
 				  "rbd: image %s: the cluster completes I/O again",
-				  spell_image(img, spelled, sizeof(spelled)));
+				  rbd_image_spell(img, spelled, sizeof(spelled)));
 		img->bdev.stalled = false;
 		img->looked_at = completed;
 		img->moved_ns = now;
@@ -452,7 +334,7 @@ static void watch_progress(struct rbd_image *img)
 		rd_warn(img->log, RD_LOG_BACKEND,
 			"rbd: image %s: the cluster has completed no I/O for %llu s, %u are "
 			"waiting; they are neither failed nor lost (ceph -s shows its state)",
-			spell_image(img, spelled, sizeof(spelled)),
+			rbd_image_spell(img, spelled, sizeof(spelled)),
 			(unsigned long long)((now - img->moved_ns) / 1000000000u), inflight);
 	}
 }
@@ -516,7 +398,7 @@ static void run_image(struct rbd_job *job)
 	case RBD_OPEN:
 		refresh_size(img);
 		watch_progress(img);
-		settle_lock(img);
+		rbd_image_settle_lock(img);
 		read_when_idle(img);
 		rbd_job_kick(job, look_after(img));
 		break;

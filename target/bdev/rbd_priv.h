@@ -143,6 +143,10 @@ int rbd_image_new(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg
 void rbd_image_close(struct rbd_image *img);
 /* I/O ended with -ESHUTDOWN: the cluster has blocked the connection. Any thread. */
 void rbd_image_lost(struct rbd_image *img);
+/* Shows hosts whether another client has the image. Any thread. */
+void rbd_image_set_standby(struct rbd_image *img, bool standby);
+/* "pool/namespace/image@snapshot" in @buf, which is returned. */
+const char *rbd_image_spell(const struct rbd_image *img, char *buf, size_t size);
 /* One I/O less. Any thread. */
 void rbd_image_put_io(struct rbd_image *img);
 /* See rdt_bdev_released(). */
@@ -156,6 +160,11 @@ void rbd_clusters_remove(struct rbd_clusters *clusters, struct rbd_image *img);
 /* Calls @fn for each image until it returns true; returns that. @clusters is locked. */
 bool rbd_clusters_find(struct rbd_clusters *clusters,
 		       bool (*fn)(const struct rbd_image *img, const void *arg), const void *arg);
+
+/* ---- rbd_lock.c ---- */
+
+/* Takes or gives up the lock as the image's claim says. The image's job only. */
+void rbd_image_settle_lock(struct rbd_image *img);
 
 /* ---- backend_rbd.c ---- */
 
