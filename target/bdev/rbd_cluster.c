@@ -186,6 +186,13 @@ static int set_options(rados_t cl, const struct rdt_ceph_config *cfg, unsigned i
 	return 0;
 }
 
+static void free_handle(struct rbd_handle *h)
+{
+	rados_shutdown(h->cl);
+	pthread_mutex_destroy(&h->joining);
+	free(h);
+}
+
 static int connect_new(const struct rbd_cluster *c, unsigned int timeout_s, struct rbd_handle **out,
 		       char *err, size_t err_size)
 {
@@ -196,6 +203,11 @@ static int connect_new(const struct rbd_cluster *c, unsigned int timeout_s, stru
 
 	*out = NULL;
 	snprintf(user, sizeof(user), "client.%s", cfg->user ? cfg->user : "admin");
+	if (h) {
+		pthread_mutex_init(&h->joining, NULL);
+		LIST_INIT(&h->peers);
+		h->takeover_s = cfg->takeover;
+	}
 	rc = h ? rados_create2(&h->cl, "ceph", user, 0) : -ENOMEM;
 	if (rc) {
 		free(h);
@@ -225,8 +237,7 @@ static int connect_new(const struct rbd_cluster *c, unsigned int timeout_s, stru
 	return 0;
 
 err_shutdown:
-	rados_shutdown(h->cl);
-	free(h);
+	free_handle(h);
 	return rc;
 }
 
@@ -284,10 +295,8 @@ void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **handle, bool dead
 	if (c->handle == h && (dead || last))
 		c->handle = NULL;
 	pthread_mutex_unlock(&c->lock);
-	if (!last)
-		return;
-	rados_shutdown(h->cl);
-	free(h);
+	if (last)
+		free_handle(h);
 }
 
 /* ---- clusters ---- */
@@ -321,6 +330,7 @@ static bool copy_ceph(struct rdt_ceph_config *to, const struct rdt_ceph_config *
 		  copy_ceph_text(&to->user, from->user) &&
 		  copy_ceph_text(&to->keyring, from->keyring);
 
+	to->takeover = from->takeover;
 	to->options = calloc(from->options_count + 1, sizeof(*to->options));
 	ok &= to->options != NULL;
 	for (uint32_t i = 0; i < from->options_count && ok; i++) {
@@ -339,6 +349,7 @@ static struct rbd_cluster *new_cluster(struct rbd_clusters *clusters,
 		return NULL;
 	c->clusters = clusters;
 	c->defaults = !cfg;
+	c->cfg.takeover = RDT_CEPH_TAKEOVER;
 	TAILQ_INIT(&c->jobs);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->connecting, NULL);
@@ -353,7 +364,7 @@ static struct rbd_cluster *new_cluster(struct rbd_clusters *clusters,
 int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg,
 		    struct rbd_cluster **out)
 {
-	static const struct rdt_ceph_config defaults;
+	static const struct rdt_ceph_config defaults = {.takeover = RDT_CEPH_TAKEOVER};
 	struct rbd_cluster *c;
 
 	pthread_mutex_lock(&clusters->lock);
@@ -427,4 +438,16 @@ bool rbd_clusters_find(struct rbd_clusters *all,
 	}
 	pthread_mutex_unlock(&all->lock);
 	return found;
+}
+
+void rbd_clusters_kick_standby(struct rbd_clusters *all, const struct rbd_cluster *cluster)
+{
+	struct rbd_image *img;
+
+	pthread_mutex_lock(&all->lock);
+	LIST_FOREACH (img, &all->images, link)
+		if (img->cluster == cluster && atomic_load(&img->state) == RBD_OPEN &&
+		    atomic_load(&img->bdev.standby))
+			rbd_job_kick(&img->job, 0);
+	pthread_mutex_unlock(&all->lock);
 }

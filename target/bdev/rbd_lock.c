@@ -16,26 +16,25 @@ static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char
 	img->lock_said = said;
 }
 
-/* Ceph blocks the holder before it breaks its lock, and waits until every OSD knows that. */
-static void break_lock(struct rbd_image *img)
+/*
+ * Ceph blocks the holder before it breaks its lock, and waits until every OSD knows that. Nothing
+ * is broken when @owner does not have the lock any more.
+ */
+static int break_lock(struct rbd_image *img, const char *owner, const char *why)
 {
-	rbd_lock_mode_t mode;
-	size_t count = 1;
-	char *owner = NULL, spelled[256];
-	int rc = rbd_lock_get_owners(img->image, &mode, &owner, &count);
+	int rc = rbd_lock_break(img->image, RBD_LOCK_MODE_EXCLUSIVE, owner);
+	char spelled[256];
 
-	if (rc || !count)
-		return; /* it is free */
-	rc = rbd_lock_break(img->image, mode, owner);
-	if (rc && rc != -ENOENT)
+	if (!rc)
+		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: the lock of %s was broken%s",
+			  rbd_image_spell(img, spelled, sizeof(spelled)), owner, why);
+	else if (rc != -ENOENT && rc != -EBUSY && rc != -ESHUTDOWN &&
+		 img->lock_said != RBD_SAID_FAILED)
 		rd_err(img->log, RD_LOG_BACKEND,
 		       "rbd: image %s: the lock of %s cannot be broken: %s; the user needs the "
-		       "capabilities of \"profile rbd\"",
+		       "capabilities of \"profile rbd\" for mon and osd",
 		       rbd_image_spell(img, spelled, sizeof(spelled)), owner, strerror(-rc));
-	else
-		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: the lock of %s was broken",
-			  rbd_image_spell(img, spelled, sizeof(spelled)), owner);
-	rbd_lock_get_owners_cleanup(&owner, count);
+	return rc;
 }
 
 /* Unless the claim has changed since. */
@@ -80,12 +79,96 @@ static void tell_not_locked(struct rbd_image *img, int rc)
 	tell_lock(img, RBD_SAID_FAILED, text);
 }
 
+/* ---- the holder ---- */
+
+/* The address of the lock's holder, "" without one. Returns 0 or -errno. */
+static int read_owner(struct rbd_image *img, char *owner, size_t size)
+{
+	rbd_lock_mode_t mode;
+	size_t count = 1;
+	char *found = NULL;
+	int rc = rbd_lock_get_owners(img->image, &mode, &found, &count);
+
+	owner[0] = '\0';
+	if (rc)
+		return rc == -ENOENT ? 0 : rc;
+	if (count) {
+		snprintf(owner, size, "%s", found);
+		rbd_lock_get_owners_cleanup(&found, count);
+	}
+	return 0;
+}
+
+#define WATCHERS 64u /* of an image: its gateways, and commands of operators */
+
+/* The global ID of the client with the address @owner; 0: it does not have the image open. */
+static uint64_t client_of(struct rbd_image *img, const char *owner)
+{
+	rbd_image_watcher_t watchers[WATCHERS];
+	size_t count = WATCHERS;
+	uint64_t client = 0;
+
+	if (rbd_watchers_list(img->image, watchers, &count))
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(watchers[i].addr, owner) == 0)
+			client = (uint64_t)watchers[i].id;
+	rbd_watchers_list_cleanup(watchers, count);
+	return client;
+}
+
+static enum rbd_heard heard_of_owner(struct rbd_image *img, const char *owner)
+{
+	if (!img->peers)
+		return RBD_HEARD_STRANGER;
+	if (strcmp(owner, img->lock_owner) != 0 || !img->lock_owner_id) {
+		snprintf(img->lock_owner, sizeof(img->lock_owner), "%s", owner);
+		img->lock_owner_id = client_of(img, owner);
+	}
+	if (!img->lock_owner_id || img->lock_owner_id == rados_get_instance_id(img->handle->cl))
+		return RBD_HEARD_STRANGER;
+	return rbd_peers_ask(img->peers, img->lock_owner_id);
+}
+
+/*
+ * Is the lock free, or was it broken? Then it can be asked for. Also when its holder is not known:
+ * Ceph decides then, which takes up to half a minute when the holder is dead.
+ */
+static bool make_way(struct rbd_image *img, enum rdt_claim claim)
+{
+	char owner[128], why[64] = "";
+	bool alive = false;
+	int rc = read_owner(img, owner, sizeof(owner));
+
+	if (rc || !owner[0])
+		return true;
+	if (claim != RDT_CLAIM_TAKE) {
+		enum rbd_heard heard = heard_of_owner(img, owner);
+
+		if (heard == RBD_HEARD_STRANGER)
+			return true;
+		alive = heard != RBD_HEARD_SILENT;
+		snprintf(why, sizeof(why), ": that gateway has not answered for %u s",
+			 img->handle->takeover_s - 1);
+	}
+	if (alive) {
+		tell_not_locked(img, -EBUSY);
+		return false;
+	}
+	rc = break_lock(img, owner, why);
+	if (rc && claim != RDT_CLAIM_TAKE)
+		img->lock_said = RBD_SAID_FAILED;
+	return !rc || rc == -ENOENT || rc == -ESHUTDOWN || claim == RDT_CLAIM_TAKE;
+}
+
+/* ---- the claim ---- */
+
 static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 {
 	int rc;
 
-	if (claim == RDT_CLAIM_TAKE)
-		break_lock(img);
+	if (!make_way(img, claim))
+		return;
 	rc = rbd_lock_acquire(img->image, RBD_LOCK_MODE_EXCLUSIVE);
 	if (rc == -ESHUTDOWN) {
 		rbd_image_lost(img); /* the claim stays for the next connection */
@@ -101,10 +184,43 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 	rbd_image_set_standby(img, false);
 }
 
-/*
- * With "lock: exclusive" one gateway at a time serves the image. A holder refuses others at once;
- * one that is gone loses the lock by Ceph's rules, after half a minute at most.
- */
+/* An image that was to be given up may have its lock still: an earlier attempt failed. */
+static void release_lock(struct rbd_image *img)
+{
+	int owner = 0, rc = rbd_is_exclusive_lock_owner(img->image, &owner);
+	char text[160];
+
+	if (!rc && owner)
+		rc = rbd_lock_release(img->image);
+	if (!rc) {
+		tell_lock(img, RBD_SAID_YIELDED, "its lock was given up");
+	} else if (rc == -ESHUTDOWN) {
+		rbd_image_lost(img);
+	} else {
+		snprintf(text, sizeof(text),
+			 "its lock cannot be given up: %s; trying again until that is possible",
+			 strerror(-rc));
+		tell_lock(img, RBD_SAID_FAILED, text);
+	}
+}
+
+/* Others see that this gateway is alive, and the other way round. */
+static void keep_peers(struct rbd_image *img)
+{
+	int rc = img->peers ? rbd_peers_keep(img->peers) : rbd_peers_join(img);
+	char spelled[256];
+
+	if (rc && rc != -ESHUTDOWN && rc != img->said_peers_err)
+		rd_warn(img->log, RD_LOG_BACKEND,
+			"rbd: image %s: gateways cannot see whether they are alive: %s; one that "
+			"is "
+			"lost is replaced after half a minute; the user needs the capabilities of "
+			"\"profile rbd\" for the pool",
+			rbd_image_spell(img, spelled, sizeof(spelled)), strerror(-rc));
+	img->said_peers_err = rc;
+}
+
+/* With "lock: exclusive" one gateway at a time serves the image. */
 void rbd_image_settle_lock(struct rbd_image *img)
 {
 	enum rdt_claim claim = atomic_load(&img->claim);
@@ -112,11 +228,10 @@ void rbd_image_settle_lock(struct rbd_image *img)
 
 	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
 		return;
+	keep_peers(img);
 	if (claim == RDT_CLAIM_YIELD) {
 		rbd_image_set_standby(img, true); /* before the lock is free: no I/O without it */
-		if (!standby)
-			rbd_lock_release(img->image);
-		tell_lock(img, RBD_SAID_YIELDED, "its lock was given up");
+		release_lock(img);
 	} else if (standby) {
 		acquire_lock(img, claim);
 	} else if (claim == RDT_CLAIM_TAKE) {

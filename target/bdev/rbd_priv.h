@@ -21,6 +21,7 @@
 #include "util/log.h"
 
 struct rbd_cluster;
+struct rbd_peers;
 
 /* ---- rbd_cluster.c ---- */
 
@@ -32,6 +33,9 @@ struct rbd_handle {
 	rados_t cl;
 	char fsid[64];
 	unsigned int refs; /* guarded by the cluster */
+	unsigned int takeover_s;
+	pthread_mutex_t joining;      /* may be held during calls that wait for the network */
+	LIST_HEAD(, rbd_peers) peers; /* guarded by @joining */
 };
 
 /* Work of an object on a worker thread. Embedded in it; one run at a time. */
@@ -128,7 +132,11 @@ struct rbd_image {
 	uint64_t looked_at; /* @completed at the last look */
 	uint64_t moved_ns;  /* when it had changed */
 	enum rbd_lock_said lock_said;
-	char idle_buf[512]; /* of the read that is in flight while there is no other I/O */
+	struct rbd_peers *peers; /* NULL: no "lock: exclusive", or not possible */
+	int said_peers_err;
+	char lock_owner[128];   /* address of the client that has the lock, and its global ID */
+	uint64_t lock_owner_id; /* 0: not known */
+	char idle_buf[512];     /* of the read that is in flight while there is no other I/O */
 };
 
 /* Does @image_size have to be read again? */
@@ -161,10 +169,37 @@ void rbd_clusters_remove(struct rbd_clusters *clusters, struct rbd_image *img);
 bool rbd_clusters_find(struct rbd_clusters *clusters,
 		       bool (*fn)(const struct rbd_image *img, const void *arg), const void *arg);
 
+/* ---- rbd_peers.c ---- */
+
+/* What is known of another gateway. */
+enum rbd_heard {
+	RBD_HEARD_NOT_YET, /* nothing recent; ask again */
+	RBD_HEARD_ALIVE,
+	RBD_HEARD_SILENT,   /* it did not answer two questions in a row */
+	RBD_HEARD_STRANGER, /* it is not asked: another program, or gone for so long that Ceph knows
+			     */
+};
+
+/*
+ * Worker threads, for all of these. Become one of the gateways of the pool, and have img->peers.
+ * Returns 0, or -errno: this gateway can ask, but does not answer, or img->peers is NULL.
+ */
+int rbd_peers_join(struct rbd_image *img);
+/* Waits for the network. */
+void rbd_peers_leave(struct rbd_image *img);
+/* Answer others again if the watch was lost. Call it now and then. Returns 0 or -errno. */
+int rbd_peers_keep(struct rbd_peers *p);
+/* Asks all gateways in the background, at most once in a second, and says what is known of @client
+ * (its global ID). When something new is known the jobs of images without their lock run. */
+enum rbd_heard rbd_peers_ask(struct rbd_peers *p, uint64_t client);
+
 /* ---- rbd_lock.c ---- */
 
 /* Takes or gives up the lock as the image's claim says. The image's job only. */
 void rbd_image_settle_lock(struct rbd_image *img);
+
+/* Runs the jobs of the images of @cluster that are open without their lock. Any thread. */
+void rbd_clusters_kick_standby(struct rbd_clusters *clusters, const struct rbd_cluster *cluster);
 
 /* ---- backend_rbd.c ---- */
 

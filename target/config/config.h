@@ -153,7 +153,12 @@ struct rdt_ceph_config {
 	const char *keyring;  /* path; NULL: as ceph.conf says */
 	const char **options; /* "NAME=VALUE" of Ceph, over those of ceph.conf */
 	uint32_t options_count;
+	/* s: a gateway that is silent for so long loses its locks; never 0 after loading */
+	uint32_t takeover;
 };
+#define RDT_CEPH_TAKEOVER     4u /* default */
+#define RDT_CEPH_TAKEOVER_MIN 3u
+#define RDT_CEPH_TAKEOVER_MAX 60u
 
 enum rdt_rbd_lock {
 	RDT_RBD_LOCK_AUTO,      /* whoever writes takes it: Ceph's own rule */

@@ -4,10 +4,23 @@
 
 #include <string.h>
 
-static void check_ceph(struct rdt_config_load *load, const struct rdt_key *list,
-		       const struct rdt_config *config, uint32_t index)
+static void check_takeover(struct rdt_config_load *load, const struct rdt_key *cluster,
+			   struct rdt_ceph_config *ceph)
 {
-	const struct rdt_ceph_config *ceph = &config->ceph[index];
+	struct rdt_key key = rdt_config_child(load, cluster, "takeover");
+
+	if (!key.node)
+		ceph->takeover = RDT_CEPH_TAKEOVER;
+	else if (!rdt_config_is_bad(load, &key) &&
+		 (ceph->takeover < RDT_CEPH_TAKEOVER_MIN || ceph->takeover > RDT_CEPH_TAKEOVER_MAX))
+		rdt_config_problem(load, &key, "found %u, expected %u to %u (seconds)",
+				   ceph->takeover, RDT_CEPH_TAKEOVER_MIN, RDT_CEPH_TAKEOVER_MAX);
+}
+
+static void check_ceph(struct rdt_config_load *load, const struct rdt_key *list,
+		       struct rdt_config *config, uint32_t index)
+{
+	struct rdt_ceph_config *ceph = &config->ceph[index];
 	struct rdt_key key = rdt_config_item(load, list, index);
 	struct rdt_key name = rdt_config_child(load, &key, "name");
 	struct rdt_key options = rdt_config_child(load, &key, "options");
@@ -19,6 +32,7 @@ static void check_ceph(struct rdt_config_load *load, const struct rdt_key *list,
 				   "found \"%s\", expected the name without \"client.\"",
 				   ceph->user);
 	}
+	check_takeover(load, &key, ceph);
 	for (uint32_t i = 0; i < ceph->options_count; i++) {
 		const char *equals = strchr(ceph->options[i], '=');
 		struct rdt_key option = rdt_config_item(load, &options, i);

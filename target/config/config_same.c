@@ -41,7 +41,7 @@ bool rdt_config_same_ceph(const struct rdt_ceph_config *a, const struct rdt_ceph
 	if (!a || !b)
 		return a == b;
 	return rdt_config_same_text(a->conf, b->conf) && rdt_config_same_text(a->user, b->user) &&
-	       rdt_config_same_text(a->keyring, b->keyring) &&
+	       rdt_config_same_text(a->keyring, b->keyring) && a->takeover == b->takeover &&
 	       rdt_config_same_list(a->options, a->options_count, b->options, b->options_count);
 }
 

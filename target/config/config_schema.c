@@ -396,6 +396,7 @@ static const cyaml_schema_field_t ceph_fields[] = {
 	CYAML_FIELD_STRING_PTR("keyring", OPT, struct rdt_ceph_config, keyring, 0, CYAML_UNLIMITED),
 	CYAML_FIELD_SEQUENCE("options", OPT | CYAML_FLAG_POINTER, struct rdt_ceph_config, options,
 			     &string_schema, 0, CYAML_UNLIMITED),
+	CYAML_FIELD_UINT("takeover", OPT, struct rdt_ceph_config, takeover),
 	CYAML_FIELD_END,
 };
 

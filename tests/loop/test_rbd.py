@@ -2,15 +2,18 @@
 """Images of Ceph as namespaces, in a cluster of one node that this program makes; and two targets that take an image
 over from each other."""
 
+import os
+import re
 import signal
 import struct
 import sys
+import time
 
 import nvmf_peer as nv
 from t_ceph import POOL, cluster
 from t_control import Control
 from t_dev import Device
-from t_loop import VALGRIND, Skip, main, program, test
+from t_loop import VALGRIND, Skip, main, program, test, wait_for
 from t_serving import host
 from t_storage import MIB, pattern, zeroes_and_deallocated
 
@@ -343,28 +346,90 @@ def a_gateway_that_ends_or_yields_hands_over_under_verified_io(t):
     dev.finish()
 
 
+def replaces(t, pair, dev, what, loser):
+    """The other gateway takes over without a command, and hosts go on there; notes the time."""
+    taker = pair[1 - loser]
+    since, begin = taker.mark(), time.monotonic()
+    what()
+    taker.expect(r'the lock of \S+ was broken: that gateway has not answered', since=since)
+    taker.expect(r'its lock is held here', since=since)
+    took = time.monotonic() - begin
+    dev.goes_on()
+    t.note(f'{what.__name__}: lock taken over after {took:.1f} s, the host goes on after '
+           f'{time.monotonic() - begin:.1f} s')
+
+
 @test
-def a_gateway_that_is_killed_is_replaced_under_verified_io(t):
-    """By Ceph's own rules, which take half a minute; and at once by command."""
-    pair = gateways(t, cluster().image('16M'))
+def a_gateway_that_is_killed_or_stopped_is_replaced_under_verified_io(t):
+    image = cluster().image('16M')
+    pair = gateways(t, image)
     dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000)
     dev.proc.expect(r'^event path 1 live')
     dev.goes_on()
-    pair[0].signal(signal.SIGSTOP)  # it may still have writes on their way
-    claim(t, 1, 'take')
-    pair[1].expect(r'its lock is held here')
-    dev.goes_on()
+
+    def stopped():
+        pair[0].signal(signal.SIGSTOP)  # it may still have writes on their way
+    replaces(t, pair, dev, stopped, 0)
     since = pair[0].mark()
     pair[0].signal(signal.SIGCONT)
     pair[0].expect(r"blocked this rdtarget's connection", since=since)
     pair[0].expect(r'another client holds its lock', since=since)
     dev.goes_on()
+
+    def killed():
+        pair[1].kill()
+    replaces(t, pair, dev, killed, 1)
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def a_gateway_that_is_stopped_is_replaced_at_once_by_command(t):
+    pair = gateways(t, cluster().image('16M'))
+    dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000)
+    dev.proc.expect(r'^event path 1 live')
+    dev.goes_on()
+    since = pair[1].mark()
+    pair[0].signal(signal.SIGSTOP)
+    claim(t, 1, 'take')
+    pair[1].expect(r'its lock is held here', since=since)
+    dev.goes_on()
     since = pair[0].mark()
-    pair[1].kill()
-    pair[0].expect(r'its lock is held here', since=since)
+    pair[0].signal(signal.SIGCONT)
+    pair[0].expect(r'another client holds its lock', since=since)
     dev.goes_on()
     t.eq(dev.count('errors'), 0, 'errors')
     dev.finish()
+
+
+@test
+def a_stalled_cluster_is_no_dead_gateway(t):
+    pair = gateways(t, cluster().image('16M'))
+    dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000)
+    dev.goes_on()
+    for _ in range(2):
+        since = pair[0].mark()
+        cluster().signal('osd', signal.SIGSTOP)
+        t.cleanup(cluster().signal, 'osd', signal.SIGCONT)
+        pair[0].expect(r'the cluster has completed no I/O for \d+ s', since=since)
+        cluster().signal('osd', signal.SIGCONT)
+        pair[0].expect(r'the cluster completes I/O again', since=since)
+        dev.goes_on()
+    t.ok('was broken' not in pair[1].text(), 'a living gateway lost its lock')
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def a_client_that_is_no_gateway_is_asked_for_the_lock(t):
+    image = cluster().image('64M')
+    bench = t.spawn('bench', ['rbd', 'bench', '--io-type', 'write', '--io-threads', '1', '--io-total', '100G',
+                              f'{POOL}/{image}'], env=dict(os.environ, CEPH_CONF=cluster().conf))
+    wait_for(lambda: 'exclusive' in cluster().run('rbd', 'lock', 'ls', f'{POOL}/{image}'), 'rbd bench to have the lock')
+    target = serve(t, [cluster().namespace(1, image, rbd={'lock': 'exclusive'})])
+    target.expect(r'its lock is held here')
+    t.ok('was broken' not in target.text() and bench.running, 'the lock was broken')
+    bench.kill()
 
 
 if __name__ == '__main__':

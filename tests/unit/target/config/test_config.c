@@ -523,12 +523,13 @@ static const struct bad namespace_mistakes[] = {
 	 "FILE:5: " NS0 "rbd: missing, expected \"pool:\" and \"image:\" under it\n"},
 	{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M, rbd: {pool: a, image: b}}\n",
 	 "FILE:5: " NS0 "rbd: is valid only with backend rbd; remove it\n"},
-	{"ceph: [{name: a, user: client.x, options: [y]}, {name: a}]\n" LISTEN SUBSYS NS
-	 "{nsid: 1, backend: rbd, rbd: {pool: a, image: '', snapshot: s}}\n"
+	{"ceph: [{name: a, user: client.x, options: [y], takeover: 2}, {name: a}]\n" LISTEN SUBSYS
+		 NS "{nsid: 1, backend: rbd, rbd: {pool: a, image: '', snapshot: s}}\n"
 	 "      - {nsid: 2, backend: rbd, read_only: true, rbd: {cluster: b, pool: a, image: c, "
 	 "lock: exclusive}}\n",
 	 "FILE:6: " NS0 "rbd.image: found nothing, expected text\n"
 	 "FILE:1: ceph[0].user: found \"client.x\", expected the name without \"client.\"\n"
+	 "FILE:1: ceph[0].takeover: found 2, expected 3 to 60 (seconds)\n"
 	 "FILE:1: ceph[0].options[0]: found \"y\", expected NAME=VALUE with an option of Ceph, "
 	 "such "
 	 "as rados_mon_op_timeout=30\n"
