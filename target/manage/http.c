@@ -22,12 +22,14 @@
 #include "status_page.h"
 
 #define BACKLOG        64
+#define SEND_BUFFER    (128 << 10)            /* bytes of a connection in the kernel */
 #define CONNECTIONS    64u                    /* beyond, new ones wait in the backlog */
 #define EVICT_ABOVE    48u                    /* beyond, the oldest one is closed */
 #define CONN_MEMORY    (16u << 10)            /* of a connection: request line and headers */
 #define IDLE_SECONDS   10u                    /* without a byte */
 #define WHOLE_TIME     (30 * RD_NSEC_PER_SEC) /* of a connection, whatever it does */
 #define LOOK_EVERY     (5 * RD_NSEC_PER_SEC)
+#define BODIES         8u /* beyond, connections that still send the oldest one are closed */
 #define FRESH          (RD_NSEC_PER_SEC / 2) /* age to which a document is given again */
 #define NO_PAGE_POLICY "default-src 'none'; frame-ancestors 'none'"
 
@@ -39,10 +41,17 @@ enum http_doc_kind {
 	HTTP_NO_DOC = HTTP_DOCS, /* the answer needs none */
 };
 
-struct http_doc {   /* made for all clients that wait for it */
-	char *text; /* NULL: none yet, or there was no memory */
-	size_t len;
-	uint64_t made_at; /* ns; 0: not yet */
+/* A document as it is sent: one copy for all connections, which may be megabytes. */
+struct http_body {
+	TAILQ_ENTRY(http_body) link; /* the oldest one first */
+	struct MHD_Response *response;
+	unsigned int conns; /* that send it */
+	bool current;       /* in a document */
+};
+
+struct http_doc {               /* made for all clients that wait for it */
+	struct http_body *body; /* NULL: none yet, or there was no memory */
+	uint64_t made_at;       /* ns; 0: not yet */
 };
 
 struct http_conn {
@@ -52,6 +61,7 @@ struct http_conn {
 	int fd;
 	uint64_t began;           /* ns */
 	enum http_doc_kind needs; /* while it is suspended */
+	struct http_body *body;   /* what it sends, or NULL */
 	bool suspended;           /* until the document is there */
 	bool ended;               /* its socket was shut down */
 	bool waited;              /* the document was made after the request */
@@ -79,6 +89,8 @@ struct rdt_http {
 	unsigned int conns_count;
 
 	struct http_doc docs[HTTP_DOCS];
+	TAILQ_HEAD(, http_body) bodies;
+	unsigned int bodies_count;
 	bool healthy; /* by the last status document */
 	char why[160];
 	struct rdt_metrics_ask metrics;
@@ -92,16 +104,17 @@ static void add_header(struct MHD_Response *r, const char *name, const char *val
 	MHD_add_response_header(r, name, value);
 }
 
-/* @mode: whether @text is copied. One answer ends the connection. */
-static enum MHD_Result http_answer(struct MHD_Connection *c, unsigned int code, const char *type,
-				   const char *policy, const void *text, size_t len,
-				   enum MHD_ResponseMemoryMode mode)
+/* @mode: who frees @text, also when this fails. One answer ends the connection. */
+static struct MHD_Response *http_response(const char *type, const char *policy, const void *text,
+					  size_t len, enum MHD_ResponseMemoryMode mode)
 {
 	struct MHD_Response *r = MHD_create_response_from_buffer(len, (void *)text, mode);
-	enum MHD_Result queued;
 
-	if (!r)
-		return MHD_NO;
+	if (!r) {
+		if (mode == MHD_RESPMEM_MUST_FREE)
+			free((void *)text);
+		return NULL;
+	}
 	add_header(r, "Content-Type", type);
 	add_header(r, "Content-Security-Policy", policy);
 	add_header(r, "X-Content-Type-Options", "nosniff");
@@ -111,6 +124,18 @@ static enum MHD_Result http_answer(struct MHD_Connection *c, unsigned int code, 
 	add_header(r, "Cross-Origin-Opener-Policy", "same-origin");
 	add_header(r, "Cache-Control", "no-store");
 	add_header(r, "Connection", "close");
+	return r;
+}
+
+static enum MHD_Result http_answer(struct MHD_Connection *c, unsigned int code, const char *type,
+				   const char *policy, const void *text, size_t len,
+				   enum MHD_ResponseMemoryMode mode)
+{
+	struct MHD_Response *r = http_response(type, policy, text, len, mode);
+	enum MHD_Result queued;
+
+	if (!r)
+		return MHD_NO;
 	if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
 		add_header(r, "Allow", "GET, HEAD");
 	queued = MHD_queue_response(c, code, r);
@@ -130,18 +155,27 @@ static enum MHD_Result answer_page(struct rdt_http *h, struct MHD_Connection *c)
 			   rdt_status_page, rdt_status_page_size, MHD_RESPMEM_PERSISTENT);
 }
 
-static enum MHD_Result answer_doc(struct MHD_Connection *c, const struct http_doc *doc,
-				  const char *type)
+static struct http_conn *http_conn_of(struct MHD_Connection *c)
 {
-	if (!doc->text)
+	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static enum MHD_Result answer_doc(struct rdt_http *h, struct MHD_Connection *c,
+				  enum http_doc_kind kind)
+{
+	struct http_body *body = h->docs[kind].body;
+	struct http_conn *conn = http_conn_of(c);
+
+	if (!body)
 		return answer_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
-	return http_answer(c, MHD_HTTP_OK, type, NO_PAGE_POLICY, doc->text, doc->len,
-			   MHD_RESPMEM_MUST_COPY);
+	conn->body = body;
+	body->conns++;
+	return MHD_queue_response(c, MHD_HTTP_OK, body->response);
 }
 
 static enum MHD_Result answer_status(struct rdt_http *h, struct MHD_Connection *c)
 {
-	return answer_doc(c, &h->docs[HTTP_STATUS], "application/json");
+	return answer_doc(h, c, HTTP_STATUS);
 }
 
 static enum MHD_Result answer_health(struct rdt_http *h, struct MHD_Connection *c)
@@ -153,12 +187,12 @@ static enum MHD_Result answer_health(struct rdt_http *h, struct MHD_Connection *
 
 static enum MHD_Result answer_prometheus(struct rdt_http *h, struct MHD_Connection *c)
 {
-	return answer_doc(c, &h->docs[HTTP_PROMETHEUS], rdt_metrics_type(RDT_METRICS_PROMETHEUS));
+	return answer_doc(h, c, HTTP_PROMETHEUS);
 }
 
 static enum MHD_Result answer_openmetrics(struct rdt_http *h, struct MHD_Connection *c)
 {
-	return answer_doc(c, &h->docs[HTTP_OPENMETRICS], rdt_metrics_type(RDT_METRICS_OPENMETRICS));
+	return answer_doc(h, c, HTTP_OPENMETRICS);
 }
 
 static const struct http_path {
@@ -179,15 +213,80 @@ static const struct http_path {
 static void resume_for(struct rdt_http *h, enum http_doc_kind kind);
 static void run_http(struct rdt_http *h);
 
+/* libmicrohttpd then sees the end of the connection, and frees it. */
+static void end_conn(struct http_conn *conn)
+{
+	conn->ended = true;
+	shutdown(conn->fd, SHUT_RDWR);
+}
+
+static void body_release(struct rdt_http *h, struct http_body *body)
+{
+	if (!body || body->current || body->conns)
+		return;
+	TAILQ_REMOVE(&h->bodies, body, link);
+	h->bodies_count--;
+	MHD_destroy_response(body->response);
+	free(body);
+}
+
+/* Takes @text over. NULL: out of memory. */
+static struct http_body *body_new(struct rdt_http *h, enum http_doc_kind kind, char *text,
+				  size_t len)
+{
+	const char *type = kind == HTTP_STATUS       ? "application/json"
+			   : kind == HTTP_PROMETHEUS ? rdt_metrics_type(RDT_METRICS_PROMETHEUS)
+						     : rdt_metrics_type(RDT_METRICS_OPENMETRICS);
+	struct http_body *body = text ? calloc(1, sizeof(*body)) : NULL;
+
+	if (!body) {
+		free(text);
+		return NULL;
+	}
+	body->response = http_response(type, NO_PAGE_POLICY, text, len, MHD_RESPMEM_MUST_FREE);
+	if (!body->response) {
+		free(body);
+		return NULL;
+	}
+	body->current = true;
+	TAILQ_INSERT_TAIL(&h->bodies, body, link);
+	h->bodies_count++;
+	return body;
+}
+
+/* Clients that read slowly must not keep a copy for each time that it was made. */
+static void drop_oldest_body(struct rdt_http *h)
+{
+	const struct http_body *oldest = TAILQ_FIRST(&h->bodies);
+	struct http_conn *conn;
+
+	while (oldest && oldest->current)
+		oldest = TAILQ_NEXT(oldest, link);
+	TAILQ_FOREACH (conn, &h->conns, link)
+		if (oldest && conn->body == oldest && !conn->ended)
+			end_conn(conn);
+}
+
+static void drop_doc(struct rdt_http *h, enum http_doc_kind kind)
+{
+	struct http_body *body = h->docs[kind].body;
+
+	h->docs[kind].body = NULL;
+	if (body)
+		body->current = false;
+	body_release(h, body);
+}
+
 /* Takes @text over. */
 static void doc_made(struct rdt_http *h, enum http_doc_kind kind, char *text, size_t len)
 {
-	struct http_doc *doc = &h->docs[kind];
-
-	free(doc->text);
-	*doc = (struct http_doc){.text = text, .len = len, .made_at = rd_loop_now_raw(h->loop)};
+	drop_doc(h, kind);
+	h->docs[kind] = (struct http_doc){.body = body_new(h, kind, text, len),
+					  .made_at = rd_loop_now_raw(h->loop)};
 	if (!h->mhd)
 		return;
+	if (h->bodies_count > BODIES)
+		drop_oldest_body(h);
 	resume_for(h, kind);
 	run_http(h);
 }
@@ -276,11 +375,6 @@ static enum MHD_Result answer_wrong_host(struct MHD_Connection *c, const char *h
 	return answer_text(c, MHD_HTTP_MISDIRECTED_REQUEST, text);
 }
 
-static struct http_conn *http_conn_of(struct MHD_Connection *c)
-{
-	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-}
-
 /* Called again when the connection is resumed, and after that not any more. */
 static enum MHD_Result handle_http(void *arg, struct MHD_Connection *c, const char *url,
 				   const char *method, const char *version, const char *data,
@@ -312,13 +406,6 @@ static enum MHD_Result handle_http(void *arg, struct MHD_Connection *c, const ch
 }
 
 /* ---- connections ---- */
-
-/* libmicrohttpd then sees the end of the connection, and frees it. */
-static void end_conn(struct http_conn *conn)
-{
-	conn->ended = true;
-	shutdown(conn->fd, SHUT_RDWR);
-}
 
 static void evict_oldest(struct rdt_http *h)
 {
@@ -367,6 +454,9 @@ static void conn_changed(void *arg, struct MHD_Connection *c, void **context,
 	} else if (conn) {
 		TAILQ_REMOVE(&h->conns, conn, link);
 		h->conns_count--;
+		if (conn->body)
+			conn->body->conns--;
+		body_release(h, conn->body);
 		free(conn);
 		*context = NULL;
 	}
@@ -447,12 +537,14 @@ static int open_socket(const struct sockaddr_storage *addr, const char **what)
 {
 	const struct sockaddr *sa = (const struct sockaddr *)addr;
 	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int on = 1, err;
+	int on = 1, room = SEND_BUFFER, err;
 
 	*what = "cannot make a socket";
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	/* Connections inherit it: without it each may hold megabytes in the kernel. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 	if (sa->sa_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	*what = "cannot bind";
@@ -630,6 +722,7 @@ int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 	h->look.fn = look_at_conns;
 	h->again.fn = http_again;
 	TAILQ_INIT(&h->conns);
+	TAILQ_INIT(&h->bodies);
 	*out = h;
 	return 0;
 }
@@ -651,7 +744,7 @@ void rdt_http_free(struct rdt_http **out)
 	rdt_status_free(&h->status);
 	free_settings(h->address, h->names, h->names_count);
 	for (unsigned int i = 0; i < HTTP_DOCS; i++)
-		free(h->docs[i].text);
+		drop_doc(h, i);
 	free(h->metrics.text); /* of a request that the end of the sampler cut short */
 	free(h);
 	*out = NULL;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "util/loop.h"
-#include "util/utf8.h"
+#include "show.h"
 
 /* Buckets of a histogram end at powers of two, from 16 us to 8.6 s. */
 #define LE_FIRST 14u
@@ -52,18 +52,6 @@ const char *rdt_metrics_type(enum rdt_metrics_format format)
 
 /* ---- values ---- */
 
-/* Is the UTF-8 sequence at @text, of @len bytes, what a log shows as it is? */
-static bool label_is_plain(const char *text, size_t len)
-{
-	char copy[8];
-
-	if (!len || *text == '\\')
-		return false;
-	memcpy(copy, text, len);
-	rd_mask_control(copy, len);
-	return memcmp(copy, text, len) == 0;
-}
-
 /*
  * @value of a host may contain anything. What a log would mask, and a backslash, become "\x" and
  * two digits: different names have different labels.
@@ -75,8 +63,8 @@ static void put_label(char *labels, const char *name, const char *value)
 
 	to += sprintf(to, "%s%s=\"", to > labels ? "," : "", name);
 	for (; left && to < labels + LABELS - 16; value += n, left -= n) {
-		n = rd_utf8_len(value, left);
-		if (!label_is_plain(value, n)) {
+		n = rdt_show_plain(value, left);
+		if (!n) {
 			n = 1;
 			to += sprintf(to, "\\\\x%02x", (unsigned char)*value);
 			continue;

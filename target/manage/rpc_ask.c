@@ -9,14 +9,14 @@
 struct ask_post { /* message to a reactor and back */
 	struct rd_msg msg;
 	struct rdt_rpc_ask *ask;
-	struct rdt_reactor *reactor;
+	struct rdt_rpc_answer *answer;
 };
 
 struct rdt_rpc_ask {
 	TAILQ_ENTRY(rdt_rpc_ask) link;
 	struct rdt_rpc *rpc;
 	struct rdt_rpc_call *call; /* NULL: the server was closed */
-	void (*fn)(struct rdt_reactor *r, struct rdt_rpc_answer *answer);
+	void (*fn)(struct rdt_rpc_answer *answer);
 	void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers, unsigned int count);
 	unsigned int count;
 	unsigned int left; /* reactors that have not answered */
@@ -27,6 +27,7 @@ struct rdt_rpc_ask {
 static void ask_free(struct rdt_rpc_ask *ask)
 {
 	TAILQ_REMOVE(&ask->rpc->asks, ask, link);
+	ask->rpc->asks_count--;
 	for (unsigned int i = 0; i < ask->count; i++)
 		free(ask->answers[i].data);
 	free(ask->answers);
@@ -49,14 +50,19 @@ static void ask_answered(struct rd_msg *msg)
 	ask_free(ask);
 }
 
+static void ask_ready(struct rdt_rpc_answer *answer)
+{
+	struct ask_post *post = answer->owner;
+
+	post->msg.fn = ask_answered;
+	rd_loop_post(post->ask->rpc->loop, &post->msg);
+}
+
 static void ask_arrived(struct rd_msg *msg)
 {
 	struct ask_post *post = rd_container_of(msg, struct ask_post, msg);
-	struct rdt_rpc_ask *ask = post->ask;
 
-	ask->fn(post->reactor, &ask->answers[post->reactor->index]);
-	msg->fn = ask_answered;
-	rd_loop_post(ask->rpc->loop, msg);
+	post->ask->fn(post->answer);
 }
 
 static void ask_cancel(struct rdt_rpc_call *call)
@@ -66,8 +72,7 @@ static void ask_cancel(struct rdt_rpc_call *call)
 	ask->call = NULL;
 }
 
-void rdt_rpc_ask(struct rdt_rpc_call *call,
-		 void (*fn)(struct rdt_reactor *r, struct rdt_rpc_answer *answer),
+void rdt_rpc_ask(struct rdt_rpc_call *call, void (*fn)(struct rdt_rpc_answer *answer),
 		 void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
 			      unsigned int count))
 {
@@ -89,12 +94,14 @@ void rdt_rpc_ask(struct rdt_rpc_call *call,
 	ask->count = n;
 	ask->left = n;
 	TAILQ_INSERT_TAIL(&ask->rpc->asks, ask, link);
+	ask->rpc->asks_count++;
 	call->work = ask;
 	call->cancel = ask_cancel;
 	for (unsigned int i = 0; i < n; i++) {
-		ask->answers[i].reactor = &t->reactors[i];
+		ask->answers[i] = (struct rdt_rpc_answer){
+			.reactor = &t->reactors[i], .ready = ask_ready, .owner = &ask->posts[i]};
 		ask->posts[i] = (struct ask_post){
-			.msg = {.fn = ask_arrived}, .ask = ask, .reactor = &t->reactors[i]};
+			.msg = {.fn = ask_arrived}, .ask = ask, .answer = &ask->answers[i]};
 		rd_loop_post(t->reactors[i].loop, &ask->posts[i].msg);
 	}
 }

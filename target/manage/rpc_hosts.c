@@ -1,234 +1,111 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods for hosts and their controllers. The state of a queue is read on its reactor. */
+/* Methods for hosts and their controllers. Reactors copy their connections, a thread makes the
+ * list. */
 #include "rpc_priv.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/sockaddr.h"
-#include "util/utf8.h"
-#include "nvmf/text.h"
 #include "target/nvmf/ctrl.h"
-#include "target/nvmf/listener.h"
-#include "target/nvmf/qpair.h"
-#include "target/nvmf/reactor.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
-#include "show.h"
+#include "connections.h"
 
-struct connection { /* copied on its reactor */
-	const struct rdt_subsys *ss;
-	const struct rdt_listener *listener;
-	unsigned int reactor;
-	uint16_t cntlid;
-	uint16_t qid; /* 0: the admin queue */
-	uint16_t size;
-	unsigned int in_flight;
-	struct sockaddr_storage remote;
-	/* of an admin queue */
-	uint32_t kato_ms;
-	uint8_t state; /* enum rdt_ctrl_state */
-	bool authenticating;
-	char hostnqn[NVMF_NQN_MAX + 1];
+/* ---- lists ---- */
+
+struct list_work {
+	struct rdt_connections *connections;
+	char *text;
 };
 
-static void copy_connection(const struct rdt_reactor *r, const struct rdt_qpair *qp,
-			    struct connection *c)
+static void list_work_free(struct list_work *w)
 {
-	const struct rdt_ctrl *ctrl = qp->ctrl;
+	rdt_connections_free(w->connections);
+	free(w->text);
+	free(w);
+}
 
-	c->ss = ctrl->subsys;
-	c->listener = qp->listener;
-	c->reactor = r->index;
-	c->cntlid = ctrl->cntlid;
-	c->qid = qp->qid;
-	c->size = qp->sqsize;
-	c->in_flight = qp->used - qp->used_aer;
-	c->remote = qp->remote;
-	if (qp->admin) { /* its reactor owns the controller */
-		c->kato_ms = ctrl->kato_ms;
-		c->state = ctrl->state;
-		c->authenticating = qp->state == RDT_QP_AUTH;
-		memcpy(c->hostnqn, ctrl->hostnqn, sizeof(c->hostnqn));
+/* Takes @list over. */
+static void list_made(struct list_work *w, const char *name, json_t *list)
+{
+	json_t *result = json_pack("{s:o}", name, list);
+
+	w->text = result ? json_dumps(result, JSON_COMPACT) : NULL;
+	json_decref(result);
+}
+
+static void list_controllers(void *arg)
+{
+	struct list_work *w = arg;
+	size_t total;
+
+	list_made(w, "controllers", rdt_connections_controllers(w->connections, SIZE_MAX, &total));
+}
+
+static void list_hosts(void *arg)
+{
+	struct list_work *w = arg;
+
+	list_made(w, "hosts", rdt_connections_hosts(w->connections));
+}
+
+static void listed(struct rdt_rpc_call *call, void *arg)
+{
+	struct list_work *w = arg;
+
+	if (call)
+		rdt_rpc_result_text(call, w->text);
+	list_work_free(w);
+}
+
+static void start_list(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers, unsigned int n,
+		       void (*make)(void *arg))
+{
+	struct list_work *w = calloc(1, sizeof(*w));
+
+	if (w)
+		w->connections = rdt_connections_take(call->rpc->target, answers, n);
+	if (!w || !w->connections) {
+		free(w);
+		rdt_rpc_no_memory(call);
+		return;
 	}
-}
-
-void rdt_show_collect_connections(struct rdt_reactor *r, struct rdt_rpc_answer *answer)
-{
-	struct connection *list = calloc(r->qpairs_count + 1, sizeof(*list));
-	const struct rdt_qpair *qp;
-
-	answer->data = list;
-	answer->no_memory = !list;
-	TAILQ_FOREACH (qp, &r->qpairs, link)
-		if (list && qp->ctrl)
-			copy_connection(r, qp, &list[answer->count++]);
-}
-
-/* By controller, its admin queue first. */
-static int compare_connections(const void *a, const void *b)
-{
-	const struct connection *x = *(const struct connection *const *)a;
-	const struct connection *y = *(const struct connection *const *)b;
-
-	if (x->ss != y->ss)
-		return x->ss->index < y->ss->index ? -1 : 1;
-	if (x->cntlid != y->cntlid)
-		return x->cntlid < y->cntlid ? -1 : 1;
-	return (x->qid > y->qid) - (x->qid < y->qid);
-}
-
-/* All connections in that order; NULL without memory. */
-static const struct connection **sorted(const struct rdt_rpc_answer *answers, unsigned int n,
-					size_t *count)
-{
-	const struct connection **all;
-	size_t at = 0;
-
-	*count = 0;
-	for (unsigned int i = 0; i < n; i++)
-		*count += answers[i].count;
-	all = calloc(*count + 1, sizeof(*all));
-	for (unsigned int i = 0; i < n && all; i++)
-		for (size_t j = 0; j < answers[i].count; j++)
-			all[at++] = (const struct connection *)answers[i].data + j;
-	if (all)
-		qsort(all, *count, sizeof(*all), compare_connections);
-	return all;
-}
-
-static json_t *address_json(const struct sockaddr_storage *addr)
-{
-	char text[RD_ADDR_TEXT];
-
-	return addr->ss_family == AF_UNSPEC
-		       ? json_null()
-		       : json_string(rd_addr_format((const struct sockaddr *)addr, text));
-}
-
-json_t *rdt_show_text(const char *text)
-{
-	size_t len = strlen(text), n;
-	char *copy = strdup(text);
-	json_t *string;
-
-	if (!copy)
-		return NULL;
-	for (size_t at = 0; at < len; at += n + !n) {
-		n = rd_utf8_len(text + at, len - at);
-		if (!n)
-			copy[at] = '?';
-	}
-	string = json_string(copy);
-	free(copy);
-	return string;
-}
-
-/* @c: the queues of one controller, the admin queue first. */
-static json_t *controller_json(const struct connection *const *c, size_t count)
-{
-	const struct connection *admin = c[0];
-	json_t *queues = json_array();
-
-	for (size_t i = 0; i < count; i++)
-		json_array_append_new(queues, json_pack("{s:i, s:i, s:i, s:i}", "qid",
-							(int)c[i]->qid, "reactor",
-							(int)c[i]->reactor, "size", (int)c[i]->size,
-							"in_flight", (int)c[i]->in_flight));
-	return json_pack(
-		"{s:s, s:i, s:o, s:o, s:o, s:s, s:i, s:i, s:o}", "nqn", admin->ss->nqn, "cntlid",
-		(int)admin->cntlid, "hostnqn", rdt_show_text(admin->hostnqn), "address",
-		address_json(&admin->remote), "listener",
-		admin->listener ? address_json(&admin->listener->addr) : json_null(), "state",
-		admin->authenticating ? "authenticating" : rdt_ctrl_state_name(admin->state),
-		"keep_alive_ms", (int)admin->kato_ms, "io_queues", (int)count - 1, "queues",
-		queues);
-}
-
-/* I/O queues whose admin queue has ended are on their way out. */
-json_t *rdt_show_controllers(const struct rdt_rpc_answer *answers, unsigned int n, size_t most,
-			     size_t *total)
-{
-	json_t *list = json_array();
-	const struct connection **all;
-	size_t count, end;
-
-	*total = 0;
-	all = sorted(answers, n, &count);
-	for (size_t at = 0; at < count && all; at = end) {
-		for (end = at + 1; end < count && all[end]->ss == all[at]->ss &&
-				   all[end]->cntlid == all[at]->cntlid;)
-			end++;
-		if (all[at]->qid == 0 && (*total)++ < most)
-			json_array_append_new(list, controller_json(all + at, end - at));
-	}
-	free(all);
-	return list;
+	rdt_rpc_job(call, make, listed, w);
 }
 
 static void controllers_answered(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
 				 unsigned int n)
 {
-	size_t total;
-
-	rdt_rpc_result(call, json_pack("{s:o}", "controllers",
-				       rdt_show_controllers(answers, n, SIZE_MAX, &total)));
-}
-
-static void controller_list(struct rdt_rpc_call *call)
-{
-	rdt_rpc_ask(call, rdt_show_collect_connections, controllers_answered);
-}
-
-/* Names that several controllers of a host share are listed once. */
-static void add_once(json_t *list, const json_t *text)
-{
-	json_t *element;
-	size_t i;
-
-	json_array_foreach(list, i, element) if (json_equal(element, text)) return;
-	json_array_append(list, (json_t *)text);
+	start_list(call, answers, n, list_controllers);
 }
 
 static void hosts_answered(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
 			   unsigned int n)
 {
-	size_t i, total;
-	json_t *controllers = rdt_show_controllers(answers, n, SIZE_MAX, &total);
-	json_t *by_name = json_object(), *list = json_array();
-	json_t *c, *host;
+	start_list(call, answers, n, list_hosts);
+}
 
-	json_array_foreach(controllers, i, c)
-	{
-		const char *nqn = json_string_value(json_object_get(c, "hostnqn"));
-		json_int_t queues = json_integer_value(json_object_get(c, "io_queues"));
+/* Copies of connections take memory, also for clients that have disconnected meanwhile. */
+static void ask_connections(struct rdt_rpc_call *call,
+			    void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
+					 unsigned int n))
+{
+	if (call->rpc->asks_count < RDT_RPC_CLIENTS)
+		rdt_rpc_ask(call, rdt_connections_collect, done);
+	else
+		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, "try again",
+			      "reactors have %u questions to answer, which is the most",
+			      RDT_RPC_CLIENTS);
+}
 
-		host = json_object_get(by_name, nqn);
-		if (!host) {
-			host = json_pack("{s:s, s:i, s:i, s:[], s:[]}", "hostnqn", nqn,
-					 "controllers", 0, "io_queues", 0, "subsystems",
-					 "addresses");
-			json_object_set_new(by_name, nqn, host);
-			json_array_append(list, host);
-		}
-		json_object_set_new(
-			host, "controllers",
-			json_integer(1 + json_integer_value(json_object_get(host, "controllers"))));
-		json_object_set_new(host, "io_queues",
-				    json_integer(queues + json_integer_value(json_object_get(
-								  host, "io_queues"))));
-		add_once(json_object_get(host, "subsystems"), json_object_get(c, "nqn"));
-		add_once(json_object_get(host, "addresses"), json_object_get(c, "address"));
-	}
-	json_decref(by_name);
-	json_decref(controllers);
-	rdt_rpc_result(call, json_pack("{s:o}", "hosts", list));
+static void controller_list(struct rdt_rpc_call *call)
+{
+	ask_connections(call, controllers_answered);
 }
 
 static void host_list(struct rdt_rpc_call *call)
 {
-	rdt_rpc_ask(call, rdt_show_collect_connections, hosts_answered);
+	ask_connections(call, hosts_answered);
 }
 
 /* ---- disconnect ---- */

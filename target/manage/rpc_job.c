@@ -9,7 +9,8 @@
 
 #include "target/nvmf/target.h"
 
-#define JOBS_MAX 4u
+#define RUNNING_MAX 4u  /* threads */
+#define JOBS_MAX    64u /* with those that wait, also for clients that have disconnected */
 
 struct rdt_rpc_job {
 	TAILQ_ENTRY(rdt_rpc_job) link;
@@ -17,10 +18,22 @@ struct rdt_rpc_job {
 	struct rdt_rpc *rpc;
 	struct rdt_rpc_call *call; /* NULL: the server was closed */
 	pthread_t thread;
+	bool started; /* @thread runs */
 	void (*fn)(void *arg);
 	void (*done)(struct rdt_rpc_call *call, void *arg);
 	void *arg;
 };
+
+/* Frees @job. @call: to be answered, or NULL. */
+static void job_ended(struct rdt_rpc *rpc, struct rdt_rpc_job *job, struct rdt_rpc_call *call)
+{
+	TAILQ_REMOVE(&rpc->jobs, job, link);
+	rpc->jobs_count--;
+	job->done(call, job->arg);
+	free(job);
+}
+
+static void start_jobs(struct rdt_rpc *rpc);
 
 static void job_done(struct rd_msg *msg)
 {
@@ -30,10 +43,9 @@ static void job_done(struct rd_msg *msg)
 	if (!job->call) /* cancelled, and joined */
 		return;
 	pthread_join(job->thread, NULL);
-	TAILQ_REMOVE(&rpc->jobs, job, link);
-	rpc->jobs_count--;
-	job->done(job->call, job->arg);
-	free(job);
+	rpc->jobs_running--;
+	job_ended(rpc, job, job->call);
+	start_jobs(rpc);
 }
 
 static void *run_job(void *arg)
@@ -51,46 +63,59 @@ static void job_cancel(struct rdt_rpc_call *call)
 	struct rdt_rpc_job *job = call->work;
 
 	job->call = NULL;
-	pthread_join(job->thread, NULL);
+	if (job->started)
+		pthread_join(job->thread, NULL);
 	job->done(NULL, job->arg);
+}
+
+static void start_jobs(struct rdt_rpc *rpc)
+{
+	struct rdt_rpc_job *job, *next;
+	int err;
+
+	for (job = TAILQ_FIRST(&rpc->jobs); job && rpc->jobs_running < RUNNING_MAX; job = next) {
+		next = TAILQ_NEXT(job, link);
+		if (job->started)
+			continue;
+		err = pthread_create(&job->thread, NULL, run_job, job);
+		if (err) {
+			rdt_rpc_error(job->call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL,
+				      "cannot start a thread: %s", strerror(err));
+			job_ended(rpc, job, NULL);
+			continue;
+		}
+		pthread_setname_np(job->thread, "control");
+		job->started = true;
+		rpc->jobs_running++;
+	}
 }
 
 void rdt_rpc_job(struct rdt_rpc_call *call, void (*fn)(void *arg),
 		 void (*done)(struct rdt_rpc_call *call, void *arg), void *arg)
 {
 	struct rdt_rpc *rpc = call->rpc;
-	struct rdt_rpc_job *job = NULL;
-	int err;
+	struct rdt_rpc_job *job;
 
 	if (rpc->jobs_count == JOBS_MAX) {
 		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, "try again",
 			      "%u calls of this kind are being worked on, which is the most",
 			      JOBS_MAX);
-		goto err_arg;
+		done(NULL, arg);
+		return;
 	}
 	job = calloc(1, sizeof(*job));
 	if (!job) {
 		rdt_rpc_no_memory(call);
-		goto err_arg;
+		done(NULL, arg);
+		return;
 	}
 	*job = (struct rdt_rpc_job){
 		.msg.fn = job_done, .rpc = rpc, .call = call, .fn = fn, .done = done, .arg = arg};
-	err = pthread_create(&job->thread, NULL, run_job, job);
-	if (err) {
-		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL,
-			      "cannot start a thread: %s", strerror(err));
-		goto err_arg;
-	}
-	pthread_setname_np(job->thread, "control");
 	TAILQ_INSERT_TAIL(&rpc->jobs, job, link);
 	rpc->jobs_count++;
 	call->work = job;
 	call->cancel = job_cancel;
-	return;
-
-err_arg:
-	free(job);
-	done(NULL, arg);
+	start_jobs(rpc);
 }
 
 void rdt_rpc_jobs_free(struct rdt_rpc *rpc)

@@ -13,9 +13,9 @@
 
 #include "util/log.h"
 #include "util/loop.h"
+#include "answer.h"
 #include "rpc.h"
 
-struct rdt_reactor;
 struct rdt_report;
 struct rdt_rpc_ask;
 struct rdt_rpc_client;
@@ -91,8 +91,10 @@ struct rdt_rpc {
 	TAILQ_HEAD(, rdt_rpc_client) clients; /* least recently active first */
 	TAILQ_HEAD(, rdt_rpc_call) calls;
 	TAILQ_HEAD(, rdt_rpc_ask) asks; /* queries of reactors in progress */
-	TAILQ_HEAD(, rdt_rpc_job) jobs;
+	unsigned int asks_count;
+	TAILQ_HEAD(, rdt_rpc_job) jobs; /* oldest first; those that wait for a thread at the end */
 	unsigned int jobs_count;
+	unsigned int jobs_running;
 	struct rdt_rpc_drain *drain;   /* the running drain, or NULL */
 	bool drained;                  /* a drain has completed */
 	struct rdt_rpc_events *events; /* NULL until a client watches events */
@@ -154,28 +156,20 @@ void rdt_rpc_events_free(struct rdt_rpc *rpc); /* no other thread logs any more 
 
 /* ---- rpc_ask.c: queries of all reactors ---- */
 
-struct rdt_rpc_answer { /* of one reactor */
-	const struct rdt_reactor *reactor;
-	void *data; /* freed by free(3) after @done */
-	size_t count;
-	bool no_memory;
-};
-
 /*
- * @fn runs on the thread of each reactor and fills in its answer. @done runs on the main loop when
- * all have answered, and answers @call. The query runs to its end also when the client has
- * disconnected.
+ * @fn runs on the thread of each reactor, fills in its answer, and calls answer->ready(), at once
+ * or later. @done runs on the main loop when all have answered, and answers @call. The query runs
+ * to its end also when the client has disconnected.
  */
-void rdt_rpc_ask(struct rdt_rpc_call *call,
-		 void (*fn)(struct rdt_reactor *r, struct rdt_rpc_answer *answer),
+void rdt_rpc_ask(struct rdt_rpc_call *call, void (*fn)(struct rdt_rpc_answer *answer),
 		 void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
 			      unsigned int count));
 void rdt_rpc_ask_free_all(struct rdt_rpc *rpc); /* all loops have ended */
 
 /* ---- rpc_job.c: slow work ---- */
 
-/* @fn runs on a thread of its own. @done runs on the main loop, answers @call and frees @arg. @call
- * is NULL when it was answered already or the server was closed. */
+/* @fn runs on a thread of its own, a few at once; others wait. @done runs on the main loop, answers
+ * @call and frees @arg. @call is NULL when it was answered already or the server was closed. */
 void rdt_rpc_job(struct rdt_rpc_call *call, void (*fn)(void *arg),
 		 void (*done)(struct rdt_rpc_call *call, void *arg), void *arg);
 void rdt_rpc_jobs_free(struct rdt_rpc *rpc); /* the main loop has ended */

@@ -136,9 +136,9 @@ struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, 
 	return ss;
 }
 
-static const char *ns_state_name(const struct rdt_ns *ns)
+static const char *ns_state_name(unsigned int state)
 {
-	switch (ns->state) {
+	switch (state) {
 	case RDT_NS_LIVE:
 		return "live";
 	case RDT_NS_LEAVING:
@@ -150,19 +150,36 @@ static const char *ns_state_name(const struct rdt_ns *ns)
 	}
 }
 
-json_t *rdt_show_namespace(const struct rdt_ns *ns)
+struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 {
 	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
-	uint64_t blocks = atomic_load(&ns->blocks);
+
+	return (struct rdt_ns_shown){
+		.subsys = ns->subsys,
+		.cfg = ns->cfg,
+		.cfg_of = ns->cfg_of,
+		.nsid = ns->nsid,
+		.state = ns->state,
+		.leaving_since = ns->leaving_since,
+		.blocks = atomic_load(&ns->blocks),
+		.lbads = ns->lbads,
+		.write_protected = atomic_load(&ns->wp) != 0,
+		.standby = base && atomic_load(&base->standby),
+		.stalled = base && atomic_load(&base->stalled),
+		.sync_failed = base && atomic_load(&base->sync_err) != 0,
+	};
+}
+
+json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
+{
 	json_t *o = json_pack(
 		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b, s:b, s:b}", "nqn",
-		ns->subsys->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns), "backend",
-		rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads, "blocks",
-		(json_int_t)blocks, "size", (json_int_t)(blocks << ns->lbads), "read_only",
-		ns->cfg->read_only, "write_protected", atomic_load(&ns->wp) != 0, "ana_group",
-		(int)ns->cfg->ana_group, "uuid", ns->cfg->uuid, "standby",
-		base && atomic_load(&base->standby), "stalled", base && atomic_load(&base->stalled),
-		"sync_failed", base && atomic_load(&base->sync_err) != 0);
+		ns->subsys->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns->state),
+		"backend", rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads,
+		"blocks", (json_int_t)ns->blocks, "size", (json_int_t)(ns->blocks << ns->lbads),
+		"read_only", ns->cfg->read_only, "write_protected", ns->write_protected,
+		"ana_group", (int)ns->cfg->ana_group, "uuid", ns->cfg->uuid, "standby", ns->standby,
+		"stalled", ns->stalled, "sync_failed", ns->sync_failed);
 
 	if (o && ns->cfg->path)
 		json_object_set_new(o, "path", json_string(ns->cfg->path));
@@ -252,7 +269,8 @@ static void ns_listing_step(struct rd_defer *defer)
 	const struct rdt_ns *ns;
 
 	while ((ns = next_listed(w))) {
-		json_t *o = rdt_show_namespace(ns);
+		const struct rdt_ns_shown shown = rdt_ns_shown(ns);
+		json_t *o = rdt_show_namespace(&shown);
 
 		if (w->any)
 			fputc(',', w->f);

@@ -6,31 +6,53 @@
 #ifndef RDT_SHOW_H
 #define RDT_SHOW_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <jansson.h>
 
+struct rdt_config;
 struct rdt_ns;
-struct rdt_reactor;
+struct rdt_ns_config;
 struct rdt_reloader;
 struct rdt_rpc;
-struct rdt_rpc_answer;
+struct rdt_subsys;
 struct rdt_target;
+
+/* What is shown of a namespace. A copy: any thread may read it while @cfg_of is referenced, which
+ * only the main thread does. */
+struct rdt_ns_shown {
+	const struct rdt_subsys *subsys; /* for its NQN: it lives as long as the target */
+	const struct rdt_ns_config *cfg;
+	struct rdt_config *cfg_of; /* no reference yet: rdt_config_get() */
+	uint32_t nsid;
+	unsigned int state; /* enum rdt_ns_state */
+	uint64_t leaving_since;
+	uint64_t blocks;
+	uint8_t lbads;
+	bool write_protected;
+	bool standby;
+	bool stalled;
+	bool sync_failed;
+};
+
+struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns);
 
 /* "serving", "draining" or "drained". @rpc: NULL without a control socket. */
 const char *rdt_show_state(const struct rdt_target *t, const struct rdt_rpc *rpc);
 /* A string of @text, in which bytes that are not UTF-8 became "?": JSON has none, and a host must
  * be listed whatever its name is. Any thread. */
 json_t *rdt_show_text(const char *text);
+/* The length of the UTF-8 sequence at the start of @text (of @len > 0 bytes) when a log would show
+ * it as it is, and it is no backslash; 0: it has to be written in another way. Any thread. */
+size_t rdt_show_plain(const char *text, size_t len);
+/* A string of @name that is different for different names: what is not plain became "\x" and two
+ * digits. The label "host" of the metrics is the same. Any thread. */
+json_t *rdt_show_name(const char *name);
 json_t *rdt_show_last_reload(const struct rdt_reloader *reloader); /* null: there was none */
-json_t *rdt_show_namespace(const struct rdt_ns *ns);
+/* Any thread. */
+json_t *rdt_show_namespace(const struct rdt_ns_shown *ns);
 json_t *rdt_show_listeners(const struct rdt_target *t);
-
-/* On the thread of @r: fills in @answer, whose data the caller frees by free(3). */
-void rdt_show_collect_connections(struct rdt_reactor *r, struct rdt_rpc_answer *answer);
-/* The controllers of these @n answers with their queues, at most @most of them. *@total: how many
- * there are. */
-json_t *rdt_show_controllers(const struct rdt_rpc_answer *answers, unsigned int n, size_t most,
-			     size_t *total);
 
 #endif /* RDT_SHOW_H */

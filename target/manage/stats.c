@@ -132,6 +132,7 @@ static void stats_free(struct rdt_stats *stats)
 	if (!stats)
 		return;
 	for (unsigned int i = 0; i < stats->ns_count; i++) {
+		rdt_config_put(&stats->ns[i]->shown.cfg_of);
 		free(stats->ns[i]->subsys);
 		free(stats->ns[i]);
 	}
@@ -204,17 +205,18 @@ static void copy_ns(struct rdt_sampler *s, struct rdt_ns *ns, uint64_t now)
 {
 	struct rdt_stats *stats = s->stats;
 	struct rdt_stats_ns *copy = calloc(1, sizeof(*copy));
-	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
 
 	if (!copy) {
 		stats->no_memory = true;
 		return;
 	}
+	copy->shown = rdt_ns_shown(ns);
+	rdt_config_get(copy->shown.cfg_of);
 	copy->subsys = copy_text(stats, ns->subsys->nqn);
 	copy->nsid = ns->nsid;
-	copy->size = atomic_load(&ns->blocks) << ns->lbads;
+	copy->size = copy->shown.blocks << ns->lbads;
 	copy->live = ns->state == RDT_NS_LIVE;
-	copy->sync_failed = base && atomic_load(&base->sync_err) != 0;
+	copy->sync_failed = copy->shown.sync_failed;
 	for (unsigned int i = 0; i < s->target->reactors_count; i++) {
 		const struct rdt_ns_post *post = &ns->posts[i];
 		const struct rdt_ns_stats *from =

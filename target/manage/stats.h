@@ -13,6 +13,7 @@
 #include <sys/queue.h>
 
 #include "target/nvmf/io_stats.h"
+#include "show.h"
 
 struct rdt_sampler;
 struct rdt_target;
@@ -40,6 +41,7 @@ struct rdt_stats_ns {
 	uint64_t size;
 	bool live;
 	bool sync_failed;
+	struct rdt_ns_shown shown; /* with a reference to its configuration */
 	struct rdt_stats_io io;
 };
 

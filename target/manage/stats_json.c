@@ -232,7 +232,8 @@ static void add_hosts(json_t *o, const struct rdt_stats *stats, const struct rdt
 			continue;
 		if (!in_part(f, matching++))
 			continue;
-		host = json_pack("{s:o}", "hostnqn", rdt_show_text(rows[i].name));
+		host = json_pack("{s:o, s:o}", "hostnqn", rdt_show_text(rows[i].name), "host",
+				 rdt_show_name(rows[i].name));
 		if (host)
 			add_row(host, &rows[i], f->histograms);
 		json_array_append_new(list, host);

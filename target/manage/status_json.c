@@ -11,13 +11,13 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
-#include "target/bdev/backend.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
-#include "rpc_priv.h"
+#include "answer.h"
+#include "connections.h"
 #include "show.h"
 #include "stats.h"
 
@@ -31,10 +31,10 @@
 struct part {
 	struct rd_msg msg;
 	struct rdt_status *status;
-	struct rdt_reactor *reactor;
 	bool out;
+	bool missing;      /* in the document that is being made: it was out */
 	uint64_t asked_at; /* ns */
-	struct rdt_rpc_answer connections;
+	struct rdt_rpc_answer answer;
 };
 
 struct rdt_status {
@@ -49,6 +49,11 @@ struct rdt_status {
 	bool running;          /* a document is being made */
 	bool waiting;          /* for answers of reactors */
 	bool stopped;
+	/* While a thread writes the document, these are the thread's. */
+	json_t *head; /* what the main thread has put into the document */
+	struct rdt_connections *connections;
+	uint64_t now;             /* ns: when the head was made */
+	char *text;               /* the document */
 	char why[128];            /* not healthy because of this; empty: healthy */
 	unsigned int parts_count; /* reactors */
 	struct part parts[];
@@ -56,11 +61,10 @@ struct rdt_status {
 
 /* ---- small parts ---- */
 
+/* Until the head was made. */
 static double seconds_since(const struct rdt_status *s, uint64_t then)
 {
-	uint64_t now = rd_loop_now_raw(s->target->loop);
-
-	return now > then ? (double)(now - then) / 1e9 : 0;
+	return s->now > then ? (double)(s->now - then) / 1e9 : 0;
 }
 
 /* Pairs of the largest value and the number of values; empty buckets are left out. */
@@ -115,7 +119,7 @@ static void add_totals(json_t *o, const struct rdt_stats *stats)
 static json_t *status_reactor(const struct rdt_status *s, const struct rdt_stats_reactor *r,
 			      unsigned int index)
 {
-	bool answers = r->answered && !s->parts[index].out;
+	bool answers = r->answered && !s->parts[index].missing;
 	json_t *o = json_pack("{s:i, s:b, s:f, s:f}", "reactor", (int)index, "answers", answers,
 			      "busy_seconds", (double)r->busy_ns / 1e9, "longest_turn_seconds",
 			      (double)r->longest_ns / 1e9);
@@ -154,37 +158,25 @@ static struct rdt_stats_ns **sorted_ns(const struct rdt_stats *stats)
 	return list;
 }
 
-static json_t *status_namespace(const struct rdt_ns *ns, struct rdt_stats_ns **sorted,
-				unsigned int count)
+static json_t *status_namespace(const struct rdt_stats_ns *ns)
 {
-	static const struct rdt_stats_io none;
-	struct rdt_stats_ns wanted = {.nsid = ns->nsid, .subsys = (char *)ns->subsys->nqn};
-	struct rdt_stats_ns *key = &wanted;
-	struct rdt_stats_ns **found =
-		bsearch(&key, sorted, count, sizeof(struct rdt_stats_ns *), rdt_stats_compare_ns);
-	json_t *o = rdt_show_namespace(ns);
+	json_t *o = rdt_show_namespace(&ns->shown);
 
-	if (o) /* one that was added a moment ago has no counters yet */
-		json_object_set_new(o, "io", io_json(found ? &(*found)->io : &none));
+	if (o)
+		json_object_set_new(o, "io", io_json(&ns->io));
 	return o;
 }
 
-static void add_status_namespaces(json_t *o, const struct rdt_target *t,
-				  const struct rdt_stats *stats)
+static void add_status_namespaces(json_t *o, const struct rdt_stats *stats)
 {
 	struct rdt_stats_ns **sorted = sorted_ns(stats);
 	json_t *list = json_array();
-	const struct rdt_ns *ns;
-	size_t total = 0;
 
-	for (unsigned int i = 0; i < t->subsys_count && sorted; i++)
-		TAILQ_FOREACH (ns, &t->subsys[i]->namespaces, link)
-			if (total++ < LIST_MAX)
-				json_array_append_new(
-					list, status_namespace(ns, sorted, stats->ns_count));
+	for (unsigned int i = 0; sorted && i < stats->ns_count && i < LIST_MAX; i++)
+		json_array_append_new(list, status_namespace(sorted[i]));
 	free(sorted);
 	json_object_set_new(o, "namespaces", list);
-	json_object_set_new(o, "namespaces_total", json_integer((json_int_t)total));
+	json_object_set_new(o, "namespaces_total", json_integer((json_int_t)stats->ns_count));
 }
 
 static void add_status_hosts(json_t *o, const struct rdt_stats *stats)
@@ -197,29 +189,22 @@ static void add_status_hosts(json_t *o, const struct rdt_stats *stats)
 		count = 0;
 	for (unsigned int i = 0; i < count && i < LIST_MAX; i++)
 		json_array_append_new(list,
-				      json_pack("{s:o, s:i, s:o}", "hostnqn",
-						rdt_show_text(rows[i].name), "connections",
+				      json_pack("{s:o, s:o, s:i, s:o}", "hostnqn",
+						rdt_show_text(rows[i].name), "host",
+						rdt_show_name(rows[i].name), "connections",
 						(int)rows[i].qpairs, "io", io_json(&rows[i].io)));
 	free(rows);
 	json_object_set_new(o, "hosts", list);
 	json_object_set_new(o, "hosts_total", json_integer((json_int_t)count));
 }
 
-static json_t *status_controllers(const struct rdt_status *s, size_t *total)
+static void add_status_controllers(json_t *o, struct rdt_connections *connections)
 {
-	unsigned int n = s->parts_count, answered = 0;
-	struct rdt_rpc_answer *answers = calloc(n, sizeof(*answers));
-	json_t *list;
+	size_t total;
 
-	*total = 0;
-	if (!answers)
-		return NULL;
-	for (unsigned int i = 0; i < n; i++)
-		if (!s->parts[i].out)
-			answers[answered++] = s->parts[i].connections;
-	list = rdt_show_controllers(answers, answered, LIST_MAX, total);
-	free(answers);
-	return list;
+	json_object_set_new(o, "controllers",
+			    rdt_connections_controllers(connections, LIST_MAX, &total));
+	json_object_set_new(o, "controllers_total", json_integer((json_int_t)total));
 }
 
 /* ---- what is stalled ---- */
@@ -234,29 +219,30 @@ static void add_stalled(json_t *list, const char *kind, double seconds, const ch
 						"text", text));
 }
 
-static void add_stalled_namespace(const struct rdt_status *s, json_t *list, const struct rdt_ns *ns)
+static void add_stalled_namespace(const struct rdt_status *s, json_t *list,
+				  const struct rdt_ns_shown *ns)
 {
-	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
+	const char *nqn = ns->subsys->nqn;
 	char text[512];
 
 	if (ns->state == RDT_NS_LEAVING) {
 		snprintf(text, sizeof(text),
 			 "%s namespace %u: its removal waits for I/O that the storage has not "
 			 "completed",
-			 ns->subsys->nqn, ns->nsid);
+			 nqn, ns->nsid);
 		add_stalled(list, "namespace", seconds_since(s, ns->leaving_since), text);
 	}
-	if (base && atomic_load(&base->stalled)) {
+	if (ns->stalled) {
 		snprintf(text, sizeof(text),
 			 "%s namespace %u: its storage has not completed any I/O for some seconds",
-			 ns->subsys->nqn, ns->nsid);
+			 nqn, ns->nsid);
 		add_stalled(list, "namespace", -1, text);
 	}
-	if (base && atomic_load(&base->sync_err)) {
+	if (ns->sync_failed) {
 		snprintf(text, sizeof(text),
 			 "%s namespace %u: a sync of its storage has failed; what hosts wrote "
 			 "before may be lost",
-			 ns->subsys->nqn, ns->nsid);
+			 nqn, ns->nsid);
 		add_stalled(list, "namespace", -1, text);
 	}
 }
@@ -278,63 +264,69 @@ static void add_stalled_io(json_t *list, const struct rdt_stats *stats)
 	}
 }
 
-static json_t *stalled_json(const struct rdt_status *s, const struct rdt_stats *stats)
+/* Reactors and listeners. */
+static json_t *stalled_json(const struct rdt_status *s)
 {
-	const struct rdt_target *t = s->target;
 	const struct rdt_listener *l;
 	json_t *list = json_array();
-	const struct rdt_ns *ns;
 	char text[512];
 
 	for (unsigned int i = 0; i < s->parts_count; i++) {
-		if (!s->parts[i].out)
+		if (!s->parts[i].missing)
 			continue;
 		snprintf(text, sizeof(text),
 			 "reactor %u does not answer: its connections are not shown", i);
 		add_stalled(list, "reactor", seconds_since(s, s->parts[i].asked_at), text);
 	}
-	TAILQ_FOREACH (l, &t->listeners, link) {
+	TAILQ_FOREACH (l, &s->target->listeners, link) {
 		if (!l->wait_err)
 			continue;
 		snprintf(text, sizeof(text), "listener %.100s port %u waits for its address: %s",
 			 l->cfg->address, l->cfg->port, strerror(-l->wait_err));
 		add_stalled(list, "listener", seconds_since(s, l->wait_since), text);
 	}
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		TAILQ_FOREACH (ns, &t->subsys[i]->namespaces, link)
-			add_stalled_namespace(s, list, ns);
-	add_stalled_io(list, stats);
 	return list;
 }
 
 /* ---- the document ---- */
 
-static json_t *whole_json(const struct rdt_status *s, const struct rdt_stats *stats)
+/* What only the main thread may read. */
+static json_t *head_json(const struct rdt_status *s)
 {
 	const struct rdt_target *t = s->target;
-	size_t controllers_total;
 	char now[32], node[256] = "";
 	time_t at = time(NULL);
-	json_t *o;
 	struct tm tm;
 
 	gmtime_r(&at, &tm);
 	strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	if (gethostname(node, sizeof(node) - 1))
 		node[0] = '\0';
-	o = json_pack("{s:i, s:s, s:s, s:i, s:s, s:f, s:s, s:o}", "schema", RDT_STATUS_SCHEMA,
-		      "version", RDT_VERSION, "machine", node, "pid", (int)getpid(), "time", now,
-		      "uptime_seconds", seconds_since(s, t->started_ns), "state",
-		      rdt_show_state(t, s->rpc), "last_reload", rdt_show_last_reload(s->reloader));
+	return json_pack("{s:i, s:s, s:s, s:i, s:s, s:f, s:s, s:o, s:o, s:o}", "schema",
+			 RDT_STATUS_SCHEMA, "version", RDT_VERSION, "machine", node, "pid",
+			 (int)getpid(), "time", now, "uptime_seconds",
+			 seconds_since(s, t->started_ns), "state", rdt_show_state(t, s->rpc),
+			 "last_reload", rdt_show_last_reload(s->reloader), "listeners",
+			 rdt_show_listeners(t), "stalled", stalled_json(s));
+}
+
+/* On the sampler's thread: with thousands of entries this takes too long for the main loop. */
+static void write_status(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
+{
+	struct rdt_status *s = rd_container_of(ask, struct rdt_status, ask);
+	json_t *o = s->head, *stalled = json_object_get(o, "stalled");
+
+	if (!o || !s->connections)
+		return;
 	add_totals(o, stats);
-	json_object_update_new(
-		o, json_pack("{s:o, s:o, s:o, s:o}", "reactors", status_reactors(s, stats),
-			     "listeners", rdt_show_listeners(t), "stalled", stalled_json(s, stats),
-			     "controllers", status_controllers(s, &controllers_total)));
-	json_object_set_new(o, "controllers_total", json_integer((json_int_t)controllers_total));
+	json_object_set_new(o, "reactors", status_reactors(s, stats));
+	for (unsigned int i = 0; i < stats->ns_count; i++)
+		add_stalled_namespace(s, stalled, &stats->ns[i]->shown);
+	add_stalled_io(stalled, stats);
+	add_status_controllers(o, s->connections);
 	add_status_hosts(o, stats);
-	add_status_namespaces(o, t, stats);
-	return o;
+	add_status_namespaces(o, stats);
+	s->text = json_dumps(o, JSON_COMPACT);
 }
 
 static void judge_health(struct rdt_status *s)
@@ -351,20 +343,54 @@ static void judge_health(struct rdt_status *s)
 				 seconds_since(s, s->parts[i].asked_at));
 }
 
-static void status_counted(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
+static void drop_document(struct rdt_status *s)
+{
+	json_decref(s->head);
+	s->head = NULL;
+	rdt_connections_free(s->connections);
+	s->connections = NULL;
+	free(s->text);
+	s->text = NULL;
+}
+
+static void status_written(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
 {
 	struct rdt_status *s = rd_container_of(ask, struct rdt_status, ask);
-	json_t *o;
-	char *text;
+	char *text = s->text;
 
-	if (s->stopped)
+	s->text = NULL;
+	drop_document(s);
+	if (s->stopped) {
+		free(text);
 		return;
-	o = stats ? whole_json(s, stats) : NULL;
-	text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-	json_decref(o);
+	}
 	s->running = false;
+	s->now = rd_loop_now_raw(s->target->loop);
 	judge_health(s);
 	s->done(s->arg, text, !s->why[0], s->why);
+}
+
+/* The connections of the reactors that have answered. */
+static void take_connections(struct rdt_status *s)
+{
+	struct rdt_rpc_answer *answers = calloc(s->parts_count, sizeof(*answers));
+	unsigned int n = 0;
+
+	if (!answers)
+		return;
+	for (unsigned int i = 0; i < s->parts_count; i++) {
+		struct part *p = &s->parts[i];
+
+		p->missing = p->out;
+		if (p->out)
+			continue;
+		answers[n++] = p->answer;
+		p->answer.data = NULL;
+	}
+	s->connections = rdt_connections_take(s->target, answers, n);
+	for (unsigned int i = 0; i < n; i++)
+		free(answers[i].data); /* when there was no memory */
+	free(answers);
 }
 
 /* All reactors have told their connections, or had the time for it. */
@@ -372,7 +398,11 @@ static void parts_end(struct rdt_status *s)
 {
 	rd_timer_stop(s->target->loop, &s->timer);
 	s->waiting = false;
-	s->ask.done = status_counted;
+	s->now = rd_loop_now_raw(s->target->loop);
+	take_connections(s);
+	s->head = head_json(s);
+	s->ask.work = write_status;
+	s->ask.done = status_written;
 	rdt_stats_ask(s->sampler, &s->ask);
 }
 
@@ -397,13 +427,17 @@ static void part_answered(struct rd_msg *msg)
 	parts_end(s);
 }
 
+static void part_ready(struct rdt_rpc_answer *answer)
+{
+	struct part *p = rd_container_of(answer, struct part, answer);
+
+	p->msg.fn = part_answered;
+	rd_loop_post(p->status->target->loop, &p->msg);
+}
+
 static void part_arrived(struct rd_msg *msg)
 {
-	struct part *p = rd_container_of(msg, struct part, msg);
-
-	rdt_show_collect_connections(p->reactor, &p->connections);
-	msg->fn = part_answered;
-	rd_loop_post(p->status->target->loop, msg);
+	rdt_connections_collect(&rd_container_of(msg, struct part, msg)->answer);
 }
 
 /* A part that is still out has not answered an earlier question, and is not asked again. */
@@ -411,12 +445,12 @@ static void ask_part(struct part *p)
 {
 	if (p->out)
 		return;
-	free(p->connections.data);
-	p->connections = (struct rdt_rpc_answer){.reactor = p->reactor};
+	free(p->answer.data);
+	p->answer.data = NULL;
 	p->out = true;
 	p->asked_at = rd_loop_now_raw(p->status->target->loop);
 	p->msg.fn = part_arrived;
-	rd_loop_post(p->reactor->loop, &p->msg);
+	rd_loop_post(p->answer.reactor->loop, &p->msg);
 }
 
 void rdt_status_ask(struct rdt_status *s)
@@ -450,7 +484,8 @@ int rdt_status_new(struct rdt_target *target, const struct rdt_reloader *reloade
 	s->arg = arg;
 	for (unsigned int i = 0; i < target->reactors_count; i++) {
 		s->parts[i].status = s;
-		s->parts[i].reactor = &target->reactors[i];
+		s->parts[i].answer.reactor = &target->reactors[i];
+		s->parts[i].answer.ready = part_ready;
 	}
 	return 0;
 }
@@ -467,8 +502,11 @@ void rdt_status_free(struct rdt_status **out)
 {
 	struct rdt_status *s = *out;
 
-	for (unsigned int i = 0; s && i < s->parts_count; i++)
-		free(s->parts[i].connections.data);
+	if (!s)
+		return;
+	for (unsigned int i = 0; i < s->parts_count; i++)
+		free(s->parts[i].answer.data);
+	drop_document(s);
 	free(s);
 	*out = NULL;
 }

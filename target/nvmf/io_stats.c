@@ -336,8 +336,9 @@ static void note_in_flight(struct rdt_in_flight *f, uint32_t walk, uint64_t arri
 	atomic_store_explicit(&f->walk, walk, memory_order_relaxed);
 }
 
-static void walk_qpair(struct rdt_walk *walk, struct rdt_qpair *qp)
+static void walk_qpair(struct rdt_qpair_walk *qpairs, struct rdt_qpair *qp)
 {
+	struct rdt_walk *walk = rd_container_of(qpairs, struct rdt_walk, qpairs);
 	uint32_t number = atomic_load_explicit(&walk->number, memory_order_relaxed);
 
 	walk->admin_queues += qp->admin;
@@ -367,8 +368,9 @@ static void walk_answered(struct rd_msg *msg)
 	r->walk.done(r);
 }
 
-static void walk_end(struct rdt_reactor *r)
+static void walk_end(struct rdt_qpair_walk *qpairs)
 {
+	struct rdt_reactor *r = qpairs->reactor;
 	struct rdt_walk *walk = &r->walk;
 
 	walk->waiting = 0;
@@ -382,23 +384,6 @@ static void walk_end(struct rdt_reactor *r)
 	rd_loop_post(r->target->loop, &walk->msg);
 }
 
-static void walk_slice(struct rd_defer *defer)
-{
-	struct rdt_reactor *r = rd_container_of(defer, struct rdt_reactor, walk.defer);
-	struct rdt_walk *walk = &r->walk;
-	uint64_t end = rd_loop_now_raw(r->loop) + RDT_WALK_SLICE;
-
-	while (walk->next) {
-		walk_qpair(walk, walk->next);
-		walk->next = TAILQ_NEXT(walk->next, link);
-		if (walk->next && rd_loop_now_raw(r->loop) >= end) {
-			rd_defer(r->loop, &walk->defer, RD_DEFER_NEXT);
-			return;
-		}
-	}
-	walk_end(r);
-}
-
 void rdt_walk_begin(struct rd_msg *msg)
 {
 	struct rdt_reactor *r = rd_container_of(msg, struct rdt_reactor, walk.msg);
@@ -406,20 +391,8 @@ void rdt_walk_begin(struct rd_msg *msg)
 
 	rdt_io_count_run(r);
 	walk->admin_queues = walk->io_queues = walk->in_flight = 0;
-	walk->next = TAILQ_FIRST(&r->qpairs);
+	walk->qpairs.visit = walk_qpair;
+	walk->qpairs.end = walk_end;
 	atomic_fetch_add_explicit(&walk->number, 1, memory_order_relaxed);
-	walk_slice(&walk->defer);
-}
-
-void rdt_walk_init(struct rdt_reactor *r)
-{
-	r->walk.defer.fn = walk_slice;
-}
-
-void rdt_walk_skip(struct rdt_qpair *qp)
-{
-	struct rdt_walk *walk = &qp->reactor->walk;
-
-	if (walk->next == qp)
-		walk->next = TAILQ_NEXT(qp, link);
+	rdt_qpair_walk_begin(r, &walk->qpairs);
 }

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "util/loop.h"
+#include "qpair_walk.h"
 
 struct rdt_listener;
 struct rdt_ns;
@@ -132,13 +133,10 @@ struct rdt_io_run {
 	uint8_t opcode;
 };
 
-/* A walk over the requests of a reactor: in slices of about RDT_WALK_SLICE. */
-#define RDT_WALK_SLICE (50 * RD_NSEC_PER_USEC)
-
+/* A walk over the requests of a reactor. */
 struct rdt_walk {
 	struct rd_msg msg; /* main -> reactor -> main; main's while no walk is running */
-	struct rd_defer defer;
-	struct rdt_qpair *next; /* the queue pair to look at */
+	struct rdt_qpair_walk qpairs;
 	_Atomic uint32_t number;
 	/* results; main's after the answer */
 	unsigned int admin_queues;
@@ -202,8 +200,6 @@ void rdt_count_event(const struct rdt_qpair *qp, enum rdt_count_of event);
 
 /* Runs on the reactor by message, and posts r->walk.done to the main loop. */
 void rdt_walk_begin(struct rd_msg *msg);
-void rdt_walk_init(struct rdt_reactor *r);
-void rdt_walk_skip(struct rdt_qpair *qp); /* @qp leaves the list of its reactor */
 
 /* ---- the main thread ---- */
 

@@ -77,7 +77,7 @@ static void free_qpair(struct rdt_qpair *qp)
 {
 	struct rdt_reactor *r = qp->reactor;
 
-	rdt_walk_skip(qp);
+	rdt_qpair_walk_skip(qp);
 	TAILQ_REMOVE(&r->qpairs, qp, link);
 	r->qpairs_count--;
 	rdt_unplace(r, qp->admin);

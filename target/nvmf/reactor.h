@@ -15,6 +15,7 @@
 #include "util/map.h"
 #include "io_stats.h"
 #include "pool.h"
+#include "qpair_walk.h"
 #include "req_latency.h"
 
 struct rdt_engines;
@@ -89,6 +90,7 @@ struct rdt_reactor {
 	struct rdt_cells cells; /* counters, by host and listener */
 	struct rdt_io_run run;
 	struct rdt_walk walk;
+	struct rdt_qpair_walks walks; /* that run */
 	bool draining;
 	bool drained_sent;
 	struct rd_msg drain_msg;   /* main -> reactor: finish commands, then close */

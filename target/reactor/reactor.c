@@ -209,6 +209,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	r->log = target->log;
 	r->index = index;
 	TAILQ_INIT(&r->qpairs);
+	TAILQ_INIT(&r->walks);
 	TAILQ_INIT(&r->fresh);
 	rdt_fence_init(r);
 	r->drain_msg.fn = drain_msg;
@@ -218,7 +219,6 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	err = rd_loop_create(&opts, &r->loop);
 	if (err)
 		return err;
-	rdt_walk_init(r);
 	err = rdt_cells_init(r);
 	if (!err)
 		err = rdt_ns_channel_init(r);
@@ -293,7 +293,7 @@ void rdt_reactor_teardown(struct rdt_reactor *r)
 {
 	assert(TAILQ_EMPTY(&r->qpairs));
 	rdt_place_unwatch(r);
-	rd_defer_cancel(r->loop, &r->walk.defer);
+	rdt_qpair_walk_cancel_all(r);
 	r->target->transport->reactor_fini(r);
 	rdt_ns_channel_close_all(r);
 	rdt_engines_destroy(&r->engines);

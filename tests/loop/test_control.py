@@ -184,6 +184,24 @@ def hosts_and_their_controllers_are_shown(t):
         t.eq(c.call('status')['controllers'], 2)
 
 
+@test
+def hosts_whose_names_look_alike_are_told_apart(t):
+    """Bytes that are not UTF-8 are shown as "?", so only "host" is different."""
+    target, path = target_of(t)
+    names = [b'nqn.2024-01.test:\xff', b'nqn.2024-01.test:\xfe']
+    with Control(path) as c, host(target, hostnqn=names[0]) as one, host(target, hostnqn=names[1]) as two:
+        for h in (one, two):
+            h.enable()
+        one.add_io().read_blocks(1, 0, 8)
+        for lists in (c.call('host.list')['hosts'], c.call('controller.list')['controllers'],
+                      c.call('stats.get', hosts=True)['hosts']):
+            t.eq([x['hostnqn'] for x in lists], ['nqn.2024-01.test:?'] * 2)
+            t.eq(sorted(x['host'] for x in lists), ['nqn.2024-01.test:\\xfe', 'nqn.2024-01.test:\\xff'])
+        t.eq({x['host'][-2:]: x['read']['count'] for x in c.call('stats.get', hosts=True)['hosts']}, {'ff': 1, 'fe': 0})
+        t.eq({x['host'][-2:]: (x['controllers'], x['io_queues']) for x in c.call('host.list')['hosts']},
+             {'ff': (1, 1), 'fe': (1, 0)})
+
+
 @each(('by host', lambda h, c: {'hostnqn': nv.HOST_NQN}),
       ('by controller', lambda h, c: {'nqn': NQN, 'cntlid': c.call('controller.list')['controllers'][0]['cntlid']}))
 def a_controller_is_disconnected(t, which):

@@ -315,6 +315,27 @@ def clients_that_do_not_read_keep_nobody_out(t):
     wait_for(lambda: target.open_files() <= files, 'the connections to be closed')
 
 
+@test
+def slow_readers_hold_a_bounded_number_of_documents(t):
+    """Each of them reads another document, because a new one is made twice a second at most."""
+    target, http = serving(t, [memory(t, n, size='64KiB') for n in range(1, 1001)])
+    files = target.open_files()
+    for n in range(1, 13):
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        sock.connect((http.addr, http.port))
+        t.cleanup(sock.close)
+        sock.sendall(b'GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n')
+        t.eq(sock.recv(4), b'HTTP')
+        made = http.status()['uptime_seconds']
+        wait_for(lambda: http.status()['uptime_seconds'] > made, 'the next document')
+        if n == 4:
+            wait_for(lambda: target.open_files() - files == 4, 'four connections that read slowly')
+    wait_for(lambda: target.open_files() - files <= 8, 'the oldest documents to be dropped')
+    t.ok(target.open_files() - files >= 4, 'the others go on')
+    exercise(target)
+
+
 @each(('a line without end', b'GET /' + b'x' * 100000),
       ('headers without end', b'GET / HTTP/1.1\r\nHost: localhost\r\n' + b'X-A: ' + b'b' * 100000),
       ('many headers', b'GET / HTTP/1.1\r\nHost: localhost\r\n' + b'X: y\r\n' * 20000 + b'\r\n'),

@@ -176,7 +176,7 @@ static json_t *top_list(const json_t *now, const json_t *before, const char *lis
 	{
 		json_t *row = top_row(entry, top_find(old, entry, keys, i), seconds);
 
-		for (int k = 0; k < 2 && keys[k]; k++)
+		for (int k = 0; k < 2; k++)
 			json_object_set(row, keys[k], json_object_get(entry, keys[k]));
 		json_array_append_new(rows, row);
 	}
@@ -210,8 +210,8 @@ static json_t *top_reactors(const json_t *now, const json_t *before, double seco
 /* Rates between two copies of the counters. */
 static json_t *top_between(const json_t *now, const json_t *before)
 {
-	static const char *const ns_keys[] = {"nqn", "nsid"}, *const host_keys[] = {"hostnqn",
-										    NULL};
+	static const char *const ns_keys[] = {"nqn", "nsid"}, *const host_keys[] = {"host",
+										    "hostnqn"};
 	double seconds = counter_of(now, NULL, "uptime_seconds") -
 			 counter_of(before, NULL, "uptime_seconds");
 
@@ -246,7 +246,7 @@ static const struct rdctl_column ns_columns[] = {
 };
 static const struct rdctl_column host_columns[] = {
 	TOP_COLUMNS,
-	{"HOSTNQN", "hostnqn", RDCTL_TEXT},
+	{"HOSTNQN", "host", RDCTL_TEXT},
 	{NULL, NULL, RDCTL_TEXT},
 };
 static const struct rdctl_column reactor_columns[] = {

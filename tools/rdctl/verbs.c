@@ -82,7 +82,7 @@ static int run_status(const struct rdctl *ctl, const struct rdctl_arguments *arg
 static int run_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
 	static const struct rdctl_column columns[] = {
-		{"HOSTNQN", "hostnqn", RDCTL_TEXT},
+		{"HOSTNQN", "host", RDCTL_TEXT},
 		{"CONTROLLERS", "controllers", RDCTL_NUMBER},
 		{"IO-QUEUES", "io_queues", RDCTL_NUMBER},
 		{"ADDRESSES", "addresses", RDCTL_TEXT},
@@ -97,7 +97,7 @@ static int run_connections(const struct rdctl *ctl, const struct rdctl_arguments
 {
 	static const struct rdctl_column columns[] = {
 		{"CNTLID", "cntlid", RDCTL_NUMBER},       {"SUBNQN", "nqn", RDCTL_TEXT},
-		{"HOSTNQN", "hostnqn", RDCTL_TEXT},       {"ADDRESS", "address", RDCTL_TEXT},
+		{"HOSTNQN", "host", RDCTL_TEXT},          {"ADDRESS", "address", RDCTL_TEXT},
 		{"LISTENER", "listener", RDCTL_TEXT},     {"STATE", "state", RDCTL_TEXT},
 		{"IO-QUEUES", "io_queues", RDCTL_NUMBER}, {NULL, NULL, RDCTL_TEXT},
 	};

@@ -233,13 +233,15 @@ static void a_walk_skips_a_queue_that_leaves(void)
 
 	t_connect(more, p.cntlid);
 	CU_ASSERT_PTR_EQUAL_FATAL(TAILQ_NEXT(&p.io->qp, link), &more->qp);
-	r->walk.next = &p.io->qp;
+	r->walk.qpairs.next = &p.io->qp;
+	TAILQ_INSERT_TAIL(&r->walks, &r->walk.qpairs, link);
 	t_conn_cut(p.io);
 	t_turn(p.env);
-	CU_ASSERT_PTR_EQUAL(r->walk.next, &more->qp);
+	CU_ASSERT_PTR_EQUAL(r->walk.qpairs.next, &more->qp);
 	t_conn_cut(more);
 	t_turn(p.env);
-	CU_ASSERT_PTR_NULL(r->walk.next);
+	CU_ASSERT_PTR_NULL(r->walk.qpairs.next);
+	TAILQ_REMOVE(&r->walks, &r->walk.qpairs, link);
 	t_conn_cut(p.admin);
 	t_turn(p.env);
 	t_env_free(p.env);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The answer of one reactor to a question of the main loop. */
+#ifndef RDT_ANSWER_H
+#define RDT_ANSWER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "target/nvmf/qpair_walk.h"
+
+struct rdt_reactor;
+
+/* The thread of @reactor owns it from the question until it calls @ready. */
+struct rdt_rpc_answer {
+	struct rdt_reactor *reactor;
+	void (*ready)(struct rdt_rpc_answer *answer); /* set by who asks, with @owner */
+	void *owner;
+	struct rdt_qpair_walk walk; /* for what walks over the queue pairs */
+	void *data;                 /* freed by free(3) by who asks */
+	size_t count;               /* elements of @data, or a number */
+	size_t room;
+	bool no_memory;
+};
+
+#endif /* RDT_ANSWER_H */

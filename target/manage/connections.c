@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "connections.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/sockaddr.h"
+#include "nvmf/text.h"
+#include "target/nvmf/ctrl.h"
+#include "target/nvmf/listener.h"
+#include "target/nvmf/qpair.h"
+#include "target/nvmf/reactor.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
+#include "answer.h"
+#include "show.h"
+
+struct connection { /* copied on its reactor */
+	const struct rdt_subsys *ss;
+	const struct rdt_listener *listener;
+	unsigned int reactor;
+	uint16_t cntlid;
+	uint16_t qid; /* 0: the admin queue */
+	uint16_t size;
+	unsigned int in_flight;
+	struct sockaddr_storage remote;
+	/* of an admin queue */
+	uint32_t kato_ms;
+	uint8_t state; /* enum rdt_ctrl_state */
+	bool authenticating;
+	char hostnqn[NVMF_NQN_MAX + 1];
+};
+
+struct place { /* the address of a listener, which only the main thread reads */
+	const struct rdt_listener *listener;
+	char address[RD_ADDR_TEXT];
+};
+
+struct part { /* of one reactor */
+	struct connection *list;
+	size_t count;
+};
+
+/* A controller: its queues in the sorted array, the admin queue first. */
+struct group {
+	const struct connection **queues;
+	size_t count;
+};
+
+struct rdt_connections {
+	struct place *places;
+	unsigned int places_count;
+	const struct connection **sorted; /* made when a list is made; NULL: not yet */
+	struct group *groups;
+	size_t groups_count;
+	unsigned int parts_count;
+	struct part parts[];
+};
+
+/* ---- copies ---- */
+
+static void copy_connection(const struct rdt_reactor *r, const struct rdt_qpair *qp,
+			    struct connection *c)
+{
+	const struct rdt_ctrl *ctrl = qp->ctrl;
+
+	c->ss = ctrl->subsys;
+	c->listener = qp->listener;
+	c->reactor = r->index;
+	c->cntlid = ctrl->cntlid;
+	c->qid = qp->qid;
+	c->size = qp->sqsize;
+	c->in_flight = qp->used - qp->used_aer;
+	c->remote = qp->remote;
+	if (qp->admin) { /* its reactor owns the controller */
+		c->kato_ms = ctrl->kato_ms;
+		c->state = ctrl->state;
+		c->authenticating = qp->state == RDT_QP_AUTH;
+		memcpy(c->hostnqn, ctrl->hostnqn, sizeof(c->hostnqn));
+	}
+}
+
+/* Connections that come during the walk may find no room, as if they had come after it. */
+static void collect_connection(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
+{
+	struct rdt_rpc_answer *answer = rd_container_of(walk, struct rdt_rpc_answer, walk);
+	struct connection *list = answer->data;
+
+	if (qp->ctrl && answer->count < answer->room)
+		copy_connection(walk->reactor, qp, &list[answer->count++]);
+}
+
+static void all_collected(struct rdt_qpair_walk *walk)
+{
+	struct rdt_rpc_answer *answer = rd_container_of(walk, struct rdt_rpc_answer, walk);
+
+	answer->ready(answer);
+}
+
+void rdt_connections_collect(struct rdt_rpc_answer *answer)
+{
+	answer->count = 0;
+	answer->room = answer->reactor->qpairs_count;
+	answer->data = calloc(answer->room + 1, sizeof(struct connection));
+	answer->no_memory = !answer->data;
+	if (answer->no_memory) {
+		answer->ready(answer);
+		return;
+	}
+	answer->walk.visit = collect_connection;
+	answer->walk.end = all_collected;
+	rdt_qpair_walk_begin(answer->reactor, &answer->walk);
+}
+
+static bool copy_places(struct rdt_connections *c, const struct rdt_target *t)
+{
+	const struct rdt_listener *l;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH (l, &t->listeners, link)
+		count++;
+	c->places = calloc(count + 1, sizeof(*c->places));
+	if (!c->places)
+		return false;
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		struct place *place = &c->places[c->places_count];
+
+		if (l->addr.ss_family == AF_UNSPEC) /* it has not listened yet */
+			continue;
+		place->listener = l;
+		rd_addr_format((const struct sockaddr *)&l->addr, place->address);
+		c->places_count++;
+	}
+	return true;
+}
+
+struct rdt_connections *rdt_connections_take(const struct rdt_target *t,
+					     struct rdt_rpc_answer *answers, unsigned int n)
+{
+	struct rdt_connections *c = calloc(1, sizeof(*c) + n * sizeof(c->parts[0]));
+
+	if (!c || !copy_places(c, t)) {
+		free(c);
+		return NULL;
+	}
+	for (unsigned int i = 0; i < n; i++) {
+		if (!answers[i].data)
+			continue;
+		c->parts[c->parts_count++] =
+			(struct part){.list = answers[i].data, .count = answers[i].count};
+		answers[i].data = NULL;
+	}
+	return c;
+}
+
+void rdt_connections_free(struct rdt_connections *c)
+{
+	if (!c)
+		return;
+	for (unsigned int i = 0; i < c->parts_count; i++)
+		free(c->parts[i].list);
+	free(c->sorted);
+	free(c->groups);
+	free(c->places);
+	free(c);
+}
+
+/* ---- order ---- */
+
+/* By controller, its admin queue first. */
+static int compare_connections(const void *a, const void *b)
+{
+	const struct connection *x = *(const struct connection *const *)a;
+	const struct connection *y = *(const struct connection *const *)b;
+
+	if (x->ss != y->ss)
+		return x->ss->index < y->ss->index ? -1 : 1;
+	if (x->cntlid != y->cntlid)
+		return x->cntlid < y->cntlid ? -1 : 1;
+	return (x->qid > y->qid) - (x->qid < y->qid);
+}
+
+/* Make the groups, in the order of controllers. I/O queues whose admin queue has ended are on their
+ * way out, and in none. */
+static bool group_connections(struct rdt_connections *c)
+{
+	size_t count = 0, at = 0, end;
+
+	for (unsigned int i = 0; i < c->parts_count; i++)
+		count += c->parts[i].count;
+	c->sorted = calloc(count + 1, sizeof(*c->sorted));
+	c->groups = calloc(count + 1, sizeof(*c->groups));
+	if (!c->sorted || !c->groups)
+		return false;
+	for (unsigned int i = 0; i < c->parts_count; i++)
+		for (size_t j = 0; j < c->parts[i].count; j++)
+			c->sorted[at++] = &c->parts[i].list[j];
+	qsort(c->sorted, count, sizeof(*c->sorted), compare_connections);
+	for (at = 0; at < count; at = end) {
+		for (end = at + 1; end < count && c->sorted[end]->ss == c->sorted[at]->ss &&
+				   c->sorted[end]->cntlid == c->sorted[at]->cntlid;)
+			end++;
+		if (c->sorted[at]->qid == 0)
+			c->groups[c->groups_count++] =
+				(struct group){.queues = c->sorted + at, .count = end - at};
+	}
+	return true;
+}
+
+/* By the name of the host; controllers of a host in their order. */
+static int compare_groups(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+	int order = strcmp(x->queues[0]->hostnqn, y->queues[0]->hostnqn);
+
+	return order ? order : compare_connections(x->queues, y->queues);
+}
+
+/* ---- lists ---- */
+
+static json_t *address_json(const struct sockaddr_storage *addr)
+{
+	char text[RD_ADDR_TEXT];
+
+	return addr->ss_family == AF_UNSPEC
+		       ? json_null()
+		       : json_string(rd_addr_format((const struct sockaddr *)addr, text));
+}
+
+static json_t *place_json(const struct rdt_connections *c, const struct rdt_listener *l)
+{
+	for (unsigned int i = 0; i < c->places_count; i++)
+		if (c->places[i].listener == l)
+			return json_string(c->places[i].address);
+	return json_null();
+}
+
+static json_t *controller_json(const struct rdt_connections *c, const struct group *group)
+{
+	const struct connection *admin = group->queues[0];
+	json_t *queues = json_array();
+
+	for (size_t i = 0; i < group->count; i++) {
+		const struct connection *q = group->queues[i];
+
+		json_array_append_new(queues,
+				      json_pack("{s:i, s:i, s:i, s:i}", "qid", (int)q->qid,
+						"reactor", (int)q->reactor, "size", (int)q->size,
+						"in_flight", (int)q->in_flight));
+	}
+	return json_pack(
+		"{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:i, s:i, s:o}", "nqn", admin->ss->nqn,
+		"cntlid", (int)admin->cntlid, "hostnqn", rdt_show_text(admin->hostnqn), "host",
+		rdt_show_name(admin->hostnqn), "address", address_json(&admin->remote), "listener",
+		place_json(c, admin->listener), "state",
+		admin->authenticating ? "authenticating" : rdt_ctrl_state_name(admin->state),
+		"keep_alive_ms", (int)admin->kato_ms, "io_queues", (int)group->count - 1, "queues",
+		queues);
+}
+
+json_t *rdt_connections_controllers(struct rdt_connections *c, size_t most, size_t *total)
+{
+	json_t *list;
+
+	*total = 0;
+	if (!c->groups && !group_connections(c))
+		return NULL;
+	list = json_array();
+	*total = c->groups_count;
+	for (size_t i = 0; i < c->groups_count && i < most; i++)
+		json_array_append_new(list, controller_json(c, &c->groups[i]));
+	return list;
+}
+
+/* @groups: the @count controllers of one host. */
+static json_t *host_json(const struct group *groups, size_t count)
+{
+	const char *name = groups[0].queues[0]->hostnqn;
+	json_t *subsystems = json_array(), *addresses = json_array(), *seen = json_object();
+	size_t io_queues = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct connection *admin = groups[i].queues[0];
+		char text[RD_ADDR_TEXT];
+
+		io_queues += groups[i].count - 1;
+		if (i == 0 || admin->ss != groups[i - 1].queues[0]->ss)
+			json_array_append_new(subsystems, json_string(admin->ss->nqn));
+		if (admin->remote.ss_family == AF_UNSPEC)
+			continue;
+		rd_addr_format((const struct sockaddr *)&admin->remote, text);
+		if (json_object_get(seen, text))
+			continue;
+		json_object_set_new(seen, text, json_true());
+		json_array_append_new(addresses, json_string(text));
+	}
+	json_decref(seen);
+	return json_pack("{s:o, s:o, s:i, s:i, s:o, s:o}", "hostnqn", rdt_show_text(name), "host",
+			 rdt_show_name(name), "controllers", (int)count, "io_queues",
+			 (int)io_queues, "subsystems", subsystems, "addresses", addresses);
+}
+
+json_t *rdt_connections_hosts(struct rdt_connections *c)
+{
+	json_t *list;
+	size_t end;
+
+	if (!c->groups && !group_connections(c))
+		return NULL;
+	qsort(c->groups, c->groups_count, sizeof(*c->groups), compare_groups);
+	list = json_array();
+	for (size_t at = 0; at < c->groups_count; at = end) {
+		for (end = at + 1;
+		     end < c->groups_count && strcmp(c->groups[end].queues[0]->hostnqn,
+						     c->groups[at].queues[0]->hostnqn) == 0;)
+			end++;
+		json_array_append_new(list, host_json(&c->groups[at], end - at));
+	}
+	return list;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A walk over the queue pairs of a reactor, on its thread, in slices of about RDT_WALK_SLICE: other
+ * work of the reactor runs between two slices. Several walks may run at once.
+ */
+#ifndef RDT_QPAIR_WALK_H
+#define RDT_QPAIR_WALK_H
+
+#include <sys/queue.h>
+
+#include "util/loop.h"
+
+struct rdt_qpair;
+struct rdt_reactor;
+
+#define RDT_WALK_SLICE (50 * RD_NSEC_PER_USEC)
+
+struct rdt_qpair_walk {
+	/* Set by the owner. @visit: for each queue pair that lives when its turn comes; it frees
+	 * none. @end: after the last one; may free the walk. */
+	void (*visit)(struct rdt_qpair_walk *walk, struct rdt_qpair *qp);
+	void (*end)(struct rdt_qpair_walk *walk);
+	/* of the walk */
+	struct rdt_reactor *reactor;
+	struct rdt_qpair *next; /* the queue pair to look at */
+	struct rd_defer defer;
+	TAILQ_ENTRY(rdt_qpair_walk) link; /* reactor->walks, while it runs */
+};
+
+TAILQ_HEAD(rdt_qpair_walks, rdt_qpair_walk);
+
+/* The first slice runs at once. */
+void rdt_qpair_walk_begin(struct rdt_reactor *r, struct rdt_qpair_walk *walk);
+void rdt_qpair_walk_skip(struct rdt_qpair *qp); /* @qp leaves the list of its reactor */
+/* The reactor ends: walks that run end without a call of @end. */
+void rdt_qpair_walk_cancel_all(struct rdt_reactor *r);
+
+#endif /* RDT_QPAIR_WALK_H */
