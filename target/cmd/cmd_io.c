@@ -46,21 +46,25 @@ static void fill_write_bio(struct rdt_req *req)
 	rdt_io_fill(req, RDT_BIO_WRITE, rdt_io_slba(req), rdt_io_nlb(req), req->buf);
 }
 
-/* For commands that waited for a range lock or a flush. */
+/*
+ * For commands that waited for a range lock, and those with FUA. FUA commits what is returned, so
+ * the flush comes last: a write that ends between a flush and a read after it would be returned
+ * although a power failure can undo it.
+ */
 static enum rdt_step read_step(struct rdt_req *req)
 {
-	enum { SYNC, MOVE, END };
+	enum { MOVE, SYNC, END };
 
 	switch (req->work.phase) {
-	case SYNC:
-		req->work.phase = MOVE;
-		return rdt_io_step_sync(req);
 	case MOVE:
-		req->work.phase = END;
+		req->work.phase = SYNC;
 		if (!rdt_io_readable(req, rdt_io_slba(req), rdt_io_nlb(req)))
 			return RDT_STEP_DONE;
 		fill_read(req);
 		return rdt_io_step_bio(req);
+	case SYNC:
+		req->work.phase = END;
+		return rdt_io_step_sync(req);
 	default:
 		return RDT_STEP_DONE;
 	}

@@ -145,7 +145,7 @@ void rdt_io_put_scratch(struct rdt_req *req);
 bool rdt_io_ranges(struct rdt_req *req, unsigned int count);
 enum rdt_exec rdt_io_run(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req));
 void rdt_io_resume(struct rdt_req *req);
-/* FUA of a command that reads: flush the volatile cache first. */
+/* FUA of a command that reads: flush the volatile cache, too. */
 static inline bool rdt_io_fua_read(const struct rdt_req *req)
 {
 	return rdt_io_cdw12(req) & RDT_IO_FUA && rdt_bdev_has_cache(req->ns->bdev);
