@@ -447,6 +447,16 @@ static void swap_disk(struct t_env *env, struct rdt_ns *ns)
 	rdt_subsys_count(ns, true);
 }
 
+static void take_storage(struct rdt_ns_config *ns, const struct rdt_ns_config *storage)
+{
+	ns->backend = storage->backend;
+	ns->path = storage->path;
+	ns->block_size = storage->block_size;
+	ns->size_bytes = storage->size_bytes;
+	ns->engine = storage->engine;
+	ns->direct = storage->direct;
+}
+
 struct rdt_ns *t_ns_of(const struct rdt_subsys *ss, uint32_t nsid)
 {
 	struct rdt_ns *ns = rdt_ns_with(ss, nsid);
@@ -461,6 +471,11 @@ struct t_env *t_env_new(void)
 
 struct t_env *t_env_new_state(const char *dir)
 {
+	return t_env_new_on(NULL, dir);
+}
+
+struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir)
+{
 	struct t_env *env = calloc(1, sizeof(*env));
 	struct rd_loop_opts opts = {.seed = 1};
 
@@ -471,13 +486,15 @@ struct t_env *t_env_new_state(const char *dir)
 	if (getenv("T_LOG"))
 		rd_log_create("test", 2, RD_LOG_TRACE, NULL, NULL, &env->log);
 	make_config(env);
+	if (storage)
+		take_storage(&env->ns[0], storage);
 	env->cfg.target.state_dir = dir;
 	the_env = env;
 	must(rd_loop_create(&opts, &env->loop) == 0);
 	must(rdt_target_create(&env->cfg, env->log, env->loop, &env->clock, NULL, &env->t) == 0);
 	env->t->bdev_open = open_disk;
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
-		if (env->t->ns[i])
+		if (env->t->ns[i] && env->t->ns[i]->cfg->backend == RDT_BACKEND_MEMORY)
 			swap_disk(env, env->t->ns[i]);
 	for (unsigned int i = 0; i < env->t->reactors_count; i++)
 		must(rdt_reactor_setup(&env->t->reactors[i]) == 0);

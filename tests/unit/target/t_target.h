@@ -150,6 +150,9 @@ struct rdt_ns *t_ns_of(const struct rdt_subsys *ss, uint32_t nsid);
 
 struct t_env *t_env_new(void);
 struct t_env *t_env_new_state(const char *dir); /* with target.state_dir = @dir */
+/* The same, and namespace 1 has the backend, path, sizes and engine of @storage instead of a fake
+ * disk. NULL: neither. */
+struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir);
 /* Drains the target and checks that all resources were returned */
 void t_env_free(struct t_env *env);
 void t_turn(struct t_env *env); /* turns all loops until no work is left */

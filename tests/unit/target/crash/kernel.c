@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "kernel.h"
+
+#include <errno.h>
+#include <linux/falloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include <liburing.h>
+#ifdef HAVE_LIBAIO
+#include <libaio.h>
+#endif
+
+#include "target/bdev/engine_io.h"
+#include "t_main.h"
+
+#define must(cond) CU_ASSERT_FATAL(cond)
+
+enum kind { READ, WRITE, ZERO, SYNC };
+
+struct t_kernel_op {
+	enum kind kind;
+	uint64_t id;
+	uint64_t offset, length; /* bytes; SYNC: length 0 is the whole file */
+	uint8_t *buf;
+	uint8_t *copy; /* WRITE: of @buf when it was submitted */
+	bool dsync;
+	uint64_t begun;
+	struct io_uring *ring; /* where it completes, or */
+	uint64_t user_data;
+	struct iocb *iocb; /* or, or nowhere */
+	bool done;         /* of an iocb: io_getevents() has to tell @result */
+	int64_t result;
+};
+
+static struct t_kernel *kernel;
+
+/* ---- contents ---- */
+
+void t_sector_fill(void *sector, uint64_t content)
+{
+	for (unsigned int at = 0; at < T_SECTOR; at += 8)
+		memcpy((uint8_t *)sector + at, &content, 8);
+}
+
+uint64_t t_sector_content(const void *sector)
+{
+	uint64_t first;
+
+	memcpy(&first, sector, 8);
+	for (unsigned int at = 8; at < T_SECTOR; at += 8)
+		must(memcmp((const uint8_t *)sector + at, &first, 8) == 0);
+	return first;
+}
+
+uint64_t t_kernel_tick(struct t_kernel *k)
+{
+	return ++k->now;
+}
+
+uint64_t t_kernel_random(struct t_kernel *k, uint64_t below)
+{
+	uint64_t z = (k->random += UINT64_C(0x9e3779b97f4a7c15));
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return (z ^ (z >> 31)) % below;
+}
+
+void t_kernel_init(struct t_kernel *k, uint64_t size, uint64_t seed,
+		   uint64_t (*content)(uint64_t sector))
+{
+	*k = (struct t_kernel){.size = size, .random = seed, .now = 1};
+	k->cache = malloc(size);
+	must(k->cache != NULL && !kernel);
+	t_versions_init(&k->disk, size / T_SECTOR);
+	for (uint64_t s = 0; s < size / T_SECTOR; s++) {
+		t_sector_fill(k->cache + s * T_SECTOR, content(s));
+		t_versions_base(&k->disk, s, content(s));
+	}
+	kernel = k;
+}
+
+static void free_op(struct t_kernel_op *op)
+{
+	free(op->copy);
+	free(op);
+}
+
+void t_kernel_fini(struct t_kernel *k)
+{
+	for (unsigned int i = 0; i < k->count; i++)
+		free_op(k->ops[i]);
+	k->count = 0;
+	t_versions_fini(&k->disk);
+	free(k->cache);
+	k->cache = NULL;
+	kernel = NULL;
+}
+
+/* ---- submitting ---- */
+
+/* Takes @op, which is on the heap. */
+static void begin_op(struct t_kernel_op *op)
+{
+	static uint64_t id;
+	uint64_t first = op->offset / T_SECTOR, n = op->length / T_SECTOR;
+
+	must(kernel->count < T_KERNEL_OPS);
+	must(op->offset + op->length <= kernel->size || op->kind == SYNC);
+	op->id = ++id;
+	op->begun = t_kernel_tick(kernel);
+	if (op->kind == WRITE) {
+		op->copy = malloc(op->length);
+		must(op->copy != NULL);
+		memcpy(op->copy, op->buf, op->length);
+	}
+	for (uint64_t i = 0; (op->kind == WRITE || op->kind == ZERO) && i < n; i++)
+		t_versions_begin(&kernel->disk, first + i, op->id,
+				 op->copy ? t_sector_content(op->copy + i * T_SECTOR) : 0,
+				 op->begun);
+	kernel->syncs += op->kind == SYNC;
+	kernel->dsyncs += op->dsync;
+	kernel->ops[kernel->count++] = op;
+}
+
+static struct t_kernel_op *new_op(const struct t_kernel_op *from)
+{
+	struct t_kernel_op *op = malloc(sizeof(*op));
+
+	must(op != NULL);
+	*op = *from;
+	return op;
+}
+
+static void take_sqe(struct io_uring *ring, const struct io_uring_sqe *sqe)
+{
+	struct t_kernel_op op = {
+		.ring = ring,
+		.user_data = sqe->user_data,
+		.offset = sqe->off,
+		.length = sqe->len,
+		.buf = (void *)(uintptr_t)sqe->addr,
+	};
+
+	switch (sqe->opcode) {
+	case IORING_OP_READ:
+	case IORING_OP_READ_FIXED:
+		op.kind = READ;
+		break;
+	case IORING_OP_WRITE:
+	case IORING_OP_WRITE_FIXED:
+		op.kind = WRITE;
+		op.dsync = sqe->rw_flags & RWF_DSYNC;
+		break;
+	case IORING_OP_FALLOCATE:
+		must(sqe->len & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE));
+		op.kind = ZERO;
+		op.length = sqe->addr;
+		break;
+	case IORING_OP_FSYNC:
+		op.kind = SYNC;
+		break;
+	default:
+		CU_FAIL_FATAL("an unknown operation");
+	}
+	begin_op(new_op(&op));
+}
+
+/* For __wrap: the name that the linker asks for. */
+int __wrap_io_uring_submit(struct io_uring *ring);
+
+/* The real kernel never hears of the entries, so it does not move the head of the queue. */
+int __wrap_io_uring_submit(struct io_uring *ring)
+{
+	unsigned int head = *ring->sq.khead, n = ring->sq.sqe_tail - head;
+
+	must(kernel != NULL);
+	for (unsigned int i = 0; i < n; i++)
+		take_sqe(ring, &ring->sq.sqes[(head + i) & ring->sq.ring_mask]);
+	ring->sq.sqe_head = ring->sq.sqe_tail;
+	*ring->sq.khead = ring->sq.sqe_tail;
+	return (int)n;
+}
+
+#ifdef HAVE_LIBAIO
+int __wrap_io_submit(io_context_t ctx, long count, struct iocb **iocbs);
+int __wrap_io_getevents(io_context_t ctx, long min, long count, struct io_event *events,
+			struct timespec *timeout);
+
+int __wrap_io_submit(io_context_t ctx, long count, struct iocb **iocbs)
+{
+	must(kernel != NULL);
+	for (long i = 0; i < count; i++) {
+		struct t_kernel_op op = {
+			.iocb = iocbs[i],
+			.offset = (uint64_t)iocbs[i]->u.c.offset,
+			.length = iocbs[i]->u.c.nbytes,
+			.buf = iocbs[i]->u.c.buf,
+		};
+
+		if (iocbs[i]->aio_lio_opcode == IO_CMD_FDSYNC)
+			op.kind = SYNC, op.offset = op.length = 0;
+		else if (iocbs[i]->aio_lio_opcode == IO_CMD_PWRITE)
+			op.kind = WRITE, op.dsync = iocbs[i]->aio_rw_flags & RWF_DSYNC;
+		else
+			must(iocbs[i]->aio_lio_opcode == IO_CMD_PREAD);
+		begin_op(new_op(&op));
+	}
+	return (int)count;
+}
+
+int __wrap_io_getevents(io_context_t ctx, long min, long count, struct io_event *events,
+			struct timespec *timeout)
+{
+	int n = 0;
+
+	must(kernel != NULL);
+	for (unsigned int i = 0; i < kernel->count && n < count;) {
+		struct t_kernel_op *op = kernel->ops[i];
+
+		if (!op->done) {
+			i++;
+			continue;
+		}
+		events[n++] = (struct io_event){
+			.data = op->iocb->data, .obj = op->iocb, .res = (unsigned long)op->result};
+		kernel->ops[i] = kernel->ops[--kernel->count];
+		free_op(op);
+	}
+	return n;
+}
+#endif
+
+/* ---- completing ---- */
+
+static int64_t finish_sync(struct t_kernel *k, const struct t_kernel_op *op)
+{
+	uint64_t first = op->offset / T_SECTOR, last = first + op->length / T_SECTOR;
+	uint64_t begun = op->begun;
+
+	if (k->fail_sync && t_kernel_random(k, k->fail_sync) == 0) {
+		t_versions_sync_failed(&k->disk);
+		return -EIO;
+	}
+	if (!op->length)
+		last = k->size / T_SECTOR;
+	if (k->mistake == T_SYNC_DROPPED)
+		return 0;
+	if (k->mistake == T_SYNC_EARLY)
+		begun = begun > 8 ? begun - 8 : 0;
+	if (k->mistake == T_SYNC_ELSEWHERE && op->length)
+		first++, last++;
+	t_versions_sync(&k->disk, first, last, begun);
+	return 0;
+}
+
+static int64_t finish_write(struct t_kernel *k, struct t_kernel_op *op)
+{
+	uint64_t first = op->offset / T_SECTOR, n = op->length / T_SECTOR, done = n;
+	bool durable = op->dsync && k->mistake != T_DSYNC_DROPPED;
+	uint64_t now = t_kernel_tick(k);
+
+	if (op->kind == WRITE) {
+		must(memcmp(op->buf, op->copy, op->length) == 0); /* nobody may change it */
+		if (n > 1 && t_kernel_random(k, 8) == 0) {
+			done = 1 + t_kernel_random(k, n - 1);
+			k->shorts++;
+		}
+		memcpy(k->cache + op->offset, op->copy, done * T_SECTOR);
+	} else {
+		memset(k->cache + op->offset, 0, op->length);
+	}
+	for (uint64_t i = 0; i < n; i++) {
+		if (i >= done) {
+			t_versions_drop(&k->disk, first + i, op->id);
+			continue;
+		}
+		t_versions_end(&k->disk, first + i, op->id, now);
+		if (durable)
+			t_versions_durable(&k->disk, first + i, op->id);
+	}
+	return op->kind == WRITE ? (int64_t)(done * T_SECTOR) : 0;
+}
+
+static int64_t finish_op(struct t_kernel *k, struct t_kernel_op *op)
+{
+	switch (op->kind) {
+	case READ:
+		memcpy(op->buf, k->cache + op->offset, op->length);
+		return (int64_t)op->length;
+	case SYNC:
+		t_kernel_tick(k);
+		return finish_sync(k, op);
+	default:
+		return finish_write(k, op);
+	}
+}
+
+/* Put a completion into the ring, as the kernel does. */
+static void post_cqe(const struct t_kernel_op *op, int result)
+{
+	struct io_uring_cq *cq = &op->ring->cq;
+	unsigned int tail = *cq->ktail;
+
+	must(tail - *cq->khead < cq->ring_entries);
+	cq->cqes[tail & cq->ring_mask] =
+		(struct io_uring_cqe){.user_data = op->user_data, .res = result};
+	io_uring_smp_store_release(cq->ktail, tail + 1);
+}
+
+bool t_kernel_step(struct t_kernel *k)
+{
+	unsigned int open[T_KERNEL_OPS], n = 0;
+	struct t_kernel_op *op;
+
+	for (unsigned int i = 0; i < k->count; i++)
+		if (!k->ops[i]->done)
+			open[n++] = i;
+	if (!n)
+		return false;
+	n = open[t_kernel_random(k, n)];
+	op = k->ops[n];
+	op->result = finish_op(k, op);
+	if (op->iocb) {
+		op->done = true;
+		return true;
+	}
+	k->ops[n] = k->ops[--k->count];
+	if (op->ring)
+		post_cqe(op, (int)op->result);
+	free_op(op);
+	return true;
+}
+
+/* ---- a mistake above the kernel ---- */
+
+void __real_rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res);
+void __wrap_rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res);
+
+void __wrap_rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
+{
+	const struct t_kernel_op sync = {
+		.kind = SYNC, .offset = bio->offset, .length = bio->length};
+
+	if (kernel && kernel->mistake == T_ANSWER_BEFORE_SYNC && res >= 0 &&
+	    bio->op != RDT_BIO_READ && bio->flags & RDT_BIO_FUA &&
+	    rdt_fio(bio)->step == RDT_FIO_TRANSFER &&
+	    !rdt_fio_wants_dsync(bio, rdt_fio(bio)->chan) &&
+	    rdt_fio(bio)->moved + (uint64_t)res >= bio->length) {
+		bio->flags &= (uint8_t)~RDT_BIO_FUA;
+		begin_op(new_op(&sync));
+	}
+	__real_rdt_engine_complete(e, bio, res);
+}
