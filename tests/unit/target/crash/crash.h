@@ -10,6 +10,7 @@
 #define T_CRASH_SEEDS 8u
 
 extern const struct t_case t_crash_disk_cases[];
+extern const struct t_case t_crash_state_cases[];
 
 /* The first seed: that of T_SEED, or another one in each run, which is printed. */
 uint64_t t_crash_seed(void);

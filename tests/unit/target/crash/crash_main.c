@@ -20,6 +20,7 @@ int main(int argc, char **argv)
 {
 	const struct t_suite suites[] = {
 		{.name = "disk", .cases = t_crash_disk_cases},
+		{.name = "state files", .cases = t_crash_state_cases},
 		{.name = NULL},
 	};
 
