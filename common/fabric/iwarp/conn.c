@@ -177,7 +177,6 @@ int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 	rd_conn_events_init(&c->events, &c->base, fab->base.loop, iw_conn_free);
 	c->events.delivered = iw_conn_told;
 	c->events.dev = &fab->dev.base;
-	LIST_INSERT_HEAD(&fab->conns, c, link);
 	fab->stats.conns++;
 	*out = c;
 	return 0;
@@ -186,20 +185,34 @@ int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 /* ---- queue pair ---- */
 
 /*
- * The CQ entries to reserve for RECVs. Connections that use a shared queue with the same CQ reserve
- * room for its RECVs once.
+ * Reserves CQ entries for RECVs. Those of a shared queue are reserved once for all connections that
+ * use the CQ of the first one, and again for each connection with another CQ.
  */
-static uint32_t recv_room(const struct rd_iw_conn *c)
+static int reserve_recvs(struct rd_iw_conn *c)
 {
-	const struct rd_iw_conn *other;
+	struct rd_iw_srq *srq = c->srq;
+	int rc = 0;
 
-	if (!c->srq)
-		return c->rq.depth;
-	LIST_FOREACH (other, &c->fab->conns, link) {
-		if (other != c && other->has_qp && other->srq == c->srq && other->rcq == c->rcq)
-			return 0;
-	}
-	return c->srq->rq.depth;
+	if (!srq)
+		return rd_iw_cq_reserve(c->rcq, c->rq.depth);
+	c->own_room = srq->users && srq->cq != c->rcq;
+	if (c->own_room || !srq->users)
+		rc = rd_iw_cq_reserve(c->rcq, srq->rq.depth);
+	if (rc || c->own_room)
+		return rc;
+	srq->cq = c->rcq;
+	srq->users++;
+	return 0;
+}
+
+static void unreserve_recvs(struct rd_iw_conn *c)
+{
+	struct rd_iw_srq *srq = c->srq;
+
+	if (!srq)
+		rd_iw_cq_unreserve(c->rcq, c->rq.depth);
+	else if (c->own_room || --srq->users == 0)
+		rd_iw_cq_unreserve(c->rcq, srq->rq.depth);
 }
 
 static int qp_queues(struct rd_iw_conn *c, const struct rd_fab_qp_attr *attr)
@@ -247,7 +260,7 @@ int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 	rc = rd_iw_cq_reserve(c->scq, c->sq.depth);
 	if (rc)
 		goto err_free_queues;
-	rc = rd_iw_cq_reserve(c->rcq, recv_room(c));
+	rc = reserve_recvs(c);
 	if (rc)
 		goto err_unreserve;
 	c->has_qp = true;
@@ -397,6 +410,7 @@ void rd_iw_disconnect(struct rd_fab_conn *conn)
 
 	if (was == RD_IW_CLOSED)
 		return;
+	c->tx.turn_bytes = 0; /* there is no next turn */
 	if (was == RD_IW_OPEN && !c->tx.blocked)
 		rd_iw_tx_run(c); /* can end the connection */
 	rd_iw_conn_end(c, 0, "disconnected");
@@ -417,9 +431,8 @@ void rd_iw_conn_destroy(struct rd_fab_conn *conn)
 		if (c->rcq != c->scq)
 			rd_iw_cq_purge(c->rcq, c->base.qp_num, c->srq);
 		rd_iw_cq_unreserve(c->scq, c->sq.depth);
-		rd_iw_cq_unreserve(c->rcq, recv_room(c));
+		unreserve_recvs(c);
 	}
-	LIST_REMOVE(c, link);
 	c->fab->stats.conns--;
 	qp_free(c);
 	rd_conn_events_destroy(&c->events);

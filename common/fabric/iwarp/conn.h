@@ -56,12 +56,12 @@ struct rd_iw_conn {
 	struct rd_fab_conn base;
 	struct rd_iw_fab *fab;
 	struct rd_iw_dev *dev; /* as base.dev, but set from the beginning */
-	LIST_ENTRY(rd_iw_conn) link;
 	enum rd_iw_state state;
 	bool passive;
 	bool crc;
 	bool has_qp;
-	bool est_due; /* ESTABLISHED is raised when the peer's first FPDU arrives */
+	bool own_room; /* it has reserved room in @rcq for all RECVs of @srq */
+	bool est_due;  /* ESTABLISHED is raised when the peer's first FPDU arrives */
 	struct rd_io io;
 	struct rd_timer timer;
 	struct rd_timer hold_timer; /* active: hold_siw.c */

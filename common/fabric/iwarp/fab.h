@@ -15,7 +15,6 @@ struct rd_iw_fab {
 	struct rd_fab_iwarp_opts opts;
 	char *congestion;
 	struct rd_iw_dev dev;
-	LIST_HEAD(, rd_iw_conn) conns;
 	TAILQ_HEAD(, rd_iw_drain) drains; /* the next to be read is first */
 	struct rd_timer drain_timer;
 	struct rd_ratelimit ends;  /* limits messages about connections that failed */

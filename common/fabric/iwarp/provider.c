@@ -134,7 +134,6 @@ int rd_fab_iwarp_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts
 	fab->base.ops = &rd_iw_ops;
 	fab->base.loop = loop;
 	fab->base.log = rd_loop_log(loop);
-	LIST_INIT(&fab->conns);
 	rd_iw_drain_init(fab);
 	init_device(fab);
 	*out = &fab->base;

@@ -32,6 +32,9 @@ struct rd_iw_srq {
 	TAILQ_HEAD(, rd_iw_share) turns;  /* shares with waiting connections; the next turn first */
 	SLIST_HEAD(, rd_iw_reasm) reasms; /* free ones, the one used last first */
 	uint32_t nreasms;
+	/* Connections for which room for all RECVs is reserved in @cq, once. */
+	struct rd_iw_cq *cq;
+	uint32_t users;
 	uint32_t nwaiting; /* connections that wait */
 	bool tight; /* a connection waits although its share is below its limit: messages that
 		       arrive later must wait behind it */

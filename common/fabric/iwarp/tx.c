@@ -17,6 +17,7 @@
 #define TX_ROUNDS     8 /* sendmsg calls before other connections get their turn */
 #define TX_CRC_ROUNDS 64
 #define TX_BYTES      1048576u /* per sendmsg: more than a socket usually takes */
+#define TX_TURN       1048576u /* a connection that has sent so much continues in the next turn */
 #define TX_RESP_BURST 4        /* Read Responses between two work requests, as siw */
 #define TX_MSS_AGE    256      /* transmissions until the MSS is asked for again */
 #define TX_PLAIN      32768u   /* a payload that fits any FPDU without CRC */
@@ -739,12 +740,24 @@ static void wait_writable(struct rd_iw_conn *c)
 	rd_iw_conn_watch(c);
 }
 
+/* Whether @c may send more in this turn: the copying of one must not keep all others waiting. */
+static bool may_send(struct rd_iw_conn *c)
+{
+	uint64_t turn = rd_loop_turns(c->fab->base.loop);
+
+	if (c->tx.turn != turn) {
+		c->tx.turn = turn;
+		c->tx.turn_bytes = 0;
+	}
+	return c->tx.turn_bytes < TX_TURN;
+}
+
 static void send_batches(struct rd_iw_conn *c, struct rd_iw_batch *b)
 {
 	/* With CRC a round sends one FPDU. */
 	int rounds = c->crc ? TX_CRC_ROUNDS : TX_ROUNDS;
 
-	for (int round = 0; round < rounds; round++) {
+	for (int round = 0; round < rounds && may_send(c); round++) {
 		struct rd_iw_cursor end;
 		struct msghdr msg = {.msg_iov = b->iov};
 		int rc = fill_batch(c, b, &end);
@@ -762,6 +775,7 @@ static void send_batches(struct rd_iw_conn *c, struct rd_iw_batch *b)
 				rd_iw_conn_end(c, -errno, "send: %s", strerror(errno));
 				return;
 			}
+			c->tx.turn_bytes += n < 0 ? 0 : (size_t)n;
 			all = n >= 0 && settle_batch(c, b, &end, (size_t)n);
 			rd_iw_sq_reap(c);
 		}
@@ -776,7 +790,7 @@ static void send_batches(struct rd_iw_conn *c, struct rd_iw_batch *b)
 		if (b->nfpdu == 0)
 			return;
 	}
-	wait_writable(c);
+	rd_defer(c->fab->base.loop, &c->flush, RD_DEFER_NEXT);
 }
 
 void rd_iw_tx_run(struct rd_iw_conn *c)

@@ -55,6 +55,8 @@ struct rd_iw_tx {
 	uint16_t max_fpdu; /* with CRC: bytes that fit a TCP segment */
 	uint16_t mss_age;  /* transmissions since TCP's MSS was read */
 	uint64_t poke_ns;  /* until the next empty WRITE */
+	uint64_t turn;     /* of the loop, in which it has sent @turn_bytes */
+	size_t turn_bytes;
 };
 
 /* Schedules rd_iw_tx_run() for the SEND phase of this turn. */

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a peer can do with FPDUs in sequence: messages without an end, and many of them. */
+/* What a peer can do with FPDUs in sequence: messages without an end, and many of them; what is
+ * sent to peers in one turn. */
 #include <errno.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "suites.h"
@@ -348,6 +353,65 @@ static void small_pieces_share_a_turn(void)
 	stage_close(s);
 }
 
+/* All bytes that the socket of @conn has taken so far. */
+static uint64_t taken(struct rd_fab_conn *conn)
+{
+	int fd = rd_iw_test_conn(conn).fd, queued = 0;
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	CU_ASSERT_EQUAL(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	CU_ASSERT_EQUAL(ioctl(fd, SIOCOUTQ, &queued), 0);
+	return info.tcpi_bytes_acked + (uint64_t)queued;
+}
+
+static void read_all(const struct stage *s)
+{
+	static uint8_t bytes[1 << 20];
+
+	for (int i = 0; i < s->peers; i++)
+		while (recv(s->r[i].fd, bytes, sizeof(bytes), 0) > 0)
+			;
+}
+
+/* Two peers that read fast: in each turn each of them is sent 1 MiB and the end of an FPDU, at
+ * most. */
+static void sends_are_shared_out(void)
+{
+	enum { EACH = 6, LEN = 1 << 20, TURN = (1 << 20) + (1 << 16) };
+	static uint8_t big[LEN];
+	struct stage *s = stage_open(2);
+	struct rd_fab_mr *mr = t_reg(&s->p.sv, big, sizeof(big), IBV_ACCESS_LOCAL_WRITE);
+	uint64_t before[2], most = 0, end = t_now() + T_WAIT;
+
+	for (int i = 0; i < 2; i++) {
+		/* A target says nothing before the first FPDU of its peer. */
+		t_raw_send(&s->r[i], s->out,
+			   t_fpdu_tagged(s->out, RD_RDMAP_WRITE, 0, 0, true, NULL, 0));
+		s->p.sv.conn = s->conn[i];
+		for (uint64_t n = 0; n < EACH; n++)
+			CU_ASSERT_EQUAL(t_rdma(&s->p.sv, IBV_WR_RDMA_WRITE, n, mr, 0, LEN, 0, 1),
+					0);
+		s->p.sv.conn = NULL;
+	}
+	while (s->p.sv.nwc < 2 * EACH && t_now() < end) {
+		for (int i = 0; i < 2; i++)
+			before[i] = taken(s->conn[i]);
+		t_turn(&s->p, RD_NSEC_PER_MSEC);
+		for (int i = 0; i < 2; i++) {
+			uint64_t now = taken(s->conn[i]) - before[i];
+
+			most = now > most ? now : most;
+		}
+		read_all(s);
+	}
+	CU_ASSERT_EQUAL(s->p.sv.nwc, 2 * EACH);
+	CU_ASSERT_TRUE(most > TURN / 8);
+	CU_ASSERT_TRUE(most <= TURN);
+	rd_fab_dereg_mr(&mr);
+	stage_close(s);
+}
+
 const struct t_case t_frames_cases[] = {
 	{"messages that are not complete hold no shared RECV", halves_hold_no_recv},
 	{"a message may be cut anywhere", cut_anywhere},
@@ -355,6 +419,7 @@ const struct t_case t_frames_cases[] = {
 	{"a message longer than any RECV takes none", longer_than_any_recv},
 	{"FPDUs without payload are limited between messages", blanks_end_it},
 	{"a connection has its part of a turn", frames_are_shared_out},
+	{"what is sent is shared out over the turns", sends_are_shared_out},
 	{"messages in small pieces share one part of a turn", small_pieces_share_a_turn},
 	{NULL},
 };

@@ -616,6 +616,42 @@ static void churn(void)
 	many_close(&m);
 }
 
+/* Room for the RECVs is reserved once in the CQ of the first connection, in whatever order its
+ * connections end, and for each connection with another CQ. */
+static void room_is_reserved_once(void)
+{
+	struct rd_fab_cq *first, *other;
+	struct many m;
+	uint32_t sends;
+
+	many_open(&m, 1, 64);
+	first = m.p.sv.cq;
+	sends = rd_iw_test_cq_reserved(first) - 64;
+	more(&m);
+	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(first), 2 * sends + 64);
+	CU_ASSERT_EQUAL_FATAL(rd_fab_cq_create(m.p.sv.dev, 0, NULL, NULL, &other), 0);
+	m.p.sv.cq = other;
+	more(&m);
+	more(&m);
+	m.p.sv.cq = first;
+	more(&m);
+	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(first), 3 * sends + 64);
+	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(other), 2 * sends + 2 * 64);
+	rd_fab_conn_destroy(&m.sv[0]); /* the one that came first */
+	rd_fab_conn_destroy(&m.sv[2]);
+	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(first), 2 * sends + 64);
+	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(other), sends + 64);
+	rd_fab_conn_destroy(&m.sv[1]);
+	rd_fab_conn_destroy(&m.sv[4]);
+	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(first), 0);
+	more(&m);
+	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(first), sends + 64);
+	rd_fab_conn_destroy(&m.sv[3]);
+	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(other), 0);
+	rd_fab_cq_destroy(&other);
+	many_close(&m);
+}
+
 const struct t_case t_srq_cases[] = {
 	{"a message that finds the shared queue empty waits", dry_queue_waits},
 	{"what came behind it waits, other connections do not",
@@ -633,5 +669,6 @@ const struct t_case t_srq_cases[] = {
 	{"a connection changes its share", a_connection_changes_its_share},
 	{"a share outlives a connection", a_share_outlives_a_connection},
 	{"many connections, few RECVs", churn},
+	{"room for shared RECVs is reserved once for a completion queue", room_is_reserved_once},
 	{NULL},
 };
