@@ -84,6 +84,9 @@ struct rdt_transport {
 	/* Reactors: on their threads. */
 	int (*reactor_init)(struct rdt_reactor *r);
 	void (*reactor_fini)(struct rdt_reactor *r); /* after its last queue pair was freed */
+	/* Connections are adopted a few in each turn of the loop: adopt all that were handed over
+	 * before this call. */
+	void (*reactor_catch_up)(struct rdt_reactor *r);
 	void (*reactor_status)(const struct rdt_reactor *r, struct rdt_status_line *line);
 };
 

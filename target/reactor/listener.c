@@ -113,6 +113,7 @@ static void end_connections(struct rdt_reactor *r, const struct rdt_listener *l)
 	static const char why[] = "its listener was removed";
 	struct rdt_qpair *qp, *next;
 
+	r->target->transport->reactor_catch_up(r);
 	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
 		next = TAILQ_NEXT(qp, link);
 		if (qp->listener != l)
@@ -156,7 +157,7 @@ void rdt_listener_leave(struct rdt_listener *l)
 	l->wait_err = 0;
 	leave->listener = l;
 	atomic_init(&leave->left, t->reactors_count);
-	/* Messages keep their order, so connections handed over earlier are adopted before this. */
+	/* Messages keep their order, so connections handed over earlier are adopted first. */
 	for (unsigned int i = 0, n = t->reactors_count; i < n; i++) {
 		leave->posts[i] = (struct leave_post){.msg = {.fn = listener_leave_msg},
 						      .reactor = &t->reactors[i],

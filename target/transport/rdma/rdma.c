@@ -826,6 +826,7 @@ int rdt_rdma_init(struct rdt_reactor *r)
 		return -ENOMEM;
 	r->rdma->reactor = r;
 	rdt_rdma_watch_init(r->rdma);
+	rdt_rdma_adopt_init(r->rdma);
 	SLIST_INIT(&r->rdma->devs);
 	return rdt_rdma_open_fabs(r);
 }
@@ -837,6 +838,7 @@ void rdt_rdma_fini(struct rdt_reactor *r)
 
 	if (!rdma)
 		return;
+	rdt_rdma_adopt_fini(rdma);
 	while ((rdev = SLIST_FIRST(&rdma->devs))) {
 		assert(!rdev->conns);
 		dev_free(rdev);

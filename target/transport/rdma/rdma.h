@@ -84,8 +84,12 @@ struct rdt_rdma_dev {
 	SLIST_ENTRY(rdt_rdma_dev) link;
 };
 
+struct rdt_handoff;
+
 struct rdt_rdma {
 	struct rdt_reactor *reactor;
+	STAILQ_HEAD(, rdt_handoff) handoffs; /* connection requests to adopt, in order */
+	struct rd_defer adopt;
 	struct rd_fab *fabs[RDT_FABS];
 	SLIST_HEAD(, rdt_rdma_dev) devs;
 	unsigned int out; /* READs and SENDs in flight, of all connections */
@@ -230,6 +234,8 @@ void rdt_rdma_watch_init(struct rdt_rdma *rdma);
 void rdt_rdma_watch(struct rdt_rdma_conn *rc);
 
 /* rdma_cm.c */
+void rdt_rdma_adopt_init(struct rdt_rdma *rdma);
+void rdt_rdma_adopt_fini(struct rdt_rdma *rdma); /* rejects the requests that are left */
 int rdt_rdma_open_fabs(struct rdt_reactor *r);
 
 /* Called on the reactor's thread: see struct rdt_transport. */

@@ -2,6 +2,7 @@
 /* Connections of the RDMA transport: listeners on the main loop, the check of a request's private
  * data (NVMe/RDMA 1.0, RDMA_CM private data), placement on a reactor, and acceptance there. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,11 @@
 	128u /* READs in flight on one queue; soft-iWARP and most NICs hold that many \
 	      */
 
-struct handoff { /* a checked connection request on its way to the reactor, which frees it */
+#define ADOPT_TURN 16u /* connections that a reactor adopts in one turn of its loop */
+
+struct rdt_handoff { /* a checked connection request on its way to the reactor, which frees it */
 	struct rd_msg msg;
+	STAILQ_ENTRY(rdt_handoff) link; /* rdma->handoffs */
 	struct rdt_reactor *reactor;
 	struct rd_fab_req *req;
 	struct rdt_listener *listener;
@@ -45,6 +49,15 @@ static void reject_request(struct rd_fab_req *req, enum nvmf_rdma_cm_status sts)
 }
 
 /* ---- on the reactor ---- */
+
+static void refuse_handoff(struct rdt_handoff *h)
+{
+	struct rdt_reactor *r = h->reactor;
+
+	rdt_peer_gone(r->target, h->peer);
+	reject_request(h->req, NVMF_RDMA_CM_NO_RSRC);
+	rdt_unplace(r, h->qid == 0);
+}
 
 static int accept_conn(struct rdt_rdma_conn *rc, uint16_t peer_ord)
 {
@@ -84,7 +97,7 @@ static int open_fab_kind(const struct rdt_target *target, struct rd_loop *loop,
 	return err ? log_cannot_open(target, verbs ? "verbs" : "iwarp", err) : 0;
 }
 
-static void adopt(struct handoff *h)
+static void adopt(struct rdt_handoff *h)
 {
 	struct nvmf_rdma_cm_rej rej = {.sts = htole16(NVMF_RDMA_CM_NO_RSRC)};
 	struct rdt_reactor *r = h->reactor;
@@ -94,9 +107,8 @@ static void adopt(struct handoff *h)
 
 	rc = r->draining ? NULL : calloc(1, sizeof(*rc));
 	if (!rc) {
-		rdt_peer_gone(r->target, h->peer);
-		reject_request(h->req, NVMF_RDMA_CM_NO_RSRC);
-		goto err_load;
+		refuse_handoff(h);
+		return;
 	}
 	err = rdt_rdma_conn_init(rc, r, h->qid, h->depth);
 	rc->qp.peer = h->peer;
@@ -128,18 +140,68 @@ static void adopt(struct handoff *h)
 	return;
 
 err_free:
-	if (rc)
-		rdt_rdma_conn_free(rc);
-err_load:
+	rdt_rdma_conn_free(rc);
 	rdt_unplace(r, h->qid == 0);
+}
+
+static struct rdt_handoff *next_handoff(struct rdt_rdma *rdma)
+{
+	struct rdt_handoff *h = STAILQ_FIRST(&rdma->handoffs);
+
+	if (h)
+		STAILQ_REMOVE_HEAD(&rdma->handoffs, link);
+	return h;
+}
+
+static void adopt_up_to(struct rdt_rdma *rdma, unsigned int count)
+{
+	struct rdt_handoff *h;
+
+	for (; count && (h = next_handoff(rdma)); count--) {
+		adopt(h);
+		free(h);
+	}
+}
+
+/* A reactor that stood still has hundreds of them, and connections that wait to be served. */
+static void adopt_in_turns(struct rd_defer *defer)
+{
+	struct rdt_rdma *rdma = rd_container_of(defer, struct rdt_rdma, adopt);
+
+	adopt_up_to(rdma, ADOPT_TURN);
+	if (!STAILQ_EMPTY(&rdma->handoffs))
+		rd_defer(rdma->reactor->loop, &rdma->adopt, RD_DEFER_NEXT);
 }
 
 static void handoff_msg(struct rd_msg *msg)
 {
-	struct handoff *h = rd_container_of(msg, struct handoff, msg);
+	struct rdt_handoff *h = rd_container_of(msg, struct rdt_handoff, msg);
+	struct rdt_rdma *rdma = h->reactor->rdma;
 
-	adopt(h);
-	free(h);
+	STAILQ_INSERT_TAIL(&rdma->handoffs, h, link);
+	rd_defer(h->reactor->loop, &rdma->adopt, RD_DEFER_WORK);
+}
+
+static void rdma_catch_up(struct rdt_reactor *r)
+{
+	adopt_up_to(r->rdma, UINT_MAX);
+}
+
+void rdt_rdma_adopt_init(struct rdt_rdma *rdma)
+{
+	STAILQ_INIT(&rdma->handoffs);
+	rdma->adopt.fn = adopt_in_turns;
+}
+
+void rdt_rdma_adopt_fini(struct rdt_rdma *rdma)
+{
+	struct rdt_handoff *h;
+
+	rd_defer_cancel(rdma->reactor->loop, &rdma->adopt);
+	while ((h = next_handoff(rdma))) {
+		refuse_handoff(h);
+		free(h);
+	}
 }
 
 /* ---- on the main loop ---- */
@@ -197,7 +259,7 @@ static void on_conn_request(struct rd_fab_listener *lis, struct rd_fab_req *req,
 	struct rdt_target *t = l->target;
 	struct rdt_peer_limit limit = {0};
 	struct rdt_peer *peer = NULL;
-	struct handoff *h = NULL;
+	struct rdt_handoff *h = NULL;
 	uint16_t qid, depth;
 	unsigned int sts = check_request(t, req, &qid, &depth);
 
@@ -423,5 +485,6 @@ const struct rdt_transport rdt_rdma_transport = {
 	.close = rdma_close,
 	.reactor_init = rdt_rdma_init,
 	.reactor_fini = rdt_rdma_fini,
+	.reactor_catch_up = rdma_catch_up,
 	.reactor_status = rdma_reactor_status,
 };

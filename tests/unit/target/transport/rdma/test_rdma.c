@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The RDMA transport with real reactor threads and sockets, and a host made of the fabric seam. */
 #include <errno.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -240,7 +241,7 @@ static void host_init(struct host *h, struct server *s, uint16_t qid)
 	h->data = h->capsule + 2 * CAPSULE;
 }
 
-static void host_open(struct host *h)
+static void host_reach(struct host *h)
 {
 	struct rd_fab_resolve_attr attr = {
 		.dst = (struct sockaddr *)&TAILQ_FIRST(&h->srv->t->listeners)->addr,
@@ -249,6 +250,11 @@ static void host_open(struct host *h)
 	};
 
 	CU_ASSERT_EQUAL_FATAL(rd_fab_resolve(h->srv->fab, &attr, &h->conn), 0);
+}
+
+static void host_open(struct host *h)
+{
+	host_reach(h);
 	wait_for(h->srv, h->event >= 0);
 }
 
@@ -915,6 +921,64 @@ static void wrong_key(void)
 	}
 }
 
+/* A reactor stands still while hosts connect. @adopted: by the turn of its loop after that. */
+struct still {
+	struct rdt_reactor *r;
+	struct rd_msg stop, probe;
+	sem_t go;
+	unsigned int turns, adopted; /* the reactor's until it has been stopped */
+};
+
+static void stand_still(struct rd_msg *msg)
+{
+	sem_wait(&rd_container_of(msg, struct still, stop)->go);
+}
+
+static void count_adopted(struct rd_msg *msg)
+{
+	struct still *still = rd_container_of(msg, struct still, probe);
+
+	if (still->turns++ == 0)
+		rd_loop_post(still->r->loop, msg); /* again in the next turn */
+	else
+		still->adopted = still->r->qpairs_count;
+}
+
+/* When the listener goes, connections that wait for their turn end as well. */
+static void adopted_in_turns(bool leave)
+{
+	enum { HOSTS = 60 };
+	struct host h[HOSTS];
+	struct still still = {.stop.fn = stand_still, .probe.fn = count_adopted};
+	struct server s;
+
+	server_start_with(&s, 1, 0);
+	still.r = s.t->reactors;
+	sem_init(&still.go, 0, 0);
+	rd_loop_post(still.r->loop, &still.stop);
+	for (unsigned int i = 0; i < HOSTS; host_reach(&h[i++]))
+		host_init(&h[i], &s, 1);
+	wait_for(&s, atomic_load(&still.r->load) == HOSTS);
+	rd_loop_post(still.r->loop, &still.probe);
+	if (leave && !rdt_listener_prepare_leave(TAILQ_FIRST(&s.t->listeners)))
+		rdt_listener_leave(TAILQ_FIRST(&s.t->listeners));
+	sem_post(&still.go);
+	for (unsigned int i = 0; i < HOSTS; i++)
+		wait_for(&s,
+			 h[i].event == (leave ? RD_FAB_EV_DISCONNECTED : RD_FAB_EV_ESTABLISHED));
+	for (unsigned int i = 0; i < HOSTS; i++)
+		host_close(&h[i]);
+	server_stop(&s);
+	CU_ASSERT_EQUAL(still.adopted > 0 && still.adopted <= 16, !leave);
+	sem_destroy(&still.go);
+}
+
+static void adopts_in_turns(void)
+{
+	adopted_in_turns(false);
+	adopted_in_turns(true);
+}
+
 const struct t_case t_rdma_cases[] = {
 	{"bad private data is rejected with its code", rejects},
 	{"the accept tells the size of our receive queue", accepts},
@@ -929,5 +993,6 @@ const struct t_case t_rdma_cases[] = {
 	{"a wrong key costs the host its connection only", wrong_key},
 	{"commands that wait leave capsules for other hosts", capsules_are_shared},
 	{"a queue full of commands at once gets RECVs for all", capsules_of_a_burst},
+	{"many connections at once are adopted over many turns", adopts_in_turns},
 	{NULL, NULL},
 };
