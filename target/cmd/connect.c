@@ -177,14 +177,13 @@ static void accept_nameless(const struct rdt_req *req, const struct rdt_subsys *
 }
 
 /* Count the queue for its host, or refuse it. */
-static struct nvme_status count_host(struct rdt_req *req, struct rdt_subsys *ss,
-				     const struct nvmf_connect_data *data)
+static struct nvme_status count_host(struct rdt_req *req, const struct nvmf_connect_data *data,
+				     bool asks)
 {
-	bool proven = !rdt_auth_asks(ss, data->hostnqn);
 	struct rdt_peer_limit limit;
 	char why[RDT_PEER_LIMIT_TEXT];
 
-	if (!rdt_peer_join(req->qp, data->hostnqn, proven, &limit))
+	if (!rdt_peer_join(req->qp, data->hostnqn, !asks, &limit))
 		return NVME_OK;
 	report_refusal(req, data, rdt_peer_limit_text(&limit, why));
 	return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
@@ -261,7 +260,7 @@ static void attach_msg(struct rd_msg *msg)
 }
 
 static struct nvme_status connect_io(struct rdt_req *req, struct rdt_subsys *ss,
-				     const struct nvmf_connect_data *data)
+				     const struct nvmf_connect_data *data, bool asks)
 {
 	struct rdt_qpair *qp = req->qp;
 	struct rdt_attach *at = &qp->attach;
@@ -278,6 +277,7 @@ static struct nvme_status connect_io(struct rdt_req *req, struct rdt_subsys *ss,
 	at->qp = qp;
 	at->req = req;
 	at->qid = qp->cm_qid;
+	at->guest = asks;
 	memcpy(at->hostid, data->hostid, sizeof(at->hostid));
 	memccpy(at->hostnqn, data->hostnqn, 0, sizeof(at->hostnqn));
 	at->attached = queue_attached;
@@ -291,6 +291,7 @@ static struct nvme_status process_connect(struct rdt_req *req, const struct nvmf
 {
 	struct rdt_subsys *ss = NULL;
 	struct nvme_status st;
+	bool asks;
 
 	if (!has_end(data->hostnqn)) {
 		report_refusal(req, data, "its Host NQN is not terminated within 223 bytes");
@@ -304,10 +305,11 @@ static struct nvme_status process_connect(struct rdt_req *req, const struct nvmf
 		return no_subsys(req, data, not_allowed_reason(ss, data));
 	if (!data->hostnqn[0])
 		accept_nameless(req, ss);
-	st = count_host(req, ss, data);
+	asks = rdt_auth_asks(ss, data->hostnqn);
+	st = count_host(req, data, asks);
 	if (!nvme_status_ok(st))
 		return st;
-	st = req->qp->admin ? connect_admin(req, ss, data) : connect_io(req, ss, data);
+	st = req->qp->admin ? connect_admin(req, ss, data) : connect_io(req, ss, data, asks);
 	if (!nvme_status_ok(st))
 		rdt_peer_leave(req->qp);
 	*pending = nvme_status_ok(st) && !req->qp->admin;

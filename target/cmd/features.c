@@ -335,7 +335,7 @@ static struct nvme_status set_queues(struct rdt_req *req)
 
 	if (nsq == 0x10000 || ncq == 0x10000)
 		return invalid_feature_field(req, RDT_LOC(cdw11));
-	if (ctrl->ioqs_live)
+	if (ctrl->ioqs_live > ctrl->guests_count)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, RDT_LOC_NONE);
 	ctrl->queues_granted = (uint16_t)(n < ctrl->queues_max ? n : ctrl->queues_max);
 	req->cqe.result = htole32(queues_value(ctrl->queues_granted));

@@ -40,9 +40,9 @@ static const char *auth_state_name(unsigned int state)
 	static const char *const names[] = {
 		[RDT_AUTH_IDLE] = "idle",           [RDT_AUTH_PAIR] = "pair",
 		[RDT_AUTH_CHALLENGE] = "challenge", [RDT_AUTH_REPLY] = "reply",
-		[RDT_AUTH_SESSION] = "session",     [RDT_AUTH_SUCCESS1] = "success1",
-		[RDT_AUTH_SUCCESS2] = "success2",   [RDT_AUTH_FAILURE] = "failure",
-		[RDT_AUTH_DELAY] = "delay",
+		[RDT_AUTH_SESSION] = "session",     [RDT_AUTH_CLAIM] = "claim",
+		[RDT_AUTH_SUCCESS1] = "success1",   [RDT_AUTH_SUCCESS2] = "success2",
+		[RDT_AUTH_FAILURE] = "failure",     [RDT_AUTH_DELAY] = "delay",
 	};
 
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
@@ -150,8 +150,10 @@ bool rdt_auth_required(struct rdt_qpair *qp)
 	struct rdt_subsys *ss = qp->ctrl->subsys;
 	bool required;
 
+	if (!qp->admin) /* decided before it was attached */
+		return qp->attach.guest;
 	pthread_mutex_lock(&ss->lock);
-	required = rdt_auth_has_key(ss, qp->ctrl->hostnqn) || (qp->admin && !qp->ctrl->proven);
+	required = rdt_auth_has_key(ss, qp->ctrl->hostnqn) || !qp->ctrl->proven;
 	pthread_mutex_unlock(&ss->lock);
 	return required;
 }
@@ -178,8 +180,10 @@ static void authenticated(struct rdt_qpair *qp)
 	if (qp->state != RDT_QP_AUTH)
 		return;
 	rdt_guess_succeeded(qp);
-	if (qp->admin)
+	if (qp->admin) {
 		rdt_keep_alive_start(qp->ctrl, qp->ctrl->kato_ms);
+		rdt_ctrl_announce(qp->ctrl);
+	}
 	rdt_qpair_live(qp);
 }
 
@@ -223,7 +227,8 @@ static int choose_id(const uint8_t *own, unsigned int n_own, const uint8_t *offe
 
 static bool is_working(const struct rdt_auth *a)
 {
-	return a->state == RDT_AUTH_PAIR || a->state == RDT_AUTH_SESSION;
+	return a->state == RDT_AUTH_PAIR || a->state == RDT_AUTH_SESSION ||
+	       a->state == RDT_AUTH_CLAIM;
 }
 
 /* A thread goes on with the transaction: @state is PAIR or SESSION. */
@@ -250,12 +255,15 @@ void rdt_auth_hang_up(struct rdt_qpair *qp)
 		rdt_auth_work_cancel(&qp->reactor->target->auth_pool, &qp->auth->job);
 }
 
-/* Has the host failed too often? */
-static bool refuse_guess(struct rdt_qpair *qp)
+/* Refuses a host that has failed too often. @proof: this is its next guess; it counts as a failure
+ * until rdt_guess_right(). */
+static bool refuse_guess(struct rdt_qpair *qp, bool proof)
 {
-	uint64_t wait = qp->state == RDT_QP_AUTH ? rdt_guess_wait(qp) : 0;
+	uint64_t wait = 0;
 	char text[96];
 
+	if (qp->state == RDT_QP_AUTH)
+		wait = proof ? rdt_guess_begin(qp) : rdt_guess_wait(qp);
 	if (!wait)
 		return false;
 	snprintf(text, sizeof(text), "it has failed too often, and may try again in %.1f s",
@@ -298,7 +306,7 @@ static void got_negotiate(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 		refuse(qp, NVMF_AUTH_CONCAT_MISMATCH, "it asks for a TLS key");
 		return;
 	}
-	if (refuse_guess(qp))
+	if (refuse_guess(qp, false))
 		return;
 	if (!rdt_auth_keys_get(qp->ctrl->subsys, qp->ctrl->hostnqn, false, &keys)) {
 		refuse(qp, NVMF_AUTH_FAILED, "the host has no key in host_auth");
@@ -361,26 +369,77 @@ static bool count_proven(struct rdt_qpair *qp)
 	return false;
 }
 
-static void verify_reply(struct rdt_qpair *qp)
+/* The controller's owner has decided about the claim. */
+static void claim_answered(struct rdt_attach *at)
 {
-	struct rdt_subsys *ss = qp->ctrl->subsys;
-	struct rdt_auth *a = qp->auth;
+	struct rdt_qpair *qp = at->qp;
+	struct rdt_req *req = qp->auth->req;
+
+	at->ctrl = NULL;
+	qp->auth->req = NULL;
+	if (qp->state < RDT_QP_CLOSING) {
+		rdt_auth_await(qp);
+		if (nvme_status_ok(at->status))
+			set_auth_state(qp, RDT_AUTH_SUCCESS1);
+		else
+			refuse(qp, NVMF_AUTH_FAILED,
+			       "another queue of the host has its queue ID, or its controller has "
+			       "ended");
+	}
+	rdt_req_complete(req);
+}
+
+static void claim_msg(struct rd_msg *msg)
+{
+	rdt_ctrl_attach(rd_container_of(msg, struct rdt_attach, msg));
+}
+
+/* The queue has proven itself, and so may have its ID. */
+static void claim_qid(struct rdt_qpair *qp)
+{
+	struct rdt_attach *at = &qp->attach;
+
+	set_auth_state(qp, RDT_AUTH_CLAIM);
+	rd_timer_stop(qp->reactor->loop, &qp->timer);
+	at->ctrl = qp->ctrl;
+	at->guest = false;
+	at->attached = claim_answered;
+	at->msg.fn = claim_msg;
+	rd_loop_post(qp->ctrl->owner->loop, &at->msg);
+}
+
+static int verify_any(struct rdt_qpair *qp)
+{
 	int err = verify_with(qp, false);
 
 	if (err == -EACCES)
 		err = verify_with(qp, true);
+	if (err != -EACCES && qp->state == RDT_QP_AUTH)
+		rdt_guess_right(qp);
+	return err;
+}
+
+static void verify_reply(struct rdt_qpair *qp)
+{
+	struct rdt_auth *a = qp->auth;
+	int err;
+
+	if (refuse_guess(qp, true))
+		return;
+	err = verify_any(qp);
 	if (!err && !count_proven(qp))
 		return;
 	if (!err && qp->admin)
-		err = rdt_subsys_ctrl_proven(ss, qp->ctrl);
+		err = rdt_subsys_ctrl_proven(qp->ctrl->subsys, qp->ctrl);
 	if (err) {
-		if (err == -EACCES && qp->state == RDT_QP_AUTH)
-			rdt_guess_failed(qp);
 		refuse(qp, NVMF_AUTH_FAILED, verify_reason(err));
 		return;
 	}
 	a->cvalid = a->reply.cvalid;
-	set_auth_state(qp, RDT_AUTH_SUCCESS1);
+	if (qp->attach.guest)
+		claim_qid(qp);
+	else
+		set_auth_state(qp, RDT_AUTH_SUCCESS1);
 }
 
 static void got_reply(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
@@ -426,7 +485,10 @@ static void work_done(struct rd_msg *msg)
 	a->req = NULL;
 	if (req->qp->state < RDT_QP_CLOSING)
 		continue_after_work(req->qp, a->job.err);
-	rdt_req_complete(req);
+	if (a->state == RDT_AUTH_CLAIM)
+		a->req = req;
+	else
+		rdt_req_complete(req);
 }
 
 static void got_success2(struct rdt_qpair *qp, const uint8_t *msg, size_t len)

@@ -28,8 +28,12 @@ enum rdt_auth_state {
 	RDT_AUTH_IDLE,      /* waits for Negotiate -> PAIR, CHALLENGE, FAILURE */
 	RDT_AUTH_PAIR,      /* a thread gets the key pair; it has -> CHALLENGE, FAILURE */
 	RDT_AUTH_CHALLENGE, /* the challenge can be received; it was -> REPLY */
-	RDT_AUTH_REPLY,     /* waits for Reply -> SESSION, SUCCESS1, FAILURE */
-	RDT_AUTH_SESSION,   /* a thread computes the session key; it has -> SUCCESS1, FAILURE */
+	RDT_AUTH_REPLY,     /* waits for Reply -> SESSION, CLAIM, SUCCESS1, FAILURE */
+	RDT_AUTH_SESSION,   /* a thread computes the session key; it has -> CLAIM, SUCCESS1, FAILURE
+			     */
+	/* an I/O queue that is proven asks its controller's owner for its queue ID; it has the
+	 * answer -> SUCCESS1, FAILURE */
+	RDT_AUTH_CLAIM,
 	/* Success1 can be received; it was -> SUCCESS2, or the transaction ends */
 	RDT_AUTH_SUCCESS1,
 	RDT_AUTH_SUCCESS2, /* waits for Success2; it came -> the transaction ends */
@@ -51,7 +55,7 @@ struct rdt_auth {
 	uint8_t session[NVMF_AUTH_HASH_MAX];  /* with a Diffie-Hellman group */
 	EVP_PKEY *pair;                       /* from PAIR on; a reference */
 	struct rdt_auth_job job;              /* PAIR, SESSION */
-	struct rdt_req *req;                  /* PAIR, SESSION: waits for @job */
+	struct rdt_req *req;                  /* PAIR, SESSION, CLAIM: waits for the end of that */
 	uint8_t response[NVMF_AUTH_HASH_MAX]; /* SUCCESS1: the controller's */
 };
 

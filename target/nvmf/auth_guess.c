@@ -98,13 +98,11 @@ static struct rdt_guess *make_guess(struct rdt_guesses *g, uint64_t key)
 	return e;
 }
 
-uint64_t rdt_guess_wait(struct rdt_qpair *qp)
+/* The lock is held. */
+static uint64_t longest_wait(struct rdt_guesses *g, const uint64_t keys[SCOPES], uint64_t now)
 {
-	struct rdt_guesses *g = &qp->reactor->target->guesses;
-	uint64_t now = rd_loop_now(qp->reactor->loop), wait = 0, keys[SCOPES];
+	uint64_t wait = 0;
 
-	guess_keys(qp, keys);
-	pthread_mutex_lock(&g->lock);
 	for (unsigned int i = 0; i < SCOPES; i++) {
 		const struct rdt_guess *e = find_guess(g, keys[i]);
 		uint64_t most = now + limits[i].cost * (limits[i].burst - 1);
@@ -112,8 +110,60 @@ uint64_t rdt_guess_wait(struct rdt_qpair *qp)
 		if (e && e->paid > most && e->paid - most > wait)
 			wait = e->paid - most;
 	}
+	return wait;
+}
+
+/* The lock is held. */
+static void count_wrong_guess(struct rdt_guesses *g, const uint64_t keys[SCOPES], uint64_t now)
+{
+	for (unsigned int i = 0; i < SCOPES; i++) {
+		struct rdt_guess *e = make_guess(g, keys[i]);
+
+		if (e)
+			e->paid = (e->paid > now ? e->paid : now) + limits[i].cost;
+	}
+}
+
+uint64_t rdt_guess_wait(struct rdt_qpair *qp)
+{
+	struct rdt_guesses *g = &qp->reactor->target->guesses;
+	uint64_t now = rd_loop_now(qp->reactor->loop), wait, keys[SCOPES];
+
+	guess_keys(qp, keys);
+	pthread_mutex_lock(&g->lock);
+	wait = longest_wait(g, keys, now);
 	pthread_mutex_unlock(&g->lock);
 	return wait;
+}
+
+uint64_t rdt_guess_begin(struct rdt_qpair *qp)
+{
+	struct rdt_guesses *g = &qp->reactor->target->guesses;
+	uint64_t now = rd_loop_now(qp->reactor->loop), wait, keys[SCOPES];
+
+	guess_keys(qp, keys);
+	pthread_mutex_lock(&g->lock);
+	wait = longest_wait(g, keys, now);
+	if (!wait)
+		count_wrong_guess(g, keys, now);
+	pthread_mutex_unlock(&g->lock);
+	return wait;
+}
+
+void rdt_guess_right(struct rdt_qpair *qp)
+{
+	struct rdt_guesses *g = &qp->reactor->target->guesses;
+	uint64_t keys[SCOPES];
+
+	guess_keys(qp, keys);
+	pthread_mutex_lock(&g->lock);
+	for (unsigned int i = 0; i < SCOPES; i++) {
+		struct rdt_guess *e = find_guess(g, keys[i]);
+
+		if (e)
+			e->paid -= e->paid < limits[i].cost ? e->paid : limits[i].cost;
+	}
+	pthread_mutex_unlock(&g->lock);
 }
 
 void rdt_guess_failed(struct rdt_qpair *qp)
@@ -123,12 +173,7 @@ void rdt_guess_failed(struct rdt_qpair *qp)
 
 	guess_keys(qp, keys);
 	pthread_mutex_lock(&g->lock);
-	for (unsigned int i = 0; i < SCOPES; i++) {
-		struct rdt_guess *e = make_guess(g, keys[i]);
-
-		if (e)
-			e->paid = (e->paid > now ? e->paid : now) + limits[i].cost;
-	}
+	count_wrong_guess(g, keys, now);
 	pthread_mutex_unlock(&g->lock);
 }
 

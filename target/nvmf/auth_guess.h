@@ -24,14 +24,21 @@ struct rdt_guess {
 struct rdt_guesses {
 	pthread_mutex_t lock; /* guards @table; a leaf lock */
 	uint8_t seed[32];
-	struct rdt_guess (*table)[RDT_GUESS_WAYS]; /* [RDT_GUESS_SETS]; NULL: no failure so far */
+	struct rdt_guess (*table)[RDT_GUESS_WAYS]; /* [RDT_GUESS_SETS]; NULL: no proof so far */
 };
 
 int rdt_guesses_init(struct rdt_guesses *g);  /* 0 or -EIO */
 void rdt_guesses_fini(struct rdt_guesses *g); /* also one that is zeroed */
 /* How long the host of @qp has to wait before it may try again, in ns; 0: it may. */
 uint64_t rdt_guess_wait(struct rdt_qpair *qp);
+/*
+ * The same, of a proof that is at hand. If it may be checked, it is counted as a failure: so of
+ * proofs that are checked at the same time no more are than the limits allow. rdt_guess_right()
+ * takes that back.
+ */
+uint64_t rdt_guess_begin(struct rdt_qpair *qp);
+void rdt_guess_right(struct rdt_qpair *qp);
 void rdt_guess_failed(struct rdt_qpair *qp);
-void rdt_guess_succeeded(struct rdt_qpair *qp);
+void rdt_guess_succeeded(struct rdt_qpair *qp); /* earlier failures of the host are forgotten */
 
 #endif /* RDT_AUTH_GUESS_H */

@@ -203,11 +203,37 @@ struct nvme_status rdt_ctrl_retry_delay(const struct rdt_ctrl *ctrl, struct nvme
 	return (struct nvme_status){(uint16_t)(st.v | NVME_STATUS_CRD1)};
 }
 
+void rdt_ctrl_announce(struct rdt_ctrl *ctrl)
+{
+	const struct rdt_subsys *ss = ctrl->subsys;
+	char addr[RD_ADDR_TEXT];
+
+	if (ctrl->announced)
+		return;
+	ctrl->announced = true;
+	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u for %s on reactor %u, keep alive %u ms",
+		ss->nqn, ctrl->cntlid, ctrl->hostnqn, ctrl->owner->index, ctrl->kato_ms);
+	rdt_announce(ss->target, "connected", "{s:s, s:i, s:s, s:s}", "nqn", ss->nqn, "cntlid",
+		     (int)ctrl->cntlid, "hostnqn", ctrl->hostnqn, "address",
+		     rd_addr_format((const struct sockaddr *)&ctrl->admin->remote, addr));
+}
+
+static void announce_end(const struct rdt_ctrl *ctrl)
+{
+	const struct rdt_subsys *ss = ctrl->subsys;
+
+	if (!ctrl->announced)
+		return;
+	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u of %s is gone", ss->nqn, ctrl->cntlid,
+		ctrl->hostnqn);
+	rdt_announce(ss->target, "disconnected", "{s:s, s:i, s:s, s:s}", "nqn", ss->nqn, "cntlid",
+		     (int)ctrl->cntlid, "hostnqn", ctrl->hostnqn, "reason", ctrl->gone_why);
+}
+
 int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out)
 {
 	struct rdt_ctrl *ctrl = calloc(1, sizeof(*ctrl));
-	char addr[RD_ADDR_TEXT];
 	int err = -ENOMEM;
 
 	if (!ctrl)
@@ -241,11 +267,8 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 	if (err)
 		goto err_free;
 	rdt_keep_alive_start(ctrl, kato_ms);
-	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u for %s on reactor %u, keep alive %u ms",
-		ss->nqn, ctrl->cntlid, ctrl->hostnqn, ctrl->owner->index, ctrl->kato_ms);
-	rdt_announce(ss->target, "connected", "{s:s, s:i, s:s, s:s}", "nqn", ss->nqn, "cntlid",
-		     (int)ctrl->cntlid, "hostnqn", ctrl->hostnqn, "address",
-		     rd_addr_format((const struct sockaddr *)&admin->remote, addr));
+	if (ctrl->proven)
+		rdt_ctrl_announce(ctrl);
 	*out = ctrl;
 	return 0;
 
@@ -280,10 +303,7 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	if (!last)
 		return;
 	rdt_qos_leave(ctrl);
-	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u of %s is gone", ss->nqn, ctrl->cntlid,
-		ctrl->hostnqn);
-	rdt_announce(ss->target, "disconnected", "{s:s, s:i, s:s, s:s}", "nqn", ss->nqn, "cntlid",
-		     (int)ctrl->cntlid, "hostnqn", ctrl->hostnqn, "reason", ctrl->gone_why);
+	announce_end(ctrl);
 	EVP_PKEY_free(ctrl->auth_pair.pair);
 	rdt_resv_log_fini(&ctrl->resv_log);
 	rdt_events_fini(ctrl);
@@ -328,11 +348,57 @@ static void qid_still_taken(struct rd_timer *timer)
 	attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
 }
 
-/* May this queue join the controller? On the owner; the answer is sent by message. */
+static void join_ctrl(struct rdt_ctrl *ctrl)
+{
+	ctrl->ioqs_live++;
+	rdt_fence_queue_attached(ctrl);
+}
+
+static void join_as_guest(struct rdt_attach *at)
+{
+	struct rdt_ctrl *ctrl = at->ctrl;
+
+	at->qp->guest = true;
+	LIST_INSERT_HEAD(&ctrl->guests, at->qp, guest_link);
+	ctrl->guests_count++;
+	join_ctrl(ctrl);
+	attach_reply(at, NVME_OK, ctrl->cntlid);
+}
+
+static void remove_guest(struct rdt_ctrl *ctrl, struct rdt_qpair *qp)
+{
+	LIST_REMOVE(qp, guest_link);
+	qp->guest = false;
+	ctrl->guests_count--;
+}
+
+/* The queue gets its ID, or waits for it. */
+static void take_qid(struct rdt_attach *at)
+{
+	struct rdt_ctrl *ctrl = at->ctrl;
+	struct rdt_ioq *ioq = &ctrl->ioqs[at->qid];
+
+	if (ioq->qp) {
+		/* A host may reconnect before another reactor has noticed the end of the old
+		 * connection: wait for that for a moment. */
+		at->timer.fn = qid_still_taken;
+		if (ioq->waiting || rd_timer_start(ctrl->owner->loop, &at->timer, RDT_QID_WAIT))
+			attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
+		else
+			ioq->waiting = at;
+		return;
+	}
+	ioq->qp = at->qp;
+	if (at->qp->guest)
+		remove_guest(ctrl, at->qp);
+	else
+		join_ctrl(ctrl);
+	attach_reply(at, NVME_OK, ctrl->cntlid);
+}
+
 void rdt_ctrl_attach(struct rdt_attach *at)
 {
 	struct rdt_ctrl *ctrl = at->ctrl;
-	struct rdt_ioq *ioq;
 
 	if (ctrl->state == RDT_CTRL_DEAD) {
 		attach_refuse(at,
@@ -357,36 +423,31 @@ void rdt_ctrl_attach(struct rdt_attach *at)
 		attach_reply(at, nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR), 0);
 		return;
 	}
-	ioq = &ctrl->ioqs[at->qid];
-	if (ioq->qp) {
-		/* A host may reconnect before another reactor has noticed the end of the old
-		 * connection: wait for that for a moment. */
-		at->timer.fn = qid_still_taken;
-		if (ioq->waiting || rd_timer_start(ctrl->owner->loop, &at->timer, RDT_QID_WAIT))
-			attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
-		else
-			ioq->waiting = at;
+	if (at->guest)
+		join_as_guest(at);
+	else
+		take_qid(at);
+}
+
+static void tell_to_close(struct rdt_qpair *qp)
+{
+	if (qp->told_to_close)
 		return;
-	}
-	ioq->qp = at->qp;
-	ioq->closing = ioq->drained = false;
-	ctrl->ioqs_live++;
-	rdt_fence_queue_attached(ctrl);
-	attach_reply(at, NVME_OK, ctrl->cntlid);
+	qp->told_to_close = true;
+	/* The queue pair exists until it has the answer to its detach message, which is posted
+	 * after this one. */
+	rd_loop_post(qp->reactor->loop, &qp->close_msg);
 }
 
 static void close_ioqs(struct rdt_ctrl *ctrl)
 {
-	for (unsigned int qid = 1; qid <= ctrl->queues_max; qid++) {
-		struct rdt_ioq *ioq = &ctrl->ioqs[qid];
+	struct rdt_qpair *guest;
 
-		if (!ioq->qp || ioq->closing)
-			continue;
-		ioq->closing = true;
-		/* The queue pair exists until it has the answer to its detach message, which is
-		 * posted after this one. */
-		rd_loop_post(ioq->qp->reactor->loop, &ioq->qp->close_msg);
-	}
+	for (unsigned int qid = 1; qid <= ctrl->queues_max; qid++)
+		if (ctrl->ioqs[qid].qp)
+			tell_to_close(ctrl->ioqs[qid].qp);
+	LIST_FOREACH (guest, &ctrl->guests, guest_link)
+		tell_to_close(guest);
 }
 
 /* The last I/O queue has ended: complete what waited for that. */
@@ -423,18 +484,27 @@ void rdt_ctrl_drained(struct rdt_qpair *qp)
 {
 	struct rdt_ctrl *ctrl = qp->ctrl;
 
-	assert(ctrl->magic == RDT_CTRL_MAGIC && ctrl->ioqs[qp->qid].qp == qp);
-	ctrl->ioqs[qp->qid].drained = true;
+	assert(ctrl->magic == RDT_CTRL_MAGIC);
+	qp->drained = true;
 	ctrl->ioqs_drained++;
 	ctrl_io_queues_gone(ctrl);
+}
+
+/* Returns who waits for the ID, or NULL. */
+static struct rdt_attach *release_qid(struct rdt_ioq *ioq, const struct rdt_qpair *qp)
+{
+	struct rdt_attach *waiting = ioq->waiting;
+
+	assert(ioq->qp == qp);
+	*ioq = (struct rdt_ioq){NULL, NULL};
+	return waiting;
 }
 
 /* A drained queue pair detaches. On the owner. */
 void rdt_ctrl_detach(struct rdt_qpair *qp)
 {
 	struct rdt_ctrl *ctrl = qp->ctrl;
-	struct rdt_attach *waiting;
-	struct rdt_ioq *ioq;
+	struct rdt_attach *waiting = NULL;
 
 	assert(ctrl->magic == RDT_CTRL_MAGIC);
 	if (qp->admin) {
@@ -449,13 +519,12 @@ void rdt_ctrl_detach(struct rdt_qpair *qp)
 		ctrl_io_queues_gone(ctrl);
 		return;
 	}
-	ioq = &ctrl->ioqs[qp->qid];
-	assert(ioq->qp == qp);
-	waiting = ioq->waiting;
-	ioq->qp = NULL;
-	ioq->waiting = NULL;
+	if (qp->guest)
+		remove_guest(ctrl, qp);
+	else
+		waiting = release_qid(&ctrl->ioqs[qp->qid], qp);
 	ctrl->ioqs_live--;
-	ctrl->ioqs_drained -= ioq->drained;
+	ctrl->ioqs_drained -= qp->drained;
 	if (waiting) {
 		rd_timer_stop(ctrl->owner->loop, &waiting->timer);
 		rdt_ctrl_attach(waiting);

@@ -87,8 +87,6 @@ struct rdt_resv_log { /* reservation notifications: written by the main thread *
 struct rdt_ioq {
 	/* the owner's reactor frees it; valid until its detach message */
 	struct rdt_qpair *qp;
-	bool closing; /* was told to close */
-	bool drained; /* all its commands are answered, and it takes no new ones */
 	/* Connect of a host that reconnects, waiting until the old queue is gone */
 	struct rdt_attach *waiting;
 };
@@ -108,7 +106,8 @@ struct rdt_ctrl {
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
 	struct rdt_listener *listener; /* of the admin connection; NULL in tests */
-	bool proven; /* its host need not authenticate, or has; guarded by subsys->lock */
+	bool proven;    /* its host need not authenticate, or has; guarded by subsys->lock */
+	bool announced; /* the event "connected" was sent */
 	struct rdt_slots hidden; /* namespaces; written under subsys->lock */
 	atomic_bool retry_delay; /* feature 16h, ACRE */
 	atomic_bool ending;      /* @end_msg was posted */
@@ -145,8 +144,12 @@ struct rdt_ctrl {
 	uint16_t queues_granted;
 	struct rdt_ioq *ioqs; /* [queues_max + 1], by QID; 0 unused */
 	uint16_t queues_max;
-	uint16_t ioqs_live;
-	uint16_t ioqs_drained; /* number of @ioqs that are drained */
+	/* I/O queues that are not authenticated. They have no place in @ioqs, so that nobody can
+	 * keep the host of this controller from its queue IDs. */
+	LIST_HEAD(, rdt_qpair) guests;
+	unsigned int guests_count;
+	unsigned int ioqs_live;    /* I/O queues, guests included */
+	unsigned int ioqs_drained; /* those that are drained */
 	uint32_t features[RDT_FEATS];
 	uint64_t timestamp_ms; /* feature 0Eh: the value that the host set */
 	uint64_t timestamp_at; /* and the time of that, in ns */
@@ -170,6 +173,12 @@ bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* 
 void rdt_ctrl_wake_all_fenced(struct rdt_ctrl *ctrl);
 /* @ctrl checks again, if it waits. Any thread, under subsys->lock. */
 void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl);
+/* The host of @ctrl is known: tells the log and those who watch, once. On the owner. */
+void rdt_ctrl_announce(struct rdt_ctrl *ctrl);
+/*
+ * May the queue join the controller, as a guest or with its ID? May a guest have its ID? On the
+ * owner; the answer is a message that calls @at->attached.
+ */
 void rdt_ctrl_attach(struct rdt_attach *at);
 void rdt_ctrl_drained(struct rdt_qpair *qp);
 void rdt_ctrl_detach(struct rdt_qpair *qp);

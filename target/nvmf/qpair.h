@@ -30,14 +30,15 @@ struct rdt_sgl_desc;
 /* after the admin queue has ended: time for the host to disconnect its I/O queues */
 #define RDT_LEAVE_WAIT (500 * RD_NSEC_PER_MSEC)
 
-/* A Connect of an I/O queue on its way to the controller's owner and back. Embedded in the queue
- * pair. */
+/* A Connect of an I/O queue on its way to the controller's owner and back, or the claim to its
+ * queue ID of one that has authenticated. Embedded in the queue pair. */
 struct rdt_attach {
 	struct rd_msg msg;
-	struct rdt_ctrl *ctrl; /* a reference, taken by the lookup */
+	struct rdt_ctrl *ctrl; /* a reference, taken by the lookup; of a claim: qp->ctrl */
 	struct rdt_qpair *qp;
 	struct rdt_req *req;
 	uint16_t qid;
+	bool guest; /* the queue has to authenticate, and claims its ID afterwards */
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
 	/* on the owner's loop, while the QID is in use by an old queue */
@@ -118,6 +119,11 @@ struct rdt_qpair {
 	struct rd_msg close_msg;   /* controller's owner -> reactor */
 	struct rd_msg drained_msg; /* reactor -> owner */
 	struct rd_msg detach_msg;  /* reactor -> owner -> reactor */
+	/* I/O queues, guarded by the controller's owner */
+	LIST_ENTRY(rdt_qpair) guest_link;
+	bool guest;         /* in ctrl->guests: attached, without a queue ID */
+	bool told_to_close; /* @close_msg was posted */
+	bool drained;       /* all its commands are answered, and it takes no new ones */
 };
 
 /* Has its connection ended, as far as that can be known now? */

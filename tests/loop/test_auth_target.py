@@ -4,6 +4,7 @@
 import base64
 import os
 import random
+import re
 import sys
 
 import auth_peer as au
@@ -158,6 +159,74 @@ def an_impostor_cannot_replace_the_controller_of_a_host(t):
         with AuthHost(target) as again:
             again.enable()
             queue.wait_closed()
+
+
+def impostor_queues(target, cntlid, qids):
+    """A host without the key, on queues of the controller of another one."""
+    impostor = AuthHost(target, OTHER_SECRET)
+    impostor.cntlid = cntlid
+    return impostor, [impostor.connect_io(qid) for qid in qids]
+
+
+@test
+def an_impostor_cannot_occupy_the_queue_ids_of_a_host(t):
+    target = serve(t, **NULL)
+    with AuthHost(target) as host:
+        host.enable()
+        impostor, queues = impostor_queues(target, host.cntlid, (1, 2, 2))
+        with impostor:
+            nv.expect(host.admin.set_features(7, 0x00030003))
+            for qid in (1, 2):
+                nv.expect(host.add_io(qid=qid).flush(1))
+            for queue in queues:
+                refused(t, au.FAILED, lambda queue=queue: transaction(queue, OTHER_SECRET).run())
+                queue.wait_closed()
+        for queue in host.io:
+            nv.expect(queue.flush(1))
+        impostor, queues = impostor_queues(target, host.cntlid, (3, 3))
+        with impostor:
+            host.shutdown()
+            for queue in queues:
+                queue.wait_closed()
+
+
+@test
+def a_queue_id_belongs_to_the_first_that_proves_itself(t):
+    target = serve(t, dhchap_dhgroups=['ffdhe2048'])
+    with AuthHost(target) as host:
+        host.enable()
+        first, second = host.connect_io(1), host.connect_io(1)
+        host.authenticate(second)
+        refused(t, au.FAILED, lambda: host.authenticate(first))
+        first.wait_closed()
+        nv.expect(second.flush(1))
+        target.expect('refused host .*queue 1: authentication failed: another queue of the host has its queue ID')
+        second.close()
+        nv.expect(host.add_io(qid=1).flush(1))
+
+
+@test
+def a_host_is_announced_when_it_has_proven_itself(t):
+    """The first events are those of the host that has the key, although another one came before it."""
+    target, path = controlled(t, [t.namespace(backend='memory')], subsystem=subsystem(t, **NULL))
+    with Control(path) as watcher, AuthHost(target, OTHER_SECRET) as impostor, AuthHost(target) as host:
+        watcher.call('events.watch')
+        refused(t, au.FAILED, impostor.connect)
+        impostor.admin.wait_closed()
+        host.connect()
+        seen = watched(watcher, 'connected')
+        t.eq((seen['hostnqn'], seen['cntlid']), (nv.HOST_NQN, host.cntlid), 'who connected')
+        t.eq(len(re.findall(rf'controller \d+ for {nv.HOST_NQN}', target.text())), 1, 'lines of the log')
+        host.close()
+        t.eq(watched(watcher, 'disconnected')['cntlid'], host.cntlid, 'who disconnected')
+
+
+def watched(watcher, name):
+    """The fields of the next event of that name."""
+    while True:
+        line = watcher.answer()
+        if line.get('method') == 'event' and line['params']['name'] == name:
+            return line['params']['fields']
 
 
 @test
@@ -594,6 +663,33 @@ def a_host_that_fails_too_often_has_to_wait(t):
         refused(t, au.FAILED, host.connect)
     with AuthHost(target, hostnqn=OTHER) as host:
         host.connect()
+
+
+@test
+def guesses_at_the_same_time_are_counted_together(t):
+    """All have their challenges before the first one fails; then not even the right proof is looked at."""
+    target = serve(t, **NULL)
+    hosts = [AuthHost(target, OTHER_SECRET) for _ in range(12)] + [AuthHost(target)]
+    for host in hosts:
+        host.x = challenged(host)
+    for host in hosts:
+        host.x.send(host.x.reply())
+        refused(t, au.FAILED, lambda x=host.x: x.receive(au.SUCCESS1))
+    for host in hosts:
+        host.close()
+
+
+@test
+def right_proofs_at_the_same_time_are_no_guesses(t):
+    target = serve(t, **NULL)
+    hosts = [AuthHost(target) for _ in range(24)]
+    for host in hosts:
+        host.x = challenged(host)
+    for host in hosts:
+        host.x.send(host.x.reply())
+        host.x.check_success1(host.x.receive(au.SUCCESS1))
+    for host in hosts:
+        host.close()
 
 
 # ---- what is shown ----

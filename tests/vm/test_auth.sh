@@ -43,6 +43,12 @@ configuration()
 	cat <<-END
 	listeners:
 	  - { address: $user4, port: 4420, provider: $provider }
+	discovery:
+	  authentication: required
+	  host_auth:
+	    - host: $hostnqn
+	      dhchap_key_file: /run/t/host.key
+	      dhchap_ctrl_key_file: /run/t/ctrl.key
 	subsystems:
 	END
 	for hash in "${hashes[@]}"; do
@@ -108,6 +114,22 @@ linux_host()
 	t_until 60 connected_and_logged "$subnqn" "$words" -S "$(cat /run/t/host.key)"
 	verified_io "$(block_device 1 "$subnqn")" --rw=randwrite --size=1m --bs=4k --iodepth=8
 	disconnect_host "$subnqn"
+}
+
+linux_discovers()
+{
+	nvme_fabric discover "$user4" 4420 -q "$hostnqn" -S "$(cat /run/t/host.key)" >/run/t/log
+	t_expect "subnqn: +$nqn:sha256:null\$" /run/t/log
+}
+
+linux_does_not_discover()
+{
+	t_refuted nvme_fabric discover "$user4" 4420 -q "$hostnqn"
+	t_refuted nvme_fabric discover "$user4" 4420 -q "$hostnqn" -S "$(cat /run/t/other.key)"
+	t_refuted nvme_fabric discover "$user4" 4420 -q "$hostnqn:other"
+	in_user timeout 100 "$RDINIT" discover "nvme+rdma://$user4" --hostnqn "$hostnqn" --provider "$provider" \
+		--dhchap-secret-file /run/t/host.key --dhchap-ctrl-secret-file /run/t/ctrl.key >/run/t/log
+	t_expect "$nqn:sha256:null\$" /run/t/log
 }
 
 linux_host_is_refused()
@@ -280,6 +302,8 @@ if t_guest; then
 		done
 	done
 	t_case "Linux with wrong keys is refused" linux_host_is_refused
+	t_case "Linux authenticates for the discovery log" linux_discovers
+	t_case "Linux without the key reads no discovery log" linux_does_not_discover
 	t_case "Linux authenticates again during verified I/O" linux_host_again
 	for hash in "${hashes[@]}"; do
 		for group in "${groups[@]}"; do
