@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verb bench: load on a namespace, and how it was answered. This file sets the threads up and
- * waits for them; what they do is bench_run.c. The main thread looks after the controller, so that
- * its keep-alives are sent, and after signals.
+ * The verb bench: I/O load on a namespace, and its latencies. This file starts the threads and
+ * waits for them; bench_run.c is the work of a thread. The main thread processes the controller, so
+ * that its keep-alives are sent, and handles signals.
  */
 #include <errno.h>
 #include <poll.h>
@@ -59,7 +59,7 @@ static int choose_region(struct bench *b)
 	return CLI_OK;
 }
 
-/* Something else than was asked for must not be measured in silence. */
+/* Fails if the controller grants less than requested: the results would be misleading. */
 static int check_session(const struct bench *b)
 {
 	const struct cli_session *s = &b->session;
@@ -78,7 +78,7 @@ static int check_session(const struct bench *b)
 	return CLI_OK;
 }
 
-/* Where the part of the region begins that queue @number walks through. */
+/* The first unit of the part of the region that queue @number reads or writes sequentially. */
 static uint64_t part_start(const struct bench *b, unsigned int number)
 {
 	return (uint64_t)((unsigned __int128)b->units * number / b->n_queues);
@@ -111,7 +111,7 @@ static void init_bench_queue(struct bench *b, struct bench_thread *t, unsigned i
 	}
 }
 
-/* Queues for each thread, as evenly as they go. */
+/* Distributes the queues evenly over the threads. */
 static int init_threads(struct bench *b)
 {
 	const struct cli_bench_options *o = &b->o->bench;
@@ -163,7 +163,7 @@ static void fini(struct bench *b)
 
 /* ---- running it ---- */
 
-/* Let all threads go, or none when one could not be prepared. */
+/* Releases the waiting threads: all start, or none if one could not be prepared. */
 static void open_gate(struct bench *b, unsigned int started)
 {
 	struct bench_gate *g = &b->gate;
@@ -186,7 +186,7 @@ static uint64_t bytes_done(const struct bench *b)
 	return ios * b->o->bench.block_size;
 }
 
-/* Keep the controller alive until all threads are over. */
+/* Processes the controller until all threads have ended. */
 static int watch_over(struct bench *b, struct cli_progress *progress)
 {
 	struct pollfd fds[] = {
@@ -216,12 +216,13 @@ static int watch_over(struct bench *b, struct cli_progress *progress)
 			break;
 		}
 		if (read(b->over_fd, &over, sizeof(over)) < 0)
-			continue; /* it only wakes us: @running says how many there are */
+			/* the descriptor only wakes this loop; @running is the number of threads */
+			continue;
 	}
 	return rc;
 }
 
-/* One line is enough: when a target goes away, every thread notices. */
+/* Reports one error: when a target goes away, every thread has one. */
 static int first_error(const struct bench *b)
 {
 	unsigned int i;
@@ -265,7 +266,7 @@ static int run_bench(struct bench *b)
 	return rc ? rc : first_error(b);
 }
 
-/* Each queue has descriptors: use what the system allows. */
+/* Each queue has descriptors, so raise the limit to what the system allows. */
 static void raise_nofile(void)
 {
 	struct rlimit lim;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The load generator of `rdinit bench`: its threads, what they share, what they measure. */
+/* The load generator of `rdinit bench`: its threads, their shared state, their results. */
 #ifndef RDI_CLI_BENCH_H
 #define RDI_CLI_BENCH_H
 
@@ -16,22 +16,22 @@ struct bench_queue;
 struct bench_slot {
 	struct bench_queue *q;
 	unsigned char *buf;
-	uint64_t start; /* when it was submitted */
+	uint64_t start; /* ns; time of submission */
 	uint64_t lba;
 	bool write;
 };
 
-/* One queue pair or, with --device, one channel; used by one thread. Positions count I/Os from the
- * start of the region. */
+/* One queue pair or, with --device, one channel, used by one thread. Positions count I/Os from
+ * the start of the region. */
 struct bench_queue {
 	struct bench_thread *t;
 	struct rdinit_qpair *qp;
 	struct rdinit_dev_chan *chan; /* NULL without --device */
 	uint64_t left;                /* I/Os it may still submit */
 	uint64_t random;
-	uint64_t first, next, end; /* sequential: its part of the region */
+	uint64_t first, next, end; /* sequential modes: its part of the region */
 	struct bench_slot *slots;
-	bool broken; /* its connection is over and all its callbacks have run */
+	bool broken; /* its connection is lost and all its callbacks have run */
 };
 
 struct bench_thread {
@@ -40,26 +40,26 @@ struct bench_thread {
 	unsigned int number;
 	unsigned int n_queues;
 	struct bench_queue *queues;
-	/* A block that all write, then one for each slot of a queue to read to. Its queues share
-	 * it: what is read is not looked at, and a thousand of them need not have more of it. */
+	/* One block that every write sends, then one for each slot of a queue as the buffer of
+	 * reads. The thread's queues share them, because the data read is not used. */
 	unsigned char *data;
-	int epoll_fd; /* its queues, and the descriptor that stops all */
+	int epoll_fd; /* watches its queues and stop_fd */
 	uint64_t busy;
-	uint64_t now;  /* clock of this batch of completions; 0: not read yet */
-	uint64_t last; /* of the last batch */
+	uint64_t now;  /* ns; the clock of this batch of completions; 0: not read yet */
+	uint64_t last; /* ns; of the last batch */
 	uint64_t batches;
-	struct rd_hist *hist[2]; /* where reads and writes are counted now: below */
+	struct rd_hist *hist[2]; /* histograms in use: measured or discard */
 	_Atomic uint64_t done;   /* I/Os so far, for the progress bar */
-	char error[384];         /* "": all went well */
+	char error[384];         /* "": no error */
 
 	/* results */
 	struct rd_hist measured[2]; /* reads, writes */
-	struct rd_hist discard;     /* of the ramp, and of what was in flight at the end */
+	struct rd_hist discard;     /* I/Os of the ramp, and those in flight at the end */
 	uint64_t started, ended;
-	struct rusage usage[2]; /* of this thread, then */
+	struct rusage usage[2]; /* of this thread, at the start and at the end */
 };
 
-/* All threads start together, when each is prepared. */
+/* A barrier: all threads start together when each is prepared. */
 struct bench_gate {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -81,19 +81,19 @@ struct bench {
 	uint64_t units; /* I/Os that fit into it */
 	unsigned int n_threads;
 	struct bench_thread *threads;
-	struct bench_queue *queues; /* of all threads, those of a thread side by side */
+	struct bench_queue *queues; /* of all threads; those of one thread are adjacent */
 	struct bench_slot *slots;
 	unsigned char *data;
 	size_t data_len;
 	struct bench_gate gate;
 	atomic_bool stop;
 	int stop_fd; /* readable when @stop is set */
-	int over_fd; /* written by each thread at its end */
+	int over_fd; /* an eventfd that each thread increments when it ends */
 	atomic_uint running;
 	struct cli_signals interrupt;
 };
 
-/* Of one thread. */
+/* Bytes of the buffers of one thread. */
 static inline size_t bench_data_len(const struct cli_bench_options *o)
 {
 	return ((size_t)o->depth + 1) * o->block_size;
@@ -101,9 +101,10 @@ static inline size_t bench_data_len(const struct cli_bench_options *o)
 
 /* ---- bench_device.c ---- */
 
-/* The device and a channel for each queue. Returns CLI_OK, or CLI_FAILED after printing why. */
+/* Opens the device and a channel for each queue. Returns CLI_OK, or CLI_FAILED after printing
+ * why. */
 int bench_device_open(struct bench *b);
-/* Accepts what has not been opened. */
+/* Members that were not opened are skipped. */
 void bench_device_close(struct bench *b);
 
 /* ---- bench_run.c: what a thread does ---- */
@@ -113,7 +114,7 @@ void bench_stop(struct bench *b);
 
 /* ---- bench_report.c ---- */
 
-/* Returns CLI_OK, or CLI_FAILED when standard output takes no more. */
+/* Returns CLI_OK, or CLI_FAILED when standard output cannot be written. */
 int bench_report(const struct bench *b);
 
 #endif /* RDI_CLI_BENCH_H */

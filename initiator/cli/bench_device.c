@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench --device: the same load through a device of the library. The session's controller stays
- * beside it, for what is printed of the connection and the namespace.
+ * bench --device: the same load through a device of the library. The session's own controller
+ * remains, to print properties of the connection and the namespace.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "bench.h"
 
-/* The target to which the session is connected, whether a URI or options name it. */
+/* The URI of the target to which the session is connected, whether it was given as a URI or by
+ * options. */
 static void bench_device_uri(const struct bench *b, struct rdinit_uri *uri)
 {
 	const struct rdinit_ctrl_opts *ctrl = &b->o->ctrl;
 
 	rdinit_uri_init(uri);
 	snprintf(uri->traddr, sizeof(uri->traddr), "%s", ctrl->traddr);
-	/* Leading zeroes could make the text longer than the member. */
+	/* Normalised, because leading zeroes could make the text longer than the member. */
 	snprintf(uri->trsvcid, sizeof(uri->trsvcid), "%u",
 		 (uint16_t)strtoul(ctrl->trsvcid ? ctrl->trsvcid : "4420", NULL, 10));
 	snprintf(uri->subnqn, sizeof(uri->subnqn), "%s", ctrl->subnqn);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The values of rdinit bench's own options. */
+/* Values of the options of rdinit bench. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ bool cli_bench_time(const char *name, const char *text, uint64_t *ns)
 	return false;
 }
 
-/* A number at *@text, which moves behind it. */
+/* Parses the number at *@text and advances *@text behind it. */
 static bool take_cpu(const char **text, unsigned long *cpu)
 {
 	char *end;
@@ -113,7 +113,7 @@ bad:
 	return false;
 }
 
-/* What the options mean together. */
+/* Checks that the options are consistent. */
 bool cli_bench_check(struct cli_options *o)
 {
 	struct cli_bench_options *b = &o->bench;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `rdinit bench` measured, for people and as JSON. */
+/* Prints the results of `rdinit bench` as text and JSON. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 struct totals {
 	struct rd_hist all, dir[2]; /* together; reads, writes */
-	double elapsed; /* seconds, from the first thread's start to the last one's end */
+	double elapsed; /* seconds, from the start of the first thread to the end of the last one */
 	double user, system;
 	long voluntary, involuntary;
 	uint64_t batches;

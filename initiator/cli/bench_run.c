@@ -16,7 +16,7 @@
 
 #include "bench.h"
 
-/* With more queues than this a thread asks epoll which of them to look at. */
+/* With more queues than this a thread uses epoll to find those with completions. */
 #define LOOK_AT_ALL 8u
 #define EVENTS      64
 
@@ -28,7 +28,7 @@ void bench_stop(struct bench *b)
 
 	atomic_store(&b->stop, true);
 	if (write(b->stop_fd, &one, sizeof(one)) < 0)
-		return; /* cannot be: a counter of 64 bits is not full */
+		return; /* impossible: a counter of 64 bits does not overflow */
 }
 
 static void submit_no_more(struct bench_thread *t)
@@ -49,7 +49,7 @@ static void bench_fail(struct bench_thread *t, const char *fmt, ...)
 	submit_no_more(t);
 	bench_stop(t->b);
 	if (t->error[0])
-		return; /* what follows is a consequence */
+		return; /* later errors are consequences of the first one */
 	va_start(ap, fmt);
 	vsnprintf(t->error, sizeof(t->error), fmt, ap);
 	va_end(ap);
@@ -67,7 +67,7 @@ static uint64_t next_random(struct bench_queue *q)
 	return z ^ z >> 31;
 }
 
-/* From 0 to below @n, without a division. */
+/* A random number below @n, without a division. */
 static uint64_t random_below(struct bench_queue *q, uint64_t n)
 {
 	return (uint64_t)((unsigned __int128)next_random(q) * n >> 64);
@@ -92,8 +92,8 @@ static bool next_is_write(struct bench_queue *q, const struct cli_bench_options 
 
 static void on_done(void *user, const struct rdinit_completion *c);
 
-/* All slots send the thread's one block: nobody writes to it, and what is measured is not this
- * end's memory. */
+/* All slots send the same block, which nothing writes to: the memory of this end is not what is
+ * measured. */
 static inline int bench_submit(struct bench_slot *s, const struct rdinit_ns *ns, uint32_t nlb)
 {
 	struct bench_queue *q = s->q;
@@ -142,7 +142,7 @@ static inline void submit_slot(struct bench_slot *s)
 
 static void io_failed(struct bench_slot *s, const struct rdinit_completion *c)
 {
-	/* A lost connection is not about the blocks that happened to be in flight. */
+	/* A lost connection does not concern the blocks that happened to be in flight. */
 	if (c->err != -EIO)
 		bench_fail(s->q->t, "%s", c->text);
 	else
@@ -162,7 +162,7 @@ static void on_done(void *user, const struct rdinit_completion *c)
 		io_failed(s, c);
 		return;
 	}
-	/* One that was sent in this batch and is back already began a new one. */
+	/* An I/O sent and completed within this batch needs a new clock reading. */
 	if (!t->now || t->now == s->start)
 		t->now = cli_now_ns();
 	rd_hist_add(t->hist[s->write], t->now - s->start);
@@ -194,7 +194,7 @@ static bool look(struct bench_queue *q)
 	return true;
 }
 
-/* Look at the queues that have something, waiting up to @timeout_ms for one. */
+/* Processes the queues with completions, waiting up to @timeout_ms for one. */
 static bool look_at_ready(struct bench_thread *t, int timeout_ms)
 {
 	struct epoll_event events[EVENTS];
@@ -221,7 +221,8 @@ static bool look_at_all(struct bench_thread *t)
 	return found;
 }
 
-/* Until a queue has something, or it is @deadline. Not at all while we are to spin. */
+/* Sleeps until a queue has a completion or it is @deadline. Does not sleep while the thread has
+ * to busy-wait. */
 static void sleep_if_idle(struct bench_thread *t, uint64_t now, uint64_t deadline)
 {
 	uint64_t spin = t->b->o->bench.spin_ns, ms;
@@ -247,7 +248,7 @@ static void count_in(struct bench_thread *t, struct rd_hist *reads, struct rd_hi
 	t->hist[1] = writes;
 }
 
-/* Returns when the measurement ends. */
+/* Returns the time at which the measurement ends. */
 static uint64_t begin_measuring(struct bench_thread *t, uint64_t now)
 {
 	count_in(t, &t->measured[0], &t->measured[1]);
@@ -271,7 +272,7 @@ static void show_progress(struct bench_thread *t)
 			      memory_order_relaxed);
 }
 
-/* Fill the queues, and have each send what it was given. */
+/* Fills the queues with their first I/Os. */
 static void start_bench_thread(struct bench_thread *t)
 {
 	unsigned int i, d;
@@ -299,7 +300,7 @@ static void measure(struct bench_thread *t)
 		show_progress(t);
 		now = found ? t->last : cli_now_ns();
 		if (t->busy == 0)
-			break; /* the number asked for is done */
+			break; /* the requested number of I/Os is reached */
 		if (now >= deadline && !ramping)
 			break;
 		if (now >= deadline) {
@@ -314,13 +315,13 @@ static void measure(struct bench_thread *t)
 	end_measuring(t, now);
 }
 
-/* What is in flight is answered, or its queue's time limit runs out. */
+/* Waits until the I/Os in flight have completed, or their time limit has passed. */
 static void drain(struct bench_thread *t)
 {
 	unsigned int i;
 
 	submit_no_more(t);
-	/* It may be readable from now on, and would keep us from sleeping. */
+	/* stop_fd may stay readable from now on, which would prevent sleeping. */
 	epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, t->b->stop_fd, NULL);
 	for (i = 0; i < t->n_queues; i++)
 		look(&t->queues[i]);
@@ -365,7 +366,7 @@ static void fill_data(struct bench_thread *t)
 	}
 }
 
-/* On the thread that uses them, so that the memory is near its CPU. */
+/* Runs on the thread that uses the buffers, so that the memory is near its CPU. */
 static void prepare_thread(struct bench_thread *t)
 {
 	unsigned int i;
@@ -385,7 +386,7 @@ static void prepare_thread(struct bench_thread *t)
 	}
 }
 
-/* Returns whether to go on. */
+/* Waits at the barrier. Returns whether to start. */
 static bool pass_gate(struct bench_gate *g)
 {
 	bool go;
@@ -414,6 +415,6 @@ void *bench_thread_main(void *arg)
 		close(t->epoll_fd);
 	atomic_fetch_sub(&t->b->running, 1);
 	if (write(t->b->over_fd, &one, sizeof(one)) < 0)
-		abort(); /* cannot be: a counter of 64 bits is not full */
+		abort(); /* impossible: a counter of 64 bits does not overflow */
 	return NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How byte ranges fall on blocks. */
+/* Splits byte ranges at block boundaries. */
 #include "cli.h"
 
-#define NLB_MAX 65536u /* blocks of one command */
+#define NLB_MAX 65536u /* limit of blocks of one command */
 
 void cli_piece_next(uint64_t pos, uint64_t left, uint32_t bs, uint32_t max, struct cli_piece *out)
 {

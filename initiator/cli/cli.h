@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rdinit program. It uses the public header alone, and of common/util what has no state. */
+/* The rdinit program. It uses only the public headers, and the stateless parts of common/util. */
 #ifndef RDI_CLI_H
 #define RDI_CLI_H
 
@@ -15,7 +15,7 @@
 
 enum cli_exit {
 	CLI_OK = 0,
-	CLI_FAILED = 1, /* one line on standard error says why */
+	CLI_FAILED = 1, /* the reason was printed in one line on standard error */
 	CLI_USAGE = 2,  /* the command line was wrong */
 };
 
@@ -26,7 +26,7 @@ enum cli_format {
 
 /* ---- options.c ---- */
 
-/* What options.c does with an option: the values of cli_opt.id from CLI_OPT_OTHER on. */
+/* Options with a rule of their own in options.c: values of cli_opt.id from CLI_OPT_OTHER on. */
 enum {
 	OPT_TRANSPORT = CLI_OPT_OTHER,
 	OPT_TRADDR,
@@ -85,23 +85,23 @@ enum {
 	OPT_RAMP_TIME,
 	OPT_IO_COUNT,
 	OPT_SEED,
-	OPT_CDW0, /* and CLI_CDWS values from here */
+	OPT_CDW0, /* and the CLI_CDWS values from here */
 };
 
-#define CLI_CDWS        16 /* dwords of a command */
+#define CLI_CDWS        16 /* number of dwords of a command */
 
 #define CLI_BENCH_DEPTH 1023u /* one less than the entries of the largest queue */
-#define CLI_BENCH_CPUS  1024u /* as many as a cpu_set_t has */
+#define CLI_BENCH_CPUS  1024u /* as in cpu_set_t */
 
 struct cli_bench_options {
 	const char *rw; /* name of the mode */
 	bool random;
 	bool mixed;
-	uint32_t read_percent; /* 100 and 0 in modes that are not mixed */
+	uint32_t read_percent; /* 100 or 0 in modes that are not mixed */
 	bool has_percent;
-	uint32_t percent; /* as given */
+	uint32_t percent; /* as given by the user */
 	bool dataloss;
-	bool device; /* through struct rdinit_dev */
+	bool device; /* use struct rdinit_dev */
 	uint64_t block_size;
 	uint32_t depth;
 	uint32_t threads;
@@ -115,25 +115,25 @@ struct cli_bench_options {
 	uint64_t seed;
 };
 
-/* An option that the verb itself looks at. */
+/* An option that the verb itself evaluates. */
 struct cli_value {
 	bool given;
-	uint64_t n;       /* number or size; how often, for a flag */
-	const char *text; /* as given */
+	uint64_t n;       /* number or size; for a flag, the number of times it was given */
+	const char *text; /* the text given */
 };
 
 struct cli_options {
 	const struct cli_verb *verb;
 	struct cli_value arg[CLI_ARGS];
-	char **operands; /* CLI_V_OPERANDS */
+	char **operands; /* of verbs with CLI_V_OPERANDS */
 	int n_operands;
 	struct rdinit_ctrl_opts ctrl;
-	struct rdinit_auth_opts auth; /* ctrl points to it when a file with a secret was given */
+	struct rdinit_auth_opts auth; /* ctrl points to it when a secret file was given */
 	struct rdinit_qpair_opts qpair;
 	struct rdinit_uri uri; /* ctrl points into it when a URI was given */
-	bool s_is_block;       /* -s was given, and is no port in this verb */
+	bool s_is_block;       /* -s was given, and does not mean the port in this verb */
 	uint32_t nsid;         /* 0: not given */
-	bool any_nsid;         /* 0 and 0xffffffff are values like others */
+	bool any_nsid;         /* 0 and 0xffffffff are allowed */
 	enum cli_format format;
 	unsigned int verbose;
 
@@ -161,43 +161,46 @@ struct cli_options {
 };
 
 /*
- * Parse the arguments after the verb. Returns true to go on; else *@status is the program's exit
- * status (after --help or a usage error, which has been printed).
+ * Parses the arguments after the verb. Returns true to continue; else *@status is the exit status
+ * of the program (after --help or a usage error, which has been printed).
  */
 bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_options *opts,
 		       int *status);
 
 /*
- * The options of a connection to @uri, one of several that a verb has: @base for all, and what the
- * URI says. @out holds pointers into itself: it is not copied. False after printing what is wrong.
+ * Makes the options of a connection to @uri, for a verb with several URIs: those of @base, changed
+ * by what the URI contains. @out has pointers into itself and must not be copied. Returns false
+ * after printing the error.
  */
 bool cli_options_uri(const struct cli_options *base, const char *uri, struct cli_options *out);
 
 /* ---- messages.c ---- */
 
-/* "rdinit: ..." on standard error. Returns CLI_FAILED or CLI_USAGE. */
+/* Prints "rdinit: " and the message on standard error. Returns CLI_FAILED or CLI_USAGE. */
 int cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The library's last error, without the name of the function. Returns CLI_FAILED. */
+/* Prints the library's last error, without the function name. Returns CLI_FAILED. */
 int cli_lib_error(void);
 const char *cli_lib_text(void);
-/* Print and free @json. Returns CLI_OK, or CLI_FAILED when standard output takes no more. */
+/* Prints and frees @json. Returns CLI_OK, or CLI_FAILED when standard output cannot be written. */
 int cli_print_json(json_t *json, FILE *out);
 int cli_finish_output(void);
 
-/* Status values for which messages say more than their names: the bits CLI_STATUS_CODE of them. */
+/* Status values that have longer messages than their names: the bits CLI_STATUS_CODE of a
+ * status. */
 #define CLI_STATUS_CODE 0x7ffu
 enum cli_status {
 	CLI_STATUS_PROTECTED = 0x20,    /* Generic: Namespace is Write Protected */
 	CLI_STATUS_RESERVED = 0x83,     /* Generic: Reservation Conflict */
-	CLI_STATUS_BAD_CONNECT = 0x182, /* Connect Invalid Parameters: in most cases the NQN */
+	CLI_STATUS_BAD_CONNECT = 0x182, /* Connect Invalid Parameters: usually a wrong NQN */
 };
 
 void cli_help_all(FILE *out); /* generate.c */
 
 /* ---- mistakes.c ---- */
 
-/* Which of the candidates @word may have been meant to be: @found, or NULL. */
+/* Finds among candidates the nearest one to @word, which the user probably meant: @found, or
+ * NULL. */
 struct cli_nearest {
 	const char *word;
 	const char *found;
@@ -205,32 +208,33 @@ struct cli_nearest {
 };
 
 void cli_nearest(struct cli_nearest *near, const char *candidate);
-/* A host name or address alone? Else says what to write instead. */
+/* Whether @traddr is a plain host name or address; if not, prints the correct form. */
 bool cli_check_traddr(const char *traddr);
 bool cli_check_trsvcid(const char *trsvcid);
 bool cli_check_host_traddr(const char *addr);
 bool cli_check_provider(const char *name);
-/* A file with a secret, not the secret itself? @name: of the option. */
+/* Whether the value of option @name is the path of a file, not the secret itself; if not, prints
+ * why. */
 bool cli_check_secret_file(const char *name, const char *file);
-/* Something that has the look of a URI? */
+/* Whether the text looks like a URI; if not, prints the correct form. */
 bool cli_check_uri(const char *uri);
-/* Returns CLI_USAGE after saying which verb may have been meant. */
+/* Prints which verb was probably meant. Returns CLI_USAGE. */
 int cli_unknown_verb(const char *word);
 
 /* ---- bench_options.c ---- */
 
 void cli_bench_defaults(struct cli_bench_options *o);
-/* Take a value, or say what is wrong with it and return false. */
+/* Stores a value, or prints what is wrong with it and returns false. */
 bool cli_bench_rw(struct cli_bench_options *o, const char *text);
 bool cli_bench_poll(struct cli_bench_options *o, const char *text);
 bool cli_bench_cpus(struct cli_bench_options *o, const char *list);
 bool cli_bench_time(const char *name, const char *text, uint64_t *ns);
-/* Check the options against each other, and fill in those that follow from others. */
+/* Checks that the options are consistent, and sets those that depend on others. */
 bool cli_bench_check(struct cli_options *o);
 
 /* ---- session.c ---- */
 
-#define CLI_QUEUES_MAX 1024 /* what the library asks for at most */
+#define CLI_QUEUES_MAX 1024 /* limit of the library */
 
 struct cli_session {
 	struct rdinit_ctrl *ctrl;
@@ -240,25 +244,26 @@ struct cli_session {
 	unsigned int n_qp;
 };
 
-/* Connect to the controller. Returns CLI_OK, or CLI_FAILED after printing why. */
+/* Connects to the controller. Returns CLI_OK, or CLI_FAILED after printing why. */
 int cli_session_open(struct cli_session *s, const struct cli_options *opts);
-/* Open the namespace and the I/O queues. The controller stays alive meanwhile. */
+/* Opens the namespace and the I/O queues; processes the controller meanwhile. */
 int cli_session_open_io(struct cli_session *s, const struct cli_options *opts);
-/* The namespace alone. */
+/* Opens the namespace only. */
 int cli_session_open_ns(struct cli_session *s, const struct cli_options *opts);
-/* The I/O queues alone, for commands that look at no namespace. */
+/* Opens the I/O queues only, for commands that need no properties of a namespace. */
 int cli_session_open_queues(struct cli_session *s, const struct cli_options *opts);
-/* "192.0.2.1:4420", "[::1]:4420", as in a URI, into @buf, which is returned. @trsvcid: or NULL. */
+/* Writes an address as in a URI, such as "192.0.2.1:4420" or "[::1]:4420", into @buf, which is
+ * returned. @trsvcid may be NULL. */
 #define CLI_ADDRESS_TEXT 300
 const char *cli_address_text(const char *traddr, const char *trsvcid, char buf[CLI_ADDRESS_TEXT]);
-/* Orderly: queues first, then the controller. */
+/* Disconnects in order: queues first, then the controller. */
 void cli_session_close(struct cli_session *s);
 
 /* ---- progress.c ---- */
 
 struct cli_progress {
 	bool on;
-	uint64_t total; /* 0: not known */
+	uint64_t total; /* 0: unknown */
 	uint64_t start_ns;
 	uint64_t last_ns;
 };
@@ -266,44 +271,44 @@ struct cli_progress {
 uint64_t cli_now_ns(void);
 void cli_progress_start(struct cli_progress *p, bool wanted, uint64_t total);
 void cli_progress_update(struct cli_progress *p, uint64_t done);
-void cli_progress_clear(struct cli_progress *p); /* before a message, so that it has its own line */
+void cli_progress_clear(struct cli_progress *p); /* call before printing a message on a terminal */
 void cli_progress_end(struct cli_progress *p, uint64_t done);
 
 /* ---- signals.c ---- */
 
 struct cli_signals {
-	int fd;       /* readable after a signal; -1: not watching */
-	int signo;    /* the one that came, or 0 */
-	sigset_t old; /* mask before */
+	int fd;       /* readable after a signal; -1: signals are not watched */
+	int signo;    /* the signal that arrived, or 0 */
+	sigset_t old; /* the signal mask to restore */
 };
 
 void cli_signals_start(struct cli_signals *in);
-/* True once, for the first signal; another one ends the program. */
+/* Returns true once, for the first signal; a second signal ends the program. */
 bool cli_signals_check(struct cli_signals *in);
 void cli_signals_end(struct cli_signals *in);
-/* End as the signal that came would have ended us, so that shells and make see it. */
+/* Ends the program by the signal that arrived, so that shells and make see it. */
 void cli_signals_die(const struct cli_signals *in);
 
 /* ---- transfer.c ---- */
 
-/* One run of `read` or `write`. Positions are bytes of the namespace. */
+/* A run of `read` or `write`. Positions are bytes of the namespace. */
 struct cli_transfer {
 	struct cli_session *session;
 	bool write;
-	int fd;              /* the file; not owned */
-	const char *name;    /* for messages */
-	bool regular;        /* the file can be written or read at any position */
-	uint64_t file_start; /* its position, when regular */
+	int fd;              /* the file; owned by the caller */
+	const char *name;    /* used in messages */
+	bool regular;        /* the file is seekable and never blocks */
+	uint64_t file_start; /* file position, if regular */
 	uint64_t start;
-	uint64_t length; /* UINT64_MAX: until the input ends (write) */
-	uint64_t limit;  /* bytes there are from start to the end of the namespace */
-	bool exact;      /* input shorter than length is an error */
+	uint64_t length; /* UINT64_MAX: until the end of the input (write) */
+	uint64_t limit;  /* bytes from start to the end of the namespace */
+	bool exact;      /* an input shorter than length is an error */
 	unsigned int flags;
 	struct cli_progress *progress;
-	struct cli_signals interrupt; /* what came meanwhile, for cli_signals_die() */
+	struct cli_signals interrupt; /* the signal that arrived, for cli_signals_die() */
 	uint64_t done;                /* result: bytes transferred */
-	uint64_t complete;            /* result: from the start, without a gap */
-	uint64_t ios;                 /* result: commands */
+	uint64_t complete;            /* result: bytes transferred from the start without a gap */
+	uint64_t ios;                 /* result: number of commands */
 };
 
 /* Returns CLI_OK, or CLI_FAILED after printing why. */
@@ -312,15 +317,15 @@ int cli_transfer_run(struct cli_transfer *t);
 /* ---- block_split.c ---- */
 
 /*
- * How a byte range falls on blocks: the next piece from @pos, at most @max bytes (a multiple of
- * @bs), that is either whole blocks or inside one block.
+ * Splits a byte range at block boundaries: the piece at @pos has at most @max bytes (a multiple of
+ * @bs) and is either whole blocks or a part of one block.
  */
 struct cli_piece {
 	uint64_t lba;
 	uint32_t nblocks;
-	uint32_t skip;  /* bytes of the first block before the range */
-	uint32_t bytes; /* of the range */
-	bool partial;   /* inside one block: needs what else is in it */
+	uint32_t skip;  /* bytes of the first block that precede the range */
+	uint32_t bytes; /* bytes of the piece */
+	bool partial;   /* part of one block: needs the other bytes of the block */
 };
 
 void cli_piece_next(uint64_t pos, uint64_t left, uint32_t bs, uint32_t max, struct cli_piece *out);

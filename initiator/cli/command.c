@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the verbs that send one command have in common. */
+/* Common functions of verbs that send one command. */
 #include <ctype.h>
 #include <endian.h>
 #include <errno.h>
@@ -179,7 +179,7 @@ static bool input_is_std(const char *name)
 	return !name || strcmp(name, "-") == 0;
 }
 
-/* For messages. */
+/* The name of an input in messages. */
 static const char *input_name(const char *name)
 {
 	return input_is_std(name) ? "standard input" : name;

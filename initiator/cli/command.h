@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the verbs that send one command have in common. */
+/* Common functions of verbs that send one command. */
 #ifndef RDI_CLI_COMMAND_H
 #define RDI_CLI_COMMAND_H
 
 #include "cli.h"
 
-/* A command by its fields; the dwords are those of the specification, 10 to 15 are used. */
+/* The fields of a command; dwords are numbered as in the specification, 10 to 15 are used. */
 struct cli_command {
 	uint8_t opcode;
 	uint32_t nsid;
@@ -15,12 +15,12 @@ struct cli_command {
 	bool write; /* the data goes to the controller */
 };
 
-/* @c as the library takes it. */
+/* Makes the library's structure from @c. */
 void cli_passthru_make(const struct cli_command *c, struct rdinit_passthru *pt);
-/* Returns CLI_OK, or CLI_FAILED after printing the status as text. */
+/* Sends an admin command. Returns CLI_OK, or CLI_FAILED after printing the status as text. */
 int cli_admin(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 int cli_io(struct cli_session *s, const struct cli_command *c, uint64_t *result);
-/* As rdinit_admin_passthru() and rdinit_io_passthru(): they print nothing. */
+/* As rdinit_admin_passthru() and rdinit_io_passthru(); prints nothing. */
 int cli_admin_try(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 int cli_io_try(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 /* Identify with the controller identifier of CDW10 and the CSI of CDW11. */
@@ -28,38 +28,39 @@ int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t
 
 typedef int (*cli_job)(struct cli_session *s, const struct cli_options *o);
 
-/* Connect, do it, disconnect; with the I/O queue, or with the namespace as well. */
+/* Connects, calls the function, disconnects; with the I/O queue, or with the namespace as well. */
 int cli_with_ctrl(const struct cli_options *o, cli_job job);
 int cli_with_ns(const struct cli_options *o, cli_job job);
 
-uint32_t cli_nsid(const struct cli_options *o); /* default 1 */
+uint32_t cli_nsid(const struct cli_options *o); /* the default is 1 */
 uint64_t cli_num(const struct cli_options *o, enum cli_arg id, uint64_t fallback);
 bool cli_given(const struct cli_options *o, enum cli_arg id);
 
-/* The end of a verb whose only result is that it went well. */
+/* Prints the success message of a verb without data. */
 int cli_success(const struct cli_options *o, uint32_t nsid, uint64_t result);
-/* --raw-binary. */
+/* Prints the data as it is, for --raw-binary. */
 int cli_raw(const void *data, size_t len);
-/* 16 bytes a line, with the characters. */
+/* Prints a hexadecimal dump, 16 bytes in a line, with the characters. */
 void cli_dump(const unsigned char *buf, size_t len);
 json_t *cli_hex(const unsigned char *buf, size_t len);
-/* The time of day, "2026-01-31T23:59:59Z", into @buf. */
+/* Formats the present time as "2026-01-31T23:59:59Z" into @buf. */
 #define CLI_TIME_TEXT 32
 const char *cli_time_text(char buf[CLI_TIME_TEXT]);
 /*
- * At most @room bytes of the file @name, or of standard input for NULL and "-". @line: the first
- * line is enough; more may have been read. Returns CLI_OK and how many in *@have, or CLI_FAILED
- * after printing why.
+ * Reads at most @room bytes of the file @name, or of standard input for NULL and "-". @line: only
+ * the first line is needed, but more may be read. Returns CLI_OK and the number of bytes in *@have,
+ * or CLI_FAILED after printing why.
  */
 int cli_read_input(const char *name, bool line, void *buf, size_t room, size_t *have);
-/* All of @len bytes of the file @name, or of standard input. @limit: --NAME of the length. */
+/* Reads all @len bytes from the file @name, or from standard input. @limit: the name of the
+ * option that gives the length, for messages. */
 int cli_fill(const char *name, unsigned char *buf, size_t len, const char *limit);
 
-/* Numbers separated by commas, into @out: how many, or 0 after printing what is wrong. */
+/* Parses numbers separated by commas into @out. Returns how many, or 0 after printing the error. */
 unsigned int cli_number_list(const char *name, const char *text, uint64_t max, uint64_t *out,
 			     unsigned int room);
 
-/* A part of a log page. */
+/* The requested part of a log page. */
 struct cli_log {
 	uint8_t lid, lsp, csi;
 	uint16_t lsi;
@@ -69,15 +70,16 @@ struct cli_log {
 	bool rae;
 };
 
-/* In as many commands as it takes; events stay pending until the last of them, with rae for ever.
- */
+/* Reads the part with as many commands as needed. With rae events stay pending; otherwise only
+ * the last command clears them. */
 int cli_get_log(struct cli_session *s, const struct cli_log *log, void *data, uint32_t len);
 
 const char *cli_feature_name(unsigned int fid); /* features.c */
 const char *cli_ana_state(unsigned int state);  /* logs_list.c */
-/* "Identify", or "Unknown". */
+/* A name such as "Identify", or "Unknown". */
 const char *cli_command_name(bool admin, unsigned int opcode);
-/* The whole ANA log, in a buffer for the caller to free. Every group is within it. */
+/* Reads the whole ANA log into a buffer that the caller frees. Each group is checked to end
+ * within it. */
 int cli_ana_read(struct cli_session *s, bool groups_only, unsigned char **out, uint64_t *size);
 
 extern const struct cli_group cli_g_raw, cli_g_blocks, cli_g_range, cli_g_deac, cli_g_compare,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * connect-test: every step on the way to the first read, timed. The library does the first of them
- * in one call; its trace says when one ends and the next begins.
+ * connect-test: performs and times every step up to the first read. The library does the first
+ * steps in one call; its trace tells where one ends and the next begins.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ enum step {
 static const struct {
 	const char *name;
 	const char *text;
-	const char *begins; /* the trace line with which it begins */
+	const char *begins; /* the trace line that begins the step */
 } steps[STEPS] = {
 	[STEP_RESOLVE] = {"resolve", "the address of the name", NULL},
 	[STEP_TRANSPORT] = {"transport", "the TCP connection and the MPA handshake, or RDMA CM",
@@ -41,7 +41,7 @@ struct test {
 	enum step at;
 	uint64_t start[STEPS];
 	uint64_t end[STEPS];
-	const char *skipped; /* why the last steps are left out */
+	const char *skipped; /* why the last steps were skipped */
 };
 
 static void begin_step(struct test *t, enum step step)
@@ -67,7 +67,7 @@ static void on_line(void *user, int level, const char *line)
 	}
 }
 
-/* The namespace that was named, else the first that there is. */
+/* The namespace that the options name, else the first one. */
 static int choose_ns(struct cli_session *s, const struct cli_options *o, uint32_t *nsid)
 {
 	uint32_t nsids[RDINIT_NS_LIST_MAX];
@@ -82,7 +82,7 @@ static int choose_ns(struct cli_session *s, const struct cli_options *o, uint32_
 	return CLI_OK;
 }
 
-/* Returns CLI_OK, or CLI_FAILED with the reason as the library's last error. */
+/* Returns CLI_OK, or CLI_FAILED with the reason in the library's last error. */
 static int read_block(struct cli_session *s, const struct cli_options *o, struct test *t)
 {
 	unsigned char *buf;
@@ -128,7 +128,7 @@ static int to_the_first_read(struct cli_session *s, const struct cli_options *o,
 
 static double ms(const struct test *t, unsigned int i)
 {
-	return (double)((t->end[i] - t->start[i]) / 1000) / 1e3; /* microseconds are exact enough */
+	return (double)((t->end[i] - t->start[i]) / 1000) / 1e3; /* truncated to microseconds */
 }
 
 static int report_steps(const struct cli_options *o, const struct test *t, const char *error)

@@ -12,7 +12,7 @@ static const struct {
 	size_t len;
 } dhchap_hashes[HASHES] = {{"none", 0}, {"SHA-256", 32}, {"SHA-384", 48}, {"SHA-512", 64}};
 
-/* The length of the secret, or 0 after saying what is wrong. */
+/* The length of the secret, or 0 after printing what is wrong. */
 static size_t wanted_secret_len(const struct cli_options *o, unsigned int hash)
 {
 	size_t by_hash = dhchap_hashes[hash].len;

@@ -42,7 +42,7 @@ static const char *eflags_text(uint16_t eflags)
 	return texts[eflags & 3];
 }
 
-/* What a target says goes to a terminal, or through a program to one. */
+/* Replaces control characters: the target's strings are printed on a terminal. */
 static void mask(struct rdinit_discovery_record *r)
 {
 	rd_mask_control(r->trsvcid, strlen(r->trsvcid));

@@ -13,11 +13,11 @@
 #define FID_MAX          255u
 #define SAVE             (1u << 31)
 #define SEL_SUPPORTED    3u
-#define EXHID            1u /* host identifier of 128 bits, the only one over Fabrics */
+#define EXHID            1u /* 128-bit host identifier, mandatory over Fabrics */
 
 struct feature {
 	unsigned int fid;
-	uint32_t len; /* of its data */
+	uint32_t len; /* of the feature's data */
 	const char *name;
 };
 
@@ -63,7 +63,7 @@ const char *cli_feature_name(unsigned int fid)
 	return f ? f->name : "Unknown";
 }
 
-/* The size of the feature's data: as asked for, else what it is known to have. */
+/* The size of the feature's data: as requested, else as known for the feature. */
 static uint32_t data_len(const struct cli_options *o, unsigned int fid)
 {
 	const struct feature *f = feature_by_fid(fid);
@@ -76,7 +76,7 @@ static uint32_t nsid_of(const struct cli_options *o)
 	return (uint32_t)cli_num(o, CLI_ARG_FIRST, o->nsid);
 }
 
-/* What the value means, in the features that people set. */
+/* Explains the value of common features. */
 static void explain_feature(unsigned int fid, uint32_t v)
 {
 	switch (fid) {
@@ -138,7 +138,8 @@ static int show_feature(const struct cli_options *o, unsigned int fid, unsigned 
 	return cli_finish_output();
 }
 
-/* Returns 0, the library's error, which has not been printed, or CLI_FAILED after printing why. */
+/* Returns 0, an error of the library that has not been printed, or CLI_FAILED after printing
+ * why. */
 static int get_one_feature(struct cli_session *s, const struct cli_options *o, unsigned int fid)
 {
 	unsigned int sel = (unsigned int)cli_num(o, CLI_ARG_SEL, 0);
@@ -166,7 +167,7 @@ static int get_feature(struct cli_session *s, const struct cli_options *o)
 	return rc < 0 ? cli_lib_error() : rc;
 }
 
-/* Those that the controller answers. */
+/* Prints the features that the controller supports. */
 static int get_all_features(struct cli_session *s, const struct cli_options *o)
 {
 	unsigned int fid;

@@ -40,7 +40,7 @@ static const char *field_text(const struct cli_field *f, const unsigned char *p,
 	case KIND_STR:
 		memcpy(buf, p, n);
 		buf[n] = '\0';
-		rd_mask_control(buf, n); /* what a controller says goes to a terminal */
+		rd_mask_control(buf, n); /* strings of a controller are printed on a terminal */
 		return buf;
 	case KIND_U128:
 	case KIND_U128N:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One table for each structure feeds both the text and the JSON. */
+/* Tables of structure fields, from which both text and JSON are made. */
 #ifndef RDI_CLI_FIELDS_H
 #define RDI_CLI_FIELDS_H
 
@@ -30,9 +30,9 @@ struct cli_field {
 		label, offsetof(struct type, member), sizeof(((struct type *)0)->member), k \
 	}
 
-/* Little-endian, 1 to 8 bytes. */
+/* A little-endian number of 1 to 8 bytes. */
 uint64_t cli_le(const unsigned char *p, size_t len);
-/* @width: of the names. */
+/* @width: of the column of names. */
 void cli_fields_print(const struct cli_field *f, size_t n, const void *data, int width);
 json_t *cli_fields_json(const struct cli_field *f, size_t n, const void *data);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is made from the table of verbs: --help, manual pages, completions of bash and zsh. */
+/* Generates --help, manual pages and the completions of bash and zsh from the table of verbs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,7 @@ void cli_help_all(FILE *out)
 
 /* ---- manual pages ---- */
 
-/* Text for troff: no hyphen is a dash, nothing at the start of a line is a request. */
+/* Escapes text for troff: hyphens, and requests at the start of a line. */
 static void troff(FILE *out, const char *text)
 {
 	for (; *text; text++) {
@@ -100,7 +100,8 @@ static void troff(FILE *out, const char *text)
 	}
 }
 
-/* Paragraphs, separated by an empty line; a line that begins with a space is shown as it is. */
+/* Prints paragraphs, which empty lines separate; a line that begins with a space is printed
+ * unchanged. */
 static void paragraphs(FILE *out, const char *text)
 {
 	while (*text) {
@@ -248,7 +249,7 @@ static void bash_completion(FILE *out)
 	      out);
 }
 
-/* A text between apostrophes, as an _arguments specification has it. */
+/* Quotes text for an _arguments specification between apostrophes. */
 static void zsh_text(FILE *out, const char *text)
 {
 	for (; *text; text++) {

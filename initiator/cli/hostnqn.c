@@ -29,7 +29,7 @@ int cli_show_hostnqn(const struct cli_options *o)
 	struct rdinit_ctrl *ctrl;
 	int rc;
 
-	opts.traddr = "127.0.0.1"; /* nothing is connected to; the options are complete */
+	opts.traddr = "127.0.0.1"; /* a placeholder: the verb does not connect */
 	if (rdinit_ctrl_create(&opts, &ctrl)) {
 		cli_lib_error();
 		return CLI_USAGE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * id-ctrl and id-ns. Field names and their order are nvme-cli's; the JSON keys as well, so that
- * scripts work with both.
+ * id-ctrl and id-ns. Field names, their order and the JSON keys are nvme-cli's, so that scripts
+ * work with both.
  */
 #include <endian.h>
 #include <inttypes.h>
@@ -154,8 +154,8 @@ static unsigned int lba_in_use(const struct nvme_id_ns *id)
 }
 
 /*
- * The UUID of the namespace's descriptor list (CNS 03h) as text, or "". A controller may have none;
- * nvme-cli shows it in ns-descs.
+ * The UUID in the namespace's descriptor list (CNS 03h) as text, or "" if there is none; nvme-cli
+ * shows it in ns-descs.
  */
 static void get_uuid(struct rdinit_ctrl *ctrl, uint32_t nsid, char *text)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Identify beside id-ctrl and id-ns: lists, descriptors, what is common to all command sets. */
+/* Identify data other than id-ctrl and id-ns: lists, descriptors, data common to all command
+ * sets. */
 #include <endian.h>
 #include <inttypes.h>
 #include <nvme/types.h>
@@ -13,10 +14,10 @@
 
 /* ---- list-ns ---- */
 
-/* What no controller has more of; one that goes on for ever is cut off here at the latest. */
+/* An upper limit for the number of namespaces, so that an endless list ends. */
 #define NS_MAX (1u << 20)
 
-/* The most namespaces that the controller says it may have: MNAN, else NN. */
+/* The largest number of namespaces that the controller may have: MNAN, else NN. */
 static int ns_limit(struct cli_session *s, uint64_t *limit)
 {
 	struct nvme_id_ctrl id;
@@ -37,7 +38,7 @@ static void list_one(const struct cli_options *opts, json_t *list, uint64_t n, u
 		printf("[%4llu]:%#x\n", (unsigned long long)n, nsid);
 }
 
-/* Up to RDINIT_NS_LIST_MAX identifiers above @after. */
+/* Lists up to RDINIT_NS_LIST_MAX identifiers above @after. */
 static int list_some(struct cli_session *s, const struct cli_options *o, uint32_t after,
 		     uint32_t *nsids, unsigned int *count)
 {
@@ -138,7 +139,7 @@ int cli_list_ctrl(const struct cli_options *o)
 
 /* ---- ns-descs ---- */
 
-/* The name and the value as text, by the type. */
+/* The name of the descriptor's type, and its value as text. */
 static const char *descriptor(const unsigned char *d, char *text)
 {
 	static const char *const names[] = {NULL, "eui64", "nguid", "uuid", "csi"};

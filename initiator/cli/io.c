@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs read, write and flush: which bytes of what, checked before the first command. */
+/* The verbs read, write and flush: determines the byte range and the file, and checks both
+ * before the first command. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,7 +14,7 @@ struct file {
 	int fd;
 	const char *name;
 	bool own;     /* opened by us */
-	bool regular; /* may be used at any position, never blocks */
+	bool regular; /* seekable, and never blocks */
 	bool has_size;
 	uint64_t start; /* current position */
 	uint64_t size;  /* bytes from there to the end */
@@ -35,7 +36,7 @@ static int inspect(struct file *f, bool write)
 		return cli_error("%s: %s", f->name, strerror(EISDIR));
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return CLI_OK;
-	/* Appending ignores positions: a stream, for us. */
+	/* A file opened for appending ignores positions, so it is treated as a stream. */
 	if (!write && (fcntl(f->fd, F_GETFL) & O_APPEND))
 		return CLI_OK;
 	at = lseek(f->fd, 0, SEEK_CUR);
@@ -75,7 +76,7 @@ static int open_output(struct file *f, const char *name)
 	return inspect(f, false);
 }
 
-/* Returns CLI_FAILED when the file system reports a late error. */
+/* Returns CLI_FAILED when the file system reports an error only at close. */
 static int close_file(struct file *f)
 {
 	int fd = f->fd;
@@ -86,7 +87,7 @@ static int close_file(struct file *f)
 	return close(fd) ? cli_error("%s: %s", f->name, strerror(errno)) : CLI_OK;
 }
 
-/* Where the range starts and how much the options ask for (UINT64_MAX: they do not say). */
+/* Sets the start of the range and the requested length (UINT64_MAX: not given). */
 static int range(const struct cli_options *o, const struct rdinit_ns *ns, struct cli_transfer *t)
 {
 	uint64_t size;
@@ -108,7 +109,8 @@ static int range(const struct cli_options *o, const struct rdinit_ns *ns, struct
 	if (o->has_count &&
 	    __builtin_mul_overflow(o->block_count + 1, (uint64_t)ns->block_size, &t->length))
 		t->length = UINT64_MAX - 1;
-	/* Both together: nvme-cli needs the bytes as well as the blocks. */
+	/* Both options may be given: nvme-cli requires the byte count as well as the block
+	 * count. */
 	if (o->has_size && o->data_size > t->length)
 		return cli_error("--data-size is more than the bytes of --block-count (%llu)",
 				 (unsigned long long)t->length);
@@ -123,7 +125,7 @@ static int range(const struct cli_options *o, const struct rdinit_ns *ns, struct
 	return CLI_OK;
 }
 
-/* The input against the range, before anything is written. */
+/* Checks the input against the range, before anything is written. */
 static int check_input(struct cli_transfer *t, const struct file *f)
 {
 	if (!f->has_size)
@@ -162,16 +164,16 @@ static int summary(const struct cli_options *o, const struct cli_transfer *t, ui
 	return CLI_OK;
 }
 
-/* Is what was written on the media, as far as a success would have said so? */
+/* Whether the written data is on stable storage, as a success would have reported. */
 static bool is_flushed(const struct cli_options *o, const struct cli_transfer *t)
 {
 	if (o->fua || o->no_flush)
 		return true;
-	/* Who interrupts does not want to wait. */
+	/* No flush after an interrupt, because it could take long. */
 	return !t->interrupt.signo && !rdinit_flush(t->session->qp[0], &t->session->ns);
 }
 
-/* After a failure: what need not be done again, and how to go on behind it. */
+/* After a failure: prints what has been transferred, and the options to continue after it. */
 static void say_complete(const struct cli_options *o, const struct cli_transfer *t)
 {
 	unsigned long long n = t->complete, at = t->start + t->complete;
@@ -212,7 +214,7 @@ static int transfer_data(const struct cli_options *o, struct cli_transfer *t)
 	cli_progress_end(&progress, t->done);
 	if (rc)
 		say_complete(o, t);
-	/* Not between the data when that goes to standard output. */
+	/* Not on standard output if the data goes there. */
 	return rc ? rc : summary(o, t, ns, !t->write && t->fd == STDOUT_FILENO ? stderr : stdout);
 }
 
@@ -240,7 +242,7 @@ int cli_read(const struct cli_options *o)
 		t.file_start = f.start;
 		rc = transfer_data(o, &t);
 	}
-	/* Whoever shares our standard output goes on behind the data. */
+	/* A program that shares our standard output continues after the data. */
 	if (!rc && f.regular && !f.own && lseek(f.fd, (off_t)(f.start + t.done), SEEK_SET) < 0)
 		rc = cli_error("%s: %s", f.name, strerror(errno));
 	rc2 = close_file(&f);

@@ -12,7 +12,7 @@
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 
-/* A whole page of the controller. */
+/* Reads a whole log page of the controller. */
 static int get_page(struct cli_session *s, uint8_t lid, void *data, uint32_t len)
 {
 	struct cli_log log = {.lid = lid, .nsid = NVME_NSID_ALL};
@@ -232,7 +232,7 @@ static int fw_log(struct cli_session *s, const struct cli_options *o)
 	for (i = 0; i < N(page.frs); i++) {
 		if (!page.frs[i][0])
 			continue;
-		for (j = 0; j < 8; j++) /* as nvme-cli has it, with dots for blanks */
+		for (j = 0; j < 8; j++) /* as in nvme-cli, with dots for blanks */
 			rev[j] = isgraph((unsigned char)page.frs[i][j]) ? page.frs[i][j] : '.';
 		rev[8] = '\0';
 		snprintf(key, sizeof(key), "Firmware Rev Slot %zu", i + 1);
@@ -336,7 +336,8 @@ static const struct cli_field endurance_fields[] = {
 	ENDURANCE(endurance_estimate, "endurance_estimate", KIND_U128N),
 	ENDURANCE(data_units_read, "data_units_read", KIND_U128N),
 	ENDURANCE(data_units_written, "data_units_written", KIND_U128N),
-	ENDURANCE(media_units_written, "mediate_write_commands", KIND_U128N), /* nvme-cli's key */
+	/* misspelt as in nvme-cli */
+	ENDURANCE(media_units_written, "mediate_write_commands", KIND_U128N),
 	ENDURANCE(host_read_cmds, "host_read_cmds", KIND_U128N),
 	ENDURANCE(host_write_cmds, "host_write_cmds", KIND_U128N),
 	ENDURANCE(media_data_integrity_err, "media_data_integrity_err", KIND_U128N),

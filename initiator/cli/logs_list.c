@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log pages that are lists: ANA, and what is supported with which effects. */
+/* Log pages that are lists: ANA, and the supported identifiers with their effects. */
 #include <endian.h>
 #include <inttypes.h>
 #include <nvme/types.h>
@@ -9,8 +9,8 @@
 #include "command.h"
 
 #define N(a)      (sizeof(a) / sizeof((a)[0]))
-#define ANA_FIRST 4096u       /* what is read at first */
-#define ANA_MAX   (16u << 20) /* larger than any page that a person wants to see */
+#define ANA_FIRST 4096u       /* size of the first read */
+#define ANA_MAX   (16u << 20) /* limit for the size of the page */
 #define ANA_RGO   1u          /* LSP: return groups only */
 #define SUPPORTED 1u
 
@@ -34,7 +34,7 @@ const char *cli_ana_state(unsigned int state)
 	}
 }
 
-/* How long the page is by what of it there is; more than @len if it goes on. */
+/* The length of the page, from the part of it in @page; more than @len if it is incomplete. */
 static uint64_t ana_length(const unsigned char *page, uint64_t len)
 {
 	struct nvme_ana_log hdr;
@@ -283,12 +283,12 @@ static const struct name log_names[] = {
 	{0x81, "Sanitize Status"},
 };
 
-/* A page with a dword for each of 256 identifiers: whether it is supported, and its effects. */
+/* A log page with a dword for each of 256 identifiers: whether it is supported, and its effects. */
 struct support_log {
 	uint8_t lid;
-	const char *title; /* of the text; the address follows, then @after */
+	const char *title; /* title of the text; the address follows, then @after */
 	const char *after;
-	const char *list; /* of the JSON */
+	const char *list; /* JSON key of the list */
 	void (*key)(char *key, size_t size, unsigned int id);
 	void (*line)(unsigned int id, uint32_t effects);
 };
@@ -324,7 +324,7 @@ static int support(struct cli_session *s, const struct cli_options *o, const str
 
 static void lid_key(char *key, size_t size, unsigned int lid)
 {
-	snprintf(key, size, "lid_0x%x ", lid); /* nvme-cli's, with its blank */
+	snprintf(key, size, "lid_0x%x ", lid); /* as in nvme-cli, with its blank */
 }
 
 static void lid_line(unsigned int lid, uint32_t effects)

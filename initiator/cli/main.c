@@ -13,8 +13,8 @@ int main(int argc, char **argv)
 	int status;
 
 	if (rd_stdfds_open())
-		return CLI_FAILED; /* and nowhere to say so */
-	signal(SIGPIPE, SIG_IGN);  /* a closed output is an error message, not a silent end */
+		return CLI_FAILED; /* standard error could not be opened either */
+	signal(SIGPIPE, SIG_IGN);  /* so that a closed output is reported as an error */
 	if (argc < 2) {
 		cli_help_all(stderr);
 		return CLI_USAGE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the program says: messages on standard error, JSON on standard output. */
+/* Output: messages on standard error, JSON on standard output. */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static void say(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 
-/* One line, whatever is in the names and texts that it is made of. */
+/* Prints one line; control characters in names and texts are replaced. */
 static void say(const char *fmt, va_list ap)
 {
 	char text[CLI_MESSAGE];
@@ -47,7 +47,7 @@ const char *cli_lib_text(void)
 {
 	const char *text = rdinit_get_error(), *colon = strstr(text, ": ");
 
-	/* The function that failed helps a programmer, not a user of this program. */
+	/* The function name helps programmers, not users of this program. */
 	return strncmp(text, "rdinit_", 7) == 0 && colon ? colon + 2 : text;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was probably meant: the nearest of several words, addresses in the wrong form. */
+/* Suggestions for wrong input: the nearest of several words, the correct form of an address. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static unsigned int min3(unsigned int a, unsigned int b, unsigned int c)
 	return m < c ? m : c;
 }
 
-/* Letters to add, drop, change or swap with their neighbour until @a is @b. */
+/* The number of letters to add, delete, change or swap with the next one to turn @a into @b. */
 static unsigned int distance(const char *a, const char *b)
 {
 	unsigned int rows[3][WORD_MAX + 1]; /* row i is in rows[i % 3] */
@@ -48,7 +48,7 @@ void cli_nearest(struct cli_nearest *near, const char *candidate)
 	size_t len = strlen(near->word);
 	unsigned int d = distance(near->word, candidate);
 
-	/* What has begun right is nearer than what has other letters. */
+	/* A candidate that begins with the word is preferred to one with other letters. */
 	if (len >= 3 && strncmp(near->word, candidate, len) == 0)
 		d = 1;
 	if (d <= (len < 4 ? 1 : 2) && (!near->found || d < near->best)) {
@@ -57,7 +57,7 @@ void cli_nearest(struct cli_nearest *near, const char *candidate)
 	}
 }
 
-/* Decimal digits and nothing else. */
+/* Whether the text consists of decimal digits. */
 static bool is_number(const char *text)
 {
 	return *text && text[strspn(text, "0123456789")] == '\0';
@@ -79,7 +79,7 @@ bool cli_check_traddr(const char *traddr)
 			  end && end[1] == ':' ? end + 2 : "");
 		return false;
 	}
-	/* With one colon it is no IPv6 address. */
+	/* A text with exactly one colon is not an IPv6 address. */
 	if (colon && !strchr(colon + 1, ':') && is_number(colon + 1)) {
 		cli_error("--traddr: \"%s\": the port has its own option: --traddr=%.*s "
 			  "--trsvcid=%s",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * monitor: asynchronous events as they come. A controller sends no further event of a kind before
- * its log page has been read; that is done here, outside of the callback.
+ * monitor: prints asynchronous events. A controller sends no further event of a type before the log
+ * page of that event is read, which the main loop does, because the callback must not wait.
  */
 #include <endian.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "command.h"
 
 #define RING         64u
-#define LOOK_MS      1000 /* keep-alives are due more rarely */
+#define LOOK_MS      1000 /* shorter than the keep-alive interval */
 #define DISC_KATO_MS 30000u
 
 struct monitor {
@@ -64,7 +64,7 @@ static const char *event_text(uint32_t event)
 	return "unknown event";
 }
 
-/* Read the log page, so that further events of this kind come. */
+/* Reads the log page, which re-enables events of this type. */
 static int read_page(struct cli_session *s, uint32_t event, json_t *obj)
 {
 	struct cli_log log = {.lid = (uint8_t)(event >> 16), .nsid = NVME_NSID_ALL};
@@ -163,7 +163,8 @@ int cli_monitor(const struct cli_options *o)
 				       "--events monitor goes on until SIGINT");
 	opts.ctrl.event_fn = on_async_event;
 	opts.ctrl.event_user = &m;
-	/* A discovery controller goes away by itself without one. */
+	/* A discovery controller without a keep-alive timeout closes the connection after two
+	 * minutes. */
 	if (!o->ctrl.subnqn && o->ctrl.keep_alive_tmo_ms == UINT32_MAX)
 		opts.ctrl.keep_alive_tmo_ms = DISC_KATO_MS;
 	cli_signals_start(&in);

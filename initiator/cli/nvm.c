@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The I/O commands without data, and those whose data is a list of ranges. */
+/* I/O commands without data, and those whose data is a list of ranges. */
 #include <endian.h>
 #include <nvme/types.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static uint32_t flags(const struct cli_options *o)
 	       (cli_given(o, CLI_ARG_DEAC) ? DEAC : 0);
 }
 
-/* One command on a range of blocks. */
+/* Sends a command for a range of blocks. */
 static int on_range(struct cli_session *s, const struct cli_options *o, uint8_t opcode)
 {
 	struct cli_command c = {.opcode = opcode, .nsid = cli_nsid(o)};
@@ -180,7 +180,7 @@ static uint64_t compare_length(const struct cli_options *o, const struct rdinit_
 	if (cli_given(o, CLI_ARG_DATA_LEN))
 		return o->arg[CLI_ARG_DATA_LEN].n;
 	if (!cli_given(o, CLI_ARG_COUNT))
-		return UINT64_MAX; /* until the input ends */
+		return UINT64_MAX; /* until the end of the input */
 	if (__builtin_mul_overflow(o->arg[CLI_ARG_COUNT].n + 1, (uint64_t)ns->block_size, &len))
 		return UINT64_MAX - 1;
 	return len;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parsing options by the table of verbs, and checking them against each other. */
+/* Parses options by the table of verbs, and checks that they are consistent. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static bool get_buffer(const char *name, const char *text, uint32_t *out)
 	return true;
 }
 
-/* Milliseconds as nvme-cli has them, or a duration with its unit. */
+/* A number of milliseconds, as in nvme-cli, or a duration with a unit. */
 static bool get_ms(const char *name, const char *text, uint32_t *out)
 {
 	uint64_t v;
@@ -271,7 +271,7 @@ static bool take_fabric(struct cli_options *o, const struct cli_opt *def, const 
 	}
 }
 
-/* An option whose value waits for the verb. */
+/* Stores the value of an option that the verb evaluates. */
 static bool take_arg(struct cli_options *o, const struct cli_opt *def, const char *arg)
 {
 	struct cli_value *v = &o->arg[def->id];
@@ -390,8 +390,9 @@ static bool check_passthru(const struct cli_options *o)
 }
 
 /*
- * -s is the port of every other verb, and of nvme-cli's: whoever names a target by options most
- * likely means that, and the data would go to the wrong block of the wrong target.
+ * -s is the port in every other verb and in nvme-cli. With a target given by options, -s was most
+ * likely meant as the port; taking it as the start block would send the data to the wrong block of
+ * the wrong target.
  */
 static bool check_s(const struct cli_options *o)
 {
@@ -431,7 +432,7 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 	return true;
 }
 
-/* What the letter would have been elsewhere: nvme-cli's meaning in this verb took it. */
+/* The option that has the letter in other verbs, if nvme-cli's meaning in this verb replaced it. */
 static const struct cli_opt *shadowed(const struct cli_opt_at *opts, size_t n,
 				      const struct cli_opt *own)
 {
@@ -444,7 +445,8 @@ static const struct cli_opt *shadowed(const struct cli_opt_at *opts, size_t n,
 	return NULL;
 }
 
-/* Behind an error: perhaps the option of the same letter in other verbs was meant. */
+/* Adds to an error message that the option with the same letter in other verbs may have been
+ * meant. */
 static void say_letter(const struct cli_opt *own, const struct cli_opt *other)
 {
 	if (own && other)
@@ -497,7 +499,7 @@ static const char *of_letter(const struct cli_opt_at *opts, size_t n, int letter
 	return "help";
 }
 
-/* getopt_long(3) does not like @arg, or what is behind the letter in optopt. */
+/* Reports an error of getopt_long(3) in @arg, or in the letter in optopt. */
 static void bad_option(const struct cli_verb *verb, int c, const char *arg,
 		       const struct cli_opt_at *opts, size_t n)
 {
@@ -522,7 +524,7 @@ static void bad_option(const struct cli_verb *verb, int c, const char *arg,
 		bad_name(verb, arg, opts, n);
 }
 
-/* NULL: it is not set, or empty. */
+/* The value of an environment variable. NULL: not set, or empty. */
 static const char *environment(const char *name)
 {
 	const char *value = getenv(name);
@@ -542,7 +544,7 @@ static void defaults(const struct cli_verb *verb, struct cli_options *o)
 	if (verb->flags & (CLI_V_TRANSFER | CLI_V_OPERANDS))
 		o->ctrl.nr_io_queues = 2;
 	if (verb->flags & CLI_V_BENCH)
-		o->ctrl.nr_io_queues = 0; /* not given: as many as threads */
+		o->ctrl.nr_io_queues = 0; /* not given: one for each thread */
 	cli_bench_defaults(&o->bench);
 	o->any_nsid = verb->flags & CLI_V_ANY_NSID;
 }
@@ -576,12 +578,14 @@ bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struc
 	struct cli_opt_at opts[CLI_OPTS_MAX];
 	char shorts[2 * CLI_OPTS_MAX + 2] = ":";
 	size_t n = cli_verb_opts(verb, opts), i, s = 1;
-	const struct cli_opt *flag = NULL; /* one given by a letter that means more elsewhere */
+	/* a flag given by a letter that is an option with a value elsewhere */
+	const struct cli_opt *flag = NULL;
 	int c;
 
 	defaults(verb, o);
 	for (i = 0; i < n; i++) {
-		/* getopt hands the position in opts back, whatever the letter means here */
+		/* getopt_long(3) returns the index in opts, whatever the letter means in this
+		 * verb. */
 		longs[i] = (struct option){opts[i].opt->name,
 					   opts[i].opt->value ? required_argument : no_argument,
 					   NULL, (int)(1000 + i)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options that several verbs share, and those of the verbs that move data. */
+/* Options that several verbs share, and those of verbs that transfer data. */
 #include "cli.h"
 #include "table.h"
 

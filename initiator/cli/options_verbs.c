@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of single verbs. Names and letters are nvme-cli's. */
+/* Options of single verbs. Names and letters are nvme-cli's. */
 #include <limits.h>
 
 #include "command.h"

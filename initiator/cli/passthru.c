@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs admin-passthru and io-passthru: a command as the user makes it. */
+/* The verbs admin-passthru and io-passthru: commands that the user specifies by fields. */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void show_command(const struct cli_options *o, uint32_t nsid)
 {
 	unsigned int i;
 
-	/* Not where the data goes. */
+	/* On standard error, because the data may go to standard output. */
 	fprintf(stderr, "opcode : %02x\nflags  : %02x\nnsid   : %08x\n", o->opcode, o->flags, nsid);
 	for (i = 2; i < CLI_CDWS; i++) {
 		if (i < 4 || i >= 10)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A progress bar on standard error, when that is a terminal. */
+/* A progress bar on standard error, if that is a terminal. */
 #include <time.h>
 #include <unistd.h>
 

@@ -20,8 +20,8 @@ static const struct property {
 	const char *name;
 	const char *text;
 	uint32_t offset;
-	bool wide; /* 8 bytes */
-	bool must; /* every controller has it */
+	bool wide; /* 8 bytes wide */
+	bool must; /* mandatory */
 } properties[] = {
 	{"cap", "Controller Capabilities", NVME_REG_CAP, true, true},
 	{"vs", "Version", NVME_REG_VS, false, true},
@@ -50,7 +50,7 @@ static int access_register(struct cli_session *s, uint8_t fctype, uint32_t offse
 	return rdinit_admin_passthru(s->ctrl, &pt, fctype == FCTYPE_GET ? value : NULL);
 }
 
-/* Does the property have 8 bytes? Of those that the table does not know: no. */
+/* Whether the property has 8 bytes; properties that the table lacks have 4. */
 static bool is_wide(uint32_t offset)
 {
 	size_t i;
@@ -102,7 +102,7 @@ static int show_regs(struct cli_session *s, const struct cli_options *o)
 
 		if (access_register(s, FCTYPE_GET, p->offset, p->wide, &v)) {
 			if (!p->must && rdinit_last_status())
-				continue; /* it does not have that one */
+				continue; /* the controller lacks this optional property */
 			json_decref(obj);
 			return cli_lib_error();
 		}
@@ -180,7 +180,7 @@ int cli_set_property(const struct cli_options *o)
 
 /* ---- reset ---- */
 
-/* Until CSTS.RDY is @ready, as long as CAP.TO allows. */
+/* Polls until CSTS.RDY is @ready, at most for CAP.TO. */
 static int wait_ready(struct cli_session *s, bool ready)
 {
 	uint64_t units = s->info.cap >> 24 & 0xff;

@@ -10,7 +10,7 @@
 
 #define IEKEY      (1u << 3)
 #define EDS        1u
-#define REPORT_MIN 64u /* bytes of the structure before the registrants */
+#define REPORT_MIN 64u /* bytes before the list of registrants */
 
 static int send(struct cli_session *s, const struct cli_options *o, uint8_t opcode, uint32_t cdw10,
 		enum cli_arg second)
@@ -95,7 +95,7 @@ static int show_report(const struct cli_options *o, const struct nvme_resv_statu
 	unsigned int regctl = (unsigned int)cli_le(st->regctl, 2), n, i;
 	json_t *list;
 
-	/* No further than the buffer. */
+	/* Bounded by the buffer. */
 	n = (len - REPORT_MIN) / (uint32_t)sizeof(st->regctl_eds[0]);
 	n = n < regctl ? n : regctl;
 	if (o->format == CLI_JSON) {

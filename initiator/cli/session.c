@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A controller and its I/O queues, as the verbs use them. */
+/* A controller and its I/O queues, for verbs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 
-/* Why there is no controller; where a name may be wrong, which ones were used and where they are.
- */
+/* Prints why connecting failed and, where a name may be wrong, the names used and their sources. */
 static void connect_error(const struct cli_session *s, const struct cli_options *o)
 {
 	char address[CLI_ADDRESS_TEXT];
@@ -38,7 +37,7 @@ int cli_session_open(struct cli_session *s, const struct cli_options *opts)
 	memset(s, 0, sizeof(*s));
 	rdinit_ctrl_info_init(&s->info);
 	rdinit_ns_init(&s->ns);
-	/* Creating looks at the options alone. */
+	/* Only checks the options. */
 	rc = rdinit_ctrl_create(&opts->ctrl, &s->ctrl);
 	if (rc) {
 		cli_lib_error();
@@ -95,10 +94,10 @@ int cli_session_open_queues(struct cli_session *s, const struct cli_options *opt
 
 		if (rdinit_qpair_create(s->ctrl, &opts->qpair, qp))
 			return cli_lib_error();
-		s->n_qp++; /* cli_session_close() frees it from here on */
+		s->n_qp++; /* from here on cli_session_close() frees it */
 		if (rdinit_qpair_connect(*qp))
 			return cli_lib_error();
-		/* Connecting many queues takes time: let a due keep-alive out. */
+		/* Connecting many queues takes time, so process keep-alives in between. */
 		if (rdinit_ctrl_process(s->ctrl, 0) < 0)
 			return cli_lib_error();
 	}
@@ -113,8 +112,8 @@ void cli_session_close(struct cli_session *s)
 		s->n_qp--;
 	}
 	if (s->ctrl) {
-		/* A failure changes nothing for the user: the work is done, the connection closed.
-		 */
+		/* A failure does not matter to the user: the work is done, and the connection is
+		 * closed anyway. */
 		rdinit_ctrl_disconnect(s->ctrl);
 		rdinit_ctrl_free(&s->ctrl);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Signals that end the program, while a transfer runs: the first one lets it end in order (commands
- * in flight are answered, the controller is shut down), a second one ends it at once.
+ * Termination signals during a transfer: the first one ends the transfer in order (commands in
+ * flight complete, the controller is shut down), a second one ends the program at once.
  */
 #include <signal.h>
 #include <string.h>
@@ -20,14 +20,14 @@ void cli_signals_start(struct cli_signals *in)
 	*in = (struct cli_signals){.fd = -1};
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		/* nohup(1) and shells have some ignored: that stays so. */
+		/* Signals that nohup(1) or a shell has ignored stay ignored. */
 		if (sigaction(signals[i], NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
 			sigaddset(&set, signals[i]);
 	}
 	in->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (in->fd >= 0 && sigprocmask(SIG_BLOCK, &set, &in->old) == 0)
 		return;
-	/* Without it the first signal ends us at once. */
+	/* Without a signalfd the first signal ends the program at once. */
 	if (in->fd >= 0)
 		close(in->fd);
 	in->fd = -1;
@@ -49,7 +49,7 @@ bool cli_signals_check(struct cli_signals *in)
 	if (in->fd < 0 || read(in->fd, &si, sizeof(si)) != sizeof(si))
 		return false;
 	in->signo = (int)si.ssi_signo;
-	cli_signals_end(in); /* the next one does what it always does */
+	cli_signals_end(in); /* the next signal has its default effect */
 	return true;
 }
 

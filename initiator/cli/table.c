@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Looking things up in the table of verbs. */
+/* Look-ups in the table of verbs. */
 #include <string.h>
 
 #include "cli.h"
@@ -30,7 +30,7 @@ size_t cli_verb_opts(const struct cli_verb *verb, struct cli_opt_at *out)
 			for (j = 0; j < n && strcmp(out[j].opt->name, opt->name) != 0; j++)
 				;
 			if (j < n || n == CLI_OPTS_MAX)
-				continue; /* the verb has an option of that name itself */
+				continue; /* the verb itself has an option of that name */
 			out[n] = (struct cli_opt_at){.opt = opt, .group = *g};
 			if (!*owner)
 				*owner = opt;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of verbs and options. The parser reads it, and so do --help, the manual pages and the
- * completions of bash and zsh (generate.c), so that they cannot say different things.
+ * The table of verbs and options. The parser, --help, the manual pages and the completions of bash
+ * and zsh (generate.c) use the same table, so that they agree.
  */
 #ifndef RDI_CLI_TABLE_H
 #define RDI_CLI_TABLE_H
@@ -17,10 +17,11 @@ enum cli_kind {
 	CLI_TEXT,  /* any text; a file name in most cases */
 	CLI_NUM,   /* decimal or 0x..., up to max */
 	CLI_SIZE,  /* bytes, with a unit */
-	CLI_OTHER, /* options.c has its own rule for the value */
+	CLI_OTHER, /* parsed by a rule in options.c */
 };
 
-/* Where the value of an option goes: an index in cli_options.arg, from CLI_OPT_OTHER on a rule. */
+/* Destination of an option's value: an index in cli_options.arg, or from CLI_OPT_OTHER on a
+ * rule. */
 enum cli_arg {
 	CLI_ARG_RAW,
 	CLI_ARG_HUMAN,
@@ -91,8 +92,8 @@ struct cli_opt {
 	char letter; /* 0: none */
 	enum cli_kind kind;
 	unsigned int id;
-	const char *value; /* what stands for the value in help; NULL: it takes none */
-	uint64_t max;      /* of CLI_NUM */
+	const char *value; /* placeholder for the value in help; NULL: it takes no value */
+	uint64_t max;      /* limit of CLI_NUM */
 	const char *help;
 };
 
@@ -112,16 +113,16 @@ extern const struct cli_group cli_g_target, cli_g_host, cli_g_host_addr, cli_g_c
 enum cli_reach {
 	CLI_SUBSYSTEM, /* the verb needs a subsystem NQN */
 	CLI_DISCOVERY, /* the NQN defaults to the discovery controller's */
-	CLI_NOWHERE,   /* it connects to nothing */
+	CLI_NOWHERE,   /* it does not connect */
 };
 
-/* What else is special in the options of a verb. */
+/* Other properties of a verb's options. */
 #define CLI_V_TRANSFER 0x1u
 #define CLI_V_PASSTHRU 0x2u
 #define CLI_V_BENCH    0x4u
-/* 0 and 0xffffffff are namespace identifiers like others, and 0 is the default. */
+/* 0 and 0xffffffff are allowed as namespace identifiers, and 0 is the default. */
 #define CLI_V_ANY_NSID 0x8u
-/* The verb looks at its operands itself; they are in cli_options.operands. */
+/* The verb evaluates its operands itself, from cli_options.operands. */
 #define CLI_V_OPERANDS 0x10u
 
 struct cli_verb {
@@ -129,14 +130,14 @@ struct cli_verb {
 	const char *family; /* heading in `rdinit --help` */
 	const char *summary;
 	const char *text;     /* paragraphs of the manual page, separated by an empty line */
-	const char *operands; /* NULL: the URI */
+	const char *operands; /* NULL: one URI */
 	enum cli_reach reach;
 	unsigned int flags; /* CLI_V_* */
-	const char
-		*gone; /* letters that are options of nvme-cli which this verb lacks; may be NULL */
-	bool json;     /* there is a docs/schema/NAME.json */
-	const char *example; /* options behind the URI, or with "rdinit" the whole command */
-	/* The verb's own first: where two groups have a letter, it belongs to the first of them. */
+	const char *gone;   /* letters of nvme-cli's options that this verb lacks; may be NULL */
+	bool json;          /* docs/schema/NAME.json exists */
+	/* options after the URI or, beginning with "rdinit", the whole command */
+	const char *example;
+	/* The verb's own group comes first: a letter belongs to the first group that has it. */
 	const struct cli_group *groups[CLI_GROUPS_MAX];
 	int (*run)(const struct cli_options *opts);
 };
@@ -146,12 +147,12 @@ extern const size_t cli_verbs_n;
 
 const struct cli_verb *cli_verb_find(const char *name);
 
-/* All options of a verb, with the letter that each has there. */
+/* The options of a verb, with their letters in that verb. */
 struct cli_opt_at {
 	const struct cli_opt *opt;
 	const struct cli_group *group;
 	char letter;               /* 0: none in this verb */
-	const struct cli_opt *own; /* to which option the letter went, if it was taken */
+	const struct cli_opt *own; /* the option that has the letter instead */
 };
 
 #define CLI_OPTS_MAX 96

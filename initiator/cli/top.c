@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * top: paths and I/O of a subsystem, live. Each URI is a path with a controller of its own, which
- * is connected again when it is lost; nothing waits for one path while others answer.
+ * top: paths and I/O of a subsystem, live. Each URI is a path with its own controller, which
+ * reconnects after a loss; no path is waited for while others answer.
  */
 #include <endian.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ static void top_lost(struct top_path *p, const char *text)
 	snprintf(p->text, sizeof(p->text), "%s", text);
 }
 
-/* Of 128 bits the lower half. */
+/* The lower half of a 128-bit counter. */
 static uint64_t top_counter(const unsigned char *field)
 {
 	return cli_le(field, sizeof(uint64_t));
@@ -48,7 +48,7 @@ static void top_got_smart(void *user, const struct rdinit_completion *c)
 	p->asked--;
 	p->latency_ns = now - p->asked_at;
 	if (c->err) {
-		/* Of a path that is lost, the reason of that is what counts. */
+		/* A lost path keeps the text of its loss. */
 		if (p->state == TOP_LIVE)
 			snprintf(p->text, sizeof(p->text), "%s", c->text);
 		return;
@@ -66,7 +66,8 @@ static void top_got_smart(void *user, const struct rdinit_completion *c)
 	};
 }
 
-/* How many groups are in which state. What a controller says of their number is not trusted. */
+/* Counts the groups in each ANA state. The number of groups that the controller reports is
+ * checked. */
 static void top_got_ana(void *user, const struct rdinit_completion *c)
 {
 	struct top_path *p = user;
@@ -145,7 +146,7 @@ static void top_connected(void *user, const struct rdinit_completion *c)
 		p->asked++;
 }
 
-/* Returns 0, or -errno of options that are wrong. */
+/* Returns 0, or -errno for invalid options. */
 static int top_connect(struct top_path *p)
 {
 	int rc = rdinit_ctrl_create(&p->o.ctrl, &p->ctrl);
@@ -161,7 +162,7 @@ static int top_connect(struct top_path *p)
 
 static void top_drop(struct top_path *p)
 {
-	rdinit_ctrl_free(&p->ctrl); /* ends what was asked */
+	rdinit_ctrl_free(&p->ctrl); /* completes the commands in flight */
 	p->drop = false;
 }
 
@@ -177,7 +178,7 @@ static void top_process(struct top_path *p)
 
 /* ---- all of them ---- */
 
-/* When something is to be done next without being told by a descriptor. */
+/* The next time at which there is work that no descriptor announces. */
 static uint64_t top_next(const struct top *t, uint64_t next)
 {
 	unsigned int i;
@@ -218,7 +219,7 @@ static bool top_answered(const struct top *t)
 	return true;
 }
 
-/* Ask, and show when all have answered or half of the interval is over; again and again. */
+/* Loop: queries all paths, and prints when all have answered or half of the interval has passed. */
 static int top_loop(struct top *t, struct cli_signals *in, uint64_t interval, uint64_t count)
 {
 	uint64_t tick = cli_now_ns() + interval, show = TOP_FOREVER, now;
@@ -260,7 +261,7 @@ static int top_add(struct top *t, const char *uri)
 	if (strcmp(p->o.ctrl.subnqn, t->path[0]->o.ctrl.subnqn) != 0)
 		return cli_usage_error("\"%s\" is a path to another subsystem than \"%s\"", uri,
 				       t->o->operands[0]);
-	/* What was typed wrongly is said at once; what cannot be reached now may come. */
+	/* Invalid options are reported at once; a path that cannot be reached is tried again. */
 	return top_connect(p) == -EINVAL ? cli_usage_error("%s", p->text) : CLI_OK;
 }
 
@@ -301,7 +302,7 @@ int cli_top(const struct cli_options *o)
 	if (!rc)
 		rc = top_loop(&t, &in, interval, cli_num(o, CLI_ARG_EVENTS, TOP_FOREVER));
 	for (i = 0; i < t.n; i++) {
-		/* One that is silent now would be waited for. */
+		/* A path that does not answer would delay the shutdown. */
 		if (t.path[i]->state == TOP_LIVE && !t.path[i]->asked)
 			rdinit_ctrl_disconnect(t.path[i]->ctrl);
 		rdinit_ctrl_free(&t.path[i]->ctrl);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How top shows what it knows: a screen on a terminal, text elsewhere, or JSON. */
+/* Output of top: a screen on a terminal, text elsewhere, or JSON. */
 #include <string.h>
 
 #include "command.h"
@@ -11,17 +11,17 @@
 static const char *const top_states[] = {"connecting", "live", "lost"};
 
 struct top_rates {
-	double seconds; /* 0: there are none */
+	double seconds; /* since the last output; 0: the first one */
 	double reads, writes, bytes_read, bytes_written;
 };
 
 static double top_rate(uint64_t was, uint64_t now, double seconds)
 {
-	/* A target that has started again counts from zero. */
+	/* After a restart of the target the counters begin at 0. */
 	return now > was ? (double)(now - was) / seconds : 0;
 }
 
-/* Each controller counts for the whole subsystem: one that answers is enough. */
+/* Each controller's counters cover the whole subsystem, so one path that answers is enough. */
 static const struct top_path *top_counting(const struct top *t)
 {
 	unsigned int i;
@@ -48,7 +48,7 @@ static struct top_rates top_rates_of(const struct top_path *p)
 	return r;
 }
 
-/* "optimized", or "2 optimized, 1 inaccessible" when groups differ. */
+/* A text such as "optimized", or "2 optimized, 1 inaccessible" when groups differ. */
 static const char *top_ana(const struct top_path *p, char *buf, size_t len)
 {
 	unsigned int i, kinds = 0;
@@ -94,7 +94,7 @@ static void top_show_path(const struct top_path *p)
 	char ana[128], latency[32] = "-", text[sizeof(p->text)];
 
 	snprintf(text, sizeof(text), "%s", p->text);
-	rd_mask_control(text, strlen(text)); /* a peer may have written it */
+	rd_mask_control(text, strlen(text)); /* the text may come from a peer */
 	if (p->state == TOP_LIVE && p->latency_ns)
 		snprintf(latency, sizeof(latency), "%.2f ms", (double)p->latency_ns / 1e6);
 	printf("%-28s %-10s %-24s %10s %6u%s%s\n", p->address, top_states[p->state],
@@ -107,7 +107,7 @@ static void top_show_text(const struct top *t)
 	unsigned int i;
 
 	if (t->terminal)
-		fputs("\033[H\033[J", stdout); /* from the top, on an empty screen */
+		fputs("\033[H\033[J", stdout); /* clear the screen */
 	printf("%s  %s\n\n", t->path[0]->o.ctrl.subnqn, cli_time_text(when));
 	top_show_io(t);
 	printf("\n%-28s %-10s %-24s %10s %6s\n", "PATH", "STATE", "ANA", "LATENCY", "LOST");
@@ -156,7 +156,7 @@ static void top_show_json(const struct top *t)
 				    json_integer((json_int_t)p->now.media_errors));
 		json_object_set_new(obj, "critical_warning", json_integer(p->now.critical_warning));
 	}
-	json_dumpf(obj, stdout, JSON_COMPACT); /* one line each time */
+	json_dumpf(obj, stdout, JSON_COMPACT); /* one line for each output */
 	fputc('\n', stdout);
 	json_decref(obj);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* list, list-subsys and show-topology: what a target offers, by its discovery log. */
+/* list, list-subsys and show-topology: the subsystems of a target, from its discovery log. */
 #include <endian.h>
 #include <nvme/types.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 
 #define RDMA      1u
 #define NVM       2u
-#define NS_MAX    (1u << 20) /* what no controller has more of */
-#define PATHS_MAX 4096u      /* further records are not looked at */
+#define NS_MAX    (1u << 20) /* an upper limit for a controller */
+#define PATHS_MAX 4096u      /* records beyond this are ignored */
 
-/* A subsystem at an address. Strings are free of control characters. */
+/* A subsystem at an address. Control characters in the strings are replaced. */
 struct path {
 	char nqn[257];
 	char traddr[257];
@@ -54,7 +54,7 @@ static int discovered(struct cli_session *s, struct paths *out)
 	return out->path ? CLI_OK : cli_error("no memory for the discovery log");
 }
 
-/* The one subsystem that was named, or those of the discovery log. */
+/* The subsystem that the options name, or those of the discovery log. */
 static int find_paths(const struct cli_options *o, struct paths *out)
 {
 	struct cli_session s;
@@ -88,7 +88,7 @@ static int open_path(const struct cli_options *o, const struct path *p, struct c
 	return cli_session_open(s, &one);
 }
 
-/* Is there an earlier path to the same subsystem? */
+/* Whether an earlier entry has the same subsystem. */
 static bool seen(const struct paths *all, size_t at)
 {
 	size_t i;
@@ -185,7 +185,7 @@ int cli_list(const struct cli_options *o)
 		       "Format", "FW Rev");
 	for (i = 0; !rc && i < all.n; i++) {
 		if (seen(&all, i))
-			continue; /* another path to what has been listed */
+			continue; /* another path to a subsystem that has been listed */
 		if (open_path(o, &all.path[i], &s)) {
 			bad = CLI_FAILED;
 			continue;
@@ -206,7 +206,7 @@ int cli_list(const struct cli_options *o)
 
 /* ---- list-subsys and show-topology ---- */
 
-/* The state of the namespace's group in the ANA log of this path, or "optimized" without one. */
+/* The state of the namespace's group in the ANA log of this path, or "optimized" without a log. */
 static const char *ana_state(const unsigned char *page, uint32_t nsid)
 {
 	struct nvme_ana_group_desc g;
@@ -230,7 +230,7 @@ static const char *ana_state(const unsigned char *page, uint32_t nsid)
 	return "unknown";
 }
 
-/* The ANA log, or NULL where there is none. */
+/* Reads the ANA log; NULL if the controller has no ANA. */
 static int read_ana(struct cli_session *s, unsigned char **page)
 {
 	struct nvme_id_ctrl id;
@@ -250,7 +250,7 @@ static int add_nsid(struct cli_session *s, const struct path *p, uint32_t nsid, 
 	return json_array_append_new(list, json_pack("{s:I}", "NSID", (json_int_t)nsid));
 }
 
-/* Go and look: "live" and the namespaces, or what is wrong with the path. */
+/* Connects to the path: reports "live" and the namespaces, or the error of the path. */
 static int visit(const struct cli_options *o, const struct path *p, json_t *obj)
 {
 	json_t *list = json_array(), *one;

@@ -16,15 +16,16 @@
 #include "util/iomem.h"
 #include "cli.h"
 
-#define CHUNK_MAX     (1u << 20)  /* larger commands gain nothing and use memory */
-#define MEMORY        (32u << 20) /* for all pieces in flight */
-#define SLOTS_MAX     256u
-#define CTRL_EVERY_NS 50000000u /* process the controller while the queues are busy */
+#define CHUNK_MAX (1u << 20)  /* larger commands need more memory and are not faster */
+#define MEMORY    (32u << 20) /* bytes for all pieces in flight */
+#define SLOTS_MAX 256u
+/* interval of processing the controller while the queues are busy */
+#define CTRL_EVERY_NS 50000000u
 
 enum slot_state {
 	SLOT_FREE,   /* start_piece() moves it out */
 	SLOT_FILL,   /* write: waits for input; fill_input() moves it out */
-	SLOT_SUBMIT, /* has all it needs; waits for a queue with room */
+	SLOT_SUBMIT, /* ready to be sent; waits for a queue with room */
 	SLOT_FLIGHT, /* a command is in flight; its callback moves it out */
 	SLOT_OUTPUT, /* read: waits for its turn to be written to the file */
 };
@@ -34,9 +35,9 @@ struct slot {
 	enum slot_state state;
 	struct cli_piece piece;
 	uint64_t at;        /* bytes from the start of the range */
-	uint32_t filled;    /* bytes of input there, or of output written */
-	bool merging;       /* write of a partial block: its old content is being read */
-	unsigned char *buf; /* chunk bytes, and behind them the input of a partial block */
+	uint32_t filled;    /* bytes of input received, or of output written */
+	bool merging;       /* write of a partial block: the block is being read first */
+	unsigned char *buf; /* chunk bytes, followed by the input of a partial block */
 };
 
 struct engine {
@@ -47,19 +48,19 @@ struct engine {
 	unsigned int n_slots;
 	unsigned char *memory;
 	size_t memory_len;
-	uint64_t length;  /* of the range; UINT64_MAX while the input's end is not known */
-	uint64_t issued;  /* bytes of the range handed to slots */
+	uint64_t length;  /* of the range; UINT64_MAX until the end of the input is known */
+	uint64_t issued;  /* bytes of the range assigned to slots */
 	uint64_t written; /* read to a stream: bytes written, in order */
 	unsigned int next_qp;
 	struct slot *filling;
-	unsigned char *carry; /* input read beyond the end of a piece, less than a block */
+	unsigned char *carry; /* input beyond the end of a piece, less than a block */
 	uint32_t carry_len;
 	bool eof;
 	bool file_ready; /* a stream may be read or written without blocking */
 	bool file_wait;  /* a stream has to become ready first */
 	bool moved;      /* this round did something */
 	int status;      /* CLI_FAILED after the first error */
-	uint64_t broken; /* where the first piece that failed begins */
+	uint64_t broken; /* position of the first failed piece */
 	uint64_t ctrl_last;
 };
 
@@ -68,7 +69,7 @@ static void transfer_failed(struct engine *e)
 	e->status = CLI_FAILED;
 }
 
-/* The piece of @s has not been and will not be transferred. */
+/* The piece of @s has not been transferred and will not be. */
 static void give_up_piece(struct slot *s)
 {
 	if (s->at < s->e->broken)
@@ -76,7 +77,8 @@ static void give_up_piece(struct slot *s)
 	s->state = SLOT_FREE;
 }
 
-/* The number of bytes transferred from the start without a gap, when all commands are answered. */
+/* The number of bytes transferred from the start without a gap, after all commands have
+ * completed. */
 static uint64_t complete_part(const struct engine *e)
 {
 	uint64_t end = e->issued < e->broken ? e->issued : e->broken;
@@ -89,7 +91,7 @@ static uint64_t complete_part(const struct engine *e)
 	return end;
 }
 
-/* Print the message, clear of the progress bar, and end the transfer. */
+/* Prints the message, after clearing the progress bar, and ends the transfer. */
 #define fail(e, ...)                                  \
 	do {                                          \
 		cli_progress_clear((e)->t->progress); \
@@ -160,7 +162,7 @@ static void on_complete(void *user, const struct rdinit_completion *c)
 	}
 }
 
-/* The next queue with room, in turn. NULL: none has. */
+/* The next queue with room, round robin. NULL: none has room. */
 static struct rdinit_qpair *pick_queue(struct engine *e)
 {
 	struct cli_session *sess = e->t->session;
@@ -227,7 +229,7 @@ static struct slot *free_slot(struct engine *e)
 	return NULL;
 }
 
-/* Give the next piece of the range to a slot. NULL if no slot is free or nothing is left. */
+/* Assigns the next piece of the range to a slot. NULL if no slot is free or no piece is left. */
 static struct slot *start_piece(struct engine *e)
 {
 	uint64_t end = e->length < e->t->limit ? e->length : e->t->limit;
@@ -248,7 +250,8 @@ static struct slot *start_piece(struct engine *e)
 
 /* ---- input of write ---- */
 
-/* Up to @len bytes of input. Returns their number, 0 at its end, -EAGAIN when it would block. */
+/* Reads up to @len bytes of input. Returns their number, 0 at its end, -EAGAIN when it would
+ * block. */
 static ssize_t input(struct engine *e, void *buf, size_t len)
 {
 	struct cli_transfer *t = e->t;
@@ -270,14 +273,14 @@ static ssize_t input(struct engine *e, void *buf, size_t len)
 		fail(e, "%s: %s", t->name, strerror(errno));
 		return -EIO;
 	}
-	/* One read(2) for one readiness: the next could block. */
+	/* One read(2) after each poll(2): a second one could block. */
 	e->file_ready = false;
 	e->moved = true;
 	return n;
 }
 
-/* The input has ended inside the piece of @s: shorten it to whole blocks, keep the rest for the
- * next piece. */
+/* The input has ended inside the piece of @s: shortens it to whole blocks and keeps the rest for
+ * the next piece. */
 static void end_of_input(struct engine *e, struct slot *s)
 {
 	unsigned char *from = s->piece.partial ? s->buf + e->chunk : s->buf;
@@ -310,7 +313,7 @@ static void check_exact(struct engine *e)
 		     (unsigned long long)e->length, (unsigned long long)e->t->length);
 }
 
-/* Fill input into the slot that waits for it. Returns false if there is none now. */
+/* Reads input into the slot that waits for it. Returns false if none is available now. */
 static bool fill_input(struct engine *e, struct slot *s)
 {
 	unsigned char *to = s->piece.partial ? s->buf + e->chunk : s->buf;
@@ -340,7 +343,8 @@ static bool fill_input(struct engine *e, struct slot *s)
 	return true;
 }
 
-/* All of the namespace is written and the end of the input was unknown: is there more? */
+/* The whole namespace is written and the length of the input is unknown: tests whether there is
+ * more. */
 static void check_excess(struct engine *e)
 {
 	unsigned char byte;
@@ -382,7 +386,7 @@ static void pump_write(struct engine *e)
 
 /* ---- output of read ---- */
 
-/* Write the data of @s. Returns false when a stream accepts no more now. */
+/* Writes the data of @s. Returns false when a stream accepts no more now. */
 static bool output(struct engine *e, struct slot *s)
 {
 	struct cli_transfer *t = e->t;
@@ -400,7 +404,7 @@ static bool output(struct engine *e, struct slot *s)
 				e->file_wait = true;
 				return false;
 			}
-			/* A ready pipe takes this much without blocking. */
+			/* A writable pipe accepts this much without blocking. */
 			n = write(t->fd, from + s->filled, len > PIPE_BUF ? PIPE_BUF : len);
 			e->file_ready = false;
 		}
@@ -451,8 +455,7 @@ static bool finished(const struct engine *e)
 	return e->issued >= end && !slots_in_use(e);
 }
 
-/* Commands in flight are answered first: it may be impossible to know later whether they were
- * executed. */
+/* Commands in flight complete first: otherwise it would be unknown whether they were executed. */
 static void interrupted(struct engine *e)
 {
 	if (!e->status)
@@ -487,7 +490,7 @@ static void process(struct engine *e)
 		interrupted(e);
 }
 
-/* Sleep until a queue, the controller or the file is ready. */
+/* Sleeps until a queue, the controller or the file is ready. */
 static void wait_for_work(struct engine *e)
 {
 	struct cli_session *sess = e->t->session;
@@ -499,7 +502,8 @@ static void wait_for_work(struct engine *e)
 		fds[n++] = (struct pollfd){.fd = rdinit_qpair_fd(sess->qp[i]), .events = POLLIN};
 	fds[n++] = (struct pollfd){.fd = rdinit_ctrl_fd(sess->ctrl), .events = POLLIN};
 	fds[n++] = (struct pollfd){.fd = e->t->interrupt.fd, .events = POLLIN};
-	/* Last, and only while it is waited for: a file that nobody reads must not wake us. */
+	/* The last entry, used only while the file is waited for: otherwise a pipe without a
+	 * reader would wake the loop. */
 	if (e->file_wait && !e->status)
 		fds[n++] =
 			(struct pollfd){.fd = e->t->fd, .events = e->t->write ? POLLIN : POLLOUT};
@@ -509,12 +513,14 @@ static void wait_for_work(struct engine *e)
 	if (rc < 0) {
 		fail(e, "poll: %s", strerror(errno));
 	} else if (e->file_wait && !e->status && fds[n - 1].revents) {
-		e->file_ready = true; /* also at its end or after an error: read(2) tells */
+		/* also at the end of file or after an error: read(2) reports it */
+		e->file_ready = true;
 		e->file_wait = false;
 	}
 }
 
-/* A stream that is always ready should not cost a poll(2) of all descriptors. */
+/* Polls only the file, so that a stream that is always ready does not cost a poll(2) of all
+ * descriptors. */
 static void look_at_file(struct engine *e)
 {
 	struct pollfd fd = {.fd = e->t->fd, .events = e->t->write ? POLLIN : POLLOUT};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of verbs, in the order of `rdinit --help`. Names are nvme-cli's where it has the verb.
- */
+/* The table of verbs, in the order of `rdinit --help`. Names are nvme-cli's if nvme-cli has the
+ * verb. */
 #include "command.h"
 #include "table.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verb cp: what is copied to where, checked before the first byte, and what is said at the end.
- */
+/* The verb cp: opens and checks source and destination before the first byte is copied, and
+ * reports the result. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "run.h"
 
 #define CP_MEMORY (8u << 20)
-/* A copy continues at a multiple of this, which is one of every block size. */
+/* A copy resumes at a multiple of this, which is a multiple of every block size. */
 #define CP_RESUME_ALIGN (64u << 10)
 
 struct cp_copy {
@@ -20,7 +20,7 @@ struct cp_copy {
 	enum cli_cp_sparse sparse;
 	bool verify, flush, resumed;
 	uint64_t start;
-	uint64_t ns; /* how long the copy took, without the verification */
+	uint64_t ns; /* duration of the copy without the verification */
 	struct cli_cp_status st;
 	struct rdinit_dev_opts dev;
 	struct cli_cp_run run;
@@ -100,7 +100,7 @@ static json_t *cp_identity(const struct cli_cp_end *end)
 	return end->ops->identity ? end->ops->identity(end) : NULL;
 }
 
-/* What was opened against what is wanted; nothing has been changed yet. */
+/* Checks source and destination; nothing has been changed yet. */
 static int cp_check_ends(struct cp_copy *c)
 {
 	const struct cli_cp_end *src = c->run.src, *dst = c->run.dst;
@@ -162,7 +162,7 @@ static int cp_read_journal(struct cp_copy *c)
 	return CLI_OK;
 }
 
-/* From here on the destination is ours, and a copy that ends early can be continued. */
+/* From here on the destination is modified, and a copy that ends early can be resumed. */
 static int cp_begin(struct cp_copy *c)
 {
 	struct cli_cp_end *dst = c->run.dst;
@@ -203,10 +203,10 @@ static int cp_new_engine(struct cp_copy *c, bool compare)
 	return rc ? cli_error("out of memory") : CLI_OK;
 }
 
-/* One pass over all of the source. Returns CLI_OK, or CLI_FAILED after printing why. */
+/* One pass over the whole source. Returns CLI_OK, or CLI_FAILED after printing why. */
 static int cp_pass(struct cp_copy *c, const char *phase)
 {
-	bool moves = strcmp(phase, "flush") != 0; /* a flush has no bytes of its own */
+	bool moves = strcmp(phase, "flush") != 0; /* a flush transfers no data of its own */
 
 	cli_progress_start(&c->run.progress, moves && !cli_given(c->o, CLI_ARG_NO_PROGRESS),
 			   c->run.src->size == CLI_CP_UNKNOWN ? 0 : c->run.src->size);
@@ -220,7 +220,7 @@ static int cp_pass(struct cp_copy *c, const char *phase)
 	return cli_error("%s", c->st.text);
 }
 
-/* After a failure: what is safe, and how to go on. */
+/* After a failure: prints how much is on stable storage, and how to resume. */
 static void cp_say_complete(struct cp_copy *c)
 {
 	const char *dst = c->run.dst->name;
@@ -230,7 +230,7 @@ static void cp_say_complete(struct cp_copy *c)
 		cli_error("the first %llu bytes were written to %s", n, dst);
 		return;
 	}
-	/* Who interrupts does not want to wait. */
+	/* No flush after an interrupt, because it could take long. */
 	if (c->st.complete > c->st.stable && !c->run.interrupt.signo) {
 		cli_cp_engine_flush(c->run.engine);
 		cli_cp_run_engine(&c->run, "flush");
@@ -265,7 +265,7 @@ static int cp_copy_all(struct cp_copy *c)
 	return rc;
 }
 
-/* Of a file that was written to meanwhile, the copy has parts of different times. */
+/* If a source file was written to during the copy, the copy mixes old and new content. */
 static int cp_check_source(const struct cp_copy *c)
 {
 	json_t *now = cp_identity(c->run.src);
@@ -306,7 +306,7 @@ static int cp_summary(const struct cp_copy *c)
 	double secs = (double)c->ns / 1e9;
 	uint64_t bytes = st->done - c->start;
 	double mib = secs > 0 ? (double)bytes / 1048576.0 / secs : 0;
-	/* Not between the data when that goes to standard output. */
+	/* Not on standard output if the data goes there. */
 	FILE *out = strcmp(c->o->operands[1], "-") == 0 ? stderr : stdout;
 
 	if (c->o->format == CLI_JSON)

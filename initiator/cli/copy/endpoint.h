@@ -45,48 +45,49 @@ struct cli_cp_op {
 struct cli_cp_end {
 	const struct cli_cp_end_ops *ops;
 	const char *name; /* for messages; owned by the caller */
-	uint64_t size;    /* CLI_CP_UNKNOWN: of a stream, and of a file that will grow */
+	uint64_t size;    /* CLI_CP_UNKNOWN for a stream, and for a file that will grow */
 	/*
 	 * A power of two. Positions and lengths of operations are multiples of it, except the last
 	 * length: such a READ is completed to the next multiple; such a WRITE is shorter than
 	 * align.
 	 */
 	uint32_t align;
-	uint32_t max_io;     /* of one READ or WRITE, in bytes; at least align */
-	uint64_t max_zero;   /* of one ZERO */
-	bool sequential;     /* one operation at a time, without gaps */
+	uint32_t max_io;     /* limit of one READ or WRITE in bytes; at least align */
+	uint64_t max_zero;   /* limit of one ZERO in bytes */
+	bool sequential;     /* accepts one operation at a time, in order and without gaps */
 	bool tells_holes;    /* extent() reports ranges that are not allocated */
-	bool can_read_again; /* what was read or written can be read once more */
-	bool stuck; /* the peer does not answer at present: an interrupt does not wait for it */
+	bool can_read_again; /* data that was read or written can be read again */
+	/* the peer does not answer at present: an interrupt does not wait for operations */
+	bool stuck;
 };
 
 struct cli_cp_end_ops {
 	/*
-	 * The range that begins at @at: *@len bytes of data, or a hole. NULL: all is data. Does not
+	 * The range at @at: *@len bytes of data, or a hole. NULL: everything is data. Does not
 	 * block.
 	 */
 	void (*extent)(struct cli_cp_end *end, uint64_t at, uint64_t *len, bool *hole);
 	/*
-	 * Start @op. Returns 0, -EAGAIN (too much in flight: try again after process), or -errno;
-	 * never calls done().
+	 * Starts @op. Returns 0, -EAGAIN (too many operations in flight: try again after process),
+	 * or -errno; never calls done().
 	 */
 	int (*submit)(struct cli_cp_end *end, struct cli_cp_op *op);
 	/*
-	 * Call done() of the operations that have ended. Returns their number, or -errno when
+	 * Calls done() of operations that have completed. Returns their number, or -errno when
 	 * nothing further can succeed, with a text in *@text that is valid until the next call.
 	 */
 	int (*process)(struct cli_cp_end *end, const char **text);
-	/* Fill in what to poll(2) for, at most @room. Returns the number. */
+	/* Fills in descriptors for poll(2), at most @room. Returns their number. */
 	unsigned int (*fds)(struct cli_cp_end *end, struct pollfd *fds, unsigned int room);
 	/*
-	 * For a destination, before the first write: it will have @size bytes (or CLI_CP_UNKNOWN).
-	 * @fresh: its present content is not needed. NULL: nothing to do. Returns CLI_OK, or
+	 * Destination, before the first write: it will have @size bytes (or CLI_CP_UNKNOWN).
+	 * @fresh: its present content need not be kept. NULL: nothing to do. Returns CLI_OK, or
 	 * CLI_FAILED after printing why.
 	 */
 	int (*begin)(struct cli_cp_end *end, uint64_t size, bool fresh);
-	/* For a destination, after the last write. As begin. */
+	/* Destination, after the last write. Parameters and result as of begin. */
 	int (*finish)(struct cli_cp_end *end, uint64_t size);
-	/* The identity of this source or destination, the same in another run. NULL: none. */
+	/* An identity that is the same in another run of the program. NULL: there is none. */
 	json_t *(*identity)(const struct cli_cp_end *end);
 	/* Frees @end. Operations in flight are abandoned. */
 	void (*close)(struct cli_cp_end *end);
@@ -94,16 +95,17 @@ struct cli_cp_end_ops {
 
 struct cli_cp_open {
 	const struct cli_options *o;
-	const struct rdinit_dev_opts *dev; /* for namespaces; ctrl and events are set for each */
-	bool write;                        /* it is the destination */
-	bool again;                        /* it will be read again, to verify */
-	struct cli_progress *progress;     /* to be cleared before a message during the copy */
+	/* for namespaces; ctrl and events are set for each endpoint */
+	const struct rdinit_dev_opts *dev;
+	bool write;                    /* open as the destination */
+	bool again;                    /* it will be read again for verification */
+	struct cli_progress *progress; /* to be cleared before a message during the copy */
 };
 
 /*
- * Open the source or destination @name: URIs (each a path to one namespace, separated by commas),
- * "-", or a path. Changes nothing, except that a missing file is created. @o has the options of
- * connections. Returns CLI_OK, or CLI_FAILED or CLI_USAGE after printing why.
+ * Opens the source or destination @name: URIs (each a path to one namespace, separated by commas),
+ * "-", or a file path. Changes nothing, except that a missing file is created. @o has the
+ * connection options. Returns CLI_OK, or CLI_FAILED or CLI_USAGE after printing why.
  */
 int cli_cp_ns_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out);
 /*

@@ -16,7 +16,7 @@
 #define FILE_ALIGN   4096u
 #define FILE_IO      (1u << 20)
 #define FILE_ZERO    (1u << 30)
-/* rdtarget and qemu lock this much of their images. */
+/* The length that rdtarget and qemu lock of their images. */
 #define FILE_LOCKED (INT64_MAX - 1)
 
 struct cp_file {
@@ -24,9 +24,9 @@ struct cp_file {
 	int fd;
 	struct stat st;
 	bool block;
-	bool created; /* created by us and not written yet */
-	bool fresh;   /* ranges that were not written read as zeroes already */
-	bool again;   /* it is read after the flush: from the disk, not from the page cache */
+	bool created; /* we created it and have not written to it */
+	bool fresh;   /* ranges that were not written read as zeroes */
+	bool again;   /* verification after the flush reads the disk, not the page cache */
 	uint64_t extent_from, extent_to; /* the last result of extent() */
 	bool extent_hole;
 };
@@ -79,7 +79,7 @@ static int cp_file_zero(const struct cp_file *f, uint64_t at, uint64_t len)
 	if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)len) ==
 	    0)
 		return 0;
-	/* Not supported by this file system, or at these positions of this device. */
+	/* Zeroing is not supported by this file system, or at these positions of this device. */
 	if (errno != EOPNOTSUPP && errno != EINVAL && errno != ENOSYS && errno != EINTR)
 		return -errno;
 	return cp_file_write(f, NULL, at, len);
@@ -123,7 +123,7 @@ static void cp_file_extent(struct cli_cp_end *end, uint64_t at, uint64_t *len, b
 			f->extent_hole = true; /* to the end of the file */
 			f->extent_to = end->size;
 		} else if (data < 0) {
-			f->extent_to = end->size; /* the file system cannot tell */
+			f->extent_to = end->size; /* the file system does not report holes */
 		} else if ((uint64_t)data > at) {
 			f->extent_hole = true;
 			f->extent_to = (uint64_t)data;
@@ -132,7 +132,7 @@ static void cp_file_extent(struct cli_cp_end *end, uint64_t at, uint64_t *len, b
 			f->extent_to = to < 0 ? end->size : (uint64_t)to;
 		}
 		if (f->extent_to <= at)
-			f->extent_to = at + 1; /* the file changes meanwhile */
+			f->extent_to = at + 1; /* the file has changed meanwhile */
 	}
 	*len = f->extent_to - at;
 	*hole = f->extent_hole;
@@ -162,7 +162,7 @@ static int cp_file_begin(struct cli_cp_end *end, uint64_t size, bool fresh)
 	return CLI_OK;
 }
 
-/* A stream has ended: its last part may be a hole. */
+/* At the end of a stream the last part may be a hole, so set the file's size. */
 static int cp_file_finish(struct cli_cp_end *end, uint64_t size)
 {
 	struct cp_file *f = (struct cp_file *)end;
@@ -183,7 +183,7 @@ static json_t *cp_file_identity(const struct cli_cp_end *end)
 	if (f->block)
 		return json_pack("{s:s, s:{s:I}, s:I}", "kind", "block", "id", "rdev",
 				 (json_int_t)f->st.st_rdev, "size", (json_int_t)end->size);
-	/* Checked now, not when it was opened: it may have changed since. */
+	/* Checked at the end, not at open: the file may have been replaced. */
 	if (fstat(f->fd, &st))
 		st = f->st;
 	snprintf(mtime, sizeof(mtime), "%lld.%09ld", (long long)st.st_mtim.tv_sec,
@@ -237,7 +237,7 @@ static int cp_file_open_fd(const struct cli_cp_open *how, const char *name, stru
 		/* A block device that a file system or another program uses is refused. */
 		f->fd = open(name, mode | O_CLOEXEC | (block && how->write ? O_EXCL : 0));
 	}
-	/* The opened file counts, not what the name meant before. */
+	/* Decides by the opened file, because the name may have changed meaning. */
 	if (f->fd < 0 || fstat(f->fd, &f->st))
 		return -errno;
 	return S_ISDIR(f->st.st_mode) ? -EISDIR : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Namespaces: a device of the library, which reconnects and may have several paths, and several
- * channels over which the commands are distributed in turn.
+ * Namespaces: a device of the library, which reconnects and may have several paths, with several
+ * channels that take the commands in turn.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,11 +16,12 @@
 #define NS_ID_TEXT      48
 #define NS_SECONDS_MAX  4000000u
 
-/* Writing the last bytes, less than a block: the rest of the block keeps its content. */
+/* Steps of writing the last bytes, less than a block: read the block, then write it with its
+ * other bytes unchanged. */
 enum cp_tail {
 	TAIL_NONE,
 	TAIL_READ,
-	TAIL_MERGED, /* the write waits for room in a channel */
+	TAIL_MERGED, /* the merged write waits for room in a channel */
 	TAIL_WRITE,
 };
 
@@ -31,19 +32,19 @@ struct cp_ns {
 	struct rdinit_dev_chan *chan[NS_CHANNELS_MAX];
 	unsigned int n_chan, next_chan;
 	struct cli_progress *progress; /* cleared before messages on a terminal */
-	bool opened;                   /* events are reported from here on */
+	bool opened;                   /* events are printed from here on */
 	bool lost[RDINIT_DEV_PATHS_MAX];
-	bool failed; /* no path will ever be usable again */
+	bool failed; /* no path will become usable again */
 	enum cp_tail tail;
 	struct cli_cp_op *tail_op;
 	unsigned char *tail_block;
-	unsigned char *zeroes; /* max_io bytes, if there is no Write Zeroes */
+	unsigned char *zeroes; /* max_io bytes, for a namespace without Write Zeroes */
 	char text[512];        /* of the last error */
 };
 
 /* ---- commands ---- */
 
-/* The next channel with room, in turn. NULL: none has. */
+/* The next channel with room, round robin. NULL: none has room. */
 static struct rdinit_dev_chan *cp_ns_channel(struct cp_ns *n)
 {
 	unsigned int i;
@@ -58,7 +59,7 @@ static struct rdinit_dev_chan *cp_ns_channel(struct cp_ns *n)
 	return NULL;
 }
 
-/* For errors that the user can do something about: the text says what. */
+/* Texts for errors that the user can correct. */
 static const char *cp_ns_reason(struct cp_ns *n, const struct rdinit_completion *c)
 {
 	unsigned int status = c->err == -EIO ? c->status & CLI_STATUS_CODE : 0;
@@ -196,7 +197,7 @@ static int cp_ns_process(struct cli_cp_end *end, const char **text)
 		moved += rc;
 	}
 	if (n->tail == TAIL_MERGED)
-		moved++; /* it is to be tried again without waiting for anything */
+		moved++; /* to be submitted again at once */
 	return n->failed ? -ENODEV : moved;
 }
 
@@ -230,7 +231,7 @@ static json_t *cp_ns_identity(const struct cli_cp_end *end)
 	const struct cp_ns *n = (const struct cp_ns *)end;
 	char id[NS_ID_TEXT];
 
-	/* The best identifier that it has, otherwise the subsystem's NQN and the NSID. */
+	/* The best identifier of the namespace, otherwise the subsystem's NQN and the NSID. */
 	if (!cp_ns_id(id, "uuid", n->info.uuid, sizeof(n->info.uuid)) &&
 	    !cp_ns_id(id, "nguid", n->info.nguid, sizeof(n->info.nguid)) &&
 	    !cp_ns_id(id, "eui64", n->info.eui64, sizeof(n->info.eui64)))
@@ -246,7 +247,7 @@ static void cp_ns_close(struct cli_cp_end *end)
 
 	while (n->n_chan)
 		rdinit_dev_chan_free(&n->chan[--n->n_chan]);
-	n->opened = false; /* from here on changes of paths are caused by us */
+	n->opened = false; /* later changes of paths are caused by our own close */
 	if (!n->failed)
 		rdinit_dev_close(n->dev);
 	rdinit_dev_free(&n->dev);
@@ -265,7 +266,7 @@ static const struct cli_cp_end_ops ns_ops = {
 
 /* ---- opening ---- */
 
-/* Reports what happens to the paths: otherwise a copy that waits would look like one that hangs. */
+/* Prints changes of the paths, so that a copy that waits does not look as if it hangs. */
 static void cp_ns_event(void *user, const struct rdinit_dev_event *event)
 {
 	struct cp_ns *n = user;
@@ -283,7 +284,7 @@ static void cp_ns_event(void *user, const struct rdinit_dev_event *event)
 	if (event->path_state == RDINIT_DEV_PATH_FAILED)
 		snprintf(n->text, sizeof(n->text), "%s", event->text);
 	if (event->path_state == RDINIT_DEV_PATH_LIVE && !n->lost[event->path])
-		return; /* the other paths, for the first time */
+		return; /* the first connection of the other paths */
 	if (event->path_state != RDINIT_DEV_PATH_LIVE &&
 	    event->path_state != RDINIT_DEV_PATH_WAITING &&
 	    event->path_state != RDINIT_DEV_PATH_FAILED)
@@ -350,7 +351,7 @@ int cli_cp_ns_options(const struct cli_options *o, struct rdinit_dev_opts *out)
 	return rc ? rc : cp_ns_policy(o, &out->policy);
 }
 
-/* @o: of the first path. */
+/* @o: options of the first path. */
 static int cp_ns_create(struct cp_ns *n, const struct rdinit_dev_opts *dev,
 			const struct cli_options *o)
 {
@@ -367,7 +368,7 @@ static int cp_ns_create(struct cp_ns *n, const struct rdinit_dev_opts *dev,
 	return rc == -EINVAL || rc == -ENOENT ? CLI_USAGE : CLI_FAILED;
 }
 
-/* The start of the next of several URIs, behind a comma. NULL: this is the last one. */
+/* The start of the next one of several URIs, after a comma. NULL: this is the last one. */
 static char *cp_ns_next_uri(char *uris)
 {
 	char *next = strstr(uris, ",nvme+");
@@ -377,7 +378,7 @@ static char *cp_ns_next_uri(char *uris)
 	return next;
 }
 
-/* One path for each URI. @uris is changed. */
+/* Adds one path for each URI. Changes @uris. */
 static int cp_ns_paths(struct cp_ns *n, const struct cli_cp_open *how, char *uris)
 {
 	struct cli_options o;
@@ -424,7 +425,7 @@ static int cp_ns_connect(struct cp_ns *n, const struct cli_cp_open *how)
 	return CLI_OK;
 }
 
-/* The properties of the namespace that the engine needs. */
+/* Takes the properties of the namespace that the engine needs. */
 static int cp_ns_look(struct cp_ns *n, bool write)
 {
 	uint32_t bs = n->info.block_size, max = n->info.max_transfer;

@@ -16,8 +16,8 @@ struct cp_pipe {
 	int fd;
 };
 
-/* Another program has made the descriptor non-blocking, and it stays so: wait as if it were
- * blocking. */
+/* Waits in poll(2): another program that shares the file description may have made it
+ * non-blocking. */
 static void cp_pipe_wait(int fd, short events)
 {
 	struct pollfd p = {.fd = fd, .events = events};
@@ -25,7 +25,7 @@ static void cp_pipe_wait(int fd, short events)
 	poll(&p, 1, -1);
 }
 
-/* One system call that may block. Returns its result, or -errno. */
+/* A system call that may block. Returns its result, or -errno. */
 static ssize_t cp_pipe_io(const struct cp_pipe *p, const struct cli_cp_op *op, unsigned char *buf,
 			  size_t len)
 {

@@ -13,10 +13,10 @@
 #include "engine.h"
 #include "util/iomem.h"
 
-#define CHUNK_MAX  (256u << 10) /* larger ones fall out of the caches */
+#define CHUNK_MAX  (256u << 10) /* larger buffers do not fit into the caches */
 #define SLOTS_MAX  128u
 #define ZERO_UNIT  4096u
-#define ZERO_LEAST (64u << 10) /* shorter holes cost more commands than they save blocks */
+#define ZERO_LEAST (64u << 10) /* zeroing a shorter hole costs more than writing it */
 #define TEXT_MAX   512
 
 enum cp_state {
@@ -30,11 +30,12 @@ enum cp_state {
 struct cp_slot {
 	struct cli_cp_engine *e;
 	enum cp_state state;
-	bool hole;    /* the source has no data there */
-	bool probe;   /* beyond the end of the destination: has the source more data? */
+	bool hole; /* the source has no data there */
+	/* beyond the end of the destination: tests whether the source has more data */
+	bool probe;
 	uint64_t at;  /* position of the piece */
 	uint64_t len; /* of the piece */
-	uint64_t put; /* bytes of it that are at the destination */
+	uint64_t put; /* bytes of it that the destination has */
 	unsigned char *buf;
 	unsigned char *other; /* compare: the content of the destination */
 	struct cli_cp_op op;
@@ -43,20 +44,20 @@ struct cp_slot {
 struct cli_cp_engine {
 	struct cli_cp_job job;
 	uint32_t align, chunk;
-	uint64_t max_zero;    /* of one ZERO, a multiple of align */
-	uint32_t unit, least; /* of zeroes; unit 0: zeroes are not searched */
+	uint64_t max_zero;    /* limit of one ZERO, a multiple of align */
+	uint32_t unit, least; /* granularity and minimum of zero detection; unit 0: no detection */
 	struct cp_slot *slots;
 	unsigned int n_slots, in_use;
 	unsigned int at_src, at_dst; /* operations in flight */
 	unsigned char *memory;
 	size_t memory_len;
-	uint64_t size;   /* of the source; CLI_CP_UNKNOWN until a stream has ended */
-	uint64_t limit;  /* of the destination */
-	uint64_t issued; /* every piece before it is, or was, in a slot */
+	uint64_t size;   /* of the source; CLI_CP_UNKNOWN until the stream has ended */
+	uint64_t limit;  /* size of the destination */
+	uint64_t issued; /* every piece before it is or was in a slot */
 	uint64_t done, holes, stable, commands;
-	uint64_t broken; /* where the first piece that failed is incomplete */
-	bool stopped;    /* no piece is begun any more; those before broken are completed */
-	bool aborted;    /* nor are those */
+	uint64_t broken; /* position where the first failed piece is incomplete */
+	bool stopped;    /* no new pieces; those before broken are completed */
+	bool aborted;    /* pieces before broken are dropped as well */
 	bool flush_wanted, flushing;
 	uint64_t flush_upto;
 	struct cli_cp_op flush;
@@ -94,7 +95,7 @@ void cli_cp_engine_status(const struct cli_cp_engine *e, struct cli_cp_status *o
 	};
 }
 
-/* Can any waiting operation still be done? */
+/* Whether any waiting operation can still be performed. */
 static bool cp_waiting(const struct cli_cp_engine *e)
 {
 	unsigned int i;
@@ -110,7 +111,8 @@ bool cli_cp_engine_finished(const struct cli_cp_engine *e)
 {
 	const struct cli_cp_end *src = e->job.src, *dst = e->job.dst;
 
-	/* After an error a stream may wait for its other side without end: it is abandoned. */
+	/* After an error, operations of a stream that may wait without end for its other side
+	 * are abandoned. */
 	if (e->at_src && !(e->stopped && src->sequential) && !(e->aborted && src->stuck))
 		return false;
 	if (e->at_dst && !(e->aborted && (dst->sequential || dst->stuck)))
@@ -142,14 +144,14 @@ static void cp_free_slot(struct cp_slot *s)
 static void cp_give_up(struct cp_slot *s, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The piece of @s fails from @s->put on, and so does the copy. */
+/* Fails the piece of @s from @s->put on, and the copy. */
 static void cp_give_up(struct cp_slot *s, int err, const char *fmt, ...)
 {
 	struct cli_cp_engine *e = s->e;
 	va_list ap;
 
-	/* Of several failures the one with the lowest position is reported, whatever their
-	 * order. */
+	/* Of several failures the one with the lowest position is reported, whichever came
+	 * first. */
 	if (!e->aborted && s->at + s->put < e->broken) {
 		e->err = err;
 		va_start(ap, fmt);
@@ -175,7 +177,7 @@ static struct cp_slot *cp_find_free(struct cli_cp_engine *e)
 	return NULL;
 }
 
-/* A stream is read by one operation at a time. */
+/* A stream has at most one read in flight. */
 static bool cp_src_busy(const struct cli_cp_engine *e)
 {
 	unsigned int i;
@@ -192,7 +194,7 @@ static uint64_t cp_round_up(const struct cli_cp_engine *e, uint64_t n)
 	return (n + e->align - 1) & ~((uint64_t)e->align - 1);
 }
 
-/* The range that begins at @at, in units of both sides: *@len bytes, a hole or data. */
+/* The range at @at, in units of both sides: *@len bytes, a hole or data. */
 static void cp_extent(const struct cli_cp_engine *e, const struct cli_cp_end *end, uint64_t at,
 		      uint64_t left, uint64_t *len, bool *hole)
 {
@@ -209,12 +211,13 @@ static void cp_extent(const struct cli_cp_engine *e, const struct cli_cp_end *en
 		*len &= ~((uint64_t)e->align - 1);
 		return;
 	}
-	/* A unit that is partly data is data. */
+	/* A unit that is partly data counts as data. */
 	*hole = false;
 	*len = cp_round_up(e, *len) < left ? cp_round_up(e, *len) : left;
 }
 
-/* The piece of @s in a comparison: holes of both sides are equal without being read. */
+/* Comparison: the parts of the piece of @s that are holes on both sides are equal without being
+ * read. */
 static void cp_compare_holes(struct cp_slot *s, uint64_t len)
 {
 	const struct cli_cp_end *dst = s->e->job.dst;
@@ -243,8 +246,8 @@ static void cp_place(struct cp_slot *s, uint64_t left)
 		s->len = len < e->max_zero ? len : e->max_zero;
 	else
 		s->len = len < e->chunk ? len : e->chunk;
-	/* The last piece of a hole, less than a unit, is written as data, so that its neighbour is
-	 * unchanged. */
+	/* The end of a hole that is less than a unit is written as data, so that the adjacent
+	 * bytes are unchanged. */
 	if (s->hole && !e->job.compare && s->len % e->align) {
 		if (s->len > e->align)
 			s->len &= ~((uint64_t)e->align - 1);
@@ -253,7 +256,7 @@ static void cp_place(struct cp_slot *s, uint64_t left)
 	}
 }
 
-/* Begin the next piece. Returns false if there is none, or no room for it. */
+/* Begins the next piece. Returns false if there is none, or no room for it. */
 static bool cp_next_piece(struct cli_cp_engine *e)
 {
 	uint64_t end = e->size < e->limit ? e->size : e->limit;
@@ -269,7 +272,7 @@ static bool cp_next_piece(struct cli_cp_engine *e)
 	s->probe = e->issued >= end;
 	if (s->probe) {
 		if (e->in_use)
-			return false; /* asked last, when everything else is done */
+			return false; /* probed last, when everything else is done */
 		s->len = 1;
 		s->put = 0;
 	} else {
@@ -286,8 +289,8 @@ static bool cp_next_piece(struct cli_cp_engine *e)
 	return true;
 }
 
-/* Start the operation of @s, which is in state @at, at @end; *@in_flight counts such operations.
- * Returns false if @end accepts nothing more now. */
+/* Starts the operation of @s, which is in state @at, at @end; *@in_flight counts such
+ * operations. Returns false if @end accepts no more now. */
 static bool cp_submit_op(struct cp_slot *s, struct cli_cp_end *end, enum cp_state at,
 			 unsigned int *in_flight)
 {
@@ -323,7 +326,7 @@ static void cp_difference(struct cp_slot *s)
 		   s->hole ? 0 : s->buf[i]);
 }
 
-/* Does the destination have the content that it should have? */
+/* Whether the destination has the expected content. */
 static bool cp_equal(const struct cp_slot *s)
 {
 	bool zero;
@@ -366,7 +369,7 @@ static void cp_put_done(struct cli_cp_op *op, int err, const char *text)
 		s->state = CP_WAIT_DST;
 }
 
-/* The next operation for @s at the destination. */
+/* Starts the next operation for @s at the destination. */
 static void cp_put_next(struct cp_slot *s, struct cli_cp_op *op)
 {
 	struct cli_cp_engine *e = s->e;
@@ -393,7 +396,7 @@ static void cp_put_next(struct cp_slot *s, struct cli_cp_op *op)
 		op->buf = s->buf + s->put;
 }
 
-/* Returns false if the destination accepts nothing more now. */
+/* Returns false if the destination accepts no more now. */
 static bool cp_submit_dst(struct cp_slot *s)
 {
 	struct cli_cp_engine *e = s->e;
@@ -485,7 +488,7 @@ static bool cp_submit_flush(struct cli_cp_engine *e)
 	if (!e->flush_wanted || e->flushing)
 		return false;
 	e->flush = (struct cli_cp_op){.kind = CLI_CP_FLUSH, .done = cp_flush_done, .user = e};
-	/* Operations that are complete now have been answered: the flush covers them. */
+	/* The flush covers all operations that have completed by now. */
 	e->flush_upto = cp_complete(e);
 	rc = dst->ops->submit(dst, &e->flush);
 	if (rc == -EAGAIN)
@@ -502,7 +505,7 @@ static bool cp_submit_flush(struct cli_cp_engine *e)
 
 /* ---- all together ---- */
 
-/* Try all slots that wait for one side, until it accepts nothing more. */
+/* Tries all slots that wait for one side, until it accepts no more. */
 static bool cp_submit_all(struct cli_cp_engine *e, enum cp_state wait,
 			  bool (*submit_one)(struct cp_slot *s))
 {
@@ -521,7 +524,7 @@ static bool cp_submit_all(struct cli_cp_engine *e, enum cp_state wait,
 	return moved;
 }
 
-/* After a failure: pieces that wait behind it are dropped. */
+/* After a failure: drops the pieces after it that wait. */
 static void cp_drop_waiting(struct cli_cp_engine *e)
 {
 	unsigned int i;
@@ -546,7 +549,7 @@ bool cli_cp_engine_step(struct cli_cp_engine *e)
 	moved |= cp_submit_flush(e);
 	if (e->stopped)
 		cp_drop_waiting(e);
-	/* First the operations that free buffers. */
+	/* Operations that free buffers come first. */
 	moved |= cp_submit_all(e, CP_WAIT_DST, cp_submit_dst);
 	while (cp_next_piece(e))
 		moved = true;
@@ -572,8 +575,8 @@ static int cp_geometry(struct cli_cp_engine *e)
 		return -EMSGSIZE;
 	e->size = src->size;
 	e->limit = dst->size;
-	/* A destination that zeroes less than one unit of the source at once gets everything as
-	 * data. */
+	/* A destination whose limit for zeroing is less than a unit of the source gets data
+	 * only. */
 	e->max_zero = dst->max_zero & ~((uint64_t)e->align - 1);
 	if (!e->max_zero)
 		e->job.sparse = CLI_CP_NEVER;

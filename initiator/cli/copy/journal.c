@@ -20,7 +20,7 @@ json_t *cli_cp_journal_make(json_t *src, json_t *dst, uint64_t complete)
 			 src, "destination", dst, "complete", (json_int_t)complete);
 }
 
-/* Name the key of an identity that has another value. */
+/* Prints the key of an identity that has another value. */
 static void journal_difference(const char *side, const json_t *was, const json_t *is,
 			       char why[CLI_CP_JOURNAL_WHY])
 {
@@ -102,7 +102,7 @@ out:
 	return rc;
 }
 
-/* The name has reached the disk only when the folder has. */
+/* A renamed file is durable only when its folder is synced. */
 static int journal_sync_folder(const char *path)
 {
 	char folder[PATH_MAX];

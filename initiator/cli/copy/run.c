@@ -12,7 +12,7 @@
 
 /* ---- progress ---- */
 
-/* A line "PHASE DONE TOTAL". Only the @last one waits for a slow reader. */
+/* Writes a line "PHASE DONE TOTAL". Only the @last one waits for a slow reader. */
 static void run_line(struct cli_cp_run *r, const struct cli_cp_status *st, bool last)
 {
 	struct pollfd p = {.fd = r->progress_fd, .events = POLLOUT};
@@ -30,7 +30,7 @@ static void run_line(struct cli_cp_run *r, const struct cli_cp_status *st, bool 
 	n = snprintf(line, sizeof(line), "%s %llu %s\n", r->phase, (unsigned long long)st->done,
 		     total);
 	if (write(r->progress_fd, line, (size_t)n) != n)
-		r->progress_fd = -1; /* nobody reads it any more: the copy continues */
+		r->progress_fd = -1; /* the reader has closed the pipe: continue without */
 }
 
 static void run_progress(struct cli_cp_run *r)

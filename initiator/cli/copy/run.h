@@ -18,9 +18,9 @@ struct cli_cp_run {
 	uint64_t last_flush, last_line; /* ns */
 };
 
-/* Run the engine until it has finished. Errors are in its status. */
+/* Runs the engine until it has finished. Errors are in its status. */
 void cli_cp_run_engine(struct cli_cp_run *r, const char *phase);
-/* For cli_cp_job.stable: puts it into the journal. */
+/* For cli_cp_job.stable: updates the journal. */
 void cli_cp_run_stable(void *user, uint64_t upto);
 
 #endif /* RDI_CLI_COPY_RUN_H */

@@ -10,13 +10,13 @@ static bool run_is_zero(const unsigned char *buf, size_t len)
 
 	if (len <= sizeof(none))
 		return memcmp(buf, none, len) == 0;
-	/* The data equals itself shifted by 16 bytes and begins with 16 zeroes: all of it is
-	 * zero. */
+	/* If the first 16 bytes are zero and the data equals itself shifted by 16 bytes, all of
+	 * it is zero. */
 	return memcmp(buf, none, sizeof(none)) == 0 &&
 	       memcmp(buf, buf + sizeof(none), len - sizeof(none)) == 0;
 }
 
-/* The number of zero bytes at the start of @buf, in whole units; its length if all of it is
+/* The number of zero bytes at the start of @buf in whole units, or its length if all of it is
  * zero. */
 static uint64_t run_of_zeroes(const unsigned char *buf, uint64_t len, uint32_t unit)
 {
@@ -43,7 +43,7 @@ uint64_t cli_cp_run(const unsigned char *buf, uint64_t len, uint32_t unit, uint3
 			break;
 		at += n;
 		if (at < len)
-			at += len - at < unit ? len - at : unit; /* has other content */
+			at += len - at < unit ? len - at : unit; /* this unit has other content */
 		if (at >= len) {
 			*zero = false;
 			return len;

@@ -38,7 +38,7 @@ static void cp_wake_loop(struct cli_cp_workers *w)
 	const uint64_t one = 1;
 	ssize_t n;
 
-	/* Fails only at a count of 2^64 - 1: then it is readable already. */
+	/* Can fail only at a count of 2^64 - 1, and then the descriptor is readable already. */
 	n = write(w->fd, &one, sizeof(one));
 	(void)n;
 }
@@ -91,7 +91,7 @@ int cli_cp_workers_start(unsigned int n, cli_cp_work_fn fn, void *arg, struct cl
 	}
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->more, NULL);
-	/* Signals belong to the loop. */
+	/* Blocks all signals, which the main thread handles. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (!rc && w->n < n && w->n < WORKERS_MAX) {
