@@ -6,7 +6,7 @@
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/target.h"
 
-struct ask_post { /* message to a reactor and back */
+struct ask_post { /* a message to a reactor, and its answer */
 	struct rd_msg msg;
 	struct rdt_rpc_ask *ask;
 	struct rdt_rpc_answer *answer;
@@ -19,7 +19,7 @@ struct rdt_rpc_ask {
 	void (*fn)(struct rdt_rpc_answer *answer);
 	void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers, unsigned int count);
 	unsigned int count;
-	unsigned int left; /* reactors that have not answered */
+	unsigned int left; /* number of reactors that have not answered */
 	struct rdt_rpc_answer *answers;
 	struct ask_post posts[];
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods that change the target independently of the file: log level, claims of storage, drain,
- * shutdown. */
+/* Methods that change the target without changing the configuration: log level, access to
+ * storage, drain, shutdown. */
 #include "rpc_priv.h"
 
 #include <stdlib.h>
@@ -78,12 +78,12 @@ struct rdt_rpc_drain {
 	struct rd_timer timer;
 	uint64_t began;
 	uint64_t until;
-	uint64_t commands; /* served at the last look */
+	uint64_t commands; /* number of commands served at the previous check */
 	bool looked;
-	bool began_ana; /* the states were set */
+	bool began_ana; /* the ANA states were set */
 };
 
-/* The settings that the running configuration has for @l. */
+/* The configuration of listener @l. */
 static const struct rdt_listener_config *listener_now(const struct rdt_listener *l)
 {
 	const struct rdt_config *now = l->target->now;
@@ -94,7 +94,8 @@ static const struct rdt_listener_config *listener_now(const struct rdt_listener 
 	return l->cfg;
 }
 
-/* @inaccessible: every group on every listener; else as the configuration has them. */
+/* Sets the ANA states of all listeners: inaccessible in all groups, or back to the configured
+ * ones. */
 static void drain_set_ana(struct rdt_target *t, bool inaccessible)
 {
 	struct rdt_listener *l;
@@ -160,7 +161,7 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_rpc_answer *answ
 	for (unsigned int i = 0; i < n; i++)
 		in_flight += answers[i].count;
 	rdt_target_totals(t, &reads, &writes);
-	/* Twice in a row: a host may be between two commands. */
+	/* Idle at two consecutive checks: at a single one a host may be between two commands. */
 	idle = d->began_ana && !in_flight && d->looked && d->commands == reads + writes;
 	d->looked = !in_flight;
 	d->commands = reads + writes;
@@ -185,7 +186,7 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_rpc_answer *answ
 	}
 }
 
-/* A reload that runs sets the states of its configuration: wait for its end. */
+/* A reload in progress sets the configured states, so wait until it has ended. */
 static void drain_begin_ana(struct rdt_rpc_drain *d)
 {
 	struct rdt_rpc *rpc = d->call->rpc;

@@ -18,13 +18,13 @@
 
 struct config_work {
 	const char *path;
-	struct rdt_config *now; /* a reference, which only the main thread puts */
+	struct rdt_config *now; /* a reference; only the main thread drops references */
 	struct rdt_modules *modules;
-	bool machine; /* config.check: compare with the machine, too */
+	bool machine; /* config.check: compares with devices and addresses of this machine, too */
 	struct rdt_report report;
-	bool good; /* the file has no mistake */
+	bool good; /* the file has no errors */
 	json_t *result;
-	char *text; /* of config.get: the result, as JSON */
+	char *text; /* the result of config.get as JSON text */
 };
 
 static void config_work_free(struct config_work *w)
@@ -36,7 +36,7 @@ static void config_work_free(struct config_work *w)
 	free(w);
 }
 
-/* Groups that are optimized need not be listed: without them both sides are comparable. */
+/* Removes optimized groups, which need not be listed, so that both sides can be compared. */
 static void drop_optimized(json_t *listener)
 {
 	json_t *ana = json_object_get(listener, "ana");
@@ -100,7 +100,8 @@ static void get_running(void *arg)
 	struct config_work *w = arg;
 	json_t *result = json_pack("{s:s, s:o}", "path", w->path, "config", comparable(w->now));
 
-	/* With ten thousand namespaces this takes too long for the main loop. */
+	/* On the job's thread: with ten thousand namespaces this takes too long for the main
+	 * loop. */
 	w->text = result ? json_dumps(result, JSON_COMPACT) : NULL;
 	json_decref(result);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Methods that change what is served. Each is an edit of the configuration that was loaded last;
- * the result goes through the checks and the reload that SIGHUP uses.
+ * Methods that change the configuration. Each edits the document that was loaded last; the result
+ * passes the same checks and the same reload as after SIGHUP.
  */
 #include "rpc_priv.h"
 
@@ -27,12 +27,12 @@
 struct edit_call {
 	struct rdt_reload_waiter waiter;
 	struct rdt_rpc_call *call;
-	unsigned int matched; /* ana.set: listeners */
+	unsigned int matched; /* ana.set: number of listeners */
 };
 
 /* ---- answers ---- */
 
-/* The names of the elements of a list: in a sentence, and as a parameter. */
+/* Names of the elements of a list: in a sentence, and as a parameter. */
 static const struct element_words {
 	const char *list;
 	const char *word;
@@ -47,7 +47,7 @@ static const struct element_words {
 	{"ana", "group", "group", "group"},
 };
 
-/* What step @at of @path names. @value is set to its name. */
+/* The kind of element at step @at of @path. Sets @value to its name. */
 static const struct element_words *name_element(const json_t *path, unsigned int at, char *value,
 						size_t size)
 {
@@ -71,8 +71,8 @@ static const struct element_words *name_element(const json_t *path, unsigned int
 	return &element_words[0];
 }
 
-/* "FILE:LINE: subsystems[0].namespaces[1].size: found ..." is about the key "size". Returns the
- * text behind the position, and the key or NULL. */
+/* Finds the key that a problem concerns: in "FILE:LINE: subsystems[0].namespaces[1].size: found
+ * ..." it is "size". Returns the text behind the position, and the key or NULL. */
 static const char *problem_key(const char *line, const char *path, char **key)
 {
 	const char *text = line, *end, *dot;
@@ -183,7 +183,7 @@ static void edit_done(struct rdt_reload_waiter *waiter, const struct rdt_reload_
 	struct rdt_rpc_call *call = e->call;
 
 	call->cancel = NULL;
-	if (!ch) /* it waited when the drain began */
+	if (!ch) /* the change was waiting when the drain began */
 		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL, "%s", result->summary);
 	else if (ch->kind == RDT_CHANGE_SAVE && ch->err)
 		rdt_rpc_error(call, RDT_RPC_REFUSED, NULL, NULL, NULL, "%s%s",
@@ -211,7 +211,8 @@ static void edit_cancel(struct rdt_rpc_call *call)
 	free(e);
 }
 
-/* The method with its parameters, without a document: it may be large. */
+/* The method and its parameters as text for the log; a document is left out, because it may be
+ * large. */
 static char *describe_change(const struct rdt_rpc_call *call)
 {
 	json_t *params = call->params ? json_copy(call->params) : json_object();
@@ -224,12 +225,12 @@ static char *describe_change(const struct rdt_rpc_call *call)
 	if (asprintf(&all, "%s %.*s", call->method->name, WHAT_TEXT, text ? text : "") < 0)
 		all = NULL;
 	else
-		rd_mask_control(all, strlen(all)); /* a character may have been cut */
+		rd_mask_control(all, strlen(all)); /* truncation may have split a character */
 	free(text);
 	return all;
 }
 
-/* Returns NULL after it has answered @call. */
+/* Creates a change. Returns NULL after answering @call with an error. */
 static struct rdt_change *change_new(struct rdt_rpc_call *call, enum rdt_change_kind kind,
 				     unsigned int edits)
 {
@@ -253,7 +254,7 @@ static struct rdt_change *change_new(struct rdt_rpc_call *call, enum rdt_change_
 	return NULL;
 }
 
-/* Takes @ch over. @matched: for the answer. */
+/* Starts @ch and takes ownership of it. @matched: for the answer. */
 static void change_start(struct rdt_rpc_call *call, struct rdt_change *ch, unsigned int matched)
 {
 	struct edit_call *e = calloc(1, sizeof(*e));
@@ -272,7 +273,7 @@ static void change_start(struct rdt_rpc_call *call, struct rdt_change *ch, unsig
 	rdt_reloader_start(call->rpc->env->reloader, &e->waiter);
 }
 
-/* Start the change with one edit. Takes @path and @value over. */
+/* Starts a change with a single edit. Takes ownership of @path and @value. */
 static void edit_one(struct rdt_rpc_call *call, enum rdt_edit_op op, json_t *path, json_t *value)
 {
 	struct rdt_change *ch = path ? change_new(call, RDT_CHANGE_EDIT, 1) : NULL;
@@ -290,14 +291,14 @@ static void edit_one(struct rdt_rpc_call *call, enum rdt_edit_op op, json_t *pat
 	change_start(call, ch, 0);
 }
 
-/* The parameter @name, a reference. */
+/* A new reference to the parameter @name. */
 static json_t *take_param(const struct rdt_rpc_call *call, const char *name)
 {
 	return json_incref(json_object_get(call->params, name));
 }
 
-/* A key of the object in parameter @param that identifies it. Returns NULL after it has answered
- * @call. */
+/* The key that identifies the object in parameter @param. Returns NULL after answering @call
+ * with an error. */
 static json_t *needed_key(struct rdt_rpc_call *call, const char *param, const char *key,
 			  json_type type)
 {
@@ -311,7 +312,7 @@ static json_t *needed_key(struct rdt_rpc_call *call, const char *param, const ch
 	return NULL;
 }
 
-/* ["subsystems", {"nqn": NQN}, ...] of parameter "nqn". */
+/* The path ["subsystems", {"nqn": NQN}, ...] for parameter "nqn". */
 static json_t *subsys_path(const struct rdt_rpc_call *call)
 {
 	return json_pack("[s, {s:O}]", "subsystems", "nqn", json_object_get(call->params, "nqn"));
@@ -319,7 +320,8 @@ static json_t *subsys_path(const struct rdt_rpc_call *call)
 
 /* ---- namespaces ---- */
 
-/* [..., "namespaces", {"nsid": NSID}] of the parameters; @key: a further step, or NULL. */
+/* The path [..., "namespaces", {"nsid": NSID}] for the parameters; @key: a further step, or NULL.
+ */
 static json_t *ns_path(const struct rdt_rpc_call *call, const json_t *nsid, const char *key)
 {
 	json_t *path = subsys_path(call);
@@ -354,7 +356,7 @@ static void namespace_resize(struct rdt_rpc_call *call)
 		edit_one(call, RDT_EDIT_SET, ns_path(call, NULL, "size"), take_param(call, "size"));
 		return;
 	}
-	/* Without an edit: a reload looks at the sizes of files and devices. */
+	/* No edit is needed: every reload reads the sizes of files and devices. */
 	ch = change_new(call, RDT_CHANGE_EDIT, 0);
 	if (ch)
 		change_start(call, ch, 0);
@@ -370,7 +372,7 @@ static void namespace_write_protect(struct rdt_rpc_call *call)
 	edit_one(call, RDT_EDIT_SET, ns_path(call, NULL, "read_only"), take_param(call, "on"));
 }
 
-/* The parameter "limits"; without any: none. */
+/* The parameter "limits"; none given: an empty object. */
 static json_t *limits_param(const struct rdt_rpc_call *call)
 {
 	json_t *limits = json_object_get(call->params, "limits");
@@ -399,7 +401,7 @@ static void subsystem_remove(struct rdt_rpc_call *call)
 	edit_one(call, RDT_EDIT_REMOVE, subsys_path(call), NULL);
 }
 
-/* Add an edit to @ch, of a key of the subsystem. Takes @value over. */
+/* Adds an edit of a subsystem's key to @ch. Takes ownership of @value. */
 static void edit_subsys_key(struct rdt_change *ch, const struct rdt_rpc_call *call, const char *key,
 			    json_t *value, bool if_changed)
 {
@@ -459,7 +461,7 @@ static bool any_host_may(const struct rdt_rpc_call *call)
 	return ss && ss->now->allow_any_host;
 }
 
-/* Adding the first host would shut out all others: that is for subsystem.set_hosts. */
+/* Adding the first host would exclude all others; subsystem.set_hosts does that explicitly. */
 static void host_allow(struct rdt_rpc_call *call)
 {
 	if (any_host_may(call))
@@ -468,7 +470,7 @@ static void host_allow(struct rdt_rpc_call *call)
 		edit_one(call, RDT_EDIT_ADD, host_path(call), take_param(call, "hostnqn"));
 }
 
-/* Without hosts, and without "allow_any_host: false", the subsystem would be open to all. */
+/* Without hosts and without "allow_any_host: false" the subsystem would be open to all hosts. */
 static void host_deny(struct rdt_rpc_call *call)
 {
 	const char *nqn = rdt_rpc_text(call, "nqn");
@@ -489,7 +491,7 @@ static void host_deny(struct rdt_rpc_call *call)
 	change_start(call, ch, 0);
 }
 
-/* The limits of a host are an element of a list: the old one goes, the new one comes. */
+/* The limits of a host are an element of a list: removes the old one and adds the new one. */
 static void host_qos(struct rdt_rpc_call *call)
 {
 	struct rdt_change *ch = change_new(call, RDT_CHANGE_EDIT, 2);
@@ -551,7 +553,7 @@ static bool listener_matches(const struct rdt_listener *l, const char *address, 
 	       (port < 0 || l->cfg->port == port || (l->lis && rd_addr_port(addr) == port));
 }
 
-/* A state that is not listed is optimized: remove it from the list, then add it if needed. */
+/* A state that is not listed is optimized: removes the entry, then adds one if needed. */
 static void edit_ana(struct rdt_change *ch, const struct rdt_listener *l, json_int_t group,
 		     const char *state)
 {
@@ -571,7 +573,7 @@ static void edit_ana(struct rdt_change *ch, const struct rdt_listener *l, json_i
 static void ana_set(struct rdt_rpc_call *call)
 {
 	const char *state = rdt_rpc_text(call, "state"), *address = rdt_rpc_text(call, "address");
-	json_int_t group = 0, port = -1; /* of any port */
+	json_int_t group = 0, port = -1; /* -1: any port */
 	struct rdt_target *t = call->rpc->target;
 	unsigned int matched = 0;
 	struct rdt_listener *l;

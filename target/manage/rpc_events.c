@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.watch: events of the target, and messages of the log, sent to clients as they happen. Any
- * thread announces and logs: what it says waits in a bounded queue for the main loop. Without a
- * client that watches this costs one load.
+ * events.watch: sends events of the target and log messages to clients as they happen. Any thread
+ * may announce and log: entries wait in a bounded queue for the main loop. Without a watching
+ * client the cost is one load.
  */
 #include "rpc_priv.h"
 
@@ -35,18 +35,18 @@ struct rdt_rpc_events {
 	struct rdt_rpc *rpc;
 	struct rd_msg msg;
 	atomic_uint log_watchers;
-	unsigned int watchers; /* of events, too; main thread only */
+	unsigned int watchers; /* number of clients that watch events; main thread only */
 
-	pthread_mutex_t lock; /* all below */
-	bool posted;          /* @msg is on its way */
-	uint64_t lost;        /* since the last one that was sent */
-	uint64_t seq;         /* of the last event */
+	pthread_mutex_t lock; /* guards the members below */
+	bool posted;          /* @msg is queued */
+	uint64_t lost;        /* since the last entry that was sent */
+	uint64_t seq;         /* sequence number of the last event */
 	unsigned int start;
 	unsigned int count;
 	struct event ring[EVENTS_MAX];
 };
 
-/* Add an event; the lock is held. NULL: it is lost. */
+/* Appends an event; the lock is held. Returns NULL if the queue is full: the event is lost. */
 static struct event *queue_event(struct rdt_rpc_events *e)
 {
 	struct event *ev;
@@ -62,7 +62,7 @@ static struct event *queue_event(struct rdt_rpc_events *e)
 	return ev;
 }
 
-/* The lock is held. Returns true when the caller has to post the message. */
+/* The lock is held. Returns whether the caller has to post the message. */
 static bool must_post(struct rdt_rpc_events *e)
 {
 	bool post = !e->posted;
@@ -71,7 +71,7 @@ static bool must_post(struct rdt_rpc_events *e)
 	return post;
 }
 
-/* Any thread. */
+/* Called on any thread. */
 static void event_logged(void *arg, enum rd_log_comp comp, enum rd_log_level level,
 			 const char *text)
 {
@@ -94,7 +94,7 @@ static void event_logged(void *arg, enum rd_log_comp comp, enum rd_log_level lev
 		rd_loop_post(e->rpc->loop, &e->msg);
 }
 
-/* Any thread. */
+/* Called on any thread. */
 static void event_announced(void *arg, const char *name, json_t *fields)
 {
 	struct rdt_rpc_events *e = arg;
@@ -119,7 +119,7 @@ static void event_announced(void *arg, const char *name, json_t *fields)
 
 static json_t *log_params(struct event *ev, const char *when)
 {
-	rd_mask_control(ev->text, strlen(ev->text)); /* a character may have been cut */
+	rd_mask_control(ev->text, strlen(ev->text)); /* truncation may have split a character */
 	return json_pack("{s:s, s:s, s:s, s:s}", "time", when, "level",
 			 rd_log_level_name(ev->level), "component", rd_log_comp_name(ev->comp),
 			 "message", ev->text);
@@ -147,7 +147,8 @@ static void send_event(struct rdt_rpc *rpc, struct event *ev)
 	json_decref(message);
 }
 
-/* The next one. False: there is none, *@lost did not fit in, and a new one posts the message. */
+/* Removes the oldest event. Returns false if there is none; then *@lost events did not fit in,
+ * and the next one posts the message again. */
 static bool pop_event(struct rdt_rpc_events *e, struct event *ev, uint64_t *lost)
 {
 	bool more;
@@ -183,7 +184,7 @@ static void events_arrived(struct rd_msg *msg)
 		}
 		send_event(e->rpc, &ev);
 	}
-	rd_loop_post(e->rpc->loop, msg); /* others have their turn */
+	rd_loop_post(e->rpc->loop, msg); /* lets other work of the loop run */
 }
 
 /* ---- the method ---- */
@@ -206,7 +207,7 @@ static int start_events(struct rdt_rpc *rpc)
 	e->msg.fn = events_arrived;
 	pthread_mutex_init(&e->lock, NULL);
 	rpc->events = e;
-	rpc->target->announcer.arg = e; /* as long as any thread announces */
+	rpc->target->announcer.arg = e; /* valid as long as any thread announces */
 	rd_log_set_observer(rpc->log, event_logged, e);
 	return 0;
 }

@@ -133,7 +133,7 @@ static void controller_disconnect(struct rdt_rpc_call *call)
 {
 	struct rdt_target *t = call->rpc->target;
 	const char *hostnqn = rdt_rpc_text(call, "hostnqn");
-	json_int_t cntlid = -1; /* of any ID */
+	json_int_t cntlid = -1; /* -1: any */
 	unsigned int ended = 0;
 	bool found;
 	const struct rdt_subsys *one = rdt_rpc_subsys(call, "nqn", &found);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slow work of a call, on a thread of its own. */
+/* Runs slow work of a call on a thread of its own. */
 #include "rpc_priv.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static void job_done(struct rd_msg *msg)
 	struct rdt_rpc_job *job = rd_container_of(msg, struct rdt_rpc_job, msg);
 	struct rdt_rpc *rpc = job->rpc;
 
-	if (!job->call) /* cancelled, and joined */
+	if (!job->call) /* the call was cancelled, and the thread joined */
 		return;
 	pthread_join(job->thread, NULL);
 	rpc->jobs_running--;
@@ -57,7 +57,7 @@ static void *run_job(void *arg)
 	return NULL;
 }
 
-/* The message may be on its way: the job is freed with the server. */
+/* The completion message may be queued, so the job is freed together with the server. */
 static void job_cancel(struct rdt_rpc_call *call)
 {
 	struct rdt_rpc_job *job = call->work;

@@ -102,49 +102,51 @@ struct rdt_rpc {
 
 /* ---- rpc.c: requests and answers ---- */
 
-/* Process one line of @client, without its newline. */
+/* Processes one line of @client, without its newline. */
 void rdt_rpc_line(struct rdt_rpc *rpc, struct rdt_rpc_client *client, const char *line, size_t len);
-/* Answer @call; takes ownership of @result. NULL: out of memory. */
+/* Answers @call; takes ownership of @result. NULL: out of memory. */
 void rdt_rpc_result(struct rdt_rpc_call *call, json_t *result);
-/* The same with a result that is JSON text already, because a job wrote it. NULL: out of memory. */
+/* As rdt_rpc_result(), with a result that is JSON text already, made by a job. NULL: out of
+ * memory. */
 void rdt_rpc_result_text(struct rdt_rpc_call *call, const char *result);
-/* @field: the invalid parameter; @value: its value; @hint: what to do. Each may be NULL. */
+/* Answers @call with an error. @field: the invalid parameter; @value: its value; @hint: what to
+ * do. Each may be NULL. */
 void rdt_rpc_error(struct rdt_rpc_call *call, enum rdt_rpc_error error, const char *field,
 		   const char *value, const char *hint, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
 void rdt_rpc_no_memory(struct rdt_rpc_call *call); /* the error "out of memory" */
-/* End @call without an answer, because the server closes. */
+/* Ends @call without an answer, because the server closes. */
 void rdt_rpc_drop(struct rdt_rpc_call *call);
-/* Send an error with id null, for input that is not a valid request. */
+/* Sends an error with id null, for input that is not a valid request. */
 void rdt_rpc_reject(struct rdt_rpc_client *client, enum rdt_rpc_error error, const char *text);
 json_t *rdt_rpc_describe_methods(void); /* returns a JSON array */
 /* Parameters, validated against the method's list. NULL for an absent one. */
 const char *rdt_rpc_text(const struct rdt_rpc_call *call, const char *name);
-/* Sets *@value if the parameter is there. Returns false when it is not @min to @max; then the call
- * was answered. */
+/* Sets *@value if the parameter is present. Returns false if it is not between @min and @max,
+ * after answering the call with an error. */
 bool rdt_rpc_number(struct rdt_rpc_call *call, const char *name, json_int_t min, json_int_t max,
 		    json_int_t *value);
 
 /* ---- rpc_server.c: the socket and its clients ---- */
 
-/* @text: one line without a newline. What the client does not read at once is buffered. */
+/* Sends @text, one line without a newline. What the client does not read at once is buffered. */
 void rdt_rpc_send(struct rdt_rpc_client *client, const char *text, size_t len);
-/* The same; takes @text over, which was allocated with room for one byte more. */
+/* As rdt_rpc_send(); takes ownership of @text, which was allocated with room for one more byte. */
 void rdt_rpc_send_whole(struct rdt_rpc_client *client, char *text, size_t len);
-/* Set or clear the call in progress. */
+/* Sets or clears the call in progress. */
 void rdt_rpc_client_busy(struct rdt_rpc_client *client, struct rdt_rpc_call *call);
 bool rdt_rpc_client_may_change(const struct rdt_rpc_client *client);
 uid_t rdt_rpc_client_uid(const struct rdt_rpc_client *client);
 pid_t rdt_rpc_client_pid(const struct rdt_rpc_client *client);
 
-/* What a client watches: events, or events and messages of the log of this level or worse. */
+/* What a client watches: events, or events and log messages up to a level. */
 #define RDT_RPC_WATCH_EVENTS     1
 #define RDT_RPC_WATCH_LOG(level) (2 + (int)(level))
 
-/* Returns what @client has watched before; 0: nothing. */
+/* Sets what @client watches. Returns the previous value; 0: nothing. */
 int rdt_rpc_client_watch(struct rdt_rpc_client *client, int watch);
-/* Send one line to all clients that watch at least that. Clients that do not read miss it, and are
- * told how many they missed. */
+/* Sends one line to all clients that watch at least @watch. Clients that do not read miss lines,
+ * and are told how many. */
 void rdt_rpc_event(struct rdt_rpc *rpc, int watch, const char *text, size_t len);
 void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count); /* for all clients that watch */
 
@@ -152,7 +154,7 @@ void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count); /* for all client
 
 /* A client that watched @watch has disconnected. */
 void rdt_rpc_events_unwatch(struct rdt_rpc *rpc, int watch);
-void rdt_rpc_events_free(struct rdt_rpc *rpc); /* no other thread logs any more */
+void rdt_rpc_events_free(struct rdt_rpc *rpc); /* call when no other thread logs any more */
 
 /* ---- rpc_ask.c: queries of all reactors ---- */
 
@@ -164,7 +166,7 @@ void rdt_rpc_events_free(struct rdt_rpc *rpc); /* no other thread logs any more 
 void rdt_rpc_ask(struct rdt_rpc_call *call, void (*fn)(struct rdt_rpc_answer *answer),
 		 void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
 			      unsigned int count));
-void rdt_rpc_ask_free_all(struct rdt_rpc *rpc); /* all loops have ended */
+void rdt_rpc_ask_free_all(struct rdt_rpc *rpc); /* call after all loops have ended */
 
 /* ---- rpc_job.c: slow work ---- */
 
@@ -172,18 +174,18 @@ void rdt_rpc_ask_free_all(struct rdt_rpc *rpc); /* all loops have ended */
  * @call and frees @arg. @call is NULL when it was answered already or the server was closed. */
 void rdt_rpc_job(struct rdt_rpc_call *call, void (*fn)(void *arg),
 		 void (*done)(struct rdt_rpc_call *call, void *arg), void *arg);
-void rdt_rpc_jobs_free(struct rdt_rpc *rpc); /* the main loop has ended */
+void rdt_rpc_jobs_free(struct rdt_rpc *rpc); /* call after the main loop has ended */
 
 /* ---- rpc_config.c ---- */
 
-/* Answers @call and returns true when the target takes no changes any more. */
+/* After a drain the target takes no changes: answers @call with an error and returns true. */
 bool rdt_rpc_refuse_drained(struct rdt_rpc_call *call);
 json_t *rdt_rpc_report(const struct rdt_report *report); /* returns a JSON array of its lines */
 
 /* ---- rpc_show.c ---- */
 
-/* The subsystem named by parameter @param; NULL if there is no such parameter. *@found is false
- * when no subsystem has the name; then the call was answered. */
+/* The subsystem named by parameter @param; NULL if the parameter is absent. *@found is false if
+ * no subsystem has the name; the call has then been answered. */
 struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, bool *found);
 
 /* ---- the methods, each list ends with a name of NULL ---- */

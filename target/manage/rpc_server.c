@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server of the control socket: access control, input lines, output lines. While a client does
- * not read its answers, nothing is read from it; after a timeout it is closed. */
+/* The server of the control socket: access control, input lines, output lines. Nothing is read
+ * from a client that does not read its answers; after a timeout it is closed. */
 #include "rpc_priv.h"
 
 #include <errno.h>
@@ -17,32 +17,33 @@
 #define READ_AT_ONCE   (64u << 10)
 #define SEND_AT_ONCE   (1u << 20)
 #define ACCEPT_AT_ONCE 16
-#define EVENTS_OUT     (256u << 10)           /* bytes of a client that does not read them */
-#define STUCK_AFTER    (30 * RD_NSEC_PER_SEC) /* without a byte that the client has taken */
-#define LOOK_EVERY     (5 * RD_NSEC_PER_SEC)
+/* buffered bytes for a client that does not read its events */
+#define EVENTS_OUT  (256u << 10)
+#define STUCK_AFTER (30 * RD_NSEC_PER_SEC) /* time without progress of the output */
+#define LOOK_EVERY  (5 * RD_NSEC_PER_SEC)
 
 struct rdt_rpc_client {
 	struct rd_io io;
-	struct rd_defer next; /* the next line, or the end */
+	struct rd_defer next; /* processes the next line, or closes */
 	TAILQ_ENTRY(rdt_rpc_client) link;
 	struct rdt_rpc *rpc;
 	uid_t uid;
 	pid_t pid;
 	bool may_change;
-	bool eof;     /* it sends nothing more */
-	bool closing; /* once the output is gone */
+	bool eof;     /* the client has shut down sending */
+	bool closing; /* closes when the output has been sent */
 	bool broken;
-	struct rdt_rpc_call *call; /* in work */
+	struct rdt_rpc_call *call; /* the call in progress */
 	char *in;
-	size_t in_pos; /* of the next line */
+	size_t in_pos; /* start of the next line */
 	size_t in_len;
 	size_t in_room;
 	char *out;
 	size_t out_len;
 	size_t out_pos;
-	uint64_t progress_at; /* of the output */
+	uint64_t progress_at; /* ns; last progress of the output */
 	int watch;            /* RDT_RPC_WATCH_...; 0: no events */
-	uint64_t events_lost; /* that it has not been told of */
+	uint64_t events_lost; /* number of lost events not reported to the client */
 };
 
 bool rdt_rpc_client_may_change(const struct rdt_rpc_client *c)
@@ -85,7 +86,7 @@ static void close_rpc_client(struct rdt_rpc_client *c)
 	free(c);
 }
 
-/* Deferred, because the caller may still use the client. */
+/* Closes the client; deferred, because the caller may still use it. */
 static void client_broken(struct rdt_rpc_client *c)
 {
 	c->broken = true;
@@ -100,7 +101,7 @@ void rdt_rpc_client_busy(struct rdt_rpc_client *c, struct rdt_rpc_call *call)
 	client_interest(c);
 }
 
-/* While there is something to look for: an idle target sleeps. */
+/* The timer runs only while a client has output: an idle target sleeps. */
 static void start_look(struct rdt_rpc *rpc)
 {
 	if (!rd_timer_armed(&rpc->timer) && rd_timer_start(rpc->loop, &rpc->timer, LOOK_EVERY))
@@ -113,7 +114,7 @@ static void client_flush(struct rdt_rpc_client *c)
 {
 	size_t end = c->out_pos + SEND_AT_ONCE;
 
-	/* A client that reads as fast as this sends does not keep the loop. */
+	/* Bounded, so that a client that reads as fast as this sends does not occupy the loop. */
 	while (c->out_pos < c->out_len && c->out_pos < end) {
 		ssize_t n = send(c->io.fd, c->out + c->out_pos, c->out_len - c->out_pos,
 				 MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -159,7 +160,7 @@ void rdt_rpc_send(struct rdt_rpc_client *c, const char *text, size_t len)
 
 void rdt_rpc_send_whole(struct rdt_rpc_client *c, char *text, size_t len)
 {
-	if (c->out_len) { /* events wait before it */
+	if (c->out_len) { /* queued events must go out first */
 		rdt_rpc_send(c, text, len);
 		free(text);
 		return;
@@ -221,7 +222,7 @@ void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count)
 
 /* ---- in ---- */
 
-/* The newline of the next line, or NULL: it has not arrived in full. */
+/* The end of the first line in the input, or NULL while the line is incomplete. */
 static char *line_end(const struct rdt_rpc_client *c)
 {
 	return c->in ? memchr(c->in + c->in_pos, '\n', c->in_len - c->in_pos) : NULL;
@@ -248,7 +249,7 @@ static int client_room(struct rdt_rpc_client *c)
 	return 0;
 }
 
-/* One line, so that a client with many of them does not keep the loop. */
+/* Processes one line, so that a client with many requests does not occupy the loop. */
 static void client_next(struct rd_defer *defer)
 {
 	struct rdt_rpc_client *c = rd_container_of(defer, struct rdt_rpc_client, next);
@@ -285,7 +286,7 @@ static void client_read(struct rdt_rpc_client *c)
 {
 	ssize_t n;
 
-	/* Only a line that is not there in full gets more room. */
+	/* Only an incomplete line gets a larger buffer. */
 	if (c->in_len == c->in_room && line_end(c))
 		return;
 	if (client_room(c)) {
@@ -327,7 +328,7 @@ static bool make_room_for(struct rdt_rpc *rpc, bool may_change)
 
 	if (rpc->clients_count < RDT_RPC_CLIENTS)
 		return true;
-	/* Read-only clients must not keep an administrator out. */
+	/* Read-only clients must not take the place of an administrator. */
 	TAILQ_FOREACH (c, &rpc->clients, link) {
 		if (may_change && !c->may_change) {
 			close_rpc_client(c);
@@ -379,7 +380,8 @@ static void accept_clients(struct rd_io *io, uint32_t events)
 		rd_warn(rpc->log, RD_LOG_MAIN,
 			"control: cannot accept a client: %s; trying again in 5 s",
 			strerror(errno));
-		rd_io_mod(rpc->loop, io, 0); /* until then, or the loop would spin */
+		/* stop polling until then, because the loop would spin */
+		rd_io_mod(rpc->loop, io, 0);
 		start_look(rpc);
 	}
 }

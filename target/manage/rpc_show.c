@@ -186,16 +186,16 @@ json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 	return o;
 }
 
-/* A list of thousands is made in slices, one in each turn of the loop. */
+/* A long list is produced in slices, one for each turn of the loop. */
 #define LIST_SLICE (2 * RD_NSEC_PER_MSEC)
 
 struct ns_listing {
 	struct rdt_rpc_call *call;
 	struct rd_defer step;
-	const struct rdt_subsys *one; /* NULL: all */
+	const struct rdt_subsys *one; /* NULL: all subsystems */
 	unsigned int subsys;          /* index of the current one */
-	uint32_t nsid;                /* listed last of it; 0: none yet */
-	bool any;                     /* one was listed */
+	uint32_t nsid;                /* the last namespace listed; 0: none yet */
+	bool any;                     /* at least one was listed */
 	FILE *f;
 	char *text;
 	size_t len;
@@ -215,7 +215,7 @@ static void ns_listing_cancel(struct rdt_rpc_call *call)
 	ns_listing_free(call->work);
 }
 
-/* The next one after @nsid, which may be gone. They are sorted. */
+/* The namespace after @nsid, which may have been removed. Namespaces are sorted. */
 static const struct rdt_ns *ns_after(const struct rdt_subsys *ss, uint32_t nsid)
 {
 	const struct rdt_ns *ns = nsid ? rdt_ns_with(ss, nsid) : NULL;
@@ -228,7 +228,7 @@ static const struct rdt_ns *ns_after(const struct rdt_subsys *ss, uint32_t nsid)
 	return NULL;
 }
 
-/* NULL: there are no more. */
+/* The next namespace to list. NULL: there are no more. */
 static const struct rdt_ns *next_listed(struct ns_listing *w)
 {
 	const struct rdt_target *t = w->call->rpc->target;
@@ -321,7 +321,7 @@ static json_t *listener_json(const struct rdt_listener *l)
 	char host[RD_ADDR_TEXT], group[16];
 	json_t *o;
 
-	/* Groups that are not listed are optimized. */
+	/* Groups without an entry are optimized. */
 	for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++) {
 		unsigned int state = atomic_load(&l->ana[g]);
 

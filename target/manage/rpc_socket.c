@@ -46,7 +46,7 @@ static int find_group(struct rd_log *log, const char *key, const char *name, gid
 	return 0;
 }
 
-/* Held as long as the daemon runs; the file stays. */
+/* Takes the lock, which is held until the daemon ends; the file stays. */
 static int take_lock(const struct rdt_control_config *cfg, struct rd_log *log)
 {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
@@ -84,7 +84,7 @@ static int bind_socket(const struct rdt_control_config *cfg, gid_t group, int fd
 	*what = "cannot make it";
 	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)))
 		return -errno;
-	/* Connections are refused before listen(). */
+	/* Before listen(), so that no client connects with the wrong group. */
 	*what = "cannot set its group";
 	if (group != (gid_t)-1 && chown(cfg->socket, (uid_t)-1, group))
 		return -errno;
@@ -142,7 +142,7 @@ static bool is_member(int fd, gid_t gid)
 	bool found = false;
 	gid_t *groups;
 
-	/* Of the moment when it connected. */
+	/* The groups at the time of connecting. */
 	if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &len) || errno != ERANGE ||
 	    len > GROUPS_MAX * sizeof(*groups))
 		return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The Unix socket of the control interface: made, guarded against a second daemon, and who is at
- * the other end. */
+/* The Unix socket of the control interface: creates it, excludes a second daemon, and identifies
+ * peers. */
 #ifndef RDT_RPC_SOCKET_H
 #define RDT_RPC_SOCKET_H
 
@@ -12,16 +12,16 @@
 struct rd_log;
 
 /*
- * Listen at cfg->socket, with mode 0660 and cfg->group (or cfg->admin_group) as its group. A lock
- * on SOCKET.lock keeps other daemons away; a socket that an ended one has left is replaced.
- * @admin_gid: of cfg->admin_group, or (gid_t)-1. Returns 0, or -errno after the log has said why.
+ * Listens at cfg->socket, with mode 0660 and cfg->group (or cfg->admin_group) as its group. A lock
+ * on SOCKET.lock excludes other daemons; the socket of a daemon that has ended is replaced.
+ * @admin_gid: of cfg->admin_group, or (gid_t)-1. Returns 0, or -errno after logging why.
  */
 int rdt_rpc_listen(const struct rdt_control_config *cfg, struct rd_log *log, int *fd, int *lock_fd,
 		   gid_t *admin_gid);
 void rdt_rpc_unlisten(const struct rdt_control_config *cfg, int fd, int lock_fd);
 
-/* Who is connected to @fd. @may_change: root, our own user, or a member of @admin_gid. Returns 0 or
- * -errno. */
+/* Identifies the peer of @fd. @may_change: it is root, our own user, or a member of @admin_gid.
+ * Returns 0 or -errno. */
 int rdt_rpc_peer(int fd, gid_t admin_gid, uid_t *uid, pid_t *pid, bool *may_change);
 
 #endif /* RDT_RPC_SOCKET_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters, as JSON and as metrics. Both are made on the sampler's thread. */
+/* Counters as JSON and as metrics, both produced on the sampler's thread. */
 #include "rpc_priv.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 struct stats_call {
 	struct rdt_stats_ask ask;
 	struct rdt_rpc_call *call;
-	struct rdt_stats_filter filter; /* owns its texts */
+	struct rdt_stats_filter filter; /* owns its strings */
 	char *text;                     /* the answer */
 };
 
@@ -44,7 +44,7 @@ static void stats_done(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
 	stats_call_free(sc);
 }
 
-/* The sampler is closed. */
+/* The sampler has been closed. */
 static void stats_cancel(struct rdt_rpc_call *call)
 {
 	stats_call_free(call->work);
@@ -109,7 +109,7 @@ struct metrics_call {
 	char *answer;
 };
 
-/* Megabytes of text, with many namespaces: made into JSON on the thread, too. */
+/* Encoded on the thread as well: with many namespaces the text has megabytes. */
 static void metrics_call_work(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
 {
 	struct metrics_call *mc = rd_container_of(ask, struct metrics_call, ask);

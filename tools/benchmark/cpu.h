@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Common to the programs of this folder: the clock, and a thread's CPU. A failure ends the program.
- */
+/* Shared by the programs of this folder: clock and CPU affinity. A failure ends the program. */
 #ifndef RD_BENCHMARK_CPU_H
 #define RD_BENCHMARK_CPU_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdapart CPU CPU: how far the two processors are from each other, as the nanoseconds that a cache
- * line takes from one to the other and back, printed as JSON. In a virtual machine this changes
- * while it runs, and with it what all that goes from one to the other costs. A measurement, not a
+ * rdapart CPU CPU: measures the distance of two processors, as the time in ns that a cache line
+ * takes from one to the other and back, and prints it as JSON. In a virtual machine the distance
+ * changes over time, and with it the cost of every exchange between them. A measurement, not a
  * test.
  */
 #include <pthread.h>
@@ -10,13 +10,13 @@
 
 #include "cpu.h"
 
-/* The middle one of several batches: one of them may be interrupted. */
+/* Number of batches; the median is used, because interrupts disturb some. */
 #define BATCHES 15
 #define TRIPS   400u
 
 struct line {
-	_Alignas(128) atomic_uint turn; /* even: the first one's */
-	int cpu;                        /* of the second one */
+	_Alignas(128) atomic_uint turn; /* even: the first thread's turn */
+	int cpu;                        /* of the second thread */
 };
 
 static void wait_for(const struct line *l, unsigned int turn)
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "rdapart: thread: %s\n", strerror(rc));
 		return 1;
 	}
-	batch(&line, 0); /* until both run */
+	batch(&line, 0); /* warm-up until both threads run */
 	for (unsigned int i = 0; i < BATCHES; i++)
 		ns[i] = batch(&line, 2 * TRIPS * (i + 1));
 	pthread_join(thread, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdfloor: what TCP itself can do here. A client and a server, each pinned to a processor and
- * spinning, move the bytes that reads or writes of a remote block device would move (64-byte
- * request, data, 16-byte answer), answer in batches, and do nothing else: no checks, no memory of
- * their own for each request. Prints JSON. A measurement, not a test.
+ * rdfloor: the limit that TCP sets. A client and a server, each pinned to a processor and
+ * busy-waiting, transfer the bytes that reads or writes of a remote block device would transfer
+ * (64-byte request, data, 16-byte response) in batches, without checks and without memory for each
+ * request. Prints JSON. A measurement, not a test.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -44,34 +44,34 @@ struct options {
 };
 
 struct batch {
-	uint64_t sent; /* when, in ns */
+	uint64_t sent; /* ns; time of sending */
 	unsigned int count;
 };
 
 struct conn {
 	int fd;
-	size_t have; /* bytes of the next request or answer that have come */
-	/* The client's: what is in flight, oldest first. Each batch has one request at least, so
-	 * the depth is enough room. */
+	size_t have; /* received bytes of an incomplete request or response */
+	/* Client: batches in flight, oldest first. Each has at least one request, so the depth
+	 * bounds their number. */
 	struct batch *batches;
 	unsigned int first;
 	unsigned int used;
 };
 
-/* One end. */
+/* One end of the connections. */
 struct side {
 	struct conn *conns;
 	unsigned int count;
-	int epfd;        /* -1 with one connection, which is simply received from */
-	size_t unit_in;  /* bytes of one that is received, data included */
-	size_t unit_out; /* bytes of one that is sent */
+	int epfd;        /* -1 with a single connection, which needs no epoll */
+	size_t unit_in;  /* size in bytes of a received message, including data */
+	size_t unit_out; /* size in bytes of a sent message */
 	uint8_t *buf;
 	size_t buf_size;
 };
 
 struct totals {
 	uint64_t ops;
-	uint64_t timed_ops; /* those of the time that was asked for */
+	uint64_t timed_ops; /* operations within the measured time */
 	double seconds;
 	uint64_t hist[HIST_SIZE];
 };
@@ -129,7 +129,7 @@ static double percentile_us(const struct totals *tot, double part)
 
 /* ---- sockets ---- */
 
-/* The bytes that have come, 0 when there are none yet, or -1 at the end of the stream. */
+/* Returns the number of received bytes, 0 if none are available, or -1 at the end of the stream. */
 static ssize_t recv_some(int fd, uint8_t *buf, size_t len)
 {
 	ssize_t n = recv(fd, buf, len, MSG_DONTWAIT);
@@ -220,7 +220,7 @@ static void side_free(struct side *side)
 		close(side->epfd);
 }
 
-/* In the process that uses it, so that its memory is on that process's side. */
+/* Called in the process that uses the memory, so that it is near that process's CPU. */
 static void side_start(struct side *side, int cpu)
 {
 	if (cpu >= 0)
@@ -240,7 +240,7 @@ static void side_start(struct side *side, int cpu)
 	}
 }
 
-/* Those that may have something to receive; returns at once. */
+/* The connections that may be readable; returns at once. */
 static int side_ready(struct side *side, struct conn **ready)
 {
 	struct epoll_event evs[READY_MAX];
@@ -256,7 +256,7 @@ static int side_ready(struct side *side, struct conn **ready)
 	return n;
 }
 
-/* How many whole ones one receive brought; -1 when the other end has closed. */
+/* Returns the number of whole messages received, or -1 when the other end has closed. */
 static long side_receive(struct side *side, struct conn *c)
 {
 	ssize_t n = recv_some(c->fd, side->buf, side->buf_size);
@@ -324,8 +324,8 @@ static void count_answers(struct conn *c, unsigned long count, unsigned int dept
 	}
 }
 
-/* Take what has come and, while @p more, ask for as much again. Returns how many answers there
- * were. */
+/* Receives responses and, while @p has operations left, sends as many requests. Returns the
+ * number of responses. */
 static unsigned long client_turn(struct side *side, const struct options *o, struct totals *tot,
 				 bool more)
 {
@@ -387,7 +387,7 @@ static void print_floor_json(const struct options *o, const struct totals *tot,
 	struct rusage client;
 
 	getrusage(RUSAGE_SELF, &client);
-	/* Little's law: exact when as many as the depth are always in flight. */
+	/* Little's law, exact because the number in flight is always the depth. */
 	mean = timed > 0 ? tot->seconds * 1e6 * o->depth * o->connections / timed : 0;
 	printf("{\"program\": \"rdfloor\", \"rw\": \"%s\", \"size\": %zu, \"depth\": %u, "
 	       "\"connections\": %u, \"seconds\": %.3f, \"ops\": %llu, \"iops\": %.1f, ",

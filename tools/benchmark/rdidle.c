@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdidle URI N: connect N I/O queues, as many for each controller as it grants, say "ready", and do
- * nothing but keep them alive until standard input ends. For measuring what idle connections cost
+ * rdidle URI N: connects N I/O queues, to as many controllers as they need, prints "ready", and
+ * only keeps them alive until standard input ends. For measuring the cost of idle connections to
  * their target.
  */
 #include <poll.h>
@@ -58,7 +58,7 @@ static int open_ctrl(struct idle *idle, const struct rdinit_uri *uri)
 		want = info.io_queues;
 	while (rc == 0 && want--) {
 		rc = open_queue(idle, ctrl);
-		/* The others must not miss their keep-alives meanwhile. */
+		/* Connecting takes time, so process the keep-alives of connected controllers. */
 		for (unsigned int i = 0; rc == 0 && i < idle->nctrls; i++)
 			rc = rdinit_ctrl_process(idle->ctrls[i], 0);
 	}

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdspin CPU: spin on the processor and measure how long it was taken away, by interrupts, other
- * threads or a hypervisor. Says "ready"; counts from SIGUSR1 (or the start) to SIGTERM, and then
- * prints what it counted as JSON. A measurement, not a test.
+ * rdspin CPU: busy-waits on the processor and measures for how long interrupts, other threads or a
+ * hypervisor took it away. Prints "ready"; counts from SIGUSR1 (or the start) to SIGTERM, then
+ * prints the result as JSON. A measurement, not a test.
  */
 #include <signal.h>
 
 #include "cpu.h"
 
-/* From one look at the clock to the next: what is shorter is the look itself, or close to it. */
+/* Shorter intervals between two clock reads are the cost of reading the clock. */
 #define GAP_NS UINT64_C(5000)
 
 struct gaps {
@@ -35,7 +35,7 @@ static void add(struct gaps *g, uint64_t ns)
 		g->longest = ns;
 }
 
-/* Returns when counting ended. */
+/* Returns the time at which counting ended. */
 static uint64_t spin(struct gaps *g)
 {
 	uint64_t last = clock_ns(), now;

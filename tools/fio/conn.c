@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connecting a fio job: options to addresses, the namespace, the device, keep-alives. */
+/* Connects a fio job: address from options, namespace, device, keep-alive. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ __attribute__((format(printf, 3, 4))) static int fail(struct rdf_conn *conn, int
 	return err;
 }
 
-/* The library's last error, in the library's words. */
+/* Stores the library's last error text. */
 static int fail_lib(struct rdf_conn *conn, int err)
 {
 	return fail(conn, err, "%s", rdinit_get_error());
@@ -87,7 +87,7 @@ static int address_from_parts(struct rdf_conn *conn, const struct rdf_opts *o,
 	return rc;
 }
 
-/* The address as a URI, whichever options it came from; @out refers to it, and to @auth. */
+/* Makes a URI from either form of address options; @out refers to it, and to @auth. */
 static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdinit_uri *uri,
 		   struct rdinit_auth_opts *auth, struct rdinit_ctrl_opts *out)
 {
@@ -118,7 +118,8 @@ static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdini
 
 /* ---- the namespace ---- */
 
-/* "1, 2, 3": for the one who forgot to say which, or asked for another. */
+/* Lists the namespace identifiers, as "1, 2, 3", for an error message about a missing or wrong
+ * one. */
 static const char *list_nsids(struct rdinit_ctrl *ctrl, char *buf, size_t size)
 {
 	uint32_t nsids[RDINIT_NS_LIST_MAX];
@@ -194,8 +195,8 @@ err:
 /* ---- keep-alives ---- */
 
 /*
- * Jobs sleep (thinktime=, rate=, startdelay=) for longer than a target waits for a sign of life. A
- * thread does the work of the device meanwhile; while the job runs, the job does it as well.
+ * A job may sleep (thinktime=, rate=, startdelay=) for longer than the keep-alive timeout. This
+ * thread processes the device meanwhile; a running job processes it as well.
  */
 static void *keep_dev_alive(void *arg)
 {
@@ -223,7 +224,7 @@ static int start_dev_keeper(struct rdf_conn *conn)
 	if (fd < 0)
 		return fail(conn, -errno, "no eventfd for keep-alives: %s", strerror(errno));
 	conn->keeper_stop = fd + 1;
-	/* Signals are fio's. */
+	/* Blocks signals, which fio handles. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&conn->keeper, NULL, keep_dev_alive, conn);
@@ -318,7 +319,8 @@ void rdf_conn_close(struct rdf_conn *conn)
 	if (conn->dev && !conn->lost)
 		rdinit_dev_close(conn->dev);
 	rdinit_dev_free(&conn->dev);
-	/* A controller that does not answer would be waited for. */
+	/* No orderly disconnect of a lost connection, because that would wait for the
+	 * controller. */
 	if (conn->ctrl && !conn->lost)
 		rdinit_ctrl_disconnect(conn->ctrl);
 	rdinit_ctrl_free(&conn->ctrl);

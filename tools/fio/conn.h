@@ -16,7 +16,8 @@
 #include "rdinit_auth.h"
 #include "rdinit_dev.h"
 
-/* NULL, and 0 of nsid: not given. Strings are the caller's. The rest as struct rdinit_ctrl_opts. */
+/* Connection options; NULL and nsid 0: not given. The caller owns the strings. Other members:
+ * see struct rdinit_ctrl_opts. */
 struct rdf_opts {
 	const char *uri; /* nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]; or instead of it: */
 	const char *traddr;
@@ -24,7 +25,7 @@ struct rdf_opts {
 	const char *subnqn;
 	unsigned int nsid;
 	const char *hostnqn;
-	const char *secret_file; /* NULL: none, as the next */
+	const char *secret_file; /* this and the next member: NULL without authentication */
 	const char *ctrl_secret_file;
 	const char *hostid;
 	const char *host_traddr;
@@ -34,40 +35,41 @@ struct rdf_opts {
 	unsigned int keep_alive_tmo_ms;
 	unsigned int connect_timeout_ms;
 	unsigned int io_timeout_ms;
-	unsigned int ctrl_loss_tmo_ms; /* as struct rdinit_dev_opts, */
+	/* this and the following members: see struct rdinit_dev_opts */
+	unsigned int ctrl_loss_tmo_ms;
 	unsigned int reconnect_delay_ms;
 };
 
-/* Zeroed: not open. */
+/* A connection. All zeroes: not open. */
 struct rdf_conn {
-	struct rdinit_ctrl *ctrl; /* of rdf_conn_probe() */
-	struct rdinit_dev *dev;   /* of rdf_conn_open(), */
+	struct rdinit_ctrl *ctrl; /* opened by rdf_conn_probe() */
+	struct rdinit_dev *dev;   /* opened by rdf_conn_open(), */
 	struct rdinit_dev_chan *chan;
 	struct rdinit_ns ns;   /* valid while one of the above is set */
-	unsigned int depth;    /* commands that the channel takes at once */
-	uint32_t max_transfer; /* bytes of one command */
-	bool lost;             /* the device has failed: no farewell at the end */
+	unsigned int depth;    /* limit of commands in flight */
+	uint32_t max_transfer; /* limit of one command in bytes */
+	bool lost;             /* the device has failed: close without an orderly disconnect */
 	pthread_t keeper;      /* valid while keeper_stop is set */
-	int keeper_stop;       /* eventfd + 1, which ends the keeper; 0: there is none */
-	char why[512];         /* the reason in words after a call that failed */
+	int keeper_stop;       /* eventfd + 1, which ends the keeper; 0: no keeper */
+	char why[512];         /* the error text of the last failed call */
 };
 
-/* A queue of librdinit has at most this many commands in flight. */
+/* Limit of commands in flight on a queue of librdinit. */
 #define RDF_DEPTH_MAX 1023u
 
 /*
- * Connect to the controller and look at the namespace, without a queue or a thread: for its size.
- * Returns 0 or -errno with conn->why; on failure nothing is open.
+ * Connects to the controller and reads the namespace's size, without a queue or a thread. Returns 0
+ * or -errno with conn->why; after a failure nothing is open.
  */
 int rdf_conn_probe(struct rdf_conn *conn, const struct rdf_opts *opts);
 
 /*
- * Open for I/O with up to @depth commands in flight; conn->depth is how many of them there can be.
- * rdf_conn_probe() has succeeded with the same options. Returns as that one.
+ * Opens for I/O with up to @depth commands in flight; sets conn->depth to the actual limit.
+ * rdf_conn_probe() must have succeeded with the same options. Returns as rdf_conn_probe().
  */
 int rdf_conn_open(struct rdf_conn *conn, const struct rdf_opts *opts, unsigned int depth);
 
-/* Close what is open. Commands in flight get their callbacks. */
+/* Closes what is open. Callbacks of commands in flight are called. */
 void rdf_conn_close(struct rdf_conn *conn);
 
 #endif /* RDF_CONN_H */

@@ -25,16 +25,17 @@
 #error "tools/fio/build compiles this, and says against which fio"
 #endif
 
-/* What may wait in commit() for more to come: then it is sent, so that the target has work. */
+/* Number of commands that may accumulate in commit() before they are sent, so that the target
+ * has work. */
 #define BATCH_COMMANDS 64u
 #define BATCH_BYTES    (256u << 10)
 
 #define NAMESPACES_MAX 32u
-/* Of one URI. The longest host name and NQN have less, if few bytes are escaped. */
+/* Size of a URI. The longest host name and NQN need less, unless many bytes are percent-encoded. */
 #define URI_SIZE 1024u
 
 struct options {
-	void *td; /* fio's */
+	void *td; /* of fio */
 	char *uri;
 	char *traddr;
 	char *trsvcid;
@@ -56,37 +57,37 @@ struct options {
 	unsigned int reconnect_delay;
 };
 
-/* What belongs to one I/O unit of fio. */
+/* The engine's data for an I/O unit of fio. */
 struct slot {
 	struct job *job;
 	struct io_u *io_u;
-	char *why; /* why it failed; NULL when it did not */
+	char *why; /* error text; NULL: no error */
 };
 
 struct job {
-	struct rdf_conn conns[NAMESPACES_MAX]; /* by the file's number */
+	struct rdf_conn conns[NAMESPACES_MAX]; /* indexed by file number */
 	unsigned int n_conns;
-	bool failed;   /* a device is lost for good, */
+	bool failed;   /* a device is permanently lost, */
 	char why[256]; /* for this reason */
 	bool spin;
-	bool complained; /* of an I/O that was not submitted; the first one has to do */
+	bool complained; /* an I/O that could not be submitted was reported; further ones are not */
 	unsigned int fua;
-	struct slot *slots; /* by the I/O unit's index */
+	struct slot *slots; /* indexed by I/O unit */
 	unsigned int n_slots;
-	struct io_u **queued; /* since the last commit() */
+	struct io_u **queued; /* I/O units since the last commit() */
 	unsigned int n_queued;
-	unsigned int unsent; /* commands that wait for a turn of the queue */
+	unsigned int unsent; /* number of commands that the next turn sends */
 	uint64_t unsent_bytes;
-	struct io_u **done; /* a ring: results that fio has not fetched */
+	struct io_u **done; /* ring of results that fio has not fetched */
 	unsigned int done_mask;
-	unsigned int done_head; /* the next one to fetch */
-	unsigned int done_tail; /* where the next result goes */
-	unsigned int fetched;   /* where the last getevents() began */
+	unsigned int done_head; /* index of the next result to fetch */
+	unsigned int done_tail; /* index for the next result */
+	unsigned int fetched;   /* fetched at the last getevents() */
 	void *mem;
 	size_t mem_len;
 };
 
-/* The one symbol that fio looks for. */
+/* The symbol that fio looks up. */
 __attribute__((visibility("default"))) struct ioengine_ops ioengine;
 
 /* ---- results ---- */
@@ -112,7 +113,7 @@ static void done(void *user, const struct rdinit_completion *c)
 	job->done[job->done_tail++ & job->done_mask] = slot->io_u;
 }
 
-/* Sleep until one of several namespaces has work. */
+/* Sleeps until one of several namespaces has work. */
 static void sleep_on_all(struct job *job, int timeout_ms)
 {
 	struct pollfd fds[NAMESPACES_MAX];
@@ -126,7 +127,7 @@ static void sleep_on_all(struct job *job, int timeout_ms)
 	poll(fds, job->n_conns, timeout_ms);
 }
 
-/* Send what waits, receive, run callbacks; 0 or -errno. */
+/* Sends, receives, and calls callbacks. Returns 0 or -errno. */
 static int turn_job(struct job *job, int timeout_ms)
 {
 	unsigned int i;
@@ -147,7 +148,7 @@ static int turn_job(struct job *job, int timeout_ms)
 	return rc < 0 ? rc : 0;
 }
 
-/* Commands that fio waits for. */
+/* Whether any command of the job is in flight. */
 static bool any_in_flight(const struct job *job)
 {
 	unsigned int i;
@@ -175,7 +176,7 @@ static int rdf_getevents(struct thread_data *td, unsigned int min, unsigned int 
 	while (n < min || (n == 0 && min == 0)) {
 		rc = turn_job(job, min ? timeout_ms(job, ts) : 0);
 		n = job->done_tail - job->done_head;
-		/* fio must not wait for what cannot come. */
+		/* Without commands in flight fio would wait for ever. */
 		if (!rc && n == 0 && job->failed && !any_in_flight(job))
 			rc = -ENODEV;
 		if (rc || min == 0 || ts)
@@ -255,8 +256,8 @@ static int submit(struct job *job, struct slot *slot)
 	}
 }
 
-/* Not submitted. fio asks for details of errors that come by event() only, so they are told here.
- */
+/* Fails an I/O at submission. fio prints details only of errors that event() returns, so the
+ * text is printed here. */
 static enum fio_q_status refused(struct job *job, struct slot *slot, int rc)
 {
 	struct io_u *io_u = slot->io_u;
@@ -300,7 +301,7 @@ static enum fio_q_status rdf_queue(struct thread_data *td, struct io_u *io_u)
 	return FIO_Q_QUEUED;
 }
 
-/* The time of submission is taken once for all that was queued since. */
+/* Sets the same submission time for all I/O units that were queued since the last call. */
 static void note_queued(struct thread_data *td, struct job *job)
 {
 	struct timespec now;
@@ -320,8 +321,8 @@ static void note_queued(struct thread_data *td, struct job *job)
 }
 
 /*
- * fio calls this behind every I/O when iodepth_batch is 1 (its default), and before each
- * getevents(). What may wait is sent by the turn that getevents() takes at the latest.
+ * fio calls this after every I/O if iodepth_batch is 1 (the default), and before each getevents().
+ * Commands that are not sent here are sent by the turn in getevents().
  */
 static int rdf_commit(struct thread_data *td)
 {
@@ -360,7 +361,7 @@ static void get_opts(const struct options *o, struct rdf_opts *out)
 	};
 }
 
-/* Say why, and remember it: fio's own report has the error number only. */
+/* Prints and stores the reason, because fio's report has only the error number. */
 static int give_up(struct thread_data *td, int err, const char *why)
 {
 	log_err("rdinit: %s: %s\n", td->o.name ? td->o.name : "job", why);
@@ -368,7 +369,7 @@ static int give_up(struct thread_data *td, int err, const char *why)
 	return -err;
 }
 
-/* This code reads fio's structures as another fio had them. */
+/* Checks that fio's structures have the layout that this file was compiled with. */
 static int check_fio(struct thread_data *td)
 {
 	char text[160];
@@ -434,7 +435,7 @@ static unsigned int count_namespaces(const struct options *o)
 	return n;
 }
 
-/* The options of the namespace @i. @uri receives its URI, and has to live as long as @out. */
+/* Makes the options of namespace @i. @uri receives its URI, and must live as long as @out. */
 static int get_opts_of(struct thread_data *td, unsigned int i, char uri[URI_SIZE],
 		       struct rdf_opts *out)
 {
@@ -460,7 +461,7 @@ static int get_opts_of(struct thread_data *td, unsigned int i, char uri[URI_SIZE
 	return 0;
 }
 
-/* One file for each namespace. */
+/* Makes one file for each namespace. */
 static int make_files(struct thread_data *td, unsigned int n)
 {
 	char name[32];
@@ -504,8 +505,8 @@ static int probe_one(struct thread_data *td, unsigned int i)
 }
 
 /*
- * How large are the namespaces? fio asks in the process that starts the jobs: what is open there
- * would not survive the fork, so the connections are for this question only.
+ * Reads the sizes of the namespaces. fio calls this before it forks the jobs, and connections must
+ * not be open across fork(2), so these are closed again.
  */
 static int rdf_setup(struct thread_data *td)
 {
@@ -637,7 +638,8 @@ static void rdf_io_u_free(struct thread_data *td, struct io_u *io_u)
 	io_u->engine_data = NULL;
 }
 
-/* fio's buffers: one piece, registered once, so that no command has to copy or register. */
+/* Allocates fio's buffers in one mapping, registered once, so that no command copies or
+ * registers. */
 static int rdf_iomem_alloc(struct thread_data *td, size_t size)
 {
 	struct job *job = td->io_ops_data;
@@ -651,7 +653,7 @@ static int rdf_iomem_alloc(struct thread_data *td, size_t size)
 		rc = rdinit_dev_mem_register(job->conns[i].chan, p, size);
 	if (rc) {
 		rc = give_up(td, rc, rdinit_get_error());
-		close_namespaces(job); /* what has it registered */
+		close_namespaces(job); /* the connections have it registered */
 		munmap(p, size);
 		return rc;
 	}
@@ -667,13 +669,14 @@ static void rdf_iomem_free(struct thread_data *td)
 
 	if (!job || !job->mem)
 		return;
-	/* fio waits for what is in flight. If it ever did not: the target must not reach this. */
+	/* fio waits for I/O in flight before this. If it did not, the target must not reach
+	 * memory that is freed. */
 	close_namespaces(job);
 	munmap(job->mem, job->mem_len);
 	job->mem = NULL;
 }
 
-/* Sizes are final now, whichever of fio's options they came from. */
+/* The sizes are final here, whichever options of fio they came from. */
 static int rdf_open_file(struct thread_data *td, struct fio_file *f)
 {
 	char text[256];
@@ -693,7 +696,7 @@ static int rdf_close_file(struct thread_data *td, struct fio_file *f)
 	return 0;
 }
 
-/* There is no cache on this side. */
+/* There is no cache on this side to invalidate. */
 static int rdf_invalidate(struct thread_data *td, struct fio_file *f)
 {
 	return 0;

@@ -25,11 +25,13 @@
 
 #include "disk.h"
 
-#define PARTS_MAX 8 /* commands of one request in flight at the same time */
-/* A request without others keeps its channel's lock while it waits, for as long as this: */
-#define ALONE_TURNS      4
-#define ALONE_MS         1
-#define LOOK_SECONDS     1 /* how often a request that waits for a path looks for its client */
+#define PARTS_MAX 8 /* limit of commands in flight of a request */
+/* A thread whose request is the only one of its channel keeps the lock while it waits, for this
+ * number of turns: */
+#define ALONE_TURNS 4
+#define ALONE_MS    1
+/* interval at which a request that waits for a path checks for its client */
+#define LOOK_SECONDS     1
 
 #define STATUS_CODE      0x7ff
 #define STATUS_READ_ONLY 0x20 /* Generic: Namespace is Write Protected */
@@ -41,21 +43,21 @@ struct rdn_queue {
 	struct rdinit_dev_chan *chan;
 	atomic_uint n_requests;
 	pthread_mutex_t lock;
-	/* Under @lock: */
+	/* The following members are guarded by @lock. */
 	TAILQ_HEAD(, rdn_request) requests;
-	bool led;              /* a thread receives */
-	unsigned int n_hungry; /* requests that the channel has no room for */
+	bool led;              /* a thread is the leader */
+	unsigned int n_hungry; /* number of requests that wait for room in the channel */
 };
 
 struct rdn_disk {
 	const struct rdn_config *config;
 	struct rdinit_dev *dev;
-	struct rdinit_dev_info info; /* when it was opened */
+	struct rdinit_dev_info info; /* as of opening */
 	pthread_t keeper;
 	int stop; /* eventfd that ends the keeper; -1: there is none */
 	struct rdn_queue queue[RDN_QUEUES_MAX];
-	unsigned int n_queues; /* that have a channel */
-	atomic_bool tells;     /* of lost paths: not while it is opened and closed */
+	unsigned int n_queues; /* number of queues that have a channel */
+	atomic_bool tells;     /* report lost paths; false while opening and closing */
 	bool lost[RDINIT_DEV_PATHS_MAX];
 };
 
@@ -67,18 +69,19 @@ struct rdn_part {
 	bool busy;
 };
 
-/* One request; on the stack of its thread. All under the lock of its queue. */
+/* A request, on the stack of its thread. Guarded by the lock of its queue. */
 struct rdn_request {
 	struct rdn_queue *queue;
 	TAILQ_ENTRY(rdn_request) link;
-	pthread_cond_t changed; /* a command has ended, or it is to lead */
+	/* signalled when a command has completed, or this thread becomes the leader */
+	pthread_cond_t changed;
 	struct rdn_part part[PARTS_MAX];
 	unsigned int n_busy;
-	time_t look_at; /* when to look for its client; seconds of CLOCK_MONOTONIC, 0: not set */
-	bool hungry;    /* there was no room for a command */
-	bool slow;      /* it does not wait like that any more */
-	bool abandoned; /* its client is gone */
-	int err;        /* of the first command that failed */
+	time_t look_at; /* CLOCK_MONOTONIC seconds of the next check for its client; 0: not set */
+	bool hungry;    /* it waits for room in the channel */
+	bool slow;      /* it no longer waits with the lock held */
+	bool abandoned; /* its client has disconnected */
+	int err;        /* error of the first command that failed */
 	uint16_t status;
 	char text[512];
 };
@@ -94,7 +97,7 @@ static void rdn_request_fail(struct rdn_request *r, int err, uint16_t status, co
 	snprintf(r->text, sizeof(r->text), "%s", text);
 }
 
-/* There is room again. */
+/* The channel has room: wakes requests that wait for it. */
 static void rdn_feed(struct rdn_queue *q)
 {
 	struct rdn_request *r;
@@ -128,7 +131,7 @@ static struct rdn_part *rdn_free_part(struct rdn_request *r)
 	return NULL;
 }
 
-/* Submit what there is room for, beginning with @io. Returns the blocks that are left. */
+/* Submits commands from @io on while the channel has room. Returns the number of blocks left. */
 static uint64_t rdn_submit(struct rdn_request *r, struct rdinit_dev_io *io, uint64_t blocks,
 			   uint32_t max)
 {
@@ -162,7 +165,7 @@ static uint64_t rdn_submit(struct rdn_request *r, struct rdinit_dev_io *io, uint
 	return blocks;
 }
 
-/* @r does not lead any more, or for a moment: another one does. */
+/* @r stops being the leader: another request takes over. */
 static void rdn_let_lead(struct rdn_queue *q, const struct rdn_request *r)
 {
 	struct rdn_request *next = TAILQ_FIRST(&q->requests);
@@ -173,7 +176,8 @@ static void rdn_let_lead(struct rdn_queue *q, const struct rdn_request *r)
 		pthread_cond_signal(&next->changed);
 }
 
-/* While no path is usable: has the client gone, or is nbdkit to end? Then nobody needs it. */
+/* While no path is usable: abandons the request if its client has disconnected or nbdkit is to
+ * end. */
 static void rdn_look_for_client(struct rdn_request *r)
 {
 	struct rdn_queue *q = r->queue;
@@ -198,7 +202,7 @@ static void rdn_look_for_client(struct rdn_request *r)
 			rdinit_dev_cancel(q->chan, r->part[i].id);
 }
 
-/* Receive, as the leader. */
+/* Receives completions as the leader. */
 static void rdn_lead(struct rdn_request *r)
 {
 	struct rdn_queue *q = r->queue;
@@ -220,7 +224,7 @@ static void rdn_lead(struct rdn_request *r)
 	q->led = false;
 }
 
-/* Until something may have happened that @r waits for. */
+/* Waits until the state of @r may have changed. */
 static void rdn_wait(struct rdn_request *r)
 {
 	struct timespec until;
@@ -234,7 +238,7 @@ static void rdn_wait(struct rdn_request *r)
 	}
 	until.tv_sec += LOOK_SECONDS;
 	if (!r->n_busy && !r->hungry)
-		return; /* its commands have ended meanwhile */
+		return; /* its commands have completed meanwhile */
 	if (r->queue->led)
 		pthread_cond_timedwait(&r->changed, &r->queue->lock, &until);
 	else
@@ -243,7 +247,7 @@ static void rdn_wait(struct rdn_request *r)
 	r->hungry = false;
 }
 
-/* Say why, and give the client the error number of NBD that is nearest. Returns -1. */
+/* Prints the error, and sets the closest error number of NBD for the client. Returns -1. */
 static int rdn_request_failed(const struct rdn_request *r)
 {
 	uint16_t code = r->err == -EIO ? r->status & STATUS_CODE : 0;
@@ -260,7 +264,7 @@ static int rdn_request_failed(const struct rdn_request *r)
 	return -1;
 }
 
-/* The queue with the fewest requests; of several the first. */
+/* The queue with the fewest requests; the first one of several. */
 static struct rdn_queue *rdn_pick_queue(struct rdn_disk *disk)
 {
 	struct rdn_queue *best = &disk->queue[0];
@@ -313,7 +317,8 @@ int rdn_disk_run(struct rdn_disk *disk, const struct rdinit_dev_io *io, uint64_t
 
 /* ---- the device ---- */
 
-/* An operator who sees requests wait wants to know why. Runs on any thread of ours. */
+/* Prints changes of paths, so that an operator sees why requests wait. Any thread of the
+ * library. */
 static void rdn_event(void *user, const struct rdinit_dev_event *ev)
 {
 	struct rdn_disk *disk = user;
@@ -352,7 +357,7 @@ static void *rdn_keeper(void *arg)
 	return NULL;
 }
 
-/* Returns -1. */
+/* Prints the library's error. Returns -1. */
 static int rdn_library_error(const char *what)
 {
 	nbdkit_error("%s: %s", what, rdinit_get_error());
@@ -369,7 +374,7 @@ static int rdn_start_keeper(struct rdn_disk *disk)
 		return -1;
 	}
 	disk->stop = fd;
-	/* Signals are nbdkit's. */
+	/* Blocks signals, which nbdkit handles. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&disk->keeper, NULL, rdn_keeper, disk);
@@ -389,7 +394,7 @@ static int rdn_create_queues(struct rdn_disk *disk)
 		int rc = rdinit_dev_chan_create(disk->dev, &q->chan);
 
 		if (rc == -ENOSPC && disk->n_queues)
-			return 0; /* the controller grants fewer */
+			return 0; /* the controller grants fewer queues */
 		if (rc)
 			return rdn_library_error(disk->info.subnqn);
 		q->disk = disk;

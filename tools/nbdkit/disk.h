@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The disk of the plugin: one device (rdinit_dev.h) for all clients of nbdkit, with several
- * channels, over which their requests are spread.
- *
- * Functions that return -1 have called nbdkit_error(), and nbdkit_set_error() where a client gets
- * the error.
+ * channels that their requests are distributed to. Functions that return -1 have called
+ * nbdkit_error(), and nbdkit_set_error() if a client gets the error.
  */
 #ifndef RDN_DISK_H
 #define RDN_DISK_H
@@ -15,27 +13,28 @@
 
 struct rdn_disk;
 
-/* What the command line of nbdkit says. */
+/* The parameters of the plugin. */
 struct rdn_config {
 	struct rdinit_uri uri[RDINIT_DEV_PATHS_MAX];
 	unsigned int n_uri;
-	struct rdinit_uri discovery; /* subnqn is "": there is none */
+	struct rdinit_uri discovery; /* subnqn is "" without discovery */
 	struct rdinit_ctrl_opts ctrl;
 	struct rdinit_dev_opts dev; /* channels: the number of queues */
 };
 
-/* Connect, and wait until the namespace can be used. @config stays valid until rdn_disk_close(). */
+/* Connects, and waits until the namespace is usable. @config must stay valid until
+ * rdn_disk_close(). */
 int rdn_disk_open(const struct rdn_config *config, struct rdn_disk **out);
-/* No request is in progress. Accepts NULL and what could not be opened. */
+/* Call when no request is in progress. NULL and a disk that failed to open are allowed. */
 void rdn_disk_close(struct rdn_disk **disk);
-/* Connect now what is not connected; for a client that comes while it is not. */
+/* Retries lost paths at once; called when a client connects. */
 void rdn_disk_retry(struct rdn_disk *disk);
 int rdn_disk_info(struct rdn_disk *disk, struct rdinit_dev_info *info);
 
 /*
- * One request of a client, of any size, as commands of at most @max blocks; returns when all have
- * ended. @io: the command, with the first block and the data of the whole request; its nblocks is
- * ignored. Any thread.
+ * Executes a client's request of any size, as commands of at most @max blocks; returns when all
+ * have completed. @io: the command, with the first block and the data of the whole request; its
+ * nblocks is ignored. Any thread.
  */
 int rdn_disk_run(struct rdn_disk *disk, const struct rdinit_dev_io *io, uint64_t blocks,
 		 uint32_t max);

@@ -25,7 +25,7 @@
 #define URI_FORM       "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]"
 
 static struct rdn_config config;
-/* What @config.ctrl refers to. */
+/* The strings that @config.ctrl refers to. */
 static struct {
 	char *hostnqn;
 	char *hostid;
@@ -34,17 +34,18 @@ static struct {
 	char *secret_file;
 	char *ctrl_secret_file;
 } strings;
-static struct rdinit_auth_opts auth; /* likewise */
+static struct rdinit_auth_opts auth; /* config.ctrl refers to it, too */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Under @lock: */
+/* The following are guarded by @lock. */
 static struct rdn_disk *shared;
 static unsigned int n_clients;
 
-/* One client. */
+/* A client. */
 struct rdn_client {
 	struct rdn_disk *disk;
-	struct rdinit_dev_info info; /* when it came: nbdkit tells it no other size later */
+	/* as of connecting: nbdkit reports no other size to the client later */
+	struct rdinit_dev_info info;
 };
 
 /* ---- options ---- */
@@ -78,7 +79,8 @@ static int rdn_set_string(char **to, const char **option, const char *value)
 	return -1;
 }
 
-/* The file is opened when the first client comes; nbdkit has another working directory then. */
+/* Stores an absolute path: nbdkit changes its working directory before the first client makes
+ * the plugin read the file. */
 static int rdn_set_secret(char **to, const char **option, const char *key, const char *value)
 {
 	if (strncmp(value, "DHHC-1:", 7) == 0) {
@@ -118,7 +120,7 @@ static int rdn_add_uri(const char *value)
 	return -1;
 }
 
-/* @never: the value for "-1", or 0 when the parameter does not have that. */
+/* @never: the value for "-1"; 0: the parameter has no such value. */
 static int rdn_set_seconds(uint32_t *ms, const char *key, const char *value, uint32_t least,
 			   uint32_t never)
 {
@@ -235,7 +237,7 @@ static void rdn_close(void *handle)
 	free(c);
 }
 
-/* Under @lock. */
+/* @lock is held. */
 static int rdn_join_disk(struct rdn_client *c)
 {
 	if (!shared && rdn_disk_open(&config, &shared))
@@ -244,7 +246,7 @@ static int rdn_join_disk(struct rdn_client *c)
 	c->disk = shared;
 	if (rdn_disk_info(shared, &c->info))
 		return -1;
-	/* This client need not wait for the next attempt. */
+	/* Retries at once, so that this client need not wait for the next attempt. */
 	if (c->info.state != RDINIT_DEV_LIVE)
 		rdn_disk_retry(shared);
 	return 0;
@@ -298,7 +300,7 @@ static int rdn_can_write(void *handle)
 	return !c->info.read_only;
 }
 
-/* Flush is about the namespace: one on any connection covers the writes of all (NVM 3.2.1). */
+/* Flush concerns the namespace: one on any connection covers the writes of all (NVM 3.2.1). */
 static int rdn_can_multi_conn(void *handle)
 {
 	(void)handle;
@@ -339,7 +341,7 @@ static int rdn_check_blocks(const struct rdn_client *c, uint64_t offset, uint32_
 	return -1;
 }
 
-/* @max: blocks of one command. */
+/* @max: limit of blocks for a command. */
 static int rdn_run_request(struct rdn_client *c, struct rdinit_dev_io *io, uint32_t count,
 			   uint64_t offset, uint32_t max)
 {
@@ -464,7 +466,7 @@ static struct nbdkit_plugin plugin = {
 	.trim = rdn_trim,
 };
 
-/* The macro defines it without having declared it, of which clang warns. */
+/* Declared here because the macro defines it without a declaration, of which clang warns. */
 __attribute__((visibility("default"))) struct nbdkit_plugin *plugin_init(void);
 
 NBDKIT_REGISTER_PLUGIN(plugin)

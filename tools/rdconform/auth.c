@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* DH-HMAC-CHAP on raw connections: the host's messages, which tests may change before they are
- * sent. */
+/* DH-HMAC-CHAP on raw connections: messages of the host, which tests can change before sending. */
 #include "auth.h"
 
 #include <errno.h>

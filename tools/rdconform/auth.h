@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* DH-HMAC-CHAP on raw connections, for the family auth and for all tests on targets that demand it.
- */
+/* DH-HMAC-CHAP on raw connections, for the family auth and for all tests of targets that require
+ * authentication. */
 #ifndef RDC_AUTH_H
 #define RDC_AUTH_H
 
@@ -13,19 +13,20 @@
 struct rdc_auth {
 	struct rdc_raw *raw;
 	unsigned int who;
-	struct nvmf_auth_negotiate offer;     /* everything; a test may change it before */
+	/* all hashes and groups; a test may change it before sending */
+	struct nvmf_auth_negotiate offer;
 	struct nvmf_auth_challenge challenge; /* its dhv points into @got */
 	uint16_t dhv_len;
 	uint8_t dhv[NVMF_AUTH_DHV_MAX];   /* the controller's value */
-	bool has_value;                   /* the test has set the next two */
-	uint8_t value[NVMF_AUTH_DHV_MAX]; /* the host's */
+	bool has_value;                   /* use the next two members instead of a random value */
+	uint8_t value[NVMF_AUTH_DHV_MAX]; /* the host's public value */
 	uint8_t session[NVMF_AUTH_HASH_MAX];
 	uint8_t c2[NVMF_AUTH_HASH_MAX];
 	uint32_t seqnum;
-	uint8_t got[NVMF_AUTH_TRANSFER]; /* what was received last */
+	uint8_t got[NVMF_AUTH_TRANSFER]; /* the message received last */
 };
 
-/* What differs from a correct command: bits of fields that are changed, another length. */
+/* Deviations from a correct command: bits to flip in fields, another length. */
 struct rdc_auth_fields {
 	uint8_t spsp0, spsp1, secp;
 	bool other_len;
@@ -36,24 +37,24 @@ struct rdc_auth_fields {
 struct rdc_raw_reply rdc_auth_cmd(struct rdc_raw *raw, uint8_t fctype, const struct rdc_mem *mem,
 				  uint32_t len, const struct rdc_auth_fields *f);
 struct rdc_raw_reply rdc_auth_send(struct rdc_auth *a, const void *msg, size_t len);
-/* Into a->got. */
+/* Receives into a->got. */
 struct rdc_raw_reply rdc_auth_receive(struct rdc_auth *a);
-/* The command has to succeed, which says nothing of the message. */
+/* Sends @a's message; the command must succeed, whatever the message leads to. */
 void rdc_auth_must_send(struct rdc_auth *a, const void *msg, size_t len);
 void rdc_auth_must_receive(struct rdc_auth *a);
 
 void rdc_auth_init(struct rdc_auth *a, struct rdc_raw *raw, unsigned int who);
-/* The steps of a transaction, which have to go well. */
+/* Steps of a transaction, which must succeed. */
 void rdc_auth_negotiate(struct rdc_auth *a);
 void rdc_auth_challenge(struct rdc_auth *a);
 size_t rdc_auth_make_reply(struct rdc_auth *a, bool mutual, uint8_t msg[NVMF_AUTH_MSG_MAX]);
-/* Up to the reply, which is made and not sent. Returns its length. */
+/* All steps before the reply, which is built and not sent. Returns its length. */
 size_t rdc_auth_until_reply(struct rdc_auth *a, bool mutual, uint8_t msg[NVMF_AUTH_MSG_MAX]);
 void rdc_auth_success(struct rdc_auth *a, bool mutual);
-/* The session key that follows from a shared secret of a->dhv_len bytes. */
+/* The session key for a shared secret of a->dhv_len bytes. */
 void rdc_auth_session_of(struct rdc_auth *a, const uint8_t *shared);
 void rdc_auth_run(struct rdc_auth *a, bool mutual);
-/* What a queue needs before its first command, if the target has demanded it. */
+/* Authenticates a queue if the target has required it. */
 void rdc_raw_authenticate(struct rdc_raw *raw, unsigned int who);
 
 #endif /* RDC_AUTH_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The commands that many tests send. */
+/* Commands that many tests send. */
 #include "rdconform.h"
 
 #include <string.h>

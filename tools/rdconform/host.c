@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hosts by librdinit: connecting, commands, and what is expected of their answers. */
+/* Hosts through librdinit: connecting, commands, and checks of their results. */
 #include "rdconform.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Long: tests do not look after the shared hosts while they are at something else. */
+/* Long, because a test with a host of its own does not process the shared hosts. */
 #define KATO_MS 120000
 
 static const char *lib_text(void)
@@ -36,7 +36,7 @@ static void ctrl_opts(const struct rdc_config *cfg, unsigned int who, const stru
 		opts->log_spec = "debug";
 }
 
-/* The namespace of the URI, or the first there is. Returns NULL or what is wrong. */
+/* The namespace of the URI, or the first one. Returns NULL or an error text. */
 static const char *find_ns(struct rdc_host *h)
 {
 	uint32_t nsids[RDINIT_NS_LIST_MAX];
@@ -71,7 +71,7 @@ static const char *open_io(struct rdc_host *h, uint16_t queue_size)
 	return find_ns(h);
 }
 
-/* Returns NULL or what is wrong; @h can be closed in each case. */
+/* Returns NULL or an error text; the caller closes @h in both cases. */
 static const char *connect_host(struct rdc_host *h, const struct rdc_host_opts *o)
 {
 	struct rdinit_ctrl_opts opts;
@@ -146,7 +146,7 @@ static struct rdc_host *kept(struct rdc *t, unsigned int who)
 {
 	struct rdc_host *h = t->kept[who];
 
-	/* Keep-alives, and whether it still lives. */
+	/* Processes keep-alives, and detects a lost connection. */
 	if (h && (rdinit_ctrl_process(h->ctrl, 0) < 0 || rdinit_qpair_process(h->qp, 0) < 0)) {
 		rdc_host_close(h, true);
 		h = NULL;
@@ -169,7 +169,7 @@ struct rdc_host *rdc_second(struct rdc *t)
 	return kept(t, 1);
 }
 
-/* The options of the second host, which connects only in some tests. */
+/* Checks the options of the second host, which connects only in some tests. */
 static const char *check_second(const struct rdc_config *cfg)
 {
 	struct rdinit_ctrl_opts opts;
@@ -200,7 +200,7 @@ const char *rdc_probe(struct rdc *t, char *why, size_t len)
 		block = malloc(h->bs);
 		if (!block)
 			bad = "no memory on this side";
-		/* A status is an answer: there may be a reservation. */
+		/* A status counts as an answer: there may be a reservation. */
 		else if (rdinit_read(h->qp, &ns, 0, 1, block, 0) && rdinit_last_status() == 0)
 			bad = lib_text();
 		free(block);
@@ -279,7 +279,7 @@ struct rdc_reply rdc_io_try(struct rdc_host *h, const struct rdc_cmd *cmd)
 static struct rdc_reply require_answer(struct rdc_host *h, struct rdc_reply r, const char *file,
 				       int line)
 {
-	/* -EIO without a status is the connection's. */
+	/* -EIO without a status means a lost connection. */
 	if (r.err && !(r.err == -EIO && r.status))
 		rdc_fail_at(h->t, file, line, "no answer: %s", r.text);
 	return r;
@@ -359,7 +359,8 @@ bool rdc_wait_ms(struct rdc_host *h, struct rdc_async *a, unsigned int ms)
 	if (h->qp)
 		fds[n++] = (struct pollfd){.fd = rdinit_qpair_fd(h->qp), .events = POLLIN};
 	for (;;) {
-		/* The end of a connection shows as the end of what is on it. */
+		/* A lost connection completes the commands on it, so its error need not be
+		 * handled. */
 		rdinit_ctrl_process(h->ctrl, 0);
 		if (h->qp)
 			rdinit_qpair_process(h->qp, 0);
@@ -372,7 +373,7 @@ bool rdc_wait_ms(struct rdc_host *h, struct rdc_async *a, unsigned int ms)
 
 struct rdc_reply rdc_wait_at(struct rdc_host *h, struct rdc_async *a, const char *file, int line)
 {
-	/* The library's own limit comes first, and says more. */
+	/* The library's time limit is shorter, and its text has more detail. */
 	if (!rdc_wait_ms(h, a, 2 * h->t->cfg->timeout_ms + 1000))
 		rdc_fail_at(h->t, file, line, "no answer to command id 0x%04x", a->cid);
 	return require_answer(h, a->r, file, line);

@@ -14,7 +14,7 @@
 
 enum {
 	EXIT_GOOD = 0,
-	EXIT_BAD = 1, /* a test failed, or there is no target */
+	EXIT_BAD = 1, /* a test failed, or the target cannot be reached */
 	EXIT_WRONG = 2,
 };
 
@@ -87,7 +87,7 @@ static bool take_timeout(struct rdc_config *cfg, const char *text)
 	return true;
 }
 
-/* The pattern is for this family, by its name and not by a wildcard. */
+/* Whether the pattern selects this family by its name, not by a wildcard. */
 static bool names_family(const char *pattern, const char *family)
 {
 	size_t len = strlen(family);
@@ -95,7 +95,7 @@ static bool names_family(const char *pattern, const char *family)
 	return strncmp(pattern, family, len) == 0 && (pattern[len] == '.' || !pattern[len]);
 }
 
-/* Options about who the hosts are. */
+/* Options for the identities of the hosts. */
 static bool take_identity(struct rdc_config *cfg, int c)
 {
 	switch (c) {
@@ -122,7 +122,7 @@ static bool take_identity(struct rdc_config *cfg, int c)
 	}
 }
 
-/* Returns EXIT_GOOD to go on, else the exit status; *@stop when there is nothing more to do. */
+/* Returns EXIT_GOOD to continue, else the exit status; sets *@stop when the program is done. */
 static int take_option(struct rdc_config *cfg, int c, bool *stop)
 {
 	switch (c) {
@@ -210,7 +210,7 @@ static int parse_arguments(struct rdc_config *cfg, int argc, char **argv, bool *
 	return EXIT_GOOD;
 }
 
-/* Is there a test by each of the patterns? */
+/* Checks that each pattern matches a test. */
 static bool check_patterns(const char **patterns, unsigned int n)
 {
 	struct rdc_config one = {.n_select = 1};
@@ -249,7 +249,7 @@ static void list(const struct rdc_config *cfg)
 	}
 }
 
-/* The first line of the file; false after saying what is wrong. */
+/* Reads the first line of the file; returns false after printing the error. */
 static bool take_key(const char *option, const char *file, struct nvmf_auth_key *key)
 {
 	char text[2 * NVMF_AUTH_KEY_TEXT] = "";
@@ -309,7 +309,7 @@ static int run_tests(struct rdc_config *cfg)
 
 	if (!take_keys(cfg))
 		return EXIT_WRONG;
-	/* Before the first of hundreds of tests. */
+	/* Checked once here, instead of failing hundreds of tests. */
 	if (rdc_probe(&t, why, sizeof(why))) {
 		rd_mask_control(why, strlen(why));
 		fprintf(stderr, "rdconform: %s\n", why);
@@ -343,9 +343,9 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (rd_stdfds_open())
-		return EXIT_BAD; /* and nowhere to say so */
+		return EXIT_BAD; /* standard error could not be opened either */
 	signal(SIGPIPE, SIG_IGN);
-	/* As many as arguments, at most. */
+	/* The number of arguments bounds the number of patterns. */
 	cfg.select = calloc(2 * (size_t)argc, sizeof(*cfg.select));
 	if (!cfg.select)
 		return EXIT_BAD;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection by the fabric seam alone: private data, capsules and keys as a test wants them. It
- * knows neither queues nor commands; those are rawconn.c.
+ * A connection through the fabric interface only: private data, capsules and keys as a test
+ * specifies them. Queues and commands are in rawconn.c.
  */
 #include "rdconform.h"
 
@@ -14,7 +14,7 @@
 
 #define DEPTH_DEFAULT 32
 #define SLOTS_MIN     8
-#define ANSWER_BYTES  64 /* longer than a response may be, so that a longer one shows */
+#define ANSWER_BYTES  64 /* more than a response, so that a longer one is detected */
 #define TAG_RECV      (UINT64_C(1) << 32)
 
 /* ---- loop and provider ---- */
@@ -102,14 +102,14 @@ static void take_capsule(struct rdc_raw *raw, const struct ibv_wc *wc)
 	struct rdc_answer *a;
 
 	if (raw->n_got == raw->max_got)
-		return; /* more answers than commands: the test that counts them sees it */
+		return; /* more responses than commands: a test that counts them detects it */
 	a = &raw->got[raw->n_got++];
 	memset(a, 0, sizeof(*a));
 	memcpy(&a->cqe, (char *)raw->answers->p + i * ANSWER_BYTES, sizeof(a->cqe));
 	a->len = wc->byte_len;
 	a->inv = wc->wc_flags & IBV_WC_WITH_INV;
 	a->inv_key = wc->invalidated_rkey;
-	post_recv(raw, i); /* what a dead connection does not take is no loss */
+	post_recv(raw, i); /* an error means a lost connection, where it does not matter */
 }
 
 static void poll_cq(struct rdc_raw *raw)
@@ -136,7 +136,7 @@ static void raw_cq_event(struct rd_fab_cq *cq, void *arg)
 	poll_cq(raw);
 }
 
-/* One turn of the loop, for @ms at most. */
+/* One turn of the loop, of at most @ms. */
 static void turn_raw(struct rdc_raw *raw, uint64_t ms)
 {
 	poll_cq(raw);
@@ -242,7 +242,7 @@ struct rdc_raw *rdc_raw_dial(struct rdc *t, const struct rdc_dial *d)
 	raw->t = t;
 	raw->qid = d->qid;
 	raw->depth = depth;
-	/* Tests send more at once than a queue allows. */
+	/* Tests send more commands at once than a queue allows. */
 	raw->slots = depth < SLOTS_MIN ? 4 * SLOTS_MIN : 4u * depth;
 	raw->max_got = raw->slots;
 	LIST_INSERT_HEAD(&t->raws, raw, link);
@@ -284,7 +284,7 @@ void rdc_raw_close(struct rdc_raw *raw)
 	uint64_t end = rdc_now_ms() + 500;
 
 	LIST_REMOVE(raw, link);
-	/* Orderly, where that is still possible: what was sent last shall arrive. */
+	/* An orderly close where possible, so that what was sent last arrives. */
 	if (raw->up && !raw->over) {
 		rd_fab_disconnect(raw->conn);
 		while (!raw->over && rdc_now_ms() < end)

@@ -27,19 +27,19 @@
 
 struct rdc;
 
-#define RDC_LOSS  0x1u /* writes to the namespace: only with --dataloss */
-#define RDC_ALIVE 0x2u /* afterwards another host must still be served */
+#define RDC_LOSS  0x1u /* writes to the namespace: run only with --dataloss */
+#define RDC_ALIVE 0x2u /* another host must be served afterwards */
 
-/* The family that can take a target's machine down: run only when it is asked for. */
+/* A family that can crash the target's machine: run only on request. */
 #define RDC_ABUSE "abuse"
 
 struct rdc_test {
 	const char *name;
-	const char *spec; /* the section that it checks */
-	const char *what; /* the behaviour, as a sentence fragment */
+	const char *spec; /* the section that is checked */
+	const char *what; /* the expected behaviour, as a sentence fragment */
 	void (*fn)(struct rdc *t);
 	unsigned int flags;
-	unsigned int arg; /* for functions that several tests share */
+	unsigned int arg; /* parameter of a function that several tests share */
 };
 
 struct rdc_suite {
@@ -58,18 +58,18 @@ struct rdc_config {
 	const char *provider;
 	const char *hostnqn[2];
 	const char *hostid[2];
-	const char *secret_file; /* of both hosts; NULL: none, as the next */
+	const char *secret_file; /* of both hosts; this and the next: NULL without authentication */
 	const char *ctrl_secret_file;
-	struct nvmf_auth_key key, ctrl_key; /* what they contain; len 0: nothing */
-	unsigned int timeout_ms;            /* for each command and each connection */
+	struct nvmf_auth_key key, ctrl_key; /* the contents of the files; len 0: none */
+	unsigned int timeout_ms;            /* limit for each command and each connection */
 	bool dataloss;
-	bool abuse; /* asked for, by --abuse or by its name */
+	bool abuse; /* requested by --abuse or by its name */
 	bool list;
 	bool verbose;
 	const char *junit;
 	const char **select; /* FAMILY[.SUITE[.TEST]] patterns; n_select of them, none: all */
 	unsigned int n_select;
-	const char **except; /* patterns likewise: those that are left out */
+	const char **except; /* patterns of tests to leave out */
 	unsigned int n_except;
 };
 
@@ -78,8 +78,8 @@ struct rdc_config {
 enum rdc_verdict {
 	RDC_PASSED,
 	RDC_FAILED,
-	RDC_NOT_SUPPORTED, /* the target says that it does not do this, and may */
-	RDC_SKIPPED,       /* not asked for */
+	RDC_NOT_SUPPORTED, /* the target reports that it lacks an optional feature */
+	RDC_SKIPPED,       /* not requested */
 };
 
 struct rdc_result {
@@ -93,11 +93,11 @@ struct rdc_result {
 struct rdc_report {
 	struct rdc_result *results;
 	size_t n, room;
-	unsigned int count[4]; /* by verdict */
+	unsigned int count[4]; /* number of tests by verdict */
 };
 
 void rdc_report_list(const struct rdc_suite *suite, const struct rdc_test *test);
-/* Prints the line of the test as well. Returns 0 or -ENOMEM. */
+/* Also prints the line of the test. Returns 0 or -ENOMEM. */
 int rdc_report_add(struct rdc_report *report, const struct rdc_result *result);
 void rdc_report_summary(const struct rdc_report *report);
 /* Returns 0 or -errno. */
@@ -119,13 +119,13 @@ struct rdc {
 	const struct rdc_test *test;
 	unsigned int arg; /* of the test */
 	struct rdc_report report;
-	char gone[256]; /* why the target is given up; "" while it is not */
+	char gone[256]; /* why no further test runs on this target; "": none */
 
-	jmp_buf out; /* of the running test */
+	jmp_buf out; /* the end of the running test */
 	enum rdc_verdict verdict;
 	char why[RDC_WHY];
 
-	struct rdc_host *kept[2]; /* host.c: those that tests share */
+	struct rdc_host *kept[2]; /* host.c: hosts that tests share */
 	LIST_HEAD(, rdc_host) hosts;
 	LIST_HEAD(, rdc_buf) bufs;
 	LIST_HEAD(, rdc_raw) raws; /* raw.c */
@@ -134,7 +134,7 @@ struct rdc {
 	struct rd_fab *fab;
 };
 
-/* Run all tests that are selected. Returns 0, or -errno when the suites could not be set up. */
+/* Runs all selected tests. Returns 0, or -errno when the suites could not be set up. */
 int rdc_run(struct rdc *t);
 bool rdc_selected(const struct rdc_config *cfg, const struct rdc_suite *suite,
 		  const struct rdc_test *test);
@@ -143,9 +143,9 @@ void rdc_fail_at(struct rdc *t, const char *file, int line, const char *fmt, ...
 	__attribute__((noreturn, format(printf, 4, 5)));
 void rdc_not_supported(struct rdc *t, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 2, 3)));
-/* Zeroed memory that is freed behind the test. */
+/* Zeroed memory that is freed at the end of the test. */
 void *rdc_buf(struct rdc *t, size_t len);
-/* Bytes that differ from those of another seed in every block. */
+/* Fills @buf with bytes that differ in every block from those of another seed. */
 void rdc_fill(void *buf, size_t len, unsigned int seed);
 uint64_t rdc_now_ms(void);
 
@@ -162,7 +162,7 @@ struct rdc_host {
 	LIST_ENTRY(rdc_host) link;
 	struct rdc *t;
 	unsigned int who; /* 0 or 1 */
-	bool kept;        /* for all tests */
+	bool kept;        /* shared by all tests */
 	struct rdinit_ctrl *ctrl;
 	struct rdinit_qpair *qp;
 	struct rdinit_ctrl_info info;
@@ -174,20 +174,21 @@ struct rdc_host {
 };
 
 struct rdc_host_opts {
-	uint32_t kato_ms; /* 0: 120 s, so that tests need not care */
+	uint32_t kato_ms; /* 0: 120 s, so that tests need not send Keep Alive */
 	uint16_t queue_size;
-	bool no_io;     /* no I/O queue, no look at the namespace */
-	bool discovery; /* the discovery controller */
+	bool no_io;     /* no I/O queue; the namespace is not read */
+	bool discovery; /* connect to the discovery controller */
 };
 
-/* The first and the second host, connected, with the namespace under test. Shared by all tests. */
+/* The first and the second host, connected, with the namespace under test. All tests share them. */
 struct rdc_host *rdc_main(struct rdc *t);
 struct rdc_host *rdc_second(struct rdc *t);
-/* A host of the test's own. @opts NULL: as the others. */
+/* Opens a host for one test. @opts NULL: as the shared ones. */
 struct rdc_host *rdc_host_open(struct rdc *t, unsigned int who, const struct rdc_host_opts *opts);
-/* Orderly, or (@abrupt) as if its machine had lost power. */
+/* Closes in order or, @abrupt, as if the host's machine had lost power. */
 void rdc_host_close(struct rdc_host *h, bool abrupt);
-/* Can a new host connect, identify the controller and read? NULL, or why not; static text. */
+/* Whether a new host can connect, identify the controller and read. Returns NULL, or the reason
+ * as static text. */
 const char *rdc_probe(struct rdc *t, char *why, size_t len);
 void rdc_hosts_drop(struct rdc *t, bool kept_too);
 
@@ -201,16 +202,16 @@ struct rdc_cmd {
 	void *data;
 	uint32_t len;
 	bool write;    /* data goes to the controller */
-	bool keyed;    /* never in the capsule */
+	bool keyed;    /* data is never in the capsule */
 	bool patience; /* no time limit: an event request */
 };
 
 struct rdc_reply {
-	int err;         /* 0, -EIO with @status, or why there is no answer */
-	uint16_t status; /* SCT and SC, and DNR; 0: success */
+	int err;         /* 0, -EIO with @status, or the reason for a missing response */
+	uint16_t status; /* SCT, SC and DNR; 0: success */
 	uint64_t result;
-	struct nvme_cmd_kind of; /* the command that it answers */
-	char text[160];          /* when err is not 0 */
+	struct nvme_cmd_kind of; /* the command that was completed */
+	char text[160];          /* error text if err is not 0 */
 };
 
 struct rdc_async {
@@ -233,13 +234,14 @@ void rdc_admin_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_a
 void rdc_io_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a);
 void rdc_io_start_fused(struct rdc_host *h, const struct rdc_cmd *first,
 			const struct rdc_cmd *second, struct rdc_async a[2]);
-/* Process both queues until @a is done or the time is over. Returns whether it is. */
+/* Processes both queues until @a has completed or the time is over. Returns whether it has
+ * completed. */
 bool rdc_wait_ms(struct rdc_host *h, struct rdc_async *a, unsigned int ms);
-/* With the configured time limit; fails the test. */
+/* Waits for the configured time limit, after which the test fails. */
 struct rdc_reply rdc_wait_at(struct rdc_host *h, struct rdc_async *a, const char *file, int line);
 #define rdc_wait(h, a) rdc_wait_at(h, a, __FILE__, __LINE__)
 
-/* Expectations. @codes end with RDC_END. */
+/* Expected statuses. @codes end with RDC_END. */
 #define RDC_END     0xffff
 #define RDC_CS(sc)  (NVME_SCT_CMD_SPECIFIC << 8 | (sc))
 #define RDC_ME(sc)  (NVME_SCT_MEDIA << 8 | (sc))
@@ -262,20 +264,20 @@ struct rdc_reply rdc_get_feature(struct rdc_host *h, uint8_t fid, unsigned int s
 				 uint32_t cdw11, void *data, uint32_t len);
 struct rdc_reply rdc_set_feature(struct rdc_host *h, uint32_t cdw10, uint32_t nsid, uint32_t cdw11,
 				 void *data, uint32_t len);
-/* A Read or Write of @n blocks; the opcode says which. */
+/* A Read or Write of @n blocks, by opcode. */
 struct rdc_cmd rdc_rw(struct rdc_host *h, uint8_t opcode, uint64_t lba, uint32_t n, void *data);
 struct rdc_reply rdc_read(struct rdc_host *h, uint64_t lba, uint32_t n, void *data);
 struct rdc_reply rdc_write(struct rdc_host *h, uint64_t lba, uint32_t n, void *data);
-/* They have to go well; the data read has to be @want. */
+/* These must succeed; data that is read must equal @want. */
 void rdc_must_write(struct rdc_host *h, uint64_t lba, uint32_t n, void *data);
 void rdc_must_hold(struct rdc_host *h, uint64_t lba, uint32_t n, const void *want);
-/* The test needs these blocks from the start of the namespace. */
+/* The test is skipped unless the namespace has this many blocks. */
 void rdc_need_blocks(struct rdc_host *h, uint64_t n);
-/* A bit of ONCS, with its name. */
+/* The test is skipped unless ONCS has this bit, whose name is given. */
 void rdc_need_oncs(struct rdc_host *h, uint16_t bit, const char *name);
-/* An NSID that no namespace has although NN allows it; 0 when there is none. */
+/* An NSID that NN allows and no namespace has; 0: there is none. */
 uint32_t rdc_inactive_nsid(struct rdc_host *h);
-/* Largest number of blocks of one command: MDTS and what Read can say. */
+/* Largest number of blocks of a command, by MDTS and the field NLB. */
 uint32_t rdc_max_blocks(const struct rdc_host *h);
 
 /* ---- raw.c: a connection and its capsules, byte by byte ---- */
@@ -285,18 +287,18 @@ struct rdc_raw {
 	struct rdc *t;
 	struct rd_fab_conn *conn;
 	struct rd_fab_cq *cq;
-	bool resolved, up, over; /* over: the connection has ended, or never came about */
+	bool resolved, up, over; /* over: the connection has ended, or could not be established */
 	bool rejected;
-	uint16_t reject_sts; /* 0: the reject had none, or the device hides it */
+	uint16_t reject_sts; /* 0: no status in the reject's private data, or the device hides it */
 	uint16_t crqsize;
 	int err;
 	uint16_t qid, depth, cntlid;
-	bool must_authenticate; /* says the answer to Connect */
+	bool must_authenticate; /* AUTHREQ in the response to Connect */
 	uint16_t next_cid;
 	struct rdc_mem *capsules; /* of @slots, RDC_CAPSULE bytes each */
 	unsigned int slots, next_slot;
 	struct rdc_mem *answers;
-	/* Answers that came and were not taken yet. */
+	/* Responses that were received and not yet taken. */
 	struct rdc_answer {
 		struct nvme_cqe cqe;
 		uint32_t len;
@@ -317,39 +319,44 @@ struct rdc_mem {
 
 struct rdc_dial {
 	uint16_t qid;
-	uint16_t depth; /* 0: 32; HRQSIZE, HSQSIZE + 1 and our receives unless set below */
+	/* 0: 32; also the default of HRQSIZE, HSQSIZE + 1 and the number of receives */
+	uint16_t depth;
 	const void *priv;
 	size_t priv_len;
-	bool has_priv; /* use priv and priv_len, even when 0 */
+	bool has_priv; /* use priv and priv_len, even if 0 */
 	uint16_t ird;  /* 0: 32 */
-	bool no_ird;   /* really 0 */
+	bool no_ird;   /* use an IRD of 0 */
 };
 
-/* Connect the transport. The outcome is in ->up, ->rejected; only a hang fails the test. */
+/* Connects the transport. Sets ->up or ->rejected; the test fails only if neither happens in
+ * time. */
 struct rdc_raw *rdc_raw_dial(struct rdc *t, const struct rdc_dial *d);
 struct rdc_raw *rdc_raw_must_dial(struct rdc *t, const struct rdc_dial *d);
 void rdc_raw_close(struct rdc_raw *raw);
-/* Memory that the target may reach with @access (IBV_ACCESS_*). */
+/* Memory registered for remote access with @access (IBV_ACCESS_*). */
 struct rdc_mem *rdc_raw_mem(struct rdc_raw *raw, size_t len, int access);
 void rdc_raw_mem_dereg(struct rdc_mem *mem);
-/* One SEND of these bytes. */
+/* Posts a SEND of these bytes. */
 void rdc_raw_send(struct rdc_raw *raw, const void *capsule, size_t len);
-/* Send a work request as it is. */
+/* Posts a work request unchanged. */
 void rdc_raw_post(struct rdc_raw *raw, struct ibv_send_wr *wr);
-/* Wait for an answer: 1 when there is one, 0 when the connection is over, -1 when time is up. */
+/* Waits for a response: returns 1 when one was received, 0 when the connection has ended, -1
+ * after the time limit. */
 int rdc_raw_answer(struct rdc_raw *raw, struct rdc_answer *out, unsigned int ms);
-/* Wait for the end of the connection. */
+/* Waits for the end of the connection. */
 bool rdc_raw_ended(struct rdc_raw *raw, unsigned int ms);
 
 struct rdc_raw_reply {
-	bool answered; /* else the connection is over */
+	bool answered; /* false: the connection has ended */
 	struct rdc_answer a;
 	struct rdc_reply r;
 };
 
-/* Fill in the command id and PSDT, send, wait for its answer. A hang fails the test. */
+/* Fills in command identifier and PSDT, sends the command, and waits for its response. The test
+ * fails after the time limit. */
 struct rdc_raw_reply rdc_raw_cmd(struct rdc_raw *raw, struct nvme_sqe *sqe);
-/* As it is, with @extra bytes behind it; the command id in it is looked for. */
+/* Sends the command unchanged, followed by @extra bytes; waits for the response with its
+ * identifier. */
 struct rdc_raw_reply rdc_raw_cmd_as_is(struct rdc_raw *raw, const struct nvme_sqe *sqe,
 				       const void *extra, size_t len);
 void rdc_sgl_none(struct nvme_sqe *sqe);
@@ -364,22 +371,22 @@ struct rdc_connect {
 	struct nvmf_connect_data data;
 };
 
-/* What a correct host sends. */
+/* Fills in the Connect command of a correct host. */
 void rdc_connect_init(struct rdc *t, struct rdc_connect *c, unsigned int who,
 		      const struct rdc_raw *raw);
 struct rdc_raw_reply rdc_raw_connect(struct rdc_raw *raw, const struct rdc_connect *c);
 struct rdc_raw_reply rdc_raw_prop_get(struct rdc_raw *raw, uint32_t offset, uint8_t attrib);
 struct rdc_raw_reply rdc_raw_prop_set(struct rdc_raw *raw, uint32_t offset, uint64_t value,
 				      uint8_t attrib);
-/* Property Set CC, and wait for CSTS.RDY. */
+/* Writes CC, and waits for CSTS.RDY. */
 void rdc_raw_enable(struct rdc_raw *raw, bool on);
-/* An admin queue, connected, not enabled. */
+/* An admin queue, connected, controller not enabled. */
 struct rdc_raw *rdc_raw_admin_new(struct rdc *t, unsigned int who, uint32_t kato_ms);
-/* An admin queue, connected and enabled, and queues asked for. */
+/* An admin queue, connected, controller enabled, number of queues set. */
 struct rdc_raw *rdc_raw_admin(struct rdc *t, unsigned int who);
-/* An I/O queue of it. */
+/* An I/O queue of the controller. */
 struct rdc_raw *rdc_raw_io(struct rdc_raw *admin, uint16_t qid, uint16_t depth);
-/* A Read or Write by key of @n blocks. */
+/* Builds a Read or Write of @n blocks with a keyed SGL. */
 void rdc_raw_rw(struct nvme_sqe *sqe, const struct rdc_host *h, uint8_t opcode, uint64_t lba,
 		uint32_t n, const struct rdc_mem *mem, uint8_t type);
 

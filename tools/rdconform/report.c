@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What people and machines read: one line for each test, the count, JUnit's XML. */
+/* Output: a line for each test, the totals, and JUnit XML. */
 #include "rdconform.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ int rdc_report_add(struct rdc_report *report, const struct rdc_result *result)
 
 	if (result->why)
 		rd_mask_control(result->why,
-				strlen(result->why)); /* the target's texts are in it */
+				strlen(result->why)); /* it contains texts of the target */
 	printf("%s.%s.%s: %s", result->suite->family, result->suite->name, test->name,
 	       verdict_text(result->verdict));
 	if (result->verdict == RDC_FAILED)
@@ -87,7 +87,7 @@ static void put_xml(FILE *f, const char *text)
 			fputs("&quot;", f);
 			break;
 		default:
-			/* Other control characters are no XML at all. */
+			/* XML does not allow other control characters. */
 			fputc((unsigned char)*text < 0x20 ? ' ' : *text, f);
 			break;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of reservations share. */
+/* Helpers for tests of reservations. */
 #include <string.h>
 
 #include "resv.h"
@@ -70,7 +70,7 @@ const struct nvme_registered_ctrl_ext *resv_find(const struct nvme_resv_status *
 
 void resv_clear(struct resv *rv)
 {
-	/* Whoever is registered may clear; a key that is not known is ignored by IEKEY. */
+	/* A registrant may clear; IEKEY ignores the current key. */
 	resv_register(rv->a, RREGA_REPLACE | IEKEY, 0, KEY1);
 	resv_register(rv->a, RREGA_REGISTER, 0, KEY1);
 	resv_release(rv->a, RRELA_CLEAR, 0, KEY1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of reservations share. */
+/* Helpers for tests of reservations. */
 #ifndef RDC_RESV_H
 #define RDC_RESV_H
 
@@ -13,14 +13,16 @@ enum { RACQA_ACQUIRE, RACQA_PREEMPT, RACQA_PREEMPT_ABORT };
 enum { RRELA_RELEASE, RRELA_CLEAR };
 #define IEKEY 8u
 
-/* Two hosts, nobody registered, no reservation; the tests need writing allowed to be sure of it. */
+/* Two hosts, without registrants and reservation. The tests require --dataloss, because they
+ * test writes. */
 struct resv {
 	struct rdc *t;
 	struct rdc_host *a, *b;
 };
 
 void resv_begin(struct rdc *t, struct resv *rv);
-/* Drop everything, as far as that is possible. Called by resv_begin() and at the end of tests. */
+/* Removes reservation and registrants as far as possible. Called by resv_begin() and at the end
+ * of tests. */
 void resv_clear(struct resv *rv);
 struct rdc_reply resv_register(struct rdc_host *h, uint32_t action, uint64_t crkey, uint64_t nrkey);
 struct rdc_reply resv_acquire(struct rdc_host *h, uint32_t action, unsigned int type,
@@ -28,17 +30,17 @@ struct rdc_reply resv_acquire(struct rdc_host *h, uint32_t action, unsigned int 
 struct rdc_reply resv_release(struct rdc_host *h, uint32_t action, unsigned int type,
 			      uint64_t crkey);
 struct rdc_reply resv_report(struct rdc_host *h, void *data, uint32_t len, bool eds);
-/* The extended report; has to go well. */
+/* Reads the extended report; it must succeed. */
 const struct nvme_resv_status *resv_status(struct rdc_host *h);
 unsigned int resv_count(const struct nvme_resv_status *s);
 /* The registrant with @key, or NULL. */
 const struct nvme_registered_ctrl_ext *resv_find(const struct nvme_resv_status *s, uint64_t key);
-/* Both are registered, with their keys. */
+/* Registers both hosts, each with its key. */
 void resv_both(struct resv *rv);
 void resv_must_acquire(struct rdc_host *h, unsigned int type, uint64_t key);
-/* RESCAP allows the type? Else the test is "not supported". */
+/* The test is "not supported" unless RESCAP has the type. */
 void resv_need_type(struct resv *rv, unsigned int type);
-/* All of it: two registrants, and the first holds a reservation of @type. */
+/* All steps: two registrants, of which the first holds a reservation of @type. */
 void resv_held(struct rdc *t, struct resv *rv, unsigned int type);
 
 #endif /* RDC_RESV_H */

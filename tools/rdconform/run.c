@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Running tests by CUnit: selection, the ways out of a test, and a target that is gone. */
+/* Runs tests with CUnit: selection, early ends of a test, and a target that no longer answers. */
 #include "rdconform.h"
 
 #include <CUnit/CUnit.h>
@@ -16,7 +16,8 @@ struct rdc_buf {
 	max_align_t data[];
 };
 
-/* CUnit's test functions take no argument: this is how they find theirs. Set by rdc_run(). */
+/* CUnit's test functions have no argument, so this holds the running test's state. Set by
+ * rdc_run(). */
 static struct rdc *running;
 
 uint64_t rdc_now_ms(void)
@@ -92,7 +93,7 @@ static void clean_up(struct rdc *t)
 
 	while (!LIST_EMPTY(&t->raws))
 		rdc_raw_close(LIST_FIRST(&t->raws));
-	/* What a failed test has left on a shared connection is nobody's guess. */
+	/* A failed test leaves shared connections in an unknown state, so they are replaced. */
 	rdc_hosts_drop(t, t->verdict == RDC_FAILED);
 	while (!LIST_EMPTY(&t->mems)) {
 		struct rdc_mem *m = LIST_FIRST(&t->mems);
@@ -157,7 +158,8 @@ static void run_test(void)
 	};
 	if (rdc_report_add(&t->report, &result))
 		free(result.why);
-	/* A dead target would make each of the tests behind wait for its time limit. */
+	/* Without this check each further test would wait for a dead target until its time
+	 * limit. */
 	if (t->verdict == RDC_FAILED && !t->gone[0]) {
 		char why[150];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All suites, in the order they run: from what others rest on to what may do harm. */
+/* All suites in the order of execution: basic features first, harmful tests last. */
 #include "suites.h"
 
 const struct rdc_suite rdc_suites[] = {

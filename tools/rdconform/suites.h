@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tables of tests, under the files that have them. */
+/* Tables of tests, by file. */
 #ifndef RDC_SUITES_H
 #define RDC_SUITES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * abuse: traffic that a correct host never sends. What the target does with the host that sends it
- * is its affair; all of these are followed by a correct host, who must be served (RDC_ALIVE).
+ * abuse: traffic that a correct host never sends. The target may treat the offending host as it
+ * likes; after each test a correct host must be served (RDC_ALIVE).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 
 #define RW_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define SURVIVES  "Base 3.3.2"
-/* A target that answers without end must not keep us: more than any test asks for. */
+/* Bounds the time spent on a target that sends responses without end; no test needs more. */
 #define ANSWERS_MAX 4096
 
-/* Take what comes for a while; whether the connection ends is not the point. */
+/* Receives for a while; the connection may end or not. */
 static void listen_for(struct rdc_raw *raw, unsigned int ms)
 {
 	struct rdc_answer a;
@@ -103,7 +103,7 @@ static void garbage(struct rdc *t)
 			struct nvme_sqe sqe;
 
 			rdc_fill(&sqe, sizeof(sqe), seed + 16 * round + i);
-			/* Not a command that would change something. */
+			/* Vendor specific opcodes, so that no command changes anything. */
 			sqe.opcode = (uint8_t)(0xc0 | (sqe.opcode & 0x3f));
 			rdc_raw_send(raw, &sqe, sizeof(sqe));
 			listen_for(raw, 20);
@@ -164,7 +164,7 @@ static void connect_data_gone(struct rdc *t)
 
 /* ---- queues ---- */
 
-/* Four times as many commands as the queue has entries, at once. */
+/* Sends four times as many commands at once as the queue has entries. */
 static void overrun(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
@@ -223,7 +223,7 @@ static void aborts(struct rdc *t)
 	rdc_sgl_none(&sqe);
 	for (i = 0; i < 31; i++) {
 		sqe.cid = htole16((uint16_t)i);
-		sqe.cdw10 = htole32(i << 16); /* itself */
+		sqe.cdw10 = htole32(i << 16); /* the identifier of the Abort itself */
 		rdc_raw_send(raw, &sqe, sizeof(sqe));
 	}
 	listen_for(raw, 300);
@@ -244,7 +244,7 @@ static void lone_halves(struct rdc *t)
 		rdc_raw_send(io, &sqe, sizeof(sqe));
 	}
 	listen_for(io, 200);
-	/* The last half waits for its partner; the connection goes under it. */
+	/* Closes the connection while the last half waits for its partner. */
 	rdc_raw_close(io);
 }
 
@@ -271,7 +271,7 @@ static void drop_under_io(struct rdc *t)
 			rdc_raw_send(io, &sqe, sizeof(sqe));
 		}
 		if (round & 1)
-			rdc_raw_close(admin); /* the I/O queue has to follow */
+			rdc_raw_close(admin); /* the target has to close the I/O queue, too */
 		rdc_raw_close(io);
 		while (!LIST_EMPTY(&t->raws))
 			rdc_raw_close(LIST_FIRST(&t->raws));
@@ -367,7 +367,7 @@ static void log_beyond(struct rdc *t)
 				       .cdw10 = 0x03 | 0xffffu << 16, .cdw11 = 0xffff,
 				       .data = rdc_buf(t, 4096), .len = 4096);
 
-	/* 16 GiB were asked for, 4096 bytes can be taken. */
+	/* Requests 16 GiB into a descriptor of 4096 bytes. */
 	RDC_REFUSED(t, r, "Get Log Page of 16 GiB into 4096 bytes");
 }
 

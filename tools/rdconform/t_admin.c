@@ -6,7 +6,7 @@
 
 /* ---- opcodes ---- */
 
-/* Opcode in bits 7:0 of the argument; above it the OACS bit plus 1 that makes it lawful, or 0. */
+/* Opcode in bits 7:0 of the argument; above it 1 plus the OACS bit that makes it optional, or 0. */
 static void opcode(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
@@ -74,7 +74,7 @@ static void event_limit(struct rdc *t)
 	for (i = 0; i < n; i++)
 		RDC_CHECK(t, !a[i].done, "event request %u of %u was answered with 0x%03x", i + 1,
 			  n, RDC_CODE(a[i].r));
-	rdc_host_close(h, false); /* their callbacks are about memory that goes now */
+	rdc_host_close(h, false); /* their callbacks use memory of this function */
 }
 
 static void event_outstanding(struct rdc *t)
@@ -93,7 +93,7 @@ static void event_outstanding(struct rdc *t)
 	rdc_host_close(h, false);
 }
 
-/* Event requests do not take part in a controller reset: they end with it. */
+/* A controller shutdown or reset ends event requests without a completion. */
 static void event_shutdown(struct rdc *t)
 {
 	struct rdc_host *h = rdc_host_open(t, 0, &(struct rdc_host_opts){.no_io = true});
@@ -215,7 +215,7 @@ static void abort_done(struct rdc *t)
 	RDC_CHECK(t, r.result & 1, "dword 0 says that a complete command was aborted");
 }
 
-/* Under reads in flight: each of them and each Abort is answered once, whatever the outcome. */
+/* Sends Aborts during reads: each read and each Abort completes exactly once, with any status. */
 static void abort_io(struct rdc *t)
 {
 	enum { N = 32 };
@@ -265,7 +265,8 @@ static void ka_command(struct rdc *t)
 	RDC_OK(t, r, "Keep Alive");
 }
 
-/* As the controller rounds it, with time for a second look (traffic-based) and a slow machine. */
+/* The timeout as the controller rounds it, with time for traffic-based detection and a slow
+ * machine. */
 static unsigned int patience(struct rdc *t, unsigned int kato)
 {
 	unsigned int kas = le16toh(rdc_main(t)->id.kas) * 100u;
@@ -305,7 +306,7 @@ static void ka_expiry_io(struct rdc *t)
 		  ms);
 }
 
-/* Longer than the timer by far. */
+/* Waits for much longer than the timeout. */
 static void ka_keeps(struct rdc *t)
 {
 	unsigned int kas = le16toh(rdc_main(t)->id.kas) * 100u, kato = kas > 2000 ? kas : 2000;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* auth: DH-HMAC-CHAP of the controller (Base 8.13.5): its steps, and what it must not accept. */
+/* auth: DH-HMAC-CHAP on the controller (Base 8.13.5): its steps, and what it must refuse. */
 #include <string.h>
 
 #include "auth.h"
@@ -11,7 +11,7 @@
 
 #define AUTH_REQUIRED RDC_CS(NVME_SC_AUTH_REQUIRED)
 
-/* A new admin queue that has to authenticate. */
+/* Opens an admin queue that has to authenticate. */
 static struct rdc_auth *auth_begin(struct rdc *t)
 {
 	struct rdc_auth *a = rdc_buf(t, sizeof(*a));
@@ -42,7 +42,7 @@ static struct rdc_raw_reply auth_identify(struct rdc_raw *raw)
 	return rdc_raw_cmd(raw, &sqe);
 }
 
-/* Nothing of the controller may be had on this queue. */
+/* The queue must refuse access to the controller. */
 static void auth_is_shut(struct rdc_auth *a)
 {
 	struct rdc *t = a->raw->t;
@@ -56,8 +56,8 @@ static void auth_is_shut(struct rdc_auth *a)
 }
 
 /*
- * The answer to a message that must not be accepted: a failure of Authentication Send itself, or
- * Failure1. @codes: the explanations that are right, which end with 0; none: all.
+ * Checks the response to a message that must be refused: Authentication Send fails, or Failure1
+ * follows. @codes: acceptable explanations, terminated by 0; none: all.
  */
 static void auth_refused(struct rdc_auth *a, const struct rdc_raw_reply *sent, const char *what,
 			 const uint8_t *codes)
@@ -158,7 +158,7 @@ static void auth_again(struct rdc *t)
 	RDC_OK(t, rr.r, "Identify after the second authentication");
 }
 
-/* The reply of a correct host, with the byte at @at changed by @bits. */
+/* Sends the reply of a correct host, with the byte at @at changed by @bits. */
 static struct rdc_raw_reply auth_changed_reply(struct rdc_auth *a, unsigned int at, uint8_t bits)
 {
 	uint8_t msg[NVMF_AUTH_MSG_MAX];
@@ -230,7 +230,7 @@ static void auth_negotiate_twice(struct rdc *t)
 	a->offer.t_id++;
 	rdc_auth_negotiate(a);
 	rr = rdc_auth_receive(a);
-	/* Some begin again, some refuse it; success it is not. */
+	/* Controllers may begin again or refuse, but not report success. */
 	if (!rr.answered || rr.r.err) {
 		auth_is_shut(a);
 		return;
@@ -264,7 +264,7 @@ static void auth_reply_length(struct rdc *t)
 	AUTH_REFUSED(a, &rr, "a reply of a wrong length", NVMF_AUTH_INCORRECT_PAYLOAD);
 }
 
-/* Commands with a wrong field: no data is moved, and the command fails. */
+/* Commands with a wrong field must fail without a transfer. */
 static void auth_wrong_field(struct rdc *t)
 {
 	static const struct {
@@ -325,7 +325,7 @@ static void auth_fresh(struct rdc *t)
 		  "two transactions have the same sequence number 0x%08x", a->challenge.seqnum);
 }
 
-/* What a correct host sent once, on another connection, with the same transaction identifier. */
+/* Replays a correct host's messages on another connection, with the same transaction identifier. */
 static void auth_replay(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t), *b;
@@ -392,7 +392,7 @@ static void auth_not_offered(struct rdc *t)
 	AUTH_REFUSED(a, &rr, "an offer of unknown identifiers", (uint8_t)t->arg);
 }
 
-/* Only the null group is offered: it is used, or refused, but no other is chosen. */
+/* Offers only the null group: the controller may use or refuse it, but not choose another. */
 static void auth_null_group(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
@@ -417,8 +417,8 @@ static void auth_null_group(struct rdc *t)
 enum { DH_ZERO, DH_ONE, DH_P_MINUS_1, DH_P, DH_LARGEST };
 
 /*
- * A value outside the group, and the shared secret that it leads to, for which no private value is
- * needed: whoever accepts the value accepts the reply.
+ * Sends a value outside the group with the shared secret that it leads to, which is known without a
+ * private value: a controller that accepts the value would accept the reply.
  */
 static void auth_degenerate(struct rdc_auth *a, unsigned int which)
 {
@@ -453,7 +453,7 @@ static void auth_dh_value(struct rdc *t)
 	struct rdc_raw_reply rr;
 	size_t len;
 
-	/* All but the null group, which comes first. */
+	/* All groups except the null group, which is the first. */
 	a->offer.n_groups--;
 	memmove(a->offer.groups, a->offer.groups + 1, a->offer.n_groups);
 	rdc_auth_negotiate(a);

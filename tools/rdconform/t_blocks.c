@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* io.zeroes, io.dsm, io.verify, io.uncorrectable, io.protect: commands about blocks without data.
- */
+/* io.zeroes, io.dsm, io.verify, io.uncorrectable, io.protect: commands on blocks without data
+ * transfer. */
 #include <string.h>
 
 #include "suites.h"
@@ -30,7 +30,7 @@ static unsigned char *prepared(struct rdc_host *h, uint64_t lba, uint32_t n, uns
 	return data;
 }
 
-/* Limits that only CNS 06h has; zeroes where it is not there. */
+/* The limits in CNS 06h; zeroes if the controller lacks it. */
 static const struct nvme_id_ctrl_nvm *limits(struct rdc_host *h)
 {
 	struct nvme_id_ctrl_nvm *nvm = rdc_buf(h->t, 4096);
@@ -39,7 +39,8 @@ static const struct nvme_id_ctrl_nvm *limits(struct rdc_host *h)
 	return nvm;
 }
 
-/* Blocks that a limit of 2^@v smallest pages allows; 0: no limit that 16 bits can exceed. */
+/* The number of blocks that a limit of 2^@v minimum pages allows; 0: no limit that fits into 16
+ * bits. */
 static uint32_t limit_blocks(const struct rdc_host *h, uint8_t v)
 {
 	uint64_t bytes = v && v < 32 ? (4096ull << NVME_CAP_MPSMIN(h->info.cap)) << v : 0;
@@ -159,7 +160,7 @@ static struct nvme_dsm_range one(uint64_t lba, uint32_t n)
 	return (struct nvme_dsm_range){.slba = htole64(lba), .nlb = htole32(n)};
 }
 
-/* What a deallocated block reads as, where DLFEAT says; else NULL. */
+/* The content of a deallocated block if DLFEAT specifies it; else NULL. */
 static unsigned char *dealloc_value(struct rdc_host *h, uint32_t n)
 {
 	unsigned char *v = rdc_buf(h->t, (size_t)n * h->bs);
@@ -185,7 +186,7 @@ static void dsm_deallocate(struct rdc *t)
 	rdc_must_hold(h, 12, 4, data + 12 * h->bs);
 	rd = rdc_read(h, 4, 8, got);
 	RDC_OK(t, rd, "Read of deallocated blocks");
-	/* Deallocation is advice: each block holds the old data or what DLFEAT says. */
+	/* Deallocation is a hint: each block has the old data or what DLFEAT specifies. */
 	for (i = 0; value && i < len; i += h->bs)
 		RDC_CHECK(t,
 			  memcmp(got + i, value + i, h->bs) == 0 ||
@@ -394,7 +395,7 @@ static void uncor_read(struct rdc *t)
 
 	RDC_OK(t, r, "Write Uncorrectable");
 	read = rdc_read(h, 40, 4, rdc_buf(t, 4 * h->bs));
-	/* The blocks shall be good again, whatever the outcome. */
+	/* Makes the blocks readable again, whatever the result. */
 	ok = rdc_write(h, 42, 2, data + 2 * h->bs);
 	RDC_STATUS(t, read, "Read of an uncorrectable block", RDC_ME(NVME_SC_READ_ERROR));
 	RDC_OK(t, ok, "Write over an uncorrectable block");
@@ -465,7 +466,8 @@ static struct rdc_reply protect(struct rdc_host *h, uint32_t state)
 	return rdc_set_feature(h, NVME_FEAT_FID_WRITE_PROTECT, h->nsid, state, NULL, 0);
 }
 
-/* A writing command while protected; then off again before anything is judged. */
+/* Sends a writing command while the namespace is protected; removes the protection before any
+ * check. */
 static void protect_refuses(struct rdc *t)
 {
 	struct rdc_host *h = need_protect(t), *other = rdc_second(t);

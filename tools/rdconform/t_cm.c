@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdma.cm and rdma.capsule: private data of connections; capsules and responses. */
+/* rdma.cm and rdma.capsule: private data of connections, capsules and responses. */
 #include <string.h>
 
 #include "suites.h"
@@ -30,7 +30,7 @@ static struct nvmf_rdma_cm_req req(uint16_t qid)
 	};
 }
 
-/* Devices that pad private data make these two look like a request with queues of size 0. */
+/* With devices that pad private data these look like a request for queues of size 0. */
 static void cm_none(struct rdc *t)
 {
 	rejected(t, &(struct rdc_dial){.has_priv = true}, 0, "no private data");
@@ -95,7 +95,7 @@ static void cm_longer(struct rdc *t)
 	RDC_OK(t, rr.r, "Connect");
 }
 
-/* Depth 1: never more than one READ at a time may be asked of us. */
+/* IRD 1: the target must have at most one READ outstanding. */
 static void cm_ird(struct rdc *t)
 {
 	enum { N = 24, BLOCKS = 16 };
@@ -191,7 +191,7 @@ static void sqhd(struct rdc *t)
 	}
 }
 
-/* A whole queue of commands in one go. */
+/* Fills a queue with commands at once. */
 static void full_queue(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);

@@ -23,7 +23,7 @@ static struct rdc_host *need(struct rdc *t)
 	return h;
 }
 
-/* Blocks 0 and on hold @seed. */
+/* Writes @seed to the first blocks. */
 static unsigned char *prepared(struct rdc_host *h, uint32_t n, unsigned int seed)
 {
 	unsigned char *data = rdc_buf(h->t, (size_t)n * h->bs);
@@ -179,7 +179,7 @@ static void fused_too_long(struct rdc *t)
 	rdc_must_hold(h, 0, n, old);
 }
 
-/* One half and then an ordinary command. */
+/* A single half of a fused pair, followed by an ordinary command. */
 static void fused_lone(struct rdc *t)
 {
 	struct rdc_host *h = need_fused(t);
@@ -212,7 +212,7 @@ static void fused_first_error(struct rdc *t)
 		   NVME_SC_FUSED_FAIL);
 }
 
-/* Two hosts count in the same block; nothing that one of them has counted may get lost. */
+/* Two hosts increment a counter in the same block; no increment may be lost. */
 static void fused_atomic(struct rdc *t)
 {
 	enum { EACH = 100 };
@@ -232,7 +232,7 @@ static void fused_atomic(struct rdc *t)
 	while (done[0] + done[1] < 2 * EACH) {
 		RDC_CHECK(t, tries++ < 100 * EACH, "%u of %u increments after %u rounds",
 			  done[0] + done[1], 2 * EACH, tries);
-		/* Both read, then both try: at most one of each round may win. */
+		/* Both read, then both try: at most one may succeed in each round. */
 		for (i = 0; i < 2; i++) {
 			struct rdc_reply r = rdc_read(h[i], 0, 1, old[i]);
 

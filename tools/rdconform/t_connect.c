@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fabrics.connect and fabrics.order: what Connect accepts, and what comes before it. */
+/* fabrics.connect and fabrics.order: what Connect accepts, and what is allowed before it. */
 #include <string.h>
 
 #include "suites.h"
@@ -14,7 +14,7 @@ static struct rdc_raw *admin_conn(struct rdc *t, struct rdc_connect *c)
 	return raw;
 }
 
-/* The field that a refused Connect names. */
+/* Checks which field a refused Connect reports as invalid. */
 static void check_field(struct rdc *t, const struct rdc_raw_reply *rr, const char *what, bool data,
 			unsigned int offset)
 {
@@ -106,7 +106,7 @@ static void hostnqn_empty(struct rdc *t)
 
 	memset(c.data.hostnqn, 0, sizeof(c.data.hostnqn));
 	rr = rdc_raw_connect(raw, &c);
-	/* Linux and SPDK let it in where any host is allowed. */
+	/* Linux and SPDK accept it where any host is allowed. */
 	RDC_STATUS(t, rr.r, "Connect with an empty host NQN", 0,
 		   RDC_CS(NVME_SC_CONNECT_INVALID_PARAM), RDC_CS(NVME_SC_CONNECT_INVALID_HOST));
 }
@@ -134,7 +134,7 @@ static void io_queue(struct rdc *t)
 	rdc_raw_io(admin, 1, 16);
 }
 
-/* An I/O connection of a controller that is enabled, and the Connect a correct host would send. */
+/* Opens an I/O connection of an enabled controller, and fills in the Connect of a correct host. */
 static struct rdc_raw *io_conn(struct rdc *t, struct rdc_connect *c, uint16_t qid)
 {
 	struct rdc_raw *admin = rdc_raw_admin(t, 0);
@@ -151,7 +151,7 @@ static void io_cntlid(struct rdc *t)
 	struct rdc_raw *raw = io_conn(t, &c, 1);
 	struct rdc_raw_reply rr;
 
-	c.cntlid = 0xffe0; /* no target has counted that far */
+	c.cntlid = 0xffe0; /* larger than any controller identifier in use */
 	rr = rdc_raw_connect(raw, &c);
 	check_field(t, &rr, "Connect of an I/O queue of controller 0xffe0", true,
 		    offsetof(struct nvmf_connect_data, cntlid));
@@ -210,7 +210,7 @@ static void io_sqsize_large(struct rdc *t)
 		    offsetof(struct nvmf_connect_sqe, sqsize));
 }
 
-/* No controller grants this many. */
+/* More queues than a controller grants. */
 static void io_qid_beyond(struct rdc *t)
 {
 	struct rdc_connect c;
@@ -219,7 +219,7 @@ static void io_qid_beyond(struct rdc *t)
 	struct rdc_raw *raw = rdc_raw_dial(t, &(struct rdc_dial){.qid = 65000, .depth = 16});
 
 	if (raw->rejected)
-		return; /* told by the transport already */
+		return; /* the transport has refused already */
 	RDC_CHECK(t, raw->up, "the connection for queue 65000 came to nothing");
 	raw->cntlid = admin->cntlid;
 	rdc_connect_init(t, &c, 0, raw);

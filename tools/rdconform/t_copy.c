@@ -5,7 +5,7 @@
 #include "suites.h"
 
 #define N_COPY "NVM 3.2.2"
-#define DEST   256 /* where most tests copy to */
+#define DEST   256 /* first destination block of most tests */
 
 static struct rdc_host *need(struct rdc *t)
 {

@@ -45,7 +45,7 @@ static void generation(struct rdc *t)
 		  "two readings of a log that did not change differ");
 }
 
-/* Text of a field: NUL- or blank-padded. */
+/* Copies a field padded with NULs or blanks as text. */
 static void text(char *to, size_t size, const char *from, size_t len)
 {
 	size_t n = strnlen(from, len);
@@ -115,7 +115,7 @@ static void entry_fields(struct rdc *t)
 	RDC_CHECK(t, e->tsas.rdma.cms == 1, "RDMA_CMS %u, not RDMA_IP_CM", e->tsas.rdma.cms);
 }
 
-/* A record of the discovery subsystem itself. */
+/* Whether the record is that of the discovery subsystem itself. */
 static void current(struct rdc *t)
 {
 	struct rdc_host *h = disc(t);
@@ -195,7 +195,7 @@ static void both_hosts(struct rdc *t)
 	const struct nvmf_discovery_log *log;
 	uint64_t n;
 
-	/* The tests use the subsystem as both hosts, so both have to find it. */
+	/* The tests use the subsystem as both hosts, so both must find it. */
 	log = read_log(t, a, &n);
 	ours(t, log, n);
 	log = read_log(t, b, &n);

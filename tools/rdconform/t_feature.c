@@ -10,7 +10,7 @@ enum { CURRENT, DEFAULT, SAVED, CAPABILITIES };
 #define CAP_SAVEABLE   1u
 #define CAP_CHANGEABLE 4u
 
-/* For features with data: those that do not know it may look at the length first. */
+/* Features with data: a target that lacks the feature may check the length first. */
 static bool refused_as_unknown(const struct rdc_reply *r)
 {
 	return RDC_CODE(*r) == NVME_SC_INVALID_FIELD || RDC_CODE(*r) == NVME_SC_SGL_INVALID_DATA;

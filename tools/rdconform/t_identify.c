@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* admin.identify: each structure, and its agreement with the others. */
+/* admin.identify: each structure, and its consistency with the others. */
 #include <string.h>
 
 #include "suites.h"
@@ -79,7 +79,7 @@ static void keep_alive(struct rdc *t)
 
 static void maxcmd(struct rdc *t)
 {
-	/* It may be more than a queue holds. */
+	/* MAXCMD may exceed the queue size. */
 	RDC_CHECK(t, rdc_main(t)->id.maxcmd, "MAXCMD is 0, and fabrics demand it");
 }
 
@@ -206,7 +206,7 @@ static void bad_nsid(struct rdc *t)
 	RDC_STATUS(t, r, "Identify with a wrong NSID", NVME_SC_INVALID_NS);
 }
 
-/* A structure that the controller may lack says so by Invalid Field. */
+/* Reads an optional structure; a controller without it returns Invalid Field. */
 static void *optional(struct rdc *t, struct rdc_host *h, uint8_t cns, uint32_t nsid, uint32_t cdw11)
 {
 	void *data = rdc_buf(t, 4096);
@@ -273,7 +273,7 @@ static void descriptors(struct rdc *t)
 	unsigned int at = 0, ids = 0, seen = 0;
 
 	RDC_OK(t, r, "Identify, namespace descriptors");
-	/* One behind the other: type, length, two reserved bytes, the identifier; not aligned. */
+	/* Descriptors: type, length, two reserved bytes, the identifier; not aligned. */
 	while (at + 4 <= 4096 && data[at + 1]) {
 		unsigned int type = data[at], len = data[at + 1];
 		const unsigned char *id = &data[at + 4];

@@ -7,7 +7,8 @@
 #define LSUPP 1u
 #define ALL   NVME_NSID_ALL
 
-/* A page that the controller may lack says so by Invalid Log Page (or Invalid Field before 1.3). */
+/* Reads an optional page; a controller without it returns Invalid Log Page (or Invalid Field
+ * before 1.3). */
 static void *optional(struct rdc *t, struct rdc_host *h, uint8_t lid, uint32_t nsid, uint32_t len)
 {
 	void *data = rdc_buf(t, len);
@@ -53,7 +54,7 @@ static void supported_true(struct rdc *t)
 		struct rdc_reply r;
 		bool lacks;
 
-		/* Those need a parameter that this test cannot know. */
+		/* These pages need a parameter that this test does not know. */
 		if (lid == 0x07 || lid == 0x09 || lid == 0x0a || lid == 0x0d || lid == 0x15)
 			continue;
 		r = rdc_get_log(h, (uint8_t)lid, lid == 0x02 ? ALL : 0, 0, data, 512);
@@ -319,7 +320,8 @@ static void ana(struct rdc *t)
 	p = (const unsigned char *)log->descs;
 	for (g = 0; g < le16toh(log->ngrps); g++) {
 		size_t left = (size_t)((const unsigned char *)log + 16384 - p);
-		struct nvme_ana_group_desc d; /* a copy: they are aligned to 4 bytes only */
+		/* a copy, because descriptors are aligned to 4 bytes only */
+		struct nvme_ana_group_desc d;
 
 		RDC_CHECK(t, left >= sizeof(d), "group %u of %u does not fit the log", g,
 			  le16toh(log->ngrps));

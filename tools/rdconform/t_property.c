@@ -89,7 +89,7 @@ static void reset_ends_queues(struct rdc *t)
 	struct nvme_sqe sqe;
 
 	rdc_raw_enable(admin, false);
-	/* Its I/O queues are deleted: the connection ends, or nothing succeeds on it. */
+	/* A reset deletes I/O queues: the connection ends, or commands on it fail. */
 	if (rdc_raw_ended(io, 200))
 		return;
 	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);

@@ -447,7 +447,7 @@ static void rep_empty(struct rdc *t)
 {
 	struct resv rv;
 
-	resv_begin(t, &rv); /* checks it */
+	resv_begin(t, &rv); /* checks the report */
 }
 
 static void rep_short_id(struct rdc *t)
@@ -485,7 +485,7 @@ static void rep_hostid(struct rdc *t)
 	c = resv_find(resv_status(rv.a), KEY2);
 	RDC_CHECK(t, c && uuid_parse(t->cfg->hostid[1], want) == 0, "the second host is not there");
 	RDC_CHECK(t, memcmp(c->hostid, want, 16) == 0, "its host identifier is another one");
-	/* In the dynamic controller model the id says nothing and may be FFFFh. */
+	/* In the dynamic controller model the identifier has no meaning and may be FFFFh. */
 	RDC_CHECK(t,
 		  le16toh(c->cntlid) == rv.b->info.cntlid ||
 			  le16toh(c->cntlid) == NVMF_CNTLID_DYNAMIC,

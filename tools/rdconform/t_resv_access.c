@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reservation.access: who may do what under which type; reservation.notify: who is told. */
+/* reservation.access: which host may do what, by reservation type; reservation.notify: which
+ * hosts are notified. */
 #include <string.h>
 
 #include "resv.h"
@@ -7,7 +8,7 @@
 
 #define CONFLICT NVME_SC_RESERVATION_CONFLICT
 
-/* Who sends the command: the holder, another registrant, a host that is not registered. */
+/* The sender of the command: the holder, another registrant, or a host that is not registered. */
 enum { HOLDER, REGISTRANT, STRANGER };
 /* Type in bits 3:0, who in 7:4, opcode in 15:8. */
 #define ACCESS(type, who, op) ((type) | (who) << 4 | (op) << 8)
@@ -24,7 +25,7 @@ static bool allowed(unsigned int type, unsigned int who, bool write)
 		return true;
 	if (who == REGISTRANT && type >= 3)
 		return true;
-	/* Write Exclusive of any kind lets everybody read. */
+	/* All Write Exclusive types let every host read. */
 	return !write && type % 2 == 1;
 }
 
@@ -75,7 +76,7 @@ static void access_rule(struct rdc *t)
 	resv_begin(t, &rv);
 	resv_need_type(&rv, type);
 	need_command(rv.a, op);
-	/* The data that Compare compares with. */
+	/* The data for Compare. */
 	rdc_must_write(rv.a, 0, 1, rdc_buf(t, rv.a->bs));
 	r = resv_register(rv.a, RREGA_REGISTER, 0, KEY1);
 	RDC_OK(t, r, "Reservation Register");
@@ -129,7 +130,7 @@ const struct rdc_test rdc_t_access[] = {
 
 enum { REGISTRATION_PREEMPTED = 1, RESERVATION_RELEASED = 2, RESERVATION_PREEMPTED = 3 };
 
-/* A host that waits for what happens to others' reservations. */
+/* A host that waits for reservation notifications. */
 struct watcher {
 	struct rdc_host *h;
 	struct rdc_async *aer;
@@ -167,7 +168,7 @@ static void told(struct rdc *t, struct watcher *w, unsigned int type)
 	RDC_CHECK(t, log->rnlpt == 0, "the notification is still there after it was read");
 }
 
-/* The second host is the one that is told. */
+/* The second host is the one to be notified. */
 static void notify_begin(struct rdc *t, struct resv *rv, struct watcher *w, unsigned int type)
 {
 	resv_begin(t, rv);

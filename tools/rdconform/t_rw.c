@@ -48,7 +48,7 @@ static void rw_far(struct rdc *t)
 	RDC_STATUS(t, r, "block FFFFFFFFFFFFFFFFh", NVME_SC_LBA_RANGE);
 }
 
-/* Start and length whose sum is 2^64: zero, for who adds them up. */
+/* Start and length whose sum is 2^64, which overflows to 0. */
 static void rw_wraps(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
@@ -75,7 +75,7 @@ static void rw_nsid(struct rdc *t)
 	if (kind >= 2 && !c.nsid)
 		rdc_not_supported(t, "NN %u: there is no such NSID", le32toh(h->id.nn));
 	r = rdc_io_at(h, &c, __FILE__, __LINE__);
-	/* An NSID that is valid and inactive is Invalid Field for all but those with Invalid NS. */
+	/* For a valid but inactive NSID most commands return Invalid Field. */
 	if (kind == 2)
 		RDC_STATUS(t, r, "an inactive NSID", NVME_SC_INVALID_FIELD, NVME_SC_INVALID_NS);
 	else
@@ -147,7 +147,7 @@ static void read_same_twice(struct rdc *t)
 	RDC_CHECK(t, memcmp(one, two, (size_t)n * a->bs) == 0, "two hosts read different data");
 }
 
-/* Nothing of what a host left in its buffer may look like data. */
+/* Stale content of the host's buffer must not look like data. */
 static void read_all_of_it(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
@@ -293,7 +293,7 @@ static void write_seen_by_other(struct rdc *t)
 	}
 }
 
-/* As many as the queue takes at once. */
+/* As many commands at once as the queue takes. */
 static void write_many(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
@@ -305,7 +305,7 @@ static void write_many(struct rdc *t)
 	rdc_need_blocks(h, 64 + n);
 	rdc_fill(data, (size_t)n * h->bs, 40);
 	for (i = 0; i < n; i++) {
-		/* not in the order of the blocks */
+		/* Not in the order of the blocks. */
 		unsigned int at = (i * 7) % n;
 		struct rdc_cmd c;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdma.psdt, rdma.sgl and rdma.key: how commands describe data, and the memory behind it. */
+/* rdma.psdt, rdma.sgl and rdma.key: SGL descriptors, and access to the memory they describe. */
 #include <string.h>
 
 #include "suites.h"
@@ -7,7 +7,7 @@
 #define SGL       "Base 4.1.2"
 #define RW_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
-/* An I/O queue, memory for @n blocks, and a Read of them by key that only needs a change. */
+/* An I/O queue, memory for @n blocks, and a Read of them with a keyed SGL, for tests to change. */
 struct ready {
 	struct rdc_host *h;
 	struct rdc_raw *io;
@@ -67,7 +67,7 @@ const struct rdc_test rdc_t_psdt[] = {
 
 /* ---- descriptors ---- */
 
-/* Type byte in the argument: none that NVMe/RDMA knows at this place. */
+/* A type byte, in the argument, that NVMe/RDMA does not allow here. */
 static void type_refused(struct rdc *t)
 {
 	struct rdc_raw_reply rr;
@@ -142,7 +142,7 @@ static void in_capsule_read(struct rdc *t)
 		   NVME_SC_INVALID_FIELD, NVME_SC_SGL_INVALID_DATA, NVME_SC_SGL_INVALID_OFFSET);
 }
 
-/* In-capsule data that is not there: the offset or the length point behind the capsule. */
+/* In-capsule data with an offset or a length beyond the end of the capsule. */
 static void in_capsule_beyond(struct rdc *t)
 {
 	unsigned char *data;
@@ -174,7 +174,7 @@ static void in_capsule_beyond(struct rdc *t)
 		   NVME_SC_SGL_INVALID_OFFSET, NVME_SC_SGL_INVALID_DATA, NVME_SC_INVALID_FIELD);
 }
 
-/* Less came than the descriptor says: nothing else may be taken for data. */
+/* Fewer bytes than the descriptor announces: the target must not use other memory as data. */
 static void in_capsule_missing(struct rdc *t)
 {
 	unsigned char *old;
@@ -248,7 +248,7 @@ static void no_data_types(struct rdc *t)
 	RDC_OK(t, rr.r, "Flush with an empty keyed descriptor");
 }
 
-/* @n keyed descriptors behind the command, each of one block. */
+/* Sends a list of @n keyed descriptors of one block each. */
 static struct rdc_raw_reply send_list(struct ready *x, uint8_t opcode, unsigned int n)
 {
 	union nvme_sgl *list = rdc_buf(x->h->t, n * sizeof(*list));
@@ -410,7 +410,7 @@ const struct rdc_test rdc_t_sgl[] = {
 
 /* ---- keys ---- */
 
-/* Wrong use of memory: the transport ends the connection, or the command fails. */
+/* Access without permission: the transport ends the connection, or the command fails. */
 static void must_fail(struct rdc *t, struct ready *x, const char *what)
 {
 	struct rdc_raw_reply rr = send_cmd(x);
@@ -422,7 +422,8 @@ static void key_access(struct rdc *t)
 {
 	struct ready x;
 
-	/* Not the other direction: soft RDMA devices do not check the right to be read. */
+	/* The other direction is not tested: soft RDMA devices do not check the permission to
+	 * read. */
 	prepare(t, &x, nvme_cmd_read, 8);
 	x.mem = rdc_raw_mem(x.io, 8 * x.h->bs, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	rdc_raw_rw(&x.sqe, x.h, nvme_cmd_read, 0, 8, x.mem, NVME_SGL_KEYED_ADDRESS);

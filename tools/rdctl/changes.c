@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs that change what is served. */
+/* Verbs that change the configuration. */
 #include "rdctl.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "util/parse.h"
 
-#define DOCUMENT_MAX (1u << 20) /* a request has at most 1 MiB */
+#define DOCUMENT_MAX (1u << 20) /* the limit of a request */
 
 /* ---- answers ---- */
 
@@ -55,7 +55,7 @@ static bool parse_nsid(const char *text, uint64_t *nsid)
 	return false;
 }
 
-/* Is @key a list in the configuration? */
+/* Whether the value of @key is a list in the configuration. */
 static bool is_list(const char *key)
 {
 	return strcmp(key, "hosts") == 0;
@@ -83,13 +83,14 @@ static json_t *value_of(const char *key, const char *text)
 		return json_boolean(text[0] == 't');
 	if (rd_parse_u64(text, 0, INT64_MAX, &number))
 		return json_string(text);
-	/* "007" and "0x10" may be a name: the configuration's checks read them as the key needs. */
+	/* Sent as text, because "007" and "0x10" may be names; the configuration's checks
+	 * convert as the key needs. */
 	snprintf(plain, sizeof(plain), "%" PRIu64, number);
 	return strcmp(plain, text) == 0 ? json_integer((json_int_t)number) : json_string(text);
 }
 
-/* Add "KEY=VALUE" arguments from @first on to @object. Returns false after it has said what is
- * wrong. */
+/* Adds arguments KEY=VALUE from number @first on to @object. Returns false after printing the
+ * error. */
 static bool add_values(const struct rdctl_arguments *args, int first, json_t *object)
 {
 	for (int i = first; i < args->count; i++) {
@@ -125,7 +126,7 @@ int rdctl_ns_add(const struct rdctl *ctl, const struct rdctl_arguments *args)
 			    json_pack("{s:s, s:o}", "nqn", args->values[0], "namespace", ns));
 }
 
-/* Call @method with the subsystem, the NSID and @value as @name, which may be NULL. */
+/* Calls @method with the subsystem, the NSID and @value as @name, which may be NULL. */
 static int change_ns(const struct rdctl *ctl, const struct rdctl_arguments *args,
 		     const char *method, const char *name, json_t *value)
 {

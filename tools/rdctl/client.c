@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One call of the control socket: a line out, a line in. */
+/* One call on the control socket: sends a line, receives a line. */
 #include "rdctl.h"
 
 #include <errno.h>
@@ -71,13 +71,13 @@ static bool send_request(int fd, const char *data, size_t len)
 	return true;
 }
 
-/* What was received, and not yet taken. */
+/* Received data that has not been used. */
 struct input {
 	int fd;
 	char *data;
 	size_t len;
 	size_t room;
-	size_t taken; /* the line returned last */
+	size_t taken; /* length of the line that was returned last */
 };
 
 static bool receive_more(struct input *in)
@@ -102,7 +102,7 @@ static bool receive_more(struct input *in)
 	return n > 0;
 }
 
-/* The next line, valid until the next call. NULL, with errno: 0 when the connection was closed. */
+/* The next line, valid until the next call. NULL with errno; errno 0: the connection was closed. */
 static const char *receive_line(struct input *in)
 {
 	size_t looked = 0;
@@ -126,7 +126,8 @@ static const char *receive_line(struct input *in)
 	return in->data;
 }
 
-/* What the daemon says, with what hosts chose made fit for a terminal. */
+/* Prints an error of the daemon. Strings that hosts chose have their control characters
+ * replaced. */
 static void print_error(const json_t *error)
 {
 	const char *parts[] = {
@@ -163,7 +164,7 @@ static json_t *parse_answer(const char *line, int *code)
 	return result;
 }
 
-/* Connect and send. Returns false after it has said why not. */
+/* Connects and sends. Returns false after printing the error. */
 static bool begin_call(const struct rdctl *ctl, const char *method, json_t *params,
 		       struct input *in)
 {
@@ -180,8 +181,8 @@ static bool begin_call(const struct rdctl *ctl, const char *method, json_t *para
 	}
 	in->fd = connect_to(ctl);
 	len = strlen(text);
-	text[len] = '\n'; /* in the place of the NUL: one line is one send */
-	/* A daemon that has no place for us says so and closes, before it has read anything. */
+	text[len] = '\n'; /* replaces the NUL, so that one send has the whole line */
+	/* A daemon with too many clients sends an error and closes without reading. */
 	if (in->fd >= 0 && !send_request(in->fd, text, len + 1) && errno != EPIPE &&
 	    errno != ECONNRESET) {
 		fprintf(stderr, "rdctl: %s: %s\n", ctl->socket, strerror(errno));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Histograms of latencies: sums, differences, percentiles, and the verb that draws one. */
+/* Latency histograms: sums, differences, percentiles, and the verb that prints one. */
 #include "rdctl.h"
 
 #include <stdint.h>

@@ -30,7 +30,7 @@ static int print_short_usage(void)
 	       "Show and change what a running rdtarget serves, by its control socket.\n\n");
 	for (const struct rdctl_verb *v = rdctl_verbs; v->name; v++) {
 		snprintf(left, sizeof(left), "%s %s", v->name, v->usage);
-		/* A long one has a line of its own. */
+		/* A long usage text has a line of its own. */
 		if (strlen(left) > 34)
 			printf("  %s\n  %-34s %s\n", left, "", v->what);
 		else
@@ -53,7 +53,7 @@ static int print_short_usage(void)
 	return RDCTL_OK;
 }
 
-/* JSON is. */
+/* JSON strings must be UTF-8. */
 static bool is_utf8(const char *text)
 {
 	for (size_t left = strlen(text), n; left; text += n, left -= n) {
@@ -64,7 +64,7 @@ static bool is_utf8(const char *text)
 	return true;
 }
 
-/* The first option that was given and is not one of the verb, or NULL. */
+/* The first given option that the verb does not have, or NULL. */
 static const char *foreign_option(const struct rdctl_verb *v, const struct rdctl_arguments *args)
 {
 	if (args->save && !v->changes)
@@ -76,7 +76,7 @@ static const char *foreign_option(const struct rdctl_verb *v, const struct rdctl
 	return args->timeout && !strstr(v->usage, "--timeout") ? "--timeout" : NULL;
 }
 
-/* The verb of the first arguments, with two words if there is one; removes them. */
+/* Finds the verb in the first one or two arguments, and removes them. */
 static const struct rdctl_verb *take_verb(struct rdctl_arguments *args)
 {
 	const struct rdctl_verb *found = NULL;
@@ -139,7 +139,7 @@ static int parse_wait(const char *text, struct rdctl *ctl)
 	return 0;
 }
 
-/* Returns -1 to go on, else the exit status. */
+/* Returns -1 to continue, else the exit status. */
 static int parse_rdctl_options(int argc, char **argv, struct rdctl *ctl,
 			       struct rdctl_arguments *args)
 {

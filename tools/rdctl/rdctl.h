@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the files of rdctl. */
+/* Interface between the files of rdctl. */
 #ifndef RDCTL_H
 #define RDCTL_H
 
@@ -10,18 +10,18 @@
 
 enum rdctl_exit {
 	RDCTL_OK = 0,
-	RDCTL_REFUSED = 1, /* rdtarget answered that it cannot, or may not */
+	RDCTL_REFUSED = 1, /* rdtarget answered with an error */
 	RDCTL_USAGE = 2,
-	RDCTL_NO_DAEMON = 3, /* nobody answers */
+	RDCTL_NO_DAEMON = 3, /* no daemon answers */
 };
 
 struct rdctl {
 	const char *socket;
-	unsigned int wait_seconds; /* for an answer */
-	bool json;                 /* print answers as they are */
+	unsigned int wait_seconds; /* time limit for an answer */
+	bool json;                 /* print answers as JSON */
 };
 
-struct rdctl_arguments { /* of a verb */
+struct rdctl_arguments { /* arguments and options of a verb */
 	int count;
 	char **values;
 	bool dry_run;
@@ -34,12 +34,12 @@ struct rdctl_arguments { /* of a verb */
 
 struct rdctl_verb {
 	const char *name;  /* one word, or two: "ns add" */
-	const char *usage; /* of its arguments and options */
+	const char *usage; /* its arguments and options */
 	const char *what;
-	int least; /* arguments */
-	int most;  /* or RDCTL_ANY */
+	int least; /* minimum number of arguments */
+	int most;  /* maximum number, or RDCTL_ANY */
 	int (*run)(const struct rdctl *ctl, const struct rdctl_arguments *args);
-	bool changes; /* takes --save and --dry-run */
+	bool changes; /* accepts --save and --dry-run */
 };
 
 /* ---- main.c ---- */
@@ -48,21 +48,24 @@ int rdctl_usage_error(const char *what, const char *value); /* returns RDCTL_USA
 
 /* ---- verbs.c ---- */
 
-extern const struct rdctl_verb rdctl_verbs[]; /* the last one has no name */
+extern const struct rdctl_verb rdctl_verbs[]; /* terminated by an entry without a name */
 
-/* Call @method, takes @params over; in text, print what @print makes of the answer, or nothing. */
+/* Calls @method, takes ownership of @params, and prints the answer with @print, or nothing if
+ * NULL; as JSON with --json. */
 int rdctl_show(const struct rdctl *ctl, const char *method, json_t *params,
 	       int (*print)(const json_t *result));
-void rdctl_messages(const json_t *result);   /* those of the answer, to standard error */
-int rdctl_differences(const json_t *result); /* those of the answer; returns RDCTL_OK */
-/* "10.0.0.1", "10.0.0.1:4420", "[::1]:4420": set address and port of @params. Returns false when it
- * is none. */
+/* prints the messages of the answer to standard error */
+void rdctl_messages(const json_t *result);
+/* prints the differences of the answer; returns RDCTL_OK */
+int rdctl_differences(const json_t *result);
+/* Sets address and port of @params from "10.0.0.1", "10.0.0.1:4420" or "[::1]:4420". Returns
+ * false if the text is not an address. */
 bool rdctl_split_address(const char *text, json_t *params);
 
 /* ---- changes.c ---- */
 
-/* Call @method with the options that changes take, and print what was done. Takes @params over;
- * NULL: out of memory. */
+/* Calls @method with the options for changes, and prints what was done. Takes ownership of
+ * @params; NULL: out of memory. */
 int rdctl_change(const struct rdctl *ctl, const struct rdctl_arguments *args, const char *method,
 		 json_t *params);
 
@@ -86,13 +89,13 @@ int rdctl_save(const struct rdctl *ctl, const struct rdctl_arguments *args);
 /* ---- client.c ---- */
 
 /*
- * Call @method; takes @params over, NULL: none. Returns the result, a new reference, or NULL after
- * it has said why on standard error, with *@code set.
+ * Calls @method; takes ownership of @params, which may be NULL. Returns a new reference to the
+ * result, or NULL after printing the error, with *@code set.
  */
 json_t *rdctl_call(const struct rdctl *ctl, const char *method, json_t *params, int *code);
 /*
- * Call @method, and @event for each notification that follows, until the daemon closes the
- * connection or @event returns false. Returns the exit status.
+ * Calls @method, then @event for each notification, until the daemon closes the connection or
+ * @event returns false. Returns the exit status.
  */
 int rdctl_watch(const struct rdctl *ctl, const char *method, json_t *params,
 		bool (*event)(const struct rdctl *ctl, const json_t *notification));
@@ -100,27 +103,27 @@ int rdctl_watch(const struct rdctl *ctl, const char *method, json_t *params,
 /* ---- table.c: what people read ---- */
 
 enum rdctl_kind {
-	RDCTL_TEXT,   /* strings, numbers, yes or no, lists with commas */
-	RDCTL_NUMBER, /* to the right */
+	RDCTL_TEXT,   /* strings, numbers, booleans, lists with commas */
+	RDCTL_NUMBER, /* right-aligned */
 	RDCTL_BYTES,  /* with a unit */
-	RDCTL_TIME,   /* seconds, with a unit; none: 0 */
+	RDCTL_TIME,   /* seconds, with a unit; 0 if absent */
 };
 
 struct rdctl_column {
-	const char *title; /* NULL: the end */
+	const char *title; /* NULL: the end of the table */
 	const char *key;
 	enum rdctl_kind kind;
 };
 
-/* One line for each object of @list, below the titles. */
+/* Prints the titles, and a line for each object of @list. */
 void rdctl_table(const json_t *list, const struct rdctl_column *columns);
-/* One line for each column: title and value. */
+/* Prints a line with title and value for each column. */
 void rdctl_record(const json_t *object, const struct rdctl_column *columns);
 void rdctl_json(const json_t *value);
-/* @value as a cell has it. Returns @buf. */
+/* Formats @value for a cell. Returns @buf. */
 const char *rdctl_text(const json_t *value, enum rdctl_kind kind, char *buf, size_t size);
 
-/* 0.00012 as "120us"; 0 as "-". Returns @buf. */
+/* Formats 0.00012 as "120us", and 0 as "-". Returns @buf. */
 const char *rdctl_time(double seconds, char *buf, size_t size);
 
 /* ---- latency.c ---- */
@@ -129,13 +132,15 @@ const char *rdctl_time(double seconds, char *buf, size_t size);
 
 struct rdctl_latency { /* a histogram */
 	unsigned int used;
-	double end[RDCTL_LATENCY_BUCKETS]; /* of a bucket, in seconds */
+	double end[RDCTL_LATENCY_BUCKETS]; /* upper bound of a bucket in seconds */
 	json_int_t count[RDCTL_LATENCY_BUCKETS];
 };
 
-/* Add (@sign 1) or take away (-1) what @io of the method "stats.get" has, of @op; NULL: of all. */
+/* Adds (@sign 1) or subtracts (-1) the histogram of operation @op, NULL: of all operations, in
+ * @io, which is from the method "stats.get". */
 void rdctl_latency_add(struct rdctl_latency *l, const json_t *io, const char *op, int sign);
-double rdctl_latency_percentile(const struct rdctl_latency *l, double percent); /* 0: empty */
+/* 0: the histogram is empty */
+double rdctl_latency_percentile(const struct rdctl_latency *l, double percent);
 
 /* ---- verbs with files of their own ---- */
 

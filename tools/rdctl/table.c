@@ -102,7 +102,7 @@ static int width_of(const json_t *list, const struct rdctl_column *c)
 	return (int)width;
 }
 
-/* The last column has no blanks behind it. */
+/* No blanks after the last column. */
 static void print_cell(const struct rdctl_column *c, const char *text, int width)
 {
 	bool last = !c[1].title;

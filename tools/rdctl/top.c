@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens now: the difference of two copies of the counters, again and again in a terminal,
- * once otherwise. */
+/* Rates and latencies from the difference of two copies of the counters: repeatedly on a
+ * terminal, once otherwise. */
 #include "rdctl.h"
 
 #include <errno.h>
@@ -22,7 +22,8 @@
 
 /* ---- counters ---- */
 
-/* Namespaces and hosts come in parts. NULL, with *@code set, when one does not. */
+/* Reads all counters; lists of namespaces and hosts arrive in parts. Returns NULL with *@code
+ * set after an error. */
 static json_t *top_counters(const struct rdctl *ctl, int *code)
 {
 	static const char *const lists[] = {"namespaces", "hosts"};
@@ -54,13 +55,13 @@ static json_t *top_counters(const struct rdctl *ctl, int *code)
 	return all;
 }
 
-/* @part.@key, or @key itself. */
+/* The counter @part.@key, or @key itself. */
 static double counter_of(const json_t *io, const char *part, const char *key)
 {
 	return json_number_value(json_object_get(part ? json_object_get(io, part) : io, key));
 }
 
-/* What was added in a second; a counter that was reset has begun anew. */
+/* Increase in a second; a counter that decreased was reset, and began at 0. */
 static double rate_of(const json_t *now, const json_t *before, const char *part, const char *key,
 		      double seconds)
 {
@@ -74,7 +75,7 @@ static json_t *rounded(double value)
 	return json_integer((json_int_t)(value + 0.5));
 }
 
-/* A line: rates of @now since @before, which may be NULL. */
+/* A row: rates of @now since @before, which may be NULL. */
 static json_t *top_row(const json_t *now, const json_t *before, double seconds)
 {
 	static const char *const ops[] = {"read", "write", "flush", "other"};
@@ -116,8 +117,8 @@ static bool same_value(const json_t *a, const json_t *b, const char *key)
 	return json_equal(json_object_get(a, key), json_object_get(b, key));
 }
 
-/* The entry of @list that has the names of @entry. Entries keep their order, so it is usually at
- * the place @hint. */
+/* The entry of @list with the names of @entry. The order is stable, so it is usually at index
+ * @hint. */
 static const json_t *top_find(const json_t *list, const json_t *entry, const char *const *keys,
 			      size_t hint)
 {
@@ -147,7 +148,7 @@ static int compare_rows(const void *a, const void *b)
 	return 0;
 }
 
-/* The busiest first. */
+/* Sorts by activity, the busiest first. */
 static json_t *sorted_rows(json_t *rows)
 {
 	size_t n = json_array_size(rows);
@@ -215,7 +216,7 @@ static json_t *top_between(const json_t *now, const json_t *before)
 	double seconds = counter_of(now, NULL, "uptime_seconds") -
 			 counter_of(before, NULL, "uptime_seconds");
 
-	if (seconds <= 0) /* another daemon has the socket now */
+	if (seconds <= 0) /* another daemon has taken over the socket */
 		seconds = 1;
 	return json_pack(
 		"{s:f, s:o, s:o, s:o, s:o}", "seconds", seconds, "total",
@@ -261,7 +262,7 @@ static const struct rdctl_column reactor_columns[] = {
 	{NULL, NULL, RDCTL_TEXT},
 };
 
-/* At most @most lines of @list; the others are only counted. */
+/* Prints at most @most rows of @list, and the number of the others. */
 static void print_part(const json_t *list, size_t most, const struct rdctl_column *columns)
 {
 	size_t n = json_array_size(list);
@@ -276,7 +277,7 @@ static void print_part(const json_t *list, size_t most, const struct rdctl_colum
 	json_decref(part);
 }
 
-/* @lines of the screen; 0: no limit. */
+/* @lines: height of the screen; 0: no limit. */
 static void print_top(const json_t *top, unsigned int lines)
 {
 	const json_t *reactors = json_object_get(top, "reactors");
@@ -314,7 +315,7 @@ static unsigned int screen_lines(void)
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row ? size.ws_row : 24;
 }
 
-/* Wait for the next time. False: the user wants to leave. */
+/* Waits for the next interval. Returns false when the user quits. */
 static bool await_interval(unsigned int seconds, bool keys)
 {
 	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};

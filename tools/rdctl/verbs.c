@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs: each is one call and what is printed of its answer. */
+/* Verbs that make one call and print its answer. */
 #include "rdctl.h"
 
 #include <stdint.h>
@@ -9,7 +9,7 @@
 
 #include "util/parse.h"
 
-/* Call @method and print the list @key of the answer. */
+/* Calls @method and prints the list @key of the answer. */
 static int show_rows(const struct rdctl *ctl, const char *method, json_t *params, const char *key,
 		     const struct rdctl_column *columns)
 {
@@ -215,7 +215,7 @@ static int run_metrics(const struct rdctl *ctl, const struct rdctl_arguments *ar
 	return rdctl_show(ctl, "metrics.get", params, print_metrics);
 }
 
-/* "TIME NAME key=value key="more words"". */
+/* Prints "TIME NAME key=value key="more words"". */
 static void print_fields(const json_t *params)
 {
 	char text[1024];
@@ -234,7 +234,8 @@ static void print_fields(const json_t *params)
 	putchar('\n');
 }
 
-/* One line at once: whoever reads a pipe sees it now. False: nobody reads. */
+/* Flushes each line, so that a reader of a pipe gets it at once. Returns false when the pipe is
+ * closed. */
 static bool print_rdctl_event(const struct rdctl *ctl, const json_t *notification)
 {
 	static const char *const keys[] = {"time", "level", "component", "message"};
@@ -312,7 +313,7 @@ static int run_check(const struct rdctl *ctl, const struct rdctl_arguments *args
 	return rdctl_show(ctl, "config.check", json_pack("{s:b}", "full", args->full), print_check);
 }
 
-/* As diff(1) does: what is gone, and what comes. */
+/* Output as of diff(1): removed values, then added ones. */
 int rdctl_differences(const json_t *result)
 {
 	json_t *d;
@@ -398,7 +399,7 @@ static int run_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	uint64_t group;
 	json_t *params;
 
-	/* These two do not change the configuration. */
+	/* The verbs above without the configuration take no options for changes. */
 	if ((args->count == 0 || claims) && (args->save || args->dry_run))
 		return rdctl_usage_error(
 			"ana: only GROUP STATE [ADDRESS[:PORT]] takes an option of changes, not",
