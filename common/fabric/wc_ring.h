@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A ring of completions that have not been polled: for the providers' completion queues. */
+/* For the providers' completion queues: a ring of completions that have not been polled, and the
+ * opcodes of completions. */
 #ifndef RD_FABRIC_WC_RING_H
 #define RD_FABRIC_WC_RING_H
 
@@ -58,6 +59,19 @@ static inline int rd_wc_ring_take(struct rd_wc_ring *ring, int n, struct ibv_wc 
 	if (rd_wc_ring_empty(ring))
 		ring->head = ring->tail = 0;
 	return i;
+}
+
+/* The opcode in the completion of a send work request with the opcode @wr_opcode. */
+static inline enum ibv_wc_opcode rd_wc_opcode(unsigned int wr_opcode)
+{
+	switch (wr_opcode) {
+	case IBV_WR_RDMA_WRITE:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	default:
+		return IBV_WC_SEND;
+	}
 }
 
 #endif /* RD_FABRIC_WC_RING_H */

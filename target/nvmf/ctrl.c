@@ -230,6 +230,21 @@ static void announce_end(const struct rdt_ctrl *ctrl)
 		     (int)ctrl->cntlid, "hostnqn", ctrl->hostnqn, "reason", ctrl->gone_why);
 }
 
+/* The memory of a controller without references, which may be half built. */
+static void free_ctrl(struct rdt_ctrl *ctrl)
+{
+	EVP_PKEY_free(ctrl->auth_pair.pair);
+	rdt_resv_log_fini(&ctrl->resv_log);
+	rdt_events_fini(ctrl);
+	rdt_slots_fini(&ctrl->hidden);
+	rdt_slots_fini(&ctrl->busy_ns);
+	rdt_slots_fini(&ctrl->fenced_ns);
+	pthread_mutex_destroy(&ctrl->errors.lock);
+	free(ctrl->ioqs);
+	ctrl->magic = 0;
+	free(ctrl);
+}
+
 int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out)
 {
@@ -274,14 +289,7 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 
 err_free:
 	rdt_qos_leave(ctrl);
-	rdt_resv_log_fini(&ctrl->resv_log);
-	rdt_events_fini(ctrl);
-	rdt_slots_fini(&ctrl->hidden);
-	rdt_slots_fini(&ctrl->busy_ns);
-	rdt_slots_fini(&ctrl->fenced_ns);
-	pthread_mutex_destroy(&ctrl->errors.lock);
-	free(ctrl->ioqs);
-	free(ctrl);
+	free_ctrl(ctrl);
 	return err;
 }
 
@@ -304,16 +312,7 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 		return;
 	rdt_qos_leave(ctrl);
 	announce_end(ctrl);
-	EVP_PKEY_free(ctrl->auth_pair.pair);
-	rdt_resv_log_fini(&ctrl->resv_log);
-	rdt_events_fini(ctrl);
-	rdt_slots_fini(&ctrl->hidden);
-	rdt_slots_fini(&ctrl->busy_ns);
-	rdt_slots_fini(&ctrl->fenced_ns);
-	pthread_mutex_destroy(&ctrl->errors.lock);
-	free(ctrl->ioqs);
-	ctrl->magic = 0;
-	free(ctrl);
+	free_ctrl(ctrl);
 }
 
 /* ---- attaching and detaching I/O queues ---- */

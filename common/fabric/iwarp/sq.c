@@ -116,22 +116,10 @@ static inline bool is_plain(const struct rd_iw_sq *sq, const struct ibv_send_wr 
 	       is_one_of(wr->opcode, SENDS | RDMAS) && wr->sg_list->length <= RD_IW_MAX_MSG;
 }
 
-static enum ibv_wc_opcode iw_wc_opcode(uint8_t opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_WRITE:
-		return IBV_WC_RDMA_WRITE;
-	case IBV_WR_RDMA_READ:
-		return IBV_WC_RDMA_READ;
-	default:
-		return IBV_WC_SEND;
-	}
-}
-
 static void push_wc(struct rd_iw_conn *c, uint64_t wr_id, uint8_t opcode, uint32_t len,
 		    enum ibv_wc_status status)
 {
-	rd_iw_cq_push(c->scq, &c->base, wr_id, iw_wc_opcode(opcode), status, len, 0, 0);
+	rd_iw_cq_push(c->scq, &c->base, wr_id, rd_wc_opcode(opcode), status, len, 0, 0);
 }
 
 /*

@@ -35,18 +35,6 @@ static struct rd_vb_wr *wq_at(const struct rd_vb_wq *wq, uint32_t i)
 
 /* ---- completions ---- */
 
-static enum ibv_wc_opcode vb_wc_opcode(enum ibv_wr_opcode opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_WRITE:
-		return IBV_WC_RDMA_WRITE;
-	case IBV_WR_RDMA_READ:
-		return IBV_WC_RDMA_READ;
-	default:
-		return IBV_WC_SEND;
-	}
-}
-
 static void vb_push_wc(struct rd_vb_conn *c, struct rd_vb_cq *cq, const struct rd_vb_wr *w,
 		       enum ibv_wc_status status, bool notify)
 {
@@ -538,7 +526,7 @@ static void note_send(struct rd_vb_conn *c, const struct ibv_send_wr *wr, uint32
 	*w = (struct rd_vb_wr){
 		.wr_id = wr->wr_id,
 		.len = total,
-		.opcode = (uint8_t)vb_wc_opcode(out->opcode),
+		.opcode = (uint8_t)rd_wc_opcode(out->opcode),
 		.signaled = wr->send_flags & IBV_SEND_SIGNALED,
 		.with_inv = out->opcode == IBV_WR_SEND_WITH_INV,
 	};
@@ -580,7 +568,7 @@ static int post_one_send(struct rd_vb_conn *c, const struct ibv_send_wr *wr)
 	if (c->state == RD_VB_CLOSED) {
 		vb_push_wc(c, c->scq,
 			   &(struct rd_vb_wr){.wr_id = wr->wr_id,
-					      .opcode = (uint8_t)vb_wc_opcode(wr->opcode)},
+					      .opcode = (uint8_t)rd_wc_opcode(wr->opcode)},
 			   IBV_WC_WR_FLUSH_ERR, true);
 		return 0;
 	}
