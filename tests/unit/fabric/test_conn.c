@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -112,40 +111,6 @@ static void rejected(void)
 	CU_ASSERT_EQUAL(p.cl.pd_len, 4);
 	CU_ASSERT_EQUAL(p.cl.pd[2], 6);
 	CU_ASSERT_EQUAL(p.cl.failed + p.cl.established + p.cl.disconnected, 0);
-	t_pair_close(&p);
-}
-
-static void *reject_thread(void *arg)
-{
-	rd_fab_req_reject(arg, "abc", 3);
-	return NULL;
-}
-
-static void rejected_elsewhere(void)
-{
-	struct t_opts o = {.manual = true};
-	struct t_pair p;
-	pthread_t t;
-
-	t_pair_open(&p, &o);
-	t_pair_start(&p);
-	T_UNTIL(&p, p.req);
-	CU_ASSERT_EQUAL(pthread_create(&t, NULL, reject_thread, p.req), 0);
-	pthread_join(t, NULL);
-	T_UNTIL(&p, p.cl.rejected);
-	CU_ASSERT_EQUAL(p.cl.pd_len, 3);
-	t_pair_close(&p);
-	/* The fabric by which the request arrived is closed before the request is rejected. */
-	t_pair_open(&p, &o);
-	t_pair_start(&p);
-	T_UNTIL(&p, p.req);
-	rd_fab_unlisten(&p.lis);
-	rd_fab_cq_destroy(&p.sv.cq);
-	rd_fab_close(&p.sv.fab);
-	rd_fab_req_reject(p.req, "abc", 3);
-	T_UNTIL(&p, p.cl.rejected);
-	CU_ASSERT_EQUAL(p.cl.pd_len, 3);
-	CU_ASSERT_EQUAL(rd_fab_iwarp_open(p.loop, NULL, &p.sv.fab), 0);
 	t_pair_close(&p);
 }
 
@@ -434,35 +399,6 @@ static void silent_initiator(void)
 	t_pair_close(&p);
 }
 
-/* The request moves to another fabric than the listener's. */
-static void adopted_elsewhere(void)
-{
-	struct t_opts o = {.manual = true};
-	struct rd_fab *other = NULL;
-	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
-
-	t_pair_open(&p, &o);
-	t_pair_start(&p);
-	T_UNTIL(&p, p.req);
-	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(p.loop, NULL, &other), 0);
-	rd_fab_unlisten(&p.lis);
-	rd_fab_cq_destroy(&p.sv.cq);
-	rd_fab_close(&p.sv.fab);
-	p.sv.fab = other;
-	t_open_cq(&p.sv);
-	t_adopt(&p, p.req);
-	T_UNTIL(&p, p.cl.established && p.sv.established);
-	ma = t_reg(&p.cl, mem, 64, IBV_ACCESS_LOCAL_WRITE);
-	mb = t_reg(&p.sv, mem + 64, 64, IBV_ACCESS_LOCAL_WRITE);
-	t_recv(&p.sv, 1, mb, 0, 64);
-	t_send(&p.cl, 1, ma, 0, 64);
-	T_UNTIL(&p, p.sv.nwc == 1);
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
-}
-
 /* A silent peer is poked until it sends. */
 static void pokes(void)
 {
@@ -670,34 +606,6 @@ static void flushed_beyond_depth(void)
 		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, (uint64_t)i);
 		CU_ASSERT_EQUAL(p.cl.wc[i].status, IBV_WC_WR_FLUSH_ERR);
 	}
-	t_pair_close(&p);
-}
-
-/* The last SEND before disconnect() arrives. */
-static void last_words(void)
-{
-	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
-
-	t_pair_connect(&p, NULL);
-	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
-	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
-	t_recv(&p.cl, 1, ma, 0, 64);
-	t_recv(&p.sv, 1, mb, 0, 64);
-	t_send(&p.cl, 2, ma, 0, 8);
-	T_UNTIL(&p, p.sv.nwc == 1); /* the host has sent its first message */
-	t_send(&p.sv, 3, mb, 0, 32);
-	rd_fab_disconnect(p.sv.conn);
-	CU_ASSERT_EQUAL(p.sv.disconnected, 0); /* events come from the loop only */
-	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
-	CU_ASSERT_EQUAL(p.sv.status, 0);
-	CU_ASSERT_EQUAL(p.cl.status, 0);
-	CU_ASSERT_EQUAL(p.cl.nwc, 2);
-	CU_ASSERT_EQUAL(p.cl.wc[1].opcode, IBV_WC_RECV);
-	CU_ASSERT_EQUAL(p.cl.wc[1].byte_len, 32);
-	CU_ASSERT_EQUAL(p.cl.wc[1].status, IBV_WC_SUCCESS);
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
 	t_pair_close(&p);
 }
 
@@ -930,7 +838,6 @@ const struct t_case t_conn_cases[] = {
 	{"IRD and ORD are negotiated", depths},
 	{"MPA revision 1, and without the peer-to-peer model", revisions},
 	{"reject with private data", rejected},
-	{"reject on another thread, and after the fabric is gone", rejected_elsewhere},
 	{"nobody listens", nobody_listens},
 	{"address in use", address_in_use},
 	{"unknown congestion control", bad_congestion},
@@ -942,14 +849,12 @@ const struct t_case t_conn_cases[] = {
 	{"the ready-to-receive message", rtr},
 	{"the responder does not speak first", startup_rule},
 	{"an initiator that stays silent", silent_initiator},
-	{"a request adopted by another fabric", adopted_elsewhere},
 	{"a listener on all IPv6 addresses", wildcard_v6},
 	{"a silent responder is poked", pokes},
 	{"a poke waits for the frame before it", poke_waits_its_turn},
 	{"flushing keeps the order", flush_order},
 	{"a wrong work request behind more than one transmission", wrong_behind_a_batch},
 	{"more is flushed than the queues held", flushed_beyond_depth},
-	{"what was posted before a disconnect arrives", last_words},
 	{"completions of a destroyed connection vanish", purged},
 	{"the peer is gone without a word", abrupt},
 	{"out of descriptors: accept pauses", out_of_descriptors},

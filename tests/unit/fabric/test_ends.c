@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How connections end: by which side, and in which state. With every provider. */
+/* How connections end: by which side, in which state, and on which fabric their request was
+ * answered. With every provider. */
+#include <pthread.h>
+
 #include "suites.h"
 #include "t_fab.h"
 
-static uint8_t mem[64];
+static uint8_t mem[128];
 
 static bool reached(const struct t_pair *p, int step)
 {
@@ -104,9 +107,107 @@ static void destroyed_in_cq_callback(void)
 	t_pair_close(&p);
 }
 
+static void *reject_thread(void *arg)
+{
+	rd_fab_req_reject(arg, "abc", 3);
+	return NULL;
+}
+
+static void rejected_elsewhere(void)
+{
+	struct t_opts o = {.manual = true};
+	struct t_pair p;
+	pthread_t t;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req);
+	CU_ASSERT_FATAL(p.req != NULL);
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, reject_thread, p.req), 0);
+	pthread_join(t, NULL);
+	T_UNTIL(&p, p.cl.rejected);
+	CU_ASSERT_EQUAL(p.cl.pd[2], 'c');
+	CU_ASSERT(t_verbs() || p.cl.pd_len == 3); /* devices pad private data */
+	t_pair_close(&p);
+	/* The fabric by which the request arrived is closed before the request is rejected. */
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req);
+	CU_ASSERT_FATAL(p.req != NULL);
+	rd_fab_unlisten(&p.lis);
+	rd_fab_cq_destroy(&p.sv.cq);
+	rd_fab_close(&p.sv.fab);
+	rd_fab_req_reject(p.req, "abc", 3);
+	T_UNTIL(&p, p.cl.rejected);
+	CU_ASSERT(t_verbs() || p.cl.pd_len == 3);
+	CU_ASSERT_EQUAL(t_fab_open(p.loop, NULL, &p.sv.fab), 0);
+	t_pair_close(&p);
+}
+
+/* The request moves to another fabric, on another event channel. */
+static void adopted_elsewhere(void)
+{
+	struct t_opts o = {.manual = true};
+	struct rd_fab_mr *ma, *mb;
+	struct rd_fab *other = NULL;
+	struct t_pair p;
+
+	t_pair_open(&p, &o);
+	t_pair_start(&p);
+	T_UNTIL(&p, p.req);
+	CU_ASSERT_FATAL(p.req != NULL);
+	CU_ASSERT_EQUAL_FATAL(t_fab_open(p.loop, NULL, &other), 0);
+	rd_fab_unlisten(&p.lis);
+	rd_fab_cq_destroy(&p.sv.cq);
+	rd_fab_close(&p.sv.fab);
+	p.sv.fab = other;
+	t_open_cq(&p.sv);
+	t_adopt(&p, p.req);
+	T_UNTIL(&p, p.cl.established && p.sv.established);
+	ma = t_reg(&p.cl, mem, 64, IBV_ACCESS_LOCAL_WRITE);
+	mb = t_reg(&p.sv, mem + 64, 64, IBV_ACCESS_LOCAL_WRITE);
+	t_recv(&p.sv, 1, mb, 0, 64);
+	t_send(&p.cl, 1, ma, 0, 64);
+	T_UNTIL(&p, p.sv.nwc == 1);
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
+/* The last SEND before disconnect() arrives. */
+static void last_words(void)
+{
+	struct rd_fab_mr *ma, *mb;
+	struct t_pair p;
+
+	t_pair_connect(&p, NULL);
+	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
+	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
+	t_recv(&p.cl, 1, ma, 0, 64);
+	t_recv(&p.sv, 1, mb, 0, 64);
+	t_send(&p.cl, 2, ma, 0, 8);
+	T_UNTIL(&p, p.sv.nwc == 1); /* the host has sent its first message */
+	t_send(&p.sv, 3, mb, 0, 32);
+	rd_fab_disconnect(p.sv.conn);
+	CU_ASSERT_EQUAL(p.sv.disconnected, 0); /* events come from the loop only */
+	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
+	CU_ASSERT_EQUAL(p.sv.status, 0);
+	CU_ASSERT(t_verbs() || p.cl.status == 0);
+	CU_ASSERT_EQUAL(p.cl.nwc, 2);
+	CU_ASSERT_EQUAL(p.cl.wc[1].opcode, IBV_WC_RECV);
+	CU_ASSERT_EQUAL(p.cl.wc[1].byte_len, 32);
+	CU_ASSERT_EQUAL(p.cl.wc[1].status, IBV_WC_SUCCESS);
+	rd_fab_dereg_mr(&ma);
+	rd_fab_dereg_mr(&mb);
+	t_pair_close(&p);
+}
+
 const struct t_case t_ends_cases[] = {
 	{"either side leaves at every state", leave_at_every_state},
 	{"a connection destroyed in its event", destroyed_in_event},
 	{"a connection and its CQ destroyed in the CQ's callback", destroyed_in_cq_callback},
+	{"reject on another thread, and after the fabric is gone", rejected_elsewhere},
+	{"a request adopted by another fabric", adopted_elsewhere},
+	{"what was posted before a disconnect arrives", last_words},
 	{NULL},
 };

@@ -2,7 +2,6 @@
 /* The verbs provider: connections and their ends on a real device, and its behaviour without a
  * device. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,71 +185,6 @@ static void wrong_states(void)
 	t_pair_close(&p);
 }
 
-static void *reject_thread(void *arg)
-{
-	rd_fab_req_reject(arg, "abc", 3);
-	return NULL;
-}
-
-static void rejected_elsewhere(void)
-{
-	struct t_opts o = {.manual = true};
-	struct t_pair p;
-	pthread_t t;
-
-	t_pair_open(&p, &o);
-	t_pair_start(&p);
-	T_UNTIL(&p, p.req);
-	CU_ASSERT_FATAL(p.req != NULL);
-	CU_ASSERT_EQUAL(pthread_create(&t, NULL, reject_thread, p.req), 0);
-	pthread_join(t, NULL);
-	T_UNTIL(&p, p.cl.rejected);
-	CU_ASSERT_EQUAL(p.cl.pd[2], 'c');
-	t_pair_close(&p);
-	/* The fabric by which the request arrived is closed before the request is rejected. */
-	t_pair_open(&p, &o);
-	t_pair_start(&p);
-	T_UNTIL(&p, p.req);
-	CU_ASSERT_FATAL(p.req != NULL);
-	rd_fab_unlisten(&p.lis);
-	rd_fab_cq_destroy(&p.sv.cq);
-	rd_fab_close(&p.sv.fab);
-	rd_fab_req_reject(p.req, "abc", 3);
-	T_UNTIL(&p, p.cl.rejected);
-	CU_ASSERT_EQUAL(t_fab_open(p.loop, NULL, &p.sv.fab), 0);
-	t_pair_close(&p);
-}
-
-/* The request moves to another fabric, on another event channel. */
-static void adopted_elsewhere(void)
-{
-	struct t_opts o = {.manual = true};
-	struct rd_fab_mr *ma, *mb;
-	struct rd_fab *other = NULL;
-	struct t_pair p;
-
-	t_pair_open(&p, &o);
-	t_pair_start(&p);
-	T_UNTIL(&p, p.req);
-	CU_ASSERT_FATAL(p.req != NULL);
-	CU_ASSERT_EQUAL_FATAL(t_fab_open(p.loop, NULL, &other), 0);
-	rd_fab_unlisten(&p.lis);
-	rd_fab_cq_destroy(&p.sv.cq);
-	rd_fab_close(&p.sv.fab);
-	p.sv.fab = other;
-	t_open_cq(&p.sv);
-	t_adopt(&p, p.req);
-	T_UNTIL(&p, p.cl.established && p.sv.established);
-	ma = t_reg(&p.cl, mem, 64, IBV_ACCESS_LOCAL_WRITE);
-	mb = t_reg(&p.sv, mem + 64, 64, IBV_ACCESS_LOCAL_WRITE);
-	t_recv(&p.sv, 1, mb, 0, 64);
-	t_send(&p.cl, 1, ma, 0, 64);
-	T_UNTIL(&p, p.sv.nwc == 1);
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
-}
-
 /* The peer disconnects while its request is on its way to another loop. */
 static void void_request(void)
 {
@@ -400,33 +334,6 @@ static void end_under_load(void)
 		rd_fab_dereg_mr(&mb);
 		t_pair_close(&p);
 	}
-}
-
-/* The last SEND before disconnect() arrives. */
-static void last_words(void)
-{
-	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
-
-	t_pair_connect(&p, NULL);
-	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
-	mb = t_reg(&p.sv, mem, sizeof(mem), T_ACCESS_ALL);
-	t_recv(&p.cl, 1, ma, 0, 64);
-	t_recv(&p.sv, 1, mb, 0, 64);
-	t_send(&p.cl, 2, ma, 0, 8);
-	T_UNTIL(&p, p.sv.nwc == 1); /* the host has sent its first message */
-	t_send(&p.sv, 3, mb, 0, 32);
-	rd_fab_disconnect(p.sv.conn);
-	CU_ASSERT_EQUAL(p.sv.disconnected, 0); /* events come from the loop only */
-	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
-	CU_ASSERT_EQUAL(p.sv.status, 0);
-	CU_ASSERT_EQUAL(p.cl.nwc, 2);
-	CU_ASSERT_EQUAL(p.cl.wc[1].opcode, IBV_WC_RECV);
-	CU_ASSERT_EQUAL(p.cl.wc[1].byte_len, 32);
-	CU_ASSERT_EQUAL(p.cl.wc[1].status, IBV_WC_SUCCESS);
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 /* ---- completions ---- */
@@ -805,14 +712,11 @@ const struct t_case t_verbs_cases[] = {
 	{"private data and depths", private_data},
 	{"depths that differ", different_depths},
 	{"reject with private data, and calls in the wrong state", wrong_states},
-	{"reject on another thread, and after the fabric is gone", rejected_elsewhere},
-	{"a request adopted by another fabric", adopted_elsewhere},
 	{"a request whose sender left", void_request},
 	{"nobody listens", nobody_listens},
 	{"addresses in use, of no device, and of all", bad_addresses},
 	{"everything posted is flushed in order, whoever ends it", flushes},
 	{"an end under load loses no work request", end_under_load},
-	{"what was posted before a disconnect arrives", last_words},
 	{"arm, one notification", notification},
 	{"armed before a sleep, and only then", armed_before_sleep},
 	{"completions of a destroyed connection vanish", purged},
