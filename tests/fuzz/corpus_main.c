@@ -9,7 +9,7 @@
 #define MAX_BYTES 65536
 #define MAX_CUTS  300 /* prefixes tried of each file */
 
-static size_t load(const char *dir, const char *name, uint8_t *buf)
+static size_t corpus_load(const char *dir, const char *name, uint8_t *buf)
 {
 	char path[4096];
 	size_t n;
@@ -27,7 +27,7 @@ static size_t load(const char *dir, const char *name, uint8_t *buf)
 }
 
 /* In a block of its own size, so that a sanitizer or valgrind sees reads beyond it. */
-static void run(const uint8_t *data, size_t size)
+static void corpus_run(const uint8_t *data, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);
 
@@ -42,14 +42,14 @@ static void run_variants(uint8_t *buf, size_t size)
 {
 	size_t step = size / MAX_CUTS + 1;
 
-	run(buf, size);
+	corpus_run(buf, size);
 	for (size_t n = 0; n < size; n += step)
-		run(buf, n);
+		corpus_run(buf, n);
 	for (size_t i = 0; i < size; i += step) {
 		uint8_t old = buf[i];
 
 		buf[i] = (uint8_t)~old;
-		run(buf, size);
+		corpus_run(buf, size);
 		buf[i] = old;
 	}
 }
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 	}
 	printf("1..%d\n", n);
 	for (int i = 0; i < n; i++) {
-		run_variants(buf, load(argv[1], files[i]->d_name, buf));
+		run_variants(buf, corpus_load(argv[1], files[i]->d_name, buf));
 		printf("ok %d - %s\n", i + 1, files[i]->d_name); /* a failure aborts */
 		fflush(stdout);
 		free(files[i]);

@@ -13,7 +13,7 @@ static void count_line(void *arg, enum rd_log_level level, const char *line)
 }
 
 /* Properties of every configuration that was accepted. */
-static void check(const struct rdt_config *c)
+static void fuzz_config_check(const struct rdt_config *c)
 {
 	FUZZ_CHECK(c->target.reactors >= 1);
 	FUZZ_CHECK(c->target.queue_depth >= 16 && c->target.queue_depth <= 1024);
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(rc <= 0 && (rc == 0) == (config != NULL));
 	FUZZ_CHECK(rc == 0 || errors > 0);
 	if (config)
-		check(config);
+		fuzz_config_check(config);
 	rdt_config_put(&config);
 	return 0;
 }

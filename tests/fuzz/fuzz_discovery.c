@@ -4,7 +4,7 @@
 #include "internal.h"
 
 /* The text ends with a NUL and has no trailing spaces, whatever padding the peer used. */
-static void check_text(const char *text, size_t size)
+static void fuzz_discovery_check_text(const char *text, size_t size)
 {
 	size_t n = strnlen(text, size);
 
@@ -19,9 +19,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(e);
 	memcpy(e, data, size < sizeof(*e) ? size : sizeof(*e));
 	rdi_discover_parse(e, &rec);
-	check_text(rec.trsvcid, sizeof(rec.trsvcid));
-	check_text(rec.subnqn, sizeof(rec.subnqn));
-	check_text(rec.traddr, sizeof(rec.traddr));
+	fuzz_discovery_check_text(rec.trsvcid, sizeof(rec.trsvcid));
+	fuzz_discovery_check_text(rec.subnqn, sizeof(rec.subnqn));
+	fuzz_discovery_check_text(rec.traddr, sizeof(rec.traddr));
 	FUZZ_CHECK(rec.trtype == e->trtype && rec.portid == le16toh(e->portid));
 	free(e);
 	return 0;

@@ -80,7 +80,7 @@ static bool is_untouched(enum region r, size_t from, size_t to)
 	return p[from] == 0xa0 + r && memcmp(p + from, p + from + 1, to - from - 1) == 0;
 }
 
-static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
+static void fuzz_fpdu_on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
 {
 	struct stage *s = arg;
 
@@ -93,7 +93,7 @@ static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, vo
 	}
 }
 
-static void turn(struct stage *s)
+static void fuzz_fpdu_turn(struct stage *s)
 {
 	static uint8_t sink[MAX_STREAM];
 	const struct rd_iw_stats *stats = rd_iw_test_stats(s->fab);
@@ -128,7 +128,7 @@ static void adopt(struct stage *s, uint8_t flags)
 
 	FUZZ_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds));
 	s->peer = fds[1];
-	FUZZ_CHECK(!rd_iw_test_adopt(s->fab, fds[0], &mpa, on_event, s, &s->conn));
+	FUZZ_CHECK(!rd_iw_test_adopt(s->fab, fds[0], &mpa, fuzz_fpdu_on_event, s, &s->conn));
 }
 
 static void post_recvs(struct stage *s)
@@ -147,7 +147,7 @@ static void post_recvs(struct stage *s)
 	s->posted += RECVS;
 }
 
-static void post_one(struct stage *s, enum ibv_wr_opcode op, uint32_t off, uint32_t len)
+static void fuzz_fpdu_post_one(struct stage *s, enum ibv_wr_opcode op, uint32_t off, uint32_t len)
 {
 	uint64_t at = (uintptr_t)region(LOCAL) + off;
 	struct ibv_sge sge[2] = {{at, len / 2, s->mr[LOCAL]->lkey},
@@ -163,7 +163,7 @@ static void post_one(struct stage *s, enum ibv_wr_opcode op, uint32_t off, uint3
 }
 
 /* The peer's first message, an empty WRITE: nothing of ours may be sent before it. */
-static void release(struct stage *s, uint8_t flags)
+static void fuzz_fpdu_release(struct stage *s, uint8_t flags)
 {
 	uint8_t buf[sizeof(struct rd_ddp_tagged) + RD_MPA_CRC_LEN] = {0};
 	size_t n = rd_iw_put_tagged(buf, RD_RDMAP_WRITE, true, 0, 0, 0);
@@ -172,7 +172,7 @@ static void release(struct stage *s, uint8_t flags)
 		rd_iw_crc_put(rd_iw_crc(RD_IW_CRC_SEED, buf, n), buf + n);
 	FUZZ_CHECK(send(s->peer, buf, sizeof(buf), MSG_NOSIGNAL) == (ssize_t)sizeof(buf));
 	for (int i = 0; i < 2; i++)
-		turn(s);
+		fuzz_fpdu_turn(s);
 	FUZZ_CHECK(s->established);
 }
 
@@ -225,7 +225,7 @@ static void stage_reset(struct stage *s)
 	s->established = s->disconnected = 0;
 }
 
-static void stage_open(struct stage *s, uint8_t flags)
+static void fuzz_fpdu_stage_open(struct stage *s, uint8_t flags)
 {
 	struct rd_fab_qp_attr attr = {
 		.max_send_wr = 8, .max_recv_wr = RECVS, .max_send_sge = 2, .max_recv_sge = 2};
@@ -241,27 +241,27 @@ static void stage_open(struct stage *s, uint8_t flags)
 	post_recvs(s);
 	FUZZ_CHECK(!rd_fab_accept(s->conn, &param));
 	if (flags & FUZZ_POSTS) {
-		post_one(s, IBV_WR_RDMA_READ, 0, 100);
-		post_one(s, IBV_WR_SEND, 100, 20);
-		post_one(s, IBV_WR_RDMA_READ, 200, 1000);
-		post_one(s, IBV_WR_RDMA_WRITE, 1200, 30);
-		post_one(s, IBV_WR_RDMA_READ, 1300, 0);
+		fuzz_fpdu_post_one(s, IBV_WR_RDMA_READ, 0, 100);
+		fuzz_fpdu_post_one(s, IBV_WR_SEND, 100, 20);
+		fuzz_fpdu_post_one(s, IBV_WR_RDMA_READ, 200, 1000);
+		fuzz_fpdu_post_one(s, IBV_WR_RDMA_WRITE, 1200, 30);
+		fuzz_fpdu_post_one(s, IBV_WR_RDMA_READ, 1300, 0);
 	}
-	turn(s);
+	fuzz_fpdu_turn(s);
 	if (flags & FUZZ_POSTS)
-		release(s, flags);
+		fuzz_fpdu_release(s, flags);
 }
 
 /* Each posted work request completes exactly once, and only memory that was open to the peer has
  * changed. */
-static void stage_close(struct stage *s, uint8_t flags)
+static void fuzz_fpdu_stage_close(struct stage *s, uint8_t flags)
 {
 	close(s->peer);
 	s->peer = -1;
 	for (int i = 0; i < 100 && !s->disconnected; i++)
-		turn(s);
+		fuzz_fpdu_turn(s);
 	FUZZ_CHECK(s->disconnected == 1);
-	turn(s);
+	fuzz_fpdu_turn(s);
 	if (s->srq)
 		FUZZ_CHECK(s->completed <= s->posted);
 	else
@@ -278,7 +278,7 @@ static void stage_close(struct stage *s, uint8_t flags)
 	/* The socket is kept until what the peer sent has been read. */
 	for (int i = 0; i < 100 && rd_iw_test_stats(s->fab)->drains; i++) {
 		s->now += RD_NSEC_PER_MSEC;
-		turn(s);
+		fuzz_fpdu_turn(s);
 	}
 	FUZZ_CHECK(!rd_iw_test_stats(s->fab)->conns && !rd_iw_test_stats(s->fab)->drains);
 }
@@ -308,7 +308,7 @@ static void feed(struct stage *s, const uint8_t *p, size_t n, size_t piece)
 			p += sent;
 			n -= (size_t)sent;
 		}
-		turn(s);
+		fuzz_fpdu_turn(s);
 	}
 }
 
@@ -328,7 +328,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		put_crcs(stream, n);
 	if (!s.loop)
 		stage_create(&s);
-	stage_open(&s, flags);
+	fuzz_fpdu_stage_open(&s, flags);
 	/* Pieces of seven bytes, which divide every header; sixteen pieces for a long stream,
 	 * because of the time. */
 	piece = !(flags & FUZZ_BYTES) ? MAX_STREAM : n / 16 < 7 ? 7 : n / 16 + 1;
@@ -338,7 +338,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		rd_fab_dereg_mr(&s.mr[OPEN]);
 	feed(&s, stream + half, n - half, piece);
 	for (int i = 0; i < 3; i++)
-		turn(&s);
-	stage_close(&s, flags);
+		fuzz_fpdu_turn(&s);
+	fuzz_fpdu_stage_close(&s, flags);
 	return 0;
 }

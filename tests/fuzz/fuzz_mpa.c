@@ -16,7 +16,7 @@ static void same(const struct rd_iw_mpa *a, const struct rd_iw_mpa *b)
 }
 
 /* A parsed message can be built again, with the same meaning. */
-static void round_trip(const struct rd_iw_mpa *m)
+static void fuzz_mpa_round_trip(const struct rd_iw_mpa *m)
 {
 	uint8_t buf[RD_MPA_MAX_LEN];
 	struct rd_iw_mpa again;
@@ -41,7 +41,7 @@ static void as_responder(const struct rd_iw_mpa *req)
 		uint32_t term;
 
 		rd_iw_mpa_answer(req, &wants[i], false, &reply, &eff);
-		round_trip(&reply);
+		fuzz_mpa_round_trip(&reply);
 		FUZZ_CHECK(reply.enhanced == req->enhanced && (reply.crc || !req->crc));
 		FUZZ_CHECK(eff.ord <= wants[i].ord && eff.ird <= wants[i].ird + 1);
 		if (!req->enhanced || req->markers)
@@ -112,7 +112,7 @@ static void one_kind(const uint8_t *data, size_t size, bool reply)
 		return;
 	}
 	FUZZ_CHECK((const uint8_t *)m.pd + m.pd_len == frame + have);
-	round_trip(&m);
+	fuzz_mpa_round_trip(&m);
 	if (reply)
 		as_initiator(&m);
 	else

@@ -61,7 +61,7 @@ static void die(const char *what, int rc)
 	exit(1);
 }
 
-static void make_qp(struct side *s)
+static void bench_make_qp(struct side *s)
 {
 	struct rd_fab_qp_attr attr = {
 		.send_cq = s->cq,
@@ -77,13 +77,13 @@ static void make_qp(struct side *s)
 		die("qp_create", rc);
 }
 
-static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
+static void bench_on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
 {
 	struct rd_fab_conn_param param = {.ird = DEPTH, .ord = DEPTH};
 	struct side *s = arg;
 
 	if (ev->type == RD_FAB_EV_RESOLVED) {
-		make_qp(s);
+		bench_make_qp(s);
 		rd_fab_connect(conn, &param);
 	} else if (ev->type == RD_FAB_EV_ESTABLISHED) {
 		s->up = true;
@@ -92,14 +92,14 @@ static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, vo
 	}
 }
 
-static void on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void *arg)
+static void bench_on_request(struct rd_fab_listener *lis, struct rd_fab_req *req, void *arg)
 {
 	struct rd_fab_conn_param param = {.ird = DEPTH, .ord = DEPTH};
 	struct side *s = arg;
 
 	rd_fab_conn_destroy(&s->conn);
-	if (rd_fab_req_adopt(s->fab, req, on_event, s, &s->conn) == 0) {
-		make_qp(s);
+	if (rd_fab_req_adopt(s->fab, req, bench_on_event, s, &s->conn) == 0) {
+		bench_make_qp(s);
 		rd_fab_accept(s->conn, &param);
 	}
 }
@@ -142,7 +142,7 @@ static void *server(void *arg)
 
 	side_open(&bench.sv);
 	rd_addr_parse("127.0.0.1", 0, &ss);
-	rc = rd_fab_listen(bench.sv.fab, (struct sockaddr *)&ss, 4, on_request, &bench.sv,
+	rc = rd_fab_listen(bench.sv.fab, (struct sockaddr *)&ss, 4, bench_on_request, &bench.sv,
 			   &bench.lis);
 	if (rc)
 		die("listen", rc);
@@ -315,7 +315,7 @@ static void run_floor(bool write, uint32_t io, int depth, uint64_t ns)
 int main(int argc, char **argv)
 {
 	uint64_t ns = (uint64_t)((argc > 1 ? atof(argv[1]) : 1.0) * 1e9);
-	struct rd_fab_resolve_attr ra = {.on_event = on_event, .arg = &bench.cl};
+	struct rd_fab_resolve_attr ra = {.on_event = bench_on_event, .arg = &bench.cl};
 	static const struct {
 		uint32_t io;
 		int depth;

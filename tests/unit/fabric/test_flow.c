@@ -336,7 +336,7 @@ struct notes {
 	int n;
 };
 
-static void on_cq(struct rd_fab_cq *cq, void *arg)
+static void flow_on_cq(struct rd_fab_cq *cq, void *arg)
 {
 	((struct notes *)arg)->n++;
 }
@@ -351,7 +351,7 @@ static void notification(void)
 
 	pair_with_keys(&p, NULL, &ma, &mb);
 	p.sv.no_poll = true;
-	p.sv.cq->fn = on_cq;
+	p.sv.cq->fn = flow_on_cq;
 	p.sv.cq->arg = &n;
 	for (int i = 0; i < 5; i++)
 		t_recv(&p.sv, 1, mb, 0, 64);
@@ -378,7 +378,7 @@ static void notification(void)
 	close_with_keys(&p, &ma, &mb);
 }
 
-static void invalidation(void)
+static void flow_invalidation(void)
 {
 	struct ibv_sge s;
 	struct ibv_send_wr *bad, wr = {.sg_list = &s,
@@ -714,7 +714,7 @@ static void backpressure_crc(void)
 	backpressure(true);
 }
 
-static uint32_t next(uint32_t *x)
+static uint32_t flow_next(uint32_t *x)
 {
 	*x ^= *x << 13;
 	*x ^= *x >> 17;
@@ -742,12 +742,12 @@ static void random_mix(void)
 
 			pos = 0;
 			for (int i = 0; i < 12; i++) {
-				uint32_t len = next(&x) % (next(&x) % 4 ? 5000 : 80000);
-				uint32_t off = next(&x) % (uint32_t)(sizeof(b) - len);
+				uint32_t len = flow_next(&x) % (flow_next(&x) % 4 ? 5000 : 80000);
+				uint32_t off = flow_next(&x) % (uint32_t)(sizeof(b) - len);
 
 				if (pos + len > sizeof(a))
 					break;
-				if (next(&x) % 2) {
+				if (flow_next(&x) % 2) {
 					t_fill(a + pos, len, x);
 					memcpy(model + off, a + pos, len);
 					t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, pos, len,
@@ -813,15 +813,15 @@ static void runs_in_parts(void)
 		t_fill(a, sizeof(a) / 2, (uint32_t)round);
 		memset(b, 0, sizeof(b) / 2);
 		for (int i = pos = 0; i < each; i++) {
-			uint32_t len = lens[next(&x) % 13];
+			uint32_t len = lens[flow_next(&x) % 13];
 
-			if (next(&x) % 3) {
+			if (flow_next(&x) % 3) {
 				t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, pos, len,
 				       rd_fab_remote_addr(mb, b + pos), mb->rkey);
 			} else {
 				t_recv(&p.sv, 2, mb, pos, len);
-				send_pieces(&p.cl, ma, pos, len, 1 + next(&x) % 16,
-					    len <= 256 && next(&x) % 2 ? IBV_SEND_INLINE : 0);
+				send_pieces(&p.cl, ma, pos, len, 1 + flow_next(&x) % 16,
+					    len <= 256 && flow_next(&x) % 2 ? IBV_SEND_INLINE : 0);
 				sends++;
 			}
 			pos += len;
@@ -946,7 +946,7 @@ const struct t_case t_flow_cases[] = {
 	{"a fence waits for READs", fence},
 	{"shared receive queue", shared_receive},
 	{"CQ notification and descriptor", notification},
-	{"SEND with Invalidate", invalidation},
+	{"SEND with Invalidate", flow_invalidation},
 	{"memory keys", keys},
 	{"keys and addresses that peers see are random", keys_and_addresses_are_random},
 	{"memory taken back while the peer reads it", revoked_while_read},

@@ -36,7 +36,7 @@ static void more(struct stage *s)
 	s->p.sv.conn = NULL;
 }
 
-static struct stage *stage_open(int peers)
+static struct stage *frames_stage_open(int peers)
 {
 	struct t_opts o = {.srq = true};
 
@@ -49,7 +49,7 @@ static struct stage *stage_open(int peers)
 	return &st;
 }
 
-static void stage_close(struct stage *s)
+static void frames_stage_close(struct stage *s)
 {
 	for (int i = 0; i < s->peers; i++) {
 		t_raw_close(&s->r[i]);
@@ -106,7 +106,7 @@ static size_t in_parts(struct stage *s, uint32_t msn, uint32_t len, uint32_t par
 
 static void halves_hold_no_recv(void)
 {
-	struct stage *s = stage_open(PEERS);
+	struct stage *s = frames_stage_open(PEERS);
 	size_t n;
 
 	hear(s, 0);
@@ -133,13 +133,13 @@ static void halves_hold_no_recv(void)
 		heard(s, 19 + i, i, len);
 		hear(s, 0);
 	}
-	stage_close(s);
+	frames_stage_close(s);
 }
 
 static void cut_anywhere(void)
 {
 	static const uint32_t lens[] = {0, 1, 63, 64, 65, 66, 100, 3000, RECV}, parts[] = {1000, 7};
-	struct stage *s = stage_open(1);
+	struct stage *s = frames_stage_open(1);
 	uint32_t msn = 1;
 
 	for (unsigned int i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
@@ -157,13 +157,13 @@ static void cut_anywhere(void)
 			msn++;
 		}
 	}
-	stage_close(s);
+	frames_stage_close(s);
 }
 
 /* The message was complete when there was no RECV: the bytes behind it wait with it. */
 static void complete_and_waiting(void)
 {
-	struct stage *s = stage_open(2);
+	struct stage *s = frames_stage_open(2);
 	size_t n = in_parts(s, 1, 3000, 700);
 	uint8_t other[64];
 
@@ -193,13 +193,13 @@ static void complete_and_waiting(void)
 	hear(s, 3);
 	settle(s);
 	CU_ASSERT_EQUAL(s->p.sv.nwc, 3);
-	stage_close(s);
+	frames_stage_close(s);
 }
 
 /* No RECV is used up if none could hold the message. */
 static void longer_than_any_recv(void)
 {
-	struct stage *s = stage_open(2);
+	struct stage *s = frames_stage_open(2);
 	size_t n = in_parts(s, 1, RECV + 1, 700);
 
 	hear(s, 0);
@@ -209,7 +209,7 @@ static void longer_than_any_recv(void)
 	CU_ASSERT_EQUAL(s->p.sv.nwc, 0);
 	t_raw_send(&s->r[1], s->out, in_parts(s, 1, 100, 100));
 	heard(s, 0, 1, 100);
-	stage_close(s);
+	frames_stage_close(s);
 }
 
 /* ---- many ---- */
@@ -239,7 +239,7 @@ static void send_blanks(struct stage *s, enum blank kind, uint32_t msn, int coun
 static void blanks_end_it(void)
 {
 	for (enum blank kind = WRITES; kind < BLANKS; kind++) {
-		struct stage *s = stage_open(1);
+		struct stage *s = frames_stage_open(1);
 
 		hear(s, 0);
 		for (uint32_t msn = 1; msn <= 3; msn++) {
@@ -254,7 +254,7 @@ static void blanks_end_it(void)
 		send_blanks(s, kind == READS ? WRITES : kind, 4, 1);
 		T_UNTIL(&s->p, s->p.sv.disconnected == 1);
 		CU_ASSERT_EQUAL(s->p.sv.status, -EPROTO);
-		stage_close(s);
+		frames_stage_close(s);
 	}
 }
 
@@ -263,7 +263,7 @@ static void blanks_end_it(void)
 static void frames_are_shared_out(void)
 {
 	enum { TURNS = 400, FIRST = 8192, USUAL = 256, LEN = 5888 };
-	struct stage *s = stage_open(1);
+	struct stage *s = frames_stage_open(1);
 	struct rd_iw_stats *stats = t_stats(&s->p.sv);
 	uint32_t msn = 0;
 	size_t n = 0, at = 0;
@@ -289,7 +289,7 @@ static void frames_are_shared_out(void)
 	}
 	CU_ASSERT_TRUE(stats->fpdus_rx >= TURNS * USUAL / 2);
 	CU_ASSERT_EQUAL(s->p.sv.disconnected, 0);
-	stage_close(s);
+	frames_stage_close(s);
 }
 
 /* Sends messages of 64 bytes in FPDUs of one until the socket is full; @msn, @at: where it is. */
@@ -326,7 +326,7 @@ static void small_pieces_share_a_turn(void)
 {
 	enum { SLOW = PEERS - 1, TURNS = 4000, FIRST = 4096 / 24 };
 	unsigned int count[PEERS] = {0}, pieces = 0, least = UINT32_MAX, most = 0;
-	struct stage *s = stage_open(PEERS);
+	struct stage *s = frames_stage_open(PEERS);
 	uint32_t msn[PEERS], whole = 0;
 	size_t at[PEERS] = {0};
 
@@ -350,7 +350,7 @@ static void small_pieces_share_a_turn(void)
 	CU_ASSERT_TRUE(pieces <= SLOW * FIRST + TURNS * 64);
 	CU_ASSERT_TRUE(pieces >= TURNS * 64 / 4);
 	CU_ASSERT_TRUE(most < 2 * least);
-	stage_close(s);
+	frames_stage_close(s);
 }
 
 /* All bytes that the socket of @conn has taken so far. */
@@ -365,7 +365,7 @@ static uint64_t taken(struct rd_fab_conn *conn)
 	return info.tcpi_bytes_acked + (uint64_t)queued;
 }
 
-static void read_all(const struct stage *s)
+static void frames_read_all(const struct stage *s)
 {
 	static uint8_t bytes[1 << 20];
 
@@ -380,7 +380,7 @@ static void sends_are_shared_out(void)
 {
 	enum { EACH = 6, LEN = 1 << 20, TURN = (1 << 20) + (1 << 16) };
 	static uint8_t big[LEN];
-	struct stage *s = stage_open(2);
+	struct stage *s = frames_stage_open(2);
 	struct rd_fab_mr *mr = t_reg(&s->p.sv, big, sizeof(big), IBV_ACCESS_LOCAL_WRITE);
 	uint64_t before[2], most = 0, end = t_now() + T_WAIT;
 
@@ -403,13 +403,13 @@ static void sends_are_shared_out(void)
 
 			most = now > most ? now : most;
 		}
-		read_all(s);
+		frames_read_all(s);
 	}
 	CU_ASSERT_EQUAL(s->p.sv.nwc, 2 * EACH);
 	CU_ASSERT_TRUE(most > TURN / 8);
 	CU_ASSERT_TRUE(most <= TURN);
 	rd_fab_dereg_mr(&mr);
-	stage_close(s);
+	frames_stage_close(s);
 }
 
 const struct t_case t_frames_cases[] = {

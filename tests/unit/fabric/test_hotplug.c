@@ -48,7 +48,7 @@ static bool ended(pid_t *pid)
 	return true;
 }
 
-static void run(struct t_pair *p, const char *verb)
+static void hotplug_run(struct t_pair *p, const char *verb)
 {
 	pid_t pid = rdma(verb);
 
@@ -94,7 +94,7 @@ static void removal(bool srq)
 		t_recv(&p.cl, i, ma, 0, 16);
 	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 100, ma, 0, 4096, rd_fab_remote_addr(mb, mem), mb->rkey);
 	/* The connection ends although its user frees nothing. */
-	run(&p, "delete");
+	hotplug_run(&p, "delete");
 	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
 	/* The later one may hear of the other's end first. */
 	CU_ASSERT(p.cl.removed || p.sv.removed);
@@ -112,7 +112,7 @@ static void removal(bool srq)
 	rd_fab_dereg_mr(&mb);
 	anew(&p.cl);
 	anew(&p.sv);
-	run(&p, "add");
+	hotplug_run(&p, "add");
 	t_open_cq(&p.cl);
 	t_open_cq(&p.sv);
 	connect_again(&p);
@@ -143,8 +143,8 @@ static void listener_only(void)
 	t_pair_open(&p, NULL);
 	anew(&p.cl);
 	anew(&p.sv);
-	run(&p, "delete");
-	run(&p, "add");
+	hotplug_run(&p, "delete");
+	hotplug_run(&p, "add");
 	t_open_cq(&p.cl);
 	t_open_cq(&p.sv);
 	connect_again(&p);

@@ -13,7 +13,7 @@
 
 static uint8_t mem[65536];
 
-static uint64_t pokes(const struct t_end *e)
+static uint64_t count_pokes(const struct t_end *e)
 {
 	return rd_vb_test_stats(e->fab)->hidden;
 }
@@ -26,7 +26,7 @@ static bool poke_armed(const struct t_end *e)
 /* Until @e has poked @n times and all pokes have completed. */
 static void wait_pokes(struct t_pair *p, const struct t_end *e, uint64_t n)
 {
-	T_UNTIL(p, pokes(e) >= n && !rd_vb_test_conn(e->conn).hidden_out);
+	T_UNTIL(p, count_pokes(e) >= n && !rd_vb_test_conn(e->conn).hidden_out);
 }
 
 static void nothing_seen(const struct t_end *e)
@@ -64,11 +64,11 @@ static void pokes_unseen(bool srq)
 	t_send(&p.sv, 4, mb, 0, 8);
 	T_UNTIL(&p, p.sv.nwc == 2 && p.cl.nwc == 2);
 	CU_ASSERT(!poke_armed(&p.cl));
-	cl = pokes(&p.cl);
-	sv = pokes(&p.sv);
+	cl = count_pokes(&p.cl);
+	sv = count_pokes(&p.sv);
 	for (end = t_now() + 500 * RD_NSEC_PER_MSEC; t_now() < end;)
 		t_turn(&p, T_NAP);
-	CU_ASSERT(pokes(&p.cl) == cl && pokes(&p.sv) == sv);
+	CU_ASSERT(count_pokes(&p.cl) == cl && count_pokes(&p.sv) == sv);
 	CU_ASSERT(p.cl.nwc == 2 && p.sv.nwc == 2);
 	rd_fab_dereg_mr(&ma);
 	rd_fab_dereg_mr(&mb);

@@ -99,7 +99,7 @@ static void where_it_is_blocked(void)
 static uint8_t mem[65536];
 
 /* A FIN, then a reset: later writes to the connection get EPIPE. */
-static void leave(int fd)
+static void sigpipe_leave(int fd)
 {
 	const struct linger at_once = {.l_onoff = 1};
 
@@ -113,7 +113,7 @@ static void *leave_when_spoken_to(void *arg)
 	struct pollfd pfd = {.fd = *(int *)arg, .events = POLLIN};
 
 	poll(&pfd, 1, (int)(T_WAIT / RD_NSEC_PER_MSEC));
-	leave(pfd.fd);
+	sigpipe_leave(pfd.fd);
 	return NULL;
 }
 

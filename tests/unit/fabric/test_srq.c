@@ -23,7 +23,7 @@ struct many {
 	struct rd_fab_mr *ma, *mb;
 };
 
-static void more(struct many *m)
+static void srq_more(struct many *m)
 {
 	struct t_pair *p = &m->p;
 
@@ -46,7 +46,7 @@ static void many_open(struct many *m, int n, uint32_t depth)
 	t_fill(a, sizeof(a), 7);
 	memset(b, 0, sizeof(b));
 	while (m->n < n)
-		more(m);
+		srq_more(m);
 }
 
 static void many_close(struct many *m)
@@ -70,13 +70,13 @@ static void say(struct many *m, int i, unsigned int msg)
 }
 
 /* RECV @id has an area of its own in b. */
-static void hear(struct many *m, uint64_t id)
+static void srq_hear(struct many *m, uint64_t id)
 {
 	CU_ASSERT_EQUAL(t_recv(&m->p.sv, id, m->mb, LEN * id, LEN), 0);
 }
 
 /* Run the loop long enough for anything wrong to happen. */
-static void settle(struct t_pair *p)
+static void srq_settle(struct t_pair *p)
 {
 	for (int quiet = 0; quiet < 10;)
 		quiet = rd_loop_turn(p->loop, RD_NSEC_PER_MSEC) ? 0 : quiet + 1;
@@ -84,7 +84,7 @@ static void settle(struct t_pair *p)
 }
 
 /* The number of messages received from connection @i. Each must be the next one, and intact. */
-static unsigned int heard(struct many *m, int i)
+static unsigned int srq_heard(struct many *m, int i)
 {
 	const struct t_end *e = &m->p.sv;
 	unsigned int n = 0;
@@ -110,22 +110,22 @@ static void dry_queue_waits(void)
 
 	many_open(&m, 1, 64);
 	for (uint64_t id = 0; id < 4; id++)
-		hear(&m, id);
+		srq_hear(&m, id);
 	for (unsigned int i = 0; i < 40; i++)
 		say(&m, 0, i);
 	T_UNTIL(&m.p, m.p.cl.nwc == 40); /* the socket takes them */
-	settle(&m.p);
-	CU_ASSERT_EQUAL(heard(&m, 0), 4);
-	hear(&m, 4);
-	settle(&m.p);
-	CU_ASSERT_EQUAL(heard(&m, 0), 5);
+	srq_settle(&m.p);
+	CU_ASSERT_EQUAL(srq_heard(&m, 0), 4);
+	srq_hear(&m, 4);
+	srq_settle(&m.p);
+	CU_ASSERT_EQUAL(srq_heard(&m, 0), 5);
 	for (uint64_t id = 5; id < 64; id++)
-		hear(&m, id);
-	T_UNTIL(&m.p, heard(&m, 0) == 40);
+		srq_hear(&m, id);
+	T_UNTIL(&m.p, srq_heard(&m, 0) == 40);
 	CU_ASSERT_EQUAL(m.p.sv.disconnected, 0);
 	for (unsigned int i = 40; i < 60; i++) /* the connection works as before */
 		say(&m, 0, i);
-	T_UNTIL(&m.p, heard(&m, 0) == 60);
+	T_UNTIL(&m.p, srq_heard(&m, 0) == 60);
 	many_close(&m);
 }
 
@@ -143,7 +143,7 @@ static void one_message_holds_up_its_connection(void)
 			0);
 	m.p.cl.conn = NULL;
 	T_UNTIL(&m.p, m.p.cl.nwc == 2);
-	settle(&m.p);
+	srq_settle(&m.p);
 	CU_ASSERT_EQUAL(b[80000] | b[80003] | b[80007], 0);
 	/* A READ and a WRITE of the waiting side: the WRITE arrives, the response of the READ
 	 * waits. */
@@ -153,7 +153,7 @@ static void one_message_holds_up_its_connection(void)
 			0);
 	CU_ASSERT_EQUAL(t_rdma(&m.p.sv, IBV_WR_RDMA_WRITE, 92, m.mb, 0, 0, 0, 0), 0);
 	m.p.sv.conn = NULL;
-	settle(&m.p);
+	srq_settle(&m.p);
 	CU_ASSERT_EQUAL(m.p.sv.nwc, 0); /* completions wait for the READ */
 	m.p.cl.conn = m.cl[1];          /* another connection is not affected */
 	CU_ASSERT_EQUAL(t_rdma(&m.p.cl, IBV_WR_RDMA_WRITE, 93, m.ma, 0, 8,
@@ -161,9 +161,9 @@ static void one_message_holds_up_its_connection(void)
 			0);
 	m.p.cl.conn = NULL;
 	T_UNTIL(&m.p, memcmp(b + 82000, a, 8) == 0);
-	hear(&m, 0);
+	srq_hear(&m, 0);
 	T_UNTIL(&m.p, m.p.sv.nwc == 3);
-	CU_ASSERT_EQUAL(heard(&m, 0), 1);
+	CU_ASSERT_EQUAL(srq_heard(&m, 0), 1);
 	CU_ASSERT_EQUAL(memcmp(b + 80000, a, 8), 0);
 	CU_ASSERT_EQUAL(memcmp(b + 81000, a + 512, 64), 0);
 	many_close(&m);
@@ -177,22 +177,22 @@ static void served_in_turn(void)
 	for (int i = 0; i < CONNS; i++) {
 		for (unsigned int k = 0; k < 20; k++)
 			say(&m, i, k);
-		settle(&m.p); /* so that they wait in this order */
+		srq_settle(&m.p); /* so that they wait in this order */
 	}
 	CU_ASSERT_EQUAL(m.p.sv.nwc, 0);
-	hear(&m, 0);
-	settle(&m.p);
-	CU_ASSERT_EQUAL(heard(&m, 0), 1);
-	hear(&m, 1);
-	hear(&m, 2);
-	settle(&m.p);
+	srq_hear(&m, 0);
+	srq_settle(&m.p);
+	CU_ASSERT_EQUAL(srq_heard(&m, 0), 1);
+	srq_hear(&m, 1);
+	srq_hear(&m, 2);
+	srq_settle(&m.p);
 	for (int i = 0; i < CONNS; i++)
-		CU_ASSERT_EQUAL(heard(&m, i), 1);
+		CU_ASSERT_EQUAL(srq_heard(&m, i), 1);
 	for (uint64_t id = 3; id < 9; id++)
-		hear(&m, id);
-	settle(&m.p);
+		srq_hear(&m, id);
+	srq_settle(&m.p);
 	for (int i = 0; i < CONNS; i++)
-		CU_ASSERT_EQUAL(heard(&m, i), 3);
+		CU_ASSERT_EQUAL(srq_heard(&m, i), 3);
 	many_close(&m);
 }
 
@@ -205,21 +205,21 @@ static void newcomers_queue_up(void)
 	many_open(&m, 2, 64);
 	say(&m, 0, 0);
 	say(&m, 0, 1);
-	settle(&m.p);
+	srq_settle(&m.p);
 	say(&m, 1, 0);
 	T_UNTIL(&m.p, m.p.cl.nwc == 3);
-	hear(&m, 0); /* before the message of the second was looked at */
-	settle(&m.p);
-	CU_ASSERT_EQUAL(heard(&m, 0), 1);
-	CU_ASSERT_EQUAL(heard(&m, 1), 0);
-	hear(&m, 1); /* the first one moved to the end of the queue */
-	settle(&m.p);
-	CU_ASSERT_EQUAL(heard(&m, 0), 1);
-	CU_ASSERT_EQUAL(heard(&m, 1), 1);
+	srq_hear(&m, 0); /* before the message of the second was looked at */
+	srq_settle(&m.p);
+	CU_ASSERT_EQUAL(srq_heard(&m, 0), 1);
+	CU_ASSERT_EQUAL(srq_heard(&m, 1), 0);
+	srq_hear(&m, 1); /* the first one moved to the end of the queue */
+	srq_settle(&m.p);
+	CU_ASSERT_EQUAL(srq_heard(&m, 0), 1);
+	CU_ASSERT_EQUAL(srq_heard(&m, 1), 1);
 	many_close(&m);
 }
 
-static void ends_while_waiting(void)
+static void srq_ends_while_waiting(void)
 {
 	struct linger now = {.l_onoff = 1};
 	uint8_t out[256];
@@ -232,7 +232,7 @@ static void ends_while_waiting(void)
 		for (unsigned int k = 0; k < 30; k++)
 			say(&m, i, k);
 	T_UNTIL(&m.p, m.p.cl.nwc == 60);
-	settle(&m.p);
+	srq_settle(&m.p);
 	rd_fab_disconnect(m.sv[0]); /* by us */
 	T_UNTIL(&m.p, m.p.sv.disconnected == 1);
 	rd_fab_conn_destroy(&m.sv[1]); /* without a Terminate */
@@ -240,7 +240,7 @@ static void ends_while_waiting(void)
 	n = t_fpdu_send(out, 1, 0, true, a, LEN);
 	t_raw_send(&r, out, n);
 	t_raw_send(&r, out, 7); /* a message behind it */
-	settle(&m.p);
+	srq_settle(&m.p);
 	setsockopt(r.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	t_raw_close(&r); /* a reset is noticed although the connection is not read */
 	T_UNTIL(&m.p, m.p.sv.disconnected == 2);
@@ -250,12 +250,12 @@ static void ends_while_waiting(void)
 	rd_fab_conn_destroy(&m.p.sv.conn);
 	m.n = 1;
 	rd_fab_conn_destroy(&m.cl[1]);
-	more(&m);
+	srq_more(&m);
 	for (uint64_t id = 0; id < 64; id++)
-		hear(&m, id);
+		srq_hear(&m, id);
 	for (unsigned int k = 0; k < 60; k++)
 		say(&m, 1, k);
-	T_UNTIL(&m.p, heard(&m, 1) == 60);
+	T_UNTIL(&m.p, srq_heard(&m, 1) == 60);
 	many_close(&m);
 }
 
@@ -269,12 +269,12 @@ static void goodbye_waits_too(void)
 		say(&m, 0, k);
 	T_UNTIL(&m.p, m.p.cl.nwc == 10);
 	rd_fab_disconnect(m.cl[0]);
-	settle(&m.p);
+	srq_settle(&m.p);
 	CU_ASSERT_EQUAL(m.p.sv.disconnected, 0);
 	for (uint64_t id = 0; id < 10; id++)
-		hear(&m, id);
+		srq_hear(&m, id);
 	T_UNTIL(&m.p, m.p.sv.disconnected == 1);
-	CU_ASSERT_EQUAL(heard(&m, 0), 10);
+	CU_ASSERT_EQUAL(srq_heard(&m, 0), 10);
 	CU_ASSERT_EQUAL(m.p.sv.status, 0);
 	many_close(&m);
 }
@@ -288,25 +288,25 @@ static void recvs_outlive_connections(void)
 	uint32_t qpn;
 
 	many_open(&m, 1, 64);
-	hear(&m, 5);
-	hear(&m, 6);
+	srq_hear(&m, 5);
+	srq_hear(&m, 6);
 	m.p.sv.no_poll = true;
 	say(&m, 0, 0);
 	T_UNTIL(&m.p, m.p.cl.nwc == 1);
-	settle(&m.p);
+	srq_settle(&m.p);
 	qpn = m.sv[0]->qp_num;
 	rd_fab_conn_destroy(&m.sv[0]); /* with an unpolled completion */
 	t_raw_open(&r, &m.p, 0);
 	t_fpdu_send(out, 1, 0, true, a, LEN);
 	t_raw_send(&r, out, 60); /* and with half a message, which has taken no RECV */
-	settle(&m.p);
+	srq_settle(&m.p);
 	rd_fab_conn_destroy(&m.p.sv.conn);
 	m.p.sv.no_poll = false;
 	t_turn(&m.p, 0);
 	CU_ASSERT_EQUAL_FATAL(m.p.sv.nwc, 1);
 	CU_ASSERT_EQUAL(m.p.sv.wc[0].status, IBV_WC_SUCCESS);
 	CU_ASSERT_EQUAL(m.p.sv.wc[0].qp_num, qpn);
-	more(&m);
+	srq_more(&m);
 	m.p.cl.conn = m.cl[1];
 	CU_ASSERT_EQUAL(t_send(&m.p.cl, 1, m.ma, 0, LEN), 0);
 	m.p.cl.conn = NULL;
@@ -336,26 +336,26 @@ static void limit_is_told(void)
 
 	many_open(&m, 1, 64);
 	for (uint64_t id = 0; id < 8; id++)
-		hear(&m, id);
+		srq_hear(&m, id);
 	rd_fab_srq_limit(m.p.sv.srq, 5, count_low, &low);
 	for (unsigned int i = 0; i < 3; i++)
 		say(&m, 0, i);
-	T_UNTIL(&m.p, heard(&m, 0) == 3);
-	settle(&m.p);
+	T_UNTIL(&m.p, srq_heard(&m, 0) == 3);
+	srq_settle(&m.p);
 	CU_ASSERT_EQUAL(low, 0); /* five are left */
 	say(&m, 0, 3);
 	T_UNTIL(&m.p, low == 1);
 	say(&m, 0, 4);
-	T_UNTIL(&m.p, heard(&m, 0) == 5);
-	settle(&m.p);
+	T_UNTIL(&m.p, srq_heard(&m, 0) == 5);
+	srq_settle(&m.p);
 	CU_ASSERT_EQUAL(low, 1);
 	rd_fab_srq_limit(m.p.sv.srq, 3, count_low, &low);
 	t_raw_open(&r, &m.p, 0);
-	settle(&m.p);
+	srq_settle(&m.p);
 	CU_ASSERT_EQUAL(low, 1);
 	n = t_fpdu_send(out, 1, 0, true, a, LEN);
 	t_raw_send(&r, out, 60);
-	settle(&m.p);
+	srq_settle(&m.p);
 	CU_ASSERT_EQUAL(low, 1);
 	t_raw_send(&r, out + 60, n - 60);
 	T_UNTIL(&m.p, low == 2);
@@ -363,8 +363,8 @@ static void limit_is_told(void)
 	rd_fab_srq_limit(m.p.sv.srq, 64, count_low, &low);
 	say(&m, 0, 5);
 	rd_fab_srq_limit(m.p.sv.srq, 0, NULL, NULL);
-	T_UNTIL(&m.p, heard(&m, 0) == 6);
-	settle(&m.p);
+	T_UNTIL(&m.p, srq_heard(&m, 0) == 6);
+	srq_settle(&m.p);
 	CU_ASSERT_EQUAL(low, 2); /* returned */
 	rd_fab_conn_destroy(&m.p.sv.conn);
 	t_raw_close(&r);
@@ -383,10 +383,10 @@ struct shared {
 	uint64_t next; /* posted RECVs */
 };
 
-static void post(struct shared *s, uint32_t n)
+static void srq_post(struct shared *s, uint32_t n)
 {
 	while (n--)
-		hear(&s->m, s->next++);
+		srq_hear(&s->m, s->next++);
 }
 
 /* Connection i belongs to share @of[i]. */
@@ -398,7 +398,7 @@ static void shared_open(struct shared *s, const int of[SHARED])
 		CU_ASSERT_EQUAL_FATAL(rd_fab_share_create(s->m.p.sv.srq, &s->of[i]), 0);
 	for (int i = 0; i < SHARED; i++)
 		rd_fab_share_join(s->m.sv[i], s->of[of[i]]);
-	post(s, 16);
+	srq_post(s, 16);
 }
 
 static void shared_close(struct shared *s)
@@ -414,15 +414,15 @@ static void talk(struct shared *s, int i, unsigned int n)
 {
 	while (n--)
 		say(&s->m, i, s->said[i]++);
-	settle(&s->m.p);
+	srq_settle(&s->m.p);
 }
 
 /* @n RECVs that connection @i of share @of has taken are returned. */
-static void give(struct shared *s, int of, int i, uint32_t n)
+static void srq_give(struct shared *s, int of, int i, uint32_t n)
 {
 	rd_fab_share_give(s->of[of], s->m.sv[i], n);
-	post(s, n);
-	settle(&s->m.p);
+	srq_post(s, n);
+	srq_settle(&s->m.p);
 }
 
 static void a_share_leaves_a_quarter(void)
@@ -432,26 +432,26 @@ static void a_share_leaves_a_quarter(void)
 	shared_open(&s, (const int[SHARED]){0, 0, 1, 2});
 	talk(&s, 0, 20);
 	talk(&s, 1, 20);
-	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
-	CU_ASSERT_EQUAL(heard(&s.m, 1), 0);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 0), 12);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 1), 0);
 	CU_ASSERT_EQUAL(s.of[0]->recvs, 12);
 	/* A share that returns what it takes can go on without limit, */
 	for (unsigned int k = 1; k <= 10; k++) {
 		talk(&s, 2, 1);
-		CU_ASSERT_EQUAL(heard(&s.m, 2), k);
-		give(&s, 1, 2, 1);
+		CU_ASSERT_EQUAL(srq_heard(&s.m, 2), k);
+		srq_give(&s, 1, 2, 1);
 	}
 	/* and may hold a part of what is left. */
 	talk(&s, 2, 10);
-	CU_ASSERT_EQUAL(heard(&s.m, 2), 13);
-	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
-	give(&s, 1, 2, 3);
-	CU_ASSERT_EQUAL(heard(&s.m, 2), 16);
-	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
-	give(&s, 0, 0, 12);
-	CU_ASSERT_EQUAL(heard(&s.m, 2), 20);
-	CU_ASSERT_TRUE(heard(&s.m, 0) > 12 && heard(&s.m, 1) > 0);
-	CU_ASSERT_EQUAL(s.of[0]->recvs, heard(&s.m, 0) + heard(&s.m, 1) - 12);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 2), 13);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 0), 12);
+	srq_give(&s, 1, 2, 3);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 2), 16);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 0), 12);
+	srq_give(&s, 0, 0, 12);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 2), 20);
+	CU_ASSERT_TRUE(srq_heard(&s.m, 0) > 12 && srq_heard(&s.m, 1) > 0);
+	CU_ASSERT_EQUAL(s.of[0]->recvs, srq_heard(&s.m, 0) + srq_heard(&s.m, 1) - 12);
 	CU_ASSERT_EQUAL(s.of[1]->recvs, 20 - 13);
 	shared_close(&s);
 }
@@ -464,9 +464,9 @@ static void turns_within_a_share(void)
 	talk(&s, 0, 20);
 	talk(&s, 1, 20);
 	for (unsigned int k = 1; k <= 6; k++) {
-		give(&s, 0, 0, 1);
-		CU_ASSERT_EQUAL(heard(&s.m, 0), 12 + (k + 1) / 2);
-		CU_ASSERT_EQUAL(heard(&s.m, 1), k / 2);
+		srq_give(&s, 0, 0, 1);
+		CU_ASSERT_EQUAL(srq_heard(&s.m, 0), 12 + (k + 1) / 2);
+		CU_ASSERT_EQUAL(srq_heard(&s.m, 1), k / 2);
 	}
 	shared_close(&s);
 }
@@ -483,16 +483,16 @@ static void nothing_held_comes_first(void)
 	for (int i = 0; i < 5; i++)
 		talk(&s, i, i < 3 ? 20 : 1);
 	for (int i = 0; i < 5; i++)
-		CU_ASSERT_EQUAL(heard(&s.m, i), i < 3 ? want[i] : 0);
-	give(&s, 0, 0, 1);
-	CU_ASSERT_EQUAL(heard(&s.m, 3), 1);
-	CU_ASSERT_EQUAL(heard(&s.m, 4), 0);
+		CU_ASSERT_EQUAL(srq_heard(&s.m, i), i < 3 ? want[i] : 0);
+	srq_give(&s, 0, 0, 1);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 3), 1);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 4), 0);
 	acked = s.m.p.cl.nwc;
 	say(&s.m, 5, 0);
 	T_UNTIL(&s.m.p, s.m.p.cl.nwc > acked);
-	give(&s, 0, 0, 1); /* before its message was looked at */
+	srq_give(&s, 0, 0, 1); /* before its message was looked at */
 	for (int i = 0; i < SHARED; i++)
-		CU_ASSERT_EQUAL(heard(&s.m, i), want[i]);
+		CU_ASSERT_EQUAL(srq_heard(&s.m, i), want[i]);
 	shared_close(&s);
 }
 
@@ -503,19 +503,19 @@ static void a_connection_changes_its_share(void)
 	shared_open(&s, (const int[SHARED]){0, 0, 1, 2});
 	talk(&s, 0, 20);
 	talk(&s, 1, 20);
-	CU_ASSERT_EQUAL(heard(&s.m, 1), 0);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 1), 0);
 	rd_fab_share_join(s.m.sv[1], s.of[1]); /* waiting */
-	settle(&s.m.p);
-	CU_ASSERT_EQUAL(heard(&s.m, 1), 3);
+	srq_settle(&s.m.p);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 1), 3);
 	CU_ASSERT_EQUAL(s.of[0]->recvs, 12);
 	CU_ASSERT_EQUAL(s.of[1]->recvs, 3);
 	rd_fab_share_join(s.m.sv[0], s.of[2]); /* with what it holds */
-	settle(&s.m.p);
-	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
+	srq_settle(&s.m.p);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 0), 12);
 	CU_ASSERT_EQUAL(s.of[0]->recvs, 0);
 	CU_ASSERT_EQUAL(s.of[2]->recvs, 12);
-	give(&s, 2, 0, 12);
-	CU_ASSERT_TRUE(heard(&s.m, 0) > 12);
+	srq_give(&s, 2, 0, 12);
+	CU_ASSERT_TRUE(srq_heard(&s.m, 0) > 12);
 	shared_close(&s);
 }
 
@@ -528,13 +528,13 @@ static void a_share_outlives_a_connection(void)
 	talk(&s, 0, 20);
 	talk(&s, 1, 20);
 	rd_fab_conn_destroy(&s.m.sv[0]);
-	settle(&s.m.p);
+	srq_settle(&s.m.p);
 	CU_ASSERT_EQUAL(s.of[0]->recvs, 12);
-	CU_ASSERT_EQUAL(heard(&s.m, 1), 0);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 1), 0);
 	rd_fab_share_give(s.of[0], NULL, 12);
-	post(&s, 12);
-	settle(&s.m.p);
-	CU_ASSERT_EQUAL(heard(&s.m, 1), 12);
+	srq_post(&s, 12);
+	srq_settle(&s.m.p);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 1), 12);
 	shared_close(&s);
 }
 
@@ -550,12 +550,12 @@ static void nothing_held_and_gone(void)
 	CU_ASSERT_EQUAL(s.of[0]->recvs + s.of[1]->recvs + s.of[2]->recvs, 16);
 	talk(&s, 3, 1);
 	rd_fab_conn_destroy(&s.m.sv[3]);
-	give(&s, 1, 1, 3);
-	give(&s, 2, 2, 1);
+	srq_give(&s, 1, 1, 3);
+	srq_give(&s, 2, 2, 1);
 	talk(&s, 0, 1); /* beyond its share: it waits */
-	CU_ASSERT_EQUAL(heard(&s.m, 0), 12);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 0), 12);
 	talk(&s, 1, 1);
-	CU_ASSERT_EQUAL(heard(&s.m, 1), 4);
+	CU_ASSERT_EQUAL(srq_heard(&s.m, 1), 4);
 	shared_close(&s);
 }
 
@@ -627,14 +627,14 @@ static void room_is_reserved_once(void)
 	many_open(&m, 1, 64);
 	first = m.p.sv.cq;
 	sends = rd_iw_test_cq_reserved(first) - 64;
-	more(&m);
+	srq_more(&m);
 	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(first), 2 * sends + 64);
 	CU_ASSERT_EQUAL_FATAL(rd_fab_cq_create(m.p.sv.dev, 0, NULL, NULL, &other), 0);
 	m.p.sv.cq = other;
-	more(&m);
-	more(&m);
+	srq_more(&m);
+	srq_more(&m);
 	m.p.sv.cq = first;
-	more(&m);
+	srq_more(&m);
 	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(first), 3 * sends + 64);
 	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(other), 2 * sends + 2 * 64);
 	rd_fab_conn_destroy(&m.sv[0]); /* the one that came first */
@@ -644,7 +644,7 @@ static void room_is_reserved_once(void)
 	rd_fab_conn_destroy(&m.sv[1]);
 	rd_fab_conn_destroy(&m.sv[4]);
 	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(first), 0);
-	more(&m);
+	srq_more(&m);
 	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(first), sends + 64);
 	rd_fab_conn_destroy(&m.sv[3]);
 	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(other), 0);
@@ -658,7 +658,7 @@ const struct t_case t_srq_cases[] = {
 	 one_message_holds_up_its_connection},
 	{"connections that wait share what is posted", served_in_turn},
 	{"newcomers queue up behind those who wait", newcomers_queue_up},
-	{"a connection may end while it waits", ends_while_waiting},
+	{"a connection may end while it waits", srq_ends_while_waiting},
 	{"an orderly end comes after what was said before it", goodbye_waits_too},
 	{"shared RECVs outlive the connections that took them", recvs_outlive_connections},
 	{"a limit is told once", limit_is_told},

@@ -116,7 +116,7 @@ static void whose_address(void)
 	CU_ASSERT_EQUAL(t_count_fds(), fds);
 }
 
-static void private_data(void)
+static void verbs_private_data(void)
 {
 	static const size_t lens[] = {0, 1, 32, 56};
 	uint8_t pd[56];
@@ -208,7 +208,7 @@ static void void_request(void)
 	t_pair_close(&p);
 }
 
-static void nobody_listens(void)
+static void verbs_nobody_listens(void)
 {
 	struct rd_fab_listener gone = {0};
 	struct t_pair p;
@@ -343,7 +343,7 @@ static void count_notify(struct rd_fab_cq *cq, void *arg)
 	(*(int *)arg)++;
 }
 
-static void notification(void)
+static void verbs_notification(void)
 {
 	struct rd_fab_mr *ma, *mb;
 	int notified = 0;
@@ -440,7 +440,7 @@ static void armed_before_sleep(void)
 	t_pair_close(&p);
 }
 
-static void purged(void)
+static void verbs_purged(void)
 {
 	struct rd_fab_mr *ma, *mb;
 	struct ibv_wc wc[4];
@@ -465,7 +465,7 @@ static void purged(void)
 
 /* More READs than the device may have outstanding: they wait in order. More than the queue holds:
  * refused. */
-static void read_depth(void)
+static void verbs_read_depth(void)
 {
 	struct t_opts o = {.cparam = {.ord = 2}, .sparam = {.ird = 2}};
 	struct rd_fab_mr *ma, *mb;
@@ -577,7 +577,7 @@ static void one_batch_for_a_turn(void)
 	t_pair_close(&p);
 }
 
-static void shared_receive_queue(void)
+static void verbs_shared_receive_queue(void)
 {
 	struct t_opts o = {.srq = true};
 	struct rd_fab_mr *ma, *mb;
@@ -709,21 +709,21 @@ const struct t_case t_verbs_first_cases[] = {
 const struct t_case t_verbs_cases[] = {
 	{"errors of all conventions become -errno", errors},
 	{"reasons of a reject", reject_texts},
-	{"private data and depths", private_data},
+	{"private data and depths", verbs_private_data},
 	{"depths that differ", different_depths},
 	{"reject with private data, and calls in the wrong state", wrong_states},
 	{"a request whose sender left", void_request},
-	{"nobody listens", nobody_listens},
+	{"nobody listens", verbs_nobody_listens},
 	{"addresses in use, of no device, and of all", bad_addresses},
 	{"everything posted is flushed in order, whoever ends it", flushes},
 	{"an end under load loses no work request", end_under_load},
-	{"arm, one notification", notification},
+	{"arm, one notification", verbs_notification},
 	{"armed before a sleep, and only then", armed_before_sleep},
-	{"completions of a destroyed connection vanish", purged},
-	{"READs beyond the depth wait, sends beyond the queue are refused", read_depth},
+	{"completions of a destroyed connection vanish", verbs_purged},
+	{"READs beyond the depth wait, sends beyond the queue are refused", verbs_read_depth},
 	{"several scatter/gather entries, and inline", gather_and_inline},
 	{"what a turn posts is given to the device together", one_batch_for_a_turn},
-	{"a shared receive queue", shared_receive_queue},
+	{"a shared receive queue", verbs_shared_receive_queue},
 	{"more queue pairs than one CQ holds", many_on_one_cq},
 	{NULL},
 };

@@ -8,7 +8,7 @@
 #include "fabric/iwarp/mpa.h"
 #include "suites.h"
 
-static size_t unhex(const char *hex, uint8_t *out)
+static size_t wire_unhex(const char *hex, uint8_t *out)
 {
 	size_t n = 0;
 
@@ -26,7 +26,7 @@ static size_t unhex(const char *hex, uint8_t *out)
 static void check_bytes(const uint8_t *got, size_t len, const char *hex)
 {
 	uint8_t want[256];
-	size_t n = unhex(hex, want);
+	size_t n = wire_unhex(hex, want);
 
 	CU_ASSERT_EQUAL(len, n);
 	CU_ASSERT(len == n && memcmp(got, want, n) == 0);
@@ -44,7 +44,7 @@ static void check_bytes(const uint8_t *got, size_t len, const char *hex)
 static void mpa_request(void)
 {
 	uint8_t buf[RD_MPA_MAX_LEN], out[RD_MPA_MAX_LEN];
-	size_t n = unhex(SIW_REQ, buf);
+	size_t n = wire_unhex(SIW_REQ, buf);
 	struct rd_iw_mpa m;
 	const char *why;
 
@@ -69,7 +69,7 @@ static void mpa_reply(void)
 	struct rd_iw_mpa q, r = {0};
 	uint8_t pd[32] = {0, 0, 0x20};
 	const char *why;
-	size_t n = unhex(SIW_REP, buf);
+	size_t n = wire_unhex(SIW_REP, buf);
 
 	CU_ASSERT_EQUAL(rd_iw_mpa_parse(buf, n, true, &r, &why), 0);
 	CU_ASSERT_EQUAL(r.ird, 0);
@@ -77,7 +77,7 @@ static void mpa_reply(void)
 	rd_iw_mpa_build(&r, out);
 	CU_ASSERT_EQUAL(memcmp(buf, out, n), 0);
 	/* nvmet's answer to nvme-rdma is our answer too. */
-	rd_iw_mpa_parse(req, unhex(SIW_REQ, req), false, &q, &why);
+	rd_iw_mpa_parse(req, wire_unhex(SIW_REQ, req), false, &q, &why);
 	r = (struct rd_iw_mpa){.pd = pd, .pd_len = sizeof(pd)};
 	rd_iw_mpa_answer(&q, &want, false, &r, &eff);
 	CU_ASSERT_EQUAL(rd_iw_mpa_build(&r, out), (int)n);
@@ -91,7 +91,7 @@ static void mpa_bad(void)
 	uint8_t buf[RD_MPA_MAX_LEN], good[RD_MPA_MAX_LEN];
 	struct rd_iw_mpa m;
 	const char *why;
-	size_t n = unhex(SIW_REQ, good);
+	size_t n = wire_unhex(SIW_REQ, good);
 
 	CU_ASSERT_EQUAL(rd_iw_mpa_length(good, n, true, &why), -EPROTO); /* a request as reply */
 	CU_ASSERT_EQUAL(rd_iw_mpa_length((const uint8_t *)"G", 1, false, &why), -EPROTO);
@@ -258,10 +258,10 @@ static void mpa_replies(void)
 /* ---- DDP and RDMAP ---- */
 
 /* Parse @hex as a header, build a header from the result, and compare. */
-static void round_trip(const char *hex, struct rd_iw_hdr *h)
+static void wire_round_trip(const char *hex, struct rd_iw_hdr *h)
 {
 	uint8_t in[64], out[64];
-	size_t n = unhex(hex, in), len;
+	size_t n = wire_unhex(hex, in), len;
 	struct rd_ddp_ctrl ctrl;
 	uint32_t term;
 
@@ -283,13 +283,14 @@ static void headers(void)
 {
 	struct rd_iw_hdr h;
 
-	round_trip("00524143 00000000 00000000 00000001 00000000", &h); /* Connect capsule */
+	wire_round_trip("00524143 00000000 00000000 00000001 00000000", &h); /* Connect capsule */
 	CU_ASSERT(h.op == RD_RDMAP_SEND && !h.tagged && h.last);
 	CU_ASSERT_EQUAL(h.plen, 64);
 	CU_ASSERT_EQUAL(h.msn, 1);
-	round_trip("002e4141000000000000000100000001 00000000 51d0cd01 ffff8880073d4000 00000400"
-		   "41236c01 ffff888006081800",
-		   &h);
+	wire_round_trip(
+		"002e4141000000000000000100000001 00000000 51d0cd01 ffff8880073d4000 00000400"
+		"41236c01 ffff888006081800",
+		&h);
 	CU_ASSERT_EQUAL(h.op, RD_RDMAP_READ_REQ);
 	CU_ASSERT_EQUAL(h.qn, 1);
 	CU_ASSERT_EQUAL(h.plen, 0);
@@ -298,18 +299,19 @@ static void headers(void)
 	CU_ASSERT_EQUAL(h.read.size, 1024);
 	CU_ASSERT_EQUAL(h.read.src_stag, 0x41236c01);
 	CU_ASSERT_EQUAL(h.read.src_to, 0xffff888006081800);
-	round_trip("040ec142 51d0cd01 ffff8880073d4000", &h);
+	wire_round_trip("040ec142 51d0cd01 ffff8880073d4000", &h);
 	CU_ASSERT(h.op == RD_RDMAP_READ_RESP && h.tagged && h.last);
 	CU_ASSERT_EQUAL(h.plen, 1024);
 	CU_ASSERT_EQUAL(h.to, 0xffff8880073d4000);
-	round_trip("00224144 41236c01 00000000 00000001 00000000", &h); /* response with inv. */
+	wire_round_trip("00224144 41236c01 00000000 00000001 00000000",
+			&h); /* response with inv. */
 	CU_ASSERT_EQUAL(h.op, RD_RDMAP_SEND_INV);
 	CU_ASSERT_EQUAL(h.inv_stag, 0x41236c01);
 	CU_ASSERT_EQUAL(h.plen, 16);
-	round_trip("100ec140 41236c02 ffff8880064aa000", &h); /* data of Identify */
+	wire_round_trip("100ec140 41236c02 ffff8880064aa000", &h); /* data of Identify */
 	CU_ASSERT_EQUAL(h.op, RD_RDMAP_WRITE);
 	CU_ASSERT_EQUAL(h.plen, 4096);
-	round_trip("05a281 40 12345601 00000000deadbeef", &h); /* not the last segment */
+	wire_round_trip("05a281 40 12345601 00000000deadbeef", &h); /* not the last segment */
 	CU_ASSERT_FALSE(h.last);
 }
 
@@ -319,7 +321,7 @@ static uint32_t length_error(const char *hex)
 	struct rd_ddp_ctrl ctrl;
 	uint8_t in[8];
 
-	unhex(hex, in);
+	wire_unhex(hex, in);
 	memcpy(&ctrl, in, sizeof(ctrl));
 	CU_ASSERT_EQUAL(rd_iw_hdr_length(&ctrl, &term), 0);
 	return term;
@@ -344,7 +346,7 @@ static void bad_headers(void)
 static void check_crc(const char *hex, const char *want)
 {
 	uint8_t in[128], out[4];
-	size_t n = unhex(hex, in);
+	size_t n = wire_unhex(hex, in);
 
 	rd_iw_crc_put(rd_iw_crc(RD_IW_CRC_SEED, in, n), out);
 	check_bytes(out, 4, want);
@@ -375,19 +377,20 @@ static void term_build(void)
 	check_bytes(buf, rd_iw_term_build(buf, RD_TERM_MPA_CRC, NULL, 0),
 		    "00164147 00000000 00000002 00000001 00000000 20020000");
 	/* A READ with a wrong key: all of its headers are returned. */
-	n = unhex("002e4141 00000000 00000001 00000001 00000000 12345601 0000007000000000 00000040"
-		  "deadbe01 0000000000000000",
-		  bad);
+	n = wire_unhex(
+		"002e4141 00000000 00000001 00000001 00000000 12345601 0000007000000000 00000040"
+		"deadbe01 0000000000000000",
+		bad);
 	check_bytes(buf, rd_iw_term_build(buf, RD_TERM_RP_STAG, bad, n),
 		    "00464147 00000000 00000002 00000001 00000000 0100e000"
 		    "002e4141 00000000 00000001 00000001 00000000"
 		    "12345601 0000007000000000 00000040 deadbe01 0000000000000000");
-	n = unhex("100ec140 41236c02 ffff8880064aa000", bad);
+	n = wire_unhex("100ec140 41236c02 ffff8880064aa000", bad);
 	check_bytes(buf, rd_iw_term_build(buf, RD_TERM_DT_BOUNDS, bad, n),
 		    "00264147 00000000 00000002 00000001 00000000 1101c000"
 		    "100ec140 41236c02 ffff8880064aa000");
 	/* Only the control bytes had arrived. */
-	n = unhex("0052414a", bad);
+	n = wire_unhex("0052414a", bad);
 	check_bytes(buf, rd_iw_term_build(buf, RD_TERM_RO_OPCODE, bad, n),
 		    "00184147 00000000 00000002 00000001 00000000 02068000 0052");
 }
@@ -396,7 +399,7 @@ static uint32_t decode(const char *hex)
 {
 	char text[RD_IW_TERM_TEXT];
 	uint8_t buf[64];
-	uint32_t code = rd_iw_term_decode(buf, unhex(hex, buf), text);
+	uint32_t code = rd_iw_term_decode(buf, wire_unhex(hex, buf), text);
 
 	CU_ASSERT(strlen(text) > 0);
 	return code;

@@ -8,7 +8,7 @@
 #include "suites.h"
 #include "t_fake.h"
 
-static void namespaces(void)
+static void admin_namespaces(void)
 {
 	uint32_t nsids[RDINIT_NS_LIST_MAX];
 	struct rdinit_ctrl *ctrl;
@@ -116,7 +116,7 @@ static void keep_alive_lost(void)
 static uint32_t events[4];
 static unsigned int n_events;
 
-static void on_event(void *user, uint32_t event)
+static void admin_on_event(void *user, uint32_t event)
 {
 	events[n_events++ % 4] = event;
 }
@@ -133,7 +133,7 @@ static void asynchronous_events(void)
 	rdinit_ctrl_opts_init(&opts);
 	opts.traddr = "192.0.2.1";
 	opts.subnqn = "nqn.2024-01.test:x";
-	opts.event_fn = on_event;
+	opts.event_fn = admin_on_event;
 	CU_ASSERT_EQUAL_FATAL(rdi_ctrl_create_env(&opts, &t_env, &ctrl), 0);
 	CU_ASSERT_EQUAL_FATAL(rdinit_ctrl_connect(ctrl), 0);
 	CU_ASSERT_EQUAL(count_opcode(nvme_admin_async_event), 1);
@@ -167,8 +167,8 @@ static struct {
 
 static unsigned char log_page[1024 * 200];
 
-static bool discovery(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
-		      const void *data, size_t len)
+static bool admin_discovery(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			    const void *data, size_t len)
 {
 	struct nvmf_discovery_log *log = (void *)log_page;
 	uint32_t bytes, off;
@@ -218,7 +218,7 @@ static int discover(struct rdinit_discovery **log)
 	int rc;
 
 	t_fake_reset();
-	t_fake.hook = discovery;
+	t_fake.hook = admin_discovery;
 	t_fake.id.cntrltype = NVME_CTRL_CNTRLTYPE_DISCOVERY;
 	t_fake.id.ioccsz = 0; /* as nvmet's */
 	rdinit_ctrl_opts_init(&opts);
@@ -233,7 +233,7 @@ static int discover(struct rdinit_discovery **log)
 	return rc;
 }
 
-static void discovery_log(void)
+static void admin_discovery_log(void)
 {
 	struct rdinit_discovery *log;
 	size_t i;
@@ -311,12 +311,12 @@ static void log_errors(void)
 }
 
 const struct t_case t_admin_cases[] = {
-	{"namespaces are listed and opened", namespaces},
+	{"namespaces are listed and opened", admin_namespaces},
 	{"a page the target did not write reads as zeroes", unwritten_pages},
 	{"keep-alives go out every half of the timeout", keep_alive},
 	{"a target that does not answer keep-alives is given up", keep_alive_lost},
 	{"events are passed on, and asked for again", asynchronous_events},
-	{"a long discovery log is read in pieces of one generation", discovery_log},
+	{"a long discovery log is read in pieces of one generation", admin_discovery_log},
 	{"logs that cannot be are refused", log_errors},
 	{NULL, NULL},
 };

@@ -6,7 +6,7 @@
 #include "suites.h"
 
 /* Walk a range; check that the pieces cover it exactly, and return their number. */
-static unsigned int walk(uint64_t pos, uint64_t len, uint32_t bs, uint32_t max)
+static unsigned int block_split_walk(uint64_t pos, uint64_t len, uint32_t bs, uint32_t max)
 {
 	uint64_t done = 0;
 	unsigned int n = 0;
@@ -39,16 +39,16 @@ static void tiles(void)
 
 	for (pos = 0; pos < 1100; pos += 37) {
 		for (len = 1; len < 9000; len += 113)
-			walk(pos, len, 512, 2048);
+			block_split_walk(pos, len, 512, 2048);
 	}
-	CU_ASSERT_EQUAL(walk(0, 4096, 512, 2048), 2);
-	CU_ASSERT_EQUAL(walk(0, 1, 512, 2048), 1);
-	CU_ASSERT_EQUAL(walk(511, 2, 512, 2048), 2);
-	CU_ASSERT_EQUAL(walk(1, 1023, 512, 2048), 2); /* head, one block */
-	CU_ASSERT_EQUAL(walk(1, 1024, 512, 2048), 3); /* head, one block, tail */
-	CU_ASSERT_EQUAL(walk(0, UINT64_C(70000) * 512, 512, 64u << 20),
+	CU_ASSERT_EQUAL(block_split_walk(0, 4096, 512, 2048), 2);
+	CU_ASSERT_EQUAL(block_split_walk(0, 1, 512, 2048), 1);
+	CU_ASSERT_EQUAL(block_split_walk(511, 2, 512, 2048), 2);
+	CU_ASSERT_EQUAL(block_split_walk(1, 1023, 512, 2048), 2); /* head, one block */
+	CU_ASSERT_EQUAL(block_split_walk(1, 1024, 512, 2048), 3); /* head, one block, tail */
+	CU_ASSERT_EQUAL(block_split_walk(0, UINT64_C(70000) * 512, 512, 64u << 20),
 			2); /* 65536 blocks at most */
-	CU_ASSERT_EQUAL(walk(UINT64_MAX - 4095, 4095, 4096, 4096), 1);
+	CU_ASSERT_EQUAL(block_split_walk(UINT64_MAX - 4095, 4095, 4096, 4096), 1);
 }
 
 const struct t_case t_block_split_cases[] = {

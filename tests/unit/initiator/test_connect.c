@@ -307,8 +307,8 @@ static void controllers_refused(void)
 	CU_ASSERT_EQUAL(try_connect("nqn.2024-01.test:x"), -EPROTO);
 }
 
-static bool never_ready(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
-			const void *data, size_t len)
+static bool connect_never_ready(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+				const void *data, size_t len)
 {
 	const struct nvmf_property_sqe *p = (const void *)sqe;
 
@@ -327,7 +327,7 @@ static void not_ready(void)
 	unsigned int ms;
 
 	t_fake_reset();
-	t_fake.hook = never_ready;
+	t_fake.hook = connect_never_ready;
 	rdinit_ctrl_opts_init(&opts);
 	opts.traddr = "192.0.2.1";
 	opts.subnqn = "nqn.2024-01.test:x";
@@ -390,7 +390,7 @@ static void bad_options(void)
 	CU_ASSERT_EQUAL(rdi_ctrl_create_env(NULL, &t_env, &ctrl), -EINVAL);
 }
 
-static void shutdown_(void)
+static void connect_shutdown(void)
 {
 	struct rdinit_ctrl *ctrl;
 
@@ -446,7 +446,7 @@ const struct t_case t_connect_cases[] = {
 	{"controllers that cannot be used are refused", controllers_refused},
 	{"a controller that never gets ready is given up after CAP.TO", not_ready},
 	{"wrong options are refused", bad_options},
-	{"disconnecting shuts the controller down", shutdown_},
+	{"disconnecting shuts the controller down", connect_shutdown},
 	{"a handle can be freed in every state", free_while_connecting},
 	{NULL, NULL},
 };

@@ -173,7 +173,8 @@ static void on_stable(void *user, uint64_t upto)
 		stable_upto[stable_n++] = upto;
 }
 
-static struct cli_cp_engine *begin(enum cli_cp_sparse sparse, uint64_t start, bool compare)
+static struct cli_cp_engine *cp_engine_begin(enum cli_cp_sparse sparse, uint64_t start,
+					     bool compare)
 {
 	struct cli_cp_job job = {
 		.src = &src.end,
@@ -204,7 +205,7 @@ static bool run_turns(struct cli_cp_engine *e, unsigned int turns)
 	return cli_cp_engine_finished(e);
 }
 
-static struct cli_cp_status run(struct cli_cp_engine *e)
+static struct cli_cp_status cp_engine_run(struct cli_cp_engine *e)
 {
 	struct cli_cp_status st;
 
@@ -238,8 +239,8 @@ static void copies_all(void)
 			fake_make(&dst, "dst", sizes[i], aligns[j][1]);
 			src.order = dst.order = order;
 			fake_fill(&src, 0, sizes[i]);
-			e = begin(CLI_CP_AUTO, 0, false);
-			st = run(e);
+			e = cp_engine_begin(CLI_CP_AUTO, 0, false);
+			st = cp_engine_run(e);
 
 			CU_ASSERT_EQUAL(st.err, 0);
 			CU_ASSERT_EQUAL(st.done, sizes[i]);
@@ -257,8 +258,8 @@ static void is_parallel_and_bounded(void)
 	fake_make(&src, "src", 8 * MIB, 512);
 	fake_make(&dst, "dst", 8 * MIB, 512);
 	fake_fill(&src, 0, src.room);
-	e = begin(CLI_CP_AUTO, 0, false);
-	CU_ASSERT_EQUAL(run(e).err, 0);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
+	CU_ASSERT_EQUAL(cp_engine_run(e).err, 0);
 	/* A mebibyte of buffers is eight pieces of 128 KiB. */
 	CU_ASSERT_EQUAL(src.most, 8);
 	CU_ASSERT_TRUE(dst.most <= 8);
@@ -274,8 +275,8 @@ static void full_queues_are_waited_for(void)
 	src.depth = 3;
 	dst.depth = 1;
 	fake_fill(&src, 0, src.room);
-	e = begin(CLI_CP_AUTO, 0, false);
-	CU_ASSERT_EQUAL(run(e).err, 0);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
+	CU_ASSERT_EQUAL(cp_engine_run(e).err, 0);
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
 	end_of_case(e);
 }
@@ -297,8 +298,8 @@ static void holes_are_not_read(void)
 	fake_fill(&src, 0, MIB + 1);
 	fake_fill(&src, 4 * MIB + 7, 6 * MIB);
 	memset(dst.data, 0xdd, dst.room);
-	e = begin(CLI_CP_AUTO, 0, false);
-	st = run(e);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
+	st = cp_engine_run(e);
 	CU_ASSERT_EQUAL(st.err, 0);
 	CU_ASSERT_EQUAL(st.done, src.room);
 	CU_ASSERT_EQUAL(st.holes, 3 * MIB - 4096 + 2 * MIB);
@@ -320,8 +321,8 @@ static void zeroes_of(enum cli_cp_sparse sparse, bool tells, uint64_t holes, boo
 	memset(src.data + MIB + 64 * KIB, 0, MIB);  /* long, not at the borders of pieces */
 	memset(src.data + 3 * MIB + 4096, 0, 4096); /* short */
 	memset(dst.data, 0xdd, dst.room);
-	e = begin(sparse, 0, false);
-	st = run(e);
+	e = cp_engine_begin(sparse, 0, false);
+	st = cp_engine_run(e);
 	CU_ASSERT_EQUAL(st.err, 0);
 	CU_ASSERT_EQUAL(st.holes, holes);
 	CU_ASSERT_EQUAL(dst.zeroes == 0, written);
@@ -348,8 +349,8 @@ static void never_reads_the_holes(void)
 	src.hole_to[0] = 2 * MIB;
 	fake_fill(&src, 2 * MIB, 4 * MIB);
 	memset(dst.data, 0xdd, dst.room);
-	e = begin(CLI_CP_NEVER, 0, false);
-	CU_ASSERT_EQUAL(run(e).holes, 0);
+	e = cp_engine_begin(CLI_CP_NEVER, 0, false);
+	CU_ASSERT_EQUAL(cp_engine_run(e).holes, 0);
 	CU_ASSERT_EQUAL(dst.zeroes, 0);
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
 	end_of_case(e);
@@ -366,8 +367,8 @@ static void zeroes_too_long_for_one_command(void)
 	dst.end.max_zero = 8 * KIB;
 	fake_fill(&src, 0, 128 * KIB);
 	memset(dst.data, 0xdd, dst.room);
-	e = begin(CLI_CP_ALWAYS, 0, false);
-	st = run(e);
+	e = cp_engine_begin(CLI_CP_ALWAYS, 0, false);
+	st = cp_engine_run(e);
 	CU_ASSERT_EQUAL(st.err, 0);
 	CU_ASSERT_EQUAL(st.holes, 0);
 	CU_ASSERT_EQUAL(dst.zeroes, 0);
@@ -408,8 +409,8 @@ static void stream_in(uint64_t size, uint64_t limit, int err)
 	src.end.size = CLI_CP_UNKNOWN;
 	src.end.sequential = true;
 	fake_fill(&src, 0, size);
-	e = begin(CLI_CP_AUTO, 0, false);
-	st = run(e);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
+	st = cp_engine_run(e);
 	CU_ASSERT_EQUAL(st.err, err);
 	CU_ASSERT_EQUAL(st.complete, size < limit ? size : limit);
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, size < limit ? size : limit), 0);
@@ -438,8 +439,8 @@ static void a_stream_is_written_in_order(void)
 	dst.end.sequential = true;
 	fake_fill(&src, 0, src.room);
 	memset(src.data + MIB, 0, 2 * MIB);
-	e = begin(CLI_CP_AUTO, 0, false);
-	CU_ASSERT_EQUAL(run(e).err, 0);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
+	CU_ASSERT_EQUAL(cp_engine_run(e).err, 0);
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
 	CU_ASSERT_TRUE(src.most > 1);
 	end_of_case(e);
@@ -456,8 +457,8 @@ static void fails(enum cli_cp_kind kind, uint64_t at)
 	memset(src.data + 4 * MIB, 0, MIB);
 	(kind == CLI_CP_READ ? &src : &dst)->fail_at = at;
 	(kind == CLI_CP_READ ? &src : &dst)->fail_kind = kind;
-	e = begin(CLI_CP_AUTO, 0, false);
-	st = run(e);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
+	st = cp_engine_run(e);
 	CU_ASSERT_EQUAL(st.err, -EIO);
 	CU_ASSERT_PTR_NOT_NULL(strstr(st.text, "the disk is on fire"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(st.text, kind == CLI_CP_READ ? "src: " : "dst: "));
@@ -466,7 +467,7 @@ static void fails(enum cli_cp_kind kind, uint64_t at)
 	CU_ASSERT_EQUAL(src.n_ops + dst.n_ops, 0);
 	/* The part that is complete can still be made stable. */
 	cli_cp_engine_flush(e);
-	CU_ASSERT_EQUAL(run(e).stable, st.complete);
+	CU_ASSERT_EQUAL(cp_engine_run(e).stable, st.complete);
 	CU_ASSERT_EQUAL(stable_n, 1);
 	end_of_case(e);
 }
@@ -488,8 +489,8 @@ static void an_unreadable_end(void)
 	fake_make(&dst, "dst", 2 * MIB, 512);
 	src.ends_at = MIB + 700; /* the file was shortened */
 	fake_fill(&src, 0, src.room);
-	e = begin(CLI_CP_AUTO, 0, false);
-	st = run(e);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
+	st = cp_engine_run(e);
 	CU_ASSERT_EQUAL(st.err, -EIO);
 	CU_ASSERT_PTR_NOT_NULL(strstr(st.text, "is gone: it had 2097152 bytes"));
 	end_of_case(e);
@@ -503,7 +504,7 @@ static void a_stream_that_waits_is_abandoned(void)
 	fake_make(&dst, "dst", MIB, 512);
 	src.end.size = CLI_CP_UNKNOWN;
 	src.end.sequential = true;
-	e = begin(CLI_CP_AUTO, 0, false);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
 	cli_cp_engine_step(e);
 	CU_ASSERT_EQUAL(src.n_ops, 1);
 	CU_ASSERT_FALSE(cli_cp_engine_finished(e));
@@ -519,7 +520,7 @@ static void who_does_not_answer_is_not_waited_for(void)
 	fake_make(&src, "src", 4 * MIB, 512);
 	fake_make(&dst, "dst", 4 * MIB, 512);
 	fake_fill(&src, 0, src.room);
-	e = begin(CLI_CP_AUTO, 0, false);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
 	run_turns(e, 3);
 	cli_cp_engine_step(e);
 	CU_ASSERT_TRUE(src.n_ops && dst.n_ops);
@@ -544,7 +545,7 @@ static void flushes_cover_what_was_complete(void)
 		fake_make(&src, "src", 8 * MIB, 512);
 		fake_make(&dst, "dst", 8 * MIB, 512);
 		fake_fill(&src, 0, src.room);
-		e = begin(CLI_CP_AUTO, 0, false);
+		e = cp_engine_begin(CLI_CP_AUTO, 0, false);
 		run_turns(e, i);
 		memcpy(then, dst.data, dst.room);
 		cli_cp_engine_flush(e);
@@ -553,7 +554,7 @@ static void flushes_cover_what_was_complete(void)
 		run_turns(e, 1);
 		for (j = 0; j < stable_n; j++)
 			CU_ASSERT_EQUAL(memcmp(src.data, then, stable_upto[j]), 0);
-		CU_ASSERT_EQUAL(run(e).err, 0);
+		CU_ASSERT_EQUAL(cp_engine_run(e).err, 0);
 		CU_ASSERT_EQUAL(dst.flushes, 1);
 		end_of_case(e);
 	}
@@ -569,8 +570,8 @@ static void resumes_where_it_is_told(void)
 	fake_make(&dst, "dst", 8 * MIB, 512);
 	fake_fill(&src, 0, src.room);
 	memset(dst.data, 0xdd, dst.room);
-	e = begin(CLI_CP_AUTO, 5 * MIB, false);
-	st = run(e);
+	e = cp_engine_begin(CLI_CP_AUTO, 5 * MIB, false);
+	st = cp_engine_run(e);
 	CU_ASSERT_EQUAL(st.done, 8 * MIB);
 	CU_ASSERT_EQUAL(src.reads, 3 * 8);
 	CU_ASSERT_EQUAL(dst.data[5 * MIB - 1], 0xdd);
@@ -579,8 +580,8 @@ static void resumes_where_it_is_told(void)
 
 	fake_make(&src, "src", 8 * MIB, 512);
 	fake_make(&dst, "dst", 8 * MIB, 512);
-	e = begin(CLI_CP_AUTO, 8 * MIB, false); /* nothing is left */
-	CU_ASSERT_EQUAL(run(e).done, 8 * MIB);
+	e = cp_engine_begin(CLI_CP_AUTO, 8 * MIB, false); /* nothing is left */
+	CU_ASSERT_EQUAL(cp_engine_run(e).done, 8 * MIB);
 	CU_ASSERT_EQUAL(src.reads, 0);
 	end_of_case(e);
 }
@@ -605,8 +606,8 @@ static struct cli_cp_status compare(uint64_t spoil, bool in_hole)
 	fake_fill(&dst, src.room, dst.room);
 	if (spoil != NOWHERE)
 		dst.data[spoil] ^= 0x10;
-	e = begin(CLI_CP_AUTO, 0, true);
-	st = run(e);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, true);
+	st = cp_engine_run(e);
 	CU_ASSERT_EQUAL(dst.writes + dst.zeroes, 0);
 	if (spoil != NOWHERE) {
 		char at[64];
@@ -622,7 +623,7 @@ static struct cli_cp_status compare(uint64_t spoil, bool in_hole)
 	return st;
 }
 
-static void compares(void)
+static void cp_engine_compares(void)
 {
 	CU_ASSERT_EQUAL(compare(NOWHERE, false).err, 0);
 	compare(0, false);
@@ -664,7 +665,7 @@ const struct t_case t_cp_engine_cases[] = {
 	 who_does_not_answer_is_not_waited_for},
 	{"a flush covers what was complete when it began", flushes_cover_what_was_complete},
 	{"a copy continues where it is told", resumes_where_it_is_told},
-	{"a comparison finds a byte that differs, also in a hole", compares},
+	{"a comparison finds a byte that differs, also in a hole", cp_engine_compares},
 	{"blocks that one side cannot transfer are refused", blocks_larger_than_transfers},
 	{NULL, NULL},
 };

@@ -9,7 +9,7 @@
 
 static unsigned char buf[1 << 20], back[1 << 20];
 
-static void fill(unsigned int seed)
+static void data_fill(unsigned int seed)
 {
 	size_t i;
 
@@ -41,7 +41,7 @@ static void capsule_or_key(void)
 	unsigned int idle;
 
 	t_fake_reset();
-	fill(1);
+	data_fill(1);
 	ctrl = t_ctrl(1);
 	qp = t_qpair(ctrl, 32);
 	idle = t_fake.mrs;
@@ -85,7 +85,7 @@ static void no_invalidation(void)
 	unsigned int i;
 
 	t_fake_reset();
-	fill(2);
+	data_fill(2);
 	t_fake.caps.reports_inv = false;
 	ctrl = t_ctrl(1);
 	qp = t_qpair(ctrl, 32);
@@ -129,7 +129,7 @@ static void bounce_and_regions(void)
 	unsigned int made;
 
 	t_fake_reset();
-	fill(3);
+	data_fill(3);
 	t_fake.caps.cheap_mr = false;
 	ctrl = t_ctrl(1);
 	rdinit_qpair_opts_init(&opts);

@@ -497,8 +497,8 @@ static void a_command_that_was_sent_is_aborted(void)
 static uint16_t next_status;
 static unsigned int statuses; /* this number of commands is answered with it */
 
-static bool refuse(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
-		   const void *data, size_t len)
+static bool dev_lost_refuse(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			    const void *data, size_t len)
 {
 	if (!path_of(f, conn) || sqe->opcode == NVMF_OPCODE || statuses == 0)
 		return note_command(f, conn, sqe, data, len);
@@ -516,7 +516,7 @@ static void statuses_say_whether_to_try_again(void)
 
 	t_dev_init(&d);
 	open_paths(&d, 1);
-	t_fake.hook = refuse;
+	t_fake.hook = dev_lost_refuse;
 	next_status = NVME_SC_NS_NOT_READY;
 	statuses = 1;
 	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 1, 1, buf, 0, t_done_fn, &once), 0);

@@ -316,7 +316,7 @@ static void pair_without_memory(void)
 	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
-static void misuse(void)
+static void passthru_misuse(void)
 {
 	struct rdinit_passthru pt;
 	struct rdinit_ctrl *ctrl;
@@ -357,6 +357,6 @@ const struct t_case t_passthru_cases[] = {
 	{"a command's own time limit", own_timeout},
 	{"a fused pair goes out in a row or not at all", fused},
 	{"a pair that finds no bounce memory leaves none behind", pair_without_memory},
-	{"what the library cannot describe is refused", misuse},
+	{"what the library cannot describe is refused", passthru_misuse},
 	{NULL, NULL},
 };

@@ -84,7 +84,7 @@ static void log_page(void)
 	CU_ASSERT_EQUAL(rdi_ana_log_size(&id), 0);
 }
 
-static void malformed(void)
+static void paths_malformed(void)
 {
 	struct nvme_id_ctrl id = id_with(2);
 	struct rdi_ana ana;
@@ -274,7 +274,7 @@ static void identity(void)
 
 const struct t_case t_paths_cases[] = {
 	{"the state of a group is found in the ANA log page", log_page},
-	{"a malformed ANA log page changes nothing", malformed},
+	{"a malformed ANA log page changes nothing", paths_malformed},
 	{"a transition fails after ANATT, counted from its beginning", transition},
 	{"without ANA reporting a status does not make the path unusable", no_ana},
 	{"an ANA status changes the state before the log page is read", answers},

@@ -326,7 +326,7 @@ static void the_longest_turn_is_remembered_for_a_minute(void)
 	rd_loop_destroy(&loop);
 }
 
-static int one_turn(void *arg)
+static int defer_one_turn(void *arg)
 {
 	return rd_loop_turn(arg, UINT64_MAX);
 }
@@ -335,7 +335,7 @@ static void lets_others_run_while_it_spins(void)
 {
 	struct rd_loop *loop = make_loop((struct rd_loop_opts){.spin_ns = 10 * RD_NSEC_PER_SEC});
 
-	CU_ASSERT(t_shares_its_cpu(loop, one_turn, loop));
+	CU_ASSERT(t_shares_its_cpu(loop, defer_one_turn, loop));
 	rd_loop_destroy(&loop);
 }
 

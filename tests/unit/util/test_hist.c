@@ -15,7 +15,7 @@ static struct rd_hist *make(void)
 	return h;
 }
 
-static void fill(struct rd_hist *h, uint64_t from, uint64_t to)
+static void hist_fill(struct rd_hist *h, uint64_t from, uint64_t to)
 {
 	while (from <= to)
 		rd_hist_add(h, from++);
@@ -71,7 +71,7 @@ static void small_values_are_exact(void)
 {
 	struct rd_hist *h = make();
 
-	fill(h, 1, 100);
+	hist_fill(h, 1, 100);
 	CU_ASSERT_EQUAL(rd_hist_percentile(h, 0), 1);
 	CU_ASSERT_EQUAL(rd_hist_percentile(h, 1), 1);
 	CU_ASSERT_EQUAL(rd_hist_percentile(h, 1.5), 2);
@@ -87,7 +87,7 @@ static void percentiles_of_many_values(void)
 	static const double percent[] = {50, 90, 99, 99.9, 99.99};
 	struct rd_hist *h = make();
 
-	fill(h, 1, 1000000);
+	hist_fill(h, 1, 1000000);
 	for (size_t i = 0; i < sizeof(percent) / sizeof(percent[0]); i++) {
 		double want = percent[i] * 1e4;
 		double got = (double)rd_hist_percentile(h, percent[i]);
@@ -114,7 +114,7 @@ static void mean_and_variance_are_of_the_values(void)
 {
 	struct rd_hist *h = make();
 
-	fill(h, 1000001, 1000100); /* all in few buckets */
+	hist_fill(h, 1000001, 1000100); /* all in few buckets */
 	CU_ASSERT_DOUBLE_EQUAL(rd_hist_mean(h), 1000050.5, 1e-6);
 	CU_ASSERT_DOUBLE_EQUAL(rd_hist_variance(h), (100.0 * 100 - 1) / 12, 1e-3);
 	free(h);
@@ -129,10 +129,10 @@ static void merging_is_counting_in_one(void)
 {
 	struct rd_hist *one = make(), *a = make(), *b = make(), *empty = make();
 
-	fill(one, 5, 5000);
-	fill(one, 100000, 101000);
-	fill(a, 100000, 101000);
-	fill(b, 5, 5000);
+	hist_fill(one, 5, 5000);
+	hist_fill(one, 100000, 101000);
+	hist_fill(a, 100000, 101000);
+	hist_fill(b, 5, 5000);
 	rd_hist_merge(a, b);
 	rd_hist_merge(a, empty);
 	CU_ASSERT_EQUAL(memcmp(one, a, sizeof(*a)), 0);

@@ -15,7 +15,7 @@ struct lines {
 	char last[2048];
 };
 
-static void take_line(void *arg, enum rd_log_level level, const char *line)
+static void log_take_line(void *arg, enum rd_log_level level, const char *line)
 {
 	struct lines *l = arg;
 
@@ -51,7 +51,8 @@ static void levels_by_component(void)
 	struct rd_log *log;
 	const char *bad, *spec;
 
-	CU_ASSERT_EQUAL_FATAL(rd_log_create("p", -1, RD_LOG_NOTICE, take_line, &lines, &log), 0);
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("p", -1, RD_LOG_NOTICE, log_take_line, &lines, &log),
+			      0);
 	CU_ASSERT_EQUAL(rd_log_parse(log, "warn,fabric=trace,QPAIR=Debug", &bad), 0);
 	CU_ASSERT_TRUE(rd_log_enabled(log, RD_LOG_FABRIC, RD_LOG_TRACE));
 	CU_ASSERT_TRUE(rd_log_enabled(log, RD_LOG_QPAIR, RD_LOG_DEBUG));
@@ -105,7 +106,7 @@ static void foreign_text_is_tamed(void)
 	struct rd_log *log;
 	char text[3000];
 
-	CU_ASSERT_EQUAL_FATAL(rd_log_create("p", -1, RD_LOG_INFO, take_line, &lines, &log), 0);
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("p", -1, RD_LOG_INFO, log_take_line, &lines, &log), 0);
 	rd_info(log, RD_LOG_CTRL, "host %s",
 		"a\nb\033[31m\x7f"
 		"\xc3\xa9");
@@ -158,7 +159,7 @@ static void limited_message_tells_how_many(void)
 	char text[2000];
 	size_t len = 3;
 
-	CU_ASSERT_EQUAL_FATAL(rd_log_create("p", -1, RD_LOG_INFO, take_line, &lines, &log), 0);
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("p", -1, RD_LOG_INFO, log_take_line, &lines, &log), 0);
 	memset(text, 'x', sizeof(text));
 	for (int i = 0; i < RD_LOG_BURST + 3; i++)
 		LIMITED(5);

@@ -11,7 +11,7 @@
 static int values[KEYS];
 
 /* Neighbours, and keys that differ in their upper half only, as NSIDs of several subsystems do. */
-static uint64_t key_of(unsigned int i)
+static uint64_t map_key_of(unsigned int i)
 {
 	return (uint64_t)(i % 7) << 32 | (i / 7);
 }
@@ -23,12 +23,12 @@ static void finds_what_was_put(void)
 	CU_ASSERT_EQUAL_FATAL(rd_map_init(&map), 0);
 	CU_ASSERT_PTR_NULL(rd_map_get(&map, 0));
 	for (unsigned int i = 0; i < KEYS; i++)
-		CU_ASSERT_EQUAL(rd_map_put(&map, key_of(i), &values[i]), 0);
+		CU_ASSERT_EQUAL(rd_map_put(&map, map_key_of(i), &values[i]), 0);
 	CU_ASSERT_EQUAL(map.count, KEYS);
 	CU_ASSERT_TRUE((size_t)map.count * 2 <= (size_t)1 << map.bits);
 	for (unsigned int i = 0; i < KEYS; i++)
-		CU_ASSERT_PTR_EQUAL(rd_map_get(&map, key_of(i)), &values[i]);
-	CU_ASSERT_PTR_NULL(rd_map_get(&map, key_of(KEYS)));
+		CU_ASSERT_PTR_EQUAL(rd_map_get(&map, map_key_of(i)), &values[i]);
+	CU_ASSERT_PTR_NULL(rd_map_get(&map, map_key_of(KEYS)));
 	rd_map_fini(&map);
 	rd_map_fini(&map);
 }
@@ -47,18 +47,18 @@ static void removing_hides_nothing(void)
 		unsigned int i = (unsigned int)random() % 1000;
 
 		if (there[i])
-			rd_map_remove(&map, key_of(i));
+			rd_map_remove(&map, map_key_of(i));
 		else
-			CU_ASSERT_EQUAL(rd_map_put(&map, key_of(i), &values[i]), 0);
+			CU_ASSERT_EQUAL(rd_map_put(&map, map_key_of(i), &values[i]), 0);
 		there[i] = !there[i];
 		count += there[i] ? 1 : -1u;
 		i = (unsigned int)random() % 1000;
-		CU_ASSERT_PTR_EQUAL(rd_map_get(&map, key_of(i)), there[i] ? &values[i] : NULL);
+		CU_ASSERT_PTR_EQUAL(rd_map_get(&map, map_key_of(i)), there[i] ? &values[i] : NULL);
 	}
 	CU_ASSERT_EQUAL(map.count, count);
 	for (unsigned int i = 0; i < 1000; i++)
-		CU_ASSERT_PTR_EQUAL(rd_map_get(&map, key_of(i)), there[i] ? &values[i] : NULL);
-	rd_map_remove(&map, key_of(4000)); /* never there */
+		CU_ASSERT_PTR_EQUAL(rd_map_get(&map, map_key_of(i)), there[i] ? &values[i] : NULL);
+	rd_map_remove(&map, map_key_of(4000)); /* never there */
 	CU_ASSERT_EQUAL(map.count, count);
 	rd_map_fini(&map);
 }

@@ -26,7 +26,7 @@ static void check(const struct sample *samples, int (*fn)(const char *, uint64_t
 	}
 }
 
-static void sizes(void)
+static void parse_sizes(void)
 {
 	static const struct sample samples[] = {
 		{"0", 0, 0},
@@ -151,7 +151,7 @@ static void sizes_as_text(void)
 }
 
 const struct t_case t_parse_cases[] = {
-	{"reads sizes with units and nothing else", sizes},
+	{"reads sizes with units and nothing else", parse_sizes},
 	{"reads durations with units and nothing else", durations},
 	{"reads whole numbers in a range", numbers},
 	{"prints sizes", sizes_as_text},

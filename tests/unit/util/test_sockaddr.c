@@ -9,7 +9,7 @@
 
 #include "util/sockaddr.h"
 
-static const char *round_trip(const char *host, uint16_t port, char buf[RD_ADDR_TEXT])
+static const char *sockaddr_round_trip(const char *host, uint16_t port, char buf[RD_ADDR_TEXT])
 {
 	struct sockaddr_storage ss;
 
@@ -23,16 +23,17 @@ static void parses_and_formats(void)
 	struct sockaddr_storage ss;
 	char buf[RD_ADDR_TEXT], want[RD_ADDR_TEXT], name[IF_NAMESIZE], host[64];
 
-	CU_ASSERT_STRING_EQUAL(round_trip("127.0.0.1", 4420, buf), "127.0.0.1:4420");
-	CU_ASSERT_STRING_EQUAL(round_trip("::1", 4420, buf), "[::1]:4420");
-	CU_ASSERT_STRING_EQUAL(round_trip("[::1]", 65535, buf), "[::1]:65535");
-	CU_ASSERT_STRING_EQUAL(round_trip("2001:DB8:0:0::1", 0, buf), "[2001:db8::1]:0");
-	CU_ASSERT_STRING_EQUAL(round_trip("fe80::1%4000000", 1, buf), "[fe80::1%4000000]:1");
+	CU_ASSERT_STRING_EQUAL(sockaddr_round_trip("127.0.0.1", 4420, buf), "127.0.0.1:4420");
+	CU_ASSERT_STRING_EQUAL(sockaddr_round_trip("::1", 4420, buf), "[::1]:4420");
+	CU_ASSERT_STRING_EQUAL(sockaddr_round_trip("[::1]", 65535, buf), "[::1]:65535");
+	CU_ASSERT_STRING_EQUAL(sockaddr_round_trip("2001:DB8:0:0::1", 0, buf), "[2001:db8::1]:0");
+	CU_ASSERT_STRING_EQUAL(sockaddr_round_trip("fe80::1%4000000", 1, buf),
+			       "[fe80::1%4000000]:1");
 	if (if_indextoname(1, name)) {
 		snprintf(host, sizeof(host), "fe80::1%%%s", name);
 		snprintf(want, sizeof(want), "[fe80::1%%%s]:1", name);
-		CU_ASSERT_STRING_EQUAL(round_trip(host, 1, buf), want);
-		CU_ASSERT_STRING_EQUAL(round_trip("[fe80::1%1]", 1, buf), want);
+		CU_ASSERT_STRING_EQUAL(sockaddr_round_trip(host, 1, buf), want);
+		CU_ASSERT_STRING_EQUAL(sockaddr_round_trip("[fe80::1%1]", 1, buf), want);
 	}
 	CU_ASSERT_EQUAL(rd_addr_parse("::1", 7, &ss), 0);
 	CU_ASSERT_STRING_EQUAL(rd_addr_format_host((struct sockaddr *)&ss, buf), "::1");
@@ -60,7 +61,7 @@ static void refuses_what_is_no_address(void)
 	CU_ASSERT_EQUAL(rd_addr_parse(long_text, 1, &ss), -EINVAL);
 }
 
-static void compares(void)
+static void sockaddr_compares(void)
 {
 	struct sockaddr_storage a, b;
 	struct sockaddr *sa = (struct sockaddr *)&a, *sb = (struct sockaddr *)&b;
@@ -84,7 +85,7 @@ static void compares(void)
 	CU_ASSERT_EQUAL(rd_addr_len(sb), sizeof(struct sockaddr_in6));
 }
 
-static uint64_t key_of(const char *text)
+static uint64_t sockaddr_key_of(const char *text)
 {
 	struct sockaddr_storage ss;
 
@@ -92,21 +93,21 @@ static uint64_t key_of(const char *text)
 	return rd_addr_key((struct sockaddr *)&ss);
 }
 
-static void keys(void)
+static void sockaddr_keys(void)
 {
-	CU_ASSERT_EQUAL(key_of("10.0.0.1"), key_of("10.0.0.1"));
-	CU_ASSERT_NOT_EQUAL(key_of("10.0.0.1"), key_of("10.0.0.2"));
-	CU_ASSERT_EQUAL(key_of("10.0.0.1"), key_of("::ffff:10.0.0.1"));
-	CU_ASSERT_EQUAL(key_of("fd00:0:0:1::1"), key_of("fd00:0:0:1:ffff::2"));
-	CU_ASSERT_NOT_EQUAL(key_of("fd00:0:0:1::1"), key_of("fd00:0:0:2::1"));
-	CU_ASSERT_NOT_EQUAL(key_of("fe80::1"), key_of("fe80::2"));
-	CU_ASSERT_NOT_EQUAL(key_of("::1"), key_of("0.0.0.1"));
+	CU_ASSERT_EQUAL(sockaddr_key_of("10.0.0.1"), sockaddr_key_of("10.0.0.1"));
+	CU_ASSERT_NOT_EQUAL(sockaddr_key_of("10.0.0.1"), sockaddr_key_of("10.0.0.2"));
+	CU_ASSERT_EQUAL(sockaddr_key_of("10.0.0.1"), sockaddr_key_of("::ffff:10.0.0.1"));
+	CU_ASSERT_EQUAL(sockaddr_key_of("fd00:0:0:1::1"), sockaddr_key_of("fd00:0:0:1:ffff::2"));
+	CU_ASSERT_NOT_EQUAL(sockaddr_key_of("fd00:0:0:1::1"), sockaddr_key_of("fd00:0:0:2::1"));
+	CU_ASSERT_NOT_EQUAL(sockaddr_key_of("fe80::1"), sockaddr_key_of("fe80::2"));
+	CU_ASSERT_NOT_EQUAL(sockaddr_key_of("::1"), sockaddr_key_of("0.0.0.1"));
 }
 
 const struct t_case t_sockaddr_cases[] = {
 	{"parses and formats IPv4 and IPv6", parses_and_formats},
 	{"refuses what is no numeric address", refuses_what_is_no_address},
-	{"compares family, address, port and scope", compares},
-	{"keys of peers by address", keys},
+	{"compares family, address, port and scope", sockaddr_compares},
+	{"keys of peers by address", sockaddr_keys},
 	{NULL, NULL},
 };

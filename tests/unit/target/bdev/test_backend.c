@@ -98,7 +98,7 @@ static void bio_done(struct rdt_bio *bio)
 	rd_container_of(bio, struct t_bio, bio)->done++;
 }
 
-static void start(struct bench *b, struct t_bio *t)
+static void backend_start(struct bench *b, struct t_bio *t)
 {
 	t->done = 0;
 	t->bio.done = bio_done;
@@ -117,11 +117,11 @@ static void wait_for(struct bench *b, struct t_bio *t)
 	CU_ASSERT_EQUAL_FATAL(t->done, 1);
 }
 
-static int run(struct bench *b, struct rdt_bio bio)
+static int backend_run(struct bench *b, struct rdt_bio bio)
 {
 	struct t_bio t = {.bio = bio};
 
-	start(b, &t);
+	backend_start(b, &t);
 	wait_for(b, &t);
 	return t.bio.result;
 }
@@ -197,7 +197,7 @@ static void begin_slot(struct soak *s, struct slot *slot)
 	apply_to_model(s, bio);
 	slot->busy = true;
 	s->ran[bio->op]++;
-	start(&s->b, &slot->t);
+	backend_start(&s->b, &slot->t);
 }
 
 static void end_slot(struct soak *s, struct slot *slot)
@@ -240,10 +240,10 @@ static void soak_compare(struct soak *s)
 	int fd;
 
 	for (uint64_t at = 0; at < DISK_SIZE; at += SLOT_SIZE) {
-		CU_ASSERT_EQUAL(run(&s->b, (struct rdt_bio){.op = RDT_BIO_READ,
-							    .offset = at,
-							    .length = SLOT_SIZE,
-							    .buf = s->b.slab}),
+		CU_ASSERT_EQUAL(backend_run(&s->b, (struct rdt_bio){.op = RDT_BIO_READ,
+								    .offset = at,
+								    .length = SLOT_SIZE,
+								    .buf = s->b.slab}),
 				0);
 		s->mismatches += memcmp(s->b.slab, s->model + at, SLOT_SIZE) != 0;
 	}
@@ -359,10 +359,10 @@ static void uring_polled_in_vain(void)
 		CU_ASSERT_EQUAL(chan->poll_max, 0);
 		look_for_results(&b);
 		CU_ASSERT_NOT_EQUAL(chan->poll_max, 0);
-		CU_ASSERT_EQUAL(
-			run(&b,
-			    (struct rdt_bio){.op = RDT_BIO_READ, .length = 4096, .buf = b.slab}),
-			0);
+		CU_ASSERT_EQUAL(backend_run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+								 .length = 4096,
+								 .buf = b.slab}),
+				0);
 		CU_ASSERT_EQUAL(chan->poll_max, 0);
 	}
 	bench_close(&b);
@@ -402,19 +402,23 @@ static void null_stores_nothing(void)
 		&b, (struct rdt_ns_config){.backend = RDT_BACKEND_NULL, .block_size = 512}, 1));
 	memset(b.slab, 0x55, 4096);
 	CU_ASSERT_EQUAL(
-		run(&b, (struct rdt_bio){.op = RDT_BIO_WRITE, .length = 4096, .buf = b.slab}), 0);
+		backend_run(&b,
+			    (struct rdt_bio){.op = RDT_BIO_WRITE, .length = 4096, .buf = b.slab}),
+		0);
 	CU_ASSERT_EQUAL(
-		run(&b, (struct rdt_bio){.op = RDT_BIO_READ, .length = 4096, .buf = b.slab}), 0);
+		backend_run(&b,
+			    (struct rdt_bio){.op = RDT_BIO_READ, .length = 4096, .buf = b.slab}),
+		0);
 	CU_ASSERT_EQUAL(memcmp(b.slab, zero, 4096), 0);
 	CU_ASSERT_TRUE(b.bdev->reads_zeroes);
 	memset(b.slab, 0x55, 1);
-	CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
-						 .flags = RDT_BIO_BLANK,
-						 .length = 4096,
-						 .buf = b.slab}),
+	CU_ASSERT_EQUAL(backend_run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+							 .flags = RDT_BIO_BLANK,
+							 .length = 4096,
+							 .buf = b.slab}),
 			0);
 	CU_ASSERT_EQUAL(*(uint8_t *)b.slab, 0x55);
-	CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_FLUSH}), 0);
+	CU_ASSERT_EQUAL(backend_run(&b, (struct rdt_bio){.op = RDT_BIO_FLUSH}), 0);
 	bench_close(&b);
 	free(zero);
 }
@@ -433,20 +437,20 @@ static void shrunk_file(enum rdt_engine_type engine, enum rdt_direct direct)
 		       DEPTH)) {
 		CU_ASSERT_EQUAL_FATAL(truncate(b.path, 8192 + 100), 0);
 		/* Entirely beyond the end, across the end, and just within. */
-		CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
-							 .offset = 65536,
-							 .length = 4096,
-							 .buf = b.slab}),
+		CU_ASSERT_EQUAL(backend_run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+								 .offset = 65536,
+								 .length = 4096,
+								 .buf = b.slab}),
 				-EIO);
-		CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
-							 .offset = 4096,
-							 .length = 16384,
-							 .buf = b.slab}),
+		CU_ASSERT_EQUAL(backend_run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+								 .offset = 4096,
+								 .length = 16384,
+								 .buf = b.slab}),
 				-EIO);
-		CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
-							 .offset = 4096,
-							 .length = 4096,
-							 .buf = b.slab}),
+		CU_ASSERT_EQUAL(backend_run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+								 .offset = 4096,
+								 .length = 4096,
+								 .buf = b.slab}),
 				0);
 	}
 	bench_close(&b);
@@ -470,8 +474,9 @@ static void unsupported_ops_are_refused(void)
 					      .block_size = 512},
 		       DEPTH)) {
 		CU_ASSERT_FALSE(b.bdev->ops_mask & 1u << RDT_BIO_DEALLOCATE);
-		CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_DEALLOCATE, .length = 512}),
-				-EOPNOTSUPP);
+		CU_ASSERT_EQUAL(
+			backend_run(&b, (struct rdt_bio){.op = RDT_BIO_DEALLOCATE, .length = 512}),
+			-EOPNOTSUPP);
 	}
 	bench_close(&b);
 }
@@ -495,7 +500,7 @@ static void cancel_all(enum rdt_engine_type engine)
 						      .offset = (uint64_t)i * 4096,
 						      .length = 4096,
 						      .buf = b.slab + i * 4096}};
-			start(&b, &t[i]);
+			backend_start(&b, &t[i]);
 		}
 		for (unsigned int i = 0; i < 32; i++)
 			b.bdev->ops->cancel(b.chan, &t[i].bio);
@@ -509,10 +514,10 @@ static void cancel_all(enum rdt_engine_type engine)
 		}
 		CU_ASSERT_TRUE(canceled >= 32 - DEPTH);
 		/* The queue still works in order. */
-		CU_ASSERT_EQUAL(
-			run(&b,
-			    (struct rdt_bio){.op = RDT_BIO_READ, .length = 4096, .buf = b.slab}),
-			0);
+		CU_ASSERT_EQUAL(backend_run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+								 .length = 4096,
+								 .buf = b.slab}),
+				0);
 	}
 	bench_close(&b);
 }
@@ -546,7 +551,7 @@ static void large_misaligned_transfers(void)
 			/* Twelve places: each is written again when its first write is done. */
 			if (i >= 12)
 				wait_for(&b, &t[i - 12]);
-			start(&b, &t[i]);
+			backend_start(&b, &t[i]);
 		}
 		for (unsigned int i = 12; i < COUNT; i++) {
 			wait_for(&b, &t[i]);
@@ -554,11 +559,12 @@ static void large_misaligned_transfers(void)
 		}
 		for (unsigned int i = 0; i < 12; i++) {
 			memset(mem, 0, LEN + 8);
-			CU_ASSERT_EQUAL(run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
+			CU_ASSERT_EQUAL(
+				backend_run(&b, (struct rdt_bio){.op = RDT_BIO_READ,
 								 .offset = (uint64_t)i * LEN,
 								 .length = LEN,
 								 .buf = mem + 8}),
-					0);
+				0);
 			memset(back, (int)i + 13, LEN);
 			CU_ASSERT_EQUAL(memcmp(mem + 8, back, LEN), 0);
 		}
@@ -620,7 +626,7 @@ static int done_in_one_turn(struct bench *b, unsigned int n)
 	for (unsigned int i = 0; i < n; i++) {
 		t[i].bio = (struct rdt_bio){
 			.op = RDT_BIO_READ, .length = 4096, .offset = i * 4096, .buf = b->slab};
-		start(b, &t[i]);
+		backend_start(b, &t[i]);
 	}
 	CU_ASSERT_TRUE_FATAL(rd_loop_turn(b->loop, 0) >= 0);
 	for (unsigned int i = 0; i < n; i++)
@@ -657,9 +663,10 @@ static void what_is_there_leaves_at_once(void)
 					       .block_size = 4096},
 			64))
 		goto out;
-	CU_ASSERT_EQUAL(
-		run(&b, (struct rdt_bio){.op = RDT_BIO_WRITE, .length = 3 * 4096, .buf = b.slab}),
-		0);
+	CU_ASSERT_EQUAL(backend_run(&b, (struct rdt_bio){.op = RDT_BIO_WRITE,
+							 .length = 3 * 4096,
+							 .buf = b.slab}),
+			0);
 	if (!reads_without_waiting(&b))
 		goto out;
 	CU_ASSERT_EQUAL(done_in_one_turn(&b, 1), 1);

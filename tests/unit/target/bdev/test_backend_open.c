@@ -18,7 +18,7 @@ static char dir[64];
 static char path[128];
 static char logged[1024];
 
-static void take_line(void *arg, enum rd_log_level level, const char *line)
+static void backend_open_take_line(void *arg, enum rd_log_level level, const char *line)
 {
 	size_t have = strlen(logged);
 
@@ -192,7 +192,8 @@ static void direct_policy_is_said(void)
 
 	begin();
 	make_file(8192);
-	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, take_line, NULL, &log), 0);
+	CU_ASSERT_EQUAL_FATAL(
+		rd_log_create("t", -1, RD_LOG_INFO, backend_open_take_line, NULL, &log), 0);
 	cfg.direct = RDT_DIRECT_OFF;
 	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, log, &bdev, err, sizeof(err)), 0);
 	CU_ASSERT_PTR_NOT_NULL(strstr(logged, "/disk: buffered I/O"));

@@ -45,7 +45,7 @@ static void touch(int sig, siginfo_t *info, void *context)
 	touched++;
 }
 
-static void bio_done(struct rdt_bio *bio)
+static void cancel_bio_done(struct rdt_bio *bio)
 {
 	rd_container_of(bio, struct t_bio, bio)->done++;
 }
@@ -60,12 +60,12 @@ static void map_bios(void)
 						    .offset = (uint64_t)i * 512,
 						    .length = 512,
 						    .buf = (char *)bio_at(i) + PAGE / 2,
-						    .done = bio_done}};
+						    .done = cancel_bio_done}};
 }
 
 /* Cancel all from @first on, in an order in which each is far from both ends of the rest. */
-static void cancel_all(struct rdt_chan *chan, unsigned int first,
-		       void (*cancel)(struct rdt_chan *chan, struct rdt_bio *bio))
+static void cancel_many(struct rdt_chan *chan, unsigned int first,
+			void (*cancel)(struct rdt_chan *chan, struct rdt_bio *bio))
 {
 	const struct sigaction count = {.sa_sigaction = touch, .sa_flags = SA_SIGINFO};
 	struct sigaction old;
@@ -128,7 +128,7 @@ static void what_waits_for_an_engine(void)
 	for (unsigned int i = 0; i < COUNT; i++)
 		rdt_engine_submit(&chan, &bio_at(i)->bio);
 	CU_ASSERT_EQUAL(engine.in_kernel, 1);
-	cancel_all(&chan.chan, 1, cancel_in_engine);
+	cancel_many(&chan.chan, 1, cancel_in_engine);
 	CU_ASSERT_TRUE(rd_loop_turn(opts.loop, 0) >= 0);
 	all_are_canceled(1);
 	rdt_engine_complete(&engine, &bio_at(0)->bio, 512);
@@ -164,7 +164,7 @@ static void what_layers_hold(void)
 	map_bios();
 	for (unsigned int i = 0; i < COUNT; i++)
 		CU_ASSERT_EQUAL(rdt_chan_submit(chan, &bio_at(i)->bio), RDT_BIO_QUEUED);
-	cancel_all(chan, 0, bdev->ops->cancel);
+	cancel_many(chan, 0, bdev->ops->cancel);
 	for (unsigned int i = 0; i < COUNT; i++)
 		CU_ASSERT_TRUE(rd_loop_turn(opts.loop, 0) >= 0);
 	all_are_canceled(0);

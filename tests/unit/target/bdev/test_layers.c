@@ -28,19 +28,19 @@ struct stack {
 	struct rdt_chan *chan[2];
 };
 
-static uint64_t fake_now(void *arg)
+static uint64_t layers_fake_now(void *arg)
 {
 	return ((struct stack *)arg)->now;
 }
 
 static char said[1024];
 
-static void take_line(void *arg, enum rd_log_level level, const char *line)
+static void layers_take_line(void *arg, enum rd_log_level level, const char *line)
 {
 	snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s\n", line);
 }
 
-static int load(const char *layers, struct rdt_config **config)
+static int layers_load(const char *layers, struct rdt_config **config)
 {
 	char path[] = "/tmp/rdt-layers-XXXXXX";
 	int fd = mkstemp(path), rc;
@@ -50,7 +50,7 @@ static int load(const char *layers, struct rdt_config **config)
 	CU_ASSERT_TRUE_FATAL(fd >= 0);
 	CU_ASSERT_TRUE_FATAL(dprintf(fd, HEAD "%s" TAIL, layers) > 0);
 	close(fd);
-	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, take_line, NULL, &log), 0);
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, layers_take_line, NULL, &log), 0);
 	rc = rdt_config_load(path, log, config);
 	rd_log_destroy(&log);
 	unlink(path);
@@ -66,9 +66,9 @@ static struct stack *stack_new(const char *layers)
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	s->now = RD_NSEC_PER_SEC;
-	s->clock = (struct rd_clock){fake_now, s};
+	s->clock = (struct rd_clock){layers_fake_now, s};
 	loop_opts.clock = &s->clock;
-	CU_ASSERT_EQUAL_FATAL(load(layers, &s->config), 0);
+	CU_ASSERT_EQUAL_FATAL(layers_load(layers, &s->config), 0);
 	CU_ASSERT_STRING_EQUAL(said, "");
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&loop_opts, &s->loop), 0);
 	opts.loop = s->loop;
@@ -105,15 +105,15 @@ struct t_bio {
 	int done;
 };
 
-static void bio_done(struct rdt_bio *bio)
+static void layers_bio_done(struct rdt_bio *bio)
 {
 	rd_container_of(bio, struct t_bio, bio)->done++;
 }
 
 static uint8_t data[4096];
 
-static void start(struct stack *s, struct t_bio *t, enum rdt_bio_op op, uint64_t block,
-		  uint64_t blocks)
+static void layers_start(struct stack *s, struct t_bio *t, enum rdt_bio_op op, uint64_t block,
+			 uint64_t blocks)
 {
 	memset(t, 0, sizeof(*t));
 	t->bio.op = (uint8_t)op;
@@ -121,17 +121,17 @@ static void start(struct stack *s, struct t_bio *t, enum rdt_bio_op op, uint64_t
 	t->bio.length = blocks * 512;
 	t->bio.buf = data;
 	t->bio.result = 12345;
-	t->bio.done = bio_done;
+	t->bio.done = layers_bio_done;
 	memset(t->bio.priv, 0xa5, sizeof(t->bio.priv));
 	if (rdt_chan_submit(s->chan[block % 2], &t->bio) == RDT_BIO_DONE)
 		t->done = 1;
 }
 
-static int run(struct stack *s, enum rdt_bio_op op, uint64_t block, uint64_t blocks)
+static int layers_run(struct stack *s, enum rdt_bio_op op, uint64_t block, uint64_t blocks)
 {
 	struct t_bio t;
 
-	start(s, &t, op, block, blocks);
+	layers_start(s, &t, op, block, blocks);
 	CU_ASSERT_EQUAL(t.done, 1);
 	return t.bio.result;
 }
@@ -143,9 +143,9 @@ static void delays_by_operation(void)
 	struct stack *s = stack_new("{type: delay, read: 5ms, write: 200us}");
 	struct t_bio r, w, f;
 
-	start(s, &r, RDT_BIO_READ, 0, 1);
-	start(s, &w, RDT_BIO_WRITE, 1, 1);
-	start(s, &f, RDT_BIO_FLUSH, 0, 0);
+	layers_start(s, &r, RDT_BIO_READ, 0, 1);
+	layers_start(s, &w, RDT_BIO_WRITE, 1, 1);
+	layers_start(s, &f, RDT_BIO_FLUSH, 0, 0);
 	CU_ASSERT_EQUAL(f.done, 1);
 	advance(s, 199999);
 	CU_ASSERT_EQUAL(w.done, 0);
@@ -169,9 +169,9 @@ static void a_delayed_read_sees_what_was_written_meanwhile(void)
 	struct t_bio r;
 
 	memset(data, 0x5a, sizeof(data));
-	start(s, &r, RDT_BIO_READ, 3, 1);
+	layers_start(s, &r, RDT_BIO_READ, 3, 1);
 	r.bio.buf = out;
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_WRITE, 3, 1), 0);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_WRITE, 3, 1), 0);
 	advance(s, RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(r.done, 1);
 	CU_ASSERT_EQUAL(memcmp(out, data, 512), 0);
@@ -185,9 +185,9 @@ static void cancel_reaches_what_a_layer_holds(void)
 	struct t_bio upper, lower, other;
 	const struct rdt_bdev_ops *ops = s->bdev->ops;
 
-	start(s, &upper, RDT_BIO_WRITE, 0, 1);
-	start(s, &lower, RDT_BIO_WRITE, 0, 1);
-	start(s, &other, RDT_BIO_WRITE, 0, 1);
+	layers_start(s, &upper, RDT_BIO_WRITE, 0, 1);
+	layers_start(s, &lower, RDT_BIO_WRITE, 0, 1);
+	layers_start(s, &other, RDT_BIO_WRITE, 0, 1);
 	CU_ASSERT_EQUAL(upper.done + lower.done + other.done, 0);
 	ops->cancel(s->chan[0], &upper.bio);
 	CU_ASSERT_EQUAL(upper.done, 0); /* from the loop */
@@ -214,19 +214,19 @@ static void fails_operations_blocks_and_times(void)
 	struct stack *s =
 		stack_new("{type: error, ops: [write], error: ENOSPC, first_block: 10, blocks: 4}");
 
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_WRITE, 10, 1), -ENOSPC);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_WRITE, 13, 1), -ENOSPC);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_WRITE, 9, 1), 0);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_WRITE, 14, 1), 0);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_WRITE, 4, 8), -ENOSPC);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_WRITE, 4, 6), 0);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_READ, 10, 4), 0);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_FLUSH, 0, 0), 0);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_WRITE, 10, 1), -ENOSPC);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_WRITE, 13, 1), -ENOSPC);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_WRITE, 9, 1), 0);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_WRITE, 14, 1), 0);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_WRITE, 4, 8), -ENOSPC);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_WRITE, 4, 6), 0);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_READ, 10, 4), 0);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_FLUSH, 0, 0), 0);
 	stack_free(s);
 
 	s = stack_new("{type: error, skip: 2, count: 3}");
 	for (unsigned int i = 0; i < 8; i++)
-		CU_ASSERT_EQUAL(run(s, RDT_BIO_READ, i, 1), i >= 2 && i < 5 ? -EIO : 0);
+		CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_READ, i, 1), i >= 2 && i < 5 ? -EIO : 0);
 	stack_free(s);
 }
 
@@ -235,10 +235,10 @@ static void a_failed_write_writes_nothing(void)
 	struct stack *s = stack_new("{type: error, ops: [write, write_zeroes], skip: 1, count: 1}");
 
 	memset(data, 0x11, sizeof(data));
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_WRITE, 0, 1), 0);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_WRITE, 0, 1), 0);
 	memset(data, 0x22, sizeof(data));
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_WRITE, 0, 1), -EIO);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_READ, 0, 1), 0);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_WRITE, 0, 1), -EIO);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_READ, 0, 1), 0);
 	CU_ASSERT_EQUAL(data[0], 0x11);
 	stack_free(s);
 }
@@ -249,7 +249,7 @@ static void a_rate_is_met(void)
 	unsigned int failed = 0;
 
 	for (unsigned int i = 0; i < 20000; i++)
-		failed += run(s, RDT_BIO_READ, 0, 1) == -EIO;
+		failed += layers_run(s, RDT_BIO_READ, 0, 1) == -EIO;
 	CU_ASSERT_TRUE(failed > 1800 && failed < 2200);
 	stack_free(s);
 }
@@ -259,7 +259,7 @@ static void a_status_of_its_own(void)
 	struct stack *s = stack_new("{type: error, status: 0x281}");
 	struct t_bio t;
 
-	start(s, &t, RDT_BIO_WRITE, 0, 1);
+	layers_start(s, &t, RDT_BIO_WRITE, 0, 1);
 	CU_ASSERT_EQUAL(t.bio.result, -EIO);
 	CU_ASSERT_EQUAL(t.bio.status, 0x281);
 	stack_free(s);
@@ -274,12 +274,12 @@ static void a_file_triggers(void)
 	snprintf(path, sizeof(path), "%s/fail", dir);
 	snprintf(layers, sizeof(layers), "{type: error, trigger: %s}", path);
 	s = stack_new(layers);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_READ, 0, 1), 0);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_READ, 0, 1), 0);
 	close(open(path, O_WRONLY | O_CREAT, 0600));
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_READ, 0, 1), -EIO);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_FLUSH, 0, 0), -ENOTRECOVERABLE);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_READ, 0, 1), -EIO);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_FLUSH, 0, 0), -ENOTRECOVERABLE);
 	unlink(path);
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_READ, 0, 1), 0);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_READ, 0, 1), 0);
 	stack_free(s);
 	t_dir_remove(dir);
 }
@@ -290,15 +290,15 @@ static void order_of_layers(void)
 	struct stack *s = stack_new("{type: error, count: 1}, {type: delay, read: 1s}");
 	struct t_bio t;
 
-	CU_ASSERT_EQUAL(run(s, RDT_BIO_READ, 0, 1), -EIO); /* at once */
-	start(s, &t, RDT_BIO_READ, 0, 1);
+	CU_ASSERT_EQUAL(layers_run(s, RDT_BIO_READ, 0, 1), -EIO); /* at once */
+	layers_start(s, &t, RDT_BIO_READ, 0, 1);
 	CU_ASSERT_EQUAL(t.done, 0);
 	advance(s, RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t.done, 1);
 	stack_free(s);
 
 	s = stack_new("{type: delay, read: 1s}, {type: error, count: 1}");
-	start(s, &t, RDT_BIO_READ, 0, 1);
+	layers_start(s, &t, RDT_BIO_READ, 0, 1);
 	CU_ASSERT_EQUAL(t.done, 0);
 	advance(s, RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t.done, 1);
@@ -349,7 +349,7 @@ static void bad_layers_are_refused(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct rdt_config *config;
 
-		CU_ASSERT_EQUAL(load(rows[i].layers, &config), -EINVAL);
+		CU_ASSERT_EQUAL(layers_load(rows[i].layers, &config), -EINVAL);
 		if (!strstr(said, rows[i].want)) {
 			printf("# %s said:\n# %s", rows[i].layers, said);
 			CU_FAIL("another reason");

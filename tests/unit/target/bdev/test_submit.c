@@ -28,7 +28,7 @@ struct bench {
 static char data[4096];
 
 /* False, with a reason printed, when this machine has no engine for @backend. */
-static bool bench_open(struct bench *b, enum rdt_backend_type backend, unsigned int layers)
+static bool submit_bench_open(struct bench *b, enum rdt_backend_type backend, unsigned int layers)
 {
 	struct rd_loop_opts loop_opts = {.seed = 3};
 	struct rdt_engines_opts opts = {.depth = 4};
@@ -58,7 +58,7 @@ static bool bench_open(struct bench *b, enum rdt_backend_type backend, unsigned 
 	return true;
 }
 
-static void bench_close(struct bench *b)
+static void submit_bench_close(struct bench *b)
 {
 	rdt_chan_close(&b->chan);
 	rdt_bdev_close(&b->bdev);
@@ -69,20 +69,20 @@ static void bench_close(struct bench *b)
 
 static int done_count;
 
-static void bio_done(struct rdt_bio *bio)
+static void submit_bio_done(struct rdt_bio *bio)
 {
 	done_count++;
 }
 
-static int run(struct bench *b, enum rdt_bio_op op, uint64_t offset, uint64_t length,
-	       unsigned int flags)
+static int submit_run(struct bench *b, enum rdt_bio_op op, uint64_t offset, uint64_t length,
+		      unsigned int flags)
 {
 	struct rdt_bio bio = {.op = (uint8_t)op,
 			      .flags = (uint8_t)flags,
 			      .offset = offset,
 			      .length = length,
 			      .buf = data,
-			      .done = bio_done};
+			      .done = submit_bio_done};
 
 	done_count = 0;
 	if (rdt_chan_submit(b->chan, &bio) == RDT_BIO_QUEUED)
@@ -106,11 +106,11 @@ static void check_bounds(struct bench *b, uint64_t size)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		for (int op = 0; op < RDT_BIO_OPS; op++)
 			CU_ASSERT_EQUAL(
-				run(b, (enum rdt_bio_op)op, bad[i].offset, bad[i].length, 0),
+				submit_run(b, (enum rdt_bio_op)op, bad[i].offset, bad[i].length, 0),
 				-ERANGE);
-	CU_ASSERT_EQUAL(run(b, RDT_BIO_WRITE, size - 512, 512, 0), 0);
-	CU_ASSERT_EQUAL(run(b, RDT_BIO_READ, size - 4096, 4096, 0), 0);
-	CU_ASSERT_EQUAL(run(b, RDT_BIO_FLUSH, 0, 0, 0), 0);
+	CU_ASSERT_EQUAL(submit_run(b, RDT_BIO_WRITE, size - 512, 512, 0), 0);
+	CU_ASSERT_EQUAL(submit_run(b, RDT_BIO_READ, size - 4096, 4096, 0), 0);
+	CU_ASSERT_EQUAL(submit_run(b, RDT_BIO_FLUSH, 0, 0, 0), 0);
 }
 
 static void out_of_bounds(void)
@@ -122,9 +122,9 @@ static void out_of_bounds(void)
 			struct bench b = {
 				.layers = {{.type = RDT_LAYER_DELAY}, {.type = RDT_LAYER_DELAY}}};
 
-			if (bench_open(&b, (enum rdt_backend_type)backend, layers))
+			if (submit_bench_open(&b, (enum rdt_backend_type)backend, layers))
 				check_bounds(&b, SIZE);
-			bench_close(&b);
+			submit_bench_close(&b);
 		}
 	}
 }
@@ -137,11 +137,11 @@ static void out_of_bounds_after_a_shrink(void)
 			      .offset = SIZE - 512,
 			      .length = 512,
 			      .buf = data,
-			      .done = bio_done};
+			      .done = submit_bio_done};
 	char err[256];
 
 	b.layers[1].delay_ns[RDT_BIO_WRITE] = RD_NSEC_PER_MSEC;
-	CU_ASSERT_TRUE_FATAL(bench_open(&b, RDT_BACKEND_MEMORY, 2));
+	CU_ASSERT_TRUE_FATAL(submit_bench_open(&b, RDT_BACKEND_MEMORY, 2));
 	done_count = 0;
 	CU_ASSERT_EQUAL(rdt_chan_submit(b.chan, &bio), RDT_BIO_QUEUED);
 	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, SIZE / 2, err, sizeof(err)), 0);
@@ -151,7 +151,7 @@ static void out_of_bounds_after_a_shrink(void)
 	check_bounds(&b, SIZE / 2);
 	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, SIZE * 2, err, sizeof(err)), 0);
 	check_bounds(&b, SIZE * 2);
-	bench_close(&b);
+	submit_bench_close(&b);
 }
 
 /* ---- syncs that fail ---- */
@@ -159,12 +159,13 @@ static void out_of_bounds_after_a_shrink(void)
 static void all_is_refused(struct bench *b)
 {
 	for (int i = 0; i < 2; i++) {
-		CU_ASSERT_EQUAL(run(b, RDT_BIO_FLUSH, 0, 0, 0), -ENOTRECOVERABLE);
-		CU_ASSERT_EQUAL(run(b, RDT_BIO_WRITE, 0, 512, 0), -ENOTRECOVERABLE);
-		CU_ASSERT_EQUAL(run(b, RDT_BIO_WRITE, 0, 512, RDT_BIO_FUA), -ENOTRECOVERABLE);
-		CU_ASSERT_EQUAL(run(b, RDT_BIO_WRITE_ZEROES, 0, 512, 0), -ENOTRECOVERABLE);
-		CU_ASSERT_EQUAL(run(b, RDT_BIO_DEALLOCATE, 0, 512, 0), -ENOTRECOVERABLE);
-		CU_ASSERT_EQUAL(run(b, RDT_BIO_READ, 0, 512, 0), 0);
+		CU_ASSERT_EQUAL(submit_run(b, RDT_BIO_FLUSH, 0, 0, 0), -ENOTRECOVERABLE);
+		CU_ASSERT_EQUAL(submit_run(b, RDT_BIO_WRITE, 0, 512, 0), -ENOTRECOVERABLE);
+		CU_ASSERT_EQUAL(submit_run(b, RDT_BIO_WRITE, 0, 512, RDT_BIO_FUA),
+				-ENOTRECOVERABLE);
+		CU_ASSERT_EQUAL(submit_run(b, RDT_BIO_WRITE_ZEROES, 0, 512, 0), -ENOTRECOVERABLE);
+		CU_ASSERT_EQUAL(submit_run(b, RDT_BIO_DEALLOCATE, 0, 512, 0), -ENOTRECOVERABLE);
+		CU_ASSERT_EQUAL(submit_run(b, RDT_BIO_READ, 0, 512, 0), 0);
 	}
 	CU_ASSERT_EQUAL(atomic_load(&rdt_bdev_base(b->bdev)->sync_refused), 10);
 }
@@ -175,19 +176,19 @@ static void a_failed_flush_stays(void)
 		struct bench b = {.layers = {{.type = RDT_LAYER_DELAY}, {.type = RDT_LAYER_DELAY}}};
 		struct bench again = {{{0}}};
 
-		if (!bench_open(&b, RDT_BACKEND_FILE, (unsigned int)layers)) {
-			bench_close(&b);
+		if (!submit_bench_open(&b, RDT_BACKEND_FILE, (unsigned int)layers)) {
+			submit_bench_close(&b);
 			return;
 		}
-		CU_ASSERT_EQUAL(run(&b, RDT_BIO_FLUSH, 0, 0, 0), 0);
+		CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_FLUSH, 0, 0, 0), 0);
 		rdt_bdev_sync_failed(b.bdev, NULL, "disk", -EIO);
 		rdt_bdev_sync_failed(b.bdev, NULL, "disk", -ENOSPC);
 		CU_ASSERT_EQUAL(atomic_load(&rdt_bdev_base(b.bdev)->sync_err), -EIO);
 		all_is_refused(&b);
-		bench_close(&b);
-		CU_ASSERT_TRUE_FATAL(bench_open(&again, RDT_BACKEND_FILE, 0));
-		CU_ASSERT_EQUAL(run(&again, RDT_BIO_FLUSH, 0, 0, 0), 0);
-		bench_close(&again);
+		submit_bench_close(&b);
+		CU_ASSERT_TRUE_FATAL(submit_bench_open(&again, RDT_BACKEND_FILE, 0));
+		CU_ASSERT_EQUAL(submit_run(&again, RDT_BIO_FLUSH, 0, 0, 0), 0);
+		submit_bench_close(&again);
 	}
 }
 
@@ -201,11 +202,11 @@ static void a_layer_that_fails_a_flush(void)
 				      .errno_value = EIO},
 				     {.type = RDT_LAYER_DELAY}}};
 
-	CU_ASSERT_TRUE_FATAL(bench_open(&b, RDT_BACKEND_MEMORY, 2));
-	CU_ASSERT_EQUAL(run(&b, RDT_BIO_WRITE, 0, 512, 0), 0);
-	CU_ASSERT_EQUAL(run(&b, RDT_BIO_FLUSH, 0, 0, 0), -ENOTRECOVERABLE);
+	CU_ASSERT_TRUE_FATAL(submit_bench_open(&b, RDT_BACKEND_MEMORY, 2));
+	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_WRITE, 0, 512, 0), 0);
+	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_FLUSH, 0, 0, 0), -ENOTRECOVERABLE);
 	all_is_refused(&b);
-	bench_close(&b);
+	submit_bench_close(&b);
 }
 
 /* ---- of an engine ---- */
@@ -251,7 +252,7 @@ static void fake_start(struct fake *f, unsigned int i, enum rdt_bio_op op, unsig
 				     .flags = (uint8_t)flags,
 				     .length = op == RDT_BIO_FLUSH ? 0 : 512,
 				     .buf = data,
-				     .done = bio_done};
+				     .done = submit_bio_done};
 	rdt_engine_submit(&f->chan, &f->bio[i]);
 }
 

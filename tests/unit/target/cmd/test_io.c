@@ -228,7 +228,7 @@ static void ranges(void)
 	free(buf);
 }
 
-static void namespaces(void)
+static void io_namespaces(void)
 {
 	static const uint32_t bad[] = {0, 2, 4, 6, UINT32_MAX};
 	struct t_pair p = t_pair_new();
@@ -473,7 +473,7 @@ const struct t_case t_io_cases[] = {
 	{"bad data pointers get the right status", bad_descriptors},
 	{"a failed command still invalidates its key", failed_command_invalidates},
 	{"ranges end at the namespace and at MDTS", ranges},
-	{"namespaces are told apart, and unknown ones refused", namespaces},
+	{"namespaces are told apart, and unknown ones refused", io_namespaces},
 	{"a read-only namespace refuses writes", read_only},
 	{"FUA and Flush reach the backend", fua_and_flush},
 	{"Write Zeroes", write_zeroes},

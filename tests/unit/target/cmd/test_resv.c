@@ -87,7 +87,7 @@ static uint16_t release(struct host *h, uint32_t rtype)
 	return resv(h, nvme_cmd_resv_release, RTYPE(rtype), KEY(h->n), 0);
 }
 
-static uint16_t rw(struct host *h, bool write)
+static uint16_t resv_cmd_rw(struct host *h, bool write)
 {
 	static uint8_t data[512];
 	struct nvme_sqe sqe;
@@ -137,19 +137,19 @@ static void writes_of_others_conflict_on_every_reactor(void)
 	struct t_env *env = t_env_new();
 	struct host one = host_new(env, 1), two = host_new(env, 2), more = host_new(env, 1);
 
-	CU_ASSERT_EQUAL(rw(&two, true), 0);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, true), 0);
 	CU_ASSERT_EQUAL(reg(&one, 0), 0);
-	CU_ASSERT_EQUAL(rw(&two, true), 0); /* a registration alone excludes nobody */
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, true), 0); /* a registration alone excludes nobody */
 	CU_ASSERT_EQUAL(acquire(&one, WE), 0);
-	CU_ASSERT_EQUAL(rw(&one, true), 0);
-	CU_ASSERT_EQUAL(rw(&more, true), 0); /* the same host by another controller */
-	CU_ASSERT_EQUAL(rw(&two, true), CONFLICT);
-	CU_ASSERT_EQUAL(rw(&two, false), 0);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&one, true), 0);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&more, true), 0); /* the same host by another controller */
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, true), CONFLICT);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, false), 0);
 	CU_ASSERT_EQUAL(acquire(&two, WE), CONFLICT);
 	CU_ASSERT_EQUAL(release(&more, WE), 0); /* and it may release as well */
-	CU_ASSERT_EQUAL(rw(&two, true), 0);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, true), 0);
 	CU_ASSERT_EQUAL(acquire(&one, EA), 0);
-	CU_ASSERT_EQUAL(rw(&two, false), CONFLICT);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, false), CONFLICT);
 	t_env_free(env);
 }
 
@@ -165,7 +165,7 @@ static void a_reservation_outlives_the_connection(void)
 	t_conn_cut(one.io);
 	t_turn(env);
 	CU_ASSERT_EQUAL(env->t->subsys[0]->ctrls_count, 1);
-	CU_ASSERT_EQUAL(rw(&two, false), CONFLICT);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, false), CONFLICT);
 	r = get_report(&two); /* any host may read */
 	CU_ASSERT_EQUAL(r.head.rtype, EA);
 	CU_ASSERT_EQUAL(r.head.regctl[0], 1);
@@ -173,7 +173,7 @@ static void a_reservation_outlives_the_connection(void)
 	CU_ASSERT_EQUAL(le64toh(r.regs[0].rkey), KEY(1));
 	CU_ASSERT_EQUAL(r.regs[0].rcsts, 1);
 	one = host_new(env, 1);
-	CU_ASSERT_EQUAL(rw(&one, true), 0);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&one, true), 0);
 	t_env_free(env);
 }
 
@@ -250,8 +250,8 @@ static void preempt_and_abort_ends_what_runs(void)
 	CU_ASSERT_EQUAL(d->held_count, 0);
 	CU_ASSERT_EQUAL(d->data[8 * 512], 0);
 	d->hold = false;
-	CU_ASSERT_EQUAL(rw(&two, false), CONFLICT);
-	CU_ASSERT_EQUAL(rw(&one, true), 0);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, false), CONFLICT);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&one, true), 0);
 	t_env_free(env);
 }
 
@@ -409,7 +409,7 @@ static void preempt_alone_lets_commands_run_on(void)
 	a = t_answer(two.io);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(d->data[0], 9);
-	CU_ASSERT_EQUAL(rw(&two, true), CONFLICT);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, true), CONFLICT);
 	t_env_free(env);
 }
 
@@ -518,9 +518,9 @@ static void what_persists_is_there_after_a_restart(void)
 
 	env = t_env_new_state(dir);
 	two = host_new(env, 3);
-	CU_ASSERT_EQUAL(rw(&two, true), CONFLICT); /* from the first command on */
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, true), CONFLICT); /* from the first command on */
 	one = host_new(env, 1);
-	CU_ASSERT_EQUAL(rw(&one, true), 0);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&one, true), 0);
 	r = get_report(&one);
 	CU_ASSERT_EQUAL(r.head.rtype, WERO);
 	CU_ASSERT_EQUAL(r.head.ptpls, 1);
@@ -564,12 +564,12 @@ static void a_write_that_fails_changes_nothing(void)
 	strcat(path, ".new");
 	CU_ASSERT_EQUAL(mkdir(path, 0700), 0); /* a folder in the way */
 	CU_ASSERT_EQUAL(acquire(&one, WE), NVME_SC_INTERNAL);
-	CU_ASSERT_EQUAL(rw(&two, true), 0);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, true), 0);
 	r = get_report(&one);
 	CU_ASSERT_EQUAL(r.head.rtype, 0);
 	CU_ASSERT_EQUAL(rmdir(path), 0);
 	CU_ASSERT_EQUAL(acquire(&one, WE), 0);
-	CU_ASSERT_EQUAL(rw(&two, true), CONFLICT);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&two, true), CONFLICT);
 	t_env_free(env);
 	files_in(dir, true);
 }
@@ -637,7 +637,7 @@ static void off_is_off(void)
 	CU_ASSERT_EQUAL(reg(&one, 0), NVME_SC_INVALID_OPCODE);
 	CU_ASSERT_EQUAL(acquire(&one, WE), NVME_SC_INVALID_OPCODE);
 	CU_ASSERT_EQUAL(release(&one, WE), NVME_SC_INVALID_OPCODE);
-	CU_ASSERT_EQUAL(rw(&one, true), 0);
+	CU_ASSERT_EQUAL(resv_cmd_rw(&one, true), 0);
 	t_sqe(one.admin, &sqe, nvme_admin_identify, &id, sizeof(id));
 	sqe.cdw10 = htole32(NVME_IDENTIFY_CNS_CTRL);
 	a = t_exec(one.admin, &sqe);

@@ -20,7 +20,7 @@ struct said {
 	const char *path;
 };
 
-static void take_line(void *arg, enum rd_log_level level, const char *line)
+static void config_take_line(void *arg, enum rd_log_level level, const char *line)
 {
 	struct said *said = arg;
 	size_t len = strlen(said->text);
@@ -42,7 +42,7 @@ static int load_path(const char *path, struct said *said, struct rdt_config **co
 
 	memset(said, 0, sizeof(*said));
 	said->path = path;
-	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, take_line, said, &log), 0);
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, config_take_line, said, &log), 0);
 	rc = rdt_config_load(path, log, config);
 	rd_log_destroy(&log);
 	return rc;

@@ -42,7 +42,7 @@ static void post_aer(struct t_conn *c)
 }
 
 /* The event that an AER was answered with; 0: none was. */
-static uint32_t event(struct t_conn *c)
+static uint32_t events_event(struct t_conn *c)
 {
 	struct t_answer a;
 
@@ -87,19 +87,19 @@ static void changed_namespaces(void)
 	enable_events(p.admin, NVME_CTRL_OAES_NA);
 	post_aer(p.admin);
 	post_aer(p.admin);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
-	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED);
+	CU_ASSERT_EQUAL(events_event(p.admin), NS_CHANGED);
 	/* Once, until the list has been read. */
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 1);
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, true, &list, sizeof(list));
 	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 1);
 	CU_ASSERT_EQUAL(le32toh(list.ns[1]), 5);
 	CU_ASSERT_EQUAL(list.ns[2], 0);
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 3);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	/* With RAE the list stays as well. */
 	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, false, &list, sizeof(list));
 	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 1);
@@ -108,7 +108,7 @@ static void changed_namespaces(void)
 	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, false, &list, sizeof(list));
 	CU_ASSERT_EQUAL(list.ns[0], 0);
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 1);
-	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED);
+	CU_ASSERT_EQUAL(events_event(p.admin), NS_CHANGED);
 	t_pair_free(&p);
 }
 
@@ -123,14 +123,14 @@ static void change_between_pieces(void)
 	post_aer(p.admin);
 	post_aer(p.admin);
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 1);
-	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED);
+	CU_ASSERT_EQUAL(events_event(p.admin), NS_CHANGED);
 	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, true, part, sizeof(part));
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 2);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	read_log(p.admin, NVME_LOG_LID_CHANGED_NS, 2048, false, part, sizeof(part));
 	CU_ASSERT_EQUAL_FATAL(t_answers(p.admin), 2);
-	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED); /* the AER is answered first */
-	CU_ASSERT_EQUAL(event(p.admin), 0);          /* the log page */
+	CU_ASSERT_EQUAL(events_event(p.admin), NS_CHANGED); /* the AER is answered first */
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);          /* the log page */
 	t_pair_free(&p);
 }
 
@@ -141,17 +141,17 @@ static void masked(void)
 
 	post_aer(p.admin);
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	/* A change while the event was disabled is not reported later, but is in the list. */
 	enable_events(p.admin, NVME_CTRL_OAES_NA);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, false, &list, sizeof(list));
 	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 5);
 	/* Each has a bit of its own. */
 	rdt_event_subsys(subsys(&p), RDT_EV_ANA, 0);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
-	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED);
+	CU_ASSERT_EQUAL(events_event(p.admin), NS_CHANGED);
 	t_pair_free(&p);
 }
 
@@ -166,18 +166,18 @@ static void waits_for_a_request(void)
 	rdt_event_subsys(subsys(&p), RDT_EV_NS_ATTR, 5);
 	rdt_event_subsys(subsys(&p), RDT_EV_ANA, 0);
 	rdt_event_subsys(subsys(&p), RDT_EV_ERROR, 5);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	post_aer(p.admin);
-	CU_ASSERT_EQUAL(event(p.admin), ERROR_EVENT);
+	CU_ASSERT_EQUAL(events_event(p.admin), ERROR_EVENT);
 	/* An error without a command is in the error log too. */
 	read_quietly(p.admin, NVME_LOG_LID_ERROR, 0, true, &entry, sizeof(entry));
 	CU_ASSERT_EQUAL(le64toh(entry.error_count), 1);
 	CU_ASSERT_EQUAL(le16toh(entry.sqid), 0xffff);
 	CU_ASSERT_EQUAL(le32toh(entry.nsid), 5);
 	post_aer(p.admin);
-	CU_ASSERT_EQUAL(event(p.admin), ANA_CHANGED);
+	CU_ASSERT_EQUAL(events_event(p.admin), ANA_CHANGED);
 	post_aer(p.admin);
-	CU_ASSERT_EQUAL(event(p.admin), NS_CHANGED);
+	CU_ASSERT_EQUAL(events_event(p.admin), NS_CHANGED);
 	/* The limit counts waiting AERs only. */
 	for (unsigned int i = 0; i < RDT_AER_MAX; i++)
 		post_aer(p.admin);
@@ -186,7 +186,7 @@ static void waits_for_a_request(void)
 	a = t_exec(p.admin, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_ASYNC_LIMIT);
 	rdt_event_subsys(subsys(&p), RDT_EV_RESV_LOG, 1); /* feature 82h is its only mask */
-	CU_ASSERT_EQUAL(event(p.admin), RESV_LOG);
+	CU_ASSERT_EQUAL(events_event(p.admin), RESV_LOG);
 	post_aer(p.admin);
 	CU_ASSERT_EQUAL(t_answers(p.admin), 0);
 	t_pair_free(&p);
@@ -245,9 +245,9 @@ static void failed_sync(void)
 	post_aer(other);
 	CU_ASSERT_EQUAL(warning(p.admin, false), 0);
 	fail_sync(&p, 1);
-	CU_ASSERT_EQUAL(event(p.admin), RELIABILITY);
-	CU_ASSERT_EQUAL(event(p.admin), ERROR_EVENT);
-	CU_ASSERT_EQUAL(event(other), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), RELIABILITY);
+	CU_ASSERT_EQUAL(events_event(p.admin), ERROR_EVENT);
+	CU_ASSERT_EQUAL(events_event(other), 0);
 	error_entry(p.admin, 5);
 	CU_ASSERT_EQUAL(warning(p.admin, false), WARN_DEGRADED);
 	CU_ASSERT_EQUAL(warning(p.admin, true), WARN_DEGRADED);
@@ -256,12 +256,12 @@ static void failed_sync(void)
 	post_aer(p.admin);
 	post_aer(p.admin);
 	fail_sync(&p, 1);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	/* All namespaces of the other host have failed, and the host has not enabled warnings. */
 	fail_sync(&p, 0);
-	CU_ASSERT_EQUAL(event(p.admin), RELIABILITY);
-	CU_ASSERT_EQUAL(event(p.admin), ERROR_EVENT);
-	CU_ASSERT_EQUAL(event(other), ERROR_EVENT);
+	CU_ASSERT_EQUAL(events_event(p.admin), RELIABILITY);
+	CU_ASSERT_EQUAL(events_event(p.admin), ERROR_EVENT);
+	CU_ASSERT_EQUAL(events_event(other), ERROR_EVENT);
 	error_entry(other, 1);
 	CU_ASSERT_EQUAL(warning(p.admin, true), WARN_DEGRADED | WARN_MEDIA);
 	CU_ASSERT_EQUAL(warning(other, true), WARN_DEGRADED | WARN_MEDIA);
@@ -284,27 +284,27 @@ static void warned_before_it_asked(void)
 
 	fail_sync(&p, 1);
 	post_aer(p.admin);
-	CU_ASSERT_EQUAL(event(p.admin), ERROR_EVENT);
+	CU_ASSERT_EQUAL(events_event(p.admin), ERROR_EVENT);
 	post_aer(p.admin);
 	enable_events(p.admin, WARN_MEDIA);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	enable_events(p.admin, WARN_MEDIA | WARN_DEGRADED);
-	CU_ASSERT_EQUAL(event(p.admin), RELIABILITY);
+	CU_ASSERT_EQUAL(events_event(p.admin), RELIABILITY);
 	post_aer(p.admin);
 	CU_ASSERT_EQUAL(warning(p.admin, false), WARN_DEGRADED);
 	enable_events(p.admin, WARN_MEDIA | WARN_DEGRADED);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	/* An event whose cause has ended before it could be reported is not reported. */
 	enable_events(p.admin, 0);
 	enable_events(p.admin, WARN_DEGRADED);
-	CU_ASSERT_EQUAL(event(p.admin), RELIABILITY);
+	CU_ASSERT_EQUAL(events_event(p.admin), RELIABILITY);
 	fail_sync(&p, 0);
 	rdt_control_ns_remove(t_ns_of(subsys(&p), 1), NULL, NULL);
 	rdt_control_ns_remove(t_ns_of(subsys(&p), 5), NULL, NULL);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(warning(p.admin, false), 0);
 	post_aer(p.admin);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	t_pair_free(&p);
 }
 
@@ -339,7 +339,7 @@ static void reset_forgets(void)
 	t_turn(p.env);
 	enable_events(p.admin, NVME_CTRL_OAES_NA);
 	post_aer(p.admin);
-	CU_ASSERT_EQUAL(event(p.admin), 0);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
 	read_quietly(p.admin, NVME_LOG_LID_CHANGED_NS, 0, false, &list, sizeof(list));
 	CU_ASSERT_EQUAL(list.ns[0], 0);
 	t_pair_free(&p);
@@ -373,7 +373,7 @@ static void discovery(void)
 	read_quietly(c, NVME_LOG_LID_DISCOVER, 0, false, &head, sizeof(head));
 	before = le64toh(head.genctr);
 	rdt_discovery_changed(env->t);
-	CU_ASSERT_EQUAL(event(c), DISC_CHANGED);
+	CU_ASSERT_EQUAL(events_event(c), DISC_CHANGED);
 	read_quietly(c, NVME_LOG_LID_DISCOVER, 0, false, &head, sizeof(head));
 	CU_ASSERT_EQUAL(le64toh(head.genctr), before + 1);
 	t_env_free(env);

@@ -92,7 +92,7 @@ static void send_half(struct t_conn *c, struct nvme_sqe *sqe, bool second, uint8
 }
 
 /* Data of one half or both in the capsule. */
-static void in_capsule(void)
+static void fused_in_capsule(void)
 {
 	struct t_pair p = t_pair_new();
 	struct t_disk *d = &p.env->disk[0];
@@ -493,7 +493,7 @@ static void dies_as_it_fetches(void)
 	t_pair_free(&p); /* looks for what is left */
 }
 
-static void on_removed(void *arg, int err, const char *text)
+static void fused_on_removed(void *arg, int err, const char *text)
 {
 	CU_ASSERT_EQUAL(err, 0);
 	++*(unsigned int *)arg;
@@ -531,7 +531,7 @@ static void namespace_leaves(void)
 		if (stage != ALONE)
 			t_send(p.io, &sqe[1], NULL, 0);
 		t_turn(p.env);
-		rdt_control_ns_remove(t_ns_of(p.env->t->subsys[0], 1), on_removed, &removed);
+		rdt_control_ns_remove(t_ns_of(p.env->t->subsys[0], 1), fused_on_removed, &removed);
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(removed, stage == ALONE);
 		p.io->hold_fetch = false;
@@ -567,7 +567,7 @@ static void namespace_leaves_while_it_writes(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
 	CU_ASSERT_EQUAL(d->held[0]->op, RDT_BIO_WRITE);
-	rdt_control_ns_remove(t_ns_of(p.env->t->subsys[0], 1), on_removed, &removed);
+	rdt_control_ns_remove(t_ns_of(p.env->t->subsys[0], 1), fused_on_removed, &removed);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(removed, 0);
 	d->hold = false;
@@ -789,7 +789,7 @@ static void protected_between_the_halves(void)
 
 const struct t_case t_fused_cases[] = {
 	{"Compare and Write, up to ACWU", swaps},
-	{"its data may come in capsules", in_capsule},
+	{"its data may come in capsules", fused_in_capsule},
 	{"a half that waits keeps no capsule", waits_without_capsule},
 	{"a half without its partner", missing},
 	{"a bad half ends the other", bad_halves},

@@ -19,7 +19,7 @@ static struct rdt_qos_config limit(enum rdt_qos_limit which, uint64_t rate)
 
 static uint8_t data[T_MDTS];
 
-static uint16_t send_rw(struct t_conn *c, bool write, uint64_t lba, uint32_t blocks)
+static uint16_t limits_send_rw(struct t_conn *c, bool write, uint64_t lba, uint32_t blocks)
 {
 	struct nvme_sqe sqe;
 
@@ -32,7 +32,7 @@ static uint16_t send_rw(struct t_conn *c, bool write, uint64_t lba, uint32_t blo
 static void use_up(struct t_pair *p)
 {
 	for (unsigned int i = 0; i <= RDT_QOS_BURST / (10 * MSEC); i++) {
-		send_rw(p->io, false, 0, 1);
+		limits_send_rw(p->io, false, 0, 1);
 		t_turn(p->env);
 		CU_ASSERT_EQUAL_FATAL(t_answers(p->io), 1);
 		t_answer(p->io);
@@ -53,7 +53,7 @@ static void commands_go_in_order_as_time_allows(void)
 	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
 	use_up(&p);
 	for (unsigned int i = 0; i < 8; i++)
-		cid[i] = send_rw(p.io, false, i, 1);
+		cid[i] = limits_send_rw(p.io, false, i, 1);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(p.io), 0);
 	CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, 8);
@@ -84,7 +84,7 @@ static void others_are_not_held_up(void)
 
 	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
 	use_up(&p);
-	send_rw(p.io, false, 0, 1);
+	limits_send_rw(p.io, false, 0, 1);
 	/* A write, a Flush, and the other namespace. */
 	t_rw_sqe(p.io, &sqe, true, 0, 1, data);
 	a = t_exec(p.io, &sqe);
@@ -111,7 +111,7 @@ static void bandwidth_counts_what_moves(void)
 
 	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
 	for (unsigned int i = 0; i < 4; i++)
-		send_rw(p.io, true, 0, T_MDTS / 512);
+		limits_send_rw(p.io, true, 0, T_MDTS / 512);
 	t_turn(p.env);
 	went = t_answers(p.io);
 	CU_ASSERT_EQUAL(went, 1);
@@ -136,8 +136,8 @@ static void reactors_share_one_limit(void)
 	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
 	use_up(&p);
 	for (unsigned int i = 0; i < 12; i++) {
-		send_rw(p.io, false, 0, 1);
-		send_rw(other, false, 0, 1);
+		limits_send_rw(p.io, false, 0, 1);
+		limits_send_rw(other, false, 0, 1);
 	}
 	t_turn(p.env);
 	for (unsigned int i = 0; i < 10; i++)
@@ -165,7 +165,7 @@ static void a_hosts_limit_is_for_all_its_namespaces(void)
 	t_rw_sqe(p.io, &sqe, false, 0, 1, data);
 	sqe.nsid = htole32(5);
 	t_send(p.io, &sqe, NULL, 0);
-	send_rw(p.io, false, 0, 1);
+	limits_send_rw(p.io, false, 0, 1);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(p.io), 0);
 	t_advance(p.env, 10 * MSEC);
@@ -178,7 +178,7 @@ static void a_hosts_limit_is_for_all_its_namespaces(void)
 	/* And the namespace's own limit after the host's. */
 	rdt_qos_set_ns(ns_of(p.env, 0), &slower);
 	for (unsigned int i = 0; i < EAGER; i++)
-		send_rw(p.io, false, 0, 1);
+		limits_send_rw(p.io, false, 0, 1);
 	for (unsigned int i = 0; i < 10; i++)
 		t_advance(p.env, 10 * MSEC);
 	CU_ASSERT_EQUAL(t_answers(p.io), EAGER);
@@ -193,9 +193,9 @@ static void new_limits_reach_those_who_wait(void)
 	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 1);
 
 	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
-	send_rw(p.io, false, 0, 1);
+	limits_send_rw(p.io, false, 0, 1);
 	for (unsigned int i = 0; i < EAGER; i++)
-		send_rw(p.io, false, 0, 1);
+		limits_send_rw(p.io, false, 0, 1);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(p.io), 1);
 	t_answer(p.io);
@@ -215,8 +215,8 @@ static void what_waits_can_be_aborted(void)
 
 	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
 	use_up(&p);
-	cid = send_rw(p.io, false, 0, 1);
-	next = send_rw(p.io, false, 0, 1);
+	cid = limits_send_rw(p.io, false, 0, 1);
+	next = limits_send_rw(p.io, false, 0, 1);
 	t_turn(p.env);
 	t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
 	sqe.cdw10 = htole32((uint32_t)cid << 16 | 1);
@@ -241,12 +241,12 @@ static void newcomers_do_not_overtake(void)
 
 	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
 	use_up(&p);
-	cid[0] = send_rw(p.io, false, 0, 1);
+	cid[0] = limits_send_rw(p.io, false, 0, 1);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(p.io), 0);
 	p.env->now += 10 * MSEC; /* no timer has run */
-	cid[1] = send_rw(p.io, false, 0, 1);
-	cid[2] = send_rw(p.io, false, 0, 1);
+	cid[1] = limits_send_rw(p.io, false, 0, 1);
+	cid[2] = limits_send_rw(p.io, false, 0, 1);
 	for (unsigned int i = 0; i < 3; i++) {
 		struct t_answer a;
 
@@ -271,8 +271,8 @@ static void an_empty_qos_queue_is_not_looked_at(void)
 		uint16_t cid;
 
 		rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
-		send_rw(p.io, false, 0, 1);
-		cid = send_rw(p.io, false, 0, 1);
+		limits_send_rw(p.io, false, 0, 1);
+		cid = limits_send_rw(p.io, false, 0, 1);
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, 1);
 		p.env->now += 50 * MSEC;
@@ -306,10 +306,10 @@ static void a_connection_may_end_while_it_waits(void)
 
 	t_connect(other, p.cntlid);
 	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
-	send_rw(p.io, false, 0, 1);
+	limits_send_rw(p.io, false, 0, 1);
 	for (unsigned int i = 0; i < EAGER; i++)
-		send_rw(p.io, false, 0, 1);
-	send_rw(other, false, 0, 1);
+		limits_send_rw(p.io, false, 0, 1);
+	limits_send_rw(other, false, 0, 1);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, EAGER + 1);
 	t_conn_cut(p.io);

@@ -37,7 +37,7 @@ static uint16_t join_status(struct t_env *env, struct rdt_listener *l, const cha
 	return status;
 }
 
-static struct t_answer identify(struct t_conn *c, uint32_t cns, uint32_t nsid, void *buf)
+static struct t_answer multihost_identify(struct t_conn *c, uint32_t cns, uint32_t nsid, void *buf)
 {
 	struct nvme_sqe sqe;
 
@@ -48,8 +48,8 @@ static struct t_answer identify(struct t_conn *c, uint32_t cns, uint32_t nsid, v
 	return t_exec(c, &sqe);
 }
 
-static struct t_answer get_log(struct t_conn *c, uint32_t lid_lsp, uint32_t offset, void *buf,
-			       uint32_t len)
+static struct t_answer multihost_get_log(struct t_conn *c, uint32_t lid_lsp, uint32_t offset,
+					 void *buf, uint32_t len)
 {
 	struct nvme_sqe sqe;
 
@@ -60,8 +60,8 @@ static struct t_answer get_log(struct t_conn *c, uint32_t lid_lsp, uint32_t offs
 	return t_exec(c, &sqe);
 }
 
-static struct t_answer feature(struct t_conn *c, bool set, uint32_t cdw10, uint32_t cdw11,
-			       uint32_t nsid, void *buf, uint32_t len)
+static struct t_answer multihost_feature(struct t_conn *c, bool set, uint32_t cdw10, uint32_t cdw11,
+					 uint32_t nsid, void *buf, uint32_t len)
 {
 	struct nvme_sqe sqe;
 
@@ -72,7 +72,7 @@ static struct t_answer feature(struct t_conn *c, bool set, uint32_t cdw10, uint3
 	return t_exec(c, &sqe);
 }
 
-static uint16_t read_block(struct t_conn *io, uint32_t nsid)
+static uint16_t multihost_read_block(struct t_conn *io, uint32_t nsid)
 {
 	struct nvme_sqe sqe;
 	uint8_t buf[512];
@@ -100,45 +100,45 @@ static void masked_namespace(void)
 	other = join(p.env, NULL, T_HOST2, NULL, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(other);
 	/* For T_HOST, the namespace does not exist. */
-	identify(p.admin, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
+	multihost_identify(p.admin, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
 	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 1);
 	CU_ASSERT_EQUAL(list.ns[1], 0);
-	identify(p.admin, NVME_IDENTIFY_CNS_ALLOCATED_NS_LIST, 0, &list);
+	multihost_identify(p.admin, NVME_IDENTIFY_CNS_ALLOCATED_NS_LIST, 0, &list);
 	CU_ASSERT_EQUAL(list.ns[1], 0);
-	a = identify(p.admin, NVME_IDENTIFY_CNS_NS, 5, buf);
+	a = multihost_identify(p.admin, NVME_IDENTIFY_CNS_NS, 5, buf);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(memcmp(buf, zero, sizeof(buf)), 0);
-	a = identify(p.admin, NVME_IDENTIFY_CNS_ALLOCATED_NS, 5, buf);
+	a = multihost_identify(p.admin, NVME_IDENTIFY_CNS_ALLOCATED_NS, 5, buf);
 	CU_ASSERT_EQUAL(memcmp(buf, zero, sizeof(buf)), 0);
-	a = identify(p.admin, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 5, buf);
+	a = multihost_identify(p.admin, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 5, buf);
 	CU_ASSERT_EQUAL(memcmp(buf, zero, sizeof(buf)), 0);
-	a = identify(p.admin, NVME_IDENTIFY_CNS_NS_DESC_LIST, 5, buf);
+	a = multihost_identify(p.admin, NVME_IDENTIFY_CNS_NS_DESC_LIST, 5, buf);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_NS);
-	a = identify(p.admin, NVME_IDENTIFY_CNS_NS_CTRL_LIST, 5, buf);
+	a = multihost_identify(p.admin, NVME_IDENTIFY_CNS_NS_CTRL_LIST, 5, buf);
 	CU_ASSERT_EQUAL(memcmp(buf, zero, sizeof(buf)), 0);
-	CU_ASSERT_EQUAL(read_block(p.io, 5), NVME_SC_INVALID_NS);
-	CU_ASSERT_EQUAL(read_block(p.io, 1), 0);
+	CU_ASSERT_EQUAL(multihost_read_block(p.io, 5), NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(multihost_read_block(p.io, 1), 0);
 	/* The same for a controller created later. */
 	later = join(p.env, NULL, T_HOST, NULL, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(later);
-	identify(later, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
+	multihost_identify(later, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
 	CU_ASSERT_EQUAL(list.ns[1], 0);
 	/* The other host sees both. */
-	identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
+	multihost_identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
 	CU_ASSERT_EQUAL(le32toh(list.ns[1]), 5);
 	/* Swapped while both are connected: each is notified of what changed for it. */
 	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(ss, 5), one, 1), 0);
 	t_turn(p.env);
-	CU_ASSERT_EQUAL(read_block(p.io, 5), 0);
-	get_log(p.admin, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
+	CU_ASSERT_EQUAL(multihost_read_block(p.io, 5), 0);
+	multihost_get_log(p.admin, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
 	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 5);
-	get_log(other, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
+	multihost_get_log(other, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
 	CU_ASSERT_EQUAL(le32toh(list.ns[0]), 5);
-	identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
+	multihost_identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
 	CU_ASSERT_EQUAL(list.ns[1], 0);
 	/* An empty list means every host; a host that saw the namespace already is not notified. */
 	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(ss, 5), NULL, 0), 0);
-	get_log(p.admin, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
+	multihost_get_log(p.admin, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
 	CU_ASSERT_EQUAL(list.ns[0], 0);
 	t_pair_free(&p);
 }
@@ -153,17 +153,17 @@ static void controller_lists(void)
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(join(p.env, NULL, T_HOST2, NULL, &cntlid));
 	rdt_ns_set_hosts(t_ns_of(ss, 5), one, 1);
-	identify(p.admin, NVME_IDENTIFY_CNS_CTRL_LIST, 0, &list);
+	multihost_identify(p.admin, NVME_IDENTIFY_CNS_CTRL_LIST, 0, &list);
 	CU_ASSERT_EQUAL(le16toh(list.num), 2);
 	CU_ASSERT_EQUAL(le16toh(list.identifier[0]), p.cntlid);
 	CU_ASSERT_EQUAL(le16toh(list.identifier[1]), cntlid);
-	identify(p.admin, NVME_IDENTIFY_CNS_CTRL_LIST | (uint32_t)cntlid << 16, 0, &list);
+	multihost_identify(p.admin, NVME_IDENTIFY_CNS_CTRL_LIST | (uint32_t)cntlid << 16, 0, &list);
 	CU_ASSERT_EQUAL(le16toh(list.num), 1);
 	CU_ASSERT_EQUAL(le16toh(list.identifier[0]), cntlid);
-	identify(p.admin, NVME_IDENTIFY_CNS_NS_CTRL_LIST, 5, &list);
+	multihost_identify(p.admin, NVME_IDENTIFY_CNS_NS_CTRL_LIST, 5, &list);
 	CU_ASSERT_EQUAL(le16toh(list.num), 1);
 	CU_ASSERT_EQUAL(le16toh(list.identifier[0]), p.cntlid);
-	identify(p.admin, NVME_IDENTIFY_CNS_NS_CTRL_LIST, 1, &list);
+	multihost_identify(p.admin, NVME_IDENTIFY_CNS_NS_CTRL_LIST, 1, &list);
 	CU_ASSERT_EQUAL(le16toh(list.num), 2);
 	t_pair_free(&p);
 }
@@ -188,10 +188,10 @@ static void other_identify_structures(void)
 	struct t_answer a;
 
 	for (size_t i = 0; i < sizeof(not_here); i++) {
-		a = identify(p.admin, not_here[i], 1, buf);
+		a = multihost_identify(p.admin, not_here[i], 1, buf);
 		CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
 	}
-	identify(p.admin, NVME_IDENTIFY_CNS_CSI_CTRL, 0, &nvm);
+	multihost_identify(p.admin, NVME_IDENTIFY_CNS_CSI_CTRL, 0, &nvm);
 	CU_ASSERT_EQUAL(nvm.wzsl, RDT_WZSL);
 	CU_ASSERT_EQUAL(nvm.vsl, RDT_VSL);
 	CU_ASSERT_EQUAL(nvm.dmrl, RDT_DMRL);
@@ -205,14 +205,16 @@ static void other_identify_structures(void)
 		a = t_exec(p.admin, &sqe);
 		CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
 	}
-	identify(p.admin, NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE | 0xffffu << 16, 0, &iocs);
+	multihost_identify(p.admin, NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE | 0xffffu << 16, 0,
+			   &iocs);
 	CU_ASSERT_EQUAL(le64toh(iocs.iocsc[0]), 1);
 	CU_ASSERT_EQUAL(iocs.iocsc[1], 0);
-	identify(p.admin, NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE, 0, &iocs);
+	multihost_identify(p.admin, NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE, 0, &iocs);
 	CU_ASSERT_EQUAL(le64toh(iocs.iocsc[0]), 1);
-	a = identify(p.admin, NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE | 0x7777u << 16, 0, &iocs);
+	a = multihost_identify(p.admin, NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE | 0x7777u << 16, 0,
+			       &iocs);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
-	identify(p.admin, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 1, &ind);
+	multihost_identify(p.admin, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 1, &ind);
 	CU_ASSERT_EQUAL(ind.nstat, 1);
 	CU_ASSERT_EQUAL(ind.nmic, 1);
 	CU_ASSERT_EQUAL(le32toh(ind.anagrpid), 1);
@@ -355,8 +357,8 @@ static void ana_states(void)
 	ana_new(&e);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		CU_ASSERT_EQUAL(rdt_ana_set(e.env->t, &e.l[0], 1, rows[i].state), 0);
-		CU_ASSERT_EQUAL(read_block(e.io[0], 1), rows[i].status);
-		CU_ASSERT_EQUAL(read_block(e.io[1], 1), 0); /* the other path works */
+		CU_ASSERT_EQUAL(multihost_read_block(e.io[0], 1), rows[i].status);
+		CU_ASSERT_EQUAL(multihost_read_block(e.io[1], 1), 0); /* the other path works */
 		t_rw_sqe(e.io[0], &sqe, true, 0, 1, buf);
 		a = t_exec(e.io[0], &sqe);
 		CU_ASSERT_EQUAL(t_status(&a), rows[i].status);
@@ -366,9 +368,9 @@ static void ana_states(void)
 		a = t_exec(e.io[0], &sqe);
 		CU_ASSERT_EQUAL(t_status(&a), rows[i].status);
 		/* Features of a namespace behave the same; Identify does not. */
-		a = feature(e.admin[0], false, NVME_FEAT_FID_RESV_MASK, 0, 1, NULL, 0);
+		a = multihost_feature(e.admin[0], false, NVME_FEAT_FID_RESV_MASK, 0, 1, NULL, 0);
 		CU_ASSERT_EQUAL(t_status(&a), rows[i].status);
-		a = identify(e.admin[0], NVME_IDENTIFY_CNS_NS, 1, &id);
+		a = multihost_identify(e.admin[0], NVME_IDENTIFY_CNS_NS, 1, &id);
 		CU_ASSERT_EQUAL(t_status(&a), 0);
 		CU_ASSERT_EQUAL(le64toh(id.nsze), T_BLOCKS);
 		CU_ASSERT_EQUAL(id.nuse != 0, rows[i].nuse);
@@ -405,7 +407,7 @@ static void ana_log(void)
 
 	ana_new(&e);
 	e.env->ns[1].ana_group = 3; /* NSID 5 */
-	a = get_log(e.admin[0], NVME_LOG_LID_ANA, 0, page, sizeof(page));
+	a = multihost_get_log(e.admin[0], NVME_LOG_LID_ANA, 0, page, sizeof(page));
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	memcpy(&log, page, sizeof(log));
 	CU_ASSERT_EQUAL(le16toh(log.ngrps), 2);
@@ -423,8 +425,8 @@ static void ana_log(void)
 	/* A change counts once, for its group and for the page, on its listener. */
 	rdt_ana_set(e.env->t, &e.l[0], 1, NVME_ANA_STATE_INACCESSIBLE);
 	rdt_ana_set(e.env->t, &e.l[0], 1, NVME_ANA_STATE_INACCESSIBLE);
-	get_log(e.admin[0], NVME_LOG_LID_ANA | NVME_LOG_ANA_LSP_RGO_GROUPS_ONLY << 8, 0, page,
-		sizeof(page));
+	multihost_get_log(e.admin[0], NVME_LOG_LID_ANA | NVME_LOG_ANA_LSP_RGO_GROUPS_ONLY << 8, 0,
+			  page, sizeof(page));
 	memcpy(&log, page, sizeof(log));
 	CU_ASSERT_EQUAL(le64toh(log.chgcnt), head + 1);
 	pos = group_at(page, sizeof(log), &d, &nsid);
@@ -433,13 +435,13 @@ static void ana_log(void)
 	CU_ASSERT_EQUAL(d.nnsids, 0); /* groups only */
 	group_at(page, pos, &d, &nsid);
 	CU_ASSERT_EQUAL(le32toh(d.grpid), 3);
-	get_log(e.admin[1], NVME_LOG_LID_ANA, 0, page, sizeof(page));
+	multihost_get_log(e.admin[1], NVME_LOG_LID_ANA, 0, page, sizeof(page));
 	memcpy(&log, page, sizeof(log));
 	group_at(page, sizeof(log), &d, &nsid);
 	CU_ASSERT_EQUAL(le64toh(log.chgcnt), head);
 	CU_ASSERT_EQUAL(d.state, NVME_ANA_STATE_OPTIMIZED);
 	/* A window, and a window past the end. */
-	get_log(e.admin[0], NVME_LOG_LID_ANA, 16 + 32, page, 4);
+	multihost_get_log(e.admin[0], NVME_LOG_LID_ANA, 16 + 32, page, 4);
 	CU_ASSERT_EQUAL(page[0], 1);
 	t_sqe(e.admin[0], &sqe, nvme_admin_get_log_page, page, 4);
 	sqe.cdw10 = htole32(NVME_LOG_LID_ANA);
@@ -457,8 +459,8 @@ static void ana_event(void)
 
 	ana_new(&e);
 	for (unsigned int i = 0; i < 2; i++) {
-		a = feature(e.admin[i], true, NVME_FEAT_FID_ASYNC_EVENT, NVME_CTRL_OAES_ANA, 0,
-			    NULL, 0);
+		a = multihost_feature(e.admin[i], true, NVME_FEAT_FID_ASYNC_EVENT,
+				      NVME_CTRL_OAES_ANA, 0, NULL, 0);
 		CU_ASSERT_EQUAL(t_status(&a), 0);
 		t_sqe(e.admin[i], &sqe, nvme_admin_async_event, NULL, 0);
 		t_send(e.admin[i], &sqe, NULL, 0);
@@ -487,11 +489,11 @@ static void referrals(void)
 	struct nvmf_discovery_log *log = (void *)page;
 	uint64_t genctr;
 
-	get_log(c, NVME_LOG_LID_DISCOVER, 0, page, 1024);
+	multihost_get_log(c, NVME_LOG_LID_DISCOVER, 0, page, 1024);
 	genctr = le64toh(log->genctr);
 	CU_ASSERT_EQUAL(log->numrec, 0); /* no listeners here */
 	CU_ASSERT_EQUAL(rdt_referrals_set(env->t, list, 2), 0);
-	get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
+	multihost_get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
 	CU_ASSERT_EQUAL(le64toh(log->genctr), genctr + 1);
 	CU_ASSERT_EQUAL(le64toh(log->numrec), 2);
 	CU_ASSERT_EQUAL(log->entries[0].subtype, NVME_NQN_DISC);
@@ -521,19 +523,19 @@ static void data_features(void)
 	struct t_answer a;
 
 	memset(want, 0x11, sizeof(want));
-	a = feature(p.admin, false, NVME_FEAT_FID_HOST_ID, 1, 0, hostid, 16);
+	a = multihost_feature(p.admin, false, NVME_FEAT_FID_HOST_ID, 1, 0, hostid, 16);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(memcmp(hostid, want, 16), 0);
-	a = feature(p.admin, false, NVME_FEAT_FID_HOST_ID, 0, 0, hostid, 8);
+	a = multihost_feature(p.admin, false, NVME_FEAT_FID_HOST_ID, 0, 0, hostid, 8);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
-	a = feature(p.admin, true, NVME_FEAT_FID_HOST_ID, 1, 0, hostid, 16);
+	a = multihost_feature(p.admin, true, NVME_FEAT_FID_HOST_ID, 1, 0, hostid, 16);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_CMD_SEQ_ERROR);
 
-	a = feature(p.admin, true, NVME_FEAT_FID_TIMESTAMP, 0, 0, &ts, 8);
+	a = multihost_feature(p.admin, true, NVME_FEAT_FID_TIMESTAMP, 0, 0, &ts, 8);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	t_advance(p.env, 2 * RD_NSEC_PER_SEC);
 	memset(&ts, 0xee, sizeof(ts));
-	a = feature(p.admin, false, NVME_FEAT_FID_TIMESTAMP, 0, 0, &ts, 8);
+	a = multihost_feature(p.admin, false, NVME_FEAT_FID_TIMESTAMP, 0, 0, &ts, 8);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(ts.timestamp[0] | ts.timestamp[1] << 8, 12000);
 	CU_ASSERT_EQUAL(ts.attr, 1 << 1); /* set by the host */
@@ -543,26 +545,26 @@ static void data_features(void)
 	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
 	a = t_exec(p.io, &sqe);
 	CU_ASSERT_EQUAL(le16toh(a.cqe.status) >> 1, NVME_SC_CMD_INTERRUPTED);
-	a = feature(p.admin, true, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, &hb, sizeof(hb));
+	a = multihost_feature(p.admin, true, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, &hb, sizeof(hb));
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	hb.acre = 0;
-	a = feature(p.admin, false, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, &hb, sizeof(hb));
+	a = multihost_feature(p.admin, false, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, &hb, sizeof(hb));
 	CU_ASSERT_EQUAL(hb.acre, 1);
 	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
 	a = t_exec(p.io, &sqe);
 	CU_ASSERT_EQUAL(le16toh(a.cqe.status) >> 1, NVME_SC_CMD_INTERRUPTED | 1 << 11);
 	((uint8_t *)&hb)[2] = 1; /* extended LBA formats */
-	a = feature(p.admin, true, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, &hb, sizeof(hb));
+	a = multihost_feature(p.admin, true, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, &hb, sizeof(hb));
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
 	p.env->disk[0].fail = 0;
 	/* Capabilities come without data. */
-	a = feature(p.admin, false, NVME_FEAT_FID_HOST_BEHAVIOR | 3 << 8, 0, 0, NULL, 0);
+	a = multihost_feature(p.admin, false, NVME_FEAT_FID_HOST_BEHAVIOR | 3 << 8, 0, 0, NULL, 0);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 4);
-	a = feature(p.admin, true, NVME_FEAT_FID_IOCS_PROFILE, 1, 0, NULL, 0);
+	a = multihost_feature(p.admin, true, NVME_FEAT_FID_IOCS_PROFILE, 1, 0, NULL, 0);
 	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_IOCS_COMBINATION_REJECTED));
 	/* There is no state_dir. */
-	a = feature(p.admin, true, NVME_FEAT_FID_WRITE_PROTECT, 1, 1, NULL, 0);
+	a = multihost_feature(p.admin, true, NVME_FEAT_FID_WRITE_PROTECT, 1, 1, NULL, 0);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
 	t_pair_free(&p);
 }
@@ -576,15 +578,15 @@ static void support_logs(void)
 	uint8_t buf[512];
 	struct t_answer a;
 
-	a = get_log(p.admin, NVME_LOG_LID_SUPPORTED_LOG_PAGES, 0, &pages, sizeof(pages));
+	a = multihost_get_log(p.admin, NVME_LOG_LID_SUPPORTED_LOG_PAGES, 0, &pages, sizeof(pages));
 	CU_ASSERT_EQUAL(t_status(&a), 0);
-	a = get_log(p.admin, NVME_LOG_LID_FID_SUPPORTED_EFFECTS, 0, &fids, sizeof(fids));
+	a = multihost_get_log(p.admin, NVME_LOG_LID_FID_SUPPORTED_EFFECTS, 0, &fids, sizeof(fids));
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	for (uint32_t i = 0; i < 256; i++) {
-		a = get_log(p.admin, i, 0, buf, 4);
+		a = multihost_get_log(p.admin, i, 0, buf, 4);
 		CU_ASSERT_EQUAL(t_status(&a) != CMD(NVME_SC_INVALID_LOG_PAGE),
 				le32toh(pages.lid_support[i]) & 1);
-		a = feature(p.admin, false, i | 3 << 8, 0, 0, NULL, 0);
+		a = multihost_feature(p.admin, false, i | 3 << 8, 0, 0, NULL, 0);
 		CU_ASSERT_EQUAL(t_status(&a) == 0, le32toh(fids.fid_support[i]) & 1);
 	}
 	t_pair_free(&p);

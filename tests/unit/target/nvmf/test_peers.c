@@ -79,7 +79,7 @@ static void connections(void)
 }
 
 /* An admin queue's Connect of T_HOST2 or another host. Returns the status. */
-static uint16_t connect_as(struct t_conn *c, const char *hostnqn, uint16_t cntlid)
+static uint16_t peers_connect_as(struct t_conn *c, const char *hostnqn, uint16_t cntlid)
 {
 	struct t_answer a = t_connect_as(c, cntlid, hostnqn, 0x11);
 
@@ -97,16 +97,16 @@ static void controllers(void)
 	env->cfg.target.limits.controllers_per_host = 2;
 	for (unsigned int i = 0; i < 4; i++)
 		c[i] = t_conn_new(env, i % 2, 0, 32);
-	CU_ASSERT_EQUAL(connect_as(c[0], T_HOST, NVMF_CNTLID_DYNAMIC), 0);
-	CU_ASSERT_EQUAL(connect_as(c[1], T_HOST, NVMF_CNTLID_DYNAMIC), 0);
-	CU_ASSERT_EQUAL(connect_as(c[2], T_HOST, NVMF_CNTLID_DYNAMIC), BUSY);
-	CU_ASSERT_EQUAL(connect_as(c[2], T_HOST2, NVMF_CNTLID_DYNAMIC), 0);
-	CU_ASSERT_EQUAL(connect_as(c[3], T_HOST2, NVMF_CNTLID_DYNAMIC), BUSY);
+	CU_ASSERT_EQUAL(peers_connect_as(c[0], T_HOST, NVMF_CNTLID_DYNAMIC), 0);
+	CU_ASSERT_EQUAL(peers_connect_as(c[1], T_HOST, NVMF_CNTLID_DYNAMIC), 0);
+	CU_ASSERT_EQUAL(peers_connect_as(c[2], T_HOST, NVMF_CNTLID_DYNAMIC), BUSY);
+	CU_ASSERT_EQUAL(peers_connect_as(c[2], T_HOST2, NVMF_CNTLID_DYNAMIC), 0);
+	CU_ASSERT_EQUAL(peers_connect_as(c[3], T_HOST2, NVMF_CNTLID_DYNAMIC), BUSY);
 	CU_ASSERT_EQUAL(env->t->peers.ctrls, 3);
 	rdt_qpair_close(&c[0]->qp, "test");
 	t_turn(env);
 	CU_ASSERT_EQUAL(env->t->peers.ctrls, 2);
-	CU_ASSERT_EQUAL(connect_as(c[3], T_HOST, NVMF_CNTLID_DYNAMIC), 0);
+	CU_ASSERT_EQUAL(peers_connect_as(c[3], T_HOST, NVMF_CNTLID_DYNAMIC), 0);
 	t_env_free(env);
 }
 
@@ -117,11 +117,11 @@ static void queues_of_a_host(void)
 
 	p.env->cfg.target.limits.connections_per_host = 3;
 	/* A Connect that fails later is not counted any more. */
-	CU_ASSERT_EQUAL(connect_as(io[0], T_HOST, p.cntlid), 0);
-	CU_ASSERT_EQUAL(connect_as(io[1], T_HOST, p.cntlid), BUSY);
+	CU_ASSERT_EQUAL(peers_connect_as(io[0], T_HOST, p.cntlid), 0);
+	CU_ASSERT_EQUAL(peers_connect_as(io[1], T_HOST, p.cntlid), BUSY);
 	rdt_qpair_close(&p.io->qp, "test");
 	t_turn(p.env);
-	CU_ASSERT_EQUAL(connect_as(io[1], T_HOST, p.cntlid), 0);
+	CU_ASSERT_EQUAL(peers_connect_as(io[1], T_HOST, p.cntlid), 0);
 	t_pair_free(&p);
 }
 

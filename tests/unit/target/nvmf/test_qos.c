@@ -156,7 +156,7 @@ static void reactors_share_without_a_lock(void)
 
 static char said[2048];
 
-static void take_line(void *arg, enum rd_log_level level, const char *line)
+static void qos_take_line(void *arg, enum rd_log_level level, const char *line)
 {
 	snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s\n", line);
 }
@@ -176,7 +176,7 @@ static int load(const char *ns, const char *hosts, struct rdt_config **config)
 			"      - {nsid: 1, backend: memory, size: 1MiB, qos: {%s}}\n",
 			hosts, ns) > 0);
 	close(fd);
-	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, take_line, NULL, &log), 0);
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, qos_take_line, NULL, &log), 0);
 	rc = rdt_config_load(path, log, config);
 	rd_log_destroy(&log);
 	unlink(path);

@@ -21,7 +21,7 @@ static void answered(struct rdt_timing_query *query)
 }
 
 /* Asks as SIGUSR1 does; the caller frees the query. */
-static struct rdt_timing_query *ask(struct t_env *env)
+static struct rdt_timing_query *req_latency_ask(struct t_env *env)
 {
 	struct rdt_timing_query *query = rdt_timing_query_new(env->t);
 	bool done = false;
@@ -69,12 +69,12 @@ static void a_write_is_timed_in_each_state(void)
 	t_disk_finish(&p.env->disk[0], 0, 0);
 	t_turn(p.env);
 	t_advance(p.env, 30 * US);
-	query = ask(p.env);
+	query = req_latency_ask(p.env);
 	never_in(query, RDT_REQ_RESPONDING); /* it still is */
 	rdt_timing_query_free(&query);
 	p.io->hold_respond = false;
 	t_turn(p.env);
-	query = ask(p.env);
+	query = req_latency_ask(p.env);
 	was_in(query, RDT_REQ_NEW, 0);
 	was_in(query, RDT_REQ_NEED_BUFFER, 0);
 	was_in(query, RDT_REQ_FETCH, 0);
@@ -112,7 +112,7 @@ static void waiting_for_a_buffer_is_seen(void)
 	while (p.env->disk[0].held_count)
 		t_disk_finish(&p.env->disk[0], 0, 0);
 	t_turn(p.env);
-	query = ask(p.env);
+	query = req_latency_ask(p.env);
 	h = rdt_timing_hist(query->sum, RDT_REQ_NEED_BUFFER);
 	CU_ASSERT_EQUAL(h->count, 4);
 	CU_ASSERT_EQUAL(h->sum, 70 * US);
@@ -137,7 +137,7 @@ static void some_commands_are_timed(void)
 		t_exec(p.io, &sqe);
 		if (i % 8 != 7)
 			continue;
-		query = ask(p.env);
+		query = req_latency_ask(p.env);
 		count = rdt_timing_hist(query->sum, RDT_REQ_STATES)->count;
 		together += count - last != 1;
 		last = count;
@@ -162,7 +162,7 @@ static void nothing_is_timed_when_it_is_off(void)
 		t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
 		t_exec(p.io, &sqe);
 	}
-	query = ask(p.env);
+	query = req_latency_ask(p.env);
 	never_in(query, RDT_REQ_STATES);
 	rdt_timing_query_free(&query);
 	t_pair_free(&p);
@@ -175,7 +175,7 @@ static void admin_commands_are_not_timed(void)
 
 	time_every(p.env, 1);
 	t_get_property(p.admin, 0, true);
-	query = ask(p.env);
+	query = req_latency_ask(p.env);
 	never_in(query, RDT_REQ_STATES);
 	rdt_timing_query_free(&query);
 	t_pair_free(&p);
@@ -196,7 +196,7 @@ static void reactors_are_added_up(void)
 		t_rw_sqe(i < 3 ? p.io : other, &sqe, false, 0, 1, buf);
 		t_exec(i < 3 ? p.io : other, &sqe);
 	}
-	query = ask(p.env);
+	query = req_latency_ask(p.env);
 	CU_ASSERT_EQUAL(rdt_timing_hist(query->sum, RDT_REQ_STATES)->count, 7);
 	query->arg = &done;    /* the query of ask() is freed */
 	rdt_timing_ask(query); /* a repeated query starts with empty histograms */
@@ -225,7 +225,7 @@ static void a_lost_connection_ends_what_is_timed(void)
 	t_advance(p.env, 5 * US);
 	t_disk_finish(&p.env->disk[0], 0, 0);
 	t_turn(p.env);
-	query = ask(p.env);
+	query = req_latency_ask(p.env);
 	was_in(query, RDT_REQ_EXECUTING, 0);
 	was_in(query, RDT_REQ_ABORTING, 5 * US);
 	was_in(query, RDT_REQ_DROPPED, 0);

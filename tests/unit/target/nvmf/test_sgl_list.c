@@ -21,7 +21,7 @@ static void start(struct t_pair *p, struct list *l, bool write, uint32_t blocks,
 	l->data = data;
 }
 
-static void add(struct list *l, uint32_t len, uint32_t key, uint8_t type)
+static void sgl_list_add(struct list *l, uint32_t len, uint32_t key, uint8_t type)
 {
 	nvme_sgl_set_keyed(&l->desc[l->n++], (uintptr_t)l->data, len, key, type);
 	l->data += len;
@@ -35,7 +35,7 @@ static void point(struct list *l, uint64_t offset, uint32_t len)
 	l->sqe.sgl.data.type = NVME_SGL_LAST_IN_CAPSULE;
 }
 
-static struct t_answer send_list(struct t_pair *p, struct list *l)
+static struct t_answer sgl_list_send_list(struct t_pair *p, struct list *l)
 {
 	if (l->sqe.sgl.data.type != NVME_SGL_LAST_IN_CAPSULE)
 		point(l, 0, l->n * 16);
@@ -59,9 +59,9 @@ static void gathers(void)
 	for (int write = 1; write >= 0; write--) {
 		start(&p, &l, write, 12, data);
 		for (unsigned int i = 0; i < 7; i++)
-			add(&l, cuts[i], T_KEY + i, NVME_SGL_KEYED_ADDRESS);
-		add(&l, 12 * 512 - 6120, T_KEY, NVME_SGL_KEYED_ADDRESS);
-		a = send_list(&p, &l);
+			sgl_list_add(&l, cuts[i], T_KEY + i, NVME_SGL_KEYED_ADDRESS);
+		sgl_list_add(&l, 12 * 512 - 6120, T_KEY, NVME_SGL_KEYED_ADDRESS);
+		a = sgl_list_send_list(&p, &l);
 		CU_ASSERT_EQUAL(t_status(&a), 0);
 		CU_ASSERT_FALSE(a.invalidate);
 		CU_ASSERT_EQUAL(memcmp(d->data, data, 12 * 512), 0);
@@ -86,8 +86,8 @@ static void scatters(void)
 		d->data[i] = (uint8_t)(i * 5 + (i >> 9));
 	start(&p, &l, false, 8, data);
 	for (unsigned int i = 0; i < 16; i++)
-		add(&l, 256, T_KEY + i, NVME_SGL_KEYED_ADDRESS);
-	a = send_list(&p, &l);
+		sgl_list_add(&l, 256, T_KEY + i, NVME_SGL_KEYED_ADDRESS);
+	a = sgl_list_send_list(&p, &l);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_TRUE(a.with_data);
 	CU_ASSERT_EQUAL(memcmp(data, d->data, 4096), 0);
@@ -122,10 +122,10 @@ static void malformed(void)
 		struct list l;
 
 		start(&p, &l, true, 1, data);
-		add(&l, i == 1 ? 512 : 256, T_KEY, NVME_SGL_KEYED_ADDRESS);
-		add(&l, i == 1 ? 512 : 256, T_KEY, NVME_SGL_KEYED_ADDRESS);
+		sgl_list_add(&l, i == 1 ? 512 : 256, T_KEY, NVME_SGL_KEYED_ADDRESS);
+		sgl_list_add(&l, i == 1 ? 512 : 256, T_KEY, NVME_SGL_KEYED_ADDRESS);
 		point(&l, cases[i].offset, cases[i].len);
-		a = send_list(&p, &l);
+		a = sgl_list_send_list(&p, &l);
 		CU_ASSERT_EQUAL(t_status(&a), cases[i].want);
 		CU_ASSERT_EQUAL(t_dnr(&a), cases[i].want != 0);
 	}
@@ -154,9 +154,9 @@ static void wrong_types(void)
 		struct list l;
 
 		start(&p, &l, true, 1, data);
-		add(&l, 256, T_KEY, NVME_SGL_KEYED_INVALIDATE);
-		add(&l, 256, T_KEY, cases[i].type);
-		a = send_list(&p, &l);
+		sgl_list_add(&l, 256, T_KEY, NVME_SGL_KEYED_INVALIDATE);
+		sgl_list_add(&l, 256, T_KEY, cases[i].type);
+		a = sgl_list_send_list(&p, &l);
 		CU_ASSERT_EQUAL(t_status(&a), cases[i].want);
 		CU_ASSERT_FALSE(a.invalidate);
 	}
@@ -174,9 +174,10 @@ static void invalidation(void)
 	for (uint32_t ask = 0; ask < 16; ask++) {
 		start(&p, &l, true, 2, data);
 		for (uint32_t i = 0; i < 4; i++)
-			add(&l, 256, T_KEY + i,
-			    ask >> i & 1 ? NVME_SGL_KEYED_INVALIDATE : NVME_SGL_KEYED_ADDRESS);
-		a = send_list(&p, &l);
+			sgl_list_add(&l, 256, T_KEY + i,
+				     ask >> i & 1 ? NVME_SGL_KEYED_INVALIDATE
+						  : NVME_SGL_KEYED_ADDRESS);
+		a = sgl_list_send_list(&p, &l);
 		CU_ASSERT_EQUAL(t_status(&a), 0);
 		CU_ASSERT_EQUAL(a.invalidate, __builtin_popcount(ask) == 1);
 		if (a.invalidate)
@@ -185,14 +186,14 @@ static void invalidation(void)
 	/* The same key four times is one key. */
 	start(&p, &l, true, 2, data);
 	for (uint32_t i = 0; i < 4; i++)
-		add(&l, 256, T_KEY, NVME_SGL_KEYED_INVALIDATE);
-	a = send_list(&p, &l);
+		sgl_list_add(&l, 256, T_KEY, NVME_SGL_KEYED_INVALIDATE);
+	a = sgl_list_send_list(&p, &l);
 	CU_ASSERT_TRUE(a.invalidate);
 	/* An empty descriptor causes no transfer. */
 	start(&p, &l, true, 1, data);
-	add(&l, 0, T_KEY + 1, NVME_SGL_KEYED_INVALIDATE);
-	add(&l, 512, T_KEY, NVME_SGL_KEYED_INVALIDATE);
-	a = send_list(&p, &l);
+	sgl_list_add(&l, 0, T_KEY + 1, NVME_SGL_KEYED_INVALIDATE);
+	sgl_list_add(&l, 512, T_KEY, NVME_SGL_KEYED_INVALIDATE);
+	a = sgl_list_send_list(&p, &l);
 	CU_ASSERT_TRUE(a.invalidate);
 	CU_ASSERT_EQUAL(a.key, T_KEY);
 	t_pair_free(&p);
@@ -209,15 +210,15 @@ static void elsewhere(void)
 	start(&p, &l, true, 1, NULL);
 	t_sqe(p.io, &l.sqe, nvme_cmd_flush, NULL, 0);
 	l.sqe.nsid = htole32(1);
-	add(&l, 0, 0, NVME_SGL_KEYED_ADDRESS);
-	add(&l, 0, 0, NVME_SGL_KEYED_ADDRESS);
-	a = send_list(&p, &l);
+	sgl_list_add(&l, 0, 0, NVME_SGL_KEYED_ADDRESS);
+	sgl_list_add(&l, 0, 0, NVME_SGL_KEYED_ADDRESS);
+	a = sgl_list_send_list(&p, &l);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	start(&p, &l, true, 1, id);
 	t_sqe(p.admin, &l.sqe, nvme_admin_identify, id, sizeof(id));
 	l.sqe.cdw10 = htole32(NVME_IDENTIFY_CNS_CTRL);
 	for (unsigned int i = 0; i < 4; i++)
-		add(&l, 1024, T_KEY, NVME_SGL_KEYED_ADDRESS);
+		sgl_list_add(&l, 1024, T_KEY, NVME_SGL_KEYED_ADDRESS);
 	point(&l, 0, 64);
 	t_send(p.admin, &l.sqe, l.desc, 64);
 	t_turn(p.env);

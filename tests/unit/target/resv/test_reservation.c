@@ -45,7 +45,7 @@ static unsigned int apply(unsigned int host, struct rdt_resv_op op)
 	return st.v & 0x7ff;
 }
 
-static unsigned int reg(unsigned int host, uint64_t key)
+static unsigned int resv_reg(unsigned int host, uint64_t key)
 {
 	return apply(host, (struct rdt_resv_op){.action = RDT_RESV_REGISTER, .other_key = key});
 }
@@ -55,14 +55,15 @@ static unsigned int unreg(unsigned int host, uint64_t key)
 	return apply(host, (struct rdt_resv_op){.action = RDT_RESV_UNREGISTER, .crkey = key});
 }
 
-static unsigned int acquire(unsigned int host, unsigned int rtype)
+static unsigned int resv_acquire(unsigned int host, unsigned int rtype)
 {
 	return apply(host, (struct rdt_resv_op){.action = RDT_RESV_ACQUIRE,
 						.crkey = KEY(host),
 						.rtype = (uint8_t)rtype});
 }
 
-static unsigned int preempt(unsigned int host, uint64_t prkey, unsigned int rtype, bool and_abort)
+static unsigned int resv_preempt(unsigned int host, uint64_t prkey, unsigned int rtype,
+				 bool and_abort)
 {
 	return apply(host, (struct rdt_resv_op){.action = and_abort ? RDT_RESV_PREEMPT_ABORT
 								    : RDT_RESV_PREEMPT,
@@ -71,7 +72,7 @@ static unsigned int preempt(unsigned int host, uint64_t prkey, unsigned int rtyp
 						.rtype = (uint8_t)rtype});
 }
 
-static unsigned int release(unsigned int host, unsigned int rtype)
+static unsigned int resv_release(unsigned int host, unsigned int rtype)
 {
 	return apply(host, (struct rdt_resv_op){.action = RDT_RESV_RELEASE,
 						.crkey = KEY(host),
@@ -130,26 +131,26 @@ static bool is_victim(unsigned int host)
 #define PREEMPTED_RESV NVME_RESV_NOTIFY_RNLPT_RESERVATION_PREEMPTED
 
 /* Hosts 1 to @n registered with their keys. */
-static void start(unsigned int n)
+static void resv_start(unsigned int n)
 {
 	memset(&s, 0, sizeof(s));
 	for (unsigned int i = 1; i <= n; i++)
-		CU_ASSERT_EQUAL(reg(i, KEY(i)), OK);
+		CU_ASSERT_EQUAL(resv_reg(i, KEY(i)), OK);
 }
 
 /* ---- registrants ---- */
 
 static void registering(void)
 {
-	start(0);
-	CU_ASSERT_EQUAL(reg(1, 0), INVALID); /* 0 has a meaning of its own in PRKEY */
-	CU_ASSERT_EQUAL(reg(1, 5), OK);
+	resv_start(0);
+	CU_ASSERT_EQUAL(resv_reg(1, 0), INVALID); /* 0 has a meaning of its own in PRKEY */
+	CU_ASSERT_EQUAL(resv_reg(1, 5), OK);
 	CU_ASSERT_EQUAL(s.gen, 1);
-	CU_ASSERT_EQUAL(reg(1, 5), OK); /* the same again */
+	CU_ASSERT_EQUAL(resv_reg(1, 5), OK); /* the same again */
 	CU_ASSERT_EQUAL(s.gen, 2);
-	CU_ASSERT_EQUAL(reg(1, 6), CONFLICT);
+	CU_ASSERT_EQUAL(resv_reg(1, 6), CONFLICT);
 	CU_ASSERT_EQUAL(s.gen, 2);
-	CU_ASSERT_EQUAL(reg(2, 5), OK); /* keys need not be unique */
+	CU_ASSERT_EQUAL(resv_reg(2, 5), OK); /* keys need not be unique */
 	CU_ASSERT_EQUAL(s.count, 2);
 	CU_ASSERT_EQUAL(role(1), RDT_RESV_REGISTRANT);
 	CU_ASSERT_EQUAL(role(3), RDT_RESV_NOT_REGISTRANT);
@@ -165,7 +166,7 @@ static void iekey_unregisters(void)
 {
 	struct rdt_resv_op op = {.action = RDT_RESV_UNREGISTER, .iekey = true, .crkey = 0x77};
 
-	start(1);
+	resv_start(1);
 	CU_ASSERT_EQUAL(apply(2, op), CONFLICT); /* it needs a registration */
 	CU_ASSERT_EQUAL(apply(1, op), OK);
 	CU_ASSERT_EQUAL(s.count, 0);
@@ -175,8 +176,8 @@ static void replacing_a_key(void)
 {
 	struct rdt_resv_op op = {.action = RDT_RESV_REPLACE, .crkey = KEY(1), .other_key = 9};
 
-	start(1);
-	CU_ASSERT_EQUAL(acquire(1, WE), OK);
+	resv_start(1);
+	CU_ASSERT_EQUAL(resv_acquire(1, WE), OK);
 	CU_ASSERT_EQUAL(apply(2, op), CONFLICT);
 	CU_ASSERT_EQUAL(apply(1, op), OK);
 	CU_ASSERT_EQUAL(s.reg[0].key, 9);
@@ -199,7 +200,7 @@ static void persistence_follows_a_successful_register(void)
 				 .other_key = 1,
 				 .cptpl = NVME_RESERVATION_CPTPL_PERSIST};
 
-	start(0);
+	resv_start(0);
 	CU_ASSERT_EQUAL(apply(1, op), OK);
 	CU_ASSERT_TRUE(s.ptpl);
 	op.other_key = 2;
@@ -222,12 +223,12 @@ static void persistence_follows_a_successful_register(void)
 
 static void full(void)
 {
-	start(RDT_RESV_REGISTRANTS);
+	resv_start(RDT_RESV_REGISTRANTS);
 	CU_ASSERT_EQUAL(s.count, RDT_RESV_REGISTRANTS);
-	CU_ASSERT_EQUAL(reg(200, 1), NVME_SC_INTERNAL);
+	CU_ASSERT_EQUAL(resv_reg(200, 1), NVME_SC_INTERNAL);
 	CU_ASSERT_EQUAL(clear(1), OK);
 	CU_ASSERT_EQUAL(fx.notes_count, RDT_RESV_REGISTRANTS - 1);
-	CU_ASSERT_EQUAL(reg(200, 1), OK);
+	CU_ASSERT_EQUAL(resv_reg(200, 1), OK);
 }
 
 /* ---- acquire and release ---- */
@@ -238,22 +239,22 @@ static void acquiring(void)
 		bool all = type == WEAR || type == EAAR;
 		uint32_t gen;
 
-		start(2);
+		resv_start(2);
 		gen = s.gen;
-		CU_ASSERT_EQUAL(acquire(3, type), CONFLICT);
-		CU_ASSERT_EQUAL(acquire(1, type), OK);
+		CU_ASSERT_EQUAL(resv_acquire(3, type), CONFLICT);
+		CU_ASSERT_EQUAL(resv_acquire(1, type), OK);
 		CU_ASSERT_EQUAL(s.rtype, type);
 		CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
 		CU_ASSERT_EQUAL(role(2), all ? RDT_RESV_HOLDER : RDT_RESV_REGISTRANT);
-		CU_ASSERT_EQUAL(acquire(1, type), OK);
-		CU_ASSERT_EQUAL(acquire(1, type == WE ? EA : WE), CONFLICT);
-		CU_ASSERT_EQUAL(acquire(2, type), all ? OK : CONFLICT);
+		CU_ASSERT_EQUAL(resv_acquire(1, type), OK);
+		CU_ASSERT_EQUAL(resv_acquire(1, type == WE ? EA : WE), CONFLICT);
+		CU_ASSERT_EQUAL(resv_acquire(2, type), all ? OK : CONFLICT);
 		CU_ASSERT_EQUAL(s.gen, gen); /* neither acquiring nor releasing counts */
-		CU_ASSERT_EQUAL(release(2, type), OK);
+		CU_ASSERT_EQUAL(resv_release(2, type), OK);
 		CU_ASSERT_EQUAL(s.rtype, all ? 0 : type);
 		if (!all) {
-			CU_ASSERT_EQUAL(release(1, type == WE ? EA : WE), INVALID);
-			CU_ASSERT_EQUAL(release(1, type), OK);
+			CU_ASSERT_EQUAL(resv_release(1, type == WE ? EA : WE), INVALID);
+			CU_ASSERT_EQUAL(resv_release(1, type), OK);
 			CU_ASSERT_EQUAL(s.rtype, 0);
 			CU_ASSERT_EQUAL(note_of(2), type == WE || type == EA ? 0 : RELEASED);
 			CU_ASSERT_EQUAL(note_of(1), 0);
@@ -261,7 +262,7 @@ static void acquiring(void)
 			CU_ASSERT_EQUAL(note_of(1), RELEASED);
 			CU_ASSERT_EQUAL(note_of(2), 0);
 		}
-		CU_ASSERT_EQUAL(release(1, type), OK); /* nothing held: no effect */
+		CU_ASSERT_EQUAL(resv_release(1, type), OK); /* nothing held: no effect */
 		CU_ASSERT_EQUAL(s.count, 2);
 		CU_ASSERT_EQUAL(s.gen, gen);
 	}
@@ -271,12 +272,12 @@ static void keys_are_needed(void)
 {
 	struct rdt_resv_op op = {.action = RDT_RESV_ACQUIRE, .crkey = 1, .rtype = WE};
 
-	start(1);
+	resv_start(1);
 	CU_ASSERT_EQUAL(apply(1, op), CONFLICT);
 	op.action = RDT_RESV_PREEMPT;
 	op.other_key = KEY(1);
 	CU_ASSERT_EQUAL(apply(1, op), CONFLICT);
-	CU_ASSERT_EQUAL(acquire(1, WE), OK);
+	CU_ASSERT_EQUAL(resv_acquire(1, WE), OK);
 	op.action = RDT_RESV_RELEASE;
 	CU_ASSERT_EQUAL(apply(1, op), CONFLICT);
 	op.action = RDT_RESV_CLEAR;
@@ -287,8 +288,8 @@ static void keys_are_needed(void)
 static void a_reservation_ends_with_its_holder(void)
 {
 	for (unsigned int type = WE; type <= EAAR; type++) {
-		start(3);
-		CU_ASSERT_EQUAL(acquire(2, type), OK);
+		resv_start(3);
+		CU_ASSERT_EQUAL(resv_acquire(2, type), OK);
 		CU_ASSERT_EQUAL(unreg(1, KEY(1)), OK);
 		CU_ASSERT_EQUAL(s.rtype, type);
 		CU_ASSERT_EQUAL(fx.notes_count, 0);
@@ -309,9 +310,9 @@ static void clearing(void)
 	for (unsigned int type = 0; type <= EAAR; type++) {
 		uint32_t gen;
 
-		start(3);
+		resv_start(3);
 		if (type)
-			CU_ASSERT_EQUAL(acquire(1, type), OK);
+			CU_ASSERT_EQUAL(resv_acquire(1, type), OK);
 		gen = s.gen;
 		CU_ASSERT_EQUAL(clear(2), OK);
 		CU_ASSERT_EQUAL(s.count, 0);
@@ -328,17 +329,17 @@ static void clearing(void)
 
 static void preempting_without_a_reservation(void)
 {
-	start(3);
-	CU_ASSERT_EQUAL(preempt(1, 0x99, WE, false), CONFLICT); /* the key of no registrant */
-	CU_ASSERT_EQUAL(preempt(1, 0, WE, false), CONFLICT);
-	CU_ASSERT_EQUAL(preempt(1, KEY(2), WE, false), OK);
+	resv_start(3);
+	CU_ASSERT_EQUAL(resv_preempt(1, 0x99, WE, false), CONFLICT); /* the key of no registrant */
+	CU_ASSERT_EQUAL(resv_preempt(1, 0, WE, false), CONFLICT);
+	CU_ASSERT_EQUAL(resv_preempt(1, KEY(2), WE, false), OK);
 	CU_ASSERT_EQUAL(s.gen, 4);
 	CU_ASSERT_EQUAL(s.rtype, 0); /* registrants only */
 	CU_ASSERT_EQUAL(s.count, 2);
 	CU_ASSERT_EQUAL(note_of(2), PREEMPTED_REG);
 	CU_ASSERT_EQUAL(fx.notes_count, 1);
 	CU_ASSERT_EQUAL(fx.victims_count, 0);
-	CU_ASSERT_EQUAL(preempt(1, KEY(1), WE, true), OK); /* itself */
+	CU_ASSERT_EQUAL(resv_preempt(1, KEY(1), WE, true), OK); /* itself */
 	CU_ASSERT_EQUAL(role(1), RDT_RESV_NOT_REGISTRANT);
 	CU_ASSERT_EQUAL(fx.notes_count, 0);
 	CU_ASSERT_TRUE(is_victim(1));
@@ -348,12 +349,12 @@ static void preempting_the_holder(void)
 {
 	for (unsigned int type = WE; type <= EARO; type++) {
 		for (unsigned int want = WE; want <= EAAR; want++) {
-			start(4);
+			resv_start(4);
 			CU_ASSERT_EQUAL(unreg(3, KEY(3)), OK);
-			CU_ASSERT_EQUAL(reg(3, KEY(2)), OK); /* shares the holder's key */
-			CU_ASSERT_EQUAL(acquire(2, type), OK);
-			CU_ASSERT_EQUAL(preempt(1, 0, want, true), INVALID);
-			CU_ASSERT_EQUAL(preempt(1, KEY(2), want, true), OK);
+			CU_ASSERT_EQUAL(resv_reg(3, KEY(2)), OK); /* shares the holder's key */
+			CU_ASSERT_EQUAL(resv_acquire(2, type), OK);
+			CU_ASSERT_EQUAL(resv_preempt(1, 0, want, true), INVALID);
+			CU_ASSERT_EQUAL(resv_preempt(1, KEY(2), want, true), OK);
 			CU_ASSERT_EQUAL(s.rtype, want);
 			CU_ASSERT_EQUAL(s.count, 2);
 			CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
@@ -374,10 +375,10 @@ static void preempting_the_holder(void)
 static void preempting_a_registrant_leaves_the_reservation(void)
 {
 	for (unsigned int type = WE; type <= EAAR; type++) {
-		start(3);
-		CU_ASSERT_EQUAL(acquire(1, type), OK);
-		CU_ASSERT_EQUAL(preempt(2, 0x99, WE, false), CONFLICT);
-		CU_ASSERT_EQUAL(preempt(2, KEY(3), type == WE ? EA : WE, false), OK);
+		resv_start(3);
+		CU_ASSERT_EQUAL(resv_acquire(1, type), OK);
+		CU_ASSERT_EQUAL(resv_preempt(2, 0x99, WE, false), CONFLICT);
+		CU_ASSERT_EQUAL(resv_preempt(2, KEY(3), type == WE ? EA : WE, false), OK);
 		CU_ASSERT_EQUAL(s.rtype, type);
 		CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
 		CU_ASSERT_EQUAL(role(3), RDT_RESV_NOT_REGISTRANT);
@@ -388,9 +389,9 @@ static void preempting_a_registrant_leaves_the_reservation(void)
 
 static void a_holder_changes_the_type_by_preempting_itself(void)
 {
-	start(3);
-	CU_ASSERT_EQUAL(acquire(1, WE), OK);
-	CU_ASSERT_EQUAL(preempt(1, KEY(1), EARO, true), OK);
+	resv_start(3);
+	CU_ASSERT_EQUAL(resv_acquire(1, WE), OK);
+	CU_ASSERT_EQUAL(resv_preempt(1, KEY(1), EARO, true), OK);
 	CU_ASSERT_EQUAL(s.rtype, EARO);
 	CU_ASSERT_EQUAL(s.count, 3);
 	CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
@@ -402,9 +403,9 @@ static void a_holder_changes_the_type_by_preempting_itself(void)
 static void preempting_all_registrants(void)
 {
 	for (unsigned int type = WEAR; type <= EAAR; type++) {
-		start(3);
-		CU_ASSERT_EQUAL(acquire(3, type), OK);
-		CU_ASSERT_EQUAL(preempt(1, 0, WE, true), OK);
+		resv_start(3);
+		CU_ASSERT_EQUAL(resv_acquire(3, type), OK);
+		CU_ASSERT_EQUAL(resv_preempt(1, 0, WE, true), OK);
 		CU_ASSERT_EQUAL(s.rtype, WE);
 		CU_ASSERT_EQUAL(s.count, 1);
 		CU_ASSERT_EQUAL(role(1), RDT_RESV_HOLDER);
@@ -413,9 +414,9 @@ static void preempting_all_registrants(void)
 		CU_ASSERT_TRUE(is_victim(2) && is_victim(3) && !is_victim(1));
 	}
 	/* The last of all: the reservation ends with it. */
-	start(1);
-	CU_ASSERT_EQUAL(acquire(1, WEAR), OK);
-	CU_ASSERT_EQUAL(preempt(1, KEY(1), WE, false), OK);
+	resv_start(1);
+	CU_ASSERT_EQUAL(resv_acquire(1, WEAR), OK);
+	CU_ASSERT_EQUAL(resv_preempt(1, KEY(1), WE, false), OK);
 	CU_ASSERT_EQUAL(s.rtype, 0);
 	CU_ASSERT_EQUAL(s.count, 0);
 }
@@ -476,9 +477,9 @@ static void the_report(void)
 	} page;
 	uint8_t cut[100], id[RDT_RESV_HOST];
 
-	start(2);
+	resv_start(2);
 	s.ptpl = true;
-	CU_ASSERT_EQUAL(acquire(2, WERO), OK);
+	CU_ASSERT_EQUAL(resv_acquire(2, WERO), OK);
 	rdt_resv_report(&s, &page, sizeof(page));
 	CU_ASSERT_EQUAL(le32toh(page.head.gen), 2);
 	CU_ASSERT_EQUAL(page.head.rtype, WERO);
@@ -554,7 +555,7 @@ static void random_walks(void)
 {
 	for (unsigned int walk = 0; walk < 40; walk++) {
 		seed = walk + 1;
-		start(0);
+		resv_start(0);
 		for (unsigned int i = 0; i < 300; i++) {
 			unsigned int host = draw(8), holders = 0;
 			struct rdt_resv_op op = {

@@ -43,7 +43,7 @@ static void close_state(void)
 	t_dir_remove(dir);
 }
 
-static void on_done(struct rdt_state_job *job)
+static void state_on_done(struct rdt_state_job *job)
 {
 	done_count++;
 }
@@ -51,7 +51,7 @@ static void on_done(struct rdt_state_job *job)
 /* Without its thread the writer works from its loop. */
 static int write_now(const char *name, const char *text)
 {
-	struct rdt_state_job job = {.done = on_done, .text = text ? strdup(text) : NULL};
+	struct rdt_state_job job = {.done = state_on_done, .text = text ? strdup(text) : NULL};
 
 	strcpy(job.name, name);
 	job.len = text ? strlen(text) : 0;
@@ -206,7 +206,7 @@ static void the_thread_writes_in_order(void)
 		strcpy(jobs[i].name, "a");
 		jobs[i].text = strdup(text);
 		jobs[i].len = strlen(text);
-		jobs[i].done = on_done;
+		jobs[i].done = state_on_done;
 		rdt_state_write(state, &jobs[i]);
 	}
 	while (done_count < 20)

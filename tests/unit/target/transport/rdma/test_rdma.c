@@ -64,7 +64,7 @@ struct host {
 	unsigned int ok; /* of the answers */
 };
 
-static void on_drained(struct rdt_target *t)
+static void rdma_on_drained(struct rdt_target *t)
 {
 	rd_loop_stop(t->loop);
 }
@@ -133,7 +133,7 @@ static void server_start(struct server *s)
 
 static void server_stop(struct server *s)
 {
-	rdt_target_drain(s->t, on_drained);
+	rdt_target_drain(s->t, rdma_on_drained);
 	CU_ASSERT_EQUAL(rd_loop_run(s->loop), 0);
 	rdt_target_destroy(&s->t);
 	rd_fab_close(&s->fab);
@@ -189,7 +189,7 @@ static void on_cq(struct rd_fab_cq *cq, void *arg)
 	poll_answers(arg);
 }
 
-static void on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
+static void rdma_on_event(struct rd_fab_conn *conn, const struct rd_fab_event *ev, void *arg)
 {
 	struct host *h = arg;
 	struct rd_fab_conn_param param = {&h->cm, h->cm_len, h->ird, 0};
@@ -245,7 +245,7 @@ static void host_reach(struct host *h)
 {
 	struct rd_fab_resolve_attr attr = {
 		.dst = (struct sockaddr *)&TAILQ_FIRST(&h->srv->t->listeners)->addr,
-		.on_event = on_event,
+		.on_event = rdma_on_event,
 		.arg = h,
 	};
 
