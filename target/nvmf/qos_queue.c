@@ -16,6 +16,7 @@
 #include "qos_queue.h"
 #include "io.h"
 #include "io_stats.h"
+#include "peers.h"
 #include "pool.h"
 #include "qos.h"
 #include "request.h"
@@ -25,6 +26,8 @@
 
 /* Upper bound of the time after which waiting commands see a change of limits. */
 #define RECHECK_NS (100 * RD_NSEC_PER_MSEC)
+/* Commands of a queue that go on in one turn of the loop, for example when limits are removed. */
+#define TURN 64u
 
 static void serve_qos_queue(struct rd_timer *timer);
 
@@ -119,8 +122,8 @@ static void serve_qos_queue(struct rd_timer *timer)
 	uint64_t now = rd_loop_now(queue->reactor->loop);
 	struct rdt_req *req;
 
-	while ((req = TAILQ_FIRST(&queue->waiting))) {
-		if (!its_turn(queue, req, now)) {
+	for (unsigned int n = 0; (req = TAILQ_FIRST(&queue->waiting)); n++) {
+		if (n == TURN || !its_turn(queue, req, now)) {
 			arm_qos_timer(queue, now);
 			return;
 		}
@@ -197,11 +200,16 @@ void rdt_qos_charge(const struct rdt_req *req)
 
 /* ---- hosts ---- */
 
-static struct rdt_qos_limiter *find_host(const struct rdt_subsys *ss, const char *nqn)
+static struct rdt_qos_limiters *limiter_bucket(struct rdt_subsys *ss, const char *nqn)
+{
+	return &ss->limiters[rdt_peer_hash(nqn, strlen(nqn)) % RDT_HOST_BUCKETS];
+}
+
+static struct rdt_qos_limiter *find_host(struct rdt_subsys *ss, const char *nqn)
 {
 	struct rdt_qos_limiter *limiter;
 
-	TAILQ_FOREACH (limiter, &ss->limiters, link)
+	LIST_FOREACH (limiter, limiter_bucket(ss, nqn), link)
 		if (strcmp(limiter->nqn, nqn) == 0)
 			return limiter;
 	return NULL;
@@ -216,17 +224,17 @@ static struct rdt_qos_limiter *get_host(struct rdt_subsys *ss, const char *nqn)
 		if (rdt_qos_limiter_new(ss->target, &limiter))
 			return NULL;
 		memccpy(limiter->nqn, nqn, 0, sizeof(limiter->nqn));
-		TAILQ_INSERT_TAIL(&ss->limiters, limiter, link);
+		LIST_INSERT_HEAD(limiter_bucket(ss, nqn), limiter, link);
 	}
 	limiter->refs++;
 	return limiter;
 }
 
-static void put_host(struct rdt_subsys *ss, struct rdt_qos_limiter *limiter)
+static void put_host(struct rdt_qos_limiter *limiter)
 {
 	if (--limiter->refs)
 		return;
-	TAILQ_REMOVE(&ss->limiters, limiter, link);
+	LIST_REMOVE(limiter, link);
 	free(limiter);
 }
 
@@ -247,7 +255,7 @@ void rdt_qos_leave(struct rdt_ctrl *ctrl)
 	if (!ctrl->limiter)
 		return;
 	pthread_mutex_lock(&ss->lock);
-	put_host(ss, ctrl->limiter);
+	put_host(ctrl->limiter);
 	pthread_mutex_unlock(&ss->lock);
 	ctrl->limiter = NULL;
 }
@@ -264,7 +272,7 @@ static int set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos
 	had = limiter->set;
 	limiter->set = limits != NULL;
 	if (had)
-		put_host(ss, limiter); /* the previous limits' reference, possibly the last */
+		put_host(limiter); /* the previous limits' reference, possibly the last */
 	return 0;
 }
 
@@ -291,9 +299,11 @@ void rdt_qos_fini(struct rdt_subsys *ss)
 {
 	struct rdt_qos_limiter *limiter;
 
-	while ((limiter = TAILQ_FIRST(&ss->limiters))) {
-		TAILQ_REMOVE(&ss->limiters, limiter, link);
-		free(limiter);
+	for (unsigned int i = 0; i < RDT_HOST_BUCKETS; i++) {
+		while ((limiter = LIST_FIRST(&ss->limiters[i]))) {
+			LIST_REMOVE(limiter, link);
+			free(limiter);
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ struct rdt_qos_queue {
 struct rdt_qos_limiter {
 	struct rdt_qos qos;
 	/* only for the limiter of a host */
-	TAILQ_ENTRY(rdt_qos_limiter) link;
+	LIST_ENTRY(rdt_qos_limiter) link; /* in a bucket of subsys->limiters */
 	/* guarded by subsys->lock: controllers, plus one while limits are set */
 	unsigned int refs;
 	bool set;

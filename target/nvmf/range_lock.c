@@ -6,8 +6,10 @@
  * counted I/Os have ended, all I/O of the namespace is in one table and the fused commands go on.
  * The namespace keeps the table until it is removed.
  *
- * The table has two lists, in order of arrival: locked ranges and waiting ones. Its mutex is taken
- * for short scans only. A waiting range blocks later ones that overlap it, so none starves.
+ * The table has two lists, in order of arrival: locked ranges and waiting ones. A waiting range
+ * blocks later ones that overlap it, so none starves. Each waiting range has the count of ranges
+ * before it that it has to wait for. So the mutex is held for one scan of the lists when a range
+ * comes, and one of the waiting ranges when one leaves, whatever overlaps.
  */
 #include "range_lock.h"
 
@@ -56,38 +58,45 @@ static bool ranges_conflict(const struct rdt_range_lock *a, const struct rdt_ran
 	return false;
 }
 
-/* Does no locked range, and no range that has waited longer, conflict with @lock? */
-static bool range_is_free(const struct rdt_range_table *table, const struct rdt_range_lock *lock)
+/* How many ranges @lock, which comes now, has to wait for; one more if the table is not on yet. */
+static uint32_t count_ahead(const struct rdt_range_table *table, const struct rdt_range_lock *lock)
 {
+	uint32_t n = lock->fused && !table->on;
 	const struct rdt_range_lock *other;
 
-	if (lock->fused && !table->on)
-		return false;
 	TAILQ_FOREACH (other, &table->locked, link)
-		if (ranges_conflict(lock, other))
-			return false;
-	for (other = TAILQ_FIRST(&table->waiting); other && other != lock;
-	     other = TAILQ_NEXT(other, link))
-		if (ranges_conflict(lock, other))
-			return false;
-	return true;
+		n += ranges_conflict(lock, other);
+	TAILQ_FOREACH (other, &table->waiting, link)
+		n += ranges_conflict(lock, other);
+	return n;
 }
 
-/* Lock what can be locked now. table->lock is held. Each request goes on by message. */
-static void grant_ranges(struct rdt_range_table *table)
+/* @lock has one less to wait for. table->lock is held. Its request goes on by message. */
+static void one_less_ahead(struct rdt_range_table *table, struct rdt_range_lock *lock)
 {
-	struct rdt_range_lock *lock, *next;
+	struct rdt_req *req = rd_container_of(lock, struct rdt_req, range);
 
-	for (lock = TAILQ_FIRST(&table->waiting); lock; lock = next) {
-		struct rdt_req *req = rd_container_of(lock, struct rdt_req, range);
+	if (--lock->ahead)
+		return;
+	TAILQ_REMOVE(&table->waiting, lock, link);
+	TAILQ_INSERT_TAIL(&table->locked, lock, link);
+	lock->granted = true;
+	rd_loop_post(req->qp->reactor->loop, &lock->msg);
+}
 
+/*
+ * @gone has left the table; @lock is the first waiting range that came after it. What is locked
+ * came before all waiting ranges that conflict with it, or it would wait for them.
+ */
+static void range_left(struct rdt_range_table *table, const struct rdt_range_lock *gone,
+		       struct rdt_range_lock *lock)
+{
+	struct rdt_range_lock *next;
+
+	for (; lock; lock = next) {
 		next = TAILQ_NEXT(lock, link);
-		if (!range_is_free(table, lock))
-			continue;
-		TAILQ_REMOVE(&table->waiting, lock, link);
-		TAILQ_INSERT_TAIL(&table->locked, lock, link);
-		lock->granted = true;
-		rd_loop_post(req->qp->reactor->loop, &lock->msg);
+		if (ranges_conflict(lock, gone))
+			one_less_ahead(table, lock);
 	}
 }
 
@@ -97,11 +106,14 @@ static void grant_ranges(struct rdt_range_table *table)
 static void range_reactor_ready(struct rdt_ns *ns)
 {
 	struct rdt_range_table *table = &ns->range_table;
+	struct rdt_range_lock *lock, *next;
 
 	pthread_mutex_lock(&table->lock);
-	if (--table->missing == 0) {
-		table->on = true;
-		grant_ranges(table);
+	table->on = --table->missing == 0;
+	for (lock = TAILQ_FIRST(&table->waiting); table->on && lock; lock = next) {
+		next = TAILQ_NEXT(lock, link);
+		if (lock->fused)
+			one_less_ahead(table, lock);
 	}
 	pthread_mutex_unlock(&table->lock);
 }
@@ -179,7 +191,8 @@ bool rdt_range_lock(struct rdt_req *req)
 		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
 		return true; /* without a lock: the command ends with this status */
 	}
-	lock->granted = range_is_free(table, lock);
+	lock->ahead = count_ahead(table, lock);
+	lock->granted = !lock->ahead;
 	if (lock->granted)
 		TAILQ_INSERT_TAIL(&table->locked, lock, link);
 	else
@@ -195,7 +208,7 @@ void rdt_range_unlock(struct rdt_req *req)
 
 	pthread_mutex_lock(&table->lock);
 	TAILQ_REMOVE(&table->locked, &req->range, link);
-	grant_ranges(table);
+	range_left(table, &req->range, TAILQ_FIRST(&table->waiting));
 	pthread_mutex_unlock(&table->lock);
 	req->range.state = RDT_RANGE_NONE;
 }
@@ -203,17 +216,19 @@ void rdt_range_unlock(struct rdt_req *req)
 bool rdt_range_unwait(struct rdt_req *req)
 {
 	struct rdt_range_table *table = &req->ns->range_table;
+	struct rdt_range_lock *lock = &req->range, *later;
 	bool waits;
 
 	pthread_mutex_lock(&table->lock);
 	/* Until every reactor has answered, a fused pair must keep the namespace referenced. */
-	waits = !req->range.granted && (!req->range.fused || table->on);
+	waits = !lock->granted && (!lock->fused || table->on);
 	if (waits) {
-		TAILQ_REMOVE(&table->waiting, &req->range, link);
-		grant_ranges(table);
+		later = TAILQ_NEXT(lock, link);
+		TAILQ_REMOVE(&table->waiting, lock, link);
+		range_left(table, lock, later);
 	}
 	pthread_mutex_unlock(&table->lock);
 	if (waits)
-		req->range.state = RDT_RANGE_NONE;
+		lock->state = RDT_RANGE_NONE;
 	return waits;
 }

@@ -36,7 +36,8 @@ struct rdt_range_lock {
 	uint8_t state; /* enum rdt_range_state */
 	uint8_t count; /* of @spans; 2: Copy, whose ranges are the source and the destination */
 	bool fused;
-	bool granted; /* in table->locked; guarded by table->lock */
+	bool granted;   /* in table->locked; guarded by table->lock */
+	uint32_t ahead; /* in table->waiting: ranges that it waits for; guarded likewise */
 	struct rdt_span spans[2];
 	struct rd_msg msg; /* granted: to the reactor of the request */
 	TAILQ_ENTRY(rdt_range_lock) link;

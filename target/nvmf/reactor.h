@@ -85,6 +85,7 @@ struct rdt_reactor {
 	unsigned int limited; /* requests that wait for a limit or in @behind_fence */
 	/* requests that wait for commands of dead controllers of their host */
 	struct rdt_req_list behind_fence;
+	struct rdt_req *fence_next; /* while @behind_fence is looked through: the next one */
 	struct rd_timer fence_timer;
 	struct rdt_timing timing;
 	struct rdt_cells cells; /* counters, by host and listener */

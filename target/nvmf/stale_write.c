@@ -24,6 +24,8 @@ _Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in ctrl->reactors_asked")
 
 /* Poll interval for requests blocked by the stale-write fence. */
 #define FENCE_POLL_NS (20 * RD_NSEC_PER_MSEC)
+/* Requests that go on in one turn of the loop. */
+#define FENCE_TURN 64u
 
 /* Can a command of a closing queue still write? A Compare may be the first half of a fused pair. */
 static bool may_write(const struct rdt_req *req)
@@ -220,20 +222,12 @@ RD_COLD bool rdt_fence_blocks_slow(const struct rdt_req *req)
 	return rdt_slots_has(&req->qp->ctrl->fenced_ns, slot);
 }
 
-static struct rdt_req *first_free_req(const struct rdt_reactor *r)
-{
-	struct rdt_req *req;
-
-	TAILQ_FOREACH (req, &r->behind_fence, link)
-		if (!rdt_fence_blocks(req))
-			return req;
-	return NULL;
-}
-
 static void leave_fence(struct rdt_req *req)
 {
 	struct rdt_reactor *r = req->qp->reactor;
 
+	if (r->fence_next == req)
+		r->fence_next = TAILQ_NEXT(req, link);
 	r->limited--;
 	TAILQ_REMOVE(&r->behind_fence, req, link);
 }
@@ -241,16 +235,23 @@ static void leave_fence(struct rdt_req *req)
 static void fence_poll(struct rd_timer *timer)
 {
 	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, fence_timer);
+	unsigned int resumed = 0;
 	struct rdt_req *req;
 
-	/* Each one leaves the list first; processing it may end others. */
-	while ((req = first_free_req(r))) {
+	/* One pass. Each one leaves the list first; processing it may end others. */
+	r->fence_next = TAILQ_FIRST(&r->behind_fence);
+	while (resumed < FENCE_TURN && (req = r->fence_next)) {
+		r->fence_next = TAILQ_NEXT(req, link);
+		if (rdt_fence_blocks(req))
+			continue;
 		leave_fence(req);
 		rdt_req_resume(req);
+		resumed++;
 	}
+	r->fence_next = NULL;
 	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
 	if (!TAILQ_EMPTY(&r->behind_fence))
-		rd_timer_start(r->loop, timer, FENCE_POLL_NS);
+		rd_timer_start(r->loop, timer, resumed == FENCE_TURN ? 0 : FENCE_POLL_NS);
 }
 
 void rdt_fence_init(struct rdt_reactor *r)

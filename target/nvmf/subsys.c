@@ -103,7 +103,6 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 	ss->next_cntlid = ss->cntlid_min;
 	TAILQ_INIT(&ss->ctrls);
 	TAILQ_INIT(&ss->namespaces);
-	TAILQ_INIT(&ss->limiters);
 	pthread_mutex_init(&ss->lock, NULL);
 	atomic_init(&ss->ops_mask, UINT32_MAX);
 	ss->counters =

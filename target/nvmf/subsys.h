@@ -74,7 +74,8 @@ struct rdt_subsys {
 	LIST_HEAD(, rdt_ctrl) asking;
 	struct rdt_ask *asks; /* [reactors]: questions to reactors, see stale_write.h */
 	struct rdt_cntlids cntlids;
-	TAILQ_HEAD(, rdt_qos_limiter) limiters; /* limiters of hosts; guarded by @lock */
+	/* limiters of hosts, hashed by NQN; guarded by @lock */
+	LIST_HEAD(rdt_qos_limiters, rdt_qos_limiter) limiters[RDT_HOST_BUCKETS];
 	uint16_t next_cntlid;
 	unsigned int ctrls_count;
 	struct rdt_auth_set auth;     /* the keys of hosts; guarded by @lock */

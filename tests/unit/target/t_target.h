@@ -50,6 +50,7 @@ extern const struct t_case t_log_page_cases[];
 extern const struct t_case t_io_cases[];
 extern const struct t_case t_io_commands_cases[];
 extern const struct t_case t_fused_cases[];
+extern const struct t_case t_range_lock_cases[];
 extern const struct t_case t_sgl_list_cases[];
 extern const struct t_case t_flow_cases[];
 extern const struct t_case t_req_pool_cases[];

@@ -12,6 +12,7 @@ int main(int argc, char **argv)
 		{.name = "io", .cases = t_io_cases},
 		{.name = "io_commands", .cases = t_io_commands_cases},
 		{.name = "fused", .cases = t_fused_cases},
+		{.name = "ranges", .cases = t_range_lock_cases},
 		{.name = "sgl_list", .cases = t_sgl_list_cases},
 		{.name = "flow", .cases = t_flow_cases},
 		{.name = "request pool", .cases = t_req_pool_cases},

@@ -321,6 +321,38 @@ static void a_connection_may_end_while_it_waits(void)
 	t_pair_free(&p);
 }
 
+/* Limits are removed while hundreds of commands wait: those of a queue go on over several turns. */
+static void they_go_on_over_several_turns(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 1);
+	const struct rdt_reactor *r = &p.env->t->reactors[1];
+	struct t_conn *more[3];
+	unsigned int most = 0;
+
+	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
+	limits_send_rw(p.io, false, 0, 1);
+	for (uint16_t i = 0; i < 3; i++) {
+		more[i] = t_conn_new(p.env, 1, (uint16_t)(i + 2), 64);
+		t_connect(more[i], p.cntlid);
+		for (unsigned int n = 0; n < 60; n++)
+			limits_send_rw(more[i], false, 0, 1);
+	}
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(r->limited, 180);
+	rdt_qos_set_ns(ns_of(p.env, 0), NULL);
+	p.env->now += 100 * MSEC;
+	for (unsigned int before = r->limited; before; before = r->limited) {
+		t_pump(p.env);
+		most = before - r->limited > most ? before - r->limited : most;
+	}
+	CU_ASSERT_EQUAL(most, 64);
+	t_turn(p.env);
+	for (unsigned int i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL(t_answers(more[i]), 60);
+	t_pair_free(&p);
+}
+
 const struct t_case t_limit_cases[] = {
 	{"commands go in order as time allows", commands_go_in_order_as_time_allows},
 	{"others are not held up", others_are_not_held_up},
@@ -332,5 +364,6 @@ const struct t_case t_limit_cases[] = {
 	{"newcomers do not overtake", newcomers_do_not_overtake},
 	{"an empty QoS queue is not looked at", an_empty_qos_queue_is_not_looked_at},
 	{"a connection may end while it waits", a_connection_may_end_while_it_waits},
+	{"they go on over several turns", they_go_on_over_several_turns},
 	{NULL, NULL},
 };

@@ -749,6 +749,86 @@ static void queue_closed_before_it_joined(void)
 	t_pair_free(&p);
 }
 
+static void send_zeroes(struct t_conn *c, uint32_t nsid)
+{
+	struct nvme_sqe sqe;
+
+	t_sqe(c, &sqe, nvme_cmd_write_zeroes, NULL, 0);
+	sqe.nsid = htole32(nsid);
+	t_send(c, &sqe, NULL, 0);
+}
+
+/* Hundreds wait for two namespaces, in turn. Those of the one that becomes free go on over several
+ * turns of the loop, past those of the other. */
+static void they_go_on_over_several_turns(void)
+{
+	struct back b = back_new();
+	struct rdt_target *t = b.p.env->t;
+	struct rdt_slots *fenced = &b.p.admin->qp.ctrl->fenced_ns;
+	const struct rdt_reactor *r = &t->reactors[1];
+	unsigned int slot = t_ns_of(t->subsys[0], 5)->slot, most = 0;
+	struct t_conn *more[3];
+
+	rdt_slots_set(fenced, slot);
+	for (uint16_t i = 0; i < 3; i++) {
+		more[i] = t_conn_new(b.p.env, 1, (uint16_t)(i + 2), 64);
+		t_connect(more[i], b.p.cntlid);
+		for (unsigned int n = 0; n < 60; n++)
+			send_zeroes(more[i], n % 3 ? 5 : 1);
+	}
+	t_turn(b.p.env);
+	CU_ASSERT_EQUAL(r->limited, 180);
+	rdt_slots_clear(fenced, slot);
+	b.p.env->now += 20 * RD_NSEC_PER_MSEC;
+	for (unsigned int before = r->limited; before > 60; before = r->limited) {
+		t_pump(b.p.env);
+		most = before - r->limited > most ? before - r->limited : most;
+	}
+	CU_ASSERT_EQUAL(most, 64);
+	CU_ASSERT_EQUAL(r->limited, 60);
+	b.hangs->hold = false;
+	t_turn(b.p.env);
+	t_advance(b.p.env, 100 * RD_NSEC_PER_MSEC);
+	for (unsigned int i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL(t_answers(more[i]), 60);
+	back_free(&b);
+}
+
+/* The first one that goes on loses the connection of those behind it. */
+static void one_ends_the_next(void)
+{
+	struct back b = back_new();
+	const struct rdt_reactor *r = &b.p.env->t->reactors[1];
+	struct t_conn *c = t_conn_new(b.p.env, 1, 2, 16), *other = t_conn_new(b.p.env, 1, 3, 16);
+	bool gone = false;
+
+	t_connect(c, b.p.cntlid);
+	t_connect(other, b.p.cntlid);
+	c->gone = &gone;
+	for (unsigned int i = 0; i < 8; i++) {
+		struct nvme_sqe sqe;
+
+		t_rw_sqe(c, &sqe, true, 0, 1, new_data);
+		memset(&sqe.sgl, 0, sizeof(sqe.sgl));
+		sqe.sgl.data.length = htole32(512);
+		sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
+		t_send(c, &sqe, new_data, 512);
+	}
+	send_zeroes(other, 1);
+	t_turn(b.p.env);
+	CU_ASSERT_EQUAL(r->limited, 9);
+	c->no_recv = true;
+	/* So they fail at once. */
+	atomic_store(&t_ns_of(b.p.env->t->subsys[0], 1)->wp, NVME_NS_WP_CFG_PROTECT);
+	b.hangs->hold = false;
+	t_turn(b.p.env);
+	t_advance(b.p.env, 100 * RD_NSEC_PER_MSEC);
+	CU_ASSERT_TRUE(gone);
+	CU_ASSERT_EQUAL(r->limited, 0);
+	CU_ASSERT_EQUAL(t_answers(other), 1);
+	back_free(&b);
+}
+
 const struct t_case t_stale_write_cases[] = {
 	{"a host that comes back waits for what it left in flight", comes_back_to_its_writes},
 	{"a disk that hangs keeps its host from one namespace only", the_others_work},
@@ -771,5 +851,7 @@ const struct t_case t_stale_write_cases[] = {
 	{"a queue reports while its controller's reactor stands still",
 	 queue_reports_while_owner_stands_still},
 	{"a queue that closed before it joined owes nothing", queue_closed_before_it_joined},
+	{"commands go on over several turns", they_go_on_over_several_turns},
+	{"a command that goes on ends those behind it", one_ends_the_next},
 	{NULL, NULL},
 };
