@@ -9,6 +9,7 @@
 #include "nvmf/auth_calc.h"
 #include "auth.h"
 #include "ctrl.h"
+#include "peers.h"
 #include "qpair.h"
 #include "reactor.h"
 
@@ -70,9 +71,31 @@ static int run_auth_job(struct rdt_auth_pool *pool, struct rdt_qpair *qp)
 /* pool->lock is held. */
 static void unqueue_job(struct rdt_auth_pool *pool, struct rdt_auth_job *job)
 {
-	TAILQ_REMOVE(&pool->jobs, job, link);
+	TAILQ_REMOVE(&pool->lanes[job->lane], job, link);
 	job->waiting = false;
 	pool->waiting--;
+}
+
+/* Takes the first job of the next lane that has one. pool->lock is held, and a job waits. */
+static struct rdt_auth_job *take_job(struct rdt_auth_pool *pool)
+{
+	struct rdt_auth_job *job;
+
+	do {
+		job = TAILQ_FIRST(&pool->lanes[pool->next_lane]);
+		pool->next_lane = (pool->next_lane + 1) % RDT_AUTH_LANES;
+	} while (!job);
+	unqueue_job(pool, job);
+	return job;
+}
+
+/* Hundreds of jobs from one address must not come before the one from another. */
+static uint8_t lane_of(const struct rdt_qpair *qp)
+{
+	uint8_t address[64];
+	size_t len = rdt_peer_address(qp, address, sizeof(address));
+
+	return (uint8_t)(rdt_peer_hash(address, len) % RDT_AUTH_LANES);
 }
 
 static void *auth_thread(void *arg)
@@ -83,12 +106,11 @@ static void *auth_thread(void *arg)
 	setpriority(PRIO_PROCESS, 0, NICE); /* of this thread */
 	pthread_mutex_lock(&pool->lock);
 	for (;;) {
-		while (!pool->stop && TAILQ_EMPTY(&pool->jobs))
+		while (!pool->stop && !pool->waiting)
 			pthread_cond_wait(&pool->more, &pool->lock);
 		if (pool->stop)
 			break;
-		job = TAILQ_FIRST(&pool->jobs);
-		unqueue_job(pool, job);
+		job = take_job(pool);
 		pthread_mutex_unlock(&pool->lock);
 		job->err = run_auth_job(pool, job->qp);
 		rd_loop_post(job->qp->reactor->loop, &job->msg);
@@ -115,6 +137,7 @@ int rdt_auth_work(struct rdt_auth_pool *pool, struct rdt_auth_job *job)
 {
 	int err = 0;
 
+	job->lane = lane_of(job->qp);
 	pthread_mutex_lock(&pool->lock);
 	start_auth_threads(pool);
 	if (!pool->threads_count) {
@@ -122,7 +145,7 @@ int rdt_auth_work(struct rdt_auth_pool *pool, struct rdt_auth_job *job)
 	} else if (pool->waiting >= RDT_AUTH_JOBS) {
 		err = -EBUSY;
 	} else {
-		TAILQ_INSERT_TAIL(&pool->jobs, job, link);
+		TAILQ_INSERT_TAIL(&pool->lanes[job->lane], job, link);
 		job->waiting = true;
 		pool->waiting++;
 		pthread_cond_signal(&pool->more);
@@ -150,7 +173,8 @@ void rdt_auth_pool_init(struct rdt_auth_pool *pool)
 {
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_cond_init(&pool->more, NULL);
-	TAILQ_INIT(&pool->jobs);
+	for (unsigned int i = 0; i < RDT_AUTH_LANES; i++)
+		TAILQ_INIT(&pool->lanes[i]);
 }
 
 void rdt_auth_pool_fini(struct rdt_auth_pool *pool)

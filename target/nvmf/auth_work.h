@@ -21,10 +21,12 @@ struct rdt_target;
 
 #define RDT_AUTH_THREADS 2u
 #define RDT_AUTH_JOBS    1024u /* that wait at a time; each queue pair has one at most */
+#define RDT_AUTH_LANES   64u   /* lists of jobs, by address, which are served in turn */
 
 struct rdt_auth_job { /* embedded in a transaction, which outlives it */
 	TAILQ_ENTRY(rdt_auth_job) link;
-	bool waiting;      /* in pool->jobs; guarded by pool->lock */
+	bool waiting; /* in a list of @lane; guarded by pool->lock */
+	uint8_t lane;
 	struct rd_msg msg; /* posted to the queue pair's reactor at the end; @fn is the caller's */
 	struct rdt_qpair *qp;
 	/* the outcome: 0; -EBADMSG: the host's value is no public value; -EIO; -EINVAL; -ECANCELED
@@ -41,8 +43,9 @@ struct rdt_auth_pair {
 struct rdt_auth_pool {
 	pthread_mutex_t lock; /* guards all of this, and ctrl->auth_pair; a leaf lock */
 	pthread_cond_t more;
-	TAILQ_HEAD(, rdt_auth_job) jobs;
-	unsigned int waiting;
+	TAILQ_HEAD(rdt_auth_jobs, rdt_auth_job) lanes[RDT_AUTH_LANES];
+	unsigned int next_lane;
+	unsigned int waiting; /* jobs in all lanes */
 	unsigned int threads_count;
 	bool stop;
 	pthread_t threads[RDT_AUTH_THREADS];

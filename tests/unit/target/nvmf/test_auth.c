@@ -293,7 +293,7 @@ static void replaced_keys(void)
 }
 
 /* A connection whose computation with @group waits for threads that do not run. */
-static struct t_conn *waiting_for_threads(struct auth_env *e, uint8_t group, bool *gone)
+static struct t_conn *waiting_from(struct auth_env *e, const char *text, uint8_t group, bool *gone)
 {
 	uint8_t msg[NVMF_AUTH_TRANSFER];
 	struct nvmf_auth_negotiate dh = offer;
@@ -301,13 +301,56 @@ static struct t_conn *waiting_for_threads(struct auth_env *e, uint8_t group, boo
 	struct t_conn *c;
 
 	dh.groups[0] = e->entry[0].groups[0] = group;
-	e->env->t->auth_pool.threads_count = RDT_AUTH_THREADS;
-	c = connected(e);
+	c = connected_from(e, text);
 	c->gone = gone;
 	fill_auth_sqe(c, &sqe, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&dh, msg));
 	t_send(c, &sqe, NULL, 0);
 	t_turn(e->env);
 	return c;
+}
+
+static struct t_conn *waiting_for_threads(struct auth_env *e, uint8_t group, bool *gone)
+{
+	e->env->t->auth_pool.threads_count = RDT_AUTH_THREADS;
+	return waiting_from(e, NULL, group, gone);
+}
+
+/* In the order of their ends; the first place is 1. */
+static struct ends {
+	void (*fn)(struct rd_msg *msg);
+	const struct rdt_qpair *whose;
+	unsigned int count, place;
+} ends;
+
+static void note_end(struct rd_msg *msg)
+{
+	ends.count++;
+	if (rd_container_of(msg, struct rdt_auth_job, msg)->qp == ends.whose)
+		ends.place = ends.count;
+	ends.fn(msg);
+}
+
+/* The computation for one address does not wait for all those of another that came before it. */
+static void addresses_take_turns(void)
+{
+	enum { MANY = 20 };
+	struct auth_env e;
+	struct t_conn *c[MANY + 1];
+
+	auth_env_new(&e);
+	e.env->t->auth_pool.threads_count = RDT_AUTH_THREADS; /* they do not run yet */
+	for (unsigned int i = 0; i <= MANY; i++)
+		c[i] = waiting_from(&e, i < MANY ? "10.0.0.1" : "10.0.0.2", NVMF_AUTH_FFDHE2048,
+				    NULL);
+	ends = (struct ends){.fn = c[0]->qp.auth->job.msg.fn, .whose = &c[MANY]->qp};
+	for (unsigned int i = 0; i <= MANY; i++)
+		c[i]->qp.auth->job.msg.fn = note_end;
+	e.env->t->auth_pool.threads_count = 0;
+	waiting_from(&e, "10.0.0.3", NVMF_AUTH_FFDHE2048, NULL); /* starts them */
+	while (ends.count <= MANY)
+		t_turn(e.env);
+	CU_ASSERT(ends.place >= 1 && ends.place <= 5);
+	t_env_free(e.env);
 }
 
 static void closes_while_computation_waits(void)
@@ -410,6 +453,7 @@ const struct t_case t_auth_cases[] = {
 	{"a queue pair that does not authenticate closes", closes_without_it},
 	{"messages after a failure do not prolong it", messages_after_a_failure},
 	{"a queue pair closes while its computation waits", closes_while_computation_waits},
+	{"computations of all addresses take turns", addresses_take_turns},
 	{"a queue pair that is not authenticated closes when the target drains",
 	 closes_when_the_target_drains},
 	{"a live queue pair stays when it is not finished", unfinished_again},
