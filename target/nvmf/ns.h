@@ -85,6 +85,7 @@ struct rdt_ns {
 	_Atomic uint8_t wp;    /* enum nvme_ns_write_protect_cfg: feature 84h */
 	_Atomic uint16_t err_recovery; /* feature 05h: stored for hosts, without effect */
 	bool wp_busy;                  /* main thread: a change of @wp is being stored */
+	struct rd_ratelimit wp_limit;  /* log lines about changes of @wp */
 	uint32_t nsid;
 	/* index among all namespaces of the target, stable while the namespace exists */
 	unsigned int slot;

@@ -97,18 +97,20 @@ static void protect_written(struct rdt_state_job *job)
 	struct rdt_target *t = ns->subsys->target;
 
 	if (job->err) {
-		rd_err(t->log, RD_LOG_TARGET,
-		       "%s namespace %u: cannot write %s/%s: %s; its write protection is not "
-		       "changed",
-		       ns->subsys->nqn, ns->nsid, rdt_state_dir(t->state), job->name,
-		       strerror(-job->err));
+		rd_log_limited(&ns->wp_limit, rd_loop_now(t->loop), t->log, RD_LOG_TARGET,
+			       RD_LOG_ERROR,
+			       "%s namespace %u: cannot write %s/%s: %s; its write protection is "
+			       "not changed",
+			       ns->subsys->nqn, ns->nsid, rdt_state_dir(t->state), job->name,
+			       strerror(-job->err));
 		rdt_event_subsys(ns->subsys, RDT_EV_ERROR, ns->nsid);
 		protect_answer(w, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
 		return;
 	}
 	atomic_store(&ns->wp, w->next);
-	rd_notice(t->log, RD_LOG_TARGET, "%s namespace %u: write protection is %u now",
-		  ns->subsys->nqn, ns->nsid, w->next);
+	rd_log_limited(&ns->wp_limit, rd_loop_now(t->loop), t->log, RD_LOG_TARGET, RD_LOG_NOTICE,
+		       "%s namespace %u: write protection is %u now", ns->subsys->nqn, ns->nsid,
+		       w->next);
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
 	protect_answer(w, NVME_OK);
 }

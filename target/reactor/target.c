@@ -162,7 +162,7 @@ void rdt_target_drain(struct rdt_target *t, void (*drained)(struct rdt_target *t
 	rdt_listeners_close(t);
 	t->drained = drained;
 	t->reactors_left = t->reactors_count;
-	/* Messages keep their order, so connections handed over earlier are adopted before this. */
+	/* Messages keep their order, so connections handed over earlier are drained or rejected. */
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rd_loop_post(t->reactors[i].loop, &t->reactors[i].drain_msg);
 }

@@ -26,6 +26,7 @@ struct rdt_state {
 	bool running;
 	/* Writer thread: first error of a sync, as -errno; nothing is written after it */
 	int sync_err;
+	struct rd_ratelimit fail_limit; /* log lines about files that could not be changed */
 };
 
 /* ---- files ---- */
@@ -157,8 +158,9 @@ static void write_msg(struct rd_msg *msg)
 	free(job->text);
 	job->text = NULL;
 	if (job->err)
-		rd_err(s->log, RD_LOG_TARGET, "%s/%s: cannot be %s: %s", s->dir, job->name,
-		       job->len ? "written" : "removed", strerror(-job->err));
+		rd_log_limited(&s->fail_limit, rd_loop_now(s->loop), s->log, RD_LOG_TARGET,
+			       RD_LOG_ERROR, "%s/%s: cannot be %s: %s", s->dir, job->name,
+			       job->len ? "written" : "removed", strerror(-job->err));
 	job->msg.fn = state_answer_msg;
 	rd_loop_post(s->main, &job->msg);
 }

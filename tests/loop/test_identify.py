@@ -106,6 +106,19 @@ def namespaces_and_their_lists(t):
 
 
 @test
+def a_host_that_changes_write_protection_all_the_time_does_not_fill_the_log(t):
+    target = t.target([t.namespace(backend='memory')], target={'state_dir': t.path('state')})
+    with host(target) as h:
+        h.enable()
+        began = time.monotonic()
+        for n in range(80):
+            nv.expect(set_feature(h, WP, n % 2, nsid=1))
+        windows = 2 + (time.monotonic() - began) // 5  # with 10 lines each
+        lines = target.text().count('write protection is')
+        t.ok(0 < lines <= 10 * windows, f'{lines} lines')
+
+
+@test
 def supported_pages_and_features_are_what_is_answered(t):
     target = t.target([t.namespace(backend='memory')], target={'state_dir': t.path('state')})
     for nqn in (NQN, nv.DISCOVERY_NQN):
