@@ -60,6 +60,19 @@ struct rdt_bio {
 	struct rdt_chan *queued_at;
 };
 
+/* Replace the text that gateways share. It belongs to the backend until done(). */
+struct rdt_bdev_state_job {
+	struct rd_msg msg;
+	struct rd_loop *home; /* done() runs there, exactly once */
+	const char *text;     /* exists until done() */
+	size_t len;
+	/* 0: stored, and every gateway will read it; -ESHUTDOWN: another gateway has the storage;
+	 * another -errno: it may be stored or not */
+	int err;
+	void (*done)(struct rdt_bdev_state_job *job); /* may free the job */
+	STAILQ_ENTRY(rdt_bdev_state_job) link;
+};
+
 /* Of storage that one gateway at a time may serve. */
 enum rdt_claim {
 	RDT_CLAIM_WAIT,  /* take it when it is free; the state at the start */
@@ -88,6 +101,14 @@ struct rdt_bdev_ops {
 	int (*resize)(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 	/* As rdt_bdev_claim(). NULL: gateways do not share the storage, or need no order. */
 	bool (*claim)(struct rdt_bdev *bdev, enum rdt_claim claim);
+	/*
+	 * With bdev->shares_state: the text that gateways share, as it was when bdev->state_seq
+	 * became *@seq; @len 0: there is none. @text: the caller frees it with free(3); it has no
+	 * final 0. Returns 0 or -ENOMEM. Main thread.
+	 */
+	int (*state_read)(struct rdt_bdev *bdev, char **text, size_t *len, uint32_t *seq);
+	/* With bdev->shares_state: begin @job. Main thread. */
+	void (*state_write)(struct rdt_bdev *bdev, struct rdt_bdev_state_job *job);
 	/* As rdt_bdev_opened(). NULL: the constructor has opened it. */
 	int (*opened)(struct rdt_bdev *bdev, char *err, size_t err_size);
 };
@@ -111,6 +132,14 @@ struct rdt_bdev {
 	atomic_bool changed;
 	/* Backend: the storage belongs to another gateway for now; I/O ends with -ESHUTDOWN. */
 	atomic_bool standby;
+	/*
+	 * Backend: gateways share a text about the namespace, for example its reservations. It is
+	 * read whenever this gateway gets the storage, which increases @state_seq; I/O ends with
+	 * -ESHUTDOWN until the main thread has set @state_taken to that, because the text is
+	 * enforced then.
+	 */
+	bool shares_state;
+	_Atomic uint32_t state_seq, state_taken;
 	atomic_bool stalled; /* backend: the storage has not completed any I/O for some seconds */
 	uint32_t block_size; /* bytes: 512 or 4096 */
 	uint32_t ops_mask;   /* 1u << enum rdt_bio_op, what submit() supports */
@@ -167,6 +196,13 @@ static inline void rdt_bdev_changed(struct rdt_bdev *base)
 	fn = atomic_load(&base->on_changed);
 	if (fn)
 		fn(base->on_changed_arg);
+}
+/* Is another gateway responsible for the storage, or this one not yet ready to be? Any thread;
+ * @base is a backend. */
+static inline bool rdt_bdev_elsewhere(struct rdt_bdev *base)
+{
+	return atomic_load(&base->standby) ||
+	       atomic_load(&base->state_seq) != atomic_load(&base->state_taken);
 }
 /* Was rdt_bdev_changed() called since the last call of this? Main thread. */
 bool rdt_bdev_take_changed(struct rdt_bdev *bdev);

@@ -134,7 +134,7 @@ static enum rdt_bio_submit rbd_submit(struct rdt_chan *chan, struct rdt_bio *bio
 	rb->post.home = rdt_module_chan_loop(chan);
 	/* Counted before the look at the state: leave_connection() changes that, then waits. */
 	atomic_fetch_add(&img->inflight, 1);
-	if (atomic_load(&img->state) == RBD_OPEN && !atomic_load(&img->bdev.standby))
+	if (atomic_load(&img->state) == RBD_OPEN && !rdt_bdev_elsewhere(&img->bdev))
 		rc = submit_open(img, bio);
 	if (!rc)
 		return RDT_BIO_QUEUED; /* @bio may have completed already */
@@ -206,6 +206,16 @@ static bool rbd_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
 	return true;
 }
 
+static int rbd_bdev_state_read(struct rdt_bdev *bdev, char **text, size_t *len, uint32_t *seq)
+{
+	return rbd_shared_read(rbd_image_of(bdev), text, len, seq);
+}
+
+static void rbd_bdev_state_write(struct rdt_bdev *bdev, struct rdt_bdev_state_job *job)
+{
+	rbd_shared_write(rbd_image_of(bdev), job);
+}
+
 static const struct rdt_bdev_ops rbd_ops = {
 	.name = "rbd",
 	.close = rbd_bdev_close,
@@ -215,6 +225,8 @@ static const struct rdt_bdev_ops rbd_ops = {
 	.resize = rbd_bdev_resize,
 	.opened = rbd_bdev_opened,
 	.claim = rbd_bdev_claim,
+	.state_read = rbd_bdev_state_read,
+	.state_write = rbd_bdev_state_write,
 };
 
 /* ---- the module ---- */

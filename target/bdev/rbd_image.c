@@ -62,6 +62,7 @@ static void free_image(struct rbd_image *img)
 {
 	pthread_mutex_destroy(&img->lock);
 	pthread_cond_destroy(&img->idle);
+	free(img->shared_text);
 	free(img->pool);
 	free(img->rados_namespace);
 	free(img->name);
@@ -71,6 +72,7 @@ static void free_image(struct rbd_image *img)
 
 static void close_and_free(struct rbd_image *img)
 {
+	rbd_shared_run(img);
 	close_image(img, false);
 	rbd_clusters_remove(img->clusters, img);
 	rbd_job_ran(&img->job, true);
@@ -394,17 +396,20 @@ static void run_image(struct rbd_job *job)
 
 	switch (atomic_load(&img->state)) {
 	case RBD_OPENING:
+		rbd_shared_run(img);
 		try_open(img);
 		break;
 	case RBD_OPEN:
 		refresh_size(img);
 		watch_progress(img);
+		rbd_shared_run(img);
 		rbd_image_settle_lock(img);
 		read_when_idle(img);
 		rbd_job_kick(job, look_after(img));
 		break;
 	case RBD_LOST:
 		end_held(img, false); /* no further ones come in this state */
+		rbd_shared_run(img);
 		leave_connection(img);
 		break;
 	case RBD_CLOSING:
@@ -444,11 +449,14 @@ static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *
 	pthread_mutex_init(&img->lock, NULL);
 	pthread_cond_init(&img->idle, NULL);
 	TAILQ_INIT(&img->held);
+	STAILQ_INIT(&img->shared_jobs);
 	img->clusters = clusters;
 	img->log = log;
 	img->lock_mode = rbd->lock;
 	img->bdev.block_size = cfg->block_size;
 	img->bdev.read_only = cfg->read_only;
+	img->bdev.shares_state = rbd->lock == RDT_RBD_LOCK_EXCLUSIVE;
+	rbd_shared_name(img, cfg->uuid_bytes);
 	rbd_bdev_init(&img->bdev);
 	if (copy_name(&img->pool, rbd->pool) && copy_name(&img->name, rbd->image) &&
 	    copy_name(&img->rados_namespace, rbd->rados_namespace) &&

@@ -163,6 +163,20 @@ static bool make_way(struct rbd_image *img, enum rdt_claim claim)
 
 /* ---- the claim ---- */
 
+static void tell_no_state(struct rbd_image *img, int rc)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		 "its lock is held here, but the state that gateways share, in the object %s, "
+		 "cannot "
+		 "be read: %s; hosts cannot use it here until that is possible",
+		 img->shared_name, strerror(-rc));
+	tell_lock(img, RBD_SAID_FAILED, text);
+	if (rc == -ESHUTDOWN)
+		rbd_image_lost(img);
+}
+
 static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 {
 	int rc;
@@ -178,6 +192,11 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 		end_take(img);
 	if (rc) {
 		tell_not_locked(img, rc);
+		return;
+	}
+	rc = rbd_shared_load(img);
+	if (rc) {
+		tell_no_state(img, rc);
 		return;
 	}
 	tell_lock(img, RBD_SAID_HELD, "its lock is held here");

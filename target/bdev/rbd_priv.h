@@ -122,6 +122,13 @@ struct rbd_image {
 	uint8_t identity[16];
 	TAILQ_HEAD(, rdt_bio) held; /* writes that completed before a change was read */
 
+	char *shared_text; /* rbd_shared.c: as read when the lock was taken */
+	size_t shared_len;
+	STAILQ_HEAD(, rdt_bdev_state_job) shared_jobs;
+
+	char shared_name[64];    /* never changes */
+	uint64_t shared_version; /* of the job; 0: the object does not exist */
+
 	/* of the job */
 	struct rbd_handle *handle;
 	rados_ioctx_t io;
@@ -192,6 +199,18 @@ int rbd_peers_keep(struct rbd_peers *p);
 /* Asks all gateways in the background, at most once in a second, and says what is known of @client
  * (its global ID). When something new is known the jobs of images without their lock run. */
 enum rbd_heard rbd_peers_ask(struct rbd_peers *p, uint64_t client);
+
+/* ---- rbd_shared.c ---- */
+
+/* Sets the name of the object, for the namespace @uuid. */
+void rbd_shared_name(struct rbd_image *img, const uint8_t uuid[16]);
+/* The image's job: reads the text, which then has to be taken over. Returns 0 or -errno. */
+int rbd_shared_load(struct rbd_image *img);
+/* The image's job: carries out and answers what was asked for. */
+void rbd_shared_run(struct rbd_image *img);
+/* See rdt_bdev_state_read() and rdt_bdev_state_write(). */
+int rbd_shared_read(struct rbd_image *img, char **text, size_t *len, uint32_t *seq);
+void rbd_shared_write(struct rbd_image *img, struct rdt_bdev_state_job *job);
 
 /* ---- rbd_lock.c ---- */
 

@@ -45,7 +45,7 @@ struct nvme_status rdt_resv_register_check(struct rdt_req *req)
 	if (!nvme_status_ok(st))
 		return st;
 	if (ACTION(req) > NVME_RESERVATION_RREGA_REPLACE_KEY || CPTPL(req) == 1 ||
-	    (CPTPL(req) == NVME_RESERVATION_CPTPL_PERSIST && !rdt_req_target(req)->state))
+	    (CPTPL(req) == NVME_RESERVATION_CPTPL_PERSIST && !rdt_resv_durable(req->ns)))
 		return bad_field(req, RDT_LOC(cdw10));
 	return NVME_OK;
 }
@@ -141,14 +141,14 @@ uint8_t rdt_resv_rescap(const struct rdt_ns *ns)
 		return 0;
 	return NVME_NS_RESCAP_WE | NVME_NS_RESCAP_EA | NVME_NS_RESCAP_WERO | NVME_NS_RESCAP_EARO |
 	       NVME_NS_RESCAP_WEAR | NVME_NS_RESCAP_EAAR | NVME_NS_RESCAP_IEK_13 |
-	       (ns->subsys->target->state ? NVME_NS_RESCAP_PTPL : 0);
+	       (rdt_resv_durable(ns) ? NVME_NS_RESCAP_PTPL : 0);
 }
 
 /* ---- features 82h and 83h, of a namespace ---- */
 
 static enum rdt_exec ptpl_set(struct rdt_req *req, bool on)
 {
-	if (on && !rdt_req_target(req)->state) {
+	if (on && !rdt_resv_durable(req->ns)) {
 		req->status = bad_field(req, RDT_LOC(cdw11));
 		return RDT_EXEC_DONE;
 	}

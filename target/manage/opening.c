@@ -13,6 +13,7 @@
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/ana.h"
 #include "target/nvmf/ns.h"
+#include "target/nvmf/resv.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 
@@ -68,6 +69,8 @@ static void backends_changed(struct rd_msg *msg)
 			look_again(t, ns);
 		else if (ns->state == RDT_NS_LIVE)
 			take_size(ns);
+		if (ns->state == RDT_NS_LIVE) /* also when it has just become that */
+			rdt_resv_follow(ns);
 	}
 	rdt_opening_standby(t);
 }
@@ -80,8 +83,7 @@ void rdt_opening_standby(struct rdt_target *t)
 		const struct rdt_ns *ns = t->ns[i];
 
 		if (ns && ns->bdev && ns->state != RDT_NS_OPENING)
-			standby[ns->cfg->ana_group] |=
-				atomic_load(&rdt_bdev_base(ns->bdev)->standby);
+			standby[ns->cfg->ana_group] |= rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
 	}
 	for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++)
 		rdt_ana_standby(t, g, standby[g]);
@@ -89,6 +91,7 @@ void rdt_opening_standby(struct rdt_target *t)
 
 void rdt_opening_joined(struct rdt_ns *ns)
 {
+	rdt_resv_follow(ns);
 	if (atomic_load(&rdt_bdev_base(ns->bdev)->changed))
 		backend_changed(ns->subsys->target);
 }

@@ -4,6 +4,9 @@
  * command is sent there, applied to a copy of the state, stored if the state persists, published to
  * every reactor, and then answered. So the state has one writer, and when a command is answered all
  * reactors enforce its effect. Commands for a namespace are processed one at a time.
+ *
+ * With storage that gateways share (bdev->shares_state) the state is kept with the storage. The
+ * gateway that gets the storage takes the state over before it serves hosts.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +25,7 @@
 #include "target/resv/reservation.h"
 #include "resv.h"
 #include "target/resv/state.h"
+#include "status.h"
 #include "subsys.h"
 #include "target.h"
 
@@ -42,6 +46,10 @@ struct rdt_resv_work {
 	struct rdt_resv_effects fx;
 	struct rdt_resv_snap *snap; /* of @next */
 	struct rdt_state_job job;
+	struct rdt_bdev_state_job shared_job; /* or this one */
+	char *shared_text;
+	bool follows; /* no command made it: the state comes from another gateway */
+	uint32_t seq; /* with @follows: bdev->state_seq of it */
 	unsigned int parts_left;
 	struct rdt_resv_part parts[];
 };
@@ -56,6 +64,7 @@ struct rdt_resv {
 	struct rdt_resv_snap *first;
 	struct rdt_resv_snap *snap; /* the snapshot that reactors have; may be @first */
 	bool stale;                 /* a write has failed: the file may differ from @now */
+	uint32_t seen_seq;          /* bdev->state_seq that was taken over, or could not be */
 	atomic_bool ptpl;           /* written by the main thread, read by any */
 	char file[UUID_STR_LEN + sizeof(".resv.json")];
 };
@@ -68,6 +77,11 @@ static struct rdt_req *resv_req_of(struct rdt_resv_cmd *cmd)
 static struct rdt_target *resv_target(const struct rdt_resv *resv)
 {
 	return resv->ns->subsys->target;
+}
+
+static bool resv_is_shared(const struct rdt_ns *ns)
+{
+	return ns->bdev && rdt_bdev_base(ns->bdev)->shares_state;
 }
 
 /* ---- the answer ---- */
@@ -93,8 +107,10 @@ static void resv_answer(struct rdt_resv *resv, struct nvme_status status)
 
 static void drop_work(struct rdt_resv *resv)
 {
-	if (resv->work)
+	if (resv->work) {
 		free(resv->work->snap);
+		free(resv->work->shared_text);
+	}
 	free(resv->work);
 	resv->work = NULL;
 }
@@ -127,17 +143,32 @@ static void notify_ctrls(const struct rdt_ns *ns, const struct rdt_resv_effects 
 
 /* ---- publishing ---- */
 
+/* All reactors enforce what another gateway has left. */
+static void finish_follow(struct rdt_resv *resv)
+{
+	struct rdt_bdev *base = rdt_bdev_base(resv->ns->bdev);
+
+	atomic_store(&base->state_taken, resv->work->seq);
+	rdt_bdev_changed(base); /* the ANA state depends on it */
+	drop_work(resv);
+}
+
 /* The head is finished; the caller starts the next one. */
 static void finish_resv_cmd(struct rdt_resv *resv)
 {
 	struct rdt_resv_work *work = resv->work;
 
+	if (work->follows) {
+		finish_follow(resv);
+		return;
+	}
 	notify_ctrls(resv->ns, &work->fx);
 	resv_answer(resv, NVME_OK);
 	drop_work(resv);
 }
 
 static void run_resv_cmds(struct rdt_resv *resv);
+static int prepare_resv(struct rdt_resv *resv);
 
 static void part_back_msg(struct rd_msg *msg)
 {
@@ -266,12 +297,44 @@ static void resv_written(struct rdt_state_job *job)
 	run_resv_cmds(resv);
 }
 
+static void shared_written(struct rdt_bdev_state_job *job)
+{
+	struct rdt_resv_work *work = rd_container_of(job, struct rdt_resv_work, shared_job);
+	struct rdt_resv *resv = work->resv;
+
+	if (job->err) {
+		resv_answer(resv, rdt_status_from_errno(job->err, RDT_BIO_WRITE));
+		drop_work(resv);
+	} else {
+		publish_resv(resv);
+	}
+	run_resv_cmds(resv);
+}
+
+static int start_shared_write(struct rdt_resv *resv)
+{
+	struct rdt_resv_work *work = resv->work;
+	struct rdt_bdev_state_job *job = &work->shared_job;
+	struct rdt_bdev *base = rdt_bdev_base(resv->ns->bdev);
+
+	if (rdt_resv_to_json(&work->next, resv->ns->cfg->uuid_bytes, &work->shared_text))
+		return -ENOMEM;
+	job->text = work->shared_text;
+	job->len = strlen(job->text);
+	job->home = resv_target(resv)->loop;
+	job->done = shared_written;
+	base->ops->state_write(base, job);
+	return 0;
+}
+
 /* Returns 0 or -ENOMEM. */
 static int start_write(struct rdt_resv *resv)
 {
 	struct rdt_resv_work *work = resv->work;
 	struct rdt_state_job *job = &work->job;
 
+	if (resv_is_shared(resv->ns))
+		return start_shared_write(resv);
 	if (work->next.ptpl && rdt_resv_to_json(&work->next, resv->ns->cfg->uuid_bytes, &job->text))
 		return -ENOMEM;
 	job->len = job->text ? strlen(job->text) : 0;
@@ -279,6 +342,87 @@ static int start_write(struct rdt_resv *resv)
 	job->done = resv_written;
 	rdt_state_write(resv_target(resv)->state, job);
 	return 0;
+}
+
+/* ---- the state of another gateway ---- */
+
+/* What the gateway that had the storage before has left. Returns 0, or -errno with the reason
+ * logged. */
+static int read_shared(struct rdt_resv *resv, struct rdt_resv_state *state, uint32_t *seq)
+{
+	struct rdt_bdev *base = rdt_bdev_base(resv->ns->bdev);
+	const struct rdt_ns *ns = resv->ns;
+	char *text, why[160] = "out of memory";
+	size_t len;
+	int err = base->ops->state_read(base, &text, &len, seq);
+
+	memset(state, 0, sizeof(*state));
+	if (err)
+		*seq = atomic_load(&base->state_seq);
+	else if (len && rdt_resv_offered(ns->subsys))
+		err = rdt_resv_from_json(text, len, ns->cfg->uuid_bytes, state, why, sizeof(why));
+	else if (len)
+		rd_warn(resv_target(resv)->log, RD_LOG_TARGET,
+			"%s namespace %u: the reservations that gateways share are not enforced: "
+			"reservations is off",
+			ns->subsys->nqn, ns->nsid);
+	free(text);
+	if (err)
+		rd_err(resv_target(resv)->log, RD_LOG_TARGET,
+		       "%s namespace %u: the reservations that gateways share cannot be used: %s; "
+		       "the namespace is not served here. Remove the object "
+		       "rdtarget.state.%s of its pool to forget all its reservations, then say "
+		       "\"rdctl ana %u yield\" and \"take\"",
+		       ns->subsys->nqn, ns->nsid, why, ns->cfg->uuid, ns->cfg->ana_group);
+	return err;
+}
+
+/* Takes over a state that is not known yet; afterwards resv->work may be in progress. A namespace
+ * that leaves takes over nothing: reactors forget it after the messages that they have. */
+static void follow_state(struct rdt_resv *resv)
+{
+	struct rdt_resv_work *work;
+
+	if (resv->work || !resv_is_shared(resv->ns) || resv->ns->state != RDT_NS_LIVE ||
+	    atomic_load(&rdt_bdev_base(resv->ns->bdev)->state_seq) == resv->seen_seq)
+		return;
+	if (prepare_resv(resv))
+		return; /* it is tried again with the next change or command */
+	work = resv->work;
+	work->follows = true;
+	if (read_shared(resv, &work->next, &work->seq) || rdt_resv_snap(&work->next, &work->snap)) {
+		resv->seen_seq = work->seq;
+		drop_work(resv);
+		return;
+	}
+	resv->seen_seq = work->seq;
+	publish_resv(resv);
+}
+
+/* As follow_state(), before there are channels. */
+static void follow_at_start(struct rdt_resv *resv)
+{
+	struct rdt_bdev *base = rdt_bdev_base(resv->ns->bdev);
+	struct rdt_resv_snap *snap = NULL;
+
+	if (read_shared(resv, &resv->now, &resv->seen_seq) || rdt_resv_snap(&resv->now, &snap))
+		return;
+	free(resv->first);
+	resv->first = resv->snap = snap;
+	atomic_store(&resv->ptpl, resv->now.ptpl);
+	atomic_store(&base->state_taken, resv->seen_seq);
+}
+
+void rdt_resv_follow(struct rdt_ns *ns)
+{
+	struct rdt_resv *resv = ns->resv;
+
+	if (!resv_is_shared(ns))
+		return;
+	if (!resv_target(resv)->opening)
+		follow_state(resv);
+	else if (atomic_load(&rdt_bdev_base(ns->bdev)->state_seq) != resv->seen_seq)
+		follow_at_start(resv);
 }
 
 /* ---- commands on the main thread ---- */
@@ -310,6 +454,12 @@ static void resv_step(struct rdt_resv *resv)
 	struct nvme_status st;
 	bool durable;
 
+	if (resv_is_shared(resv->ns) && rdt_bdev_elsewhere(rdt_bdev_base(resv->ns->bdev))) {
+		resv_answer(resv,
+			    rdt_status_from_errno(-ESHUTDOWN,
+						  RDT_BIO_WRITE)); /* its state is not known here */
+		return;
+	}
 	if (cmd->report) {
 		rdt_resv_report(&resv->now, resv_req_of(cmd)->buf, resv_req_of(cmd)->data_len);
 		resv_answer(resv, NVME_OK);
@@ -326,7 +476,7 @@ static void resv_step(struct rdt_resv *resv)
 		drop_work(resv);
 		return;
 	}
-	durable = work->next.ptpl || resv->now.ptpl || resv->stale;
+	durable = work->next.ptpl || resv->now.ptpl || resv->stale || resv_is_shared(resv->ns);
 	if (rdt_resv_snap(&work->next, &work->snap) || (durable && start_write(resv))) {
 		resv_answer(resv, no_memory);
 		drop_work(resv);
@@ -339,8 +489,11 @@ static void resv_step(struct rdt_resv *resv)
 /* A loop instead of recursion: thousands of commands may be queued. */
 static void run_resv_cmds(struct rdt_resv *resv)
 {
-	while (!resv->work && !STAILQ_EMPTY(&resv->cmds))
+	follow_state(resv);
+	while (!resv->work && !STAILQ_EMPTY(&resv->cmds)) {
 		resv_step(resv);
+		follow_state(resv);
+	}
 }
 
 static void resv_begin_msg(struct rd_msg *msg)
@@ -372,6 +525,9 @@ struct nvme_status rdt_resv_check_held(struct rdt_req *req)
 
 	if (rdt_resv_allows(snap->rtype, rdt_resv_snap_role(snap, req->qp->ctrl->hostid), group))
 		return NVME_OK;
+	/* Another gateway may have changed it since; the backend refuses the I/O then. */
+	if (resv_is_shared(req->ns) && rdt_bdev_elsewhere(rdt_bdev_base(req->ns->bdev)))
+		return rdt_status_from_errno(-ESHUTDOWN, RDT_BIO_WRITE);
 	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_RESERVATION_CONFLICT, RDT_LOC_NONE);
 }
 
@@ -383,6 +539,11 @@ const struct rdt_resv_snap *rdt_resv_first(const struct rdt_ns *ns)
 bool rdt_resv_offered(const struct rdt_subsys *ss)
 {
 	return ss->cfg && ss->cfg->reservations == RDT_RESERVATIONS_ON;
+}
+
+bool rdt_resv_durable(const struct rdt_ns *ns)
+{
+	return ns->subsys->target->state || resv_is_shared(ns);
 }
 
 bool rdt_resv_ptpl(const struct rdt_ns *ns)
@@ -422,8 +583,8 @@ static int load_resv(struct rdt_resv *resv)
 	return err;
 }
 
-/* "reservations: off" was configured: the stored state is not enforced, but is kept, and that is
- * logged. */
+/* "reservations: off" was configured, or gateways share the state: the stored one is not enforced,
+ * but is kept, and that is logged. */
 static void ignore_stored_resv(struct rdt_resv *resv)
 {
 	struct rdt_target *t = resv_target(resv);
@@ -434,8 +595,10 @@ static void ignore_stored_resv(struct rdt_resv *resv)
 		return;
 	free(text);
 	rd_warn(t->log, RD_LOG_TARGET,
-		"%s namespace %u: the reservations in %s/%s are not enforced: reservations is off",
-		resv->ns->subsys->nqn, resv->ns->nsid, rdt_state_dir(t->state), resv->file);
+		"%s namespace %u: the reservations in %s/%s are not enforced: %s",
+		resv->ns->subsys->nqn, resv->ns->nsid, rdt_state_dir(t->state), resv->file,
+		rdt_resv_offered(resv->ns->subsys) ? "those that gateways share are"
+						   : "reservations is off");
 }
 
 int rdt_resv_open(struct rdt_ns *ns)
@@ -451,9 +614,11 @@ int rdt_resv_open(struct rdt_ns *ns)
 	STAILQ_INIT(&resv->cmds);
 	uuid_unparse_lower(ns->cfg->uuid_bytes, uuid);
 	snprintf(resv->file, sizeof(resv->file), "%s.resv.json", uuid);
-	if (ns->subsys->target->state && rdt_resv_offered(ns->subsys))
+	if (!ns->subsys->target->state)
+		;
+	else if (rdt_resv_offered(ns->subsys) && !resv_is_shared(ns))
 		err = load_resv(resv);
-	else if (ns->subsys->target->state)
+	else
 		ignore_stored_resv(resv);
 	if (!err)
 		err = rdt_resv_snap(&resv->now, &resv->first);

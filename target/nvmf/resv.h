@@ -33,7 +33,12 @@ void rdt_resv_req_left(struct rdt_req *req); /* a request with req->fence has en
 /* Have the main thread apply req->resv.op. Completes @req afterwards. */
 enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action);
 bool rdt_resv_offered(const struct rdt_subsys *ss); /* any thread */
-bool rdt_resv_ptpl(const struct rdt_ns *ns);        /* any thread */
+/* Can reservations survive the target? Any thread. */
+bool rdt_resv_durable(const struct rdt_ns *ns);
+/* Main thread: take over what another gateway has left with the storage of @ns, which is LIVE. I/O
+ * is possible when that is enforced. */
+void rdt_resv_follow(struct rdt_ns *ns);
+bool rdt_resv_ptpl(const struct rdt_ns *ns); /* any thread */
 void rdt_resv_log_init(struct rdt_resv_log *log);
 void rdt_resv_log_fini(struct rdt_resv_log *log);
 bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned int type);

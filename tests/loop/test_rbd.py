@@ -14,6 +14,7 @@ from t_ceph import POOL, cluster
 from t_control import Control
 from t_dev import Device
 from t_loop import VALGRIND, Skip, main, program, test, wait_for
+from t_owner import CONFLICT, CPTPL_PERSIST, EA, PREEMPT, REPORT, WE, Owner
 from t_serving import host
 from t_storage import MIB, pattern, zeroes_and_deallocated
 
@@ -233,10 +234,14 @@ def a_blocked_client_opens_the_image_again(t):
 
 # ---- two gateways ----
 
-def gateways(t, image):
+def gateway(t, image, number, name=None):
     ns = cluster().namespace(1, image, rbd={'lock': 'exclusive'})
-    pair = [serve(t, [ns], name=f'gateway{i}', subsystem={'cntlid_min': 1 + 1000 * i, 'cntlid_max': 1000 + 1000 * i})
-            for i in range(2)]
+    return serve(t, [ns], name=name or f'gateway{number}',
+                 subsystem={'cntlid_min': 1 + 1000 * number, 'cntlid_max': 1000 + 1000 * number})
+
+
+def gateways(t, image):
+    pair = [gateway(t, image, i) for i in range(2)]
     pair[0].expect(r'its lock is held here')
     pair[1].expect(r'another client holds its lock')
     return pair
@@ -430,6 +435,141 @@ def a_client_that_is_no_gateway_is_asked_for_the_lock(t):
     target.expect(r'its lock is held here')
     t.ok('was broken' not in target.text() and bench.running, 'the lock was broken')
     bench.kill()
+
+
+# ---- reservations ----
+
+STATE = 'rdtarget.state.'
+
+
+def state_object():
+    """The object with what gateways share about the namespace. A test removes it, because all have one NQN."""
+    return [x for x in cluster().run('rados', '-p', POOL, 'ls').split() if x.startswith(STATE)]
+
+
+def forget_state(t):
+    def remove():
+        for name in state_object():
+            cluster().run('rados', '-p', POOL, 'rm', name)
+    remove()
+    t.cleanup(remove)
+
+
+def serves(t, target, number=9):
+    """Wait until the namespace is served there."""
+    def reads():
+        with Owner(target, number) as h:
+            return h.read() in (0, CONFLICT)
+    wait_for(reads, 'the namespace to be served')
+
+
+@test
+def a_reservation_made_at_one_gateway_is_enforced_by_the_other(t):
+    forget_state(t)
+    pair = gateways(t, cluster().image('8M'))
+    serves(t, pair[0])
+    with Owner(pair[0], 1) as one, Owner(pair[0], 2) as two, Owner(pair[1], 1) as away:
+        t.eq(away.register().status, INACCESSIBLE)
+        t.eq(away.q.data_in(REPORT, 4096, nsid=1, cdw10=1023, cdw11=1)[0].status, INACCESSIBLE)
+        nv.expect(one.register())
+        nv.expect(one.acquire(WE))
+        t.eq((one.write(), two.write(), two.read()), (0, CONFLICT, 0))
+        before = one.report()
+    claim(t, 1, 'take')
+    serves(t, pair[1])
+    with Owner(pair[1], 1) as one, Owner(pair[1], 2) as two, Owner(pair[0], 2) as away:
+        t.eq(one.report(), before)
+        t.eq((one.write(), two.write(), two.read()), (0, CONFLICT, 0))
+        nv.expect(two.register())
+        nv.expect(two.acquire(EA, PREEMPT, one.key))
+        t.eq((one.read(), two.write()), (CONFLICT, 0))
+        t.eq(away.write(), INACCESSIBLE, 'not the old reservation')
+        before = two.report()
+    pair[1].kill()
+    serves(t, pair[0])
+    with Owner(pair[0], 1) as one, Owner(pair[0], 2) as two:
+        t.eq(two.report(), before)
+        t.eq((one.read(), two.write()), (CONFLICT, 0))
+
+
+@test
+def a_reservation_is_there_when_all_gateways_were_stopped(t):
+    forget_state(t)
+    image = cluster().image('8M')
+    first = gateway(t, image, 0)
+    serves(t, first)
+    with Owner(first, 1) as one:
+        nv.expect(one.register(cptpl=CPTPL_PERSIST))
+        nv.expect(one.acquire(WE))
+        before = one.report()
+    first.stop()
+    again = gateway(t, image, 0, 'again')
+    serves(t, again)
+    with Owner(again, 1) as one, Owner(again, 2) as two:
+        t.eq(one.report(), before)
+        t.eq((one.write(), two.write()), (0, CONFLICT))
+
+
+@test
+def a_namespace_that_is_added_at_run_time_has_its_reservations(t):
+    forget_state(t)
+    image = cluster().image('8M')
+    ns = cluster().namespace(1, image, rbd={'lock': 'exclusive'})
+    first = gateway(t, image, 0)
+    serves(t, first)
+    with Owner(first, 1) as one:
+        nv.expect(one.register())
+        nv.expect(one.acquire(WE))
+    first.stop()
+    target = t.target(config=configured(t, [t.namespace(2, backend='memory')]))
+    configured(t, [t.namespace(2, backend='memory'), ns])
+    target.reload()
+    serves(t, target)
+    with Owner(target, 1) as one, Owner(target, 2) as two:
+        t.eq((one.write(), two.write()), (0, CONFLICT))
+
+
+@test
+def a_state_that_another_gateway_has_written_is_not_overwritten(t):
+    forget_state(t)
+    target = gateway(t, cluster().image('8M'), 0)
+    serves(t, target)
+    with Owner(target, 1) as one, Owner(target, 2) as two:
+        nv.expect(one.register())
+        name, path = state_object()[0], t.path('state')
+        cluster().run('rados', '-p', POOL, 'get', name, path)
+        nv.expect(two.register())
+        cluster().run('rados', '-p', POOL, 'put', name, path)
+        t.eq(two.acquire(WE).status, INACCESSIBLE)
+        serves(t, target)
+        t.eq(one.report()[3], {1: (one.key, False)})
+        nv.expect(one.acquire(WE))
+        t.eq(two.write(), CONFLICT)
+
+
+@test
+def a_state_that_cannot_be_read_keeps_the_namespace_away(t):
+    forget_state(t)
+    image = cluster().image('8M')
+    first = gateway(t, image, 0)
+    serves(t, first)
+    with Owner(first, 1) as one:
+        nv.expect(one.register())
+    first.stop()
+    name = state_object()[0]
+    cluster().run('rados', '-p', POOL, 'put', name, t.file('state', b'{"version": 1}'))
+    target = gateway(t, image, 0, 'gateway0')
+    target.expect(r'the reservations that gateways share cannot be used: .*; the namespace is not served here')
+    with Owner(target, 1) as one:
+        t.eq((one.read(), one.register().status), (INACCESSIBLE, INACCESSIBLE))
+    cluster().run('rados', '-p', POOL, 'rm', name)
+    since = target.mark()
+    claim(t, 0, 'yield')
+    target.expect(r'its lock was given up', since=since)
+    claim(t, 0, 'take')
+    serves(t, target)
+    with Owner(target, 1) as one:
+        t.eq(one.report()[3], {})
 
 
 if __name__ == '__main__':
