@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Images of one cluster whose blocking calls run at once. */
-#define WORKERS 4u
+/* Images of one cluster whose blocking calls run at once. More when none of them has ended for some
+ * time: a part of the cluster may answer although another does not. */
+#define WORKERS     4u
+#define WORKERS_MAX 16u
+#define STUCK_NS    UINT64_C(1000000000)
 /* Ceph's own limit for connecting is 300 s; a connection that failed is tried again anyway. */
 #define MOUNT_TIMEOUT "30"
 
@@ -17,6 +20,7 @@ struct rbd_cluster {
 	LIST_ENTRY(rbd_cluster) link;
 	struct rdt_ceph_config cfg; /* a copy */
 	bool defaults;              /* there is no configuration */
+	unsigned int images;        /* guarded by clusters->lock */
 
 	pthread_mutex_t lock;
 	pthread_cond_t work; /* CLOCK_MONOTONIC */
@@ -24,6 +28,7 @@ struct rbd_cluster {
 	TAILQ_HEAD(, rbd_job) jobs;
 	unsigned int threads;
 	unsigned int running;      /* jobs */
+	uint64_t moved_ns;         /* when a job last began or ended */
 	struct rbd_handle *handle; /* shared; NULL: none */
 
 	pthread_mutex_t connecting; /* held while @handle is made */
@@ -57,6 +62,8 @@ static struct rbd_job *next_job(struct rbd_cluster *c, uint64_t *due)
 	return NULL;
 }
 
+static int start_worker(struct rbd_cluster *c);
+
 /* With @c locked, which it is again afterwards. @job may be freed by its run. */
 static void run_rbd_job(struct rbd_cluster *c, struct rbd_job *job)
 {
@@ -64,24 +71,73 @@ static void run_rbd_job(struct rbd_cluster *c, struct rbd_job *job)
 	job->queued = false;
 	job->running = true;
 	c->running++;
+	c->moved_ns = rdt_module_now();
+	start_worker(c); /* it is only slower without another one */
 	pthread_mutex_unlock(&c->lock);
 	job->run(job);
 	pthread_mutex_lock(&c->lock);
 	c->running--;
+	c->moved_ns = rdt_module_now();
 	pthread_cond_broadcast(&c->work);
+}
+
+static void free_cluster(struct rbd_cluster *c);
+
+/* Frees @c, which may be freed already, unless it has images or threads. */
+static void free_unused_cluster(struct rbd_clusters *clusters, struct rbd_cluster *c)
+{
+	struct rbd_cluster *found;
+	bool unused = false;
+
+	pthread_mutex_lock(&clusters->lock);
+	LIST_FOREACH (found, &clusters->list, link)
+		if (found == c)
+			break;
+	if (found && !c->images) {
+		pthread_mutex_lock(&c->lock);
+		unused = !c->threads;
+		pthread_mutex_unlock(&c->lock);
+	}
+	if (unused)
+		LIST_REMOVE(c, link);
+	pthread_mutex_unlock(&clusters->lock);
+	if (unused)
+		free_cluster(c);
+}
+
+static void *rbd_worker(void *arg);
+
+/* With @c locked. One thread more than the jobs that run, to see that they are stuck. */
+static int start_worker(struct rbd_cluster *c)
+{
+	int rc;
+
+	if (c->threads >= WORKERS && (c->running < c->threads || c->threads >= WORKERS_MAX))
+		return 0;
+	rc = rdt_module_thread_start(&c->clusters->threads, rbd_worker, c);
+	if (!rc)
+		c->threads++;
+	return c->threads ? 0 : rc;
+}
+
+/* With @c locked. May one job more run? Otherwise *@due is when to look again. */
+static bool worker_may_run(const struct rbd_cluster *c, uint64_t *due)
+{
+	*due = c->moved_ns + STUCK_NS;
+	return c->running < WORKERS || rdt_module_now() >= *due;
 }
 
 static void *rbd_worker(void *arg)
 {
 	struct rbd_cluster *c = arg;
-	struct rdt_module_threads *all = &c->clusters->threads;
+	struct rbd_clusters *clusters = c->clusters;
 
 	pthread_mutex_lock(&c->lock);
 	while (c->running || !TAILQ_EMPTY(&c->jobs)) {
 		uint64_t due;
 		struct rbd_job *job = next_job(c, &due);
 
-		if (job) {
+		if (job && worker_may_run(c, &due)) {
 			run_rbd_job(c, job);
 		} else if (due == UINT64_MAX) {
 			pthread_cond_wait(&c->work, &c->lock);
@@ -94,21 +150,9 @@ static void *rbd_worker(void *arg)
 	c->threads--;
 	pthread_cond_broadcast(&c->work);
 	pthread_mutex_unlock(&c->lock);
-	rdt_module_thread_ends(all);
+	free_unused_cluster(clusters, c);
+	rdt_module_thread_ends(&clusters->threads);
 	return NULL;
-}
-
-/* With @c locked. */
-static int start_worker(struct rbd_cluster *c)
-{
-	int rc;
-
-	if (c->threads == WORKERS)
-		return 0;
-	rc = rdt_module_thread_start(&c->clusters->threads, rbd_worker, c);
-	if (!rc)
-		c->threads++;
-	return c->threads ? 0 : rc;
 }
 
 int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns)
@@ -376,9 +420,21 @@ int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config 
 		if (c)
 			LIST_INSERT_HEAD(&clusters->list, c, link);
 	}
+	if (c)
+		c->images++;
 	pthread_mutex_unlock(&clusters->lock);
 	*out = c;
 	return c ? 0 : -ENOMEM;
+}
+
+void rbd_cluster_put(struct rbd_clusters *clusters, struct rbd_cluster *c)
+{
+	if (!c)
+		return;
+	pthread_mutex_lock(&clusters->lock);
+	c->images--;
+	pthread_mutex_unlock(&clusters->lock);
+	free_unused_cluster(clusters, c);
 }
 
 int rbd_clusters_create(struct rbd_clusters **out)

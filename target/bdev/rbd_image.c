@@ -60,6 +60,7 @@ static void close_image(struct rbd_image *img, bool dead)
 
 static void free_image(struct rbd_image *img)
 {
+	rbd_cluster_put(img->clusters, img->cluster);
 	pthread_mutex_destroy(&img->lock);
 	pthread_cond_destroy(&img->idle);
 	free(img->shared_text);

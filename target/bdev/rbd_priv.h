@@ -53,10 +53,12 @@ int rbd_clusters_create(struct rbd_clusters **out);
 /* See rdt_module.finish. */
 bool rbd_clusters_finish(struct rbd_clusters *clusters, uint64_t timeout_ns);
 
-/* The cluster that @cfg (NULL: Ceph's defaults) describes; it exists until rbd_clusters_finish().
- * Returns 0 or -ENOMEM. */
+/* The cluster that @cfg (NULL: Ceph's defaults) describes, for one more image. Returns 0 or
+ * -ENOMEM. */
 int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg,
 		    struct rbd_cluster **out);
+/* One image less. Its job has ended. Accepts NULL as @c. */
+void rbd_cluster_put(struct rbd_clusters *clusters, struct rbd_cluster *c);
 /*
  * Worker threads: connect, or share the connection that exists. @timeout_s: for this connection
  * alone, all its calls end after that; 0: a shared one, whose I/O has no time limit. Returns 0, or

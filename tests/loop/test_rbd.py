@@ -19,6 +19,7 @@ from t_serving import host
 from t_storage import MIB, pattern, zeroes_and_deallocated
 
 INACCESSIBLE = 0x302
+LBA_RANGE = 0x080
 WRITE_PROTECTED = 0x020
 NGUID = slice(104, 120)
 
@@ -104,6 +105,21 @@ def a_resize_is_seen_by_a_connected_host(t):
 
 
 @test
+def an_image_without_a_block_has_an_empty_namespace_until_it_grows(t):
+    image = cluster().image('8M')
+    target = serve(t, [cluster().namespace(1, image)])
+    with host(target) as h:
+        h.enable()
+        q = h.add_io()
+        for size, blocks, status in (('0', 0, LBA_RANGE), ('8M', 16384, 0)):
+            since = target.mark()
+            cluster().run('rbd', 'resize', '--no-progress', '--allow-shrink', '--size', size, f'{POOL}/{image}')
+            target.expect(rf'namespace 1: resized, {blocks} blocks', since=since)
+            t.eq(q.read_blocks(1, 0, 1)[0].status, status)
+            nv.expect_data(h.admin.identify(0, nsid=1))
+
+
+@test
 def a_snapshot_is_read_and_not_written(t):
     image = cluster().image('8M')
     target = serve(t, [cluster().namespace(1, image)])
@@ -164,6 +180,27 @@ def a_cluster_that_is_away_at_the_start_does_not_stop_the_others(t):
     cluster().signal('mon', signal.SIGCONT)
     target.expect(r'namespace 2: added, 16384 blocks')
     t.eq(t.rdinit('read', target.uri(2), '-z', '4k').out, bytes(4096))
+
+
+@test
+def a_pool_that_is_away_does_not_stop_another_pool(t):
+    """More of its images are being opened than there are threads for that."""
+    def pool(key, value):
+        cluster().run('ceph', 'osd', 'pool', 'set', 'away', key, value, *(['--yes-i-really-mean-it'] * (value == 1)))
+    cluster().run('ceph', 'osd', 'pool', 'create', 'away', '1', '1')
+    cluster().run('rbd', 'pool', 'init', 'away')
+    for i in range(6):
+        cluster().run('rbd', 'create', '--size', '8M', f'away/img{i}')
+    for key, value in (('size', 2), ('min_size', 2)):  # a copy has no place, so all I/O waits
+        pool(key, value)
+    t.cleanup(pool, 'size', 1)
+    t.cleanup(pool, 'min_size', 1)
+    target = serve(t, [cluster().namespace(1 + i, f'img{i}', rbd={'pool': 'away'}) for i in range(6)] +
+                   [cluster().namespace(7, cluster().image('8M'))])
+    target.expect(r'namespace 6: its storage does not answer yet')
+    t.eq(t.rdinit('read', target.uri(7), '-z', '4k').out, bytes(4096))
+    pool('min_size', 1)
+    target.expect(r'namespace 6: added, 16384 blocks')
 
 
 @test
