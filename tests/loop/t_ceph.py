@@ -14,6 +14,7 @@ import uuid
 from t_loop import DEADLINE, Failure, program, requires_program, wait_for
 
 POOL = 'rbd'
+AWAY = 'away'  # a pool for tests that stop it
 PR_SET_PDEATHSIG = 1
 
 
@@ -36,10 +37,12 @@ class Cluster:
 
     def __init__(self):
         program('rdtarget_rbd')
-        for name in ('ceph-mon', 'ceph-osd', 'ceph', 'rbd', 'monmaptool'):
+        for name in ('ceph-mon', 'ceph-osd', 'ceph', 'rbd', 'monmaptool', 'ceph-authtool'):
             requires_program(name)
         self.dir = tempfile.mkdtemp(prefix='rdnvme-ceph-', dir=os.environ.get('TMPDIR', '/var/tmp'))
         self.conf = os.path.join(self.dir, 'ceph.conf')
+        self.keyring = os.path.join(self.dir, 'keyring')
+        self.gateway_keyring = None
         self.daemons = {}
         self.images = 0
         atexit.register(self.close)
@@ -53,9 +56,8 @@ class Cluster:
         self.ports = _free_ports(2)
         addr = f'[v2:127.0.0.1:{self.ports[0]},v1:127.0.0.1:{self.ports[1]}]'
         keys = {
-            'fsid': self.fsid, 'mon host': addr, 'auth cluster required': 'none',
-            'auth service required': 'none', 'auth client required': 'none',
-            'keyring': f'{self.dir}/keyring', 'run dir': f'{self.dir}/run',
+            'fsid': self.fsid, 'mon host': addr,
+            'keyring': self.keyring, 'run dir': f'{self.dir}/run',
             'admin socket': f'{self.dir}/run/$cluster-$name.$pid.asok',
             'log file': f'{self.dir}/log/$name.log', 'pid file': f'{self.dir}/run/$name.pid',
             'osd pool default size': 1, 'osd pool default min size': 1,
@@ -69,6 +71,7 @@ class Cluster:
             'osd heartbeat grace': 3600,
             'osd class load list': '*', 'osd class default list': '*', 'osd op num shards': 2,
         }
+        # cephx is on by default.
         with open(self.conf, 'w', encoding='ascii') as f:
             f.write('[global]\n' + ''.join(f'{key} = {value}\n' for key, value in keys.items()))
         self.addr = addr
@@ -90,15 +93,39 @@ class Cluster:
                                                   stderr=log, stdin=subprocess.DEVNULL,
                                                   preexec_fn=_end_with_parent)
 
+    def _keys(self):
+        """The keys of the daemons and of the administrator."""
+        everything = ('--cap', 'mon', 'allow *', '--cap', 'osd', 'allow *', '--cap', 'mgr', 'allow *')
+        for name, caps in (('mon.', ('--cap', 'mon', 'allow *')), ('client.admin', everything),
+                           ('osd.0', ('--cap', 'mon', 'allow profile osd', '--cap', 'osd', 'allow *'))):
+            self.run('ceph-authtool', *(() if os.path.exists(self.keyring) else ('--create-keyring',)), self.keyring,
+                     '--gen-key', '-n', name, *caps)
+
+    def user(self, name, **caps):
+        """A user with these capabilities; returns the path of its keyring."""
+        path = os.path.join(self.dir, f'{name}.keyring')
+        pairs = [x for pair in caps.items() for x in pair]
+        with open(path, 'w', encoding='ascii') as f:
+            f.write(self.run('ceph', 'auth', 'get-or-create', f'client.{name}', *pairs))
+        return path
+
+    def gateway(self):
+        """A cluster in a configuration, with a user that has what the manual tells, and no more."""
+        if not self.gateway_keyring:
+            self.gateway_keyring = self.user('gateway', mon='profile rbd',
+                                             osd=f'profile rbd pool={POOL}, profile rbd pool={AWAY}')
+        return {'name': 'test', 'conf': self.conf, 'user': 'gateway', 'keyring': self.gateway_keyring}
+
     def _start(self):
+        self._keys()
         self.run('monmaptool', '--create', '--clobber', '--fsid', self.fsid, '--addv', 'a', self.addr,
                  f'{self.dir}/monmap')
-        self.run('ceph-mon', '-i', 'a', '--mkfs', '--monmap', f'{self.dir}/monmap')
+        self.run('ceph-mon', '-i', 'a', '--mkfs', '--monmap', f'{self.dir}/monmap', '--keyring', self.keyring)
         self._daemon('mon', 'ceph-mon', '-i', 'a', '-f')
         self.run('ceph', 'mon', 'stat')
         osd = str(uuid.uuid4())
         self.run('ceph', 'osd', 'new', osd)
-        self.run('ceph-osd', '-i', '0', '--mkfs', '--osd-uuid', osd)
+        self.run('ceph-osd', '-i', '0', '--mkfs', '--osd-uuid', osd, '--keyring', self.keyring)
         self._daemon('osd', 'ceph-osd', '-i', '0', '-f')
         wait_for(lambda: '1 up' in self.run('ceph', 'osd', 'stat'), 'the OSD to be up')
         self.run('ceph', 'osd', 'pool', 'create', POOL, '8', '8')

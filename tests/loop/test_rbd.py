@@ -10,7 +10,7 @@ import sys
 import time
 
 import nvmf_peer as nv
-from t_ceph import POOL, cluster
+from t_ceph import AWAY, POOL, cluster
 from t_control import Control
 from t_dev import Device
 from t_loop import VALGRIND, Skip, main, program, test, wait_for
@@ -24,11 +24,11 @@ WRITE_PROTECTED = 0x020
 NGUID = slice(104, 120)
 
 
-def configured(t, namespaces, *, name='rdtarget.yaml', **kw):
+def configured(t, namespaces, *, name='rdtarget.yaml', ceph=(), **kw):
     """A configuration with this program's cluster and a control socket. Returns its path."""
     if VALGRIND:
         raise Skip('librbd does not run under valgrind in useful time')
-    more = {'ceph': [{'name': 'test', 'conf': cluster().conf}],
+    more = {'ceph': [dict(cluster().gateway(), **dict(ceph))],
             'control': {'socket': t.path(name.replace('yaml', 'sock'))}}
     return t.config(namespaces, name=name, more=more, **kw)
 
@@ -151,6 +151,16 @@ def an_image_that_does_not_exist_is_an_error_at_the_start(t):
 
 
 @test
+def a_user_without_the_right_key_is_an_error_at_the_start(t):
+    keyring = t.file('wrong', b'[client.gateway]\nkey = AQAAAAAAAAAAEAAAAAAAAAAAAAAAAAAAAAAAAA==\n')
+    config = configured(t, [cluster().namespace(1, cluster().image('8M'))], ceph={'keyring': keyring})
+    res = t.run([program('rdtarget'), '-c', config])
+    t.eq(res.rc, 1)
+    t.match(r"ceph: cannot connect to the cluster test as client\.gateway: .*; check its monitors and the user's key",
+            res.err)
+
+
+@test
 def an_image_that_is_created_later_appears(t):
     target = t.target(config=configured(t, [t.namespace(1, backend='memory')]))
     configured(t, [t.namespace(1, backend='memory'), cluster().namespace(2, 'later')])
@@ -186,16 +196,16 @@ def a_cluster_that_is_away_at_the_start_does_not_stop_the_others(t):
 def a_pool_that_is_away_does_not_stop_another_pool(t):
     """More of its images are being opened than there are threads for that."""
     def pool(key, value):
-        cluster().run('ceph', 'osd', 'pool', 'set', 'away', key, value, *(['--yes-i-really-mean-it'] * (value == 1)))
-    cluster().run('ceph', 'osd', 'pool', 'create', 'away', '1', '1')
-    cluster().run('rbd', 'pool', 'init', 'away')
+        cluster().run('ceph', 'osd', 'pool', 'set', AWAY, key, value, *(['--yes-i-really-mean-it'] * (value == 1)))
+    cluster().run('ceph', 'osd', 'pool', 'create', AWAY, '1', '1')
+    cluster().run('rbd', 'pool', 'init', AWAY)
     for i in range(6):
-        cluster().run('rbd', 'create', '--size', '8M', f'away/img{i}')
+        cluster().run('rbd', 'create', '--size', '8M', f'{AWAY}/img{i}')
     for key, value in (('size', 2), ('min_size', 2)):  # a copy has no place, so all I/O waits
         pool(key, value)
     t.cleanup(pool, 'size', 1)
     t.cleanup(pool, 'min_size', 1)
-    target = serve(t, [cluster().namespace(1 + i, f'img{i}', rbd={'pool': 'away'}) for i in range(6)] +
+    target = serve(t, [cluster().namespace(1 + i, f'img{i}', rbd={'pool': AWAY}) for i in range(6)] +
                    [cluster().namespace(7, cluster().image('8M'))])
     target.expect(r'namespace 6: its storage does not answer yet')
     t.eq(t.rdinit('read', target.uri(7), '-z', '4k').out, bytes(4096))
@@ -271,9 +281,9 @@ def a_blocked_client_opens_the_image_again(t):
 
 # ---- two gateways ----
 
-def gateway(t, image, number, name=None):
+def gateway(t, image, number, name=None, **kw):
     ns = cluster().namespace(1, image, rbd={'lock': 'exclusive'})
-    return serve(t, [ns], name=name or f'gateway{number}',
+    return serve(t, [ns], name=name or f'gateway{number}', **kw,
                  subsystem={'cntlid_min': 1 + 1000 * number, 'cntlid_max': 1000 + 1000 * number})
 
 
@@ -306,6 +316,21 @@ def the_gateway_without_the_lock_sends_hosts_to_the_other(t):
             log = nv.expect_data(h.admin.get_log(0x0C, 4096))
             t.eq(log[16 + 16] & 15, state, 'ANA state')
             t.eq(h.add_io().read_blocks(1, 0, 1)[0].status, status)
+
+
+@test
+def a_user_that_may_not_block_clients_cannot_take_over(t):
+    image = cluster().image('8M')
+    keyring = cluster().user('poor', mon='allow r', osd=f'allow rwx pool={POOL}')
+    holder = gateway(t, image, 0)
+    holder.expect(r'its lock is held here')
+    other = gateway(t, image, 1, ceph={'user': 'poor', 'keyring': keyring})
+    other.expect(r'another client holds its lock')
+    claim(t, 1, 'take')
+    other.expect(r'the lock of \S+ cannot be broken: .*; the user needs the capabilities of "profile rbd"')
+    with host(holder) as h:
+        h.enable()
+        t.eq(h.add_io().read_blocks(1, 0, 1)[0].status, 0)
 
 
 @test
