@@ -74,8 +74,12 @@ static int shared_conflict(struct rbd_image *img)
 	rd_warn(img->log, RD_LOG_BACKEND,
 		"rbd: image %s: the state in the object %s is another gateway's; reading it again",
 		rbd_image_spell(img, spelled, sizeof(spelled)), img->shared_name);
-	if (!rbd_shared_load(img))
+	if (rbd_shared_load(img))
+		return -ESHUTDOWN;
+	pthread_mutex_lock(&img->lock);
+	if (img->state != RBD_CLOSING)
 		rdt_bdev_changed(&img->bdev);
+	pthread_mutex_unlock(&img->lock);
 	return -ESHUTDOWN;
 }
 
