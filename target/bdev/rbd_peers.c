@@ -19,7 +19,8 @@
 /* A client that watches the object. */
 struct rbd_peer {
 	uint64_t client;
-	unsigned int missed; /* questions in a row */
+	unsigned int missed;   /* questions in a row */
+	unsigned int silent_s; /* how long these waited for it */
 };
 
 /* Of a connection, a pool and a namespace in it. */
@@ -45,6 +46,7 @@ struct rbd_peers {
 	size_t count;
 
 	/* of the question in flight */
+	unsigned int asked_s; /* its time limit */
 	char *reply;
 	size_t reply_len;
 };
@@ -135,7 +137,8 @@ static int take_answer(struct rbd_peers *p, const struct notify_ack_t *acks, siz
 		const struct rbd_peer *before = peer_of(p, missed[i].notifier_id);
 
 		list[count].client = missed[i].notifier_id;
-		list[count++].missed = (before ? before->missed : 0) + 1;
+		list[count].missed = (before ? before->missed : 0) + 1;
+		list[count++].silent_s = (before ? before->silent_s : 0) + p->asked_s;
 	}
 	free(p->peers);
 	p->peers = list;
@@ -225,7 +228,9 @@ static enum rbd_heard heard_of(const struct rbd_peers *p, uint64_t client, uint6
 		return RBD_HEARD_STRANGER;
 	if (!peer->missed)
 		return RBD_HEARD_ALIVE;
-	return peer->missed == 1 ? RBD_HEARD_NOT_YET : RBD_HEARD_SILENT;
+	/* A second passed before the first of these questions. */
+	return peer->missed < 2 || peer->silent_s + 1 < p->handle->takeover_s ? RBD_HEARD_NOT_YET
+									      : RBD_HEARD_SILENT;
 }
 
 enum rbd_heard rbd_peers_ask(struct rbd_peers *p, uint64_t client)
@@ -241,12 +246,13 @@ enum rbd_heard rbd_peers_ask(struct rbd_peers *p, uint64_t client)
 	confirm = any_missed(p) && !p->err;
 	ask = !p->asking && (confirm || !p->asked_ns || now - p->asked_ns >= ASK_NS);
 	if (ask) {
+		p->asked_s = confirm ? CONFIRM_SECS : secs;
 		p->asking = true;
 		p->asked_ns = now;
 	}
 	pthread_mutex_unlock(&p->lock);
 	if (ask)
-		ask_peers(p, confirm ? CONFIRM_SECS : secs);
+		ask_peers(p, p->asked_s);
 	return heard;
 }
 

@@ -451,6 +451,24 @@ def a_gateway_that_is_killed_or_stopped_is_replaced_under_verified_io(t):
 
 
 @test
+def a_gateway_is_replaced_while_another_one_is_dead_too(t):
+    image = cluster().image('16M')
+    pair = gateways(t, image)
+    third = gateway(t, image, 2)
+    third.expect(r'another client holds its lock')
+    dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000)
+    dev.proc.expect(r'^event path 1 live')
+    dev.goes_on()
+    third.kill()
+
+    def killed_both():
+        pair[0].kill()
+    replaces(t, pair, dev, killed_both, 0)
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
 def a_gateway_that_is_stopped_is_replaced_at_once_by_command(t):
     pair = gateways(t, cluster().image('16M'))
     dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000)
