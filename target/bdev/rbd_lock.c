@@ -138,8 +138,11 @@ static bool make_way(struct rbd_image *img, enum rdt_claim claim)
 {
 	char owner[128], why[64] = "";
 	bool alive = false;
-	int rc = read_owner(img, owner, sizeof(owner));
+	int mine = 0, rc = rbd_is_exclusive_lock_owner(img->image, &mine);
 
+	if (!rc && mine)
+		return true; /* breaking it would block this gateway */
+	rc = read_owner(img, owner, sizeof(owner));
 	if (rc || !owner[0])
 		return true;
 	if (claim != RDT_CLAIM_TAKE) {
@@ -168,13 +171,14 @@ static void tell_no_state(struct rbd_image *img, int rc)
 	char text[256];
 
 	snprintf(text, sizeof(text),
-		 "its lock is held here, but the state that gateways share, in the object %s, "
-		 "cannot "
-		 "be read: %s; hosts cannot use it here until that is possible",
+		 "the state that gateways share, in the object %s, cannot be read: %s; hosts "
+		 "cannot use the image here until that is possible",
 		 img->shared_name, strerror(-rc));
 	tell_lock(img, RBD_SAID_FAILED, text);
 	if (rc == -ESHUTDOWN)
 		rbd_image_lost(img);
+	else
+		rbd_lock_release(img->image); /* another gateway may be able to */
 }
 
 static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
@@ -232,9 +236,8 @@ static void keep_peers(struct rbd_image *img)
 	if (rc && rc != -ESHUTDOWN && rc != img->said_peers_err)
 		rd_warn(img->log, RD_LOG_BACKEND,
 			"rbd: image %s: gateways cannot see whether they are alive: %s; one that "
-			"is "
-			"lost is replaced after half a minute; the user needs the capabilities of "
-			"\"profile rbd\" for the pool",
+			"is lost is replaced after half a minute; the user needs the capabilities "
+			"of \"profile rbd\" for the pool",
 			rbd_image_spell(img, spelled, sizeof(spelled)), strerror(-rc));
 	img->said_peers_err = rc;
 }

@@ -455,9 +455,8 @@ static void resv_step(struct rdt_resv *resv)
 	bool durable;
 
 	if (resv_is_shared(resv->ns) && rdt_bdev_elsewhere(rdt_bdev_base(resv->ns->bdev))) {
-		resv_answer(resv,
-			    rdt_status_from_errno(-ESHUTDOWN,
-						  RDT_BIO_WRITE)); /* its state is not known here */
+		/* Its state is not known here. */
+		resv_answer(resv, rdt_status_from_errno(-ESHUTDOWN, RDT_BIO_WRITE));
 		return;
 	}
 	if (cmd->report) {

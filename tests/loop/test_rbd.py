@@ -628,6 +628,26 @@ def a_state_that_another_gateway_has_written_is_not_overwritten(t):
 
 
 @test
+def a_state_that_is_too_large_keeps_the_lock_free(t):
+    forget_state(t)
+    image = cluster().image('8M')
+    first = gateway(t, image, 0)
+    serves(t, first)
+    with Owner(first, 1) as one:
+        nv.expect(one.register())
+    first.stop()
+    name = state_object()[0]
+    cluster().run('rados', '-p', POOL, 'put', name, t.file('state', bytes(100000)))
+    target = gateway(t, image, 0, 'gateway0')
+    target.expect(r'the state that gateways share, in the object rdtarget\.state\.\S+, cannot be read: File too large')
+    claim(t, 0, 'take')
+    cluster().run('rados', '-p', POOL, 'rm', name)
+    target.expect(r'its lock is held here')
+    serves(t, target)
+    t.ok('has blocked this' not in target.text(), 'it blocked itself')
+
+
+@test
 def a_state_that_cannot_be_read_keeps_the_namespace_away(t):
     forget_state(t)
     image = cluster().image('8M')
