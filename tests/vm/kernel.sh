@@ -9,7 +9,7 @@
 #   KERNEL_DIR/complete    its name is written last: without it the folder is made again
 
 packages_vm=(qemu-system-x86 busybox-static kmod cpio xz-utils gcc make libc6-dev util-linux)
-packages_vm_tests=(rdma-core ibverbs-utils nvme-cli fio e2fsprogs iproute2 tcpdump tshark)
+packages_vm_tests=(rdma-core ibverbs-utils nvme-cli fio e2fsprogs dmsetup iproute2 tcpdump tshark)
 
 # In the order in which they are loaded.
 initramfs_modules=(virtio virtio_ring virtio_pci virtio_console 9pnet_virtio 9p overlay)
