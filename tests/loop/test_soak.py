@@ -7,7 +7,7 @@ import sys
 
 from soak_churn import Scene
 from soak_watch import FIGURES, Series, percentiles
-from t_loop import SOURCE_ROOT, Failure, main, program, test
+from t_loop import DEADLINE, SOURCE_ROOT, Failure, main, program, test
 
 SEED = int(os.environ.get('RD_TEST_SEED', random.SystemRandom().randrange(1 << 32)))
 HOUR = 3600
@@ -17,7 +17,7 @@ def tool(t, *args):
     program('rddev')
     build = os.path.dirname(os.path.dirname(program('rdtarget')))
     return t.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'soak'), '--build', build, *args], wrap=False,
-                 deadline=300)
+                 deadline=5 * DEADLINE)
 
 
 @test
