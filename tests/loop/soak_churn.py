@@ -308,8 +308,11 @@ def a_silent_network(s):
 
 @action(1)
 def a_controller_is_disconnected(s):
-    # Not that of a host that has just crashed.
-    found = [c['cntlid'] for c in s.control.call('controller.list')['controllers'] if c['hostnqn'] != nv.HOST_NQN]
+    def both():
+        # Neither that of a host that has just crashed, nor that of a path that was lost.
+        found = [c['cntlid'] for c in s.control.call('controller.list')['controllers'] if c['hostnqn'] != nv.HOST_NQN]
+        return found if len(found) == 2 else None
+    found = wait_for(both, 'the controllers of lost paths to end')
     mark = s.two_paths.proc.mark()
     s.control.call('controller.disconnect', nqn=NQN, cntlid=s.random.choice(found))
     s.two_paths.proc.expect(r'^event path \d lost', since=mark)
