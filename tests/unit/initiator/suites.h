@@ -16,6 +16,7 @@ extern const struct t_case t_data_cases[];
 extern const struct t_case t_fault_cases[];
 extern const struct t_case t_admin_cases[];
 extern const struct t_case t_auth_cases[];
+extern const struct t_case t_auth_message_cases[];
 extern const struct t_case t_auth_key_cases[];
 extern const struct t_case t_passthru_cases[];
 extern const struct t_case t_sync_cases[];

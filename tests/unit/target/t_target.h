@@ -67,6 +67,7 @@ extern const struct t_case t_limit_cases[];
 extern const struct t_case t_control_cases[];
 extern const struct t_case t_peers_cases[];
 extern const struct t_case t_auth_cases[];
+extern const struct t_case t_auth_message_cases[];
 extern const struct t_case t_placement_cases[];
 
 #define T_DISKS 5u

@@ -28,6 +28,7 @@ int main(int argc, char **argv)
 		{.name = "limits", .cases = t_limit_cases},
 		{.name = "peers", .cases = t_peers_cases},
 		{.name = "authentication", .cases = t_auth_cases},
+		{.name = "messages of authentication", .cases = t_auth_message_cases},
 		{.name = "placement", .cases = t_placement_cases},
 		{.name = "control", .cases = t_control_cases},
 		{.name = NULL},
