@@ -130,6 +130,17 @@ static inline void rdinit_auth_opts_init(struct rdinit_auth_opts *opts)
 }
 
 /**
+ * @brief Choose what is offered by names, as users write them.
+ * @param opts   The options, of which this sets @c hashes and @c groups.
+ * @param hashes Names with commas between: sha256, sha384, sha512; NULL: not changed.
+ * @param groups Names with commas between: null, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144,
+ *               ffdhe8192; NULL: not changed. Nothing is kept of either text.
+ * @return 0; -EINVAL (a name is unknown or missing, and rdinit_get_error() says which; nothing is
+ *         changed). Any thread.
+ */
+int rdinit_auth_opts_offer(struct rdinit_auth_opts *opts, const char *hashes, const char *groups);
+
+/**
  * @brief Authenticate a connected controller's admin queue again; other commands go on meanwhile.
  *
  * A failure ends the connection only if the controller ends it: until then the former

@@ -50,6 +50,10 @@ enum {
 	OPT_RECEIVE_BUFFER,
 	OPT_SECRET,
 	OPT_CTRL_SECRET,
+	OPT_DST_SECRET,
+	OPT_DST_CTRL_SECRET,
+	OPT_HASHES,
+	OPT_DHGROUPS,
 	OPT_FORMAT,
 	OPT_VERBOSE,
 	OPT_HELP,
@@ -129,6 +133,10 @@ struct cli_options {
 	int n_operands;
 	struct rdinit_ctrl_opts ctrl;
 	struct rdinit_auth_opts auth; /* ctrl points to it when a secret file was given */
+	struct {                      /* cp: of the destination; NULL: as the source */
+		const char *secret_file;
+		const char *ctrl_secret_file;
+	} dst;
 	struct rdinit_qpair_opts qpair;
 	struct rdinit_uri uri; /* ctrl points into it when a URI was given */
 	bool s_is_block;       /* -s was given, and does not mean the port in this verb */

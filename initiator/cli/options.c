@@ -224,6 +224,18 @@ static bool take_auth(struct cli_options *o, const struct cli_opt *def, const ch
 	case OPT_CTRL_SECRET:
 		o->auth.ctrl_secret_file = arg;
 		return cli_check_secret_file(def->name, arg);
+	case OPT_DST_SECRET:
+		o->dst.secret_file = arg;
+		return cli_check_secret_file(def->name, arg);
+	case OPT_DST_CTRL_SECRET:
+		o->dst.ctrl_secret_file = arg;
+		return cli_check_secret_file(def->name, arg);
+	case OPT_HASHES:
+		return rdinit_auth_opts_offer(&o->auth, arg, NULL) == 0 ||
+		       (cli_error("--%s: %s", def->name, cli_lib_text()), false);
+	case OPT_DHGROUPS:
+		return rdinit_auth_opts_offer(&o->auth, NULL, arg) == 0 ||
+		       (cli_error("--%s: %s", def->name, cli_lib_text()), false);
 	default:
 		return take_bench(o, def, arg);
 	}

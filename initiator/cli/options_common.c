@@ -83,6 +83,18 @@ static const struct cli_opt authentication[] = {
 	      "the same as --dhchap-secret-file: nvme-cli 3 has this name"),
 	OTHER("kxchap-ctrl-secret", 0, OPT_CTRL_SECRET, "FILE",
 	      "the same as --dhchap-ctrl-secret-file"),
+	OTHER("dhchap-hashes", 0, OPT_HASHES, "LIST",
+	      "hashes to offer, with commas between: sha256, sha384, sha512 (default all)"),
+	OTHER("dhchap-dhgroups", 0, OPT_DHGROUPS, "LIST",
+	      "Diffie-Hellman groups to offer: null, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, "
+	      "ffdhe8192 (default all)"),
+};
+
+static const struct cli_opt dst_auth[] = {
+	OTHER("dst-dhchap-secret-file", 0, OPT_DST_SECRET, "FILE",
+	      "file with the secret of this host for DST (default: that for both)"),
+	OTHER("dst-dhchap-ctrl-secret-file", 0, OPT_DST_CTRL_SECRET, "FILE",
+	      "file with the secret of the controller of DST (default: that for both)"),
 };
 
 static const struct cli_opt output[] = {
@@ -182,6 +194,7 @@ GROUP(cli_g_host, "Host", host);
 GROUP(cli_g_host_addr, "Host", host_addr);
 GROUP(cli_g_connection, "Connection", connection);
 GROUP(cli_g_auth, "Authentication", authentication);
+GROUP(cli_g_dst_auth, "Authentication of DST", dst_auth);
 GROUP(cli_g_output, "Output", output);
 GROUP(cli_g_nsid, "Namespace", nsid);
 GROUP(cli_g_transfer, "Data", transfer);

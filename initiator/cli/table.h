@@ -105,8 +105,8 @@ struct cli_group {
 
 /* options_common.c */
 extern const struct cli_group cli_g_target, cli_g_host, cli_g_host_addr, cli_g_connection,
-	cli_g_auth, cli_g_output, cli_g_nsid, cli_g_transfer, cli_g_write, cli_g_passthru,
-	cli_g_bench;
+	cli_g_auth, cli_g_dst_auth, cli_g_output, cli_g_nsid, cli_g_transfer, cli_g_write,
+	cli_g_passthru, cli_g_bench;
 
 #define CLI_GROUPS_MAX 9
 

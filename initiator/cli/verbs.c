@@ -445,7 +445,7 @@ const struct cli_verb cli_verbs[] = {
 		.example = "rdinit cp disk.img nvme+rdma://192.0.2.1/nqn.2026-01.org.example:disk1 "
 			   "--verify",
 		.groups = {&cli_g_cp, &cli_g_recovery, &cli_g_host_addr, &cli_g_connection,
-			   &cli_g_auth, &cli_g_output},
+			   &cli_g_auth, &cli_g_dst_auth, &cli_g_output},
 		.run = cli_cp,
 	},
 	{

@@ -24,6 +24,77 @@ void rdinit_auth_opts_init_size(struct rdinit_auth_opts *opts, size_t size)
 	rdi_put_sized(opts, size, &defaults, sizeof(defaults));
 }
 
+/* ---- what is offered, by name ---- */
+
+static const char *const hash_names[] = {
+	[NVMF_AUTH_SHA256] = "sha256",
+	[NVMF_AUTH_SHA384] = "sha384",
+	[NVMF_AUTH_SHA512] = "sha512",
+};
+static const char *const group_names[] = {
+	[NVMF_AUTH_GROUP_NULL] = "null",     [NVMF_AUTH_FFDHE2048] = "ffdhe2048",
+	[NVMF_AUTH_FFDHE3072] = "ffdhe3072", [NVMF_AUTH_FFDHE4096] = "ffdhe4096",
+	[NVMF_AUTH_FFDHE6144] = "ffdhe6144", [NVMF_AUTH_FFDHE8192] = "ffdhe8192",
+};
+#define NAMES(table) (sizeof(table) / sizeof((table)[0]))
+
+/* The bit of the name of @len bytes, or 0. */
+static unsigned int name_bit(const char *const *names, size_t n, const char *name, size_t len)
+{
+	for (size_t id = 0; id < n; id++)
+		if (names[id] && strlen(names[id]) == len && memcmp(names[id], name, len) == 0)
+			return 1u << id;
+	return 0;
+}
+
+static int names_to_bits(const char *func, const char *what, const char *text,
+			 const char *const *names, size_t n, unsigned int *bits)
+{
+	unsigned int found = 0, bit;
+	size_t len;
+
+	for (const char *at = text;; at += len + 1) {
+		len = strcspn(at, ",");
+		bit = name_bit(names, n, at, len);
+		if (!bit)
+			return rdi_fail(func, -EINVAL,
+					"%s: \"%.*s\" in \"%.100s\" is no name of one; expected "
+					"some of %s, with commas between",
+					what, (int)(len < 40 ? len : 40), at, text,
+					names == hash_names ? "sha256, sha384, sha512"
+							    : "null, ffdhe2048, ffdhe3072, "
+							      "ffdhe4096, ffdhe6144, ffdhe8192");
+		found |= bit;
+		if (!at[len])
+			break;
+	}
+	*bits = found;
+	return 0;
+}
+
+int rdinit_auth_opts_offer(struct rdinit_auth_opts *opts, const char *hashes, const char *groups)
+{
+	unsigned int hash_bits = 0, group_bits = 0;
+	int rc = RDI_CHECK_SIZE(__func__, opts, rdinit_auth_opts,
+				offsetof(struct rdinit_auth_opts, groups) + sizeof(opts->groups));
+
+	if (!rc && hashes)
+		rc = names_to_bits(__func__, "hashes", hashes, hash_names, NAMES(hash_names),
+				   &hash_bits);
+	if (!rc && groups)
+		rc = names_to_bits(__func__, "groups", groups, group_names, NAMES(group_names),
+				   &group_bits);
+	if (rc)
+		return rc;
+	if (hashes)
+		opts->hashes = hash_bits;
+	if (groups)
+		opts->groups = group_bits;
+	return 0;
+}
+
+/* ---- secrets ---- */
+
 /* The source of one secret. */
 struct secret_source {
 	const char *what; /* "secret" or "ctrl_secret" */

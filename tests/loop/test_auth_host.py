@@ -212,6 +212,48 @@ def letters_of_nvme_cli_say_what_to_do(t):
         t.ok(option in res.err and 'AAEC' not in res.err, res.err)
 
 
+@test
+def a_host_offers_what_it_is_told_to(t):
+    target = controller(t, ctrl_secret=CTRL_SECRET, hash_id=2, group=1)
+    read(t, target, *keys(t, ctrl=CTRL_SECRET), '--dhchap-hashes=sha384,sha512', '--dhchap-dhgroups', 'ffdhe2048,ffdhe8192')
+    t.eq(target.offers, [([2, 3], [1, 5])] * 2, 'what the host offers')
+    t.eq(sorted(target.ends), [(0, 'ok'), (1, 'ok')])
+    target = controller(t, group=0)
+    refuses(t, target, 'the host did not offer what the target chose', *keys(t), '--dhchap-dhgroups=ffdhe2048',
+            explanation=au.GROUP_UNUSABLE)
+
+
+@each(*[(f'--{option}={text}', option, text) for option, text in
+        (('dhchap-hashes', 'sha1'), ('dhchap-hashes', 'sha256,'), ('dhchap-hashes', ''), ('dhchap-dhgroups', 'ffdhe'),
+         ('dhchap-dhgroups', 'null ffdhe2048'))])
+def an_unknown_name_is_refused(t, option, text):
+    target = controller(t)
+    res = read(t, target, *keys(t), f'--{option}={text}', rc=2)
+    t.match(f'^rdinit: --{option}: .*expected some of (sha256|null), ', res.err)
+    t.eq(target.log, [], 'nothing was sent')
+
+
+@test
+def cp_has_secrets_for_each_side(t):
+    secrets = {'source': (HOST_SECRET, CTRL_SECRET), 'destination': (bytes(range(1, 33)), bytes(range(2, 34)))}
+    uris, files = {}, {}
+    for nsid, (name, (host, ctrl)) in enumerate(secrets.items(), 1):
+        target = t.target([t.namespace(nsid, backend='memory', size='1MiB')], name=name, subsystem=t_auth.subsystem(
+            t, host=HOSTNQN, hosts=[HOSTNQN], name=name, secret=host, ctrl_secret=ctrl, dhchap_dhgroups=['null']))
+        uris[name] = target.uri(nsid)
+        files[name] = [secret_file(t, f'{name}.mine', host), secret_file(t, f'{name}.its', ctrl)]
+    data = os.urandom(1 << 20)
+    source = ['--hostnqn', HOSTNQN, '--dhchap-secret-file', files['source'][0], '--dhchap-ctrl-secret-file', files['source'][1]]
+    destination = ['--dst-dhchap-secret-file', files['destination'][0],
+                   '--dst-dhchap-ctrl-secret-file', files['destination'][1]]
+    t.rdinit('cp', t.file('data', data), uris['source'], *source)
+    t.rdinit('cp', uris['source'], uris['destination'], *source, rc=1)
+    t.rdinit('cp', uris['source'], uris['destination'], *source, *destination, '--verify')
+    t.rdinit('cp', uris['destination'], t.path('back'), '--hostnqn', HOSTNQN, '--dhchap-secret-file', files['destination'][0])
+    with open(t.path('back'), 'rb') as f:
+        t.same(f.read(), data)
+
+
 # what is wrong, the file, its mode, what is said
 BAD_FILES = (
     ('no file', None, 0, 'cannot open .*host.key: No such file or directory'),

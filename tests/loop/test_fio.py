@@ -172,8 +172,9 @@ def the_address_in_parts(t):
 def a_target_that_demands_authentication(t):
     target = t_auth.serve(t, host='nqn.2024-01.test:fio', hosts=['nqn.2024-01.test:fio'], ctrl_secret=t_auth.CTRL_SECRET)
     fio(t, *job(t, target.uri(), '--hostnqn=nqn.2024-01.test:fio', f'--dhchap_secret_file={t.path("host.key")}',
-                f'--dhchap_ctrl_secret_file={t.path("host.ctrl.key")}', '--rw=randread', '--bs=4k', '--size=1M'))
-    target.expect('authenticated host nqn.2024-01.test:fio .*and the controller$')
+                f'--dhchap_ctrl_secret_file={t.path("host.ctrl.key")}', '--dhchap_hashes=sha384',
+                '--dhchap_dhgroups=ffdhe3072,ffdhe4096', '--rw=randread', '--bs=4k', '--size=1M'))
+    target.expect('authenticated host nqn.2024-01.test:fio .*: SHA-384, ffdhe3072, and the controller$')
 
 
 @test

@@ -81,8 +81,11 @@ def a_target_that_demands_authentication(t):
     name = 'nqn.2024-01.test:nbdkit'
     target = t_auth.serve(t, host=name, hosts=[name], ctrl_secret=t_auth.CTRL_SECRET)
     keys = [f'dhchap-secret-file={t.path("host.key")}', f'dhchap-ctrl-secret-file={t.path("host.ctrl.key")}']
-    nbdkit(t, target.uri(), 'nbdinfo --size "$uri"', f'hostnqn={name}', *keys)
-    target.expect(f'authenticated host {name} .*and the controller$')
+    nbdkit(t, target.uri(), 'nbdinfo --size "$uri"', f'hostnqn={name}', *keys, 'dhchap-hashes=sha512',
+           'dhchap-dhgroups=ffdhe3072,ffdhe4096')
+    target.expect(f'authenticated host {name} .*: SHA-512, ffdhe3072, and the controller$')
+    t.match('dhchap-dhgroups=: .*expected some of null, ffdhe2048',
+            nbdkit(t, target.uri(), 'true', 'dhchap-dhgroups=ffdhe', rc=1).err)
     res = nbdkit(t, target.uri(), 'nbdinfo --size "$uri"', f'hostnqn={name}', rc=1)
     t.match('there is no secret for host NQN', res.err)
     t.match('needs dhchap-secret-file=', nbdkit(t, target.uri(), 'true', keys[1], rc=1).err)

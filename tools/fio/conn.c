@@ -105,6 +105,9 @@ static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdini
 	rdinit_auth_opts_init(auth);
 	auth->secret_file = o->secret_file;
 	auth->ctrl_secret_file = o->ctrl_secret_file;
+	if (rdinit_auth_opts_offer(auth, o->hashes, o->dhgroups))
+		return fail(conn, -EINVAL, "dhchap_hashes=, dhchap_dhgroups=: %s",
+			    rdinit_get_error());
 	if (o->secret_file || o->ctrl_secret_file)
 		out->auth = auth;
 	out->host_traddr = o->host_traddr;

@@ -27,6 +27,8 @@ struct rdf_opts {
 	const char *hostnqn;
 	const char *secret_file; /* this and the next member: NULL without authentication */
 	const char *ctrl_secret_file;
+	const char *hashes; /* names, with commas between; NULL: all, as the next */
+	const char *dhgroups;
 	const char *hostid;
 	const char *host_traddr;
 	const char *provider;

@@ -44,6 +44,8 @@ struct options {
 	char *hostid;
 	char *dhchap_secret_file;
 	char *dhchap_ctrl_secret_file;
+	char *dhchap_hashes;
+	char *dhchap_dhgroups;
 	char *host_traddr;
 	char *provider;
 	char *congestion;
@@ -349,6 +351,8 @@ static void get_opts(const struct options *o, struct rdf_opts *out)
 		.hostid = o->hostid,
 		.secret_file = o->dhchap_secret_file,
 		.ctrl_secret_file = o->dhchap_ctrl_secret_file,
+		.hashes = o->dhchap_hashes,
+		.dhgroups = o->dhchap_dhgroups,
 		.host_traddr = o->host_traddr,
 		.provider = o->provider,
 		.congestion = o->congestion,
@@ -722,6 +726,10 @@ static struct fio_option options[] = {
 		"File with the DH-HMAC-CHAP secret of this host")},
 	{OPTION(dhchap_ctrl_secret_file, "Secret of the controller", FIO_OPT_STR_STORE,
 		"File with the controller's secret: it has to prove itself")},
+	{OPTION(dhchap_hashes, "Hashes", FIO_OPT_STR_STORE,
+		"Hashes to offer: sha256, sha384, sha512 (all)")},
+	{OPTION(dhchap_dhgroups, "Diffie-Hellman groups", FIO_OPT_STR_STORE,
+		"Groups to offer: null, ffdhe2048 to ffdhe8192 (all)")},
 	{OPTION(host_traddr, "Own address", FIO_OPT_STR_STORE, "Address to connect from")},
 	{OPTION(provider, "Provider", FIO_OPT_STR_STORE, "auto, iwarp or verbs (auto)")},
 	{OPTION(congestion, "Congestion control", FIO_OPT_STR_STORE,

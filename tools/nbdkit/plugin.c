@@ -98,6 +98,14 @@ static int rdn_set_secret(char **to, const char **option, const char *key, const
 	return -1;
 }
 
+static int rdn_set_offer(const char *key, const char *hashes, const char *groups)
+{
+	if (!rdinit_auth_opts_offer(&auth, hashes, groups))
+		return 0;
+	nbdkit_error("%s=: %s", key, rdinit_get_error());
+	return -1;
+}
+
 static int rdn_set_uri(struct rdinit_uri *to, const char *key, const char *value)
 {
 	rdinit_uri_init(to);
@@ -201,6 +209,10 @@ static int rdn_config(const char *key, const char *value)
 	if (strcmp(key, "dhchap-ctrl-secret-file") == 0)
 		return rdn_set_secret(&strings.ctrl_secret_file, &auth.ctrl_secret_file, key,
 				      value);
+	if (strcmp(key, "dhchap-hashes") == 0)
+		return rdn_set_offer(key, value, NULL);
+	if (strcmp(key, "dhchap-dhgroups") == 0)
+		return rdn_set_offer(key, NULL, value);
 	if (strcmp(key, "provider") == 0)
 		return rdn_set_string(&strings.provider, &config.ctrl.provider, value);
 	nbdkit_error("\"%s\" is not a parameter of this plugin: `nbdkit rdinit --help` lists them",
@@ -443,6 +455,9 @@ static struct nbdkit_plugin plugin = {
 		"derived)\n"
 		"dhchap-secret-file=<FILE>  our secret of DH-HMAC-CHAP\n"
 		"dhchap-ctrl-secret-file=<FILE> that of the target, which has to prove itself\n"
+		"dhchap-hashes=<LIST>       hashes to offer (default: sha256,sha384,sha512)\n"
+		"dhchap-dhgroups=<LIST>     groups to offer (default: null and ffdhe2048 to "
+		"ffdhe8192)\n"
 		"host-traddr=<ADDRESS>      local address to connect from\n"
 		"provider=<NAME>            auto, iwarp or verbs (default auto)",
 	.load = rdn_load,

@@ -378,16 +378,28 @@ static char *cp_ns_next_uri(char *uris)
 	return next;
 }
 
+/* The secrets of the source are those of the destination too, as far as that has none of its own.
+ */
+static void cp_ns_dst_secrets(struct cli_options *o)
+{
+	if (o->dst.secret_file)
+		o->auth.secret_file = o->dst.secret_file;
+	if (o->dst.ctrl_secret_file)
+		o->auth.ctrl_secret_file = o->dst.ctrl_secret_file;
+}
+
 /* Adds one path for each URI. Changes @uris. */
 static int cp_ns_paths(struct cp_ns *n, const struct cli_cp_open *how, char *uris)
 {
-	struct cli_options o;
+	struct cli_options base = *how->o, o;
 	char *next;
 	int rc;
 
+	if (how->write)
+		cp_ns_dst_secrets(&base);
 	for (; uris; uris = next) {
 		next = cp_ns_next_uri(uris);
-		if (!cli_options_uri(how->o, uris, &o))
+		if (!cli_options_uri(&base, uris, &o))
 			return CLI_USAGE;
 		rc = n->dev ? CLI_OK : cp_ns_create(n, how->dev, &o);
 		if (rc)
