@@ -445,12 +445,25 @@ def write_page(t, lines, rc=0):
 def docs_interop_comes_from_results(t):
     lines = interop_tree(t)
     text = write_page(t, lines).stdout
-    for part in ('Kernel: 6.1.0\n', '| this | that | rxe | verbs | talk | 3 |\n', '- both work\n',
+    for part in ('Kernels: 6.1.0\n', '| this | that | rxe | verbs | talk | 3 |\n', '- both work\n',
                  '- in: size (2)\n'):
         t.ok(part in text, f'no {part!r} in\n{text}')
     t.match('siw, verbs: not in the logs', write_page(t, lines[:1], rc=1).stderr)
     bad = lines[1].replace('ok 1 -', 'not ok 1 -')
-    t.match('siw, verbs: failed: both work', write_page(t, [lines[0], bad], rc=1).stderr)
+    t.match('siw, verbs, kernel 6.1.0: failed: both work', write_page(t, [lines[0], bad], rc=1).stderr)
+
+
+@test
+def docs_interop_has_a_column_for_each_kernel(t):
+    lines = interop_tree(t)
+    newer = [line.replace('kernel 6.1.0', 'kernel 6.12.3').replace('ok 3 - in: size: 2\\n', '') for line in lines]
+    text = write_page(t, newer + lines).stdout
+    for part in ('| Test | 6.1.0 | 6.12.3 |\n|---|---|---|---|---|---|---|\n', '| rxe | verbs | talk | 3 | 2 |\n'):
+        t.ok(part in text, f'no {part!r} in\n{text}')
+    t.eq(interop('--check', top=t.dir).returncode, 0, 'exit status of --check')
+    t.match('siw, verbs: not in the logs, for kernel 6.12.3', write_page(t, lines + newer[:1], rc=1).stderr)
+    path = t.file('log.json', '\n'.join(lines + newer[:1]).encode())
+    t.ok('| siw | verbs | talk | 3 | not run |' in interop('--partial', path, top=t.dir).stdout, 'not run')
 
 
 @each(('a pair more', 'tests/vm/meson.build', '[rxe_verbs', "[siw_verbs, rxe_verbs, rxe_iwarp", None),

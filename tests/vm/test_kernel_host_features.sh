@@ -637,10 +637,11 @@ if t_guest; then
 	t_guest_done
 fi
 
-# From commands that are refused on purpose, from two hosts in one kernel, from the controller of the host that may not
+# From commands that are refused on purpose (6.12: reservation conflict), from two hosts in one kernel, from the controller of the host that may not
 # reconnect, and from a scan that finds a namespace which is being removed.
 allowed='I/O Cmd.*sct 0x0 / sc 0x83|critical nexus error|no usable path'
 allowed+='|nvme_ns_head_submit_bio: .* suppressed|Found shared namespace|Support for shared namespaces|starting error recovery|Property Set error: 880'
 allowed+='|Connect Invalid Data Parameter, subsysnqn|failed to connect queue|Failed reconnect|Identify Descriptors failed \(nsid=4, status=0x400b\)'
+allowed+='|reservation conflict error'
 t_dmesg_case "$allowed"
 t_done

@@ -55,7 +55,7 @@ start()
 	t_network
 	t_rdma
 	modprobe nvmet-rdma
-	t_memory_disk nullb0 "$disk_mib"
+	t_memory_disk nullb0 "$disk_mib" discard=1
 	nvmet_start
 	head -c 3000001 /dev/urandom >/run/t/data
 }
