@@ -2,7 +2,8 @@
 #include "auth_work.h"
 
 #include <errno.h>
-#include <sys/resource.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <openssl/evp.h>
 
@@ -13,7 +14,19 @@
 #include "qpair.h"
 #include "reactor.h"
 
-#define NICE 10 /* I/O goes first */
+/*
+ * I/O goes first. The first thread computes when a processor has nothing else to do: others do not
+ * wait for it. The second one gets a small share of a processor even on a machine that is always
+ * busy, so that hosts are authenticated there too.
+ */
+static void lower_priority(bool idle)
+{
+	const struct sched_param none = {0};
+
+	sched_setscheduler(0, idle ? SCHED_IDLE : SCHED_BATCH, &none); /* of this thread */
+	if (!idle && nice(19) < 0)
+		errno = 0; /* the thread has the priority of the others then */
+}
 
 /* A reference to the controller's pair for @group, or NULL. pool->lock is held. */
 static EVP_PKEY *existing_pair(const struct rdt_auth_pair *p, uint8_t group)
@@ -103,8 +116,8 @@ static void *auth_thread(void *arg)
 	struct rdt_auth_pool *pool = arg;
 	struct rdt_auth_job *job;
 
-	setpriority(PRIO_PROCESS, 0, NICE); /* of this thread */
 	pthread_mutex_lock(&pool->lock);
+	lower_priority(pool->threads_lowered++ == 0);
 	for (;;) {
 		while (!pool->stop && !pool->waiting)
 			pthread_cond_wait(&pool->more, &pool->lock);

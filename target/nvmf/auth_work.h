@@ -47,6 +47,7 @@ struct rdt_auth_pool {
 	unsigned int next_lane;
 	unsigned int waiting; /* jobs in all lanes */
 	unsigned int threads_count;
+	unsigned int threads_lowered; /* of these, those that have their priority */
 	bool stop;
 	pthread_t threads[RDT_AUTH_THREADS];
 };

@@ -75,15 +75,17 @@ class Attack:
     small: int  # and the loop tests
     busy: bool  # it never rests: the fair share is what a host has beside an honest one that does not rest either
     target: dict  # keys of the configuration's `target` section
+    config: object  # None, or a function of the test: more arguments for its target()
+    p99: float  # None, or how many times as long the 99th percentile of a read may become
 
     @property
     def module(self):
         return self.run.__module__
 
 
-def attack(name, *, sizes, small, busy=False, target=None):
+def attack(name, *, sizes, small, busy=False, target=None, config=None, p99=None):
     def mark(fn):
-        fn.attack = Attack(name, fn, sizes, small, busy, target or {})
+        fn.attack = Attack(name, fn, sizes, small, busy, target or {}, config, p99)
         return fn
     return mark
 
@@ -372,11 +374,13 @@ def start_reads(t, target, seconds, *, name='reads', depth=32, size='4k', hostnq
 
 
 def finish_reads(t, proc, *, deadline=None):
-    """Reads per second; None if it failed, as its log tells."""
+    """Reads per second; None if it failed, as its log tells. Their 99th percentile is .p99 of the process, in us."""
     if proc.wait(deadline):
         return None
     with open(t.path(f'{proc.name}.json'), encoding='utf-8') as f:
-        return json.load(f)['iops']
+        result = json.load(f)
+    proc.p99 = result['latency_ns']['percentiles']['99'] / 1000
+    return result['iops']
 
 
 def reads(t, target, seconds=2, **kw):
