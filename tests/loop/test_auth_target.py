@@ -216,9 +216,11 @@ def a_host_is_announced_when_it_has_proven_itself(t):
         host.connect()
         seen = watched(watcher, 'connected')
         t.eq((seen['hostnqn'], seen['cntlid']), (nv.HOST_NQN, host.cntlid), 'who connected')
-        t.eq(len(re.findall(rf'controller \d+ for {nv.HOST_NQN}', target.text())), 1, 'lines of the log')
         host.close()
         t.eq(watched(watcher, 'disconnected')['cntlid'], host.cntlid, 'who disconnected')
+    # A thread writes the log: it has all before this line.
+    target.expect(rf'controller {host.cntlid} of {nv.HOST_NQN} is gone')
+    t.eq(len(re.findall(rf'controller \d+ for {nv.HOST_NQN}', target.text())), 1, 'lines of the log')
 
 
 def watched(watcher, name):
