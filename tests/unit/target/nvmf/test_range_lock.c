@@ -14,10 +14,10 @@ struct table {
 	struct rdt_target target;
 	struct rdt_reactor reactor;
 	struct rdt_qpair qp;
-	struct rdt_ns ns;
 	struct rdt_req req[RANGES]; /* in order of arrival */
 	bool in[RANGES];
 	unsigned int came;
+	struct rdt_ns ns;
 };
 
 static bool is_locked(const struct table *t, unsigned int i)
