@@ -80,7 +80,7 @@ static void fill_ana(struct nvme_id_ctrl *id)
 	id->anatt = RDT_ANATT_S;
 	id->anacap = NVME_CTRL_ANACAP_OPT | NVME_CTRL_ANACAP_NON_OPT |
 		     NVME_CTRL_ANACAP_INACCESSIBLE | NVME_CTRL_ANACAP_PERSISTENT_LOSS |
-		     NVME_CTRL_ANACAP_CHANGE | NVME_CTRL_ANACAP_GRPID_NO_CHG;
+		     NVME_CTRL_ANACAP_CHANGE;
 	id->anagrpmax = htole32(RDT_ANA_GROUPS);
 	id->nanagrpid = htole32(RDT_ANA_GROUPS);
 }
@@ -269,7 +269,7 @@ static enum rdt_exec identify_ns(struct rdt_req *req)
 	if (!ns)
 		return RDT_EXEC_DONE; /* valid, but inactive: all zeroes */
 	blocks = atomic_load(&ns->blocks);
-	state = rdt_ana_told(req->qp->ctrl, ns->cfg->ana_group);
+	state = rdt_ana_told(req->qp->ctrl, rdt_ns_ana_group(ns));
 	id->nsze = id->ncap = htole64(blocks);
 	/* Not reported in states in which it cannot be read. */
 	if (state != NVME_ANA_STATE_INACCESSIBLE && state != NVME_ANA_STATE_PERSISTENT_LOSS)
@@ -282,7 +282,7 @@ static enum rdt_exec identify_ns(struct rdt_req *req)
 	if (ns->bdev->io_boundary >> ns->lbads <= UINT16_MAX)
 		id->noiob = htole16((uint16_t)(ns->bdev->io_boundary >> ns->lbads));
 	fill_copy_limits(id, ns->subsys);
-	id->anagrpid = htole32(ns->cfg->ana_group);
+	id->anagrpid = htole32(rdt_ns_ana_group(ns));
 	id->nsattr = ns_attributes(ns);
 	nguid = rdt_ns_nguid(ns);
 	if (nguid)
@@ -301,7 +301,7 @@ static enum rdt_exec identify_independent_ns(struct rdt_req *req)
 		return RDT_EXEC_DONE;
 	id->nmic = NVME_NS_NMIC_SHARED;
 	id->rescap = rdt_resv_rescap(ns);
-	id->anagrpid = htole32(ns->cfg->ana_group);
+	id->anagrpid = htole32(rdt_ns_ana_group(ns));
 	id->nsattr = ns_attributes(ns);
 	id->nstat = NSTAT_READY;
 	return RDT_EXEC_DONE;

@@ -95,7 +95,7 @@ static void free_and_finish(struct rdt_ns *ns, int err, const char *text)
 {
 	rdt_control_done done = ns->done;
 	struct rdt_target *t = ns->subsys->target;
-	bool standby = t->ana_standby[ns->cfg->ana_group];
+	bool standby = t->ana_standby[rdt_ns_ana_group(ns)];
 	void *arg = ns->done_arg;
 
 	rdt_ns_free(ns);

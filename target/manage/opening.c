@@ -83,7 +83,8 @@ void rdt_opening_standby(struct rdt_target *t)
 		const struct rdt_ns *ns = t->ns[i];
 
 		if (ns && ns->bdev && ns->state != RDT_NS_OPENING)
-			standby[ns->cfg->ana_group] |= rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
+			standby[rdt_ns_ana_group(ns)] |=
+				rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
 	}
 	for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++)
 		rdt_ana_standby(t, g, standby[g]);

@@ -246,10 +246,7 @@ static const rdt_reload_subsys_fn subsys_fns[] = {
 	check_subsys, reload_hosts, rdt_reload_ctrls, rdt_reload_host_qos, rdt_reload_auth, NULL,
 };
 static const rdt_reload_ns_fn ns_fns[] = {
-	set_size,
-	set_ns_hosts,
-	rdt_reload_ns_qos,
-	NULL,
+	set_size, set_ns_hosts, rdt_reload_ns_qos, rdt_reload_ns_protect, rdt_reload_ns_ana, NULL,
 };
 
 static void count_settings(struct rdt_reload *rl, int n)
@@ -259,16 +256,26 @@ static void count_settings(struct rdt_reload *rl, int n)
 }
 
 /* Without these, it is another namespace for hosts, or the backend must be reopened. */
-static bool same_namespace(const struct rdt_ns_config *a, const struct rdt_ns_config *b)
+static bool same_config(const struct rdt_ns_config *a, const struct rdt_ns_config *b)
 {
 	return a->backend == b->backend && a->block_size == b->block_size &&
 	       a->engine == b->engine && a->direct == b->direct && a->deallocate == b->deallocate &&
-	       a->iopoll == b->iopoll && a->read_only == b->read_only &&
-	       a->ana_group == b->ana_group && rdt_layers_same(a, b) &&
+	       a->iopoll == b->iopoll && rdt_layers_same(a, b) &&
 	       rdt_config_same_text(a->path, b->path) && rdt_config_same_rbd(a->rbd, b->rbd) &&
 	       rdt_config_same_text(a->uri, b->uri) && rdt_config_same_text(a->nguid, b->nguid) &&
 	       rdt_config_same_text(a->eui64, b->eui64) &&
 	       memcmp(a->uuid_bytes, b->uuid_bytes, sizeof(a->uuid_bytes)) == 0;
+}
+
+/* Can @ns become what @next says while hosts use it? */
+static bool same_namespace(const struct rdt_ns *ns, const struct rdt_ns_config *next)
+{
+	if (!same_config(ns->now, next))
+		return false;
+	if (ns->state != RDT_NS_LIVE) /* the settings of others are not applied */
+		return ns->now->read_only == next->read_only &&
+		       ns->now->ana_group == next->ana_group;
+	return rdt_reload_can_protect(ns, next);
 }
 
 static void apply_ns(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *next)
@@ -455,7 +462,7 @@ static bool plan_next(struct rdt_reload *rl)
 
 	if (!next_pair(rl, &ss, &ns, &cfg))
 		return true;
-	if (ns && changeable(ns) && (!cfg || !same_namespace(ns->now, cfg)))
+	if (ns && changeable(ns) && (!cfg || !same_namespace(ns, cfg)))
 		rl->err = plan_change(rl, ss, ns, cfg);
 	else if (cfg && (!ns || ns->state == RDT_NS_LEAVING))
 		rl->err = plan_change(rl, ss, NULL, cfg);

@@ -74,6 +74,14 @@ int rdt_reload_referrals(struct rdt_reload *rl, struct rdt_target *t, const stru
 int rdt_reload_ctrls(struct rdt_reload *rl, struct rdt_subsys *ss,
 		     const struct rdt_subsys_config *now, const struct rdt_subsys_config *next);
 
+/* reload_ns.c */
+/* Can "read_only" of @ns change to that of @next without opening the storage again? */
+bool rdt_reload_can_protect(const struct rdt_ns *ns, const struct rdt_ns_config *next);
+int rdt_reload_ns_protect(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
+			  const struct rdt_ns_config *next);
+int rdt_reload_ns_ana(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
+		      const struct rdt_ns_config *next);
+
 /* reload_auth.c */
 int rdt_reload_auth(struct rdt_reload *rl, struct rdt_subsys *ss,
 		    const struct rdt_subsys_config *now, const struct rdt_subsys_config *next);

@@ -58,7 +58,7 @@ static void ana_claim(struct rdt_rpc_call *call)
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
 		const struct rdt_ns *ns = t->ns[i];
 
-		if (ns && ns->bdev && ns->cfg->ana_group == group)
+		if (ns && ns->bdev && rdt_ns_ana_group(ns) == group)
 			claimed += rdt_bdev_claim(ns->bdev, claim);
 	}
 	if (claimed)

@@ -163,6 +163,8 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 		.leaving_since = ns->leaving_since,
 		.blocks = atomic_load(&ns->blocks),
 		.lbads = ns->lbads,
+		.ana_group = rdt_ns_ana_group(ns),
+		.read_only = atomic_load(&ns->read_only),
 		.write_protected = atomic_load(&ns->wp) != 0,
 		.standby = base && atomic_load(&base->standby),
 		.stalled = base && atomic_load(&base->stalled),
@@ -177,9 +179,9 @@ json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 		ns->subsys->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns->state),
 		"backend", rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads,
 		"blocks", (json_int_t)ns->blocks, "size", (json_int_t)(ns->blocks << ns->lbads),
-		"read_only", ns->cfg->read_only, "write_protected", ns->write_protected,
-		"ana_group", (int)ns->cfg->ana_group, "uuid", ns->cfg->uuid, "standby", ns->standby,
-		"stalled", ns->stalled, "sync_failed", ns->sync_failed);
+		"read_only", ns->read_only, "write_protected", ns->write_protected, "ana_group",
+		(int)ns->ana_group, "uuid", ns->cfg->uuid, "standby", ns->standby, "stalled",
+		ns->stalled, "sync_failed", ns->sync_failed);
 
 	if (o && ns->cfg->path)
 		json_object_set_new(o, "path", json_string(ns->cfg->path));

@@ -31,6 +31,8 @@ struct rdt_ns_shown {
 	uint64_t leaving_since;
 	uint64_t blocks;
 	uint8_t lbads;
+	uint32_t ana_group;
+	bool read_only;
 	bool write_protected;
 	bool standby;
 	bool stalled;

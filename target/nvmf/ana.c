@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asymmetric namespace access (ANA). A namespace stays in one group; a listener has a state for
+ * Asymmetric namespace access (ANA). A namespace is in one group; a listener has a state for
  * each group, set by the main thread. A controller has the states of the listener of its admin
  * queue.
  */
@@ -13,6 +13,7 @@
 #include "nvmf/wire.h"
 #include "ctrl.h"
 #include "events.h"
+#include "host_access.h"
 #include "listener.h"
 #include "log_out.h"
 #include "ns.h"
@@ -32,7 +33,7 @@ void rdt_ana_init(struct rdt_listener *l)
 struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
 {
 	/* Without DNR, so that the host tries another path. */
-	switch (rdt_ana_state(ctrl, ns->cfg->ana_group)) {
+	switch (rdt_ana_state(ctrl, rdt_ns_ana_group(ns))) {
 	case NVME_ANA_STATE_INACCESSIBLE:
 		return nvme_status(NVME_SCT_PATH, NVME_SC_ANA_INACCESSIBLE);
 	case NVME_ANA_STATE_PERSISTENT_LOSS:
@@ -51,7 +52,7 @@ static bool has_group(const struct rdt_subsys *ss, uint32_t group)
 	const struct rdt_ns *ns;
 
 	TAILQ_FOREACH (ns, &ss->namespaces, link)
-		if (ns->cfg->ana_group == group)
+		if (rdt_ns_ana_group(ns) == group)
 			return true;
 	return false;
 }
@@ -100,6 +101,22 @@ int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, uint32_t group,
 	return 0;
 }
 
+void rdt_ana_move(struct rdt_ns *ns, uint32_t group)
+{
+	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_ctrl *ctrl;
+
+	pthread_mutex_lock(&ss->lock);
+	atomic_fetch_add(&ss->ana_changes[rdt_ns_ana_group(ns)], 1);
+	atomic_fetch_add(&ss->ana_changes[group], 1);
+	atomic_fetch_add(&ss->ana_changes[0], 1);
+	atomic_store(&ns->ana_group, group);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		rdt_event_post(ctrl, RDT_EV_ANA, 0);
+	pthread_mutex_unlock(&ss->lock);
+	rdt_event_ns(ns, RDT_EV_NS_ATTR);
+}
+
 /* ---- the log page ---- */
 
 /* A change count of 0 would mean that changes are not counted. */
@@ -123,7 +140,7 @@ static void count_groups(const struct rdt_req *req, uint32_t counts[RDT_ANA_GROU
 	const struct rdt_ns *ns = rdt_ns_seen_next(req, 0);
 
 	for (; ns; ns = rdt_ns_seen_next(req, ns->nsid))
-		counts[ns->cfg->ana_group]++;
+		counts[rdt_ns_ana_group(ns)]++;
 }
 
 /* Put the NSIDs of each group, from position places[group] on. */
@@ -135,12 +152,13 @@ static void put_nsids(const struct rdt_req *req, uint64_t places[RDT_ANA_GROUPS 
 	for (; ns; ns = rdt_ns_seen_next(req, ns->nsid)) {
 		__le32 nsid = htole32(ns->nsid);
 
-		rdt_log_put(out, places[ns->cfg->ana_group], &nsid, sizeof(nsid));
-		places[ns->cfg->ana_group] += sizeof(nsid);
+		rdt_log_put(out, places[rdt_ns_ana_group(ns)], &nsid, sizeof(nsid));
+		places[rdt_ns_ana_group(ns)] += sizeof(nsid);
 	}
 }
 
-/* Put the page to @out, unless that is NULL. Returns its length. */
+/* Put the page to @out, unless that is NULL. Returns its length. subsys->lock is held: namespaces
+ * stay in their groups. */
 static uint64_t put_ana_groups(const struct rdt_req *req, const struct rdt_log_out *out)
 {
 	struct nvme_ana_log head = {.chgcnt = ana_change_count(req->qp->ctrl, 0)};
@@ -177,10 +195,20 @@ static uint64_t put_ana_groups(const struct rdt_req *req, const struct rdt_log_o
 
 uint64_t rdt_ana_log_size(const struct rdt_req *req)
 {
-	return put_ana_groups(req, NULL);
+	struct rdt_subsys *ss = req->qp->ctrl->subsys;
+	uint64_t size;
+
+	pthread_mutex_lock(&ss->lock);
+	size = put_ana_groups(req, NULL);
+	pthread_mutex_unlock(&ss->lock);
+	return size;
 }
 
 void rdt_ana_log(const struct rdt_req *req, const struct rdt_log_out *out)
 {
+	struct rdt_subsys *ss = req->qp->ctrl->subsys;
+
+	pthread_mutex_lock(&ss->lock);
 	put_ana_groups(req, out);
+	pthread_mutex_unlock(&ss->lock);
 }

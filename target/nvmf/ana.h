@@ -34,6 +34,9 @@ static inline enum nvme_ana_state rdt_ana_state(const struct rdt_ctrl *ctrl, uin
 	return (enum nvme_ana_state)state;
 }
 
+/* Main thread: @ns moves to @group, which is in range. Hosts are told. Commands that have begun go
+ * on. */
+void rdt_ana_move(struct rdt_ns *ns, uint32_t group);
 /* Main thread: another gateway has the storage of @group (@standby), or no longer. Hosts are told.
  */
 void rdt_ana_standby(struct rdt_target *target, uint32_t group, bool standby);
@@ -54,7 +57,7 @@ static inline struct nvme_status rdt_ana_check(struct rdt_req *req) /* for a com
 {
 	struct nvme_status st = NVME_OK;
 
-	if (rdt_ana_state(req->qp->ctrl, req->ns->cfg->ana_group) != NVME_ANA_STATE_OPTIMIZED)
+	if (rdt_ana_state(req->qp->ctrl, rdt_ns_ana_group(req->ns)) != NVME_ANA_STATE_OPTIMIZED)
 		st = rdt_ana_status(req->qp->ctrl, req->ns);
 	if (!nvme_status_ok(st))
 		req->err_loc = RDT_LOC(nsid);

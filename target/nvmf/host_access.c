@@ -168,7 +168,7 @@ static void apply_ns_hosts(struct rdt_ns *ns, bool tell)
 
 static void count_change(struct rdt_ns *ns)
 {
-	atomic_fetch_add(&ns->subsys->ana_changes[ns->cfg->ana_group], 1);
+	atomic_fetch_add(&ns->subsys->ana_changes[rdt_ns_ana_group(ns)], 1);
 	atomic_fetch_add(&ns->subsys->ana_changes[0], 1);
 }
 

@@ -75,6 +75,8 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	ns->subsys = ss;
 	ns->bdev = bdev;
 	ns->nsid = cfg->nsid;
+	ns->ana_group = cfg->ana_group;
+	ns->read_only = cfg->read_only;
 	ns->slot = slot;
 	ns->lbads = (uint8_t)__builtin_ctz(bdev->block_size);
 	rdt_range_init(ns);

@@ -82,7 +82,9 @@ struct rdt_ns {
 	struct rdt_host_list hosts;      /* hosts that see it; guarded by subsys->lock */
 	struct rdt_qos_limiter *limiter; /* never NULL */
 	struct rdt_resv *resv; /* of the main thread; set before a reactor knows the namespace */
-	_Atomic uint8_t wp;    /* enum nvme_ns_write_protect_cfg: feature 84h */
+	_Atomic uint32_t ana_group;    /* changes under subsys->lock */
+	atomic_bool read_only;         /* by the configuration, or by it now */
+	_Atomic uint8_t wp;            /* enum nvme_ns_write_protect_cfg: feature 84h */
 	_Atomic uint16_t err_recovery; /* feature 05h: stored for hosts, without effect */
 	bool wp_busy;                  /* main thread: a change of @wp is being stored */
 	struct rd_ratelimit wp_limit;  /* log lines about changes of @wp */
@@ -136,7 +138,13 @@ static inline const uint8_t *rdt_ns_nguid(const struct rdt_ns *ns)
 
 static inline bool rdt_ns_write_protected(const struct rdt_ns *ns)
 {
-	return ns->bdev->read_only || atomic_load_explicit(&ns->wp, memory_order_relaxed);
+	return ns->bdev->read_only || atomic_load_explicit(&ns->read_only, memory_order_relaxed) ||
+	       atomic_load_explicit(&ns->wp, memory_order_relaxed);
+}
+
+static inline uint32_t rdt_ns_ana_group(const struct rdt_ns *ns)
+{
+	return atomic_load_explicit(&ns->ana_group, memory_order_relaxed);
 }
 
 /* ns.c: the main thread's side */

@@ -373,7 +373,7 @@ static int read_shared(struct rdt_resv *resv, struct rdt_resv_state *state, uint
 		       "the namespace is not served here. Remove the object "
 		       "rdtarget.state.%s of its pool to forget all its reservations, then say "
 		       "\"rdctl ana %u yield\" and \"take\"",
-		       ns->subsys->nqn, ns->nsid, why, ns->cfg->uuid, ns->cfg->ana_group);
+		       ns->subsys->nqn, ns->nsid, why, ns->cfg->uuid, rdt_ns_ana_group(ns));
 	return err;
 }
 

@@ -74,6 +74,51 @@ def a_namespace_changes_its_size_its_limits_and_its_protection(t):
 
 
 @test
+def protection_limits_and_ana_group_change_without_opening_the_storage_again(t):
+    """The file has no name any more, so it could not be opened; a command in flight completes."""
+    file = t.namespace(1, path=t.file('disk.img', bytes(1 << 20)), create=False, size=None)
+    target, path = controlled(t, [file, memory(t, 2, layers=[{'type': 'delay', 'write': '1s'}])])
+    os.unlink(t.path('disk.img'))
+    with Control(path) as c, host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.write_blocks(1, 8, b'a' * 512))
+        late = queue.post_write(2, 0, b'b' * 512)
+        wait_for(lambda: c.call('stats.get', namespaces=True)['namespaces'][1]['in_flight'], 'the write to begin')
+        for nsid in (1, 2):
+            t.eq(c.call('namespace.write_protect', nqn=NQN, nsid=nsid, on=True)['summary'],
+                 'reloaded: 1 settings changed')
+            nv.expect(queue.write_blocks(nsid, 0, bytes(512)), nv.WRITE_PROTECTED)
+        nv.expect(late.wait())
+        t.eq(c.call('namespace.set_ana', nqn=NQN, nsid=1, group=3)['summary'], 'reloaded: 1 settings changed')
+        c.call('namespace.qos', nqn=NQN, nsid=1, limits={'iops': 1000})
+        t.same(queue.read_blocks(1, 8, 1)[1], b'a' * 512)
+        t.eq(int.from_bytes(h.admin.identify(0, 1)[1][92:96], 'little'), 3, 'ANAGRPID')
+        cqe, log = h.admin.get_log(0x0C, 4096)
+        nv.expect(cqe)
+        t.eq([int.from_bytes(log[at:at + 4], 'little') for at in (16, 48, 52, 84)], [1, 2, 3, 1],
+             'group 1 with namespace 2, group 3 with namespace 1')
+        c.call('ana.set', group=3, state='inaccessible')
+        t.ok(queue.read_blocks(1, 8, 1)[0].status, 'a read in an inaccessible group')
+        c.call('namespace.set_ana', nqn=NQN, nsid=1, group=1)
+        for nsid in (1, 2):
+            c.call('namespace.write_protect', nqn=NQN, nsid=nsid, on=False)
+            nv.expect(queue.write_blocks(nsid, 8, b'c' * 512))
+        t.same(queue.read_blocks(1, 8, 1)[1], b'c' * 512)
+
+
+@test
+def what_was_opened_to_read_is_opened_again_to_write(t):
+    target, path = controlled(t, [t.namespace(1, path=t.file('disk.img', bytes(1 << 20)), create=False, size=None, read_only=True)])
+    with Control(path) as c, host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.write_blocks(1, 0, bytes(512)), nv.WRITE_PROTECTED)
+        t.eq(c.call('namespace.write_protect', nqn=NQN, nsid=1, on=False)['summary'], 'reloaded: 1 replaced')
+        nv.expect(queue.write_blocks(1, 0, bytes(512)))
+
+
+@test
 def a_file_that_has_grown_is_looked_at(t):
     with open(t.path('disk.img'), 'wb') as f:
         f.truncate(4 << 20)

@@ -406,7 +406,7 @@ static void ana_log(void)
 	size_t pos;
 
 	ana_new(&e);
-	e.env->ns[1].ana_group = 3; /* NSID 5 */
+	rdt_ana_move(rdt_ns_with(e.env->t->subsys[0], 5), 3);
 	a = multihost_get_log(e.admin[0], NVME_LOG_LID_ANA, 0, page, sizeof(page));
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	memcpy(&log, page, sizeof(log));
