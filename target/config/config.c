@@ -42,6 +42,8 @@ int rdt_config_load_texts(const char *path, struct rdt_config_texts *texts, bool
 		return -ENOMEM;
 	memset(config, 0, sizeof(*config));
 	config->refs = 1;
+	if (!load.given)
+		rdt_config_tell_interrupted(path, log);
 	rc = rdt_config_read_all(&load, config);
 	if (!rc) {
 		rdt_config_tree_done(&load);

@@ -383,8 +383,10 @@ void rdt_config_texts_free(struct rdt_config_texts *texts); /* leaves it empty *
 
 /*
  * Write files that differ from the disk: a new file is renamed over the old one, which is kept with
- * "~" at the end of its name. Refuses a file that has changed on the disk since it was read.
- * Returns the number of files written, or -errno with the reason logged. Any thread.
+ * "~" at the end of its name. All new files are on the disk before the first one is renamed; if one
+ * cannot be, none is. After a crash between two of them the next load says so. Refuses a file that
+ * has changed on the disk since it was read. Returns the number of files written, or -errno with
+ * the reason logged. Any thread.
  */
 int rdt_config_save(struct rdt_config_texts *texts, struct rd_log *log);
 

@@ -109,6 +109,11 @@ struct rdt_config_list *rdt_config_list(struct rdt_config_load *load, const char
 void rdt_config_fill(struct rdt_config_load *load, const struct rdt_config_file *file,
 		     struct rdt_config *config);
 
+/* ---- config_save.c ---- */
+
+/* Warn of files that a save of the configuration @path has not replaced when it was interrupted. */
+void rdt_config_tell_interrupted(const char *path, struct rd_log *log);
+
 /* ---- config_include.c ---- */
 
 /* Read @path as it is. Returns 0 or -errno, with the reason in @why. */

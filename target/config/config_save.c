@@ -123,7 +123,7 @@ static int check_on_disk(struct rdt_config_text *t, struct rd_log *log)
 	return -ESTALE;
 }
 
-static int write_and_sync(int fd, const char *text, size_t len)
+static int write_text(int fd, const char *text, size_t len)
 {
 	while (len) {
 		ssize_t n = write(fd, text, len);
@@ -135,102 +135,260 @@ static int write_and_sync(int fd, const char *text, size_t len)
 		text += n;
 		len -= (size_t)n;
 	}
-	return fsync(fd) ? -errno : 0;
+	return 0;
 }
 
-/* A new file with the mode and owner of @path. */
-static int write_beside(const char *path, const char *name, const char *text, size_t len)
+/* The mode and owner of @like. Without the right to give it away it stays with the user of this
+ * process. */
+static int take_mode(int fd, const char *like)
+{
+	struct stat st;
+
+	if (stat(like, &st))
+		return -errno;
+	if ((st.st_uid != geteuid() || st.st_gid != getegid()) &&
+	    fchown(fd, st.st_uid, st.st_gid) && errno != EPERM)
+		return -errno;
+	return fchmod(fd, st.st_mode & 07777) ? -errno : 0;
+}
+
+/* A new file, on the disk with its mode when this returns. @like: the file whose mode and owner it
+ * gets. */
+static int write_beside(const char *like, const char *name, const char *text, size_t len)
 {
 	rd_autoclose int fd = -1;
-	struct stat st;
 	int rc;
 
-	if (stat(path, &st))
-		return -errno;
 	unlink(name); /* of a save that was interrupted */
 	fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
-	rc = write_and_sync(fd, text, len);
-	/* Without the right to give it away it stays with the user of this process. */
-	if (!rc && (st.st_uid != geteuid() || st.st_gid != getegid()) &&
-	    fchown(fd, st.st_uid, st.st_gid) && errno != EPERM)
-		rc = -errno;
-	if (!rc && fchmod(fd, st.st_mode & 07777))
+	rc = write_text(fd, text, len);
+	if (!rc)
+		rc = take_mode(fd, like);
+	if (!rc && fsync(fd))
 		rc = -errno;
 	if (rc)
 		unlink(name);
 	return rc;
 }
 
-static int sync_directory(char *path)
+static int sync_directory(const char *path)
 {
-	rd_autoclose int fd = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	rd_autofree char *copy = strdup(path);
+	rd_autoclose int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
 	return fd < 0 || fsync(fd) ? -errno : 0;
 }
 
 /*
- * The old content stays under the name with "~"; the file @path has the old or the new one at any
- * time. What is left of a save that was interrupted has a "~", too: patterns of "include" leave it
- * out.
+ * Several files are saved together: all new ones are on the disk under the name with ".new~" before
+ * the first takes its place. Each file has the old or the new content at any time, and the old one
+ * stays under the name with "~". While files take their places, a list of them is beside the top
+ * file, under its name with ".save~": a crash in between is told by the next start. Patterns of
+ * "include" leave out names with "~".
  */
-static int replace_config(const char *path, const struct rdt_config_text *t)
-{
-	rd_autofree char *new = NULL, *old = NULL, *copy = strdup(path);
-	int rc;
+struct saving {
+	struct rdt_config_text *text;
+	char *path; /* without links */
+	char *new;
+	char *old;
+	bool written;  /* @new is there */
+	bool replaced; /* it has the name @path */
+};
 
-	if (!copy || asprintf(&new, "%s.new~", path) < 0 || asprintf(&old, "%s~", path) < 0)
-		return -ENOMEM;
-	rc = write_beside(path, new, t->text, t->len);
-	if (rc)
-		return rc;
-	unlink(old);
-	/* Not every file system has links, and Linux refuses one to a file of another user. */
-	if (link(path, old))
-		rc = write_beside(path, old, t->on_disk, t->on_disk_len);
-	if (!rc && rename(new, path))
-		rc = -errno;
-	if (rc) {
-		unlink(new);
-		return rc;
+struct save {
+	struct saving *files;
+	unsigned int count;
+	char *list; /* the name of the list; NULL: one file is saved, which needs none */
+};
+
+static void save_free(struct save *s)
+{
+	for (unsigned int i = 0; i < s->count; i++) {
+		if (s->files[i].written && !s->files[i].replaced)
+			unlink(s->files[i].new);
+		free(s->files[i].path);
+		free(s->files[i].new);
+		free(s->files[i].old);
 	}
-	return sync_directory(copy);
+	free(s->files);
+	free(s->list);
 }
 
-static int save_text(struct rdt_config_text *t, struct rd_log *log)
+static int name_files(struct save *s, struct rdt_config_texts *texts, const char **what)
 {
-	rd_autofree char *path = realpath(t->path, NULL); /* it may be a link */
-	int rc = path ? replace_config(path, t) : -errno;
+	rd_autofree char *top = NULL;
 
-	if (rc) {
-		rd_err(log, RD_LOG_CONFIG,
-		       "%s: not saved: %s; the user of rdtarget needs the right to write to the "
-		       "directory",
-		       path ? path : t->path, strerror(-rc));
-		return rc;
+	s->files = calloc(texts->count, sizeof(*s->files));
+	if (!s->files)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < texts->count; i++) {
+		struct saving *f = &s->files[s->count];
+
+		if (!texts->files[i].on_disk)
+			continue;
+		*what = texts->files[i].path;
+		s->count++;
+		f->text = &texts->files[i];
+		f->path = realpath(texts->files[i].path, NULL); /* it may be a link */
+		if (!f->path)
+			return -errno;
+		if (asprintf(&f->new, "%s.new~", f->path) < 0)
+			f->new = NULL;
+		if (asprintf(&f->old, "%s~", f->path) < 0)
+			f->old = NULL;
+		if (!f->new || !f->old)
+			return -ENOMEM;
 	}
-	saved_already(t);
-	rd_notice(log, RD_LOG_CONFIG, "%s: saved; the previous one is %s~", path, path);
-	return 0;
+	if (s->count < 2)
+		return 0;
+	*what = texts->files[0].path;
+	top = realpath(texts->files[0].path, NULL);
+	if (!top)
+		return -errno;
+	if (asprintf(&s->list, "%s.save~", top) < 0)
+		s->list = NULL;
+	return s->list ? 0 : -ENOMEM;
+}
+
+/* Both contents are under their names for the time after the change. */
+static int write_files(struct save *s, const char **what)
+{
+	int rc = 0;
+
+	for (unsigned int i = 0; i < s->count && !rc; i++) {
+		struct saving *f = &s->files[i];
+
+		*what = f->path;
+		rc = write_beside(f->path, f->new, f->text->text, f->text->len);
+		f->written = !rc;
+		if (rc)
+			break;
+		unlink(f->old);
+		/* Not every file system has links, and Linux refuses one to a file of another
+		 * user. */
+		if (link(f->path, f->old))
+			rc = write_beside(f->path, f->old, f->text->on_disk, f->text->on_disk_len);
+	}
+	return rc;
+}
+
+static int write_list(struct save *s, const char **what)
+{
+	rd_autofree char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	bool bad;
+
+	if (!f)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < s->count; i++)
+		fprintf(f, "%s\n", s->files[i].path);
+	bad = ferror(f);
+	bad |= fclose(f) != 0;
+	if (bad)
+		return -ENOMEM;
+	*what = s->list;
+	return write_beside(s->files[0].path, s->list, text, len);
+}
+
+static int sync_directories(struct save *s, const char **what)
+{
+	int rc = s->list ? sync_directory(s->list) : 0;
+
+	for (unsigned int i = 0; i < s->count && !rc; i++) {
+		*what = s->files[i].path;
+		rc = sync_directory(s->files[i].path);
+	}
+	return rc;
+}
+
+/* All, or none as far as the file system allows. */
+static int replace_files(struct save *s, const char **what)
+{
+	int rc = 0;
+
+	for (unsigned int i = 0; i < s->count && !rc; i++) {
+		*what = s->files[i].path;
+		if (rename(s->files[i].new, s->files[i].path))
+			rc = -errno;
+		s->files[i].replaced = !rc;
+	}
+	for (unsigned int i = 0; i < s->count && rc; i++)
+		if (s->files[i].replaced)
+			(void)!rename(s->files[i].old, s->files[i].path);
+	return rc;
+}
+
+static int save_files(struct save *s, const char **what)
+{
+	int rc = write_files(s, what);
+
+	if (!rc && s->list)
+		rc = write_list(s, what);
+	if (!rc)
+		rc = sync_directories(s, what);
+	if (!rc)
+		rc = replace_files(s, what);
+	if (!rc)
+		rc = sync_directories(s, what);
+	if (s->list)
+		unlink(s->list);
+	return rc;
 }
 
 int rdt_config_save(struct rdt_config_texts *texts, struct rd_log *log)
 {
-	int written = 0, rc;
+	struct save s = {0};
+	const char *what = "";
+	int rc;
 
 	for (unsigned int i = 0; i < texts->count; i++) {
 		rc = texts->files[i].on_disk ? check_on_disk(&texts->files[i], log) : 0;
 		if (rc)
 			return rc;
 	}
-	for (unsigned int i = 0; i < texts->count; i++) {
-		if (!texts->files[i].on_disk)
-			continue;
-		rc = save_text(&texts->files[i], log);
-		if (rc)
-			return rc;
-		written++;
+	rc = name_files(&s, texts, &what);
+	if (!rc && s.count)
+		rc = save_files(&s, &what);
+	if (rc)
+		rd_err(log, RD_LOG_CONFIG,
+		       "%s: not saved: %s; the user of rdtarget needs the right to write to the "
+		       "directory",
+		       what, strerror(-rc));
+	for (unsigned int i = 0; i < s.count && !rc; i++) {
+		saved_already(s.files[i].text);
+		rd_notice(log, RD_LOG_CONFIG, "%s: saved; the previous one is %s~", s.files[i].path,
+			  s.files[i].path);
 	}
-	return written;
+	rc = rc ? rc : (int)s.count;
+	save_free(&s);
+	return rc;
+}
+
+/* ---- a save that was interrupted ---- */
+
+void rdt_config_tell_interrupted(const char *path, struct rd_log *log)
+{
+	rd_autofree char *top = realpath(path, NULL), *list = NULL, *file = NULL;
+	size_t room = 0;
+	FILE *f = NULL;
+
+	if (top && asprintf(&list, "%s.save~", top) >= 0)
+		f = fopen(list, "re");
+	while (f && getline(&file, &room, f) > 0) {
+		rd_autofree char *new = NULL;
+
+		file[strcspn(file, "\n")] = '\0';
+		if (asprintf(&new, "%s.new~", file) < 0 || access(new, F_OK))
+			continue;
+		rd_warn(log, RD_LOG_CONFIG,
+			"%s: a save was interrupted before this file was replaced, others of the "
+			"same save may have been: rename %s to it, or remove that and put back the "
+			"other files from their names with \"~\"; then remove %s",
+			file, new, list);
+	}
+	if (f)
+		fclose(f);
 }

@@ -3,6 +3,7 @@
  * Preloaded into rdtarget: ends it with SIGKILL at a chosen file operation of the thread that
  * writes state files, so that a test can stand at every step of an update.
  *
+ *   KILL_THREAD=T  of the thread with this name instead; opening to read is no operation
  *   KILL_AT=N    before operation N (from 0) is done; a write is half done
  *   KILL_LOG=F   append the name of each operation to the file F
  */
@@ -26,6 +27,9 @@ EXPORT int openat64(int dir, const char *path, int flags, ...);
 EXPORT ssize_t write(int fd, const void *buf, size_t len);
 EXPORT int fsync(int fd);
 EXPORT int renameat(int from_dir, const char *from, int to_dir, const char *to);
+EXPORT int open(const char *path, int flags, ...);
+EXPORT int open64(const char *path, int flags, ...);
+EXPORT int rename(const char *from, const char *to);
 EXPORT int unlinkat(int dir, const char *path, int flags);
 
 static int count;
@@ -34,7 +38,9 @@ static int by_the_writer(void)
 {
 	char name[16] = "";
 
-	return prctl(PR_GET_NAME, name) == 0 && strcmp(name, "state") == 0;
+	const char *wanted = getenv("KILL_THREAD");
+
+	return prctl(PR_GET_NAME, name) == 0 && strcmp(name, wanted ? wanted : "state") == 0;
 }
 
 static int is_file(int fd)
@@ -76,7 +82,7 @@ static int do_openat(int dir, const char *path, int flags, va_list ap)
 {
 	int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, int) : 0;
 
-	if (by_the_writer() && last("open"))
+	if (flags & O_CREAT && by_the_writer() && last("open"))
 		die();
 	return (int)syscall(SYS_openat, dir, path, flags, mode);
 }
@@ -127,6 +133,33 @@ int renameat(int from_dir, const char *from, int to_dir, const char *to)
 	if (by_the_writer() && last("rename"))
 		die();
 	return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, 0);
+}
+
+int open(const char *path, int flags, ...)
+{
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	fd = do_openat(AT_FDCWD, path, flags, ap);
+	va_end(ap);
+	return fd;
+}
+
+int open64(const char *path, int flags, ...)
+{
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	fd = do_openat(AT_FDCWD, path, flags, ap);
+	va_end(ap);
+	return fd;
+}
+
+int rename(const char *from, const char *to)
+{
+	return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
 int unlinkat(int dir, const char *path, int flags)

@@ -12,7 +12,7 @@ import threading
 
 import nvmf_peer as nv
 from t_control import Control, Refused, controlled, refused
-from t_loop import LONG, NQN, PATIENCE, each, main, program, scaled, test, wait_for
+from t_loop import LONG, NQN, PATIENCE, each, main, preloaded, program, scaled, test, wait_for
 from t_serving import exercise, has_ended, host, memory
 
 OTHER = 'nqn.2024-01.test:other'
@@ -371,6 +371,83 @@ def the_log_names_the_previous_file(t, file):
     target.expect(f'{saved}: saved; the previous one is {saved}~$')
     t.eq((content(t, file), content(t, f'{file}~')), (before.replace('8MiB   #', '4MiB   #'), before), 'files')
     t.eq(os.path.islink(t.path('rdtarget.yaml')), file != 'rdtarget.yaml', 'link')
+
+
+def two_files(t):
+    """A configuration of two files; returns their texts."""
+    os.mkdir(t.path('conf.d'))
+    t.file('conf.d/a', f"""subsystems:
+- nqn: {OTHER}
+  allow_any_host: true
+""".encode())
+    t.file('rdtarget.yaml', f"""control: {{socket: {t.path('control.sock')}}}
+include: [conf.d/*]
+listeners:
+- {{address: 127.0.0.1, port: 0, provider: iwarp}}
+subsystems:
+- nqn: {NQN}
+  allow_any_host: true
+""".encode())
+    return content(t), content(t, 'conf.d/a')
+
+
+def save_both(t, name='saver', **env):
+    """Changes both files and saves; returns the target, and whether it has answered."""
+    target = t.target(config=t.path('rdtarget.yaml'), name=name, env=preloaded('killat', KILL_THREAD='config', **env))
+    with Control(t.path('control.sock')) as c:
+        for nqn in (NQN, OTHER):
+            c.call('namespace.add', nqn=nqn, namespace=memory(t, 2))
+        try:
+            return target, c.call('config.save')['saved']
+        except (AssertionError, OSError):
+            t.eq(target.wait(), -signal.SIGKILL, 'what ended it instead of an answer')
+            return target, False
+
+
+@test
+def several_files_are_saved_together(t):
+    """All are on the disk, with their modes, before the first one takes its place."""
+    two_files(t)
+    log = t.path('operations')
+    target, saved = save_both(t, KILL_LOG=log)
+    t.ok(saved, 'the answer')
+    with open(log, encoding='ascii') as f:
+        steps = f.read().split('\n')[:-1]
+    one = ['open', 'write', 'fsync']
+    t.eq(steps, one * 3 + ['fsync folder'] * 3 + ['rename'] * 2 + ['fsync folder'] * 3)
+    t.eq(sorted(os.listdir(t.path('conf.d'))), ['a', 'a~'], 'files')
+    t.eq([name for name in os.listdir(t.path('.')) if name.endswith('~')], ['rdtarget.yaml~'], 'files beside the top one')
+    target.stop()
+
+
+@test
+def a_save_that_is_cut_off_leaves_whole_files_and_is_told(t):
+    """At each step the daemon is killed: every file is the old or the new one, and a mixture is told by the next
+    start."""
+    before = two_files(t)
+    log = t.path('operations')
+    target, _ = save_both(t, KILL_LOG=log)
+    target.stop()
+    after = content(t), content(t, 'conf.d/a')
+    with open(log, encoding='ascii') as f:
+        steps = f.read().split('\n')[:-1]
+    mixtures = 0
+    for at in range(len(steps)):
+        for name, text in zip(('rdtarget.yaml', 'conf.d/a'), before):
+            t.file(name, text.encode())
+        _, saved = save_both(t, f'killed{at}', KILL_AT=str(at))
+        t.ok(not saved, f'it was killed at step {at}, {steps[at]}')
+        now = content(t), content(t, 'conf.d/a')
+        for text, old, new in zip(now, before, after):
+            t.ok(text in (old, new), f'a file after step {at}')
+        again = t.target(config=t.path('rdtarget.yaml'), name=f'again{at}')
+        if now not in (before, after):
+            mixtures += 1
+            again.expect(r'conf.d/a: a save was interrupted before this file was replaced, .*: rename (\S+)\.new~ to it')
+        elif now == after:
+            t.ok('a save was interrupted' not in again.text(), 'nothing is told of a whole save')
+        again.stop()
+    t.eq(mixtures, 1, 'steps that leave one file of two')
 
 
 @test
