@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "util/loop.h"
+#include "target/config/config.h"
 #include "show.h"
 
 /* Buckets of a histogram end at powers of two, from 16 us to 8.6 s. */
@@ -417,6 +418,48 @@ static void write_io_qos_waits(const struct metrics_out *o)
 		   o->stats->ns[i]->io.events[RDT_COUNT_QOS_WAITS]);
 }
 
+static void write_io_qos_time(const struct metrics_out *o)
+{
+	EACH_NS(o, i)
+	put_time(o, KIND_COUNTER, o->ns_labels[i], o->stats->ns[i]->io.events[RDT_COUNT_QOS_NS]);
+}
+
+/* ---- ANA ---- */
+
+static void write_ns_group(const struct metrics_out *o)
+{
+	EACH_NS(o, i)
+	put_sample(o, KIND_GAUGE, o->ns_labels[i], o->stats->ns[i]->shown.ana_group);
+}
+
+static void put_ana_states(const struct metrics_out *o, unsigned int listener, unsigned int group)
+{
+	static const uint8_t states[] = {RDT_ANA_OPTIMIZED, RDT_ANA_NON_OPTIMIZED,
+					 RDT_ANA_INACCESSIBLE, RDT_ANA_PERSISTENT_LOSS,
+					 RDT_ANA_CHANGE};
+	char labels[LABELS + 64];
+
+	for (unsigned int i = 0; i < sizeof(states); i++) {
+		snprintf(labels, sizeof(labels), "%s,group=\"%u\",state=\"%s\"",
+			 o->listeners.labels[listener], group, rdt_config_ana_name(states[i]));
+		put_sample(o, KIND_GAUGE, labels,
+			   o->stats->listeners[listener].ana[group] == states[i]);
+	}
+}
+
+/* Of the groups that have a namespace. */
+static void write_ana_states(const struct metrics_out *o)
+{
+	bool used[RDT_ANA_GROUPS + 1] = {false};
+
+	EACH_NS(o, i)
+	used[o->stats->ns[i]->shown.ana_group] = true;
+	EACH_LISTENER(o, i)
+	for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++)
+		if (used[g])
+			put_ana_states(o, i, g);
+}
+
 /* ---- hosts ---- */
 
 #define EACH_HOST(o, i) for (unsigned int i = 0; i < (o)->hosts.count; i++)
@@ -510,6 +553,12 @@ static const struct metrics_family families[] = {
 	{"io_buffer_waits", KIND_COUNTER, "Commands that waited for a data buffer.",
 	 write_io_buffer_waits},
 	{"io_qos_waits", KIND_COUNTER, "Commands that waited for a limit.", write_io_qos_waits},
+	{"io_qos_wait_seconds", KIND_COUNTER, "Time that commands waited for a limit.",
+	 write_io_qos_time},
+	{"namespace_ana_group", KIND_GAUGE, "The ANA group of the namespace.", write_ns_group},
+	{"listener_ana_state", KIND_GAUGE,
+	 "1 for the ANA state of the group that hosts of the listener are told, 0 for others.",
+	 write_ana_states},
 	{"host_connections", KIND_GAUGE, "Connections of the host.", write_host_connections},
 	{"host_io_completed", KIND_COUNTER, "I/O commands of the host that were answered.",
 	 write_host_completed},

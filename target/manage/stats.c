@@ -11,6 +11,7 @@
 #include "util/loop.h"
 #include "util/sockaddr.h"
 #include "target/bdev/backend.h"
+#include "target/nvmf/ana.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/reactor.h"
@@ -361,6 +362,8 @@ static void copy_listeners(struct rdt_stats *stats, const struct rdt_target *t)
 		struct rdt_stats_listener *copy = &stats->listeners[stats->listeners_count++];
 
 		copy->listening = l->lis && !l->wait_err;
+		for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++)
+			copy->ana[g] = (uint8_t)rdt_ana_told_by(t, l, g);
 		copy->address = copy_text(stats, listener_name(l, text));
 	}
 }

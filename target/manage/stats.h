@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "target/config/tgt_limits.h"
 #include "target/nvmf/io_stats.h"
 #include "show.h"
 
@@ -48,6 +49,7 @@ struct rdt_stats_ns {
 struct rdt_stats_listener {
 	char *address; /* with port */
 	bool listening;
+	uint8_t ana[RDT_ANA_GROUPS + 1]; /* as hosts are told: enum nvme_ana_state */
 };
 
 struct rdt_stats_cell { /* of a host by a listener on a reactor */

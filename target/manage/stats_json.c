@@ -64,6 +64,8 @@ static void add_io(json_t *o, const struct rdt_stats_io *io, bool histograms)
 			    json_integer((json_int_t)io->events[RDT_COUNT_BUFFER_WAITS]));
 	json_object_set_new(o, "limit_waits",
 			    json_integer((json_int_t)io->events[RDT_COUNT_QOS_WAITS]));
+	json_object_set_new(o, "limit_wait_seconds",
+			    json_real(in_seconds(io->events[RDT_COUNT_QOS_NS])));
 }
 
 /* The same, with what is counted for hosts, listeners and reactors only. */

@@ -43,14 +43,22 @@ void rdt_ana_standby(struct rdt_target *target, uint32_t group, bool standby);
 
 /* What hosts are told: the listener's state, or inaccessible while another gateway has the storage.
  * I/O is refused by the backend then, so it does not look here. */
+static inline enum nvme_ana_state rdt_ana_told_by(const struct rdt_target *t,
+						  const struct rdt_listener *l, uint32_t group)
+{
+	uint8_t state = l ? atomic_load_explicit(&l->ana[group], memory_order_relaxed) : 0;
+
+	if (!state)
+		state = NVME_ANA_STATE_OPTIMIZED;
+	if ((state == NVME_ANA_STATE_OPTIMIZED || state == NVME_ANA_STATE_NONOPTIMIZED) &&
+	    atomic_load(&t->ana_standby[group]))
+		return NVME_ANA_STATE_INACCESSIBLE;
+	return (enum nvme_ana_state)state;
+}
+
 static inline enum nvme_ana_state rdt_ana_told(const struct rdt_ctrl *ctrl, uint32_t group)
 {
-	enum nvme_ana_state state = rdt_ana_state(ctrl, group);
-
-	if ((state == NVME_ANA_STATE_OPTIMIZED || state == NVME_ANA_STATE_NONOPTIMIZED) &&
-	    atomic_load(&ctrl->subsys->target->ana_standby[group]))
-		return NVME_ANA_STATE_INACCESSIBLE;
-	return state;
+	return rdt_ana_told_by(ctrl->subsys->target, ctrl->listener, group);
 }
 
 static inline struct nvme_status rdt_ana_check(struct rdt_req *req) /* for a command for req->ns */

@@ -313,13 +313,13 @@ RD_COLD void rdt_count_event(const struct rdt_qpair *qp, enum rdt_count_of event
 	rdt_count(&qp->cell->events[event], 1);
 }
 
-RD_COLD void rdt_io_count_wait(const struct rdt_req *req, enum rdt_count_of event)
+RD_COLD void rdt_io_count_wait(const struct rdt_req *req, enum rdt_count_of event, uint64_t n)
 {
 	struct rdt_ns_stats *stats = req->ns ? ns_stats_of(req->qp->reactor, req->ns) : NULL;
 
-	rdt_count_event(req->qp, event);
+	rdt_count(&req->qp->cell->events[event], n);
 	if (stats)
-		rdt_count(&stats->events[event], 1);
+		rdt_count(&stats->events[event], n);
 }
 
 /* ---- what is in flight ---- */

@@ -59,6 +59,7 @@ enum rdt_end {                     /* why a connection has ended */
 enum rdt_count_of {
 	RDT_COUNT_BUFFER_WAITS,                /* commands that found no free buffer */
 	RDT_COUNT_QOS_WAITS,                   /* commands that waited for a limit */
+	RDT_COUNT_QOS_NS,                      /* the sum of their waits, in ns */
 	RDT_NS_COUNTS,                         /* the further ones are not counted for namespaces */
 	RDT_COUNT_KEEP_ALIVES = RDT_NS_COUNTS, /* associations that ended by it */
 	RDT_COUNT_ABORTS,                      /* Abort commands */
@@ -195,7 +196,7 @@ void rdt_cell_leave(struct rdt_qpair *qp); /* it ends; may be repeated */
 void rdt_io_count(struct rdt_req *req);
 void rdt_io_count_run(struct rdt_reactor *r); /* count what the run has */
 /* for a namespace too: @event is below RDT_NS_COUNTS */
-void rdt_io_count_wait(const struct rdt_req *req, enum rdt_count_of event);
+void rdt_io_count_wait(const struct rdt_req *req, enum rdt_count_of event, uint64_t n);
 void rdt_count_event(const struct rdt_qpair *qp, enum rdt_count_of event);
 
 /* Runs on the reactor by message, and posts r->walk.done to the main loop. */

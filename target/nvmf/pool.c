@@ -320,7 +320,7 @@ static RD_COLD void pool_wait(struct rdt_pool *pool, struct rdt_account *acc, st
 {
 	bool first = TAILQ_EMPTY(&acc->waiting);
 
-	rdt_io_count_wait(req, RDT_COUNT_BUFFER_WAITS);
+	rdt_io_count_wait(req, RDT_COUNT_BUFFER_WAITS, 1);
 	TAILQ_INSERT_TAIL(&acc->waiting, req, link);
 	if (first) {
 		acc->turn = (uint8_t)turn_of(pool, acc);

@@ -159,11 +159,14 @@ bool rdt_qos_admit(struct rdt_req *req)
 		r->limited++;
 		req->queue = queue;
 		if (req->state != RDT_REQ_LIMITED) {
-			rdt_io_count_wait(req, RDT_COUNT_QOS_WAITS);
+			rdt_io_count_wait(req, RDT_COUNT_QOS_WAITS, 1);
+			req->limited_at = now;
 			rdt_req_move(req, RDT_REQ_LIMITED);
 		}
 		return false;
 	}
+	if (req->state == RDT_REQ_LIMITED)
+		rdt_io_count_wait(req, RDT_COUNT_QOS_NS, now - req->limited_at);
 	return true;
 }
 
@@ -173,6 +176,8 @@ void rdt_qos_unwait(struct rdt_req *req)
 
 	TAILQ_REMOVE(&queue->waiting, req, link);
 	queue->reactor->limited--;
+	rdt_io_count_wait(req, RDT_COUNT_QOS_NS,
+			  rd_loop_now(queue->reactor->loop) - req->limited_at);
 	/* A turn that was taken passes to the next command. */
 	if (TAILQ_EMPTY(&queue->waiting))
 		rd_timer_stop(queue->reactor->loop, &queue->timer);

@@ -172,6 +172,7 @@ struct rdt_req {
 	struct rdt_resv_cmd resv;    /* for reservation commands */
 	struct rdt_abort abort;      /* for Abort commands */
 	struct rdt_sgl_desc *sgl;    /* [qp->msdbd], allocated for the first SGL list */
+	uint64_t limited_at;         /* LIMITED: since when, in ns */
 	uint64_t began, since;       /* if @timed: time of NEW, and of the current state, in ns */
 };
 _Static_assert(offsetof(struct rdt_req, cqe.sqhd) <= 80, "cleared with five stores");

@@ -187,7 +187,26 @@ def waits_for_a_limit_are_counted(t):
     with Control(path) as c:
         one, = stats_of(c)['namespaces']
         t.ok(0 < one['limit_waits'] <= 40, f'waits: {one["limit_waits"]}')
-        t.eq(metrics_of(c)[ns_series('io_qos_waits_total')], one['limit_waits'])
+        samples = metrics_of(c)
+        t.eq(samples[ns_series('io_qos_waits_total')], one['limit_waits'])
+        t.ok(one['limit_wait_seconds'] > 0, 'time waited')
+        t.ok(abs(samples[ns_series('io_qos_wait_seconds_total')] - one['limit_wait_seconds']) < 1e-6, 'time in the metrics')
+
+
+@test
+def ana_states_are_metrics(t):
+    """Of the groups that have a namespace, each state has a series: 1 for the present one."""
+    target, path = controlled(t, [memory(t), memory(t, 2, ana_group=3)])
+    with Control(path) as c:
+        c.call('ana.set', group=3, state='inaccessible')
+        samples = metrics_of(c)
+        states = {(re.search('group="(.*?)"', s)[1], re.search('state="(.*?)"', s)[1]): value
+                  for s, value in samples.items() if s.startswith('rdtarget_listener_ana_state')}
+        t.eq(len(states), 10, 'series')
+        t.eq({key for key, value in states.items() if value}, {('1', 'optimized'), ('3', 'inaccessible')})
+        t.eq([samples[ns_series('namespace_ana_group', nsid)] for nsid in (1, 2)], [1, 3])
+        c.call('namespace.set_ana', nqn=NQN, nsid=2, group=1)
+        t.eq(metrics_of(c)[ns_series('namespace_ana_group', 2)], 1)
 
 
 @test
