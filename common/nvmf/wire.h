@@ -202,6 +202,14 @@ struct nvme_status {
 /* Command specific: the queue must authenticate first. */
 #define NVMF_SC_AUTH_REQUIRED 0x91
 
+/* Get LBA Status (NVM 1.2, 4.2.1). Identify Controller for the NVM command set (CNS 06h): AOCS. */
+#define NVME_NVM_CTRL_AOCS         18   /* offset */
+#define NVME_AOCS_RALBAS           0x1u /* action type 02h is supported */
+#define NVME_LBA_STATUS_ALLOCATED  0x02 /* the action type: allocated blocks */
+#define NVME_LBA_STATUS_INCOMPLETE 1    /* CMPC: there are more descriptors */
+#define NVME_LBA_STATUS_COMPLETE   2    /* CMPC */
+#define NVME_LBA_RANGE_ALLOCATED   0x2  /* STAS of a descriptor; its NLB is 0's based */
+
 /* @code is an enum nvme_status_field value with its type, e.g. NVME_SCT_CMD_SPECIFIC << 8 | ... */
 static inline struct nvme_status nvme_status(unsigned int sct, unsigned int sc)
 {

@@ -167,6 +167,20 @@ int rdt_bdev_sync_error(struct rdt_bdev *bdev, struct rd_log *log, const char *w
 	return -ENOTRECOVERABLE;
 }
 
+bool rdt_extents_add(struct rdt_extents *ex, uint64_t from, uint64_t to)
+{
+	if (ex->count && ex->list[ex->count - 1].to == from) {
+		ex->list[ex->count - 1].to = to;
+		return true;
+	}
+	if (ex->count == ex->room) {
+		ex->upto = from;
+		return false;
+	}
+	ex->list[ex->count++] = (struct rdt_extent){from, to};
+	return true;
+}
+
 RD_COLD enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bio *bio)
 {
 	struct rdt_bdev *bdev = chan->bdev;

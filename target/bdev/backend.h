@@ -52,7 +52,9 @@ struct rdt_bio {
 	int result;      /* 0 or -errno */
 	uint64_t offset; /* bytes */
 	uint64_t length; /* bytes */
-	void *buf; /* READ, WRITE: @length bytes, aligned to at least 8 bytes (in-capsule data) */
+	/* READ, WRITE: @length bytes, aligned to at least 8 bytes (in-capsule data); EXTENTS: a
+	 * struct rdt_extents */
+	void *buf;
 	void (*done)(struct rdt_bio *bio);
 	uint64_t priv[6];          /* private area of the backend, valid from submit to done */
 	TAILQ_ENTRY(rdt_bio) link; /* for a queue of the backend */
@@ -71,6 +73,23 @@ struct rdt_bdev_state_job {
 	int err;
 	void (*done)(struct rdt_bdev_state_job *job); /* may free the job */
 	STAILQ_ENTRY(rdt_bdev_state_job) link;
+};
+
+/* A range of bytes: [from, to). */
+struct rdt_extent {
+	uint64_t from, to;
+};
+
+/*
+ * The answer to EXTENTS, in the memory of the caller: the allocated parts of [offset, upto),
+ * ascending, disjoint, not empty. The rest of it reads as zeroes and uses no storage. @upto is
+ * less than the end of the bio where the list is full, and where the backend looks at a part at a
+ * time; it is greater than bio->offset in any case when @room is not 0.
+ */
+struct rdt_extents {
+	uint64_t upto;
+	uint32_t room, count;
+	struct rdt_extent list[]; /* @room of them */
 };
 
 /* Of storage that one gateway at a time may serve. */
@@ -276,6 +295,12 @@ void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char 
  */
 int rdt_bdev_sync_error(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err,
 			bool after_write);
+
+/*
+ * Add the allocated range from @from to @to, which begins at or behind the end of the last one.
+ * Returns false, and sets @upto to @from, when the list is full.
+ */
+bool rdt_extents_add(struct rdt_extents *ex, uint64_t from, uint64_t to);
 
 enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bio *bio);
 

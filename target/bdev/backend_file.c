@@ -8,6 +8,8 @@
 #include <libgen.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 #include "util/cleanup.h"
 #include "util/parse.h"
 
-#include "discard.h"
+#include "blocking.h"
 #include "disk.h"
 #include "engine_io.h"
 
@@ -35,7 +37,10 @@ struct file {
 	uint32_t poll_max; /* largest transfer in bytes that uses IOPOLL; 0: none */
 	uint32_t mem_align;
 	enum rdt_zero_how zero_how;
-	struct rdt_discard *discard; /* performs DEALLOCATE; NULL: the engine does */
+	bool discards; /* DEALLOCATE is a BLKDISCARD */
+	/* For BLKDISCARD and EXTENTS; started with the first of them. NULL: not started yet. */
+	_Atomic(struct rdt_blocking *) blocking;
+	pthread_mutex_t blocking_lock; /* while it is started */
 };
 
 /* Receives the sentence that explains an error. */
@@ -71,13 +76,16 @@ static void file_close(struct rdt_bdev *bdev)
 {
 	struct file *f = file_of(bdev);
 
-	rdt_discard_stop(&f->discard);
+	struct rdt_blocking *blocking = atomic_load(&f->blocking);
+
+	rdt_blocking_stop(&blocking);
 	/* After a failed sync, the page cache may still contain data that was not written. Drop it,
 	 * so that a reader sees what is really stored. */
 	if (atomic_load(&bdev->sync_err))
 		posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (f->fd >= 0)
 		close(f->fd);
+	pthread_mutex_destroy(&f->blocking_lock);
 	free(f->path);
 	free(f);
 }
@@ -113,9 +121,39 @@ static void file_chan_close(struct rdt_chan *chan)
 	free(fchan_of(chan));
 }
 
-static bool is_discard(const struct rdt_chan *chan, const struct rdt_bio *bio)
+/* Does the helper thread execute @bio? */
+static bool is_blocking(const struct rdt_chan *chan, const struct rdt_bio *bio)
 {
-	return bio->op == RDT_BIO_DEALLOCATE && file_of(chan->bdev)->discard;
+	return bio->op == RDT_BIO_EXTENTS ||
+	       (bio->op == RDT_BIO_DEALLOCATE && file_of(chan->bdev)->discards);
+}
+
+/* NULL: the thread cannot be started, because of @rc. */
+static struct rdt_blocking *blocking_of(struct file *f, int *rc)
+{
+	struct rdt_blocking *blocking = atomic_load_explicit(&f->blocking, memory_order_acquire);
+
+	*rc = 0;
+	if (blocking)
+		return blocking;
+	pthread_mutex_lock(&f->blocking_lock);
+	blocking = atomic_load(&f->blocking);
+	if (!blocking)
+		*rc = rdt_blocking_start(f->fd, f->log, &blocking);
+	if (!*rc)
+		atomic_store_explicit(&f->blocking, blocking, memory_order_release);
+	pthread_mutex_unlock(&f->blocking_lock);
+	return blocking;
+}
+
+static enum rdt_bio_submit submit_blocking(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	struct rdt_blocking *blocking = blocking_of(file_of(chan->bdev), &bio->result);
+
+	if (!blocking)
+		return RDT_BIO_DONE;
+	rdt_blocking_submit(blocking, fchan_of(chan)->engine->loop, bio);
+	return RDT_BIO_QUEUED;
 }
 
 static enum rdt_bio_submit file_submit(struct rdt_chan *chan, struct rdt_bio *bio)
@@ -124,17 +162,16 @@ static enum rdt_bio_submit file_submit(struct rdt_chan *chan, struct rdt_bio *bi
 		bio->result = -EOPNOTSUPP;
 		return RDT_BIO_DONE;
 	}
-	if (is_discard(chan, bio))
-		rdt_discard_submit(file_of(chan->bdev)->discard, fchan_of(chan)->engine->loop, bio);
-	else
-		rdt_engine_submit(fchan_of(chan), bio);
+	if (is_blocking(chan, bio))
+		return submit_blocking(chan, bio);
+	rdt_engine_submit(fchan_of(chan), bio);
 	return RDT_BIO_QUEUED;
 }
 
 static void file_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 {
-	if (is_discard(chan, bio))
-		rdt_discard_cancel(bio);
+	if (is_blocking(chan, bio))
+		rdt_blocking_cancel(bio);
 	else
 		rdt_engine_cancel(fchan_of(chan), bio);
 }
@@ -603,14 +640,14 @@ static int find_deallocate(const struct explain *ex, const struct rdt_ns_config 
 	    f->engine == RDT_ENGINE_IO_URING) {
 		f->bdev.deallocate_zeroes = true;
 	} else {
-		rc = rdt_discard_start(f->fd, f->log, &f->discard);
-		if (rc)
+		f->discards = true;
+		if (!blocking_of(f, &rc))
 			return fail(ex, rc, "path %s: cannot start the thread for discards: %s",
 				    f->path, strerror(-rc));
 	}
 	f->bdev.ops_mask |= 1u << RDT_BIO_DEALLOCATE;
 	rd_info(f->log, RD_LOG_BACKEND, "%s: deallocate %s", f->path,
-		f->discard ? "discards" : "zeroes without allocation");
+		f->discards ? "discards" : "zeroes without allocation");
 	return 0;
 }
 
@@ -664,6 +701,7 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 		return fail(&ex, -ENOMEM, "out of memory");
 	f->fd = -1;
 	f->log = log;
+	pthread_mutex_init(&f->blocking_lock, NULL);
 	f->engine = rdt_engine_choose(cfg->engine, &why);
 	f->path = strdup(cfg->path);
 	if (!f->path) {
@@ -697,6 +735,10 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 		find_zeroing(f);
 	if (rc)
 		goto err_close;
+	if (!f->is_block) {
+		f->bdev.ops_mask |= 1u << RDT_BIO_EXTENTS;
+		f->bdev.deallocate_zeroes = true; /* holes are read as zeroes */
+	}
 	*out = &f->bdev;
 	return 0;
 

@@ -27,6 +27,9 @@ struct memory {
 	size_t reserved; /* bytes of reserved address space at @base */
 	/* Largest size so far: I/O that was submitted before a shrink may still access it */
 	uint64_t usable;
+	/* One bit for each stripe of the reserved space: it may contain something other than
+	 * zeroes. Changed under the lock of the stripe. */
+	_Atomic uint64_t *used;
 	size_t page_size;
 	pthread_mutex_t locks[STRIPE_LOCKS];
 };
@@ -41,6 +44,7 @@ static void memory_close(struct rdt_bdev *bdev)
 	struct memory *m = memory_of(bdev);
 
 	munmap(m->base, m->reserved);
+	free(m->used);
 	for (unsigned int i = 0; i < STRIPE_LOCKS; i++)
 		pthread_mutex_destroy(&m->locks[i]);
 	free(m);
@@ -61,6 +65,54 @@ static void memory_chan_close(struct rdt_chan *chan)
 	free(chan);
 }
 
+/* ---- which stripes are used ---- */
+
+static void mark_used(struct memory *m, uint64_t offset)
+{
+	uint64_t stripe = offset / STRIPE_SIZE, bit = UINT64_C(1) << stripe % 64;
+
+	if (!(atomic_load_explicit(&m->used[stripe / 64], memory_order_relaxed) & bit))
+		atomic_fetch_or(&m->used[stripe / 64], bit);
+}
+
+/* The first stripe from @from on, below @to, that is used or not, as @used says; or @to. */
+static uint64_t find_stripe(const struct memory *m, uint64_t from, uint64_t to, bool used)
+{
+	while (from < to) {
+		uint64_t word = atomic_load_explicit(&m->used[from / 64], memory_order_relaxed);
+
+		word = (used ? word : ~word) >> from % 64;
+		if (word) {
+			from += (unsigned int)__builtin_ctzll(word);
+			return from < to ? from : to;
+		}
+		from += 64 - from % 64;
+	}
+	return to;
+}
+
+static void find_used(const struct memory *m, const struct rdt_bio *bio)
+{
+	struct rdt_extents *ex = bio->buf;
+	uint64_t end = bio->offset + bio->length;
+	uint64_t last = (end + STRIPE_SIZE - 1) / STRIPE_SIZE;
+	uint64_t from = find_stripe(m, bio->offset / STRIPE_SIZE, last, true);
+
+	ex->count = 0;
+	ex->upto = end;
+	while (from < last) {
+		uint64_t to = find_stripe(m, from, last, false);
+		uint64_t first = from * STRIPE_SIZE, behind = to * STRIPE_SIZE;
+
+		if (!rdt_extents_add(ex, first > bio->offset ? first : bio->offset,
+				     behind < end ? behind : end))
+			return;
+		from = find_stripe(m, to, last, true);
+	}
+}
+
+/* ---- I/O ---- */
+
 /* Zero a part; whole pages are returned to the system. */
 static int zero_piece(struct memory *m, uint64_t offset, size_t len)
 {
@@ -75,6 +127,9 @@ static int zero_piece(struct memory *m, uint64_t offset, size_t len)
 	if (pages && madvise(p + head, pages, MADV_DONTNEED) < 0)
 		return -errno;
 	memset(p + head + pages, 0, len - head - pages);
+	if (len == STRIPE_SIZE)
+		atomic_fetch_and(&m->used[offset / STRIPE_SIZE / 64],
+				 ~(UINT64_C(1) << offset / STRIPE_SIZE % 64));
 	return 0;
 }
 
@@ -87,6 +142,7 @@ static int move_piece(struct memory *m, const struct rdt_bio *bio, uint64_t done
 		memcpy((char *)bio->buf + done, m->base + offset, len);
 		return 0;
 	case RDT_BIO_WRITE:
+		mark_used(m, offset);
 		memcpy(m->base + offset, (const char *)bio->buf + done, len);
 		return 0;
 	case RDT_BIO_WRITE_ZEROES:
@@ -103,6 +159,10 @@ static enum rdt_bio_submit memory_submit(struct rdt_chan *chan, struct rdt_bio *
 	uint64_t length = bio->op == RDT_BIO_FLUSH ? 0 : bio->length;
 
 	bio->result = m->bdev.ops_mask & 1u << bio->op ? 0 : -EOPNOTSUPP;
+	if (bio->op == RDT_BIO_EXTENTS) {
+		find_used(m, bio);
+		return RDT_BIO_DONE;
+	}
 	for (uint64_t done = 0; done < length && !bio->result;) {
 		uint64_t offset = bio->offset + done;
 		size_t len = STRIPE_SIZE - offset % STRIPE_SIZE;
@@ -202,7 +262,8 @@ int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct 
 	}
 	rc = reserve_addresses(m, cfg->size_bytes);
 	if (!rc) {
-		rc = allow_access(m, cfg->size_bytes);
+		m->used = calloc(m->reserved / STRIPE_SIZE / 64 + 1, sizeof(*m->used));
+		rc = m->used ? allow_access(m, cfg->size_bytes) : -ENOMEM;
 		if (rc)
 			munmap(m->base, m->reserved);
 	}
@@ -210,6 +271,7 @@ int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct 
 		snprintf(err, err_size,
 			 "size: cannot reserve %s of address space (%s); make it smaller",
 			 rd_format_size(cfg->size_bytes, text), strerror(-rc));
+		free(m->used);
 		free(m);
 		return rc;
 	}
@@ -220,7 +282,7 @@ int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct 
 	m->bdev.size = cfg->size_bytes;
 	m->bdev.block_size = cfg->block_size;
 	m->bdev.read_only = cfg->read_only;
-	m->bdev.ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH;
+	m->bdev.ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH | 1u << RDT_BIO_EXTENTS;
 	if (!cfg->read_only)
 		m->bdev.ops_mask |= 1u << RDT_BIO_WRITE | 1u << RDT_BIO_WRITE_ZEROES |
 				    1u << RDT_BIO_DEALLOCATE | RDT_OPS_MARKS;

@@ -49,6 +49,10 @@ uint32_t rdt_feature_effects(const struct rdt_subsys *ss, unsigned int fid); /* 
 uint32_t rdt_admin_effects(const struct rdt_subsys *ss, unsigned int opcode);
 uint32_t rdt_io_effects(const struct rdt_subsys *ss, unsigned int opcode);
 
+/* lba_status.c */
+struct nvme_status rdt_lba_status_check(struct rdt_req *req);
+enum rdt_exec rdt_lba_status_exec(struct rdt_req *req);
+
 /* write_protect.c: feature 84h */
 uint8_t rdt_write_protect_caps(const struct rdt_subsys *ss); /* NWPC */
 struct nvme_status rdt_write_protect_get(struct rdt_req *req, uint32_t *value);

@@ -22,5 +22,7 @@ const struct rdt_cmd rdt_admin_cmds[256] = {
 				     rdt_get_features_exec},
 	[nvme_admin_async_event] = {"Asynchronous Event Request", RDT_CMD_DISC, rdt_aer_check,
 				    rdt_aer_exec},
+	[nvme_admin_get_lba_status] = {"Get LBA Status", 0, rdt_lba_status_check,
+				       rdt_lba_status_exec},
 	[nvme_admin_keep_alive] = {"Keep Alive", RDT_CMD_DISC, NULL, keep_alive_exec},
 };

@@ -23,6 +23,7 @@ static const uint32_t admin[256] = {
 	[nvme_admin_get_features] = SCOPE_NS | SCOPE_CTRL,
 	[nvme_admin_async_event] = SCOPE_CTRL,
 	[nvme_admin_keep_alive] = SCOPE_CTRL,
+	[nvme_admin_get_lba_status] = SCOPE_NS,
 };
 
 static const uint32_t io[256] = {
@@ -36,6 +37,8 @@ uint32_t rdt_admin_effects(const struct rdt_subsys *ss, unsigned int opcode)
 	const struct rdt_cmd *cmd = &rdt_admin_cmds[opcode];
 
 	if (!cmd->exec || (rdt_subsys_is_disc(ss) && !(cmd->flags & RDT_CMD_DISC)))
+		return 0;
+	if (opcode == nvme_admin_get_lba_status && !rdt_lba_status_supported(ss))
 		return 0;
 	return SUPPORTED | admin[opcode];
 }

@@ -171,6 +171,8 @@ static enum rdt_exec identify_nvm_ctrl(struct rdt_req *req)
 		id->dmrsl = htole32(RDT_DMRSL);
 		id->dmsl = htole64(RDT_DMSL);
 	}
+	if (rdt_lba_status_supported(ss))
+		((uint8_t *)req->buf)[NVME_NVM_CTRL_AOCS] = NVME_AOCS_RALBAS;
 	return RDT_EXEC_DONE;
 }
 

@@ -9,6 +9,7 @@ enum rdt_bio_op {
 	RDT_BIO_FLUSH,
 	RDT_BIO_WRITE_ZEROES,
 	RDT_BIO_DEALLOCATE,
+	RDT_BIO_EXTENTS, /* which parts of a range are allocated: struct rdt_extents */
 	RDT_BIO_OPS,
 };
 

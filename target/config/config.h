@@ -139,7 +139,7 @@ struct rdt_layer_config {
 	uint64_t blocks;      /* 0: all */
 
 	/* filled by rdt_config_load() */
-	uint64_t delay_ns[5]; /* by enum rdt_bio_op */
+	uint64_t delay_ns[6]; /* by enum rdt_bio_op */
 	uint32_t ops_mask;
 	uint64_t rate_of_2_32;
 	int errno_value;

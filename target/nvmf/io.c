@@ -94,6 +94,11 @@ bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode)
 	}
 }
 
+bool rdt_lba_status_supported(const struct rdt_subsys *ss)
+{
+	return ss->ns_count && ss->ops_mask & 1u << RDT_BIO_EXTENTS;
+}
+
 bool rdt_fused_supported(const struct rdt_subsys *ss)
 {
 	return !rdt_subsys_is_disc(ss) && RDT_ACWU(ss->target->cfg->target.max_data_bytes) > 0;
@@ -152,6 +157,7 @@ void rdt_io_result(struct rdt_req *req)
 		add_to_counter(&c->blocks_read, bio->length >> 9);
 		return;
 	case RDT_BIO_FLUSH:
+	case RDT_BIO_EXTENTS:
 		return;
 	case RDT_BIO_WRITE:
 		add_to_counter(&c->writes, 1);

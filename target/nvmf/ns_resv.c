@@ -520,7 +520,9 @@ enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action)
 struct nvme_status rdt_resv_check_held(struct rdt_req *req)
 {
 	const struct rdt_resv_snap *snap = req->channel->resv;
-	enum rdt_resv_group group = rdt_resv_group(req->sqe.opcode);
+	/* The only admin command that is checked, Get LBA Status, tells about data. */
+	enum rdt_resv_group group =
+		req->qp->admin ? RDT_RESV_READS : rdt_resv_group(req->sqe.opcode);
 
 	if (rdt_resv_allows(snap->rtype, rdt_resv_snap_role(snap, req->qp->ctrl->hostid), group))
 		return NVME_OK;

@@ -99,11 +99,15 @@ struct rdt_io_range;
 
 /* Progress of an I/O command of several steps (io.c). */
 struct rdt_work {
-	uint16_t index;  /* next range of a list, */
-	uint32_t nsid;   /* next namespace, */
-	uint64_t lba;    /* and next block */
-	uint64_t dst;    /* Copy: destination block */
-	uint32_t left;   /* Copy: blocks left in the range */
+	uint16_t index; /* next range of a list, */
+	uint32_t nsid;  /* next namespace, */
+	uint64_t lba;   /* and next block */
+	union {
+		uint64_t dst;  /* Copy: destination block */
+		uint64_t next; /* Get LBA Status: the first block that is not known, */
+	};
+	uint64_t end;    /* and the end of the range */
+	uint32_t left;   /* Copy: blocks left in the range. Get LBA Status: descriptors so far */
 	uint32_t blocks; /* blocks of the current piece */
 	void *scratch;
 	struct rdt_io_range *ranges;                /* validated copy of a list: rdt_io_ranges() */

@@ -23,6 +23,7 @@ const struct rdc_suite rdc_suites[] = {
 	{"io", "compare", rdc_t_compare},
 	{"io", "fused", rdc_t_fused},
 	{"io", "zeroes", rdc_t_zeroes},
+	{"io", "allocated", rdc_t_allocated},
 	{"io", "dsm", rdc_t_dsm},
 	{"io", "verify", rdc_t_verify},
 	{"io", "copy", rdc_t_copy},

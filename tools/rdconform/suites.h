@@ -25,6 +25,7 @@ extern const struct rdc_test rdc_t_io_opcode[];
 extern const struct rdc_test rdc_t_compare[];
 extern const struct rdc_test rdc_t_fused[];
 extern const struct rdc_test rdc_t_zeroes[];
+extern const struct rdc_test rdc_t_allocated[];
 extern const struct rdc_test rdc_t_dsm[];
 extern const struct rdc_test rdc_t_verify[];
 extern const struct rdc_test rdc_t_copy[];

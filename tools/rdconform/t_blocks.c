@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* io.zeroes, io.dsm, io.verify, io.uncorrectable, io.protect: commands on blocks without data
- * transfer. */
+/* io.zeroes, io.dsm, io.allocated, io.verify, io.uncorrectable, io.protect: commands on blocks
+ * without data transfer. */
 #include <string.h>
 
 #include "suites.h"
@@ -531,6 +531,161 @@ static void protect_identify(struct rdc *t)
 	RDC_OK(t, id, "Identify Namespace");
 	RDC_CHECK(t, ns->nsattr & 1, "NSATTR 0x%02x of a protected namespace", ns->nsattr);
 }
+
+/* ---- Get LBA Status: which blocks are allocated ---- */
+
+#define UNIT_BYTES (1u << 20) /* no target tracks less than that much as a whole */
+#define LIST_BYTES 4096u
+
+static struct rdc_reply lba_status(struct rdc_host *h, uint64_t lba, uint16_t n, void *list,
+				   uint32_t len)
+{
+	return rdc_admin(h, .opcode = nvme_admin_get_lba_status, .nsid = h->nsid,
+			 .cdw10 = (uint32_t)lba, .cdw11 = (uint32_t)(lba >> 32),
+			 .cdw12 = len / 4 - 1, .cdw13 = NVME_LBA_STATUS_ALLOCATED << 24 | n,
+			 .data = list, .len = len);
+}
+
+static struct rdc_host *need_allocated(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	const uint8_t *nvm = (const uint8_t *)limits(h);
+
+	if (!(nvm[NVME_NVM_CTRL_AOCS] & NVME_AOCS_RALBAS))
+		rdc_not_supported(t, "AOCS.RALBAS is 0: allocated blocks are not reported");
+	return h;
+}
+
+/* Descriptors ascend, do not touch, and lie in the range; the count fits. */
+static void list_is_sane(struct rdc *t, const struct nvme_lba_status *list, uint32_t len,
+			 uint64_t from, uint64_t to)
+{
+	uint32_t n = le32toh(list->nlsd);
+
+	RDC_CHECK(t, n <= (len - sizeof(*list)) / sizeof(list->descs[0]),
+		  "NLSD %u does not fit into %u bytes", n, len);
+	RDC_CHECK(t, list->cmpc <= NVME_LBA_STATUS_COMPLETE, "CMPC %u is reserved", list->cmpc);
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t first = le64toh(list->descs[i].dslba);
+		uint64_t blocks = (uint64_t)le32toh(list->descs[i].nlb) + 1;
+
+		RDC_CHECK(t, first >= from && first < to && blocks <= to - first,
+			  "descriptor %u: %llu blocks at %llu are not behind the last one and in "
+			  "the range",
+			  i, (unsigned long long)blocks, (unsigned long long)first);
+		RDC_CHECK(t, list->descs[i].status == NVME_LBA_RANGE_ALLOCATED,
+			  "descriptor %u: status 0x%02x instead of 02h", i, list->descs[i].status);
+		from = first + blocks;
+	}
+}
+
+static bool list_has(const struct nvme_lba_status *list, uint64_t lba)
+{
+	for (uint32_t i = 0; i < le32toh(list->nlsd); i++) {
+		uint64_t first = le64toh(list->descs[i].dslba);
+
+		if (lba >= first && lba - first <= le32toh(list->descs[i].nlb))
+			return true;
+	}
+	return false;
+}
+
+static void allocated_written(struct rdc *t)
+{
+	struct rdc_host *h = need_allocated(t);
+	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
+	struct rdc_reply r;
+
+	rdc_need_blocks(h, 64);
+	prepared(h, 9, 4, 320);
+	r = lba_status(h, 0, 64, list, LIST_BYTES);
+	RDC_OK(t, r, "Get LBA Status");
+	list_is_sane(t, list, LIST_BYTES, 0, 64);
+	for (uint64_t lba = 9; lba < 13; lba++)
+		RDC_CHECK(t, list_has(list, lba), "block %llu was written and is not reported",
+			  (unsigned long long)lba);
+	r = lba_status(h, 10, 2, list, LIST_BYTES);
+	RDC_OK(t, r, "Get LBA Status");
+	list_is_sane(t, list, LIST_BYTES, 10, 12);
+	RDC_CHECK(t, list_has(list, 10) && list_has(list, 11), "a part of the blocks is missing");
+}
+
+static void allocated_freed(struct rdc *t)
+{
+	struct rdc_host *h = need_allocated(t);
+	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
+	struct nvme_dsm_range all = {0};
+	uint32_t n = UNIT_BYTES / h->bs;
+	struct rdc_reply r;
+
+	rdc_need_oncs(h, NVME_CTRL_ONCS_DSM, "Dataset Management");
+	rdc_need_blocks(h, 2 * n);
+	prepared(h, n + 3, 4, 321);
+	all.nlb = htole32(n);
+	all.slba = htole64(n);
+	r = dsm(h, &all, 1, DSM_AD);
+	RDC_OK(t, r, "Dataset Management");
+	r = lba_status(h, n, (uint16_t)n, list, LIST_BYTES);
+	RDC_OK(t, r, "Get LBA Status");
+	list_is_sane(t, list, LIST_BYTES, n, 2 * n);
+	RDC_CHECK(t, !list_has(list, n + 3), "a deallocated block is reported as allocated");
+}
+
+static void allocated_rest(struct rdc *t)
+{
+	struct rdc_host *h = need_allocated(t);
+	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
+	struct rdc_reply r = lba_status(h, 0, 0, list, LIST_BYTES);
+
+	RDC_OK(t, r, "Get LBA Status of the whole namespace");
+	list_is_sane(t, list, LIST_BYTES, 0, h->blocks);
+}
+
+static void allocated_little(struct rdc *t)
+{
+	struct rdc_host *h = need_allocated(t);
+	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
+	struct rdc_reply r;
+
+	rdc_need_blocks(h, 64);
+	prepared(h, 0, 1, 322);
+	r = lba_status(h, 0, 64, list, sizeof(*list));
+	RDC_OK(t, r, "Get LBA Status with no room for descriptors");
+	RDC_CHECK(t, !list->nlsd, "NLSD %u without room", le32toh(list->nlsd));
+	RDC_CHECK(t, list->cmpc != NVME_LBA_STATUS_COMPLETE,
+		  "CMPC says that the list is complete, and block 0 is missing");
+}
+
+static void allocated_behind(struct rdc *t)
+{
+	struct rdc_host *h = need_allocated(t);
+	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
+	struct rdc_reply r = lba_status(h, h->blocks, 1, list, LIST_BYTES);
+
+	RDC_STATUS(t, r, "SLBA behind the end", NVME_SC_LBA_RANGE, NVME_SC_INVALID_FIELD);
+}
+
+static void allocated_atype(struct rdc *t)
+{
+	struct rdc_host *h = need_allocated(t);
+	struct rdc_reply r = rdc_admin(h, .opcode = nvme_admin_get_lba_status, .nsid = h->nsid,
+				       .cdw12 = LIST_BYTES / 4 - 1, .cdw13 = 0x7fu << 24,
+				       .data = rdc_buf(t, LIST_BYTES), .len = LIST_BYTES);
+
+	RDC_STATUS(t, r, "a reserved action type", NVME_SC_INVALID_FIELD);
+}
+
+#define N_GLS "NVM 4.2.1"
+
+const struct rdc_test rdc_t_allocated[] = {
+	{"written", N_GLS, "blocks that were written are reported", allocated_written, RDC_LOSS},
+	{"freed", N_GLS, "deallocated blocks are not", allocated_freed, RDC_LOSS},
+	{"rest", N_GLS, "Range Length 0 means up to the end", allocated_rest},
+	{"little", N_GLS, "a list without room is not complete", allocated_little, RDC_LOSS},
+	{"behind", N_GLS, "a range behind the end is refused", allocated_behind},
+	{"reserved", N_GLS, "a reserved action type is Invalid Field", allocated_atype},
+	{NULL},
+};
 
 const struct rdc_test rdc_t_protect[] = {
 	{"write", "Base 8.12", "a protected namespace refuses Write", protect_refuses, RDC_LOSS,

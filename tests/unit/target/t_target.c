@@ -52,6 +52,19 @@ static void disk_chan_close(struct rdt_chan *chan)
 	free(chan);
 }
 
+/* A block is allocated when it is not all zeroes. */
+static void disk_extents(const struct t_disk *d, const struct rdt_bio *bio)
+{
+	static const char zeroes[512];
+	struct rdt_extents *ex = bio->buf;
+
+	ex->count = 0;
+	ex->upto = bio->offset + bio->length;
+	for (uint64_t at = bio->offset; at < bio->offset + bio->length; at += 512)
+		if (memcmp(d->data + at, zeroes, 512) != 0 && !rdt_extents_add(ex, at, at + 512))
+			return;
+}
+
 static void disk_do(struct t_disk *d, struct rdt_bio *bio, int result)
 {
 	bio->result = result;
@@ -68,6 +81,9 @@ static void disk_do(struct t_disk *d, struct rdt_bio *bio, int result)
 	case RDT_BIO_WRITE_ZEROES:
 	case RDT_BIO_DEALLOCATE:
 		memset(d->data + bio->offset, 0, bio->length);
+		break;
+	case RDT_BIO_EXTENTS:
+		disk_extents(d, bio);
 		break;
 	}
 }

@@ -47,6 +47,7 @@ extern const struct t_case t_cntlid_cases[];
 extern const struct t_case t_property_cases[];
 extern const struct t_case t_admin_cases[];
 extern const struct t_case t_log_page_cases[];
+extern const struct t_case t_lba_status_cases[];
 extern const struct t_case t_io_cases[];
 extern const struct t_case t_io_commands_cases[];
 extern const struct t_case t_fused_cases[];

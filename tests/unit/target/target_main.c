@@ -9,6 +9,7 @@ int main(int argc, char **argv)
 		{.name = "property", .cases = t_property_cases},
 		{.name = "admin", .cases = t_admin_cases},
 		{.name = "log_page", .cases = t_log_page_cases},
+		{.name = "lba_status", .cases = t_lba_status_cases},
 		{.name = "io", .cases = t_io_cases},
 		{.name = "io_commands", .cases = t_io_commands_cases},
 		{.name = "fused", .cases = t_fused_cases},

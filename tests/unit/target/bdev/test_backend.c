@@ -256,6 +256,36 @@ static void soak_compare(struct soak *s)
 	free(all);
 }
 
+/* What is outside the allocated parts must be zeroes in the model. The list is asked for in steps
+ * of
+ * @room parts. */
+static void soak_extents(struct soak *s, uint32_t room)
+{
+	struct rdt_extents *ex = malloc(sizeof(*ex) + room * sizeof(ex->list[0]));
+	uint64_t at = 0, wrong = 0;
+
+	while (at < DISK_SIZE) {
+		*ex = (struct rdt_extents){.room = room};
+		CU_ASSERT_EQUAL_FATAL(backend_run(&s->b, (struct rdt_bio){.op = RDT_BIO_EXTENTS,
+									  .offset = at,
+									  .length = DISK_SIZE - at,
+									  .buf = ex}),
+				      0);
+		CU_ASSERT_TRUE_FATAL(ex->upto > at && ex->upto <= DISK_SIZE && ex->count <= room);
+		for (uint32_t i = 0; i <= ex->count; i++) {
+			uint64_t to = i < ex->count ? ex->list[i].from : ex->upto;
+
+			CU_ASSERT_TRUE_FATAL(at <= to && to <= ex->upto);
+			while (at < to)
+				wrong += s->model[at++] != 0;
+			if (i < ex->count)
+				at = ex->list[i].to;
+		}
+	}
+	CU_ASSERT_EQUAL(wrong, 0);
+	free(ex);
+}
+
 /* With iopoll, whatever the device is: a device without queues to poll uses its interrupts. */
 static void look_for_results(struct bench *b)
 {
@@ -276,9 +306,11 @@ static void soak_with(struct rdt_ns_config cfg, struct rdt_ring_opts ring, unsig
 		s->outside = aligned_alloc(4096, (size_t)SLOTS * SLOT_SIZE);
 		soak_run(s, rounds);
 		soak_compare(s);
+		soak_extents(s, 1000);
+		soak_extents(s, 1);
 		CU_ASSERT_EQUAL(s->mismatches, 0);
 		CU_ASSERT_EQUAL(s->failures, 0);
-		for (int op = 0; op < RDT_BIO_OPS; op++)
+		for (int op = 0; op < RDT_BIO_EXTENTS; op++)
 			CU_ASSERT_EQUAL(s->ran[op] > 0, !!(s->b.bdev->ops_mask & 1u << op));
 		free(s->model);
 		free(s->outside);
@@ -617,6 +649,58 @@ static void memory_is_sparse(void)
 	rdt_bdev_close(&bdev);
 }
 
+/* Two parts are written, then one of them is given back. @unit: what is tracked as a whole. */
+static void allocated_parts(struct rdt_ns_config cfg, uint64_t unit)
+{
+	struct rdt_extents *ex = calloc(1, sizeof(*ex) + 8 * sizeof(ex->list[0]));
+	struct rdt_bio ask = {.op = RDT_BIO_EXTENTS, .length = DISK_SIZE, .buf = ex};
+	struct rdt_bio change = {.op = RDT_BIO_WRITE, .length = unit};
+	struct bench b;
+
+	if (bench_open(&b, cfg, DEPTH)) {
+		memset(b.slab, 0x5a, unit);
+		change.buf = b.slab;
+		ex->room = 8;
+		CU_ASSERT_EQUAL(backend_run(&b, ask), 0);
+		CU_ASSERT_EQUAL(ex->count, 0);
+		change.offset = 3 * unit;
+		CU_ASSERT_EQUAL(backend_run(&b, change), 0);
+		change.offset = 8 * unit;
+		CU_ASSERT_EQUAL(backend_run(&b, change), 0);
+		CU_ASSERT_EQUAL(backend_run(&b, ask), 0);
+		CU_ASSERT_EQUAL_FATAL(ex->count, 2);
+		CU_ASSERT_EQUAL(ex->list[0].from, 3 * unit);
+		CU_ASSERT_EQUAL(ex->list[0].to, 4 * unit);
+		CU_ASSERT_EQUAL(ex->list[1].from, 8 * unit);
+		CU_ASSERT_EQUAL(ex->list[1].to, 9 * unit);
+		CU_ASSERT_EQUAL(ex->upto, DISK_SIZE);
+		change.op = RDT_BIO_DEALLOCATE;
+		if (b.bdev->ops_mask & 1u << RDT_BIO_DEALLOCATE) {
+			CU_ASSERT_EQUAL(backend_run(&b, change), 0);
+			ask.offset = 4 * unit - 512;
+			ask.length = 6 * unit;
+			CU_ASSERT_EQUAL(backend_run(&b, ask), 0);
+			CU_ASSERT_EQUAL_FATAL(ex->count, 1);
+			CU_ASSERT_EQUAL(ex->list[0].from, 4 * unit - 512);
+			CU_ASSERT_EQUAL(ex->list[0].to, 4 * unit);
+		}
+	}
+	bench_close(&b);
+	free(ex);
+}
+
+static void file_tells_what_is_allocated(void)
+{
+	allocated_parts((struct rdt_ns_config){.backend = RDT_BACKEND_FILE, .block_size = 512},
+			65536);
+}
+
+static void memory_tells_what_is_allocated(void)
+{
+	allocated_parts((struct rdt_ns_config){.backend = RDT_BACKEND_MEMORY, .block_size = 512},
+			65536);
+}
+
 /* @n reads from the page cache. Returns how many are done after one turn. */
 static int done_in_one_turn(struct bench *b, unsigned int n)
 {
@@ -691,6 +775,8 @@ const struct t_case t_backend_cases[] = {
 	{"memory, 512", memory_512},
 	{"memory, 4096", memory_4096},
 	{"memory is sparse", memory_is_sparse},
+	{"a file tells what is allocated", file_tells_what_is_allocated},
+	{"memory tells what is allocated", memory_tells_what_is_allocated},
 	{"null stores nothing", null_stores_nothing},
 	{"a file that shrank gives errors, not old data", a_shrunk_file_is_an_error},
 	{"what a backend cannot do is refused", unsupported_ops_are_refused},

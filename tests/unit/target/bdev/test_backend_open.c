@@ -178,7 +178,8 @@ static void read_only_offers_no_writes(void)
 	cfg.read_only = true;
 	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, err, sizeof(err)), 0);
 	CU_ASSERT_TRUE(bdev->read_only);
-	CU_ASSERT_EQUAL(bdev->ops_mask, 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH);
+	CU_ASSERT_EQUAL(bdev->ops_mask,
+			1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH | 1u << RDT_BIO_EXTENTS);
 	rdt_bdev_close(&bdev);
 	t_dir_remove(dir);
 }

@@ -121,7 +121,8 @@ static void effects_log(void)
 		CU_ASSERT_EQUAL(t_status(&a) != NVME_SC_INVALID_OPCODE, shown);
 	}
 	CU_ASSERT_TRUE(le32toh(log.acs[nvme_admin_identify]) & NVME_CMD_EFFECTS_CSUPP);
-	CU_ASSERT_EQUAL(log.acs[nvme_admin_get_lba_status], 0);
+	CU_ASSERT_TRUE(le32toh(log.acs[nvme_admin_get_lba_status]) & NVME_CMD_EFFECTS_CSUPP);
+	CU_ASSERT_EQUAL(log.acs[nvme_admin_format_nvm], 0);
 	CU_ASSERT_TRUE(le32toh(log.iocs[nvme_cmd_write]) & NVME_CMD_EFFECTS_LBCC);
 	CU_ASSERT_FALSE(le32toh(log.iocs[nvme_cmd_read]) & NVME_CMD_EFFECTS_LBCC);
 	t_pair_free(&p);
