@@ -311,6 +311,7 @@ struct rdinit_dev_info {
 	enum rdinit_dev_state state;  /**< now */
 	unsigned int paths;           /**< number of paths */
 	char subnqn[RDINIT_NQN_SIZE]; /**< subsystem NQN */
+	bool extents;                 /**< rdinit_dev_extents() is supported */
 };
 
 /** The function that rdinit_dev_info_init() calls with the size of the caller's structure. */
@@ -330,6 +331,62 @@ static inline void rdinit_dev_info_init(struct rdinit_dev_info *info)
  *         -EDEADLK (called from an event callback). Any thread.
  */
 int rdinit_dev_get_info(struct rdinit_dev *dev, struct rdinit_dev_info *info);
+
+/* ---- Allocated blocks ---- */
+
+/** Largest number of extents of one answer. */
+#define RDINIT_DEV_EXTENTS_MAX 255
+
+/** @brief A range of blocks. */
+struct rdinit_dev_extent {
+	uint64_t lba;     /**< first block */
+	uint64_t nblocks; /**< number of blocks, not 0 */
+};
+
+/**
+ * @brief A function that receives the answer to rdinit_dev_extents_async().
+ *
+ * The rules of rdinit_dev_event_fn hold for it.
+ *
+ * @param user  Argument of rdinit_dev_extents_async().
+ * @param c     How it ended. Valid during the call, as @p list is.
+ * @param known Number of blocks, from the first one asked for, that the answer is about; 0 after an
+ *              error.
+ * @param list  The allocated ranges among them, ascending. The other blocks are read as zeroes.
+ * @param n     Number of ranges, at most RDINIT_DEV_EXTENTS_MAX.
+ */
+typedef void (*rdinit_dev_extents_fn)(void *user, const struct rdinit_completion *c, uint64_t known,
+				      const struct rdinit_dev_extent *list, unsigned int n);
+
+/**
+ * @brief Ask which blocks are allocated (Get LBA Status, NVM Command Set 1.2, 4.2.1).
+ *
+ * The command is sent once, by a path that is usable now. The answer does not wait for commands in
+ * flight: it may lack what a Write that has not been completed will allocate.
+ *
+ * @param dev     An open device, for which struct rdinit_dev_info says @c extents.
+ * @param lba     First block.
+ * @param nblocks Number of blocks, not 0; the answer may be about fewer.
+ * @param fn,user The callback, not NULL, and its argument. Runs from rdinit_dev_process(), from
+ *                rdinit_dev_chan_process(), or when the device is freed.
+ * @return 0; -EINVAL (@p fn is NULL, or the range is empty or not within the namespace),
+ *         -EOPNOTSUPP (the controller does not tell), -ENOTCONN (no path is usable now), -EAGAIN
+ *         (too many such commands are in flight), -ENOMEM, -EDEADLK (called from an event
+ *         callback). Later errors go to @p fn: those of struct rdinit_completion. Any thread.
+ */
+int rdinit_dev_extents_async(struct rdinit_dev *dev, uint64_t lba, uint64_t nblocks,
+			     rdinit_dev_extents_fn fn, void *user);
+
+/**
+ * @brief The same, and wait for the answer.
+ * @param dev,lba,nblocks As for rdinit_dev_extents_async().
+ * @param list  Receives the ranges. Room for RDINIT_DEV_EXTENTS_MAX, owned by the caller.
+ * @param known Receives the number of blocks that the answer is about; 0 after an error.
+ * @return The number of ranges; an error of rdinit_dev_extents_async() or of struct
+ *         rdinit_completion; -EMFILE or -ENFILE (too many open files). Any thread.
+ */
+int rdinit_dev_extents(struct rdinit_dev *dev, uint64_t lba, uint64_t nblocks,
+		       struct rdinit_dev_extent *list, uint64_t *known);
 
 /** @brief Properties of a path. */
 struct rdinit_dev_path_info {

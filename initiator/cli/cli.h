@@ -381,6 +381,7 @@ int cli_compare(const struct cli_options *opts); /* nvm.c */
 int cli_write_zeroes(const struct cli_options *opts);
 int cli_write_uncor(const struct cli_options *opts);
 int cli_verify(const struct cli_options *opts);
+int cli_get_lba_status(const struct cli_options *opts);
 int cli_dsm(const struct cli_options *opts);
 int cli_copy(const struct cli_options *opts);
 int cli_cp(const struct cli_options *opts);            /* copy/cp.c */

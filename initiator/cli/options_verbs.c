@@ -200,6 +200,17 @@ static const struct cli_opt resv_report[] = {
 	FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only"),
 };
 
+static const struct cli_opt lba_status[] = {
+	NUM("start-lba", 's', CLI_ARG_START, "LBA", UINT64_MAX, "first logical block (default 0)"),
+	NUM("range-len", 'l', CLI_ARG_DATA_LEN, "N", 65535,
+	    "number of blocks; 0 (default): up to the end of the namespace"),
+	NUM("max-dw", 'm', CLI_ARG_NUMD, "N", 0xffffff,
+	    "dwords that the list may have, minus 1 (default 1023)"),
+	NUM("action", 'a', CLI_ARG_ACTION, "N", 255,
+	    "2 allocated blocks (default), 16 (0x10) or 17 (0x11) blocks that may be unreadable"),
+	FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only"),
+};
+
 static const struct cli_opt list_ctrl[] = {
 	NUM("cntid", 'c', CLI_ARG_CNTID, "N", 65535, "list from this identifier (default 0)"),
 	NUM("namespace-id", 'n', CLI_ARG_FIRST, "NSID", UINT32_MAX - 1,
@@ -283,6 +294,7 @@ GROUP(cli_g_register, "Command", resv_register);
 GROUP(cli_g_acquire, "Command", resv_acquire);
 GROUP(cli_g_release, "Command", resv_release);
 GROUP(cli_g_report, "Command", resv_report);
+GROUP(cli_g_lba_status, "Command", lba_status);
 GROUP(cli_g_list_ctrl, "Command", list_ctrl);
 GROUP(cli_g_list_ns, "Command", list_ns);
 GROUP(cli_g_monitor, "Command", monitor);

@@ -412,7 +412,8 @@ const struct cli_verb cli_verbs[] = {
 			"itself. A file gets the size of SRC. If SRC is a file that is written to "
 			"during "
 			"the copy, that is an error at the end.\n\n"
-			"Holes: with --sparse=auto the holes of a file, and 64 KiB or more of "
+			"Holes: with --sparse=auto the holes of a file, the blocks that a "
+			"namespace says are not allocated (get-lba-status), and 64 KiB or more of "
 			"zeroes in a row in a namespace, block device or pipe, are not written but "
 			"deallocated in DST (Write Zeroes with deallocation for namespaces, "
 			"fallocate(2) for files and block devices); they read as zeroes in any "
@@ -523,6 +524,21 @@ const struct cli_verb cli_verbs[] = {
 		.example = "--sdlba=8192 --slbs=0,64 --blocks=8,8",
 		.groups = {&cli_g_copy, &cli_g_nsid, FABRIC},
 		.run = cli_copy,
+	},
+	{
+		.name = "get-lba-status",
+		.family = data,
+		.summary = "Print which blocks of a namespace are allocated",
+		.text = "Send Get LBA Status and print its list. With --action=2 the descriptors "
+			"are "
+			"about the blocks that are allocated; all others read as zeroes, if "
+			"DLFEAT says so. The field NLB of a descriptor is one less than the number "
+			"of its blocks. When the list is not complete, ask again from behind its "
+			"last block. rdtarget has no other action.",
+		.json = true,
+		.example = "--start-lba=0 --range-len=4096",
+		.groups = {&cli_g_lba_status, &cli_g_nsid, FABRIC},
+		.run = cli_get_lba_status,
 	},
 	{
 		.name = "resv-register",

@@ -65,6 +65,7 @@ struct rdi_path {
 	struct nvme_id_ns id_ns; /* the latest Identify Namespace data */
 	struct rdinit_ns ns;     /* size and block size from id_ns */
 	uint8_t vsl, wzsl;       /* NVM 4.1.5.2; 0: no limit */
+	bool tells_extents;      /* AOCS.RALBAS */
 	/* Buffer of the data that is being read from the controller. */
 	uint8_t data[4096] __attribute__((aligned(8)));
 	struct rdi_ana ana_now;
@@ -219,6 +220,9 @@ void rdi_dev_let_go(struct rdinit_dev *dev, bool channel);
 void rdi_dev_try_turn(struct rdinit_dev *dev);
 
 /* ---- dev_state.c: under dev->lock ---- */
+
+/* What struct rdinit_dev_info had in 0.1. */
+#define RDI_DEV_INFO_FIRST offsetof(struct rdinit_dev_info, extents)
 
 /*
  * Updates the device's state, reports the event of @path, and notifies the channels. @path: the

@@ -74,6 +74,7 @@ static void path_take_nvm(struct rdi_path *path)
 
 	path->vsl = id->vsl;
 	path->wzsl = id->wzsl;
+	path->tells_extents = path->data[NVME_NVM_CTRL_AOCS] & NVME_AOCS_RALBAS;
 }
 
 static void path_take_ana(struct rdi_path *path)
@@ -206,6 +207,7 @@ void rdi_path_check(struct rdi_path *path)
 	memset(&path->identity, 0, sizeof(path->identity));
 	path->reading = 0;
 	path->vsl = path->wzsl = 0;
+	path->tells_extents = false;
 	path->todo = RDI_READ_DESCS | RDI_READ_NS | RDI_READ_NVM;
 	if (len > RDI_ANA_LOG_MAX)
 		len = RDI_ANA_LOG_MAX;

@@ -236,6 +236,7 @@ void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path)
 		info->preferred_deallocate = le16toh(ns->npdg) + 1u;
 	}
 	info->deallocated_is_zero = (ns->dlfeat & NVME_NS_DLFEAT_RB) == NVME_NS_DLFEAT_RB_ALL_0S;
+	info->extents = path->tells_extents && info->deallocated_is_zero;
 	dev->write_zeroes_deac = ns->dlfeat & NVME_NS_DLFEAT_WRITE_ZEROES;
 	info->read_only = ns->nsattr & NVME_NS_NSATTR_WRITE_PROTECTED;
 	memcpy(info->nguid, path->identity.nguid, sizeof(info->nguid));
@@ -253,7 +254,7 @@ void rdinit_dev_info_init_size(struct rdinit_dev_info *info, size_t size)
 int rdinit_dev_get_info(struct rdinit_dev *dev, struct rdinit_dev_info *info)
 {
 	struct rdinit_dev_info now;
-	int rc = RDI_CHECK_SIZE(__func__, info, rdinit_dev_info, sizeof(*info));
+	int rc = RDI_CHECK_SIZE(__func__, info, rdinit_dev_info, RDI_DEV_INFO_FIRST);
 
 	if (!rc)
 		rc = rdi_dev_lock(dev, __func__);

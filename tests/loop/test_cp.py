@@ -187,6 +187,20 @@ def ten_sparse_gibibytes(t):
     t.ok(blocks_of(t.path('copy')) < MIB, f'{blocks_of(t.path("copy"))} bytes of blocks')
 
 
+@each(('a file', {}), ('memory', {'backend': 'memory'}))
+def only_what_is_allocated_is_read_of_a_namespace(t, keys):
+    """Zeroes that have blocks are read and become a hole as well."""
+    size = 64 * MIB
+    target = t.target([t.namespace(1, size=size, **keys)])
+    data = random.Random(5).randbytes(65536)
+    for at, what in ((3 * MIB, data), (40 * MIB, bytes(MIB)), (size - 65536, data)):
+        t.rdinit('write', target.uri(), '--data', '-', '--offset', str(at), input=what)
+    done = cp(t, target.uri(), t.path('copy'), '--verify')
+    t.eq(done['hole_bytes'], size - 2 * 65536)
+    t.ok(done['commands'] < 40, f'{done["commands"]} commands; to read everything takes 256')
+    t.same(t.rdinit('read', target.uri(), '--data', '-').out, content(t.path('copy')))
+
+
 # ---- verify ----
 
 @test

@@ -153,6 +153,21 @@ def a_trim_deallocates(t):
 
 
 @test
+def clients_are_told_what_is_allocated(t):
+    requires_tools('nbdinfo', 'nbdcopy')
+    target = serve(t)
+    t.rdinit('write', target.uri(), '--data', '-', '--offset', '1M', input=b'\xa5' * (1 << 16))
+    t.rdinit('write', target.uri(), '--data', '-', '--offset', '5M', input=b'\xa5' * (1 << 16))
+    extents = json.loads(nbdkit(t, target.uri(), 'nbdinfo --map --json "$uri"').text)
+    t.eq([(e['offset'], e['length']) for e in extents if e['type'] == 0], [(1 << 20, 1 << 16), (5 << 20, 1 << 16)])
+    t.eq(sum(e['length'] for e in extents), SIZE)
+    nbdkit(t, target.uri(), f'nbdcopy "$uri" {t.path("out")}')
+    with open(t.path('out'), 'rb') as f:
+        t.same(f.read(), t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(SIZE)).out, 'the copy')
+    t.ok(os.stat(t.path('out')).st_blocks * 512 < 1 << 20, 'holes were filled')
+
+
+@test
 def fios_nbd_engine_reads_what_it_wrote(t):
     requires_tools('fio')
     if not re.search(r'(?m)^\s*nbd$', t.run(['fio', '--enghelp'], wrap=False).text):

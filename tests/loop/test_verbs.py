@@ -45,6 +45,7 @@ TABLE = (
     ('write-zeroes', 'ns', ['-c', '7', '--deac']), ('write-uncor', 'ns', ['-s', '100']), ('verify', 'ns', ['-c', '7']),
     ('dsm', 'ns', ['--ad', '-s', '0,16', '-b', '8,8']),
     ('copy', 'ns', ['--sdlba', '200', '-s', '0,8', '-b', '4,4']),
+    ('get-lba-status', 'ns', ['-s', '0', '-l', '8', '-m', '1023', '--action=2']),
     ('resv-register', 'ns', ['-k', '5', '-i']), ('resv-acquire', 'ns', ['-c', '5', '-t', '1']),
     ('resv-report', 'ns', []), ('resv-release', 'ns', ['-c', '5', '-t', '1']),
     ('admin-passthru', 'sub', ['--opcode', '0x18']),

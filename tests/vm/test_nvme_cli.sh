@@ -70,6 +70,26 @@ named_by_device()
 	python3 "$t_dir/compare_json.py" /run/t/theirs /run/t/ours "$@"
 }
 
+# Its own get-lba-status (2.3) has no JSON: the bytes are compared, and then its text.
+lba_status()
+{
+	local device
+
+	read -r device _ </run/t/names
+	timeout 60 nvme admin-passthru "$device" --opcode=0x86 --namespace-id=1 --cdw12=1023 --cdw13=0x02000000 \
+		--data-len=4096 --read --raw-binary >/run/t/theirs
+	rdinit_lba_status --raw-binary >/run/t/ours
+	cmp /run/t/theirs /run/t/ours
+	timeout 60 nvme get-lba-status "$device" --action=2 --max-dw=1023 >/run/t/theirs
+	rdinit_lba_status >/run/t/ours
+	diff <(grep -E 'NLSD|CMPC|DSLBA' /run/t/theirs) <(grep -E 'NLSD|CMPC|DSLBA' /run/t/ours)
+}
+
+rdinit_lba_status()
+{
+	timeout 60 "$RDINIT" get-lba-status --provider="$provider" "nvme+rdma://$user4:$port_plain/$nqn/1" "$@"
+}
+
 # Not compared: nvme-cli 2.3 fails in effects-log, aborts in supported-log-pages, and prints memory that is not the
 # controller's in show-regs, with a controller over Fabrics.
 
@@ -96,6 +116,7 @@ if t_guest; then
 	t_case "resv-notif-log" same resv-notif-log ctrl "" ""
 	t_case "changed-ns-list-log" named_by_device changed-ns-list-log "Changed Namespace List Log=$place"
 	t_case "resv-report" same resv-report device "-e" "-n 1"
+	t_case "get-lba-status" lba_status
 	t_case "disconnect" disconnect_kernel
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done

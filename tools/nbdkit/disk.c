@@ -487,6 +487,12 @@ void rdn_disk_retry(struct rdn_disk *disk)
 	rdinit_dev_reconnect(disk->dev);
 }
 
+int rdn_disk_extents(struct rdn_disk *disk, uint64_t lba, uint64_t blocks,
+		     struct rdinit_dev_extent *list, uint64_t *known)
+{
+	return rdinit_dev_extents(disk->dev, lba, blocks, list, known);
+}
+
 int rdn_disk_info(struct rdn_disk *disk, struct rdinit_dev_info *info)
 {
 	rdinit_dev_info_init(info);

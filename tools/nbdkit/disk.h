@@ -31,6 +31,10 @@ void rdn_disk_close(struct rdn_disk **disk);
 void rdn_disk_retry(struct rdn_disk *disk);
 int rdn_disk_info(struct rdn_disk *disk, struct rdinit_dev_info *info);
 
+/* The allocated ranges among @blocks blocks from @lba on, as rdinit_dev_extents(). Any thread. */
+int rdn_disk_extents(struct rdn_disk *disk, uint64_t lba, uint64_t blocks,
+		     struct rdinit_dev_extent *list, uint64_t *known);
+
 /*
  * Executes a client's request of any size, as commands of at most @max blocks; returns when all
  * have completed. @io: the command, with the first block and the data of the whole request; its

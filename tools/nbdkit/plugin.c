@@ -340,6 +340,13 @@ static int rdn_can_zero(void *handle)
 	return c->info.max_write_zeroes != 0;
 }
 
+static int rdn_can_extents(void *handle)
+{
+	const struct rdn_client *c = handle;
+
+	return c->info.extents;
+}
+
 /* ---- requests ---- */
 
 static int rdn_check_blocks(const struct rdn_client *c, uint64_t offset, uint32_t count)
@@ -433,6 +440,30 @@ static int rdn_trim(void *handle, uint32_t count, uint64_t offset, uint32_t flag
 	return flags & NBDKIT_FLAG_FUA ? rdn_flush(c, 0) : 0;
 }
 
+/* When the target cannot be asked now, the client reads: the range counts as data. */
+static int rdn_extents(void *handle, uint32_t count, uint64_t offset, uint32_t flags,
+		       struct nbdkit_extents *out)
+{
+	const uint32_t zero = NBDKIT_EXTENT_HOLE | NBDKIT_EXTENT_ZERO;
+	struct rdn_client *c = handle;
+	struct rdinit_dev_extent list[RDINIT_DEV_EXTENTS_MAX];
+	uint64_t bs = c->info.block_size, at = offset / bs;
+	uint64_t end = (offset + count + bs - 1) / bs, known = 0;
+	int n = rdn_disk_extents(c->disk, at, end - at, list, &known), i, rc = 0;
+
+	(void)flags;
+	if (n < 0)
+		return nbdkit_add_extent(out, offset, count, 0);
+	end = at + known;
+	for (i = 0; i < n && !rc; i++) {
+		rc = nbdkit_add_extent(out, at * bs, (list[i].lba - at) * bs, zero);
+		if (!rc)
+			rc = nbdkit_add_extent(out, list[i].lba * bs, list[i].nblocks * bs, 0);
+		at = list[i].lba + list[i].nblocks;
+	}
+	return rc ? rc : nbdkit_add_extent(out, at * bs, (end - at) * bs, zero);
+}
+
 static struct nbdkit_plugin plugin = {
 	.name = "rdinit",
 	.longname = "nbdkit rdinit plugin",
@@ -474,11 +505,13 @@ static struct nbdkit_plugin plugin = {
 	.can_trim = rdn_can_trim,
 	.can_zero = rdn_can_zero,
 	.can_fast_zero = rdn_can_zero,
+	.can_extents = rdn_can_extents,
 	.pread = rdn_pread,
 	.pwrite = rdn_pwrite,
 	.flush = rdn_flush,
 	.zero = rdn_zero,
 	.trim = rdn_trim,
+	.extents = rdn_extents,
 };
 
 /* Declared here because the macro defines it without a declaration, of which clang warns. */

@@ -56,6 +56,7 @@ struct cli_cp_end {
 	uint64_t max_zero;   /* limit of one ZERO in bytes */
 	bool sequential;     /* accepts one operation at a time, in order and without gaps */
 	bool tells_holes;    /* extent() reports ranges that are not allocated */
+	bool has_zeroes;     /* zeroes outside of these holes may be made holes as well */
 	bool can_read_again; /* data that was read or written can be read again */
 	/* the peer does not answer at present: an interrupt does not wait for operations */
 	bool stuck;
@@ -63,8 +64,8 @@ struct cli_cp_end {
 
 struct cli_cp_end_ops {
 	/*
-	 * The range at @at: *@len bytes of data, or a hole. NULL: everything is data. Does not
-	 * block.
+	 * The range at @at: *@len bytes of data, or a hole; 0: it is not known yet, ask again after
+	 * process(). NULL: everything is data. Does not block.
 	 */
 	void (*extent)(struct cli_cp_end *end, uint64_t at, uint64_t *len, bool *hole);
 	/*

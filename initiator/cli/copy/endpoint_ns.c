@@ -15,6 +15,8 @@
 #define NS_CHANNELS_MAX 64u
 #define NS_ID_TEXT      48
 #define NS_SECONDS_MAX  4000000u
+/* Bytes that are read without asking further, when it is not known what is allocated */
+#define NS_UNKNOWN (64u << 20)
 
 /* Steps of writing the last bytes, less than a block: read the block, then write it with its
  * other bytes unchanged. */
@@ -40,6 +42,13 @@ struct cp_ns {
 	unsigned char *tail_block;
 	unsigned char *zeroes; /* max_io bytes, for a namespace without Write Zeroes */
 	char text[512];        /* of the last error */
+
+	/* What is allocated of the blocks from known_from to known_to. */
+	uint64_t known_from, known_to;
+	struct rdinit_dev_extent extents[RDINIT_DEV_EXTENTS_MAX];
+	unsigned int n_extents;
+	bool asking; /* an answer is due */
+	bool told;   /* one has come since the last look */
 };
 
 /* ---- commands ---- */
@@ -196,6 +205,8 @@ static int cp_ns_process(struct cli_cp_end *end, const char **text)
 		}
 		moved += rc;
 	}
+	moved += n->told;
+	n->told = false;
 	if (n->tail == TAIL_MERGED)
 		moved++; /* to be submitted again at once */
 	return n->failed ? -ENODEV : moved;
@@ -209,6 +220,73 @@ static unsigned int cp_ns_fds(struct cli_cp_end *end, struct pollfd *fds, unsign
 	for (i = 0; i < n->n_chan && i < room; i++)
 		fds[i] = (struct pollfd){.fd = rdinit_dev_chan_fd(n->chan[i]), .events = POLLIN};
 	return i;
+}
+
+/* ---- allocated blocks ---- */
+
+/* A range of which nothing is known is data. */
+static void cp_ns_take_extents(struct cp_ns *n, uint64_t known,
+			       const struct rdinit_dev_extent *list, unsigned int n_list)
+{
+	struct rdinit_dev_extent all = {n->known_from, NS_UNKNOWN / n->info.block_size};
+
+	if (!known) {
+		known = all.nblocks;
+		list = &all;
+		n_list = 1;
+	}
+	n->known_to = n->known_from + known;
+	memcpy(n->extents, list, n_list * sizeof(*list));
+	n->n_extents = n_list;
+}
+
+static void cp_ns_extents(void *user, const struct rdinit_completion *c, uint64_t known,
+			  const struct rdinit_dev_extent *list, unsigned int n_list)
+{
+	struct cp_ns *n = user;
+
+	(void)c;
+	n->asking = false;
+	n->told = true;
+	cp_ns_take_extents(n, known, n_list ? list : n->extents, n_list);
+}
+
+static void cp_ns_ask(struct cp_ns *n, uint64_t lba)
+{
+	int rc;
+
+	n->known_from = n->known_to = lba;
+	rc = rdinit_dev_extents_async(n->dev, lba, n->end.size / n->info.block_size - lba,
+				      cp_ns_extents, n);
+	n->asking = rc == 0;
+	if (rc)
+		cp_ns_take_extents(n, 0, NULL, 0);
+}
+
+static void cp_ns_extent(struct cli_cp_end *end, uint64_t at, uint64_t *len, bool *hole)
+{
+	struct cp_ns *n = (struct cp_ns *)end;
+	uint64_t lba = at / n->info.block_size, to;
+	unsigned int i;
+
+	*len = 0;
+	*hole = false;
+	if (!n->asking && (lba < n->known_from || lba >= n->known_to))
+		cp_ns_ask(n, lba);
+	if (n->asking)
+		return;
+	*hole = true;
+	to = n->known_to;
+	for (i = 0; i < n->n_extents; i++) {
+		const struct rdinit_dev_extent *e = &n->extents[i];
+
+		if (e->lba + e->nblocks <= lba)
+			continue;
+		*hole = e->lba > lba;
+		to = *hole ? e->lba : e->lba + e->nblocks;
+		break;
+	}
+	*len = to * n->info.block_size - at;
 }
 
 /* ---- identity ---- */
@@ -257,6 +335,7 @@ static void cp_ns_close(struct cli_cp_end *end)
 }
 
 static const struct cli_cp_end_ops ns_ops = {
+	.extent = cp_ns_extent,
 	.submit = cp_ns_submit,
 	.process = cp_ns_process,
 	.fds = cp_ns_fds,
@@ -450,6 +529,7 @@ static int cp_ns_look(struct cp_ns *n, bool write)
 	if (__builtin_mul_overflow(n->info.blocks, (uint64_t)bs, &n->end.size))
 		return cli_error("%s: namespace %u is larger than 2^64 bytes", n->end.name,
 				 n->info.nsid);
+	n->end.tells_holes = n->end.has_zeroes = n->info.extents;
 	n->end.align = bs;
 	n->end.max_io = (max < NS_IO_MAX ? max : NS_IO_MAX) / bs * bs;
 	if (!n->end.max_io)

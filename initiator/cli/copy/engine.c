@@ -194,66 +194,75 @@ static uint64_t cp_round_up(const struct cli_cp_engine *e, uint64_t n)
 	return (n + e->align - 1) & ~((uint64_t)e->align - 1);
 }
 
-/* The range at @at, in units of both sides: *@len bytes, a hole or data. */
-static void cp_extent(const struct cli_cp_engine *e, const struct cli_cp_end *end, uint64_t at,
+/* The range at @at, in units of both sides: *@len bytes, a hole or data. Returns false if @end does
+ * not know yet. */
+static bool cp_extent(const struct cli_cp_engine *e, const struct cli_cp_end *end, uint64_t at,
 		      uint64_t left, uint64_t *len, bool *hole)
 {
 	*hole = false;
 	*len = left;
 	if (!end->ops->extent || !end->tells_holes)
-		return;
+		return true;
 	end->ops->extent((struct cli_cp_end *)end, at, len, hole);
 	if (*len >= left) {
 		*len = left;
-		return;
+		return true;
 	}
 	if (*hole && *len >= e->align) {
 		*len &= ~((uint64_t)e->align - 1);
-		return;
+		return true;
 	}
 	/* A unit that is partly data counts as data. */
 	*hole = false;
 	*len = cp_round_up(e, *len) < left ? cp_round_up(e, *len) : left;
+	return *len > 0;
 }
 
 /* Comparison: the parts of the piece of @s that are holes on both sides are equal without being
- * read. */
-static void cp_compare_holes(struct cp_slot *s, uint64_t len)
+ * read. Returns false if the destination does not know yet. */
+static bool cp_compare_holes(struct cp_slot *s, uint64_t len)
 {
 	const struct cli_cp_end *dst = s->e->job.dst;
 	uint64_t other;
 	bool hole;
 
-	cp_extent(s->e, dst, s->at, len, &other, &hole);
+	if (!cp_extent(s->e, dst, s->at, len, &other, &hole))
+		return false;
 	if (hole)
 		s->len = s->put = other;
 	else
 		s->len = len < s->e->chunk ? len : s->e->chunk;
+	return true;
 }
 
-static void cp_place(struct cp_slot *s, uint64_t left)
+/* Returns false if it is not known yet whether there is a hole. */
+static bool cp_place(struct cp_slot *s, uint64_t left)
 {
 	struct cli_cp_engine *e = s->e;
 	uint64_t len;
 
-	cp_extent(e, e->job.src, s->at, left, &len, &s->hole);
+	if (!cp_extent(e, e->job.src, s->at, left, &len, &s->hole))
+		return false;
 	if (e->job.sparse == CLI_CP_NEVER && !e->job.compare)
 		s->hole = false;
 	s->put = 0;
+	if (s->hole && e->job.compare && !cp_compare_holes(s, len))
+		return false;
 	if (s->hole && e->job.compare)
-		cp_compare_holes(s, len);
-	else if (s->hole)
+		return true;
+	if (s->hole)
 		s->len = len < e->max_zero ? len : e->max_zero;
 	else
 		s->len = len < e->chunk ? len : e->chunk;
 	/* The end of a hole that is less than a unit is written as data, so that the adjacent
 	 * bytes are unchanged. */
-	if (s->hole && !e->job.compare && s->len % e->align) {
+	if (s->hole && s->len % e->align) {
 		if (s->len > e->align)
 			s->len &= ~((uint64_t)e->align - 1);
 		else
 			s->hole = false;
 	}
+	return true;
 }
 
 /* Begins the next piece. Returns false if there is none, or no room for it. */
@@ -276,7 +285,8 @@ static bool cp_next_piece(struct cli_cp_engine *e)
 		s->len = 1;
 		s->put = 0;
 	} else {
-		cp_place(s, end - e->issued);
+		if (!cp_place(s, end - e->issued))
+			return false;
 		e->issued += s->len;
 	}
 	e->in_use++;
@@ -582,7 +592,8 @@ static int cp_geometry(struct cli_cp_engine *e)
 		e->job.sparse = CLI_CP_NEVER;
 	if (e->job.compare)
 		return 0;
-	if (e->job.sparse == CLI_CP_ALWAYS || (e->job.sparse == CLI_CP_AUTO && !src->tells_holes)) {
+	if (e->job.sparse == CLI_CP_ALWAYS ||
+	    (e->job.sparse == CLI_CP_AUTO && (!src->tells_holes || src->has_zeroes))) {
 		e->unit = e->align > ZERO_UNIT ? e->align : ZERO_UNIT;
 		e->least = e->job.sparse == CLI_CP_ALWAYS ? e->unit : ZERO_LEAST;
 	}

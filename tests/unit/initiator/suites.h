@@ -24,6 +24,7 @@ extern const struct t_case t_sizes_cases[];
 extern const struct t_case t_paths_cases[];
 extern const struct t_case t_dev_cases[];
 extern const struct t_case t_dev_guard_cases[];
+extern const struct t_case t_dev_extents_cases[];
 extern const struct t_case t_dev_lost_cases[];
 
 #endif /* T_INITIATOR_SUITES_H */

@@ -20,6 +20,7 @@ struct fake {
 	uint64_t room; /* bytes of data */
 	uint64_t hole_from[HOLES], hole_to[HOLES];
 	unsigned int n_holes;
+	unsigned int unknown; /* so many questions about holes are not answered at once */
 	struct cli_cp_op *ops[OPS_MAX];
 	unsigned int n_ops, depth;
 	unsigned int
@@ -40,6 +41,11 @@ static void fake_extent(struct cli_cp_end *end, uint64_t at, uint64_t *len, bool
 
 	*hole = false;
 	*len = end->size - at;
+	if (f->unknown) {
+		f->unknown--;
+		*len = 0;
+		return;
+	}
 	for (i = 0; i < f->n_holes; i++) {
 		if (at >= f->hole_from[i] && at < f->hole_to[i]) {
 			*hole = true;
@@ -306,6 +312,33 @@ static void holes_are_not_read(void)
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
 	CU_ASSERT_EQUAL(dst.data[src.room], 0xdd);
 	CU_ASSERT_EQUAL(src.reads, 8 + 1 + 1 + 16 + 1); /* the data, and the ends of the holes */
+	end_of_case(e);
+}
+
+/* Nothing is begun before it is known whether there is a hole. */
+static void waits_for_what_is_not_known(void)
+{
+	struct cli_cp_engine *e;
+	struct cli_cp_status st;
+
+	fake_make(&src, "src", 4 * MIB, 512);
+	fake_make(&dst, "dst", 4 * MIB, 512);
+	src.end.tells_holes = true;
+	src.n_holes = 1;
+	src.hole_from[0] = 0;
+	src.hole_to[0] = 3 * MIB;
+	src.unknown = 2;
+	fake_fill(&src, 3 * MIB, src.room);
+	memset(dst.data, 0xdd, dst.room);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
+	CU_ASSERT_FALSE(cli_cp_engine_step(e));
+	CU_ASSERT_FALSE(cli_cp_engine_finished(e));
+	CU_ASSERT_FALSE(cli_cp_engine_step(e));
+	CU_ASSERT_EQUAL(src.n_ops + dst.n_ops, 0);
+	st = cp_engine_run(e);
+	CU_ASSERT_EQUAL(st.err, 0);
+	CU_ASSERT_EQUAL(st.holes, 3 * MIB);
+	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
 	end_of_case(e);
 }
 
@@ -652,6 +685,7 @@ const struct t_case t_cp_engine_cases[] = {
 	{"full queues are waited for", full_queues_are_waited_for},
 	{"holes are not read and their borders keep the data", holes_are_not_read},
 	{"zeroes become holes as --sparse says", zeroes_become_holes},
+	{"what is not known yet is waited for", waits_for_what_is_not_known},
 	{"--sparse=never reads and writes holes", never_reads_the_holes},
 	{"zeroes are written if one unit is too long for a command",
 	 zeroes_too_long_for_one_command},

@@ -32,6 +32,7 @@ int main(int argc, char **argv)
 		{.name = "sizes", .teardown = teardown, .cases = t_sizes_cases},
 		{.name = "device", .teardown = teardown, .cases = t_dev_cases},
 		{.name = "guards", .cases = t_dev_guard_cases},
+		{.name = "extents", .teardown = teardown, .cases = t_dev_extents_cases},
 		{.name = "lost paths", .teardown = teardown, .cases = t_dev_lost_cases},
 		{.name = NULL},
 	};

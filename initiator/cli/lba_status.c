@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* get-lba-status: the list of LBA Status Descriptors (NVM Command Set 1.2, 4.2.1). */
+#include <endian.h>
+#include <nvme/types.h>
+#include <stdlib.h>
+
+#include "command.h"
+
+#define MNDW_DEFAULT 1023u /* 0's based: 4096 bytes, 255 descriptors */
+
+static const char *completion_text(unsigned int cmpc)
+{
+	switch (cmpc) {
+	case 0:
+		return "no indication of the completion condition";
+	case 1:
+		return "as many dwords as --max-dw says; there are more descriptors, or the scan "
+		       "has not ended";
+	case 2:
+		return "all of the range";
+	default:
+		return "reserved";
+	}
+}
+
+static int show_lba_status(const struct cli_options *o, const struct nvme_lba_status *list,
+			   uint32_t len)
+{
+	uint32_t nlsd = le32toh(list->nlsd), n, i;
+	json_t *entries;
+
+	/* No further than the buffer. */
+	n = (len - (uint32_t)sizeof(*list)) / (uint32_t)sizeof(list->descs[0]);
+	n = n < nlsd ? n : nlsd;
+	if (o->format == CLI_JSON) {
+		entries = json_array();
+		for (i = 0; i < n; i++)
+			json_array_append_new(
+				entries, json_pack("{s:I, s:I, s:i}", "dslba",
+						   (json_int_t)le64toh(list->descs[i].dslba), "nlb",
+						   (json_int_t)le32toh(list->descs[i].nlb),
+						   "status", (int)list->descs[i].status));
+		return cli_print_json(json_pack("{s:I, s:i, s:o}", "nlsd", (json_int_t)nlsd, "cmpc",
+						(int)list->cmpc, "lsde", entries),
+				      stdout);
+	}
+	printf("Number of LBA Status Descriptors(NLSD): %u\nCompletion Condition(CMPC): %u\n\t%s\n",
+	       nlsd, list->cmpc, completion_text(list->cmpc));
+	for (i = 0; i < n; i++)
+		printf("{ DSLBA: 0x%016llx, NLB: 0x%08x, Status: 0x%02x }\n",
+		       (unsigned long long)le64toh(list->descs[i].dslba),
+		       le32toh(list->descs[i].nlb), list->descs[i].status);
+	return cli_finish_output();
+}
+
+static int get_lba_status(struct cli_session *s, const struct cli_options *o)
+{
+	uint32_t mndw = (uint32_t)cli_num(o, CLI_ARG_NUMD, MNDW_DEFAULT);
+	uint64_t lba = cli_num(o, CLI_ARG_START, 0);
+	struct cli_command c = {
+		.opcode = nvme_admin_get_lba_status,
+		.nsid = cli_nsid(o),
+		.len = (mndw + 1) * 4,
+	};
+	int rc;
+
+	if (c.len < sizeof(struct nvme_lba_status))
+		return cli_usage_error("--max-dw: %u, which is 0's based, leaves no room for the "
+				       "header of the list; the least is 1",
+				       mndw);
+	c.data = calloc(1, c.len);
+	if (!c.data)
+		return cli_error("no memory for %u bytes", c.len);
+	c.cdw[10] = (uint32_t)lba;
+	c.cdw[11] = (uint32_t)(lba >> 32);
+	c.cdw[12] = mndw;
+	c.cdw[13] =
+		(uint32_t)(cli_num(o, CLI_ARG_ACTION, 2) << 24 | cli_num(o, CLI_ARG_DATA_LEN, 0));
+	rc = cli_admin(s, &c, NULL);
+	if (!rc)
+		rc = cli_given(o, CLI_ARG_RAW) ? cli_raw(c.data, c.len)
+					       : show_lba_status(o, c.data, c.len);
+	free(c.data);
+	return rc;
+}
+
+int cli_get_lba_status(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, get_lba_status);
+}
