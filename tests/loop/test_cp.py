@@ -126,6 +126,15 @@ def files_of_any_length(t, size):
     t.same(content(t.path('piped')), data, 'a file from a pipe')
 
 
+@test
+@no_fabric
+def a_file_that_says_it_is_empty_is_read_to_its_end(t):
+    """Those of procfs have a size of 0."""
+    cp(t, '/proc/version', t.path('copy'))
+    t.same(content(t.path('copy')), content('/proc/version'))
+    t.match('cannot be read a second time', t.rdinit('cp', '/proc/version', t.path('copy'), '--verify', rc=2).err)
+
+
 # ---- holes ----
 
 @test

@@ -277,6 +277,17 @@ static int cp_file_lock(struct cp_file *f, const char *name)
 			 name, pid);
 }
 
+/* A file of procfs or sysfs says that it has no bytes, and has some. */
+static bool cp_file_is_stream(const struct cp_file *f, bool write)
+{
+	char byte;
+
+	if (S_ISFIFO(f->st.st_mode) || S_ISCHR(f->st.st_mode))
+		return true;
+	return !write && S_ISREG(f->st.st_mode) && f->st.st_size == 0 &&
+	       pread(f->fd, &byte, 1, 0) > 0;
+}
+
 static int cp_file_size(struct cp_file *f, const char *name, bool write)
 {
 	uint64_t bytes;
@@ -319,7 +330,7 @@ int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli
 		rc = cp_file_explain(how, name, rc);
 		goto fail;
 	}
-	if (S_ISFIFO(f->st.st_mode) || S_ISCHR(f->st.st_mode)) {
+	if (cp_file_is_stream(f, how->write)) {
 		fd = f->fd;
 		free(f);
 		return cli_cp_pipe_open(name, fd, out);
