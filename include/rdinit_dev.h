@@ -39,6 +39,13 @@
  * A command that was not sent, or that the controller refused with a path related status, is sent
  * later or by another path, whichever command it is.
  *
+ * VOLATILE CACHE. A target whose machine fails may lose data of answered writes that no Flush (or
+ * FUA) has made stable. A later Flush succeeds nevertheless: the library, like the Linux host, does
+ * not remember which writes were not stable when a connection was lost, and NVMe does not tell that
+ * a cache was lost. A program that has to know whether all of its data is stable flushes before it
+ * relies on that, and writes again what it wrote since its last successful Flush when a path was
+ * lost meanwhile (RDINIT_DEV_EVENT_PATH).
+ *
  * TIMEOUTS. When a command is not answered within its time limit, the library sends Abort for it.
  * When it is not answered within the same time again (10 s at most), the library resets the path:
  * the commands on it are treated as above. Other paths are not touched. A command that ran into
