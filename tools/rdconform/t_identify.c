@@ -327,8 +327,8 @@ static void csi_ctrl(struct rdc *t)
 		  nvm->vsl);
 	RDC_CHECK(t, !nvm->dmrl || (oncs & NVME_CTRL_ONCS_DSM),
 		  "DMRL %u without Dataset Management", nvm->dmrl);
-	/* Reserved in all versions up to NVMe 2.1; bytes 24:16 are until NVMe 2.0, but a controller may
-	 * have a feature of a later version. */
+	/* Reserved in all versions up to NVMe 2.1; bytes 24:16 are until NVMe 2.0, but a controller
+	 * may have a feature of a later version. */
 	RDC_CHECK(t, le32toh(h->id.ver) > 0x20100 || is_zero((const uint8_t *)nvm + 25, 4096 - 25),
 		  "reserved bytes are not zero");
 }
