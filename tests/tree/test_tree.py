@@ -115,13 +115,13 @@ def unnamed(paths, text_of):
             yield f'{readme} does not name `{name}`'
 
 
-@each(*((folder, folder) for folder in ('target', 'initiator', 'common')))
+@each(*((folder, folder) for folder in ('target', 'initiator', 'common', 'tools')))
 def readmes_name_every_source_file(t, folder):
     no_errors(unnamed(sources(folder), read))
     t.ok(list(unnamed(sources(folder), lambda readme: '')), 'in empty READMEs nothing was missed')
 
 
-@each(*((folder, folder) for folder in ('target', 'initiator', 'common')))
+@each(*((folder, folder) for folder in ('target', 'initiator', 'common', 'tools')))
 def readmes_name_no_file_that_is_gone(t, folder):
     def errors():
         for readme in sources(folder, ext=('README.md',)):
