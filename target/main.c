@@ -286,7 +286,8 @@ static void drain_timed_out(struct rd_timer *timer)
 {
 	struct app *app = rd_container_of(timer, struct app, timer);
 
-	rd_warn(app->log, RD_LOG_MAIN, "drain_timeout is over: closing with commands unanswered");
+	rd_warn(app->log, RD_LOG_MAIN,
+		"drain_timeout has expired: closing with commands unanswered");
 	abandon(app);
 }
 
@@ -408,7 +409,7 @@ static void tell_ready(struct app *app)
 
 	if (!app->cfg->listeners_count)
 		rd_notice(app->log, RD_LOG_MAIN,
-			  "no listener is configured: nobody can connect; SIGHUP reads %s again",
+			  "no listener is configured: no host can connect; SIGHUP reads %s again",
 			  app->opt.config);
 	if (!app->cfg->subsystems_count)
 		rd_notice(app->log, RD_LOG_MAIN,

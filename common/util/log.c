@@ -264,7 +264,7 @@ static size_t log_dropped_line(void *arg, uint64_t count, char *buf, size_t size
 
 	text = plain + n;
 	snprintf(plain + n, sizeof(plain) - (size_t)n,
-		 "%llu lines of this log were dropped here: nobody has read it fast enough",
+		 "%llu lines of this log were dropped here because its reader was too slow",
 		 (unsigned long long)count);
 	return log_format_line(log, RD_LOG_MAIN, RD_LOG_WARN, plain, text, buf);
 }

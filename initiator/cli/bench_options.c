@@ -124,7 +124,7 @@ bool cli_bench_check(struct cli_options *o)
 			"--read-percent: --rw=%s has no mix of reads and writes; use rw or randrw",
 			b->rw);
 	else if ((b->mixed || b->read_percent == 0) && !b->dataloss)
-		cli_error("--rw=%s overwrites what the namespace holds; allow it by --dataloss",
+		cli_error("--rw=%s overwrites data of the namespace; allow that with --dataloss",
 			  b->rw);
 	else if (b->io_count && b->ramp_ns)
 		cli_error("--io-count and --ramp-time exclude each other");

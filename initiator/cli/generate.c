@@ -343,7 +343,6 @@ int cli_generate(int argc, char **argv)
 		for (i = 0; i < cli_verbs_n; i++)
 			printf("%s%s\n", cli_verbs[i].name, cli_verbs[i].json ? " json" : "");
 	else
-		return cli_usage_error("--generate: what is made is one of: man FOLDER, bash, zsh, "
-				       "verbs");
+		return cli_usage_error("--generate: expected one of man FOLDER, bash, zsh, verbs");
 	return cli_finish_output();
 }

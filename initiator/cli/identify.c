@@ -218,9 +218,9 @@ int cli_id_ns(const struct cli_options *opts)
 	if (rdinit_identify_ns(s.ctrl, nsid, &id))
 		rc = cli_lib_error();
 	else if (id.ncap == 0)
-		rc = cli_error("%s: there is no namespace %u; `rdinit list-ns` lists those that "
-			       "there are",
-			       s.info.address, nsid);
+		rc = cli_error(
+			"%s: there is no namespace %u; `rdinit list-ns` lists the namespaces",
+			s.info.address, nsid);
 	else
 		get_uuid(s.ctrl, nsid, uuid);
 	cli_session_close(&s);

@@ -136,8 +136,8 @@ int cli_dsm(const struct cli_options *o)
 					      (cli_given(o, CLI_ARG_IDW) ? DSM_IDW : 0) |
 					      (cli_given(o, CLI_ARG_IDR) ? DSM_IDR : 0));
 	if (!c.cdw[11])
-		return cli_usage_error("--ad, --idw or --idr is missing: what is to be done with "
-				       "the ranges (--ad deallocates them)");
+		return cli_usage_error("--ad, --idw or --idr is missing: the operation on the "
+				       "ranges (--ad deallocates them)");
 	for (i = 0; i < r.n; i++) {
 		list[i].cattr = htole32((uint32_t)r.attrs[i]);
 		list[i].nlb = htole32((uint32_t)r.blocks[i]);

@@ -412,7 +412,7 @@ static bool check_s(const struct cli_options *o)
 
 	if (!o->s_is_block || !o->ctrl.traddr || o->ctrl.trsvcid)
 		return true;
-	cli_error("-s is the first block in %s; beside --traddr write --trsvcid=%llu if the port "
+	cli_error("-s is the first block in %s; with --traddr write --trsvcid=%llu if the port "
 		  "is meant, or --start-block=%llu if the block is",
 		  o->verb->name, n, n);
 	return false;

@@ -105,7 +105,7 @@ static const struct cli_opt smart[] = {
 
 static const struct cli_opt error_log[] = {
 	NUM("log-entries", 'e', CLI_ARG_ENTRIES, "N", 256,
-	    "number of entries (default 64, and at most what the controller keeps)"),
+	    "number of entries (default 64, limited by the controller)"),
 };
 
 static const struct cli_opt ana_log[] = {
@@ -250,10 +250,10 @@ static const struct cli_opt cp[] = {
 
 static const struct cli_opt recovery[] = {
 	TEXT("reconnect-delay", 0, CLI_ARG_RECONNECT_DELAY, "SECONDS",
-	     "longest time between two attempts to connect a lost path again (default 10)"),
+	     "longest time between two attempts to reconnect a lost path (default 10)"),
 	TEXT("ctrl-loss-tmo", 0, CLI_ARG_CTRL_LOSS, "SECONDS",
-	     "how long a lost path is connected again until it fails for good (default 600; "
-	     "0: not at all; -1: for ever)"),
+	     "time to reconnect a lost path before it fails permanently (default 600; "
+	     "0: no attempt; -1: no limit)"),
 	TEXT("policy", 0, CLI_ARG_POLICY, "NAME",
 	     "which of several paths a command takes: round-robin, queue-depth or failover "
 	     "(default round-robin)"),

@@ -174,7 +174,7 @@ int cli_set_property(const struct cli_options *o)
 	if (!cli_given(o, CLI_ARG_OFFSET))
 		return cli_usage_error("%s", where);
 	if (!cli_given(o, CLI_ARG_VALUE))
-		return cli_usage_error("--value is missing: what the property is set to");
+		return cli_usage_error("--value is missing: the new value of the property");
 	return cli_with_ctrl(o, set_property);
 }
 

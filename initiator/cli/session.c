@@ -69,7 +69,7 @@ int cli_session_open_ns(struct cli_session *s, const struct cli_options *opts)
 	if (rdinit_ns_open(s->ctrl, opts->nsid ? opts->nsid : 1, &s->ns))
 		return cli_error("%s%s", cli_lib_text(),
 				 strstr(cli_lib_text(), "there is no namespace")
-					 ? "; `rdinit list-ns` lists those that there are"
+					 ? "; `rdinit list-ns` lists the namespaces"
 					 : "");
 	return CLI_OK;
 }

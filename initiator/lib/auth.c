@@ -193,8 +193,8 @@ static void auth_command_failed(struct rdi_auth *a, const struct rdinit_completi
 	} else {
 		auth_fail(a, -EIO, "%s%s", c->text,
 			  a->arg.demanded ? ""
-					  : " (the host has a secret for the target, which has to "
-					    "prove itself therefore, and cannot)");
+					  : " (the host has a secret of the target, so the target "
+					    "has to authenticate itself as well)");
 		auth_end(a, -EIO, c->status, a->text);
 	}
 }

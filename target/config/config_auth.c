@@ -213,10 +213,9 @@ static void check_host_auth(struct rdt_config_load *load, struct rdt_secrets *se
 		load_key(load, secrets, item, "dhchap_ctrl_key_file", h->dhchap_ctrl_key_file);
 	if (h->key && h->ctrl_key && h->key->len == h->ctrl_key->len &&
 	    CRYPTO_memcmp(h->key->secret, h->ctrl_key->secret, h->key->len) == 0)
-		rdt_config_problem(
-			load, &ctrl,
-			"has the secret of dhchap_key_file, expected another one, because who "
-			"knows one of them must not know the other");
+		rdt_config_problem(load, &ctrl,
+				   "has the secret of dhchap_key_file, expected another one, "
+				   "because a holder of one of them must not know the other");
 	h->n_hashes =
 		fill_ids(load, item, "dhchap_hashes", h->dhchap_hashes, h->dhchap_hashes_count,
 			 all_hashes, sizeof(all_hashes), h->hashes, sizeof(h->hashes));

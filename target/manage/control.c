@@ -145,7 +145,7 @@ static int begin_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 	if (old && old->state == RDT_NS_LEAVING) {
 		snprintf(text, text_size,
 			 "the old namespace with this NSID still waits for I/O in flight; try "
-			 "again when it is gone");
+			 "again when it is removed");
 		return -EBUSY;
 	}
 	if (old) {

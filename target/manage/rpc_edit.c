@@ -138,8 +138,8 @@ static void answer_edit_error(struct rdt_rpc_call *call, const struct rdt_change
 	case -ENOTSUP:
 		rdt_rpc_error(call, RDT_RPC_REFUSED, NULL, NULL,
 			      "edit the file by hand, and reload it",
-			      "the configuration is written in a way that cannot be changed here "
-			      "without a risk for other parts of it");
+			      "this part of the configuration cannot be edited without changing "
+			      "other parts of it");
 		break;
 	default:
 		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "%s",
@@ -194,7 +194,7 @@ static void edit_done(struct rdt_reload_waiter *waiter, const struct rdt_reload_
 	else if (ch->changed && !ch->dry_run && ch->kind != RDT_CHANGE_SAVE &&
 		 (!result->applied || result->problems))
 		rdt_rpc_error(call, RDT_RPC_REFUSED, NULL, NULL,
-			      result->applied ? "the log has what was done" : NULL, "%s",
+			      result->applied ? "the log shows the result" : NULL, "%s",
 			      report_error(result->report, result->summary));
 	else
 		answer_changed(e, ch, result);
@@ -700,8 +700,7 @@ const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
 	 subsystem_allow_any_host},
 	{"subsystem.set_hosts", "let only these hosts use a subsystem", true, subsys_hosts_params,
 	 subsystem_set_hosts},
-	{"host.allow", "add a host to those that may use a subsystem", true, host_params,
-	 host_allow},
+	{"host.allow", "allow a host to use a subsystem", true, host_params, host_allow},
 	{"host.deny", "remove a host from them, and end its controllers", true, host_params,
 	 host_deny},
 	{"host.qos", "set the limits of a host; none: remove them", true, host_qos_params,
@@ -714,7 +713,6 @@ const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
 	 ana_params, ana_set},
 	{"config.apply", "apply a document in the place of the configuration file", true,
 	 apply_params, config_apply},
-	{"config.save", "write what was changed to the configuration files", true, NULL,
-	 config_save},
+	{"config.save", "write changes to the configuration files", true, NULL, config_save},
 	{NULL, NULL, false, NULL, NULL},
 };

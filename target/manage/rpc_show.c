@@ -368,7 +368,7 @@ static const struct rdt_rpc_param nqn_params[] = {
 
 const struct rdt_rpc_method rdt_rpc_show_methods[] = {
 	{"info", "version of program and interface, and all methods", false, NULL, show_info},
-	{"status", "what is served, since when, and the last reload", false, NULL, show_status},
+	{"status", "state of the target, start time and last reload", false, NULL, show_status},
 	{"subsystem.list", "subsystems and their hosts", false, NULL, subsystem_list},
 	{"namespace.list", "namespaces, of all subsystems or of nqn", false, nqn_params,
 	 namespace_list},

@@ -103,7 +103,7 @@ def a_host_with_the_secret_of_the_controller_demands_its_proof(t):
     plain = nv.FakeTarget()
     t.cleanup(plain.close)
     res = read(t, plain, *keys(t, ctrl=CTRL_SECRET), rc=1)
-    t.match('the host has a secret for the target, which has to prove itself', res.err)
+    t.match('the host has a secret of the target', res.err)
 
 
 @test

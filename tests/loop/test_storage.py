@@ -362,7 +362,7 @@ def a_drain_that_takes_too_long_is_given_up(t):
         fs.freeze()
         hang_writes(h, target, 2)
         target.signal(signal.SIGTERM)
-        target.expect('drain_timeout is over')
+        target.expect('drain_timeout has expired')
         target.expect('giving up: a backend has not completed its I/O')
         fs.thaw()  # the kernel ends no process that waits for a frozen file system
         t.eq(target.wait(), 1, 'exit status')

@@ -482,10 +482,10 @@ static int run_raw(const struct rdctl *ctl, const struct rdctl_arguments *args)
 }
 
 const struct rdctl_verb rdctl_verbs[] = {
-	{"status", "", "what is served, since when, and the last reload", 0, 0, run_status},
+	{"status", "", "state of the target, start time and last reload", 0, 0, run_status},
 	{"hosts", "", "hosts that are connected", 0, 0, run_hosts},
 	{"connections", "", "controllers, with their host and address", 0, 0, run_connections},
-	{"subsystems", "", "subsystems and who may use them", 0, 0, run_subsystems},
+	{"subsystems", "", "subsystems and their allowed hosts", 0, 0, run_subsystems},
 	{"ns", "[SUBNQN]", "namespaces", 0, 1, run_ns},
 	{"ns add", "SUBNQN NSID KEY=VALUE...", "add a namespace", 2, RDCTL_ANY, rdctl_ns_add, true},
 	{"ns remove", "SUBNQN NSID", "remove a namespace", 2, 2, rdctl_ns_remove, true},
@@ -514,8 +514,7 @@ const struct rdctl_verb rdctl_verbs[] = {
 	 rdctl_listener_remove, true},
 	{"listeners", "", "addresses, and their ANA states", 0, 0, run_listeners},
 	{"stats", "", "counters since the start", 0, 0, run_stats},
-	{"top", "[SECONDS]", "rates, latencies and what is in flight, as it changes", 0, 1,
-	 rdctl_run_top},
+	{"top", "[SECONDS]", "rates, latencies and commands in flight, live", 0, 1, rdctl_run_top},
 	{"latency", "[SUBNQN NSID]", "histogram of latencies since the start", 0, 2,
 	 rdctl_run_latency},
 	{"metrics", "[FORMAT]", "metrics for prometheus (default) or openmetrics", 0, 1,
@@ -528,7 +527,7 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"reload", "[--dry-run]", "apply the configuration file", 0, 0, run_reload},
 	{"apply", "FILE", "apply a document in the place of the file; -: standard input", 1, 1,
 	 rdctl_apply, true},
-	{"save", "", "write what was changed to the configuration files", 0, 0, rdctl_save},
+	{"save", "", "write changes to the configuration files", 0, 0, rdctl_save},
 	{"ana", "[GROUP STATE [ADDRESS[:PORT]] | GROUP take|yield|wait]",
 	 "show or set ANA states; move a group between gateways", 0, 3, run_ana, true},
 	{"disconnect", "HOSTNQN | SUBNQN CNTLID", "end controllers", 1, 2, run_disconnect},
