@@ -42,44 +42,17 @@ uint64_t rd_loop_now(struct rd_loop *loop)
 	return loop->now;
 }
 
-/* splitmix64: spreads one word of seed over the generator's state. */
-static uint64_t seed_next(uint64_t *state)
-{
-	uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
 static int random_init(struct rd_loop *loop, uint64_t seed)
 {
 	if (!seed && getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return errno ? -errno : -EIO;
-	for (int i = 0; i < 4; i++)
-		loop->random[i] = seed_next(&seed);
+	rd_random_init(&loop->random, seed);
 	return 0;
 }
 
-static uint64_t rotl(uint64_t v, int n)
-{
-	return v << n | v >> (64 - n);
-}
-
-/* xoshiro256** */
 uint64_t rd_loop_random64(struct rd_loop *loop)
 {
-	uint64_t *s = loop->random;
-	uint64_t result = rotl(s[1] * 5, 7) * 9;
-	uint64_t t = s[1] << 17;
-
-	s[2] ^= s[0];
-	s[3] ^= s[1];
-	s[1] ^= s[2];
-	s[0] ^= s[3];
-	s[2] ^= t;
-	s[3] = rotl(s[3], 45);
-	return result;
+	return rd_random_next(&loop->random);
 }
 
 uint64_t rd_loop_turns(const struct rd_loop *loop)
@@ -596,6 +569,16 @@ int rd_loop_run(struct rd_loop *loop)
 	}
 	atomic_store(&loop->stop, false);
 	return 0;
+}
+
+uint64_t rd_loop_next(const struct rd_loop *loop)
+{
+	return defers_queued(loop) || atomic_load(&loop->pending) ? 0 : rd_loop_next_deadline(loop);
+}
+
+const struct rd_clock *rd_loop_clock(const struct rd_loop *loop)
+{
+	return &loop->clock;
 }
 
 int rd_loop_fd(const struct rd_loop *loop)

@@ -38,6 +38,9 @@ struct rd_loop;
 struct rd_clock {
 	uint64_t (*now)(void *arg);
 	void *arg;
+	/* Time passes only when the owner of the clock wants it: loops set no timers of the kernel,
+	 * and rd_loop_fd() tells nothing of timers. */
+	bool manual;
 };
 
 struct rd_loop_opts {
@@ -74,6 +77,12 @@ void rd_loop_stop(struct rd_loop *loop); /* any thread, async-signal-safe */
  */
 int rd_loop_fd(const struct rd_loop *loop);
 
+/*
+ * When the loop has something to do besides what its descriptors and pollers bring: the time of the
+ * next timer in ns on the loop's clock; 0: now, because messages or deferred work wait; UINT64_MAX:
+ * never. For a program that turns several loops on one thread and on one clock of its own.
+ */
+uint64_t rd_loop_next(const struct rd_loop *loop);
 uint64_t rd_loop_turns(const struct rd_loop *loop); /* turns begun */
 uint64_t rd_loop_now(struct rd_loop *loop);         /* ns, cached at the start of each turn phase */
 uint64_t rd_loop_now_raw(struct rd_loop *loop);     /* ns, read from the clock now */
@@ -89,6 +98,7 @@ uint64_t rd_loop_busy(const struct rd_loop *loop);
 uint64_t rd_loop_longest(const struct rd_loop *loop, uint64_t now);
 uint32_t rd_loop_random32(struct rd_loop *loop);
 uint64_t rd_loop_random64(struct rd_loop *loop);
+const struct rd_clock *rd_loop_clock(const struct rd_loop *loop); /* a copy of opts->clock */
 struct rd_log *rd_loop_log(const struct rd_loop *loop);
 
 /* ---- file descriptors ---- */
@@ -123,10 +133,12 @@ struct rd_timer {
 	void (*fn)(struct rd_timer *timer);
 	uint64_t deadline; /* ns on the loop's clock */
 	size_t slot;       /* 1-based position in the heap; 0: not armed */
+	uint64_t round;    /* when it was armed: rd_loop_run_timers() */
 };
 
 /*
- * (Re)arms @timer to fire once, @delay_ns from now. Returns 0, or -ENOMEM if the heap must grow and
+ * (Re)arms @timer to fire once, @delay_ns from now; in the next turn at the earliest if a timer's
+ * callback does it. Returns 0, or -ENOMEM if the heap must grow and
  * cannot; rearming an armed timer cannot fail.
  */
 int rd_timer_start(struct rd_loop *loop, struct rd_timer *timer, uint64_t delay_ns);

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 
 #include "util/loop.h"
+#include "util/random.h"
 #include "util/spin.h"
 
 #define RD_LOOP_EVENTS_MAX 64
@@ -43,7 +44,7 @@ struct rd_loop {
 	_Atomic uint64_t longest_before;
 	_Atomic uint64_t minute;
 	uint64_t timer_fd_deadline; /* UINT64_MAX: disarmed */
-	uint64_t random[4];
+	struct rd_random random;
 
 	/* The batch being dispatched: rd_io_del() clears entries it must not reach. */
 	struct epoll_event events[RD_LOOP_EVENTS_MAX];
@@ -61,6 +62,7 @@ struct rd_loop {
 	struct rd_timer **heap; /* heap[1] is the earliest */
 	size_t heap_count;
 	size_t heap_size;
+	uint64_t timer_round; /* odd while timers run */
 
 	struct rd_defer_list defers[RD_DEFER_PHASES];
 	unsigned int defers_left; /* that may still run in this turn */

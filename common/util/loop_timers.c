@@ -68,7 +68,7 @@ void rd_loop_mirror_timer(struct rd_loop *loop)
 	struct itimerspec its = {0};
 	int flags = TFD_TIMER_ABSTIME;
 
-	if (!loop->pollable || deadline == loop->timer_fd_deadline)
+	if (!loop->pollable || loop->clock.manual || deadline == loop->timer_fd_deadline)
 		return;
 	if (deadline != UINT64_MAX) {
 		uint64_t at = deadline;
@@ -94,6 +94,7 @@ int rd_timer_start(struct rd_loop *loop, struct rd_timer *timer, uint64_t delay_
 
 	if (__builtin_add_overflow(rd_loop_now(loop), delay_ns, &deadline))
 		deadline = UINT64_MAX - 1;
+	timer->round = loop->timer_round;
 	if (timer->slot) {
 		timer->deadline = deadline;
 		heap_up(loop, timer->slot);
@@ -132,16 +133,19 @@ void rd_timer_stop(struct rd_loop *loop, struct rd_timer *timer)
 
 int rd_loop_run_timers(struct rd_loop *loop)
 {
-	/* Bounded: a timer that rearms itself with no delay must not occupy the turn. */
-	size_t budget = loop->heap_count;
 	int count = 0;
 
-	while (budget-- && loop->heap_count && loop->heap[1]->deadline <= loop->now) {
+	loop->timer_round++;
+	while (loop->heap_count && loop->heap[1]->deadline <= loop->now) {
 		struct rd_timer *timer = loop->heap[1];
 
+		/* Armed by one that has run now: it must not occupy the turn. */
+		if (timer->round == loop->timer_round)
+			break;
 		rd_timer_stop(loop, timer);
 		timer->fn(timer);
 		count++;
 	}
+	loop->timer_round++;
 	return count;
 }

@@ -79,9 +79,11 @@ static void timer_may_rearm_itself(void)
 {
 	struct rd_loop *loop = make_loop((struct rd_loop_opts){.clock = &fake_clock});
 	struct t_timer t = {.timer.fn = timer_fired, .loop = loop, .again = 3, .expected = 1000};
+	struct t_timer later = {.timer.fn = timer_fired};
 
 	timer_last = 0;
 	timer_order_ok = true;
+	rd_timer_start(loop, &later.timer, RD_NSEC_PER_SEC);
 	rd_timer_start(loop, &t.timer, 0);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 1);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 1);
@@ -90,6 +92,7 @@ static void timer_may_rearm_itself(void)
 	CU_ASSERT_FALSE(rd_timer_armed(&t.timer));
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
 	CU_ASSERT_TRUE(timer_order_ok);
+	rd_timer_stop(loop, &later.timer);
 	rd_loop_destroy(&loop);
 }
 
