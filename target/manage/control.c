@@ -39,8 +39,7 @@ int rdt_control_open(struct rdt_target *t, const struct rdt_ns_config *cfg, stru
 	int err;
 
 	text[0] = '\0';
-	err = t->bdev_open ? t->bdev_open(t, cfg, out)
-			   : rdt_bdev_open(t->modules, cfg, t->log, out, text, text_size);
+	err = rdt_open_backend(t, cfg, out, text, text_size);
 	if (err && !text[0])
 		snprintf(text, text_size, "%s", strerror(-err));
 	return err;

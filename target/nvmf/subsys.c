@@ -24,18 +24,24 @@
 #define RELEASE_PAUSE_NS 10000000
 #define RELEASE_TRIES    300u
 
+int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
+		     char *text, size_t text_size)
+{
+	return t->env->bdev_open ? t->env->bdev_open(t, cfg, out)
+				 : rdt_bdev_open(t->modules, cfg, t->log, out, text, text_size);
+}
+
 /* At the start the main thread may block. Waits for the I/O of a killed process that the kernel
  * still has in flight, because it may be writes. */
 static int open_with_retry(const struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 			   struct rdt_bdev **bdev, char *text, size_t text_size)
 {
 	const struct timespec pause = {.tv_nsec = RELEASE_PAUSE_NS};
-	int err = rdt_bdev_open(ss->target->modules, cfg, ss->target->log, bdev, text, text_size);
+	int err = rdt_open_backend(ss->target, cfg, bdev, text, text_size);
 
 	for (unsigned int i = 0; err == -EAGAIN && i < RELEASE_TRIES; i++) {
 		nanosleep(&pause, NULL);
-		err = rdt_bdev_open(ss->target->modules, cfg, ss->target->log, bdev, text,
-				    text_size);
+		err = rdt_open_backend(ss->target, cfg, bdev, text, text_size);
 	}
 	return err;
 }

@@ -17,6 +17,7 @@
 struct rdt_ctrl;
 struct rdt_ns;
 struct rdt_qos_limiter;
+struct rdt_bdev;
 struct rdt_target;
 
 #define RDT_HOST_BUCKETS 64u
@@ -105,6 +106,9 @@ void rdt_subsys_fini(struct rdt_subsys *ss);
  * this NQN. @gone: hosts cannot use it yet. Main thread. */
 int rdt_subsys_new(struct rdt_target *target, const struct rdt_subsys_config *cfg,
 		   struct rdt_config *cfg_of, bool gone, struct rdt_subsys **out);
+/* rdt_bdev_open() for a namespace of @t, by the target's environment. */
+int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
+		     char *text, size_t text_size);
 int rdt_subsys_open(struct rdt_subsys *ss); /* creates its namespaces at the start */
 /* also a gone one */
 struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn);

@@ -46,6 +46,20 @@ struct rdt_referral {
 	struct sockaddr_storage addr;
 };
 
+struct rd_fab_iwarp_opts;
+
+/* What a target takes from its surroundings. Members that are NULL or 0: from the system. */
+struct rdt_env {
+	const struct rd_clock *clock; /* as rd_loop_opts.clock */
+	uint64_t seed;                /* of the random numbers of the reactors' loops */
+	/* Opens the fabric that the provider iwarp stands for. NULL: rd_fab_iwarp_open(). */
+	int (*fab_open)(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
+			struct rd_fab **out);
+	/* Opens the backend of a namespace. NULL: rdt_bdev_open(). */
+	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,
+			 struct rdt_bdev **out);
+};
+
 struct rdt_target {
 	struct rdt_config *cfg; /* the configuration at the start; a reference */
 	/* the configuration last applied; a reference; main thread only */
@@ -56,8 +70,8 @@ struct rdt_target {
 	const struct rdt_transport *transport;
 	struct rd_log *log;
 	struct rdt_announcer announcer;
-	struct rd_loop *loop;         /* of the main thread */
-	const struct rd_clock *clock; /* NULL: CLOCK_MONOTONIC */
+	struct rd_loop *loop; /* of the main thread */
+	const struct rdt_env *env;
 	struct rdt_reactor *reactors;
 	unsigned int reactors_count;
 	struct rdt_subsys disc;
@@ -99,9 +113,6 @@ struct rdt_target {
 	struct rd_ratelimit auth_limit;   /* log lines about authenticated queues; any thread */
 	struct rd_ratelimit key_limit;    /* log lines about changed keys */
 	atomic_bool nameless;             /* it was logged that a host without Host NQN connected */
-	/* Opens the backend of an added namespace. NULL: rdt_bdev_open(). */
-	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,
-			 struct rdt_bdev **out);
 	/* draining */
 	unsigned int reactors_left;
 	void (*drained)(struct rdt_target *target);

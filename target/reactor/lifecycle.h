@@ -12,9 +12,9 @@
 
 /* target.c: main thread */
 /* @modules: for backends that are not built in, borrowed until the target is destroyed; NULL: none.
- * @clock: as rd_loop_opts.clock. */
+ * @env: must outlive the target; NULL: the system. */
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
-		      const struct rd_clock *clock, struct rdt_modules *modules,
+		      const struct rdt_env *env, struct rdt_modules *modules,
 		      struct rdt_target **out);
 /* starts the reactor threads, then the listeners */
 int rdt_target_start(struct rdt_target *target);

@@ -200,7 +200,8 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 {
 	struct rd_loop_opts opts = {
 		.log = target->log,
-		.clock = target->clock,
+		.clock = target->env->clock,
+		.seed = target->env->seed ? target->env->seed + index + 1 : 0,
 		.spin_ns = target->cfg->target.spin_ns,
 	};
 	int err;

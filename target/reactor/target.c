@@ -38,6 +38,8 @@ static const struct rdt_cmd_tables cmd_tables = {
 	.io = rdt_io_cmds,
 };
 
+static const struct rdt_env the_system = {0};
+
 static bool uses_engine_auto(const struct rdt_config *cfg)
 {
 	for (unsigned int i = 0; i < cfg->subsystems_count; i++) {
@@ -84,7 +86,7 @@ static int create_subsystems(struct rdt_target *t, struct rdt_config *cfg)
 }
 
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
-		      const struct rd_clock *clock, struct rdt_modules *modules,
+		      const struct rdt_env *env, struct rdt_modules *modules,
 		      struct rdt_target **out)
 {
 	struct rdt_target *t = calloc(1, sizeof(*t));
@@ -98,7 +100,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->now = rdt_config_get(cfg);
 	t->log = log;
 	t->loop = loop;
-	t->clock = clock;
+	t->env = env ? env : &the_system;
 	t->modules = modules;
 	t->started_ns = clock_now(t);
 	rdt_auth_pool_init(&t->auth_pool);

@@ -79,6 +79,12 @@ static int log_cannot_open(const struct rdt_target *t, const char *provider, int
 	return err;
 }
 
+static int iwarp_open(const struct rdt_target *t, struct rd_loop *loop,
+		      const struct rd_fab_iwarp_opts *opts, struct rd_fab **out)
+{
+	return (t->env->fab_open ? t->env->fab_open : rd_fab_iwarp_open)(loop, opts, out);
+}
+
 /* Open the fabric of kind @kind unless it is open. Returns 0, or -errno with the reason logged. */
 static int open_fab_kind(const struct rdt_target *target, struct rd_loop *loop,
 			 enum rdt_fab_kind kind, struct rd_fab *fabs[RDT_FABS])
@@ -93,7 +99,7 @@ static int open_fab_kind(const struct rdt_target *target, struct rd_loop *loop,
 	if (fabs[kind])
 		return 0;
 	err = verbs ? rd_fab_verbs_open(loop, &opts, &fabs[kind])
-		    : rd_fab_iwarp_open(loop, NULL, &fabs[kind]);
+		    : iwarp_open(target, loop, NULL, &fabs[kind]);
 	return err ? log_cannot_open(target, verbs ? "verbs" : "iwarp", err) : 0;
 }
 
@@ -339,7 +345,7 @@ static int open_iwarp(const struct rdt_target *t, struct rdt_iwarp_fab *own)
 		.half_open = t->cfg->target.limits.half_open,
 		.peer_timeout_ns = timeout ? timeout : RD_FAB_IWARP_NEVER,
 	};
-	int err = rd_fab_iwarp_open(t->loop, &opts, &own->fab);
+	int err = iwarp_open(t, t->loop, &opts, &own->fab);
 
 	if (err == -ENOENT)
 		rd_err(t->log, RD_LOG_TARGET,

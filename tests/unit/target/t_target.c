@@ -498,7 +498,7 @@ struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir)
 	must(env != NULL);
 	env->now = 1000 * RD_NSEC_PER_SEC;
 	env->clock = (struct rd_clock){fake_now, env};
-	opts.clock = &env->clock;
+	env->env.clock = opts.clock = &env->clock;
 	if (getenv("T_LOG"))
 		rd_log_create("test", 2, RD_LOG_TRACE, NULL, NULL, &env->log);
 	make_config(env);
@@ -507,8 +507,8 @@ struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir)
 	env->cfg.target.state_dir = dir;
 	the_env = env;
 	must(rd_loop_create(&opts, &env->loop) == 0);
-	must(rdt_target_create(&env->cfg, env->log, env->loop, &env->clock, NULL, &env->t) == 0);
-	env->t->bdev_open = open_disk;
+	must(rdt_target_create(&env->cfg, env->log, env->loop, &env->env, NULL, &env->t) == 0);
+	env->env.bdev_open = open_disk;
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
 		if (env->t->ns[i] && env->t->ns[i]->cfg->backend == RDT_BACKEND_MEMORY)
 			swap_disk(env, env->t->ns[i]);

@@ -95,6 +95,7 @@ struct t_disk {
 struct t_env {
 	uint64_t now;
 	struct rd_clock clock;
+	struct rdt_env env;
 	struct rd_loop *loop;
 	struct rd_log *log;
 	struct rdt_config cfg;

@@ -42,6 +42,7 @@ static uint64_t skipping_now(void *arg)
 }
 
 static const struct rd_clock skipping_clock = {skipping_now, NULL};
+static const struct rdt_env skipping_env = {.clock = &skipping_clock};
 
 struct host {
 	struct server *srv;
@@ -120,8 +121,8 @@ static void server_start_with(struct server *s, uint32_t reactors, uint32_t recv
 	s->cfg.subsystems = &s->subsys;
 	s->cfg.subsystems_count = 1;
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &s->loop), 0);
-	CU_ASSERT_EQUAL_FATAL(
-		rdt_target_create(&s->cfg, NULL, s->loop, &skipping_clock, NULL, &s->t), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_target_create(&s->cfg, NULL, s->loop, &skipping_env, NULL, &s->t),
+			      0);
 	CU_ASSERT_EQUAL_FATAL(rdt_target_start(s->t), 0);
 	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(s->loop, NULL, &s->fab), 0);
 }
