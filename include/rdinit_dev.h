@@ -31,8 +31,9 @@
  *   the commands of the old association before the new one is ready), or by any path when twice the
  *   keep-alive timeout (as the controller rounds it up, KAS) and one second have passed since the
  *   loss. Until then commands that change blocks of the same range wait, in all channels of the
- *   device: a lost write never overwrites a newer one. With no_resend_writes, these commands end
- *   with -EREMOTEIO instead, and the range is guarded in the same way.
+ *   device: a lost write never overwrites a newer one. It may be executed twice, which other hosts
+ *   can see that write the same blocks. With no_resend_writes, these commands end with -EREMOTEIO
+ *   instead, and the range is guarded in the same way.
  * - Compare, Compare and Write, and Copy end with -EREMOTEIO: it is unknown whether the controller
  *   executed the command.
  *
@@ -189,7 +190,13 @@ struct rdinit_dev_opts {
 	 * -ENOTCONN; RDINIT_DEV_NEVER (default): they wait until the paths have failed.
 	 */
 	uint32_t fast_io_fail_tmo_ms;
-	/** Lost writes end with -EREMOTEIO instead of being sent again; default false. */
+	/**
+	 * No command that changes blocks is executed twice; default false. A lost one ends with
+	 * -EREMOTEIO, one that was aborted after its time limit with -ETIMEDOUT, and one that the
+	 * controller failed to execute with its status, instead of being sent again. For programs
+	 * of several hosts that write the same blocks without a lock: a write that is executed
+	 * twice can overwrite what another host has written in between.
+	 */
 	bool no_resend_writes;
 	/**
 	 * Bytes of memory that each channel has for rdinit_dev_buf_alloc(); default 0. On RDMA

@@ -96,6 +96,14 @@ void rdi_io_fail(struct rdi_io *io, int err, const char *fmt, ...)
 	finish_io(io, &c);
 }
 
+/* May @io be executed twice? */
+static bool may_repeat(const struct rdi_io *io)
+{
+	const struct rdi_op *op = &rdi_ops[io->op];
+
+	return op->repeatable && !(op->changes_blocks && io->chan->dev->opts.no_resend_writes);
+}
+
 /* ---- lost ---- */
 
 /* Guards the blocks that the lost command may still change. */
@@ -126,8 +134,7 @@ static __attribute__((noinline)) void io_lost(struct rdi_io *io, struct rdi_chan
 {
 	struct rdinit_dev_chan *chan = io->chan;
 	bool changes = rdi_ops[io->op].changes_blocks;
-	bool again = rdi_ops[io->op].repeatable && !chan->dying && !io->cancelled &&
-		     io->limits < LIMITS_MAX && !(changes && chan->dev->opts.no_resend_writes);
+	bool again = may_repeat(io) && !chan->dying && !io->cancelled && io->limits < LIMITS_MAX;
 
 	io->not_before = 0;
 	if (changes)
@@ -155,7 +162,7 @@ static void io_aborted(struct rdi_io *io, const struct rdinit_completion *c)
 		rdi_io_fail(io, -ECANCELED, "cancelled");
 	else if (io->limits >= LIMITS_MAX)
 		rdi_io_fail(io, -ETIMEDOUT, "no answer in time, %u times: %s", io->limits, c->text);
-	else if (rdi_ops[io->op].repeatable)
+	else if (may_repeat(io))
 		rdi_wait_add(io);
 	else
 		rdi_io_fail(io, -ETIMEDOUT, "no answer in time: %s", c->text);
@@ -184,7 +191,7 @@ static __attribute__((noinline)) void io_refused(struct rdi_io *io, struct rdi_c
 	/* A path related status guarantees that the command was not executed; other statuses do
 	 * not. */
 	if (verdict == RDI_COMPLETE || io->retries >= RDI_RETRIES_MAX ||
-	    (verdict == RDI_SAME_PATH && !rdi_ops[io->op].repeatable)) {
+	    (verdict == RDI_SAME_PATH && !may_repeat(io))) {
 		finish_io(io, c);
 		return;
 	}
