@@ -123,6 +123,36 @@ static void ctrl_enable(struct rdt_ctrl *ctrl)
 		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn, cntlid);
 }
 
+/* @ctrl has ended: those of its host that are ready wait for what it has in flight. */
+static void fence_siblings(struct rdt_ctrl *ctrl)
+{
+	struct rdt_ctrl *other;
+
+	pthread_mutex_lock(&ctrl->subsys->lock);
+	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
+		if (other == ctrl || !rdt_ctrl_same_host(other, ctrl))
+			continue;
+		other->fence_waits = true;
+		rdt_ctrl_wake_fenced(other);
+	}
+	pthread_mutex_unlock(&ctrl->subsys->lock);
+}
+
+static void ctrl_is_dead(struct rdt_ctrl *ctrl)
+{
+	set_ctrl_state(ctrl, RDT_CTRL_DEAD);
+	if (ctrl->ioqs_live)
+		fence_siblings(ctrl);
+}
+
+void rdt_ctrl_distrust(struct rdt_ctrl *ctrl)
+{
+	if (ctrl->state != RDT_CTRL_READY)
+		return;
+	rdt_fence_ask(ctrl);
+	find_dead_ctrl(ctrl, true);
+}
+
 static void fence_msg(struct rd_msg *msg)
 {
 	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, fence_msg);
@@ -509,7 +539,7 @@ void rdt_ctrl_detach(struct rdt_qpair *qp)
 	if (qp->admin) {
 		rdt_keep_alive_stop(ctrl);
 		if (ctrl->state != RDT_CTRL_DEAD)
-			set_ctrl_state(ctrl, RDT_CTRL_DEAD);
+			ctrl_is_dead(ctrl);
 		ctrl->admin_gone = true;
 		/* While draining, hosts disconnect their I/O queues themselves: see
 		 * RDT_QP_DRAINED. */
@@ -598,7 +628,7 @@ void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, enum rdt_end end, const char *why)
 		       "%s: controller %u of %s: %s; ending the association", ctrl->subsys->nqn,
 		       ctrl->cntlid, ctrl->hostnqn, why);
 	ctrl->csts_extra |= CSTS_CFS;
-	set_ctrl_state(ctrl, RDT_CTRL_DEAD);
+	ctrl_is_dead(ctrl);
 	close_ioqs(ctrl);
 	rdt_qpair_end(ctrl->admin, end, why);
 }

@@ -135,8 +135,8 @@ struct rdt_ctrl {
 	struct rdt_qpair *admin;
 	bool admin_gone; /* the admin queue has ended and waits for the last I/O queue */
 	uint32_t cc;
-	uint32_t csts_extra; /* CSTS.CFS */
-	uint32_t kato_ms;
+	uint32_t csts_extra;      /* CSTS.CFS */
+	_Atomic uint32_t kato_ms; /* written on the owner */
 	struct rd_timer ka_timer;
 	struct rd_timer fence_timer; /* ends ENABLING */
 	/* the keep-alive timeout was extended once because this target was late */
@@ -173,6 +173,9 @@ bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* 
 void rdt_ctrl_wake_all_fenced(struct rdt_ctrl *ctrl);
 /* @ctrl checks again, if it waits. Any thread, under subsys->lock. */
 void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl);
+/* A reactor stands still: if @ctrl is ready, its commands wait where other controllers of its host
+ * may have some in flight, until the reactors of those have answered. On the owner. */
+void rdt_ctrl_distrust(struct rdt_ctrl *ctrl);
 /* The host of @ctrl is known: tells the log and those who watch, once. On the owner. */
 void rdt_ctrl_announce(struct rdt_ctrl *ctrl);
 /*

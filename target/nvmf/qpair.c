@@ -18,6 +18,7 @@
 #include "ctrl.h"
 #include "events.h"
 #include "fresh.h"
+#include "heartbeat.h"
 #include "stale_write.h"
 #include "io.h"
 #include "io_stats.h"
@@ -222,7 +223,7 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 	qp->unproven = rdt_req_unproven(qp->listener);
 	rdt_cell_join(qp, NULL);
 	rdt_fresh_add(qp);
-	if (rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
+	if (rdt_beat_start(r) || rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
 		rdt_qpair_close(qp, "out of memory");
 }
 

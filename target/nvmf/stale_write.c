@@ -10,6 +10,7 @@
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "ctrl.h"
+#include "heartbeat.h"
 #include "ns.h"
 #include "qpair.h"
 #include "reactor.h"
@@ -141,6 +142,7 @@ static void ask_msg(struct rd_msg *msg)
 	unsigned int reactor = (unsigned int)(ask - ss->asks);
 	struct rdt_ctrl *ctrl, *next;
 
+	rdt_beat_look(&ss->target->reactors[reactor]);
 	pthread_mutex_lock(&ss->lock);
 	ask->posted = false;
 	for (ctrl = LIST_FIRST(&ss->asking); ctrl; ctrl = next) {

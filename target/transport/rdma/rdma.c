@@ -8,6 +8,7 @@
  * unsignalled; the SEND of the same answer follows.
  */
 #include "rdma.h"
+#include "target/nvmf/heartbeat.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -506,7 +507,10 @@ static void poll_rdma_cq(struct rdt_rdma_dev *rdev)
 
 static void cq_event(struct rd_fab_cq *cq, void *arg)
 {
-	poll_rdma_cq(arg);
+	struct rdt_rdma_dev *rdev = arg;
+
+	rdt_beat_look(rdev->reactor);
+	poll_rdma_cq(rdev);
 }
 
 static void cq_again(struct rd_defer *defer)

@@ -281,22 +281,37 @@ static void keep_alive_expires(void)
  * interval, but not two. */
 static void keep_alive_of_a_late_target(void)
 {
+	const uint64_t pause = 4400 * RD_NSEC_PER_MSEC;
 	bool gone = false;
-	struct t_pair p = with_kato(1000, &gone);
+	struct t_pair p = with_kato(4000, &gone);
 	struct nvme_sqe sqe;
 
 	for (int i = 0; i < 2; i++) {
-		t_advance(p.env, 5 * RD_NSEC_PER_SEC);
+		t_advance(p.env, pause);
 		CU_ASSERT_FALSE_FATAL(gone);
 		t_sqe(p.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
 		t_exec(p.admin, &sqe);
-		t_advance(p.env, RD_NSEC_PER_SEC);
+		t_advance(p.env, 4 * RD_NSEC_PER_SEC);
 		CU_ASSERT_FALSE_FATAL(gone);
 	}
-	t_advance(p.env, 5 * RD_NSEC_PER_SEC);
+	t_advance(p.env, pause);
 	CU_ASSERT_FALSE(gone);
-	t_advance(p.env, 5 * RD_NSEC_PER_SEC);
+	t_advance(p.env, pause);
 	CU_ASSERT_TRUE(gone);
+	t_pair_free(&p);
+}
+
+/* The host may have sent its writes again by another path: nothing that came before is executed. */
+static void end_after_a_long_pause(void)
+{
+	bool gone = false;
+	bool io_gone = false;
+	struct t_pair p = with_kato(1000, &gone);
+
+	p.io->gone = &io_gone;
+	t_advance(p.env, 1600 * RD_NSEC_PER_MSEC);
+	CU_ASSERT_TRUE(gone);
+	CU_ASSERT_TRUE(io_gone);
 	t_pair_free(&p);
 }
 
@@ -548,6 +563,7 @@ const struct t_case t_admin_cases[] = {
 	{"features of interrupts and error recovery", features_without_effect},
 	{"keep alive expires after an interval of silence", keep_alive_expires},
 	{"a target that was held up looks again, once", keep_alive_of_a_late_target},
+	{"a pause longer than keep alive ends the controller", end_after_a_long_pause},
 	{"I/O on another reactor is traffic", keep_alive_by_traffic},
 	{"KATO 0 turns keep alive off", keep_alive_off},
 	{"a discovery controller lives 120 s without KATO", discovery_kato},

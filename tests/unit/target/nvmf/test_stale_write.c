@@ -589,6 +589,68 @@ static void queue_of_second_path_stands_still(void)
 	t_pair_free(&p);
 }
 
+/* A second path of the host of @p, with an I/O queue, on reactor @reactor. */
+static struct t_conn *second_path(struct t_pair *p, unsigned int reactor)
+{
+	struct t_conn *admin = comes_back(p->env, reactor, 0x11);
+	struct t_conn *io = t_conn_new(p->env, reactor, 1, 16);
+
+	CU_ASSERT_TRUE(is_ready(admin));
+	CU_ASSERT_EQUAL(t_connect(io, admin->qp.ctrl->cntlid), admin->qp.ctrl->cntlid);
+	return io;
+}
+
+/* A host that has lost a path goes on by another one, which was ready before. */
+static void second_path_waits(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *io = second_path(&p, 0);
+	struct t_disk *d = &p.env->disk[0];
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	memset(old_data, 0xaa, sizeof(old_data));
+	memset(new_data, 0xbb, sizeof(new_data));
+	d->hold = true;
+	t_rw_sqe(p.io, &sqe, true, 0, 1, old_data);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+	t_conn_cut(p.io);
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	write_to_both(io, &sqe);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* of the other namespace */
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+	CU_ASSERT_EQUAL(d->held_count, 1);
+	old_write_ends(p.env, d, io);
+	t_pair_free(&p);
+}
+
+/* The reactor of the first path stands still: nobody can end its controller. */
+static void second_path_waits_for_a_reactor(void)
+{
+	struct stalled s = {.p = t_pair_new()};
+	struct t_conn *first = t_conn_new(s.p.env, 0, 2, 16);
+
+	CU_ASSERT_EQUAL(t_connect(first, s.p.cntlid), s.p.cntlid);
+	s.io = second_path(&s.p, 1);
+	stall_with_write(&s, first);
+	t_advance(s.p.env, 2 * RD_NSEC_PER_SEC);
+	write_to_both(s.io, &s.sqe);
+	t_advance(s.p.env, 60 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(t_answers(s.io), 0);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	s.p.admin->peer_closed = true;
+	moves_again(&s);
+	expect_other_namespace(&s);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	old_write_ends(s.p.env, s.d, s.io);
+	t_pair_free(&s.p);
+}
+
 /* The controller that asked is lost before the reactor answers: the next one asks for itself. */
 static void asking_one_is_lost(void)
 {
@@ -844,6 +906,8 @@ const struct t_case t_stale_write_cases[] = {
 	{"the admin queue's reactor stands still as well", admin_reactor_stands_still},
 	{"a second path stands still", second_path_stands_still},
 	{"an I/O queue of a second path stands still", queue_of_second_path_stands_still},
+	{"a second path waits for what the first left in flight", second_path_waits},
+	{"a second path waits for a reactor that stands still", second_path_waits_for_a_reactor},
 	{"a controller that asked is lost before the answer", asking_one_is_lost},
 	{"nobody is left for the answer", answer_for_nobody},
 	{"a reactor answers only those that asked it", answer_for_others},

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "heartbeat.h"
+
+#include "util/cold.h"
+#include "util/log.h"
+#include "ctrl.h"
+#include "qpair.h"
+#include "stale_write.h"
+#include "target.h"
+#include "target/config/tgt_limits.h"
+
+#define IDLE UINT64_MAX /* no queue pairs, and so no beats */
+/* A reactor whose last beat is older stands still. */
+#define STANDS_STILL (2 * RDT_BEAT_NS)
+
+_Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in beat_standing");
+
+RD_COLD void rdt_beat_missed(struct rdt_reactor *r, uint64_t gap_ns)
+{
+	struct rdt_qpair *qp, *next;
+	unsigned int ended = 0;
+
+	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
+		uint64_t kato = qp->ctrl ? qp->ctrl->kato_ms * RD_NSEC_PER_MSEC : 0;
+
+		next = TAILQ_NEXT(qp, link);
+		if (!kato || gap_ns <= kato + RDT_BEAT_NS || qp->state >= RDT_QP_CLOSING)
+			continue;
+		rdt_qpair_end(qp, RDT_END_KEEP_ALIVE,
+			      "its reactor stood still for longer than keep alive");
+		ended++;
+	}
+	if (ended)
+		rd_warn(r->log, RD_LOG_TARGET,
+			"reactor %u stood still for %llu ms: %u queues whose hosts may have gone "
+			"on by another path were ended",
+			r->index, (unsigned long long)(gap_ns / RD_NSEC_PER_MSEC), ended);
+}
+
+/* Fence the ready controllers of this reactor from those that others have in flight. */
+static void fence_own(struct rdt_reactor *r)
+{
+	struct rdt_qpair *qp;
+
+	TAILQ_FOREACH (qp, &r->qpairs, link)
+		if (qp->ctrl && qp->admin && qp->state < RDT_QP_CLOSING)
+			rdt_ctrl_distrust(qp->ctrl);
+}
+
+/* A bit for each other reactor whose last beat is too old. */
+static uint64_t find_standing(const struct rdt_reactor *r, uint64_t now)
+{
+	const struct rdt_target *t = r->target;
+	uint64_t standing = 0;
+
+	for (unsigned int i = 0; i < t->reactors_count; i++) {
+		uint64_t at = atomic_load(&t->reactors[i].beat_at);
+
+		if (i != r->index && at != IDLE && now > at && now - at > STANDS_STILL)
+			standing |= UINT64_C(1) << i;
+	}
+	return standing;
+}
+
+static void beat(struct rd_timer *timer)
+{
+	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, beat);
+	uint64_t standing;
+
+	rdt_beat_look(r);
+	if (!r->qpairs_count) {
+		atomic_store(&r->beat_at, IDLE);
+		r->beat_standing = 0;
+		return;
+	}
+	atomic_store(&r->beat_at, r->beat_seen);
+	standing = find_standing(r, r->beat_seen);
+	if (standing & ~r->beat_standing)
+		fence_own(r);
+	r->beat_standing = standing;
+	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
+	rd_timer_start(r->loop, timer, RDT_BEAT_NS);
+}
+
+void rdt_beat_init(struct rdt_reactor *r)
+{
+	r->beat.fn = beat;
+	atomic_init(&r->beat_at, IDLE);
+}
+
+int rdt_beat_start(struct rdt_reactor *r)
+{
+	if (rd_timer_armed(&r->beat))
+		return 0;
+	r->beat_seen = rd_loop_now(r->loop);
+	atomic_store(&r->beat_at, r->beat_seen);
+	return rd_timer_start(r->loop, &r->beat, RDT_BEAT_NS);
+}
+
+void rdt_beat_stop(struct rdt_reactor *r)
+{
+	rd_timer_stop(r->loop, &r->beat);
+	atomic_store(&r->beat_at, IDLE);
+}

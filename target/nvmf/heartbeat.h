@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Heartbeat of reactors: does a reactor run, and for how long has it not?
+ *
+ * A host that loses a path sends lost writes again by another path when twice the keep-alive
+ * timeout and one second have passed, because by then the old controller has ended. A reactor that
+ * stands still (in a system call on storage that hangs; or the whole process is stopped) cannot end
+ * it. When it runs again, it would execute commands that came before, over what the host has
+ * written meanwhile. Therefore:
+ *
+ * - A reactor that has stood still for longer than the keep-alive timeout ends the queues of the
+ *   controllers that this concerns before it takes commands from them.
+ * - The other reactors notice that it stands still, and fence the controllers of hosts that may
+ *   have commands in flight there: stale_write.h.
+ */
+#ifndef RDT_HEARTBEAT_H
+#define RDT_HEARTBEAT_H
+
+#include <stdint.h>
+
+#include "util/loop.h"
+
+#include "reactor.h"
+
+/* The period; only while the reactor has queue pairs. */
+#define RDT_BEAT_NS (500 * RD_NSEC_PER_MSEC)
+
+void rdt_beat_init(struct rdt_reactor *r);
+/* A queue pair was added. Returns 0 or -ENOMEM. */
+int rdt_beat_start(struct rdt_reactor *r);
+void rdt_beat_stop(struct rdt_reactor *r);
+/* As rdt_beat_look() when there was no turn for longer than the period. */
+void rdt_beat_missed(struct rdt_reactor *r, uint64_t gap_ns);
+
+/* The reactor runs. Call it before commands are taken from a connection. */
+static inline void rdt_beat_look(struct rdt_reactor *r)
+{
+	uint64_t now = rd_loop_now(r->loop), gap = now - r->beat_seen;
+
+	r->beat_seen = now;
+	if (__builtin_expect(gap > 2 * RDT_BEAT_NS, 0))
+		rdt_beat_missed(r, gap);
+}
+
+#endif /* RDT_HEARTBEAT_H */
