@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The history of reads and writes, and whether it is linearizable.
+ *
+ * Every write of a block stores a value that no other write has, so that a read tells which write
+ * it has seen. All times are of the simulation's clock, in ns.
+ */
+#ifndef SIM_CHECK_H
+#define SIM_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CHECK_NEVER      UINT64_MAX
+#define CHECK_BLOCK_BITS 12 /* the low bits of a value are its block */
+
+struct check;
+
+/* Returns NULL without memory. */
+struct check *check_new(unsigned int blocks);
+void check_free(struct check *ck);
+
+/* A value for a write of @block. */
+uint64_t check_value(struct check *ck, unsigned int block);
+/* The block to which the value of a write belongs. */
+unsigned int check_block_of(uint64_t value);
+
+/* A write of @value by @host begins. */
+void check_write_begins(struct check *ck, unsigned int host, uint64_t value, uint64_t now);
+/* It has been acknowledged. @durable: and is on stable storage. */
+void check_write_done(struct check *ck, uint64_t value, uint64_t now, bool durable);
+/* It was certainly not executed. */
+void check_write_refused(struct check *ck, uint64_t value);
+/* It has ended, and may have been executed, or may still be. */
+void check_write_unknown(struct check *ck, uint64_t value, uint64_t now);
+/* A read of @block that began at @begin has returned @value, at @now. */
+void check_read(struct check *ck, unsigned int block, uint64_t value, uint64_t begin, uint64_t now);
+/* A Compare and Write has replaced @old. */
+void check_replaced(struct check *ck, uint64_t old, uint64_t value);
+/* A Flush that began at @begin was acknowledged. */
+void check_flushed(struct check *ck, uint64_t begin);
+/*
+ * The storage has lost power and has @value in @block since. Returns false, with a sentence in
+ * @why, when that loses what was acknowledged as durable.
+ */
+bool check_survived(struct check *ck, unsigned int block, uint64_t value, uint64_t now, char *why,
+		    unsigned int size);
+/* Returns false, with a sentence in @why, when the history is not linearizable. */
+bool check_history(struct check *ck, char *why, unsigned int size);
+uint64_t check_ops(const struct check *ck); /* reads and writes that were recorded */
+
+#endif /* SIM_CHECK_H */

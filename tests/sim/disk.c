@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "disk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/bdev/engine.h"
+
+#include "check.h"
+
+/* A write that is in the cache and not yet durable. */
+struct dirty {
+	uint64_t value;
+	uint64_t seq;
+	unsigned int block;
+};
+
+struct store {
+	struct rd_sim *sim;
+	struct store_faults faults;
+	unsigned int blocks;
+	uint64_t *now;       /* what a read returns */
+	uint64_t *durable;   /* what is there at least after a loss of power */
+	struct dirty *dirty; /* in the order in which the writes took effect */
+	unsigned int dirty_count, dirty_room;
+	uint64_t seq;
+	unsigned int ios;
+	bool stopped;
+	bool lies;
+};
+
+struct disk {
+	struct rdt_bdev bdev;
+	struct store *store;
+};
+
+struct disk_chan {
+	struct rdt_chan chan;
+	struct rd_loop *loop;
+};
+
+struct disk_io {
+	struct rd_sim_event event;
+	struct rd_defer done;
+	struct rdt_bio *bio;
+	struct store *store;
+	struct disk_chan *chan;
+	unsigned int next; /* block of the bio that takes effect next */
+	unsigned int count;
+	uint64_t seq; /* FLUSH: writes up to this one are made durable */
+	int result;
+	bool cancelled;
+};
+
+void block_fill(void *block, uint64_t value)
+{
+	uint64_t *words = block;
+
+	for (unsigned int i = 0; i < DISK_BLOCK / sizeof(*words); i++)
+		memcpy(&words[i], &value, sizeof(value));
+}
+
+uint64_t block_value(const void *block)
+{
+	uint64_t first, other;
+
+	memcpy(&first, block, sizeof(first));
+	for (unsigned int i = 1; i < DISK_BLOCK / sizeof(first); i++) {
+		memcpy(&other, (const char *)block + i * sizeof(first), sizeof(other));
+		if (other != first)
+			return UINT64_MAX;
+	}
+	return first;
+}
+
+/* ---- the store ---- */
+
+struct store *store_new(struct rd_sim *sim, unsigned int blocks)
+{
+	struct store *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->sim = sim;
+	s->blocks = blocks;
+	s->now = calloc(blocks, sizeof(*s->now));
+	s->durable = calloc(blocks, sizeof(*s->durable));
+	if (!s->now || !s->durable) {
+		store_free(s);
+		return NULL;
+	}
+	for (unsigned int i = 0; i < blocks; i++)
+		s->now[i] = s->durable[i] = i; /* as check_new() expects */
+	return s;
+}
+
+void store_free(struct store *s)
+{
+	if (!s)
+		return;
+	free(s->now);
+	free(s->durable);
+	free(s->dirty);
+	free(s);
+}
+
+void store_set_faults(struct store *s, const struct store_faults *faults)
+{
+	s->faults = *faults;
+}
+
+uint64_t store_value(const struct store *s, unsigned int block)
+{
+	return s->now[block];
+}
+
+void store_lie(struct store *s, bool lies)
+{
+	s->lies = lies;
+}
+
+unsigned int store_ios(const struct store *s)
+{
+	return s->ios;
+}
+
+void store_stop(struct store *s)
+{
+	s->stopped = true;
+}
+
+void store_restart(struct store *s)
+{
+	/* Of the writes of a block that are not durable, one that is chosen at random is there. */
+	for (unsigned int i = 0; i < s->blocks; i++)
+		s->now[i] = s->durable[i];
+	for (unsigned int i = 0; i < s->dirty_count; i++)
+		if (rd_sim_chance(s->sim, 1, 2))
+			s->now[s->dirty[i].block] = s->dirty[i].value;
+	memcpy(s->durable, s->now, s->blocks * sizeof(*s->now));
+	s->dirty_count = 0;
+	s->stopped = false;
+}
+
+static bool store_write(struct store *s, unsigned int block, uint64_t value, bool durable)
+{
+	unsigned int kept = 0;
+
+	if (s->stopped)
+		return false;
+	if (s->dirty_count == s->dirty_room) {
+		unsigned int room = s->dirty_room ? 2 * s->dirty_room : 256;
+		struct dirty *dirty = reallocarray(s->dirty, room, sizeof(*dirty));
+
+		if (!dirty)
+			return false;
+		s->dirty = dirty;
+		s->dirty_room = room;
+	}
+	s->now[block] = value;
+	rd_sim_tell(s->sim, "disk: block %u: value %llu", block,
+		    (unsigned long long)value >> CHECK_BLOCK_BITS);
+	s->dirty[s->dirty_count++] =
+		(struct dirty){.value = value, .seq = ++s->seq, .block = block};
+	if (!durable)
+		return true;
+	s->durable[block] = value;
+	for (unsigned int i = 0; i < s->dirty_count; i++)
+		if (s->dirty[i].block != block)
+			s->dirty[kept++] = s->dirty[i];
+	s->dirty_count = kept;
+	return true;
+}
+
+static void store_sync(struct store *s, uint64_t seq)
+{
+	unsigned int kept = 0;
+
+	if (s->stopped || s->lies)
+		return;
+	for (unsigned int i = 0; i < s->dirty_count; i++) {
+		const struct dirty *d = &s->dirty[i];
+
+		if (d->seq <= seq)
+			s->durable[d->block] = d->value;
+		else
+			s->dirty[kept++] = *d;
+	}
+	s->dirty_count = kept;
+}
+
+/* ---- the backend ---- */
+
+static void disk_close(struct rdt_bdev *bdev)
+{
+	free(rd_container_of(bdev, struct disk, bdev));
+}
+
+static int disk_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, struct rdt_chan **out)
+{
+	struct disk_chan *chan = calloc(1, sizeof(*chan));
+
+	if (!chan)
+		return -ENOMEM;
+	chan->chan.bdev = bdev;
+	chan->loop = rdt_engines_loop(engines);
+	*out = &chan->chan;
+	return 0;
+}
+
+static void disk_chan_close(struct rdt_chan *chan)
+{
+	free(rd_container_of(chan, struct disk_chan, chan));
+}
+
+static void disk_io_done(struct rd_defer *defer)
+{
+	struct disk_io *io = rd_container_of(defer, struct disk_io, done);
+	struct rdt_bio *bio = io->bio;
+
+	bio->result = io->result;
+	io->store->ios--;
+	free(io);
+	bio->done(bio);
+}
+
+/* One block of the I/O. Returns false when the store has stopped. */
+static bool take_effect(struct disk_io *io)
+{
+	struct rdt_bio *bio = io->bio;
+	struct store *s = io->store;
+	unsigned int block = (unsigned int)(bio->offset / DISK_BLOCK) + io->next;
+	char *data = (char *)bio->buf + (size_t)io->next * DISK_BLOCK;
+
+	io->next++;
+	switch ((enum rdt_bio_op)bio->op) {
+	case RDT_BIO_READ:
+		block_fill(data, s->now[block]);
+		return !s->stopped;
+	case RDT_BIO_WRITE:
+		return store_write(s, block, block_value(data), bio->flags & RDT_BIO_FUA);
+	default:
+		return true;
+	}
+}
+
+static void disk_io_moves(struct rd_sim_event *event)
+{
+	struct disk_io *io = rd_container_of(event, struct disk_io, event);
+	struct store *s = io->store;
+	unsigned int part = 1 + (unsigned int)rd_sim_below(s->sim, io->count);
+
+	for (; part && io->next < io->count && !io->result; part--)
+		if (!take_effect(io))
+			io->result = -EIO;
+	if (io->next < io->count && !io->result && !io->cancelled) {
+		rd_sim_at(s->sim, &io->event, rd_sim_below(s->sim, s->faults.latency_ns));
+		return;
+	}
+	if (io->next < io->count && io->cancelled)
+		io->result = -ECANCELED;
+	if (io->bio->op == RDT_BIO_FLUSH)
+		store_sync(s, io->seq);
+	if (s->stopped && io->bio->op != RDT_BIO_READ)
+		io->result = -EIO;
+	if (io->bio->op == RDT_BIO_WRITE && s->faults.fails_in &&
+	    rd_sim_chance(s->sim, 1, s->faults.fails_in))
+		io->result = -EIO;
+	rd_defer(io->chan->loop, &io->done, RD_DEFER_WORK);
+}
+
+static enum rdt_bio_submit disk_submit(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	struct disk *d = rd_container_of(chan->bdev, struct disk, bdev);
+	struct store *s = d->store;
+	struct disk_io *io = calloc(1, sizeof(*io));
+	uint64_t delay = rd_sim_below(s->sim, s->faults.latency_ns);
+
+	if (!io) {
+		bio->result = -ENOMEM;
+		return RDT_BIO_DONE;
+	}
+	io->event.fn = disk_io_moves;
+	io->done.fn = disk_io_done;
+	io->bio = bio;
+	io->store = s;
+	io->chan = rd_container_of(chan, struct disk_chan, chan);
+	io->count = (unsigned int)(bio->length / DISK_BLOCK);
+	io->seq = s->seq;
+	memcpy(bio->priv, &io, sizeof(struct disk_io *));
+	if (s->faults.slow_in && rd_sim_chance(s->sim, 1, s->faults.slow_in))
+		delay = rd_sim_below(s->sim, s->faults.slow_ns);
+	s->ios++;
+	rd_sim_at(s->sim, &io->event, delay);
+	return RDT_BIO_QUEUED;
+}
+
+static void disk_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
+{
+	struct disk_io *io;
+
+	memcpy(&io, bio->priv, sizeof(struct disk_io *));
+	if (io->done.queued || io->cancelled)
+		return;
+	io->cancelled = true;
+	rd_sim_at(io->store->sim, &io->event, 0);
+}
+
+static const struct rdt_bdev_ops disk_ops = {
+	.name = "sim",
+	.close = disk_close,
+	.chan_open = disk_chan_open,
+	.chan_close = disk_chan_close,
+	.submit = disk_submit,
+	.cancel = disk_cancel,
+};
+
+int disk_open(struct store *store, struct rdt_bdev **out)
+{
+	struct disk *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return -ENOMEM;
+	d->store = store;
+	d->bdev.ops = &disk_ops;
+	d->bdev.size = (uint64_t)store->blocks * DISK_BLOCK;
+	d->bdev.block_size = DISK_BLOCK;
+	d->bdev.ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_WRITE | 1u << RDT_BIO_FLUSH;
+	d->bdev.volatile_cache = true;
+	*out = &d->bdev;
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Simulated storage: a store survives the target, a disk is a backend that is open on it.
+ *
+ * A block holds the value of one write, repeated over its bytes. Writes go into a volatile cache
+ * and are durable after a sync, or at once with FUA. A write takes effect block by block, at any
+ * time between its submission and its completion.
+ */
+#ifndef SIM_DISK_H
+#define SIM_DISK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fabric/sim/sim.h"
+#include "target/bdev/backend.h"
+
+#define DISK_BLOCK 512u
+
+struct store;
+
+struct store_faults {
+	uint64_t latency_ns; /* of an I/O, up to so much */
+	uint32_t slow_in;    /* one I/O of so many takes up to @slow_ns; 0: none */
+	uint64_t slow_ns;
+	uint32_t fails_in; /* one write of so many fails with EIO, executed or not; 0: none */
+};
+
+/* Returns NULL without memory. */
+struct store *store_new(struct rd_sim *sim, unsigned int blocks);
+void store_free(struct store *store);
+void store_set_faults(struct store *store, const struct store_faults *faults);
+/*
+ * The power fails: from now on nothing reaches the store, and I/O ends with -EIO. store_restart()
+ * makes it usable again; each block has then what is durable, or what was written later.
+ */
+void store_stop(struct store *store);
+void store_restart(struct store *store);
+uint64_t store_value(const struct store *store, unsigned int block);
+/* The next sync is acknowledged without being executed: a mistake that must be found. */
+void store_lie(struct store *store, bool lies);
+unsigned int store_ios(const struct store *store); /* in flight */
+
+/* Opens a backend on @store. Returns 0 or -ENOMEM. */
+int disk_open(struct store *store, struct rdt_bdev **out);
+
+/* Fills a block with @value; and the value of a block, or UINT64_MAX if it is torn. */
+void block_fill(void *block, uint64_t value);
+uint64_t block_value(const void *block);
+
+#endif /* SIM_DISK_H */

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "faults.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "util/sockaddr.h"
+
+#include "world.h"
+
+#define NEXT_FAULT  (600 * RD_NSEC_PER_MSEC) /* at most, from one to the next */
+#define HOLD_MAX    (12 * RD_NSEC_PER_SEC)
+#define STALL_MAX   (25 * RD_NSEC_PER_SEC)
+#define PORT_MAX    (8 * RD_NSEC_PER_SEC)
+#define SLOW_MAX    (35 * RD_NSEC_PER_SEC)
+#define STORAGE_MAX (5 * RD_NSEC_PER_SEC)
+
+struct faults {
+	struct world *w;
+	struct rd_sim_event next;
+	struct rd_sim_event port_up[WORLD_PATHS];
+	struct rd_sim_event storage_well;
+	struct store_faults normal;
+};
+
+const char *const fault_names[FAULTS] = {
+	[FAULT_CUT] = "cut",       [FAULT_HALF_OPEN] = "half-open", [FAULT_HOLD] = "hold",
+	[FAULT_PORT] = "port",     [FAULT_STALL] = "stall",         [FAULT_SLOW] = "slow",
+	[FAULT_ERROR] = "error",   [FAULT_RESTART] = "restart",     [FAULT_POWER] = "power",
+	[FAULT_CANCEL] = "cancel",
+};
+
+static void break_link(struct world *w, enum rd_sim_fault fault, uint64_t ns)
+{
+	unsigned int links = rd_sim_links(w->sim);
+
+	if (links)
+		rd_sim_break(w->sim, (unsigned int)rd_sim_below(w->sim, links), fault, ns);
+}
+
+/* Most faults are short, few are long. */
+static uint64_t duration(struct world *w, uint64_t max)
+{
+	return rd_sim_below(w->sim, rd_sim_chance(w->sim, 1, 4) ? max : max / 50);
+}
+
+/* One path of one host: all its connections, or only one. */
+static void hold(struct world *w)
+{
+	static const enum rd_sim_fault holds[] = {RD_SIM_HOLD, RD_SIM_HOLD_TO_ACTIVE,
+						  RD_SIM_HOLD_TO_PASSIVE};
+	unsigned int host = (unsigned int)rd_sim_below(w->sim, WORLD_HOSTS);
+	uint16_t port = (uint16_t)(WORLD_PORT + rd_sim_below(w->sim, WORLD_PATHS));
+	struct sockaddr_storage from;
+	char text[32];
+
+	if (rd_sim_chance(w->sim, 1, 2)) {
+		break_link(w, holds[rd_sim_below(w->sim, 3)], duration(w, HOLD_MAX));
+		return;
+	}
+	snprintf(text, sizeof(text), WORLD_HOST_ADDR, host + 1);
+	rd_addr_parse(text, 0, &from);
+	world_tell(w, "the path of host %u to port %u holds its messages", host, port);
+	rd_sim_hold_path(w->sim, (struct sockaddr *)&from, port, rd_sim_chance(w->sim, 1, 2),
+			 duration(w, HOLD_MAX));
+}
+
+static void port_up(struct faults *f, unsigned int path)
+{
+	rd_sim_port_down(f->w->sim, (uint16_t)(WORLD_PORT + path), false);
+}
+
+static void port_up_0(struct rd_sim_event *event)
+{
+	port_up(rd_container_of(event, struct faults, port_up[0]), 0);
+}
+
+static void port_up_1(struct rd_sim_event *event)
+{
+	port_up(rd_container_of(event, struct faults, port_up[1]), 1);
+}
+
+static void port_goes(struct faults *f)
+{
+	struct world *w = f->w;
+	unsigned int path = (unsigned int)rd_sim_below(w->sim, WORLD_PATHS);
+
+	rd_sim_port_down(w->sim, (uint16_t)(WORLD_PORT + path), true);
+	rd_sim_at(w->sim, &f->port_up[path], duration(w, PORT_MAX));
+}
+
+static void stall(struct world *w)
+{
+	struct actor *actor = &w->actors[rd_sim_below(w->sim, ACTORS)];
+
+	actor->stalled_until = rd_sim_now(w->sim) + duration(w, STALL_MAX);
+	world_tell(w, "%s %u stands still", actor->name, actor->number);
+}
+
+static void storage_is_well(struct rd_sim_event *event)
+{
+	struct faults *f = rd_container_of(event, struct faults, storage_well);
+
+	store_set_faults(f->w->store, &f->normal);
+}
+
+static void storage_suffers(struct faults *f, enum fault_kind kind)
+{
+	struct store_faults faults = f->normal;
+
+	if (kind == FAULT_SLOW) {
+		faults.slow_in = 4;
+		faults.slow_ns = duration(f->w, SLOW_MAX);
+	} else {
+		faults.fails_in = 4;
+	}
+	store_set_faults(f->w->store, &faults);
+	rd_sim_at(f->w->sim, &f->storage_well, duration(f->w, STORAGE_MAX));
+}
+
+static void happens(struct faults *f, enum fault_kind kind)
+{
+	struct world *w = f->w;
+
+	world_tell(w, "fault: %s", fault_names[kind]);
+	switch (kind) {
+	case FAULT_CUT:
+		break_link(w, RD_SIM_CUT, 0);
+		break;
+	case FAULT_HALF_OPEN:
+		break_link(w, RD_SIM_HALF_OPEN, 0);
+		break;
+	case FAULT_HOLD:
+		hold(w);
+		break;
+	case FAULT_PORT:
+		port_goes(f);
+		break;
+	case FAULT_STALL:
+		stall(w);
+		break;
+	case FAULT_ERROR:
+	case FAULT_SLOW:
+		storage_suffers(f, kind);
+		break;
+	case FAULT_RESTART:
+	case FAULT_POWER:
+		/* Rarely, because a start takes more time than thousands of steps. */
+		if (w->target_state == TARGET_UP && rd_sim_chance(w->sim, 1, 8))
+			target_stop(w, kind == FAULT_POWER);
+		break;
+	default:
+		host_cancels(w->hosts[rd_sim_below(w->sim, WORLD_HOSTS)]);
+		break;
+	}
+}
+
+static void next_fault(struct rd_sim_event *event)
+{
+	struct faults *f = rd_container_of(event, struct faults, next);
+	struct world *w = f->w;
+	enum fault_kind kind = (enum fault_kind)rd_sim_below(w->sim, FAULTS);
+
+	if (w->ending)
+		return;
+	if (w->opts.faults & 1u << kind)
+		happens(f, kind);
+	rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
+}
+
+int faults_new(struct world *w, struct faults **out)
+{
+	struct faults *f = calloc(1, sizeof(*f));
+
+	*out = f;
+	if (!f)
+		return -ENOMEM;
+	f->w = w;
+	f->next.fn = next_fault;
+	f->port_up[0].fn = port_up_0;
+	f->port_up[1].fn = port_up_1;
+	f->storage_well.fn = storage_is_well;
+	f->normal = (struct store_faults){.latency_ns = 8 * RD_NSEC_PER_MSEC};
+	store_set_faults(w->store, &f->normal);
+	return rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
+}
+
+void faults_heal(struct faults *f)
+{
+	struct world *w = f->w;
+
+	rd_sim_heal(w->sim);
+	store_set_faults(w->store, &f->normal);
+	for (unsigned int i = 0; i < ACTORS; i++)
+		w->actors[i].stalled_until = 0;
+}
+
+void faults_free(struct faults *f)
+{
+	if (!f)
+		return;
+	rd_sim_cancel(f->w->sim, &f->next);
+	rd_sim_cancel(f->w->sim, &f->storage_well);
+	for (unsigned int i = 0; i < WORLD_PATHS; i++)
+		rd_sim_cancel(f->w->sim, &f->port_up[i]);
+	free(f);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Faults that happen to a world: which, when and for how long follows from the seed. */
+#ifndef SIM_FAULTS_H
+#define SIM_FAULTS_H
+
+#include <stdint.h>
+
+struct world;
+struct faults;
+
+enum fault_kind {
+	FAULT_CUT,       /* a connection is lost */
+	FAULT_HALF_OPEN, /* only one end learns that soon */
+	FAULT_HOLD,      /* messages wait */
+	FAULT_PORT,      /* a path takes no connections */
+	FAULT_STALL,     /* a reactor, or a host, stands still */
+	FAULT_SLOW,      /* storage takes seconds */
+	FAULT_ERROR,     /* writes fail */
+	FAULT_RESTART,   /* the target drains and starts again */
+	FAULT_POWER,     /* the target and its storage lose power */
+	FAULT_CANCEL,    /* a host cancels a command */
+	FAULTS,
+};
+#define FAULTS_ALL ((1u << FAULTS) - 1)
+
+extern const char *const fault_names[FAULTS];
+
+int faults_new(struct world *w, struct faults **out);
+void faults_free(struct faults *f);
+/* Ends all faults that last. */
+void faults_heal(struct faults *f);
+
+#endif /* SIM_FAULTS_H */

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A host: a device with two paths and one channel, and the commands that it submits. It tells the
+ * history what began and how it ended.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nvmf/wire.h"
+#include "util/parse.h"
+
+#include "world.h"
+
+struct command {
+	struct host *host;
+	bool busy;
+	enum rdinit_dev_op op;
+	bool fua;
+	unsigned int block, count;
+	uint64_t begin;
+	uint64_t id;
+	uint64_t old; /* Compare and Write: the value that is expected */
+	uint64_t values[WORLD_IO_MAX];
+	char data[WORLD_IO_MAX * DISK_BLOCK] __attribute__((aligned(8)));
+	char other[DISK_BLOCK] __attribute__((aligned(8))); /* Compare and Write: what is written */
+};
+
+struct host {
+	struct world *w;
+	unsigned int number;
+	char nqn[64];
+	char hostid[48];
+	struct rdinit_dev *dev;
+	struct rdinit_dev_chan *chan;
+	bool opened;
+	bool not_opened; /* the attempt to open it has failed */
+	unsigned int inflight;
+	unsigned int reads_left;      /* of host_reads_all() */
+	uint64_t known[WORLD_SHARED]; /* values read last, for Compare and Write */
+	struct command commands[WORLD_DEPTH];
+};
+
+/* ---- commands ---- */
+
+static struct command *free_command(struct host *h)
+{
+	for (unsigned int i = 0; i < WORLD_DEPTH; i++)
+		if (!h->commands[i].busy)
+			return &h->commands[i];
+	return NULL;
+}
+
+static void read_ended(struct command *c, int err)
+{
+	struct world *w = c->host->w;
+	uint64_t now = rd_sim_now(w->sim);
+
+	for (unsigned int i = 0; i < c->count && !err; i++) {
+		unsigned int block = c->block + i;
+		uint64_t value = block_value(c->data + i * DISK_BLOCK);
+
+		if (value == UINT64_MAX)
+			world_fail(w, "host %u: block %u is torn", c->host->number, block);
+		else
+			check_read(w->check, block, value, c->begin, now);
+		world_tell(w, "host %u: read block %u: value %llu", c->host->number, block,
+			   (unsigned long long)value >> CHECK_BLOCK_BITS);
+		if (block >= WORLD_BLOCKS - WORLD_SHARED)
+			c->host->known[block - (WORLD_BLOCKS - WORLD_SHARED)] = value;
+	}
+}
+
+/* Only this refusal says that the controller has written nothing. */
+static bool may_be_executed(const struct rdinit_completion *comp)
+{
+	return comp->err != -EIO ||
+	       (comp->status & 0x7ff) != (NVME_SCT_MEDIA << 8 | NVME_SC_COMPARE_FAILED);
+}
+
+static void write_ended(struct command *c, const struct rdinit_completion *comp)
+{
+	struct world *w = c->host->w;
+	uint64_t now = rd_sim_now(w->sim);
+
+	for (unsigned int i = 0; i < c->count; i++) {
+		if (!comp->err)
+			check_write_done(w->check, c->values[i], now, c->fua);
+		else if (may_be_executed(comp))
+			check_write_unknown(w->check, c->values[i], now);
+		else
+			check_write_refused(w->check, c->values[i]);
+	}
+	if (c->op != RDINIT_DEV_COMPARE_WRITE)
+		return;
+	if (!comp->err) {
+		check_replaced(w->check, c->old, c->values[0]);
+		check_read(w->check, c->block, c->old, c->begin, now);
+		c->host->known[c->block - (WORLD_BLOCKS - WORLD_SHARED)] = c->values[0];
+	}
+}
+
+static void command_ended(void *user, const struct rdinit_completion *comp)
+{
+	struct command *c = user;
+	struct host *h = c->host;
+
+	world_tell(h->w, "host %u: command %u of blocks %u+%u: %d status 0x%x", h->number,
+		   (unsigned int)c->op, c->block, c->count, comp->err, comp->status);
+	if (!c->busy)
+		world_fail(h->w, "host %u: a command has ended twice", h->number);
+	c->busy = false;
+	h->inflight--;
+	if (c->op == RDINIT_DEV_READ)
+		read_ended(c, comp->err);
+	else if (c->op != RDINIT_DEV_FLUSH)
+		write_ended(c, comp);
+	else if (!comp->err)
+		check_flushed(h->w->check, c->begin);
+}
+
+static void choose_blocks(struct host *h, struct command *c)
+{
+	struct rd_sim *sim = h->w->sim;
+
+	c->count = 1 + (unsigned int)rd_sim_below(sim, WORLD_IO_MAX);
+	if (c->op == RDINIT_DEV_COMPARE_WRITE ||
+	    (c->op == RDINIT_DEV_WRITE && h->w->no_resend && rd_sim_chance(sim, 1, 4))) {
+		c->block = WORLD_BLOCKS - WORLD_SHARED;
+		if (c->op == RDINIT_DEV_COMPARE_WRITE)
+			c->count = 1;
+		c->block += (unsigned int)rd_sim_below(sim, WORLD_SHARED - c->count + 1);
+	} else if (c->op == RDINIT_DEV_READ) {
+		c->block = (unsigned int)rd_sim_below(sim, WORLD_BLOCKS - c->count + 1);
+	} else {
+		c->block = h->number * WORLD_OWN +
+			   (unsigned int)rd_sim_below(sim, WORLD_OWN - c->count + 1);
+	}
+}
+
+static void choose_command(struct host *h, struct command *c)
+{
+	struct rd_sim *sim = h->w->sim;
+	uint64_t n = rd_sim_below(sim, 100);
+
+	c->op = n < 45   ? RDINIT_DEV_READ
+		: n < 85 ? RDINIT_DEV_WRITE
+		: n < 95 ? RDINIT_DEV_COMPARE_WRITE
+			 : RDINIT_DEV_FLUSH;
+	c->fua = c->op == RDINIT_DEV_WRITE && rd_sim_chance(sim, 1, 6);
+	c->count = 0;
+	if (c->op != RDINIT_DEV_FLUSH)
+		choose_blocks(h, c);
+}
+
+/*
+ * A write that may be repeated must not overlap another one in flight: which of both is executed
+ * last, and how often, would be open.
+ */
+static bool overlaps(const struct host *h, const struct command *c)
+{
+	for (unsigned int i = 0; i < WORLD_DEPTH; i++) {
+		const struct command *o = &h->commands[i];
+
+		if (o->busy && o->op != RDINIT_DEV_READ && o->block < c->block + c->count &&
+		    c->block < o->block + o->count)
+			return true;
+	}
+	return false;
+}
+
+static void prepare_data(struct host *h, struct command *c)
+{
+	struct check *check = h->w->check;
+
+	if (c->op == RDINIT_DEV_READ || c->op == RDINIT_DEV_FLUSH)
+		return;
+	for (unsigned int i = 0; i < c->count; i++) {
+		c->values[i] = check_value(check, c->block + i);
+		check_write_begins(check, h->number, c->values[i], c->begin);
+		world_tell(h->w, "host %u: writes block %u: value %llu", h->number, c->block + i,
+			   (unsigned long long)c->values[i] >> CHECK_BLOCK_BITS);
+		block_fill(c->data + i * DISK_BLOCK, c->values[i]);
+	}
+	if (c->op == RDINIT_DEV_COMPARE_WRITE) {
+		c->old = h->known[c->block - (WORLD_BLOCKS - WORLD_SHARED)];
+		block_fill(c->data, c->old);
+		block_fill(c->other, c->values[0]);
+	}
+}
+
+static void submit(struct host *h, struct command *c)
+{
+	struct rdinit_dev_io io;
+	int rc;
+
+	c->host = h;
+	c->begin = rd_sim_now(h->w->sim);
+	prepare_data(h, c);
+	rdinit_dev_io_init(&io);
+	io.op = c->op;
+	io.flags = c->fua ? RDINIT_IO_FUA : 0;
+	io.lba = c->block;
+	io.nblocks = c->count;
+	io.buf = c->op == RDINIT_DEV_FLUSH ? NULL : c->data;
+	io.write_buf = c->op == RDINIT_DEV_COMPARE_WRITE ? c->other : NULL;
+	rc = rdinit_dev_submit(h->chan, &io, command_ended, c, &c->id);
+	world_tell(h->w, "host %u: submits command %u of blocks %u+%u: %d", h->number,
+		   (unsigned int)c->op, c->block, c->count, rc);
+	if (!rc) {
+		c->busy = true;
+		h->inflight++;
+		return;
+	}
+	if (rc != -EAGAIN)
+		world_fail(h->w, "host %u: a command was not taken: %s", h->number,
+			   rdinit_get_error());
+	for (unsigned int i = 0; i < c->count && c->op != RDINIT_DEV_READ; i++)
+		check_write_refused(h->w->check, c->values[i]);
+}
+
+void host_cancels(struct host *h)
+{
+	struct command *c = &h->commands[rd_sim_below(h->w->sim, WORLD_DEPTH)];
+
+	if (c->busy)
+		rdinit_dev_cancel(h->chan, c->id);
+}
+
+void host_reads_all(struct host *h)
+{
+	h->reads_left = WORLD_BLOCKS;
+}
+
+unsigned int host_inflight(const struct host *h)
+{
+	return h->inflight + h->reads_left;
+}
+
+bool host_failed(const struct host *h)
+{
+	return h->dev && atomic_load(&h->dev->state) == RDINIT_DEV_FAILED;
+}
+
+/* ---- life ---- */
+
+static int turn_dev(struct actor *actor)
+{
+	struct host *h = actor->arg;
+
+	return rdinit_dev_process(h->dev, 0);
+}
+
+static int turn_chan(struct actor *actor)
+{
+	struct host *h = actor->arg;
+	int rc = rdinit_dev_chan_process(h->chan, 0);
+
+	return rc < 0 ? rc : 0;
+}
+
+static void dev_event(void *user, const struct rdinit_dev_event *event)
+{
+	struct host *h = user;
+
+	world_tell(h->w, "host %u: event: path %d: %s: %s", h->number, event->path,
+		   event->path < 0 ? rdinit_dev_state_name(event->state)
+				   : rdinit_dev_path_state_name(event->path_state),
+		   event->text);
+}
+
+static void dev_opened(void *user, const struct rdinit_completion *comp)
+{
+	struct host *h = user;
+
+	h->opened = comp->err == 0;
+	h->not_opened = !h->opened && comp->err != -ECANCELED;
+	if (comp->err)
+		world_tell(h->w, "host %u: not opened: %s", h->number, comp->text);
+}
+
+static int open_dev(struct host *h)
+{
+	struct rdinit_ctrl_opts ctrl;
+	struct rdinit_dev_opts opts;
+	struct rdinit_uri uri;
+	char text[128];
+	int rc;
+
+	rdinit_ctrl_opts_init(&ctrl);
+	ctrl.hostnqn = h->nqn;
+	ctrl.hostid = h->hostid;
+	ctrl.provider = "iwarp"; /* whose place the simulation takes */
+	ctrl.spin_us = 0;
+	ctrl.keep_alive_tmo_ms = 1500;
+	ctrl.connect_timeout_ms = 1000;
+	ctrl.admin_timeout_ms = 3000;
+	rdinit_dev_opts_init(&opts);
+	opts.ctrl = &ctrl;
+	opts.event_fn = dev_event;
+	opts.event_user = h;
+	opts.queue_size = 16;
+	opts.io_timeout_ms = 2000;
+	opts.reconnect_delay_ms = 500;
+	opts.no_resend_writes = h->w->no_resend;
+	opts.ctrl_loss_tmo_ms = RDINIT_DEV_NEVER;
+	opts.policy = (enum rdinit_dev_policy)rd_sim_below(h->w->sim, 3);
+	rc = rdi_dev_create_env(&opts, &h->w->host_env, &h->dev);
+	for (unsigned int i = 0; i < WORLD_PATHS && !rc; i++) {
+		snprintf(text, sizeof(text), "nvme+rdma://192.0.2.1:%u/nqn.2024-01.test:sim/1",
+			 WORLD_PORT + i);
+		rdinit_uri_init(&uri);
+		rc = rdinit_uri_parse(text, &uri);
+		snprintf(text, sizeof(text), WORLD_HOST_ADDR, h->number + 1);
+		if (!rc && rdinit_dev_add_path(h->dev, &uri, text) < 0)
+			rc = -EINVAL;
+	}
+	return rc ? rc : rdinit_dev_open_async(h->dev, dev_opened, h);
+}
+
+/* A device fails when no path could be connected at the first attempt. */
+static void open_again(struct host *h)
+{
+	h->not_opened = false;
+	h->w->actors[ACTOR_DEV + h->number].loop = NULL;
+	rdinit_dev_free(&h->dev);
+	if (open_dev(h))
+		world_fail(h->w, "host %u: cannot open its device again", h->number);
+	else
+		h->w->actors[ACTOR_DEV + h->number].loop = h->dev->h.loop;
+}
+
+void host_acts(struct host *h)
+{
+	struct command *c;
+
+	if (h->not_opened)
+		open_again(h);
+	if (!h->opened || host_failed(h))
+		return;
+	if (!h->chan) {
+		if (rdinit_dev_chan_create(h->dev, &h->chan))
+			return;
+		h->w->actors[ACTOR_CHAN + h->number].loop = h->chan->h.loop;
+	}
+	if (h->reads_left && (c = free_command(h))) {
+		c->op = RDINIT_DEV_READ;
+		c->fua = false;
+		c->block = --h->reads_left;
+		c->count = 1;
+		submit(h, c);
+		return;
+	}
+	if (h->w->ending || !rd_sim_chance(h->w->sim, 1, 4))
+		return;
+	c = free_command(h);
+	if (!c)
+		return;
+	choose_command(h, c);
+	if (c->op != RDINIT_DEV_READ && !h->w->no_resend && overlaps(h, c))
+		return;
+	submit(h, c);
+}
+
+int host_new(struct world *w, unsigned int number, struct host **out)
+{
+	struct host *h = calloc(1, sizeof(*h));
+	int rc;
+
+	*out = h;
+	if (!h)
+		return -ENOMEM;
+	h->w = w;
+	h->number = number;
+	for (unsigned int i = 0; i < WORLD_SHARED; i++)
+		h->known[i] = WORLD_BLOCKS - WORLD_SHARED + i;
+	snprintf(h->nqn, sizeof(h->nqn), "nqn.2024-01.test:host%u", number);
+	snprintf(h->hostid, sizeof(h->hostid), "00000000-0000-4000-8000-%012u", number + 1);
+	w->host_env.seed = rd_sim_random(w->sim) | 1;
+	rc = open_dev(h);
+	if (rc)
+		return rc;
+	w->actors[ACTOR_DEV + number] = (struct actor){.name = "dev",
+						       .number = number,
+						       .loop = h->dev->h.loop,
+						       .turn = turn_dev,
+						       .arg = h};
+	w->actors[ACTOR_CHAN + number] =
+		(struct actor){.name = "chan", .number = number, .turn = turn_chan, .arg = h};
+	return 0;
+}
+
+void host_free(struct host *h)
+{
+	if (!h)
+		return;
+	rdinit_dev_chan_free(&h->chan);
+	rdinit_dev_free(&h->dev);
+	free(h);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The target of a world: its configuration, its start, and its two kinds of end. */
+#include <errno.h>
+#include <string.h>
+
+#include "util/buddy.h"
+
+#include "target/config/config.h"
+#include "target/nvmf/pool.h"
+#include "world.h"
+
+static const char config_text[] = "target:\n"
+				  "  reactors: 2\n"
+				  "  queue_depth: 32\n"
+				  "  io_queues: 8\n"
+				  "  max_data_size: 16KiB\n"
+				  "  in_capsule_size: 1KiB\n"
+				  "  buffer_memory: 1MiB\n"
+				  "  capsule_memory: 1MiB\n"
+				  "  spin: 0\n"
+				  "listeners:\n"
+				  "  - {address: 192.0.2.1, port: 4420, provider: iwarp}\n"
+				  "  - {address: 192.0.2.1, port: 4421, provider: iwarp}\n"
+				  "subsystems:\n"
+				  "  - nqn: nqn.2024-01.test:sim\n"
+				  "    allow_any_host: true\n"
+				  "    namespaces:\n"
+				  "      - {nsid: 1, backend: \"null\", size: 64KiB}\n";
+
+int target_config(struct world *w)
+{
+	struct rdt_config_texts texts = {0};
+	int rc = rdt_config_texts_add(&texts, "sim.yaml", config_text, strlen(config_text), 0);
+
+	if (!rc)
+		rc = rdt_config_load_texts("sim.yaml", &texts, false, w->log, &w->cfg);
+	rdt_config_texts_free(&texts);
+	return rc;
+}
+
+static int turn_reactor(struct actor *actor)
+{
+	return rd_loop_turn(actor->loop, 0) < 0 ? -EIO : 0;
+}
+
+int target_start(struct world *w)
+{
+	struct rdt_target *t;
+	int rc;
+
+	w->target_env.seed = rd_sim_random(w->sim) | 1;
+	rc = rdt_target_create(w->cfg, w->log, w->loop, &w->target_env, NULL, &w->target);
+	if (rc)
+		return rc;
+	t = w->target;
+	rc = rdt_listeners_start(t);
+	for (unsigned int i = 0; i < t->reactors_count && !rc; i++) {
+		rc = rdt_reactor_setup(&t->reactors[i]);
+		w->actors[ACTOR_REACTOR + i] = (struct actor){.name = "reactor",
+							      .number = i,
+							      .loop = t->reactors[i].loop,
+							      .turn = turn_reactor};
+	}
+	if (!rc)
+		rc = rdt_listeners_open(t);
+	w->target_state = TARGET_UP;
+	world_tell(w, "the target is up");
+	return rc;
+}
+
+static struct world *world_of(struct rdt_target *t)
+{
+	return rd_container_of(t->env, struct world, target_env);
+}
+
+static void target_drained(struct rdt_target *t)
+{
+	world_of(t)->target_state = TARGET_DRAINED;
+}
+
+void target_stop(struct world *w, bool power_fails)
+{
+	world_tell(w, power_fails ? "the power fails" : "the target drains");
+	w->target_state = TARGET_DRAINING;
+	w->power_failed = power_fails;
+	if (power_fails) {
+		store_stop(w->store);
+		rd_sim_kill(w->sim);
+	}
+	rdt_target_drain(w->target, target_drained);
+	if (power_fails)
+		rdt_target_abandon(w->target);
+}
+
+/* What was lent is back. */
+static void check_pools(struct world *w)
+{
+	for (unsigned int i = 0; i < w->target->reactors_count; i++)
+		for (int id = 0; id < RDT_POOLS; id++) {
+			const struct rdt_pool *pool = &w->target->reactors[i].pools[id];
+
+			if (rd_buddy_free_bytes(pool->buddy) != rd_buddy_total_bytes(pool->buddy) ||
+			    pool->waiting)
+				world_fail(w, "reactor %u: buffers of pool %d were not given back",
+					   i, id);
+		}
+}
+
+static void power_returns(struct world *w)
+{
+	char why[256];
+
+	store_restart(w->store);
+	for (unsigned int i = 0; i < WORLD_BLOCKS; i++)
+		if (!check_survived(w->check, i, store_value(w->store, i), rd_sim_now(w->sim), why,
+				    sizeof(why)))
+			world_fail(w, "%s", why);
+}
+
+void target_end(struct world *w)
+{
+	struct rdt_target *t = w->target;
+
+	rdt_target_stop(t);
+	check_pools(w);
+	for (unsigned int i = 0; i < t->reactors_count; i++) {
+		w->actors[ACTOR_REACTOR + i].loop = NULL;
+		rdt_reactor_teardown(&t->reactors[i]);
+	}
+	rdt_target_destroy(&w->target);
+	w->target_state = TARGET_DOWN;
+	if (store_ios(w->store))
+		world_fail(w, "the storage has I/O of a target that has ended");
+	if (w->power_failed)
+		power_returns(w);
+	w->power_failed = false;
+	world_tell(w, "the target is down");
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "world.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "faults.h"
+
+#define START_TIME (1000 * RD_NSEC_PER_SEC)
+#define TURN_COST  (20 * RD_NSEC_PER_USEC) /* at most */
+/*
+ * After the last fault, everything must have ended by then. Storage that is slow may take 35 s
+ * more; a host must not wait until TCP gives up, which takes 60 s.
+ */
+#define END_NS    (50 * RD_NSEC_PER_SEC)
+#define END_STEPS 2000000u
+#define FNV_START UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME UINT64_C(0x100000001b3)
+
+/* ---- the trace ---- */
+
+static void trace_line(void *arg, const char *line)
+{
+	struct world *w = arg;
+
+	for (const char *p = line; *p; p++)
+		w->hash = (w->hash ^ (uint8_t)*p) * FNV_PRIME;
+	w->hash = (w->hash ^ rd_sim_now(w->sim)) * FNV_PRIME;
+	if (w->opts.trace)
+		printf("%" PRIu64 " %" PRIu64 ".%09" PRIu64 " %s\n", w->step,
+		       rd_sim_now(w->sim) / RD_NSEC_PER_SEC, rd_sim_now(w->sim) % RD_NSEC_PER_SEC,
+		       line);
+}
+
+void world_tell(struct world *w, const char *fmt, ...)
+{
+	char line[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	trace_line(w, line);
+}
+
+void world_fail(struct world *w, const char *fmt, ...)
+{
+	char line[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	world_tell(w, "violation: %s", line);
+	if (!w->failed[0])
+		snprintf(w->failed, sizeof(w->failed), "step %" PRIu64 ": %s", w->step, line);
+}
+
+static void log_line(void *arg, enum rd_log_level level, const char *line)
+{
+	(void)level;
+	trace_line(arg, line);
+}
+
+/* ---- turns ---- */
+
+static bool can_turn(const struct world *w, const struct actor *actor)
+{
+	uint64_t now = rd_sim_now(w->sim);
+
+	return actor->loop && actor->stalled_until <= now && rd_loop_next(actor->loop) <= now;
+}
+
+/* When the next actor can turn, or a message arrives. */
+static uint64_t next_time(const struct world *w)
+{
+	uint64_t at = rd_sim_next(w->sim);
+
+	for (unsigned int i = 0; i < ACTORS; i++) {
+		const struct actor *actor = &w->actors[i];
+		uint64_t next = actor->loop ? rd_loop_next(actor->loop) : UINT64_MAX;
+
+		if (next != UINT64_MAX && next < actor->stalled_until)
+			next = actor->stalled_until;
+		if (next < at)
+			at = next;
+	}
+	return at;
+}
+
+static void take_turn(struct world *w, struct actor *actor)
+{
+	int rc;
+
+	rd_sim_advance(w->sim, rd_sim_now(w->sim) + 1 + rd_sim_below(w->sim, TURN_COST));
+	rc = actor->turn(actor);
+	if (rc < 0)
+		world_fail(w, "%s %u: a turn has failed: %s", actor->name, actor->number,
+			   strerror(-rc));
+}
+
+bool world_step(struct world *w)
+{
+	struct actor *ready[ACTORS];
+	unsigned int count = 0;
+	uint64_t at;
+
+	w->step++;
+	rd_sim_run(w->sim);
+	for (unsigned int i = 0; i < ACTORS; i++)
+		if (can_turn(w, &w->actors[i]))
+			ready[count++] = &w->actors[i];
+	if (count) {
+		take_turn(w, ready[rd_sim_below(w->sim, count)]);
+		return true;
+	}
+	at = next_time(w);
+	if (at == UINT64_MAX)
+		return false;
+	rd_sim_advance(w->sim, at);
+	return true;
+}
+
+static void look_after_target(struct world *w)
+{
+	int rc = 0;
+
+	if (w->target_state == TARGET_DRAINED)
+		target_end(w);
+	else if (w->target_state == TARGET_DOWN && rd_sim_chance(w->sim, 1, 50))
+		rc = target_start(w);
+	if (rc)
+		world_fail(w, "the target does not start: %s", strerror(-rc));
+}
+
+static unsigned int all_inflight(const struct world *w)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < WORLD_HOSTS; i++)
+		count += host_inflight(w->hosts[i]);
+	return count;
+}
+
+static void run_step(struct world *w)
+{
+	look_after_target(w);
+	for (unsigned int i = 0; i < WORLD_HOSTS; i++)
+		host_acts(w->hosts[i]);
+	if (!world_step(w))
+		world_fail(w, "nothing will ever happen again");
+}
+
+/* Without faults, all that began must end. */
+static void run_to_end(struct world *w, const char *what)
+{
+	uint64_t end = rd_sim_now(w->sim) + END_NS, steps = w->step + END_STEPS;
+
+	while (all_inflight(w) && !w->failed[0]) {
+		run_step(w);
+		if (rd_sim_now(w->sim) > end || w->step > steps)
+			world_fail(w, "%u %s have not ended", all_inflight(w), what);
+	}
+}
+
+static void check_network(struct world *w)
+{
+	const struct rd_sim_errors *errors = rd_sim_errors(w->sim);
+
+	if (errors->access || errors->no_recv || errors->length)
+		world_fail(w,
+			   "on the network: %" PRIu64 " accesses that were not allowed, %" PRIu64
+			   " messages without a RECV, %" PRIu64 " too long",
+			   errors->access, errors->no_recv, errors->length);
+}
+
+/* The hosts leave, then the target ends; nothing is left. */
+static void take_down(struct world *w)
+{
+	uint64_t end = rd_sim_now(w->sim) + END_NS;
+
+	for (unsigned int i = 0; i < WORLD_HOSTS; i++) {
+		host_free(w->hosts[i]);
+		w->hosts[i] = NULL;
+		w->actors[ACTOR_DEV + i].loop = NULL;
+		w->actors[ACTOR_CHAN + i].loop = NULL;
+	}
+	if (w->target_state == TARGET_UP)
+		target_stop(w, false);
+	while (w->target_state == TARGET_DRAINING && rd_sim_now(w->sim) < end)
+		if (!world_step(w))
+			break;
+	if (w->target_state == TARGET_DRAINED)
+		target_end(w);
+	if (w->target)
+		world_fail(w, "the target does not end");
+	else if (rd_sim_leaked(w->sim))
+		world_fail(w, "%u objects of fabrics were left", rd_sim_leaked(w->sim));
+}
+
+bool world_run(struct world *w)
+{
+	char why[256];
+
+	while (w->step < w->opts.steps && !w->failed[0])
+		run_step(w);
+	if (!w->failed[0]) {
+		world_tell(w, "no more faults");
+		w->ending = true;
+		faults_heal(w->faults);
+		run_to_end(w, "commands");
+	}
+	if (!w->failed[0]) {
+		host_reads_all(w->hosts[0]);
+		run_to_end(w, "reads");
+	}
+	if (!w->failed[0] && !check_history(w->check, why, sizeof(why)))
+		world_fail(w, "%s", why);
+	if (!w->failed[0])
+		check_network(w);
+	if (!w->failed[0])
+		take_down(w);
+	return !w->failed[0];
+}
+
+/* ---- life ---- */
+
+static int turn_main(struct actor *actor)
+{
+	return rd_loop_turn(actor->loop, 0) < 0 ? -EIO : 0;
+}
+
+static int open_store(struct rdt_target *target, const struct rdt_ns_config *cfg,
+		      struct rdt_bdev **out)
+{
+	struct world *w = rd_container_of(target->env, struct world, target_env);
+
+	(void)cfg;
+	return disk_open(w->store, out);
+}
+
+static int make_loop(struct world *w)
+{
+	struct rd_loop_opts opts = {
+		.log = w->log, .clock = rd_sim_clock(w->sim), .seed = rd_sim_random(w->sim) | 1};
+	int rc = rd_loop_create(&opts, &w->loop);
+
+	w->actors[ACTOR_MAIN] = (struct actor){.name = "main", .loop = w->loop, .turn = turn_main};
+	return rc;
+}
+
+static int make_world(struct world *w)
+{
+	struct rd_sim_opts opts = {
+		.seed = w->opts.seed,
+		.start_ns = START_TIME,
+		/* Slow, so that timeouts and faults are near in steps. */
+		.latency_ns = 20 * RD_NSEC_PER_USEC,
+		.jitter_ns = 5 * RD_NSEC_PER_MSEC,
+		.trace = trace_line,
+		.trace_arg = w,
+	};
+	int rc = rd_sim_create(&opts, &w->sim);
+
+	if (!rc)
+		rc = rd_log_create("sim", -1, RD_LOG_DEBUG, log_line, w, &w->log);
+	if (!rc)
+		rc = make_loop(w);
+	if (rc)
+		return rc;
+	w->target_env = (struct rdt_env){
+		.clock = rd_sim_clock(w->sim), .fab_open = rd_sim_open, .bdev_open = open_store};
+	w->host_env = (struct rdi_env){.fab_open = rd_sim_open,
+				       .clock = rd_sim_clock(w->sim),
+				       .host_files = &rdi_host_files};
+	w->no_resend = rd_sim_chance(w->sim, 1, 2);
+	w->store = store_new(w->sim, WORLD_BLOCKS);
+	w->check = check_new(WORLD_BLOCKS);
+	if (!w->store || !w->check)
+		return -ENOMEM;
+	rc = target_config(w);
+	if (!rc)
+		rc = faults_new(w, &w->faults);
+	if (!rc)
+		rc = target_start(w);
+	for (unsigned int i = 0; i < WORLD_HOSTS && !rc; i++)
+		rc = host_new(w, i, &w->hosts[i]);
+	return rc;
+}
+
+int world_new(const struct world_opts *opts, struct world **out)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	int rc;
+
+	*out = w;
+	if (!w)
+		return -ENOMEM;
+	w->opts = *opts;
+	w->hash = FNV_START;
+	rc = make_world(w);
+	if (rc)
+		world_fail(w, "the world was not made: %s", strerror(-rc));
+	return rc;
+}
+
+/* After a violation, what is left of the world is not taken down: it may be in any state. */
+void world_free(struct world *w)
+{
+	if (!w)
+		return;
+	if (w->failed[0])
+		return;
+	faults_free(w->faults);
+	rdt_config_put(&w->cfg);
+	rd_loop_destroy(&w->loop);
+	store_free(w->store);
+	check_free(w->check);
+	rd_sim_destroy(&w->sim);
+	rd_log_destroy(&w->log);
+	free(w);
+}

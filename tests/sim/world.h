@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A world: a target with its reactors, hosts with their devices, and storage, in one thread under
+ * one virtual clock. Everything that happens follows from the seed.
+ */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "check.h"
+#include "disk.h"
+#include "dev.h"
+#include "fabric/sim/sim.h"
+#include "target/reactor/lifecycle.h"
+
+#define WORLD_REACTORS  2u
+#define WORLD_HOSTS     3u
+#define WORLD_PATHS     2u
+#define WORLD_DEPTH     6u
+#define WORLD_PORT      4420u /* of the first path */
+#define WORLD_HOST_ADDR "10.1.0.%u"
+
+/* Of the namespace: blocks that each host has for itself, then blocks of all hosts. */
+#define WORLD_OWN    8u
+#define WORLD_SHARED 4u
+#define WORLD_BLOCKS (WORLD_HOSTS * WORLD_OWN + WORLD_SHARED)
+
+#define WORLD_IO_MAX 4u /* blocks of one command */
+
+struct world_opts {
+	uint64_t seed;
+	uint64_t steps;
+	bool trace;          /* write what happens to standard output */
+	unsigned int faults; /* set of 1 << enum fault_kind that may happen; see faults.h */
+};
+
+/* Who takes turns. */
+struct actor {
+	const char *name;
+	unsigned int number;
+	struct rd_loop *loop; /* NULL: not there now */
+	int (*turn)(struct actor *actor);
+	void *arg;
+	uint64_t stalled_until;
+};
+
+enum actor_kind {
+	ACTOR_MAIN,
+	ACTOR_REACTOR,
+	ACTOR_DEV = ACTOR_REACTOR + WORLD_REACTORS,
+	ACTOR_CHAN = ACTOR_DEV + WORLD_HOSTS,
+	ACTORS = ACTOR_CHAN + WORLD_HOSTS,
+};
+
+enum target_state {
+	TARGET_DOWN,     /* target_start() */
+	TARGET_UP,       /* target_stop() */
+	TARGET_DRAINING, /* the last reactor has no queue pairs any more */
+	TARGET_DRAINED,  /* target_end() */
+};
+
+struct host;
+struct faults;
+
+struct world {
+	struct world_opts opts;
+	struct rd_sim *sim;
+	struct rd_log *log;
+	struct rdt_env target_env;
+	struct rdi_env host_env;
+	struct rd_loop *loop; /* of the target's main thread */
+	struct rdt_config *cfg;
+	struct rdt_target *target;
+	enum target_state target_state;
+	bool power_failed;
+	/*
+	 * Hosts do not repeat writes. Only then they write blocks of all hosts, and the same block
+	 * in several commands at a time: a write that is executed twice may overwrite what was
+	 * written in between.
+	 */
+	bool no_resend;
+	struct store *store;
+	struct check *check;
+	struct actor actors[ACTORS];
+	struct host *hosts[WORLD_HOSTS];
+	struct faults *faults;
+	uint64_t step;
+	uint64_t hash;    /* of the trace */
+	bool ending;      /* no new commands, no new faults */
+	char failed[512]; /* the first violation; "": none */
+};
+
+int world_new(const struct world_opts *opts, struct world **out);
+/* Runs the world. Returns whether nothing was violated; world->failed says what was. */
+bool world_run(struct world *w);
+void world_free(struct world *w);
+
+/* A line of the trace. */
+void world_tell(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A violation; the first one counts. */
+void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* One step: somebody's turn, or time passes. Returns false when nothing will ever happen again. */
+bool world_step(struct world *w);
+
+/* ---- target.c ---- */
+
+int target_config(struct world *w);
+int target_start(struct world *w);
+/* Begins to end the target: by a drain, or as if its machine had lost power. */
+void target_stop(struct world *w, bool power_fails);
+/* After TARGET_DRAINED: frees it. */
+void target_end(struct world *w);
+
+/* ---- host.c ---- */
+
+int host_new(struct world *w, unsigned int number, struct host **out);
+/* Commands are submitted now and then; called between turns. */
+void host_acts(struct host *h);
+unsigned int host_inflight(const struct host *h);
+bool host_failed(const struct host *h); /* the device has given up */
+/* Reads every block once; host_inflight() tells when that is done. */
+void host_reads_all(struct host *h);
+void host_cancels(struct host *h);
+void host_free(struct host *h);
+
+#endif /* SIM_WORLD_H */
