@@ -79,7 +79,7 @@ void rdc_auth_init(struct rdc_auth *a, struct rdc_raw *raw, unsigned int who)
 	RDC_CHECK(t,
 		  RAND_bytes((unsigned char *)&a->offer.t_id, 2) == 1 &&
 			  RAND_bytes(a->c2, sizeof(a->c2)) == 1,
-		  "no random numbers on this side");
+		  "this machine has no random numbers");
 	for (uint8_t id = NVMF_AUTH_SHA256; id <= NVMF_AUTH_SHA512; id++)
 		a->offer.hashes[a->offer.n_hashes++] = id;
 	for (uint8_t id = NVMF_AUTH_GROUP_NULL; id <= NVMF_AUTH_FFDHE8192; id++)
@@ -135,7 +135,7 @@ static void raw_auth_proof(struct rdc_auth *a, bool ctrl, uint8_t out[NVMF_AUTH_
 	raw_auth_key(a, ctrl, key, &p.key_len);
 	RDC_CHECK(t,
 		  (ctrl ? nvmf_auth_ctrl_response(&p, out) : nvmf_auth_host_response(&p, out)) == 0,
-		  "libcrypto computes no response");
+		  "libcrypto cannot compute the response");
 }
 
 void rdc_auth_session_of(struct rdc_auth *a, const uint8_t *shared)
@@ -143,7 +143,7 @@ void rdc_auth_session_of(struct rdc_auth *a, const uint8_t *shared)
 	RDC_CHECK(a->raw->t,
 		  EVP_Q_digest(NULL, nvmf_auth_hash_text(a->challenge.hash), NULL, shared,
 			       a->dhv_len, a->session, NULL) == 1,
-		  "libcrypto computes no hash");
+		  "libcrypto cannot compute the hash");
 }
 
 static void raw_auth_dh(struct rdc_auth *a)

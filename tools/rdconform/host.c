@@ -135,7 +135,7 @@ void rdc_hosts_drop(struct rdc *t, bool kept_too)
 struct rdc_host *rdc_host_open(struct rdc *t, unsigned int who, const struct rdc_host_opts *opts)
 {
 	struct rdc_host *h = new_host(t, who);
-	const char *why = h ? connect_host(h, opts) : "no memory on this side";
+	const char *why = h ? connect_host(h, opts) : "no memory on this machine";
 
 	if (why)
 		RDC_FAIL(t, "host %u: %s", who + 1, why);
@@ -186,7 +186,7 @@ const char *rdc_probe(struct rdc *t, char *why, size_t len)
 {
 	struct rdc_host *h = new_host(t, 0);
 	struct rdinit_ns ns = {.size = sizeof(ns)};
-	const char *bad = "no memory on this side";
+	const char *bad = "no memory on this machine";
 	void *block;
 
 	if (h)
@@ -199,7 +199,7 @@ const char *rdc_probe(struct rdc *t, char *why, size_t len)
 		ns.blocks = h->blocks;
 		block = malloc(h->bs);
 		if (!block)
-			bad = "no memory on this side";
+			bad = "no memory on this machine";
 		/* A status counts as an answer: there may be a reservation. */
 		else if (rdinit_read(h->qp, &ns, 0, 1, block, 0) && rdinit_last_status() == 0)
 			bad = lib_text();

@@ -49,7 +49,7 @@ static void open_fabric(struct rdc *t, const struct sockaddr_storage *to)
 		rc = verbs ? rd_fab_verbs_open(t->loop, NULL, &t->fab)
 			   : rd_fab_iwarp_open(t->loop, NULL, &t->fab);
 	if (rc)
-		RDC_FAIL(t, "the fabric of this side: %s", strerror(-rc));
+		RDC_FAIL(t, "cannot open the fabric of this machine: %s", strerror(-rc));
 }
 
 /* ---- events and completions ---- */
@@ -159,7 +159,7 @@ static struct rdc_mem *new_mem(struct rdc *t, struct rd_fab_dev *dev, size_t len
 		if (m)
 			free(m->p);
 		free(m);
-		RDC_FAIL(t, "cannot register %zu bytes on this side: %s", len, strerror(-rc));
+		RDC_FAIL(t, "cannot register %zu bytes on this machine: %s", len, strerror(-rc));
 	}
 	m->len = len;
 	LIST_INSERT_HEAD(&t->mems, m, link);
@@ -200,7 +200,7 @@ static void make_qp(struct rdc_raw *raw)
 	for (i = 0; !rc && i < raw->depth; i++)
 		rc = post_recv(raw, i);
 	if (rc)
-		RDC_FAIL(raw->t, "the queue pair of this side: %s", strerror(-rc));
+		RDC_FAIL(raw->t, "cannot create the queue pair of this machine: %s", strerror(-rc));
 }
 
 static void wait_until(struct rdc_raw *raw, const bool *flag, const char *what)
@@ -238,7 +238,7 @@ struct rdc_raw *rdc_raw_dial(struct rdc *t, const struct rdc_dial *d)
 	open_fabric(t, &ss);
 	raw = calloc(1, sizeof(*raw));
 	if (!raw)
-		RDC_FAIL(t, "no memory on this side");
+		RDC_FAIL(t, "no memory on this machine");
 	raw->t = t;
 	raw->qid = d->qid;
 	raw->depth = depth;

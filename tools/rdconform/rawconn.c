@@ -57,7 +57,7 @@ struct rdc_raw_reply rdc_raw_cmd_as_is(struct rdc_raw *raw, const struct nvme_sq
 		return rr;
 	}
 	if (rr.a.cqe.cid != sqe->cid)
-		RDC_FAIL(raw->t, "an answer to command id 0x%04x, sent was 0x%04x",
+		RDC_FAIL(raw->t, "an answer to command id 0x%04x, but command id 0x%04x was sent",
 			 le16toh(rr.a.cqe.cid), le16toh(sqe->cid));
 	set_reply(&rr);
 	return rr;

@@ -68,7 +68,7 @@ void *rdc_buf(struct rdc *t, size_t len)
 	struct rdc_buf *b = calloc(1, sizeof(*b) + len);
 
 	if (!b)
-		RDC_FAIL(t, "no memory for %zu bytes on this side", len);
+		RDC_FAIL(t, "no memory for %zu bytes on this machine", len);
 	LIST_INSERT_HEAD(&t->bufs, b, link);
 	return b->data;
 }

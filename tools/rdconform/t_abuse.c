@@ -56,7 +56,8 @@ static void dial_io_first(struct rdc *t)
 	raw->cntlid = 0x1234;
 	rdc_connect_init(t, &c, 0, raw);
 	rr = rdc_raw_connect(raw, &c);
-	RDC_CHECK(t, !rr.answered || rr.r.err, "an I/O queue without a controller");
+	RDC_CHECK(t, !rr.answered || rr.r.err,
+		  "Connect of an I/O queue without a controller succeeded");
 }
 
 static void connect_and_drop(struct rdc *t)
@@ -197,7 +198,7 @@ static void same_cid(struct rdc *t)
 	}
 	while (all++ < ANSWERS_MAX && rdc_raw_answer(io, &a, 300) == 1)
 		n += le16toh(a.cqe.cid) == 42;
-	RDC_CHECK(t, n == 8 || io->over, "%u answers to eight commands of one id", n);
+	RDC_CHECK(t, n == 8 || io->over, "%u answers to eight commands with the same id", n);
 }
 
 static void events_overrun(struct rdc *t)
@@ -357,7 +358,8 @@ static void huge_read(struct rdc *t)
 			   mem->mr->rkey, NVME_SGL_KEYED_ADDRESS);
 	sqe.cid = htole16(1);
 	rr = rdc_raw_cmd_as_is(io, &sqe, NULL, 0);
-	RDC_CHECK(t, !rr.answered || rr.r.err, "Read of 65536 blocks into one: success");
+	RDC_CHECK(t, !rr.answered || rr.r.err,
+		  "Read of 65536 blocks into memory for one succeeded");
 }
 
 static void log_beyond(struct rdc *t)
@@ -409,61 +411,66 @@ static void host_rdma(struct rdc *t)
 	};
 
 	if (!t->arg && raw->conn->ord == 0)
-		rdc_not_supported(t, "this connection lets the host READ nothing");
+		rdc_not_supported(t, "this connection allows no RDMA READs by the host");
 	rdc_raw_post(raw, &wr);
 	RDC_CHECK(t, rdc_raw_ended(raw, t->cfg->timeout_ms),
-		  "the host used a key nobody gave it, and is still connected");
+		  "the host used a key that it was not given, and is still connected");
 }
 
 const struct rdc_test rdc_t_abuse_conn[] = {
 	{"dial_and_drop", SURVIVES, "50 connections without a command", dial_and_drop, RDC_ALIVE},
-	{"dial_and_idle", SURVIVES, "16 connections that say nothing", dial_and_idle, RDC_ALIVE},
-	{"io_first", SURVIVES, "an I/O queue of a controller that never was", dial_io_first,
+	{"dial_and_idle", SURVIVES, "16 connections without any message", dial_and_idle, RDC_ALIVE},
+	{"io_first", SURVIVES, "Connect of an I/O queue of a controller that never existed",
+	 dial_io_first, RDC_ALIVE},
+	{"connect_and_drop", SURVIVES,
+	 "20 controllers with two I/O queues each, whose connections are dropped", connect_and_drop,
 	 RDC_ALIVE},
-	{"connect_and_drop", SURVIVES, "20 controllers with two queues each, dropped",
-	 connect_and_drop, RDC_ALIVE},
-	{"many_hosts", SURVIVES, "16 controllers at a time", many_hosts, RDC_ALIVE},
-	{"dead_with_events", SURVIVES, "a host that dies with an event request out",
-	 dead_with_events, RDC_ALIVE},
+	{"many_hosts", SURVIVES, "16 controllers at the same time", many_hosts, RDC_ALIVE},
+	{"dead_with_events", SURVIVES,
+	 "a connection that is dropped with an event request outstanding", dead_with_events,
+	 RDC_ALIVE},
 	{NULL},
 };
 
 const struct rdc_test rdc_t_abuse_capsule[] = {
-	{"garbage_admin", SURVIVES, "random bytes for admin commands", garbage, RDC_ALIVE, 1000},
-	{"garbage_io", SURVIVES, "random bytes for I/O commands", garbage, RDC_ALIVE, 2001},
-	{"all_ones", SURVIVES, "a capsule of FFh", all_ones, RDC_ALIVE},
-	{"empty", SURVIVES, "a SEND of nothing", empty_send, RDC_ALIVE},
-	{"before_connect", SURVIVES, "random bytes for the first command", before_connect,
-	 RDC_ALIVE},
+	{"garbage_admin", SURVIVES, "random bytes as admin commands", garbage, RDC_ALIVE, 1000},
+	{"garbage_io", SURVIVES, "random bytes as I/O commands", garbage, RDC_ALIVE, 2001},
+	{"all_ones", SURVIVES, "a capsule filled with FFh", all_ones, RDC_ALIVE},
+	{"empty", SURVIVES, "a SEND of 0 bytes", empty_send, RDC_ALIVE},
+	{"before_connect", SURVIVES, "random bytes as the first command, before Connect",
+	 before_connect, RDC_ALIVE},
 	{"connect_data_gone", SURVIVES, "a Connect whose data cannot be read", connect_data_gone,
 	 RDC_ALIVE},
-	{"huge_read", SURVIVES, "65536 blocks into memory for one", huge_read, RDC_ALIVE},
-	{"log_beyond", SURVIVES, "a log page of 16 GiB", log_beyond, RDC_ALIVE},
-	{"dsm_short", SURVIVES, "256 ranges in 16 bytes", dsm_short, RDC_ALIVE},
-	{"reservation_short", SURVIVES, "half of a Reservation Register's data", resv_short,
+	{"huge_read", SURVIVES, "a Read of 65536 blocks into memory for one block", huge_read,
 	 RDC_ALIVE},
-	{"host_read", SURVIVES, "a host that READs by a key it was not given", host_rdma, RDC_ALIVE,
-	 0},
-	{"host_write", SURVIVES, "a host that WRITEs by a key it was not given", host_rdma,
-	 RDC_ALIVE, 1},
+	{"log_beyond", SURVIVES, "Get Log Page with a length of 16 GiB", log_beyond, RDC_ALIVE},
+	{"dsm_short", SURVIVES, "256 ranges in 16 bytes", dsm_short, RDC_ALIVE},
+	{"reservation_short", SURVIVES, "a Reservation Register with half of its data", resv_short,
+	 RDC_ALIVE},
+	{"host_read", SURVIVES, "an RDMA READ by the host with a key that it was not given",
+	 host_rdma, RDC_ALIVE, 0},
+	{"host_write", SURVIVES, "an RDMA WRITE by the host with a key that it was not given",
+	 host_rdma, RDC_ALIVE, 1},
 	{NULL},
 };
 
 const struct rdc_test rdc_t_abuse_queue[] = {
 	{"overrun", SURVIVES, "more commands than the queue has entries", overrun, RDC_ALIVE},
-	{"same_cid", SURVIVES, "eight commands with one id", same_cid, RDC_ALIVE},
+	{"same_cid", SURVIVES, "eight commands with the same command id", same_cid, RDC_ALIVE},
 	{"events_overrun", SURVIVES, "60 event requests on a queue of 32", events_overrun,
 	 RDC_ALIVE},
-	{"aborts", SURVIVES, "31 Aborts that name themselves", aborts, RDC_ALIVE},
-	{"lone_halves", SURVIVES, "first halves of fused operations, and the end", lone_halves,
+	{"aborts", SURVIVES, "31 Aborts, each of its own command id", aborts, RDC_ALIVE},
+	{"lone_halves", SURVIVES,
+	 "first commands of fused operations without the second, then a disconnect", lone_halves,
 	 RDC_ALIVE},
-	{"drop_under_reads", SURVIVES, "connections that end under reads", drop_under_io, RDC_ALIVE,
-	 nvme_cmd_read},
-	{"drop_under_writes", SURVIVES, "connections that end under writes", drop_under_io,
+	{"drop_under_reads", SURVIVES, "connections that end with reads in flight", drop_under_io,
+	 RDC_ALIVE, nvme_cmd_read},
+	{"drop_under_writes", SURVIVES, "connections that end with writes in flight", drop_under_io,
 	 RDC_ALIVE | RDC_LOSS, nvme_cmd_write},
-	{"keys_go", SURVIVES, "keys that go under reads", keys_go_under_io, RDC_ALIVE},
-	{"disable_under_reads", SURVIVES, "a controller disabled under reads", disable_under_io,
+	{"keys_go", SURVIVES, "keys that are invalidated with reads in flight", keys_go_under_io,
 	 RDC_ALIVE},
+	{"disable_under_reads", SURVIVES, "a controller that is disabled with reads in flight",
+	 disable_under_io, RDC_ALIVE},
 	{"cc_storm", SURVIVES, "40 impossible values of CC", cc_storm, RDC_ALIVE},
 	{NULL},
 };

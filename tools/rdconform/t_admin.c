@@ -23,31 +23,43 @@ static void vendor(struct rdc *t)
 {
 	struct rdc_reply r = rdc_admin(rdc_main(t), .opcode = 0xfe);
 
-	RDC_STATUS(t, r, "opcode FEh, a vendor's", NVME_SC_INVALID_OPCODE);
+	RDC_STATUS(t, r, "opcode FEh, vendor specific", NVME_SC_INVALID_OPCODE);
 }
 
 #define OACS(op, bit) ((op) | ((bit) + 1) << 8)
 
 const struct rdc_test rdc_t_opcode[] = {
-	{"delete_sq", "Base 3.1.2.1.1", "Delete I/O SQ is not for fabrics", opcode, 0, 0x00},
-	{"create_sq", "Base 3.1.2.1.1", "Create I/O SQ is not for fabrics", opcode, 0, 0x01},
-	{"delete_cq", "Base 3.1.2.1.1", "Delete I/O CQ is not for fabrics", opcode, 0, 0x04},
-	{"create_cq", "Base 3.1.2.1.1", "Create I/O CQ is not for fabrics", opcode, 0, 0x05},
-	{"ns_management", "Base 5.17.2.1", "OACS bit 3 tells the truth (0Dh)", opcode, 0,
+	{"delete_sq", "Base 3.1.2.1.1", "Delete I/O SQ, not defined for fabrics, is Invalid Opcode",
+	 opcode, 0, 0x00},
+	{"create_sq", "Base 3.1.2.1.1", "Create I/O SQ, not defined for fabrics, is Invalid Opcode",
+	 opcode, 0, 0x01},
+	{"delete_cq", "Base 3.1.2.1.1", "Delete I/O CQ, not defined for fabrics, is Invalid Opcode",
+	 opcode, 0, 0x04},
+	{"create_cq", "Base 3.1.2.1.1", "Create I/O CQ, not defined for fabrics, is Invalid Opcode",
+	 opcode, 0, 0x05},
+	{"ns_management", "Base 5.17.2.1",
+	 "Namespace Management (0Dh) is Invalid Opcode unless OACS bit 3 is set", opcode, 0,
 	 OACS(0x0d, 3)},
-	{"ns_attachment", "Base 5.17.2.1", "OACS bit 3 tells the truth (15h)", opcode, 0,
+	{"ns_attachment", "Base 5.17.2.1",
+	 "Namespace Attachment (15h) is Invalid Opcode unless OACS bit 3 is set", opcode, 0,
 	 OACS(0x15, 3)},
-	{"firmware_commit", "Base 5.17.2.1", "OACS bit 2 tells the truth (10h)", opcode, 0,
+	{"firmware_commit", "Base 5.17.2.1",
+	 "Firmware Commit (10h) is Invalid Opcode unless OACS bit 2 is set", opcode, 0,
 	 OACS(0x10, 2)},
-	{"self_test", "Base 5.17.2.1", "OACS bit 4 tells the truth (14h)", opcode, 0,
+	{"self_test", "Base 5.17.2.1",
+	 "Device Self-test (14h) is Invalid Opcode unless OACS bit 4 is set", opcode, 0,
 	 OACS(0x14, 4)},
-	{"directives", "Base 5.17.2.1", "OACS bit 5 tells the truth (19h)", opcode, 0,
+	{"directives", "Base 5.17.2.1",
+	 "Directive Send (19h) is Invalid Opcode unless OACS bit 5 is set", opcode, 0,
 	 OACS(0x19, 5)},
-	{"virtualization", "Base 5.17.2.1", "OACS bit 7 tells the truth (1Ch)", opcode, 0,
+	{"virtualization", "Base 5.17.2.1",
+	 "Virtualization Management (1Ch) is Invalid Opcode unless OACS bit 7 is set", opcode, 0,
 	 OACS(0x1c, 7)},
-	{"format", "Base 5.17.2.1", "OACS bit 1 tells the truth (80h)", opcode, RDC_LOSS,
-	 OACS(0x80, 1)},
-	{"security", "Base 5.17.2.1", "OACS bit 0 tells the truth (82h)", opcode, 0, OACS(0x82, 0)},
+	{"format", "Base 5.17.2.1", "Format NVM (80h) is Invalid Opcode unless OACS bit 1 is set",
+	 opcode, RDC_LOSS, OACS(0x80, 1)},
+	{"security", "Base 5.17.2.1",
+	 "Security Receive (82h) is Invalid Opcode unless OACS bit 0 is set", opcode, 0,
+	 OACS(0x82, 0)},
 	{"reserved_3f", "Base 5", "opcode 3Fh, reserved, is Invalid Opcode", opcode, 0, 0x3f},
 	{"vendor_fe", "Base 5", "an unknown vendor's opcode is Invalid Opcode", vendor},
 	{NULL},
@@ -86,9 +98,9 @@ static void event_outstanding(struct rdc *t)
 
 	rdc_admin_start(h, &aer, a);
 	r = rdc_identify(h, NVME_IDENTIFY_CNS_CTRL, 0, 0, rdc_buf(t, 4096));
-	RDC_OK(t, r, "Identify behind an event request");
+	RDC_OK(t, r, "Identify after an event request");
 	RDC_CHECK(t, !rdc_wait_ms(h, a, 300),
-		  "an event nobody caused: result 0x%llx, status 0x%03x",
+		  "an event without a cause: result 0x%llx, status 0x%03x",
 		  (unsigned long long)a->r.result, RDC_CODE(a->r));
 	rdc_host_close(h, false);
 }
@@ -102,8 +114,8 @@ static void event_shutdown(struct rdc *t)
 
 	rdc_admin_start(h, &aer, a);
 	rdc_wait_ms(h, a, 50);
-	RDC_CHECK(t, rdinit_ctrl_disconnect(h->ctrl) == 0, "shutdown with an event request out: %s",
-		  rdinit_get_error());
+	RDC_CHECK(t, rdinit_ctrl_disconnect(h->ctrl) == 0,
+		  "shutdown with an event request outstanding: %s", rdinit_get_error());
 	rdc_host_close(h, true);
 }
 
@@ -136,21 +148,25 @@ static void protect_event(struct rdc *t)
 		  (unsigned long long)a->r.result & 0xffffff);
 	r = rdc_get_log(h, NVME_LOG_LID_CHANGED_NS, NVME_NSID_ALL, 0, list, 4096);
 	RDC_OK(t, r, "Get Log Page 04h");
-	RDC_CHECK(t, le32toh(list[0]) == other->nsid, "page 04h lists %u", le32toh(list[0]));
+	RDC_CHECK(t, le32toh(list[0]) == other->nsid, "page 04h lists namespace %u",
+		  le32toh(list[0]));
 	r = rdc_get_log(h, NVME_LOG_LID_CHANGED_NS, NVME_NSID_ALL, 0, list, 4096);
 	RDC_OK(t, r, "Get Log Page 04h, again");
-	RDC_CHECK(t, le32toh(list[0]) == 0, "page 04h still lists %u after it was read",
+	RDC_CHECK(t, le32toh(list[0]) == 0, "page 04h still lists namespace %u after it was read",
 		  le32toh(list[0]));
 }
 
 const struct rdc_test rdc_t_event[] = {
 	{"limit", "Base 5.2",
-	 "AERL + 1 requests stay out, one more is Event Request Limit Exceeded", event_limit},
-	{"outstanding", "Base 5.2", "a request stays out while other commands go on",
-	 event_outstanding},
-	{"shutdown", "Base 3.6.2", "a shutdown completes with a request out", event_shutdown},
-	{"protect", "Base 5.16.1.5", "a changed namespace attribute is told once, by page 04h",
-	 protect_event, RDC_LOSS},
+	 "AERL + 1 event requests stay outstanding, one more is Event Request Limit Exceeded",
+	 event_limit},
+	{"outstanding", "Base 5.2",
+	 "an event request stays outstanding while other commands complete", event_outstanding},
+	{"shutdown", "Base 3.6.2", "a shutdown completes with an event request outstanding",
+	 event_shutdown},
+	{"protect", "Base 5.16.1.5",
+	 "a changed namespace attribute is reported once, with log page 04h", protect_event,
+	 RDC_LOSS},
 	{NULL},
 };
 
@@ -165,15 +181,15 @@ static void abort_none(struct rdc *t)
 {
 	struct rdc_reply r = abort_cmd(rdc_main(t), 0, 0xfffe);
 
-	RDC_OK(t, r, "Abort of a command that is not there");
-	RDC_CHECK(t, r.result & 1, "dword 0 says that a command that is not there was aborted");
+	RDC_OK(t, r, "Abort of a command that does not exist");
+	RDC_CHECK(t, r.result & 1, "dword 0 says that a command that does not exist was aborted");
 }
 
 static void abort_sqid(struct rdc *t)
 {
 	struct rdc_reply r = abort_cmd(rdc_main(t), 60000, 1);
 
-	RDC_STATUS(t, r, "Abort on a queue that is not there", 0, NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, r, "Abort on a queue that does not exist", 0, NVME_SC_INVALID_FIELD);
 	RDC_CHECK(t, r.err || (r.result & 1),
 		  "dword 0 says that a command on queue 60000 was aborted");
 }
@@ -190,9 +206,11 @@ static void abort_event(struct rdc *t)
 	r = abort_cmd(h, 0, a->cid);
 	RDC_OK(t, r, "Abort of an event request");
 	if (r.result & 1) {
-		RDC_CHECK(t, !rdc_wait_ms(h, a, 200), "\"not aborted\", and yet it is over");
+		RDC_CHECK(t, !rdc_wait_ms(h, a, 200),
+			  "Abort answered \"not aborted\", but the event request has ended");
 		rdc_host_close(h, false);
-		rdc_not_supported(t, "Abort answers \"not aborted\", which is always lawful");
+		rdc_not_supported(
+			t, "Abort answers \"not aborted\", which the specification always allows");
 	}
 	r = rdc_wait(h, a);
 	RDC_STATUS(t, r, "the aborted event request", NVME_SC_ABORT_REQ);
@@ -248,11 +266,13 @@ static void abort_io(struct rdc *t)
 }
 
 const struct rdc_test rdc_t_abort[] = {
-	{"none", "Base 5.1", "a command that is not there is \"not aborted\"", abort_none},
-	{"sqid", "Base 5.1", "a queue that is not there has nothing to abort", abort_sqid},
-	{"event", "Base 5.1", "an event request can be aborted, or \"not aborted\"", abort_event},
-	{"done", "Base 5.1", "a complete command is \"not aborted\"", abort_done},
-	{"io", "Base 5.1", "reads and the Aborts of them are answered once each", abort_io},
+	{"none", "Base 5.1", "Abort of a command that does not exist is \"not aborted\"",
+	 abort_none},
+	{"sqid", "Base 5.1", "Abort on a queue that does not exist aborts nothing", abort_sqid},
+	{"event", "Base 5.1", "Abort of an event request ends it, or is \"not aborted\"",
+	 abort_event},
+	{"done", "Base 5.1", "Abort of a completed command is \"not aborted\"", abort_done},
+	{"io", "Base 5.1", "reads and their Aborts are each answered once", abort_io},
 	{NULL},
 };
 
@@ -363,8 +383,9 @@ static void ka_traffic(struct rdc *t)
 
 const struct rdc_test rdc_t_keepalive[] = {
 	{"command", "Base 5.18", "Keep Alive is answered", ka_command},
-	{"keeps", "Base 3.9", "Keep Alive commands keep the association", ka_keeps},
-	{"traffic", "Base 3.9.2", "with TBKAS, I/O keeps it as well", ka_traffic},
+	{"keeps", "Base 3.9", "Keep Alive commands keep the association open", ka_keeps},
+	{"traffic", "Base 3.9.2", "with TBKAS, I/O commands keep the association open too",
+	 ka_traffic},
 	{"expiry", "Base 3.9", "a silent host's admin queue ends", ka_expiry},
 	{"expiry_io", "Base 3.9", "a silent host's I/O queues end", ka_expiry_io},
 	{NULL},

@@ -26,7 +26,7 @@ static struct rdc_auth *auth_begin(struct rdc *t)
 	rr = rdc_raw_connect(raw, &c);
 	RDC_OK(t, rr.r, "Connect");
 	if (!raw->must_authenticate)
-		rdc_not_supported(t, "Connect demands no authentication (AUTHREQ)");
+		rdc_not_supported(t, "Connect does not require authentication (AUTHREQ)");
 	rdc_auth_init(a, raw, 0);
 	return a;
 }
@@ -134,7 +134,8 @@ static void auth_io_queue(struct rdc *t)
 	rdc_connect_init(t, &c, 0, io);
 	rr = rdc_raw_connect(io, &c);
 	RDC_OK(t, rr.r, "Connect of an I/O queue");
-	RDC_CHECK(t, io->must_authenticate, "Connect of an I/O queue demands no authentication");
+	RDC_CHECK(t, io->must_authenticate,
+		  "Connect of an I/O queue does not require authentication");
 	mem = rdc_raw_mem(io, h->bs, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
 	rr = rdc_raw_cmd(io, &sqe);
@@ -214,7 +215,7 @@ static void auth_receive_first(struct rdc *t)
 
 	if (rr.answered && !rr.r.err)
 		RDC_CHECK(t, a->got[0] == 0 && a->got[1] == 0xf1,
-			  "Authentication Receive before the Negotiate brings message 0x%02x%02x",
+			  "Authentication Receive before the Negotiate returns message 0x%02x%02x",
 			  a->got[0], a->got[1]);
 	auth_is_shut(a);
 }
@@ -474,12 +475,13 @@ static void auth_dh_value(struct rdc *t)
 }
 
 const struct rdc_test rdc_t_auth_handshake[] = {
-	{"one_way", "Base 8.13.5", "a host proves itself", auth_one_way, 0, 0},
-	{"mutual", "Base 8.13.5", "host and controller prove themselves", auth_mutual, 0, 0},
+	{"one_way", "Base 8.13.5", "the host authenticates", auth_one_way, 0, 0},
+	{"mutual", "Base 8.13.5", "host and controller authenticate each other", auth_mutual, 0, 0},
 	{"before", "Fabrics 3.3", "an admin command before the authentication is refused",
 	 auth_before, 0, 0},
-	{"io_queue", "Fabrics 3.3", "each I/O queue authenticates by itself", auth_io_queue, 0, 0},
-	{"again", "Base 8.13.5.9", "a queue that is in use authenticates again", auth_again, 0, 0},
+	{"io_queue", "Fabrics 3.3", "each I/O queue needs its own authentication", auth_io_queue, 0,
+	 0},
+	{"again", "Base 8.13.5.9", "a queue in use can authenticate again", auth_again, 0, 0},
 	{"wrong_response", "Base 8.13.5.5", "a wrong response is refused", auth_wrong_response,
 	 RDC_ALIVE, 0},
 	{NULL},
@@ -492,21 +494,23 @@ const struct rdc_test rdc_t_auth_message[] = {
 	 auth_out_of_order, RDC_ALIVE, NVMF_AUTH_MSG_SUCCESS2},
 	{"success2_for_reply", "Base 8.13.5", "Success2 instead of the reply is refused",
 	 auth_success2_for_reply, RDC_ALIVE, 0},
-	{"receive_first", "Base 8.13.5", "there is no message before the Negotiate",
-	 auth_receive_first, RDC_ALIVE, 0},
-	{"negotiate_twice", "Base 8.13.5", "a second Negotiate begins again or is refused",
-	 auth_negotiate_twice, RDC_ALIVE, 0},
+	{"receive_first", "Base 8.13.5",
+	 "Authentication Receive before the Negotiate brings no message", auth_receive_first,
+	 RDC_ALIVE, 0},
+	{"negotiate_twice", "Base 8.13.5",
+	 "a second Negotiate starts a new transaction, or is refused", auth_negotiate_twice,
+	 RDC_ALIVE, 0},
 	{"negotiate_short", "Base 8.13.5.2", "a Negotiate of 71 bytes is refused",
 	 auth_negotiate_length, RDC_ALIVE, 71},
 	{"negotiate_bare", "Base 8.13.5.2", "a Negotiate without its descriptor is refused",
 	 auth_negotiate_length, RDC_ALIVE, 8},
-	{"negotiate_long", "Base 8.13.5.2", "a Negotiate with a byte behind it is refused",
+	{"negotiate_long", "Base 8.13.5.2", "a Negotiate with an extra byte at its end is refused",
 	 auth_negotiate_length, RDC_ALIVE, 0},
 	{"reply_short", "Base 8.13.5.4", "a reply of 40 bytes is refused", auth_reply_length,
 	 RDC_ALIVE, 40},
 	{"reply_bare", "Base 8.13.5.4", "a reply without values is refused", auth_reply_length,
 	 RDC_ALIVE, 16},
-	{"reply_long", "Base 8.13.5.4", "a reply with a byte behind it is refused",
+	{"reply_long", "Base 8.13.5.4", "a reply with an extra byte at its end is refused",
 	 auth_reply_length, RDC_ALIVE, 0},
 	{"send_secp", "Fabrics 3.1", "SECP of another protocol in Send fails", auth_wrong_field,
 	 RDC_ALIVE, 0},
@@ -546,15 +550,17 @@ const struct rdc_test rdc_t_auth_value[] = {
 	 auth_not_offered, RDC_ALIVE, NVMF_AUTH_HASH_NOT_USABLE},
 	{"group_unknown", "Base 8.13.5.2", "an offer without a usable group is refused",
 	 auth_not_offered, RDC_ALIVE, NVMF_AUTH_GROUP_NOT_USABLE},
-	{"null_group", "Base 8.13.5.3", "no group is chosen that was not offered", auth_null_group,
-	 0, 0},
+	{"null_group", "Base 8.13.5.3", "the controller chooses only a group that was offered",
+	 auth_null_group, 0, 0},
 	{"dh_zero", "Base 8.13.5.5", "the Diffie-Hellman value 0 is refused", auth_dh_value,
 	 RDC_ALIVE, DH_ZERO},
-	{"dh_one", "Base 8.13.5.5", "1 is refused", auth_dh_value, RDC_ALIVE, DH_ONE},
-	{"dh_p_minus_1", "Base 8.13.5.5", "p - 1 is refused", auth_dh_value, RDC_ALIVE,
-	 DH_P_MINUS_1},
-	{"dh_p", "Base 8.13.5.5", "p is refused", auth_dh_value, RDC_ALIVE, DH_P},
-	{"dh_largest", "Base 8.13.5.5", "a value of ones is refused", auth_dh_value, RDC_ALIVE,
-	 DH_LARGEST},
+	{"dh_one", "Base 8.13.5.5", "the Diffie-Hellman value 1 is refused", auth_dh_value,
+	 RDC_ALIVE, DH_ONE},
+	{"dh_p_minus_1", "Base 8.13.5.5", "the Diffie-Hellman value p - 1 is refused",
+	 auth_dh_value, RDC_ALIVE, DH_P_MINUS_1},
+	{"dh_p", "Base 8.13.5.5", "the Diffie-Hellman value p is refused", auth_dh_value, RDC_ALIVE,
+	 DH_P},
+	{"dh_largest", "Base 8.13.5.5", "the Diffie-Hellman value with all bits set is refused",
+	 auth_dh_value, RDC_ALIVE, DH_LARGEST},
 	{NULL},
 };

@@ -66,7 +66,8 @@ static void wz(struct rdc *t)
 	struct rdc_reply r;
 
 	if (t->arg == CDW12_DEAC && !(h->ns.dlfeat & DLFEAT_DEAC))
-		rdc_not_supported(t, "DLFEAT 0x%02x: Write Zeroes has no DEAC", h->ns.dlfeat);
+		rdc_not_supported(t, "DLFEAT 0x%02x: Write Zeroes does not support DEAC",
+				  h->ns.dlfeat);
 	data = prepared(h, 0, 16, 300);
 	r = range(h, nvme_cmd_write_zeroes, 4, 8, t->arg);
 	RDC_OK(t, r, "Write Zeroes");
@@ -123,12 +124,15 @@ static void nsid(struct rdc *t)
 #define N_WZ        "NVM 3.2.8"
 
 const struct rdc_test rdc_t_zeroes[] = {
-	{"plain", N_WZ, "the blocks read as zeroes, those beside are as before", wz, RDC_LOSS, 0},
-	{"deallocate", N_WZ, "the same with DEAC", wz, RDC_LOSS, CDW12_DEAC},
-	{"fua", N_WZ, "the same with FUA", wz, RDC_LOSS, CDW12_FUA},
+	{"plain", N_WZ,
+	 "Write Zeroes makes the range read as zeroes; the blocks around it are unchanged", wz,
+	 RDC_LOSS, 0},
+	{"deallocate", N_WZ, "Write Zeroes with DEAC does the same", wz, RDC_LOSS, CDW12_DEAC},
+	{"fua", N_WZ, "Write Zeroes with FUA does the same", wz, RDC_LOSS, CDW12_FUA},
 	{"behind", N_WZ, "a range across the end is LBA Out of Range", wz_behind, RDC_LOSS},
 	{"keeps", N_WZ, "a refused command changes nothing", wz_keeps, RDC_LOSS},
-	{"limit", "NVM 4.1.5.3", "WZSL is enforced, and reached", wz_limit, RDC_LOSS},
+	{"limit", "NVM 4.1.5.3", "as many blocks as WZSL allows are accepted, one more is refused",
+	 wz_limit, RDC_LOSS},
 	{"nsid_zero", "Base 3.2.1.2", "NSID 0 is Invalid Namespace", nsid, 0,
 	 NS(nvme_cmd_write_zeroes, NVME_CTRL_ONCS_WRITE_ZEROES)},
 	{NULL},
@@ -191,7 +195,7 @@ static void dsm_deallocate(struct rdc *t)
 		RDC_CHECK(t,
 			  memcmp(got + i, value + i, h->bs) == 0 ||
 				  memcmp(got + i, data + 4 * h->bs + i, h->bs) == 0,
-			  "block %zu holds neither the old data nor what DLFEAT says",
+			  "block %zu holds neither the old data nor the value of DLFEAT",
 			  4 + i / h->bs);
 }
 
@@ -290,7 +294,7 @@ static void dsm_behind(struct rdc *t)
 	unsigned char *last = prepared(h, h->blocks - 1, 1, 315);
 	struct rdc_reply rep = dsm(h, &r, 1, DSM_AD);
 
-	RDC_STATUS(t, rep, "a range behind the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, rep, "a range beyond the end", NVME_SC_LBA_RANGE);
 	rdc_must_hold(h, h->blocks - 1, 1, last);
 }
 
@@ -308,10 +312,11 @@ static void dsm_wraps(struct rdc *t)
 #define N_DSM "NVM 3.2.3"
 
 const struct rdc_test rdc_t_dsm[] = {
-	{"deallocate", N_DSM, "deallocated blocks hold old data or what DLFEAT says, others theirs",
+	{"deallocate", N_DSM,
+	 "deallocated blocks hold old data or the value of DLFEAT; other blocks are unchanged",
 	 dsm_deallocate, RDC_LOSS},
-	{"stable", "NVM 3.2.3.2", "a deallocated block reads the same each time", dsm_stable,
-	 RDC_LOSS},
+	{"stable", "NVM 3.2.3.2", "a deallocated block returns the same data on each Read",
+	 dsm_stable, RDC_LOSS},
 	{"rewrite", N_DSM, "a deallocated block can be written again", dsm_rewrite, RDC_LOSS},
 	{"read_hint", N_DSM, "Integral Dataset for Read changes nothing", dsm_hints, RDC_LOSS,
 	 DSM_IDR},
@@ -320,7 +325,7 @@ const struct rdc_test rdc_t_dsm[] = {
 	{"many", N_DSM, "as many ranges as are allowed", dsm_many, RDC_LOSS},
 	{"ranges_limit", "NVM 4.1.5.3", "DMRL is enforced", dsm_dmrl, RDC_LOSS},
 	{"range_limit", "NVM 4.1.5.3", "DMRSL is enforced", dsm_dmrsl, RDC_LOSS},
-	{"behind", N_DSM, "a range behind the end is LBA Out of Range", dsm_behind, RDC_LOSS},
+	{"behind", N_DSM, "a range beyond the end is LBA Out of Range", dsm_behind, RDC_LOSS},
 	{"wraps", N_DSM, "a range that wraps to 0 is LBA Out of Range", dsm_wraps, RDC_LOSS},
 	{NULL},
 };
@@ -368,9 +373,10 @@ static void verify_limit(struct rdc *t)
 }
 
 const struct rdc_test rdc_t_verify[] = {
-	{"plain", "NVM 3.2.5", "what can be read can be verified", verify},
+	{"plain", "NVM 3.2.5", "blocks that can be read can be verified", verify},
 	{"behind", "NVM 3.2.5", "a range across the end is LBA Out of Range", verify_behind},
-	{"limit", "NVM 4.1.5.3", "VSL is enforced, and reached", verify_limit},
+	{"limit", "NVM 4.1.5.3", "as many blocks as VSL allows are accepted, one more is refused",
+	 verify_limit},
 	{"nsid_zero", "Base 3.2.1.2", "NSID 0 is Invalid Namespace", nsid, 0,
 	 NS(nvme_cmd_verify, NVME_CTRL_ONCS_VERIFY)},
 	{NULL},
@@ -412,8 +418,8 @@ static void uncor_others(struct rdc *t)
 	before = rdc_read(h, 40, 2, rdc_buf(t, 2 * h->bs));
 	behind = rdc_read(h, 44, 4, rdc_buf(t, 4 * h->bs));
 	ok = rdc_write(h, 42, 2, data);
-	RDC_OK(t, before, "Read of the blocks before");
-	RDC_OK(t, behind, "Read of the blocks behind");
+	RDC_OK(t, before, "Read of the blocks before the uncorrectable block");
+	RDC_OK(t, behind, "Read of the blocks after the uncorrectable block");
 	RDC_OK(t, ok, "Write over an uncorrectable block");
 }
 
@@ -437,14 +443,17 @@ static void uncor_behind(struct rdc *t)
 	struct rdc_host *h = need_uncor(t);
 	struct rdc_reply r = range(h, nvme_cmd_write_uncor, h->blocks, 1, 0);
 
-	RDC_STATUS(t, r, "Write Uncorrectable behind the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, r, "Write Uncorrectable beyond the end", NVME_SC_LBA_RANGE);
 }
 
 const struct rdc_test rdc_t_uncorrectable[] = {
-	{"read", "NVM 3.2.7", "the block cannot be read until it is written", uncor_read, RDC_LOSS},
-	{"others", "NVM 3.2.7", "the blocks beside can be read", uncor_others, RDC_LOSS},
-	{"verify", "NVM 3.2.5", "Verify finds the block", uncor_verify, RDC_LOSS},
-	{"behind", "NVM 3.2.7", "a block behind the end is LBA Out of Range", uncor_behind,
+	{"read", "NVM 3.2.7",
+	 "a block that was marked uncorrectable cannot be read until it is written", uncor_read,
+	 RDC_LOSS},
+	{"others", "NVM 3.2.7", "the blocks before and after an uncorrectable block can be read",
+	 uncor_others, RDC_LOSS},
+	{"verify", "NVM 3.2.5", "Verify reports an uncorrectable block", uncor_verify, RDC_LOSS},
+	{"behind", "NVM 3.2.7", "a block beyond the end is LBA Out of Range", uncor_behind,
 	 RDC_LOSS},
 	{NULL},
 };
@@ -507,7 +516,8 @@ static void protect_reads(struct rdc *t)
 	RDC_OK(t, rd, "Read of a protected namespace");
 	RDC_OK(t, fl, "Flush of a protected namespace");
 	RDC_OK(t, get, "Get Features of a protected namespace");
-	RDC_CHECK(t, (get.result & 7) == 1, "the state reads as %u", (unsigned int)get.result & 7);
+	RDC_CHECK(t, (get.result & 7) == 1, "the write protection state reads as %u",
+		  (unsigned int)get.result & 7);
 }
 
 static void protect_reserved(struct rdc *t)
@@ -570,8 +580,8 @@ static void list_is_sane(struct rdc *t, const struct nvme_lba_status *list, uint
 		uint64_t blocks = (uint64_t)le32toh(list->descs[i].nlb) + 1;
 
 		RDC_CHECK(t, first >= from && first < to && blocks <= to - first,
-			  "descriptor %u: %llu blocks at %llu are not behind the last one and in "
-			  "the range",
+			  "descriptor %u: %llu blocks at %llu overlap an earlier descriptor or are "
+			  "outside of the range",
 			  i, (unsigned long long)blocks, (unsigned long long)first);
 		RDC_CHECK(t, list->descs[i].status == NVME_LBA_RANGE_ALLOCATED,
 			  "descriptor %u: status 0x%02x instead of 02h", i, list->descs[i].status);
@@ -653,7 +663,7 @@ static void allocated_little(struct rdc *t)
 	RDC_OK(t, r, "Get LBA Status with no room for descriptors");
 	RDC_CHECK(t, !list->nlsd, "NLSD %u without room", le32toh(list->nlsd));
 	RDC_CHECK(t, list->cmpc != NVME_LBA_STATUS_COMPLETE,
-		  "CMPC says that the list is complete, and block 0 is missing");
+		  "CMPC says that the list is complete, but block 0 is missing");
 }
 
 static void allocated_behind(struct rdc *t)
@@ -662,7 +672,7 @@ static void allocated_behind(struct rdc *t)
 	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
 	struct rdc_reply r = lba_status(h, h->blocks, 1, list, LIST_BYTES);
 
-	RDC_STATUS(t, r, "SLBA behind the end", NVME_SC_LBA_RANGE, NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, r, "SLBA beyond the end", NVME_SC_LBA_RANGE, NVME_SC_INVALID_FIELD);
 }
 
 static void allocated_atype(struct rdc *t)
@@ -679,10 +689,12 @@ static void allocated_atype(struct rdc *t)
 
 const struct rdc_test rdc_t_allocated[] = {
 	{"written", N_GLS, "blocks that were written are reported", allocated_written, RDC_LOSS},
-	{"freed", N_GLS, "deallocated blocks are not", allocated_freed, RDC_LOSS},
-	{"rest", N_GLS, "Range Length 0 means up to the end", allocated_rest},
-	{"little", N_GLS, "a list without room is not complete", allocated_little, RDC_LOSS},
-	{"behind", N_GLS, "a range behind the end is refused", allocated_behind},
+	{"freed", N_GLS, "deallocated blocks are not reported as allocated", allocated_freed,
+	 RDC_LOSS},
+	{"rest", N_GLS, "Range Length 0 means up to the end of the namespace", allocated_rest},
+	{"little", N_GLS, "a list without room for descriptors is reported as incomplete",
+	 allocated_little, RDC_LOSS},
+	{"behind", N_GLS, "a range beyond the end is refused", allocated_behind},
 	{"reserved", N_GLS, "a reserved action type is Invalid Field", allocated_atype},
 	{NULL},
 };
@@ -692,13 +704,14 @@ const struct rdc_test rdc_t_protect[] = {
 	 nvme_cmd_write},
 	{"write_zeroes", "Base 8.12", "a protected namespace refuses Write Zeroes", protect_refuses,
 	 RDC_LOSS, nvme_cmd_write_zeroes},
-	{"dsm", "Base 8.12", "a protected namespace refuses to deallocate", protect_refuses,
-	 RDC_LOSS, nvme_cmd_dsm},
-	{"reads", "Base 8.12", "a protected namespace can be read and flushed, and says what it is",
-	 protect_reads, RDC_LOSS},
+	{"dsm", "Base 8.12", "a protected namespace refuses Dataset Management with Deallocate",
+	 protect_refuses, RDC_LOSS, nvme_cmd_dsm},
+	{"reads", "Base 8.12",
+	 "a protected namespace can be read and flushed, and reports its state", protect_reads,
+	 RDC_LOSS},
 	{"reserved", "Base 5.27.1.28", "a reserved state is Invalid Field", protect_reserved,
 	 RDC_LOSS},
-	{"identify", "Base 5.17.2.8", "NSATTR bit 0 says it is protected", protect_identify,
-	 RDC_LOSS},
+	{"identify", "Base 5.17.2.8", "NSATTR bit 0 says that the namespace is protected",
+	 protect_identify, RDC_LOSS},
 	{NULL},
 };

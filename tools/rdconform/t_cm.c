@@ -124,7 +124,7 @@ static void cm_ird(struct rdc *t)
 		int rc = rdc_raw_answer(io, &a, t->cfg->timeout_ms);
 
 		RDC_CHECK(t, rc == 1, "%u of %u writes were answered, then %s", i, N,
-			  rc ? "nothing came" : "the connection ended");
+			  rc ? "no answer came in time" : "the connection ended");
 		RDC_CHECK(t, nvme_status_ok(nvme_status_from_wire(a.cqe.status)),
 			  "a Write was refused with 0x%04x", le16toh(a.cqe.status));
 	}
@@ -136,9 +136,10 @@ const struct rdc_test rdc_t_cm[] = {
 	{"recfmt", CM, "an unknown record format: rejected, status 2", cm_recfmt, RDC_ALIVE},
 	{"hsqsize_zero", CM, "HSQSIZE 0: rejected, status 4", cm_hsqsize, RDC_ALIVE},
 	{"hrqsize_zero", CM, "HRQSIZE 0: rejected, status 5", cm_hrqsize, RDC_ALIVE},
-	{"crqsize", CM, "CRQSIZE fits what was asked for", cm_crqsize},
+	{"crqsize", CM, "CRQSIZE is in the range that the host's HSQSIZE allows", cm_crqsize},
 	{"longer", CM, "private data may be padded", cm_longer},
-	{"read_depth", CM, "no more READs at a time than the host can hold", cm_ird, RDC_LOSS},
+	{"read_depth", CM, "no more RDMA READs in flight than the host's responder resources allow",
+	 cm_ird, RDC_LOSS},
 	{NULL},
 };
 
@@ -213,7 +214,8 @@ static void full_queue(struct rdc *t)
 
 		RDC_CHECK(t, rc == 1, "%u of 15 commands were answered", i);
 		RDC_CHECK(t, le16toh(a.cqe.cid) < 15 && !(seen & 1u << le16toh(a.cqe.cid)),
-			  "an answer to command %u, twice or never sent", le16toh(a.cqe.cid));
+			  "an answer to command %u, which was answered before or never sent",
+			  le16toh(a.cqe.cid));
 		seen |= 1u << le16toh(a.cqe.cid);
 		RDC_CHECK(t, nvme_status_ok(nvme_status_from_wire(a.cqe.status)),
 			  "a Read was refused with 0x%04x", le16toh(a.cqe.status));
@@ -290,7 +292,7 @@ static void too_short(struct rdc *t)
 	rdc_raw_send(raw, &sqe, t->arg);
 	if (rdc_raw_answer(raw, &a, t->cfg->timeout_ms) == 1)
 		RDC_CHECK(t, !nvme_status_ok(nvme_status_from_wire(a.cqe.status)),
-			  "a capsule of %u bytes was taken for a command", t->arg);
+			  "a capsule of %u bytes was executed as a command", t->arg);
 	else
 		RDC_CHECK(t, raw->over,
 			  "a capsule of %u bytes: neither an answer nor the end of "
@@ -316,23 +318,25 @@ static void too_long(struct rdc *t)
 	rdc_raw_send(io, capsule, le32toh(h->id.ioccsz) * 16 + 64);
 	if (rdc_raw_answer(io, &a, t->cfg->timeout_ms) == 1)
 		RDC_CHECK(t, !nvme_status_ok(nvme_status_from_wire(a.cqe.status)),
-			  "a capsule longer than IOCCSZ was taken for a command");
+			  "a capsule longer than IOCCSZ was executed as a command");
 	else
 		RDC_CHECK(t, io->over,
-			  "a capsule longer than IOCCSZ: neither an answer nor the end");
+			  "a capsule longer than IOCCSZ: neither an answer nor the end of the "
+			  "connection");
 }
 
 const struct rdc_test rdc_t_capsule[] = {
 	{"response", CAPS, "a response is 16 bytes, its phase bit 0", response},
-	{"command_ids", "Base 3.3.3.1", "every command id comes back as it was", command_ids},
+	{"command_ids", "Base 3.3.3.1", "every response has the command id of its command",
+	 command_ids},
 	{"sqhd", "Base 3.3.3.2", "SQHD counts entries, modulo the size of the queue", sqhd},
-	{"full_queue", "Base 3.3.1.5", "a full queue is answered, each command once", full_queue},
-	{"in_capsule_most", "RDMA 3.2", "as much data in the capsule as IOCCSZ allows", in_capsule,
-	 RDC_LOSS},
-	{"in_capsule_offset", "RDMA 3.2", "in-capsule data at an offset", in_capsule_offset,
-	 RDC_LOSS},
-	{"too_short_63", CAPS, "a capsule of 63 bytes is no command", too_short, RDC_ALIVE, 63},
-	{"too_short_1", CAPS, "a capsule of 1 byte is no command", too_short, RDC_ALIVE, 1},
-	{"too_long", CAPS, "a capsule longer than IOCCSZ is no command", too_long, RDC_ALIVE},
+	{"full_queue", "Base 3.3.1.5", "each command of a full queue is answered once", full_queue},
+	{"in_capsule_most", "RDMA 3.2",
+	 "a Write with as much in-capsule data as IOCCSZ allows succeeds", in_capsule, RDC_LOSS},
+	{"in_capsule_offset", "RDMA 3.2", "a Write with in-capsule data at an offset succeeds",
+	 in_capsule_offset, RDC_LOSS},
+	{"too_short_63", CAPS, "a capsule of 63 bytes is not executed", too_short, RDC_ALIVE, 63},
+	{"too_short_1", CAPS, "a capsule of 1 byte is not executed", too_short, RDC_ALIVE, 1},
+	{"too_long", CAPS, "a capsule longer than IOCCSZ is not executed", too_long, RDC_ALIVE},
 	{NULL},
 };

@@ -68,7 +68,7 @@ static void behind(struct rdc *t)
 	struct rdc_host *h = need(t);
 	struct rdc_reply r = compare(h, h->blocks, 1, rdc_buf(t, h->bs));
 
-	RDC_STATUS(t, r, "Compare behind the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, r, "Compare beyond the end", NVME_SC_LBA_RANGE);
 }
 
 static void nsid(struct rdc *t)
@@ -83,14 +83,15 @@ static void nsid(struct rdc *t)
 }
 
 const struct rdc_test rdc_t_compare[] = {
-	{"equal", N_COMPARE, "equal data is success", equal, RDC_LOSS, 1},
-	{"equal_large", N_COMPARE, "equal data by key is success", equal, RDC_LOSS, 64},
+	{"equal", N_COMPARE, "Compare of equal data succeeds", equal, RDC_LOSS, 1},
+	{"equal_large", N_COMPARE, "Compare of equal data with a keyed descriptor succeeds", equal,
+	 RDC_LOSS, 64},
 	{"first_byte", N_COMPARE, "a difference in the first byte is Compare Failure", differs,
 	 RDC_LOSS, 0},
 	{"last_byte", N_COMPARE, "a difference in the last byte is Compare Failure", differs,
 	 RDC_LOSS, 1},
 	{"keeps", N_COMPARE, "Compare changes nothing", keeps, RDC_LOSS},
-	{"behind", N_COMPARE, "a block behind the end is LBA Out of Range", behind},
+	{"behind", N_COMPARE, "a block beyond the end is LBA Out of Range", behind},
 	{"nsid_zero", "Base 3.2.1.2", "NSID 0 is Invalid Namespace", nsid},
 	{NULL},
 };
@@ -146,7 +147,7 @@ static void fused_mismatch(struct rdc *t)
 
 	RDC_STATUS(t, p.compare, "the Compare of a fused operation",
 		   RDC_ME(NVME_SC_COMPARE_FAILED));
-	RDC_STATUS(t, p.write, "the Write behind a failed Compare", NVME_SC_FUSED_FAIL);
+	RDC_STATUS(t, p.write, "the Write after a failed Compare", NVME_SC_FUSED_FAIL);
 	rdc_must_hold(h, 0, 1, old);
 }
 
@@ -194,9 +195,10 @@ static void fused_lone(struct rdc *t)
 	rdc_io_start(h, &half, &a[0]);
 	rdc_io_start(h, &rd, &a[1]);
 	r = rdc_wait(h, &a[0]);
-	RDC_STATUS(t, r, "half of a fused operation", NVME_SC_FUSED_MISSING);
+	RDC_STATUS(t, r, "one command of a fused operation without the other",
+		   NVME_SC_FUSED_MISSING);
 	r = rdc_wait(h, &a[1]);
-	RDC_OK(t, r, "the Read behind it");
+	RDC_OK(t, r, "the Read after a fused command without its partner");
 	rdc_must_hold(h, 0, 1, old);
 }
 
@@ -206,9 +208,9 @@ static void fused_first_error(struct rdc *t)
 	void *data = rdc_buf(t, h->bs);
 	struct pair p = fused(h, h->blocks, 1, data, data, h->blocks);
 
-	RDC_STATUS(t, p.compare, "a fused Compare behind the end", NVME_SC_LBA_RANGE,
+	RDC_STATUS(t, p.compare, "a fused Compare beyond the end", NVME_SC_LBA_RANGE,
 		   NVME_SC_FUSED_FAIL);
-	RDC_STATUS(t, p.write, "a fused Write behind the end", NVME_SC_LBA_RANGE,
+	RDC_STATUS(t, p.write, "a fused Write beyond the end", NVME_SC_LBA_RANGE,
 		   NVME_SC_FUSED_FAIL);
 }
 
@@ -260,7 +262,7 @@ static void fused_atomic(struct rdc *t)
 	}
 	rdc_read(h[0], 0, 1, old[0]);
 	memcpy(&count, old[0], sizeof(count));
-	RDC_CHECK(t, count == done[0] + done[1], "%u increments succeeded, the block says %u",
+	RDC_CHECK(t, count == done[0] + done[1], "%u increments succeeded, but the block holds %u",
 		  done[0] + done[1], count);
 }
 
@@ -271,7 +273,7 @@ static void fused_unsupported(struct rdc *t)
 	struct rdc_reply r;
 
 	if (h->id.fuses)
-		rdc_not_supported(t, "FUSES 0x%04x: there are fused operations",
+		rdc_not_supported(t, "FUSES 0x%04x: fused operations are supported",
 				  le16toh(h->id.fuses));
 	c.flags = 1;
 	r = rdc_io_at(h, &c, __FILE__, __LINE__);
@@ -290,19 +292,21 @@ static void fused_reserved(struct rdc *t)
 }
 
 const struct rdc_test rdc_t_fused[] = {
-	{"match", FUSED, "Compare and Write of equal data writes", fused_match, RDC_LOSS},
-	{"mismatch", FUSED, "Compare and Write of other data writes nothing", fused_mismatch,
+	{"match", FUSED, "a fused Compare and Write with equal data writes", fused_match, RDC_LOSS},
+	{"mismatch", FUSED, "a fused Compare and Write with different data writes nothing",
+	 fused_mismatch, RDC_LOSS},
+	{"ranges", "NVM 2.1.3", "a fused Write of other blocks than the Compare is refused",
+	 fused_ranges, RDC_LOSS},
+	{"too_long", "NVM 4.1.5.2", "a fused operation longer than ACWU is refused", fused_too_long,
 	 RDC_LOSS},
-	{"ranges", "NVM 2.1.3", "both commands have to be about the same blocks", fused_ranges,
-	 RDC_LOSS},
-	{"too_long", "NVM 4.1.5.2", "more than ACWU is refused", fused_too_long, RDC_LOSS},
 	{"lone_first", FUSED, "a first command alone is Aborted due to Missing Fused Command",
 	 fused_lone, RDC_LOSS, 1},
 	{"lone_second", FUSED, "a second command alone is Aborted due to Missing Fused Command",
 	 fused_lone, RDC_LOSS, 2},
 	{"first_error", FUSED, "an error of the first command ends both", fused_first_error},
-	{"atomic", "NVM 2.1.4", "Compare and Write of two hosts is atomic", fused_atomic, RDC_LOSS},
-	{"unsupported", "Base 5.17.2.1", "FUSES tells the truth", fused_unsupported},
+	{"atomic", "NVM 2.1.4", "fused operations of two hosts are atomic", fused_atomic, RDC_LOSS},
+	{"unsupported", "Base 5.17.2.1", "FUSE 01b is refused unless FUSES bit 0 is set",
+	 fused_unsupported},
 	{"reserved", "Base 3.3.3.1", "FUSE 11b is refused", fused_reserved},
 	{NULL},
 };

@@ -220,7 +220,7 @@ static void io_qid_beyond(struct rdc *t)
 
 	if (raw->rejected)
 		return; /* the transport has refused already */
-	RDC_CHECK(t, raw->up, "the connection for queue 65000 came to nothing");
+	RDC_CHECK(t, raw->up, "the connection for queue 65000 was neither accepted nor rejected");
 	raw->cntlid = admin->cntlid;
 	rdc_connect_init(t, &c, 0, raw);
 	rr = rdc_raw_connect(raw, &c);
@@ -310,8 +310,8 @@ static void cntlids_differ(struct rdc *t)
 	RDC_CHECK(t,
 		  a->info.cntlid != b->info.cntlid && a->info.cntlid != c->info.cntlid &&
 			  b->info.cntlid != c->info.cntlid,
-		  "controllers %u, %u and %u at one time", a->info.cntlid, b->info.cntlid,
-		  c->info.cntlid);
+		  "controller ids %u, %u and %u at the same time are not distinct", a->info.cntlid,
+		  b->info.cntlid, c->info.cntlid);
 }
 
 static void io_queues_end_with_admin(struct rdc *t)
@@ -320,40 +320,41 @@ static void io_queues_end_with_admin(struct rdc *t)
 
 	rdc_raw_close(admin);
 	RDC_CHECK(t, rdc_raw_ended(io, 2 * t->cfg->timeout_ms),
-		  "the I/O queue is still connected after its admin queue has gone");
+		  "the I/O queue is still connected after the end of its admin queue");
 }
 
 const struct rdc_test rdc_t_connect[] = {
 	{"admin_queue", BASE_CONNECT, "a correct Connect makes an admin queue and a controller",
 	 admin_queue},
 	{"recfmt", BASE_CONNECT, "an unknown record format is Incompatible Format", recfmt},
-	{"sqsize_zero", BASE_CONNECT, "SQSIZE 0 is Invalid Parameters, and named", sqsize_zero},
-	{"subnqn_unknown", BASE_CONNECT, "an unknown SUBNQN is Invalid Parameters, and named",
-	 subnqn_unknown},
-	{"subnqn_unterminated", "Base 4.5", "a SUBNQN without its NUL is refused, and named",
-	 subnqn_unterminated},
+	{"sqsize_zero", BASE_CONNECT,
+	 "SQSIZE 0 is Invalid Parameters; the response names the field", sqsize_zero},
+	{"subnqn_unknown", BASE_CONNECT,
+	 "an unknown SUBNQN is Invalid Parameters; the response names the field", subnqn_unknown},
+	{"subnqn_unterminated", "Base 4.5",
+	 "a SUBNQN without its NUL is refused; the response names the field", subnqn_unterminated},
 	{"hostnqn_unterminated", "Base 4.5", "a HOSTNQN without its NUL is refused",
 	 hostnqn_unterminated},
-	{"hostnqn_empty", "Base 4.5", "an empty HOSTNQN is taken for none, or refused",
+	{"hostnqn_empty", "Base 4.5", "an empty HOSTNQN is treated as absent, or refused",
 	 hostnqn_empty},
 	{"cntlid_static", BASE_CONNECT,
 	 "in the dynamic controller model CNTLID other than FFFFh is refused", cntlid_static},
 	{"io_queue", BASE_CONNECT, "a correct Connect makes an I/O queue", io_queue},
 	{"io_cntlid", BASE_CONNECT, "an I/O queue of a controller that does not exist is refused",
 	 io_cntlid},
-	{"io_hostnqn", BASE_CONNECT, "an I/O queue by another HOSTNQN is refused", io_hostnqn},
-	{"io_subnqn", BASE_CONNECT, "an I/O queue by another SUBNQN is refused", io_subnqn},
-	{"io_sqsize_zero", BASE_CONNECT, "SQSIZE 0 of an I/O queue is refused, and named",
-	 io_sqsize_zero},
-	{"io_sqsize_large", "Base 3.1.3.1", "SQSIZE beyond CAP.MQES is refused, and named",
-	 io_sqsize_large},
-	{"io_qid_beyond", BASE_CONNECT, "a queue id beyond what was granted is refused",
+	{"io_hostnqn", BASE_CONNECT, "an I/O queue with another HOSTNQN is refused", io_hostnqn},
+	{"io_subnqn", BASE_CONNECT, "an I/O queue with another SUBNQN is refused", io_subnqn},
+	{"io_sqsize_zero", BASE_CONNECT,
+	 "SQSIZE 0 of an I/O queue is refused; the response names the field", io_sqsize_zero},
+	{"io_sqsize_large", "Base 3.1.3.1",
+	 "SQSIZE beyond CAP.MQES is refused; the response names the field", io_sqsize_large},
+	{"io_qid_beyond", BASE_CONNECT, "a queue id beyond the number of granted queues is refused",
 	 io_qid_beyond},
 	{"io_qid_mismatch", "RDMA 5.1", "QID of Connect and of the connection have to agree",
 	 io_qid_mismatch},
 	{"io_qid_twice", BASE_CONNECT, "a queue id in use is refused", io_qid_twice},
-	{"io_not_enabled", "Base 3.3.2.2", "no I/O queue before the controller is enabled",
-	 io_not_enabled},
+	{"io_not_enabled", "Base 3.3.2.2",
+	 "an I/O queue before the controller is enabled is refused", io_not_enabled},
 	{"twice", BASE_CONNECT, "Connect on a connected queue is Command Sequence Error", twice},
 	{"sq_flow_control_off", BASE_CONNECT, "SQHD is FFFFh when SQ flow control is off",
 	 sq_flow_control_off},
@@ -534,13 +535,13 @@ const struct rdc_test rdc_t_order[] = {
 	{"property_on_io", "Base 6.5", "Property Get belongs to the admin queue", property_on_io},
 	{"admin_on_io", "Base 3.1.2", "an admin opcode on an I/O queue is Invalid Opcode",
 	 admin_on_io},
-	{"disconnect_io", "Base 6.4", "Disconnect ends an I/O queue, whose id is free then",
-	 disconnect_io},
+	{"disconnect_io", "Base 6.4",
+	 "Disconnect ends an I/O queue; its queue id can be used again", disconnect_io},
 	{"disconnect_format", "Base 6.4", "Disconnect with an unknown format is refused",
 	 disconnect_format},
 	{"disconnect_admin", "Base 6.4", "Disconnect on the admin queue is refused",
 	 disconnect_admin},
-	{"disconnect_unsupported", "Base 5.17.2.1", "OFCS tells the truth about Disconnect",
-	 disconnect_unsupported},
+	{"disconnect_unsupported", "Base 5.17.2.1",
+	 "Disconnect is refused unless OFCS bit 0 is set", disconnect_unsupported},
 	{NULL},
 };

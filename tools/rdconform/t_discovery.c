@@ -22,7 +22,7 @@ static struct nvmf_discovery_log *read_log(struct rdc *t, struct rdc_host *h, ui
 	RDC_CHECK(t, *n >= 1 && *n <= 60, "%llu records", (unsigned long long)*n);
 	len = (uint32_t)(1024 + *n * 1024);
 	r = rdc_get_log(h, NVME_LOG_LID_DISCOVER, 0, 0, log, len);
-	RDC_OK(t, r, "Get Log Page 70h, all of it");
+	RDC_OK(t, r, "Get Log Page 70h, the whole page");
 	return log;
 }
 
@@ -42,7 +42,7 @@ static void generation(struct rdc *t)
 
 	gen = le64toh(read_log(t, h, &n)->genctr);
 	RDC_CHECK(t, le64toh(read_log(t, h, &m)->genctr) == gen && n == m,
-		  "two readings of a log that did not change differ");
+		  "two reads of a log whose GENCTR did not change differ");
 }
 
 /* Copies a field padded with NULs or blanks as text. */
@@ -93,7 +93,7 @@ static void entry(struct rdc *t)
 	snprintf(have, sizeof(have), "%s", main->info.address);
 	if (t->cfg->uri.traddr[0] && strchr(t->cfg->uri.traddr, ':') == NULL)
 		RDC_CHECK(t, strncmp(have, addr, strlen(addr)) == 0,
-			  "TRADDR is %s, the address that was reached is %s", addr, have);
+			  "TRADDR is %s, but the host connected to %s", addr, have);
 }
 
 static void entry_fields(struct rdc *t)
@@ -140,7 +140,7 @@ static void current(struct rdc *t)
 	}
 	if (!found)
 		rdc_not_supported(t, "no record has SUBTYPE 3");
-	RDC_CHECK(t, reached, "none of %llu records has port %s, which was reached",
+	RDC_CHECK(t, reached, "none of %llu records has port %s, to which the host connected",
 		  (unsigned long long)found, t->cfg->uri.trsvcid);
 }
 
@@ -155,7 +155,8 @@ static void offset(struct rdc *t)
 	log = read_log(t, h, &n);
 	r = rdc_get_log(h, NVME_LOG_LID_DISCOVER, 0, 1024 * n, part, 1024);
 	RDC_OK(t, r, "Get Log Page 70h from its last record on");
-	RDC_CHECK(t, memcmp(part, &log->entries[n - 1], 1024) == 0, "another record was read");
+	RDC_CHECK(t, memcmp(part, &log->entries[n - 1], 1024) == 0,
+		  "the read from an offset returned another record");
 }
 
 static void short_header(struct rdc *t)
@@ -167,7 +168,8 @@ static void short_header(struct rdc *t)
 
 	RDC_OK(t, r, "Get Log Page 70h, 16 bytes");
 	read_log(t, h, &n);
-	RDC_CHECK(t, le64toh(part->numrec) == n, "NUMREC %llu in 16 bytes, %llu in all",
+	RDC_CHECK(t, le64toh(part->numrec) == n,
+		  "NUMREC is %llu in a read of 16 bytes, and %llu in a read of the whole log",
 		  (unsigned long long)le64toh(part->numrec), (unsigned long long)n);
 }
 
@@ -204,11 +206,15 @@ static void both_hosts(struct rdc *t)
 
 const struct rdc_test rdc_t_disc_log[] = {
 	{"header", DISC_LOG, "RECFMT is 0", header},
-	{"generation", DISC_LOG, "GENCTR stays while the log does", generation},
-	{"entry", DISC_LOG, "the subsystem is there, at the address that was reached", entry},
-	{"entry_fields", "RDMA 4.1", "its record is one of RDMA, complete", entry_fields},
-	{"current", DISC_LOG, "the discovery subsystem itself is there, by its own name", current},
-	{"offset", DISC_LOG, "the log can be read from a record on", offset},
+	{"generation", DISC_LOG, "GENCTR does not change while the log does not change",
+	 generation},
+	{"entry", DISC_LOG, "the log has the subsystem at the address that the host connected to",
+	 entry},
+	{"entry_fields", "RDMA 4.1", "the subsystem's record is a complete RDMA record",
+	 entry_fields},
+	{"current", DISC_LOG, "the log has the discovery subsystem itself, with its own NQN",
+	 current},
+	{"offset", DISC_LOG, "the log can be read from the offset of a record", offset},
 	{"short_header", DISC_LOG, "the header can be read alone", short_header},
 	{"strings", "Base 4.5", "every SUBNQN is an NQN", strings},
 	{"both_hosts", "Base 3.1.2.3", "two hosts find the subsystem", both_hosts},
@@ -244,7 +250,7 @@ static void refused_log(struct rdc *t)
 	struct rdc_reply r =
 		rdc_get_log(h, (uint8_t)t->arg, NVME_NSID_ALL, 0, rdc_buf(t, 512), 512);
 
-	RDC_STATUS(t, r, "a log page of I/O controllers", RDC_CS(NVME_SC_INVALID_LOG_PAGE),
+	RDC_STATUS(t, r, "a log page of I/O controllers only", RDC_CS(NVME_SC_INVALID_LOG_PAGE),
 		   NVME_SC_INVALID_FIELD);
 }
 
@@ -253,7 +259,8 @@ static void refused_opcode(struct rdc *t)
 	struct rdc_host *h = disc(t);
 	struct rdc_reply r = rdc_admin(h, .opcode = (uint8_t)t->arg);
 
-	RDC_STATUS(t, r, "a command discovery controllers do not have", NVME_SC_INVALID_OPCODE);
+	RDC_STATUS(t, r, "a command that discovery controllers do not have",
+		   NVME_SC_INVALID_OPCODE);
 }
 
 static void no_io_queue(struct rdc *t)
@@ -270,7 +277,7 @@ static void no_io_queue(struct rdc *t)
 	io = rdc_raw_dial(t, &(struct rdc_dial){.qid = 1, .depth = 16});
 	if (io->rejected)
 		return;
-	RDC_CHECK(t, io->up, "the connection came to nothing");
+	RDC_CHECK(t, io->up, "the connection was neither accepted nor rejected");
 	io->cntlid = admin->cntlid;
 	rdc_connect_init(t, &c, 0, io);
 	snprintf(c.data.subsysnqn, sizeof(c.data.subsysnqn), "%s", NVMF_DISC_NQN);
@@ -284,7 +291,9 @@ static void no_discovery_log(struct rdc *t)
 		rdc_get_log(rdc_main(t), NVME_LOG_LID_DISCOVER, 0, 0, rdc_buf(t, 1024), 1024);
 
 	if (!r.err)
-		rdc_not_supported(t, "the I/O controller has a discovery log, as it may");
+		rdc_not_supported(
+			t,
+			"the I/O controller has a discovery log, which the specification allows");
 	RDC_STATUS(t, r, "the discovery log of an I/O controller", RDC_CS(NVME_SC_INVALID_LOG_PAGE),
 		   NVME_SC_INVALID_FIELD);
 }
@@ -309,26 +318,27 @@ static void event(struct rdc *t)
 	r = rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, 0, NVME_CTRL_OAES_DL, NULL, 0);
 	RDC_OK(t, r, "Asynchronous Event Configuration, bit 31");
 	rdc_admin_start(h, &aer, a);
-	RDC_CHECK(t, !rdc_wait_ms(h, a, 200), "an event without a change: 0x%llx, status 0x%03x",
+	RDC_CHECK(t, !rdc_wait_ms(h, a, 200),
+		  "an event without a change of the log: 0x%llx, status 0x%03x",
 		  (unsigned long long)a->r.result, RDC_CODE(a->r));
 	rdc_host_close(h, false);
 }
 
 const struct rdc_test rdc_t_disc_ctrl[] = {
-	{"identify", "Base 5.17.2.1", "Identify says what it is", identify},
-	{"identify_ns", "Base 3.1.2.3", "there is no namespace to identify", refused_identify, 0,
+	{"identify", "Base 5.17.2.1", "Identify says that it is a discovery controller", identify},
+	{"identify_ns", "Base 3.1.2.3", "Identify Namespace is refused", refused_identify, 0,
 	 NVME_IDENTIFY_CNS_NS},
-	{"identify_list", "Base 3.1.2.3", "there is no list of namespaces", refused_identify, 0,
-	 NVME_IDENTIFY_CNS_NS_ACTIVE_LIST},
-	{"log_smart", "Base 3.1.2.3", "page 02h is not there", refused_log, 0, NVME_LOG_LID_SMART},
-	{"log_ana", "Base 3.1.2.3", "page 0Ch is not there", refused_log, 0, NVME_LOG_LID_ANA},
+	{"identify_list", "Base 3.1.2.3", "the list of active namespaces is refused",
+	 refused_identify, 0, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST},
+	{"log_smart", "Base 3.1.2.3", "log page 02h is refused", refused_log, 0,
+	 NVME_LOG_LID_SMART},
+	{"log_ana", "Base 3.1.2.3", "log page 0Ch is refused", refused_log, 0, NVME_LOG_LID_ANA},
 	{"abort_of_sq", "Base 3.1.2.3", "Create I/O SQ is Invalid Opcode", refused_opcode, 0, 0x01},
 	{"firmware", "Base 3.1.2.3", "Firmware Commit is Invalid Opcode", refused_opcode, 0, 0x10},
-	{"no_io_queue", "Base 3.1.2.3", "there are no I/O queues", no_io_queue},
-	{"not_on_io", DISC_LOG, "the discovery log belongs to discovery controllers",
-	 no_discovery_log},
-	{"keep_alive", "Base 3.1.2.3", "with a KATO it is persistent, and has Keep Alive",
-	 keep_alive},
-	{"event", "Base 5.2", "with OAES bit 31 an event request stays out", event},
+	{"no_io_queue", "Base 3.1.2.3", "an I/O queue is refused", no_io_queue},
+	{"not_on_io", DISC_LOG, "an I/O controller refuses the discovery log", no_discovery_log},
+	{"keep_alive", "Base 3.1.2.3",
+	 "a discovery controller with a KATO is persistent, and supports Keep Alive", keep_alive},
+	{"event", "Base 5.2", "with OAES bit 31 an event request stays outstanding", event},
 	{NULL},
 };

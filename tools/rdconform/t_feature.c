@@ -44,14 +44,14 @@ static void unknown_get(struct rdc *t)
 {
 	struct rdc_reply r = rdc_get_feature(rdc_main(t), (uint8_t)t->arg, CURRENT, 0, 0, NULL, 0);
 
-	RDC_STATUS(t, r, "Get Features of a feature that is not there", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, r, "Get Features of a feature that is not supported", NVME_SC_INVALID_FIELD);
 }
 
 static void unknown_set(struct rdc *t)
 {
 	struct rdc_reply r = rdc_set_feature(rdc_main(t), t->arg, 0, 0, NULL, 0);
 
-	RDC_STATUS(t, r, "Set Features of a feature that is not there", NVME_SC_INVALID_FIELD,
+	RDC_STATUS(t, r, "Set Features of a feature that is not supported", NVME_SC_INVALID_FIELD,
 		   RDC_CS(NVME_SC_FEATURE_NOT_CHANGEABLE));
 }
 
@@ -85,7 +85,7 @@ static void select_default(struct rdc *t)
 	r = rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, 0, before ^ 1, NULL, 0);
 	RDC_OK(t, r, "Set Features 0Bh");
 	now = must_get(t, h, NVME_FEAT_FID_ASYNC_EVENT, 0);
-	RDC_CHECK(t, now == (before ^ 1), "0x%x was set and 0x%x is read", before ^ 1, now);
+	RDC_CHECK(t, now == (before ^ 1), "0x%x was set, but 0x%x is read", before ^ 1, now);
 	r = rdc_get_feature(h, NVME_FEAT_FID_ASYNC_EVENT, DEFAULT, 0, 0, NULL, 0);
 	RDC_OK(t, r, "Get Features 0Bh, default");
 	RDC_CHECK(t, (uint32_t)r.result == dflt, "setting the current value changed the default");
@@ -139,11 +139,11 @@ static void queues_get(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	uint32_t v = must_get(t, h, NVME_FEAT_FID_NUM_QUEUES, 0);
 
-	RDC_CHECK(t, (v & 0xffff) + 1 >= h->info.io_queues, "%u queues were granted, now it is %u",
-		  h->info.io_queues, (v & 0xffff) + 1);
+	RDC_CHECK(t, (v & 0xffff) + 1 >= h->info.io_queues,
+		  "%u queues were granted, but the feature reads as %u", h->info.io_queues,
+		  (v & 0xffff) + 1);
 	RDC_CHECK(t, (v & 0xffff) == v >> 16,
-		  "%u submission and %u completion queues: over fabrics "
-		  "they are pairs",
+		  "%u submission and %u completion queues: fabrics need equal numbers",
 		  (v & 0xffff) + 1, (v >> 16) + 1);
 }
 
@@ -174,7 +174,8 @@ static void round_trip(struct rdc *t, struct rdc_host *h, uint8_t fid, uint32_t 
 		rdc_not_supported(t, "feature %02Xh is not changeable", fid);
 	RDC_OK(t, r, "Set Features");
 	now = optional_get(t, h, fid, nsid, 0);
-	RDC_CHECK(t, now == value, "feature %02Xh: 0x%x was set and 0x%x is read", fid, value, now);
+	RDC_CHECK(t, now == value, "feature %02Xh: 0x%x was set, but 0x%x is read", fid, value,
+		  now);
 	r = rdc_set_feature(h, fid, nsid, old, NULL, 0);
 	RDC_OK(t, r, "Set Features, the old value");
 }
@@ -204,7 +205,7 @@ static void temperature(struct rdc *t)
 
 	RDC_OK(t, r, "Temperature Threshold 400 K");
 	now = optional_get(t, h, NVME_FEAT_FID_TEMP_THRESH, 0, 0);
-	RDC_CHECK(t, (now & 0xffff) == 400, "400 K was set and %u K is read", now & 0xffff);
+	RDC_CHECK(t, (now & 0xffff) == 400, "400 K was set, but %u K is read", now & 0xffff);
 	rdc_set_feature(h, NVME_FEAT_FID_TEMP_THRESH, 0, old, NULL, 0);
 }
 
@@ -265,7 +266,7 @@ static void timestamp(struct rdc *t)
 	RDC_OK(t, r, "Get Features, Timestamp");
 	memcpy(&now, got, 6);
 	now = le64toh(now);
-	RDC_CHECK(t, now >= v && now < v + 3600000, "%llu ms was set and %llu ms is read",
+	RDC_CHECK(t, now >= v && now < v + 3600000, "%llu ms was set, but %llu ms is read",
 		  (unsigned long long)v, (unsigned long long)now);
 	RDC_CHECK(t, (got[6] >> 1 & 7) == 1, "the origin is %u, not \"set by a host\"",
 		  got[6] >> 1 & 7);
@@ -309,7 +310,7 @@ static void host_behavior(struct rdc *t)
 	RDC_OK(t, r, "Set Features, Host Behavior Support");
 	r = rdc_get_feature(h, NVME_FEAT_FID_HOST_BEHAVIOR, CURRENT, 0, 0, got, 512);
 	RDC_OK(t, r, "Get Features, Host Behavior Support");
-	RDC_CHECK(t, got[0] == 1, "ACRE 1 was set and %u is read", got[0]);
+	RDC_CHECK(t, got[0] == 1, "ACRE 1 was set, but %u is read", got[0]);
 }
 
 static void host_behavior_bad(struct rdc *t)
@@ -335,8 +336,9 @@ static void host_id(struct rdc *t)
 	uuid_t want;
 
 	RDC_OK(t, r, "Get Features, Host Identifier, extended");
-	RDC_CHECK(t, uuid_parse(t->cfg->hostid[0], want) == 0, "a UUID");
-	RDC_CHECK(t, memcmp(got, want, 16) == 0, "it is not the one of Connect");
+	RDC_CHECK(t, uuid_parse(t->cfg->hostid[0], want) == 0, "the host identifier is not a UUID");
+	RDC_CHECK(t, memcmp(got, want, 16) == 0,
+		  "the host identifier differs from the one of Connect");
 }
 
 static void host_id_short(struct rdc *t)
@@ -383,36 +385,36 @@ static void of_other_hosts(struct rdc *t)
 }
 
 const struct rdc_test rdc_t_feature[] = {
-	{"queues_there", "Base 3.1.2.1.1", "Number of Queues is there", mandatory, 0,
+	{"queues_there", "Base 3.1.2.1.1", "Number of Queues is supported", mandatory, 0,
 	 NVME_FEAT_FID_NUM_QUEUES},
-	{"events_there", "Base 3.1.2.1.1", "Asynchronous Event Configuration is there", mandatory,
-	 0, NVME_FEAT_FID_ASYNC_EVENT},
-	{"kato_there", "Base 3.1.2.1.1", "Keep Alive Timer is there", mandatory, 0,
+	{"events_there", "Base 3.1.2.1.1", "Asynchronous Event Configuration is supported",
+	 mandatory, 0, NVME_FEAT_FID_ASYNC_EVENT},
+	{"kato_there", "Base 3.1.2.1.1", "Keep Alive Timer is supported", mandatory, 0,
 	 NVME_FEAT_FID_KATO},
-	{"arbitration_there", "Base 3.1.2.1.1", "Arbitration is there", mandatory, 0,
+	{"arbitration_there", "Base 3.1.2.1.1", "Arbitration is supported", mandatory, 0,
 	 NVME_FEAT_FID_ARBITRATION},
-	{"power_there", "Base 3.1.2.1.1", "Power Management is there", mandatory, 0,
+	{"power_there", "Base 3.1.2.1.1", "Power Management is supported", mandatory, 0,
 	 NVME_FEAT_FID_POWER_MGMT},
-	{"temperature_there", "Base 3.1.2.1.1", "Temperature Threshold is there", mandatory, 0,
+	{"temperature_there", "Base 3.1.2.1.1", "Temperature Threshold is supported", mandatory, 0,
 	 NVME_FEAT_FID_TEMP_THRESH},
 	{"get_00", "Base 5.15", "feature 00h, reserved, is Invalid Field", unknown_get, 0, 0x00},
 	{"get_77", "Base 5.15", "feature 77h, reserved, is Invalid Field", unknown_get, 0, 0x77},
 	{"set_00", "Base 5.27", "setting feature 00h is Invalid Field", unknown_set, 0, 0x00},
 	{"set_77", "Base 5.27", "setting feature 77h is Invalid Field", unknown_set, 0, 0x77},
 	{"select_reserved", "Base 5.15", "a reserved SEL is Invalid Field", select_reserved},
-	{"select_default", "Base 4.2", "the default value does not follow the current",
+	{"select_default", "Base 4.2", "the default value does not change with the current value",
 	 select_default},
-	{"select_capabilities", "Base 5.15", "capabilities tell what can be changed",
+	{"select_capabilities", "Base 5.15", "capabilities say whether a feature is changeable",
 	 select_capabilities},
-	{"not_saveable", "Base 5.27", "SV for what cannot be saved is Feature Not Saveable",
-	 not_saveable},
+	{"not_saveable", "Base 5.27",
+	 "SV for a feature that cannot be saved is Feature Not Saveable", not_saveable},
 	{"sv_without_select", "Base 5.27", "SV without Save and Select is refused",
 	 sv_without_select},
-	{"queues_get", "Base 5.27.1.5", "Number of Queues is what was granted, in pairs",
-	 queues_get},
+	{"queues_get", "Base 5.27.1.5", "Number of Queues reads as granted, in pairs", queues_get},
 	{"queues_nsqr", "Base 5.27.1.5", "NSQR FFFFh is Invalid Field", queues_ffff, 0, 0x0000ffff},
 	{"queues_ncqr", "Base 5.27.1.5", "NCQR FFFFh is Invalid Field", queues_ffff, 0, 0xffff0000},
-	{"queues_late", "Base 5.27.1.5", "Number of Queues with queues is Command Sequence Error",
+	{"queues_late", "Base 5.27.1.5",
+	 "Set Features Number of Queues after I/O queues exist is Command Sequence Error",
 	 queues_late},
 	{"arbitration", "Base 5.27.1.1", "Arbitration reads as set", arbitration},
 	{"power_state", "Base 5.27.1.2", "a power state beyond NPSS is Invalid Field", power_state},
@@ -420,22 +422,28 @@ const struct rdc_test rdc_t_feature[] = {
 	{"temperature_select", "Base 5.27.1.3", "a reserved sensor is Invalid Field",
 	 temperature_select},
 	{"error_recovery", "NVM 4.1.3", "Error Recovery reads as set", error_recovery},
-	{"write_cache", "Base 5.27.1.4", "Volatile Write Cache is there if there is one",
-	 write_cache},
+	{"write_cache", "Base 5.27.1.4",
+	 "Volatile Write Cache is supported if and only if VWC reports a cache", write_cache},
 	{"atomicity", "NVM 4.1.3", "Write Atomicity Normal reads as set", atomicity},
 	{"event_config", "Base 5.27.1.8", "Asynchronous Event Configuration reads as set",
 	 event_config},
-	{"timestamp", "Base 5.27.1.11", "the timestamp goes on from what was set", timestamp},
-	{"kato_get", "Base 5.27.1.12", "the timer is at least what Connect asked for", kato_get},
-	{"kato_set", "Base 5.27.1.12", "the timer is rounded up to KAS", kato_set},
+	{"timestamp", "Base 5.27.1.11", "the timestamp continues from the value that was set",
+	 timestamp},
+	{"kato_get", "Base 5.27.1.12", "the keep-alive timer is at least the KATO of Connect",
+	 kato_get},
+	{"kato_set", "Base 5.27.1.12", "the keep-alive timer is rounded up to the granularity KAS",
+	 kato_set},
 	{"host_behavior", "Base 5.27.1.18", "Host Behavior Support reads as set", host_behavior},
 	{"host_behavior_bad", "Base 5.27.1.18", "a reserved ACRE is Invalid Field",
 	 host_behavior_bad},
-	{"host_id", "Base 5.27.1.25", "the host identifier is that of Connect", host_id},
-	{"host_id_short", "Base 5.27.1.25", "over fabrics it has 128 bits", host_id_short},
-	{"host_id_set", "Base 5.27.1.25", "over fabrics it cannot be set", host_id_set},
-	{"bad_nsid", "Base 3.2.1.2", "a feature of a namespace that is not there is refused",
+	{"host_id", "Base 5.27.1.25", "the host identifier is the one of Connect", host_id},
+	{"host_id_short", "Base 5.27.1.25", "the host identifier has 128 bits over fabrics",
+	 host_id_short},
+	{"host_id_set", "Base 5.27.1.25", "the host identifier cannot be set over fabrics",
+	 host_id_set},
+	{"bad_nsid", "Base 3.2.1.2", "a feature of a namespace that does not exist is refused",
 	 bad_nsid},
-	{"of_other_hosts", "Base 4.2", "features are a controller's own", of_other_hosts},
+	{"of_other_hosts", "Base 4.2", "a feature set on one controller does not change on another",
+	 of_other_hosts},
 	{NULL},
 };

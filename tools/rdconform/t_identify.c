@@ -88,7 +88,7 @@ static void cntrltype(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 
 	if (h->info.vs < 0x10400)
-		rdc_not_supported(t, "VS 0x%x: CNTRLTYPE came with 1.4", h->info.vs);
+		rdc_not_supported(t, "VS 0x%x: CNTRLTYPE exists since 1.4", h->info.vs);
 	RDC_CHECK(t, h->id.cntrltype == 1, "CNTRLTYPE %u, expected 1: an I/O controller",
 		  h->id.cntrltype);
 }
@@ -98,7 +98,7 @@ static void nn(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	uint32_t n = le32toh(h->id.nn), mnan = le32toh(h->id.mnan);
 
-	RDC_CHECK(t, h->nsid <= n, "NN is %u, and there is a namespace %u", n, h->nsid);
+	RDC_CHECK(t, h->nsid <= n, "NN is %u, but there is a namespace %u", n, h->nsid);
 	RDC_CHECK(t, mnan <= n, "MNAN %u is more than NN %u", mnan, n);
 }
 
@@ -201,7 +201,7 @@ static void bad_nsid(struct rdc *t)
 	struct rdc_reply r;
 
 	if (nsid == NVME_NSID_ALL && (le16toh(h->id.oacs) & NVME_CTRL_OACS_NS_MGMT))
-		rdc_not_supported(t, "OACS bit 3: FFFFFFFFh asks for what is common");
+		rdc_not_supported(t, "OACS bit 3: NSID FFFFFFFFh asks for the common capabilities");
 	r = rdc_identify(h, t->arg & 0xff, nsid, 0, rdc_buf(t, 4096));
 	RDC_STATUS(t, r, "Identify with a wrong NSID", NVME_SC_INVALID_NS);
 }
@@ -233,7 +233,7 @@ static void list_order(struct rdc *t)
 		uint32_t nsid = le32toh(list[i]);
 
 		there |= nsid == h->nsid;
-		RDC_CHECK(t, !nsid || !end, "entry %u behind the end of the list is %u", i, nsid);
+		RDC_CHECK(t, !nsid || !end, "entry %u after the end of the list is %u", i, nsid);
 		RDC_CHECK(t, nsid <= le32toh(h->id.nn), "NSID %u is beyond NN", nsid);
 		RDC_CHECK(t, !nsid || !i || nsid > le32toh(list[i - 1]), "NSID %u is not ascending",
 			  nsid);
@@ -249,8 +249,8 @@ static void list_after(struct rdc *t)
 	struct rdc_reply r = rdc_identify(h, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, h->nsid, 0, list);
 
 	RDC_OK(t, r, "Identify, active namespaces");
-	RDC_CHECK(t, !list[0] || le32toh(list[0]) > h->nsid, "after NSID %u comes %u", h->nsid,
-		  le32toh(list[0]));
+	RDC_CHECK(t, !list[0] || le32toh(list[0]) > h->nsid,
+		  "the list after NSID %u begins with %u", h->nsid, le32toh(list[0]));
 }
 
 static void list_bad_start(struct rdc *t)
@@ -409,7 +409,7 @@ static void controllers(struct rdc *t)
 		RDC_CHECK(t, i == 1 || le16toh(list[i]) > le16toh(list[i - 1]),
 			  "controller %u is not ascending", le16toh(list[i]));
 	}
-	RDC_CHECK(t, there, "our controller, %u, is missing", h->info.cntlid);
+	RDC_CHECK(t, there, "the controller of this host, %u, is missing", h->info.cntlid);
 }
 
 static void controllers_from(struct rdc *t)
@@ -418,7 +418,7 @@ static void controllers_from(struct rdc *t)
 	const __le16 *list;
 
 	if (h->info.cntlid >= 0xffef)
-		rdc_not_supported(t, "our controller has the last id there is");
+		rdc_not_supported(t, "the controller of this host has the greatest id");
 	list = rdc_buf(t, 4096);
 	optional(t, h, NVME_IDENTIFY_CNS_CTRL_LIST, 0, 0);
 	list = rdc_buf(t, 4096);
@@ -428,8 +428,9 @@ static void controllers_from(struct rdc *t)
 				 .cdw10 = NVME_IDENTIFY_CNS_CTRL_LIST | (h->info.cntlid + 1u) << 16,
 				 .data = (void *)(uintptr_t)list, .len = 4096)})[0],
 	       "Identify, controllers from an id on");
-	RDC_CHECK(t, !list[0] || le16toh(list[1]) > h->info.cntlid, "from controller %u on: %u",
-		  h->info.cntlid + 1u, le16toh(list[1]));
+	RDC_CHECK(t, !list[0] || le16toh(list[1]) > h->info.cntlid,
+		  "the list from controller id %u on begins with %u", h->info.cntlid + 1u,
+		  le16toh(list[1]));
 }
 
 static void allocated(struct rdc *t)
@@ -442,7 +443,7 @@ static void allocated(struct rdc *t)
 		if (le32toh(list[i]) == h->nsid)
 			return;
 	}
-	RDC_FAIL(t, "the active namespace %u is not among the allocated", h->nsid);
+	RDC_FAIL(t, "the active namespace %u is not in the list of allocated namespaces", h->nsid);
 }
 
 static void cns_refused(struct rdc *t)
@@ -455,17 +456,17 @@ static void cns_refused(struct rdc *t)
 
 const struct rdc_test rdc_t_identify[] = {
 	{"entry_sizes", BASE_CTRL, "queue entries are 64 and 16 bytes", entry_sizes},
-	{"cntlid", BASE_CTRL, "CNTLID is what Connect said", cntlid},
-	{"subnqn", BASE_CTRL, "SUBNQN is what was connected to", subnqn},
+	{"cntlid", BASE_CTRL, "CNTLID is the one of the Connect response", cntlid},
+	{"subnqn", BASE_CTRL, "SUBNQN is the one of Connect", subnqn},
 	{"strings", BASE_CTRL, "SN, MN and FR are ASCII, padded with blanks", strings},
 	{"capsules", BASE_CTRL, "IOCCSZ and IORCSZ hold a command and a response", capsules},
 	{"sgls", BASE_CTRL, "keyed SGLs are supported", sgls},
 	{"keep_alive", BASE_CTRL, "KAS is not 0", keep_alive},
-	{"maxcmd", BASE_CTRL, "MAXCMD is given", maxcmd},
-	{"cntrltype", BASE_CTRL, "CNTRLTYPE says I/O controller", cntrltype},
-	{"nn", BASE_CTRL, "NN covers the namespaces there are", nn},
-	{"ana_fields", BASE_CTRL, "with ANA its fields are given", ana_fields},
-	{"repeatable", BASE_CTRL, "the same answer twice", repeatable},
+	{"maxcmd", BASE_CTRL, "MAXCMD is not 0", maxcmd},
+	{"cntrltype", BASE_CTRL, "CNTRLTYPE is 01h, an I/O controller", cntrltype},
+	{"nn", BASE_CTRL, "NN is not less than any active NSID", nn},
+	{"ana_fields", BASE_CTRL, "with ANA reporting, the ANA fields are set", ana_fields},
+	{"repeatable", BASE_CTRL, "two Identify commands return the same data", repeatable},
 	{"ns_sizes", NVM_NS, "NUSE <= NCAP <= NSZE", ns_sizes},
 	{"ns_format", NVM_NS, "the format in use exists", ns_format},
 	{"ns_inactive", "Base 5.17.2.1", "an inactive NSID is answered with zeroes", ns_inactive},
@@ -479,11 +480,12 @@ const struct rdc_test rdc_t_identify[] = {
 	 bad_nsid, 0, ARG(0, NSID_ALL)},
 	{"list_order", "Base 5.17.2.2", "the list of active namespaces is ascending and complete",
 	 list_order},
-	{"list_after", "Base 5.17.2.2", "the list begins behind the NSID given", list_after},
-	{"list_from_last", "Base 5.17.2.2", "a list from FFFFFFFEh on is Invalid Namespace",
-	 list_bad_start, 0, 0xfffffffe},
-	{"list_from_all", "Base 5.17.2.2", "a list from FFFFFFFFh on is Invalid Namespace",
-	 list_bad_start, 0, 0xffffffff},
+	{"list_after", "Base 5.17.2.2", "the list begins after the NSID of the command",
+	 list_after},
+	{"list_from_last", "Base 5.17.2.2",
+	 "a list that begins after FFFFFFFEh is Invalid Namespace", list_bad_start, 0, 0xfffffffe},
+	{"list_from_all", "Base 5.17.2.2",
+	 "a list that begins after FFFFFFFFh is Invalid Namespace", list_bad_start, 0, 0xffffffff},
 	{"descriptors", "Base 5.17.2.3", "the descriptors are well-formed and agree with CNS 00h",
 	 descriptors},
 	{"descriptors_same_host", "Base 5.17.2.3", "all hosts see the same identifiers",
@@ -492,17 +494,18 @@ const struct rdc_test rdc_t_identify[] = {
 	 ARG(3, NSID_ZERO)},
 	{"descriptors_beyond", "Base 5.17.2.3", "CNS 03h, NSID beyond NN is Invalid Namespace",
 	 bad_nsid, 0, ARG(3, NSID_BEYOND)},
-	{"csi_ns", "Base 5.17.2.5", "CNS 05h answers for the NVM command set", csi_ns},
+	{"csi_ns", "Base 5.17.2.5", "CNS 05h is supported for the NVM command set", csi_ns},
 	{"csi_ctrl", "Base 5.17.2.6", "CNS 06h agrees with ONCS", csi_ctrl},
 	{"csi_unknown", "Base 5.17.2.6", "an unknown command set is refused", csi_unknown},
 	{"csi_list", "Base 5.17.2.7", "CNS 07h lists active namespaces only", csi_list},
 	{"independent", "Base 5.17.2.8", "CNS 08h agrees with CNS 00h", independent},
 	{"command_sets", "Base 5.17.2.20", "CNS 1Ch offers the NVM command set", command_sets},
-	{"controllers_of_ns", "Base 5.17.2.11", "CNS 12h lists our controller", controllers, 0,
-	 NVME_IDENTIFY_CNS_NS_CTRL_LIST},
-	{"controllers", "Base 5.17.2.12", "CNS 13h lists our controller", controllers, 0,
-	 NVME_IDENTIFY_CNS_CTRL_LIST},
-	{"controllers_from", "Base 5.17.2.12", "CNS 13h begins at the id given", controllers_from},
+	{"controllers_of_ns", "Base 5.17.2.11", "CNS 12h lists the controller of this host",
+	 controllers, 0, NVME_IDENTIFY_CNS_NS_CTRL_LIST},
+	{"controllers", "Base 5.17.2.12", "CNS 13h lists the controller of this host", controllers,
+	 0, NVME_IDENTIFY_CNS_CTRL_LIST},
+	{"controllers_from", "Base 5.17.2.12", "CNS 13h begins at the controller id of the command",
+	 controllers_from},
 	{"allocated", "Base 5.17.2.9", "CNS 10h lists the active namespace", allocated},
 	{"cns_1f", "Base 5.17.1", "CNS 1Fh, reserved, is Invalid Field", cns_refused, 0, 0x1f},
 	{"cns_80", "Base 5.17.1", "CNS 80h, reserved, is Invalid Field", cns_refused, 0, 0x80},

@@ -59,7 +59,7 @@ static void supported_true(struct rdc *t)
 			continue;
 		r = rdc_get_log(h, (uint8_t)lid, lid == 0x02 ? ALL : 0, 0, data, 512);
 		lacks = RDC_CODE(r) == RDC_CS(NVME_SC_INVALID_LOG_PAGE);
-		RDC_CHECK(t, listed != lacks, "page %02Xh is %slisted, and answered with %s", lid,
+		RDC_CHECK(t, listed != lacks, "page %02Xh is %slisted, but answered with %s", lid,
 			  listed ? "" : "not ", lacks ? "Invalid Log Page" : "something else");
 	}
 }
@@ -92,8 +92,8 @@ static void error_ring(struct rdc *t)
 	if (after == before)
 		rdc_not_supported(t, "a refused Read makes no entry (the entry is at the "
 				     "controller's discretion)");
-	RDC_CHECK(t, after > before, "the count went from %llu to %llu", (unsigned long long)before,
-		  (unsigned long long)after);
+	RDC_CHECK(t, after > before, "the number of error log entries went from %llu to %llu",
+		  (unsigned long long)before, (unsigned long long)after);
 	RDC_CHECK(t, le16toh(e->status_field) >> 1 & 0xff, "the newest entry has status 0x%04x",
 		  le16toh(e->status_field));
 }
@@ -166,10 +166,10 @@ static void smart_per_ns(struct rdc *t)
 	struct rdc_reply r = rdc_get_log(h, NVME_LOG_LID_SMART, h->nsid, 0, rdc_buf(t, 512), 512);
 
 	if (h->id.lpa & NVME_CTRL_LPA_SMART_PER_NS)
-		RDC_OK(t, r, "Get Log Page 02h of a namespace, which LPA bit 0 says is there");
+		RDC_OK(t, r, "Get Log Page 02h of a namespace, which LPA bit 0 says is supported");
 	else
 		RDC_STATUS(t, r,
-			   "Get Log Page 02h of a namespace, which LPA bit 0 says is not there",
+			   "Get Log Page 02h of a namespace, which LPA bit 0 says is not supported",
 			   NVME_SC_INVALID_FIELD, NVME_SC_INVALID_NS);
 }
 
@@ -264,7 +264,7 @@ static void effects_refused(struct rdc *t)
 			continue;
 		r = rdc_io(h, .opcode = (uint8_t)op, .nsid = h->nsid);
 		RDC_CHECK(t, RDC_CODE(r) == NVME_SC_INVALID_OPCODE,
-			  "I/O command %02Xh is not listed, and its status is 0x%03x", op,
+			  "I/O command %02Xh is not listed, but its status is 0x%03x", op,
 			  RDC_CODE(r));
 	}
 }
@@ -372,7 +372,8 @@ static void partial(struct rdc *t)
 	RDC_OK(t, r, "Get Log Page 03h");
 	r = rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 8, part, 256);
 	RDC_OK(t, r, "Get Log Page 03h from offset 8");
-	RDC_CHECK(t, memcmp(whole + 8, part, 256) == 0, "the page from offset 8 on is another one");
+	RDC_CHECK(t, memcmp(whole + 8, part, 256) == 0,
+		  "the page from offset 8 on differs from the whole page");
 }
 
 static void offset_beyond(struct rdc *t)
@@ -395,7 +396,7 @@ static void short_read(struct rdc *t)
 	RDC_OK(t, r, "Get Log Page 03h");
 	r = rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 0, part, 16);
 	RDC_OK(t, r, "the first 16 bytes of page 03h");
-	RDC_CHECK(t, memcmp(page, part, 16) == 0, "the first 16 bytes are others");
+	RDC_CHECK(t, memcmp(page, part, 16) == 0, "the first 16 bytes differ from the whole page");
 }
 
 static void reservation_empty(struct rdc *t)
@@ -417,18 +418,19 @@ const struct rdc_test rdc_t_log[] = {
 	{"firmware_there", "Base 5.16.1.4", "page 03h can be read", mandatory, 0,
 	 NVME_LOG_LID_FW_SLOT},
 	{"supported_self", "Base 5.16.1.1", "page 00h lists the mandatory pages", supported_self},
-	{"supported_true", "Base 5.16.1.1", "pages are there if and only if page 00h lists them",
-	 supported_true},
+	{"supported_true", "Base 5.16.1.1",
+	 "pages are supported if and only if page 00h lists them", supported_true},
 	{"reserved_7f", "Base 5.16", "page 7Fh, reserved, is Invalid Log Page", supported_none, 0,
 	 0x7f},
-	{"reserved_9f", "Base 5.16", "page 9Fh, of a command set there is not, is refused",
+	{"reserved_9f", "Base 5.16", "page 9Fh, of a command set that is not supported, is refused",
 	 supported_none, 0, 0x9f},
 	{"error_ring", "Base 5.16.1.2", "a refused command makes an entry with its status",
 	 error_ring},
 	{"error_order", "Base 5.16.1.2", "ELPE entries can be read, the newest first", error_order},
-	{"smart_sane", "Base 5.16.1.3", "the figures of page 02h are possible ones", smart_sane},
+	{"smart_sane", "Base 5.16.1.3", "the values of page 02h are in their ranges", smart_sane},
 	{"smart_counts", "Base 5.16.1.3", "reads are counted", smart_counts},
-	{"smart_per_ns", "Base 5.16.1.3", "LPA bit 0 tells the truth", smart_per_ns},
+	{"smart_per_ns", "Base 5.16.1.3",
+	 "LPA bit 0 says whether page 02h is supported per namespace", smart_per_ns},
 	{"firmware", "Base 5.16.1.4", "the active slot has the revision of Identify", firmware},
 	{"changed_ns", "Base 5.16.1.5", "no namespace has changed for a new host", changed_ns},
 	{"effects_mandatory", "Base 5.16.1.6", "page 05h lists the mandatory commands",
@@ -436,11 +438,12 @@ const struct rdc_test rdc_t_log[] = {
 	{"effects_oncs", "Base 5.16.1.6", "page 05h agrees with ONCS", effects_oncs},
 	{"effects_refused", "Base 5.16.1.6",
 	 "commands that page 05h does not list are Invalid Opcode", effects_refused},
-	{"effects_write", "Base 5.16.1.6", "Write changes data and Read does not", effects_write},
+	{"effects_write", "Base 5.16.1.6",
+	 "page 05h says that Write changes data and Read does not", effects_write},
 	{"feature_effects", "Base 5.16.1.18", "page 12h agrees with Get Features", feature_effects},
 	{"ana", "Base 5.16.1.13", "page 0Ch has the namespace once, in an accessible group", ana},
 	{"ana_rgo", "Base 5.16.1.13", "Return Groups Only lists no namespaces", ana_rgo},
-	{"partial", "Base 5.16", "an offset gives that part of the page", partial},
+	{"partial", "Base 5.16", "an offset returns the page from that byte on", partial},
 	{"offset_beyond", "Base 5.16", "an offset beyond the page is Invalid Field", offset_beyond},
 	{"short_read", "Base 5.16", "a page can be read in part", short_read},
 	{"reservation_empty", "Base 5.16.1.24", "page 80h of a new controller is empty",

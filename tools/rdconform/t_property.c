@@ -95,8 +95,7 @@ static void reset_ends_queues(struct rdc *t)
 	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
 	rr = rdc_raw_cmd(io, &sqe);
 	RDC_CHECK(t, !rr.answered || rr.r.err,
-		  "Read on an I/O queue of a disabled controller: "
-		  "success");
+		  "Read on an I/O queue of a disabled controller succeeded");
 }
 
 static void shut_down(struct rdc *t)
@@ -137,9 +136,9 @@ static void set_refused(struct rdc *t)
 #define SIZE(attrib, offset) ((attrib) << 16 | (offset))
 
 const struct rdc_test rdc_t_property[] = {
-	{"cap", "Base 3.1.3.1", "CAP has the values that are fixed for fabrics", cap},
-	{"cap_timeout", "Base 3.1.3.1", "CAP.TO leaves time to become ready", cap_timeout},
-	{"vs", "Base 3.1.3.2", "VS is what Identify Controller says", vs},
+	{"cap", "Base 3.1.3.1", "CAP has the values that fabrics require", cap},
+	{"cap_timeout", "Base 3.1.3.1", "CAP.TO is not 0", cap_timeout},
+	{"vs", "Base 3.1.3.2", "VS is the same in Identify Controller", vs},
 	{"initial", "Base 3.1.3.6", "a new controller is neither enabled nor ready", initial},
 	{"enable", "Base 3.5.2", "CC.EN makes CSTS.RDY 1; CC reads as written", enable},
 	{"reset", "Base 3.7.2", "CC.EN 0 makes CSTS.RDY 0, and enabling again works", reset},
@@ -159,8 +158,9 @@ const struct rdc_test rdc_t_property[] = {
 	 0, SIZE(0, 0x1300)},
 	{"get_unaligned", "Base 6.5", "an offset inside a property is Invalid Field", get_refused,
 	 0, SIZE(0, NVME_REG_VS + 1)},
-	{"get_intms", "Base 3.1.3", "the interrupt mask, of memory-based transports, is refused",
-	 get_refused, 0, SIZE(0, NVME_REG_INTMS)},
+	{"get_intms", "Base 3.1.3",
+	 "the interrupt mask, a property of memory-based transports only, is refused", get_refused,
+	 0, SIZE(0, NVME_REG_INTMS)},
 	{"set_cap", "Base 6.6", "CAP is read only", set_refused, 0, SIZE(1, NVME_REG_CAP)},
 	{"set_vs", "Base 6.6", "VS is read only", set_refused, 0, SIZE(0, NVME_REG_VS)},
 	{"set_cc_long", "Base 6.6", "CC as 8 bytes is Invalid Field", set_refused, 0,

@@ -26,9 +26,9 @@ static void reg_new(struct rdc *t)
 	RDC_OK(t, r, "Reservation Register");
 	s = resv_status(rv.b);
 	c = resv_find(s, KEY1);
-	RDC_CHECK(t, resv_count(s) == 1 && c, "%u registrants, ours is %s", resv_count(s),
-		  c ? "there" : "missing");
-	RDC_CHECK(t, !(c->rcsts & 1), "a registrant holds a reservation nobody acquired");
+	RDC_CHECK(t, resv_count(s) == 1 && c, "%u registrants, the one of this host is %s",
+		  resv_count(s), c ? "reported" : "missing");
+	RDC_CHECK(t, !(c->rcsts & 1), "a registrant holds a reservation that no host acquired");
 	resv_clear(&rv);
 }
 
@@ -45,7 +45,8 @@ static void reg_twice(struct rdc *t)
 		RDC_STATUS(t, r, "Register again with another key", CONFLICT);
 	else
 		RDC_OK(t, r, "Register again with the same key");
-	RDC_CHECK(t, resv_find(resv_status(rv.a), KEY1), "the first key is gone");
+	RDC_CHECK(t, resv_find(resv_status(rv.a), KEY1),
+		  "the first key is no longer in the report");
 	resv_clear(&rv);
 }
 
@@ -88,7 +89,7 @@ static void reg_unregister(struct rdc *t)
 	RDC_STATUS(t, r, "Unregister with a wrong key", CONFLICT);
 	r = resv_register(rv.b, RREGA_UNREGISTER, KEY2, 0);
 	RDC_OK(t, r, "Unregister");
-	RDC_CHECK(t, resv_count(resv_status(rv.a)) == 1, "the registrant is still there");
+	RDC_CHECK(t, resv_count(resv_status(rv.a)) == 1, "the registrant is still in the report");
 	r = resv_register(rv.b, RREGA_UNREGISTER, KEY2, 0);
 	RDC_STATUS(t, r, "Unregister by a host that is not registered", CONFLICT);
 	resv_clear(&rv);
@@ -146,13 +147,16 @@ static void reg_ptpl(struct rdc *t)
 		if (on)
 			RDC_REFUSED(t, r, "CPTPL 11b, which RESCAP bit 0 says is not supported");
 		resv_clear(&rv);
-		rdc_not_supported(t, "RESCAP 0x%02x: nothing persists", rv.a->ns.rescap);
+		rdc_not_supported(t, "RESCAP 0x%02x: persistence is not supported",
+				  rv.a->ns.rescap);
 	}
 	RDC_OK(t, r, "Register with a change of persistence");
 	get = rdc_get_feature(rv.a, NVME_FEAT_FID_RESV_PERSIST, 0, rv.a->nsid, 0, NULL, 0);
 	RDC_OK(t, get, "Get Features, Reservation Persistence");
-	RDC_CHECK(t, (get.result & 1) == on, "the feature says %u", (unsigned int)get.result & 1);
-	RDC_CHECK(t, resv_status(rv.a)->ptpls == on, "PTPLS of the report differs");
+	RDC_CHECK(t, (get.result & 1) == on, "the feature Reservation Persistence reads as %u",
+		  (unsigned int)get.result & 1);
+	RDC_CHECK(t, resv_status(rv.a)->ptpls == on,
+		  "PTPLS of the report differs from the feature");
 	resv_register(rv.a, RREGA_REPLACE | IEKEY | 2u << 30, 0, KEY1);
 	resv_clear(&rv);
 }
@@ -173,32 +177,34 @@ static void reg_survives(struct rdc *t)
 	resv_must_acquire(own, 1, KEY2);
 	rdc_host_close(own, t->arg);
 	c = resv_find(resv_status(rv.a), KEY2);
-	RDC_CHECK(t, c && (c->rcsts & 1), "the holder has disconnected, and is %s",
-		  c ? "no holder any more" : "not registered any more");
+	RDC_CHECK(t, c && (c->rcsts & 1), "after its disconnect, the holder is %s",
+		  c ? "not the holder any more" : "not registered any more");
 	r = rdc_write(rv.a, 0, 1, rdc_buf(t, rv.a->bs));
 	RDC_STATUS(t, r, "Write while the holder is away", CONFLICT);
 	rv.b = rdc_second(t);
 	r = rdc_write(rv.b, 0, 1, rdc_buf(t, rv.b->bs));
-	RDC_OK(t, r, "Write by the holder after it has connected again");
+	RDC_OK(t, r, "Write by the holder after it has reconnected");
 	resv_clear(&rv);
 }
 
 const struct rdc_test rdc_t_register[] = {
-	{"new", R_REG, "a registrant is in every host's report", reg_new, RDC_LOSS},
-	{"same_key", R_REG, "registering the same key again is success", reg_twice, RDC_LOSS, 0},
+	{"new", R_REG, "a registrant is in the reports of all hosts", reg_new, RDC_LOSS},
+	{"same_key", R_REG, "registering the same key again succeeds", reg_twice, RDC_LOSS, 0},
 	{"other_key", R_REG, "registering another key is a conflict", reg_twice, RDC_LOSS, 1},
-	{"replace", R_REG, "a key is replaced by who knows it, or ignores it", reg_replace,
+	{"replace", R_REG, "Replace with the right key, or with IEKEY, replaces a key", reg_replace,
 	 RDC_LOSS},
-	{"replace_stranger", R_REG, "a host that is not registered has nothing to replace",
+	{"replace_stranger", R_REG, "Replace by a host that is not registered is a conflict",
 	 reg_replace_stranger, RDC_LOSS},
-	{"unregister", R_REG, "a registration ends by its key", reg_unregister, RDC_LOSS},
+	{"unregister", R_REG, "Unregister with the right key ends a registration", reg_unregister,
+	 RDC_LOSS},
 	{"unregister_holder", "Base 8.19.4", "the holder's reservation ends with its registration",
 	 reg_unregister_holder, RDC_LOSS},
 	{"reserved", R_REG, "a reserved action is Invalid Field", reg_reserved, RDC_LOSS},
 	{"generation", R_REP, "GEN counts registrations", reg_generation, RDC_LOSS},
 	{"ptpl_on", "Base 5.27.1.27", "CPTPL 11b persists through power loss, if RESCAP says so",
 	 reg_ptpl, RDC_LOSS, 1},
-	{"ptpl_off", "Base 5.27.1.27", "CPTPL 10b does not", reg_ptpl, RDC_LOSS, 0},
+	{"ptpl_off", "Base 5.27.1.27", "CPTPL 10b turns persistence through power loss off",
+	 reg_ptpl, RDC_LOSS, 0},
 	{"survives", "Base 8.19", "a holder that disconnects still holds", reg_survives, RDC_LOSS,
 	 0},
 	{"survives_loss", "Base 8.19", "a holder whose connection is lost still holds",
@@ -219,7 +225,7 @@ static void acq_type(struct rdc *t)
 	c = resv_find(s, KEY1);
 	RDC_CHECK(t, s->rtype == t->arg, "type %u was acquired, the report says %u", t->arg,
 		  s->rtype);
-	RDC_CHECK(t, c && (c->rcsts & 1), "the report does not show who holds it");
+	RDC_CHECK(t, c && (c->rcsts & 1), "the report does not show the holder");
 	resv_clear(&rv);
 }
 
@@ -270,11 +276,11 @@ static void acq_again(struct rdc *t)
 	resv_both(&rv);
 	resv_must_acquire(rv.a, 1, KEY1);
 	r = resv_acquire(rv.a, RACQA_ACQUIRE, 1, KEY1, 0);
-	RDC_OK(t, r, "Acquire of what one holds");
+	RDC_OK(t, r, "Acquire of a reservation that the host holds already");
 	r = resv_acquire(rv.a, RACQA_ACQUIRE, 2, KEY1, 0);
 	RDC_STATUS(t, r, "Acquire of another type by the holder", CONFLICT);
 	r = resv_acquire(rv.b, RACQA_ACQUIRE, 1, KEY2, 0);
-	RDC_STATUS(t, r, "Acquire of what another holds", CONFLICT);
+	RDC_STATUS(t, r, "Acquire of a reservation that another host holds", CONFLICT);
 	resv_clear(&rv);
 }
 
@@ -289,9 +295,10 @@ static void acq_all_registrants(struct rdc *t)
 	s = resv_status(rv.a);
 	a = resv_find(s, KEY1);
 	b = resv_find(s, KEY2);
-	RDC_CHECK(t, a && b && (a->rcsts & 1) && (b->rcsts & 1), "not every registrant holds it");
+	RDC_CHECK(t, a && b && (a->rcsts & 1) && (b->rcsts & 1),
+		  "not every registrant holds the reservation");
 	r = resv_acquire(rv.b, RACQA_ACQUIRE, t->arg, KEY2, 0);
-	RDC_OK(t, r, "Acquire by another registrant, who holds it as well");
+	RDC_OK(t, r, "Acquire by another registrant that holds the reservation too");
 	r = resv_register(rv.a, RREGA_UNREGISTER, KEY1, 0);
 	RDC_OK(t, r, "Unregister");
 	RDC_CHECK(t, resv_status(rv.b)->rtype == t->arg,
@@ -328,12 +335,12 @@ const struct rdc_test rdc_t_acquire[] = {
 	{"stranger", R_ACQ, "a host that is not registered gets a conflict", acq_stranger,
 	 RDC_LOSS},
 	{"wrong_key", R_ACQ, "a wrong key is a conflict", acq_key, RDC_LOSS},
-	{"again", R_ACQ, "the same again is success, anything else a conflict", acq_again,
-	 RDC_LOSS},
-	{"all_we", "Base 8.19.1", "all registrants hold type 5, to the last", acq_all_registrants,
-	 RDC_LOSS, 5},
-	{"all_ea", "Base 8.19.1", "all registrants hold type 6, to the last", acq_all_registrants,
-	 RDC_LOSS, 6},
+	{"again", R_ACQ, "acquiring the same type again succeeds, another type is a conflict",
+	 acq_again, RDC_LOSS},
+	{"all_we", "Base 8.19.1", "all registrants hold type 5, until the last one unregisters",
+	 acq_all_registrants, RDC_LOSS, 5},
+	{"all_ea", "Base 8.19.1", "all registrants hold type 6, until the last one unregisters",
+	 acq_all_registrants, RDC_LOSS, 6},
 	{"reserved", R_ACQ, "a reserved action is Invalid Field", acq_reserved, RDC_LOSS},
 	{NULL},
 };
@@ -348,9 +355,9 @@ static void rel_holder(struct rdc *t)
 	resv_held(t, &rv, 1);
 	r = resv_release(rv.a, RRELA_RELEASE, 1, KEY1);
 	RDC_OK(t, r, "Release");
-	RDC_CHECK(t, resv_status(rv.b)->rtype == 0, "it is still reserved");
+	RDC_CHECK(t, resv_status(rv.b)->rtype == 0, "the namespace is still reserved");
 	RDC_CHECK(t, resv_count(resv_status(rv.b)) == 2,
-		  "a registration went with the reservation");
+		  "a registration ended with the reservation");
 	resv_clear(&rv);
 }
 
@@ -361,8 +368,8 @@ static void rel_other(struct rdc *t)
 
 	resv_held(t, &rv, 1);
 	r = resv_release(rv.b, RRELA_RELEASE, 1, KEY2);
-	RDC_OK(t, r, "Release by a registrant who does not hold it");
-	RDC_CHECK(t, resv_status(rv.b)->rtype == 1, "and yet it is released");
+	RDC_OK(t, r, "Release by a registrant that is not the holder");
+	RDC_CHECK(t, resv_status(rv.b)->rtype == 1, "the Release changed the reservation");
 	resv_clear(&rv);
 }
 
@@ -374,7 +381,7 @@ static void rel_type(struct rdc *t)
 	resv_held(t, &rv, 1);
 	r = resv_release(rv.a, RRELA_RELEASE, 2, KEY1);
 	RDC_STATUS(t, r, "Release of another type than is held", NVME_SC_INVALID_FIELD);
-	RDC_CHECK(t, resv_status(rv.b)->rtype == 1, "and yet it is released");
+	RDC_CHECK(t, resv_status(rv.b)->rtype == 1, "the Release changed the reservation");
 	resv_clear(&rv);
 }
 
@@ -407,7 +414,7 @@ static void rel_none(struct rdc *t)
 	resv_begin(t, &rv);
 	resv_both(&rv);
 	r = resv_release(rv.a, RRELA_RELEASE, 1, KEY1);
-	RDC_OK(t, r, "Release of nothing");
+	RDC_OK(t, r, "Release without a reservation");
 	resv_clear(&rv);
 }
 
@@ -419,7 +426,7 @@ static void rel_clear(struct rdc *t)
 
 	resv_held(t, &rv, 1);
 	r = resv_release(rv.b, RRELA_CLEAR, 0, KEY2);
-	RDC_OK(t, r, "Clear by a registrant who does not hold it");
+	RDC_OK(t, r, "Clear by a registrant that is not the holder");
 	s = resv_status(rv.a);
 	RDC_CHECK(t, s->rtype == 0 && resv_count(s) == 0,
 		  "after Clear there are %u registrants and a reservation of type %u",
@@ -427,17 +434,21 @@ static void rel_clear(struct rdc *t)
 }
 
 const struct rdc_test rdc_t_release[] = {
-	{"holder", R_REL, "the holder releases; all stay registered", rel_holder, RDC_LOSS},
-	{"other", R_REL, "another registrant's Release is success and does nothing", rel_other,
+	{"holder", R_REL, "Release by the holder ends the reservation; all hosts stay registered",
+	 rel_holder, RDC_LOSS},
+	{"other", R_REL,
+	 "Release by a registrant that is not the holder succeeds and changes nothing", rel_other,
 	 RDC_LOSS},
-	{"type", R_REL, "another type than is held is Invalid Field", rel_type, RDC_LOSS},
+	{"type", R_REL, "Release with another type than the one held is Invalid Field", rel_type,
+	 RDC_LOSS},
 	{"wrong_key", R_REL, "a wrong key is a conflict", rel_key, RDC_LOSS},
 	{"stranger", R_REL, "Release by a host that is not registered is a conflict", rel_stranger,
 	 RDC_LOSS, RRELA_RELEASE},
 	{"clear_stranger", R_REL, "Clear by a host that is not registered is a conflict",
 	 rel_stranger, RDC_LOSS, RRELA_CLEAR},
-	{"none", R_REL, "Release of nothing is success", rel_none, RDC_LOSS},
-	{"clear", R_REL, "any registrant clears everything", rel_clear, RDC_LOSS},
+	{"none", R_REL, "Release without a reservation succeeds", rel_none, RDC_LOSS},
+	{"clear", R_REL, "Clear by any registrant ends the reservation and all registrations",
+	 rel_clear, RDC_LOSS},
 	{NULL},
 };
 
@@ -470,7 +481,8 @@ static void rep_partial(struct rdc *t)
 	resv_both(&rv);
 	r = resv_report(rv.a, part, 64, true);
 	RDC_OK(t, r, "a report of 64 bytes");
-	RDC_CHECK(t, resv_count(part) == 2, "its header counts %u registrants", resv_count(part));
+	RDC_CHECK(t, resv_count(part) == 2, "the header of the report counts %u registrants",
+		  resv_count(part));
 	resv_clear(&rv);
 }
 
@@ -483,20 +495,23 @@ static void rep_hostid(struct rdc *t)
 	resv_begin(t, &rv);
 	resv_both(&rv);
 	c = resv_find(resv_status(rv.a), KEY2);
-	RDC_CHECK(t, c && uuid_parse(t->cfg->hostid[1], want) == 0, "the second host is not there");
-	RDC_CHECK(t, memcmp(c->hostid, want, 16) == 0, "its host identifier is another one");
+	RDC_CHECK(t, c && uuid_parse(t->cfg->hostid[1], want) == 0,
+		  "the second host is not in the report");
+	RDC_CHECK(t, memcmp(c->hostid, want, 16) == 0,
+		  "the report has another host identifier for the second host");
 	/* In the dynamic controller model the identifier has no meaning and may be FFFFh. */
 	RDC_CHECK(t,
 		  le16toh(c->cntlid) == rv.b->info.cntlid ||
 			  le16toh(c->cntlid) == NVMF_CNTLID_DYNAMIC,
-		  "its controller is %u, not %u", le16toh(c->cntlid), rv.b->info.cntlid);
+		  "the report has controller %u for the second host, not %u", le16toh(c->cntlid),
+		  rv.b->info.cntlid);
 	resv_clear(&rv);
 }
 
 const struct rdc_test rdc_t_report[] = {
-	{"empty", R_REP, "after Clear nobody is registered", rep_empty, RDC_LOSS},
-	{"short_id", R_REP, "without EDS it is Host Identifier Inconsistent Format", rep_short_id,
-	 RDC_LOSS},
+	{"empty", R_REP, "after Clear no host is registered", rep_empty, RDC_LOSS},
+	{"short_id", R_REP, "a report without EDS is Host Identifier Inconsistent Format",
+	 rep_short_id, RDC_LOSS},
 	{"partial", R_REP, "the header can be read alone", rep_partial, RDC_LOSS},
 	{"hostid", R_REP, "registrants are shown by host identifier and controller", rep_hostid,
 	 RDC_LOSS},
@@ -538,9 +553,10 @@ static void pre_registrant(struct rdc *t)
 
 	resv_held(t, &rv, 1);
 	r = resv_acquire(rv.a, RACQA_PREEMPT, 1, KEY1, KEY2);
-	RDC_OK(t, r, "Preempt of a registrant who does not hold it");
+	RDC_OK(t, r, "Preempt of a registrant that is not the holder");
 	s = resv_status(rv.a);
-	RDC_CHECK(t, s->rtype == 1 && resv_find(s, KEY1), "the holder has lost something");
+	RDC_CHECK(t, s->rtype == 1 && resv_find(s, KEY1),
+		  "the holder has lost its reservation or its registration");
 	RDC_CHECK(t, !resv_find(s, KEY2), "the preempted host is still registered");
 	resv_clear(&rv);
 }
@@ -555,9 +571,10 @@ static void pre_no_reservation(struct rdc *t)
 	resv_need_type(&rv, 1);
 	resv_both(&rv);
 	r = resv_acquire(rv.a, RACQA_PREEMPT, 1, KEY1, KEY2);
-	RDC_OK(t, r, "Preempt of a registrant where nothing is reserved");
+	RDC_OK(t, r, "Preempt of a registrant without a reservation");
 	s = resv_status(rv.a);
-	RDC_CHECK(t, s->rtype == 0, "that made a reservation of type %u", s->rtype);
+	RDC_CHECK(t, s->rtype == 0, "Preempt without a reservation made a reservation of type %u",
+		  s->rtype);
 	RDC_CHECK(t, !resv_find(s, KEY2), "the preempted host is still registered");
 	resv_clear(&rv);
 }
@@ -569,7 +586,7 @@ static void pre_unknown_key(struct rdc *t)
 
 	resv_held(t, &rv, 1);
 	r = resv_acquire(rv.b, RACQA_PREEMPT, 1, KEY2, KEY2 + 99);
-	RDC_STATUS(t, r, "Preempt of a key nobody has", CONFLICT);
+	RDC_STATUS(t, r, "Preempt of a key that no registrant has", CONFLICT);
 	resv_clear(&rv);
 }
 
@@ -587,8 +604,9 @@ static void pre_zero(struct rdc *t)
 		RDC_OK(t, r, "Preempt of key 0 where all registrants hold");
 		s = resv_status(rv.b);
 		RDC_CHECK(t, resv_count(s) == 1 && resv_find(s, KEY2),
-			  "others than the preempting host are registered");
-		RDC_CHECK(t, s->rtype == t->arg, "it is reserved as type %u", s->rtype);
+			  "hosts other than the preempting host are still registered");
+		RDC_CHECK(t, s->rtype == t->arg, "the namespace is reserved with type %u",
+			  s->rtype);
 		resv_release(rv.b, RRELA_CLEAR, 0, KEY2);
 	}
 	resv_clear(&rv);
@@ -610,17 +628,21 @@ static void pre_stranger(struct rdc *t)
 }
 
 const struct rdc_test rdc_t_preempt[] = {
-	{"holder", "Base 8.19.7", "the holder is replaced and unregistered", pre_holder, RDC_LOSS,
-	 RACQA_PREEMPT},
-	{"abort", "Base 8.19.7", "the same with Preempt and Abort", pre_holder, RDC_LOSS,
-	 RACQA_PREEMPT_ABORT},
-	{"registrant", "Base 8.19.7", "a registrant is unregistered, the holder stays",
-	 pre_registrant, RDC_LOSS},
-	{"no_reservation", "Base 8.19.7", "without a reservation, it unregisters only",
+	{"holder", "Base 8.19.7",
+	 "Preempt of the holder takes the reservation and unregisters the holder", pre_holder,
+	 RDC_LOSS, RACQA_PREEMPT},
+	{"abort", "Base 8.19.7", "Preempt and Abort of the holder does the same", pre_holder,
+	 RDC_LOSS, RACQA_PREEMPT_ABORT},
+	{"registrant", "Base 8.19.7",
+	 "Preempt of a registrant that is not the holder only unregisters it", pre_registrant,
+	 RDC_LOSS},
+	{"no_reservation", "Base 8.19.7", "Preempt without a reservation only unregisters",
 	 pre_no_reservation, RDC_LOSS},
-	{"unknown_key", "Base 8.19.7", "a key nobody has is a conflict", pre_unknown_key, RDC_LOSS},
+	{"unknown_key", "Base 8.19.7", "a key that no registrant has is a conflict",
+	 pre_unknown_key, RDC_LOSS},
 	{"zero", "Base 8.19.7", "key 0 is Invalid Field", pre_zero, RDC_LOSS, 1},
-	{"zero_all", "Base 8.19.7", "key 0 of an all-registrants type removes all others", pre_zero,
+	{"zero_all", "Base 8.19.7",
+	 "Preempt of key 0 with an all-registrants type unregisters all other hosts", pre_zero,
 	 RDC_LOSS, 6},
 	{"stranger", "Base 8.19.7", "a host that is not registered gets a conflict", pre_stranger,
 	 RDC_LOSS},

@@ -113,16 +113,20 @@ const struct rdc_test rdc_t_access[] = {
 	ROLES("earo", "Exclusive Access - Registrants Only", 4),
 	ROLES("wear", "Write Exclusive - All Registrants", 5),
 	ROLES("eaar", "Exclusive Access - All Registrants", 6),
-	{"we_compare", "Base 8.19", "Write Exclusive lets strangers compare", access_rule, RDC_LOSS,
+	{"we_compare", "Base 8.19",
+	 "Write Exclusive allows Compare by hosts that are not registered", access_rule, RDC_LOSS,
 	 ACCESS(1, STRANGER, nvme_cmd_compare)},
-	{"ea_compare", "Base 8.19", "Exclusive Access does not", access_rule, RDC_LOSS,
+	{"ea_compare", "Base 8.19",
+	 "Exclusive Access refuses Compare by hosts that are not registered", access_rule, RDC_LOSS,
 	 ACCESS(2, STRANGER, nvme_cmd_compare)},
-	{"we_verify", "Base 8.19", "Write Exclusive lets strangers verify", access_rule, RDC_LOSS,
-	 ACCESS(1, STRANGER, nvme_cmd_verify)},
-	{"we_zeroes", "Base 8.19", "Write Zeroes is a write", access_rule, RDC_LOSS,
-	 ACCESS(1, STRANGER, nvme_cmd_write_zeroes)},
-	{"we_dsm", "Base 8.19", "Dataset Management is a write", access_rule, RDC_LOSS,
-	 ACCESS(1, STRANGER, nvme_cmd_dsm)},
+	{"we_verify", "Base 8.19", "Write Exclusive allows Verify by hosts that are not registered",
+	 access_rule, RDC_LOSS, ACCESS(1, STRANGER, nvme_cmd_verify)},
+	{"we_zeroes", "Base 8.19",
+	 "Write Exclusive refuses Write Zeroes by hosts that are not registered", access_rule,
+	 RDC_LOSS, ACCESS(1, STRANGER, nvme_cmd_write_zeroes)},
+	{"we_dsm", "Base 8.19",
+	 "Write Exclusive refuses Dataset Management by hosts that are not registered", access_rule,
+	 RDC_LOSS, ACCESS(1, STRANGER, nvme_cmd_dsm)},
 	{NULL},
 };
 
@@ -152,7 +156,7 @@ static void told(struct rdc *t, struct watcher *w, unsigned int type)
 	struct nvme_resv_notification_log *log = rdc_buf(t, sizeof(*log));
 	struct rdc_reply r;
 
-	RDC_CHECK(t, rdc_wait_ms(w->h, w->aer, t->cfg->timeout_ms), "no event");
+	RDC_CHECK(t, rdc_wait_ms(w->h, w->aer, t->cfg->timeout_ms), "no event was reported");
 	RDC_OK(t, w->aer->r, "the event request");
 	RDC_CHECK(t, (w->aer->r.result & 7) == 6 && (w->aer->r.result >> 16 & 0xff) == 0x80,
 		  "event 0x%06llx, expected type 6, page 80h",
@@ -161,11 +165,11 @@ static void told(struct rdc *t, struct watcher *w, unsigned int type)
 	RDC_OK(t, r, "Get Log Page 80h");
 	RDC_CHECK(t, log->rnlpt == type, "the notification has type %u, expected %u", log->rnlpt,
 		  type);
-	RDC_CHECK(t, le32toh(log->nsid) == w->h->nsid, "it is about namespace %u",
+	RDC_CHECK(t, le32toh(log->nsid) == w->h->nsid, "the notification is about namespace %u",
 		  le32toh(log->nsid));
 	r = rdc_get_log(w->h, NVME_LOG_LID_RESERVATION, 0, 0, log, sizeof(*log));
 	RDC_OK(t, r, "Get Log Page 80h, again");
-	RDC_CHECK(t, log->rnlpt == 0, "the notification is still there after it was read");
+	RDC_CHECK(t, log->rnlpt == 0, "the notification is still in the log after it was read");
 }
 
 /* The second host is the one to be notified. */
@@ -252,7 +256,7 @@ static void notify_masked(struct rdc *t)
 	RDC_OK(t, r, "Release");
 	came = rdc_wait_ms(w.h, w.aer, 300);
 	rdc_set_feature(w.h, NVME_FEAT_FID_RESV_MASK, w.h->nsid, 0, NULL, 0);
-	RDC_CHECK(t, !came, "an event in spite of the mask");
+	RDC_CHECK(t, !came, "an event was reported in spite of the mask");
 	resv_clear(&rv);
 }
 
@@ -266,19 +270,21 @@ static void notify_not_actor(struct rdc *t)
 	resv_must_acquire(rv.b, 3, KEY2);
 	r = resv_release(rv.b, RRELA_RELEASE, 3, KEY2);
 	RDC_OK(t, r, "Release");
-	RDC_CHECK(t, !rdc_wait_ms(w.h, w.aer, 300), "the host that released is told of it");
+	RDC_CHECK(t, !rdc_wait_ms(w.h, w.aer, 300), "the host that released is notified");
 	resv_clear(&rv);
 }
 
 const struct rdc_test rdc_t_notify[] = {
-	{"registration", "Base 8.19.2", "a registrant is told that it was unregistered",
+	{"registration", "Base 8.19.2", "a registrant is notified that it was unregistered",
 	 notify_registration, RDC_LOSS},
-	{"released", "Base 8.19.2", "registrants are told of a release", notify_released, RDC_LOSS},
-	{"preempted", "Base 8.19.2", "the holder is told that it was preempted", notify_preempted,
+	{"released", "Base 8.19.2", "registrants are notified of a release", notify_released,
 	 RDC_LOSS},
-	{"cleared", "Base 8.19.2", "registrants are told of a Clear", notify_cleared, RDC_LOSS},
-	{"masked", "Base 5.27.1.26", "feature 82h keeps notifications away", notify_masked,
+	{"preempted", "Base 8.19.2", "the holder is notified that it was preempted",
+	 notify_preempted, RDC_LOSS},
+	{"cleared", "Base 8.19.2", "registrants are notified of a Clear", notify_cleared, RDC_LOSS},
+	{"masked", "Base 5.27.1.26", "the mask of feature 82h suppresses notifications",
+	 notify_masked, RDC_LOSS},
+	{"not_actor", "Base 8.19.2", "the host that released is not notified", notify_not_actor,
 	 RDC_LOSS},
-	{"not_actor", "Base 8.19.2", "who released is not told", notify_not_actor, RDC_LOSS},
 	{NULL},
 };

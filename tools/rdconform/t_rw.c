@@ -29,7 +29,7 @@ static void rw_behind(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	struct rdc_reply r = rw(h, h->blocks, 1);
 
-	RDC_STATUS(t, r, "the block behind the last", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, r, "the block after the last one", NVME_SC_LBA_RANGE);
 }
 
 static void rw_across(struct rdc *t)
@@ -54,7 +54,7 @@ static void rw_wraps(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	struct rdc_reply r = rw(h, UINT64_MAX - 1, 2);
 
-	RDC_STATUS(t, r, "the last two blocks that 64 bits can name", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, r, "the two blocks with the greatest LBAs of 64 bits", NVME_SC_LBA_RANGE);
 }
 
 static void rw_nsid(struct rdc *t)
@@ -73,7 +73,8 @@ static void rw_nsid(struct rdc *t)
 	else
 		c.nsid = le32toh(h->id.nn) < 0xfffffffe ? le32toh(h->id.nn) + 1 : 0;
 	if (kind >= 2 && !c.nsid)
-		rdc_not_supported(t, "NN %u: there is no such NSID", le32toh(h->id.nn));
+		rdc_not_supported(t, "NN %u: the NSID that this test needs does not exist",
+				  le32toh(h->id.nn));
 	r = rdc_io_at(h, &c, __FILE__, __LINE__);
 	/* For a valid but inactive NSID most commands return Invalid Field. */
 	if (kind == 2)
@@ -107,7 +108,7 @@ static void rw_over_mdts(struct rdc *t)
 	c = rdc_rw(h, op(t), 0, n, rdc_buf(t, (size_t)n * h->bs));
 	r = rdc_io_try(h, &c);
 	if (r.err == -EMSGSIZE)
-		rdc_not_supported(t, "this side cannot send that much: %s", r.text);
+		rdc_not_supported(t, "this machine cannot send that much: %s", r.text);
 	RDC_STATUS(t, r, "one block more than MDTS allows", NVME_SC_INVALID_FIELD);
 }
 
@@ -162,7 +163,7 @@ static void read_all_of_it(struct rdc *t)
 	RDC_OK(t, r, "Read");
 	r = rdc_read(h, 0, n, two);
 	RDC_OK(t, r, "Read");
-	RDC_CHECK(t, memcmp(one, two, len) == 0, "what was in the buffer before is still there");
+	RDC_CHECK(t, memcmp(one, two, len) == 0, "a part of the buffer was not written");
 }
 
 #define RD(kind) (nvme_cmd_read | (kind) << 8)
@@ -170,19 +171,19 @@ static void read_all_of_it(struct rdc *t)
 
 const struct rdc_test rdc_t_read[] = {
 	{"ends", N_READ, "the first and the last block can be read", read_ends},
-	{"behind", N_READ, "the block behind the last is LBA Out of Range", rw_behind, 0, RD(0)},
+	{"behind", N_READ, "the block after the last one is LBA Out of Range", rw_behind, 0, RD(0)},
 	{"across", N_READ, "a range across the end is LBA Out of Range", rw_across, 0, RD(0)},
-	{"far", N_READ, "the last LBA of all is LBA Out of Range", rw_far, 0, RD(0)},
+	{"far", N_READ, "the greatest LBA of 64 bits is LBA Out of Range", rw_far, 0, RD(0)},
 	{"wraps", N_READ, "a range that wraps to 0 is LBA Out of Range", rw_wraps, 0, RD(0)},
 	{"nsid_zero", "Base 3.2.1.2", "NSID 0 is Invalid Namespace", rw_nsid, 0, RD(0)},
 	{"nsid_all", "Base 3.2.1.2", "NSID FFFFFFFFh is Invalid Namespace", rw_nsid, 0, RD(1)},
 	{"nsid_inactive", "Base 3.2.1.4", "an inactive NSID is refused", rw_nsid, 0, RD(2)},
 	{"nsid_beyond", "Base 3.2.1.2", "NSID beyond NN is Invalid Namespace", rw_nsid, 0, RD(3)},
-	{"mdts", "Base 5.17.2.1", "as much as MDTS allows can be read", rw_mdts, 0, RD(0)},
+	{"mdts", "Base 5.17.2.1", "the most data that MDTS allows can be read", rw_mdts, 0, RD(0)},
 	{"over_mdts", "Base 5.17.2.1", "more than MDTS is Invalid Field", rw_over_mdts, 0, RD(0)},
 	{"limited_retry", N_READ, "LR is accepted", read_flag, 0, 0},
 	{"fua", N_READ, "FUA is accepted", read_flag, 0, 1},
-	{"same_twice", N_READ, "two hosts read the same", read_same_twice},
+	{"same_twice", N_READ, "two hosts read the same data", read_same_twice},
 	{"all_of_it", N_READ, "every byte of the buffer is written", read_all_of_it},
 	{NULL},
 };
@@ -330,10 +331,10 @@ static void write_refused_data(struct rdc *t)
 
 	c.keyed = true;
 	r = rdc_io_at(h, &c, __FILE__, __LINE__);
-	RDC_STATUS(t, r, "a keyed Write behind the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, r, "a Write beyond the end, with keyed data", NVME_SC_LBA_RANGE);
 	c.keyed = false;
 	r = rdc_io_at(h, &c, __FILE__, __LINE__);
-	RDC_STATUS(t, r, "a Write behind the end, with its data in the capsule", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, r, "a Write beyond the end, with its data in the capsule", NVME_SC_LBA_RANGE);
 	r = rdc_read(h, 0, 1, data);
 	RDC_OK(t, r, "Read after refused writes");
 }
@@ -379,16 +380,18 @@ static void write_atomic(struct rdc *t)
 }
 
 const struct rdc_test rdc_t_write[] = {
-	{"sizes", N_WRITE, "what was written is read, in many sizes", write_sizes, RDC_LOSS},
-	{"in_capsule", "RDMA 3.2", "data in the capsule is written", write_how, RDC_LOSS, 0},
-	{"keyed", "RDMA 3.2", "data by key is written", write_how, RDC_LOSS, 1},
+	{"sizes", N_WRITE, "data that was written is read back, in many sizes", write_sizes,
+	 RDC_LOSS},
+	{"in_capsule", "RDMA 3.2", "in-capsule data is written", write_how, RDC_LOSS, 0},
+	{"keyed", "RDMA 3.2", "data of a keyed descriptor is written", write_how, RDC_LOSS, 1},
 	{"fua", N_WRITE, "FUA is accepted", write_fua, RDC_LOSS},
 	{"last", N_WRITE, "the last block can be written", write_last, RDC_LOSS},
-	{"behind", N_WRITE, "the block behind the last is LBA Out of Range", rw_behind, RDC_LOSS,
+	{"behind", N_WRITE, "the block after the last one is LBA Out of Range", rw_behind, RDC_LOSS,
 	 WR(0)},
 	{"across", N_WRITE, "a range across the end is LBA Out of Range, and changes nothing",
 	 write_across_nothing, RDC_LOSS},
-	{"far", N_WRITE, "the last LBA of all is LBA Out of Range", rw_far, RDC_LOSS, WR(0)},
+	{"far", N_WRITE, "the greatest LBA of 64 bits is LBA Out of Range", rw_far, RDC_LOSS,
+	 WR(0)},
 	{"wraps", N_WRITE, "a range that wraps to 0 is LBA Out of Range", rw_wraps, RDC_LOSS,
 	 WR(0)},
 	{"nsid_zero", "Base 3.2.1.2", "NSID 0 is Invalid Namespace", rw_nsid, RDC_LOSS, WR(0)},
@@ -397,15 +400,17 @@ const struct rdc_test rdc_t_write[] = {
 	{"nsid_inactive", "Base 3.2.1.4", "an inactive NSID is refused", rw_nsid, RDC_LOSS, WR(2)},
 	{"nsid_beyond", "Base 3.2.1.2", "NSID beyond NN is Invalid Namespace", rw_nsid, RDC_LOSS,
 	 WR(3)},
-	{"mdts", "Base 5.17.2.1", "as much as MDTS allows can be written", rw_mdts, RDC_LOSS,
-	 WR(0)},
+	{"mdts", "Base 5.17.2.1", "the most data that MDTS allows can be written", rw_mdts,
+	 RDC_LOSS, WR(0)},
 	{"over_mdts", "Base 5.17.2.1", "more than MDTS is Invalid Field", rw_over_mdts, RDC_LOSS,
 	 WR(0)},
-	{"neighbours", N_WRITE, "the blocks beside are not changed", write_neighbours, RDC_LOSS},
-	{"seen_by_other", N_WRITE, "another host reads what was written", write_seen_by_other,
+	{"neighbours", N_WRITE, "the blocks before and after the range are not changed",
+	 write_neighbours, RDC_LOSS},
+	{"seen_by_other", N_WRITE, "another host reads the data that was written",
+	 write_seen_by_other, RDC_LOSS},
+	{"many", N_WRITE, "each write of a full queue goes to its own blocks", write_many,
 	 RDC_LOSS},
-	{"many", N_WRITE, "a whole queue of writes goes where it should", write_many, RDC_LOSS},
-	{"refused_data", N_WRITE, "the data of refused writes does not disturb what follows",
+	{"refused_data", N_WRITE, "the data of refused writes does not disturb later commands",
 	 write_refused_data, RDC_LOSS},
 	{"atomic", "NVM 2.1.4", "writes of up to AWUN + 1 blocks do not mix", write_atomic,
 	 RDC_LOSS},
@@ -436,7 +441,8 @@ static void flush_all(struct rdc *t)
 		RDC_OK(t, r, "Flush of FFFFFFFFh, which VWC says is supported");
 		break;
 	default:
-		rdc_not_supported(t, "VWC 0x%02x says nothing about FFFFFFFFh", h->id.vwc);
+		rdc_not_supported(t, "VWC 0x%02x does not say whether FFFFFFFFh is supported",
+				  h->id.vwc);
 	}
 }
 
@@ -463,9 +469,10 @@ static void flush_after_write(struct rdc *t)
 
 const struct rdc_test rdc_t_flush[] = {
 	{"plain", "Base 7.1", "Flush of the namespace is answered", flush},
-	{"all", "Base 7.1", "VWC tells the truth about NSID FFFFFFFFh", flush_all},
+	{"all", "Base 7.1", "VWC says whether Flush takes NSID FFFFFFFFh", flush_all},
 	{"nsid_zero", "Base 3.2.1.2", "NSID 0 is Invalid Namespace", flush_nsid},
-	{"after_write", "Base 7.1", "Flush keeps what was written", flush_after_write, RDC_LOSS},
+	{"after_write", "Base 7.1", "data that was written is unchanged after Flush",
+	 flush_after_write, RDC_LOSS},
 	{NULL},
 };
 
@@ -494,20 +501,23 @@ static void opcode_reserved(struct rdc *t)
 #define ONCS(op, bit) ((op) | (bit) << 8)
 
 const struct rdc_test rdc_t_io_opcode[] = {
-	{"compare", "NVM 4.1.5.2", "ONCS bit 0 tells the truth", opcode_oncs, 0,
-	 ONCS(nvme_cmd_compare, NVME_CTRL_ONCS_COMPARE)},
-	{"write_uncorrectable", "NVM 4.1.5.2", "ONCS bit 1 tells the truth", opcode_oncs, RDC_LOSS,
+	{"compare", "NVM 4.1.5.2", "Compare is Invalid Opcode unless ONCS bit 0 is set",
+	 opcode_oncs, 0, ONCS(nvme_cmd_compare, NVME_CTRL_ONCS_COMPARE)},
+	{"write_uncorrectable", "NVM 4.1.5.2",
+	 "Write Uncorrectable is Invalid Opcode unless ONCS bit 1 is set", opcode_oncs, RDC_LOSS,
 	 ONCS(nvme_cmd_write_uncor, NVME_CTRL_ONCS_WRITE_UNCORRECTABLE)},
-	{"dataset_management", "NVM 4.1.5.2", "ONCS bit 2 tells the truth", opcode_oncs, RDC_LOSS,
+	{"dataset_management", "NVM 4.1.5.2",
+	 "Dataset Management is Invalid Opcode unless ONCS bit 2 is set", opcode_oncs, RDC_LOSS,
 	 ONCS(nvme_cmd_dsm, NVME_CTRL_ONCS_DSM)},
-	{"write_zeroes", "NVM 4.1.5.2", "ONCS bit 3 tells the truth", opcode_oncs, RDC_LOSS,
-	 ONCS(nvme_cmd_write_zeroes, NVME_CTRL_ONCS_WRITE_ZEROES)},
-	{"reservations", "Base 5.17.2.1", "ONCS bit 5 tells the truth", opcode_oncs, 0,
+	{"write_zeroes", "NVM 4.1.5.2", "Write Zeroes is Invalid Opcode unless ONCS bit 3 is set",
+	 opcode_oncs, RDC_LOSS, ONCS(nvme_cmd_write_zeroes, NVME_CTRL_ONCS_WRITE_ZEROES)},
+	{"reservations", "Base 5.17.2.1",
+	 "Reservation Register is Invalid Opcode unless ONCS bit 5 is set", opcode_oncs, 0,
 	 ONCS(nvme_cmd_resv_report, NVME_CTRL_ONCS_RESERVATIONS)},
-	{"verify", "NVM 4.1.5.2", "ONCS bit 7 tells the truth", opcode_oncs, 0,
-	 ONCS(nvme_cmd_verify, NVME_CTRL_ONCS_VERIFY)},
-	{"copy", "NVM 4.1.5.2", "ONCS bit 8 tells the truth", opcode_oncs, RDC_LOSS,
-	 ONCS(nvme_cmd_copy, NVME_CTRL_ONCS_COPY)},
+	{"verify", "NVM 4.1.5.2", "Verify is Invalid Opcode unless ONCS bit 7 is set", opcode_oncs,
+	 0, ONCS(nvme_cmd_verify, NVME_CTRL_ONCS_VERIFY)},
+	{"copy", "NVM 4.1.5.2", "Copy is Invalid Opcode unless ONCS bit 8 is set", opcode_oncs,
+	 RDC_LOSS, ONCS(nvme_cmd_copy, NVME_CTRL_ONCS_COPY)},
 	{"reserved_10", "Base 7", "opcode 10h, reserved, is Invalid Opcode", opcode_reserved, 0,
 	 0x10},
 	{"reserved_7e", "Base 7", "opcode 7Eh, of another command set, is Invalid Opcode",

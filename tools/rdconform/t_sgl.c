@@ -123,9 +123,7 @@ static void identify_short(struct rdc *t)
 	RDC_STATUS(t, rr.r, "Identify with an SGL of 512 bytes", NVME_SC_SGL_INVALID_DATA, 0);
 	for (i = 512; i < 4096; i++)
 		RDC_CHECK(t, ((unsigned char *)mem->p)[i] == 0x5a,
-			  "byte %u, behind the SGL, was "
-			  "written",
-			  i);
+			  "byte %u, beyond the SGL, was written", i);
 }
 
 static void in_capsule_read(struct rdc *t)
@@ -193,7 +191,7 @@ static void in_capsule_missing(struct rdc *t)
 	x.sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
 	rr = rdc_raw_cmd_as_is(x.io, &x.sqe, old, x.h->bs);
 	RDC_CHECK(t, !rr.answered || rr.r.err,
-		  "a Write of two blocks with one of them sent: success");
+		  "a Write of two blocks of which one was sent succeeded");
 	rdc_must_hold(x.h, 0, 2, old);
 }
 
@@ -209,7 +207,7 @@ static void admin_in_capsule(struct rdc *t)
 	};
 	struct rdc_raw_reply rr = rdc_raw_cmd_as_is(raw, &sqe, NULL, 0);
 
-	RDC_CHECK(t, !rr.answered || rr.r.err, "Identify into the capsule: success");
+	RDC_CHECK(t, !rr.answered || rr.r.err, "Identify into the capsule succeeded");
 }
 
 static void invalidate(struct rdc *t)
@@ -219,18 +217,18 @@ static void invalidate(struct rdc *t)
 
 	prepare(t, &x, nvme_cmd_read, 1);
 	if (t->arg != NVME_SGL_KEYED_ADDRESS && !x.io->conn->dev->caps.reports_inv)
-		rdc_not_supported(t,
-				  "the device of this side does not let its keys be invalidated");
+		rdc_not_supported(t, "the device of this machine does not support invalidation of "
+				     "its keys by the peer");
 	x.sqe.sgl.keyed.type = (uint8_t)t->arg;
 	rr = send_cmd(&x);
 	RDC_OK(t, rr.r, "Read");
 	if (t->arg == NVME_SGL_KEYED_ADDRESS)
-		RDC_CHECK(t, !rr.a.inv, "key 0x%08x was invalidated, nobody asked for it",
+		RDC_CHECK(t, !rr.a.inv, "key 0x%08x was invalidated without a request",
 			  rr.a.inv_key);
 	else
 		RDC_CHECK(t, !rr.a.inv || rr.a.inv_key == x.mem->mr->rkey,
-			  "key 0x%08x was invalidated, the command's was 0x%08x", rr.a.inv_key,
-			  x.mem->mr->rkey);
+			  "key 0x%08x was invalidated, but the command's key was 0x%08x",
+			  rr.a.inv_key, x.mem->mr->rkey);
 }
 
 static void no_data_types(struct rdc *t)
@@ -272,7 +270,7 @@ static unsigned int need_list(struct rdc *t, struct ready *x)
 	unsigned int n = x->h->id.msdbd;
 
 	if (n == 1)
-		rdc_not_supported(t, "MSDBD 1: one descriptor is all there is");
+		rdc_not_supported(t, "MSDBD 1: a command has one descriptor only");
 	if (n == 0 || n > 16)
 		n = 16;
 	if (n * 16 > x->h->info.in_capsule)
@@ -379,28 +377,31 @@ const struct rdc_test rdc_t_sgl[] = {
 	{"write_long", SGL, "an SGL longer than the data of Write is refused unless SGLS allows it",
 	 length, RDC_ALIVE | RDC_LOSS, LEN(1, nvme_cmd_write)},
 	{"zero", SGL, "an SGL of length 0 for Read is refused", length_zero, RDC_ALIVE},
-	{"identify_short", SGL, "nothing is written behind an SGL that is too short",
+	{"identify_short", SGL, "no byte is written beyond the end of an SGL that is too short",
 	 identify_short, RDC_ALIVE},
 	{"read_in_capsule", "RDMA 3.2", "Read into the capsule is refused", in_capsule_read,
 	 RDC_ALIVE},
-	{"in_capsule_offset", SGL, "in-capsule data behind the capsule is refused",
+	{"in_capsule_offset", SGL, "in-capsule data at an offset beyond the capsule is refused",
 	 in_capsule_beyond, RDC_ALIVE | RDC_LOSS, 0},
 	{"in_capsule_wraps", SGL, "in-capsule data at an offset that wraps is refused",
 	 in_capsule_beyond, RDC_ALIVE | RDC_LOSS, 1},
 	{"in_capsule_length", SGL, "in-capsule data longer than the capsule is refused",
 	 in_capsule_beyond, RDC_ALIVE | RDC_LOSS, 2},
-	{"in_capsule_missing", "RDMA 3.2", "in-capsule data that did not come is no data",
+	{"in_capsule_missing", "RDMA 3.2", "a Write whose in-capsule data was not sent fails",
 	 in_capsule_missing, RDC_ALIVE | RDC_LOSS},
 	{"admin_in_capsule", "RDMA 3.2", "Identify into the capsule is refused", admin_in_capsule,
 	 RDC_ALIVE},
-	{"keyed", "RDMA 3.3", "without the request (40h) no key is invalidated", invalidate, 0,
+	{"keyed", "RDMA 3.3",
+	 "a keyed descriptor without invalidation (40h): no key is invalidated", invalidate, 0,
 	 NVME_SGL_KEYED_ADDRESS},
-	{"keyed_invalidate", "RDMA 3.3", "with it (4Fh) that key or none is invalidated",
-	 invalidate, 0, NVME_SGL_KEYED_INVALIDATE},
+	{"keyed_invalidate", "RDMA 3.3",
+	 "a keyed descriptor with invalidation (4Fh): only that key may be invalidated", invalidate,
+	 0, NVME_SGL_KEYED_INVALIDATE},
 	{"empty_keyed", SGL, "an empty keyed descriptor (40h) means no data", no_data_types, 0,
 	 NVME_SGL_KEYED_ADDRESS},
-	{"list_read", "RDMA 3.3", "Read into a list of keyed descriptors", list_read},
-	{"list_write", "RDMA 3.3", "Write from a list of keyed descriptors", list_write, RDC_LOSS},
+	{"list_read", "RDMA 3.3", "Read into a list of keyed descriptors succeeds", list_read},
+	{"list_write", "RDMA 3.3", "Write from a list of keyed descriptors succeeds", list_write,
+	 RDC_LOSS},
 	{"list_too_long", "Base 5.17.2.1", "more descriptors than MSDBD are refused", list_too_long,
 	 RDC_ALIVE},
 	{"list_odd", SGL, "a list of 24 bytes is refused", list_odd, RDC_ALIVE, 24},
@@ -415,7 +416,7 @@ static void must_fail(struct rdc *t, struct ready *x, const char *what)
 {
 	struct rdc_raw_reply rr = send_cmd(x);
 
-	RDC_CHECK(t, !rr.answered || rr.r.err, "%s: success", what);
+	RDC_CHECK(t, !rr.answered || rr.r.err, "%s succeeded", what);
 }
 
 static void key_access(struct rdc *t)
@@ -451,7 +452,7 @@ static void key_wrong(struct rdc *t)
 	prepare(t, &x, (uint8_t)t->arg, 8);
 	nvme_sgl_set_keyed(&x.sqe.sgl, rd_fab_remote_addr(x.mem->mr, x.mem->p), 8 * x.h->bs,
 			   x.mem->mr->rkey ^ 0x5a00, NVME_SGL_KEYED_ADDRESS);
-	must_fail(t, &x, "a command with a key nobody made");
+	must_fail(t, &x, "a command with a key that was never registered");
 }
 
 static void key_bounds(struct rdc *t)
@@ -462,7 +463,7 @@ static void key_bounds(struct rdc *t)
 	prepare(t, &x, (uint8_t)t->arg, 8);
 	nvme_sgl_set_keyed(&x.sqe.sgl, rd_fab_remote_addr(x.mem->mr, x.mem->p) + (uint64_t)shift,
 			   8 * x.h->bs, x.mem->mr->rkey, NVME_SGL_KEYED_ADDRESS);
-	must_fail(t, &x, "a command about memory beyond the key's");
+	must_fail(t, &x, "a command with memory outside of the key's memory");
 }
 
 static void unaligned(struct rdc *t)
@@ -485,12 +486,11 @@ static void unaligned(struct rdc *t)
 	rr.r = rdc_read(x.h, 0, 8, want);
 	RDC_OK(t, rr.r, "Read");
 	RDC_CHECK(t, memcmp((char *)x.mem->p + t->arg, want, len) == 0,
-		  "other data than by an "
-		  "aligned address");
+		  "the data differs from a Read at an aligned address");
 	RDC_CHECK(t,
 		  ((unsigned char *)x.mem->p)[t->arg - 1] == 0x77 &&
 			  ((unsigned char *)x.mem->p)[t->arg + len] == 0x77,
-		  "a byte beside the buffer was written");
+		  "a byte outside of the buffer was written");
 }
 
 #define BACK 0x100
@@ -498,21 +498,21 @@ static void unaligned(struct rdc *t)
 const struct rdc_test rdc_t_key[] = {
 	{"read_access", "RDMA 3.3", "Read into memory that may not be written fails", key_access,
 	 RDC_ALIVE},
-	{"read_gone", "RDMA 3.3", "Read by a key that is gone fails", key_gone, RDC_ALIVE,
+	{"read_gone", "RDMA 3.3", "Read with an invalidated key fails", key_gone, RDC_ALIVE,
 	 nvme_cmd_read},
-	{"write_gone", "RDMA 3.3", "Write by a key that is gone fails", key_gone,
+	{"write_gone", "RDMA 3.3", "Write with an invalidated key fails", key_gone,
 	 RDC_ALIVE | RDC_LOSS, nvme_cmd_write},
-	{"read_wrong", "RDMA 3.3", "Read by a key nobody made fails", key_wrong, RDC_ALIVE,
-	 nvme_cmd_read},
-	{"write_wrong", "RDMA 3.3", "Write by a key nobody made fails", key_wrong,
+	{"read_wrong", "RDMA 3.3", "Read with a key that was never registered fails", key_wrong,
+	 RDC_ALIVE, nvme_cmd_read},
+	{"write_wrong", "RDMA 3.3", "Write with a key that was never registered fails", key_wrong,
 	 RDC_ALIVE | RDC_LOSS, nvme_cmd_write},
-	{"read_behind", "RDMA 3.3", "Read to behind the key's memory fails", key_bounds, RDC_ALIVE,
-	 nvme_cmd_read},
-	{"read_before", "RDMA 3.3", "Read to before the key's memory fails", key_bounds, RDC_ALIVE,
-	 nvme_cmd_read | BACK},
-	{"write_behind", "RDMA 3.3", "Write from behind the key's memory fails", key_bounds,
+	{"read_behind", "RDMA 3.3", "Read that ends beyond the key's memory fails", key_bounds,
+	 RDC_ALIVE, nvme_cmd_read},
+	{"read_before", "RDMA 3.3", "Read that begins before the key's memory fails", key_bounds,
+	 RDC_ALIVE, nvme_cmd_read | BACK},
+	{"write_behind", "RDMA 3.3", "Write that ends beyond the key's memory fails", key_bounds,
 	 RDC_ALIVE | RDC_LOSS, nvme_cmd_write},
-	{"unaligned_1", SGL, "data to an odd address", unaligned, 0, 1},
-	{"unaligned_511", SGL, "data across pages", unaligned, 0, 511},
+	{"unaligned_1", SGL, "Read into memory at an odd address succeeds", unaligned, 0, 1},
+	{"unaligned_511", SGL, "Read into memory that crosses pages succeeds", unaligned, 0, 511},
 	{NULL},
 };
