@@ -225,6 +225,35 @@ def verification_finds_what_was_not_written(t):
     t.rdinit('cp', t.file('zeroes', bytes(MIB)), target.uri(), '--verify')
 
 
+@test
+def verification_asks_again_what_is_allocated(t):
+    """A block that was deallocated is written between the copy and its verification."""
+    target = t.target([t.namespace(1, backend='memory', size=SIZE)])
+    data, fifo = random.Random(5).randbytes(65536), t.path('lines')
+    t.rdinit('write', target.uri(), '--data', '-', '--offset', str(SIZE - 65536), input=data)
+    os.mkfifo(fifo)
+    lines = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        for piece in bytes(4096), b'\0':
+            try:
+                while True:
+                    os.write(lines, piece)
+            except BlockingIOError:
+                pass
+        # The pipe is full, so cp waits with the last line of its first phase.
+        proc = t.spawn('cp', ['sh', '-c', 'exec 3>"$0"; exec "$@"', fifo, program('rdinit'), 'cp', target.uri(),
+                              t.path('copy'), '--verify', '--progress', '3'], wrap=False)
+        wait_for(lambda: os.path.exists(t.path('copy')) and content(t.path('copy'))[-65536:] == data or not proc.running,
+                 'the copy')
+        t.ok(proc.running, f'cp did not wait:\n{proc.text()}')
+        t.rdinit('write', target.uri(), '--data', '-', '--offset', str(SIZE // 2), input=data)
+        os.read(lines, MIB)
+        t.eq(proc.wait(), 1, f'exit status of cp:\n{proc.text()}')
+    finally:
+        os.close(lines)
+    t.match(f'copy differs from .*/1 at byte {SIZE // 2}: ', proc.text())
+
+
 # ---- interrupted and continued ----
 
 BIG = scaled(64 * MIB, 16 * MIB)

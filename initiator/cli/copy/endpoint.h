@@ -68,6 +68,8 @@ struct cli_cp_end_ops {
 	 * process(). NULL: everything is data. Does not block.
 	 */
 	void (*extent)(struct cli_cp_end *end, uint64_t at, uint64_t *len, bool *hole);
+	/* A pass over the endpoint begins: extent() finds out anew. NULL: it remembers nothing. */
+	void (*begin_pass)(struct cli_cp_end *end);
 	/*
 	 * Starts @op. Returns 0, -EAGAIN (too many operations in flight: try again after process),
 	 * or -errno; never calls done().

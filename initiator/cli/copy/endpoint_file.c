@@ -138,6 +138,13 @@ static void cp_file_extent(struct cli_cp_end *end, uint64_t at, uint64_t *len, b
 	*hole = f->extent_hole;
 }
 
+static void cp_file_begin_pass(struct cli_cp_end *end)
+{
+	struct cp_file *f = (struct cp_file *)end;
+
+	f->extent_from = f->extent_to = 0;
+}
+
 static int cp_file_begin(struct cli_cp_end *end, uint64_t size, bool fresh)
 {
 	struct cp_file *f = (struct cp_file *)end;
@@ -208,6 +215,7 @@ static void cp_file_close(struct cli_cp_end *end)
 
 static const struct cli_cp_end_ops file_ops = {
 	.extent = cp_file_extent,
+	.begin_pass = cp_file_begin_pass,
 	.submit = cli_cp_workers_submit,
 	.process = cli_cp_workers_process,
 	.fds = cli_cp_workers_fds,

@@ -289,6 +289,15 @@ static void cp_ns_extent(struct cli_cp_end *end, uint64_t at, uint64_t *len, boo
 	*len = to * n->info.block_size - at;
 }
 
+/* An answer that is due would be about the blocks from known_from on, which stays for that. */
+static void cp_ns_begin_pass(struct cli_cp_end *end)
+{
+	struct cp_ns *n = (struct cp_ns *)end;
+
+	if (!n->asking)
+		n->known_to = n->known_from;
+}
+
 /* ---- identity ---- */
 
 static bool cp_ns_id(char *text, const char *name, const uint8_t *id, unsigned int len)
@@ -336,6 +345,7 @@ static void cp_ns_close(struct cli_cp_end *end)
 
 static const struct cli_cp_end_ops ns_ops = {
 	.extent = cp_ns_extent,
+	.begin_pass = cp_ns_begin_pass,
 	.submit = cp_ns_submit,
 	.process = cp_ns_process,
 	.fds = cp_ns_fds,

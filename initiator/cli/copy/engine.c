@@ -570,6 +570,12 @@ bool cli_cp_engine_step(struct cli_cp_engine *e)
 
 /* ---- life ---- */
 
+static void cp_begin_pass(struct cli_cp_end *end)
+{
+	if (end->ops->begin_pass)
+		end->ops->begin_pass(end);
+}
+
 static int cp_geometry(struct cli_cp_engine *e)
 {
 	const struct cli_cp_end *src = e->job.src, *dst = e->job.dst;
@@ -640,6 +646,8 @@ int cli_cp_engine_new(const struct cli_cp_job *job, struct cli_cp_engine **out)
 		cli_cp_engine_free(e);
 		return rc;
 	}
+	cp_begin_pass(job->src);
+	cp_begin_pass(job->dst);
 	*out = e;
 	return 0;
 }
