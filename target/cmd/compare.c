@@ -17,7 +17,7 @@ struct nvme_status rdt_compare_check(struct rdt_req *req)
 	return nvme_status_ok(st) ? rdt_io_check_data(req) : st;
 }
 
-enum phase { LOCK, SYNC, BUFFER, READ, COMPARE, WRITE, END };
+enum phase { LOCK, BUFFER, READ, COMPARE, SYNC, WRITE, END };
 
 /* Compare the scratch buffer with the host's data. */
 static bool data_equal(struct rdt_req *req)
@@ -35,7 +35,10 @@ static bool data_equal(struct rdt_req *req)
 	return true;
 }
 
-/* The steps up to the end of the comparison; the next phase is WRITE. */
+/*
+ * The steps up to the end of the comparison; the next phase is WRITE. FUA commits the blocks after
+ * they were found equal, because another command may write them between a flush and the read.
+ */
 static enum rdt_step compare_pieces(struct rdt_req *req, bool excl)
 {
 	struct rdt_work *w = &req->work;
@@ -44,14 +47,15 @@ static enum rdt_step compare_pieces(struct rdt_req *req, bool excl)
 	case LOCK:
 		w->lba = rdt_io_slba(req);
 		return rdt_io_step_lock_blocks(req, excl);
-	case SYNC:
-		return rdt_io_step_sync(req);
 	case BUFFER:
 		if (!rdt_io_readable(req, w->lba, rdt_io_nlb(req)))
 			return RDT_STEP_DONE;
 		return rdt_io_step_scratch(req);
 	case READ:
 		return rdt_io_step_read(req);
+	case SYNC:
+		rdt_io_put_scratch(req);
+		return rdt_io_step_sync(req);
 	default:
 		if (!data_equal(req))
 			return RDT_STEP_DONE;

@@ -199,8 +199,9 @@ static void verifies(void)
 	t_pair_free(&p);
 }
 
-/* FUA of a command that reads: data in a volatile cache is committed. What a Read returns is
- * committed after it was read, as another command may write it at any time before. */
+/* FUA of a command that reads: data in a volatile cache is committed. What a Read returns or
+ * a Compare finds equal is committed after it was read, as another command may write it at any time
+ * before. */
 static void fua_reads(void)
 {
 	static const uint8_t ops[] = {nvme_cmd_read, nvme_cmd_compare, nvme_cmd_verify};
@@ -210,17 +211,19 @@ static void fua_reads(void)
 	struct nvme_sqe sqe;
 
 	for (size_t i = 0; i < sizeof(ops); i++) {
+		bool verify = ops[i] == nvme_cmd_verify;
+
 		d->hold = true;
-		t_sqe(p.io, &sqe, ops[i], buf, ops[i] == nvme_cmd_verify ? 0 : 512);
+		t_sqe(p.io, &sqe, ops[i], buf, verify ? 0 : 512);
 		sqe.nsid = htole32(1);
 		sqe.cdw12 = htole32(FUA);
 		t_send(p.io, &sqe, NULL, 0);
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(d->held_count, 1);
-		CU_ASSERT_EQUAL(d->last.op, ops[i] == nvme_cmd_read ? RDT_BIO_READ : RDT_BIO_FLUSH);
+		CU_ASSERT_EQUAL(d->last.op, verify ? RDT_BIO_FLUSH : RDT_BIO_READ);
 		d->hold = false;
 		t_turn(p.env);
-		CU_ASSERT_EQUAL(d->last.op, ops[i] == nvme_cmd_read ? RDT_BIO_FLUSH : RDT_BIO_READ);
+		CU_ASSERT_EQUAL(d->last.op, verify ? RDT_BIO_READ : RDT_BIO_FLUSH);
 		CU_ASSERT_EQUAL(d->submitted, 2 * (i + 1));
 		CU_ASSERT_EQUAL(t_answers(p.io), 1);
 		t_answer(p.io);
