@@ -6,10 +6,11 @@
 #include "ctrl.h"
 #include "qpair.h"
 #include "stale_write.h"
+#include "subsys.h"
 #include "target.h"
 #include "target/config/tgt_limits.h"
 
-#define IDLE UINT64_MAX /* no queue pairs, and so no beats */
+#define IDLE UINT64_MAX /* it does not beat */
 /* A reactor whose last beat is older stands still. */
 #define STANDS_STILL (2 * RDT_BEAT_NS)
 
@@ -20,6 +21,8 @@ RD_COLD void rdt_beat_missed(struct rdt_reactor *r, uint64_t gap_ns)
 	struct rdt_qpair *qp, *next;
 	unsigned int ended = 0;
 
+	if (atomic_load(&r->beat_at) == IDLE)
+		return; /* it may have slept */
 	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
 		uint64_t kato = qp->ctrl ? qp->ctrl->kato_ms * RD_NSEC_PER_MSEC : 0;
 
@@ -88,13 +91,17 @@ void rdt_beat_init(struct rdt_reactor *r)
 	atomic_init(&r->beat_at, IDLE);
 }
 
-int rdt_beat_start(struct rdt_reactor *r)
+void rdt_beat_start(struct rdt_reactor *r, const struct rdt_ctrl *ctrl)
 {
-	if (rd_timer_armed(&r->beat))
-		return 0;
+	if (atomic_load(&r->beat_at) != IDLE || !ctrl->kato_ms || rdt_subsys_is_disc(ctrl->subsys))
+		return;
+	if (rd_timer_start(r->loop, &r->beat, RDT_BEAT_NS)) {
+		rd_err(r->log, RD_LOG_TARGET,
+		       "reactor %u: no memory for the timer of its heartbeat", r->index);
+		return;
+	}
 	r->beat_seen = rd_loop_now(r->loop);
 	atomic_store(&r->beat_at, r->beat_seen);
-	return rd_timer_start(r->loop, &r->beat, RDT_BEAT_NS);
 }
 
 void rdt_beat_stop(struct rdt_reactor *r)

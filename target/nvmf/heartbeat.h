@@ -22,14 +22,17 @@
 
 #include "reactor.h"
 
-/* The period; only while the reactor has queue pairs. */
+struct rdt_ctrl;
+
+/* The period. Without queue pairs of hosts with keep alive a reactor sleeps. */
 #define RDT_BEAT_NS (500 * RD_NSEC_PER_MSEC)
 
 void rdt_beat_init(struct rdt_reactor *r);
-/* A queue pair was added. Returns 0 or -ENOMEM. */
-int rdt_beat_start(struct rdt_reactor *r);
+/* @r has a queue pair of @ctrl: it beats, if the host has keep alive, until @r has no queue pairs.
+ * No memory: it does not beat, which the log says. */
+void rdt_beat_start(struct rdt_reactor *r, const struct rdt_ctrl *ctrl);
 void rdt_beat_stop(struct rdt_reactor *r);
-/* As rdt_beat_look() when there was no turn for longer than the period. */
+/* As rdt_beat_look() when that was called longer than two periods ago. */
 void rdt_beat_missed(struct rdt_reactor *r, uint64_t gap_ns);
 
 /* The reactor runs. Call it before commands are taken from a connection. */

@@ -223,7 +223,7 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 	qp->unproven = rdt_req_unproven(qp->listener);
 	rdt_cell_join(qp, NULL);
 	rdt_fresh_add(qp);
-	if (rdt_beat_start(r) || rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
+	if (rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
 		rdt_qpair_close(qp, "out of memory");
 }
 
@@ -263,6 +263,7 @@ void rdt_qpair_live(struct rdt_qpair *qp)
 	rdt_share_join(qp, ctrl->hostnqn);
 	rdt_cell_join(qp, ctrl->hostnqn);
 	qp->ops->joined(qp);
+	rdt_beat_start(qp->reactor, ctrl);
 	set_qpair_state(qp, RDT_QP_LIVE);
 	rd_info(qp->log, RD_LOG_QPAIR, "%s qid %u cntlid %u: connected from %s, %u entries",
 		ctrl->subsys->nqn, qp->qid, ctrl->cntlid,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "target/nvmf/abort.h"
+#include "target/nvmf/heartbeat.h"
 #include "t_target.h"
 
 #define INVALID_FIELD  NVME_SC_INVALID_FIELD
@@ -315,6 +316,29 @@ static void end_after_a_long_pause(void)
 	t_pair_free(&p);
 }
 
+/* Reactors beat for hosts with keep alive only. One that has no beat to wake it may have slept. */
+static void sleep_without_keep_alive(void)
+{
+	bool gone = false;
+	struct t_pair p = t_pair_new();
+	struct rdt_reactor *r = p.env->t->reactors;
+	struct nvme_sqe sqe;
+
+	CU_ASSERT_FALSE(rd_timer_armed(&r[0].beat) || rd_timer_armed(&r[1].beat));
+	feature(p.admin, true, NVME_FEAT_FID_KATO, 2000);
+	CU_ASSERT_TRUE(rd_timer_armed(&r[0].beat));
+	p.io->gone = &gone;
+	for (int i = 0; i < 3; i++) {
+		t_advance(p.env, RD_NSEC_PER_SEC);
+		t_sqe(p.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
+		t_exec(p.admin, &sqe);
+	}
+	rdt_beat_look(&r[1]); /* as when commands arrive */
+	t_turn(p.env);
+	CU_ASSERT_FALSE(gone);
+	t_pair_free(&p);
+}
+
 /* Traffic on an I/O queue of another reactor keeps the association alive too (TBKAS). */
 static void keep_alive_by_traffic(void)
 {
@@ -564,6 +588,7 @@ const struct t_case t_admin_cases[] = {
 	{"keep alive expires after an interval of silence", keep_alive_expires},
 	{"a target that was held up looks again, once", keep_alive_of_a_late_target},
 	{"a pause longer than keep alive ends the controller", end_after_a_long_pause},
+	{"without keep alive an idle reactor sleeps", sleep_without_keep_alive},
 	{"I/O on another reactor is traffic", keep_alive_by_traffic},
 	{"KATO 0 turns keep alive off", keep_alive_off},
 	{"a discovery controller lives 120 s without KATO", discovery_kato},

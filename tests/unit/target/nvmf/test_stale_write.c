@@ -589,6 +589,18 @@ static void queue_of_second_path_stands_still(void)
 	t_pair_free(&p);
 }
 
+static void set_keep_alive(struct t_conn *admin, uint32_t ms)
+{
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_sqe(admin, &sqe, nvme_admin_set_features, NULL, 0);
+	sqe.cdw10 = htole32(NVME_FEAT_FID_KATO);
+	sqe.cdw11 = htole32(ms);
+	a = t_exec(admin, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+}
+
 /* A second path of the host of @p, with an I/O queue, on reactor @reactor. */
 static struct t_conn *second_path(struct t_pair *p, unsigned int reactor)
 {
@@ -597,6 +609,7 @@ static struct t_conn *second_path(struct t_pair *p, unsigned int reactor)
 
 	CU_ASSERT_TRUE(is_ready(admin));
 	CU_ASSERT_EQUAL(t_connect(io, admin->qp.ctrl->cntlid), admin->qp.ctrl->cntlid);
+	set_keep_alive(admin, 300000);
 	return io;
 }
 
@@ -637,6 +650,7 @@ static void second_path_waits_for_a_reactor(void)
 
 	CU_ASSERT_EQUAL(t_connect(first, s.p.cntlid), s.p.cntlid);
 	s.io = second_path(&s.p, 1);
+	set_keep_alive(s.p.admin, 300000);
 	stall_with_write(&s, first);
 	t_advance(s.p.env, 2 * RD_NSEC_PER_SEC);
 	write_to_both(s.io, &s.sqe);
