@@ -193,20 +193,6 @@ static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 
 /* ---- what changes at once ---- */
 
-static int reload_hosts(struct rdt_reload *rl, struct rdt_subsys *ss,
-			const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
-{
-	int err;
-
-	if (now->allow_any_host == next->allow_any_host &&
-	    rdt_config_same_list(now->hosts, now->hosts_count, next->hosts, next->hosts_count))
-		return 0;
-	err = rdt_subsys_set_hosts(ss, next->allow_any_host, next->hosts, next->hosts_count);
-	if (err)
-		rdt_reload_problem(rl, "%s: hosts: %s", ss->nqn, strerror(-err));
-	return err ? err : 1;
-}
-
 static int set_size(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
 		    const struct rdt_ns_config *next)
 {
@@ -243,7 +229,7 @@ static const rdt_reload_target_fn target_fns[] = {
 	NULL,
 };
 static const rdt_reload_subsys_fn subsys_fns[] = {
-	check_subsys, reload_hosts, rdt_reload_ctrls, rdt_reload_host_qos, rdt_reload_auth, NULL,
+	check_subsys, rdt_reload_hosts, rdt_reload_ctrls, rdt_reload_host_qos, NULL,
 };
 static const rdt_reload_ns_fn ns_fns[] = {
 	set_size, set_ns_hosts, rdt_reload_ns_qos, rdt_reload_ns_protect, rdt_reload_ns_ana, NULL,

@@ -83,8 +83,8 @@ int rdt_reload_ns_ana(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt
 		      const struct rdt_ns_config *next);
 
 /* reload_auth.c */
-int rdt_reload_auth(struct rdt_reload *rl, struct rdt_subsys *ss,
-		    const struct rdt_subsys_config *now, const struct rdt_subsys_config *next);
+int rdt_reload_hosts(struct rdt_reload *rl, struct rdt_subsys *ss,
+		     const struct rdt_subsys_config *now, const struct rdt_subsys_config *next);
 int rdt_reload_discovery(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
 			 const struct rdt_config *next);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys of hosts in a reload. */
+/* Hosts and their keys in a reload. */
 #include "reload.h"
 
 #include <string.h>
@@ -19,8 +19,9 @@ static void tell(struct rdt_subsys *ss, const char *host, const char *what)
 		       "%s: host %s: %s", ss->nqn, host, what);
 }
 
-int rdt_reload_auth(struct rdt_reload *rl, struct rdt_subsys *ss,
-		    const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
+/* Returns the number of hosts whose keys change. */
+static unsigned int tell_keys(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
+			      const struct rdt_subsys_config *next)
 {
 	unsigned int changed = 0;
 
@@ -44,22 +45,42 @@ int rdt_reload_auth(struct rdt_reload *rl, struct rdt_subsys *ss,
 			    "5 more minutes, or until host_auth of this subsystem changes again");
 		changed++;
 	}
-	if (changed)
-		rdt_auth_set_keys(ss, next, rdt_reload_next(rl));
-	return (int)changed;
+	return changed;
+}
+
+/* A host that comes or goes, and its key, do so in the same moment. */
+int rdt_reload_hosts(struct rdt_reload *rl, struct rdt_subsys *ss,
+		     const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
+{
+	const struct rdt_auth_set keys = {next, rdt_reload_next(rl)};
+	bool same =
+		now->allow_any_host == next->allow_any_host &&
+		rdt_config_same_list(now->hosts, now->hosts_count, next->hosts, next->hosts_count);
+	unsigned int changed = tell_keys(ss, now, next);
+	int err;
+
+	if (same && !changed)
+		return 0;
+	err = rdt_subsys_set_hosts(ss, next->allow_any_host, next->hosts, next->hosts_count,
+				   changed ? &keys : NULL);
+	if (err)
+		rdt_reload_problem(rl, "%s: hosts and host_auth: %s", ss->nqn, strerror(-err));
+	return err ? err : (int)changed + !same;
 }
 
 int rdt_reload_discovery(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
 			 const struct rdt_config *next)
 {
 	const struct rdt_subsys_config *before = &now->discovery, *after = &next->discovery;
-	int changed = rdt_reload_auth(rl, &t->disc, before, after);
+	const struct rdt_auth_set keys = {after, rdt_reload_next(rl)};
+	bool same = before->authentication == after->authentication;
+	unsigned int changed = tell_keys(&t->disc, before, after);
 	int err;
 
-	if (!changed && before->authentication == after->authentication)
+	if (same && !changed)
 		return 0;
-	err = rdt_disc_set_hosts(&t->disc, after);
+	err = rdt_disc_set_hosts(&t->disc, after, changed ? &keys : NULL);
 	if (err)
 		rdt_reload_problem(rl, "discovery: host_auth: %s", strerror(-err));
-	return err ? err : changed + (before->authentication != after->authentication);
+	return err ? err : (int)changed + !same;
 }

@@ -17,6 +17,7 @@
 #include "auth_work.h"
 #include "request.h"
 
+struct rdt_auth_set;
 struct rdt_qpair;
 struct rdt_req;
 struct rdt_subsys;
@@ -94,11 +95,11 @@ struct rdt_auth_keys {
 int rdt_auth_keys_init(struct rdt_subsys *ss);
 void rdt_auth_keys_fini(struct rdt_subsys *ss);
 /*
- * Use the keys of @cfg, in @of, from now on; for some minutes the ones before are accepted too.
- * Main thread.
+ * Use the keys of @set from now on, and accept the ones before too. @set: its reference is taken
+ * over; afterwards the keys that ended, with their reference. Main thread, under subsys->lock.
  */
-void rdt_auth_set_keys(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg,
-		       struct rdt_config *of);
+void rdt_auth_swap_keys(struct rdt_subsys *ss, struct rdt_auth_set *set);
+void rdt_auth_end_old_keys(struct rdt_subsys *ss); /* some minutes later. Main thread */
 bool rdt_auth_has_key(const struct rdt_subsys *ss, const char *hostnqn); /* under subsys->lock */
 bool rdt_auth_asks(struct rdt_subsys *ss, const char *hostnqn); /* the same, takes the lock */
 /* @old: the keys that were replaced. Returns false, and @out is not to be used: @hostnqn has none.

@@ -46,20 +46,19 @@ void rdt_auth_keys_fini(struct rdt_subsys *ss)
 	rdt_config_put(&ss->auth_old.of);
 }
 
-void rdt_auth_set_keys(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg,
-		       struct rdt_config *of)
+void rdt_auth_swap_keys(struct rdt_subsys *ss, struct rdt_auth_set *set)
 {
-	struct rdt_auth_set next = {cfg, rdt_config_get(of)}, drop;
-	bool later = !rd_timer_start(ss->target->loop, &ss->auth_timer, OLD_KEYS_WAIT);
+	struct rdt_auth_set drop = ss->auth_old;
 
-	pthread_mutex_lock(&ss->lock);
-	drop = ss->auth_old;
 	ss->auth_old = ss->auth;
-	ss->auth = next;
-	pthread_mutex_unlock(&ss->lock);
-	rdt_config_put(&drop.of);
-	if (!later) /* without memory the old keys end at once */
-		forget_old_keys(&ss->auth_timer);
+	ss->auth = *set;
+	*set = drop;
+}
+
+void rdt_auth_end_old_keys(struct rdt_subsys *ss)
+{
+	if (rd_timer_start(ss->target->loop, &ss->auth_timer, OLD_KEYS_WAIT))
+		forget_old_keys(&ss->auth_timer); /* without memory at once */
 }
 
 bool rdt_auth_has_key(const struct rdt_subsys *ss, const char *hostnqn)

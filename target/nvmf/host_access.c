@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "target/config/config.h"
+#include "auth.h"
 #include "ctrl.h"
 #include "events.h"
 #include "stale_write.h"
@@ -70,7 +71,7 @@ int rdt_host_access_init(struct rdt_subsys *ss)
 
 	ss->hosts.any = true;
 	if (!cfg)
-		return rdt_disc_set_hosts(ss, ss->now);
+		return rdt_disc_set_hosts(ss, ss->now, NULL);
 	ss->duplicate_host = (uint8_t)cfg->duplicate_host;
 	return list_init(&ss->hosts, cfg->allow_any_host, cfg->hosts, cfg->hosts_count);
 }
@@ -98,8 +99,9 @@ bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn)
 }
 
 int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqns,
-			 unsigned int count)
+			 unsigned int count, const struct rdt_auth_set *keys)
 {
+	struct rdt_auth_set set = {NULL, NULL};
 	struct rdt_host_list next;
 	struct rdt_ctrl *ctrl;
 	int err = list_init(&next, any, nqns, count);
@@ -107,20 +109,28 @@ int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqn
 
 	if (err)
 		return err;
+	if (keys)
+		set = (struct rdt_auth_set){keys->cfg, rdt_config_get(keys->of)};
 	pthread_mutex_lock(&ss->lock);
 	same = list_equal(&ss->hosts, &next);
 	list_swap(&ss->hosts, &next);
+	if (keys)
+		rdt_auth_swap_keys(ss, &set);
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
 		if (!rdt_host_access_allows(ss, ctrl->hostnqn))
 			rdt_ctrl_end(ctrl, "its host is no longer allowed");
 	pthread_mutex_unlock(&ss->lock);
 	list_fini(&next);
+	rdt_config_put(&set.of);
+	if (keys)
+		rdt_auth_end_old_keys(ss);
 	if (!same)
 		rdt_discovery_changed(ss->target);
 	return 0;
 }
 
-int rdt_disc_set_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *cfg)
+int rdt_disc_set_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *cfg,
+		       const struct rdt_auth_set *keys)
 {
 	const char **nqns = calloc(cfg->host_auth_count + 1, sizeof(*nqns));
 	int err;
@@ -130,7 +140,7 @@ int rdt_disc_set_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *
 	for (uint32_t i = 0; i < cfg->host_auth_count; i++)
 		nqns[i] = cfg->host_auth[i].host;
 	err = rdt_subsys_set_hosts(disc, cfg->authentication == RDT_AUTH_OPTIONAL, nqns,
-				   cfg->host_auth_count);
+				   cfg->host_auth_count, keys);
 	free(nqns);
 	return err;
 }

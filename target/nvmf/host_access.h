@@ -10,6 +10,7 @@
 #include "events.h"
 #include "ns.h"
 
+struct rdt_auth_set;
 struct rdt_subsys;
 struct rdt_subsys_config;
 
@@ -21,11 +22,17 @@ bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn);
  * Replace the host list of a subsystem or a namespace; @nqns is copied. Ends the controllers of
  * hosts that are no longer allowed. A controller that sees other namespaces than before gets an
  * asynchronous event. Main thread.
+ *
+ * @keys: those of the hosts, from the same moment on, so that no host is allowed without its key in
+ * between; the ones before are accepted for some minutes. A reference to @keys->of is taken. NULL:
+ * they stay.
  */
 int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqns,
-			 unsigned int count);
-/* The hosts of the discovery subsystem: all, or with required authentication those with a key. */
-int rdt_disc_set_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *cfg);
+			 unsigned int count, const struct rdt_auth_set *keys);
+/* The hosts of the discovery subsystem: all, or with required authentication those with a key.
+ * @keys: as above. */
+int rdt_disc_set_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *cfg,
+		       const struct rdt_auth_set *keys);
 int rdt_ns_set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count);
 int rdt_host_access_add_ns(struct rdt_ns *ns); /* for a new namespace, before a reactor shows it */
 void rdt_host_access_remove_ns(struct rdt_ns *ns); /* before the namespace is freed */

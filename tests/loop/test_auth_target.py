@@ -6,6 +6,7 @@ import os
 import random
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import auth_peer as au
 import nvmf_peer as nv
@@ -646,6 +647,32 @@ def a_key_may_come_and_go_while_a_host_is_connected(t):
             t.match('has no key any more', target.reload())
             nv.expect(nv.Host.add_io(other).flush(1))  # not authenticated
         nv.expect(queue.flush(1))
+
+
+def first_connect(target, hostnqn):
+    """Connects until the host is allowed. Returns the answer."""
+    while True:
+        with nv.Host(target.addr, target.port, NQN, hostnqn=hostnqn) as host:
+            for _ in range(20000):
+                cqe = host.admin.fabrics_connect(host.data())
+                if not cqe.status:
+                    return cqe
+
+
+@test
+def a_host_that_is_added_with_a_key_is_never_allowed_without_it(t):
+    """It tries to connect all the time while it is added to lists that are long enough for that to take a while."""
+    one, names = entry(t, **NULL), [f'nqn.2014-08.io.rdnvme:{"x" * 150}:{i}' for i in range(2000)]
+
+    def listed(hosts):
+        return {'allow_any_host': False, 'hosts': hosts, 'authentication': 'required',
+                'host_auth': [{**one, 'host': host} for host in hosts]}
+    target = t.target([t.namespace(backend='memory')], subsystem=listed(names[1000:]))
+    t.config([t.namespace(backend='memory')], subsystem=listed(names))
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(first_connect, target, names[0])
+        target.reload()
+        t.eq(hex(answer.result().dw0 & ~0xFFFF), hex(au.ATR), 'what the answer to Connect asks for')
 
 
 # ---- guesses ----

@@ -12,6 +12,7 @@
 #include "nvmf/auth_msg.h"
 #include "target/nvmf/auth.h"
 #include "target/nvmf/ctrl.h"
+#include "target/nvmf/host_access.h"
 #include "target/nvmf/fresh.h"
 #include "target/nvmf/peers.h"
 #include "target/reactor/lifecycle.h"
@@ -270,6 +271,13 @@ static void unfinished_again(void)
 	t_env_free(e.env);
 }
 
+static void set_keys(struct auth_env *e, const struct rdt_subsys_config *cfg)
+{
+	const struct rdt_auth_set set = {cfg, NULL};
+
+	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(e->env->t->subsys[0], true, NULL, 0, &set), 0);
+}
+
 static void replaced_keys(void)
 {
 	struct auth_env e;
@@ -278,7 +286,7 @@ static void replaced_keys(void)
 	auth_env_new(&e);
 	c = connected(&e);
 	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
-	rdt_auth_set_keys(e.env->t->subsys[0], &e.changed, NULL);
+	set_keys(&e, &e.changed);
 	t_advance(e.env, 299 * RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
 	CU_ASSERT_EQUAL(authenticate(c, &keys[1]), 0);
@@ -287,7 +295,7 @@ static void replaced_keys(void)
 	CU_ASSERT_EQUAL(authenticate(c, &keys[1]), 0);
 	/* A host that has no entry any more has no old key either. */
 	e.env->subsys[0].host_auth_count = 0;
-	rdt_auth_set_keys(e.env->t->subsys[0], &e.env->subsys[0], NULL);
+	set_keys(&e, &e.env->subsys[0]);
 	CU_ASSERT_EQUAL(authenticate(c, &keys[1]), NVMF_AUTH_FAILED);
 	t_env_free(e.env);
 }
@@ -401,9 +409,9 @@ static void replaced_again(void)
 	auth_env_new(&e);
 	c = connected(&e);
 	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
-	rdt_auth_set_keys(e.env->t->subsys[0], &e.changed, NULL);
+	set_keys(&e, &e.changed);
 	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
-	rdt_auth_set_keys(e.env->t->subsys[0], &e.changed, NULL);
+	set_keys(&e, &e.changed);
 	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), NVMF_AUTH_FAILED);
 	CU_ASSERT_EQUAL(authenticate(c, &keys[1]), 0);
 	t_env_free(e.env);

@@ -235,7 +235,7 @@ static void hosts_change(void)
 	p.admin->gone = &gone;
 	p.io->gone = &io_gone;
 	other->gone = &other_gone;
-	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, false, two, 1), 0);
+	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, false, two, 1, NULL), 0);
 	t_turn(p.env);
 	CU_ASSERT_TRUE(gone);
 	CU_ASSERT_TRUE(io_gone);
@@ -244,9 +244,9 @@ static void hosts_change(void)
 	CU_ASSERT_EQUAL(atomic_load(&p.env->t->genctr), genctr + 1);
 	CU_ASSERT_EQUAL(join_status(p.env, NULL, T_HOST), CMD(NVME_SC_CONNECT_INVALID_PARAM));
 	/* No change, no notification */
-	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, false, two, 1), 0);
+	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, false, two, 1, NULL), 0);
 	CU_ASSERT_EQUAL(atomic_load(&p.env->t->genctr), genctr + 1);
-	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, true, NULL, 0), 0);
+	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(ss, true, NULL, 0, NULL), 0);
 	CU_ASSERT_EQUAL(join_status(p.env, NULL, T_HOST), 0);
 	other->gone = NULL;
 	t_pair_free(&p);
