@@ -67,6 +67,13 @@ static int result_of(const struct rbd_image *img, const struct rdt_bio *bio, ssi
 	return 0;
 }
 
+/* The lock is another client's: the job looks. */
+static void doubt_lock(struct rbd_image *img)
+{
+	atomic_store(&img->lock_doubted, true);
+	rbd_job_kick(&img->job, 0);
+}
+
 /* On a thread of librbd. */
 static void rbd_completed(rbd_completion_t completion, void *arg)
 {
@@ -80,8 +87,8 @@ static void rbd_completed(rbd_completion_t completion, void *arg)
 	atomic_fetch_add(&img->completed, 1);
 	if (ret == -ESHUTDOWN)
 		rbd_image_lost(img);
-	else if (ret == -EROFS) /* the lock is another client's: the job looks */
-		rbd_job_kick(&img->job, 0);
+	else if (ret == -EROFS)
+		doubt_lock(img);
 	if (bio->op == RDT_BIO_READ || bio->op == RDT_BIO_FLUSH || bio->result ||
 	    !hold_write(img, bio))
 		rbd_bio_finish(bio);

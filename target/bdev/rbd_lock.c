@@ -45,20 +45,27 @@ static void end_take(struct rbd_image *img)
 	atomic_compare_exchange_strong(&img->claim, &take, RDT_CLAIM_WAIT);
 }
 
-/* The image has the lock that it was told to take, unless another client has broken it. A claim
- * that stayed would break the lock of the gateway that is told to take it next. */
-static void take_again(struct rbd_image *img)
+/* Does the image that is served have its lock still? When another client has broken it, the image
+ * is lost, also when Ceph does not block this gateway any more: it was stopped for so long. */
+static bool lock_stayed(struct rbd_image *img)
 {
 	int owner = 0, rc = rbd_is_exclusive_lock_owner(img->image, &owner);
+
+	if (rc == -ESHUTDOWN || (!rc && !owner))
+		rbd_image_lost(img); /* the claim stays for the next connection */
+	return !rc && owner;
+}
+
+/* A claim that stayed would break the lock of the gateway that is told to take it next. */
+static void take_again(struct rbd_image *img)
+{
 	char spelled[256];
 
-	if (rc == -ESHUTDOWN || (!rc && !owner)) {
-		rbd_image_lost(img); /* the claim stays for the next connection */
-	} else if (!rc) {
-		end_take(img);
-		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: its lock is held here already",
-			  rbd_image_spell(img, spelled, sizeof(spelled)));
-	}
+	if (!lock_stayed(img))
+		return;
+	end_take(img);
+	rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: its lock is held here already",
+		  rbd_image_spell(img, spelled, sizeof(spelled)));
 }
 
 static void tell_not_locked(struct rbd_image *img, int rc)
@@ -247,6 +254,7 @@ void rbd_image_settle_lock(struct rbd_image *img)
 {
 	enum rdt_claim claim = atomic_load(&img->claim);
 	bool standby = atomic_load(&img->bdev.standby);
+	bool doubted = atomic_exchange(&img->lock_doubted, false);
 
 	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
 		return;
@@ -258,5 +266,7 @@ void rbd_image_settle_lock(struct rbd_image *img)
 		acquire_lock(img, claim);
 	} else if (claim == RDT_CLAIM_TAKE) {
 		take_again(img);
+	} else if (doubted) {
+		lock_stayed(img);
 	}
 }

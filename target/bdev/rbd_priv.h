@@ -107,6 +107,7 @@ struct rbd_image {
 	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
 
 	_Atomic enum rdt_claim claim; /* to the exclusive lock */
+	atomic_bool lock_doubted;     /* librbd refused a write for want of the lock */
 	_Atomic enum rbd_state state; /* changed under @lock */
 	atomic_uint inflight;         /* I/Os in librbd, and submits that run */
 	_Atomic uint64_t completed;
