@@ -17,8 +17,9 @@ static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char
 }
 
 /*
- * Ceph blocks the holder before it breaks its lock, and waits until every OSD knows that. Nothing
- * is broken when @owner does not have the lock any more.
+ * librbd has Ceph block the holder before it breaks the lock, and waits for the map of OSDs that
+ * says so; an OSD gets that map before it serves this gateway. Nothing is broken when @owner does
+ * not have the lock any more.
  */
 static int break_lock(struct rbd_image *img, const char *owner, const char *why)
 {
