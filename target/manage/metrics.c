@@ -184,7 +184,7 @@ static void write_subsystems(const struct metrics_out *o)
 
 static void write_authentications(const struct metrics_out *o)
 {
-	uint64_t good = 0, bad = 0;
+	uint64_t good = o->stats->disc_auth_successes, bad = o->stats->disc_auth_failures;
 
 	for (unsigned int i = 0; i < o->stats->subsystems; i++) {
 		good += o->stats->subsys[i].auth_successes;

@@ -392,6 +392,8 @@ static void copy_subsys(struct rdt_stats *stats, const struct rdt_subsys *ss)
 static void copy_target(struct rdt_stats *stats, struct rdt_target *t)
 {
 	stats->uptime_ns = rd_loop_now_raw(t->loop) - t->started_ns;
+	stats->disc_auth_successes = atomic_load(&t->disc.auth_successes);
+	stats->disc_auth_failures = atomic_load(&t->disc.auth_failures);
 	stats->subsys = calloc(t->subsys_count + 1, sizeof(*stats->subsys));
 	stats->no_memory |= !stats->subsys;
 	for (unsigned int i = 0; i < t->subsys_count && stats->subsys; i++) {

@@ -98,7 +98,9 @@ struct rdt_stats {
 	unsigned int listeners_count;
 	struct rdt_stats_reactor *reactors;
 	struct rdt_stats_subsys *subsys; /* [subsystems] */
-	struct rdt_stats_ns **ns;        /* in no order */
+	uint64_t disc_auth_successes;    /* at the discovery subsystem */
+	uint64_t disc_auth_failures;
+	struct rdt_stats_ns **ns; /* in no order */
 	struct rdt_stats_cell *cells;
 	struct rdt_stats_listener *listeners;
 	bool no_memory; /* incomplete */

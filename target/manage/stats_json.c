@@ -252,9 +252,11 @@ json_t *rdt_stats_json(const struct rdt_stats *stats, const struct rdt_stats_fil
 
 	for (unsigned int i = 0; i < stats->subsystems; i++)
 		json_array_append_new(subsystems, subsystem_json(&stats->subsys[i]));
-	o = json_pack("{s:f, s:I, s:o, s:o, s:o, s:o}", "uptime_seconds",
+	o = json_pack("{s:f, s:I, s:o, s:o, s:{s:I, s:I}, s:o, s:o}", "uptime_seconds",
 		      in_seconds(stats->uptime_ns), "started", (json_int_t)stats->started,
-		      "reactors", reactors, "subsystems", subsystems, "listeners",
+		      "reactors", reactors, "subsystems", subsystems, "discovery",
+		      "authentications", (json_int_t)stats->disc_auth_successes,
+		      "failed_authentications", (json_int_t)stats->disc_auth_failures, "listeners",
 		      listeners_json(stats, f->histograms), "total", total ? total : json_object());
 	if (o && f->namespaces)
 		add_namespaces(o, stats, f);

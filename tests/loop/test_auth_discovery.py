@@ -11,6 +11,7 @@ import auth_peer as au
 import nvmf_peer as nv
 import t_auth
 from t_auth import CTRL_SECRET, SECRET, AuthHost, key_file
+from t_control import Control, controlled
 from t_dev import Device
 from t_loop import NQN, each, main, program, test
 
@@ -130,6 +131,18 @@ def required_ends_the_connections_of_hosts_without_a_key(t):
     target.reload()
     with plain(target, nv.HOST_NQN) as host:
         host.enable()
+
+
+@test
+def authentications_at_discovery_are_counted(t):
+    target, path = controlled(t, [t.namespace(backend='memory')], more=section(t))
+    with Control(path) as c, host_of(target) as host, host_of(target, bytes(32)) as bad:
+        host.enable()
+        refused(t, bad)
+        t.eq(c.call('stats.get')['discovery'], {'authentications': 1, 'failed_authentications': 1})
+        metrics = c.call('metrics.get')['text']
+    for result in ('ok', 'refused'):
+        t.match(f'(?m)^rdtarget_authentications_total.result="{result}". 1$', metrics)
 
 
 MISTAKES = (

@@ -496,7 +496,7 @@ def a_text_that_cannot_be_edited_is_refused(t):
     t.target(config=t.path('rdtarget.yaml'))
     with Control(t.path('control.sock')) as c:
         e = refused(t, 'refused', c.call, 'subsystem.add', subsystem={'nqn': OTHER})
-        t.match('cannot be changed here', e.message)
+        t.match('this part of the configuration cannot be edited', e.message)
         t.match('edit the file by hand', e.data['hint'])
 
 
