@@ -48,7 +48,7 @@ static void proof_add(struct proof_text *t, const void *bytes, size_t len)
 	t->len += len;
 }
 
-/* @first: the NQN of the one that proves its knowledge. */
+/* @first: the NQN of the side that computes the response. */
 static int respond(const struct nvmf_auth_proof *p, const char *role, const char *first,
 		   const char *second, uint8_t out[NVMF_AUTH_HASH_MAX])
 {

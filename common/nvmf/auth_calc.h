@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The computations of DH-HMAC-CHAP (NVMe Base 2.0, 8.13.5.4 to 8.13.5.7), for host and controller.
- * Any thread; nothing is kept. Results are secrets of the caller, who wipes them.
+ * Any thread; no state is kept. Results are secrets; the caller wipes them.
  */
 #ifndef RD_NVMF_AUTH_CALC_H
 #define RD_NVMF_AUTH_CALC_H
@@ -14,7 +14,7 @@
 int nvmf_auth_hmac(unsigned int hash, const uint8_t *key, size_t key_len, const void *data,
 		   size_t len, uint8_t out[NVMF_AUTH_HASH_MAX]);
 
-/* What a response proves knowledge of, and for which transaction. Nothing is owned. */
+/* The inputs of a response: the key, and the values of the transaction. Pointers are borrowed. */
 struct nvmf_auth_proof {
 	uint8_t hash;       /* the negotiated one, enum nvmf_auth_hash */
 	uint8_t sc_c;       /* secure channel concatenation, of the Negotiate */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Diffie-Hellman of DH-HMAC-CHAP by libcrypto, which checks a peer's public value as well. What a
- * failed call adds to libcrypto's queue of errors is removed: the program that uses librdinit may
- * use libcrypto itself.
+ * Diffie-Hellman of DH-HMAC-CHAP by libcrypto, which checks a peer's public value as well. Errors
+ * that a failed call adds to libcrypto's error queue are removed: the program that uses librdinit
+ * may use libcrypto itself.
  */
 #include <errno.h>
 #include <openssl/bn.h>

@@ -37,7 +37,8 @@ static uint32_t secret_crc(const uint8_t *secret, size_t len)
 
 /*
  * Strict, unlike EVP_DecodeBlock(), which skips white space and takes any bits behind the last
- * byte: the text must be what encoding its bytes gives. Returns the number of bytes, or -EINVAL.
+ * byte: the text must be equal to the encoding of its bytes. Returns the number of bytes, or
+ * -EINVAL.
  */
 static int decode_base64(const char *text, size_t len, uint8_t out[DECODED])
 {
@@ -59,7 +60,7 @@ static int decode_base64(const char *text, size_t len, uint8_t out[DECODED])
 	return n;
 }
 
-/* @text: what is between the second colon and the third, of @len bytes. */
+/* @text: the @len bytes between the second colon and the third. */
 static const char *parse_secret(const char *text, size_t len, struct nvmf_auth_key *key)
 {
 	uint8_t bytes[DECODED];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Secrets of DH-HMAC-CHAP and their text form, "DHHC-1:hh:BASE64:" (NVMe Base 2.0, 8.13.5.8):
- * base64 of the secret and its CRC-32. Every function may be called from any thread. Whoever owns
- * a key wipes it with nvmf_auth_key_wipe(); the functions wipe their own copies.
+ * base64 of the secret and its CRC-32. Every function may be called from any thread. The owner of a
+ * key wipes it with nvmf_auth_key_wipe(); the functions wipe their own copies.
  */
 #ifndef RD_NVMF_AUTH_KEY_H
 #define RD_NVMF_AUTH_KEY_H
@@ -24,7 +24,7 @@ struct nvmf_auth_key {
 
 /*
  * Reads a secret. Returns NULL, or a static text that says what is wrong, to follow the name of the
- * key ("the key does not end with a colon"); it contains nothing of the key, and @key is zeroed.
+ * key ("the key does not end with a colon"); it contains no part of the key, and @key is zeroed.
  */
 const char *nvmf_auth_key_parse(const char *text, struct nvmf_auth_key *key);
 

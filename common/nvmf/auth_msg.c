@@ -18,7 +18,7 @@ struct head {
 struct negotiate {
 	struct head head;
 	__u8 sc_c;
-	__u8 napd; /* protocol descriptors behind this */
+	__u8 napd; /* number of protocol descriptors after this */
 } __attribute__((packed));
 _Static_assert(sizeof(struct negotiate) == 8, "AUTH_Negotiate");
 
@@ -88,7 +88,7 @@ enum nvmf_auth_expl nvmf_auth_parse_head(const uint8_t *buf, size_t len, struct 
 	return NVMF_AUTH_OK;
 }
 
-/* The message is @msg of transaction @t_id, and its fixed part of @size bytes is there. */
+/* The message is @msg of transaction @t_id, and contains its fixed part of @size bytes. */
 static enum nvmf_auth_expl expect(const uint8_t *buf, size_t len, enum nvmf_auth_msg msg,
 				  uint16_t t_id, size_t size)
 {

@@ -10,7 +10,7 @@
  * for.
  *
  * A build function needs a buffer of NVMF_AUTH_MSG_MAX bytes and returns the size of the message.
- * What it is given comes from this program and is valid: known hashes and groups, their lengths.
+ * Its arguments come from this program and are valid: known hashes and groups, their lengths.
  */
 #ifndef RD_NVMF_AUTH_MSG_H
 #define RD_NVMF_AUTH_MSG_H
@@ -87,7 +87,7 @@ struct nvmf_auth_challenge {
 struct nvmf_auth_reply {
 	uint16_t t_id;
 	uint8_t hash; /* the challenge's: it decides the length of the values */
-	bool cvalid;  /* the controller is to prove itself too */
+	bool cvalid;  /* the controller must authenticate too */
 	uint32_t seqnum;
 	uint8_t rval[NVMF_AUTH_HASH_MAX];
 	uint8_t cval[NVMF_AUTH_HASH_MAX];
@@ -120,7 +120,7 @@ enum nvmf_auth_expl nvmf_auth_parse_reply(const uint8_t *buf, size_t len,
 					  struct nvmf_auth_reply *out);
 enum nvmf_auth_expl nvmf_auth_parse_success2(const uint8_t *buf, size_t len, uint16_t t_id);
 
-/* For the host. @len: how much was received, at most. */
+/* For the host. @len: the number of bytes received, at most. */
 
 /* Refuses a hash or a group that @offered does not contain. */
 enum nvmf_auth_expl nvmf_auth_parse_challenge(const uint8_t *buf, size_t len,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * NVMe over Fabrics capsules and NVMe/RDMA connection data, as they are on the wire. All fields are
- * little-endian. Only what libnvme's nvme/types.h lacks is defined here; Identify data, log pages,
- * discovery entries, connect data, opcodes and status codes come from there.
+ * little-endian. Only definitions that libnvme's nvme/types.h lacks are here; Identify data, log
+ * pages, discovery entries, connect data, opcodes and status codes come from there.
  *
  * References: NVMe Base 2.0 (3.3.3 submission queue entry, 4.3 SGL), NVMe/RDMA Transport 1.0.
  */
@@ -188,7 +188,7 @@ enum nvmf_rdma_cm_status {
 
 /*
  * An NVMe status: SC in bits 7:0, SCT in 10:8, CRD in 12:11, More in 13, DNR in 14. A type of its
- * own, so that it cannot be taken for an errno.
+ * own, so that it cannot be mistaken for an errno.
  */
 struct nvme_status {
 	uint16_t v;

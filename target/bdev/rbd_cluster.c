@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Images of one cluster whose blocking calls run at once. More when none of them has ended for some
- * time: a part of the cluster may answer although another does not. */
+/* Number of images of one cluster whose blocking calls run at the same time. It is exceeded when
+ * none of these calls has ended for some time: a part of the cluster may answer although another
+ * part does not. */
 #define WORKERS     4u
 #define WORKERS_MAX 16u
 #define STUCK_NS    UINT64_C(1000000000)
@@ -72,7 +73,7 @@ static void run_rbd_job(struct rbd_cluster *c, struct rbd_job *job)
 	job->running = true;
 	c->running++;
 	c->moved_ns = rdt_module_now();
-	start_worker(c); /* it is only slower without another one */
+	start_worker(c); /* without another thread the jobs only run more slowly */
 	pthread_mutex_unlock(&c->lock);
 	job->run(job);
 	pthread_mutex_lock(&c->lock);
@@ -107,7 +108,7 @@ static void free_unused_cluster(struct rbd_clusters *clusters, struct rbd_cluste
 
 static void *rbd_worker(void *arg);
 
-/* With @c locked. One thread more than the jobs that run, to see that they are stuck. */
+/* With @c locked. There is one thread more than running jobs; it notices when they are stuck. */
 static int start_worker(struct rbd_cluster *c)
 {
 	int rc;
@@ -200,7 +201,7 @@ static int set_options(rados_t cl, const struct rdt_ceph_config *cfg, unsigned i
 
 	/* A target's clients have a cache of their own; writes are stored when they complete. */
 	rados_conf_set(cl, "rbd_cache", "false");
-	/* Two connections of a process would want one socket of this name. */
+	/* Two connections of a process would use the same name for this socket. */
 	rados_conf_set(cl, "admin_socket", "");
 	rados_conf_set(cl, "client_mount_timeout", MOUNT_TIMEOUT);
 	if (cfg->keyring)

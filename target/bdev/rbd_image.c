@@ -41,7 +41,7 @@ static void wait_idle(struct rbd_image *img)
 	pthread_mutex_unlock(&img->lock);
 }
 
-/* Waits for the network as long as it takes. */
+/* Waits for the network without a time limit. */
 static void close_image(struct rbd_image *img, bool dead)
 {
 	wait_idle(img);
@@ -180,7 +180,7 @@ static int open_image(struct rbd_image *img, unsigned int timeout_s, char *err, 
 	return rc;
 }
 
-/* Will trying again not help, so that the start should fail? */
+/* Is the failure permanent, so that the start of the target should fail? */
 static bool is_mistake(int rc)
 {
 	return rc == -ENOENT || rc == -EINVAL || rc == -EACCES || rc == -EPERM;
@@ -377,7 +377,7 @@ static void read_when_idle(struct rbd_image *img)
 /* ---- lost ---- */
 
 /* Blocked by the cluster, for example because another gateway has broken the lock. The librados
- * connection is of no more use; I/O ends with -ESHUTDOWN meanwhile. */
+ * connection cannot be used any more; I/O ends with -ESHUTDOWN until there is another. */
 static void leave_connection(struct rbd_image *img)
 {
 	close_image(img, true);

@@ -18,8 +18,8 @@ static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char
 
 /*
  * librbd has Ceph block the holder before it breaks the lock, and waits for the map of OSDs that
- * says so; an OSD gets that map before it serves this gateway. Nothing is broken when @owner does
- * not have the lock any more.
+ * says so; an OSD gets that map before it serves this gateway. The lock is not broken when @owner
+ * does not have it any more.
  */
 static int break_lock(struct rbd_image *img, const char *owner, const char *why)
 {
@@ -38,7 +38,7 @@ static int break_lock(struct rbd_image *img, const char *owner, const char *why)
 	return rc;
 }
 
-/* Unless the claim has changed since. */
+/* The claim TAKE becomes WAIT, unless it has changed since. */
 static void end_take(struct rbd_image *img)
 {
 	enum rdt_claim take = RDT_CLAIM_TAKE;
@@ -139,8 +139,8 @@ static enum rbd_heard heard_of_owner(struct rbd_image *img, const char *owner)
 }
 
 /*
- * Is the lock free, or was it broken? Then it can be asked for. Also when its holder is not known:
- * Ceph decides then, which takes up to half a minute when the holder is dead.
+ * Is the lock free, or was it broken, so that this gateway can request it? True too when the holder
+ * is not known: then Ceph decides, which takes up to half a minute when the holder is dead.
  */
 static bool make_way(struct rbd_image *img, enum rdt_claim claim)
 {
@@ -215,7 +215,7 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 	rbd_image_set_standby(img, false);
 }
 
-/* An image that was to be given up may have its lock still: an earlier attempt failed. */
+/* An image whose lock was to be released may still have it: an earlier attempt failed. */
 static void release_lock(struct rbd_image *img)
 {
 	int owner = 0, rc = rbd_is_exclusive_lock_owner(img->image, &owner);
@@ -235,7 +235,7 @@ static void release_lock(struct rbd_image *img)
 	}
 }
 
-/* Others see that this gateway is alive, and the other way round. */
+/* Other gateways see that this gateway is alive, and this gateway sees them. */
 static void keep_peers(struct rbd_image *img)
 {
 	int rc = img->peers ? rbd_peers_keep(img->peers) : rbd_peers_join(img);

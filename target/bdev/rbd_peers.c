@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which gateways are alive. Every gateway watches one object in a pool, and acknowledges what is
- * notified there. A gateway that waits for the lock of an image notifies once in a second; the OSD
- * tells it which of the watchers did not acknowledge in time. No clocks are compared, and nothing
- * is written. A gateway that is declared dead although it is alive is fenced by Ceph before its
- * images are served elsewhere, so an error here costs time and no data.
+ * Detects which gateways are alive. Every gateway watches one object in a pool, and acknowledges
+ * the notifications of that object. A gateway that waits for the lock of an image notifies once in
+ * a second; the OSD tells it which of the watchers did not acknowledge in time. No clocks are
+ * compared, and nothing is written. A gateway that is declared dead although it is alive is fenced
+ * by Ceph before its images are served elsewhere, so an error here costs time and no data.
  */
 #include "rbd_priv.h"
 
@@ -20,7 +20,7 @@
 struct rbd_peer {
 	uint64_t client;
 	unsigned int missed;   /* questions in a row */
-	unsigned int silent_s; /* how long these waited for it */
+	unsigned int silent_s; /* how long these questions waited for an answer */
 };
 
 /* Of a connection, a pool and a namespace in it. */
@@ -121,8 +121,8 @@ static const struct rbd_peer *peer_of(const struct rbd_peers *p, uint64_t client
 	return NULL;
 }
 
-/* With p->lock. Takes over who answered; a client with an acknowledgement by any of its watches is
- * alive. Returns 0 or -ENOMEM. */
+/* With p->lock. Records which clients answered; a client with an acknowledgement by any of its
+ * watches is alive. Returns 0 or -ENOMEM. */
 static int take_answer(struct rbd_peers *p, const struct notify_ack_t *acks, size_t acks_count,
 		       const struct notify_timeout_t *missed, size_t missed_count)
 {
@@ -228,7 +228,7 @@ static enum rbd_heard heard_of(const struct rbd_peers *p, uint64_t client, uint6
 		return RBD_HEARD_STRANGER;
 	if (!peer->missed)
 		return RBD_HEARD_ALIVE;
-	/* A second passed before the first of these questions. */
+	/* One second had passed before the first of these questions. */
 	return peer->missed < 2 || peer->silent_s + 1 < p->handle->takeover_s ? RBD_HEARD_NOT_YET
 									      : RBD_HEARD_SILENT;
 }

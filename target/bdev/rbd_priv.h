@@ -2,9 +2,9 @@
 /*
  * Backend rbd: images of Ceph through librbd. A module (module.h).
  *
- * Calls of librados and librbd that may wait for the network, for ever when the cluster is away,
- * run on worker threads of the cluster. One job of an image runs at a time. I/O is submitted by
- * reactors and completes on threads of librbd, which post it to the reactor.
+ * Calls of librados and librbd that wait for the network (without end while the cluster is not
+ * reachable) run on worker threads of the cluster. One job of an image runs at a time. I/O is
+ * submitted by reactors and completes on threads of librbd, which post it to the reactor.
  */
 #ifndef RDT_RBD_PRIV_H
 #define RDT_RBD_PRIV_H
@@ -60,21 +60,21 @@ int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config 
 /* One image less. Its job has ended. Accepts NULL as @c. */
 void rbd_cluster_put(struct rbd_clusters *clusters, struct rbd_cluster *c);
 /*
- * Worker threads: connect, or share the connection that exists. @timeout_s: for this connection
- * alone, all its calls end after that; 0: a shared one, whose I/O has no time limit. Returns 0, or
- * -errno with a sentence in @err.
+ * Worker threads: connect, or share the connection that exists. @timeout_s: the connection is not
+ * shared, and all its calls end after that time; 0: a shared connection, whose I/O has no time
+ * limit. Returns 0, or -errno with a sentence in @err.
  */
 int rbd_cluster_connect(struct rbd_cluster *c, unsigned int timeout_s, struct rbd_handle **out,
 			char *err, size_t err_size);
-/* @dead: the cluster has blocked this connection: the next image connects anew. The last one closes
- * it, which may wait for the network. */
+/* @dead: the cluster has blocked this connection: the next image makes a new connection. The last
+ * one closes it, which may wait for the network. */
 void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **handle, bool dead);
 
 /* Runs @job @delay_ns from now, or earlier if it is queued for an earlier time. During a run it is
  * queued for the next one. Returns 0, or -errno when there is no thread for it. Any thread. */
 int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns);
 
-/* The end of a run. @last: there is no other, although one was asked for; @job can be freed. */
+/* The end of a run. @last: there is no further run, even if one was queued; @job can be freed. */
 void rbd_job_ran(struct rbd_job *job, bool last);
 
 /* ---- rbd_image.c ---- */
@@ -111,7 +111,7 @@ struct rbd_image {
 	_Atomic enum rbd_state state; /* changed under @lock */
 	atomic_uint inflight;         /* I/Os in librbd, and submits that run */
 	_Atomic uint64_t completed;
-	/* The image has changed so often; its size was read after so many of these changes. */
+	/* Number of changes of the image; number of changes after which its size was read. */
 	_Atomic uint32_t changes, changes_read;
 
 	pthread_mutex_t lock;
@@ -181,13 +181,13 @@ bool rbd_clusters_find(struct rbd_clusters *clusters,
 
 /* ---- rbd_peers.c ---- */
 
-/* What is known of another gateway. */
+/* The knowledge about another gateway. */
 enum rbd_heard {
-	RBD_HEARD_NOT_YET, /* nothing recent; ask again */
+	RBD_HEARD_NOT_YET, /* no recent answer; ask again */
 	RBD_HEARD_ALIVE,
 	RBD_HEARD_SILENT,   /* it did not answer two questions in a row */
-	RBD_HEARD_STRANGER, /* it is not asked: another program, or gone for so long that Ceph knows
-			     */
+	RBD_HEARD_STRANGER, /* it does not watch: another program, or dead for so long that Ceph has
+			       noticed */
 };
 
 /*
@@ -209,7 +209,7 @@ enum rbd_heard rbd_peers_ask(struct rbd_peers *p, uint64_t client);
 void rbd_shared_name(struct rbd_image *img, const uint8_t uuid[16]);
 /* The image's job: reads the text, which then has to be taken over. Returns 0 or -errno. */
 int rbd_shared_load(struct rbd_image *img);
-/* The image's job: carries out and answers what was asked for. */
+/* The image's job: carries out and answers the queued writes of the shared text. */
 void rbd_shared_run(struct rbd_image *img);
 /* See rdt_bdev_state_read() and rdt_bdev_state_write(). */
 int rbd_shared_read(struct rbd_image *img, char **text, size_t *len, uint32_t *seq);

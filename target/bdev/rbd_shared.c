@@ -66,7 +66,8 @@ static int replace_shared(struct rbd_image *img, const char *text, size_t len)
 	return rc;
 }
 
-/* Another gateway has written it: the caller tries again when this one knows the new text. */
+/* Another gateway has written the object: the caller retries after this gateway has read the new
+ * text. */
 static int shared_conflict(struct rbd_image *img)
 {
 	char spelled[256];

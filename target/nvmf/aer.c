@@ -223,7 +223,7 @@ static void events_msg(struct rd_msg *msg)
 {
 	struct rdt_ctrl *ctrl = rd_container_of(msg, struct rdt_ctrl, events.msg);
 
-	/* Clear first: what is posted later comes with a message of its own. */
+	/* Clear the flag first: an event that is posted later comes with a message of its own. */
 	raise_events(ctrl, atomic_exchange(&ctrl->events.posted, 0));
 	rdt_ctrl_put(ctrl);
 }

@@ -37,12 +37,12 @@ static inline enum nvme_ana_state rdt_ana_state(const struct rdt_ctrl *ctrl, uin
 /* Main thread: @ns moves to @group, which is in range. Hosts are told. Commands that have begun go
  * on. */
 void rdt_ana_move(struct rdt_ns *ns, uint32_t group);
-/* Main thread: another gateway has the storage of @group (@standby), or no longer. Hosts are told.
- */
+/* Main thread: another gateway has the storage of @group (@standby), or no longer has it. Hosts are
+ * notified. */
 void rdt_ana_standby(struct rdt_target *target, uint32_t group, bool standby);
 
-/* What hosts are told: the listener's state, or inaccessible while another gateway has the storage.
- * I/O is refused by the backend then, so it does not look here. */
+/* The state that hosts are told: the listener's state, or inaccessible while another gateway has
+ * the storage. The backend refuses I/O then, so the I/O path does not read this state. */
 static inline enum nvme_ana_state rdt_ana_told_by(const struct rdt_target *t,
 						  const struct rdt_listener *l, uint32_t group)
 {

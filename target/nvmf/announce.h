@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Events for programs that watch the target: each has a name that does not change, and fields. An
- * event costs one load while nobody watches. Any thread announces.
+ * event costs one load while no program watches. Any thread announces.
  */
 #ifndef RDT_ANNOUNCE_H
 #define RDT_ANNOUNCE_H
@@ -16,11 +16,11 @@ struct rdt_target;
 typedef void (*rdt_announce_fn)(void *arg, const char *name, json_t *fields);
 
 struct rdt_announcer {
-	_Atomic(rdt_announce_fn) fn; /* NULL: nobody watches */
+	_Atomic(rdt_announce_fn) fn; /* NULL: no program watches */
 	void *arg;                   /* valid from the first watcher to the end of all threads */
 };
 
-/* @fmt and what follows: an object, as json_pack(3) takes it. */
+/* @fmt and the arguments after it: an object, in the form of json_pack(3). */
 #define rdt_announce(t, name, ...)                                                  \
 	do {                                                                        \
 		if (atomic_load_explicit(&(t)->announcer.fn, memory_order_acquire)) \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A transaction of DH-HMAC-CHAP on a queue pair. Each message is answered by the next
- * Authentication Receive. What goes wrong is answered by Failure1 and ends the transaction: a queue
- * that was never authenticated closes a moment later, a live one stays as it is, because its
- * earlier authentication is still valid.
+ * Authentication Receive. An error is answered by Failure1 and ends the transaction: a queue that
+ * was never authenticated closes a moment later, a live one stays as it is, because its earlier
+ * authentication is still valid.
  */
 #include "auth.h"
 
@@ -160,7 +160,7 @@ bool rdt_auth_required(struct rdt_qpair *qp)
 
 /* ---- outcomes ---- */
 
-/* @detail: NULL: the explanation says all. */
+/* @detail: a text beside the explanation, or NULL. */
 static void refuse(struct rdt_qpair *qp, enum nvmf_auth_expl why, const char *detail)
 {
 	char text[256];
@@ -231,7 +231,7 @@ static bool is_working(const struct rdt_auth *a)
 	       a->state == RDT_AUTH_CLAIM;
 }
 
-/* A thread goes on with the transaction: @state is PAIR or SESSION. */
+/* A worker thread computes the next step of the transaction: @state is PAIR or SESSION. */
 static void start_work(struct rdt_qpair *qp, enum rdt_auth_state state)
 {
 	struct rdt_auth *a = qp->auth;
@@ -394,7 +394,7 @@ static void claim_msg(struct rd_msg *msg)
 	rdt_ctrl_attach(rd_container_of(msg, struct rdt_attach, msg));
 }
 
-/* The queue has proven itself, and so may have its ID. */
+/* The queue has authenticated, so it may claim its queue ID. */
 static void claim_qid(struct rdt_qpair *qp)
 {
 	struct rdt_attach *at = &qp->attach;
@@ -455,7 +455,7 @@ static void got_reply(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 		verify_reply(qp);
 		return;
 	}
-	/* The message is gone when the thread needs it. */
+	/* Copies the message's values: the message is freed before the worker thread needs them. */
 	memcpy(a->peer_dhv, a->reply.dhv.value, a->reply.dhv.len);
 	a->reply.dhv.value = a->peer_dhv;
 	start_work(qp, RDT_AUTH_SESSION);
@@ -510,7 +510,8 @@ static bool make_transaction(struct rdt_qpair *qp)
 	return qp->auth;
 }
 
-/* Messages change nothing then, so that they cannot keep the queue pair open. */
+/* In state DELAY messages have no effect, so that a host cannot keep the queue pair open with them.
+ */
 static bool has_failed(const struct rdt_auth *a)
 {
 	return a->state == RDT_AUTH_FAILURE || a->state == RDT_AUTH_DELAY;

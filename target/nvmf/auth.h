@@ -75,13 +75,13 @@ enum rdt_exec rdt_auth_received(struct rdt_req *req, const uint8_t *msg, size_t 
  * -EMSGSIZE: it is longer than @size, and stays the next one; -EBUSY: a thread computes.
  */
 int rdt_auth_fetch(struct rdt_qpair *qp, uint8_t *buf, size_t size);
-/* @qp is closing: a computation for it that no thread has begun is left out. */
+/* @qp is closing: cancels a computation for it that no thread has begun. */
 void rdt_auth_hang_up(struct rdt_qpair *qp);
 void rdt_auth_fini(struct rdt_qpair *qp); /* @qp is freed; may be repeated */
 
 /* ---- auth_keys.c: the keys of a subsystem's hosts. Any thread. ---- */
 
-/* A copy of what a host has; the caller wipes it with rdt_auth_keys_wipe(). */
+/* A copy of the keys of a host; the caller wipes it with rdt_auth_keys_wipe(). */
 struct rdt_auth_keys {
 	struct nvmf_auth_key host;
 	struct nvmf_auth_key ctrl;
@@ -95,7 +95,7 @@ struct rdt_auth_keys {
 int rdt_auth_keys_init(struct rdt_subsys *ss);
 void rdt_auth_keys_fini(struct rdt_subsys *ss);
 /*
- * Use the keys of @set from now on, and accept the ones before too. @set: its reference is taken
+ * Use the keys of @set from now on, and accept the previous keys too. @set: its reference is taken
  * over; afterwards the keys that ended, with their reference. Main thread, under subsys->lock.
  */
 void rdt_auth_swap_keys(struct rdt_subsys *ss, struct rdt_auth_set *set);

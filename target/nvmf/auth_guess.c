@@ -79,7 +79,7 @@ static struct rdt_guess *find_guess(struct rdt_guesses *g, uint64_t key)
 	return NULL;
 }
 
-/* The same, or a new one instead of the one that is forgotten first. NULL without memory. */
+/* As find_guess(), or a new entry in place of the one with the least @paid. NULL: no memory. */
 static struct rdt_guess *make_guess(struct rdt_guesses *g, uint64_t key)
 {
 	struct rdt_guess *e = find_guess(g, key), *set;

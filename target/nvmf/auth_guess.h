@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Limits on failed authentications, for each host name at each address, and for each address. They
- * are remembered after the connection ends, in a table of a fixed size; what is displaced there is
- * forgotten. Any thread.
+ * Limits on failed authentications, for each host name at each address, and for each address.
+ * Failures are remembered after the connection ends, in a table of a fixed size; an entry that is
+ * displaced there is forgotten. Any thread.
  */
 #ifndef RDT_AUTH_GUESS_H
 #define RDT_AUTH_GUESS_H
@@ -32,9 +32,9 @@ void rdt_guesses_fini(struct rdt_guesses *g); /* also one that is zeroed */
 /* How long the host of @qp has to wait before it may try again, in ns; 0: it may. */
 uint64_t rdt_guess_wait(struct rdt_qpair *qp);
 /*
- * The same, of a proof that is at hand. If it may be checked, it is counted as a failure: so of
- * proofs that are checked at the same time no more are than the limits allow. rdt_guess_right()
- * takes that back.
+ * As rdt_guess_wait(), for a proof that was received. If the proof may be checked, it is counted as
+ * a failure before the check, so that no more proofs are checked at the same time than the limits
+ * allow. rdt_guess_right() takes the count back.
  */
 uint64_t rdt_guess_begin(struct rdt_qpair *qp);
 void rdt_guess_right(struct rdt_qpair *qp);

@@ -15,9 +15,9 @@
 #include "reactor.h"
 
 /*
- * I/O goes first. The first thread computes when a processor has nothing else to do: others do not
- * wait for it. The second one gets a small share of a processor even on a machine that is always
- * busy, so that hosts are authenticated there too.
+ * I/O goes first. The first thread computes only on an idle processor, so that no other thread
+ * waits for it. The second thread gets a small share of a processor even on a machine that is
+ * always busy, so that hosts are authenticated there too.
  */
 static void lower_priority(bool idle)
 {
@@ -102,7 +102,7 @@ static struct rdt_auth_job *take_job(struct rdt_auth_pool *pool)
 	return job;
 }
 
-/* Hundreds of jobs from one address must not come before the one from another. */
+/* Hundreds of jobs from one address must not delay the single job of another address. */
 static uint8_t lane_of(const struct rdt_qpair *qp)
 {
 	uint8_t address[64];

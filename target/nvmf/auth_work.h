@@ -55,13 +55,15 @@ struct rdt_auth_pool {
 void rdt_auth_pool_init(struct rdt_auth_pool *pool);
 void rdt_auth_pool_fini(struct rdt_auth_pool *pool); /* no reactor runs; waits for the threads */
 /*
- * Computes what the state of @job->qp's transaction asks for: the key pair and its public value, or
- * the session key. Any thread. Returns 0; -EBUSY: too many jobs wait; -EAGAIN: no thread started.
+ * Computes the result that the state of @job->qp's transaction waits for: the key pair and its
+ * public value, or the session key. Any thread. Returns 0; -EBUSY: too many jobs wait; -EAGAIN: no
+ * thread started.
  */
 int rdt_auth_work(struct rdt_auth_pool *pool, struct rdt_auth_job *job);
 /*
- * Nobody needs the outcome of @job any more. If no thread has begun it, none will, and its message
- * is posted now; otherwise nothing happens. Any thread; before @job->msg is executed.
+ * Cancels @job, whose outcome is not needed any more. If no thread has begun it, it is not computed
+ * and its message is posted now; otherwise this call has no effect. Any thread; before @job->msg is
+ * executed.
  */
 void rdt_auth_work_cancel(struct rdt_auth_pool *pool, struct rdt_auth_job *job);
 

@@ -123,7 +123,8 @@ static void ctrl_enable(struct rdt_ctrl *ctrl)
 		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn, cntlid);
 }
 
-/* @ctrl has ended: those of its host that are ready wait for what it has in flight. */
+/* @ctrl has ended: ready controllers of the same host wait for the commands that @ctrl has in
+ * flight. */
 static void fence_siblings(struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl *other;
@@ -479,7 +480,8 @@ static void close_ioqs(struct rdt_ctrl *ctrl)
 		tell_to_close(guest);
 }
 
-/* The last I/O queue has ended: complete what waited for that. */
+/* The last I/O queue has ended: complete the reset, shutdown or end of the association that waited
+ * for it. */
 static void ctrl_io_queues_gone(struct rdt_ctrl *ctrl)
 {
 	struct rdt_qpair *admin = ctrl->admin;

@@ -144,8 +144,8 @@ struct rdt_ctrl {
 	uint16_t queues_granted;
 	struct rdt_ioq *ioqs; /* [queues_max + 1], by QID; 0 unused */
 	uint16_t queues_max;
-	/* I/O queues that are not authenticated. They have no place in @ioqs, so that nobody can
-	 * keep the host of this controller from its queue IDs. */
+	/* I/O queues that are not authenticated. They are not in @ioqs, so that another host cannot
+	 * occupy the queue IDs of this controller's host. */
 	LIST_HEAD(, rdt_qpair) guests;
 	unsigned int guests_count;
 	unsigned int ioqs_live;    /* I/O queues, guests included */
@@ -173,10 +173,12 @@ bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* 
 void rdt_ctrl_wake_all_fenced(struct rdt_ctrl *ctrl);
 /* @ctrl checks again, if it waits. Any thread, under subsys->lock. */
 void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl);
-/* A reactor stands still: if @ctrl is ready, its commands wait where other controllers of its host
- * may have some in flight, until the reactors of those have answered. On the owner. */
+/* A reactor does not run: if @ctrl is ready, its commands wait in the namespaces where other
+ * controllers of its host may have commands in flight, until the reactors of those controllers have
+ * answered. On the owner. */
 void rdt_ctrl_distrust(struct rdt_ctrl *ctrl);
-/* The host of @ctrl is known: tells the log and those who watch, once. On the owner. */
+/* The host of @ctrl is known: writes it to the log and announces it to watching programs, once. On
+ * the owner. */
 void rdt_ctrl_announce(struct rdt_ctrl *ctrl);
 /*
  * May the queue join the controller, as a guest or with its ID? May a guest have its ID? On the

@@ -40,7 +40,8 @@ RD_COLD void rdt_beat_missed(struct rdt_reactor *r, uint64_t gap_ns)
 			r->index, (unsigned long long)(gap_ns / RD_NSEC_PER_MSEC), ended);
 }
 
-/* Fence the ready controllers of this reactor from those that others have in flight. */
+/* Fence the ready controllers of this reactor from the commands that other reactors have in flight.
+ */
 static void fence_own(struct rdt_reactor *r)
 {
 	struct rdt_qpair *qp;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the I/O commands have in common: admission checks, bios and their results, commands of
- * several steps. */
+/* Common parts of the I/O commands: admission checks, bios and their results, commands of several
+ * steps. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +133,7 @@ static RD_COLD void bio_failed(struct rdt_req *req)
 
 	req->status = bio->status ? nvme_status(bio->status >> 8, bio->status & 0xff)
 				  : rdt_status_from_errno(bio->result, bio->op);
-	/* Neither is a failure of the storage: aborted, or another gateway has it. */
+	/* Not failures of the storage: the I/O was aborted, or another gateway has the storage. */
 	if (bio->result == -ECANCELED || bio->result == -ESHUTDOWN)
 		return;
 	req->err_lba = bio->offset >> req->ns->lbads;
@@ -348,7 +348,8 @@ void rdt_io_cancel(struct rdt_req *req)
 		stop_waiting(req);
 		break;
 	default:
-		/* Otherwise the message that grants the lock is under way, and stops it. */
+		/* Otherwise the message that grants the lock was posted already; its handler ends
+		 * the command. */
 		if (rdt_range_unwait(req))
 			stop_waiting(req);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the I/O commands have in common. A simple command submits one bio. A command of several
- * steps has a step function, which is called until it returns WAIT or DONE, and again when what it
- * waited for (bio, scratch buffer, block range) is available.
+ * Common parts of the I/O commands. A simple command submits one bio. A command of several steps
+ * has a step function, which is called until it returns WAIT or DONE, and again when what it waited
+ * for (bio, scratch buffer, block range) is available.
  *
  * A request acquires resources in a fixed order, so that requests cannot deadlock: slab buffer,
  * host data, block range, scratch buffer, backend. It releases the block range and the scratch
@@ -176,10 +176,10 @@ void rdt_io_scratch(struct rdt_req *req, void *buf);
 /* Asked before a command begins something. True: it is to end early (ABORTING, PREEMPTED, NS_GONE),
  * and req->status is set. */
 bool rdt_io_stopped(struct rdt_req *req);
-/* Does an executing command wait for something that can be cut short, or has it steps left? */
+/* Does an executing command wait for an event that can be cancelled, or has it steps left? */
 bool rdt_io_can_cancel(const struct rdt_req *req);
-/* Cut short what the command waits for. Its state says that it is to end early; it may complete
- * inside this call. */
+/* Cancel the wait of the command, whose state says that it is to end early. The command may
+ * complete inside this call. */
 void rdt_io_cancel(struct rdt_req *req);
 
 /* fused.c */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is counted of I/O commands: for each namespace on each reactor, and for each host by each
- * listener on each reactor (a cell). Reactors, listeners and hosts are sums of cells.
+ * Counters of I/O commands: for each namespace on each reactor, and for each host by each listener
+ * on each reactor (a cell). Reactors, listeners and hosts are sums of cells.
  *
  * A counter is written by its reactor only, with relaxed stores, and read by the main thread with
  * relaxed loads: no lock and no atomic read-modify-write for a command. The latency of every
  * command is counted. It begins with the turn of the loop that received the command, and ends when
  * its answer was sent.
  *
- * What is in flight, and for how long, is not counted but looked up on demand: a walk over the
+ * Commands in flight and their ages are not counted but looked up on demand: a walk over the
  * requests of a reactor, in slices.
  */
 #ifndef RDT_IO_STATS_H
@@ -82,7 +82,7 @@ struct rdt_io_errors { /* by status code type and status code, in order of appea
 	_Atomic uint64_t others; /* when all kinds are taken */
 };
 
-/* What a walk has found. Valid if @walk is the number of the reactor's last walk. */
+/* The result of a walk. Valid if @walk is the number of the reactor's last walk. */
 struct rdt_in_flight {
 	_Atomic uint32_t walk;
 	_Atomic uint32_t count;
@@ -96,8 +96,8 @@ struct rdt_ns_stats {
 	struct rdt_io_errors errors;
 };
 
-/* Of a host by a listener on a reactor. @hostnqn NULL: connections without a Connect, and what was
- * counted for hosts that have left; these cells stay until the target ends. */
+/* Of a host by a listener on a reactor. @hostnqn NULL: connections without a Connect, and the sums
+ * of hosts that have disconnected; these cells stay until the target ends. */
 struct rdt_cell {
 	struct rdt_op_stats op[RDT_IO_OPS];
 	_Atomic uint64_t events[RDT_COUNTS];

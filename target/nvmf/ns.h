@@ -151,7 +151,8 @@ static inline uint32_t rdt_ns_ana_group(const struct rdt_ns *ns)
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
 		  struct rdt_bdev *bdev, struct rdt_ns **out); /* owns @bdev on success */
 void rdt_ns_free(struct rdt_ns *ns);                           /* no reactor has a channel */
-/* Its backend is open: take over the size and what else is known only now. */
+/* The backend of @ns is open: take over its size and the other properties that are known only after
+ * opening. */
 void rdt_ns_take_backend(struct rdt_ns *ns);
 /* It is LIVE when the reactors start. */
 void rdt_ns_begin(struct rdt_ns *ns);

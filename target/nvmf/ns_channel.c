@@ -153,7 +153,7 @@ void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns)
 	uint64_t key = rdt_ns_key(ns->subsys, ns->nsid);
 	unsigned int pos = lower_bound(r, key);
 
-	/* A channel that was never shown may have the NSID of another one that is. */
+	/* A channel that was never shown to hosts may have the same NSID as one that is shown. */
 	if (pos == r->ns_map.count || r->ns_order[pos] != rdt_ns_channel_of(r, ns))
 		return;
 	rd_map_remove(&r->ns_map, key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Namespace Write Protection state (feature 84h). The main thread stores it before a change is
- * answered, so that what a host was told also holds after a restart. */
+ * answered, so that the answer to the host stays true after a restart. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -346,8 +346,8 @@ static int start_write(struct rdt_resv *resv)
 
 /* ---- the state of another gateway ---- */
 
-/* What the gateway that had the storage before has left. Returns 0, or -errno with the reason
- * logged. */
+/* Takes over the state that the previous gateway of the storage has stored. Returns 0, or -errno
+ * with the reason logged. */
 static int read_shared(struct rdt_resv *resv, struct rdt_resv_state *state, uint32_t *seq)
 {
 	struct rdt_bdev *base = rdt_bdev_base(resv->ns->bdev);

@@ -47,8 +47,8 @@ int rdt_peer_come(struct rdt_target *target, const struct sockaddr *remote, stru
 void rdt_peer_gone(struct rdt_target *target, struct rdt_peer *peer);
 /*
  * Connect: count @qp for its host, and an admin queue as a controller. Returns as rdt_peer_come().
- * @proven false: the host has to authenticate first; all who give its name until then are counted
- * apart, so that they cannot use up the limits of the host.
+ * @proven false: the host has to authenticate first; until then all connections with this host name
+ * are counted separately, so that they cannot use up the limits of the host.
  */
 int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, bool proven,
 		  struct rdt_peer_limit *limit);
@@ -60,8 +60,7 @@ void rdt_peer_leave(struct rdt_qpair *qp); /* undoes rdt_peer_join(); may be rep
 /* Writes what identifies the address of @qp. Returns its length; 0: it has none (tests), or it is
  * longer than @size. Any thread that may use @qp. */
 size_t rdt_peer_address(const struct rdt_qpair *qp, uint8_t *out, size_t size);
-/* The site of its address on its reactor. Connections without an address (tests) have one
- * together. */
+/* The site of its address on its reactor. Connections without an address (tests) share one site. */
 struct rdt_site *rdt_peer_site(const struct rdt_qpair *qp);
 uint32_t rdt_peer_hash(const void *key, size_t len);
 

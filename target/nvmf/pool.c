@@ -8,9 +8,9 @@
  * left for other addresses. A quarter of that half is kept for hosts that use nothing: each gets
  * the smallest block, with which it can prove itself.
  *
- * What a socket takes from hosts in doubt costs time even if they take nothing: a thousand new ones
- * fill a thousand socket buffers. So all of them together get TURN_BYTES in each turn of the loop;
- * a larger block is paid for in the turns that follow.
+ * Copying into the sockets of hosts in doubt costs time even if these hosts never read: a thousand
+ * new hosts fill a thousand socket buffers. So all hosts in doubt together get TURN_BYTES in each
+ * turn of the loop; a larger block is charged to the following turns.
  *
  * Of the free buffers, a host that is not in doubt uses at most three times as much as it leaves to
  * all others. Waiting hosts are served in turn, the requests of a host in order.
@@ -59,7 +59,7 @@ static size_t half_of(const struct rdt_pool *pool)
 	return rd_buddy_total_bytes(pool->buddy) / 2;
 }
 
-/* Pays for what accounts in doubt got, with the bytes of the turns since the last call. */
+/* Reduces the debt of the accounts in doubt by the bytes of the turns since the last call. */
 static void pay(struct rdt_pool *pool)
 {
 	uint64_t turn = rd_loop_turns(pool->reactor->loop), turns = turn - pool->paid_turn;

@@ -73,9 +73,10 @@ struct rdt_pool {
 	bool tight;
 	/* the same of an account in doubt, which others may overtake */
 	bool no_block;
-	/* counts what may let an account in doubt have a block that it was refused */
+	/* counts changes after which an account in doubt may get a block that it was refused */
 	uint64_t changes;
-	/* counts what may let an account that is not in doubt have a block that it was refused */
+	/* counts changes after which an account that is not in doubt may get a block that it was
+	 * refused */
 	uint64_t returns;
 	/* bytes that accounts in doubt got beyond the limit of the turns up to @paid_turn */
 	size_t owed;
@@ -128,7 +129,7 @@ int rdt_shares_init(struct rdt_reactor *r);
 void rdt_shares_fini(struct rdt_reactor *r);
 void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn);
 void rdt_share_leave(struct rdt_qpair *qp);
-/* A transfer of @qp missed its deadline; @late false: none does any more. */
+/* @late: a transfer of @qp missed its deadline; false: no transfer of @qp is overdue any more. */
 void rdt_share_late(struct rdt_qpair *qp, bool late);
 
 #endif /* RDT_POOL_H */

@@ -58,7 +58,8 @@ static bool ranges_conflict(const struct rdt_range_lock *a, const struct rdt_ran
 	return false;
 }
 
-/* How many ranges @lock, which comes now, has to wait for; one more if the table is not on yet. */
+/* The number of ranges that the new range @lock has to wait for; one more if the table is not on
+ * yet. */
 static uint32_t count_ahead(const struct rdt_range_table *table, const struct rdt_range_lock *lock)
 {
 	uint32_t n = lock->fused && !table->on;
@@ -71,7 +72,7 @@ static uint32_t count_ahead(const struct rdt_range_table *table, const struct rd
 	return n;
 }
 
-/* @lock has one less to wait for. table->lock is held. Its request goes on by message. */
+/* @lock has to wait for one range less. table->lock is held. Its request continues by a message. */
 static void one_less_ahead(struct rdt_range_table *table, struct rdt_range_lock *lock)
 {
 	struct rdt_req *req = rd_container_of(lock, struct rdt_req, range);
@@ -85,8 +86,8 @@ static void one_less_ahead(struct rdt_range_table *table, struct rdt_range_lock 
 }
 
 /*
- * @gone has left the table; @lock is the first waiting range that came after it. What is locked
- * came before all waiting ranges that conflict with it, or it would wait for them.
+ * @gone has left the table; @lock is the first waiting range that came after it. A locked range
+ * arrived before all waiting ranges that conflict with it; otherwise it would wait for them.
  */
 static void range_left(struct rdt_range_table *table, const struct rdt_range_lock *gone,
 		       struct rdt_range_lock *lock)

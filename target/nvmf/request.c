@@ -68,7 +68,7 @@ void rdt_req_release_capsule(struct rdt_req *req)
 	req->qp->ops->capsule_done(req->qp, cap);
 }
 
-/* There is no such command, or not on a queue that has to authenticate. */
+/* The command does not exist, or is not allowed on a queue that has to authenticate. */
 static RD_COLD struct nvme_status no_command(struct rdt_req *req, bool fabrics)
 {
 	if (req->qp->state == RDT_QP_AUTH)
@@ -185,7 +185,7 @@ void rdt_req_need_buffer(struct rdt_req *req)
 
 /*
  * Wait on the queue of the stale-write fence, then on those of the limits, or go on. The fence
- * comes first: a command that waits there has used up nothing of its limits.
+ * comes first: a command that waits there has not used its limits yet.
  */
 static void throttle(struct rdt_req *req)
 {
@@ -631,7 +631,8 @@ void rdt_req_ns_gone(struct rdt_req *req)
 void rdt_req_hang_up(struct rdt_req *req)
 {
 	rdt_req_process(req);
-	/* In a slow backend or a layer, what has begun may take long, and nobody waits for it. */
+	/* In a slow backend or a layer, an I/O that has begun may take long, although no host waits
+	 * for its result. */
 	if (rdt_req_executing(req) && !req->qp->admin)
 		end_executing(req, RDT_REQ_ABORTING);
 }

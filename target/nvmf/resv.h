@@ -35,15 +35,15 @@ enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action);
 bool rdt_resv_offered(const struct rdt_subsys *ss); /* any thread */
 /* Can reservations survive the target? Any thread. */
 bool rdt_resv_durable(const struct rdt_ns *ns);
-/* Main thread: take over what another gateway has left with the storage of @ns, which is LIVE. I/O
- * is possible when that is enforced. */
+/* Main thread: take over the state that another gateway has stored with the storage of @ns, which
+ * is LIVE. I/O is possible when that state is enforced. */
 void rdt_resv_follow(struct rdt_ns *ns);
 bool rdt_resv_ptpl(const struct rdt_ns *ns); /* any thread */
 void rdt_resv_log_init(struct rdt_resv_log *log);
 void rdt_resv_log_fini(struct rdt_resv_log *log);
 bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned int type);
-/* Copy the oldest notification to @page; @take: remove it. Returns false when there is none: @page
- * is the empty notification. */
+/* Copy the oldest notification to @page; @take: remove it. Returns false without a notification:
+ * @page is the empty one. */
 bool rdt_resv_log_take(struct rdt_ctrl *ctrl, struct nvme_resv_notification_log *page, bool take);
 /* Feature 82h: masked types of @ns; NULL: masked in all namespaces. On the controller's owner. */
 uint32_t rdt_resv_mask_get(struct rdt_ctrl *ctrl, const struct rdt_ns *ns);

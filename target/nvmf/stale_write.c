@@ -77,7 +77,7 @@ static bool has_left(const struct rdt_ctrl *ctrl)
 	return atomic_load(&ctrl->queues_unreported) || rdt_slots_any(&ctrl->busy_ns);
 }
 
-/* ---- controllers that may be dead although nobody has seen it yet ---- */
+/* ---- controllers whose end may not have been noticed yet ---- */
 
 static uint64_t reactor_bit(const struct rdt_reactor *r)
 {

@@ -13,11 +13,11 @@
  * counts as having commands in every namespace: its reactor stands still, because storage can hang
  * within a system call.
  *
- * If the reactor of the old admin queue stands still as well, nobody has seen the old controller's
- * end. Therefore a new controller asks the reactors that own other controllers of its host, and
- * becomes ready without waiting for the answers. Until a reactor answers, its controllers of that
- * host count as dead. Before a reactor answers, it ends the controllers whose connections are
- * closed; the others are second paths of the host.
+ * If the reactor of the old admin queue does not run either, no reactor has noticed the end of the
+ * old controller. Therefore a new controller asks the reactors that own other controllers of its
+ * host, and becomes ready without waiting for the answers. Until a reactor answers, its controllers
+ * of that host count as dead. Before a reactor answers, it ends the controllers whose connections
+ * are closed; the others are second paths of the host.
  */
 #ifndef RDT_STALE_WRITE_H
 #define RDT_STALE_WRITE_H
@@ -35,7 +35,8 @@ struct rdt_subsys;
 
 /* An I/O queue joins the controller, on its owner. It ends with rdt_fence_queue_closed(). */
 void rdt_fence_queue_attached(struct rdt_ctrl *ctrl);
-/* It closes, on its reactor: which of its commands are in others' hands and may write? */
+/* The queue pair closes, on its reactor: records which of its commands a backend or another thread
+ * holds and may still write. */
 void rdt_fence_queue_closed(struct rdt_qpair *qp);
 
 /* A question to a reactor, for all new controllers of a subsystem; under subsys->lock. */
@@ -46,7 +47,8 @@ struct rdt_ask {
 };
 
 int rdt_fence_open(struct rdt_subsys *ss);
-/* @ctrl is enabled: ask the reactors of those of its host that may have commands in flight. */
+/* @ctrl is enabled: ask the reactors of the host's other controllers that may have commands in
+ * flight. */
 void rdt_fence_ask(struct rdt_ctrl *ctrl);
 /* @ctrl is in no list any more. Under subsys->lock. */
 void rdt_fence_leave(struct rdt_ctrl *ctrl);
@@ -56,12 +58,13 @@ void rdt_fence_settled(struct rdt_ctrl *ctrl);
 
 /*
  * Find the dead controllers of @ctrl's host. Returns the CNTLID of one, or 0. @keep: commands for
- * namespaces where these have some in flight wait from now on. Those for namespaces where one has
- * some of which is not known whether it is dead wait in any case. Under subsys->lock.
+ * namespaces where these have some in flight wait from now on. Commands for namespaces in which a
+ * controller of unknown state has commands in flight wait in any case. Under subsys->lock.
  */
 uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl, bool keep);
 
-/* The namespace in this slot is gone, and so is what was in flight there. Under subsys->lock. */
+/* The namespace in this slot was removed, and no command for it is in flight. Under subsys->lock.
+ */
 void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot);
 
 bool rdt_fence_blocks_slow(const struct rdt_req *req);

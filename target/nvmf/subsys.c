@@ -46,7 +46,7 @@ static int open_with_retry(const struct rdt_subsys *ss, const struct rdt_ns_conf
 	return err;
 }
 
-/* What a background opening says is reported by whoever waits for it: opening.h. */
+/* The failure of a background opening is reported by the code that waits for it: opening.h. */
 static void open_or_later(struct rdt_ns *ns)
 {
 	char text[8];

@@ -48,7 +48,8 @@ struct rdt_referral {
 
 struct rd_fab_iwarp_opts;
 
-/* What a target takes from its surroundings. Members that are NULL or 0: from the system. */
+/* The services that a target uses of its surroundings. A member that is NULL or 0 stands for the
+ * system's service. */
 struct rdt_env {
 	const struct rd_clock *clock; /* as rd_loop_opts.clock */
 	uint64_t seed;                /* of the random numbers of the reactors' loops */

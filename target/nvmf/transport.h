@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport seam: what lies below a queue pair, between commands and the wire. Commands know
- * nothing of RDMA; unit tests use a fake transport.
+ * The transport seam: what lies below a queue pair, between commands and the wire. Commands do not
+ * depend on RDMA; unit tests use a fake transport.
  *
  * A transport embeds struct rdt_qpair in its connection object. It passes capsules to
  * rdt_qpair_capsule(), and answers each fetch by rdt_req_fetched() and each respond by
@@ -54,7 +54,7 @@ struct rdt_transport_ops {
 	void (*joined)(struct rdt_qpair *qp);
 	/* The memory of the capsule may be used for the next command. */
 	void (*capsule_done)(struct rdt_qpair *qp, struct rdt_capsule *cap);
-	/* End the connection. When the transport uses nothing of the queue pair any more,
+	/* End the connection. When the transport does not use the queue pair any more,
 	 * rdt_qpair_transport_closed() follows, not from within this call. Called once. */
 	void (*close)(struct rdt_qpair *qp);
 	/* Has the host closed the connection, before that was reported? Not called after
