@@ -2,10 +2,10 @@
 /*
  * Linearizability of registers whose writes have unique values (Gibbons and Korach, "Testing shared
  * memories", 1997). A write and the reads that returned its value are a cluster. Its zone lies
- * between the earliest end and the latest begin of its operations. Where the end comes first
- * (forward zone), the block had the value all the time in between, so two forward zones must not
- * overlap. Otherwise (backward zone) the value was there at some time of the zone, so a backward
- * zone must not lie within a forward zone of another value.
+ * between the earliest end and the latest begin of its operations. If the earliest end is before
+ * the latest begin (forward zone), the block had the value during the whole zone, so two forward
+ * zones must not overlap. Otherwise (backward zone) the block had the value at some time of the
+ * zone, so a backward zone must not lie within a forward zone of another value.
  *
  * After a loss of power a new epoch begins, with the value that the storage has then.
  */
@@ -19,8 +19,8 @@
 struct write {
 	uint64_t value;
 	uint64_t begin;
-	uint64_t end;                   /* CHECK_NEVER: not acknowledged */
-	uint64_t unknown;               /* when it ended as unknown; CHECK_NEVER: it did not */
+	uint64_t end;     /* CHECK_NEVER: not acknowledged */
+	uint64_t unknown; /* when the outcome became unknown; CHECK_NEVER: it did not */
 	uint64_t first_end, last_begin; /* of the cluster */
 	uint64_t replaced_by;           /* by Compare and Write; 0: none */
 	uint64_t after; /* the end of a later write of the same host; see check_order() */
@@ -54,7 +54,7 @@ struct check *check_new(unsigned int blocks)
 		return NULL;
 	ck->blocks = blocks;
 	for (unsigned int i = 0; i < blocks; i++) {
-		/* What is there at the beginning, the value 0. */
+		/* The content at the beginning, the value 0. */
 		check_write_begins(ck, 0, i, 0);
 		check_write_done(ck, i, 0, true);
 	}
@@ -184,7 +184,7 @@ void check_read(struct check *ck, unsigned int block, uint64_t value, uint64_t b
 
 	ck->ops++;
 	if (begin < ck->block[block].since)
-		return; /* it may have returned what was there before the loss of power */
+		return; /* the read may have returned the value from before the loss of power */
 	if (!w) {
 		violation(ck, "a read has returned what nobody wrote there", block, value);
 		return;
@@ -224,7 +224,8 @@ void check_flushed(struct check *ck, uint64_t begin)
 
 /* ---- the judgement ---- */
 
-/* The latest begin of a durable write of the epoch: what ended before it must not be there. */
+/* The latest begin of a durable write of the epoch: writes that ended before it must not be the
+ * content. */
 static uint64_t durable_since(const struct block *b)
 {
 	uint64_t since = 0;
@@ -273,7 +274,7 @@ static void judge_zones(struct check *ck, struct write **zones, unsigned int cou
 			const struct write *f = zones[j];
 
 			if (f->first_end >= w->last_begin)
-				break; /* this one and all later ones begin too late */
+				break; /* this operation and all later ones begin too late */
 			if (is_forward(f) && f->last_begin > w->first_end)
 				violation(ck, "a write was lost, or an older value has come back",
 					  w->value, f->value);
@@ -294,7 +295,7 @@ static void judge_epoch(struct check *ck, struct block *b, unsigned int from, un
 	for (unsigned int i = from; i < to; i++) {
 		struct write *w = &b->writes[i];
 
-		/* What was neither acknowledged nor seen may have never been executed. */
+		/* A write that was neither acknowledged nor seen may never have been executed. */
 		if (!w->seen && w->end == CHECK_NEVER)
 			continue;
 		if (!w->seen) {
@@ -310,8 +311,8 @@ static void judge_epoch(struct check *ck, struct block *b, unsigned int from, un
 }
 
 /*
- * The block has @value from now on. Writes that have not ended go on: their host may not have sent
- * them, or repeats them.
+ * The block has @value from now on. Writes that have not ended stay in progress: their host may not
+ * have sent them yet, or repeats them.
  */
 static void new_epoch(struct check *ck, unsigned int block, uint64_t value, uint64_t now)
 {

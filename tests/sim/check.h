@@ -27,11 +27,11 @@ unsigned int check_block_of(uint64_t value);
 
 /* A write of @value by @host begins. */
 void check_write_begins(struct check *ck, unsigned int host, uint64_t value, uint64_t now);
-/* It has been acknowledged. @durable: and is on stable storage. */
+/* The write was acknowledged. @durable: it is on stable storage too. */
 void check_write_done(struct check *ck, uint64_t value, uint64_t now, bool durable);
 /* It was certainly not executed. */
 void check_write_refused(struct check *ck, uint64_t value);
-/* It has ended, and may have been executed, or may still be. */
+/* The write has ended; it may have been executed, or may be executed later. */
 void check_write_unknown(struct check *ck, uint64_t value, uint64_t now);
 /* A read of @block that began at @begin has returned @value, at @now. */
 void check_read(struct check *ck, unsigned int block, uint64_t value, uint64_t begin, uint64_t now);
@@ -41,7 +41,7 @@ void check_replaced(struct check *ck, uint64_t old, uint64_t value);
 void check_flushed(struct check *ck, uint64_t begin);
 /*
  * The storage has lost power and has @value in @block since. Returns false, with a sentence in
- * @why, when that loses what was acknowledged as durable.
+ * @why, when a write that was acknowledged as durable is lost.
  */
 bool check_survived(struct check *ck, unsigned int block, uint64_t value, uint64_t now, char *why,
 		    unsigned int size);

@@ -20,8 +20,8 @@ struct store {
 	struct rd_sim *sim;
 	struct store_faults faults;
 	unsigned int blocks;
-	uint64_t *now;       /* what a read returns */
-	uint64_t *durable;   /* what is there at least after a loss of power */
+	uint64_t *now;     /* what a read returns */
+	uint64_t *durable; /* the content after a loss of power, unless a later write survives it */
 	struct dirty *dirty; /* in the order in which the writes took effect */
 	unsigned int dirty_count, dirty_room;
 	uint64_t seq;
@@ -132,7 +132,7 @@ void store_stop(struct store *s)
 
 void store_restart(struct store *s)
 {
-	/* Of the writes of a block that are not durable, one that is chosen at random is there. */
+	/* Of the writes of a block that are not durable, a random one becomes the content. */
 	for (unsigned int i = 0; i < s->blocks; i++)
 		s->now[i] = s->durable[i];
 	for (unsigned int i = 0; i < s->dirty_count; i++)

@@ -21,9 +21,9 @@ struct store;
 
 struct store_faults {
 	uint64_t latency_ns; /* of an I/O, up to so much */
-	uint32_t slow_in;    /* one I/O of so many takes up to @slow_ns; 0: none */
+	uint32_t slow_in;    /* one of this many I/Os takes up to @slow_ns; 0: none */
 	uint64_t slow_ns;
-	uint32_t fails_in; /* one write of so many fails with EIO, executed or not; 0: none */
+	uint32_t fails_in; /* one of this many writes fails with EIO, executed or not; 0: none */
 };
 
 /* Returns NULL without memory. */
@@ -31,13 +31,14 @@ struct store *store_new(struct rd_sim *sim, unsigned int blocks);
 void store_free(struct store *store);
 void store_set_faults(struct store *store, const struct store_faults *faults);
 /*
- * The power fails: from now on nothing reaches the store, and I/O ends with -EIO. store_restart()
- * makes it usable again; each block has then what is durable, or what was written later.
+ * The power fails: from now on no write reaches the store, and I/O ends with -EIO. store_restart()
+ * makes the store usable again; each block then has its durable content, or the content of a later
+ * write.
  */
 void store_stop(struct store *store);
 void store_restart(struct store *store);
 uint64_t store_value(const struct store *store, unsigned int block);
-/* The next sync is acknowledged without being executed: a mistake that must be found. */
+/* The next sync is acknowledged without being executed: a mistake that the check must find. */
 void store_lie(struct store *store, bool lies);
 unsigned int store_ios(const struct store *store); /* in flight */
 

@@ -146,7 +146,7 @@ static void happens(struct faults *f, enum fault_kind kind)
 		break;
 	case FAULT_RESTART:
 	case FAULT_POWER:
-		/* Rarely, because a start takes more time than thousands of steps. */
+		/* A restart is rare, because a start takes more time than thousands of steps. */
 		if (w->target_state == TARGET_UP && rd_sim_chance(w->sim, 1, 8))
 			target_stop(w, kind == FAULT_POWER);
 		break;

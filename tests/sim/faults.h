@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Faults that happen to a world: which, when and for how long follows from the seed. */
+/* Faults of a world. Their kind, time and duration follow from the seed. */
 #ifndef SIM_FAULTS_H
 #define SIM_FAULTS_H
 

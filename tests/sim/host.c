@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host: a device with two paths and one channel, and the commands that it submits. It tells the
- * history what began and how it ended.
+ * A host: a device with two paths and one channel, and the commands that it submits. It records the
+ * begin and the outcome of each command in the history.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -155,8 +155,8 @@ static void choose_command(struct host *h, struct command *c)
 }
 
 /*
- * A write that may be repeated must not overlap another one in flight: which of both is executed
- * last, and how often, would be open.
+ * A write that may be repeated must not overlap another one in flight: it would be undefined which
+ * of both is executed last, and how often.
  */
 static bool overlaps(const struct host *h, const struct command *c)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdsim: runs worlds, one for each seed, and tells which of them violate what. See world.h. */
+/* rdsim: runs worlds, one for each seed, and reports the invariants that they violate. See world.h.
+ */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>

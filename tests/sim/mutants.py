@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Deliberate mistakes, each of which the simulation must find: (name, file, text of the file, what takes its place)."""
+"""Deliberate mistakes, each of which the simulation must find: (name, file, text of the file, replacement)."""
 
 MUTANTS = (
     ('Compare and Write takes no lock', 'target/nvmf/range_lock.c',

@@ -92,7 +92,7 @@ void target_stop(struct world *w, bool power_fails)
 		rdt_target_abandon(w->target);
 }
 
-/* What was lent is back. */
+/* All buffers must be back in their pools. */
 static void check_pools(struct world *w)
 {
 	for (unsigned int i = 0; i < w->target->reactors_count; i++)

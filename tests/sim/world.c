@@ -13,8 +13,8 @@
 #define START_TIME (1000 * RD_NSEC_PER_SEC)
 #define TURN_COST  (20 * RD_NSEC_PER_USEC) /* at most */
 /*
- * After the last fault, everything must have ended by then. Storage that is slow may take 35 s
- * more; a host must not wait until TCP gives up, which takes 60 s.
+ * The time after the last fault within which all commands must end. Storage that is slow may take
+ * 35 s more; a host must not wait until TCP gives up, which takes 60 s.
  */
 #define END_NS    (50 * RD_NSEC_PER_SEC)
 #define END_STEPS 2000000u
@@ -75,7 +75,7 @@ static bool can_turn(const struct world *w, const struct actor *actor)
 	return actor->loop && actor->stalled_until <= now && rd_loop_next(actor->loop) <= now;
 }
 
-/* When the next actor can turn, or a message arrives. */
+/* The time at which the next actor can take a turn, or a message arrives. */
 static uint64_t next_time(const struct world *w)
 {
 	uint64_t at = rd_sim_next(w->sim);
@@ -178,7 +178,7 @@ static void check_network(struct world *w)
 			   errors->access, errors->no_recv, errors->length);
 }
 
-/* The hosts leave, then the target ends; nothing is left. */
+/* The hosts disconnect, then the target ends; no resource may be left. */
 static void take_down(struct world *w)
 {
 	uint64_t end = rd_sim_now(w->sim) + END_NS;
@@ -308,7 +308,7 @@ int world_new(const struct world_opts *opts, struct world **out)
 	return rc;
 }
 
-/* After a violation, what is left of the world is not taken down: it may be in any state. */
+/* After a violation, the rest of the world is not taken down: it may be in any state. */
 void world_free(struct world *w)
 {
 	if (!w)

@@ -77,8 +77,8 @@ struct world {
 	bool power_failed;
 	/*
 	 * Hosts do not repeat writes. Only then they write blocks of all hosts, and the same block
-	 * in several commands at a time: a write that is executed twice may overwrite what was
-	 * written in between.
+	 * in several commands at a time: a write that is executed twice may overwrite a write that
+	 * was executed in between.
 	 */
 	bool no_resend;
 	struct store *store;
@@ -93,7 +93,7 @@ struct world {
 };
 
 int world_new(const struct world_opts *opts, struct world **out);
-/* Runs the world. Returns whether nothing was violated; world->failed says what was. */
+/* Runs the world. Returns false if an invariant was violated; world->failed says which. */
 bool world_run(struct world *w);
 void world_free(struct world *w);
 
@@ -101,7 +101,7 @@ void world_free(struct world *w);
 void world_tell(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A violation; the first one counts. */
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* One step: somebody's turn, or time passes. Returns false when nothing will ever happen again. */
+/* One step: a turn of an actor, or time passes. Returns false when no event can follow any more. */
 bool world_step(struct world *w);
 
 /* ---- target.c ---- */
