@@ -30,7 +30,7 @@ def config(t):
 
 
 def answer(peer, data=b''):
-    """The completion of a command: @data is what the target may read of it. Returns (Cqe, bytes it wrote)."""
+    """The completion of a command: @data is the data that the target may read. Returns (Cqe, bytes it wrote)."""
     written = bytearray(4096)
     while True:
         seg = yield from segment(peer)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hostile peers in large numbers, and the well-behaved host that must not suffer from them.
+"""Hostile peers in large numbers, and the well-behaved host whose service must not suffer.
 
 An attack is a function in a module attack_*.py, registered by @attack, which gets a Crowd and a size:
 
@@ -46,7 +46,7 @@ IP_BIND_ADDRESS_NO_PORT = 24
 
 
 def raise_files(count):
-    """Let this process, and what it starts, have @count files open; Skip where that is forbidden."""
+    """Let this process and its children have @count files open; Skip where that is forbidden."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= count:
         return
@@ -73,10 +73,10 @@ class Attack:
     run: object
     sizes: tuple  # at which tools/attack runs it
     small: int  # and the loop tests
-    busy: bool  # it never rests: the fair share is what a host has beside an honest one that does not rest either
+    busy: bool  # it never pauses: the fair share is that of a host beside an honest host that never pauses either
     target: dict  # keys of the configuration's `target` section
     config: object  # None, or a function of the test: more arguments for its target()
-    p99: float  # None, or how many times as long the 99th percentile of a read may become
+    p99: float  # None, or the factor by which the 99th percentile of a read may grow
 
     @property
     def module(self):
@@ -247,9 +247,9 @@ class Crowd:
         self._persistent = set()
 
     def open(self, count, script, *, sources=None, again=False, wait=True, seconds=60):
-        """@count connections, each with script(peer); from addresses(), or from where the kernel likes. again: whoever
-        is thrown out comes back at once, for as long as run() goes on. Returns when each has arrived or ended, if it
-        shall wait; what has not by then is an error."""
+        """@count connections, each with script(peer); from addresses(), or from where the kernel likes. again: a
+        connection that the target closes is made again at once, while run() is active. If it is to wait, returns when
+        each connection has arrived or ended; a connection that has done neither in time is an error."""
         end = time.monotonic() + seconds
         crowd = []
         for n in range(count):
@@ -374,7 +374,7 @@ def start_reads(t, target, seconds, *, name='reads', depth=32, size='4k', hostnq
 
 
 def finish_reads(t, proc, *, deadline=None):
-    """Reads per second; None if it failed, as its log tells. Their 99th percentile is .p99 of the process, in us."""
+    """Reads per second; None if it failed (the log says why). Their 99th percentile is .p99 of the process, in us."""
     if proc.wait(deadline):
         return None
     with open(t.path(f'{proc.name}.json'), encoding='utf-8') as f:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DH-HMAC-CHAP over nvmf_peer: a host that authenticates itself, step by step, so that a test can replace each.
+"""DH-HMAC-CHAP over nvmf_peer: a host that authenticates itself, step by step, so that a test can replace each step.
 
 Independent of our C code: offsets and computations are those of NVMe Base 2.0, 8.13.5, the groups those of RFC 7919.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An iWARP endpoint on a blocking TCP socket: MPA (RFC 5044, 6581), DDP (5041), RDMAP (5040).
 
-Written from the RFCs and from captures of the Linux soft-iWARP driver, and on purpose not from our C
-code: it is the second opinion that the wire format is right. It follows the protocol unless told not
-to; every builder has arguments to say something illegal.
+Written from the RFCs and from captures of the Linux soft-iWARP driver, and on purpose not from our C code: it checks
+the wire format independently. It follows the protocol unless told not to; every builder has arguments to send something
+illegal.
 """
 
 import os
@@ -111,7 +111,7 @@ class Mpa:
 
 def mpa_frame(key, private=b'', *, rev=2, enhanced=True, ird=16, ord=0, p2p='', crc=False,
               markers=False, reject=False, pd_length=None):
-    """A frame; pd_length can differ from the real length of what follows."""
+    """A frame; pd_length can differ from the real length of the private data."""
     flags = 0
     body = private
     if enhanced:

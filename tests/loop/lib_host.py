@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host for tests that is librdinit itself, loaded from $LIBRDINIT: what the Python peer (nvmf_peer.py)
-cannot be over a fabric that is not iWARP. Host and Queue have the peer's names for what both can do.
+"""A host for tests that uses librdinit, loaded from $LIBRDINIT: the Python peer (nvmf_peer.py) works over iWARP only.
+Host and Queue have the same method names as the peer where both have the function.
 
 Commands are submitted in any number and awaited by Pending objects; nothing runs in the background.
 

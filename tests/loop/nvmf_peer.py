@@ -386,8 +386,8 @@ class Stop(Exception):
 class FakeTarget:
     """A working target with one memory namespace, one thread for each connection.
 
-    Subclasses replace steps: on_mpa(), on_command() and the methods they call. A step may raise Stop to
-    drop the connection. What went wrong in the threads is in .errors, to be looked at by the test.
+    Subclasses replace steps: on_mpa(), on_command() and the methods they call. A step may raise Stop to drop the
+    connection. Errors of the threads are in .errors; the test must check it.
     """
     subnqn = 'nqn.2024-01.test:fake'
     block = 512

@@ -3,8 +3,8 @@
 listeners and subsystems that are added and removed, reloads, resizes, ANA states, reservations, lost connections and
 restarted targets.
 
-Two targets run: `steady` until the end, so that what it keeps adds up; `other` is restarted. Each has a device (rddev)
-that verifies every block that it reads, on namespace 1. The actions use other namespaces.
+Two targets run: `steady` until the end, so that leaks add up; `other` is restarted. Each has a device (rddev) that
+verifies every block that it reads, on namespace 1. The actions use other namespaces.
 """
 
 import itertools
@@ -102,7 +102,7 @@ class Scene:
         return self.t.config([self.t.namespace(1, path=self.t.path('other.img'))], name='other.yaml', target=SPEC)
 
     def settle(self):
-        """Wait until the steady target holds what it held before the first host came."""
+        """Wait until the steady target holds as many resources as before the first host connected."""
         last = {}
 
         def quiet():

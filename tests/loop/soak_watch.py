@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass, field
 
 WARM_UP = 1 / 3  # of the time: caches and pools fill, so these samples do not count
-JUDGED_FROM = 300  # seconds of samples that count; the slope of a shorter time says nothing
+JUDGED_FROM = 300  # seconds of samples that count; the slope of a shorter time is not significant
 POINTS = 300  # of a series, at most, are compared with each other
 
 
@@ -121,7 +121,7 @@ class TargetLatency:
 
 
 def percentiles(buckets):
-    """(p50, p99) in microseconds of [(end of a bucket in seconds, commands)]; None of nothing."""
+    """(p50, p99) in microseconds of [(end of a bucket in seconds, commands)]; None without commands."""
     total = sum(count for _, count in buckets)
     found = []
     for part in (0.5, 0.99):

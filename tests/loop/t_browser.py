@@ -69,7 +69,7 @@ class Browser:
         return wait_for(lambda: self.run(script, *args), what)
 
     def said(self):
-        """What the page has written to the console: errors, refusals of the policy."""
+        """The page's console messages: errors, refusals of the policy."""
         return [entry['message'] for entry in
                 self._call('POST', f'/session/{self.session}/se/log', {'type': 'browser'})]
 

@@ -67,7 +67,7 @@ class Cluster:
             'osd objectstore': 'memstore', 'memstore device bytes': 2 << 30,
             'osd memory target': 939524096, 'public addr': '127.0.0.1',
             'cluster addr': '127.0.0.1', 'ms bind ipv6': 'false', 'mgr initial modules': '',
-            # The lease of reads is 0.8 of it. A single OSD that was stopped for longer serves nothing any more.
+            # The lease of reads is 0.8 of it. A single OSD that was stopped for longer does not serve any more.
             'osd heartbeat grace': 3600,
             'osd class load list': '*', 'osd class default list': '*', 'osd op num shards': 2,
         }
@@ -77,7 +77,7 @@ class Cluster:
         self.addr = addr
 
     def run(self, *argv, input=None):
-        """A command of Ceph; returns what it printed."""
+        """A command of Ceph; returns its output."""
         try:
             res = subprocess.run([str(a) for a in argv], env=dict(os.environ, CEPH_CONF=self.conf), input=input,
                                  capture_output=True, text=True, timeout=DEADLINE, check=False)
@@ -110,7 +110,7 @@ class Cluster:
         return path
 
     def gateway(self):
-        """A cluster in a configuration, with a user that has what the manual tells, and no more."""
+        """A cluster in a configuration, with a user with the capabilities that the manual names, and no more."""
         if not self.gateway_keyring:
             self.gateway_keyring = self.user('gateway', mon='profile rbd',
                                              osd=f'profile rbd pool={POOL}, profile rbd pool={AWAY}')
@@ -159,7 +159,7 @@ class Cluster:
         for name in ('osd', 'mon'):
             proc = self.daemons.pop(name, None)
             if proc:
-                proc.kill()  # also a stopped one; nothing of it is kept
+                proc.kill()  # also when it is stopped; its data is not kept
                 proc.wait()
         shutil.rmtree(self.dir, ignore_errors=True)
 

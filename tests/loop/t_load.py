@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host with many commands in flight, for tests about what ends them."""
+"""A host with many commands in flight, for tests of events that end them."""
 
 import nvmf_peer as nv
 from t_loop import Failure, wait_for
@@ -10,7 +10,7 @@ DEPTH = 32
 
 
 class Load:
-    """A controller with I/O queues, and commands posted whose answers nobody has awaited."""
+    """A controller with I/O queues, and posted commands whose answers are not awaited yet."""
 
     def __init__(self, target, rng, queues=3):
         self.target, self.rng = target, rng

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The frame of the loop tests: real processes, TAP output, nothing but the standard library.
 
-A test file holds functions marked @test, each about one behaviour and named for it, and ends with
-main(). A test gets a T: its own directory, its own daemon on a port the kernel chose, and clean-ups
-that always run. Nothing waits for time to pass: everything waits for a condition, with a deadline that
-only a hang can reach.
+A test file holds functions marked @test. Each checks one behaviour and is named for it. The file ends with main(). A test
+gets a T: its own directory, its own daemon on a port the kernel chose, and clean-ups that always run. No test waits for
+a time: each waits for a condition, with a deadline that only a hang can reach.
 
 Environment (meson sets the first two):
   RDTARGET, RDINIT, RDVERIFY, RDCONFORM  the programs
@@ -543,7 +542,7 @@ class T:
                     text = [line for line in f.read().splitlines() if ': status: ' not in line]
                 yield f'---- {name}'
                 # The first line is often the cause of the last one. A test that waits asks for the status a hundred
-                # times, and reports what it waited for by itself.
+                # times, and reports the condition itself.
                 grave = [line for line in text[:-lines] if re.search(r': (error|warning): |(the queue pair|a work request) failed', line)]
                 yield from (line[:400] for line in grave[:lines // 2] + text[-lines:])
 

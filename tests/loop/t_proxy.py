@@ -20,7 +20,7 @@ class Proxy:
       swallow()      they are acknowledged and dropped; a connection that lost bytes stays like that
     What happens to connections:
       reset()        those that are open are reset, on both sides
-      accepting(no)  False: connections are established by the kernel, and nobody answers
+      accepting(no)  False: connections are established by the kernel, but not answered
     """
 
     def __init__(self, t, addr, port):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Common parts of tests that are hosts themselves: whatever a peer did, the daemon serves others and keeps nothing of
-it. Over iWARP the host is the Python peer, otherwise librdinit."""
+"""Common parts of tests that are hosts themselves: after any action of a peer, the daemon serves other hosts and keeps
+no resources of the peer. Over iWARP the host is the Python peer, otherwise librdinit."""
 
 import os
 
@@ -70,7 +70,7 @@ class Baseline:
         self.target, self.nsid, self.well_behaved = target, nsid, well_behaved
 
     def __enter__(self):
-        self.well_behaved(self.target, nsid=self.nsid)  # warm: what is allocated once has been
+        self.well_behaved(self.target, nsid=self.nsid)  # warm up: memory that is allocated only once is allocated now
         self.before = self._settled()
         self.files = self.target.open_files()
         return self

@@ -46,7 +46,8 @@ def post_write(queue, nsid, data):
 
 
 def zeroes_and_deallocated(t, target, content):
-    """Write with FUA, Write Zeroes, Deallocate and Flush on namespace 1; @content() returns what its storage has."""
+    """Write with FUA, Write Zeroes, Deallocate and Flush on namespace 1; @content() returns the content of its
+    storage."""
     with host(target) as h:
         h.enable()
         queue = h.add_io()

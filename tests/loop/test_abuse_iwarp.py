@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Peers that violate MPA, DDP or RDMAP. The answer is a refusal or a Terminate and the end of that connection; others
-are served, and nothing of it is kept."""
+"""Peers that violate MPA, DDP or RDMAP. The answer is a refusal or a Terminate and the end of that connection; other
+connections are served, and no resources of the peer are kept."""
 
 import struct
 import sys
@@ -340,7 +340,7 @@ def the_sinks_of_reads_are_not_where_they_seem(t):
                     t.ok(not first <= addr < end, f'{addr:#x} is in {line}')
 
 
-# ---- what must not matter ----
+# ---- peculiarities that must have no effect ----
 
 @each(('127.0.0.1', '127.0.0.1'), ('::1', '::1'))
 def one_byte_at_a_time_is_fine(t, addr):

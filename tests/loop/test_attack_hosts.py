@@ -37,7 +37,7 @@ def attack(name):
 
 @test
 def no_host_holds_buffers_for_ever(t):
-    """Other commands that are answered do not excuse a READ that is not."""
+    """A READ that a host leaves unanswered counts against it, even if the host answers other commands."""
     target = t.target([t.namespace(backend='memory')], target={'reactors': 1, 'buffer_memory': '32MiB'})
     with Baseline(target):
         crowd = attack_lib.start(t, target, attack('beside_others'), 2)
@@ -63,7 +63,7 @@ def a_connect_waits_for_no_other(t):
 
 @each(('of a host', {'controllers_per_host': 3}, True), ('of an address', {'controllers_per_address': 3}, False))
 def there_are_limits(t, limits, same):
-    """One more Connect is refused with Controller Busy, and the log names the limit; that of another host is
+    """One more Connect is refused with Controller Busy, and the log names the limit; a Connect of another host is
     accepted."""
     target = t.target([t.namespace(backend='memory')], target={'limits': limits})
     hosts = [host(target, hostnqn=GOOD if same else f'{GOOD}-{n}') for n in range(5)]

@@ -239,7 +239,7 @@ def connect_test_names_the_authentication(t):
 
 @test
 def a_device_follows_a_discovery_controller_that_authenticates(t):
-    """It stays connected, with keep alive, and learns of new addresses and of those that go."""
+    """The host stays connected, with keep alive, and is notified of addresses that are added and removed."""
     subsystem = t_auth.subsystem(t, ctrl_secret=CTRL_SECRET, **NULL)
     ns, more = t.namespace(backend='memory', size='16MiB'), section(t, 'required', ctrl_secret=CTRL_SECRET)
     target = t.target([ns], subsystem=subsystem, listeners=[{}], more=more)

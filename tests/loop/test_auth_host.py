@@ -108,7 +108,7 @@ def a_host_with_the_secret_of_the_controller_demands_its_proof(t):
 
 @test
 def a_discovery_controller_need_not_prove_itself(t):
-    """Targets leave discovery without authentication; what it names has to prove itself."""
+    """Targets leave discovery without authentication; the controllers that discovery names must authenticate."""
     class Discovery(nv.FakeTarget):
         subnqn = nv.DISCOVERY_NQN
     target = Discovery()
@@ -331,7 +331,7 @@ def the_reason_stays_when_the_controller_closes_at_once(t):
 
 @test
 def a_controller_that_closes_instead_of_a_refusal_is_explained(t):
-    """The Failure1 of Linux's target is lost when that closes the connection behind it."""
+    """Linux's target closes the connection after its Failure1, which can be lost then."""
     class Silent(ac.AuthTarget):
         def do_auth_receive(self, queue, cmd):
             if queue.tx.state == 'refuse':
@@ -407,7 +407,7 @@ def a_success_that_is_wrong_is_refused(t, tamper, explanation, said):
 
 @test
 def the_proof_of_another_queue_is_refused(t):
-    """A controller without the secret repeats what it has heard on the admin queue."""
+    """A controller without the secret replays the messages that it received on the admin queue."""
     heard = []
 
     def replay(msg, tx):

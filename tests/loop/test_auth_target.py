@@ -148,7 +148,7 @@ def an_io_queue_needs_its_own_authentication(t):
 
 @test
 def an_impostor_cannot_replace_the_controller_of_a_host(t):
-    """duplicate_host is applied when the host has proven itself, not at Connect."""
+    """duplicate_host is applied when the host has authenticated, not at Connect."""
     target = t.target([t.namespace(backend='memory')], subsystem={**subsystem(t, **NULL), 'duplicate_host': 'replace'})
     with AuthHost(target) as host:
         host.enable()
@@ -163,7 +163,7 @@ def an_impostor_cannot_replace_the_controller_of_a_host(t):
 
 
 def impostor_queues(target, cntlid, qids):
-    """A host without the key, on queues of the controller of another one."""
+    """A host without the key, on queues of another host's controller."""
     impostor = AuthHost(target, OTHER_SECRET)
     impostor.cntlid = cntlid
     return impostor, [impostor.connect_io(qid) for qid in qids]
@@ -208,7 +208,7 @@ def a_queue_id_belongs_to_the_first_that_proves_itself(t):
 
 @test
 def a_host_is_announced_when_it_has_proven_itself(t):
-    """The first events are those of the host that has the key, although another one came before it."""
+    """The first events are those of the host that has the key, although another host connected before it."""
     target, path = controlled(t, [t.namespace(backend='memory')], subsystem=subsystem(t, **NULL))
     with Control(path) as watcher, AuthHost(target, OTHER_SECRET) as impostor, AuthHost(target) as host:
         watcher.call('events.watch')
@@ -359,7 +359,8 @@ def a_value_that_is_no_public_value_is_refused(t, make):
 
 
 def post_reply(queue, x):
-    """In the capsule. Returns its CID; the answer comes when a thread has computed."""
+    """Sends the message in the capsule. Returns the CID; the answer comes when a thread has finished the
+    computation."""
     msg, cid = x.reply(), queue.next_cid()
     queue.post(nv.fabrics_sqe(au.AUTH_SEND, cid, au.auth_body(len(msg)), sgl=nv.offset_sgl(0, len(msg))) + msg)
     return cid
@@ -572,7 +573,8 @@ def mutated_messages_prove_nothing(t):
 
 
 def significant(reply):
-    """Without what the host's proof does not cover: reserved bytes, and what it asks of the controller."""
+    """The parts of a reply that the host's response covers, without reserved bytes and the request for the
+    controller's response."""
     return len(reply), reply[:2], reply[4:7], reply[10:12], reply[16:48]
 
 
@@ -696,7 +698,7 @@ def a_host_that_fails_too_often_has_to_wait(t):
 
 @test
 def guesses_at_the_same_time_are_counted_together(t):
-    """All have their challenges before the first one fails; then not even the right proof is looked at."""
+    """All have their challenges before the first one fails; then even the right response is not checked."""
     target = serve(t, **NULL)
     hosts = [AuthHost(target, OTHER_SECRET) for _ in range(12)] + [AuthHost(target)]
     for host in hosts:

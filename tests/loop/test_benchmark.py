@@ -33,8 +33,8 @@ def arguments(t, *args):
 
 
 def bench(t, *args, rc=0, plotted=False):
-    """One run; the text of its table and its results. Most tests need no plots, which take longer than everything
-    else."""
+    """One run; returns the text of its table, and its results. Most tests need no plots, which take longer than all
+    other steps."""
     res = t.run(arguments(t, *args, *([] if plotted else ['--no-plots'])), env=environment(), wrap=False)
     t.eq(res.rc, rc, f'exit status\n{res.err}')
     if rc:

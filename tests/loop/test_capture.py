@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A third opinion on the wire format: Wireshark's MPA, DDP and RDMAP dissectors read what we send."""
+"""A third check of the wire format: Wireshark's MPA, DDP and RDMAP dissectors read our frames."""
 
 import os
 import re

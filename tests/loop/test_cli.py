@@ -21,7 +21,7 @@ def two_namespaces(t, **kw):
 
 
 def options(target, nqn=NQN):
-    """The address as nvme-cli's options, whose letters some verbs use for their own."""
+    """The address as nvme-cli's options; some verbs use the same letters for options of their own."""
     return ['--transport', 'rdma', '--traddr', target.addr, '--trsvcid', str(target.port),
             *(['--nqn', nqn] if nqn else [])]
 
@@ -148,7 +148,7 @@ def without(closed, argv):
 
 @each(('standard output', '>&-', 'standard output: Bad file'), ('all three', '<&- >&- 2>&-', ''))
 def reading_to_a_descriptor_that_is_closed(t, closed, says):
-    """Its sockets must not become standard output. Without standard output there is an error."""
+    """rdinit's sockets must not become standard output. Without standard output it reports an error."""
     target = two_namespaces(t)
     res = t.run(without(closed, [program('rdinit'), 'read', target.uri(1), '-z', '1M']))
     t.eq(res.rc, 1, f'exit status\n{res.err}')
@@ -196,7 +196,7 @@ def version_is_printed(t):
 
 @test
 def refused_connection(t):
-    with socket.socket() as sock:  # bound, not listening: nobody else gets the port
+    with socket.socket() as sock:  # bound, not listening: no other process gets the port
         sock.bind((ADDR, 0))
         port = sock.getsockname()[1]
         res = t.rdinit('id-ctrl', f'nvme+rdma://{ADDR}:{port}/{NQN}', rc=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdinit read and write: whole files and parts of them, over every backend; nothing else is changed."""
+"""rdinit read and write: whole files and parts of them, over every backend; no other bytes are changed."""
 
 import contextlib
 import os
@@ -286,7 +286,7 @@ def a_full_output_file(t):
 
 @test
 def a_larger_output_file_is_cut(t):
-    """--data FILE contains exactly what was read; a descriptor of the shell keeps what is behind."""
+    """--data FILE contains exactly what was read; with a descriptor of the shell, later content of the file is kept."""
     target = t.target([t.namespace(backend='memory', size='1MiB')])
     data = pattern(5000, 21)
     t.rdinit('write', target.uri(), '--data', '-', input=data)
@@ -307,7 +307,7 @@ def a_larger_output_file_is_cut(t):
 
 @test
 def standard_input_longer_than_the_namespace(t):
-    """Data up to the end is written; more data is an error, data up to the last byte is none."""
+    """Data up to the end is written; more data is an error, data up to the last byte is not an error."""
     target = t.target([t.namespace(backend='memory', size='1MiB')])
     data = pattern((1 << 20) + 1, 22)
     t.rdinit('write', target.uri(), '--data', '-', input=data[:-1])

@@ -252,7 +252,7 @@ def a_target_that_is_silent(t):
 
 @each(('is killed', signal.SIGKILL), ('hangs', signal.SIGSTOP))
 def a_target_that(t, sig):
-    """All later tests fail, and the run ends: not one time limit for each of hundreds of tests."""
+    """All later tests fail at once: the run does not wait for a time limit in each of hundreds of tests."""
     target = full(t)
     # Its output goes into a socket that holds a few lines, so that it cannot run far ahead of the reader.
     ours, theirs = socket.socketpair()

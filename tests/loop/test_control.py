@@ -145,7 +145,7 @@ def a_request_without_end_is_refused(t):
 
 @test
 def lines_without_an_answer_are_taken_as_they_are_worked_on(t):
-    """The rest is not stored: a sender that is faster than one line a turn of the loop has to wait."""
+    """Further lines are not stored: a sender that is faster than one line in each turn of the loop has to wait."""
     _, path = target_of(t)
     most, sent = 16 << 20, 0
     with Control(path) as c, Control(path) as other:
@@ -379,7 +379,7 @@ def a_client_that_goes_does_not_stop_the_drain_it_began(t):
 # ---- events ----
 
 def event_of(watcher, name):
-    """The next event of that name, as its fields; lines of the log and others are passed over."""
+    """The fields of the next event of that name; log lines and other events are skipped."""
     while True:
         line = watcher.answer()
         if line.get('method') == 'event' and line['params']['name'] == name:
@@ -496,7 +496,7 @@ def a_watcher_that_does_not_read_loses_events_and_is_told(t):
         number, lost = deaf.post('status'), 0  # it is read when the client has taken all events
         while (line := deaf.answer()).get('id') != number:
             lost += line['params'].get('count', 0)
-        c.call('log.level', level='notice')  # an event, behind what was lost before it
+        c.call('log.level', level='notice')  # an event, after those that were lost before it
         while (line := deaf.answer())['params'].get('name') != 'call':
             lost += line['params'].get('count', 0)
         t.ok(lost, 'none was lost')

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The control socket changes what is served: namespaces, hosts, subsystems and listeners, a whole document; what of
-it is saved, and what a reload of the file replaces."""
+"""The control socket changes what is served: namespaces, hosts, subsystems and listeners, a whole document; which
+changes are saved, and which are replaced by a reload of the file."""
 
 import json
 import os
@@ -230,13 +230,13 @@ def a_change_is_refused(t, name, method, params, field, value, says):
         if name == 'invalid':  # the log does not blame the file
             t.ok(': error: ' not in target.text(), 'an error was logged')
         target.expect(f'control: {method} of pid {os.getpid()}: refused: ')
-        c.call('namespace.add', nqn=NQN, namespace=memory(t, 3))  # what was refused is not tried again
+        c.call('namespace.add', nqn=NQN, namespace=memory(t, 3))  # the refused change is not tried again
     exercise(target, nsid=3)
 
 
 @each(('even', ''), ('odd', 'x'))
 def what_is_cut_within_a_character_is_told(t, before):
-    """Texts are cut at a number of bytes: at each of two neighbouring ones, that is within a character."""
+    """Texts are cut at a number of bytes. One of two neighbouring numbers is within a character."""
     _, path = controlled(t, [memory(t)])
     with Control(path) as c, Control(path) as watcher:
         watcher.call('events.watch')
@@ -406,7 +406,7 @@ def save_both(t, name='saver', **env):
 
 @test
 def several_files_are_saved_together(t):
-    """All are on the disk, with their modes, before the first one takes its place."""
+    """All new files are on the disk, with their modes, before the first one replaces its old file."""
     two_files(t)
     log = t.path('operations')
     target, saved = save_both(t, KILL_LOG=log)
@@ -422,8 +422,7 @@ def several_files_are_saved_together(t):
 
 @test
 def a_save_that_is_cut_off_leaves_whole_files_and_is_told(t):
-    """At each step the daemon is killed: every file is the old or the new one, and a mixture is told by the next
-    start."""
+    """The daemon is killed at each step: every file is the old or the new one, and the next start reports a mixture."""
     before = two_files(t)
     log = t.path('operations')
     target, _ = save_both(t, KILL_LOG=log)
@@ -452,7 +451,7 @@ def a_save_that_is_cut_off_leaves_whole_files_and_is_told(t):
 
 @test
 def the_previous_file_is_not_included(t):
-    """A pattern that matches any name does not load what a save left beside the file."""
+    """A pattern that matches any name does not load the files that a save left beside the configuration."""
     os.mkdir(t.path('conf.d'))
     t.file('conf.d/a', f'subsystems:\n- nqn: {OTHER}\n  allow_any_host: true\n'.encode())
     t.file('conf.d/b.new~', b'what an interrupted save left: [')
@@ -549,7 +548,7 @@ def random_namespace(rng):
 
 
 def random_change(rng):
-    """A change of what rdverify does not use, good or bad: namespace 1 and its listener stay."""
+    """A change of parts that rdverify does not use, valid or not: namespace 1 and its listener stay."""
     nsid = rng.choice([2, 3, 4, 5, 9])
     nqn = rng.choice([NQN, NQN, OTHER, 'nqn.none'])
     return rng.choice([

@@ -94,7 +94,7 @@ def all_bytes_arrive(t, a, b):
     source, dest = Place(t, a, target, 1), Place(t, b, target, 2)
     for sparse, seed in (('auto', 1), ('always', 2), ('never', 3)):
         data = pattern(SIZE, seed)
-        dest.fill(random.Random(9).randbytes(SIZE))  # what was there must not shine through
+        dest.fill(random.Random(9).randbytes(SIZE))  # the previous content must not be visible
         out = t.rdinit('cp', source.name, dest.name, '--sparse', sparse, **source.fill(data)).out
         t.same(dest.read(SIZE, out), data, f'--sparse={sparse}')
 
@@ -218,7 +218,7 @@ def verification_finds_what_was_not_written(t):
     target = t.target([t.namespace(1, backend='null', size='4MiB')])
     data = bytes(MIB) + b'x' * MIB
     source = t.file('source', data)
-    t.rdinit('cp', source, target.uri())  # nobody looks
+    t.rdinit('cp', source, target.uri())  # without --verify, the loss is not noticed
     res = t.rdinit('cp', source, target.uri(), '--verify', rc=1)
     t.match(rf'/1 differs from {source} at byte 1[0-9]+: it has 0x00 instead of 0x78', res.err)
     t.match('the copy is not equal to its source', res.err)
@@ -302,7 +302,7 @@ def a_killed_copy_is_continued(t):
 @test
 @no_fabric
 def a_file_is_continued_without_losing_its_beginning(t):
-    """Behind the complete part is what the killed run wrote, in holes of the source too."""
+    """After the complete part there is data of the killed run, in holes of the source too."""
     source = sparse_file(t, 'source', 4 * MIB, 0, 2 * MIB)
     dest = t.file('dest', content(source)[:MIB] + b'x' * (3 * MIB))
     ids = {name: os.stat(t.path(name)) for name in ('source', 'dest')}

@@ -269,7 +269,7 @@ def a_log_that_nobody_reads_stops_nothing(t, kind):
     while not re.search(rb'main: \d+ lines of this log were dropped here', text):
         text += os.read(reader, 65536)
     t.match('ready', text.decode())
-    target.stop()  # while nobody reads
+    target.stop()  # while the test does not read
     os.close(reader)
 
 

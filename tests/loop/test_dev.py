@@ -28,7 +28,7 @@ def disk(t, **keys):
 
 
 def restarted(t, proxy, config, number, **kw):
-    """Start the target again, as another process on another port; the proxy leads there."""
+    """Start the target again, as another process on another port, to which the proxy forwards."""
     target = t.target(config=config, name=f'rdtarget{number}', **kw)
     proxy.to = (target.addr, target.port)
     return target
@@ -95,7 +95,7 @@ def the_caller_does_not_notice_the_loss_of_one_of_two_paths(t):
 
 @each(('round robin', 0), ('queue depth', 1), ('failover', 2))
 def two_targets_with_one_disk_are_killed_in_turn(t, policy):
-    """Each target has the same file; no fence of one knows the writes of the other."""
+    """Both targets have the same file; the fence of one target does not know the writes of the other."""
     ns = disk(t)
     env = preloaded('nolock')  # both may use one file
     configs = [t.config([ns], name=f'rdtarget_{i}.yaml') for i in range(2)]
@@ -307,7 +307,7 @@ def a_discovery_controller_names_the_paths(t):
 
 @test
 def addresses_that_come_and_go_do_not_use_up_the_paths(t):
-    """More of them than a device has paths, each on another port, while the first one stays."""
+    """More targets than a device has paths, each on another port, while the first target stays."""
     target = t.target(config=t.config([disk(t)], listeners=[{}]))
     dev = Device(t, [target.uri()], '--discovery', 1)
     seen = set()
@@ -352,7 +352,7 @@ def referring(t, *referrals):
 
 @test
 def referrals_are_followed(t):
-    """To a controller that has the paths, and back to the one they came from."""
+    """Referrals to a controller that has the paths, and back to the controller that referred to it."""
     target = t.target([disk(t)], name='rdtarget_disk')
     dev = Device(t, [referring(t, {'address': target.addr, 'port': target.port}).uri()], '--discovery', 1)
     dev.proc.expect(r'^event path 0 live')
@@ -362,7 +362,7 @@ def referrals_are_followed(t):
 
 @test
 def more_referrals_than_are_followed_are_told_once(t):
-    """The first ones are followed; nobody listens where the others lead."""
+    """The first referrals are followed; the others lead to addresses without a listener."""
     target = t.target([disk(t)], name='rdtarget_disk')
     first = referring(t, {'address': target.addr, 'port': target.port},
                       *({'address': f'127.0.1.{i}', 'port': 1} for i in range(1, 13)))

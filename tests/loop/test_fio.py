@@ -35,7 +35,7 @@ def build(t, *args, env=None):
 
 
 def engine(t):
-    """The engine, built once for the tests of this file. It is not an error if nobody here has the headers."""
+    """The engine, built once for the tests of this file. It is not an error if the headers are not installed."""
     root = build_root()
     if not _built:
         res = build(t, '--build', root, env=dict(os.environ, CFLAGS='-O2 -g -Werror'))
@@ -348,7 +348,7 @@ def build_says_that_there_is_no_source_of_this_version(t):
 @test
 @no_fabric
 def build_takes_the_release_where_a_mirror_has_no_more(t):
-    """Of the source package's files, apt downloads only fio's own one."""
+    """apt downloads only fio's own file of the source package."""
     requires_program('fio')
     requires_program('apt-config')
     os.makedirs(t.path('fio-1'))

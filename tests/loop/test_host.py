@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hosts rely on: the Linux host's enable sequence, invalidation, keep-alive, events, negotiation."""
+"""Behaviour on which hosts rely: the Linux host's enable sequence, invalidation, keep-alive, events, negotiation."""
 
 import struct
 import sys

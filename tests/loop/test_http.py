@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The HTTP listener: what it answers, to whom, and clients that do not behave."""
+"""The HTTP listener: its answers, which clients it serves, and clients that misbehave."""
 
 import errno
 import json
@@ -277,7 +277,7 @@ def connected(http, count):
 
 @test
 def clients_that_send_nothing_keep_nobody_out(t):
-    """More of them than there are connections: each new one ends the oldest."""
+    """More clients than connections: each new connection ends the oldest."""
     target, http = served(t)
     files = target.open_files()
     stuck = connected(http, 200)

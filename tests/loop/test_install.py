@@ -91,7 +91,7 @@ def another_program_can_use_the_library(t, how):
     res = t.run([requires_program('pkg-config'), *how, '--cflags', '--libs', 'librdinit'], env=env,
                 wrap=False)
     t.eq(res.rc, 0, f'pkg-config: {res.err}')
-    # The sysroot goes before every path; what is not ours is not below it.
+    # The sysroot goes before every path; files of other packages are not below it.
     flags = [flag for flag in res.text.split()
              if not flag.startswith(('-I', '-L')) or os.path.isdir(flag[2:])]
     t.file('user.c', PROGRAM.encode())
@@ -128,7 +128,7 @@ def what_is_installed_runs(t):
 
 
 def places(t, build, *options, env=None):
-    """The paths that an installation of what is built would write, without manual pages."""
+    """The paths that an installation of this build would write, without manual pages."""
     res = t.run([requires_program('meson'), 'setup', t.path(build), SOURCE_ROOT, *options],
                 env=env or os.environ, wrap=False)
     t.eq(res.rc, 0, f'meson setup: {res.text}{res.err}')

@@ -112,7 +112,7 @@ def a_read_only_namespace_takes_no_command_from_the_others(t):
 
 @test
 def published_limits(t):
-    """One more than each limit is refused, the limit itself is not."""
+    """A value beyond each limit is refused, the limit itself is accepted."""
     io = Io(t, BACKENDS[0][1])
     nvm = nv.expect_data(io.host.admin.data_in(nv.IDENTIFY, 4096, cdw10=6))
     vsl, wzsl, _, dmrl, dmrsl, dmsl = struct.unpack_from('<BBBBIQ', nvm)
@@ -233,7 +233,7 @@ def descriptor_lists(t, ird):
 
 @test
 def list_invalidation(t):
-    """One key requested: it is invalidated. Several: none is, the host does it by itself."""
+    """One requested key is invalidated. Of several requested keys none is; the host invalidates them."""
     io = Io(t, BACKENDS[0][1])
     for asks in (0,), (1,), (0, 1), ():
         regions = [io.q.conn.register(bytes(256), write=False) for _ in range(2)]

@@ -31,7 +31,7 @@ def configure(t, *namespaces, nqn=NQN):
 
 
 def nsids(h):
-    """All that the host finds, list by list."""
+    """The NSIDs of all namespaces that the host finds, list by list."""
     found, after = [], 0
     while True:
         cqe, page = h.admin.identify(2, after)

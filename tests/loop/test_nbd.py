@@ -98,8 +98,8 @@ def a_server_without_space_has_not_failed_to_sync(t, args):
 def a_server_that_shuts_down_is_left(t):
     """It says so in its answers and does not close the connection; another connection is tried once a second."""
     ends = t.path('ends')
-    # With several threads, nbdkit itself dies of an assertion when one of them answers on the connection that
-    # another has found closed.
+    # With several threads, nbdkit aborts by an assertion when a thread answers on a connection that another thread has
+    # found closed.
     server = Server(t, args=('--filter=error', '--threads=1'), more=('error=ESHUTDOWN', 'error-pwrite-rate=100%',
                                                        f'error-file={ends}')).start()
     target = t.target([server.namespace()])

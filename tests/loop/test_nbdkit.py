@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A namespace through nbdkit's rdinit plugin: what clients are told, and that data arrives both ways."""
+"""A namespace through nbdkit's rdinit plugin: the properties that clients see, and data in both directions."""
 
 import json
 import os
@@ -202,7 +202,7 @@ def a_target_that_is_killed_and_comes_back_is_not_noticed(t, client):
 
 @test
 def a_copy_goes_on_when_one_of_two_paths_is_lost(t):
-    """Two targets with one file, so that no fence of one knows the writes of the other."""
+    """Two targets with one file: the fence of one target does not know the writes of the other."""
     requires_tools('nbdcopy')
     ns = t.namespace(size=SIZE)
     env = preloaded('nolock')  # both may use one file

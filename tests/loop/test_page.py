@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The status page in Chromium: what it shows while hosts are served, when the target goes away, and of hostile names."""
+"""The status page in Chromium: its content while hosts are served, when the target ends, and with hostile names."""
 
 import os
 import struct
@@ -146,7 +146,8 @@ def names_of_hosts_are_text_and_nothing_else(t):
 
 @test
 def the_policy_stops_what_would_be_injected(t):
-    """The second line of defence: markup that got into the page would not run, nor reach another site."""
+    """The second line of defence: markup that was injected into the page would not run, and could not reach another
+    site."""
     _, http = serving(t, [memory(t)])
     b = Browser(t)
     b.open(http.url)

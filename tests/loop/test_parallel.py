@@ -38,7 +38,7 @@ def same_files(t, a, b):
 
 @each(('512, io_uring', 512, 'io_uring'), ('4096, aio', 4096, 'aio'))
 def parallel_writers_and_readers(t, block, engine):
-    """Each has a part of its own, whose borders are aligned to a block only."""
+    """Each initiator has its own part of the file, whose borders are aligned to a block only."""
     requires_engine(engine)
     requires_disk(t.dir, 4 * TOTAL)
     target = t.target([t.namespace(size=TOTAL, block_size=block, engine=engine)],

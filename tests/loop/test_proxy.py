@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A network that fails between host and target: which timeout ends what, and that data stays right."""
+"""A network that fails between host and target: which timeout ends which command, and that data stays right."""
 
 import os
 import sys
@@ -75,7 +75,7 @@ def resets_end_the_host_and_leave_nothing_at_the_target(t):
         wait_for(lambda: target.open_files() <= files, 'descriptors to return')
         return target.rss()
 
-    t.rdinit('id-ns', target.uri())  # what is opened once has been
+    t.rdinit('id-ns', target.uri())  # files that are opened only once are open now
     files = target.open_files()
     for _ in range(3):
         rss = once()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits per second with real clocks: what is measured is reported; what is asserted holds for any clock."""
+"""Limits per second with real clocks: measurements are only reported; assertions hold for any clock."""
 
 import signal
 import sys

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A file that rdtarget reports as released is free: for a write lease, which fails while anybody has the file open, for
-unmounting, and for adding it again."""
+"""A file that rdtarget reports as released is free: for a write lease, which fails while any process has the file open,
+for unmounting, and for adding it again."""
 
 import fcntl
 import os
@@ -54,7 +54,7 @@ def a_file_is_free_when_its_namespace_is_removed(t, engine, direct):
 
 @each(*ENGINES)
 def a_file_that_stays_does_not_hold_one_that_goes(t, engine, direct):
-    """There is I/O in flight, of another namespace of the same reactor."""
+    """I/O of another namespace of the same reactor is in flight."""
     requires_engine(engine)
     goes = t.namespace(2, engine=engine, direct=direct)
     stays = t.namespace(1, engine=engine, direct=direct, layers=[{'type': 'delay', 'read': '1ms'}])

@@ -178,7 +178,7 @@ def the_order_of_an_update_is_safe_for_a_power_failure(t):
 
 
 def change(t, target, act):
-    """Host 1 does something; returns whether it was answered before the target died."""
+    """Host 1 sends a command; returns whether it was answered before the target died."""
     host = Owner(target, 1)
     try:
         nv.expect(act(host))

@@ -57,7 +57,7 @@ def idle_connections_wake_nobody(t):
 
         def quiet():
             before = effort(target)
-            time.sleep(2)  # what is looked for is what happens in this time
+            time.sleep(2)  # the test measures the events of this time
             return effort(target) == before
         wait_for(quiet, 'two seconds in which no thread of rdtarget runs')
 
@@ -126,7 +126,7 @@ def sockets_are_as_their_listener_says(t):
             ss = subprocess.run(['ss', '-tinmH', 'state', 'established', 'sport', '=', f':{port}'],
                                 capture_output=True, text=True, check=True).stdout
             t.match(rf'\b{name}\b', ss, 'congestion control')
-            # The kernel doubles what it is told, for its own needs.
+            # The kernel doubles the value that is set, for its own needs.
             t.eq('rb65536,' in ss and 'tb131072,' in ss, bool(keys), f'buffer sizes in {ss}')
 
 
@@ -212,7 +212,7 @@ def the_kernel_submits_where_it_is_told(t):
     for i in range(2):
         write_and_compare(t, target, os.urandom(4 << 20))
         t.eq(sqpoll_thread(target)[0], str(cpus[-1]), 'CPUs of the thread')
-        # Idle, it costs nothing; and what comes next wakes it.
+        # An idle reactor uses no processor time, and the next command wakes it.
         wait_for(lambda: sqpoll_thread(target)[1], 'the thread to sleep')
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that share a reactor's memory: a host whose commands hold memory for long does not stop others."""
+"""Hosts that share a reactor's memory: a host whose commands hold memory for long does not block other hosts."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ BLOCKS = 2048  # 1 MiB, the largest transfer; the buffers hold eight
 
 @each(('reads', nv.Queue.post_read), ('writes', nv.Queue.post_write))
 def a_host_that_stops_keeps_its_share_only(t, post):
-    """The host has much more outstanding than there are buffers, and neither reads nor answers anything. An address
+    """The host has many more commands outstanding than there are buffers, and neither reads nor answers. An address
     gets at most as many buffers of the reserve as it leaves; data in socket buffers does not count as transferred."""
     target = t.target([t.namespace(1, backend='memory', size='32MiB')], target={'reactors': 1})
     data = os.urandom(BLOCKS * 512)

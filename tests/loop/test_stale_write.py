@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that reconnect while the storage still executes a write of theirs."""
+"""Hosts that reconnect while the storage still executes a write of their old controller."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
         target.expect('commands of a former controller of this host are still in flight')
         queue = back.add_io()
         cids = [post_write(queue, nsid, NEW) for nsid in (1, 2)]
-        # Other commands of the queue are answered, for as long as a write that was not held back would take.
+        # Other commands of the queue are answered during the time in which a write that is not fenced would complete.
         for _ in range(500):
             nv.expect(queue.data_in(RESV_REPORT, 64, nsid=1, cdw10=15, cdw11=1)[0])
         os.unlink(stall)
@@ -42,7 +42,7 @@ def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
 
 @test
 def the_reactor_of_the_admin_queue_stands_still(t):
-    """Nobody has noticed that the old controller is dead, and the new one is ready at once."""
+    """The end of the old controller has not been noticed, and the new controller is ready at once."""
     stall = t.path('stall')
     target = t.target([t.namespace(1, engine='aio')], target={'reactors': 2}, env=stall_env(stall))
     # Queues go to the reactor with the fewest I/O queues: the first admin queue and the second I/O queue are on one

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is counted for namespaces, hosts, listeners and reactors, by stats.get and as metrics."""
+"""The counters of namespaces, hosts, listeners and reactors, by stats.get and as metrics."""
 
 import os
 import re
@@ -195,7 +195,7 @@ def waits_for_a_limit_are_counted(t):
 
 @test
 def ana_states_are_metrics(t):
-    """Of the groups that have a namespace, each state has a series: 1 for the present one."""
+    """Each group that has a namespace has a series for each state: 1 for the present state."""
     target, path = controlled(t, [memory(t), memory(t, 2, ana_group=3)])
     with Control(path) as c:
         c.call('ana.set', group=3, state='inaccessible')

@@ -78,7 +78,7 @@ def a_file_that_was_cut_gives_read_errors(t, engine):
 @each(('io_uring, Flush', 'io_uring', False), ('io_uring, FUA', 'io_uring', True),
       ('aio, Flush', 'aio', False), ('aio, FUA', 'aio', True))
 def acknowledged_data_survives_kill_9(t, engine, fua):
-    """Writes of many sizes in flight when the target dies: those that were answered are in the file."""
+    """Writes of many sizes in flight when the target dies: the data of answered writes is in the file."""
     config = t.config([t.namespace(engine=engine)])
     target = t.target(config=config)
     rng = random.Random(engine)

@@ -24,7 +24,7 @@ SHORT_KATO = 200  # ms; the association may end between any two steps
 LONG_KATO = 5000 if SCALE == 1 else 120000  # and here not; both ends may stand still for seconds
 BLOCKS = 32768
 
-# What a command may end with when its queue, its controller or an Abort is against it.
+# The statuses with which a command may end because of its queue, its controller or an Abort.
 EXPECTED = {nv.SUCCESS, nv.ABORTED_BY_REQUEST, nv.SEQUENCE_ERROR, nv.DATA_TRANSFER_ERROR, nv.AER_LIMIT,
             0x103}  # Abort Command Limit Exceeded
 
@@ -34,7 +34,7 @@ class Gone(Exception):
 
 
 class Guest:
-    """One short life after another; every step is drawn from its own generator."""
+    """One short association after another; each host draws its steps from its own random generator."""
 
     def __init__(self, target, number):
         self.target = target
@@ -158,7 +158,7 @@ class Guest:
 
 
 class LibGuest(Guest):
-    """The same with librdinit, as far as it can: it does not reset or abort."""
+    """The same with librdinit, which does not reset controllers or abort commands."""
 
     def live(self):
         h = host(self.target, kato=self.rng.choice((0, 0, SHORT_KATO, LONG_KATO)), queues=8)

@@ -112,7 +112,7 @@ def a_failed_fua_write_is_told_to_every_host(t, engine, direct):
 
 @test
 def a_failed_sync_is_an_event_and_a_warning(t):
-    """For both hosts, also the one that did nothing; the warning ends when the namespace is opened again."""
+    """For both hosts, also for the host that sent no command; the warning ends when the namespace is opened again."""
     target, disk, others, trigger = serve(t, 'aio', 'off')
     hosts = Hosts(target)
 

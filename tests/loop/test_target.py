@@ -247,7 +247,7 @@ def sixty_four_idle_queues_cost_next_to_nothing(t):
             nv.expect(queue.read_blocks(1, 0, 1)[0])
         seconds = 5
         before = target.context_switches(), target.cpu_ticks()
-        # The one place where time has to pass: it is what is measured.
+        # The only place where time must pass, because the test measures that time.
         time.sleep(seconds)
         switches = target.context_switches() - before[0]
         ticks = target.cpu_ticks() - before[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdinit top: what it shows of I/O and of paths, while they change."""
+"""rdinit top: its display of I/O and of paths, while they change."""
 
 import json
 import os

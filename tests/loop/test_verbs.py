@@ -125,7 +125,7 @@ def list_has_each_namespace_once(t):
          [(f'{NQN}/1', 2048, 512), (f'{NQN}/7', 1024, 4096), (f'{OTHER}/3', 4096, 512)])
     rows = json_of(t, target, 'list', 'sub')['Devices']
     t.eq([row['NameSpace'] for row in rows], [1, 7], 'namespaces of one subsystem')
-    # What it prints is what the other verbs take.
+    # Its output is accepted as input by the other verbs.
     t.eq(len(t.rdinit('read', rows[0]['DevicePath'], '-z', '512').out), 512)
 
 
