@@ -537,6 +537,7 @@ const struct cli_verb cli_verbs[] = {
 			"last block. rdtarget has no other action.",
 		.json = true,
 		.example = "--start-lba=0 --range-len=4096",
+		.gone = "t",
 		.groups = {&cli_g_lba_status, &cli_g_nsid, FABRIC},
 		.run = cli_get_lba_status,
 	},

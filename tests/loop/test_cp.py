@@ -351,6 +351,8 @@ def a_failed_copy_says_what_is_safe_and_is_continued(t):
 def a_source_that_cannot_be_read(t):
     target = t.target([t.namespace(1, backend='memory', size=SIZE, layers=[
         {'type': 'error', 'ops': ['read'], 'first_block': SIZE // 1024, 'blocks': 8}])])
+    # Blocks that are not allocated are not read.
+    cp(t, t.file('source', random.Random(7).randbytes(SIZE)), target.uri())
     res = t.rdinit('cp', target.uri(), t.path('copy'), rc=1)
     t.match(rf'/1: reading \d+ bytes at byte {SIZE // 2}: .*Unrecovered Read Error', res.err)
     t.match(rf'the first {SIZE // 2} bytes are complete and on stable storage in \S+copy$', res.err)
