@@ -32,7 +32,9 @@ struct rbd_peers {
 	unsigned int refs;
 	char *pool, *rados_namespace;
 	rados_ioctx_t io;
-	uint64_t watch; /* changed under handle->joining */
+
+	pthread_mutex_t watching; /* held during calls that wait for the network */
+	uint64_t watch;           /* guarded by @watching, as @watched is */
 	bool watched;
 
 	pthread_mutex_t lock;
@@ -75,7 +77,7 @@ static void peers_watch_failed(void *arg, uint64_t cookie, int err)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* With handle->joining. Returns 0 or -errno. */
+/* With p->watching. Returns 0 or -errno. */
 static int watch_peers(struct rbd_peers *p)
 {
 	rados_write_op_t op = rados_create_write_op();
@@ -96,7 +98,9 @@ int rbd_peers_keep(struct rbd_peers *p)
 	bool lost;
 	int rc = 0;
 
-	pthread_mutex_lock(&p->handle->joining);
+	/* Another image's job does it. The pool may hang, and that job with it. */
+	if (pthread_mutex_trylock(&p->watching))
+		return 0;
 	pthread_mutex_lock(&p->lock);
 	lost = p->watch_lost;
 	p->watch_lost = false;
@@ -107,7 +111,7 @@ int rbd_peers_keep(struct rbd_peers *p)
 	}
 	if (!p->watched)
 		rc = watch_peers(p);
-	pthread_mutex_unlock(&p->handle->joining);
+	pthread_mutex_unlock(&p->watching);
 	return rc;
 }
 
@@ -264,6 +268,7 @@ static void free_peers(struct rbd_peers *p)
 		return;
 	if (p->io)
 		rados_ioctx_destroy(p->io);
+	pthread_mutex_destroy(&p->watching);
 	pthread_mutex_destroy(&p->lock);
 	pthread_cond_destroy(&p->answered);
 	free(p->peers);
@@ -280,6 +285,7 @@ static int new_peers(struct rbd_image *img, struct rbd_peers **out)
 	*out = NULL;
 	if (!p)
 		return rc;
+	pthread_mutex_init(&p->watching, NULL);
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->answered, NULL);
 	p->clusters = img->clusters;

@@ -34,7 +34,7 @@ struct rbd_handle {
 	char fsid[64];
 	unsigned int refs; /* guarded by the cluster */
 	unsigned int takeover_s;
-	pthread_mutex_t joining;      /* may be held during calls that wait for the network */
+	pthread_mutex_t joining;
 	LIST_HEAD(, rbd_peers) peers; /* guarded by @joining */
 };
 

@@ -192,25 +192,57 @@ def a_cluster_that_is_away_at_the_start_does_not_stop_the_others(t):
     t.eq(t.rdinit('read', target.uri(2), '-z', '4k').out, bytes(4096))
 
 
+def set_away(key, value):
+    cluster().run('ceph', 'osd', 'pool', 'set', AWAY, key, value, *(['--yes-i-really-mean-it'] * (value == 1)))
+
+
+def make_away(images):
+    """The pool that tests stop, with images img0, img1 and so on."""
+    cluster().run('ceph', 'osd', 'pool', 'create', AWAY, '1', '1')
+    cluster().run('rbd', 'pool', 'init', AWAY)
+    have = cluster().run('rbd', 'ls', AWAY).split()
+    for i in range(images):
+        if f'img{i}' not in have:
+            cluster().run('rbd', 'create', '--size', '8M', f'{AWAY}/img{i}')
+
+
+def hang_away(t):
+    """From now to the end of the test all I/O of the pool waits: a copy has no place."""
+    for key, value in (('size', 2), ('min_size', 2)):
+        set_away(key, value)
+    t.cleanup(set_away, 'size', 1)
+    t.cleanup(set_away, 'min_size', 1)
+
+
 @test
 def a_pool_that_is_away_does_not_stop_another_pool(t):
     """More of its images are being opened than there are threads for that."""
-    def pool(key, value):
-        cluster().run('ceph', 'osd', 'pool', 'set', AWAY, key, value, *(['--yes-i-really-mean-it'] * (value == 1)))
-    cluster().run('ceph', 'osd', 'pool', 'create', AWAY, '1', '1')
-    cluster().run('rbd', 'pool', 'init', AWAY)
-    for i in range(6):
-        cluster().run('rbd', 'create', '--size', '8M', f'{AWAY}/img{i}')
-    for key, value in (('size', 2), ('min_size', 2)):  # a copy has no place, so all I/O waits
-        pool(key, value)
-    t.cleanup(pool, 'size', 1)
-    t.cleanup(pool, 'min_size', 1)
+    make_away(6)
+    hang_away(t)
     target = serve(t, [cluster().namespace(1 + i, f'img{i}', rbd={'pool': AWAY}) for i in range(6)] +
                    [cluster().namespace(7, cluster().image('8M'))])
     target.expect(r'namespace 6: its storage does not answer yet')
     t.eq(t.rdinit('read', target.uri(7), '-z', '4k').out, bytes(4096))
-    pool('min_size', 1)
+    set_away('min_size', 1)
     target.expect(r'namespace 6: added, 16384 blocks')
+
+
+@test
+def a_pool_that_is_away_does_not_stop_the_locks_of_another_pool(t):
+    """The gateway has lost its watch of the object by which gateways see each other, and cannot make it again."""
+    make_away(1)
+    keys = {'lock': 'exclusive'}
+    target = serve(t, [cluster().namespace(1, 'img0', ana_group=1, rbd={'pool': AWAY, **keys}),
+                       cluster().namespace(2, cluster().image('8M'), ana_group=2, rbd=keys)])
+    for name in (f'{AWAY}/img0', rf'{POOL}/img\d+'):
+        target.expect(rf'image {name}: its lock is held here')
+    cluster().run('rados', '-p', AWAY, 'rm', 'rdtarget.gateways')
+    hang_away(t)
+    with control(t) as c:
+        for group in (1, 2):
+            t.eq(c.call('ana.claim', group=group, action='yield'), {'namespaces': 1})
+    target.expect(rf'image {POOL}/img\d+: its lock was given up')
+    t.ok(f'image {AWAY}/img0: its lock was given up' not in target.text(), 'the pool is not away')
 
 
 @test
