@@ -66,28 +66,63 @@ bool rdt_slots_clear(struct rdt_slots *s, unsigned int slot)
 	return !p || atomic_fetch_and(&p->words[slot % RDT_SLOTS_PIECE / 64], ~bit) & bit;
 }
 
+/* Piece @i has all bits set, which needs no memory. */
+static void set_piece(struct rdt_slots *s, unsigned int i)
+{
+	struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
+
+	if (!p && atomic_compare_exchange_strong(&s->pieces[i], &p, &full))
+		return;
+	for (unsigned int w = 0; p != &full && w < RDT_SLOTS_WORDS; w++)
+		atomic_store(&p->words[w], UINT64_MAX);
+}
+
+static void clear_piece(struct rdt_slots *s, unsigned int i)
+{
+	struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
+
+	if (p == &full)
+		atomic_compare_exchange_strong(&s->pieces[i], &p, NULL);
+	for (unsigned int w = 0; p && p != &full && w < RDT_SLOTS_WORDS; w++)
+		atomic_store(&p->words[w], 0);
+}
+
 void rdt_slots_set_all(struct rdt_slots *s)
 {
-	for (unsigned int i = 0; i < PIECES; i++) {
-		struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
-
-		if (!p && atomic_compare_exchange_strong(&s->pieces[i], &p, &full))
-			continue;
-		for (unsigned int w = 0; p != &full && w < RDT_SLOTS_WORDS; w++)
-			atomic_store(&p->words[w], UINT64_MAX);
-	}
+	for (unsigned int i = 0; i < PIECES; i++)
+		set_piece(s, i);
 }
 
 void rdt_slots_clear_all(struct rdt_slots *s)
 {
-	for (unsigned int i = 0; i < PIECES; i++) {
-		struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
+	for (unsigned int i = 0; i < PIECES; i++)
+		clear_piece(s, i);
+}
 
-		if (p == &full)
-			atomic_compare_exchange_strong(&s->pieces[i], &p, NULL);
-		for (unsigned int w = 0; p && p != &full && w < RDT_SLOTS_WORDS; w++)
-			atomic_store(&p->words[w], 0);
-	}
+/* Set @bits in word @w of piece @i. */
+static void add_bits(struct rdt_slots *s, unsigned int i, unsigned int w, uint64_t bits)
+{
+	struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
+
+	if (!bits || (p && !(bits & ~atomic_load(&p->words[w]))))
+		return;
+	p = slots_piece(s, i);
+	if (p)
+		atomic_fetch_or(&p->words[w], bits);
+	else
+		atomic_compare_exchange_strong(&s->pieces[i], &p, &full);
+}
+
+/* Clear the bits of word @w of piece @i that are not in @bits. */
+static void keep_bits(struct rdt_slots *s, unsigned int i, unsigned int w, uint64_t bits)
+{
+	struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
+
+	if (!(atomic_load(&p->words[w]) & ~bits))
+		return;
+	p = slots_piece(s, i);
+	if (p)
+		atomic_fetch_and(&p->words[w], bits);
 }
 
 void rdt_slots_add(struct rdt_slots *to, const struct rdt_slots *from)
@@ -95,9 +130,10 @@ void rdt_slots_add(struct rdt_slots *to, const struct rdt_slots *from)
 	for (unsigned int i = 0; i < PIECES; i++) {
 		const struct rdt_slots_piece *p = atomic_load(&from->pieces[i]);
 
-		for (unsigned int n = 0; p && n < RDT_SLOTS_PIECE; n++)
-			if (rdt_slots_has(from, i * RDT_SLOTS_PIECE + n))
-				rdt_slots_set(to, i * RDT_SLOTS_PIECE + n);
+		if (p == &full)
+			set_piece(to, i);
+		for (unsigned int w = 0; p && p != &full && w < RDT_SLOTS_WORDS; w++)
+			add_bits(to, i, w, atomic_load(&p->words[w]));
 	}
 }
 
@@ -105,11 +141,13 @@ void rdt_slots_copy(struct rdt_slots *to, const struct rdt_slots *from)
 {
 	rdt_slots_add(to, from);
 	for (unsigned int i = 0; i < PIECES; i++) {
-		if (!atomic_load(&to->pieces[i]))
-			continue;
-		for (unsigned int n = 0; n < RDT_SLOTS_PIECE; n++)
-			if (!rdt_slots_has(from, i * RDT_SLOTS_PIECE + n))
-				rdt_slots_clear(to, i * RDT_SLOTS_PIECE + n);
+		const struct rdt_slots_piece *p = atomic_load(&from->pieces[i]);
+
+		if (!p)
+			clear_piece(to, i);
+		else if (p != &full && atomic_load(&to->pieces[i]))
+			for (unsigned int w = 0; w < RDT_SLOTS_WORDS; w++)
+				keep_bits(to, i, w, atomic_load(&p->words[w]));
 	}
 }
 

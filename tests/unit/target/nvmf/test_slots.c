@@ -70,9 +70,35 @@ static void add_and_copy(void)
 	rdt_slots_fini(&b);
 }
 
+/* The fence does this for each controller of a host whenever one of them ends. */
+static void copy_all_without_memory(void)
+{
+	struct rdt_slots all = {{NULL}}, none = {{NULL}}, one = {{NULL}}, to = {{NULL}};
+
+	rdt_slots_set_all(&all);
+	rdt_slots_set(&one, 70);
+	rdt_slots_copy(&to, &all);
+	CU_ASSERT_EQUAL(count(&to), RDT_NS_SLOTS);
+	CU_ASSERT_PTR_EQUAL(atomic_load(&to.pieces[3]), atomic_load(&all.pieces[3]));
+	rdt_slots_copy(&to, &none);
+	CU_ASSERT_EQUAL(count(&to), 0);
+	CU_ASSERT_PTR_NULL(atomic_load(&to.pieces[3]));
+	rdt_slots_copy(&to, &all);
+	rdt_slots_copy(&to, &one);
+	CU_ASSERT_EQUAL(count(&to), 1);
+	CU_ASSERT_TRUE(rdt_slots_has(&to, 70));
+	CU_ASSERT_PTR_NULL(atomic_load(&to.pieces[3]));
+	rdt_slots_add(&to, &all);
+	CU_ASSERT_EQUAL(count(&to), RDT_NS_SLOTS);
+	CU_ASSERT_EQUAL(count(&all), RDT_NS_SLOTS);
+	rdt_slots_fini(&one);
+	rdt_slots_fini(&to);
+}
+
 const struct t_case t_slots_cases[] = {
 	{"set and clear", set_and_clear},
 	{"all of them", all_of_them},
 	{"add and copy", add_and_copy},
+	{"all bits are copied without memory", copy_all_without_memory},
 	{NULL, NULL},
 };
