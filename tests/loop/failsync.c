@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded into rdtarget: what makes data durable fails, once for each time that the file
- * FAIL_SYNC is there, as Linux tells a failed writeback once. The kernel has done it all the same.
+ * Preloaded into rdtarget: a sync fails once each time that the file of FAIL_SYNC exists, as Linux
+ * reports a failed writeback once. The kernel has executed the sync nevertheless.
  *
  *   FAIL_SYNC=F          a Flush, or a write with FUA, fails with EIO and F is removed
  *   FAIL_STATE_SYNC=F    likewise fsync(2) by the thread that writes state files

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Preloaded into rdtarget: ends it with SIGKILL at a chosen file operation of the thread that
- * writes state files, so that a test can stand at every step of an update.
+ * writes state files, so that a test can stop an update at each of its steps.
  *
- *   KILL_THREAD=T  of the thread with this name instead; opening to read is no operation
- *   KILL_AT=N    before operation N (from 0) is done; a write is half done
+ *   KILL_THREAD=T  use the thread with this name instead; opening to read is not an operation
+ *   KILL_AT=N    kill before operation N (from 0); a write is executed in half before
  *   KILL_LOG=F   append the name of each operation to the file F
  */
-/* Both names of openat are wanted as they are. */
+/* Both openat and openat64 must exist under their own names. */
 #undef _FILE_OFFSET_BITS
 #include <fcntl.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Preloaded into rdtarget: two processes may then use one file, as two targets with a shared disk
- * do. */
+/* Preloaded into rdtarget: ignores file locks, so that two processes can use one file, like two
+ * targets with a shared disk. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>

@@ -5,10 +5,10 @@
  *
  *   rdfused URI [--seconds N] [--writers N] [--blocks N] [--unfused]
  *
- * The counter fills its blocks with one value over and over, so that a torn write shows. Nothing is
- * lost when it counted, in the end, each pair that succeeded. With --unfused comparison and write
- * are two commands, and something will be. Exits 1 when the count is wrong, 2 when something else
- * failed.
+ * The counter fills its blocks with one value over and over, so that a torn write shows. No
+ * increment is lost when the counter equals the number of pairs that succeeded. With --unfused,
+ * comparison and write are two commands, and increments are lost. Exits 1 when the count is wrong,
+ * 2 after any other failure.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -188,7 +188,7 @@ static int increment(struct writer *w, struct rdinit_qpair *qp)
 	return 0;
 }
 
-/* A block of its own, next to the counter, contains what it wrote last. */
+/* A block of the writer's own, next to the counter, contains its last write. */
 static int neighbour(struct writer *w, struct rdinit_qpair *qp)
 {
 	uint64_t lba =

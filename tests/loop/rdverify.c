@@ -165,11 +165,11 @@ static int submit(struct run *r, struct op *op)
 		rc = rdinit_write_async(qp, &r->ns, op->lba, op->nblocks, op->buf,
 					rnd(r) % 16 ? 0 : RDINIT_IO_FUA, on_done, op);
 	} else {
-		memset(op->buf, 0xa5, len); /* so that bytes that a read leaves out are noticed */
+		memset(op->buf, 0xa5, len); /* so that bytes that a read leaves out show */
 		rc = rdinit_read_async(qp, &r->ns, op->lba, op->nblocks, op->buf, 0, on_done, op);
 	}
 	if (rc == -EAGAIN && rdinit_qpair_inflight(qp) > 0)
-		return 0; /* the commands in flight have all bounce memory of the queue */
+		return 0; /* the commands in flight use all bounce memory of the queue */
 	if (rc)
 		return fail_lib(r, "submit");
 	memset(r->locked + op->lba, 1, op->nblocks);

@@ -2,8 +2,8 @@
 /*
  * Preloaded into rdtarget: storage that hangs within a system call, as buffered writes do.
  *
- *   STALL=F   while the file F exists, the first io_submit waits; the file F.in says that it does,
- *             and F.out that it has been done after all
+ *   STALL=F   while the file F exists, the first io_submit waits; the file F.in is made when it
+ *             begins to wait, and F.out when it has been executed
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -3,9 +3,9 @@
  * rdconform: does a target keep to the NVMe specifications? What tests are written with. Prototypes
  * stand under the name of the file that has the bodies.
  *
- * A test is a function that takes a struct rdc and returns when all went well. Anything else leaves
- * it through rdc_fail_at() or rdc_not_supported(), which do not return; what it holds (hosts,
- * connections, buffers) belongs to the struct rdc and is freed behind it.
+ * A test is a function that takes a struct rdc and returns when all went well. Any other outcome
+ * ends the test by rdc_fail_at() or rdc_not_supported(), which do not return; its hosts,
+ * connections and buffers belong to the struct rdc and are freed after it.
  */
 #ifndef RDCONFORM_H
 #define RDCONFORM_H
@@ -220,7 +220,7 @@ struct rdc_async {
 	struct rdc_reply r;
 };
 
-/* Send a command and wait for its completion. Without one the test fails, except for
+/* Send a command and wait for its completion. Without a completion the test fails, except in
  * rdc_io_try(), which returns the error. */
 struct rdc_reply rdc_admin_at(struct rdc_host *h, const struct rdc_cmd *cmd, const char *file,
 			      int line);

@@ -190,7 +190,7 @@ static void dsm_deallocate(struct rdc *t)
 	rdc_must_hold(h, 12, 4, data + 12 * h->bs);
 	rd = rdc_read(h, 4, 8, got);
 	RDC_OK(t, rd, "Read of deallocated blocks");
-	/* Deallocation is a hint: each block has the old data or what DLFEAT specifies. */
+	/* Deallocation is a hint: each block has the old data or the value of DLFEAT. */
 	for (i = 0; value && i < len; i += h->bs)
 		RDC_CHECK(t,
 			  memcmp(got + i, value + i, h->bs) == 0 ||
@@ -544,7 +544,7 @@ static void protect_identify(struct rdc *t)
 
 /* ---- Get LBA Status: which blocks are allocated ---- */
 
-#define UNIT_BYTES (1u << 20) /* no target tracks less than that much as a whole */
+#define UNIT_BYTES (1u << 20) /* allocation units of targets are at most this large */
 #define LIST_BYTES 4096u
 
 static struct rdc_reply lba_status(struct rdc_host *h, uint64_t lba, uint16_t n, void *list,
