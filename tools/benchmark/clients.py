@@ -58,7 +58,7 @@ def floor(setup, _row, point, _server):
 
 
 def apart(setup):
-    """How far the two processors are from each other now: nanoseconds for a cache line to go there and back, or None."""
+    """The present distance of the two processors: nanoseconds for a cache line to go there and back, or None."""
     if setup.server_cpu == setup.client_cpu:
         return None
     try:
@@ -95,7 +95,7 @@ def rdinit_device(setup, row, point, server):
 # ---- fio ----
 
 def _fio_argv(setup, point, engine, cpu):
-    # Results that come in bunches are taken in bunches, whatever the engine: without that it is fio that is measured.
+    # fio takes completions in batches, with every engine; otherwise the result would measure fio itself.
     argv = [setup.tool('fio'), '--name=bench', f'--rw={point.rw}', f'--bs={point.size}', f'--iodepth={point.depth}',
             f'--iodepth_batch_complete_max={point.depth}',
             f'--runtime={setup.ms}ms', '--time_based', '--thread', '--norandommap', '--randrepeat=0',
@@ -125,7 +125,7 @@ def _fio(setup, point, engine, server, cpu=None):
     cpu = setup.client_cpu if cpu is None else cpu
 
     def call():
-        # fio looks for the processor itself: its own start-up is not what is measured.
+        # fio chooses the processor itself, so that its start-up is not measured.
         out = run('fio', _fio_argv(setup, point, engine, cpu), cpu, setup.seconds, cwd=setup.work)
         result, ios = _fio_sample(parse('fio', out.out), point.kind)
         return result, ios * (1 + setup.ramp_ms / setup.ms)
@@ -153,7 +153,7 @@ def fio_file(setup, row, point, _server):
 
 
 def fio_file_spin(setup, row, point, _server):
-    """The same on the server's processor, while a thread spins on the client's: what a target finds there."""
+    """The same on the server's processor, while a thread spins on the client's: the conditions of a target."""
     if setup.server_cpu == setup.client_cpu:
         raise Failed('a thread that spins beside fio needs a second processor')
     with Spinner(setup) as spinner:
@@ -167,7 +167,7 @@ def _file_engine(setup, row):
 
 
 class Spinner:
-    """A thread that spins on the client's processor; what was taken from it is counted while fio's job runs."""
+    """A thread that spins on the client's processor; the time taken from it is counted while fio's job runs."""
 
     def __init__(self, setup):
         self.cpu, self.work = setup.client_cpu, setup.work
@@ -181,7 +181,7 @@ class Spinner:
         self.process.stop()
 
     def fio_options(self):
-        """fio writes what these commands print last into files in its directory."""
+        """fio writes the last output of these commands into files in its directory."""
         return [f'--exec_{when}=kill -{number} {self.process.pid}; cat /proc/stat'
                 for when, number in (('prerun', 'USR1'), ('postrun', 'TERM'))]
 

@@ -34,8 +34,8 @@ def _irqs_above(path, root):
 
 
 def irqs(device, sys=SYS):
-    """The numbers of the interrupts of a block device "MAJOR:MINOR", as /proc/interrupts has them; those of the devices
-    below one that is mapped (device mapper, md). Empty: not known."""
+    """The numbers of the interrupts of a block device "MAJOR:MINOR", as /proc/interrupts has them; for a mapped device
+    (device mapper, md), the numbers of the devices below it. Empty: not known."""
     path = os.path.realpath(os.path.join(sys, 'dev/block', device))
     if not os.path.isdir(path):
         return set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What this project means to reach, and how far a run came. Nothing fails because of a figure."""
+"""The project's goals, and the results of a run against them. A run never fails because of a figure."""
 
 import plan
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was measured on, and whether anybody else was using it."""
+"""The machine of the measurement, and whether other processes were using it."""
 
 import glob
 import os
@@ -7,7 +7,7 @@ import platform
 import re
 import time
 
-# A machine is quiet when the others take less than this of one processor.
+# A machine is quiet when other processes use less than this share of one processor.
 QUIET_BUSY = 0.1
 # virtio: the device number of a balloon, and its feature of telling the hypervisor which memory is free.
 VIRTIO_BALLOON, FREE_PAGE_REPORTING = '0x0005', 5
@@ -67,7 +67,7 @@ def _ticks():
 
 
 def busy_now(seconds):
-    """How many processors' worth of time others use, measured while we do nothing."""
+    """The processor time that other processes use, in processors, measured while this program is idle."""
     before, start = _ticks(), time.monotonic()
     time.sleep(seconds)
     after, elapsed = _ticks(), time.monotonic() - start
@@ -76,7 +76,8 @@ def busy_now(seconds):
 
 
 class Watch:
-    """From start to end of a run: load, what others used at both ends, and what the hypervisor took."""
+    """From start to end of a run: load, the processor time of other processes at both ends, and the time that the
+    hypervisor took."""
 
     def __init__(self, sample_seconds):
         self.sample_seconds = sample_seconds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/bench: options, and what happens in which order."""
+"""tools/bench: options, and the order of the steps."""
 
 import argparse
 import dataclasses

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The run itself: every row at every point in turn, again and again, and then what idle connections cost."""
+"""The run itself: every row at every point in turn, several times, and then the cost of idle connections."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ KEEP_ALIVE_MS = 5000
 
 
 class Progress:
-    """What is going on: a line that is written over on a terminal, else a line for each repetition."""
+    """Progress: one line that is overwritten on a terminal, otherwise a line for each repetition."""
 
     def __init__(self, total):
         self.total, self.done, self.start = total, 0, time.monotonic()
@@ -82,7 +82,7 @@ class Idle:
     """Connections that nobody uses, from rdidle."""
 
     def __init__(self, setup, server, connections, keep_alive_ms):
-        # Not on the server's processor: their keep-alives are not what is measured.
+        # Not on the server's processor, because their keep-alives must not be measured.
         self.popen = subprocess.Popen([setup.program('tools/benchmark/rdidle'), server.uri().rsplit('/', 1)[0],
                                        str(connections), str(keep_alive_ms)], stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -113,13 +113,14 @@ def _rest(process, seconds):
 
 
 def idle(setup, profile):
-    """What connections cost while nobody uses them: time and memory."""
+    """The cost of idle connections: time and memory."""
     n, seconds = profile.idle_connections, profile.idle_seconds
     result = {'connections': n, 'queue_depth': 128, 'keep_alive_ms': KEEP_ALIVE_MS}
     try:
         server = setup.server('rdtarget-idle')
         process = server.process
-        # What is allocated once has been, but not yet what is allocated for each, which malloc might keep.
+        # Memory that is allocated once has been allocated, but not the memory of each connection, which malloc might
+        # keep.
         with Idle(setup, server, 1, 0):
             pass
         before = process.memory_kib()

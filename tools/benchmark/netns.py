@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A network namespace of our own: its loopback carries nobody else's traffic, and its congestion control is reno
-whatever the machine's is. bbr paces even the loopback and loses a third to a half of what it can do."""
+"""A network namespace of our own: its loopback carries no other traffic, and its congestion control is reno, whatever
+the machine uses. bbr paces even the loopback and loses a third to a half of its throughput."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ IFF_UP = 1
 
 
 def _options():
-    """What makes a network namespace here: nothing more is needed with root's rights."""
+    """The options of unshare(1) that make a network namespace; root needs no user namespace."""
     return ['--net'] if os.geteuid() == 0 else ['--user', '--map-root-user', '--net']
 
 
@@ -73,7 +73,7 @@ def congestion():
 
 
 def free_port():
-    """A port that nobody has now: for servers that cannot be told to take any."""
+    """A port that is not in use now: for servers that cannot choose a free port themselves."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
         sock.bind(('127.0.0.1', 0))
         return sock.getsockname()[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All results as one page, and as a part of another one."""
+"""All results as one page, and as a part of another page."""
 
 import report
 import vm

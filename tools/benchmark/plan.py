@@ -124,7 +124,7 @@ PROFILES = {
     'full': Profile('full', 0.6, 0.1, 7, 3, tuple(CORE + LARGE), tuple(CURVE), CONNECTIONS, tuple(NAMES), 1024, 30, 2),
     'quick': Profile('quick', 0.3, 0.05, 2, 1, tuple(CORE + LARGE), (), (1, 16, 256, 1000),
                      ('floor', 'null', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'local-spin', 'file'), 256, 5, 1),
-    # For the test of this program: everything once, nothing that could be called a figure.
+    # For the test of this program: each measurement once, too short for a meaningful figure.
     'smoke': Profile('smoke', 0.05, 0, 1, 1, (CORE[0], CORE[3]), (), (1, 3), ('floor', 'null', 'file'), 4, 0.2, 0.1, 16),
 }
 

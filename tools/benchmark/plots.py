@@ -83,7 +83,7 @@ def _connections(plt, results, folder):
 
 
 def draw(results, folder):
-    """The files made; none, and why, where matplotlib is not installed."""
+    """The files made; without matplotlib none, and the reason."""
     try:
         import matplotlib
         matplotlib.use('Agg')

@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None)
 
 
 class Failed(Exception):
-    """A peer did not do what it was asked for; the text says what and why."""
+    """A peer failed; the text says in which step and why."""
 
 
 def child_of_ours(cpu):
@@ -116,7 +116,8 @@ class Server:
                    for tid in self._tasks())
 
     def memory_kib(self):
-        """What it has in memory, to the page: VmRSS lags behind by some dozens for each processor."""
+        """The resident memory of the process, exact to the page: VmRSS lags by some dozens of pages for each
+        processor."""
         found = re.search(r'^Rss:\s+(\d+)', self._proc('smaps_rollup'), re.M)
         return int(found[1]) if found else 0
 
@@ -166,7 +167,7 @@ def _wait(popen, deadline):
 
 
 def _end_group(popen):
-    """Whatever a client has left running in its process group ends here."""
+    """Ends the processes that a client has left running in its process group."""
     try:
         os.killpg(popen.pid, signal.SIGKILL)
     except ProcessLookupError:

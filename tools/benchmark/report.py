@@ -55,7 +55,7 @@ def machine(data):
 
 
 def distance(results):
-    """How far the processors were from each other, and what the ratios to TCP were near and far."""
+    """The distance of the processors, and the ratios to TCP for near and for far processors."""
     apart = results.apart()
     if not apart:
         return
@@ -125,7 +125,7 @@ def interrupts(results):
 
 
 def spinner(results, points):
-    """What was taken from the threads that spun beside a row."""
+    """The time that was taken from the threads that spun beside a row."""
     lines = (('by the hypervisor (steal in /proc/stat)', lambda s: f'{s["steal"] * 100:.1f} %'),
              ('in all (the thread did not run for 5 µs or more)', lambda s: f'{s["gaps"] * 100:.1f} %'),
              ('at once, at most', lambda s: f'{s["longest_us"] / 1e3:.1f} ms'))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Samples of a run made into figures: medians, spread, and ratios of what was measured side by side."""
+"""Figures from the samples of a run: medians, spread, and ratios of samples that were measured side by side."""
 
 import statistics
 
@@ -39,7 +39,7 @@ class Results:
         return list(self._good.get((row, point.name), {}).values())
 
     def error(self, row, point=None):
-        """Why there is nothing; the first reason of the row when no point is given."""
+        """The reason why a result is missing; the first reason of the row when no point is given."""
         if point is not None:
             return self._errors.get((row, point.name))
         return next((text for (name, _), text in self._errors.items() if name == row), None)
@@ -54,7 +54,7 @@ class Results:
         return found[0] if found else None
 
     def apart(self):
-        """How far the processors were from each other before each measurement, in ns, sorted."""
+        """The distance of the processors before each measurement, in ns, sorted."""
         return sorted(ns for entry in self.data['samples'] if (ns := entry.get('apart_ns')) is not None)
 
     def interrupts(self, row):
@@ -67,8 +67,8 @@ class Results:
         return counts
 
     def spinner(self, row, point):
-        """What was taken from the thread that spun beside a row, over all repetitions: {steal, gaps} in parts of the time,
-        {longest_us}; None where there was no such thread."""
+        """The time that was taken from the thread that spun beside a row, over all repetitions: {steal, gaps} in parts
+        of the time, {longest_us}; None without such a thread."""
         found = [entry['spinner'] for entry in self.of(row, point) if entry.get('spinner')]
         seconds = sum(s['seconds'] for s in found)
         if not seconds:
@@ -77,15 +77,15 @@ class Results:
                 'longest_us': max(s['longest_us'] for s in found)}
 
     def ratios(self, row, base, point, base_point=None, *, far=None):
-        """Of row to base, one for each repetition that has both. With @far: that has both measured while the processors
-        were far from each other, or both while they were near."""
+        """The ratios of row to base, one for each repetition that has both. With @far: only repetitions in which both
+        were measured while the processors were far from each other (true) or near (false)."""
         ours = self._good.get((row, point.name), {})
         theirs = self._good.get((base, (base_point or point).name), {})
         return [ours[n]['iops'] / theirs[n]['iops'] for n in ours if n in theirs and theirs[n]['iops']
                 and (far is None or is_far(ours[n]) == is_far(theirs[n]) == far)]
 
     def ratio(self, row, base, point, base_point=None):
-        """(median, least, most) of row to base, repetition by repetition; None when one is missing."""
+        """(median, least, most) of the ratios of row to base in each repetition; None when a result is missing."""
         values = self.ratios(row, base, point, base_point)
         return (statistics.median(values), min(values), max(values)) if values else None
 

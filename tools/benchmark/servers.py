@@ -13,7 +13,7 @@ from procs import Failed, Server
 
 NQN = 'nqn.2024-01.io.rdnvme:bench'
 IQN = 'iqn.2024-01.io.rdnvme:bench'
-# What null and memory namespaces are, and what is used of them.
+# The size of null and memory namespaces, and the part of them that is used.
 NULL_SIZE = 1 << 40
 MEMORY_SIZE = 64 << 20
 
@@ -37,7 +37,7 @@ def find(name):
 # ---- rdtarget ----
 
 def _namespaces(engine, path):
-    """As the configuration has them: the file alone, or null and memory, which need nothing of the machine."""
+    """The namespaces of a configuration: the file alone, or null and memory, which need no storage of the machine."""
     if engine:
         yield f'      - nsid: {NSIDS[engine]}\n        backend: file\n        path: "{path}"\n        engine: {engine}\n'
         return
@@ -93,8 +93,8 @@ class Nbdkit:
 # ---- tgt ----
 
 class Tgt:
-    """iSCSI, with tgt's null backing store. Its control socket is in our directory, so it gets in nobody's way. It ignores
-    SIGTERM as long as it has targets."""
+    """iSCSI, with tgt's null backing store. Its control socket is in our directory, so it does not disturb another tgt.
+    It ignores SIGTERM as long as it has targets."""
 
     def __init__(self, setup):
         daemon, self.admin = setup.tool('tgtd'), setup.tool('tgtadm')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a run has at hand: programs, processors, a directory of its own, files to serve, running servers."""
+"""The resources of a run: programs, processors, a directory of its own, files to serve, running servers."""
 
 import os
 import shutil
@@ -51,7 +51,7 @@ class Setup:
         return os.path.abspath(path)
 
     def iscsi_engine(self):
-        """Debian's fio is built without it, so it comes from a file when there is one."""
+        """Debian's fio is built without this engine, so it is loaded from a file, if that exists."""
         path = self.engines['libiscsi']
         if path and os.path.exists(path):
             return f'external:{os.path.abspath(path)}'
@@ -74,7 +74,7 @@ class Setup:
     # ---- servers ----
 
     def server(self, name):
-        """The running server of that name, started when it is first asked for; None for ''."""
+        """The running server of that name, started at its first use; None for ''."""
         if not name:
             return None
         if name not in self._servers:

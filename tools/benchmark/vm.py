@@ -14,14 +14,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DEVICES = ('rxe', 'siw')
 HOSTS = {'kernel': 'kernel host (nvme-rdma)', 'fio': 'fio rdinit', 'rdinit': 'rdinit bench'}
 VM_TO_NVMET = 1.0
-# As on the machine outside: one for the target, one for the host (vm_machine.sh says what is done where).
+# As outside of the emulated machine: one processor for the target, one for the host (vm_machine.sh places the work).
 CPUS = 2
-# One device: 2 targets, 2 hosts, 4 loads, so many times, each with some seconds of starting.
+# For one device: 2 targets, 2 hosts, 4 loads, in each repetition, each with some seconds for the start.
 SECONDS, REPETITIONS = 1.5, 3
 
 
 def _device(args, device):
-    """Its samples; ValueError with the reason when there are none."""
+    """The samples of the machine's run; ValueError with the reason when there are none."""
     out = os.path.join(os.path.abspath(args.output), f'vm-{device}.json')
     engine = os.path.abspath(args.fio_engine) if args.fio_engine and os.path.exists(args.fio_engine) else ''
     env = {**os.environ, 'RD_VM_CPUS': str(CPUS), 'RD_VM_DEVICE': device, 'RD_VM_PROVIDER': 'verbs', 'RD_BENCH_VM_OUT': out,

@@ -10,7 +10,7 @@ import sys
 import time
 
 LOADS = (('randread', 1), ('randread', 32), ('randwrite', 1), ('randwrite', 32))
-# A program takes its time to start in an emulated machine; one that has not begun by then never will.
+# A program starts slowly in an emulated machine; one that has not begun after this time has failed.
 BEGIN_SECONDS = 60
 SETTLE_SECONDS = 0.5
 # The processor that receives for the host's end of the wire (vm_machine.sh).
