@@ -171,6 +171,56 @@ def auths():
     }
 
 
+# Actions of fuzz_target.c, and where its templates of commands are.
+CONNECT, COMMAND, BYTES, DISCONNECT, TIME, STEPS, REGION, HOLD, RDMA, RECVS, RELOAD, HONEST, MEMORY, BRING_UP, AGAIN, HEAL = (
+    range(16))
+ADMIN, IO = [*range(3, 35)], range(35, 56)
+
+
+def act(action, conn=0, flags=0, *values):
+    return bytes([action | conn << 4 | flags << 6, *values])
+
+
+def command(which, how=0, *changes, conn=0, wait=1):
+    return act(COMMAND, conn, wait, which, how | len(changes) // 2, *changes)
+
+
+def targets():
+    up = act(BRING_UP)
+    write, slow_write, long_read = (lambda how=0, conn=1: command(37, how, conn=conn)), 38, 36
+    return {
+        "admin": up + b"".join(command(n) for n in ADMIN[2:] + [3, 1, 4]),
+        "io": up + b"".join(command(n, conn=1) for n in IO),
+        "io-in-capsule": act(BRING_UP, 0, 2) + b"".join(command(n, 0x80, conn=1) for n in IO),
+        "io-invalidate": up + b"".join(command(n, 0x20, conn=1, wait=0) + act(REGION, 0, 0, 12, 255) for n in (37, 35, 50)),
+        "discovery": act(BRING_UP, 0, 1, 2) + b"".join(command(n) for n in (12, 22, 30, 31, 32)),
+        "not-allowed": act(BRING_UP, 0, 1, 1) + command(11),
+        "connect-twice": up + command(0) + command(2, conn=1) + act(CONNECT, 2, 0, 2) + command(2, 1, 42, 2, conn=2),
+        "private-data": act(CONNECT, 0, 0, 0x80, 32, 0, 0, 7, 0, 32) + act(CONNECT, 1, 0, 0x80, 3, 1, 2, 3),
+        "bytes": act(CONNECT) + act(BYTES, 0, 0, 5, 1, 2, 3, 4, 5) + act(TIME, 0, 0, 20),
+        "no-connect": act(CONNECT) + act(TIME, 0, 0, 0xff) + act(TIME, 0, 0, 0xff),
+        "read-refused": up + act(REGION, 0, 0, 0, 0) + write(),
+        "write-refused": up + act(REGION, 0, 0, 4, 255) + command(long_read, conn=1),
+        "region-short": up + act(REGION, 0, 0, 12, 8) + act(AGAIN, 1, 0, 9, slow_write, 0),
+        "read-late": up + act(HOLD, 1, 0, 80) + act(AGAIN, 1, 0, 30, slow_write, 0) + act(HONEST, 0, 1)
+        + act(TIME, 0, 0, 0x94) + act(HEAL) + act(HONEST),
+        "vanish-in-io": up + act(AGAIN, 1, 0, 20, slow_write, 0) + act(STEPS, 0, 0, 99) + act(DISCONNECT, 1),
+        "reset-in-io": up + act(AGAIN, 1, 0, 20, slow_write, 0) + act(STEPS, 0, 0, 90) + command(3) + command(1),
+        "no-recvs": up + act(RECVS, 1, 0) + act(AGAIN, 1, 1, 31, 35, 0) + act(AGAIN, 1, 1, 31, 35, 0),
+        "too-many": up + act(AGAIN, 1, 0, 31, 35, 0) + act(AGAIN, 1, 0, 31, 35, 0),
+        "fused": up + command(43, conn=1, wait=0) + command(44, conn=1) + command(43, conn=1, wait=0) + command(35, conn=1),
+        "fused-half": up + command(43, conn=1, wait=0) + act(TIME, 0, 0, 0x84),
+        "events": up + act(AGAIN, 0, 0, 6, 31, 0) + act(RELOAD, 0, 0, 1) + act(TIME, 0, 0, 90) + command(20) + act(RELOAD),
+        "reload-in-io": up + act(AGAIN, 1, 0, 20, slow_write, 0) + act(RELOAD, 0, 0, 2) + act(TIME, 0, 0, 90)
+        + act(RELOAD, 0, 0, 3) + act(AGAIN, 1, 0, 20, slow_write, 0) + act(TIME, 0, 0, 0x83),
+        "abort": up + act(AGAIN, 1, 0, 4, slow_write, 0) + command(33) + act(AGAIN, 0, 0, 2, 31, 0) + command(33, 1, 40, 0),
+        "other-storage": up + b"".join(command(n, 1, 4, nsid, conn=1, wait=0) for nsid in (4, 5) for n in IO) + act(TIME, 0, 0, 50),
+        "reserve": up + b"".join(command(n, conn=1) for n in (51, 52, 55, 53, 54, 55)),
+        "rdma": up + act(RDMA, 1, 1, 0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 1, 0) + act(RDMA, 0, 0),
+        "silent": up + act(HOLD, 0, 1, 255) + act(HOLD, 1, 1, 255) + act(TIME, 0, 0, 0xbf),
+    }
+
+
 CONFIG = """target: {reactors: 1, spin: 0us, max_data_size: 128KiB, in_capsule_size: 0}
 listeners:
   - {address: "::1", port: 0, provider: iwarp, crc: true}
@@ -192,6 +242,8 @@ def main():
         put("mpa", name, data)
     for name, (parser, fit, data) in auths().items():
         put("auth", name, bytes([parser, fit]) + data)
+    for name, actions in targets().items():
+        put("target", name, b"\0\1" + actions)
     for name, text in URIS.items():
         put("uri", name, text)
     put("discovery", "nul-padded", entry(1, b"\0", b"nqn.2014-08.test", b"192.0.2.1", b"4420"))
