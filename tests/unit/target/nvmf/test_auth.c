@@ -343,19 +343,26 @@ static void addresses_take_turns(void)
 {
 	enum { MANY = 20 };
 	struct auth_env e;
-	struct t_conn *c[MANY + 1];
+	struct rdt_auth_pool *pool;
+	struct t_conn *c[MANY + 1], *starter;
 
 	auth_env_new(&e);
-	e.env->t->auth_pool.threads_count = RDT_AUTH_THREADS; /* they do not run yet */
+	pool = &e.env->t->auth_pool;
+	pool->threads_count = RDT_AUTH_THREADS; /* they do not run yet */
 	for (unsigned int i = 0; i <= MANY; i++)
 		c[i] = waiting_from(&e, i < MANY ? "10.0.0.1" : "10.0.0.2", NVMF_AUTH_FFDHE2048,
 				    NULL);
 	ends = (struct ends){.fn = c[0]->qp.auth->job.msg.fn, .whose = &c[MANY]->qp};
 	for (unsigned int i = 0; i <= MANY; i++)
 		c[i]->qp.auth->job.msg.fn = note_end;
-	e.env->t->auth_pool.threads_count = 0;
-	waiting_from(&e, "10.0.0.3", NVMF_AUTH_FFDHE2048, NULL); /* starts them */
-	while (ends.count <= MANY)
+	/* Now one runs, so that they end in the order of their beginnings, with the higher priority
+	 * of the two. */
+	pool->threads_lowered = 1;
+	pool->threads_count = RDT_AUTH_THREADS - 1;
+	starter = waiting_from(&e, "10.0.0.3", NVMF_AUTH_FFDHE2048, NULL); /* starts it */
+	pool->threads[0] = pool->threads[RDT_AUTH_THREADS - 1];
+	pool->threads_count = 1;
+	while (ends.count <= MANY || starter->qp.auth->state == RDT_AUTH_PAIR)
 		t_turn(e.env);
 	CU_ASSERT(ends.place >= 1 && ends.place <= 5);
 	t_env_free(e.env);
