@@ -47,7 +47,7 @@ def an_unknown_bound_is_refused(t):
 
 @test
 def wrong_data_is_an_error(t):
-    """Somebody else writes to the file."""
+    """Another process writes to the file."""
     t.note(f'seed {SEED}')
     scene = Scene(t, SEED)
     fd = os.open(t.path('other.img'), os.O_WRONLY)
