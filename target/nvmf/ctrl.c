@@ -103,7 +103,7 @@ static void ctrl_enable(struct rdt_ctrl *ctrl)
 	uint16_t cntlid;
 
 	if (ctrl->state != RDT_CTRL_ENABLING)
-		rdt_fence_ask(ctrl);
+		rdt_fence_ask(ctrl, UINT64_MAX);
 	cntlid = find_dead_ctrl(ctrl, false);
 	if (!cntlid) {
 		set_ctrl_state(ctrl, RDT_CTRL_READY);
@@ -146,12 +146,13 @@ static void ctrl_is_dead(struct rdt_ctrl *ctrl)
 		fence_siblings(ctrl);
 }
 
-void rdt_ctrl_distrust(struct rdt_ctrl *ctrl)
+bool rdt_ctrl_distrust(struct rdt_ctrl *ctrl, uint64_t reactors)
 {
 	if (ctrl->state != RDT_CTRL_READY)
-		return;
-	rdt_fence_ask(ctrl);
+		return false;
+	rdt_fence_ask(ctrl, reactors);
 	find_dead_ctrl(ctrl, true);
+	return atomic_load(&ctrl->fenced);
 }
 
 static void fence_msg(struct rd_msg *msg)

@@ -173,10 +173,10 @@ bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* 
 void rdt_ctrl_wake_all_fenced(struct rdt_ctrl *ctrl);
 /* @ctrl checks again, if it waits. Any thread, under subsys->lock. */
 void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl);
-/* A reactor does not run: if @ctrl is ready, its commands wait in the namespaces where other
- * controllers of its host may have commands in flight, until the reactors of those controllers have
- * answered. On the owner. */
-void rdt_ctrl_distrust(struct rdt_ctrl *ctrl);
+/* @reactors (a bit for each) do not run: if @ctrl is ready, its commands wait in the namespaces
+ * where other controllers of its host, on these reactors, may have commands in flight, until the
+ * reactors have answered. Returns whether commands wait. On the owner. */
+bool rdt_ctrl_distrust(struct rdt_ctrl *ctrl, uint64_t reactors);
 /* The host of @ctrl is known: writes it to the log and announces it to watching programs, once. On
  * the owner. */
 void rdt_ctrl_announce(struct rdt_ctrl *ctrl);

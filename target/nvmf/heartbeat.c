@@ -40,15 +40,23 @@ RD_COLD void rdt_beat_missed(struct rdt_reactor *r, uint64_t gap_ns)
 			r->index, (unsigned long long)(gap_ns / RD_NSEC_PER_MSEC), ended);
 }
 
-/* Fence the ready controllers of this reactor from the commands that other reactors have in flight.
- */
-static void fence_own(struct rdt_reactor *r)
+/* Fence the ready controllers of this reactor from the commands that the reactors in @standing have
+ * in flight. */
+static void fence_own(struct rdt_reactor *r, uint64_t standing)
 {
+	unsigned int fenced = 0;
 	struct rdt_qpair *qp;
 
 	TAILQ_FOREACH (qp, &r->qpairs, link)
 		if (qp->ctrl && qp->admin && qp->state < RDT_QP_CLOSING)
-			rdt_ctrl_distrust(qp->ctrl);
+			fenced += rdt_ctrl_distrust(qp->ctrl, standing);
+	if (fenced)
+		rd_warn(r->log, RD_LOG_TARGET,
+			"reactor %u has not run for more than %llu ms, as when storage hangs in a "
+			"system call: commands of %u controllers on reactor %u wait until it runs "
+			"again, because their hosts may have writes in flight there",
+			(unsigned int)__builtin_ctzll(standing),
+			(unsigned long long)(STANDS_STILL / RD_NSEC_PER_MSEC), fenced, r->index);
 }
 
 /* A bit for each other reactor whose last beat is too old. */
@@ -80,7 +88,7 @@ static void beat(struct rd_timer *timer)
 	atomic_store(&r->beat_at, r->beat_seen);
 	standing = find_standing(r, r->beat_seen);
 	if (standing & ~r->beat_standing)
-		fence_own(r);
+		fence_own(r, standing & ~r->beat_standing);
 	r->beat_standing = standing;
 	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
 	rd_timer_start(r->loop, timer, RDT_BEAT_NS);

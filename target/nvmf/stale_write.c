@@ -90,7 +90,7 @@ static bool may_be_dead(const struct rdt_ctrl *other, const struct rdt_ctrl *ctr
 	return atomic_load(&other->ending) || ctrl->reactors_asked & reactor_bit(other->owner);
 }
 
-void rdt_fence_ask(struct rdt_ctrl *ctrl)
+void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t reactors)
 {
 	struct rdt_subsys *ss = ctrl->subsys;
 	struct rdt_ctrl *other;
@@ -98,8 +98,9 @@ void rdt_fence_ask(struct rdt_ctrl *ctrl)
 
 	pthread_mutex_lock(&ss->lock);
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ss, ctrl), host_link) {
-		if (other == ctrl || atomic_load(&other->over) ||
-		    !rdt_ctrl_same_host(other, ctrl) || !has_left(other))
+		if (other == ctrl || !(reactors & reactor_bit(other->owner)) ||
+		    atomic_load(&other->over) || !rdt_ctrl_same_host(other, ctrl) ||
+		    !has_left(other))
 			continue;
 		if (!ctrl->reactors_asked)
 			LIST_INSERT_HEAD(&ss->asking, ctrl, asking_link);

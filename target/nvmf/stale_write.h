@@ -47,9 +47,9 @@ struct rdt_ask {
 };
 
 int rdt_fence_open(struct rdt_subsys *ss);
-/* @ctrl is enabled: ask the reactors of the host's other controllers that may have commands in
- * flight. */
-void rdt_fence_ask(struct rdt_ctrl *ctrl);
+/* Other controllers of the host of @ctrl that may have commands in flight count as dead until their
+ * reactors answer. @reactors: a bit for each reactor that is asked. */
+void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t reactors);
 /* @ctrl is in no list any more. Under subsys->lock. */
 void rdt_fence_leave(struct rdt_ctrl *ctrl);
 

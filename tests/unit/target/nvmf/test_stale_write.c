@@ -665,6 +665,22 @@ static void second_path_waits_for_a_reactor(void)
 	t_pair_free(&s.p);
 }
 
+/* A reactor does not run that has no other controllers of the host. */
+static void other_reactors_do_not_matter(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *io = second_path(&p, 1);
+	struct rdt_ctrl *ctrl = io->qp.ctrl;
+
+	CU_ASSERT_FALSE(rdt_ctrl_distrust(ctrl, 1u << 1));
+	CU_ASSERT_EQUAL(ctrl->reactors_asked, 0);
+	CU_ASSERT_TRUE(rdt_ctrl_distrust(ctrl, 1u << 0));
+	CU_ASSERT_EQUAL(ctrl->reactors_asked, 1u << 0);
+	t_turn(p.env);
+	CU_ASSERT_FALSE(atomic_load(&ctrl->fenced));
+	t_pair_free(&p);
+}
+
 /* The controller that asked is lost before the reactor answers: the next one asks for itself. */
 static void asking_one_is_lost(void)
 {
@@ -922,6 +938,8 @@ const struct t_case t_stale_write_cases[] = {
 	{"an I/O queue of a second path stands still", queue_of_second_path_stands_still},
 	{"a second path waits for what the first left in flight", second_path_waits},
 	{"a second path waits for a reactor that stands still", second_path_waits_for_a_reactor},
+	{"reactors without other controllers of the host are not asked",
+	 other_reactors_do_not_matter},
 	{"a controller that asked is lost before the answer", asking_one_is_lost},
 	{"nobody is left for the answer", answer_for_nobody},
 	{"a reactor answers only those that asked it", answer_for_others},
