@@ -106,15 +106,19 @@ static const char *ctrl_reason(int err)
 	}
 }
 
+/* Also while a Connect waits for the controller's owner: a second one is refused. */
+static bool is_connected(const struct rdt_qpair *qp)
+{
+	return qp->ctrl || qp->attach.req;
+}
+
 struct nvme_status rdt_connect_check(struct rdt_req *req)
 {
 	const struct nvmf_connect_sqe *sqe = connect_sqe(req);
 	struct rdt_qpair *qp = req->qp;
 	uint32_t sqsize = le16toh(sqe->sqsize);
 
-	/* A second Connect is refused, also while the first one waits for the controller's
-	 * owner. */
-	if (qp->ctrl || qp->attach.req)
+	if (is_connected(qp))
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
 	if (sqe->recfmt) {
 		report_refusal(req, NULL, "the record format is not 0");
@@ -321,6 +325,11 @@ enum rdt_exec rdt_connect_exec(struct rdt_req *req)
 	struct nvmf_connect_data data;
 	bool pending = false;
 
+	/* Several can be under way at once, since each waits for its data after its check. */
+	if (is_connected(req->qp)) {
+		req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
+		return RDT_EXEC_DONE;
+	}
 	/* Copied first: on some devices the host can write to our buffer at any time. */
 	memcpy(&data, req->buf, sizeof(data));
 	req->status = process_connect(req, &data, &pending);

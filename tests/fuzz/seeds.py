@@ -196,9 +196,11 @@ def targets():
         "discovery": act(BRING_UP, 0, 1, 2) + b"".join(command(n) for n in (12, 22, 30, 31, 32)),
         "not-allowed": act(BRING_UP, 0, 1, 1) + command(11),
         "connect-twice": up + command(0) + command(2, conn=1) + act(CONNECT, 2, 0, 2) + command(2, 1, 42, 2, conn=2),
+        "connect-at-once": act(CONNECT, 0, 0, 0) + act(AGAIN, 0, 0, 5, 0, 0) + act(TIME, 0, 0, 1) + command(1)
+        + act(CONNECT, 1, 0, 1) + act(AGAIN, 1, 0, 5, 2, 0) + act(TIME, 0, 0, 0x81),
         "private-data": act(CONNECT, 0, 0, 0x80, 32, 0, 0, 7, 0, 32) + act(CONNECT, 1, 0, 0x80, 3, 1, 2, 3),
-        "bytes": act(CONNECT) + act(BYTES, 0, 0, 5, 1, 2, 3, 4, 5) + act(TIME, 0, 0, 20),
-        "no-connect": act(CONNECT) + act(TIME, 0, 0, 0xff) + act(TIME, 0, 0, 0xff),
+        "bytes": act(CONNECT, 0, 0, 0) + act(BYTES, 0, 0, 5, 1, 2, 3, 4, 5) + act(TIME, 0, 0, 20),
+        "no-connect": act(CONNECT, 0, 0, 0) + act(TIME, 0, 0, 0xff) + act(TIME, 0, 0, 0xff),
         "read-refused": up + act(REGION, 0, 0, 0, 0) + write(),
         "write-refused": up + act(REGION, 0, 0, 4, 255) + command(long_read, conn=1),
         "region-short": up + act(REGION, 0, 0, 12, 8) + act(AGAIN, 1, 0, 9, slow_write, 0),

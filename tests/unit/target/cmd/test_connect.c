@@ -187,6 +187,41 @@ static void order_of_commands(void)
 	t_env_free(env);
 }
 
+/* Both passed their check before the data of either arrived. */
+static void two_at_once(void)
+{
+	for (uint16_t qid = 0; qid < 2; qid++) {
+		struct t_env *env = t_env_new();
+		struct t_conn *admin = t_conn_new(env, 0, 0, 32), *c = admin;
+		uint16_t cntlid = NVMF_CNTLID_DYNAMIC;
+		struct nvmf_connect_data data;
+		struct nvme_sqe sqe[2];
+		struct t_answer a;
+
+		if (qid) {
+			cntlid = t_connect(admin, cntlid);
+			t_enable(admin);
+			c = t_conn_new(env, 1, 1, 32);
+		}
+		c->hold_fetch = true;
+		for (int i = 0; i < 2; i++) {
+			t_connect_sqe(c, &sqe[i], &data, cntlid);
+			t_send(c, &sqe[i], NULL, 0);
+		}
+		t_turn(env);
+		CU_ASSERT_EQUAL_FATAL(c->fetches_count, 2);
+		c->hold_fetch = false;
+		t_turn(env);
+		CU_ASSERT_EQUAL_FATAL(t_answers(c), 2);
+		for (int i = 0; i < 2; i++) {
+			a = t_answer(c);
+			CU_ASSERT_EQUAL(t_status(&a), a.cqe.cid == sqe[0].cid ? 0 : SEQ_ERROR);
+		}
+		CU_ASSERT_EQUAL(admin->qp.ctrl->subsys->ctrls_count, 1);
+		t_env_free(env);
+	}
+}
+
 static void in_capsule(void)
 {
 	struct t_pair p = t_pair_new();
@@ -462,6 +497,7 @@ const struct t_case t_connect_cases[] = {
 	{"NQNs without an end are refused", unterminated_nqn},
 	{"a listed host may connect", allowed_host},
 	{"Connect comes first, then enable, then the rest", order_of_commands},
+	{"of two Connects at once the second one is refused", two_at_once},
 	{"Connect data may be in the capsule", in_capsule},
 	{"an I/O queue must match its controller", io_queue_of_another},
 	{"an I/O queue needs an enabled controller", io_queue_before_enable},
