@@ -524,12 +524,12 @@ static bool waits_for_removal(const struct rdt_reload *rl, const struct rdt_ns_c
 /* Step 1. An error here, or while listening, leaves everything unchanged. */
 static bool open_next(struct rdt_reload *rl)
 {
-	struct change *ch = &rl->changes[rl->at];
+	struct change *ch;
 	char text[512];
 
 	if (rl->at == rl->count)
 		return true;
-	rl->at++;
+	ch = &rl->changes[rl->at++];
 	if (!ch->cfg || waits_for_removal(rl, ch->cfg))
 		return false;
 	rl->err = rdt_control_open(rl->t, ch->cfg, &ch->bdev, text, sizeof(text));
@@ -647,12 +647,12 @@ static void ns_added(void *arg, int err, const char *text)
 
 static bool add_next(struct rdt_reload *rl)
 {
-	struct change *ch = &rl->changes[rl->at];
+	struct change *ch;
 	struct rdt_bdev *bdev;
 
 	if (rl->at == rl->count)
 		return true;
-	rl->at++;
+	ch = &rl->changes[rl->at++];
 	if (!ch->cfg || ch->failed)
 		return false;
 	bdev = ch->bdev;
@@ -684,11 +684,11 @@ static void ns_removed(void *arg, int err, const char *text)
 
 static bool remove_next(struct rdt_reload *rl)
 {
-	struct change *ch = &rl->changes[rl->at];
+	struct change *ch;
 
 	if (rl->at == rl->count)
 		return true;
-	rl->at++;
+	ch = &rl->changes[rl->at++];
 	if (!ch->ns)
 		return false;
 	rl->waiting++;
