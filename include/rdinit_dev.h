@@ -300,11 +300,16 @@ int rdinit_dev_process(struct rdinit_dev *dev, int timeout_ms);
 
 /** @brief Properties of the namespace and the device. */
 struct rdinit_dev_info {
-	size_t size;           /**< set by rdinit_dev_info_init() */
-	uint64_t blocks;       /**< size of the namespace in logical blocks, now */
-	uint32_t block_size;   /**< size of a logical block in bytes */
-	uint32_t nsid;         /**< namespace identifier of the first path */
-	uint32_t max_transfer; /**< largest transfer of one command in bytes, of all paths so far */
+	size_t size;         /**< set by rdinit_dev_info_init() */
+	uint64_t blocks;     /**< size of the namespace in logical blocks, now */
+	uint32_t block_size; /**< size of a logical block in bytes */
+	uint32_t nsid;       /**< namespace identifier of the first path */
+	/**
+	 * Bytes that one command transfers at most; the least of all paths so far, so it may become
+	 * less. Reads and writes up to its first value are accepted for good: by a path that
+	 * transfers less they are sent in parts, one after the other.
+	 */
+	uint32_t max_transfer;
 	/** Blocks of one Write Zeroes, Deallocate, Verify and Copy at most; 0: not supported. */
 	uint32_t max_write_zeroes;
 	uint32_t max_deallocate;

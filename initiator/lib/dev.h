@@ -191,13 +191,17 @@ struct rdinit_dev {
 	_Atomic int state;               /* enum rdinit_dev_state */
 	_Atomic uint64_t unusable_since; /* ns; 0: at least one path is usable */
 	_Atomic uint64_t blocks;
-	/* known to write_zeroes_deac are written once, before the first channel is created. */
+	/* known to write_zeroes_deac, and first_max_transfer, are written once, before the first
+	 * channel is created. */
 	bool known;
 	uint32_t block_size;
 	struct rdi_ns_identity identity;
 	struct rdinit_dev_info info;
-	bool write_zeroes_deac; /* DLFEAT: Write Zeroes has the DEAC bit */
-	_Atomic uint32_t max_transfer;
+	bool write_zeroes_deac;        /* DLFEAT: Write Zeroes has the DEAC bit */
+	_Atomic uint32_t max_transfer; /* the least of all paths so far */
+	/* That of the first path. Reads and writes up to it are accepted, and sent in parts where a
+	 * path transfers less. */
+	uint32_t first_max_transfer;
 
 	struct rdi_guards guards;
 	rdinit_complete_fn open_fn;
@@ -267,6 +271,7 @@ struct rdi_io {
 	uint64_t lba;
 	uint64_t source;
 	uint32_t nblocks;
+	uint32_t rest; /* blocks behind them that the next part is about */
 	uint32_t timeout_ms;
 	uint8_t op;      /* enum rdinit_dev_op */
 	uint8_t flags;   /* as in struct rdinit_dev_io */

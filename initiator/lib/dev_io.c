@@ -38,7 +38,8 @@ const struct rdi_op rdi_ops[] = {
 
 static void copy_out(struct rdi_io *io)
 {
-	const uint8_t *from = io->buf;
+	/* Behind the array; io->buf may be that of the last part. */
+	const uint8_t *from = (const uint8_t *)(io->iov + io->iovcnt);
 	unsigned int i;
 
 	for (i = 0; i < io->iovcnt; i++) {
@@ -220,6 +221,34 @@ static inline void count_command(_Atomic uint32_t *n)
 			      memory_order_relaxed);
 }
 
+/* ---- parts ---- */
+
+/* @io is larger than what the path @cp transfers at once: sends the first part of it only. */
+static __attribute__((noinline)) void shorten_io(struct rdi_io *io, const struct rdi_chan_path *cp)
+{
+	uint32_t most = cp->qp->max_transfer / io->chan->dev->block_size;
+
+	if (!most)
+		return; /* the controller refuses it */
+	io->rest += io->nblocks - most;
+	io->nblocks = most;
+}
+
+/* The first part has ended. The rest was never sent: any path may take it. */
+static __attribute__((noinline)) void next_part(struct rdi_io *io)
+{
+	io->lba += io->nblocks;
+	io->buf = (uint8_t *)io->buf + (size_t)io->nblocks * io->chan->dev->block_size;
+	io->nblocks = io->rest;
+	io->rest = 0;
+	io->retries = 0;
+	io->not_before = 0;
+	if (io->guard)
+		rdi_guards_end(&io->chan->dev->guards, io->guard);
+	io->guard = NULL;
+	rdi_wait_add(io);
+}
+
 /* The rdinit_complete_fn of every command. The cold paths are not inlined, because their texts
  * would enlarge the stack frame of every command. */
 static void io_ended(void *user, const struct rdinit_completion *c)
@@ -230,7 +259,10 @@ static void io_ended(void *user, const struct rdinit_completion *c)
 	io->cp = NULL;
 	if (c->err == 0) {
 		count_command(&cp->n_answered);
-		finish_io(io, c);
+		if (__builtin_expect(io->rest, 0))
+			next_part(io);
+		else
+			finish_io(io, c);
 	} else if (c->err == -EIO) {
 		io_refused(io, cp, c);
 	} else {
@@ -399,6 +431,11 @@ int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)
 	int rc;
 
 	io->aborts = 0;
+	if (__builtin_expect(io->op <= RDINIT_DEV_WRITE &&
+				     (uint64_t)io->nblocks * io->chan->dev->block_size >
+					     cp->qp->max_transfer,
+			     0))
+		shorten_io(io, cp);
 	if (__builtin_expect(is_plain_rw(io), 1)) {
 		rc = send_read_write(cp, io);
 	} else if (io->op == RDINIT_DEV_COMPARE_WRITE) {

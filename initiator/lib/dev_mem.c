@@ -76,7 +76,8 @@ static bool region_is_used(const struct rdinit_dev_chan *chan, const struct iove
 
 	for (i = 0; i <= chan->depth; i++) {
 		const struct rdi_io *io = &chan->ios[i];
-		struct iovec data = {io->buf, (size_t)io->nblocks * chan->dev->block_size};
+		struct iovec data = {io->buf,
+				     ((size_t)io->nblocks + io->rest) * chan->dev->block_size};
 
 		if (io->busy && io->buf && regions_overlap(region, &data))
 			return true;

@@ -226,6 +226,7 @@ void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path)
 		return;
 	}
 	atomic_store(&dev->blocks, path->ns.blocks);
+	dev->first_max_transfer = max;
 	dev->block_size = info->block_size = path->ns.block_size;
 	dev->identity = path->identity;
 	info->nsid = path->nsid;

@@ -11,17 +11,12 @@
 #define IOV_MAX_COUNT 1024u
 
 static int check_range(const struct rdinit_dev *dev, const char *func, uint64_t lba,
-		       uint32_t nblocks, uint32_t max, uint64_t bytes_each)
+		       uint32_t nblocks, uint32_t max)
 {
 	uint64_t blocks = atomic_load_explicit(&dev->blocks, memory_order_relaxed);
-	uint32_t max_transfer = atomic_load_explicit(&dev->max_transfer, memory_order_relaxed);
 
 	if (nblocks == 0 || nblocks > max)
 		return rdi_fail(func, -EINVAL, "found %u blocks, expected 1 to %u", nblocks, max);
-	if (nblocks * bytes_each > max_transfer)
-		return rdi_fail(func, -EINVAL,
-				"%u blocks are more than the device transfers at once (%u bytes)",
-				nblocks, max_transfer);
 	if (lba >= blocks || nblocks > blocks - lba)
 		return rdi_fail(func, -EINVAL,
 				"blocks %llu to %llu are beyond the end of the namespace (%llu "
@@ -29,6 +24,21 @@ static int check_range(const struct rdinit_dev *dev, const char *func, uint64_t 
 				(unsigned long long)lba, (unsigned long long)lba + nblocks - 1,
 				(unsigned long long)blocks);
 	return 0;
+}
+
+/* Commands other than reads and writes are not sent in parts. */
+static int check_transfer(const struct rdinit_dev *dev, const char *func, uint8_t op,
+			  uint32_t nblocks)
+{
+	uint32_t max = op <= RDINIT_DEV_WRITE
+			       ? dev->first_max_transfer
+			       : atomic_load_explicit(&dev->max_transfer, memory_order_relaxed);
+
+	if ((uint64_t)nblocks * dev->block_size <= max)
+		return 0;
+	return rdi_fail(func, -EINVAL,
+			"%u blocks are more than the device transfers at once (%u bytes)", nblocks,
+			max);
 }
 
 /* Takes a free entry; one entry beyond the depth is reserved for a synchronous call. */
@@ -48,6 +58,7 @@ static struct rdi_io *take_io(struct rdinit_dev_chan *chan, rdinit_complete_fn f
 	io->retries = 0;
 	io->limits = 0;
 	io->not_before = 0;
+	io->rest = 0;
 	chan->inflight++;
 	return io;
 }
@@ -82,7 +93,9 @@ static int submit_rw(struct rdinit_dev_chan *chan, const char *func, uint8_t op,
 	if (!buf || !fn || flags & ~RDINIT_IO_FUA)
 		return rdi_fail(func, -EINVAL, "buf or fn is NULL, or a flag is unknown (0x%x)",
 				flags);
-	rc = check_range(chan->dev, func, lba, nblocks, RDI_NLB_MAX, chan->dev->block_size);
+	rc = check_range(chan->dev, func, lba, nblocks, RDI_NLB_MAX);
+	if (!rc)
+		rc = check_transfer(chan->dev, func, op, nblocks);
 	if (rc)
 		return rc;
 	io = take_io(chan, fn);
@@ -216,10 +229,11 @@ static int check_io(struct rdinit_dev_chan *chan, const char *func,
 				given->flags & ~op->flags);
 	if (given->op == RDINIT_DEV_FLUSH)
 		return 0;
-	rc = check_range(dev, func, given->lba, given->nblocks, max,
-			 op->has_data ? dev->block_size : 0);
+	rc = check_range(dev, func, given->lba, given->nblocks, max);
+	if (!rc && op->has_data)
+		rc = check_transfer(dev, func, (uint8_t)given->op, given->nblocks);
 	if (!rc && given->op == RDINIT_DEV_COPY)
-		rc = check_range(dev, func, given->source, given->nblocks, max, 0);
+		rc = check_range(dev, func, given->source, given->nblocks, max);
 	return rc ? rc : check_data(dev, func, given);
 }
 

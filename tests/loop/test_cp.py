@@ -397,9 +397,9 @@ def a_signal_ends_a_copy_in_order(t):
     target.expect('ready -> shutting-down')
 
 
-@test
+@each(('as it was', {}), ('with a smaller limit of transfers', {'max_data_size': '16KiB'}))
 @iwarp_only
-def a_target_that_comes_back_is_not_an_error(t):
+def a_target_that_comes_back_is_not_an_error(t, keys):
     """The target is killed in the middle of a copy to it, and started again."""
     config = t.config([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE})])
     target = t.target(config=config)
@@ -410,7 +410,7 @@ def a_target_that_comes_back_is_not_an_error(t):
     proc.expect(r'^copy [1-9]\d+ ')
     target.kill()
     proc.expect('rdinit: .*connection .*; next attempt in')
-    target = t.target([t.namespace(1, size=BIG)], name='again')
+    target = t.target([t.namespace(1, size=BIG)], target=keys, name='again')
     proxy.to = (target.addr, target.port)
     t.eq(proc.wait(), 0, 'exit status')
     t.match('connected again', proc.text())

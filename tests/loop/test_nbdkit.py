@@ -192,6 +192,7 @@ def a_target_that_is_killed_and_comes_back_is_not_noticed(t, client):
         mark = proc.mark()
         target.kill()
         proc.expect(r'path 1: .*next attempt in', since=mark)
+        config = t.config([t.namespace(size=SIZE)], target={'max_data_size': '16KiB'})  # and transfers less at once
         target = t.target(config=config, name=f'rdtarget_{number}')
         proxy.to = (target.addr, target.port)
         proc.expect(r'path 1 is connected again', since=mark)

@@ -20,6 +20,7 @@ struct arrived {
 static struct arrived arrived[64];
 static unsigned int n_arrived;
 static unsigned int silent; /* bit n: 192.0.2.n answers no I/O command */
+static uint32_t silent_lba; /* no command for the blocks from there on is answered; 0: none */
 static unsigned int aborts;
 static struct nvme_sqe last_abort;
 
@@ -50,7 +51,7 @@ static bool note_command(struct t_fake *f, struct t_conn *conn, const struct nvm
 	arrived[n_arrived].conn = conn;
 	arrived[n_arrived].sqe = *sqe;
 	arrived[n_arrived++].path = path;
-	if (silent & 1u << path)
+	if (silent & 1u << path || (silent_lba && le32toh(sqe->cdw10) == silent_lba))
 		return true;
 	if (sqe->opcode == nvme_cmd_compare) {
 		t_answer(conn, sqe, 0, 0);
@@ -63,7 +64,7 @@ static void open_paths(struct t_dev *d, unsigned int paths)
 {
 	t_fake.hook = note_command;
 	n_arrived = aborts = 0;
-	silent = 0;
+	silent = silent_lba = 0;
 	t_fake.id.oncs = htole16(NVME_CTRL_ONCS_COMPARE);
 	t_dev_open(d, paths);
 }
@@ -109,6 +110,114 @@ static void reads_and_writes_are_sent_again_by_the_same_path(void)
 	CU_ASSERT_EQUAL(rd.err | wr.err | fl.err, 0);
 	CU_ASSERT_EQUAL(n_arrived, 6);
 	CU_ASSERT_EQUAL(t_fake.disk[2 * T_DISK_BLOCK], 9);
+	CU_ASSERT_EQUAL(d.dev->guards.count, 0);
+	t_dev_free(&d);
+}
+
+#define LARGE   64u /* blocks */
+#define AT_ONCE 16u /* of them in one command, with an MDTS of 1 */
+
+static unsigned char from[LARGE * T_DISK_BLOCK], to[LARGE * T_DISK_BLOCK];
+
+static bool disk_has(const unsigned char *data, uint64_t lba)
+{
+	return memcmp(data, t_fake.disk + lba * T_DISK_BLOCK, sizeof(from)) == 0;
+}
+
+/* The largest command that arrived since the one of number @n. */
+static unsigned int most_blocks(unsigned int n)
+{
+	unsigned int most = 0;
+
+	for (; n < n_arrived; n++) {
+		unsigned int blocks = (le32toh(arrived[n].sqe.cdw12) & 0xffff) + 1;
+
+		most = blocks > most ? blocks : most;
+	}
+	return most;
+}
+
+/* The controller comes back and transfers less at once. */
+static void shrink_transfers(struct t_dev *d)
+{
+	path_down(d, 1);
+	silent = silent_lba = 0;
+	t_fake.id.mdts = 1;
+	path_up(d, 1);
+}
+
+static void open_large(struct t_dev *d)
+{
+	unsigned int i;
+
+	t_dev_init(d);
+	open_paths(d, 1);
+	for (i = 0; i < sizeof(from); i++)
+		t_fake.disk[i] = from[i] = (unsigned char)(1 + i % 251);
+	memset(to, 0, sizeof(to));
+}
+
+static void a_path_that_transfers_less_than_before_gets_parts(void)
+{
+	struct iovec iov[2] = {{to + sizeof(to) / 2, sizeof(to) / 2}, {to, sizeof(to) / 2}};
+	struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_READ, 0, LARGE);
+	struct t_done rd = {0}, wr = {0};
+	struct rdinit_dev_info info;
+	struct t_dev d;
+
+	open_large(&d);
+	silent = 1u << 1;
+	io.buf = NULL;
+	io.iov = iov;
+	io.iovcnt = 2;
+	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &rd, NULL), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 500, LARGE, from, 0, t_done_fn, &wr), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(n_arrived, 2);
+	shrink_transfers(&d);
+	CU_ASSERT_EQUAL(most_blocks(2), AT_ONCE);
+	CU_ASSERT_EQUAL(rd.calls, 1);
+	CU_ASSERT_EQUAL(wr.calls, 1);
+	CU_ASSERT_EQUAL(rd.err | wr.err, 0);
+	CU_ASSERT_EQUAL(memcmp(to + sizeof(to) / 2, from, sizeof(to) / 2), 0);
+	CU_ASSERT_EQUAL(memcmp(to, from + sizeof(to) / 2, sizeof(to) / 2), 0);
+	CU_ASSERT_TRUE(disk_has(from, 500));
+	CU_ASSERT_EQUAL(d.dev->guards.count, 0);
+	/* The limit that the program was told first stays good, for reads and writes. */
+	rdinit_dev_info_init(&info);
+	CU_ASSERT_EQUAL(rdinit_dev_get_info(d.dev, &info), 0);
+	CU_ASSERT_EQUAL(info.max_transfer, AT_ONCE * T_DISK_BLOCK);
+	CU_ASSERT_EQUAL(rdinit_dev_write(d.chan, 600, LARGE, from, 0), 0);
+	CU_ASSERT_TRUE(disk_has(from, 600));
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 600, LARGE, to, 0), 0);
+	CU_ASSERT_EQUAL(memcmp(to, from, sizeof(to)), 0);
+	io = t_dev_io(RDINIT_DEV_COMPARE, 0, LARGE);
+	io.buf = from;
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "at once (8192 bytes)"));
+	t_dev_free(&d);
+}
+
+static void a_part_is_lost_and_sent_again(void)
+{
+	struct t_done wr = {0};
+	struct t_dev d;
+
+	open_large(&d);
+	shrink_transfers(&d);
+	silent_lba = 500 + AT_ONCE; /* the second part */
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 500, LARGE, from, 0, t_done_fn, &wr), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(n_arrived, 2);
+	CU_ASSERT_EQUAL(rdinit_dev_mem_register(d.chan, to, sizeof(to)), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_mem_register(d.chan, from + 48 * T_DISK_BLOCK, 4096), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_mem_unregister(d.chan, to), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_mem_unregister(d.chan, from + 48 * T_DISK_BLOCK), -EBUSY);
+	shrink_transfers(&d);
+	CU_ASSERT_EQUAL(wr.calls, 1);
+	CU_ASSERT_EQUAL(wr.err, 0);
+	CU_ASSERT_EQUAL(n_arrived, 1 + 1 + LARGE / AT_ONCE - 1);
+	CU_ASSERT_TRUE(disk_has(from, 500));
 	CU_ASSERT_EQUAL(d.dev->guards.count, 0);
 	t_dev_free(&d);
 }
@@ -705,6 +814,9 @@ static void delays_grow_up_to_the_option(void)
 const struct t_case t_dev_lost_cases[] = {
 	{"reads and writes are sent again by the same path",
 	 reads_and_writes_are_sent_again_by_the_same_path},
+	{"a path that transfers less than before gets parts",
+	 a_path_that_transfers_less_than_before_gets_parts},
+	{"a part is lost and sent again", a_part_is_lost_and_sent_again},
 	{"a write waits before it takes another path", a_write_waits_before_it_takes_another_path},
 	{"a write waits as long as the controller's keep-alive timer",
 	 a_write_waits_as_long_as_the_controllers_keep_alive_timer},
