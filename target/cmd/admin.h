@@ -39,6 +39,9 @@ extern const struct rdt_cmd rdt_admin_cmds[256];
 void rdt_put_ascii(char *dst, size_t len, const char *src);
 struct nvme_status rdt_identify_check(struct rdt_req *req);
 enum rdt_exec rdt_identify_exec(struct rdt_req *req);
+/* The size of the ANA log page that hosts compute from NANAGRPID and MNAN. What follows its last
+ * group reads as zeroes. */
+uint64_t rdt_ana_log_max(const struct rdt_req *req);
 struct nvme_status rdt_get_features_check(struct rdt_req *req);
 struct nvme_status rdt_set_features_check(struct rdt_req *req);
 enum rdt_exec rdt_get_features_exec(struct rdt_req *req);

@@ -60,19 +60,27 @@ static uint16_t optional_commands(const struct rdt_subsys *ss)
 	return oncs;
 }
 
+/* The ANA log page without NSIDs, with all groups. */
+#define ANA_LOG_HEAD \
+	(sizeof(struct nvme_ana_log) + RDT_ANA_GROUPS * sizeof(struct nvme_ana_group_desc))
+
 /* MNAN. Linux disables ANA when an ANA log page for MNAN namespaces would exceed MDTS: report what
  * fits, or the current number if that is higher. */
 static uint32_t allowed_namespaces(const struct rdt_subsys *ss)
 {
 	uint32_t mdts = ss->target->cfg->target.max_data_bytes;
-	uint32_t head =
-		sizeof(struct nvme_ana_log) + RDT_ANA_GROUPS * sizeof(struct nvme_ana_group_desc);
+	uint32_t head = ANA_LOG_HEAD;
 	uint32_t fit = mdts > head ? (mdts - head) / sizeof(uint32_t) : 0;
 	uint32_t count = atomic_load(&ss->ns_count);
 
 	if (fit < count)
 		fit = count;
 	return fit < RDT_NS_SLOTS ? fit : RDT_NS_SLOTS;
+}
+
+uint64_t rdt_ana_log_max(const struct rdt_req *req)
+{
+	return ANA_LOG_HEAD + allowed_namespaces(req->qp->ctrl->subsys) * sizeof(uint32_t);
 }
 
 static void fill_ana(struct nvme_id_ctrl *id)

@@ -173,7 +173,7 @@ static const struct log_page {
 	{NVME_LOG_LID_CHANGED_NS, HAVE_IO, sizeof(struct nvme_ns_list), NULL, changed_ns_log},
 	{NVME_LOG_LID_CMD_EFFECTS, HAVE_BOTH, sizeof(struct nvme_cmd_effects_log), NULL,
 	 effects_log},
-	{NVME_LOG_LID_ANA, HAVE_IO, 0, rdt_ana_log_size, ana_log},
+	{NVME_LOG_LID_ANA, HAVE_IO, 0, rdt_ana_log_max, ana_log},
 	{NVME_LOG_LID_FID_SUPPORTED_EFFECTS, HAVE_BOTH,
 	 sizeof(struct nvme_fid_supported_effects_log), NULL, feature_effects_log},
 	{NVME_LOG_LID_MI_CMD_SUPPORTED_EFFECTS, HAVE_BOTH,

@@ -157,9 +157,8 @@ static void put_nsids(const struct rdt_req *req, uint64_t places[RDT_ANA_GROUPS 
 	}
 }
 
-/* Put the page to @out, unless that is NULL. Returns its length. subsys->lock is held: namespaces
- * stay in their groups. */
-static uint64_t put_ana_groups(const struct rdt_req *req, const struct rdt_log_out *out)
+/* Put the page to @out. subsys->lock is held: namespaces stay in their groups. */
+static void put_ana_groups(const struct rdt_req *req, const struct rdt_log_out *out)
 {
 	struct nvme_ana_log head = {.chgcnt = ana_change_count(req->qp->ctrl, 0)};
 	uint32_t counts[RDT_ANA_GROUPS + 1] = {0};
@@ -179,29 +178,14 @@ static uint64_t put_ana_groups(const struct rdt_req *req, const struct rdt_log_o
 		if (!counts[g])
 			continue;
 		groups++;
-		if (out)
-			rdt_log_put(out, pos, &desc, sizeof(desc));
+		rdt_log_put(out, pos, &desc, sizeof(desc));
 		places[g] = pos + sizeof(desc);
 		pos = places[g] + (groups_only(req) ? 0 : counts[g] * sizeof(uint32_t));
 	}
 	head.ngrps = htole16(groups);
-	if (!out)
-		return pos;
 	rdt_log_put(out, 0, &head, sizeof(head));
 	if (!groups_only(req))
 		put_nsids(req, places, out);
-	return pos;
-}
-
-uint64_t rdt_ana_log_size(const struct rdt_req *req)
-{
-	struct rdt_subsys *ss = req->qp->ctrl->subsys;
-	uint64_t size;
-
-	pthread_mutex_lock(&ss->lock);
-	size = put_ana_groups(req, NULL);
-	pthread_mutex_unlock(&ss->lock);
-	return size;
 }
 
 void rdt_ana_log(const struct rdt_req *req, const struct rdt_log_out *out)

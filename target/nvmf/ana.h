@@ -22,7 +22,6 @@ void rdt_ana_init(struct rdt_listener *l);
 int rdt_ana_set(struct rdt_target *target, struct rdt_listener *l, uint32_t group,
 		enum nvme_ana_state state);
 struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns);
-uint64_t rdt_ana_log_size(const struct rdt_req *req);
 void rdt_ana_log(const struct rdt_req *req, const struct rdt_log_out *out);
 
 static inline enum nvme_ana_state rdt_ana_state(const struct rdt_ctrl *ctrl, uint32_t group)

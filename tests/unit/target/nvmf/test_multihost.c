@@ -440,12 +440,15 @@ static void ana_log(void)
 	group_at(page, sizeof(log), &d, &nsid);
 	CU_ASSERT_EQUAL(le64toh(log.chgcnt), head);
 	CU_ASSERT_EQUAL(d.state, NVME_ANA_STATE_OPTIMIZED);
-	/* A window, and a window past the end. */
+	/* A window; one behind the last group, which nvme-cli reads as well; one past the end. */
 	multihost_get_log(e.admin[0], NVME_LOG_LID_ANA, 16 + 32, page, 4);
 	CU_ASSERT_EQUAL(page[0], 1);
+	a = multihost_get_log(e.admin[0], NVME_LOG_LID_ANA, 16 + 36 + 36, page, 8);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(page[0], 0);
 	t_sqe(e.admin[0], &sqe, nvme_admin_get_log_page, page, 4);
 	sqe.cdw10 = htole32(NVME_LOG_LID_ANA);
-	sqe.cdw12 = htole32(16 + 36 + 36 + 4);
+	sqe.cdw12 = htole32(1 << 20);
 	a = t_exec(e.admin[0], &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
 	t_env_free(e.env);
