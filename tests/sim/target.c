@@ -9,6 +9,8 @@
 #include "target/nvmf/pool.h"
 #include "world.h"
 
+#define DRAIN_TIMEOUT (10 * RD_NSEC_PER_SEC)
+
 static const char config_text[] = "target:\n"
 				  "  reactors: 2\n"
 				  "  queue_depth: 32\n"
@@ -73,6 +75,15 @@ static struct world *world_of(struct rdt_target *t)
 	return rd_container_of(t->env, struct world, target_env);
 }
 
+/* As drain_timeout does in rdtarget. */
+static void drain_is_over(struct rd_sim_event *event)
+{
+	struct world *w = rd_container_of(event, struct world, drain_timeout);
+
+	if (w->target_state == TARGET_DRAINING)
+		rdt_target_abandon(w->target);
+}
+
 static void target_drained(struct rdt_target *t)
 {
 	world_of(t)->target_state = TARGET_DRAINED;
@@ -88,8 +99,8 @@ void target_stop(struct world *w, bool power_fails)
 		rd_sim_kill(w->sim);
 	}
 	rdt_target_drain(w->target, target_drained);
-	if (power_fails)
-		rdt_target_abandon(w->target);
+	w->drain_timeout.fn = drain_is_over;
+	rd_sim_at(w->sim, &w->drain_timeout, power_fails ? 0 : DRAIN_TIMEOUT);
 }
 
 /* All buffers must be back in their pools. */
@@ -121,6 +132,7 @@ void target_end(struct world *w)
 {
 	struct rdt_target *t = w->target;
 
+	rd_sim_cancel(w->sim, &w->drain_timeout);
 	rdt_target_stop(t);
 	check_pools(w);
 	for (unsigned int i = 0; i < t->reactors_count; i++) {

@@ -75,6 +75,7 @@ struct world {
 	struct rdt_target *target;
 	enum target_state target_state;
 	bool power_failed;
+	struct rd_sim_event drain_timeout;
 	/*
 	 * Hosts do not repeat writes. Only then they write blocks of all hosts, and the same block
 	 * in several commands at a time: a write that is executed twice may overwrite a write that
