@@ -8,25 +8,13 @@
 
 /* ---- completions ---- */
 
-static enum ibv_wc_opcode sim_wc_opcode(enum ibv_wr_opcode opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_WRITE:
-		return IBV_WC_RDMA_WRITE;
-	case IBV_WR_RDMA_READ:
-		return IBV_WC_RDMA_READ;
-	default:
-		return IBV_WC_SEND;
-	}
-}
-
 static void complete_wr(struct rd_sim_conn *c, uint64_t wr_id, enum ibv_wr_opcode opcode,
 			uint32_t len, enum ibv_wc_status status)
 {
 	struct ibv_wc wc = {
 		.wr_id = wr_id,
 		.status = status,
-		.opcode = sim_wc_opcode(opcode),
+		.opcode = rd_wc_opcode(opcode),
 		.byte_len = len,
 		.qp_num = c->base.qp_num,
 	};
