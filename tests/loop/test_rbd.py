@@ -520,25 +520,6 @@ def a_gateway_that_is_stopped_is_replaced_at_once_by_command(t):
 
 
 @test
-def a_gateway_that_hung_until_ceph_does_not_block_it_any_more_gives_way(t):
-    pair = gateways(t, cluster().image('16M'))
-    dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000)
-    dev.proc.expect(r'^event path 1 live')
-    dev.goes_on()
-    pair[0].signal(signal.SIGSTOP)
-    claim(t, 1, 'take')
-    pair[1].expect(r'its lock is held here')
-    dev.goes_on()
-    cluster().run('ceph', 'osd', 'blocklist', 'clear')  # as after an hour
-    since = pair[0].mark()
-    pair[0].signal(signal.SIGCONT)
-    pair[0].expect(r'another client holds its lock', since=since)
-    dev.goes_on()
-    t.eq(dev.count('errors'), 0, 'errors')
-    dev.finish()
-
-
-@test
 def a_stalled_cluster_is_no_dead_gateway(t):
     pair = gateways(t, cluster().image('16M'))
     dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000)
